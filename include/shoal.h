@@ -1,0 +1,265 @@
+/*
+ * shoal.h - the public interface of libshoal.
+ *
+ * A catalog is a sealed, memory-mapped list of file names and sizes; an order is a pure function
+ * from (seed, epoch, position) to a sample's id. Neither needs memory that grows with the number
+ * of files, and both may be shared by any number of threads once they are open.
+ *
+ * Functions that can fail return 0 (or a count) or a negative errno, and write a sentence into the
+ * caller's struct shoal_err, which may be NULL and is untouched on success. Outputs are named
+ * ret_..., come last and are untouched on failure. The library never prints and never exits.
+ */
+#ifndef SHOAL_H
+#define SHOAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SHOAL_API __attribute__((visibility("default")))
+#define SHOAL_CHECKED __attribute__((visibility("default"), warn_unused_result))
+
+/* Words for a person: what is wrong, where, and what to do. */
+struct shoal_err {
+	char msg[768];
+};
+
+/* The library's version, such as "0.1.0". */
+SHOAL_API const char *shoal_version(void);
+
+/* ---- Catalog ---------------------------------------------------------------------------- */
+
+/* Longest name in a catalog, in bytes, without a terminating NUL. */
+#define SHOAL_NAME_MAX 4096
+
+/* The size of a file whose size the catalog does not know. */
+#define SHOAL_SIZE_UNKNOWN UINT64_MAX
+
+/* An open catalog. Immutable: every function that takes a const one may be called by any thread. */
+struct shoal_catalog;
+
+/* What a catalog says of itself. The strings live as long as the catalog. */
+struct shoal_catalog_info {
+	const char *root;          /* URI that the names are relative to */
+	uint64_t nr_files;         /* names */
+	uint64_t nr_samples;       /* samples in all files together */
+	uint64_t samples_per_file; /* 0 when it differs from file to file */
+	uint64_t nr_bytes;         /* sum of the sizes, or SHOAL_SIZE_UNKNOWN */
+	uint64_t file_bytes;       /* the catalog file itself */
+	uint64_t size_bytes;       /* part of file_bytes that holds sizes */
+	uint64_t nr_segments;      /* stretches of names of one shape */
+	uint32_t version;          /* of the file format */
+	char digest[33];           /* of names, sizes and samples; hexadecimal */
+};
+
+/*
+ * Map the catalog at @path. O(1) in the number of names: damage inside is found when the damaged
+ * page is first used, or at once by shoal_catalog_verify().
+ *
+ * -EBADMSG: not a catalog, truncated, or damaged. -EPROTONOSUPPORT: made by a newer version.
+ * Otherwise the errno of open(2), fstat(2) or mmap(2).
+ */
+SHOAL_CHECKED int shoal_catalog_open(const char *path, struct shoal_catalog **ret_cat,
+				     struct shoal_err *err);
+
+/* Unmap and free; NULL is fine. Returns NULL, for `cat = shoal_catalog_close(cat)`. */
+SHOAL_API struct shoal_catalog *shoal_catalog_close(struct shoal_catalog *cat);
+
+SHOAL_API void shoal_catalog_info(const struct shoal_catalog *cat,
+				  struct shoal_catalog_info *ret_info);
+
+/*
+ * Copy the name of file @id into @buf, which has room for SHOAL_NAME_MAX + 1 bytes, and end it
+ * with a NUL. Returns the name's length.
+ *
+ * -ERANGE past the end; -EBADMSG where the catalog is damaged; -ESTALE where the file shrank.
+ */
+SHOAL_CHECKED int shoal_catalog_name(const struct shoal_catalog *cat, uint64_t id, char *buf);
+
+/* The size of file @id in bytes, or SHOAL_SIZE_UNKNOWN. Errors as shoal_catalog_name(). */
+SHOAL_CHECKED int shoal_catalog_size(const struct shoal_catalog *cat, uint64_t id,
+				     uint64_t *ret_size);
+
+/* The id of the file called @name, of @len bytes. -ENOENT when there is none. */
+SHOAL_CHECKED int shoal_catalog_find(const struct shoal_catalog *cat, const char *name, size_t len,
+				     uint64_t *ret_id);
+
+/* The first id whose name is not less than @name bytewise; the number of files if there is none. */
+SHOAL_CHECKED int shoal_catalog_lower_bound(const struct shoal_catalog *cat, const char *name,
+					    size_t len, uint64_t *ret_id);
+
+/* Which file holds @sample, and which of its samples it is. -ERANGE past the end. */
+SHOAL_CHECKED int shoal_catalog_locate(const struct shoal_catalog *cat, uint64_t sample,
+				       uint64_t *ret_file, uint64_t *ret_index);
+
+/* The first sample of file @id and how many it has; @id may be the number of files. */
+SHOAL_CHECKED int shoal_catalog_samples(const struct shoal_catalog *cat, uint64_t id,
+					uint64_t *ret_first, uint64_t *ret_count);
+
+/* -ESTALE when the file under the map is no longer the one that was opened. */
+SHOAL_CHECKED int shoal_catalog_check_fresh(const struct shoal_catalog *cat, struct shoal_err *err);
+
+/*
+ * Read everything: all checksums, the sort order, the totals and the digest. The words name the
+ * section and the offset of the first damage. O(1) memory.
+ */
+SHOAL_CHECKED int shoal_catalog_verify(const struct shoal_catalog *cat, struct shoal_err *err);
+
+/*
+ * Words for an error of one of the lookups above, which are too hot to make sentences: names the
+ * section and offset of the damage where there is some. Returns @rc.
+ */
+SHOAL_API int shoal_catalog_explain(const struct shoal_catalog *cat, int rc, struct shoal_err *err);
+
+/* Walks names in order, faster than by id. A cursor belongs to one thread. */
+struct shoal_cursor;
+
+/* A cursor that stands before file @id, which may be the number of files. */
+SHOAL_CHECKED int shoal_cursor_new(const struct shoal_catalog *cat, uint64_t id,
+				   struct shoal_cursor **ret_cursor, struct shoal_err *err);
+SHOAL_API struct shoal_cursor *shoal_cursor_free(struct shoal_cursor *cursor);
+
+/*
+ * Step to the next file: 1 and its name (lent until the next step, ended by a NUL), 0 at the end,
+ * or an error as shoal_catalog_name().
+ */
+SHOAL_CHECKED int shoal_cursor_next(struct shoal_cursor *cursor, const char **ret_name,
+				    size_t *ret_len);
+
+/* ---- Writing a catalog ------------------------------------------------------------------ */
+
+/* A catalog being written. It belongs to one thread, and takes about 20 MB at any number of names. */
+struct shoal_writer;
+
+struct shoal_writer_options {
+	const char *root;          /* URI that the names are relative to */
+	bool sizes;                /* sizes are known */
+	uint64_t samples_per_file; /* 0: given with each file */
+	const char *tmp_dir;       /* for temporary files; NULL: beside the catalog */
+};
+
+/*
+ * Start writing the catalog @path. Nothing appears under that name before shoal_writer_seal().
+ * -EBUSY: another process is writing the same catalog.
+ */
+SHOAL_CHECKED int shoal_writer_open(const char *path, const struct shoal_writer_options *options,
+				    struct shoal_writer **ret_writer, struct shoal_err *err);
+
+/*
+ * Add a file. Names come in rising bytewise order, each once, 1 to SHOAL_NAME_MAX bytes without a
+ * NUL: else -EINVAL. @size and @samples count only where the options say so.
+ */
+SHOAL_CHECKED int shoal_writer_add(struct shoal_writer *writer, const char *name, size_t len,
+				   uint64_t size, uint64_t samples, struct shoal_err *err);
+
+/*
+ * Add all files of @part, whose names come after those added so far, without decoding them. The
+ * roots must be the same, and both know sizes or neither.
+ */
+SHOAL_CHECKED int shoal_writer_append(struct shoal_writer *writer, const struct shoal_catalog *part,
+				      struct shoal_err *err);
+
+/* Write what is left, sync, and give the catalog its name. Frees the writer, also on failure. */
+SHOAL_CHECKED int shoal_writer_seal(struct shoal_writer *writer, struct shoal_err *err);
+
+/* Give up: nothing is left behind. NULL is fine. Returns NULL. */
+SHOAL_API struct shoal_writer *shoal_writer_abort(struct shoal_writer *writer);
+
+/* ---- Order ------------------------------------------------------------------------------ */
+
+enum shoal_mode {
+	SHOAL_SEQUENTIAL, /* samples as the catalog has them */
+	SHOAL_GLOBAL,     /* all samples permuted */
+	SHOAL_FILES,      /* units permuted, samples of a unit in order */
+	SHOAL_WINDOW,     /* units permuted, samples mixed over a window of units */
+	SHOAL_LOCAL,      /* each rank permutes only its own contiguous share */
+};
+
+enum shoal_remainder {
+	SHOAL_DROP, /* leave out the samples that do not fill a step of all ranks */
+	SHOAL_PAD,  /* wrap round to the epoch's first positions */
+	SHOAL_KEEP, /* a short or empty last batch; ranks differ by at most one batch */
+};
+
+/* Largest number of samples that can be put in order. */
+#define SHOAL_ORDER_SAMPLES_MAX (UINT64_C(1) << 48)
+
+/* All that decides the order of an epoch. Zero is a default where noted. */
+struct shoal_order_spec {
+	enum shoal_mode mode;
+	enum shoal_remainder remainder;
+	uint64_t seed;
+	bool frozen;         /* every epoch in the same order */
+	uint64_t nr_samples; /* T */
+	uint64_t unit;       /* FILES, WINDOW: consecutive samples that stay together; 0 means 1 */
+	uint64_t window;     /* WINDOW: units mixed with each other; 0 means 16 */
+	uint64_t nr_ranks;   /* W */
+	uint64_t batch;      /* B, samples a rank takes in a step */
+	uint64_t consumed;   /* positions already read in this epoch by any number of ranks */
+};
+
+/*
+ * The order of one epoch: about 20 KB whatever the number of samples. Immutable but for
+ * shoal_order_set_epoch(); the functions that take a const one may be called by any thread.
+ */
+struct shoal_order;
+
+/* -EINVAL with words when the spec cannot be met. */
+SHOAL_CHECKED int shoal_order_new(const struct shoal_order_spec *spec, uint64_t epoch,
+				  struct shoal_order **ret_order, struct shoal_err *err);
+SHOAL_API struct shoal_order *shoal_order_free(struct shoal_order *order);
+
+/* Go to @epoch, at its first position. Microseconds, at any number of samples. */
+SHOAL_API void shoal_order_set_epoch(struct shoal_order *order, uint64_t epoch);
+
+SHOAL_API const struct shoal_order_spec *shoal_order_spec(const struct shoal_order *order);
+
+/* Steps from the spec's `consumed` to the end of the epoch: the same number for all ranks. */
+SHOAL_API uint64_t shoal_order_steps(const struct shoal_order *order);
+
+/*
+ * The sample ids that @rank reads in @step, counted from `consumed`, into @ids with room for a
+ * batch. Returns how many: `batch`, or fewer (also none) in the last step under SHOAL_KEEP.
+ * -ERANGE past the last step or rank. Random access: no step is computed from another.
+ */
+SHOAL_CHECKED int64_t shoal_order_batch(const struct shoal_order *order, uint64_t step,
+					uint64_t rank, uint64_t *ids);
+
+/* The sample ids at @nr positions anywhere in the epoch. -ERANGE for one past the end. */
+SHOAL_CHECKED int shoal_order_at(const struct shoal_order *order, const uint64_t *positions,
+				 size_t nr, uint64_t *ids);
+
+/* The inverse: at which position of this epoch sample @id comes. */
+SHOAL_CHECKED int shoal_order_position(const struct shoal_order *order, uint64_t id,
+				       uint64_t *ret_position);
+
+/* What a checkpoint keeps. Three numbers, and the dataset they belong to. */
+struct shoal_order_state {
+	uint64_t seed;
+	uint64_t epoch;
+	uint64_t consumed;
+	char digest[33]; /* of the catalog */
+};
+
+/* The state after @steps steps of this order over the catalog with @digest. */
+SHOAL_API void shoal_order_save(const struct shoal_order *order, uint64_t steps, const char *digest,
+				struct shoal_order_state *ret_state);
+
+/*
+ * Continue @state with @spec, whose ranks and batch may differ from those that made it; the spec's
+ * own seed and consumed are not used. -ESTALE when @digest is of another catalog. -ENOTSUP in
+ * SHOAL_LOCAL when the consumed positions do not fall on whole steps of @spec's ranks.
+ */
+SHOAL_CHECKED int shoal_order_resume(const struct shoal_order_spec *spec,
+				     const struct shoal_order_state *state, const char *digest,
+				     struct shoal_order **ret_order, struct shoal_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

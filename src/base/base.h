@@ -1,0 +1,26 @@
+/* base.h - the few macros that every room uses. Depends on nothing. */
+#ifndef SHOAL_BASE_BASE_H
+#define SHOAL_BASE_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHOAL_MUST_USE __attribute__((warn_unused_result))
+#define SHOAL_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#define SHOAL_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define SHOAL_CLEANUP(release) __attribute__((cleanup(release)))
+#define SHOAL_LIKELY(x) __builtin_expect(!!(x), 1)
+#define SHOAL_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+static inline uint64_t shoal_min(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t shoal_max(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+#endif

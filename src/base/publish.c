@@ -1,0 +1,204 @@
+#include "base/publish.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+char *shoal_dir_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return strdup(".");
+	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+/* Where the bytes will end up: through links, so that a link is kept and its target replaced. */
+static int final_path(const char *path, char **ret_path, struct shoal_err *err)
+{
+	struct stat st;
+	char *resolved;
+
+	if (!*path || path[strlen(path) - 1] == '/')
+		return shoal_fail(err, -EISDIR, "'%s' names a directory, not a file to write", path);
+	if (stat(path, &st) == 0) {
+		if (S_ISDIR(st.st_mode))
+			return shoal_fail(err, -EISDIR, "'%s' is a directory: name a file", path);
+		if (!S_ISREG(st.st_mode))
+			return shoal_fail(err, -EINVAL, "'%s' is not a regular file", path);
+		resolved = realpath(path, NULL);
+	} else {
+		resolved = strdup(path);
+	}
+	if (!resolved)
+		return shoal_fail_errno(err, -errno, "'%s'", path);
+	*ret_path = resolved;
+	return 0;
+}
+
+static char *partial_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	const char *base = slash ? slash + 1 : path;
+	int dir_len = (int)(base - path);
+	char *name = NULL;
+	int n;
+
+	if (strlen(base) + sizeof("..partial") <= NAME_MAX)
+		n = asprintf(&name, "%.*s.%s.partial", dir_len, path, base);
+	else /* the name is too long to lengthen */
+		n = asprintf(&name, "%.*s.shoal-%016llx.partial", dir_len, path,
+			     (unsigned long long)XXH3_64bits(base, strlen(base)));
+	return n < 0 ? NULL : name;
+}
+
+/* 1: locked and still the file of that name. 0: it was renamed away meanwhile, try again. */
+static int lock_partial(int fd, const char *partial)
+{
+	struct stat mine, named;
+
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno == EWOULDBLOCK)
+			return -EBUSY;
+		/* No locks here (Lustre without flock, say): two writers are then not noticed. */
+	}
+	if (fstat(fd, &mine) < 0)
+		return -errno;
+	if (stat(partial, &named) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	return mine.st_ino == named.st_ino && mine.st_dev == named.st_dev;
+}
+
+static int open_partial(const char *partial, const char *path, struct shoal_err *err)
+{
+	for (int attempt = 0; attempt < 100; attempt++) {
+		int fd = open(partial, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+		int rc;
+
+		if (fd < 0)
+			return shoal_fail_errno(err, -errno, "cannot write '%s'", partial);
+		rc = lock_partial(fd, partial);
+		if (rc == 1) {
+			if (ftruncate(fd, 0) == 0)
+				return fd;
+			rc = -errno;
+		}
+		close(fd);
+		if (rc == -EBUSY)
+			break;
+		if (rc < 0)
+			return shoal_fail_errno(err, rc, "cannot lock '%s'", partial);
+	}
+	return shoal_fail(err, -EBUSY,
+			  "another process is writing '%s' now: wait for it, or write another file",
+			  path);
+}
+
+int shoal_publish_open(const char *path, struct shoal_publish *ret_pub, struct shoal_err *err)
+{
+	struct shoal_publish pub = SHOAL_PUBLISH_CLOSED;
+	int rc;
+
+	rc = final_path(path, &pub.path, err);
+	if (rc < 0)
+		return rc;
+	pub.partial = partial_name(pub.path);
+	if (!pub.partial) {
+		free(pub.path);
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	}
+	pub.fd = open_partial(pub.partial, path, err);
+	if (pub.fd < 0) {
+		rc = pub.fd;
+		free(pub.path);
+		free(pub.partial);
+		return rc;
+	}
+	*ret_pub = pub;
+	return 0;
+}
+
+static int sync_dir(const char *path)
+{
+	char *dir = shoal_dir_of(path);
+	int rc = 0, fd;
+
+	if (!dir)
+		return -ENOMEM;
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	free(dir);
+	if (fd < 0)
+		return -errno;
+	/* Some file systems do not sync directories (EINVAL); the file itself is safe. */
+	if (fsync(fd) < 0 && errno != EINVAL)
+		rc = -errno;
+	close(fd);
+	return rc;
+}
+
+int shoal_publish_commit(struct shoal_publish *pub, struct shoal_err *err)
+{
+	int rc = 0;
+
+	if (fsync(pub->fd) < 0)
+		rc = shoal_fail_errno(err, -errno, "cannot sync '%s'", pub->path);
+	else if (rename(pub->partial, pub->path) < 0)
+		rc = shoal_fail_errno(err, -errno, "cannot rename to '%s'", pub->path);
+	if (rc < 0) {
+		shoal_publish_abort(pub);
+		return rc;
+	}
+	free(pub->partial);
+	pub->partial = NULL; /* it has its final name now: abort must not remove it */
+	rc = sync_dir(pub->path);
+	if (rc < 0)
+		shoal_fail_errno(err, rc, "cannot sync the directory of '%s'", pub->path);
+	shoal_publish_abort(pub);
+	return rc;
+}
+
+void shoal_publish_abort(struct shoal_publish *pub)
+{
+	if (pub->partial)
+		unlink(pub->partial); /* before the lock goes with the descriptor */
+	if (pub->fd >= 0)
+		close(pub->fd);
+	free(pub->path);
+	free(pub->partial);
+	*pub = SHOAL_PUBLISH_CLOSED;
+}
+
+static int spill_by_name(const char *dir, struct shoal_err *err)
+{
+	char *name = NULL;
+	int fd;
+
+	if (asprintf(&name, "%s/.shoal-spill-XXXXXX", dir) < 0)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	fd = mkostemp(name, O_CLOEXEC);
+	if (fd < 0)
+		fd = shoal_fail_errno(err, -errno, "cannot make a temporary file in '%s'", dir);
+	else
+		unlink(name);
+	free(name);
+	return fd;
+}
+
+int shoal_spill_open(const char *dir, struct shoal_err *err)
+{
+	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
+
+	if (fd >= 0)
+		return fd;
+	if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL && errno != ENOENT)
+		return shoal_fail_errno(err, -errno, "cannot make a temporary file in '%s'", dir);
+	return spill_by_name(dir, err); /* not every file system has O_TMPFILE */
+}

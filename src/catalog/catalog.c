@@ -1,0 +1,267 @@
+#include "catalog/catalog.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "catalog/column.h"
+#include "catalog/digest.h"
+
+/* Copy the root out, ended by a NUL, so that callers get an ordinary string. */
+static int take_root(struct shoal_catalog *cat, struct shoal_err *err)
+{
+	const struct cat_section *sec = &cat->view.sec[CAT_ROOT];
+	const uint8_t *bytes = cat_need(&cat->view, CAT_ROOT, 0, sec->len);
+
+	if (!bytes || memchr(bytes, 0, (size_t)sec->len))
+		return shoal_fail(err, -EBADMSG, "damaged catalog: section ROOT");
+	memcpy(cat->root, bytes, (size_t)sec->len);
+	return 0;
+}
+
+static int catalog_init(struct shoal_catalog *cat, struct shoal_err *err)
+{
+	struct cat_view *v = &cat->view;
+	int rc;
+
+	rc = cat_parse(cat->map.addr, cat->map.len, v, err);
+	if (shoal_map_faulted(&cat->map))
+		return shoal_fail(err, -ESTALE, "the file shrank while it was opened");
+	if (rc < 0)
+		return rc;
+	v->damage = &cat->damage;
+	v->checked = calloc(v->nr_pages / 64 + 1, sizeof(*v->checked));
+	cat->dicts = cat_dicts_new(v);
+	if (!v->checked || !cat->dicts)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	return take_root(cat, err);
+}
+
+int shoal_catalog_open(const char *path, struct shoal_catalog **ret_cat, struct shoal_err *err)
+{
+	struct shoal_catalog *cat = calloc(1, sizeof(*cat));
+	int rc;
+
+	if (!cat)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	cat->map = SHOAL_MAP_CLOSED;
+	rc = shoal_map_open(path, &cat->map, err);
+	if (rc == 0)
+		rc = catalog_init(cat, err);
+	if (rc < 0) {
+		shoal_catalog_close(cat);
+		return rc;
+	}
+	*ret_cat = cat;
+	return 0;
+}
+
+struct shoal_catalog *shoal_catalog_close(struct shoal_catalog *cat)
+{
+	if (!cat)
+		return NULL;
+	cat_dicts_free(cat->dicts);
+	free(cat->view.checked);
+	shoal_map_close(&cat->map);
+	free(cat);
+	return NULL;
+}
+
+void shoal_catalog_info(const struct shoal_catalog *cat, struct shoal_catalog_info *ret_info)
+{
+	const struct cat_view *v = &cat->view;
+	uint64_t size_pages = 0, size_len = 0;
+
+	for (int s = CAT_SZRN; s <= CAT_SZDT; s++) {
+		size_len += v->sec[s].len;
+		size_pages += (v->sec[s].len + CAT_PAGE - 1) / CAT_PAGE;
+	}
+	*ret_info = (struct shoal_catalog_info){
+		.root = cat->root,
+		.nr_files = v->nr_files,
+		.nr_samples = v->nr_samples,
+		.samples_per_file = v->samples_per_file,
+		.nr_bytes = v->nr_bytes,
+		.file_bytes = v->file_len,
+		.size_bytes = size_len + 8 * size_pages,
+		.nr_segments = v->nr_segments,
+		.version = CAT_VERSION,
+	};
+	cat_digest_print(v->digest, ret_info->digest);
+}
+
+/* What every lookup ends with: a file that shrank under the map explains any other error. */
+static int finish(const struct shoal_catalog *cat, int rc)
+{
+	return shoal_map_faulted(&cat->map) ? -ESTALE : rc;
+}
+
+int shoal_catalog_name(const struct shoal_catalog *cat, uint64_t id, char *buf)
+{
+	struct cat_segment seg;
+	uint64_t number;
+	int rc;
+
+	if (id >= cat->view.nr_files)
+		return -ERANGE;
+	rc = cat_segment_of_id(&cat->view, id, &number);
+	if (rc == 0)
+		rc = cat_segment_load(&cat->view, cat->dicts, number, &seg);
+	if (rc == 0 && (id < seg.first_id || id - seg.first_id >= seg.nr))
+		rc = cat_damaged(&cat->view, CAT_NDIR, 0, "entries do not rise");
+	if (rc == 0)
+		rc = cat_segment_name(&seg, id - seg.first_id, (uint8_t *)buf);
+	if (rc >= 0)
+		buf[rc] = '\0';
+	return finish(cat, rc);
+}
+
+int shoal_catalog_size(const struct shoal_catalog *cat, uint64_t id, uint64_t *ret_size)
+{
+	struct cat_column sizes = { .view = &cat->view, .runs = CAT_SZRN };
+
+	if (id >= cat->view.nr_files)
+		return -ERANGE;
+	if (cat->view.nr_bytes == SHOAL_SIZE_UNKNOWN) {
+		*ret_size = SHOAL_SIZE_UNKNOWN;
+		return 0;
+	}
+	return finish(cat, cat_column_get(&sizes, id, ret_size, NULL));
+}
+
+int shoal_catalog_find(const struct shoal_catalog *cat, const char *name, size_t len,
+		       uint64_t *ret_id)
+{
+	const uint8_t *bytes = (const uint8_t *)name;
+	struct cat_segment seg;
+	uint64_t number, i;
+	int rc;
+
+	if (len == 0 || len > SHOAL_NAME_MAX)
+		return -ENOENT;
+	rc = cat_segment_of_name(&cat->view, bytes, len, &number);
+	if (rc == 0)
+		rc = cat_segment_load(&cat->view, cat->dicts, number, &seg);
+	if (rc == 0)
+		rc = cat_segment_find(&seg, bytes, len, &i);
+	rc = finish(cat, rc);
+	if (rc == 0)
+		*ret_id = seg.first_id + i;
+	return rc;
+}
+
+/* The first name of the segment from @from on that is not before @name. */
+static int lower_bound_in(const struct cat_segment *seg, const uint8_t *name, size_t len,
+			  uint64_t *ret_i)
+{
+	uint64_t low = 0, high = seg->nr;
+	uint8_t buf[SHOAL_NAME_MAX + 1];
+
+	while (low < high) {
+		uint64_t mid = low + (high - low) / 2;
+		int n = cat_segment_name(seg, mid, buf);
+
+		if (n < 0)
+			return n;
+		if (cat_name_compare(buf, (size_t)n, name, len) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	*ret_i = low;
+	return 0;
+}
+
+int shoal_catalog_lower_bound(const struct shoal_catalog *cat, const char *name, size_t len,
+			      uint64_t *ret_id)
+{
+	const uint8_t *bytes = (const uint8_t *)name;
+	struct cat_segment seg;
+	uint64_t number, i;
+	int rc;
+
+	rc = cat_segment_of_name(&cat->view, bytes, len, &number);
+	if (rc == -ENOENT) {
+		*ret_id = 0;
+		return 0;
+	}
+	if (rc == 0)
+		rc = cat_segment_load(&cat->view, cat->dicts, number, &seg);
+	if (rc == 0)
+		rc = lower_bound_in(&seg, bytes, len, &i);
+	rc = finish(cat, rc);
+	if (rc == 0)
+		*ret_id = seg.first_id + i;
+	return rc;
+}
+
+int shoal_catalog_locate(const struct shoal_catalog *cat, uint64_t sample, uint64_t *ret_file,
+			 uint64_t *ret_index)
+{
+	struct cat_column counts = { .view = &cat->view, .runs = CAT_SMRN };
+	uint64_t per_file = cat->view.samples_per_file, before;
+	int rc;
+
+	if (sample >= cat->view.nr_samples)
+		return -ERANGE;
+	if (per_file) {
+		*ret_file = sample / per_file;
+		*ret_index = sample % per_file;
+		return 0;
+	}
+	rc = finish(cat, cat_column_find_sum(&counts, sample, ret_file, &before));
+	if (rc == 0)
+		*ret_index = sample - before;
+	return rc;
+}
+
+int shoal_catalog_samples(const struct shoal_catalog *cat, uint64_t id, uint64_t *ret_first,
+			  uint64_t *ret_count)
+{
+	struct cat_column counts = { .view = &cat->view, .runs = CAT_SMRN };
+
+	if (id > cat->view.nr_files)
+		return -ERANGE;
+	if (id == cat->view.nr_files) {
+		*ret_first = cat->view.nr_samples;
+		*ret_count = 0;
+		return 0;
+	}
+	if (cat->view.samples_per_file) {
+		*ret_first = id * cat->view.samples_per_file;
+		*ret_count = cat->view.samples_per_file;
+		return 0;
+	}
+	return finish(cat, cat_column_get(&counts, id, ret_count, ret_first));
+}
+
+int shoal_catalog_check_fresh(const struct shoal_catalog *cat, struct shoal_err *err)
+{
+	return shoal_map_check(&cat->map, err);
+}
+
+int shoal_catalog_explain(const struct shoal_catalog *cat, int rc, struct shoal_err *err)
+{
+	uint64_t where = atomic_load(&cat->damage.where);
+	const char *what = atomic_load(&cat->damage.what);
+	const struct cat_section *sec;
+	uint64_t off;
+
+	if (rc == -ESTALE)
+		return shoal_fail(err, rc, "the file shrank while it was in use");
+	if (rc == -ERANGE)
+		return shoal_fail(err, rc, "past the end: it has %" PRIu64 " files",
+				  cat->view.nr_files);
+	if (rc == -ENOENT)
+		return shoal_fail(err, rc, "no such name");
+	if (rc != -EBADMSG || !where)
+		return shoal_fail_errno(err, rc, "cannot read it");
+	sec = &cat->view.sec[(where - 1) % CAT_NR_SECTIONS];
+	off = (where - 1) / CAT_NR_SECTIONS;
+	return shoal_fail(err, rc,
+			  "damaged catalog: section %s, offset %" PRIu64 " (byte %" PRIu64
+			  " of the file): %s",
+			  cat_section_names[(where - 1) % CAT_NR_SECTIONS], off,
+			  sec->file_off + off, what ? what : "makes no sense");
+}

@@ -1,0 +1,193 @@
+/*
+ * catalog_format.h - the bytes of a catalog, as docs/format/catalog.md has them, and the checked
+ * view of them that every reader works on. Private to the folder and its tests.
+ */
+#ifndef SHOAL_CATALOG_FORMAT_H
+#define SHOAL_CATALOG_FORMAT_H
+
+#include <stdatomic.h>
+
+#include "base/err.h"
+#include "base/le.h"
+
+#define CAT_MAGIC          "\211SHOAL\r\n"
+#define CAT_VERSION        1u
+#define CAT_INCOMPAT_KNOWN 0u /* any other bit: refuse to open */
+#define CAT_PAGE_SHIFT     14
+#define CAT_PAGE           (1u << CAT_PAGE_SHIFT)
+#define CAT_ROOT_MAX       4096u
+#define CAT_PREAMBLE_MAX   16384u /* a payload up to its arrays */
+#define CAT_FRONT_RAW_MAX  65536u
+#define CAT_FRONT_NAMES    1024u
+#define CAT_BLOCK_VALUES   256u /* values in a block of a column */
+
+struct cat_header {
+	uint8_t magic[8];
+	struct shoal_le32 version;
+	struct shoal_le32 header_len;
+	struct shoal_le32 incompat;
+	struct shoal_le32 compat;
+	struct shoal_le64 file_len;
+	struct shoal_le64 nr_files;
+	struct shoal_le64 nr_samples;
+	struct shoal_le64 nr_bytes;
+	struct shoal_le64 samples_per_file;
+	struct shoal_le64 lane[2];
+	struct shoal_le64 digest[2]; /* low half, high half */
+	struct shoal_le32 nr_sections;
+	struct shoal_le32 page_shift;
+	struct shoal_le32 key_skip;
+	struct shoal_le32 reserved1;
+	struct shoal_le64 sums_off;
+	struct shoal_le64 sums_checksum;
+	struct shoal_le64 table_checksum;
+	uint8_t reserved2[112];
+	struct shoal_le64 header_checksum; /* of all the bytes before it */
+};
+_Static_assert(sizeof(struct cat_header) == 256, "the catalog's header is 256 bytes");
+
+struct cat_table_entry {
+	uint8_t id[4];
+	struct shoal_le32 reserved;
+	struct shoal_le64 off;
+	struct shoal_le64 len;
+};
+_Static_assert(sizeof(struct cat_table_entry) == 24, "a section table entry is 24 bytes");
+
+struct cat_dir_entry {
+	struct shoal_le64 first_id;
+	struct shoal_le64 off; /* of the payload in NAME */
+	struct shoal_le64 key;
+};
+_Static_assert(sizeof(struct cat_dir_entry) == 24, "a directory entry is 24 bytes");
+
+struct cat_dict_entry {
+	struct shoal_le64 first_segment;
+	struct shoal_le64 off;
+	struct shoal_le64 len;
+};
+_Static_assert(sizeof(struct cat_dict_entry) == 24, "a dictionary entry is 24 bytes");
+
+struct cat_run {
+	struct shoal_le64 first_id;
+	struct shoal_le64 sum_before;
+	struct shoal_le64 value; /* or the number of its first block */
+	struct shoal_le32 kind;
+	struct shoal_le32 reserved;
+};
+_Static_assert(sizeof(struct cat_run) == 32, "a run of a column is 32 bytes");
+
+enum cat_run_kind { CAT_RUN_CONSTANT = 0, CAT_RUN_BLOCKS = 1 };
+
+struct cat_block {
+	struct shoal_le64 min;
+	struct shoal_le64 sum_before;  /* within the run */
+	struct shoal_le64 off_width;   /* 56 bits of offset, 8 of width */
+};
+_Static_assert(sizeof(struct cat_block) == 24, "a block of a column is 24 bytes");
+
+/* In file order. */
+enum cat_section_id {
+	CAT_ROOT,
+	CAT_NAME,
+	CAT_NDIR,
+	CAT_DICT,
+	CAT_DTAB,
+	CAT_SZRN,
+	CAT_SZBK,
+	CAT_SZDT,
+	CAT_SMRN,
+	CAT_SMBK,
+	CAT_SMDT,
+	CAT_NR_SECTIONS,
+};
+
+/* The four letters of a section, for the table and for messages. */
+extern const char *const cat_section_names[CAT_NR_SECTIONS];
+
+struct cat_section {
+	const uint8_t *addr;
+	uint64_t len;
+	uint64_t file_off;
+	uint64_t first_page; /* number of its first page among all pages */
+};
+
+enum cat_kind { CAT_GRID = 1, CAT_FIXED = 2, CAT_DECIMAL = 3, CAT_FRONT = 4 };
+
+/* Where a lookup met damage; the first one is kept. */
+struct cat_damage {
+	_Atomic uint64_t where; /* 0: none. Else 1 + section + NR_SECTIONS * offset */
+	_Atomic(const char *) what;
+};
+
+/* A checked catalog image, borrowed from the buffer that it was parsed from. */
+struct cat_view {
+	struct cat_section sec[CAT_NR_SECTIONS];
+	const uint8_t *sums;
+	uint64_t nr_pages;
+	uint64_t nr_segments;
+	uint64_t nr_files;
+	uint64_t nr_samples;
+	uint64_t nr_bytes;
+	uint64_t samples_per_file;
+	uint64_t file_len;
+	uint64_t lane[2];
+	uint64_t digest[2];
+	uint32_t key_skip;
+	/*
+	 * One bit a page: its checksum has been seen to match. A bit for 16 KiB, so 4 KB of it for
+	 * 100 million names of 5 bytes. Without it (NULL) pages are checked at each use.
+	 */
+	_Atomic uint64_t *checked;
+	struct cat_damage *damage; /* may be NULL */
+};
+
+/*
+ * The trust boundary, together with cat_need(): pure, so that tests and the fuzzer reach it
+ * without a file. Checks everything whose cost does not grow with the number of names.
+ * -EBADMSG damaged, truncated or not a catalog; -EPROTONOSUPPORT newer.
+ */
+int cat_parse(const void *buf, size_t len, struct cat_view *ret_view, struct shoal_err *err)
+	SHOAL_MUST_USE;
+
+/* Slow half of cat_need(): check the sums of pages @first to @last of all pages. */
+bool cat_check_pages(const struct cat_view *v, const struct cat_section *sec, uint64_t off,
+		     uint64_t len);
+
+/* Note damage at @off of section @id (the first is kept) and return -EBADMSG. */
+int cat_damaged(const struct cat_view *v, enum cat_section_id id, uint64_t off, const char *what);
+
+/*
+ * The @len bytes at @off of a section, inside the file and with good checksums, or NULL with the
+ * damage noted. Whatever a reader looks at it gets from here.
+ */
+static inline const uint8_t *cat_need(const struct cat_view *v, enum cat_section_id id,
+				      uint64_t off, uint64_t len)
+{
+	const struct cat_section *sec = &v->sec[id];
+	uint64_t page, last;
+
+	if (SHOAL_UNLIKELY(off > sec->len || len > sec->len - off)) {
+		(void)cat_damaged(v, id, off, "points outside the section");
+		return NULL;
+	}
+	if (len == 0)
+		return sec->addr + off;
+	page = sec->first_page + (off >> CAT_PAGE_SHIFT);
+	last = sec->first_page + ((off + len - 1) >> CAT_PAGE_SHIFT);
+	for (; v->checked && page <= last; page++)
+		if (!(atomic_load_explicit(&v->checked[page >> 6], memory_order_relaxed) >>
+			      (page & 63) & 1))
+			break;
+	if (SHOAL_UNLIKELY(page <= last) && !cat_check_pages(v, sec, off, len))
+		return NULL;
+	return sec->addr + off;
+}
+
+static inline const struct cat_dir_entry *cat_dir(const struct cat_view *v, uint64_t k)
+{
+	return (const struct cat_dir_entry *)cat_need(v, CAT_NDIR, k * sizeof(struct cat_dir_entry),
+						      sizeof(struct cat_dir_entry));
+}
+
+#endif

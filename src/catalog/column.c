@@ -1,0 +1,213 @@
+#include "catalog/column.h"
+
+#include <errno.h>
+
+#include "base/bits.h"
+
+/* A run with its end, as numbers. */
+struct run {
+	uint64_t first_id, end_id;
+	uint64_t sum_before;
+	uint64_t value;
+	uint32_t kind;
+};
+
+/* A block of a run, as numbers, and its bits. */
+struct block {
+	uint64_t first_id;
+	unsigned nr;
+	uint64_t min, sum_before;
+	unsigned width;
+	const uint8_t *data;
+	size_t data_len;
+};
+
+static int bad(const struct cat_column *c, const char *what)
+{
+	return cat_damaged(c->view, c->runs, 0, what);
+}
+
+static uint64_t nr_runs(const struct cat_column *c)
+{
+	return c->view->sec[c->runs].len / sizeof(struct cat_run);
+}
+
+static int run_load(const struct cat_column *c, uint64_t k, struct run *ret_run)
+{
+	const struct cat_run *e =
+		(const struct cat_run *)cat_need(c->view, c->runs, k * sizeof(*e), sizeof(*e));
+	struct run r;
+
+	if (!e)
+		return -EBADMSG;
+	r = (struct run){ .first_id = shoal_le64_get(e->first_id),
+			  .end_id = c->view->nr_files,
+			  .sum_before = shoal_le64_get(e->sum_before),
+			  .value = shoal_le64_get(e->value),
+			  .kind = shoal_le32_get(e->kind) };
+	if (k + 1 < nr_runs(c)) {
+		e = (const struct cat_run *)cat_need(c->view, c->runs, (k + 1) * sizeof(*e),
+						     sizeof(*e));
+		if (!e)
+			return -EBADMSG;
+		r.end_id = shoal_le64_get(e->first_id);
+	}
+	if (r.first_id >= r.end_id || r.end_id > c->view->nr_files || r.kind > CAT_RUN_BLOCKS)
+		return bad(c, "runs do not rise");
+	*ret_run = r;
+	return 0;
+}
+
+/* The last run with (by_sum ? sum_before : first_id) at most @want. */
+static int run_find(const struct cat_column *c, uint64_t want, bool by_sum, struct run *ret_run)
+{
+	uint64_t low = 0, high = nr_runs(c);
+
+	if (high == 0)
+		return bad(c, "the column is empty");
+	while (high - low > 1) {
+		uint64_t mid = low + (high - low) / 2;
+		const struct cat_run *e = (const struct cat_run *)cat_need(
+			c->view, c->runs, mid * sizeof(*e), sizeof(*e));
+
+		if (!e)
+			return -EBADMSG;
+		if (shoal_le64_get(by_sum ? e->sum_before : e->first_id) <= want)
+			low = mid;
+		else
+			high = mid;
+	}
+	return run_load(c, low, ret_run);
+}
+
+static const struct cat_block *block_entry(const struct cat_column *c, const struct run *r,
+					   uint64_t k)
+{
+	uint64_t max = c->view->sec[c->runs + 1].len / sizeof(struct cat_block);
+
+	if (r->value > max || k >= max - r->value) {
+		(void)bad(c, "a run has no blocks");
+		return NULL;
+	}
+	return (const struct cat_block *)cat_need(c->view, (enum cat_section_id)(c->runs + 1),
+						  (r->value + k) * sizeof(struct cat_block),
+						  sizeof(struct cat_block));
+}
+
+/* Block @k of run @r. */
+static int block_load(const struct cat_column *c, const struct run *r, uint64_t k,
+		      struct block *ret_block)
+{
+	const struct cat_block *e = block_entry(c, r, k);
+	uint64_t off_width;
+	struct block b;
+
+	if (!e)
+		return -EBADMSG;
+	off_width = shoal_le64_get(e->off_width);
+	b = (struct block){ .first_id = r->first_id + k * CAT_BLOCK_VALUES,
+			    .min = shoal_le64_get(e->min),
+			    .sum_before = shoal_le64_get(e->sum_before),
+			    .width = (unsigned)(off_width >> 56) };
+	b.nr = (unsigned)shoal_min(CAT_BLOCK_VALUES, r->end_id - b.first_id);
+	if (b.width > 64)
+		return bad(c, "a block is too wide");
+	b.data_len = (b.nr * b.width + 7) / 8;
+	if (b.data_len) {
+		b.data = cat_need(c->view, (enum cat_section_id)(c->runs + 2),
+				  off_width & shoal_mask(56), b.data_len);
+		if (!b.data)
+			return -EBADMSG;
+	}
+	*ret_block = b;
+	return 0;
+}
+
+static uint64_t block_value(const struct block *b, unsigned j)
+{
+	if (b->width == 0)
+		return b->min;
+	return b->min + shoal_bits_get(b->data, b->data_len, (uint64_t)j * b->width, b->width);
+}
+
+int cat_column_get(const struct cat_column *c, uint64_t id, uint64_t *ret_value,
+		   uint64_t *ret_sum_before)
+{
+	struct block b;
+	struct run r;
+	uint64_t sum;
+	int rc;
+
+	rc = run_find(c, id, false, &r);
+	if (rc < 0)
+		return rc;
+	if (id < r.first_id || id >= r.end_id)
+		return bad(c, "runs do not rise");
+	if (r.kind == CAT_RUN_CONSTANT) {
+		*ret_value = r.value;
+		if (ret_sum_before)
+			*ret_sum_before = r.sum_before + (id - r.first_id) * r.value;
+		return 0;
+	}
+	rc = block_load(c, &r, (id - r.first_id) / CAT_BLOCK_VALUES, &b);
+	if (rc < 0)
+		return rc;
+	*ret_value = block_value(&b, (unsigned)(id - b.first_id));
+	if (!ret_sum_before)
+		return 0;
+	sum = r.sum_before + b.sum_before;
+	for (unsigned j = 0; j < id - b.first_id; j++)
+		sum += block_value(&b, j);
+	*ret_sum_before = sum;
+	return 0;
+}
+
+int cat_column_find_sum(const struct cat_column *c, uint64_t sum, uint64_t *ret_id,
+			uint64_t *ret_sum_before)
+{
+	uint64_t low = 0, high, before;
+	struct block b;
+	struct run r;
+	int rc;
+
+	rc = run_find(c, sum, true, &r);
+	if (rc < 0)
+		return rc;
+	if (sum < r.sum_before)
+		return bad(c, "sums do not rise");
+	if (r.kind == CAT_RUN_CONSTANT) {
+		uint64_t i = r.value ? (sum - r.sum_before) / r.value : 0;
+
+		i = shoal_min(i, r.end_id - r.first_id - 1);
+		*ret_id = r.first_id + i;
+		*ret_sum_before = r.sum_before + i * r.value;
+		return 0;
+	}
+	high = (r.end_id - r.first_id + CAT_BLOCK_VALUES - 1) / CAT_BLOCK_VALUES;
+	while (high - low > 1) {
+		uint64_t mid = low + (high - low) / 2;
+		const struct cat_block *e = block_entry(c, &r, mid);
+
+		if (!e)
+			return -EBADMSG;
+		if (shoal_le64_get(e->sum_before) <= sum - r.sum_before)
+			low = mid;
+		else
+			high = mid;
+	}
+	rc = block_load(c, &r, low, &b);
+	if (rc < 0)
+		return rc;
+	before = r.sum_before + b.sum_before;
+	for (unsigned j = 0; j < b.nr; j++) {
+		uint64_t value = block_value(&b, j);
+
+		if (sum - before < value || j + 1 == b.nr) {
+			*ret_id = b.first_id + j;
+			break;
+		}
+		before += value;
+	}
+	*ret_sum_before = before;
+	return 0;
+}

@@ -1,0 +1,210 @@
+#include "catalog/column_writer.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/bits.h"
+
+/* So many equal values in a row get a run of their own; fewer are cheaper inside blocks. */
+#define CONSTANT_MIN (16 * CAT_BLOCK_VALUES)
+
+void cat_column_writer_init(struct cat_column_writer *w, struct cat_stream *runs,
+			    struct cat_stream *blocks, struct cat_stream *data)
+{
+	*w = (struct cat_column_writer){ .runs = runs, .blocks = blocks, .data = data };
+}
+
+static int put_run(struct cat_column_writer *w, uint64_t first_id, uint64_t sum_before,
+		   uint64_t value, enum cat_run_kind kind, struct shoal_err *err)
+{
+	struct cat_run e = { .first_id = shoal_le64_of(first_id),
+			     .sum_before = shoal_le64_of(sum_before),
+			     .value = shoal_le64_of(value),
+			     .kind = shoal_le32_of(kind) };
+
+	return cat_stream_write(w->runs, &e, sizeof(e), err);
+}
+
+/* Write the values gathered for a block, if there are any. */
+static int put_block(struct cat_column_writer *w, struct shoal_err *err)
+{
+	uint8_t bits[CAT_BLOCK_VALUES * 8 + 9] = { 0 };
+	uint64_t min = UINT64_MAX, max = 0, sum = 0;
+	struct cat_block e;
+	unsigned width;
+	int rc;
+
+	if (w->fill == 0)
+		return 0;
+	for (unsigned j = 0; j < w->fill; j++) {
+		min = shoal_min(min, w->values[j]);
+		max = shoal_max(max, w->values[j]);
+		sum += w->values[j];
+	}
+	width = shoal_bit_len(max - min);
+	for (unsigned j = 0; j < w->fill; j++)
+		shoal_bits_put(bits, (uint64_t)j * width, width, w->values[j] - min);
+	e = (struct cat_block){ .min = shoal_le64_of(min),
+				.sum_before = shoal_le64_of(w->block_sum - w->run_sum),
+				.off_width = shoal_le64_of(w->data->len | (uint64_t)width << 56) };
+	rc = cat_stream_write(w->data, bits, (w->fill * width + 7) / 8, err);
+	if (rc == 0)
+		rc = cat_stream_write(w->blocks, &e, sizeof(e), err);
+	w->nr_blocks++;
+	w->block_sum += sum;
+	w->fill = 0;
+	return rc;
+}
+
+/* Put one value into the open run of blocks, opening one if need be. */
+static int put_value(struct cat_column_writer *w, uint64_t id, uint64_t value, struct shoal_err *err)
+{
+	int rc;
+
+	if (!w->in_blocks) {
+		rc = put_run(w, id, w->block_sum, w->nr_blocks, CAT_RUN_BLOCKS, err);
+		if (rc < 0)
+			return rc;
+		w->in_blocks = true;
+		w->run_sum = w->block_sum;
+	}
+	w->values[w->fill++] = value;
+	return w->fill == CAT_BLOCK_VALUES ? put_block(w, err) : 0;
+}
+
+static int close_blocks(struct cat_column_writer *w, struct shoal_err *err)
+{
+	w->in_blocks = false;
+	return put_block(w, err);
+}
+
+/*
+ * Write the equal values that were held back: as a run of their own when they are many, or are the
+ * @whole column so far; else into blocks.
+ */
+static int put_constant(struct cat_column_writer *w, bool whole, struct shoal_err *err)
+{
+	uint64_t nr = w->nr_constant, first = w->id - nr;
+	int rc = 0;
+
+	w->nr_constant = 0;
+	if (nr > 0 && (nr >= CONSTANT_MIN || (whole && nr == w->id))) {
+		rc = close_blocks(w, err);
+		if (rc == 0)
+			rc = put_run(w, first, w->block_sum, w->constant, CAT_RUN_CONSTANT, err);
+		w->block_sum += nr * w->constant;
+		return rc;
+	}
+	for (uint64_t i = 0; i < nr && rc == 0; i++)
+		rc = put_value(w, first + i, w->constant, err);
+	return rc;
+}
+
+int cat_column_writer_add_many(struct cat_column_writer *w, uint64_t value, uint64_t nr,
+			       struct shoal_err *err)
+{
+	unsigned __int128 sum = w->sum + (unsigned __int128)value * nr;
+	int rc = 0;
+
+	if (sum >= UINT64_MAX)
+		return shoal_fail(err, -EOVERFLOW, "sizes or samples add up to 2^64 or more");
+	if (value != w->constant)
+		rc = put_constant(w, false, err);
+	w->constant = value;
+	w->nr_constant += nr;
+	w->id += nr;
+	w->sum = (uint64_t)sum;
+	return rc;
+}
+
+int cat_column_writer_add(struct cat_column_writer *w, uint64_t value, struct shoal_err *err)
+{
+	return cat_column_writer_add_many(w, value, 1, err);
+}
+
+/* Copy a section of the part's column as it is. */
+static int copy_section(const struct cat_column *c, unsigned section, struct cat_stream *to,
+			struct shoal_err *err)
+{
+	const struct cat_section *sec = &c->view->sec[c->runs + section];
+
+	for (uint64_t off = 0; off < sec->len; off += CAT_PAGE) {
+		uint64_t n = shoal_min(CAT_PAGE, sec->len - off);
+		const uint8_t *bytes =
+			cat_need(c->view, (enum cat_section_id)(c->runs + section), off, n);
+		int rc;
+
+		if (!bytes)
+			return -EBADMSG;
+		rc = cat_stream_write(to, bytes, (size_t)n, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int append_blocks(struct cat_column_writer *w, const struct cat_column *c,
+			 uint64_t data_shift, struct shoal_err *err)
+{
+	uint64_t nr = c->view->sec[c->runs + 1].len / sizeof(struct cat_block);
+
+	for (uint64_t k = 0; k < nr; k++) {
+		const struct cat_block *e = (const struct cat_block *)cat_need(
+			c->view, (enum cat_section_id)(c->runs + 1), k * sizeof(*e), sizeof(*e));
+		struct cat_block moved;
+		int rc;
+
+		if (!e)
+			return -EBADMSG;
+		moved = *e;
+		moved.off_width = shoal_le64_of(shoal_le64_get(e->off_width) + data_shift);
+		rc = cat_stream_write(w->blocks, &moved, sizeof(moved), err);
+		if (rc < 0)
+			return rc;
+	}
+	w->nr_blocks += nr;
+	return 0;
+}
+
+int cat_column_writer_append(struct cat_column_writer *w, const struct cat_column *c, uint64_t nr,
+			     uint64_t sum, struct shoal_err *err)
+{
+	uint64_t nr_runs = c->view->sec[c->runs].len / sizeof(struct cat_run);
+	uint64_t data_shift, block_shift;
+	int rc;
+
+	if (sum >= UINT64_MAX - w->sum)
+		return shoal_fail(err, -EOVERFLOW, "sizes or samples add up to 2^64 or more");
+	rc = put_constant(w, true, err);
+	if (rc == 0)
+		rc = close_blocks(w, err);
+	data_shift = w->data->len;
+	block_shift = w->nr_blocks;
+	for (uint64_t k = 0; k < nr_runs && rc == 0; k++) {
+		const struct cat_run *e = (const struct cat_run *)cat_need(
+			c->view, c->runs, k * sizeof(*e), sizeof(*e));
+
+		if (!e)
+			return -EBADMSG;
+		rc = put_run(w, w->id + shoal_le64_get(e->first_id),
+			     w->sum + shoal_le64_get(e->sum_before),
+			     shoal_le64_get(e->value) +
+				     (shoal_le32_get(e->kind) == CAT_RUN_BLOCKS ? block_shift : 0),
+			     (enum cat_run_kind)shoal_le32_get(e->kind), err);
+	}
+	if (rc == 0)
+		rc = append_blocks(w, c, data_shift, err);
+	if (rc == 0)
+		rc = copy_section(c, 2, w->data, err);
+	w->id += nr;
+	w->sum += sum;
+	w->block_sum = w->sum;
+	return rc;
+}
+
+int cat_column_writer_finish(struct cat_column_writer *w, struct shoal_err *err)
+{
+	int rc = put_constant(w, true, err);
+
+	return rc < 0 ? rc : close_blocks(w, err);
+}

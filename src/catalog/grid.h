@@ -1,0 +1,32 @@
+/* grid.h - names whose decimal fields rise evenly in up to four nested dimensions. */
+#ifndef SHOAL_CATALOG_GRID_H
+#define SHOAL_CATALOG_GRID_H
+
+#include "base/buf.h"
+#include "base/span.h"
+
+#define CAT_GRID_FIELDS 8
+#define CAT_GRID_DIMS   4
+#define CAT_GRID_WIDTH  18
+
+struct cat_grid {
+	unsigned nr_fields;
+	unsigned nr_dims;
+	struct {
+		uint32_t pos; /* of its first digit in the name */
+		uint32_t width;
+		uint64_t value; /* in the first name */
+	} field[CAT_GRID_FIELDS];
+	struct {
+		uint64_t extent;
+		uint64_t delta[CAT_GRID_FIELDS]; /* modulo 2^64 */
+	} dim[CAT_GRID_DIMS];
+};
+
+/* The number that @width digits at @p make; UINT64_MAX when one is no digit. */
+uint64_t cat_digits_get(const uint8_t *p, unsigned width);
+
+/* Write @v zero-padded to @width digits; higher digits are lost. */
+void cat_digits_put(uint8_t *p, unsigned width, uint64_t v);
+
+#endif

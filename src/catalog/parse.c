@@ -1,0 +1,207 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "catalog/catalog_format.h"
+#include "catalog/digest.h"
+
+const char *const cat_section_names[CAT_NR_SECTIONS] = {
+	"ROOT", "NAME", "NDIR", "DICT", "DTAB", "SZRN", "SZBK", "SZDT", "SMRN", "SMBK", "SMDT",
+};
+
+/* Whether @want is the checksum of the bytes. The fuzzers' files have no good checksums. */
+static bool sum_matches(const void *buf, size_t len, uint64_t want)
+{
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+	(void)buf, (void)len, (void)want;
+	return true;
+#else
+	return XXH3_64bits(buf, len) == want;
+#endif
+}
+
+int cat_damaged(const struct cat_view *v, enum cat_section_id id, uint64_t off, const char *what)
+{
+	uint64_t none = 0;
+
+	if (v->damage && atomic_compare_exchange_strong(&v->damage->where, &none,
+							1 + id + CAT_NR_SECTIONS * off))
+		atomic_store(&v->damage->what, what);
+	return -EBADMSG;
+}
+
+bool cat_check_pages(const struct cat_view *v, const struct cat_section *sec, uint64_t off,
+		     uint64_t len)
+{
+	uint64_t page = off >> CAT_PAGE_SHIFT;
+	uint64_t last = (off + len - 1) >> CAT_PAGE_SHIFT;
+
+	for (; page <= last; page++) {
+		uint64_t start = page << CAT_PAGE_SHIFT;
+		uint64_t bit = sec->first_page + page;
+
+		if (!sum_matches(sec->addr + start, shoal_min(CAT_PAGE, sec->len - start),
+				 shoal_le64_load(v->sums + 8 * bit))) {
+			(void)cat_damaged(v, (enum cat_section_id)(sec - v->sec), start,
+					  "checksum does not match");
+			return false;
+		}
+		if (v->checked)
+			atomic_fetch_or(&v->checked[bit >> 6], UINT64_C(1) << (bit & 63));
+	}
+	return true;
+}
+
+static int check_identity(const struct cat_header *h, size_t len, struct shoal_err *err)
+{
+	uint32_t version, unknown;
+
+	if (len == 0)
+		return shoal_fail(err, -EBADMSG, "empty file, not a catalog");
+	if (memcmp(h, CAT_MAGIC, shoal_min(len, sizeof(h->magic))) != 0)
+		return shoal_fail(err, -EBADMSG, "not a catalog: it does not start as one");
+	if (len < sizeof(*h))
+		return shoal_fail(err, -EBADMSG, "truncated catalog: only %zu bytes", len);
+	if (!sum_matches(h, offsetof(struct cat_header, header_checksum),
+			 shoal_le64_get(h->header_checksum)))
+		return shoal_fail(err, -EBADMSG, "damaged catalog: header checksum does not match");
+
+	version = shoal_le32_get(h->version);
+	unknown = shoal_le32_get(h->incompat) & ~CAT_INCOMPAT_KNOWN;
+	if (version != CAT_VERSION || unknown)
+		return shoal_fail(err, -EPROTONOSUPPORT,
+				  "made by a newer Shoal (format version %" PRIu32
+				  ", feature bits 0x%" PRIx32 "): this one reads version %u",
+				  version, unknown, CAT_VERSION);
+	return 0;
+}
+
+static int check_header(const struct cat_header *h, size_t len, struct shoal_err *err)
+{
+	uint64_t file_len, table_len;
+	int rc;
+
+	rc = check_identity(h, len, err);
+	if (rc < 0)
+		return rc;
+	file_len = shoal_le64_get(h->file_len);
+	if (file_len > len)
+		return shoal_fail(err, -EBADMSG, "truncated catalog: %zu of %" PRIu64 " bytes", len,
+				  file_len);
+	if (file_len < len)
+		return shoal_fail(err, -EBADMSG,
+				  "damaged catalog: %zu bytes, but it ends after %" PRIu64, len,
+				  file_len);
+	table_len = (uint64_t)shoal_le32_get(h->nr_sections) * sizeof(struct cat_table_entry);
+	if (shoal_le32_get(h->header_len) != sizeof(*h) ||
+	    shoal_le32_get(h->page_shift) != CAT_PAGE_SHIFT || table_len > len - sizeof(*h))
+		return shoal_fail(err, -EBADMSG, "damaged catalog: header fields make no sense");
+	if (!sum_matches(h + 1, table_len, shoal_le64_get(h->table_checksum)))
+		return shoal_fail(err, -EBADMSG,
+				  "damaged catalog: section table checksum does not match");
+	return 0;
+}
+
+static int section_number(const uint8_t id[4])
+{
+	for (int i = 0; i < CAT_NR_SECTIONS; i++)
+		if (memcmp(id, cat_section_names[i], 4) == 0)
+			return i;
+	return -1;
+}
+
+/* Sections follow one another without a gap; one that is not known is stepped over. */
+static int parse_table(const struct cat_header *h, size_t len, struct cat_view *v,
+		       struct shoal_err *err)
+{
+	const struct cat_table_entry *e = (const struct cat_table_entry *)(h + 1);
+	uint32_t nr = shoal_le32_get(h->nr_sections);
+	uint64_t at = sizeof(*h) + (uint64_t)nr * sizeof(*e);
+	uint64_t pages = 0;
+
+	for (uint32_t i = 0; i < nr; i++, e++) {
+		uint64_t sec_len = shoal_le64_get(e->len);
+		int k = section_number(e->id);
+
+		if (shoal_le64_get(e->off) != at || sec_len > len - at)
+			return shoal_fail(err, -EBADMSG,
+					  "damaged catalog: section %u of its table is misplaced", i);
+		if (k >= 0 && v->sec[k].addr)
+			return shoal_fail(err, -EBADMSG, "damaged catalog: two sections %s",
+					  cat_section_names[k]);
+		if (k >= 0)
+			v->sec[k] = (struct cat_section){ .addr = (const uint8_t *)h + at,
+							  .len = sec_len,
+							  .file_off = at,
+							  .first_page = pages };
+		at += sec_len;
+		pages += (sec_len + CAT_PAGE - 1) >> CAT_PAGE_SHIFT;
+	}
+	if (shoal_le64_get(h->sums_off) != at || pages > (len - at) / 8 || pages * 8 != len - at)
+		return shoal_fail(err, -EBADMSG, "damaged catalog: page sums are misplaced");
+	v->sums = (const uint8_t *)h + at;
+	v->nr_pages = pages;
+	if (!sum_matches(v->sums, pages * 8, shoal_le64_get(h->sums_checksum)))
+		return shoal_fail(err, -EBADMSG,
+				  "damaged catalog: checksum of the page sums at offset %" PRIu64
+				  " does not match",
+				  at);
+	return 0;
+}
+
+static bool counts_make_sense(const struct cat_view *v)
+{
+	const struct cat_section *sec = v->sec;
+	bool has_files = v->nr_files > 0;
+
+	if (sec[CAT_NDIR].len % sizeof(struct cat_dir_entry) ||
+	    sec[CAT_DTAB].len % sizeof(struct cat_dict_entry) ||
+	    sec[CAT_SZRN].len % sizeof(struct cat_run) ||
+	    sec[CAT_SMRN].len % sizeof(struct cat_run) ||
+	    sec[CAT_SZBK].len % sizeof(struct cat_block) ||
+	    sec[CAT_SMBK].len % sizeof(struct cat_block))
+		return false;
+	if (v->nr_segments > v->nr_files || (v->nr_segments > 0) != has_files)
+		return false;
+	if (has_files && (sec[CAT_SMRN].len > 0) != (v->samples_per_file == 0))
+		return false;
+	if (v->samples_per_file && (v->nr_files > UINT64_MAX / v->samples_per_file ||
+				    v->nr_samples != v->nr_files * v->samples_per_file))
+		return false;
+	return !has_files || (sec[CAT_SZRN].len > 0) == (v->nr_bytes != SHOAL_SIZE_UNKNOWN);
+}
+
+int cat_parse(const void *buf, size_t len, struct cat_view *ret_view, struct shoal_err *err)
+{
+	const struct cat_header *h = buf;
+	struct cat_view v = { 0 };
+	int rc;
+
+	rc = check_header(h, len, err);
+	if (rc < 0)
+		return rc;
+	rc = parse_table(h, len, &v, err);
+	if (rc < 0)
+		return rc;
+
+	v.file_len = len;
+	v.nr_files = shoal_le64_get(h->nr_files);
+	v.nr_samples = shoal_le64_get(h->nr_samples);
+	v.nr_bytes = shoal_le64_get(h->nr_bytes);
+	v.samples_per_file = shoal_le64_get(h->samples_per_file);
+	v.key_skip = shoal_le32_get(h->key_skip);
+	v.nr_segments = v.sec[CAT_NDIR].len / sizeof(struct cat_dir_entry);
+	for (int i = 0; i < 2; i++) {
+		v.lane[i] = shoal_le64_get(h->lane[i]);
+		v.digest[i] = shoal_le64_get(h->digest[i]);
+	}
+	if (!counts_make_sense(&v))
+		return shoal_fail(err, -EBADMSG, "damaged catalog: its counts contradict each other");
+	if (v.sec[CAT_ROOT].len == 0 || v.sec[CAT_ROOT].len > CAT_ROOT_MAX ||
+	    v.key_skip > SHOAL_NAME_MAX)
+		return shoal_fail(err, -EBADMSG, "damaged catalog: no root, or one that is too long");
+	*ret_view = v;
+	return 0;
+}

@@ -1,0 +1,222 @@
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zstd.h>
+
+#include "catalog/segment.h"
+
+enum { FRONT_COMPRESSED = 1, FRONT_DICTIONARY = 2 };
+
+/* Decompression contexts kept for the next reader; more readers at once make and free their own. */
+#define CONTEXTS_KEPT 16
+
+struct cat_dicts {
+	const struct cat_view *view;
+	_Atomic(ZSTD_DCtx *) context[CONTEXTS_KEPT];
+	uint64_t nr; /* one dictionary a part, so as many as ranks that wrote the catalog */
+	_Atomic(ZSTD_DDict *) dict[];
+};
+
+struct cat_dicts *cat_dicts_new(const struct cat_view *v)
+{
+	uint64_t nr = v->sec[CAT_DTAB].len / sizeof(struct cat_dict_entry);
+	struct cat_dicts *d = calloc(1, sizeof(*d) + nr * sizeof(d->dict[0]));
+
+	if (d) {
+		d->view = v;
+		d->nr = nr;
+	}
+	return d;
+}
+
+struct cat_dicts *cat_dicts_free(struct cat_dicts *d)
+{
+	if (!d)
+		return NULL;
+	for (size_t i = 0; i < CONTEXTS_KEPT; i++)
+		ZSTD_freeDCtx(atomic_load(&d->context[i]));
+	for (uint64_t i = 0; i < d->nr; i++)
+		ZSTD_freeDDict(atomic_load(&d->dict[i]));
+	free(d);
+	return NULL;
+}
+
+static ZSTD_DCtx *context_take(struct cat_dicts *d)
+{
+	for (size_t i = 0; i < CONTEXTS_KEPT; i++) {
+		ZSTD_DCtx *ctx = atomic_exchange(&d->context[i], NULL);
+
+		if (ctx)
+			return ctx;
+	}
+	return ZSTD_createDCtx();
+}
+
+static void context_give(struct cat_dicts *d, ZSTD_DCtx *ctx)
+{
+	for (size_t i = 0; i < CONTEXTS_KEPT; i++) {
+		ZSTD_DCtx *none = NULL;
+
+		if (atomic_compare_exchange_strong(&d->context[i], &none, ctx))
+			return;
+	}
+	ZSTD_freeDCtx(ctx);
+}
+
+/* The dictionary that serves segment @number: -1 when none does. */
+static int64_t dict_of_segment(const struct cat_view *v, uint64_t number)
+{
+	uint64_t low = 0, high = v->sec[CAT_DTAB].len / sizeof(struct cat_dict_entry);
+
+	while (low < high) { /* the first that starts after the segment */
+		uint64_t mid = low + (high - low) / 2;
+		const struct cat_dict_entry *e = (const struct cat_dict_entry *)cat_need(
+			v, CAT_DTAB, mid * sizeof(*e), sizeof(*e));
+
+		if (!e)
+			return -1;
+		if (shoal_le64_get(e->first_segment) <= number)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return (int64_t)low - 1;
+}
+
+static ZSTD_DDict *dict_make(const struct cat_view *v, uint64_t k)
+{
+	const struct cat_dict_entry *e = (const struct cat_dict_entry *)cat_need(
+		v, CAT_DTAB, k * sizeof(*e), sizeof(*e));
+	const uint8_t *bytes;
+
+	if (!e)
+		return NULL;
+	bytes = cat_need(v, CAT_DICT, shoal_le64_get(e->off), shoal_le64_get(e->len));
+	return bytes ? ZSTD_createDDict(bytes, (size_t)shoal_le64_get(e->len)) : NULL;
+}
+
+static const ZSTD_DDict *dict_get(const struct cat_segment *seg)
+{
+	int64_t k = dict_of_segment(seg->view, seg->number);
+	ZSTD_DDict *dict, *none = NULL;
+
+	if (k < 0)
+		return NULL;
+	dict = atomic_load(&seg->dicts->dict[k]);
+	if (dict)
+		return dict;
+	dict = dict_make(seg->view, (uint64_t)k);
+	if (dict && !atomic_compare_exchange_strong(&seg->dicts->dict[k], &none, dict)) {
+		ZSTD_freeDDict(dict); /* another thread was first */
+		dict = none;
+	}
+	return dict;
+}
+
+static int decompress(const struct cat_segment *seg, bool with_dict, const uint8_t *stored,
+		      size_t stored_len, uint8_t *raw, size_t raw_len)
+{
+	const ZSTD_DDict *dict = NULL;
+	ZSTD_DCtx *ctx;
+	size_t n;
+
+	if (with_dict) {
+		dict = dict_get(seg);
+		if (!dict)
+			return cat_segment_bad(seg, "a block's dictionary is missing");
+	}
+	ctx = context_take(seg->dicts);
+	if (!ctx)
+		return -ENOMEM;
+	n = ZSTD_decompress_usingDDict(ctx, raw, raw_len, stored, stored_len, dict);
+	context_give(seg->dicts, ctx);
+	if (ZSTD_isError(n) || n != raw_len)
+		return cat_segment_bad(seg, "a block does not decompress");
+	return 0;
+}
+
+int cat_front_expand(const struct cat_segment *seg, uint8_t *raw)
+{
+	struct shoal_span s = seg->rest;
+	uint8_t flags = shoal_span_u8(&s);
+	uint64_t raw_len = shoal_span_varint(&s);
+	uint64_t stored_len = shoal_span_varint(&s);
+	uint64_t off = seg->off + (uint64_t)(s.p - seg->payload);
+	const uint8_t *stored;
+	int rc = 0;
+
+	if (s.bad || raw_len > CAT_FRONT_RAW_MAX || seg->nr > CAT_FRONT_NAMES ||
+	    stored_len > seg->end - off || flags > (FRONT_COMPRESSED | FRONT_DICTIONARY))
+		return cat_segment_bad(seg, "a block of names makes no sense");
+	stored = cat_need(seg->view, CAT_NAME, off, stored_len);
+	if (!stored)
+		return -EBADMSG;
+	if (flags & FRONT_COMPRESSED)
+		rc = decompress(seg, flags & FRONT_DICTIONARY, stored, (size_t)stored_len, raw,
+				(size_t)raw_len);
+	else if (stored_len != raw_len)
+		return cat_segment_bad(seg, "a block of names has two lengths");
+	else
+		memcpy(raw, stored, (size_t)raw_len);
+	return rc < 0 ? rc : (int)raw_len;
+}
+
+int cat_front_step(struct shoal_span *raw, uint8_t *buf, size_t *len)
+{
+	uint64_t keep = shoal_span_varint(raw);
+	uint64_t more = shoal_span_varint(raw);
+	const uint8_t *bytes = shoal_span_bytes(raw, more);
+
+	if (raw->bad || keep > *len || more > SHOAL_NAME_MAX - keep || keep + more == 0)
+		return -EBADMSG;
+	memcpy(buf + keep, bytes, (size_t)more);
+	*len = (size_t)(keep + more);
+	return 0;
+}
+
+int cat_front_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)
+{
+	uint8_t raw[CAT_FRONT_RAW_MAX];
+	struct shoal_span s;
+	size_t len = seg->first_len;
+	int n = cat_front_expand(seg, raw);
+
+	if (n < 0)
+		return n;
+	s = (struct shoal_span){ .p = raw, .end = raw + n };
+	memcpy(buf, seg->first, len);
+	for (; i > 0; i--)
+		if (cat_front_step(&s, buf, &len) < 0)
+			return cat_segment_bad(seg, "a block of names is cut short");
+	return (int)len;
+}
+
+int cat_front_find(const struct cat_segment *seg, const uint8_t *name, size_t len, uint64_t *ret_i)
+{
+	uint8_t raw[CAT_FRONT_RAW_MAX];
+	uint8_t buf[SHOAL_NAME_MAX];
+	size_t buf_len = seg->first_len;
+	struct shoal_span s;
+	int n = cat_front_expand(seg, raw);
+
+	if (n < 0)
+		return n;
+	s = (struct shoal_span){ .p = raw, .end = raw + n };
+	memcpy(buf, seg->first, buf_len);
+	for (uint64_t i = 0; i < seg->nr; i++) {
+		int c;
+
+		if (i > 0 && cat_front_step(&s, buf, &buf_len) < 0)
+			return cat_segment_bad(seg, "a block of names is cut short");
+		c = cat_name_compare(buf, buf_len, name, len);
+		if (c == 0) {
+			*ret_i = i;
+			return 0;
+		}
+		if (c > 0)
+			break;
+	}
+	return -ENOENT;
+}

@@ -1,0 +1,171 @@
+#include <errno.h>
+#include <string.h>
+
+#include "catalog/decimal.h"
+#include "catalog/grid.h"
+#include "catalog/segment.h"
+
+uint64_t cat_digits_get(const uint8_t *p, unsigned width)
+{
+	uint64_t v = 0;
+
+	for (unsigned i = 0; i < width; i++) {
+		unsigned digit = p[i] - (unsigned)'0';
+
+		if (digit > 9)
+			return UINT64_MAX;
+		v = v * 10 + digit;
+	}
+	return v;
+}
+
+void cat_digits_put(uint8_t *p, unsigned width, uint64_t v)
+{
+	while (width-- > 0) {
+		p[width] = (uint8_t)('0' + v % 10);
+		v /= 10;
+	}
+}
+
+static int parse_fields(const struct cat_segment *seg, struct shoal_span *s, struct cat_grid *g)
+{
+	uint64_t at = 0;
+	uint64_t nr = shoal_span_varint(s);
+
+	if (nr < 1 || nr > CAT_GRID_FIELDS)
+		return -EBADMSG;
+	g->nr_fields = (unsigned)nr;
+	for (unsigned f = 0; f < nr; f++) {
+		uint64_t gap = shoal_span_varint(s);
+		uint64_t width = shoal_span_varint(s);
+
+		if (gap > seg->first_len - at || width < 1 || width > CAT_GRID_WIDTH ||
+		    width > seg->first_len - at - gap)
+			return -EBADMSG;
+		g->field[f].pos = (uint32_t)(at + gap);
+		g->field[f].width = (uint32_t)width;
+		g->field[f].value = cat_digits_get(seg->first + at + gap, (unsigned)width);
+		if (g->field[f].value == UINT64_MAX)
+			return -EBADMSG;
+		at += gap + width;
+	}
+	return 0;
+}
+
+static int grid_parse(const struct cat_segment *seg, struct cat_grid *g)
+{
+	struct shoal_span s = seg->rest;
+	uint64_t product = 1, nr;
+
+	if (parse_fields(seg, &s, g) < 0)
+		return cat_segment_bad(seg, "fields of a grid make no sense");
+	nr = shoal_span_varint(&s);
+	if (nr < 1 || nr > CAT_GRID_DIMS)
+		return cat_segment_bad(seg, "dimensions of a grid make no sense");
+	g->nr_dims = (unsigned)nr;
+	for (unsigned d = 0; d < nr; d++) {
+		g->dim[d].extent = shoal_span_varint(&s);
+		for (unsigned f = 0; f < g->nr_fields; f++)
+			g->dim[d].delta[f] = (uint64_t)shoal_span_zigzag(&s);
+		if (__builtin_mul_overflow(product, g->dim[d].extent, &product))
+			return cat_segment_bad(seg, "dimensions of a grid make no sense");
+	}
+	if (s.bad || product != seg->nr)
+		return cat_segment_bad(seg, "dimensions of a grid make no sense");
+	return 0;
+}
+
+int cat_grid_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)
+{
+	uint64_t value[CAT_GRID_FIELDS];
+	struct cat_grid g;
+	int rc = grid_parse(seg, &g);
+
+	if (rc < 0)
+		return rc;
+	for (unsigned f = 0; f < g.nr_fields; f++)
+		value[f] = g.field[f].value;
+	for (unsigned d = 0; d < g.nr_dims; d++) {
+		uint64_t x = i;
+
+		if (d + 1 < g.nr_dims) {
+			x = i % g.dim[d].extent;
+			i /= g.dim[d].extent;
+		}
+		for (unsigned f = 0; f < g.nr_fields; f++)
+			value[f] += x * g.dim[d].delta[f];
+	}
+	memcpy(buf, seg->first, seg->first_len);
+	for (unsigned f = 0; f < g.nr_fields; f++) {
+		if (value[f] >= cat_pow10[g.field[f].width])
+			return cat_segment_bad(seg, "a number of a grid is too wide");
+		cat_digits_put(buf + g.field[f].pos, g.field[f].width, value[f]);
+	}
+	return (int)seg->first_len;
+}
+
+/* The numbers in @name's fields; -ENOENT when the rest of it is not as in the first name. */
+static int read_fields(const struct cat_segment *seg, const struct cat_grid *g,
+		       const uint8_t *name, size_t len, uint64_t *want)
+{
+	size_t at = 0;
+
+	if (len != seg->first_len)
+		return -ENOENT;
+	for (unsigned f = 0; f < g->nr_fields; f++) {
+		if (memcmp(name + at, seg->first + at, g->field[f].pos - at) != 0)
+			return -ENOENT;
+		want[f] = cat_digits_get(name + g->field[f].pos, g->field[f].width);
+		if (want[f] == UINT64_MAX)
+			return -ENOENT;
+		at = g->field[f].pos + g->field[f].width;
+	}
+	return memcmp(name + at, seg->first + at, len - at) == 0 ? 0 : -ENOENT;
+}
+
+/* Compare the fields at @x steps along dimension @d from @base with those wanted. */
+static int compare_at(const struct cat_grid *g, unsigned d, uint64_t x, const uint64_t *base,
+		      const uint64_t *want)
+{
+	for (unsigned f = 0; f < g->nr_fields; f++) {
+		uint64_t v = base[f] + x * g->dim[d].delta[f];
+
+		if (v != want[f])
+			return v < want[f] ? -1 : 1;
+	}
+	return 0;
+}
+
+int cat_grid_find(const struct cat_segment *seg, const uint8_t *name, size_t len, uint64_t *ret_i)
+{
+	uint64_t want[CAT_GRID_FIELDS], at[CAT_GRID_FIELDS], i = 0;
+	struct cat_grid g;
+	int rc = grid_parse(seg, &g);
+
+	if (rc == 0)
+		rc = read_fields(seg, &g, name, len, want);
+	if (rc < 0)
+		return rc;
+	for (unsigned f = 0; f < g.nr_fields; f++)
+		at[f] = g.field[f].value;
+	/* From the slowest dimension down: the last block whose first name is not after it. */
+	for (unsigned d = g.nr_dims; d-- > 0;) {
+		uint64_t low = 0, high = g.dim[d].extent;
+
+		while (high - low > 1) {
+			uint64_t mid = low + (high - low) / 2;
+
+			if (compare_at(&g, d, mid, at, want) <= 0)
+				low = mid;
+			else
+				high = mid;
+		}
+		for (unsigned f = 0; f < g.nr_fields; f++)
+			at[f] += low * g.dim[d].delta[f];
+		i = i * g.dim[d].extent + low;
+	}
+	if (memcmp(at, want, g.nr_fields * sizeof(at[0])) != 0)
+		return -ENOENT;
+	*ret_i = i;
+	return 0;
+}

@@ -1,0 +1,224 @@
+#include "catalog/segment.h"
+
+#include <errno.h>
+#include <string.h>
+
+int cat_segment_load(const struct cat_view *v, struct cat_dicts *dicts, uint64_t number,
+		     struct cat_segment *ret_seg)
+{
+	const struct cat_dir_entry *e = cat_dir(v, number);
+	struct cat_segment seg = { .view = v, .dicts = dicts, .number = number };
+	uint64_t end_id = v->nr_files;
+	size_t head;
+
+	if (!e)
+		return -EBADMSG;
+	seg.first_id = shoal_le64_get(e->first_id);
+	seg.off = shoal_le64_get(e->off);
+	seg.end = v->sec[CAT_NAME].len;
+	if (number + 1 < v->nr_segments) {
+		e = cat_dir(v, number + 1);
+		if (!e)
+			return -EBADMSG;
+		end_id = shoal_le64_get(e->first_id);
+		seg.end = shoal_le64_get(e->off);
+	}
+	if (seg.first_id >= end_id || seg.off >= seg.end || end_id > v->nr_files ||
+	    seg.end > v->sec[CAT_NAME].len)
+		return cat_damaged(v, CAT_NDIR, number * sizeof(*e), "entries do not rise");
+
+	head = (size_t)shoal_min(seg.end - seg.off, CAT_PREAMBLE_MAX);
+	seg.payload = cat_need(v, CAT_NAME, seg.off, head);
+	if (!seg.payload)
+		return -EBADMSG;
+	seg.rest = (struct shoal_span){ .p = seg.payload, .end = seg.payload + head };
+	seg.kind = (enum cat_kind)shoal_span_u8(&seg.rest);
+	seg.nr = shoal_span_varint(&seg.rest);
+	seg.first_len = (size_t)shoal_min(shoal_span_varint(&seg.rest), SIZE_MAX);
+	seg.first = shoal_span_bytes(&seg.rest, seg.first_len);
+	if (seg.rest.bad || seg.nr != end_id - seg.first_id || seg.first_len == 0 ||
+	    seg.first_len > SHOAL_NAME_MAX)
+		return cat_segment_bad(&seg, "a segment does not start as one");
+	*ret_seg = seg;
+	return 0;
+}
+
+int cat_segment_of_id(const struct cat_view *v, uint64_t id, uint64_t *ret_number)
+{
+	/* Segments of equal length are common, so the guess is often right. */
+	uint64_t guess = (uint64_t)((unsigned __int128)id * v->nr_segments / v->nr_files);
+	uint64_t low = 0, high = v->nr_segments; /* first_id[low] <= id < first_id[high] */
+	uint64_t step = 1, at = guess;
+
+	while (high - low > 1) {
+		const struct cat_dir_entry *e = cat_dir(v, at);
+
+		if (!e)
+			return -EBADMSG;
+		if (shoal_le64_get(e->first_id) <= id) {
+			low = at;
+			at = low + step;
+		} else {
+			high = at;
+			at = high > step ? high - step : 0;
+		}
+		step *= 2;
+		if (at <= low || at >= high)
+			at = low + (high - low) / 2;
+	}
+	*ret_number = low;
+	return 0;
+}
+
+/* The first name of segment @k, against @name. */
+static int compare_first(const struct cat_view *v, uint64_t k, const uint8_t *name, size_t len,
+			 int *ret_c)
+{
+	struct cat_segment seg;
+	int rc = cat_segment_load(v, NULL, k, &seg);
+
+	if (rc < 0)
+		return rc;
+	*ret_c = cat_name_compare(seg.first, seg.first_len, name, len);
+	return 0;
+}
+
+/* The eight bytes of @name after @skip, as the directory has them. */
+static uint64_t key_of(const uint8_t *name, size_t len, size_t skip)
+{
+	uint8_t bytes[8] = { 0 };
+
+	if (len >= skip + 8)
+		return shoal_be64_load(name + skip);
+	if (len > skip)
+		memcpy(bytes, name + skip, len - skip);
+	return shoal_be64_load(bytes);
+}
+
+/* How @name compares with what all first names start with: 0 when it starts so too. */
+static int compare_skipped(const struct cat_view *v, const uint8_t *name, size_t len, int *ret_c)
+{
+	struct cat_segment seg;
+	int rc = cat_segment_load(v, NULL, 0, &seg);
+
+	if (rc < 0)
+		return rc;
+	if (seg.first_len < v->key_skip)
+		return cat_segment_bad(&seg, "the first name is shorter than what all start with");
+	*ret_c = cat_name_compare(seg.first, v->key_skip, name, shoal_min(len, v->key_skip));
+	return 0;
+}
+
+/* The first segment from @low on whose key is at least @key; nr_segments when there is none. */
+static int first_with_key(const struct cat_view *v, uint64_t key, uint64_t low, uint64_t *ret_k)
+{
+	uint64_t high = v->nr_segments;
+
+	while (low < high) {
+		uint64_t mid = low + (high - low) / 2;
+		const struct cat_dir_entry *e = cat_dir(v, mid);
+
+		if (!e)
+			return -EBADMSG;
+		if (shoal_le64_get(e->key) < key)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	*ret_k = low;
+	return 0;
+}
+
+/* The segments [*ret_low, *ret_high) whose key is @key; both the place for it when there are none. */
+static int segments_with_key(const struct cat_view *v, uint64_t key, uint64_t *ret_low,
+			     uint64_t *ret_high)
+{
+	const struct cat_dir_entry *e;
+	uint64_t low, next;
+
+	if (first_with_key(v, key, 0, &low) < 0)
+		return -EBADMSG;
+	*ret_low = *ret_high = low;
+	/* Mostly one segment has the key, or none: look before searching again. */
+	for (next = low; next < v->nr_segments && next < low + 2; next++) {
+		e = cat_dir(v, next);
+		if (!e)
+			return -EBADMSG;
+		if (shoal_le64_get(e->key) != key) {
+			*ret_high = next;
+			return 0;
+		}
+	}
+	if (key == UINT64_MAX)
+		*ret_high = v->nr_segments;
+	else if (first_with_key(v, key + 1, next, ret_high) < 0)
+		return -EBADMSG;
+	return 0;
+}
+
+int cat_segment_of_name(const struct cat_view *v, const uint8_t *name, size_t len,
+			uint64_t *ret_number)
+{
+	uint64_t low = 0, high = v->nr_segments;
+	int c = 0, rc;
+
+	if (v->nr_segments == 0)
+		return -ENOENT;
+	if (v->key_skip) {
+		rc = compare_skipped(v, name, len, &c);
+		if (rc < 0)
+			return rc;
+	}
+	if (c > 0)
+		return -ENOENT;
+	if (c < 0)
+		low = high;
+	else if (segments_with_key(v, key_of(name, len, v->key_skip), &low, &high) < 0)
+		return -EBADMSG;
+	while (low < high) { /* first segment that starts after the name */
+		uint64_t mid = low + (high - low) / 2;
+
+		rc = compare_first(v, mid, name, len, &c);
+		if (rc < 0)
+			return rc;
+		if (c <= 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low == 0)
+		return -ENOENT;
+	*ret_number = low - 1;
+	return 0;
+}
+
+int cat_segment_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)
+{
+	switch (seg->kind) {
+	case CAT_GRID:
+		return cat_grid_name(seg, i, buf);
+	case CAT_FIXED:
+		return cat_fixed_name(seg, i, buf);
+	case CAT_DECIMAL:
+		return cat_decimal_name(seg, i, buf);
+	case CAT_FRONT:
+		return cat_front_name(seg, i, buf);
+	}
+	return cat_segment_bad(seg, "a segment of an unknown kind");
+}
+
+int cat_segment_find(const struct cat_segment *seg, const uint8_t *name, size_t len,
+		     uint64_t *ret_i)
+{
+	switch (seg->kind) {
+	case CAT_GRID:
+		return cat_grid_find(seg, name, len, ret_i);
+	case CAT_FIXED:
+		return cat_fixed_find(seg, name, len, ret_i);
+	case CAT_DECIMAL:
+		return cat_decimal_find(seg, name, len, ret_i);
+	case CAT_FRONT:
+		return cat_front_find(seg, name, len, ret_i);
+	}
+	return cat_segment_bad(seg, "a segment of an unknown kind");
+}

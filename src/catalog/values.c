@@ -1,0 +1,365 @@
+#include "catalog/values.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/bits.h"
+
+/* ---- Reading ---- */
+
+static int parse_elias_fano(const struct cat_view *v, struct shoal_span *s,
+			    const uint8_t *span_base, uint64_t span_off, uint64_t payload_end,
+			    struct cat_values *vs)
+{
+	uint64_t low_bits = shoal_span_varint(s);
+	uint64_t nr_bits, nr_ones, nr_zeros, len, off;
+	const uint8_t *p;
+
+	vs->high = shoal_span_varint(s);
+	if (s->bad || low_bits > vs->bits || vs->nr > CAT_EF_NAMES || vs->high > CAT_EF_HIGH_MAX)
+		return cat_damaged(v, CAT_NAME, span_off, "a list of numbers makes no sense");
+	vs->low_bits = (unsigned)low_bits;
+	vs->base_len = (vs->bits - vs->low_bits + 7) / 8;
+	vs->base = shoal_span_bytes(s, vs->base_len);
+	nr_bits = vs->nr + vs->high;
+	/* Samples are there only when a scan from the start would be long. */
+	nr_ones = nr_bits > CAT_EF_PLAIN ? (vs->nr - 1) / CAT_EF_SAMPLE : 0;
+	nr_zeros = nr_bits > CAT_EF_PLAIN && vs->high ? (vs->high - 1) / CAT_EF_SAMPLE : 0;
+	vs->low_len = (size_t)((vs->nr * vs->low_bits + 7) / 8);
+	vs->high_len = (size_t)((nr_bits + 7) / 8);
+	len = vs->low_len + vs->high_len + 4 * (nr_ones + nr_zeros);
+	off = span_off + (uint64_t)(s->p - span_base);
+	if (s->bad || off > payload_end || len > payload_end - off)
+		return cat_damaged(v, CAT_NAME, span_off, "a list of numbers is cut short");
+	p = v->sec[CAT_NAME].addr + off;
+	vs->view = v;
+	vs->low_off = off;
+	vs->low_array = p;
+	vs->high_array = p + vs->low_len;
+	vs->ones = nr_ones ? vs->high_array + vs->high_len : NULL;
+	vs->zeros = nr_zeros ? vs->high_array + vs->high_len + 4 * nr_ones : NULL;
+	/* The high bits and samples are a few pages; the low bits are asked for one by one. */
+	if (!cat_need(v, CAT_NAME, off + vs->low_len, len - vs->low_len))
+		return -EBADMSG;
+	return 0;
+}
+
+int cat_values_parse(const struct cat_view *v, struct shoal_span *s, const uint8_t *span_base,
+		     uint64_t span_off, uint64_t payload_end, uint64_t nr, unsigned bits,
+		     struct cat_values *ret_values)
+{
+	struct cat_values vs = { .nr = nr, .bits = bits, .words = (bits + 63) / 64 };
+	uint8_t coding = shoal_span_u8(s);
+
+	if (bits == 0 || bits > CAT_X_BITS_MAX || coding > CAT_ELIAS_FANO || s->bad)
+		return cat_damaged(v, CAT_NAME, span_off, "unknown coding of numbers");
+	vs.coding = (enum cat_coding)coding;
+	if (vs.coding == CAT_LINEAR) {
+		vs.first = shoal_span_varint(s);
+		vs.stride = shoal_span_varint(s);
+		if (s->bad || bits > 64)
+			return cat_damaged(v, CAT_NAME, span_off, "a row of numbers is cut short");
+	} else {
+		int rc = parse_elias_fano(v, s, span_base, span_off, payload_end, &vs);
+
+		if (rc < 0)
+			return rc;
+	}
+	*ret_values = vs;
+	return 0;
+}
+
+/*
+ * Position of the bit number @r among the set bits (@flip 0) or the clear ones (@flip ~0) of the
+ * high array. One past its end if there is none.
+ */
+static uint64_t high_select(const struct cat_values *vs, uint64_t r, uint64_t flip)
+{
+	const uint8_t *samples = flip ? vs->zeros : vs->ones;
+	uint64_t end = vs->nr + vs->high;
+	uint64_t at = 0, seen = 0;
+
+	if (samples && r >= CAT_EF_SAMPLE) {
+		at = shoal_le32_load(samples + 4 * (r / CAT_EF_SAMPLE - 1));
+		seen = r / CAT_EF_SAMPLE * CAT_EF_SAMPLE;
+	}
+	while (at < end) {
+		uint64_t first = at & ~UINT64_C(63);
+		uint64_t w = shoal_bits_word(vs->high_array, vs->high_len, (size_t)(first / 8)) ^ flip;
+		unsigned ones;
+
+		w &= UINT64_MAX << (at & 63);
+		ones = (unsigned)__builtin_popcountll(w);
+		if (seen + ones > r)
+			return first + shoal_select_word(w, (unsigned)(r - seen));
+		seen += ones;
+		at = first + 64;
+	}
+	return end;
+}
+
+/* X_i from its high part: base + @h in the upper bits, and the low bits from the array. */
+static int compose(const struct cat_values *vs, uint64_t i, uint64_t h, struct cat_x *x)
+{
+	uint64_t bit = i * vs->low_bits;
+
+	if (!cat_need(vs->view, CAT_NAME, vs->low_off + bit / 8,
+		      (bit + vs->low_bits + 7) / 8 - bit / 8))
+		return -EBADMSG;
+	for (unsigned k = 0; k < vs->words; k++)
+		x->w[k] = 0;
+	for (unsigned off = 0; off < vs->low_bits; off += 64) {
+		unsigned n = (unsigned)shoal_min(64, vs->low_bits - off);
+
+		cat_x_put(x, off, n, shoal_bits_get(vs->low_array, vs->low_len, bit + off, n));
+	}
+	/* Add 64 bits at a time, with carry; bits past the width cannot come from a good file. */
+	for (unsigned k = 0; vs->low_bits + 64 * k < vs->bits; k++) {
+		unsigned n = (unsigned)shoal_min(64, vs->bits - vs->low_bits - 64 * k);
+		uint64_t word = shoal_bits_word(vs->base, vs->base_len, 8 * k);
+		uint64_t sum = word + h;
+
+		h = sum < word;
+		cat_x_put(x, vs->low_bits + 64 * k, n, sum & shoal_mask(n));
+	}
+	return 0;
+}
+
+int cat_values_get(const struct cat_values *vs, uint64_t i, struct cat_x *ret_x)
+{
+	uint64_t at;
+
+	if (vs->coding == CAT_LINEAR) {
+		ret_x->w[0] = vs->first + i * vs->stride;
+		return ret_x->w[0] & ~shoal_mask(vs->bits) ? -EBADMSG : 0;
+	}
+	at = high_select(vs, i, 0);
+	return compose(vs, i, at >= i ? at - i : 0, ret_x);
+}
+
+static int x_compare(const struct cat_values *vs, const struct cat_x *a, const struct cat_x *b)
+{
+	for (unsigned k = vs->words; k-- > 0;)
+		if (a->w[k] != b->w[k])
+			return a->w[k] < b->w[k] ? -1 : 1;
+	return 0;
+}
+
+/* H of @x: (x >> low_bits) - base. False when x is below the base or far above it. */
+static bool high_of(const struct cat_values *vs, const struct cat_x *x, uint64_t *ret_h)
+{
+	uint64_t borrow = 0, diff = 0;
+
+	for (unsigned k = 0; vs->low_bits + 64 * k < vs->bits; k++) {
+		unsigned n = (unsigned)shoal_min(64, vs->bits - vs->low_bits - 64 * k);
+		uint64_t a = cat_x_get(x, vs->low_bits + 64 * k, n);
+		uint64_t b = shoal_bits_word(vs->base, vs->base_len, 8 * k);
+		uint64_t d = a - b - borrow;
+
+		borrow = a < b || (a == b && borrow);
+		if (k == 0)
+			diff = d;
+		else if (d != 0)
+			return false;
+	}
+	*ret_h = diff;
+	return !borrow && diff <= vs->high;
+}
+
+static int find_elias_fano(const struct cat_values *vs, const struct cat_x *x, uint64_t *ret_i)
+{
+	uint64_t h, first, end;
+
+	if (vs->bits == vs->low_bits)
+		h = 0;
+	else if (!high_of(vs, x, &h))
+		return 0;
+	/* Values with this high part stand between the clear bits number h - 1 and h. */
+	first = h ? high_select(vs, h - 1, UINT64_MAX) + 1 - h : 0;
+	end = h < vs->high ? high_select(vs, h, UINT64_MAX) - h : vs->nr;
+	if (end > vs->nr)
+		end = vs->nr;
+	while (first < end) {
+		uint64_t mid = first + (end - first) / 2;
+		struct cat_x y;
+		int c;
+
+		c = compose(vs, mid, h, &y);
+		if (c < 0)
+			return c;
+		c = x_compare(vs, &y, x);
+		if (c == 0) {
+			*ret_i = mid;
+			return 1;
+		}
+		if (c < 0)
+			first = mid + 1;
+		else
+			end = mid;
+	}
+	return 0;
+}
+
+int cat_values_find(const struct cat_values *vs, const struct cat_x *x, uint64_t *ret_i)
+{
+	uint64_t diff;
+
+	if (vs->coding == CAT_ELIAS_FANO)
+		return find_elias_fano(vs, x, ret_i);
+	diff = x->w[0] - vs->first;
+	if (x->w[0] < vs->first || (vs->stride ? diff % vs->stride : diff) != 0)
+		return 0;
+	*ret_i = vs->stride ? diff / vs->stride : 0;
+	return *ret_i < vs->nr;
+}
+
+/* ---- Writing ---- */
+
+/* @words words of a - b. */
+static void subtract(const uint64_t *a, const uint64_t *b, unsigned words, uint64_t *ret_diff)
+{
+	uint64_t borrow = 0;
+
+	for (unsigned k = 0; k < words; k++) {
+		uint64_t d = a[k] - b[k] - borrow;
+
+		borrow = a[k] < b[k] || (a[k] == b[k] && borrow);
+		ret_diff[k] = d;
+	}
+}
+
+/* The 64 bits of @x from bit @off on. */
+static uint64_t bits_from(const uint64_t *x, unsigned words, unsigned off)
+{
+	unsigned k = off / 64, shift = off % 64;
+	uint64_t v = k < words ? x[k] >> shift : 0;
+
+	if (shift && k + 1 < words)
+		v |= x[k + 1] << (64 - shift);
+	return v;
+}
+
+/* The number of low bits with which the high part has between nr and 2 nr steps. */
+static unsigned choose_low_bits(const uint64_t *diff, uint64_t nr, unsigned words)
+{
+	unsigned len = 0;
+
+	for (unsigned k = words; k-- > 0 && !len;)
+		if (diff[k])
+			len = 64 * k + shoal_bit_len(diff[k]);
+	if (len <= shoal_bit_len(nr))
+		return 0;
+	len -= shoal_bit_len(nr);
+	return bits_from(diff, words, len) >= nr ? len : len - 1;
+}
+
+uint64_t cat_values_cost(const uint64_t *first, const uint64_t *last, uint64_t nr, unsigned words)
+{
+	uint64_t diff[CAT_X_WORDS];
+
+	subtract(last, first, words, diff);
+	return (nr * (choose_low_bits(diff, nr, words) + 3)) / 8 + 8;
+}
+
+static bool is_linear(const uint64_t *xs, uint64_t nr)
+{
+	uint64_t stride = nr > 1 ? xs[1] - xs[0] : 1;
+
+	for (uint64_t i = 1; i < nr; i++)
+		if (xs[i] - xs[i - 1] != stride)
+			return false;
+	return true;
+}
+
+/* Positions of each 256th bit that is set (or, with @flip, clear) among @nr_bits. */
+static void write_samples(struct shoal_buf *b, size_t high_at, uint64_t nr_bits, uint64_t nr,
+			  uint64_t flip)
+{
+	size_t high_len = (size_t)((nr_bits + 7) / 8);
+	uint64_t seen = 0, next = CAT_EF_SAMPLE;
+
+	for (uint64_t at = 0; at < nr_bits && next < nr && b->rc == 0; at += 64) {
+		uint64_t w = shoal_bits_word(b->data + high_at, high_len, (size_t)(at / 8)) ^ flip;
+		uint64_t ones = (uint64_t)__builtin_popcountll(w);
+
+		if (seen + ones > next) {
+			uint32_t pos = (uint32_t)at +
+				       shoal_select_word(w, (unsigned)(next - seen));
+			struct shoal_le32 le = shoal_le32_of(pos);
+
+			shoal_buf_append(b, &le, sizeof(le));
+			next += CAT_EF_SAMPLE;
+		}
+		seen += ones;
+	}
+}
+
+static void write_low(struct shoal_buf *b, const uint64_t *xs, uint64_t nr, unsigned words,
+		      unsigned low_bits)
+{
+	size_t len = (size_t)((nr * low_bits + 7) / 8);
+	uint8_t *low = shoal_buf_reserve(b, len + 9);
+
+	if (!low)
+		return;
+	memset(low, 0, len + 9);
+	for (uint64_t i = 0; i < nr; i++)
+		for (unsigned off = 0; off < low_bits; off += 64)
+			shoal_bits_put(low, i * low_bits + off,
+				       (unsigned)shoal_min(64, low_bits - off),
+				       xs[i * words + off / 64]);
+	b->len += len;
+}
+
+static void write_elias_fano(struct shoal_buf *b, const uint64_t *xs, uint64_t nr, unsigned words,
+			     unsigned bits)
+{
+	uint64_t diff[CAT_X_WORDS], base, high, nr_bits;
+	unsigned low_bits;
+	uint8_t *bytes;
+	size_t high_at, len;
+
+	subtract(xs + (nr - 1) * words, xs, words, diff);
+	low_bits = choose_low_bits(diff, nr, words);
+	base = bits_from(xs, words, low_bits);
+	high = bits_from(xs + (nr - 1) * words, words, low_bits) - base;
+	assert(high <= 2 * nr + 2);
+	shoal_buf_u8(b, CAT_ELIAS_FANO);
+	shoal_buf_varint(b, low_bits);
+	shoal_buf_varint(b, high);
+	for (unsigned off = low_bits; off < bits; off += 8)
+		shoal_buf_u8(b, (uint8_t)bits_from(xs, words, off));
+	write_low(b, xs, nr, words, low_bits);
+
+	nr_bits = nr + high;
+	len = (size_t)((nr_bits + 7) / 8);
+	high_at = b->len;
+	bytes = shoal_buf_reserve(b, len);
+	if (!bytes)
+		return;
+	memset(bytes, 0, len);
+	for (uint64_t i = 0; i < nr; i++) {
+		uint64_t bit = bits_from(xs + i * words, words, low_bits) - base + i;
+
+		bytes[bit / 8] |= (uint8_t)(1u << (bit & 7));
+	}
+	b->len += len;
+	if (nr_bits <= CAT_EF_PLAIN)
+		return;
+	write_samples(b, high_at, nr_bits, nr, 0);
+	write_samples(b, high_at, nr_bits, high, UINT64_MAX);
+}
+
+void cat_values_write(struct shoal_buf *b, const uint64_t *xs, uint64_t nr, unsigned words,
+		      unsigned bits)
+{
+	assert(nr > 0 && words > 0 && words <= CAT_X_WORDS);
+	if (words == 1 && is_linear(xs, nr)) {
+		shoal_buf_u8(b, CAT_LINEAR);
+		shoal_buf_varint(b, xs[0]);
+		shoal_buf_varint(b, nr > 1 ? xs[1] - xs[0] : 1);
+		return;
+	}
+	write_elias_fano(b, xs, nr, words, bits);
+}

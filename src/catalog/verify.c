@@ -1,0 +1,142 @@
+/* Read all of a catalog: sums, order, totals, digest. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "catalog/catalog.h"
+#include "catalog/column.h"
+#include "catalog/digest.h"
+
+static int check_sums(const struct cat_view *v)
+{
+	for (int s = 0; s < CAT_NR_SECTIONS; s++)
+		for (uint64_t off = 0; off < v->sec[s].len; off += CAT_PAGE)
+			if (!cat_need(v, (enum cat_section_id)s, off,
+				      shoal_min(CAT_PAGE, v->sec[s].len - off)))
+				return -EBADMSG;
+	return 0;
+}
+
+/* Keys must fit the first names, or a lookup by name could miss a name that is there. */
+static int check_directory(const struct cat_view *v)
+{
+	struct cat_segment first, seg;
+	int rc = 0;
+
+	for (uint64_t k = 0; k < v->nr_segments; k++) {
+		uint8_t key[8] = { 0 };
+
+		rc = cat_segment_load(v, NULL, k, &seg);
+		if (rc < 0)
+			return rc;
+		if (k == 0)
+			first = seg;
+		if (seg.first_len < v->key_skip ||
+		    memcmp(seg.first, first.first, v->key_skip) != 0 ||
+		    (k == 0 && (seg.first_id != 0 || seg.off != 0)))
+			return cat_damaged(v, CAT_NDIR, k * sizeof(struct cat_dir_entry),
+					   "an entry does not fit its segment");
+		memcpy(key, seg.first + v->key_skip, shoal_min(8, seg.first_len - v->key_skip));
+		if (shoal_le64_get(cat_dir(v, k)->key) != shoal_be64_load(key))
+			return cat_damaged(v, CAT_NDIR, k * sizeof(struct cat_dir_entry),
+					   "a key does not fit its name");
+	}
+	return 0;
+}
+
+static int column_at(const struct cat_view *v, enum cat_section_id runs, uint64_t id,
+		     uint64_t constant, uint64_t *sum, uint64_t *ret_value)
+{
+	struct cat_column c = { .view = v, .runs = runs };
+	uint64_t before;
+	int rc;
+
+	*ret_value = constant;
+	if (v->sec[runs].len == 0)
+		return 0;
+	/* Every sum, but not each by itself: that would walk a block for each of its values. */
+	rc = cat_column_get(&c, id, ret_value, id % 128 == 0 ? &before : NULL);
+	if (rc < 0)
+		return rc;
+	if (id % 128 == 0 && before != *sum)
+		return cat_damaged(v, runs, 0, "sums do not add up");
+	*sum += *ret_value;
+	return 0;
+}
+
+static int check_totals(const struct cat_view *v, const struct cat_digest *d, uint64_t bytes,
+			uint64_t samples, struct shoal_err *err)
+{
+	uint64_t digest[2];
+
+	if (v->sec[CAT_SZRN].len && bytes != v->nr_bytes)
+		return shoal_fail(err, -EBADMSG,
+				  "damaged catalog: sizes add up to %" PRIu64
+				  ", its header says %" PRIu64,
+				  bytes, v->nr_bytes);
+	if (v->sec[CAT_SMRN].len && samples != v->nr_samples)
+		return shoal_fail(err, -EBADMSG,
+				  "damaged catalog: %" PRIu64 " samples, its header says %" PRIu64,
+				  samples, v->nr_samples);
+	cat_digest_final(d, digest);
+	if (memcmp(digest, v->digest, sizeof(digest)) != 0 || d->lane[0] != v->lane[0] ||
+	    d->lane[1] != v->lane[1])
+		return shoal_fail(err, -EBADMSG,
+				  "damaged catalog: its content does not fit its digest");
+	return 0;
+}
+
+static int check_names(const struct shoal_catalog *cat, struct shoal_cursor *cursor,
+		       struct shoal_err *err)
+{
+	const struct cat_view *v = &cat->view;
+	struct cat_digest digest = { 0 };
+	uint64_t bytes = 0, samples = 0, id = 0;
+	char last[SHOAL_NAME_MAX];
+	size_t len, last_len = 0;
+	const char *name;
+	int rc;
+
+	while ((rc = shoal_cursor_next(cursor, &name, &len)) > 0) {
+		uint64_t size, nr;
+
+		if (id > 0 && cat_name_compare(last, last_len, name, len) >= 0)
+			return shoal_fail(err, -EBADMSG,
+					  "damaged catalog: name %" PRIu64
+					  " does not come after the one before it",
+					  id);
+		if (memchr(name, 0, len))
+			return shoal_fail(err, -EBADMSG,
+					  "damaged catalog: name %" PRIu64 " holds a NUL", id);
+		memcpy(last, name, len);
+		last_len = len;
+		rc = column_at(v, CAT_SZRN, id, SHOAL_SIZE_UNKNOWN, &bytes, &size);
+		if (rc == 0)
+			rc = column_at(v, CAT_SMRN, id, v->samples_per_file, &samples, &nr);
+		if (rc < 0)
+			return shoal_catalog_explain(cat, rc, err);
+		cat_digest_add(&digest, name, len, size, nr);
+		id++;
+	}
+	if (rc < 0)
+		return shoal_catalog_explain(cat, rc, err);
+	return check_totals(v, &digest, bytes, samples, err);
+}
+
+int shoal_catalog_verify(const struct shoal_catalog *cat, struct shoal_err *err)
+{
+	struct shoal_cursor *cursor = NULL;
+	int rc;
+
+	rc = check_sums(&cat->view);
+	if (rc == 0)
+		rc = check_directory(&cat->view);
+	if (rc < 0)
+		return shoal_catalog_explain(cat, shoal_map_faulted(&cat->map) ? -ESTALE : rc, err);
+	rc = shoal_cursor_new(cat, 0, &cursor, err);
+	if (rc < 0)
+		return rc;
+	rc = check_names(cat, cursor, err);
+	shoal_cursor_free(cursor);
+	return rc < 0 ? rc : shoal_map_check(&cat->map, err);
+}

@@ -1,0 +1,532 @@
+#include "catalog/writer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "base/out.h"
+#include "base/publish.h"
+#include "catalog/catalog.h"
+#include "catalog/column_writer.h"
+#include "catalog/digest.h"
+#include "catalog/encode.h"
+#include "catalog/stream.h"
+
+struct shoal_writer {
+	struct shoal_publish pub;
+	char *tmp_dir;
+	bool sizes;
+	uint64_t samples_per_file;
+	uint64_t nr_samples;
+	struct cat_digest digest;
+	struct cat_encoder encoder;
+	struct cat_stream stream[CAT_NR_SECTIONS];
+	/* Segments as they are made: first id, offset, length of the first name, the name. */
+	struct cat_stream notes;
+	uint64_t nr_segments;
+	uint64_t nr_put; /* names in segments so far; digest.nr_files is how many were added */
+	uint8_t first[SHOAL_NAME_MAX], last[SHOAL_NAME_MAX]; /* first names of those segments */
+	size_t first_len, last_len;
+	struct cat_column_writer size_column, sample_column;
+	struct shoal_err *err; /* of the call that is running, for the encoder's sink */
+};
+
+/* ---- What the encoder makes ---- */
+
+static int note_segment(struct shoal_writer *w, uint64_t nr, uint64_t off, const uint8_t *first,
+			size_t first_len)
+{
+	struct {
+		uint64_t first_id, off, len;
+	} note = { w->nr_put, off, first_len };
+	int rc;
+
+	rc = cat_stream_write(&w->notes, &note, sizeof(note), w->err);
+	if (rc == 0)
+		rc = cat_stream_write(&w->notes, first, first_len, w->err);
+	if (w->nr_segments == 0) {
+		memcpy(w->first, first, first_len);
+		w->first_len = first_len;
+	}
+	memcpy(w->last, first, first_len);
+	w->last_len = first_len;
+	w->nr_segments++;
+	w->nr_put += nr;
+	return rc;
+}
+
+static int take_segment(void *self, const struct shoal_buf *payload, uint64_t nr,
+			const uint8_t *first, size_t first_len)
+{
+	struct shoal_writer *w = self;
+	int rc = note_segment(w, nr, w->stream[CAT_NAME].len, first, first_len);
+
+	if (rc < 0)
+		return rc;
+	return cat_stream_write(&w->stream[CAT_NAME], payload->data, payload->len, w->err);
+}
+
+static int put_dict_entry(struct shoal_writer *w, uint64_t segment, uint64_t off, uint64_t len)
+{
+	struct cat_dict_entry e = { .first_segment = shoal_le64_of(segment),
+				    .off = shoal_le64_of(off),
+				    .len = shoal_le64_of(len) };
+
+	return cat_stream_write(&w->stream[CAT_DTAB], &e, sizeof(e), w->err);
+}
+
+static int take_dictionary(void *self, const void *dict, size_t len)
+{
+	struct shoal_writer *w = self;
+	int rc = put_dict_entry(w, w->nr_segments, w->stream[CAT_DICT].len, len);
+
+	if (rc < 0)
+		return rc;
+	return cat_stream_write(&w->stream[CAT_DICT], dict, len, w->err);
+}
+
+/* ---- Opening and giving up ---- */
+
+static int check_options(const struct shoal_writer_options *o, struct shoal_err *err)
+{
+	size_t len = o->root ? strlen(o->root) : 0;
+
+	if (len == 0 || len > CAT_ROOT_MAX)
+		return shoal_fail(err, -EINVAL, "the root URI must have 1 to %u bytes", CAT_ROOT_MAX);
+	return 0;
+}
+
+static int writer_init(struct shoal_writer *w, const char *path,
+		       const struct shoal_writer_options *o, struct shoal_err *err)
+{
+	struct enc_sink sink = { .segment = take_segment, .dictionary = take_dictionary, .self = w };
+	uint64_t head = sizeof(struct cat_header) + CAT_NR_SECTIONS * sizeof(struct cat_table_entry);
+	size_t root_len = strlen(o->root);
+	int rc;
+
+	rc = shoal_publish_open(path, &w->pub, err);
+	if (rc < 0)
+		return rc;
+	w->tmp_dir = o->tmp_dir ? strdup(o->tmp_dir) : shoal_dir_of(w->pub.path);
+	rc = w->tmp_dir ? cat_encoder_init(&w->encoder, &sink) : -ENOMEM;
+	for (int s = 0; s < CAT_NR_SECTIONS && rc == 0; s++)
+		rc = s == CAT_NAME ? cat_stream_init(&w->stream[s], NULL, w->pub.fd, head + root_len)
+				   : cat_stream_init(&w->stream[s], w->tmp_dir, -1, 0);
+	if (rc == 0)
+		rc = cat_stream_init(&w->notes, w->tmp_dir, -1, 0);
+	if (rc < 0)
+		return shoal_fail(err, rc, "out of memory");
+	cat_column_writer_init(&w->size_column, &w->stream[CAT_SZRN], &w->stream[CAT_SZBK],
+			       &w->stream[CAT_SZDT]);
+	cat_column_writer_init(&w->sample_column, &w->stream[CAT_SMRN], &w->stream[CAT_SMBK],
+			       &w->stream[CAT_SMDT]);
+	return cat_stream_write(&w->stream[CAT_ROOT], o->root, root_len, err);
+}
+
+int shoal_writer_open(const char *path, const struct shoal_writer_options *options,
+		      struct shoal_writer **ret_writer, struct shoal_err *err)
+{
+	struct shoal_writer *w;
+	int rc = check_options(options, err);
+
+	if (rc < 0)
+		return rc;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	w->pub = SHOAL_PUBLISH_CLOSED;
+	w->sizes = options->sizes;
+	w->samples_per_file = options->samples_per_file;
+	rc = writer_init(w, path, options, err);
+	if (rc < 0) {
+		shoal_writer_abort(w);
+		return rc;
+	}
+	*ret_writer = w;
+	return 0;
+}
+
+struct shoal_writer *shoal_writer_abort(struct shoal_writer *writer)
+{
+	if (!writer)
+		return NULL;
+	for (int s = 0; s < CAT_NR_SECTIONS; s++)
+		cat_stream_release(&writer->stream[s]);
+	cat_stream_release(&writer->notes);
+	cat_encoder_release(&writer->encoder);
+	shoal_publish_abort(&writer->pub);
+	free(writer->tmp_dir);
+	free(writer);
+	return NULL;
+}
+
+/* ---- Adding ---- */
+
+static int check_name(const struct shoal_writer *w, const char *name, size_t len,
+		      struct shoal_err *err)
+{
+	const uint8_t *last;
+	size_t last_len;
+
+	if (len == 0 || len > SHOAL_NAME_MAX)
+		return shoal_fail(err, -EINVAL, "a name of %zu bytes: names have 1 to %d", len,
+				  SHOAL_NAME_MAX);
+	if (memchr(name, 0, len))
+		return shoal_fail(err, -EINVAL, "a name holds a NUL byte");
+	last = cat_encoder_last(&w->encoder, &last_len);
+	if (last_len > 0 && cat_name_compare(last, last_len, name, len) >= 0)
+		return shoal_fail(err, -EINVAL,
+				  "'%.*s' does not come after '%.*s': names must rise",
+				  (int)shoal_min(len, 200), name, (int)shoal_min(last_len, 200),
+				  (const char *)last);
+	return 0;
+}
+
+/* The encoder's errors are without words when they are its own. */
+static int explain(int rc, struct shoal_err *err)
+{
+	return rc == -ENOMEM ? shoal_fail(err, rc, "out of memory") : rc;
+}
+
+/* Sizes and samples of @nr files. */
+static int add_columns(struct shoal_writer *w, uint64_t size, uint64_t samples, uint64_t nr,
+		       struct shoal_err *err)
+{
+	unsigned __int128 total = w->nr_samples + (unsigned __int128)samples * nr;
+	int rc = 0;
+
+	if (total > UINT64_MAX)
+		return shoal_fail(err, -EOVERFLOW, "more than 2^64 samples");
+	if (w->sizes)
+		rc = cat_column_writer_add_many(&w->size_column, size, nr, err);
+	if (rc == 0 && !w->samples_per_file)
+		rc = cat_column_writer_add_many(&w->sample_column, samples, nr, err);
+	w->nr_samples = (uint64_t)total;
+	return rc;
+}
+
+int shoal_writer_add(struct shoal_writer *writer, const char *name, size_t len, uint64_t size,
+		     uint64_t samples, struct shoal_err *err)
+{
+	int rc = check_name(writer, name, len, err);
+
+	if (rc < 0)
+		return rc;
+	if (!writer->sizes)
+		size = SHOAL_SIZE_UNKNOWN;
+	if (writer->samples_per_file)
+		samples = writer->samples_per_file;
+	writer->err = err;
+	rc = add_columns(writer, size, samples, 1, err);
+	if (rc == 0)
+		rc = cat_encoder_add(&writer->encoder, (const uint8_t *)name, len);
+	cat_digest_add(&writer->digest, name, len, size, samples);
+	return explain(rc, err);
+}
+
+/* The name of @g that lies @x steps along each dimension from the first, into @name. */
+static void grid_render(const struct cat_grid *g, const uint64_t *x, uint8_t *name)
+{
+	for (unsigned f = 0; f < g->nr_fields; f++) {
+		uint64_t v = g->field[f].value;
+
+		for (unsigned d = 0; d < g->nr_dims; d++)
+			v += x[d] * g->dim[d].delta[f];
+		cat_digits_put(name + g->field[f].pos, g->field[f].width, v);
+	}
+}
+
+/* The digest needs every name; the catalog does not. */
+static uint64_t digest_grid(struct shoal_writer *w, const struct cat_grid *g, uint8_t *name,
+			    size_t len, uint64_t size, uint64_t samples)
+{
+	uint64_t x[CAT_GRID_DIMS] = { 0 }, nr = 0;
+	unsigned d;
+
+	do {
+		grid_render(g, x, name);
+		cat_digest_add(&w->digest, name, len, size, samples);
+		nr++;
+		for (d = 0; d < g->nr_dims && ++x[d] == g->dim[d].extent; d++)
+			x[d] = 0;
+	} while (d < g->nr_dims);
+	return nr;
+}
+
+int shoal_writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, const char *first,
+			  size_t len, uint64_t size, uint64_t samples, struct shoal_err *err)
+{
+	uint8_t name[SHOAL_NAME_MAX];
+	uint64_t nr;
+	int rc = check_name(w, first, len, err);
+
+	if (rc < 0)
+		return rc;
+	if (!w->sizes)
+		size = SHOAL_SIZE_UNKNOWN;
+	if (w->samples_per_file)
+		samples = w->samples_per_file;
+	memcpy(name, first, len);
+	nr = digest_grid(w, g, name, len, size, samples);
+	w->err = err;
+	rc = add_columns(w, size, samples, nr, err);
+	if (rc == 0)
+		rc = cat_encoder_add_grid(&w->encoder, g, nr, (const uint8_t *)first, name, len);
+	return explain(rc, err);
+}
+
+/* ---- Appending a part ---- */
+
+static int check_part(const struct shoal_writer *w, const struct shoal_catalog *part,
+		      struct shoal_err *err)
+{
+	const struct cat_view *v = &part->view;
+	const struct cat_stream *root = &w->stream[CAT_ROOT];
+
+	if (v->sec[CAT_ROOT].len != root->len ||
+	    memcmp(part->root, root->buf, (size_t)root->len) != 0)
+		return shoal_fail(err, -EINVAL, "the parts have different roots");
+	if (v->nr_files && w->sizes != (v->nr_bytes != SHOAL_SIZE_UNKNOWN))
+		return shoal_fail(err, -EINVAL, "only some of the parts know sizes");
+	if (w->samples_per_file && v->samples_per_file != w->samples_per_file)
+		return shoal_fail(err, -EINVAL, "the parts have different samples per file");
+	return 0;
+}
+
+static int append_payloads(struct shoal_writer *w, const struct cat_view *v)
+{
+	uint64_t base = w->stream[CAT_NAME].len;
+	uint64_t len = v->sec[CAT_NAME].len;
+
+	for (uint64_t k = 0; k < v->nr_segments; k++) {
+		struct cat_segment seg;
+		int rc = cat_segment_load(v, NULL, k, &seg);
+
+		if (rc == 0)
+			rc = note_segment(w, seg.nr, base + seg.off, seg.first, seg.first_len);
+		if (rc < 0)
+			return rc;
+	}
+	for (uint64_t off = 0; off < len; off += CAT_PAGE) {
+		uint64_t n = shoal_min(CAT_PAGE, len - off);
+		const uint8_t *bytes = cat_need(v, CAT_NAME, off, n);
+		int rc = bytes ? cat_stream_write(&w->stream[CAT_NAME], bytes, (size_t)n, w->err)
+			       : -EBADMSG;
+
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int append_dictionaries(struct shoal_writer *w, const struct cat_view *v,
+			       uint64_t segment_shift)
+{
+	uint64_t nr = v->sec[CAT_DTAB].len / sizeof(struct cat_dict_entry);
+
+	for (uint64_t k = 0; k < nr; k++) {
+		const struct cat_dict_entry *e = (const struct cat_dict_entry *)cat_need(
+			v, CAT_DTAB, k * sizeof(*e), sizeof(*e));
+		const uint8_t *bytes;
+		uint64_t len;
+		int rc;
+
+		if (!e)
+			return -EBADMSG;
+		len = shoal_le64_get(e->len);
+		bytes = cat_need(v, CAT_DICT, shoal_le64_get(e->off), len);
+		if (!bytes)
+			return -EBADMSG;
+		rc = put_dict_entry(w, segment_shift + shoal_le64_get(e->first_segment),
+				    w->stream[CAT_DICT].len, len);
+		if (rc == 0)
+			rc = cat_stream_write(&w->stream[CAT_DICT], bytes, (size_t)len, w->err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int append_columns(struct shoal_writer *w, const struct cat_view *v, struct shoal_err *err)
+{
+	struct cat_column sizes = { .view = v, .runs = CAT_SZRN };
+	struct cat_column samples = { .view = v, .runs = CAT_SMRN };
+	int rc = 0;
+
+	if (v->nr_samples > UINT64_MAX - w->nr_samples)
+		return shoal_fail(err, -EOVERFLOW, "more than 2^64 samples");
+	if (w->sizes)
+		rc = cat_column_writer_append(&w->size_column, &sizes, v->nr_files, v->nr_bytes, err);
+	if (rc == 0 && !w->samples_per_file) {
+		if (v->samples_per_file)
+			rc = cat_column_writer_add_many(&w->sample_column, v->samples_per_file,
+							v->nr_files, err);
+		else
+			rc = cat_column_writer_append(&w->sample_column, &samples, v->nr_files,
+						      v->nr_samples, err);
+	}
+	w->nr_samples += v->nr_samples;
+	return rc;
+}
+
+int shoal_writer_append(struct shoal_writer *writer, const struct shoal_catalog *part,
+			struct shoal_err *err)
+{
+	const struct cat_view *v = &part->view;
+	struct cat_digest digest = { .lane = { v->lane[0], v->lane[1] }, .nr_files = v->nr_files };
+	char first[SHOAL_NAME_MAX + 1], last[SHOAL_NAME_MAX + 1];
+	int first_len, last_len, rc;
+
+	rc = check_part(writer, part, err);
+	if (rc < 0 || v->nr_files == 0)
+		return rc;
+	first_len = shoal_catalog_name(part, 0, first);
+	last_len = shoal_catalog_name(part, v->nr_files - 1, last);
+	if (first_len < 0 || last_len < 0)
+		return shoal_catalog_explain(part, first_len < 0 ? first_len : last_len, err);
+	rc = check_name(writer, first, (size_t)first_len, err);
+	if (rc < 0)
+		return rc;
+	writer->err = err;
+	rc = cat_encoder_cut(&writer->encoder, (const uint8_t *)last, (size_t)last_len);
+	if (rc == 0)
+		rc = append_dictionaries(writer, v, writer->nr_segments);
+	if (rc == 0)
+		rc = append_payloads(writer, v);
+	if (rc == 0)
+		rc = append_columns(writer, v, err);
+	cat_digest_append(&writer->digest, &digest);
+	return rc == -EBADMSG ? shoal_catalog_explain(part, rc, err) : explain(rc, err);
+}
+
+/* ---- Sealing ---- */
+
+/* The directory from the notes: what the first names share is known only now. */
+static int write_directory(struct shoal_writer *w, uint32_t *ret_skip, struct shoal_err *err)
+{
+	size_t skip = enc_lcp(w->first, w->first_len, w->last, w->last_len);
+	uint64_t at = 0;
+	int rc;
+
+	rc = cat_stream_finish(&w->notes, err);
+	for (uint64_t k = 0; k < w->nr_segments && rc == 0; k++) {
+		uint64_t note[3];
+		uint8_t name[SHOAL_NAME_MAX], key[8] = { 0 };
+		struct cat_dir_entry e;
+
+		rc = cat_stream_read(&w->notes, at, note, sizeof(note), err);
+		if (rc == 0)
+			rc = cat_stream_read(&w->notes, at + sizeof(note), name, (size_t)note[2], err);
+		if (rc < 0)
+			return rc;
+		at += sizeof(note) + note[2];
+		memcpy(key, name + skip, shoal_min(8, note[2] - skip));
+		e = (struct cat_dir_entry){ .first_id = shoal_le64_of(note[0]),
+					    .off = shoal_le64_of(note[1]),
+					    .key = shoal_le64_of(shoal_be64_load(key)) };
+		rc = cat_stream_write(&w->stream[CAT_NDIR], &e, sizeof(e), err);
+	}
+	*ret_skip = (uint32_t)skip;
+	return rc;
+}
+
+/* Put the sections one after the other, then the sums; fill in the table. */
+static int place_sections(struct shoal_writer *w, struct cat_table_entry *table,
+			  struct shoal_buf *sums, uint64_t *ret_end, struct shoal_err *err)
+{
+	uint64_t at = sizeof(struct cat_header) + CAT_NR_SECTIONS * sizeof(*table);
+	int rc = 0;
+
+	for (int s = 0; s < CAT_NR_SECTIONS && rc == 0; s++) {
+		struct cat_stream *stream = &w->stream[s];
+
+		rc = cat_stream_finish(stream, err);
+		if (rc == 0 && s != CAT_NAME)
+			rc = cat_stream_copy(stream, w->pub.fd, at, err);
+		memcpy(table[s].id, cat_section_names[s], 4);
+		table[s].reserved = shoal_le32_of(0);
+		table[s].off = shoal_le64_of(at);
+		table[s].len = shoal_le64_of(stream->len);
+		at += stream->len;
+		if (stream->sums.len)
+			shoal_buf_append(sums, stream->sums.data, stream->sums.len);
+	}
+	*ret_end = at;
+	if (rc < 0)
+		return rc;
+	if (sums->rc < 0)
+		return shoal_fail(err, sums->rc, "out of memory");
+	rc = shoal_pwrite_all(w->pub.fd, sums->data, sums->len, at);
+	return rc < 0 ? shoal_fail_errno(err, rc, "cannot write the catalog") : 0;
+}
+
+static void fill_header(const struct shoal_writer *w, struct cat_header *h)
+{
+	uint64_t digest[2];
+
+	cat_digest_final(&w->digest, digest);
+	memcpy(h->magic, CAT_MAGIC, sizeof(h->magic));
+	h->version = shoal_le32_of(CAT_VERSION);
+	h->header_len = shoal_le32_of(sizeof(*h));
+	h->nr_files = shoal_le64_of(w->digest.nr_files);
+	h->nr_samples = shoal_le64_of(w->nr_samples);
+	h->nr_bytes = shoal_le64_of(w->sizes ? w->size_column.sum : SHOAL_SIZE_UNKNOWN);
+	h->samples_per_file = shoal_le64_of(w->samples_per_file);
+	for (int i = 0; i < 2; i++) {
+		h->lane[i] = shoal_le64_of(w->digest.lane[i]);
+		h->digest[i] = shoal_le64_of(digest[i]);
+	}
+	h->nr_sections = shoal_le32_of(CAT_NR_SECTIONS);
+	h->page_shift = shoal_le32_of(CAT_PAGE_SHIFT);
+}
+
+static int write_all(struct shoal_writer *w, struct shoal_buf *sums, struct shoal_err *err)
+{
+	struct {
+		struct cat_header header;
+		struct cat_table_entry table[CAT_NR_SECTIONS];
+	} head = { 0 };
+	uint32_t skip = 0;
+	uint64_t end = 0;
+	int rc;
+
+	w->err = err;
+	rc = explain(cat_encoder_finish(&w->encoder), err);
+	if (rc == 0)
+		rc = cat_column_writer_finish(&w->size_column, err);
+	if (rc == 0)
+		rc = cat_column_writer_finish(&w->sample_column, err);
+	if (rc == 0)
+		rc = write_directory(w, &skip, err);
+	if (rc == 0)
+		rc = place_sections(w, head.table, sums, &end, err);
+	if (rc < 0)
+		return rc;
+	assert(w->nr_put == w->digest.nr_files);
+	fill_header(w, &head.header);
+	head.header.key_skip = shoal_le32_of(skip);
+	head.header.file_len = shoal_le64_of(end + sums->len);
+	head.header.sums_off = shoal_le64_of(end);
+	head.header.sums_checksum = shoal_le64_of(XXH3_64bits(sums->data, sums->len));
+	head.header.table_checksum = shoal_le64_of(XXH3_64bits(head.table, sizeof(head.table)));
+	head.header.header_checksum = shoal_le64_of(
+		XXH3_64bits(&head.header, offsetof(struct cat_header, header_checksum)));
+	rc = shoal_pwrite_all(w->pub.fd, &head, sizeof(head), 0);
+	return rc < 0 ? shoal_fail_errno(err, rc, "cannot write the catalog") : 0;
+}
+
+int shoal_writer_seal(struct shoal_writer *writer, struct shoal_err *err)
+{
+	struct shoal_buf sums = { .max = SIZE_MAX };
+	int rc = write_all(writer, &sums, err);
+
+	if (rc == 0)
+		rc = shoal_publish_commit(&writer->pub, err);
+	shoal_buf_release(&sums);
+	shoal_writer_abort(writer);
+	return rc;
+}
