@@ -148,7 +148,8 @@ int cat_front_expand(const struct cat_segment *seg, uint8_t *raw)
 	int rc = 0;
 
 	if (s.bad || raw_len > CAT_FRONT_RAW_MAX || seg->nr > CAT_FRONT_NAMES ||
-	    stored_len > seg->end - off || flags > (FRONT_COMPRESSED | FRONT_DICTIONARY))
+	    stored_len > seg->end - off || flags > (FRONT_COMPRESSED | FRONT_DICTIONARY) ||
+	    flags == FRONT_DICTIONARY)
 		return cat_segment_bad(seg, "a block of names makes no sense");
 	stored = cat_need(seg->view, CAT_NAME, off, stored_len);
 	if (!stored)

@@ -17,7 +17,7 @@ static int parse_elias_fano(const struct cat_view *v, struct shoal_span *s,
 	const uint8_t *p;
 
 	vs->high = shoal_span_varint(s);
-	if (s->bad || low_bits > vs->bits || vs->nr > CAT_EF_NAMES || vs->high > CAT_EF_HIGH_MAX)
+	if (s->bad || low_bits >= vs->bits || vs->nr > CAT_EF_NAMES || vs->high > CAT_EF_HIGH_MAX)
 		return cat_damaged(v, CAT_NAME, span_off, "a list of numbers makes no sense");
 	vs->low_bits = (unsigned)low_bits;
 	vs->base_len = (vs->bits - vs->low_bits + 7) / 8;
@@ -171,9 +171,7 @@ static int find_elias_fano(const struct cat_values *vs, const struct cat_x *x, u
 {
 	uint64_t h, first, end;
 
-	if (vs->bits == vs->low_bits)
-		h = 0;
-	else if (!high_of(vs, x, &h))
+	if (!high_of(vs, x, &h))
 		return 0;
 	/* Values with this high part stand between the clear bits number h - 1 and h. */
 	first = h ? high_select(vs, h - 1, UINT64_MAX) + 1 - h : 0;

@@ -240,9 +240,9 @@ static void grid_render(const struct cat_grid *g, const uint64_t *x, uint8_t *na
 	}
 }
 
-/* The digest needs every name; the catalog does not. */
+/* The digest needs every name; the catalog does not. Returns how many, 0 when asked to stop. */
 static uint64_t digest_grid(struct shoal_writer *w, const struct cat_grid *g, uint8_t *name,
-			    size_t len, uint64_t size, uint64_t samples)
+			    size_t len, uint64_t size, uint64_t samples, const int *stop)
 {
 	uint64_t x[CAT_GRID_DIMS] = { 0 }, nr = 0;
 	unsigned d;
@@ -250,7 +250,8 @@ static uint64_t digest_grid(struct shoal_writer *w, const struct cat_grid *g, ui
 	do {
 		grid_render(g, x, name);
 		cat_digest_add(&w->digest, name, len, size, samples);
-		nr++;
+		if ((++nr & 0xffff) == 0 && stop && __atomic_load_n(stop, __ATOMIC_RELAXED))
+			return 0;
 		for (d = 0; d < g->nr_dims && ++x[d] == g->dim[d].extent; d++)
 			x[d] = 0;
 	} while (d < g->nr_dims);
@@ -258,7 +259,8 @@ static uint64_t digest_grid(struct shoal_writer *w, const struct cat_grid *g, ui
 }
 
 int shoal_writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, const char *first,
-			  size_t len, uint64_t size, uint64_t samples, struct shoal_err *err)
+			  size_t len, uint64_t size, uint64_t samples, const int *stop,
+			  struct shoal_err *err)
 {
 	uint8_t name[SHOAL_NAME_MAX];
 	uint64_t nr;
@@ -271,7 +273,9 @@ int shoal_writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, cons
 	if (w->samples_per_file)
 		samples = w->samples_per_file;
 	memcpy(name, first, len);
-	nr = digest_grid(w, g, name, len, size, samples);
+	nr = digest_grid(w, g, name, len, size, samples, stop);
+	if (nr == 0)
+		return shoal_fail(err, -ECANCELED, "interrupted");
 	w->err = err;
 	rc = add_columns(w, size, samples, nr, err);
 	if (rc == 0)

@@ -62,22 +62,23 @@ def pack_bits(numbers, width):
 # --------------------------------------------------------------------------------------------------- section 4: values
 
 
-def linear(xs):
+def linear(xs, _):
     """The coding for values that all lie one stride apart."""
-    return b"\0" + varint(xs[1] - xs[0] if len(xs) > 1 else 0)
+    return b"\0" + varint(xs[0]) + varint(xs[1] - xs[0] if len(xs) > 1 else 0)
 
 
-def elias_fano(xs, l=None):
-    """The coding for any rising values. Without l, about as many low bits as make it smallest."""
+def elias_fano(xs, width, l=None):
+    """The coding for any rising values of `width` bits. Without l, about as many low bits as make it smallest."""
     if l is None:
         l = max(0, ((xs[-1] - xs[0]) // len(xs)).bit_length() - 1)
+    base = pack_bits([xs[0] >> l], width - l)
     highs = [(x >> l) - (xs[0] >> l) for x in xs]
     h = highs[-1]
     length = len(xs) + h
     line = [0] * length
     for i, high in enumerate(highs):
         line[high + i] = 1
-    out = b"\1" + varint(l) + varint(h) + pack_bits([x & (1 << l) - 1 for x in xs], l) + pack_bits(line, 1)
+    out = b"\1" + varint(l) + varint(h) + base + pack_bits([x & (1 << l) - 1 for x in xs], l) + pack_bits(line, 1)
     if length > 2048:
         for wanted in (1, 0):
             places = [place for place, bit in enumerate(line) if bit == wanted]
@@ -103,23 +104,29 @@ def grid(names, fields, dims):
     return names, out
 
 
+def limb_width(parts):
+    """Found by counting up, as the page defines it."""
+    product, width = 1, 0
+    for _, length, ranges in parts:
+        product *= sum(hi - lo + 1 for lo, hi in ranges)**length
+    while 2**width < product:
+        width += 1
+    return width
+
+
 def fixed_values(names, limbs):
-    """X of each name. The widths are found by counting up, as the page defines them."""
+    """X of each name."""
     xs = []
     for name in names:
         x, end = 0, 0
         for parts in limbs:
-            v, product = 0, 1
+            v = 0
             for gap, length, ranges in parts:
                 members = [byte for lo, hi in ranges for byte in range(lo, hi + 1)]
                 for byte in name[end + gap:end + gap + length]:
                     v = v * len(members) + members.index(byte)
-                    product *= len(members)
                 end += gap + length
-            width = 0
-            while 2**width < product:
-                width += 1
-            x = x * 2**width + v
+            x = x * 2**limb_width(parts) + v
         xs.append(x)
     return xs
 
@@ -128,10 +135,10 @@ def fixed(names, limbs, coding=elias_fano):
     """limbs: a list of parts each; a part is (gap, length, [(lo, hi), …])."""
     out = start(2, names) + varint(len(limbs))
     for parts in limbs:
-        out += varint(len(parts))
+        out += bytes([limb_width(parts)]) + varint(len(parts))
         for gap, length, ranges in parts:
             out += varint(gap) + varint(length) + bytes([len(ranges)]) + b"".join(bytes(pair) for pair in ranges)
-    return names, out + coding(fixed_values(names, limbs))
+    return names, out + coding(fixed_values(names, limbs), sum(map(limb_width, limbs)))
 
 
 def decimal_list(top, suffix):
@@ -143,7 +150,7 @@ def decimal(prefix, numbers, suffix, top, coding=linear):
     places = {text: place for place, text in enumerate(decimal_list(top, suffix))}
     xs = sorted(places[b"%d%s" % (number, suffix)] for number in numbers)
     names = sorted(b"%s%d%s" % (prefix, number, suffix) for number in numbers)
-    return names, start(3, names) + varint(len(prefix)) + varint(len(suffix)) + varint(top) + coding(xs)
+    return names, start(3, names) + varint(len(prefix)) + varint(len(suffix)) + varint(top) + coding(xs, 64)
 
 
 def front_raw(names):
@@ -237,7 +244,8 @@ def key(name, skip):
 
 def common_skip(first_names):
     skip = 0
-    while first_names and all(name[:skip + 1] == first_names[0][:skip + 1] and len(name) > skip for name in first_names):
+    while first_names and all(len(name) > skip and name[:skip + 1] == first_names[0][:skip + 1]
+                              for name in first_names):
         skip += 1
     return skip
 
@@ -263,7 +271,8 @@ def assemble(sections, **fields):
         values["digest"] = struct.pack("<QQ", low, high)
     v = values
     header = v["magic"] + struct.pack("<IIII", v["version"], v["header_length"], v["incompat"], v["compat"])
-    header += struct.pack("<QQQQQ", v["file_length"], v["nr_files"], v["nr_samples"], v["nr_bytes"], v["samples_per_file"])
+    header += struct.pack("<QQQQQ", v["file_length"], v["nr_files"], v["nr_samples"], v["nr_bytes"],
+                          v["samples_per_file"])
     header += struct.pack("<QQ", v["lane0"], v["lane1"]) + v["digest"]
     header += struct.pack("<IIII", v["nr_sections"], v["page_shift"], v["key_skip"], 0)
     header += struct.pack("<QQQ", v["sums_offset"], v["sums_hash"], v["table_hash"]) + bytes(112)
@@ -273,7 +282,8 @@ def assemble(sections, **fields):
 def parts(segments, sizes=None, samples=1, root=b"file:///data/", dictionaries=(), key_skip=None):
     """({section: bytes}, {header field: value}) of a catalog, for tests that want to spoil one of them.
 
-    sizes: runs, or None when not known. samples: runs, or one number for all files. dictionaries: (first segment, bytes).
+    sizes: runs, or None when not known. samples: runs, or one number for all files.
+    dictionaries: (first segment, bytes).
     """
     names = [name for segment, _ in segments for name in segment]
     firsts = [segment[0] for segment, _ in segments]

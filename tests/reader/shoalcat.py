@@ -47,6 +47,7 @@ MAX_NAME = 4096
 MAX_ROOT = 4096
 MAX_U64 = 2**64 - 1
 PAGE = 1 << 14
+MAX_PREAMBLE = 16384  # what a payload may hold before its arrays or its stored bytes
 
 
 class Damaged(Exception):
@@ -93,7 +94,6 @@ class Cursor:
         return self.take(1, what)[0]
 
     def varint(self, what, lowest=0, highest=MAX_U64):
-        # Choice: a varint longer than it needs to be (0x80 0x00 for 0) is allowed; the page only limits it to 10 bytes.
         value = 0
         for shift in range(0, 70, 7):
             byte = self.byte(what)
@@ -109,6 +109,10 @@ class Cursor:
     def zigzag(self, what):
         value = self.varint(what)
         return value >> 1 ^ -(value & 1)
+
+    def end_preamble(self):
+        """Called where the arrays of section 4, or the stored bytes of FRONT, begin, or where there are none."""
+        need(self.at <= MAX_PREAMBLE, "a payload has", self.at, "bytes before its arrays or stored bytes")
 
     def finish(self, what):
         need(self.at == len(self.data), what, "ends", len(self.data) - self.at, "bytes before its payload does")
@@ -131,9 +135,9 @@ class Header:
     """The header's fields. Opening one makes the checks in the order that the page asks for."""
 
     def __init__(self, data):
-        if data[:8] != MAGIC:
+        # Choice: fewer than 8 bytes start as the magic does when the magic begins with them; so does an empty file.
+        if data[:8] != MAGIC[:len(data)]:
             raise Damaged("not a catalog")
-        # Choice: a file too short to hold the checksum at 248 counts as truncated.
         if len(data) < HEADER.size:
             raise Damaged("truncated: %d bytes are no whole header" % len(data))
         (_, self.version, self.header_length, self.incompat, self.compat,
@@ -202,9 +206,10 @@ def read_table(section, layout, what):
 class Linear:
     def __init__(self, cursor, count, x0, width):
         need(width <= 64, "LINEAR values of", width, "bits")
-        self.x0 = x0
+        self.x0 = cursor.varint("X_0")
+        need(self.x0 == x0, "LINEAR values start at", self.x0, "and not at the first name's,", x0)
         self.stride = cursor.varint("stride")
-        # Choice: with one name any stride will do, as none is used.
+        cursor.end_preamble()
         need(count == 1 or self.stride >= 1, "LINEAR values do not rise")
         need(x0 + (count - 1) * self.stride < 1 << width, "LINEAR values leave their", width, "bits")
 
@@ -224,12 +229,18 @@ class EliasFano:
     def __init__(self, cursor, count, x0, width):
         need(count <= 2**20, "ELIAS-FANO with", count, "names")
         self.l = l = cursor.varint("l")
-        need(l == 0 or l < width, "l is", l, "with values of", width, "bits")
+        need(l < width, "l is", l, "with values of", width, "bits")
         self.h = h = cursor.varint("h", 0, 2**28)
+        # Choice: these bytes are a number and not an array, so bits of theirs over the width are not ignored.
+        base = int.from_bytes(cursor.take(ceil_div(width - l, 8), "X_0 >> l"), "little")
+        need(base == x0 >> l, "X_0 >> l is stored as", base, "where the first name has", x0 >> l)
+        cursor.end_preamble()
         low = cursor.take(ceil_div(count * l, 8), "the low array")
         high = cursor.take(ceil_div(count + h, 8), "the high array")
 
         positions = set_bit_positions(high)
+        while positions and positions[-1] >= count + h:  # bits that pad the array to a byte
+            positions.pop()
         need(len(positions) == count, len(positions), "set bits in high for", count, "names")
         rises = [position - i for i, position in enumerate(positions)]
         need(rises[0] == 0, "H_0 is", rises[0], "and not 0")
@@ -238,8 +249,6 @@ class EliasFano:
             self._check_ones(cursor, positions)
             self._check_zeros(cursor, rises, h)
 
-        base = x0 >> l
-        # Choice: the bits of low after the last are not looked at; the page does not say that they are 0.
         self.x = [base + rise << l | bits(low, i * l, l) for i, rise in enumerate(rises)]
         need(self.x[0] == x0, "the low bits of X_0 are not those of the first name")
         need(all(a < b for a, b in zip(self.x, self.x[1:])), "ELIAS-FANO values do not rise")
@@ -331,7 +340,8 @@ def read_byte_set(cursor):
 class Limb:
     """Some bytes of the name, read as one mixed-radix number, most significant first."""
 
-    def __init__(self):
+    def __init__(self, width):
+        self.width = width
         self.digits = []  # (position in the name, byte set) of each byte, left to right
         self.product = 1
 
@@ -340,9 +350,9 @@ class Limb:
         self.product *= len(members)
         need(self.product <= 2**64, "the radices of a limb multiply to over 2^64")
 
-    @property
-    def width(self):
-        return (self.product - 1).bit_length()  # the smallest w with 2^w >= product
+    def check_width(self):
+        width = (self.product - 1).bit_length()  # the smallest w with 2^w >= product
+        need(self.width == width, "a limb says that it has", self.width, "bits and not", width)
 
     def number(self, name):
         v = 0
@@ -359,15 +369,23 @@ class Limb:
             name[position] = members[digit]
 
 
+MAX_PARTS = 128  # in all limbs of a segment
+
+
 class Fixed:
     def __init__(self, cursor, count, first):
         self.first = first
         self.limbs = []
         end = 0
+        parts_left = MAX_PARTS
         for _ in range(cursor.varint("nr_limbs", 1, 64)):
-            limb = Limb()
-            for _ in range(cursor.varint("nr_parts", 1, 64)):
+            limb = Limb(cursor.byte("a limb's width"))
+            nr_parts = cursor.varint("nr_parts", 1, 64)
+            parts_left -= nr_parts
+            need(parts_left >= 0, "there are more than", MAX_PARTS, "parts in all limbs")
+            for _ in range(nr_parts):
                 end = self._read_part(cursor, limb, end)
+            limb.check_width()
             self.limbs.append(limb)
         # (limb, width, mask) from the last limb, which has the least significant bits, to the first
         self.from_low = [(limb, limb.width, (1 << limb.width) - 1) for limb in reversed(self.limbs)]
@@ -408,8 +426,8 @@ REPUNITS = [(10**nr - 1) // 9 for nr in range(19)]
 class DecimalOrder:
     """The numbers 0 … top sorted as text, before or after the numbers that they are a prefix of.
 
-    Both orders are walks over one tree: below 1 … 9 at the top, the children of n are 10n … 10n+9. Children first is the
-    order for a suffix above '9'; parents first is the other. 0 has no children and is always the first of all.
+    Both orders are walks over one tree: below 1 … 9 at the top, the children of n are 10n … 10n+9. Children first is
+    the order for a suffix above '9'; parents first is the other. 0 has no children and is always the first of all.
     """
 
     def __init__(self, top, children_first):
@@ -476,11 +494,12 @@ class Decimal:
         top = cursor.varint("max", 0, 10**18 - 1)
         need(prefix_length + suffix_length < len(first), "prefix and suffix leave no digits")
         suffix_start = len(first) - suffix_length
-        self.prefix, digits, self.suffix = first[:prefix_length], first[prefix_length:suffix_start], first[suffix_start:]
+        self.prefix, self.suffix = first[:prefix_length], first[suffix_start:]
+        digits = first[prefix_length:suffix_start]
         need(digits.isdigit(), "not digits:", digits)
         need(digits == b"0" or digits[:1] != b"0", "leading zeros in", digits)
         need(not self.suffix[:1].isdigit(), "the suffix starts with a digit")
-        # A number above max has no place in the list. The length is looked at first: int() is slow on long text.
+        # The length is looked at first: int() is slow on long text.
         need(len(digits) <= 18 and int(digits) <= top, "the first number", digits, "is above max", top)
         self.order = DecimalOrder(top, children_first=self.suffix[:1] > b"9")
         self.values = read_values(cursor, count, self.order.rank(int(digits)), 64)
@@ -512,10 +531,11 @@ class Front:
     def __init__(self, cursor, count, first, dictionary):
         need(count <= 1024, "FRONT with", count, "names")
         flags = cursor.byte("flags")
-        # Choice: flags that the page does not define are damage, and so is a dictionary for bytes not compressed.
         need(flags in (0, COMPRESSED, COMPRESSED | WITH_DICTIONARY), "FRONT flags", flags)
         raw_length = cursor.varint("raw length", 0, 65536)
-        stored = cursor.take(cursor.varint("stored length"), "the stored bytes")
+        stored_length = cursor.varint("stored length")
+        cursor.end_preamble()
+        stored = cursor.take(stored_length, "the stored bytes")
         if flags & WITH_DICTIONARY:
             need(dictionary is not None, "no dictionary serves this segment")
         if flags & COMPRESSED:
@@ -542,19 +562,27 @@ class Front:
 KINDS = {1: "GRID", 2: "FIXED", 3: "DECIMAL", 4: "FRONT"}
 
 
-def read_segment(payload, count, dictionary):
-    """A decoded segment: count, first (its first name) and name(i)."""
-    cursor = Cursor(payload)
+def read_start(cursor, count):
+    """What all payloads start with: (kind, first name)."""
     kind = cursor.byte("kind")
     need(kind in KINDS, "unknown kind of segment", kind)
     stored_count = cursor.varint("count", 1)
     need(stored_count == count, "a payload of", stored_count, "names where the directory says", count)
     first = cursor.take(cursor.varint("first length", 1, MAX_NAME), "the first name")
     check_name(first, "a first name")
+    return kind, first
+
+
+def read_segment(payload, count, dictionary):
+    """A decoded segment: count, first (its first name) and name(i)."""
+    cursor = Cursor(payload)
+    kind, first = read_start(cursor, count)
     if kind == 4:
         segment = Front(cursor, count, first, dictionary)
     else:
         segment = {1: Grid, 2: Fixed, 3: Decimal}[kind](cursor, count, first)
+    if kind == 1:
+        cursor.end_preamble()  # a GRID has no arrays, so this is all of it
     cursor.finish("a segment")
     segment.count, segment.first = count, first
     return segment
@@ -581,7 +609,8 @@ class Column:
 
     def _check_runs(self):
         """Ids rise strictly from 0 to below the number of files, and blocks exist. Makes walking the runs safe."""
-        need(bool(self.runs) == (self.nr_files > 0), self.name, "has", len(self.runs), "runs for", self.nr_files, "files")
+        need(bool(self.runs) == (self.nr_files > 0),
+             self.name, "has", len(self.runs), "runs for", self.nr_files, "files")
         expected = 0
         for number, (first, _, what, kind) in enumerate(self.runs):
             need(first == 0 if number == 0 else first >= expected, self.name, "run", number, "starts at", first)
@@ -602,6 +631,7 @@ class Column:
         smallest, _, packed = self.blocks[index]
         offset, width = packed & (1 << 56) - 1, packed >> 56
         need(width <= 64, self.name, "block", index, "has a width of", width)
+        # This holds for blocks of width 0 too: their offsets are inside the data, or at its end.
         # Choice: blocks may leave holes in the data, share it, or stand in any order; the page only gives offsets.
         need(offset + ceil_div(nr * width, 8) <= len(self.data), self.name, "block", index, "goes past the data")
         if width == 0:
@@ -636,7 +666,10 @@ class Column:
                 total += what * self._run_length(number)
             else:
                 total += self._check_run_blocks(number)
-            need(total <= MAX_U64, self.name, "sum reaches 2^64")
+            need(total < MAX_U64, self.name, "sum reaches 2^64 - 1")
+        # Choice: blocks that no run uses must have a width and an offset that a block of no values could have.
+        for index in range(len(self.blocks)):
+            self._block_values(index, 0)
         return total
 
     def _check_run_blocks(self, number):
@@ -696,6 +729,11 @@ def read_directory(section, nr_files, name_length):
     return segments
 
 
+def key_of(name, skip):
+    """Section 3: the first byte is most significant, with zeros where the name ends."""
+    return int.from_bytes(name[skip:skip + 8].ljust(8, b"\0"), "big")
+
+
 def read_dictionaries(table, content):
     """(first segment, dictionary) for each one, first segments rising strictly."""
     dictionaries = []
@@ -730,6 +768,7 @@ class Catalog:
         self.nr_files = header.nr_files
         self.segments = read_directory(self._section(b"NDIR"), self.nr_files, len(self._section(b"NAME")))
         self._first_ids = [segment[0] for segment in self.segments]
+        self._keys = [segment[4] for segment in self.segments]
         self.dictionaries = read_dictionaries(self._section(b"DTAB"), self._section(b"DICT"))
         self._open_columns()
         self._last = None, None  # number of the segment decoded last, and that segment
@@ -740,17 +779,19 @@ class Catalog:
     def _open_columns(self):
         """Which of sizes and samples are columns. The header and the sections must tell the same."""
         header = self.header
-        # Choice: SZRN decides when there are files, as sizes whose sum is 2^64-1 can be written; without files it is
-        # empty in any case, and then the header decides.
-        self.sizes_known = bool(self._section(b"SZRN")) if self.nr_files else header.nr_bytes != UNKNOWN_SIZE
-        self._sizes = self._column("SZ") if self.sizes_known else None
-        self._samples = self._column("SM") if header.samples_per_file == 0 else None
-        if self._samples is None:
-            need(not self._section(b"SMRN"), "SMRN is there though the header gives samples per file")
+        self.sizes_known = header.nr_bytes != UNKNOWN_SIZE
+        self._sizes = self._column("SZ", self.sizes_known)
+        self._samples = self._column("SM", header.samples_per_file == 0)
 
-    def _column(self, name):
-        parts = [self._section((name + part).encode()) for part in ("RN", "BK", "DT")]
-        return Column(name, *parts, self.nr_files)
+    def _column(self, name, is_there):
+        """The column, or None when the header says that there is none; then there may be no runs."""
+        runs, blocks, data = [self._section((name + part).encode()) for part in ("RN", "BK", "DT")]
+        if is_there:
+            return Column(name, runs, blocks, data, self.nr_files)
+        need(not runs, name + "RN is there though the header says that it is empty")
+        # Choice: without runs, blocks and data are bytes that nothing uses; only the record's length is asked for.
+        read_table(blocks, BLOCK, name + "BK")
+        return None
 
     # -- what it holds
 
@@ -788,6 +829,42 @@ class Catalog:
         name = self.segment(number).name(i - self.segments[number][0])
         check_name(name, "a name")
         return name
+
+    def first_name(self, number):
+        """The first name of a segment, without decoding the rest."""
+        _, count, offset, end, _ = self.segments[number]
+        return read_start(Cursor(self._section(b"NAME")[offset:end]), count)[1]
+
+    def _segment_of(self, name):
+        """The number of the only segment that can hold this name, by the directory; None when it is before all."""
+        if not self.segments:
+            return None
+        skip = self.header.key_skip
+        common = self.first_name(0)[:skip]
+        if name[:skip] < common:  # less, or shorter and equal so far
+            return None
+        if name[:skip] > common:
+            return len(self.segments) - 1
+        key = key_of(name, skip)
+        number = bisect.bisect_right(self._keys, key) - 1  # the last segment whose key is not above
+        while number >= 0 and self._keys[number] == key and self.first_name(number) > name:
+            number -= 1
+        return number if number >= 0 else None
+
+    def find(self, name):
+        """The id of a name, or None when there is no such name."""
+        number = self._segment_of(name)
+        if number is None:
+            return None
+        segment = self.segment(number)
+        low, high = 0, segment.count - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if segment.name(middle) <= name:
+                low = middle
+            else:
+                high = middle - 1
+        return self.segments[number][0] + low if segment.name(low) == name else None
 
     def names(self):
         for number in range(len(self.segments)):
@@ -859,10 +936,9 @@ class Catalog:
         skip = self.header.key_skip
         if not self._first_names:
             return
-        # Choice: a key skip past the end of a first name is damage: such a name has no first `key skip` bytes to agree.
+        # This is also damage when a first name is shorter than the key skip.
         need(skip <= common_prefix_length(self._first_names), "first names differ in their first", skip, "bytes")
         for number, name in enumerate(self._first_names):
-            # Choice: the key is an integer like any other, so its bytes in the file are those of the name reversed.
-            key = int.from_bytes(name[skip:skip + 8].ljust(8, b"\0"), "big")
+            key = key_of(name, skip)
             need(self.segments[number][4] == key, "segment", number, "has key", hex(self.segments[number][4]),
                  "and not", hex(key))

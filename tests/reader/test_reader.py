@@ -42,9 +42,13 @@ def contents(data):
     return list(catalog.names()), None if sizes is None else list(sizes), list(catalog.samples()), catalog.root
 
 
-# ------------------------------------------------------------------------------------------------ segments that are fine
+# ----------------------------------------------------------------------------------------------- segments that are fine
 
 WORDS = sorted({b"alpha", b"alphabet", b"beta", b"b", b"gamma/x.tar", b"gamma/y.tar", b"\xff\x01", "naïve".encode()})
+
+
+def low_bits(l):
+    return lambda xs, width: elias_fano(xs, width, l)
 
 
 def grid_one():
@@ -78,7 +82,7 @@ def fixed_odd_radix():
 
 def fixed_counting_to(last):
     """1024 names, with an h of last."""
-    return fixed([b"%04d" % i for i in [*range(1023), last]], [[(0, 4, DIGITS)]], lambda xs: elias_fano(xs, 0))
+    return fixed([b"%04d" % i for i in [*range(1023), last]], [[(0, 4, DIGITS)]], low_bits(0))
 
 
 GOOD_SEGMENTS = {
@@ -90,14 +94,18 @@ GOOD_SEGMENTS = {
     "FIXED with LINEAR values": lambda: fixed([b"x%02d" % i for i in range(3, 99, 4)], [[(1, 2, DIGITS)]], linear),
     "FIXED with ELIAS-FANO values": lambda: fixed(hex_names(200, 8, b"h"), [[(1, 8, HEX)]]),
     "FIXED with two limbs": fixed_two_limbs,
-    "FIXED with more than 64 low bits": lambda: fixed_two_limbs(lambda xs: elias_fano(xs, 71)),
+    "FIXED with more than 64 low bits": lambda: fixed_two_limbs(low_bits(71)),
     "FIXED with values of 512 bits": lambda: fixed(hex_names(50, 128), [[(0, 16, HEX)]] * 8),
     "FIXED with a radix of no power of two": fixed_odd_radix,
-    "FIXED with a limb of exactly 2^64": lambda: fixed(hex_names(9, 16), [[(0, 16, HEX)]], lambda xs: elias_fano(xs, 60)),
-    "FIXED with ones and zeros arrays": lambda: fixed(hex_names(3000, 5), [[(0, 5, HEX)]], lambda xs: elias_fano(xs, 8)),
-    "FIXED with zeros but no ones": lambda: fixed(hex_names(100, 6), [[(0, 6, HEX)]], lambda xs: elias_fano(xs, 11)),
+    "FIXED with a limb of exactly 2^64": lambda: fixed(hex_names(9, 16), [[(0, 16, HEX)]], low_bits(60)),
+    "FIXED with 511 low bits": lambda: fixed(hex_names(50, 128), [[(0, 16, HEX)]] * 8, low_bits(511)),
+    "FIXED with 64 limbs": lambda: fixed(hex_names(50, 64), [[(0, 1, HEX)]] * 64),
+    "FIXED with 128 parts": lambda: fixed(hex_names(50, 128), [[(0, 1, HEX)] * 16] * 8),
+    "FIXED with values of 1 bit": lambda: fixed([b"a", b"b"], [[(0, 1, [(97, 98)])]]),
+    "FIXED with ones and zeros arrays": lambda: fixed(hex_names(3000, 5), [[(0, 5, HEX)]], low_bits(8)),
+    "FIXED with zeros but no ones": lambda: fixed(hex_names(100, 6), [[(0, 6, HEX)]], low_bits(11)),
     "FIXED with ones and an h of 0": lambda: fixed([b"%04d" % i for i in range(2100)], [[(0, 4, DIGITS)]],
-                                                   lambda xs: elias_fano(xs, 13)),
+                                                   low_bits(13)),
     "FIXED with count + h of 2048, so no arrays": lambda: fixed_counting_to(1024),
     "FIXED with count + h of 2049, so arrays": lambda: fixed_counting_to(1025),
     "FIXED of one name": lambda: fixed([b"q7"], [[(1, 1, DIGITS)]]),
@@ -107,6 +115,10 @@ GOOD_SEGMENTS = {
     "DECIMAL with holes": lambda: decimal(b"", [n for n in range(1500) if n * n % 7 == 2], b".", 2000, elias_fano),
     "DECIMAL with holes and a suffix above 9": lambda: decimal(b"1", [n for n in range(1500) if n * n % 7 == 2], b"a",
                                                                1499, elias_fano),
+    "DECIMAL with the largest max": lambda: (
+        [b"0", b"100000000000000000", b"100000000000000001", b"100000000000000002"],
+        decimal_of(4, b"0", 0, 0, 10**18 - 1, elias_fano([0, *range(18, 21)], 64, 0))),
+    "DECIMAL with 63 low bits": lambda: decimal(b"n", [3, 5, 131], b"", 200, low_bits(63)),
     "DECIMAL with a stride": lambda: decimal(b"p", [int(t) for t in make.decimal_list(99, b"")[4::7]], b"", 99),
     "DECIMAL of one name, number 0": lambda: decimal(b"", [0], b"", 0),
     "FRONT not compressed": lambda: front(WORDS),
@@ -173,7 +185,7 @@ COLUMNS = {
     "full blocks and a short one": [("blocks", [RANDOM.randrange(5000) for _ in range(700)])],
     "just full blocks": [("blocks", [RANDOM.randrange(9) for _ in range(512)]), ("constant", 188, 2**40)],
     "blocks of width 0": [("blocks", [77] * 700)],
-    "blocks of width 64": [("blocks", [2**64 - 1] + [0] * 699)],
+    "blocks of width 64": [("blocks", [2**64 - 2] + [0] * 699)],
     "both kinds by turns": [("constant", 100, 1), ("blocks", list(range(300))), ("constant", 1, 2**63),
                             ("blocks", [5, 6] * 149), ("blocks", [1])],
     "only zeros": [("constant", 700, 0)],
@@ -220,18 +232,53 @@ def test_sections_longer_than_a_page_have_a_sum_for_each_page():
     assert len(data) - catalog.header.sums_offset == 8 * (1 + 4 + 1)  # ROOT, NAME, NDIR
 
 
+@pytest.mark.parametrize("samples_per_file", [0, 7])
 @pytest.mark.parametrize("nr_bytes, sizes", [(0, []), (make.UNKNOWN, None)])
-def test_a_catalog_of_no_files_is_good(nr_bytes, sizes):
-    catalog = Catalog(make.assemble([(b"ROOT", b"s3://b/")], nr_bytes=nr_bytes))
+def test_a_catalog_of_no_files_is_good(nr_bytes, sizes, samples_per_file):
+    catalog = Catalog(make.assemble([(b"ROOT", b"s3://b/")], nr_bytes=nr_bytes, samples_per_file=samples_per_file,
+                                    key_skip=9))
     catalog.check()
     assert list(catalog.names()) == list(catalog.samples()) == []
     assert (None if catalog.sizes() is None else list(catalog.sizes())) == sizes
+    assert catalog.find(b"a") is None
+
+
+def test_a_catalog_of_no_files_has_no_runs_and_no_root_is_damage():
+    run = make.column([("constant", 1, 1)])[0]
+    for name, fields in [(b"SZRN", {}), (b"SZRN", {"nr_bytes": make.UNKNOWN}), (b"SMRN", {}),
+                         (b"SMRN", {"samples_per_file": 2})]:
+        said = damage(make.assemble([(b"ROOT", b"r"), (name, run)], **fields))
+        assert said.startswith("damaged: " + name[:2].decode())
+    assert damage(make.assemble([])) == "damaged: the root has 0 bytes"
+
+
+def test_a_few_bytes_may_stand_for_2_to_the_60_names():
+    # GRID and LINEAR values, with constant sizes and samples: nothing here may grow with the number of names.
+    nr = 2**59
+    first = b"a" + b"0" * 18
+    payloads = [payload(1, nr, first, b"\1\1\x12" + b"\1" + varint(nr) + b"\2"),  # a field; a dimension, delta 1
+                decimal_of(nr, b"b0", 1, 0, 10**18 - 1, b"\0\0\1")]
+    directory = struct.pack("<6Q", 0, 0, make.key(first, 0), nr, len(payloads[0]), make.key(b"b0", 0))
+    runs = struct.pack("<QQQII", 0, 0, 3, 0, 0)
+    data = make.assemble([(b"ROOT", b"r"), (b"NAME", b"".join(payloads)), (b"NDIR", directory), (b"SZRN", runs),
+                          (b"SMRN", runs)], nr_files=2 * nr, nr_bytes=6 * nr, nr_samples=6 * nr)
+    assert len(data) < 1024
+    catalog = Catalog(data)
+    assert catalog.name(nr - 1) == b"a%018d" % (nr - 1)
+    assert catalog.name(nr) == b"b0" and catalog.name(nr + 2) == b"b10"
+    assert next(catalog.sizes()) == next(catalog.samples()) == 3
+    for id_ in (0, 12345, nr - 1, nr, nr + 6, 2 * nr - 1):
+        assert catalog.find(catalog.name(id_)) == id_
+    assert catalog.find(b"b") is None
 
 
 def test_unknown_sections_compat_bits_and_reserved_fields_are_ignored():
     sections, fields = make.parts(mixed_segments())
-    data = bytearray(make.assemble([(b"XTRA", b"whatever" * 5000)] + list(sections.items()), compat=0x80000001, **fields))
-    data[140] = 1
+    extra = [(b"XTRA", b"whatever" * 5000)]
+    data = bytearray(make.assemble(extra + list(sections.items()), compat=0x80000001, **fields))
+    data[108] = data[140] = data[247] = 1  # reserved
+    data[256 + 4] = 1  # in the table's first entry
+    data[128:136] = struct.pack("<Q", make.xxh3(bytes(data[256:256 + 24 * (1 + len(sections))])))
     data[248:256] = struct.pack("<Q", make.xxh3(bytes(data[:248])))
     assert damage(data) is None
 
@@ -248,8 +295,8 @@ def test_a_path_is_read_as_well_as_bytes(tmp_path):
 def test_the_digest_does_not_depend_on_segments_or_root():
     names = [b"a%02d" % i for i in range(10)]
     one = make.catalog([grid(names, [(1, 2)], [(10, [1])])], sizes=[("constant", 10, 4)])
-    two = make.catalog([front(names[:3]), front(names[3:])], sizes=[("blocks", [4] * 10)], samples=[("constant", 10, 1)],
-                       root=b"other")
+    two = make.catalog([front(names[:3]), front(names[3:])], sizes=[("blocks", [4] * 10)],
+                       samples=[("constant", 10, 1)], root=b"other")
     assert Catalog(one).digest == Catalog(two).digest
     other = make.catalog([front(names)], sizes=[("constant", 9, 4), ("constant", 1, 5)])
     assert Catalog(one).digest != Catalog(other).digest
@@ -301,7 +348,9 @@ def test_every_truncation_is_noticed():
     data = small_file()
     for length in range(len(data)):
         words = damage(data[:length])
-        assert words is not None and words.startswith("truncated" if length >= 8 else "not a catalog"), length
+        assert words is not None and words.startswith("truncated"), length
+    for other in (b"\x88", b"\x89SHOAX", b"\x89SHOAL\r\r", b"\x89SHOAL\n\n" + bytes(300)):
+        assert damage(other) == "not a catalog"
     assert damage(data + b"\0").startswith("bytes after the end")
 
 
@@ -355,8 +404,8 @@ def broken_header(**changes):
     (dict(nr_files=0), "damaged: segment ids"),
     (dict(nr_samples=5), "damaged: the header has 5 samples"),
     (dict(nr_bytes=5), "damaged: the header's sum of sizes"),
-    (dict(nr_bytes=make.UNKNOWN), "damaged: the header's sum of sizes"),
-    (dict(samples_per_file=3), "damaged: SMRN"),
+    (dict(nr_bytes=make.UNKNOWN), "damaged: SZRN is there though"),
+    (dict(samples_per_file=3), "damaged: SMRN is there though"),
     (dict(lane0=1), "damaged: lane 0"),
     (dict(lane1=1), "damaged: lane 1"),
     (dict(digest=bytes(16)), "damaged: the digest"),
@@ -410,7 +459,7 @@ def become(content):
     ("NDIR", put(24, 3), "a payload of 4 names where the directory says 3"),
     ("NDIR", put(32, 10**6), "payload offsets do not rise"),
     ("NDIR", put(16, 0), "segment 0 has key"),
-    ("NDIR", put(16, int.from_bytes(b"a00".ljust(8, b"\0"), "little")), "segment 0 has key"),
+    ("NDIR", put(16, int.from_bytes(b"a00".ljust(8, b"\0"), "little")), "segment 0 has key"),  # bytes as in the name
     ("NAME", lambda s: s + b"\0", "a segment ends 1 bytes before"),
     ("NAME", lambda s: s[:-1], "the stored bytes goes past"),
     ("DTAB", become(bytes(23)), "DTAB has"),
@@ -422,15 +471,16 @@ def become(content):
     ("SZRN", put(40, 1), "SZ run 1 stores 1"),
     ("SZRN", put(24, 2), "SZ run 0 has kind 2"),
     ("SZRN", put(48, 1), "SZ run 1 has blocks that are not there"),
-    ("SZRN", put(80, 2**63), "SZ sum reaches 2^64"),
+    ("SZRN", put(80, 2**63), "SZ sum reaches 2^64 - 1"),
     ("SZRN", lambda s: s[:-32], "SZ block"),
-    ("SZRN", lambda s: b"", "the header's sum of sizes"),
+    ("SZRN", lambda s: b"", "SZ has 0 runs for 30 files"),
     ("SZRN", lambda s: s[1:], "SZRN has"),
     ("SZBK", lambda s: s[1:], "SZBK has"),
     ("SZBK", put(0, 1), "the header's sum|SZ block 0 has no value|SZ run 2 stores"),
     ("SZBK", put(8, 1), "SZ block 0 stores 1"),
     ("SZBK", put(16, 65 << 56), "SZ block 0 has a width of 65"),
     ("SZBK", put(16, 41 << 56 | 1), "SZ block 0 goes past the data"),
+    ("SZBK", lambda s: s + struct.pack("<QQQ", 0, 0, 99), "SZ block 1 goes past the data"),
     ("SMDT", become(b""), "SM block 0 goes past the data"),
     ("SMRN", become(b""), "SM has 0 runs for 30 files"),
 ], ids=lambda value: value if isinstance(value, str) else "")
@@ -444,6 +494,39 @@ def test_the_smallest_value_of_a_block_must_be_one_of_its_values():
     sections, fields = make.parts([many_names(2)], sizes=[("blocks", [4, 4])])
     sections[b"SZBK"], sections[b"SZDT"] = struct.pack("<QQQ", 3, 0, 1 << 56), b"\x03"
     assert "that it calls smallest" in damage(make.assemble(list(sections.items()), **fields))
+
+
+def test_sums_stay_below_what_an_unknown_size_is():
+    for last, words in [(2**63 - 2, None), (2**63 - 1, "sum reaches 2^64 - 1"), (2**63, "sum reaches 2^64 - 1")]:
+        for runs in ([("constant", 1, 2**63), ("constant", 1, last)], [("blocks", [2**63, last])]):
+            # The header's field cannot hold more; the column is looked at before it is.
+            for name, field in (("sizes", "nr_bytes"), ("samples", "nr_samples")):
+                sections, fields = make.parts([many_names(2)], **{name: runs})
+                fields[field] = min(fields[field], 2**64 - 2)
+                said = damage(make.assemble(list(sections.items()), **fields))
+                assert said is None if words is None else said.endswith(words), (runs, name)
+
+
+def test_samples_of_the_header_are_multiplied_exactly():
+    assert "the header has 0 samples" in damage(make.assemble(
+        list(make.parts([many_names(2)])[0].items()), nr_files=2, nr_bytes=make.UNKNOWN, samples_per_file=2**63))
+
+
+def test_offsets_lie_inside_the_data_also_where_the_width_is_0():
+    for data, offset, words in [(b"", 0, None), (b"ab", 2, None), (b"", 1, "goes past"), (b"ab", 3, "goes past"),
+                                (b"ab", 2**56 - 1, "goes past")]:
+        sections, fields = make.parts([many_names(2)], sizes=[("blocks", [4, 4])])
+        sections[b"SZBK"], sections[b"SZDT"] = struct.pack("<QQQ", 4, 0, offset), data
+        said = damage(make.assemble(list(sections.items()), **fields))
+        assert said is None if words is None else words in said, (data, offset)
+
+
+@pytest.mark.parametrize("name", ["SZBK", "SMBK"])
+def test_lengths_of_tables_that_nothing_uses_are_multiples_too(name):
+    sections, fields = make.parts([many_names(2)])
+    for length, words in [(24, None), (23, "damaged: %s has 23 bytes" % name)]:
+        said = damage(make.assemble(list({**sections, name.encode(): bytes(length)}.items()), **fields))
+        assert said is None if words is None else said.startswith(words)
 
 
 def table_of(entries):
@@ -488,15 +571,45 @@ def front_of(count, first, raw, flags=0, raw_length=None, stored=None):
                    varint(len(stored)) + stored)
 
 
-def digit_parts(*lengths):
+def digit_parts(*lengths, width=None):
     """One limb of parts of digits that follow each other."""
-    return varint(len(lengths)) + b"".join(b"\0" + varint(length) + b"\1\x30\x39" for length in lengths)
+    if width is None:  # of parts that are no good there is none
+        width = make.limb_width([(0, length, DIGITS) for length in lengths]) if sum(lengths) < 99 else 0
+    parts = [b"\0" + varint(length) + b"\1\x30\x39" for length in lengths]
+    return bytes([width]) + varint(len(parts)) + b"".join(parts)
+
+
+def bit_parts(nr):
+    """One limb of parts of one binary digit each."""
+    return bytes([nr]) + varint(nr) + b"\0\1\1\x30\x31" * nr
+
+
+def long_preamble(length):
+    """A FIXED segment of one name that has `length` bytes before its arrays. Sets of as many ranges as there may be and
+    a name as long as it may be do not get that far, so some varints are longer than they need to be."""
+    wide = bytes([64]) + b"".join(bytes([byte, byte]) for byte in range(1, 129, 2))  # a radix of 64: 6 bits a part
+    out = b""
+    limbs = [10] * 8 + [5]
+    # The values are of 510 bits; less an l of 502 that leaves one byte for X_0 >> l.
+    spare = length - (1 + 1 + 2 + 4096 + 1 + 9 * 2 + 85 * (2 + len(wide)) + 4 + 1)
+    for nr in limbs:
+        out += bytes([6 * nr, nr])
+        for _ in range(nr):
+            for number in (0, 1):  # the gap and the length
+                longer = min(9, spare)
+                spare -= longer
+                out += bytes([0x80 | number] + [0x80] * (longer - 1) + [0]) if longer else bytes([number])
+            out += wide
+    assert spare == 0
+    made = fixed_of(1, b"\1" * 4096, len(limbs), out + b"\1" + varint(502) + b"\0" + b"\0")
+    assert len(made) == length
+    return made + bytes(63) + b"\1"
 
 
 def sampled_values(k_ones=0, k_zeros=0):
     """600 values 0, 5, 10 …, all bits high, with one sample of each array moved by that many."""
     xs = list(range(0, 3000, 5))
-    coded = elias_fano(xs, 0)
+    coded = elias_fano(xs, 14, 0)
     nr_ones, nr_zeros = 599 // 256, 2994 // 256
     arrays = list(struct.unpack("<%dI" % (nr_ones + nr_zeros), coded[-4 * (nr_ones + nr_zeros):]))
     arrays[nr_ones - 1] += k_ones
@@ -504,7 +617,7 @@ def sampled_values(k_ones=0, k_zeros=0):
     return coded[:-4 * len(arrays)] + struct.pack("<%dI" % len(arrays), *arrays)
 
 
-LIMB2 = varint(1) + b"\0\2\1\x30\x39"  # two digits: a product of 100, so 7 bits
+LIMB2 = b"\7" + varint(1) + b"\0\2\1\x30\x39"  # two digits: a product of 100, so 7 bits
 ONE_FRAME = make.compress(b"\0\1b")
 
 BROKEN_PAYLOADS = [
@@ -538,59 +651,78 @@ BROKEN_PAYLOADS = [
     (3, grid_of(3, b"a1b9", [(1, 1), (1, 1)], [(3, [1, -5])]), "the value 18446744073709551615 does not fit"),
     (2, grid_of(2, b"a1", [(1, 1)], [(2, [0])]), "name 1 b'a1' does not come after"),
     # FIXED
-    (1, fixed_of(1, b"00", 0, b"\0\0"), "nr_limbs 0"),
-    (1, fixed_of(1, b"0" * 65, 65, digit_parts(1) * 65 + b"\0\0"), "nr_limbs 65"),
-    (1, fixed_of(1, b"00", 1, b"\0\0\0"), "nr_parts 0"),
-    (1, fixed_of(1, b"0" * 65, 1, digit_parts(*[1] * 65) + b"\0\0"), "nr_parts 65"),
-    (1, fixed_of(1, b"00", 1, digit_parts(0) + b"\0\0"), "length 0"),
-    (1, fixed_of(1, b"00", 1, digit_parts(3) + b"\0\0"), "a part goes past"),
-    (1, fixed_of(1, b"00", 1, digit_parts(2**64 - 1) + b"\0\0"), "a part goes past"),
-    (1, fixed_of(1, b"00", 1, b"\1\0\2\0\0\0"), "nr_ranges is 0"),
-    (1, fixed_of(1, b"00", 1, b"\1\0\2\x41" + bytes(range(0, 130)) + b"\0\0"), "nr_ranges is 65"),
-    (1, fixed_of(1, b"00", 1, b"\1\0\2\1\x30\x30\0\0"), "a radix of 1"),
-    (1, fixed_of(1, b"00", 1, b"\1\0\2\1\x39\x30\0\0"), "a range from 57 to 48"),
-    (1, fixed_of(1, b"00", 1, b"\1\0\2\2\x30\x35\x36\x39\0\0"), "ranges touch"),
-    (1, fixed_of(1, b"00", 1, b"\1\0\2\2\x35\x39\x30\x33\0\0"), "ranges touch"),
-    (1, fixed_of(1, b"0x", 1, digit_parts(2) + b"\0\0"), "byte 1 of the first name is not in its set"),
-    (1, fixed_of(1, b"0" * 20, 1, digit_parts(20) + b"\0\0"), "the radices of a limb"),
-    (1, fixed_of(1, b"0" * 154, 9, digit_parts(18) * 8 + digit_parts(10) + b"\1\0\0\1"), "the limbs' widths add up to 514"),
-    (1, fixed_of(1, b"0" * 38, 2, digit_parts(19) * 2 + b"\0\0"), "LINEAR values of 128 bits"),
-    (2, fixed_of(2, b"99", 1, LIMB2 + b"\0\1"), "a limb's number 100"),
-    (2, fixed_of(2, b"99", 1, LIMB2 + b"\0\x64"), "LINEAR values leave their 7 bits"),
-    (2, fixed_of(2, b"00", 1, LIMB2 + b"\0\0"), "LINEAR values do not rise"),
-    (2, fixed_of(2, b"\1\1", 1, b"\1\0\2\1\0\1" + elias_fano([3, 4], 0)), "ELIAS-FANO values leave their 2 bits"),
-    (2, fixed_of(2, b"a\1", 1, b"\1\1\1\1\0\1" + b"\0\1"), "LINEAR values leave"),
-    (3, fixed_of(3, b"\1\1", 1, b"\1\0\2\1\0\2" + b"\0\2"), "a name holds a NUL"),
+    (1, fixed_of(1, b"00", 0, b"\0\0\0"), "nr_limbs 0"),
+    (1, fixed_of(1, b"0" * 65, 65, digit_parts(1) * 65 + b"\0\0\0"), "nr_limbs 65"),
+    (1, fixed_of(1, b"00", 1, b"\7\0\0\0\0"), "nr_parts 0"),
+    (1, fixed_of(1, b"0" * 65, 1, digit_parts(*[1] * 65) + b"\0\0\0"), "nr_parts 65"),
+    (1, fixed_of(1, b"0" * 129, 9, bit_parts(16) * 8 + bit_parts(1) + b"\1\0\0" + bytes(17) + b"\1"),
+     "there are more than 128 parts"),
+    (1, fixed_of(1, b"00", 1, digit_parts(0) + b"\0\0\0"), "length 0"),
+    (1, fixed_of(1, b"00", 1, digit_parts(3) + b"\0\0\0"), "a part goes past"),
+    (1, fixed_of(1, b"00", 1, digit_parts(2**64 - 1) + b"\0\0\0"), "a part goes past"),
+    (1, fixed_of(1, b"00", 2, digit_parts(2) + digit_parts(1) + b"\0\0\0"), "a part goes past"),
+    (1, fixed_of(1, b"00", 1, b"\7\1\0\2\0\0\0\0"), "nr_ranges is 0"),
+    (1, fixed_of(1, b"00", 1, b"\7\1\0\2\x41" + bytes(range(0, 130)) + b"\0\0\0"), "nr_ranges is 65"),
+    (1, fixed_of(1, b"00", 1, b"\0\1\0\2\1\x30\x30\0\0\0"), "a radix of 1"),
+    (1, fixed_of(1, b"00", 1, b"\7\1\0\2\1\x39\x30\0\0\0"), "a range from 57 to 48"),
+    (1, fixed_of(1, b"00", 1, b"\7\1\0\2\2\x30\x35\x36\x39\0\0\0"), "ranges touch"),
+    (1, fixed_of(1, b"00", 1, b"\7\1\0\2\2\x35\x39\x30\x33\0\0\0"), "ranges touch"),
+    (1, fixed_of(1, b"0x", 1, digit_parts(2) + b"\0\0\0"), "byte 1 of the first name is not in its set"),
+    (1, fixed_of(1, b"0" * 20, 1, digit_parts(20) + b"\0\0\0"), "the radices of a limb"),
+    (1, fixed_of(1, b"00", 1, digit_parts(2, width=6) + b"\0\0\0"), "a limb says that it has 6 bits and not 7"),
+    (1, fixed_of(1, b"00", 1, digit_parts(2, width=8) + b"\0\0\0"), "a limb says that it has 8 bits and not 7"),
+    (1, fixed_of(1, b"00", 2, digit_parts(1, width=3) + digit_parts(1, width=5) + b"\0\0\0"),
+     "a limb says that it has 3 bits and not 4"),
+    (1, fixed_of(1, b"0" * 154, 9, digit_parts(18) * 8 + digit_parts(10) + b"\1\0\0" + bytes(65) + b"\1"),
+     "the limbs' widths add up to 514"),
+    (1, fixed_of(1, b"0" * 38, 2, digit_parts(19) * 2 + b"\0\0\0"), "LINEAR values of 128 bits"),
+    (2, fixed_of(2, b"99", 1, LIMB2 + b"\0\x63\1"), "a limb's number 100"),
+    (2, fixed_of(2, b"99", 1, LIMB2 + b"\0\x63\x64"), "LINEAR values leave their 7 bits"),
+    (2, fixed_of(2, b"00", 1, LIMB2 + b"\0\0\0"), "LINEAR values do not rise"),
+    (2, fixed_of(2, b"01", 1, LIMB2 + b"\0\0\1"), "LINEAR values start at 0 and not at the first name's, 1"),
+    (2, fixed_of(2, b"\1\1", 1, b"\2\1\0\2\1\0\1" + elias_fano([3, 4], 2, 0)), "ELIAS-FANO values leave their 2 bits"),
+    (2, fixed_of(2, b"a\1", 1, b"\1\1\1\1\1\0\1" + b"\0\1\1"), "LINEAR values leave"),
+    (3, fixed_of(3, b"\1\1", 1, b"\4\1\0\2\1\0\2" + b"\0\4\2"), "a name holds a NUL"),
+    (1, long_preamble(16385), "a payload has 16385 bytes before its arrays"),
     # values
     (1, fixed_of(1, b"00", 1, LIMB2 + b"\2"), "unknown coding of values 2"),
+    (1, fixed_of(1, b"00", 1, LIMB2 + b"\0\0"), "stride goes past"),
     (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\7\0" + b"\x80\0" + b"\3"), "l is 7"),
-    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\1\0\2\3")[:-1], "the high array goes past"),
-    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\1\0\3\3"), "the low bits of X_0"),
-    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\1\0\0\3"), "ELIAS-FANO values do not rise"),
-    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\0\1\6"), "H_0 is 1"),
-    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\0\1\3"), "the last H is 0"),
-    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\0\1\x09"), "the last H is 2"),
-    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\0\1\x0d"), "3 set bits"),
-    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\0\1\x45"), "3 set bits"),
-    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\0\1\1"), "1 set bits"),
+    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\1\0"), "X_0 >> l goes past"),
+    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\1\0\1\2\3"), "X_0 >> l is stored as 1"),
+    (2, fixed_of(2, b"02", 1, LIMB2 + b"\1\1\0\0\2\3"), "X_0 >> l is stored as 0"),
+    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\1\0\x40\2\3"), "X_0 >> l is stored as 64"),
+    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\1\0\0\2"), "the high array goes past"),
+    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\1\0\0\3\3"), "the low bits of X_0"),
+    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\1\0\0\0\3"), "ELIAS-FANO values do not rise"),
+    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\0\1\0\6"), "H_0 is 1"),
+    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\0\1\0\3"), "the last H is 0"),
+    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\0\1\0\x09"), "1 set bits"),
+    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\0\1\0\7"), "3 set bits"),
+    (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\0\1\0\1"), "1 set bits"),
     (2, fixed_of(2, b"00", 1, LIMB2 + b"\1\0" + varint(2**28 + 1)), "h 268435457 is not in"),
     (2**20 + 1, decimal_of(2**20 + 1, b"0", 0, 0, 2**21, b"\1\0\0"), "ELIAS-FANO with 1048577"),
+    (2, decimal_of(2, b"0", 0, 0, 9, b"\1\x40\0"), "l is 64"),
     (600, fixed_of(600, b"0000", 1, digit_parts(4) + sampled_values(k_ones=1)), "ones:"),
     (600, fixed_of(600, b"0000", 1, digit_parts(4) + sampled_values(k_zeros=1)), "zeros:"),
     (600, fixed_of(600, b"0000", 1, digit_parts(4) + sampled_values()[:-4]), "zeros goes past"),
     (600, fixed_of(600, b"0000", 1, digit_parts(4) + sampled_values() + bytes(4)), "a segment ends 4 bytes before"),
     # DECIMAL
-    (1, decimal_of(1, b"a1", 1, 1, 9, b"\0\0"), "prefix and suffix leave no digits"),
-    (1, decimal_of(1, b"a1", 2**64 - 1, 2**64 - 1, 9, b"\0\0"), "prefix and suffix leave no digits"),
-    (1, decimal_of(1, b"a1", 0, 0, 9, b"\0\0"), "not digits"),
-    (1, decimal_of(1, b"a01", 1, 0, 9, b"\0\0"), "leading zeros"),
-    (1, decimal_of(1, b"a00", 1, 0, 9, b"\0\0"), "leading zeros"),
-    (1, decimal_of(1, b"a12", 1, 1, 99, b"\0\0"), "the suffix starts with a digit"),
-    (1, decimal_of(1, b"a12", 1, 0, 11, b"\0\0"), "the first number"),
-    (1, decimal_of(1, b"1" * 4000, 0, 0, 11, b"\0\0"), "the first number"),
-    (1, decimal_of(1, b"1", 0, 0, 10**18, b"\0\0"), "max 1000000000000000000"),
-    (12, decimal_of(12, b"0", 0, 0, 10, b"\0\1"), "a place in the list after max"),
-    (2, decimal_of(2, b"x" * 4095 + b"1", 4095, 0, 10, b"\0\1"), "a name has a length of 4097"),
+    (1, decimal_of(1, b"a1", 1, 1, 9, b"\0\0\0"), "prefix and suffix leave no digits"),
+    (1, decimal_of(1, b"a1", 2**64 - 1, 2**64 - 1, 9, b"\0\0\0"), "prefix and suffix leave no digits"),
+    (1, decimal_of(1, b"a1", 0, 0, 9, b"\0\0\0"), "not digits"),
+    (1, decimal_of(1, b"a01", 1, 0, 9, b"\0\0\0"), "leading zeros"),
+    (1, decimal_of(1, b"a00", 1, 0, 9, b"\0\0\0"), "leading zeros"),
+    (1, decimal_of(1, b"a12", 1, 1, 99, b"\0\0\0"), "the suffix starts with a digit"),
+    (1, decimal_of(1, b"a12", 1, 0, 11, b"\0\0\0"), "the first number"),
+    (1, decimal_of(1, b"1" * 4000, 0, 0, 11, b"\0\0\0"), "the first number"),
+    (1, decimal_of(1, b"1", 0, 0, 10**18, b"\0\0\0"), "max 1000000000000000000"),
+    (12, decimal_of(12, b"0", 0, 0, 10, b"\0\0\1"), "a place in the list after max"),
+    (2, decimal_of(2, b"x" * 4095 + b"1", 4095, 0, 10, b"\0\1\1"), "a name has a length of 4097"),
+    (3, decimal_of(3, b"a10", 1, 0, 10, b"\0\1\1"), "LINEAR values start at 1 and not at the first name's, 2"),
+    (1, decimal_of(1, b"a1", 1, 0, 9, b"\0\0\0"), "LINEAR values start at 0"),
+    (2, decimal_of(2, b"a1", 1, 0, 9, b"\1\0\1" + b"\2" + bytes(7) + b"\5"), "X_0 >> l is stored as 2"),
+    (2, decimal_of(2, b"a1", 1, 0, 9, b"\1\0\1\1"), "X_0 >> l goes past"),
     # FRONT
     (1, front_of(1, b"a", b"", flags=4), "FRONT flags 4"),
     (1, front_of(1, b"a", b"", flags=2), "FRONT flags 2"),
@@ -608,8 +740,10 @@ BROKEN_PAYLOADS = [
     (2, front_of(2, b"x" * 4096, b"\x80\x20\1y"), "a name has a length of 4097"),
     (2, front_of(2, b"a", b"\0\1b", flags=1), "the stored bytes are no zstd frame"),
     (2, front_of(2, b"a", b"\0\1b", flags=1, stored=ONE_FRAME[:-1]), "the stored bytes are not one whole"),
-    (2, front_of(2, b"a", b"\0\1b", flags=1, stored=make.compress(b"\0\1") + make.compress(b"b")), "the stored bytes are not"),
-    (2, front_of(2, b"a", b"\0\1b", flags=1, stored=b"\x50\x2a\x4d\x18\0\0\0\0" + ONE_FRAME), "the stored bytes are no"),
+    (2, front_of(2, b"a", b"\0\1b", flags=1, stored=make.compress(b"\0\1") + make.compress(b"b")),
+     "the stored bytes are not one whole"),
+    (2, front_of(2, b"a", b"\0\1b", flags=1, stored=b"\x50\x2a\x4d\x18\0\0\0\0" + ONE_FRAME),
+     "the stored bytes are no zstd frame"),
     (2, front_of(2, b"a", b"\0\1b", flags=1, raw_length=2, stored=ONE_FRAME), "zstd cannot decompress"),
     (2, front_of(2, b"a", b"\0\1b", flags=1, raw_length=4, stored=ONE_FRAME), "a payload decompresses to 3"),
     (2, front_of(2, b"a", b"\0\1b", flags=3, stored=ONE_FRAME), "no dictionary serves"),
@@ -629,9 +763,22 @@ def test_a_good_payload_made_by_hand_is_good():
     values = list(range(0, 3000, 5))
     for names, good in [
         ([b"a1", b"a3"], grid_of(2, b"a1", [(1, 1)], [(2, [2])])),
-        ([b"00", b"01"], fixed_of(2, b"00", 1, LIMB2 + b"\1\1\0\2\3")),
-        ([b"00", b"01"], fixed_of(2, b"00", 1, LIMB2 + b"\1\0\1\5")),
-        ([b"a1"], decimal_of(1, b"a1", 1, 0, 9, b"\0\0")),
+        ([b"00", b"01"], fixed_of(2, b"00", 1, LIMB2 + b"\0\0\1")),
+        ([b"00", b"01"], fixed_of(2, b"00", 1, LIMB2 + b"\1\1\0\0\2\3")),
+        ([b"02", b"03"], fixed_of(2, b"02", 1, LIMB2 + b"\1\1\0\1\2\3")),
+        ([b"00", b"01"], fixed_of(2, b"00", 1, LIMB2 + b"\1\0\1\0\5")),
+        ([b"0" * 128], fixed_of(1, b"0" * 128, 8, bit_parts(16) * 8 + b"\1\0\0" + bytes(16) + b"\1")),
+        ([b"\1" * 4096], long_preamble(16384)),
+        ([b"a1"], decimal_of(1, b"a1", 1, 0, 9, b"\0\1\0")),
+        ([b"a10", b"a2"], decimal_of(2, b"a10", 1, 0, 10, b"\0\2\1")),
+        ([b"a1", b"a2"], decimal_of(2, b"a1", 1, 0, 9, b"\1\0\1" + b"\1" + bytes(7) + b"\5")),
+        # a stride that is not used, varints that are longer than need be, and padding that is not zero
+        ([b"00"], fixed_of(1, b"00", 1, LIMB2 + b"\0\0\0")),
+        ([b"00"], fixed_of(1, b"00", 1, LIMB2 + b"\0\0\5")),
+        ([b"00", b"01"], fixed_of(2, b"00", 1, LIMB2 + b"\0\x80\0\x81\x80\0")),
+        ([b"00"], fixed_of(1, b"00", 1, LIMB2 + b"\0" + b"\x80" * 9 + b"\0\1")),
+        ([b"00", b"01"], fixed_of(2, b"00", 1, LIMB2 + b"\1\1\0\0\xfe\xff")),
+        ([b"00", b"01"], fixed_of(2, b"00", 1, LIMB2 + b"\1\0\1\0\x45")),
         ([b"%04d" % x for x in values], fixed_of(600, b"0000", 1, digit_parts(4) + sampled_values())),
         ([b"a", b"b"], front_of(2, b"a", b"\0\1b", flags=1, stored=ONE_FRAME)),
     ]:
@@ -652,12 +799,56 @@ def test_key_skip_may_be_less_than_it_could_be_but_not_more():
     assert "first names differ in their first 6 bytes" in damage(make.catalog(segments, key_skip=6))
 
 
+def test_a_first_name_may_end_where_the_key_skip_does_but_not_before():
+    segments = [front([b"same"]), front([b"same/b"])]
+    assert damage(make.catalog(segments, key_skip=4)) is None
+    assert Catalog(make.catalog(segments, key_skip=4)).segments[0][4] == 0
+    assert "first names differ" in damage(make.catalog(segments, key_skip=5))
+    assert "first names differ" in damage(make.catalog([front([b"same"])], key_skip=5))
+
+
+def test_the_first_byte_of_a_key_is_the_last_in_the_file():
+    data = make.catalog([front([b"xabcdefghij"]), front([b"xb"])], key_skip=1)
+    assert damage(data) is None
+    assert Catalog(data).sections[b"NDIR"][16:24] == b"hgfedcba"
+    assert Catalog(data).sections[b"NDIR"][40:48] == b"\0\0\0\0\0\0\0b"
+
+
+def lookup_segments():
+    # Names that are not first ones need not begin as those do; three segments have one key at the largest key skip.
+    return [front([b"same/a", b"same/ab"]), front([b"same/b-long-one-1", b"same/b-long-one-10"]),
+            front([b"same/b-long-one-2"]), front([b"same/b-long-one-3", b"same/b-long-one-4"]),
+            front([b"same/c", b"samf", b"tzzz", b"u"])]
+
+
+@pytest.mark.parametrize("skip", range(6))
+def test_names_are_found_by_key_skip_key_and_first_name(skip):
+    segments = lookup_segments()
+    catalog = Catalog(make.catalog(segments, key_skip=skip))
+    catalog.check()
+    names = [name for segment, _ in segments for name in segment]
+    for id_, name in enumerate(names):
+        assert catalog.find(name) == id_
+    for name in [b"a", b"s", b"same", b"same/", b"samd", b"same/B", b"same/b", b"same/b-long-one-",
+                 b"same/b-long-one-0", b"same/b-long-one-11", b"same/b-long-one-5", b"same/d", b"samez",
+                 b"t", b"z", b"\xff"]:
+        assert catalog.find(name) is None
+
+
+def test_all_kinds_find_their_names():
+    catalog = Catalog(small_file())
+    for id_, name in enumerate(catalog.names()):
+        assert catalog.find(name) == id_
+        assert catalog.find(name + b"~") is None
+
+
 # ---------------------------------------------------------------------------------------------------------- the command
 
 
 def dump(*arguments):
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "dump.py")
-    done = subprocess.run([sys.executable, program, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    done = subprocess.run([sys.executable, program, *map(str, arguments)], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -1,0 +1,84 @@
+#include "base/text.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+int shoal_parse_digits(const char *text, size_t len, uint64_t *ret_value)
+{
+	uint64_t v = 0;
+
+	if (len == 0)
+		return -EINVAL;
+	for (size_t i = 0; i < len; i++) {
+		if (text[i] < '0' || text[i] > '9')
+			return -EINVAL;
+		if (__builtin_mul_overflow(v, 10, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)(text[i] - '0'), &v))
+			return -ERANGE;
+	}
+	*ret_value = v;
+	return 0;
+}
+
+int shoal_parse_u64(const char *text, uint64_t *ret_value)
+{
+	return shoal_parse_digits(text, strlen(text), ret_value);
+}
+
+int shoal_parse_size(const char *text, uint64_t *ret_bytes)
+{
+	static const char letters[] = "KMGT";
+	size_t digits = strspn(text, "0123456789");
+	const char *unit = text + digits;
+	const char *letter;
+	uint64_t v, factor = 1;
+	int rc;
+
+	rc = shoal_parse_digits(text, digits, &v);
+	if (rc < 0)
+		return rc;
+	if (*unit && strcasecmp(unit, "B") != 0) {
+		letter = strchr(letters, *unit >= 'a' ? *unit - 'a' + 'A' : *unit);
+		if (!letter)
+			return -EINVAL;
+		if (unit[1] && strcasecmp(unit + 1, "iB") != 0 && strcasecmp(unit + 1, "B") != 0)
+			return -EINVAL;
+		for (const char *l = letters; l <= letter; l++)
+			factor *= strcasecmp(unit + 1, "B") == 0 ? 1000 : 1024;
+	}
+	if (__builtin_mul_overflow(v, factor, ret_bytes))
+		return -ERANGE;
+	return 0;
+}
+
+/* Length of the UTF-8 sequence at @p, 0 when it is none: overlong and surrogates are none. */
+static size_t utf8_len(const uint8_t *p, size_t left)
+{
+	uint32_t c = p[0], min;
+	size_t len;
+
+	if (c < 0x80)
+		return 1;
+	len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+	min = len == 4 ? 0x10000 : len == 3 ? 0x800 : 0x80;
+	if (c < 0xc0 || c > 0xf4 || left < len)
+		return 0;
+	c &= 0xffu >> (len + 1);
+	for (size_t i = 1; i < len; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (p[i] & 0x3fu);
+	}
+	return c >= min && c <= 0x10ffff && !(c >= 0xd800 && c < 0xe000) ? len : 0;
+}
+
+bool shoal_is_plain_utf8(const char *text, size_t len)
+{
+	for (size_t i = 0, n; i < len; i += n) {
+		n = utf8_len((const uint8_t *)text + i, len - i);
+		if (n == 0 || (uint8_t)text[i] < 0x20 || text[i] == 0x7f)
+			return false;
+	}
+	return true;
+}

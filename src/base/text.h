@@ -1,0 +1,19 @@
+/* text.h - numbers and sizes as people write them. */
+#ifndef SHOAL_BASE_TEXT_H
+#define SHOAL_BASE_TEXT_H
+
+#include "base/err.h"
+
+/* Decimal digits only, all of @text. -EINVAL for anything else, -ERANGE past 2^64. */
+int shoal_parse_u64(const char *text, uint64_t *ret_value) SHOAL_MUST_USE;
+
+/* As above, for @len bytes. */
+int shoal_parse_digits(const char *text, size_t len, uint64_t *ret_value) SHOAL_MUST_USE;
+
+/* A number with an optional K, M, G or T (or KiB ...: powers of 1024; KB ...: of 1000). */
+int shoal_parse_size(const char *text, uint64_t *ret_bytes) SHOAL_MUST_USE;
+
+/* Whether the bytes are UTF-8, without control characters. */
+bool shoal_is_plain_utf8(const char *text, size_t len);
+
+#endif

@@ -1,0 +1,132 @@
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "shoal.h"
+
+static void say(const char *command, const char *fmt, va_list args)
+{
+	fflush(stdout);
+	fprintf(stderr, "shoal%s%s: ", *command ? " " : "", command);
+	vfprintf(stderr, fmt, args);
+	fputc('\n', stderr);
+}
+
+int cli_fail(const char *command, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	say(command, fmt, args);
+	va_end(args);
+	return CLI_FAILED;
+}
+
+int cli_usage(const char *command, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	say(command, fmt, args);
+	va_end(args);
+	fprintf(stderr, "Try 'shoal %s --help'.\n", command);
+	return CLI_USAGE;
+}
+
+int cli_getopt(int argc, char **argv, const char *shorts, const struct option *longs)
+{
+	int c;
+
+	opterr = 0;
+	c = getopt_long(argc, argv, shorts, longs, NULL);
+	if (c == ':')
+		cli_usage(argv[0], "option '%s' needs a value", argv[optind - 1]);
+	else if (c == '?' && optopt && strchr(shorts, optopt))
+		cli_usage(argv[0], "option '-%c' makes no sense here", optopt);
+	else if (c == '?' && optopt && optopt < 256)
+		cli_usage(argv[0], "unknown option '-%c'", optopt);
+	else if (c == '?' && optopt)
+		cli_usage(argv[0], "option '%s' takes no value", argv[optind - 1]);
+	else if (c == '?')
+		cli_usage(argv[0], "unknown option '%s'", argv[optind - 1]);
+	return c == ':' ? '?' : c;
+}
+
+bool cli_number(const char *command, const char *option, uint64_t *ret_value)
+{
+	if (shoal_parse_u64(optarg, ret_value) == 0)
+		return true;
+	cli_usage(command, "%s '%s' is not a whole number", option, optarg);
+	return false;
+}
+
+bool cli_size(const char *command, const char *option, uint64_t *ret_value)
+{
+	if (shoal_parse_size(optarg, ret_value) == 0)
+		return true;
+	cli_usage(command, "%s '%s' is not a size, such as 256M", option, optarg);
+	return false;
+}
+
+struct shoal_catalog *cli_open(const char *command, const char *path)
+{
+	struct shoal_catalog *cat = NULL;
+	struct shoal_err err = { "" };
+
+	if (shoal_catalog_open(path, &cat, &err) < 0)
+		cli_fail(command, "'%s': %s", path, err.msg);
+	return cat;
+}
+
+int cli_lookup_failed(const char *command, const char *path, const struct shoal_catalog *cat, int rc)
+{
+	struct shoal_err err = { "" };
+
+	shoal_catalog_explain(cat, rc, &err);
+	return cli_fail(command, "'%s': %s", path, err.msg);
+}
+
+int cli_finish(const char *command, int status)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	return cli_fail(command, "cannot write to standard output: %s", strerror(errno));
+}
+
+int cli_stop;
+static volatile sig_atomic_t caught;
+
+static void on_signal(int sig)
+{
+	caught = sig;
+	__atomic_store_n(&cli_stop, 1, __ATOMIC_RELAXED);
+}
+
+void cli_catch_signals(void)
+{
+	/* No SA_RESTART: a read that waits for a list must come back. */
+	struct sigaction act = { .sa_handler = on_signal };
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+
+	sigemptyset(&act.sa_mask);
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(signals); i++) {
+		struct sigaction old;
+
+		sigaction(signals[i], NULL, &old);
+		if (old.sa_handler != SIG_IGN) /* nohup stays nohup */
+			sigaction(signals[i], &act, NULL);
+	}
+}
+
+void cli_die_of_signal(void)
+{
+	if (!caught)
+		return;
+	signal(caught, SIG_DFL);
+	raise(caught);
+}

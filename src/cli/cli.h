@@ -1,0 +1,52 @@
+/* cli.h - what the commands share: exit codes, options, output. */
+#ifndef SHOAL_CLI_CLI_H
+#define SHOAL_CLI_CLI_H
+
+#include <getopt.h>
+#include <stdio.h>
+
+#include "base/err.h"
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+/* Each parses its own arguments; argv[0] is the command's name. */
+int cmd_find(int argc, char **argv);
+int cmd_index(int argc, char **argv);
+int cmd_info(int argc, char **argv);
+int cmd_ls(int argc, char **argv);
+int cmd_manifest(int argc, char **argv);
+int cmd_order(int argc, char **argv);
+int cmd_verify(int argc, char **argv);
+
+/* "shoal COMMAND: words" on standard error. Returns CLI_FAILED. */
+int cli_fail(const char *command, const char *fmt, ...) SHOAL_PRINTF(2, 3);
+
+/* The same, with how to get help. Returns CLI_USAGE. */
+int cli_usage(const char *command, const char *fmt, ...) SHOAL_PRINTF(2, 3);
+
+/* The next option, as getopt_long(); errors are said in our words and give '?'. */
+int cli_getopt(int argc, char **argv, const char *shorts, const struct option *longs);
+
+/* The value of the option just read as a number, a size: false with words when it is none. */
+bool cli_number(const char *command, const char *option, uint64_t *ret_value) SHOAL_MUST_USE;
+bool cli_size(const char *command, const char *option, uint64_t *ret_value) SHOAL_MUST_USE;
+
+/* Open a catalog, with words on failure: NULL. */
+struct shoal_catalog *cli_open(const char *command, const char *path);
+
+/* Say what went wrong with a lookup in the catalog at @path. Returns CLI_FAILED. */
+int cli_lookup_failed(const char *command, const char *path, const struct shoal_catalog *cat,
+		      int rc);
+
+/* Flush standard output; a write that failed there turns @status into CLI_FAILED. */
+int cli_finish(const char *command, int status);
+
+/* Becomes 1 on SIGINT, SIGTERM or SIGHUP, once cli_catch_signals() was called. */
+extern int cli_stop;
+void cli_catch_signals(void);
+
+/* After cleaning up: end as the signal that was caught would have ended us. Returns if none was. */
+void cli_die_of_signal(void);
+
+
+#endif

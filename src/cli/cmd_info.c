@@ -1,0 +1,91 @@
+/* shoal info: what is in a catalog. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include <jansson.h>
+
+#include "cli/cli.h"
+#include "shoal.h"
+
+static const char usage[] = "usage: shoal info FILE [--json]\n"
+			    "\n"
+			    "Say what is in a catalog, without reading it all.\n"
+			    "\n"
+			    "      --json   print the facts as JSON\n";
+
+enum { OPT_JSON = 256 };
+
+static const struct option longs[] = {
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "help", no_argument, NULL, 'h' },
+	{ 0 },
+};
+
+static double bytes_per_name(const struct shoal_catalog_info *i)
+{
+	if (i->nr_files == 0)
+		return 0;
+	return (double)(i->file_bytes - i->size_bytes) / (double)i->nr_files;
+}
+
+static int print_json(const struct shoal_catalog_info *i)
+{
+	bool sizes = i->nr_bytes != SHOAL_SIZE_UNKNOWN;
+	json_t *j = json_pack(
+		"{s:s, s:I, s:I, s:o, s:o, s:I, s:f, s:I, s:s, s:i}", "root", i->root, "files",
+		(json_int_t)i->nr_files, "samples", (json_int_t)i->nr_samples, "samples_per_file",
+		i->samples_per_file ? json_integer((json_int_t)i->samples_per_file) : json_null(),
+		"bytes", sizes ? json_integer((json_int_t)i->nr_bytes) : json_null(), "file_bytes",
+		(json_int_t)i->file_bytes, "bytes_per_name", bytes_per_name(i), "segments",
+		(json_int_t)i->nr_segments, "digest", i->digest, "version", (int)i->version);
+	int rc;
+
+	if (!j)
+		return cli_fail("info", "out of memory");
+	rc = json_dumpf(j, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+	json_decref(j);
+	putchar('\n');
+	return rc == 0 ? CLI_OK : CLI_FAILED;
+}
+
+static int print_text(const struct shoal_catalog_info *i)
+{
+	printf("root            %s\n", i->root);
+	printf("files           %" PRIu64 "\n", i->nr_files);
+	printf("samples         %" PRIu64 "\n", i->nr_samples);
+	if (i->nr_bytes == SHOAL_SIZE_UNKNOWN)
+		printf("bytes           not known\n");
+	else
+		printf("bytes           %" PRIu64 "\n", i->nr_bytes);
+	printf("file_bytes      %" PRIu64 "\n", i->file_bytes);
+	printf("bytes_per_name  %.4f\n", bytes_per_name(i));
+	printf("segments        %" PRIu64 "\n", i->nr_segments);
+	printf("digest          %s\n", i->digest);
+	printf("version         %" PRIu32 "\n", i->version);
+	return CLI_OK;
+}
+
+int cmd_info(int argc, char **argv)
+{
+	struct shoal_catalog_info info;
+	struct shoal_catalog *cat;
+	bool json = false;
+	int c, status;
+
+	while ((c = cli_getopt(argc, argv, ":h", longs)) != -1) {
+		if (c == 'h')
+			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
+		if (c != OPT_JSON)
+			return CLI_USAGE;
+		json = true;
+	}
+	if (argc - optind != 1)
+		return cli_usage("info", "give one catalog");
+	cat = cli_open("info", argv[optind]);
+	if (!cat)
+		return CLI_FAILED;
+	shoal_catalog_info(cat, &info);
+	status = json ? print_json(&info) : print_text(&info);
+	shoal_catalog_close(cat);
+	return status;
+}

@@ -1,0 +1,69 @@
+/* shoal: list, shard, shuffle and load datasets of any number of files. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *summary;
+} commands[] = {
+	{ "index", cmd_index, "make a catalog from a list of names or a pattern" },
+	{ "info", cmd_info, "say what is in a catalog" },
+	{ "ls", cmd_ls, "print names by id or prefix" },
+	{ "find", cmd_find, "print the id of a name" },
+	{ "verify", cmd_verify, "check catalogs for damage" },
+	{ "order", cmd_order, "print the samples a rank reads in an epoch" },
+	{ "manifest", cmd_manifest, "write a list of URIs for each rank and epoch" },
+};
+
+static void print_help(FILE *out)
+{
+	fputs("usage: shoal COMMAND [OPTION]...\n\n", out);
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(commands); i++)
+		fprintf(out, "  %-10s%s\n", commands[i].name, commands[i].summary);
+	fputs("\n'shoal COMMAND --help' tells more of one, 'shoal --version' the version.\n", out);
+}
+
+static const struct command *find_command(const char *name)
+{
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(commands); i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	static char help_option[] = "--help";
+	const struct command *c;
+	int status;
+
+	if (argc < 2) {
+		print_help(stderr);
+		return CLI_USAGE;
+	}
+	if (strcmp(argv[1], "--version") == 0) {
+		printf("shoal %s\n", shoal_version());
+		return cli_finish("", CLI_OK);
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+	    (strcmp(argv[1], "help") == 0 && argc == 2)) {
+		print_help(stdout);
+		return cli_finish("", CLI_OK);
+	}
+	if (strcmp(argv[1], "help") == 0) { /* "help index" is "index --help" */
+		argv[1] = argv[2];
+		argv[2] = help_option;
+	}
+	c = find_command(argv[1]);
+	if (!c) {
+		cli_fail("", "unknown command '%s'", argv[1]);
+		fputs("Try 'shoal --help'.\n", stderr);
+		return CLI_USAGE;
+	}
+	setvbuf(stdout, NULL, _IOFBF, 1u << 16);
+	status = c->run(argc - 1, argv + 1);
+	return cli_finish(c->name, status);
+}

@@ -1,0 +1,31 @@
+/* build.h - the way from entries in any order to a sealed catalog, shared by lists and patterns. */
+#ifndef SHOAL_INDEX_BUILD_H
+#define SHOAL_INDEX_BUILD_H
+
+#include "index/root.h"
+#include "index/sort.h"
+
+struct index_build {
+	const struct shoal_index_options *options; /* lent */
+	struct shoal_writer *writer;
+	struct shoal_sorter *sorter;
+	char *tmp_dir;
+	uint64_t nr_added;
+};
+
+/* Open the catalog first: an output that cannot be written is better said before an hour's work. */
+int index_build_start(struct index_build *b, const struct shoal_index_options *options,
+		      const struct index_root *root, bool sizes, bool samples,
+		      struct shoal_err *err) SHOAL_MUST_USE;
+
+int index_build_add(struct index_build *b, const struct shoal_entry *entry,
+		    struct shoal_err *err) SHOAL_MUST_USE;
+
+/* Sort, write and seal. */
+int index_build_finish(struct index_build *b, struct shoal_index_result *ret_result,
+		       struct shoal_err *err) SHOAL_MUST_USE;
+
+/* Give up, or release after finish. */
+void index_build_release(struct index_build *b);
+
+#endif

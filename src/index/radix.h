@@ -1,0 +1,19 @@
+/* radix.h - sort references to names that lie in one buffer. */
+#ifndef SHOAL_INDEX_RADIX_H
+#define SHOAL_INDEX_RADIX_H
+
+#include "base/base.h"
+
+struct index_ref {
+	uint64_t key; /* eight bytes of the name at the depth being sorted, first most significant */
+	uint32_t off; /* of the name in the buffer: also the order in which names were added */
+	uint32_t len;
+};
+
+/* Eight bytes of the name from @depth on, zero past its end. */
+uint64_t index_key(const uint8_t *name, uint32_t len, uint32_t depth);
+
+/* Sort bytewise by name, equal names by off. The first @depth bytes are the same in all. */
+void index_radix_sort(const uint8_t *names, struct index_ref *refs, size_t nr, uint32_t depth);
+
+#endif

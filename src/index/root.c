@@ -1,0 +1,134 @@
+#include "index/root.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+
+#define FILE_SCHEME "file://"
+
+/* Length of "scheme://" at the start of @text; 0 when there is none. */
+static size_t scheme_len(const char *text, size_t len)
+{
+	size_t i = 0;
+
+	while (i < len && (isalnum((unsigned char)text[i]) || text[i] == '+' || text[i] == '-'))
+		i++;
+	return i > 0 && i + 3 <= len && memcmp(text + i, "://", 3) == 0 ? i + 3 : 0;
+}
+
+static int set_uri(struct index_root *root, const char *prefix, const char *text, size_t len,
+		   struct shoal_err *err)
+{
+	size_t prefix_len = strlen(prefix);
+
+	if (prefix_len + len > INDEX_ROOT_MAX)
+		return shoal_fail(err, -EINVAL, "the root has more than %d bytes", INDEX_ROOT_MAX);
+	memcpy(root->uri, prefix, prefix_len);
+	memcpy(root->uri + prefix_len, text, len);
+	root->len = prefix_len + len;
+	/* "/data/" and "/data" are the same place; the root of the file system keeps its slash. */
+	while (root->len > scheme_len(root->uri, root->len) + 1 && root->uri[root->len - 1] == '/')
+		root->len--;
+	root->uri[root->len] = '\0';
+	if (!shoal_is_plain_utf8(root->uri, root->len))
+		return shoal_fail(err, -EINVAL,
+				  "the root is not UTF-8 or holds control characters: use --root");
+	root->is_file = strncmp(root->uri, FILE_SCHEME, strlen(FILE_SCHEME)) == 0;
+	if (root->is_file && root->uri[strlen(FILE_SCHEME)] != '/')
+		return shoal_fail(err, -EINVAL, "'%s': a file URI has three slashes, as file:///data",
+				  root->uri);
+	return 0;
+}
+
+/* A path below the current directory, or that directory itself. */
+static int set_relative(struct index_root *root, const char *path, struct shoal_err *err)
+{
+	char *cwd = getcwd(NULL, 0);
+	char *joined = NULL;
+	int rc;
+
+	if (!cwd)
+		return shoal_fail_errno(err, -errno, "cannot tell the current directory");
+	while (path[0] == '.' && path[1] == '/')
+		path += 2;
+	if (asprintf(&joined, "%s/%s", strcmp(cwd, "/") == 0 ? "" : cwd,
+		     strcmp(path, ".") == 0 ? "" : path) < 0)
+		joined = NULL;
+	free(cwd);
+	if (!joined)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	rc = set_uri(root, FILE_SCHEME, joined, strlen(joined), err);
+	free(joined);
+	return rc;
+}
+
+int index_root_init(struct index_root *root, const char *given, const char *first_name,
+		    size_t first_len, struct shoal_err *err)
+{
+	size_t scheme;
+
+	if (given && !*given)
+		return shoal_fail(err, -EINVAL, "the root is empty: give a URI or a path");
+	if (given && scheme_len(given, strlen(given)))
+		return set_uri(root, "", given, strlen(given), err);
+	if (given && given[0] == '/')
+		return set_uri(root, FILE_SCHEME, given, strlen(given), err);
+	if (given)
+		return set_relative(root, given, err);
+	scheme = scheme_len(first_name, first_len);
+	if (scheme == strlen(FILE_SCHEME) && memcmp(first_name, FILE_SCHEME, scheme) == 0)
+		return set_uri(root, FILE_SCHEME, "/", 1, err);
+	if (scheme) {
+		const char *slash = memchr(first_name + scheme, '/', first_len - scheme);
+
+		return set_uri(root, "", first_name,
+			       slash ? (size_t)(slash - first_name) : first_len, err);
+	}
+	if (first_len && first_name[0] == '/')
+		return set_uri(root, FILE_SCHEME, "/", 1, err);
+	return set_relative(root, ".", err);
+}
+
+/* Step over @prefix and the slash after it (it may end in one). */
+static bool step_over(const char *prefix, size_t prefix_len, const char **name, size_t *len)
+{
+	size_t skip = prefix_len;
+
+	if (*len < prefix_len || memcmp(*name, prefix, prefix_len) != 0)
+		return false;
+	if (prefix_len == 0 || prefix[prefix_len - 1] != '/') {
+		if (*len == prefix_len || (*name)[prefix_len] != '/')
+			return false;
+		skip++;
+	}
+	*name += skip;
+	*len -= skip;
+	return true;
+}
+
+int index_root_strip(const struct index_root *root, const char **name, size_t *len,
+		     struct shoal_err *err)
+{
+	const char *whole = *name;
+	size_t whole_len = *len, path_at = strlen(FILE_SCHEME);
+	bool below = step_over(root->uri, root->len, name, len);
+
+	if (!below && root->is_file && whole[0] == '/')
+		below = step_over(root->uri + path_at, root->len - path_at, name, len);
+	else if (!below && !scheme_len(whole, whole_len))
+		below = true; /* it is relative already */
+	if (below && root->is_file)
+		while (*len >= 2 && (*name)[0] == '.' && (*name)[1] == '/') {
+			*name += 2;
+			*len -= 2;
+		}
+	if (below && *len > 0)
+		return 0;
+	return shoal_fail(err, -EINVAL, "'%.*s' is not a name below the root '%s'",
+			  (int)shoal_min(whole_len, 200), whole, root->uri);
+}

@@ -1,0 +1,29 @@
+/* root.h - the URI that names are relative to. */
+#ifndef SHOAL_INDEX_ROOT_H
+#define SHOAL_INDEX_ROOT_H
+
+#include "base/err.h"
+
+#define INDEX_ROOT_MAX 4096
+
+struct index_root {
+	char uri[INDEX_ROOT_MAX + 1]; /* without a slash at its end, but for "file:///" */
+	size_t len;
+	bool is_file; /* names are paths */
+};
+
+/*
+ * From what the user gave (a URI or a path), or without that from the first name: "file:///" for
+ * an absolute path, the bucket for a URI, else the current directory.
+ */
+int index_root_init(struct index_root *root, const char *given, const char *first_name,
+		    size_t first_len, struct shoal_err *err) SHOAL_MUST_USE;
+
+/*
+ * Move *@name and *@len to the part below the root. -EINVAL with words when it lies elsewhere, or
+ * when nothing is left.
+ */
+int index_root_strip(const struct index_root *root, const char **name, size_t *len,
+		     struct shoal_err *err) SHOAL_MUST_USE;
+
+#endif

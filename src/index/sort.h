@@ -1,0 +1,55 @@
+/*
+ * sort.h - bring any number of names into order in bounded memory.
+ *
+ * Names gather in one half of the memory while a second thread sorts the other half and spills it
+ * to disk as a front-coded run. In the end the runs are merged, in several passes if need be.
+ * When everything fits into one half nothing is spilled.
+ */
+#ifndef SHOAL_INDEX_SORT_H
+#define SHOAL_INDEX_SORT_H
+
+#include "base/err.h"
+
+struct shoal_sorter;
+
+/* A file on its way into a catalog. The name is lent. */
+struct shoal_entry {
+	const uint8_t *name;
+	size_t len;
+	uint64_t size;
+	uint64_t samples;
+};
+
+/* Gets the entries in order. 0 to go on, or an error. */
+typedef int shoal_entry_fn(void *self, const struct shoal_entry *entry, struct shoal_err *err);
+
+struct shoal_sorter_options {
+	size_t memory;            /* bytes to use, at least SHOAL_SORTER_MEMORY_MIN */
+	const char *tmp_dir;      /* for the runs */
+	const int *stop;     /* ends with -ECANCELED once it is not 0. May be NULL */
+};
+
+#define SHOAL_SORTER_MEMORY_MIN (256u << 10)
+
+/* Whether the user wants to stop. The flag is set by a signal handler, on any thread. */
+static inline bool index_stopped(const int *stop)
+{
+	return stop && __atomic_load_n(stop, __ATOMIC_RELAXED);
+}
+
+int shoal_sorter_new(const struct shoal_sorter_options *options, struct shoal_sorter **ret_sorter,
+		     struct shoal_err *err) SHOAL_MUST_USE;
+struct shoal_sorter *shoal_sorter_free(struct shoal_sorter *s);
+
+/* Add an entry; its name has 1 to SHOAL_NAME_MAX bytes and no NUL. */
+int shoal_sorter_add(struct shoal_sorter *s, const struct shoal_entry *entry,
+		     struct shoal_err *err) SHOAL_MUST_USE;
+
+/*
+ * Hand all entries to @take in bytewise order of their names. Of equal names the one added last is
+ * taken, the others are counted in *@ret_repeated.
+ */
+int shoal_sorter_finish(struct shoal_sorter *s, shoal_entry_fn *take, void *self,
+			uint64_t *ret_repeated, struct shoal_err *err) SHOAL_MUST_USE;
+
+#endif
