@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_API __attribute__((visibility("default")))
+#define SHOAL_API     __attribute__((visibility("default")))
 #define SHOAL_CHECKED __attribute__((visibility("default"), warn_unused_result))
 
 /* Words for a person: what is wrong, where, and what to do. */
@@ -132,7 +132,8 @@ SHOAL_CHECKED int shoal_cursor_next(struct shoal_cursor *cursor, const char **re
 
 /* ---- Writing a catalog ------------------------------------------------------------------ */
 
-/* A catalog being written. It belongs to one thread, and takes about 20 MB at any number of names. */
+/* A catalog being written. It belongs to one thread, and takes about 20 MB at any number of names.
+ */
 struct shoal_writer;
 
 struct shoal_writer_options {
@@ -172,10 +173,10 @@ SHOAL_API struct shoal_writer *shoal_writer_abort(struct shoal_writer *writer);
 /* ---- Making a catalog from a list or a pattern ------------------------------------------ */
 
 struct shoal_index_options {
-	const char *output;        /* the catalog to write */
-	const char *root;          /* URI or path; NULL: from the first name, or the current folder */
-	const char *tmp_dir;       /* for sorted runs; NULL: beside the catalog */
-	uint64_t memory;           /* bytes, for all of it; 0 means SHOAL_INDEX_MEMORY */
+	const char *output;  /* the catalog to write */
+	const char *root;    /* URI or path; NULL: from the first name, or the current folder */
+	const char *tmp_dir; /* for sorted runs; NULL: beside the catalog */
+	uint64_t memory;     /* bytes, for all of it; 0 means SHOAL_INDEX_MEMORY */
 	uint64_t samples_per_file; /* 0 means 1, or what the list says */
 	const int *stop;           /* ends with -ECANCELED once it is not 0. May be NULL */
 	/* Called now and then with the number of names read. May be NULL. */
@@ -193,9 +194,9 @@ struct shoal_index_result {
 };
 
 /*
- * Read names from @fd, one a line (or, with @separator 0, ended by NUL bytes), each with an optional
- * size and number of samples after tabs, in any order; @names_only takes tabs as part of the name.
- * Absolute names and URIs are made relative to the root.
+ * Read names from @fd, one a line (or, with @separator 0, ended by NUL bytes), each with an
+ * optional size and number of samples after tabs, in any order; @names_only takes tabs as part of
+ * the name. Absolute names and URIs are made relative to the root.
  */
 SHOAL_CHECKED int shoal_index_list(int fd, char separator, bool names_only,
 				   const struct shoal_index_options *options,

@@ -49,7 +49,7 @@ static inline void shoal_bits_put(uint8_t *p, uint64_t bit, unsigned n, uint64_t
 
 	v &= shoal_mask(n);
 	shoal_le64_store(at, shoal_le64_load(at) | v << shift);
-	if (shift + n > 64)
+	if (shift && shift + n > 64)
 		at[8] |= (uint8_t)(v >> (64 - shift));
 }
 

@@ -4,26 +4,25 @@
 #include <stdio.h>
 #include <string.h>
 
-int shoal_fail(struct shoal_err *err, int rc, const char *fmt, ...)
+void shoal_say(struct shoal_err *err, const char *fmt, ...)
 {
 	va_list args;
 
 	if (!err)
-		return rc;
+		return;
 	va_start(args, fmt);
 	vsnprintf(err->msg, sizeof(err->msg), fmt, args);
 	va_end(args);
-	return rc;
 }
 
-int shoal_fail_errno(struct shoal_err *err, int rc, const char *fmt, ...)
+void shoal_say_errno(struct shoal_err *err, int rc, const char *fmt, ...)
 {
 	char words[128] = "";
 	va_list args;
 	size_t len;
 
 	if (!err)
-		return rc;
+		return;
 	va_start(args, fmt);
 	vsnprintf(err->msg, sizeof(err->msg), fmt, args);
 	va_end(args);
@@ -31,5 +30,4 @@ int shoal_fail_errno(struct shoal_err *err, int rc, const char *fmt, ...)
 	/* The GNU strerror_r may return a static string instead of filling the buffer. */
 	snprintf(err->msg + len, sizeof(err->msg) - len, ": %s",
 		 strerror_r(-rc, words, sizeof(words)));
-	return rc;
 }

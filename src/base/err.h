@@ -12,14 +12,40 @@
 #ifndef SHOAL_BASE_ERR_H
 #define SHOAL_BASE_ERR_H
 
+#include <errno.h>
+
 #include "base/base.h"
 #include "shoal.h"
 
-/* Write the words into @err (may be NULL) and return @rc. */
-int shoal_fail(struct shoal_err *err, int rc, const char *fmt, ...) SHOAL_PRINTF(3, 4);
+void shoal_say(struct shoal_err *err, const char *fmt, ...) SHOAL_PRINTF(2, 3);
+void shoal_say_errno(struct shoal_err *err, int rc, const char *fmt, ...) SHOAL_PRINTF(3, 4);
+
+/*
+ * Write the words into @err (may be NULL) and return @rc. A macro, so that compilers and analysers
+ * see that it is an error which is returned.
+ */
+#define shoal_fail(err, rc, ...)               \
+	({                                     \
+		int said_rc = (rc);            \
+		shoal_say((err), __VA_ARGS__); \
+		said_rc;                       \
+	})
 
 /* As shoal_fail(), with ": " and the system's words for -@rc appended. */
-int shoal_fail_errno(struct shoal_err *err, int rc, const char *fmt, ...) SHOAL_PRINTF(3, 4);
+#define shoal_fail_errno(err, rc, ...)                        \
+	({                                                    \
+		int said_rc = (rc);                           \
+		shoal_say_errno((err), said_rc, __VA_ARGS__); \
+		said_rc;                                      \
+	})
+
+/* -errno, which is an error even where a library forgot to set it. */
+static inline int shoal_errno(void)
+{
+	int e = errno;
+
+	return e > 0 ? -e : -EIO;
+}
 
 /* Keep the first error while cleaning up: @rc if it is one, else @next. */
 static inline int shoal_first_error(int rc, int next)

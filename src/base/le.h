@@ -68,7 +68,8 @@ static inline struct shoal_le64 shoal_le64_of(uint64_t v)
 {
 	struct shoal_le64 x;
 
-	shoal_le64_store(x.b, v);
+	v = htole64(v);
+	memcpy(x.b, &v, sizeof(v));
 	return x;
 }
 

@@ -107,9 +107,9 @@ static int open_regular(const char *path, struct stat *st, struct shoal_err *err
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd < 0)
-		return shoal_fail_errno(err, -errno, "cannot open it");
+		return shoal_fail_errno(err, shoal_errno(), "cannot open it");
 	if (fstat(fd, st) < 0) {
-		int rc = shoal_fail_errno(err, -errno, "cannot stat it");
+		int rc = shoal_fail_errno(err, shoal_errno(), "cannot stat it");
 
 		close(fd);
 		return rc;
@@ -117,7 +117,8 @@ static int open_regular(const char *path, struct stat *st, struct shoal_err *err
 	if (!S_ISREG(st->st_mode)) {
 		close(fd);
 		return shoal_fail(err, -EINVAL, "%s, not a file",
-				  S_ISDIR(st->st_mode) ? "it is a directory" : "it is a device or pipe");
+				  S_ISDIR(st->st_mode) ? "it is a directory"
+						       : "it is a device or pipe");
 	}
 	return fd;
 }
@@ -125,7 +126,7 @@ static int open_regular(const char *path, struct stat *st, struct shoal_err *err
 int shoal_map_open(const char *path, struct shoal_map *ret_map, struct shoal_err *err)
 {
 	struct shoal_map map = SHOAL_MAP_CLOSED;
-	struct stat st;
+	struct stat st = { 0 };
 	void *addr;
 	int rc;
 
@@ -139,7 +140,7 @@ int shoal_map_open(const char *path, struct shoal_map *ret_map, struct shoal_err
 	}
 	addr = mmap(NULL, map.len, PROT_READ, MAP_SHARED, map.fd, 0);
 	if (addr == MAP_FAILED) {
-		rc = shoal_fail_errno(err, -errno, "cannot map it");
+		rc = shoal_fail_errno(err, shoal_errno(), "cannot map it");
 		close(map.fd);
 		return rc;
 	}
@@ -175,7 +176,7 @@ int shoal_map_check(const struct shoal_map *map, struct shoal_err *err)
 	struct stat st;
 
 	if (fstat(map->fd, &st) < 0)
-		return shoal_fail_errno(err, -errno, "cannot stat it");
+		return shoal_fail_errno(err, shoal_errno(), "cannot stat it");
 	if ((uint64_t)st.st_size != map->len || shoal_map_faulted(map))
 		return shoal_fail(err, -ESTALE,
 				  "the file changed from %zu to %lld bytes while it was in use",

@@ -25,8 +25,8 @@ struct shoal_map {
 #define SHOAL_MAP_CLOSED ((struct shoal_map){ .fd = -1 })
 
 /* Map the regular file at @path. An empty file is mapped as no bytes. */
-int shoal_map_open(const char *path, struct shoal_map *ret_map, struct shoal_err *err)
-	SHOAL_MUST_USE;
+int shoal_map_open(const char *path, struct shoal_map *ret_map,
+		   struct shoal_err *err) SHOAL_MUST_USE;
 
 /* Idempotent. */
 void shoal_map_close(struct shoal_map *map);

@@ -15,7 +15,7 @@ int shoal_pwrite_all(int fd, const void *buf, size_t len, uint64_t off)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return -errno;
+			return shoal_errno();
 		p += n;
 		len -= (size_t)n;
 		off += (uint64_t)n;
@@ -33,7 +33,7 @@ int shoal_pread_all(int fd, void *buf, size_t len, uint64_t off)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return -errno;
+			return shoal_errno();
 		if (n == 0)
 			return -EIO;
 		p += n;

@@ -9,7 +9,7 @@
 #include "base/err.h"
 
 struct shoal_out {
-	int fd; /* lent */
+	int fd;       /* lent */
 	uint64_t pos; /* where the buffer's first byte goes */
 	uint8_t *buf;
 	size_t fill;

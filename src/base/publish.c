@@ -1,5 +1,6 @@
 #include "base/publish.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -28,7 +29,8 @@ static int final_path(const char *path, char **ret_path, struct shoal_err *err)
 	char *resolved;
 
 	if (!*path || path[strlen(path) - 1] == '/')
-		return shoal_fail(err, -EISDIR, "'%s' names a directory, not a file to write", path);
+		return shoal_fail(err, -EISDIR, "'%s' names a directory, not a file to write",
+				  path);
 	if (stat(path, &st) == 0) {
 		if (S_ISDIR(st.st_mode))
 			return shoal_fail(err, -EISDIR, "'%s' is a directory: name a file", path);
@@ -39,7 +41,7 @@ static int final_path(const char *path, char **ret_path, struct shoal_err *err)
 		resolved = strdup(path);
 	}
 	if (!resolved)
-		return shoal_fail_errno(err, -errno, "'%s'", path);
+		return shoal_fail_errno(err, shoal_errno(), "'%s'", path);
 	*ret_path = resolved;
 	return 0;
 }
@@ -71,9 +73,9 @@ static int lock_partial(int fd, const char *partial)
 		/* No locks here (Lustre without flock, say): two writers are then not noticed. */
 	}
 	if (fstat(fd, &mine) < 0)
-		return -errno;
+		return shoal_errno();
 	if (stat(partial, &named) < 0)
-		return errno == ENOENT ? 0 : -errno;
+		return errno == ENOENT ? 0 : shoal_errno();
 	return mine.st_ino == named.st_ino && mine.st_dev == named.st_dev;
 }
 
@@ -84,12 +86,12 @@ static int open_partial(const char *partial, const char *path, struct shoal_err 
 		int rc;
 
 		if (fd < 0)
-			return shoal_fail_errno(err, -errno, "cannot write '%s'", partial);
+			return shoal_fail_errno(err, shoal_errno(), "cannot write '%s'", partial);
 		rc = lock_partial(fd, partial);
 		if (rc == 1) {
 			if (ftruncate(fd, 0) == 0)
 				return fd;
-			rc = -errno;
+			rc = shoal_errno();
 		}
 		close(fd);
 		if (rc == -EBUSY)
@@ -110,6 +112,7 @@ int shoal_publish_open(const char *path, struct shoal_publish *ret_pub, struct s
 	rc = final_path(path, &pub.path, err);
 	if (rc < 0)
 		return rc;
+	assert(pub.path);
 	pub.partial = partial_name(pub.path);
 	if (!pub.partial) {
 		free(pub.path);
@@ -136,10 +139,10 @@ static int sync_dir(const char *path)
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	free(dir);
 	if (fd < 0)
-		return -errno;
+		return shoal_errno();
 	/* Some file systems do not sync directories (EINVAL); the file itself is safe. */
 	if (fsync(fd) < 0 && errno != EINVAL)
-		rc = -errno;
+		rc = shoal_errno();
 	close(fd);
 	return rc;
 }
@@ -149,9 +152,9 @@ int shoal_publish_commit(struct shoal_publish *pub, struct shoal_err *err)
 	int rc = 0;
 
 	if (fsync(pub->fd) < 0)
-		rc = shoal_fail_errno(err, -errno, "cannot sync '%s'", pub->path);
+		rc = shoal_fail_errno(err, shoal_errno(), "cannot sync '%s'", pub->path);
 	else if (rename(pub->partial, pub->path) < 0)
-		rc = shoal_fail_errno(err, -errno, "cannot rename to '%s'", pub->path);
+		rc = shoal_fail_errno(err, shoal_errno(), "cannot rename to '%s'", pub->path);
 	if (rc < 0) {
 		shoal_publish_abort(pub);
 		return rc;
@@ -185,7 +188,8 @@ static int spill_by_name(const char *dir, struct shoal_err *err)
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	fd = mkostemp(name, O_CLOEXEC);
 	if (fd < 0)
-		fd = shoal_fail_errno(err, -errno, "cannot make a temporary file in '%s'", dir);
+		fd = shoal_fail_errno(err, shoal_errno(), "cannot make a temporary file in '%s'",
+				      dir);
 	else
 		unlink(name);
 	free(name);
@@ -199,6 +203,7 @@ int shoal_spill_open(const char *dir, struct shoal_err *err)
 	if (fd >= 0)
 		return fd;
 	if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL && errno != ENOENT)
-		return shoal_fail_errno(err, -errno, "cannot make a temporary file in '%s'", dir);
+		return shoal_fail_errno(err, shoal_errno(), "cannot make a temporary file in '%s'",
+					dir);
 	return spill_by_name(dir, err); /* not every file system has O_TMPFILE */
 }

@@ -19,8 +19,8 @@ struct shoal_publish {
 #define SHOAL_PUBLISH_CLOSED ((struct shoal_publish){ .fd = -1 })
 
 /* -EBUSY: another process is writing @path now. */
-int shoal_publish_open(const char *path, struct shoal_publish *ret_pub, struct shoal_err *err)
-	SHOAL_MUST_USE;
+int shoal_publish_open(const char *path, struct shoal_publish *ret_pub,
+		       struct shoal_err *err) SHOAL_MUST_USE;
 
 /* Sync, rename, sync the directory. On failure the partial file is removed. Closes either way. */
 int shoal_publish_commit(struct shoal_publish *pub, struct shoal_err *err) SHOAL_MUST_USE;

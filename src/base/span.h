@@ -63,7 +63,7 @@ static inline int64_t shoal_span_zigzag(struct shoal_span *s)
 {
 	uint64_t v = shoal_span_varint(s);
 
-	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
+	return (int64_t)(v & 1 ? ~(v >> 1) : v >> 1);
 }
 
 /* The writing side: @p has room for 10 bytes. Returns one past the last byte. */
@@ -79,7 +79,7 @@ static inline uint8_t *shoal_varint_put(uint8_t *p, uint64_t v)
 
 static inline uint64_t shoal_zigzag(int64_t v)
 {
-	return ((uint64_t)v << 1) ^ (uint64_t)(v >> 63);
+	return v < 0 ? ~((uint64_t)v << 1) : (uint64_t)v << 1;
 }
 
 #endif

@@ -5,6 +5,7 @@
 #ifndef SHOAL_CATALOG_FORMAT_H
 #define SHOAL_CATALOG_FORMAT_H
 
+#include <errno.h>
 #include <stdatomic.h>
 
 #include "base/err.h"
@@ -81,8 +82,8 @@ enum cat_run_kind { CAT_RUN_CONSTANT = 0, CAT_RUN_BLOCKS = 1 };
 
 struct cat_block {
 	struct shoal_le64 min;
-	struct shoal_le64 sum_before;  /* within the run */
-	struct shoal_le64 off_width;   /* 56 bits of offset, 8 of width */
+	struct shoal_le64 sum_before; /* within the run */
+	struct shoal_le64 off_width;  /* 56 bits of offset, 8 of width */
 };
 _Static_assert(sizeof(struct cat_block) == 24, "a block of a column is 24 bytes");
 
@@ -147,15 +148,23 @@ struct cat_view {
  * without a file. Checks everything whose cost does not grow with the number of names.
  * -EBADMSG damaged, truncated or not a catalog; -EPROTONOSUPPORT newer.
  */
-int cat_parse(const void *buf, size_t len, struct cat_view *ret_view, struct shoal_err *err)
-	SHOAL_MUST_USE;
+int cat_parse(const void *buf, size_t len, struct cat_view *ret_view,
+	      struct shoal_err *err) SHOAL_MUST_USE;
 
 /* Slow half of cat_need(): check the sums of pages @first to @last of all pages. */
 bool cat_check_pages(const struct cat_view *v, const struct cat_section *sec, uint64_t off,
 		     uint64_t len);
 
+void cat_note_damage(const struct cat_view *v, enum cat_section_id id, uint64_t off,
+		     const char *what);
+
 /* Note damage at @off of section @id (the first is kept) and return -EBADMSG. */
-int cat_damaged(const struct cat_view *v, enum cat_section_id id, uint64_t off, const char *what);
+static inline int cat_damaged(const struct cat_view *v, enum cat_section_id id, uint64_t off,
+			      const char *what)
+{
+	cat_note_damage(v, id, off, what);
+	return -EBADMSG;
+}
 
 /*
  * The @len bytes at @off of a section, inside the file and with good checksums, or NULL with the
@@ -177,7 +186,8 @@ static inline const uint8_t *cat_need(const struct cat_view *v, enum cat_section
 	last = sec->first_page + ((off + len - 1) >> CAT_PAGE_SHIFT);
 	for (; v->checked && page <= last; page++)
 		if (!(atomic_load_explicit(&v->checked[page >> 6], memory_order_relaxed) >>
-			      (page & 63) & 1))
+			      (page & 63) &
+		      1))
 			break;
 	if (SHOAL_UNLIKELY(page <= last) && !cat_check_pages(v, sec, off, len))
 		return NULL;

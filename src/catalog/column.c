@@ -125,7 +125,7 @@ static int block_load(const struct cat_column *c, const struct run *r, uint64_t 
 
 static uint64_t block_value(const struct block *b, unsigned j)
 {
-	if (b->width == 0)
+	if (!b->data) /* a width of 0 */
 		return b->min;
 	return b->min + shoal_bits_get(b->data, b->data_len, (uint64_t)j * b->width, b->width);
 }

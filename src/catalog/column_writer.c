@@ -57,7 +57,8 @@ static int put_block(struct cat_column_writer *w, struct shoal_err *err)
 }
 
 /* Put one value into the open run of blocks, opening one if need be. */
-static int put_value(struct cat_column_writer *w, uint64_t id, uint64_t value, struct shoal_err *err)
+static int put_value(struct cat_column_writer *w, uint64_t id, uint64_t value,
+		     struct shoal_err *err)
 {
 	int rc;
 

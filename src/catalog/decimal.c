@@ -95,7 +95,8 @@ uint64_t cat_decimal_rank(const struct cat_decimal *d, uint64_t v)
 	return rank;
 }
 
-/* Numbers that start with the prefix @v which has @below fewer digits than max; v is one of them. */
+/* Numbers that start with the prefix @v which has @below fewer digits than max; v is one of them.
+ */
 static uint64_t count_under(const struct cat_decimal *d, uint64_t v, unsigned below)
 {
 	uint64_t edge = d->max / cat_pow10[below]; /* max's own prefix of that length */

@@ -14,8 +14,8 @@
 #define CAT_DECIMAL_DIGITS 18
 
 struct cat_decimal {
-	uint64_t max;  /* less than 10^18 */
-	bool after;    /* a number comes after those that it is a prefix of */
+	uint64_t max;    /* less than 10^18 */
+	bool after;      /* a number comes after those that it is a prefix of */
 	unsigned digits; /* of max */
 };
 

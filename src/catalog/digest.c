@@ -9,7 +9,8 @@
 
 #define P61 ((UINT64_C(1) << 61) - 1)
 
-static const uint64_t multiplier[2] = { UINT64_C(0x0D6E8FEB86659FD9), UINT64_C(0x05851F42D4C957F3) };
+static const uint64_t multiplier[2] = { UINT64_C(0x0D6E8FEB86659FD9),
+					UINT64_C(0x05851F42D4C957F3) };
 
 /* a * b mod 2^61 - 1, for factors of at most 61 bits. */
 static uint64_t mul_p61(uint64_t a, uint64_t b)
@@ -31,7 +32,8 @@ static uint64_t add_p61(uint64_t a, uint64_t b)
 void cat_digest_add(struct cat_digest *d, const void *name, size_t len, uint64_t size,
 		    uint64_t samples)
 {
-	uint64_t seed = size * UINT64_C(0x9E3779B97F4A7C15) + samples * UINT64_C(0xC2B2AE3D27D4EB4F);
+	uint64_t seed =
+		size * UINT64_C(0x9E3779B97F4A7C15) + samples * UINT64_C(0xC2B2AE3D27D4EB4F);
 	XXH128_hash_t h = XXH3_128bits_withSeed(name, len, seed);
 
 	d->lane[0] = add_p61(mul_p61(d->lane[0], multiplier[0]), (h.low64 >> 3) + 1);

@@ -40,8 +40,7 @@ static uint64_t number_of(const struct decimal_fit *fit, const uint8_t *name, ui
 	const uint8_t *p = name + fit->prefix_len;
 
 	if (len <= fit->prefix_len + fit->suffix_len || digits > CAT_DECIMAL_DIGITS ||
-	    (digits > 1 && p[0] == '0') ||
-	    memcmp(p + digits, fit->suffix, fit->suffix_len) != 0)
+	    (digits > 1 && p[0] == '0') || memcmp(p + digits, fit->suffix, fit->suffix_len) != 0)
 		return UINT64_MAX;
 	return cat_digits_get(p, digits);
 }

@@ -1,4 +1,5 @@
-/* Names of one length: hexadecimal, UUIDs, time stamps, anything whose bytes come from small sets. */
+/* Names of one length: hexadecimal, UUIDs, time stamps, anything whose bytes come from small sets.
+ */
 #include <string.h>
 
 #include "base/bits.h"

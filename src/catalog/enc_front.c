@@ -15,10 +15,10 @@
 #include "catalog/catalog_format.h"
 #include "catalog/encode.h"
 
-#define LEVEL         6           /* 3 is 4 % larger, 19 is 5 % smaller and ten times as slow */
-#define DICT_MAX      (48u << 10)
-#define DICT_SAMPLES  (4u << 20)  /* bytes of blocks that a dictionary is made from */
-#define DICT_BLOCKS   32u         /* fewer blocks than this cannot pay for a dictionary */
+#define LEVEL        6 /* 3 is 4 % larger, 19 is 5 % smaller and ten times as slow */
+#define DICT_MAX     (48u << 10)
+#define DICT_SAMPLES (4u << 20) /* bytes of blocks that a dictionary is made from */
+#define DICT_BLOCKS  32u        /* fewer blocks than this cannot pay for a dictionary */
 
 struct block {
 	uint32_t from, nr;
@@ -27,7 +27,7 @@ struct block {
 
 struct enc_front {
 	ZSTD_CCtx *ctx;
-	ZSTD_CDict *dict;   /* newest, or NULL */
+	ZSTD_CDict *dict; /* newest, or NULL */
 	struct shoal_buf raw;
 	struct block *blocks;
 	uint32_t nr_blocks, cap_blocks;
@@ -167,7 +167,8 @@ static int put_block(struct cat_encoder *e, const struct block *b)
 	const uint8_t *first = enc_name(&e->names, b->from);
 	uint32_t first_len = enc_len(&e->names, b->from);
 	size_t n = compress(f, b, f->dict);
-	bool packed = n < b->raw_len - b->raw_len / 8; /* not for a gain that is not worth the time */
+	bool packed =
+		n < b->raw_len - b->raw_len / 8; /* not for a gain that is not worth the time */
 
 	enc_payload_start(&e->payload, CAT_FRONT, b->nr, first, first_len);
 	shoal_buf_u8(&e->payload, packed ? (f->dict ? 3 : 1) : 0);

@@ -74,7 +74,8 @@ static bool fields_of_difference(struct cat_grid *g, const uint8_t *a, const uin
 	return true;
 }
 
-/* Whether @name is the first name of @g with each field at its value plus @steps deltas of dim 0. */
+/* Whether @name is the first name of @g with each field at its value plus @steps deltas of dim 0.
+ */
 static bool name_is_step(const struct cat_grid *g, const uint8_t *first, const uint8_t *name,
 			 uint32_t len, uint64_t steps)
 {

@@ -119,7 +119,8 @@ static int pending_put_first(struct cat_encoder *e)
 	struct enc_grid *g = e->pending[0];
 	int rc = grid_put(e, g);
 
-	memmove(e->pending, e->pending + 1, (ENC_PENDING - 1) * sizeof(e->pending[0]));
+	for (unsigned i = 1; i < ENC_PENDING; i++)
+		e->pending[i - 1] = e->pending[i];
 	e->pending[ENC_PENDING - 1] = g;
 	e->nr_pending--;
 	return rc;
@@ -180,7 +181,8 @@ static uint64_t front_estimate(const struct enc_names *n, uint32_t from, uint32_
 
 	for (uint32_t i = from + 1; i < end; i++)
 		bytes += enc_len(n, i) + 2 -
-			 enc_lcp(enc_name(n, i - 1), enc_len(n, i - 1), enc_name(n, i), enc_len(n, i));
+			 enc_lcp(enc_name(n, i - 1), enc_len(n, i - 1), enc_name(n, i),
+				 enc_len(n, i));
 	return bytes * 2 / 5;
 }
 
@@ -208,8 +210,8 @@ static int put_region(struct cat_encoder *e, uint32_t from, uint32_t end)
 		}
 		if (e->payload.rc < 0)
 			return e->payload.rc;
-		if (fits && e->payload.len + sizeof(struct cat_dir_entry) <
-				    front_estimate(n, from, end)) {
+		if (fits &&
+		    e->payload.len + sizeof(struct cat_dir_entry) < front_estimate(n, from, end)) {
 			/* The pool's blocks are made in the payload too: keep this one aside. */
 			struct shoal_buf made = e->payload;
 

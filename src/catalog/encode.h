@@ -3,8 +3,8 @@
  *
  * Names are gathered into chunks. A chunk is cut where the directory changes; each stretch is tried
  * as a row of evenly rising numbers (GRID, which grows over rows and chunks), then as names of one
- * length (FIXED), then as one number without leading zeros (DECIMAL), and what fits none of them, or
- * is too little to pay for a segment of its own, goes into front-coded blocks (FRONT).
+ * length (FIXED), then as one number without leading zeros (DECIMAL), and what fits none of them,
+ * or is too little to pay for a segment of its own, goes into front-coded blocks (FRONT).
  */
 #ifndef SHOAL_CATALOG_ENCODE_H
 #define SHOAL_CATALOG_ENCODE_H
@@ -13,10 +13,10 @@
 #include "base/err.h"
 #include "catalog/grid.h"
 
-#define ENC_NAMES       65536u             /* names in a chunk, and in a segment that lists values */
-#define ENC_BYTES       (8u << 20)         /* bytes of names in a chunk */
-#define ENC_FRONT_NAMES 256u               /* names in a FRONT block */
-#define ENC_PENDING     4                  /* grids that may still grow */
+#define ENC_NAMES       65536u     /* names in a chunk, and in a segment that lists values */
+#define ENC_BYTES       (8u << 20) /* bytes of names in a chunk */
+#define ENC_FRONT_NAMES 256u       /* names in a FRONT block */
+#define ENC_PENDING     4          /* grids that may still grow */
 
 /* Names of a chunk, one after the other: name i is bytes [off[i], off[i + 1]). */
 struct enc_names {
@@ -48,8 +48,8 @@ struct enc_grid {
 
 /* What the encoder makes goes here, in order. Both return 0 or an error. */
 struct enc_sink {
-	int (*segment)(void *self, const struct shoal_buf *payload, uint64_t nr, const uint8_t *first,
-		       size_t first_len);
+	int (*segment)(void *self, const struct shoal_buf *payload, uint64_t nr,
+		       const uint8_t *first, size_t first_len);
 	int (*dictionary)(void *self, const void *dict, size_t len);
 	void *self;
 };
@@ -83,7 +83,8 @@ int cat_encoder_add(struct cat_encoder *e, const uint8_t *name, size_t len) SHOA
 int cat_encoder_add_grid(struct cat_encoder *e, const struct cat_grid *g, uint64_t nr,
 			 const uint8_t *first, const uint8_t *last, size_t len) SHOAL_MUST_USE;
 
-/* Put out all that is left, because segments made elsewhere follow, the last name of which is @last. */
+/* Put out all that is left, because segments made elsewhere follow, the last name of which is
+ * @last. */
 int cat_encoder_cut(struct cat_encoder *e, const uint8_t *last, size_t len) SHOAL_MUST_USE;
 
 /* Put out all that is left. */
@@ -134,7 +135,8 @@ static inline size_t enc_lcp(const uint8_t *a, size_t a_len, const uint8_t *b, s
 		__builtin_memcpy(&x, a + i, 8);
 		__builtin_memcpy(&y, b + i, 8);
 		if (x != y)
-			break; /* the loop below finds the byte, whatever the machine's byte order */
+			break; /* the loop below finds the byte, whatever the machine's byte order
+				*/
 	}
 	while (i < max && a[i] == b[i])
 		i++;

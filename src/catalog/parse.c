@@ -22,14 +22,14 @@ static bool sum_matches(const void *buf, size_t len, uint64_t want)
 #endif
 }
 
-int cat_damaged(const struct cat_view *v, enum cat_section_id id, uint64_t off, const char *what)
+void cat_note_damage(const struct cat_view *v, enum cat_section_id id, uint64_t off,
+		     const char *what)
 {
 	uint64_t none = 0;
 
 	if (v->damage && atomic_compare_exchange_strong(&v->damage->where, &none,
 							1 + id + CAT_NR_SECTIONS * off))
 		atomic_store(&v->damage->what, what);
-	return -EBADMSG;
 }
 
 bool cat_check_pages(const struct cat_view *v, const struct cat_section *sec, uint64_t off,
@@ -127,7 +127,8 @@ static int parse_table(const struct cat_header *h, size_t len, struct cat_view *
 
 		if (shoal_le64_get(e->off) != at || sec_len > len - at)
 			return shoal_fail(err, -EBADMSG,
-					  "damaged catalog: section %u of its table is misplaced", i);
+					  "damaged catalog: section %u of its table is misplaced",
+					  i);
 		if (k >= 0 && v->sec[k].addr)
 			return shoal_fail(err, -EBADMSG, "damaged catalog: two sections %s",
 					  cat_section_names[k]);
@@ -198,10 +199,12 @@ int cat_parse(const void *buf, size_t len, struct cat_view *ret_view, struct sho
 		v.digest[i] = shoal_le64_get(h->digest[i]);
 	}
 	if (!counts_make_sense(&v))
-		return shoal_fail(err, -EBADMSG, "damaged catalog: its counts contradict each other");
+		return shoal_fail(err, -EBADMSG,
+				  "damaged catalog: its counts contradict each other");
 	if (v.sec[CAT_ROOT].len == 0 || v.sec[CAT_ROOT].len > CAT_ROOT_MAX ||
 	    v.key_skip > SHOAL_NAME_MAX)
-		return shoal_fail(err, -EBADMSG, "damaged catalog: no root, or one that is too long");
+		return shoal_fail(err, -EBADMSG,
+				  "damaged catalog: no root, or one that is too long");
 	*ret_view = v;
 	return 0;
 }

@@ -87,8 +87,8 @@ static int64_t dict_of_segment(const struct cat_view *v, uint64_t number)
 
 static ZSTD_DDict *dict_make(const struct cat_view *v, uint64_t k)
 {
-	const struct cat_dict_entry *e = (const struct cat_dict_entry *)cat_need(
-		v, CAT_DTAB, k * sizeof(*e), sizeof(*e));
+	const struct cat_dict_entry *e =
+		(const struct cat_dict_entry *)cat_need(v, CAT_DTAB, k * sizeof(*e), sizeof(*e));
 	const uint8_t *bytes;
 
 	if (!e)

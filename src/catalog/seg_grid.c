@@ -105,8 +105,8 @@ int cat_grid_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)
 }
 
 /* The numbers in @name's fields; -ENOENT when the rest of it is not as in the first name. */
-static int read_fields(const struct cat_segment *seg, const struct cat_grid *g,
-		       const uint8_t *name, size_t len, uint64_t *want)
+static int read_fields(const struct cat_segment *seg, const struct cat_grid *g, const uint8_t *name,
+		       size_t len, uint64_t *want)
 {
 	size_t at = 0;
 
@@ -138,7 +138,7 @@ static int compare_at(const struct cat_grid *g, unsigned d, uint64_t x, const ui
 
 int cat_grid_find(const struct cat_segment *seg, const uint8_t *name, size_t len, uint64_t *ret_i)
 {
-	uint64_t want[CAT_GRID_FIELDS], at[CAT_GRID_FIELDS], i = 0;
+	uint64_t want[CAT_GRID_FIELDS] = { 0 }, at[CAT_GRID_FIELDS], i = 0;
 	struct cat_grid g;
 	int rc = grid_parse(seg, &g);
 

@@ -129,7 +129,8 @@ static int first_with_key(const struct cat_view *v, uint64_t key, uint64_t low, 
 	return 0;
 }
 
-/* The segments [*ret_low, *ret_high) whose key is @key; both the place for it when there are none. */
+/* The segments [*ret_low, *ret_high) whose key is @key; both the place for it when there are none.
+ */
 static int segments_with_key(const struct cat_view *v, uint64_t key, uint64_t *ret_low,
 			     uint64_t *ret_high)
 {

@@ -61,17 +61,17 @@ static inline int cat_name_compare(const void *a, size_t a_len, const void *b, s
 }
 
 int cat_grid_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) SHOAL_MUST_USE;
-int cat_grid_find(const struct cat_segment *seg, const uint8_t *name, size_t len, uint64_t *ret_i)
-	SHOAL_MUST_USE;
+int cat_grid_find(const struct cat_segment *seg, const uint8_t *name, size_t len,
+		  uint64_t *ret_i) SHOAL_MUST_USE;
 int cat_fixed_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) SHOAL_MUST_USE;
-int cat_fixed_find(const struct cat_segment *seg, const uint8_t *name, size_t len, uint64_t *ret_i)
-	SHOAL_MUST_USE;
+int cat_fixed_find(const struct cat_segment *seg, const uint8_t *name, size_t len,
+		   uint64_t *ret_i) SHOAL_MUST_USE;
 int cat_decimal_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) SHOAL_MUST_USE;
 int cat_decimal_find(const struct cat_segment *seg, const uint8_t *name, size_t len,
 		     uint64_t *ret_i) SHOAL_MUST_USE;
 int cat_front_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) SHOAL_MUST_USE;
-int cat_front_find(const struct cat_segment *seg, const uint8_t *name, size_t len, uint64_t *ret_i)
-	SHOAL_MUST_USE;
+int cat_front_find(const struct cat_segment *seg, const uint8_t *name, size_t len,
+		   uint64_t *ret_i) SHOAL_MUST_USE;
 
 /* The raw bytes of a FRONT segment into @raw (room for CAT_FRONT_RAW_MAX). Returns how many. */
 int cat_front_expand(const struct cat_segment *seg, uint8_t *raw) SHOAL_MUST_USE;

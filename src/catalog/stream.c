@@ -35,8 +35,8 @@ void cat_stream_release(struct cat_stream *s)
 static int sum_pages(struct cat_stream *s, struct shoal_err *err)
 {
 	for (size_t at = 0; at < s->fill; at += CAT_PAGE) {
-		struct shoal_le64 sum = shoal_le64_of(
-			XXH3_64bits(s->buf + at, shoal_min(CAT_PAGE, s->fill - at)));
+		struct shoal_le64 sum =
+			shoal_le64_of(XXH3_64bits(s->buf + at, shoal_min(CAT_PAGE, s->fill - at)));
 
 		shoal_buf_append(&s->sums, &sum, sizeof(sum));
 	}

@@ -12,25 +12,26 @@
 #include "base/err.h"
 
 struct cat_stream {
-	int fd;          /* -1 until the buffer overflows */
+	int fd; /* -1 until the buffer overflows */
 	bool own_fd;
-	uint64_t base;   /* where in fd it starts */
-	uint64_t len;    /* bytes given so far */
+	uint64_t base; /* where in fd it starts */
+	uint64_t len;  /* bytes given so far */
 	uint64_t flushed;
-	uint8_t *buf;    /* whole pages, so that a page is summed in one piece */
+	uint8_t *buf; /* whole pages, so that a page is summed in one piece */
 	size_t fill;
-	const char *tmp_dir;    /* lent */
-	uint64_t window;        /* when reading back: what the buffer holds */
+	const char *tmp_dir; /* lent */
+	uint64_t window;     /* when reading back: what the buffer holds */
 	size_t window_len;
 	/*
-	 * Eight bytes for each 16 KiB: a two-thousandth of the catalog, 250 KB for 100 million names
-	 * of 5 bytes. Kept in memory because they are needed last.
+	 * Eight bytes for each 16 KiB: a two-thousandth of the catalog, 250 KB for 100 million
+	 * names of 5 bytes. Kept in memory because they are needed last.
 	 */
 	struct shoal_buf sums;
 };
 
 /* A stream into a temporary file in @tmp_dir, or with @fd >= 0 into that file from @base on. */
-int cat_stream_init(struct cat_stream *s, const char *tmp_dir, int fd, uint64_t base) SHOAL_MUST_USE;
+int cat_stream_init(struct cat_stream *s, const char *tmp_dir, int fd,
+		    uint64_t base) SHOAL_MUST_USE;
 void cat_stream_release(struct cat_stream *s);
 
 int cat_stream_write(struct cat_stream *s, const void *data, size_t len,

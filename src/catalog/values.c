@@ -86,7 +86,8 @@ static uint64_t high_select(const struct cat_values *vs, uint64_t r, uint64_t fl
 	}
 	while (at < end) {
 		uint64_t first = at & ~UINT64_C(63);
-		uint64_t w = shoal_bits_word(vs->high_array, vs->high_len, (size_t)(first / 8)) ^ flip;
+		uint64_t w =
+			shoal_bits_word(vs->high_array, vs->high_len, (size_t)(first / 8)) ^ flip;
 		unsigned ones;
 
 		w &= UINT64_MAX << (at & 63);
@@ -107,8 +108,7 @@ static int compose(const struct cat_values *vs, uint64_t i, uint64_t h, struct c
 	if (!cat_need(vs->view, CAT_NAME, vs->low_off + bit / 8,
 		      (bit + vs->low_bits + 7) / 8 - bit / 8))
 		return -EBADMSG;
-	for (unsigned k = 0; k < vs->words; k++)
-		x->w[k] = 0;
+	*x = (struct cat_x){ { 0 } };
 	for (unsigned off = 0; off < vs->low_bits; off += 64) {
 		unsigned n = (unsigned)shoal_min(64, vs->low_bits - off);
 
@@ -282,8 +282,7 @@ static void write_samples(struct shoal_buf *b, size_t high_at, uint64_t nr_bits,
 		uint64_t ones = (uint64_t)__builtin_popcountll(w);
 
 		if (seen + ones > next) {
-			uint32_t pos = (uint32_t)at +
-				       shoal_select_word(w, (unsigned)(next - seen));
+			uint32_t pos = (uint32_t)at + shoal_select_word(w, (unsigned)(next - seen));
 			struct shoal_le32 le = shoal_le32_of(pos);
 
 			shoal_buf_append(b, &le, sizeof(le));

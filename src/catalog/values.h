@@ -52,8 +52,8 @@ int cat_values_parse(const struct cat_view *v, struct shoal_span *s, const uint8
 int cat_values_get(const struct cat_values *vs, uint64_t i, struct cat_x *ret_x) SHOAL_MUST_USE;
 
 /* The i with X_i = @x: 1 when there is one, else 0. */
-int cat_values_find(const struct cat_values *vs, const struct cat_x *x, uint64_t *ret_i)
-	SHOAL_MUST_USE;
+int cat_values_find(const struct cat_values *vs, const struct cat_x *x,
+		    uint64_t *ret_i) SHOAL_MUST_USE;
 
 /* Bits [@off, @off + @n) of @x, at most 64. */
 static inline uint64_t cat_x_get(const struct cat_x *x, unsigned off, unsigned n)

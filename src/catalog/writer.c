@@ -96,15 +96,19 @@ static int check_options(const struct shoal_writer_options *o, struct shoal_err 
 	size_t len = o->root ? strlen(o->root) : 0;
 
 	if (len == 0 || len > CAT_ROOT_MAX)
-		return shoal_fail(err, -EINVAL, "the root URI must have 1 to %u bytes", CAT_ROOT_MAX);
+		return shoal_fail(err, -EINVAL, "the root URI must have 1 to %u bytes",
+				  CAT_ROOT_MAX);
 	return 0;
 }
 
 static int writer_init(struct shoal_writer *w, const char *path,
 		       const struct shoal_writer_options *o, struct shoal_err *err)
 {
-	struct enc_sink sink = { .segment = take_segment, .dictionary = take_dictionary, .self = w };
-	uint64_t head = sizeof(struct cat_header) + CAT_NR_SECTIONS * sizeof(struct cat_table_entry);
+	struct enc_sink sink = { .segment = take_segment,
+				 .dictionary = take_dictionary,
+				 .self = w };
+	uint64_t head =
+		sizeof(struct cat_header) + CAT_NR_SECTIONS * sizeof(struct cat_table_entry);
 	size_t root_len = strlen(o->root);
 	int rc;
 
@@ -114,8 +118,9 @@ static int writer_init(struct shoal_writer *w, const char *path,
 	w->tmp_dir = o->tmp_dir ? strdup(o->tmp_dir) : shoal_dir_of(w->pub.path);
 	rc = w->tmp_dir ? cat_encoder_init(&w->encoder, &sink) : -ENOMEM;
 	for (int s = 0; s < CAT_NR_SECTIONS && rc == 0; s++)
-		rc = s == CAT_NAME ? cat_stream_init(&w->stream[s], NULL, w->pub.fd, head + root_len)
-				   : cat_stream_init(&w->stream[s], w->tmp_dir, -1, 0);
+		rc = s == CAT_NAME
+			     ? cat_stream_init(&w->stream[s], NULL, w->pub.fd, head + root_len)
+			     : cat_stream_init(&w->stream[s], w->tmp_dir, -1, 0);
 	if (rc == 0)
 		rc = cat_stream_init(&w->notes, w->tmp_dir, -1, 0);
 	if (rc < 0)
@@ -364,7 +369,8 @@ static int append_columns(struct shoal_writer *w, const struct cat_view *v, stru
 	if (v->nr_samples > UINT64_MAX - w->nr_samples)
 		return shoal_fail(err, -EOVERFLOW, "more than 2^64 samples");
 	if (w->sizes)
-		rc = cat_column_writer_append(&w->size_column, &sizes, v->nr_files, v->nr_bytes, err);
+		rc = cat_column_writer_append(&w->size_column, &sizes, v->nr_files, v->nr_bytes,
+					      err);
 	if (rc == 0 && !w->samples_per_file) {
 		if (v->samples_per_file)
 			rc = cat_column_writer_add_many(&w->sample_column, v->samples_per_file,
@@ -424,7 +430,8 @@ static int write_directory(struct shoal_writer *w, uint32_t *ret_skip, struct sh
 
 		rc = cat_stream_read(&w->notes, at, note, sizeof(note), err);
 		if (rc == 0)
-			rc = cat_stream_read(&w->notes, at + sizeof(note), name, (size_t)note[2], err);
+			rc = cat_stream_read(&w->notes, at + sizeof(note), name, (size_t)note[2],
+					     err);
 		if (rc < 0)
 			return rc;
 		at += sizeof(note) + note[2];

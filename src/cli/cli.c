@@ -83,7 +83,8 @@ struct shoal_catalog *cli_open(const char *command, const char *path)
 	return cat;
 }
 
-int cli_lookup_failed(const char *command, const char *path, const struct shoal_catalog *cat, int rc)
+int cli_lookup_failed(const char *command, const char *path, const struct shoal_catalog *cat,
+		      int rc)
 {
 	struct shoal_err err = { "" };
 

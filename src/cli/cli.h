@@ -48,5 +48,4 @@ void cli_catch_signals(void);
 /* After cleaning up: end as the signal that was caught would have ended us. Returns if none was. */
 void cli_die_of_signal(void);
 
-
 #endif

@@ -6,12 +6,13 @@
 #include "cli/cli.h"
 #include "shoal.h"
 
-static const char usage[] = "usage: shoal find FILE NAME... [--json]\n"
-			    "\n"
-			    "Print the id of each name, one a line. A name that is not there is said on\n"
-			    "standard error, and the exit status is 1.\n"
-			    "\n"
-			    "      --json   print a list of ids, null where a name is not there\n";
+static const char usage[] =
+	"usage: shoal find FILE NAME... [--json]\n"
+	"\n"
+	"Print the id of each name, one a line. A name that is not there is said on\n"
+	"standard error, and the exit status is 1.\n"
+	"\n"
+	"      --json   print a list of ids, null where a name is not there\n";
 
 enum { OPT_JSON = 256 };
 

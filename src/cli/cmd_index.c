@@ -180,9 +180,10 @@ static int open_list(const char *path)
 	}
 	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
 		close(fd);
-		cli_fail("index",
-			 "'%s' is a directory: give a list of names, such as from find '%s' -type f",
-			 path, path);
+		cli_fail(
+			"index",
+			"'%s' is a directory: give a list of names, such as from find '%s' -type f",
+			path, path);
 		return -1;
 	}
 	return fd;

@@ -71,7 +71,8 @@ static int print_one(const struct arguments *a, const struct shoal_catalog *cat,
 	int rc;
 
 	if (memchr(name, a->end, len))
-		return cli_fail("ls", "'%s': name %" PRIu64 " holds a line end: use -0", a->path, id);
+		return cli_fail("ls", "'%s': name %" PRIu64 " holds a line end: use -0", a->path,
+				id);
 	fwrite_unlocked(name, 1, len, stdout);
 	if (a->sizes) {
 		rc = shoal_catalog_size(cat, id, &size);

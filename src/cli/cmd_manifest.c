@@ -105,8 +105,8 @@ static char *list_name(const struct arguments *a, uint64_t epoch, uint64_t rank)
 {
 	char *name = NULL;
 
-	if (asprintf(&name, "%s/%s_epoch%04" PRIu64 "_rank%05" PRIu64 ".txt", a->dir, a->prefix, epoch,
-		     rank) < 0)
+	if (asprintf(&name, "%s/%s_epoch%04" PRIu64 "_rank%05" PRIu64 ".txt", a->dir, a->prefix,
+		     epoch, rank) < 0)
 		return NULL;
 	return name;
 }
@@ -143,7 +143,8 @@ static int64_t next_files(const struct arguments *a, const struct shoal_order *o
 	int rc;
 
 	if (a->spec.mode == SHOAL_LOCAL)
-		return chunk < shoal_order_steps(order) ? shoal_order_batch(order, chunk, rank, ids) : 0;
+		return chunk < shoal_order_steps(order) ? shoal_order_batch(order, chunk, rank, ids)
+							: 0;
 	for (uint64_t i = 0; i < CHUNK; i++) {
 		uint64_t p = (chunk * CHUNK + i) * a->spec.nr_ranks + rank;
 
@@ -155,8 +156,8 @@ static int64_t next_files(const struct arguments *a, const struct shoal_order *o
 }
 
 static int put_files(const struct arguments *a, struct shoal_out *out, const char *root,
-		     const struct shoal_catalog *cat, const struct shoal_order *order, uint64_t rank,
-		     struct shoal_err *err)
+		     const struct shoal_catalog *cat, const struct shoal_order *order,
+		     uint64_t rank, struct shoal_err *err)
 {
 	uint64_t ids[CHUNK];
 	int64_t nr;
@@ -246,7 +247,8 @@ static int make_dir(const char *dir)
 {
 	struct stat st;
 
-	if (mkdir(dir, 0777) == 0 || (errno == EEXIST && stat(dir, &st) == 0 && S_ISDIR(st.st_mode)))
+	if (mkdir(dir, 0777) == 0 ||
+	    (errno == EEXIST && stat(dir, &st) == 0 && S_ISDIR(st.st_mode)))
 		return CLI_OK;
 	return cli_fail("manifest", "cannot make the directory '%s': %s", dir, strerror(errno));
 }

@@ -22,7 +22,16 @@ static const char usage[] =
 	"      --position ID   print instead at which position of the epoch sample ID comes\n"
 	"  -0, --null          end lines with NUL bytes\n";
 
-enum { OPT_RANK = 400, OPT_BATCH, OPT_REMAINDER, OPT_CONSUMED, OPT_FROM_STEP, OPT_COUNT, OPT_NAMES, OPT_POSITION };
+enum {
+	OPT_RANK = 400,
+	OPT_BATCH,
+	OPT_REMAINDER,
+	OPT_CONSUMED,
+	OPT_FROM_STEP,
+	OPT_COUNT,
+	OPT_NAMES,
+	OPT_POSITION
+};
 
 static const struct option longs[] = {
 	ORDER_LONG_OPTIONS,
@@ -52,9 +61,9 @@ struct arguments {
 
 static bool take_remainder(struct arguments *a)
 {
-	static const char *const names[] = { [SHOAL_DROP] = "drop",
-					     [SHOAL_PAD] = "pad",
-					     [SHOAL_KEEP] = "keep" };
+	static const char *const names[] = {
+		[SHOAL_DROP] = "drop", [SHOAL_PAD] = "pad", [SHOAL_KEEP] = "keep"
+	};
 
 	for (size_t i = 0; i < SHOAL_ARRAY_LEN(names); i++) {
 		if (strcmp(optarg, names[i]) == 0) {
@@ -177,10 +186,9 @@ static int print_order(struct arguments *a, const struct shoal_catalog *cat)
 		return cli_fail("order", "'%s': it has no samples", a->path);
 	a->spec.nr_samples = info.nr_samples;
 	/* Where files differ, a unit is as many samples as a file has on average. */
-	a->spec.unit = info.samples_per_file
-			       ? info.samples_per_file
-			       : info.nr_samples / info.nr_files +
-					 (info.nr_samples % info.nr_files != 0);
+	a->spec.unit = info.samples_per_file ? info.samples_per_file
+					     : info.nr_samples / info.nr_files +
+						       (info.nr_samples % info.nr_files != 0);
 	if (shoal_order_new(&a->spec, a->epoch, &order, &err) < 0)
 		return cli_usage("order", "'%s': %s", a->path, err.msg);
 	if (a->position_given)
@@ -213,8 +221,8 @@ int cmd_order(int argc, char **argv)
 	if (a.spec.batch == 0 || a.spec.batch > BATCH_MAX)
 		return cli_usage("order", "--batch must be 1 to %" PRIu64, BATCH_MAX);
 	if (a.rank >= a.spec.nr_ranks)
-		return cli_usage("order", "--rank %" PRIu64 " is not below --ranks %" PRIu64, a.rank,
-				 a.spec.nr_ranks);
+		return cli_usage("order", "--rank %" PRIu64 " is not below --ranks %" PRIu64,
+				 a.rank, a.spec.nr_ranks);
 	a.path = argv[optind];
 	cat = cli_open("order", a.path);
 	if (!cat)

@@ -5,8 +5,9 @@
 static bool take_mode(const char *command, struct shoal_order_spec *spec)
 {
 	static const char *const names[] = {
-		[SHOAL_SEQUENTIAL] = "sequential", [SHOAL_GLOBAL] = "global", [SHOAL_FILES] = "files",
-		[SHOAL_WINDOW] = "window",	   [SHOAL_LOCAL] = "local",
+		[SHOAL_SEQUENTIAL] = "sequential", [SHOAL_GLOBAL] = "global",
+		[SHOAL_FILES] = "files",           [SHOAL_WINDOW] = "window",
+		[SHOAL_LOCAL] = "local",
 	};
 
 	for (size_t i = 0; i < SHOAL_ARRAY_LEN(names); i++) {

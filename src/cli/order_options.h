@@ -14,19 +14,21 @@ enum {
 	OPT_FROZEN,
 };
 
-#define ORDER_LONG_OPTIONS                                    \
-	{ "ranks", required_argument, NULL, OPT_RANKS },      \
-		{ "epoch", required_argument, NULL, OPT_EPOCH }, \
-		{ "seed", required_argument, NULL, OPT_SEED },   \
-		{ "mode", required_argument, NULL, OPT_MODE },   \
+#define ORDER_LONG_OPTIONS                                         \
+	{ "ranks", required_argument, NULL, OPT_RANKS },           \
+		{ "epoch", required_argument, NULL, OPT_EPOCH },   \
+		{ "seed", required_argument, NULL, OPT_SEED },     \
+		{ "mode", required_argument, NULL, OPT_MODE },     \
 		{ "window", required_argument, NULL, OPT_WINDOW }, \
-	{ "frozen", no_argument, NULL, OPT_FROZEN }
+	{                                                          \
+		"frozen", no_argument, NULL, OPT_FROZEN            \
+	}
 
-#define ORDER_USAGE                                                                               \
-	"      --epoch E       which epoch (default 0)\n"                                         \
-	"      --seed S        which shuffle (default 0)\n"                                       \
-	"      --mode M        sequential, global (default), files, window or local\n"            \
-	"      --window M      mode window: files whose samples are mixed (default 16)\n"         \
+#define ORDER_USAGE                                                                       \
+	"      --epoch E       which epoch (default 0)\n"                                 \
+	"      --seed S        which shuffle (default 0)\n"                               \
+	"      --mode M        sequential, global (default), files, window or local\n"    \
+	"      --window M      mode window: files whose samples are mixed (default 16)\n" \
 	"      --frozen        the same order in every epoch\n"
 
 /* Take one of the options above: 1 taken, 0 not one of them, -1 wrong (and said so). */

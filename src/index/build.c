@@ -32,7 +32,7 @@ int index_build_start(struct index_build *b, const struct shoal_index_options *o
 	struct shoal_writer_options wo = {
 		.root = root->uri,
 		.sizes = sizes,
-		.samples_per_file = samples		     ? 0
+		.samples_per_file = samples                     ? 0
 				    : options->samples_per_file ? options->samples_per_file
 								: 1,
 		.tmp_dir = options->tmp_dir,
@@ -41,7 +41,8 @@ int index_build_start(struct index_build *b, const struct shoal_index_options *o
 
 	*b = (struct index_build){ .options = options };
 	if (options->memory && options->memory < SHOAL_INDEX_MEMORY_MIN)
-		return shoal_fail(err, -EINVAL, "%llu bytes of memory are too few: give 48M or more",
+		return shoal_fail(err, -EINVAL,
+				  "%llu bytes of memory are too few: give 48M or more",
 				  (unsigned long long)options->memory);
 	rc = shoal_writer_open(options->output, &wo, &b->writer, err);
 	if (rc < 0)

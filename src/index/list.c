@@ -8,7 +8,8 @@
 #include "base/text.h"
 #include "index/build.h"
 
-/* A line: a name that will be too long is told so, with its root and its numbers before it is cut. */
+/* A line: a name that will be too long is told so, with its root and its numbers before it is cut.
+ */
 #define LINE_MAX_BYTES (2 * SHOAL_NAME_MAX + 4096)
 #define READ_BYTES     (1u << 20)
 
@@ -43,7 +44,7 @@ static int refill(struct list *l, struct shoal_err *err)
 		if (n >= 0)
 			break;
 		if (errno != EINTR)
-			return shoal_fail_errno(err, -errno, "cannot read the list");
+			return shoal_fail_errno(err, shoal_errno(), "cannot read the list");
 		if (index_stopped(l->options->stop))
 			return shoal_fail(err, -ECANCELED, "interrupted");
 	}
@@ -71,11 +72,12 @@ static int next_line(struct list *l, const char **ret_line, size_t *ret_len, str
 		if (l->ended)
 			return 0;
 		if (left > LINE_MAX_BYTES)
-			return shoal_fail(err, -EINVAL,
-					  "line %" PRIu64 " is longer than any name (%d bytes at most)%s",
-					  l->line + 1, SHOAL_NAME_MAX,
-					  memchr(start, 0, left) ? ": is the list NUL-separated? use -0"
-								 : "");
+			return shoal_fail(
+				err, -EINVAL,
+				"line %" PRIu64 " is longer than any name (%d bytes at most)%s",
+				l->line + 1, SHOAL_NAME_MAX,
+				memchr(start, 0, left) ? ": is the list NUL-separated? use -0"
+						       : "");
 		rc = refill(l, err);
 		if (rc < 0)
 			return rc;
@@ -87,8 +89,7 @@ static bool cut_number(const char *line, size_t *len, uint64_t *ret_value)
 {
 	const char *tab = memrchr(line, '\t', *len);
 
-	if (!tab ||
-	    shoal_parse_digits(tab + 1, (size_t)(line + *len - tab - 1), ret_value) < 0)
+	if (!tab || shoal_parse_digits(tab + 1, (size_t)(line + *len - tab - 1), ret_value) < 0)
 		return false;
 	*len = (size_t)(tab - line);
 	return true;
@@ -123,8 +124,8 @@ static int start(struct list *l, const struct shoal_entry *e, int numbers, struc
 	l->first_line = l->line;
 	rc = index_root_init(&l->root, l->options->root, (const char *)e->name, e->len, err);
 	if (rc == 0)
-		rc = index_build_start(&l->build, l->options, &l->root, l->has_sizes, l->has_samples,
-				       err);
+		rc = index_build_start(&l->build, l->options, &l->root, l->has_sizes,
+				       l->has_samples, err);
 	l->started = rc == 0;
 	return rc;
 }
@@ -135,11 +136,13 @@ static int check_line(const struct list *l, const char *line, size_t len, struct
 		return 0;
 	if (memchr(line, 0, len))
 		return shoal_fail(err, -EINVAL,
-				  "line %" PRIu64 " holds a NUL byte: is the list NUL-separated? use -0",
+				  "line %" PRIu64
+				  " holds a NUL byte: is the list NUL-separated? use -0",
 				  l->line);
 	if (len > 0 && line[len - 1] == '\r')
 		return shoal_fail(err, -EINVAL,
-				  "line %" PRIu64 " ends in CR LF: make the list with plain line ends, "
+				  "line %" PRIu64
+				  " ends in CR LF: make the list with plain line ends, "
 				  "or give it as -0 if names end in CR",
 				  l->line);
 	return 0;

@@ -114,14 +114,16 @@ static int tournament_open(struct tournament *t, const struct index_merge_job *j
 		rc = index_run_next(r);
 		if (i == 0)
 			t->shared = run->shared;
-		t->shared = (uint32_t)shoal_min(
-			shoal_min(t->shared, run->shared),
-			index_shared(t->reader[0].name, t->reader[0].entry.len, r->name, r->entry.len));
+		t->shared =
+			(uint32_t)shoal_min(shoal_min(t->shared, run->shared),
+					    index_shared(t->reader[0].name, t->reader[0].entry.len,
+							 r->name, r->entry.len));
 	}
 	for (uint32_t i = 0; i < nr && rc == 0; i++) {
 		struct index_run_reader *r = &t->reader[i];
 
-		r->key = r->done ? UINT64_MAX : index_key(r->name, (uint32_t)r->entry.len, t->shared);
+		r->key = r->done ? UINT64_MAX
+				 : index_key(r->name, (uint32_t)r->entry.len, t->shared);
 	}
 	if (rc == 0)
 		play_all(t);
@@ -160,7 +162,8 @@ static int merge_runs(const struct index_merge_job *job, uint32_t nr, shoal_entr
 		uint32_t i = t.tree[0];
 		const struct shoal_entry *e = &t.reader[i].entry;
 
-		if (held.full && held.entry.len == e->len && memcmp(held.name, e->name, e->len) == 0)
+		if (held.full && held.entry.len == e->len &&
+		    memcmp(held.name, e->name, e->len) == 0)
 			++*job->repeated;
 		else if (held.full)
 			rc = take(self, &held.entry, err);

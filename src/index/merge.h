@@ -10,8 +10,8 @@ struct index_merge_job {
 	struct shoal_out *out;   /* at the end of the spill file, for runs made of runs */
 	uint8_t *memory;         /* for the buffers */
 	size_t memory_len;
-	const int *stop;         /* may be NULL */
-	uint64_t *repeated;      /* counts entries dropped because a later one has the name */
+	const int *stop;    /* may be NULL */
+	uint64_t *repeated; /* counts entries dropped because a later one has the name */
 	shoal_entry_fn *take;
 	void *self;
 };

@@ -46,7 +46,8 @@ bad:
 static int append(char *to, size_t *len, char c, struct shoal_err *err)
 {
 	if (*len == SHOAL_NAME_MAX)
-		return shoal_fail(err, -EINVAL, "the pattern has more than %d bytes", SHOAL_NAME_MAX);
+		return shoal_fail(err, -EINVAL, "the pattern has more than %d bytes",
+				  SHOAL_NAME_MAX);
 	to[(*len)++] = c;
 	return 0;
 }
@@ -102,8 +103,9 @@ static int parse(const struct shoal_pattern *pattern, struct parsed *p, struct s
 	if (p->subfolders > 1) {
 		p->sub_width = cat_decimal_digits(p->subfolders);
 		if (strchr(p->after, '/'))
-			return shoal_fail(err, -EINVAL,
-					  "with --subfolders the number must be in the last part of the pattern");
+			return shoal_fail(
+				err, -EINVAL,
+				"with --subfolders the number must be in the last part of the pattern");
 	}
 	if (p->before_len + p->after_len + p->width + p->sub_width + 21 > SHOAL_NAME_MAX)
 		return shoal_fail(err, -EINVAL, "the pattern makes names of more than %d bytes",
@@ -145,8 +147,9 @@ static void set_field(struct cat_grid *g, unsigned f, size_t pos, unsigned width
 }
 
 /* Subfolders [sub, end) with @rows files each: the first of them holds number @number. */
-static int add_block(struct shoal_writer *w, const struct parsed *p, uint64_t number, uint64_t nr_subs,
-		     uint64_t rows, uint64_t size, const int *stop, struct shoal_err *err)
+static int add_block(struct shoal_writer *w, const struct parsed *p, uint64_t number,
+		     uint64_t nr_subs, uint64_t rows, uint64_t size, const int *stop,
+		     struct shoal_err *err)
 {
 	struct cat_grid g = { .nr_fields = 1, .nr_dims = 1 };
 	char first[SHOAL_NAME_MAX + 1];
@@ -263,9 +266,8 @@ int shoal_index_pattern(const struct shoal_pattern *pattern,
 	if (rc == 0)
 		rc = index_root_init(&root, options->root, "", 0, err);
 	if (rc == 0)
-		rc = is_grid(&p, pattern)
-			     ? write_grids(&p, pattern, options, &root, &result, err)
-			     : write_sorted(&p, pattern, options, &root, &result, err);
+		rc = is_grid(&p, pattern) ? write_grids(&p, pattern, options, &root, &result, err)
+					  : write_sorted(&p, pattern, options, &root, &result, err);
 	if (rc == 0)
 		*ret_result = result;
 	return rc;

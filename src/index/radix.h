@@ -5,7 +5,8 @@
 #include "base/base.h"
 
 struct index_ref {
-	uint64_t key; /* eight bytes of the name at the depth being sorted, first most significant */
+	uint64_t
+		key; /* eight bytes of the name at the depth being sorted, first most significant */
 	uint32_t off; /* of the name in the buffer: also the order in which names were added */
 	uint32_t len;
 };

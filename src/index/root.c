@@ -40,8 +40,8 @@ static int set_uri(struct index_root *root, const char *prefix, const char *text
 				  "the root is not UTF-8 or holds control characters: use --root");
 	root->is_file = strncmp(root->uri, FILE_SCHEME, strlen(FILE_SCHEME)) == 0;
 	if (root->is_file && root->uri[strlen(FILE_SCHEME)] != '/')
-		return shoal_fail(err, -EINVAL, "'%s': a file URI has three slashes, as file:///data",
-				  root->uri);
+		return shoal_fail(err, -EINVAL,
+				  "'%s': a file URI has three slashes, as file:///data", root->uri);
 	return 0;
 }
 
@@ -53,7 +53,7 @@ static int set_relative(struct index_root *root, const char *path, struct shoal_
 	int rc;
 
 	if (!cwd)
-		return shoal_fail_errno(err, -errno, "cannot tell the current directory");
+		return shoal_fail_errno(err, shoal_errno(), "cannot tell the current directory");
 	while (path[0] == '.' && path[1] == '/')
 		path += 2;
 	if (asprintf(&joined, "%s/%s", strcmp(cwd, "/") == 0 ? "" : cwd,

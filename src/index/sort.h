@@ -24,8 +24,8 @@ struct shoal_entry {
 typedef int shoal_entry_fn(void *self, const struct shoal_entry *entry, struct shoal_err *err);
 
 struct shoal_sorter_options {
-	size_t memory;            /* bytes to use, at least SHOAL_SORTER_MEMORY_MIN */
-	const char *tmp_dir;      /* for the runs */
+	size_t memory;       /* bytes to use, at least SHOAL_SORTER_MEMORY_MIN */
+	const char *tmp_dir; /* for the runs */
 	const int *stop;     /* ends with -ECANCELED once it is not 0. May be NULL */
 };
 

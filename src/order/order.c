@@ -70,6 +70,7 @@ static struct shoal_perm_key key_of(const struct shoal_order *o, uint64_t domain
 static void part_init(struct part *part)
 {
 	part->nr = UINT64_MAX;
+	part->first = part->count = 0;
 }
 
 /* Make @part the one of that number, unless it is already. */

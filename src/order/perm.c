@@ -315,6 +315,7 @@ static ALWAYS_INLINE void many_block(const struct shoal_perm *p, const uint64_t 
 	block_rounds(p, &k, out);
 }
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): an attribute cannot be put in parentheses. */
 #define BLOCK_FUNCTIONS(suffix, target)                                                     \
 	target static void range_block_##suffix(const struct shoal_perm *p, uint64_t first, \
 						uint64_t *out)                              \
@@ -326,6 +327,7 @@ static ALWAYS_INLINE void many_block(const struct shoal_perm *p, const uint64_t 
 	{                                                                                   \
 		many_block(p, positions, out);                                              \
 	}
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 BLOCK_FUNCTIONS(plain, )
 #ifdef __x86_64__

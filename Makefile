@@ -1,0 +1,68 @@
+# Shoal: `make run` shows it at work, `make test` proves it. Everything else is here to help.
+# Meson builds; this file installs what is missing and knows which builds there are.
+
+BUILD   = build
+ASAN    = build-asan
+TSAN    = build-tsan
+FUZZ    = build-fuzz
+PREFIX  = /usr/local
+FUZZ_SECONDS = 60
+
+SETUP_asan = -Db_sanitize=address,undefined -Db_lundef=false --buildtype=debugoptimized \
+             -Dc_args='-fno-sanitize-recover=all -fno-omit-frame-pointer'
+SETUP_tsan = -Db_sanitize=thread -Db_lundef=false --buildtype=debugoptimized
+SETUP_fuzz = -Dfuzzing=true -Db_sanitize=address,undefined -Db_lundef=false --buildtype=debugoptimized
+
+.PHONY: all asan tsan test run bench fuzz lint format install clean
+.DELETE_ON_ERROR:
+
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet
+
+$(BUILD)/build.ninja:
+	@tools/install-deps build test
+	@meson setup $(BUILD) --buildtype=release --prefix=$(PREFIX) > /dev/null
+
+asan: all $(ASAN)/build.ninja
+	@ninja -C $(ASAN) --quiet
+
+$(ASAN)/build.ninja:
+	@meson setup $(ASAN) $(SETUP_asan) > /dev/null
+
+tsan: all $(TSAN)/build.ninja
+	@ninja -C $(TSAN) --quiet
+
+$(TSAN)/build.ninja:
+	@meson setup $(TSAN) $(SETUP_tsan) > /dev/null
+
+# Ends with one line: N passed, N failed.
+test: all asan tsan
+	@tools/run-tests $(BUILD) $(ASAN) $(TSAN)
+
+run: all
+	@tools/demo $(BUILD)/shoal
+
+# make bench BENCH=--full for 100 million names, BENCH=--quick for a first look.
+bench: all
+	@tools/install-deps bench
+	@python3 bench/run.py --build $(BUILD) $(BENCH)
+
+fuzz: $(BUILD)/build.ninja
+	@tools/install-deps fuzz
+	@test -f $(FUZZ)/build.ninja || CC=clang meson setup $(FUZZ) $(SETUP_fuzz) > /dev/null
+	@ninja -C $(FUZZ) --quiet
+	@tools/run-fuzzers $(FUZZ) $(FUZZ_SECONDS)
+
+lint: $(BUILD)/build.ninja
+	@tools/install-deps lint
+	@tools/lint $(BUILD)
+
+format:
+	@tools/install-deps lint
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+install: all
+	@meson install -C $(BUILD) --quiet
+
+clean:
+	rm -rf $(BUILD) $(ASAN) $(TSAN) $(FUZZ)
