@@ -46,6 +46,8 @@ static inline uint64_t shoal_span_varint(struct shoal_span *s)
 {
 	uint64_t v = 0;
 
+	if (SHOAL_LIKELY(s->p != s->end && *s->p < 0x80)) /* most are of one byte */
+		return *s->p++;
 	for (unsigned shift = 0; shift < 64; shift += 7) {
 		uint8_t b = shoal_span_u8(s);
 

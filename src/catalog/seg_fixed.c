@@ -28,6 +28,8 @@ static int parse_part(struct shoal_span *s, size_t first_len, size_t *at, struct
 		part->radix += (uint32_t)(hi - lo + 1);
 		last = hi;
 	}
+	if (nr == 2)
+		part->second = (uint8_t)(part->ranges[2] - (part->ranges[1] - part->ranges[0] + 1));
 	*at += gap + len;
 	return part->radix < 2 ? -EBADMSG : 0;
 }
@@ -75,8 +77,12 @@ static int shape_parse(const struct cat_segment *seg, struct cat_fixed *sh,
 				values);
 }
 
-static uint8_t byte_of_digit(const struct cat_part *part, unsigned digit)
+static inline uint8_t byte_of_digit(const struct cat_part *part, unsigned digit)
 {
+	unsigned first = part->ranges[1] - part->ranges[0] + 1u;
+
+	if (SHOAL_LIKELY(part->nr_ranges <= 2)) /* all common sets: no loop, no branch */
+		return (uint8_t)(digit + (digit < first ? part->ranges[0] : part->second));
 	for (unsigned r = 0; r + 1 < part->nr_ranges; r++) {
 		unsigned lo = part->ranges[2 * r], size = part->ranges[2 * r + 1] - lo + 1;
 
@@ -88,7 +94,7 @@ static uint8_t byte_of_digit(const struct cat_part *part, unsigned digit)
 }
 
 /* -1 when the byte is not in the set. */
-static int digit_of_byte(const struct cat_part *part, uint8_t byte)
+static inline int digit_of_byte(const struct cat_part *part, uint8_t byte)
 {
 	unsigned before = 0;
 

@@ -5,6 +5,11 @@
 #include "catalog/grid.h"
 #include "catalog/segment.h"
 
+static const char digit_pairs[] = "00010203040506070809101112131415161718192021222324"
+				  "25262728293031323334353637383940414243444546474849"
+				  "50515253545556575859606162636465666768697071727374"
+				  "75767778798081828384858687888990919293949596979899";
+
 uint64_t cat_digits_get(const uint8_t *p, unsigned width)
 {
 	uint64_t v = 0;
@@ -21,10 +26,19 @@ uint64_t cat_digits_get(const uint8_t *p, unsigned width)
 
 void cat_digits_put(uint8_t *p, unsigned width, uint64_t v)
 {
-	while (width-- > 0) {
-		p[width] = (uint8_t)('0' + v % 10);
-		v /= 10;
+	/* Two digits a division, and divisions of 32 bits as soon as they will do. */
+	while (width >= 2 && v > UINT32_MAX) {
+		width -= 2;
+		memcpy(p + width, digit_pairs + 2 * (v % 100), 2);
+		v /= 100;
 	}
+	for (uint32_t low = (uint32_t)v; width >= 2; low /= 100) {
+		width -= 2;
+		memcpy(p + width, digit_pairs + 2 * (low % 100), 2);
+		v = low / 100;
+	}
+	if (width)
+		p[0] = (uint8_t)('0' + v % 10);
 }
 
 static int parse_fields(const struct cat_segment *seg, struct shoal_span *s, struct cat_grid *g)
@@ -136,6 +150,34 @@ static int compare_at(const struct cat_grid *g, unsigned d, uint64_t x, const ui
 	return 0;
 }
 
+/* How many steps along dimension @d lead to the last name that is not after the one wanted. */
+static uint64_t steps_to(const struct cat_grid *g, unsigned d, const uint64_t *base,
+			 const uint64_t *want)
+{
+	uint64_t low = 0, high = g->dim[d].extent;
+	unsigned f = 0;
+
+	/* The first field that changes tells where it must be; try that before searching. */
+	while (f + 1 < g->nr_fields && g->dim[d].delta[f] == 0)
+		f++;
+	if (g->dim[d].delta[f] && want[f] >= base[f]) {
+		uint64_t x = shoal_min((want[f] - base[f]) / g->dim[d].delta[f], high - 1);
+
+		if (compare_at(g, d, x, base, want) <= 0 &&
+		    (x + 1 == high || compare_at(g, d, x + 1, base, want) > 0))
+			return x;
+	}
+	while (high - low > 1) {
+		uint64_t mid = low + (high - low) / 2;
+
+		if (compare_at(g, d, mid, base, want) <= 0)
+			low = mid;
+		else
+			high = mid;
+	}
+	return low;
+}
+
 int cat_grid_find(const struct cat_segment *seg, const uint8_t *name, size_t len, uint64_t *ret_i)
 {
 	uint64_t want[CAT_GRID_FIELDS] = { 0 }, at[CAT_GRID_FIELDS], i = 0;
@@ -150,19 +192,11 @@ int cat_grid_find(const struct cat_segment *seg, const uint8_t *name, size_t len
 		at[f] = g.field[f].value;
 	/* From the slowest dimension down: the last block whose first name is not after it. */
 	for (unsigned d = g.nr_dims; d-- > 0;) {
-		uint64_t low = 0, high = g.dim[d].extent;
+		uint64_t x = steps_to(&g, d, at, want);
 
-		while (high - low > 1) {
-			uint64_t mid = low + (high - low) / 2;
-
-			if (compare_at(&g, d, mid, at, want) <= 0)
-				low = mid;
-			else
-				high = mid;
-		}
 		for (unsigned f = 0; f < g.nr_fields; f++)
-			at[f] += low * g.dim[d].delta[f];
-		i = i * g.dim[d].extent + low;
+			at[f] += x * g.dim[d].delta[f];
+		i = i * g.dim[d].extent + x;
 	}
 	if (memcmp(at, want, g.nr_fields * sizeof(at[0])) != 0)
 		return -ENOENT;

@@ -74,12 +74,28 @@ int cat_segment_of_id(const struct cat_view *v, uint64_t id, uint64_t *ret_numbe
 static int compare_first(const struct cat_view *v, uint64_t k, const uint8_t *name, size_t len,
 			 int *ret_c)
 {
-	struct cat_segment seg;
-	int rc = cat_segment_load(v, NULL, k, &seg);
+	const struct cat_dir_entry *e = cat_dir(v, k);
+	struct shoal_span s;
+	const uint8_t *first;
+	uint64_t off, first_len;
 
-	if (rc < 0)
-		return rc;
-	*ret_c = cat_name_compare(seg.first, seg.first_len, name, len);
+	if (!e)
+		return -EBADMSG;
+	off = shoal_le64_get(e->off);
+	if (off >= v->sec[CAT_NAME].len)
+		return cat_damaged(v, CAT_NDIR, k * sizeof(*e), "points outside the section");
+	/* Only as far as the first name goes: a search looks at many segments. */
+	first_len = shoal_min(v->sec[CAT_NAME].len - off, SHOAL_NAME_MAX + 32);
+	first = cat_need(v, CAT_NAME, off, first_len);
+	if (!first)
+		return -EBADMSG;
+	s = (struct shoal_span){ .p = first + 1, .end = first + first_len };
+	(void)shoal_span_varint(&s);
+	first_len = shoal_span_varint(&s);
+	first = shoal_span_bytes(&s, first_len);
+	if (s.bad)
+		return cat_damaged(v, CAT_NAME, off, "a segment does not start as one");
+	*ret_c = cat_name_compare(first, first_len, name, len);
 	return 0;
 }
 
