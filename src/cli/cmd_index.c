@@ -166,9 +166,9 @@ static void show_progress(void *self, uint64_t nr_names)
 		nr_names, (double)nr_names / (t - p->start) * 1e-6, p->terminal ? "   " : "\n");
 }
 
-static int open_list(const char *path)
+static int open_list(const char *path, const char *output)
 {
-	struct stat st;
+	struct stat st, out;
 	int fd;
 
 	if (strcmp(path, "-") == 0)
@@ -178,15 +178,18 @@ static int open_list(const char *path)
 		cli_fail("index", "'%s': cannot open the list: %s", path, strerror(errno));
 		return -1;
 	}
-	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
-		close(fd);
-		cli_fail(
-			"index",
-			"'%s' is a directory: give a list of names, such as from find '%s' -type f",
-			path, path);
-		return -1;
-	}
-	return fd;
+	if (fstat(fd, &st) < 0)
+		cli_fail("index", "'%s': cannot stat it: %s", path, strerror(errno));
+	else if (S_ISDIR(st.st_mode))
+		cli_fail("index",
+			 "'%s' is a directory: give a list, such as find '%s' -type f makes", path,
+			 path);
+	else if (stat(output, &out) == 0 && out.st_ino == st.st_ino && out.st_dev == st.st_dev)
+		cli_fail("index", "'%s' is both the list and the catalog to write", path);
+	else
+		return fd;
+	close(fd);
+	return -1;
 }
 
 static int run(struct arguments *a, struct shoal_index_result *result, struct shoal_err *err)
@@ -195,7 +198,7 @@ static int run(struct arguments *a, struct shoal_index_result *result, struct sh
 
 	if (a->pattern.format)
 		return shoal_index_pattern(&a->pattern, &a->options, result, err);
-	fd = open_list(a->list);
+	fd = open_list(a->list, a->options.output);
 	if (fd < 0)
 		return -ENODATA; /* said already */
 	rc = shoal_index_list(fd, a->null ? '\0' : '\n', a->names_only, &a->options, result, err);
