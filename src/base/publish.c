@@ -22,7 +22,39 @@ char *shoal_dir_of(const char *path)
 	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
-/* Where the bytes will end up: through links, so that a link is kept and its target replaced. */
+/* The target of the link at @path as a path of its own; NULL when it is no link. */
+static char *link_target(const char *path)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlink(path, target, sizeof(target));
+	const char *slash = strrchr(path, '/');
+	char *joined = NULL;
+
+	if (n <= 0 || n == (ssize_t)sizeof(target))
+		return NULL;
+	if (target[0] == '/' || !slash)
+		return strndup(target, (size_t)n);
+	if (asprintf(&joined, "%.*s/%.*s", (int)(slash - path), path, (int)n, target) < 0)
+		return NULL;
+	return joined;
+}
+
+/* Where the bytes will end up: through links, so that a link is kept and its target written. */
+static char *follow_links(const char *path)
+{
+	char *at = strdup(path);
+
+	for (int depth = 0; at && depth < 40; depth++) {
+		char *next = link_target(at);
+
+		if (!next)
+			break;
+		free(at);
+		at = next;
+	}
+	return at;
+}
+
 static int final_path(const char *path, char **ret_path, struct shoal_err *err)
 {
 	struct stat st;
@@ -35,13 +67,13 @@ static int final_path(const char *path, char **ret_path, struct shoal_err *err)
 		if (S_ISDIR(st.st_mode))
 			return shoal_fail(err, -EISDIR, "'%s' is a directory: name a file", path);
 		if (!S_ISREG(st.st_mode))
-			return shoal_fail(err, -EINVAL, "'%s' is not a regular file", path);
-		resolved = realpath(path, NULL);
-	} else {
-		resolved = strdup(path);
+			return shoal_fail(err, -ENOTSUP, "'%s' is not a regular file", path);
+	} else if (errno == ELOOP) {
+		return shoal_fail(err, -ELOOP, "'%s' is a link that leads to itself", path);
 	}
+	resolved = follow_links(path);
 	if (!resolved)
-		return shoal_fail_errno(err, shoal_errno(), "'%s'", path);
+		return shoal_fail(err, -ENOMEM, "out of memory");
 	*ret_path = resolved;
 	return 0;
 }

@@ -52,9 +52,9 @@ int shoal_parse_size(const char *text, uint64_t *ret_bytes)
 	return 0;
 }
 
-/* Length of the UTF-8 sequence at @p, 0 when it is none: overlong and surrogates are none. */
-static size_t utf8_len(const uint8_t *p, size_t left)
+size_t shoal_utf8_len(const char *text, size_t left)
 {
+	const uint8_t *p = (const uint8_t *)text;
 	uint32_t c = p[0], min;
 	size_t len;
 
@@ -76,7 +76,7 @@ static size_t utf8_len(const uint8_t *p, size_t left)
 bool shoal_is_plain_utf8(const char *text, size_t len)
 {
 	for (size_t i = 0, n; i < len; i += n) {
-		n = utf8_len((const uint8_t *)text + i, len - i);
+		n = shoal_utf8_len(text + i, len - i);
 		if (n == 0 || (uint8_t)text[i] < 0x20 || text[i] == 0x7f)
 			return false;
 	}

@@ -13,6 +13,12 @@ int shoal_parse_digits(const char *text, size_t len, uint64_t *ret_value) SHOAL_
 /* A number with an optional K, M, G or T (or KiB ...: powers of 1024; KB ...: of 1000). */
 int shoal_parse_size(const char *text, uint64_t *ret_bytes) SHOAL_MUST_USE;
 
+/*
+ * Length of the UTF-8 sequence that @text starts with, of which there are @left bytes (at least 1);
+ * 0 when it is none. Overlong forms and surrogates are none.
+ */
+size_t shoal_utf8_len(const char *text, size_t left);
+
 /* Whether the bytes are UTF-8, without control characters. */
 bool shoal_is_plain_utf8(const char *text, size_t len);
 

@@ -14,8 +14,10 @@ static int take_root(struct shoal_catalog *cat, struct shoal_err *err)
 	const struct cat_section *sec = &cat->view.sec[CAT_ROOT];
 	const uint8_t *bytes = cat_need(&cat->view, CAT_ROOT, 0, sec->len);
 
-	if (!bytes || memchr(bytes, 0, (size_t)sec->len))
-		return shoal_fail(err, -EBADMSG, "damaged catalog: section ROOT");
+	if (!bytes)
+		return shoal_catalog_explain(cat, -EBADMSG, err);
+	if (memchr(bytes, 0, (size_t)sec->len))
+		return shoal_fail(err, -EBADMSG, "damaged catalog: section ROOT holds a NUL");
 	memcpy(cat->root, bytes, (size_t)sec->len);
 	return 0;
 }

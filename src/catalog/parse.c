@@ -70,6 +70,8 @@ static int check_identity(const struct cat_header *h, size_t len, struct shoal_e
 
 	version = shoal_le32_get(h->version);
 	unknown = shoal_le32_get(h->incompat) & ~CAT_INCOMPAT_KNOWN;
+	if (version == 0)
+		return shoal_fail(err, -EBADMSG, "damaged catalog: there is no format version 0");
 	if (version != CAT_VERSION || unknown)
 		return shoal_fail(err, -EPROTONOSUPPORT,
 				  "made by a newer Shoal (format version %" PRIu32

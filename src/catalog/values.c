@@ -134,7 +134,8 @@ int cat_values_get(const struct cat_values *vs, uint64_t i, struct cat_x *ret_x)
 		ret_x->w[0] = vs->first + i * vs->stride;
 		return ret_x->w[0] & ~shoal_mask(vs->bits) ? -EBADMSG : 0;
 	}
-	/* The low bits are most of the file, and far away: fetch them while the high ones are read. */
+	/* The low bits are most of the file, and far away: fetch them while the high ones are read.
+	 */
 	__builtin_prefetch(vs->low_array + i * vs->low_bits / 8);
 	at = high_select(vs, i, 0);
 	return compose(vs, i, at >= i ? at - i : 0, ret_x);

@@ -9,11 +9,27 @@
 #include "base/text.h"
 #include "shoal.h"
 
+/* Names may hold anything: what a terminal would act on, or would break the line, is spelt out. */
+static void print_plain(const char *text)
+{
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c < 0x20 || c == 0x7f)
+			fprintf(stderr, "\\x%02x", c);
+		else
+			fputc(c, stderr);
+	}
+}
+
 static void say(const char *command, const char *fmt, va_list args)
 {
+	char words[2 * 4096]; /* a path, and what is wrong with it */
+
 	fflush(stdout);
+	vsnprintf(words, sizeof(words), fmt, args);
 	fprintf(stderr, "shoal%s%s: ", *command ? " " : "", command);
-	vfprintf(stderr, fmt, args);
+	print_plain(words);
 	fputc('\n', stderr);
 }
 
@@ -46,12 +62,10 @@ int cli_getopt(int argc, char **argv, const char *shorts, const struct option *l
 	c = getopt_long(argc, argv, shorts, longs, NULL);
 	if (c == ':')
 		cli_usage(argv[0], "option '%s' needs a value", argv[optind - 1]);
-	else if (c == '?' && optopt && strchr(shorts, optopt))
-		cli_usage(argv[0], "option '-%c' makes no sense here", optopt);
-	else if (c == '?' && optopt && optopt < 256)
-		cli_usage(argv[0], "unknown option '-%c'", optopt);
-	else if (c == '?' && optopt)
+	else if (c == '?' && optopt && strchr(argv[optind - 1], '='))
 		cli_usage(argv[0], "option '%s' takes no value", argv[optind - 1]);
+	else if (c == '?' && optopt)
+		cli_usage(argv[0], "unknown option '-%c'", optopt);
 	else if (c == '?')
 		cli_usage(argv[0], "unknown option '%s'", argv[optind - 1]);
 	return c == ':' ? '?' : c;
@@ -97,6 +111,28 @@ int cli_finish(const char *command, int status)
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return status;
 	return cli_fail(command, "cannot write to standard output: %s", strerror(errno));
+}
+
+void cli_json_string(const char *text)
+{
+	size_t left = strlen(text);
+
+	putchar('"');
+	while (left > 0) {
+		size_t n = shoal_utf8_len(text, left);
+
+		if (n == 0)
+			fputs("\\ufffd", stdout);
+		else if ((unsigned char)*text < 0x20)
+			printf("\\u%04x", (unsigned)*text);
+		else if (*text == '"' || *text == '\\')
+			printf("\\%c", *text);
+		else
+			fwrite(text, 1, n, stdout);
+		text += n ? n : 1;
+		left -= n ? n : 1;
+	}
+	putchar('"');
 }
 
 int cli_stop;

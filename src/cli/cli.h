@@ -41,6 +41,9 @@ int cli_lookup_failed(const char *command, const char *path, const struct shoal_
 /* Flush standard output; a write that failed there turns @status into CLI_FAILED. */
 int cli_finish(const char *command, int status);
 
+/* Print @text as a JSON string; bytes that are not UTF-8 become U+FFFD. */
+void cli_json_string(const char *text);
+
 /* Becomes 1 on SIGINT, SIGTERM or SIGHUP, once cli_catch_signals() was called. */
 extern int cli_stop;
 void cli_catch_signals(void);

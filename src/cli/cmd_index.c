@@ -72,7 +72,8 @@ struct arguments {
 	struct shoal_index_options options;
 	struct shoal_pattern pattern;
 	const char *list;
-	bool null, names_only, json, quiet, count_given, list_only, pattern_only;
+	bool null, names_only, json, quiet, list_only, pattern_only;
+	bool count_given, samples_given, memory_given;
 };
 
 static bool take_option(int c, struct arguments *a)
@@ -91,8 +92,10 @@ static bool take_option(int c, struct arguments *a)
 		a->options.root = optarg;
 		return true;
 	case OPT_SAMPLES:
+		a->samples_given = true;
 		return cli_number("index", "--samples-per-file", &a->options.samples_per_file);
 	case OPT_MEMORY:
+		a->memory_given = true;
 		return cli_size("index", "--memory", &a->options.memory);
 	case OPT_TMP_DIR:
 		a->options.tmp_dir = optarg;
@@ -135,7 +138,9 @@ static int check(const struct arguments *a, int nr_lists)
 	if (!a->pattern.format && a->pattern_only)
 		return cli_usage("index",
 				 "--count, --first, --subfolders and --size are for --pattern");
-	if (a->options.memory && a->options.memory < SHOAL_INDEX_MEMORY_MIN)
+	if (a->samples_given && a->options.samples_per_file == 0)
+		return cli_usage("index", "--samples-per-file must be 1 or more");
+	if (a->memory_given && a->options.memory < SHOAL_INDEX_MEMORY_MIN)
 		return cli_usage("index", "--memory must be 48M or more");
 	return CLI_OK;
 }
@@ -255,11 +260,13 @@ int cmd_index(int argc, char **argv)
 		cli_fail("index", "interrupted: nothing was written");
 		cli_die_of_signal();
 	}
+	if (rc == -EINVAL && a.pattern.format)
+		return cli_usage("index", "%s", err.msg);
 	if (rc < 0 && *err.msg)
 		cli_fail("index", "%s%s%s%s", a.list ? "'" : "", a.list ? a.list : "",
 			 a.list ? "': " : "", err.msg);
 	if (rc < 0)
-		return rc == -EINVAL && a.pattern.format ? CLI_USAGE : CLI_FAILED;
+		return CLI_FAILED;
 	print_result(&a, &result, now() - progress.start);
 	return CLI_OK;
 }

@@ -1,8 +1,5 @@
 /* shoal info: what is in a catalog. */
 #include <inttypes.h>
-#include <stdlib.h>
-
-#include <jansson.h>
 
 #include "cli/cli.h"
 #include "shoal.h"
@@ -30,22 +27,25 @@ static double bytes_per_name(const struct shoal_catalog_info *i)
 
 static int print_json(const struct shoal_catalog_info *i)
 {
-	bool sizes = i->nr_bytes != SHOAL_SIZE_UNKNOWN;
-	json_t *j = json_pack(
-		"{s:s, s:I, s:I, s:o, s:o, s:I, s:f, s:I, s:s, s:i}", "root", i->root, "files",
-		(json_int_t)i->nr_files, "samples", (json_int_t)i->nr_samples, "samples_per_file",
-		i->samples_per_file ? json_integer((json_int_t)i->samples_per_file) : json_null(),
-		"bytes", sizes ? json_integer((json_int_t)i->nr_bytes) : json_null(), "file_bytes",
-		(json_int_t)i->file_bytes, "bytes_per_name", bytes_per_name(i), "segments",
-		(json_int_t)i->nr_segments, "digest", i->digest, "version", (int)i->version);
-	int rc;
-
-	if (!j)
-		return cli_fail("info", "out of memory");
-	rc = json_dumpf(j, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-	json_decref(j);
-	putchar('\n');
-	return rc == 0 ? CLI_OK : CLI_FAILED;
+	printf("{\n  \"root\": ");
+	cli_json_string(i->root);
+	printf(",\n");
+	printf("  \"files\": %" PRIu64 ",\n  \"samples\": %" PRIu64 ",\n", i->nr_files,
+	       i->nr_samples);
+	if (i->samples_per_file)
+		printf("  \"samples_per_file\": %" PRIu64 ",\n", i->samples_per_file);
+	else
+		printf("  \"samples_per_file\": null,\n");
+	if (i->nr_bytes != SHOAL_SIZE_UNKNOWN)
+		printf("  \"bytes\": %" PRIu64 ",\n", i->nr_bytes);
+	else
+		printf("  \"bytes\": null,\n");
+	printf("  \"file_bytes\": %" PRIu64 ",\n  \"bytes_per_name\": %.6f,\n", i->file_bytes,
+	       bytes_per_name(i));
+	printf("  \"segments\": %" PRIu64 ",\n  \"digest\": \"%s\",\n  \"version\": %" PRIu32
+	       "\n}\n",
+	       i->nr_segments, i->digest, i->version);
+	return CLI_OK;
 }
 
 static int print_text(const struct shoal_catalog_info *i)

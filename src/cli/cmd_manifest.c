@@ -49,6 +49,9 @@ static const struct option longs[] = {
 /* Positions turned into ids at once. */
 #define CHUNK 1024u
 
+/* More epochs in one go than this are a slip of the finger. */
+#define EPOCHS_MAX 1000000u
+
 struct arguments {
 	const char *path, *dir, *prefix;
 	struct shoal_order_spec spec;
@@ -63,9 +66,11 @@ static bool take_epochs(struct arguments *a)
 
 	a->epochs_given = true;
 	if (dots && shoal_parse_digits(optarg, (size_t)(dots - optarg), &a->first_epoch) == 0 &&
-	    shoal_parse_u64(dots + 2, &a->last_epoch) == 0 && a->first_epoch <= a->last_epoch)
+	    shoal_parse_u64(dots + 2, &a->last_epoch) == 0 && a->first_epoch <= a->last_epoch &&
+	    a->last_epoch - a->first_epoch < EPOCHS_MAX)
 		return true;
-	cli_usage("manifest", "--epochs '%s' is not a range such as 0..4", optarg);
+	cli_usage("manifest", "--epochs '%s' is not a range such as 0..4, of a million at most",
+		  optarg);
 	return false;
 }
 
@@ -276,10 +281,10 @@ static int write_manifests(struct arguments *a, const struct shoal_catalog *cat)
 	if (shoal_order_new(&a->spec, a->first_epoch, &order, &err) < 0)
 		return cli_usage("manifest", "%s", err.msg);
 	status = make_dir(a->dir);
-	for (uint64_t e = a->first_epoch; e <= a->last_epoch && status == CLI_OK; e++)
-		status = check_leftover(a, e);
-	for (uint64_t e = a->first_epoch; e <= a->last_epoch && status == CLI_OK; e++)
-		status = write_epoch(a, root, cat, order, e);
+	for (uint64_t i = 0; i <= a->last_epoch - a->first_epoch && status == CLI_OK; i++)
+		status = check_leftover(a, a->first_epoch + i);
+	for (uint64_t i = 0; i <= a->last_epoch - a->first_epoch && status == CLI_OK; i++)
+		status = write_epoch(a, root, cat, order, a->first_epoch + i);
 	shoal_order_free(order);
 	if (status == CLI_OK && shoal_catalog_check_fresh(cat, &err) < 0)
 		return cli_fail("manifest", "'%s': %s", a->path, err.msg);

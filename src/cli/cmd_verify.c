@@ -1,8 +1,6 @@
 /* shoal verify: read catalogs whole, and say what is damaged. */
 #include <inttypes.h>
 
-#include <jansson.h>
-
 #include "cli/cli.h"
 #include "shoal.h"
 
@@ -39,13 +37,14 @@ static bool verify_one(const char *path, struct shoal_err *err, struct shoal_cat
 
 static void print_json(const char *path, bool good, const char *damage, bool first)
 {
-	json_t *j = json_pack("{s:s, s:b, s:o}", "file", path, "good", good, "damage",
-			      good ? json_null() : json_string(damage));
-
-	fputs(first ? "[" : ",\n ", stdout);
-	if (j)
-		json_dumpf(j, stdout, 0);
-	json_decref(j);
+	fputs(first ? "[{\"file\": " : ",\n {\"file\": ", stdout);
+	cli_json_string(path);
+	printf(", \"good\": %s, \"damage\": ", good ? "true" : "false");
+	if (good)
+		fputs("null", stdout);
+	else
+		cli_json_string(damage);
+	putchar('}');
 }
 
 int cmd_verify(int argc, char **argv)

@@ -1,0 +1,128 @@
+"""Files of format version 1 that every later version must read, and damaged ones that it must refuse.
+
+A golden file that is missing is a failure. To make them anew (a visible change of the repository):
+SHOAL_RENEW_GOLDEN=1 python3 -m pytest tests/cli/test_golden.py
+"""
+import os
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+sys.path.insert(0, str(GOLDEN.parent / "reader"))
+from shoalcat import Catalog, hash64  # noqa: E402
+
+RENEW = bool(os.environ.get("SHOAL_RENEW_GOLDEN"))
+
+
+def numbers(seed, nr, below):
+    """The same on every Python: a linear congruential generator's high bits."""
+    for _ in range(nr):
+        seed = (seed * 6364136223846793005 + 1442695040888963407) % 2**64
+        yield (seed >> 33) % below
+
+
+def grid():
+    return {b"train/%03d/img_%06d_of_120.jpeg" % (i % 7, i): None for i in range(120)}
+
+
+def fixed():
+    return {b"img/%08x-%04x.png" % pair: None for pair in zip(numbers(1, 300, 2**31), numbers(2, 300, 2**16))}
+
+
+def decimal():
+    chosen = set(numbers(3, 200, 1500))
+    return {name: None for n in chosen for name in (b"n01440764/n01440764_%d.JPEG" % n, b"shard_%d_of_1500" % n)}
+
+
+def front():
+    words = [b"alpha", b"beta", b"Gamma", b"delta9", b"x", b"y z", b"\xc3\xa9t\xc3\xa9", b"\xff\xfe", b"readme", b"Makefile"]
+    picks = list(numbers(4, 3 * 9000, len(words)))
+    return {b"/".join([words[a], words[b] + b"%d" % (i % 97), words[c] + b"%x" % (i * i % 4099)]): None
+            for i, (a, b, c) in enumerate(zip(picks[::3], picks[1::3], picks[2::3]))}
+
+
+def columns():
+    sizes = [7] * 5000 + list(numbers(5, 1000, 10**6)) + [2**40]
+    samples = [3] * 10 + list(numbers(6, 5991, 9))
+    return {b"f%05d" % i: pair for i, pair in enumerate(zip(sizes, samples))}
+
+
+# name: (what it holds, its digest, which no version may change)
+GOOD = {
+    "good-v1-grid": (grid, "DIGEST-grid"),
+    "good-v1-fixed": (fixed, "DIGEST-fixed"),
+    "good-v1-decimal": (decimal, "DIGEST-decimal"),
+    "good-v1-front": (front, "DIGEST-front"),
+    "good-v1-columns": (columns, "DIGEST-columns"),
+    "good-v1-empty": (dict, "DIGEST-empty"),
+}
+
+
+def line(name, pair):
+    return name + (b"\t%d\t%d" % pair if pair else b"") + b"\0"
+
+
+def truncated(data):
+    return data[:-1]
+
+
+def flipped(data):
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 0x10]) + data[middle + 1:]
+
+
+def newer(data):
+    head = data[:8] + struct.pack("<I", 2) + data[12:248]
+    return head + struct.pack("<Q", hash64(head)) + data[256:]
+
+
+def unknown_feature(data):
+    head = data[:16] + struct.pack("<I", 0x80) + data[20:248]
+    return head + struct.pack("<Q", hash64(head)) + data[256:]
+
+
+def foreign(_):
+    return b"PK\x03\x04" + bytes(300)
+
+
+BAD = {
+    "bad-v1-truncated": (truncated, b"truncated catalog"),
+    "bad-v1-flipped": (flipped, b"checksum does not match"),
+    "bad-v1-newer": (newer, b"made by a newer Shoal (format version 2"),
+    "bad-v1-feature": (unknown_feature, b"feature bits 0x80"),
+    "bad-v1-foreign": (foreign, b"not a catalog"),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_golden_catalog_holds_what_it_always_held(shoal, tmp_path, name):
+    content, digest = GOOD[name]
+    entries = content()
+    path = GOLDEN / (name + ".cat")
+    if RENEW:
+        text = b"".join(line(*entry) for entry in entries.items())
+        assert shoal("index", "-", "-0", "--root", "s3://golden/" + name, "-o", path, stdin=text).returncode == 0
+    assert path.exists(), "a golden file is missing"
+    assert shoal("verify", path).returncode == 0
+    catalog = Catalog(path)
+    catalog.check()
+    assert catalog.digest == digest
+    assert shoal("ls", path, "-0").stdout == b"".join(name + b"\0" for name in sorted(entries))
+    if any(entries.values()):
+        assert list(catalog.sizes()) == [entries[name][0] for name in sorted(entries)]
+        assert list(catalog.samples()) == [entries[name][1] for name in sorted(entries)]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_damaged_golden_catalog_is_refused_in_words(shoal, name):
+    damage, words = BAD[name]
+    path = GOLDEN / (name + ".cat")
+    if RENEW:
+        path.write_bytes(damage((GOLDEN / "good-v1-fixed.cat").read_bytes()))
+    assert path.exists(), "a golden file is missing"
+    done = shoal("verify", path)
+    assert done.returncode == 1
+    assert words in done.stderr
