@@ -37,7 +37,7 @@ void shoal_buf_append(struct shoal_buf *b, const void *data, size_t len)
 {
 	uint8_t *at = shoal_buf_reserve(b, len);
 
-	if (!at)
+	if (!at || len == 0) /* data may be NULL when there is none */
 		return;
 	memcpy(at, data, len);
 	b->len += len;

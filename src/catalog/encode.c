@@ -183,7 +183,7 @@ static uint64_t front_estimate(const struct enc_names *n, uint32_t from, uint32_
 		bytes += enc_len(n, i) + 2 -
 			 enc_lcp(enc_name(n, i - 1), enc_len(n, i - 1), enc_name(n, i),
 				 enc_len(n, i));
-	return bytes * 2 / 5;
+	return bytes / 2; /* compressed: a quarter for paths, a half for random digits */
 }
 
 /* Names that are not evenly rising: as values if they have such a shape, else to the pool. */

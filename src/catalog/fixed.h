@@ -14,7 +14,8 @@ struct cat_part {
 	uint32_t len;
 	uint32_t radix;
 	uint32_t nr_ranges;
-	uint8_t second;        /* what to add to a digit of the second of two ranges */
+	uint32_t first_size;   /* of the first range */
+	uint32_t second;       /* what to add to a digit of the second of two ranges */
 	const uint8_t *ranges; /* lo, hi, lo, hi ... */
 };
 

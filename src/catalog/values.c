@@ -170,17 +170,34 @@ static bool high_of(const struct cat_values *vs, const struct cat_x *x, uint64_t
 	return !borrow && diff <= vs->high;
 }
 
+/* How many set bits follow one another from bit @at of the high array on. */
+static uint64_t run_of_ones(const struct cat_values *vs, uint64_t at)
+{
+	uint64_t start = at, end = vs->nr + vs->high;
+
+	while (at < end) {
+		uint64_t zeros = ~shoal_bits_get(vs->high_array, vs->high_len, at, 64);
+
+		if (zeros)
+			return shoal_min(at + (uint64_t)__builtin_ctzll(zeros), end) - start;
+		at += 64;
+	}
+	return end - start;
+}
+
 static int find_elias_fano(const struct cat_values *vs, const struct cat_x *x, uint64_t *ret_i)
 {
-	uint64_t h, first, end;
+	uint64_t h, at, first, end;
 
 	if (!high_of(vs, x, &h))
 		return 0;
-	/* Values with this high part stand between the clear bits number h - 1 and h. */
-	first = h ? high_select(vs, h - 1, UINT64_MAX) + 1 - h : 0;
-	end = h < vs->high ? high_select(vs, h, UINT64_MAX) - h : vs->nr;
-	if (end > vs->nr)
-		end = vs->nr;
+	/* Values with this high part are the set bits after the clear bit number h - 1. */
+	at = h ? high_select(vs, h - 1, UINT64_MAX) + 1 : 0;
+	first = at - h;
+	if (at < h || first >= vs->nr)
+		return 0;
+	__builtin_prefetch(vs->low_array + first * vs->low_bits / 8);
+	end = shoal_min(first + run_of_ones(vs, at), vs->nr);
 	while (first < end) {
 		uint64_t mid = first + (end - first) / 2;
 		struct cat_x y;

@@ -114,7 +114,11 @@ static bool take_option(int c, struct arguments *a)
 		return cli_number("index", "--subfolders", &a->pattern.subfolders);
 	case OPT_SIZE:
 		a->pattern_only = true;
-		return cli_size("index", "--size", &a->pattern.size);
+		if (!cli_size("index", "--size", &a->pattern.size))
+			return false;
+		if (a->pattern.size == SHOAL_SIZE_UNKNOWN)
+			cli_usage("index", "--size '%s' is too large", optarg);
+		return a->pattern.size != SHOAL_SIZE_UNKNOWN;
 	case OPT_JSON:
 		return a->json = true;
 	default:

@@ -167,9 +167,11 @@ static int put_files(const struct arguments *a, struct shoal_out *out, const cha
 	uint64_t ids[CHUNK];
 	int64_t nr;
 
-	for (uint64_t chunk = 0; (nr = next_files(a, order, rank, chunk, ids)) > 0; chunk++) {
+	for (uint64_t chunk = 0; (nr = next_files(a, order, rank, chunk, ids)) >= 0; chunk++) {
 		if (cli_stop)
 			return shoal_fail(err, -ECANCELED, "interrupted");
+		if (nr == 0)
+			return 0;
 		for (int64_t i = 0; i < nr; i++) {
 			int rc = put_uri(a, out, root, cat, ids[i], err);
 
@@ -177,7 +179,7 @@ static int put_files(const struct arguments *a, struct shoal_out *out, const cha
 				return rc;
 		}
 	}
-	return nr < 0 ? shoal_fail_errno(err, (int)nr, "cannot compute the order") : 0;
+	return shoal_fail_errno(err, (int)nr, "cannot compute the order");
 }
 
 static int write_list(const struct arguments *a, const char *path, const char *root,
@@ -207,6 +209,13 @@ static int write_list(const struct arguments *a, const char *path, const char *r
 	return rc;
 }
 
+static int interrupted(void)
+{
+	cli_fail("manifest", "interrupted: the lists made so far are complete");
+	cli_die_of_signal();
+	return CLI_FAILED;
+}
+
 /* A list of a higher rank from an earlier run would make the lists no partition any more. */
 static int check_leftover(const struct arguments *a, uint64_t epoch)
 {
@@ -214,6 +223,10 @@ static int check_leftover(const struct arguments *a, uint64_t epoch)
 	struct stat st;
 	int status = CLI_OK;
 
+	if (cli_stop) {
+		free(name);
+		return interrupted();
+	}
 	if (!name)
 		return cli_fail("manifest", "out of memory");
 	if (stat(name, &st) == 0)
@@ -237,10 +250,8 @@ static int write_epoch(const struct arguments *a, const char *root, const struct
 		if (name)
 			rc = write_list(a, name, root, cat, order, rank, &err);
 		free(name);
-		if (rc == -ECANCELED) {
-			cli_fail("manifest", "interrupted: the lists made so far are complete");
-			cli_die_of_signal();
-		}
+		if (rc == -ECANCELED)
+			return interrupted();
 		if (rc < 0)
 			return cli_fail("manifest", "'%s': %s", a->path,
 					*err.msg ? err.msg : "out of memory");
@@ -318,8 +329,8 @@ int cmd_manifest(int argc, char **argv)
 		return cli_usage("manifest", "say where to write the lists: -o DIR");
 	if (a.epoch_given && a.epochs_given)
 		return cli_usage("manifest", "give --epoch or --epochs, not both");
-	if (strchr(a.prefix, '/'))
-		return cli_usage("manifest", "--prefix must not hold a '/'");
+	if (!*a.prefix || strchr(a.prefix, '/'))
+		return cli_usage("manifest", "--prefix must be a name without a '/'");
 	a.path = argv[optind];
 	cat = cli_open("manifest", a.path);
 	if (!cat)

@@ -16,6 +16,8 @@ static size_t scheme_len(const char *text, size_t len)
 {
 	size_t i = 0;
 
+	if (len == 0 || !isalpha((unsigned char)text[0]))
+		return 0;
 	while (i < len && (isalnum((unsigned char)text[i]) || text[i] == '+' || text[i] == '-'))
 		i++;
 	return i > 0 && i + 3 <= len && memcmp(text + i, "://", 3) == 0 ? i + 3 : 0;
@@ -111,6 +113,24 @@ static bool step_over(const char *prefix, size_t prefix_len, const char **name, 
 	return true;
 }
 
+/* Drop "./" and "/" in front of a path. False when it leads out of the root by "..". */
+static bool tidy_path(const char **path, size_t *len)
+{
+	for (;;) {
+		size_t skip = 0;
+
+		if (*len >= 1 && (*path)[0] == '/')
+			skip = 1;
+		else if (*len >= 2 && (*path)[0] == '.' && (*path)[1] == '/')
+			skip = 2;
+		if (skip == 0)
+			break;
+		*path += skip;
+		*len -= skip;
+	}
+	return !(*len >= 2 && memcmp(*path, "..", 2) == 0 && (*len == 2 || (*path)[2] == '/'));
+}
+
 int index_root_strip(const struct index_root *root, const char **name, size_t *len,
 		     struct shoal_err *err)
 {
@@ -123,10 +143,7 @@ int index_root_strip(const struct index_root *root, const char **name, size_t *l
 	else if (!below && !scheme_len(whole, whole_len))
 		below = true; /* it is relative already */
 	if (below && root->is_file)
-		while (*len >= 2 && (*name)[0] == '.' && (*name)[1] == '/') {
-			*name += 2;
-			*len -= 2;
-		}
+		below = tidy_path(name, len);
 	if (below && *len > 0)
 		return 0;
 	return shoal_fail(err, -EINVAL, "'%.*s' is not a name below the root '%s'",

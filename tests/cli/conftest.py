@@ -1,0 +1,122 @@
+"""What the command tests share: a way to run the command, to make catalogs, and to check how it fails.
+
+The command is the one that the environment variable SHOAL names, or build/shoal. Everything goes through bytes, because
+names are bytes.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "reader"))
+
+TIMEOUT = 120  # seconds; only a command that hangs takes as long
+
+
+def binary():
+    # Made absolute here, as tests run the command in other directories.
+    return os.path.abspath(os.environ.get("SHOAL", ROOT / "build" / "shoal"))
+
+
+def lines(output, end=b"\n"):
+    """The lines of some output, each of which must have its end."""
+    assert output == b"" or output.endswith(end)
+    return output.split(end)[:-1]
+
+
+class Shoal:
+    """Runs the command. Arguments may be str, bytes, paths or numbers."""
+
+    def __init__(self, scratch):
+        self.scratch = scratch
+
+    @staticmethod
+    def arguments(args):
+        return [binary()] + [a if isinstance(a, bytes) else os.fsencode(str(a)) for a in args]
+
+    def __call__(self, *args, stdin=b"", **options):
+        """returncode, stdout and stderr of the command, whatever they are."""
+        if "stdout" not in options:
+            options["stdout"] = subprocess.PIPE
+        return subprocess.run(self.arguments(args), input=stdin, stderr=subprocess.PIPE, timeout=TIMEOUT, **options)
+
+    def start(self, *args, **options):
+        """The running command, with a pipe without a buffer at each end."""
+        for stream in ("stdin", "stdout", "stderr"):
+            options.setdefault(stream, subprocess.PIPE)
+        return subprocess.Popen(self.arguments(args), bufsize=0, **options)
+
+    def good(self, *args, **options):
+        """What the command prints, after checking that it succeeds and complains of nothing."""
+        result = self(*args, **options)
+        assert (result.returncode, result.stderr) == (0, b"")
+        return result.stdout
+
+    def index(self, names, *options, sizes=None, samples=None, root="s3://bucket", to=None):
+        """The path of a new catalog of these names, in the order in which they come."""
+        path = self.scratch / "catalog.shoal" if to is None else to
+        entries = [name + b"".join(b"\t%d" % column[i] for column in (sizes, samples) if column)
+                   for i, name in enumerate(names)]
+        plain = [] if sizes else ["--names-only"]
+        self.good("index", "-", "-0", "-q", "--root", root, "-o", path, *plain, *options,
+                  stdin=b"".join(entry + b"\0" for entry in entries))
+        return path
+
+    def pattern(self, pattern, count, *options, to=None):
+        """The path of a new catalog of a pattern's names."""
+        path = self.scratch / "pattern.shoal" if to is None else to
+        self.good("index", "--pattern", pattern, "--count", count, "-q", "--root", "s3://bucket", "-o", path, *options)
+        return path
+
+    def names(self, path, *options):
+        return lines(self.good("ls", path, "-0", *options), b"\0")
+
+    def ids(self, command, path, *options):
+        """The numbers that a command prints, one a line."""
+        return [int(line) for line in lines(self.good(command, path, *options))]
+
+    def info(self, path):
+        return json.loads(self.good("info", path, "--json"))
+
+
+@pytest.fixture
+def shoal(tmp_path_factory):
+    """The command. Catalogs go to a directory of their own, so that a test can see that its tmp_path stays empty."""
+    return Shoal(tmp_path_factory.mktemp("catalogs"))
+
+
+def check_words(result, status, *words):
+    """It failed with this status, and said why in one sentence that holds all words."""
+    assert result.returncode == status, result.stderr
+    said = lines(result.stderr)
+    for word in words:
+        assert (word if isinstance(word, bytes) else word.encode()) in said[0]
+    assert said[0].startswith(b"shoal")
+    if status == 2:
+        assert said[1:] and said[1].startswith(b"Try 'shoal "), "a usage error says how to get help"
+        assert len(said) == 2
+    else:
+        assert len(said) == 1, "one sentence"
+
+
+def contents(directory):
+    """Everything in a directory, hidden files too."""
+    return sorted(os.listdir(directory))
+
+
+@pytest.fixture
+def fails():
+    """fails(result, status, *words, empty=DIR): check_words(), nothing printed, and nothing left behind in DIR."""
+
+    def check(result, status, *words, empty=None):
+        check_words(result, status, *words)
+        assert not result.stdout
+        if empty is not None:
+            assert contents(empty) == []
+
+    return check

@@ -1,0 +1,132 @@
+"""Wrong arguments: exit status 2, one sentence, how to get help. Wrong ids: exit status 1."""
+
+import pytest
+from conftest import contents
+
+COMMANDS = ["index", "info", "ls", "find", "verify", "order", "manifest"]
+
+
+def test_without_a_command_it_tells_its_commands(shoal):
+    result = shoal()
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert result.stderr == shoal.good("--help")
+
+
+@pytest.mark.parametrize("command", ["frobnicate", "", "Index", "--bogus", "-x", "index.c"])
+def test_an_unknown_command_is_named(shoal, fails, command):
+    fails(shoal(command), 2, "unknown command '%s'" % command)
+
+
+def test_help_for_an_unknown_command_is_refused(shoal, fails):
+    fails(shoal("help", "frobnicate"), 2, "unknown command 'frobnicate'")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_says_what_it_lacks(shoal, fails, command):
+    fails(shoal(command), 2, "shoal %s: " % command)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_refuses_unknown_options(shoal, fails, command):
+    fails(shoal(command, "x", "--bogus"), 2, "unknown option '--bogus'")
+    fails(shoal(command, "x", "--bogus=3"), 2, "unknown option '--bogus=3'")
+    fails(shoal(command, "x", "-Z"), 2, "unknown option '-Z'")
+
+
+@pytest.mark.parametrize("command, option", [
+    ("index", "-o"), ("index", "--output"), ("index", "--root"), ("index", "--memory"), ("index", "--pattern"),
+    ("ls", "--id"), ("ls", "--prefix"), ("order", "--ranks"), ("order", "--mode"), ("manifest", "-o"),
+    ("manifest", "--epochs"),
+])
+def test_an_option_without_its_value_is_told(shoal, fails, command, option):
+    fails(shoal(command, "x", option), 2, "option '%s' needs a value" % option)
+
+
+@pytest.mark.parametrize("command, option", [("index", "--json"), ("info", "--json"), ("ls", "--sizes"),
+                                             ("find", "--json"), ("verify", "--verbose"), ("order", "--frozen"),
+                                             ("manifest", "--paths")])
+def test_an_option_with_a_value_that_it_does_not_take_is_told(shoal, fails, command, option):
+    fails(shoal(command, "x", option + "=y"), 2, "option '%s=y' takes no value" % option)
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["list.txt"], "say where to write the catalog"),
+    (["-o", "c"], "give one LIST"),
+    (["a", "b", "-o", "c"], "give one LIST"),
+    (["-", "-o", "c", "--memory", "1M"], "--memory must be 48M or more"),
+    (["-", "-o", "c", "--memory", "47M"], "--memory must be 48M or more"),
+    (["-", "-o", "c", "--memory", "0"], "--memory"),
+    (["-", "-o", "c", "--memory", "lots"], "--memory 'lots' is not a size, such as 256M"),
+    (["-", "-o", "c", "--memory", "-1"], "--memory '-1' is not a size"),
+    (["-", "-o", "c", "--memory", "64MM"], "--memory '64MM' is not a size"),
+    (["-", "-o", "c", "--memory", ""], "--memory '' is not a size"),
+    (["-", "-o", "c", "--samples-per-file", "x"], "--samples-per-file 'x' is not a whole number"),
+    (["-", "-o", "c", "--samples-per-file", "0"], "--samples-per-file"),
+])
+def test_index_refuses_arguments_that_make_no_sense(shoal, fails, tmp_path, arguments, words):
+    fails(shoal("index", *arguments, cwd=tmp_path, stdin=b"a\n"), 2, words, empty=tmp_path)
+
+
+@pytest.mark.parametrize("memory", ["48M", "64m", "49MiB", "100MB", "1G", "60000000", "51539607552", "2T"])
+def test_index_takes_memory_in_many_units(shoal, tmp_path, memory):
+    shoal.good("index", "-", "-q", "--memory", memory, "-o", tmp_path / "c", stdin=b"a\n")
+    assert contents(tmp_path) == ["c"]
+
+
+@pytest.mark.parametrize("options", [["--id", 3], ["--id", 4], ["--id", 2**64 - 1], ["--from", 4],
+                                     ["--from", 2**64 - 1, "--count", 5]])
+def test_an_id_past_the_end_is_told(shoal, fails, options):
+    path = shoal.index([b"a", b"b", b"c"])
+    fails(shoal("ls", path, *options), 1, "there is no id %d: it has 3 files" % options[1])
+
+
+def test_an_empty_catalog_has_no_id_0(shoal, fails):
+    fails(shoal("ls", shoal.index([]), "--id", 0), 1, "there is no id 0: it has 0 files")
+
+
+@pytest.mark.parametrize("options, words", [
+    (["--id", 0, "--from", 0], "exclude each other"),
+    (["--id", 0, "--prefix", "a"], "exclude each other"),
+    (["--count", 3, "--prefix", "a"], "exclude each other"),
+    (["--id", "x"], "--id 'x' is not a whole number"),
+    (["--id", -1], "--id '-1' is not a whole number"),
+    (["--id", " 1"], "--id ' 1' is not a whole number"),
+    (["--id", "0x1"], "--id '0x1' is not a whole number"),
+    (["--from", 2**64], "is not a whole number"),
+    (["--count", "many"], "--count 'many' is not a whole number"),
+    (["other"], "give one catalog"),
+])
+def test_ls_refuses_arguments_that_make_no_sense(shoal, fails, options, words):
+    fails(shoal("ls", shoal.index([b"a"]), *options), 2, words)
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["info"], "give one catalog"),
+    (["info", "a", "b"], "give one catalog"),
+    (["find"], "give a catalog and at least one name"),
+    (["find", "a"], "give a catalog and at least one name"),
+    (["verify"], "give at least one catalog"),
+    (["order"], "give one catalog"),
+    (["order", "a", "b"], "give one catalog"),
+    (["manifest", "-o", "d"], "give one catalog"),
+])
+def test_too_few_or_too_many_arguments_are_told(shoal, fails, tmp_path, arguments, words):
+    fails(shoal(*arguments, cwd=tmp_path), 2, words, empty=tmp_path)
+
+
+@pytest.mark.parametrize("arguments", [["info"], ["ls"], ["find", "a"], ["verify"], ["order"], ["manifest", "-o", "d"]])
+def test_a_catalog_that_is_missing_is_named(shoal, fails, tmp_path, arguments):
+    result = shoal(arguments[0], "no such", *arguments[1:], cwd=tmp_path)
+    fails(result, 1, "'no such': cannot open it: No such file or directory", empty=tmp_path)
+
+
+def test_a_name_of_a_file_with_odd_bytes_stays_in_one_line(shoal, fails, tmp_path):
+    fails(shoal("info", b"caf\xe9", cwd=tmp_path), 1, b"'caf\xe9': cannot open it")
+
+
+def test_a_name_with_a_newline_does_not_make_two_lines_of_an_error(shoal, fails):
+    fails(shoal("find", shoal.index([b"a"]), "x\ny"), 1, "there is no name")
+
+
+def test_a_very_long_name_of_a_file_is_told_too(shoal, fails):
+    fails(shoal("info", "x" * 5000), 1, "File name too long")
