@@ -124,12 +124,13 @@ static int open_partial(const char *partial, const char *path, struct shoal_err 
 			if (ftruncate(fd, 0) == 0)
 				return fd;
 			rc = shoal_errno();
+			unlink(partial); /* ours: it is locked */
 		}
 		close(fd);
 		if (rc == -EBUSY)
 			break;
 		if (rc < 0)
-			return shoal_fail_errno(err, rc, "cannot lock '%s'", partial);
+			return shoal_fail_errno(err, rc, "cannot write '%s'", partial);
 	}
 	return shoal_fail(err, -EBUSY,
 			  "another process is writing '%s' now: wait for it, or write another file",

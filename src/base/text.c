@@ -47,8 +47,9 @@ int shoal_parse_size(const char *text, uint64_t *ret_bytes)
 		for (const char *l = letters; l <= letter; l++)
 			factor *= strcasecmp(unit + 1, "B") == 0 ? 1000 : 1024;
 	}
-	if (__builtin_mul_overflow(v, factor, ret_bytes))
+	if (__builtin_mul_overflow(v, factor, &v))
 		return -ERANGE;
+	*ret_bytes = v;
 	return 0;
 }
 

@@ -71,10 +71,12 @@ static int enter_segment(struct shoal_cursor *c)
 	rc = cat_segment_load(v, c->cat->dicts, number, &c->seg);
 	if (rc < 0)
 		return rc;
+	c->has_seg = false;
 	if (c->id < c->seg.first_id || c->id - c->seg.first_id >= c->seg.nr)
 		return cat_damaged(v, CAT_NDIR, 0, "entries do not rise");
-	c->has_seg = true;
-	return c->seg.kind == CAT_FRONT ? enter_front(c, c->id - c->seg.first_id) : 0;
+	rc = c->seg.kind == CAT_FRONT ? enter_front(c, c->id - c->seg.first_id) : 0;
+	c->has_seg = rc == 0; /* else the next call enters again */
+	return rc;
 }
 
 static int step(struct shoal_cursor *c)

@@ -68,6 +68,12 @@ struct enc_front *enc_front_free(struct enc_front *f)
 	return NULL;
 }
 
+void enc_front_forget(struct enc_front *f)
+{
+	ZSTD_freeCDict(f->dict);
+	f->dict = NULL;
+}
+
 /* Front-code names [from, end) into blocks. */
 static int make_blocks(struct enc_front *f, const struct enc_names *n, uint32_t from, uint32_t end)
 {
@@ -100,11 +106,12 @@ static int make_blocks(struct enc_front *f, const struct enc_names *n, uint32_t 
 
 static size_t compress(struct enc_front *f, const struct block *b, const ZSTD_CDict *dict)
 {
-	const uint8_t *raw = f->raw.data + b->raw_at;
+	const uint8_t *raw;
 	size_t n;
 
-	if (b->raw_len == 0)
+	if (b->raw_len == 0) /* one name: there may be no raw bytes at all */
 		return SIZE_MAX;
+	raw = f->raw.data + b->raw_at;
 	n = dict ? ZSTD_compress_usingCDict(f->ctx, f->stored, f->stored_cap, raw, b->raw_len, dict)
 		 : ZSTD_compressCCtx(f->ctx, f->stored, f->stored_cap, raw, b->raw_len, LEVEL);
 	return ZSTD_isError(n) ? SIZE_MAX : n;
@@ -190,7 +197,7 @@ static int put_block(struct cat_encoder *e, const struct block *b)
 	shoal_buf_varint(&e->payload, packed ? n : b->raw_len);
 	if (packed)
 		shoal_buf_append(&e->payload, f->stored, n);
-	else
+	else if (b->raw_len > 0)
 		shoal_buf_append(&e->payload, f->raw.data + b->raw_at, b->raw_len);
 	if (e->payload.rc < 0)
 		return e->payload.rc;

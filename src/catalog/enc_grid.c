@@ -83,9 +83,11 @@ static bool name_is_step(const struct cat_grid *g, const uint8_t *first, const u
 
 	for (unsigned f = 0; f < g->nr_fields; f++) {
 		uint32_t pos = g->field[f].pos;
+		uint64_t v = g->field[f].value + steps * g->dim[0].delta[f];
 
-		if (cat_digits_get(name + pos, g->field[f].width) !=
-			    g->field[f].value + steps * g->dim[0].delta[f] ||
+		/* One below zero is what letters read as, so letters must not be compared with it.
+		 */
+		if (v == UINT64_MAX || cat_digits_get(name + pos, g->field[f].width) != v ||
 		    memcmp(name + at, first + at, pos - at) != 0)
 			return false;
 		at = pos + g->field[f].width;

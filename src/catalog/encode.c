@@ -356,7 +356,8 @@ int cat_encoder_add(struct cat_encoder *e, const uint8_t *name, size_t len)
 {
 	struct enc_names *n = &e->names;
 
-	if (n->nr == ENC_NAMES || n->off[n->nr] + len > ENC_BYTES) {
+	/* Again when the folder that was kept leaves no room: the second time it is not kept. */
+	while (n->nr == ENC_NAMES || n->off[n->nr] + len > ENC_BYTES) {
 		int rc = put_chunk(e, false);
 
 		if (rc < 0)
@@ -391,6 +392,8 @@ int cat_encoder_cut(struct cat_encoder *e, const uint8_t *last, size_t len)
 {
 	int rc = cat_encoder_finish(e);
 
+	/* The segments that follow may bring a dictionary, which then serves all after it. */
+	enc_front_forget(e->front);
 	memcpy(e->last, last, len);
 	e->last_len = len;
 	return rc;

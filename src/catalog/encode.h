@@ -118,6 +118,9 @@ uint64_t *enc_values(struct cat_encoder *e, size_t words);
 struct enc_front *enc_front_new(void);
 struct enc_front *enc_front_free(struct enc_front *f);
 
+/* Make no more use of the dictionaries so far: others come between. */
+void enc_front_forget(struct enc_front *f);
+
 /* Put out names [from, end) as FRONT segments. */
 int enc_front_put(struct cat_encoder *e, uint32_t from, uint32_t end) SHOAL_MUST_USE;
 

@@ -27,6 +27,8 @@ void cat_note_damage(const struct cat_view *v, enum cat_section_id id, uint64_t 
 {
 	uint64_t none = 0;
 
+	off = shoal_min(off,
+			UINT64_MAX / CAT_NR_SECTIONS - 1); /* a place far outside stays there */
 	if (v->damage && atomic_compare_exchange_strong(&v->damage->where, &none,
 							1 + id + CAT_NR_SECTIONS * off))
 		atomic_store(&v->damage->what, what);
@@ -203,8 +205,10 @@ int cat_parse(const void *buf, size_t len, struct cat_view *ret_view, struct sho
 	if (!counts_make_sense(&v))
 		return shoal_fail(err, -EBADMSG,
 				  "damaged catalog: its counts contradict each other");
-	if (v.sec[CAT_ROOT].len == 0 || v.sec[CAT_ROOT].len > CAT_ROOT_MAX ||
-	    v.key_skip > SHOAL_NAME_MAX)
+	if (v.key_skip > SHOAL_NAME_MAX)
+		return shoal_fail(err, -EBADMSG, "damaged catalog: a key skip of %" PRIu32 " bytes",
+				  v.key_skip);
+	if (v.sec[CAT_ROOT].len == 0 || v.sec[CAT_ROOT].len > CAT_ROOT_MAX)
 		return shoal_fail(err, -EBADMSG,
 				  "damaged catalog: no root, or one that is too long");
 	*ret_view = v;

@@ -33,7 +33,6 @@ static int parse_elias_fano(const struct cat_view *v, struct shoal_span *s,
 	if (s->bad || off > payload_end || len > payload_end - off)
 		return cat_damaged(v, CAT_NAME, span_off, "a list of numbers is cut short");
 	p = v->sec[CAT_NAME].addr + off;
-	vs->view = v;
 	vs->low_off = off;
 	vs->low_array = p;
 	vs->high_array = p + vs->low_len;
@@ -49,7 +48,9 @@ int cat_values_parse(const struct cat_view *v, struct shoal_span *s, const uint8
 		     uint64_t span_off, uint64_t payload_end, uint64_t nr, unsigned bits,
 		     struct cat_values *ret_values)
 {
-	struct cat_values vs = { .nr = nr, .bits = bits, .words = (bits + 63) / 64 };
+	struct cat_values vs = {
+		.nr = nr, .bits = bits, .words = (bits + 63) / 64, .view = v, .low_off = span_off
+	};
 	uint8_t coding = shoal_span_u8(s);
 
 	if (bits == 0 || bits > CAT_X_BITS_MAX || coding > CAT_ELIAS_FANO || s->bad)
@@ -132,7 +133,10 @@ int cat_values_get(const struct cat_values *vs, uint64_t i, struct cat_x *ret_x)
 
 	if (vs->coding == CAT_LINEAR) {
 		ret_x->w[0] = vs->first + i * vs->stride;
-		return ret_x->w[0] & ~shoal_mask(vs->bits) ? -EBADMSG : 0;
+		if (ret_x->w[0] & ~shoal_mask(vs->bits))
+			return cat_damaged(vs->view, CAT_NAME, vs->low_off,
+					   "a number is too large");
+		return 0;
 	}
 	/* The low bits are most of the file, and far away: fetch them while the high ones are read.
 	 */
@@ -157,7 +161,7 @@ static bool high_of(const struct cat_values *vs, const struct cat_x *x, uint64_t
 	for (unsigned k = 0; vs->low_bits + 64 * k < vs->bits; k++) {
 		unsigned n = (unsigned)shoal_min(64, vs->bits - vs->low_bits - 64 * k);
 		uint64_t a = cat_x_get(x, vs->low_bits + 64 * k, n);
-		uint64_t b = shoal_bits_word(vs->base, vs->base_len, 8 * k);
+		uint64_t b = shoal_bits_word(vs->base, vs->base_len, 8 * k) & shoal_mask(n);
 		uint64_t d = a - b - borrow;
 
 		borrow = a < b || (a == b && borrow);

@@ -34,7 +34,7 @@ struct cat_values {
 	const uint8_t *base;    /* X_0 >> low_bits */
 	size_t base_len;
 	const struct cat_view *view; /* for the pages of the low array */
-	uint64_t low_off;            /* of the low array in NAME */
+	uint64_t low_off;            /* of the low array in NAME; LINEAR: of the payload */
 	const uint8_t *low_array, *high_array, *ones, *zeros;
 	size_t low_len, high_len;
 };

@@ -17,6 +17,22 @@ static int check_sums(const struct cat_view *v)
 	return 0;
 }
 
+/* Where numbers give the names, they must give the first one too: lookups go by it. */
+static int check_first(const struct cat_segment *seg)
+{
+	uint8_t name[SHOAL_NAME_MAX + 1];
+	int n;
+
+	if (seg->kind != CAT_FIXED && seg->kind != CAT_DECIMAL)
+		return 0;
+	n = cat_segment_name(seg, 0, name);
+	if (n < 0)
+		return n;
+	if (cat_name_compare(name, (size_t)n, seg->first, seg->first_len) != 0)
+		return cat_segment_bad(seg, "the first name is not the first number's");
+	return 0;
+}
+
 /* Keys must fit the first names, or a lookup by name could miss a name that is there. */
 static int check_directory(const struct cat_view *v)
 {
@@ -40,27 +56,49 @@ static int check_directory(const struct cat_view *v)
 		if (shoal_le64_get(cat_dir(v, k)->key) != shoal_be64_load(key))
 			return cat_damaged(v, CAT_NDIR, k * sizeof(struct cat_dir_entry),
 					   "a key does not fit its name");
+		rc = check_first(&seg);
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
 }
 
-static int column_at(const struct cat_view *v, enum cat_section_id runs, uint64_t id,
-		     uint64_t constant, uint64_t *sum, uint64_t *ret_value)
+/* A walk through a column: every value, and the sum at the start of each run and block. */
+struct walk {
+	enum cat_section_id runs;
+	uint64_t next_run; /* the one that has not begun */
+	uint64_t first_id; /* of the one before it */
+	uint64_t sum;
+};
+
+static int walk_step(const struct cat_view *v, struct walk *w, uint64_t id, uint64_t constant,
+		     uint64_t *ret_value)
 {
-	struct cat_column c = { .view = v, .runs = runs };
-	uint64_t before;
+	struct cat_column c = { .view = v, .runs = w->runs };
+	uint64_t before = w->sum;
 	int rc;
 
 	*ret_value = constant;
-	if (v->sec[runs].len == 0)
+	if (v->sec[w->runs].len == 0)
 		return 0;
-	/* Every sum, but not each by itself: that would walk a block for each of its values. */
-	rc = cat_column_get(&c, id, ret_value, id % 128 == 0 ? &before : NULL);
+	if (w->next_run < v->sec[w->runs].len / sizeof(struct cat_run)) {
+		const struct cat_run *e = (const struct cat_run *)cat_need(
+			v, w->runs, w->next_run * sizeof(*e), sizeof(*e));
+
+		if (!e)
+			return -EBADMSG;
+		if (shoal_le64_get(e->first_id) == id) {
+			w->first_id = id;
+			w->next_run++;
+		}
+	}
+	/* At the start of a block the sum before it costs no walk through its values. */
+	rc = cat_column_get(&c, id, ret_value,
+			    (id - w->first_id) % CAT_BLOCK_VALUES == 0 ? &before : NULL);
 	if (rc < 0)
 		return rc;
-	if (id % 128 == 0 && before != *sum)
-		return cat_damaged(v, runs, 0, "sums do not add up");
-	*sum += *ret_value;
+	if (before != w->sum || __builtin_add_overflow(w->sum, *ret_value, &w->sum))
+		return cat_damaged(v, w->runs, 0, "sums do not add up");
 	return 0;
 }
 
@@ -91,7 +129,8 @@ static int check_names(const struct shoal_catalog *cat, struct shoal_cursor *cur
 {
 	const struct cat_view *v = &cat->view;
 	struct cat_digest digest = { 0 };
-	uint64_t bytes = 0, samples = 0, id = 0;
+	struct walk bytes = { .runs = CAT_SZRN }, samples = { .runs = CAT_SMRN };
+	uint64_t id = 0;
 	char last[SHOAL_NAME_MAX];
 	size_t len, last_len = 0;
 	const char *name;
@@ -110,9 +149,9 @@ static int check_names(const struct shoal_catalog *cat, struct shoal_cursor *cur
 					  "damaged catalog: name %" PRIu64 " holds a NUL", id);
 		memcpy(last, name, len);
 		last_len = len;
-		rc = column_at(v, CAT_SZRN, id, SHOAL_SIZE_UNKNOWN, &bytes, &size);
+		rc = walk_step(v, &bytes, id, SHOAL_SIZE_UNKNOWN, &size);
 		if (rc == 0)
-			rc = column_at(v, CAT_SMRN, id, v->samples_per_file, &samples, &nr);
+			rc = walk_step(v, &samples, id, v->samples_per_file, &nr);
 		if (rc < 0)
 			return shoal_catalog_explain(cat, rc, err);
 		cat_digest_add(&digest, name, len, size, nr);
@@ -120,7 +159,7 @@ static int check_names(const struct shoal_catalog *cat, struct shoal_cursor *cur
 	}
 	if (rc < 0)
 		return shoal_catalog_explain(cat, rc, err);
-	return check_totals(v, &digest, bytes, samples, err);
+	return check_totals(v, &digest, bytes.sum, samples.sum, err);
 }
 
 int shoal_catalog_verify(const struct shoal_catalog *cat, struct shoal_err *err)

@@ -33,6 +33,7 @@ struct shoal_writer {
 	size_t first_len, last_len;
 	struct cat_column_writer size_column, sample_column;
 	struct shoal_err *err; /* of the call that is running, for the encoder's sink */
+	int rc;                /* the first error that left something half added */
 };
 
 /* ---- What the encoder makes ---- */
@@ -197,6 +198,12 @@ static int explain(int rc, struct shoal_err *err)
 	return rc == -ENOMEM ? shoal_fail(err, rc, "out of memory") : rc;
 }
 
+/* After a failure in the midst of adding, names, sizes and digest may disagree for good. */
+static int check_usable(const struct shoal_writer *w, struct shoal_err *err)
+{
+	return w->rc < 0 ? shoal_fail_errno(err, w->rc, "an earlier name could not be added") : 0;
+}
+
 /* Sizes and samples of @nr files. */
 static int add_columns(struct shoal_writer *w, uint64_t size, uint64_t samples, uint64_t nr,
 		       struct shoal_err *err)
@@ -217,8 +224,10 @@ static int add_columns(struct shoal_writer *w, uint64_t size, uint64_t samples, 
 int shoal_writer_add(struct shoal_writer *writer, const char *name, size_t len, uint64_t size,
 		     uint64_t samples, struct shoal_err *err)
 {
-	int rc = check_name(writer, name, len, err);
+	int rc = check_usable(writer, err);
 
+	if (rc == 0)
+		rc = check_name(writer, name, len, err);
 	if (rc < 0)
 		return rc;
 	if (!writer->sizes)
@@ -230,6 +239,7 @@ int shoal_writer_add(struct shoal_writer *writer, const char *name, size_t len, 
 	if (rc == 0)
 		rc = cat_encoder_add(&writer->encoder, (const uint8_t *)name, len);
 	cat_digest_add(&writer->digest, name, len, size, samples);
+	writer->rc = rc;
 	return explain(rc, err);
 }
 
@@ -269,8 +279,10 @@ int shoal_writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, cons
 {
 	uint8_t name[SHOAL_NAME_MAX];
 	uint64_t nr;
-	int rc = check_name(w, first, len, err);
+	int rc = check_usable(w, err);
 
+	if (rc == 0)
+		rc = check_name(w, first, len, err);
 	if (rc < 0)
 		return rc;
 	if (!w->sizes)
@@ -280,11 +292,12 @@ int shoal_writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, cons
 	memcpy(name, first, len);
 	nr = digest_grid(w, g, name, len, size, samples, stop);
 	if (nr == 0)
-		return shoal_fail(err, -ECANCELED, "interrupted");
+		return w->rc = shoal_fail(err, -ECANCELED, "interrupted");
 	w->err = err;
 	rc = add_columns(w, size, samples, nr, err);
 	if (rc == 0)
 		rc = cat_encoder_add_grid(&w->encoder, g, nr, (const uint8_t *)first, name, len);
+	w->rc = rc;
 	return explain(rc, err);
 }
 
@@ -391,7 +404,9 @@ int shoal_writer_append(struct shoal_writer *writer, const struct shoal_catalog 
 	char first[SHOAL_NAME_MAX + 1], last[SHOAL_NAME_MAX + 1];
 	int first_len, last_len, rc;
 
-	rc = check_part(writer, part, err);
+	rc = check_usable(writer, err);
+	if (rc == 0)
+		rc = check_part(writer, part, err);
 	if (rc < 0 || v->nr_files == 0)
 		return rc;
 	first_len = shoal_catalog_name(part, 0, first);
@@ -410,6 +425,7 @@ int shoal_writer_append(struct shoal_writer *writer, const struct shoal_catalog 
 	if (rc == 0)
 		rc = append_columns(writer, v, err);
 	cat_digest_append(&writer->digest, &digest);
+	writer->rc = rc;
 	return rc == -EBADMSG ? shoal_catalog_explain(part, rc, err) : explain(rc, err);
 }
 
@@ -533,8 +549,10 @@ static int write_all(struct shoal_writer *w, struct shoal_buf *sums, struct shoa
 int shoal_writer_seal(struct shoal_writer *writer, struct shoal_err *err)
 {
 	struct shoal_buf sums = { .max = SIZE_MAX };
-	int rc = write_all(writer, &sums, err);
+	int rc = check_usable(writer, err);
 
+	if (rc == 0)
+		rc = write_all(writer, &sums, err);
 	if (rc == 0)
 		rc = shoal_publish_commit(&writer->pub, err);
 	shoal_buf_release(&sums);

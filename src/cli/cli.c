@@ -22,7 +22,7 @@ static void print_plain(const char *text)
 	}
 }
 
-static void say(const char *command, const char *fmt, va_list args)
+static void SHOAL_PRINTF(2, 0) say(const char *command, const char *fmt, va_list args)
 {
 	char words[2 * 4096]; /* a path, and what is wrong with it */
 

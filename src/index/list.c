@@ -84,29 +84,40 @@ static int next_line(struct list *l, const char **ret_line, size_t *ret_len, str
 	}
 }
 
-/* Cut a number off the end of the line, after a tab. */
-static bool cut_number(const char *line, size_t *len, uint64_t *ret_value)
+/* Cut a number off the end of the line, after a tab: 1, 0 when there is none, or -ERANGE. */
+static int cut_number(const char *line, size_t *len, uint64_t *ret_value)
 {
 	const char *tab = memrchr(line, '\t', *len);
+	int rc;
 
-	if (!tab || shoal_parse_digits(tab + 1, (size_t)(line + *len - tab - 1), ret_value) < 0)
-		return false;
+	if (!tab)
+		return 0;
+	rc = shoal_parse_digits(tab + 1, (size_t)(line + *len - tab - 1), ret_value);
+	if (rc < 0)
+		return rc == -ERANGE ? rc : 0;
 	*len = (size_t)(tab - line);
-	return true;
+	return 1;
 }
 
-/* Name, size, samples. How many numbers there are is returned. */
+/* Name, size, samples. How many numbers there are is returned; -ERANGE when one is too large. */
 static int split_line(const struct list *l, const char *line, size_t len, struct shoal_entry *e)
 {
 	uint64_t last, before;
+	int rc;
 
 	e->name = (const uint8_t *)line;
 	e->size = SHOAL_SIZE_UNKNOWN;
 	e->samples = l->options->samples_per_file ? l->options->samples_per_file : 1;
 	e->len = len;
-	if (l->names_only || !cut_number(line, &e->len, &last))
+	if (l->names_only)
 		return 0;
-	if (!cut_number(line, &e->len, &before)) {
+	rc = cut_number(line, &e->len, &last);
+	if (rc <= 0)
+		return rc;
+	rc = cut_number(line, &e->len, &before);
+	if (rc < 0)
+		return rc;
+	if (rc == 0) {
 		e->size = last;
 		return 1;
 	}
@@ -180,6 +191,12 @@ static int take_line(struct list *l, const char *line, size_t len, struct shoal_
 		return 0;
 	}
 	numbers = split_line(l, line, len, &e);
+	if (numbers < 0)
+		return shoal_fail(err, -EINVAL,
+				  "line %" PRIu64
+				  ": a number is too large; if it is part of the name, "
+				  "use --names-only",
+				  l->line);
 	if (!l->started) {
 		rc = start(l, &e, numbers, err);
 		if (rc < 0)

@@ -23,6 +23,7 @@ struct parsed {
 static int parse_field(const char *text, size_t len, unsigned *ret_width, struct shoal_err *err)
 {
 	const char *p = text;
+	size_t whole = len;
 	uint64_t width = 0;
 
 	if (len > 0 && *p == ':') {
@@ -40,7 +41,7 @@ static int parse_field(const char *text, size_t len, unsigned *ret_width, struct
 bad:
 	return shoal_fail(err, -EINVAL,
 			  "'{%.*s}' in the pattern: a number is written {}, {:d} or {:07d}",
-			  (int)shoal_min(strlen(text), 20), text);
+			  (int)shoal_min(whole, 20), text);
 }
 
 static int append(char *to, size_t *len, char c, struct shoal_err *err)

@@ -1,0 +1,508 @@
+/* Goal: the small tools that everything stands on do what their headers say, at their limits too.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/buf.h"
+#include "base/queue.h"
+#include "base/span.h"
+#include "base/text.h"
+#include "help.h"
+
+/* ---- buf ---- */
+
+static void a_buffer_grows_to_its_limit_and_keeps_its_error(void **state)
+{
+	struct shoal_buf b = { .max = 1000 };
+
+	(void)state;
+	for (int i = 0; i < 1000; i++)
+		shoal_buf_u8(&b, (uint8_t)i);
+	assert_int_equal(b.len, 1000);
+	assert_int_equal(b.rc, 0);
+	shoal_buf_u8(&b, 1);
+	assert_int_equal(b.rc, -EAGAIN);
+	assert_int_equal(b.len, 1000);
+	shoal_buf_append(&b, "", 0); /* would fit, but the error stays */
+	assert_null(shoal_buf_reserve(&b, 0));
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(b.data[i], (uint8_t)i);
+	shoal_buf_clear(&b);
+	assert_int_equal(b.rc, 0);
+	shoal_buf_append(&b, "abc", 3);
+	assert_memory_equal(b.data, "abc", 3);
+	shoal_buf_release(&b);
+	assert_null(b.data);
+	assert_int_equal(b.max, 1000);
+	assert_non_null(shoal_buf_reserve(&b, 1000));
+	shoal_buf_release(&b);
+	assert_null(shoal_buf_reserve(&b, 1001));
+	assert_int_equal(b.rc, -EAGAIN);
+}
+
+/* ---- bits ---- */
+
+static void a_field_of_bits_comes_back_from_any_place_at_any_width(void **state)
+{
+	(void)state;
+	for (unsigned width = 0; width <= 64; width++)
+		for (unsigned off = 0; off < 70; off++) {
+			uint8_t *exact, bytes[40] = { 0 };
+			uint64_t v = random_u64();
+			size_t len = (off + width + 7) / 8;
+
+			shoal_bits_put(bytes, off, width, v);
+			exact = allocate(len, 1); /* ASan sees a read past its end */
+			memcpy(exact, bytes, len);
+			assert_int_equal(shoal_bits_get(exact, len, off, width),
+					 v & shoal_mask(width));
+			for (unsigned bit = 0; bit < 8 * sizeof(bytes); bit++) {
+				uint64_t want =
+					bit >= off && bit < off + width ? v >> (bit - off) & 1 : 0;
+
+				assert_int_equal(bytes[bit / 8] >> bit % 8 & 1, want);
+			}
+			free(exact);
+		}
+}
+
+static void bits_past_the_end_are_zero(void **state)
+{
+	uint8_t *bytes = allocate(3, 1);
+
+	(void)state;
+	memset(bytes, 0xff, 3);
+	assert_int_equal(shoal_bits_word(bytes, 3, 0), 0xffffff);
+	assert_int_equal(shoal_bits_word(bytes, 3, 2), 0xff);
+	assert_int_equal(shoal_bits_word(bytes, 3, 3), 0);
+	assert_int_equal(shoal_bits_word(bytes, 3, 100), 0);
+	assert_int_equal(shoal_bits_get(bytes, 3, 20, 64), 0xf);
+	assert_int_equal(shoal_bits_get(bytes, 3, 24, 1), 0);
+	free(bytes);
+}
+
+static void the_length_of_a_number_in_bits_is_exact(void **state)
+{
+	(void)state;
+	assert_int_equal(shoal_bit_len(0), 0);
+	for (unsigned bits = 1; bits <= 64; bits++) {
+		assert_int_equal(shoal_bit_len(shoal_mask(bits)), bits);
+		assert_int_equal(shoal_bit_len(UINT64_C(1) << (bits - 1)), bits);
+	}
+	assert_int_equal(shoal_mask(0), 0);
+	assert_int_equal(shoal_mask(63), INT64_MAX);
+	assert_int_equal(shoal_mask(64), UINT64_MAX);
+	assert_int_equal(shoal_mask(65), UINT64_MAX);
+}
+
+static void each_set_bit_of_a_word_is_selected(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 20000; i++) {
+		uint64_t w = random_u64();
+		unsigned r = 0;
+
+		switch (i % 5) {
+		case 0:
+			w &= random_u64() & random_u64();
+			break;
+		case 1:
+			w |= random_u64() | random_u64();
+			break;
+		case 2:
+			w = UINT64_C(1) << i % 64;
+			break;
+		case 3:
+			w = UINT64_MAX << i % 64;
+			break;
+		default:
+			break;
+		}
+		for (unsigned bit = 0; bit < 64; bit++)
+			if (w >> bit & 1)
+				assert_int_equal(shoal_select_word(w, r++), bit);
+	}
+}
+
+/* ---- span ---- */
+
+static void varints_come_back_and_are_cut_nowhere(void **state)
+{
+	(void)state;
+	for (unsigned bits = 0; bits <= 64; bits++)
+		for (int less = 0; less < 2; less++) {
+			uint64_t v = shoal_mask(bits) - (less && bits ? 1 : 0);
+			uint8_t room[10], *exact;
+			size_t len = (size_t)(shoal_varint_put(room, v) - room);
+
+			assert_int_equal(len, v < 128 ? 1 : (shoal_bit_len(v) + 6) / 7);
+			for (size_t cut = 0; cut <= len; cut++) {
+				struct shoal_span s;
+
+				exact = allocate(cut, 1);
+				memcpy(exact, room, cut);
+				s = (struct shoal_span){ .p = exact, .end = exact + cut };
+				if (shoal_span_varint(&s) != v)
+					assert_true(cut < len);
+				assert_int_equal(s.bad, cut < len);
+				free(exact);
+			}
+		}
+}
+
+static void varints_of_more_than_64_bits_are_bad(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t len;
+		bool bad;
+		uint64_t want;
+	} row[] = {
+		{ "\x00", 1, false, 0 },
+		{ "\x80\x00", 2, false, 0 }, /* need not be the shortest */
+		{ "\x81\x80\x80\x80\x80\x80\x80\x80\x80\x00", 10, false, 1 },
+		{ "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 10, false, UINT64_MAX },
+		{ "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 10, true, 0 },
+		{ "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x81", 10, true, 0 },
+		{ "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", 11, true, 0 },
+		{ "", 0, true, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
+		const uint8_t *p = (const uint8_t *)row[i].bytes;
+		struct shoal_span s = { .p = p, .end = p + row[i].len };
+
+		assert_int_equal(shoal_span_varint(&s), row[i].want);
+		assert_int_equal(s.bad, row[i].bad);
+	}
+}
+
+static void zigzag_keeps_the_sign_to_the_limits(void **state)
+{
+	static const struct {
+		int64_t v;
+		uint64_t coded;
+	} row[] = {
+		{ 0, 0 },
+		{ -1, 1 },
+		{ 1, 2 },
+		{ -2, 3 },
+		{ INT64_MAX, UINT64_MAX - 1 },
+		{ INT64_MIN, UINT64_MAX },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
+		uint8_t room[10];
+		struct shoal_span s = { .p = room };
+
+		assert_int_equal(shoal_zigzag(row[i].v), row[i].coded);
+		s.end = shoal_varint_put(room, row[i].coded);
+		assert_int_equal(shoal_span_zigzag(&s), row[i].v);
+	}
+}
+
+static void a_span_is_never_left(void **state)
+{
+	uint8_t bytes[4] = { 1, 2, 3, 4 };
+	struct shoal_span s = { .p = bytes, .end = bytes + 4 };
+
+	(void)state;
+	assert_ptr_equal(shoal_span_bytes(&s, 3), bytes);
+	assert_int_equal(shoal_span_left(&s), 1);
+	assert_false(s.bad);
+	assert_ptr_equal(shoal_span_bytes(&s, 2), s.end);
+	assert_true(s.bad);
+	assert_int_equal(shoal_span_left(&s), 0);
+	s = (struct shoal_span){ .p = bytes, .end = bytes + 4 };
+	assert_ptr_equal(shoal_span_bytes(&s, UINT64_MAX), s.end);
+	assert_true(s.bad);
+	assert_int_equal(shoal_span_u8(&s), 0);
+}
+
+/* ---- text ---- */
+
+static void numbers_are_read_to_their_limits(void **state)
+{
+	static const struct {
+		const char *text;
+		int want;
+		uint64_t value;
+	} row[] = {
+		{ "0", 0, 0 },
+		{ "007", 0, 7 },
+		{ "18446744073709551615", 0, UINT64_MAX },
+		{ "18446744073709551616", -ERANGE, 0 },
+		{ "99999999999999999999", -ERANGE, 0 },
+		{ "184467440737095516150", -ERANGE, 0 },
+		{ "", -EINVAL, 0 },
+		{ "-1", -EINVAL, 0 },
+		{ "+1", -EINVAL, 0 },
+		{ " 1", -EINVAL, 0 },
+		{ "1 ", -EINVAL, 0 },
+		{ "1x", -EINVAL, 0 },
+		{ "0x1", -EINVAL, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
+		uint64_t v = 12345;
+
+		assert_int_equal(shoal_parse_u64(row[i].text, &v), row[i].want);
+		assert_int_equal(v, row[i].want == 0 ? row[i].value : 12345);
+	}
+}
+
+static void sizes_are_read_with_their_units(void **state)
+{
+	static const struct {
+		const char *text;
+		int want;
+		uint64_t value;
+	} row[] = {
+		{ "0", 0, 0 },
+		{ "12", 0, 12 },
+		{ "12B", 0, 12 },
+		{ "12b", 0, 12 },
+		{ "1K", 0, 1024 },
+		{ "1k", 0, 1024 },
+		{ "1KB", 0, 1000 },
+		{ "1KiB", 0, 1024 },
+		{ "1kib", 0, 1024 },
+		{ "3M", 0, 3 << 20 },
+		{ "3MB", 0, 3000000 },
+		{ "2GiB", 0, UINT64_C(2) << 30 },
+		{ "2GB", 0, UINT64_C(2000000000) },
+		{ "1T", 0, UINT64_C(1) << 40 },
+		{ "1TB", 0, UINT64_C(1000000000000) },
+		{ "16777215T", 0, UINT64_C(16777215) << 40 },
+		{ "16777216T", -ERANGE, 0 },
+		{ "18446744073709551615", 0, UINT64_MAX },
+		{ "18446744073709551615K", -ERANGE, 0 },
+		{ "18446744073709551616", -ERANGE, 0 },
+		{ "", -EINVAL, 0 },
+		{ "K", -EINVAL, 0 },
+		{ "1P", -EINVAL, 0 },
+		{ "1iB", -EINVAL, 0 },
+		{ "1Ki", -EINVAL, 0 },
+		{ "1KK", -EINVAL, 0 },
+		{ "1 K", -EINVAL, 0 },
+		{ "1.5K", -EINVAL, 0 },
+		{ "-1K", -EINVAL, 0 },
+		{ "1\xcb", -EINVAL, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
+		uint64_t v = 12345;
+		int rc = shoal_parse_size(row[i].text, &v);
+
+		if (rc != row[i].want || v != (row[i].want == 0 ? row[i].value : 12345))
+			fail_msg("'%s': %d, %" PRIu64, row[i].text, rc, v);
+	}
+}
+
+static void plain_utf8_is_told_from_other_bytes(void **state)
+{
+	static const struct {
+		const char *text;
+		bool want;
+	} row[] = {
+		{ "", true },
+		{ "s3://bucket/d\xc3\xa9j\xc3\xa0", true },
+		{ "\x7e", true },
+		{ "\x7f", false },
+		{ "\x1f", false },
+		{ "a\nb", false },
+		{ "\xc2\x80", true },
+		{ "\xdf\xbf", true },
+		{ "\xc1\xbf", false }, /* overlong */
+		{ "\xc0\x80", false },
+		{ "\xe0\x9f\xbf", false },
+		{ "\xe0\xa0\x80", true },
+		{ "\xed\x9f\xbf", true },
+		{ "\xed\xa0\x80", false }, /* surrogates */
+		{ "\xed\xbf\xbf", false },
+		{ "\xee\x80\x80", true },
+		{ "\xef\xbf\xbf", true },
+		{ "\xf0\x8f\xbf\xbf", false },
+		{ "\xf0\x90\x80\x80", true },
+		{ "\xf4\x8f\xbf\xbf", true },
+		{ "\xf4\x90\x80\x80", false },
+		{ "\xf5\x80\x80\x80", false },
+		{ "\xff", false },
+		{ "\x80", false },
+		{ "\xc3", false }, /* cut short */
+		{ "\xe2\x82", false },
+		{ "\xf0\x9f\x98", false },
+		{ "\xc3(", false },
+		{ "\xe2(\xa1", false },
+		{ "\xf0\x9f\x98(", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
+		size_t len = strlen(row[i].text);
+		char *exact = allocate(len, 1);
+
+		memcpy(exact, row[i].text, len);
+		if (shoal_is_plain_utf8(exact, len) != row[i].want)
+			fail_msg("row %zu", i);
+		free(exact);
+	}
+	assert_false(shoal_is_plain_utf8("a\0b", 3));
+}
+
+/* ---- err ---- */
+
+static void words_that_are_too_long_are_cut_and_none_need_be_given(void **state)
+{
+	struct shoal_err err = { "" };
+	char longer[2000];
+
+	(void)state;
+	memset(longer, 'w', sizeof(longer));
+	longer[sizeof(longer) - 1] = '\0';
+	assert_int_equal(shoal_fail(&err, -EINVAL, "%s", longer), -EINVAL);
+	assert_int_equal(strlen(err.msg), sizeof(err.msg) - 1);
+	assert_int_equal(shoal_fail_errno(&err, -ENOENT, "%s", longer), -ENOENT);
+	assert_int_equal(strlen(err.msg), sizeof(err.msg) - 1);
+	assert_int_equal(shoal_fail_errno(&err, -ENOENT, "it"), -ENOENT);
+	assert_string_equal(err.msg, "it: No such file or directory");
+	assert_int_equal(shoal_fail(NULL, -EIO, "%s", "x"), -EIO);
+	assert_int_equal(shoal_fail_errno(NULL, -EIO, "%s", "x"), -EIO);
+	assert_int_equal(shoal_first_error(-1, -2), -1);
+	assert_int_equal(shoal_first_error(0, -2), -2);
+}
+
+/* ---- queue ---- */
+
+struct ends {
+	struct shoal_queue q;
+	uint64_t nr;
+	uint64_t sum;
+};
+
+static void *give_numbers(void *arg)
+{
+	struct ends *e = arg;
+
+	for (uintptr_t i = 1; i <= e->nr; i++)
+		if (!shoal_queue_give(&e->q, (void *)i))
+			break;
+	shoal_queue_close(&e->q);
+	return NULL;
+}
+
+static void a_queue_hands_over_everything_in_order(void **state)
+{
+	(void)state;
+	for (unsigned cap = 1; cap <= SHOAL_QUEUE_MAX; cap += 5) {
+		struct ends e = { .nr = 20000 };
+		pthread_t thread;
+		uintptr_t want = 1;
+		void *item;
+
+		shoal_queue_init(&e.q, cap);
+		assert_int_equal(shoal_thread_start(&thread, give_numbers, &e), 0);
+		while ((item = shoal_queue_take(&e.q)) != NULL)
+			assert_int_equal((uintptr_t)item, want++);
+		assert_int_equal(want, e.nr + 1);
+		pthread_join(thread, NULL);
+		assert_false(shoal_queue_give(&e.q, &e));
+		shoal_queue_release(&e.q);
+	}
+}
+
+static void *take_one(void *arg)
+{
+	return shoal_queue_take(arg);
+}
+
+static void *give_two(void *arg)
+{
+	static int item;
+	bool first = shoal_queue_give(arg, &item), second = shoal_queue_give(arg, &item);
+
+	return first && !second ? &item : NULL;
+}
+
+static void closing_wakes_the_taker_and_the_giver(void **state)
+{
+	struct shoal_queue q;
+	pthread_t thread;
+	void *result;
+
+	(void)state;
+	shoal_queue_init(&q, 1);
+	assert_int_equal(shoal_thread_start(&thread, take_one, &q), 0);
+	usleep(20000); /* it waits by now, most likely */
+	shoal_queue_close(&q);
+	pthread_join(thread, &result);
+	assert_null(result);
+	shoal_queue_release(&q);
+
+	shoal_queue_init(&q, 1);
+	assert_int_equal(shoal_thread_start(&thread, give_two, &q), 0);
+	usleep(20000);
+	shoal_queue_close(&q);
+	pthread_join(thread, &result);
+	assert_non_null(result);
+	assert_non_null(shoal_queue_take(&q)); /* what is left is handed out */
+	assert_null(shoal_queue_take(&q));
+	shoal_queue_release(&q);
+}
+
+static void *signals_blocked(void *arg)
+{
+	sigset_t *set = arg;
+
+	pthread_sigmask(SIG_SETMASK, NULL, set);
+	return NULL;
+}
+
+static void signals_are_not_for_our_threads(void **state)
+{
+	sigset_t theirs, mine;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(shoal_thread_start(&thread, signals_blocked, &theirs), 0);
+	pthread_join(thread, NULL);
+	pthread_sigmask(SIG_SETMASK, NULL, &mine);
+	assert_true(sigismember(&theirs, SIGINT));
+	assert_false(sigismember(&theirs, SIGBUS));
+	assert_false(sigismember(&mine, SIGINT));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_buffer_grows_to_its_limit_and_keeps_its_error),
+		cmocka_unit_test(a_field_of_bits_comes_back_from_any_place_at_any_width),
+		cmocka_unit_test(bits_past_the_end_are_zero),
+		cmocka_unit_test(the_length_of_a_number_in_bits_is_exact),
+		cmocka_unit_test(each_set_bit_of_a_word_is_selected),
+		cmocka_unit_test(varints_come_back_and_are_cut_nowhere),
+		cmocka_unit_test(varints_of_more_than_64_bits_are_bad),
+		cmocka_unit_test(zigzag_keeps_the_sign_to_the_limits),
+		cmocka_unit_test(a_span_is_never_left),
+		cmocka_unit_test(numbers_are_read_to_their_limits),
+		cmocka_unit_test(sizes_are_read_with_their_units),
+		cmocka_unit_test(plain_utf8_is_told_from_other_bytes),
+		cmocka_unit_test(words_that_are_too_long_are_cut_and_none_need_be_given),
+		cmocka_unit_test(a_queue_hands_over_everything_in_order),
+		cmocka_unit_test(closing_wakes_the_taker_and_the_giver),
+		cmocka_unit_test(signals_are_not_for_our_threads),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

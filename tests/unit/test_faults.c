@@ -1,0 +1,630 @@
+/*
+ * Goal: whichever call fails, the result is right or the error is clean: negative, with words,
+ * nothing leaked, nothing left behind, and what was there before still there.
+ *
+ * The linker turns the library's calls into __wrap_...(), which fail when their turn comes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "catalog/catalog.h"
+#include "help.h"
+#include "index/sort.h"
+
+/* ---- Calls that fail ---- */
+
+enum call {
+	CALL_MALLOC, /* and calloc, realloc, strdup, strndup */
+	CALL_PWRITE,
+	CALL_PREAD,
+	CALL_FSYNC,
+	CALL_RENAME,
+	CALL_FTRUNCATE,
+	CALL_MMAP,
+	CALL_OPEN,
+	CALL_THREAD,
+	NR_CALLS,
+};
+
+static const char *const call_names[NR_CALLS] = { "malloc", "pwrite", "pread",
+						  "fsync",  "rename", "ftruncate",
+						  "mmap",   "open",   "pthread_create" };
+
+static struct {
+	enum call call;
+	int fail_at; /* 1 is the next; 0: never */
+	bool persistent;
+	int error;          /* errno; 0: a short write or read */
+	_Atomic int nr;     /* calls so far */
+	_Atomic bool fired; /* one has failed */
+	bool renamed;       /* the catalog has its final name */
+} fault;
+
+static void fault_arm(enum call call, int fail_at, bool persistent, int error)
+{
+	fault.call = call;
+	fault.persistent = persistent;
+	fault.error = error;
+	fault.nr = 0;
+	fault.fired = false;
+	fault.renamed = false;
+	fault.fail_at = fail_at;
+}
+
+static void fault_disarm(void)
+{
+	fault.fail_at = 0;
+}
+
+static bool fails(enum call call)
+{
+	int nr;
+
+	if (fault.fail_at == 0 || fault.call != call)
+		return false;
+	nr = ++fault.nr;
+	if (nr != fault.fail_at && !(fault.persistent && nr > fault.fail_at))
+		return false;
+	fault.fired = true;
+	errno = fault.error;
+	return true;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t nr, size_t size);
+void *__real_realloc(void *p, size_t size);
+char *__real_strdup(const char *s);
+char *__real_strndup(const char *s, size_t n);
+ssize_t __real_pwrite64(int fd, const void *buf, size_t len, off_t off);
+ssize_t __real_pread64(int fd, void *buf, size_t len, off_t off);
+int __real_fsync(int fd);
+int __real_rename(const char *from, const char *to);
+int __real_ftruncate64(int fd, off_t len);
+void *__real_mmap64(void *addr, size_t len, int prot, int flags, int fd, off_t off);
+int __real_open64(const char *path, int flags, ...);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg);
+
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t nr, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+char *__wrap_strdup(const char *s);
+char *__wrap_strndup(const char *s, size_t n);
+ssize_t __wrap_pwrite64(int fd, const void *buf, size_t len, off_t off);
+ssize_t __wrap_pread64(int fd, void *buf, size_t len, off_t off);
+int __wrap_fsync(int fd);
+int __wrap_rename(const char *from, const char *to);
+int __wrap_ftruncate64(int fd, off_t len);
+void *__wrap_mmap64(void *addr, size_t len, int prot, int flags, int fd, off_t off);
+int __wrap_open64(const char *path, int flags, ...);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg);
+
+void *__wrap_malloc(size_t size)
+{
+	return fails(CALL_MALLOC) ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t nr, size_t size)
+{
+	return fails(CALL_MALLOC) ? NULL : __real_calloc(nr, size);
+}
+
+void *__wrap_realloc(void *p, size_t size)
+{
+	return fails(CALL_MALLOC) ? NULL : __real_realloc(p, size);
+}
+
+char *__wrap_strdup(const char *s)
+{
+	return fails(CALL_MALLOC) ? NULL : __real_strdup(s);
+}
+
+char *__wrap_strndup(const char *s, size_t n)
+{
+	return fails(CALL_MALLOC) ? NULL : __real_strndup(s, n);
+}
+
+ssize_t __wrap_pwrite64(int fd, const void *buf, size_t len, off_t off)
+{
+	if (fails(CALL_PWRITE)) {
+		if (fault.error)
+			return -1;
+		len = len > 1 ? len / 2 : len;
+	}
+	return __real_pwrite64(fd, buf, len, off);
+}
+
+ssize_t __wrap_pread64(int fd, void *buf, size_t len, off_t off)
+{
+	if (fails(CALL_PREAD)) {
+		if (fault.error)
+			return -1;
+		len = len > 1 ? len / 2 : len;
+	}
+	return __real_pread64(fd, buf, len, off);
+}
+
+int __wrap_fsync(int fd)
+{
+	return fails(CALL_FSYNC) ? -1 : __real_fsync(fd);
+}
+
+int __wrap_rename(const char *from, const char *to)
+{
+	if (fails(CALL_RENAME))
+		return -1;
+	fault.renamed = true;
+	return __real_rename(from, to);
+}
+
+int __wrap_ftruncate64(int fd, off_t len)
+{
+	return fails(CALL_FTRUNCATE) ? -1 : __real_ftruncate64(fd, len);
+}
+
+void *__wrap_mmap64(void *addr, size_t len, int prot, int flags, int fd, off_t off)
+{
+	return fails(CALL_MMAP) ? MAP_FAILED : __real_mmap64(addr, len, prot, flags, fd, off);
+}
+
+int __wrap_open64(const char *path, int flags, ...)
+{
+	va_list args;
+	mode_t mode;
+
+	va_start(args, flags);
+	mode = va_arg(args, mode_t);
+	va_end(args);
+	return fails(CALL_OPEN) ? -1 : __real_open64(path, flags, mode);
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg)
+{
+	return fails(CALL_THREAD) ? EAGAIN : __real_pthread_create(thread, attr, run, arg);
+}
+
+/* ---- Scenarios: 0 or an error, with words ---- */
+
+struct scenario {
+	const char *name;
+	int (*run)(const struct scenario *s, struct shoal_err *err);
+	const struct test_list *list;
+	bool writes; /* makes out.cat */
+	bool sizes;
+	bool slow;
+	char digest[33]; /* that out.cat must have */
+};
+
+static int run_reading(const struct scenario *s, struct shoal_err *err)
+{
+	struct shoal_cursor *cursor = NULL;
+	struct shoal_catalog *cat = NULL;
+	const struct test_list *l = s->list;
+	char buf[SHOAL_NAME_MAX + 1];
+	const char *name;
+	size_t len;
+	uint64_t id;
+	int rc;
+
+	rc = shoal_catalog_open(test_path("read.cat"), &cat, err);
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < l->nr && rc >= 0; i += 97) {
+		rc = shoal_catalog_name(cat, i, buf);
+		if (rc >= 0 && memcmp(buf, l->entry[i].name, l->entry[i].len) != 0)
+			rc = -EPROTO;
+		if (rc >= 0)
+			rc = shoal_catalog_find(cat, l->entry[i].name, l->entry[i].len, &id);
+		if (rc >= 0 && id != i)
+			rc = -EPROTO;
+		if (rc < 0)
+			shoal_catalog_explain(cat, rc, err);
+	}
+	if (rc >= 0)
+		rc = shoal_cursor_new(cat, 5, &cursor, err);
+	if (rc >= 0) {
+		rc = shoal_cursor_next(cursor, &name, &len);
+		if (rc < 0)
+			shoal_catalog_explain(cat, rc, err);
+	}
+	shoal_cursor_free(cursor);
+	if (rc >= 0)
+		rc = shoal_catalog_verify(cat, err);
+	shoal_catalog_close(cat);
+	return rc < 0 ? rc : 0;
+}
+
+static int open_writer(const struct scenario *s, struct shoal_writer **w, struct shoal_err *err)
+{
+	struct shoal_writer_options options = { .root = TEST_ROOT, .sizes = s->sizes };
+
+	return shoal_writer_open(test_path("out.cat"), &options, w, err);
+}
+
+static int run_writing(const struct scenario *s, struct shoal_err *err)
+{
+	struct shoal_writer *w = NULL;
+	int rc = open_writer(s, &w, err);
+
+	for (size_t i = 0; i < s->list->nr && rc == 0; i++) {
+		const struct test_entry *e = &s->list->entry[i];
+
+		rc = shoal_writer_add(w, e->name, e->len, e->size, e->samples, err);
+	}
+	if (rc < 0) {
+		shoal_writer_abort(w);
+		return rc;
+	}
+	return shoal_writer_seal(w, err);
+}
+
+/* Goes on after an error, as a careless caller does: sealing must refuse it. */
+static int run_writing_carelessly(const struct scenario *s, struct shoal_err *err)
+{
+	struct shoal_writer *w = NULL;
+	int rc = open_writer(s, &w, err), first = 0;
+
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < s->list->nr; i++) {
+		const struct test_entry *e = &s->list->entry[i];
+
+		rc = shoal_writer_add(w, e->name, e->len, e->size, e->samples, err);
+		first = first < 0 ? first : rc;
+	}
+	rc = shoal_writer_seal(w, err);
+	if (first < 0)
+		assert_true(rc < 0);
+	return rc;
+}
+
+static int run_appending(const struct scenario *s, struct shoal_err *err)
+{
+	struct shoal_writer *w = NULL;
+	int rc = open_writer(s, &w, err);
+
+	for (int k = 0; k < 3 && rc == 0; k++) {
+		struct shoal_catalog *part = NULL;
+		char name[16];
+
+		snprintf(name, sizeof(name), "part%d.cat", k);
+		rc = shoal_catalog_open(test_path(name), &part, err);
+		if (rc == 0)
+			rc = shoal_writer_append(w, part, err);
+		shoal_catalog_close(part);
+	}
+	if (rc < 0) {
+		shoal_writer_abort(w);
+		return rc;
+	}
+	return shoal_writer_seal(w, err);
+}
+
+static int run_indexing(const struct scenario *s, struct shoal_err *err)
+{
+	struct shoal_index_options options = { .output = test_path("out.cat"),
+					       .root = TEST_ROOT,
+					       .memory = SHOAL_INDEX_MEMORY_MIN };
+	struct shoal_index_result result;
+	int fd = __real_open64(test_path("list.txt"), O_RDONLY), rc;
+
+	(void)s;
+	assert_true(fd >= 0);
+	rc = shoal_index_list(fd, '\n', false, &options, &result, err);
+	close(fd);
+	return rc;
+}
+
+struct sorted {
+	char last[64];
+	uint64_t nr;
+};
+
+static int take_sorted(void *self, const struct shoal_entry *e, struct shoal_err *err)
+{
+	struct sorted *s = self;
+
+	(void)err;
+	if (s->nr++ > 0 && strncmp(s->last, (const char *)e->name, e->len) >= 0)
+		return -EPROTO;
+	memcpy(s->last, e->name, e->len);
+	s->last[e->len] = '\0';
+	return 0;
+}
+
+/* The sorter alone, in so little memory that it merges in several passes. */
+static int run_sorting(const struct scenario *s, struct shoal_err *err)
+{
+	struct shoal_sorter_options options = { .memory = SHOAL_SORTER_MEMORY_MIN,
+						.tmp_dir = test_dir() };
+	struct shoal_sorter *sorter = NULL;
+	struct sorted sorted = { "", 0 };
+	uint64_t repeated;
+	int rc = shoal_sorter_new(&options, &sorter, err);
+
+	(void)s;
+	for (uint64_t i = 0; i < 25000 && rc == 0; i++) {
+		char name[32];
+		struct shoal_entry e = { .name = (const uint8_t *)name, .size = i, .samples = 1 };
+
+		e.len = (size_t)snprintf(name, sizeof(name), "%016" PRIx64,
+					 i * UINT64_C(0x9E3779B97F4A7C15));
+		rc = shoal_sorter_add(sorter, &e, err);
+	}
+	if (rc == 0)
+		rc = shoal_sorter_finish(sorter, take_sorted, &sorted, &repeated, err);
+	if (rc == 0 && (sorted.nr != 25000 || repeated != 0))
+		rc = -EPROTO;
+	shoal_sorter_free(sorter);
+	return rc;
+}
+
+/* ---- The sweep ---- */
+
+static void check_output(const struct scenario *s, const char *want, const char *what)
+{
+	struct shoal_catalog *cat = catalog_open(test_path("out.cat"));
+	struct shoal_err err = { "" };
+	char got[33];
+
+	if (shoal_catalog_verify(cat, &err) < 0)
+		fail_msg("%s, %s: %s", s->name, what, err.msg);
+	catalog_digest(cat, got);
+	if (strcmp(got, want) != 0)
+		fail_msg("%s, %s: another catalog", s->name, what);
+	shoal_catalog_close(cat);
+}
+
+/* Run with the call number @n failing. False when it no longer comes to that. */
+static bool run_once(struct scenario *s, enum call call, int n, bool persistent, int error,
+		     const char *old_digest)
+{
+	struct shoal_err err = { "" };
+	size_t files = test_dir_count();
+	char what[100];
+	int rc;
+
+	snprintf(what, sizeof(what), "%s number %d%s, errno %d", call_names[call], n,
+		 persistent ? " and all after it" : "", error);
+	fault_arm(call, n, persistent, error);
+	rc = s->run(s, &err);
+	fault_disarm();
+	if (rc > 0 || rc == -EPROTO)
+		fail_msg("%s, %s: a wrong result (%d)", s->name, what, rc);
+	if (rc < 0 && !err.msg[0])
+		fail_msg("%s, %s: %d without words", s->name, what, rc);
+	if (rc < 0 && !fault.fired)
+		fail_msg("%s, %s: it did not fail, but: %s", s->name, what, err.msg);
+	if (s->writes && (rc == 0 || fault.renamed)) /* syncing the folder may fail after it */
+		check_output(s, s->digest, what);
+	else if (s->writes && old_digest)
+		check_output(s, old_digest, what);
+	if (s->writes && !old_digest) {
+		if (unlink(test_path("out.cat")) == 0 && rc < 0 && !fault.renamed)
+			fail_msg("%s, %s: half a catalog", s->name, what);
+	}
+	if (test_dir_count() != files)
+		fail_msg("%s, %s: %zu files are left behind", s->name, what,
+			 test_dir_count() - files);
+	return fault.fired;
+}
+
+/* Each of the first calls; of the later ones fewer and fewer where a run takes long. */
+static int after(const struct scenario *s, int n)
+{
+	return n < (s->slow ? 12 : 30) ? n + 1 : n + (s->slow ? n : n / 5);
+}
+
+static void sweep(struct scenario *s)
+{
+	static const struct {
+		enum call call;
+		int error;
+	} row[] = {
+		{ CALL_MALLOC, ENOMEM },   { CALL_PWRITE, ENOSPC }, { CALL_PWRITE, EINTR },
+		{ CALL_PWRITE, 0 },        { CALL_PREAD, EIO },     { CALL_PREAD, EINTR },
+		{ CALL_PREAD, 0 },         { CALL_FSYNC, EIO },     { CALL_RENAME, EACCES },
+		{ CALL_FTRUNCATE, EIO },   { CALL_MMAP, ENOMEM },   { CALL_OPEN, EMFILE },
+		{ CALL_OPEN, EOPNOTSUPP }, { CALL_THREAD, EAGAIN },
+	};
+	char old[33] = "";
+
+	/* Once with nothing failing, to know what is right. */
+	fault_disarm();
+	{
+		struct shoal_err err = { "" };
+
+		if (s->run(s, &err) < 0)
+			fail_msg("%s: %s", s->name, err.msg);
+	}
+	if (s->writes) {
+		struct shoal_catalog *cat = catalog_open(test_path("out.cat"));
+
+		catalog_digest(cat, s->digest);
+		shoal_catalog_close(cat);
+		unlink(test_path("out.cat"));
+	}
+	for (size_t r = 0; r < SHOAL_ARRAY_LEN(row); r++)
+		for (int persistent = 0; persistent < 2; persistent++) {
+			bool endless = persistent && row[r].error == EINTR;
+
+			for (int n = 1; !endless; n = after(s, n))
+				if (!run_once(s, row[r].call, n, persistent, row[r].error, NULL))
+					break;
+		}
+	if (!s->writes)
+		return;
+	/* Again over a catalog that is there already: it stays until the new one is complete. */
+	catalog_write(test_path("out.cat"), s->list, 0, 1, s->sizes, 0);
+	{
+		struct shoal_catalog *cat = catalog_open(test_path("out.cat"));
+
+		catalog_digest(cat, old);
+		shoal_catalog_close(cat);
+	}
+	for (size_t r = 0; r < SHOAL_ARRAY_LEN(row); r++) {
+		bool fired = !s->slow || row[r].call == CALL_RENAME || row[r].call == CALL_FSYNC;
+
+		for (int n = 1; fired; n = after(s, n)) {
+			fired = run_once(s, row[r].call, n, false, row[r].error, old);
+			if (fault.renamed)
+				catalog_write(test_path("out.cat"), s->list, 0, 1, s->sizes, 0);
+		}
+	}
+	unlink(test_path("out.cat"));
+}
+
+/* ---- Tests ---- */
+
+static struct test_list mixed_list(void)
+{
+	struct test_list l = { 0 };
+
+	for (size_t i = 0; i < 600; i++) {
+		list_addf(&l, "a/%04zu", i);
+		list_addf(&l, "b/%zu.x", i);
+		list_addf(&l, "c/%08x-%08x-%08x.jpeg", (unsigned)random_u64(),
+			  (unsigned)random_u64(), (unsigned)random_u64());
+	}
+	list_add_irregular(&l, "d", 600);
+	list_sort(&l);
+	return l;
+}
+
+/* Enough for dictionaries and for columns that leave memory. */
+static struct test_list large_list(void)
+{
+	struct test_list l = { 0 };
+
+	for (size_t i = 0; i < 9000; i++) {
+		uint64_t phrase = i * 7919 % 193;
+
+		list_addf(&l, "a%06zu %016" PRIx64, i * 5 + random_below(5),
+			  phrase * UINT64_C(0x9E3779B97F4A7C15));
+	}
+	for (size_t i = 0; i < 45000; i++)
+		list_addf(&l, "b%06zu", i);
+	for (size_t i = 0; i < l.nr; i++)
+		l.entry[i].size = random_u64() >> 17;
+	return l;
+}
+
+static void a_catalog_is_read_or_refused(void **state)
+{
+	struct test_list l = mixed_list();
+	struct scenario s = { .name = "reading", .run = run_reading, .list = &l, .sizes = true };
+
+	(void)state;
+	catalog_write(test_path("read.cat"), &l, 0, l.nr, true, 0);
+	sweep(&s);
+	unlink(test_path("read.cat"));
+	list_release(&l);
+}
+
+static void a_small_catalog_is_written_or_not_there(void **state)
+{
+	struct test_list l = mixed_list();
+	struct scenario s = {
+		.name = "writing", .run = run_writing, .list = &l, .writes = true, .sizes = true
+	};
+
+	(void)state;
+	sweep(&s);
+	s = (struct scenario){ .name = "writing carelessly",
+			       .run = run_writing_carelessly,
+			       .list = &l,
+			       .writes = true };
+	sweep(&s);
+	list_release(&l);
+}
+
+static void a_catalog_with_a_dictionary_and_columns_is_written_or_not_there(void **state)
+{
+	struct test_list l = large_list();
+	struct scenario s = { .name = "writing much",
+			      .run = run_writing,
+			      .list = &l,
+			      .writes = true,
+			      .sizes = true,
+			      .slow = true };
+
+	(void)state;
+	sweep(&s);
+	list_release(&l);
+}
+
+static void parts_are_put_together_or_nothing_is_there(void **state)
+{
+	struct test_list l = mixed_list();
+	struct scenario s = {
+		.name = "appending", .run = run_appending, .list = &l, .writes = true, .sizes = true
+	};
+
+	(void)state;
+	for (size_t k = 0; k < 3; k++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "part%zu.cat", k);
+		catalog_write(test_path(name), &l, l.nr * k / 3, l.nr * (k + 1) / 3, true, 0);
+	}
+	sweep(&s);
+	unlink(test_path("part0.cat"));
+	unlink(test_path("part1.cat"));
+	unlink(test_path("part2.cat"));
+	list_release(&l);
+}
+
+/* Names of 4000 bytes, so that few of them fill the least memory and are spilled. */
+static void a_list_that_spills_is_indexed_or_nothing_is_there(void **state)
+{
+	struct test_list l = { 0 };
+	struct scenario s = { .name = "indexing",
+			      .run = run_indexing,
+			      .list = &l,
+			      .writes = true,
+			      .sizes = true,
+			      .slow = true };
+	FILE *f = fopen(test_path("list.txt"), "w");
+
+	(void)state;
+	assert_non_null(f);
+	for (size_t i = 0; i < 2300; i++)
+		fprintf(f, "%05zu%04000d\t%zu\n", i * 3571 % 2300, 0, i);
+	assert_int_equal(fclose(f), 0);
+	list_addf(&l, "old");
+	sweep(&s);
+	unlink(test_path("list.txt"));
+	list_release(&l);
+}
+
+static void a_sorter_that_merges_in_passes_sorts_or_says_why(void **state)
+{
+	struct scenario s = { .name = "sorting", .run = run_sorting };
+
+	(void)state;
+	sweep(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_catalog_is_read_or_refused),
+		cmocka_unit_test(a_small_catalog_is_written_or_not_there),
+		cmocka_unit_test(a_catalog_with_a_dictionary_and_columns_is_written_or_not_there),
+		cmocka_unit_test(parts_are_put_together_or_nothing_is_there),
+		cmocka_unit_test(a_list_that_spills_is_indexed_or_nothing_is_there),
+		cmocka_unit_test(a_sorter_that_merges_in_passes_sorts_or_says_why),
+	};
+
+	return cmocka_run_group_tests(tests, test_dir_make, test_dir_remove);
+}

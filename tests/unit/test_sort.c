@@ -1,0 +1,510 @@
+/*
+ * Goal: any names in any order come out sorted, each once with what was said of it last, in little
+ * memory and with a stack that names cannot make deep; and the sorter stops when it is asked to.
+ */
+#include "index/sort.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/queue.h"
+#include "help.h"
+#include "index/radix.h"
+
+/* ---- The radix sort ---- */
+
+/* Names one after the other, and references to them. */
+struct pile {
+	uint8_t *bytes;
+	size_t fill;
+	struct index_ref *refs;
+	size_t nr;
+};
+
+static const uint8_t *sort_bytes;
+
+static int compare_refs(const void *a, const void *b)
+{
+	const struct index_ref *x = a, *y = b;
+	int c = memcmp(sort_bytes + x->off, sort_bytes + y->off, x->len < y->len ? x->len : y->len);
+
+	if (c)
+		return c;
+	if (x->len != y->len)
+		return x->len < y->len ? -1 : 1;
+	return (x->off > y->off) - (x->off < y->off);
+}
+
+static void pile_init(struct pile *p, size_t nr, size_t bytes)
+{
+	*p = (struct pile){ .bytes = allocate(bytes, 1), .refs = allocate(nr, sizeof(*p->refs)) };
+}
+
+static void pile_add(struct pile *p, const void *name, size_t len)
+{
+	memcpy(p->bytes + p->fill, name, len);
+	p->refs[p->nr++] = (struct index_ref){ .off = (uint32_t)p->fill, .len = (uint32_t)len };
+	p->fill += len;
+}
+
+static void pile_check(struct pile *p, uint32_t depth)
+{
+	struct index_ref *want = allocate(p->nr, sizeof(*want));
+
+	memcpy(want, p->refs, p->nr * sizeof(*want));
+	sort_bytes = p->bytes;
+	qsort(want, p->nr, sizeof(*want), compare_refs);
+	index_radix_sort(p->bytes, p->refs, p->nr, depth);
+	for (size_t i = 0; i < p->nr; i++) {
+		assert_int_equal(p->refs[i].off, want[i].off);
+		assert_int_equal(p->refs[i].len, want[i].len);
+	}
+	free(want);
+	free(p->bytes);
+	free(p->refs);
+}
+
+static void the_radix_sort_does_what_qsort_does(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 60; round++) {
+		size_t nr = random_below(round % 3 ? 300 : 20000);
+		unsigned letters = 1 + (unsigned)random_below(round % 2 ? 3 : 255);
+		unsigned longest = 1 + (unsigned)random_below(round % 5 ? 12 : 60);
+		struct pile p;
+
+		pile_init(&p, nr, nr * 64);
+		for (size_t i = 0; i < nr; i++) {
+			uint8_t name[64];
+			size_t len = 1 + random_below(longest);
+
+			for (size_t k = 0; k < len; k++)
+				name[k] = (uint8_t)(1 + random_below(letters));
+			pile_add(&p, name, len);
+		}
+		pile_check(&p, 0);
+	}
+}
+
+static void what_all_names_start_with_may_be_left_out(void **state)
+{
+	(void)state;
+	for (uint32_t depth = 0; depth <= 40; depth++) {
+		struct pile p;
+
+		pile_init(&p, 500, 500 * 64);
+		for (size_t i = 0; i < 500; i++) {
+			char name[64];
+			int n = snprintf(name, sizeof(name), "%.40s%u",
+					 "the same forty bytes in each of the names.",
+					 (unsigned)random_below(300));
+
+			pile_add(&p, name, (size_t)n);
+		}
+		pile_check(&p, depth);
+	}
+}
+
+/* Each name is one byte longer than the one before, or ends one byte later in another letter. */
+static void *sort_staircase(void *arg)
+{
+	struct pile *p = arg;
+
+	index_radix_sort(p->bytes, p->refs, p->nr, 0);
+	return NULL;
+}
+
+static void names_that_split_one_by_one_need_no_deep_stack(void **state)
+{
+	(void)state;
+	for (int shape = 0; shape < 3; shape++) {
+		size_t nr = 4000;
+		struct pile p, copy;
+		pthread_t thread;
+
+		pile_init(&p, nr, nr * SHOAL_NAME_MAX);
+		for (size_t i = 0; i < nr; i++) {
+			static uint8_t name[SHOAL_NAME_MAX];
+			size_t at = i * 7 % nr, len = at + 1;
+
+			memset(name, 'a', sizeof(name));
+			if (shape > 0)
+				name[at] = 'b';
+			if (shape == 2)
+				len = sizeof(name);
+			pile_add(&p, name, len);
+		}
+		copy = p;
+		copy.refs = allocate(nr, sizeof(*p.refs));
+		memcpy(copy.refs, p.refs, nr * sizeof(*p.refs));
+		/* On a stack as the sorter has it: 256 KiB. */
+		assert_int_equal(shoal_thread_start(&thread, sort_staircase, &copy), 0);
+		pthread_join(thread, NULL);
+		free(copy.refs);
+		pile_check(&p, 0);
+	}
+}
+
+static void a_key_is_the_next_eight_bytes(void **state)
+{
+	const uint8_t *name = (const uint8_t *)"abcdefghij";
+
+	(void)state;
+	assert_int_equal(index_key(name, 10, 0), UINT64_C(0x6162636465666768));
+	assert_int_equal(index_key(name, 10, 2), UINT64_C(0x636465666768696a));
+	assert_int_equal(index_key(name, 10, 3), UINT64_C(0x6465666768696a00));
+	assert_int_equal(index_key(name, 10, 9), UINT64_C(0x6a00000000000000));
+	assert_int_equal(index_key(name, 10, 10), 0);
+	assert_int_equal(index_key(name, 10, 4000), 0);
+}
+
+/* ---- The sorter ---- */
+
+struct taken {
+	const struct test_list *want; /* NULL: only count, and check the order */
+	size_t nr;
+	size_t stop_at; /* set the flag after so many; 0: never */
+	int *stop;
+	char last[SHOAL_NAME_MAX];
+	size_t last_len;
+};
+
+static int take(void *self, const struct shoal_entry *e, struct shoal_err *err)
+{
+	struct taken *t = self;
+
+	(void)err;
+	if (t->want) {
+		const struct test_entry *w = &t->want->entry[t->nr];
+
+		if (t->nr >= t->want->nr || w->len != e->len ||
+		    memcmp(w->name, e->name, e->len) != 0 || w->size != e->size ||
+		    w->samples != e->samples)
+			return -EPROTO;
+	} else {
+		int c = memcmp(t->last, e->name, t->last_len < e->len ? t->last_len : e->len);
+
+		if (t->nr > 0 && (c > 0 || (c == 0 && t->last_len >= e->len)))
+			return -EPROTO;
+		memcpy(t->last, e->name, e->len);
+		t->last_len = e->len;
+	}
+	if (++t->nr == t->stop_at)
+		__atomic_store_n(t->stop, 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static struct shoal_sorter *sorter_new(size_t memory, const int *stop)
+{
+	struct shoal_sorter_options options = { .memory = memory,
+						.tmp_dir = test_dir(),
+						.stop = stop };
+	struct shoal_sorter *s = NULL;
+	struct shoal_err err = { "" };
+
+	if (shoal_sorter_new(&options, &s, &err) < 0)
+		fail_msg("%s", err.msg);
+	return s;
+}
+
+static void sorter_add(struct shoal_sorter *s, const void *name, size_t len, uint64_t size,
+		       uint64_t samples)
+{
+	struct shoal_entry e = { name, len, size, samples };
+	struct shoal_err err = { "" };
+
+	if (shoal_sorter_add(s, &e, &err) < 0)
+		fail_msg("%s", err.msg);
+}
+
+/* Sort the list, which is then sorted itself to compare; its later entries count. */
+static void check_list(struct test_list *l, size_t memory)
+{
+	struct shoal_sorter *s = sorter_new(memory, NULL);
+	struct shoal_err err = { "" };
+	struct taken t = { .want = l };
+	size_t added = l->nr;
+	uint64_t repeated = 0;
+	int rc;
+
+	for (size_t i = 0; i < l->nr; i++)
+		sorter_add(s, l->entry[i].name, l->entry[i].len, l->entry[i].size,
+			   l->entry[i].samples);
+	list_sort(l); /* names in it are different */
+	rc = shoal_sorter_finish(s, take, &t, &repeated, &err);
+	if (rc < 0)
+		fail_msg("%d: %s, at %zu", rc, err.msg, t.nr);
+	assert_int_equal(t.nr, l->nr);
+	assert_int_equal(repeated, added - l->nr);
+	assert_null(shoal_sorter_free(s));
+	assert_int_equal(test_dir_count(), 0);
+}
+
+static void names_in_any_order_come_out_sorted(void **state)
+{
+	static const struct {
+		size_t nr;
+		size_t memory;
+	} row[] = {
+		{ 0, SHOAL_SORTER_MEMORY_MIN },
+		{ 1, SHOAL_SORTER_MEMORY_MIN },
+		{ 2, SHOAL_SORTER_MEMORY_MIN },
+		{ 1000, SHOAL_SORTER_MEMORY_MIN },
+		{ 3000, SHOAL_SORTER_MEMORY_MIN },
+		{ 10000, SHOAL_SORTER_MEMORY_MIN },
+		{ 90000, SHOAL_SORTER_MEMORY_MIN },
+		{ 90000, 1 << 20 },
+		{ 90000, 64 << 20 },
+	};
+
+	(void)state;
+	for (size_t r = 0; r < SHOAL_ARRAY_LEN(row); r++)
+		for (int shape = 0; shape < 3; shape++) {
+			struct test_list l = { 0 };
+
+			for (size_t i = 0; i < row[r].nr; i++) {
+				if (shape == 0)
+					list_addf(&l, "%s%016" PRIx64,
+						  "a/long/prefix/that/all/of/them/share/",
+						  random_u64());
+				else if (shape == 1)
+					list_addf(&l, "%08zu", i * 7919 % 90001);
+				else
+					list_addf(&l, "%zu", i); /* many are sorted already */
+				l.entry[i].size = i % 5 ? i : SHOAL_SIZE_UNKNOWN;
+				l.entry[i].samples = random_u64() >> random_below(64);
+			}
+			check_list(&l, row[r].memory);
+			list_release(&l);
+		}
+}
+
+static void sorted_input_stays_as_it_is(void **state)
+{
+	struct test_list l = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < 50000; i++)
+		list_addf(&l, "%09zu", i);
+	check_list(&l, SHOAL_SORTER_MEMORY_MIN);
+	list_release(&l);
+}
+
+static void the_longest_names_are_sorted_in_the_least_memory(void **state)
+{
+	struct test_list l = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < 1500; i++) {
+		char name[SHOAL_NAME_MAX];
+
+		memset(name, 'z', sizeof(name));
+		name[i % 3 ? sizeof(name) - 1 - i : i] = 'y'; /* differ late, or early */
+		list_add(&l, name, sizeof(name), UINT64_MAX - 1 - i, UINT64_MAX - i);
+	}
+	check_list(&l, SHOAL_SORTER_MEMORY_MIN);
+	list_release(&l);
+}
+
+/* Bytes of 0xff are what the end of a run looks like in the merge. */
+static void names_of_the_largest_bytes_are_not_taken_for_the_end(void **state)
+{
+	struct test_list l = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < 20000; i++) {
+		uint8_t name[40];
+		size_t len = 1 + random_below(sizeof(name));
+
+		memset(name, 0xff, sizeof(name));
+		name[random_below(len)] = (uint8_t)(1 + random_below(255));
+		list_add(&l, name, len, 0, 0);
+	}
+	/* Which of equal ones is taken does not show: all are said to have 0 bytes. */
+	check_list(&l, SHOAL_SORTER_MEMORY_MIN);
+	list_release(&l);
+}
+
+static void of_repeated_names_the_last_one_counts(void **state)
+{
+	static const struct {
+		uint64_t nr, different;
+	} row[] = { { 2, 1 }, { 10, 3 }, { 3000, 1 }, { 60000, 7 }, { 60000, 25000 } };
+
+	(void)state;
+	for (size_t r = 0; r < SHOAL_ARRAY_LEN(row); r++) {
+		struct shoal_sorter *s = sorter_new(SHOAL_SORTER_MEMORY_MIN, NULL);
+		struct test_list l = { 0 };
+		struct taken t = { .want = &l };
+		struct shoal_err err = { "" };
+		uint64_t repeated = 0;
+
+		for (uint64_t i = 0; i < row[r].different; i++)
+			list_addf(&l, "name-%08" PRIu64, i);
+		for (uint64_t i = 0; i < row[r].nr; i++) {
+			struct test_entry *e = &l.entry[i * 7919 % row[r].different];
+
+			e->size = i;
+			e->samples = i + 1;
+			sorter_add(s, e->name, e->len, e->size, e->samples);
+		}
+		if (shoal_sorter_finish(s, take, &t, &repeated, &err) < 0)
+			fail_msg("%s, at %zu", err.msg, t.nr);
+		assert_int_equal(t.nr, row[r].different);
+		assert_int_equal(repeated, row[r].nr - row[r].different);
+		shoal_sorter_free(s);
+		list_release(&l);
+	}
+}
+
+static void millions_of_equal_names_become_one(void **state)
+{
+	struct shoal_sorter *s = sorter_new(4 << 20, NULL);
+	struct taken t = { 0 };
+	uint64_t repeated = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < 2000000; i++)
+		sorter_add(s, "one and the same name", 21, i, 1);
+	assert_int_equal(shoal_sorter_finish(s, take, &t, &repeated, NULL), 0);
+	assert_int_equal(t.nr, 1);
+	assert_int_equal(repeated, 1999999);
+	shoal_sorter_free(s);
+}
+
+/* ---- Stopping ---- */
+
+static void add_many(struct shoal_sorter *s, uint64_t nr, int *stop, uint64_t stop_at, int *ret_rc)
+{
+	struct shoal_err err = { "" };
+	int rc = 0;
+
+	for (uint64_t i = 0; i < nr && rc == 0; i++) {
+		char name[32];
+		struct shoal_entry e = { (const uint8_t *)name, 0, i, 1 };
+
+		e.len = (size_t)snprintf(name, sizeof(name), "%016" PRIx64,
+					 i * UINT64_C(0x9E3779B97F4A7C15));
+		if (i == stop_at)
+			__atomic_store_n(stop, 1, __ATOMIC_RELAXED);
+		rc = shoal_sorter_add(s, &e, &err);
+		if (rc < 0)
+			assert_non_null(strstr(err.msg, "interrupted"));
+	}
+	*ret_rc = rc;
+}
+
+static void it_stops_while_it_gathers(void **state)
+{
+	static const uint64_t stop_at[] = { 0, 3000, 20000, 199999 };
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(stop_at); i++) {
+		int stop = 0, rc;
+		struct shoal_sorter *s = sorter_new(SHOAL_SORTER_MEMORY_MIN, &stop);
+		struct taken t = { 0 };
+		struct shoal_err err = { "" };
+		uint64_t repeated;
+
+		add_many(s, 200000, &stop, stop_at[i], &rc);
+		if (rc == 0)
+			rc = shoal_sorter_finish(s, take, &t, &repeated, &err);
+		assert_int_equal(rc, -ECANCELED);
+		shoal_sorter_free(s);
+		assert_int_equal(test_dir_count(), 0);
+	}
+}
+
+static void it_stops_while_it_merges(void **state)
+{
+	static const size_t stop_at[] = { 1, 1000, 60000 };
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(stop_at); i++) {
+		int stop = 0, rc;
+		struct shoal_sorter *s = sorter_new(SHOAL_SORTER_MEMORY_MIN, &stop);
+		struct taken t = { .stop_at = stop_at[i], .stop = &stop };
+		struct shoal_err err = { "" };
+		uint64_t repeated;
+
+		add_many(s, 300000, &stop, UINT64_MAX, &rc);
+		assert_int_equal(rc, 0);
+		assert_int_equal(shoal_sorter_finish(s, take, &t, &repeated, &err), -ECANCELED);
+		assert_string_not_equal(err.msg, "");
+		assert_true(t.nr < 300000);
+		shoal_sorter_free(s);
+	}
+}
+
+static int refuse_later(void *self, const struct shoal_entry *e, struct shoal_err *err)
+{
+	unsigned *left = self;
+
+	(void)e;
+	return (*left)-- == 0 ? shoal_fail(err, -ENOSPC, "no room") : 0;
+}
+
+static void what_the_taker_says_is_handed_on(void **state)
+{
+	static const struct {
+		uint64_t nr;
+		unsigned after;
+	} row[] = { { 100, 0 }, { 100, 99 }, { 50000, 0 }, { 50000, 30000 }, { 50000, 49999 } };
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
+		struct shoal_sorter *s = sorter_new(SHOAL_SORTER_MEMORY_MIN, NULL);
+		struct shoal_err err = { "" };
+		unsigned left = row[i].after;
+		uint64_t repeated;
+		int rc;
+
+		add_many(s, row[i].nr, NULL, UINT64_MAX, &rc);
+		assert_int_equal(rc, 0);
+		assert_int_equal(shoal_sorter_finish(s, refuse_later, &left, &repeated, &err),
+				 -ENOSPC);
+		assert_string_equal(err.msg, "no room");
+		shoal_sorter_free(s);
+	}
+}
+
+static void a_sorter_that_is_not_finished_leaves_nothing(void **state)
+{
+	(void)state;
+	for (uint64_t nr = 0; nr <= 50000; nr += 10000) {
+		struct shoal_sorter *s = sorter_new(SHOAL_SORTER_MEMORY_MIN, NULL);
+		int rc;
+
+		add_many(s, nr, NULL, UINT64_MAX, &rc);
+		assert_int_equal(rc, 0);
+		shoal_sorter_free(s);
+		assert_int_equal(test_dir_count(), 0);
+	}
+	assert_null(shoal_sorter_free(NULL));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_radix_sort_does_what_qsort_does),
+		cmocka_unit_test(what_all_names_start_with_may_be_left_out),
+		cmocka_unit_test(names_that_split_one_by_one_need_no_deep_stack),
+		cmocka_unit_test(a_key_is_the_next_eight_bytes),
+		cmocka_unit_test(names_in_any_order_come_out_sorted),
+		cmocka_unit_test(sorted_input_stays_as_it_is),
+		cmocka_unit_test(the_longest_names_are_sorted_in_the_least_memory),
+		cmocka_unit_test(names_of_the_largest_bytes_are_not_taken_for_the_end),
+		cmocka_unit_test(of_repeated_names_the_last_one_counts),
+		cmocka_unit_test(millions_of_equal_names_become_one),
+		cmocka_unit_test(it_stops_while_it_gathers),
+		cmocka_unit_test(it_stops_while_it_merges),
+		cmocka_unit_test(what_the_taker_says_is_handed_on),
+		cmocka_unit_test(a_sorter_that_is_not_finished_leaves_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, test_dir_make, test_dir_remove);
+}
