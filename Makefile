@@ -45,7 +45,7 @@ run: all
 # make bench BENCH=--full for 100 million names, BENCH=--quick for a first look.
 bench: all
 	@tools/install-deps bench
-	@python3 bench/run.py --build $(BUILD) $(BENCH)
+	@$$(tools/python numpy) bench/run.py --build $(BUILD) $(BENCH)
 
 fuzz: $(BUILD)/build.ninja
 	@tools/install-deps fuzz

@@ -16,6 +16,8 @@ int shoal_pwrite_all(int fd, const void *buf, size_t len, uint64_t off)
 			continue;
 		if (n < 0)
 			return shoal_errno();
+		if (n == 0) /* not for a file, but it must not be tried for ever */
+			return -EIO;
 		p += n;
 		len -= (size_t)n;
 		off += (uint64_t)n;

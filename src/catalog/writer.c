@@ -10,6 +10,7 @@
 
 #include "base/out.h"
 #include "base/publish.h"
+#include "base/text.h"
 #include "catalog/catalog.h"
 #include "catalog/column_writer.h"
 #include "catalog/digest.h"
@@ -96,8 +97,8 @@ static int check_options(const struct shoal_writer_options *o, struct shoal_err 
 {
 	size_t len = o->root ? strlen(o->root) : 0;
 
-	if (len == 0 || len > CAT_ROOT_MAX)
-		return shoal_fail(err, -EINVAL, "the root URI must have 1 to %u bytes",
+	if (len == 0 || len > CAT_ROOT_MAX || !shoal_is_plain_utf8(o->root, len))
+		return shoal_fail(err, -EINVAL, "the root URI must be 1 to %u bytes of UTF-8",
 				  CAT_ROOT_MAX);
 	return 0;
 }
