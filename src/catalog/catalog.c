@@ -166,7 +166,7 @@ static int lower_bound_in(const struct cat_segment *seg, const uint8_t *name, si
 
 		if (n < 0)
 			return n;
-		if (cat_name_compare(buf, (size_t)n, name, len) < 0)
+		if (shoal_name_compare(buf, (size_t)n, name, len) < 0)
 			low = mid + 1;
 		else
 			high = mid;

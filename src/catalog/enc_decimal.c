@@ -10,23 +10,19 @@ struct decimal_fit {
 	uint32_t prefix_len, suffix_len;
 };
 
-static bool is_digit(uint8_t c)
-{
-	return c >= '0' && c <= '9';
-}
-
 /* Where the number is, from what the first and the last name share: all between share it too. */
 static bool find_number(const struct enc_names *n, uint32_t from, uint32_t end,
 			struct decimal_fit *fit)
 {
 	const uint8_t *first = enc_name(n, from);
 	uint32_t len = enc_len(n, from);
-	uint32_t at = (uint32_t)enc_lcp(first, len, enc_name(n, end - 1), enc_len(n, end - 1));
+	uint32_t at =
+		(uint32_t)shoal_name_shared(first, len, enc_name(n, end - 1), enc_len(n, end - 1));
 
-	while (at > 0 && is_digit(first[at - 1]))
+	while (at > 0 && cat_is_digit(first[at - 1]))
 		at--;
 	fit->prefix_len = at;
-	while (at < len && is_digit(first[at]))
+	while (at < len && cat_is_digit(first[at]))
 		at++;
 	fit->suffix = first + at;
 	fit->suffix_len = len - at;

@@ -33,7 +33,8 @@ static bool find_positions(const struct enc_names *n, uint32_t from, uint32_t en
 	const uint8_t *first = enc_name(n, from);
 	uint32_t len = enc_len(n, from);
 	/* Sorted: what the first and the last share, all share. */
-	uint32_t skip = (uint32_t)enc_lcp(first, len, enc_name(n, end - 1), enc_len(n, end - 1));
+	uint32_t skip =
+		(uint32_t)shoal_name_shared(first, len, enc_name(n, end - 1), enc_len(n, end - 1));
 
 	for (uint32_t i = from + 1; i < end; i++) {
 		const uint8_t *name = enc_name(n, i);

@@ -94,7 +94,7 @@ static int make_blocks(struct enc_front *f, const struct enc_names *n, uint32_t 
 			*b = (struct block){ .from = i, .nr = 1, .raw_at = (uint32_t)f->raw.len };
 			continue;
 		}
-		keep = enc_lcp(enc_name(n, i - 1), enc_len(n, i - 1), name, len);
+		keep = shoal_name_shared(enc_name(n, i - 1), enc_len(n, i - 1), name, len);
 		shoal_buf_varint(&f->raw, keep);
 		shoal_buf_varint(&f->raw, len - keep);
 		shoal_buf_append(&f->raw, name + keep, len - keep);

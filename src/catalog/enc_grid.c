@@ -4,20 +4,15 @@
 #include "base/span.h"
 #include "catalog/encode.h"
 
-static bool is_digit(uint8_t c)
-{
-	return c >= '0' && c <= '9';
-}
-
 /* The field that @pos lies in: the run of digits around it, or its last 18. False if not there. */
 static bool field_around(const uint8_t *name, uint32_t len, uint32_t pos, uint32_t *ret_pos,
 			 uint32_t *ret_width)
 {
 	uint32_t start = pos, end = pos + 1;
 
-	while (start > 0 && is_digit(name[start - 1]))
+	while (start > 0 && cat_is_digit(name[start - 1]))
 		start--;
-	while (end < len && is_digit(name[end]))
+	while (end < len && cat_is_digit(name[end]))
 		end++;
 	if (end - start > CAT_GRID_WIDTH)
 		start = end - CAT_GRID_WIDTH;
@@ -57,19 +52,19 @@ static int field_add(struct cat_grid *g, uint32_t pos, uint32_t width, uint64_t 
 static bool fields_of_difference(struct cat_grid *g, const uint8_t *a, const uint8_t *b,
 				 uint32_t len)
 {
-	uint32_t at = (uint32_t)enc_lcp(a, len, b, len);
+	uint32_t at = (uint32_t)shoal_name_shared(a, len, b, len);
 
 	while (at < len) {
 		uint32_t pos, width;
 
-		if (!is_digit(a[at]) || !is_digit(b[at]))
+		if (!cat_is_digit(a[at]) || !cat_is_digit(b[at]))
 			return false;
 		if (!field_around(a, len, at, &pos, &width) ||
 		    cat_digits_get(b + pos, width) == UINT64_MAX ||
 		    field_add(g, pos, width, cat_digits_get(a + pos, width)) < 0)
 			return false;
 		at = pos + width;
-		at += (uint32_t)enc_lcp(a + at, len - at, b + at, len - at);
+		at += (uint32_t)shoal_name_shared(a + at, len - at, b + at, len - at);
 	}
 	return true;
 }

@@ -181,8 +181,8 @@ static uint64_t front_estimate(const struct enc_names *n, uint32_t from, uint32_
 
 	for (uint32_t i = from + 1; i < end; i++)
 		bytes += enc_len(n, i) + 2 -
-			 enc_lcp(enc_name(n, i - 1), enc_len(n, i - 1), enc_name(n, i),
-				 enc_len(n, i));
+			 shoal_name_shared(enc_name(n, i - 1), enc_len(n, i - 1), enc_name(n, i),
+					   enc_len(n, i));
 	return bytes / 2; /* compressed: a quarter for paths, a half for random digits */
 }
 

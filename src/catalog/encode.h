@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/name.h"
 #include "catalog/grid.h"
 
 #define ENC_NAMES       65536u     /* names in a chunk, and in a segment that lists values */
@@ -127,23 +128,5 @@ int enc_front_put(struct cat_encoder *e, uint32_t from, uint32_t end) SHOAL_MUST
 /* Start a payload of @kind for @nr names. */
 void enc_payload_start(struct shoal_buf *payload, int kind, uint64_t nr, const uint8_t *first,
 		       size_t first_len);
-
-static inline size_t enc_lcp(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_len)
-{
-	size_t max = a_len < b_len ? a_len : b_len, i = 0;
-
-	for (; i + 8 <= max; i += 8) {
-		uint64_t x, y;
-
-		__builtin_memcpy(&x, a + i, 8);
-		__builtin_memcpy(&y, b + i, 8);
-		if (x != y)
-			break; /* the loop below finds the byte, whatever the machine's byte order
-				*/
-	}
-	while (i < max && a[i] == b[i])
-		i++;
-	return i;
-}
 
 #endif

@@ -23,6 +23,11 @@ struct cat_grid {
 	} dim[CAT_GRID_DIMS];
 };
 
+static inline bool cat_is_digit(uint8_t c)
+{
+	return c >= '0' && c <= '9';
+}
+
 /* The number that @width digits at @p make; UINT64_MAX when one is no digit. */
 uint64_t cat_digits_get(const uint8_t *p, unsigned width);
 

@@ -211,7 +211,7 @@ int cat_front_find(const struct cat_segment *seg, const uint8_t *name, size_t le
 
 		if (i > 0 && cat_front_step(&s, buf, &buf_len) < 0)
 			return cat_segment_bad(seg, "a block of names is cut short");
-		c = cat_name_compare(buf, buf_len, name, len);
+		c = shoal_name_compare(buf, buf_len, name, len);
 		if (c == 0) {
 			*ret_i = i;
 			return 0;

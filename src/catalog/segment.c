@@ -95,20 +95,8 @@ static int compare_first(const struct cat_view *v, uint64_t k, const uint8_t *na
 	first = shoal_span_bytes(&s, first_len);
 	if (s.bad)
 		return cat_damaged(v, CAT_NAME, off, "a segment does not start as one");
-	*ret_c = cat_name_compare(first, first_len, name, len);
+	*ret_c = shoal_name_compare(first, first_len, name, len);
 	return 0;
-}
-
-/* The eight bytes of @name after @skip, as the directory has them. */
-static uint64_t key_of(const uint8_t *name, size_t len, size_t skip)
-{
-	uint8_t bytes[8] = { 0 };
-
-	if (len >= skip + 8)
-		return shoal_be64_load(name + skip);
-	if (len > skip)
-		memcpy(bytes, name + skip, len - skip);
-	return shoal_be64_load(bytes);
 }
 
 /* How @name compares with what all first names start with: 0 when it starts so too. */
@@ -121,7 +109,7 @@ static int compare_skipped(const struct cat_view *v, const uint8_t *name, size_t
 		return rc;
 	if (seg.first_len < v->key_skip)
 		return cat_segment_bad(&seg, "the first name is shorter than what all start with");
-	*ret_c = cat_name_compare(seg.first, v->key_skip, name, shoal_min(len, v->key_skip));
+	*ret_c = shoal_name_compare(seg.first, v->key_skip, name, shoal_min(len, v->key_skip));
 	return 0;
 }
 
@@ -190,7 +178,7 @@ int cat_segment_of_name(const struct cat_view *v, const uint8_t *name, size_t le
 		return -ENOENT;
 	if (c < 0)
 		low = high;
-	else if (segments_with_key(v, key_of(name, len, v->key_skip), &low, &high) < 0)
+	else if (segments_with_key(v, shoal_name_key(name, len, v->key_skip), &low, &high) < 0)
 		return -EBADMSG;
 	while (low < high) { /* first segment that starts after the name */
 		uint64_t mid = low + (high - low) / 2;

@@ -6,6 +6,7 @@
 #ifndef SHOAL_CATALOG_SEGMENT_H
 #define SHOAL_CATALOG_SEGMENT_H
 
+#include "base/name.h"
 #include "base/span.h"
 #include "catalog/catalog_format.h"
 
@@ -50,14 +51,6 @@ int cat_segment_find(const struct cat_segment *seg, const uint8_t *name, size_t 
 static inline int cat_segment_bad(const struct cat_segment *seg, const char *what)
 {
 	return cat_damaged(seg->view, CAT_NAME, seg->off, what);
-}
-
-/* Bytewise, a prefix before what it is a prefix of. */
-static inline int cat_name_compare(const void *a, size_t a_len, const void *b, size_t b_len)
-{
-	int c = __builtin_memcmp(a, b, a_len < b_len ? a_len : b_len);
-
-	return c ? c : (a_len > b_len) - (a_len < b_len);
 }
 
 int cat_grid_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) SHOAL_MUST_USE;

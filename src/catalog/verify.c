@@ -28,7 +28,7 @@ static int check_first(const struct cat_segment *seg)
 	n = cat_segment_name(seg, 0, name);
 	if (n < 0)
 		return n;
-	if (cat_name_compare(name, (size_t)n, seg->first, seg->first_len) != 0)
+	if (shoal_name_compare(name, (size_t)n, seg->first, seg->first_len) != 0)
 		return cat_segment_bad(seg, "the first name is not the first number's");
 	return 0;
 }
@@ -40,8 +40,6 @@ static int check_directory(const struct cat_view *v)
 	int rc = 0;
 
 	for (uint64_t k = 0; k < v->nr_segments; k++) {
-		uint8_t key[8] = { 0 };
-
 		rc = cat_segment_load(v, NULL, k, &seg);
 		if (rc < 0)
 			return rc;
@@ -52,8 +50,8 @@ static int check_directory(const struct cat_view *v)
 		    (k == 0 && (seg.first_id != 0 || seg.off != 0)))
 			return cat_damaged(v, CAT_NDIR, k * sizeof(struct cat_dir_entry),
 					   "an entry does not fit its segment");
-		memcpy(key, seg.first + v->key_skip, shoal_min(8, seg.first_len - v->key_skip));
-		if (shoal_le64_get(cat_dir(v, k)->key) != shoal_be64_load(key))
+		if (shoal_le64_get(cat_dir(v, k)->key) !=
+		    shoal_name_key(seg.first, seg.first_len, v->key_skip))
 			return cat_damaged(v, CAT_NDIR, k * sizeof(struct cat_dir_entry),
 					   "a key does not fit its name");
 		rc = check_first(&seg);
@@ -139,7 +137,7 @@ static int check_names(const struct shoal_catalog *cat, struct shoal_cursor *cur
 	while ((rc = shoal_cursor_next(cursor, &name, &len)) > 0) {
 		uint64_t size, nr;
 
-		if (id > 0 && cat_name_compare(last, last_len, name, len) >= 0)
+		if (id > 0 && shoal_name_compare(last, last_len, name, len) >= 0)
 			return shoal_fail(err, -EBADMSG,
 					  "damaged catalog: name %" PRIu64
 					  " does not come after the one before it",

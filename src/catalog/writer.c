@@ -185,7 +185,7 @@ static int check_name(const struct shoal_writer *w, const char *name, size_t len
 	if (memchr(name, 0, len))
 		return shoal_fail(err, -EINVAL, "a name holds a NUL byte");
 	last = cat_encoder_last(&w->encoder, &last_len);
-	if (last_len > 0 && cat_name_compare(last, last_len, name, len) >= 0)
+	if (last_len > 0 && shoal_name_compare(last, last_len, name, len) >= 0)
 		return shoal_fail(err, -EINVAL,
 				  "'%.*s' does not come after '%.*s': names must rise",
 				  (int)shoal_min(len, 200), name, (int)shoal_min(last_len, 200),
@@ -435,14 +435,14 @@ int shoal_writer_append(struct shoal_writer *writer, const struct shoal_catalog 
 /* The directory from the notes: what the first names share is known only now. */
 static int write_directory(struct shoal_writer *w, uint32_t *ret_skip, struct shoal_err *err)
 {
-	size_t skip = enc_lcp(w->first, w->first_len, w->last, w->last_len);
+	size_t skip = shoal_name_shared(w->first, w->first_len, w->last, w->last_len);
 	uint64_t at = 0;
 	int rc;
 
 	rc = cat_stream_finish(&w->notes, err);
 	for (uint64_t k = 0; k < w->nr_segments && rc == 0; k++) {
 		uint64_t note[3];
-		uint8_t name[SHOAL_NAME_MAX], key[8] = { 0 };
+		uint8_t name[SHOAL_NAME_MAX];
 		struct cat_dir_entry e;
 
 		rc = cat_stream_read(&w->notes, at, note, sizeof(note), err);
@@ -452,10 +452,10 @@ static int write_directory(struct shoal_writer *w, uint32_t *ret_skip, struct sh
 		if (rc < 0)
 			return rc;
 		at += sizeof(note) + note[2];
-		memcpy(key, name + skip, shoal_min(8, note[2] - skip));
 		e = (struct cat_dir_entry){ .first_id = shoal_le64_of(note[0]),
 					    .off = shoal_le64_of(note[1]),
-					    .key = shoal_le64_of(shoal_be64_load(key)) };
+					    .key = shoal_le64_of(
+						    shoal_name_key(name, note[2], skip)) };
 		rc = cat_stream_write(&w->stream[CAT_NDIR], &e, sizeof(e), err);
 	}
 	*ret_skip = (uint32_t)skip;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/le.h"
+#include "base/name.h"
 #include "base/queue.h"
 #include "index/radix.h"
 
@@ -52,7 +52,7 @@ static int advance(struct tournament *t, uint32_t i)
 	struct index_run_reader *r = &t->reader[i];
 	int rc = index_run_next(r);
 
-	r->key = r->done ? UINT64_MAX : index_key(r->name, (uint32_t)r->entry.len, t->shared);
+	r->key = r->done ? UINT64_MAX : shoal_name_key(r->name, (uint32_t)r->entry.len, t->shared);
 	return rc;
 }
 
@@ -114,16 +114,16 @@ static int tournament_open(struct tournament *t, const struct index_merge_job *j
 		rc = index_run_next(r);
 		if (i == 0)
 			t->shared = run->shared;
-		t->shared =
-			(uint32_t)shoal_min(shoal_min(t->shared, run->shared),
-					    index_shared(t->reader[0].name, t->reader[0].entry.len,
-							 r->name, r->entry.len));
+		t->shared = (uint32_t)shoal_min(shoal_min(t->shared, run->shared),
+						shoal_name_shared(t->reader[0].name,
+								  t->reader[0].entry.len, r->name,
+								  r->entry.len));
 	}
 	for (uint32_t i = 0; i < nr && rc == 0; i++) {
 		struct index_run_reader *r = &t->reader[i];
 
 		r->key = r->done ? UINT64_MAX
-				 : index_key(r->name, (uint32_t)r->entry.len, t->shared);
+				 : shoal_name_key(r->name, (uint32_t)r->entry.len, t->shared);
 	}
 	if (rc == 0)
 		play_all(t);

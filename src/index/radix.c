@@ -6,21 +6,10 @@
 
 #include <string.h>
 
-#include "base/le.h"
+#include "base/name.h"
 
 #define SMALL      32u
 #define LEVELS_MAX 32u
-
-uint64_t index_key(const uint8_t *name, uint32_t len, uint32_t depth)
-{
-	uint8_t bytes[8] = { 0 };
-
-	if (len >= depth + 8)
-		return shoal_be64_load(name + depth);
-	if (len > depth)
-		memcpy(bytes, name + depth, len - depth);
-	return shoal_be64_load(bytes);
-}
 
 /* What the key does not tell: the bytes after it, then the order of adding. */
 static bool rest_before(const uint8_t *names, const struct index_ref *a, const struct index_ref *b,
@@ -138,7 +127,7 @@ static void sort_keys(const uint8_t *names, struct index_ref *refs, size_t nr, u
 	while (nr > SMALL && (diff = key_difference(refs, nr)) == 0 && (refs[0].key & 0xff)) {
 		depth += 8; /* all alike so far, and none has ended: on to the next eight bytes */
 		for (size_t i = 0; i < nr; i++)
-			refs[i].key = index_key(names + refs[i].off, refs[i].len, depth);
+			refs[i].key = shoal_name_key(names + refs[i].off, refs[i].len, depth);
 	}
 	if (nr <= SMALL) {
 		insertion_sort(names, refs, nr, depth);
@@ -159,6 +148,6 @@ static void sort_keys(const uint8_t *names, struct index_ref *refs, size_t nr, u
 void index_radix_sort(const uint8_t *names, struct index_ref *refs, size_t nr, uint32_t depth)
 {
 	for (size_t i = 0; i < nr; i++)
-		refs[i].key = index_key(names + refs[i].off, refs[i].len, depth);
+		refs[i].key = shoal_name_key(names + refs[i].off, refs[i].len, depth);
 	sort_keys(names, refs, nr, depth, LEVELS_MAX);
 }

@@ -11,9 +11,6 @@ struct index_ref {
 	uint32_t len;
 };
 
-/* Eight bytes of the name from @depth on, zero past its end. */
-uint64_t index_key(const uint8_t *name, uint32_t len, uint32_t depth);
-
 /* Sort bytewise by name, equal names by off. The first @depth bytes are the same in all. */
 void index_radix_sort(const uint8_t *names, struct index_ref *refs, size_t nr, uint32_t depth);
 

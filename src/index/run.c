@@ -4,18 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/name.h"
 #include "base/span.h"
-
-size_t index_shared(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_len)
-{
-	size_t max = a_len < b_len ? a_len : b_len, i = 0;
-
-	for (; i + 8 <= max && memcmp(a + i, b + i, 8) == 0; i += 8)
-		;
-	while (i < max && a[i] == b[i])
-		i++;
-	return i;
-}
 
 int index_runs_add(struct index_runs *runs, const struct index_run *run)
 {
@@ -47,7 +37,7 @@ void index_run_start(struct index_run_writer *w, struct shoal_out *out)
 
 void index_run_put(struct index_run_writer *w, const struct shoal_entry *e)
 {
-	size_t keep = index_shared(w->last, w->last_len, e->name, e->len);
+	size_t keep = shoal_name_shared(w->last, w->last_len, e->name, e->len);
 	uint8_t *room = shoal_out_room(w->out, RUN_ENTRY_MAX);
 	uint8_t *p = room;
 
@@ -72,7 +62,7 @@ struct index_run index_run_end(const struct index_run_writer *w)
 		.off = w->start,
 		.len = shoal_out_tell(w->out) - w->start,
 		/* In order, so what the first and the last share, all share. */
-		.shared = (uint32_t)index_shared(w->first, w->first_len, w->last, w->last_len),
+		.shared = (uint32_t)shoal_name_shared(w->first, w->first_len, w->last, w->last_len),
 	};
 }
 

@@ -52,7 +52,4 @@ void index_run_open(struct index_run_reader *r, int fd, const struct index_run *
 /* Step to the next entry, or set done. */
 int index_run_next(struct index_run_reader *r) SHOAL_MUST_USE;
 
-/* Bytes that two names share at their start. */
-size_t index_shared(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_len);
-
 #endif

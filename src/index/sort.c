@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/name.h"
 #include "base/publish.h"
 #include "base/queue.h"
 #include "base/span.h"
@@ -68,13 +69,9 @@ static bool gather_has_room(const struct gather *g, size_t len)
 static bool comes_after_last(const struct gather *g, const struct shoal_entry *e)
 {
 	const struct index_ref *last = refs_of(g);
-	size_t min = last->len < e->len ? last->len : e->len;
-	int c;
 
-	if (g->nr == 0)
-		return true;
-	c = memcmp(g->bytes + last->off, e->name, min);
-	return c < 0 || (c == 0 && last->len < e->len);
+	return g->nr == 0 ||
+	       shoal_name_compare(g->bytes + last->off, last->len, e->name, e->len) < 0;
 }
 
 static void gather_put(struct gather *g, const struct shoal_entry *e)
@@ -122,16 +119,9 @@ static void gather_sort(struct gather *g)
 		return;
 	/* What all names start with need not be sorted by. */
 	shared = refs[0].len;
-	for (size_t i = 1; i < g->nr && shared > 0; i++) {
-		const uint8_t *a = g->bytes + refs[0].off, *b = g->bytes + refs[i].off;
-
-		if (refs[i].len < shared)
-			shared = refs[i].len;
-		if (memcmp(a, b, shared) != 0)
-			for (uint32_t k = 0; k < shared; k++)
-				if (a[k] != b[k])
-					shared = k;
-	}
+	for (size_t i = 1; i < g->nr && shared > 0; i++)
+		shared = (uint32_t)shoal_name_shared(g->bytes + refs[0].off, shared,
+						     g->bytes + refs[i].off, refs[i].len);
 	index_radix_sort(g->bytes, refs, g->nr, shared);
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/name.h"
 #include "base/queue.h"
 #include "help.h"
 #include "index/radix.h"
@@ -154,12 +155,12 @@ static void a_key_is_the_next_eight_bytes(void **state)
 	const uint8_t *name = (const uint8_t *)"abcdefghij";
 
 	(void)state;
-	assert_int_equal(index_key(name, 10, 0), UINT64_C(0x6162636465666768));
-	assert_int_equal(index_key(name, 10, 2), UINT64_C(0x636465666768696a));
-	assert_int_equal(index_key(name, 10, 3), UINT64_C(0x6465666768696a00));
-	assert_int_equal(index_key(name, 10, 9), UINT64_C(0x6a00000000000000));
-	assert_int_equal(index_key(name, 10, 10), 0);
-	assert_int_equal(index_key(name, 10, 4000), 0);
+	assert_int_equal(shoal_name_key(name, 10, 0), UINT64_C(0x6162636465666768));
+	assert_int_equal(shoal_name_key(name, 10, 2), UINT64_C(0x636465666768696a));
+	assert_int_equal(shoal_name_key(name, 10, 3), UINT64_C(0x6465666768696a00));
+	assert_int_equal(shoal_name_key(name, 10, 9), UINT64_C(0x6a00000000000000));
+	assert_int_equal(shoal_name_key(name, 10, 10), 0);
+	assert_int_equal(shoal_name_key(name, 10, 4000), 0);
 }
 
 /* ---- The sorter ---- */
