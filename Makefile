@@ -21,7 +21,7 @@ all: $(BUILD)/build.ninja
 
 $(BUILD)/build.ninja:
 	@tools/install-deps build test
-	@meson setup $(BUILD) --buildtype=release --prefix=$(PREFIX) > /dev/null
+	@meson setup $(BUILD) --buildtype=debugoptimized --prefix=$(PREFIX) > /dev/null
 
 asan: all $(ASAN)/build.ninja
 	@ninja -C $(ASAN) --quiet

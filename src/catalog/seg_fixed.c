@@ -6,34 +6,56 @@
 #include "catalog/segment.h"
 #include "catalog/values.h"
 
+/* The ranges of a part: in rising order, neither touching nor overlapping. Sets the radix. */
+static bool parse_ranges(struct cat_part *part)
+{
+	const uint8_t *r = part->ranges;
+	bool good = r[1] >= r[0];
+
+	part->first_size = r[1] - r[0] + 1u;
+	part->radix = part->first_size;
+	/* With one range no digit is past it, and no byte has a digit in a second. */
+	part->second = UINT32_MAX / 2;
+	if (part->nr_ranges > 1)
+		part->second = r[2] - part->first_size;
+	for (unsigned k = 1; k < part->nr_ranges; k++) {
+		r += 2;
+		good &= r[0] > r[-1] + 1 && r[1] >= r[0];
+		part->radix += r[1] - r[0] + 1u;
+	}
+	return good && part->radix >= 2;
+}
+
+/*
+ * Every lookup parses the shape, so the common form, in which all numbers are of one byte and the
+ * ranges are one or two, is read without the span's checks for each of them.
+ */
 static int parse_part(struct shoal_span *s, size_t first_len, size_t *at, struct cat_part *part)
 {
-	uint64_t gap = shoal_span_varint(s);
-	uint64_t len = shoal_span_varint(s);
-	unsigned nr = shoal_span_u8(s);
-	int last = -2;
+	uint64_t gap, len;
+	unsigned nr;
 
-	part->ranges = shoal_span_bytes(s, 2 * nr);
-	if (s->bad || nr < 1 || nr > CAT_FIXED_RANGES || gap > first_len - *at || len < 1 ||
+	if (SHOAL_LIKELY(shoal_span_left(s) >= 7 && ((s->p[0] | s->p[1]) & 0x80) == 0 &&
+			 s->p[2] <= 2)) {
+		gap = s->p[0];
+		len = s->p[1];
+		nr = s->p[2];
+		part->ranges = s->p + 3;
+		s->p += 3 + 2 * nr;
+	} else {
+		gap = shoal_span_varint(s);
+		len = shoal_span_varint(s);
+		nr = shoal_span_u8(s);
+		part->ranges = shoal_span_bytes(s, 2 * nr);
+	}
+	if (s->bad || nr - 1u >= CAT_FIXED_RANGES || gap > first_len - *at || len < 1 ||
 	    len > first_len - *at - gap)
 		return -EBADMSG;
 	part->pos = (uint32_t)(*at + gap);
 	part->len = (uint32_t)len;
 	part->nr_ranges = nr;
-	part->radix = 0;
-	for (unsigned r = 0; r < nr; r++) {
-		int lo = part->ranges[2 * r], hi = part->ranges[2 * r + 1];
-
-		if (lo <= last + 1 || hi < lo)
-			return -EBADMSG;
-		part->radix += (uint32_t)(hi - lo + 1);
-		last = hi;
-	}
-	part->first_size = part->ranges[1] - part->ranges[0] + 1u;
-	/* With one range no digit is past it, and no byte has a digit in a second. */
-	part->second = nr == 1 ? UINT32_MAX / 2 : part->ranges[2] - part->first_size;
 	*at += gap + len;
-	return part->radix < 2 ? -EBADMSG : 0;
+	return parse_ranges(part) ? 0 : -EBADMSG;
 }
 
 static int parse_limb(struct shoal_span *s, size_t first_len, size_t *at, struct cat_fixed *sh)
@@ -79,17 +101,9 @@ static int shape_parse(const struct cat_segment *seg, struct cat_fixed *sh,
 				values);
 }
 
-/*
- * Almost all sets are one range or two, such as 0-9 and a-f. Which of the two a digit lies in is
- * random, so these are written for conditional moves: a branch would be mispredicted each third
- * time.
- */
-static inline uint8_t byte_of_digit(const struct cat_part *part, unsigned digit)
+/* The byte for a digit of a set of more than two ranges. */
+static uint8_t byte_of_digit(const struct cat_part *part, unsigned digit)
 {
-	unsigned add = digit < part->first_size ? part->ranges[0] : part->second;
-
-	if (SHOAL_LIKELY(part->nr_ranges <= 2))
-		return (uint8_t)(digit + add);
 	for (unsigned r = 0; r + 1 < part->nr_ranges; r++) {
 		unsigned lo = part->ranges[2 * r], size = part->ranges[2 * r + 1] - lo + 1;
 
@@ -121,25 +135,53 @@ static inline unsigned digit_of_byte(const struct cat_part *part, uint8_t byte)
 	return UINT32_MAX;
 }
 
-/* Write the digits of @v into the part's bytes and return what is left above them. */
-static uint64_t put_part(const struct cat_part *part, uint64_t v, uint8_t *buf)
+/*
+ * Write the digits of @v into the part's bytes and return what is left above them. @radix is the
+ * part's, given by the caller as a constant where it can, so that the division becomes cheap.
+ * Almost all sets are one range or two, such as 0-9 and a-f. Which of the two a digit lies in is
+ * random, so that is written for a conditional move: a branch would be mispredicted each third
+ * time.
+ */
+static inline __attribute__((always_inline)) uint64_t
+put_digits(const struct cat_part *part, uint64_t radix, uint64_t v, uint8_t *buf)
 {
-	uint8_t *p = buf + part->pos + part->len;
-	uint32_t left = part->len;
+	/* Copies, since writing to buf might change the part for all that the compiler knows. */
+	const unsigned first_size = part->first_size, first = part->ranges[0],
+		       second = part->second;
+	uint8_t *start = buf + part->pos;
+	uint8_t *p = start + part->len;
 
-	if ((part->radix & (part->radix - 1)) == 0) {
-		unsigned bits = (unsigned)__builtin_ctz(part->radix);
+	if (SHOAL_UNLIKELY(part->nr_ranges > 2)) {
+		for (; p > start; v /= radix)
+			*--p = byte_of_digit(part, (unsigned)(v % radix));
+		return v;
+	}
+	for (; p > start; v /= radix) {
+		unsigned digit = (unsigned)(v % radix);
 
-		for (; left > 0; left--, v >>= bits)
-			*--p = byte_of_digit(part, (unsigned)(v & (part->radix - 1)));
-	} else if (part->radix == 10) { /* a division that the compiler knows */
-		for (; left > 0; left--, v /= 10)
-			*--p = byte_of_digit(part, (unsigned)(v % 10));
-	} else {
-		for (; left > 0; left--, v /= part->radix)
-			*--p = byte_of_digit(part, (unsigned)(v % part->radix));
+		*--p = (uint8_t)(digit + (digit < first_size ? first : second));
 	}
 	return v;
+}
+
+static uint64_t put_part(const struct cat_part *part, uint64_t v, uint8_t *buf)
+{
+	switch (part->radix) {
+	case 16:
+		return put_digits(part, 16, v, buf);
+	case 10:
+		return put_digits(part, 10, v, buf);
+	case 2:
+		return put_digits(part, 2, v, buf);
+	case 4:
+		return put_digits(part, 4, v, buf);
+	case 8:
+		return put_digits(part, 8, v, buf);
+	case 64:
+		return put_digits(part, 64, v, buf);
+	default:
+		return put_digits(part, part->radix, v, buf);
+	}
 }
 
 int cat_fixed_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)

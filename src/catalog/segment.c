@@ -46,9 +46,9 @@ int cat_segment_load(const struct cat_view *v, struct cat_dicts *dicts, uint64_t
 int cat_segment_of_id(const struct cat_view *v, uint64_t id, uint64_t *ret_number)
 {
 	/* Segments of equal length are common, so the guess is often right. */
-	uint64_t guess = (uint64_t)((unsigned __int128)id * v->nr_segments / v->nr_files);
+	uint64_t guess = (uint64_t)((double)id / (double)v->nr_files * (double)v->nr_segments);
 	uint64_t low = 0, high = v->nr_segments; /* first_id[low] <= id < first_id[high] */
-	uint64_t step = 1, at = guess;
+	uint64_t step = 1, at = shoal_min(guess, high - 1);
 
 	while (high - low > 1) {
 		const struct cat_dir_entry *e = cat_dir(v, at);
