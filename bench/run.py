@@ -610,7 +610,7 @@ def build_type(build):
         with open(os.path.join(build, "meson-info", "intro-buildoptions.json"),
                   encoding="utf-8") as f:
             options = {option["name"]: option["value"] for option in json.load(f)}
-        return "%s, sanitizers %s" % (options["buildtype"], options["b_sanitize"])
+        return "-O%s, sanitizers %s" % (options["optimization"], options["b_sanitize"])
     except (OSError, ValueError, KeyError):
         return "unknown"
 
@@ -639,8 +639,8 @@ def print_machine(facts, mode):
         if isinstance(value, list):
             value = " ".join(str(item) for item in value)
         print("  %-13s %s" % (name.replace("_", " "), value))
-    if not facts["build"].startswith("release, sanitizers none"):
-        print("  NOTE: this is no release build; the times say little.")
+    if facts["build"] not in ("-O2, sanitizers none", "-O3, sanitizers none"):
+        print("  NOTE: this build is not for measuring; the times say little.")
     if facts["load_average"][0] > facts["cores"] / 2:
         print("  NOTE: the machine is busy; wall times are too long, and CPU times may be.")
     sys.stdout.flush()
