@@ -8,6 +8,12 @@
  * Functions that can fail return 0 (or a count) or a negative errno, and write a sentence into the
  * caller's struct shoal_err, which may be NULL and is untouched on success. Outputs are named
  * ret_..., come last and are untouched on failure. The library never prints and never exits.
+ *
+ * Opening the first catalog installs a handler for SIGBUS, which turns reading past the end of a
+ * file that shrank into -ESTALE; other SIGBUS go on to the handler that was there before. A program
+ * that installs its own afterwards loses that protection, and threads must not block the signal.
+ *
+ * Until version 1.0 structures may get new fields, and the library's soname changes with them.
  */
 #ifndef SHOAL_H
 #define SHOAL_H
@@ -100,7 +106,10 @@ SHOAL_CHECKED int shoal_catalog_locate(const struct shoal_catalog *cat, uint64_t
 SHOAL_CHECKED int shoal_catalog_samples(const struct shoal_catalog *cat, uint64_t id,
 					uint64_t *ret_first, uint64_t *ret_count);
 
-/* -ESTALE when the file under the map is no longer the one that was opened. */
+/*
+ * -ESTALE when the file that was opened has another length now, or can no longer be read. A catalog
+ * that was replaced by another file of its name stays as it was.
+ */
 SHOAL_CHECKED int shoal_catalog_check_fresh(const struct shoal_catalog *cat, struct shoal_err *err);
 
 /*
@@ -159,7 +168,8 @@ SHOAL_CHECKED int shoal_writer_add(struct shoal_writer *writer, const char *name
 
 /*
  * Add all files of @part, whose names come after those added so far, without decoding them. The
- * roots must be the same, and both know sizes or neither.
+ * roots must be the same, and both know sizes or neither; a writer that was given samples_per_file
+ * takes only parts with that number, one that was given 0 takes any.
  */
 SHOAL_CHECKED int shoal_writer_append(struct shoal_writer *writer, const struct shoal_catalog *part,
 				      struct shoal_err *err);
@@ -317,6 +327,7 @@ struct shoal_order_state {
 	uint64_t consumed;
 	char digest[33];   /* of the catalog */
 	uint64_t nr_ranks; /* LOCAL: the ranks that saved it, whose shares it speaks of; else 0 */
+	uint64_t order;    /* a hash of mode, unit, window, frozen and samples, and of their meaning */
 };
 
 /*
@@ -329,8 +340,8 @@ SHOAL_API void shoal_order_save(const struct shoal_order *order, uint64_t steps,
 /*
  * Continue @state with @spec, whose ranks and batch may differ from those that made it; the spec's
  * own seed and consumed are not used. -ESTALE when @digest is of another catalog. -ENOTSUP when
- * other ranks saved it in SHOAL_LOCAL, or when only one of the two is SHOAL_LOCAL. Errors
- * otherwise as shoal_order_new().
+ * the state is of another order (mode, unit, window, frozen or number of samples), or when other
+ * ranks saved it in SHOAL_LOCAL. Errors otherwise as shoal_order_new().
  */
 SHOAL_CHECKED int shoal_order_resume(const struct shoal_order_spec *spec,
 				     const struct shoal_order_state *state, const char *digest,

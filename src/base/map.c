@@ -42,6 +42,8 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 	} else if (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN) {
 		/* Returning repeats the faulting read, which then ends the process as it would. */
 		signal(SIGBUS, SIG_DFL);
+		if (info->si_code <= 0) /* sent by kill(), and not a fault that would come again */
+			raise(SIGBUS);
 	} else {
 		previous.sa_handler(sig);
 	}
@@ -50,7 +52,7 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 static void on_sigbus(int sig, siginfo_t *info, void *context)
 {
 	uintptr_t addr = (uintptr_t)info->si_addr;
-	struct shoal_map_guard *guard = guard_of(addr);
+	struct shoal_map_guard *guard = info->si_code > 0 ? guard_of(addr) : NULL;
 	int saved = errno;
 	void *page;
 

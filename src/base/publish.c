@@ -94,43 +94,71 @@ static char *partial_name(const char *path)
 	return n < 0 ? NULL : name;
 }
 
-/* 1: locked and still the file of that name. 0: it was renamed away meanwhile, try again. */
+enum lock { LOCKED, RENAMED, NO_LOCKS };
+
+/* RENAMED: it was renamed away meanwhile, try again. NO_LOCKS: the file system has none. */
 static int lock_partial(int fd, const char *partial)
 {
 	struct stat mine, named;
 
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		if (errno == EWOULDBLOCK)
-			return -EBUSY;
-		/* No locks here (Lustre without flock, say): two writers are then not noticed. */
-	}
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK ? -EBUSY : NO_LOCKS;
 	if (fstat(fd, &mine) < 0)
 		return shoal_errno();
 	if (stat(partial, &named) < 0)
-		return errno == ENOENT ? 0 : shoal_errno();
-	return mine.st_ino == named.st_ino && mine.st_dev == named.st_dev;
+		return errno == ENOENT ? RENAMED : shoal_errno();
+	return mine.st_ino == named.st_ino && mine.st_dev == named.st_dev ? LOCKED : RENAMED;
 }
 
-static int open_partial(const char *partial, const char *path, struct shoal_err *err)
+/*
+ * Without locks (Lustre mounted without flock, say) each writer has a partial file of its own: the
+ * last to finish wins, whole.
+ */
+static int open_unique(char **partial, struct shoal_err *err)
+{
+	char *name = NULL;
+	struct stat st;
+	int fd;
+
+	/* The common name may just have been made by us, or be another's: remove it if it is empty.
+	 */
+	if (stat(*partial, &st) == 0 && st.st_size == 0)
+		unlink(*partial);
+	if (asprintf(&name, "%s.XXXXXX", *partial) < 0)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	fd = mkostemp(name, O_CLOEXEC);
+	if (fd < 0) {
+		fd = shoal_fail_errno(err, shoal_errno(), "cannot write '%s'", name);
+		free(name);
+		return fd;
+	}
+	free(*partial);
+	*partial = name;
+	return fd;
+}
+
+static int open_partial(char **partial, const char *path, struct shoal_err *err)
 {
 	for (int attempt = 0; attempt < 100; attempt++) {
-		int fd = open(partial, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+		int fd = open(*partial, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
 		int rc;
 
 		if (fd < 0)
-			return shoal_fail_errno(err, shoal_errno(), "cannot write '%s'", partial);
-		rc = lock_partial(fd, partial);
-		if (rc == 1) {
+			return shoal_fail_errno(err, shoal_errno(), "cannot write '%s'", *partial);
+		rc = lock_partial(fd, *partial);
+		if (rc == LOCKED) {
 			if (ftruncate(fd, 0) == 0)
 				return fd;
 			rc = shoal_errno();
-			unlink(partial); /* ours: it is locked */
+			unlink(*partial); /* ours: it is locked */
 		}
 		close(fd);
+		if (rc == NO_LOCKS)
+			return open_unique(partial, err);
 		if (rc == -EBUSY)
 			break;
 		if (rc < 0)
-			return shoal_fail_errno(err, rc, "cannot write '%s'", partial);
+			return shoal_fail_errno(err, rc, "cannot write '%s'", *partial);
 	}
 	return shoal_fail(err, -EBUSY,
 			  "another process is writing '%s' now: wait for it, or write another file",
@@ -151,7 +179,7 @@ int shoal_publish_open(const char *path, struct shoal_publish *ret_pub, struct s
 		free(pub.path);
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	}
-	pub.fd = open_partial(pub.partial, path, err);
+	pub.fd = open_partial(&pub.partial, path, err);
 	if (pub.fd < 0) {
 		rc = pub.fd;
 		free(pub.path);

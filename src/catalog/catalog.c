@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "catalog/column.h"
 #include "catalog/digest.h"
 
@@ -16,8 +17,8 @@ static int take_root(struct shoal_catalog *cat, struct shoal_err *err)
 
 	if (!bytes)
 		return shoal_catalog_explain(cat, -EBADMSG, err);
-	if (memchr(bytes, 0, (size_t)sec->len))
-		return shoal_fail(err, -EBADMSG, "damaged catalog: section ROOT holds a NUL");
+	if (!shoal_is_plain_utf8((const char *)bytes, (size_t)sec->len))
+		return shoal_fail(err, -EBADMSG, "damaged catalog: section ROOT is not plain text");
 	memcpy(cat->root, bytes, (size_t)sec->len);
 	return 0;
 }
@@ -32,6 +33,7 @@ static int catalog_init(struct shoal_catalog *cat, struct shoal_err *err)
 		return shoal_fail(err, -ESTALE, "the file shrank while it was opened");
 	if (rc < 0)
 		return rc;
+	cat->last_sum = shoal_le64_load(cat->map.addr + cat->map.len - 8);
 	v->damage = &cat->damage;
 	v->checked = calloc(v->nr_pages / 64 + 1, sizeof(*v->checked));
 	cat->dicts = cat_dicts_new(v);
@@ -96,7 +98,7 @@ void shoal_catalog_info(const struct shoal_catalog *cat, struct shoal_catalog_in
 /* What every lookup ends with: a file that shrank under the map explains any other error. */
 static int finish(const struct shoal_catalog *cat, int rc)
 {
-	return shoal_map_faulted(&cat->map) ? -ESTALE : rc;
+	return cat_is_stale(cat) ? -ESTALE : rc;
 }
 
 int shoal_catalog_name(const struct shoal_catalog *cat, uint64_t id, char *buf)
@@ -122,6 +124,8 @@ int shoal_catalog_name(const struct shoal_catalog *cat, uint64_t id, char *buf)
 int shoal_catalog_size(const struct shoal_catalog *cat, uint64_t id, uint64_t *ret_size)
 {
 	struct cat_column sizes = { .view = &cat->view, .runs = CAT_SZRN };
+	uint64_t size;
+	int rc;
 
 	if (id >= cat->view.nr_files)
 		return -ERANGE;
@@ -129,7 +133,10 @@ int shoal_catalog_size(const struct shoal_catalog *cat, uint64_t id, uint64_t *r
 		*ret_size = SHOAL_SIZE_UNKNOWN;
 		return 0;
 	}
-	return finish(cat, cat_column_get(&sizes, id, ret_size, NULL));
+	rc = finish(cat, cat_column_get(&sizes, id, &size, NULL));
+	if (rc == 0)
+		*ret_size = size;
+	return rc;
 }
 
 int shoal_catalog_find(const struct shoal_catalog *cat, const char *name, size_t len,
@@ -153,7 +160,7 @@ int shoal_catalog_find(const struct shoal_catalog *cat, const char *name, size_t
 	return rc;
 }
 
-/* The first name of the segment from @from on that is not before @name. */
+/* The first name of the segment that is not before @name. */
 static int lower_bound_in(const struct cat_segment *seg, const uint8_t *name, size_t len,
 			  uint64_t *ret_i)
 {
@@ -202,7 +209,7 @@ int shoal_catalog_locate(const struct shoal_catalog *cat, uint64_t sample, uint6
 			 uint64_t *ret_index)
 {
 	struct cat_column counts = { .view = &cat->view, .runs = CAT_SMRN };
-	uint64_t per_file = cat->view.samples_per_file, before;
+	uint64_t per_file = cat->view.samples_per_file, file, before;
 	int rc;
 
 	if (sample >= cat->view.nr_samples)
@@ -212,9 +219,11 @@ int shoal_catalog_locate(const struct shoal_catalog *cat, uint64_t sample, uint6
 		*ret_index = sample % per_file;
 		return 0;
 	}
-	rc = finish(cat, cat_column_find_sum(&counts, sample, ret_file, &before));
-	if (rc == 0)
+	rc = finish(cat, cat_column_find_sum(&counts, sample, &file, &before));
+	if (rc == 0) {
+		*ret_file = file;
 		*ret_index = sample - before;
+	}
 	return rc;
 }
 
@@ -222,6 +231,8 @@ int shoal_catalog_samples(const struct shoal_catalog *cat, uint64_t id, uint64_t
 			  uint64_t *ret_count)
 {
 	struct cat_column counts = { .view = &cat->view, .runs = CAT_SMRN };
+	uint64_t first, count;
+	int rc;
 
 	if (id > cat->view.nr_files)
 		return -ERANGE;
@@ -235,12 +246,18 @@ int shoal_catalog_samples(const struct shoal_catalog *cat, uint64_t id, uint64_t
 		*ret_count = cat->view.samples_per_file;
 		return 0;
 	}
-	return finish(cat, cat_column_get(&counts, id, ret_count, ret_first));
+	rc = finish(cat, cat_column_get(&counts, id, &count, &first));
+	if (rc == 0) {
+		*ret_first = first;
+		*ret_count = count;
+	}
+	return rc;
 }
 
 int shoal_catalog_check_fresh(const struct shoal_catalog *cat, struct shoal_err *err)
 {
-	return shoal_map_check(&cat->map, err);
+	return cat_is_stale(cat) ? shoal_catalog_explain(cat, -ESTALE, err)
+				 : shoal_map_check(&cat->map, err);
 }
 
 int shoal_catalog_explain(const struct shoal_catalog *cat, int rc, struct shoal_err *err)
@@ -251,7 +268,8 @@ int shoal_catalog_explain(const struct shoal_catalog *cat, int rc, struct shoal_
 	uint64_t off;
 
 	if (rc == -ESTALE)
-		return shoal_fail(err, rc, "the file shrank while it was in use");
+		return shoal_fail(err, rc,
+				  "the file shrank, or can no longer be read, while it was in use");
 	if (rc == -ERANGE)
 		return shoal_fail(err, rc, "past the end: it has %" PRIu64 " files",
 				  cat->view.nr_files);

@@ -11,7 +11,19 @@ struct shoal_catalog {
 	struct cat_view view; /* points into map */
 	struct cat_damage damage;
 	struct cat_dicts *dicts;
+	uint64_t last_sum; /* the file's last eight bytes when it was opened */
 	char root[CAT_ROOT_MAX + 1];
 };
+
+/*
+ * Whether the file shrank since it was opened. Whole pages that are gone fault and are seen by the
+ * map; the rest of the page with the new end reads as zeros without a fault, and so do the last
+ * eight bytes then, which are a page sum.
+ */
+static inline bool cat_is_stale(const struct shoal_catalog *cat)
+{
+	return shoal_map_faulted(&cat->map) ||
+	       SHOAL_UNLIKELY(shoal_le64_load(cat->map.addr + cat->map.len - 8) != cat->last_sum);
+}
 
 #endif

@@ -124,6 +124,7 @@ struct cat_damage {
 /* A checked catalog image, borrowed from the buffer that it was parsed from. */
 struct cat_view {
 	struct cat_section sec[CAT_NR_SECTIONS];
+	const struct cat_header *header;
 	const uint8_t *sums;
 	uint64_t nr_pages;
 	uint64_t nr_segments;
@@ -151,7 +152,10 @@ struct cat_view {
 int cat_parse(const void *buf, size_t len, struct cat_view *ret_view,
 	      struct shoal_err *err) SHOAL_MUST_USE;
 
-/* Slow half of cat_need(): check the sums of pages @first to @last of all pages. */
+/* Check the sums of all pages of all sections, also of those that are not known. */
+int cat_check_all(const struct cat_view *v, struct shoal_err *err) SHOAL_MUST_USE;
+
+/* Slow half of cat_need(): check the sums of the pages that hold @len bytes at @off. */
 bool cat_check_pages(const struct cat_view *v, const struct cat_section *sec, uint64_t off,
 		     uint64_t len);
 

@@ -113,6 +113,9 @@ static int block_load(const struct cat_column *c, const struct run *r, uint64_t 
 	if (b.width > 64)
 		return bad(c, "a block is too wide");
 	b.data_len = (b.nr * b.width + 7) / 8;
+	if (!b.data_len && (off_width & shoal_mask(56)) > c->view->sec[c->runs + 2].len)
+		return cat_damaged(c->view, (enum cat_section_id)(c->runs + 2),
+				   off_width & shoal_mask(56), "points outside the section");
 	if (b.data_len) {
 		b.data = cat_need(c->view, (enum cat_section_id)(c->runs + 2),
 				  off_width & shoal_mask(56), b.data_len);

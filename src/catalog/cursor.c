@@ -95,8 +95,10 @@ static int step(struct shoal_cursor *c)
 		c->len = rc < 0 ? 0 : (size_t)rc;
 		return rc;
 	}
-	if (i > 0 && cat_front_step(&c->raw, c->buf, &c->len) < 0)
+	if (i > 0 && cat_front_step(&c->raw, c->buf, &c->len) < 0) {
+		c->has_seg = false; /* the next call must not go on behind the fault */
 		return cat_segment_bad(&c->seg, "a block of names is cut short");
+	}
 	return 0;
 }
 
@@ -107,7 +109,7 @@ int shoal_cursor_next(struct shoal_cursor *cursor, const char **ret_name, size_t
 	if (cursor->id >= cursor->cat->view.nr_files)
 		return 0;
 	rc = step(cursor);
-	if (shoal_map_faulted(&cursor->cat->map))
+	if (cat_is_stale(cursor->cat))
 		return -ESTALE;
 	if (rc < 0)
 		return rc;

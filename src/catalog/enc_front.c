@@ -28,8 +28,9 @@ struct block {
 
 struct enc_front {
 	ZSTD_CCtx *ctx;
-	ZSTD_CDict *dict; /* newest, or NULL */
-	uint64_t ratio;   /* of the names it was taken for */
+	ZSTD_CDict *dict;             /* newest, or NULL */
+	uint64_t ratio;               /* of the names it was taken for */
+	uint64_t nr_names, next_dict; /* names so far; with how many to think of a new one */
 	struct shoal_buf raw;
 	struct block *blocks;
 	uint32_t nr_blocks, cap_blocks;
@@ -162,6 +163,7 @@ static int consider_dictionary(struct cat_encoder *e)
 
 	if (f->dict && ratio * 8 < f->ratio * 9)
 		return 0;
+	f->next_dict = 2 * f->nr_names; /* so their number stays with the logarithm of the names' */
 	f->ratio = ratio; /* what to compare with, also when no dictionary is better */
 	bytes = malloc(DICT_MAX);
 	if (!bytes)
@@ -208,7 +210,9 @@ int enc_front_put(struct cat_encoder *e, uint32_t from, uint32_t end)
 {
 	int rc = make_blocks(e->front, &e->names, from, end);
 
-	if (rc == 0 && e->front->nr_blocks >= DICT_BLOCKS)
+	e->front->nr_names += end - from;
+	if (rc == 0 && e->front->nr_blocks >= DICT_BLOCKS &&
+	    e->front->nr_names >= e->front->next_dict)
 		rc = consider_dictionary(e);
 	for (uint32_t i = 0; i < e->front->nr_blocks && rc == 0; i++)
 		rc = put_block(e, &e->front->blocks[i]);

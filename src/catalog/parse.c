@@ -56,6 +56,49 @@ bool cat_check_pages(const struct cat_view *v, const struct cat_section *sec, ui
 	return true;
 }
 
+static int section_number(const uint8_t id[4])
+{
+	for (int i = 0; i < CAT_NR_SECTIONS; i++)
+		if (memcmp(id, cat_section_names[i], 4) == 0)
+			return i;
+	return -1;
+}
+
+/* Whether the page of section @e at @off matches sum number @page; else the damage is said. */
+static int check_page(const struct cat_view *v, const struct cat_table_entry *e, uint64_t off,
+		      uint64_t page, struct shoal_err *err)
+{
+	uint64_t at = shoal_le64_get(e->off) + off, len = shoal_le64_get(e->len) - off;
+	int known = section_number(e->id);
+
+	if (sum_matches((const uint8_t *)v->header + at, shoal_min(CAT_PAGE, len),
+			shoal_le64_load(v->sums + 8 * page)))
+		return 0;
+	if (known >= 0)
+		cat_note_damage(v, (enum cat_section_id)known, off, "checksum does not match");
+	return shoal_fail(err, -EBADMSG,
+			  "damaged catalog: section %.4s, offset %" PRIu64 " (byte %" PRIu64
+			  " of the file): checksum does not match",
+			  (const char *)e->id, off, at);
+}
+
+int cat_check_all(const struct cat_view *v, struct shoal_err *err)
+{
+	const struct cat_table_entry *e = (const struct cat_table_entry *)(v->header + 1);
+	uint32_t nr = shoal_le32_get(v->header->nr_sections);
+	uint64_t page = 0;
+
+	for (uint32_t i = 0; i < nr; i++, e++) {
+		for (uint64_t off = 0; off < shoal_le64_get(e->len); off += CAT_PAGE, page++) {
+			int rc = check_page(v, e, off, page, err);
+
+			if (rc < 0)
+				return rc;
+		}
+	}
+	return 0;
+}
+
 static int check_identity(const struct cat_header *h, size_t len, struct shoal_err *err)
 {
 	uint32_t version, unknown;
@@ -106,14 +149,6 @@ static int check_header(const struct cat_header *h, size_t len, struct shoal_err
 		return shoal_fail(err, -EBADMSG,
 				  "damaged catalog: section table checksum does not match");
 	return 0;
-}
-
-static int section_number(const uint8_t id[4])
-{
-	for (int i = 0; i < CAT_NR_SECTIONS; i++)
-		if (memcmp(id, cat_section_names[i], 4) == 0)
-			return i;
-	return -1;
 }
 
 /* Sections follow one another without a gap; one that is not known is stepped over. */
@@ -192,6 +227,7 @@ int cat_parse(const void *buf, size_t len, struct cat_view *ret_view, struct sho
 		return rc;
 
 	v.file_len = len;
+	v.header = h;
 	v.nr_files = shoal_le64_get(h->nr_files);
 	v.nr_samples = shoal_le64_get(h->nr_samples);
 	v.nr_bytes = shoal_le64_get(h->nr_bytes);

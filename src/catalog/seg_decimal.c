@@ -85,3 +85,11 @@ int cat_decimal_find(const struct cat_segment *seg, const uint8_t *name, size_t 
 	rc = cat_values_find(&sh.values, &x, ret_i);
 	return rc == 0 ? -ENOENT : rc < 0 ? rc : 0;
 }
+
+int cat_decimal_check(const struct cat_segment *seg)
+{
+	struct decimal_shape sh;
+	int rc = shape_parse(seg, &sh);
+
+	return rc < 0 ? rc : cat_values_check(&sh.values);
+}

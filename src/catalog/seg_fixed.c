@@ -262,3 +262,12 @@ int cat_fixed_find(const struct cat_segment *seg, const uint8_t *name, size_t le
 	rc = cat_values_find(&values, &x, ret_i);
 	return rc == 0 ? -ENOENT : rc < 0 ? rc : 0;
 }
+
+int cat_fixed_check(const struct cat_segment *seg)
+{
+	struct cat_values values;
+	struct cat_fixed sh;
+	int rc = shape_parse(seg, &sh, &values);
+
+	return rc < 0 ? rc : cat_values_check(&values);
+}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "catalog/segment.h"
 
@@ -15,7 +16,12 @@ enum { FRONT_COMPRESSED = 1, FRONT_DICTIONARY = 2 };
 struct cat_dicts {
 	const struct cat_view *view;
 	_Atomic(ZSTD_DCtx *) context[CONTEXTS_KEPT];
-	uint64_t nr; /* one dictionary a part, so as many as ranks that wrote the catalog */
+	/*
+	 * Kept for good, about 80 KB each once used. A writer takes a new one only after as many
+	 * names again, so a part of 100 million names has 12 at the most, and a catalog so many a
+	 * rank.
+	 */
+	uint64_t nr;
 	_Atomic(ZSTD_DDict *) dict[];
 };
 
@@ -85,34 +91,54 @@ static int64_t dict_of_segment(const struct cat_view *v, uint64_t number)
 	return (int64_t)low - 1;
 }
 
-static ZSTD_DDict *dict_make(const struct cat_view *v, uint64_t k)
+/* zstd does not say whether it had no memory or does not like the dictionary: try another one. */
+static int why_no_dict(const struct cat_view *v, uint64_t off)
+{
+	ZSTD_DDict *plain = ZSTD_createDDict("shoal", 5);
+
+	if (!plain)
+		return -ENOMEM;
+	ZSTD_freeDDict(plain);
+	return cat_damaged(v, CAT_DICT, off, "a dictionary makes no sense");
+}
+
+static int dict_make(const struct cat_view *v, uint64_t k, ZSTD_DDict **ret_dict)
 {
 	const struct cat_dict_entry *e =
 		(const struct cat_dict_entry *)cat_need(v, CAT_DTAB, k * sizeof(*e), sizeof(*e));
 	const uint8_t *bytes;
+	uint64_t len;
 
 	if (!e)
-		return NULL;
-	bytes = cat_need(v, CAT_DICT, shoal_le64_get(e->off), shoal_le64_get(e->len));
-	return bytes ? ZSTD_createDDict(bytes, (size_t)shoal_le64_get(e->len)) : NULL;
+		return -EBADMSG;
+	len = shoal_le64_get(e->len);
+	bytes = cat_need(v, CAT_DICT, shoal_le64_get(e->off), len);
+	if (!bytes)
+		return -EBADMSG;
+	*ret_dict = ZSTD_createDDict(bytes, (size_t)len);
+	return *ret_dict ? 0 : why_no_dict(v, shoal_le64_get(e->off));
 }
 
-static const ZSTD_DDict *dict_get(const struct cat_segment *seg)
+static int dict_get(const struct cat_segment *seg, const ZSTD_DDict **ret_dict)
 {
 	int64_t k = dict_of_segment(seg->view, seg->number);
 	ZSTD_DDict *dict, *none = NULL;
+	int rc;
 
 	if (k < 0)
-		return NULL;
+		return cat_segment_bad(seg, "a block's dictionary is missing");
 	dict = atomic_load(&seg->dicts->dict[k]);
-	if (dict)
-		return dict;
-	dict = dict_make(seg->view, (uint64_t)k);
-	if (dict && !atomic_compare_exchange_strong(&seg->dicts->dict[k], &none, dict)) {
-		ZSTD_freeDDict(dict); /* another thread was first */
-		dict = none;
+	if (!dict) {
+		rc = dict_make(seg->view, (uint64_t)k, &dict);
+		if (rc < 0)
+			return rc;
+		if (!atomic_compare_exchange_strong(&seg->dicts->dict[k], &none, dict)) {
+			ZSTD_freeDDict(dict); /* another thread was first */
+			dict = none;
+		}
 	}
-	return dict;
+	*ret_dict = dict;
+	return 0;
 }
 
 static int decompress(const struct cat_segment *seg, bool with_dict, const uint8_t *stored,
@@ -123,15 +149,18 @@ static int decompress(const struct cat_segment *seg, bool with_dict, const uint8
 	size_t n;
 
 	if (with_dict) {
-		dict = dict_get(seg);
-		if (!dict)
-			return cat_segment_bad(seg, "a block's dictionary is missing");
+		int rc = dict_get(seg, &dict);
+
+		if (rc < 0)
+			return rc;
 	}
 	ctx = context_take(seg->dicts);
 	if (!ctx)
 		return -ENOMEM;
 	n = ZSTD_decompress_usingDDict(ctx, raw, raw_len, stored, stored_len, dict);
 	context_give(seg->dicts, ctx);
+	if (ZSTD_isError(n) && ZSTD_getErrorCode(n) == ZSTD_error_memory_allocation)
+		return -ENOMEM;
 	if (ZSTD_isError(n) || n != raw_len)
 		return cat_segment_bad(seg, "a block does not decompress");
 	return 0;

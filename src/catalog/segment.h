@@ -62,6 +62,10 @@ int cat_fixed_find(const struct cat_segment *seg, const uint8_t *name, size_t le
 int cat_decimal_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) SHOAL_MUST_USE;
 int cat_decimal_find(const struct cat_segment *seg, const uint8_t *name, size_t len,
 		     uint64_t *ret_i) SHOAL_MUST_USE;
+/* For verify: whether the samples that lookups jump by are right. */
+int cat_fixed_check(const struct cat_segment *seg) SHOAL_MUST_USE;
+int cat_decimal_check(const struct cat_segment *seg) SHOAL_MUST_USE;
+
 int cat_front_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) SHOAL_MUST_USE;
 int cat_front_find(const struct cat_segment *seg, const uint8_t *name, size_t len,
 		   uint64_t *ret_i) SHOAL_MUST_USE;

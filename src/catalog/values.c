@@ -236,6 +236,35 @@ int cat_values_find(const struct cat_values *vs, const struct cat_x *x, uint64_t
 	return *ret_i < vs->nr;
 }
 
+/* One kind of samples against the bits: set ones, or with @flip clear ones, of which there are @nr.
+ */
+static bool samples_agree(const struct cat_values *vs, const uint8_t *samples, uint64_t nr,
+			  uint64_t flip)
+{
+	uint64_t end = vs->nr + vs->high, seen = 0;
+
+	for (uint64_t at = 0; at < end; at++) {
+		uint64_t bit = (vs->high_array[at / 8] >> (at & 7) & 1) ^ (flip & 1);
+
+		if (bit && seen && samples && seen % CAT_EF_SAMPLE == 0 && seen < nr &&
+		    shoal_le32_load(samples + 4 * (seen / CAT_EF_SAMPLE - 1)) != at)
+			return false;
+		seen += bit;
+	}
+	return seen == nr;
+}
+
+int cat_values_check(const struct cat_values *vs)
+{
+	if (vs->coding != CAT_ELIAS_FANO)
+		return 0;
+	if (!samples_agree(vs, vs->ones, vs->nr, 0) ||
+	    !samples_agree(vs, vs->zeros, vs->high, UINT64_MAX))
+		return cat_damaged(vs->view, CAT_NAME, vs->low_off,
+				   "a list of numbers contradicts itself");
+	return 0;
+}
+
 /* ---- Writing ---- */
 
 /* @words words of a - b. */

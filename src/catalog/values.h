@@ -41,7 +41,7 @@ struct cat_values {
 
 /*
  * Parse the values of @nr numbers of @bits bits. @s stands at the coding byte, inside a part of the
- * payload that was already asked for; @arrays_off is where in NAME the span's first byte lies, and
+ * payload that was already asked for; @span_base lies at @span_off of NAME, and
  * the arrays may reach up to @payload_end of NAME.
  */
 int cat_values_parse(const struct cat_view *v, struct shoal_span *s, const uint8_t *span_base,
@@ -54,6 +54,9 @@ int cat_values_get(const struct cat_values *vs, uint64_t i, struct cat_x *ret_x)
 /* The i with X_i = @x: 1 when there is one, else 0. */
 int cat_values_find(const struct cat_values *vs, const struct cat_x *x,
 		    uint64_t *ret_i) SHOAL_MUST_USE;
+
+/* Whether the high bits and the samples agree with each other. Walks all of them. */
+int cat_values_check(const struct cat_values *vs) SHOAL_MUST_USE;
 
 /* Bits [@off, @off + @n) of @x, at most 64. */
 static inline uint64_t cat_x_get(const struct cat_x *x, unsigned off, unsigned n)

@@ -7,16 +7,6 @@
 #include "catalog/column.h"
 #include "catalog/digest.h"
 
-static int check_sums(const struct cat_view *v)
-{
-	for (int s = 0; s < CAT_NR_SECTIONS; s++)
-		for (uint64_t off = 0; off < v->sec[s].len; off += CAT_PAGE)
-			if (!cat_need(v, (enum cat_section_id)s, off,
-				      shoal_min(CAT_PAGE, v->sec[s].len - off)))
-				return -EBADMSG;
-	return 0;
-}
-
 /* Where numbers give the names, they must give the first one too: lookups go by it. */
 static int check_first(const struct cat_segment *seg)
 {
@@ -30,7 +20,7 @@ static int check_first(const struct cat_segment *seg)
 		return n;
 	if (shoal_name_compare(name, (size_t)n, seg->first, seg->first_len) != 0)
 		return cat_segment_bad(seg, "the first name is not the first number's");
-	return 0;
+	return seg->kind == CAT_FIXED ? cat_fixed_check(seg) : cat_decimal_check(seg);
 }
 
 /* Keys must fit the first names, or a lookup by name could miss a name that is there. */
@@ -135,7 +125,7 @@ static int check_names(const struct shoal_catalog *cat, struct shoal_cursor *cur
 	int rc;
 
 	while ((rc = shoal_cursor_next(cursor, &name, &len)) > 0) {
-		uint64_t size, nr;
+		uint64_t size = 0, nr = 0;
 
 		if (id > 0 && shoal_name_compare(last, last_len, name, len) >= 0)
 			return shoal_fail(err, -EBADMSG,
@@ -165,15 +155,17 @@ int shoal_catalog_verify(const struct shoal_catalog *cat, struct shoal_err *err)
 	struct shoal_cursor *cursor = NULL;
 	int rc;
 
-	rc = check_sums(&cat->view);
+	rc = cat_check_all(&cat->view, err);
+	if (rc < 0 && !cat_is_stale(cat))
+		return rc;
 	if (rc == 0)
 		rc = check_directory(&cat->view);
 	if (rc < 0)
-		return shoal_catalog_explain(cat, shoal_map_faulted(&cat->map) ? -ESTALE : rc, err);
+		return shoal_catalog_explain(cat, cat_is_stale(cat) ? -ESTALE : rc, err);
 	rc = shoal_cursor_new(cat, 0, &cursor, err);
 	if (rc < 0)
 		return rc;
 	rc = check_names(cat, cursor, err);
 	shoal_cursor_free(cursor);
-	return rc < 0 ? rc : shoal_map_check(&cat->map, err);
+	return rc < 0 ? rc : shoal_catalog_check_fresh(cat, err);
 }

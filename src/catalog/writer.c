@@ -196,7 +196,12 @@ static int check_name(const struct shoal_writer *w, const char *name, size_t len
 /* The encoder's errors are without words when they are its own. */
 static int explain(int rc, struct shoal_err *err)
 {
-	return rc == -ENOMEM ? shoal_fail(err, rc, "out of memory") : rc;
+	if (rc == -ENOMEM)
+		return shoal_fail(err, rc, "out of memory");
+	if (rc == -EAGAIN || rc == -EINVAL)
+		return shoal_fail(err, rc,
+				  "names that the encoder cannot take: please report this");
+	return rc;
 }
 
 /* After a failure in the midst of adding, names, sizes and digest may disagree for good. */
@@ -315,7 +320,7 @@ static int check_part(const struct shoal_writer *w, const struct shoal_catalog *
 		return shoal_fail(err, -EINVAL, "the parts have different roots");
 	if (v->nr_files && w->sizes != (v->nr_bytes != SHOAL_SIZE_UNKNOWN))
 		return shoal_fail(err, -EINVAL, "only some of the parts know sizes");
-	if (w->samples_per_file && v->samples_per_file != w->samples_per_file)
+	if (v->nr_files && w->samples_per_file && v->samples_per_file != w->samples_per_file)
 		return shoal_fail(err, -EINVAL, "the parts have different samples per file");
 	return 0;
 }
@@ -329,6 +334,11 @@ static int append_payloads(struct shoal_writer *w, const struct cat_view *v)
 		struct cat_segment seg;
 		int rc = cat_segment_load(v, NULL, k, &seg);
 
+		/* The directory is searched by them, and cut to what the first and last share. */
+		if (rc == 0 && w->nr_segments > 0 &&
+		    shoal_name_compare(w->last, w->last_len, seg.first, seg.first_len) >= 0)
+			rc = cat_damaged(v, CAT_NDIR, k * sizeof(struct cat_dir_entry),
+					 "first names do not rise");
 		if (rc == 0)
 			rc = note_segment(w, seg.nr, base + seg.off, seg.first, seg.first_len);
 		if (rc < 0)
@@ -426,8 +436,11 @@ int shoal_writer_append(struct shoal_writer *writer, const struct shoal_catalog 
 	if (rc == 0)
 		rc = append_columns(writer, v, err);
 	cat_digest_append(&writer->digest, &digest);
+	if (cat_is_stale(part)) /* zeros may have been copied */
+		rc = -ESTALE;
 	writer->rc = rc;
-	return rc == -EBADMSG ? shoal_catalog_explain(part, rc, err) : explain(rc, err);
+	return rc == -EBADMSG || rc == -ESTALE ? shoal_catalog_explain(part, rc, err)
+					       : explain(rc, err);
 }
 
 /* ---- Sealing ---- */
@@ -452,6 +465,8 @@ static int write_directory(struct shoal_writer *w, uint32_t *ret_skip, struct sh
 		if (rc < 0)
 			return rc;
 		at += sizeof(note) + note[2];
+		assert(note[2] >=
+		       skip); /* names rise, so what the first and last share all share */
 		e = (struct cat_dir_entry){ .first_id = shoal_le64_of(note[0]),
 					    .off = shoal_le64_of(note[1]),
 					    .key = shoal_le64_of(
@@ -512,6 +527,17 @@ static void fill_header(const struct shoal_writer *w, struct cat_header *h)
 	h->page_shift = shoal_le32_of(CAT_PAGE_SHIFT);
 }
 
+/* Where all files turned out to have the same number of samples, the header says so. */
+static void settle_samples(struct shoal_writer *w)
+{
+	struct cat_column_writer *c = &w->sample_column;
+
+	if (w->samples_per_file || c->id == 0 || c->nr_constant != c->id || c->constant == 0)
+		return;
+	w->samples_per_file = c->constant;
+	cat_column_writer_init(c, c->runs, c->blocks, c->data);
+}
+
 static int write_all(struct shoal_writer *w, struct shoal_buf *sums, struct shoal_err *err)
 {
 	struct {
@@ -524,6 +550,7 @@ static int write_all(struct shoal_writer *w, struct shoal_buf *sums, struct shoa
 
 	w->err = err;
 	rc = explain(cat_encoder_finish(&w->encoder), err);
+	settle_samples(w);
 	if (rc == 0)
 		rc = cat_column_writer_finish(&w->size_column, err);
 	if (rc == 0)

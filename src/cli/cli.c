@@ -151,6 +151,9 @@ void cli_catch_signals(void)
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 
 	sigemptyset(&act.sa_mask);
+	/* A pipe that nobody reads and a file that may not grow are errors like others. */
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	for (size_t i = 0; i < SHOAL_ARRAY_LEN(signals); i++) {
 		struct sigaction old;
 

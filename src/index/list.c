@@ -1,6 +1,7 @@
 /* Names from a text list, a NUL-separated list or standard input. */
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,23 +32,43 @@ struct list {
 	uint64_t nr_blank;
 };
 
+/*
+ * Wait for something to read, but not for ever at once: a signal that comes just before waiting, or
+ * to another thread, would else be noticed only with the next line.
+ */
+static int wait_readable(const struct list *l, struct shoal_err *err)
+{
+	struct pollfd p = { .fd = l->fd, .events = POLLIN };
+
+	while (l->fd >= 0) { /* poll() would wait for ever on none */
+		int n;
+
+		if (index_stopped(l->options->stop))
+			return shoal_fail(err, -ECANCELED, "interrupted");
+		n = poll(&p, 1, /* timeout_ms= */ 200);
+		if (n > 0 || (n < 0 && errno != EINTR))
+			break;
+	}
+	return 0; /* read() tells what is wrong, if anything is */
+}
+
 /* Read more behind what is left. */
 static int refill(struct list *l, struct shoal_err *err)
 {
 	ssize_t n;
+	int rc;
 
 	memmove(l->buf, l->buf + l->at, l->fill - l->at);
 	l->fill -= l->at;
 	l->at = 0;
-	for (;;) {
+	do {
+		rc = wait_readable(l, err);
+		if (rc < 0)
+			return rc;
 		n = read(l->fd, l->buf + l->fill, READ_BYTES + LINE_MAX_BYTES - l->fill);
-		if (n >= 0)
-			break;
-		if (errno != EINTR)
-			return shoal_fail_errno(err, shoal_errno(), "cannot read the list");
-		if (index_stopped(l->options->stop))
-			return shoal_fail(err, -ECANCELED, "interrupted");
-	}
+	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
+	if (n < 0)
+		return shoal_fail_errno(err, shoal_errno(), "cannot read the list");
 	l->fill += (size_t)n;
 	l->ended = n == 0;
 	return 0;
@@ -243,21 +264,19 @@ int shoal_index_list(int fd, char separator, bool names_only,
 {
 	struct shoal_index_result result = { 0 };
 	struct list *l = calloc(1, sizeof(*l));
-	int rc = -ENOMEM;
+	int rc;
 
-	if (l) {
-		*l = (struct list){ .fd = fd,
-				    .separator = separator,
-				    .names_only = names_only,
-				    .options = options,
-				    .buf = malloc(READ_BYTES + LINE_MAX_BYTES) };
-		rc = l->buf ? read_list(l, &result, err) : -ENOMEM;
-		index_build_release(&l->build);
-		free(l->buf);
-		free(l);
-	}
-	if (rc == -ENOMEM)
-		shoal_fail(err, rc, "out of memory");
+	if (!l)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	*l = (struct list){ .fd = fd,
+			    .separator = separator,
+			    .names_only = names_only,
+			    .options = options,
+			    .buf = malloc(READ_BYTES + LINE_MAX_BYTES) };
+	rc = l->buf ? read_list(l, &result, err) : shoal_fail(err, -ENOMEM, "out of memory");
+	index_build_release(&l->build);
+	free(l->buf);
+	free(l);
 	if (rc == 0)
 		*ret_result = result;
 	return rc;

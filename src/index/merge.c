@@ -95,8 +95,9 @@ static void tournament_release(struct tournament *t)
 	free(t->tree);
 }
 
-/* Open runs [0, nr) of the job and read their first entries. */
-static int tournament_open(struct tournament *t, const struct index_merge_job *job, uint32_t nr)
+/* Open @nr runs of the job from @first on and read their first entries. */
+static int tournament_open(struct tournament *t, const struct index_merge_job *job, size_t first,
+			   uint32_t nr)
 {
 	size_t cap = (size_t)shoal_min(READ_MAX, job->memory_len / nr);
 	int rc = 0;
@@ -108,7 +109,7 @@ static int tournament_open(struct tournament *t, const struct index_merge_job *j
 		return -ENOMEM;
 	for (uint32_t i = 0; i < nr && rc == 0; i++) {
 		struct index_run_reader *r = &t->reader[i];
-		const struct index_run *run = &job->runs->run[i];
+		const struct index_run *run = &job->runs->run[first + i];
 
 		index_run_open(r, job->fd, run, job->memory + i * cap, cap);
 		rc = index_run_next(r);
@@ -147,15 +148,15 @@ static void hold(struct held *h, const struct shoal_entry *e)
 	h->full = true;
 }
 
-static int merge_runs(const struct index_merge_job *job, uint32_t nr, shoal_entry_fn *take,
-		      void *self, struct shoal_err *err)
+static int merge_runs(const struct index_merge_job *job, size_t first, uint32_t nr,
+		      shoal_entry_fn *take, void *self, struct shoal_err *err)
 {
 	struct held held = { .full = false };
 	struct tournament t;
 	uint64_t count = 0;
 	int rc;
 
-	rc = tournament_open(&t, job, nr);
+	rc = tournament_open(&t, job, first, nr);
 	if (rc < 0)
 		shoal_fail_errno(err, rc, "cannot read a temporary file back");
 	while (rc == 0 && !t.reader[t.tree[0]].done) {
@@ -192,15 +193,16 @@ static int put_in_run(void *self, const struct shoal_entry *e, struct shoal_err 
 			      : 0;
 }
 
-/* Make one run of the first @nr runs; it takes their place. */
-static int merge_into_run(struct index_merge_job *job, uint32_t nr, struct shoal_err *err)
+/* Make one run of @nr runs from @first on; it takes their place. */
+static int merge_into_run(struct index_merge_job *job, size_t first, uint32_t nr,
+			  struct shoal_err *err)
 {
-	struct index_run *run = job->runs->run;
+	struct index_run *run = job->runs->run + first;
 	struct index_run_writer w;
 	int rc;
 
 	index_run_start(&w, job->out);
-	rc = merge_runs(job, nr, put_in_run, &w, err);
+	rc = merge_runs(job, first, nr, put_in_run, &w, err);
 	if (rc < 0)
 		return rc;
 	shoal_out_flush(job->out);
@@ -210,7 +212,7 @@ static int merge_into_run(struct index_merge_job *job, uint32_t nr, struct shoal
 		(void)!fallocate(job->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				 (off_t)run[i].off, (off_t)run[i].len);
 	run[0] = index_run_end(&w);
-	memmove(run + 1, run + nr, (job->runs->nr - nr) * sizeof(*run));
+	memmove(run + 1, run + nr, (job->runs->nr - first - nr) * sizeof(*run));
 	job->runs->nr -= nr - 1;
 	return 0;
 }
@@ -269,7 +271,7 @@ static void *merge_thread(void *arg)
 {
 	struct pipeline *p = arg;
 
-	p->rc = merge_runs(p->job, p->nr, put_in_batch, p, &p->err);
+	p->rc = merge_runs(p->job, 0, p->nr, put_in_batch, p, &p->err);
 	if (p->rc == 0 && p->current && !shoal_queue_give(&p->full, p->current))
 		p->rc = -ECANCELED;
 	shoal_queue_close(&p->full);
@@ -343,14 +345,22 @@ static int merge_to_taker(struct index_merge_job *job, struct shoal_err *err)
 int index_merge(struct index_merge_job *job, struct shoal_err *err)
 {
 	size_t fan_in = (size_t)shoal_max(2, shoal_min(FAN_IN_MAX, job->memory_len / READ_MIN));
+	size_t first = 0;
 
+	/* Neighbours together, from front to back, so that an entry is rewritten once a round. */
 	while (job->runs->nr > fan_in) {
-		/* As few as leave a full last pass, at least two. */
-		size_t nr = (size_t)shoal_min(fan_in, job->runs->nr - fan_in + 1);
-		int rc = merge_into_run(job, (uint32_t)shoal_max(2, nr), err);
+		size_t nr;
+		int rc;
 
+		if (job->runs->nr - first < 2)
+			first = 0;
+		/* As few as leave a full last pass, at least two. */
+		nr = (size_t)shoal_min(fan_in, job->runs->nr - fan_in + 1);
+		nr = (size_t)shoal_min(shoal_max(2, nr), job->runs->nr - first);
+		rc = merge_into_run(job, first, (uint32_t)nr, err);
 		if (rc < 0)
 			return rc;
+		first++;
 	}
 	return merge_to_taker(job, err);
 }

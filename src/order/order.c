@@ -12,7 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xxhash.h>
+
 #include "base/err.h"
+#include "base/le.h"
 #include "order/perm.h"
 
 #define DEFAULT_WINDOW 16
@@ -590,11 +593,29 @@ int shoal_order_position(const struct shoal_order *order, uint64_t id, uint64_t 
 
 /* ---- Save and resume -------------------------------------------------------------------- */
 
+/* What a state's positions mean: all of the spec that decides which sample a position has. */
+static uint64_t order_hash(const struct shoal_order_spec *s)
+{
+	bool units = s->mode == SHOAL_FILES || s->mode == SHOAL_WINDOW;
+	struct shoal_le64 word[] = {
+		shoal_le64_of(UINT64_C(0x316f6c616f6873)), /* "shoalo1" */
+		shoal_le64_of(s->mode),
+		shoal_le64_of(s->nr_samples),
+		shoal_le64_of(s->mode != SHOAL_SEQUENTIAL && s->frozen),
+		shoal_le64_of(units ? s->unit : 0),
+		shoal_le64_of(s->mode == SHOAL_WINDOW ? s->window : 0),
+	};
+
+	return XXH3_64bits(word, sizeof(word));
+}
+
 void shoal_order_save(const struct shoal_order *order, uint64_t steps, const char *digest,
 		      struct shoal_order_state *ret_state)
 {
 	const struct shoal_order_spec *s = &order->spec;
-	struct shoal_order_state state = { .seed = s->seed, .epoch = order->epoch };
+	struct shoal_order_state state = { .seed = s->seed,
+					   .epoch = order->epoch,
+					   .order = order_hash(s) };
 	size_t len = strnlen(digest, sizeof(state.digest));
 
 	assert(len < sizeof(state.digest));
@@ -645,6 +666,11 @@ int shoal_order_resume(const struct shoal_order_spec *spec, const struct shoal_o
 	rc = check_state_ranks(spec, state, err);
 	if (rc < 0)
 		return rc;
+	next = with_defaults(&next);
+	if (order_hash(&next) != state->order)
+		return shoal_fail(
+			err, -ENOTSUP,
+			"the state was saved with another mode, unit, window, frozen or number of samples: resume it with its own, or start a new epoch");
 	next.seed = state->seed;
 	next.consumed = state->consumed;
 	return shoal_order_new(&next, state->epoch, ret_order, err);

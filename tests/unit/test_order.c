@@ -177,13 +177,15 @@ static void check_resume(enum shoal_mode mode, uint64_t nr_samples, const uint64
 {
 	struct shoal_order_spec spec = spec_of(mode, nr_samples, ranks[0], batches[0]);
 	struct shoal_order *o;
-	struct shoal_order_state saved = { .seed = 42, .epoch = 5, .digest = DIGEST };
+	struct shoal_order_state saved;
 	uint8_t *seen = allocate(nr_samples, 1);
 	uint64_t total = 0;
 
-	if (mode == SHOAL_LOCAL)
-		saved.nr_ranks = ranks[0];
 	spec.remainder = SHOAL_KEEP;
+	spec.seed = 42;
+	o = order_of(&spec, 5);
+	shoal_order_save(o, 0, DIGEST, &saved);
+	shoal_order_free(o);
 	spec.seed = 99; /* the state's is used */
 	for (unsigned i = 0; i < 3; i++) {
 		struct shoal_err err = { "" };
@@ -305,9 +307,45 @@ static void a_state_is_refused_where_it_does_not_belong(void **state)
 	saved.nr_ranks = 0;
 	assert_int_equal(shoal_order_resume(&local, &saved, DIGEST, &untouched, &err), -ENOTSUP);
 	assert_non_null(strstr(err.msg, "not saved in local mode"));
+	o = order_of(&global, 0);
+	shoal_order_save(o, 5, DIGEST, &saved);
+	shoal_order_free(o);
 	saved.consumed = 1001;
 	assert_int_equal(shoal_order_resume(&global, &saved, DIGEST, &untouched, &err), -EINVAL);
 	assert_null(untouched);
+}
+
+static void a_state_is_refused_in_another_order(void **state)
+{
+	struct shoal_order_spec window = spec_of(SHOAL_WINDOW, 1000, 4, 8), other;
+	struct shoal_order *o, *untouched = NULL;
+	struct shoal_order_state saved;
+	struct shoal_err err = { "" };
+
+	(void)state;
+	window.unit = 5;
+	window.window = 7;
+	o = order_of(&window, 3);
+	shoal_order_save(o, 5, DIGEST, &saved);
+	shoal_order_free(o);
+	for (int change = 0; change < 5; change++) {
+		other = window;
+		other.unit += change == 0;
+		other.window += change == 1;
+		other.frozen = change == 2;
+		other.mode = change == 3 ? SHOAL_FILES : SHOAL_WINDOW;
+		other.nr_samples += change == 4;
+		assert_int_equal(shoal_order_resume(&other, &saved, DIGEST, &untouched, &err),
+				 -ENOTSUP);
+		assert_non_null(strstr(err.msg, "another mode, unit, window, frozen or number"));
+	}
+	other = window; /* what does not change the meaning of a position may change */
+	other.nr_ranks = 3;
+	other.batch = 10;
+	other.seed = 1;
+	other.remainder = SHOAL_PAD;
+	assert_int_equal(shoal_order_resume(&other, &saved, DIGEST, &untouched, &err), 0);
+	shoal_order_free(untouched);
 }
 
 /* ---- Remainders ------------------------------------------------------------------------- */
@@ -848,6 +886,7 @@ int main(void)
 		cmocka_unit_test(resuming_in_the_same_shape_changes_nothing),
 		cmocka_unit_test(a_finished_epoch_has_no_steps_left),
 		cmocka_unit_test(a_state_is_refused_where_it_does_not_belong),
+		cmocka_unit_test(a_state_is_refused_in_another_order),
 		cmocka_unit_test(padding_wraps_round_to_the_first_positions),
 		cmocka_unit_test(padding_of_a_share_stays_in_the_share),
 		cmocka_unit_test(keeping_gives_short_and_empty_batches_at_the_end),
