@@ -13,6 +13,9 @@ SETUP_asan = -Db_sanitize=address,undefined -Db_lundef=false --buildtype=debugop
 SETUP_tsan = -Db_sanitize=thread -Db_lundef=false --buildtype=debugoptimized
 SETUP_fuzz = -Dfuzzing=true -Db_sanitize=address,undefined -Db_lundef=false --buildtype=debugoptimized
 
+# Meson says much that nobody needs, unless it fails.
+setup = meson setup $(1) > build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }; rm -f build.log
+
 .PHONY: all asan tsan test run bench fuzz lint format install clean
 .DELETE_ON_ERROR:
 
@@ -21,19 +24,19 @@ all: $(BUILD)/build.ninja
 
 $(BUILD)/build.ninja:
 	@tools/install-deps build test
-	@meson setup $(BUILD) --buildtype=debugoptimized --prefix=$(PREFIX) > /dev/null
+	@$(call setup,$(BUILD) --buildtype=debugoptimized --prefix=$(PREFIX))
 
 asan: all $(ASAN)/build.ninja
 	@ninja -C $(ASAN) --quiet
 
 $(ASAN)/build.ninja:
-	@meson setup $(ASAN) $(SETUP_asan) > /dev/null
+	@$(call setup,$(ASAN) $(SETUP_asan))
 
 tsan: all $(TSAN)/build.ninja
 	@ninja -C $(TSAN) --quiet
 
 $(TSAN)/build.ninja:
-	@meson setup $(TSAN) $(SETUP_tsan) > /dev/null
+	@$(call setup,$(TSAN) $(SETUP_tsan))
 
 # Ends with one line: N passed, N failed.
 test: all asan tsan
@@ -49,7 +52,7 @@ bench: all
 
 fuzz: $(BUILD)/build.ninja
 	@tools/install-deps fuzz
-	@test -f $(FUZZ)/build.ninja || CC=clang meson setup $(FUZZ) $(SETUP_fuzz) > /dev/null
+	@test -f $(FUZZ)/build.ninja || { export CC=clang; $(call setup,$(FUZZ) $(SETUP_fuzz)); }
 	@ninja -C $(FUZZ) --quiet
 	@tools/run-fuzzers $(FUZZ) $(FUZZ_SECONDS)
 

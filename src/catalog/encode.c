@@ -13,6 +13,9 @@
 /* Where a stretch is not even, look for a long row again only every so many names. */
 #define ROW_RETRY 64u
 
+/* Names of one length in a row that are tried as a segment across folders. */
+#define POOL_RUN 1024u
+
 /* Largest payload: 65,536 values of 64 bytes, what front coding needs is far below. */
 #define PAYLOAD_MAX (16u << 20)
 
@@ -70,14 +73,73 @@ static int put_segment(struct cat_encoder *e, uint64_t nr, const uint8_t *first,
 	return e->sink.segment(e->sink.self, &e->payload, nr, first, first_len);
 }
 
+/* Whether a shape that lists values is worth a segment: front coding would take so much. */
+static uint64_t front_estimate(const struct enc_names *n, uint32_t from, uint32_t end)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = from + 1; i < end; i++)
+		bytes += enc_len(n, i) + 2 -
+			 shoal_name_shared(enc_name(n, i - 1), enc_len(n, i - 1), enc_name(n, i),
+					   enc_len(n, i));
+	return bytes / 2; /* compressed: a quarter for paths, a half for random digits */
+}
+
 /* ---- What waits: the pool of names for FRONT, then the grids that may grow ---- */
+
+/* Whether names [from, end) were put out as one segment of names of one length. */
+static int put_fixed(struct cat_encoder *e, uint32_t from, uint32_t end)
+{
+	const struct enc_names *n = &e->names;
+	int rc;
+
+	enc_payload_start(&e->payload, CAT_FIXED, end - from, enc_name(n, from), enc_len(n, from));
+	if (!enc_fixed_write(e, from, end) ||
+	    e->payload.len + sizeof(struct cat_dir_entry) >= front_estimate(n, from, end))
+		return 0;
+	if (e->payload.rc < 0)
+		return e->payload.rc;
+	rc = put_segment(e, end - from, enc_name(n, from), enc_len(n, from));
+	return rc < 0 ? rc : 1;
+}
+
+/*
+ * Names in the pool come from folders too small for a segment of their own. Where many in a row
+ * have one length, such as a file in each of a million numbered folders, they may have a shape
+ * together.
+ */
+static int pool_put(struct cat_encoder *e, uint32_t from, uint32_t end)
+{
+	uint32_t at = from;
+	int rc = 0;
+
+	while (at < end && rc == 0) {
+		uint32_t next = at + 1;
+
+		while (next < end && enc_len(&e->names, next) == enc_len(&e->names, at))
+			next++;
+		if (next - at >= POOL_RUN) {
+			if (at > from)
+				rc = enc_front_put(e, from, at);
+			from = at;
+			if (rc == 0)
+				rc = put_fixed(e, at, next);
+			if (rc == 1) {
+				from = next;
+				rc = 0;
+			}
+		}
+		at = next;
+	}
+	return rc == 0 && end > from ? enc_front_put(e, from, end) : rc;
+}
 
 static int pool_flush(struct cat_encoder *e)
 {
 	int rc = 0;
 
 	if (e->pool_end > e->pool_at)
-		rc = enc_front_put(e, e->pool_at, e->pool_end);
+		rc = pool_put(e, e->pool_at, e->pool_end);
 	e->pool_at = e->pool_end = 0;
 	return rc;
 }
@@ -173,18 +235,6 @@ static int pending_push(struct cat_encoder *e)
 }
 
 /* ---- Stretches of one directory ---- */
-
-/* Whether a shape that lists values is worth a segment: front coding would take so much. */
-static uint64_t front_estimate(const struct enc_names *n, uint32_t from, uint32_t end)
-{
-	uint64_t bytes = 0;
-
-	for (uint32_t i = from + 1; i < end; i++)
-		bytes += enc_len(n, i) + 2 -
-			 shoal_name_shared(enc_name(n, i - 1), enc_len(n, i - 1), enc_name(n, i),
-					   enc_len(n, i));
-	return bytes / 2; /* compressed: a quarter for paths, a half for random digits */
-}
 
 /* Names that are not evenly rising: as values if they have such a shape, else to the pool. */
 static int put_region(struct cat_encoder *e, uint32_t from, uint32_t end)

@@ -73,18 +73,22 @@ int cli_getopt(int argc, char **argv, const char *shorts, const struct option *l
 
 bool cli_number(const char *command, const char *option, uint64_t *ret_value)
 {
-	if (shoal_parse_u64(optarg, ret_value) == 0)
-		return true;
-	cli_usage(command, "%s '%s' is not a whole number", option, optarg);
-	return false;
+	int rc = shoal_parse_u64(optarg, ret_value);
+
+	if (rc < 0)
+		cli_usage(command, "%s '%s' is %s", option, optarg,
+			  rc == -ERANGE ? "too large" : "not a whole number");
+	return rc == 0;
 }
 
 bool cli_size(const char *command, const char *option, uint64_t *ret_value)
 {
-	if (shoal_parse_size(optarg, ret_value) == 0)
-		return true;
-	cli_usage(command, "%s '%s' is not a size, such as 256M", option, optarg);
-	return false;
+	int rc = shoal_parse_size(optarg, ret_value);
+
+	if (rc < 0)
+		cli_usage(command, "%s '%s' is %s", option, optarg,
+			  rc == -ERANGE ? "too large" : "not a size, such as 256M");
+	return rc == 0;
 }
 
 struct shoal_catalog *cli_open(const char *command, const char *path)
@@ -148,7 +152,7 @@ void cli_catch_signals(void)
 {
 	/* No SA_RESTART: a read that waits for a list must come back. */
 	struct sigaction act = { .sa_handler = on_signal };
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 
 	sigemptyset(&act.sa_mask);
 	/* A pipe that nobody reads and a file that may not grow are errors like others. */

@@ -131,6 +131,9 @@ static int check(const struct arguments *a, int nr_lists)
 {
 	if (!a->options.output)
 		return cli_usage("index", "say where to write the catalog: -o FILE");
+	if (strcmp(a->options.output, "-") == 0)
+		return cli_usage("index",
+				 "a catalog cannot be written to standard output: -o FILE");
 	if (a->pattern.format && nr_lists > 0)
 		return cli_usage("index", "give a LIST or a --pattern, not both");
 	if (!a->pattern.format && nr_lists != 1)
@@ -193,7 +196,8 @@ static int open_list(const char *path, const char *output)
 		cli_fail("index",
 			 "'%s' is a directory: give a list, such as find '%s' -type f makes", path,
 			 path);
-	else if (stat(output, &out) == 0 && out.st_ino == st.st_ino && out.st_dev == st.st_dev)
+	else if (output && stat(output, &out) == 0 && out.st_ino == st.st_ino &&
+		 out.st_dev == st.st_dev)
 		cli_fail("index", "'%s' is both the list and the catalog to write", path);
 	else
 		return fd;

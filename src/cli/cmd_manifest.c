@@ -22,7 +22,7 @@ static const char usage[] =
 	"\n"
 	"Write DIR/train_epoch0000_rank00000.txt and so on: the URIs of the files that each rank reads,\n"
 	"one a line, in the order in which it reads them. Together the lists of an epoch hold every\n"
-	"file once.\n"
+	"file once. A URI is the root, a slash and the name as it is: nothing is percent-encoded.\n"
 	"\n"
 	"      --ranks W       one list for each of W ranks (default 1)\n"
 	"  -o, --output DIR    write the lists here; made if it is missing\n"
@@ -263,10 +263,14 @@ static int make_dir(const char *dir)
 {
 	struct stat st;
 
-	if (mkdir(dir, 0777) == 0 ||
-	    (errno == EEXIST && stat(dir, &st) == 0 && S_ISDIR(st.st_mode)))
+	if (mkdir(dir, 0777) == 0)
 		return CLI_OK;
-	return cli_fail("manifest", "cannot make the directory '%s': %s", dir, strerror(errno));
+	if (errno != EEXIST)
+		return cli_fail("manifest", "cannot make the directory '%s': %s", dir,
+				strerror(errno));
+	if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode))
+		return CLI_OK;
+	return cli_fail("manifest", "'%s' is not a directory", dir);
 }
 
 static int write_manifests(struct arguments *a, const struct shoal_catalog *cat)

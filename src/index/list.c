@@ -105,7 +105,7 @@ static int next_line(struct list *l, const char **ret_line, size_t *ret_len, str
 	}
 }
 
-/* Cut a number off the end of the line, after a tab: 1, 0 when there is none, or -ERANGE. */
+/* Cut a number off the end of the line, after a tab: 1, 0 when there is no tab, or an error. */
 static int cut_number(const char *line, size_t *len, uint64_t *ret_value)
 {
 	const char *tab = memrchr(line, '\t', *len);
@@ -115,16 +115,16 @@ static int cut_number(const char *line, size_t *len, uint64_t *ret_value)
 		return 0;
 	rc = shoal_parse_digits(tab + 1, (size_t)(line + *len - tab - 1), ret_value);
 	if (rc < 0)
-		return rc == -ERANGE ? rc : 0;
+		return rc;
 	*len = (size_t)(tab - line);
 	return 1;
 }
 
-/* Name, size, samples. How many numbers there are is returned; -ERANGE when one is too large. */
+/* Name, size, samples. How many numbers there are is returned, or what is wrong with one. */
 static int split_line(const struct list *l, const char *line, size_t len, struct shoal_entry *e)
 {
-	uint64_t last, before;
-	int rc;
+	uint64_t number[2];
+	int nr = 0, rc = 0;
 
 	e->name = (const uint8_t *)line;
 	e->size = SHOAL_SIZE_UNKNOWN;
@@ -132,19 +132,17 @@ static int split_line(const struct list *l, const char *line, size_t len, struct
 	e->len = len;
 	if (l->names_only)
 		return 0;
-	rc = cut_number(line, &e->len, &last);
-	if (rc <= 0)
-		return rc;
-	rc = cut_number(line, &e->len, &before);
+	while (nr < 2 && (rc = cut_number(line, &e->len, &number[nr])) > 0)
+		nr++;
 	if (rc < 0)
 		return rc;
-	if (rc == 0) {
-		e->size = last;
-		return 1;
-	}
-	e->size = before;
-	e->samples = last;
-	return 2;
+	if (memchr(line, '\t', e->len))
+		return -EINVAL;
+	if (nr > 0) /* from the end of the line */
+		e->size = number[nr - 1];
+	if (nr == 2)
+		e->samples = number[0];
+	return nr;
 }
 
 static int start(struct list *l, const struct shoal_entry *e, int numbers, struct shoal_err *err)
@@ -166,6 +164,10 @@ static int check_line(const struct list *l, const char *line, size_t len, struct
 {
 	if (l->separator != '\n')
 		return 0;
+	if (l->line == 1 && len >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0)
+		return shoal_fail(
+			err, -EINVAL,
+			"line 1 starts with a byte order mark: make the list without one");
 	if (memchr(line, 0, len))
 		return shoal_fail(err, -EINVAL,
 				  "line %" PRIu64
@@ -213,11 +215,12 @@ static int take_line(struct list *l, const char *line, size_t len, struct shoal_
 	}
 	numbers = split_line(l, line, len, &e);
 	if (numbers < 0)
-		return shoal_fail(err, -EINVAL,
-				  "line %" PRIu64
-				  ": a number is too large; if it is part of the name, "
-				  "use --names-only",
-				  l->line);
+		return shoal_fail(
+			err, -EINVAL,
+			"line %" PRIu64
+			": what follows a tab is %s: use --names-only if the tab is part of the name",
+			l->line,
+			numbers == -ERANGE ? "too large" : "no size in bytes or number of samples");
 	if (!l->started) {
 		rc = start(l, &e, numbers, err);
 		if (rc < 0)

@@ -85,11 +85,36 @@ static int parse_pattern(const char *format, struct parsed *p, struct shoal_err 
 	return rc;
 }
 
-static int parse(const struct shoal_pattern *pattern, struct parsed *p, struct shoal_err *err)
+/* Make the names relative to the root, as those of a list are. */
+static int take_root(const struct shoal_index_options *options, struct parsed *p,
+		     struct index_root *root, struct shoal_err *err)
+{
+	const char *name = p->before;
+	size_t len = p->before_len + 1;
+	int rc;
+
+	p->before[p->before_len] =
+		'0'; /* the number, so that a name is left whatever is stripped */
+	rc = index_root_init(root, options->root, name, len, err);
+	if (rc == 0)
+		rc = index_root_strip(root, &name, &len, err);
+	if (rc < 0)
+		return rc;
+	p->before_len = len - 1;
+	memmove(p->before, name, p->before_len);
+	p->before[p->before_len] = '\0';
+	return 0;
+}
+
+static int parse(const struct shoal_pattern *pattern, const struct shoal_index_options *options,
+		 struct parsed *p, struct index_root *root, struct shoal_err *err)
 {
 	const char *slash;
+	uint64_t digits;
 	int rc = parse_pattern(pattern->format, p, err);
 
+	if (rc == 0)
+		rc = take_root(options, p, root, err);
 	if (rc < 0)
 		return rc;
 	if (pattern->count == 0)
@@ -108,12 +133,11 @@ static int parse(const struct shoal_pattern *pattern, struct parsed *p, struct s
 				err, -EINVAL,
 				"with --subfolders the number must be in the last part of the pattern");
 	}
-	if (p->before_len + p->after_len + p->width + p->sub_width + 21 > SHOAL_NAME_MAX)
+	digits = shoal_max(p->width, cat_decimal_digits(pattern->first + pattern->count - 1));
+	if (p->before_len + p->after_len + digits + (p->sub_width ? p->sub_width + 1 : 0) >
+	    SHOAL_NAME_MAX)
 		return shoal_fail(err, -EINVAL, "the pattern makes names of more than %d bytes",
 				  SHOAL_NAME_MAX);
-	if (p->before[0] == '/')
-		return shoal_fail(err, -EINVAL,
-				  "the pattern starts with '/': make it relative, and give --root");
 	return 0;
 }
 
@@ -263,9 +287,7 @@ int shoal_index_pattern(const struct shoal_pattern *pattern,
 	struct parsed p;
 	int rc;
 
-	rc = parse(pattern, &p, err);
-	if (rc == 0)
-		rc = index_root_init(&root, options->root, "", 0, err);
+	rc = parse(pattern, options, &p, &root, err);
 	if (rc == 0)
 		rc = is_grid(&p, pattern) ? write_grids(&p, pattern, options, &root, &result, err)
 					  : write_sorted(&p, pattern, options, &root, &result, err);

@@ -39,7 +39,7 @@ static int set_uri(struct index_root *root, const char *prefix, const char *text
 	root->uri[root->len] = '\0';
 	if (!shoal_is_plain_utf8(root->uri, root->len))
 		return shoal_fail(err, -EINVAL,
-				  "the root is not UTF-8 or holds control characters: use --root");
+				  "the root must be UTF-8 without control characters");
 	root->is_file = strncmp(root->uri, FILE_SCHEME, strlen(FILE_SCHEME)) == 0;
 	if (root->is_file && root->uri[strlen(FILE_SCHEME)] != '/')
 		return shoal_fail(err, -EINVAL,
@@ -74,6 +74,7 @@ int index_root_init(struct index_root *root, const char *given, const char *firs
 {
 	size_t scheme;
 
+	root->from_first = false;
 	if (given && !*given)
 		return shoal_fail(err, -EINVAL, "the root is empty: give a URI or a path");
 	if (given && scheme_len(given, strlen(given)))
@@ -83,6 +84,7 @@ int index_root_init(struct index_root *root, const char *given, const char *firs
 	if (given)
 		return set_relative(root, given, err);
 	scheme = scheme_len(first_name, first_len);
+	root->from_first = scheme || (first_len && first_name[0] == '/');
 	if (scheme == strlen(FILE_SCHEME) && memcmp(first_name, FILE_SCHEME, scheme) == 0)
 		return set_uri(root, FILE_SCHEME, "/", 1, err);
 	if (scheme) {
@@ -140,7 +142,7 @@ int index_root_strip(const struct index_root *root, const char **name, size_t *l
 
 	if (!below && root->is_file && whole[0] == '/')
 		below = step_over(root->uri + path_at, root->len - path_at, name, len);
-	else if (!below && !scheme_len(whole, whole_len))
+	else if (!below && !scheme_len(whole, whole_len) && !root->from_first)
 		below = true; /* it is relative already */
 	if (below && root->is_file)
 		below = tidy_path(name, len);

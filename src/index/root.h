@@ -9,7 +9,8 @@
 struct index_root {
 	char uri[INDEX_ROOT_MAX + 1]; /* without a slash at its end, but for "file:///" */
 	size_t len;
-	bool is_file; /* names are paths */
+	bool is_file;    /* names are paths */
+	bool from_first; /* taken from a first name that was absolute, so that all must be */
 };
 
 /*

@@ -92,7 +92,7 @@ def test_an_empty_catalog_has_no_id_0(shoal, fails):
     (["--id", -1], "--id '-1' is not a whole number"),
     (["--id", " 1"], "--id ' 1' is not a whole number"),
     (["--id", "0x1"], "--id '0x1' is not a whole number"),
-    (["--from", 2**64], "is not a whole number"),
+    (["--from", 2**64], "is too large"),
     (["--count", "many"], "--count 'many' is not a whole number"),
     (["other"], "give one catalog"),
 ])

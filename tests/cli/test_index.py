@@ -5,6 +5,9 @@ import os
 import random
 import stat
 
+import signal
+import time
+
 import pytest
 import shapes
 from conftest import contents, lines
@@ -46,9 +49,6 @@ def test_options_may_follow_the_list_or_come_before_it(shoal, tmp_path):
     (b"a\xff\na\x80\nA\n", [b"A", b"a\x80", b"a\xff"]),
     (b"a\rb\n", [b"a\rb"]),
     (b"a/b\na!b\na\n", [b"a", b"a!b", b"a/b"]),
-    (b"a\t\n", [b"a\t"]),
-    (b"a\tb\n", [b"a\tb"]),
-    (b"a\t-1\nb\t1.5\n", [b"a\t-1", b"b\t1.5"]),
     (b"", []),
     (b"\n\n", []),
 ])
@@ -96,10 +96,21 @@ def test_a_number_after_a_second_tab_is_the_number_of_samples(shoal):
         [b"b\t0", b"b\t1", b"b\t2"] + [b"c\t%d" % i for i in range(7)]
 
 
-def test_a_name_may_hold_tabs_before_its_size_and_samples(shoal):
-    path = index_text(shoal, b"a\tx\t5\t6\n")
-    assert shoal.names(path, "--sizes") == [b"a\tx\t5"]
-    assert shoal.info(path)["samples"] == 6
+def test_a_first_name_that_is_absolute_asks_all_to_be(shoal, fails, tmp_path):
+    result = shoal("index", "-", "-o", "c", cwd=tmp_path, stdin=b"/a/b\nrel\n")
+    fails(result, 1, "line 2: 'rel' is not a name below the root 'file:///'", empty=tmp_path)
+
+
+def test_endless_blank_names_can_be_interrupted(shoal, tmp_path):
+    process = shoal.start("index", "/dev/zero", "-0", "-q", "-o", tmp_path / "c")
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(timeout=10)
+    finally:
+        process.kill()
+    assert process.returncode == -signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_names_only_takes_tabs_as_part_of_the_name(shoal):
@@ -297,7 +308,13 @@ def test_names_outside_the_root_are_refused_with_their_line(shoal, fails, tmp_pa
     (b"\na\nb\t5\n", ["line 3 has a size", "line 2 has no size"]),
     (b"a\t5\nb\t5\t1\n", ["line 2 has a size and samples", "line 1 has a size"]),
     (b"a\t5\t1\nb\t5\n", ["line 2 has a size after", "line 1 has a size and samples"]),
-    (b"a\t5\nb\t-5\n", ["line 2 has no size", "line 1 has a size"]),
+    (b"a\t5\nb\t-5\n", ["line 2: what follows a tab is no size"]),
+    (b"a\t\n", ["line 1: what follows a tab is no size"]),
+    (b"a\t12KB\n", ["line 1: what follows a tab is no size", "--names-only"]),
+    (b"a\tb\t5\n", ["line 1: what follows a tab is no size"]),
+    (b"a\t1\t2\t3\n", ["line 1: what follows a tab is no size"]),
+    (b"a\t99999999999999999999\n", ["line 1: what follows a tab is too large"]),
+    (b"\xef\xbb\xbfa\n", ["line 1 starts with a byte order mark"]),
     (b"a\t%d\n" % (2**64 - 1), ["line 1", "size", "too large"]),
     (b"a\t1\nb\t%d\n" % 2**64, ["line 2"]),
     (b"a\t%d\nb\t1\n" % (2**64 - 2), ["sizes"]),
@@ -328,7 +345,7 @@ def test_a_name_of_4097_bytes_below_the_root_is_refused(shoal, fails, tmp_path, 
 @pytest.mark.parametrize("root, words", [
     ("", "the root is empty"),
     ("file://data", "three slashes"),
-    (b"/bad\xff", "not UTF-8"),
+    (b"/bad\xff", "must be UTF-8"),
     ("/new\nline", "control characters"),
     ("/" + "x" * 5000, "4096"),
 ])

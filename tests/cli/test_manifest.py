@@ -206,8 +206,8 @@ def test_lists_of_other_epochs_or_another_prefix_are_no_leftovers(shoal, tmp_pat
 
 
 @pytest.mark.parametrize("make, words", [
-    (lambda place: place.write_bytes(b"mine"), "cannot make the directory"),
-    (lambda place: place.symlink_to("nowhere"), "cannot make the directory"),
+    (lambda place: place.write_bytes(b"mine"), "is not a directory"),
+    (lambda place: place.symlink_to("nowhere"), "is not a directory"),
 ])
 def test_a_directory_that_cannot_be_made_is_told(shoal, fails, tmp_path, make, words):
     make(tmp_path / "m")

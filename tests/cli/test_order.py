@@ -327,7 +327,7 @@ def test_there_is_no_position_of_a_sample_past_the_end(shoal, fails):
     (["--ranks", -1], "--ranks '-1' is not a whole number"),
     (["--ranks", "two"], "--ranks 'two' is not a whole number"),
     (["--ranks", ""], "--ranks '' is not a whole number"),
-    (["--ranks", 2**64], "is not a whole number"),
+    (["--ranks", 2**64], "is too large"),
     (["--ranks", 3, "--rank", 3], "--rank 3 is not below --ranks 3"),
     (["--ranks", 3, "--rank", 4], "--rank 4 is not below --ranks 3"),
     (["--rank", 1], "--rank 1 is not below --ranks 1"),

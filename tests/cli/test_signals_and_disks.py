@@ -96,10 +96,10 @@ def test_manifest_on_a_full_disk_says_so_and_leaves_no_part_of_a_list(shoal, fai
 
 
 def limit_files(nr_bytes):
-    """Files of this process may not grow past a size; and that is an error, not the end of it."""
+    """Files of this process may not grow past a size. The command must not die of the signal for that."""
 
     def apply():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_FSIZE, (nr_bytes, nr_bytes))
 
     return apply
@@ -308,6 +308,22 @@ def test_a_signal_ends_a_manifest_of_very_many_lists(shoal, tmp_path, options):
         process.wait()
     assert process.returncode == -signal.SIGINT
     assert not [name for name in contents(tmp_path / "m") if name.startswith(".")]
+
+
+def test_a_signal_while_a_list_has_stalled_ends_the_command(shoal, tmp_path):
+    """Also when it comes just before the command waits again: many tries, at different moments."""
+    for delay in range(12):
+        process = shoal.start("index", "-", "-q", "-o", tmp_path / "c")
+        process.stdin.write(hex_list(6000))
+        time.sleep(delay * 0.002)
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(timeout=10)
+        finally:
+            process.kill()
+        process.stdin.close()
+        assert process.returncode == -signal.SIGINT
+        assert contents(tmp_path) == []
 
 
 # -------------------------------------------------------------------------------------------------------- other writers

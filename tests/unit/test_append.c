@@ -348,9 +348,76 @@ static void a_damaged_part_is_refused_and_explained(void **state)
 	list_release(&l);
 }
 
+/* Checksums do not stop a part that was made to do harm. */
+static void a_part_whose_segments_do_not_rise_is_refused(void **state)
+{
+	struct shoal_writer_options options = { .root = TEST_ROOT, .samples_per_file = 1 };
+	struct test_list l = { 0 };
+	struct shoal_writer *w = NULL;
+	struct shoal_catalog *part;
+	struct shoal_err err = { "" };
+	uint64_t name_len;
+	uint8_t *image;
+	size_t len, at;
+
+	(void)state;
+	/* Three folders of names that have a segment each; the middle one's first name is changed.
+	 */
+	for (size_t i = 0; i < 300; i++)
+		list_addf(&l, "folder%zu/%016" PRIx64, i / 100, i * UINT64_C(0x00DA740DA740DA74));
+	list_sort(&l);
+	catalog_write(test_path("p.cat"), &l, 0, l.nr, false, 1);
+	image = file_read(test_path("p.cat"), &len);
+	at = image_section(image, CAT_NAME, &name_len);
+	for (size_t i = at; i + 8 < at + name_len; i++)
+		if (memcmp(image + i, "folder1/", 8) == 0)
+			memcpy(image + i, "folder9/", 8);
+	image_repair(image);
+	file_write(test_path("p.cat"), image, len);
+	free(image);
+	part = catalog_open(test_path("p.cat"));
+	assert_int_equal(shoal_writer_open(test_path("out.cat"), &options, &w, &err), 0);
+	assert_int_equal(shoal_writer_append(w, part, &err), -EBADMSG);
+	assert_non_null(strstr(err.msg, "first names do not rise"));
+	assert_true(shoal_writer_seal(w, &err) < 0);
+	shoal_catalog_close(part);
+	assert_int_not_equal(access(test_path("out.cat"), F_OK), 0);
+	test_dir_empty();
+	list_release(&l);
+}
+
+static void a_part_that_shrank_is_refused(void **state)
+{
+	struct shoal_writer_options options = { .root = TEST_ROOT, .sizes = true };
+	struct test_list l = { 0 };
+	struct shoal_writer *w = NULL;
+	struct shoal_catalog *part;
+	struct shoal_err err = { "" };
+	size_t len;
+
+	(void)state;
+	for (size_t i = 0; i < 20000; i++)
+		list_addf(&l, "%08zu", i * 7 % 99991);
+	list_sort(&l);
+	catalog_write(test_path("p.cat"), &l, 0, l.nr, true, 0);
+	free(file_read(test_path("p.cat"), &len));
+	part = catalog_open(test_path("p.cat"));
+	assert_int_equal(shoal_catalog_verify(part, &err), 0);
+	assert_int_equal(truncate(test_path("p.cat"), (off_t)len - 100), 0);
+	assert_int_equal(shoal_writer_open(test_path("out.cat"), &options, &w, &err), 0);
+	assert_true(shoal_writer_append(w, part, &err) < 0);
+	assert_non_null(strstr(err.msg, "shrank"));
+	shoal_writer_abort(w);
+	shoal_catalog_close(part);
+	test_dir_empty();
+	list_release(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_part_whose_segments_do_not_rise_is_refused),
+		cmocka_unit_test(a_part_that_shrank_is_refused),
 		cmocka_unit_test(parts_of_regular_names_make_the_same_catalog),
 		cmocka_unit_test(parts_of_irregular_names_make_the_same_catalog),
 		cmocka_unit_test(parts_with_constant_columns_make_the_same_catalog),

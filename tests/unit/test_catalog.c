@@ -583,6 +583,35 @@ static void what_is_no_catalog_is_said(void **state)
 	assert_null(shoal_catalog_close(NULL));
 }
 
+/* No fault comes from the page that holds the new end: what is cut off there reads as zeros. */
+static void a_file_cut_inside_a_page_gives_estale_too(void **state)
+{
+	struct test_list l = { 0 };
+	struct shoal_catalog *cat;
+	char name[SHOAL_NAME_MAX + 1];
+	struct shoal_err err = { "" };
+	uint64_t size;
+	size_t len;
+
+	(void)state;
+	for (size_t i = 0; i < 100; i++)
+		list_addf(&l, "%016" PRIx64, (i + 1) * UINT64_C(0x028F5C28F5C28F5C));
+	list_sort(&l);
+	catalog_write(test_path("cut.cat"), &l, 0, l.nr, true, 1);
+	free(file_read(test_path("cut.cat"), &len));
+	assert_true(len < 4096);
+	cat = catalog_open(test_path("cut.cat"));
+	catalog_check(cat, &l);
+	assert_int_equal(truncate(test_path("cut.cat"), (off_t)len - 1), 0);
+	assert_int_equal(shoal_catalog_name(cat, 90, name), -ESTALE);
+	assert_int_equal(shoal_catalog_size(cat, 90, &size), -ESTALE);
+	assert_int_equal(shoal_catalog_check_fresh(cat, &err), -ESTALE);
+	assert_int_equal(shoal_catalog_verify(cat, &err), -ESTALE);
+	shoal_catalog_close(cat);
+	test_dir_empty();
+	list_release(&l);
+}
+
 /* A file of many pages, so that cutting it takes pages away that have been read before. */
 static void a_file_that_shrinks_gives_estale_in_every_lookup(void **state)
 {
@@ -661,6 +690,7 @@ int main(void)
 		cmocka_unit_test(names_that_are_not_there_are_not_found),
 		cmocka_unit_test(a_cursor_may_start_anywhere),
 		cmocka_unit_test(what_is_no_catalog_is_said),
+		cmocka_unit_test(a_file_cut_inside_a_page_gives_estale_too),
 		cmocka_unit_test(a_file_that_shrinks_gives_estale_in_every_lookup),
 	};
 

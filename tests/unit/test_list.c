@@ -31,7 +31,7 @@ static void roots_are_made_of_what_is_given_or_of_the_first_name(void **state)
 		{ "file:///data", "", 0, "file:///data" },
 		{ "file://data", "", -EINVAL, "three slashes" },
 		{ "", "", -EINVAL, "the root is empty" },
-		{ "s3://b\xff", "", -EINVAL, "not UTF-8" },
+		{ "s3://b\xff", "", -EINVAL, "must be UTF-8" },
 		{ "s3://b\n", "", -EINVAL, "control characters" },
 		{ NULL, "/a/b", 0, "file:///" },
 		{ NULL, "file:///a/b", 0, "file:///" },
@@ -230,11 +230,6 @@ static void lines_are_taken_apart(void **state)
 		{ TEXT("a\t5\nb\t0\n"), '\n', false, "a 5 1,b 0 1,", 0, 0 },
 		{ TEXT("a\t5\nb\t7\na\t6\n"), '\n', false, "a 6 1,b 7 1,", 1, 0 },
 		{ TEXT("a\t5\t2\nb\t0\t0\n"), '\n', false, "a 5 2,b 0 0,", 0, 0 },
-		{ TEXT("a\t5\t2\t3\n"), '\n', false, "a\t5 2 3,", 0, 0 },
-		{ TEXT("a\tx\n"), '\n', false, "a\tx -1 1,", 0, 0 },
-		{ TEXT("a\t\n"), '\n', false, "a\t -1 1,", 0, 0 },
-		{ TEXT("a\tx\t5\n"), '\n', false, "a\tx 5 1,", 0, 0 },
-		{ TEXT("a\t-1\n"), '\n', false, "a\t-1 -1 1,", 0, 0 },
 		{ TEXT("a 5\n"), '\n', false, "a 5 -1 1,", 0, 0 },
 		{ TEXT("a\t5\nb\tx\n"), '\n', true, "a\t5 -1 1,b\tx -1 1,", 0, 0 },
 		{ TEXT("b\0a\0"), '\0', false, "a -1 1,b -1 1,", 0, 0 },
@@ -276,10 +271,19 @@ static void lines_that_make_no_sense_are_named(void **state)
 		{ TEXT("\t5\n"), "line 1: '' is not a name below" },
 		{ TEXT("gs://b/x\n"), "line 1: 'gs://b/x' is not a name below the root 's3://b'" },
 		{ TEXT("a\t18446744073709551615\n"), "line 1: the size is too large" },
-		{ TEXT("a\t18446744073709551616\n"), "line 1: a number is too large" },
-		{ TEXT("a\t5\nb\t99999999999999999999999\n"), "line 2: a number is too large" },
+		{ TEXT("a\t18446744073709551616\n"), "line 1: what follows a tab is too large" },
+		{ TEXT("a\t5\nb\t99999999999999999999999\n"),
+		  "line 2: what follows a tab is too large" },
 		{ TEXT("a\t5\t1\nb\t99999999999999999999999\t1\n"),
-		  "line 2: a number is too large" },
+		  "line 2: what follows a tab is too large" },
+		{ TEXT("a\t5\t2\t3\n"), "line 1: what follows a tab is no size" },
+		{ TEXT("a\tx\n"), "line 1: what follows a tab is no size" },
+		{ TEXT("a\t\n"), "line 1: what follows a tab is no size" },
+		{ TEXT("a\tx\t5\n"), "line 1: what follows a tab is no size" },
+		{ TEXT("a\t-1\n"), "line 1: what follows a tab is no size" },
+		{ TEXT("\xef\xbb\xbf"
+		       "a\n"),
+		  "byte order mark" },
 		{ TEXT("a\t9223372036854775808\nb\t9223372036854775808\n"), "2^64" },
 	};
 
@@ -546,7 +550,7 @@ static void patterns_that_make_no_sense_are_refused(void **state)
 		{ { "{}", UINT64_C(100000000000000001), 1, 0, 0 }, "too large" },
 		{ { "{}", 0, 1, UINT64_C(1000000001), 0 }, "too large" },
 		{ { "{}/x", 0, 1, 2, 0 }, "must be in the last part" },
-		{ { "/a{}", 0, 1, 0, 0 }, "starts with '/'" },
+		{ { "gs://a{}", 0, 1, 0, 0 }, "is not a name below the root" },
 		{ { "{:03d}", 0, 2, 0, UINT64_C(1) << 63 }, "2^64" },
 	};
 
@@ -579,7 +583,7 @@ static void patterns_longer_than_names_are_refused(void **state)
 		memset(format, 'f', len);
 		memcpy(format + len, "{}", 2);
 		rc = shoal_index_pattern(&pattern, &options, &result, &err);
-		assert_int_equal(rc, len + 21 <= SHOAL_NAME_MAX ? 0 : -EINVAL);
+		assert_int_equal(rc, len + 1 <= SHOAL_NAME_MAX ? 0 : -EINVAL);
 		if (rc < 0)
 			assert_non_null(strstr(err.msg, "4096 bytes"));
 		unlink(test_path("p.cat"));
