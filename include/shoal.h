@@ -327,7 +327,7 @@ struct shoal_order_state {
 	uint64_t consumed;
 	char digest[33];   /* of the catalog */
 	uint64_t nr_ranks; /* LOCAL: the ranks that saved it, whose shares it speaks of; else 0 */
-	uint64_t order;    /* a hash of mode, unit, window, frozen and samples, and of their meaning */
+	uint64_t order; /* a hash of mode, unit, window, frozen and samples, and of their meaning */
 };
 
 /*

@@ -1,5 +1,6 @@
 #include "index/merge.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -99,8 +100,11 @@ static void tournament_release(struct tournament *t)
 static int tournament_open(struct tournament *t, const struct index_merge_job *job, size_t first,
 			   uint32_t nr)
 {
-	size_t cap = (size_t)shoal_min(READ_MAX, job->memory_len / nr);
+	size_t cap;
 	int rc = 0;
+
+	assert(nr > 0);
+	cap = (size_t)shoal_min(READ_MAX, job->memory_len / nr);
 
 	*t = (struct tournament){ .nr = nr };
 	t->reader = malloc(nr * sizeof(*t->reader));
