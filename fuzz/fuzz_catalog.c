@@ -28,6 +28,7 @@ static struct shoal_catalog *open_bytes(const uint8_t *data, size_t size)
 		free(cat);
 		return NULL;
 	}
+	cat->last_sum = cat_last_sum(v);
 	v->damage = &cat->damage;
 	v->checked = calloc(v->nr_pages / 64 + 1, sizeof(*v->checked));
 	cat->dicts = cat_dicts_new(v);

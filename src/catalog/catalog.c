@@ -33,7 +33,7 @@ static int catalog_init(struct shoal_catalog *cat, struct shoal_err *err)
 		return shoal_fail(err, -ESTALE, "the file shrank while it was opened");
 	if (rc < 0)
 		return rc;
-	cat->last_sum = shoal_le64_load(cat->map.addr + cat->map.len - 8);
+	cat->last_sum = cat_last_sum(v);
 	v->damage = &cat->damage;
 	v->checked = calloc(v->nr_pages / 64 + 1, sizeof(*v->checked));
 	cat->dicts = cat_dicts_new(v);

@@ -15,6 +15,12 @@ struct shoal_catalog {
 	char root[CAT_ROOT_MAX + 1];
 };
 
+/* The file's last eight bytes. */
+static inline uint64_t cat_last_sum(const struct cat_view *v)
+{
+	return shoal_le64_load((const uint8_t *)v->header + v->file_len - 8);
+}
+
 /*
  * Whether the file shrank since it was opened. Whole pages that are gone fault and are seen by the
  * map; the rest of the page with the new end reads as zeros without a fault, and so do the last
@@ -23,7 +29,7 @@ struct shoal_catalog {
 static inline bool cat_is_stale(const struct shoal_catalog *cat)
 {
 	return shoal_map_faulted(&cat->map) ||
-	       SHOAL_UNLIKELY(shoal_le64_load(cat->map.addr + cat->map.len - 8) != cat->last_sum);
+	       SHOAL_UNLIKELY(cat_last_sum(&cat->view) != cat->last_sum);
 }
 
 #endif
