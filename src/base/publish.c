@@ -116,25 +116,31 @@ static int lock_partial(int fd, const char *partial)
  */
 static int open_unique(char **partial, struct shoal_err *err)
 {
-	char *name = NULL;
 	struct stat st;
-	int fd;
 
 	/* The common name may just have been made by us, or be another's: remove it if it is empty.
 	 */
 	if (stat(*partial, &st) == 0 && st.st_size == 0)
 		unlink(*partial);
-	if (asprintf(&name, "%s.XXXXXX", *partial) < 0)
-		return shoal_fail(err, -ENOMEM, "out of memory");
-	fd = mkostemp(name, O_CLOEXEC);
-	if (fd < 0) {
-		fd = shoal_fail_errno(err, shoal_errno(), "cannot write '%s'", name);
+	for (int attempt = 0; attempt < 1000; attempt++) {
+		char *name = NULL;
+		int fd;
+
+		if (asprintf(&name, "%s.%ld-%d", *partial, (long)getpid(), attempt) < 0)
+			return shoal_fail(err, -ENOMEM, "out of memory");
+		fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		if (fd >= 0) {
+			free(*partial);
+			*partial = name;
+			return fd;
+		}
 		free(name);
-		return fd;
+		if (errno != EEXIST)
+			return shoal_fail_errno(err, shoal_errno(), "cannot write beside '%s'",
+						*partial);
 	}
-	free(*partial);
-	*partial = name;
-	return fd;
+	return shoal_fail(err, -EBUSY, "too many files '%s.*' are in the way: remove them",
+			  *partial);
 }
 
 static int open_partial(char **partial, const char *path, struct shoal_err *err)

@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/publish.h"
 #include "catalog/catalog.h"
 #include "help.h"
 #include "index/sort.h"
@@ -615,9 +616,50 @@ static void a_sorter_that_merges_in_passes_sorts_or_says_why(void **state)
 	sweep(&s);
 }
 
+/* ---- A file system without locks ---- */
+
+int __real_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation);
+
+static bool no_locks;
+
+int __wrap_flock(int fd, int operation)
+{
+	if (!no_locks)
+		return __real_flock(fd, operation);
+	errno = ENOSYS;
+	return -1;
+}
+
+static void without_locks_the_last_of_two_writers_wins_whole(void **state)
+{
+	struct shoal_publish first = SHOAL_PUBLISH_CLOSED, second = SHOAL_PUBLISH_CLOSED;
+	struct shoal_err err = { "" };
+	uint8_t *bytes;
+	size_t len;
+
+	(void)state;
+	no_locks = true;
+	assert_int_equal(shoal_publish_open(test_path("x"), &first, &err), 0);
+	assert_int_equal(shoal_publish_open(test_path("x"), &second, &err), 0);
+	assert_string_not_equal(first.partial, second.partial);
+	assert_int_equal(write(first.fd, "first", 5), 5);
+	assert_int_equal(write(second.fd, "the second", 10), 10);
+	assert_int_equal(shoal_publish_commit(&second, &err), 0);
+	assert_int_equal(shoal_publish_commit(&first, &err), 0);
+	no_locks = false;
+	bytes = file_read(test_path("x"), &len);
+	assert_int_equal(len, 5);
+	assert_memory_equal(bytes, "first", 5);
+	free(bytes);
+	assert_int_equal(test_dir_count(), 1);
+	test_dir_empty();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_locks_the_last_of_two_writers_wins_whole),
 		cmocka_unit_test(a_catalog_is_read_or_refused),
 		cmocka_unit_test(a_small_catalog_is_written_or_not_there),
 		cmocka_unit_test(a_catalog_with_a_dictionary_and_columns_is_written_or_not_there),
