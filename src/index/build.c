@@ -16,7 +16,9 @@ static int make_sorter(struct index_build *b, struct shoal_err *err)
 {
 	const struct shoal_index_options *o = b->options;
 	uint64_t memory = o->memory ? o->memory : SHOAL_INDEX_MEMORY;
-	struct shoal_sorter_options so = { .memory = (size_t)(memory - OVERHEAD), .stop = o->stop };
+	struct shoal_sorter_options so = { .memory = (size_t)(memory - OVERHEAD),
+
+					   .stop = o->stop };
 
 	b->tmp_dir = o->tmp_dir ? strdup(o->tmp_dir) : shoal_dir_of(o->output);
 	if (!b->tmp_dir)

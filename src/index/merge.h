@@ -1,7 +1,8 @@
-/* merge.h - merge sorted runs, in as many passes as the memory needs. */
+/* merge.h - merge sorted runs, in as many passes as the memory needs, or sorted chunks. */
 #ifndef SHOAL_INDEX_MERGE_H
 #define SHOAL_INDEX_MERGE_H
 
+#include "index/chunk.h"
 #include "index/run.h"
 
 struct index_merge_job {
@@ -17,5 +18,15 @@ struct index_merge_job {
 };
 
 int index_merge(struct index_merge_job *job, struct shoal_err *err) SHOAL_MUST_USE;
+
+/* Hand sorted chunks to the job's taker, without its file: only stop, repeated, take and self
+ * count. */
+int index_merge_chunks(struct index_merge_job *job, const struct index_chunk *chunks, uint32_t nr,
+		       struct shoal_err *err) SHOAL_MUST_USE;
+
+/* Make one run of sorted chunks, at the end of @out. */
+int index_merge_into_run(const struct index_chunk *chunks, uint32_t nr, struct shoal_out *out,
+			 uint64_t *repeated, struct index_run *ret_run,
+			 struct shoal_err *err) SHOAL_MUST_USE;
 
 #endif

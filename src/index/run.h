@@ -40,7 +40,6 @@ struct index_run_reader {
 	uint64_t off, end; /* what has not been read into the buffer */
 	uint8_t *buf;      /* lent */
 	size_t cap, at, fill;
-	uint64_t key; /* of the name, after the bytes that all names share */
 	struct shoal_entry entry;
 	bool done;
 	uint8_t name[SHOAL_NAME_MAX];

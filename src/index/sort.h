@@ -1,9 +1,10 @@
 /*
  * sort.h - bring any number of names into order in bounded memory.
  *
- * Names gather in one half of the memory while a second thread sorts the other half and spills it
- * to disk as a front-coded run. In the end the runs are merged, in several passes if need be.
- * When everything fits into one half nothing is spilled.
+ * Names gather in chunks, which a second thread sorts as they get full. When one half of the memory
+ * is full, that thread merges its chunks into a front-coded run on disk while the other half
+ * fills. In the end the runs are merged, in several passes if need be. When everything fits into
+ * one half nothing is spilled, and the chunks are merged where they are.
  */
 #ifndef SHOAL_INDEX_SORT_H
 #define SHOAL_INDEX_SORT_H
@@ -23,10 +24,20 @@ struct shoal_entry {
 /* Gets the entries in order. 0 to go on, or an error. */
 typedef int shoal_entry_fn(void *self, const struct shoal_entry *entry, struct shoal_err *err);
 
+struct index_runs;
+
+/* A file of runs that outlives the sorter. Lent. */
+struct index_spill {
+	int fd;
+	uint64_t end;                  /* where new runs go */
+	const struct index_runs *runs; /* those that are there, or NULL */
+};
+
 struct shoal_sorter_options {
-	size_t memory;       /* bytes to use, at least SHOAL_SORTER_MEMORY_MIN */
-	const char *tmp_dir; /* for the runs */
-	const int *stop;     /* ends with -ECANCELED once it is not 0. May be NULL */
+	size_t memory;                   /* bytes to use, at least SHOAL_SORTER_MEMORY_MIN */
+	const char *tmp_dir;             /* for the runs */
+	const struct index_spill *spill; /* what to go on with; NULL: a nameless file in tmp_dir */
+	const int *stop;                 /* ends with -ECANCELED once it is not 0. May be NULL */
 };
 
 #define SHOAL_SORTER_MEMORY_MIN (256u << 10)
@@ -44,6 +55,10 @@ struct shoal_sorter *shoal_sorter_free(struct shoal_sorter *s);
 /* Add an entry; its name has 1 to SHOAL_NAME_MAX bytes and no NUL. */
 int shoal_sorter_add(struct shoal_sorter *s, const struct shoal_entry *entry,
 		     struct shoal_err *err) SHOAL_MUST_USE;
+
+/* Spill all that was added, and wait until it is in the file. Then the runs are all there is. */
+int shoal_sorter_flush(struct shoal_sorter *s, const struct index_runs **ret_runs,
+		       uint64_t *ret_end, struct shoal_err *err) SHOAL_MUST_USE;
 
 /*
  * Hand all entries to @take in bytewise order of their names. Of equal names the one added last is

@@ -1,0 +1,220 @@
+#include "index/tournament.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/name.h"
+
+/* Most a run is read by at once. */
+#define READ_MAX (1u << 20)
+
+static bool beats(const struct index_tournament *t, uint32_t a, uint32_t b)
+{
+	const struct index_source *x = &t->source[a], *y = &t->source[b];
+	size_t skip, x_len, y_len, min;
+	int c;
+
+	if (x->key != y->key)
+		return x->key < y->key;
+	if (x->done || y->done)
+		return x->done == y->done ? a < b : y->done;
+	skip = t->shared + 8;
+	x_len = x->entry.len > skip ? x->entry.len - skip : 0;
+	y_len = y->entry.len > skip ? y->entry.len - skip : 0;
+	min = x_len < y_len ? x_len : y_len;
+	c = min ? memcmp(x->entry.name + skip, y->entry.name + skip, min) : 0;
+	if (c)
+		return c < 0;
+	if (x->entry.len != y->entry.len)
+		return x->entry.len < y->entry.len;
+	return a < b; /* equal names: the earlier first, so that the later one stays */
+}
+
+/* To the next entry of a source, without its key. */
+static int step(struct index_source *s)
+{
+	int rc;
+
+	if (s->chunk) {
+		const struct index_ref *refs = index_chunk_refs(s->chunk);
+
+		s->done = s->at == s->chunk->nr;
+		if (s->done)
+			return 0;
+		if (s->at + 4 < s->chunk->nr) /* sorted order jumps about in memory */
+			__builtin_prefetch(s->chunk->bytes + refs[s->at + 4].off);
+		index_chunk_entry(s->chunk, &refs[s->at++], &s->entry);
+		return 0;
+	}
+	rc = index_run_next(s->run);
+	s->entry = s->run->entry;
+	s->done = s->run->done;
+	return rc;
+}
+
+static void set_key(const struct index_tournament *t, struct index_source *s)
+{
+	s->key = s->done ? UINT64_MAX : shoal_name_key(s->entry.name, s->entry.len, t->shared);
+}
+
+/* Let source @i play its way up; the winner ends in tree[0]. */
+static void replay(struct index_tournament *t, uint32_t i)
+{
+	uint32_t winner = i;
+
+	for (uint32_t at = (i + t->nr) / 2; at > 0; at /= 2) {
+		uint32_t other = t->tree[at];
+
+		if (beats(t, other, winner)) {
+			t->tree[at] = winner;
+			winner = other;
+		}
+	}
+	t->tree[0] = winner;
+}
+
+/* Build by playing each source against its neighbour first. */
+static void play_first(struct index_tournament *t)
+{
+	uint32_t *winner = t->tree + t->nr; /* the second half of tree is scratch for this */
+
+	for (uint32_t i = 0; i < t->nr; i++)
+		winner[t->nr + i] = i;
+	for (uint32_t at = t->nr - 1; at > 0; at--) {
+		uint32_t a = winner[2 * at], b = winner[2 * at + 1];
+		bool first = beats(t, a, b);
+
+		winner[at] = first ? a : b;
+		t->tree[at] = first ? b : a;
+	}
+	t->tree[0] = t->nr > 1 ? winner[1] : 0;
+}
+
+static int make(struct index_tournament *t, uint32_t nr)
+{
+	assert(nr > 0);
+	*t = (struct index_tournament){ .nr = nr };
+	t->source = calloc(nr, sizeof(*t->source));
+	t->tree = malloc(3 * (size_t)nr * sizeof(*t->tree));
+	return t->source && t->tree ? 0 : -ENOMEM;
+}
+
+/* Read the first entries, see what all names share, and let them play. */
+static int begin(struct index_tournament *t, uint32_t shared)
+{
+	const struct index_source *first = NULL;
+
+	t->shared = shared;
+	for (uint32_t i = 0; i < t->nr; i++) {
+		struct index_source *s = &t->source[i];
+		int rc = step(s);
+
+		if (rc < 0)
+			return rc;
+		if (s->done)
+			continue;
+		if (!first)
+			first = s;
+		t->shared = (uint32_t)shoal_min(
+			t->shared, shoal_name_shared(first->entry.name, first->entry.len,
+						     s->entry.name, s->entry.len));
+	}
+	for (uint32_t i = 0; i < t->nr; i++)
+		set_key(t, &t->source[i]);
+	play_first(t);
+	return 0;
+}
+
+int index_tournament_of_runs(struct index_tournament *t, int fd, const struct index_run *runs,
+			     uint32_t nr, uint8_t *memory, size_t memory_len)
+{
+	size_t cap = (size_t)shoal_min(READ_MAX, memory_len / nr);
+	uint32_t shared = UINT32_MAX;
+	int rc = make(t, nr);
+
+	if (rc < 0)
+		return rc;
+	t->reader = malloc(nr * sizeof(*t->reader));
+	if (!t->reader)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < nr; i++) {
+		index_run_open(&t->reader[i], fd, &runs[i], memory + i * cap, cap);
+		t->source[i].run = &t->reader[i];
+		shared = (uint32_t)shoal_min(shared, runs[i].shared);
+	}
+	return begin(t, shared);
+}
+
+int index_tournament_of_chunks(struct index_tournament *t, const struct index_chunk *chunks,
+			       uint32_t nr)
+{
+	uint32_t shared = UINT32_MAX;
+	int rc = make(t, nr);
+
+	if (rc < 0)
+		return rc;
+	for (uint32_t i = 0; i < nr; i++) {
+		t->source[i].chunk = &chunks[i];
+		if (chunks[i].nr > 0)
+			shared = (uint32_t)shoal_min(shared, index_chunk_shared(&chunks[i]));
+	}
+	return begin(t, shared);
+}
+
+void index_tournament_release(struct index_tournament *t)
+{
+	free(t->source);
+	free(t->reader);
+	free(t->tree);
+	*t = (struct index_tournament){ 0 };
+}
+
+/* The entry that has won but may still be replaced by a later one of the same name. */
+struct held {
+	bool full;
+	struct shoal_entry entry;
+	uint8_t name[SHOAL_NAME_MAX];
+};
+
+static void hold(struct held *h, const struct shoal_entry *e)
+{
+	memcpy(h->name, e->name, e->len);
+	h->entry = *e;
+	h->entry.name = h->name;
+	h->full = true;
+}
+
+int index_tournament_play(struct index_tournament *t, const int *stop, uint64_t *repeated,
+			  shoal_entry_fn *take, void *self, struct shoal_err *err)
+{
+	struct held held;
+	uint64_t count = 0;
+	int rc = 0;
+
+	held.full = false;
+	while (rc == 0 && !t->source[t->tree[0]].done) {
+		uint32_t i = t->tree[0];
+		struct index_source *s = &t->source[i];
+
+		if (held.full && held.entry.len == s->entry.len &&
+		    memcmp(held.name, s->entry.name, s->entry.len) == 0)
+			++*repeated;
+		else if (held.full)
+			rc = take(self, &held.entry, err);
+		if (rc < 0)
+			break;
+		hold(&held, &s->entry);
+		rc = step(s);
+		if (rc < 0)
+			shoal_fail_errno(err, rc, "cannot read a temporary file back");
+		set_key(t, s);
+		replay(t, i);
+		if ((++count & 0xffff) == 0 && index_stopped(stop))
+			rc = shoal_fail(err, -ECANCELED, "interrupted");
+	}
+	if (rc == 0 && held.full)
+		rc = take(self, &held.entry, err);
+	return rc;
+}
