@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Compare Shoal with its peers, and its figures with their targets.
 
-    bench/run.py [--quick | --full] [--build DIR] [--json FILE]
+    bench/run.py [--quick | --full] [--only PART]... [--build DIR] [--json FILE]
 
-The default takes sets of 1 and 10 million names; --quick only 1 million; --full adds 100 million,
-which needs about 10 GB of disk. Lists and catalogs go to a directory made in $BENCH_DIR, or else in
-the build directory, and removed at the end.
+The default takes sets of 1 and 10 million names, and lists trees of 1 million files; --quick only 1
+million names and 100,000 files; --full adds 100 million names, which need about 10 GB of disk, and
+the memory of listing 8.3 million files. Lists, catalogs and trees go to a directory made in
+$BENCH_DIR, or else in the build directory, and removed at the end; trees in $BENCH_TREES are kept.
 
 CPU-bound figures are judged by CPU time, which other work on the machine disturbs less than wall
 time; both are printed. The exit status says whether everything ran, not whether targets are met.
@@ -26,9 +27,12 @@ import sys
 import tempfile
 import time
 
+import listing
+from common import (M, Failed, Results, count, median_usage, number, parse_rows, run, run_measured,
+                    say, table)
+
 KINDS = ("dlio", "dlio1k", "imagenet", "hex", "uuid", "s3")
 PATTERN_KINDS = ("dlio", "dlio1k")  # repetitive, so zstd is quick and depends on the length
-M = 1_000_000
 SIZES_OPTION = "300000,80000"
 SIZES_FLOOR = 2.29  # bytes: log2(80000 * sqrt(2 pi e)) / 8
 PEER_NAMES = 1 * M  # names in a Python list: what one costs does not depend on how many
@@ -45,125 +49,6 @@ MODES = {
     "full": Mode("full", (M, 10 * M), 100 * M, None, M, 10 * M, 3, 3,
                  (7_646_857, NUMPY_TARGET_N), 10.5e9),
 }
-
-
-class Failed(Exception):
-    """Something did not run; the message says what."""
-
-
-# ---- Running things ---------------------------------------------------------------------------
-
-
-Usage = collections.namedtuple("Usage", "wall cpu rss")  # seconds, seconds, peak bytes
-
-
-def run(argv, **kwargs):
-    """The output of a command, as text."""
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-                          **kwargs)
-    if done.returncode != 0:
-        raise Failed("%s: %s" % (" ".join(argv), done.stderr.decode(errors="replace").strip()))
-    return done.stdout.decode()
-
-
-def run_measured(argv, env=None):
-    """Run a command and say what it took. Its peak memory is right only while this process is
-    small, because a child starts with its parent's: so nothing large is ever loaded here."""
-    start = time.monotonic()
-    with tempfile.TemporaryFile() as errors:
-        child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=errors,
-                                 env=dict(os.environ, **(env or {})))
-        try:
-            _, status, used = os.wait4(child.pid, 0)
-        except BaseException:  # also Ctrl-C: nothing may go on writing to the work directory
-            child.kill()
-            raise
-        wall = time.monotonic() - start
-        child.returncode = status  # so that Popen does not wait for it again
-        if status != 0:
-            errors.seek(0)
-            raise Failed("%s: status %d: %s" % (" ".join(argv), status,
-                                                errors.read().decode(errors="replace").strip()))
-    return Usage(wall, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
-
-
-def median_usage(usages):
-    return Usage(*(statistics.median(values) for values in zip(*usages)))
-
-
-def parse_rows(text):
-    """The rows of a bench program as {(name, n): value}, and the last value of a repeated one."""
-    rows = {}
-    for line in text.splitlines():
-        name, n, value, _unit = line.split("\t")
-        rows[name, int(n)] = float(value)
-    return rows
-
-
-# ---- Printing ---------------------------------------------------------------------------------
-
-
-def number(value):
-    """Three or four digits that count, no exponent, and a dash for None."""
-    if value is None or isinstance(value, str):
-        return "-" if value is None else value
-    size = abs(value)
-    if isinstance(value, int) or size == 0 or size >= 100:
-        return "{:,.0f}".format(value)
-    places = 2 if size >= 10 else 3
-    while size < 0.1 and places < 9:
-        size *= 10
-        places += 1
-    return "{:.{}f}".format(value, places)
-
-
-def count(n):
-    for unit, name in ((10**12, "T"), (10**9, "G"), (M, "M")):
-        if n >= unit and n % unit == 0:
-            return "%d %s" % (n // unit, name)
-    return "{:,}".format(n)
-
-
-def table(title, header, rows, notes=()):
-    cells = [header] + [[number(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    print("\n" + title)
-    for i, row in enumerate(cells):
-        line = "  ".join(cell.ljust(width) if column == 0 else cell.rjust(width)
-                         for column, (cell, width) in enumerate(zip(row, widths)))
-        print("  " + line.rstrip())
-        if i == 0:
-            print("  " + "  ".join("-" * width for width in widths))
-    for note in notes:
-        print("  " + note)
-    sys.stdout.flush()
-
-
-class Results:
-    """All figures for --json, and the verdicts for the summary."""
-
-    def __init__(self):
-        self.figures = []
-        self.verdicts = []
-
-    def add(self, group, name, n, value, unit, **more):
-        self.figures.append(dict(group=group, name=name, n=n, value=value, unit=unit, **more))
-
-    def judge(self, group, name, n, value, unit, target, at_least=False, **more):
-        """Record a figure that has a target; the verdict is a word for a table."""
-        met = value >= target if at_least else value <= target
-        self.add(group, name, n, value, unit, target=target,
-                 target_is="at least" if at_least else "at most", met=met, **more)
-        self.verdicts.append((met, "%s, %s, %s: %s %s, target %s %s" % (
-            group, name, count(n), number(value), unit,
-            "at least" if at_least else "at most", number(target))))
-        return "met" if met else "MISSED"
-
-    def summary(self):
-        missed = [words for met, words in self.verdicts if not met]
-        print("\nTargets: %d met, %d missed" % (len(self.verdicts) - len(missed), len(missed)))
-        for words in missed:
-            print("  missed: " + words)
 
 
 # ---- Peers in Python, each in a process of its own ----------------------------------------------
@@ -253,6 +138,7 @@ class Bench:
             if not os.access(path, os.X_OK):
                 raise Failed("%s is not there: build it first (meson setup, ninja)" % path)
         self.results = Results()
+        self.lister = listing.Listing(self, build)
 
     def path(self, name):
         return os.path.join(self.work, name)
@@ -576,14 +462,16 @@ class Bench:
                "start against shoal's"], lines)
 
 
+    # -- directory trees: listing.py
+
+    def listing(self):
+        self.lister.run()
+
+    def gather(self):
+        self.lister.gather()
+
+
 # ---- The program --------------------------------------------------------------------------------
-
-
-def say(what):
-    """Progress, on a terminal's own line or not at all."""
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\033[K" + what + " ...\r")
-        sys.stderr.flush()
 
 
 def first_line(argv):
@@ -629,6 +517,10 @@ def machine(build, work):
         "python": platform.python_version(),
         "zstd": first_line(["zstd", "--version"]),
         "sort": first_line(["sort", "--version"]),
+        "find": first_line(["find", "--version"]),
+        "fd": first_line(["fdfind" if shutil.which("fdfind") else "fd", "--version"]),
+        "bfs": first_line(["bfs", "--version"]),
+        "mpirun": first_line(["mpirun", "--version"]),
         "date": time.strftime("%Y-%m-%d %H:%M:%S"),
     }
 
@@ -646,7 +538,10 @@ def print_machine(facts, mode):
     sys.stdout.flush()
 
 
-def measure(mode, build, work):
+PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather")
+
+
+def measure(mode, build, work, only):
     free = shutil.disk_usage(work).free
     if free < mode.disk:
         raise Failed("mode %s needs %.1f GB in %s, which has %.1f; set BENCH_DIR"
@@ -658,10 +553,10 @@ def measure(mode, build, work):
     facts = machine(build, work)
     print_machine(facts, mode.name)
     took = {}
-    for part in (bench.permutation, bench.sets, bench.real_paths, bench.file_sizes, bench.sorting):
+    for part in only or PARTS:
         start = time.monotonic()
-        part()
-        took[part.__name__] = round(time.monotonic() - start, 1)
+        getattr(bench, part)()
+        took[part] = round(time.monotonic() - start, 1)
     say("done")
     bench.results.summary()
     print("Took %.0f s: %s" % (sum(took.values()), ", ".join("%s %.0f" % item
@@ -675,9 +570,11 @@ def arguments():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--quick", dest="mode", action="store_const", const="quick",
-                      help="1 million names only")
+                      help="1 million names, 100,000 files only")
     mode.add_argument("--full", dest="mode", action="store_const", const="full",
-                      help="also 100 million names: 10 GB of disk")
+                      help="also 100 million names: 10 GB of disk; and 8.3 million files")
+    parser.add_argument("--only", action="append", choices=PARTS, metavar="PART",
+                        help="only this part, or these: " + ", ".join(PARTS))
     parser.add_argument("--build", default=os.path.join(source, "build"), metavar="DIR",
                         help="where meson has built (default: build)")
     parser.add_argument("--json", metavar="FILE", help="write all figures there, too")
@@ -693,7 +590,7 @@ def main():
         if not os.path.isdir(base):
             raise Failed("%s is no directory" % base)
         with tempfile.TemporaryDirectory(prefix="bench-", dir=base) as work:
-            report = measure(MODES[args.mode], args.build, work)
+            report = measure(MODES[args.mode], args.build, work, args.only)
         if args.json:
             with open(args.json, "w", encoding="utf-8") as f:
                 json.dump(report, f, indent=1)

@@ -180,7 +180,15 @@ SHOAL_CHECKED int shoal_writer_seal(struct shoal_writer *writer, struct shoal_er
 /* Give up: nothing is left behind. NULL is fine. Returns NULL. */
 SHOAL_API struct shoal_writer *shoal_writer_abort(struct shoal_writer *writer);
 
-/* ---- Making a catalog from a list or a pattern ------------------------------------------ */
+/* ---- Making a catalog ------------------------------------------------------------------- */
+
+/* How far it is. */
+struct shoal_index_progress {
+	bool sealing;        /* names are listed, and now written */
+	uint64_t nr_names;   /* listed, or written */
+	uint64_t nr_pending; /* parts of a tree that nobody has begun */
+	const char *where;   /* the name listed last, or "". Lent */
+};
 
 struct shoal_index_options {
 	const char *output;  /* the catalog to write */
@@ -189,9 +197,11 @@ struct shoal_index_options {
 	uint64_t memory;     /* bytes, for all of it; 0 means SHOAL_INDEX_MEMORY */
 	uint64_t samples_per_file; /* 0 means 1, or what the list says */
 	const int *stop;           /* ends with -ECANCELED once it is not 0. May be NULL */
-	/* Called now and then with the number of names read. May be NULL. */
-	void (*progress)(void *self, uint64_t nr_names);
-	void *progress_self;
+	/* Called now and then, by the calling thread. May be NULL. */
+	void (*progress)(void *self, const struct shoal_index_progress *progress);
+	/* Something that was left out, with keep_going. May be NULL. */
+	void (*warn)(void *self, const char *words);
+	void *self; /* for these */
 };
 
 #define SHOAL_INDEX_MEMORY     (UINT64_C(256) << 20)
@@ -200,7 +210,17 @@ struct shoal_index_options {
 struct shoal_index_result {
 	uint64_t nr_names;    /* in the catalog */
 	uint64_t nr_repeated; /* entries dropped because a later one had the same name */
-	uint64_t nr_blank;    /* empty lines */
+	uint64_t nr_blank;    /* empty lines of a list */
+	/* Of a tree: */
+	uint64_t nr_directories; /* that were read */
+	uint64_t nr_reused;      /* names taken over from the catalog to update */
+	uint64_t nr_vanished;    /* gone between being seen and being asked for */
+	uint64_t nr_links;       /* symbolic links that were not followed, or lead nowhere */
+	uint64_t nr_loops;       /* links to a directory above them */
+	uint64_t nr_special;     /* sockets, pipes, devices */
+	uint64_t nr_other_fs;    /* directories of other file systems */
+	uint64_t nr_filtered;    /* files and directories that were not wanted */
+	uint64_t nr_unreadable;  /* what could not be read, with keep_going */
 };
 
 /*
@@ -209,6 +229,26 @@ struct shoal_index_result {
  * the name. Absolute names and URIs are made relative to the root.
  */
 SHOAL_CHECKED int shoal_index_list(int fd, char separator, bool names_only,
+				   const struct shoal_index_options *options,
+				   struct shoal_index_result *ret_result, struct shoal_err *err);
+
+struct shoal_tree_options {
+	bool no_sizes;   /* do not ask for sizes: many times faster */
+	bool follow;     /* symbolic links are what they lead to; else they are left out */
+	bool one_fs;     /* stay on the file system of the root */
+	bool keep_going; /* leave out what cannot be read, and warn */
+	/* Shell patterns of names to take in (none: all) and to leave out: see `shoal index
+	 * --help`. */
+	const char *const *include, *const *exclude;
+	size_t nr_include, nr_exclude;
+	unsigned nr_threads; /* 0: what suits the machine */
+};
+
+/*
+ * List all regular files below @where, a path or a file:// URI, as names relative to it. Hard links
+ * are as many files as they have names.
+ */
+SHOAL_CHECKED int shoal_index_tree(const char *where, const struct shoal_tree_options *tree,
 				   const struct shoal_index_options *options,
 				   struct shoal_index_result *ret_result, struct shoal_err *err);
 

@@ -9,7 +9,7 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 	const char *summary;
 } commands[] = {
-	{ "index", cmd_index, "make a catalog from a list of names or a pattern" },
+	{ "index", cmd_index, "make a catalog of a directory, a list or a pattern" },
 	{ "info", cmd_info, "say what is in a catalog" },
 	{ "ls", cmd_ls, "print names by id or prefix" },
 	{ "find", cmd_find, "print the id of a name" },

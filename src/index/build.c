@@ -61,23 +61,41 @@ int index_build_add(struct index_build *b, const struct shoal_entry *entry, stru
 		if (index_stopped(b->options->stop))
 			return shoal_fail(err, -ECANCELED, "interrupted");
 		if (b->options->progress)
-			b->options->progress(b->options->progress_self, b->nr_added);
+			b->options->progress(b->options->self,
+					     &(struct shoal_index_progress){
+						     .nr_names = b->nr_added, .where = "" });
 	}
 	return shoal_sorter_add(b->sorter, entry, err);
 }
 
 struct sink {
 	struct shoal_writer *writer;
-	const int *stop;
+	const struct shoal_index_options *options;
 	uint64_t nr;
 };
+
+static int tell(const struct sink *sink, struct shoal_err *err)
+{
+	const struct shoal_index_options *o = sink->options;
+
+	if (index_stopped(o->stop))
+		return shoal_fail(err, -ECANCELED, "interrupted");
+	if (o->progress)
+		o->progress(o->self, &(struct shoal_index_progress){
+					     .sealing = true, .nr_names = sink->nr, .where = "" });
+	return 0;
+}
 
 static int put_in_catalog(void *self, const struct shoal_entry *e, struct shoal_err *err)
 {
 	struct sink *sink = self;
 
-	if ((++sink->nr & 0xffff) == 0 && index_stopped(sink->stop))
-		return shoal_fail(err, -ECANCELED, "interrupted");
+	if ((++sink->nr & 0xffff) == 0) {
+		int rc = tell(sink, err);
+
+		if (rc < 0)
+			return rc;
+	}
 	return shoal_writer_add(sink->writer, (const char *)e->name, e->len, e->size, e->samples,
 				err);
 }
@@ -85,7 +103,7 @@ static int put_in_catalog(void *self, const struct shoal_entry *e, struct shoal_
 int index_build_finish(struct index_build *b, struct shoal_index_result *ret_result,
 		       struct shoal_err *err)
 {
-	struct sink sink = { .writer = b->writer, .stop = b->options->stop };
+	struct sink sink = { .writer = b->writer, .options = b->options };
 	struct shoal_writer *writer;
 	int rc;
 

@@ -51,8 +51,8 @@ def test_an_option_with_a_value_that_it_does_not_take_is_told(shoal, fails, comm
 
 @pytest.mark.parametrize("arguments, words", [
     (["list.txt"], "say where to write the catalog"),
-    (["-o", "c"], "give one LIST"),
-    (["a", "b", "-o", "c"], "give one LIST"),
+    (["-o", "c"], "give one directory or LIST"),
+    (["a", "b", "-o", "c"], "give one directory or LIST"),
     (["-", "-o", "c", "--memory", "1M"], "--memory must be 48M or more"),
     (["-", "-o", "c", "--memory", "47M"], "--memory must be 48M or more"),
     (["-", "-o", "c", "--memory", "0"], "--memory"),

@@ -356,14 +356,7 @@ def test_a_bad_root_is_refused(shoal, fails, tmp_path, root, words):
 
 def test_a_list_that_is_missing_is_named(shoal, fails, tmp_path):
     result = shoal("index", tmp_path / "missing.txt", "-o", tmp_path / "c")
-    fails(result, 1, "missing.txt': cannot open the list: No such file", empty=tmp_path)
-
-
-def test_a_list_that_is_a_directory_is_refused_with_advice(shoal, fails, tmp_path):
-    (tmp_path / "lists").mkdir()
-    result = shoal("index", tmp_path / "lists", "-o", tmp_path / "c")
-    fails(result, 1, "lists' is a directory", "find", empty=tmp_path / "lists")
-    assert contents(tmp_path) == ["lists"]
+    fails(result, 1, "missing.txt': cannot open it: No such file", empty=tmp_path)
 
 
 def test_a_list_that_cannot_be_read_is_named(shoal, fails, tmp_path):
@@ -381,7 +374,7 @@ def test_a_list_that_cannot_be_read_is_named(shoal, fails, tmp_path):
             pytest.skip("cannot become another user")
     else:
         result = shoal("index", listing, "-o", tmp_path / "c")
-    fails(result, 1, "secret.txt': cannot open the list: Permission denied")
+    fails(result, 1, "secret.txt': cannot open it: Permission denied")
     assert contents(tmp_path) == ["secret.txt"]
 
 

@@ -159,9 +159,9 @@ def test_a_bad_pattern_is_refused(shoal, fails, tmp_path, pattern, words):
     (["--count", "3", "--size", "many"], "--size 'many' is not a size"),
     (["--count", "3", "--size", "5X"], "--size '5X' is not a size"),
     (["--count", "3", "--size", "99999999999T"], "--size '99999999999T' is too large"),
-    (["--count", "3", "-0"], "-0 and --names-only are for a LIST"),
-    (["--count", "3", "--names-only"], "-0 and --names-only are for a LIST"),
-    (["--count", "3", "list.txt"], "not both"),
+    (["--count", "3", "-0"], "-0 is for a LIST"),
+    (["--count", "3", "--names-only"], "--names-only is for a LIST"),
+    (["--count", "3", "list.txt"], "not two"),
 ])
 def test_numbers_that_make_no_sense_with_a_pattern_are_refused(shoal, fails, tmp_path, options, words):
     fails(shoal("index", "--pattern", "a{}", "-o", tmp_path / "c", *options), 2, words, empty=tmp_path)
@@ -169,7 +169,7 @@ def test_numbers_that_make_no_sense_with_a_pattern_are_refused(shoal, fails, tmp
 
 @pytest.mark.parametrize("option", ["--count", "--first", "--subfolders", "--size"])
 def test_options_of_a_pattern_are_refused_with_a_list(shoal, fails, tmp_path, option):
-    fails(shoal("index", "-", "-o", tmp_path / "c", option, 3, stdin=b"a\n"), 2, "are for --pattern", empty=tmp_path)
+    fails(shoal("index", "-", "-o", tmp_path / "c", option, 3, stdin=b"a\n"), 2, "is for --pattern", empty=tmp_path)
 
 
 def test_with_subfolders_the_number_is_in_the_last_part(shoal, fails, tmp_path):

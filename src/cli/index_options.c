@@ -1,0 +1,279 @@
+#include "cli/index_options.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+static const char usage[] =
+	"usage: shoal index DIR|URI -o FILE [OPTION]...\n"
+	"       shoal index LIST -o FILE [OPTION]...\n"
+	"       shoal index --pattern PATTERN --count N [--subfolders K] -o FILE [OPTION]...\n"
+	"       mpirun -n RANKS shoal index DIR|URI -o FILE [OPTION]...\n"
+	"\n"
+	"Make a catalog: of all regular files below a directory (hidden ones, too); of a LIST, which is a\n"
+	"file with a name on each line, or - for standard input; or of the names that a PATTERN makes.\n"
+	"\n"
+	"  -o, --output FILE          write the catalog here\n"
+	"      --root URI             what names are relative to: a URI or a path (default: DIR; for a\n"
+	"                             list its first name's root, else the current directory)\n"
+	"      --samples-per-file N   every file holds N samples (default 1)\n"
+	"      --memory SIZE          use at most this much memory (default 256M)\n"
+	"      --tmp-dir DIR          put temporary files there (default: beside the catalog)\n"
+	"      --json                 print the result as JSON\n"
+	"  -q, --quiet                print nothing but errors\n"
+	"\n"
+	"of a directory:\n"
+	"      --no-sizes             names only: several times faster\n"
+	"      --include GLOB         only files that match one of these; may be given again\n"
+	"      --exclude GLOB         no files and no directories that match one of these. '*' and '?'\n"
+	"                             match all but a slash, '**' slashes too; a GLOB without a slash is\n"
+	"                             matched with the last part of the name, one with a slash with all\n"
+	"                             of it; one that ends in a slash is for directories\n"
+	"      --follow               symbolic links are what they lead to (else they are left out)\n"
+	"  -x, --one-file-system      do not go into other file systems\n"
+	"      --keep-going           leave out what cannot be read, with a warning, and go on\n"
+	"      --threads N            list with N threads (default: twice the processors, 4 to 32)\n"
+	"\n"
+	"of a list: after a tab a line may give the file's size in bytes, after another its number of\n"
+	"samples. Names come in any order; of repeated ones the last counts.\n"
+	"  -0, --null                 names are ended by NUL bytes, not line ends\n"
+	"      --names-only           a tab is part of the name\n"
+	"\n"
+	"of a pattern, a name with one number, {:07d} or {}:\n"
+	"      --pattern PATTERN      names as 'train/img_{:07d}_of_1170301.jpeg' makes them\n"
+	"      --count N              how many, from 0 on\n"
+	"      --first N              the first number (default 0)\n"
+	"      --subfolders K         file i lies in folder i mod K\n"
+	"      --size SIZE            every file's size\n";
+
+enum {
+	OPT_NAMES_ONLY = 256,
+	OPT_ROOT,
+	OPT_SAMPLES,
+	OPT_MEMORY,
+	OPT_TMP_DIR,
+	OPT_PATTERN,
+	OPT_COUNT,
+	OPT_FIRST,
+	OPT_SUBFOLDERS,
+	OPT_SIZE,
+	OPT_JSON,
+	OPT_NO_SIZES,
+	OPT_INCLUDE,
+	OPT_EXCLUDE,
+	OPT_FOLLOW,
+	OPT_KEEP_GOING,
+	OPT_THREADS,
+};
+
+static const struct option longs[] = {
+	{ "output", required_argument, NULL, 'o' },
+	{ "null", no_argument, NULL, '0' },
+	{ "names-only", no_argument, NULL, OPT_NAMES_ONLY },
+	{ "root", required_argument, NULL, OPT_ROOT },
+	{ "samples-per-file", required_argument, NULL, OPT_SAMPLES },
+	{ "memory", required_argument, NULL, OPT_MEMORY },
+	{ "tmp-dir", required_argument, NULL, OPT_TMP_DIR },
+	{ "pattern", required_argument, NULL, OPT_PATTERN },
+	{ "count", required_argument, NULL, OPT_COUNT },
+	{ "first", required_argument, NULL, OPT_FIRST },
+	{ "subfolders", required_argument, NULL, OPT_SUBFOLDERS },
+	{ "size", required_argument, NULL, OPT_SIZE },
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "quiet", no_argument, NULL, 'q' },
+	{ "no-sizes", no_argument, NULL, OPT_NO_SIZES },
+	{ "include", required_argument, NULL, OPT_INCLUDE },
+	{ "exclude", required_argument, NULL, OPT_EXCLUDE },
+	{ "follow", no_argument, NULL, OPT_FOLLOW },
+	{ "one-file-system", no_argument, NULL, 'x' },
+	{ "keep-going", no_argument, NULL, OPT_KEEP_GOING },
+	{ "threads", required_argument, NULL, OPT_THREADS },
+	{ "help", no_argument, NULL, 'h' },
+	{ 0 },
+};
+
+static bool take_glob(const char *option, const char **list, size_t *nr)
+{
+	if (*nr == INDEX_PATTERNS) {
+		cli_usage("index", "more than %d times %s", INDEX_PATTERNS, option);
+		return false;
+	}
+	list[(*nr)++] = optarg;
+	return true;
+}
+
+static bool take_threads(struct index_arguments *a)
+{
+	uint64_t nr;
+
+	if (!cli_number("index", "--threads", &nr))
+		return false;
+	if (nr < 1 || nr > 1024) {
+		cli_usage("index", "--threads must be 1 to 1024");
+		return false;
+	}
+	a->tree.nr_threads = (unsigned)nr;
+	return true;
+}
+
+static bool take_tree_option(int c, struct index_arguments *a)
+{
+	switch (c) {
+	case 'x':
+		a->tree_only = "--one-file-system";
+		return a->tree.one_fs = true;
+	case OPT_NO_SIZES:
+		a->tree_only = "--no-sizes";
+		return a->tree.no_sizes = true;
+	case OPT_FOLLOW:
+		a->tree_only = "--follow";
+		return a->tree.follow = true;
+	case OPT_KEEP_GOING:
+		a->tree_only = "--keep-going";
+		return a->tree.keep_going = true;
+	case OPT_INCLUDE:
+		a->tree_only = "--include";
+		return take_glob("--include", a->include, &a->tree.nr_include);
+	case OPT_EXCLUDE:
+		a->tree_only = "--exclude";
+		return take_glob("--exclude", a->exclude, &a->tree.nr_exclude);
+	case OPT_THREADS:
+		a->tree_only = "--threads";
+		return take_threads(a);
+	default:
+		return false;
+	}
+}
+
+static bool take_pattern_option(int c, struct index_arguments *a)
+{
+	switch (c) {
+	case OPT_PATTERN:
+		a->pattern.format = optarg;
+		return true;
+	case OPT_COUNT:
+		a->count_given = true;
+		a->pattern_only = "--count";
+		return cli_number("index", "--count", &a->pattern.count);
+	case OPT_FIRST:
+		a->pattern_only = "--first";
+		return cli_number("index", "--first", &a->pattern.first);
+	case OPT_SUBFOLDERS:
+		a->pattern_only = "--subfolders";
+		return cli_number("index", "--subfolders", &a->pattern.subfolders);
+	case OPT_SIZE:
+		a->pattern_only = "--size";
+		if (!cli_size("index", "--size", &a->pattern.size))
+			return false;
+		if (a->pattern.size == SHOAL_SIZE_UNKNOWN)
+			cli_usage("index", "--size '%s' is too large", optarg);
+		return a->pattern.size != SHOAL_SIZE_UNKNOWN;
+	default:
+		return take_tree_option(c, a);
+	}
+}
+
+static bool take_option(int c, struct index_arguments *a)
+{
+	switch (c) {
+	case 'o':
+		a->options.output = optarg;
+		return true;
+	case '0':
+		a->list_only = "-0";
+		return a->null = true;
+	case 'q':
+		return a->quiet = true;
+	case OPT_NAMES_ONLY:
+		a->list_only = "--names-only";
+		return a->names_only = true;
+	case OPT_ROOT:
+		a->options.root = optarg;
+		return true;
+	case OPT_SAMPLES:
+		a->samples_given = true;
+		return cli_number("index", "--samples-per-file", &a->options.samples_per_file);
+	case OPT_MEMORY:
+		a->memory_given = true;
+		return cli_size("index", "--memory", &a->options.memory);
+	case OPT_TMP_DIR:
+		a->options.tmp_dir = optarg;
+		return true;
+	case OPT_JSON:
+		return a->json = true;
+	default:
+		return take_pattern_option(c, a);
+	}
+}
+
+/* An option that is not for what is indexed. */
+static int check_kind(const struct index_arguments *a)
+{
+	if (a->tree_only && a->kind != INDEX_TREE)
+		return cli_usage("index", "%s is for a directory, not for a %s", a->tree_only,
+				 a->kind == INDEX_LIST ? "LIST" : "--pattern");
+	if (a->list_only && a->kind != INDEX_LIST)
+		return cli_usage("index", "%s is for a LIST, not for a %s", a->list_only,
+				 a->kind == INDEX_TREE ? "directory" : "--pattern");
+	if (a->pattern_only && a->kind != INDEX_PATTERN)
+		return cli_usage("index", "%s is for --pattern", a->pattern_only);
+	return CLI_OK;
+}
+
+/* CLI_OK when the arguments make sense together. */
+static int check(const struct index_arguments *a, int nr_sources)
+{
+	if (!a->options.output)
+		return cli_usage("index", "say where to write the catalog: -o FILE");
+	if (strcmp(a->options.output, "-") == 0)
+		return cli_usage("index",
+				 "a catalog cannot be written to standard output: -o FILE");
+	if (a->pattern.format && nr_sources > 0)
+		return cli_usage("index", "give a directory, a LIST or a --pattern, not two");
+	if (!a->pattern.format && nr_sources != 1)
+		return cli_usage(
+			"index",
+			"give one directory or LIST (- is standard input), or a --pattern");
+	if (a->pattern.format && !a->count_given)
+		return cli_usage("index", "say how many names the pattern makes: --count N");
+	if (a->samples_given && a->options.samples_per_file == 0)
+		return cli_usage("index", "--samples-per-file must be 1 or more");
+	if (a->memory_given && a->options.memory < SHOAL_INDEX_MEMORY_MIN)
+		return cli_usage("index", "--memory must be 48M or more");
+	return CLI_OK;
+}
+
+static enum index_source kind_of(const struct index_arguments *a)
+{
+	struct stat st;
+
+	if (a->pattern.format)
+		return INDEX_PATTERN;
+	if (strstr(a->source, "://") || (stat(a->source, &st) == 0 && S_ISDIR(st.st_mode)))
+		return INDEX_TREE;
+	return INDEX_LIST;
+}
+
+int index_arguments_parse(int argc, char **argv, struct index_arguments *a, bool *ret_done)
+{
+	int c, status;
+
+	*a = (struct index_arguments){ .options.stop = &cli_stop,
+				       .pattern.size = SHOAL_SIZE_UNKNOWN };
+	a->tree.include = a->include;
+	a->tree.exclude = a->exclude;
+	*ret_done = false;
+	while ((c = cli_getopt(argc, argv, ":o:0qxh", longs)) != -1) {
+		if (c == 'h') {
+			*ret_done = true;
+			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
+		}
+		if (!take_option(c, a))
+			return CLI_USAGE;
+	}
+	status = check(a, argc - optind);
+	if (status != CLI_OK)
+		return status;
+	a->source = argv[optind];
+	a->kind = kind_of(a);
+	return check_kind(a);
+}

@@ -1,0 +1,32 @@
+/* index_options.h - the arguments of shoal index. */
+#ifndef SHOAL_CLI_INDEX_OPTIONS_H
+#define SHOAL_CLI_INDEX_OPTIONS_H
+
+#include "cli/cli.h"
+#include "shoal.h"
+
+/* As many patterns as anyone will write on a command line. */
+#define INDEX_PATTERNS 64
+
+/* What is indexed. */
+enum index_source { INDEX_TREE, INDEX_LIST, INDEX_PATTERN };
+
+struct index_arguments {
+	enum index_source kind;
+	const char *source; /* a directory, a URI or a list; NULL for a pattern */
+	struct shoal_index_options options;
+	struct shoal_tree_options tree;
+	struct shoal_pattern pattern;
+	bool null, names_only; /* of a list */
+	bool json, quiet;
+	const char *include[INDEX_PATTERNS], *exclude[INDEX_PATTERNS];
+	/* Options that were given, and are for one kind only: the last of each, for words. */
+	const char *tree_only, *list_only, *pattern_only;
+	bool count_given, samples_given, memory_given;
+};
+
+/* CLI_OK, or what to exit with: also after --help, when *@ret_done is set. */
+int index_arguments_parse(int argc, char **argv, struct index_arguments *ret_arguments,
+			  bool *ret_done) SHOAL_MUST_USE;
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * filter.h - which names to list: shell patterns that take in and leave out.
+ *
+ * '*' and '?' match anything but a slash, '**' slashes too, [a-z] and [!a-z] a byte of a set, and a
+ * backslash takes the next byte as it is. A pattern without a slash is matched with the last part
+ * of a name, one with a slash with all of it, from the root on (a slash in front changes
+ * nothing else). A slash at the end stands for directories only.
+ *
+ * A file is wanted when no pattern takes in, or one that does matches it, and none that leaves out
+ * does. A directory that is left out is not looked into.
+ */
+#ifndef SHOAL_INDEX_FILTER_H
+#define SHOAL_INDEX_FILTER_H
+
+#include "base/err.h"
+
+struct index_filter {
+	const char *const *include;
+	size_t nr_include;
+	const char *const *exclude;
+	size_t nr_exclude;
+};
+
+/* -EINVAL with words for a pattern that cannot match, such as one with an open bracket. */
+int index_filter_check(const struct index_filter *f, struct shoal_err *err) SHOAL_MUST_USE;
+
+bool index_filter_wants(const struct index_filter *f, const char *name, size_t len, bool is_dir);
+
+/* Whether @pattern, of @pattern_len bytes, matches all of @text. */
+bool index_glob(const char *pattern, size_t pattern_len, const char *text, size_t len);
+
+#endif

@@ -1,0 +1,190 @@
+#include "index/units.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/out.h"
+#include "base/publish.h"
+
+/* A record is its length, the bytes, and the length again, to be read from both ends. */
+typedef uint32_t mark;
+
+int index_units_init(struct index_units *u, size_t memory, const char *tmp_dir,
+		     struct shoal_err *err)
+{
+	*u = (struct index_units){ .cap = memory, .tmp_dir = tmp_dir, .fd = -1 };
+	u->bytes = malloc(memory);
+	return u->bytes ? 0 : shoal_fail(err, -ENOMEM, "out of memory");
+}
+
+void index_units_release(struct index_units *u)
+{
+	free(u->bytes);
+	free(u->block);
+	if (u->fd >= 0)
+		close(u->fd);
+	*u = (struct index_units){ .fd = -1 };
+}
+
+static mark mark_at(const struct index_units *u, size_t at)
+{
+	mark m;
+
+	memcpy(&m, u->bytes + at, sizeof(m));
+	return m;
+}
+
+static int add_block(struct index_units *u, struct index_units_block b)
+{
+	if (u->nr_blocks == u->cap_blocks) {
+		size_t cap = u->cap_blocks ? 2 * u->cap_blocks : 16;
+		struct index_units_block *grown = realloc(u->block, cap * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		u->block = grown;
+		u->cap_blocks = cap;
+	}
+	u->block[u->nr_blocks++] = b;
+	return 0;
+}
+
+/* Put the older half of what is in memory into the file. */
+static int put_aside(struct index_units *u, struct shoal_err *err)
+{
+	struct index_units_block b = { 0 };
+	size_t at = u->head;
+	int rc;
+
+	if (u->fd < 0) {
+		u->fd = shoal_spill_open(u->tmp_dir, err);
+		if (u->fd < 0)
+			return u->fd;
+	}
+	while (at - u->head < (u->tail - u->head) / 2)
+		at += mark_at(u, at) + 2 * sizeof(mark);
+	if (u->nr_blocks)
+		b.off = u->block[u->nr_blocks - 1].off + u->block[u->nr_blocks - 1].len;
+	b.len = at - u->head;
+	rc = shoal_pwrite_all(u->fd, u->bytes + u->head, (size_t)b.len, b.off);
+	if (rc == 0)
+		rc = add_block(u, b);
+	if (rc < 0)
+		return shoal_fail_errno(err, rc, "cannot write a temporary file in '%s'",
+					u->tmp_dir);
+	u->head = at;
+	return 0;
+}
+
+int index_units_push(struct index_units *u, const void *unit, size_t len, struct shoal_err *err)
+{
+	size_t need = len + 2 * sizeof(mark);
+	mark m = (mark)len;
+
+	assert(need <= u->cap / 2);
+	if (u->cap - u->tail < need) {
+		if (u->cap - (u->tail - u->head) < u->cap / 2) {
+			int rc = put_aside(u, err);
+
+			if (rc < 0)
+				return rc;
+		}
+		memmove(u->bytes, u->bytes + u->head, u->tail - u->head);
+		u->tail -= u->head;
+		u->head = 0;
+	}
+	memcpy(u->bytes + u->tail, &m, sizeof(m));
+	memcpy(u->bytes + u->tail + sizeof(m), unit, len);
+	memcpy(u->bytes + u->tail + sizeof(m) + len, &m, sizeof(m));
+	u->tail += need;
+	u->nr++;
+	return 0;
+}
+
+/* Bring back what was put aside last. */
+static int bring_back(struct index_units *u, struct shoal_err *err)
+{
+	struct index_units_block b = u->block[u->nr_blocks - 1];
+	int rc = shoal_pread_all(u->fd, u->bytes, (size_t)b.len, b.off);
+
+	if (rc < 0)
+		return shoal_fail_errno(err, rc, "cannot read a temporary file back");
+	u->nr_blocks--;
+	u->head = 0;
+	u->tail = (size_t)b.len;
+	return 0;
+}
+
+int index_units_pop(struct index_units *u, void *unit, size_t *ret_len, struct shoal_err *err)
+{
+	size_t len;
+
+	if (u->nr == 0)
+		return 0;
+	if (u->head == u->tail) {
+		int rc = bring_back(u, err);
+
+		if (rc < 0)
+			return rc;
+	}
+	len = mark_at(u, u->tail - sizeof(mark));
+	u->tail -= len + 2 * sizeof(mark);
+	memcpy(unit, u->bytes + u->tail + sizeof(mark), len);
+	u->nr--;
+	*ret_len = len;
+	return 1;
+}
+
+int index_units_pop_oldest(struct index_units *u, void *unit, size_t room, size_t *ret_len)
+{
+	size_t len;
+
+	if (u->head == u->tail)
+		return 0;
+	len = mark_at(u, u->head);
+	if (len > room)
+		return 0;
+	memcpy(unit, u->bytes + u->head + sizeof(mark), len);
+	u->head += len + 2 * sizeof(mark);
+	u->nr--;
+	*ret_len = len;
+	return 1;
+}
+
+static int each_of(const uint8_t *bytes, size_t len,
+		   int (*take)(void *self, const void *unit, size_t len, struct shoal_err *err),
+		   void *self, struct shoal_err *err)
+{
+	int rc = 0;
+
+	for (size_t at = 0; at < len && rc == 0;) {
+		mark m;
+
+		memcpy(&m, bytes + at, sizeof(m));
+		rc = take(self, bytes + at + sizeof(m), m, err);
+		at += m + 2 * sizeof(m);
+	}
+	return rc;
+}
+
+int index_units_each(const struct index_units *u,
+		     int (*take)(void *self, const void *unit, size_t len, struct shoal_err *err),
+		     void *self, struct shoal_err *err)
+{
+	uint8_t *block = u->nr_blocks ? malloc(u->cap) : NULL;
+	int rc = 0;
+
+	if (u->nr_blocks && !block)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < u->nr_blocks && rc == 0; i++) {
+		size_t len = (size_t)u->block[i].len;
+
+		rc = shoal_pread_all(u->fd, block, len, u->block[i].off);
+		rc = rc < 0 ? shoal_fail_errno(err, rc, "cannot read a temporary file back")
+			    : each_of(block, len, take, self, err);
+	}
+	free(block);
+	return rc < 0 ? rc : each_of(u->bytes + u->head, u->tail - u->head, take, self, err);
+}

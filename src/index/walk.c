@@ -1,0 +1,389 @@
+#include "index/walk.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/queue.h"
+
+/* For units that wait. What is beyond goes to a file. */
+#define UNITS_BYTES (4u << 20)
+
+/* A thread: its sink, and the unit it is at. About 400 KB with the store's buffers and the stack.
+ */
+struct walker {
+	struct store_sink sink; /* first: the store hands it back to us */
+	struct index_walk *walk;
+	pthread_t thread;
+	size_t unit_len;
+	bool at_work;
+	uint8_t unit[STORE_UNIT_MAX];
+};
+
+struct index_walk {
+	struct index_walk_options options;
+	pthread_mutex_t take_lock; /* of the taker; may be held while asking for lock, not after */
+	pthread_mutex_t lock;      /* of all that follows */
+	pthread_cond_t work;       /* there are units, or an end to it */
+	pthread_cond_t news;       /* for the owner */
+	struct index_units units;
+	struct index_walk_state state;
+	unsigned nr_at_work;
+	bool hungry;   /* elsewhere */
+	int want_more; /* nothing waits, and somebody does: sinks look at it without the lock */
+	bool ending;
+	int stop; /* what the store looks at; atomic */
+	int rc;   /* the first error, and its words */
+	struct shoal_err err;
+	unsigned nr_started;
+	struct walker *walker;
+};
+
+/* ---- What the store calls ---- */
+
+static struct walker *walker_of(struct store_sink *sink)
+{
+	return (struct walker *)(void *)sink;
+}
+
+/* With the lock held, after a change of what it is made from. */
+static void set_want_more(struct index_walk *w)
+{
+	int want = w->units.nr == 0 && (w->hungry || w->nr_at_work < w->nr_started);
+
+	__atomic_store_n(&w->want_more, want, __ATOMIC_RELAXED);
+}
+
+static int sink_found(struct store_sink *sink, const struct store_entry *entries, size_t nr,
+		      struct shoal_err *err)
+{
+	struct index_walk *w = walker_of(sink)->walk;
+	const struct store_entry *last = &entries[nr - 1];
+	size_t shown = (size_t)shoal_min(last->len, sizeof(w->state.where) - 1);
+	int rc;
+
+	pthread_mutex_lock(&w->take_lock);
+	rc = w->options.take(w->options.self, entries, nr, err);
+	memcpy(w->state.where, last->name, shown);
+	w->state.where[shown] = '\0';
+	w->state.nr_names += nr;
+	pthread_mutex_unlock(&w->take_lock);
+	return rc;
+}
+
+static int sink_more(struct store_sink *sink, const void *unit, size_t len, struct shoal_err *err)
+{
+	struct index_walk *w = walker_of(sink)->walk;
+	int rc;
+
+	pthread_mutex_lock(&w->lock);
+	rc = index_units_push(&w->units, unit, len, err);
+	set_want_more(w);
+	if (w->nr_at_work < w->nr_started)
+		pthread_cond_signal(&w->work);
+	if (w->hungry)
+		pthread_cond_signal(&w->news);
+	pthread_mutex_unlock(&w->lock);
+	return rc;
+}
+
+static int sink_trouble(struct store_sink *sink, int rc, struct shoal_err *words)
+{
+	struct index_walk *w = walker_of(sink)->walk;
+
+	if (!w->options.keep_going)
+		return rc;
+	pthread_mutex_lock(&w->take_lock);
+	w->state.nr_trouble++;
+	if (w->options.trouble)
+		w->options.trouble(w->options.self, words->msg);
+	pthread_mutex_unlock(&w->take_lock);
+	return 0;
+}
+
+static bool sink_hungry(struct store_sink *sink)
+{
+	return __atomic_load_n(&walker_of(sink)->walk->want_more, __ATOMIC_RELAXED);
+}
+
+static bool sink_wanted(struct store_sink *sink, const char *name, size_t len, bool is_dir)
+{
+	const struct index_walk_options *o = &walker_of(sink)->walk->options;
+
+	return o->wanted(o->self, name, len, is_dir);
+}
+
+/* ---- A thread ---- */
+
+/* With the lock held. */
+static void end_with(struct index_walk *w, int rc, const struct shoal_err *err)
+{
+	if (w->rc == 0) {
+		w->rc = rc;
+		w->err = *err;
+	}
+	w->ending = true;
+	__atomic_store_n(&w->stop, 1, __ATOMIC_RELAXED);
+	pthread_cond_broadcast(&w->work);
+	pthread_cond_signal(&w->news);
+}
+
+/* With the lock held: a unit to work on, or false at the end. */
+static bool next_unit(struct index_walk *w, struct walker *me)
+{
+	struct shoal_err err = { "" };
+	int rc;
+
+	while (!w->ending && w->units.nr == 0)
+		pthread_cond_wait(&w->work, &w->lock);
+	if (w->ending)
+		return false;
+	rc = index_units_pop(&w->units, me->unit, &me->unit_len, &err);
+	if (rc < 0) {
+		end_with(w, rc, &err);
+		return false;
+	}
+	me->at_work = true;
+	w->nr_at_work++;
+	w->state.nr_units++;
+	set_want_more(w);
+	return true;
+}
+
+static void *walk_thread(void *arg)
+{
+	struct walker *me = arg;
+	struct index_walk *w = me->walk;
+
+	pthread_mutex_lock(&w->lock);
+	while (next_unit(w, me)) {
+		struct shoal_err err = { "" };
+		int rc;
+
+		pthread_mutex_unlock(&w->lock);
+		rc = store_list(w->options.store, &w->options.list, me->unit, me->unit_len,
+				&me->sink, &err);
+		pthread_mutex_lock(&w->lock);
+		me->at_work = false;
+		w->nr_at_work--;
+		set_want_more(w);
+		for (int i = 0; i < STORE_NR_SKIPS; i++) {
+			w->state.skipped[i] += me->sink.skipped[i];
+			me->sink.skipped[i] = 0;
+		}
+		if (rc < 0)
+			end_with(w, rc, &err);
+		if (w->nr_at_work == 0 && w->units.nr == 0)
+			pthread_cond_signal(&w->news);
+	}
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+/* ---- The owner ---- */
+
+static int start_threads(struct index_walk *w, struct shoal_err *err)
+{
+	for (unsigned i = 0; i < w->options.nr_threads; i++) {
+		struct walker *me = &w->walker[i];
+		int rc;
+
+		me->walk = w;
+		me->sink = (struct store_sink){ .found = sink_found,
+						.more = sink_more,
+						.trouble = sink_trouble,
+						.hungry = sink_hungry,
+						.wanted = w->options.wanted ? sink_wanted : NULL,
+						.stop = &w->stop };
+		rc = shoal_thread_start(&me->thread, walk_thread, me);
+		if (rc < 0 && i == 0)
+			return shoal_fail_errno(err, rc, "cannot start listing");
+		if (rc < 0)
+			break; /* fewer will do */
+		pthread_mutex_lock(&w->lock);
+		w->nr_started++;
+		pthread_mutex_unlock(&w->lock);
+	}
+	return 0;
+}
+
+int index_walk_start(const struct index_walk_options *options, bool with_all,
+		     struct index_walk **ret_walk, struct shoal_err *err)
+{
+	struct index_walk *w = calloc(1, sizeof(*w));
+	pthread_condattr_t attr;
+	int rc;
+
+	if (!w)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	w->options = *options;
+	w->units.fd = -1;
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_mutex_init(&w->take_lock, NULL);
+	pthread_cond_init(&w->work, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&w->news, &attr);
+	pthread_condattr_destroy(&attr);
+	w->walker = calloc(options->nr_threads, sizeof(*w->walker));
+	rc = w->walker ? index_units_init(&w->units, UNITS_BYTES, options->tmp_dir, err)
+		       : shoal_fail(err, -ENOMEM, "out of memory");
+	if (rc == 0 && with_all)
+		rc = index_units_push(&w->units, "", 0, err);
+	if (rc == 0)
+		rc = start_threads(w, err);
+	if (rc < 0)
+		index_walk_free(w);
+	else
+		*ret_walk = w;
+	return rc;
+}
+
+struct index_walk *index_walk_free(struct index_walk *w)
+{
+	if (!w)
+		return NULL;
+	pthread_mutex_lock(&w->lock);
+	w->ending = true;
+	__atomic_store_n(&w->stop, 1, __ATOMIC_RELAXED);
+	pthread_cond_broadcast(&w->work);
+	pthread_mutex_unlock(&w->lock);
+	for (unsigned i = 0; i < w->nr_started; i++)
+		pthread_join(w->walker[i].thread, NULL);
+	for (unsigned i = 0; w->walker && i < w->options.nr_threads; i++)
+		if (w->walker[i].sink.scratch)
+			w->walker[i].sink.free_scratch(w->walker[i].sink.scratch);
+	index_units_release(&w->units);
+	pthread_mutex_destroy(&w->lock);
+	pthread_mutex_destroy(&w->take_lock);
+	pthread_cond_destroy(&w->work);
+	pthread_cond_destroy(&w->news);
+	free(w->walker);
+	free(w);
+	return NULL;
+}
+
+static struct timespec after_us(uint64_t us)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_sec += (time_t)(us / 1000000);
+	t.tv_nsec += (long)(us % 1000000 * 1000);
+	if (t.tv_nsec >= 1000000000) {
+		t.tv_sec++;
+		t.tv_nsec -= 1000000000;
+	}
+	return t;
+}
+
+static bool is_idle(const struct index_walk *w)
+{
+	return w->nr_at_work == 0 && w->units.nr == 0;
+}
+
+int index_walk_wait(struct index_walk *w, uint64_t timeout_us, struct index_walk_state *ret_state,
+		    struct shoal_err *err)
+{
+	struct timespec until = after_us(timeout_us);
+	int rc, waited = 0;
+
+	pthread_mutex_lock(&w->lock);
+	while (waited == 0 && w->rc == 0 && !is_idle(w) && !(w->hungry && w->units.nr > 0))
+		waited = pthread_cond_timedwait(&w->news, &w->lock, &until);
+	pthread_mutex_unlock(&w->lock);
+	pthread_mutex_lock(&w->take_lock); /* always the first of the two */
+	pthread_mutex_lock(&w->lock);
+	rc = w->rc < 0 ? shoal_fail(err, w->rc, "%s", w->err.msg) : 0;
+	w->state.idle = is_idle(w);
+	w->state.nr_pending = w->units.nr;
+	*ret_state = w->state;
+	pthread_mutex_unlock(&w->lock);
+	pthread_mutex_unlock(&w->take_lock);
+	return rc;
+}
+
+/* ---- Sharing ---- */
+
+void index_walk_set_hungry(struct index_walk *w, bool hungry)
+{
+	pthread_mutex_lock(&w->lock);
+	w->hungry = hungry;
+	set_want_more(w);
+	pthread_mutex_unlock(&w->lock);
+}
+
+size_t index_walk_give(struct index_walk *w, uint8_t *buf, size_t room)
+{
+	uint64_t most;
+	size_t used = 0;
+
+	pthread_mutex_lock(&w->lock);
+	most = (w->units.nr + 1) / 2;
+	/* The last one is ours when nothing else keeps us busy: else it would only change places.
+	 */
+	if (w->units.nr == 1 && w->nr_at_work == 0)
+		most = 0;
+	for (; most > 0 && room - used > sizeof(uint32_t); most--) {
+		uint32_t mark;
+		size_t len;
+
+		if (!index_units_pop_oldest(&w->units, buf + used + sizeof(mark),
+					    room - used - sizeof(mark), &len))
+			break;
+		mark = (uint32_t)len;
+		memcpy(buf + used, &mark, sizeof(mark));
+		used += sizeof(mark) + len;
+	}
+	set_want_more(w);
+	pthread_mutex_unlock(&w->lock);
+	return used;
+}
+
+int index_walk_bring(struct index_walk *w, const uint8_t *units, size_t len, struct shoal_err *err)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&w->lock);
+	while (rc == 0 && len > 0) {
+		uint32_t mark = 0;
+
+		if (len >= sizeof(mark))
+			memcpy(&mark, units, sizeof(mark));
+		if (len < sizeof(mark) || mark > len - sizeof(mark) || mark > STORE_UNIT_MAX) {
+			rc = shoal_fail(err, -EBADMSG, "a unit of the listing is damaged");
+			break;
+		}
+		rc = index_units_push(&w->units, units + sizeof(mark), mark, err);
+		units += sizeof(mark) + mark;
+		len -= sizeof(mark) + mark;
+	}
+	set_want_more(w);
+	pthread_cond_broadcast(&w->work);
+	pthread_mutex_unlock(&w->lock);
+	return rc;
+}
+
+/* ---- Stopping in between ---- */
+
+int index_walk_checkpoint(struct index_walk *w,
+			  int (*unit)(void *self, const void *unit, size_t len,
+				      struct shoal_err *err),
+			  int (*then)(void *self, struct shoal_err *err), void *self,
+			  struct shoal_err *err)
+{
+	int rc;
+
+	pthread_mutex_lock(&w->take_lock);
+	pthread_mutex_lock(&w->lock);
+	rc = index_units_each(&w->units, unit, self, err);
+	for (unsigned i = 0; i < w->nr_started && rc == 0; i++)
+		if (w->walker[i].at_work)
+			rc = unit(self, w->walker[i].unit, w->walker[i].unit_len, err);
+	if (rc == 0)
+		rc = then(self, err);
+	pthread_mutex_unlock(&w->lock);
+	pthread_mutex_unlock(&w->take_lock);
+	return rc;
+}

@@ -1,0 +1,75 @@
+/*
+ * walk.h - list a store with several threads.
+ *
+ * Each thread takes a unit (a directory, say), lists it, and puts back the units it found. What
+ * they find goes to one taker, a batch at a time. The owner, whose thread does not list, waits,
+ * shows how far it is, and may give units away to other ranks or bring some from there.
+ */
+#ifndef SHOAL_INDEX_WALK_H
+#define SHOAL_INDEX_WALK_H
+
+#include "index/filter.h"
+#include "index/units.h"
+#include "store/store.h"
+
+struct index_walk;
+
+struct index_walk_options {
+	struct shoal_store *store; /* lent */
+	struct store_list_options list;
+	unsigned nr_threads;
+	bool (*wanted)(void *self, const char *name, size_t len, bool is_dir); /* NULL: all */
+	bool keep_going; /* over what cannot be listed, after telling: */
+	void (*trouble)(void *self, const char *words); /* by one thread at a time */
+	const char *tmp_dir;                            /* lent */
+	/* Take entries: called by one thread at a time. */
+	int (*take)(void *self, const struct store_entry *entries, size_t nr,
+		    struct shoal_err *err);
+	void *self;
+};
+
+struct index_walk_state {
+	uint64_t nr_names, nr_units, nr_pending; /* found, begun, waiting */
+	uint64_t nr_trouble;                     /* what could not be listed */
+	uint64_t skipped[STORE_NR_SKIPS];
+	bool idle;       /* nothing is left and nobody is at work */
+	char where[256]; /* the name found last, cut off where it is long */
+};
+
+/* The threads start at once; @with_all: with all of the store to list, else with nothing. */
+int index_walk_start(const struct index_walk_options *options, bool with_all,
+		     struct index_walk **ret_walk, struct shoal_err *err) SHOAL_MUST_USE;
+
+/* Wait until it is idle, has something to spare for others who are hungry, or @timeout_us. */
+int index_walk_wait(struct index_walk *w, uint64_t timeout_us, struct index_walk_state *ret_state,
+		    struct shoal_err *err) SHOAL_MUST_USE;
+
+/* Stop the threads and free everything. NULL is fine. Returns NULL. */
+struct index_walk *index_walk_free(struct index_walk *w);
+
+/* ---- Sharing with other ranks ---- */
+
+/* Say whether ranks elsewhere are idle: threads then cut what can be cut. */
+void index_walk_set_hungry(struct index_walk *w, bool hungry);
+
+/* Take up to half of the units into @buf, oldest first: bytes used, 0 when there is none to spare.
+ */
+size_t index_walk_give(struct index_walk *w, uint8_t *buf, size_t room);
+
+/* Put in what another rank's index_walk_give() made. */
+int index_walk_bring(struct index_walk *w, const uint8_t *units, size_t len,
+		     struct shoal_err *err) SHOAL_MUST_USE;
+
+/* ---- Stopping in between ---- */
+
+/*
+ * Hold the threads at a point where nothing is on its way to the taker, and hand out what would
+ * have to be listed after that: units waiting and units begun. Then call @then, and go on.
+ */
+int index_walk_checkpoint(struct index_walk *w,
+			  int (*unit)(void *self, const void *unit, size_t len,
+				      struct shoal_err *err),
+			  int (*then)(void *self, struct shoal_err *err), void *self,
+			  struct shoal_err *err) SHOAL_MUST_USE;
+
+#endif

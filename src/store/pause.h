@@ -1,0 +1,31 @@
+/* pause.h - wait for a time, whatever signals come. */
+#ifndef SHOAL_STORE_PAUSE_H
+#define SHOAL_STORE_PAUSE_H
+
+#include <errno.h>
+#include <time.h>
+
+#include "base/base.h"
+
+/*
+ * Until a point in time, so that a signal does not make it longer. The kernel may add its timer
+ * slack, 50 us unless the thread asked for less (PR_SET_TIMERSLACK).
+ */
+static inline void store_pause_us(uint64_t us)
+{
+	struct timespec until;
+
+	if (us == 0)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += (time_t)(us / 1000000);
+	until.tv_nsec += (long)(us % 1000000 * 1000);
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_nsec -= 1000000000;
+		until.tv_sec++;
+	}
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+		;
+}
+
+#endif

@@ -1,0 +1,457 @@
+#include "store/posix.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "base/out.h"
+
+struct posix_writer {
+	struct store_writer base;
+	int dir_fd; /* directory that it goes to; the root's is lent */
+	int fd;     /* -1 when closed */
+	uint64_t pos;
+	char partial[NAME_MAX + 1]; /* what it is called there until commit; "" when it is not */
+	const char *last;           /* what it will be called there; inside name */
+	char name[];
+};
+
+static struct store_posix *posix_of(struct shoal_store *s)
+{
+	return (struct store_posix *)s;
+}
+
+/* ---- Finding the place of a name ---- */
+
+/* A descriptor or a negative errno. */
+static int open_at(int dir_fd, const char *path, int flags)
+{
+	int fd;
+
+	do
+		fd = openat(dir_fd, path, flags | O_CLOEXEC | O_NOCTTY, 0666);
+	while (fd < 0 && errno == EINTR); /* by network file systems */
+	return fd < 0 ? shoal_errno() : fd;
+}
+
+/* O_PATH: to go through a directory takes less permission than to read it. */
+static int open_dir(int dir_fd, const char *path)
+{
+	return open_at(dir_fd, path, O_PATH | O_DIRECTORY);
+}
+
+/* Open directory @name, after making it if it is not there. Others may do the same just now. */
+static int make_dir(int dir_fd, const char *name)
+{
+	int fd = -ENOENT;
+
+	/* More than twice: a link that leads nowhere is neither there nor can it be made. */
+	for (int attempt = 0; attempt < 10 && fd == -ENOENT; attempt++) {
+		fd = open_dir(dir_fd, name);
+		if (fd == -ENOENT && mkdirat(dir_fd, name, 0777) < 0 && errno != EEXIST)
+			return shoal_errno();
+	}
+	return fd;
+}
+
+/* Open the directory @path below the root, made where it is missing. The path is cut up. */
+static int make_dirs(int root_fd, char *path)
+{
+	int fd = root_fd;
+	char *next;
+
+	for (char *at = path; at && fd >= 0; at = next) {
+		int below;
+
+		next = strchr(at, '/');
+		if (next)
+			*next++ = '\0';
+		if (!*at) /* of two slashes */
+			continue;
+		below = make_dir(fd, at);
+		if (fd != root_fd)
+			close(fd);
+		fd = below;
+	}
+	return fd;
+}
+
+static void close_dir(const struct store_posix *p, int dir_fd)
+{
+	if (dir_fd >= 0 && dir_fd != p->root_fd)
+		close(dir_fd);
+}
+
+static const char *last_part(const char *name)
+{
+	const char *slash = strrchr(name, '/');
+
+	return slash ? slash + 1 : name;
+}
+
+/*
+ * The directory of @name, for close_dir(). One call, as a rule: a name's directory part is shorter
+ * than PATH_MAX.
+ */
+static int open_parent(const struct store_posix *p, const char *name, bool make)
+{
+	size_t len = (size_t)(last_part(name) - name);
+	char path[SHOAL_NAME_MAX + 1];
+	int fd;
+
+	_Static_assert(SHOAL_NAME_MAX <= PATH_MAX, "a name less a byte is a path");
+	if (len == 0)
+		return p->root_fd;
+	memcpy(path, name, len - 1);
+	path[len - 1] = '\0';
+	fd = open_dir(p->root_fd, path);
+	return fd == -ENOENT && make ? make_dirs(p->root_fd, path) : fd;
+}
+
+/*
+ * A directory, for close_dir(), and what leads from there to @name: all of it, but for names that
+ * are too long to be one path.
+ */
+static int find(const struct store_posix *p, const char *name, const char **ret_path)
+{
+	int fd = p->root_fd;
+
+	*ret_path = name;
+	if (strlen(name) >= PATH_MAX) {
+		fd = open_parent(p, name, false);
+		*ret_path = last_part(name);
+	}
+	return fd;
+}
+
+/* ---- Reading ---- */
+
+/* Words for what went wrong when trying to @verb something that should be there. */
+static int failed(struct shoal_err *err, int rc, const char *verb, const char *name)
+{
+	switch (rc) {
+	case -ENOENT:
+		return shoal_fail(err, rc, "'%.200s' is not there", name);
+	case -EISDIR:
+		return shoal_fail(err, rc, "'%.200s' is a directory", name);
+	case -ESPIPE: /* a pipe */
+	case -ENXIO:  /* a socket */
+		return shoal_fail(err, -ENOTSUP, "'%.200s' is not a regular file", name);
+	default:
+		return shoal_fail_errno(err, rc, "cannot %s '%.200s'", verb, name);
+	}
+}
+
+static int posix_stat(struct shoal_store *s, const char *name, struct store_stat *ret_stat,
+		      struct shoal_err *err)
+{
+	const struct store_posix *p = posix_of(s);
+	const char *path;
+	struct stat st;
+	int dir_fd = find(p, name, &path), rc = 0;
+
+	if (dir_fd < 0)
+		return failed(err, dir_fd, "look at", name);
+	if (fstatat(dir_fd, path, &st, 0) < 0)
+		rc = failed(err, shoal_errno(), "look at", name);
+	else if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+		rc = failed(err, -ESPIPE, "look at", name);
+	else
+		*ret_stat = (struct store_stat){
+			.size = (uint64_t)st.st_size,
+			.is_dir = S_ISDIR(st.st_mode),
+		};
+	close_dir(p, dir_fd);
+	return rc;
+}
+
+static int open_to_read(const struct store_posix *p, const char *name)
+{
+	const char *path;
+	int dir_fd = find(p, name, &path), fd;
+
+	if (dir_fd < 0)
+		return dir_fd;
+	/* A pipe must not make us wait for its writer; files do not care, unless they are leased.
+	 */
+	fd = open_at(dir_fd, path, O_RDONLY | O_NONBLOCK);
+	if (fd == -EWOULDBLOCK)
+		fd = open_at(dir_fd, path, O_RDONLY);
+	close_dir(p, dir_fd);
+	return fd;
+}
+
+/* At least one call, also for no bytes: it is what tells a file from a directory. */
+static int64_t read_to_end(int fd, uint8_t *buf, size_t len, uint64_t off)
+{
+	size_t got = 0;
+	ssize_t n;
+
+	/* Past what an off_t holds is past the end of any file, but the kernel would not say so. */
+	off = shoal_min(off, INT64_MAX);
+	len = (size_t)shoal_min(len, INT64_MAX - off);
+	do {
+		n = pread(fd, buf + got, len - got, (off_t)(off + got));
+		if (n > 0)
+			got += (size_t)n;
+	} while (n < 0 ? errno == EINTR : n > 0 && got < len);
+	return n < 0 ? shoal_errno() : (int64_t)got;
+}
+
+static int64_t posix_read(struct shoal_store *s, const char *name, uint64_t off, void *buf,
+			  size_t len, struct shoal_err *err)
+{
+	int fd = open_to_read(posix_of(s), name);
+	int64_t n;
+
+	if (fd < 0)
+		return failed(err, fd, "read", name);
+	n = read_to_end(fd, buf, len, off);
+	close(fd);
+	return n < 0 ? failed(err, (int)n, "read", name) : n;
+}
+
+/* ---- Writing ---- */
+
+static void writer_free(struct posix_writer *w)
+{
+	if (w->fd >= 0)
+		close(w->fd);
+	if (w->partial[0])
+		unlinkat(w->dir_fd, w->partial, 0);
+	close_dir(posix_of(w->base.store), w->dir_fd);
+	free(w);
+}
+
+/* Hidden, and as a person would guess whose it is, unless that would be too long. */
+static void name_partial(struct posix_writer *w, bool brief)
+{
+	struct store_posix *p = posix_of(w->base.store);
+	uint32_t token = p->salt + atomic_fetch_add(&p->uses, 1);
+	int n = NAME_MAX + 1;
+
+	if (!brief)
+		n = snprintf(w->partial, sizeof(w->partial), ".%s.%08x.partial", w->last, token);
+	if (n > NAME_MAX)
+		snprintf(w->partial, sizeof(w->partial), ".shoal-%016llx.%08x.partial",
+			 (unsigned long long)XXH3_64bits(w->last, strlen(w->last)), token);
+}
+
+static int open_partial(struct posix_writer *w)
+{
+	bool brief = false;
+	int fd = -EEXIST;
+
+	/* Another process may have chosen the same name, or have been killed and left it. */
+	for (int attempt = 0; attempt < 100 && fd == -EEXIST; attempt++) {
+		name_partial(w, brief);
+		fd = open_at(w->dir_fd, w->partial, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+		if (fd == -ENAMETOOLONG && !brief) { /* not every file system takes 255 bytes */
+			brief = true;
+			fd = -EEXIST;
+		}
+	}
+	if (fd < 0)
+		w->partial[0] = '\0';
+	return fd;
+}
+
+static int posix_create(struct shoal_store *s, const char *name, struct store_writer **ret_writer,
+			struct shoal_err *err)
+{
+	const char *last = last_part(name);
+	size_t len = strlen(name);
+	struct posix_writer *w;
+	int rc;
+
+	if (!*last || strcmp(last, ".") == 0)
+		return shoal_fail(err, -EISDIR, "'%.200s' names a directory, not a file to write",
+				  name);
+	if (strlen(last) > NAME_MAX) /* now, not after all of it was written */
+		return shoal_fail_errno(err, -ENAMETOOLONG, "cannot write '%.200s'", name);
+	w = calloc(1, sizeof(*w) + len + 1);
+	if (!w)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	w->base.store = s;
+	memcpy(w->name, name, len);
+	w->last = last_part(w->name);
+	w->fd = -1;
+	w->dir_fd = open_parent(posix_of(s), name, true);
+	if (w->dir_fd < 0) {
+		rc = shoal_fail_errno(err, w->dir_fd, "cannot make the directory of '%.200s'",
+				      name);
+		writer_free(w);
+		return rc;
+	}
+	w->fd = open_partial(w);
+	if (w->fd < 0) {
+		rc = shoal_fail_errno(err, w->fd, "cannot write '%.200s'", name);
+		writer_free(w);
+		return rc;
+	}
+	*ret_writer = &w->base;
+	return 0;
+}
+
+static int posix_write(struct store_writer *base, const void *data, size_t len,
+		       struct shoal_err *err)
+{
+	struct posix_writer *w = (struct posix_writer *)base;
+	int rc = shoal_pwrite_all(w->fd, data, len, w->pos);
+
+	if (rc < 0)
+		return shoal_fail_errno(err, rc, "cannot write '%.200s'", w->name);
+	w->pos += len;
+	return 0;
+}
+
+static int posix_commit(struct store_writer *base, struct shoal_err *err)
+{
+	struct posix_writer *w = (struct posix_writer *)base;
+	int fd = w->fd, rc = 0;
+
+	w->fd = -1;
+	/* Network file systems and quotas may fail as late as here. The descriptor is gone then. */
+	if (close(fd) < 0)
+		rc = shoal_fail_errno(err, shoal_errno(), "cannot write '%.200s'", w->name);
+	else if (renameat(w->dir_fd, w->partial, w->dir_fd, w->last) < 0)
+		rc = shoal_fail_errno(err, shoal_errno(), "cannot rename to '%.200s'", w->name);
+	else
+		w->partial[0] = '\0';
+	writer_free(w);
+	return rc;
+}
+
+static void posix_abort(struct store_writer *base)
+{
+	writer_free((struct posix_writer *)base);
+}
+
+static int posix_remove(struct shoal_store *s, const char *name, struct shoal_err *err)
+{
+	const struct store_posix *p = posix_of(s);
+	const char *path;
+	int dir_fd = find(p, name, &path), rc = 0;
+
+	if (dir_fd < 0)
+		return failed(err, dir_fd, "remove", name);
+	if (unlinkat(dir_fd, path, 0) < 0)
+		rc = failed(err, shoal_errno(), "remove", name);
+	close_dir(p, dir_fd);
+	return rc;
+}
+
+/* ---- Opening ---- */
+
+static void posix_close(struct shoal_store *s)
+{
+	struct store_posix *p = posix_of(s);
+
+	if (p->root_fd >= 0)
+		close(p->root_fd);
+	free(s->uri);
+	free(p);
+}
+
+static const struct store_ops posix_ops = {
+	.kind = "posix",
+	.close = posix_close,
+	.stat = posix_stat,
+	.read = posix_read,
+	.create = posix_create,
+	.write = posix_write,
+	.commit = posix_commit,
+	.abort = posix_abort,
+	.remove = posix_remove,
+	.list = store_posix_list,
+};
+
+/* "file:///abs/path" without a slash at its end, as catalogs have it. NULL with errno set. */
+static char *uri_of(const char *path)
+{
+	char *cwd = NULL, *uri = NULL;
+	size_t len;
+	int n;
+
+	if (path[0] == '/') {
+		n = asprintf(&uri, "file://%s", path);
+	} else {
+		cwd = getcwd(NULL, 0);
+		if (!cwd)
+			return NULL;
+		while (path[0] == '.' && path[1] == '/')
+			path += 1 + strspn(path + 1, "/");
+		n = asprintf(&uri, "file://%s/%s", strcmp(cwd, "/") == 0 ? "" : cwd,
+			     strcmp(path, ".") == 0 ? "" : path);
+	}
+	free(cwd);
+	if (n < 0)
+		return NULL;
+	for (len = (size_t)n; len > strlen("file:///") && uri[len - 1] == '/'; len--)
+		uri[len - 1] = '\0';
+	return uri;
+}
+
+static int open_root(const char *path, struct shoal_err *err)
+{
+	int fd = open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
+	struct stat st;
+
+	if (fd == -ENOENT)
+		return shoal_fail(err, fd, "there is no directory '%.400s'", path);
+	if (fd == -ENOTDIR && stat(path, &st) == 0)
+		return shoal_fail(err, fd, "'%.400s' is a file, not a directory", path);
+	if (fd == -EACCES)
+		return shoal_fail(err, fd, "no permission to read the directory '%.400s'", path);
+	if (fd < 0)
+		return shoal_fail_errno(err, fd, "cannot open the directory '%.400s'", path);
+	return fd;
+}
+
+/* Any number will do, as names that exist are not taken: so no error where there are none. */
+static uint32_t draw_salt(void)
+{
+	uint32_t salt;
+
+	if (getrandom(&salt, sizeof(salt), GRND_NONBLOCK) != (ssize_t)sizeof(salt))
+		salt = (uint32_t)getpid() * 0x9e3779b1u;
+	return salt;
+}
+
+int store_posix_open(const char *path, struct shoal_store **ret_store, struct shoal_err *err)
+{
+	struct store_posix *p = calloc(1, sizeof(*p));
+	struct stat st;
+	int rc;
+
+	if (!p)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	p->base.ops = &posix_ops;
+	p->salt = draw_salt();
+	p->root_fd = rc = open_root(path, err);
+	if (rc < 0)
+		goto out;
+	if (fstat(p->root_fd, &st) < 0) {
+		rc = shoal_fail_errno(err, shoal_errno(), "cannot look at '%.400s'", path);
+		goto out;
+	}
+	p->dev = st.st_dev;
+	p->base.uri = uri_of(path);
+	if (!p->base.uri) {
+		rc = shoal_fail_errno(err, shoal_errno(), "cannot tell where '%.400s' is", path);
+		goto out;
+	}
+	*ret_store = &p->base;
+	return 0;
+out:
+	posix_close(&p->base);
+	return rc;
+}

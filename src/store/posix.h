@@ -1,0 +1,32 @@
+/*
+ * posix.h - a directory tree as a store.
+ *
+ * Names go from the root's descriptor down, so that the store stays the same place when somebody
+ * renames the root or changes the current directory. Links are followed.
+ */
+#ifndef SHOAL_STORE_POSIX_H
+#define SHOAL_STORE_POSIX_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "store/store.h"
+
+struct store_posix {
+	struct shoal_store base;
+	int root_fd;   /* for reading: getdents(2) needs more than O_PATH */
+	dev_t dev;     /* file system of the root */
+	uint32_t salt; /* drawn at open, so that processes choose other partial names */
+	atomic_uint_least32_t uses; /* of the salt; atomic */
+};
+
+/* @path is absolute or relative to the current directory. */
+int store_posix_open(const char *path, struct shoal_store **ret_store,
+		     struct shoal_err *err) SHOAL_MUST_USE;
+
+/* As the table's list: see posix_list.c. */
+int store_posix_list(struct shoal_store *s, const struct store_list_options *options,
+		     const void *unit, size_t len, struct store_sink *sink,
+		     struct shoal_err *err) SHOAL_MUST_USE;
+
+#endif

@@ -1,0 +1,524 @@
+/*
+ * A directory tree, a directory at a time. Paths are opened relative to the root: a name has at
+ * most SHOAL_NAME_MAX bytes, so that works however deep the root itself lies.
+ *
+ * A unit is a letter and what follows: 'D' and the path of a directory; or 'S', the path's length,
+ * the path, and names in it, each ended by a NUL, whose sizes somebody idle may ask for.
+ */
+#include "store/posix.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/span.h"
+
+/* One read of a directory: a few thousand names. More was not faster. */
+#define DENTS_BYTES (128u << 10)
+#define BATCH       512u
+#define BATCH_BYTES (64u << 10)
+
+/* Names in a unit of stats that is given away: some milliseconds' worth. */
+#define SPLIT_BYTES (16u << 10)
+
+/* As the kernel has it; glibc's struct dirent64 is the same. */
+struct dent {
+	uint64_t ino;
+	int64_t off;
+	uint16_t reclen;
+	uint8_t type;
+	char name[];
+};
+
+struct scratch {
+	struct store_entry entry[BATCH];
+	size_t nr;
+	size_t fill;
+	char names[BATCH_BYTES];
+	uint8_t unit[STORE_UNIT_MAX];
+	_Alignas(8) uint8_t dents[DENTS_BYTES];
+	uint32_t ask[DENTS_BYTES /
+		     24]; /* where in dents they start; none is shorter than 24 bytes */
+	size_t nr_ask;
+};
+
+/* The listing of one unit. */
+struct listing {
+	struct store_posix *store;
+	const struct store_list_options *options;
+	struct store_sink *sink;
+	struct scratch *scratch;
+	int fd;             /* of the directory */
+	const char *prefix; /* its path with a slash, or nothing for the root */
+	size_t prefix_len;
+};
+
+static bool stopped(const struct store_sink *sink)
+{
+	return sink->stop && __atomic_load_n(sink->stop, __ATOMIC_RELAXED);
+}
+
+/* ---- What was found ---- */
+
+static int hand_over(struct listing *l, struct shoal_err *err)
+{
+	struct scratch *s = l->scratch;
+	size_t nr = s->nr;
+
+	s->nr = s->fill = 0;
+	return nr ? l->sink->found(l->sink, s->entry, nr, err) : 0;
+}
+
+/* Make the name of @base in the batch; it becomes an entry only when put() follows. */
+static int make_name(struct listing *l, const char *base, size_t len, const char **ret_name,
+		     struct shoal_err *err)
+{
+	struct scratch *s = l->scratch;
+	char *name;
+	int rc = 0;
+
+	if (s->nr == BATCH || BATCH_BYTES - s->fill < l->prefix_len + len + 1)
+		rc = hand_over(l, err);
+	if (rc < 0)
+		return rc;
+	name = s->names + s->fill;
+	memcpy(name, l->prefix, l->prefix_len);
+	memcpy(name + l->prefix_len, base, len + 1);
+	*ret_name = name;
+	return 0;
+}
+
+static void put(struct listing *l, const char *name, size_t len, uint64_t size)
+{
+	struct scratch *s = l->scratch;
+
+	s->entry[s->nr++] = (struct store_entry){ .name = name, .len = len, .size = size };
+	s->fill += len + 1;
+}
+
+/* ---- Odd things ---- */
+
+/* Let the sink decide whether to go on without what @words are about. */
+static int put_up_with(struct listing *l, int rc, struct shoal_err *words, struct shoal_err *err)
+{
+	rc = l->sink->trouble(l->sink, rc, words);
+	return rc < 0 ? shoal_fail(err, rc, "%s", words->msg) : 0;
+}
+
+static int trouble(struct listing *l, int rc, const char *what, const char *name,
+		   struct shoal_err *err)
+{
+	struct shoal_err words = { "" };
+
+	shoal_fail_errno(&words, rc, "cannot %s '%s'", what, *name ? name : l->store->base.uri);
+	return put_up_with(l, rc, &words, err);
+}
+
+static int too_long(struct listing *l, const char *name, size_t len, struct shoal_err *err)
+{
+	struct shoal_err words = { "" };
+
+	shoal_say(&words, "'%.200s...' has %zu bytes: a name in a catalog has at most %d", name,
+		  len, SHOAL_NAME_MAX);
+	return put_up_with(l, -ENAMETOOLONG, &words, err);
+}
+
+static int give_directory(struct listing *l, const char *name, size_t len, struct shoal_err *err)
+{
+	uint8_t *unit = l->scratch->unit;
+
+	if (len > SHOAL_NAME_MAX - 2) /* what lies in it has at least a slash and a letter more */
+		return too_long(l, name, len, err);
+	unit[0] = 'D';
+	memcpy(unit + 1, name, len);
+	return l->sink->more(l->sink, unit, len + 1, err);
+}
+
+/* Gone since we saw it, or what leads to it is. */
+static bool is_gone(int rc)
+{
+	return rc == -ENOENT || rc == -ENOTDIR || rc == -ESTALE;
+}
+
+static int stat_at(int fd, const char *name, bool follow, struct statx *ret_stat)
+{
+	int flags = AT_NO_AUTOMOUNT | (follow ? 0 : AT_SYMLINK_NOFOLLOW);
+
+	return statx(fd, name, flags, STATX_TYPE | STATX_SIZE | STATX_INO, ret_stat) == 0
+		       ? 0
+		       : shoal_errno();
+}
+
+static bool same_file(const struct statx *a, const struct statx *b)
+{
+	return a->stx_ino == b->stx_ino && a->stx_dev_major == b->stx_dev_major &&
+	       a->stx_dev_minor == b->stx_dev_minor;
+}
+
+/*
+ * Whether the directory that the link at @name leads to is one that the link lies in. Asked for
+ * each link anew: remembering the directories on the way would take memory for each unit.
+ */
+static bool is_loop(const struct listing *l, const char *name, const struct statx *target)
+{
+	char above[SHOAL_NAME_MAX + 1] = ".";
+	const char *slash = name;
+	struct statx st;
+
+	while (stat_at(l->store->root_fd, above, true, &st) < 0 || !same_file(&st, target)) {
+		slash = strchr(slash, '/');
+		if (!slash)
+			return false;
+		memcpy(above, name, (size_t)(slash - name));
+		above[slash - name] = '\0';
+		slash++;
+	}
+	return true;
+}
+
+/* ---- An entry of the directory ---- */
+
+/* A directory reached through a link: below itself it would never end. */
+static int take_linked_directory(struct listing *l, const char *name, size_t len,
+				 const struct statx *target, struct shoal_err *err)
+{
+	if (is_loop(l, name, target)) {
+		l->sink->skipped[STORE_SKIP_LOOP]++;
+		return 0;
+	}
+	return give_directory(l, name, len, err);
+}
+
+/* Nothing is known of its type, or its size is asked for. */
+static int take_unknown(struct listing *l, const char *name, size_t len, uint8_t type,
+			struct shoal_err *err)
+{
+	const char *base = name + l->prefix_len;
+	struct store_sink *sink = l->sink;
+	struct statx st;
+	bool is_link = type == DT_LNK;
+	int rc = stat_at(l->fd, base, is_link, &st);
+
+	if (rc == 0 && !is_link && S_ISLNK(st.stx_mode) && l->options->follow) {
+		is_link = true;
+		rc = stat_at(l->fd, base, true, &st);
+	}
+	if (rc == -ELOOP || (is_link && is_gone(rc)))
+		sink->skipped[rc == -ELOOP ? STORE_SKIP_LOOP : STORE_SKIP_LINK]++;
+	else if (is_gone(rc))
+		sink->skipped[STORE_SKIP_VANISHED]++;
+	else if (rc < 0)
+		return trouble(l, rc, "stat", name, err);
+	else if (S_ISLNK(st.stx_mode))
+		sink->skipped[STORE_SKIP_LINK]++;
+	else if (S_ISDIR(st.stx_mode) && sink->wanted && !sink->wanted(sink, name, len, true))
+		sink->skipped[STORE_SKIP_FILTERED]++;
+	else if (S_ISDIR(st.stx_mode) && is_link)
+		return take_linked_directory(l, name, len, &st, err);
+	else if (S_ISDIR(st.stx_mode))
+		return give_directory(l, name, len, err);
+	else if (!S_ISREG(st.stx_mode))
+		sink->skipped[STORE_SKIP_SPECIAL]++;
+	else if (type != DT_REG && sink->wanted && !sink->wanted(sink, name, len, false))
+		sink->skipped[STORE_SKIP_FILTERED]++;
+	else
+		put(l, name, len, l->options->sizes ? st.stx_size : SHOAL_SIZE_UNKNOWN);
+	return 0;
+}
+
+static bool is_dot(const char *name)
+{
+	return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
+}
+
+/* Sees to it that only files in want of a size, and what nobody knows, get to be asked for. */
+static int take(struct listing *l, const struct dent *d, bool *ret_ask, struct shoal_err *err)
+{
+	struct store_sink *sink = l->sink;
+	size_t len = strlen(d->name);
+	const char *name;
+	int rc;
+
+	*ret_ask = false;
+	if (is_dot(d->name))
+		return 0;
+	if (l->prefix_len + len > SHOAL_NAME_MAX)
+		return too_long(l, *l->prefix ? l->prefix : d->name, l->prefix_len + len, err);
+	if (d->type == DT_LNK && !l->options->follow) {
+		sink->skipped[STORE_SKIP_LINK]++;
+		return 0;
+	}
+	if (d->type == DT_FIFO || d->type == DT_SOCK || d->type == DT_CHR || d->type == DT_BLK) {
+		sink->skipped[STORE_SKIP_SPECIAL]++;
+		return 0;
+	}
+	rc = make_name(l, d->name, len, &name, err);
+	if (rc < 0)
+		return rc;
+	len += l->prefix_len;
+	if ((d->type == DT_REG || d->type == DT_DIR) && sink->wanted &&
+	    !sink->wanted(sink, name, len, d->type == DT_DIR)) {
+		sink->skipped[STORE_SKIP_FILTERED]++;
+		return 0;
+	}
+	if (d->type == DT_DIR)
+		return give_directory(l, name, len, err);
+	if (d->type == DT_REG && !l->options->sizes)
+		put(l, name, len, SHOAL_SIZE_UNKNOWN);
+	else
+		*ret_ask = true;
+	return 0;
+}
+
+/* ---- Sizes that somebody else may ask for ---- */
+
+static const struct dent *dent_at(const struct listing *l, size_t at)
+{
+	return (const struct dent *)(const void *)(l->scratch->dents + at);
+}
+
+static int ask_here(struct listing *l, const struct dent *d, struct shoal_err *err)
+{
+	size_t len = strlen(d->name);
+	const char *name;
+	int rc = make_name(l, d->name, len, &name, err);
+
+	return rc < 0 ? rc : take_unknown(l, name, l->prefix_len + len, d->type, err);
+}
+
+static uint8_t *start_unit(const struct listing *l)
+{
+	uint8_t *p = l->scratch->unit;
+
+	*p++ = 'S';
+	p = shoal_varint_put(p, l->prefix_len);
+	memcpy(p, l->prefix, l->prefix_len);
+	return p + l->prefix_len;
+}
+
+/* Pack names into a unit for others: how many were packed. */
+static int give_stats(struct listing *l, size_t first, size_t *ret_nr, struct shoal_err *err)
+{
+	const struct scratch *s = l->scratch;
+	uint8_t *start = l->scratch->unit, *p = start_unit(l);
+	size_t i = first;
+
+	for (; i < s->nr_ask && p < start + SPLIT_BYTES; i++) {
+		const struct dent *d = dent_at(l, s->ask[i]);
+		size_t len = strlen(d->name) + 1;
+
+		*p++ = d->type;
+		memcpy(p, d->name, len);
+		p += len;
+	}
+	*ret_nr = i - first;
+	return l->sink->more(l->sink, start, (size_t)(p - start), err);
+}
+
+static int ask(struct listing *l, struct shoal_err *err)
+{
+	const struct scratch *s = l->scratch;
+	size_t i = 0;
+
+	while (i < s->nr_ask) {
+		size_t nr = 1;
+		int rc;
+
+		if ((i & 63) == 0 && stopped(l->sink))
+			return shoal_fail(err, -ECANCELED, "interrupted");
+		if (s->nr_ask - i > 64 && l->sink->hungry(l->sink))
+			rc = give_stats(l, i, &nr, err);
+		else
+			rc = ask_here(l, dent_at(l, s->ask[i]), err);
+		if (rc < 0)
+			return rc;
+		i += nr;
+	}
+	return 0;
+}
+
+/* ---- A directory ---- */
+
+static int take_dents(struct listing *l, size_t filled, struct shoal_err *err)
+{
+	struct scratch *s = l->scratch;
+
+	s->nr_ask = 0;
+	for (size_t at = 0; at < filled; at += dent_at(l, at)->reclen) {
+		bool ask_for_it;
+		int rc = take(l, dent_at(l, at), &ask_for_it, err);
+
+		if (rc < 0)
+			return rc;
+		if (ask_for_it)
+			s->ask[s->nr_ask++] = (uint32_t)at;
+	}
+	return ask(l, err);
+}
+
+static int read_directory(struct listing *l, struct shoal_err *err)
+{
+	for (;;) {
+		long n = syscall(SYS_getdents64, l->fd, l->scratch->dents, DENTS_BYTES);
+		int rc;
+
+		if (n == 0)
+			return hand_over(l, err);
+		if (n < 0 && (errno == ENOENT || errno == ESTALE)) {
+			l->sink->skipped[STORE_SKIP_VANISHED]++;
+			return hand_over(l, err);
+		}
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return shoal_errno();
+		if (stopped(l->sink))
+			return shoal_fail(err, -ECANCELED, "interrupted");
+		rc = take_dents(l, (size_t)n, err);
+		if (rc < 0)
+			return rc;
+	}
+}
+
+/* Open the directory, unless it is gone or of another file system: then fd stays -1. */
+static int open_directory(struct listing *l, const char *path)
+{
+	struct stat st;
+	int fd = openat(l->store->root_fd, *path ? path : ".",
+			O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOCTTY);
+	int rc = fd < 0 ? shoal_errno() : 0;
+
+	if (is_gone(rc) && *path) {
+		l->sink->skipped[STORE_SKIP_VANISHED]++;
+		return 0;
+	}
+	if (rc < 0)
+		return rc;
+	if (l->options->one_fs && fstat(fd, &st) == 0 && st.st_dev != l->store->dev) {
+		l->sink->skipped[STORE_SKIP_OTHER_FS]++;
+		close(fd);
+		return 0;
+	}
+	l->fd = fd;
+	return 0;
+}
+
+static int list_directory(struct listing *l, const char *path, struct shoal_err *err)
+{
+	struct shoal_err words = { "" };
+	int rc = open_directory(l, path);
+
+	if (rc < 0)
+		return trouble(l, rc, "open directory", path, err);
+	if (l->fd < 0)
+		return 0;
+	rc = read_directory(l, &words);
+	close(l->fd);
+	if (rc < 0 && *words.msg)
+		return shoal_fail(err, rc, "%s", words.msg);
+	return rc < 0 ? trouble(l, rc, "read directory", path, err) : 0;
+}
+
+/* ---- Sizes for a directory that another one reads ---- */
+
+static int list_stats(struct listing *l, const char *path, const uint8_t *p, const uint8_t *end,
+		      struct shoal_err *err)
+{
+	int rc = open_directory(l, path);
+
+	if (rc < 0)
+		return trouble(l, rc, "open directory", path, err);
+	for (unsigned i = 0; l->fd >= 0 && rc == 0 && p < end; i++) {
+		uint8_t type = *p++;
+		const char *base = (const char *)p, *name;
+		size_t len = strnlen(base, (size_t)(end - p));
+
+		if (p + len == end || l->prefix_len + len > SHOAL_NAME_MAX) {
+			rc = shoal_fail(err, -EBADMSG, "a unit of the listing is damaged");
+			break;
+		}
+		p += len + 1;
+		if ((i & 63) == 0 && stopped(l->sink))
+			rc = shoal_fail(err, -ECANCELED, "interrupted");
+		if (rc == 0)
+			rc = make_name(l, base, len, &name, err);
+		if (rc == 0)
+			rc = take_unknown(l, name, l->prefix_len + len, type, err);
+	}
+	if (rc == 0)
+		rc = hand_over(l, err);
+	if (l->fd >= 0)
+		close(l->fd);
+	return rc;
+}
+
+/* ---- A unit ---- */
+
+static void free_scratch(void *scratch)
+{
+	free(scratch);
+}
+
+/* The path of a unit, and what follows it. False when the unit is damaged. */
+static bool parse_unit(struct shoal_span *span, uint8_t *ret_kind, struct shoal_span *ret_path)
+{
+	uint8_t kind = shoal_span_left(span) ? shoal_span_u8(span) : 'D';
+	uint64_t len = kind == 'S' ? shoal_span_varint(span) : shoal_span_left(span);
+	const uint8_t *path = shoal_span_bytes(span, len);
+
+	if (span->bad || (kind != 'D' && kind != 'S') || len > SHOAL_NAME_MAX - 1)
+		return false;
+	if (kind == 'S' && len > 0 && path[--len] != '/') /* there the path ends in a slash */
+		return false;
+	*ret_kind = kind;
+	*ret_path = (struct shoal_span){ .p = path, .end = path + len };
+	return true;
+}
+
+static struct scratch *get_scratch(struct store_sink *sink)
+{
+	struct scratch *s;
+
+	if (!sink->scratch) {
+		sink->scratch = malloc(sizeof(*s));
+		sink->free_scratch = free_scratch;
+	}
+	s = sink->scratch;
+	if (s)
+		s->nr = s->fill = 0;
+	return s;
+}
+
+int store_posix_list(struct shoal_store *s, const struct store_list_options *options,
+		     const void *unit, size_t len, struct store_sink *sink, struct shoal_err *err)
+{
+	struct shoal_span span = { .p = unit, .end = (const uint8_t *)unit + len };
+	struct shoal_span path = { 0 };
+	struct listing l = { .store = (struct store_posix *)s,
+			     .options = options,
+			     .sink = sink,
+			     .scratch = get_scratch(sink),
+			     .fd = -1 };
+	char prefix[SHOAL_NAME_MAX + 1] = "", name[SHOAL_NAME_MAX + 1] = "";
+	uint8_t kind = 'D';
+
+	if (!l.scratch)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	if (!parse_unit(&span, &kind, &path))
+		return shoal_fail(err, -EBADMSG, "a unit of the listing is damaged");
+	len = shoal_span_left(&path);
+	if (len > 0) {
+		memcpy(name, path.p, len);
+		memcpy(prefix, path.p, len);
+		prefix[len] = '/';
+		l.prefix_len = len + 1;
+	}
+	l.prefix = prefix;
+	return kind == 'D' ? list_directory(&l, name, err)
+			   : list_stats(&l, name, span.p, span.end, err);
+}
