@@ -150,6 +150,7 @@ struct shoal_writer_options {
 	bool sizes;                /* sizes are known */
 	uint64_t samples_per_file; /* 0: given with each file */
 	const char *tmp_dir;       /* for temporary files; NULL: beside the catalog */
+	const char *listing;       /* how the names were found, as text; NULL: not known */
 };
 
 /*

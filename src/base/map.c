@@ -103,38 +103,38 @@ static void guard_give(struct shoal_map_guard *guard)
 	atomic_store(&guard->taken, false);
 }
 
-static int open_regular(const char *path, struct stat *st, struct shoal_err *err)
+static int check_regular(int fd, struct stat *st, struct shoal_err *err)
+{
+	if (fstat(fd, st) < 0)
+		return shoal_fail_errno(err, shoal_errno(), "cannot stat it");
+	if (!S_ISREG(st->st_mode))
+		return shoal_fail(err, -EINVAL, "%s, not a file",
+				  S_ISDIR(st->st_mode) ? "it is a directory"
+						       : "it is a device or pipe");
+	return 0;
+}
+
+int shoal_map_open(const char *path, struct shoal_map *ret_map, struct shoal_err *err)
 {
 	/* O_NONBLOCK: a FIFO given by mistake must not hang the open. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd < 0)
 		return shoal_fail_errno(err, shoal_errno(), "cannot open it");
-	if (fstat(fd, st) < 0) {
-		int rc = shoal_fail_errno(err, shoal_errno(), "cannot stat it");
+	return shoal_map_open_fd(fd, ret_map, err);
+}
 
+int shoal_map_open_fd(int fd, struct shoal_map *ret_map, struct shoal_err *err)
+{
+	struct shoal_map map = { .fd = fd };
+	struct stat st = { 0 };
+	void *addr;
+	int rc = check_regular(fd, &st, err);
+
+	if (rc < 0) {
 		close(fd);
 		return rc;
 	}
-	if (!S_ISREG(st->st_mode)) {
-		close(fd);
-		return shoal_fail(err, -EINVAL, "%s, not a file",
-				  S_ISDIR(st->st_mode) ? "it is a directory"
-						       : "it is a device or pipe");
-	}
-	return fd;
-}
-
-int shoal_map_open(const char *path, struct shoal_map *ret_map, struct shoal_err *err)
-{
-	struct shoal_map map = SHOAL_MAP_CLOSED;
-	struct stat st = { 0 };
-	void *addr;
-	int rc;
-
-	map.fd = open_regular(path, &st, err);
-	if (map.fd < 0)
-		return map.fd;
 	map.len = (size_t)st.st_size;
 	if (map.len == 0) {
 		*ret_map = map;

@@ -28,6 +28,9 @@ struct shoal_map {
 int shoal_map_open(const char *path, struct shoal_map *ret_map,
 		   struct shoal_err *err) SHOAL_MUST_USE;
 
+/* The same of the file @fd, which becomes the map's, and is closed on failure. */
+int shoal_map_open_fd(int fd, struct shoal_map *ret_map, struct shoal_err *err) SHOAL_MUST_USE;
+
 /* Idempotent. */
 void shoal_map_close(struct shoal_map *map);
 

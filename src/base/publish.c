@@ -196,6 +196,16 @@ int shoal_publish_open(const char *path, struct shoal_publish *ret_pub, struct s
 	return 0;
 }
 
+int shoal_publish_nameless(const char *dir, struct shoal_publish *ret_pub, struct shoal_err *err)
+{
+	int fd = shoal_spill_open(dir, err);
+
+	if (fd < 0)
+		return fd;
+	*ret_pub = (struct shoal_publish){ .fd = fd };
+	return 0;
+}
+
 static int sync_dir(const char *path)
 {
 	char *dir = shoal_dir_of(path);
@@ -218,6 +228,7 @@ int shoal_publish_commit(struct shoal_publish *pub, struct shoal_err *err)
 {
 	int rc = 0;
 
+	assert(pub->path);
 	if (fsync(pub->fd) < 0)
 		rc = shoal_fail_errno(err, shoal_errno(), "cannot sync '%s'", pub->path);
 	else if (rename(pub->partial, pub->path) < 0)

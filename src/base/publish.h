@@ -22,6 +22,10 @@ struct shoal_publish {
 int shoal_publish_open(const char *path, struct shoal_publish *ret_pub,
 		       struct shoal_err *err) SHOAL_MUST_USE;
 
+/* Without a name, in directory @dir: it cannot be committed, and is gone when it is closed. */
+int shoal_publish_nameless(const char *dir, struct shoal_publish *ret_pub,
+			   struct shoal_err *err) SHOAL_MUST_USE;
+
 /* Sync, rename, sync the directory. On failure the partial file is removed. Closes either way. */
 int shoal_publish_commit(struct shoal_publish *pub, struct shoal_err *err) SHOAL_MUST_USE;
 

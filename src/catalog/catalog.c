@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "catalog/column.h"
 #include "catalog/digest.h"
+#include "catalog/writer.h"
 
 /* Copy the root out, ended by a NUL, so that callers get an ordinary string. */
 static int take_root(struct shoal_catalog *cat, struct shoal_err *err)
@@ -42,22 +43,56 @@ static int catalog_init(struct shoal_catalog *cat, struct shoal_err *err)
 	return take_root(cat, err);
 }
 
-int shoal_catalog_open(const char *path, struct shoal_catalog **ret_cat, struct shoal_err *err)
+/* Take over @map and make a catalog of it. */
+static int open_map(struct shoal_map *map, struct shoal_catalog **ret_cat, struct shoal_err *err)
 {
 	struct shoal_catalog *cat = calloc(1, sizeof(*cat));
 	int rc;
 
-	if (!cat)
+	if (!cat) {
+		shoal_map_close(map);
 		return shoal_fail(err, -ENOMEM, "out of memory");
-	cat->map = SHOAL_MAP_CLOSED;
-	rc = shoal_map_open(path, &cat->map, err);
-	if (rc == 0)
-		rc = catalog_init(cat, err);
+	}
+	cat->map = *map;
+	rc = catalog_init(cat, err);
 	if (rc < 0) {
 		shoal_catalog_close(cat);
 		return rc;
 	}
 	*ret_cat = cat;
+	return 0;
+}
+
+int shoal_catalog_open(const char *path, struct shoal_catalog **ret_cat, struct shoal_err *err)
+{
+	struct shoal_map map = SHOAL_MAP_CLOSED;
+	int rc = shoal_map_open(path, &map, err);
+
+	return rc < 0 ? rc : open_map(&map, ret_cat, err);
+}
+
+int shoal_catalog_open_fd(int fd, struct shoal_catalog **ret_cat, struct shoal_err *err)
+{
+	struct shoal_map map = SHOAL_MAP_CLOSED;
+	int rc = shoal_map_open_fd(fd, &map, err);
+
+	return rc < 0 ? rc : open_map(&map, ret_cat, err);
+}
+
+int shoal_catalog_listing(const struct shoal_catalog *cat, const char **ret_text, size_t *ret_len)
+{
+	const struct cat_section *sec = &cat->view.sec[CAT_LIST];
+	const uint8_t *bytes;
+
+	*ret_text = "";
+	*ret_len = 0;
+	if (sec->len == 0)
+		return 0;
+	bytes = sec->len > CAT_LISTING_MAX ? NULL : cat_need(&cat->view, CAT_LIST, 0, sec->len);
+	if (!bytes)
+		return -EBADMSG;
+	*ret_text = (const char *)bytes;
+	*ret_len = (size_t)sec->len;
 	return 0;
 }
 

@@ -17,6 +17,7 @@
 #define CAT_PAGE_SHIFT     14
 #define CAT_PAGE           (1u << CAT_PAGE_SHIFT)
 #define CAT_ROOT_MAX       4096u
+#define CAT_LISTING_MAX    (1u << 20)
 #define CAT_PREAMBLE_MAX   16384u /* a payload up to its arrays */
 #define CAT_FRONT_RAW_MAX  65536u
 #define CAT_FRONT_NAMES    1024u
@@ -100,6 +101,8 @@ enum cat_section_id {
 	CAT_SMRN,
 	CAT_SMBK,
 	CAT_SMDT,
+	CAT_NR_ALWAYS, /* those up to here are in every file */
+	CAT_LIST = CAT_NR_ALWAYS,
 	CAT_NR_SECTIONS,
 };
 

@@ -8,7 +8,8 @@
 #include "catalog/digest.h"
 
 const char *const cat_section_names[CAT_NR_SECTIONS] = {
-	"ROOT", "NAME", "NDIR", "DICT", "DTAB", "SZRN", "SZBK", "SZDT", "SMRN", "SMBK", "SMDT",
+	"ROOT", "NAME", "NDIR", "DICT", "DTAB", "SZRN",
+	"SZBK", "SZDT", "SMRN", "SMBK", "SMDT", "LIST",
 };
 
 /* Whether @want is the checksum of the bytes. The fuzzers' files have no good checksums. */

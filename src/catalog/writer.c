@@ -19,6 +19,7 @@
 
 struct shoal_writer {
 	struct shoal_publish pub;
+	uint32_t nr_sections; /* of the file */
 	char *tmp_dir;
 	bool sizes;
 	uint64_t samples_per_file;
@@ -100,6 +101,9 @@ static int check_options(const struct shoal_writer_options *o, struct shoal_err 
 	if (len == 0 || len > CAT_ROOT_MAX || !shoal_is_plain_utf8(o->root, len))
 		return shoal_fail(err, -EINVAL, "the root URI must be 1 to %u bytes of UTF-8",
 				  CAT_ROOT_MAX);
+	if (o->listing && strlen(o->listing) > CAT_LISTING_MAX)
+		return shoal_fail(err, -EINVAL, "the account of the listing has more than %u bytes",
+				  CAT_LISTING_MAX);
 	return 0;
 }
 
@@ -109,12 +113,14 @@ static int writer_init(struct shoal_writer *w, const char *path,
 	struct enc_sink sink = { .segment = take_segment,
 				 .dictionary = take_dictionary,
 				 .self = w };
-	uint64_t head =
-		sizeof(struct cat_header) + CAT_NR_SECTIONS * sizeof(struct cat_table_entry);
 	size_t root_len = strlen(o->root);
+	uint64_t head;
 	int rc;
 
-	rc = shoal_publish_open(path, &w->pub, err);
+	w->nr_sections = o->listing ? CAT_NR_SECTIONS : CAT_NR_ALWAYS;
+	head = sizeof(struct cat_header) + w->nr_sections * sizeof(struct cat_table_entry);
+	rc = path ? shoal_publish_open(path, &w->pub, err)
+		  : shoal_publish_nameless(o->tmp_dir, &w->pub, err);
 	if (rc < 0)
 		return rc;
 	w->tmp_dir = o->tmp_dir ? strdup(o->tmp_dir) : shoal_dir_of(w->pub.path);
@@ -131,7 +137,10 @@ static int writer_init(struct shoal_writer *w, const char *path,
 			       &w->stream[CAT_SZDT]);
 	cat_column_writer_init(&w->sample_column, &w->stream[CAT_SMRN], &w->stream[CAT_SMBK],
 			       &w->stream[CAT_SMDT]);
-	return cat_stream_write(&w->stream[CAT_ROOT], o->root, root_len, err);
+	rc = cat_stream_write(&w->stream[CAT_ROOT], o->root, root_len, err);
+	if (rc == 0 && o->listing)
+		rc = cat_stream_write(&w->stream[CAT_LIST], o->listing, strlen(o->listing), err);
+	return rc;
 }
 
 int shoal_writer_open(const char *path, const struct shoal_writer_options *options,
@@ -481,10 +490,10 @@ static int write_directory(struct shoal_writer *w, uint32_t *ret_skip, struct sh
 static int place_sections(struct shoal_writer *w, struct cat_table_entry *table,
 			  struct shoal_buf *sums, uint64_t *ret_end, struct shoal_err *err)
 {
-	uint64_t at = sizeof(struct cat_header) + CAT_NR_SECTIONS * sizeof(*table);
+	uint64_t at = sizeof(struct cat_header) + w->nr_sections * sizeof(*table);
 	int rc = 0;
 
-	for (int s = 0; s < CAT_NR_SECTIONS && rc == 0; s++) {
+	for (unsigned s = 0; s < w->nr_sections && rc == 0; s++) {
 		struct cat_stream *stream = &w->stream[s];
 
 		rc = cat_stream_finish(stream, err);
@@ -523,7 +532,7 @@ static void fill_header(const struct shoal_writer *w, struct cat_header *h)
 		h->lane[i] = shoal_le64_of(w->digest.lane[i]);
 		h->digest[i] = shoal_le64_of(digest[i]);
 	}
-	h->nr_sections = shoal_le32_of(CAT_NR_SECTIONS);
+	h->nr_sections = shoal_le32_of(w->nr_sections);
 	h->page_shift = shoal_le32_of(CAT_PAGE_SHIFT);
 }
 
@@ -567,23 +576,44 @@ static int write_all(struct shoal_writer *w, struct shoal_buf *sums, struct shoa
 	head.header.file_len = shoal_le64_of(end + sums->len);
 	head.header.sums_off = shoal_le64_of(end);
 	head.header.sums_checksum = shoal_le64_of(XXH3_64bits(sums->data, sums->len));
-	head.header.table_checksum = shoal_le64_of(XXH3_64bits(head.table, sizeof(head.table)));
+	head.header.table_checksum =
+		shoal_le64_of(XXH3_64bits(head.table, w->nr_sections * sizeof(head.table[0])));
 	head.header.header_checksum = shoal_le64_of(
 		XXH3_64bits(&head.header, offsetof(struct cat_header, header_checksum)));
-	rc = shoal_pwrite_all(w->pub.fd, &head, sizeof(head), 0);
+	rc = shoal_pwrite_all(w->pub.fd, &head,
+			      sizeof(head.header) + w->nr_sections * sizeof(head.table[0]), 0);
 	return rc < 0 ? shoal_fail_errno(err, rc, "cannot write the catalog") : 0;
+}
+
+static int finish(struct shoal_writer *w, struct shoal_err *err)
+{
+	struct shoal_buf sums = { .max = SIZE_MAX };
+	int rc = check_usable(w, err);
+
+	if (rc == 0)
+		rc = write_all(w, &sums, err);
+	shoal_buf_release(&sums);
+	return rc;
 }
 
 int shoal_writer_seal(struct shoal_writer *writer, struct shoal_err *err)
 {
-	struct shoal_buf sums = { .max = SIZE_MAX };
-	int rc = check_usable(writer, err);
+	int rc = finish(writer, err);
 
 	if (rc == 0)
-		rc = write_all(writer, &sums, err);
-	if (rc == 0)
 		rc = shoal_publish_commit(&writer->pub, err);
-	shoal_buf_release(&sums);
 	shoal_writer_abort(writer);
 	return rc;
+}
+
+int shoal_writer_seal_nameless(struct shoal_writer *writer, struct shoal_err *err)
+{
+	int fd = -1, rc = finish(writer, err);
+
+	if (rc == 0) {
+		fd = writer->pub.fd;
+		writer->pub.fd = -1;
+	}
+	shoal_writer_abort(writer);
+	return rc < 0 ? rc : fd;
 }

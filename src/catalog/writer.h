@@ -14,4 +14,18 @@ int shoal_writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, cons
 			  size_t len, uint64_t size, uint64_t samples, const int *stop,
 			  struct shoal_err *err) SHOAL_MUST_USE;
 
+/*
+ * Seal a writer that was opened without a path, so that its file has no name and is gone once it is
+ * closed. Returns the file's descriptor. Frees the writer, also on failure.
+ */
+int shoal_writer_seal_nameless(struct shoal_writer *w, struct shoal_err *err) SHOAL_MUST_USE;
+
+/* Open the catalog in the file @fd, which is closed with it, and also on failure. */
+int shoal_catalog_open_fd(int fd, struct shoal_catalog **ret_cat,
+			  struct shoal_err *err) SHOAL_MUST_USE;
+
+/* How the names were listed, as index/listing.h has it: lent, not ended by a NUL. -EBADMSG. */
+int shoal_catalog_listing(const struct shoal_catalog *cat, const char **ret_text,
+			  size_t *ret_len) SHOAL_MUST_USE;
+
 #endif

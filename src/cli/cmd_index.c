@@ -8,10 +8,13 @@
 
 #include "cli/index_options.h"
 #include "cli/progress.h"
+#include "comm/comm.h"
+#include "index/tree.h"
 
 /* What the library tells on the way. */
 struct telling {
 	struct cli_progress progress;
+	const struct shoal_comm_place *place;
 	bool quiet;
 	unsigned nr_warned;
 };
@@ -23,7 +26,7 @@ static void show_progress(void *self, const struct shoal_index_progress *now)
 {
 	struct telling *t = self;
 
-	if (!t->quiet)
+	if (!t->quiet && t->place->rank == 0)
 		cli_progress_show(&t->progress, now);
 }
 
@@ -60,15 +63,14 @@ static int open_list(const char *path, const char *output)
 	return -1;
 }
 
-static int run(const struct index_arguments *a, struct shoal_index_result *result,
-	       struct shoal_err *err)
+/* A list and a pattern are one rank's work. */
+static int run_alone(const struct index_arguments *a, struct shoal_index_result *result,
+		     struct shoal_err *err)
 {
 	int fd, rc;
 
 	if (a->kind == INDEX_PATTERN)
 		return shoal_index_pattern(&a->pattern, &a->options, result, err);
-	if (a->kind == INDEX_TREE)
-		return shoal_index_tree(a->source, &a->tree, &a->options, result, err);
 	fd = open_list(a->source, a->options.output);
 	if (fd < 0)
 		return -ENODATA; /* said already */
@@ -76,6 +78,23 @@ static int run(const struct index_arguments *a, struct shoal_index_result *resul
 	if (fd != STDIN_FILENO)
 		close(fd);
 	return rc;
+}
+
+static int run(const struct index_arguments *a, struct shoal_comm *comm,
+	       struct shoal_index_result *result, struct shoal_err *err)
+{
+	int rc = 0;
+
+	if (a->kind == INDEX_TREE)
+		return index_tree(comm, a->source, &a->tree, &a->options, result, err);
+	if (shoal_comm_place(comm)->rank == 0)
+		rc = run_alone(a, result, err);
+	if (rc < 0) {
+		shoal_comm_fail(comm, err->msg);
+		return rc;
+	}
+	shoal_comm_set_stop(comm, a->options.stop);
+	return shoal_comm_barrier(comm, err);
 }
 
 /* ---- The result ---- */
@@ -126,18 +145,25 @@ static void print_result(const struct index_arguments *a, const struct shoal_ind
 	fputc('\n', stderr);
 }
 
-static int say_failure(const struct index_arguments *a, int rc, const struct shoal_err *err)
+/* Said by the rank that failed; a signal comes to all, and rank 0 speaks for them. */
+static int say_failure(const struct index_arguments *a, const struct shoal_comm_place *place,
+		       int rc, const struct shoal_err *err)
 {
-	if (rc == -ECANCELED) {
-		cli_fail("index", "interrupted: nothing was written");
-		cli_die_of_signal();
-	}
+	char rank[32] = "";
+
+	if (rc == -ECANCELED && place->rank == 0)
+		cli_fail("index", "interrupted%s: nothing was written",
+			 place->size > 1 ? " (by a signal, or because a rank died)" : "");
+	if (rc == -ECANCELED || rc == -EREMOTEIO)
+		return CLI_FAILED;
 	if (rc == -EINVAL && a->kind == INDEX_PATTERN)
 		return cli_usage("index", "%s", err->msg);
+	if (place->size > 1)
+		snprintf(rank, sizeof(rank), "rank %d: ", place->rank);
 	if (*err->msg && a->source)
-		cli_fail("index", "'%s': %s", a->source, err->msg);
+		cli_fail("index", "%s'%s': %s", rank, a->source, err->msg);
 	else if (*err->msg)
-		cli_fail("index", "%s", err->msg);
+		cli_fail("index", "%s%s", rank, err->msg);
 	return CLI_FAILED;
 }
 
@@ -145,23 +171,31 @@ int cmd_index(int argc, char **argv)
 {
 	struct shoal_index_result result = { 0 };
 	struct shoal_err err = { "" };
+	struct shoal_comm *comm = NULL;
 	struct index_arguments a;
 	struct telling telling = { .nr_warned = 0 };
 	bool done;
-	int rc = index_arguments_parse(argc, argv, &a, &done);
+	int rc, status = index_arguments_parse(argc, argv, &a, &done);
 
-	if (rc != CLI_OK || done)
-		return rc;
+	if (status != CLI_OK || done)
+		return status;
+	cli_catch_signals();
+	if (shoal_comm_open(&comm, &err) < 0)
+		return cli_fail("index", "%s", err.msg);
 	cli_progress_start(&telling.progress);
 	telling.quiet = a.quiet;
+	telling.place = shoal_comm_place(comm);
 	a.options.progress = show_progress;
 	a.options.warn = show_warning;
 	a.options.self = &telling;
-	cli_catch_signals();
-	rc = run(&a, &result, &err);
+	rc = run(&a, comm, &result, &err);
 	cli_progress_clear(&telling.progress);
 	if (rc < 0)
-		return say_failure(&a, rc, &err);
-	print_result(&a, &result, cli_now() - telling.progress.start);
-	return CLI_OK;
+		status = say_failure(&a, telling.place, rc, &err);
+	else if (telling.place->rank == 0)
+		print_result(&a, &result, cli_now() - telling.progress.start);
+	shoal_comm_close(comm);
+	if (rc == -ECANCELED)
+		cli_die_of_signal();
+	return status;
 }

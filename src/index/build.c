@@ -15,10 +15,7 @@
 static int make_sorter(struct index_build *b, struct shoal_err *err)
 {
 	const struct shoal_index_options *o = b->options;
-	uint64_t memory = o->memory ? o->memory : SHOAL_INDEX_MEMORY;
-	struct shoal_sorter_options so = { .memory = (size_t)(memory - OVERHEAD),
-
-					   .stop = o->stop };
+	struct shoal_sorter_options so = { .memory = b->memory, .stop = o->stop };
 
 	b->tmp_dir = o->tmp_dir ? strdup(o->tmp_dir) : shoal_dir_of(o->output);
 	if (!b->tmp_dir)
@@ -28,28 +25,32 @@ static int make_sorter(struct index_build *b, struct shoal_err *err)
 }
 
 int index_build_start(struct index_build *b, const struct shoal_index_options *options,
-		      const struct index_root *root, bool sizes, bool samples,
-		      struct shoal_err *err)
+		      const struct index_build_spec *spec, struct shoal_err *err)
 {
 	struct shoal_writer_options wo = {
-		.root = root->uri,
-		.sizes = sizes,
-		.samples_per_file = samples                     ? 0
+		.root = spec->root,
+		.sizes = spec->sizes,
+		.samples_per_file = spec->samples               ? 0
 				    : options->samples_per_file ? options->samples_per_file
 								: 1,
 		.tmp_dir = options->tmp_dir,
+		.listing = spec->listing,
 	};
-	int rc;
+	uint64_t memory = spec->memory      ? spec->memory
+			  : options->memory ? options->memory
+					    : SHOAL_INDEX_MEMORY;
+	int rc = 0;
 
 	*b = (struct index_build){ .options = options };
-	if (options->memory && options->memory < SHOAL_INDEX_MEMORY_MIN)
+	if (memory < SHOAL_INDEX_MEMORY_MIN)
 		return shoal_fail(err, -EINVAL,
 				  "%llu bytes of memory are too few: give 48M or more",
-				  (unsigned long long)options->memory);
-	rc = shoal_writer_open(options->output, &wo, &b->writer, err);
-	if (rc < 0)
-		return rc;
-	rc = make_sorter(b, err);
+				  (unsigned long long)memory);
+	b->memory = (size_t)(memory - OVERHEAD);
+	if (!spec->no_writer)
+		rc = shoal_writer_open(options->output, &wo, &b->writer, err);
+	if (rc == 0)
+		rc = make_sorter(b, err);
 	if (rc < 0)
 		index_build_release(b);
 	return rc;

@@ -9,14 +9,22 @@ struct index_build {
 	const struct shoal_index_options *options; /* lent */
 	struct shoal_writer *writer;
 	struct shoal_sorter *sorter;
+	size_t memory; /* the sorter's */
 	char *tmp_dir;
 	uint64_t nr_added;
 };
 
+struct index_build_spec {
+	const char *root;
+	bool sizes, samples; /* come with each name */
+	const char *listing; /* how names are found, or NULL */
+	bool no_writer;      /* another rank writes the catalog */
+	uint64_t memory;     /* for all of it; 0: as the options say */
+};
+
 /* Open the catalog first: an output that cannot be written is better said before an hour's work. */
 int index_build_start(struct index_build *b, const struct shoal_index_options *options,
-		      const struct index_root *root, bool sizes, bool samples,
-		      struct shoal_err *err) SHOAL_MUST_USE;
+		      const struct index_build_spec *spec, struct shoal_err *err) SHOAL_MUST_USE;
 
 int index_build_add(struct index_build *b, const struct shoal_entry *entry,
 		    struct shoal_err *err) SHOAL_MUST_USE;

@@ -154,8 +154,11 @@ static int start(struct list *l, const struct shoal_entry *e, int numbers, struc
 	l->first_line = l->line;
 	rc = index_root_init(&l->root, l->options->root, (const char *)e->name, e->len, err);
 	if (rc == 0)
-		rc = index_build_start(&l->build, l->options, &l->root, l->has_sizes,
-				       l->has_samples, err);
+		rc = index_build_start(&l->build, l->options,
+				       &(struct index_build_spec){ .root = l->root.uri,
+								   .sizes = l->has_sizes,
+								   .samples = l->has_samples },
+				       err);
 	l->started = rc == 0;
 	return rc;
 }

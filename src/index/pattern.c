@@ -260,7 +260,9 @@ static int write_sorted(const struct parsed *p, const struct shoal_pattern *patt
 	struct index_build build;
 	int rc;
 
-	rc = index_build_start(&build, options, root, sizes, false, err);
+	rc = index_build_start(&build, options,
+			       &(struct index_build_spec){ .root = root->uri, .sizes = sizes },
+			       err);
 	if (rc < 0)
 		return rc;
 	for (uint64_t i = 0; i < pattern->count && rc == 0; i++) {

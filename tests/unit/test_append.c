@@ -317,7 +317,7 @@ static void a_damaged_part_is_refused_and_explained(void **state)
 	list_add_irregular(&l, "x", 3000);
 	list_sort(&l);
 	catalog_write(test_path("p.cat"), &l, 0, l.nr, true, 0);
-	for (int s = CAT_NAME; s < CAT_NR_SECTIONS; s++) {
+	for (int s = CAT_NAME; s < CAT_NR_ALWAYS; s++) {
 		struct shoal_catalog *part = NULL;
 		struct shoal_writer *w = NULL;
 		struct shoal_err err = { "" };

@@ -209,9 +209,9 @@ static void a_header_that_lies_is_told_by_its_own_words(void **state)
 
 		put_le(image + row[i].at, row[i].bytes, row[i].value);
 		/* The sums cannot be repaired where they are misplaced; nor need they. */
-		((struct cat_header *)image)->table_checksum = shoal_le64_of(
-			XXH3_64bits(image + sizeof(struct cat_header),
-				    CAT_NR_SECTIONS * sizeof(struct cat_table_entry)));
+		((struct cat_header *)image)->table_checksum =
+			shoal_le64_of(XXH3_64bits(image + sizeof(struct cat_header),
+						  CAT_NR_ALWAYS * sizeof(struct cat_table_entry)));
 		((struct cat_header *)image)->header_checksum =
 			shoal_le64_of(XXH3_64bits(image, H(header_checksum)));
 		rc = cat_parse(image, len, &view, &err);
@@ -285,19 +285,19 @@ static void sections_that_are_not_known_are_stepped_over(void **state)
 	struct cat_table_entry *e;
 
 	(void)state;
-	head = sizeof(*h) + CAT_NR_SECTIONS * added;
+	head = sizeof(*h) + CAT_NR_ALWAYS * added;
 	body = (size_t)shoal_le64_get(((struct cat_header *)image)->sums_off) - head;
 	/* table + 1, the new section (16 bytes) last, one page sum more */
 	memcpy(bigger, image, head);
 	memcpy(bigger + head + added, image + head, body);
 	memcpy(bigger + head + added + body, "sixteen bytes...", 16);
 	e = (struct cat_table_entry *)(h + 1);
-	for (int s = 0; s < CAT_NR_SECTIONS; s++)
+	for (int s = 0; s < CAT_NR_ALWAYS; s++)
 		e[s].off = shoal_le64_of(shoal_le64_get(e[s].off) + added);
-	memcpy(e[CAT_NR_SECTIONS].id, "NEWS", 4);
-	e[CAT_NR_SECTIONS].off = shoal_le64_of(head + added + body);
-	e[CAT_NR_SECTIONS].len = shoal_le64_of(16);
-	h->nr_sections = shoal_le32_of(CAT_NR_SECTIONS + 1);
+	memcpy(e[CAT_NR_ALWAYS].id, "NEWS", 4);
+	e[CAT_NR_ALWAYS].off = shoal_le64_of(head + added + body);
+	e[CAT_NR_ALWAYS].len = shoal_le64_of(16);
+	h->nr_sections = shoal_le32_of(CAT_NR_ALWAYS + 1);
 	h->sums_off = shoal_le64_of(head + added + body + 16);
 	h->file_len = shoal_le64_of(len + added + 24);
 	image_repair(bigger);

@@ -241,7 +241,9 @@ static void lines_are_taken_apart(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
-		struct shoal_index_result result = { .nr_names = 7, .nr_repeated = 7, .nr_blank = 7 };
+		struct shoal_index_result result = { .nr_names = 7,
+						     .nr_repeated = 7,
+						     .nr_blank = 7 };
 		struct shoal_err err = { "" };
 
 		if (index_bytes(row[i].bytes, row[i].len, row[i].separator, row[i].names_only,
@@ -289,7 +291,9 @@ static void lines_that_make_no_sense_are_named(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
-		struct shoal_index_result result = { .nr_names = 7, .nr_repeated = 7, .nr_blank = 7 };
+		struct shoal_index_result result = { .nr_names = 7,
+						     .nr_repeated = 7,
+						     .nr_blank = 7 };
 		struct shoal_err err = { "" };
 		int rc =
 			index_bytes(row[i].bytes, row[i].len, '\n', false, "s3://b", &result, &err);

@@ -1,0 +1,222 @@
+/*
+ * mail.c - small messages at any time.
+ *
+ * Whatever a rank waits for, it takes in mail meanwhile, so that two ranks that flood each other,
+ * or one that floods another which waits for it elsewhere, do not wait for ever. What has come and
+ * is not polled has a limit, past which the wait fails: it is a mistake, not a load.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/comm_inside.h"
+
+#define QUEUED_MAX (64u << 20) /* a thousand mails of the greatest length */
+#define PUMP_MAX   64          /* letters in one go: who pumps has other things to do */
+
+#define HEAD_BYTES sizeof(((struct comm_letter *)NULL)->head)
+_Static_assert(offsetof(struct comm_letter, bytes) ==
+		       offsetof(struct comm_letter, head) + HEAD_BYTES,
+	       "head and bytes of a letter are received at once");
+
+static struct comm_letter *new_letter(int from, size_t len)
+{
+	struct comm_letter *l = malloc(sizeof(*l) + len);
+
+	if (l)
+		*l = (struct comm_letter){ .from = from, .len = len };
+	return l;
+}
+
+static void queue(struct comm_mailbox *m, struct comm_letter *l)
+{
+	l->next = NULL;
+	*m->last = l;
+	m->last = &l->next;
+	m->queued += l->len + sizeof(*l);
+}
+
+static struct comm_letter *dequeue(struct comm_mailbox *m)
+{
+	struct comm_letter *l = m->first;
+
+	if (!l)
+		return NULL;
+	m->first = l->next;
+	if (!m->first)
+		m->last = &m->first;
+	m->queued -= l->len + sizeof(*l);
+	return l;
+}
+
+/* Start to receive the next letter. 1: there is one. */
+static int receive(struct shoal_comm *c, struct shoal_err *err)
+{
+	struct comm_mailbox *m = &c->mail;
+	size_t len = 0;
+	int from = 0, rc = comm_probe(c, COMM_TAG_MAIL, &from, &len, err);
+
+	if (rc <= 0)
+		return rc;
+	if (len < HEAD_BYTES)
+		return shoal_fail(err, -EPROTO, "a mail of %zu bytes from rank %d", len, from);
+	if (m->queued >= QUEUED_MAX && c->state == COMM_OPEN)
+		return shoal_fail(err, -EAGAIN,
+				  "rank %d was sent %zu bytes of mail and polled none", c->w.rank,
+				  m->queued);
+	m->coming = new_letter(from, len - HEAD_BYTES);
+	if (!m->coming)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	rc = comm_recv(c, &m->in, &m->coming->head, len, from, COMM_TAG_MAIL, err);
+	return rc < 0 ? rc : 1;
+}
+
+int comm_mail_pump(struct shoal_comm *c, struct shoal_err *err)
+{
+	struct comm_mailbox *m = &c->mail;
+
+	for (int i = 0; i < PUMP_MAX; i++) {
+		int rc;
+
+		if (!m->coming) {
+			rc = receive(c, err);
+			if (rc <= 0)
+				return rc;
+		}
+		rc = comm_test(c, &m->in, err);
+		if (rc <= 0)
+			return rc;
+		if (c->state == COMM_OPEN)
+			queue(m, m->coming);
+		else
+			free(m->coming); /* nobody will poll any more */
+		m->coming = NULL;
+	}
+	return 0;
+}
+
+void comm_mail_release(struct shoal_comm *c)
+{
+	struct comm_mailbox *m = &c->mail;
+	struct comm_letter *l;
+
+	while ((l = dequeue(m)) != NULL)
+		free(l);
+	free(m->lent);
+	free(m->coming);
+	for (unsigned i = 0; i < COMM_POSTS; i++)
+		free(m->post[i].bytes);
+}
+
+/* ---- Sending ---- */
+
+/* A post whose message has gone, or NULL with *ret_rc 0 when there is none. */
+static struct comm_post *find_post(struct shoal_comm *c, int *ret_rc, struct shoal_err *err)
+{
+	struct comm_mailbox *m = &c->mail;
+
+	*ret_rc = 0;
+	for (unsigned i = 0; i < COMM_POSTS; i++) {
+		struct comm_post *p = &m->post[m->next_post++ % COMM_POSTS];
+		int rc = comm_test(c, &p->op, err);
+
+		if (rc < 0) {
+			*ret_rc = rc;
+			return NULL;
+		}
+		if (rc > 0) {
+			free(p->bytes);
+			p->bytes = NULL;
+			return p;
+		}
+	}
+	return NULL;
+}
+
+static int post(struct shoal_comm *c, int to, struct comm_letter *l, struct shoal_err *err)
+{
+	struct comm_pause pause = { .lo = to, .hi = to };
+	struct comm_post *p;
+	int rc;
+
+	while ((p = find_post(c, &rc, err)) == NULL) {
+		if (rc == 0)
+			rc = comm_pause(c, &pause, err);
+		if (rc < 0) {
+			free(l);
+			return rc;
+		}
+	}
+	p->bytes = l;
+	return comm_send(c, &p->op, &l->head, HEAD_BYTES + l->len, to, COMM_TAG_MAIL, err);
+}
+
+int shoal_comm_post(struct shoal_comm *c, int to, uint32_t kind, const void *data, size_t len,
+		    struct shoal_err *err)
+{
+	struct comm_letter *l;
+	int rc = comm_begin(c, "to send mail", err);
+
+	if (rc < 0)
+		return rc;
+	if (to < 0 || to >= c->w.size)
+		return shoal_fail(err, -EINVAL, "mail to rank %d of %d", to, c->w.size);
+	if (len > SHOAL_COMM_MAIL_MAX)
+		return shoal_fail(err, -EMSGSIZE, "a mail of %zu bytes is longer than %u", len,
+				  SHOAL_COMM_MAIL_MAX);
+	if (to == c->w.rank && c->mail.queued >= QUEUED_MAX)
+		return shoal_fail(err, -EAGAIN,
+				  "rank %d was sent %zu bytes of mail and polled none", to,
+				  c->mail.queued);
+	l = new_letter(c->w.rank, len);
+	if (!l)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	l->head.kind = kind;
+	if (len)
+		memcpy(l->bytes, data, len);
+	if (to != c->w.rank)
+		return post(c, to, l, err);
+	queue(&c->mail, l);
+	return 0;
+}
+
+/* ---- Polling ---- */
+
+static int take_letter(struct shoal_comm *c, struct shoal_comm_mail *ret_mail)
+{
+	struct comm_letter *l = dequeue(&c->mail);
+
+	if (!l)
+		return 0;
+	c->mail.lent = l;
+	*ret_mail = (struct shoal_comm_mail){
+		.from = l->from, .kind = l->head.kind, .data = l->bytes, .len = l->len
+	};
+	return 1;
+}
+
+int shoal_comm_poll(struct shoal_comm *c, uint64_t timeout_us, struct shoal_comm_mail *ret_mail,
+		    struct shoal_err *err)
+{
+	struct comm_pause p = { .voluntary = true };
+	int rc = comm_begin(c, "for mail", err);
+
+	free(c->mail.lent);
+	c->mail.lent = NULL;
+	if (rc < 0)
+		return rc;
+	rc = comm_look(c, err);
+	if (rc < 0)
+		return rc;
+	if (timeout_us > 0)
+		p.until = comm_now() + shoal_min(timeout_us, UINT64_MAX / 4000) * 1000;
+	for (;;) {
+		if (take_letter(c, ret_mail))
+			return 1;
+		if (!p.until || comm_now() >= p.until)
+			return 0;
+		rc = comm_pause(c, &p, err);
+		if (rc < 0)
+			return rc;
+	}
+}

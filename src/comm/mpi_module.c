@@ -1,0 +1,211 @@
+/*
+ * mpi_module.c - the one file that knows MPI. Built once for each MPI that is installed, as a
+ * module that comm loads when a program was started by that MPI; so a program that runs alone
+ * neither links nor starts one. MPI has one state per process, hence the one below.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/transport.h"
+
+static struct {
+	MPI_Comm world; /* our own copy: no message of others gets into it */
+	bool ours;      /* started here, so ended here */
+	int error;
+	char words[MPI_MAX_ERROR_STRING + 1];
+} mpi;
+
+static int failed(int error)
+{
+	mpi.error = error;
+	return -EIO;
+}
+
+static const char *words(void *self)
+{
+	int len = 0;
+
+	(void)self;
+	if (MPI_Error_string(mpi.error, mpi.words, &len) != MPI_SUCCESS)
+		snprintf(mpi.words, sizeof(mpi.words), "error %d", mpi.error);
+	return mpi.words;
+}
+
+/* "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\n..." to the part that tells. */
+static void get_name(char *name, size_t size)
+{
+	char all[MPI_MAX_LIBRARY_VERSION_STRING + 1] = "", *version;
+	int len = 0;
+
+	MPI_Get_library_version(all, &len);
+	all[strcspn(all, ",\n")] = '\0';
+	version = strstr(all, " Version:");
+	if (version) {
+		const char *number = version + strlen(" Version:");
+
+		number += strspn(number, " \t");
+		*version = '\0';
+		snprintf(name, size, "%.30s %.30s", all, number);
+		return;
+	}
+	snprintf(name, size, "%.60s", all);
+}
+
+static int find_leader(int *leader)
+{
+	MPI_Comm node = MPI_COMM_NULL;
+	int rank, rc;
+
+	MPI_Comm_rank(mpi.world, &rank);
+	rc = MPI_Comm_split_type(mpi.world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
+	if (rc != MPI_SUCCESS)
+		return rc;
+	rc = MPI_Allreduce(&rank, leader, 1, MPI_INT, MPI_MIN, node);
+	MPI_Comm_free(&node);
+	return rc;
+}
+
+static int start(void *self, struct comm_world *ret_world)
+{
+	int up = 0, rc, level;
+
+	(void)self;
+	MPI_Initialized(&up);
+	if (!up) {
+		rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
+		if (rc != MPI_SUCCESS)
+			return failed(rc);
+		mpi.ours = true;
+	}
+	rc = MPI_Comm_dup(MPI_COMM_WORLD, &mpi.world);
+	if (rc != MPI_SUCCESS)
+		return failed(rc);
+	MPI_Comm_set_errhandler(mpi.world, MPI_ERRORS_RETURN);
+	MPI_Comm_rank(mpi.world, &ret_world->rank);
+	MPI_Comm_size(mpi.world, &ret_world->size);
+	get_name(ret_world->name, sizeof(ret_world->name));
+	rc = find_leader(&ret_world->node_leader);
+	return rc == MPI_SUCCESS ? 0 : failed(rc);
+}
+
+_Static_assert(sizeof(MPI_Request) <= sizeof(struct comm_request), "a request holds MPI's");
+
+static int isend(void *self, const void *buf, size_t len, int to, int tag,
+		 struct comm_request *ret_req)
+{
+	MPI_Request req;
+	int rc;
+
+	(void)self;
+	if (len > INT_MAX)
+		return -EMSGSIZE;
+	rc = MPI_Isend(buf, (int)len, MPI_BYTE, to, tag, mpi.world, &req);
+	if (rc != MPI_SUCCESS)
+		return failed(rc);
+	memcpy(ret_req, &req, sizeof(req));
+	return 0;
+}
+
+static int irecv(void *self, void *buf, size_t len, int from, int tag, struct comm_request *ret_req)
+{
+	MPI_Request req;
+	int rc;
+
+	(void)self;
+	if (len > INT_MAX)
+		return -EMSGSIZE;
+	rc = MPI_Irecv(buf, (int)len, MPI_BYTE, from, tag, mpi.world, &req);
+	if (rc != MPI_SUCCESS)
+		return failed(rc);
+	memcpy(ret_req, &req, sizeof(req));
+	return 0;
+}
+
+static int test(void *self, struct comm_request *r, size_t *ret_len)
+{
+	int done = 0, count = 0, rc;
+	MPI_Request req;
+	MPI_Status status;
+
+	(void)self;
+	memcpy(&req, r, sizeof(req));
+	rc = MPI_Test(&req, &done, &status);
+	memcpy(r, &req, sizeof(req));
+	if (rc != MPI_SUCCESS)
+		return failed(rc);
+	if (!done)
+		return 0;
+	/* Of a message that was sent the count means nothing. */
+	if (MPI_Get_count(&status, MPI_BYTE, &count) == MPI_SUCCESS && count > 0)
+		*ret_len = (size_t)count;
+	else
+		*ret_len = 0;
+	return 1;
+}
+
+static bool cancel(void *self, struct comm_request *r)
+{
+	size_t len;
+
+	/* A receive can be cancelled everywhere; a send, under Open MPI, not: it ends or stays. */
+	if (test(self, r, &len) == 0) {
+		MPI_Request req;
+
+		memcpy(&req, r, sizeof(req));
+		MPI_Cancel(&req);
+	}
+	for (int i = 0; i < 100; i++)
+		if (test(self, r, &len) != 0)
+			return true;
+	return false;
+}
+
+static int iprobe(void *self, int tag, int *ret_from, size_t *ret_len)
+{
+	int found = 0, count = 0, rc;
+	MPI_Status status;
+
+	(void)self;
+	rc = MPI_Iprobe(MPI_ANY_SOURCE, tag, mpi.world, &found, &status);
+	if (rc != MPI_SUCCESS)
+		return failed(rc);
+	if (!found)
+		return 0;
+	rc = MPI_Get_count(&status, MPI_BYTE, &count);
+	if (rc != MPI_SUCCESS)
+		return failed(rc);
+	*ret_from = status.MPI_SOURCE;
+	*ret_len = (size_t)count;
+	return 1;
+}
+
+static void end_all(void *self, int code)
+{
+	(void)self;
+	MPI_Abort(MPI_COMM_WORLD, code);
+}
+
+static void stop(void *self)
+{
+	(void)self;
+	MPI_Comm_free(&mpi.world);
+	if (mpi.ours)
+		MPI_Finalize();
+}
+
+extern const struct comm_transport shoal_transport;
+__attribute__((visibility("default"))) const struct comm_transport shoal_transport = {
+	.version = COMM_TRANSPORT_VERSION,
+	.start = start,
+	.isend = isend,
+	.irecv = irecv,
+	.test = test,
+	.cancel = cancel,
+	.iprobe = iprobe,
+	.words = words,
+	.abort = end_all,
+	.stop = stop,
+};

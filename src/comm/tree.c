@@ -1,0 +1,300 @@
+/*
+ * tree.c - calls along a binomial tree: barrier, broadcast, reduce.
+ *
+ * Every call that all ranks make starts with a meeting: heads go up to the first rank, where each
+ * parent compares those of its children with its own, and down again. So ranks that call different
+ * things are told, instead of waiting for each other for ever; and values are combined on the way.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/comm_inside.h"
+
+struct head {
+	uint32_t seq;
+	uint32_t call;
+	uint64_t detail;
+};
+
+#define BUF_BYTES (sizeof(struct head) + COMM_VALUES_MAX * sizeof(uint64_t))
+
+int comm_group_init(struct comm_group *g, const int *rank, int nr, int me, enum comm_tag tag)
+{
+	*g = (struct comm_group){ .rank = rank, .nr = nr, .me = me, .tag = tag };
+	if (nr == 1)
+		return 0;
+	g->buf = malloc(BUF_BYTES);
+	g->in_buf = malloc(BUF_BYTES);
+	if (g->buf && g->in_buf)
+		return 0;
+	g->nr = 0;
+	return -ENOMEM;
+}
+
+static int rank_of(const struct comm_group *g, int member)
+{
+	return g->rank ? g->rank[member] : member;
+}
+
+/* The sub-tree of a member: itself and those after it up to the next of its parent's children. */
+static int last_below(const struct comm_group *g, int member)
+{
+	int low = member & -member;
+
+	return member + low - 1 < g->nr ? member + low - 1 : g->nr - 1;
+}
+
+static const char *call_name(uint32_t call)
+{
+	static const char *const name[] = {
+		[COMM_CALL_BARRIER] = "a barrier",
+		[COMM_CALL_BROADCAST] = "a broadcast",
+		[COMM_CALL_REDUCE] = "a reduce",
+		[COMM_CALL_GATHER] = "a gather",
+		[COMM_CALL_GATHER_FILE] = "a gather into a file",
+		[COMM_CALL_EXCHANGE] = "an exchange",
+		[COMM_CALL_END] = "the end of a gather or an exchange",
+		[COMM_CALL_PLACE] = "the start",
+		[COMM_CALL_CLOSE] = "the close",
+	};
+
+	return call < SHOAL_ARRAY_LEN(name) && name[call] ? name[call] : "an unknown call";
+}
+
+static int check_head(const struct shoal_comm *c, const struct comm_group *g, const uint8_t *got,
+		      size_t len, size_t want_len, int from, struct shoal_err *err)
+{
+	struct head mine, theirs;
+
+	if (len < sizeof(theirs))
+		return shoal_fail(err, -EPROTO, "rank %d sent %zu bytes that mean nothing", from,
+				  len);
+	memcpy(&mine, g->buf, sizeof(mine));
+	memcpy(&theirs, got, sizeof(theirs));
+	if (theirs.call != mine.call || theirs.seq != mine.seq)
+		return shoal_fail(err, -EPROTO,
+				  "rank %d is at %s (call %" PRIu32
+				  "), but rank %d at %s (call %" PRIu32 ")",
+				  from, call_name(theirs.call), theirs.seq, c->w.rank,
+				  call_name(mine.call), mine.seq);
+	if (theirs.detail != mine.detail || len != want_len)
+		return shoal_fail(err, -EPROTO,
+				  "rank %d and rank %d are at %s with different arguments", from,
+				  c->w.rank, call_name(mine.call));
+	return 0;
+}
+
+static void combine(enum shoal_comm_op op, uint8_t *into, const uint8_t *with, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++) {
+		uint64_t a, b;
+
+		memcpy(&a, into + sizeof(struct head) + 8 * i, 8);
+		memcpy(&b, with + sizeof(struct head) + 8 * i, 8);
+		switch (op) {
+		case SHOAL_COMM_SUM:
+			a += b;
+			break;
+		case SHOAL_COMM_MIN:
+			a = shoal_min(a, b);
+			break;
+		case SHOAL_COMM_MAX:
+			a = shoal_max(a, b);
+			break;
+		}
+		memcpy(into + sizeof(struct head) + 8 * i, &a, 8);
+	}
+}
+
+/* From the members below to the first: their heads checked, their values added to ours. */
+static int go_up(struct shoal_comm *c, struct comm_group *g, enum shoal_comm_op op, size_t nr,
+		 size_t len, struct shoal_err *err)
+{
+	struct comm_pause p = { 0 };
+	int rc, parent;
+
+	if (g->tag != COMM_TAG_BYE)
+		p.stray = g->tag == COMM_TAG_WORLD ? COMM_TAG_NODE : COMM_TAG_WORLD;
+	for (int bit = 1; !(g->me & bit) && g->me + bit < g->nr; bit <<= 1) {
+		int child = g->me + bit, from = rank_of(g, child);
+
+		rc = comm_recv(c, &g->in, g->in_buf, BUF_BYTES, from, g->tag, err);
+		if (rc < 0)
+			return rc;
+		p.lo = from;
+		p.hi = rank_of(g, last_below(g, child));
+		rc = comm_wait_paused(c, &g->in, &p, err);
+		if (rc < 0)
+			return rc;
+		rc = check_head(c, g, g->in_buf, g->in.len, len, from, err);
+		if (rc < 0)
+			return rc;
+		combine(op, g->buf, g->in_buf, nr);
+	}
+	if (g->me == 0)
+		return 0;
+	parent = rank_of(g, g->me & (g->me - 1));
+	rc = comm_send(c, &g->out[0], g->buf, len, parent, g->tag, err);
+	return rc < 0 ? rc : comm_wait(c, &g->out[0], parent, parent, err);
+}
+
+/* The first @len bytes of member @root's buffer to all others' buffers. */
+static int go_down(struct shoal_comm *c, struct comm_group *g, int root, size_t len,
+		   struct shoal_err *err)
+{
+	int v = (g->me - root + g->nr) % g->nr, nr_out = 0, rc;
+
+	if (v != 0) {
+		int parent = rank_of(g, ((v & (v - 1)) + root) % g->nr);
+
+		rc = comm_recv(c, &g->in, g->in_buf, BUF_BYTES, parent, g->tag, err);
+		if (rc < 0)
+			return rc;
+		rc = comm_wait(c, &g->in, 1, 0, err);
+		if (rc < 0)
+			return rc;
+		rc = check_head(c, g, g->in_buf, g->in.len, len, parent, err);
+		if (rc < 0)
+			return rc;
+		memcpy(g->buf, g->in_buf, len);
+	}
+	for (int bit = 1; !(v & bit) && v + bit < g->nr; bit <<= 1) {
+		int child = rank_of(g, (v + bit + root) % g->nr);
+
+		rc = comm_send(c, &g->out[nr_out++], g->buf, len, child, g->tag, err);
+		if (rc < 0)
+			return rc;
+	}
+	for (int i = 0; i < nr_out; i++) {
+		rc = comm_wait(c, &g->out[i], 1, 0, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static void set_head(struct comm_group *g, enum comm_call call, uint64_t detail)
+{
+	struct head head = { .seq = ++g->seq, .call = call, .detail = detail };
+
+	memcpy(g->buf, &head, sizeof(head));
+}
+
+int comm_meet(struct shoal_comm *c, struct comm_group *g, enum comm_call call, uint64_t detail,
+	      enum shoal_comm_op op, uint64_t *values, size_t nr, struct shoal_err *err)
+{
+	size_t len = sizeof(struct head) + nr * sizeof(*values);
+	int rc = comm_look(c, err);
+
+	if (rc < 0 || g->nr == 1)
+		return rc;
+	set_head(g, call, detail);
+	if (nr)
+		memcpy(g->buf + sizeof(struct head), values, nr * sizeof(*values));
+	rc = go_up(c, g, op, nr, len, err);
+	if (rc < 0)
+		return rc;
+	rc = go_down(c, g, 0, len, err);
+	if (rc == 0 && nr)
+		memcpy(values, g->buf + sizeof(struct head), nr * sizeof(*values));
+	return rc;
+}
+
+/* ---- The calls ---- */
+
+static int group_barrier(struct shoal_comm *c, struct comm_group *g, const char *doing,
+			 struct shoal_err *err)
+{
+	struct shoal_err own = { "" };
+	int rc;
+
+	err = err ? err : &own;
+	rc = comm_begin(c, doing, err);
+	if (rc < 0)
+		return rc;
+	rc = comm_meet(c, g, COMM_CALL_BARRIER, 0, SHOAL_COMM_SUM, NULL, 0, err);
+	return comm_end(c, rc, err);
+}
+
+int shoal_comm_barrier(struct shoal_comm *c, struct shoal_err *err)
+{
+	return group_barrier(c, &c->world, "in a barrier", err);
+}
+
+int shoal_comm_node_barrier(struct shoal_comm *c, struct shoal_err *err)
+{
+	return group_barrier(c, &c->node, "in a barrier of its node", err);
+}
+
+/* Piece by piece, as the buffers have a fixed size. */
+static int broadcast_bytes(struct shoal_comm *c, int root, uint8_t *buf, size_t len,
+			   struct shoal_err *err)
+{
+	size_t room = BUF_BYTES - sizeof(struct head), n;
+	struct comm_group *g = &c->world;
+
+	for (size_t off = 0; off < len && g->nr > 1; off += n) {
+		int rc;
+
+		n = shoal_min(room, len - off);
+		set_head(g, COMM_CALL_BROADCAST, off);
+		if (g->me == root)
+			memcpy(g->buf + sizeof(struct head), buf + off, n);
+		rc = go_down(c, g, root, sizeof(struct head) + n, err);
+		if (rc < 0)
+			return rc;
+		if (g->me != root)
+			memcpy(buf + off, g->buf + sizeof(struct head), n);
+	}
+	return 0;
+}
+
+int shoal_comm_broadcast(struct shoal_comm *c, int root, void *buf, size_t len,
+			 struct shoal_err *err)
+{
+	uint64_t lens[2] = { len, ~(uint64_t)len };
+	struct shoal_err own = { "" };
+	int rc;
+
+	err = err ? err : &own;
+	rc = comm_begin(c, "in a broadcast", err);
+	if (rc < 0)
+		return rc;
+	if (root < 0 || root >= c->w.size) {
+		rc = shoal_fail(err, -EINVAL, "a broadcast from rank %d of %d", root, c->w.size);
+		return comm_end(c, rc, err);
+	}
+	rc = comm_meet(c, &c->world, COMM_CALL_BROADCAST, (uint64_t)root, SHOAL_COMM_MAX, lens, 2,
+		       err);
+	if (rc == 0 && lens[0] != ~lens[1])
+		rc = shoal_fail(err, -EPROTO,
+				"a broadcast of %zu bytes, but of %" PRIu64 " to %" PRIu64
+				" on other ranks",
+				len, ~lens[1], lens[0]);
+	if (rc == 0)
+		rc = broadcast_bytes(c, root, buf, len, err);
+	return comm_end(c, rc, err);
+}
+
+int shoal_comm_reduce(struct shoal_comm *c, enum shoal_comm_op op, uint64_t *values, size_t nr,
+		      struct shoal_err *err)
+{
+	uint64_t detail = (uint64_t)op << 60 | (uint64_t)nr;
+	struct shoal_err own = { "" };
+	size_t done = 0;
+	int rc;
+
+	err = err ? err : &own;
+	rc = comm_begin(c, "in a reduce", err);
+	if (rc < 0)
+		return rc;
+	do { /* once also for no values: it is a barrier then */
+		size_t n = shoal_min(nr - done, COMM_VALUES_MAX);
+
+		rc = comm_meet(c, &c->world, COMM_CALL_REDUCE, detail, op, values + done, n, err);
+		done += n;
+	} while (rc == 0 && done < nr);
+	return comm_end(c, rc, err);
+}

@@ -1,0 +1,204 @@
+/*
+ * Rank 0 directs. A rank that is idle tells it, and so does one that has units to spare once it has
+ * heard that others are idle; the director then tells the second to give some to the first. A
+ * rank counts as idle from its own word on until the director has it given something: so when all
+ * ranks count as idle no unit is on its way, and the walk has ended.
+ */
+#include "index/share.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/le.h"
+
+/* How long to wait for one's own threads before looking for mail, and the other way round. */
+#define BUSY_US 2000
+#define IDLE_US 2000
+
+/* The owner's tick: how often it is called at least. */
+#define TICKS 20
+
+enum kind {
+	IDLE,   /* to the director: nothing to do here */
+	OFFER,  /* to the director: there is something to spare */
+	HUNGRY, /* from it: a byte, whether others are idle */
+	GIVE,   /* from it: to which rank */
+	UNITS,  /* from rank to rank; there may be none in it */
+	DONE,   /* from it */
+};
+
+struct share {
+	struct shoal_comm *comm;
+	struct index_walk *walk;
+	const struct shoal_comm_place *place;
+	bool told_idle, offered, hungry, done;
+	/* The director's: a byte for each rank. */
+	uint8_t *idle, *offers;
+	int nr_idle;
+	bool said_hungry;
+	uint8_t units[SHOAL_COMM_MAIL_MAX];
+};
+
+static int post(struct share *s, int to, enum kind kind, const void *data, size_t len,
+		struct shoal_err *err)
+{
+	return shoal_comm_post(s->comm, to, kind, data, len, err);
+}
+
+/* ---- The director ---- */
+
+static int post_to_all(struct share *s, enum kind kind, uint8_t byte, struct shoal_err *err)
+{
+	int rc = 0;
+
+	for (int r = 0; r < s->place->size && rc == 0; r++)
+		rc = post(s, r, kind, &byte, 1, err);
+	return rc;
+}
+
+/* The next rank from @from on that is marked, or size. */
+static int marked(const struct share *s, const uint8_t *marks, int from)
+{
+	while (from < s->place->size && !marks[from])
+		from++;
+	return from;
+}
+
+static int direct(struct share *s, struct shoal_err *err)
+{
+	int size = s->place->size, giver = 0, taker = 0, rc = 0;
+	bool hungry;
+
+	if (s->nr_idle == size)
+		return post_to_all(s, DONE, 0, err);
+	while (rc == 0 && (giver = marked(s, s->offers, giver)) < size &&
+	       (taker = marked(s, s->idle, taker)) < size) {
+		struct shoal_le32 to = shoal_le32_of((uint32_t)taker);
+
+		s->offers[giver] = 0;
+		s->idle[taker] = 0;
+		s->nr_idle--;
+		rc = post(s, giver, GIVE, &to, sizeof(to), err);
+	}
+	hungry = s->nr_idle > 0;
+	if (rc == 0 && hungry != s->said_hungry) {
+		s->said_hungry = hungry;
+		rc = post_to_all(s, HUNGRY, hungry, err);
+	}
+	return rc;
+}
+
+/* ---- Every rank ---- */
+
+static int give(struct share *s, const struct shoal_comm_mail *mail, struct shoal_err *err)
+{
+	struct shoal_le32 to;
+	size_t len;
+
+	if (mail->len != sizeof(to))
+		return shoal_fail(err, -EBADMSG, "a message of the listing is damaged");
+	memcpy(&to, mail->data, sizeof(to));
+	len = index_walk_give(s->walk, s->units, sizeof(s->units));
+	s->offered = false;
+	return post(s, (int)shoal_le32_get(to), UNITS, s->units, len, err);
+}
+
+static int read_mail(struct share *s, const struct shoal_comm_mail *mail, struct shoal_err *err)
+{
+	switch ((enum kind)mail->kind) {
+	case IDLE:
+		s->idle[mail->from] = 1;
+		s->offers[mail->from] = 0;
+		s->nr_idle++;
+		return direct(s, err);
+	case OFFER:
+		s->offers[mail->from] = 1;
+		return direct(s, err);
+	case HUNGRY:
+		s->hungry = mail->len == 1 && *(const uint8_t *)mail->data;
+		index_walk_set_hungry(s->walk, s->hungry);
+		return 0;
+	case GIVE:
+		return give(s, mail, err);
+	case UNITS:
+		s->told_idle = false;
+		return index_walk_bring(s->walk, mail->data, mail->len, err);
+	case DONE:
+		s->done = true;
+		return 0;
+	default:
+		return shoal_fail(err, -EBADMSG, "a message of the listing is of no known kind");
+	}
+}
+
+static int tell(struct share *s, const struct index_walk_state *state, struct shoal_err *err)
+{
+	int rc = 0;
+
+	if (state->idle && !s->told_idle) {
+		s->told_idle = true;
+		s->offered = false;
+		rc = post(s, 0, IDLE, NULL, 0, err);
+	} else if (!state->idle && s->hungry && !s->offered && state->nr_pending > 0) {
+		s->offered = true;
+		rc = post(s, 0, OFFER, NULL, 0, err);
+	}
+	return rc;
+}
+
+static int share_until_done(struct share *s, index_tick_fn *tick, void *self,
+			    struct index_walk_state *state, struct shoal_err *err)
+{
+	unsigned round = 0;
+	int rc = 0;
+
+	while (rc == 0 && !s->done) {
+		struct shoal_comm_mail mail;
+		/* A threads' idleness that was told is waited out at the mail box. */
+		bool waiting = s->told_idle;
+
+		rc = index_walk_wait(s->walk, waiting || (s->hungry && s->offered) ? 0 : BUSY_US,
+				     state, err);
+		if (rc == 0)
+			rc = tell(s, state, err);
+		if (rc == 0 && round++ % TICKS == 0)
+			rc = tick(self, state, err);
+		if (rc < 0)
+			break;
+		rc = shoal_comm_poll(s->comm, waiting || s->offered ? IDLE_US : 0, &mail, err);
+		while (rc > 0) {
+			rc = read_mail(s, &mail, err);
+			if (rc == 0)
+				rc = shoal_comm_poll(s->comm, 0, &mail, err);
+		}
+	}
+	return rc;
+}
+
+int index_share_walk(struct shoal_comm *comm, struct index_walk *walk, index_tick_fn *tick,
+		     void *self, struct index_walk_state *ret_state, struct shoal_err *err)
+{
+	struct share *s = calloc(1, sizeof(*s));
+	struct index_walk_state state = { 0 };
+	size_t size = (size_t)shoal_comm_place(comm)->size;
+	int rc;
+
+	if (s) {
+		s->comm = comm;
+		s->walk = walk;
+		s->place = shoal_comm_place(comm);
+		s->idle = calloc(size, 1); /* two bytes a rank, on one rank's account */
+		s->offers = calloc(size, 1);
+	}
+	if (!s || !s->idle || !s->offers)
+		rc = shoal_fail(err, -ENOMEM, "out of memory");
+	else
+		rc = share_until_done(s, tick, self, &state, err);
+	*ret_state = state;
+	if (s) {
+		free(s->idle);
+		free(s->offers);
+	}
+	free(s);
+	return rc;
+}

@@ -1,0 +1,17 @@
+/* tree.h - shoal_index_tree() of shoal.h, with any number of ranks. */
+#ifndef SHOAL_INDEX_TREE_H
+#define SHOAL_INDEX_TREE_H
+
+#include "comm/comm.h"
+#include "shoal.h"
+
+/*
+ * Collective: the ranks share the tree, and rank 0 writes the catalog. The memory is that of a
+ * node, for all ranks on it together. The result is of all ranks, on all ranks. When one rank
+ * fails, all do.
+ */
+int index_tree(struct shoal_comm *comm, const char *where, const struct shoal_tree_options *tree,
+	       const struct shoal_index_options *options, struct shoal_index_result *ret_result,
+	       struct shoal_err *err) SHOAL_MUST_USE;
+
+#endif

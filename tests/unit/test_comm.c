@@ -1,0 +1,1077 @@
+/*
+ * Goal: ranks that call the same things get the right bytes in bounded memory; ranks that fail,
+ * stop or call different things end, all of them, with words; and nobody ever hangs.
+ *
+ * Ranks are threads, see thread_transport.h. cmocka's asserts are for the main thread only, so
+ * that ranks note what is wrong, and the main thread asserts that nothing was.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/publish.h"
+#include "comm/comm_inside.h"
+#include "help.h"
+#include "thread_transport.h"
+
+static const int sizes[] = { 1, 2, 3, 5 };
+static const size_t eagers[] = { 0, 100, 1u << 30 };
+
+static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
+static char fault[1024];
+
+static void note_fault(int line, const char *words, const char *more)
+{
+	pthread_mutex_lock(&fault_lock);
+	if (!fault[0])
+		snprintf(fault, sizeof(fault), "line %d: %s (%s)", line, words, more);
+	pthread_mutex_unlock(&fault_lock);
+}
+
+#define CHECK(condition)                                      \
+	do {                                                  \
+		if (!(condition))                             \
+			note_fault(__LINE__, #condition, ""); \
+	} while (0)
+
+/* With the error's words. */
+#define CHECK_ERR(condition, err)                                    \
+	do {                                                         \
+		if (!(condition))                                    \
+			note_fault(__LINE__, #condition, (err).msg); \
+	} while (0)
+
+typedef void rank_fn(struct shoal_comm *c, int rank, int size);
+
+struct rank_thread {
+	pthread_t thread;
+	struct thread_world *world;
+	rank_fn *fn;
+	int rank;
+};
+
+static void *run_rank(void *arg)
+{
+	struct rank_thread *t = arg;
+	struct shoal_comm *c = NULL;
+	struct shoal_err err = { "" };
+	int rc = comm_open_transport(&thread_transport, &t->world->rank[t->rank], &c, &err);
+
+	/* A rank that is through may fail before this one is. */
+	CHECK_ERR(rc == 0 || rc == -EREMOTEIO, err);
+	if (rc < 0)
+		return NULL;
+	CHECK(shoal_comm_place(c)->rank == t->rank);
+	t->fn(c, t->rank, t->world->size);
+	CHECK(shoal_comm_close(c) == NULL);
+	return NULL;
+}
+
+/* All ranks run @fn. Returns the code of an abort. */
+static int run_world(struct thread_world *w, rank_fn *fn)
+{
+	struct rank_thread t[THREAD_RANKS_MAX];
+
+	fault[0] = '\0';
+	for (int i = 0; i < w->size; i++) {
+		t[i] = (struct rank_thread){ .world = w, .fn = fn, .rank = i };
+		assert_int_equal(pthread_create(&t[i].thread, NULL, run_rank, &t[i]), 0);
+	}
+	for (int i = 0; i < w->size; i++)
+		pthread_join(t[i].thread, NULL);
+	if (fault[0])
+		fail_msg("%d ranks, eager %zu: %s", w->size, w->eager, fault);
+	return w->aborted;
+}
+
+static void run_as(int size, int per_node, size_t eager, rank_fn *fn)
+{
+	struct thread_world w;
+
+	thread_world_init(&w, size, per_node, eager);
+	assert_int_equal(run_world(&w, fn), 0);
+	for (int i = 0; i < size; i++)
+		assert_true(w.rank[i].stopped);
+	thread_world_release(&w);
+}
+
+/* In worlds of all sizes, with messages that are buffered and that are not. */
+static void run(rank_fn *fn)
+{
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(sizes); i++)
+		for (size_t e = 0; e < SHOAL_ARRAY_LEN(eagers); e++)
+			run_as(sizes[i], sizes[i], eagers[e], fn);
+}
+
+/* The same, without the smallest: something that needs another rank. */
+static void run_several(rank_fn *fn)
+{
+	for (size_t i = 1; i < SHOAL_ARRAY_LEN(sizes); i++)
+		for (size_t e = 0; e < SHOAL_ARRAY_LEN(eagers); e++)
+			run_as(sizes[i], sizes[i], eagers[e], fn);
+}
+
+/* A call that fails on all ranks because @who failed with @words. */
+static void check_failed(int rc, const struct shoal_err *err, int who, const char *words)
+{
+	char want[32];
+
+	snprintf(want, sizeof(want), "rank %d: ", who);
+	CHECK_ERR(rc == -EREMOTEIO, *err);
+	CHECK_ERR(strncmp(err->msg, want, strlen(want)) == 0, *err);
+	CHECK_ERR(strstr(err->msg, words) != NULL, *err);
+}
+
+/* ---- Places ---- */
+
+static void check_place(struct shoal_comm *c, int rank, int size)
+{
+	const struct shoal_comm_place *p = shoal_comm_place(c);
+	int per_node = 2;
+
+	CHECK(p->rank == rank && p->size == size);
+	CHECK(p->nr_nodes == (size + per_node - 1) / per_node);
+	CHECK(p->node == rank / per_node);
+	CHECK(p->node_rank == rank % per_node);
+	CHECK(p->node_leader == rank / per_node * per_node);
+	CHECK(p->node_size == (p->node == size / per_node ? size % per_node : per_node));
+	CHECK(strcmp(shoal_comm_name(c), "threads") == 0);
+	for (int i = 0; i < rank + 3; i++) /* nodes may call it each as often as they like */
+		if (i < 3 || p->node_size == 1)
+			CHECK(shoal_comm_node_barrier(c, NULL) == 0);
+	CHECK(shoal_comm_barrier(c, NULL) == 0);
+}
+
+static void each_rank_knows_its_place(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(sizes); i++)
+		run_as(sizes[i], 2, 0, check_place);
+	run_as(8, 2, 0, check_place);
+}
+
+/* ---- Trees ---- */
+
+static int arrivals;
+
+static void barrier_holds(struct shoal_comm *c, int rank, int size)
+{
+	(void)rank;
+	for (int round = 1; round <= 20; round++) {
+		struct shoal_err err = { "" };
+
+		if (round % 7 == rank)
+			usleep(1000);
+		__atomic_add_fetch(&arrivals, 1, __ATOMIC_SEQ_CST);
+		CHECK_ERR(shoal_comm_barrier(c, &err) == 0, err);
+		CHECK(__atomic_load_n(&arrivals, __ATOMIC_SEQ_CST) >= round * size);
+		CHECK(err.msg[0] == '\0');
+		CHECK(shoal_comm_barrier(c, NULL) == 0);
+	}
+}
+
+static void nobody_leaves_a_barrier_before_all_have_come(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(sizes); i++)
+		for (size_t e = 0; e < SHOAL_ARRAY_LEN(eagers); e++) {
+			arrivals = 0;
+			run_as(sizes[i], sizes[i], eagers[e], barrier_holds);
+		}
+}
+
+static void broadcast_all(struct shoal_comm *c, int rank, int size)
+{
+	static const size_t lens[] = { 0, 1, 8, 32767, 32768, 32769, 300000 };
+
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(lens); i++)
+		for (int root = 0; root < size; root++) {
+			uint8_t *buf = allocate(lens[i], 1); /* exact: ASan sees a byte too many */
+			struct shoal_err err = { "" };
+
+			for (size_t b = 0; b < lens[i] && rank == root; b++)
+				buf[b] = (uint8_t)(b * 7 + (size_t)root + 1);
+			CHECK_ERR(shoal_comm_broadcast(c, root, buf, lens[i], &err) == 0, err);
+			for (size_t b = 0; b < lens[i]; b++)
+				if (buf[b] != (uint8_t)(b * 7 + (size_t)root + 1)) {
+					CHECK(!"the root's bytes");
+					break;
+				}
+			free(buf);
+		}
+}
+
+static void a_broadcast_brings_the_roots_bytes_to_all(void **state)
+{
+	(void)state;
+	run(broadcast_all);
+}
+
+static void reduce_all(struct shoal_comm *c, int rank, int size)
+{
+	static const size_t nrs[] = { 0, 1, 3, 4095, 4096, 4097, 10000 };
+	uint64_t ranks = (uint64_t)size, me = (uint64_t)rank;
+
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(nrs); i++)
+		for (int op = SHOAL_COMM_SUM; op <= SHOAL_COMM_MAX; op++) {
+			uint64_t *v = allocate(nrs[i], 8), bad = 0;
+
+			for (size_t k = 0; k < nrs[i]; k++)
+				v[k] = k * 100 + me;
+			CHECK(shoal_comm_reduce(c, (enum shoal_comm_op)op, v, nrs[i], NULL) == 0);
+			for (size_t k = 0; k < nrs[i]; k++) {
+				uint64_t want = k * 100;
+
+				if (op == SHOAL_COMM_SUM)
+					want = want * ranks + ranks * (ranks - 1) / 2;
+				else if (op == SHOAL_COMM_MAX)
+					want += ranks - 1;
+				bad += v[k] != want;
+			}
+			CHECK(bad == 0);
+			free(v);
+		}
+}
+
+static void a_reduce_gives_sum_least_and_greatest_to_all(void **state)
+{
+	(void)state;
+	run(reduce_all);
+}
+
+/* ---- Gather ---- */
+
+/* The byte at @off of what rank @from sends to rank @to. */
+static uint8_t blob_byte(int from, int to, uint64_t off)
+{
+	return (uint8_t)(off * 31 + (off >> 8) + (uint64_t)from * 17 + (uint64_t)to * 5);
+}
+
+struct blob {
+	int from, to;
+	uint64_t len, next;
+	uint64_t fail_at; /* reading past this fails */
+};
+
+static int read_blob(void *self, uint64_t off, void *buf, size_t len, struct shoal_err *err)
+{
+	struct blob *b = self;
+	uint8_t *p = buf;
+
+	CHECK(off == b->next && len > 0 && off + len <= b->len); /* front to back, once */
+	b->next = off + len;
+	if (off + len > b->fail_at)
+		return shoal_fail(err, -EIO, "the disk of rank %d is gone", b->from);
+	for (size_t i = 0; i < len; i++)
+		p[i] = blob_byte(b->from, b->to, off + i);
+	return 0;
+}
+
+/* A blob by function for odd senders, in memory for even ones. */
+static struct shoal_comm_blob make_blob(struct blob *b)
+{
+	struct shoal_comm_blob blob = { .len = b->len };
+	uint8_t *bytes;
+
+	if (b->from % 2) {
+		blob.read = read_blob;
+		blob.self = b;
+		return blob;
+	}
+	bytes = allocate(b->len, 1);
+	for (uint64_t i = 0; i < b->len; i++)
+		bytes[i] = blob_byte(b->from, b->to, i);
+	blob.data = bytes;
+	return blob;
+}
+
+static void free_blob(const struct shoal_comm_blob *blob)
+{
+	free((void *)(uintptr_t)blob->data);
+}
+
+/* Lengths that differ from rank to rank: empty, tiny, and around chunks of a budget of 4096. */
+static uint64_t blob_len(int from, int to, int round)
+{
+	static const uint64_t lens[] = { 0, 1, 999, 1000, 1001, 2000, 4096, 50000, 12345 };
+
+	return lens[(from * 3 + to * 5 + round) % (int)SHOAL_ARRAY_LEN(lens)];
+}
+
+struct taker {
+	int rank, size, round;
+	int from;                        /* whose bytes come now, where ranks are in order */
+	uint64_t next[THREAD_RANKS_MAX]; /* byte of each sender */
+	int calls[THREAD_RANKS_MAX];
+	bool ordered, to_me;
+	uint64_t fail_at;
+};
+
+static int take(void *self, int from, uint64_t off, uint64_t total, const void *data, size_t len,
+		struct shoal_err *err)
+{
+	struct taker *t = self;
+	const uint8_t *p = data;
+	int to = t->to_me ? t->rank : 0;
+	size_t bad = 0;
+
+	CHECK(from >= 0 && from < t->size);
+	CHECK(off == t->next[from]);
+	CHECK(total == blob_len(from, to, t->round));
+	CHECK(off + len <= total && (len > 0 || total == 0));
+	if (t->ordered) {
+		CHECK(from >= t->from);
+		t->from = from;
+	}
+	for (size_t i = 0; i < len; i++)
+		bad += p[i] != blob_byte(from, to, off + i);
+	CHECK(bad == 0);
+	t->next[from] = off + len;
+	t->calls[from]++;
+	if (off + len > t->fail_at)
+		return shoal_fail(err, -ENOSPC, "no room at rank %d", t->rank);
+	return 0;
+}
+
+static void check_all_taken(const struct taker *t)
+{
+	for (int r = 0; r < t->size; r++) {
+		uint64_t want = blob_len(r, t->to_me ? t->rank : 0, t->round);
+
+		CHECK(t->next[r] == want);
+		CHECK(want > 0 ? t->calls[r] >= 1 : t->calls[r] == 1);
+	}
+}
+
+static void gather_once(struct shoal_comm *c, int root, int round, size_t budget)
+{
+	const struct shoal_comm_place *p = shoal_comm_place(c);
+	struct taker t = { .rank = p->rank,
+			   .size = p->size,
+			   .round = round,
+			   .ordered = true,
+			   .fail_at = UINT64_MAX };
+	struct blob b = { .from = p->rank,
+			  .len = blob_len(p->rank, 0, round),
+			  .fail_at = UINT64_MAX };
+	struct shoal_comm_blob blob = make_blob(&b);
+	struct shoal_err err = { "" };
+
+	CHECK_ERR(shoal_comm_gather(c, &blob, root, budget, take, &t, &err) == 0, err);
+	if (root == SHOAL_COMM_ALL || root == p->rank)
+		check_all_taken(&t);
+	else
+		CHECK(t.calls[0] == 0);
+	free_blob(&blob);
+}
+
+static void gather_all(struct shoal_comm *c, int rank, int size)
+{
+	static const size_t budgets[] = { 4096, 4099, 20000, 1u << 20 };
+
+	(void)rank;
+	for (size_t b = 0; b < SHOAL_ARRAY_LEN(budgets); b++)
+		for (int root = SHOAL_COMM_ALL; root < size; root++)
+			for (int round = 0; round < 9; round += root == 0 ? 1 : 4)
+				gather_once(c, root, round, budgets[b]);
+}
+
+static void a_gather_hands_over_every_byte_rank_after_rank(void **state)
+{
+	(void)state;
+	run(gather_all);
+}
+
+static void gather_with_unlike_budgets(struct shoal_comm *c, int rank, int size)
+{
+	for (int root = SHOAL_COMM_ALL; root < size; root++)
+		gather_once(c, root, 7, 4096u + 1000u * (unsigned)rank);
+}
+
+static void the_least_of_the_budgets_holds(void **state)
+{
+	(void)state;
+	run(gather_with_unlike_budgets);
+}
+
+/* Nothing is sent that was not asked for: 4 KiB a rank, and heads. */
+static void a_gather_piles_up_nothing_inside_the_transport(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(sizes); i++) {
+		struct thread_world w;
+
+		thread_world_init(&w, sizes[i], 1, 1u << 30);
+		assert_int_equal(run_world(&w, gather_with_unlike_budgets), 0);
+		assert_in_range(w.waiting_max, 0, (size_t)sizes[i] * 1024);
+		thread_world_release(&w);
+	}
+}
+
+static void gather_to_file(struct shoal_comm *c, int rank, int size)
+{
+	for (int round = 0; round < 3; round++)
+		for (int root = 0; root < size; root++) {
+			struct blob b = { .from = rank,
+					  .len = blob_len(rank, 0, round),
+					  .fail_at = UINT64_MAX };
+			struct shoal_comm_blob blob = make_blob(&b);
+			uint64_t offsets[THREAD_RANKS_MAX + 1], at = 0;
+			struct shoal_err err = { "" };
+			int fd = rank == root ? shoal_spill_open(test_dir(), NULL) : -1, rc;
+
+			rc = shoal_comm_gather_file(c, &blob, root, 4096, fd,
+						    round == 1 && rank != root ? NULL : offsets,
+						    &err);
+			CHECK_ERR(rc == 0, err);
+			for (int r = 0; r <= size && rank == root; r++) {
+				uint64_t len = r < size ? blob_len(r, 0, round) : 0;
+				uint8_t *got = allocate(len, 1);
+
+				CHECK(offsets[r] == at);
+				CHECK(pread(fd, got, len, (off_t)at) == (ssize_t)len);
+				for (uint64_t i = 0; i < len; i++)
+					if (got[i] != blob_byte(r, 0, i)) {
+						CHECK(!"the rank's bytes");
+						break;
+					}
+				at += len;
+				free(got);
+			}
+			if (rank == root) {
+				CHECK(lseek(fd, 0, SEEK_END) == (off_t)at);
+				close(fd);
+			} else if (round != 1) {
+				CHECK(offsets[size] - offsets[size - 1] ==
+				      blob_len(size - 1, 0, round));
+			}
+			free_blob(&blob);
+		}
+}
+
+static void a_gather_into_a_file_lays_ranks_one_behind_the_other(void **state)
+{
+	(void)state;
+	run(gather_to_file);
+}
+
+/* ---- Exchange ---- */
+
+static void exchange_once(struct shoal_comm *c, int round, size_t budget)
+{
+	const struct shoal_comm_place *p = shoal_comm_place(c);
+	struct taker t = { .rank = p->rank,
+			   .size = p->size,
+			   .round = round,
+			   .to_me = true,
+			   .fail_at = UINT64_MAX };
+	struct blob b[THREAD_RANKS_MAX];
+	struct shoal_comm_blob blob[THREAD_RANKS_MAX];
+	struct shoal_err err = { "" };
+
+	for (int to = 0; to < p->size; to++) {
+		b[to] = (struct blob){ .from = p->rank,
+				       .to = to,
+				       .len = blob_len(p->rank, to, round),
+				       .fail_at = UINT64_MAX };
+		blob[to] = make_blob(&b[to]);
+	}
+	CHECK_ERR(shoal_comm_exchange(c, blob, budget, take, &t, &err) == 0, err);
+	check_all_taken(&t);
+	for (int to = 0; to < p->size; to++)
+		free_blob(&blob[to]);
+}
+
+static void exchange_all(struct shoal_comm *c, int rank, int size)
+{
+	(void)rank;
+	(void)size;
+	for (int round = 0; round < 9; round++) {
+		exchange_once(c, round, 4096);
+		exchange_once(c, round, 100000);
+	}
+}
+
+static void an_exchange_brings_every_blob_to_its_rank(void **state)
+{
+	(void)state;
+	run(exchange_all);
+}
+
+/* ---- Failure ---- */
+
+static void fail_while_others_wait(struct shoal_comm *c, int rank, int size)
+{
+	struct shoal_err err = { "" };
+	int who = size / 2;
+	uint64_t one = 1;
+
+	if (rank == who) {
+		usleep(20000);
+		shoal_comm_fail(c, "the cat ate it");
+		shoal_comm_fail(c, "another reason"); /* changes nothing */
+	}
+	check_failed(shoal_comm_barrier(c, &err), &err, who, "the cat ate it");
+	check_failed(shoal_comm_reduce(c, SHOAL_COMM_SUM, &one, 1, &err), &err, who, "the cat");
+	check_failed(shoal_comm_broadcast(c, 0, &one, 8, &err), &err, who, "the cat");
+	check_failed(shoal_comm_post(c, 0, 1, "x", 1, &err), &err, who, "the cat");
+	check_failed(shoal_comm_poll(c, 1000, NULL, &err), &err, who, "the cat");
+	check_failed(shoal_comm_node_barrier(c, &err), &err, who, "the cat");
+	CHECK(shoal_comm_barrier(c, NULL) == -EREMOTEIO);
+}
+
+static void all_ranks_end_with_the_words_of_the_one_that_failed(void **state)
+{
+	(void)state;
+	run(fail_while_others_wait);
+}
+
+static void fail_while_others_poll(struct shoal_comm *c, int rank, int size)
+{
+	struct shoal_comm_mail mail;
+	struct shoal_err err = { "" };
+	int who = size - 1, rc;
+
+	if (rank == who) {
+		usleep(10000);
+		shoal_comm_fail(c, "gone");
+	} else {
+		while ((rc = shoal_comm_poll(c, 2000, &mail, &err)) == 0)
+			;
+		check_failed(rc, &err, who, "gone");
+	}
+}
+
+static void a_poll_learns_of_a_failure(void **state)
+{
+	(void)state;
+	run_several(fail_while_others_poll);
+}
+
+static void long_words(struct shoal_comm *c, int rank, int size)
+{
+	struct shoal_err err = { "" };
+	char words[2000];
+
+	(void)size;
+	memset(words, 'w', sizeof(words));
+	words[sizeof(words) - 1] = '\0';
+	if (rank == 0)
+		shoal_comm_fail(c, words);
+	check_failed(shoal_comm_barrier(c, &err), &err, 0, "wwww");
+	CHECK(strlen(err.msg) == strlen("rank 0: ") + 700);
+}
+
+static void long_words_are_cut(void **state)
+{
+	(void)state;
+	run(long_words);
+}
+
+/* Bytes whose reading or taking fails after a number of them. */
+struct limited {
+	int rank;
+	uint64_t left;
+};
+
+static int use_limited(struct limited *l, size_t len, const char *what, struct shoal_err *err)
+{
+	if (len > l->left)
+		return shoal_fail(err, -ENOSPC, "rank %d cannot %s", l->rank, what);
+	l->left -= len;
+	return 0;
+}
+
+static int read_limited(void *self, uint64_t off, void *buf, size_t len, struct shoal_err *err)
+{
+	(void)off;
+	memset(buf, 0, len);
+	return use_limited(self, len, "read", err);
+}
+
+static int take_limited(void *self, int from, uint64_t off, uint64_t total, const void *data,
+			size_t len, struct shoal_err *err)
+{
+	(void)from;
+	(void)off;
+	(void)total;
+	(void)data;
+	return use_limited(self, len, "take", err);
+}
+
+static struct {
+	bool reading, exchange;
+	int who, root;
+	uint64_t limit;
+} failing;
+
+static void one_callback_fails(struct shoal_comm *c, int rank, int size)
+{
+	struct limited in = { .rank = rank, .left = UINT64_MAX }, out = in;
+	struct shoal_comm_blob blob[THREAD_RANKS_MAX];
+	struct shoal_err err = { "" };
+	int rc, who = failing.who;
+
+	if (rank == who)
+		*(failing.reading ? &in.left : &out.left) = failing.limit;
+	for (int i = 0; i < size; i++)
+		blob[i] =
+			(struct shoal_comm_blob){ .len = 30000, .read = read_limited, .self = &in };
+	if (failing.exchange)
+		rc = shoal_comm_exchange(c, blob, 4096, take_limited, &out, &err);
+	else
+		rc = shoal_comm_gather(c, blob, failing.root, 4096, take_limited, &out, &err);
+	if (rank == who) {
+		CHECK_ERR(rc == -ENOSPC, err);
+		CHECK_ERR(strstr(err.msg, failing.reading ? "cannot read" : "cannot take"), err);
+	} else {
+		check_failed(rc, &err, who, failing.reading ? "cannot read" : "cannot take");
+	}
+}
+
+static void a_callback_that_fails_on_one_rank_ends_all(void **state)
+{
+	static const uint64_t limits[] = { 0, 10000, 29999 };
+
+	(void)state;
+	for (size_t e = 0; e < SHOAL_ARRAY_LEN(eagers); e++)
+		for (size_t l = 0; l < SHOAL_ARRAY_LEN(limits); l++)
+			for (int who = 0; who < 3; who++)
+				for (int kind = 0; kind < 6; kind++) {
+					failing.reading = kind % 2;
+					failing.exchange = kind / 2 == 0;
+					failing.root = kind / 2 == 1 ? SHOAL_COMM_ALL : who;
+					failing.who = who;
+					failing.limit = limits[l];
+					run_as(3, 3, eagers[e], one_callback_fails);
+				}
+}
+
+static void write_fails(struct shoal_comm *c, int rank, int size)
+{
+	struct shoal_comm_blob blob = { .len = 5, .data = "abcde" };
+	struct shoal_err err = { "" };
+	int rc = shoal_comm_gather_file(c, &blob, size - 1, 4096, -1, NULL, &err);
+
+	if (rank == size - 1) {
+		CHECK_ERR(rc == -EBADF, err);
+		CHECK_ERR(strstr(err.msg, "cannot write what rank 0 sent: "), err);
+	} else {
+		check_failed(rc, &err, size - 1, "cannot write");
+	}
+}
+
+static void a_file_that_cannot_be_written_ends_all(void **state)
+{
+	(void)state;
+	run(write_fails);
+}
+
+static void bad_arguments(struct shoal_comm *c, int rank, int size)
+{
+	struct shoal_comm_blob blob[THREAD_RANKS_MAX] = { { 0 } };
+	struct shoal_err err = { "" };
+	int rc;
+
+	if (rank == 0)
+		rc = size == 1   ? shoal_comm_broadcast(c, 1, &rc, 1, &err)
+		     : size == 2 ? shoal_comm_gather(c, blob, 2, 4096, take_limited, NULL, &err)
+		     : size == 3 ? shoal_comm_exchange(c, blob, 4095, take_limited, NULL, &err)
+				 : shoal_comm_gather_file(c, blob, -1, 4096, -1, NULL, &err);
+	else
+		rc = shoal_comm_barrier(c, &err);
+	if (rank == 0)
+		CHECK_ERR(rc == -EINVAL && err.msg[0], err);
+	else
+		check_failed(rc, &err, 0, size == 3 ? "less than 4096" : "of");
+}
+
+static void bad_arguments_on_one_rank_end_all(void **state)
+{
+	(void)state;
+	run(bad_arguments);
+}
+
+/* ---- Ranks that do not agree ---- */
+
+static int mismatch;
+
+static void call_differently(struct shoal_comm *c, int rank, int size)
+{
+	struct shoal_comm_blob blob[THREAD_RANKS_MAX] = { { 0 } };
+	bool odd = mismatch / 8 ? rank == size - 1 : rank == 0;
+	struct shoal_err err = { "" };
+	uint64_t v[3] = { 0 };
+	int rc;
+
+	switch (mismatch % 8) {
+	case 0:
+		rc = odd ? shoal_comm_broadcast(c, 0, v, 8, &err) : shoal_comm_barrier(c, &err);
+		break;
+	case 1: /* each waits for the other to send */
+		rc = shoal_comm_broadcast(c, odd ? 1 : 0, v, 8, &err);
+		break;
+	case 2:
+		rc = shoal_comm_broadcast(c, 0, v, odd ? 8 : 16, &err);
+		break;
+	case 3:
+		rc = shoal_comm_reduce(c, SHOAL_COMM_SUM, v, odd ? 3 : 2, &err);
+		break;
+	case 4:
+		rc = shoal_comm_reduce(c, odd ? SHOAL_COMM_MIN : SHOAL_COMM_MAX, v, 3, &err);
+		break;
+	case 5:
+		rc = odd ? shoal_comm_exchange(c, blob, 4096, take, NULL, &err)
+			 : shoal_comm_gather(c, blob, 0, 4096, take, NULL, &err);
+		break;
+	case 6:
+		rc = shoal_comm_gather(c, blob, odd ? 1 : 0, 4096, take, NULL, &err);
+		break;
+	default: /* one has already gone to the end */
+		rc = odd ? -EPROTO : shoal_comm_barrier(c, &err);
+		break;
+	}
+	CHECK_ERR(rc == -EPROTO || rc == -EREMOTEIO, err);
+	if (rc == -EREMOTEIO)
+		CHECK_ERR(strncmp(err.msg, "rank ", 5) == 0 && strstr(err.msg, ": "), err);
+}
+
+static void ranks_that_call_different_things_are_told(void **state)
+{
+	(void)state;
+	for (mismatch = 0; mismatch < 16; mismatch++)
+		run_several(call_differently);
+}
+
+static void node_against_world(struct shoal_comm *c, int rank, int size)
+{
+	struct shoal_err err = { "" };
+	int odd = mismatch % size, rc;
+
+	rc = rank == odd ? shoal_comm_node_barrier(c, &err) : shoal_comm_barrier(c, &err);
+	CHECK_ERR(rc == -EPROTO || rc == -EREMOTEIO, err);
+}
+
+static void a_node_barrier_against_a_barrier_is_told(void **state)
+{
+	(void)state;
+	for (mismatch = 0; mismatch < 5; mismatch++)
+		run_several(node_against_world);
+}
+
+/* ---- Not coming, stopping, stalling ---- */
+
+static void one_stays_away(struct shoal_comm *c, int rank, int size)
+{
+	if (rank == 0)
+		shoal_comm_fail(c, "I go");
+	else if (rank == size - 1)
+		sleep(4);
+}
+
+static void after_a_failure_one_that_does_not_come_is_not_waited_for(void **state)
+{
+	struct thread_world w;
+
+	(void)state;
+	thread_world_init(&w, 3, 3, 0);
+	assert_int_equal(run_world(&w, one_stays_away), 1);
+	thread_world_release(&w);
+}
+
+static int stop_flag;
+
+static void stop_while_waiting(struct shoal_comm *c, int rank, int size)
+{
+	struct shoal_comm_mail mail;
+	struct shoal_err err = { "" };
+	int rc;
+
+	(void)size;
+	shoal_comm_set_stop(c, &stop_flag);
+	if (rank == 0) {
+		usleep(10000);
+		__atomic_store_n(&stop_flag, 1, __ATOMIC_RELAXED);
+		rc = shoal_comm_poll(c, 1000000, &mail, &err);
+		CHECK_ERR(rc == -ECANCELED, err);
+	} else {
+		rc = shoal_comm_barrier(c, &err);
+		CHECK_ERR(rc == -ECANCELED || rc == -EREMOTEIO, err);
+	}
+}
+
+static void a_stop_ends_every_wait(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(sizes); i++) {
+		stop_flag = 0;
+		run_as(sizes[i], sizes[i], 0, stop_while_waiting);
+	}
+}
+
+/* Rank 0 is stopped and closes; the last one does not come, so that nobody can finish. */
+static void stop_and_close(struct shoal_comm *c, int rank, int size)
+{
+	if (rank == size - 1)
+		sleep(2);
+	shoal_comm_set_stop(c, &stop_flag);
+}
+
+static void a_stopped_close_does_not_wait_for_long(void **state)
+{
+	struct thread_world w;
+	uint64_t start = comm_now();
+
+	(void)state;
+	stop_flag = 1;
+	thread_world_init(&w, 3, 3, 0);
+	assert_int_equal(run_world(&w, stop_and_close), 0); /* given up, but nobody is killed */
+	assert_false(w.rank[0].stopped);
+	assert_in_range(comm_now() - start, 0, UINT64_C(6000000000));
+	thread_world_release(&w);
+}
+
+static void note_stall(void *self, const char *words)
+{
+	char(*said)[256] = self;
+
+	snprintf(*said, sizeof(*said), "%s", words);
+}
+
+static void stall(struct shoal_comm *c, int rank, int size)
+{
+	char said[256] = "";
+
+	shoal_comm_set_stall(c, 0.02, note_stall, &said);
+	if (rank == size - 1)
+		usleep(100000);
+	CHECK(shoal_comm_barrier(c, NULL) == 0);
+	if (rank == 0) {
+		CHECK(strncmp(said, "rank 0 has waited 0.", 20) == 0);
+		CHECK(strstr(said, " s in a barrier for ") != NULL);
+		CHECK(strstr(said, size == 3   ? "for rank 2"
+				   : size == 2 ? "for rank 1"
+					       : "rank") != NULL);
+	}
+	if (rank == size - 1)
+		CHECK(said[0] == '\0');
+}
+
+static void a_long_wait_says_for_whom(void **state)
+{
+	(void)state;
+	run_several(stall);
+}
+
+/* Rank 1 can send nothing to rank 0, not even that: rank 1 ends the job after a while. */
+static void send_fails(struct shoal_comm *c, int rank, int size)
+{
+	struct thread_world *w = ((struct thread_rank *)c->t_self)->world;
+	struct shoal_err err = { "" };
+	int rc;
+
+	(void)size;
+	CHECK(shoal_comm_barrier(c, &err) == 0);
+	if (rank == 0)
+		return;
+	usleep(20000);
+	pthread_mutex_lock(&w->lock);
+	w->fail_sends_to = 0;
+	pthread_mutex_unlock(&w->lock);
+	rc = shoal_comm_barrier(c, &err);
+	CHECK_ERR(rc == -EIO, err);
+	CHECK_ERR(strstr(err.msg, "threads: cannot send a message: "), err);
+}
+
+static void a_message_that_cannot_be_sent_ends_the_job(void **state)
+{
+	struct thread_world w;
+
+	(void)state;
+	thread_world_init(&w, 2, 2, 0);
+	assert_int_equal(run_world(&w, send_fails), 1);
+	thread_world_release(&w);
+}
+
+/* ---- Mail ---- */
+
+static void flood(struct shoal_comm *c, int rank, int size)
+{
+	enum { NR = 300 };
+	static const size_t lens[] = { 0, 1, 100, 5000, SHOAL_COMM_MAIL_MAX };
+	uint32_t next[THREAD_RANKS_MAX] = { 0 };
+	struct shoal_comm_mail mail;
+	struct shoal_err err = { "" };
+	uint8_t *bytes = allocate(SHOAL_COMM_MAIL_MAX, 1);
+	int rc;
+
+	for (uint32_t i = 0; i < NR; i++)
+		for (int to = 0; to < size; to++) {
+			size_t len = lens[i % SHOAL_ARRAY_LEN(lens)];
+
+			memset(bytes, (int)i + rank, len);
+			CHECK_ERR(shoal_comm_post(c, to, i, bytes, len, &err) == 0, err);
+			memset(bytes, 0xee, len); /* it was copied */
+		}
+	CHECK_ERR(shoal_comm_barrier(c, &err) == 0, err); /* with mail not yet polled */
+	for (int left = NR * size; left > 0; left--) {
+		rc = shoal_comm_poll(c, 5000000, &mail, &err);
+		CHECK_ERR(rc == 1, err);
+		if (rc != 1)
+			break;
+		CHECK(mail.kind == next[mail.from]); /* in order */
+		next[mail.from]++;
+		CHECK(mail.len == lens[mail.kind % SHOAL_ARRAY_LEN(lens)]);
+		if (mail.len)
+			CHECK(((const uint8_t *)mail.data)[mail.len - 1] ==
+			      (uint8_t)((int)mail.kind + mail.from));
+	}
+	CHECK(shoal_comm_poll(c, 0, &mail, &err) == 0);
+	CHECK(shoal_comm_poll(c, 100, &mail, &err) == 0);
+	free(bytes);
+}
+
+static void all_mail_of_a_flood_arrives_in_order(void **state)
+{
+	(void)state;
+	run(flood);
+}
+
+static void bad_mail(struct shoal_comm *c, int rank, int size)
+{
+	struct shoal_err err = { "" };
+	char x = 0;
+
+	CHECK(shoal_comm_post(c, size, 0, &x, 1, &err) == -EINVAL);
+	CHECK(shoal_comm_post(c, -1, 0, &x, 1, NULL) == -EINVAL);
+	CHECK(shoal_comm_post(c, rank, 0, &x, SHOAL_COMM_MAIL_MAX + 1, &err) == -EMSGSIZE);
+	CHECK(shoal_comm_post(c, (rank + 1) % size, 0, &x, 1, NULL) == 0); /* never polled */
+}
+
+static void mail_that_cannot_be_sent_is_refused(void **state)
+{
+	(void)state;
+	run(bad_mail);
+}
+
+static void overflow(struct shoal_comm *c, int rank, int size)
+{
+	uint8_t *bytes = allocate(SHOAL_COMM_MAIL_MAX, 1);
+	struct shoal_err err = { "" };
+	int rc = 0;
+
+	(void)size;
+	if (rank == 0)
+		for (int i = 0; i < 1200 && rc == 0; i++)
+			rc = shoal_comm_post(c, 1, 0, bytes, SHOAL_COMM_MAIL_MAX, &err);
+	if (rc == 0)
+		rc = shoal_comm_barrier(c, &err);
+	if (rank == 1)
+		CHECK_ERR(rc == -EAGAIN && strstr(err.msg, "polled none"), err);
+	else
+		check_failed(rc, &err, 1, "rank 1 was sent");
+	free(bytes);
+}
+
+static void mail_that_nobody_polls_fails_before_it_fills_the_memory(void **state)
+{
+	(void)state;
+	run_as(2, 2, 0, overflow);
+}
+
+/* ---- One process ---- */
+
+static void alone_everything_works_too(void **state)
+{
+	struct shoal_comm *c = NULL;
+	struct shoal_comm_mail mail;
+	struct shoal_err err = { "" };
+	uint64_t v = 7;
+
+	(void)state;
+	fault[0] = '\0';
+	assert_int_equal(shoal_comm_self(&c, &err), 0);
+	assert_string_equal(shoal_comm_name(c), "one process");
+	assert_int_equal(shoal_comm_place(c)->size, 1);
+	assert_int_equal(shoal_comm_place(c)->nr_nodes, 1);
+	assert_int_equal(shoal_comm_place(c)->node_size, 1);
+	barrier_holds(c, 0, 0);
+	broadcast_all(c, 0, 1);
+	reduce_all(c, 0, 1);
+	gather_all(c, 0, 1);
+	gather_to_file(c, 0, 1);
+	exchange_all(c, 0, 1);
+	flood(c, 0, 1);
+	assert_int_equal(shoal_comm_node_barrier(c, NULL), 0);
+	assert_int_equal(shoal_comm_poll(c, 0, &mail, &err), 0);
+	assert_int_equal(v, 7);
+	shoal_comm_fail(c, "enough");
+	check_failed(shoal_comm_barrier(c, &err), &err, 0, "enough");
+	if (fault[0])
+		fail_msg("%s", fault);
+	assert_null(shoal_comm_close(c));
+	assert_null(shoal_comm_close(NULL));
+}
+
+static void what_forces_a_choice_is_checked(void **state)
+{
+	struct shoal_comm *c = NULL;
+	struct shoal_err err = { "" };
+
+	(void)state;
+	setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+	setenv("SHOAL_MPI", "none", 1);
+	assert_int_equal(shoal_comm_open(&c, &err), 0);
+	assert_string_equal(shoal_comm_name(c), "one process");
+	shoal_comm_close(c);
+	setenv("SHOAL_MPI", "lam", 1);
+	assert_int_equal(shoal_comm_open(&c, &err), -EINVAL);
+	assert_non_null(strstr(err.msg, "SHOAL_MPI is 'lam'"));
+	setenv("SHOAL_MPI", "/nowhere/x.so", 1);
+	assert_int_equal(shoal_comm_open(&c, &err), -ELIBACC);
+	assert_non_null(strstr(err.msg, "/nowhere/x.so"));
+	setenv("SHOAL_MPI", "", 1);
+	unsetenv("OMPI_COMM_WORLD_SIZE");
+	assert_int_equal(shoal_comm_open(&c, &err), 0);
+	assert_string_equal(shoal_comm_name(c), "one process");
+	shoal_comm_close(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_rank_knows_its_place),
+		cmocka_unit_test(nobody_leaves_a_barrier_before_all_have_come),
+		cmocka_unit_test(a_broadcast_brings_the_roots_bytes_to_all),
+		cmocka_unit_test(a_reduce_gives_sum_least_and_greatest_to_all),
+		cmocka_unit_test(a_gather_hands_over_every_byte_rank_after_rank),
+		cmocka_unit_test(the_least_of_the_budgets_holds),
+		cmocka_unit_test(a_gather_piles_up_nothing_inside_the_transport),
+		cmocka_unit_test(a_gather_into_a_file_lays_ranks_one_behind_the_other),
+		cmocka_unit_test(an_exchange_brings_every_blob_to_its_rank),
+		cmocka_unit_test(all_ranks_end_with_the_words_of_the_one_that_failed),
+		cmocka_unit_test(a_poll_learns_of_a_failure),
+		cmocka_unit_test(long_words_are_cut),
+		cmocka_unit_test(a_callback_that_fails_on_one_rank_ends_all),
+		cmocka_unit_test(a_file_that_cannot_be_written_ends_all),
+		cmocka_unit_test(bad_arguments_on_one_rank_end_all),
+		cmocka_unit_test(ranks_that_call_different_things_are_told),
+		cmocka_unit_test(a_node_barrier_against_a_barrier_is_told),
+		cmocka_unit_test(after_a_failure_one_that_does_not_come_is_not_waited_for),
+		cmocka_unit_test(a_stop_ends_every_wait),
+		cmocka_unit_test(a_stopped_close_does_not_wait_for_long),
+		cmocka_unit_test(a_long_wait_says_for_whom),
+		cmocka_unit_test(a_message_that_cannot_be_sent_ends_the_job),
+		cmocka_unit_test(all_mail_of_a_flood_arrives_in_order),
+		cmocka_unit_test(mail_that_cannot_be_sent_is_refused),
+		cmocka_unit_test(mail_that_nobody_polls_fails_before_it_fills_the_memory),
+		cmocka_unit_test(alone_everything_works_too),
+		cmocka_unit_test(what_forces_a_choice_is_checked),
+	};
+
+	alarm(300); /* whatever hangs is found by it */
+	return cmocka_run_group_tests(tests, test_dir_make, test_dir_remove);
+}
