@@ -214,7 +214,8 @@ struct shoal_index_result {
 	uint64_t nr_blank;    /* empty lines of a list */
 	/* Of a tree: */
 	uint64_t nr_directories; /* that were read */
-	uint64_t nr_reused;      /* names taken over from the catalog to update */
+	uint64_t nr_unchanged;   /* that were not, because they had not changed */
+	uint64_t nr_reused;      /* names in those, taken from the catalog to update */
 	uint64_t nr_vanished;    /* gone between being seen and being asked for */
 	uint64_t nr_links;       /* symbolic links that were not followed, or lead nowhere */
 	uint64_t nr_loops;       /* links to a directory above them */
@@ -243,6 +244,12 @@ struct shoal_tree_options {
 	const char *const *include, *const *exclude;
 	size_t nr_include, nr_exclude;
 	unsigned nr_threads; /* 0: what suits the machine */
+	/*
+	 * A catalog of the same tree, made earlier with the same options: directories in which
+	 * nothing was added or removed since are not read again, and their files keep their sizes.
+	 * NULL: none.
+	 */
+	const char *update;
 };
 
 /*

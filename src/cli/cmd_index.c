@@ -104,6 +104,9 @@ static const struct {
 	const char *key, *words;
 	size_t off;
 } counts[] = {
+	{ "unchanged", "directories not read because they had not changed",
+	  offsetof(struct shoal_index_result, nr_unchanged) },
+	{ "reused", "names in them taken over", offsetof(struct shoal_index_result, nr_reused) },
 	{ "repeated", "repeated dropped", offsetof(struct shoal_index_result, nr_repeated) },
 	{ "blank", "blank lines", offsetof(struct shoal_index_result, nr_blank) },
 	{ "unreadable", "unreadable left out", offsetof(struct shoal_index_result, nr_unreadable) },

@@ -31,6 +31,9 @@ static const char usage[] =
 	"      --follow               symbolic links are what they lead to (else they are left out)\n"
 	"  -x, --one-file-system      do not go into other file systems\n"
 	"      --keep-going           leave out what cannot be read, with a warning, and go on\n"
+	"      --update OLD           take from the catalog OLD, made with the same options, what lies in\n"
+	"                             directories that have not changed since; sizes of files rewritten\n"
+	"                             in place are not noticed then\n"
 	"      --threads N            list with N threads (default: twice the processors, 4 to 32)\n"
 	"\n"
 	"of a list: after a tab a line may give the file's size in bytes, after another its number of\n"
@@ -63,6 +66,7 @@ enum {
 	OPT_FOLLOW,
 	OPT_KEEP_GOING,
 	OPT_THREADS,
+	OPT_UPDATE,
 };
 
 static const struct option longs[] = {
@@ -87,6 +91,7 @@ static const struct option longs[] = {
 	{ "one-file-system", no_argument, NULL, 'x' },
 	{ "keep-going", no_argument, NULL, OPT_KEEP_GOING },
 	{ "threads", required_argument, NULL, OPT_THREADS },
+	{ "update", required_argument, NULL, OPT_UPDATE },
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };
@@ -136,6 +141,10 @@ static bool take_tree_option(int c, struct index_arguments *a)
 	case OPT_EXCLUDE:
 		a->tree_only = "--exclude";
 		return take_glob("--exclude", a->exclude, &a->tree.nr_exclude);
+	case OPT_UPDATE:
+		a->tree_only = "--update";
+		a->tree.update = optarg;
+		return true;
 	case OPT_THREADS:
 		a->tree_only = "--threads";
 		return take_threads(a);

@@ -114,6 +114,13 @@ static bool sink_wanted(struct store_sink *sink, const char *name, size_t len, b
 	return o->wanted(o->self, name, len, is_dir);
 }
 
+static int sink_known(struct store_sink *sink, const struct store_dir *dir, struct shoal_err *err)
+{
+	const struct index_walk_options *o = &walker_of(sink)->walk->options;
+
+	return o->known(o->self, sink, dir, err);
+}
+
 /* ---- A thread ---- */
 
 /* With the lock held. */
@@ -195,6 +202,7 @@ static int start_threads(struct index_walk *w, struct shoal_err *err)
 						.trouble = sink_trouble,
 						.hungry = sink_hungry,
 						.wanted = w->options.wanted ? sink_wanted : NULL,
+						.known = w->options.known ? sink_known : NULL,
 						.stop = &w->stop };
 		rc = shoal_thread_start(&me->thread, walk_thread, me);
 		if (rc < 0 && i == 0)

@@ -19,6 +19,9 @@ struct index_walk_options {
 	struct store_list_options list;
 	unsigned nr_threads;
 	bool (*wanted)(void *self, const char *name, size_t len, bool is_dir); /* NULL: all */
+	/* As the sink's; the sink is for what is known. NULL: nothing is. */
+	int (*known)(void *self, struct store_sink *sink, const struct store_dir *dir,
+		     struct shoal_err *err);
 	bool keep_going; /* over what cannot be listed, after telling: */
 	void (*trouble)(void *self, const char *words); /* by one thread at a time */
 	const char *tmp_dir;                            /* lent */

@@ -371,6 +371,7 @@ static const struct store_ops posix_ops = {
 	.commit = posix_commit,
 	.abort = posix_abort,
 	.remove = posix_remove,
+	.unit = store_posix_unit,
 	.list = store_posix_list,
 };
 

@@ -24,7 +24,8 @@ struct store_posix {
 int store_posix_open(const char *path, struct shoal_store **ret_store,
 		     struct shoal_err *err) SHOAL_MUST_USE;
 
-/* As the table's list: see posix_list.c. */
+/* As the table's: see posix_list.c. */
+size_t store_posix_unit(struct shoal_store *s, const char *name, size_t len, void *unit);
 int store_posix_list(struct shoal_store *s, const struct store_list_options *options,
 		     const void *unit, size_t len, struct store_sink *sink,
 		     struct shoal_err *err) SHOAL_MUST_USE;

@@ -128,15 +128,24 @@ static int too_long(struct listing *l, const char *name, size_t len, struct shoa
 	return put_up_with(l, -ENAMETOOLONG, &words, err);
 }
 
+size_t store_posix_unit(struct shoal_store *s, const char *name, size_t len, void *unit)
+{
+	uint8_t *p = unit;
+
+	(void)s;
+	p[0] = 'D';
+	memcpy(p + 1, name, len);
+	return len + 1;
+}
+
 static int give_directory(struct listing *l, const char *name, size_t len, struct shoal_err *err)
 {
 	uint8_t *unit = l->scratch->unit;
 
 	if (len > SHOAL_NAME_MAX - 2) /* what lies in it has at least a slash and a letter more */
 		return too_long(l, name, len, err);
-	unit[0] = 'D';
-	memcpy(unit + 1, name, len);
-	return l->sink->more(l->sink, unit, len + 1, err);
+	return l->sink->more(l->sink, unit, store_posix_unit(&l->store->base, name, len, unit),
+			     err);
 }
 
 /* Gone since we saw it, or what leads to it is. */
@@ -408,6 +417,28 @@ static int open_directory(struct listing *l, const char *path)
 	return 0;
 }
 
+static uint64_t ns_of(const struct timespec *t)
+{
+	return t->tv_sec < 0 ? 0 : (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_nsec;
+}
+
+/* Whether the sink knows the directory without reading it. */
+static int is_known(const struct listing *l, const char *path, struct shoal_err *err)
+{
+	struct store_dir dir = { .name = path, .len = strlen(path), .nr_directories = UINT64_MAX };
+	struct stat st;
+
+	if (!l->sink->known || fstat(l->fd, &st) < 0)
+		return 0;
+	/* The second cannot be set back, as rsync and tar do with the first. */
+	dir.changed = shoal_max(ns_of(&st.st_mtim), ns_of(&st.st_ctim));
+	dir.coarse = st.st_mtim.tv_nsec == 0 && st.st_ctim.tv_nsec == 0;
+	if (st.st_nlink >=
+	    2) /* a directory's links are its name, its dot, and its children's dots */
+		dir.nr_directories = st.st_nlink - 2;
+	return l->sink->known(l->sink, &dir, err);
+}
+
 static int list_directory(struct listing *l, const char *path, struct shoal_err *err)
 {
 	struct shoal_err words = { "" };
@@ -417,8 +448,12 @@ static int list_directory(struct listing *l, const char *path, struct shoal_err 
 		return trouble(l, rc, "open directory", path, err);
 	if (l->fd < 0)
 		return 0;
-	rc = read_directory(l, &words);
+	rc = is_known(l, path, &words);
+	if (rc == 0)
+		rc = read_directory(l, &words);
 	close(l->fd);
+	if (rc > 0)
+		return 0;
 	if (rc < 0 && *words.msg)
 		return shoal_fail(err, rc, "%s", words.msg);
 	return rc < 0 ? trouble(l, rc, "read directory", path, err) : 0;

@@ -182,6 +182,11 @@ int store_remove(struct shoal_store *s, const char *name, struct shoal_err *err)
 	return s->ops->remove(s, name, err);
 }
 
+size_t store_unit(struct shoal_store *s, const char *name, size_t len, void *unit)
+{
+	return s->ops->unit ? s->ops->unit(s, name, len, unit) : 0;
+}
+
 int store_list(struct shoal_store *s, const struct store_list_options *options, const void *unit,
 	       size_t len, struct store_sink *sink, struct shoal_err *err)
 {

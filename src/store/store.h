@@ -46,6 +46,15 @@ enum store_skip {
 	STORE_NR_SKIPS,
 };
 
+/* A directory that is about to be read. */
+struct store_dir {
+	const char *name; /* "" is the root; lent */
+	size_t len;
+	uint64_t changed;        /* when something was last added or removed: ns since 1970 */
+	bool coarse;             /* by a clock that may count whole seconds, or two */
+	uint64_t nr_directories; /* in it, or UINT64_MAX when the file system does not tell */
+};
+
 /*
  * Who takes what a listing finds. A listing is cut into units: a directory, a key range, names
  * whose sizes are missing. Each unit is listed by one call of store_list(); what it finds beyond
@@ -59,6 +68,11 @@ struct store_sink {
 	int (*more)(struct store_sink *sink, const void *unit, size_t len, struct shoal_err *err);
 	/* Something cannot be listed, @err says what. 0 to go on without it, or @rc to end. */
 	int (*trouble)(struct store_sink *sink, int rc, struct shoal_err *err);
+	/*
+	 * 1: what is in this directory is known without reading it, and the sink has taken it; 0:
+	 * read it; or an error. NULL: read all of them.
+	 */
+	int (*known)(struct store_sink *sink, const struct store_dir *dir, struct shoal_err *err);
 	/* Whether others have nothing to do, so that work that can be cut should be. */
 	bool (*hungry)(struct store_sink *sink);
 	/* Whether to look at a file, or into a directory, of this name. NULL: at all of them. */
@@ -100,6 +114,8 @@ struct store_ops {
 	int (*commit)(struct store_writer *w, struct shoal_err *err); /* frees, also on failure */
 	void (*abort)(struct store_writer *w);                        /* frees */
 	int (*remove)(struct shoal_store *s, const char *name, struct shoal_err *err);
+	/* The unit that lists directory @name, into @unit of STORE_UNIT_MAX bytes: its length. */
+	size_t (*unit)(struct shoal_store *s, const char *name, size_t len, void *unit);
 	/* List one unit; @len 0 is all of the store. */
 	int (*list)(struct shoal_store *s, const struct store_list_options *options,
 		    const void *unit, size_t len, struct store_sink *sink, struct shoal_err *err);
@@ -135,6 +151,8 @@ int store_write(struct store_writer *w, const void *data, size_t len,
 int store_commit(struct store_writer *w, struct shoal_err *err) SHOAL_MUST_USE;
 void store_abort(struct store_writer *w); /* NULL is fine */
 int store_remove(struct shoal_store *s, const char *name, struct shoal_err *err) SHOAL_MUST_USE;
+/* @name has at most SHOAL_NAME_MAX bytes. 0 where the store has no directories. */
+size_t store_unit(struct shoal_store *s, const char *name, size_t len, void *unit);
 int store_list(struct shoal_store *s, const struct store_list_options *options, const void *unit,
 	       size_t len, struct store_sink *sink, struct shoal_err *err) SHOAL_MUST_USE;
 

@@ -1,0 +1,253 @@
+#include "index/scan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/publish.h"
+#include "index/share.h"
+
+/* How long the owner of the walk waits before it shows how far it is. */
+#define TICK_US 50000
+
+/* ---- What is not listed ---- */
+
+/* The name that @path has below the directory @root, or NULL when it lies elsewhere. */
+static char *name_below(const char *root, const char *path)
+{
+	char *dir = shoal_dir_of(path), *real_dir = dir ? realpath(dir, NULL) : NULL;
+	char *real_root = realpath(root, NULL), *name = NULL;
+	size_t len = real_root ? strlen(real_root) : 0;
+	const char *slash = strrchr(path, '/');
+
+	while (len > 0 && real_root[len - 1] == '/')
+		len--;
+	if (real_root && real_dir && strncmp(real_dir, real_root, len) == 0 &&
+	    (real_dir[len] == '/' || !real_dir[len])) {
+		const char *below = real_dir + len;
+
+		while (*below == '/')
+			below++;
+		if (asprintf(&name, "%s%s%s", below, *below ? "/" : "", slash ? slash + 1 : path) <
+		    0)
+			name = NULL;
+	}
+	free(dir);
+	free(real_dir);
+	free(real_root);
+	return name;
+}
+
+/* The catalog and its partial file are no part of the dataset. */
+static bool is_own(const struct index_scan *s, const char *name)
+{
+	const char *base = strrchr(s->own, '/'), *other = strrchr(name, '/');
+	size_t folder, len;
+
+	base = base ? base + 1 : s->own;
+	other = other ? other + 1 : name;
+	folder = (size_t)(base - s->own);
+	len = strlen(base);
+	if ((size_t)(other - name) != folder || memcmp(name, s->own, folder) != 0)
+		return false;
+	return strcmp(other, base) == 0 || (other[0] == '.' && strncmp(other + 1, base, len) == 0 &&
+					    strncmp(other + 1 + len, ".partial", 8) == 0);
+}
+
+static bool wanted(void *self, const char *name, size_t len, bool is_dir)
+{
+	const struct index_scan *s = self;
+
+	if (s->own && !is_dir && is_own(s, name))
+		return false;
+	return index_filter_wants(&s->filter, name, len, is_dir);
+}
+
+/* ---- What is ---- */
+
+static int take(void *self, const struct store_entry *entries, size_t nr, struct shoal_err *err)
+{
+	struct index_scan *s = self;
+
+	for (size_t i = 0; i < nr; i++) {
+		struct shoal_entry e = { .name = (const uint8_t *)entries[i].name,
+					 .len = entries[i].len,
+					 .size = entries[i].size,
+					 .samples = s->samples };
+		int rc = shoal_sorter_add(s->sorter, &e, err);
+
+		if (rc < 0)
+			return rc;
+		if (s->sample)
+			index_sample_see(s->sample, e.name, e.len);
+	}
+	return 0;
+}
+
+static int known(void *self, struct store_sink *sink, const struct store_dir *dir,
+		 struct shoal_err *err)
+{
+	const struct index_scan *s = self;
+
+	return index_update_take(s->update, s->store, sink, dir, err);
+}
+
+static void warn(void *self, const char *words)
+{
+	const struct index_scan *s = self;
+
+	if (s->options->warn)
+		s->options->warn(s->options->self, words);
+}
+
+static void count(const struct index_walk_state *state, struct shoal_index_result *r)
+{
+	r->nr_directories = state->nr_units;
+	r->nr_unreadable = state->nr_trouble;
+	r->nr_vanished = state->skipped[STORE_SKIP_VANISHED];
+	r->nr_links = state->skipped[STORE_SKIP_LINK];
+	r->nr_loops = state->skipped[STORE_SKIP_LOOP];
+	r->nr_special = state->skipped[STORE_SKIP_SPECIAL];
+	r->nr_other_fs = state->skipped[STORE_SKIP_OTHER_FS];
+	r->nr_filtered = state->skipped[STORE_SKIP_FILTERED];
+}
+
+/* ---- Walking ---- */
+
+/* Threads wait for the disk or the network most of the time when nothing is cached. */
+static unsigned nr_threads(const struct index_scan *s)
+{
+	uint64_t cpus = shoal_max(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
+
+	if (s->tree->nr_threads)
+		return s->tree->nr_threads;
+	cpus = shoal_max(1, cpus / (uint64_t)s->place->node_size);
+	return (unsigned)shoal_min(32, shoal_max(4, 2 * cpus));
+}
+
+static int tick(void *self, const struct index_walk_state *state, struct shoal_err *err)
+{
+	const struct shoal_index_options *o = ((const struct index_scan *)self)->options;
+
+	if (index_stopped(o->stop))
+		return shoal_fail(err, -ECANCELED, "interrupted");
+	if (o->progress)
+		o->progress(o->self,
+			    &(struct shoal_index_progress){ .nr_names = state->nr_names,
+							    .nr_pending = state->nr_pending,
+							    .where = state->where });
+	return 0;
+}
+
+static int walk_alone(struct index_scan *s, struct index_walk *w, struct index_walk_state *state,
+		      struct shoal_err *err)
+{
+	int rc = 0;
+
+	while (rc == 0 && !state->idle) {
+		rc = index_walk_wait(w, TICK_US, state, err);
+		if (rc == 0)
+			rc = tick(s, state, err);
+	}
+	return rc;
+}
+
+static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_result *result,
+		struct shoal_err *err)
+{
+	struct index_walk_options wo = {
+		.store = s->store,
+		.list = { .sizes = !s->tree->no_sizes,
+			  .follow = s->tree->follow,
+			  .one_fs = s->tree->one_fs },
+		.nr_threads = nr_threads(s),
+		.wanted = s->own || s->filter.nr_include || s->filter.nr_exclude ? wanted : NULL,
+		.known = s->update ? known : NULL,
+		.keep_going = s->tree->keep_going,
+		.trouble = warn,
+		.tmp_dir = tmp_dir,
+		.take = take,
+		.self = s,
+	};
+	struct index_walk_state state = { 0 };
+	struct index_walk *w = NULL;
+	int rc = index_walk_start(&wo, s->place->rank == 0, &w, err);
+
+	if (rc == 0)
+		rc = s->place->size == 1 ? walk_alone(s, w, &state, err)
+					 : index_share_walk(s->comm, w, tick, s, &state, err);
+	index_walk_free(w);
+	count(&state, result);
+	if (s->update) {
+		result->nr_reused = s->update->nr_names;
+		result->nr_unchanged = s->update->nr_directories;
+		result->nr_directories -= s->update->nr_directories;
+	}
+	return rc;
+}
+
+/* ---- Opening and closing ---- */
+
+int index_scan_open(struct index_scan *s, struct shoal_comm *comm, const char *where,
+		    const char *catalog, const struct shoal_tree_options *tree,
+		    const struct shoal_index_options *options, struct shoal_err *err)
+{
+	int rc;
+
+	*s = (struct index_scan){
+		.comm = comm,
+		.place = shoal_comm_place(comm),
+		.tree = tree,
+		.options = options,
+		.filter = { .include = tree->include,
+			    .nr_include = tree->nr_include,
+			    .exclude = tree->exclude,
+			    .nr_exclude = tree->nr_exclude },
+		.samples = options->samples_per_file ? options->samples_per_file : 1,
+	};
+	rc = index_filter_check(&s->filter, err);
+	if (rc == 0)
+		rc = shoal_store_open(where, &s->store, err);
+	if (rc == 0 && strncmp(s->store->uri, "file://", 7) == 0)
+		s->own = name_below(s->store->uri + 7, catalog);
+	return rc;
+}
+
+void index_scan_release(struct index_scan *s)
+{
+	shoal_store_close(s->store);
+	free(s->own);
+	s->store = NULL;
+	s->own = NULL;
+}
+
+int index_scan_run(struct index_scan *s, struct shoal_sorter *sorter, struct index_sample *sample,
+		   const char *tmp_dir, struct shoal_index_result *result, struct shoal_err *err)
+{
+	s->sorter = sorter;
+	s->sample = sample;
+	return walk(s, tmp_dir, result, err);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+struct index_listing index_scan_listing(const struct index_scan *s)
+{
+	return (struct index_listing){ .started = now_ns(),
+				       .sizes = !s->tree->no_sizes,
+				       .follow = s->tree->follow,
+				       .one_fs = s->tree->one_fs,
+				       .include = s->tree->include,
+				       .nr_include = s->tree->nr_include,
+				       .exclude = s->tree->exclude,
+				       .nr_exclude = s->tree->nr_exclude };
+}

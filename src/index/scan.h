@@ -1,0 +1,48 @@
+/*
+ * scan.h - list what lies below a place, with all that was asked for, into a sorter.
+ *
+ * What an index, an update and a comparison with the storage have in common.
+ */
+#ifndef SHOAL_INDEX_SCAN_H
+#define SHOAL_INDEX_SCAN_H
+
+#include "comm/comm.h"
+#include "index/cuts.h"
+#include "index/filter.h"
+#include "index/listing.h"
+#include "index/sort.h"
+#include "index/update.h"
+#include "index/walk.h"
+
+struct index_scan {
+	struct shoal_comm *comm; /* lent, as all that is not made by open */
+	const struct shoal_comm_place *place;
+	const struct shoal_tree_options *tree;
+	const struct shoal_index_options *options; /* stop, progress, warn, samples; output */
+	struct shoal_store *store;
+	struct index_filter filter;
+	struct index_update *update; /* an older catalog to take from, or NULL */
+	char *own; /* the catalog's own name in the tree, or NULL when it lies elsewhere */
+	uint64_t samples;
+	/* While it walks: */
+	struct shoal_sorter *sorter;
+	struct index_sample *sample; /* may be NULL */
+	struct index_walk *walk;
+};
+
+/* Open the store at @where. @catalog, which is not part of the dataset, may lie in it. */
+int index_scan_open(struct index_scan *s, struct shoal_comm *comm, const char *where,
+		    const char *catalog, const struct shoal_tree_options *tree,
+		    const struct shoal_index_options *options,
+		    struct shoal_err *err) SHOAL_MUST_USE;
+void index_scan_release(struct index_scan *s);
+
+/* Collective: list everything, each rank into its own @sorter and @sample (which may be NULL). */
+int index_scan_run(struct index_scan *s, struct shoal_sorter *sorter, struct index_sample *sample,
+		   const char *tmp_dir, struct shoal_index_result *result,
+		   struct shoal_err *err) SHOAL_MUST_USE;
+
+/* What the catalog will remember of it. Patterns are lent. */
+struct index_listing index_scan_listing(const struct index_scan *s);
+
+#endif

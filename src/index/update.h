@@ -1,0 +1,29 @@
+/*
+ * update.h - take from an older catalog what is in directories that have not changed.
+ *
+ * A directory has not changed when its times are from before the older listing began. Its
+ * subdirectories are looked at in any case, so all of them must be known: the catalog has only
+ * those with files in them, and the directory's number of links tells whether that is all.
+ */
+#ifndef SHOAL_INDEX_UPDATE_H
+#define SHOAL_INDEX_UPDATE_H
+
+#include "index/listing.h"
+#include "store/store.h"
+
+struct index_update {
+	struct shoal_catalog *old;
+	uint64_t started;                  /* when it was listed */
+	uint64_t nr_directories, nr_names; /* taken over; atomic while it is used */
+};
+
+/* @listing and @root are the new one's: -EINVAL with words when the old one was made otherwise. */
+int index_update_open(struct index_update *u, const char *path, const struct index_listing *listing,
+		      const char *root, struct shoal_err *err) SHOAL_MUST_USE;
+void index_update_release(struct index_update *u);
+
+/* Hand over what is in @dir, if that is known: 1; else 0. By any thread. */
+int index_update_take(struct index_update *u, struct shoal_store *store, struct store_sink *sink,
+		      const struct store_dir *dir, struct shoal_err *err) SHOAL_MUST_USE;
+
+#endif
