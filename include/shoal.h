@@ -273,6 +273,42 @@ SHOAL_CHECKED int shoal_index_pattern(const struct shoal_pattern *pattern,
 				      const struct shoal_index_options *options,
 				      struct shoal_index_result *ret_result, struct shoal_err *err);
 
+/* ---- Comparing with the storage --------------------------------------------------------- */
+
+enum shoal_difference {
+	SHOAL_MISSING, /* in the catalog, but not there now */
+	SHOAL_NEW,     /* there, but not in the catalog */
+	SHOAL_RESIZED, /* there with another size */
+};
+
+struct shoal_compare_options {
+	const char *where;   /* a path or URI to look at; NULL: the catalog's root */
+	const char *catalog; /* the catalog's own path, which is not part of the dataset; or NULL */
+	const char *tmp_dir; /* for sorted runs; NULL: $TMPDIR, or /tmp */
+	uint64_t memory;     /* bytes, for all of it; 0 means SHOAL_INDEX_MEMORY */
+	unsigned nr_threads; /* 0: what suits the machine */
+	const int *stop;     /* ends with -ECANCELED once it is not 0. May be NULL */
+	/* Each difference, in the order of names. 0 to go on, or an error to end with. May be NULL.
+	 */
+	int (*differs)(void *self, enum shoal_difference what, const char *name, size_t len,
+		       uint64_t was, uint64_t is);
+	void (*progress)(void *self, const struct shoal_index_progress *progress); /* or NULL */
+	void *self;
+};
+
+struct shoal_compare_result {
+	uint64_t nr_same, nr_missing, nr_new, nr_resized;
+};
+
+/*
+ * List what is there now, with the patterns that the catalog was made with, and compare names, and
+ * sizes where the catalog has them. Streams; memory as for an index.
+ */
+SHOAL_CHECKED int shoal_catalog_compare(const struct shoal_catalog *cat,
+					const struct shoal_compare_options *options,
+					struct shoal_compare_result *ret_result,
+					struct shoal_err *err);
+
 /* ---- Order ------------------------------------------------------------------------------ */
 
 /*

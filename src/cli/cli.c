@@ -9,16 +9,15 @@
 #include "base/text.h"
 #include "shoal.h"
 
-/* Names may hold anything: what a terminal would act on, or would break the line, is spelt out. */
-static void print_plain(const char *text)
+void cli_put_plain(FILE *out, const char *text, size_t len)
 {
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)text[i];
 
 		if (c < 0x20 || c == 0x7f)
-			fprintf(stderr, "\\x%02x", c);
+			fprintf(out, "\\x%02x", c);
 		else
-			fputc(c, stderr);
+			fputc(c, out);
 	}
 }
 
@@ -29,7 +28,7 @@ static void SHOAL_PRINTF(2, 0) say(const char *command, const char *fmt, va_list
 	fflush(stdout);
 	vsnprintf(words, sizeof(words), fmt, args);
 	fprintf(stderr, "shoal%s%s: ", *command ? " " : "", command);
-	print_plain(words);
+	cli_put_plain(stderr, words, strlen(words));
 	fputc('\n', stderr);
 }
 
@@ -79,6 +78,15 @@ bool cli_number(const char *command, const char *option, uint64_t *ret_value)
 		cli_usage(command, "%s '%s' is %s", option, optarg,
 			  rc == -ERANGE ? "too large" : "not a whole number");
 	return rc == 0;
+}
+
+bool cli_threads(const char *command, uint64_t *ret_nr)
+{
+	if (!cli_number(command, "--threads", ret_nr))
+		return false;
+	if (*ret_nr < 1 || *ret_nr > 1024)
+		cli_usage(command, "--threads must be 1 to 1024");
+	return *ret_nr >= 1 && *ret_nr <= 1024;
 }
 
 bool cli_size(const char *command, const char *option, uint64_t *ret_value)

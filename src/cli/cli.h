@@ -24,12 +24,18 @@ int cli_fail(const char *command, const char *fmt, ...) SHOAL_PRINTF(2, 3);
 /* The same, with how to get help. Returns CLI_USAGE. */
 int cli_usage(const char *command, const char *fmt, ...) SHOAL_PRINTF(2, 3);
 
+/* Names may hold anything: what a terminal would act on, or would break a line, is spelt out. */
+void cli_put_plain(FILE *out, const char *text, size_t len);
+
 /* The next option, as getopt_long(); errors are said in our words and give '?'. */
 int cli_getopt(int argc, char **argv, const char *shorts, const struct option *longs);
 
 /* The value of the option just read as a number, a size: false with words when it is none. */
 bool cli_number(const char *command, const char *option, uint64_t *ret_value) SHOAL_MUST_USE;
 bool cli_size(const char *command, const char *option, uint64_t *ret_value) SHOAL_MUST_USE;
+
+/* The value of --threads. */
+bool cli_threads(const char *command, uint64_t *ret_nr) SHOAL_MUST_USE;
 
 /* Open a catalog, with words on failure: NULL. */
 struct shoal_catalog *cli_open(const char *command, const char *path);

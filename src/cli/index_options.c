@@ -110,12 +110,8 @@ static bool take_threads(struct index_arguments *a)
 {
 	uint64_t nr;
 
-	if (!cli_number("index", "--threads", &nr))
+	if (!cli_threads("index", &nr))
 		return false;
-	if (nr < 1 || nr > 1024) {
-		cli_usage("index", "--threads must be 1 to 1024");
-		return false;
-	}
 	a->tree.nr_threads = (unsigned)nr;
 	return true;
 }

@@ -13,7 +13,7 @@ static const struct command {
 	{ "info", cmd_info, "say what is in a catalog" },
 	{ "ls", cmd_ls, "print names by id or prefix" },
 	{ "find", cmd_find, "print the id of a name" },
-	{ "verify", cmd_verify, "check catalogs for damage" },
+	{ "verify", cmd_verify, "check catalogs for damage, or against the storage" },
 	{ "order", cmd_order, "print the samples a rank reads in an epoch" },
 	{ "manifest", cmd_manifest, "write a list of URIs for each rank and epoch" },
 };

@@ -211,7 +211,7 @@ int index_scan_open(struct index_scan *s, struct shoal_comm *comm, const char *w
 	rc = index_filter_check(&s->filter, err);
 	if (rc == 0)
 		rc = shoal_store_open(where, &s->store, err);
-	if (rc == 0 && strncmp(s->store->uri, "file://", 7) == 0)
+	if (rc == 0 && catalog && strncmp(s->store->uri, "file://", 7) == 0)
 		s->own = name_below(s->store->uri + 7, catalog);
 	return rc;
 }

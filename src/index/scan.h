@@ -30,7 +30,7 @@ struct index_scan {
 	struct index_walk *walk;
 };
 
-/* Open the store at @where. @catalog, which is not part of the dataset, may lie in it. */
+/* Open the store at @where. @catalog (or NULL), which is no part of the dataset, may lie in it. */
 int index_scan_open(struct index_scan *s, struct shoal_comm *comm, const char *where,
 		    const char *catalog, const struct shoal_tree_options *tree,
 		    const struct shoal_index_options *options,
