@@ -216,6 +216,7 @@ struct shoal_index_result {
 	uint64_t nr_directories; /* that were read */
 	uint64_t nr_unchanged;   /* that were not, because they had not changed */
 	uint64_t nr_reused;      /* names in those, taken from the catalog to update */
+	uint64_t nr_resumed;     /* names that had been listed before it was interrupted */
 	uint64_t nr_vanished;    /* gone between being seen and being asked for */
 	uint64_t nr_links;       /* symbolic links that were not followed, or lead nowhere */
 	uint64_t nr_loops;       /* links to a directory above them */
@@ -250,6 +251,11 @@ struct shoal_tree_options {
 	 * NULL: none.
 	 */
 	const char *update;
+	/*
+	 * Go on with a listing for the same output that was interrupted, if there is one; and keep
+	 * what is listed beside the output, for the next call, until it is sealed. For one process.
+	 */
+	bool resume;
 };
 
 /*

@@ -104,6 +104,8 @@ static const struct {
 	const char *key, *words;
 	size_t off;
 } counts[] = {
+	{ "resumed", "of them listed before it was interrupted",
+	  offsetof(struct shoal_index_result, nr_resumed) },
 	{ "unchanged", "directories not read because they had not changed",
 	  offsetof(struct shoal_index_result, nr_unchanged) },
 	{ "reused", "names in them taken over", offsetof(struct shoal_index_result, nr_reused) },
@@ -155,8 +157,10 @@ static int say_failure(const struct index_arguments *a, const struct shoal_comm_
 	char rank[32] = "";
 
 	if (rc == -ECANCELED && place->rank == 0)
-		cli_fail("index", "interrupted%s: nothing was written",
-			 place->size > 1 ? " (by a signal, or because a rank died)" : "");
+		cli_fail("index", "interrupted%s: %s",
+			 place->size > 1 ? " (by a signal, or because a rank died)" : "",
+			 a->tree.resume ? "give the same command again to go on"
+					: "nothing was written");
 	if (rc == -ECANCELED || rc == -EREMOTEIO)
 		return CLI_FAILED;
 	if (rc == -EINVAL && a->kind == INDEX_PATTERN)

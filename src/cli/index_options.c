@@ -34,6 +34,8 @@ static const char usage[] =
 	"      --update OLD           take from the catalog OLD, made with the same options, what lies in\n"
 	"                             directories that have not changed since; sizes of files rewritten\n"
 	"                             in place are not noticed then\n"
+	"      --resume               if this is interrupted, keep what was listed beside the catalog; and\n"
+	"                             go on from there if the same was interrupted before\n"
 	"      --threads N            list with N threads (default: twice the processors, 4 to 32)\n"
 	"\n"
 	"of a list: after a tab a line may give the file's size in bytes, after another its number of\n"
@@ -67,6 +69,7 @@ enum {
 	OPT_KEEP_GOING,
 	OPT_THREADS,
 	OPT_UPDATE,
+	OPT_RESUME,
 };
 
 static const struct option longs[] = {
@@ -92,6 +95,7 @@ static const struct option longs[] = {
 	{ "keep-going", no_argument, NULL, OPT_KEEP_GOING },
 	{ "threads", required_argument, NULL, OPT_THREADS },
 	{ "update", required_argument, NULL, OPT_UPDATE },
+	{ "resume", no_argument, NULL, OPT_RESUME },
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };
@@ -137,6 +141,9 @@ static bool take_tree_option(int c, struct index_arguments *a)
 	case OPT_EXCLUDE:
 		a->tree_only = "--exclude";
 		return take_glob("--exclude", a->exclude, &a->tree.nr_exclude);
+	case OPT_RESUME:
+		a->tree_only = "--resume";
+		return a->tree.resume = true;
 	case OPT_UPDATE:
 		a->tree_only = "--update";
 		a->tree.update = optarg;

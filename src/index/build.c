@@ -12,15 +12,24 @@
  */
 #define OVERHEAD (UINT64_C(32) << 20)
 
-static int make_sorter(struct index_build *b, struct shoal_err *err)
+static int make_sorter(struct index_build *b, const struct index_build_spec *spec,
+		       struct shoal_err *err)
 {
 	const struct shoal_index_options *o = b->options;
 	struct shoal_sorter_options so = { .memory = b->memory, .stop = o->stop };
+	int rc;
 
 	b->tmp_dir = o->tmp_dir ? strdup(o->tmp_dir) : shoal_dir_of(o->output);
 	if (!b->tmp_dir)
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	so.tmp_dir = b->tmp_dir;
+	if (spec->resume) {
+		rc = index_resume_open(spec->resume, o->output, spec->root, spec->resume_listing,
+				       err);
+		if (rc < 0)
+			return rc;
+		so.spill = &spec->resume->spill;
+	}
 	return shoal_sorter_new(&so, &b->sorter, err);
 }
 
@@ -50,7 +59,7 @@ int index_build_start(struct index_build *b, const struct shoal_index_options *o
 	if (!spec->no_writer)
 		rc = shoal_writer_open(options->output, &wo, &b->writer, err);
 	if (rc == 0)
-		rc = make_sorter(b, err);
+		rc = make_sorter(b, spec, err);
 	if (rc < 0)
 		index_build_release(b);
 	return rc;

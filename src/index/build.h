@@ -2,6 +2,7 @@
 #ifndef SHOAL_INDEX_BUILD_H
 #define SHOAL_INDEX_BUILD_H
 
+#include "index/resume.h"
 #include "index/root.h"
 #include "index/sort.h"
 
@@ -16,10 +17,12 @@ struct index_build {
 
 struct index_build_spec {
 	const char *root;
-	bool sizes, samples; /* come with each name */
-	const char *listing; /* how names are found, or NULL */
-	bool no_writer;      /* another rank writes the catalog */
-	uint64_t memory;     /* for all of it; 0: as the options say */
+	bool sizes, samples;         /* come with each name */
+	const char *listing;         /* how names are found, or NULL */
+	bool no_writer;              /* another rank writes the catalog */
+	uint64_t memory;             /* for all of it; 0: as the options say */
+	struct index_resume *resume; /* opened here, after the catalog; or NULL */
+	const struct index_listing *resume_listing;
 };
 
 /* Open the catalog first: an output that cannot be written is better said before an hour's work. */

@@ -12,6 +12,7 @@ struct index_merge_job {
 	uint8_t *memory;         /* for the buffers */
 	size_t memory_len;
 	const int *stop;    /* may be NULL */
+	bool keep;          /* leave runs that were merged in the file */
 	uint64_t *repeated; /* counts entries dropped because a later one has the name */
 	shoal_entry_fn *take;
 	void *self;

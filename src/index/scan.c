@@ -41,7 +41,7 @@ static char *name_below(const char *root, const char *path)
 	return name;
 }
 
-/* The catalog and its partial file are no part of the dataset. */
+/* The catalog and what lies beside it while it is made are no part of the dataset. */
 static bool is_own(const struct index_scan *s, const char *name)
 {
 	const char *base = strrchr(s->own, '/'), *other = strrchr(name, '/');
@@ -53,8 +53,16 @@ static bool is_own(const struct index_scan *s, const char *name)
 	len = strlen(base);
 	if ((size_t)(other - name) != folder || memcmp(name, s->own, folder) != 0)
 		return false;
-	return strcmp(other, base) == 0 || (other[0] == '.' && strncmp(other + 1, base, len) == 0 &&
-					    strncmp(other + 1 + len, ".partial", 8) == 0);
+	if (strcmp(other, base) == 0)
+		return true;
+	if (other[0] != '.')
+		return false;
+	other += other[1] == '.' ? 2 : 1; /* a checkpoint's partial file has two */
+	if (strncmp(other, base, len) != 0)
+		return false;
+	other += len;
+	return strncmp(other, ".partial", 8) == 0 || strncmp(other, ".resume", 7) == 0 ||
+	       strcmp(other, ".runs") == 0;
 }
 
 static bool wanted(void *self, const char *name, size_t len, bool is_dir)
@@ -145,13 +153,20 @@ static int tick(void *self, const struct index_walk_state *state, struct shoal_e
 static int walk_alone(struct index_scan *s, struct index_walk *w, struct index_walk_state *state,
 		      struct shoal_err *err)
 {
-	int rc = 0;
+	struct index_resume *r = s->resume;
+	struct shoal_err ignored;
+	int rc = r && r->found ? index_resume_units(r, w, err) : 0;
 
 	while (rc == 0 && !state->idle) {
 		rc = index_walk_wait(w, TICK_US, state, err);
 		if (rc == 0)
 			rc = tick(s, state, err);
+		if (rc == 0 && r) /* the last one before sealing, too */
+			rc = index_resume_checkpoint(r, w, s->sorter, state->nr_names, state->idle,
+						     err);
 	}
+	if (rc == -ECANCELED && r) /* as far as we got; without it an older one will do */
+		(void)!index_resume_checkpoint(r, w, s->sorter, state->nr_names, true, &ignored);
 	return rc;
 }
 
@@ -174,7 +189,8 @@ static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_re
 	};
 	struct index_walk_state state = { 0 };
 	struct index_walk *w = NULL;
-	int rc = index_walk_start(&wo, s->place->rank == 0, &w, err);
+	bool afresh = !s->resume || !s->resume->found;
+	int rc = index_walk_start(&wo, s->place->rank == 0 && afresh, &w, err);
 
 	if (rc == 0)
 		rc = s->place->size == 1 ? walk_alone(s, w, &state, err)

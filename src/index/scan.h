@@ -10,6 +10,7 @@
 #include "index/cuts.h"
 #include "index/filter.h"
 #include "index/listing.h"
+#include "index/resume.h"
 #include "index/sort.h"
 #include "index/update.h"
 #include "index/walk.h"
@@ -22,6 +23,7 @@ struct index_scan {
 	struct shoal_store *store;
 	struct index_filter filter;
 	struct index_update *update; /* an older catalog to take from, or NULL */
+	struct index_resume *resume; /* to write checkpoints to and to go on from, or NULL */
 	char *own; /* the catalog's own name in the tree, or NULL when it lies elsewhere */
 	uint64_t samples;
 	/* While it walks: */

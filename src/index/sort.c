@@ -66,7 +66,7 @@ static int spill(struct shoal_sorter *s, struct half *h)
 	rc = index_merge_into_run(h->chunk, h->nr, &s->out, &s->repeated, &run, &why);
 	if (rc < 0)
 		return shoal_fail(&s->err, rc, "in '%s': %s", s->options.tmp_dir, why.msg);
-	rc = index_runs_add(&s->runs, &run);
+	rc = run.len > 0 ? index_runs_add(&s->runs, &run) : 0;
 	return rc < 0 ? shoal_fail(&s->err, rc, "out of memory") : 0;
 }
 
@@ -286,7 +286,8 @@ int shoal_sorter_finish(struct shoal_sorter *s, shoal_entry_fn *take, void *self
 		job.fd = s->spill_fd;
 		job.runs = &s->runs;
 		job.out = &s->out;
-		if (rc == 0)
+		job.keep = s->options.spill != NULL;
+		if (rc == 0 && s->runs.nr > 0)
 			rc = index_merge(&job, err);
 	}
 	*ret_repeated = s->repeated;

@@ -14,6 +14,7 @@ struct tree {
 	struct index_sample sample; /* where there are several ranks */
 	struct index_build build;
 	struct index_update update;
+	struct index_resume resume;
 };
 
 /* This rank's share of the node's memory. Below the least it takes the least, and says so. */
@@ -35,14 +36,24 @@ static int start_build(struct tree *t, struct shoal_err *err)
 {
 	const struct index_scan *s = &t->scan;
 	struct index_listing listing = index_scan_listing(s);
-	char *text = index_listing_text(&listing);
 	struct index_build_spec spec = { .root = t->root.uri,
 					 .sizes = !s->tree->no_sizes,
-					 .listing = text,
 					 .no_writer = s->place->rank > 0,
 					 .memory = share_of_memory(t) };
-	int rc = text ? 0 : shoal_fail(err, -ENOMEM, "out of memory");
+	char *text;
+	int rc;
 
+	if (s->tree->resume)
+		listing.started = index_resume_started(s->options->output, listing.started);
+	spec.listing = text = index_listing_text(&listing);
+	rc = text ? 0 : shoal_fail(err, -ENOMEM, "out of memory");
+	if (rc == 0 && s->tree->resume && s->place->size > 1)
+		rc = shoal_fail(err, -ENOTSUP, "a listing can be resumed by one process only");
+	if (s->tree->resume) {
+		spec.resume = &t->resume;
+		spec.resume_listing = &listing;
+		t->scan.resume = &t->resume;
+	}
 	if (rc == 0 && s->tree->update) {
 		rc = index_update_open(&t->update, s->tree->update, &listing, t->root.uri, err);
 		t->scan.update = &t->update;
@@ -85,6 +96,7 @@ static int list_tree(struct tree *t, struct shoal_index_result *result, struct s
 				    t->build.tmp_dir, result, err);
 	if (rc == 0)
 		rc = seal(t, result, err);
+	result->nr_resumed = t->resume.nr_names;
 	if (rc == 0) /* a result is nothing but numbers */
 		rc = shoal_comm_reduce(s->comm, SHOAL_COMM_SUM, (uint64_t *)(void *)result,
 				       sizeof(*result) / sizeof(uint64_t), err);
@@ -97,7 +109,8 @@ int index_tree(struct shoal_comm *comm, const char *where, const struct shoal_tr
 {
 	struct shoal_index_result result = { 0 };
 	struct shoal_err words = { "" };
-	struct tree t = { .build = { .options = options } };
+	struct tree t = { .build = { .options = options },
+			  .resume = { .map = SHOAL_MAP_CLOSED, .spill.fd = -1 } };
 	int rc;
 
 	shoal_comm_set_stop(comm, options->stop);
@@ -109,6 +122,7 @@ int index_tree(struct shoal_comm *comm, const char *where, const struct shoal_tr
 	index_build_release(&t.build);
 	index_sample_release(&t.sample);
 	index_update_release(&t.update);
+	index_resume_close(&t.resume, rc == 0);
 	index_scan_release(&t.scan);
 	if (rc < 0)
 		return shoal_fail(err, rc, "%s", words.msg);

@@ -349,6 +349,18 @@ size_t index_walk_give(struct index_walk *w, uint8_t *buf, size_t room)
 	return used;
 }
 
+int index_walk_push(struct index_walk *w, const void *unit, size_t len, struct shoal_err *err)
+{
+	int rc;
+
+	pthread_mutex_lock(&w->lock);
+	rc = index_units_push(&w->units, unit, len, err);
+	set_want_more(w);
+	pthread_cond_signal(&w->work);
+	pthread_mutex_unlock(&w->lock);
+	return rc;
+}
+
 int index_walk_bring(struct index_walk *w, const uint8_t *units, size_t len, struct shoal_err *err)
 {
 	int rc = 0;

@@ -59,6 +59,10 @@ void index_walk_set_hungry(struct index_walk *w, bool hungry);
  */
 size_t index_walk_give(struct index_walk *w, uint8_t *buf, size_t room);
 
+/* Put in a unit. */
+int index_walk_push(struct index_walk *w, const void *unit, size_t len,
+		    struct shoal_err *err) SHOAL_MUST_USE;
+
 /* Put in what another rank's index_walk_give() made. */
 int index_walk_bring(struct index_walk *w, const uint8_t *units, size_t len,
 		     struct shoal_err *err) SHOAL_MUST_USE;
