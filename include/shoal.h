@@ -72,6 +72,15 @@ struct shoal_catalog_info {
 SHOAL_CHECKED int shoal_catalog_open(const char *path, struct shoal_catalog **ret_cat,
 				     struct shoal_err *err);
 
+/*
+ * The same through a copy in the directory @dir, for a catalog on storage that is slow or remote:
+ * the first process of a node to come makes the copy, named after its content, and the others wait
+ * for that and map it. It stays there for the next time. -ECANCELED once *@stop (may be NULL) is
+ * not 0.
+ */
+SHOAL_CHECKED int shoal_catalog_open_local(const char *path, const char *dir, const int *stop,
+					   struct shoal_catalog **ret_cat, struct shoal_err *err);
+
 /* Unmap and free; NULL is fine. Returns NULL, for `cat = shoal_catalog_close(cat)`. */
 SHOAL_API struct shoal_catalog *shoal_catalog_close(struct shoal_catalog *cat);
 

@@ -53,12 +53,16 @@ int cli_usage(const char *command, const char *fmt, ...)
 	return CLI_USAGE;
 }
 
+/* Of --local-copy: where cli_open() has its catalogs copied to. */
+static const char *local_copy;
+
 int cli_getopt(int argc, char **argv, const char *shorts, const struct option *longs)
 {
 	int c;
 
 	opterr = 0;
-	c = getopt_long(argc, argv, shorts, longs, NULL);
+	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) == CLI_OPT_LOCAL_COPY)
+		local_copy = optarg;
 	if (c == ':')
 		cli_usage(argv[0], "option '%s' needs a value", argv[optind - 1]);
 	else if (c == '?' && optopt && strchr(argv[optind - 1], '='))
@@ -103,9 +107,18 @@ struct shoal_catalog *cli_open(const char *command, const char *path)
 {
 	struct shoal_catalog *cat = NULL;
 	struct shoal_err err = { "" };
+	int rc;
 
-	if (shoal_catalog_open(path, &cat, &err) < 0)
+	if (local_copy) {
+		cli_catch_signals();
+		rc = shoal_catalog_open_local(path, local_copy, &cli_stop, &cat, &err);
+	} else {
+		rc = shoal_catalog_open(path, &cat, &err);
+	}
+	if (rc < 0)
 		cli_fail(command, "'%s': %s", path, err.msg);
+	if (rc == -ECANCELED)
+		cli_die_of_signal();
 	return cat;
 }
 

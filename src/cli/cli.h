@@ -27,6 +27,13 @@ int cli_usage(const char *command, const char *fmt, ...) SHOAL_PRINTF(2, 3);
 /* Names may hold anything: what a terminal would act on, or would break a line, is spelt out. */
 void cli_put_plain(FILE *out, const char *text, size_t len);
 
+/* In the options of every command that opens catalogs with cli_open(), and its line of help. */
+enum { CLI_OPT_LOCAL_COPY = 1000 };
+#define CLI_LOCAL_COPY                                                    \
+	{                                                                 \
+		"local-copy", required_argument, NULL, CLI_OPT_LOCAL_COPY \
+	}
+
 /* The next option, as getopt_long(); errors are said in our words and give '?'. */
 int cli_getopt(int argc, char **argv, const char *shorts, const struct option *longs);
 

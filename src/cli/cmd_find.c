@@ -12,12 +12,14 @@ static const char usage[] =
 	"Print the id of each name, one a line. A name that is not there is said on\n"
 	"standard error, and the exit status is 1.\n"
 	"\n"
-	"      --json   print a list of ids, null where a name is not there\n";
+	"      --json             print a list of ids, null where a name is not there\n"
+	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be\n";
 
 enum { OPT_JSON = 256 };
 
 static const struct option longs[] = {
 	{ "json", no_argument, NULL, OPT_JSON },
+	CLI_LOCAL_COPY,
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };

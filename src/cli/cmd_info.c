@@ -4,16 +4,19 @@
 #include "cli/cli.h"
 #include "shoal.h"
 
-static const char usage[] = "usage: shoal info FILE [--json]\n"
-			    "\n"
-			    "Say what is in a catalog, without reading it all.\n"
-			    "\n"
-			    "      --json   print the facts as JSON\n";
+static const char usage[] =
+	"usage: shoal info FILE [--json] [--local-copy DIR]\n"
+	"\n"
+	"Say what is in a catalog, without reading it all.\n"
+	"\n"
+	"      --json             print the facts as JSON\n"
+	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be\n";
 
 enum { OPT_JSON = 256 };
 
 static const struct option longs[] = {
 	{ "json", no_argument, NULL, OPT_JSON },
+	CLI_LOCAL_COPY,
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };

@@ -16,7 +16,8 @@ static const char usage[] =
 	"      --count K    print at most K names\n"
 	"      --prefix P   only names that start with P\n"
 	"      --sizes      print the size after a tab\n"
-	"  -0, --null       end names with NUL bytes, not line ends\n";
+	"  -0, --null       end names with NUL bytes, not line ends\n"
+	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be\n";
 
 enum { OPT_ID = 256, OPT_FROM, OPT_COUNT, OPT_PREFIX, OPT_SIZES };
 
@@ -27,6 +28,7 @@ static const struct option longs[] = {
 	{ "prefix", required_argument, NULL, OPT_PREFIX },
 	{ "sizes", no_argument, NULL, OPT_SIZES },
 	{ "null", no_argument, NULL, '0' },
+	CLI_LOCAL_COPY,
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };

@@ -30,6 +30,7 @@ static const char usage[] =
 	"      --prefix NAME   start of the lists' names (default train)\n"
 	"      --paths         plain paths instead of file:// URIs\n"
 	"  -0, --null          end URIs with NUL bytes, not line ends\n"
+	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be\n"
 	"  -q, --quiet         print nothing but errors\n";
 
 enum { OPT_EPOCHS = 400, OPT_PREFIX, OPT_PATHS };
@@ -42,6 +43,7 @@ static const struct option longs[] = {
 	{ "paths", no_argument, NULL, OPT_PATHS },
 	{ "null", no_argument, NULL, '0' },
 	{ "quiet", no_argument, NULL, 'q' },
+	CLI_LOCAL_COPY,
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };

@@ -20,7 +20,9 @@ static const char usage[] =
 	"      --count K       print at most K ids\n"
 	"      --names         print names; where files hold several samples, a tab and which\n"
 	"      --position ID   print instead at which position of the epoch sample ID comes\n"
-	"  -0, --null          end lines with NUL bytes\n";
+	"  -0, --null          end lines with NUL bytes\n"
+	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be by the first\n"
+	"                      process of a node to come; the others map the same copy\n";
 
 enum {
 	OPT_RANK = 400,
@@ -44,6 +46,7 @@ static const struct option longs[] = {
 	{ "names", no_argument, NULL, OPT_NAMES },
 	{ "position", required_argument, NULL, OPT_POSITION },
 	{ "null", no_argument, NULL, '0' },
+	CLI_LOCAL_COPY,
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };

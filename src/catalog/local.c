@@ -1,0 +1,123 @@
+/* A copy of a catalog on this node's own disk, made by whoever comes first. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/out.h"
+#include "base/publish.h"
+#include "catalog/catalog.h"
+
+#define COPY_BYTES (1u << 20)
+
+/* How often to look whether another process has finished its copy. */
+#define WAIT_NS 50000000
+
+static bool stopped(const int *stop)
+{
+	return stop && __atomic_load_n(stop, __ATOMIC_RELAXED);
+}
+
+/* Named by content, and by the file's own checksum: how it is cut may differ between writers. */
+static char *copy_path(const struct shoal_catalog *cat, const char *dir)
+{
+	struct shoal_catalog_info info;
+	char *path = NULL;
+
+	shoal_catalog_info(cat, &info);
+	if (asprintf(&path, "%s/shoal-%s-%016llx.cat", dir, info.digest,
+		     (unsigned long long)shoal_le64_get(cat->view.header->header_checksum)) < 0)
+		return NULL;
+	return path;
+}
+
+/* Open the copy, if it is there and whole. */
+static bool open_copy(const char *path, const struct shoal_catalog *cat,
+		      struct shoal_catalog **ret_copy)
+{
+	struct shoal_catalog *copy = NULL;
+
+	if (shoal_catalog_open(path, &copy, NULL) < 0)
+		return false;
+	if (copy->view.file_len == cat->view.file_len &&
+	    memcmp(copy->view.header, cat->view.header, sizeof(struct cat_header)) == 0) {
+		*ret_copy = copy;
+		return true;
+	}
+	shoal_catalog_close(copy);
+	return false;
+}
+
+static int copy_bytes(const struct shoal_catalog *cat, int fd, const int *stop,
+		      struct shoal_err *err)
+{
+	uint64_t len = cat->view.file_len, at = 0;
+	uint8_t *buf = malloc(COPY_BYTES);
+	int rc = buf ? 0 : shoal_fail(err, -ENOMEM, "out of memory");
+
+	while (rc == 0 && at < len) {
+		size_t n = (size_t)shoal_min(COPY_BYTES, len - at);
+
+		if (stopped(stop)) {
+			rc = shoal_fail(err, -ECANCELED, "interrupted");
+			break;
+		}
+		/* Through read(2), which reads ahead further than a map does. */
+		rc = shoal_pread_all(cat->map.fd, buf, n, at);
+		if (rc < 0) {
+			shoal_fail_errno(err, rc, "cannot read it");
+			break;
+		}
+		rc = shoal_pwrite_all(fd, buf, n, at);
+		if (rc < 0)
+			shoal_fail_errno(err, rc, "cannot write a copy");
+		at += n;
+	}
+	free(buf);
+	return rc;
+}
+
+/* -EBUSY when another process is at it. */
+static int make_copy(const char *path, const struct shoal_catalog *cat, const int *stop,
+		     struct shoal_err *err)
+{
+	struct shoal_publish pub = SHOAL_PUBLISH_CLOSED;
+	int rc = shoal_publish_open(path, &pub, err);
+
+	if (rc == 0)
+		rc = copy_bytes(cat, pub.fd, stop, err);
+	if (rc == 0)
+		rc = shoal_publish_commit(&pub, err);
+	shoal_publish_abort(&pub);
+	return rc;
+}
+
+int shoal_catalog_open_local(const char *path, const char *dir, const int *stop,
+			     struct shoal_catalog **ret_cat, struct shoal_err *err)
+{
+	const struct timespec pause = { .tv_nsec = WAIT_NS };
+	struct shoal_catalog *cat = NULL, *copy = NULL;
+	char *copy_name = NULL;
+	int rc = shoal_catalog_open(path, &cat, err);
+
+	if (rc < 0)
+		return rc;
+	copy_name = copy_path(cat, dir);
+	rc = copy_name ? 0 : shoal_fail(err, -ENOMEM, "out of memory");
+	while (rc == 0 && !open_copy(copy_name, cat, &copy)) {
+		rc = make_copy(copy_name, cat, stop, err);
+		if (rc == -EBUSY) {
+			nanosleep(&pause, NULL);
+			rc = stopped(stop) ? shoal_fail(err, -ECANCELED, "interrupted") : 0;
+		}
+	}
+	shoal_catalog_close(cat);
+	free(copy_name);
+	if (rc == 0)
+		*ret_cat = copy;
+	return rc;
+}
