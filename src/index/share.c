@@ -15,8 +15,9 @@
 #define BUSY_US 2000
 #define IDLE_US 2000
 
-/* The owner's tick: how often it is called at least. */
-#define TICKS 20
+/* Rounds from one tick of the owner to the next, and from one word of how far we are. */
+#define TICKS  20
+#define COUNTS 200
 
 enum kind {
 	IDLE,   /* to the director: nothing to do here */
@@ -25,6 +26,7 @@ enum kind {
 	GIVE,   /* from it: to which rank */
 	UNITS,  /* from rank to rank; there may be none in it */
 	DONE,   /* from it */
+	COUNT,  /* to the director, to show: names so far */
 };
 
 struct share {
@@ -32,8 +34,9 @@ struct share {
 	struct index_walk *walk;
 	const struct shoal_comm_place *place;
 	bool told_idle, offered, hungry, done;
-	/* The director's: a byte for each rank. */
+	/* The director's: ten bytes for each rank. */
 	uint8_t *idle, *offers;
+	uint64_t *names;
 	int nr_idle;
 	bool said_hungry;
 	uint8_t units[SHOAL_COMM_MAIL_MAX];
@@ -126,6 +129,10 @@ static int read_mail(struct share *s, const struct shoal_comm_mail *mail, struct
 	case DONE:
 		s->done = true;
 		return 0;
+	case COUNT:
+		if (mail->len == sizeof(struct shoal_le64))
+			s->names[mail->from] = shoal_le64_load(mail->data);
+		return 0;
 	default:
 		return shoal_fail(err, -EBADMSG, "a message of the listing is of no known kind");
 	}
@@ -146,6 +153,24 @@ static int tell(struct share *s, const struct index_walk_state *state, struct sh
 	return rc;
 }
 
+/* The owner sees what all ranks have found, as far as the director has heard. */
+static int show(struct share *s, index_tick_fn *tick, void *self,
+		const struct index_walk_state *mine, struct shoal_err *err)
+{
+	struct index_walk_state all = *mine;
+
+	for (int r = 1; r < s->place->size; r++)
+		all.nr_names += s->names[r];
+	return tick(self, &all, err);
+}
+
+static int tell_count(struct share *s, const struct index_walk_state *state, struct shoal_err *err)
+{
+	struct shoal_le64 names = shoal_le64_of(state->nr_names);
+
+	return s->place->rank == 0 ? 0 : post(s, 0, COUNT, &names, sizeof(names), err);
+}
+
 static int share_until_done(struct share *s, index_tick_fn *tick, void *self,
 			    struct index_walk_state *state, struct shoal_err *err)
 {
@@ -161,8 +186,10 @@ static int share_until_done(struct share *s, index_tick_fn *tick, void *self,
 				     state, err);
 		if (rc == 0)
 			rc = tell(s, state, err);
+		if (rc == 0 && round % COUNTS == COUNTS - 1)
+			rc = tell_count(s, state, err);
 		if (rc == 0 && round++ % TICKS == 0)
-			rc = tick(self, state, err);
+			rc = show(s, tick, self, state, err);
 		if (rc < 0)
 			break;
 		rc = shoal_comm_poll(s->comm, waiting || s->offered ? IDLE_US : 0, &mail, err);
@@ -187,10 +214,11 @@ int index_share_walk(struct shoal_comm *comm, struct index_walk *walk, index_tic
 		s->comm = comm;
 		s->walk = walk;
 		s->place = shoal_comm_place(comm);
-		s->idle = calloc(size, 1); /* two bytes a rank, on one rank's account */
+		s->idle = calloc(size, 1);
 		s->offers = calloc(size, 1);
+		s->names = calloc(size, sizeof(*s->names));
 	}
-	if (!s || !s->idle || !s->offers)
+	if (!s || !s->idle || !s->offers || !s->names)
 		rc = shoal_fail(err, -ENOMEM, "out of memory");
 	else
 		rc = share_until_done(s, tick, self, &state, err);
@@ -198,6 +226,7 @@ int index_share_walk(struct shoal_comm *comm, struct index_walk *walk, index_tic
 	if (s) {
 		free(s->idle);
 		free(s->offers);
+		free(s->names);
 	}
 	free(s);
 	return rc;

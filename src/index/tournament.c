@@ -43,8 +43,8 @@ static int step(struct index_source *s)
 		s->done = s->at == s->chunk->nr;
 		if (s->done)
 			return 0;
-		if (s->at + 4 < s->chunk->nr) /* sorted order jumps about in memory */
-			__builtin_prefetch(s->chunk->bytes + refs[s->at + 4].off);
+		if (s->at + 16 < s->chunk->nr) /* sorted order jumps about in memory */
+			__builtin_prefetch(s->chunk->bytes + refs[s->at + 16].off);
 		index_chunk_entry(s->chunk, &refs[s->at++], &s->entry);
 		return 0;
 	}
