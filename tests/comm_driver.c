@@ -1,11 +1,13 @@
 /*
  * comm_driver - comm under a real MPI, one sub-command for each thing that tests/mpi looks at.
- * Prints one line per rank; exits with 1 and the words on stderr when a call fails.
+ * Several may follow each other, with a + between. Prints one line per rank and sub-command; exits
+ * with 1 and the words on stderr when a call fails.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,21 @@
 static struct shoal_comm *comm;
 static int rank, size;
 static int stop_flag;
+
+/* A line in one write: mpirun mixes what ranks write in pieces. */
+static void say(int fd, const char *fmt, ...) SHOAL_PRINTF(2, 3);
+static void say(int fd, const char *fmt, ...)
+{
+	char line[2048];
+	va_list args;
+	int len;
+
+	va_start(args, fmt);
+	len = vsnprintf(line, sizeof(line), fmt, args);
+	va_end(args);
+	if (len <= 0 || write(fd, line, (size_t)len) != len)
+		_exit(3);
+}
 
 static double seconds(void)
 {
@@ -58,7 +75,7 @@ static void reset_peak(void)
 
 	if (fd >= 0) {
 		if (write(fd, "5", 1) != 1)
-			fprintf(stderr, "the peak of memory cannot be reset\n");
+			say(2, "the peak of memory cannot be reset\n");
 		close(fd);
 	}
 }
@@ -118,9 +135,9 @@ static int cmd_place(char **args, struct shoal_err *err)
 	int rc = shoal_comm_node_barrier(comm, err);
 
 	(void)args;
-	printf("rank %d of %d, node %d of %d, %d of %d there, leader %d, %s\n", p->rank, p->size,
-	       p->node, p->nr_nodes, p->node_rank, p->node_size, p->node_leader,
-	       shoal_comm_name(comm));
+	say(1, "rank %d of %d, node %d of %d, %d of %d there, leader %d, %s\n", p->rank, p->size,
+	    p->node, p->nr_nodes, p->node_rank, p->node_size, p->node_leader,
+	    shoal_comm_name(comm));
 	return rc;
 }
 
@@ -142,7 +159,7 @@ static int cmd_trees(char **args, struct shoal_err *err)
 		if (words[0] != 'a' + root || words[sizeof(words) - 1] != 'a' + root)
 			return shoal_fail(err, -EBADMSG, "not what rank %d sent", root);
 	}
-	printf("max %" PRIu64 " %" PRIu64 "\n", v[0], v[1]);
+	say(1, "max %" PRIu64 " %" PRIu64 "\n", v[0], v[1]);
 	return rc;
 }
 
@@ -166,7 +183,7 @@ static int cmd_gather(char **args, struct shoal_err *err)
 		return shoal_fail(err, -EBADMSG,
 				  "%" PRIu64 " bytes of %" PRIu64 ", %" PRIu64 " bad", t.bytes,
 				  want, t.bad);
-	printf("gathered %" PRIu64 "\n", t.bytes);
+	say(1, "gathered %" PRIu64 "\n", t.bytes);
 	return 0;
 }
 
@@ -179,7 +196,7 @@ static int cmd_file(char **args, struct shoal_err *err)
 
 	rc = shoal_comm_gather_file(comm, &blob, 0, strtoull(args[1], NULL, 10), fd, offsets, err);
 	if (rc == 0)
-		printf("at %" PRIu64 " of %" PRIu64 "\n", offsets[rank], offsets[size]);
+		say(1, "at %" PRIu64 " of %" PRIu64 "\n", offsets[rank], offsets[size]);
 	free(offsets);
 	if (fd >= 0)
 		close(fd);
@@ -204,7 +221,7 @@ static int cmd_exchange(char **args, struct shoal_err *err)
 	if (rc == 0 && t.bytes != want)
 		return shoal_fail(err, -EBADMSG, "%" PRIu64 " bytes of %" PRIu64, t.bytes, want);
 	if (rc == 0)
-		printf("exchanged %" PRIu64 "\n", t.bytes);
+		say(1, "exchanged %" PRIu64 "\n", t.bytes);
 	return rc;
 }
 
@@ -240,7 +257,7 @@ static int cmd_mail(char **args, struct shoal_err *err)
 		left--;
 	}
 	if (rc == 0)
-		printf("mail read\n");
+		say(1, "mail read\n");
 	free(bytes);
 	free(next);
 	return rc;
@@ -290,7 +307,7 @@ static int cmd_cpu(char **args, struct shoal_err *err)
 	if (rank == 0)
 		usleep((useconds_t)strtoul(args[0], NULL, 10) * 1000);
 	rc = shoal_comm_barrier(comm, err);
-	printf("waited %.3f cpu %.3f\n", seconds() - start, cpu_seconds() - cpu);
+	say(1, "waited %.3f cpu %.3f\n", seconds() - start, cpu_seconds() - cpu);
 	return rc;
 }
 
@@ -382,9 +399,8 @@ static int cmd_bench(char **args, struct shoal_err *err)
 							    err);
 		took = seconds() - start;
 		more = (uint64_t)(status_kb("VmHWM") - before);
-		printf("%-14s rank %d: %.3f s, %" PRIu64 " KiB more at the peak\n", what[i], rank,
-		       took, more);
-		fflush(stdout);
+		say(1, "%-14s rank %d: %.3f s, %" PRIu64 " KiB more at the peak\n", what[i], rank,
+		    took, more);
 	}
 	if (fd >= 0)
 		close(fd);
@@ -405,22 +421,35 @@ static const struct {
 	{ "bench", 3, cmd_bench },
 };
 
-static int run(int argc, char **argv, struct shoal_err *err)
+static int run_one(char **args, int nr, struct shoal_err *err)
 {
 	for (size_t i = 0; i < SHOAL_ARRAY_LEN(command); i++)
-		if (argc >= 2 && strcmp(argv[1], command[i].name) == 0 &&
-		    argc == 2 + command[i].nr_args)
-			return command[i].run(argv + 2, err);
+		if (nr == 1 + command[i].nr_args && strcmp(args[0], command[i].name) == 0)
+			return command[i].run(args + 1, err);
 	return shoal_fail(err, -EINVAL, "no such sub-command");
+}
+
+static int run(int argc, char **argv, struct shoal_err *err)
+{
+	int from = 1, rc = 0;
+
+	for (int i = 1; i <= argc && rc == 0; i++)
+		if (i == argc || strcmp(argv[i], "+") == 0) {
+			rc = run_one(argv + from, i - from, err);
+			from = i + 1;
+		}
+	return rc;
 }
 
 int main(int argc, char **argv)
 {
 	struct shoal_err err = { "" };
-	int rc = shoal_comm_open(&comm, &err);
+	int rc;
 
+	alarm(60); /* nothing here takes as long: what hangs is ended */
+	rc = shoal_comm_open(&comm, &err);
 	if (rc < 0) {
-		fprintf(stderr, "comm_driver: %s\n", err.msg);
+		say(2, "comm_driver: %s\n", err.msg);
 		return 1;
 	}
 	rank = shoal_comm_place(comm)->rank;
@@ -429,9 +458,8 @@ int main(int argc, char **argv)
 	rc = run(argc, argv, &err);
 	if (rc < 0) {
 		shoal_comm_fail(comm, err.msg);
-		fprintf(stderr, "comm_driver: rank %d says: %s\n", rank, err.msg);
+		say(2, "comm_driver: rank %d says: %s\n", rank, err.msg);
 	}
-	fflush(stdout);
 	shoal_comm_close(comm);
 	return rc < 0 ? 1 : 0;
 }

@@ -100,7 +100,9 @@ static int find_places(struct shoal_comm *c, struct shoal_err *err)
 		int nr;
 
 		if (pass == 1) {
-			c->node_ranks = calloc((size_t)c->place.node_size, sizeof(*c->node_ranks));
+			size_t nr_here = (size_t)c->place.node_size; /* at least this rank */
+
+			c->node_ranks = malloc((nr_here + 1) * sizeof(*c->node_ranks));
 			if (!c->node_ranks)
 				return shoal_fail(err, -ENOMEM, "out of memory");
 		}

@@ -2,9 +2,15 @@
  * comm.h - ranks: one process, or those that mpirun or srun started.
  *
  * A comm is a parameter, never a global. It belongs to the thread that opened it. Collective calls
- * are made by all ranks in the same order. While it waits a rank sleeps, and looks for word that
- * another one failed: shoal_comm_fail() on one rank makes every wait on every rank end with
- * -EREMOTEIO and that rank's words ("rank 3: ..."), so that nobody hangs.
+ * are made by all ranks in the same order, with the same root, operation and lengths; nobody leaves
+ * one before all have come. While it waits a rank sleeps, and looks for word that another one
+ * failed: shoal_comm_fail() on one rank makes every wait on every rank end with -EREMOTEIO and that
+ * rank's words ("rank 3: ..."), so that nobody hangs.
+ *
+ * A collective call that fails on one rank, for whatever reason (a callback, a bad argument, no
+ * memory, a stop), fails so on all: the rank itself gets its own error, the others -EREMOTEIO. Then
+ * the comm is of no more use but to be closed: every later call gives -EREMOTEIO, on the rank that
+ * failed too. Ranks that make different calls are told so with -EPROTO.
  */
 #ifndef SHOAL_COMM_COMM_H
 #define SHOAL_COMM_COMM_H
@@ -23,8 +29,11 @@ struct shoal_comm_place {
 
 /*
  * MPI where the environment says that mpirun or srun started us, else one process. SHOAL_MPI forces
- * a choice: "none", "openmpi", "mpich", or the path of a module. Started under MPI without a module
- * for it is an error: W processes that all think they are alone would write over each other.
+ * a choice: "none", "openmpi", "mpich", or the path of a module. Modules are looked for in the
+ * folder SHOAL_MODULE_DIR, beside the program, and where they are installed. Started under MPI
+ * without a module for it, or with one of another MPI, is an error: W processes that all think they
+ * are alone would write over each other. Collective; there is one comm with MPI in the life of a
+ * process.
  */
 int shoal_comm_open(struct shoal_comm **ret_comm, struct shoal_err *err) SHOAL_MUST_USE;
 
@@ -32,8 +41,9 @@ int shoal_comm_open(struct shoal_comm **ret_comm, struct shoal_err *err) SHOAL_M
 int shoal_comm_self(struct shoal_comm **ret_comm, struct shoal_err *err) SHOAL_MUST_USE;
 
 /*
- * Collective, but for a comm that has failed: then it waits for the others a few seconds only, and
- * ends the job if they do not come. NULL is fine. Returns NULL.
+ * Collective. After a failure it waits for the others three seconds only, and ends the job if they
+ * do not come; after a stop one second only, and then leaves as it is. Mail that nobody has polled
+ * is thrown away. NULL is fine. Returns NULL.
  */
 struct shoal_comm *shoal_comm_close(struct shoal_comm *c);
 
@@ -42,20 +52,32 @@ const struct shoal_comm_place *shoal_comm_place(const struct shoal_comm *c);
 /* What carries the messages: "one process", "Open MPI v4.1.4", ... */
 const char *shoal_comm_name(const struct shoal_comm *c);
 
-/* End waiting with -ECANCELED once *@stop is not 0 (a signal handler sets it). */
+/*
+ * End waiting with -ECANCELED once *@stop is not 0 (a signal handler sets it). In a collective call
+ * that is a failure, which the others are told.
+ */
 void shoal_comm_set_stop(struct shoal_comm *c, const int *stop);
 
-/* Called from a wait that lasts longer than @seconds, and again each time that long passes. */
+/*
+ * Called from a wait that lasts longer than @seconds, and again each time that long passes, with
+ * words such as "rank 0 has waited 30 s in a barrier for rank 3". Waiting for mail is not a stall.
+ */
 void shoal_comm_set_stall(struct shoal_comm *c, double seconds,
 			  void (*stalled)(void *self, const char *words), void *self);
 
-/* Tell all other ranks that this one cannot go on, and why. Once; later ones change nothing. */
+/*
+ * Tell all other ranks that this one cannot go on, and why: the first 700 bytes of @words. The
+ * first failure that a rank makes or hears of counts; later ones change nothing.
+ */
 void shoal_comm_fail(struct shoal_comm *c, const char *words);
 
 /* ---- All together ---- */
 
+/* Of all ranks, and of those on this node; each node may call the second as often as it likes. */
 int shoal_comm_barrier(struct shoal_comm *c, struct shoal_err *err) SHOAL_MUST_USE;
 int shoal_comm_node_barrier(struct shoal_comm *c, struct shoal_err *err) SHOAL_MUST_USE;
+
+/* @root's bytes to all. For small things: pieces of 32 KiB follow each other. */
 int shoal_comm_broadcast(struct shoal_comm *c, int root, void *buf, size_t len,
 			 struct shoal_err *err) SHOAL_MUST_USE;
 
@@ -67,7 +89,10 @@ int shoal_comm_reduce(struct shoal_comm *c, enum shoal_comm_op op, uint64_t *val
 
 /* ---- Bytes of any length, in bounded memory ---- */
 
-/* Bytes that are read as they are needed: from memory, or by a function. */
+/*
+ * Bytes that are read as they are needed, front to back and once: from memory, or by a function,
+ * which is called ahead of need as far as the budget allows.
+ */
 struct shoal_comm_blob {
 	uint64_t len;
 	const void *data; /* or, where NULL: */
@@ -84,7 +109,8 @@ typedef int shoal_comm_take_fn(void *self, int from, uint64_t off, uint64_t tota
 /*
  * Hand every rank's blob to @take on rank @root, or on all ranks with SHOAL_COMM_ALL, rank after
  * rank; an empty one is told too, once, with @len 0. No rank allocates more than @budget bytes (at
- * least 4096), whatever the blobs.
+ * least 4096), whatever the blobs; where budgets differ the least one holds. Others than @root need
+ * no @take. 0 on one rank means that all bytes were taken well on all of them.
  */
 int shoal_comm_gather(struct shoal_comm *c, const struct shoal_comm_blob *mine, int root,
 		      size_t budget, shoal_comm_take_fn *take, void *self,
@@ -93,7 +119,7 @@ int shoal_comm_gather(struct shoal_comm *c, const struct shoal_comm_blob *mine, 
 /*
  * The same into file @fd of @root (others may pass -1), one behind the other from offset 0 on.
  * @offsets, when not NULL, has room for size + 1 numbers: where each rank's bytes start, and the
- * end.
+ * end. Any rank may ask for them. The file is not cut where it was longer before, nor synced.
  */
 int shoal_comm_gather_file(struct shoal_comm *c, const struct shoal_comm_blob *mine, int root,
 			   size_t budget, int fd, uint64_t *offsets,
@@ -101,7 +127,8 @@ int shoal_comm_gather_file(struct shoal_comm *c, const struct shoal_comm_blob *m
 
 /*
  * Every rank sends blob @to[r] to rank r, and takes what the others send it: of one sender front to
- * back, of several senders in any order and mixed. Empty ones are told once. At most @budget bytes.
+ * back, of several senders in any order and mixed. Empty ones are told once. Budget and result as
+ * for a gather.
  */
 int shoal_comm_exchange(struct shoal_comm *c, const struct shoal_comm_blob *to, size_t budget,
 			shoal_comm_take_fn *take, void *self, struct shoal_err *err) SHOAL_MUST_USE;
@@ -117,7 +144,12 @@ struct shoal_comm_mail {
 	size_t len;
 };
 
-/* Send a copy of @data; from one rank to another mail stays in order. Also to oneself. */
+/*
+ * Send a copy of @data; from one rank to another mail stays in order. Also to oneself. It waits
+ * when 64 mails are under way. Every wait, of whatever kind, takes in the mail that comes
+ * meanwhile, to be polled later; -EAGAIN when that are 64 MiB: a rank that gets mail must poll. An
+ * error of this or of poll is this rank's alone.
+ */
 int shoal_comm_post(struct shoal_comm *c, int to, uint32_t kind, const void *data, size_t len,
 		    struct shoal_err *err) SHOAL_MUST_USE;
 

@@ -118,6 +118,8 @@ struct comm_mailbox {
 	struct comm_op in;
 	struct comm_post post[COMM_POSTS];
 	unsigned next_post;
+	bool polling;
+	uint64_t idle_since; /* when polls began to find nothing; 0: the last one did */
 };
 
 struct shoal_comm {
@@ -191,7 +193,7 @@ struct comm_pause {
 	bool voluntary;      /* not a stall, however long */
 	enum comm_tag stray; /* a message with it from this node means a mistake; 0: none does */
 	uint64_t until;      /* do not sleep past this; 0: no matter */
-	uint64_t since;
+	uint64_t since;      /* when it began to sleep; set before, it sleeps at once */
 	unsigned tries;
 	uint64_t stalls;
 };

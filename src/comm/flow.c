@@ -103,6 +103,9 @@ static int read_own(struct comm_flow *f, struct comm_slot *s, struct shoal_err *
 		memcpy(s->buf + sizeof(head), (const uint8_t *)b->data + s->off, s->len);
 		return 1;
 	}
+	if (!b->read)
+		return shoal_fail(err, -EINVAL, "a blob of %" PRIu64 " bytes without bytes",
+				  b->len);
 	rc = b->read(b->self, s->off, s->buf + sizeof(head), s->len, &theirs);
 	if (rc < 0)
 		return shoal_fail(err, rc, "%s",
@@ -272,15 +275,14 @@ static void set_whom(const struct comm_flow *f, struct comm_pause *p)
 
 	if (f->freed == f->opened)
 		return;
-	if (f->freed < f->arrived)
-		p->lo = p->hi = f->to;
-	else
-		p->lo = p->hi = f->from >= 0 ? f->from : s->owner;
+	p->lo = f->freed < f->arrived ? f->to : f->from >= 0 ? f->from : s->owner;
+	p->hi = p->lo < 0 ? p->lo - 1 : p->lo;
 }
 
 int comm_flows_run(struct shoal_comm *c, unsigned nr, struct shoal_err *err)
 {
-	struct comm_pause p = { 0 };
+	const struct comm_pause fresh = { .lo = 1, .hi = 0 };
+	struct comm_pause p = fresh;
 
 	for (;;) {
 		bool all = true;
@@ -300,7 +302,7 @@ int comm_flows_run(struct shoal_comm *c, unsigned nr, struct shoal_err *err)
 		if (all)
 			return 0;
 		if (moved) {
-			p = (struct comm_pause){ 0 };
+			p = fresh;
 			rc = comm_look(c, err);
 		} else {
 			rc = comm_pause(c, &p, err);

@@ -17,7 +17,7 @@ static int agree(struct shoal_comm *c, enum comm_call call, int root, size_t *bu
 	if (*budget < BUDGET_MIN)
 		return shoal_fail(err, -EINVAL, "a budget of %zu bytes is less than %u", *budget,
 				  BUDGET_MIN);
-	rc = comm_meet(c, &c->world, call, (uint64_t)(root + 1), SHOAL_COMM_MIN, &least, 1, err);
+	rc = comm_meet(c, &c->world, call, (uint64_t)root, SHOAL_COMM_MIN, &least, 1, err);
 	*budget = (size_t)least;
 	return rc;
 }

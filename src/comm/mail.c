@@ -75,7 +75,8 @@ int comm_mail_pump(struct shoal_comm *c, struct shoal_err *err)
 {
 	struct comm_mailbox *m = &c->mail;
 
-	for (int i = 0; i < PUMP_MAX; i++) {
+	/* Who polls is given what has come, before more is taken in. */
+	for (int i = 0; i < PUMP_MAX && !(m->polling && m->first); i++) {
 		int rc;
 
 		if (!m->coming) {
@@ -174,6 +175,7 @@ int shoal_comm_post(struct shoal_comm *c, int to, uint32_t kind, const void *dat
 	l->head.kind = kind;
 	if (len)
 		memcpy(l->bytes, data, len);
+	c->mail.idle_since = 0; /* there may be an answer soon */
 	if (to != c->w.rank)
 		return post(c, to, l, err);
 	queue(&c->mail, l);
@@ -195,28 +197,43 @@ static int take_letter(struct shoal_comm *c, struct shoal_comm_mail *ret_mail)
 	return 1;
 }
 
+static int poll_until(struct shoal_comm *c, uint64_t now, uint64_t timeout_us,
+		      struct shoal_comm_mail *ret_mail, struct shoal_err *err)
+{
+	struct comm_pause p = { .voluntary = true,
+				.since = c->mail.idle_since,
+				.until = now + shoal_min(timeout_us, UINT64_MAX / 4000) * 1000 };
+	int rc = comm_look(c, err);
+
+	while (rc == 0) {
+		if (take_letter(c, ret_mail))
+			return 1;
+		if (timeout_us == 0 || comm_now() >= p.until)
+			return 0;
+		rc = comm_pause(c, &p, err);
+	}
+	return rc;
+}
+
 int shoal_comm_poll(struct shoal_comm *c, uint64_t timeout_us, struct shoal_comm_mail *ret_mail,
 		    struct shoal_err *err)
 {
-	struct comm_pause p = { .voluntary = true };
+	struct comm_mailbox *m = &c->mail;
+	uint64_t now;
 	int rc = comm_begin(c, "for mail", err);
 
-	free(c->mail.lent);
-	c->mail.lent = NULL;
+	free(m->lent);
+	m->lent = NULL;
 	if (rc < 0)
 		return rc;
-	rc = comm_look(c, err);
-	if (rc < 0)
-		return rc;
-	if (timeout_us > 0)
-		p.until = comm_now() + shoal_min(timeout_us, UINT64_MAX / 4000) * 1000;
-	for (;;) {
-		if (take_letter(c, ret_mail))
-			return 1;
-		if (!p.until || comm_now() >= p.until)
-			return 0;
-		rc = comm_pause(c, &p, err);
-		if (rc < 0)
-			return rc;
-	}
+	now = comm_now();
+	m->polling = true;
+	rc = poll_until(c, now, timeout_us, ret_mail, err);
+	m->polling = false;
+	/* Polls one after the other that find nothing are one wait, and cost as little. */
+	if (rc != 0)
+		m->idle_since = 0;
+	else if (!m->idle_since)
+		m->idle_since = now;
+	return rc;
 }

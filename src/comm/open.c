@@ -99,14 +99,54 @@ static int find(const char *mpi, const char *why, const struct comm_transport **
 		why, mpi, mpi, looked);
 }
 
+/*
+ * An MPI that does not understand who started it takes itself for alone. Processes that all think
+ * so would write over each other's files.
+ */
+static int check_size(struct shoal_comm *c, const char *mpi, struct shoal_err *err)
+{
+	static const char *const variable[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+						"SLURM_STEP_NUM_TASKS" };
+
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(variable) && shoal_comm_place(c)->size == 1; i++) {
+		const char *said = getenv(variable[i]);
+
+		if (said && strcmp(said, "1") != 0)
+			return shoal_fail(
+				err, -ENOTSUP,
+				"%s says that there are %s processes, but %s sees one "
+				"only: it is not the MPI that started them; set SHOAL_MPI "
+				"to the right one, or to none to run each process alone",
+				variable[i], said, mpi);
+		if (said)
+			break;
+	}
+	return 0;
+}
+
+/* Without a sign of MPI. */
+static int open_alone(struct shoal_comm **ret_comm, struct shoal_err *err)
+{
+	const char *tasks = getenv("SLURM_STEP_NUM_TASKS"), *said = getenv("SHOAL_MPI");
+
+	if (tasks && strcmp(tasks, "1") != 0 && !(said && said[0]))
+		return shoal_fail(err, -ENOTSUP,
+				  "srun started %s processes, but not as one MPI job: use srun "
+				  "--mpi=pmix for Open MPI or --mpi=pmi2 for MPICH, or set "
+				  "SHOAL_MPI=none to run each process alone",
+				  tasks);
+	return shoal_comm_self(ret_comm, err);
+}
+
 int shoal_comm_open(struct shoal_comm **ret_comm, struct shoal_err *err)
 {
 	const struct comm_transport *t = NULL;
 	const char *why, *mpi = choose(&why);
+	struct shoal_comm *c;
 	int rc;
 
 	if (!mpi)
-		return shoal_comm_self(ret_comm, err);
+		return open_alone(ret_comm, err);
 	if (strchr(mpi, '/'))
 		rc = load(mpi, &t, err);
 	else if (strcmp(mpi, "openmpi") == 0 || strcmp(mpi, "mpich") == 0)
@@ -119,5 +159,14 @@ int shoal_comm_open(struct shoal_comm **ret_comm, struct shoal_err *err)
 			mpi);
 	if (rc < 0)
 		return rc;
-	return comm_open_transport(t, NULL, ret_comm, err);
+	rc = comm_open_transport(t, NULL, &c, err);
+	if (rc < 0)
+		return rc;
+	rc = check_size(c, shoal_comm_name(c), err);
+	if (rc < 0) {
+		shoal_comm_close(c);
+		return rc;
+	}
+	*ret_comm = c;
+	return 0;
 }

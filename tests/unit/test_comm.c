@@ -93,6 +93,7 @@ static void run_as(int size, int per_node, size_t eager, rank_fn *fn)
 
 	thread_world_init(&w, size, per_node, eager);
 	assert_int_equal(run_world(&w, fn), 0);
+	assert_int_equal(w.cut_sends, 0); /* MPI might wait for them for ever */
 	for (int i = 0; i < size; i++)
 		assert_true(w.rank[i].stopped);
 	thread_world_release(&w);
@@ -689,6 +690,25 @@ static void bad_arguments(struct shoal_comm *c, int rank, int size)
 		check_failed(rc, &err, 0, size == 3 ? "less than 4096" : "of");
 }
 
+static void blob_without_bytes(struct shoal_comm *c, int rank, int size)
+{
+	struct shoal_comm_blob blob = { .len = rank == size - 1 ? 1 : 0 };
+	struct shoal_err err = { "" };
+	int rc = shoal_comm_gather(c, &blob, SHOAL_COMM_ALL, 4096, take_limited,
+				   &(struct limited){ .left = 9 }, &err);
+
+	if (rank == size - 1)
+		CHECK_ERR(rc == -EINVAL, err);
+	else
+		check_failed(rc, &err, size - 1, "without bytes");
+}
+
+static void a_blob_without_bytes_ends_all(void **state)
+{
+	(void)state;
+	run(blob_without_bytes);
+}
+
 static void bad_arguments_on_one_rank_end_all(void **state)
 {
 	(void)state;
@@ -982,6 +1002,54 @@ static void mail_that_nobody_polls_fails_before_it_fills_the_memory(void **state
 	run_as(2, 2, 0, overflow);
 }
 
+/* More than may be queued, for one that polls all the time. */
+static void flood_who_polls(struct shoal_comm *c, int rank, int size)
+{
+	enum { NR = 1500 };
+	uint8_t *bytes = allocate(SHOAL_COMM_MAIL_MAX, 1);
+	struct shoal_comm_mail mail;
+	struct shoal_err err = { "" };
+	int rc = 0;
+
+	(void)size;
+	for (uint32_t i = 0; i < NR && rank == 0; i++)
+		CHECK_ERR(shoal_comm_post(c, 1, i, bytes, SHOAL_COMM_MAIL_MAX, &err) == 0, err);
+	if (rank == 1)
+		usleep(200000); /* much has come by now */
+	for (uint32_t i = 0; i < NR && rank == 1 && rc == 0; i++) {
+		rc = shoal_comm_poll(c, 5000000, &mail, &err) == 1 ? 0 : -1;
+		CHECK_ERR(rc == 0 && mail.kind == i, err);
+	}
+	free(bytes);
+}
+
+static void who_polls_may_get_any_amount_of_mail(void **state)
+{
+	(void)state;
+	for (size_t e = 0; e < SHOAL_ARRAY_LEN(eagers); e++)
+		run_as(2, 2, eagers[e], flood_who_polls);
+}
+
+/* Polls take as long as they were told to, however often they found nothing. */
+static void poll_in_vain(struct shoal_comm *c, int rank, int size)
+{
+	uint64_t start = comm_now();
+	struct shoal_comm_mail mail;
+
+	(void)rank;
+	(void)size;
+	for (int i = 0; i < 50; i++)
+		CHECK(shoal_comm_poll(c, 1000, &mail, NULL) == 0);
+	CHECK(comm_now() - start >= 50000000);
+	CHECK(comm_now() - start < UINT64_C(5000000000));
+}
+
+static void a_poll_in_vain_ends_in_time(void **state)
+{
+	(void)state;
+	run(poll_in_vain);
+}
+
 /* ---- One process ---- */
 
 static void alone_everything_works_too(void **state)
@@ -1058,6 +1126,7 @@ int main(void)
 		cmocka_unit_test(a_callback_that_fails_on_one_rank_ends_all),
 		cmocka_unit_test(a_file_that_cannot_be_written_ends_all),
 		cmocka_unit_test(bad_arguments_on_one_rank_end_all),
+		cmocka_unit_test(a_blob_without_bytes_ends_all),
 		cmocka_unit_test(ranks_that_call_different_things_are_told),
 		cmocka_unit_test(a_node_barrier_against_a_barrier_is_told),
 		cmocka_unit_test(after_a_failure_one_that_does_not_come_is_not_waited_for),
@@ -1067,6 +1136,8 @@ int main(void)
 		cmocka_unit_test(a_message_that_cannot_be_sent_ends_the_job),
 		cmocka_unit_test(all_mail_of_a_flood_arrives_in_order),
 		cmocka_unit_test(mail_that_cannot_be_sent_is_refused),
+		cmocka_unit_test(who_polls_may_get_any_amount_of_mail),
+		cmocka_unit_test(a_poll_in_vain_ends_in_time),
 		cmocka_unit_test(mail_that_nobody_polls_fails_before_it_fills_the_memory),
 		cmocka_unit_test(alone_everything_works_too),
 		cmocka_unit_test(what_forces_a_choice_is_checked),

@@ -194,8 +194,10 @@ static bool cancel(void *self, struct comm_request *r)
 		}
 	for (int i = 0; i < me->world->size; i++)
 		for (struct thread_message *m = me->world->rank[i].come; m; m = m->next)
-			if (m->sender == req)
+			if (m->sender == req) {
 				m->sender = NULL;
+				me->world->cut_sends++;
+			}
 	free(req);
 	pthread_mutex_unlock(&me->world->lock);
 	return true;

@@ -30,6 +30,7 @@ struct thread_world {
 	int size;
 	int per_node;
 	size_t eager;
+	int cut_sends;               /* given up before they were received */
 	int aborted;                 /* the code, once a rank has aborted */
 	size_t waiting, waiting_max; /* bytes sent that nobody has asked for */
 	int fail_sends_to;           /* rank whose messages cannot be sent; -1: none */
