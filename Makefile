@@ -43,7 +43,7 @@ test: all asan tsan
 	@tools/run-tests $(BUILD) $(ASAN) $(TSAN)
 
 run: all
-	@tools/demo $(BUILD)/shoal
+	@tools/demo $(BUILD)
 
 # make bench BENCH=--full for 100 million names, BENCH=--quick for a first look.
 bench: all
