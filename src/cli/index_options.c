@@ -36,7 +36,7 @@ static const char usage[] =
 	"                             in place are not noticed then\n"
 	"      --resume               if this is interrupted, keep what was listed beside the catalog; and\n"
 	"                             go on from there if the same was interrupted before\n"
-	"      --threads N            list with N threads (default: twice the processors, 4 to 32)\n"
+	"      --threads N            list with N threads a rank (default 16 to 64 a node)\n"
 	"\n"
 	"of a list: after a tab a line may give the file's size in bytes, after another its number of\n"
 	"samples. Names come in any order; of repeated ones the last counts.\n"

@@ -125,15 +125,19 @@ static void count(const struct index_walk_state *state, struct shoal_index_resul
 
 /* ---- Walking ---- */
 
-/* Threads wait for the disk or the network most of the time when nothing is cached. */
+/*
+ * Threads wait for the disk or the network most of the time when nothing is cached: 16 on two cores
+ * list a cold tree three times as fast as 4, and a warm one as fast. The ranks of a node share
+ * them.
+ */
 static unsigned nr_threads(const struct index_scan *s)
 {
 	uint64_t cpus = shoal_max(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
+	uint64_t node = shoal_min(64, shoal_max(16, 2 * cpus));
 
 	if (s->tree->nr_threads)
 		return s->tree->nr_threads;
-	cpus = shoal_max(1, cpus / (uint64_t)s->place->node_size);
-	return (unsigned)shoal_min(32, shoal_max(4, 2 * cpus));
+	return (unsigned)shoal_max(4, node / (uint64_t)s->place->node_size);
 }
 
 static int tick(void *self, const struct index_walk_state *state, struct shoal_err *err)
