@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,8 +10,9 @@
 #include "cli/index_options.h"
 #include "cli/progress.h"
 
-/* What the library tells on the way. */
+/* What the library tells on the way, from several threads. */
 struct telling {
+	pthread_mutex_t lock;
 	struct cli_progress progress;
 	bool quiet;
 	unsigned nr_warned;
@@ -23,19 +25,24 @@ static void show_progress(void *self, const struct shoal_index_progress *now)
 {
 	struct telling *t = self;
 
-	if (!t->quiet)
-		cli_progress_show(&t->progress, now);
+	if (t->quiet)
+		return;
+	pthread_mutex_lock(&t->lock);
+	cli_progress_show(&t->progress, now);
+	pthread_mutex_unlock(&t->lock);
 }
 
 static void show_warning(void *self, const char *words)
 {
 	struct telling *t = self;
 
+	pthread_mutex_lock(&t->lock);
 	cli_progress_clear(&t->progress);
 	if (t->nr_warned++ < WARNINGS)
 		cli_fail("index", "%s", words);
-	if (t->nr_warned == WARNINGS)
+	else if (t->nr_warned == WARNINGS + 1)
 		cli_fail("index", "more of these are only counted");
+	pthread_mutex_unlock(&t->lock);
 }
 
 static int open_list(const char *path, const char *output)
@@ -146,7 +153,7 @@ int cmd_index(int argc, char **argv)
 	struct shoal_index_result result = { 0 };
 	struct shoal_err err = { "" };
 	struct index_arguments a;
-	struct telling telling = { .nr_warned = 0 };
+	struct telling telling = { .lock = PTHREAD_MUTEX_INITIALIZER };
 	bool done;
 	int rc = index_arguments_parse(argc, argv, &a, &done);
 

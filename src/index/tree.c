@@ -18,7 +18,10 @@ struct tree {
 	const struct shoal_index_options *options;
 	struct shoal_store *store;
 	struct index_filter filter;
-	char *own; /* the catalog's own name in the tree, or NULL when it lies elsewhere */
+	/* What the catalog and its partial file are called in the tree; NULL when they lie
+	 * elsewhere. */
+	char *own, *own_partial;
+	uint64_t nr_own; /* how often they were met; atomic */
 	uint64_t samples;
 	struct index_build build;
 	bool started;
@@ -55,25 +58,37 @@ static char *name_below(const char *root, const char *path)
 /* The catalog and its partial file are no part of the dataset. */
 static bool is_own(const struct tree *t, const char *name)
 {
-	const char *base = strrchr(t->own, '/'), *other = strrchr(name, '/');
-	size_t folder, len;
+	/* Where there are no locks more follows: see shoal_publish_open(). */
+	return (t->own && strcmp(name, t->own) == 0) ||
+	       (t->own_partial && strncmp(name, t->own_partial, strlen(t->own_partial)) == 0);
+}
 
-	base = base ? base + 1 : t->own;
-	other = other ? other + 1 : name;
-	folder = (size_t)(base - t->own);
-	len = strlen(base);
-	if ((size_t)(other - name) != folder || memcmp(name, t->own, folder) != 0)
-		return false;
-	return strcmp(other, base) == 0 || (other[0] == '.' && strncmp(other + 1, base, len) == 0 &&
-					    strncmp(other + 1 + len, ".partial", 8) == 0);
+static int find_own(struct tree *t, struct shoal_err *err)
+{
+	const char *root = t->store->uri + strlen("file://");
+	char *path = NULL, *partial = NULL;
+	int rc;
+
+	if (strncmp(t->store->uri, "file://", strlen("file://")) != 0)
+		return 0;
+	rc = shoal_publish_names(t->options->output, &path, &partial, err);
+	if (rc < 0)
+		return rc;
+	t->own = name_below(root, path);
+	t->own_partial = name_below(root, partial);
+	free(path);
+	free(partial);
+	return 0;
 }
 
 static bool wanted(void *self, const char *name, size_t len, bool is_dir)
 {
-	const struct tree *t = self;
+	struct tree *t = self;
 
-	if (t->own && !is_dir && is_own(t, name))
+	if (!is_dir && is_own(t, name)) {
+		__atomic_fetch_add(&t->nr_own, 1, __ATOMIC_RELAXED);
 		return false;
+	}
 	return index_filter_wants(&t->filter, name, len, is_dir);
 }
 
@@ -104,16 +119,17 @@ static void warn(void *self, const char *words)
 		t->options->warn(t->options->self, words);
 }
 
-static void count(const struct index_walk_state *s, struct shoal_index_result *r)
+static void count(const struct tree *t, const struct index_walk_state *s,
+		  struct shoal_index_result *r)
 {
-	r->nr_directories = s->nr_units;
+	r->nr_directories = s->nr_directories;
 	r->nr_unreadable = s->nr_trouble;
 	r->nr_vanished = s->skipped[STORE_SKIP_VANISHED];
 	r->nr_links = s->skipped[STORE_SKIP_LINK];
 	r->nr_loops = s->skipped[STORE_SKIP_LOOP];
 	r->nr_special = s->skipped[STORE_SKIP_SPECIAL];
 	r->nr_other_fs = s->skipped[STORE_SKIP_OTHER_FS];
-	r->nr_filtered = s->skipped[STORE_SKIP_FILTERED];
+	r->nr_filtered = s->skipped[STORE_SKIP_FILTERED] - t->nr_own;
 }
 
 /* Threads wait for the disk or the network most of the time when nothing is cached. */
@@ -157,7 +173,7 @@ static int walk(struct tree *t, struct shoal_index_result *result, struct shoal_
 								.where = state.where });
 	}
 	index_walk_free(w);
-	count(&state, result);
+	count(t, &state, result);
 	return rc;
 }
 
@@ -179,9 +195,9 @@ static int list_tree(struct tree *t, const char *where, struct shoal_index_resul
 	if (rc < 0)
 		return rc;
 	t->started = true;
-	if (strncmp(t->store->uri, "file://", 7) == 0)
-		t->own = name_below(t->store->uri + 7, t->options->output);
-	rc = walk(t, result, err);
+	rc = find_own(t, err);
+	if (rc == 0)
+		rc = walk(t, result, err);
 	return rc < 0 ? rc : index_build_finish(&t->build, result, err);
 }
 
@@ -205,6 +221,7 @@ int shoal_index_tree(const char *where, const struct shoal_tree_options *tree,
 		index_build_release(&t.build);
 	shoal_store_close(t.store);
 	free(t.own);
+	free(t.own_partial);
 	if (rc == 0)
 		*ret_result = result;
 	return rc;

@@ -172,6 +172,8 @@ static void *walk_thread(void *arg)
 			w->state.skipped[i] += me->sink.skipped[i];
 			me->sink.skipped[i] = 0;
 		}
+		w->state.nr_directories += me->sink.nr_directories;
+		me->sink.nr_directories = 0;
 		if (rc < 0)
 			end_with(w, rc, &err);
 		if (w->nr_at_work == 0 && w->units.nr == 0)
@@ -203,6 +205,7 @@ static int start_threads(struct index_walk *w, struct shoal_err *err)
 			break; /* fewer will do */
 		pthread_mutex_lock(&w->lock);
 		w->nr_started++;
+		set_want_more(w); /* the first may be at work on all there is */
 		pthread_mutex_unlock(&w->lock);
 	}
 	return 0;

@@ -128,12 +128,24 @@ static int too_long(struct listing *l, const char *name, size_t len, struct shoa
 	return put_up_with(l, -ENAMETOOLONG, &words, err);
 }
 
+static int too_deep(struct listing *l, const char *name, size_t len, struct shoal_err *err)
+{
+	struct shoal_err words = { "" };
+
+	shoal_say(
+		&words,
+		"directory '%.200s...' has %zu bytes: what lies in it has more than the %d that a "
+		"name in a catalog has at most",
+		name, len, SHOAL_NAME_MAX);
+	return put_up_with(l, -ENAMETOOLONG, &words, err);
+}
+
 static int give_directory(struct listing *l, const char *name, size_t len, struct shoal_err *err)
 {
 	uint8_t *unit = l->scratch->unit;
 
 	if (len > SHOAL_NAME_MAX - 2) /* what lies in it has at least a slash and a letter more */
-		return too_long(l, name, len, err);
+		return too_deep(l, name, len, err);
 	unit[0] = 'D';
 	memcpy(unit + 1, name, len);
 	return l->sink->more(l->sink, unit, len + 1, err);
@@ -247,8 +259,6 @@ static int take(struct listing *l, const struct dent *d, bool *ret_ask, struct s
 	*ret_ask = false;
 	if (is_dot(d->name))
 		return 0;
-	if (l->prefix_len + len > SHOAL_NAME_MAX)
-		return too_long(l, *l->prefix ? l->prefix : d->name, l->prefix_len + len, err);
 	if (d->type == DT_LNK && !l->options->follow) {
 		sink->skipped[STORE_SKIP_LINK]++;
 		return 0;
@@ -268,6 +278,8 @@ static int take(struct listing *l, const struct dent *d, bool *ret_ask, struct s
 	}
 	if (d->type == DT_DIR)
 		return give_directory(l, name, len, err);
+	if (len > SHOAL_NAME_MAX) /* last: what is left out anyway may be as long as it likes */
+		return too_long(l, name, len, err);
 	if (d->type == DT_REG && !l->options->sizes)
 		put(l, name, len, SHOAL_SIZE_UNKNOWN);
 	else
@@ -375,8 +387,12 @@ static int read_directory(struct listing *l, struct shoal_err *err)
 		}
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0)
-			return shoal_errno();
+		if (n < 0) {
+			int why = shoal_errno();
+
+			rc = hand_over(l, err); /* what was read is good */
+			return rc < 0 ? rc : why;
+		}
 		if (stopped(l->sink))
 			return shoal_fail(err, -ECANCELED, "interrupted");
 		rc = take_dents(l, (size_t)n, err);
@@ -419,6 +435,7 @@ static int list_directory(struct listing *l, const char *path, struct shoal_err 
 		return 0;
 	rc = read_directory(l, &words);
 	close(l->fd);
+	l->sink->nr_directories += rc == 0;
 	if (rc < 0 && *words.msg)
 		return shoal_fail(err, rc, "%s", words.msg);
 	return rc < 0 ? trouble(l, rc, "read directory", path, err) : 0;
