@@ -8,8 +8,9 @@
 struct index_merge_job {
 	int fd;                  /* of the spill file */
 	struct index_runs *runs; /* in order of input; used up */
-	struct shoal_out *out;   /* at the end of the spill file, for runs made of runs */
-	uint8_t *memory;         /* for the buffers */
+	uint64_t keep; /* what lies before this in the file stays: somebody may start again there */
+	struct shoal_out *out; /* at the end of the spill file, for runs made of runs */
+	uint8_t *memory;       /* for the buffers */
 	size_t memory_len;
 	const int *stop;    /* may be NULL */
 	uint64_t *repeated; /* counts entries dropped because a later one has the name */
