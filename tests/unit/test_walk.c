@@ -659,7 +659,8 @@ static const struct store_ops made_up_ops = { .kind = "made up", .list = made_up
 
 static struct made_up make_store(unsigned fan, unsigned levels, unsigned files)
 {
-	struct made_up s = { .base = { .ops = &made_up_ops, .uri = (char[]){ "made:up" } },
+	static char uri[] = "made:up";
+	struct made_up s = { .base = { .ops = &made_up_ops, .uri = uri },
 			     .fan = fan,
 			     .levels = levels,
 			     .files = files,
