@@ -555,6 +555,7 @@ struct made_up {
 	uint32_t odd;
 	enum { NOTHING, FAILS, HAS_TROUBLE, WAITS, WAITS_FOR_STOP, WAITS_FOR_HUNGER } what;
 	uint32_t open;    /* the gate that WAITS: atomic */
+	uint32_t meet;    /* units below the root wait until so many do */
 	uint32_t waiting; /* how many do: atomic */
 };
 
@@ -603,6 +604,14 @@ static int do_odd(struct made_up *s, struct store_sink *sink, struct shoal_err *
 	return 0;
 }
 
+static int meet(struct made_up *s, struct shoal_err *err)
+{
+	__atomic_fetch_add(&s->waiting, 1, __ATOMIC_RELAXED);
+	return wait_for(__atomic_load_n(&s->waiting, __ATOMIC_RELAXED) >= s->meet)
+		       ? 0
+		       : shoal_fail(err, -ETIME, "nobody else came");
+}
+
 static int hand_names(const struct made_up *s, uint32_t number, struct store_sink *sink,
 		      struct shoal_err *err)
 {
@@ -644,6 +653,8 @@ static int made_up_list(struct shoal_store *store, const struct store_list_optio
 		memcpy(&me, unit, sizeof(me));
 	if (me.number == s->odd)
 		rc = do_odd(s, sink, err);
+	if (s->meet && me.level == 1)
+		rc = meet(s, err);
 	for (uint32_t i = 0; me.level < s->levels && i < s->fan && rc == 0; i++) {
 		struct made_unit below = { me.number * s->fan + 1 + i, me.level + 1 };
 
@@ -784,6 +795,33 @@ static void everything_is_listed_once_whatever_the_threads(void **state)
 			free(n);
 		}
 	assert_int_equal(test_dir_count(), 0);
+}
+
+/* Those who wait for work are woken by units that are found, and by units that are brought. */
+static void all_threads_are_at_work_at_once(void **state)
+{
+	(void)state;
+	for (int brought = 0; brought < 2; brought++) {
+		struct made_up s = make_store(6, 1, 1);
+		struct names *n = allocate(1, sizeof(*n));
+		struct index_walk_options o = options_of(&s, n, 6);
+		struct index_walk_state now = { 0 };
+		const uint8_t all[4] = { 0 }; /* the empty unit */
+		struct shoal_err err = { "" };
+		struct index_walk *w;
+
+		s.meet = 6;
+		w = start(&o, !brought);
+		if (brought) {
+			nap();
+			assert_int_equal(index_walk_bring(w, all, sizeof(all), NULL), 0);
+		}
+		if (finish(w, &now, &err) < 0)
+			fail_msg("%s", err.msg);
+		check_all_taken(&s, n, 1);
+		index_walk_free(w);
+		free(n);
+	}
 }
 
 static void a_walk_of_nothing_is_idle(void **state)
@@ -1286,6 +1324,7 @@ int main(void)
 		cmocka_unit_test(a_filter_wants_what_it_takes_in_and_does_not_leave_out),
 		cmocka_unit_test(a_pattern_that_cannot_match_is_refused),
 		cmocka_unit_test(everything_is_listed_once_whatever_the_threads),
+		cmocka_unit_test(all_threads_are_at_work_at_once),
 		cmocka_unit_test(a_walk_of_nothing_is_idle),
 		cmocka_unit_test(what_is_not_wanted_is_counted),
 		cmocka_unit_test(an_error_ends_all_threads_with_its_words),
