@@ -685,6 +685,11 @@ static struct made_up make_store(unsigned fan, unsigned levels, unsigned files)
 	return s;
 }
 
+static void open_gate(struct made_up *s)
+{
+	__atomic_store_n(&s->open, 1, __ATOMIC_RELAXED);
+}
+
 /* ---- Walks of it ---- */
 
 struct names {
@@ -810,12 +815,18 @@ static void all_threads_are_at_work_at_once(void **state)
 		struct shoal_err err = { "" };
 		struct index_walk *w;
 
-		s.meet = 6;
+		s.meet = 7; /* with the root, which is held until the others wait for work */
+		s.odd = 0;
+		s.what = WAITS;
 		w = start(&o, !brought);
-		if (brought) {
+		for (int i = 0; i < 50; i++)
 			nap();
+		if (brought)
 			assert_int_equal(index_walk_bring(w, all, sizeof(all), NULL), 0);
-		}
+		assert_true(wait_for(__atomic_load_n(&s.waiting, __ATOMIC_RELAXED)));
+		for (int i = 0; i < 50; i++)
+			nap();
+		open_gate(&s);
 		if (finish(w, &now, &err) < 0)
 			fail_msg("%s", err.msg);
 		check_all_taken(&s, n, 1);
@@ -1052,11 +1063,6 @@ static struct index_walk *start_gated(struct made_up *s, const struct index_walk
 	w = start(o, true);
 	assert_true(wait_for(__atomic_load_n(&s->waiting, __ATOMIC_RELAXED)));
 	return w;
-}
-
-static void open_gate(struct made_up *s)
-{
-	__atomic_store_n(&s->open, 1, __ATOMIC_RELAXED);
 }
 
 static void half_of_the_units_is_given_away_and_both_walks_list_all(void **state)
