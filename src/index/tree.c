@@ -1,4 +1,5 @@
 /* A directory tree becomes a catalog. */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,12 +66,14 @@ static bool is_own(const struct tree *t, const char *name)
 
 static int find_own(struct tree *t, struct shoal_err *err)
 {
-	const char *root = t->store->uri + strlen("file://");
 	char *path = NULL, *partial = NULL;
+	const char *root;
 	int rc;
 
+	assert(t->store);
 	if (strncmp(t->store->uri, "file://", strlen("file://")) != 0)
 		return 0;
+	root = t->store->uri + strlen("file://");
 	rc = shoal_publish_names(t->options->output, &path, &partial, err);
 	if (rc < 0)
 		return rc;
