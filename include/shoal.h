@@ -209,7 +209,8 @@ struct shoal_index_options {
 	const int *stop;           /* ends with -ECANCELED once it is not 0. May be NULL */
 	/* Called now and then, by the calling thread. May be NULL. */
 	void (*progress)(void *self, const struct shoal_index_progress *progress);
-	/* Something that was left out, with keep_going. May be NULL. */
+	/* Something that was left out, with keep_going: by any thread, one at a time, also while
+	 * progress() runs. May be NULL. */
 	void (*warn)(void *self, const char *words);
 	void *self; /* for these */
 };

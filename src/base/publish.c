@@ -171,20 +171,32 @@ static int open_partial(char **partial, const char *path, struct shoal_err *err)
 			  path);
 }
 
+int shoal_publish_names(const char *path, char **ret_path, char **ret_partial,
+			struct shoal_err *err)
+{
+	char *final = NULL;
+	int rc = final_path(path, &final, err);
+
+	if (rc < 0)
+		return rc;
+	assert(final);
+	*ret_partial = partial_name(final);
+	if (!*ret_partial) {
+		free(final);
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	}
+	*ret_path = final;
+	return 0;
+}
+
 int shoal_publish_open(const char *path, struct shoal_publish *ret_pub, struct shoal_err *err)
 {
 	struct shoal_publish pub = SHOAL_PUBLISH_CLOSED;
 	int rc;
 
-	rc = final_path(path, &pub.path, err);
+	rc = shoal_publish_names(path, &pub.path, &pub.partial, err);
 	if (rc < 0)
 		return rc;
-	assert(pub.path);
-	pub.partial = partial_name(pub.path);
-	if (!pub.partial) {
-		free(pub.path);
-		return shoal_fail(err, -ENOMEM, "out of memory");
-	}
 	pub.fd = open_partial(&pub.partial, path, err);
 	if (pub.fd < 0) {
 		rc = pub.fd;

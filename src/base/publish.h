@@ -26,6 +26,13 @@ int shoal_publish_open(const char *path, struct shoal_publish *ret_pub,
 int shoal_publish_nameless(const char *dir, struct shoal_publish *ret_pub,
 			   struct shoal_err *err) SHOAL_MUST_USE;
 
+/*
+ * Where the bytes of @path would end up, through links, and what the partial file would be called
+ * (without locks something follows that). Both are the caller's to free.
+ */
+int shoal_publish_names(const char *path, char **ret_path, char **ret_partial,
+			struct shoal_err *err) SHOAL_MUST_USE;
+
 /* Sync, rename, sync the directory. On failure the partial file is removed. Closes either way. */
 int shoal_publish_commit(struct shoal_publish *pub, struct shoal_err *err) SHOAL_MUST_USE;
 

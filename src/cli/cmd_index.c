@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,8 +12,9 @@
 #include "comm/comm.h"
 #include "index/tree.h"
 
-/* What the library tells on the way. */
+/* What the library tells on the way, from several threads. */
 struct telling {
+	pthread_mutex_t lock;
 	struct cli_progress progress;
 	const struct shoal_comm_place *place;
 	bool quiet;
@@ -26,19 +28,24 @@ static void show_progress(void *self, const struct shoal_index_progress *now)
 {
 	struct telling *t = self;
 
-	if (!t->quiet && t->place->rank == 0)
-		cli_progress_show(&t->progress, now);
+	if (t->quiet || t->place->rank > 0)
+		return;
+	pthread_mutex_lock(&t->lock);
+	cli_progress_show(&t->progress, now);
+	pthread_mutex_unlock(&t->lock);
 }
 
 static void show_warning(void *self, const char *words)
 {
 	struct telling *t = self;
 
+	pthread_mutex_lock(&t->lock);
 	cli_progress_clear(&t->progress);
 	if (t->nr_warned++ < WARNINGS)
 		cli_fail("index", "%s", words);
-	if (t->nr_warned == WARNINGS)
+	else if (t->nr_warned == WARNINGS + 1)
 		cli_fail("index", "more of these are only counted");
+	pthread_mutex_unlock(&t->lock);
 }
 
 static int open_list(const char *path, const char *output)
@@ -180,7 +187,7 @@ int cmd_index(int argc, char **argv)
 	struct shoal_err err = { "" };
 	struct shoal_comm *comm = NULL;
 	struct index_arguments a;
-	struct telling telling = { .nr_warned = 0 };
+	struct telling telling = { .lock = PTHREAD_MUTEX_INITIALIZER };
 	bool done;
 	int rc, status = index_arguments_parse(argc, argv, &a, &done);
 

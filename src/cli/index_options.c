@@ -1,7 +1,10 @@
 #include "cli/index_options.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "index/filter.h"
 
 static const char usage[] =
 	"usage: shoal index DIR|URI -o FILE [OPTION]...\n"
@@ -220,6 +223,11 @@ static bool take_option(int c, struct index_arguments *a)
 /* An option that is not for what is indexed. */
 static int check_kind(const struct index_arguments *a)
 {
+	struct stat st;
+
+	if (a->tree_only && a->kind == INDEX_LIST && strcmp(a->source, "-") != 0 &&
+	    stat(a->source, &st) < 0)
+		return cli_fail("index", "'%s': cannot open it: %s", a->source, strerror(errno));
 	if (a->tree_only && a->kind != INDEX_TREE)
 		return cli_usage("index", "%s is for a directory, not for a %s", a->tree_only,
 				 a->kind == INDEX_LIST ? "LIST" : "--pattern");
@@ -229,6 +237,17 @@ static int check_kind(const struct index_arguments *a)
 	if (a->pattern_only && a->kind != INDEX_PATTERN)
 		return cli_usage("index", "%s is for --pattern", a->pattern_only);
 	return CLI_OK;
+}
+
+static int check_globs(const struct index_arguments *a)
+{
+	struct index_filter f = { .include = a->include,
+				  .nr_include = a->tree.nr_include,
+				  .exclude = a->exclude,
+				  .nr_exclude = a->tree.nr_exclude };
+	struct shoal_err err = { "" };
+
+	return index_filter_check(&f, &err) < 0 ? cli_usage("index", "%s", err.msg) : CLI_OK;
 }
 
 /* CLI_OK when the arguments make sense together. */
@@ -251,7 +270,7 @@ static int check(const struct index_arguments *a, int nr_sources)
 		return cli_usage("index", "--samples-per-file must be 1 or more");
 	if (a->memory_given && a->options.memory < SHOAL_INDEX_MEMORY_MIN)
 		return cli_usage("index", "--memory must be 48M or more");
-	return CLI_OK;
+	return check_globs(a);
 }
 
 static enum index_source kind_of(const struct index_arguments *a)

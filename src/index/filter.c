@@ -168,6 +168,11 @@ static int check_pattern(const char *pattern, struct shoal_err *err)
 
 	if (!*pattern)
 		return shoal_fail(err, -EINVAL, "a pattern is empty");
+	if (strcmp(pattern, "/") == 0 || strncmp(pattern, "./", 2) == 0)
+		return shoal_fail(err, -EINVAL,
+				  "the pattern '%s' cannot match: names start below the directory, "
+				  "as in 'a/b'",
+				  pattern);
 	for (const char *p = pattern; p < end;) {
 		if (*p == '\\')
 			p += p + 1 < end ? 2 : 1;
@@ -188,8 +193,14 @@ int index_filter_check(const struct index_filter *f, struct shoal_err *err)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < f->nr_include && rc == 0; i++)
+	for (size_t i = 0; i < f->nr_include && rc == 0; i++) {
 		rc = check_pattern(f->include[i], err);
+		if (rc == 0 && f->include[i][strlen(f->include[i]) - 1] == '/')
+			rc = shoal_fail(err, -EINVAL,
+					"the pattern '%s' is for directories, but files are taken "
+					"in: write '%s**'",
+					f->include[i], f->include[i]);
+	}
 	for (size_t i = 0; i < f->nr_exclude && rc == 0; i++)
 		rc = check_pattern(f->exclude[i], err);
 	return rc;

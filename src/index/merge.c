@@ -67,10 +67,10 @@ static int merge_into_run(struct index_merge_job *job, size_t first, uint32_t nr
 	shoal_out_flush(job->out);
 	if (job->out->rc < 0)
 		return shoal_fail_errno(err, job->out->rc, "cannot write a temporary file");
-	for (uint32_t i = 0; i < nr && !job->keep;
-	     i++) /* give the disk space back, where the system can */
-		(void)!fallocate(job->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-				 (off_t)run[i].off, (off_t)run[i].len);
+	for (uint32_t i = 0; i < nr; i++) /* give the disk space back, where the system can */
+		if (run[i].off >= job->keep)
+			(void)!fallocate(job->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+					 (off_t)run[i].off, (off_t)run[i].len);
 	run[0] = index_run_end(&w);
 	memmove(run + 1, run + nr, (job->runs->nr - first - nr) * sizeof(*run));
 	job->runs->nr -= nr - 1;

@@ -8,11 +8,11 @@
 struct index_merge_job {
 	int fd;                  /* of the spill file */
 	struct index_runs *runs; /* in order of input; used up */
-	struct shoal_out *out;   /* at the end of the spill file, for runs made of runs */
-	uint8_t *memory;         /* for the buffers */
+	uint64_t keep; /* what lies before this in the file stays: somebody may start again there */
+	struct shoal_out *out; /* at the end of the spill file, for runs made of runs */
+	uint8_t *memory;       /* for the buffers */
 	size_t memory_len;
 	const int *stop;    /* may be NULL */
-	bool keep;          /* leave runs that were merged in the file */
 	uint64_t *repeated; /* counts entries dropped because a later one has the name */
 	shoal_entry_fn *take;
 	void *self;

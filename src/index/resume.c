@@ -110,7 +110,7 @@ static char *fingerprint(const struct index_listing *listing)
 	return index_listing_text(&l);
 }
 
-static char *hidden_name(const char *output, const char *suffix)
+char *index_resume_path(const char *output, const char *suffix)
 {
 	const char *slash = strrchr(output, '/');
 	const char *base = slash ? slash + 1 : output;
@@ -170,7 +170,7 @@ static int open_checkpoint(struct index_resume *r, struct shoal_err *err)
 
 uint64_t index_resume_started(const char *output, uint64_t now)
 {
-	char *path = hidden_name(output, "resume");
+	char *path = index_resume_path(output, "resume");
 	struct shoal_map map = SHOAL_MAP_CLOSED;
 	struct index_checkpoint c;
 
@@ -192,8 +192,8 @@ int index_resume_open(struct index_resume *r, const char *output, const char *ro
 				    .map = SHOAL_MAP_CLOSED,
 				    .spill = { .fd = -1, .runs = &r->runs } };
 	r->listing = fingerprint(listing);
-	r->runs_path = hidden_name(output, "runs");
-	r->state_path = hidden_name(output, "resume");
+	r->runs_path = index_resume_path(output, "runs");
+	r->state_path = index_resume_path(output, "resume");
 	if (!r->listing || !r->runs_path || !r->state_path)
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	r->spill.fd = open(r->runs_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -33,6 +33,9 @@ struct index_resume {
 	double took; /* the last one */
 };
 
+/* ".NAME.SUFFIX" beside @output; the caller's to free, NULL without memory. */
+char *index_resume_path(const char *output, const char *suffix);
+
 /* When the interrupted listing for @output began; @now when there is none that can be read. */
 uint64_t index_resume_started(const char *output, uint64_t now);
 

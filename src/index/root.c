@@ -29,7 +29,10 @@ static int set_uri(struct index_root *root, const char *prefix, const char *text
 	size_t prefix_len = strlen(prefix);
 
 	if (prefix_len + len > INDEX_ROOT_MAX)
-		return shoal_fail(err, -EINVAL, "the root has more than %d bytes", INDEX_ROOT_MAX);
+		return shoal_fail(
+			err, -EINVAL,
+			"the root has more than %d bytes: give it another name with --root",
+			INDEX_ROOT_MAX);
 	memcpy(root->uri, prefix, prefix_len);
 	memcpy(root->uri + prefix_len, text, len);
 	root->len = prefix_len + len;

@@ -1,5 +1,6 @@
 #include "index/scan.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,36 +42,49 @@ static char *name_below(const char *root, const char *path)
 	return name;
 }
 
-/* The catalog and what lies beside it while it is made are no part of the dataset. */
+/*
+ * The catalog and what lies beside it while it is made are no part of the dataset. More may follow
+ * a partial name where there are no locks (see shoal_publish_open()).
+ */
 static bool is_own(const struct index_scan *s, const char *name)
 {
-	const char *base = strrchr(s->own, '/'), *other = strrchr(name, '/');
-	size_t folder, len;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(s->own); i++)
+		if (s->own[i] && strncmp(name, s->own[i], strlen(s->own[i])) == 0 &&
+		    (i > 0 || strlen(name) == strlen(s->own[i])))
+			return true;
+	return false;
+}
 
-	base = base ? base + 1 : s->own;
-	other = other ? other + 1 : name;
-	folder = (size_t)(base - s->own);
-	len = strlen(base);
-	if ((size_t)(other - name) != folder || memcmp(name, s->own, folder) != 0)
-		return false;
-	if (strcmp(other, base) == 0)
-		return true;
-	if (other[0] != '.')
-		return false;
-	other += other[1] == '.' ? 2 : 1; /* a checkpoint's partial file has two */
-	if (strncmp(other, base, len) != 0)
-		return false;
-	other += len;
-	return strncmp(other, ".partial", 8) == 0 || strncmp(other, ".resume", 7) == 0 ||
-	       strcmp(other, ".runs") == 0;
+static int find_own(struct index_scan *s, const char *catalog, struct shoal_err *err)
+{
+	const char *root = s->store->uri + strlen("file://");
+	char *path[SHOAL_ARRAY_LEN(s->own)] = { NULL };
+	int rc;
+
+	if (strncmp(s->store->uri, "file://", strlen("file://")) != 0)
+		return 0;
+	rc = shoal_publish_names(catalog, &path[0], &path[1], err);
+	if (rc == 0) {
+		path[2] = index_resume_path(path[0], "runs");
+		path[3] = index_resume_path(path[0], "resume");
+		path[4] = path[3] ? index_resume_path(path[3], "partial") : NULL;
+	}
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(path); i++) {
+		if (path[i])
+			s->own[i] = name_below(root, path[i]);
+		free(path[i]);
+	}
+	return rc;
 }
 
 static bool wanted(void *self, const char *name, size_t len, bool is_dir)
 {
-	const struct index_scan *s = self;
+	struct index_scan *s = self;
 
-	if (s->own && !is_dir && is_own(s, name))
+	if (!is_dir && s->own[0] && is_own(s, name)) {
+		__atomic_fetch_add(&s->nr_own, 1, __ATOMIC_RELAXED);
 		return false;
+	}
 	return index_filter_wants(&s->filter, name, len, is_dir);
 }
 
@@ -111,16 +125,17 @@ static void warn(void *self, const char *words)
 		s->options->warn(s->options->self, words);
 }
 
-static void count(const struct index_walk_state *state, struct shoal_index_result *r)
+static void count(const struct index_scan *s, const struct index_walk_state *state,
+		  struct shoal_index_result *r)
 {
-	r->nr_directories = state->nr_units;
+	r->nr_directories = state->nr_directories;
 	r->nr_unreadable = state->nr_trouble;
 	r->nr_vanished = state->skipped[STORE_SKIP_VANISHED];
 	r->nr_links = state->skipped[STORE_SKIP_LINK];
 	r->nr_loops = state->skipped[STORE_SKIP_LOOP];
 	r->nr_special = state->skipped[STORE_SKIP_SPECIAL];
 	r->nr_other_fs = state->skipped[STORE_SKIP_OTHER_FS];
-	r->nr_filtered = state->skipped[STORE_SKIP_FILTERED];
+	r->nr_filtered = state->skipped[STORE_SKIP_FILTERED] - s->nr_own;
 }
 
 /* ---- Walking ---- */
@@ -183,7 +198,7 @@ static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_re
 			  .follow = s->tree->follow,
 			  .one_fs = s->tree->one_fs },
 		.nr_threads = nr_threads(s),
-		.wanted = s->own || s->filter.nr_include || s->filter.nr_exclude ? wanted : NULL,
+		.wanted = s->own[0] || s->filter.nr_include || s->filter.nr_exclude ? wanted : NULL,
 		.known = s->update ? known : NULL,
 		.keep_going = s->tree->keep_going,
 		.trouble = warn,
@@ -200,11 +215,10 @@ static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_re
 		rc = s->place->size == 1 ? walk_alone(s, w, &state, err)
 					 : index_share_walk(s->comm, w, tick, s, &state, err);
 	index_walk_free(w);
-	count(&state, result);
+	count(s, &state, result);
 	if (s->update) {
 		result->nr_reused = s->update->nr_names;
 		result->nr_unchanged = s->update->nr_directories;
-		result->nr_directories -= s->update->nr_directories;
 	}
 	return rc;
 }
@@ -231,17 +245,18 @@ int index_scan_open(struct index_scan *s, struct shoal_comm *comm, const char *w
 	rc = index_filter_check(&s->filter, err);
 	if (rc == 0)
 		rc = shoal_store_open(where, &s->store, err);
-	if (rc == 0 && catalog && strncmp(s->store->uri, "file://", 7) == 0)
-		s->own = name_below(s->store->uri + 7, catalog);
-	return rc;
+	assert(rc < 0 || s->store);
+	return rc == 0 && catalog ? find_own(s, catalog, err) : rc;
 }
 
 void index_scan_release(struct index_scan *s)
 {
 	shoal_store_close(s->store);
-	free(s->own);
 	s->store = NULL;
-	s->own = NULL;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(s->own); i++) {
+		free(s->own[i]);
+		s->own[i] = NULL;
+	}
 }
 
 int index_scan_run(struct index_scan *s, struct shoal_sorter *sorter, struct index_sample *sample,

@@ -24,7 +24,8 @@ struct index_scan {
 	struct index_filter filter;
 	struct index_update *update; /* an older catalog to take from, or NULL */
 	struct index_resume *resume; /* to write checkpoints to and to go on from, or NULL */
-	char *own; /* the catalog's own name in the tree, or NULL when it lies elsewhere */
+	char *own[5];    /* what the catalog and its company are called in the tree, or NULL */
+	uint64_t nr_own; /* how often they were met; atomic */
 	uint64_t samples;
 	/* While it walks: */
 	struct shoal_sorter *sorter;

@@ -284,9 +284,9 @@ int shoal_sorter_finish(struct shoal_sorter *s, shoal_entry_fn *take, void *self
 			rc = next_half(s, err);
 		rc = shoal_first_error(rc, stop_thread(s, err));
 		job.fd = s->spill_fd;
+		job.keep = s->options.spill ? shoal_out_tell(&s->out) : 0;
 		job.runs = &s->runs;
 		job.out = &s->out;
-		job.keep = s->options.spill != NULL;
 		if (rc == 0 && s->runs.nr > 0)
 			rc = index_merge(&job, err);
 	}

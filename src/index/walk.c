@@ -92,7 +92,9 @@ static int sink_trouble(struct store_sink *sink, int rc, struct shoal_err *words
 {
 	struct index_walk *w = walker_of(sink)->walk;
 
-	if (!w->options.keep_going)
+	/* To have run out of something is not the directory's fault: more of it would be left out.
+	 */
+	if (!w->options.keep_going || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
 		return rc;
 	pthread_mutex_lock(&w->take_lock);
 	w->state.nr_trouble++;
@@ -179,6 +181,8 @@ static void *walk_thread(void *arg)
 			w->state.skipped[i] += me->sink.skipped[i];
 			me->sink.skipped[i] = 0;
 		}
+		w->state.nr_directories += me->sink.nr_directories;
+		me->sink.nr_directories = 0;
 		if (rc < 0)
 			end_with(w, rc, &err);
 		if (w->nr_at_work == 0 && w->units.nr == 0)
@@ -211,6 +215,7 @@ static int start_threads(struct index_walk *w, struct shoal_err *err)
 			break; /* fewer will do */
 		pthread_mutex_lock(&w->lock);
 		w->nr_started++;
+		set_want_more(w); /* the first may be at work on all there is */
 		pthread_mutex_unlock(&w->lock);
 	}
 	return 0;

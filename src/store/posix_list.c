@@ -128,6 +128,18 @@ static int too_long(struct listing *l, const char *name, size_t len, struct shoa
 	return put_up_with(l, -ENAMETOOLONG, &words, err);
 }
 
+static int too_deep(struct listing *l, const char *name, size_t len, struct shoal_err *err)
+{
+	struct shoal_err words = { "" };
+
+	shoal_say(
+		&words,
+		"directory '%.200s...' has %zu bytes: what lies in it has more than the %d that a "
+		"name in a catalog has at most",
+		name, len, SHOAL_NAME_MAX);
+	return put_up_with(l, -ENAMETOOLONG, &words, err);
+}
+
 size_t store_posix_unit(struct shoal_store *s, const char *name, size_t len, void *unit)
 {
 	uint8_t *p = unit;
@@ -143,7 +155,7 @@ static int give_directory(struct listing *l, const char *name, size_t len, struc
 	uint8_t *unit = l->scratch->unit;
 
 	if (len > SHOAL_NAME_MAX - 2) /* what lies in it has at least a slash and a letter more */
-		return too_long(l, name, len, err);
+		return too_deep(l, name, len, err);
 	return l->sink->more(l->sink, unit, store_posix_unit(&l->store->base, name, len, unit),
 			     err);
 }
@@ -170,16 +182,19 @@ static bool same_file(const struct statx *a, const struct statx *b)
 }
 
 /*
- * Whether the directory that the link at @name leads to is one that the link lies in. Asked for
- * each link anew: remembering the directories on the way would take memory for each unit.
+ * Whether the directory at @name is one of those it lies in, by way of a link. Asked for each
+ * directory anew where links are followed: remembering those on the way would take memory for each
+ * unit.
  */
-static bool is_loop(const struct listing *l, const char *name, const struct statx *target)
+static bool is_loop(const struct listing *l, const char *name)
 {
 	char above[SHOAL_NAME_MAX + 1] = ".";
 	const char *slash = name;
-	struct statx st;
+	struct statx st, mine;
 
-	while (stat_at(l->store->root_fd, above, true, &st) < 0 || !same_file(&st, target)) {
+	if (statx(l->fd, "", AT_EMPTY_PATH, STATX_INO, &mine) < 0)
+		return false;
+	while (stat_at(l->store->root_fd, above, true, &st) < 0 || !same_file(&st, &mine)) {
 		slash = strchr(slash, '/');
 		if (!slash)
 			return false;
@@ -191,17 +206,6 @@ static bool is_loop(const struct listing *l, const char *name, const struct stat
 }
 
 /* ---- An entry of the directory ---- */
-
-/* A directory reached through a link: below itself it would never end. */
-static int take_linked_directory(struct listing *l, const char *name, size_t len,
-				 const struct statx *target, struct shoal_err *err)
-{
-	if (is_loop(l, name, target)) {
-		l->sink->skipped[STORE_SKIP_LOOP]++;
-		return 0;
-	}
-	return give_directory(l, name, len, err);
-}
 
 /* Nothing is known of its type, or its size is asked for. */
 static int take_unknown(struct listing *l, const char *name, size_t len, uint8_t type,
@@ -227,8 +231,6 @@ static int take_unknown(struct listing *l, const char *name, size_t len, uint8_t
 		sink->skipped[STORE_SKIP_LINK]++;
 	else if (S_ISDIR(st.stx_mode) && sink->wanted && !sink->wanted(sink, name, len, true))
 		sink->skipped[STORE_SKIP_FILTERED]++;
-	else if (S_ISDIR(st.stx_mode) && is_link)
-		return take_linked_directory(l, name, len, &st, err);
 	else if (S_ISDIR(st.stx_mode))
 		return give_directory(l, name, len, err);
 	else if (!S_ISREG(st.stx_mode))
@@ -256,8 +258,6 @@ static int take(struct listing *l, const struct dent *d, bool *ret_ask, struct s
 	*ret_ask = false;
 	if (is_dot(d->name))
 		return 0;
-	if (l->prefix_len + len > SHOAL_NAME_MAX)
-		return too_long(l, *l->prefix ? l->prefix : d->name, l->prefix_len + len, err);
 	if (d->type == DT_LNK && !l->options->follow) {
 		sink->skipped[STORE_SKIP_LINK]++;
 		return 0;
@@ -277,6 +277,8 @@ static int take(struct listing *l, const struct dent *d, bool *ret_ask, struct s
 	}
 	if (d->type == DT_DIR)
 		return give_directory(l, name, len, err);
+	if (len > SHOAL_NAME_MAX) /* last: what is left out anyway may be as long as it likes */
+		return too_long(l, name, len, err);
 	if (d->type == DT_REG && !l->options->sizes)
 		put(l, name, len, SHOAL_SIZE_UNKNOWN);
 	else
@@ -384,8 +386,12 @@ static int read_directory(struct listing *l, struct shoal_err *err)
 		}
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0)
-			return shoal_errno();
+		if (n < 0) {
+			int why = shoal_errno();
+
+			rc = hand_over(l, err); /* what was read is good */
+			return rc < 0 ? rc : why;
+		}
 		if (stopped(l->sink))
 			return shoal_fail(err, -ECANCELED, "interrupted");
 		rc = take_dents(l, (size_t)n, err);
@@ -398,11 +404,12 @@ static int read_directory(struct listing *l, struct shoal_err *err)
 static int open_directory(struct listing *l, const char *path)
 {
 	struct stat st;
-	int fd = openat(l->store->root_fd, *path ? path : ".",
-			O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOCTTY);
+	/* What was a directory may have become a link. */
+	int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (l->options->follow ? 0 : O_NOFOLLOW);
+	int fd = openat(l->store->root_fd, *path ? path : ".", flags);
 	int rc = fd < 0 ? shoal_errno() : 0;
 
-	if (is_gone(rc) && *path) {
+	if ((is_gone(rc) || rc == -ELOOP) && *path) {
 		l->sink->skipped[STORE_SKIP_VANISHED]++;
 		return 0;
 	}
@@ -448,12 +455,18 @@ static int list_directory(struct listing *l, const char *path, struct shoal_err 
 		return trouble(l, rc, "open directory", path, err);
 	if (l->fd < 0)
 		return 0;
+	if (l->options->follow && *path && is_loop(l, path)) {
+		l->sink->skipped[STORE_SKIP_LOOP]++;
+		close(l->fd);
+		return 0;
+	}
 	rc = is_known(l, path, &words);
 	if (rc == 0)
 		rc = read_directory(l, &words);
 	close(l->fd);
 	if (rc > 0)
 		return 0;
+	l->sink->nr_directories += rc == 0;
 	if (rc < 0 && *words.msg)
 		return shoal_fail(err, rc, "%s", words.msg);
 	return rc < 0 ? trouble(l, rc, "read directory", path, err) : 0;

@@ -45,9 +45,8 @@ int shoal_store_open(const char *uri, struct shoal_store **ret_store, struct sho
 		return store_posix_open(uri + strlen("file://"), ret_store, err);
 	}
 	if (starts_with(uri, "s3://"))
-		return shoal_fail(
-			err, -ENOTSUP,
-			"'%.200s': s3:// is not built yet; there are file:// and null:", uri);
+		return shoal_fail(err, -ENOTSUP,
+				  "s3:// is not built yet: there are file://, null: and paths");
 	scheme = scheme_len(uri);
 	if (scheme)
 		return shoal_fail(

@@ -79,6 +79,7 @@ struct store_sink {
 	bool (*wanted)(struct store_sink *sink, const char *name, size_t len, bool is_dir);
 	const int *stop; /* ends with -ECANCELED once it is not 0. May be NULL */
 	uint64_t skipped[STORE_NR_SKIPS];
+	uint64_t nr_directories; /* read to their end, where the store has directories */
 	/* The store's buffers, kept from unit to unit. A sink belongs to one thread at a time. */
 	void *scratch;
 	void (*free_scratch)(void *scratch);

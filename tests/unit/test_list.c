@@ -300,7 +300,7 @@ static void lines_that_make_no_sense_are_named(void **state)
 
 		if (rc >= 0 || !strstr(err.msg, row[i].says))
 			fail_msg("row %zu: %d, '%s'", i, rc, err.msg);
-		assert_int_equal(result.nr_names, 9);
+		assert_int_equal(result.nr_names, 7);
 		test_dir_count();
 		if (test_dir_count() != 0)
 			fail_msg("row %zu leaves a file", i);

@@ -5,16 +5,21 @@
 #include "index/sort.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/name.h"
+#include "base/publish.h"
 #include "base/queue.h"
 #include "help.h"
 #include "index/radix.h"
+#include "index/run.h"
 
 /* ---- The radix sort ---- */
 
@@ -488,6 +493,258 @@ static void a_sorter_that_is_not_finished_leaves_nothing(void **state)
 	assert_null(shoal_sorter_free(NULL));
 }
 
+/* ---- Flushing, and going on later ---- */
+
+static void flush(struct shoal_sorter *s, const struct index_runs **ret_runs, uint64_t *ret_end)
+{
+	struct shoal_err err = { "" };
+
+	if (shoal_sorter_flush(s, ret_runs, ret_end, &err) < 0)
+		fail_msg("%s", err.msg);
+}
+
+/* One name comes again and again among others: in one chunk, in chunks of one half (128 KiB), in
+ * both halves, and in runs, with and without flushes between. */
+static void of_a_name_that_comes_again_the_last_one_counts_wherever_it_lies(void **state)
+{
+	static const unsigned gaps[] = { 1, 50, 250, 3000, 3600, 20000 };
+
+	(void)state;
+	for (size_t g = 0; g < SHOAL_ARRAY_LEN(gaps); g++)
+		for (unsigned every = 0; every <= 5000; every += 5000) {
+			struct shoal_sorter *s = sorter_new(SHOAL_SORTER_MEMORY_MIN, NULL);
+			const struct index_runs *runs;
+			struct test_list l = { 0 };
+			struct taken t = { .want = &l };
+			struct shoal_err err = { "" };
+			uint64_t repeated = 0, end;
+			unsigned again = 0;
+			size_t same = 0;
+
+			for (unsigned i = 0; i < 30000; i++) {
+				list_addf(&l, "name-%08u", i * 7919 % 30011);
+				l.entry[i].size = i;
+				sorter_add(s, l.entry[i].name, l.entry[i].len, i,
+					   l.entry[i].samples);
+				if (i % gaps[g] == 0) {
+					sorter_add(s, "name-00015000x", 14, 1000000 + i, 5);
+					same = i;
+					again++;
+				}
+				if (every && i % every == every - 1)
+					flush(s, &runs, &end);
+			}
+			list_add(&l, "name-00015000x", 14, 1000000 + same, 5);
+			list_sort(&l);
+			if (shoal_sorter_finish(s, take, &t, &repeated, &err) < 0)
+				fail_msg("gap %u, flush every %u: %s, at %zu", gaps[g], every,
+					 err.msg, t.nr);
+			assert_int_equal(t.nr, 30001);
+			assert_int_equal(repeated, again - 1);
+			shoal_sorter_free(s);
+			list_release(&l);
+		}
+}
+
+static void after_a_flush_the_runs_are_all_there_is(void **state)
+{
+	struct shoal_sorter *s = sorter_new(SHOAL_SORTER_MEMORY_MIN, NULL);
+	const struct index_runs *runs = NULL;
+	struct test_list l = { 0 };
+	struct taken t = { .want = &l };
+	struct shoal_err err = { "" };
+	uint64_t end = 1, repeated, entries = 0;
+
+	(void)state;
+	flush(s, &runs, &end); /* of nothing */
+	assert_int_equal(end, 0);
+	for (size_t i = 0; i < 20000; i++) {
+		list_addf(&l, "%016" PRIx64, random_u64());
+		sorter_add(s, l.entry[i].name, l.entry[i].len, l.entry[i].size, l.entry[i].samples);
+		if (i % 5000 == 4999 || i == 10 || i == 11) {
+			uint64_t before = 0;
+
+			flush(s, &runs, &end);
+			for (size_t r = 0; r < runs->nr; r++) {
+				assert_int_equal(runs->run[r].off, before);
+				before += runs->run[r].len;
+			}
+			assert_int_equal(before, end);
+			assert_true(end > entries);
+			entries = end;
+		}
+	}
+	flush(s, &runs, &end);
+	assert_int_equal(end, entries);
+	list_sort(&l);
+	if (shoal_sorter_finish(s, take, &t, &repeated, &err) < 0)
+		fail_msg("%s, at %zu", err.msg, t.nr);
+	assert_int_equal(t.nr, l.nr);
+	assert_int_equal(repeated, 0);
+	shoal_sorter_free(s);
+	list_release(&l);
+	assert_int_equal(test_dir_count(), 0);
+}
+
+/* What an earlier sorter left: runs in a file that is not its own. */
+struct left {
+	struct index_spill spill;
+	struct index_runs runs;
+};
+
+static void keep_runs(struct left *left, const struct index_runs *runs, uint64_t end)
+{
+	index_runs_release(&left->runs);
+	for (size_t i = 0; i < runs->nr; i++)
+		assert_int_equal(index_runs_add(&left->runs, &runs->run[i]), 0);
+	left->spill.runs = &left->runs;
+	left->spill.end = end;
+}
+
+static struct shoal_sorter *sorter_on(const struct left *left)
+{
+	struct shoal_sorter_options options = { .memory = SHOAL_SORTER_MEMORY_MIN,
+						.tmp_dir = "/no/such/folder",
+						.spill = &left->spill };
+	struct shoal_sorter *s = NULL;
+
+	assert_int_equal(shoal_sorter_new(&options, &s, NULL), 0);
+	return s;
+}
+
+/* Entries [from, end), each of which has its number as its size. */
+static void add_numbers(struct shoal_sorter *s, unsigned from, unsigned end, unsigned offset)
+{
+	for (unsigned i = from; i < end; i++) {
+		char name[32];
+		int n = snprintf(name, sizeof(name), "some/name/%08u", i * 7919 % 100003);
+
+		sorter_add(s, name, (size_t)n, offset + i, 1);
+	}
+}
+
+static void expect_numbers(struct test_list *l, unsigned from, unsigned end, unsigned offset)
+{
+	for (unsigned i = from; i < end; i++) {
+		list_addf(l, "some/name/%08u", i * 7919 % 100003);
+		l->entry[l->nr - 1].size = offset + i;
+		l->entry[l->nr - 1].samples = 1;
+	}
+}
+
+static void a_sorter_goes_on_with_the_runs_of_an_earlier_one(void **state)
+{
+	static const struct {
+		unsigned flushed, flushes; /* by the first, and how often on the way */
+		unsigned lost;             /* added after that, and not flushed */
+		unsigned from, end;        /* by the second */
+	} row[] = {
+		{ 0, 1, 0, 0, 0 },
+		{ 1, 1, 0, 0, 0 },
+		{ 10, 1, 5, 10, 20 },
+		{ 10, 1, 5, 5, 10 },
+		{ 0, 1, 0, 0, 10 },
+		{ 20000, 1, 500, 20000, 20001 },
+		{ 20000, 3, 500, 10000, 30000 },
+		{ 20000, 40, 9000, 19000, 40000 },
+		{ 40000, 30, 0, 0, 40000 },
+	};
+
+	(void)state;
+	for (size_t r = 0; r < SHOAL_ARRAY_LEN(row); r++) {
+		struct left left = { .spill.fd = shoal_spill_open(test_dir(), NULL) };
+		struct shoal_sorter *s = sorter_on(&left);
+		const struct index_runs *runs;
+		struct test_list l = { 0 };
+		struct taken t = { .want = &l };
+		struct shoal_err err = { "" };
+		uint64_t end, repeated = 0;
+
+		for (unsigned i = 0; i < row[r].flushes; i++) {
+			add_numbers(s, row[r].flushed * i / row[r].flushes,
+				    row[r].flushed * (i + 1) / row[r].flushes, 0);
+			flush(s, &runs, &end);
+		}
+		keep_runs(&left, runs, end);
+		add_numbers(s, 50000, 50000 + row[r].lost, 0);
+		shoal_sorter_free(s);
+
+		s = sorter_on(&left);
+		add_numbers(s, row[r].from, row[r].end, 1000000);
+		/* list_sort() keeps the one added first. */
+		expect_numbers(&l, row[r].from, row[r].end, 1000000);
+		expect_numbers(&l, 0, row[r].flushed, 0);
+		list_sort(&l);
+		if (shoal_sorter_finish(s, take, &t, &repeated, &err) < 0)
+			fail_msg("row %zu: %s, at %zu", r, err.msg, t.nr);
+		assert_int_equal(t.nr, l.nr);
+		assert_int_equal(repeated, row[r].flushed + row[r].end - row[r].from - l.nr);
+		shoal_sorter_free(s);
+		assert_int_equal(fcntl(left.spill.fd, F_GETFD),
+				 FD_CLOEXEC); /* still the caller's */
+		close(left.spill.fd);
+		index_runs_release(&left.runs);
+		list_release(&l);
+	}
+	assert_int_equal(test_dir_count(), 0);
+}
+
+/* Whoever is interrupted in the end starts again from what was flushed, so that must stay. */
+static void runs_of_an_earlier_sorter_stay_until_the_end_was_reached(void **state)
+{
+	struct left left = { .spill.fd = shoal_spill_open(test_dir(), NULL) };
+	struct shoal_sorter *s = sorter_on(&left);
+	const struct index_runs *runs;
+	struct shoal_err err = { "" };
+	uint64_t end, repeated;
+
+	(void)state;
+	for (unsigned i = 0; i < 30; i++) { /* more than are merged at once */
+		add_numbers(s, i * 1000, (i + 1) * 1000, 0);
+		flush(s, &runs, &end);
+	}
+	keep_runs(&left, runs, end);
+	for (int attempt = 0; attempt < 3; attempt++) {
+		struct taken t = { 0 };
+		unsigned after = 100;
+
+		shoal_sorter_free(s);
+		s = sorter_on(&left);
+		if (attempt < 2) {
+			assert_int_equal(
+				shoal_sorter_finish(s, refuse_later, &after, &repeated, &err),
+				-ENOSPC);
+			continue;
+		}
+		if (shoal_sorter_finish(s, take, &t, &repeated, &err) < 0)
+			fail_msg("%s, at %zu", err.msg, t.nr);
+		assert_int_equal(t.nr, 30000);
+	}
+	shoal_sorter_free(s);
+	close(left.spill.fd);
+	index_runs_release(&left.runs);
+}
+
+static void a_flush_that_cannot_be_written_is_told(void **state)
+{
+	struct shoal_sorter *s = sorter_new(SHOAL_SORTER_MEMORY_MIN, NULL);
+	struct rlimit before, none = { 0 };
+	const struct index_runs *runs;
+	struct shoal_err err = { "" };
+	uint64_t end;
+
+	(void)state;
+	add_numbers(s, 0, 10, 0);
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &before);
+	none.rlim_max = before.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	assert_int_equal(shoal_sorter_flush(s, &runs, &end, &err), -EFBIG);
+	setrlimit(RLIMIT_FSIZE, &before);
+	assert_non_null(strstr(err.msg, "cannot write a temporary file"));
+	shoal_sorter_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -505,6 +762,11 @@ int main(void)
 		cmocka_unit_test(it_stops_while_it_merges),
 		cmocka_unit_test(what_the_taker_says_is_handed_on),
 		cmocka_unit_test(a_sorter_that_is_not_finished_leaves_nothing),
+		cmocka_unit_test(of_a_name_that_comes_again_the_last_one_counts_wherever_it_lies),
+		cmocka_unit_test(after_a_flush_the_runs_are_all_there_is),
+		cmocka_unit_test(a_sorter_goes_on_with_the_runs_of_an_earlier_one),
+		cmocka_unit_test(runs_of_an_earlier_sorter_stay_until_the_end_was_reached),
+		cmocka_unit_test(a_flush_that_cannot_be_written_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, test_dir_make, test_dir_remove);

@@ -1,0 +1,1352 @@
+/*
+ * Goal: a walk lists everything once, whatever the threads, and forgets nothing when units go to a
+ * file, to another walk or into a checkpoint; an error ends it with its words; and patterns mean
+ * what filter.h says.
+ */
+#include "index/walk.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/queue.h"
+#include "glob_reference.h"
+#include "help.h"
+#include "index/filter.h"
+#include "index/units.h"
+
+static void check_words(const struct shoal_err *err, const char *words)
+{
+	if (!strstr(err->msg, words))
+		fail_msg("'%s' does not say '%s'", err->msg, words);
+}
+
+static size_t count_open(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	size_t nr = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		nr++;
+	closedir(d);
+	return nr;
+}
+
+/* ---- Units ---- */
+
+/* Unit @i: its length and all its bytes follow from the number. */
+static size_t make_unit(uint32_t i, size_t longest, uint8_t *ret_unit)
+{
+	size_t len = sizeof(i) + i * 2654435761u % (longest - sizeof(i) + 1);
+
+	memset(ret_unit, (int)(i & 0xff), len);
+	memcpy(ret_unit, &i, sizeof(i));
+	return len;
+}
+
+/* The number of a unit, after checking that it is whole. */
+static uint32_t unit_number(const void *unit, size_t len, size_t longest)
+{
+	static uint8_t want[STORE_UNIT_MAX];
+	uint32_t i;
+
+	assert_true(len >= sizeof(i));
+	memcpy(&i, unit, sizeof(i));
+	assert_int_equal(len, make_unit(i, longest, want));
+	assert_memory_equal(unit, want, len);
+	return i;
+}
+
+static void push(struct index_units *u, uint32_t i, size_t longest)
+{
+	static uint8_t unit[STORE_UNIT_MAX];
+	size_t len = make_unit(i, longest, unit);
+	struct shoal_err err = { "" };
+
+	if (index_units_push(u, unit, len, &err) < 0)
+		fail_msg("%s", err.msg);
+}
+
+static uint32_t pop(struct index_units *u, size_t longest)
+{
+	static uint8_t unit[STORE_UNIT_MAX];
+	size_t len = 0;
+
+	assert_int_equal(index_units_pop(u, unit, &len, NULL), 1);
+	return unit_number(unit, len, longest);
+}
+
+static struct index_units units_of(size_t memory)
+{
+	struct index_units u;
+
+	assert_int_equal(index_units_init(&u, memory, test_dir(), NULL), 0);
+	return u;
+}
+
+static void units_come_back_newest_first_also_from_the_file(void **state)
+{
+	static const struct {
+		size_t memory, longest;
+		uint32_t nr;
+		bool spills;
+	} row[] = {
+		{ 1024, 100, 5, false },        { 1024, 504, 300, true },
+		{ 1024, 4, 20000, true },       { 4u << 20, STORE_UNIT_MAX, 1000, true },
+		{ 64u << 10, 100, 500, false },
+	};
+
+	(void)state;
+	for (size_t r = 0; r < SHOAL_ARRAY_LEN(row); r++) {
+		struct index_units u = units_of(row[r].memory);
+		uint8_t unit[4];
+		size_t len;
+
+		for (uint32_t i = 0; i < row[r].nr; i++)
+			push(&u, i, row[r].longest);
+		assert_int_equal(u.nr, row[r].nr);
+		assert_int_equal(u.fd >= 0, row[r].spills);
+		for (uint32_t i = row[r].nr; i > 0; i--)
+			assert_int_equal(pop(&u, row[r].longest), i - 1);
+		assert_int_equal(index_units_pop(&u, unit, &len, NULL), 0);
+		assert_int_equal(index_units_pop_oldest(&u, unit, sizeof(unit), &len), 0);
+		index_units_release(&u);
+		assert_int_equal(test_dir_count(), 0);
+	}
+}
+
+static void units_may_be_empty(void **state)
+{
+	struct index_units u = units_of(1024);
+	uint8_t byte = 7;
+	size_t len = 9;
+
+	(void)state;
+	assert_int_equal(index_units_push(&u, "", 0, NULL), 0);
+	assert_int_equal(index_units_push(&u, "", 0, NULL), 0);
+	assert_int_equal(index_units_pop(&u, &byte, &len, NULL), 1);
+	assert_int_equal(len, 0);
+	len = 9;
+	assert_int_equal(index_units_pop_oldest(&u, &byte, 0, &len), 1);
+	assert_int_equal(len, 0);
+	assert_int_equal(byte, 7);
+	assert_int_equal(u.nr, 0);
+	index_units_release(&u);
+}
+
+/* What is in there, oldest first. */
+struct model {
+	uint32_t number[4096];
+	size_t nr;
+	size_t seen; /* by each */
+	size_t longest;
+};
+
+static int see(void *self, const void *unit, size_t len, struct shoal_err *err)
+{
+	struct model *m = self;
+
+	(void)err;
+	assert_true(m->seen < m->nr);
+	assert_int_equal(unit_number(unit, len, m->longest), m->number[m->seen++]);
+	return 0;
+}
+
+static void model_pop_oldest(struct model *m, struct index_units *u)
+{
+	uint8_t unit[512];
+	size_t len, at = 0;
+	uint32_t number;
+
+	if (!index_units_pop_oldest(u, unit, sizeof(unit), &len)) {
+		assert_true(m->nr == 0 || u->nr_blocks > 0);
+		return;
+	}
+	number = unit_number(unit, len, m->longest);
+	while (m->number[at] != number)
+		assert_true(++at < m->nr);
+	if (u->nr_blocks == 0)
+		assert_int_equal(at, 0);
+	memmove(m->number + at, m->number + at + 1, (m->nr - at - 1) * sizeof(*m->number));
+	m->nr--;
+}
+
+static void units_keep_their_order_whatever_is_done_to_them(void **state)
+{
+	static struct model m;
+
+	(void)state;
+	for (int round = 0; round < 30; round++) {
+		struct index_units u = units_of(1024);
+		unsigned growth = 3 + (unsigned)random_below(5);
+
+		m = (struct model){ .longest = 4 + random_below(480) };
+		for (uint32_t i = 0; i < 3000; i++) {
+			uint64_t what = random_below(10);
+
+			if (what < growth && m.nr < SHOAL_ARRAY_LEN(m.number)) {
+				push(&u, i, m.longest);
+				m.number[m.nr++] = i;
+			} else if (what == 9) {
+				model_pop_oldest(&m, &u);
+			} else if (m.nr > 0) {
+				assert_int_equal(pop(&u, m.longest), m.number[--m.nr]);
+			}
+			assert_int_equal(u.nr, m.nr);
+			m.seen = 0;
+			if (i % 100 == 0)
+				assert_int_equal(index_units_each(&u, see, &m, NULL), 0);
+			assert_int_equal(m.seen, i % 100 == 0 ? m.nr : 0);
+		}
+		index_units_release(&u);
+	}
+}
+
+static void the_oldest_stays_where_there_is_no_room_for_it(void **state)
+{
+	struct index_units u = units_of(1024);
+	uint8_t unit[10];
+	size_t len = 0;
+
+	(void)state;
+	assert_int_equal(index_units_push(&u, "0123456789", 10, NULL), 0);
+	assert_int_equal(index_units_pop_oldest(&u, unit, 9, &len), 0);
+	assert_int_equal(u.nr, 1);
+	assert_int_equal(index_units_pop_oldest(&u, unit, 10, &len), 1);
+	assert_int_equal(len, 10);
+	index_units_release(&u);
+}
+
+static int refuse_third(void *self, const void *unit, size_t len, struct shoal_err *err)
+{
+	int *nr = self;
+
+	(void)unit;
+	(void)len;
+	return ++*nr == 3 ? shoal_fail(err, -EPROTO, "the third") : 0;
+}
+
+static void what_each_is_told_is_handed_on(void **state)
+{
+	(void)state;
+	for (uint32_t units = 5; units < 500; units += 490) { /* in memory, and in the file */
+		struct index_units u = units_of(1024);
+		struct shoal_err err = { "" };
+		int nr = 0;
+
+		for (uint32_t i = 0; i < units; i++)
+			push(&u, i, 20);
+		assert_int_equal(index_units_each(&u, refuse_third, &nr, &err), -EPROTO);
+		assert_int_equal(nr, 3);
+		check_words(&err, "the third");
+		index_units_release(&u);
+	}
+}
+
+static void units_that_cannot_be_put_aside_are_told_and_the_others_stay(void **state)
+{
+	struct index_units u = units_of(1024);
+	struct shoal_err err = { "" };
+	uint8_t unit[STORE_UNIT_MAX];
+	uint32_t nr = 0;
+	int rc = 0;
+
+	(void)state;
+	u.tmp_dir = "/no/such/folder";
+	for (; rc == 0 && nr < 1000; nr++)
+		rc = index_units_push(&u, unit, make_unit(nr, 50, unit), &err);
+	assert_int_equal(rc, -ENOENT);
+	check_words(&err, "'/no/such/folder'");
+	nr--;
+	assert_int_equal(u.nr, nr);
+	for (; nr > 0; nr--)
+		assert_int_equal(pop(&u, 50), nr - 1);
+	index_units_release(&u);
+}
+
+static void a_file_of_units_that_may_not_grow_is_told(void **state)
+{
+	struct index_units u = units_of(1024);
+	struct rlimit before, none = { 0, RLIM_INFINITY };
+	struct shoal_err err = { "" };
+	uint8_t unit[STORE_UNIT_MAX];
+	uint32_t nr = 0;
+	int rc = 0;
+
+	(void)state;
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &before);
+	none.rlim_max = before.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	for (; rc == 0 && nr < 1000; nr++)
+		rc = index_units_push(&u, unit, make_unit(nr, 50, unit), &err);
+	setrlimit(RLIMIT_FSIZE, &before);
+	assert_int_equal(rc, -EFBIG);
+	check_words(&err, "cannot write a temporary file in '/");
+	assert_int_equal(u.nr, --nr);
+	push(&u, nr, 50); /* there is room again */
+	for (nr++; nr > 0; nr--)
+		assert_int_equal(pop(&u, 50), nr - 1);
+	index_units_release(&u);
+}
+
+static void a_file_of_units_that_was_cut_is_told(void **state)
+{
+	struct index_units u = units_of(1024);
+	struct shoal_err err = { "" };
+	uint8_t unit[64];
+	size_t len;
+	int rc, nr = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 200; i++)
+		push(&u, i, 50);
+	assert_int_equal(ftruncate(u.fd, 0), 0);
+	assert_true(index_units_each(&u, refuse_third, &nr, &err) < 0);
+	check_words(&err, "cannot read a temporary file back");
+	err.msg[0] = '\0';
+	while ((rc = index_units_pop(&u, unit, &len, &err)) == 1)
+		;
+	assert_true(rc < 0);
+	check_words(&err, "cannot read a temporary file back");
+	index_units_release(&u);
+}
+
+/* ---- Patterns ---- */
+
+static void a_pattern_matches_what_it_says(void **state)
+{
+	static const struct {
+		const char *pattern, *yes[4], *no[4];
+	} row[] = {
+		{ "", { "" }, { "a" } },
+		{ "a", { "a" }, { "", "b", "aa", "a/" } },
+		{ "*", { "", "a", "abc", ".x" }, { "/", "a/b", "a/" } },
+		{ "?", { "a", "\xff" }, { "", "/", "ab" } },
+		{ "*.jpg", { ".jpg", "a.jpg", "a.jpg.jpg" }, { "a.jpgx", "d/a.jpg", "jpg" } },
+		{ "a*b*c", { "abc", "axxbyyc", "abbcbc" }, { "ab", "acb", "a/bc", "abc/" } },
+		{ "a/*", { "a/", "a/b" }, { "a", "a/b/c" } },
+		{ "a/**", { "a/", "a/b", "a/b/c" }, { "a", "b/a/c" } },
+		{ "**", { "", "a", "a/b/c", "/" }, { NULL } },
+		{ "**/a", { "a", "b/a", "b/c/a", "/a" }, { "ba", "b/ca", "a/b", "" } },
+		{ "a/**/b", { "a/b", "a/x/b", "a/x/y/b" }, { "ab", "a/xb", "ax/b", "a/b/" } },
+		{ "**a", { "a", "ba", "b/a", "b/ca" }, { "", "ab", "a/b" } },
+		{ "a**b", { "ab", "a/b", "axx/yb" }, { "a", "b", "ab/" } },
+		{ "a**/b", { "a/b", "ax/y/b", "a//b" }, { "ab", "a/xb" } },
+		{ "**/*.c", { "a.c", "b/a.c", "b/.c" }, { "a.c/b", "a.h" } },
+		{ "**/**/a", { "a", "b/a", "b/c/a" }, { "ba" } },
+		{ "***", { "a/b" }, { NULL } },
+		{ "[abc]", { "a", "b", "c" }, { "d", "", "ab", "/" } },
+		{ "[a-c]x", { "ax", "bx", "cx" }, { "dx", "-x", "Ax" } },
+		{ "[!a-c]", { "d", "-", "\x80" }, { "a", "c", "/", "" } },
+		{ "[^a]", { "b" }, { "a", "/" } },
+		{ "[]a]", { "]", "a" }, { "b", "[" } },
+		{ "[!]a]", { "b", "[" }, { "]", "a" } },
+		{ "[a-]", { "a", "-" }, { "b" } },
+		{ "[\\]a]", { "]", "a" }, { "\\" } },
+		{ "[+--]", { "+", ",", "-" }, { "." } },
+		{ "[.-0]", { ".", "0" }, { "/" } },
+		{ "[a", { NULL }, { "[a", "a" } },
+		{ "\\*", { "*" }, { "a", "\\*", "" } },
+		{ "\\", { "\\" }, { "", "a" } },
+		{ "\\a\\\\", { "a\\" }, { "\\a\\" } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++)
+		for (size_t k = 0; k < 8; k++) {
+			const char *text = k < 4 ? row[i].yes[k] : row[i].no[k - 4];
+			size_t len = strlen(row[i].pattern);
+
+			if (!text)
+				continue;
+			if (index_glob(row[i].pattern, len, text, strlen(text)) != (k < 4))
+				fail_msg("'%s' %s '%s'", row[i].pattern,
+					 k < 4 ? "should match" : "should not match", text);
+			if (reference_glob(row[i].pattern, len, text, strlen(text)) != (k < 4))
+				fail_msg("the reference is wrong of '%s' and '%s'", row[i].pattern,
+					 text);
+		}
+}
+
+/* The @i-th string over the letters, shortest first, in an exact block so that ASan sees a byte too
+ * many. False when it would have more than @longest bytes. */
+static bool word_at(uint64_t i, const char *letters, size_t longest, char **ret_word,
+		    size_t *ret_len)
+{
+	uint64_t nr = strlen(letters), words = 1;
+	size_t len = 0;
+
+	for (; i >= words; len++) {
+		i -= words;
+		words *= nr;
+	}
+	if (len > longest)
+		return false;
+	*ret_word = allocate(len, 1);
+	for (size_t k = 0; k < len; k++, i /= nr)
+		(*ret_word)[k] = letters[i % nr];
+	*ret_len = len;
+	return true;
+}
+
+static void patterns_match_as_the_slow_matcher_does(void **state)
+{
+	static const struct {
+		const char *letters;
+		size_t longest;
+		const char *text_letters;
+		size_t text_longest;
+	} row[] = {
+		{ "ab/*?", 6, "ab/", 5 },
+		{ "a/*", 9, "a/", 7 },
+		{ "a-[]!\\*", 5, "a-]!\\b", 2 },
+		{ "ac[]-b", 6, "abc-", 1 },
+	};
+
+	(void)state;
+	for (size_t r = 0; r < SHOAL_ARRAY_LEN(row); r++) {
+		char *text[1100];
+		size_t len[1100], nr = 0, p_len;
+		char *p;
+
+		while (word_at(nr, row[r].text_letters, row[r].text_longest, &text[nr], &len[nr]))
+			assert_true(++nr < SHOAL_ARRAY_LEN(text));
+		for (uint64_t i = 0; word_at(i, row[r].letters, row[r].longest, &p, &p_len); i++) {
+			for (size_t k = 0; k < nr; k++)
+				if (index_glob(p, p_len, text[k], len[k]) !=
+				    reference_glob(p, p_len, text[k], len[k]))
+					fail_msg("'%.*s' and '%.*s'", (int)p_len, p, (int)len[k],
+						 text[k]);
+			free(p);
+		}
+		while (nr > 0)
+			free(text[--nr]);
+	}
+}
+
+static void a_pattern_of_many_stars_takes_no_time(void **state)
+{
+	char text[SHOAL_NAME_MAX], pattern[201];
+
+	(void)state;
+	memset(text, 'a', sizeof(text));
+	for (size_t i = 0; i < 200; i++)
+		pattern[i] = "a*"[i % 2];
+	pattern[200] = 'b';
+	assert_false(index_glob(pattern, 201, text, sizeof(text)));
+	for (size_t i = 0; i < 200; i++)
+		pattern[i] = "**a"[i % 3];
+	assert_false(index_glob(pattern, 201, text, sizeof(text)));
+}
+
+static void a_filter_wants_what_it_takes_in_and_does_not_leave_out(void **state)
+{
+	static const struct {
+		const char *include[3], *exclude[3], *name;
+		bool is_dir, wants;
+	} row[] = {
+		{ { NULL }, { NULL }, "a", false, true },
+		{ { NULL }, { NULL }, "a", true, true },
+		{ { "*.jpg" }, { NULL }, "d/a.jpg", false, true },
+		{ { "*.jpg" }, { NULL }, "d/a.txt", false, false },
+		{ { "*.jpg", "*.txt" }, { NULL }, "d/a.txt", false, true },
+		{ { "*.jpg" }, { NULL }, "d", true, true }, /* to look into */
+		{ { "d" }, { NULL }, "d/a", false, false },
+		{ { "/a" }, { NULL }, "a", false, true },
+		{ { "/a" }, { NULL }, "d/a", false, false },
+		{ { "d/a" }, { NULL }, "d/a", false, true },
+		{ { "d/a" }, { NULL }, "e/d/a", false, false },
+		{ { NULL }, { "a" }, "a", false, false },
+		{ { NULL }, { "a" }, "d/a", false, false },
+		{ { NULL }, { "a" }, "d/a", true, false },
+		{ { NULL }, { "a/" }, "d/a", true, false },
+		{ { NULL }, { "a/" }, "d/a", false, true },
+		{ { NULL }, { "d/a/" }, "d/a", true, false },
+		{ { NULL }, { "/a/" }, "d/a", true, true },
+		{ { NULL }, { "/a/" }, "a", true, false },
+		{ { "*.jpg" }, { "x*" }, "x.jpg", false, false },
+		{ { "*.jpg" }, { "y*", "x*" }, "x.jpg", false, false },
+		{ { "*.jpg" }, { "y*" }, "x.jpg", false, true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
+		struct index_filter f = { .include = row[i].include, .exclude = row[i].exclude };
+		size_t len = strlen(row[i].name);
+
+		while (f.nr_include < 3 && row[i].include[f.nr_include])
+			f.nr_include++;
+		while (f.nr_exclude < 3 && row[i].exclude[f.nr_exclude])
+			f.nr_exclude++;
+		if (index_filter_check(&f, NULL) != 0 ||
+		    index_filter_wants(&f, row[i].name, len, row[i].is_dir) != row[i].wants)
+			fail_msg("row %zu: '%s'", i, row[i].name);
+	}
+}
+
+static void a_pattern_that_cannot_match_is_refused(void **state)
+{
+	static const struct {
+		const char *pattern;
+		bool include;
+		const char *words; /* NULL: good */
+	} row[] = {
+		{ "", false, "empty" },
+		{ "", true, "empty" },
+		{ "a[", false, "'a['" },
+		{ "[!]", true, "'[!]'" },
+		{ "[]", true, "without a ']'" },
+		{ "[a][", false, "'[a]['" },
+		{ "[\\]", false, "without a ']'" },
+		{ "\\[", false, NULL },
+		{ "[]]", true, NULL },
+		{ "]", true, NULL },
+		{ "/", false, "cannot match" },
+		{ "./a", false, "cannot match" },
+		{ ".", false, NULL },
+		{ ".a/b", true, NULL },
+		{ "/a", true, NULL },
+		{ "a/", false, NULL },
+		{ "a/", true, "write 'a/**'" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
+		const char *two[] = { "fine", row[i].pattern };
+		struct index_filter f = { .include = two,
+					  .nr_include = row[i].include ? 2 : 0,
+					  .exclude = two,
+					  .nr_exclude = row[i].include ? 1 : 2 };
+		struct shoal_err err = { "" };
+		int rc = index_filter_check(&f, &err);
+
+		if (rc != (row[i].words ? -EINVAL : 0))
+			fail_msg("'%s': %d, %s", row[i].pattern, rc, err.msg);
+		if (row[i].words)
+			check_words(&err, row[i].words);
+	}
+}
+
+/* ---- A store that makes up a tree ---- */
+
+#define NR_NAMES_MAX 70000u
+
+/*
+ * Unit 0 is all of it. A unit of number n lists its `files` names and, above the last level, has
+ * `fan` units below it. Names are numbers: n * files + i.
+ */
+struct made_up {
+	struct shoal_store base;
+	unsigned fan, files, levels;
+	uint32_t nr_units; /* in all */
+	unsigned unit_len; /* each is that long, to fill memory */
+	/* What becomes of unit `odd`: */
+	uint32_t odd;
+	enum { NOTHING, FAILS, HAS_TROUBLE, WAITS, WAITS_FOR_STOP, WAITS_FOR_HUNGER } what;
+	uint32_t open;    /* the gate that WAITS: atomic */
+	uint32_t meet;    /* units below the root wait until so many do */
+	uint32_t waiting; /* how many do: atomic */
+};
+
+struct made_unit {
+	uint32_t number, level;
+};
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+}
+
+/* For up to a minute, in which nothing that works needs a second. */
+#define wait_for(condition)                                    \
+	({                                                     \
+		unsigned naps = 0;                             \
+		while (!(condition) && naps++ < 60 * 5000 / 2) \
+			nap();                                 \
+		(condition);                                   \
+	})
+
+static int do_odd(struct made_up *s, struct store_sink *sink, struct shoal_err *err)
+{
+	struct shoal_err words = { "" };
+
+	__atomic_fetch_add(&s->waiting, 1, __ATOMIC_RELAXED);
+	switch (s->what) {
+	case FAILS:
+		return shoal_fail(err, -EIO, "unit %u broke", s->odd);
+	case HAS_TROUBLE:
+		shoal_say(&words, "no entry to %u", s->odd);
+		return sink->trouble(sink, -EACCES, &words) < 0
+			       ? shoal_fail(err, -EACCES, "%s", words.msg)
+			       : 0;
+	case WAITS:
+		return wait_for(__atomic_load_n(&s->open, __ATOMIC_RELAXED)) ? 0 : -ETIMEDOUT;
+	case WAITS_FOR_STOP:
+		return wait_for(__atomic_load_n(sink->stop, __ATOMIC_RELAXED))
+			       ? shoal_fail(err, -ECANCELED, "interrupted")
+			       : -ETIMEDOUT;
+	case WAITS_FOR_HUNGER:
+		return wait_for(sink->hungry(sink)) ? 0 : shoal_fail(err, -ETIME, "no hunger");
+	case NOTHING:
+		break;
+	}
+	return 0;
+}
+
+static int meet(struct made_up *s, struct shoal_err *err)
+{
+	__atomic_fetch_add(&s->waiting, 1, __ATOMIC_RELAXED);
+	return wait_for(__atomic_load_n(&s->waiting, __ATOMIC_RELAXED) >= s->meet)
+		       ? 0
+		       : shoal_fail(err, -ETIME, "nobody else came");
+}
+
+static int hand_names(const struct made_up *s, uint32_t number, struct store_sink *sink,
+		      struct shoal_err *err)
+{
+	char name[16][16];
+	struct store_entry e[16];
+	size_t nr = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < s->files && rc == 0; i++) {
+		int n = snprintf(name[nr], sizeof(name[nr]), "%u", number * s->files + i);
+
+		e[nr] = (struct store_entry){ .name = name[nr], .len = (size_t)n, .size = number };
+		if (sink->wanted && !sink->wanted(sink, name[nr], (size_t)n, false))
+			sink->skipped[STORE_SKIP_FILTERED]++;
+		else
+			nr++;
+		if (nr == SHOAL_ARRAY_LEN(e) || (i + 1 == s->files && nr > 0)) {
+			rc = sink->found(sink, e, nr, err);
+			nr = 0;
+		}
+	}
+	return rc;
+}
+
+static int made_up_list(struct shoal_store *store, const struct store_list_options *options,
+			const void *unit, size_t len, struct store_sink *sink,
+			struct shoal_err *err)
+{
+	struct made_up *s = (struct made_up *)store;
+	struct made_unit me = { 0, 0 };
+	int rc = 0;
+
+	(void)options;
+	if (!sink->scratch) { /* has to be freed with the walk */
+		sink->scratch = allocate(STORE_UNIT_MAX, 1);
+		sink->free_scratch = free;
+	}
+	if (len > 0)
+		memcpy(&me, unit, sizeof(me));
+	if (me.number == s->odd)
+		rc = do_odd(s, sink, err);
+	if (s->meet && me.level == 1)
+		rc = meet(s, err);
+	for (uint32_t i = 0; me.level < s->levels && i < s->fan && rc == 0; i++) {
+		struct made_unit below = { me.number * s->fan + 1 + i, me.level + 1 };
+
+		memcpy(sink->scratch, &below, sizeof(below));
+		rc = sink->more(sink, sink->scratch, shoal_max(sizeof(below), s->unit_len), err);
+	}
+	sink->skipped[STORE_SKIP_LINK] += 2;
+	sink->nr_directories++;
+	return rc < 0 ? rc : hand_names(s, me.number, sink, err);
+}
+
+static const struct store_ops made_up_ops = { .kind = "made up", .list = made_up_list };
+
+static struct made_up make_store(unsigned fan, unsigned levels, unsigned files)
+{
+	static char uri[] = "made:up";
+	struct made_up s = { .base = { .ops = &made_up_ops, .uri = uri },
+			     .fan = fan,
+			     .levels = levels,
+			     .files = files,
+			     .odd = UINT32_MAX,
+			     .nr_units = 1 };
+	uint32_t level = 1;
+
+	for (unsigned i = 0; i < levels; i++)
+		s.nr_units += level *= fan;
+	assert_true(s.nr_units * s.files <= NR_NAMES_MAX);
+	return s;
+}
+
+static void open_gate(struct made_up *s)
+{
+	__atomic_store_n(&s->open, 1, __ATOMIC_RELAXED);
+}
+
+/* ---- Walks of it ---- */
+
+struct names {
+	uint8_t taken[NR_NAMES_MAX];
+	uint32_t nr, fail_at; /* fail_at: 0 is never */
+	uint32_t nr_trouble;
+	char words[100];
+};
+
+static int take(void *self, const struct store_entry *entries, size_t nr, struct shoal_err *err)
+{
+	struct names *n = self; /* without a lock: TSan sees when two are here at once */
+
+	for (size_t i = 0; i < nr; i++) {
+		uint32_t number = (uint32_t)strtoul(entries[i].name, NULL, 10);
+
+		if (number >= NR_NAMES_MAX || n->taken[number] == UINT8_MAX)
+			return shoal_fail(err, -EPROTO, "'%s' is no name", entries[i].name);
+		n->taken[number]++;
+		if (++n->nr == n->fail_at)
+			return shoal_fail(err, -ENOSPC, "no room for %u", n->nr);
+	}
+	return 0;
+}
+
+static void note_trouble(void *self, const char *words)
+{
+	struct names *n = self;
+
+	n->nr_trouble++;
+	snprintf(n->words, sizeof(n->words), "%s", words);
+}
+
+static struct index_walk_options options_of(struct made_up *s, struct names *n, unsigned threads)
+{
+	return (struct index_walk_options){ .store = &s->base,
+					    .nr_threads = threads,
+					    .trouble = note_trouble,
+					    .tmp_dir = test_dir(),
+					    .take = take,
+					    .self = n };
+}
+
+static struct index_walk *start(const struct index_walk_options *o, bool with_all)
+{
+	struct index_walk *w = NULL;
+	struct shoal_err err = { "" };
+
+	if (index_walk_start(o, with_all, &w, &err) < 0)
+		fail_msg("%s", err.msg);
+	return w;
+}
+
+/* Wait until it is idle, or has failed. */
+static int finish(struct index_walk *w, struct index_walk_state *state, struct shoal_err *err)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < 600; i++) {
+		rc = index_walk_wait(w, 100000, state, err);
+		if (rc < 0 || state->idle)
+			return rc;
+	}
+	fail_msg("it never ends");
+	return rc;
+}
+
+static void check_all_taken(const struct made_up *s, const struct names *n, uint8_t times)
+{
+	for (uint32_t i = 0; i < s->nr_units * s->files; i++)
+		if (n->taken[i] != times)
+			fail_msg("name %u was taken %u times", i, n->taken[i]);
+	assert_int_equal(n->nr, s->nr_units * s->files * times);
+}
+
+static void everything_is_listed_once_whatever_the_threads(void **state)
+{
+	static const struct {
+		unsigned fan, levels, files, unit_len;
+	} row[] = {
+		{ 0, 0, 0, 0 },    { 0, 0, 5, 0 },      { 1, 40, 3, 0 },        { 3, 8, 6, 0 },
+		{ 2000, 1, 1, 0 }, { 9000, 1, 1, 999 }, { 60, 2, 2, 20 << 10 },
+	};
+
+	(void)state;
+	for (size_t r = 0; r < SHOAL_ARRAY_LEN(row); r++)
+		for (unsigned threads = 1; threads <= 8; threads *= 2) {
+			struct made_up s = make_store(row[r].fan, row[r].levels, row[r].files);
+			struct names *n = allocate(1, sizeof(*n));
+			struct index_walk_options o = options_of(&s, n, threads);
+			struct index_walk_state now = { 0 };
+			struct shoal_err err = { "" };
+			size_t open = count_open();
+			struct index_walk *w;
+
+			s.unit_len = row[r].unit_len;
+			w = start(&o, true);
+			if (finish(w, &now, &err) < 0)
+				fail_msg("%s", err.msg);
+			check_all_taken(&s, n, 1);
+			assert_int_equal(now.nr_names, n->nr);
+			assert_int_equal(now.nr_units, s.nr_units);
+			assert_int_equal(now.nr_directories, s.nr_units);
+			assert_int_equal(now.skipped[STORE_SKIP_LINK], 2 * s.nr_units);
+			assert_int_equal(now.nr_pending, 0);
+			assert_null(index_walk_free(w));
+			assert_int_equal(count_open(), open);
+			free(n);
+		}
+	assert_int_equal(test_dir_count(), 0);
+}
+
+/* Those who wait for work are woken by units that are found, and by units that are brought. */
+static void all_threads_are_at_work_at_once(void **state)
+{
+	(void)state;
+	for (int brought = 0; brought < 2; brought++) {
+		struct made_up s = make_store(6, 1, 1);
+		struct names *n = allocate(1, sizeof(*n));
+		struct index_walk_options o = options_of(&s, n, 6);
+		struct index_walk_state now = { 0 };
+		const uint8_t all[4] = { 0 }; /* the empty unit */
+		struct shoal_err err = { "" };
+		struct index_walk *w;
+
+		s.meet = 7; /* with the root, which is held until the others wait for work */
+		s.odd = 0;
+		s.what = WAITS;
+		w = start(&o, !brought);
+		for (int i = 0; i < 50; i++)
+			nap();
+		if (brought)
+			assert_int_equal(index_walk_bring(w, all, sizeof(all), NULL), 0);
+		assert_true(wait_for(__atomic_load_n(&s.waiting, __ATOMIC_RELAXED)));
+		for (int i = 0; i < 50; i++)
+			nap();
+		open_gate(&s);
+		if (finish(w, &now, &err) < 0)
+			fail_msg("%s", err.msg);
+		check_all_taken(&s, n, 1);
+		index_walk_free(w);
+		free(n);
+	}
+}
+
+static void a_walk_of_nothing_is_idle(void **state)
+{
+	struct made_up s = make_store(3, 3, 3);
+	struct names *n = allocate(1, sizeof(*n));
+	struct index_walk_options o = options_of(&s, n, 2);
+	struct index_walk_state now = { 0 };
+	struct index_walk *w = start(&o, false);
+
+	(void)state;
+	assert_int_equal(index_walk_wait(w, 60000000, &now, NULL), 0);
+	assert_true(now.idle);
+	assert_int_equal(n->nr, 0);
+	index_walk_free(w);
+	assert_null(index_walk_free(NULL));
+	free(n);
+}
+
+static bool is_even(void *self, const char *name, size_t len, bool is_dir)
+{
+	(void)self;
+	(void)is_dir;
+	return (name[len - 1] - '0') % 2 == 0;
+}
+
+static void what_is_not_wanted_is_counted(void **state)
+{
+	struct made_up s = make_store(3, 5, 4);
+	struct names *n = allocate(1, sizeof(*n));
+	struct index_walk_options o = options_of(&s, n, 4);
+	struct index_walk_state now = { 0 };
+	struct index_walk *w;
+
+	(void)state;
+	o.wanted = is_even;
+	w = start(&o, true);
+	assert_int_equal(finish(w, &now, NULL), 0);
+	assert_int_equal(n->nr, s.nr_units * 2);
+	assert_int_equal(now.skipped[STORE_SKIP_FILTERED], s.nr_units * 2);
+	for (uint32_t i = 0; i < s.nr_units * s.files; i++)
+		assert_int_equal(n->taken[i], i % 2 == 0);
+	index_walk_free(w);
+	free(n);
+}
+
+/* ---- Errors ---- */
+
+static void an_error_ends_all_threads_with_its_words(void **state)
+{
+	(void)state;
+	for (uint32_t odd = 0; odd < 40; odd += 3)
+		for (unsigned threads = 1; threads <= 8; threads *= 8) {
+			struct made_up s = make_store(3, 6, 1);
+			struct names *n = allocate(1, sizeof(*n));
+			struct index_walk_options o = options_of(&s, n, threads);
+			struct index_walk_state now = { 0 };
+			struct shoal_err err = { "" };
+			struct index_walk *w;
+			char words[40];
+
+			s.odd = odd;
+			s.what = FAILS;
+			w = start(&o, true);
+			assert_int_equal(finish(w, &now, &err), -EIO);
+			snprintf(words, sizeof(words), "unit %u broke", odd);
+			assert_string_equal(err.msg, words);
+			assert_int_equal(index_walk_wait(w, 60000000, &now, &err), -EIO);
+			index_walk_free(w);
+			free(n);
+		}
+}
+
+static void an_error_of_the_taker_is_handed_on(void **state)
+{
+	static const uint32_t at[] = { 1, 2, 500, 1093 };
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(at); i++) {
+		struct made_up s = make_store(3, 6, 1);
+		struct names *n = allocate(1, sizeof(*n));
+		struct index_walk_options o = options_of(&s, n, 4);
+		struct index_walk_state now = { 0 };
+		struct shoal_err err = { "" };
+		struct index_walk *w;
+
+		n->fail_at = at[i];
+		w = start(&o, true);
+		assert_int_equal(finish(w, &now, &err), -ENOSPC);
+		check_words(&err, "no room for");
+		index_walk_free(w);
+		free(n);
+	}
+}
+
+/* A thread that is at a unit for long looks at the flag. */
+static void threads_at_work_are_told_to_stop(void **state)
+{
+	(void)state;
+	for (unsigned threads = 1; threads <= 4; threads++) {
+		struct made_up s = make_store(5, 1, 1);
+		struct names *n = allocate(1, sizeof(*n));
+		struct index_walk_options o = options_of(&s, n, threads);
+		struct index_walk_state now = { 0 };
+		struct index_walk *w;
+
+		s.odd = 3;
+		s.what = WAITS_FOR_STOP;
+		w = start(&o, true);
+		assert_true(wait_for(__atomic_load_n(&s.waiting, __ATOMIC_RELAXED)));
+		assert_int_equal(index_walk_wait(w, 1000, &now, NULL), 0);
+		assert_false(now.idle);
+		index_walk_free(w);
+		assert_true(n->nr < 6);
+		free(n);
+	}
+}
+
+static void trouble_ends_the_walk_or_is_told_and_counted(void **state)
+{
+	(void)state;
+	for (int keep_going = 0; keep_going < 2; keep_going++) {
+		struct made_up s = make_store(4, 3, 2);
+		struct names *n = allocate(1, sizeof(*n));
+		struct index_walk_options o = options_of(&s, n, 4);
+		struct index_walk_state now = { 0 };
+		struct shoal_err err = { "" };
+		struct index_walk *w;
+
+		s.odd = 17;
+		s.what = HAS_TROUBLE;
+		o.keep_going = keep_going;
+		w = start(&o, true);
+		assert_int_equal(finish(w, &now, &err), keep_going ? 0 : -EACCES);
+		assert_string_equal(keep_going ? n->words : err.msg, "no entry to 17");
+		assert_int_equal(n->nr_trouble, keep_going);
+		assert_int_equal(now.nr_trouble, keep_going);
+		if (keep_going)
+			check_all_taken(&s, n, 1);
+		index_walk_free(w);
+		free(n);
+	}
+}
+
+static void each_unit_may_fail(void **state)
+{
+	uint64_t fired = 1;
+
+	(void)state;
+	for (uint64_t nth = 1; fired; nth++) {
+		struct store_fault fault = { STORE_LIST, nth, 1, -ESTALE, 0 };
+		struct made_up s = make_store(3, 3, 1);
+		struct names *n = allocate(1, sizeof(*n));
+		struct index_walk_options o = options_of(&s, n, 3);
+		struct index_walk_state now = { 0 };
+		struct shoal_err err = { "" };
+		struct index_walk *w;
+
+		assert_int_equal(store_fault_new(&s.base, &fault, 1, &o.store, NULL), 0);
+		w = start(&o, true);
+		assert_int_equal(finish(w, &now, &err), nth <= s.nr_units ? -ESTALE : 0);
+		fired = store_fault_fired(o.store);
+		if (fired)
+			check_words(&err, "on purpose");
+		index_walk_free(w);
+		shoal_store_close(o.store);
+		free(n);
+	}
+}
+
+/* ---- Hunger ---- */
+
+/* A directory that is all there is has to be cut, also when a thread had it before the others
+ * started. */
+static void a_unit_that_is_all_there_is_meets_hunger(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 50; i++) {
+		struct made_up s = make_store(2, 1, 1);
+		struct names *n = allocate(1, sizeof(*n));
+		struct index_walk_options o = options_of(&s, n, 2 + i % 3);
+		struct index_walk_state now = { 0 };
+		struct shoal_err err = { "" };
+		struct index_walk *w;
+
+		s.odd = 0;
+		s.what = WAITS_FOR_HUNGER;
+		w = start(&o, true);
+		if (finish(w, &now, &err) < 0)
+			fail_msg("%s", err.msg);
+		index_walk_free(w);
+		free(n);
+	}
+}
+
+static void one_thread_is_hungry_for_others_only(void **state)
+{
+	struct made_up s = make_store(0, 0, 1);
+	struct names *n = allocate(1, sizeof(*n));
+	struct index_walk_options o = options_of(&s, n, 1);
+	struct index_walk_state now = { 0 };
+	struct index_walk *w;
+
+	(void)state;
+	s.odd = 0;
+	s.what = WAITS_FOR_HUNGER;
+	w = start(&o, true);
+	assert_true(wait_for(__atomic_load_n(&s.waiting, __ATOMIC_RELAXED)));
+	assert_int_equal(index_walk_wait(w, 50000, &now, NULL), 0);
+	assert_false(now.idle);
+	index_walk_set_hungry(w, true);
+	assert_int_equal(finish(w, &now, NULL), 0);
+	assert_int_equal(n->nr, 1);
+	index_walk_free(w);
+	free(n);
+}
+
+/* ---- Sharing ---- */
+
+/* A walk of one thread that is at unit @odd, which waits for its gate; what is newer is done. */
+static struct index_walk *start_gated(struct made_up *s, const struct index_walk_options *o,
+				      uint32_t odd)
+{
+	struct index_walk *w;
+
+	s->odd = odd;
+	s->what = WAITS;
+	w = start(o, true);
+	assert_true(wait_for(__atomic_load_n(&s->waiting, __ATOMIC_RELAXED)));
+	return w;
+}
+
+static void half_of_the_units_is_given_away_and_both_walks_list_all(void **state)
+{
+	struct made_up s = make_store(10, 3, 3);
+	struct names *n = allocate(1, sizeof(*n)), *m = allocate(1, sizeof(*m));
+	struct index_walk_options o = options_of(&s, n, 1), other = options_of(&s, m, 3);
+	struct index_walk_state now = { 0 };
+	struct index_walk *w = start_gated(&s, &o, 10), *v = start(&other, false);
+	static uint8_t buf[1000];
+	size_t given;
+
+	(void)state;
+	/* Unit 10 is at work, 1 to 9 wait: 5 are given, the oldest first. */
+	index_walk_set_hungry(w, true);
+	assert_int_equal(index_walk_wait(w, 60000000, &now, NULL), 0); /* at once */
+	assert_int_equal(now.nr_pending, 9);
+	given = index_walk_give(w, buf, sizeof(buf));
+	assert_int_equal(given, 5 * (4 + sizeof(struct made_unit)));
+	for (uint32_t i = 0; i < 5; i++) {
+		struct made_unit unit;
+
+		memcpy(&unit, buf + i * (4 + sizeof(unit)) + 4, sizeof(unit));
+		assert_int_equal(unit.number, i + 1);
+	}
+	index_walk_set_hungry(w, false);
+	assert_int_equal(index_walk_bring(v, buf, given, NULL), 0);
+	assert_int_equal(finish(v, &now, NULL), 0);
+	assert_int_equal(m->nr, 5 * (1 + 10 + 100) * 3);
+	open_gate(&s);
+	assert_int_equal(finish(w, &now, NULL), 0);
+	for (uint32_t i = 0; i < NR_NAMES_MAX; i++)
+		n->taken[i] += m->taken[i];
+	n->nr += m->nr;
+	check_all_taken(&s, n, 1);
+	index_walk_free(w);
+	index_walk_free(v);
+	free(n);
+	free(m);
+}
+
+static void no_more_is_given_than_there_is_room_for(void **state)
+{
+	const size_t each = 4 + sizeof(struct made_unit);
+	struct made_up s = make_store(10, 1, 1);
+	struct names *n = allocate(1, sizeof(*n));
+	struct index_walk_options o = options_of(&s, n, 1);
+	struct index_walk *w = start_gated(&s, &o, 10);
+	struct index_walk_state now = { 0 };
+
+	(void)state;
+	for (size_t room = 0; room < 3 * each; room += room % each == 0 ? each - 1 : 1) {
+		size_t whole = room / each * each, given;
+		uint8_t *buf = allocate(room, 1); /* ASan sees a byte too many */
+
+		given = index_walk_give(w, buf, room);
+		assert_int_equal(given, whole);
+		assert_int_equal(index_walk_bring(w, buf, given, NULL), 0);
+		free(buf);
+	}
+	open_gate(&s);
+	assert_int_equal(finish(w, &now, NULL), 0);
+	check_all_taken(&s, n, 1);
+	index_walk_free(w);
+	free(n);
+}
+
+static void the_last_unit_is_given_only_by_a_walk_that_is_busy(void **state)
+{
+	struct made_up s = make_store(1, 2, 1);
+	struct names *n = allocate(1, sizeof(*n));
+	struct index_walk_options o = options_of(&s, n, 1), none = options_of(&s, n, 0);
+	struct made_unit unit = { 1, 1 };
+	struct index_walk *w = start_gated(&s, &o, 0), *v;
+	struct index_walk_state now = { 0 };
+	uint32_t mark = sizeof(unit);
+	uint8_t buf[100], one[4 + sizeof(unit)];
+
+	(void)state;
+	memcpy(one, &mark, 4);
+	memcpy(one + 4, &unit, sizeof(unit));
+	assert_int_equal(index_walk_give(w, buf, sizeof(buf)), 0); /* nothing waits */
+	assert_int_equal(index_walk_bring(w, one, sizeof(one), NULL), 0);
+	assert_int_equal(index_walk_give(w, buf, sizeof(buf)), sizeof(one));
+	assert_memory_equal(buf, one, sizeof(one));
+	open_gate(&s);
+	assert_int_equal(finish(w, &now, NULL), 0);
+	index_walk_free(w);
+
+	v = start(&none, false); /* nobody is at work in this one */
+	assert_int_equal(index_walk_bring(v, one, sizeof(one), NULL), 0);
+	assert_int_equal(index_walk_give(v, buf, sizeof(buf)), 0);
+	assert_int_equal(index_walk_bring(v, one, sizeof(one), NULL), 0);
+	assert_int_equal(index_walk_give(v, buf, sizeof(buf)), sizeof(one));
+	index_walk_free(v);
+	free(n);
+}
+
+static void damaged_units_are_not_brought(void **state)
+{
+	static const struct {
+		uint8_t bytes[8];
+		size_t len;
+	} row[] = {
+		{ { 1 }, 1 },
+		{ { 1, 0, 0 }, 3 },
+		{ { 1, 0, 0, 0 }, 4 },
+		{ { 5, 0, 0, 0, 1, 2, 3, 4 }, 8 },
+		{ { 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4 }, 8 },
+		{ { 0, 0, 0, 0, 9 }, 5 }, /* a whole one before it */
+	};
+	struct made_up s = make_store(1, 1, 1);
+	struct names *n = allocate(1, sizeof(*n));
+	struct index_walk_options o = options_of(&s, n, 0);
+	struct index_walk *w = start(&o, false);
+	uint8_t *large = allocate(STORE_UNIT_MAX + 5, 1);
+	uint32_t mark = STORE_UNIT_MAX + 1;
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
+		struct shoal_err err = { "" };
+		uint8_t *exact = allocate(row[i].len, 1);
+
+		memcpy(exact, row[i].bytes, row[i].len);
+		assert_int_equal(index_walk_bring(w, exact, row[i].len, &err), -EBADMSG);
+		check_words(&err, "damaged");
+		free(exact);
+	}
+	memcpy(large, &mark, 4);
+	assert_int_equal(index_walk_bring(w, large, STORE_UNIT_MAX + 5, NULL), -EBADMSG);
+	mark--;
+	memcpy(large, &mark, 4);
+	assert_int_equal(index_walk_bring(w, large, STORE_UNIT_MAX + 4, NULL), 0);
+	index_walk_free(w);
+	free(large);
+	free(n);
+}
+
+/* ---- Checkpoints ---- */
+
+struct checkpoint {
+	struct names *names; /* of the walk */
+	struct names copy;   /* as they were then */
+	uint8_t *units;      /* as index_walk_bring() takes them */
+	size_t len, cap;
+	uint32_t number[100];
+	size_t nr;
+	unsigned nr_then;
+	int rc; /* for the third unit */
+};
+
+static int note_unit(void *self, const void *unit, size_t len, struct shoal_err *err)
+{
+	struct checkpoint *c = self;
+	uint32_t mark = (uint32_t)len;
+	struct made_unit u = { 0 };
+
+	if (c->rc < 0 && c->nr == 2)
+		return shoal_fail(err, c->rc, "no checkpoint");
+	if (c->len + len + sizeof(mark) > c->cap) {
+		c->cap = 2 * (c->len + len + sizeof(mark));
+		c->units = realloc(c->units, c->cap);
+	}
+	memcpy(c->units + c->len, &mark, sizeof(mark));
+	memcpy(c->units + c->len + sizeof(mark), unit, len);
+	c->len += sizeof(mark) + len;
+	if (len > 0)
+		memcpy(&u, unit, sizeof(u));
+	c->number[c->nr++ % SHOAL_ARRAY_LEN(c->number)] = u.number;
+	return 0;
+}
+
+static int note_names(void *self, struct shoal_err *err)
+{
+	struct checkpoint *c = self;
+
+	(void)err;
+	c->nr_then++;
+	c->copy = *c->names; /* TSan sees when somebody takes now */
+	return 0;
+}
+
+static void a_checkpoint_sees_what_waits_and_what_is_begun_and_nothing_else(void **state)
+{
+	struct made_up s = make_store(10, 1, 1);
+	struct names *n = allocate(1, sizeof(*n));
+	struct index_walk_options o = options_of(&s, n, 1);
+	struct index_walk *w = start_gated(&s, &o, 8); /* the root, 10 and 9 are done */
+	struct checkpoint c = { .names = n }, refused = { .names = n, .rc = -EDQUOT };
+	struct index_walk_state now = { 0 };
+	struct shoal_err err = { "" };
+
+	(void)state;
+	assert_int_equal(index_walk_checkpoint(w, note_unit, note_names, &c, NULL), 0);
+	assert_int_equal(c.nr, 8);
+	for (uint32_t i = 0; i < 8; i++)
+		assert_int_equal(c.number[i], i + 1); /* waiting ones first, oldest first */
+	assert_int_equal(c.nr_then, 1);
+	assert_int_equal(c.copy.nr, 3);
+	assert_int_equal(index_walk_checkpoint(w, note_unit, note_names, &refused, &err), -EDQUOT);
+	check_words(&err, "no checkpoint");
+	assert_int_equal(refused.nr_then, 0);
+	open_gate(&s);
+	assert_int_equal(finish(w, &now, NULL), 0);
+	check_all_taken(&s, n, 1);
+	c.nr = 0;
+	assert_int_equal(index_walk_checkpoint(w, note_unit, note_names, &c, NULL), 0);
+	assert_int_equal(c.nr, 0);
+	assert_int_equal(c.copy.nr, 11);
+	index_walk_free(w);
+	free(c.units);
+	free(refused.units);
+	free(n);
+}
+
+static void what_was_taken_and_the_units_of_a_checkpoint_are_everything(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 20; round++) {
+		struct made_up s = make_store(4, 6, 3);
+		struct names *n = allocate(1, sizeof(*n));
+		struct checkpoint *c = allocate(1, sizeof(*c));
+		struct index_walk_options o = options_of(&s, n, 4), later = o;
+		struct index_walk_state now = { 0 };
+		struct index_walk *w;
+
+		s.unit_len = round % 4 == 0 ? 8000 : 0; /* some are in the file */
+		w = start(&o, true);
+		for (unsigned i = 0; i < round; i++)
+			nap();
+		c->names = n;
+		assert_int_equal(index_walk_checkpoint(w, note_unit, note_names, c, NULL), 0);
+		assert_int_equal(finish(w, &now, NULL), 0);
+		check_all_taken(&s, n, 1);
+		index_walk_free(w);
+
+		later.self = &c->copy;
+		w = start(&later, false);
+		assert_int_equal(index_walk_bring(w, c->units, c->len, NULL), 0);
+		assert_int_equal(finish(w, &now, NULL), 0);
+		for (uint32_t i = 0; i < s.nr_units * s.files; i++)
+			if (c->copy.taken[i] == 0)
+				fail_msg("name %u is lost", i);
+		index_walk_free(w);
+		free(c->units);
+		free(c);
+		free(n);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(units_come_back_newest_first_also_from_the_file),
+		cmocka_unit_test(units_may_be_empty),
+		cmocka_unit_test(units_keep_their_order_whatever_is_done_to_them),
+		cmocka_unit_test(the_oldest_stays_where_there_is_no_room_for_it),
+		cmocka_unit_test(what_each_is_told_is_handed_on),
+		cmocka_unit_test(units_that_cannot_be_put_aside_are_told_and_the_others_stay),
+		cmocka_unit_test(a_file_of_units_that_may_not_grow_is_told),
+		cmocka_unit_test(a_file_of_units_that_was_cut_is_told),
+		cmocka_unit_test(a_pattern_matches_what_it_says),
+		cmocka_unit_test(patterns_match_as_the_slow_matcher_does),
+		cmocka_unit_test(a_pattern_of_many_stars_takes_no_time),
+		cmocka_unit_test(a_filter_wants_what_it_takes_in_and_does_not_leave_out),
+		cmocka_unit_test(a_pattern_that_cannot_match_is_refused),
+		cmocka_unit_test(everything_is_listed_once_whatever_the_threads),
+		cmocka_unit_test(all_threads_are_at_work_at_once),
+		cmocka_unit_test(a_walk_of_nothing_is_idle),
+		cmocka_unit_test(what_is_not_wanted_is_counted),
+		cmocka_unit_test(an_error_ends_all_threads_with_its_words),
+		cmocka_unit_test(an_error_of_the_taker_is_handed_on),
+		cmocka_unit_test(threads_at_work_are_told_to_stop),
+		cmocka_unit_test(trouble_ends_the_walk_or_is_told_and_counted),
+		cmocka_unit_test(each_unit_may_fail),
+		cmocka_unit_test(a_unit_that_is_all_there_is_meets_hunger),
+		cmocka_unit_test(one_thread_is_hungry_for_others_only),
+		cmocka_unit_test(half_of_the_units_is_given_away_and_both_walks_list_all),
+		cmocka_unit_test(no_more_is_given_than_there_is_room_for),
+		cmocka_unit_test(the_last_unit_is_given_only_by_a_walk_that_is_busy),
+		cmocka_unit_test(damaged_units_are_not_brought),
+		cmocka_unit_test(a_checkpoint_sees_what_waits_and_what_is_begun_and_nothing_else),
+		cmocka_unit_test(what_was_taken_and_the_units_of_a_checkpoint_are_everything),
+	};
+
+	return cmocka_run_group_tests(tests, test_dir_make, test_dir_remove);
+}
