@@ -51,7 +51,7 @@ static struct shoal_span stretch(struct shoal_span *s)
 
 int index_checkpoint_parse(const void *buf, size_t len, struct index_checkpoint *ret_checkpoint)
 {
-	struct index_checkpoint c = { 0 };
+	struct index_checkpoint c = { .root = "", .listing = "" };
 	struct shoal_span s = { .p = buf, .end = (const uint8_t *)buf + len };
 
 	if (len < MAGIC_LEN + SUM_LEN || memcmp(buf, MAGIC, MAGIC_LEN) != 0)
@@ -154,7 +154,7 @@ static int take_over(struct index_resume *r, const struct index_checkpoint *c,
 
 static int open_checkpoint(struct index_resume *r, struct shoal_err *err)
 {
-	struct index_checkpoint c;
+	struct index_checkpoint c = { .root = "", .listing = "" };
 	struct shoal_err why = { "" };
 	int rc = shoal_map_open(r->state_path, &r->map, &why);
 
@@ -172,7 +172,7 @@ uint64_t index_resume_started(const char *output, uint64_t now)
 {
 	char *path = index_resume_path(output, "resume");
 	struct shoal_map map = SHOAL_MAP_CLOSED;
-	struct index_checkpoint c;
+	struct index_checkpoint c = { .root = "", .listing = "" };
 
 	if (path && shoal_map_open(path, &map, NULL) == 0 &&
 	    index_checkpoint_parse(map.addr, map.len, &c) == 0)

@@ -48,6 +48,7 @@ static int step(struct index_source *s)
 		index_chunk_entry(s->chunk, &refs[s->at++], &s->entry);
 		return 0;
 	}
+	assert(s->run);
 	rc = index_run_next(s->run);
 	s->entry = s->run->entry;
 	s->done = s->run->done;
@@ -97,7 +98,7 @@ static int make(struct index_tournament *t, uint32_t nr)
 	assert(nr > 0);
 	*t = (struct index_tournament){ .nr = nr };
 	t->source = calloc(nr, sizeof(*t->source));
-	t->tree = malloc(3 * (size_t)nr * sizeof(*t->tree));
+	t->tree = calloc(3 * (size_t)nr, sizeof(*t->tree));
 	return t->source && t->tree ? 0 : -ENOMEM;
 }
 

@@ -7,9 +7,9 @@
  */
 #include "store/posix.h"
 
-#include <assert.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -207,6 +207,27 @@ static bool is_loop(const struct listing *l, const char *name)
 
 /* ---- An entry of the directory ---- */
 
+/* Its type and size are known now; @type is what the directory said. */
+static int take_by_mode(struct listing *l, const char *name, size_t len, uint8_t type,
+			const struct statx *st, struct shoal_err *err)
+{
+	struct store_sink *sink = l->sink;
+	bool is_dir = S_ISDIR(st->stx_mode), asked = type == (is_dir ? DT_DIR : DT_REG);
+
+	if (S_ISLNK(st->stx_mode)) {
+		sink->skipped[STORE_SKIP_LINK]++;
+	} else if (!is_dir && !S_ISREG(st->stx_mode)) {
+		sink->skipped[STORE_SKIP_SPECIAL]++;
+	} else if (!asked && sink->wanted && !sink->wanted(sink, name, len, is_dir)) {
+		sink->skipped[STORE_SKIP_FILTERED]++;
+	} else if (is_dir) {
+		return give_directory(l, name, len, err);
+	} else {
+		put(l, name, len, l->options->sizes ? st->stx_size : SHOAL_SIZE_UNKNOWN);
+	}
+	return 0;
+}
+
 /* Nothing is known of its type, or its size is asked for. */
 static int take_unknown(struct listing *l, const char *name, size_t len, uint8_t type,
 			struct shoal_err *err)
@@ -227,18 +248,8 @@ static int take_unknown(struct listing *l, const char *name, size_t len, uint8_t
 		sink->skipped[STORE_SKIP_VANISHED]++;
 	else if (rc < 0)
 		return trouble(l, rc, "stat", name, err);
-	else if (S_ISLNK(st.stx_mode))
-		sink->skipped[STORE_SKIP_LINK]++;
-	else if (S_ISDIR(st.stx_mode) && sink->wanted && !sink->wanted(sink, name, len, true))
-		sink->skipped[STORE_SKIP_FILTERED]++;
-	else if (S_ISDIR(st.stx_mode))
-		return give_directory(l, name, len, err);
-	else if (!S_ISREG(st.stx_mode))
-		sink->skipped[STORE_SKIP_SPECIAL]++;
-	else if (type != DT_REG && sink->wanted && !sink->wanted(sink, name, len, false))
-		sink->skipped[STORE_SKIP_FILTERED]++;
 	else
-		put(l, name, len, l->options->sizes ? st.stx_size : SHOAL_SIZE_UNKNOWN);
+		return take_by_mode(l, name, len, type, &st, err);
 	return 0;
 }
 
@@ -560,12 +571,9 @@ int store_posix_list(struct shoal_store *s, const struct store_list_options *opt
 	if (!parse_unit(&span, &kind, &path))
 		return shoal_fail(err, -EBADMSG, "a unit of the listing is damaged");
 	len = shoal_span_left(&path);
-	if (len > 0) {
-		memcpy(name, path.p, len);
-		memcpy(prefix, path.p, len);
-		prefix[len] = '/';
-		l.prefix_len = len + 1;
-	}
+	memcpy(name, path.p, len);
+	if (len > 0)
+		l.prefix_len = (size_t)snprintf(prefix, sizeof(prefix), "%s/", name);
 	l.prefix = prefix;
 	return kind == 'D' ? list_directory(&l, name, err)
 			   : list_stats(&l, name, span.p, span.end, err);
