@@ -447,6 +447,97 @@ SHOAL_CHECKED int shoal_order_resume(const struct shoal_order_spec *spec,
 				     const struct shoal_order_state *state, const char *digest,
 				     struct shoal_order **ret_order, struct shoal_err *err);
 
+/* ---- Loading ---------------------------------------------------------------------------- */
+
+/*
+ * Reads what a rank needs of an epoch, in the order's order, with many reads in flight: one engine
+ * and one thread a loader, all memory taken when it is opened. Every byte of an epoch comes from
+ * the store in that epoch. A loader belongs to one thread, but for shoal_loader_give_back().
+ */
+struct shoal_loader;
+
+enum shoal_engine {
+	SHOAL_ENGINE_AUTO,    /* io_uring where it works, else threads */
+	SHOAL_ENGINE_URING,   /* files only */
+	SHOAL_ENGINE_THREADS, /* as many as samples in flight */
+};
+
+struct shoal_load_options {
+	const char *store; /* where to read: a path or a URI; NULL: the catalog's root */
+	enum shoal_engine engine;
+	bool direct;         /* past the page cache */
+	unsigned in_flight;  /* samples being read at once; 0: 64 */
+	unsigned prefetch;   /* batches read ahead of the one taken; 0: 2 */
+	uint64_t slot;       /* room for a sample, in bytes; 0: for the largest of the catalog */
+	bool skip_errors;    /* deliver what could be read; else the first error ends the epoch */
+	uint64_t stall_ms;   /* tell of samples in flight for longer; 0: 10,000 */
+	uint64_t timeout_ms; /* give up on the epoch when one takes longer; 0: never */
+	/* Which samples are in flight since when. By the loader's thread. May be NULL. */
+	void (*stalled)(void *self, const char *words);
+	void *self;
+};
+
+struct shoal_sample {
+	uint64_t id;      /* of the sample */
+	const void *data; /* lent until the batch is given back; NULL after an error */
+	uint64_t len;
+	int error; /* 0, or with skip_errors why it could not be read: a negative errno */
+};
+
+struct shoal_batch {
+	uint64_t step;
+	size_t nr;
+	const struct shoal_sample *sample;
+};
+
+/*
+ * Of the order's ranks this is @rank. The catalog is lent until the loader is closed. -EINVAL with
+ * words when the options make no sense or a sample is larger than its slot.
+ */
+SHOAL_CHECKED int shoal_loader_open(const struct shoal_catalog *cat,
+				    const struct shoal_order_spec *spec, uint64_t rank,
+				    const struct shoal_load_options *options,
+				    struct shoal_loader **ret_loader, struct shoal_err *err);
+
+/* Batches of it that are still held become invalid. NULL is fine. Returns NULL. */
+SHOAL_API struct shoal_loader *shoal_loader_close(struct shoal_loader *loader);
+
+/*
+ * Begin @epoch at its first step, or at the spec's `consumed` the first time. An epoch that is not
+ * finished is given up: what is in flight is waited for and thrown away.
+ */
+SHOAL_CHECKED int shoal_loader_epoch(struct shoal_loader *loader, uint64_t epoch,
+				     struct shoal_err *err);
+
+/*
+ * The next batch: 1, 0 at the end of the epoch, or an error, which ends the epoch. Up to `prefetch`
+ * batches may be held at once; -EBUSY beyond that.
+ */
+SHOAL_CHECKED int shoal_loader_next(struct shoal_loader *loader,
+				    const struct shoal_batch **ret_batch, struct shoal_err *err);
+
+/* Let the loader use the batch's memory again. By any thread. */
+SHOAL_API void shoal_loader_give_back(struct shoal_loader *loader, const struct shoal_batch *batch);
+
+/* What was done so far in this epoch. */
+struct shoal_load_stats {
+	uint64_t nr_samples; /* delivered, whole */
+	uint64_t nr_errors;
+	uint64_t bytes_asked;         /* sum of the sizes that the catalog has */
+	uint64_t bytes_delivered;     /* read from the store and handed out */
+	uint64_t wait_ns;             /* that shoal_loader_next() waited */
+	uint64_t nr_pages, nr_cached; /* of the samples looked at before reading: see audit */
+	/* For the proof that each sample came once: docs/design/load.md. Add them up over ranks. */
+	uint64_t sum_ids[2], sum_order[2];
+	uint64_t pool_bytes;        /* all the memory that the loader took for samples */
+	const char *engine;         /* "uring" or "threads". Lent */
+	const char *engine_detail;  /* a few words more. Lent */
+	char first_errors[10][192]; /* words for the first of them */
+};
+
+SHOAL_API void shoal_loader_stats(const struct shoal_loader *loader,
+				  struct shoal_load_stats *ret_stats);
+
 #ifdef __cplusplus
 }
 #endif
