@@ -397,7 +397,9 @@ int index_walk_checkpoint(struct index_walk *w,
 
 	pthread_mutex_lock(&w->take_lock);
 	pthread_mutex_lock(&w->lock);
-	rc = index_units_each(&w->units, unit, self, err);
+	/* A unit that has failed is neither waiting nor begun, and would be forgotten. */
+	rc = w->rc < 0 ? shoal_fail(err, w->rc, "%s", w->err.msg)
+		       : index_units_each(&w->units, unit, self, err);
 	for (unsigned i = 0; i < w->nr_started && rc == 0; i++)
 		if (w->walker[i].at_work)
 			rc = unit(self, w->walker[i].unit, w->walker[i].unit_len, err);
