@@ -52,6 +52,7 @@ static int start_build(struct tree *t, struct shoal_err *err)
 	if (s->tree->resume) {
 		spec.resume = &t->resume;
 		spec.resume_listing = &listing;
+		spec.resume_where = s->store->uri;
 		t->scan.resume = &t->resume;
 	}
 	if (rc == 0 && s->tree->update) {
