@@ -22,9 +22,10 @@ class Tree(pathlib.PosixPath):
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory):
-    """60,000 files in 400 directories, and what is in them: a tenth of a second's work."""
-    base = tmp_path_factory.mktemp("resume")
+def tree(memory_dir):
+    """60,000 files in 400 directories: a tenth of a second's work."""
+    base = memory_dir / "resume"
+    base.mkdir()
     place, rng = Tree(base / "tree"), random.Random(1)
     for folder in range(400):
         here = place / ("%x" % (folder % 20)) / ("%03d" % folder)
