@@ -24,12 +24,22 @@ void cli_put_plain(FILE *out, const char *text, size_t len)
 static void SHOAL_PRINTF(2, 0) say(const char *command, const char *fmt, va_list args)
 {
 	char words[2 * 4096]; /* a path, and what is wrong with it */
+	char *line = NULL;
+	size_t len = 0;
+	FILE *out;
 
 	fflush(stdout);
 	vsnprintf(words, sizeof(words), fmt, args);
-	fprintf(stderr, "shoal%s%s: ", *command ? " " : "", command);
-	cli_put_plain(stderr, words, strlen(words));
-	fputc('\n', stderr);
+	/* Written at once: other ranks may be saying something, too. */
+	out = open_memstream(&line, &len);
+	if (!out)
+		return;
+	fprintf(out, "shoal%s%s: ", *command ? " " : "", command);
+	cli_put_plain(out, words, strlen(words));
+	fputc('\n', out);
+	if (fclose(out) == 0)
+		fwrite(line, 1, len, stderr);
+	free(line);
 }
 
 int cli_fail(const char *command, const char *fmt, ...)

@@ -100,7 +100,8 @@ static int run(const struct index_arguments *a, struct shoal_comm *comm,
 		shoal_comm_fail(comm, err->msg);
 		return rc;
 	}
-	shoal_comm_set_stop(comm, a->options.stop);
+	if (shoal_comm_place(comm)->rank > 0) /* on rank 0 the catalog is there */
+		shoal_comm_set_stop(comm, a->options.stop);
 	return shoal_comm_barrier(comm, err);
 }
 

@@ -285,6 +285,8 @@ static int assemble(const struct index_parts *p, int fd, struct shoal_writer **w
 	if (rc == 0 && *writer) {
 		*writer = NULL; /* sealing frees it */
 		rc = shoal_writer_seal(a.writer, err);
+		if (rc == 0) /* nothing can be undone from here on */
+			shoal_comm_set_stop(p->comm, NULL);
 	}
 	return rc;
 }

@@ -52,6 +52,7 @@ static int start_build(struct tree *t, struct shoal_err *err)
 	if (s->tree->resume) {
 		spec.resume = &t->resume;
 		spec.resume_listing = &listing;
+		spec.resume_where = s->store->uri;
 		t->scan.resume = &t->resume;
 	}
 	if (rc == 0 && s->tree->update) {
@@ -96,6 +97,8 @@ static int list_tree(struct tree *t, struct shoal_index_result *result, struct s
 				    t->build.tmp_dir, result, err);
 	if (rc == 0)
 		rc = seal(t, result, err);
+	if (rc == 0) /* the catalog is there: too late to be interrupted */
+		shoal_comm_set_stop(s->comm, NULL);
 	result->nr_resumed = t->resume.nr_names;
 	if (rc == 0) /* a result is nothing but numbers */
 		rc = shoal_comm_reduce(s->comm, SHOAL_COMM_SUM, (uint64_t *)(void *)result,

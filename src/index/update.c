@@ -22,12 +22,15 @@ int index_update_open(struct index_update *u, const char *path, const struct ind
 	size_t len;
 	int rc;
 
-	*u = (struct index_update){ 0 };
+	*u = (struct index_update){ .path = path };
 	if (listing->follow) /* links may lead to directories whose times tell nothing here */
 		return shoal_fail(err, -EINVAL, "--update cannot be used with --follow");
 	rc = shoal_catalog_open(path, &u->old, &why);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = shoal_catalog_listing(u->old, &text, &len);
+		if (rc < 0)
+			shoal_catalog_explain(u->old, rc, &why);
+	}
 	if (rc == 0)
 		rc = index_listing_parse(text, len, &was, &why);
 	if (rc < 0) {
@@ -195,6 +198,15 @@ static int take_all(struct below *from, struct batch *b, struct shoal_store *sto
 	return rc < 0 ? rc : send(b, sink, err);
 }
 
+/* Something is wrong with the old catalog. */
+static int explain(const struct index_update *u, int rc, struct shoal_err *err)
+{
+	struct shoal_err why = { "" };
+
+	shoal_catalog_explain(u->old, rc, &why);
+	return shoal_fail(err, rc, "cannot update '%s': %s", u->path, why.msg);
+}
+
 int index_update_take(struct index_update *u, struct shoal_store *store, struct store_sink *sink,
 		      const struct store_dir *dir, struct shoal_err *err)
 {
@@ -207,7 +219,7 @@ int index_update_take(struct index_update *u, struct shoal_store *store, struct 
 		return 0;
 	rc = count_directories(u->old, dir, &nr_directories);
 	if (rc < 0)
-		return shoal_catalog_explain(u->old, rc, err);
+		return explain(u, rc, err);
 	if (nr_directories != dir->nr_directories)
 		return 0;
 	b = malloc(sizeof(*b));
@@ -220,7 +232,7 @@ int index_update_take(struct index_update *u, struct shoal_store *store, struct 
 	shoal_cursor_free(from.cursor);
 	free(b);
 	if (rc < 0 && (rc == -EBADMSG || rc == -ESTALE))
-		return shoal_catalog_explain(u->old, rc, err);
+		return explain(u, rc, err);
 	if (rc < 0)
 		return rc;
 	__atomic_add_fetch(&u->nr_directories, 1, __ATOMIC_RELAXED);

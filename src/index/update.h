@@ -13,6 +13,7 @@
 
 struct index_update {
 	struct shoal_catalog *old;
+	const char *path;                  /* of it; lent */
 	uint64_t started;                  /* when it was listed */
 	uint64_t nr_directories, nr_names; /* taken over; atomic while it is used */
 };
