@@ -173,6 +173,19 @@ static int open_checkpoint(struct index_resume *r, struct shoal_err *err)
 	return take_over(r, &c, err);
 }
 
+void index_resume_forget(const char *output)
+{
+	static const char *const suffixes[] = { "resume", "runs" };
+
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(suffixes); i++) {
+		char *path = index_resume_path(output, suffixes[i]);
+
+		if (path)
+			unlink(path);
+		free(path);
+	}
+}
+
 uint64_t index_resume_started(const char *output, uint64_t now)
 {
 	char *path = index_resume_path(output, "resume");

@@ -36,6 +36,9 @@ struct index_resume {
 /* ".NAME.SUFFIX" beside @output; the caller's to free, NULL without memory. */
 char *index_resume_path(const char *output, const char *suffix);
 
+/* Remove what an interrupted listing for @output left: there is a later one, whole. */
+void index_resume_forget(const char *output);
+
 /* When the interrupted listing for @output began; @now when there is none that can be read. */
 uint64_t index_resume_started(const char *output, uint64_t now);
 

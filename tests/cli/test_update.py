@@ -141,7 +141,6 @@ def test_an_old_directory_that_comes_from_elsewhere_is_read(update, tree, tmp_pa
     assert update()["directories"] == 2
 
 
-@pytest.mark.xfail(strict=True, reason="a directory below a renamed one has not changed, but is another one now")
 def test_directories_that_change_places_are_read(shoal, update, tree):
     put(tree, "x/sub/1")
     put(tree, "y/sub/2")
