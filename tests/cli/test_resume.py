@@ -222,7 +222,7 @@ def tries(shoal, tree, left):
 
 
 def test_a_damaged_checkpoint_is_refused(shoal, tree, left):
-    """Every byte of it: test_resume.c."""
+    """Every byte of it: test_listing.c."""
     image = (left / ".c.resume").read_bytes()
     for bad in image[:-1], image[:8], image[:7], b"", image + b"\0", b"x" + image[1:], image[:20] + b"\x7f" + image[21:]:
         (left / ".c.resume").write_bytes(bad)
