@@ -136,8 +136,7 @@ static const struct shape shapes[] = {
 	{ "wide", DIRS_MAX, flat_parent, flat_first, 0, 300 },
 	{ "chain", 200, chain_parent, chain_first, 0, 4 },
 	{ "skewed", 1500, skewed_parent, skewed_first, 50, 4 },
-	{ "units as long as mail", 40, skewed_parent, skewed_first, 200, SHOAL_COMM_MAIL_MAX - 4 },
-	{ "units too long for mail", 40, skewed_parent, skewed_first, 200, STORE_UNIT_MAX },
+	{ "units as long as may be", 40, skewed_parent, skewed_first, 200, STORE_UNIT_MAX },
 };
 
 static const struct shape *shape;
