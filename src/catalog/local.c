@@ -35,21 +35,25 @@ static char *copy_path(const struct shoal_catalog *cat, const char *dir)
 	return path;
 }
 
-/* Open the copy, if it is there and whole. */
-static bool open_copy(const char *path, const struct shoal_catalog *cat,
-		      struct shoal_catalog **ret_copy)
+/* Open the copy: -ENOENT when there is none, or one that is not whole. */
+static int open_copy(const char *path, const struct shoal_catalog *cat,
+		     struct shoal_catalog **ret_copy, struct shoal_err *err)
 {
 	struct shoal_catalog *copy = NULL;
+	struct shoal_err why = { "" };
+	int rc = shoal_catalog_open(path, &copy, &why);
 
-	if (shoal_catalog_open(path, &copy, NULL) < 0)
-		return false;
+	if (rc == -ENOENT || rc == -EBADMSG)
+		return -ENOENT;
+	if (rc < 0)
+		return shoal_fail(err, rc, "its copy '%s': %s", path, why.msg);
 	if (copy->view.file_len == cat->view.file_len &&
 	    memcmp(copy->view.header, cat->view.header, sizeof(struct cat_header)) == 0) {
 		*ret_copy = copy;
-		return true;
+		return 0;
 	}
 	shoal_catalog_close(copy);
-	return false;
+	return -ENOENT;
 }
 
 static int copy_bytes(const struct shoal_catalog *cat, int fd, const int *stop,
@@ -108,9 +112,14 @@ int shoal_catalog_open_local(const char *path, const char *dir, const int *stop,
 		return rc;
 	copy_name = copy_path(cat, dir);
 	rc = copy_name ? 0 : shoal_fail(err, -ENOMEM, "out of memory");
-	while (rc == 0 && !open_copy(copy_name, cat, &copy)) {
+	for (int copies = 0; rc == 0 && (rc = open_copy(copy_name, cat, &copy, err)) == -ENOENT;) {
+		if (++copies > 3) {
+			rc = shoal_fail(err, -ESTALE, "it changes while it is copied");
+			break;
+		}
 		rc = make_copy(copy_name, cat, stop, err);
-		if (rc == -EBUSY) {
+		if (rc == -EBUSY) { /* by another process: that is not one of ours */
+			copies--;
 			nanosleep(&pause, NULL);
 			rc = stopped(stop) ? shoal_fail(err, -ECANCELED, "interrupted") : 0;
 		}

@@ -20,6 +20,7 @@
 struct shoal_writer {
 	struct shoal_publish pub;
 	uint32_t nr_sections; /* of the file */
+	char *listing;        /* what LIST will hold; NULL when there is no LIST */
 	char *tmp_dir;
 	bool sizes;
 	uint64_t samples_per_file;
@@ -124,7 +125,9 @@ static int writer_init(struct shoal_writer *w, const char *path,
 	if (rc < 0)
 		return rc;
 	w->tmp_dir = o->tmp_dir ? strdup(o->tmp_dir) : shoal_dir_of(w->pub.path);
-	rc = w->tmp_dir ? cat_encoder_init(&w->encoder, &sink) : -ENOMEM;
+	w->listing = o->listing ? strdup(o->listing) : NULL;
+	rc = w->tmp_dir && (w->listing || !o->listing) ? cat_encoder_init(&w->encoder, &sink)
+						       : -ENOMEM;
 	for (int s = 0; s < CAT_NR_SECTIONS && rc == 0; s++)
 		rc = s == CAT_NAME
 			     ? cat_stream_init(&w->stream[s], NULL, w->pub.fd, head + root_len)
@@ -137,10 +140,7 @@ static int writer_init(struct shoal_writer *w, const char *path,
 			       &w->stream[CAT_SZDT]);
 	cat_column_writer_init(&w->sample_column, &w->stream[CAT_SMRN], &w->stream[CAT_SMBK],
 			       &w->stream[CAT_SMDT]);
-	rc = cat_stream_write(&w->stream[CAT_ROOT], o->root, root_len, err);
-	if (rc == 0 && o->listing)
-		rc = cat_stream_write(&w->stream[CAT_LIST], o->listing, strlen(o->listing), err);
-	return rc;
+	return cat_stream_write(&w->stream[CAT_ROOT], o->root, root_len, err);
 }
 
 int shoal_writer_open(const char *path, const struct shoal_writer_options *options,
@@ -176,6 +176,7 @@ struct shoal_writer *shoal_writer_abort(struct shoal_writer *writer)
 	cat_encoder_release(&writer->encoder);
 	shoal_publish_abort(&writer->pub);
 	free(writer->tmp_dir);
+	free(writer->listing);
 	free(writer);
 	return NULL;
 }
@@ -559,6 +560,8 @@ static int write_all(struct shoal_writer *w, struct shoal_buf *sums, struct shoa
 
 	w->err = err;
 	rc = explain(cat_encoder_finish(&w->encoder), err);
+	if (rc == 0 && w->listing)
+		rc = cat_stream_write(&w->stream[CAT_LIST], w->listing, strlen(w->listing), err);
 	settle_samples(w);
 	if (rc == 0)
 		rc = cat_column_writer_finish(&w->size_column, err);
@@ -583,6 +586,18 @@ static int write_all(struct shoal_writer *w, struct shoal_buf *sums, struct shoa
 	rc = shoal_pwrite_all(w->pub.fd, &head,
 			      sizeof(head.header) + w->nr_sections * sizeof(head.table[0]), 0);
 	return rc < 0 ? shoal_fail_errno(err, rc, "cannot write the catalog") : 0;
+}
+
+int shoal_writer_set_listing(struct shoal_writer *w, const char *listing, struct shoal_err *err)
+{
+	char *copy = strdup(listing);
+
+	assert(w->listing && strlen(listing) <= CAT_LISTING_MAX);
+	if (!copy)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	free(w->listing);
+	w->listing = copy;
+	return 0;
 }
 
 static int finish(struct shoal_writer *w, struct shoal_err *err)

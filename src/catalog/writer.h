@@ -14,6 +14,10 @@ int shoal_writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, cons
 			  size_t len, uint64_t size, uint64_t samples, const int *stop,
 			  struct shoal_err *err) SHOAL_MUST_USE;
 
+/* Say otherwise how the names were found, of a writer that was opened with a listing. */
+int shoal_writer_set_listing(struct shoal_writer *w, const char *listing,
+			     struct shoal_err *err) SHOAL_MUST_USE;
+
 /*
  * Seal a writer that was opened without a path, so that its file has no name and is gone once it is
  * closed. Returns the file's descriptor. Frees the writer, also on failure.

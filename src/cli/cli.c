@@ -24,12 +24,22 @@ void cli_put_plain(FILE *out, const char *text, size_t len)
 static void SHOAL_PRINTF(2, 0) say(const char *command, const char *fmt, va_list args)
 {
 	char words[2 * 4096]; /* a path, and what is wrong with it */
+	char *line = NULL;
+	size_t len = 0;
+	FILE *out;
 
 	fflush(stdout);
 	vsnprintf(words, sizeof(words), fmt, args);
-	fprintf(stderr, "shoal%s%s: ", *command ? " " : "", command);
-	cli_put_plain(stderr, words, strlen(words));
-	fputc('\n', stderr);
+	/* Written at once: other ranks may be saying something, too. */
+	out = open_memstream(&line, &len);
+	if (!out)
+		return;
+	fprintf(out, "shoal%s%s: ", *command ? " " : "", command);
+	cli_put_plain(out, words, strlen(words));
+	fputc('\n', out);
+	if (fclose(out) == 0)
+		fwrite(line, 1, len, stderr);
+	free(line);
 }
 
 int cli_fail(const char *command, const char *fmt, ...)
@@ -112,12 +122,13 @@ struct shoal_catalog *cli_open(const char *command, const char *path)
 	if (local_copy) {
 		cli_catch_signals();
 		rc = shoal_catalog_open_local(path, local_copy, &cli_stop, &cat, &err);
+		cli_release_signals(); /* the command may take them again */
 	} else {
 		rc = shoal_catalog_open(path, &cat, &err);
 	}
 	if (rc < 0)
 		cli_fail(command, "'%s': %s", path, err.msg);
-	if (rc == -ECANCELED)
+	if (rc == -ECANCELED || cli_stop)
 		cli_die_of_signal();
 	return cat;
 }
@@ -169,11 +180,25 @@ static void on_signal(int sig)
 	__atomic_store_n(&cli_stop, 1, __ATOMIC_RELAXED);
 }
 
+static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+
+void cli_release_signals(void)
+{
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(signals); i++) {
+		struct sigaction old;
+
+		sigaction(signals[i], NULL, &old);
+		if (old.sa_handler == on_signal)
+			signal(signals[i], SIG_DFL);
+	}
+}
+
 void cli_catch_signals(void)
 {
 	/* No SA_RESTART: a read that waits for a list must come back. */
 	struct sigaction act = { .sa_handler = on_signal };
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 
 	sigemptyset(&act.sa_mask);
 	/* A pipe that nobody reads and a file that may not grow are errors like others. */

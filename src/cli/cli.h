@@ -57,9 +57,10 @@ int cli_finish(const char *command, int status);
 /* Print @text as a JSON string; bytes that are not UTF-8 become U+FFFD. */
 void cli_json_string(const char *text);
 
-/* Becomes 1 on SIGINT, SIGTERM or SIGHUP, once cli_catch_signals() was called. */
+/* Becomes 1 on SIGINT, SIGTERM, SIGHUP or SIGQUIT, once cli_catch_signals() was called. */
 extern int cli_stop;
 void cli_catch_signals(void);
+void cli_release_signals(void);
 
 /* After cleaning up: end as the signal that was caught would have ended us. Returns if none was. */
 void cli_die_of_signal(void);

@@ -24,6 +24,9 @@ struct telling {
 /* More would scroll away what matters. All are counted in the end. */
 #define WARNINGS 10u
 
+/* A rank that waits for another for longer than this says so: merging a range may take minutes. */
+#define STALL_SECONDS 120.0
+
 static void show_progress(void *self, const struct shoal_index_progress *now)
 {
 	struct telling *t = self;
@@ -87,10 +90,36 @@ static int run_alone(const struct index_arguments *a, struct shoal_index_result 
 	return rc;
 }
 
+/* What is a directory here may be nothing elsewhere. */
+static int agree(const struct index_arguments *a, struct shoal_comm *comm, struct shoal_err *err)
+{
+	enum index_source kind = a->kind;
+	int rc = shoal_comm_broadcast(comm, 0, &kind, sizeof(kind), err);
+
+	if (rc == 0 && kind != a->kind) {
+		rc = shoal_fail(err, -ENOTDIR, "it is %s on rank 0, but not on this node",
+				kind == INDEX_TREE ? "a directory" : "a list");
+		shoal_comm_fail(comm, err->msg);
+	}
+	return rc;
+}
+
+static void show_stall(void *self, const char *words)
+{
+	(void)self;
+	cli_fail("index", "%s", words);
+}
+
 static int run(const struct index_arguments *a, struct shoal_comm *comm,
 	       struct shoal_index_result *result, struct shoal_err *err)
 {
-	int rc = 0;
+	int rc;
+
+	shoal_comm_set_stop(comm, a->options.stop);
+	shoal_comm_set_stall(comm, STALL_SECONDS, show_stall, NULL);
+	rc = agree(a, comm, err);
+	if (rc < 0)
+		return rc;
 
 	if (a->kind == INDEX_TREE)
 		return index_tree(comm, a->source, &a->tree, &a->options, result, err);
@@ -100,7 +129,8 @@ static int run(const struct index_arguments *a, struct shoal_comm *comm,
 		shoal_comm_fail(comm, err->msg);
 		return rc;
 	}
-	shoal_comm_set_stop(comm, a->options.stop);
+	if (shoal_comm_place(comm)->rank == 0) /* the catalog is there */
+		shoal_comm_set_stop(comm, NULL);
 	return shoal_comm_barrier(comm, err);
 }
 
@@ -163,11 +193,11 @@ static int say_failure(const struct index_arguments *a, const struct shoal_comm_
 {
 	char rank[32] = "";
 
-	if (rc == -ECANCELED && place->rank == 0)
-		cli_fail("index", "interrupted%s: %s",
-			 place->size > 1 ? " (by a signal, or because a rank died)" : "",
-			 a->tree.resume ? "give the same command again to go on"
-					: "nothing was written");
+	if (rc == -ECANCELED && place->rank == 0 && a->tree.resume)
+		cli_fail("index", "%s", err->msg);
+	else if (rc == -ECANCELED && place->rank == 0)
+		cli_fail("index", "interrupted%s: nothing was written",
+			 place->size > 1 ? " (by a signal, or because a rank died)" : "");
 	if (rc == -ECANCELED || rc == -EREMOTEIO)
 		return CLI_FAILED;
 	if (rc == -EINVAL && a->kind == INDEX_PATTERN)

@@ -179,6 +179,8 @@ static void print_words(const struct arguments *a, const char *path, const struc
 {
 	const struct shoal_compare_result *r = &f->result;
 
+	if (ferror(stdout)) /* which cli_finish() tells */
+		return;
 	if (*f->err.msg)
 		cli_fail("verify", "'%s': %s", path, f->err.msg);
 	else if (!f->good)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/publish.h"
 
@@ -12,6 +13,23 @@
  */
 #define OVERHEAD (UINT64_C(32) << 20)
 
+/* A thread that lists, with its buffers and its stack; and what the sorter is left in any case. */
+#define THREAD_BYTES (UINT64_C(400) << 10)
+#define SORTER_LEAST (UINT64_C(4) << 20)
+
+/* Where runs go: beside the catalog, or on a rank whose node does not have that, to the usual
+ * place. */
+static char *choose_tmp_dir(const struct shoal_index_options *o, bool elsewhere)
+{
+	const char *usual = getenv("TMPDIR");
+	char *dir = o->tmp_dir ? strdup(o->tmp_dir) : shoal_dir_of(o->output);
+
+	if (!dir || o->tmp_dir || !elsewhere || access(dir, W_OK | X_OK) == 0)
+		return dir;
+	free(dir);
+	return strdup(usual && *usual ? usual : "/tmp");
+}
+
 static int make_sorter(struct index_build *b, const struct index_build_spec *spec,
 		       struct shoal_err *err)
 {
@@ -19,13 +37,13 @@ static int make_sorter(struct index_build *b, const struct index_build_spec *spe
 	struct shoal_sorter_options so = { .memory = b->memory, .stop = o->stop };
 	int rc;
 
-	b->tmp_dir = o->tmp_dir ? strdup(o->tmp_dir) : shoal_dir_of(o->output);
+	b->tmp_dir = choose_tmp_dir(o, spec->no_writer);
 	if (!b->tmp_dir)
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	so.tmp_dir = b->tmp_dir;
 	if (spec->resume) {
-		rc = index_resume_open(spec->resume, o->output, spec->root, spec->resume_listing,
-				       err);
+		rc = index_resume_open(spec->resume, o->output, spec->resume_where, spec->root,
+				       spec->resume_listing, err);
 		if (rc < 0)
 			return rc;
 		so.spill = &spec->resume->spill;
@@ -48,6 +66,7 @@ int index_build_start(struct index_build *b, const struct shoal_index_options *o
 	uint64_t memory = spec->memory      ? spec->memory
 			  : options->memory ? options->memory
 					    : SHOAL_INDEX_MEMORY;
+	uint64_t threads;
 	int rc = 0;
 
 	*b = (struct index_build){ .options = options };
@@ -55,7 +74,9 @@ int index_build_start(struct index_build *b, const struct shoal_index_options *o
 		return shoal_fail(err, -EINVAL,
 				  "%llu bytes of memory are too few: give 48M or more",
 				  (unsigned long long)memory);
-	b->memory = (size_t)(memory - OVERHEAD);
+	threads = THREAD_BYTES * spec->threads;
+	b->memory = (size_t)shoal_max(SORTER_LEAST,
+				      memory - OVERHEAD - shoal_min(threads, memory - OVERHEAD));
 	if (!spec->no_writer)
 		rc = shoal_writer_open(options->output, &wo, &b->writer, err);
 	if (rc == 0)

@@ -21,8 +21,10 @@ struct index_build_spec {
 	const char *listing;         /* how names are found, or NULL */
 	bool no_writer;              /* another rank writes the catalog */
 	uint64_t memory;             /* for all of it; 0: as the options say */
+	unsigned threads;            /* that list */
 	struct index_resume *resume; /* opened here, after the catalog; or NULL */
 	const struct index_listing *resume_listing;
+	const char *resume_where; /* what is listed, as a URI */
 };
 
 /* Open the catalog first: an output that cannot be written is better said before an hour's work. */

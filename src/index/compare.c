@@ -124,6 +124,7 @@ static int scan_and_compare(struct comparison *c, const struct shoal_tree_option
 					  .self = o->self };
 	struct shoal_sorter_options so = { .stop = o->stop };
 	struct shoal_sorter *sorter = NULL;
+	struct shoal_err why = { "" };
 	struct shoal_comm *comm = NULL;
 	struct shoal_catalog_info info;
 	struct index_scan scan = { 0 };
@@ -134,9 +135,18 @@ static int scan_and_compare(struct comparison *c, const struct shoal_tree_option
 	so.memory = (size_t)(shoal_max(memory, SHOAL_INDEX_MEMORY_MIN) - OVERHEAD);
 	so.tmp_dir = tmp && *tmp ? tmp : "/tmp";
 	shoal_catalog_info(c->cat, &info);
-	if (rc == 0)
-		rc = index_scan_open(&scan, comm, o->where ? o->where : info.root, o->catalog, tree,
-				     &io, err);
+	if (rc == 0 && !o->where && strcmp(info.root, "file:///") == 0)
+		rc = shoal_fail(
+			err, -EINVAL,
+			"its names are relative to '/', and all of that is too much to list: "
+			"say where to look with --where");
+	if (rc == 0) {
+		const char *where = o->where ? o->where : info.root;
+
+		rc = index_scan_open(&scan, comm, where, o->catalog, tree, &io, &why);
+		if (rc < 0)
+			shoal_fail(err, rc, "cannot list '%.300s': %s", where, why.msg);
+	}
 	if (rc == 0)
 		rc = shoal_sorter_new(&so, &sorter, err);
 	if (rc == 0)

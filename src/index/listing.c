@@ -40,6 +40,10 @@ char *index_listing_text(const struct index_listing *l)
 
 	snprintf(number, sizeof(number), "%" PRIu64, l->started);
 	put_line(&b, "started", number);
+	snprintf(number, sizeof(number), "%" PRIu64, l->inode);
+	put_line(&b, "inode", number);
+	snprintf(number, sizeof(number), "%" PRIu64, l->nr_unreadable);
+	put_line(&b, "unreadable", number);
 	put_line(&b, "sizes", l->sizes ? "1" : "0");
 	put_line(&b, "follow", l->follow ? "1" : "0");
 	put_line(&b, "one-file-system", l->one_fs ? "1" : "0");
@@ -98,6 +102,10 @@ static bool parse_line(struct index_listing *l, size_t nr_lines, const char *key
 		return false;
 	if (strcmp(key, "started") == 0)
 		return shoal_parse_u64(value, &l->started) == 0;
+	if (strcmp(key, "inode") == 0)
+		return shoal_parse_u64(value, &l->inode) == 0;
+	if (strcmp(key, "unreadable") == 0)
+		return shoal_parse_u64(value, &l->nr_unreadable) == 0;
 	if (strcmp(key, "sizes") == 0)
 		return parse_flag(value, &l->sizes);
 	if (strcmp(key, "follow") == 0)

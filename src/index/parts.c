@@ -24,6 +24,8 @@
 /* ---- Cutting what this rank has into a run for each rank ---- */
 
 struct splitter {
+	struct shoal_comm *comm;
+	uint64_t nr;
 	const struct index_cuts *cuts;
 	int at; /* the range being written */
 	struct shoal_out out;
@@ -39,10 +41,25 @@ static void start_run(struct splitter *s)
 	index_run_start(&s->writer, &s->out);
 }
 
+/* Now and then, while nothing is waited for: whether another rank has failed. */
+static int look_up(struct shoal_comm *comm, struct shoal_err *err)
+{
+	struct shoal_comm_mail mail;
+	int rc = shoal_comm_poll(comm, 0, &mail, err);
+
+	return rc < 0 ? rc : 0;
+}
+
 static int split(void *self, const struct shoal_entry *e, struct shoal_err *err)
 {
 	struct splitter *s = self;
 
+	if ((++s->nr & 0xffff) == 0) {
+		int rc = look_up(s->comm, err);
+
+		if (rc < 0)
+			return rc;
+	}
 	while (index_cuts_is_past(s->cuts, s->at, e->name, e->len)) {
 		s->run[s->at++] = index_run_end(&s->writer);
 		start_run(s);
@@ -65,8 +82,9 @@ static int write_heads(const struct splitter *s, int fd)
 }
 
 /* Sort what the rank has into @fd, and say where the run for each rank is. */
-static int split_runs(const struct index_cuts *cuts, struct shoal_sorter *sorter, int fd,
-		      struct index_run *runs, uint64_t *repeated, struct shoal_err *err)
+static int split_runs(struct shoal_comm *comm, const struct index_cuts *cuts,
+		      struct shoal_sorter *sorter, int fd, struct index_run *runs,
+		      uint64_t *repeated, struct shoal_err *err)
 {
 	struct splitter *s = calloc(1, sizeof(*s));
 	int rc = s ? shoal_out_init(&s->out, fd, 0, WRITE_BUF) : -ENOMEM;
@@ -75,6 +93,7 @@ static int split_runs(const struct index_cuts *cuts, struct shoal_sorter *sorter
 		free(s);
 		return shoal_fail(err, rc, "out of memory");
 	}
+	s->comm = comm;
 	s->cuts = cuts;
 	s->run = runs;
 	start_run(s);
@@ -166,6 +185,7 @@ static int send_runs(const struct index_parts *p, int from_fd, const struct inde
 /* ---- Writing this rank's range ---- */
 
 struct part {
+	struct shoal_comm *comm;
 	struct shoal_writer *writer;
 	const struct shoal_index_options *options;
 	uint64_t nr;
@@ -177,8 +197,11 @@ static int put_in_part(void *self, const struct shoal_entry *e, struct shoal_err
 	const struct shoal_index_options *o = part->options;
 
 	if ((++part->nr & 0xffff) == 0) {
-		if (index_stopped(o->stop))
-			return shoal_fail(err, -ECANCELED, "interrupted");
+		int rc = index_stopped(o->stop) ? shoal_fail(err, -ECANCELED, "interrupted")
+						: look_up(part->comm, err);
+
+		if (rc < 0)
+			return rc;
 		if (o->progress)
 			o->progress(o->self, &(struct shoal_index_progress){ .sealing = true,
 									     .nr_names = part->nr,
@@ -285,6 +308,8 @@ static int assemble(const struct index_parts *p, int fd, struct shoal_writer **w
 	if (rc == 0 && *writer) {
 		*writer = NULL; /* sealing frees it */
 		rc = shoal_writer_seal(a.writer, err);
+		if (rc == 0) /* nothing can be undone from here on */
+			shoal_comm_set_stop(p->comm, NULL);
 	}
 	return rc;
 }
@@ -301,7 +326,7 @@ static int write_part(const struct index_parts *p, struct incoming *in, struct s
 		.samples_per_file = p->options->samples_per_file ? p->options->samples_per_file : 1,
 		.tmp_dir = p->tmp_dir
 	};
-	struct part part = { .writer = whole, .options = p->options };
+	struct part part = { .comm = p->comm, .writer = whole, .options = p->options };
 	int rc = whole ? 0 : shoal_writer_open(NULL, &wo, &part.writer, err);
 
 	if (rc == 0)
@@ -326,7 +351,7 @@ static int exchange(const struct index_parts *p, struct shoal_sorter **sorter,
 	if (rc == 0 && !runs)
 		rc = shoal_fail(err, -ENOMEM, "out of memory");
 	if (rc == 0)
-		rc = split_runs(cuts, *sorter, fd, runs, &result->nr_repeated, err);
+		rc = split_runs(p->comm, cuts, *sorter, fd, runs, &result->nr_repeated, err);
 	*sorter = shoal_sorter_free(*sorter); /* its memory is needed */
 	if (rc == 0) {
 		in->fd = shoal_spill_open(p->tmp_dir, err);

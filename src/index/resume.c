@@ -101,13 +101,18 @@ int index_checkpoint_unit(struct shoal_span *units, const void **ret_unit, size_
 
 /* ---- Opening ---- */
 
-/* What is asked for, without when. */
-static char *fingerprint(const struct index_listing *listing)
+/* What is asked for, and where; without when. */
+static char *fingerprint(const struct index_listing *listing, const char *where)
 {
 	struct index_listing l = *listing;
+	char *text, *all = NULL;
 
 	l.started = 0;
-	return index_listing_text(&l);
+	text = index_listing_text(&l);
+	if (!text || asprintf(&all, "%swhere %s\n", text, where) < 0)
+		all = NULL;
+	free(text);
+	return all;
 }
 
 char *index_resume_path(const char *output, const char *suffix)
@@ -168,6 +173,19 @@ static int open_checkpoint(struct index_resume *r, struct shoal_err *err)
 	return take_over(r, &c, err);
 }
 
+void index_resume_forget(const char *output)
+{
+	static const char *const suffixes[] = { "resume", "runs" };
+
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(suffixes); i++) {
+		char *path = index_resume_path(output, suffixes[i]);
+
+		if (path)
+			unlink(path);
+		free(path);
+	}
+}
+
 uint64_t index_resume_started(const char *output, uint64_t now)
 {
 	char *path = index_resume_path(output, "resume");
@@ -182,8 +200,8 @@ uint64_t index_resume_started(const char *output, uint64_t now)
 	return now;
 }
 
-int index_resume_open(struct index_resume *r, const char *output, const char *root,
-		      const struct index_listing *listing, struct shoal_err *err)
+int index_resume_open(struct index_resume *r, const char *output, const char *where,
+		      const char *root, const struct index_listing *listing, struct shoal_err *err)
 {
 	int rc;
 
@@ -191,7 +209,7 @@ int index_resume_open(struct index_resume *r, const char *output, const char *ro
 				    .started = listing->started,
 				    .map = SHOAL_MAP_CLOSED,
 				    .spill = { .fd = -1, .runs = &r->runs } };
-	r->listing = fingerprint(listing);
+	r->listing = fingerprint(listing, where);
 	r->runs_path = index_resume_path(output, "runs");
 	r->state_path = index_resume_path(output, "resume");
 	if (!r->listing || !r->runs_path || !r->state_path)
@@ -208,7 +226,8 @@ int index_resume_open(struct index_resume *r, const char *output, const char *ro
 
 void index_resume_close(struct index_resume *r, bool done)
 {
-	bool of_use = r->found && !done;
+	/* A checkpoint that was refused, say because it is of other options, keeps its runs. */
+	bool of_use = !done && r->state_path && access(r->state_path, F_OK) == 0;
 
 	if (r->spill.fd >= 0)
 		close(r->spill.fd);

@@ -36,15 +36,20 @@ struct index_resume {
 /* ".NAME.SUFFIX" beside @output; the caller's to free, NULL without memory. */
 char *index_resume_path(const char *output, const char *suffix);
 
+/* Remove what an interrupted listing for @output left: there is a later one, whole. */
+void index_resume_forget(const char *output);
+
 /* When the interrupted listing for @output began; @now when there is none that can be read. */
 uint64_t index_resume_started(const char *output, uint64_t now);
 
 /*
  * Take over what an earlier listing for @output left, or start afresh. The catalog's writer is
- * open, so nobody else is at it. -EINVAL when the checkpoint is of another listing.
+ * open, so nobody else is at it. -EINVAL when the checkpoint is of another listing: of another
+ * place @where, which @root need not tell, or with other options.
  */
-int index_resume_open(struct index_resume *r, const char *output, const char *root,
-		      const struct index_listing *listing, struct shoal_err *err) SHOAL_MUST_USE;
+int index_resume_open(struct index_resume *r, const char *output, const char *where,
+		      const char *root, const struct index_listing *listing,
+		      struct shoal_err *err) SHOAL_MUST_USE;
 
 /* @done: the catalog is sealed, and nothing is left behind; else what is there stays. */
 void index_resume_close(struct index_resume *r, bool done);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -145,7 +146,7 @@ static void count(const struct index_scan *s, const struct index_walk_state *sta
  * list a cold tree three times as fast as 4, and a warm one as fast. The ranks of a node share
  * them.
  */
-static unsigned nr_threads(const struct index_scan *s)
+unsigned index_scan_threads(const struct index_scan *s)
 {
 	uint64_t cpus = shoal_max(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
 	uint64_t node = shoal_min(64, shoal_max(16, 2 * cpus));
@@ -173,7 +174,6 @@ static int walk_alone(struct index_scan *s, struct index_walk *w, struct index_w
 		      struct shoal_err *err)
 {
 	struct index_resume *r = s->resume;
-	struct shoal_err ignored;
 	int rc = r && r->found ? index_resume_units(r, w, err) : 0;
 
 	while (rc == 0 && !state->idle) {
@@ -185,7 +185,7 @@ static int walk_alone(struct index_scan *s, struct index_walk *w, struct index_w
 						     err);
 	}
 	if (rc == -ECANCELED && r) /* as far as we got; without it an older one will do */
-		(void)!index_resume_checkpoint(r, w, s->sorter, state->nr_names, true, &ignored);
+		(void)!index_resume_checkpoint(r, w, s->sorter, state->nr_names, true, NULL);
 	return rc;
 }
 
@@ -197,7 +197,7 @@ static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_re
 		.list = { .sizes = !s->tree->no_sizes,
 			  .follow = s->tree->follow,
 			  .one_fs = s->tree->one_fs },
-		.nr_threads = nr_threads(s),
+		.nr_threads = index_scan_threads(s),
 		.wanted = s->own[0] || s->filter.nr_include || s->filter.nr_exclude ? wanted : NULL,
 		.known = s->update ? known : NULL,
 		.keep_going = s->tree->keep_going,
@@ -275,9 +275,20 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+static uint64_t root_inode(const struct index_scan *s)
+{
+	struct stat st;
+
+	if (strncmp(s->store->uri, "file://", strlen("file://")) != 0 ||
+	    stat(s->store->uri + strlen("file://"), &st) < 0)
+		return 0;
+	return st.st_ino;
+}
+
 struct index_listing index_scan_listing(const struct index_scan *s)
 {
 	return (struct index_listing){ .started = now_ns(),
+				       .inode = root_inode(s),
 				       .sizes = !s->tree->no_sizes,
 				       .follow = s->tree->follow,
 				       .one_fs = s->tree->one_fs,

@@ -45,6 +45,9 @@ int index_scan_run(struct index_scan *s, struct shoal_sorter *sorter, struct ind
 		   const char *tmp_dir, struct shoal_index_result *result,
 		   struct shoal_err *err) SHOAL_MUST_USE;
 
+/* How many threads a rank lists with. */
+unsigned index_scan_threads(const struct index_scan *s);
+
 /* What the catalog will remember of it. Patterns are lent. */
 struct index_listing index_scan_listing(const struct index_scan *s);
 

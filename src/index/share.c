@@ -220,7 +220,9 @@ int index_share_walk(struct shoal_comm *comm, struct index_walk *walk, index_tic
 	}
 	if (!s || !s->idle || !s->offers || !s->names)
 		rc = shoal_fail(err, -ENOMEM, "out of memory");
-	else
+	else /* all here? One that is elsewhere is found out by this, and not waited for for ever */
+		rc = shoal_comm_barrier(comm, err);
+	if (rc == 0)
 		rc = share_until_done(s, tick, self, &state, err);
 	*ret_state = state;
 	if (s) {

@@ -108,6 +108,8 @@ static int give(struct shoal_sorter *s, struct half *h, struct index_chunk *chun
 {
 	struct task *t = &h->task[chunk ? chunk - h->chunk : (ptrdiff_t)NR_CHUNKS];
 
+	if (s->rc < 0) /* the thread has given up, and said so once already */
+		return shoal_fail(err, s->rc, "%s", s->err.msg);
 	if (!s->running) {
 		int rc = shoal_thread_start(&s->thread, sort_thread, s);
 
@@ -155,8 +157,11 @@ static int next_half(struct shoal_sorter *s, struct shoal_err *err)
 		rc = give(s, h, NULL, err);
 	if (rc < 0)
 		return rc;
-	s->filling = shoal_queue_take(&s->empty);
-	return s->filling ? 0 : shoal_first_error(stop_thread(s, err), -EIO);
+	h = shoal_queue_take(&s->empty);
+	if (!h)
+		return shoal_first_error(stop_thread(s, err), -EIO);
+	s->filling = h;
+	return 0;
 }
 
 static int next_chunk(struct shoal_sorter *s, struct shoal_err *err)
@@ -169,7 +174,8 @@ static int next_chunk(struct shoal_sorter *s, struct shoal_err *err)
 	if (h->nr == NR_CHUNKS)
 		return next_half(s, err);
 	rc = give(s, h, &h->chunk[h->nr - 1], err);
-	h->nr++;
+	if (rc == 0)
+		h->nr++;
 	return rc;
 }
 

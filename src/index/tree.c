@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "catalog/writer.h"
 #include "index/build.h"
 #include "index/parts.h"
 #include "index/scan.h"
@@ -15,6 +16,7 @@ struct tree {
 	struct index_build build;
 	struct index_update update;
 	struct index_resume resume;
+	struct index_listing listing;
 };
 
 /* This rank's share of the node's memory. Below the least it takes the least, and says so. */
@@ -35,34 +37,51 @@ static uint64_t share_of_memory(const struct tree *t)
 static int start_build(struct tree *t, struct shoal_err *err)
 {
 	const struct index_scan *s = &t->scan;
-	struct index_listing listing = index_scan_listing(s);
+	struct index_listing *listing = &t->listing;
 	struct index_build_spec spec = { .root = t->root.uri,
 					 .sizes = !s->tree->no_sizes,
+					 .listing = "", /* known when it is sealed */
 					 .no_writer = s->place->rank > 0,
-					 .memory = share_of_memory(t) };
-	char *text;
-	int rc;
+					 .memory = share_of_memory(t),
+					 .threads = index_scan_threads(s) };
+	int rc = 0;
 
+	*listing = index_scan_listing(s);
 	if (s->tree->resume)
-		listing.started = index_resume_started(s->options->output, listing.started);
-	spec.listing = text = index_listing_text(&listing);
-	rc = text ? 0 : shoal_fail(err, -ENOMEM, "out of memory");
+		listing->started = index_resume_started(s->options->output, listing->started);
 	if (rc == 0 && s->tree->resume && s->place->size > 1)
 		rc = shoal_fail(err, -ENOTSUP, "a listing can be resumed by one process only");
 	if (s->tree->resume) {
 		spec.resume = &t->resume;
-		spec.resume_listing = &listing;
+		spec.resume_listing = listing;
+		spec.resume_where = s->store->uri;
 		t->scan.resume = &t->resume;
 	}
 	if (rc == 0 && s->tree->update) {
-		rc = index_update_open(&t->update, s->tree->update, &listing, t->root.uri, err);
+		rc = index_update_open(&t->update, s->tree->update, listing, t->root.uri, err);
 		t->scan.update = &t->update;
 	}
 	if (rc == 0)
 		rc = index_build_start(&t->build, s->options, &spec, err);
-	free(text);
 	if (rc == 0 && s->place->size > 1)
 		rc = index_sample_init(&t->sample, s->place->size, err);
+	return rc;
+}
+
+/* What the catalog will remember of the listing, now that it is known how it went. */
+static int describe(struct tree *t, uint64_t nr_unreadable, struct shoal_err *err)
+{
+	char *text;
+	int rc;
+
+	rc = shoal_comm_reduce(t->scan.comm, SHOAL_COMM_SUM, &nr_unreadable, 1, err);
+	if (rc < 0 || !t->build.writer)
+		return rc;
+	t->listing.nr_unreadable = nr_unreadable;
+	text = index_listing_text(&t->listing);
+	rc = text ? shoal_writer_set_listing(t->build.writer, text, err)
+		  : shoal_fail(err, -ENOMEM, "out of memory");
+	free(text);
 	return rc;
 }
 
@@ -95,7 +114,11 @@ static int list_tree(struct tree *t, struct shoal_index_result *result, struct s
 		rc = index_scan_run(&t->scan, t->build.sorter, t->sample.bytes ? &t->sample : NULL,
 				    t->build.tmp_dir, result, err);
 	if (rc == 0)
+		rc = describe(t, result->nr_unreadable, err);
+	if (rc == 0)
 		rc = seal(t, result, err);
+	if (rc == 0) /* the catalog is there: too late to be interrupted */
+		shoal_comm_set_stop(s->comm, NULL);
 	result->nr_resumed = t->resume.nr_names;
 	if (rc == 0) /* a result is nothing but numbers */
 		rc = shoal_comm_reduce(s->comm, SHOAL_COMM_SUM, (uint64_t *)(void *)result,
@@ -117,12 +140,18 @@ int index_tree(struct shoal_comm *comm, const char *where, const struct shoal_tr
 	rc = index_scan_open(&t.scan, comm, where, options->output, tree, options, &words);
 	if (rc == 0)
 		rc = list_tree(&t, &result, &words);
+	if (rc == -ECANCELED && t.resume.found)
+		shoal_say(&words, "interrupted: give the same command again to go on");
+	else if (rc == -ECANCELED)
+		shoal_say(&words, "interrupted: nothing was written");
 	if (rc < 0 && rc != -EREMOTEIO)
 		shoal_comm_fail(comm, words.msg);
 	index_build_release(&t.build);
 	index_sample_release(&t.sample);
 	index_update_release(&t.update);
 	index_resume_close(&t.resume, rc == 0);
+	if (rc == 0 && t.scan.place->rank == 0 && !tree->resume)
+		index_resume_forget(options->output);
 	index_scan_release(&t.scan);
 	if (rc < 0)
 		return shoal_fail(err, rc, "%s", words.msg);

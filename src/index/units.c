@@ -7,6 +7,7 @@
 
 #include "base/out.h"
 #include "base/publish.h"
+#include "store/store.h"
 
 /* A record is its length, the bytes, and the length again, to be read from both ends. */
 typedef uint32_t mark;
@@ -84,6 +85,9 @@ int index_units_push(struct index_units *u, const void *unit, size_t len, struct
 	mark m = (mark)len;
 
 	assert(need <= u->cap / 2);
+	if (len > STORE_UNIT_MAX) /* those who take it have room for no more */
+		return shoal_fail(err, -EMSGSIZE, "a unit of a listing has more than %u bytes",
+				  STORE_UNIT_MAX);
 	if (u->cap - u->tail < need) {
 		if (u->cap - (u->tail - u->head) < u->cap / 2) {
 			int rc = put_aside(u, err);

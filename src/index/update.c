@@ -1,6 +1,7 @@
 #include "index/update.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,12 +23,15 @@ int index_update_open(struct index_update *u, const char *path, const struct ind
 	size_t len;
 	int rc;
 
-	*u = (struct index_update){ 0 };
+	*u = (struct index_update){ .path = path };
 	if (listing->follow) /* links may lead to directories whose times tell nothing here */
 		return shoal_fail(err, -EINVAL, "--update cannot be used with --follow");
 	rc = shoal_catalog_open(path, &u->old, &why);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = shoal_catalog_listing(u->old, &text, &len);
+		if (rc < 0)
+			shoal_catalog_explain(u->old, rc, &why);
+	}
 	if (rc == 0)
 		rc = index_listing_parse(text, len, &was, &why);
 	if (rc < 0) {
@@ -39,6 +43,16 @@ int index_update_open(struct index_update *u, const char *path, const struct ind
 		rc = shoal_fail(err, -EINVAL,
 				"cannot update '%s': it is of '%.300s', not of '%.300s'", path,
 				info.root, root);
+	else if (was.inode && listing->inode && was.inode != listing->inode)
+		rc = shoal_fail(err, -EINVAL,
+				"cannot update '%s': the directory is another one now (it was "
+				"replaced, or something is mounted there): make a new catalog",
+				path);
+	else if (was.nr_unreadable > 0)
+		rc = shoal_fail(err, -EINVAL,
+				"cannot update '%s': %" PRIu64 " things could not be read when it "
+				"was made: make a new catalog",
+				path, was.nr_unreadable);
 	else if (!index_listing_same(&was, listing))
 		rc = shoal_fail(err, -EINVAL,
 				"cannot update '%s': it was made with other options (sizes, "
@@ -114,8 +128,9 @@ static int step_over(struct below *b, const char *name, size_t len, char *copy)
 	return seek(b, copy, len + 1);
 }
 
+/* How many directories there are in it, and whether there is anything. */
 static int count_directories(const struct shoal_catalog *cat, const struct store_dir *dir,
-			     uint64_t *ret_nr)
+			     uint64_t *ret_nr, bool *ret_any)
 {
 	char copy[SHOAL_NAME_MAX + 2];
 	const char *name;
@@ -125,8 +140,10 @@ static int count_directories(const struct shoal_catalog *cat, const struct store
 	int rc = below_open(&b, cat, dir);
 
 	*ret_nr = 0;
+	*ret_any = false;
 	while (rc == 0 && (rc = below_next(&b, &name, &len, &id)) > 0) {
 		*ret_nr += rc == 2;
+		*ret_any = true;
 		rc = rc == 2 ? step_over(&b, name, len, copy) : 0;
 	}
 	shoal_cursor_free(b.cursor);
@@ -185,7 +202,11 @@ static int take_all(struct below *from, struct batch *b, struct shoal_store *sto
 			++*ret_names;
 			rc = take_file(b, from, name, len, id, sink, err);
 		} else {
-			rc = sink->more(sink, unit, store_unit(store, name, len, unit), err);
+			size_t unit_len = store_unit(store, name, len, unit);
+
+			if (unit_len == 0) /* that would be all of the store */
+				return shoal_fail(err, -ENOTSUP, "this store has no directories");
+			rc = sink->more(sink, unit, unit_len, err);
 			if (rc == 0)
 				rc = step_over(from, name, len, copy);
 		}
@@ -195,20 +216,36 @@ static int take_all(struct below *from, struct batch *b, struct shoal_store *sto
 	return rc < 0 ? rc : send(b, sink, err);
 }
 
+/* Something is wrong with the old catalog. */
+static int explain(const struct index_update *u, int rc, struct shoal_err *err)
+{
+	struct shoal_err why = { "" };
+
+	shoal_catalog_explain(u->old, rc, &why);
+	return shoal_fail(err, rc, "cannot update '%s': %s", u->path, why.msg);
+}
+
 int index_update_take(struct index_update *u, struct shoal_store *store, struct store_sink *sink,
 		      const struct store_dir *dir, struct shoal_err *err)
 {
 	uint64_t margin = dir->coarse ? COARSE_NS : FINE_NS, nr_directories = 0, nr_names = 0;
 	struct batch *b;
 	struct below from;
+	bool any = false;
 	int rc;
 
-	if (dir->changed + margin > u->started || dir->nr_directories == UINT64_MAX)
+	if (dir->changed + margin > u->started)
 		return 0;
-	rc = count_directories(u->old, dir, &nr_directories);
+	/* Nothing in it changed, but it did: it may come from elsewhere, with all that is below. */
+	if (dir->moved + margin > u->started)
+		return 2;
+	if (dir->nr_directories == UINT64_MAX)
+		return 0;
+	rc = count_directories(u->old, dir, &nr_directories, &any);
 	if (rc < 0)
-		return shoal_catalog_explain(u->old, rc, err);
-	if (nr_directories != dir->nr_directories)
+		return explain(u, rc, err);
+	/* Of a directory that OLD has nothing of it cannot be told whether OLD had seen it. */
+	if (nr_directories != dir->nr_directories || !any)
 		return 0;
 	b = malloc(sizeof(*b));
 	if (!b)
@@ -220,7 +257,7 @@ int index_update_take(struct index_update *u, struct shoal_store *store, struct 
 	shoal_cursor_free(from.cursor);
 	free(b);
 	if (rc < 0 && (rc == -EBADMSG || rc == -ESTALE))
-		return shoal_catalog_explain(u->old, rc, err);
+		return explain(u, rc, err);
 	if (rc < 0)
 		return rc;
 	__atomic_add_fetch(&u->nr_directories, 1, __ATOMIC_RELAXED);

@@ -13,6 +13,7 @@
 
 struct index_update {
 	struct shoal_catalog *old;
+	const char *path;                  /* of it; lent */
 	uint64_t started;                  /* when it was listed */
 	uint64_t nr_directories, nr_names; /* taken over; atomic while it is used */
 };
@@ -22,7 +23,7 @@ int index_update_open(struct index_update *u, const char *path, const struct ind
 		      const char *root, struct shoal_err *err) SHOAL_MUST_USE;
 void index_update_release(struct index_update *u);
 
-/* Hand over what is in @dir, if that is known: 1; else 0. By any thread. */
+/* As the sink's known(): hand over what is in @dir, if that is known. By any thread. */
 int index_update_take(struct index_update *u, struct shoal_store *store, struct store_sink *sink,
 		      const struct store_dir *dir, struct shoal_err *err) SHOAL_MUST_USE;
 

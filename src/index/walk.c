@@ -174,7 +174,7 @@ static void *walk_thread(void *arg)
 		rc = store_list(w->options.store, &w->options.list, me->unit, me->unit_len,
 				&me->sink, &err);
 		pthread_mutex_lock(&w->lock);
-		me->at_work = false;
+		me->at_work = rc < 0; /* still to be listed: a checkpoint must have it */
 		w->nr_at_work--;
 		set_want_more(w);
 		for (int i = 0; i < STORE_NR_SKIPS; i++) {

@@ -375,14 +375,30 @@ static const struct store_ops posix_ops = {
 	.list = store_posix_list,
 };
 
-/* "file:///abs/path" without a slash at its end, as catalogs have it. NULL with errno set. */
+/* Whether a part of the path is "..". */
+static bool goes_up(const char *path)
+{
+	for (const char *p = path; (p = strstr(p, "..")) != NULL; p += 2)
+		if ((p == path || p[-1] == '/') && (p[2] == '/' || !p[2]))
+			return true;
+	return false;
+}
+
+/*
+ * "file:///abs/path" without a slash at its end, as catalogs have it. Links stay as they are, since
+ * a link may be the name that lasts; but a path that goes up is resolved, so that a place has one
+ * name. NULL with errno set.
+ */
 static char *uri_of(const char *path)
 {
-	char *cwd = NULL, *uri = NULL;
+	char *cwd = NULL, *uri = NULL, *real = goes_up(path) ? realpath(path, NULL) : NULL;
 	size_t len;
 	int n;
 
-	if (path[0] == '/') {
+	if (real) {
+		n = asprintf(&uri, "file://%s", real);
+		free(real);
+	} else if (path[0] == '/') {
 		n = asprintf(&uri, "file://%s", path);
 	} else {
 		cwd = getcwd(NULL, 0);

@@ -2,8 +2,9 @@
  * A directory tree, a directory at a time. Paths are opened relative to the root: a name has at
  * most SHOAL_NAME_MAX bytes, so that works however deep the root itself lies.
  *
- * A unit is a letter and what follows: 'D' and the path of a directory; or 'S', the path's length,
- * the path, and names in it, each ended by a NUL, whose sizes somebody idle may ask for.
+ * A unit is a letter and what follows: 'D' and the path of a directory, or 'd' where all below is
+ * to be read whatever the sink may know of it; or 'S', the path's length, the path, and names in
+ * it, each ended by a NUL, whose sizes somebody idle may ask for.
  */
 #include "store/posix.h"
 
@@ -53,6 +54,7 @@ struct listing {
 	const struct store_list_options *options;
 	struct store_sink *sink;
 	struct scratch *scratch;
+	bool afresh;        /* what lies below is to be read, too */
 	int fd;             /* of the directory */
 	const char *prefix; /* its path with a slash, or nothing for the root */
 	size_t prefix_len;
@@ -156,8 +158,10 @@ static int give_directory(struct listing *l, const char *name, size_t len, struc
 
 	if (len > SHOAL_NAME_MAX - 2) /* what lies in it has at least a slash and a letter more */
 		return too_deep(l, name, len, err);
-	return l->sink->more(l->sink, unit, store_posix_unit(&l->store->base, name, len, unit),
-			     err);
+	len = store_posix_unit(&l->store->base, name, len, unit);
+	if (l->afresh)
+		unit[0] = 'd';
+	return l->sink->more(l->sink, unit, len, err);
 }
 
 /* Gone since we saw it, or what leads to it is. */
@@ -441,20 +445,23 @@ static uint64_t ns_of(const struct timespec *t)
 }
 
 /* Whether the sink knows the directory without reading it. */
-static int is_known(const struct listing *l, const char *path, struct shoal_err *err)
+static int is_known(struct listing *l, const char *path, struct shoal_err *err)
 {
 	struct store_dir dir = { .name = path, .len = strlen(path), .nr_directories = UINT64_MAX };
 	struct stat st;
+	int rc;
 
-	if (!l->sink->known || fstat(l->fd, &st) < 0)
+	if (!l->sink->known || l->afresh || fstat(l->fd, &st) < 0)
 		return 0;
-	/* The second cannot be set back, as rsync and tar do with the first. */
-	dir.changed = shoal_max(ns_of(&st.st_mtim), ns_of(&st.st_ctim));
+	dir.changed = ns_of(&st.st_mtim);
+	dir.moved = ns_of(&st.st_ctim);
 	dir.coarse = st.st_mtim.tv_nsec == 0 && st.st_ctim.tv_nsec == 0;
 	if (st.st_nlink >=
 	    2) /* a directory's links are its name, its dot, and its children's dots */
 		dir.nr_directories = st.st_nlink - 2;
-	return l->sink->known(l->sink, &dir, err);
+	rc = l->sink->known(l->sink, &dir, err);
+	l->afresh = rc == 2;
+	return rc == 2 ? 0 : rc;
 }
 
 static int list_directory(struct listing *l, const char *path, struct shoal_err *err)
@@ -523,6 +530,16 @@ static void free_scratch(void *scratch)
 	free(scratch);
 }
 
+/* Whether a path has a part "..", which no listing makes. */
+static bool leads_up(const uint8_t *path, uint64_t len)
+{
+	for (uint64_t i = 0; i + 2 <= len; i++)
+		if (path[i] == '.' && path[i + 1] == '.' && (i == 0 || path[i - 1] == '/') &&
+		    (i + 2 == len || path[i + 2] == '/'))
+			return true;
+	return false;
+}
+
 /* The path of a unit, and what follows it. False when the unit is damaged. */
 static bool parse_unit(struct shoal_span *span, uint8_t *ret_kind, struct shoal_span *ret_path)
 {
@@ -530,9 +547,11 @@ static bool parse_unit(struct shoal_span *span, uint8_t *ret_kind, struct shoal_
 	uint64_t len = kind == 'S' ? shoal_span_varint(span) : shoal_span_left(span);
 	const uint8_t *path = shoal_span_bytes(span, len);
 
-	if (span->bad || (kind != 'D' && kind != 'S') || len > SHOAL_NAME_MAX - 1)
+	if (span->bad || (kind != 'D' && kind != 'd' && kind != 'S') || len > SHOAL_NAME_MAX - 1)
 		return false;
 	if (kind == 'S' && len > 0 && path[--len] != '/') /* there the path ends in a slash */
+		return false;
+	if (leads_up(path, len))
 		return false;
 	*ret_kind = kind;
 	*ret_path = (struct shoal_span){ .p = path, .end = path + len };
@@ -575,6 +594,7 @@ int store_posix_list(struct shoal_store *s, const struct store_list_options *opt
 	if (len > 0)
 		l.prefix_len = (size_t)snprintf(prefix, sizeof(prefix), "%s/", name);
 	l.prefix = prefix;
-	return kind == 'D' ? list_directory(&l, name, err)
+	l.afresh = kind == 'd';
+	return kind != 'S' ? list_directory(&l, name, err)
 			   : list_stats(&l, name, span.p, span.end, err);
 }

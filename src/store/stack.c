@@ -125,6 +125,11 @@ static int stack_remove(struct shoal_store *s, const char *name, struct shoal_er
 	return rc < 0 ? rc : store_remove(st->inner, name, err);
 }
 
+static size_t stack_unit(struct shoal_store *s, const char *name, size_t len, void *unit)
+{
+	return store_unit(stack_of(s)->inner, name, len, unit);
+}
+
 static int stack_list(struct shoal_store *s, const struct store_list_options *options,
 		      const void *unit, size_t len, struct store_sink *sink, struct shoal_err *err)
 {
@@ -138,7 +143,8 @@ static int stack_list(struct shoal_store *s, const struct store_list_options *op
 	{                                                                                     \
 		.kind = (name), .close = stack_close, .stat = stack_stat, .read = stack_read, \
 		.create = stack_create, .write = stack_write, .commit = stack_commit,         \
-		.abort = stack_abort, .remove = stack_remove, .list = stack_list,             \
+		.abort = stack_abort, .remove = stack_remove, .unit = stack_unit,             \
+		.list = stack_list,                                                           \
 	}
 
 static const struct store_ops fault_ops = STACK_OPS("fault");

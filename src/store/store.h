@@ -50,8 +50,9 @@ enum store_skip {
 struct store_dir {
 	const char *name; /* "" is the root; lent */
 	size_t len;
-	uint64_t changed;        /* when something was last added or removed: ns since 1970 */
-	bool coarse;             /* by a clock that may count whole seconds, or two */
+	uint64_t changed; /* when something was last added or removed: ns since 1970 */
+	uint64_t moved;   /* when that happened, or it was itself renamed, or its mode changed */
+	bool coarse;      /* by a clock that may count whole seconds, or two */
 	uint64_t nr_directories; /* in it, or UINT64_MAX when the file system does not tell */
 };
 
@@ -70,7 +71,7 @@ struct store_sink {
 	int (*trouble)(struct store_sink *sink, int rc, struct shoal_err *err);
 	/*
 	 * 1: what is in this directory is known without reading it, and the sink has taken it; 0:
-	 * read it; or an error. NULL: read all of them.
+	 * read it; 2: read it and all below without asking; or an error. NULL: read all of them.
 	 */
 	int (*known)(struct store_sink *sink, const struct store_dir *dir, struct shoal_err *err);
 	/* Whether others have nothing to do, so that work that can be cut should be. */
@@ -91,7 +92,7 @@ struct store_list_options {
 	bool one_fs; /* stay on the file system of the root */
 };
 
-#define STORE_UNIT_MAX (64u << 10) /* bytes */
+#define STORE_UNIT_MAX (60u << 10) /* bytes: it travels in one message, with others */
 
 /* ---- The table ---- */
 

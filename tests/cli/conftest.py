@@ -7,8 +7,10 @@ names are bytes.
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -88,6 +90,15 @@ class Shoal:
 def shoal(tmp_path_factory):
     """The command. Catalogs go to a directory of their own, so that a test can see that its tmp_path stays empty."""
     return Shoal(tmp_path_factory.mktemp("catalogs"))
+
+
+@pytest.fixture(scope="session")
+def memory_dir():
+    """A directory in memory, for trees of many files: a disk takes long to make and remove them."""
+    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    path = pathlib.Path(tempfile.mkdtemp(prefix="shoal-cli-", dir=base))
+    yield path
+    shutil.rmtree(path)
 
 
 def check_words(result, status, *words):

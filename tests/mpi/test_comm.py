@@ -4,17 +4,14 @@ A thing that hangs fails by its time limit; nothing here takes more than a few s
 """
 
 import os
-import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import time
 
 import pytest
+from conftest import BUILD, environment, mpirun
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.path.abspath(os.environ.get("SHOAL", ROOT / "build" / "shoal"))).parent
 LIMIT = 25  # seconds
 SIZES = [1, 2, 3, 5]
 NAMES = {"openmpi": "Open MPI v", "mpich": "MPICH "}
@@ -32,18 +29,8 @@ class Job:
         return [line[len(start):] for line in self.err if line.startswith(start)]
 
 
-def environment(**more):
-    env = {name: value for name, value in os.environ.items() if not re.match("(OMPI|PMIX?|MPI|SHOAL)_", name)}
-    # MPI gives some memory back never, and the sanitizer would say so for it.
-    env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
-    env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", SHOAL_MODULE_DIR=str(BUILD))
-    env.update(more)
-    return env
-
-
 def start(mpi, ranks, *args, **more):
-    command = [f"mpirun.{mpi}"] + (["--oversubscribe"] if mpi == "openmpi" else [])
-    command += ["-n", str(ranks), str(BUILD / "tests" / "comm_driver"), *map(str, args)]
+    command = [*mpirun(mpi, ranks), str(BUILD / "tests" / "comm_driver"), *map(str, args)]
     started = time.monotonic()
     process = subprocess.Popen(command, env=environment(**more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True)
@@ -54,15 +41,6 @@ def start(mpi, ranks, *args, **more):
         out, err = process.communicate()
         pytest.fail(f"{command} still ran after {LIMIT} s: {out}{err}")
     return Job(process.returncode, out, err, time.monotonic() - started)
-
-
-@pytest.fixture(params=["openmpi", "mpich"])
-def mpi(request):
-    if not shutil.which(f"mpirun.{request.param}"):
-        pytest.skip(f"there is no mpirun.{request.param} here")
-    if not (BUILD / f"shoal_mpi_{request.param}.so").exists():
-        pytest.skip(f"{BUILD} was configured without {request.param}")
-    return request.param
 
 
 def good(job):

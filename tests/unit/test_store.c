@@ -1128,7 +1128,7 @@ static void a_listing_passes_through_and_fails_at_the_nth_unit(void **state)
 	assert_int_equal(sink.bytes, 40);
 	assert_int_equal(store_list(s, &options, unit, STORE_UNIT_MAX, &sink.base, NULL), 0);
 	check_fails(store_list(s, &options, unit, STORE_UNIT_MAX + 1, &sink.base, &err), -EINVAL,
-		    "more than 65536 bytes");
+		    "more than 61440 bytes");
 	shoal_store_close(s);
 	free(unit);
 }

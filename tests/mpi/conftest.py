@@ -1,0 +1,36 @@
+"""What the tests under a real MPI share: both mpiruns, as far as they are here, and what to start them with.
+
+The programs are of the build that the environment variable SHOAL names, or of build/.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.path.abspath(os.environ.get("SHOAL", ROOT / "build" / "shoal"))).parent
+
+
+def environment(**more):
+    env = {name: value for name, value in os.environ.items() if not re.match("(OMPI|PMIX?|MPI|SHOAL)_", name)}
+    # MPI gives some memory back never, and the sanitizer would say so for it.
+    env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
+    env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", SHOAL_MODULE_DIR=str(BUILD))
+    env.update(more)
+    return env
+
+
+def mpirun(mpi, ranks):
+    return [f"mpirun.{mpi}"] + (["--oversubscribe"] if mpi == "openmpi" else []) + ["-n", str(ranks)]
+
+
+@pytest.fixture(params=["openmpi", "mpich"])
+def mpi(request):
+    if not shutil.which(f"mpirun.{request.param}"):
+        pytest.skip(f"there is no mpirun.{request.param} here")
+    if not (BUILD / f"shoal_mpi_{request.param}.so").exists():
+        pytest.skip(f"{BUILD} was configured without {request.param}")
+    return request.param

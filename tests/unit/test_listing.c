@@ -1,0 +1,323 @@
+/*
+ * Goal: what is written down of a listing is read back as it was: the text in a catalog, and the
+ * checkpoint beside one. Anything else is refused, wherever it is cut or changed.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "base/buf.h"
+#include "base/le.h"
+#include "help.h"
+#include "index/listing.h"
+#include "index/resume.h"
+
+/* ---- The text ---- */
+
+static void round_trip(const struct index_listing *l)
+{
+	char *text = index_listing_text(l), *again;
+	struct index_listing back = { 0 };
+	struct shoal_err err = { "" };
+
+	assert_non_null(text);
+	assert_int_equal(index_listing_parse(text, strlen(text), &back, &err), 0);
+	assert_int_equal(back.started, l->started);
+	assert_true(index_listing_same(&back, l));
+	again = index_listing_text(&back);
+	assert_string_equal(again, text);
+	index_listing_release(&back);
+	free(text);
+	free(again);
+}
+
+static void a_listing_is_read_back_as_it_was(void **state)
+{
+	static const char *const patterns[] = {
+		"*.jpg", "a b", "%", "%41", "\n", "\x01\xff\x7f", "", "\xc3\xa4", "k v\n", "**/x/"
+	};
+	struct index_listing l = { .include = patterns, .exclude = patterns };
+
+	(void)state;
+	for (uint64_t bits = 0; bits < 8; bits++)
+		for (size_t nr = 0; nr <= SHOAL_ARRAY_LEN(patterns); nr++) {
+			l.started = bits & 1 ? UINT64_MAX : 1;
+			l.sizes = bits & 1;
+			l.follow = bits & 2;
+			l.one_fs = bits & 4;
+			l.nr_include = nr;
+			l.nr_exclude = SHOAL_ARRAY_LEN(patterns) - nr;
+			round_trip(&l);
+		}
+}
+
+static void listings_that_ask_for_something_else_differ(void **state)
+{
+	static const char *const one[] = { "a", "b" }, *const other[] = { "a", "c" };
+	const struct index_listing base = { .include = one, .nr_include = 2, .started = 1 };
+	struct index_listing l[8];
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(l); i++)
+		l[i] = base;
+	l[0].started = 99;
+	assert_true(index_listing_same(&base, &l[0]));
+	l[1].sizes = true;
+	l[2].follow = true;
+	l[3].one_fs = true;
+	l[4].nr_include = 1;
+	l[5].include = other;
+	l[6].exclude = one;
+	l[6].nr_exclude = 1;
+	l[7].nr_include = 0;
+	l[7].exclude = one;
+	l[7].nr_exclude = 2;
+	for (size_t i = 1; i < SHOAL_ARRAY_LEN(l); i++)
+		assert_false(index_listing_same(&base, &l[i]));
+}
+
+static void what_is_no_listing_is_refused(void **state)
+{
+	static const struct {
+		const char *text;
+		int rc;
+	} cases[] = {
+		{ "", -ENODATA },
+		{ "started 1\n", 0 },
+		{ "started 1\nsomething later 1 2\n", 0 },
+		{ "started 1\nx \n", 0 },
+		{ "started 18446744073709551615\n", 0 },
+		{ "started 0\n", -EBADMSG },
+		{ "sizes 1\n", -EBADMSG },
+		{ "started 1", -EBADMSG },
+		{ "started 1\nx", -EBADMSG },
+		{ "started 1\n\n", -EBADMSG },
+		{ "started\n", -EBADMSG },
+		{ "started -1\n", -EBADMSG },
+		{ "started 1x\n", -EBADMSG },
+		{ "started 18446744073709551616\n", -EBADMSG },
+		{ "started 1\nsizes 2\n", -EBADMSG },
+		{ "started 1\nsizes 11\n", -EBADMSG },
+		{ "started 1\nsizes \n", -EBADMSG },
+		{ "started 1\nfollow x\n", -EBADMSG },
+		{ "started 1\ninclude %\n", -EBADMSG },
+		{ "started 1\ninclude %4\n", -EBADMSG },
+		{ "started 1\ninclude %4g\n", -EBADMSG },
+		{ "started 1\ninclude %00\n", -EBADMSG },
+		{ "started 1\ninclude %41%42\n", 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(cases); i++) {
+		struct index_listing l = { 0 };
+		struct shoal_err err = { "" };
+		int rc = index_listing_parse(cases[i].text, strlen(cases[i].text), &l, &err);
+
+		if (rc != cases[i].rc || (rc < 0) != (err.msg[0] != '\0'))
+			fail_msg("'%s': %d '%s'", cases[i].text, rc, err.msg);
+		if (rc == 0)
+			index_listing_release(&l);
+	}
+}
+
+/* ---- The checkpoint ---- */
+
+struct image {
+	uint8_t *bytes;
+	size_t len;
+};
+
+static void put_stretch(struct shoal_buf *b, const struct shoal_buf *inner)
+{
+	struct shoal_le64 len = shoal_le64_of(inner->len);
+
+	shoal_buf_append(b, &len, sizeof(len));
+	if (inner->len)
+		shoal_buf_append(b, inner->data, inner->len);
+}
+
+static void put_text(struct shoal_buf *b, const char *text)
+{
+	shoal_buf_varint(b, strlen(text));
+	shoal_buf_append(b, text, strlen(text));
+}
+
+static void put_sum(struct image *i)
+{
+	struct shoal_le64 sum = shoal_le64_of(XXH3_64bits(i->bytes, i->len - 8));
+
+	memcpy(i->bytes + i->len - 8, &sum, sizeof(sum));
+}
+
+/* By the description in resume.c. */
+static struct image make_checkpoint(void)
+{
+	struct shoal_buf b = { .max = 1u << 20 }, runs = b, units = b;
+	struct image i;
+
+	for (uint64_t r = 0; r < 3; r++) {
+		shoal_buf_varint(&runs, r * 1000);
+		shoal_buf_varint(&runs, 1000);
+		shoal_buf_varint(&runs, r);
+	}
+	put_text(&units, "");
+	put_text(&units, "Dsome/directory");
+	put_text(&units, "Sx");
+	shoal_buf_append(&b, "SHOALCP1", 8);
+	shoal_buf_varint(&b, 1234567890123);
+	shoal_buf_varint(&b, 42);
+	shoal_buf_varint(&b, 3000);
+	put_text(&b, "file:///data");
+	put_text(&b, "sizes 1\n");
+	put_stretch(&b, &runs);
+	put_stretch(&b, &units);
+	shoal_buf_append(&b, "12345678", 8);
+	assert_int_equal(b.rc, 0);
+	i = (struct image){ .bytes = allocate(1, b.len), .len = b.len };
+	memcpy(i.bytes, b.data, b.len); /* exact: ASan sees a byte too many */
+	put_sum(&i);
+	shoal_buf_release(&b);
+	shoal_buf_release(&runs);
+	shoal_buf_release(&units);
+	return i;
+}
+
+static void a_checkpoint_is_read_as_it_was_written(void **state)
+{
+	static const char *const want[] = { "", "Dsome/directory", "Sx" };
+	struct image i = make_checkpoint();
+	struct index_checkpoint c;
+	struct index_run run;
+	const void *unit;
+	size_t len;
+
+	(void)state;
+	assert_int_equal(index_checkpoint_parse(i.bytes, i.len, &c), 0);
+	assert_int_equal(c.started, 1234567890123);
+	assert_int_equal(c.nr_names, 42);
+	assert_int_equal(c.runs_end, 3000);
+	assert_int_equal(c.root_len, 12);
+	assert_memory_equal(c.root, "file:///data", 12);
+	assert_int_equal(c.listing_len, 8);
+	assert_memory_equal(c.listing, "sizes 1\n", 8);
+	for (uint32_t r = 0; r < 3; r++) {
+		assert_int_equal(index_checkpoint_run(&c.runs, c.runs_end, &run), 1);
+		assert_true(run.off == r * 1000 && run.len == 1000 && run.shared == r);
+	}
+	assert_int_equal(index_checkpoint_run(&c.runs, c.runs_end, &run), 0);
+	for (size_t u = 0; u < SHOAL_ARRAY_LEN(want); u++) {
+		assert_int_equal(index_checkpoint_unit(&c.units, &unit, &len), 1);
+		assert_int_equal(len, strlen(want[u]));
+		assert_memory_equal(unit, want[u], len);
+	}
+	assert_int_equal(index_checkpoint_unit(&c.units, &unit, &len), 0);
+	free(i.bytes);
+}
+
+/* A copy of its own size, so that ASan sees a byte too many. */
+static int parse_copy(const uint8_t *bytes, size_t len, bool mend)
+{
+	struct image copy = { .bytes = allocate(1, len), .len = len };
+	struct index_checkpoint c;
+	int rc;
+
+	memcpy(copy.bytes, bytes, len);
+	if (mend)
+		put_sum(&copy);
+	rc = index_checkpoint_parse(copy.bytes, copy.len, &c);
+	if (rc == 0 && mend) {
+		struct index_run run;
+		const void *unit;
+		size_t unit_len;
+
+		while (index_checkpoint_run(&c.runs, c.runs_end, &run) > 0)
+			assert_true(run.off <= c.runs_end && run.len <= c.runs_end - run.off);
+		while (index_checkpoint_unit(&c.units, &unit, &unit_len) > 0)
+			assert_true((const uint8_t *)unit + unit_len <= copy.bytes + copy.len);
+	}
+	free(copy.bytes);
+	return rc;
+}
+
+static void a_checkpoint_that_is_cut_or_changed_is_refused(void **state)
+{
+	struct image i = make_checkpoint();
+
+	(void)state;
+	for (size_t len = 0; len < i.len; len++) {
+		assert_int_equal(parse_copy(i.bytes, len, false), -EBADMSG);
+		if (len >= 16) /* with a sum that fits */
+			assert_int_equal(parse_copy(i.bytes, len, true), -EBADMSG);
+	}
+	for (size_t bit = 0; bit < 8 * i.len; bit++) {
+		i.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		assert_int_equal(parse_copy(i.bytes, i.len, false), -EBADMSG);
+		if (bit >= 64)
+			(void)!parse_copy(i.bytes, i.len, true); /* some still make sense */
+		i.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	assert_int_equal(parse_copy(i.bytes, i.len, false), 0);
+	free(i.bytes);
+}
+
+static void runs_and_units_beyond_their_bounds_are_refused(void **state)
+{
+	static const struct {
+		uint64_t off, len, shared;
+		int rc;
+	} cases[] = {
+		{ 0, 100, 0, 1 },
+		{ 100, 0, 0, 1 },
+		{ 0, 101, 0, -EBADMSG },
+		{ 101, 0, 0, -EBADMSG },
+		{ 1, 100, 0, -EBADMSG },
+		{ UINT64_MAX, 1, 0, -EBADMSG },
+		{ 1, UINT64_MAX, 0, -EBADMSG },
+		{ 0, 1, UINT64_MAX, 1 },
+	};
+	const void *unit;
+	size_t len;
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(cases); i++) {
+		struct shoal_buf b = { .max = 100 };
+		struct shoal_span span;
+		struct index_run run;
+
+		shoal_buf_varint(&b, cases[i].off);
+		shoal_buf_varint(&b, cases[i].len);
+		shoal_buf_varint(&b, cases[i].shared);
+		span = (struct shoal_span){ .p = b.data, .end = b.data + b.len };
+		assert_int_equal(index_checkpoint_run(&span, 100, &run), cases[i].rc);
+		assert_true(cases[i].rc < 0 || run.shared <= SHOAL_NAME_MAX);
+		shoal_buf_release(&b);
+	}
+	for (uint64_t most = STORE_UNIT_MAX - 1; most <= STORE_UNIT_MAX + 1; most++) {
+		struct shoal_buf b = { .max = 1u << 20 };
+		struct shoal_span span;
+
+		shoal_buf_varint(&b, most);
+		for (uint64_t i = 0; i < most; i++)
+			shoal_buf_u8(&b, 'x');
+		span = (struct shoal_span){ .p = b.data, .end = b.data + b.len };
+		assert_int_equal(index_checkpoint_unit(&span, &unit, &len),
+				 most > STORE_UNIT_MAX ? -EBADMSG : 1);
+		shoal_buf_release(&b);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_listing_is_read_back_as_it_was),
+		cmocka_unit_test(listings_that_ask_for_something_else_differ),
+		cmocka_unit_test(what_is_no_listing_is_refused),
+		cmocka_unit_test(a_checkpoint_is_read_as_it_was_written),
+		cmocka_unit_test(a_checkpoint_that_is_cut_or_changed_is_refused),
+		cmocka_unit_test(runs_and_units_beyond_their_bounds_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
