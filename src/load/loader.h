@@ -1,0 +1,14 @@
+/* loader.h - what commands need of a loader beyond shoal.h. */
+#ifndef SHOAL_LOAD_LOADER_H
+#define SHOAL_LOAD_LOADER_H
+
+#include "load/histogram.h"
+#include "shoal.h"
+
+/* The order it reads in, at the epoch that was begun. Lent. */
+const struct shoal_order *load_order(const struct shoal_loader *l);
+
+/* How long each sample of the epoch took, from being asked for until it was there. */
+void load_latency(const struct shoal_loader *l, struct load_histogram *ret_latency);
+
+#endif
