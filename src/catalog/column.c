@@ -165,6 +165,44 @@ int cat_column_get(const struct cat_column *c, uint64_t id, uint64_t *ret_value,
 	return 0;
 }
 
+/* The largest value of a run; blocks that cannot have a larger one than @most are not decoded. */
+static int run_largest(const struct cat_column *c, const struct run *r, uint64_t *most)
+{
+	if (r->kind == CAT_RUN_CONSTANT) {
+		*most = shoal_max(*most, r->value);
+		return 0;
+	}
+	for (uint64_t k = 0; k * CAT_BLOCK_VALUES < r->end_id - r->first_id; k++) {
+		struct block b;
+		int rc = block_load(c, r, k, &b);
+
+		if (rc < 0)
+			return rc;
+		if (b.width < 64 && b.min + shoal_mask(b.width) <= *most)
+			continue;
+		for (unsigned j = 0; j < b.nr; j++)
+			*most = shoal_max(*most, block_value(&b, j));
+	}
+	return 0;
+}
+
+int cat_column_largest(const struct cat_column *c, uint64_t *ret_value)
+{
+	uint64_t most = 0;
+	int rc = 0;
+
+	for (uint64_t k = 0; k < nr_runs(c) && rc == 0; k++) {
+		struct run r;
+
+		rc = run_load(c, k, &r);
+		if (rc == 0)
+			rc = run_largest(c, &r, &most);
+	}
+	if (rc == 0)
+		*ret_value = most;
+	return rc;
+}
+
 int cat_column_find_sum(const struct cat_column *c, uint64_t sum, uint64_t *ret_id,
 			uint64_t *ret_sum_before)
 {

@@ -17,6 +17,9 @@ struct cat_column {
 int cat_column_get(const struct cat_column *c, uint64_t id, uint64_t *ret_value,
 		   uint64_t *ret_sum_before) SHOAL_MUST_USE;
 
+/* The largest value; 0 of none. Goes through all blocks. */
+int cat_column_largest(const struct cat_column *c, uint64_t *ret_value) SHOAL_MUST_USE;
+
 /* The last file whose sum_before is at most @sum, and that sum. @sum is less than the total. */
 int cat_column_find_sum(const struct cat_column *c, uint64_t sum, uint64_t *ret_id,
 			uint64_t *ret_sum_before) SHOAL_MUST_USE;

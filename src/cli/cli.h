@@ -16,6 +16,7 @@ int cmd_info(int argc, char **argv);
 int cmd_ls(int argc, char **argv);
 int cmd_manifest(int argc, char **argv);
 int cmd_order(int argc, char **argv);
+int cmd_read(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 
 /* "shoal COMMAND: words" on standard error. Returns CLI_FAILED. */

@@ -15,6 +15,7 @@ static const struct command {
 	{ "find", cmd_find, "print the id of a name" },
 	{ "verify", cmd_verify, "check catalogs for damage, or against the storage" },
 	{ "order", cmd_order, "print the samples a rank reads in an epoch" },
+	{ "read", cmd_read, "load an epoch, and say what that took" },
 	{ "manifest", cmd_manifest, "write a list of URIs for each rank and epoch" },
 };
 

@@ -25,10 +25,9 @@ struct cached_pages {
 
 void load_cached_init(struct load_cached *c, struct shoal_store *store)
 {
-	bool files = strcmp(store->ops->kind, "posix") == 0;
+	const struct store_posix *files = store_posix_of(store);
 
-	*c = (struct load_cached){ .root_fd = files ? ((struct store_posix *)store)->root_fd : -1,
-				   .told = files };
+	*c = (struct load_cached){ .root_fd = files ? files->root_fd : -1, .told = files };
 }
 
 void load_cached_clear(struct load_cached *c)

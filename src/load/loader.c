@@ -52,7 +52,8 @@ struct shoal_loader {
 	struct shoal_load_options options;
 	struct shoal_order *order;
 	uint64_t rank, nr_files;
-	bool sizes; /* the catalog has them */
+	bool sizes;   /* the catalog has them */
+	bool made_up; /* by a store that has any size */
 	uint64_t slot_bytes;
 	struct shoal_store *store;
 	struct load_engine *engine;
@@ -139,8 +140,12 @@ static int locate(const struct shoal_loader *l, struct slot *s, uint64_t id)
 		return rc;
 	s->request.off = 0;
 	s->request.len = size;
+	if (l->options.object_size) {
+		s->request.len = l->options.object_size;
+		return 0;
+	}
 	if (size == SHOAL_SIZE_UNKNOWN) /* as much as there is room for */
-		s->request.len = l->pool.slot - 1;
+		s->request.len = l->slot_bytes;
 	if (count > 1 &&
 	    size != SHOAL_SIZE_UNKNOWN) { /* records of equal size; the last has the rest */
 		s->request.off = size / count * index;
@@ -197,7 +202,7 @@ static void submit_more(struct shoal_loader *l)
 			l->filling = (l->filling + 1) % l->nr_ring;
 			continue;
 		}
-		if (b->slot[b->nr_submitted].request.len >= l->pool.slot) {
+		if (b->slot[b->nr_submitted].request.len > l->slot_bytes) {
 			struct slot *s = &b->slot[b->nr_submitted++];
 
 			b->nr_done++;
@@ -219,14 +224,15 @@ static void take_done(struct shoal_loader *l, struct slot *s)
 	char why[128];
 
 	s->batch->nr_done++;
+	if (l->made_up && r->result > (int64_t)r->len)
+		s->request.result = (int64_t)r->len; /* there is always more of it */
 	if (r->result >= 0)
 		load_histogram_add(&l->latency, r->finished - r->started);
 	if (r->result < 0) {
 		struct shoal_err err = { "" };
 
-		shoal_fail_errno(&err, (int)r->result, "cannot read it");
-		take_error(l, s, (int)r->result, err.msg);
-	} else if ((uint64_t)r->result > r->len && (known || r->result == (int64_t)l->pool.slot)) {
+		take_error(l, s, load_engine_why(l->engine, r, &err), err.msg);
+	} else if ((uint64_t)r->result > r->len) {
 		snprintf(why, sizeof(why), "it is larger than the %" PRIu64 " bytes %s", r->len,
 			 known ? "that the catalog has" : "that there is room for");
 		take_error(l, s, -EFBIG, why);
@@ -236,7 +242,7 @@ static void take_done(struct shoal_loader *l, struct slot *s)
 			 r->result, r->len);
 		take_error(l, s, -ENODATA, why);
 	} else {
-		sample->data = r->buf;
+		sample->data = r->data;
 		sample->len = (uint64_t)r->result;
 	}
 }
@@ -393,6 +399,7 @@ static void *load_thread(void *arg)
 		}
 	}
 	pthread_mutex_unlock(&l->lock);
+	l->engine = load_engine_free(l->engine); /* belongs to this thread; waits for its reads */
 	return NULL;
 }
 
@@ -421,12 +428,14 @@ static int take_memory(struct shoal_loader *l, struct shoal_err *err)
 {
 	uint64_t batch = shoal_order_spec(l->order)->batch;
 	uint64_t nr = (uint64_t)l->nr_ring * batch;
+	struct shoal_catalog_info info;
 	int rc;
 
 	if (batch > UINT32_MAX || nr > UINT32_MAX)
 		return shoal_fail(err, -EINVAL, "a batch of %" PRIu64 " samples is too large",
 				  batch);
-	rc = load_pool_init(&l->pool, l->slot_bytes, nr, err);
+	shoal_catalog_info(l->cat, &info);
+	rc = load_pool_init(&l->pool, l->slot_bytes, info.samples_per_file != 1, nr, err);
 	if (rc < 0)
 		return rc;
 	/* For each sample of the ring its slot with a name, and a few numbers: some 4.3 KB. */
@@ -461,6 +470,9 @@ static int open_engine(struct shoal_loader *l, struct shoal_err *err)
 	if (rc < 0)
 		return rc;
 	eo.store = l->store;
+	l->made_up = strncmp(l->store->uri, "null:", 5) == 0;
+	if (l->options.object_size && !l->made_up)
+		return shoal_fail(err, -EINVAL, "an object size is for the null store only");
 	load_cached_init(&l->cached, l->store);
 	return load_engine_new(&eo, &l->engine, err);
 }
@@ -486,7 +498,7 @@ static int open_parts(struct shoal_loader *l, const struct shoal_order_spec *spe
 	shoal_catalog_info(l->cat, &info);
 	l->sizes = info.nr_bytes != SHOAL_SIZE_UNKNOWN;
 	l->nr_files = info.nr_files;
-	l->slot_bytes = l->options.slot;
+	l->slot_bytes = l->options.slot ? l->options.slot : l->options.object_size;
 	if (spec->nr_samples != info.nr_samples)
 		return shoal_fail(err, -EINVAL,
 				  "the order is of %" PRIu64
@@ -544,7 +556,7 @@ struct shoal_loader *shoal_loader_close(struct shoal_loader *l)
 	pthread_mutex_unlock(&l->lock);
 	if (l->started)
 		pthread_join(l->thread, NULL);
-	load_engine_free(l->engine); /* waits for what is in flight */
+	load_engine_free(l->engine); /* of a loader whose thread did not start */
 	shoal_store_close(l->store);
 	shoal_order_free(l->order);
 	load_pool_release(&l->pool);

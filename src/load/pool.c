@@ -6,14 +6,14 @@
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
 
-int load_pool_init(struct load_pool *p, uint64_t size, uint64_t nr, struct shoal_err *err)
+int load_pool_init(struct load_pool *p, uint64_t size, bool anywhere, uint64_t nr,
+		   struct shoal_err *err)
 {
-	/* One byte more than a sample has, to see a file that has grown. */
-	uint64_t slot = (size + 1 + LOAD_ALIGN - 1) & ~(uint64_t)(LOAD_ALIGN - 1);
-	uint64_t len, spare = HUGE_PAGE;
+	uint64_t slot, len, spare = HUGE_PAGE;
 	uint8_t *at;
 
 	*p = (struct load_pool){ 0 };
+	slot = size < SIZE_MAX / 4 ? load_cap(anywhere ? LOAD_ALIGN - 1 : 0, size) : 1;
 	if (size >= SIZE_MAX / 4 || nr > SIZE_MAX / 4 / slot)
 		return shoal_fail(err, -ENOMEM,
 				  "%llu samples of %llu bytes are more than fits in memory: lower "

@@ -10,8 +10,8 @@ struct load_pool {
 	size_t slot; /* bytes of each */
 };
 
-/* @nr slots with room for @size bytes and one more, each a multiple of 4096. */
-int load_pool_init(struct load_pool *p, uint64_t size, uint64_t nr,
+/* @nr slots with room for reads of @size bytes, from any offset when @anywhere. */
+int load_pool_init(struct load_pool *p, uint64_t size, bool anywhere, uint64_t nr,
 		   struct shoal_err *err) SHOAL_MUST_USE;
 void load_pool_release(struct load_pool *p);
 

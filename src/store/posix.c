@@ -173,18 +173,16 @@ static int posix_stat(struct shoal_store *s, const char *name, struct store_stat
 	return rc;
 }
 
-static int open_to_read(const struct store_posix *p, const char *name)
+int store_posix_open_file(const struct store_posix *p, const char *name, int flags)
 {
 	const char *path;
 	int dir_fd = find(p, name, &path), fd;
 
 	if (dir_fd < 0)
 		return dir_fd;
-	/* A pipe must not make us wait for its writer; files do not care, unless they are leased.
-	 */
-	fd = open_at(dir_fd, path, O_RDONLY | O_NONBLOCK);
-	if (fd == -EWOULDBLOCK)
-		fd = open_at(dir_fd, path, O_RDONLY);
+	fd = open_at(dir_fd, path, STORE_POSIX_READ | flags);
+	if (fd == -EWOULDBLOCK) /* leased */
+		fd = open_at(dir_fd, path, (STORE_POSIX_READ & ~O_NONBLOCK) | flags);
 	close_dir(p, dir_fd);
 	return fd;
 }
@@ -209,7 +207,7 @@ static int64_t read_to_end(int fd, uint8_t *buf, size_t len, uint64_t off)
 static int64_t posix_read(struct shoal_store *s, const char *name, uint64_t off, void *buf,
 			  size_t len, struct shoal_err *err)
 {
-	int fd = open_to_read(posix_of(s), name);
+	int fd = store_posix_open_file(posix_of(s), name, 0);
 	int64_t n;
 
 	if (fd < 0)
@@ -374,6 +372,11 @@ static const struct store_ops posix_ops = {
 	.unit = store_posix_unit,
 	.list = store_posix_list,
 };
+
+struct store_posix *store_posix_of(struct shoal_store *s)
+{
+	return s->ops == &posix_ops ? posix_of(s) : NULL;
+}
 
 /* Whether a part of the path is "..". */
 static bool goes_up(const char *path)

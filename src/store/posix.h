@@ -7,6 +7,7 @@
 #ifndef SHOAL_STORE_POSIX_H
 #define SHOAL_STORE_POSIX_H
 
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/types.h>
 
@@ -23,6 +24,18 @@ struct store_posix {
 /* @path is absolute or relative to the current directory. */
 int store_posix_open(const char *path, struct shoal_store **ret_store,
 		     struct shoal_err *err) SHOAL_MUST_USE;
+
+/* @s as one of these; NULL when it is another kind of store. */
+struct store_posix *store_posix_of(struct shoal_store *s);
+
+/*
+ * Open what @name, which was checked, stands for, to read it: a descriptor, without words. @flags,
+ * such as O_DIRECT, are added to STORE_POSIX_READ.
+ */
+int store_posix_open_file(const struct store_posix *p, const char *name, int flags) SHOAL_MUST_USE;
+
+/* A pipe must not make us wait for its writer; files do not care, unless they are leased. */
+#define STORE_POSIX_READ (O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)
 
 /* As the table's: see posix_list.c. */
 size_t store_posix_unit(struct shoal_store *s, const char *name, size_t len, void *unit);

@@ -65,7 +65,7 @@ struct shoal_store *shoal_store_close(struct shoal_store *s)
 
 /* ---- The table ---- */
 
-static int check_name(const char *name, struct shoal_err *err)
+int store_check_name(const char *name, struct shoal_err *err)
 {
 	size_t len = strnlen(name, SHOAL_NAME_MAX + 1);
 	const char *at = name;
@@ -100,7 +100,7 @@ static int cannot(const struct shoal_store *s, const char *verb, struct shoal_er
 int store_stat(struct shoal_store *s, const char *name, struct store_stat *ret_stat,
 	       struct shoal_err *err)
 {
-	int rc = check_name(name, err);
+	int rc = store_check_name(name, err);
 
 	if (rc < 0)
 		return rc;
@@ -112,7 +112,7 @@ int store_stat(struct shoal_store *s, const char *name, struct store_stat *ret_s
 int64_t store_read(struct shoal_store *s, const char *name, uint64_t off, void *buf, size_t len,
 		   struct shoal_err *err)
 {
-	int rc = check_name(name, err);
+	int rc = store_check_name(name, err);
 
 	if (rc < 0)
 		return rc;
@@ -124,7 +124,7 @@ int64_t store_read(struct shoal_store *s, const char *name, uint64_t off, void *
 int store_create(struct shoal_store *s, const char *name, struct store_writer **ret_writer,
 		 struct shoal_err *err)
 {
-	int rc = check_name(name, err);
+	int rc = store_check_name(name, err);
 
 	if (rc < 0)
 		return rc;
@@ -172,7 +172,7 @@ void store_abort(struct store_writer *w)
 
 int store_remove(struct shoal_store *s, const char *name, struct shoal_err *err)
 {
-	int rc = check_name(name, err);
+	int rc = store_check_name(name, err);
 
 	if (rc < 0)
 		return rc;

@@ -134,6 +134,9 @@ int shoal_store_open(const char *uri, struct shoal_store **ret_store,
 		     struct shoal_err *err) SHOAL_MUST_USE;
 struct shoal_store *shoal_store_close(struct shoal_store *s); /* NULL is fine */
 
+/* Whether it is a name as above: for who passes one to a store by another way. */
+int store_check_name(const char *name, struct shoal_err *err) SHOAL_MUST_USE;
+
 int store_stat(struct shoal_store *s, const char *name, struct store_stat *ret_stat,
 	       struct shoal_err *err) SHOAL_MUST_USE;
 int64_t store_read(struct shoal_store *s, const char *name, uint64_t off, void *buf, size_t len,

@@ -1,0 +1,446 @@
+/* shoal read: load an epoch, and say what that took and whether it was all there. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "cli/order_options.h"
+#include "cli/progress.h"
+#include "comm/comm.h"
+#include "load/audit.h"
+#include "load/loader.h"
+
+static const char usage[] =
+	"usage: shoal read FILE [OPTION]...\n"
+	"       mpirun -n RANKS shoal read FILE [OPTION]...\n"
+	"\n"
+	"Read every sample of an epoch from storage, in the epoch's order, and print what that took. Under\n"
+	"mpirun the ranks share the epoch, and the sum is printed.\n"
+	"\n" ORDER_USAGE "      --batch B         samples a rank takes in a step (default 32)\n"
+	"      --steps T         stop after T steps\n"
+	"      --in-flight K     samples being read at once by a rank (default 64)\n"
+	"      --prefetch P      batches read ahead (default 2)\n"
+	"      --engine E        uring, threads or auto (default)\n"
+	"      --direct          past the page cache (O_DIRECT)\n"
+	"      --store WHERE     read from this directory or URI instead of the catalog's root; null makes\n"
+	"                        bytes up, to measure Shoal itself\n"
+	"      --object-size N   with --store null: the size of every sample\n"
+	"      --slot N          room for a sample (default: the largest of the catalog)\n"
+	"      --on-error E      fail (default): stop at the first sample that cannot be read; skip: go on\n"
+	"      --timeout S       give up when a sample takes longer than S seconds\n"
+	"      --local-copy DIR  read a copy of the catalog in DIR, made if need be\n"
+	"      --json            print the facts as JSON\n"
+	"  -q, --quiet           print no progress\n";
+
+enum {
+	OPT_BATCH = 400,
+	OPT_STEPS,
+	OPT_IN_FLIGHT,
+	OPT_PREFETCH,
+	OPT_ENGINE,
+	OPT_DIRECT,
+	OPT_STORE,
+	OPT_OBJECT_SIZE,
+	OPT_SLOT,
+	OPT_ON_ERROR,
+	OPT_TIMEOUT,
+	OPT_JSON,
+};
+
+static const struct option longs[] = {
+	ORDER_LONG_OPTIONS,
+	{ "batch", required_argument, NULL, OPT_BATCH },
+	{ "steps", required_argument, NULL, OPT_STEPS },
+	{ "in-flight", required_argument, NULL, OPT_IN_FLIGHT },
+	{ "prefetch", required_argument, NULL, OPT_PREFETCH },
+	{ "engine", required_argument, NULL, OPT_ENGINE },
+	{ "direct", no_argument, NULL, OPT_DIRECT },
+	{ "store", required_argument, NULL, OPT_STORE },
+	{ "object-size", required_argument, NULL, OPT_OBJECT_SIZE },
+	{ "slot", required_argument, NULL, OPT_SLOT },
+	{ "on-error", required_argument, NULL, OPT_ON_ERROR },
+	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "quiet", no_argument, NULL, 'q' },
+	CLI_LOCAL_COPY,
+	{ "help", no_argument, NULL, 'h' },
+	{ 0 },
+};
+
+struct arguments {
+	const char *path;
+	struct shoal_order_spec spec;
+	struct shoal_load_options load;
+	uint64_t epoch, steps;
+	bool json, quiet;
+};
+
+/* ---- Options ---- */
+
+/* A number from 1 to @max. */
+static bool take_number(const char *option, uint64_t max, uint64_t *ret_value)
+{
+	if (!cli_number("read", option, ret_value))
+		return false;
+	if (*ret_value >= 1 && *ret_value <= max)
+		return true;
+	cli_usage("read", "%s must be 1 to %" PRIu64, option, max);
+	return false;
+}
+
+static bool take_word(const char *option, const char *const *words, size_t nr, size_t *ret_which)
+{
+	for (size_t i = 0; i < nr; i++) {
+		*ret_which = i;
+		if (strcmp(optarg, words[i]) == 0)
+			return true;
+	}
+	cli_usage("read", "%s '%s' is none of those that --help names", option, optarg);
+	return false;
+}
+
+static bool take_choice(int c, struct arguments *a)
+{
+	static const char *const engines[] = { "auto", "uring", "threads" };
+	static const char *const policies[] = { "fail", "skip" };
+	size_t which = 0;
+
+	if (c == OPT_ENGINE) {
+		if (!take_word("--engine", engines, SHOAL_ARRAY_LEN(engines), &which))
+			return false;
+		a->load.engine = (enum shoal_engine)which;
+		return true;
+	}
+	if (!take_word("--on-error", policies, SHOAL_ARRAY_LEN(policies), &which))
+		return false;
+	a->load.skip_errors = which == 1;
+	return true;
+}
+
+static bool take_option(int c, struct arguments *a)
+{
+	int shared = order_option("read", c, &a->spec, &a->epoch);
+	uint64_t v = 0;
+
+	if (shared)
+		return shared > 0;
+	switch (c) {
+	case OPT_BATCH:
+		return take_number("--batch", UINT64_C(1) << 20, &a->spec.batch);
+	case OPT_STEPS:
+		return take_number("--steps", UINT64_MAX, &a->steps);
+	case OPT_IN_FLIGHT:
+		if (!take_number("--in-flight", 8192, &v))
+			return false;
+		a->load.in_flight = (unsigned)v;
+		return true;
+	case OPT_PREFETCH:
+		if (!take_number("--prefetch", 1024, &v))
+			return false;
+		a->load.prefetch = (unsigned)v;
+		return true;
+	case OPT_ENGINE:
+	case OPT_ON_ERROR:
+		return take_choice(c, a);
+	case OPT_DIRECT:
+		return a->load.direct = true;
+	case OPT_STORE:
+		a->load.store = strcmp(optarg, "null") == 0 ? "null:size=1T" : optarg;
+		return true;
+	case OPT_OBJECT_SIZE:
+		return cli_size("read", "--object-size", &a->load.object_size);
+	case OPT_SLOT:
+		return cli_size("read", "--slot", &a->load.slot);
+	case OPT_TIMEOUT:
+		if (!take_number("--timeout", 1000000, &v))
+			return false;
+		a->load.timeout_ms = v * 1000;
+		return true;
+	case OPT_JSON:
+		return a->json = true;
+	case 'q':
+		return a->quiet = true;
+	default:
+		return false;
+	}
+}
+
+/* ---- Reading ---- */
+
+/* What all ranks did together. Nothing but numbers, to be added up; seconds are the longest. */
+struct totals {
+	uint64_t samples, errors, bytes_asked, bytes_delivered, bytes_device, cpu_ns, wait_ns;
+	uint64_t nr_pages, nr_cached, pool_bytes;
+	uint64_t got[4], expected[2], nr_expected;
+	struct load_histogram latency;
+};
+
+struct outcome {
+	struct totals sum;
+	double seconds;
+	struct shoal_load_stats stats; /* of this rank */
+	bool device_told;
+};
+
+static uint64_t cpu_ns(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000000u +
+	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000u;
+}
+
+/* Bytes that this process had the devices read; false where the kernel does not tell. */
+static bool device_bytes(uint64_t *ret_bytes)
+{
+	char line[128];
+	bool found = false;
+	FILE *f = fopen("/proc/self/io", "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "read_bytes: %" SCNu64, ret_bytes) == 1)
+			found = true;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static int read_steps(const struct arguments *a, struct shoal_loader *l, uint64_t *ret_steps,
+		      struct shoal_err *err)
+{
+	const struct shoal_batch *batch;
+	int rc = 1;
+
+	while (rc == 1 && *ret_steps < a->steps) {
+		if (cli_stop)
+			return shoal_fail(err, -ECANCELED, "interrupted");
+		rc = shoal_loader_next(l, &batch, err);
+		if (rc == 1) {
+			shoal_loader_give_back(l, batch);
+			++*ret_steps;
+		}
+	}
+	return rc < 0 ? rc : 0;
+}
+
+/* Add this rank's figures up with the others'. */
+static int add_up(struct shoal_comm *comm, struct shoal_loader *l, uint64_t steps,
+		  struct outcome *o, struct shoal_err *err)
+{
+	struct shoal_load_stats *s = &o->stats;
+	uint64_t longest = (uint64_t)(o->seconds * 1e9);
+	struct load_sums expected;
+	int rc;
+
+	rc = load_sums_expect(load_order(l), steps, (uint64_t)shoal_comm_place(comm)->rank,
+			      &expected, err);
+	if (rc < 0)
+		return rc;
+	o->sum.samples = s->nr_samples;
+	o->sum.errors = s->nr_errors;
+	o->sum.bytes_asked = s->bytes_asked;
+	o->sum.bytes_delivered = s->bytes_delivered;
+	o->sum.wait_ns = s->wait_ns;
+	o->sum.nr_pages = s->nr_pages;
+	o->sum.nr_cached = s->nr_cached;
+	o->sum.pool_bytes = s->pool_bytes;
+	memcpy(o->sum.got, s->sum_ids, sizeof(s->sum_ids));
+	memcpy(o->sum.got + 2, s->sum_order, sizeof(s->sum_order));
+	memcpy(o->sum.expected, expected.ids, sizeof(expected.ids));
+	o->sum.nr_expected = expected.nr;
+	load_latency(l, &o->sum.latency);
+	rc = shoal_comm_reduce(comm, SHOAL_COMM_SUM, (uint64_t *)(void *)&o->sum,
+			       sizeof(o->sum) / sizeof(uint64_t), err);
+	if (rc == 0)
+		rc = shoal_comm_reduce(comm, SHOAL_COMM_MAX, &longest, 1, err);
+	o->seconds = (double)longest * 1e-9;
+	return rc;
+}
+
+static int read_epoch(const struct arguments *a, struct shoal_comm *comm, struct shoal_loader *l,
+		      struct outcome *o, struct shoal_err *err)
+{
+	uint64_t cpu = cpu_ns(), device = 0, device_after = 0, steps = 0;
+	double start;
+	int rc;
+
+	o->device_told = device_bytes(&device);
+	rc = shoal_comm_barrier(comm, err); /* all begin together */
+	start = cli_now();
+	if (rc == 0)
+		rc = shoal_loader_epoch(l, a->epoch, err);
+	if (rc == 0)
+		rc = read_steps(a, l, &steps, err);
+	o->seconds = cli_now() - start;
+	o->sum.cpu_ns = cpu_ns() - cpu;
+	if (o->device_told && device_bytes(&device_after))
+		o->sum.bytes_device = device_after - device;
+	shoal_loader_stats(l, &o->stats);
+	return rc < 0 ? rc : add_up(comm, l, steps, o, err);
+}
+
+static void show_stall(void *self, const char *words)
+{
+	(void)self;
+	cli_fail("read", "%s", words);
+}
+
+static int run(struct arguments *a, struct shoal_comm *comm, const struct shoal_catalog *cat,
+	       struct outcome *o, struct shoal_loader **ret_loader, struct shoal_err *err)
+{
+	struct shoal_catalog_info info;
+	int rc;
+
+	shoal_catalog_info(cat, &info);
+	a->spec.nr_samples = info.nr_samples;
+	a->spec.nr_ranks = (uint64_t)shoal_comm_place(comm)->size;
+	a->spec.unit = info.samples_per_file ? info.samples_per_file : 1;
+	a->load.stalled = show_stall;
+	shoal_comm_set_stop(comm, &cli_stop);
+	rc = shoal_loader_open(cat, &a->spec, (uint64_t)shoal_comm_place(comm)->rank, &a->load,
+			       ret_loader, err);
+	if (rc == 0)
+		rc = read_epoch(a, comm, *ret_loader, o, err);
+	if (rc < 0 && rc != -EREMOTEIO)
+		shoal_comm_fail(comm, err->msg);
+	return rc;
+}
+
+/* ---- Telling ---- */
+
+static bool exactly_once(const struct totals *t)
+{
+	return t->errors == 0 && t->samples == t->nr_expected && t->got[0] == t->expected[0] &&
+	       t->got[1] == t->expected[1];
+}
+
+static double us_at(const struct totals *t, double share)
+{
+	return (double)load_histogram_at(&t->latency, share) * 1e-3;
+}
+
+static void print_json(const struct arguments *a, const struct outcome *o, int nr_ranks)
+{
+	const struct totals *t = &o->sum;
+
+	printf("{\"epoch\": %" PRIu64 ", \"ranks\": %d, \"samples\": %" PRIu64
+	       ", \"bytes\": %" PRIu64 ", \"seconds\": %.6f, \"errors\": %" PRIu64 ",\n",
+	       a->epoch, nr_ranks, t->samples, t->bytes_delivered, o->seconds, t->errors);
+	printf(" \"engine\": \"%s\", \"engine_detail\": ", o->stats.engine);
+	cli_json_string(o->stats.engine_detail);
+	printf(", \"pool_bytes\": %" PRIu64 ", \"cpu_us_per_sample\": %.3f,\n", t->pool_bytes,
+	       t->samples ? (double)t->cpu_ns * 1e-3 / (double)t->samples : 0);
+	printf(" \"latency_us\": {\"p50\": %.1f, \"p90\": %.1f, \"p99\": %.1f, \"p99.9\": %.1f, "
+	       "\"max\": %.1f},\n",
+	       us_at(t, 0.5), us_at(t, 0.9), us_at(t, 0.99), us_at(t, 0.999), us_at(t, 1));
+	printf(" \"audit\": {\"exactly_once\": %s, \"order_digest\": \"%016" PRIx64 "%016" PRIx64
+	       "\", \"bytes_asked\": %" PRIu64 ", \"bytes_delivered\": %" PRIu64,
+	       exactly_once(t) ? "true" : "false", t->got[2], t->got[3], t->bytes_asked,
+	       t->bytes_delivered);
+	if (o->device_told)
+		printf(", \"bytes_from_device\": %" PRIu64, t->bytes_device);
+	else
+		fputs(", \"bytes_from_device\": null", stdout);
+	if (t->nr_pages)
+		printf(", \"cached_share\": %.4f}}\n", (double)t->nr_cached / (double)t->nr_pages);
+	else
+		puts(", \"cached_share\": null}}");
+}
+
+static void print_text(const struct arguments *a, const struct outcome *o, int nr_ranks)
+{
+	const struct totals *t = &o->sum;
+	double n = t->samples ? (double)t->samples : 1;
+
+	printf("epoch %" PRIu64 ": %" PRIu64
+	       " samples, %.1f MB in %.2f s by %d rank%s: %.0f samples/s, "
+	       "%.1f MB/s\n",
+	       a->epoch, t->samples, (double)t->bytes_delivered * 1e-6, o->seconds, nr_ranks,
+	       nr_ranks > 1 ? "s" : "", (double)t->samples / o->seconds,
+	       (double)t->bytes_delivered * 1e-6 / o->seconds);
+	printf("engine    %s (%s), %.1f MB of buffers\n", o->stats.engine, o->stats.engine_detail,
+	       (double)t->pool_bytes * 1e-6);
+	printf("latency   p50 %.0f us, p90 %.0f us, p99 %.0f us, max %.0f us; %.2f us of CPU a "
+	       "sample\n",
+	       us_at(t, 0.5), us_at(t, 0.9), us_at(t, 0.99), us_at(t, 1),
+	       (double)t->cpu_ns * 1e-3 / n);
+	printf("audit     %s; order %016" PRIx64 "%016" PRIx64 "\n",
+	       exactly_once(t) ? "every sample exactly once" : "NOT every sample exactly once",
+	       t->got[2], t->got[3]);
+	printf("bytes     %" PRIu64 " asked, %" PRIu64 " delivered", t->bytes_asked,
+	       t->bytes_delivered);
+	if (o->device_told)
+		printf(", %" PRIu64 " from the device", t->bytes_device);
+	if (t->nr_pages)
+		printf("; %.1f %% in the page cache before",
+		       100.0 * (double)t->nr_cached / (double)t->nr_pages);
+	putchar('\n');
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(o->stats.first_errors) && i < o->stats.nr_errors;
+	     i++)
+		cli_fail("read", "%s", o->stats.first_errors[i]);
+}
+
+static int say_failure(const struct arguments *a, const struct shoal_comm_place *place, int rc,
+		       const struct shoal_err *err)
+{
+	char rank[32] = "";
+
+	if (place->size > 1)
+		snprintf(rank, sizeof(rank), "rank %d: ", place->rank);
+	if (rc == -ECANCELED && place->rank == 0)
+		cli_fail("read", "interrupted");
+	else if (rc != -ECANCELED && rc != -EREMOTEIO)
+		cli_fail("read", "%s'%s': %s", rank, a->path, err->msg);
+	return CLI_FAILED;
+}
+
+int cmd_read(int argc, char **argv)
+{
+	struct arguments a = { .spec = { .mode = SHOAL_GLOBAL,
+					 .remainder = SHOAL_KEEP,
+					 .nr_ranks = 1,
+					 .batch = 32 },
+			       .steps = UINT64_MAX };
+	static struct outcome o; /* large: it has a histogram */
+	const struct shoal_comm_place *place;
+	struct shoal_loader *loader = NULL;
+	struct shoal_err err = { "" };
+	struct shoal_comm *comm = NULL;
+	struct shoal_catalog *cat;
+	int c, rc, status = CLI_OK;
+
+	while ((c = cli_getopt(argc, argv, ":qh", longs)) != -1) {
+		if (c == 'h')
+			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
+		if (!take_option(c, &a))
+			return CLI_USAGE;
+	}
+	if (argc - optind != 1)
+		return cli_usage("read", "give one catalog");
+	a.path = argv[optind];
+	cat = cli_open("read", a.path);
+	if (!cat)
+		return CLI_FAILED;
+	cli_catch_signals();
+	if (shoal_comm_open(&comm, &err) < 0) {
+		shoal_catalog_close(cat);
+		return cli_fail("read", "%s", err.msg);
+	}
+	place = shoal_comm_place(comm);
+	rc = run(&a, comm, cat, &o, &loader, &err);
+	if (rc < 0)
+		status = say_failure(&a, place, rc, &err);
+	else if (place->rank == 0 && a.json)
+		print_json(&a, &o, place->size);
+	else if (place->rank == 0)
+		print_text(&a, &o, place->size);
+	if (rc == 0 && !exactly_once(&o.sum))
+		status = CLI_FAILED;
+	shoal_loader_close(loader);
+	shoal_comm_close(comm);
+	shoal_catalog_close(cat);
+	if (rc == -ECANCELED)
+		cli_die_of_signal();
+	return status;
+}

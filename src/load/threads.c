@@ -1,0 +1,273 @@
+/* Reads by a pool of threads, one request a thread, through any store. */
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/queue.h"
+#include "load/engine_inside.h"
+
+/* More threads than this cost more than they bring; further requests wait. */
+#define THREADS_MAX 256
+
+struct threads {
+	struct load_engine base;
+	struct load_list fresh; /* submitted, not kicked. The owner's */
+	pthread_mutex_t lock;   /* of all that follows, but for what never changes */
+	pthread_cond_t work;    /* something is queued, or stop */
+	pthread_cond_t some;    /* something is done, and the owner waits for it */
+	pthread_cond_t freed;   /* something was closed, and somebody is starved */
+	struct load_list queued, done;
+	unsigned nr_queued;
+	unsigned idle;    /* threads that wait for work */
+	unsigned woken;   /* of those, signalled and not yet here */
+	unsigned busy;    /* threads that have a request */
+	unsigned starved; /* of those, waiting for another to close a file */
+	uint64_t closed;  /* requests that were done, ever */
+	bool waiting;     /* the owner, for something done */
+	bool stop;
+	unsigned nr_threads;
+	pthread_t thread[];
+};
+
+static struct threads *threads_of(struct load_engine *e)
+{
+	return (struct threads *)e;
+}
+
+/* ---- In the threads ---- */
+
+static int read_file(const struct load_engine *e, struct load_request *r)
+{
+	ssize_t n = 0;
+	bool more = true;
+
+	r->fd = store_posix_open_file(e->posix, r->name, e->direct ? O_DIRECT : 0);
+	if (r->fd < 0)
+		return load_open_error(e, r, r->fd);
+	r->opened = load_now();
+	while (more) {
+		struct load_piece p = load_next_piece(e, r);
+
+		n = pread(r->fd, p.buf, p.len, (off_t)p.off);
+		more = n < 0 ? errno == EINTR : load_took(e, r, (uint32_t)n);
+	}
+	load_settle(e, r, n < 0 ? shoal_errno() : 0);
+	close(r->fd);
+	return 0;
+}
+
+/* Into r->result. */
+static void read_once(const struct load_engine *e, struct load_request *r)
+{
+	int rc;
+
+	r->got = 0;
+	if (!e->posix) {
+		r->result = store_read(e->store, r->name, r->off, r->buf, (size_t)r->len + 1, NULL);
+		return;
+	}
+	rc = read_file(e, r);
+	if (rc < 0)
+		r->result = rc;
+}
+
+/*
+ * Wait until another thread has closed its file, under the lock. False when there is nobody to wait
+ * for: all that have a request are starved too.
+ */
+static bool wait_for_descriptor(struct threads *t)
+{
+	uint64_t before = t->closed;
+
+	if (t->stop || t->busy == t->starved + 1)
+		return false;
+	t->starved++;
+	while (t->closed == before && t->busy > t->starved && !t->stop)
+		pthread_cond_wait(&t->freed, &t->lock);
+	t->starved--;
+	return t->closed != before;
+}
+
+/* Called and left with the lock. */
+static void serve(struct threads *t, struct load_request *r)
+{
+	t->busy++;
+	do {
+		pthread_mutex_unlock(&t->lock);
+		read_once(&t->base, r);
+		r->finished = load_now();
+		pthread_mutex_lock(&t->lock);
+	} while (load_starved(r->result) && wait_for_descriptor(t));
+	t->busy--;
+	t->closed++;
+	load_push(&t->done, r);
+	if (t->starved > 0)
+		pthread_cond_broadcast(&t->freed);
+	if (t->waiting) {
+		t->waiting = false; /* once is enough */
+		pthread_cond_signal(&t->some);
+	}
+}
+
+static void *run(void *arg)
+{
+	struct threads *t = arg;
+
+	pthread_mutex_lock(&t->lock);
+	while (!t->stop) {
+		struct load_request *r = load_pop(&t->queued);
+
+		if (r) {
+			t->nr_queued--;
+			serve(t, r);
+			continue;
+		}
+		t->idle++;
+		pthread_cond_wait(&t->work, &t->lock);
+		t->idle--;
+		if (t->woken > 0)
+			t->woken--;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return NULL;
+}
+
+/* ---- The owner's side ---- */
+
+static void threads_submit(struct load_engine *e, struct load_request *r)
+{
+	load_push(&threads_of(e)->fresh, r);
+}
+
+/* Under the lock. */
+static void hand_over(struct threads *t)
+{
+	for (struct load_request *r = t->fresh.head; r; r = r->next)
+		t->nr_queued++;
+	load_splice(&t->queued, &t->fresh);
+	while (t->woken < t->idle && t->woken < t->nr_queued) {
+		t->woken++;
+		pthread_cond_signal(&t->work);
+	}
+}
+
+static void threads_kick(struct load_engine *e)
+{
+	struct threads *t = threads_of(e);
+
+	if (!t->fresh.head)
+		return;
+	pthread_mutex_lock(&t->lock);
+	hand_over(t);
+	pthread_mutex_unlock(&t->lock);
+}
+
+static struct timespec deadline_after(uint64_t timeout_us)
+{
+	/* A year is for ever, and does not overflow. */
+	uint64_t ns = load_now() + shoal_min(timeout_us, UINT64_C(31536000000000)) * 1000;
+
+	return (struct timespec){ (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+}
+
+static int threads_wait(struct load_engine *e, uint64_t timeout_us, struct shoal_err *err)
+{
+	struct threads *t = threads_of(e);
+	struct timespec until = { 0 };
+	int rc = 0;
+
+	(void)err;
+	pthread_mutex_lock(&t->lock);
+	hand_over(t);
+	if (!t->done.head && timeout_us > 0)
+		until = deadline_after(timeout_us);
+	while (!t->done.head && timeout_us > 0 && rc == 0) {
+		t->waiting = true;
+		rc = pthread_cond_timedwait(&t->some, &t->lock, &until);
+	}
+	t->waiting = false;
+	load_splice(&e->done, &t->done);
+	pthread_mutex_unlock(&t->lock);
+	return 0;
+}
+
+static void threads_free(struct load_engine *e)
+{
+	struct threads *t = threads_of(e);
+
+	pthread_mutex_lock(&t->lock);
+	t->stop = true;
+	pthread_cond_broadcast(&t->work);
+	pthread_cond_broadcast(&t->freed);
+	pthread_mutex_unlock(&t->lock);
+	for (unsigned i = 0; i < t->nr_threads; i++)
+		pthread_join(t->thread[i], NULL);
+	pthread_cond_destroy(&t->freed);
+	pthread_cond_destroy(&t->some);
+	pthread_cond_destroy(&t->work);
+	pthread_mutex_destroy(&t->lock);
+	free(t);
+}
+
+static const struct load_engine_ops threads_ops = {
+	.name = "threads",
+	.submit = threads_submit,
+	.kick = threads_kick,
+	.wait = threads_wait,
+	.free = threads_free,
+};
+
+static void init_lock(struct threads *t)
+{
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->work, NULL);
+	pthread_cond_init(&t->freed, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* people set the other one */
+	pthread_cond_init(&t->some, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+/* "64 threads, direct; <why threads>" */
+static void describe(struct threads *t, unsigned asked)
+{
+	char why[sizeof(t->base.detail)];
+
+	snprintf(why, sizeof(why), "%s", t->base.detail);
+	snprintf(t->base.detail, sizeof(t->base.detail), "%u thread%s%s%s%s%.190s", t->nr_threads,
+		 t->nr_threads == 1 ? "" : "s",
+		 t->nr_threads < asked ? ", no more could be started" : "",
+		 t->base.direct ? ", direct" : "", why[0] ? "; " : "", why);
+}
+
+int load_threads_new(const struct load_engine *base, struct load_engine **ret_engine,
+		     struct shoal_err *err)
+{
+	unsigned nr = (unsigned)shoal_min(base->in_flight, THREADS_MAX);
+	struct threads *t = calloc(1, sizeof(*t) + nr * sizeof(t->thread[0]));
+	int rc = 0;
+
+	if (!t)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	t->base = *base;
+	t->base.ops = &threads_ops;
+	init_lock(t);
+	for (; t->nr_threads < nr; t->nr_threads++) {
+		rc = shoal_thread_start(&t->thread[t->nr_threads], run, t);
+		if (rc < 0)
+			break;
+	}
+	if (t->nr_threads == 0) {
+		threads_free(&t->base);
+		return shoal_fail_errno(err, rc, "cannot start a thread to read with");
+	}
+	describe(t, nr);
+	*ret_engine = &t->base;
+	return 0;
+}
