@@ -18,10 +18,11 @@
 #include "base/span.h"
 
 /*
- * The file: magic; varints started, nr_names, runs_end; root and listing, each a varint and its
- * bytes; the length of the runs as 8 bytes and the runs; the same for units; XXH3 of all before it.
+ * The file: magic; varints started, nr_names, nr_unreadable, runs_end; root and listing, each a
+ * varint and its bytes; the length of the runs as 8 bytes and the runs; the same for units; XXH3 of
+ * all before it.
  */
-#define MAGIC     "SHOALCP1"
+#define MAGIC     "SHOALCP2"
 #define MAGIC_LEN 8u
 #define SUM_LEN   8u
 
@@ -64,6 +65,7 @@ int index_checkpoint_parse(const void *buf, size_t len, struct index_checkpoint 
 	s.p += MAGIC_LEN;
 	c.started = shoal_span_varint(&s);
 	c.nr_names = shoal_span_varint(&s);
+	c.nr_unreadable = shoal_span_varint(&s);
 	c.runs_end = shoal_span_varint(&s);
 	c.root = text_of(&s, &c.root_len);
 	c.listing = text_of(&s, &c.listing_len);
@@ -151,6 +153,7 @@ static int take_over(struct index_resume *r, const struct index_checkpoint *c,
 				  r->runs_path, r->state_path);
 	r->started = c->started;
 	r->nr_names = c->nr_names;
+	r->nr_unreadable = c->nr_unreadable;
 	r->spill.end = c->runs_end;
 	r->units = c->units;
 	r->found = true;
@@ -272,7 +275,7 @@ struct writing {
 	struct index_resume *resume;
 	struct shoal_out out;
 	XXH3_state_t *sum;
-	uint64_t nr_names;
+	uint64_t nr_names, nr_unreadable;
 	/* Units come before it is known where the runs end up, and lie in a file of their own
 	 * first. */
 	int units_fd;
@@ -366,6 +369,7 @@ static int put_rest(void *self, struct shoal_err *err)
 	put(w, MAGIC, MAGIC_LEN);
 	put_varint(w, w->resume->started);
 	put_varint(w, w->nr_names);
+	put_varint(w, w->nr_unreadable);
 	put_varint(w, end);
 	put_text(w, w->resume->root);
 	put_text(w, w->resume->listing);
@@ -378,13 +382,14 @@ static int put_rest(void *self, struct shoal_err *err)
 	return rc < 0 ? shoal_fail_errno(err, rc, "cannot write a checkpoint") : 0;
 }
 
-static int write_checkpoint(struct index_resume *r, struct index_walk *walk, uint64_t nr_names,
-			    struct shoal_err *err)
+static int write_checkpoint(struct index_resume *r, struct index_walk *walk,
+			    const struct index_walk_state *state, struct shoal_err *err)
 {
 	struct shoal_publish pub = SHOAL_PUBLISH_CLOSED;
 	struct writing w = { .resume = r,
 			     .sum = XXH3_createState(),
-			     .nr_names = r->nr_names + nr_names,
+			     .nr_names = r->nr_names + state->nr_names,
+			     .nr_unreadable = r->nr_unreadable + state->nr_trouble,
 			     .units_fd = -1 };
 	char *dir = shoal_dir_of(r->state_path);
 	int rc = dir && w.sum ? shoal_publish_open(r->state_path, &pub, err) : -ENOMEM;
@@ -413,8 +418,8 @@ static int write_checkpoint(struct index_resume *r, struct index_walk *walk, uin
 }
 
 int index_resume_checkpoint(struct index_resume *r, struct index_walk *walk,
-			    struct shoal_sorter *sorter, uint64_t nr_names, bool now,
-			    struct shoal_err *err)
+			    struct shoal_sorter *sorter, const struct index_walk_state *state,
+			    bool now, struct shoal_err *err)
 {
 	double start = now_seconds();
 	int rc;
@@ -424,7 +429,7 @@ int index_resume_checkpoint(struct index_resume *r, struct index_walk *walk,
 	if (!now && start < r->next)
 		return 0;
 	r->sorter = sorter;
-	rc = write_checkpoint(r, walk, nr_names, err);
+	rc = write_checkpoint(r, walk, state, err);
 	if (rc < 0)
 		return rc;
 	r->found = true;

@@ -22,7 +22,7 @@ struct index_resume {
 	uint64_t started; /* when the listing began, maybe long ago */
 	struct index_runs runs; /* of the checkpoint taken over */
 	struct index_spill spill;
-	uint64_t nr_names; /* listed before */
+	uint64_t nr_names, nr_unreadable; /* listed, and left out, before */
 	/* The checkpoint's units, until they are given to a walk. */
 	struct shoal_map map;
 	struct shoal_span units;
@@ -60,12 +60,12 @@ int index_resume_units(struct index_resume *r, struct index_walk *walk,
 
 /* Write a checkpoint if it is time to, or if @now. */
 int index_resume_checkpoint(struct index_resume *r, struct index_walk *walk,
-			    struct shoal_sorter *sorter, uint64_t nr_names, bool now,
-			    struct shoal_err *err) SHOAL_MUST_USE;
+			    struct shoal_sorter *sorter, const struct index_walk_state *state,
+			    bool now, struct shoal_err *err) SHOAL_MUST_USE;
 
 /* A checkpoint, as it is in the file. The pure part of index_resume_open(). */
 struct index_checkpoint {
-	uint64_t started, nr_names, runs_end;
+	uint64_t started, nr_names, nr_unreadable, runs_end;
 	const char *root, *listing; /* of these lengths, not ended by a NUL */
 	size_t root_len, listing_len;
 	struct shoal_span runs;  /* three varints each */

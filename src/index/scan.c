@@ -181,11 +181,10 @@ static int walk_alone(struct index_scan *s, struct index_walk *w, struct index_w
 		if (rc == 0)
 			rc = tick(s, state, err);
 		if (rc == 0 && r) /* the last one before sealing, too */
-			rc = index_resume_checkpoint(r, w, s->sorter, state->nr_names, state->idle,
-						     err);
+			rc = index_resume_checkpoint(r, w, s->sorter, state, state->idle, err);
 	}
 	if (rc == -ECANCELED && r) /* as far as we got; without it an older one will do */
-		(void)!index_resume_checkpoint(r, w, s->sorter, state->nr_names, true, NULL);
+		(void)!index_resume_checkpoint(r, w, s->sorter, state, true, NULL);
 	return rc;
 }
 
@@ -216,6 +215,8 @@ static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_re
 					 : index_share_walk(s->comm, w, tick, s, &state, err);
 	index_walk_free(w);
 	count(s, &state, result);
+	if (s->resume)
+		result->nr_unreadable += s->resume->nr_unreadable;
 	if (s->update) {
 		result->nr_reused = s->update->nr_names;
 		result->nr_unchanged = s->update->nr_directories;

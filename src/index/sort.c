@@ -108,7 +108,7 @@ static int give(struct shoal_sorter *s, struct half *h, struct index_chunk *chun
 {
 	struct task *t = &h->task[chunk ? chunk - h->chunk : (ptrdiff_t)NR_CHUNKS];
 
-	if (s->rc < 0) /* the thread has given up, and said so once already */
+	if (!s->running && s->rc < 0) /* the thread gave up, and said so once already */
 		return shoal_fail(err, s->rc, "%s", s->err.msg);
 	if (!s->running) {
 		int rc = shoal_thread_start(&s->thread, sort_thread, s);

@@ -80,6 +80,15 @@ def test_a_damaged_copy_is_replaced(shoal, catalog, copies, how):
     assert (copies / name).read_bytes() == image
 
 
+def test_another_catalog_of_the_same_length_is_no_copy(shoal, copies, tmp_path):
+    one, other = shoal.index([b"a"], to=tmp_path / "one"), shoal.index([b"b"], to=tmp_path / "other")
+    shoal.good("ls", one, "--local-copy", copies)
+    (name,) = contents(copies)
+    assert len(one.read_bytes()) == len(other.read_bytes())
+    (copies / name).write_bytes(other.read_bytes())
+    assert shoal.good("ls", one, "--local-copy", copies) == b"a\n"
+
+
 def test_a_copy_with_a_damaged_page_is_told_or_replaced(shoal, copies):
     """It is not read whole at each start, so that this is found when the page is needed."""
     catalog = shoal.index(shapes.hexadecimal(5_000, 16))

@@ -165,9 +165,10 @@ static struct image make_checkpoint(void)
 	put_text(&units, "");
 	put_text(&units, "Dsome/directory");
 	put_text(&units, "Sx");
-	shoal_buf_append(&b, "SHOALCP1", 8);
+	shoal_buf_append(&b, "SHOALCP2", 8);
 	shoal_buf_varint(&b, 1234567890123);
 	shoal_buf_varint(&b, 42);
+	shoal_buf_varint(&b, 7);
 	shoal_buf_varint(&b, 3000);
 	put_text(&b, "file:///data");
 	put_text(&b, "sizes 1\n");
@@ -197,6 +198,7 @@ static void a_checkpoint_is_read_as_it_was_written(void **state)
 	assert_int_equal(index_checkpoint_parse(i.bytes, i.len, &c), 0);
 	assert_int_equal(c.started, 1234567890123);
 	assert_int_equal(c.nr_names, 42);
+	assert_int_equal(c.nr_unreadable, 7);
 	assert_int_equal(c.runs_end, 3000);
 	assert_int_equal(c.root_len, 12);
 	assert_memory_equal(c.root, "file:///data", 12);
