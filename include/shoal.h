@@ -478,6 +478,8 @@ struct shoal_load_options {
 	bool skip_errors;     /* deliver what could be read; else the first error ends the epoch */
 	uint64_t stall_ms;    /* tell of samples in flight for longer; 0: 10,000 */
 	uint64_t timeout_ms;  /* give up on the epoch when one takes longer; 0: never */
+	const int
+		*stop; /* shoal_loader_next() ends with -ECANCELED once it is not 0. May be NULL */
 	/* Which samples are in flight since when. By the loader's thread. May be NULL. */
 	void (*stalled)(void *self, const char *words);
 	void *self;

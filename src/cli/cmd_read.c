@@ -122,6 +122,11 @@ static bool take_option(int c, struct arguments *a)
 	int shared = order_option("read", c, &a->spec, &a->epoch);
 	uint64_t v = 0;
 
+	if (c == OPT_RANKS) {
+		cli_usage("read",
+			  "there are as many ranks as mpirun starts: --ranks is not for read");
+		return false;
+	}
 	if (shared)
 		return shared > 0;
 	switch (c) {
@@ -297,6 +302,7 @@ static int run(struct arguments *a, struct shoal_comm *comm, const struct shoal_
 	a->spec.nr_ranks = (uint64_t)shoal_comm_place(comm)->size;
 	a->spec.unit = info.samples_per_file ? info.samples_per_file : 1;
 	a->load.stalled = show_stall;
+	a->load.stop = &cli_stop;
 	shoal_comm_set_stop(comm, &cli_stop);
 	rc = shoal_loader_open(cat, &a->spec, (uint64_t)shoal_comm_place(comm)->rank, &a->load,
 			       ret_loader, err);

@@ -71,9 +71,8 @@ struct shoal_loader {
 	pthread_cond_t work, news;
 	bool closing;
 	uint64_t epoch, wanted, running; /* generations: an epoch was asked for, and is begun */
-	uint64_t steps, next_fill, next_take;
-	uint32_t filling; /* ring place of the batch whose reads are submitted next */
-	int rc;           /* why the epoch ended early, and the words */
+	uint64_t steps, next_fill, next_submit, next_take; /* which step comes next in each */
+	int rc; /* why the epoch ended early, and the words */
 	struct shoal_err err;
 	struct shoal_load_stats stats;
 	struct load_sums sums;
@@ -193,13 +192,12 @@ static void submit(struct shoal_loader *l, struct slot *s)
 /* With the lock held, which it gives up meanwhile: start what there is room for. */
 static void submit_more(struct shoal_loader *l)
 {
-	while (l->rc == 0 && load_engine_pending(l->engine) < l->options.in_flight) {
-		struct ring_batch *b = &l->ring[l->filling];
+	while (l->rc == 0 && l->next_submit < l->next_fill &&
+	       load_engine_pending(l->engine) < l->options.in_flight) {
+		struct ring_batch *b = batch_of(l, l->next_submit);
 
-		if (b->state != FILLING)
-			break;
 		if (b->nr_submitted == b->public.nr) {
-			l->filling = (l->filling + 1) % l->nr_ring;
+			l->next_submit++;
 			continue;
 		}
 		if (b->slot[b->nr_submitted].request.len > l->slot_bytes) {
@@ -311,8 +309,7 @@ static void begin_epoch(struct shoal_loader *l)
 	if (l->running > 0 || l->epoch > 0)
 		shoal_order_set_epoch(l->order, l->epoch);
 	l->steps = shoal_order_steps(l->order);
-	l->next_fill = l->next_take = 0;
-	l->filling = 0;
+	l->next_fill = l->next_submit = l->next_take = 0;
 	l->rc = 0;
 	l->stats = (struct shoal_load_stats){ 0 };
 	l->sums = (struct load_sums){ 0 };
@@ -365,15 +362,13 @@ static void reap(struct shoal_loader *l)
 /* With the lock held: whether there is something to do that needs no read to end first. */
 static bool can_go_on(const struct shoal_loader *l)
 {
-	const struct ring_batch *b = &l->ring[l->filling];
-
 	if (l->running != l->wanted)
 		return true;
 	if (l->rc < 0)
 		return false;
 	if (l->next_fill < l->steps && l->ring[l->next_fill % l->nr_ring].state == FREE)
 		return true;
-	return b->state == FILLING && b->nr_submitted < b->public.nr;
+	return l->next_submit < l->next_fill;
 }
 
 static void *load_thread(void *arg)
@@ -522,6 +517,7 @@ int shoal_loader_open(const struct shoal_catalog *cat, const struct shoal_order_
 		      struct shoal_loader **ret_loader, struct shoal_err *err)
 {
 	struct shoal_loader *l = calloc(1, sizeof(*l));
+	pthread_condattr_t attr;
 	int rc;
 
 	if (!l)
@@ -531,7 +527,10 @@ int shoal_loader_open(const struct shoal_catalog *cat, const struct shoal_order_
 	set_defaults(l, options);
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->work, NULL);
-	pthread_cond_init(&l->news, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&l->news, &attr);
+	pthread_condattr_destroy(&attr);
 	rc = open_parts(l, spec, err);
 	if (rc == 0) {
 		rc = shoal_thread_start(&l->thread, load_thread, l);
@@ -605,6 +604,21 @@ static void count_delivered(struct shoal_loader *l, const struct ring_batch *b)
 	}
 }
 
+/* With the lock held: wait for the thread, but not for ever at once: a signal may want us to stop.
+ */
+static int wait_for_news(struct shoal_loader *l, struct shoal_err *err)
+{
+	struct timespec until;
+
+	if (l->options.stop && __atomic_load_n(l->options.stop, __ATOMIC_RELAXED))
+		return shoal_fail(err, -ECANCELED, "interrupted");
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += until.tv_nsec >= 900000000;
+	until.tv_nsec = (until.tv_nsec + 100000000) % 1000000000;
+	pthread_cond_timedwait(&l->news, &l->lock, &until);
+	return 0;
+}
+
 int shoal_loader_next(struct shoal_loader *l, const struct shoal_batch **ret_batch,
 		      struct shoal_err *err)
 {
@@ -619,15 +633,15 @@ int shoal_loader_next(struct shoal_loader *l, const struct shoal_batch **ret_bat
 	} else if (l->next_take < l->steps && b->state == HELD) {
 		rc = shoal_fail(err, -EBUSY, "give batches back first: %u are held", l->nr_ring);
 	} else {
-		while (l->rc == 0 && l->next_take < l->steps &&
+		while (rc == 0 && l->rc == 0 && l->next_take < l->steps &&
 		       (b->state != READY || b->public.step != l->next_take)) {
 			start = start ? start : now_ns();
-			pthread_cond_wait(&l->news, &l->lock);
+			rc = wait_for_news(l, err);
 		}
 		l->stats.wait_ns += start ? now_ns() - start : 0;
-		if (l->rc < 0)
+		if (rc == 0 && l->rc < 0)
 			rc = shoal_fail(err, l->rc, "%s", l->err.msg);
-		else if (l->next_take < l->steps)
+		else if (rc == 0 && l->next_take < l->steps)
 			rc = 1;
 	}
 	if (rc == 1) {
