@@ -3,7 +3,10 @@
  *
  * A file whose names are in the kernel's cache is opened by openat2(RESOLVE_CACHED) on the spot:
  * that never waits, and saves a turn through the ring. What would have to wait is opened by the
- * ring. Both were measured: reference/limits.md, section 5.
+ * ring's workers. 16 KB files, 64 in flight, direct, on a loop device: 127,000 to 131,000 a second
+ * at 4.6 us of CPU each, and 85,000 to 116,000 at 4.8 when the ring opened them all; with nothing
+ * cached 13.5 us against 15. To close by the ring, without a completion, or by close(2) cost the
+ * same.
  */
 #include <errno.h>
 #include <fcntl.h>

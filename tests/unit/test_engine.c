@@ -579,10 +579,10 @@ static void no_descriptor_at_all_is_an_error_of_each_request(void **state)
 
 static void an_engine_is_freed_with_requests_in_flight(void **state)
 {
-	struct load_request *r[200];
+	struct load_request *r[50];
 
 	(void)state;
-	for (unsigned round = 0; round < 20; round++)
+	for (unsigned round = 0; round < 12; round++)
 		FOR_ALL_WAYS(w, e, 16)
 		{
 			struct load_request *some[5];
@@ -888,6 +888,27 @@ static void reaping_waits_no_longer_than_it_may(void **state)
 	shoal_store_close(o.store);
 }
 
+/* Though there is work without it, for which it need not be woken each time. */
+static void the_owner_hears_of_slow_reads_at_once(void **state)
+{
+	struct load_engine_options o = { .in_flight = 1 };
+	struct load_engine *e;
+	uint64_t start;
+
+	(void)state;
+	assert_int_equal(shoal_store_open("null:size=1,delay_us=50000", &o.store, NULL), 0);
+	e = engine_new(&o, 0, "1 thread");
+	start = load_now();
+	for (int i = 0; i < 10; i++)
+		load_engine_submit(e, request_for("a", 0, 1));
+	request_free(reap_one(e));
+	assert_true(load_now() - start < 400000000);
+	for (int i = 1; i < 10; i++)
+		request_free(reap_one(e));
+	load_engine_free(e);
+	shoal_store_close(o.store);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -918,6 +939,7 @@ int main(void)
 		TEST(a_null_store_is_read_by_threads),
 		TEST(a_fault_reaches_the_request_that_met_it),
 		TEST(reaping_waits_no_longer_than_it_may),
+		TEST(the_owner_hears_of_slow_reads_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, make_files, remove_files);
