@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -452,6 +453,43 @@ static void what_may_not_be_read_says_so(void **state)
 		if (me == 0)
 			assert_int_equal(seteuid(me), 0);
 	}
+}
+
+static volatile int leased_fd;
+
+static void give_lease_back(int signal_number)
+{
+	(void)signal_number;
+	fcntl(leased_fd, F_SETLEASE, F_UNLCK);
+}
+
+/* Somebody has it for itself, and must be asked: an open that does not wait cannot do that. */
+static void a_leased_file_is_waited_for(void **state)
+{
+	struct sigaction action = { .sa_handler = give_lease_back }, before;
+	char path[100];
+
+	(void)state;
+	put("leased", 3, 10);
+	snprintf(path, sizeof(path), "%s/leased", dir);
+	assert_int_equal(sigaction(SIGIO, &action, &before), 0);
+	FOR_ALL_WAYS(w, e, 4)
+	{
+		struct load_request *r = request_for("leased", 0, 10);
+		int n = 0;
+
+		leased_fd = open(path, O_RDWR | O_CLOEXEC);
+		if (fcntl(leased_fd, F_SETLEASE, F_WRLCK) < 0)
+			print_message("not tested here: leases\n");
+		load_engine_submit(e, r);
+		while (n == 0) /* the signal ends the first */
+			n = load_engine_reap(e, &r, 1, 60000000, NULL);
+		assert_int_equal(n, 1);
+		assert_int_equal(r->result, 10);
+		request_free(r);
+		close(leased_fd);
+	}
+	sigaction(SIGIO, &before, NULL);
 }
 
 static void a_request_that_makes_no_sense_comes_back(void **state)
@@ -922,6 +960,7 @@ int main(void)
 		TEST(what_cannot_be_read_says_why),
 		TEST(the_longest_names_are_read),
 		TEST(what_may_not_be_read_says_so),
+		TEST(a_leased_file_is_waited_for),
 		TEST(a_request_that_makes_no_sense_comes_back),
 		TEST(thousands_of_requests_come_back_once_each),
 		TEST(few_descriptors_make_it_slow_and_not_wrong),
