@@ -15,8 +15,9 @@
 
 /*
  * How many threads are on their way at once. The first of them to come wakes more, if there is
- * still work: where reads take no time, one does them all before a second would have come. A null
- * store gave 2 to 3 times as much a core as when all were woken (in flight 64, 2 cores).
+ * still work: where reads take no time, one does them all before a second would have come. With the
+ * next two, a null store took 0.9 us of CPU a request and not 3.5 as when all were woken (64 in
+ * flight, 2 cores, medians of 30 taken by turns); with 8 in flight 5.1 and not 7.7.
  */
 #define WAKING_MAX 4
 
