@@ -185,5 +185,6 @@ int main(int argc, char **argv)
 	}
 	load_engine_free(e);
 	shoal_store_close(options.store);
+	free(request);
 	return 0;
 }

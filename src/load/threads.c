@@ -13,6 +13,21 @@
 /* More threads than this cost more than they bring; further requests wait. */
 #define THREADS_MAX 256
 
+/*
+ * How many threads are on their way at once. The first of them to come wakes more, if there is
+ * still work: where reads take no time, one does them all before a second would have come. With the
+ * next two, a null store took 0.9 us of CPU a request and not 3.5 as when all were woken (64 in
+ * flight, 2 cores, medians of 30 taken by turns); with 8 in flight 5.1 and not 7.7.
+ */
+#define WAKING_MAX 4
+
+/*
+ * The owner is not woken for each request while there is work without it: for so many, or for one
+ * that took so long that waking costs little beside it.
+ */
+#define DONE_MANY    16
+#define DONE_SLOW_NS 50000
+
 struct threads {
 	struct load_engine base;
 	struct load_list fresh; /* submitted, not kicked. The owner's */
@@ -21,7 +36,7 @@ struct threads {
 	pthread_cond_t some;    /* something is done, and the owner waits for it */
 	pthread_cond_t freed;   /* something was closed, and somebody is starved */
 	struct load_list queued, done;
-	unsigned nr_queued;
+	unsigned nr_queued, nr_done;
 	unsigned idle;    /* threads that wait for work */
 	unsigned woken;   /* of those, signalled and not yet here */
 	unsigned busy;    /* threads that have a request */
@@ -36,6 +51,15 @@ struct threads {
 static struct threads *threads_of(struct load_engine *e)
 {
 	return (struct threads *)e;
+}
+
+/* Under the lock. */
+static void wake(struct threads *t)
+{
+	while (t->woken < t->idle && t->woken < t->nr_queued && t->woken < WAKING_MAX) {
+		t->woken++;
+		pthread_cond_signal(&t->work);
+	}
 }
 
 /* ---- In the threads ---- */
@@ -76,38 +100,40 @@ static void read_once(const struct load_engine *e, struct load_request *r)
 }
 
 /*
- * Wait until another thread has closed its file, under the lock. False when there is nobody to wait
- * for: all that have a request are starved too.
+ * Wait until another thread has closed its file, under the lock: more than @before were closed by
+ * then. False when there is nobody to wait for: all that have a request are starved too.
  */
-static bool wait_for_descriptor(struct threads *t)
+static bool wait_for_descriptor(struct threads *t, uint64_t before)
 {
-	uint64_t before = t->closed;
-
-	if (t->stop || t->busy == t->starved + 1)
-		return false;
 	t->starved++;
 	while (t->closed == before && t->busy > t->starved && !t->stop)
 		pthread_cond_wait(&t->freed, &t->lock);
 	t->starved--;
-	return t->closed != before;
+	return t->closed != before && !t->stop;
 }
 
 /* Called and left with the lock. */
 static void serve(struct threads *t, struct load_request *r)
 {
+	uint64_t before, began = load_now();
+
 	t->busy++;
 	do {
+		/* Taken before it is tried, lest one that closes meanwhile is missed. */
+		before = t->closed;
 		pthread_mutex_unlock(&t->lock);
 		read_once(&t->base, r);
 		r->finished = load_now();
 		pthread_mutex_lock(&t->lock);
-	} while (load_starved(r->result) && wait_for_descriptor(t));
+	} while (load_starved(r->result) && wait_for_descriptor(t, before));
 	t->busy--;
 	t->closed++;
 	load_push(&t->done, r);
+	t->nr_done++;
 	if (t->starved > 0)
 		pthread_cond_broadcast(&t->freed);
-	if (t->waiting) {
+	if (t->waiting &&
+	    (t->nr_queued == 0 || t->nr_done >= DONE_MANY || r->finished - began > DONE_SLOW_NS)) {
 		t->waiting = false; /* once is enough */
 		pthread_cond_signal(&t->some);
 	}
@@ -123,6 +149,7 @@ static void *run(void *arg)
 
 		if (r) {
 			t->nr_queued--;
+			wake(t);
 			serve(t, r);
 			continue;
 		}
@@ -149,10 +176,7 @@ static void hand_over(struct threads *t)
 	for (struct load_request *r = t->fresh.head; r; r = r->next)
 		t->nr_queued++;
 	load_splice(&t->queued, &t->fresh);
-	while (t->woken < t->idle && t->woken < t->nr_queued) {
-		t->woken++;
-		pthread_cond_signal(&t->work);
-	}
+	wake(t);
 }
 
 static void threads_kick(struct load_engine *e)
@@ -191,6 +215,7 @@ static int threads_wait(struct load_engine *e, uint64_t timeout_us, struct shoal
 	}
 	t->waiting = false;
 	load_splice(&e->done, &t->done);
+	t->nr_done = 0;
 	pthread_mutex_unlock(&t->lock);
 	return 0;
 }

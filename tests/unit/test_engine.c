@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -454,6 +455,43 @@ static void what_may_not_be_read_says_so(void **state)
 	}
 }
 
+static volatile int leased_fd;
+
+static void give_lease_back(int signal_number)
+{
+	(void)signal_number;
+	fcntl(leased_fd, F_SETLEASE, F_UNLCK);
+}
+
+/* Somebody has it for itself, and must be asked: an open that does not wait cannot do that. */
+static void a_leased_file_is_waited_for(void **state)
+{
+	struct sigaction action = { .sa_handler = give_lease_back }, before;
+	char path[100];
+
+	(void)state;
+	put("leased", 3, 10);
+	snprintf(path, sizeof(path), "%s/leased", dir);
+	assert_int_equal(sigaction(SIGIO, &action, &before), 0);
+	FOR_ALL_WAYS(w, e, 4)
+	{
+		struct load_request *r = request_for("leased", 0, 10);
+		int n = 0;
+
+		leased_fd = open(path, O_RDWR | O_CLOEXEC);
+		if (fcntl(leased_fd, F_SETLEASE, F_WRLCK) < 0)
+			print_message("not tested here: leases\n");
+		load_engine_submit(e, r);
+		while (n == 0) /* the signal ends the first */
+			n = load_engine_reap(e, &r, 1, 60000000, NULL);
+		assert_int_equal(n, 1);
+		assert_int_equal(r->result, 10);
+		request_free(r);
+		close(leased_fd);
+	}
+	sigaction(SIGIO, &before, NULL);
+}
+
 static void a_request_that_makes_no_sense_comes_back(void **state)
 {
 	(void)state;
@@ -579,10 +617,10 @@ static void no_descriptor_at_all_is_an_error_of_each_request(void **state)
 
 static void an_engine_is_freed_with_requests_in_flight(void **state)
 {
-	struct load_request *r[200];
+	struct load_request *r[50];
 
 	(void)state;
-	for (unsigned round = 0; round < 20; round++)
+	for (unsigned round = 0; round < 12; round++)
 		FOR_ALL_WAYS(w, e, 16)
 		{
 			struct load_request *some[5];
@@ -888,6 +926,27 @@ static void reaping_waits_no_longer_than_it_may(void **state)
 	shoal_store_close(o.store);
 }
 
+/* Though there is work without it, for which it need not be woken each time. */
+static void the_owner_hears_of_slow_reads_at_once(void **state)
+{
+	struct load_engine_options o = { .in_flight = 1 };
+	struct load_engine *e;
+	uint64_t start;
+
+	(void)state;
+	assert_int_equal(shoal_store_open("null:size=1,delay_us=50000", &o.store, NULL), 0);
+	e = engine_new(&o, 0, "1 thread");
+	start = load_now();
+	for (int i = 0; i < 10; i++)
+		load_engine_submit(e, request_for("a", 0, 1));
+	request_free(reap_one(e));
+	assert_true(load_now() - start < 400000000);
+	for (int i = 1; i < 10; i++)
+		request_free(reap_one(e));
+	load_engine_free(e);
+	shoal_store_close(o.store);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -901,6 +960,7 @@ int main(void)
 		TEST(what_cannot_be_read_says_why),
 		TEST(the_longest_names_are_read),
 		TEST(what_may_not_be_read_says_so),
+		TEST(a_leased_file_is_waited_for),
 		TEST(a_request_that_makes_no_sense_comes_back),
 		TEST(thousands_of_requests_come_back_once_each),
 		TEST(few_descriptors_make_it_slow_and_not_wrong),
@@ -918,6 +978,7 @@ int main(void)
 		TEST(a_null_store_is_read_by_threads),
 		TEST(a_fault_reaches_the_request_that_met_it),
 		TEST(reaping_waits_no_longer_than_it_may),
+		TEST(the_owner_hears_of_slow_reads_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, make_files, remove_files);
