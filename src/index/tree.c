@@ -126,6 +126,23 @@ static int list_tree(struct tree *t, struct shoal_index_result *result, struct s
 	return rc;
 }
 
+/*
+ * What is wrong with the directory is most often wrong on all ranks: the first of them says so, and
+ * the others end quietly.
+ */
+static int agree_on_opening(struct shoal_comm *comm, int rc, struct shoal_err *words)
+{
+	uint64_t rank = (uint64_t)shoal_comm_place(comm)->rank, first = rc < 0 ? rank : UINT64_MAX;
+	struct shoal_err err = { "" };
+	int reduced = shoal_comm_reduce(comm, SHOAL_COMM_MIN, &first, 1, &err);
+
+	if (rc < 0 && (reduced < 0 || first == rank))
+		return rc;
+	if (reduced < 0)
+		return shoal_fail(words, reduced, "%s", err.msg);
+	return first == UINT64_MAX ? 0 : shoal_fail(words, -EREMOTEIO, "another rank has failed");
+}
+
 int index_tree(struct shoal_comm *comm, const char *where, const struct shoal_tree_options *tree,
 	       const struct shoal_index_options *options, struct shoal_index_result *ret_result,
 	       struct shoal_err *err)
@@ -138,6 +155,7 @@ int index_tree(struct shoal_comm *comm, const char *where, const struct shoal_tr
 
 	shoal_comm_set_stop(comm, options->stop);
 	rc = index_scan_open(&t.scan, comm, where, options->output, tree, options, &words);
+	rc = agree_on_opening(comm, rc, &words);
 	if (rc == 0)
 		rc = list_tree(&t, &result, &words);
 	if (rc == -ECANCELED && t.resume.found)
