@@ -30,7 +30,9 @@ static uint64_t share_of_memory(const struct tree *t)
 	if (share >= SHOAL_INDEX_MEMORY_MIN || place->node_size == 1)
 		return share;
 	if (place->rank == 0 && o->warn)
-		o->warn(o->self, "each rank takes 48M: give more memory, or start fewer ranks");
+		o->warn(o->self,
+			"each rank needs 48M, which together is more than --memory allows a node: "
+			"going on with that");
 	return SHOAL_INDEX_MEMORY_MIN;
 }
 
@@ -71,13 +73,15 @@ static int start_build(struct tree *t, struct shoal_err *err)
 /* What the catalog will remember of the listing, now that it is known how it went. */
 static int describe(struct tree *t, uint64_t nr_unreadable, struct shoal_err *err)
 {
+	uint64_t nr[2] = { nr_unreadable, t->scan.nr_foreign };
 	char *text;
 	int rc;
 
-	rc = shoal_comm_reduce(t->scan.comm, SHOAL_COMM_SUM, &nr_unreadable, 1, err);
+	rc = shoal_comm_reduce(t->scan.comm, SHOAL_COMM_SUM, nr, SHOAL_ARRAY_LEN(nr), err);
 	if (rc < 0 || !t->build.writer)
 		return rc;
-	t->listing.nr_unreadable = nr_unreadable;
+	t->listing.nr_unreadable = nr[0];
+	t->listing.nr_foreign = nr[1];
 	text = index_listing_text(&t->listing);
 	rc = text ? shoal_writer_set_listing(t->build.writer, text, err)
 		  : shoal_fail(err, -ENOMEM, "out of memory");
