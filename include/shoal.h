@@ -307,7 +307,9 @@ struct shoal_compare_options {
 	const char *tmp_dir; /* for sorted runs; NULL: $TMPDIR, or /tmp */
 	uint64_t memory;     /* bytes, for all of it; 0 means SHOAL_INDEX_MEMORY */
 	unsigned nr_threads; /* 0: what suits the machine */
-	const int *stop;     /* ends with -ECANCELED once it is not 0. May be NULL */
+	bool keep_going;     /* take what cannot be read as missing, and warn */
+	void (*warn)(void *self, const char *words); /* by any thread, one at a time; or NULL */
+	const int *stop; /* ends with -ECANCELED once it is not 0. May be NULL */
 	/* Each difference, in the order of names. 0 to go on, or an error to end with. May be NULL.
 	 */
 	int (*differs)(void *self, enum shoal_difference what, const char *name, size_t len,

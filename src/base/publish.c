@@ -143,14 +143,36 @@ static int open_unique(char **partial, struct shoal_err *err)
 			  *partial);
 }
 
+/*
+ * Make the partial file, or take over one that was left behind; but not another user's, who could
+ * change it when it has its final name.
+ */
+static int make_partial(const char *partial, struct shoal_err *err)
+{
+	struct stat st;
+	int fd = open(partial, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+
+	if (fd >= 0)
+		return fd;
+	if (errno == EEXIST)
+		fd = open(partial, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+	if (fd < 0)
+		return shoal_fail_errno(err, shoal_errno(), "cannot write '%s'", partial);
+	if (fstat(fd, &st) == 0 && st.st_uid == geteuid())
+		return fd;
+	close(fd);
+	return shoal_fail(err, -EPERM,
+			  "'%s' belongs to another user: remove it, or write elsewhere", partial);
+}
+
 static int open_partial(char **partial, const char *path, struct shoal_err *err)
 {
 	for (int attempt = 0; attempt < 100; attempt++) {
-		int fd = open(*partial, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+		int fd = make_partial(*partial, err);
 		int rc;
 
 		if (fd < 0)
-			return shoal_fail_errno(err, shoal_errno(), "cannot write '%s'", *partial);
+			return fd;
 		rc = lock_partial(fd, *partial);
 		if (rc == LOCKED) {
 			if (ftruncate(fd, 0) == 0)
@@ -189,14 +211,12 @@ int shoal_publish_names(const char *path, char **ret_path, char **ret_partial,
 	return 0;
 }
 
-int shoal_publish_open(const char *path, struct shoal_publish *ret_pub, struct shoal_err *err)
+/* With the names in place: open, and hand over. */
+static int open_named(struct shoal_publish pub, const char *path, struct shoal_publish *ret_pub,
+		      struct shoal_err *err)
 {
-	struct shoal_publish pub = SHOAL_PUBLISH_CLOSED;
 	int rc;
 
-	rc = shoal_publish_names(path, &pub.path, &pub.partial, err);
-	if (rc < 0)
-		return rc;
 	pub.fd = open_partial(&pub.partial, path, err);
 	if (pub.fd < 0) {
 		rc = pub.fd;
@@ -206,6 +226,27 @@ int shoal_publish_open(const char *path, struct shoal_publish *ret_pub, struct s
 	}
 	*ret_pub = pub;
 	return 0;
+}
+
+int shoal_publish_open(const char *path, struct shoal_publish *ret_pub, struct shoal_err *err)
+{
+	struct shoal_publish pub = SHOAL_PUBLISH_CLOSED;
+	int rc = shoal_publish_names(path, &pub.path, &pub.partial, err);
+
+	return rc < 0 ? rc : open_named(pub, path, ret_pub, err);
+}
+
+int shoal_publish_open_here(const char *path, struct shoal_publish *ret_pub, struct shoal_err *err)
+{
+	struct shoal_publish pub = SHOAL_PUBLISH_CLOSED;
+
+	pub.path = strdup(path);
+	pub.partial = pub.path ? partial_name(path) : NULL;
+	if (!pub.partial) {
+		free(pub.path);
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	}
+	return open_named(pub, path, ret_pub, err);
 }
 
 int shoal_publish_nameless(const char *dir, struct shoal_publish *ret_pub, struct shoal_err *err)

@@ -26,6 +26,11 @@ int shoal_publish_open(const char *path, struct shoal_publish *ret_pub,
 int shoal_publish_nameless(const char *dir, struct shoal_publish *ret_pub,
 			   struct shoal_err *err) SHOAL_MUST_USE;
 
+/* The same, but a link at @path is replaced, not followed: for names that the user did not choose.
+ */
+int shoal_publish_open_here(const char *path, struct shoal_publish *ret_pub,
+			    struct shoal_err *err) SHOAL_MUST_USE;
+
 /*
  * Where the bytes of @path would end up, through links, and what the partial file would be called
  * (without locks something follows that). Both are the caller's to free.

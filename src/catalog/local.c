@@ -41,8 +41,16 @@ static int open_copy(const char *path, const struct shoal_catalog *cat,
 {
 	struct shoal_catalog *copy = NULL;
 	struct shoal_err why = { "" };
-	int rc = shoal_catalog_open(path, &copy, &why);
+	struct stat st;
+	int rc;
 
+	if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode)) /* a link is not of our making */
+		return -ENOENT;
+	if (st.st_uid != geteuid() && st.st_uid != 0)
+		return shoal_fail(
+			err, -EPERM,
+			"its copy '%s' belongs to another user: use a directory of your own", path);
+	rc = shoal_catalog_open(path, &copy, &why);
 	if (rc == -ENOENT || rc == -EBADMSG)
 		return -ENOENT;
 	if (rc < 0)
@@ -90,7 +98,7 @@ static int make_copy(const char *path, const struct shoal_catalog *cat, const in
 		     struct shoal_err *err)
 {
 	struct shoal_publish pub = SHOAL_PUBLISH_CLOSED;
-	int rc = shoal_publish_open(path, &pub, err);
+	int rc = shoal_publish_open_here(path, &pub, err);
 
 	if (rc == 0)
 		rc = copy_bytes(cat, pub.fd, stop, err);

@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 
-enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 
 /* Each parses its own arguments; argv[0] is the command's name. */
 int cmd_find(int argc, char **argv);

@@ -218,7 +218,7 @@ int cmd_index(int argc, char **argv)
 	struct shoal_comm *comm = NULL;
 	struct index_arguments a;
 	struct telling telling = { .lock = PTHREAD_MUTEX_INITIALIZER };
-	bool done;
+	bool done, alone;
 	int rc, status = index_arguments_parse(argc, argv, &a, &done);
 
 	if (status != CLI_OK || done)
@@ -232,6 +232,7 @@ int cmd_index(int argc, char **argv)
 	a.options.progress = show_progress;
 	a.options.warn = show_warning;
 	a.options.self = &telling;
+	alone = telling.place->size == 1;
 	rc = run(&a, comm, &result, &err);
 	cli_progress_clear(&telling.progress);
 	if (rc < 0)
@@ -239,7 +240,9 @@ int cmd_index(int argc, char **argv)
 	else if (telling.place->rank == 0)
 		print_result(&a, &result, cli_now() - telling.progress.start);
 	shoal_comm_close(comm);
-	if (rc == -ECANCELED)
+	if (rc == -ECANCELED && alone)
 		cli_die_of_signal();
-	return status;
+	/* Launchers tell a job that was ended by their own signal from a good one by its status
+	 * only. */
+	return rc == -ECANCELED ? CLI_INTERRUPTED : status;
 }

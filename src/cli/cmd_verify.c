@@ -22,9 +22,18 @@ static const char usage[] =
 	"      --memory SIZE   use at most this much memory (default 256M)\n"
 	"      --tmp-dir DIR   put temporary files there (default: $TMPDIR, or /tmp)\n"
 	"      --threads N     list with N threads\n"
+	"      --keep-going    take what cannot be read as missing, with a warning\n"
 	"  -q, --quiet         print no differences and no progress\n";
 
-enum { OPT_JSON = 256, OPT_STORAGE, OPT_WHERE, OPT_MEMORY, OPT_TMP_DIR, OPT_THREADS };
+enum {
+	OPT_JSON = 256,
+	OPT_STORAGE,
+	OPT_WHERE,
+	OPT_MEMORY,
+	OPT_TMP_DIR,
+	OPT_THREADS,
+	OPT_KEEP_GOING
+};
 
 static const struct option longs[] = {
 	{ "json", no_argument, NULL, OPT_JSON },
@@ -34,6 +43,7 @@ static const struct option longs[] = {
 	{ "memory", required_argument, NULL, OPT_MEMORY },
 	{ "tmp-dir", required_argument, NULL, OPT_TMP_DIR },
 	{ "threads", required_argument, NULL, OPT_THREADS },
+	{ "keep-going", no_argument, NULL, OPT_KEEP_GOING },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
@@ -77,6 +87,9 @@ static bool take_storage_option(int c, struct arguments *a)
 		a->storage_only = "--tmp-dir";
 		a->compare.tmp_dir = optarg;
 		return true;
+	case OPT_KEEP_GOING:
+		a->storage_only = "--keep-going";
+		return a->compare.keep_going = true;
 	case OPT_THREADS:
 		a->storage_only = "--threads";
 		if (!cli_threads("verify", &nr))
@@ -130,6 +143,12 @@ static void show_progress(void *self, const struct shoal_index_progress *now)
 
 	if (!a->quiet)
 		cli_progress_show(&a->progress, now);
+}
+
+static void show_warning(void *self, const char *words)
+{
+	(void)self;
+	cli_fail("verify", "%s", words);
 }
 
 static int verify_one(struct arguments *a, const char *path, struct finding *f)
@@ -212,6 +231,7 @@ int cmd_verify(int argc, char **argv)
 	a.compare.stop = &cli_stop;
 	a.compare.differs = print_difference;
 	a.compare.progress = show_progress;
+	a.compare.warn = show_warning;
 	a.compare.self = &a;
 	if (a.storage)
 		cli_catch_signals();

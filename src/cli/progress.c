@@ -42,7 +42,7 @@ static size_t columns(void)
 {
 	struct winsize w;
 
-	return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col >= 40 ? w.ws_col : 80;
+	return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col >= 20 ? w.ws_col : 80;
 }
 
 /* The folder of the name listed last, as much of its end as there is room for, in plain ASCII. */
@@ -77,9 +77,13 @@ void cli_progress_show(struct cli_progress *p, const struct shoal_index_progress
 	p->shown = t;
 	p->nr_shown = now->nr_names;
 	p->dirty = true;
-	snprintf(line, sizeof(line), "%" PRIu64 " names%s, %.2f million/s, %" PRIu64 " MB",
-		 now->nr_names, now->sealing ? " sealed" : "", rate * 1e-6, resident_mb());
+	snprintf(line, sizeof(line),
+		 rate < 1e5 ? "%" PRIu64 " names%s, %.0f/s, %" PRIu64 " MB"
+			    : "%" PRIu64 " names%s, %.2f million/s, %" PRIu64 " MB",
+		 now->nr_names, now->sealing ? " sealed" : "", rate < 1e5 ? rate : rate * 1e-6,
+		 resident_mb());
 	if (p->terminal) {
+		line[room - 1] = '\0';
 		put_where(line, room, now->where);
 		fprintf(stderr, "\r\033[K%s", line);
 	} else {

@@ -47,6 +47,7 @@ static int make_sorter(struct index_build *b, const struct index_build_spec *spe
 		if (rc < 0)
 			return rc;
 		so.spill = &spec->resume->spill;
+		so.tmp_dir = spec->resume->runs_path; /* for words */
 	}
 	return shoal_sorter_new(&so, &b->sorter, err);
 }

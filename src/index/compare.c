@@ -119,9 +119,9 @@ static int scan_and_compare(struct comparison *c, const struct shoal_tree_option
 	const struct shoal_compare_options *o = c->options;
 	const char *tmp = o->tmp_dir ? o->tmp_dir : getenv("TMPDIR");
 	uint64_t memory = o->memory ? o->memory : SHOAL_INDEX_MEMORY;
-	struct shoal_index_options io = { .stop = o->stop,
-					  .progress = o->progress,
-					  .self = o->self };
+	struct shoal_index_options io = {
+		.stop = o->stop, .progress = o->progress, .warn = o->warn, .self = o->self
+	};
 	struct shoal_sorter_options so = { .stop = o->stop };
 	struct shoal_sorter *sorter = NULL;
 	struct shoal_err why = { "" };
@@ -162,7 +162,8 @@ int shoal_catalog_compare(const struct shoal_catalog *cat,
 			  struct shoal_compare_result *ret_result, struct shoal_err *err)
 {
 	struct comparison c = { .cat = cat, .options = options };
-	struct shoal_tree_options tree = { .nr_threads = options->nr_threads };
+	struct shoal_tree_options tree = { .nr_threads = options->nr_threads,
+					   .keep_going = options->keep_going };
 	struct index_listing was = { 0 };
 	struct shoal_catalog_info info;
 	const char *text;

@@ -44,6 +44,8 @@ char *index_listing_text(const struct index_listing *l)
 	put_line(&b, "inode", number);
 	snprintf(number, sizeof(number), "%" PRIu64, l->nr_unreadable);
 	put_line(&b, "unreadable", number);
+	snprintf(number, sizeof(number), "%" PRIu64, l->nr_foreign);
+	put_line(&b, "foreign", number);
 	put_line(&b, "sizes", l->sizes ? "1" : "0");
 	put_line(&b, "follow", l->follow ? "1" : "0");
 	put_line(&b, "one-file-system", l->one_fs ? "1" : "0");
@@ -104,6 +106,8 @@ static bool parse_line(struct index_listing *l, size_t nr_lines, const char *key
 		return shoal_parse_u64(value, &l->started) == 0;
 	if (strcmp(key, "inode") == 0)
 		return shoal_parse_u64(value, &l->inode) == 0;
+	if (strcmp(key, "foreign") == 0)
+		return shoal_parse_u64(value, &l->nr_foreign) == 0;
 	if (strcmp(key, "unreadable") == 0)
 		return shoal_parse_u64(value, &l->nr_unreadable) == 0;
 	if (strcmp(key, "sizes") == 0)

@@ -13,6 +13,7 @@ struct index_listing {
 	uint64_t started;       /* nanoseconds since 1970, by the lister's clock */
 	uint64_t inode;         /* of the root, 0 when it is not known */
 	uint64_t nr_unreadable; /* what was left out because it could not be read */
+	uint64_t nr_foreign;    /* directories on other file systems than the root's */
 	bool sizes, follow, one_fs;
 	/* Shell patterns. Lent when made, owned when parsed. */
 	const char *const *include, *const *exclude;

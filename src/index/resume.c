@@ -19,12 +19,15 @@
 
 /*
  * The file: magic; varints started, nr_names, nr_unreadable, runs_end; root and listing, each a
- * varint and its bytes; the length of the runs as 8 bytes and the runs; the same for units; XXH3 of
- * all before it.
+ * varint and its bytes; the length of the runs as 8 bytes and the runs; the same for sums and
+ * units; XXH3 of all before it.
  */
-#define MAGIC     "SHOALCP2"
+#define MAGIC     "SHOALCP3"
 #define MAGIC_LEN 8u
 #define SUM_LEN   8u
+
+/* Read at once to check the runs. */
+#define SUM_BYTES (1u << 20)
 
 /* How often: at least this many seconds apart, and so that they take a twentieth of the time. */
 #define SECONDS 5.0
@@ -70,6 +73,7 @@ int index_checkpoint_parse(const void *buf, size_t len, struct index_checkpoint 
 	c.root = text_of(&s, &c.root_len);
 	c.listing = text_of(&s, &c.listing_len);
 	c.runs = stretch(&s);
+	c.sums = stretch(&s);
 	c.units = stretch(&s);
 	if (s.bad || shoal_span_left(&s) > 0)
 		return -EBADMSG;
@@ -128,6 +132,51 @@ char *index_resume_path(const char *output, const char *suffix)
 	return name;
 }
 
+/* XXH3 of a stretch of the runs' file. */
+static int sum_runs(int fd, uint64_t from, uint64_t end, uint64_t *ret_sum)
+{
+	XXH3_state_t *state = XXH3_createState();
+	uint8_t *buf = malloc(SUM_BYTES);
+	int rc = state && buf ? 0 : -ENOMEM;
+
+	if (rc == 0)
+		XXH3_64bits_reset(state);
+	while (rc == 0 && from < end) {
+		size_t n = (size_t)shoal_min(SUM_BYTES, end - from);
+
+		rc = shoal_pread_all(fd, buf, n, from);
+		if (rc == 0)
+			XXH3_64bits_update(state, buf, n);
+		from += n;
+	}
+	if (rc == 0)
+		*ret_sum = XXH3_64bits_digest(state);
+	XXH3_freeState(state);
+	free(buf);
+	return rc;
+}
+
+/* Whether the runs are still what was written. */
+static int check_sums(struct index_resume *r, const struct index_checkpoint *c)
+{
+	struct shoal_span sums = c->sums;
+
+	while (shoal_span_left(&sums) > 0) {
+		uint64_t end = shoal_span_varint(&sums), sum = 0;
+		const uint8_t *want = shoal_span_bytes(&sums, 8);
+		int rc;
+
+		if (sums.bad || end < r->summed || end > c->runs_end)
+			return -EBADMSG;
+		rc = sum_runs(r->spill.fd, r->summed, end, &sum);
+		if (rc < 0 || sum != shoal_le64_load(want))
+			return rc < 0 ? rc : -EBADMSG;
+		r->summed = end;
+	}
+	shoal_buf_append(&r->sums, c->sums.p, shoal_span_left(&c->sums));
+	return r->summed == c->runs_end ? r->sums.rc : -EBADMSG;
+}
+
 static int take_over(struct index_resume *r, const struct index_checkpoint *c,
 		     struct shoal_err *err)
 {
@@ -148,9 +197,13 @@ static int take_over(struct index_resume *r, const struct index_checkpoint *c,
 		if (rc < 0)
 			return shoal_fail(err, rc, "out of memory");
 	}
-	if (rc < 0 || fstat(r->spill.fd, &st) < 0 || (uint64_t)st.st_size < c->runs_end)
-		return shoal_fail(err, -EBADMSG, "'%s' does not fit '%s': remove both",
-				  r->runs_path, r->state_path);
+	if (rc < 0 || fstat(r->spill.fd, &st) < 0 || (uint64_t)st.st_size < c->runs_end ||
+	    check_sums(r, c) < 0)
+		return shoal_fail(
+			err, -EBADMSG,
+			"'%s' is damaged, or not what '%s' was written with: remove both, "
+			"and start anew",
+			r->runs_path, r->state_path);
 	r->started = c->started;
 	r->nr_names = c->nr_names;
 	r->nr_unreadable = c->nr_unreadable;
@@ -211,6 +264,7 @@ int index_resume_open(struct index_resume *r, const char *output, const char *wh
 	*r = (struct index_resume){ .root = root,
 				    .started = listing->started,
 				    .map = SHOAL_MAP_CLOSED,
+				    .sums = { .max = SIZE_MAX },
 				    .spill = { .fd = -1, .runs = &r->runs } };
 	r->listing = fingerprint(listing, where);
 	r->runs_path = index_resume_path(output, "runs");
@@ -240,6 +294,7 @@ void index_resume_close(struct index_resume *r, bool done)
 	if (r->spill.fd >= 0 && !of_use)
 		unlink(r->runs_path);
 	index_runs_release(&r->runs);
+	shoal_buf_release(&r->sums);
 	free(r->listing);
 	free(r->runs_path);
 	free(r->state_path);
@@ -352,6 +407,34 @@ static void put_runs(struct writing *w, const struct index_runs *runs)
 	shoal_buf_release(&b);
 }
 
+static void put_sums(struct writing *w)
+{
+	struct shoal_le64 head = shoal_le64_of(w->resume->sums.len);
+
+	put(w, &head, sizeof(head));
+	if (w->resume->sums.len)
+		put(w, w->resume->sums.data, w->resume->sums.len);
+}
+
+/* Note what was written since the last checkpoint. */
+static int add_sum(struct index_resume *r, uint64_t end)
+{
+	struct shoal_le64 le;
+	uint64_t sum = 0;
+	int rc;
+
+	if (end == r->summed)
+		return 0;
+	rc = sum_runs(r->spill.fd, r->summed, end, &sum);
+	if (rc < 0)
+		return rc;
+	le = shoal_le64_of(sum);
+	shoal_buf_varint(&r->sums, end);
+	shoal_buf_append(&r->sums, &le, sizeof(le));
+	r->summed = end;
+	return r->sums.rc;
+}
+
 /* With the walk held still, and all units put: spill what is in memory, and write the rest. */
 static int put_rest(void *self, struct shoal_err *err)
 {
@@ -366,6 +449,9 @@ static int put_rest(void *self, struct shoal_err *err)
 	if (fdatasync(w->resume->spill.fd) < 0)
 		return shoal_fail_errno(err, shoal_errno(), "cannot sync '%s'",
 					w->resume->runs_path);
+	rc = add_sum(w->resume, end);
+	if (rc < 0)
+		return shoal_fail_errno(err, rc, "cannot read '%s' back", w->resume->runs_path);
 	put(w, MAGIC, MAGIC_LEN);
 	put_varint(w, w->resume->started);
 	put_varint(w, w->nr_names);
@@ -374,6 +460,7 @@ static int put_rest(void *self, struct shoal_err *err)
 	put_text(w, w->resume->root);
 	put_text(w, w->resume->listing);
 	put_runs(w, runs);
+	put_sums(w);
 	rc = put_units(w);
 	sum = shoal_le64_of(XXH3_64bits_digest(w->sum));
 	shoal_out_write(&w->out, &sum, sizeof(sum));
@@ -428,11 +515,15 @@ int index_resume_checkpoint(struct index_resume *r, struct index_walk *walk,
 		r->next = start + SECONDS;
 	if (!now && start < r->next)
 		return 0;
+	/* Names of directories that are not finished would be listed again in any case. */
+	if (!state->idle && state->nr_directories == r->nr_finished)
+		return 0;
 	r->sorter = sorter;
 	rc = write_checkpoint(r, walk, state, err);
 	if (rc < 0)
 		return rc;
 	r->found = true;
+	r->nr_finished = state->nr_directories;
 	r->took = now_seconds() - start;
 	r->next = start + r->took + (r->took * SHARE > SECONDS ? r->took * SHARE : SECONDS);
 	return 0;

@@ -9,6 +9,7 @@
 #ifndef SHOAL_INDEX_RESUME_H
 #define SHOAL_INDEX_RESUME_H
 
+#include "base/buf.h"
 #include "base/map.h"
 #include "base/span.h"
 #include "index/listing.h"
@@ -29,8 +30,11 @@ struct index_resume {
 	bool found;
 	/* While it lists: */
 	struct shoal_sorter *sorter;
-	double next; /* when to write a checkpoint, in seconds */
-	double took; /* the last one */
+	struct shoal_buf sums; /* of the runs' file: up to where, and XXH3; 18 bytes a checkpoint */
+	uint64_t summed;       /* how far */
+	uint64_t nr_finished;  /* directories, at the last checkpoint */
+	double next;           /* when to write a checkpoint, in seconds */
+	double took;           /* the last one */
 };
 
 /* ".NAME.SUFFIX" beside @output; the caller's to free, NULL without memory. */
@@ -68,7 +72,8 @@ struct index_checkpoint {
 	uint64_t started, nr_names, nr_unreadable, runs_end;
 	const char *root, *listing; /* of these lengths, not ended by a NUL */
 	size_t root_len, listing_len;
-	struct shoal_span runs;  /* three varints each */
+	struct shoal_span runs; /* three varints each */
+	struct shoal_span sums; /* each a varint, up to where in the runs' file, and XXH3 of that */
 	struct shoal_span units; /* each a varint, its length, and its bytes */
 };
 

@@ -41,8 +41,9 @@ static int set_uri(struct index_root *root, const char *prefix, const char *text
 		root->len--;
 	root->uri[root->len] = '\0';
 	if (!shoal_is_plain_utf8(root->uri, root->len))
-		return shoal_fail(err, -EINVAL,
-				  "the root must be UTF-8 without control characters");
+		return shoal_fail(
+			err, -EINVAL,
+			"the root must be UTF-8 without control characters: give it another name with --root");
 	root->is_file = strncmp(root->uri, FILE_SCHEME, strlen(FILE_SCHEME)) == 0;
 	if (root->is_file && root->uri[strlen(FILE_SCHEME)] != '/')
 		return shoal_fail(err, -EINVAL,

@@ -215,6 +215,7 @@ static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_re
 					 : index_share_walk(s->comm, w, tick, s, &state, err);
 	index_walk_free(w);
 	count(s, &state, result);
+	s->nr_foreign = state.nr_foreign;
 	if (s->resume)
 		result->nr_unreadable += s->resume->nr_unreadable;
 	if (s->update) {

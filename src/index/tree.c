@@ -30,7 +30,9 @@ static uint64_t share_of_memory(const struct tree *t)
 	if (share >= SHOAL_INDEX_MEMORY_MIN || place->node_size == 1)
 		return share;
 	if (place->rank == 0 && o->warn)
-		o->warn(o->self, "each rank takes 48M: give more memory, or start fewer ranks");
+		o->warn(o->self,
+			"each rank needs 48M, which together is more than --memory allows a node: "
+			"going on with that");
 	return SHOAL_INDEX_MEMORY_MIN;
 }
 
@@ -71,13 +73,15 @@ static int start_build(struct tree *t, struct shoal_err *err)
 /* What the catalog will remember of the listing, now that it is known how it went. */
 static int describe(struct tree *t, uint64_t nr_unreadable, struct shoal_err *err)
 {
+	uint64_t nr[2] = { nr_unreadable, t->scan.nr_foreign };
 	char *text;
 	int rc;
 
-	rc = shoal_comm_reduce(t->scan.comm, SHOAL_COMM_SUM, &nr_unreadable, 1, err);
+	rc = shoal_comm_reduce(t->scan.comm, SHOAL_COMM_SUM, nr, SHOAL_ARRAY_LEN(nr), err);
 	if (rc < 0 || !t->build.writer)
 		return rc;
-	t->listing.nr_unreadable = nr_unreadable;
+	t->listing.nr_unreadable = nr[0];
+	t->listing.nr_foreign = nr[1];
 	text = index_listing_text(&t->listing);
 	rc = text ? shoal_writer_set_listing(t->build.writer, text, err)
 		  : shoal_fail(err, -ENOMEM, "out of memory");
@@ -126,6 +130,23 @@ static int list_tree(struct tree *t, struct shoal_index_result *result, struct s
 	return rc;
 }
 
+/*
+ * What is wrong with the directory is most often wrong on all ranks: the first of them says so, and
+ * the others end quietly.
+ */
+static int agree_on_opening(struct shoal_comm *comm, int rc, struct shoal_err *words)
+{
+	uint64_t rank = (uint64_t)shoal_comm_place(comm)->rank, first = rc < 0 ? rank : UINT64_MAX;
+	struct shoal_err err = { "" };
+	int reduced = shoal_comm_reduce(comm, SHOAL_COMM_MIN, &first, 1, &err);
+
+	if (rc < 0 && (reduced < 0 || first == rank))
+		return rc;
+	if (reduced < 0)
+		return shoal_fail(words, reduced, "%s", err.msg);
+	return first == UINT64_MAX ? 0 : shoal_fail(words, -EREMOTEIO, "another rank has failed");
+}
+
 int index_tree(struct shoal_comm *comm, const char *where, const struct shoal_tree_options *tree,
 	       const struct shoal_index_options *options, struct shoal_index_result *ret_result,
 	       struct shoal_err *err)
@@ -138,6 +159,7 @@ int index_tree(struct shoal_comm *comm, const char *where, const struct shoal_tr
 
 	shoal_comm_set_stop(comm, options->stop);
 	rc = index_scan_open(&t.scan, comm, where, options->output, tree, options, &words);
+	rc = agree_on_opening(comm, rc, &words);
 	if (rc == 0)
 		rc = list_tree(&t, &result, &words);
 	if (rc == -ECANCELED && t.resume.found)

@@ -48,6 +48,11 @@ int index_update_open(struct index_update *u, const char *path, const struct ind
 				"cannot update '%s': the directory is another one now (it was "
 				"replaced, or something is mounted there): make a new catalog",
 				path);
+	else if (was.nr_foreign > 0)
+		rc = shoal_fail(err, -EINVAL,
+				"cannot update '%s': it spans several file systems, and what was "
+				"mounted then cannot be told: make a new catalog, or one of each",
+				path);
 	else if (was.nr_unreadable > 0)
 		rc = shoal_fail(err, -EINVAL,
 				"cannot update '%s': %" PRIu64 " things could not be read when it "

@@ -182,7 +182,8 @@ static void *walk_thread(void *arg)
 			me->sink.skipped[i] = 0;
 		}
 		w->state.nr_directories += me->sink.nr_directories;
-		me->sink.nr_directories = 0;
+		w->state.nr_foreign += me->sink.nr_foreign;
+		me->sink.nr_directories = me->sink.nr_foreign = 0;
 		if (rc < 0)
 			end_with(w, rc, &err);
 		if (w->nr_at_work == 0 && w->units.nr == 0)

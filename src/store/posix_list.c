@@ -55,6 +55,7 @@ struct listing {
 	struct store_sink *sink;
 	struct scratch *scratch;
 	bool afresh;        /* what lies below is to be read, too */
+	bool foreign;       /* on another file system than the root */
 	int fd;             /* of the directory */
 	const char *prefix; /* its path with a slash, or nothing for the root */
 	size_t prefix_len;
@@ -430,7 +431,8 @@ static int open_directory(struct listing *l, const char *path)
 	}
 	if (rc < 0)
 		return rc;
-	if (l->options->one_fs && fstat(fd, &st) == 0 && st.st_dev != l->store->dev) {
+	l->foreign = fstat(fd, &st) == 0 && st.st_dev != l->store->dev;
+	if (l->foreign && l->options->one_fs) {
 		l->sink->skipped[STORE_SKIP_OTHER_FS]++;
 		close(fd);
 		return 0;
@@ -451,6 +453,8 @@ static int is_known(struct listing *l, const char *path, struct shoal_err *err)
 	struct stat st;
 	int rc;
 
+	if (l->foreign) /* what is mounted there may be another one now, of any age */
+		l->afresh = true;
 	if (!l->sink->known || l->afresh || fstat(l->fd, &st) < 0)
 		return 0;
 	dir.changed = ns_of(&st.st_mtim);
@@ -485,6 +489,7 @@ static int list_directory(struct listing *l, const char *path, struct shoal_err 
 	if (rc > 0)
 		return 0;
 	l->sink->nr_directories += rc == 0;
+	l->sink->nr_foreign += rc == 0 && l->foreign;
 	if (rc < 0 && *words.msg)
 		return shoal_fail(err, rc, "%s", words.msg);
 	return rc < 0 ? trouble(l, rc, "read directory", path, err) : 0;

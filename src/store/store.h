@@ -81,6 +81,7 @@ struct store_sink {
 	const int *stop; /* ends with -ECANCELED once it is not 0. May be NULL */
 	uint64_t skipped[STORE_NR_SKIPS];
 	uint64_t nr_directories; /* read to their end, where the store has directories */
+	uint64_t nr_foreign;     /* of them on other file systems than the root's */
 	/* The store's buffers, kept from unit to unit. A sink belongs to one thread at a time. */
 	void *scratch;
 	void (*free_scratch)(void *scratch);

@@ -188,3 +188,27 @@ def test_waiting_for_anothers_copy_can_be_interrupted(shoal, catalog, copies):
     lock.communicate()
     assert process.returncode == -signal.SIGINT
     assert lines(said) == [b"shoal ls: '%s': interrupted" % os.fsencode(catalog)]
+
+
+def test_a_link_in_the_place_of_the_copy_is_not_followed(shoal, catalog, copies, tmp_path):
+    shoal.good("info", catalog, "--local-copy", copies)
+    (name,) = contents(copies)
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (copies / name).unlink()
+    (copies / name).symlink_to(victim)
+    shoal.good("info", catalog, "--local-copy", copies)
+    assert victim.read_bytes() == b"precious"
+    assert not (copies / name).is_symlink()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make another user's file")
+def test_files_of_another_user_are_not_used(shoal, fails, catalog, copies, tmp_path):
+    shoal.good("info", catalog, "--local-copy", copies)
+    (name,) = contents(copies)
+    os.chown(copies / name, 65534, 65534)
+    fails(shoal("info", catalog, "--local-copy", copies), 1, "belongs to another user")
+    partial = tmp_path / ".c.partial"
+    partial.write_bytes(b"")
+    os.chown(partial, 65534, 65534)
+    fails(shoal("index", "-", "-o", tmp_path / "c", stdin=b"a\n"), 1, "belongs to another user")

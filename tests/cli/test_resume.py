@@ -239,28 +239,23 @@ def test_runs_that_do_not_fit_are_refused(shoal, tree, left, how):
     else:
         os.truncate(runs, 0 if how == "empty" else runs.stat().st_size // 2)
     said = tries(shoal, tree, left)
-    assert ".c.runs' does not fit '" in said and "remove both" in said
+    assert ".c.runs' is damaged, or not what '" in said and "remove both" in said
     for name in (".c.resume", ".c.runs"):
         if (left / name).exists():
             (left / name).unlink()
     finish(shoal, tree, left / "c")
 
 
-def test_damaged_runs_never_crash(shoal, tree, left, tmp_path_factory):
+def test_runs_that_were_changed_are_noticed(shoal, tree, left):
     image, state = (left / ".c.runs").read_bytes(), (left / ".c.resume").read_bytes()
     rng = random.Random(4)
     for _ in range(20):
         bad = bytearray(image)
-        for _ in range(8):
-            bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
+        bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
         (left / ".c.runs").write_bytes(bad)
         (left / ".c.resume").write_bytes(state)
-        result = shoal("index", tree, "-q", "-o", left / "c", "--resume")
-        assert result.returncode in (0, 1)
-        assert len(lines(result.stderr)) == result.returncode
-        if result.returncode == 0:
-            shoal.good("verify", left / "c")
-            (left / "c").unlink()
+        said = tries(shoal, tree, left)
+        assert "remove both" in said
 
 
 def test_a_link_in_the_place_of_the_runs_is_no_trap(shoal, fails, tree, tmp_path):

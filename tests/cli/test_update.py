@@ -314,3 +314,29 @@ def test_ranks_share_an_update(shoal, update, tree, tmp_path):
                             ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"))
     shoal.good("index", tree, "-q", "-o", tmp_path / "out" / "fresh")
     assert shoal.good("ls", new, "--sizes") == shoal.good("ls", tmp_path / "out" / "fresh", "--sizes")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
+def test_what_is_mounted_in_the_tree_is_read_and_cannot_be_updated(shoal, fails, tmp_path):
+    tree, catalog = tmp_path / "t", tmp_path / "c"
+    (tree / "x").mkdir(parents=True)
+    (tree / "x" / "under").write_bytes(b"1")
+    mount = subprocess.run(["mount", "-t", "tmpfs", "tmpfs", tree / "x"], check=False)
+    if mount.returncode != 0:
+        pytest.skip("mount is not allowed here")
+    try:
+        (tree / "x" / "over").write_bytes(b"2")
+        time.sleep(0.2)
+        shoal.good("index", tree, "-q", "-o", catalog)
+        fails(shoal("index", tree, "-q", "-o", tmp_path / "d", "--update", catalog), 1, "several file systems")
+    finally:
+        subprocess.run(["umount", tree / "x"], check=True)
+    shoal.good("index", tree, "-q", "-o", catalog)
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", tree / "x"], check=True)
+    try:
+        (tree / "x" / "over").write_bytes(b"2")
+        os.utime(tree / "x", (1, 1))
+        shoal.good("index", tree, "-q", "-o", tmp_path / "d", "--update", catalog)
+        assert shoal.names(tmp_path / "d") == [b"x/over"]
+    finally:
+        subprocess.run(["umount", tree / "x"], check=True)

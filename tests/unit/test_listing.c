@@ -154,7 +154,7 @@ static void put_sum(struct image *i)
 /* By the description in resume.c. */
 static struct image make_checkpoint(void)
 {
-	struct shoal_buf b = { .max = 1u << 20 }, runs = b, units = b;
+	struct shoal_buf b = { .max = 1u << 20 }, runs = b, units = b, sums = b;
 	struct image i;
 
 	for (uint64_t r = 0; r < 3; r++) {
@@ -162,10 +162,12 @@ static struct image make_checkpoint(void)
 		shoal_buf_varint(&runs, 1000);
 		shoal_buf_varint(&runs, r);
 	}
+	shoal_buf_varint(&sums, 3000);
+	shoal_buf_append(&sums, "87654321", 8);
 	put_text(&units, "");
 	put_text(&units, "Dsome/directory");
 	put_text(&units, "Sx");
-	shoal_buf_append(&b, "SHOALCP2", 8);
+	shoal_buf_append(&b, "SHOALCP3", 8);
 	shoal_buf_varint(&b, 1234567890123);
 	shoal_buf_varint(&b, 42);
 	shoal_buf_varint(&b, 7);
@@ -173,6 +175,7 @@ static struct image make_checkpoint(void)
 	put_text(&b, "file:///data");
 	put_text(&b, "sizes 1\n");
 	put_stretch(&b, &runs);
+	put_stretch(&b, &sums);
 	put_stretch(&b, &units);
 	shoal_buf_append(&b, "12345678", 8);
 	assert_int_equal(b.rc, 0);
@@ -181,6 +184,7 @@ static struct image make_checkpoint(void)
 	put_sum(&i);
 	shoal_buf_release(&b);
 	shoal_buf_release(&runs);
+	shoal_buf_release(&sums);
 	shoal_buf_release(&units);
 	return i;
 }
