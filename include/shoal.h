@@ -548,6 +548,22 @@ struct shoal_load_stats {
 SHOAL_API void shoal_loader_stats(const struct shoal_loader *loader,
 				  struct shoal_load_stats *ret_stats);
 
+struct shoal_drop_result {
+	uint64_t nr_files; /* whose pages were dropped, or that had none */
+	uint64_t nr_kept;  /* of which pages stayed: they are being written, or mapped, or locked */
+	uint64_t nr_missing; /* that could not be opened */
+	bool told;           /* the kernel tells what stayed; else nr_kept is 0 */
+};
+
+/*
+ * Have the page cache forget the dataset's files, without being root: those from @share /
+ * @nr_shares of the catalog on, so that the ranks of a node can share the work. @store as in
+ * shoal_load_options.
+ */
+SHOAL_CHECKED int shoal_drop_cache(const struct shoal_catalog *cat, const char *store,
+				   uint64_t share, uint64_t nr_shares, const int *stop,
+				   struct shoal_drop_result *ret_result, struct shoal_err *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -25,6 +25,7 @@ static const char usage[] =
 	"      --store WHERE     read from this directory or URI instead of the catalog's root; null makes\n"
 	"                        bytes up, to measure Shoal itself\n"
 	"      --object-size N   with --store null: the size of every sample\n"
+	"      --drop-cache      first have the page cache forget the dataset's files; needs no root\n"
 	"      --slot N          room for a sample (default: the largest of the catalog)\n"
 	"      --on-error E      fail (default): stop at the first sample that cannot be read; skip: go on\n"
 	"      --timeout S       give up when a sample takes longer than S seconds\n"
@@ -44,6 +45,7 @@ enum {
 	OPT_SLOT,
 	OPT_ON_ERROR,
 	OPT_TIMEOUT,
+	OPT_DROP_CACHE,
 	OPT_JSON,
 };
 
@@ -60,6 +62,7 @@ static const struct option longs[] = {
 	{ "slot", required_argument, NULL, OPT_SLOT },
 	{ "on-error", required_argument, NULL, OPT_ON_ERROR },
 	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+	{ "drop-cache", no_argument, NULL, OPT_DROP_CACHE },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "quiet", no_argument, NULL, 'q' },
 	CLI_LOCAL_COPY,
@@ -72,7 +75,7 @@ struct arguments {
 	struct shoal_order_spec spec;
 	struct shoal_load_options load;
 	uint64_t epoch, steps;
-	bool json, quiet;
+	bool json, quiet, drop;
 };
 
 /* ---- Options ---- */
@@ -161,6 +164,8 @@ static bool take_option(int c, struct arguments *a)
 			return false;
 		a->load.timeout_ms = v * 1000;
 		return true;
+	case OPT_DROP_CACHE:
+		return a->drop = true;
 	case OPT_JSON:
 		return a->json = true;
 	case 'q':
@@ -177,6 +182,7 @@ struct totals {
 	uint64_t samples, errors, bytes_asked, bytes_delivered, bytes_device, cpu_ns, wait_ns;
 	uint64_t nr_pages, nr_cached, pool_bytes;
 	uint64_t got[4], expected[2], nr_expected;
+	uint64_t nr_dropped, nr_kept;
 	struct load_histogram latency;
 };
 
@@ -285,6 +291,22 @@ static int read_epoch(const struct arguments *a, struct shoal_comm *comm, struct
 	return rc < 0 ? rc : add_up(comm, l, steps, o, err);
 }
 
+/* The ranks of a node share its page cache, and so the work. */
+static int drop_cache(const struct arguments *a, struct shoal_comm *comm,
+		      const struct shoal_catalog *cat, struct outcome *o, struct shoal_err *err)
+{
+	const struct shoal_comm_place *place = shoal_comm_place(comm);
+	struct shoal_drop_result r;
+	int rc = shoal_drop_cache(cat, a->load.store, (uint64_t)place->node_rank,
+				  (uint64_t)place->node_size, &cli_stop, &r, err);
+
+	if (rc < 0)
+		return rc;
+	o->sum.nr_dropped = r.nr_files;
+	o->sum.nr_kept = r.nr_kept;
+	return 0;
+}
+
 static void show_stall(void *self, const char *words)
 {
 	(void)self;
@@ -306,6 +328,8 @@ static int run(struct arguments *a, struct shoal_comm *comm, const struct shoal_
 	shoal_comm_set_stop(comm, &cli_stop);
 	rc = shoal_loader_open(cat, &a->spec, (uint64_t)shoal_comm_place(comm)->rank, &a->load,
 			       ret_loader, err);
+	if (rc == 0 && a->drop)
+		rc = drop_cache(a, comm, cat, o, err);
 	if (rc == 0)
 		rc = read_epoch(a, comm, *ret_loader, o, err);
 	if (rc < 0 && rc != -EREMOTEIO)
@@ -382,6 +406,9 @@ static void print_text(const struct arguments *a, const struct outcome *o, int n
 		printf("; %.1f %% in the page cache before",
 		       100.0 * (double)t->nr_cached / (double)t->nr_pages);
 	putchar('\n');
+	if (a->drop)
+		printf("dropped   the pages of %" PRIu64 " files before; %" PRIu64 " kept some\n",
+		       t->nr_dropped, t->nr_kept);
 	for (size_t i = 0; i < SHOAL_ARRAY_LEN(o->stats.first_errors) && i < o->stats.nr_errors;
 	     i++)
 		cli_fail("read", "%s", o->stats.first_errors[i]);

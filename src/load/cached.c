@@ -36,12 +36,20 @@ void load_cached_clear(struct load_cached *c)
 	c->until_next = 0;
 }
 
+int64_t load_cached_pages(int fd, uint64_t off, uint64_t len)
+{
+	struct range range = { .off = off, .len = len };
+	struct cached_pages pages = { 0 };
+
+	return syscall(CACHESTAT_NUMBER, fd, &range, &pages, 0) < 0 ? shoal_errno()
+								    : (int64_t)pages.nr_cache;
+}
+
 void load_cached_look(struct load_cached *c, const char *name, uint64_t off, uint64_t len)
 {
 	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
 				.resolve = RESOLVE_CACHED };
-	struct range range = { .off = off, .len = len };
-	struct cached_pages pages = { 0 };
+	int64_t cached = 0;
 	int fd;
 
 	if (!c->told || c->until_next-- > 0)
@@ -50,12 +58,14 @@ void load_cached_look(struct load_cached *c, const char *name, uint64_t off, uin
 	fd = (int)syscall(SYS_openat2, c->root_fd, name, &how, sizeof(how));
 	if (fd < 0 && errno != EAGAIN)
 		return; /* whoever reads it will say why */
-	if (fd >= 0 && len > 0 && syscall(CACHESTAT_NUMBER, fd, &range, &pages, 0) < 0)
-		c->told = false; /* an old kernel */
+	if (fd >= 0 && len > 0)
+		cached = load_cached_pages(fd, off, len);
 	if (fd >= 0)
 		close(fd);
-	if (!c->told)
+	if (cached < 0) {
+		c->told = false; /* an old kernel */
 		return;
+	}
 	c->nr_pages += (len + PAGE - 1) / PAGE;
-	c->nr_cached += shoal_min(pages.nr_cache, (len + PAGE - 1) / PAGE);
+	c->nr_cached += shoal_min((uint64_t)cached, (len + PAGE - 1) / PAGE);
 }

@@ -20,4 +20,8 @@ void load_cached_init(struct load_cached *c, struct shoal_store *store);
 void load_cached_clear(struct load_cached *c);
 void load_cached_look(struct load_cached *c, const char *name, uint64_t off, uint64_t len);
 
+/* Pages of the open file @fd that are in the cache, in @len bytes from @off on; -ENOSYS on old
+ * kernels. */
+int64_t load_cached_pages(int fd, uint64_t off, uint64_t len);
+
 #endif

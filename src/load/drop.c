@@ -1,0 +1,80 @@
+/* Have the page cache forget a dataset's files. */
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "load/cached.h"
+#include "store/posix.h"
+
+static void drop_file(int root_fd, const char *name, struct shoal_drop_result *r)
+{
+	int fd = openat(root_fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int64_t left = 0;
+
+	if (fd < 0) {
+		r->nr_missing++;
+		return;
+	}
+	(void)!posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	if (r->told)
+		left = load_cached_pages(fd, 0, 0); /* of no length: to its end */
+	if (left < 0)
+		r->told = false;
+	else if (left > 0)
+		r->nr_kept++;
+	else
+		r->nr_files++;
+	close(fd);
+}
+
+static int drop_files(const struct shoal_catalog *cat, int root_fd, uint64_t first, uint64_t end,
+		      const int *stop, struct shoal_drop_result *r, struct shoal_err *err)
+{
+	struct shoal_cursor *cursor = NULL;
+	const char *name;
+	size_t len;
+	int rc = shoal_cursor_new(cat, first, &cursor, err);
+
+	for (; rc >= 0 && first < end; first++) {
+		if (stop && __atomic_load_n(stop, __ATOMIC_RELAXED)) {
+			rc = shoal_fail(err, -ECANCELED, "interrupted");
+			break;
+		}
+		rc = shoal_cursor_next(cursor, &name, &len);
+		if (rc < 0)
+			shoal_catalog_explain(cat, rc, err);
+		else
+			drop_file(root_fd, name, r);
+	}
+	shoal_cursor_free(cursor);
+	return rc < 0 ? rc : 0;
+}
+
+int shoal_drop_cache(const struct shoal_catalog *cat, const char *store, uint64_t share,
+		     uint64_t nr_shares, const int *stop, struct shoal_drop_result *ret_result,
+		     struct shoal_err *err)
+{
+	struct shoal_drop_result r = { .told = true };
+	const struct store_posix *files;
+	struct shoal_catalog_info info;
+	struct shoal_store *s = NULL;
+	int rc;
+
+	shoal_catalog_info(cat, &info);
+	if (nr_shares == 0 || share >= nr_shares)
+		return shoal_fail(err, -EINVAL, "there is no such share of the files");
+	rc = shoal_store_open(store ? store : info.root, &s, err);
+	if (rc < 0)
+		return rc;
+	files = store_posix_of(s);
+	if (files)
+		rc = drop_files(
+			cat, files->root_fd,
+			(uint64_t)((unsigned __int128)info.nr_files * share / nr_shares),
+			(uint64_t)((unsigned __int128)info.nr_files * (share + 1) / nr_shares),
+			stop, &r, err);
+	shoal_store_close(s);
+	if (rc == 0)
+		*ret_result = r;
+	return rc;
+}
