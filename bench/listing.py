@@ -7,20 +7,22 @@ are removed. $BENCH_SHOAL is another shoal to measure than the build's.
 
 import collections
 import os
+import re
 import shlex
 import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 
 import pss
-from common import M, Failed, count, number, parse_rows, run, run_measured, say, table
+from common import M, Failed, count, number, run, run_measured, say, table
 
 MEAN, DEV = 300_000, 80_000  # bytes of a file
 TIME_LIMIT = 900  # s: nothing here takes that long but what hangs
 MEMORY = "256M"
 MEMORY_LIMIT = 256 * 2**20 + 32 * 10**6  # bytes, over all processes of a run
-GATHER_RANKS = 4
+GATHER_RANKS, GATHER_BYTES, GATHER_BUDGET = 4, 1_000_000_000, 16 << 20
 
 Tree = collections.namedtuple("Tree", "name files folders")  # 0 folders: flat
 # What a mode does. memory: trees whose listing is watched, with that many ranks.
@@ -128,7 +130,7 @@ class Listing:
         self.results = bench.results
         self.shoal = os.environ.get("BENCH_SHOAL") or bench.shoal
         self.make_tree = os.path.join(build, "bench", "make_tree")
-        self.gather_program = os.path.join(build, "bench", "bench_gather")
+        self.gather_program = os.path.join(build, "tests", "comm_driver")
         self.work = os.path.join(bench.work, "listing")
         self.trees = os.environ.get("BENCH_TREES") or os.path.join(self.work, "trees")
         self.out, self.empty = (os.path.join(self.work, name) for name in ("out", "empty"))
@@ -371,20 +373,30 @@ class Listing:
             subprocess.run(["rm", "-rf", self.work], check=False)  # much faster than rmtree()
 
     def gather(self):
-        """Collecting entries over ranks, when its program is built."""
+        """1 GB from four ranks, with a budget of 16 MiB: how long, and how much memory beyond their own data."""
         if not self.mpi or not os.access(self.gather_program, os.X_OK):
             print("\nGathering over ranks: skipped: %s" % (
-                "mpirun is not installed" if not self.mpi else "bench_gather is not built"))
+                "mpirun is not installed" if not self.mpi else "comm_driver is not built"))
             return
         say("gathering over ranks")
-        try:
-            text = run(["mpirun", "-n", str(GATHER_RANKS), self.gather_program], timeout=TIME_LIMIT,
-                       stdin=subprocess.DEVNULL, env=dict(os.environ, **MPI_ENV))
-        except subprocess.TimeoutExpired as e:
-            raise Failed(str(e)) from e
-        units = {line.split("\t")[0]: line.split("\t")[3] for line in text.splitlines()}
+        with tempfile.TemporaryDirectory() as place:
+            try:
+                text = run(["mpirun", "-n", str(GATHER_RANKS), self.gather_program, "bench",
+                            str(GATHER_BYTES // GATHER_RANKS), str(GATHER_BUDGET), os.path.join(place, "gathered")],
+                           timeout=TIME_LIMIT, stdin=subprocess.DEVNULL,
+                           env=dict(os.environ, SHOAL_MODULE_DIR=os.path.dirname(os.path.dirname(self.gather_program)),
+                                    **MPI_ENV))
+            except subprocess.TimeoutExpired as e:
+                raise Failed(str(e)) from e
+        worst = {}
+        for name, took, more in re.findall(r"^(.+?) +rank \d+: ([\d.]+) s, (\d+) KiB", text, re.M):
+            seconds, kib = worst.get(name, (0, 0))
+            worst[name] = max(seconds, float(took)), max(kib, int(more))
         lines = []
-        for (name, n), value in parse_rows(text).items():
-            self.results.add("gather, %d ranks" % GATHER_RANKS, name, n, value, units[name])
-            lines.append([name, count(n), number(value), units[name]])
-        table("Gathering over %d ranks" % GATHER_RANKS, ["", "n", "value", "unit"], lines)
+        for name, (seconds, kib) in worst.items():
+            part = "gather, %d ranks" % GATHER_RANKS
+            self.results.add(part, name, GATHER_BYTES, seconds, "s")
+            self.results.add(part, name + ", memory", GATHER_BYTES, kib, "KiB")
+            lines.append([name, number(seconds), number(kib / 1024), number(2 * GATHER_BUDGET / (1 << 20))])
+        table("Gathering %s bytes from %d ranks, budget 16 MiB" % (count(GATHER_BYTES), GATHER_RANKS),
+              ["", "seconds", "MiB above own data, worst rank", "asked: at most"], lines)
