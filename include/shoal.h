@@ -474,7 +474,8 @@ struct shoal_load_options {
 	bool direct;          /* past the page cache */
 	unsigned in_flight;   /* samples being read at once; 0: 64 */
 	unsigned prefetch;    /* batches read ahead of the one taken; 0: 2 */
-	uint64_t slot;        /* room for a sample, in bytes; 0: for the largest of the catalog */
+	uint64_t slot;        /* room for a sample, in bytes; 0: for the largest of the catalog.
+				 One that is larger cannot be read: -EFBIG */
 	uint64_t object_size; /* of every sample, whatever the catalog says, from a store that makes
 				 them up */
 	bool skip_errors;     /* deliver what could be read; else the first error ends the epoch */
@@ -502,7 +503,7 @@ struct shoal_batch {
 
 /*
  * Of the order's ranks this is @rank. The catalog is lent until the loader is closed. -EINVAL with
- * words when the options make no sense or a sample is larger than its slot.
+ * words when the options make no sense, or no slot is given for a catalog without sizes.
  */
 SHOAL_CHECKED int shoal_loader_open(const struct shoal_catalog *cat,
 				    const struct shoal_order_spec *spec, uint64_t rank,
@@ -514,14 +515,16 @@ SHOAL_API struct shoal_loader *shoal_loader_close(struct shoal_loader *loader);
 
 /*
  * Begin @epoch at its first step, or at the spec's `consumed` the first time. An epoch that is not
- * finished is given up: what is in flight is waited for and thrown away.
+ * finished is given up: what is in flight is waited for and thrown away. Batches that are held stay
+ * as they are.
  */
 SHOAL_CHECKED int shoal_loader_epoch(struct shoal_loader *loader, uint64_t epoch,
 				     struct shoal_err *err);
 
 /*
- * The next batch: 1, 0 at the end of the epoch, or an error, which ends the epoch. Up to `prefetch`
- * batches may be held at once; -EBUSY beyond that.
+ * The next batch: 1, 0 at the end of the epoch, or an error, which ends the epoch: without
+ * skip_errors that of the first sample, in the order's order, which could not be read. Up to
+ * `prefetch` + 1 batches may be held at once; -EBUSY beyond that, which ends nothing.
  */
 SHOAL_CHECKED int shoal_loader_next(struct shoal_loader *loader,
 				    const struct shoal_batch **ret_batch, struct shoal_err *err);
@@ -531,9 +534,9 @@ SHOAL_API void shoal_loader_give_back(struct shoal_loader *loader, const struct 
 
 /* What was done so far in this epoch. */
 struct shoal_load_stats {
-	uint64_t nr_samples; /* delivered, whole */
-	uint64_t nr_errors;
-	uint64_t bytes_asked;         /* sum of the sizes that the catalog has */
+	uint64_t nr_samples;          /* delivered, whole */
+	uint64_t nr_errors;           /* samples of the batches taken that could not be read */
+	uint64_t bytes_asked;         /* sum of the sizes that the catalog, or object_size, has */
 	uint64_t bytes_delivered;     /* read from the store and handed out */
 	uint64_t wait_ns;             /* that shoal_loader_next() waited */
 	uint64_t nr_pages, nr_cached; /* of the samples looked at before reading: see audit */

@@ -113,19 +113,24 @@ bool cli_size(const char *command, const char *option, uint64_t *ret_value)
 	return rc == 0;
 }
 
+int cli_open_catalog(const char *path, struct shoal_catalog **ret_cat, struct shoal_err *err)
+{
+	if (local_copy)
+		return shoal_catalog_open_local(path, local_copy, &cli_stop, ret_cat, err);
+	return shoal_catalog_open(path, ret_cat, err);
+}
+
 struct shoal_catalog *cli_open(const char *command, const char *path)
 {
 	struct shoal_catalog *cat = NULL;
 	struct shoal_err err = { "" };
 	int rc;
 
-	if (local_copy) {
+	if (local_copy)
 		cli_catch_signals();
-		rc = shoal_catalog_open_local(path, local_copy, &cli_stop, &cat, &err);
+	rc = cli_open_catalog(path, &cat, &err);
+	if (local_copy)
 		cli_release_signals(); /* the command may take them again */
-	} else {
-		rc = shoal_catalog_open(path, &cat, &err);
-	}
 	if (rc < 0)
 		cli_fail(command, "'%s': %s", path, err.msg);
 	if (rc == -ECANCELED || cli_stop)

@@ -45,7 +45,11 @@ bool cli_size(const char *command, const char *option, uint64_t *ret_value) SHOA
 /* The value of --threads. */
 bool cli_threads(const char *command, uint64_t *ret_nr) SHOAL_MUST_USE;
 
-/* Open a catalog, with words on failure: NULL. */
+/* Open a catalog, by way of --local-copy where that was given. */
+int cli_open_catalog(const char *path, struct shoal_catalog **ret_cat,
+		     struct shoal_err *err) SHOAL_MUST_USE;
+
+/* The same, with words on failure: NULL. */
 struct shoal_catalog *cli_open(const char *command, const char *path);
 
 /* Say what went wrong with a lookup in the catalog at @path. Returns CLI_FAILED. */

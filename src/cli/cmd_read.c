@@ -91,6 +91,16 @@ static bool take_number(const char *option, uint64_t max, uint64_t *ret_value)
 	return false;
 }
 
+/* A number of bytes, but not 0, which is for none given. */
+static bool take_size(const char *option, uint64_t *ret_value)
+{
+	if (!cli_size("read", option, ret_value))
+		return false;
+	if (*ret_value == 0)
+		cli_usage("read", "%s must be at least 1", option);
+	return *ret_value > 0;
+}
+
 static bool take_word(const char *option, const char *const *words, size_t nr, size_t *ret_which)
 {
 	for (size_t i = 0; i < nr; i++) {
@@ -122,14 +132,15 @@ static bool take_choice(int c, struct arguments *a)
 
 static bool take_option(int c, struct arguments *a)
 {
-	int shared = order_option("read", c, &a->spec, &a->epoch);
 	uint64_t v = 0;
+	int shared;
 
 	if (c == OPT_RANKS) {
 		cli_usage("read",
 			  "there are as many ranks as mpirun starts: --ranks is not for read");
 		return false;
 	}
+	shared = order_option("read", c, &a->spec, &a->epoch);
 	if (shared)
 		return shared > 0;
 	switch (c) {
@@ -156,9 +167,9 @@ static bool take_option(int c, struct arguments *a)
 		a->load.store = strcmp(optarg, "null") == 0 ? "null:size=1T" : optarg;
 		return true;
 	case OPT_OBJECT_SIZE:
-		return cli_size("read", "--object-size", &a->load.object_size);
+		return take_size("--object-size", &a->load.object_size);
 	case OPT_SLOT:
-		return cli_size("read", "--slot", &a->load.slot);
+		return take_size("--slot", &a->load.slot);
 	case OPT_TIMEOUT:
 		if (!take_number("--timeout", 1000000, &v))
 			return false;
@@ -217,16 +228,34 @@ static bool device_bytes(uint64_t *ret_bytes)
 	return found;
 }
 
-static int read_steps(const struct arguments *a, struct shoal_loader *l, uint64_t *ret_steps,
-		      struct shoal_err *err)
+/* Seconds between looks for word that another rank has failed. */
+#define LISTEN_EVERY 0.1
+
+static int listen_to_others(struct shoal_comm *comm, double *last, struct shoal_err *err)
 {
+	struct shoal_comm_mail mail;
+	double now = cli_now();
+	int rc;
+
+	if (now - *last < LISTEN_EVERY)
+		return 0;
+	*last = now;
+	rc = shoal_comm_poll(comm, 0, &mail, err);
+	return rc < 0 ? rc : 0;
+}
+
+static int read_steps(const struct arguments *a, struct shoal_comm *comm, struct shoal_loader *l,
+		      uint64_t *ret_steps, struct shoal_err *err)
+{
+	bool others = shoal_comm_place(comm)->size > 1;
 	const struct shoal_batch *batch;
+	double listened = cli_now();
 	int rc = 1;
 
 	while (rc == 1 && *ret_steps < a->steps) {
-		if (cli_stop)
-			return shoal_fail(err, -ECANCELED, "interrupted");
-		rc = shoal_loader_next(l, &batch, err);
+		rc = others ? listen_to_others(comm, &listened, err) : 0;
+		if (rc == 0)
+			rc = shoal_loader_next(l, &batch, err);
 		if (rc == 1) {
 			shoal_loader_give_back(l, batch);
 			++*ret_steps;
@@ -282,7 +311,7 @@ static int read_epoch(const struct arguments *a, struct shoal_comm *comm, struct
 	if (rc == 0)
 		rc = shoal_loader_epoch(l, a->epoch, err);
 	if (rc == 0)
-		rc = read_steps(a, l, &steps, err);
+		rc = read_steps(a, comm, l, &steps, err);
 	o->seconds = cli_now() - start;
 	o->sum.cpu_ns = cpu_ns() - cpu;
 	if (o->device_told && device_bytes(&device_after))
@@ -313,11 +342,11 @@ static void show_stall(void *self, const char *words)
 	cli_fail("read", "%s", words);
 }
 
-static int run(struct arguments *a, struct shoal_comm *comm, const struct shoal_catalog *cat,
-	       struct outcome *o, struct shoal_loader **ret_loader, struct shoal_err *err)
+static int open_loader(struct arguments *a, const struct shoal_comm *comm,
+		       const struct shoal_catalog *cat, struct shoal_loader **ret_loader,
+		       struct shoal_err *err)
 {
 	struct shoal_catalog_info info;
-	int rc;
 
 	shoal_catalog_info(cat, &info);
 	a->spec.nr_samples = info.nr_samples;
@@ -325,11 +354,21 @@ static int run(struct arguments *a, struct shoal_comm *comm, const struct shoal_
 	a->spec.unit = info.samples_per_file ? info.samples_per_file : 1;
 	a->load.stalled = show_stall;
 	a->load.stop = &cli_stop;
+	return shoal_loader_open(cat, &a->spec, (uint64_t)shoal_comm_place(comm)->rank, &a->load,
+				 ret_loader, err);
+}
+
+static int run(struct arguments *a, struct shoal_comm *comm, struct shoal_catalog **ret_cat,
+	       struct shoal_loader **ret_loader, struct outcome *o, struct shoal_err *err)
+{
+	int rc;
+
 	shoal_comm_set_stop(comm, &cli_stop);
-	rc = shoal_loader_open(cat, &a->spec, (uint64_t)shoal_comm_place(comm)->rank, &a->load,
-			       ret_loader, err);
+	rc = cli_open_catalog(a->path, ret_cat, err);
+	if (rc == 0)
+		rc = open_loader(a, comm, *ret_cat, ret_loader, err);
 	if (rc == 0 && a->drop)
-		rc = drop_cache(a, comm, cat, o, err);
+		rc = drop_cache(a, comm, *ret_cat, o, err);
 	if (rc == 0)
 		rc = read_epoch(a, comm, *ret_loader, o, err);
 	if (rc < 0 && rc != -EREMOTEIO)
@@ -409,23 +448,43 @@ static void print_text(const struct arguments *a, const struct outcome *o, int n
 	if (a->drop)
 		printf("dropped   the pages of %" PRIu64 " files before; %" PRIu64 " kept some\n",
 		       t->nr_dropped, t->nr_kept);
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(o->stats.first_errors) && i < o->stats.nr_errors;
-	     i++)
-		cli_fail("read", "%s", o->stats.first_errors[i]);
 }
 
-static int say_failure(const struct arguments *a, const struct shoal_comm_place *place, int rc,
-		       const struct shoal_err *err)
+/* What was skipped: each rank for itself, after the figures of all. */
+static void name_errors(const struct outcome *o, const char *rank)
+{
+	const struct shoal_load_stats *s = &o->stats;
+
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(s->first_errors) && i < s->nr_errors; i++)
+		cli_fail("read", "%s%s", rank, s->first_errors[i]);
+}
+
+/* Rank 0 alone speaks: of its own failure, or of the first that it heard of, with its rank. */
+static int say_failure(const struct arguments *a, const struct shoal_comm_place *place,
+		       const char *rank, int rc, const struct shoal_err *err)
+{
+	if (place->rank > 0)
+		return CLI_FAILED;
+	if (rc == -ECANCELED)
+		return cli_fail("read", "interrupted");
+	return cli_fail("read", "%s'%s': %s", rc == -EREMOTEIO ? "" : rank, a->path, err->msg);
+}
+
+static int tell(const struct arguments *a, const struct shoal_comm_place *place,
+		const struct outcome *o, int rc, const struct shoal_err *err)
 {
 	char rank[32] = "";
 
 	if (place->size > 1)
 		snprintf(rank, sizeof(rank), "rank %d: ", place->rank);
-	if (rc == -ECANCELED && place->rank == 0)
-		cli_fail("read", "interrupted");
-	else if (rc != -ECANCELED && rc != -EREMOTEIO)
-		cli_fail("read", "%s'%s': %s", rank, a->path, err->msg);
-	return CLI_FAILED;
+	if (rc < 0)
+		return say_failure(a, place, rank, rc, err);
+	if (place->rank == 0 && a->json)
+		print_json(a, o, place->size);
+	else if (place->rank == 0)
+		print_text(a, o, place->size);
+	name_errors(o, rank);
+	return exactly_once(&o->sum) ? CLI_OK : CLI_FAILED;
 }
 
 int cmd_read(int argc, char **argv)
@@ -436,12 +495,11 @@ int cmd_read(int argc, char **argv)
 					 .batch = 32 },
 			       .steps = UINT64_MAX };
 	static struct outcome o; /* large: it has a histogram */
-	const struct shoal_comm_place *place;
 	struct shoal_loader *loader = NULL;
+	struct shoal_catalog *cat = NULL;
 	struct shoal_err err = { "" };
 	struct shoal_comm *comm = NULL;
-	struct shoal_catalog *cat;
-	int c, rc, status = CLI_OK;
+	int c, rc, status;
 
 	while ((c = cli_getopt(argc, argv, ":qh", longs)) != -1) {
 		if (c == 'h')
@@ -452,28 +510,17 @@ int cmd_read(int argc, char **argv)
 	if (argc - optind != 1)
 		return cli_usage("read", "give one catalog");
 	a.path = argv[optind];
-	cat = cli_open("read", a.path);
-	if (!cat)
-		return CLI_FAILED;
 	cli_catch_signals();
-	if (shoal_comm_open(&comm, &err) < 0) {
-		shoal_catalog_close(cat);
+	if (shoal_comm_open(&comm, &err) < 0)
 		return cli_fail("read", "%s", err.msg);
-	}
-	place = shoal_comm_place(comm);
-	rc = run(&a, comm, cat, &o, &loader, &err);
-	if (rc < 0)
-		status = say_failure(&a, place, rc, &err);
-	else if (place->rank == 0 && a.json)
-		print_json(&a, &o, place->size);
-	else if (place->rank == 0)
-		print_text(&a, &o, place->size);
-	if (rc == 0 && !exactly_once(&o.sum))
-		status = CLI_FAILED;
-	shoal_loader_close(loader);
+	rc = run(&a, comm, &cat, &loader, &o, &err);
+	status = tell(&a, shoal_comm_place(comm), &o, rc, &err);
 	shoal_comm_close(comm);
-	shoal_catalog_close(cat);
 	if (rc == -ECANCELED)
 		cli_die_of_signal();
+	if (rc < 0 && loader)
+		return status; /* closing would wait for reads, which may never end */
+	shoal_loader_close(loader);
+	shoal_catalog_close(cat);
 	return status;
 }

@@ -9,6 +9,7 @@ uint64_t load_histogram_at(const struct load_histogram *h, double share)
 	if (nr == 0)
 		return 0;
 	want = (uint64_t)(share * (double)nr);
+	want += (double)want < share * (double)nr; /* no fewer than the share */
 	want = want < 1 ? 1 : shoal_min(want, nr);
 	for (uint32_t i = 0; i < LOAD_HISTOGRAM_PLACES; i++) {
 		uint32_t top = i / LOAD_HISTOGRAM_STEPS;

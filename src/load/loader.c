@@ -27,12 +27,18 @@
 #define REAP_US 100000
 #define REAPED  64u
 
+/* Of a name that is longer than this, errors show the end. */
+#define NAME_SHOWN 90u
+
+#define PREFETCH_MAX 65536u
+
 /* One sample on its way. */
 struct slot {
 	struct load_request request; /* first: it is what comes back */
 	struct ring_batch *batch;
 	uint32_t index; /* in the batch */
-	uint64_t file;
+	bool more;      /* the file goes on behind it: bytes there are no growth */
+	bool in_flight; /* the engine has it */
 	char name[SHOAL_NAME_MAX + 1];
 };
 
@@ -51,7 +57,7 @@ struct shoal_loader {
 	const struct shoal_catalog *cat;
 	struct shoal_load_options options;
 	struct shoal_order *order;
-	uint64_t rank, nr_files;
+	uint64_t rank;
 	bool sizes;   /* the catalog has them */
 	bool made_up; /* by a store that has any size */
 	uint64_t slot_bytes;
@@ -87,9 +93,26 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static struct ring_batch *batch_of(struct shoal_loader *l, uint64_t step)
+/* With the lock held: one of the ring that nobody uses, or NULL. They are given back in any order.
+ */
+static struct ring_batch *free_batch(const struct shoal_loader *l)
 {
-	return &l->ring[step % l->nr_ring];
+	for (uint32_t i = 0; i < l->nr_ring; i++)
+		if (l->ring[i].state == FREE)
+			return &l->ring[i];
+	return NULL;
+}
+
+/* With the lock held: the batch that has the step's samples, or will have, or NULL. */
+static struct ring_batch *batch_of(const struct shoal_loader *l, uint64_t step)
+{
+	for (uint32_t i = 0; i < l->nr_ring; i++) {
+		struct ring_batch *b = &l->ring[i];
+
+		if ((b->state == FILLING || b->state == READY) && b->public.step == step)
+			return b;
+	}
+	return NULL;
 }
 
 /* ---- Errors ---- */
@@ -104,21 +127,47 @@ static void end_epoch(struct shoal_loader *l, int rc, const char *words)
 	pthread_cond_broadcast(&l->news);
 }
 
-/* With the lock held: a sample could not be had. */
-static void take_error(struct shoal_loader *l, struct slot *s, int rc, const char *why)
+/* What became of a sample: 0, or an error and, where @err is not NULL, words. */
+static int judge(const struct shoal_loader *l, const struct slot *s, struct shoal_err *err)
 {
-	struct shoal_sample *sample = &s->batch->sample[s->index];
-	char words[sizeof(l->stats.first_errors[0])];
+	struct load_request r = s->request;
+	size_t len;
 
-	snprintf(words, sizeof(words), "sample %" PRIu64 " '%.100s': %s", sample->id, s->name, why);
-	if (l->stats.nr_errors < SHOAL_ARRAY_LEN(l->stats.first_errors))
-		memcpy(l->stats.first_errors[l->stats.nr_errors], words, sizeof(words));
-	l->stats.nr_errors++;
-	sample->error = rc;
-	sample->data = NULL;
-	sample->len = 0;
-	if (!l->options.skip_errors)
-		end_epoch(l, rc, words);
+	if (r.len <= l->slot_bytes && r.result >= 0 &&
+	    ((uint64_t)r.result == r.len || ((uint64_t)r.result > r.len && s->more)))
+		return 0; /* nearly always */
+	len = strlen(s->name);
+	r.name = s->name + (len > NAME_SHOWN ? len - NAME_SHOWN : 0); /* its end tells more */
+	if (r.len > l->slot_bytes)
+		return shoal_fail(err, -EFBIG,
+				  "'%s' has %" PRIu64
+				  " bytes, and the room for a sample is %" PRIu64,
+				  r.name, r.len, l->slot_bytes);
+	if (r.result < 0)
+		return load_engine_why(l->engine, &r, err);
+	if ((uint64_t)r.result > r.len)
+		return shoal_fail(err, -EFBIG, "'%s' is larger than the %" PRIu64 " bytes that %s",
+				  r.name, r.len,
+				  l->sizes ? "the catalog has" : "there is room for");
+	if ((uint64_t)r.result < r.len && l->sizes)
+		return shoal_fail(err, -ENODATA,
+				  "'%s' has %" PRId64 " bytes of the %" PRIu64
+				  " that the catalog has",
+				  r.name, r.result, r.len);
+	return 0;
+}
+
+/* With the lock held: a batch is taken that lacks a sample. */
+static void count_error(struct shoal_loader *l, const struct slot *s)
+{
+	uint64_t nr = l->stats.nr_errors++;
+	struct shoal_err err = { "" };
+
+	if (nr >= SHOAL_ARRAY_LEN(l->stats.first_errors))
+		return;
+	judge(l, s, &err);
+	snprintf(l->stats.first_errors[nr], sizeof(l->stats.first_errors[nr]),
+		 "sample %" PRIu64 ": %.160s", s->batch->sample[s->index].id, err.msg);
 }
 
 /* ---- Filling a batch ---- */
@@ -126,17 +175,18 @@ static void take_error(struct shoal_loader *l, struct slot *s, int rc, const cha
 /* What to read for the sample: its file, and where in it. */
 static int locate(const struct shoal_loader *l, struct slot *s, uint64_t id)
 {
-	uint64_t index = 0, first, count = 1, size = SHOAL_SIZE_UNKNOWN;
-	int rc = shoal_catalog_locate(l->cat, id, &s->file, &index);
+	uint64_t file = 0, index = 0, first, count = 1, size = SHOAL_SIZE_UNKNOWN;
+	int rc = shoal_catalog_locate(l->cat, id, &file, &index);
 
 	if (rc == 0)
-		rc = shoal_catalog_samples(l->cat, s->file, &first, &count);
+		rc = shoal_catalog_samples(l->cat, file, &first, &count);
 	if (rc == 0)
-		rc = shoal_catalog_name(l->cat, s->file, s->name);
+		rc = shoal_catalog_name(l->cat, file, s->name);
 	if (rc >= 0)
-		rc = shoal_catalog_size(l->cat, s->file, &size);
+		rc = shoal_catalog_size(l->cat, file, &size);
 	if (rc < 0)
 		return rc;
+	s->more = l->made_up; /* there is always more of it */
 	s->request.off = 0;
 	s->request.len = size;
 	if (l->options.object_size) {
@@ -149,6 +199,7 @@ static int locate(const struct shoal_loader *l, struct slot *s, uint64_t id)
 	    size != SHOAL_SIZE_UNKNOWN) { /* records of equal size; the last has the rest */
 		s->request.off = size / count * index;
 		s->request.len = index + 1 < count ? size / count : size - s->request.off;
+		s->more = s->more || index + 1 < count;
 	}
 	return 0;
 }
@@ -185,6 +236,7 @@ static void submit(struct shoal_loader *l, struct slot *s)
 	r->name = s->name;
 	r->buf = load_pool_slot(&l->pool, (size_t)(s - l->slots));
 	r->cap = l->pool.slot;
+	s->in_flight = true;
 	load_cached_look(&l->cached, s->name, r->off, r->len);
 	load_engine_submit(l->engine, r);
 }
@@ -192,57 +244,42 @@ static void submit(struct shoal_loader *l, struct slot *s)
 /* With the lock held, which it gives up meanwhile: start what there is room for. */
 static void submit_more(struct shoal_loader *l)
 {
-	while (l->rc == 0 && l->next_submit < l->next_fill &&
+	while (l->rc == 0 && l->running == l->wanted && l->next_submit < l->next_fill &&
 	       load_engine_pending(l->engine) < l->options.in_flight) {
 		struct ring_batch *b = batch_of(l, l->next_submit);
 
-		if (b->nr_submitted == b->public.nr) {
+		if (!b || b->nr_submitted == b->public.nr) { /* taken already, or all in flight */
 			l->next_submit++;
 			continue;
 		}
 		if (b->slot[b->nr_submitted].request.len > l->slot_bytes) {
-			struct slot *s = &b->slot[b->nr_submitted++];
-
+			b->sample[b->nr_submitted++].error = -EFBIG;
 			b->nr_done++;
-			take_error(l, s, -EFBIG, "it is larger than the room for a sample");
 			continue;
 		}
 		pthread_mutex_unlock(&l->lock);
 		submit(l, &b->slot[b->nr_submitted++]);
 		pthread_mutex_lock(&l->lock);
+		l->stats.nr_pages = l->cached.nr_pages;
+		l->stats.nr_cached = l->cached.nr_cached;
 	}
 }
 
-/* With the lock held: a read has ended, one way or the other. */
+/* With the lock held: a read has ended, one way or the other. Words are for whoever takes it. */
 static void take_done(struct shoal_loader *l, struct slot *s)
 {
 	const struct load_request *r = &s->request;
 	struct shoal_sample *sample = &s->batch->sample[s->index];
-	bool known = l->sizes;
-	char why[128];
 
 	s->batch->nr_done++;
-	if (l->made_up && r->result > (int64_t)r->len)
-		s->request.result = (int64_t)r->len; /* there is always more of it */
+	s->in_flight = false;
 	if (r->result >= 0)
 		load_histogram_add(&l->latency, r->finished - r->started);
-	if (r->result < 0) {
-		struct shoal_err err = { "" };
-
-		take_error(l, s, load_engine_why(l->engine, r, &err), err.msg);
-	} else if ((uint64_t)r->result > r->len) {
-		snprintf(why, sizeof(why), "it is larger than the %" PRIu64 " bytes %s", r->len,
-			 known ? "that the catalog has" : "that there is room for");
-		take_error(l, s, -EFBIG, why);
-	} else if (known && (uint64_t)r->result < r->len) {
-		snprintf(why, sizeof(why),
-			 "it has %" PRId64 " bytes of the %" PRIu64 " that the catalog has",
-			 r->result, r->len);
-		take_error(l, s, -ENODATA, why);
-	} else {
-		sample->data = r->data;
-		sample->len = (uint64_t)r->result;
-	}
+	sample->error = judge(l, s, NULL);
+	if (sample->error < 0)
+		return;
+	sample->data = r->data;
+	sample->len = shoal_min((uint64_t)r->result, r->len);
 }
 
 /* With the lock held: batches that are done, in whatever sequence, are ready. */
@@ -260,39 +297,47 @@ static void finish_batches(struct shoal_loader *l)
 
 /* ---- Stalls ---- */
 
-/* With the lock held: which samples have been in flight for too long. */
-static void watch(struct shoal_loader *l, uint64_t *told)
+/* With the lock held: how many samples are in flight for @ms or longer, and the oldest of them. */
+static unsigned find_stalled(const struct shoal_loader *l, uint64_t now, uint64_t ms,
+			     const struct slot **ret_oldest)
 {
-	uint64_t now = now_ns(), oldest = now;
-	const struct slot *slowest = NULL;
 	unsigned nr = 0;
-	char words[256];
 
+	*ret_oldest = NULL;
 	for (uint32_t i = 0; i < l->nr_ring; i++) {
 		const struct ring_batch *b = &l->ring[i];
 
 		for (uint32_t k = 0; b->state == FILLING && k < b->nr_submitted; k++) {
-			const struct load_request *r = &b->slot[k].request;
+			const struct slot *s = &b->slot[k];
 
-			if (r->finished || !r->started ||
-			    now - r->started < l->options.stall_ms * 1000000)
+			if (!s->in_flight || (now - s->request.started) / 1000000 < ms)
 				continue;
 			nr++;
-			if (r->started < oldest) {
-				oldest = r->started;
-				slowest = &b->slot[k];
-			}
+			if (!*ret_oldest || s->request.started < (*ret_oldest)->request.started)
+				*ret_oldest = s;
 		}
 	}
-	if (!slowest)
+	return nr;
+}
+
+/* With the lock held: tell of samples that are in flight for too long, or give up. */
+static void watch(struct shoal_loader *l, uint64_t *told)
+{
+	uint64_t now = now_ns(), stall = l->options.stall_ms, timeout = l->options.timeout_ms;
+	uint64_t ms = timeout && timeout < stall ? timeout : stall, age;
+	const struct slot *oldest;
+	unsigned nr = find_stalled(l, now, ms, &oldest);
+	char words[256];
+
+	if (nr == 0)
 		return;
+	age = (now - oldest->request.started) / 1000000;
 	snprintf(words, sizeof(words),
-		 "%u samples are in flight for longer than %" PRIu64 " s, the oldest for %" PRIu64
-		 " s: '%.120s'",
-		 nr, l->options.stall_ms / 1000, (now - oldest) / 1000000000, slowest->name);
-	if (l->options.timeout_ms && now - oldest > l->options.timeout_ms * 1000000)
+		 "%u sample%s in flight for longer than %g s, the oldest for %.1f s: '%.120s'", nr,
+		 nr == 1 ? " is" : "s are", (double)ms * 1e-3, (double)age * 1e-3, oldest->name);
+	if (timeout && age >= timeout) {
 		end_epoch(l, -ETIMEDOUT, words);
-	else if (l->options.stalled && now - *told > l->options.stall_ms * 1000000) {
+	} else if (l->options.stalled && (now - *told) / 1000000 >= stall) {
 		l->options.stalled(l->options.self, words);
 		*told = now;
 	}
@@ -306,7 +351,7 @@ static void begin_epoch(struct shoal_loader *l)
 	for (uint32_t i = 0; i < l->nr_ring; i++)
 		if (l->ring[i].state != HELD)
 			l->ring[i].state = FREE;
-	if (l->running > 0 || l->epoch > 0)
+	if (l->running > 0) /* the first stands where the spec says */
 		shoal_order_set_epoch(l->order, l->epoch);
 	l->steps = shoal_order_steps(l->order);
 	l->next_fill = l->next_submit = l->next_take = 0;
@@ -323,12 +368,12 @@ static void begin_epoch(struct shoal_loader *l)
 static void fill_more(struct shoal_loader *l)
 {
 	while (l->rc == 0 && l->running == l->wanted && l->next_fill < l->steps) {
-		struct ring_batch *b = batch_of(l, l->next_fill);
+		struct ring_batch *b = free_batch(l);
 		uint64_t step = l->next_fill;
 		struct shoal_err err = { "" };
 		int rc;
 
-		if (b->state != FREE)
+		if (!b)
 			return;
 		pthread_mutex_unlock(&l->lock);
 		rc = fill(l, b, step);
@@ -366,7 +411,7 @@ static bool can_go_on(const struct shoal_loader *l)
 		return true;
 	if (l->rc < 0)
 		return false;
-	if (l->next_fill < l->steps && l->ring[l->next_fill % l->nr_ring].state == FREE)
+	if (l->next_fill < l->steps && free_batch(l))
 		return true;
 	return l->next_submit < l->next_fill;
 }
@@ -409,13 +454,16 @@ static int largest(const struct shoal_catalog *cat, uint64_t *ret_size, struct s
 	shoal_catalog_info(cat, &info);
 	*ret_size = 0;
 	if (info.nr_bytes == SHOAL_SIZE_UNKNOWN)
-		return shoal_fail(err, -EINVAL,
-				  "the catalog has no sizes: say how large a sample may be");
+		return shoal_fail(
+			err, -EINVAL,
+			"the catalog has no sizes: say how large a sample may be (--slot)");
 	rc = shoal_catalog_largest(cat, ret_size);
 	if (rc < 0)
 		return shoal_catalog_explain(cat, rc, err);
-	if (info.samples_per_file > 1) /* the last record of a file has what is left over */
-		*ret_size = *ret_size / info.samples_per_file + *ret_size % info.samples_per_file;
+	/* The last record of a file has what is left over, more of it maybe in a smaller file. */
+	if (info.samples_per_file > 1)
+		*ret_size = shoal_min(*ret_size, *ret_size / info.samples_per_file +
+							 (info.samples_per_file - 1));
 	return 0;
 }
 
@@ -468,6 +516,10 @@ static int open_engine(struct shoal_loader *l, struct shoal_err *err)
 	l->made_up = strncmp(l->store->uri, "null:", 5) == 0;
 	if (l->options.object_size && !l->made_up)
 		return shoal_fail(err, -EINVAL, "an object size is for the null store only");
+	if (!l->sizes && !l->made_up && info.samples_per_file != 1)
+		return shoal_fail(err, -EINVAL,
+				  "the catalog has no sizes, so it is not known where in a file "
+				  "its samples are: index it with sizes");
 	load_cached_init(&l->cached, l->store);
 	return load_engine_new(&eo, &l->engine, err);
 }
@@ -484,6 +536,16 @@ static void set_defaults(struct shoal_loader *l, const struct shoal_load_options
 	l->nr_ring = l->options.prefetch + 1;
 }
 
+static int check_options(const struct shoal_load_options *o, struct shoal_err *err)
+{
+	if (o->prefetch > PREFETCH_MAX)
+		return shoal_fail(err, -EINVAL, "%u batches ahead: there are 1 to %u", o->prefetch,
+				  PREFETCH_MAX);
+	if ((unsigned)o->engine > SHOAL_ENGINE_THREADS)
+		return shoal_fail(err, -EINVAL, "there is no engine %u", (unsigned)o->engine);
+	return 0;
+}
+
 static int open_parts(struct shoal_loader *l, const struct shoal_order_spec *spec,
 		      struct shoal_err *err)
 {
@@ -492,7 +554,6 @@ static int open_parts(struct shoal_loader *l, const struct shoal_order_spec *spe
 
 	shoal_catalog_info(l->cat, &info);
 	l->sizes = info.nr_bytes != SHOAL_SIZE_UNKNOWN;
-	l->nr_files = info.nr_files;
 	l->slot_bytes = l->options.slot ? l->options.slot : l->options.object_size;
 	if (spec->nr_samples != info.nr_samples)
 		return shoal_fail(err, -EINVAL,
@@ -502,7 +563,9 @@ static int open_parts(struct shoal_loader *l, const struct shoal_order_spec *spe
 	if (l->rank >= spec->nr_ranks)
 		return shoal_fail(err, -EINVAL, "there is no rank %" PRIu64 " of %" PRIu64, l->rank,
 				  spec->nr_ranks);
-	rc = shoal_order_new(spec, 0, &l->order, err);
+	rc = check_options(&l->options, err);
+	if (rc == 0)
+		rc = shoal_order_new(spec, 0, &l->order, err);
 	if (rc == 0 && l->slot_bytes == 0)
 		rc = largest(l->cat, &l->slot_bytes, err);
 	if (rc == 0)
@@ -572,17 +635,55 @@ struct shoal_loader *shoal_loader_close(struct shoal_loader *l)
 
 /* ---- Epochs and batches ---- */
 
+static bool stopped(const struct shoal_loader *l)
+{
+	return l->options.stop && __atomic_load_n(l->options.stop, __ATOMIC_RELAXED);
+}
+
+/* With the lock held: wait for the thread, but not for ever at once: a signal may want us to stop.
+ */
+static int wait_for_news(struct shoal_loader *l, struct shoal_err *err)
+{
+	struct timespec until;
+
+	if (stopped(l))
+		return shoal_fail(err, -ECANCELED, "interrupted");
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += until.tv_nsec >= 900000000;
+	until.tv_nsec = (until.tv_nsec + 100000000) % 1000000000;
+	pthread_cond_timedwait(&l->news, &l->lock, &until);
+	return 0;
+}
+
+/* With the lock held: the order as opened is of epoch 0, and `consumed` is of the first begun. */
+static int first_order(struct shoal_loader *l, uint64_t epoch, struct shoal_err *err)
+{
+	struct shoal_order *order;
+	int rc = shoal_order_new(shoal_order_spec(l->order), epoch, &order, err);
+
+	if (rc < 0)
+		return rc;
+	shoal_order_free(l->order);
+	l->order = order;
+	return 0;
+}
+
 int shoal_loader_epoch(struct shoal_loader *l, uint64_t epoch, struct shoal_err *err)
 {
-	(void)err;
+	int rc = 0;
+
 	pthread_mutex_lock(&l->lock);
-	l->epoch = epoch;
-	l->wanted++;
-	pthread_cond_broadcast(&l->work);
-	while (l->running != l->wanted)
-		pthread_cond_wait(&l->news, &l->lock);
+	if (l->wanted == 0)
+		rc = first_order(l, epoch, err);
+	if (rc == 0) {
+		l->epoch = epoch;
+		l->wanted++;
+		pthread_cond_broadcast(&l->work);
+	}
+	while (rc == 0 && l->running != l->wanted)
+		rc = wait_for_news(l, err);
 	pthread_mutex_unlock(&l->lock);
-	return 0;
+	return rc;
 }
 
 /* With the lock held. */
@@ -594,62 +695,93 @@ static void count_delivered(struct shoal_loader *l, const struct ring_batch *b)
 	for (size_t i = 0; i < b->public.nr; i++) {
 		const struct shoal_sample *s = &b->sample[i];
 
-		if (l->sizes)
+		if (l->sizes || l->options.object_size)
 			l->stats.bytes_asked += b->slot[i].request.len;
-		if (s->error)
+		if (s->error) {
+			count_error(l, &b->slot[i]);
 			continue;
+		}
 		l->stats.nr_samples++;
 		l->stats.bytes_delivered += s->len;
 		load_sums_add(&l->sums, s->id, first + i);
 	}
 }
 
-/* With the lock held: wait for the thread, but not for ever at once: a signal may want us to stop.
- */
-static int wait_for_news(struct shoal_loader *l, struct shoal_err *err)
+/* With the lock held: whether all batches are held, so that none can ever be ready. */
+static bool all_held(const struct shoal_loader *l)
 {
-	struct timespec until;
+	for (uint32_t i = 0; i < l->nr_ring; i++)
+		if (l->ring[i].state != HELD)
+			return false;
+	return true;
+}
 
-	if (l->options.stop && __atomic_load_n(l->options.stop, __ATOMIC_RELAXED))
+/* With the lock held: wait until the next batch is ready, the epoch ended early, or an error. */
+static int wait_for_batch(struct shoal_loader *l, struct ring_batch **ret_batch,
+			  struct shoal_err *err)
+{
+	uint64_t start = 0;
+	int rc = 0;
+
+	while (rc == 0 && l->rc == 0) {
+		*ret_batch = batch_of(l, l->next_take);
+		if (*ret_batch && (*ret_batch)->state == READY)
+			break;
+		start = start ? start : now_ns();
+		rc = wait_for_news(l, err);
+	}
+	l->stats.wait_ns += start ? now_ns() - start : 0;
+	return rc;
+}
+
+/* With the lock held: what the first error of the batch in the order's order says, if it counts. */
+static void check_batch(struct shoal_loader *l, const struct ring_batch *b)
+{
+	for (size_t i = 0; i < b->public.nr && l->rc == 0 && !l->options.skip_errors; i++) {
+		if (!b->sample[i].error)
+			continue;
+		count_error(l, &b->slot[i]);
+		end_epoch(l, b->sample[i].error, l->stats.first_errors[0]);
+	}
+}
+
+/* With the lock held, in an epoch. */
+static int take_next(struct shoal_loader *l, struct ring_batch **ret_batch, struct shoal_err *err)
+{
+	int rc = 0;
+
+	if (stopped(l))
 		return shoal_fail(err, -ECANCELED, "interrupted");
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += until.tv_nsec >= 900000000;
-	until.tv_nsec = (until.tv_nsec + 100000000) % 1000000000;
-	pthread_cond_timedwait(&l->news, &l->lock, &until);
-	return 0;
+	if (l->rc == 0 && l->next_take == l->steps)
+		return 0;
+	if (l->rc == 0 && all_held(l))
+		return shoal_fail(err, -EBUSY, "give batches back first: %u are held", l->nr_ring);
+	rc = wait_for_batch(l, ret_batch, err);
+	if (rc < 0)
+		return rc;
+	if (l->rc == 0)
+		check_batch(l, *ret_batch);
+	if (l->rc < 0)
+		return shoal_fail(err, l->rc, "%s", l->err.msg);
+	(*ret_batch)->state = HELD;
+	l->next_take++;
+	count_delivered(l, *ret_batch);
+	return 1;
 }
 
 int shoal_loader_next(struct shoal_loader *l, const struct shoal_batch **ret_batch,
 		      struct shoal_err *err)
 {
-	struct ring_batch *b;
-	uint64_t start = 0;
-	int rc = 0;
+	struct ring_batch *b = NULL;
+	int rc;
 
 	pthread_mutex_lock(&l->lock);
-	b = batch_of(l, l->next_take);
-	if (l->running == 0) {
+	if (l->running == 0 || l->running != l->wanted)
 		rc = shoal_fail(err, -EINVAL, "no epoch was begun");
-	} else if (l->next_take < l->steps && b->state == HELD) {
-		rc = shoal_fail(err, -EBUSY, "give batches back first: %u are held", l->nr_ring);
-	} else {
-		while (rc == 0 && l->rc == 0 && l->next_take < l->steps &&
-		       (b->state != READY || b->public.step != l->next_take)) {
-			start = start ? start : now_ns();
-			rc = wait_for_news(l, err);
-		}
-		l->stats.wait_ns += start ? now_ns() - start : 0;
-		if (rc == 0 && l->rc < 0)
-			rc = shoal_fail(err, l->rc, "%s", l->err.msg);
-		else if (rc == 0 && l->next_take < l->steps)
-			rc = 1;
-	}
-	if (rc == 1) {
-		b->state = HELD;
-		l->next_take++;
-		count_delivered(l, b);
+	else
+		rc = take_next(l, &b, err);
+	if (rc == 1)
 		*ret_batch = &b->public;
-	}
 	pthread_mutex_unlock(&l->lock);
 	return rc;
 }
@@ -674,8 +806,6 @@ void shoal_loader_stats(const struct shoal_loader *loader, struct shoal_load_sta
 	*ret_stats = l->stats;
 	memcpy(ret_stats->sum_ids, l->sums.ids, sizeof(l->sums.ids));
 	memcpy(ret_stats->sum_order, l->sums.order, sizeof(l->sums.order));
-	ret_stats->nr_pages = l->cached.nr_pages;
-	ret_stats->nr_cached = l->cached.nr_cached;
 	ret_stats->pool_bytes = l->pool.len;
 	ret_stats->engine = load_engine_name(l->engine);
 	ret_stats->engine_detail = load_engine_detail(l->engine);
