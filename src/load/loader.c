@@ -1,447 +1,22 @@
 /*
- * One thread of its own reads ahead: it computes which samples come next, looks up their names,
- * submits reads and reaps them, and hands over batches in order. All memory is taken when it is
- * opened: a ring of batches, each with a slot of the pool and room for a name for every sample.
+ * The caller's side: opening and closing, epochs, and batches taken and given back. One thread of
+ * the loader's own reads ahead: ahead.c. All memory is taken when it is opened: a ring of batches,
+ * each with a slot of the pool and room for a name for every sample.
  */
-#include "load/loader.h"
-
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/queue.h"
-#include "load/audit.h"
-#include "load/cached.h"
-#include "load/engine.h"
-#include "load/histogram.h"
-#include "load/pool.h"
+#include "load/loader_inside.h"
 
 #define IN_FLIGHT 64u
 #define PREFETCH  2u
 #define STALL_MS  10000u
 
-/* How long the thread waits for reads before it looks around. */
-#define REAP_US 100000
-#define REAPED  64u
-
-/* Of a name that is longer than this, errors show the end. */
-#define NAME_SHOWN 90u
-
 #define PREFETCH_MAX 65536u
-
-/* One sample on its way. */
-struct slot {
-	struct load_request request; /* first: it is what comes back */
-	struct ring_batch *batch;
-	uint32_t index; /* in the batch */
-	bool more;      /* the file goes on behind it: bytes there are no growth */
-	bool in_flight; /* the engine has it */
-	char name[SHOAL_NAME_MAX + 1];
-};
-
-enum batch_state { FREE, FILLING, READY, HELD };
-
-struct ring_batch {
-	struct shoal_batch public; /* first: it is what the caller has */
-	enum batch_state state;
-	uint32_t nr_submitted, nr_done;
-	struct shoal_sample *sample;
-	struct slot *slot;
-	uint64_t *ids;
-};
-
-struct shoal_loader {
-	const struct shoal_catalog *cat;
-	struct shoal_load_options options;
-	struct shoal_order *order;
-	uint64_t rank;
-	bool sizes;   /* the catalog has them */
-	bool made_up; /* by a store that has any size */
-	uint64_t slot_bytes;
-	struct shoal_store *store;
-	struct load_engine *engine;
-	struct load_pool pool;
-	struct ring_batch *ring;
-	uint32_t nr_ring;
-	struct shoal_sample *samples;
-	struct slot *slots;
-	uint64_t *ids;
-	struct load_cached cached;
-	pthread_t thread;
-	bool started;
-
-	pthread_mutex_t lock; /* of all that follows */
-	pthread_cond_t work, news;
-	bool closing;
-	uint64_t epoch, wanted, running; /* generations: an epoch was asked for, and is begun */
-	uint64_t steps, next_fill, next_submit, next_take; /* which step comes next in each */
-	int rc; /* why the epoch ended early, and the words */
-	struct shoal_err err;
-	struct shoal_load_stats stats;
-	struct load_sums sums;
-	struct load_histogram latency;
-};
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* With the lock held: one of the ring that nobody uses, or NULL. They are given back in any order.
- */
-static struct ring_batch *free_batch(const struct shoal_loader *l)
-{
-	for (uint32_t i = 0; i < l->nr_ring; i++)
-		if (l->ring[i].state == FREE)
-			return &l->ring[i];
-	return NULL;
-}
-
-/* With the lock held: the batch that has the step's samples, or will have, or NULL. */
-static struct ring_batch *batch_of(const struct shoal_loader *l, uint64_t step)
-{
-	for (uint32_t i = 0; i < l->nr_ring; i++) {
-		struct ring_batch *b = &l->ring[i];
-
-		if ((b->state == FILLING || b->state == READY) && b->public.step == step)
-			return b;
-	}
-	return NULL;
-}
-
-/* ---- Errors ---- */
-
-/* With the lock held: the epoch ends here. */
-static void end_epoch(struct shoal_loader *l, int rc, const char *words)
-{
-	if (l->rc < 0)
-		return;
-	l->rc = rc;
-	snprintf(l->err.msg, sizeof(l->err.msg), "%s", words);
-	pthread_cond_broadcast(&l->news);
-}
-
-/* What became of a sample: 0, or an error and, where @err is not NULL, words. */
-static int judge(const struct shoal_loader *l, const struct slot *s, struct shoal_err *err)
-{
-	struct load_request r = s->request;
-	size_t len;
-
-	if (r.len <= l->slot_bytes && r.result >= 0 &&
-	    ((uint64_t)r.result == r.len || ((uint64_t)r.result > r.len && s->more)))
-		return 0; /* nearly always */
-	len = strlen(s->name);
-	r.name = s->name + (len > NAME_SHOWN ? len - NAME_SHOWN : 0); /* its end tells more */
-	if (r.len > l->slot_bytes)
-		return shoal_fail(err, -EFBIG,
-				  "'%s' has %" PRIu64
-				  " bytes, and the room for a sample is %" PRIu64,
-				  r.name, r.len, l->slot_bytes);
-	if (r.result < 0)
-		return load_engine_why(l->engine, &r, err);
-	if ((uint64_t)r.result > r.len)
-		return shoal_fail(err, -EFBIG, "'%s' is larger than the %" PRIu64 " bytes that %s",
-				  r.name, r.len,
-				  l->sizes ? "the catalog has" : "there is room for");
-	if ((uint64_t)r.result < r.len && l->sizes)
-		return shoal_fail(err, -ENODATA,
-				  "'%s' has %" PRId64 " bytes of the %" PRIu64
-				  " that the catalog has",
-				  r.name, r.result, r.len);
-	return 0;
-}
-
-/* With the lock held: a batch is taken that lacks a sample. */
-static void count_error(struct shoal_loader *l, const struct slot *s)
-{
-	uint64_t nr = l->stats.nr_errors++;
-	struct shoal_err err = { "" };
-
-	if (nr >= SHOAL_ARRAY_LEN(l->stats.first_errors))
-		return;
-	judge(l, s, &err);
-	snprintf(l->stats.first_errors[nr], sizeof(l->stats.first_errors[nr]),
-		 "sample %" PRIu64 ": %.160s", s->batch->sample[s->index].id, err.msg);
-}
-
-/* ---- Filling a batch ---- */
-
-/* What to read for the sample: its file, and where in it. */
-static int locate(const struct shoal_loader *l, struct slot *s, uint64_t id)
-{
-	uint64_t file = 0, index = 0, first, count = 1, size = SHOAL_SIZE_UNKNOWN;
-	int rc = shoal_catalog_locate(l->cat, id, &file, &index);
-
-	if (rc == 0)
-		rc = shoal_catalog_samples(l->cat, file, &first, &count);
-	if (rc == 0)
-		rc = shoal_catalog_name(l->cat, file, s->name);
-	if (rc >= 0)
-		rc = shoal_catalog_size(l->cat, file, &size);
-	if (rc < 0)
-		return rc;
-	s->more = l->made_up; /* there is always more of it */
-	s->request.off = 0;
-	s->request.len = size;
-	if (l->options.object_size) {
-		s->request.len = l->options.object_size;
-		return 0;
-	}
-	if (size == SHOAL_SIZE_UNKNOWN) /* as much as there is room for */
-		s->request.len = l->slot_bytes;
-	if (count > 1 &&
-	    size != SHOAL_SIZE_UNKNOWN) { /* records of equal size; the last has the rest */
-		s->request.off = size / count * index;
-		s->request.len = index + 1 < count ? size / count : size - s->request.off;
-		s->more = s->more || index + 1 < count;
-	}
-	return 0;
-}
-
-/* The next step's samples. Called without the lock: a batch that is being filled is ours. */
-static int fill(struct shoal_loader *l, struct ring_batch *b, uint64_t step)
-{
-	int64_t nr = shoal_order_batch(l->order, step, l->rank, b->ids);
-
-	if (nr < 0)
-		return (int)nr;
-	b->public = (struct shoal_batch){ .step = step, .nr = (size_t)nr, .sample = b->sample };
-	b->nr_submitted = b->nr_done = 0;
-	for (uint32_t i = 0; i < nr; i++) {
-		struct slot *s = &b->slot[i];
-		int rc;
-
-		b->sample[i] = (struct shoal_sample){ .id = b->ids[i] };
-		s->batch = b;
-		s->index = i;
-		rc = locate(l, s, b->ids[i]);
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
-}
-
-/* ---- Submitting and reaping ---- */
-
-static void submit(struct shoal_loader *l, struct slot *s)
-{
-	struct load_request *r = &s->request;
-
-	r->name = s->name;
-	r->buf = load_pool_slot(&l->pool, (size_t)(s - l->slots));
-	r->cap = l->pool.slot;
-	s->in_flight = true;
-	load_cached_look(&l->cached, s->name, r->off, r->len);
-	load_engine_submit(l->engine, r);
-}
-
-/* With the lock held, which it gives up meanwhile: start what there is room for. */
-static void submit_more(struct shoal_loader *l)
-{
-	while (l->rc == 0 && l->running == l->wanted && l->next_submit < l->next_fill &&
-	       load_engine_pending(l->engine) < l->options.in_flight) {
-		struct ring_batch *b = batch_of(l, l->next_submit);
-
-		if (!b || b->nr_submitted == b->public.nr) { /* taken already, or all in flight */
-			l->next_submit++;
-			continue;
-		}
-		if (b->slot[b->nr_submitted].request.len > l->slot_bytes) {
-			b->sample[b->nr_submitted++].error = -EFBIG;
-			b->nr_done++;
-			continue;
-		}
-		pthread_mutex_unlock(&l->lock);
-		submit(l, &b->slot[b->nr_submitted++]);
-		pthread_mutex_lock(&l->lock);
-		l->stats.nr_pages = l->cached.nr_pages;
-		l->stats.nr_cached = l->cached.nr_cached;
-	}
-}
-
-/* With the lock held: a read has ended, one way or the other. Words are for whoever takes it. */
-static void take_done(struct shoal_loader *l, struct slot *s)
-{
-	const struct load_request *r = &s->request;
-	struct shoal_sample *sample = &s->batch->sample[s->index];
-
-	s->batch->nr_done++;
-	s->in_flight = false;
-	if (r->result >= 0)
-		load_histogram_add(&l->latency, r->finished - r->started);
-	sample->error = judge(l, s, NULL);
-	if (sample->error < 0)
-		return;
-	sample->data = r->data;
-	sample->len = shoal_min((uint64_t)r->result, r->len);
-}
-
-/* With the lock held: batches that are done, in whatever sequence, are ready. */
-static void finish_batches(struct shoal_loader *l)
-{
-	for (uint32_t i = 0; i < l->nr_ring; i++) {
-		struct ring_batch *b = &l->ring[i];
-
-		if (b->state == FILLING && b->nr_done == b->public.nr) {
-			b->state = READY;
-			pthread_cond_broadcast(&l->news);
-		}
-	}
-}
-
-/* ---- Stalls ---- */
-
-/* With the lock held: how many samples are in flight for @ms or longer, and the oldest of them. */
-static unsigned find_stalled(const struct shoal_loader *l, uint64_t now, uint64_t ms,
-			     const struct slot **ret_oldest)
-{
-	unsigned nr = 0;
-
-	*ret_oldest = NULL;
-	for (uint32_t i = 0; i < l->nr_ring; i++) {
-		const struct ring_batch *b = &l->ring[i];
-
-		for (uint32_t k = 0; b->state == FILLING && k < b->nr_submitted; k++) {
-			const struct slot *s = &b->slot[k];
-
-			if (!s->in_flight || (now - s->request.started) / 1000000 < ms)
-				continue;
-			nr++;
-			if (!*ret_oldest || s->request.started < (*ret_oldest)->request.started)
-				*ret_oldest = s;
-		}
-	}
-	return nr;
-}
-
-/* With the lock held: tell of samples that are in flight for too long, or give up. */
-static void watch(struct shoal_loader *l, uint64_t *told)
-{
-	uint64_t now = now_ns(), stall = l->options.stall_ms, timeout = l->options.timeout_ms;
-	uint64_t ms = timeout && timeout < stall ? timeout : stall, age;
-	const struct slot *oldest;
-	unsigned nr = find_stalled(l, now, ms, &oldest);
-	char words[256];
-
-	if (nr == 0)
-		return;
-	age = (now - oldest->request.started) / 1000000;
-	snprintf(words, sizeof(words),
-		 "%u sample%s in flight for longer than %g s, the oldest for %.1f s: '%.120s'", nr,
-		 nr == 1 ? " is" : "s are", (double)ms * 1e-3, (double)age * 1e-3, oldest->name);
-	if (timeout && age >= timeout) {
-		end_epoch(l, -ETIMEDOUT, words);
-	} else if (l->options.stalled && (now - *told) / 1000000 >= stall) {
-		l->options.stalled(l->options.self, words);
-		*told = now;
-	}
-}
-
-/* ---- The thread ---- */
-
-/* With the lock held: begin the epoch that was asked for, once nothing of the last is in flight. */
-static void begin_epoch(struct shoal_loader *l)
-{
-	for (uint32_t i = 0; i < l->nr_ring; i++)
-		if (l->ring[i].state != HELD)
-			l->ring[i].state = FREE;
-	if (l->running > 0) /* the first stands where the spec says */
-		shoal_order_set_epoch(l->order, l->epoch);
-	l->steps = shoal_order_steps(l->order);
-	l->next_fill = l->next_submit = l->next_take = 0;
-	l->rc = 0;
-	l->stats = (struct shoal_load_stats){ 0 };
-	l->sums = (struct load_sums){ 0 };
-	memset(&l->latency, 0, sizeof(l->latency));
-	load_cached_clear(&l->cached);
-	l->running = l->wanted;
-	pthread_cond_broadcast(&l->news);
-}
-
-/* With the lock held, which it gives up meanwhile. */
-static void fill_more(struct shoal_loader *l)
-{
-	while (l->rc == 0 && l->running == l->wanted && l->next_fill < l->steps) {
-		struct ring_batch *b = free_batch(l);
-		uint64_t step = l->next_fill;
-		struct shoal_err err = { "" };
-		int rc;
-
-		if (!b)
-			return;
-		pthread_mutex_unlock(&l->lock);
-		rc = fill(l, b, step);
-		pthread_mutex_lock(&l->lock);
-		if (rc < 0) {
-			shoal_catalog_explain(l->cat, rc, &err);
-			end_epoch(l, rc, err.msg);
-			return;
-		}
-		b->state = FILLING;
-		l->next_fill++;
-	}
-}
-
-static void reap(struct shoal_loader *l)
-{
-	struct load_request *done[REAPED];
-	struct shoal_err err = { "" };
-	int nr;
-
-	pthread_mutex_unlock(&l->lock);
-	load_engine_kick(l->engine);
-	nr = load_engine_reap(l->engine, done, REAPED, REAP_US, &err);
-	pthread_mutex_lock(&l->lock);
-	for (int i = 0; i < nr; i++)
-		take_done(l, (struct slot *)(void *)done[i]);
-	if (nr < 0)
-		end_epoch(l, nr, err.msg);
-}
-
-/* With the lock held: whether there is something to do that needs no read to end first. */
-static bool can_go_on(const struct shoal_loader *l)
-{
-	if (l->running != l->wanted)
-		return true;
-	if (l->rc < 0)
-		return false;
-	if (l->next_fill < l->steps && free_batch(l))
-		return true;
-	return l->next_submit < l->next_fill;
-}
-
-static void *load_thread(void *arg)
-{
-	struct shoal_loader *l = arg;
-	uint64_t told = 0;
-
-	pthread_mutex_lock(&l->lock);
-	while (!l->closing) {
-		if (l->running != l->wanted && load_engine_pending(l->engine) == 0)
-			begin_epoch(l);
-		if (l->running == l->wanted) {
-			fill_more(l);
-			submit_more(l);
-			finish_batches(l);
-		}
-		if (load_engine_pending(l->engine) > 0) {
-			reap(l);
-			finish_batches(l);
-			watch(l, &told);
-		} else if (!l->closing && !can_go_on(l)) {
-			pthread_cond_wait(&l->work, &l->lock);
-		}
-	}
-	pthread_mutex_unlock(&l->lock);
-	l->engine = load_engine_free(l->engine); /* belongs to this thread; waits for its reads */
-	return NULL;
-}
 
 /* ---- Opening and closing ---- */
 
@@ -489,7 +64,7 @@ static int take_memory(struct shoal_loader *l, struct shoal_err *err)
 	if (!l->ring || !l->samples || !l->slots || !l->ids)
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	for (uint32_t i = 0; i < l->nr_ring; i++)
-		l->ring[i] = (struct ring_batch){ .sample = l->samples + i * batch,
+		l->ring[i] = (struct load_batch){ .sample = l->samples + i * batch,
 						  .slot = l->slots + i * batch,
 						  .ids = l->ids + i * batch };
 	return 0;
@@ -596,7 +171,7 @@ int shoal_loader_open(const struct shoal_catalog *cat, const struct shoal_order_
 	pthread_condattr_destroy(&attr);
 	rc = open_parts(l, spec, err);
 	if (rc == 0) {
-		rc = shoal_thread_start(&l->thread, load_thread, l);
+		rc = shoal_thread_start(&l->thread, load_ahead, l);
 		l->started = rc == 0;
 		if (rc < 0)
 			shoal_fail_errno(err, rc, "cannot start the loader");
@@ -686,8 +261,21 @@ int shoal_loader_epoch(struct shoal_loader *l, uint64_t epoch, struct shoal_err 
 	return rc;
 }
 
+/* With the lock held: a batch is taken that lacks a sample. */
+static void count_error(struct shoal_loader *l, const struct load_slot *s)
+{
+	uint64_t nr = l->stats.nr_errors++;
+	struct shoal_err err = { "" };
+
+	if (nr >= SHOAL_ARRAY_LEN(l->stats.first_errors))
+		return;
+	load_judge(l, s, &err);
+	snprintf(l->stats.first_errors[nr], sizeof(l->stats.first_errors[nr]),
+		 "sample %" PRIu64 ": %.160s", s->batch->sample[s->index].id, err.msg);
+}
+
 /* With the lock held. */
-static void count_delivered(struct shoal_loader *l, const struct ring_batch *b)
+static void count_delivered(struct shoal_loader *l, const struct load_batch *b)
 {
 	const struct shoal_order_spec *spec = shoal_order_spec(l->order);
 	uint64_t first = spec->consumed + (b->public.step * spec->nr_ranks + l->rank) * spec->batch;
@@ -711,42 +299,42 @@ static void count_delivered(struct shoal_loader *l, const struct ring_batch *b)
 static bool all_held(const struct shoal_loader *l)
 {
 	for (uint32_t i = 0; i < l->nr_ring; i++)
-		if (l->ring[i].state != HELD)
+		if (l->ring[i].state != BATCH_HELD)
 			return false;
 	return true;
 }
 
 /* With the lock held: wait until the next batch is ready, the epoch ended early, or an error. */
-static int wait_for_batch(struct shoal_loader *l, struct ring_batch **ret_batch,
+static int wait_for_batch(struct shoal_loader *l, struct load_batch **ret_batch,
 			  struct shoal_err *err)
 {
 	uint64_t start = 0;
 	int rc = 0;
 
 	while (rc == 0 && l->rc == 0) {
-		*ret_batch = batch_of(l, l->next_take);
-		if (*ret_batch && (*ret_batch)->state == READY)
+		*ret_batch = load_batch_of(l, l->next_take);
+		if (*ret_batch && (*ret_batch)->state == BATCH_READY)
 			break;
-		start = start ? start : now_ns();
+		start = start ? start : load_now();
 		rc = wait_for_news(l, err);
 	}
-	l->stats.wait_ns += start ? now_ns() - start : 0;
+	l->stats.wait_ns += start ? load_now() - start : 0;
 	return rc;
 }
 
 /* With the lock held: what the first error of the batch in the order's order says, if it counts. */
-static void check_batch(struct shoal_loader *l, const struct ring_batch *b)
+static void check_batch(struct shoal_loader *l, const struct load_batch *b)
 {
 	for (size_t i = 0; i < b->public.nr && l->rc == 0 && !l->options.skip_errors; i++) {
 		if (!b->sample[i].error)
 			continue;
 		count_error(l, &b->slot[i]);
-		end_epoch(l, b->sample[i].error, l->stats.first_errors[0]);
+		load_end_epoch(l, b->sample[i].error, l->stats.first_errors[0]);
 	}
 }
 
 /* With the lock held, in an epoch. */
-static int take_next(struct shoal_loader *l, struct ring_batch **ret_batch, struct shoal_err *err)
+static int take_next(struct shoal_loader *l, struct load_batch **ret_batch, struct shoal_err *err)
 {
 	int rc = 0;
 
@@ -763,7 +351,7 @@ static int take_next(struct shoal_loader *l, struct ring_batch **ret_batch, stru
 		check_batch(l, *ret_batch);
 	if (l->rc < 0)
 		return shoal_fail(err, l->rc, "%s", l->err.msg);
-	(*ret_batch)->state = HELD;
+	(*ret_batch)->state = BATCH_HELD;
 	l->next_take++;
 	count_delivered(l, *ret_batch);
 	return 1;
@@ -772,7 +360,7 @@ static int take_next(struct shoal_loader *l, struct ring_batch **ret_batch, stru
 int shoal_loader_next(struct shoal_loader *l, const struct shoal_batch **ret_batch,
 		      struct shoal_err *err)
 {
-	struct ring_batch *b = NULL;
+	struct load_batch *b = NULL;
 	int rc;
 
 	pthread_mutex_lock(&l->lock);
@@ -790,8 +378,8 @@ void shoal_loader_give_back(struct shoal_loader *l, const struct shoal_batch *ba
 {
 	pthread_mutex_lock(&l->lock);
 	for (uint32_t i = 0; i < l->nr_ring; i++)
-		if (&l->ring[i].public == batch && l->ring[i].state == HELD)
-			l->ring[i].state = FREE;
+		if (&l->ring[i].public == batch && l->ring[i].state == BATCH_HELD)
+			l->ring[i].state = BATCH_FREE;
 	pthread_cond_broadcast(&l->work);
 	pthread_mutex_unlock(&l->lock);
 }

@@ -1,0 +1,296 @@
+"""shoal read: what an epoch took, in text and JSON, the proof that it was all there, and words for what was not."""
+
+import json
+import os
+import re
+import signal
+import time
+
+import pytest
+
+SIZES = [0, 1, 4095, 4096, 4097, 20000, 300]
+FILES = 50
+
+
+def size(i):
+    return SIZES[i % len(SIZES)]
+
+
+TOTAL = sum(size(i) for i in range(FILES))
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A directory of files on a disk."""
+    root = tmp_path / "tree"
+    (root / "d").mkdir(parents=True)
+    for i in range(FILES):
+        (root / "d" / f"{i:03}").write_bytes(os.urandom(size(i)))
+    return root
+
+
+@pytest.fixture
+def catalog(shoal, tree):
+    path = shoal.scratch / "tree.cat"
+    shoal.good("index", tree, "-q", "-o", path)
+    return path
+
+
+def read(shoal, *args):
+    """The facts, after checking that nothing was complained of."""
+    return json.loads(shoal.good("read", *args, "--json"))
+
+
+def parts(facts):
+    return facts["audit"]["exactly_once"], facts["samples"], facts["bytes"], facts["errors"]
+
+
+# ---------------------------------------------------------------------------------------------------------- what it says
+
+
+def test_json_has_all_facts(shoal, catalog):
+    facts = read(shoal, catalog)
+    assert facts["samples"] == FILES
+    assert facts["bytes"] == TOTAL
+    assert facts["seconds"] > 0
+    assert facts["engine"] in ("uring", "threads")
+    assert facts["ranks"] == 1 and facts["epoch"] == 0 and facts["errors"] == 0
+    assert facts["pool_bytes"] >= 3 * 32 * max(SIZES)
+    latency = facts["latency_us"]
+    assert set(latency) == {"p50", "p90", "p99", "p99.9", "max"}
+    assert 0 < latency["p50"] <= latency["p90"] <= latency["p99"] <= latency["p99.9"] <= latency["max"]
+    audit = facts["audit"]
+    assert audit["exactly_once"] is True
+    assert re.fullmatch("[0-9a-f]{32}", audit["order_digest"])
+    assert audit["bytes_asked"] == audit["bytes_delivered"] == TOTAL
+    assert audit["bytes_from_device"] is None or audit["bytes_from_device"] >= 0
+    assert audit["cached_share"] is None or 0 <= audit["cached_share"] <= 1
+
+
+def test_text_says_the_same(shoal, catalog):
+    digest = read(shoal, catalog)["audit"]["order_digest"]
+    said = shoal.good("read", catalog).decode().splitlines()
+    assert len(said) == 5
+    assert said[0].startswith(f"epoch 0: {FILES} samples, ") and " by 1 rank: " in said[0]
+    assert [line.split()[0] for line in said[1:]] == ["engine", "latency", "audit", "bytes"]
+    assert said[3] == f"audit     every sample exactly once; order {digest}"
+    assert said[4].startswith(f"bytes     {TOTAL} asked, {TOTAL} delivered")
+
+
+def test_help_names_every_option(shoal):
+    said = shoal.good("read", "--help").decode()
+    for option in ("--epoch", "--seed", "--batch", "--in-flight", "--steps", "--engine", "--direct", "--store",
+                   "--object-size", "--on-error", "--slot", "--prefetch", "--timeout", "--json"):
+        assert option in said
+
+
+# ------------------------------------------------------------------------------------------------------------- the order
+
+
+def test_epoch_and_seed_change_the_order_and_nothing_else(shoal, catalog):
+    runs = [["--epoch", 0], ["--epoch", 1], ["--epoch", 2], ["--seed", 1], ["--mode", "sequential"]]
+    facts = [read(shoal, catalog, *options) for options in runs]
+    assert {parts(f) for f in facts} == {(True, FILES, TOTAL, 0)}
+    assert len({f["audit"]["order_digest"] for f in facts}) == len(runs)
+    assert [f["epoch"] for f in facts] == [0, 1, 2, 0, 0]
+    again = read(shoal, catalog, "--epoch", 1)
+    assert again["audit"]["order_digest"] == facts[1]["audit"]["order_digest"]
+
+
+def test_a_frozen_order_is_that_of_epoch_0(shoal, catalog):
+    digests = [read(shoal, catalog, *options)["audit"]["order_digest"]
+               for options in ([], ["--frozen", "--epoch", 7], ["--epoch", 7])]
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_how_it_is_read_does_not_change_the_order(shoal, catalog):
+    ways = [[], ["--batch", 1], ["--batch", 7], ["--batch", 1000], ["--in-flight", 1], ["--prefetch", 1],
+            ["--prefetch", 9, "--in-flight", 500], ["--engine", "threads"]]
+    facts = [read(shoal, catalog, *options) for options in ways]
+    assert {parts(f) for f in facts} == {(True, FILES, TOTAL, 0)}
+    assert len({f["audit"]["order_digest"] for f in facts}) == 1
+
+
+@pytest.mark.parametrize("mode", ["sequential", "global", "files", "window", "local"])
+def test_every_mode_is_proven_whole_and_in_part(shoal, catalog, mode):
+    assert parts(read(shoal, catalog, "--mode", mode, "--batch", 7)) == (True, FILES, TOTAL, 0)
+    for steps in (1, 3, 7, 8, 9):  # the 8th is short, and there is no 9th
+        facts = read(shoal, catalog, "--mode", mode, "--batch", 7, "--steps", steps)
+        assert facts["samples"] == min(7 * steps, FILES)
+        assert facts["audit"]["exactly_once"] is True
+
+
+# --------------------------------------------------------------------------------------------------------------- engines
+
+
+@pytest.mark.parametrize("direct", [[], ["--direct"]], ids=["buffered", "direct"])
+@pytest.mark.parametrize("engine", ["uring", "threads", "auto"])
+def test_engines_read_the_same(shoal, catalog, engine, direct):
+    result = shoal("read", catalog, "--json", "--engine", engine, *direct)
+    if result.returncode == 1 and re.search(rb"io_uring|O_DIRECT", result.stderr):
+        pytest.skip(result.stderr.decode())
+    assert (result.returncode, result.stderr) == (0, b"")
+    facts = json.loads(result.stdout)
+    assert parts(facts) == (True, FILES, TOTAL, 0)
+    assert engine in ("auto", facts["engine"])
+    assert ("direct" in facts["engine_detail"]) == bool(direct)
+
+
+def test_records_are_samples_of_their_own(shoal, tree):
+    path = shoal.scratch / "records.cat"
+    shoal.good("index", tree, "-q", "--samples-per-file", 4, "-o", path)
+    for options in ([], ["--engine", "threads"], ["--mode", "window"], ["--mode", "files", "--batch", 3]):
+        assert parts(read(shoal, path, *options)) == (True, 4 * FILES, TOTAL, 0)
+
+
+def test_another_directory_may_be_read(shoal, catalog, tree, tmp_path, fails):
+    tree.rename(tmp_path / "moved")
+    fails(shoal("read", catalog), 1, "tree")
+    assert parts(read(shoal, catalog, "--store", tmp_path / "moved")) == (True, FILES, TOTAL, 0)
+    assert parts(read(shoal, catalog, "--store", f"file://{tmp_path}/moved")) == (True, FILES, TOTAL, 0)
+
+
+def test_the_null_store_needs_no_files(shoal):
+    path = shoal.pattern("img_{:06d}", 100_000)
+    facts = read(shoal, path, "--store", "null", "--object-size", 1000)
+    assert parts(facts) == (True, 100_000, 100_000_000, 0)
+    assert facts["audit"]["cached_share"] is None, "there is nothing to look at"
+    assert facts["audit"]["bytes_asked"] == 100_000_000
+    sized = shoal.pattern("img_{:06d}", 100, "--size", 77, to=shoal.scratch / "sized")
+    assert read(shoal, sized, "--store", "null")["bytes"] == 7700
+    assert read(shoal, sized, "--store", "null", "--object-size", 5)["bytes"] == 500
+
+
+def test_a_local_copy_is_read_as_well(shoal, catalog, tmp_path):
+    (tmp_path / "copies").mkdir()
+    assert parts(read(shoal, catalog, "--local-copy", tmp_path / "copies")) == (True, FILES, TOTAL, 0)
+    assert len(os.listdir(tmp_path / "copies")) >= 1
+
+
+# ---------------------------------------------------------------------------------------------------------------- errors
+
+
+def test_what_cannot_be_read_ends_it_with_its_name(shoal, catalog, tree, fails):
+    (tree / "d" / "007").unlink()
+    fails(shoal("read", catalog), 1, "'d/007' is not there")
+    fails(shoal("read", catalog, "--on-error", "fail", "--json"), 1, "sample 7", "'d/007' is not there")
+
+
+TROUBLES = {
+    "vanished": (lambda path: path.unlink(), "is not there"),
+    "shrunk": (lambda path: path.write_bytes(b"x" * 100), "has 100 bytes of the 20000 that the catalog has"),
+    "grown": (lambda path: path.write_bytes(b"x" * 20001), "is larger than the 20000 bytes that the catalog has"),
+    "a directory": (lambda path: (path.unlink(), path.mkdir()), "is a directory"),
+    "a pipe": (lambda path: (path.unlink(), os.mkfifo(path)), "is not a regular file"),
+}
+
+
+@pytest.mark.parametrize("engine", ["threads", "auto"])
+@pytest.mark.parametrize("make, words", TROUBLES.values(), ids=TROUBLES)
+def test_what_is_skipped_is_counted_and_named(shoal, catalog, tree, make, words, engine):
+    for i in 5, 12:
+        make(tree / "d" / f"{i:03}")
+    result = shoal("read", catalog, "--on-error", "skip", "--json", "--engine", engine)
+    assert result.returncode == 1, "not every sample was read"
+    said = sorted(result.stderr.decode().splitlines())
+    assert len(said) == 2
+    for line, i in zip(said, (12, 5)):
+        assert line.startswith(f"shoal read: sample {i}: ") and f"'d/{i:03}'" in line and words in line
+    facts = json.loads(result.stdout)
+    assert parts(facts) == (False, FILES - 2, TOTAL - 40000, 2)
+    assert facts["audit"]["bytes_asked"] == TOTAL
+    result = shoal("read", catalog, "--on-error", "skip", "--engine", engine)
+    assert result.returncode == 1
+    assert b"NOT every sample exactly once" in result.stdout
+
+
+def test_no_more_than_ten_are_named(shoal, catalog, tree):
+    for i in range(30):
+        (tree / "d" / f"{i:03}").unlink()
+    result = shoal("read", catalog, "--on-error", "skip", "--json")
+    assert result.returncode == 1
+    assert len(result.stderr.splitlines()) == 10
+    assert json.loads(result.stdout)["errors"] == 30
+
+
+def test_errors_behind_the_last_step_do_not_count(shoal, catalog, tree):
+    (tree / "d" / "010").unlink()
+    options = ["--mode", "sequential", "--batch", 5, "--steps", 2, "--prefetch", 5]
+    for _ in range(5):
+        assert read(shoal, catalog, *options)["samples"] == 10
+        assert parts(read(shoal, catalog, *options, "--on-error", "skip"))[:2] == (True, 10)
+
+
+def test_a_catalog_without_sizes_needs_to_be_told(shoal, tree, fails):
+    path = shoal.scratch / "names.cat"
+    shoal.good("index", tree, "-q", "--no-sizes", "-o", path)
+    fails(shoal("read", path), 1, "the catalog has no sizes", "--slot")
+    facts = read(shoal, path, "--slot", 20000)
+    assert parts(facts) == (True, FILES, TOTAL, 0)
+    fails(shoal("read", path, "--slot", 19999), 1, "is larger than the 19999 bytes that there is room for")
+
+
+def test_a_slot_that_is_too_small_is_said(shoal, catalog, fails):
+    fails(shoal("read", catalog, "--slot", "4K"), 1, "bytes, and the room for a sample is 4096")
+
+
+BAD = {
+    "--batch": ["0", "x", "-1", "1.5", "1048577", ""],
+    "--steps": ["0", "x"],
+    "--in-flight": ["0", "8193", "x"],
+    "--prefetch": ["0", "1025"],
+    "--engine": ["posix", ""],
+    "--on-error": ["ignore", ""],
+    "--object-size": ["0", "x"],
+    "--slot": ["0", "-5"],
+    "--timeout": ["0", "x"],
+    "--mode": ["random"],
+    "--ranks": ["2", "x"],
+}
+
+
+@pytest.mark.parametrize("option, value", [(o, v) for o, values in BAD.items() for v in values])
+def test_bad_values_are_refused(shoal, catalog, fails, option, value):
+    fails(shoal("read", catalog, option, value), 2, option)
+
+
+def test_other_bad_uses_are_refused(shoal, catalog, tmp_path, fails):
+    fails(shoal("read"), 2, "give one catalog")
+    fails(shoal("read", catalog, catalog), 2, "give one catalog")
+    fails(shoal("read", catalog, "--what"), 2, "--what")
+    fails(shoal("read", tmp_path / "none"), 1, "none", "No such file")
+    fails(shoal("read", __file__), 1, "test_read.py")
+    fails(shoal("read", catalog, "--object-size", 5), 1, "null store")
+    fails(shoal("read", catalog, "--store", "null", "--engine", "uring"), 1, "io_uring reads files")
+    fails(shoal("read", catalog, "--store", tmp_path / "none"), 1, str(tmp_path / "none"))
+    fails(shoal("read", shoal.index([], to=tmp_path / "empty")), 1, "no samples")
+
+
+# -------------------------------------------------------------------------------------------------- stopping and stalling
+
+
+def slow(shoal, *options):
+    """Reading from a store that does not answer within an hour."""
+    path = shoal.pattern("img_{:06d}", 1000, "--size", 10)
+    return shoal.start("read", path, "--store", "null:size=10,delay_us=3600000000", *options)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_at_once(shoal, number):
+    process = slow(shoal)
+    time.sleep(0.3)
+    sent = time.monotonic()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert time.monotonic() - sent < 5
+    assert (process.returncode, out, err) == (-number, b"", b"shoal read: interrupted\n")
+
+
+def test_a_time_out_ends_it_and_names_a_sample(shoal):
+    started = time.monotonic()
+    process = slow(shoal, "--timeout", 1, "--mode", "sequential")
+    out, err = process.communicate(timeout=60)
+    assert time.monotonic() - started < 8
+    assert (process.returncode, out) == (1, b"")
+    assert err.count(b"\n") == 1
+    assert b"64 samples are in flight for longer than 1 s, the oldest for 1." in err and b"'img_000000'" in err

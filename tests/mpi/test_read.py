@@ -1,0 +1,125 @@
+"""mpirun -n W shoal read: the ranks share an epoch, one of them tells of it, and a failure of one ends all."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import tempfile
+import time
+
+import pytest
+from conftest import BUILD, mpirun
+from test_index import Running, alone, until
+
+SHOAL = BUILD / "shoal"
+SIZES = [1, 2, 3, 5]
+FILES = 203  # which neither of them divides
+TOTAL = sum(range(FILES))
+
+
+def start(mpi, ranks, *args):
+    return Running([*mpirun(mpi, ranks), str(SHOAL), "read", *map(str, args)])
+
+
+def read(mpi, ranks, *args):
+    """The facts, which are several lines of JSON."""
+    process = start(mpi, ranks, *args, "--json").process
+    out, err = process.communicate(timeout=40)
+    assert process.returncode == 0, err
+    assert [line for line in err.splitlines() if line.startswith("shoal")] == []
+    return json.loads(out[out.index("{"):])
+
+
+@pytest.fixture(scope="module")
+def tree():
+    """A tree of files with sizes from 0 on, and its catalog beside it."""
+    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    path = pathlib.Path(tempfile.mkdtemp(prefix="shoal-mpi-", dir=base))
+    (path / "tree").mkdir()
+    for i in range(FILES):
+        (path / "tree" / f"{i:04}").write_bytes(bytes(i))
+    alone("index", path / "tree", "-q", "-o", path / "c")
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture(scope="module")
+def digest(tree):
+    """That of the order when one process reads it."""
+    return json.loads(alone("read", tree / "c", "--epoch", 3, "--json"))["audit"]["order_digest"]
+
+
+# Positions do not depend on ranks or batch: so the digest of a whole epoch is the same for any number of either.
+@pytest.mark.parametrize("ranks, batch", list(zip(SIZES, [50, 4, 32, 100])))
+def test_the_ranks_read_each_sample_once(mpi, ranks, batch, tree, digest):
+    facts = read(mpi, ranks, tree / "c", "--epoch", 3, "--batch", batch)
+    assert (facts["ranks"], facts["samples"], facts["bytes"], facts["errors"]) == (ranks, FILES, TOTAL, 0)
+    assert facts["audit"]["exactly_once"] is True
+    assert facts["audit"]["bytes_asked"] == facts["audit"]["bytes_delivered"] == TOTAL
+    assert facts["audit"]["order_digest"] == digest
+
+
+def test_ranks_that_permute_their_own_have_another_order(mpi, tree, digest):
+    facts = read(mpi, 3, tree / "c", "--mode", "local", "--epoch", 3)
+    assert (facts["samples"], facts["audit"]["exactly_once"]) == (FILES, True)
+    assert facts["audit"]["order_digest"] != digest
+
+
+def test_a_part_of_an_epoch_is_proven_too(mpi, tree):
+    facts = read(mpi, 3, tree / "c", "--batch", 5, "--steps", 4)
+    assert (facts["samples"], facts["audit"]["exactly_once"]) == (60, True)
+
+
+def test_more_ranks_than_samples(mpi, tmp_path):
+    (tmp_path / "two").mkdir()
+    for name in "ab":
+        (tmp_path / "two" / name).write_bytes(b"12345")
+    alone("index", tmp_path / "two", "-q", "-o", tmp_path / "c")
+    facts = read(mpi, 5, tmp_path / "c", "--batch", 1)
+    assert (facts["samples"], facts["bytes"], facts["audit"]["exactly_once"]) == (2, 10, True)
+
+
+# ---------------------------------------------------------------------------------------------------------------- errors
+
+
+@pytest.fixture
+def broken(tree):
+    """The catalog, while a file of it is missing."""
+    path = tree / "tree" / "0100"
+    path.rename(tree / "aside")
+    yield tree / "c"
+    (tree / "aside").rename(path)
+
+
+def test_a_file_that_is_missing_ends_all_with_one_sentence(mpi, broken):
+    job = start(mpi, 3, broken).finish()
+    assert job.code != 0
+    assert len(job.ours) == 1, job.err
+    assert "'0100' is not there" in job.ours[0] and ": rank " in job.ours[0]
+    assert job.seconds < 10
+
+
+def test_a_file_that_is_skipped_is_named_by_its_rank(mpi, broken):
+    job = start(mpi, 3, broken, "--on-error", "skip", "--json").finish()
+    assert job.code != 0
+    assert len(job.out) == 1, "the figures of all"
+    assert len(job.ours) == 1 and "sample 100: '0100' is not there" in job.ours[0], job.err
+
+
+def test_what_fails_on_all_ranks_is_said_once(mpi, tmp_path):
+    job = start(mpi, 3, tmp_path / "none").finish()
+    assert job.code != 0
+    assert len(job.ours) == 1 and "none" in job.ours[0], job.err
+
+
+def test_other_ranks_stop_reading_when_one_is_told_to(mpi, tmp_path):
+    alone("index", "--pattern", "{:07d}", "--count", 500_000, "--size", 1, "--root", tmp_path, "-q", "-o",
+          tmp_path / "c")
+    running = start(mpi, 2, tmp_path / "c", "--store", "null:size=1,delay_us=2000", "--in-flight", 4)
+    until(lambda: len(running.ranks()) == 2)
+    time.sleep(0.4)
+    os.kill(running.ranks()[1], signal.SIGINT)
+    job = running.finish()
+    assert job.code != 0
+    assert job.seconds < 15
