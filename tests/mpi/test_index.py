@@ -200,7 +200,7 @@ def test_options_mean_what_they_mean_to_one_process(mpi, options, mixed, tmp_pat
 
 def test_every_rank_spills_and_the_catalog_is_the_same(mpi, large, tmp_path):
     job = good(index(mpi, 3, large, "-o", tmp_path / "c", "--memory", "48M"))
-    assert [line for line in job.ours if "each rank takes 48M" in line], "that is more than was given, and said"
+    assert [line for line in job.ours if "each rank needs 48M" in line], "that is more than was given, and said"
     assert json.loads(alone("info", tmp_path / "c", "--json"))["files"] == 300_000
     alone("index", large, "-q", "-o", tmp_path / "one")
     assert listed(tmp_path / "c") == listed(tmp_path / "one")
