@@ -3,6 +3,7 @@
  * the loader's own reads ahead: ahead.c. All memory is taken when it is opened: a ring of batches,
  * each with a slot of the pool and room for a name for every sample.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -351,6 +352,7 @@ static int take_next(struct shoal_loader *l, struct load_batch **ret_batch, stru
 		check_batch(l, *ret_batch);
 	if (l->rc < 0)
 		return shoal_fail(err, l->rc, "%s", l->err.msg);
+	assert(*ret_batch); /* there is one, or an error */
 	(*ret_batch)->state = BATCH_HELD;
 	l->next_take++;
 	count_delivered(l, *ret_batch);
