@@ -33,6 +33,10 @@
 
 enum { OPENING, OPENING_LEASED, READING };
 
+/* How often a file is tried to be opened when no descriptor is free, and none will be given back.
+ */
+#define STARVED_TRIES 16u
+
 struct uring {
 	struct load_engine base;
 	struct io_uring ring;
@@ -180,11 +184,21 @@ static void opened(struct uring *u, struct load_request *r, int fd)
 		put_back(u, r);
 		return;
 	}
+	/*
+	 * Nobody to wait for, but one that was opening a file that is not there may have had the
+	 * last descriptor for that long: try a few times more before it is an error.
+	 */
+	if (load_starved(fd) && r->got < STARVED_TRIES) {
+		r->got++;
+		open_in_ring(u, r, r->state == OPENING_LEASED ? OPENING_LEASED : OPENING);
+		return;
+	}
 	if (fd < 0) {
 		finish(u, r, load_open_error(&u->base, r, fd));
 		return;
 	}
 	r->fd = fd;
+	r->got = 0; /* it counted tries until now */
 	r->opened = load_now();
 	if (u->no_nonblock)
 		clear_nonblock(u, fd);
