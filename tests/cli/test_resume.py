@@ -185,6 +185,7 @@ def test_two_at_once(shoal, fails, tree, left):
     first = shoal.start("index", tree, "-q", "-o", left / "c", "--resume", "--threads", 1, stdin=subprocess.DEVNULL)
     while not (left / ".c.partial").exists() and first.poll() is None:
         pass
+    time.sleep(0.01)  # made, and now locked, too
     first.send_signal(signal.SIGSTOP)
     if first.poll() is None and not (left / "c").exists():
         fails(shoal("index", tree, "-q", "-o", left / "c", "--resume"), 1, "another process is writing")
