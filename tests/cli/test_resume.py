@@ -196,18 +196,6 @@ def test_two_at_once(shoal, fails, tree, left):
     assert contents(left) == ["c"]
 
 
-def test_with_several_ranks_it_is_refused(shoal, tree, tmp_path):
-    if not shutil.which("mpirun.mpich"):
-        pytest.skip("there is no mpirun.mpich here")
-    command = ["mpirun.mpich", "-n", "2", *shoal.arguments(["index", tree, "-q", "-o", tmp_path / "c", "--resume"])]
-    env = dict(os.environ, SHOAL_MODULE_DIR=os.path.dirname(shoal.arguments([])[0]),
-               ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
-    done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
-    assert done.returncode != 0
-    assert b"a listing can be resumed by one process only" in done.stderr
-    assert contents(tmp_path) == []
-
-
 # ------------------------------------------------------------------------------------------------------------ damage
 
 
