@@ -99,7 +99,9 @@ SHOAL_CHECKED int shoal_catalog_name(const struct shoal_catalog *cat, uint64_t i
 SHOAL_CHECKED int shoal_catalog_size(const struct shoal_catalog *cat, uint64_t id,
 				     uint64_t *ret_size);
 
-/* The size of the largest file, or SHOAL_SIZE_UNKNOWN. Reads all sizes, some 400 million a second.
+/*
+ * The size of the largest file, or SHOAL_SIZE_UNKNOWN. Of a catalog that is older than the field for
+ * it this reads all sizes, some 400 million a second.
  */
 SHOAL_CHECKED int shoal_catalog_largest(const struct shoal_catalog *cat, uint64_t *ret_size);
 
