@@ -154,10 +154,8 @@ static char *put_key(char *p, uint64_t rank)
 		memcpy(p, "class_", 6);
 		p = put_decimal(p + 6, prefix, 6);
 		*p++ = '/';
-		p = put_hex(
-			p,
-			spread(rank - set.first[prefix], set.first[prefix + 1] - set.first[prefix]),
-			12);
+		v = spread(rank - set.first[prefix], set.first[prefix + 1] - set.first[prefix]);
+		p = put_hex(p, v >> 16, 12);
 		/* The lower digits are cut off: what is left might repeat, but for this. */
 		*p++ = '_';
 		p = put_decimal(p, rank - set.first[prefix], 9);
