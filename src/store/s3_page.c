@@ -6,7 +6,7 @@
 
 /* The longest page there can be has a thousand keys of which each byte is encoded. */
 #define PAGE_BYTES  (UINT64_C(16) << 20)
-#define NAMES_BYTES ((size_t)S3_PAGE_KEYS * 3 * SHOAL_NAME_MAX)
+#define NAMES_BYTES ((size_t)S3_PAGE_KEYS * (3 * SHOAL_NAME_MAX + 1))
 #define KEY_BYTES   (3 * SHOAL_NAME_MAX)
 
 static int wrong(struct s3_page *p, int rc, const char *words)
@@ -310,6 +310,9 @@ static int end_element(struct s3_page *p, const char *name, size_t len)
 	if (p->depth == 1 && p->in_contents) {
 		if (!p->has_key || p->key[p->nr].len == 0)
 			return wrong(p, -EBADMSG, "an object without a key");
+		shoal_buf_u8(&p->names, 0);
+		if (p->names.rc < 0)
+			return wrong(p, p->names.rc, "out of memory");
 		p->in_contents = false;
 		p->nr++;
 	}
@@ -619,6 +622,7 @@ static int decode_names(struct s3_page *p)
 		if (len == SIZE_MAX)
 			return wrong(p, -EBADMSG, "a key whose encoding is broken");
 		p->key[i].len = (uint32_t)len;
+		p->names.data[p->key[i].off + len] = '\0';
 	}
 	return 0;
 }

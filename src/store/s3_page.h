@@ -47,7 +47,7 @@ struct s3_page {
 	/* What it said; keys and names are good after s3_page_end(). */
 	struct s3_page_key key[S3_PAGE_KEYS];
 	size_t nr;
-	struct shoal_buf names; /* kept from page to page */
+	struct shoal_buf names; /* each ended by a NUL; kept from page to page */
 	bool truncated;         /* there are more behind these */
 	char token[S3_TOKEN_KEEP + 1];
 	char code[64], message[256]; /* of an <Error> that came with a good status */
