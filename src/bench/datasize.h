@@ -7,6 +7,7 @@
 #define SHOAL_BENCH_DATASIZE_H
 
 #include "bench/workload.h"
+#include "comm/comm.h"
 
 /* MLPerf Storage: the dataset is five times the memory of all clients, and an epoch 500 steps. */
 #define BENCH_MEMORY_TIMES 5
@@ -57,6 +58,13 @@ struct bench_datasize {
 	uint64_t ranks_per_host;            /* the most, where accelerators are spread evenly */
 	uint64_t node_bytes;                /* memory that Shoal takes on a host */
 };
+
+/* Physical memory of this host; 0 where the system does not tell. */
+uint64_t bench_host_memory(void);
+
+/* Collective: the hosts that the ranks of @comm run on, each rank an accelerator. */
+int bench_measure(struct shoal_comm *comm, struct bench_cluster *ret_cluster,
+		  struct shoal_err *err) SHOAL_MUST_USE;
 
 int bench_datasize(const struct bench_workload *w, const struct bench_cluster *cluster,
 		   struct bench_datasize *ret, struct shoal_err *err) SHOAL_MUST_USE;

@@ -77,14 +77,12 @@ struct bench_dataset {
 	char *folder;      /* data_folder, without a slash at its end */
 	char *file_prefix; /* "img" */
 	enum bench_compression compression;
-	unsigned compression_level;
+	uint64_t compression_level;
 	bool chunking;          /* hdf5 */
 	uint64_t chunk_bytes;   /* hdf5; 0: its own choice */
-	bool keep_files;        /* false: the dataset is deleted after the run */
 	bool skip_listing;      /* names are computed */
 	uint64_t probe_every;   /* listing_validation_interval; 0: none */
 	uint64_t nr_hdf5_dsets; /* hdf5.num_dset_per_record, at least 1 */
-	unsigned element_bytes; /* record_element_bytes */
 	struct bench_spread spread;
 };
 
@@ -119,9 +117,8 @@ struct bench_evaluation {
 struct bench_checkpoint {
 	char *folder;
 	uint64_t after_epoch, every_epochs;
-	uint64_t every_steps;   /* 0: not within an epoch */
-	double between_seconds; /* 0: none */
-	bool all_ranks;         /* type: all_ranks; else rank_zero */
+	uint64_t every_steps; /* 0: not within an epoch */
+	int all_ranks;        /* 1: type all_ranks; 0: rank_zero */
 	bool fsync, rank_sync;
 	uint64_t model_bytes; /* model.model_size_bytes, or model_size as MLPerf's files have it */
 };
