@@ -333,6 +333,7 @@ static void begin_epoch(struct shoal_loader *l)
 	memset(&l->open, 0, sizeof(l->open));
 	memset(&l->read, 0, sizeof(l->read));
 	load_cached_clear(&l->cached);
+	load_engine_remote_clear(l->engine);
 	l->running = l->wanted;
 	pthread_cond_broadcast(&l->news);
 }

@@ -492,3 +492,8 @@ void load_latency_parts(const struct shoal_loader *loader, struct load_histogram
 	*ret_read = l->read;
 	pthread_mutex_unlock(&l->lock);
 }
+
+bool load_remote(const struct shoal_loader *l, struct load_remote *ret_remote)
+{
+	return load_engine_remote(l->engine, ret_remote);
+}

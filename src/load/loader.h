@@ -2,6 +2,7 @@
 #ifndef SHOAL_LOAD_LOADER_H
 #define SHOAL_LOAD_LOADER_H
 
+#include "load/engine.h"
 #include "load/histogram.h"
 #include "shoal.h"
 
@@ -14,5 +15,7 @@ void load_latency(const struct shoal_loader *l, struct load_histogram *ret_laten
 /* Of that, until the file was open, where the store opens files; and from there on. */
 void load_latency_parts(const struct shoal_loader *l, struct load_histogram *ret_open,
 			struct load_histogram *ret_read);
+/* What of the epoch went over the network; false where the store is not remote. */
+bool load_remote(const struct shoal_loader *l, struct load_remote *ret_remote);
 
 #endif
