@@ -133,7 +133,11 @@ const struct bench_known bench_keys[] = {
 	REAL("dataset.record_length_bytes", dataset.record_bytes, 1, BYTES_MAX),
 	SAME("dataset.record_length", "dataset.record_length_bytes"), /* so in flux */
 	REAL("dataset.record_length_bytes_stdev", dataset.record_stdev, 0, BYTES_MAX),
-	REAL("dataset.record_length_bytes_resize", dataset.record_resize_bytes, 0, BYTES_MAX),
+	{ .path = "dataset.record_length_bytes_resize",
+	  .type = KEY_REAL,
+	  .use = KEY_LABEL, /* of a sample that was decoded */
+	  .at = AT(dataset.record_resize_bytes),
+	  .max = BYTES_MAX },
 	COUNT("dataset.num_files_train", dataset.nr_files_train, 1, FILES_MAX),
 	COUNT("dataset.num_files_eval", dataset.nr_files_eval, 0, FILES_MAX),
 	COUNT("dataset.num_files_generated", dataset.nr_files_generated, 0, FILES_MAX),
@@ -366,7 +370,7 @@ const char *bench_key_nearest(const char *path)
 	size_t best = SIZE_MAX, best_last = SIZE_MAX;
 	const char *found_last = NULL;
 
-	if (last == path)
+	if (last == path && nearest_section(path))
 		return nearest_section(path);
 	for (size_t i = 0; i < bench_nr_keys; i++) {
 		const char *known = bench_keys[i].path;

@@ -207,6 +207,7 @@ static int read_alias(struct reader *r, struct fy_event *e, unsigned depth,
 	for (const struct anchor *a = r->anchors; name && a; a = a->next)
 		if (a->len == len && memcmp(a->name, name, len) == 0)
 			return copy_node(r, a->node, depth, ret_node);
+	at.column -= at.column > 1; /* its mark is behind the star */
 	return bench_node_fail(&at, r->err, "alias '*%.*s' stands for nothing", (int)len,
 			       name ? name : "");
 }
