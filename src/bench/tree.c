@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #define NODES_MAX 20000u
 #define DEPTH_MAX 32u
 
@@ -442,6 +444,28 @@ static void free_anchors(struct anchor *a)
 	}
 }
 
+/* libfyaml lets some sequences through that are not UTF-8, and takes a first 0xff for UTF-16. */
+static int check_text(const struct reader *r, const char *text, size_t len)
+{
+	struct fy_mark at = { 0 };
+
+	for (size_t i = 0, n; i < len; i += n) {
+		n = shoal_utf8_len(text + i, len - i);
+		if (n == 0 || text[i] == '\0') {
+			struct bench_node node = at_mark(r, &at);
+
+			return bench_node_fail(&node, r->err,
+					       "not valid YAML: a byte that is not UTF-8 text");
+		}
+		at.column++;
+		if (text[i] == '\n') {
+			at.line++;
+			at.column = 0;
+		}
+	}
+	return 0;
+}
+
 int bench_tree_parse(const char *text, size_t len, const char *origin, bool override,
 		     struct bench_node **ret_root, struct shoal_err *err)
 {
@@ -452,6 +476,9 @@ int bench_tree_parse(const char *text, size_t len, const char *origin, bool over
 	if (len > BENCH_YAML_MAX)
 		return shoal_fail(err, -EINVAL, "%.300s: a workload has %u bytes at the most",
 				  origin, BENCH_YAML_MAX);
+	rc = check_text(&r, text, len);
+	if (rc < 0)
+		return rc;
 	r.diag = fy_diag_create(NULL);
 	if (!r.diag)
 		return shoal_fail(err, -ENOMEM, "out of memory");
