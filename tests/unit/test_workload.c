@@ -301,6 +301,7 @@ static void test_bad_values_are_refused_with_key_and_place(void **state)
 		{ "# nothing\n", "it is empty" },
 		{ "5", "a workload is a map of sections" },
 		{ "[5]", "a workload is a map of sections" },
+		{ "defaults: [_self_]\nhydra: {a: 1}\n", "settings of hydra, but no workload" },
 		{ "workload: unet3d", "'workload:' must hold the sections" },
 		{ "workload: {}\ndataset: {}", "w.yaml:2:1: 'dataset' stands beside" },
 		{ "reader: {}\ndata_reader: {}", "'data_reader' is 'reader', which is given" },
