@@ -349,7 +349,7 @@ static int read_inside(struct reader *r, struct bench_node *node, unsigned depth
 		fy_parser_event_free(r->parser, e);
 		if (end)
 			break;
-		if (rc == 0)
+		if (*tail)
 			tail = &(*tail)->next;
 	}
 	return rc == 0 && map ? merge(r, node, depth) : rc;
