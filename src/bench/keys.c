@@ -363,7 +363,7 @@ static const char *nearest_section(const char *path)
 	return bench_nearest(path, sections, SHOAL_ARRAY_LEN(sections));
 }
 
-/* The right word in the wrong section; else the most alike; else the most alike last part. */
+/* The most alike; else the one with the most alike last part: right, but in another section. */
 const char *bench_key_nearest(const char *path)
 {
 	const char *found = NULL, *last = last_part(path);
@@ -378,8 +378,6 @@ const char *bench_key_nearest(const char *path)
 
 		if (bench_keys[i].instead)
 			continue;
-		if (dl == 0)
-			return known;
 		if (d < best) {
 			best = d;
 			found = known;
