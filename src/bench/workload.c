@@ -219,6 +219,7 @@ static void warn_unknown(struct walk *k, const struct bench_node *n, const char 
 static void note_known(struct walk *k, const struct bench_known *key, const struct bench_node *n)
 {
 	bool on = false;
+	double zero = 1;
 
 	if (key->instead)
 		key = bench_key_find(key->instead);
@@ -226,6 +227,8 @@ static void note_known(struct walk *k, const struct bench_known *key, const stru
 		return;
 	/* "pin_memory: false" asks for nothing. */
 	if (n->kind == BENCH_SCALAR && bench_parse_bool(n->text, &on) == 0 && !on)
+		return;
+	if (n->kind == BENCH_SCALAR && bench_parse_real(n->text, &zero) == 0 && zero == 0)
 		return;
 	if (n->kind == BENCH_SCALAR && strcmp(n->text, "none") == 0)
 		return;

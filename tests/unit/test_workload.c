@@ -533,8 +533,26 @@ static void test_known_keys_that_do_nothing_are_named_once(void **state)
 	bench_workload_free(load(yaml, "workflow.checkpoint=true|reader.pin_memory=off"));
 	assert_string_equal(warnings, "w.yaml: not used yet: reader.multiprocessing_context, "
 				      "checkpoint.fsync, workflow.checkpoint\n");
+	bench_workload_free(load("storage: {post_generation_settle_seconds: 0.0}\n"
+				 "dataset: {skip_listing: true, keep_files: true}\n",
+				 NULL));
+	assert_string_equal(warnings, "");
+	bench_workload_free(load("storage: {post_generation_settle_seconds: 0.1}", NULL));
+	assert_non_null(strstr(warnings, "settle_seconds"));
 	bench_workload_free(load("workflow: {evaluation: true}", NULL));
 	assert_non_null(strstr(warnings, "there is nothing to evaluate"));
+}
+
+static void test_direct_storage_reads_directly(void **state)
+{
+	struct bench_workload *w = load("storage: {storage_type: direct_fs}", NULL);
+
+	(void)state;
+	assert_true(w->reader.odirect);
+	bench_workload_free(w);
+	w = load("storage: {storage_type: local_fs}", NULL);
+	assert_false(w->reader.odirect);
+	bench_workload_free(w);
 }
 
 static void test_all_keys_of_the_table_are_known_to_the_walk(void **state)
@@ -1040,6 +1058,7 @@ int main(void)
 		cmocka_unit_test(test_a_saved_configuration_of_hydra_is_a_workload),
 		cmocka_unit_test(test_unknown_keys_are_named_with_the_nearest_right_one),
 		cmocka_unit_test(test_known_keys_that_do_nothing_are_named_once),
+		cmocka_unit_test(test_direct_storage_reads_directly),
 		cmocka_unit_test(test_all_keys_of_the_table_are_known_to_the_walk),
 		cmocka_unit_test(test_the_resolved_file_loads_to_the_same),
 		cmocka_unit_test(test_secrets_are_not_printed),
