@@ -75,7 +75,7 @@ static int64_t result_of(const struct s3_request *get, const struct load_request
 		return get->rc;
 	if (!get->size_known)
 		return (int64_t)r->got;
-	return (int64_t)shoal_min(get->size > r->off ? get->size - r->off : 0, r->len + 1);
+	return (int64_t)shoal_min(get->size > r->off ? get->size - r->off : 0, r->len + !r->inside);
 }
 
 static void count(struct s3_engine *e, const struct s3_request *get)
@@ -166,6 +166,12 @@ static void s3_submit(struct load_engine *base, struct load_request *r)
 	load_push(&e->waiting, r);
 }
 
+/* By any thread. */
+static void s3_wake(struct load_engine *base)
+{
+	s3_client_wake(s3_engine_of(base)->client);
+}
+
 static int s3_wait(struct load_engine *base, uint64_t timeout_us, struct shoal_err *err)
 {
 	struct s3_engine *e = s3_engine_of(base);
@@ -234,6 +240,7 @@ static const struct load_engine_ops s3_ops = {
 	.submit = s3_submit,
 	.kick = s3_kick,
 	.wait = s3_wait,
+	.wake = s3_wake,
 	.why = s3_why,
 	.remote = s3_remote,
 	.free = s3_free,
