@@ -190,18 +190,18 @@ unsigned load_engine_pending(const struct load_engine *e)
 	return e->pending;
 }
 
-static int check_request(const struct load_request *r)
+static int check_request(const struct load_engine *e, const struct load_request *r)
 {
 	if (r->off > INT64_MAX / 2 || r->len > INT64_MAX / 2)
 		return -EOVERFLOW;
 	if (r->cap < load_cap(r->off, r->len) || (uintptr_t)r->buf % LOAD_ALIGN != 0)
 		return -EINVAL;
-	return store_check_name(r->name, NULL);
+	return store_check_name_for(e->store, r->name, NULL);
 }
 
 void load_engine_submit(struct load_engine *e, struct load_request *r)
 {
-	int rc = check_request(r);
+	int rc = check_request(e, r);
 
 	e->pending++;
 	r->got = 0;
