@@ -55,7 +55,8 @@ static void copy(struct s3_name *to, const struct s3_name *from)
 
 void s3_ranges_begin(struct s3_ranges *r, struct s3_range *range)
 {
-	copy(&range->start, &range->lo);
+	copy(&range->before[0], &range->lo);
+	copy(&range->before[1], &range->lo);
 	range->nr_pages = 0;
 	range->left = 0; /* nothing is known of it: nobody need wait for it to be cut */
 	pthread_mutex_lock(&r->lock);
@@ -86,7 +87,7 @@ void s3_ranges_learn(struct s3_ranges *r, const uint8_t *name, size_t len)
 struct rest {
 	struct s3_scale scale;
 	uint64_t from, to; /* numbers */
-	double page;       /* numbers that a page took so far */
+	double page;       /* numbers that a page took, of the last two */
 	bool known;        /* names were seen behind it */
 };
 
@@ -103,9 +104,9 @@ static void measure(const struct s3_ranges *r, const struct s3_range *range, str
 		      end ? end->bytes : NULL, end ? end->len : 0);
 	rest->from = s3_scale_at(&rest->scale, range->lo.bytes, range->lo.len);
 	rest->to = end ? s3_scale_at(&rest->scale, end->bytes, end->len) : rest->scale.total;
-	start = s3_scale_at(&rest->scale, range->start.bytes, range->start.len);
+	start = s3_scale_at(&rest->scale, range->before[1].bytes, range->before[1].len);
 	rest->page = (double)(rest->from - shoal_min(start, rest->from)) /
-		     (double)shoal_max(1, range->nr_pages);
+		     (double)shoal_max(1, shoal_min(range->nr_pages, 2));
 	if (rest->page < 1)
 		rest->page = 1;
 }
@@ -130,6 +131,8 @@ void s3_ranges_page(struct s3_ranges *r, struct s3_range *range, size_t nr)
 	measure(r, range, &rest);
 	range->left = pages_left(r, &rest);
 	pthread_mutex_unlock(&r->lock);
+	copy(&range->before[1], &range->before[0]);
+	copy(&range->before[0], &range->lo);
 }
 
 /* ---- Cutting ---- */

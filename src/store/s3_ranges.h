@@ -30,7 +30,7 @@ struct s3_range {
 	struct s3_name lo, hi; /* lo moves on with each page */
 	bool open;             /* there is no hi */
 	/* Of s3_ranges.c: */
-	struct s3_name start; /* where lo was */
+	struct s3_name before[2]; /* where lo was one page ago, and two */
 	uint64_t nr_pages;
 	double left; /* pages to come, at a guess. Under the lock */
 	struct s3_range *next;
