@@ -7,11 +7,21 @@
 
 #include "base/name.h"
 
-/* A part that is given away should have as many pages, as the last of them is half for nothing. */
-#define PART_PAGES 2.0
+/*
+ * A part that is given away should have as many pages, as the last of them is half for nothing.
+ * More where that, and what found nothing, has come to more than one of so many pages.
+ */
+#define PART_PAGES     3.0
+#define PART_PAGES_BIG 12.0
+#define WASTE_FREE     16u
+#define WASTE_ONE      12u
 
-/* Behind the highest name there is as much again as was seen, but this much in the beginning. */
+/*
+ * Behind the highest name there is as much again as was seen, but this much in the beginning. To
+ * find its end, no more cuts are made at a time.
+ */
 #define UNKNOWN_PAGES 64.0
+#define UNKNOWN_CUTS  16u
 
 /* Requests that find nothing may be as many, and one of so many. */
 #define EMPTY_FREE 48u
@@ -22,7 +32,7 @@ struct s3_ranges {
 	pthread_mutex_t lock; /* of the rest, and of what ranges say is left */
 	struct s3_range *active;
 	struct s3_name highest; /* that was seen */
-	uint64_t nr_pages, nr_empty;
+	uint64_t nr_pages, nr_empty, nr_begun;
 };
 
 struct s3_ranges *s3_ranges_new(void)
@@ -60,6 +70,7 @@ void s3_ranges_begin(struct s3_ranges *r, struct s3_range *range)
 	range->nr_pages = 0;
 	range->left = 0; /* nothing is known of it: nobody need wait for it to be cut */
 	pthread_mutex_lock(&r->lock);
+	r->nr_begun++;
 	range->next = r->active;
 	r->active = range;
 	pthread_mutex_unlock(&r->lock);
@@ -168,6 +179,8 @@ static size_t make_cuts(const struct s3_range *range, const struct rest *rest, s
 static size_t parts_to_give(const struct s3_ranges *r, const struct s3_range *range,
 			    const struct rest *rest, size_t nr_idle)
 {
+	bool waste = r->nr_empty + r->nr_begun / 2 > WASTE_FREE + r->nr_pages / WASTE_ONE;
+	double least = waste ? PART_PAGES_BIG : PART_PAGES;
 	double sum = 0, most = 0, share, parts;
 	size_t nr_active = 0;
 
@@ -176,14 +189,14 @@ static size_t parts_to_give(const struct s3_ranges *r, const struct s3_range *ra
 		most = fmax(most, a->left);
 		nr_active++;
 	}
-	if (range->left < most / 2 || range->left < 2 * PART_PAGES)
+	if (range->left < most / 2 || range->left < 2 * least)
 		return 0;
 	if (!rest->known && r->nr_empty > EMPTY_FREE + r->nr_pages / EMPTY_ONE)
 		return 0;
 	share = sum / (double)(nr_active + nr_idle);
-	parts = fmin(range->left / fmax(share, PART_PAGES), range->left / PART_PAGES) - 1;
+	parts = range->left / fmax(share, least) - 1;
 	parts = fmin(fmax(parts, 1), (double)nr_idle);
-	return (size_t)fmin(parts, S3_CUTS_MAX);
+	return (size_t)fmin(parts, rest->known ? S3_CUTS_MAX : UNKNOWN_CUTS);
 }
 
 size_t s3_ranges_cut(struct s3_ranges *r, struct s3_range *range, size_t nr_idle,
