@@ -543,7 +543,7 @@ struct shoal_load_stats {
 	/* For the proof that each sample came once: docs/design/load.md. Add them up over ranks. */
 	uint64_t sum_ids[2], sum_order[2];
 	uint64_t pool_bytes;        /* all the memory that the loader took for samples */
-	const char *engine;         /* "uring" or "threads". Lent */
+	const char *engine;         /* "uring", "threads" or "s3". Lent */
 	const char *engine_detail;  /* a few words more. Lent */
 	char first_errors[10][192]; /* words for the first of them */
 };

@@ -6,6 +6,7 @@
 
 #include "cli/order_options.h"
 #include "cli/progress.h"
+#include "cli/s3_options.h"
 #include "comm/comm.h"
 #include "load/audit.h"
 #include "load/loader.h"
@@ -31,7 +32,7 @@ static const char usage[] =
 	"      --timeout S       give up when a sample takes longer than S seconds\n"
 	"      --local-copy DIR  read a copy of the catalog in DIR, made if need be\n"
 	"      --json            print the facts as JSON\n"
-	"  -q, --quiet           print no progress\n";
+	"  -q, --quiet           print no progress\n" CLI_S3_USAGE;
 
 enum {
 	OPT_BATCH = 400,
@@ -66,6 +67,7 @@ static const struct option longs[] = {
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "quiet", no_argument, NULL, 'q' },
 	CLI_LOCAL_COPY,
+	CLI_S3_OPTIONS,
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };
@@ -195,6 +197,7 @@ struct totals {
 	uint64_t got[4], expected[2], nr_expected;
 	uint64_t nr_dropped, nr_kept;
 	struct load_histogram latency;
+	struct load_remote remote;
 };
 
 struct outcome {
@@ -290,6 +293,7 @@ static int add_up(struct shoal_comm *comm, struct shoal_loader *l, uint64_t step
 	memcpy(o->sum.expected, expected.ids, sizeof(expected.ids));
 	o->sum.nr_expected = expected.nr;
 	load_latency(l, &o->sum.latency);
+	load_remote(l, &o->sum.remote);
 	rc = shoal_comm_reduce(comm, SHOAL_COMM_SUM, (uint64_t *)(void *)&o->sum,
 			       sizeof(o->sum) / sizeof(uint64_t), err);
 	if (rc == 0)
@@ -389,6 +393,33 @@ static double us_at(const struct totals *t, double share)
 	return (double)load_histogram_at(&t->latency, share) * 1e-3;
 }
 
+/* Requests, where there were some. */
+static void print_remote(const struct load_remote *r)
+{
+	const struct {
+		const char *name;
+		const struct shoal_histogram *h;
+	} times[] = { { "first_byte_us", &r->first_ns }, { "total_us", &r->total_ns } };
+
+	if (r->nr_requests == 0)
+		return;
+	printf(" \"requests\": {\"sent\": %" PRIu64 ", \"retries\": %" PRIu64
+	       ", \"throttled\": %" PRIu64 ", \"bytes\": %" PRIu64,
+	       r->nr_requests, r->nr_retries, r->nr_throttled, r->bytes);
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(times); i++) {
+		const struct shoal_histogram *h = times[i].h;
+
+		printf(",\n  \"%s\": {\"p50\": %.1f, \"p90\": %.1f, \"p99\": %.1f, \"p99.9\": %.1f, "
+		       "\"max\": %.1f}",
+		       times[i].name, (double)shoal_histogram_at(h, 0.5) * 1e-3,
+		       (double)shoal_histogram_at(h, 0.9) * 1e-3,
+		       (double)shoal_histogram_at(h, 0.99) * 1e-3,
+		       (double)shoal_histogram_at(h, 0.999) * 1e-3,
+		       (double)shoal_histogram_at(h, 1) * 1e-3);
+	}
+	puts("},");
+}
+
 static void print_json(const struct arguments *a, const struct outcome *o, int nr_ranks)
 {
 	const struct totals *t = &o->sum;
@@ -403,6 +434,7 @@ static void print_json(const struct arguments *a, const struct outcome *o, int n
 	printf(" \"latency_us\": {\"p50\": %.1f, \"p90\": %.1f, \"p99\": %.1f, \"p99.9\": %.1f, "
 	       "\"max\": %.1f},\n",
 	       us_at(t, 0.5), us_at(t, 0.9), us_at(t, 0.99), us_at(t, 0.999), us_at(t, 1));
+	print_remote(&t->remote);
 	printf(" \"audit\": {\"exactly_once\": %s, \"order_digest\": \"%016" PRIx64 "%016" PRIx64
 	       "\", \"bytes_asked\": %" PRIu64 ", \"bytes_delivered\": %" PRIu64,
 	       exactly_once(t) ? "true" : "false", t->got[2], t->got[3], t->bytes_asked,
@@ -434,6 +466,12 @@ static void print_text(const struct arguments *a, const struct outcome *o, int n
 	       "sample\n",
 	       us_at(t, 0.5), us_at(t, 0.9), us_at(t, 0.99), us_at(t, 1),
 	       (double)t->cpu_ns * 1e-3 / n);
+	if (t->remote.nr_requests > 0)
+		printf("requests  %" PRIu64 " sent, %" PRIu64 " of them again, %" PRIu64
+		       " throttled; first byte after p50 %.0f us, p99 %.0f us\n",
+		       t->remote.nr_requests, t->remote.nr_retries, t->remote.nr_throttled,
+		       (double)shoal_histogram_at(&t->remote.first_ns, 0.5) * 1e-3,
+		       (double)shoal_histogram_at(&t->remote.first_ns, 0.99) * 1e-3);
 	printf("audit     %s; order %016" PRIx64 "%016" PRIx64 "\n",
 	       exactly_once(t) ? "every sample exactly once" : "NOT every sample exactly once",
 	       t->got[2], t->got[3]);

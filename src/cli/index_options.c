@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/s3_options.h"
 #include "index/filter.h"
 
 static const char usage[] =
@@ -53,7 +54,7 @@ static const char usage[] =
 	"      --count N              how many, from 0 on\n"
 	"      --first N              the first number (default 0)\n"
 	"      --subfolders K         file i lies in folder i mod K\n"
-	"      --size SIZE            every file's size\n";
+	"      --size SIZE            every file's size\n" CLI_S3_USAGE;
 
 enum {
 	OPT_NAMES_ONLY = 256,
@@ -101,6 +102,7 @@ static const struct option longs[] = {
 	{ "threads", required_argument, NULL, OPT_THREADS },
 	{ "update", required_argument, NULL, OPT_UPDATE },
 	{ "resume", no_argument, NULL, OPT_RESUME },
+	CLI_S3_OPTIONS,
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };

@@ -274,6 +274,7 @@ static void begin_epoch(struct shoal_loader *l)
 	l->sums = (struct load_sums){ 0 };
 	memset(&l->latency, 0, sizeof(l->latency));
 	load_cached_clear(&l->cached);
+	load_engine_remote_clear(l->engine);
 	l->running = l->wanted;
 	pthread_cond_broadcast(&l->news);
 }

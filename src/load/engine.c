@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "load/engine_inside.h"
+#include "store/s3.h"
 
 /* ---- What of a file is read next ---- */
 
@@ -163,6 +164,8 @@ int load_engine_new(const struct load_engine_options *options, struct load_engin
 		snprintf(base.detail, sizeof(base.detail),
 			 "no O_DIRECT, as a %.50s store has no files", options->store->ops->kind);
 	}
+	if (options->kind == LOAD_AUTO && store_s3_of(options->store))
+		return load_s3_new(&base, ret_engine, err);
 	return load_threads_new(&base, ret_engine, err);
 }
 
@@ -245,11 +248,26 @@ int load_engine_reap(struct load_engine *e, struct load_request **done, size_t m
 	return (int)nr;
 }
 
+bool load_engine_remote(struct load_engine *e, struct load_remote *ret_remote)
+{
+	if (e->ops->remote)
+		e->ops->remote(e, ret_remote, false);
+	return e->ops->remote;
+}
+
+void load_engine_remote_clear(struct load_engine *e)
+{
+	if (e->ops->remote)
+		e->ops->remote(e, NULL, true);
+}
+
 int load_engine_why(const struct load_engine *e, const struct load_request *r,
 		    struct shoal_err *err)
 {
 	int rc = r->result < 0 ? (int)r->result : 0;
 
+	if (rc < 0 && e->ops->why && e->ops->why(e, r, err) < 0)
+		return rc;
 	switch (rc) {
 	case 0:
 		return 0;

@@ -415,3 +415,8 @@ void load_latency(const struct shoal_loader *loader, struct load_histogram *ret_
 	*ret_latency = l->latency;
 	pthread_mutex_unlock(&l->lock);
 }
+
+bool load_remote(const struct shoal_loader *l, struct load_remote *ret_remote)
+{
+	return load_engine_remote(l->engine, ret_remote);
+}

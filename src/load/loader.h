@@ -2,6 +2,7 @@
 #ifndef SHOAL_LOAD_LOADER_H
 #define SHOAL_LOAD_LOADER_H
 
+#include "load/engine.h"
 #include "load/histogram.h"
 #include "shoal.h"
 
@@ -10,5 +11,8 @@ const struct shoal_order *load_order(const struct shoal_loader *l);
 
 /* How long each sample of the epoch took, from being asked for until it was there. */
 void load_latency(const struct shoal_loader *l, struct load_histogram *ret_latency);
+
+/* What of the epoch went over the network; false where the store is not remote. */
+bool load_remote(const struct shoal_loader *l, struct load_remote *ret_remote);
 
 #endif

@@ -55,6 +55,8 @@ static const char *reason(const struct s3_slot *s, char *out, size_t cap)
 		snprintf(out, cap, "%s (%s)", r->code, s->message);
 	else if (r->code[0])
 		snprintf(out, cap, "%s", r->code);
+	else if (r->method == S3_HEAD && r->status == 403)
+		snprintf(out, cap, "wrong keys, or no permission (status 403)");
 	else
 		snprintf(out, cap, "status %d", r->status);
 	return out;
@@ -272,7 +274,10 @@ static enum s3_verdict refused(struct s3_slot *s)
 	struct s3_request *r = s->request;
 
 	read_refusal(s);
-	s->client->stats.nr_throttled += is_throttle(r);
+	if (is_throttle(r)) {
+		r->throttled++;
+		s->client->stats.nr_throttled++;
+	}
 	if (r->status >= 300 && r->status <= 308)
 		return redirected(s);
 	if ((r->status == 400 || r->status == 403) && s->region[0] &&
@@ -396,7 +401,7 @@ enum s3_verdict s3_try_judge(struct s3_slot *s, CURLcode code)
 	r->status = (int)status;
 	r->code[0] = '\0';
 	if (r->first)
-		shoal_histogram_add(&s->client->stats.first_ns, r->first - s->sent);
+		shoal_histogram_add(&s->client->stats.first_ns, r->first - r->sent);
 	if (code != CURLE_OK && !(s->enough && code == CURLE_WRITE_ERROR))
 		return broken(s, code);
 	if (r->status >= 200 && r->status <= 299)

@@ -145,7 +145,7 @@ static void end_request(struct s3_client *c, struct s3_request *r)
 {
 	r->finished = s3_now();
 	c->stats.nr_requests++;
-	c->stats.nr_failed += r->rc < 0 && r->rc != -ENOENT;
+	c->stats.nr_failed += r->rc < 0 && r->rc != -ENOENT && r->rc != -ERANGE;
 	if (r->rc == 0) {
 		shoal_histogram_add(&c->stats.total_ns, r->finished - r->started);
 		c->budget += BUDGET_EARNED;
@@ -510,7 +510,8 @@ void s3_client_submit(struct s3_client *c, struct s3_request *r)
 	r->code[0] = r->etag[0] = '\0';
 	r->size = r->nr_bytes = 0;
 	r->size_known = false;
-	r->tries = 0;
+	r->tries = r->throttled = 0;
+	r->sent = 0;
 	r->started = s3_now();
 	r->first = r->finished = 0;
 	c->pending++;

@@ -62,16 +62,18 @@ struct s3_request {
 	struct shoal_err *err; /* words when rc is an error; may be NULL */
 
 	/* What became of it: */
-	int rc;            /* 0, or a negative errno: see s3_client_submit() */
-	int status;        /* of HTTP; 0 when there was no answer */
-	char code[48];     /* of S3 when it refused, such as "NoSuchKey"; "" */
-	char etag[80];     /* with its quotes; "" when there was none, or a longer one */
-	uint64_t size;     /* of the object: of a HEAD, and of what Content-Range said */
-	bool size_known;   /* size counts */
-	uint64_t nr_bytes; /* that the sink took of the last try */
-	unsigned tries;    /* times that it was sent */
-	uint64_t started;  /* when it was submitted, ns by CLOCK_MONOTONIC */
-	uint64_t first;    /* when the first byte of the answer that counts came, or 0 */
+	int rc;             /* 0, or a negative errno: see s3_client_submit() */
+	int status;         /* of HTTP; 0 when there was no answer */
+	char code[48];      /* of S3 when it refused, such as "NoSuchKey"; "" */
+	char etag[80];      /* with its quotes; "" when there was none, or a longer one */
+	uint64_t size;      /* of the object: of a HEAD, and of what Content-Range said */
+	bool size_known;    /* size counts */
+	uint64_t nr_bytes;  /* that the sink took of the last try */
+	unsigned tries;     /* times that it was sent */
+	unsigned throttled; /* of them, those that were answered with "slow down" */
+	uint64_t started;   /* when it was submitted, ns by CLOCK_MONOTONIC */
+	uint64_t sent;      /* when it was sent the last time */
+	uint64_t first;     /* when the first byte of the answer to that came, or 0 */
 	uint64_t finished;
 
 	/* The client's own: */
@@ -81,7 +83,7 @@ struct s3_request {
 /* What was done so far. All are numbers, to be added up. */
 struct s3_stats {
 	uint64_t nr_requests;            /* that ended, well or not */
-	uint64_t nr_failed;              /* of them, with an error other than -ENOENT */
+	uint64_t nr_failed;              /* of them, with an error other than -ENOENT and -ERANGE */
 	uint64_t nr_retries;             /* requests sent again */
 	uint64_t nr_throttled;           /* answers that asked us to slow down: 429, 503 */
 	uint64_t nr_connects;            /* connections made */

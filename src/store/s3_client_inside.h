@@ -32,7 +32,6 @@ struct s3_slot {
 
 	/* Of this try: */
 	struct s3_endpoint to;      /* lent by the configuration, the client or `place` */
-	uint64_t sent;              /* when */
 	size_t body_at;             /* of the request's body: what comes next */
 	uint64_t left;              /* bytes that a range may have still */
 	bool enough;                /* the server sends more than was asked for, and is cut off */

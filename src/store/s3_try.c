@@ -436,7 +436,7 @@ int s3_try_prepare(struct s3_slot *s, struct shoal_err *err)
 	set_method(s->easy, r);
 	curl_easy_setopt(s->easy, CURLOPT_HTTPHEADER, nr > 0 ? s->headers : NULL);
 	curl_easy_setopt(s->easy, CURLOPT_LOW_SPEED_TIME, (long)((idle_ms + 999) / 1000));
-	s->sent = s3_now();
+	r->sent = s3_now();
 	if (curl_easy_setopt(s->easy, CURLOPT_URL, (char *)s->url.data) != CURLE_OK)
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	return 0;
