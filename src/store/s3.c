@@ -135,6 +135,7 @@ static const struct store_ops s3_ops = {
 	.abort = store_s3_abort,
 	.remove = s3_remove,
 	.list = store_s3_list,
+	.shard = store_s3_shard,
 };
 
 struct store_s3 *store_s3_of(struct shoal_store *s)

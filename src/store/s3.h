@@ -48,4 +48,8 @@ void store_s3_abort(struct store_writer *w);
 int store_s3_list(struct shoal_store *s, const struct store_list_options *options, const void *unit,
 		  size_t len, struct store_sink *sink, struct shoal_err *err) SHOAL_MUST_USE;
 
+/* The K-th of N parts: see s3_shard.c. */
+int store_s3_shard(struct shoal_store *s, unsigned k, unsigned n, const int *stop, void *unit,
+		   size_t *ret_len, struct shoal_err *err) SHOAL_MUST_USE;
+
 #endif

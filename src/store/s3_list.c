@@ -9,13 +9,13 @@
  * used only behind a page that has no keys in it. A page is looked at whole before anything of it
  * is taken: a server that lists out of order, repeats itself or never ends is found out.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/name.h"
 #include "base/span.h"
-#include "store/s3.h"
-#include "store/s3_page.h"
+#include "store/s3_list.h"
 
 /* Pages without a key, one behind the other, of a server that says there are more. */
 #define EMPTY_PAGES 1000u
@@ -25,18 +25,16 @@
 
 /* Of a thread, kept from unit to unit: some 80 KB, and a page's names. */
 struct scratch {
-	struct s3_page page;
+	struct s3_lister lister;
 	struct store_entry entry[S3_PAGE_KEYS];
 	struct s3_range range;
 	struct s3_name cut[S3_CUTS_MAX];
-	uint8_t unit[2 * SHOAL_NAME_MAX + 16];
-	char after[STORE_S3_KEY];
+	uint8_t unit[S3_UNIT_MAX];
 };
 
 struct listing {
 	struct store_s3 *store;
 	struct store_sink *sink;
-	struct s3_client *client;
 	struct scratch *scratch;
 	bool sizes;
 };
@@ -69,7 +67,7 @@ static int parse_unit(const void *unit, size_t len, struct s3_range *range, stru
 	return 0;
 }
 
-static size_t make_unit(uint8_t *unit, const struct s3_name *lo, const struct s3_name *hi)
+size_t s3_list_unit(const struct s3_name *lo, const struct s3_name *hi, uint8_t *unit)
 {
 	uint8_t *p = unit;
 
@@ -91,7 +89,7 @@ static void tell_left(struct listing *l)
 
 	if (l->sink->left)
 		l->sink->left(l->sink, l->scratch->unit,
-			      make_unit(l->scratch->unit, &r->lo, r->open ? NULL : &r->hi));
+			      s3_list_unit(&r->lo, r->open ? NULL : &r->hi, l->scratch->unit));
 }
 
 /* While others are idle, give them parts of it: from its end on, so that nothing is ever lost. */
@@ -104,7 +102,7 @@ static int share(struct listing *l, struct shoal_err *err)
 	int rc = 0;
 
 	for (size_t i = nr; i-- > 0 && rc == 0;) {
-		size_t len = make_unit(s->unit, &s->cut[i], hi);
+		size_t len = s3_list_unit(&s->cut[i], hi, s->unit);
 
 		rc = l->sink->more(l->sink, s->unit, len, err);
 		hi = &s->cut[i];
@@ -128,62 +126,57 @@ static void feed_again(struct s3_request *r)
 	s3_page_start(r->self);
 }
 
-/* Ask for what follows lo, or the token where there is one. */
-static int ask(struct listing *l, const char *token, struct shoal_err *err)
+static void add_parameter(struct s3_request *r, struct s3_pair *query, const char *name,
+			  const char *value, size_t len)
 {
-	struct scratch *s = l->scratch;
+	query[r->nr_query++] = (struct s3_pair){ .name = name, .value = value, .value_len = len };
+}
+
+static int ask(struct s3_lister *l, const struct s3_name *lo, const char *token, unsigned max_keys,
+	       struct shoal_err *err)
+{
 	const struct store_s3 *store = l->store;
-	size_t after_len = store->prefix_len + s->range.lo.len;
-	struct s3_pair query[6] = {
-		{ .name = "list-type", .value = "2", .value_len = 1 },
-		{ .name = "encoding-type", .value = "url", .value_len = 3 },
-		{ .name = "max-keys", .value = "1000", .value_len = 4 },
-	};
+	char most[16];
+	struct s3_pair query[6];
 	struct s3_request r = { .method = S3_GET,
 				.query = query,
-				.nr_query = 3,
 				.sink = feed,
 				.again = feed_again,
-				.self = &s->page,
+				.self = &l->page,
 				.err = err };
 	int rc;
 
+	snprintf(most, sizeof(most), "%u", max_keys);
+	add_parameter(&r, query, "list-type", "2", 1);
+	add_parameter(&r, query, "encoding-type", "url", 3);
+	add_parameter(&r, query, "max-keys", most, strlen(most));
 	if (store->prefix_len > 0)
-		query[r.nr_query++] = (struct s3_pair){ .name = "prefix",
-							.value = store->prefix,
-							.value_len = store->prefix_len };
-	memcpy(s->after, store->prefix, store->prefix_len);
-	memcpy(s->after + store->prefix_len, s->range.lo.bytes, s->range.lo.len);
+		add_parameter(&r, query, "prefix", store->prefix, store->prefix_len);
+	memcpy(l->after, store->prefix, store->prefix_len);
+	memcpy(l->after + store->prefix_len, lo->bytes, lo->len);
 	if (*token)
-		query[r.nr_query++] = (struct s3_pair){ .name = "continuation-token",
-							.value = token,
-							.value_len = strlen(token) };
-	else if (s->range.lo.len > 0)
-		query[r.nr_query++] = (struct s3_pair){ .name = "start-after",
-							.value = s->after,
-							.value_len = after_len };
-	s3_page_start(&s->page);
-	rc = s3_client_do(l->client, &r, l->sink->stop);
-	if (rc == 0 || s->page.rc < 0) /* what is wrong with the page says more */
-		rc = s3_page_end(&s->page, err);
+		add_parameter(&r, query, "continuation-token", token, strlen(token));
+	else if (lo->len > 0)
+		add_parameter(&r, query, "start-after", l->after, store->prefix_len + lo->len);
+	s3_page_start(&l->page);
+	rc = s3_client_do(l->client, &r, l->stop);
+	if (rc == 0 || l->page.rc < 0) /* what is wrong with the page says more */
+		rc = s3_page_end(&l->page, err);
 	return rc;
 }
 
-static const uint8_t *name_of(const struct listing *l, size_t i, size_t *ret_len)
+const uint8_t *s3_list_name(const struct s3_lister *l, size_t i, size_t *ret_len)
 {
-	const struct s3_page *p = &l->scratch->page;
-
-	*ret_len = p->key[i].len - l->store->prefix_len;
-	return p->names.data + p->key[i].off + l->store->prefix_len;
+	*ret_len = l->page.key[i].len - l->store->prefix_len;
+	return l->page.names.data + l->page.key[i].off + l->store->prefix_len;
 }
 
-/* Whether a page is what was asked for: below the prefix, behind lo, and rising. */
-static int check_page(const struct listing *l, struct shoal_err *err)
+static int check_page(const struct s3_lister *l, const struct s3_name *lo, struct shoal_err *err)
 {
 	const struct store_s3 *store = l->store;
-	const struct s3_page *p = &l->scratch->page;
-	const uint8_t *last = l->scratch->range.lo.bytes, *name;
-	size_t last_len = l->scratch->range.lo.len, len;
+	const struct s3_page *p = &l->page;
+	const uint8_t *last = lo->bytes, *name;
+	size_t last_len = lo->len, len;
 
 	for (size_t i = 0; i < p->nr; i++) {
 		const uint8_t *key = p->names.data + p->key[i].off;
@@ -194,19 +187,29 @@ static int check_page(const struct listing *l, struct shoal_err *err)
 			return shoal_fail(err, -EBADMSG,
 					  "the server lists '%.200s', which is not below '%s'", key,
 					  store->prefix);
-		name = name_of(l, i, &len);
+		name = s3_list_name(l, i, &len);
 		order = shoal_name_compare(last, last_len, name, len);
 		if (order > 0 || (order == 0 && len > 0))
 			return shoal_fail(err, -EBADMSG,
 					  "the server lists '%.200s' %s '%.*s': it does not list "
 					  "in order, or not from where it is asked to",
-					  key, order == 0 ? "again after" : "after",
+					  (const char *)name, order == 0 ? "again after" : "after",
 					  (int)shoal_min(last_len, 200), (const char *)last);
 		last = name;
 		last_len = len;
 	}
 	return 0;
 }
+
+int s3_list_page(struct s3_lister *l, const struct s3_name *lo, const char *token,
+		 unsigned max_keys, struct shoal_err *err)
+{
+	int rc = ask(l, lo, token, max_keys, err);
+
+	return rc < 0 ? rc : check_page(l, lo, err);
+}
+
+/* ---- What was found ---- */
 
 /* A name that a catalog cannot have, or that is not a name below the root at all. */
 static int odd_name(struct listing *l, const uint8_t *name, size_t len, struct shoal_err *err)
@@ -229,6 +232,21 @@ static int odd_name(struct listing *l, const uint8_t *name, size_t len, struct s
 	return rc < 0 ? shoal_fail(err, rc, "%s", words.msg) : 0;
 }
 
+/* Whether to take a name: not when it, or what would be a directory above it, is not wanted. */
+static bool is_wanted(struct store_sink *sink, const char *name, size_t len)
+{
+	const char *slash = name;
+
+	if (!sink->wanted)
+		return true;
+	while ((slash = memchr(slash, '/', (size_t)(name + len - slash))) != NULL) {
+		if (slash > name && !sink->wanted(sink, name, (size_t)(slash - name), true))
+			return false;
+		slash++;
+	}
+	return sink->wanted(sink, name, len, false);
+}
+
 /* Hand over what lies in the range: how many keys of the page did, or an error. */
 static int64_t take_page(struct listing *l, struct shoal_err *err)
 {
@@ -237,24 +255,24 @@ static int64_t take_page(struct listing *l, struct shoal_err *err)
 	size_t nr = 0, i;
 	int rc = 0;
 
-	for (i = 0; i < s->page.nr && rc == 0; i++) {
+	for (i = 0; i < s->lister.page.nr && rc == 0; i++) {
 		size_t len;
-		const uint8_t *name = name_of(l, i, &len);
+		const uint8_t *name = s3_list_name(&s->lister, i, &len);
 
 		if (!s->range.open &&
 		    shoal_name_compare(name, len, s->range.hi.bytes, s->range.hi.len) > 0)
 			break;
-		if (i % LEARN == 0 || i + 1 == s->page.nr)
+		if (i % LEARN == 0 || i + 1 == s->lister.page.nr)
 			s3_ranges_learn(l->store->ranges, name, len);
 		if (len == 0 || len > SHOAL_NAME_MAX || memchr(name, 0, len)) {
 			rc = odd_name(l, name, len, err);
-		} else if (sink->wanted && !sink->wanted(sink, (const char *)name, len, false)) {
+		} else if (!is_wanted(sink, (const char *)name, len)) {
 			sink->skipped[STORE_SKIP_FILTERED]++;
 		} else {
 			s->entry[nr++] = (struct store_entry){
 				.name = (const char *)name,
 				.len = len,
-				.size = l->sizes ? s->page.key[i].size : SHOAL_SIZE_UNKNOWN,
+				.size = l->sizes ? s->lister.page.key[i].size : SHOAL_SIZE_UNKNOWN,
 			};
 		}
 	}
@@ -268,7 +286,7 @@ static int64_t take_page(struct listing *l, struct shoal_err *err)
 /* An answer without keys that says there are more: go on by its token, if that leads anywhere. */
 static int follow_token(struct listing *l, char *token, unsigned *nr_empty, struct shoal_err *err)
 {
-	const char *next = l->scratch->page.token;
+	const char *next = l->scratch->lister.page.token;
 
 	if (!*next)
 		return shoal_fail(err, -EBADMSG,
@@ -288,7 +306,7 @@ static void move_on(struct listing *l, size_t nr)
 {
 	struct s3_name *lo = &l->scratch->range.lo;
 	size_t len;
-	const uint8_t *name = name_of(l, nr - 1, &len);
+	const uint8_t *name = s3_list_name(&l->scratch->lister, nr - 1, &len);
 
 	lo->len = (size_t)shoal_min(len, SHOAL_NAME_MAX);
 	memcpy(lo->bytes, name, lo->len);
@@ -300,10 +318,8 @@ static int list_page(struct listing *l, char *token, unsigned *nr_empty, bool *r
 {
 	struct scratch *s = l->scratch;
 	int64_t nr;
-	int rc = ask(l, token, err);
+	int rc = s3_list_page(&s->lister, &s->range.lo, token, S3_PAGE_KEYS, err);
 
-	if (rc == 0)
-		rc = check_page(l, err);
 	if (rc < 0)
 		return rc;
 	nr = take_page(l, err);
@@ -312,7 +328,7 @@ static int list_page(struct listing *l, char *token, unsigned *nr_empty, bool *r
 	if (nr > 0)
 		move_on(l, (size_t)nr);
 	s3_ranges_page(l->store->ranges, &s->range, (size_t)nr);
-	*ret_done = (size_t)nr < s->page.nr || !s->page.truncated;
+	*ret_done = (size_t)nr < s->lister.page.nr || !s->lister.page.truncated;
 	if (*ret_done)
 		return 0;
 	if (nr == 0)
@@ -343,7 +359,7 @@ static int list_range(struct listing *l, struct shoal_err *err)
 
 static void free_scratch(void *scratch)
 {
-	s3_page_release(&((struct scratch *)scratch)->page);
+	s3_page_release(&((struct scratch *)scratch)->lister.page);
 	free(scratch);
 }
 
@@ -360,12 +376,14 @@ int store_s3_list(struct shoal_store *s, const struct store_list_options *option
 	l.scratch = sink->scratch;
 	if (!l.scratch)
 		return shoal_fail(err, -ENOMEM, "out of memory");
+	l.scratch->lister.store = l.store;
+	l.scratch->lister.stop = sink->stop;
 	rc = parse_unit(unit, len, &l.scratch->range, err);
 	if (rc == 0)
-		rc = s3_pool_take(l.store->pool, &l.client, err);
+		rc = s3_pool_take(l.store->pool, &l.scratch->lister.client, err);
 	if (rc < 0)
 		return rc;
 	rc = list_range(&l, err);
-	s3_pool_give(l.store->pool, l.client);
+	s3_pool_give(l.store->pool, l.scratch->lister.client);
 	return rc;
 }
