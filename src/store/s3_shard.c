@@ -15,7 +15,7 @@
 #include "store/s3_list.h"
 
 #define SAMPLE_KEYS 250u /* of a sample */
-#define SAMPLES_MIN 24u
+#define SAMPLES_MIN 64u
 #define SAMPLES_MAX 512u
 
 /* Names that follow each other in the list, and what seems to lie behind them. */
@@ -285,7 +285,7 @@ int store_s3_shard(struct shoal_store *store, unsigned k, unsigned n, const int 
 	if (rc == 0) {
 		s->lister.store = s3;
 		s->lister.stop = stop;
-		s->most = (size_t)shoal_min(SAMPLES_MAX, SAMPLES_MIN + 2 * (uint64_t)n);
+		s->most = (size_t)shoal_min(SAMPLES_MAX, SAMPLES_MIN + 4 * (uint64_t)n);
 		s->sample = calloc(s->most + 1, sizeof(*s->sample));
 		if (!s->sample)
 			rc = -ENOMEM;
