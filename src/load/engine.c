@@ -18,15 +18,21 @@ static size_t skip_of(const struct load_engine *e, const struct load_request *r)
 	return e->direct && e->posix ? (size_t)(r->off % LOAD_ALIGN) : 0;
 }
 
+/* So many bytes in whole blocks. */
+static uint64_t load_whole(uint64_t len)
+{
+	return (len + LOAD_ALIGN - 1) / LOAD_ALIGN * LOAD_ALIGN;
+}
+
 struct load_piece load_next_piece(const struct load_engine *e, const struct load_request *r)
 {
 	size_t skip = skip_of(e, r);
-	uint64_t from = r->got, end = skip + r->len + 1;
+	uint64_t from = r->got, end = skip + r->len + !r->inside;
 
 	if (e->direct) {
 		/* After a short read this may read some bytes again. */
 		from -= from % LOAD_ALIGN;
-		end = load_cap(r->off, r->len);
+		end = r->inside ? load_whole(end) : load_cap(r->off, r->len);
 	}
 	return (struct load_piece){
 		.buf = r->buf + from,
@@ -65,10 +71,11 @@ void load_settle(const struct load_engine *e, struct load_request *r, int rc)
 	size_t skip = skip_of(e, r);
 	uint64_t got = r->got > skip ? r->got - skip : 0;
 
+	got = shoal_min(got, r->len + !r->inside);
 	if (rc == 0 && got != r->len)
 		rc = check_regular(r->fd);
 	r->data = r->buf + skip;
-	r->result = rc < 0 ? rc : (int64_t)shoal_min(got, r->len + 1);
+	r->result = rc < 0 ? rc : (int64_t)got;
 }
 
 /*
@@ -225,6 +232,12 @@ void load_engine_submit(struct load_engine *e, struct load_request *r)
 void load_engine_kick(struct load_engine *e)
 {
 	e->ops->kick(e);
+}
+
+void load_engine_wake(struct load_engine *e)
+{
+	if (e->ops->wake)
+		e->ops->wake(e);
 }
 
 int load_engine_reap(struct load_engine *e, struct load_request **done, size_t max,

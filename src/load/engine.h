@@ -25,8 +25,9 @@ struct load_request {
 	size_t cap;       /* of buf: at least load_cap(off, len) */
 	uint64_t off;     /* any; one that LOAD_ALIGN divides saves a direct read some bytes */
 	uint64_t len;     /* bytes wanted */
+	bool inside;      /* the file goes on behind them, so no byte is read to tell of growth */
 	/* What became of it: */
-	int64_t result; /* bytes read: up to len + 1, to tell a file that has grown; or an error */
+	int64_t result; /* bytes read: up to len, + 1 unless inside, to tell growth; or an error */
 	uint8_t *data;  /* where they are: in buf, off % LOAD_ALIGN from its start where direct */
 	uint64_t started;  /* when it was submitted, ns by CLOCK_MONOTONIC */
 	uint64_t opened;   /* when the file was open; 0 where the store does not tell */
@@ -83,6 +84,9 @@ void load_engine_kick(struct load_engine *e);
  */
 int load_engine_reap(struct load_engine *e, struct load_request **done, size_t max,
 		     uint64_t timeout_us, struct shoal_err *err) SHOAL_MUST_USE;
+
+/* By any thread: have the owner's reap, or its next, come back though nothing is done. */
+void load_engine_wake(struct load_engine *e);
 
 /* Requests submitted and not reaped. */
 unsigned load_engine_pending(const struct load_engine *e);

@@ -17,6 +17,8 @@ struct load_engine_ops {
 	void (*kick)(struct load_engine *e);
 	/* Wait until something is on the list `done`, @timeout_us have passed, or a signal came. */
 	int (*wait)(struct load_engine *e, uint64_t timeout_us, struct shoal_err *err);
+	/* By any thread: have wait, or the next one, end early. NULL: it ends when time is up. */
+	void (*wake)(struct load_engine *e);
 	/* Words for the error of a request, which is returned; 0 when there are none. May be NULL.
 	 */
 	int (*why)(const struct load_engine *e, const struct load_request *r,
