@@ -81,7 +81,7 @@ def ceph(tmp_path_factory):
     """The environment of a real server, started once for all tests."""
     folder = tmp_path_factory.mktemp("ceph") / "server"
     tool = ROOT / "tools" / "s3-server"
-    started = subprocess.run([tool, "start", folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    started = subprocess.run([tool, "start", folder, "--memory"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                              timeout=300, check=False)
     assert started.returncode == 0, started.stderr
     try:

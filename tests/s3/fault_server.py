@@ -90,7 +90,7 @@ class FaultServer:
 
     def good_keys(self, query):
         """The whole of the list behind what was asked for; the page is its start."""
-        after = query.get("start-after", "").encode()
+        after = query.get("continuation-token", query.get("start-after", "")).encode()
         prefix = query.get("prefix", "").encode()
         return [key for key in self.keys if key > after and key.startswith(prefix)]
 
