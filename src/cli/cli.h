@@ -47,7 +47,7 @@ bool cli_size(const char *command, const char *option, uint64_t *ret_value) SHOA
 /* The value of --threads. */
 bool cli_threads(const char *command, uint64_t *ret_nr) SHOAL_MUST_USE;
 
-/* Open a catalog, by way of --local-copy where that was given. */
+/* Open a catalog, in a file or a bucket, by way of --local-copy where that was given. */
 int cli_open_catalog(const char *path, struct shoal_catalog **ret_cat,
 		     struct shoal_err *err) SHOAL_MUST_USE;
 

@@ -17,7 +17,7 @@ static const char usage[] =
 	"Make a catalog: of all regular files below a directory (hidden ones, too); of a LIST, which is a\n"
 	"file with a name on each line, or - for standard input; or of the names that a PATTERN makes.\n"
 	"\n"
-	"  -o, --output FILE          write the catalog here\n"
+	"  -o, --output FILE          write the catalog here; s3://bucket/name works, too\n"
 	"      --root URI             what names are relative to: a URI or a path (default: DIR; for a\n"
 	"                             list its first name's root, else the current directory)\n"
 	"      --samples-per-file N   every file holds N samples (default 1)\n"
@@ -333,6 +333,8 @@ static int check(const struct index_arguments *a, int nr_sources)
 	if (strcmp(a->options.output, "-") == 0)
 		return cli_usage("index",
 				 "a catalog cannot be written to standard output: -o FILE");
+	if (a->tree.resume && strncmp(a->options.output, "s3://", 5) == 0)
+		return cli_usage("index", "--resume needs a catalog that is a file: -o FILE");
 	if (a->pattern.format && nr_sources > 0)
 		return cli_usage("index", "give a directory, a LIST or a --pattern, not two");
 	if (!a->pattern.format && nr_sources != 1)
