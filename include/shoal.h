@@ -272,11 +272,18 @@ struct shoal_tree_options {
 	 * what is listed beside the output, for the next call, until it is sealed. For one process.
 	 */
 	bool resume;
+	/*
+	 * Of a bucket, list only part shard (from 0 on) of nr_shards about equal ranges of keys. All
+	 * who list parts of the same bucket, unchanged meanwhile, agree on them without asking each
+	 * other. 0: all of it.
+	 */
+	unsigned shard, nr_shards;
 };
 
 /*
  * List all regular files below @where, a path or a file:// URI, as names relative to it. Hard links
- * are as many files as they have names.
+ * are as many files as they have names. Or all objects below an s3:// URI: a bucket, or a prefix
+ * in one, to which a slash is added.
  */
 SHOAL_CHECKED int shoal_index_tree(const char *where, const struct shoal_tree_options *tree,
 				   const struct shoal_index_options *options,
