@@ -331,6 +331,120 @@ SHOAL_CHECKED int shoal_catalog_compare(const struct shoal_catalog *cat,
 					struct shoal_compare_result *ret_result,
 					struct shoal_err *err);
 
+/* ---- Columns ---------------------------------------------------------------------------- */
+
+/*
+ * A column is one number a sample, in a file of its own beside the catalog: a length, a label, a
+ * flag. It is mapped like a catalog, and open ones may be shared by threads in the same way.
+ * docs/format/column.md.
+ */
+struct shoal_column;
+
+enum shoal_column_type {
+	SHOAL_BIT = 1, /* a flag: in arrays of values one byte each, 0 or not */
+	SHOAL_U8,
+	SHOAL_U16,
+	SHOAL_U32,
+	SHOAL_U64,
+	SHOAL_I64,
+	SHOAL_F32,
+	SHOAL_F64,
+};
+
+struct shoal_column_info {
+	const char *name; /* lent, as long as the column is open */
+	enum shoal_column_type type;
+	uint64_t first;      /* sample of the first value; 0 but for parts */
+	uint64_t nr;         /* values */
+	uint64_t nr_samples; /* of the catalog; equal to nr but for parts */
+	uint64_t nr_ones;    /* SHOAL_BIT: values that are 1 */
+	uint64_t nr_sorted;  /* samples in the sorted order; SHOAL_UNSORTED without one */
+	bool kept_only;      /* that order leaves out what a keep column leaves out */
+	double min, max;     /* 0 without values */
+	uint64_t file_bytes;
+	char digest[33]; /* of the catalog */
+};
+
+#define SHOAL_UNSORTED UINT64_MAX
+
+/*
+ * Map the column at @path. With @digest (a catalog's, 32 digits; may be NULL) -ESTALE when it
+ * belongs to another catalog. Else as shoal_catalog_open().
+ */
+SHOAL_CHECKED int shoal_column_open(const char *path, const char *digest,
+				    struct shoal_column **ret_column, struct shoal_err *err);
+
+/* NULL is fine. Returns NULL. */
+SHOAL_API struct shoal_column *shoal_column_close(struct shoal_column *column);
+
+SHOAL_API void shoal_column_info(const struct shoal_column *column,
+				 struct shoal_column_info *ret_info);
+
+/*
+ * The values of @nr samples from @first on into @values, an array of the column's type.
+ * -ERANGE past either end; -EBADMSG where it is damaged; -ESTALE where the file shrank.
+ */
+SHOAL_CHECKED int shoal_column_read(const struct shoal_column *column, uint64_t first, uint64_t nr,
+				    void *values);
+
+/* SHOAL_BIT, whole: the sample with the @nth 1, from 0. -ERANGE past the last. */
+SHOAL_CHECKED int shoal_column_select(const struct shoal_column *column, uint64_t nth,
+				      uint64_t *ret_sample);
+
+/* SHOAL_BIT, whole: how many samples before @sample, at most the number of them, have a 1. */
+SHOAL_CHECKED int shoal_column_rank(const struct shoal_column *column, uint64_t sample,
+				    uint64_t *ret_nr);
+
+/* The samples at @nr places from @place on of the sorted order: smallest value first. */
+SHOAL_CHECKED int shoal_column_sorted(const struct shoal_column *column, uint64_t place,
+				      uint64_t nr, uint64_t *ids);
+
+/* Read everything: all checksums, ranks, smallest and largest, and the order. O(1) memory. */
+SHOAL_CHECKED int shoal_column_verify(const struct shoal_column *column, struct shoal_err *err);
+
+/* A column being written, by one thread, in about 1 MB. */
+struct shoal_column_writer;
+
+struct shoal_column_options {
+	const char *name; /* 1 to 63 bytes of UTF-8 */
+	enum shoal_column_type type;
+	const char *digest;  /* of the catalog */
+	uint64_t nr_samples; /* of the catalog */
+	uint64_t first, nr;  /* the samples to be written: all of them but for parts */
+};
+
+/* Nothing appears under @path before shoal_column_seal(). -EBUSY: another process writes it. */
+SHOAL_CHECKED int shoal_column_create(const char *path, const struct shoal_column_options *options,
+				      struct shoal_column_writer **ret_writer,
+				      struct shoal_err *err);
+
+/* Add the next @nr values, an array of the column's type. */
+SHOAL_CHECKED int shoal_column_append(struct shoal_column_writer *writer, const void *values,
+				      uint64_t nr, struct shoal_err *err);
+
+/* -EINVAL when values are missing. Frees the writer, also on failure. */
+SHOAL_CHECKED int shoal_column_seal(struct shoal_column_writer *writer, struct shoal_err *err);
+
+/* Give up: nothing is left behind. NULL is fine. Returns NULL. */
+SHOAL_API struct shoal_column_writer *shoal_column_abort(struct shoal_column_writer *writer);
+
+/* Put parts together, given in the order of samples, to the whole column @path. */
+SHOAL_CHECKED int shoal_column_join(const char *path, const char *const *parts, size_t nr_parts,
+				    struct shoal_err *err);
+
+/*
+ * Write the whole column again as @path, which may be its own name, with the order of its samples
+ * by value; of those only for which @keep (may be NULL), a SHOAL_BIT of the same catalog, has a 1.
+ * Takes up to @memory bytes (0 means 64 MiB), whatever the number of samples.
+ */
+SHOAL_CHECKED int shoal_column_sort(const struct shoal_column *column,
+				    const struct shoal_column *keep, const char *path,
+				    uint64_t memory, const int *stop, struct shoal_err *err);
+
+/* "u32" and so on; NULL when there is no such type. And back: -EINVAL. */
+SHOAL_API const char *shoal_column_type_name(enum shoal_column_type type);
+SHOAL_CHECKED int shoal_column_type_of(const char *name, enum shoal_column_type *ret_type);
+
 /* ---- Order ------------------------------------------------------------------------------ */
 
 /*
