@@ -567,6 +567,69 @@ SHOAL_CHECKED int shoal_order_resume(const struct shoal_order_spec *spec,
 				     const struct shoal_order_state *state, const char *digest,
 				     struct shoal_order **ret_order, struct shoal_err *err);
 
+/* ---- Batches by length ------------------------------------------------------------------ */
+
+/*
+ * Batches of samples of similar length, from a sorted column alone: nothing is loaded. The samples
+ * stand in the order of their lengths and are cut into buckets; each epoch mixes the samples of a
+ * bucket, cuts them into batches, and puts the batches of all buckets into a new order. Every
+ * sample is in one batch of an epoch, but for batches that SHOAL_DROP leaves out. Any batch is
+ * computed alone, the same on every rank and machine: docs/design/order.md.
+ */
+struct shoal_batch_spec {
+	uint64_t batch; /* samples in a batch; with max_tokens at most so many, 0: any number */
+	uint64_t max_tokens; /* the longest length of a batch times its samples; 0: no matter */
+	uint64_t bucket;     /* samples that are mixed; 0: those of about 32 batches. Made larger
+				where there would be more than 65,536 buckets */
+	uint64_t group; /* batches of similar length that come one after the other, for the ranks of
+			   a step; 0: as many as ranks */
+	bool in_order;  /* shortest first, and no mixing */
+	bool frozen;    /* every epoch as epoch 0 */
+	enum shoal_remainder remainder; /* what happens to batches that do not fill a step */
+	uint64_t seed;
+	uint64_t nr_ranks;
+	uint64_t consumed; /* batches already taken in this epoch by any number of ranks */
+};
+
+/* At most 800 KB, whatever the number of samples. Threads may share it as they do an order. */
+struct shoal_batches;
+
+/* The column is lent until these are freed. -EINVAL with words when the spec cannot be met. */
+SHOAL_CHECKED int shoal_batches_new(const struct shoal_column *column,
+				    const struct shoal_batch_spec *spec, uint64_t epoch,
+				    struct shoal_batches **ret_batches, struct shoal_err *err);
+
+/* NULL is fine. Returns NULL. */
+SHOAL_API struct shoal_batches *shoal_batches_free(struct shoal_batches *batches);
+
+/* As shoal_order_set_epoch(), shoal_order_spec() and shoal_order_steps(). */
+SHOAL_API void shoal_batches_set_epoch(struct shoal_batches *batches, uint64_t epoch);
+SHOAL_API const struct shoal_batch_spec *shoal_batches_spec(const struct shoal_batches *batches);
+SHOAL_API uint64_t shoal_batches_steps(const struct shoal_batches *batches);
+
+/* Batches of an epoch, of all ranks; and the samples of the largest. */
+SHOAL_API uint64_t shoal_batches_count(const struct shoal_batches *batches);
+SHOAL_API uint64_t shoal_batches_largest(const struct shoal_batches *batches);
+
+/*
+ * The sample ids that @rank reads in @step, counted from `consumed`, into @ids with room for the
+ * largest batch. Returns how many; 0 in the last step of SHOAL_KEEP for ranks that have none.
+ * -ERANGE past the last step or rank; errors of the column as shoal_column_read().
+ */
+SHOAL_CHECKED int64_t shoal_batches_get(const struct shoal_batches *batches, uint64_t step,
+					uint64_t rank, uint64_t *ids);
+
+/*
+ * As shoal_order_save() and shoal_order_resume(); `consumed` counts batches. The number of ranks
+ * may change, if `group` stays.
+ */
+SHOAL_API void shoal_batches_save(const struct shoal_batches *batches, uint64_t steps,
+				  struct shoal_order_state *ret_state);
+SHOAL_CHECKED int shoal_batches_resume(const struct shoal_column *column,
+				       const struct shoal_batch_spec *spec,
+				       const struct shoal_order_state *state,
+				       struct shoal_batches **ret_batches, struct shoal_err *err);
+
 /* ---- Loading ---------------------------------------------------------------------------- */
 
 /*
