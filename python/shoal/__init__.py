@@ -10,17 +10,28 @@ from ._errors import (AccessError, BadValueError, DamagedError, Error, NotFoundE
                       TransformError, WaitedTooLongError)
 from ._shoal import version as __version__
 from .catalog import Catalog, Names
+from .indexing import IndexProgress, index, index_pattern
+from .loader import Audit, AuditError, Batch, Loader
+from .order import Order
 
 __all__ = [
     "AccessError",
+    "Audit",
+    "AuditError",
     "BadValueError",
+    "Batch",
     "Catalog",
     "DamagedError",
     "Error",
+    "IndexProgress",
+    "Loader",
     "Names",
     "NotFoundError",
+    "Order",
     "StaleError",
     "TransformError",
     "WaitedTooLongError",
     "__version__",
+    "index",
+    "index_pattern",
 ]
