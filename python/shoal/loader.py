@@ -161,12 +161,21 @@ class Loader:
                          int(stall * 1000), 0 if timeout is None else max(1, int(timeout * 1000)))
         self._skip = skip
         self._at = (0, 0)  # epoch and consumed of the next epoch
-        self._epoch = None
+        self._epoch = self._turn = None
         self._taken = 0
         Order(self.catalog, seed=seed, mode=mode, remainder=remainder, batch_size=batch_size, rank=rank,
               world_size=world_size, unit=unit, window=window, frozen=frozen)  # says what is wrong with them
 
     # ---- Epochs ----
+
+    def seek(self, epoch, consumed, skip=0):
+        """Have the epoch begin behind these positions, and leave out the first `skip` of this worker's batches."""
+        options = list(self._options)
+        options[6] = self.worker + skip * self.workers
+        if tuple(options) != self._options:
+            self.close()
+            self._options = tuple(options)
+        self._at = (epoch, consumed)
 
     def epoch(self, epoch):
         """The batches of an epoch. What is left of the one before is given up."""
@@ -188,7 +197,8 @@ class Loader:
 
     def _iterate(self, epoch):
         self._begin(epoch)
-        while self._epoch == epoch:
+        self._turn = turn = object()
+        while self._turn is turn and self.handle is not None:
             handle = self.handle.next()
             if handle is None:
                 self._end()
@@ -196,7 +206,7 @@ class Loader:
             self._taken += 1
             yield Batch(handle)
             del handle  # so that the caller's reference is the last
-        raise RuntimeError("another epoch of this loader was begun meanwhile")
+        raise RuntimeError("the loader was closed, or another epoch of it begun, meanwhile")
 
     def _end(self):
         self.audit = self._audit()
