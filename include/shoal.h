@@ -81,6 +81,12 @@ SHOAL_CHECKED int shoal_catalog_open(const char *path, struct shoal_catalog **re
 SHOAL_CHECKED int shoal_catalog_open_local(const char *path, const char *dir, const int *stop,
 					   struct shoal_catalog **ret_cat, struct shoal_err *err);
 
+/*
+ * Put the handler of SIGBUS back in front, where something else has installed its own since the
+ * first catalog was opened: that gets what is not ours. Nothing when it is in front already.
+ */
+SHOAL_API void shoal_catch_sigbus(void);
+
 /* Unmap and free; NULL is fine. Returns NULL, for `cat = shoal_catalog_close(cat)`. */
 SHOAL_API struct shoal_catalog *shoal_catalog_close(struct shoal_catalog *cat);
 
@@ -362,6 +368,7 @@ struct shoal_column_info {
 	bool kept_only;      /* that order leaves out what a keep column leaves out */
 	double min, max;     /* 0 without values */
 	uint64_t file_bytes;
+	uint64_t hash;   /* of values and order: tells columns of one catalog apart */
 	char digest[33]; /* of the catalog */
 };
 
@@ -648,11 +655,14 @@ enum shoal_engine {
 struct shoal_load_options {
 	const char *store; /* where to read: a path or a URI; NULL: the catalog's root */
 	enum shoal_engine engine;
-	bool direct;          /* past the page cache */
-	unsigned in_flight;   /* samples being read at once; 0: 64 */
-	unsigned prefetch;    /* batches read ahead of the one taken; 0: 2 */
-	uint64_t slot;        /* room for a sample, in bytes; 0: for the largest of the catalog.
-				 One that is larger cannot be read: -EFBIG */
+	bool direct;        /* past the page cache */
+	unsigned in_flight; /* samples being read at once; 0: 64 */
+	unsigned prefetch;  /* batches read ahead of the one taken; 0: 2 */
+	uint64_t slot;      /* room for a sample, in bytes; 0: for the largest of the catalog.
+			       One that is larger cannot be read: -EFBIG */
+	/* Of the rank's steps, those from `first_step` on, every `stride`-th, for loaders that
+	 * share a rank; 0: all of them. */
+	uint64_t first_step, stride;
 	uint64_t object_size; /* of every sample, whatever the catalog says, from a store that makes
 				 them up */
 	bool skip_errors;     /* deliver what could be read; else the first error ends the epoch */
@@ -706,6 +716,9 @@ SHOAL_CHECKED int shoal_loader_epoch(struct shoal_loader *loader, uint64_t epoch
 SHOAL_CHECKED int shoal_loader_next(struct shoal_loader *loader,
 				    const struct shoal_batch **ret_batch, struct shoal_err *err);
 
+/* Wait up to @ms milliseconds until shoal_loader_next() would not wait: whether that is so. */
+SHOAL_CHECKED bool shoal_loader_wait(struct shoal_loader *loader, unsigned ms);
+
 /* Let the loader use the batch's memory again. By any thread. */
 SHOAL_API void shoal_loader_give_back(struct shoal_loader *loader, const struct shoal_batch *batch);
 
@@ -727,6 +740,36 @@ struct shoal_load_stats {
 
 SHOAL_API void shoal_loader_stats(const struct shoal_loader *loader,
 				  struct shoal_load_stats *ret_stats);
+
+/*
+ * Reads single samples when they are asked for, in any sequence: for those who have an order of
+ * their own. No threads and no memory of its own between calls, so that it may be used on both
+ * sides of a fork(2). All functions may be called by any thread.
+ */
+struct shoal_reader;
+
+/* The catalog is lent until it is closed; @store as in shoal_load_options. */
+SHOAL_CHECKED int shoal_reader_open(const struct shoal_catalog *cat, const char *store,
+				    struct shoal_reader **ret_reader, struct shoal_err *err);
+SHOAL_API struct shoal_reader *shoal_reader_close(struct shoal_reader *reader);
+
+/* How many bytes @sample has: by the catalog, or where that has no sizes by the store. */
+SHOAL_CHECKED int shoal_reader_size(struct shoal_reader *reader, uint64_t sample,
+				    uint64_t *ret_size, struct shoal_err *err);
+
+struct shoal_read {
+	uint64_t sample;
+	void *buf;    /* with room for shoal_reader_size() and one byte more */
+	uint64_t len; /* what shoal_reader_size() said */
+};
+
+/*
+ * Read @nr samples, up to @in_flight of them at once, by as many threads which end with the call.
+ * Returns 0 when all are there, or the error of the first of them that could not be read: words
+ * name it. A file that has fewer bytes than `len`, or more, is an error.
+ */
+SHOAL_CHECKED int shoal_reader_read(struct shoal_reader *reader, const struct shoal_read *reads,
+				    size_t nr, unsigned in_flight, struct shoal_err *err);
 
 struct shoal_drop_result {
 	uint64_t nr_files; /* whose pages were dropped, or that had none */

@@ -387,6 +387,7 @@ void shoal_column_info(const struct shoal_column *column, struct shoal_column_in
 		.min = v->nr ? value_of_key(v->type, v->min_key) : 0,
 		.max = v->nr ? value_of_key(v->type, v->max_key) : 0,
 		.file_bytes = v->at.file_len,
+		.hash = shoal_le64_get(((const struct side_header *)v->base)->sums_checksum),
 	};
 	cat_digest_print(v->digest, ret_info->digest);
 }

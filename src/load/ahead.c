@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "load/loader_inside.h"
+#include "load/locate.h"
 
 /* How long the thread waits for reads before it looks around. */
 #define REAP_US 100000
@@ -28,13 +29,12 @@ static struct load_batch *free_batch(const struct shoal_loader *l)
 	return NULL;
 }
 
-struct load_batch *load_batch_of(const struct shoal_loader *l, uint64_t step)
+struct load_batch *load_batch_of(const struct shoal_loader *l, uint64_t turn)
 {
 	for (uint32_t i = 0; i < l->nr_ring; i++) {
 		struct load_batch *b = &l->ring[i];
 
-		if ((b->state == BATCH_FILLING || b->state == BATCH_READY) &&
-		    b->public.step == step)
+		if ((b->state == BATCH_FILLING || b->state == BATCH_READY) && b->turn == turn)
 			return b;
 	}
 	return NULL;
@@ -85,43 +85,33 @@ int load_judge(const struct shoal_loader *l, const struct load_slot *s, struct s
 /* What to read for the sample: its file, and where in it. */
 static int locate(const struct shoal_loader *l, struct load_slot *s, uint64_t id)
 {
-	uint64_t file = 0, index = 0, first, count = 1, size = SHOAL_SIZE_UNKNOWN;
-	int rc = shoal_catalog_locate(l->cat, id, &file, &index);
+	struct load_stretch at;
+	int rc = load_locate(l->cat, id, s->name, &at);
 
-	if (rc == 0)
-		rc = shoal_catalog_samples(l->cat, file, &first, &count);
-	if (rc == 0)
-		rc = shoal_catalog_name(l->cat, file, s->name);
-	if (rc >= 0)
-		rc = shoal_catalog_size(l->cat, file, &size);
 	if (rc < 0)
 		return rc;
-	s->more = l->made_up; /* there is always more of it */
-	s->request.off = 0;
-	s->request.len = size;
+	s->more = at.more || l->made_up; /* there is always more of what is made up */
+	s->request.off = at.off;
+	s->request.len = at.len;
 	if (l->options.object_size) {
+		s->request.off = 0;
 		s->request.len = l->options.object_size;
-		return 0;
-	}
-	if (size == SHOAL_SIZE_UNKNOWN) /* as much as there is room for */
+	} else if (at.len == SHOAL_SIZE_UNKNOWN) { /* as much as there is room for */
 		s->request.len = l->slot_bytes;
-	if (count > 1 &&
-	    size != SHOAL_SIZE_UNKNOWN) { /* records of equal size; the last has the rest */
-		s->request.off = size / count * index;
-		s->request.len = index + 1 < count ? size / count : size - s->request.off;
-		s->more = s->more || index + 1 < count;
 	}
 	return 0;
 }
 
-/* The next step's samples. Called without the lock: a batch that is being filled is ours. */
-static int fill(struct shoal_loader *l, struct load_batch *b, uint64_t step)
+/* The next turn's samples. Called without the lock: a batch that is being filled is ours. */
+static int fill(struct shoal_loader *l, struct load_batch *b, uint64_t turn)
 {
+	uint64_t step = l->options.first_step + turn * l->options.stride;
 	int64_t nr = shoal_order_batch(l->order, step, l->rank, b->ids);
 
 	if (nr < 0)
 		return (int)nr;
 	b->public = (struct shoal_batch){ .step = step, .nr = (size_t)nr, .sample = b->sample };
+	b->turn = turn;
 	b->nr_submitted = b->nr_done = 0;
 	for (uint32_t i = 0; i < nr; i++) {
 		struct load_slot *s = &b->slot[i];
@@ -262,12 +252,17 @@ static void watch(struct shoal_loader *l, uint64_t *watched, uint64_t *told)
 /* With the lock held: begin the epoch that was asked for, once nothing of the last is in flight. */
 static void begin_epoch(struct shoal_loader *l)
 {
+	uint64_t steps;
+
 	for (uint32_t i = 0; i < l->nr_ring; i++)
 		if (l->ring[i].state != BATCH_HELD)
 			l->ring[i].state = BATCH_FREE;
 	if (l->running > 0) /* the first stands where the spec says */
 		shoal_order_set_epoch(l->order, l->epoch);
-	l->steps = shoal_order_steps(l->order);
+	steps = shoal_order_steps(l->order);
+	l->turns = 0;
+	if (steps > l->options.first_step)
+		l->turns = (steps - l->options.first_step - 1) / l->options.stride + 1;
 	l->next_fill = l->next_submit = l->next_take = 0;
 	l->rc = 0;
 	l->stats = (struct shoal_load_stats){ 0 };
@@ -281,16 +276,16 @@ static void begin_epoch(struct shoal_loader *l)
 /* With the lock held, which it gives up meanwhile. */
 static void fill_more(struct shoal_loader *l)
 {
-	while (l->rc == 0 && l->running == l->wanted && l->next_fill < l->steps) {
+	while (l->rc == 0 && l->running == l->wanted && l->next_fill < l->turns) {
 		struct load_batch *b = free_batch(l);
-		uint64_t step = l->next_fill;
+		uint64_t turn = l->next_fill;
 		struct shoal_err err = { "" };
 		int rc;
 
 		if (!b)
 			return;
 		pthread_mutex_unlock(&l->lock);
-		rc = fill(l, b, step);
+		rc = fill(l, b, turn);
 		pthread_mutex_lock(&l->lock);
 		if (rc < 0) {
 			shoal_catalog_explain(l->cat, rc, &err);
@@ -325,7 +320,7 @@ static bool can_go_on(const struct shoal_loader *l)
 		return true;
 	if (l->rc < 0)
 		return false;
-	if (l->next_fill < l->steps && free_batch(l))
+	if (l->next_fill < l->turns && free_batch(l))
 		return true;
 	return l->next_submit < l->next_fill;
 }

@@ -27,6 +27,7 @@ enum load_batch_state { BATCH_FREE, BATCH_FILLING, BATCH_READY, BATCH_HELD };
 
 struct load_batch {
 	struct shoal_batch public; /* first: it is what the caller has */
+	uint64_t turn;             /* which of this loader's batches it is */
 	enum load_batch_state state;
 	uint32_t nr_submitted, nr_done;
 	struct shoal_sample *sample;
@@ -58,7 +59,7 @@ struct shoal_loader {
 	pthread_cond_t work, news;
 	bool closing;
 	uint64_t epoch, wanted, running; /* generations: an epoch was asked for, and is begun */
-	uint64_t steps, next_fill, next_submit, next_take; /* which step comes next in each */
+	uint64_t turns, next_fill, next_submit, next_take; /* which turn comes next in each */
 	int rc; /* why the epoch ended early, and the words */
 	struct shoal_err err;
 	struct shoal_load_stats stats;
@@ -69,8 +70,8 @@ struct shoal_loader {
 /* The thread, from the loader's opening to its closing. It frees the engine. */
 void *load_ahead(void *loader);
 
-/* With the lock held: the batch that has the step's samples, or will have, or NULL. */
-struct load_batch *load_batch_of(const struct shoal_loader *l, uint64_t step);
+/* With the lock held: the batch that has the turn's samples, or will have, or NULL. */
+struct load_batch *load_batch_of(const struct shoal_loader *l, uint64_t turn);
 
 /* With the lock held: the epoch ends here. The first reason counts. */
 void load_end_epoch(struct shoal_loader *l, int rc, const char *words);

@@ -17,7 +17,7 @@ import threading
 import torch
 import torch.distributed as dist
 
-from . import _stream
+from .. import _stream
 
 __all__ = ["GatherError", "GatheredFile", "gather_objects", "iter_objects"]
 
