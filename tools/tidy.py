@@ -21,6 +21,7 @@ SEES = {
     "bench": ["store", "index", "catalog", "order", "load", "comm", "format"],
     "report": ["bench"],
     "cli": ["store", "index", "catalog", "order", "load", "bench", "report", "comm", "format"],
+    "python": ["store", "index", "catalog", "order", "load", "bench", "comm", "format"],
 }
 
 BANNED = {

@@ -1,0 +1,239 @@
+"""Catalogs: sealed lists of names and sizes, mapped and shared."""
+
+import operator
+import os
+from collections.abc import Sequence
+
+import numpy
+
+from . import _shoal
+from ._errors import Error, StaleError
+
+SIZE_UNKNOWN = 2**64 - 1
+
+
+class Names(Sequence):
+    """Names of a catalog from a slice, made when they are asked for."""
+
+    def __init__(self, catalog, ids):
+        self._catalog = catalog
+        self._ids = ids
+
+    def __len__(self):
+        return len(self._ids)
+
+    def __getitem__(self, key):
+        if isinstance(key, slice):
+            return Names(self._catalog, self._ids[key])
+        return self._catalog.name(self._ids[key])
+
+    def __iter__(self):
+        if self._ids.step == 1:
+            for name in self._catalog.handle.cursor(self._ids.start, self._ids.stop):
+                yield os.fsdecode(name)
+        else:
+            for i in self._ids:
+                yield self._catalog.name(i)
+
+    def __contains__(self, name):
+        return self._catalog.find(name, -1) in self._ids
+
+    def __eq__(self, other):
+        if not isinstance(other, Sequence) or isinstance(other, (str, bytes)):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other))
+
+    __hash__ = None
+
+    def __repr__(self):
+        return "<shoal.Names: %d of %r>" % (len(self), self._catalog)
+
+
+class Catalog(Sequence):
+    """A sealed list of file names, sorted bytewise, and their sizes.
+
+    The file is mapped: all processes of a machine share one copy of it, and a pickle holds only its
+    path. A file's id is its place in the list. Names are str, with bytes that are no UTF-8 as in
+    os.fsdecode(); name_bytes() gives them as they are.
+
+    `copy` is a local directory through which a catalog on slow storage is read: the first process
+    of a machine copies it there, named after its content.
+    """
+
+    def __init__(self, path, copy=None):
+        self._path = os.path.abspath(os.fspath(path))
+        self._copy = None if copy is None else os.fspath(copy)
+        self._open()
+
+    def _open(self):
+        more = {} if self._copy is None else {"copy": self._copy}
+        try:
+            self.handle = _shoal.Catalog(self._path, **more)
+        except Error as e:
+            raise type(e)(e.errno, "'%s': %s" % (self._path, e)) from None
+        self._info = self.handle.info()
+
+    # ---- What it says of itself ----
+
+    @property
+    def path(self):
+        """Where the catalog itself is."""
+        return self._path
+
+    @property
+    def root(self):
+        """The URI that the names are relative to."""
+        return self._info["root"]
+
+    @property
+    def digest(self):
+        """Of the names, sizes and numbers of samples; 32 hexadecimal digits."""
+        return self._info["digest"]
+
+    @property
+    def nr_samples(self):
+        """Samples in all files together."""
+        return self._info["nr_samples"]
+
+    @property
+    def samples_per_file(self):
+        """How many samples a file has, or None when it differs from file to file."""
+        return self._info["samples_per_file"] or None
+
+    @property
+    def nr_bytes(self):
+        """The sum of the sizes, or None when they are not known."""
+        nr = self._info["nr_bytes"]
+        return None if nr == SIZE_UNKNOWN else nr
+
+    @property
+    def info(self):
+        """All of it, as a dict."""
+        return dict(self._info)
+
+    def __repr__(self):
+        return "shoal.Catalog(%r)" % self._path
+
+    # ---- By id ----
+
+    def __len__(self):
+        return self._info["nr_files"]
+
+    def _id(self, i):
+        nr = len(self)
+        at = operator.index(i)
+        if not -nr <= at < nr:
+            raise IndexError("file %d of a catalog of %d" % (at, nr))
+        return at + nr if at < 0 else at
+
+    def __getitem__(self, key):
+        if isinstance(key, slice):
+            return Names(self, range(*key.indices(len(self))))
+        return self.name(key)
+
+    def __iter__(self):
+        return iter(Names(self, range(len(self))))
+
+    def name(self, i):
+        """The name of file i, as str."""
+        return os.fsdecode(self.handle.name(self._id(i)))
+
+    def name_bytes(self, i):
+        """The name of file i, as the bytes it is."""
+        return self.handle.name(self._id(i))
+
+    def uri(self, i):
+        """The root and the name of file i together."""
+        return self.root.rstrip("/") + "/" + self.name(i)
+
+    def size(self, i):
+        """The size of file i in bytes, or None when it is not known."""
+        size = self.handle.size(self._id(i))
+        return None if size == SIZE_UNKNOWN else size
+
+    def sizes(self, key=slice(None)):
+        """The sizes of a slice of files as an array of uint64."""
+        if self.nr_bytes is None:
+            raise ValueError("the catalog has no sizes: index it with sizes")
+        ids = range(*key.indices(len(self)))
+        out = numpy.empty(len(ids), dtype=numpy.uint64)
+        self.handle.sizes(ids.start, ids.step % 2**64, out)
+        return out
+
+    def largest(self):
+        """The size of the largest file, or None. Goes through all sizes."""
+        size = self.handle.largest()
+        return None if size == SIZE_UNKNOWN else size
+
+    # ---- By name ----
+
+    def find(self, name, default=None):
+        """The id of the file called name (str or bytes), or default."""
+        i = self.handle.find(os.fsencode(name))
+        return default if i is None else i
+
+    def index(self, name, start=0, stop=None):
+        """The id of the file called name; ValueError when there is none."""
+        i = self.find(name)
+        if i is None or i not in range(*slice(start, stop).indices(len(self))):
+            raise ValueError("no file is called %r" % (name,))
+        return i
+
+    def count(self, name):
+        return int(name in self)
+
+    def lower_bound(self, name):
+        """The first id whose name is not less than name bytewise; len() if there is none."""
+        return self.handle.lower_bound(os.fsencode(name))
+
+    def __contains__(self, name):
+        return isinstance(name, (str, bytes)) and self.find(name) is not None
+
+    # ---- Samples ----
+
+    def locate(self, sample):
+        """(file, index): which file holds a sample, and which of its samples it is."""
+        return self.handle.locate(sample)
+
+    def samples(self, i):
+        """The samples of file i, as a range of their ids."""
+        first, count = self.handle.samples(self._id(i))
+        return range(first, first + count)
+
+    # ---- Its file ----
+
+    def verify(self):
+        """Read and check everything; DamagedError says where damage is."""
+        self.handle.verify()
+
+    def check_fresh(self):
+        """StaleError when the file that was opened has another length now."""
+        self.handle.check_fresh()
+
+    def close(self):
+        """Unmap it. Closing twice is fine; one that a loader uses is refused."""
+        self.handle.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    # ---- Copies in other processes: the path, and what must be found there ----
+
+    def __getstate__(self):
+        return {"path": self._path, "copy": self._copy, "digest": self.digest}
+
+    def __setstate__(self, state):
+        self._path, self._copy = state["path"], state["copy"]
+        self._open()
+        if self.digest != state["digest"]:
+            raise StaleError(116, "'%s' is another catalog now than the one that was pickled: its "
+                             "digest is %s, and was %s" % (self._path, self.digest, state["digest"]))
+
+    def __eq__(self, other):
+        return isinstance(other, Catalog) and self.digest == other.digest and self.root == other.root
+
+    def __hash__(self):
+        return hash(self.digest)

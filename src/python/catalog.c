@@ -1,0 +1,403 @@
+/* Catalogs and cursors. Lookups keep the GIL: they take less time than giving it up does. */
+#include <errno.h>
+
+#include "python/door.h"
+
+PyTypeObject *door_catalog_type;
+static PyTypeObject *cursor_type;
+
+static struct door_catalog *of(PyObject *self)
+{
+	return (struct door_catalog *)self;
+}
+
+struct shoal_catalog *door_catalog_use(PyObject *object)
+{
+	if (!PyObject_TypeCheck(object, door_catalog_type)) {
+		PyErr_Format(PyExc_TypeError, "a catalog is needed, not %.100s",
+			     Py_TYPE(object)->tp_name);
+		return NULL;
+	}
+	if (!of(object)->cat) {
+		PyErr_SetString(PyExc_ValueError, "the catalog is closed");
+		return NULL;
+	}
+	of(object)->nr_users++;
+	Py_INCREF(object);
+	return of(object)->cat;
+}
+
+void door_catalog_done(PyObject *object)
+{
+	of(object)->nr_users--;
+	Py_DECREF(object);
+}
+
+static struct shoal_catalog *opened(PyObject *self)
+{
+	if (!of(self)->cat)
+		PyErr_SetString(PyExc_ValueError, "the catalog is closed");
+	return of(self)->cat;
+}
+
+/* A lookup failed: words where there are some, IndexError past the end. */
+static PyObject *lookup_failed(const struct shoal_catalog *cat, int rc)
+{
+	struct shoal_err err = { "" };
+
+	if (rc == -ERANGE) {
+		PyErr_SetString(PyExc_IndexError, "the catalog has fewer files than that");
+		return NULL;
+	}
+	shoal_catalog_explain(cat, rc, &err);
+	return door_raise(rc, &err);
+}
+
+static PyObject *catalog_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+	static char *names[] = { "path", "copy", NULL };
+	PyObject *path = NULL, *copy = NULL, *self = NULL;
+	struct shoal_catalog *cat = NULL;
+	struct shoal_err err = { "" };
+	int rc;
+
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&|O&", names, PyUnicode_FSConverter,
+					 &path, PyUnicode_FSConverter, &copy))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS if (copy) rc = shoal_catalog_open_local(
+		PyBytes_AS_STRING(path), PyBytes_AS_STRING(copy), NULL, &cat, &err);
+	else rc = shoal_catalog_open(PyBytes_AS_STRING(path), &cat, &err);
+	Py_END_ALLOW_THREADS Py_DECREF(path);
+	Py_XDECREF(copy);
+	if (rc < 0)
+		return door_raise(rc, &err);
+	self = type->tp_alloc(type, 0);
+	if (!self)
+		shoal_catalog_close(cat);
+	else
+		of(self)->cat = cat;
+	return self;
+}
+
+static void catalog_dealloc(PyObject *self)
+{
+	PyTypeObject *type = Py_TYPE(self);
+
+	shoal_catalog_close(of(self)->cat);
+	type->tp_free(self);
+	Py_DECREF(type);
+}
+
+static PyObject *catalog_close(PyObject *self, PyObject *unused)
+{
+	(void)unused;
+	if (of(self)->nr_users > 0) {
+		PyErr_SetString(
+			PyExc_BufferError,
+			"the catalog is in use by a loader or an iterator: close that first");
+		return NULL;
+	}
+	of(self)->cat = shoal_catalog_close(of(self)->cat);
+	Py_RETURN_NONE;
+}
+
+static Py_ssize_t catalog_len(PyObject *self)
+{
+	struct shoal_catalog_info info;
+
+	if (!opened(self))
+		return -1;
+	shoal_catalog_info(of(self)->cat, &info);
+	return (Py_ssize_t)info.nr_files;
+}
+
+static PyObject *catalog_info(PyObject *self, PyObject *unused)
+{
+	struct shoal_catalog_info info;
+
+	(void)unused;
+	if (!opened(self))
+		return NULL;
+	shoal_catalog_info(of(self)->cat, &info);
+	return Py_BuildValue("{s:s,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:s}", "root", info.root,
+			     "nr_files", (unsigned long long)info.nr_files, "nr_samples",
+			     (unsigned long long)info.nr_samples, "samples_per_file",
+			     (unsigned long long)info.samples_per_file, "nr_bytes",
+			     (unsigned long long)info.nr_bytes, "file_bytes",
+			     (unsigned long long)info.file_bytes, "size_bytes",
+			     (unsigned long long)info.size_bytes, "nr_segments",
+			     (unsigned long long)info.nr_segments, "version", info.version,
+			     "digest", info.digest);
+}
+
+static PyObject *catalog_name(PyObject *self, PyObject *id_object)
+{
+	char name[SHOAL_NAME_MAX + 1];
+	uint64_t id;
+	int len;
+
+	if (!opened(self) || door_u64(id_object, &id) < 0)
+		return NULL;
+	len = shoal_catalog_name(of(self)->cat, id, name);
+	if (len < 0)
+		return lookup_failed(of(self)->cat, len);
+	return PyBytes_FromStringAndSize(name, len);
+}
+
+static PyObject *catalog_size(PyObject *self, PyObject *id_object)
+{
+	uint64_t id, size;
+	int rc;
+
+	if (!opened(self) || door_u64(id_object, &id) < 0)
+		return NULL;
+	rc = shoal_catalog_size(of(self)->cat, id, &size);
+	if (rc < 0)
+		return lookup_failed(of(self)->cat, rc);
+	return PyLong_FromUnsignedLongLong(size);
+}
+
+/* sizes(start, step, out): into a writable buffer of 64-bit numbers. */
+static PyObject *catalog_sizes(PyObject *self, PyObject *args)
+{
+	uint64_t start, step, *size;
+	Py_buffer out;
+	Py_ssize_t nr;
+	int rc = 0;
+
+	if (!PyArg_ParseTuple(args, "O&O&w*", door_u64_arg, &start, door_u64_arg, &step, &out))
+		return NULL;
+	if (!door_catalog_use(self)) {
+		PyBuffer_Release(&out);
+		return NULL;
+	}
+	size = out.buf;
+	nr = out.len / (Py_ssize_t)sizeof(*size);
+	Py_BEGIN_ALLOW_THREADS
+		/* A step back is one of 2^64 - n. */
+		for (Py_ssize_t i = 0; i < nr && rc == 0; i++) rc =
+			shoal_catalog_size(of(self)->cat, start + (uint64_t)i * step, &size[i]);
+	Py_END_ALLOW_THREADS PyBuffer_Release(&out);
+	if (rc < 0)
+		lookup_failed(of(self)->cat, rc);
+	door_catalog_done(self);
+	if (rc < 0)
+		return NULL;
+	Py_RETURN_NONE;
+}
+
+static PyObject *find_with(PyObject *self, PyObject *name,
+			   int (*find)(const struct shoal_catalog *, const char *, size_t,
+				       uint64_t *))
+{
+	uint64_t id;
+	Py_buffer view;
+	int rc;
+
+	if (!opened(self) || PyObject_GetBuffer(name, &view, PyBUF_SIMPLE) < 0)
+		return NULL;
+	rc = find(of(self)->cat, view.buf, (size_t)view.len, &id);
+	PyBuffer_Release(&view);
+	if (rc == -ENOENT)
+		Py_RETURN_NONE;
+	if (rc < 0)
+		return lookup_failed(of(self)->cat, rc);
+	return PyLong_FromUnsignedLongLong(id);
+}
+
+static PyObject *catalog_find(PyObject *self, PyObject *name)
+{
+	return find_with(self, name, shoal_catalog_find);
+}
+
+static PyObject *catalog_lower_bound(PyObject *self, PyObject *name)
+{
+	return find_with(self, name, shoal_catalog_lower_bound);
+}
+
+static PyObject *catalog_locate(PyObject *self, PyObject *sample_object)
+{
+	uint64_t sample, file, index;
+	int rc;
+
+	if (!opened(self) || door_u64(sample_object, &sample) < 0)
+		return NULL;
+	rc = shoal_catalog_locate(of(self)->cat, sample, &file, &index);
+	if (rc == -ERANGE) {
+		PyErr_SetString(PyExc_IndexError, "the catalog has fewer samples than that");
+		return NULL;
+	}
+	if (rc < 0)
+		return lookup_failed(of(self)->cat, rc);
+	return Py_BuildValue("KK", (unsigned long long)file, (unsigned long long)index);
+}
+
+static PyObject *catalog_samples(PyObject *self, PyObject *id_object)
+{
+	uint64_t id, first, count;
+	int rc;
+
+	if (!opened(self) || door_u64(id_object, &id) < 0)
+		return NULL;
+	rc = shoal_catalog_samples(of(self)->cat, id, &first, &count);
+	if (rc < 0)
+		return lookup_failed(of(self)->cat, rc);
+	return Py_BuildValue("KK", (unsigned long long)first, (unsigned long long)count);
+}
+
+static PyObject *catalog_largest(PyObject *self, PyObject *unused)
+{
+	uint64_t size = 0;
+	int rc;
+
+	(void)unused;
+	if (!door_catalog_use(self))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS rc = shoal_catalog_largest(of(self)->cat, &size);
+	Py_END_ALLOW_THREADS if (rc < 0) lookup_failed(of(self)->cat, rc);
+	door_catalog_done(self);
+	return rc < 0 ? NULL : PyLong_FromUnsignedLongLong(size);
+}
+
+/* Call what reads much, and says what is wrong. */
+static PyObject *check_with(PyObject *self,
+			    int (*check)(const struct shoal_catalog *, struct shoal_err *))
+{
+	struct shoal_err err = { "" };
+	int rc;
+
+	if (!door_catalog_use(self))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS rc = check(of(self)->cat, &err);
+	Py_END_ALLOW_THREADS door_catalog_done(self);
+	if (rc < 0)
+		return door_raise(rc, &err);
+	Py_RETURN_NONE;
+}
+
+static PyObject *catalog_verify(PyObject *self, PyObject *unused)
+{
+	(void)unused;
+	return check_with(self, shoal_catalog_verify);
+}
+
+static PyObject *catalog_check_fresh(PyObject *self, PyObject *unused)
+{
+	(void)unused;
+	return check_with(self, shoal_catalog_check_fresh);
+}
+
+/* ---- Cursors: names in order, faster than by id ---- */
+
+struct cursor {
+	PyObject_HEAD PyObject *catalog; /* in use until this ends */
+	struct shoal_cursor *cursor;
+	uint64_t nr_left;
+};
+
+static PyObject *catalog_cursor(PyObject *self, PyObject *args)
+{
+	struct shoal_err err = { "" };
+	uint64_t start, stop;
+	struct cursor *c;
+	int rc;
+
+	if (!PyArg_ParseTuple(args, "O&O&", door_u64_arg, &start, door_u64_arg, &stop))
+		return NULL;
+	if (!door_catalog_use(self))
+		return NULL;
+	c = (struct cursor *)cursor_type->tp_alloc(cursor_type, 0);
+	if (!c) {
+		door_catalog_done(self);
+		return NULL;
+	}
+	c->catalog = self;
+	c->nr_left = stop > start ? stop - start : 0;
+	rc = shoal_cursor_new(of(self)->cat, start, &c->cursor, &err);
+	if (rc < 0) {
+		Py_DECREF(c);
+		return door_raise(rc, &err);
+	}
+	return (PyObject *)c;
+}
+
+static void cursor_dealloc(PyObject *self)
+{
+	struct cursor *c = (struct cursor *)self;
+	PyTypeObject *type = Py_TYPE(self);
+
+	shoal_cursor_free(c->cursor);
+	if (c->catalog)
+		door_catalog_done(c->catalog);
+	type->tp_free(self);
+	Py_DECREF(type);
+}
+
+static PyObject *cursor_next(PyObject *self)
+{
+	struct cursor *c = (struct cursor *)self;
+	const char *name;
+	size_t len;
+	int rc;
+
+	if (c->nr_left == 0)
+		return NULL;
+	rc = shoal_cursor_next(c->cursor, &name, &len);
+	if (rc < 0)
+		return lookup_failed(of(c->catalog)->cat, rc);
+	if (rc == 0)
+		return NULL;
+	c->nr_left--;
+	return PyBytes_FromStringAndSize(name, (Py_ssize_t)len);
+}
+
+static PyType_Slot cursor_slots[] = {
+	{ Py_tp_dealloc, cursor_dealloc },
+	{ Py_tp_iter, PyObject_SelfIter },
+	{ Py_tp_iternext, cursor_next },
+	{ Py_tp_doc, "Names as bytes, in order." },
+	{ 0, NULL },
+};
+
+static PyType_Spec cursor_spec = { .name = "shoal._shoal.Cursor",
+				   .basicsize = sizeof(struct cursor),
+				   .flags = Py_TPFLAGS_DEFAULT,
+				   .slots = cursor_slots };
+
+static PyMethodDef catalog_methods[] = {
+	{ "close", catalog_close, METH_NOARGS, "Unmap it." },
+	{ "info", catalog_info, METH_NOARGS, "What it says of itself." },
+	{ "name", catalog_name, METH_O, "The name of file id, as bytes." },
+	{ "size", catalog_size, METH_O, "The size of file id; 2**64 - 1: not known." },
+	{ "sizes", catalog_sizes, METH_VARARGS, "sizes(start, step, out): into a buffer." },
+	{ "find", catalog_find, METH_O, "The id of the file with this name, or None." },
+	{ "lower_bound", catalog_lower_bound, METH_O, "The first id whose name is not less." },
+	{ "locate", catalog_locate, METH_O, "(file, index) of a sample." },
+	{ "samples", catalog_samples, METH_O, "(first, count) of the samples of a file." },
+	{ "largest", catalog_largest, METH_NOARGS, "The size of the largest file." },
+	{ "verify", catalog_verify, METH_NOARGS, "Read and check everything." },
+	{ "check_fresh", catalog_check_fresh, METH_NOARGS, "Whether the file is as it was." },
+	{ "cursor", catalog_cursor, METH_VARARGS, "cursor(start, stop): an iterator of names." },
+	{ NULL, NULL, 0, NULL },
+};
+
+static PyType_Slot catalog_slots[] = {
+	{ Py_tp_new, catalog_new },
+	{ Py_tp_dealloc, catalog_dealloc },
+	{ Py_tp_methods, catalog_methods },
+	{ Py_sq_length, catalog_len },
+	{ Py_tp_doc, "An open catalog file." },
+	{ 0, NULL },
+};
+
+static PyType_Spec catalog_spec = { .name = "shoal._shoal.Catalog",
+				    .basicsize = sizeof(struct door_catalog),
+				    .flags = Py_TPFLAGS_DEFAULT,
+				    .slots = catalog_slots };
+
+int door_add_catalog(PyObject *module)
+{
+	if (door_add_type(module, &catalog_spec, &door_catalog_type) < 0)
+		return -1;
+	return door_add_type(module, &cursor_spec, &cursor_type);
+}
