@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 
+import datagen
 import listing
 from common import (M, Failed, Results, count, median_usage, number, parse_rows, run, run_measured,
                     say, table)
@@ -139,6 +140,7 @@ class Bench:
                 raise Failed("%s is not there: build it first (meson setup, ninja)" % path)
         self.results = Results()
         self.lister = listing.Listing(self, build)
+        self.generator = datagen.Datagen(self, build)
 
     def path(self, name):
         return os.path.join(self.work, name)
@@ -470,6 +472,11 @@ class Bench:
     def gather(self):
         self.lister.gather()
 
+    # -- writing datasets: datagen.py
+
+    def datagen(self):
+        self.generator.run()
+
 
 # ---- The program --------------------------------------------------------------------------------
 
@@ -538,7 +545,7 @@ def print_machine(facts, mode):
     sys.stdout.flush()
 
 
-PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather")
+PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "datagen")
 
 
 def measure(mode, build, work, only):
