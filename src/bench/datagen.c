@@ -351,7 +351,8 @@ int bench_datagen(struct shoal_comm *comm, const struct bench_workload *w,
 	pthread_mutex_init(&g.lock, NULL);
 	g.nr_threads = choose_threads(&g);
 	rc = run(&g, &result, err);
-	shoal_store_close(g.store);
+	if (!options->store)
+		shoal_store_close(g.store);
 	pthread_mutex_destroy(&g.lock);
 	/* Also after a failure: how much is there. */
 	result.counts = g.counts;

@@ -12,6 +12,7 @@
 
 #include "bench/workload.h"
 #include "comm/comm.h"
+#include "store/store.h"
 
 /* Where the catalog of train and valid goes, below the data folder; `run` looks for it there. */
 #define BENCH_CATALOG_NAME "catalog.shoal"
@@ -39,7 +40,8 @@ struct bench_datagen_progress {
 };
 
 struct bench_datagen_options {
-	const char *data; /* a directory, which is made if it is missing, or a URI */
+	const char *data;          /* a directory, which is made if it is missing, or a URI */
+	struct shoal_store *store; /* lent: there instead. NULL: what @data says */
 	enum bench_datagen_mode mode;
 	bool check_all; /* resume: compare the content of every file, not of one in some */
 	bool force;     /* write also where files of this or of another dataset are */

@@ -232,7 +232,8 @@ static int peek_into(struct datagen *g, struct peek *p, const char *folder, stru
 		if (rc < 0)
 			break;
 		len = p->next.len;
-		memcpy(unit, p->next.data, len);
+		if (len > 0)
+			memcpy(unit, p->next.data, len);
 		p->next.len = 0;
 	}
 	free(unit);
@@ -287,12 +288,21 @@ static bool keeps_nothing(const struct datagen *g)
 	return strcmp(g->store->ops->kind, "null") == 0;
 }
 
+static int open_store(struct datagen *g, bool make, struct shoal_err *err)
+{
+	if (g->o->store) {
+		g->store = g->o->store;
+		return 0;
+	}
+	return make ? shoal_store_make(g->o->data, &g->store, err)
+		    : shoal_store_open(g->o->data, &g->store, err);
+}
+
 int datagen_place_first(struct datagen *g, struct shoal_err *err)
 {
 	bool verify = g->o->mode == BENCH_DATAGEN_VERIFY;
 	char want[NOTE_MAX], is[NOTE_MAX] = "";
-	int rc = verify ? shoal_store_open(g->o->data, &g->store, err)
-			: shoal_store_make(g->o->data, &g->store, err);
+	int rc = open_store(g, !verify, err);
 
 	if (rc < 0)
 		return rc;
@@ -313,7 +323,7 @@ int datagen_place_first(struct datagen *g, struct shoal_err *err)
 int datagen_place_others(struct datagen *g, struct shoal_err *err)
 {
 	char want[NOTE_MAX], is[NOTE_MAX] = "";
-	int rc = shoal_store_open(g->o->data, &g->store, err);
+	int rc = open_store(g, false, err);
 
 	if (rc < 0 || g->o->mode == BENCH_DATAGEN_VERIFY || keeps_nothing(g))
 		return rc;
