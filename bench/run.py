@@ -29,6 +29,7 @@ import time
 
 import datagen
 import listing
+import load
 from common import (M, Failed, Results, count, median_usage, number, parse_rows, run, run_measured,
                     say, table)
 
@@ -141,6 +142,7 @@ class Bench:
         self.results = Results()
         self.lister = listing.Listing(self, build)
         self.generator = datagen.Datagen(self, build)
+        self.loader = load.Load(self, build)
 
     def path(self, name):
         return os.path.join(self.work, name)
@@ -477,6 +479,11 @@ class Bench:
     def datagen(self):
         self.generator.run()
 
+    # -- loading files: load.py
+
+    def load(self):
+        self.loader.run()
+
 
 # ---- The program --------------------------------------------------------------------------------
 
@@ -545,7 +552,7 @@ def print_machine(facts, mode):
     sys.stdout.flush()
 
 
-PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "datagen")
+PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load", "datagen")
 
 
 def measure(mode, build, work, only):
