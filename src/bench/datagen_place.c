@@ -195,10 +195,10 @@ static int no_trouble(struct store_sink *sink, int rc, struct shoal_err *err)
 	return rc == -ENOENT ? 0 : rc;
 }
 
-static bool not_hungry(struct store_sink *sink)
+static unsigned not_hungry(struct store_sink *sink)
 {
 	(void)sink;
-	return false;
+	return 0;
 }
 
 static void close_sink(struct store_sink *sink)

@@ -442,6 +442,66 @@ static void interleaved_samples_are_not_supported_but_one_is(void **state)
 	assert_int_equal(find(&format_npy, file, sizeof(file) - 1, 1, &p, NULL), -EBADMSG);
 }
 
+/* ---- Past 4 GiB ---- */
+
+#define ENDS 2048
+
+/* The first and the last bytes of a file that is too large to keep. */
+struct ends {
+	uint8_t head[ENDS], tail[ENDS];
+	uint64_t size;
+};
+
+static int read_ends(void *self, uint64_t off, void *buf, size_t len, struct shoal_err *err)
+{
+	const struct ends *e = self;
+
+	(void)err;
+	assert_true(off + len <= ENDS || off >= e->size - ENDS);
+	if (off + len <= ENDS)
+		memcpy(buf, e->head + off, len);
+	else
+		memcpy(buf, e->tail + (off - (e->size - ENDS)), len);
+	return 0;
+}
+
+static void an_archive_of_more_than_four_gigabytes_has_wide_numbers(void **state)
+{
+	struct format_spec spec = { (UINT64_C(1) << 32) + 12345, 1, 6 };
+	struct ends e = { .size = spec.size };
+	struct format_source s = { spec.size, read_ends, &e };
+	struct places p = { .size = spec.size };
+	size_t cap = 1 << 20, n;
+	uint8_t *buf = block(cap);
+	uint64_t at = 0, x_at = 0, x_end = 0;
+	uint32_t crc = 0;
+
+	(void)state;
+	assert_int_equal(format_make(&maker, &format_npz, 0, &spec, NULL), 0);
+	while ((n = format_next(&maker, buf, cap)) > 0) {
+		if (at == 0) {
+			memcpy(e.head, buf, ENDS);
+			x_at = 30 + 5 + (buf[28] | (uint64_t)buf[29] << 8);
+			x_end = x_at + shoal_le64_load(buf + 39);
+		}
+		if (at + n > x_at && at < x_end) {
+			uint64_t from = shoal_max(at, x_at), end = shoal_min(at + n, x_end);
+
+			crc = format_crc32(crc, buf + (from - at), end - from);
+		}
+		for (size_t i = 0; i < n && at + n > spec.size - ENDS; i++)
+			if (at + i >= spec.size - ENDS)
+				e.tail[at + i - (spec.size - ENDS)] = buf[i];
+		at += n;
+	}
+	free(buf);
+	assert_int_equal(at, spec.size);
+	assert_int_equal(crc, shoal_le32_load(e.head + 14));
+	assert_int_equal(format_find(&format_npz, &s, 1, take_place, &p, NULL), 0);
+	assert_int_equal(p.end, x_end);
+	assert_true(p.bytes > UINT64_C(1) << 32);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -460,6 +520,7 @@ int main(void)
 		cmocka_unit_test(any_flipped_byte_is_survived),
 		cmocka_unit_test(index_files_say_the_same_as_the_file),
 		cmocka_unit_test(interleaved_samples_are_not_supported_but_one_is),
+		cmocka_unit_test(an_archive_of_more_than_four_gigabytes_has_wide_numbers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
