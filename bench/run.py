@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 
+import datagen
 import listing
 import load
 from common import (M, Failed, Results, count, median_usage, number, parse_rows, run, run_measured,
@@ -140,6 +141,7 @@ class Bench:
                 raise Failed("%s is not there: build it first (meson setup, ninja)" % path)
         self.results = Results()
         self.lister = listing.Listing(self, build)
+        self.generator = datagen.Datagen(self, build)
         self.loader = load.Load(self, build)
 
     def path(self, name):
@@ -472,6 +474,11 @@ class Bench:
     def gather(self):
         self.lister.gather()
 
+    # -- writing datasets: datagen.py
+
+    def datagen(self):
+        self.generator.run()
+
     # -- loading files: load.py
 
     def load(self):
@@ -545,7 +552,7 @@ def print_machine(facts, mode):
     sys.stdout.flush()
 
 
-PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load")
+PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load", "datagen")
 
 
 def measure(mode, build, work, only):
