@@ -279,7 +279,8 @@ int cmd_index(int argc, char **argv)
 	if (status != CLI_OK || done)
 		return status;
 	cli_catch_signals();
-	if (shoal_comm_open(&comm, &err) < 0)
+	/* Who lists a shard has no part in what others do. */
+	if ((a.tree.nr_shards ? shoal_comm_self(&comm, &err) : shoal_comm_open(&comm, &err)) < 0)
 		return cli_fail("index", "%s", err.msg);
 	cli_progress_start(&telling.progress);
 	telling.quiet = a.quiet;

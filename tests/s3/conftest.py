@@ -87,3 +87,24 @@ def server():
 @pytest.fixture
 def client(server, tmp_path):
     return Client(tmp_path, server.url)
+
+
+@pytest.fixture(scope="session")
+def ceph(tmp_path_factory):
+    """The environment of a real server, started once for all tests."""
+    folder = tmp_path_factory.mktemp("ceph") / "server"
+    tool = ROOT / "tools" / "s3-server"
+    started = subprocess.run([tool, "start", folder, "--memory"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             timeout=300, check=False)
+    assert started.returncode == 0, started.stderr
+    try:
+        yield dict(line.split("=", 1) for line in started.stdout.split("\n") if line)
+    finally:
+        subprocess.run([tool, "stop", folder], timeout=60, check=True)
+
+
+@pytest.fixture
+def ceph_client(ceph, tmp_path):
+    client = Client(tmp_path, ceph["AWS_ENDPOINT_URL"])
+    client.env.update(ceph)
+    return client
