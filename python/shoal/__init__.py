@@ -10,17 +10,36 @@ from ._errors import (AccessError, BadValueError, DamagedError, Error, NotFoundE
                       TransformError, WaitedTooLongError)
 from ._shoal import version as __version__
 from .catalog import Catalog, Names
+from .columns import Batches, Column, ColumnWriter, KeptOrder, join_columns
+from .indexing import IndexProgress, index, index_pattern
+from .loader import Audit, AuditError, Batch, Loader
+from .order import Order
+from .scanning import scan
 
 __all__ = [
     "AccessError",
+    "Audit",
+    "AuditError",
     "BadValueError",
+    "Batch",
+    "Batches",
     "Catalog",
+    "Column",
+    "ColumnWriter",
     "DamagedError",
     "Error",
+    "IndexProgress",
+    "KeptOrder",
+    "Loader",
     "Names",
     "NotFoundError",
+    "Order",
     "StaleError",
     "TransformError",
     "WaitedTooLongError",
     "__version__",
+    "index",
+    "index_pattern",
+    "join_columns",
+    "scan",
 ]

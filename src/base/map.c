@@ -79,6 +79,16 @@ static void install_handler(void)
 	sigaction(SIGBUS, &act, NULL);
 }
 
+void shoal_catch_sigbus(void)
+{
+	struct sigaction now;
+
+	pthread_once(&handler_once, install_handler);
+	sigaction(SIGBUS, NULL, &now);
+	if (!(now.sa_flags & SA_SIGINFO) || now.sa_sigaction != on_sigbus)
+		install_handler();
+}
+
 static struct shoal_map_guard *guard_take(const void *addr, size_t len)
 {
 	pthread_once(&handler_once, install_handler);

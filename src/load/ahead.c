@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "load/loader_inside.h"
+#include "load/locate.h"
 
 /* How long the thread waits for reads before it looks around. */
 #define REAP_US 100000
@@ -84,31 +85,19 @@ int load_judge(const struct shoal_loader *l, const struct load_slot *s, struct s
 /* What to read for the sample: its file, and where in it. */
 static int locate(const struct shoal_loader *l, struct load_slot *s, uint64_t id)
 {
-	uint64_t file = 0, index = 0, first, count = 1, size = SHOAL_SIZE_UNKNOWN;
-	int rc = shoal_catalog_locate(l->cat, id, &file, &index);
+	struct load_stretch at;
+	int rc = load_locate(l->cat, id, s->name, &at);
 
-	if (rc == 0)
-		rc = shoal_catalog_samples(l->cat, file, &first, &count);
-	if (rc == 0)
-		rc = shoal_catalog_name(l->cat, file, s->name);
-	if (rc >= 0)
-		rc = shoal_catalog_size(l->cat, file, &size);
 	if (rc < 0)
 		return rc;
-	s->request.inside = l->made_up; /* there is always more of it */
-	s->request.off = 0;
-	s->request.len = size;
+	s->request.inside = at.more || l->made_up; /* there is always more of what is made up */
+	s->request.off = at.off;
+	s->request.len = at.len;
 	if (l->options.object_size) {
+		s->request.off = 0;
 		s->request.len = l->options.object_size;
-		return 0;
-	}
-	if (size == SHOAL_SIZE_UNKNOWN) /* as much as there is room for */
+	} else if (at.len == SHOAL_SIZE_UNKNOWN) { /* as much as there is room for */
 		s->request.len = l->slot_bytes;
-	if (count > 1 &&
-	    size != SHOAL_SIZE_UNKNOWN) { /* records of equal size; the last has the rest */
-		s->request.off = size / count * index;
-		s->request.len = index + 1 < count ? size / count : size - s->request.off;
-		s->request.inside = s->request.inside || index + 1 < count;
 	}
 	return 0;
 }
@@ -177,7 +166,7 @@ static int fill(struct shoal_loader *l, struct load_batch *b)
 	};
 	b->nr_submitted = b->nr_done = 0;
 	if (b->public.last) {
-		c->step++;
+		c->step += l->options.stride;
 		c->begun = false;
 	}
 	return 0;
@@ -316,6 +305,7 @@ static void watch(struct shoal_loader *l, uint64_t *watched, uint64_t *told)
 /* With the lock held: begin the epoch that was asked for, once nothing of the last is in flight. */
 static void begin_epoch(struct shoal_loader *l)
 {
+
 	for (uint32_t i = 0; i < l->nr_ring; i++)
 		if (l->ring[i].state != BATCH_HELD)
 			l->ring[i].state = BATCH_FREE;
@@ -323,8 +313,8 @@ static void begin_epoch(struct shoal_loader *l)
 		shoal_order_set_epoch(l->order, l->epoch);
 	l->steps = shoal_order_steps(l->order);
 	l->next_fill = l->next_submit = l->next_take = 0;
-	l->all_filled = l->steps == 0;
-	l->cursor.step = 0;
+	l->cursor.step = l->options.first_step;
+	l->all_filled = l->cursor.step >= l->steps;
 	l->cursor.begun = l->spoiled = false;
 	l->rc = 0;
 	l->stats = (struct shoal_load_stats){ 0 };
@@ -358,7 +348,7 @@ static void fill_more(struct shoal_loader *l)
 		}
 		b->state = BATCH_FILLING;
 		b->number = l->next_fill++;
-		l->all_filled = l->cursor.step == l->steps;
+		l->all_filled = l->cursor.step >= l->steps;
 	}
 }
 

@@ -112,6 +112,8 @@ static void set_defaults(struct shoal_loader *l, const struct shoal_load_options
 		l->options.prefetch = PREFETCH;
 	if (!l->options.stall_ms)
 		l->options.stall_ms = STALL_MS;
+	if (!l->options.stride)
+		l->options.stride = 1;
 	l->nr_ring = l->options.prefetch + 1;
 }
 
@@ -380,6 +382,12 @@ static void check_batch(struct shoal_loader *l, const struct load_batch *b)
 	}
 }
 
+/* With the lock held: whether all batches of the epoch were taken. */
+static bool at_end(const struct shoal_loader *l)
+{
+	return l->all_filled && l->next_take == l->next_fill;
+}
+
 /* With the lock held, in an epoch. */
 static int take_next(struct shoal_loader *l, struct load_batch **ret_batch, struct shoal_err *err)
 {
@@ -387,7 +395,7 @@ static int take_next(struct shoal_loader *l, struct load_batch **ret_batch, stru
 
 	if (stopped(l))
 		return shoal_fail(err, -ECANCELED, "interrupted");
-	if (l->rc == 0 && l->all_filled && l->next_take == l->next_fill)
+	if (l->rc == 0 && at_end(l))
 		return 0;
 	if (l->rc == 0 && all_held(l))
 		return shoal_fail(err, -EBUSY, "give batches back first: %u are held", l->nr_ring);
@@ -420,6 +428,31 @@ int shoal_loader_next(struct shoal_loader *l, const struct shoal_batch **ret_bat
 		*ret_batch = &b->public;
 	pthread_mutex_unlock(&l->lock);
 	return rc;
+}
+
+/* With the lock held: whether next() has an answer, which may be an error. */
+static bool has_answer(const struct shoal_loader *l)
+{
+	const struct load_batch *b = load_batch_of(l, l->next_take);
+
+	if (l->running == 0 || l->running != l->wanted || l->rc < 0 || at_end(l))
+		return true;
+	return (b && b->state == BATCH_READY) || all_held(l) || stopped(l);
+}
+
+bool shoal_loader_wait(struct shoal_loader *l, unsigned ms)
+{
+	uint64_t start = load_now();
+	bool answer;
+
+	pthread_mutex_lock(&l->lock);
+	while (!(answer = has_answer(l)) && (load_now() - start) / 1000000 < ms)
+		if (wait_for_news(l, NULL) < 0)
+			break;
+	if (l->running == l->wanted && !at_end(l))
+		l->stats.wait_ns += load_now() - start;
+	pthread_mutex_unlock(&l->lock);
+	return answer;
 }
 
 void shoal_loader_give_back(struct shoal_loader *l, const struct shoal_batch *batch)

@@ -268,9 +268,12 @@ int load_s3_new(const struct load_engine *base, struct load_engine **ret_engine,
 		s3_free(&e->base);
 		return rc;
 	}
-	snprintf(e->base.detail, sizeof(e->base.detail), "%u connections to %.150s%s",
-		 base->in_flight, e->s3->config->endpoint[0].host,
-		 e->s3->config->nr_endpoints > 1 ? " and others" : "");
+	snprintf(e->base.detail, sizeof(e->base.detail), "%u connections to %.100s%s%s",
+		 s3_client_in_flight(e->client), e->s3->config->endpoint[0].host,
+		 e->s3->config->nr_endpoints > 1 ? " and others" : "",
+		 s3_client_in_flight(e->client) < base->in_flight
+			 ? ", as many as the process may open (ulimit -n)"
+			 : "");
 	*ret_engine = &e->base;
 	return 0;
 }

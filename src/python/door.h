@@ -34,9 +34,20 @@ extern PyTypeObject *door_catalog_type;
 struct shoal_catalog *door_catalog_use(PyObject *object);
 void door_catalog_done(PyObject *object);
 
+/* ---- Orders ---- */
+
+/* The spec in a tuple: mode, remainder, seed, frozen, samples, unit, window, ranks, batch,
+ * consumed. */
+int door_order_spec(PyObject *tuple, struct shoal_order_spec *ret_spec);
+
 /* ---- Each file adds its types and functions. 0, or -1 with an exception ---- */
 
 int door_add_catalog(PyObject *module);
+int door_add_column(PyObject *module);
+int door_add_index(PyObject *module);
+int door_add_loader(PyObject *module);
+int door_add_order(PyObject *module);
+int door_add_reader(PyObject *module);
 
 /* Make a type of @spec, add it to the module, and keep it in @ret_type. */
 int door_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **ret_type);

@@ -73,11 +73,11 @@ def test_names_of_any_bytes_come_back(tmp_path):
 
 def test_a_pickle_is_small_and_refuses_another_catalog(pattern, tmp_path):
     path = tmp_path / "moved.cat"
-    path.write_bytes(open(pattern(10**8), "rb").read())
+    path.write_bytes(open(pattern(10**7), "rb").read())
     kept = pickle.dumps(shoal.Catalog(path))
     assert len(kept) < 1000
     again = pickle.loads(kept)
-    assert again == shoal.Catalog(path) and again[99_999_999] == "train/img_099999999.jpeg"
+    assert again == shoal.Catalog(path) and again[9_999_999] == "train/img_009999999.jpeg"
     path.unlink()
     with pytest.raises(FileNotFoundError, match="moved.cat"):
         pickle.loads(kept)
@@ -87,10 +87,10 @@ def test_a_pickle_is_small_and_refuses_another_catalog(pattern, tmp_path):
 
 
 def test_iterating_takes_no_memory(pattern):
-    catalog = shoal.Catalog(pattern(10**8))
+    catalog = shoal.Catalog(pattern(10**7))
     names = iter(catalog)
     assert [next(names) for _ in range(3)] == ["train/img_%09d.jpeg" % i for i in range(3)]
-    assert len(list(catalog[50_000_000:50_000_100])) == 100
+    assert len(list(catalog[5_000_000:5_000_100])) == 100
 
 
 def test_a_closed_catalog_says_so_and_one_in_use_stays_open(files):

@@ -5,6 +5,7 @@ The command is the one that SHOAL names, or build/shoal; the driver is tests/s3_
 
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 
@@ -30,12 +31,24 @@ class Client:
         self.env = {"HOME": str(home), "AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": ACCESS,
                     "AWS_SECRET_ACCESS_KEY": SECRET, "SHOAL_S3_BACKOFF_MS": "20", "no_proxy": "*"}
 
-    def run(self, program, *args, stdin=b"", **env):
+    def environment(self, env):
         keep = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "SHOAL_S3"))}
         merged = {**keep, **self.env, **env}
+        return {k: v for k, v in merged.items() if v is not None}
+
+    def run(self, program, *args, stdin=b"", limits=(), **env):
+        def limit():
+            for which, pair in dict(limits).items():
+                resource.setrlimit(which, pair)
+
         return subprocess.run([str(program), *(a if isinstance(a, bytes) else str(a) for a in args)], input=stdin,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=TIMEOUT, check=False,
-                              env={k: v for k, v in merged.items() if v is not None})
+                              env=self.environment(env), preexec_fn=limit if limits else None)
+
+    def start(self, *args, **env):
+        """The running command."""
+        return subprocess.Popen([str(binary()), *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                env=self.environment(env))
 
     def shoal(self, *args, **more):
         return self.run(binary(), *args, **more)

@@ -1,6 +1,9 @@
 """shoal read of a catalog whose root is a bucket, and the options for S3 of the commands."""
 
 import json
+import resource
+import signal
+import time
 
 import pytest
 
@@ -101,6 +104,23 @@ def test_refusals_have_the_server_s_words(server, client, dataset):
 def test_a_server_that_hangs_is_given_up(server, client, dataset):
     server.fault(Handler.sleep, 10**6)
     fails(client.shoal("read", dataset, "-q", AWS_MAX_ATTEMPTS="1", SHOAL_S3_TIMEOUT="1"), "no answer from 127.0.0.1")
+
+
+def test_an_interrupt_ends_it_at_once(server, client, dataset):
+    server.fault(Handler.sleep, 10**6)
+    running = client.start("read", dataset, "-q")
+    while not server.log:
+        time.sleep(0.02)
+    started = time.monotonic()
+    running.send_signal(signal.SIGINT)
+    _, words = running.communicate(timeout=20)
+    assert running.returncode == -signal.SIGINT and words == b"shoal read: interrupted\n"
+    assert time.monotonic() - started < 10
+
+
+def test_connections_stay_below_the_number_of_open_files(client, dataset):
+    result = read(client, dataset, "--in-flight", "60", limits={resource.RLIMIT_NOFILE: (40, 40)})
+    assert result["audit"]["exactly_once"] and "30 connections" in result["engine_detail"]
 
 
 def test_nobody_there_is_said_once(client, dataset):

@@ -1,0 +1,119 @@
+"""Making catalogs."""
+
+import os
+import stat
+import threading
+from dataclasses import dataclass
+
+from . import _shoal
+from .catalog import SIZE_UNKNOWN, Catalog
+
+
+@dataclass(frozen=True)
+class IndexProgress:
+    """How far it is: names so far, parts of the tree that nobody has begun, and the name listed last."""
+
+    names: int
+    pending: int
+    where: str
+    sealing: bool
+
+
+def _options(output, root, tmp_dir, memory, samples_per_file, progress, warn):
+    def tell(sealing, names, pending, where):
+        progress(IndexProgress(names, pending, os.fsdecode(where), sealing))
+
+    def tell_warning(words):
+        warn(os.fsdecode(words))
+
+    return (os.fsencode(output), root, None if tmp_dir is None else os.fspath(tmp_dir), memory or 0, samples_per_file or 0,
+            tell if progress else None, tell_warning if warn else None)
+
+
+def _feed(names, fd, failed):
+    """Write names, and sizes where they come, into a pipe; by a thread of its own."""
+    try:
+        with open(fd, "wb", closefd=True) as out:
+            try:
+                for item in names:
+                    if isinstance(item, (str, bytes)):
+                        out.write(os.fsencode(item) + b"\0")
+                    else:
+                        name, *numbers = item
+                        out.write(b"\t".join([os.fsencode(name)] + [b"%d" % n for n in numbers]) + b"\0")
+            except BrokenPipeError:
+                raise
+            except BaseException as e:  # the caller's iterable: raised again over there
+                failed.append(e)
+                out.write(b"\0" + b"x" * 2 * 4096 + b"\0")  # no name: so that nothing is sealed
+    except BrokenPipeError:
+        pass  # the reader has said why
+
+
+def _index_names(names, options, names_only):
+    """A catalog is sealed only when all names were there: what the iterable raises is raised here."""
+    reading, writing = os.pipe()
+    failed = []
+    feeder = threading.Thread(target=_feed, args=(names, writing, failed), daemon=True)
+
+    def checked(*progress):
+        if failed:
+            raise failed[0]
+        if options[5]:
+            options[5](*progress)
+
+    try:
+        feeder.start()
+        return _shoal.index_list(reading, b"\0", names_only, options[:5] + (checked, options[6]))
+    finally:
+        os.close(reading)
+        feeder.join()
+        if failed:
+            raise failed[0]
+
+
+def index(source, output, *, root=None, sizes=True, include=(), exclude=(), follow=False, one_file_system=False,
+          keep_going=False, samples_per_file=None, memory=None, tmp_dir=None, threads=0, update=None, resume=False,
+          names_only=False, progress=None, warn=None):
+    """Make the catalog `output` of all files below a directory, of a list of names, or of an iterable.
+
+    source: a directory or URI; a file with a name on each line (after a tab its size, after another its
+    number of samples); or an iterable of names, or of (name, size) or (name, size, samples). progress is
+    called with an IndexProgress now and then, warn with what was left out under keep_going. Ctrl-C, or an
+    exception in either, ends it and leaves nothing behind. Returns the open Catalog; its `made` says what
+    was met on the way. Memory stays below `memory` bytes (256 MB) at any number of names.
+    """
+    root = None if root is None else os.fspath(root)
+    options = _options(output, root, tmp_dir, memory, samples_per_file, progress, warn)
+    if not isinstance(source, (str, bytes, os.PathLike)):
+        made = _index_names(source, options, names_only)
+    elif _is_list(source):
+        with open(source, "rb", buffering=0) as file:
+            made = _shoal.index_list(file.fileno(), b"\n", names_only, options)
+    else:
+        tree = (not sizes, follow, one_file_system, keep_going, tuple(map(os.fsencode, include)),
+                tuple(map(os.fsencode, exclude)), threads, None if update is None else os.fspath(update), resume)
+        made = _shoal.index_tree(os.fsencode(source), tree, options)
+    return _opened(output, made)
+
+
+def _is_list(source):
+    try:
+        return not stat.S_ISDIR(os.stat(source).st_mode)
+    except OSError:
+        return False  # a URI, or nothing: the library says which
+
+
+def index_pattern(pattern, count, output, *, first=0, subfolders=0, size=None, root=None, samples_per_file=None):
+    """Make a catalog of the names that a pattern makes, such as "img_{:07d}.jpeg", without any list."""
+    root = None if root is None else os.fspath(root)
+    options = _options(output, root, None, None, samples_per_file, None, None)
+    made = _shoal.index_pattern(os.fsencode(pattern), first, count, subfolders,
+                                SIZE_UNKNOWN if size is None else size, options)
+    return _opened(output, made)
+
+
+def _opened(output, made):
+    catalog = Catalog(output)
+    catalog.made = made
+    return catalog

@@ -1,0 +1,275 @@
+"""Loaders: the samples of a rank in their order, with many reads in flight."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Tuple
+
+import numpy
+
+from . import _shoal
+from ._errors import BadValueError, Error
+from .catalog import Catalog
+from .order import Order, _choice, _number, check_rank, dataset_facts, make_spec, state_from_dict, state_to_dict
+
+ENGINES = ("auto", "uring", "threads")
+_WORD = 2**64
+
+
+class AuditError(Error):
+    """An epoch did not deliver each of its samples exactly once."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was delivered in an epoch, and what should have been: sums that add up over ranks.
+
+    Of one rank of several, or one worker of several, they are a part only: add them up with +, then
+    exactly_once says whether every sample came once.
+    """
+
+    samples: int
+    errors: int
+    bytes: int
+    sum_ids: Tuple[int, int]
+    sum_order: Tuple[int, int]
+    expected_samples: int
+    expected_ids: Tuple[int, int]
+
+    def __add__(self, other):
+        if not isinstance(other, Audit):
+            return NotImplemented
+        plus = [tuple((x + y) % _WORD for x, y in zip(a, b)) if isinstance(a, tuple) else a + b
+                for a, b in zip(self._values(), other._values())]
+        return Audit(*plus)
+
+    def _values(self):
+        return (self.samples, self.errors, self.bytes, self.sum_ids, self.sum_order, self.expected_samples,
+                self.expected_ids)
+
+    @property
+    def exactly_once(self):
+        """Whether all that the epoch has was delivered, each sample once."""
+        return self.errors == 0 and self.samples == self.expected_samples and self.sum_ids == self.expected_ids
+
+    @property
+    def order_digest(self):
+        """Of which sample came where: equal for two epochs only when their orders are."""
+        return "%016x%016x" % self.sum_order
+
+
+class Batch(Sequence):
+    """The samples of a step. Their memory is the loader's, lent for as long as a view of it lives.
+
+    batch[i] is a sample: it has an id, an error (0, or why it could not be read), a length, and its
+    bytes through the buffer protocol: memoryview(sample), numpy.frombuffer(sample, numpy.uint8),
+    torch.frombuffer(sample, dtype=torch.uint8) are views, bytes(sample) is a copy.
+    """
+
+    __slots__ = ("handle", "_table")
+
+    def __init__(self, handle):
+        self.handle = handle
+        self._table = None
+
+    def _columns(self):
+        if self._table is None:
+            self._table = numpy.empty((len(self.handle), 3), dtype=numpy.int64)
+            self.handle.table(self._table)
+        return self._table
+
+    def __len__(self):
+        return len(self.handle)
+
+    def __getitem__(self, key):
+        if isinstance(key, slice):
+            return [self.handle[i] for i in range(*key.indices(len(self)))]
+        return self.handle[key]
+
+    @property
+    def step(self):
+        """Which step of the epoch it is."""
+        return self.handle.step
+
+    @property
+    def ids(self):
+        """The samples' ids, as an array."""
+        return self._columns()[:, 0]
+
+    @property
+    def lengths(self):
+        """The samples' lengths in bytes, as an array."""
+        return self._columns()[:, 1]
+
+    @property
+    def errors(self):
+        """0, or with on_error="skip" the errno of a sample that could not be read, as an array."""
+        return self._columns()[:, 2]
+
+    def arrays(self):
+        """The samples as arrays of uint8, without a copy."""
+        return [numpy.frombuffer(sample, dtype=numpy.uint8) for sample in self.handle]
+
+    def stack(self, width=None, fill=0):
+        """All samples in the rows of one array of uint8, filled up or cut to the width (the longest)."""
+        if width is None:
+            width = int(self.lengths.max()) if len(self) else 0
+        out = numpy.empty((len(self), width), dtype=numpy.uint8)
+        self.handle.stack(out, width, fill)
+        return out
+
+    def __repr__(self):
+        return "<shoal.Batch: step %d, %d samples>" % (self.step, len(self))
+
+
+class Loader:
+    """Reads what a rank needs of each epoch, in the order's order, with many reads in flight.
+
+        loader = shoal.Loader("train.cat", batch_size=256, seed=7)
+        for epoch in range(90):
+            for batch in loader.epoch(epoch):
+                train(batch.stack())
+            assert loader.audit.exactly_once
+
+    All memory, (prefetch + 2) batches of the largest sample, is taken when the first epoch begins, whatever
+    the number of files. A batch's memory is used again when nothing refers to it any more; who keeps more
+    batches than there is room for gets copies. Nothing that was read in one epoch is delivered in another.
+
+    Without an epoch's number, iter(loader) is the one after the last, from 0 on. At the end of an epoch
+    `audit` has the proof; of a single rank that failed it raises AuditError. on_error="skip" goes on after
+    samples that cannot be read: they are in the batch with their error.
+
+    A loader belongs to one thread of one process. `worker` of `workers` shares a rank: it takes every
+    workers-th step.
+    """
+
+    def __init__(self, catalog, batch_size, *, seed=0, mode="global", remainder="keep", rank=0, world_size=1,
+                 unit=None, window=None, frozen=False, store=None, in_flight=64, prefetch=2, slot=None,
+                 engine="auto", direct=False, on_error="fail", object_size=None, timeout=None, stall=10.0,
+                 worker=0, workers=1):
+        self.handle = None
+        self.audit = None
+        self.catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog)
+        self._facts = dataset_facts(self.catalog)
+        self._spec = make_spec(self._facts, batch_size=batch_size, seed=seed, mode=mode, remainder=remainder,
+                               world_size=world_size, unit=unit, window=window, frozen=frozen)
+        self.rank = check_rank(rank, world_size)
+        self.worker, self.workers = check_rank(worker, workers), _number("workers", workers, 1)
+        skip = _choice("on_error", on_error, ("fail", "skip")) == 1
+        # One batch more than are read ahead: in a loop the last is still held when the next is taken.
+        self._options = (store, _choice("engine", engine, ENGINES), direct, in_flight,
+                         _number("prefetch", prefetch, 1) + 1, slot or 0, worker, workers, object_size or 0, skip,
+                         int(stall * 1000), 0 if timeout is None else max(1, int(timeout * 1000)))
+        self._skip = skip
+        self._at = (0, 0)  # epoch and consumed of the next epoch
+        self._epoch = self._turn = None
+        self._taken = 0
+        Order(self.catalog, seed=seed, mode=mode, remainder=remainder, batch_size=batch_size, rank=rank,
+              world_size=world_size, unit=unit, window=window, frozen=frozen)  # says what is wrong with them
+
+    # ---- Epochs ----
+
+    def seek(self, epoch, consumed, skip=0):
+        """Have the epoch begin behind these positions, and leave out the first `skip` of this worker's batches."""
+        options = list(self._options)
+        options[6] = self.worker + skip * self.workers
+        if tuple(options) != self._options:
+            self.close()
+            self._options = tuple(options)
+        self._at = (epoch, consumed)
+
+    def epoch(self, epoch):
+        """The batches of an epoch. What is left of the one before is given up."""
+        return self._iterate(_number("epoch", epoch))
+
+    def __iter__(self):
+        return self._iterate(self._at[0])
+
+    def _begin(self, epoch):
+        start, consumed = self._at
+        consumed = consumed if start == epoch else 0
+        if self.handle is None or consumed:
+            if self.handle is not None:
+                self.handle.close()
+            self.handle = _shoal.Loader(self.catalog.handle, self._spec[:9] + (consumed,), self.rank, self._options)
+        self.handle.epoch(epoch)
+        self._epoch, self._consumed, self._taken, self._at = epoch, consumed, 0, (epoch, consumed)
+        self.audit = None
+
+    def _iterate(self, epoch):
+        self._begin(epoch)
+        self._turn = turn = object()
+        while self._turn is turn and self.handle is not None:
+            handle = self.handle.next()
+            if handle is None:
+                self._end()
+                return
+            self._taken += 1
+            yield Batch(handle)
+            del handle  # so that the caller's reference is the last
+        raise RuntimeError("the loader was closed, or another epoch of it begun, meanwhile")
+
+    def _end(self):
+        self.audit = self._audit()
+        epoch, self._epoch = self._epoch, None
+        self._at = (epoch + 1, 0)
+        if self._spec[7] == 1 and self.workers == 1 and not self._skip and not self.audit.exactly_once:
+            raise AuditError(5, "epoch %d delivered %d samples, and should have delivered %d, each once"
+                             % (epoch, self.audit.samples, self.audit.expected_samples))
+
+    def _audit(self):
+        stats = self.handle.stats()
+        # What all workers of the rank should have delivered is the first one's to know.
+        nr, *ids = (0, 0, 0) if self.worker else self.handle.expect(self.handle.steps(), self.rank)
+        return Audit(stats["nr_samples"], stats["nr_errors"], stats["bytes_delivered"], stats["sum_ids"],
+                     stats["sum_order"], nr, tuple(ids))
+
+    @property
+    def stats(self):
+        """What was done so far in this epoch, as a dict."""
+        if self.handle is None:
+            raise ValueError("no epoch was begun yet")
+        return self.handle.stats()
+
+    def __len__(self):
+        """Batches of the epoch that comes next, or is running."""
+        order = _shoal.Order(self._spec[:9] + (self._at[1],), self._at[0])
+        return max(0, -(-(order.steps() - self.worker) // self.workers))
+
+    # ---- States ----
+
+    def state_dict(self):
+        """Where the epoch is, after the batches taken so far; or where the next begins."""
+        if self.workers > 1:
+            raise BadValueError(22, "of several workers none knows what the others have delivered")
+        epoch, consumed = (self._epoch, self._consumed) if self._epoch is not None else self._at
+        order = _shoal.Order(self._spec[:9] + (consumed,), epoch)
+        return state_to_dict(order.save(self._taken if self._epoch is not None else 0, self._facts[1]))
+
+    def load_state_dict(self, state):
+        """Go on from a state, also of another number of ranks or batch size: the next epoch begins there."""
+        order = _shoal.resume(self._spec, state_from_dict(state), self._facts[1])
+        spec = order.spec()
+        self._spec = spec[:9] + (0,)
+        self._at = (state["epoch"], spec[9])
+        self._epoch = None
+        self.close()
+        if order.steps() == 0:  # that epoch was at its end
+            self._at = (state["epoch"] + 1, 0)
+
+    # ---- The end ----
+
+    def close(self):
+        """End the reads and give the memory back, as soon as no batch is held any more."""
+        self._epoch = None
+        if self.handle is not None:
+            self.handle.close()
+        self.handle = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __repr__(self):
+        return "<shoal.Loader: %r, rank %d of %d>" % (self.catalog, self.rank, self._spec[7])

@@ -1,0 +1,204 @@
+"""Orders: which sample comes when, as a function instead of a list."""
+
+import operator
+
+import numpy
+
+from . import _shoal
+from ._errors import BadValueError
+from .catalog import Catalog
+
+MODES = ("sequential", "global", "files", "window", "local")
+REMAINDERS = ("drop", "pad", "keep")
+STATE_VERSION = 1
+
+# Ids computed at once while iterating.
+_BLOCK = 4096
+
+
+def _choice(what, word, words):
+    if word not in words:
+        raise BadValueError(22, "%s is one of %s, not %r" % (what, ", ".join(words), word))
+    return words.index(word)
+
+
+def _number(what, value, least=0):
+    try:
+        value = operator.index(value)
+    except TypeError:
+        raise TypeError("%s must be a whole number, not %r" % (what, value)) from None
+    if not least <= value < 2**64:
+        raise BadValueError(22, "%s must be at least %d and below 2**64, not %d" % (what, least, value))
+    return value
+
+
+def dataset_facts(dataset):
+    """(samples, digest, samples per file) of a catalog, of what has one, or of a number."""
+    catalog = getattr(dataset, "catalog", dataset)
+    if isinstance(catalog, Catalog):
+        mean = -(-catalog.nr_samples // max(1, len(catalog)))
+        return catalog.nr_samples, catalog.digest, catalog.samples_per_file or mean
+    if hasattr(dataset, "__len__"):
+        return len(dataset), "", 1
+    return _number("the number of samples", dataset), "", 1
+
+
+def make_spec(facts, *, batch_size, seed, mode, remainder, world_size, unit, window, frozen, consumed=0):
+    """The tuple that the library takes."""
+    return (_choice("mode", mode, MODES), _choice("remainder", remainder, REMAINDERS),
+            _number("seed", seed), bool(frozen), facts[0], _number("unit", facts[2] if unit is None else unit),
+            _number("window", window or 0), _number("world_size", world_size, 1),
+            _number("batch_size", batch_size, 1), consumed)
+
+
+def check_rank(rank, world_size):
+    """The rank as a number, when there is such a rank."""
+    rank = _number("rank", rank)
+    if rank >= world_size:
+        raise BadValueError(22, "there is no rank %d of %d: ranks are counted from 0" % (rank, world_size))
+    return rank
+
+
+def state_to_dict(state):
+    return dict(zip(("version", "seed", "epoch", "consumed", "digest", "world_size", "order"), (STATE_VERSION,) + state))
+
+
+def state_from_dict(state):
+    """The tuple that the library takes, of a state that came from a file."""
+    try:
+        if state["version"] != STATE_VERSION:
+            raise BadValueError(22, "the state is of version %r, and this is version %d: it was saved by another Shoal"
+                                % (state["version"], STATE_VERSION))
+        return tuple(state[key] for key in ("seed", "epoch", "consumed", "digest", "world_size", "order"))
+    except (KeyError, TypeError):
+        raise BadValueError(22, "this is not a state that Shoal saved: %.100r" % (state,)) from None
+
+
+class Order:
+    """Which sample comes at which position of an epoch; and which of them a rank takes in which step.
+
+    `dataset` is a Catalog, something with a catalog, or a number of samples. As a sequence it is the
+    epoch's sample ids: order[p] is computed from (seed, epoch, p) alone, at any p and any number of
+    samples, and order.position(id) is the way back. Ranks take batches: batch(step) and batches().
+
+    mode: "global" (all samples permuted), "sequential", "files" (files permuted, their samples in
+    order), "window" (samples mixed over a window of files), "local" (each rank permutes its own share).
+    remainder: what becomes of samples that do not fill a step of all ranks: "keep" (a short or empty
+    last batch), "drop", or "pad" (from the epoch's beginning).
+    """
+
+    def __init__(self, dataset, *, batch_size=1, seed=0, epoch=0, mode="global", remainder="keep", rank=0,
+                 world_size=1, unit=None, window=None, frozen=False):
+        self._facts = dataset_facts(dataset)
+        self._spec = make_spec(self._facts, batch_size=batch_size, seed=seed, mode=mode, remainder=remainder,
+                               world_size=world_size, unit=unit, window=window, frozen=frozen)
+        self.rank = check_rank(rank, world_size)
+        self._epoch = _number("epoch", epoch)
+        self.handle = _shoal.Order(self._spec, self._epoch)
+
+    # ---- The epoch as a sequence ----
+
+    def __len__(self):
+        return self._facts[0]
+
+    def __getitem__(self, key):
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            return self.at(numpy.arange(start, stop, step, dtype=numpy.int64))
+        at = operator.index(key)
+        if not -len(self) <= at < len(self):
+            raise IndexError("position %d of an epoch of %d" % (at, len(self)))
+        return int(self.at([at % len(self)])[0])
+
+    def at(self, positions):
+        """The sample ids at these positions, as an array of int64."""
+        ids = numpy.array(positions, dtype=numpy.int64, ndmin=1)
+        self.handle.at(ids)  # a negative one is past the end of anything
+        return ids
+
+    def __iter__(self):
+        for start in range(0, len(self), _BLOCK):
+            yield from self[start:start + _BLOCK].tolist()
+
+    def position(self, sample):
+        """At which position of this epoch a sample comes."""
+        return self.handle.position(sample)
+
+    # ---- Steps of a rank ----
+
+    @property
+    def batch_size(self):
+        return self._spec[8]
+
+    @property
+    def world_size(self):
+        return self._spec[7]
+
+    @property
+    def seed(self):
+        return self._spec[2]
+
+    @property
+    def consumed(self):
+        """Positions that were read before step 0, by whoever saved the state."""
+        return self.handle.spec()[9]
+
+    @property
+    def steps(self):
+        """Steps to the end of the epoch: the same number for all ranks."""
+        return self.handle.steps()
+
+    def batch(self, step, rank=None):
+        """The sample ids that a rank takes in a step, as an array of int64."""
+        step = _number("step", step)
+        if step >= self.steps:
+            raise IndexError("step %d of %d" % (step, self.steps))
+        ids = numpy.empty(self.batch_size, dtype=numpy.int64)
+        rank = self.rank if rank is None else check_rank(rank, self.world_size)
+        return ids[:self.handle.batches(step, rank, ids)]
+
+    def batches(self, first=0):
+        """The rank's batches, from a step on."""
+        for step in range(first, self.steps):
+            yield self.batch(step)
+
+    def ids(self, first=0):
+        """The rank's sample ids one by one, from a step on. Fast also where a batch is one sample."""
+        size = self.batch_size
+        ids = numpy.empty(max(1, _BLOCK // size) * size, dtype=numpy.int64)
+        for step in range(first, self.steps, max(1, _BLOCK // size)):
+            yield from ids[:self.handle.batches(step, self.rank, ids)].tolist()
+
+    # ---- Epochs and states ----
+
+    @property
+    def epoch(self):
+        return self._epoch
+
+    def set_epoch(self, epoch):
+        """Go to the first position of an epoch. Takes microseconds at any number of samples."""
+        self._epoch = _number("epoch", epoch)
+        self.handle.set_epoch(self._epoch)
+
+    def state_dict(self, steps=0):
+        """What to save after this many steps, counted from where this order began."""
+        return state_to_dict(self.handle.save(_number("steps", steps), self._facts[1]))
+
+    def load_state_dict(self, state):
+        """Go on from a state, which may be of another number of ranks and another batch size."""
+        kept = state_from_dict(state)
+        self.handle = _shoal.resume(self._spec, kept, self._facts[1])
+        self._epoch = kept[1]
+        self._spec = self.handle.spec()[:9] + (0,)
+
+    def __repr__(self):
+        return "<shoal.Order: epoch %d of %d samples, %s, seed %d>" % (
+            self._epoch, len(self), MODES[self._spec[0]], self.seed)
+
+    def __getstate__(self):
+        return {"facts": self._facts, "spec": self.handle.spec(), "rank": self.rank, "epoch": self._epoch}
+
+    def __setstate__(self, state):
+        self._facts, self.rank, self._epoch = state["facts"], state["rank"], state["epoch"]
+        self._spec = state["spec"][:9] + (0,)
+        self.handle = _shoal.Order(state["spec"], self._epoch)

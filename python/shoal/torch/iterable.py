@@ -1,0 +1,267 @@
+"""An iterable dataset over the C loader."""
+
+import os
+
+import torch
+from torch.utils.data import IterableDataset, get_worker_info
+
+from .. import _shoal
+from .._errors import BadValueError, StaleError
+from ..catalog import Catalog
+from ..loader import Audit, Loader
+from ..order import Order, _choice, _number
+from .dataset import Tensors, apply, as_tensor
+from .place import Place
+from .samplers import choose_remainder, warn_repeated
+
+OUTPUTS = ("tensors", "stack", "bytes")
+
+# Workers of a rank whose audits have room in shared memory.
+_WORKERS_MAX = 256
+_ROW = 13  # words: see _keep_audit()
+
+_EPOCH, _CONSUMED = 0, 1
+
+
+def _signed(word):
+    return word - 2**64 if word >= 2**63 else word
+
+
+class _Batches:
+    """One iteration, in one process. Its state is for torchdata's StatefulDataLoader, which keeps one a worker."""
+
+    def __init__(self, dataset, epoch, consumed):
+        info = get_worker_info()
+        self._dataset = dataset
+        self._worker, self._workers = (0, 1) if info is None else (info.id, info.num_workers)
+        self._begin(epoch, consumed, 0)
+
+    def _begin(self, epoch, consumed, skip):
+        self._at = (epoch, consumed)
+        self._taken = skip
+        self._loader = self._dataset._open_loader(self._worker, self._workers, epoch, consumed, skip)
+        self._batches = self._loader.epoch(epoch)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        try:
+            batch = next(self._batches)
+        except StopIteration:
+            if self._loader.audit is not None:  # else an error has ended it before
+                self._dataset._keep_audit(self._worker, self._workers, self._at, self._loader.audit)
+            raise
+        self._taken += 1
+        return self._dataset._finish(batch)
+
+    def state_dict(self):
+        epoch, consumed = self._at
+        return {"epoch": epoch, "consumed": consumed, "taken": self._taken, "workers": self._workers,
+                "state": self._dataset._state(epoch, consumed, 0)}
+
+    def load_state_dict(self, state):
+        if state["workers"] != self._workers:
+            raise BadValueError(22, "this state is of %d workers, and there are %d: go on with ShoalIterable's own "
+                                "load_state_dict()" % (state["workers"], self._workers))
+        self._dataset._check_state(state["state"])
+        self._begin(state["epoch"], state["consumed"], state["taken"])
+
+
+class ShoalIterable(IterableDataset):
+    """Batches of a rank, read by the C loader with many reads in flight, in the order of an epoch.
+
+        dataset = ShoalIterable("train.cat", batch_size=256, seed=7)
+        loader = DataLoader(dataset, batch_size=None)
+
+    Give DataLoader batch_size=None: what comes out are batches already. One process is enough for reading;
+    workers are for transforms that take long. Worker w of n takes every n-th batch, and DataLoader takes from
+    them in turn, so the rank's order is the same at any number of workers.
+
+    output: "tensors" (a list of uint8 tensors, without a copy), "stack" (one tensor of a row for each sample,
+    filled up with zeros, and their lengths) or "bytes". transform: a function of one sample's tensor or bytes,
+    with_name=True also of its name; the batch is the list of what it returns.
+
+    set_epoch() reaches workers that live on. Nothing that was read in one epoch is delivered in another, and
+    audit() says whether each sample came exactly once. Other arguments are those of ShoalBatchSampler and
+    Loader.
+    """
+
+    def __init__(self, catalog, batch_size, transform=None, *, output="tensors", with_name=False, rank=None,
+                 world_size=None, seed=0, shuffle=True, drop_last=False, remainder=None, mode=None, unit=None,
+                 window=None, frozen=False, copy=None, **loading):
+        super().__init__()
+        self._place = Place(rank, world_size)
+        _choice("output", output, OUTPUTS)
+        if output == "stack" and (transform or with_name):
+            raise BadValueError(22, "output='stack' takes no transform and no names: they are for single samples")
+        self.output, self.transform, self.with_name = output, transform, with_name
+        catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog, copy)
+        self._catalog, self._path, self._copy, self._digest = catalog, catalog.path, catalog._copy, catalog.digest
+        self._order = dict(seed=seed, mode=mode or ("global" if shuffle else "sequential"),
+                           remainder=choose_remainder(remainder, drop_last, self._place.world_size),
+                           rank=self._place.rank, world_size=self._place.world_size, unit=unit, window=window,
+                           frozen=frozen)
+        self.batch_size = batch_size
+        self._loading = loading
+        Order(catalog, batch_size=batch_size, **self._order)  # says what is wrong with them
+        Loader(catalog, batch_size, **self._order, **loading)
+        # Shared with workers, also those that live on: the epoch and where in it to begin; and their audits.
+        self._shared = torch.zeros(2, dtype=torch.int64).share_memory_()
+        self._audits = torch.zeros(_WORKERS_MAX, _ROW, dtype=torch.int64).share_memory_()
+        self._forget()
+
+    def _forget(self):
+        self._pid = self._loader = None
+        self._key = self._done = None
+
+    # ---- Epochs ----
+
+    @property
+    def catalog(self):
+        if self._catalog is None:
+            catalog = Catalog(self._path, self._copy)
+            if catalog.digest != self._digest:
+                raise StaleError(116, "'%s' is another catalog now than when the dataset was made: its digest is %s, "
+                                 "and was %s. Start again with the new one" % (self._path, catalog.digest, self._digest))
+            self._catalog = catalog
+        return self._catalog
+
+    @property
+    def epoch(self):
+        return int(self._shared[_EPOCH])
+
+    def set_epoch(self, epoch):
+        """Choose the epoch that the next iteration gives, also in workers that live on.
+
+        The epoch that a loaded state is in goes on where it was, until it was read to its end.
+        """
+        if _number("epoch", epoch) == self.epoch and int(self._shared[_CONSUMED]) and not self._is_done():
+            return
+        self._shared[_EPOCH] = epoch
+        self._shared[_CONSUMED] = 0
+        self._audits.zero_()
+
+    def _is_done(self):
+        """Whether all of the epoch was delivered, by as many workers as said so."""
+        return self._audits[0, 0] == self.epoch + 1
+
+    def __iter__(self):
+        self._place.check()
+        epoch, consumed = self._shared.tolist()
+        if self._done == (epoch, consumed):
+            warn_repeated(epoch)
+        return _Batches(self, epoch, consumed)
+
+    def __len__(self):
+        epoch, consumed = self._shared.tolist()
+        order = self._order_at(epoch, consumed)
+        steps = order.steps
+        if steps and len(order.batch(steps - 1)) == 0:
+            steps -= 1
+        return steps
+
+    def _order_at(self, epoch, consumed):
+        order = Order(self.catalog, batch_size=self.batch_size, epoch=epoch, **self._order)
+        if consumed:
+            order.handle = _shoal.Order(order.handle.spec()[:9] + (consumed,), epoch)
+        return order
+
+    # ---- In the process that reads ----
+
+    def _open_loader(self, worker, workers, epoch, consumed, skip):
+        """The process's loader, at this place. One that was inherited in a fork is another process's."""
+        key = (worker, workers)
+        if self._pid != os.getpid() or self._key != key:
+            if get_worker_info() is not None:
+                _shoal.catch_sigbus()  # torch has put its own handler there
+            self._loader = Loader(self.catalog, self.batch_size, worker=worker, workers=workers, **self._order,
+                                  **self._loading)
+            self._pid, self._key = os.getpid(), key
+        self._loader.seek(epoch, consumed, skip)
+        return self._loader
+
+    def _finish(self, batch):
+        if self.output == "stack":
+            lengths = torch.from_numpy(batch.lengths.copy())
+            return torch.from_numpy(batch.stack()), lengths
+        items = []
+        for sample in batch:
+            if sample.error:  # on_error="skip"
+                continue
+            data = bytes(sample) if self.output == "bytes" else as_tensor(sample)
+            items.append(apply(self.transform, data, self.catalog, sample.id, self.with_name))
+        plain = self.output == "tensors" and self.transform is None and not self.with_name
+        return Tensors(items) if plain else items
+
+    def _keep_audit(self, worker, workers, at, audit):
+        self._done = at
+        if worker >= _WORKERS_MAX:
+            return
+        words = [at[0] + 1, workers, at[1], audit.samples, audit.errors, audit.bytes, *audit.sum_ids, *audit.sum_order,
+                 audit.expected_samples, *audit.expected_ids]
+        self._audits[worker] = torch.tensor([_signed(word) for word in words], dtype=torch.int64)
+
+    # ---- The proof ----
+
+    def audit(self):
+        """What this rank delivered in the epoch that was read last, or None before it was read to its end.
+
+        Of several ranks it is a part: shoal.torch.reduce_audit() adds them up.
+        """
+        rows = [[word % 2**64 for word in row] for row in self._audits.tolist()]
+        workers = rows[0][1]
+        if not 1 <= workers <= _WORKERS_MAX or any(row[:3] != rows[0][:3] for row in rows[1:workers]):
+            return None
+        total = None
+        for _, _, _, samples, errors, size, i0, i1, o0, o1, nr, e0, e1 in rows[:workers]:
+            part = Audit(samples, errors, size, (i0, i1), (o0, o1), nr, (e0, e1))
+            total = part if total is None else total + part
+        return total
+
+    # ---- States ----
+
+    def _state(self, epoch, consumed, batches):
+        return self._order_at(epoch, consumed).state_dict(batches)
+
+    def _check_state(self, state):
+        order = Order(self.catalog, batch_size=self.batch_size, **self._order)
+        order.load_state_dict(state)
+        return order
+
+    def state_dict(self, batches=None):
+        """Where the epoch is when the training loop has finished this many batches of the running iteration.
+
+        Only the loop knows how many: give the number, or use shoal.torch.DataLoader, which counts.
+        """
+        if get_worker_info() is not None:
+            return {}  # of a worker its iterator keeps the state
+        if batches is None:
+            raise BadValueError(22, "how many batches the training loop has finished only it knows: give "
+                                "state_dict(batches=...), or use shoal.torch.DataLoader, which counts")
+        return self._state(*self._shared.tolist(), _number("batches", batches))
+
+    def load_state_dict(self, state):
+        """Go on from a state, saved with any number of ranks, batch size and workers."""
+        if get_worker_info() is not None and not state:
+            return
+        order = self._check_state(state)
+        if order.seed != self._order["seed"]:
+            self._order["seed"] = order.seed
+            self._forget()
+        at_end = order.steps == 0
+        self._shared[_EPOCH] = order.epoch + 1 if at_end else order.epoch
+        self._shared[_CONSUMED] = 0 if at_end else order.consumed
+        self._audits.zero_()
+        self._done = None
+
+    # ---- Copies in other processes ----
+
+    def __getstate__(self):
+        state = self.__dict__.copy()
+        for key in ("_catalog", "_pid", "_loader", "_key", "_done"):
+            state[key] = None
+        return state
+
+    def __repr__(self):
+        return "ShoalIterable(%r, batch_size=%d)" % (self._path, self.batch_size)

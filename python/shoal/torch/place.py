@@ -1,0 +1,64 @@
+"""Which rank of how many this is."""
+
+import os
+
+import torch.distributed
+
+from .._errors import BadValueError
+from ..order import _number, check_rank
+
+# What starts ranks, and how it tells them: torchrun, Open MPI, MPICH and others with PMI.
+_VARIABLES = (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"))
+
+
+def _from_environment():
+    for rank, size in _VARIABLES:
+        if rank in os.environ and size in os.environ:
+            try:
+                return int(os.environ[rank]), int(os.environ[size])
+            except ValueError:
+                raise BadValueError(22, "%s=%r and %s=%r should be numbers" % (
+                    rank, os.environ[rank], size, os.environ[size])) from None
+    return 0, 1
+
+
+def _found():
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return _from_environment()
+
+
+class Place:
+    """A rank and a world size: as given, or from torch.distributed, or from what started the ranks."""
+
+    def __init__(self, rank=None, world_size=None):
+        if (rank is None) != (world_size is None):
+            raise BadValueError(22, "give both rank and world_size, or neither")
+        self.given = rank is not None
+        if not self.given:
+            rank, world_size = _found()
+        self.world_size = _number("world_size", world_size, 1)
+        self.rank = check_rank(rank, self.world_size)
+
+    def check(self):
+        """Before an epoch. Who asked too early, before torch.distributed was there, would read it all on
+        every rank, and nobody would notice. Not in a data loader's worker, which has no group."""
+        if self.given or torch.utils.data.get_worker_info() is not None:
+            return
+        rank, world_size = _found()
+        if (rank, world_size) != (self.rank, self.world_size):
+            raise BadValueError(22, "this is rank %d of %d now, but was rank %d of %d when the sampler was made: make it "
+                                "after torch.distributed.init_process_group(), or give rank and world_size"
+                                % (rank, world_size, self.rank, self.world_size))
+
+
+def reduce_audit(audit, group=None):
+    """The audits of all ranks, added up: a few numbers each."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return audit
+    all_of_them = [None] * torch.distributed.get_world_size(group)
+    torch.distributed.all_gather_object(all_of_them, audit, group=group)
+    total = all_of_them[0]
+    for part in all_of_them[1:]:
+        total = total + part
+    return total

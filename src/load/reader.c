@@ -1,0 +1,164 @@
+/*
+ * Single samples, when they are asked for. Threads live for one call only: so nothing is lost in a
+ * fork, and a thread costs far less than what a store that needs many at once takes to answer.
+ */
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/queue.h"
+#include "load/locate.h"
+#include "store/store.h"
+
+#define THREADS_MAX 256u
+
+struct shoal_reader {
+	const struct shoal_catalog *cat;
+	struct shoal_store *store;
+	bool made_up; /* by a store that has any size */
+};
+
+int shoal_reader_open(const struct shoal_catalog *cat, const char *store,
+		      struct shoal_reader **ret_reader, struct shoal_err *err)
+{
+	struct shoal_reader *r = calloc(1, sizeof(*r));
+	struct shoal_catalog_info info;
+	int rc;
+
+	if (!r)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	shoal_catalog_info(cat, &info);
+	r->cat = cat;
+	rc = shoal_store_open(store ? store : info.root, &r->store, err);
+	if (rc == 0) {
+		r->made_up = strncmp(r->store->uri, "null:", 5) == 0;
+		if (info.nr_bytes == SHOAL_SIZE_UNKNOWN && info.samples_per_file != 1)
+			rc = shoal_fail(err, -EINVAL,
+					"the catalog has no sizes, so it is not known where in a "
+					"file its samples are: index it with sizes");
+	}
+	if (rc < 0)
+		shoal_reader_close(r);
+	else
+		*ret_reader = r;
+	return rc;
+}
+
+struct shoal_reader *shoal_reader_close(struct shoal_reader *r)
+{
+	if (r)
+		shoal_store_close(r->store);
+	free(r);
+	return NULL;
+}
+
+static int locate(const struct shoal_reader *r, uint64_t sample, char *name,
+		  struct load_stretch *ret_at, struct shoal_err *err)
+{
+	int rc = load_locate(r->cat, sample, name, ret_at);
+
+	if (rc == -ERANGE)
+		return shoal_fail(err, rc, "there is no sample %" PRIu64, sample);
+	return rc < 0 ? shoal_catalog_explain(r->cat, rc, err) : 0;
+}
+
+int shoal_reader_size(struct shoal_reader *r, uint64_t sample, uint64_t *ret_size,
+		      struct shoal_err *err)
+{
+	char name[SHOAL_NAME_MAX + 1];
+	struct store_stat st;
+	struct load_stretch at;
+	int rc = locate(r, sample, name, &at, err);
+
+	if (rc == 0 && at.len == SHOAL_SIZE_UNKNOWN) {
+		rc = store_stat(r->store, name, &st, err);
+		at.len = rc == 0 ? st.size : 0;
+	}
+	if (rc == 0)
+		*ret_size = at.len;
+	return rc;
+}
+
+static int read_one(struct shoal_reader *r, const struct shoal_read *read, struct shoal_err *err)
+{
+	char name[SHOAL_NAME_MAX + 1];
+	struct shoal_err why = { "" };
+	struct load_stretch at;
+	int64_t got;
+	int rc = locate(r, read->sample, name, &at, err);
+
+	if (rc < 0)
+		return rc;
+	/* One byte more than there should be: so a file that has grown is noticed. */
+	got = store_read(r->store, name, at.off, read->buf, read->len + 1, &why);
+	if (got < 0)
+		return shoal_fail(err, (int)got, "sample %" PRIu64 ": %s", read->sample, why.msg);
+	if ((uint64_t)got < read->len)
+		return shoal_fail(err, -ENODATA,
+				  "sample %" PRIu64 ": '%.512s' has %" PRId64
+				  " bytes of the %" PRIu64 " that it had",
+				  read->sample, name, got, read->len);
+	if ((uint64_t)got > read->len && !at.more && !r->made_up)
+		return shoal_fail(err, -EFBIG,
+				  "sample %" PRIu64 ": '%.512s' is larger than the %" PRIu64
+				  " bytes that it had",
+				  read->sample, name, read->len);
+	return 0;
+}
+
+/* What the threads of one call share. */
+struct crew {
+	struct shoal_reader *reader;
+	const struct shoal_read *reads;
+	size_t nr;
+	atomic_size_t next;
+	pthread_mutex_t lock; /* of all that follows */
+	size_t failed;        /* the first that did; nr: none */
+	int rc;
+	struct shoal_err *err;
+};
+
+static void *read_some(void *arg)
+{
+	struct crew *c = arg;
+	size_t i;
+
+	while ((i = atomic_fetch_add(&c->next, 1)) < c->nr) {
+		struct shoal_err err = { "" };
+		int rc = read_one(c->reader, &c->reads[i], &err);
+
+		if (rc == 0)
+			continue;
+		pthread_mutex_lock(&c->lock);
+		if (i < c->failed) {
+			c->failed = i;
+			c->rc = rc;
+			if (c->err)
+				*c->err = err;
+		}
+		pthread_mutex_unlock(&c->lock);
+		atomic_store(&c->next, c->nr); /* those before it are on their way already */
+	}
+	return NULL;
+}
+
+int shoal_reader_read(struct shoal_reader *r, const struct shoal_read *reads, size_t nr,
+		      unsigned in_flight, struct shoal_err *err)
+{
+	struct crew crew = { .reader = r, .reads = reads, .nr = nr, .failed = nr, .err = err };
+	unsigned nr_threads = (unsigned)shoal_min(shoal_min(in_flight, THREADS_MAX), nr);
+	pthread_t thread[THREADS_MAX];
+	unsigned started = 0;
+
+	pthread_mutex_init(&crew.lock, NULL);
+	/* One less than are wanted: the caller reads too. Fewer will do. */
+	while (started + 1 < nr_threads &&
+	       shoal_thread_start(&thread[started], read_some, &crew) == 0)
+		started++;
+	read_some(&crew);
+	for (unsigned i = 0; i < started; i++)
+		pthread_join(thread[i], NULL);
+	pthread_mutex_destroy(&crew.lock);
+	return crew.rc;
+}

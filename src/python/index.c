@@ -1,0 +1,203 @@
+/* Making catalogs, with the caller's own words on the way, and a Ctrl-C that is heard. */
+#include <errno.h>
+
+#include "python/door.h"
+
+struct watch {
+	PyObject *progress, *warn; /* callables or None */
+	int stop;
+	PyObject *type, *value, *traceback; /* what one of them raised first */
+};
+
+/* With the GIL held: what was raised ends the work, and is raised again at its end. */
+static void keep_exception(struct watch *w)
+{
+	if (w->type)
+		PyErr_Clear();
+	else
+		PyErr_Fetch(&w->type, &w->value, &w->traceback);
+	__atomic_store_n(&w->stop, 1, __ATOMIC_RELAXED);
+}
+
+static void on_progress(void *self, const struct shoal_index_progress *p)
+{
+	PyGILState_STATE gil = PyGILState_Ensure();
+	struct watch *w = self;
+	PyObject *done = NULL;
+
+	if (w->progress != Py_None && !w->type) {
+		done = PyObject_CallFunction(w->progress, "OKKy", p->sealing ? Py_True : Py_False,
+					     (unsigned long long)p->nr_names,
+					     (unsigned long long)p->nr_pending, p->where);
+		if (!done)
+			keep_exception(w);
+		Py_XDECREF(done);
+	}
+	if (PyErr_CheckSignals() < 0)
+		keep_exception(w);
+	PyGILState_Release(gil);
+}
+
+static void on_warning(void *self, const char *words)
+{
+	PyGILState_STATE gil = PyGILState_Ensure();
+	struct watch *w = self;
+	PyObject *done = NULL;
+
+	if (w->warn != Py_None && !w->type) {
+		done = PyObject_CallFunction(w->warn, "y", words);
+		if (!done)
+			keep_exception(w);
+		Py_XDECREF(done);
+	}
+	PyGILState_Release(gil);
+}
+
+/* (output, root, tmp_dir, memory, samples_per_file, progress, warn) */
+static int take_options(PyObject *tuple, struct watch *watch,
+			struct shoal_index_options *ret_options)
+{
+	struct shoal_index_options o = {
+		.stop = &watch->stop, .progress = on_progress, .warn = on_warning, .self = watch
+	};
+
+	if (!PyArg_ParseTuple(tuple, "yzzO&O&OO", &o.output, &o.root, &o.tmp_dir, door_u64_arg,
+			      &o.memory, door_u64_arg, &o.samples_per_file, &watch->progress,
+			      &watch->warn))
+		return -1;
+	*ret_options = o;
+	return 0;
+}
+
+static PyObject *finish(struct watch *w, int rc, const struct shoal_index_result *r,
+			const struct shoal_err *err)
+{
+#define U(field) (unsigned long long)r->field
+	if (w->type) {
+		PyErr_Restore(w->type, w->value, w->traceback);
+		return NULL;
+	}
+	if (rc < 0)
+		return door_raise(rc, err);
+	return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}",
+			     "nr_names", U(nr_names), "nr_repeated", U(nr_repeated), "nr_blank",
+			     U(nr_blank), "nr_directories", U(nr_directories), "nr_unchanged",
+			     U(nr_unchanged), "nr_reused", U(nr_reused), "nr_resumed",
+			     U(nr_resumed), "nr_vanished", U(nr_vanished), "nr_links", U(nr_links),
+			     "nr_loops", U(nr_loops), "nr_special", U(nr_special), "nr_other_fs",
+			     U(nr_other_fs), "nr_filtered", U(nr_filtered), "nr_unreadable",
+			     U(nr_unreadable));
+#undef U
+}
+
+/* The strings of a tuple of bytes, lent. NULL with an exception. */
+static const char **strings(PyObject *tuple, size_t *ret_nr)
+{
+	size_t nr = (size_t)PyTuple_GET_SIZE(tuple);
+	const char **text = PyMem_Calloc(nr + 1, sizeof(*text));
+
+	if (!text)
+		return (const char **)PyErr_NoMemory();
+	for (size_t i = 0; i < nr; i++) {
+		text[i] = PyBytes_AsString(PyTuple_GET_ITEM(tuple, (Py_ssize_t)i));
+		if (!text[i]) {
+			PyMem_Free(text);
+			return NULL;
+		}
+	}
+	*ret_nr = nr;
+	return text;
+}
+
+/* index_tree(where, (no_sizes, follow, one_fs, keep_going, include, exclude, threads, update,
+ * resume), options) */
+static PyObject *index_tree(PyObject *module, PyObject *args)
+{
+	int no_sizes, follow, one_fs, keep_going, resume, rc;
+	PyObject *include, *exclude, *options_tuple, *result = NULL;
+	const char **includes = NULL, **excludes = NULL;
+	struct shoal_index_result r = { 0 };
+	struct shoal_index_options options;
+	struct shoal_tree_options t = { 0 };
+	struct watch watch = { 0 };
+	struct shoal_err err = { "" };
+	const char *where;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "y(ppppO!O!Izp)O!", &where, &no_sizes, &follow, &one_fs,
+			      &keep_going, &PyTuple_Type, &include, &PyTuple_Type, &exclude,
+			      &t.nr_threads, &t.update, &resume, &PyTuple_Type, &options_tuple) ||
+	    take_options(options_tuple, &watch, &options) < 0)
+		return NULL;
+	t.no_sizes = no_sizes;
+	t.follow = follow;
+	t.one_fs = one_fs;
+	t.keep_going = keep_going;
+	t.resume = resume;
+	includes = strings(include, &t.nr_include);
+	excludes = includes ? strings(exclude, &t.nr_exclude) : NULL;
+	if (excludes) {
+		t.include = includes;
+		t.exclude = excludes;
+		Py_BEGIN_ALLOW_THREADS rc = shoal_index_tree(where, &t, &options, &r, &err);
+		Py_END_ALLOW_THREADS result = finish(&watch, rc, &r, &err);
+	}
+	PyMem_Free(includes);
+	PyMem_Free(excludes);
+	return result;
+}
+
+/* index_list(fd, separator, names_only, options) */
+static PyObject *index_list(PyObject *module, PyObject *args)
+{
+	struct shoal_index_result r = { 0 };
+	struct shoal_index_options options;
+	struct watch watch = { 0 };
+	struct shoal_err err = { "" };
+	PyObject *options_tuple;
+	int fd, names_only, rc;
+	char separator;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "icpO!", &fd, &separator, &names_only, &PyTuple_Type,
+			      &options_tuple) ||
+	    take_options(options_tuple, &watch, &options) < 0)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS rc = shoal_index_list(fd, separator, names_only, &options, &r, &err);
+	Py_END_ALLOW_THREADS return finish(&watch, rc, &r, &err);
+}
+
+/* index_pattern(format, first, count, subfolders, size, options) */
+static PyObject *index_pattern(PyObject *module, PyObject *args)
+{
+	struct shoal_index_result r = { 0 };
+	struct shoal_index_options options;
+	struct shoal_pattern p = { 0 };
+	struct watch watch = { 0 };
+	struct shoal_err err = { "" };
+	PyObject *options_tuple;
+	int rc;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "yO&O&O&O&O!", &p.format, door_u64_arg, &p.first, door_u64_arg,
+			      &p.count, door_u64_arg, &p.subfolders, door_u64_arg, &p.size,
+			      &PyTuple_Type, &options_tuple) ||
+	    take_options(options_tuple, &watch, &options) < 0)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS rc = shoal_index_pattern(&p, &options, &r, &err);
+	Py_END_ALLOW_THREADS return finish(&watch, rc, &r, &err);
+}
+
+static PyMethodDef functions[] = {
+	{ "index_tree", index_tree, METH_VARARGS, "index_tree(where, tree, options)" },
+	{ "index_list", index_list, METH_VARARGS,
+	  "index_list(fd, separator, names_only, options)" },
+	{ "index_pattern", index_pattern, METH_VARARGS,
+	  "index_pattern(format, first, count, subfolders, size, options)" },
+	{ NULL, NULL, 0, NULL },
+};
+
+int door_add_index(PyObject *module)
+{
+	return PyModule_AddFunctions(module, functions);
+}

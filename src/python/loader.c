@@ -1,0 +1,591 @@
+/*
+ * Loaders, and the batches and samples that they lend.
+ *
+ * A sample's bytes are reached through the buffer protocol: no copy. Each view keeps its sample
+ * alive, each sample its batch and each batch its loader; when the last view of a batch is gone the
+ * batch is given back. Who holds on to more batches than the ring has gets copies.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "load/audit.h"
+#include "load/loader.h"
+#include "python/door.h"
+
+/* How long a wait goes on before signals are looked for. */
+#define LOOK_MS 100
+
+struct loader {
+	PyObject_HEAD PyObject *catalog; /* in use until this is closed */
+	struct shoal_loader *loader;     /* NULL once it is closed */
+	char *store;
+	pid_t pid;
+	bool busy;    /* a thread is in a call that released the GIL */
+	bool closing; /* when the last batch is back */
+	unsigned nr_held, prefetch;
+	pthread_mutex_t lock; /* of the words, which come from the loader's thread */
+	char stalled[256];
+};
+
+struct batch {
+	PyObject_HEAD struct loader *loader;
+	const struct shoal_batch *batch; /* of the loader; NULL for a copy */
+	void *copy;
+	uint64_t step;
+	Py_ssize_t nr;
+	const struct shoal_sample *sample;
+};
+
+struct sample {
+	PyObject_HEAD struct batch *batch;
+	const struct shoal_sample *sample;
+};
+
+static PyTypeObject *loader_type, *batch_type, *sample_type;
+
+/* ---- Opening and closing ---- */
+
+/* By the loader's thread, which must not wait for the GIL: next() tells the words. */
+static void on_stalled(void *self, const char *words)
+{
+	struct loader *l = self;
+
+	pthread_mutex_lock(&l->lock);
+	snprintf(l->stalled, sizeof(l->stalled), "%s", words);
+	pthread_mutex_unlock(&l->lock);
+}
+
+/* (store, engine, direct, in_flight, prefetch, slot, first_step, stride, object_size, skip_errors,
+ * stall_ms, timeout_ms) */
+static int take_options(PyObject *tuple, struct shoal_load_options *o)
+{
+	int engine, direct, skip_errors;
+
+	if (!PyArg_ParseTuple(tuple, "zipIIO&O&O&O&pO&O&", &o->store, &engine, &direct,
+			      &o->in_flight, &o->prefetch, door_u64_arg, &o->slot, door_u64_arg,
+			      &o->first_step, door_u64_arg, &o->stride, door_u64_arg,
+			      &o->object_size, &skip_errors, door_u64_arg, &o->stall_ms,
+			      door_u64_arg, &o->timeout_ms))
+		return -1;
+	o->engine = (enum shoal_engine)engine;
+	o->direct = direct;
+	o->skip_errors = skip_errors;
+	return 0;
+}
+
+/* Loader(catalog, spec, rank, options) */
+static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+	struct shoal_load_options options = { 0 };
+	PyObject *catalog, *spec_tuple, *options_tuple;
+	struct shoal_order_spec spec;
+	struct shoal_err err = { "" };
+	struct shoal_catalog *cat;
+	struct loader *l;
+	uint64_t rank;
+	int rc;
+
+	(void)keywords;
+	if (!PyArg_ParseTuple(args, "OO!O&O!", &catalog, &PyTuple_Type, &spec_tuple, door_u64_arg,
+			      &rank, &PyTuple_Type, &options_tuple) ||
+	    door_order_spec(spec_tuple, &spec) < 0 || take_options(options_tuple, &options) < 0)
+		return NULL;
+	cat = door_catalog_use(catalog);
+	if (!cat)
+		return NULL;
+	l = (struct loader *)type->tp_alloc(type, 0);
+	if (!l) {
+		door_catalog_done(catalog);
+		return NULL;
+	}
+	l->catalog = catalog;
+	l->pid = getpid();
+	l->prefetch = options.prefetch;
+	pthread_mutex_init(&l->lock, NULL);
+	options.stalled = on_stalled;
+	options.self = l;
+	if (options.store) { /* the tuple ends before the loader does */
+		l->store = strdup(options.store);
+		options.store = l->store;
+	}
+	Py_BEGIN_ALLOW_THREADS rc = shoal_loader_open(cat, &spec, rank, &options, &l->loader, &err);
+	Py_END_ALLOW_THREADS if (rc < 0)
+	{
+		Py_DECREF(l);
+		return door_raise(rc, &err);
+	}
+	return (PyObject *)l;
+}
+
+/* The thread is not in a process that was forked off: there is nothing to wait for then. */
+static void close_now(struct loader *l)
+{
+	struct shoal_loader *loader = l->loader;
+
+	l->loader = NULL;
+	if (loader && l->pid == getpid()) {
+		Py_BEGIN_ALLOW_THREADS shoal_loader_close(loader);
+		Py_END_ALLOW_THREADS
+	}
+	if (l->catalog)
+		door_catalog_done(l->catalog);
+	l->catalog = NULL;
+}
+
+static void loader_dealloc(PyObject *self)
+{
+	struct loader *l = (struct loader *)self;
+	PyTypeObject *type = Py_TYPE(self);
+
+	close_now(l);
+	free(l->store);
+	pthread_mutex_destroy(&l->lock);
+	type->tp_free(self);
+	Py_DECREF(type);
+}
+
+/* Whether a call may begin; it ends with l->busy = false. */
+static bool enter(struct loader *l)
+{
+	if (!l->loader || l->closing)
+		PyErr_SetString(PyExc_ValueError, "the loader is closed");
+	else if (l->pid != getpid())
+		PyErr_SetString(PyExc_RuntimeError,
+				"the loader was opened by another process: open one in each");
+	else if (l->busy)
+		PyErr_SetString(PyExc_RuntimeError,
+				"the loader is in use by another thread: open one for each");
+	else
+		l->busy = true;
+	return l->busy && !PyErr_Occurred();
+}
+
+static PyObject *loader_close(PyObject *self, PyObject *unused)
+{
+	struct loader *l = (struct loader *)self;
+
+	(void)unused;
+	if (l->busy && l->pid == getpid()) {
+		PyErr_SetString(PyExc_RuntimeError, "the loader is in use by another thread");
+		return NULL;
+	}
+	l->closing = true;
+	if (l->nr_held == 0)
+		close_now(l);
+	Py_RETURN_NONE;
+}
+
+static PyObject *loader_epoch(PyObject *self, PyObject *epoch_object)
+{
+	struct loader *l = (struct loader *)self;
+	struct shoal_err err = { "" };
+	uint64_t epoch;
+	int rc;
+
+	if (door_u64(epoch_object, &epoch) < 0 || !enter(l))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS rc = shoal_loader_epoch(l->loader, epoch, &err);
+	Py_END_ALLOW_THREADS l->busy = false;
+	if (rc < 0)
+		return door_raise(rc, &err);
+	Py_RETURN_NONE;
+}
+
+/* ---- Batches ---- */
+
+/* All samples of a batch behind one another, with their table in front. NULL: no memory. */
+static struct shoal_sample *copy_of(const struct shoal_batch *b)
+{
+	size_t table = b->nr * sizeof(struct shoal_sample), len = table;
+	struct shoal_sample *copy;
+	char *at;
+
+	for (size_t i = 0; i < b->nr; i++)
+		len += (size_t)b->sample[i].len;
+	copy = malloc(len + 1); /* what the caller holds on to */
+	if (!copy)
+		return NULL;
+	memcpy(copy, b->sample, table);
+	at = (char *)copy + table;
+	for (size_t i = 0; i < b->nr; i++) {
+		if (copy[i].len)
+			memcpy(at, b->sample[i].data, (size_t)b->sample[i].len);
+		copy[i].data = at;
+		at += copy[i].len;
+	}
+	return copy;
+}
+
+/* Take the batch over. Without a free one in the ring for the next it is copied. */
+static PyObject *lend(struct loader *l, const struct shoal_batch *taken)
+{
+	struct batch *b = (struct batch *)batch_type->tp_alloc(batch_type, 0);
+	bool copy = l->nr_held >= l->prefetch;
+
+	if (!b) {
+		shoal_loader_give_back(l->loader, taken);
+		return NULL;
+	}
+	b->step = taken->step;
+	b->nr = (Py_ssize_t)taken->nr;
+	if (!copy) {
+		Py_INCREF(l);
+		b->loader = l;
+		l->nr_held++;
+		b->batch = taken;
+		b->sample = taken->sample;
+		return (PyObject *)b;
+	}
+	Py_BEGIN_ALLOW_THREADS b->copy = copy_of(taken);
+	shoal_loader_give_back(l->loader, taken);
+	Py_END_ALLOW_THREADS b->sample = b->copy;
+	if (!b->copy) {
+		Py_DECREF(b);
+		return PyErr_NoMemory();
+	}
+	return (PyObject *)b;
+}
+
+static void batch_dealloc(PyObject *self)
+{
+	struct batch *b = (struct batch *)self;
+	PyTypeObject *type = Py_TYPE(self);
+	struct loader *l = b->loader;
+
+	if (l) {
+		l->nr_held--;
+		if (l->pid == getpid() && l->loader)
+			shoal_loader_give_back(l->loader, b->batch);
+		if (l->closing && l->nr_held == 0)
+			close_now(l);
+		Py_DECREF(l);
+	}
+	free(b->copy);
+	type->tp_free(self);
+	Py_DECREF(type);
+}
+
+/* What the loader's thread had to say, as a warning. */
+static int tell_stalled(struct loader *l)
+{
+	char words[sizeof(l->stalled)];
+
+	pthread_mutex_lock(&l->lock);
+	memcpy(words, l->stalled, sizeof(words));
+	l->stalled[0] = '\0';
+	pthread_mutex_unlock(&l->lock);
+	return words[0] ? PyErr_WarnEx(PyExc_RuntimeWarning, words, 1) : 0;
+}
+
+/* Wait for the next batch, but hear signals meanwhile: they leave the epoch as it is. */
+static int wait_for_next(struct loader *l)
+{
+	bool ready = false;
+
+	while (!ready) {
+		Py_BEGIN_ALLOW_THREADS ready = shoal_loader_wait(l->loader, LOOK_MS);
+		Py_END_ALLOW_THREADS if (PyErr_CheckSignals() < 0 || tell_stalled(l) < 0) return -1;
+	}
+	return 0;
+}
+
+/* next(): a Batch, or None at the end of the epoch. */
+static PyObject *loader_next(PyObject *self, PyObject *unused)
+{
+	struct loader *l = (struct loader *)self;
+	const struct shoal_batch *batch = NULL;
+	struct shoal_err err = { "" };
+	PyObject *result = NULL;
+	int rc;
+
+	(void)unused;
+	if (!enter(l))
+		return NULL;
+	if (wait_for_next(l) == 0) {
+		rc = shoal_loader_next(l->loader, &batch, &err);
+		if (rc < 0)
+			door_raise(rc, &err);
+		else if (rc == 1)
+			result = lend(l, batch);
+		else
+			Py_INCREF(result = Py_None);
+	}
+	l->busy = false;
+	return result;
+}
+
+/* ---- What was done ---- */
+
+static PyObject *loader_stats(PyObject *self, PyObject *unused)
+{
+	struct loader *l = (struct loader *)self;
+	struct shoal_load_stats s;
+	PyObject *errors, *all;
+	Py_ssize_t nr = 0;
+
+	(void)unused;
+	if (!enter(l))
+		return NULL;
+	l->busy = false;
+	shoal_loader_stats(l->loader, &s);
+	while (nr < 10 && s.first_errors[nr][0])
+		nr++;
+	errors = PyList_New(nr);
+	for (Py_ssize_t i = 0; errors && i < nr; i++) {
+		PyObject *text = PyUnicode_DecodeFSDefault(s.first_errors[i]);
+
+		if (!text)
+			Py_CLEAR(errors);
+		else
+			PyList_SET_ITEM(errors, i, text);
+	}
+	if (!errors)
+		return NULL;
+	all = Py_BuildValue(
+		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:(KK),s:(KK),s:K,s:s,s:s,s:N}", "nr_samples",
+		(unsigned long long)s.nr_samples, "nr_errors", (unsigned long long)s.nr_errors,
+		"bytes_asked", (unsigned long long)s.bytes_asked, "bytes_delivered",
+		(unsigned long long)s.bytes_delivered, "wait_ns", (unsigned long long)s.wait_ns,
+		"nr_pages", (unsigned long long)s.nr_pages, "nr_cached",
+		(unsigned long long)s.nr_cached, "sum_ids", (unsigned long long)s.sum_ids[0],
+		(unsigned long long)s.sum_ids[1], "sum_order", (unsigned long long)s.sum_order[0],
+		(unsigned long long)s.sum_order[1], "pool_bytes", (unsigned long long)s.pool_bytes,
+		"engine", s.engine, "engine_detail", s.engine_detail, "first_errors", errors);
+	return all;
+}
+
+/* expect(steps): this rank's part of (nr, ids, ids) that @steps steps of all ranks come to. */
+static PyObject *loader_expect(PyObject *self, PyObject *args)
+{
+	struct loader *l = (struct loader *)self;
+	struct load_sums sums = { 0 };
+	struct shoal_err err = { "" };
+	uint64_t steps, rank;
+	int rc;
+
+	if (!PyArg_ParseTuple(args, "O&O&", door_u64_arg, &steps, door_u64_arg, &rank) || !enter(l))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS rc =
+		load_sums_expect(load_order(l->loader), steps, rank, &sums, &err);
+	Py_END_ALLOW_THREADS l->busy = false;
+	if (rc < 0)
+		return door_raise(rc, &err);
+	return Py_BuildValue("KKK", (unsigned long long)sums.nr, (unsigned long long)sums.ids[0],
+			     (unsigned long long)sums.ids[1]);
+}
+
+static PyObject *loader_steps(PyObject *self, PyObject *unused)
+{
+	struct loader *l = (struct loader *)self;
+
+	(void)unused;
+	if (!enter(l))
+		return NULL;
+	l->busy = false;
+	return PyLong_FromUnsignedLongLong(shoal_order_steps(load_order(l->loader)));
+}
+
+/* ---- What is in a batch ---- */
+
+static Py_ssize_t batch_len(PyObject *self)
+{
+	return ((struct batch *)self)->nr;
+}
+
+static PyObject *batch_item(PyObject *self, Py_ssize_t i)
+{
+	struct batch *b = (struct batch *)self;
+	struct sample *s;
+
+	if (i < 0 || i >= b->nr) {
+		PyErr_SetString(PyExc_IndexError, "the batch has fewer samples");
+		return NULL;
+	}
+	s = (struct sample *)sample_type->tp_alloc(sample_type, 0);
+	if (!s)
+		return NULL;
+	Py_INCREF(b);
+	s->batch = b;
+	s->sample = &b->sample[i];
+	return (PyObject *)s;
+}
+
+static PyObject *batch_step(PyObject *self, void *unused)
+{
+	(void)unused;
+	return PyLong_FromUnsignedLongLong(((struct batch *)self)->step);
+}
+
+static PyObject *batch_copied(PyObject *self, void *unused)
+{
+	(void)unused;
+	return PyBool_FromLong(((struct batch *)self)->copy != NULL);
+}
+
+/* table(out): id, length and error of each sample, three 64-bit words a sample. */
+static PyObject *batch_table(PyObject *self, PyObject *args)
+{
+	struct batch *b = (struct batch *)self;
+	Py_buffer out;
+	uint64_t *word;
+
+	if (!PyArg_ParseTuple(args, "w*", &out))
+		return NULL;
+	word = out.buf;
+	for (Py_ssize_t i = 0; i < b->nr && (i + 1) * 24 <= out.len; i++) {
+		*word++ = b->sample[i].id;
+		*word++ = b->sample[i].len;
+		*word++ = (uint64_t)-b->sample[i].error;
+	}
+	PyBuffer_Release(&out);
+	Py_RETURN_NONE;
+}
+
+static void copy_rows(const struct batch *b, char *to, size_t width, int fill)
+{
+	for (Py_ssize_t i = 0; i < b->nr; i++, to += width) {
+		size_t len = b->sample[i].data ? (size_t)b->sample[i].len : 0;
+
+		len = len < width ? len : width;
+		if (len)
+			memcpy(to, b->sample[i].data, len);
+		memset(to + len, fill, width - len);
+	}
+}
+
+/* stack(out, width, fill): each sample in a row of @width bytes, cut or filled up. */
+static PyObject *batch_stack(PyObject *self, PyObject *args)
+{
+	const struct batch *b = (const struct batch *)self;
+	Py_ssize_t width;
+	Py_buffer out;
+	bool fits;
+	int fill;
+
+	if (!PyArg_ParseTuple(args, "w*ni", &out, &width, &fill))
+		return NULL;
+	fits = width >= 0 && (b->nr == 0 || width <= out.len / b->nr);
+	if (fits) {
+		Py_BEGIN_ALLOW_THREADS copy_rows(b, out.buf, (size_t)width, fill);
+		Py_END_ALLOW_THREADS
+	}
+	PyBuffer_Release(&out);
+	if (!fits) {
+		PyErr_SetString(PyExc_ValueError, "there is no room for that many rows");
+		return NULL;
+	}
+	Py_RETURN_NONE;
+}
+
+/* ---- A sample: its bytes, lent ---- */
+
+static void sample_dealloc(PyObject *self)
+{
+	PyTypeObject *type = Py_TYPE(self);
+
+	Py_XDECREF(((struct sample *)self)->batch);
+	type->tp_free(self);
+	Py_DECREF(type);
+}
+
+/* Writable: until the batch is given back its memory is the holder's alone. */
+static int sample_buffer(PyObject *self, Py_buffer *view, int flags)
+{
+	const struct shoal_sample *s = ((struct sample *)self)->sample;
+	static char nothing[1];
+	void *data = s->data ? (void *)(uintptr_t)s->data : nothing;
+
+	return PyBuffer_FillInfo(view, self, data, s->data ? (Py_ssize_t)s->len : 0, 0, flags);
+}
+
+static Py_ssize_t sample_len(PyObject *self)
+{
+	return (Py_ssize_t)((struct sample *)self)->sample->len;
+}
+
+static PyObject *sample_id(PyObject *self, void *unused)
+{
+	(void)unused;
+	return PyLong_FromUnsignedLongLong(((struct sample *)self)->sample->id);
+}
+
+static PyObject *sample_error(PyObject *self, void *unused)
+{
+	(void)unused;
+	return PyLong_FromLong(-((struct sample *)self)->sample->error);
+}
+
+/* ---- Types ---- */
+
+static PyMethodDef loader_methods[] = {
+	{ "close", loader_close, METH_NOARGS, "End it, once all its batches are back." },
+	{ "epoch", loader_epoch, METH_O, "Begin an epoch." },
+	{ "next", loader_next, METH_NOARGS, "The next batch, or None." },
+	{ "stats", loader_stats, METH_NOARGS, "What was done in this epoch." },
+	{ "expect", loader_expect, METH_VARARGS, "expect(steps, rank): what the sums should be." },
+	{ "steps", loader_steps, METH_NOARGS, "Steps of the epoch, of all that share the rank." },
+	{ NULL, NULL, 0, NULL },
+};
+
+static PyType_Slot loader_slots[] = {
+	{ Py_tp_new, loader_new },
+	{ Py_tp_dealloc, loader_dealloc },
+	{ Py_tp_methods, loader_methods },
+	{ 0, NULL },
+};
+
+static PyMethodDef batch_methods[] = {
+	{ "table", batch_table, METH_VARARGS, "table(out): id, length and error of each." },
+	{ "stack", batch_stack, METH_VARARGS, "stack(out, width, fill): a row for each." },
+	{ NULL, NULL, 0, NULL },
+};
+
+static PyGetSetDef batch_values[] = {
+	{ "step", batch_step, NULL, "Which step of the epoch it is.", NULL },
+	{ "copied", batch_copied, NULL, "Whether it is a copy of the loader's memory.", NULL },
+	{ NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyType_Slot batch_slots[] = {
+	{ Py_tp_dealloc, batch_dealloc }, { Py_tp_methods, batch_methods },
+	{ Py_tp_getset, batch_values },   { Py_sq_length, batch_len },
+	{ Py_sq_item, batch_item },       { 0, NULL },
+};
+
+static PyGetSetDef sample_values[] = {
+	{ "id", sample_id, NULL, "Of the sample, in the catalog.", NULL },
+	{ "error", sample_error, NULL, "0, or an errno: why it could not be read.", NULL },
+	{ NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyType_Slot sample_slots[] = {
+	{ Py_tp_dealloc, sample_dealloc },
+	{ Py_tp_getset, sample_values },
+	{ Py_sq_length, sample_len },
+	{ Py_bf_getbuffer, sample_buffer },
+	{ 0, NULL },
+};
+
+static PyType_Spec loader_spec = { .name = "shoal._shoal.Loader",
+				   .basicsize = sizeof(struct loader),
+				   .flags = Py_TPFLAGS_DEFAULT,
+				   .slots = loader_slots };
+static PyType_Spec batch_spec = { .name = "shoal._shoal.Batch",
+				  .basicsize = sizeof(struct batch),
+				  .flags = Py_TPFLAGS_DEFAULT,
+				  .slots = batch_slots };
+static PyType_Spec sample_spec = { .name = "shoal._shoal.Sample",
+				   .basicsize = sizeof(struct sample),
+				   .flags = Py_TPFLAGS_DEFAULT,
+				   .slots = sample_slots };
+
+int door_add_loader(PyObject *module)
+{
+	if (door_add_type(module, &loader_spec, &loader_type) < 0 ||
+	    door_add_type(module, &batch_spec, &batch_type) < 0)
+		return -1;
+	return door_add_type(module, &sample_spec, &sample_type);
+}

@@ -1,0 +1,185 @@
+/* Single samples, as bytes or bytearrays. */
+#include <errno.h>
+
+#include "python/door.h"
+
+struct reader {
+	PyObject_HEAD PyObject *catalog; /* in use until this ends */
+	struct shoal_reader *reader;
+};
+
+static PyTypeObject *reader_type;
+
+static struct shoal_reader *of(PyObject *self)
+{
+	return ((struct reader *)self)->reader;
+}
+
+/* Reader(catalog, store or None) */
+static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+	struct shoal_err err = { "" };
+	struct shoal_catalog *cat;
+	const char *store;
+	PyObject *catalog;
+	struct reader *r;
+	int rc;
+
+	(void)keywords;
+	if (!PyArg_ParseTuple(args, "Oz", &catalog, &store))
+		return NULL;
+	cat = door_catalog_use(catalog);
+	if (!cat)
+		return NULL;
+	r = (struct reader *)type->tp_alloc(type, 0);
+	if (!r) {
+		door_catalog_done(catalog);
+		return NULL;
+	}
+	r->catalog = catalog;
+	Py_BEGIN_ALLOW_THREADS rc = shoal_reader_open(cat, store, &r->reader, &err);
+	Py_END_ALLOW_THREADS if (rc < 0)
+	{
+		Py_DECREF(r);
+		return door_raise(rc, &err);
+	}
+	return (PyObject *)r;
+}
+
+static void reader_dealloc(PyObject *self)
+{
+	PyTypeObject *type = Py_TYPE(self);
+
+	shoal_reader_close(of(self));
+	if (((struct reader *)self)->catalog)
+		door_catalog_done(((struct reader *)self)->catalog);
+	type->tp_free(self);
+	Py_DECREF(type);
+}
+
+static int find_sizes(struct shoal_reader *reader, struct shoal_read *reads, size_t nr,
+		      struct shoal_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < nr && rc == 0; i++) {
+		rc = shoal_reader_size(reader, reads[i].sample, &reads[i].len, err);
+		if (rc == 0 && reads[i].len >= PY_SSIZE_T_MAX)
+			rc = -ENOMEM;
+	}
+	return rc;
+}
+
+/* With the byte more that a read takes, which is cut off afterwards. */
+static PyObject *make_room(struct shoal_read *reads, size_t nr, int writable)
+{
+	PyObject *list = PyList_New((Py_ssize_t)nr);
+
+	for (size_t i = 0; list && i < nr; i++) {
+		Py_ssize_t room = (Py_ssize_t)reads[i].len + 1;
+		PyObject *item = writable ? PyByteArray_FromStringAndSize(NULL, room)
+					  : PyBytes_FromStringAndSize(NULL, room);
+
+		if (!item) {
+			Py_CLEAR(list);
+			break;
+		}
+		reads[i].buf = writable ? PyByteArray_AS_STRING(item) : PyBytes_AS_STRING(item);
+		PyList_SET_ITEM(list, (Py_ssize_t)i, item);
+	}
+	return list;
+}
+
+static int cut(PyObject *list, const struct shoal_read *reads, size_t nr, int writable)
+{
+	for (size_t i = 0; i < nr; i++) {
+		PyObject *item = PyList_GET_ITEM(list, (Py_ssize_t)i);
+		Py_ssize_t len = (Py_ssize_t)reads[i].len;
+		int rc;
+
+		if (writable) {
+			rc = PyByteArray_Resize(item, len);
+		} else {
+			rc = _PyBytes_Resize(&item, len);
+			PyList_SET_ITEM(list, (Py_ssize_t)i, item); /* NULL when it failed */
+		}
+		if (rc < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* read(ids, in_flight, writable): a list of bytes, or of bytearrays. */
+static PyObject *reader_read(PyObject *self, PyObject *args)
+{
+	PyObject *ids, *sequence, *list = NULL;
+	struct shoal_err err = { "" };
+	struct shoal_read *reads;
+	unsigned in_flight;
+	int rc = 0, writable;
+	size_t nr;
+
+	if (!PyArg_ParseTuple(args, "OIp", &ids, &in_flight, &writable))
+		return NULL;
+	sequence = PySequence_Fast(ids, "a list of ids is needed");
+	if (!sequence)
+		return NULL;
+	nr = (size_t)PySequence_Fast_GET_SIZE(sequence);
+	reads = PyMem_Calloc(nr + 1, sizeof(*reads)); /* for each sample that was asked for */
+	if (!reads)
+		PyErr_NoMemory();
+	for (size_t i = 0; reads && rc == 0 && i < nr; i++)
+		rc = door_u64(PySequence_Fast_GET_ITEM(sequence, (Py_ssize_t)i), &reads[i].sample);
+	Py_DECREF(sequence);
+	if (!reads || rc < 0)
+		goto out;
+	Py_BEGIN_ALLOW_THREADS rc = find_sizes(of(self), reads, nr, &err);
+	Py_END_ALLOW_THREADS if (rc == 0) list = make_room(reads, nr, writable);
+	if (list) {
+		Py_BEGIN_ALLOW_THREADS rc = shoal_reader_read(of(self), reads, nr, in_flight, &err);
+		Py_END_ALLOW_THREADS
+	}
+	if (rc < 0)
+		door_raise(rc, &err);
+	if (list && (rc < 0 || cut(list, reads, nr, writable) < 0))
+		Py_CLEAR(list);
+out:
+	PyMem_Free(reads);
+	return list;
+}
+
+static PyObject *reader_size(PyObject *self, PyObject *id_object)
+{
+	struct shoal_err err = { "" };
+	uint64_t id, size = 0;
+	int rc;
+
+	if (door_u64(id_object, &id) < 0)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS rc = shoal_reader_size(of(self), id, &size, &err);
+	Py_END_ALLOW_THREADS return rc < 0 ? door_raise(rc, &err)
+					   : PyLong_FromUnsignedLongLong(size);
+}
+
+static PyMethodDef methods[] = {
+	{ "read", reader_read, METH_VARARGS, "read(ids, in_flight, writable): what they hold." },
+	{ "size", reader_size, METH_O, "How many bytes a sample has." },
+	{ NULL, NULL, 0, NULL },
+};
+
+static PyType_Slot slots[] = {
+	{ Py_tp_new, reader_new },
+	{ Py_tp_dealloc, reader_dealloc },
+	{ Py_tp_methods, methods },
+	{ 0, NULL },
+};
+
+static PyType_Spec type_spec = { .name = "shoal._shoal.Reader",
+				 .basicsize = sizeof(struct reader),
+				 .flags = Py_TPFLAGS_DEFAULT,
+				 .slots = slots };
+
+int door_add_reader(PyObject *module)
+{
+	return door_add_type(module, &type_spec, &reader_type);
+}

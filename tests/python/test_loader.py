@@ -1,0 +1,215 @@
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy
+import pytest
+
+import shoal
+from shoal import Audit
+from conftest import content, make_files
+
+
+def check(batch):
+    for sample in batch:
+        assert bytes(sample) == content(sample.id) and len(sample) == len(content(sample.id)) and sample.error == 0
+
+
+@pytest.mark.parametrize("engine", ["auto", "threads"])
+def test_each_epoch_is_whole_and_in_its_order(files, engine):
+    order = shoal.Order(shoal.Catalog(files), seed=9)
+    with shoal.Loader(files, 32, seed=9, engine=engine) as loader:
+        digests = set()
+        for epoch in (0, 1, 7):
+            ids = []
+            for step, batch in enumerate(loader.epoch(epoch)):
+                assert batch.step == step
+                check(batch)
+                ids += batch.ids.tolist()
+            order.set_epoch(epoch)
+            assert ids == list(order)
+            assert loader.audit.exactly_once and loader.audit.samples == 600
+            digests.add(loader.audit.order_digest)
+        assert len(digests) == 3 and len(loader) == 19
+        assert loader.stats["bytes_delivered"] == loader.catalog.nr_bytes
+
+
+def test_without_a_number_each_epoch_is_the_next(files):
+    with shoal.Loader(files, 100) as loader:
+        first, second = ([i for batch in loader for i in batch.ids] for _ in range(2))
+        assert sorted(first) == sorted(second) == list(range(600)) and first != second
+        assert second == list(shoal.Order(600, epoch=1))
+
+
+def test_views_keep_their_batch_and_the_loader_alive(files):
+    loader = shoal.Loader(files, 10, prefetch=1)
+    kept = {}
+    for batch in loader.epoch(0):
+        kept[int(batch.ids[3])] = numpy.frombuffer(batch[3], dtype=numpy.uint8)
+    loader.close()
+    del loader, batch
+    gc.collect()
+    assert len(kept) == 60
+    for i, view in kept.items():
+        assert view.tobytes() == content(i) and view.flags.writeable
+
+
+def test_batches_are_lent_without_a_copy_until_too_many_are_held(files):
+    loader = shoal.Loader(files, 10, prefetch=2)
+    assert not any(batch.handle.copied for batch in loader.epoch(0))
+    batches = list(loader.epoch(1))
+    assert len(batches) == 60 and sum(batch.handle.copied for batch in batches) == 57
+    for batch in batches:
+        check(batch)
+    assert sorted(i for batch in batches for i in batch.ids) == list(range(600))
+
+
+def test_a_batch_stacks_into_rows(files):
+    with shoal.Loader(files, 7, mode="sequential") as loader:
+        batch = next(iter(loader))
+        assert batch.lengths.tolist() == [len(content(i)) for i in range(7)]
+        rows = batch.stack()
+        assert rows.shape == (7, 12) and all(row.tobytes() == content(i).ljust(12, b"\0") for i, row in enumerate(rows))
+        assert batch.stack(3).tobytes() == b"".join(content(i)[:3] for i in range(7))
+        assert batch.stack(20, fill=255)[0].tobytes() == content(0) + b"\xff" * 14
+        assert [array.tobytes() for array in batch.arrays()] == [content(i) for i in range(7)]
+        assert [sample.id for sample in batch[2:4]] == [2, 3] and batch[-1].id == 6
+        with pytest.raises(IndexError):
+            batch[7]
+        with pytest.raises(ValueError):
+            batch.handle.stack(bytearray(10), 12, 0)
+
+
+@pytest.mark.parametrize("mode", ["global", "local", "window"])
+@pytest.mark.parametrize("remainder", ["drop", "pad", "keep"])
+def test_workers_share_a_rank_in_turn_and_audits_add_up(files, mode, remainder):
+    def order(rank):
+        return shoal.Order(600, batch_size=8, seed=2, mode=mode, remainder=remainder, rank=rank, world_size=3)
+    total = None
+    for rank in range(3):
+        steps = {}
+        for worker in range(4):
+            with shoal.Loader(files, 8, seed=2, mode=mode, remainder=remainder, rank=rank, world_size=3, worker=worker,
+                              workers=4) as loader:
+                mine = [(batch.step, batch.ids.tolist()) for batch in loader.epoch(0)]
+                assert [step % 4 for step, _ in mine] == [worker] * len(mine) and len(mine) == len(loader)
+                steps.update(mine)
+                total = loader.audit if total is None else total + loader.audit
+        assert [steps[s] for s in range(len(steps))] == [batch.tolist() for batch in order(rank).batches()]
+        assert len(steps) == order(rank).steps
+    assert total.exactly_once
+    short = Audit(total.samples - 1, *total._values()[1:])
+    assert not short.exactly_once
+
+
+def test_a_state_goes_on_in_another_loader(files):
+    loader = shoal.Loader(files, 16, seed=3)
+    batches = loader.epoch(4)
+    read = [i for _ in range(5) for i in next(batches).ids]
+    state = loader.state_dict()
+    assert (state["epoch"], state["consumed"]) == (4, 80)
+    other = shoal.Loader(files, 25)
+    other.load_state_dict(state)
+    assert len(other) == 21
+    rest = [i for batch in other for i in batch.ids]
+    assert sorted(read + rest) == list(range(600)) and other.audit.exactly_once and other.audit.samples == 520
+    assert other.state_dict()["epoch"] == 5
+    assert sorted(i for batch in other for i in batch.ids) == list(range(600))
+
+
+def test_what_cannot_be_read_is_named_or_skipped(tmp_path):
+    (tmp_path / "data").mkdir()
+    make_files(tmp_path / "data", 50)
+    catalog = shoal.index(tmp_path / "data", tmp_path / "c.cat")
+    os.unlink(tmp_path / "data" / catalog[7])
+    with open(tmp_path / "data" / catalog[9], "ab") as file:
+        file.write(b"more")
+    os.truncate(tmp_path / "data" / catalog[11], 3)
+    with shoal.Loader(catalog, 10, mode="sequential") as loader:
+        with pytest.raises(FileNotFoundError, match="f000007.bin"):
+            list(loader)
+    with shoal.Loader(catalog, 10, mode="sequential", on_error="skip") as loader:
+        errors = {int(i): int(e) for batch in loader for i, e in zip(batch.ids, batch.errors) if e}
+        assert sorted(errors) == [7, 9, 11] and not loader.audit.exactly_once and loader.audit.errors == 3
+        assert "f000009.bin" in loader.stats["first_errors"][1]
+
+
+def test_an_epoch_may_be_left_for_another_and_an_old_iterator_says_so(files):
+    with shoal.Loader(files, 10) as loader:
+        old = loader.epoch(0)
+        next(old)
+        new = loader.epoch(0)
+        ids = list(next(new).ids)
+        with pytest.raises(RuntimeError, match="meanwhile"):
+            next(old)
+        ids += [i for batch in new for i in batch.ids]
+        assert sorted(ids) == list(range(600))
+    loader = shoal.Loader(files, 10)
+    batches = loader.epoch(0)
+    next(batches)
+    loader.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        next(batches)
+
+
+def test_a_loader_is_not_used_in_a_child_or_by_two_threads(files):
+    loader = shoal.Loader(files, 10)
+    batches = loader.epoch(0)
+    next(batches)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            next(batches)
+        except RuntimeError as e:
+            del batches, loader  # freed without waiting for a thread that is not here
+            os._exit(42 if "another process" in str(e) else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 42
+    slow = shoal.Loader(files, 600, store="null:size=10,delay_us=1000000", object_size=10, engine="threads",
+                        in_flight=600)
+    raised = []
+
+    def take():
+        try:
+            list(slow.epoch(0))
+        except Exception as e:
+            raised.append(e)
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    time.sleep(0.3)
+    with pytest.raises(RuntimeError, match="another thread"):
+        slow.handle.next()
+    thread.join()
+    assert not raised
+
+
+def test_ctrl_c_is_heard_while_a_read_hangs(files, tmp_path):
+    script = ("import shoal, sys\n"
+              "loader = shoal.Loader(%r, 10, store='null:size=10,delay_us=60000000', object_size=10, stall=0.1)\n"
+              "print('begun', flush=True)\n"
+              "try:\n    next(loader.epoch(0))\n"
+              "except KeyboardInterrupt:\n    print('heard', flush=True)\n    import os; os._exit(0)\n" % files)
+    child = subprocess.Popen([sys.executable, "-W", "always", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             text=True)
+    assert child.stdout.readline() == "begun\n"
+    time.sleep(1)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=20)
+    assert out == "heard\n" and "in flight for longer" in err
+
+
+def test_what_makes_no_sense_is_said_in_words(files, tmp_path):
+    for wrong, says in ((dict(batch_size=0), "batch_size"), (dict(engine="fast"), "engine is one of"),
+                        (dict(on_error="ignore"), "on_error is one of"), (dict(worker=3, workers=3), "no rank 3 of 3"),
+                        (dict(prefetch=0), "prefetch"), (dict(rank=1), "no rank 1 of 1")):
+        with pytest.raises(ValueError, match=says):
+            shoal.Loader(files, **{**dict(batch_size=8), **wrong})
+    with pytest.raises(shoal.Error, match="nowhere"):
+        list(shoal.Loader(files, 8, store="/nowhere"))
+    with pytest.raises(ValueError, match="no epoch"):
+        shoal.Loader(files, 8).stats
