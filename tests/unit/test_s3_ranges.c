@@ -84,7 +84,7 @@ static void words_are_taken_to_be_fixed(void **state)
 	learn("train0001.rec");
 	learn("train0002.rec");
 	set_scale("train0001.rec", NULL);
-	assert_string_equal(name_at(scale.total / 2 + at("train0001.rec") % 2), "train5");
+	assert_string_equal(name_at((at("train0001.rec") + scale.total) / 2), "train5");
 }
 
 /* Numbers and names agree wherever a number's name is looked up again. */
@@ -184,7 +184,7 @@ static void names_of_any_bytes_can_be_cut_between(void **state)
 			continue;
 		s3_ranges_begin(r, range);
 		s3_ranges_page(r, range, 1000);
-		nr = s3_ranges_cut(r, range, 1 + round % 70, cut);
+		nr = s3_ranges_cut(r, range, 1 + (size_t)round % 70, cut);
 		assert_true(nr <= S3_CUTS_MAX);
 		for (size_t i = 0; i < nr; i++) {
 			assert_true(compare(i ? &cut[i - 1] : &range->lo, &cut[i]) < 0);
