@@ -169,7 +169,9 @@ class Loader:
     # ---- Epochs ----
 
     def seek(self, epoch, consumed, skip=0):
-        """Have the epoch begin behind these positions, and leave out the first `skip` of this worker's batches."""
+        """Have the epoch begin behind these positions, and leave out the first `skip` of this worker's batches.
+
+        There is no audit then."""
         options = list(self._options)
         options[6] = self.worker + skip * self.workers
         if tuple(options) != self._options:
@@ -209,9 +211,12 @@ class Loader:
         raise RuntimeError("the loader was closed, or another epoch of it begun, meanwhile")
 
     def _end(self):
-        self.audit = self._audit()
+        skipped = self._options[6] != self.worker
+        self.audit = None if skipped else self._audit()
         epoch, self._epoch = self._epoch, None
         self._at = (epoch + 1, 0)
+        if skipped:  # what was read before is not known here
+            return
         if self._spec[7] == 1 and self.workers == 1 and not self._skip and not self.audit.exactly_once:
             raise AuditError(5, "epoch %d delivered %d samples, and should have delivered %d, each once"
                              % (epoch, self.audit.samples, self.audit.expected_samples))
