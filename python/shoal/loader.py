@@ -110,9 +110,17 @@ class Batch(Sequence):
         return [numpy.frombuffer(sample, dtype=numpy.uint8) for sample in self.handle]
 
     def stack(self, width=None, fill=0):
-        """All samples in the rows of one array of uint8, filled up or cut to the width (the longest)."""
+        """All samples in the rows of one array of uint8, filled up or cut to the width (the longest).
+
+        Where all are as long as that it is a view of the loader's memory: no copy."""
+        lengths = self.lengths
         if width is None:
-            width = int(self.lengths.max()) if len(self) else 0
+            width = int(lengths.max()) if len(self) else 0
+        if len(self) and width and (lengths == width).all():
+            try:
+                return numpy.asarray(memoryview(self.handle))
+            except BufferError:  # read past the page cache, they may lie anywhere
+                pass
         out = numpy.empty((len(self), width), dtype=numpy.uint8)
         self.handle.stack(out, width, fill)
         return out

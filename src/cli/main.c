@@ -17,6 +17,8 @@ static const struct command {
 	{ "order", cmd_order, "print the samples a rank reads in an epoch" },
 	{ "read", cmd_read, "load an epoch, and say what that took" },
 	{ "manifest", cmd_manifest, "write a list of URIs for each rank and epoch" },
+	{ "workloads", cmd_workloads, "list the workloads that ship, or print one" },
+	{ "datasize", cmd_datasize, "say how much data a workload needs" },
 };
 
 static void print_help(FILE *out)

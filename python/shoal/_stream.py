@@ -1,0 +1,340 @@
+"""Objects as a stream of bytes that neither side ever holds as a whole.
+
+``pickle.dumps`` needs room for the whole pickle beside the object, and its memo, some 40 bytes for every
+string in it, beside that. Here an object becomes records, each a kind (1 byte), a length (8 bytes) and
+that many bytes:
+
+- the parts: containers which are large and *plain* (strings, numbers, and tuples, lists, dicts and sets of
+  those, no two of which are the same mutable object) travel first, in pieces of about a megabyte, each a
+  pickle of its own, so that the memo never holds more than a piece;
+- the rest: one pickle, which refers to the parts by number. Buffers (NumPy arrays, tensors, bytearrays)
+  go into records of their own and are received where they stay.
+
+Cutting a container into pieces must not be seen afterwards. It could be where two places share one mutable
+object, so a container is cut only when each mutable object in it has one reference; all others go into the
+one pickle, where sharing and loops survive, at the price of the memo.
+"""
+
+import collections
+import io
+import itertools
+import operator
+import pickle
+import struct
+import sys
+
+_RECORD = struct.Struct("<BQ")
+_PICKLE, _BUFFER, _PART, _PIECE = 1, 2, 3, 4
+
+_PIECE_BYTES = 1 << 20  # what a piece should come to
+_PART_MIN = 8192  # containers with fewer elements are not worth it
+_NODES_MAX = 4096  # containers looked at while searching for large ones
+_DEPTH_MAX = 4  # of containers within a plain container
+
+_ATOMS = frozenset({str, bytes, int, float, complex, bool, type(None)})
+_CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
+_MUTABLE = frozenset({list, dict, set})
+
+
+# ---- Which containers can be cut ------------------------------------------------------------------
+
+
+def _lone_references():
+    """What getrefcount says, called by map(), of an object that only a list refers to."""
+    return max(map(sys.getrefcount, [object()]))
+
+
+_LONE = _lone_references()
+
+
+def _is_atom(kind):
+    if kind in _ATOMS:
+        return True
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and issubclass(kind, (numpy.number, numpy.bool_)) and kind.__module__ == "numpy"
+
+
+def _of_kind(items, kind):
+    """Those of a kind. At the speed of C: there may be hundreds of millions of them."""
+    same = map(operator.is_, map(type, items()), itertools.repeat(kind))
+    return itertools.compress(items(), same)
+
+
+def _inner(items, kind):
+    """All that is inside the containers of a kind: a list of functions that start iterating over it."""
+    flat = itertools.chain.from_iterable
+    if kind is dict:
+        return [lambda: flat(_of_kind(items, dict)), lambda: flat(map(dict.values, _of_kind(items, dict)))]
+    return [lambda: flat(_of_kind(items, kind))]
+
+
+def _all_plain(items, depth=0):
+    kinds = {kind for kind in set(map(type, items())) if not _is_atom(kind)}
+    if not kinds <= _CONTAINERS or (kinds and depth == _DEPTH_MAX):
+        return False
+    for kind in kinds:
+        if kind in _MUTABLE and max(map(sys.getrefcount, _of_kind(items, kind))) > _LONE:
+            return False
+        if not all(_all_plain(inner, depth + 1) for inner in _inner(items, kind)):
+            return False
+    return True
+
+
+def _is_plain(container):
+    if type(container) is dict:
+        return _all_plain(lambda: iter(container)) and _all_plain(lambda: iter(container.values()))
+    return _all_plain(lambda: iter(container))
+
+
+def _find_parts(obj):
+    """The large plain containers of an object, found without looking at more than a few thousand others."""
+    parts, seen, queue = [], set(), collections.deque([obj])
+    while queue and len(seen) < _NODES_MAX:
+        node = queue.popleft()
+        kind = type(node)
+        if kind not in _CONTAINERS or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if len(node) >= _PART_MIN and _is_plain(node):
+            parts.append(node)
+        elif kind in (list, tuple):
+            queue.extend(itertools.islice(node, _NODES_MAX))
+        elif kind is dict:
+            queue.extend(itertools.islice(node.values(), _NODES_MAX))
+    return parts
+
+
+# ---- Writing --------------------------------------------------------------------------------------
+
+
+def _tensor_reduce(obj):
+    """A tensor as a buffer, which torch's own pickling would copy twice; None for those it must do."""
+    torch = sys.modules.get("torch")
+    if torch is None or type(obj) is not torch.Tensor:
+        return None
+    if (obj.layout is not torch.strided or obj.device.type != "cpu" or obj.requires_grad or obj.is_quantized
+            or not obj.is_contiguous() or obj.is_conj() or obj.is_neg() or obj.numel() == 0 or vars(obj)):
+        return None
+    return _tensor_of, (pickle.PickleBuffer(obj.reshape(-1).view(torch.uint8).numpy()), obj.dtype,
+                        tuple(obj.shape))
+
+
+def _tensor_of(buffer, dtype, shape):
+    import torch
+
+    return torch.frombuffer(buffer, dtype=dtype).reshape(shape)
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, obj):
+        reduced = _tensor_reduce(obj)
+        return NotImplemented if reduced is None else reduced
+
+
+class _PartsPickler(_Pickler):
+    """Calls back for every object, so it is only used where parts were found and the rest is small."""
+
+    parts = {}  # id of a part: its number
+
+    def persistent_id(self, obj):
+        return self.parts.get(id(obj)) if type(obj) in _CONTAINERS else None
+
+
+class _Writer:
+    """The pickler's file: what it writes becomes records."""
+
+    def __init__(self, sink):
+        self._sink = sink
+
+    def record(self, kind, data):
+        view = memoryview(data).cast("B")
+        self._sink(_RECORD.pack(kind, len(view)))
+        self._sink(view)
+
+    def write(self, data):
+        self.record(_PICKLE, data)
+        return len(data)
+
+    def buffer(self, buffer):
+        with buffer.raw() as view:
+            self.record(_BUFFER, view)
+
+
+def _pieces(container):
+    """Slices of a container that pickle to about _PIECE_BYTES each, pickled."""
+    walk, count, at = iter(container.items() if type(container) is dict else container), 1024, 0
+    while at < len(container):
+        if type(container) is list:
+            piece = container[at:at + count]
+        else:
+            piece = list(itertools.islice(walk, count))
+        data = pickle.dumps(piece, 5)
+        yield data
+        at += len(piece)
+        count = max(64, min(4 * count, count * _PIECE_BYTES // max(len(data), 1)))
+
+
+def write(obj, sink):
+    """Give the stream of an object to ``sink``, a function of bytes, which must be done with them when it returns."""
+    writer = _Writer(sink)
+    parts = _find_parts(obj)
+    for part in parts:
+        writer.record(_PART, pickle.dumps((type(part).__name__, len(part)), 5))
+        for piece in _pieces(part):
+            writer.record(_PIECE, piece)
+    kind = _PartsPickler if parts else _Pickler
+    pickler = kind(writer, 5, buffer_callback=writer.buffer)
+    pickler.parts = {id(part): number for number, part in enumerate(parts)}
+    pickler.dump(obj)
+
+
+# ---- Reading --------------------------------------------------------------------------------------
+
+
+class EndedEarly(EOFError):
+    """The writer of a stream stopped before its end."""
+
+
+class _Chunks:
+    """Bytes from chunks that come one after the other. A chunk is only valid until the next is asked for."""
+
+    def __init__(self, next_chunk):
+        self._next = next_chunk
+        self._view = memoryview(b"")
+
+    def _some(self, size):
+        """At least one and at most ``size`` bytes, lent."""
+        while not self._view:
+            self._view = self._next()
+            if self._view is None:
+                self._view = memoryview(b"")
+                raise EndedEarly("the stream of an object ends too early")
+        view, self._view = self._view[:size], self._view[size:]
+        return view
+
+    def into(self, target):
+        done = 0
+        while done < len(target):
+            view = self._some(len(target) - done)
+            target[done:done + len(view)] = view
+            done += len(view)
+
+    def take(self, size):
+        """Bytes that are lent until the next call."""
+        if size <= len(self._view):
+            return self._some(size) if size else memoryview(b"")
+        whole = bytearray(size)
+        self.into(memoryview(whole))
+        return memoryview(whole)
+
+    def record(self):
+        return _RECORD.unpack(self.take(_RECORD.size))
+
+
+class _File:
+    """What an unpickler reads: the bytes of pickle records; buffers on the way are put aside for it."""
+
+    def __init__(self, chunks, left):
+        self._chunks = chunks
+        self._left = left  # of the record
+        self._buffers = collections.deque()
+
+    def buffers(self):
+        while True:
+            yield self._buffers.popleft()
+
+    def _fill(self):
+        while not self._left:
+            kind, self._left = self._chunks.record()
+            if kind == _BUFFER:
+                # The object keeps it: this is the only copy.
+                self._buffers.append(bytearray(self._left))
+                self._chunks.into(memoryview(self._buffers[-1]))
+                self._left = 0
+            elif kind != _PICKLE:
+                raise pickle.UnpicklingError(f"a record of kind {kind} inside a pickle")
+
+    def readinto(self, target):
+        view, done = memoryview(target).cast("B"), 0
+        while done < len(view):
+            self._fill()
+            n = min(self._left, len(view) - done)
+            self._chunks.into(view[done:done + n])
+            self._left -= n
+            done += n
+        return done
+
+    def read(self, size):
+        if 0 < size <= self._left:
+            self._left -= size
+            return bytes(self._chunks.take(size))
+        data = bytearray(size)
+        self.readinto(data)
+        return bytes(data)
+
+    def readline(self):
+        line = io.BytesIO()
+        while not line.getvalue().endswith(b"\n"):
+            line.write(self.read(1))
+        return line.getvalue()
+
+
+class _Unpickler(pickle.Unpickler):
+    parts = ()
+
+    def persistent_load(self, number):
+        return self.parts[number]
+
+
+def _read_part(chunks, size):
+    """A part, and the header of the record after it."""
+    name, count = pickle.loads(chunks.take(size))
+    whole = [None] * count if name in ("list", "tuple") else {} if name == "dict" else set()
+    at = 0
+    while True:
+        kind, size = chunks.record()
+        if kind != _PIECE:
+            break
+        piece = pickle.loads(chunks.take(size))
+        if isinstance(whole, list):
+            whole[at:at + len(piece)] = piece
+        else:
+            whole.update(piece)
+        at += len(piece)
+    if name == "tuple":
+        whole = tuple(whole)
+    elif name == "frozenset":
+        whole = frozenset(whole)
+    return whole, kind, size
+
+
+def read(next_chunk):
+    """The object of a stream; ``next_chunk()`` gives a memoryview, valid until its next call, or None at the end."""
+    chunks = _Chunks(next_chunk)
+    kind, size = chunks.record()
+    parts = []
+    while kind == _PART:
+        part, kind, size = _read_part(chunks, size)
+        parts.append(part)
+    file = _File(chunks, 0)
+    if kind == _PICKLE:
+        file._left = size
+    else:
+        file = _File(_Pushed(chunks, kind, size), 0)
+    unpickler = _Unpickler(file, buffers=file.buffers())
+    unpickler.parts = parts
+    return unpickler.load()
+
+
+class _Pushed:
+    """Chunks with one record's header put back."""
+
+    def __init__(self, chunks, kind, size):
+        self._first = (kind, size)
+        self._chunks = chunks
+        self.into = chunks.into
+        self.take = chunks.take
+
+    def record(self):
+        first, self._first = self._first, None
+        return first or self._chunks.record()

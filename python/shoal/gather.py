@@ -1,0 +1,579 @@
+"""Gather Python objects from all ranks in memory that is bounded by bytes.
+
+``torch.distributed.all_gather_object`` pickles the whole object, pads it to the largest of all ranks,
+receives all of them into one buffer (on the GPU with NCCL) and only then unpickles: (2 W + 2) times the
+object beside the object itself. ``gather_objects`` gives the same result; each rank in turn streams its
+object in chunks, which the others unpickle as they come (see _stream.py), so that what is held beside the
+result is a few chunks.
+"""
+
+import collections
+import hashlib
+import os
+import pickle
+import struct
+import threading
+
+import torch
+import torch.distributed as dist
+
+from . import _stream
+
+__all__ = ["GatherError", "GatheredFile", "gather_objects", "iter_objects"]
+
+_CHUNK_MAX = 8 << 20
+_BUFFERS = 5  # chunks that a rank may hold: three to send, two to receive
+_TRAILER = 8  # after each chunk: the length of the next
+_END, _ABORTED = 0, -1
+_WORDS_MAX = 4096  # of an error, in bytes
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+
+
+class GatherError(RuntimeError):
+    """One or more ranks failed inside a gather: raised on all of them. ``errors`` has words by rank."""
+
+    def __init__(self, errors):
+        self.errors = dict(errors)
+        words = "; ".join(f"rank {rank}: {text}" for rank, text in sorted(self.errors.items()))
+        super().__init__(f"gather_objects failed on {words}")
+
+    def __reduce__(self):
+        return GatherError, (self.errors,)
+
+
+def _parse_budget(budget):
+    text = str(budget).strip().upper()
+    digits = text.rstrip("KMGIB ")
+    unit = text[len(digits):].strip()
+    try:
+        size = int(float(digits) * _UNITS[unit])
+    except (ValueError, KeyError):
+        raise ValueError(f"budget {budget!r} is not a number of bytes such as 64000000 or '64MB'") from None
+    if size < 1 << 16:
+        raise ValueError(f"budget {budget!r} is too small: give at least 64KiB")
+    return size
+
+
+# ---- Between the ranks ----------------------------------------------------------------------------
+
+
+def _takes_cpu(group):
+    """Whether the group moves tensors in main memory."""
+    name = str(dist.get_backend(group)).lower()
+    if name == "nccl":
+        return False
+    try:  # since torch 2.0 a group may have one backend for each kind of device
+        group._get_backend(torch.device("cpu"))
+        return True
+    except (AttributeError, RuntimeError):
+        return "nccl" not in name or "cpu" in name
+
+
+def _ranks_of(group):
+    if group is None or group is dist.group.WORLD:
+        return list(range(dist.get_world_size()))
+    c10d = dist.distributed_c10d
+    if hasattr(c10d, "get_process_group_ranks"):
+        return c10d.get_process_group_ranks(group)
+    get = getattr(c10d, "get_global_rank", None) or c10d._get_global_rank
+    return [get(group, rank) for rank in range(dist.get_world_size(group))]
+
+
+def _cpu_group_like(group):
+    """A group of the same ranks over main memory that exists already, or None. All ranks find the same one."""
+    c10d = dist.distributed_c10d
+    known = getattr(getattr(c10d, "_world", c10d), "pg_map", None) or getattr(c10d, "_pg_map", {})
+    ranks = _ranks_of(group)
+    for other in known:
+        if dist.get_world_size(other) == len(ranks) and _takes_cpu(other) and _ranks_of(other) == ranks:
+            return other
+    return None
+
+
+class _Sent:
+    """A transfer under way. wait() ends it; with a GPU between, that is when the bytes are copied out."""
+
+    def __init__(self, work, then=None):
+        self._work, self._then = work, then
+
+    def wait(self):
+        if self._work is not None:
+            self._work.wait()
+            if self._then:
+                self._then()
+        self._work = self._then = None
+
+
+class _Wire:
+    """Small collectives and one chunk at a time, in main memory or through one buffer on the GPU."""
+
+    def __init__(self, group, chunk):
+        self.group, self._staging = group, None
+        if not _takes_cpu(group):
+            other = _cpu_group_like(group)
+            if other is not None:
+                self.group = other
+            else:
+                device = torch.device("cuda", torch.cuda.current_device())
+                self._staging = torch.empty(chunk + _TRAILER, dtype=torch.uint8, device=device)
+        self.rank = dist.get_rank(self.group)
+        self.size = dist.get_world_size(self.group)
+        self._ranks = _ranks_of(self.group)
+
+    def all_gather(self, tensor):
+        """One tensor of the same shape from each rank."""
+        if self._staging is not None:
+            tensor = tensor.to(self._staging.device)
+        found = [torch.empty_like(tensor) for _ in range(self.size)]
+        dist.all_gather(found, tensor, group=self.group)
+        return [one.cpu() for one in found]
+
+    def numbers(self, *values):
+        return [one.tolist() for one in self.all_gather(torch.tensor(values, dtype=torch.int64))]
+
+    def send(self, tensor, dst):
+        """To all, or to rank ``dst``; the tensor is needed until wait()."""
+        if self._staging is not None:
+            tensor = self._staging[:tensor.numel()].copy_(tensor)
+        if dst is None:
+            return _Sent(dist.broadcast(tensor, self._ranks[self.rank], group=self.group, async_op=True))
+        if dst == self.rank:
+            return _Sent(None)
+        return _Sent(dist.isend(tensor, self._ranks[dst], group=self.group))
+
+    def receive(self, tensor, src, dst):
+        into = tensor if self._staging is None else self._staging[:tensor.numel()]
+        then = None if self._staging is None else lambda: tensor.copy_(into)
+        if dst is None:
+            return _Sent(dist.broadcast(into, self._ranks[src], group=self.group, async_op=True), then)
+        return _Sent(dist.irecv(into, self._ranks[src], group=self.group), then)
+
+
+class _Alone:
+    """The same for a process without torch.distributed."""
+
+    rank, size = 0, 1
+
+    def numbers(self, *values):
+        return [list(values)]
+
+    def all_gather(self, tensor):
+        return [tensor]
+
+    def send(self, tensor, dst):
+        return _Sent(None)
+
+
+# ---- The sender -----------------------------------------------------------------------------------
+
+
+class _Stopped(Exception):
+    """The gather was given up while this rank was still pickling."""
+
+
+class _Chunk:
+    def __init__(self, size):
+        self.tensor = torch.empty(size + _TRAILER, dtype=torch.uint8)
+        self.view = memoryview(self.tensor.numpy())
+        self.len = 0
+
+    def with_trailer(self, following):
+        self.view[self.len:self.len + _TRAILER] = struct.pack("<q", following)
+        return self.tensor[:self.len + _TRAILER]
+
+
+class _Encoder:
+    """Pickles in a thread of its own, a few chunks ahead: pickle pushes, and collectives must come in turn."""
+
+    def __init__(self, obj, size):
+        self._size, self._free, self._full = size, 3, collections.deque()
+        self._pool, self._change = [], threading.Condition()
+        self._stop, self._current, self.error = False, None, None
+        self._done = False
+        self._thread = threading.Thread(target=self._run, args=(obj,), name="shoal-gather", daemon=True)
+        self._thread.start()
+
+    def _run(self, obj):
+        try:
+            _stream.write(obj, self._sink)
+            self._push()
+        except _Stopped:
+            pass
+        except BaseException as error:  # told to all ranks: also a SystemExit inside a __reduce__
+            self.error = error
+        with self._change:
+            self._done = True
+            self._change.notify_all()
+
+    def _sink(self, data):
+        view = memoryview(data)
+        while len(view):
+            if self._current is None:
+                self._current = self._take()
+            chunk = self._current
+            n = min(len(view), self._size - chunk.len)
+            chunk.view[chunk.len:chunk.len + n] = view[:n]
+            chunk.len += n
+            view = view[n:]
+            if chunk.len == self._size:
+                self._push()
+
+    def _take(self):
+        with self._change:
+            self._change.wait_for(lambda: self._pool or self._free or self._stop)
+            if self._stop:
+                raise _Stopped
+            if self._pool:
+                return self._pool.pop()
+            self._free -= 1
+        return _Chunk(self._size)
+
+    def _push(self):
+        if self._current is not None:
+            with self._change:
+                self._full.append(self._current)
+                self._current = None
+                self._change.notify_all()
+
+    def peek(self, index):
+        """The length of a chunk to come, _END, or _ABORTED. Waits until that is known."""
+        with self._change:
+            self._change.wait_for(lambda: len(self._full) > index or self._done)
+            if len(self._full) > index:
+                return self._full[index].len
+        return _ABORTED if self.error is not None else _END
+
+    def pop(self):
+        return self._full.popleft()
+
+    def give_back(self, chunk):
+        with self._change:
+            chunk.len = 0
+            self._pool.append(chunk)
+            self._change.notify_all()
+
+    def close(self):
+        with self._change:
+            self._stop = True
+            self._change.notify_all()
+        self._thread.join()
+
+
+# ---- One object after the other -------------------------------------------------------------------
+
+
+class _Outgoing:
+    """This rank's turn: each chunk goes out, and is lent to the caller meanwhile."""
+
+    def __init__(self, wire, encoder, dst):
+        self._wire, self._encoder, self._dst = wire, encoder, dst
+        self._sent, self._chunk, self.aborted = _Sent(None), None, False
+
+    def next(self):
+        self._sent.wait()
+        if self._chunk is not None:
+            self._encoder.give_back(self._chunk)
+            self._chunk = None
+        if self._encoder.peek(0) in (_END, _ABORTED):
+            return None
+        following = self._encoder.peek(1)
+        self._chunk = self._encoder.pop()
+        self._sent = self._wire.send(self._chunk.with_trailer(following), self._dst)
+        return self._chunk.view[:self._chunk.len].toreadonly()
+
+
+class _Incoming:
+    """Another rank's turn: the next chunk is under way while the caller reads this one."""
+
+    def __init__(self, wire, src, dst, first, chunks):
+        self._wire, self._src, self._dst = wire, src, dst
+        self._chunks, self._len, self.aborted = chunks, first, first == _ABORTED
+        self._coming = self._start()
+
+    def _start(self):
+        if self._len <= 0:
+            return None
+        return self._wire.receive(self._chunks[0].tensor[:self._len + _TRAILER], self._src, self._dst)
+
+    def next(self):
+        if self._coming is None:
+            return None
+        self._coming.wait()
+        chunk, size = self._chunks[0], self._len
+        (self._len,) = struct.unpack("<q", chunk.view[size:size + _TRAILER])
+        self.aborted = self._len == _ABORTED
+        self._chunks.reverse()
+        self._coming = self._start()
+        return chunk.view[:size].toreadonly()
+
+
+class _Gather:
+    """One gather. Whatever fails here, the rank takes its part in all messages to the end."""
+
+    def __init__(self, obj, group, budget, dst):
+        self._budget, self._size = budget, min(_CHUNK_MAX, budget // _BUFFERS)
+        initialised = dist.is_available() and dist.is_initialized()
+        self.wire = _Wire(group, self._size) if initialised else _Alone()
+        if dst is not None and not 0 <= dst < self.wire.size:
+            raise ValueError(f"to={dst} is not a rank of the group, which has {self.wire.size}")
+        self._dst, self._error, self.aborted = dst, None, False
+        self._encoder = _Encoder(obj, self._size)
+        self._chunks = []
+
+    def fail(self, error):
+        self._error = self._error or error
+
+    def _source(self, src, first):
+        wire = self.wire
+        if src == wire.rank:
+            return _Outgoing(wire, self._encoder, self._dst)
+        if self._dst not in (None, wire.rank):
+            return None
+        self._chunks = self._chunks or [_Chunk(self._size), _Chunk(self._size)]
+        return _Incoming(wire, src, self._dst, first, self._chunks)
+
+    def sources(self):
+        """(rank, function that gives chunks) for each rank whose stream passes here; drains what is left unread."""
+        try:
+            heads = self.wire.numbers(self._encoder.peek(0), self._encoder.peek(1))
+            firsts = [first for first, _ in heads]
+            if any(_ABORTED in head for head in heads):
+                self.aborted = True  # there will be no result: spare the transfers
+            elif self._is_small(heads):
+                yield from self._at_once(firsts)
+            else:
+                yield from self._in_turn(firsts)
+        finally:
+            self._encoder.close()
+
+    def _in_turn(self, firsts):
+        turns = iter(range(self.wire.size))
+        try:
+            for src in turns:
+                yield from self._one_source(src, firsts[src])
+        finally:  # the turns that a caller who left does not want: the other ranks go on
+            for src in turns:
+                for _ in self._one_source(src, firsts[src]):
+                    pass
+
+    def _one_source(self, src, first):
+        source = self._source(src, first)
+        if source is None:
+            return
+        try:
+            yield src, source.next
+        finally:
+            while source.next() is not None:
+                pass
+            self.aborted = self.aborted or source.aborted
+
+    def _is_small(self, heads):
+        """Whether one collective will do, of which torch may hold three copies."""
+        largest = max(first for first, _ in heads)
+        return (self._dst is None and all(second == _END for _, second in heads)
+                and 3 * largest * self.wire.size <= self._budget)
+
+    def _at_once(self, firsts):
+        chunk = self._encoder.pop()
+        for src, one in enumerate(self.wire.all_gather(chunk.tensor[:max(firsts)])):
+            yield src, iter([memoryview(one.numpy())[:firsts[src]], None]).__next__
+
+    def agree(self):
+        """Raise the same error on all ranks when one has one."""
+        error = self._error or self._encoder.error
+        words = f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:_WORDS_MAX] if error else b""
+        lens = [row[0] for row in self.wire.numbers(len(words))]
+        if not any(lens):
+            return
+        mine = torch.zeros(max(lens), dtype=torch.uint8)
+        mine[:len(words)] = torch.tensor(list(words), dtype=torch.uint8)
+        texts = [bytes(one.tolist()) for one in self.wire.all_gather(mine)]
+        errors = {rank: text[:n].decode("utf-8", "replace")
+                  for rank, (text, n) in enumerate(zip(texts, lens)) if n}
+        raise GatherError(errors) from error
+
+
+def _objects(gather):
+    for src, next_chunk in gather.sources():
+        if gather.aborted or gather._error is not None:
+            continue
+        try:
+            obj = _stream.read(next_chunk)
+        except _stream.EndedEarly:  # the sender has the words
+            gather.aborted = True
+            continue
+        except Exception as error:  # told to all ranks at the end
+            gather.fail(error)
+            continue
+        yield src, obj
+        del obj
+
+
+def iter_objects(obj, group=None, budget="64MB"):
+    """Yield the object of each rank in the order of ranks, holding one at a time. Collective.
+
+    Every rank must begin the iteration. A rank that leaves the loop early takes its part in the transfers
+    all the same, so the others go on. GatherError at the end when a rank failed.
+    """
+    gather = _Gather(obj, group, _parse_budget(budget), None)
+    objects = _objects(gather)
+    try:
+        for _, found in objects:
+            yield found
+            del found
+    finally:
+        objects.close()
+        gather.agree()
+
+
+def gather_objects(obj, group=None, budget="64MB", to="all"):
+    """Gather one picklable object from each rank of a group. Collective: all ranks call it.
+
+    to="all"
+        every rank gets the list of all objects, as all_gather_object gives it.
+    to=N
+        rank N of the group gets the list, the others None.
+    to="some/path"
+        rank 0 writes the objects to that file (all at once, or not at all), and every rank gets a
+        GatheredFile, which reads them one at a time.
+
+    What a rank holds beside its own object and its result is less than ``budget`` bytes. The bytes go
+    over the group when that takes main memory (gloo, MPI), over another group of the same ranks which does
+    when there is one, and else, with NCCL alone, through less than ``budget`` of GPU memory.
+
+    When an object does not pickle, or anything else goes wrong on one rank, all ranks raise GatherError
+    with that rank's words.
+    """
+    size = _parse_budget(budget)
+    if isinstance(to, bool) or not isinstance(to, (str, os.PathLike, int)):
+        raise TypeError(f"to={to!r}: give 'all', a rank or a path")
+    if isinstance(to, int):
+        return _gather_to(obj, group, size, to)
+    if to == "all":
+        return _gather_to(obj, group, size, None)
+    return _gather_file(obj, group, size, os.fspath(to))
+
+
+def _gather_to(obj, group, budget, dst):
+    gather = _Gather(obj, group, budget, dst)
+    wanted = dst is None or gather.wire.rank == dst
+    if wanted:
+        found = [one for _, one in _objects(gather)]
+    else:
+        found = None
+        for _ in gather.sources():  # it sends by draining
+            pass
+    gather.agree()
+    return found
+
+
+# ---- A file of objects ----------------------------------------------------------------------------
+
+# magic, then the streams one after the other, then for each its offset and length, then the footer.
+_MAGIC = b"\x89SHOALG1\r\n"
+_ENTRY = struct.Struct("<QQ")
+_FOOTER = struct.Struct("<QQ16s")  # offset of the index, number of objects, hash of the index
+
+
+def _hash(data):
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def _write_file(gather, path, partial):
+    index = []
+    with open(partial, "xb") as file:
+        file.write(_MAGIC)
+        for _, next_chunk in gather.sources():
+            start = file.tell()
+            for chunk in iter(next_chunk, None):
+                file.write(chunk)
+            index.append(_ENTRY.pack(start, file.tell() - start))
+        at, table = file.tell(), b"".join(index)
+        file.write(table + _FOOTER.pack(at, len(index), _hash(table)))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _gather_file(obj, group, budget, path):
+    gather = _Gather(obj, group, budget, 0)
+    partial = f"{path}.partial-{os.getpid()}"
+    try:
+        if gather.wire.rank == 0:
+            try:
+                _write_file(gather, path, partial)
+            except Exception as error:
+                gather.fail(error)
+        else:
+            for _ in gather.sources():
+                pass
+        gather.agree()
+        try:
+            if gather.wire.rank == 0:
+                os.replace(partial, path)
+        except OSError as error:
+            gather.fail(error)
+        gather.agree()
+    except BaseException:
+        if gather.wire.rank == 0 and os.path.exists(partial):
+            os.unlink(partial)
+        raise
+    return GatheredFile(path)
+
+
+class GatheredFile:
+    """The objects of a gather(to=path): len(), [rank], iteration; read when asked for, one at a time.
+
+    The file holds pickles: open only files that you trust.
+    """
+
+    def __init__(self, path):
+        self.path = os.fspath(path)
+        self._index = None
+
+    def _load_index(self):
+        if self._index is not None:
+            return self._index
+        with open(self.path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if file.read(len(_MAGIC)) != _MAGIC:
+                raise ValueError(f"'{self.path}' is not a file of gathered objects")
+            try:
+                file.seek(size - _FOOTER.size)
+                at, count, digest = _FOOTER.unpack(file.read(_FOOTER.size))
+                if at + count * _ENTRY.size != size - _FOOTER.size:
+                    raise ValueError
+                file.seek(at)
+                table = file.read(count * _ENTRY.size)
+                if _hash(table) != digest:
+                    raise ValueError
+            except (OSError, OverflowError, MemoryError, ValueError, struct.error):
+                raise ValueError(f"'{self.path}' is truncated or damaged: gather it again") from None
+        self._index = list(_ENTRY.iter_unpack(table))
+        return self._index
+
+    def __len__(self):
+        return len(self._load_index())
+
+    def __getitem__(self, rank):
+        index = self._load_index()
+        start, left = index[rank]
+        with open(self.path, "rb") as file:
+            file.seek(start)
+
+            def next_chunk():
+                nonlocal left
+                data = file.read(min(left, 1 << 20))
+                left -= len(data)
+                return memoryview(data) if data else None
+
+            try:
+                return _stream.read(next_chunk)
+            except (EOFError, pickle.UnpicklingError) as error:
+                raise ValueError(f"'{self.path}' is damaged at object {rank}: {error}") from error
+
+    def __iter__(self):
+        return (self[rank] for rank in range(len(self)))
+
+    def __repr__(self):
+        return f"GatheredFile({self.path!r})"

@@ -1,0 +1,351 @@
+"""gather_objects beside all_gather_object, over gloo; what fails, fails on all ranks, and none hangs."""
+import os
+import pickle
+import random
+import threading
+
+import numpy
+import pytest
+import torch
+import torch.distributed as dist
+from ranks import run_ranks
+
+from shoal import _stream
+from shoal.gather import GatheredFile, GatherError, gather_objects, iter_objects
+
+
+class Point:
+    def __init__(self, x, next=None):
+        self.x, self.next = x, next
+
+    def __eq__(self, other):
+        return type(other) is Point and self.x == other.x
+
+
+class Late:
+    """Fails to pickle after many bytes of it have been sent."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def __reduce__(self):
+        return list, ([bytes(self.size), threading.Lock()],)
+
+
+class Bomb:
+    """Pickles, but does not come back on the rank that has BOMB set."""
+
+    def __reduce__(self):
+        return explode, ()
+
+
+def explode():
+    if os.environ.get("BOMB"):
+        raise ZeroDivisionError("it went off")
+    return 1
+
+
+def random_object(rng, depth=0):
+    kinds = ["none", "int", "float", "str", "bytes", "point", "array", "tensor", "big", "flat"]
+    kinds += ["list", "tuple", "dict", "set"] * (2 if depth < 4 else 0)
+    kind = rng.choice(kinds)
+    few = range(rng.randrange(5))
+    if kind in ("list", "tuple"):
+        return (list if kind == "list" else tuple)(random_object(rng, depth + 1) for _ in few)
+    if kind == "dict":
+        return {rng.choice([str, int])(i): random_object(rng, depth + 1) for i in few}
+    return {
+        "none": lambda: None,
+        "int": lambda: rng.choice([0, -1, 2**70, rng.randrange(1000)]),
+        "float": rng.random,
+        "str": lambda: rng.choice(["", "é\U0001f41f", "x" * rng.randrange(200000)]),
+        "bytes": lambda: rng.randbytes(rng.choice([0, 1, 70000, 300000])),
+        "point": lambda: Point(random_object(rng, depth + 1)),
+        "array": lambda: numpy.arange(rng.randrange(100000), dtype=rng.choice(["u1", "f8", "i4"])),
+        "tensor": lambda: torch.arange(rng.randrange(50000)).to(rng.choice([torch.uint8, torch.bfloat16, torch.int64])),
+        "big": lambda: [{"id": i, "box": [i, 0.5]} for i in range(9000)],
+        "flat": lambda: [str(i) for i in range(rng.choice([0, 8191, 8192, 30000]))],
+        "set": lambda: set(range(rng.randrange(20000))),
+    }[kind]()
+
+
+def same(a, b):
+    """Equal, and of the same types all the way down."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, numpy.ndarray):
+        return a.dtype == b.dtype and a.flags.writeable == b.flags.writeable and numpy.array_equal(a, b)
+    if isinstance(a, torch.Tensor):
+        return a.dtype == b.dtype and torch.equal(a, b)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, Point):
+        return same(a.x, b.x)
+    return a == b
+
+
+def through(obj, size=1000):
+    """An object as it comes out of a stream cut into chunks."""
+    parts = []
+    _stream.write(obj, lambda data: parts.append(bytes(data)))
+    whole = b"".join(parts)
+    chunks = [memoryview(whole[at:at + size]) for at in range(0, len(whole), size)]
+    return _stream.read(iter(chunks + [None]).__next__)
+
+
+# ---- The stream ----
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_an_object_is_the_same_after_its_stream_was_cut_anywhere(seed):
+    rng = random.Random(seed)
+    obj = [random_object(rng) for _ in range(4)]
+    assert same(through(obj, rng.choice([1000, 4093, 1 << 20])), pickle.loads(pickle.dumps(obj)))
+
+
+def test_chunks_of_one_byte_are_enough():
+    obj = {"a": [1, b"xyz", numpy.arange(3)], "t": torch.ones(2)}
+    assert same(through(obj, 1), obj)
+
+
+def test_objects_that_share_and_loop_share_and_loop_afterwards():
+    inner = [1]
+    shared = [inner] * 10000
+    loop = Point(1)
+    loop.next = loop
+    big = [str(i) for i in range(10000)]
+    got_shared, got_loop, first, second = through([shared, loop, big, big])
+    assert all(one is got_shared[0] for one in got_shared)
+    assert got_loop.next is got_loop
+    assert first is second and first == big
+
+
+def test_plain_containers_are_cut_and_those_that_share_are_not():
+    plain = [{"id": i, "box": [i]} for i in range(10000)]
+    assert _stream._find_parts(plain) == [plain]
+    plain[5]["box"] = plain[6]["box"]
+    assert _stream._find_parts(plain) == []
+    assert _stream._find_parts([str(i) for i in range(8191)]) == []
+    objects = [Point(i) for i in range(10000)]
+    assert _stream._find_parts(objects) == []
+
+
+def test_a_large_part_is_written_in_small_pieces():
+    longest = 0
+
+    def sink(data):
+        nonlocal longest
+        longest = max(longest, len(data))
+
+    _stream.write([f"{i:060d}" for i in range(300000)], sink)  # 18 MB
+    assert longest < 4 << 20
+
+
+def test_a_stream_that_ends_early_says_so():
+    parts = []
+    _stream.write(list(range(20000)), lambda data: parts.append(bytes(data)))
+    whole = b"".join(parts)
+    for cut in (0, 1, 9, 100, len(whole) // 2, len(whole) - 1):
+        with pytest.raises(EOFError):
+            _stream.read(iter([memoryview(whole[:cut]), None]).__next__)
+
+
+# ---- Between ranks ----
+
+
+def compare(rank, world, seeds):
+    for seed in seeds:
+        rng = random.Random(1000 * seed + rank)
+        obj = random_object(rng) if rank or seed % 3 else None
+        expected = [None] * world
+        dist.all_gather_object(expected, obj)
+        budget = ["64MB", "400KB", 70000][seed % 3]
+        assert same(gather_objects(obj, budget=budget), expected), seed
+        assert same(list(iter_objects(obj, budget=budget)), expected), seed
+        got = gather_objects(obj, budget=budget, to=world - 1)
+        assert got is None if rank != world - 1 else same(got, expected), seed
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_the_result_is_that_of_all_gather_object(world):
+    run_ranks(world, compare, range(8))
+
+
+def uneven(rank, world):
+    for size in (0, 1, 10**6):
+        obj = bytes(size * rank) if rank % 2 else None
+        expected = [None] * world
+        dist.all_gather_object(expected, obj)
+        assert gather_objects(obj, budget="1MB") == expected
+
+
+@pytest.mark.parametrize("world", [1, 2, 4])
+def test_uneven_and_empty_objects_come_through(world):
+    run_ranks(world, uneven)
+
+
+def in_a_part_of_the_ranks(rank, world):
+    group = dist.new_group([1, 3])
+    if rank in (1, 3):
+        assert gather_objects(rank * b"x" * 10**6, group=group, budget="1MB") == [b"x" * 10**6, b"x" * 3 * 10**6]
+        assert gather_objects([rank], group=group, to=1) == ([[1], [3]] if rank == 3 else None)
+
+
+def test_a_group_may_be_a_part_of_the_ranks():
+    run_ranks(4, in_a_part_of_the_ranks)
+
+
+def failing(rank, world, make, budget):
+    with pytest.raises(GatherError) as caught:
+        gather_objects(make(rank), budget=budget)
+    assert list(caught.value.errors) == [1]
+    assert "rank 1" in str(caught.value)
+    return caught.value.errors[1]
+
+
+def lock_on_rank_1(rank):
+    return threading.Lock() if rank == 1 else bytes(10)
+
+
+def late_on_rank_1(rank):
+    return Late(3 * 10**6) if rank == 1 else bytes(10**6)
+
+
+def bomb_on_rank_1(rank):
+    if rank == 1:
+        os.environ["BOMB"] = "1"
+    return [Bomb() if rank == 0 else 2, bytes(10**6)]
+
+
+@pytest.mark.parametrize("make, words", [(lock_on_rank_1, "pickle"), (late_on_rank_1, "pickle"),
+                                         (bomb_on_rank_1, "it went off")])
+@pytest.mark.parametrize("budget", ["500KB", "64MB"])
+def test_what_fails_on_one_rank_is_told_on_all(make, words, budget):
+    assert all(words in found for found in run_ranks(4, failing, make, budget))
+
+
+def failing_twice(rank, world):
+    with pytest.raises(GatherError):
+        gather_objects(lock_on_rank_1(rank))
+    assert gather_objects(rank) == list(range(world))
+
+
+def test_a_group_is_good_again_after_an_error():
+    run_ranks(2, failing_twice)
+
+
+def leaving(rank, world):
+    for number, one in enumerate(iter_objects([rank] * 10**6, budget="1MB")):
+        assert one[0] == number
+        if rank == 1:
+            break
+    dist.barrier()
+    return number
+
+
+def test_a_rank_that_leaves_the_iteration_does_not_stop_the_others():
+    assert run_ranks(4, leaving) == [3, 0, 3, 3]
+
+
+def dying(rank, world):
+    if rank == 1:
+        raise SystemExit("gone")
+    with pytest.raises(RuntimeError):
+        gather_objects(bytes(10**7), budget="1MB")
+
+
+def test_a_rank_that_dies_is_an_error_for_the_others():
+    with pytest.raises(AssertionError, match="gone"):
+        run_ranks(2, dying)
+
+
+# ---- Into a file ----
+
+
+def into_file(rank, world, path):
+    obj = [f"{rank}/{i}" for i in range(20000 * rank)]
+    found = gather_objects(obj, to=path, budget="1MB")
+    assert len(found) == world
+    assert found[world - 1][0] == f"{world - 1}/0"
+    assert [len(one) for one in found] == [20000 * r for r in range(world)]
+    return sorted(os.listdir(os.path.dirname(path)))
+
+
+def test_a_file_has_all_objects_and_nothing_is_left_beside_it(tmp_path):
+    assert run_ranks(4, into_file, str(tmp_path / "all"))[0] == ["all"]
+
+
+def into_nowhere(rank, world, path):
+    with pytest.raises(GatherError, match="No such file"):
+        gather_objects(rank, to=path)
+
+
+def test_a_file_that_cannot_be_written_is_told_on_all(tmp_path):
+    run_ranks(2, into_nowhere, str(tmp_path / "no" / "all"))
+
+
+def failing_into_file(rank, world, path):
+    with pytest.raises(GatherError):
+        gather_objects(lock_on_rank_1(rank), to=path)
+    dist.barrier()
+    return os.listdir(os.path.dirname(path))
+
+
+def test_a_gather_that_fails_leaves_no_file(tmp_path):
+    assert run_ranks(2, failing_into_file, str(tmp_path / "all")) == [[], []]
+
+
+def test_a_damaged_file_is_told_in_words(tmp_path):
+    path = tmp_path / "all"
+    gather_objects(list(range(100000)), to=path)  # one process is a group of its own
+    whole = path.read_bytes()
+    assert GatheredFile(path)[0] == list(range(100000))
+    for cut in (0, 5, 10, 40, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(ValueError, match="truncated|not a file"):
+            len(GatheredFile(path))
+    path.write_bytes(whole[:-20] + b"xxxx" + whole[-16:])
+    with pytest.raises(ValueError, match="damaged"):
+        len(GatheredFile(path))
+
+
+# ---- Arguments ----
+
+
+@pytest.mark.parametrize("budget", ["", "x", "12 parsecs", "1", -5, "63KiB"])
+def test_a_budget_that_is_none_is_refused(budget):
+    with pytest.raises(ValueError, match="budget"):
+        gather_objects(1, budget=budget)
+
+
+@pytest.mark.parametrize("to, error", [(1, ValueError), (-1, ValueError), (None, TypeError), (True, TypeError)])
+def test_a_destination_that_is_none_is_refused(to, error):
+    with pytest.raises(error):
+        gather_objects(1, to=to)
+
+
+def test_without_a_group_there_is_one_object():
+    obj = {"a": [1, 2]}
+    found = gather_objects(obj)
+    assert found == [obj] and found[0] is not obj
+
+
+def peaks(rank, world, budget):
+    obj = [f"{rank:05d}/{i:054d}" for i in range(400000)]  # 25 MB, 44 MB as strings
+
+    def field(name):
+        with open("/proc/self/status") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name + ":"))
+
+    gather_objects([str(i) for i in range(9000)])  # what torch and threads take once
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    found = gather_objects(obj, budget=budget)
+    return field("VmHWM") - field("VmRSS"), len(found)
+
+
+def test_the_peak_is_the_result_and_two_budgets():
+    for beyond, _ in run_ranks(4, peaks, 10 * 10**6):
+        assert beyond <= 2 * 10 * 10**6
