@@ -16,7 +16,7 @@ SETUP_fuzz = -Dfuzzing=true -Db_sanitize=address,undefined -Db_lundef=false --bu
 # Meson says much that nobody needs, unless it fails.
 setup = meson setup $(1) > build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }; rm -f build.log
 
-.PHONY: all asan tsan test run bench fuzz lint format install clean
+.PHONY: all asan tsan test run bench bench-dlio fuzz lint format install clean
 .DELETE_ON_ERROR:
 
 all: $(BUILD)/build.ninja
@@ -49,6 +49,11 @@ run: all
 bench: all
 	@tools/install-deps bench
 	@$$(tools/python numpy) bench/run.py --build $(BUILD) $(BENCH)
+
+# Beside DLIO from PyPI, which this installs below $(BUILD).
+bench-dlio: all
+	@tools/install-deps bench-dlio
+	@/usr/bin/python3 bench/dlio.py --build $(BUILD) $(BENCH)
 
 fuzz: $(BUILD)/build.ninja
 	@tools/install-deps fuzz

@@ -28,6 +28,7 @@ import tempfile
 import time
 
 import listing
+import python
 from common import (M, Failed, Results, count, median_usage, number, parse_rows, run, run_measured,
                     say, table)
 
@@ -139,6 +140,7 @@ class Bench:
                 raise Failed("%s is not there: build it first (meson setup, ninja)" % path)
         self.results = Results()
         self.lister = listing.Listing(self, build)
+        self.package = python.Python(self, build)
 
     def path(self, name):
         return os.path.join(self.work, name)
@@ -470,6 +472,9 @@ class Bench:
     def gather(self):
         self.lister.gather()
 
+    def python(self):
+        self.package.run()
+
 
 # ---- The program --------------------------------------------------------------------------------
 
@@ -538,7 +543,7 @@ def print_machine(facts, mode):
     sys.stdout.flush()
 
 
-PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather")
+PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "python")
 
 
 def measure(mode, build, work, only):

@@ -105,7 +105,9 @@ SHOAL_CHECKED int shoal_catalog_name(const struct shoal_catalog *cat, uint64_t i
 SHOAL_CHECKED int shoal_catalog_size(const struct shoal_catalog *cat, uint64_t id,
 				     uint64_t *ret_size);
 
-/* The size of the largest file, or SHOAL_SIZE_UNKNOWN. Reads all sizes, some 400 million a second.
+/*
+ * The size of the largest file, or SHOAL_SIZE_UNKNOWN. Of a catalog that is older than the field for
+ * it this reads all sizes, some 400 million a second.
  */
 SHOAL_CHECKED int shoal_catalog_largest(const struct shoal_catalog *cat, uint64_t *ret_size);
 
@@ -655,11 +657,13 @@ enum shoal_engine {
 struct shoal_load_options {
 	const char *store; /* where to read: a path or a URI; NULL: the catalog's root */
 	enum shoal_engine engine;
-	bool direct;        /* past the page cache */
-	unsigned in_flight; /* samples being read at once; 0: 64 */
-	unsigned prefetch;  /* batches read ahead of the one taken; 0: 2 */
-	uint64_t slot;      /* room for a sample, in bytes; 0: for the largest of the catalog.
-			       One that is larger cannot be read: -EFBIG */
+	bool direct;          /* past the page cache */
+	unsigned in_flight;   /* samples being read at once; 0: 64 */
+	unsigned prefetch;    /* batches read ahead of the one taken; 0: 2 */
+	uint64_t slot;        /* room for a sample, in bytes; 0: for the largest of the catalog, or
+				 with `pieces` 1 MiB if that is less. One that is larger cannot be
+				 read: -EFBIG; or comes in pieces */
+	bool pieces;          /* a sample that is larger than a slot comes as several, in order */
 	/* Of the rank's steps, those from `first_step` on, every `stride`-th, for loaders that
 	 * share a rank; 0: all of them. */
 	uint64_t first_step, stride;
@@ -672,6 +676,12 @@ struct shoal_load_options {
 		*stop; /* shoal_loader_next() ends with -ECANCELED once it is not 0. May be NULL */
 	/* Which samples are in flight since when. By the loader's thread. May be NULL. */
 	void (*stalled)(void *self, const char *words);
+	/*
+	 * Some ten times a second while shoal_loader_next() or shoal_loader_epoch() waits, by their
+	 * thread: what they return at once if it is not 0, with @err, and nothing ends by that. For
+	 * ranks to hear that another has failed. May be NULL.
+	 */
+	int (*waiting)(void *self, struct shoal_err *err);
 	void *self;
 };
 
@@ -680,12 +690,20 @@ struct shoal_sample {
 	const void *data; /* lent until the batch is given back; NULL after an error */
 	uint64_t len;
 	int error; /* 0, or with skip_errors why it could not be read: a negative errno */
+	/*
+	 * Of a piece: where in the sample it begins, and how large all of that is. The pieces of a
+	 * sample follow one another, also from batch to batch; the next sample begins at 0 again.
+	 * Else 0 and len.
+	 */
+	uint64_t off, size;
 };
 
+/* The samples of a step; with `pieces` as many batches as these need, of at most `batch` each. */
 struct shoal_batch {
 	uint64_t step;
 	size_t nr;
 	const struct shoal_sample *sample;
+	bool last; /* of its step */
 };
 
 /*
@@ -716,11 +734,14 @@ SHOAL_CHECKED int shoal_loader_epoch(struct shoal_loader *loader, uint64_t epoch
 SHOAL_CHECKED int shoal_loader_next(struct shoal_loader *loader,
 				    const struct shoal_batch **ret_batch, struct shoal_err *err);
 
-/* Wait up to @ms milliseconds until shoal_loader_next() would not wait: whether that is so. */
-SHOAL_CHECKED bool shoal_loader_wait(struct shoal_loader *loader, unsigned ms);
-
 /* Let the loader use the batch's memory again. By any thread. */
 SHOAL_API void shoal_loader_give_back(struct shoal_loader *loader, const struct shoal_batch *batch);
+
+/* How long something took, in ns, within 3 %. */
+struct shoal_latency {
+	uint64_t nr; /* times it was done */
+	uint64_t p50, p90, p99, p999, max;
+};
 
 /* What was done so far in this epoch. */
 struct shoal_load_stats {
@@ -733,9 +754,12 @@ struct shoal_load_stats {
 	/* For the proof that each sample came once: docs/design/load.md. Add them up over ranks. */
 	uint64_t sum_ids[2], sum_order[2];
 	uint64_t pool_bytes;        /* all the memory that the loader took for samples */
-	const char *engine;         /* "uring" or "threads". Lent */
+	const char *engine;         /* "uring", "threads" or "s3". Lent */
 	const char *engine_detail;  /* a few words more. Lent */
 	char first_errors[10][192]; /* words for the first of them */
+	/* Of what could be read: from being asked for until there; of that, until the file was
+	 * open, and from there on. Pieces count one by one; stores that open nothing have no open. */
+	struct shoal_latency latency, open, read;
 };
 
 SHOAL_API void shoal_loader_stats(const struct shoal_loader *loader,

@@ -177,10 +177,10 @@ int shoal_catalog_size(const struct shoal_catalog *cat, uint64_t id, uint64_t *r
 int shoal_catalog_largest(const struct shoal_catalog *cat, uint64_t *ret_size)
 {
 	struct cat_column sizes = { .view = &cat->view, .runs = CAT_SZRN };
-	uint64_t size = SHOAL_SIZE_UNKNOWN;
+	uint64_t size = cat->view.largest;
 	int rc = 0;
 
-	if (cat->view.nr_bytes != SHOAL_SIZE_UNKNOWN)
+	if (size == SHOAL_SIZE_UNKNOWN && cat->view.nr_bytes != SHOAL_SIZE_UNKNOWN)
 		rc = finish(cat, cat_column_largest(&sizes, &size));
 	if (rc == 0)
 		*ret_size = size;

@@ -14,6 +14,7 @@
 #define CAT_MAGIC          "\211SHOAL\r\n"
 #define CAT_VERSION        1u
 #define CAT_INCOMPAT_KNOWN 0u /* any other bit: refuse to open */
+#define CAT_COMPAT_LARGEST 1u /* the header has the largest size */
 #define CAT_PAGE_SHIFT     14
 #define CAT_PAGE           (1u << CAT_PAGE_SHIFT)
 #define CAT_ROOT_MAX       4096u
@@ -43,7 +44,8 @@ struct cat_header {
 	struct shoal_le64 sums_off;
 	struct shoal_le64 sums_checksum;
 	struct shoal_le64 table_checksum;
-	uint8_t reserved2[112];
+	struct shoal_le64 largest; /* size; only with CAT_COMPAT_LARGEST */
+	uint8_t reserved2[104];
 	struct shoal_le64 header_checksum; /* of all the bytes before it */
 };
 _Static_assert(sizeof(struct cat_header) == 256, "the catalog's header is 256 bytes");
@@ -134,6 +136,7 @@ struct cat_view {
 	uint64_t nr_files;
 	uint64_t nr_samples;
 	uint64_t nr_bytes;
+	uint64_t largest; /* size; SHOAL_SIZE_UNKNOWN: not said, or no sizes */
 	uint64_t samples_per_file;
 	uint64_t file_len;
 	uint64_t lane[2];

@@ -115,6 +115,8 @@ int cat_column_writer_add_many(struct cat_column_writer *w, uint64_t value, uint
 	w->nr_constant += nr;
 	w->id += nr;
 	w->sum = (uint64_t)sum;
+	if (nr > 0)
+		w->largest = shoal_max(w->largest, value);
 	return rc;
 }
 
@@ -168,7 +170,7 @@ static int append_blocks(struct cat_column_writer *w, const struct cat_column *c
 }
 
 int cat_column_writer_append(struct cat_column_writer *w, const struct cat_column *c, uint64_t nr,
-			     uint64_t sum, struct shoal_err *err)
+			     uint64_t sum, uint64_t largest, struct shoal_err *err)
 {
 	uint64_t nr_runs = c->view->sec[c->runs].len / sizeof(struct cat_run);
 	uint64_t data_shift, block_shift;
@@ -199,6 +201,7 @@ int cat_column_writer_append(struct cat_column_writer *w, const struct cat_colum
 		rc = copy_section(c, 2, w->data, err);
 	w->id += nr;
 	w->sum += sum;
+	w->largest = shoal_max(w->largest, largest);
 	w->block_sum = w->sum;
 	return rc;
 }

@@ -9,6 +9,7 @@ struct cat_column_writer {
 	struct cat_stream *runs, *blocks, *data; /* lent */
 	uint64_t id;                             /* of the next value */
 	uint64_t sum;                            /* of all values so far */
+	uint64_t largest;                        /* of them, and of the columns appended */
 	uint64_t run_sum;                        /* sum at the start of the run that is open */
 	bool in_blocks;                          /* a run of blocks is open */
 	uint64_t nr_blocks;
@@ -29,9 +30,12 @@ int cat_column_writer_add(struct cat_column_writer *w, uint64_t value,
 int cat_column_writer_add_many(struct cat_column_writer *w, uint64_t value, uint64_t nr,
 			       struct shoal_err *err) SHOAL_MUST_USE;
 
-/* Append a whole column of another catalog, which has @nr values that add up to @sum. */
+/*
+ * Append a whole column of another catalog, which has @nr values that add up to @sum and are at
+ * most @largest.
+ */
 int cat_column_writer_append(struct cat_column_writer *w, const struct cat_column *c, uint64_t nr,
-			     uint64_t sum, struct shoal_err *err) SHOAL_MUST_USE;
+			     uint64_t sum, uint64_t largest, struct shoal_err *err) SHOAL_MUST_USE;
 
 int cat_column_writer_finish(struct cat_column_writer *w, struct shoal_err *err) SHOAL_MUST_USE;
 

@@ -214,6 +214,24 @@ static bool counts_make_sense(const struct cat_view *v)
 	return !has_files || (sec[CAT_SZRN].len > 0) == (v->nr_bytes != SHOAL_SIZE_UNKNOWN);
 }
 
+/* The largest size that the header tells, if it does: some catalogs are older than that field. */
+static uint64_t largest_told(const struct cat_header *h)
+{
+	if (!(shoal_le32_get(h->compat) & CAT_COMPAT_LARGEST) ||
+	    shoal_le64_get(h->nr_bytes) == SHOAL_SIZE_UNKNOWN)
+		return SHOAL_SIZE_UNKNOWN;
+	return shoal_le64_get(h->largest);
+}
+
+/* No file is larger than all together, and none makes up the sum when all are as large. */
+static bool largest_makes_sense(const struct cat_view *v)
+{
+	if (v->largest == SHOAL_SIZE_UNKNOWN)
+		return true;
+	return v->largest <= v->nr_bytes &&
+	       (unsigned __int128)v->largest * v->nr_files >= v->nr_bytes;
+}
+
 int cat_parse(const void *buf, size_t len, struct cat_view *ret_view, struct shoal_err *err)
 {
 	const struct cat_header *h = buf;
@@ -232,6 +250,7 @@ int cat_parse(const void *buf, size_t len, struct cat_view *ret_view, struct sho
 	v.nr_files = shoal_le64_get(h->nr_files);
 	v.nr_samples = shoal_le64_get(h->nr_samples);
 	v.nr_bytes = shoal_le64_get(h->nr_bytes);
+	v.largest = largest_told(h);
 	v.samples_per_file = shoal_le64_get(h->samples_per_file);
 	v.key_skip = shoal_le32_get(h->key_skip);
 	v.nr_segments = v.sec[CAT_NDIR].len / sizeof(struct cat_dir_entry);
@@ -239,7 +258,7 @@ int cat_parse(const void *buf, size_t len, struct cat_view *ret_view, struct sho
 		v.lane[i] = shoal_le64_get(h->lane[i]);
 		v.digest[i] = shoal_le64_get(h->digest[i]);
 	}
-	if (!counts_make_sense(&v))
+	if (!counts_make_sense(&v) || !largest_makes_sense(&v))
 		return shoal_fail(err, -EBADMSG,
 				  "damaged catalog: its counts contradict each other");
 	if (v.key_skip > SHOAL_NAME_MAX)

@@ -57,6 +57,7 @@ struct walk {
 	uint64_t next_run; /* the one that has not begun */
 	uint64_t first_id; /* of the one before it */
 	uint64_t sum;
+	uint64_t largest;
 };
 
 static int walk_step(const struct cat_view *v, struct walk *w, uint64_t id, uint64_t constant,
@@ -87,23 +88,30 @@ static int walk_step(const struct cat_view *v, struct walk *w, uint64_t id, uint
 		return rc;
 	if (before != w->sum || __builtin_add_overflow(w->sum, *ret_value, &w->sum))
 		return cat_damaged(v, w->runs, 0, "sums do not add up");
+	w->largest = shoal_max(w->largest, *ret_value);
 	return 0;
 }
 
-static int check_totals(const struct cat_view *v, const struct cat_digest *d, uint64_t bytes,
-			uint64_t samples, struct shoal_err *err)
+static int check_totals(const struct cat_view *v, const struct cat_digest *d,
+			const struct walk *bytes, const struct walk *samples, struct shoal_err *err)
 {
 	uint64_t digest[2];
 
-	if (v->sec[CAT_SZRN].len && bytes != v->nr_bytes)
+	if (v->sec[CAT_SZRN].len && bytes->sum != v->nr_bytes)
 		return shoal_fail(err, -EBADMSG,
 				  "damaged catalog: sizes add up to %" PRIu64
 				  ", its header says %" PRIu64,
-				  bytes, v->nr_bytes);
-	if (v->sec[CAT_SMRN].len && samples != v->nr_samples)
+				  bytes->sum, v->nr_bytes);
+	if (v->sec[CAT_SZRN].len && v->largest != SHOAL_SIZE_UNKNOWN &&
+	    bytes->largest != v->largest)
+		return shoal_fail(err, -EBADMSG,
+				  "damaged catalog: the largest size is %" PRIu64
+				  ", its header says %" PRIu64,
+				  bytes->largest, v->largest);
+	if (v->sec[CAT_SMRN].len && samples->sum != v->nr_samples)
 		return shoal_fail(err, -EBADMSG,
 				  "damaged catalog: %" PRIu64 " samples, its header says %" PRIu64,
-				  samples, v->nr_samples);
+				  samples->sum, v->nr_samples);
 	cat_digest_final(d, digest);
 	if (memcmp(digest, v->digest, sizeof(digest)) != 0 || d->lane[0] != v->lane[0] ||
 	    d->lane[1] != v->lane[1])
@@ -147,7 +155,7 @@ static int check_names(const struct shoal_catalog *cat, struct shoal_cursor *cur
 	}
 	if (rc < 0)
 		return shoal_catalog_explain(cat, rc, err);
-	return check_totals(v, &digest, bytes.sum, samples.sum, err);
+	return check_totals(v, &digest, &bytes, &samples, err);
 }
 
 int shoal_catalog_verify(const struct shoal_catalog *cat, struct shoal_err *err)

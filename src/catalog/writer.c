@@ -394,24 +394,36 @@ static int append_dictionaries(struct shoal_writer *w, const struct cat_view *v,
 	return 0;
 }
 
-static int append_columns(struct shoal_writer *w, const struct cat_view *v, struct shoal_err *err)
+/* The part's sizes, behind those that there are. */
+static int append_sizes(struct shoal_writer *w, const struct cat_view *v, struct shoal_err *err)
 {
 	struct cat_column sizes = { .view = v, .runs = CAT_SZRN };
+	uint64_t largest = v->largest;
+	int rc = 0;
+
+	if (largest == SHOAL_SIZE_UNKNOWN) /* a part that is older than that field */
+		rc = cat_column_largest(&sizes, &largest);
+	return rc < 0 ? rc
+		      : cat_column_writer_append(&w->size_column, &sizes, v->nr_files, v->nr_bytes,
+						 largest, err);
+}
+
+static int append_columns(struct shoal_writer *w, const struct cat_view *v, struct shoal_err *err)
+{
 	struct cat_column samples = { .view = v, .runs = CAT_SMRN };
 	int rc = 0;
 
 	if (v->nr_samples > UINT64_MAX - w->nr_samples)
 		return shoal_fail(err, -EOVERFLOW, "more than 2^64 samples");
 	if (w->sizes)
-		rc = cat_column_writer_append(&w->size_column, &sizes, v->nr_files, v->nr_bytes,
-					      err);
+		rc = append_sizes(w, v, err);
 	if (rc == 0 && !w->samples_per_file) {
 		if (v->samples_per_file)
 			rc = cat_column_writer_add_many(&w->sample_column, v->samples_per_file,
 							v->nr_files, err);
 		else
 			rc = cat_column_writer_append(&w->sample_column, &samples, v->nr_files,
-						      v->nr_samples, err);
+						      v->nr_samples, 0, err);
 	}
 	w->nr_samples += v->nr_samples;
 	return rc;
@@ -528,6 +540,10 @@ static void fill_header(const struct shoal_writer *w, struct cat_header *h)
 	h->nr_files = shoal_le64_of(w->digest.nr_files);
 	h->nr_samples = shoal_le64_of(w->nr_samples);
 	h->nr_bytes = shoal_le64_of(w->sizes ? w->size_column.sum : SHOAL_SIZE_UNKNOWN);
+	if (w->sizes) {
+		h->compat = shoal_le32_of(CAT_COMPAT_LARGEST);
+		h->largest = shoal_le64_of(w->size_column.largest);
+	}
 	h->samples_per_file = shoal_le64_of(w->samples_per_file);
 	for (int i = 0; i < 2; i++) {
 		h->lane[i] = shoal_le64_of(w->digest.lane[i]);

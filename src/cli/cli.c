@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "cli/s3_options.h"
 #include "shoal.h"
 
 void cli_put_plain(FILE *out, const char *text, size_t len)
@@ -71,8 +72,10 @@ int cli_getopt(int argc, char **argv, const char *shorts, const struct option *l
 	int c;
 
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) == CLI_OPT_LOCAL_COPY)
-		local_copy = optarg;
+	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) == CLI_OPT_LOCAL_COPY ||
+	       cli_s3_option(c, optarg))
+		if (c == CLI_OPT_LOCAL_COPY)
+			local_copy = optarg;
 	if (c == ':')
 		cli_usage(argv[0], "option '%s' needs a value", argv[optind - 1]);
 	else if (c == '?' && optopt && strchr(argv[optind - 1], '='))

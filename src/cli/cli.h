@@ -11,6 +11,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 
 /* Each parses its own arguments; argv[0] is the command's name. */
 int cmd_column(int argc, char **argv);
+int cmd_datasize(int argc, char **argv);
 int cmd_find(int argc, char **argv);
 int cmd_index(int argc, char **argv);
 int cmd_info(int argc, char **argv);
@@ -19,6 +20,7 @@ int cmd_manifest(int argc, char **argv);
 int cmd_order(int argc, char **argv);
 int cmd_read(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
+int cmd_workloads(int argc, char **argv);
 
 /* "shoal COMMAND: words" on standard error. Returns CLI_FAILED. */
 int cli_fail(const char *command, const char *fmt, ...) SHOAL_PRINTF(2, 3);

@@ -6,6 +6,7 @@
 
 #include "cli/order_options.h"
 #include "cli/progress.h"
+#include "cli/s3_options.h"
 #include "comm/comm.h"
 #include "load/audit.h"
 #include "load/loader.h"
@@ -27,11 +28,13 @@ static const char usage[] =
 	"      --object-size N   with --store null: the size of every sample\n"
 	"      --drop-cache      first have the page cache forget the dataset's files; needs no root\n"
 	"      --slot N          room for a sample (default: the largest of the catalog)\n"
+	"      --pieces          read a sample that is larger than the room for it piece by piece (room by\n"
+	"                        default: 1M)\n"
 	"      --on-error E      fail (default): stop at the first sample that cannot be read; skip: go on\n"
 	"      --timeout S       give up when a sample takes longer than S seconds\n"
 	"      --local-copy DIR  read a copy of the catalog in DIR, made if need be\n"
 	"      --json            print the facts as JSON\n"
-	"  -q, --quiet           print no progress\n";
+	"  -q, --quiet           print no progress\n" CLI_S3_USAGE;
 
 enum {
 	OPT_BATCH = 400,
@@ -43,6 +46,7 @@ enum {
 	OPT_STORE,
 	OPT_OBJECT_SIZE,
 	OPT_SLOT,
+	OPT_PIECES,
 	OPT_ON_ERROR,
 	OPT_TIMEOUT,
 	OPT_DROP_CACHE,
@@ -60,12 +64,14 @@ static const struct option longs[] = {
 	{ "store", required_argument, NULL, OPT_STORE },
 	{ "object-size", required_argument, NULL, OPT_OBJECT_SIZE },
 	{ "slot", required_argument, NULL, OPT_SLOT },
+	{ "pieces", no_argument, NULL, OPT_PIECES },
 	{ "on-error", required_argument, NULL, OPT_ON_ERROR },
 	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
 	{ "drop-cache", no_argument, NULL, OPT_DROP_CACHE },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "quiet", no_argument, NULL, 'q' },
 	CLI_LOCAL_COPY,
+	CLI_S3_OPTIONS,
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };
@@ -170,6 +176,8 @@ static bool take_option(int c, struct arguments *a)
 		return take_size("--object-size", &a->load.object_size);
 	case OPT_SLOT:
 		return take_size("--slot", &a->load.slot);
+	case OPT_PIECES:
+		return a->load.pieces = true;
 	case OPT_TIMEOUT:
 		if (!take_number("--timeout", 1000000, &v))
 			return false;
@@ -194,11 +202,14 @@ struct totals {
 	uint64_t nr_pages, nr_cached, pool_bytes;
 	uint64_t got[4], expected[2], nr_expected;
 	uint64_t nr_dropped, nr_kept;
-	struct load_histogram latency;
+	struct load_histogram latency, open, read;
+	struct load_remote remote;
 };
 
 struct outcome {
 	struct totals sum;
+	double started; /* the command */
+	double first;   /* seconds from there to this rank's first batch, or to the end */
 	double seconds;
 	struct shoal_load_stats stats; /* of this rank */
 	bool device_told;
@@ -231,21 +242,17 @@ static bool device_bytes(uint64_t *ret_bytes)
 /* Seconds between looks for word that another rank has failed. */
 #define LISTEN_EVERY 0.1
 
-static int listen_to_others(struct shoal_comm *comm, double *last, struct shoal_err *err)
+/* While the loader waits, which it may for ever, and else between batches. */
+static int listen_to_others(void *comm, struct shoal_err *err)
 {
 	struct shoal_comm_mail mail;
-	double now = cli_now();
-	int rc;
+	int rc = shoal_comm_poll(comm, 0, &mail, err);
 
-	if (now - *last < LISTEN_EVERY)
-		return 0;
-	*last = now;
-	rc = shoal_comm_poll(comm, 0, &mail, err);
 	return rc < 0 ? rc : 0;
 }
 
 static int read_steps(const struct arguments *a, struct shoal_comm *comm, struct shoal_loader *l,
-		      uint64_t *ret_steps, struct shoal_err *err)
+		      struct outcome *o, uint64_t *ret_steps, struct shoal_err *err)
 {
 	bool others = shoal_comm_place(comm)->size > 1;
 	const struct shoal_batch *batch;
@@ -253,12 +260,17 @@ static int read_steps(const struct arguments *a, struct shoal_comm *comm, struct
 	int rc = 1;
 
 	while (rc == 1 && *ret_steps < a->steps) {
-		rc = others ? listen_to_others(comm, &listened, err) : 0;
+		rc = 0;
+		if (others && cli_now() - listened >= LISTEN_EVERY) {
+			rc = listen_to_others(comm, err);
+			listened = cli_now();
+		}
 		if (rc == 0)
 			rc = shoal_loader_next(l, &batch, err);
+		o->first = o->first > 0 ? o->first : cli_now() - o->started;
 		if (rc == 1) {
+			*ret_steps += batch->last;
 			shoal_loader_give_back(l, batch);
-			++*ret_steps;
 		}
 	}
 	return rc < 0 ? rc : 0;
@@ -269,7 +281,7 @@ static int add_up(struct shoal_comm *comm, struct shoal_loader *l, uint64_t step
 		  struct outcome *o, struct shoal_err *err)
 {
 	struct shoal_load_stats *s = &o->stats;
-	uint64_t longest = (uint64_t)(o->seconds * 1e9);
+	uint64_t longest[2] = { (uint64_t)(o->seconds * 1e9), (uint64_t)(o->first * 1e9) };
 	struct load_sums expected;
 	int rc;
 
@@ -290,11 +302,14 @@ static int add_up(struct shoal_comm *comm, struct shoal_loader *l, uint64_t step
 	memcpy(o->sum.expected, expected.ids, sizeof(expected.ids));
 	o->sum.nr_expected = expected.nr;
 	load_latency(l, &o->sum.latency);
+	load_latency_parts(l, &o->sum.open, &o->sum.read);
+	load_remote(l, &o->sum.remote);
 	rc = shoal_comm_reduce(comm, SHOAL_COMM_SUM, (uint64_t *)(void *)&o->sum,
 			       sizeof(o->sum) / sizeof(uint64_t), err);
 	if (rc == 0)
-		rc = shoal_comm_reduce(comm, SHOAL_COMM_MAX, &longest, 1, err);
-	o->seconds = (double)longest * 1e-9;
+		rc = shoal_comm_reduce(comm, SHOAL_COMM_MAX, longest, 2, err);
+	o->seconds = (double)longest[0] * 1e-9;
+	o->first = (double)longest[1] * 1e-9;
 	return rc;
 }
 
@@ -311,7 +326,7 @@ static int read_epoch(const struct arguments *a, struct shoal_comm *comm, struct
 	if (rc == 0)
 		rc = shoal_loader_epoch(l, a->epoch, err);
 	if (rc == 0)
-		rc = read_steps(a, comm, l, &steps, err);
+		rc = read_steps(a, comm, l, o, &steps, err);
 	o->seconds = cli_now() - start;
 	o->sum.cpu_ns = cpu_ns() - cpu;
 	if (o->device_told && device_bytes(&device_after))
@@ -342,7 +357,7 @@ static void show_stall(void *self, const char *words)
 	cli_fail("read", "%s", words);
 }
 
-static int open_loader(struct arguments *a, const struct shoal_comm *comm,
+static int open_loader(struct arguments *a, struct shoal_comm *comm,
 		       const struct shoal_catalog *cat, struct shoal_loader **ret_loader,
 		       struct shoal_err *err)
 {
@@ -354,6 +369,9 @@ static int open_loader(struct arguments *a, const struct shoal_comm *comm,
 	a->spec.unit = info.samples_per_file ? info.samples_per_file : 1;
 	a->load.stalled = show_stall;
 	a->load.stop = &cli_stop;
+	if (a->spec.nr_ranks > 1)
+		a->load.waiting = listen_to_others;
+	a->load.self = comm;
 	return shoal_loader_open(cat, &a->spec, (uint64_t)shoal_comm_place(comm)->rank, &a->load,
 				 ret_loader, err);
 }
@@ -384,9 +402,48 @@ static bool exactly_once(const struct totals *t)
 	       t->got[1] == t->expected[1];
 }
 
-static double us_at(const struct totals *t, double share)
+static double us_at(const struct load_histogram *h, double share)
 {
-	return (double)load_histogram_at(&t->latency, share) * 1e-3;
+	return (double)load_histogram_at(h, share) * 1e-3;
+}
+
+/* Percentiles of what was done at all, else null. */
+static void print_latency(const char *name, const struct load_histogram *h)
+{
+	if (us_at(h, 1) > 0)
+		printf(" \"%s\": {\"p50\": %.1f, \"p90\": %.1f, \"p99\": %.1f, \"p99.9\": %.1f, "
+		       "\"max\": %.1f},\n",
+		       name, us_at(h, 0.5), us_at(h, 0.9), us_at(h, 0.99), us_at(h, 0.999),
+		       us_at(h, 1));
+	else
+		printf(" \"%s\": null,\n", name);
+}
+
+/* Requests, where there were some. */
+static void print_remote(const struct load_remote *r)
+{
+	const struct {
+		const char *name;
+		const struct shoal_histogram *h;
+	} times[] = { { "first_byte_us", &r->first_ns }, { "total_us", &r->total_ns } };
+
+	if (r->nr_requests == 0)
+		return;
+	printf(" \"requests\": {\"sent\": %" PRIu64 ", \"retries\": %" PRIu64
+	       ", \"throttled\": %" PRIu64 ", \"bytes\": %" PRIu64,
+	       r->nr_requests, r->nr_retries, r->nr_throttled, r->bytes);
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(times); i++) {
+		const struct shoal_histogram *h = times[i].h;
+
+		printf(",\n  \"%s\": {\"p50\": %.1f, \"p90\": %.1f, \"p99\": %.1f, \"p99.9\": %.1f, "
+		       "\"max\": %.1f}",
+		       times[i].name, (double)shoal_histogram_at(h, 0.5) * 1e-3,
+		       (double)shoal_histogram_at(h, 0.9) * 1e-3,
+		       (double)shoal_histogram_at(h, 0.99) * 1e-3,
+		       (double)shoal_histogram_at(h, 0.999) * 1e-3,
+		       (double)shoal_histogram_at(h, 1) * 1e-3);
+	}
+	puts("},");
 }
 
 static void print_json(const struct arguments *a, const struct outcome *o, int nr_ranks)
@@ -394,15 +451,20 @@ static void print_json(const struct arguments *a, const struct outcome *o, int n
 	const struct totals *t = &o->sum;
 
 	printf("{\"epoch\": %" PRIu64 ", \"ranks\": %d, \"samples\": %" PRIu64
-	       ", \"bytes\": %" PRIu64 ", \"seconds\": %.6f, \"errors\": %" PRIu64 ",\n",
-	       a->epoch, nr_ranks, t->samples, t->bytes_delivered, o->seconds, t->errors);
+	       ", \"bytes\": %" PRIu64 ", \"seconds\": %.6f, \"first_batch_seconds\": %.6f"
+	       ", \"errors\": %" PRIu64 ",\n",
+	       a->epoch, nr_ranks, t->samples, t->bytes_delivered, o->seconds, o->first, t->errors);
 	printf(" \"engine\": \"%s\", \"engine_detail\": ", o->stats.engine);
 	cli_json_string(o->stats.engine_detail);
 	printf(", \"pool_bytes\": %" PRIu64 ", \"cpu_us_per_sample\": %.3f,\n", t->pool_bytes,
 	       t->samples ? (double)t->cpu_ns * 1e-3 / (double)t->samples : 0);
 	printf(" \"latency_us\": {\"p50\": %.1f, \"p90\": %.1f, \"p99\": %.1f, \"p99.9\": %.1f, "
 	       "\"max\": %.1f},\n",
-	       us_at(t, 0.5), us_at(t, 0.9), us_at(t, 0.99), us_at(t, 0.999), us_at(t, 1));
+	       us_at(&t->latency, 0.5), us_at(&t->latency, 0.9), us_at(&t->latency, 0.99),
+	       us_at(&t->latency, 0.999), us_at(&t->latency, 1));
+	print_latency("open_us", &t->open);
+	print_latency("read_us", &t->read);
+	print_remote(&t->remote);
 	printf(" \"audit\": {\"exactly_once\": %s, \"order_digest\": \"%016" PRIx64 "%016" PRIx64
 	       "\", \"bytes_asked\": %" PRIu64 ", \"bytes_delivered\": %" PRIu64,
 	       exactly_once(t) ? "true" : "false", t->got[2], t->got[3], t->bytes_asked,
@@ -432,8 +494,14 @@ static void print_text(const struct arguments *a, const struct outcome *o, int n
 	       (double)t->pool_bytes * 1e-6);
 	printf("latency   p50 %.0f us, p90 %.0f us, p99 %.0f us, max %.0f us; %.2f us of CPU a "
 	       "sample\n",
-	       us_at(t, 0.5), us_at(t, 0.9), us_at(t, 0.99), us_at(t, 1),
-	       (double)t->cpu_ns * 1e-3 / n);
+	       us_at(&t->latency, 0.5), us_at(&t->latency, 0.9), us_at(&t->latency, 0.99),
+	       us_at(&t->latency, 1), (double)t->cpu_ns * 1e-3 / n);
+	if (t->remote.nr_requests > 0)
+		printf("requests  %" PRIu64 " sent, %" PRIu64 " of them again, %" PRIu64
+		       " throttled; first byte after p50 %.0f us, p99 %.0f us\n",
+		       t->remote.nr_requests, t->remote.nr_retries, t->remote.nr_throttled,
+		       (double)shoal_histogram_at(&t->remote.first_ns, 0.5) * 1e-3,
+		       (double)shoal_histogram_at(&t->remote.first_ns, 0.99) * 1e-3);
 	printf("audit     %s; order %016" PRIx64 "%016" PRIx64 "\n",
 	       exactly_once(t) ? "every sample exactly once" : "NOT every sample exactly once",
 	       t->got[2], t->got[3]);
@@ -510,6 +578,7 @@ int cmd_read(int argc, char **argv)
 	if (argc - optind != 1)
 		return cli_usage("read", "give one catalog");
 	a.path = argv[optind];
+	o.started = cli_now();
 	cli_catch_signals();
 	if (shoal_comm_open(&comm, &err) < 0)
 		return cli_fail("read", "%s", err.msg);

@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/s3_options.h"
 #include "shoal.h"
 
 static const char usage[] =
@@ -23,7 +24,7 @@ static const char usage[] =
 	"      --tmp-dir DIR   put temporary files there (default: $TMPDIR, or /tmp)\n"
 	"      --threads N     list with N threads\n"
 	"      --keep-going    take what cannot be read as missing, with a warning\n"
-	"  -q, --quiet         print no differences and no progress\n";
+	"  -q, --quiet         print no differences and no progress\n" CLI_S3_USAGE;
 
 enum {
 	OPT_JSON = 256,
@@ -45,6 +46,7 @@ static const struct option longs[] = {
 	{ "threads", required_argument, NULL, OPT_THREADS },
 	{ "keep-going", no_argument, NULL, OPT_KEEP_GOING },
 	{ "quiet", no_argument, NULL, 'q' },
+	CLI_S3_OPTIONS,
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };

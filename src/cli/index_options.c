@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/s3_options.h"
 #include "index/filter.h"
 
 static const char usage[] =
@@ -40,7 +41,8 @@ static const char usage[] =
 	"                             directories that have not changed since; sizes of files rewritten\n"
 	"                             in place are not noticed then; not with --follow\n"
 	"      --resume               if this is interrupted, keep what was listed beside the catalog; and\n"
-	"                             go on from there if the same was interrupted before; one process\n"
+	"                             go on from there if the same was interrupted before, by as many\n"
+	"                             ranks as then\n"
 	"      --threads N            list with N threads a rank (default 16 to 64 a node)\n"
 	"\n"
 	"of a list: after a tab a line may give the file's size in bytes, after another its number of\n"
@@ -53,7 +55,7 @@ static const char usage[] =
 	"      --count N              how many, from 0 on\n"
 	"      --first N              the first number (default 0)\n"
 	"      --subfolders K         file i lies in folder i mod K\n"
-	"      --size SIZE            every file's size\n";
+	"      --size SIZE            every file's size\n" CLI_S3_USAGE;
 
 enum {
 	OPT_NAMES_ONLY = 256,
@@ -101,6 +103,7 @@ static const struct option longs[] = {
 	{ "threads", required_argument, NULL, OPT_THREADS },
 	{ "update", required_argument, NULL, OPT_UPDATE },
 	{ "resume", no_argument, NULL, OPT_RESUME },
+	CLI_S3_OPTIONS,
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };

@@ -18,6 +18,8 @@ static const struct command {
 	{ "read", cmd_read, "load an epoch, and say what that took" },
 	{ "column", cmd_column, "make, sort and check columns, one number a sample" },
 	{ "manifest", cmd_manifest, "write a list of URIs for each rank and epoch" },
+	{ "workloads", cmd_workloads, "list the workloads that ship, or print one" },
+	{ "datasize", cmd_datasize, "say how much data a workload needs" },
 };
 
 static void print_help(FILE *out)

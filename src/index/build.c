@@ -42,8 +42,7 @@ static int make_sorter(struct index_build *b, const struct index_build_spec *spe
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	so.tmp_dir = b->tmp_dir;
 	if (spec->resume) {
-		rc = index_resume_open(spec->resume, o->output, spec->resume_where, spec->root,
-				       spec->resume_listing, err);
+		rc = index_resume_open(spec->resume, spec->resume_job, err);
 		if (rc < 0)
 			return rc;
 		so.spill = &spec->resume->spill;

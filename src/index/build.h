@@ -23,8 +23,7 @@ struct index_build_spec {
 	uint64_t memory;             /* for all of it; 0: as the options say */
 	unsigned threads;            /* that list */
 	struct index_resume *resume; /* opened here, after the catalog; or NULL */
-	const struct index_listing *resume_listing;
-	const char *resume_where; /* what is listed, as a URI */
+	const struct index_resume_job *resume_job;
 };
 
 /* Open the catalog first: an output that cannot be written is better said before an hour's work. */

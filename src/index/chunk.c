@@ -77,6 +77,33 @@ void index_chunk_sort(struct index_chunk *c)
 	index_radix_sort(c->bytes, refs, c->nr, shared);
 }
 
+uint8_t *index_chunk_sort_into(struct index_chunk *c, uint8_t *spare)
+{
+	const struct index_ref *from;
+	struct index_ref *to;
+	uint8_t *was = c->bytes;
+	size_t fill = 0;
+
+	index_chunk_sort(c);
+	if (c->in_order || c->nr < 2)
+		return spare;
+	from = index_chunk_refs(c);
+	c->bytes = spare;
+	to = index_chunk_refs(c);
+	for (size_t i = 0; i < c->nr; i++) {
+		const uint8_t *name = was + from[i].off, *end = name + from[i].len;
+
+		if (i + 16 < c->nr)
+			__builtin_prefetch(was + from[i + 16].off);
+		for (int varints = 0; varints < 2; end++)
+			varints += *end < 0x80;
+		memcpy(spare + fill, name, (size_t)(end - name));
+		to[i] = (struct index_ref){ .off = (uint32_t)fill, .len = from[i].len };
+		fill += (size_t)(end - name);
+	}
+	return was;
+}
+
 uint32_t index_chunk_shared(const struct index_chunk *c)
 {
 	const struct index_ref *first = index_chunk_refs(c), *last = first + c->nr - 1;

@@ -26,6 +26,12 @@ bool index_chunk_put(struct index_chunk *c, const struct shoal_entry *e) SHOAL_M
 /* Once, after the last put. Equal names stay in the order they came in. */
 void index_chunk_sort(struct index_chunk *c);
 
+/*
+ * Sort, and put the names in memory in that order, so that a merge reads them from front to back:
+ * they move to @spare, which has `cap` bytes too. Returns where they were.
+ */
+uint8_t *index_chunk_sort_into(struct index_chunk *c, uint8_t *spare) SHOAL_MUST_USE;
+
 /* References, in order once sorted. */
 static inline struct index_ref *index_chunk_refs(const struct index_chunk *c)
 {

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,9 @@
 /* How often: at least this many seconds apart, and so that they take a twentieth of the time. */
 #define SECONDS 5.0
 #define SHARE   20.0
+
+/* What runs are read by when their names are looked at. */
+#define SAMPLE_BYTES (256u << 10)
 
 /* ---- Reading ---- */
 
@@ -108,14 +112,16 @@ int index_checkpoint_unit(struct shoal_span *units, const void **ret_unit, size_
 /* ---- Opening ---- */
 
 /* What is asked for, and where; without when. */
-static char *fingerprint(const struct index_listing *listing, const char *where)
+static char *fingerprint(const struct index_resume_job *job)
 {
-	struct index_listing l = *listing;
-	char *text, *all = NULL;
+	struct index_listing l = *job->listing;
+	char *text, *all = NULL, ranks[64] = "";
 
 	l.started = 0;
 	text = index_listing_text(&l);
-	if (!text || asprintf(&all, "%swhere %s\n", text, where) < 0)
+	if (job->nr_ranks > 1)
+		snprintf(ranks, sizeof(ranks), "rank %d of %d\n", job->rank, job->nr_ranks);
+	if (!text || asprintf(&all, "%swhere %s\n%s", text, job->where, ranks) < 0)
 		all = NULL;
 	free(text);
 	return all;
@@ -130,6 +136,17 @@ char *index_resume_path(const char *output, const char *suffix)
 	if (asprintf(&name, "%.*s.%s.%s", (int)(base - output), output, base, suffix) < 0)
 		return NULL;
 	return name;
+}
+
+/* The same for one of several ranks. */
+static char *path_of_rank(const char *output, const char *suffix, int rank, int nr_ranks)
+{
+	char with_rank[32];
+
+	if (nr_ranks == 1)
+		return index_resume_path(output, suffix);
+	snprintf(with_rank, sizeof(with_rank), "%s.%d", suffix, rank);
+	return index_resume_path(output, with_rank);
 }
 
 /* XXH3 of a stretch of the runs' file. */
@@ -188,10 +205,13 @@ static int take_over(struct index_resume *r, const struct index_checkpoint *c,
 	if (c->root_len != strlen(r->root) || memcmp(c->root, r->root, c->root_len) != 0 ||
 	    c->listing_len != strlen(r->listing) ||
 	    memcmp(c->listing, r->listing, c->listing_len) != 0)
-		return shoal_fail(err, -EINVAL,
-				  "'%s' is of a listing of something else, or with other options: "
-				  "give the same, or remove that file",
-				  r->state_path);
+		return shoal_fail(
+			err, -EINVAL,
+			"'%s' is of a listing of something else, or with other options%s: "
+			"give the same, or remove that file",
+			r->state_path, r->nr_ranks > 1 ? " or other ranks" : "");
+	if (r->nr_ranks > 1 && c->started != r->started) /* left over from another one */
+		return 0;
 	while ((rc = index_checkpoint_run(&runs, c->runs_end, &run)) > 0) {
 		rc = index_runs_add(&r->runs, &run);
 		if (rc < 0)
@@ -229,22 +249,31 @@ static int open_checkpoint(struct index_resume *r, struct shoal_err *err)
 	return take_over(r, &c, err);
 }
 
-void index_resume_forget(const char *output)
+/* Whether there was one to remove. */
+static bool forget(const char *output, int rank, int nr_ranks)
 {
 	static const char *const suffixes[] = { "resume", "runs" };
+	bool found = false;
 
 	for (size_t i = 0; i < SHOAL_ARRAY_LEN(suffixes); i++) {
-		char *path = index_resume_path(output, suffixes[i]);
+		char *path = path_of_rank(output, suffixes[i], rank, nr_ranks);
 
-		if (path)
-			unlink(path);
+		found |= path && unlink(path) == 0;
 		free(path);
 	}
+	return found;
 }
 
-uint64_t index_resume_started(const char *output, uint64_t now)
+void index_resume_forget(const char *output)
 {
-	char *path = index_resume_path(output, "resume");
+	(void)forget(output, 0, 1);
+	for (int r = 0; forget(output, r, INT_MAX); r++)
+		;
+}
+
+uint64_t index_resume_started(const char *output, int nr_ranks, uint64_t now)
+{
+	char *path = path_of_rank(output, "resume", 0, nr_ranks);
 	struct shoal_map map = SHOAL_MAP_CLOSED;
 	struct index_checkpoint c = { .root = "", .listing = "" };
 
@@ -256,21 +285,43 @@ uint64_t index_resume_started(const char *output, uint64_t now)
 	return now;
 }
 
-int index_resume_open(struct index_resume *r, const char *output, const char *where,
-		      const char *root, const struct index_listing *listing, struct shoal_err *err)
+/* One process leaves other files than several ranks do. */
+static int check_ranks(const struct index_resume_job *job, struct shoal_err *err)
+{
+	bool one = job->nr_ranks == 1;
+	char *other = path_of_rank(job->output, "resume", 0, one ? INT_MAX : 1);
+	bool there = other && access(other, F_OK) == 0;
+	int rc = 0;
+
+	if (there)
+		rc = shoal_fail(err, -EINVAL,
+				"'%s' is of a listing by %s: go on with as many, or remove that "
+				"file",
+				other, one ? "several ranks" : "one process");
+	free(other);
+	return rc;
+}
+
+int index_resume_open(struct index_resume *r, const struct index_resume_job *job,
+		      struct shoal_err *err)
 {
 	int rc;
 
-	*r = (struct index_resume){ .root = root,
-				    .started = listing->started,
+	*r = (struct index_resume){ .rank = job->rank,
+				    .nr_ranks = job->nr_ranks,
+				    .root = job->root,
+				    .started = job->listing->started,
 				    .map = SHOAL_MAP_CLOSED,
 				    .sums = { .max = SIZE_MAX },
 				    .spill = { .fd = -1, .runs = &r->runs } };
-	r->listing = fingerprint(listing, where);
-	r->runs_path = index_resume_path(output, "runs");
-	r->state_path = index_resume_path(output, "resume");
+	r->listing = fingerprint(job);
+	r->runs_path = path_of_rank(job->output, "runs", job->rank, job->nr_ranks);
+	r->state_path = path_of_rank(job->output, "resume", job->rank, job->nr_ranks);
 	if (!r->listing || !r->runs_path || !r->state_path)
 		return shoal_fail(err, -ENOMEM, "out of memory");
+	rc = check_ranks(job, err);
+	if (rc < 0)
+		return rc;
 	r->spill.fd = open(r->runs_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (r->spill.fd < 0)
 		return shoal_fail_errno(err, shoal_errno(), "cannot write '%s'", r->runs_path);
@@ -289,8 +340,10 @@ void index_resume_close(struct index_resume *r, bool done)
 	if (r->spill.fd >= 0)
 		close(r->spill.fd);
 	shoal_map_close(&r->map);
-	if (done && r->state_path)
+	if ((done || r->alone) && r->state_path) {
 		unlink(r->state_path);
+		of_use = false;
+	}
 	if (r->spill.fd >= 0 && !of_use)
 		unlink(r->runs_path);
 	index_runs_release(&r->runs);
@@ -313,6 +366,23 @@ int index_resume_units(struct index_resume *r, struct index_walk *walk, struct s
 			return rc;
 	}
 	return rc < 0 ? shoal_fail(err, rc, "'%s' is damaged: remove it", r->state_path) : 0;
+}
+
+int index_resume_sample(const struct index_resume *r, struct index_sample *sample,
+			struct shoal_err *err)
+{
+	uint8_t *buf = malloc(SAMPLE_BYTES);
+	struct index_run_reader *reader = calloc(1, sizeof(*reader));
+	int rc = buf && reader ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < r->runs.nr && rc == 0; i++) {
+		index_run_open(reader, r->spill.fd, &r->runs.run[i], buf, SAMPLE_BYTES);
+		while ((rc = index_run_next(reader)) == 0 && !reader->done)
+			index_sample_see(sample, reader->entry.name, reader->entry.len);
+	}
+	free(reader);
+	free(buf);
+	return rc < 0 ? shoal_fail_errno(err, rc, "cannot read '%s'", r->runs_path) : 0;
 }
 
 /* ---- Writing ---- */
@@ -504,6 +574,18 @@ static int write_checkpoint(struct index_resume *r, struct index_walk *walk,
 	return rc;
 }
 
+int index_resume_begin(struct index_resume *r, struct index_walk *walk, struct shoal_sorter *sorter,
+		       struct shoal_err *err)
+{
+	const struct index_walk_state nothing = { 0 };
+	int rc;
+
+	r->sorter = sorter;
+	rc = write_checkpoint(r, walk, &nothing, err);
+	r->alone = rc == 0;
+	return rc;
+}
+
 int index_resume_checkpoint(struct index_resume *r, struct index_walk *walk,
 			    struct shoal_sorter *sorter, const struct index_walk_state *state,
 			    bool now, struct shoal_err *err)
@@ -526,5 +608,5 @@ int index_resume_checkpoint(struct index_resume *r, struct index_walk *walk,
 	r->nr_finished = state->nr_directories;
 	r->took = now_seconds() - start;
 	r->next = start + r->took + (r->took * SHARE > SECONDS ? r->took * SHARE : SECONDS);
-	return 0;
+	return 1;
 }

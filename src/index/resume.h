@@ -5,6 +5,11 @@
  * a checkpoint (".NAME.resume"): where the runs are, and what was waiting or begun when they were
  * written. Whoever goes on takes these over; what had been begun is listed again, and names that
  * were seen twice are one name. Both are removed when the catalog is sealed.
+ *
+ * Of several ranks each has its own, with its number behind the name. They write them when they
+ * like: a unit that changed places is in at least one of them (see share.c). A set of checkpoints
+ * is known by when the listing began, which rank 0 decides; rank 0 writes its first one when all
+ * others have.
  */
 #ifndef SHOAL_INDEX_RESUME_H
 #define SHOAL_INDEX_RESUME_H
@@ -12,11 +17,13 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/span.h"
+#include "index/cuts.h"
 #include "index/listing.h"
 #include "index/run.h"
 #include "index/walk.h"
 
 struct index_resume {
+	int rank, nr_ranks;
 	char *runs_path, *state_path;
 	const char *root; /* lent */
 	char *listing;    /* what is asked for, as text: to tell a checkpoint of something else */
@@ -28,6 +35,7 @@ struct index_resume {
 	struct shoal_map map;
 	struct shoal_span units;
 	bool found;
+	bool alone; /* our first checkpoint is written, but maybe not that of all ranks */
 	/* While it lists: */
 	struct shoal_sorter *sorter;
 	struct shoal_buf sums; /* of the runs' file: up to where, and XXH3; 18 bytes a checkpoint */
@@ -44,16 +52,26 @@ char *index_resume_path(const char *output, const char *suffix);
 void index_resume_forget(const char *output);
 
 /* When the interrupted listing for @output began; @now when there is none that can be read. */
-uint64_t index_resume_started(const char *output, uint64_t now);
+uint64_t index_resume_started(const char *output, int nr_ranks, uint64_t now);
+
+/* What is listed, and who asks. All lent. */
+struct index_resume_job {
+	const char *output, *where, *root;
+	const struct index_listing *listing;
+	int rank, nr_ranks;
+};
 
 /*
- * Take over what an earlier listing for @output left, or start afresh. The catalog's writer is
+ * Take over what an earlier listing for the output left, or start afresh. The catalog's writer is
  * open, so nobody else is at it. -EINVAL when the checkpoint is of another listing: of another
- * place @where, which @root need not tell, or with other options.
+ * place, which the root need not tell, with other options, or by other ranks.
  */
-int index_resume_open(struct index_resume *r, const char *output, const char *where,
-		      const char *root, const struct index_listing *listing,
+int index_resume_open(struct index_resume *r, const struct index_resume_job *job,
 		      struct shoal_err *err) SHOAL_MUST_USE;
+
+/* Let @sample see the names that were listed before. */
+int index_resume_sample(const struct index_resume *r, struct index_sample *sample,
+			struct shoal_err *err) SHOAL_MUST_USE;
 
 /* @done: the catalog is sealed, and nothing is left behind; else what is there stays. */
 void index_resume_close(struct index_resume *r, bool done);
@@ -62,7 +80,11 @@ void index_resume_close(struct index_resume *r, bool done);
 int index_resume_units(struct index_resume *r, struct index_walk *walk,
 		       struct shoal_err *err) SHOAL_MUST_USE;
 
-/* Write a checkpoint if it is time to, or if @now. */
+/* Write the first checkpoint of a rank: before this no other rank may give it anything. */
+int index_resume_begin(struct index_resume *r, struct index_walk *walk, struct shoal_sorter *sorter,
+		       struct shoal_err *err) SHOAL_MUST_USE;
+
+/* Write a checkpoint if it is time to, or if @now: 1 when one was written, or 0. */
 int index_resume_checkpoint(struct index_resume *r, struct index_walk *walk,
 			    struct shoal_sorter *sorter, const struct index_walk_state *state,
 			    bool now, struct shoal_err *err) SHOAL_MUST_USE;

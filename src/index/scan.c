@@ -68,7 +68,7 @@ static int find_own(struct index_scan *s, const char *catalog, struct shoal_err 
 	if (rc == 0) {
 		path[2] = index_resume_path(path[0], "runs");
 		path[3] = index_resume_path(path[0], "resume");
-		path[4] = path[3] ? index_resume_path(path[3], "partial") : NULL;
+		path[4] = path[3] ? index_resume_path(path[3], "") : NULL;
 	}
 	for (size_t i = 0; i < SHOAL_ARRAY_LEN(path); i++) {
 		if (path[i])
@@ -182,9 +182,57 @@ static int walk_alone(struct index_scan *s, struct index_walk *w, struct index_w
 			rc = tick(s, state, err);
 		if (rc == 0 && r) /* the last one before sealing, too */
 			rc = index_resume_checkpoint(r, w, s->sorter, state, state->idle, err);
+		rc = rc > 0 ? 0 : rc;
 	}
 	if (rc == -ECANCELED && r) /* as far as we got; without it an older one will do */
 		(void)!index_resume_checkpoint(r, w, s->sorter, state, true, NULL);
+	return rc;
+}
+
+/* All ranks' first checkpoints, rank 0's last: where that is, the others are. */
+static int begin_checkpoints(struct index_scan *s, struct shoal_err *err)
+{
+	bool first = s->place->rank == 0;
+	int rc = first ? 0 : index_resume_begin(s->resume, s->walk, s->sorter, err);
+
+	if (rc == 0)
+		rc = shoal_comm_barrier(s->comm, err);
+	if (rc == 0 && first)
+		rc = index_resume_begin(s->resume, s->walk, s->sorter, err);
+	if (rc == 0)
+		rc = shoal_comm_barrier(s->comm, err);
+	if (rc == 0) {
+		s->resume->alone = false;
+		s->resume->found = true;
+	}
+	return rc;
+}
+
+static int save(void *self, const struct index_walk_state *state, struct shoal_err *err)
+{
+	struct index_scan *s = self;
+
+	return index_resume_checkpoint(s->resume, s->walk, s->sorter, state, false, err);
+}
+
+static int walk_together(struct index_scan *s, struct index_walk_state *state,
+			 struct shoal_err *err)
+{
+	struct index_resume *r = s->resume;
+	struct index_share_owner owner = { .tick = tick, .save = r ? save : NULL, .self = s };
+	int rc = 0;
+
+	if (r)
+		rc = r->found ? index_resume_units(r, s->walk, err) : begin_checkpoints(s, err);
+	if (rc == 0)
+		rc = index_share_walk(s->comm, s->walk, &owner, state, err);
+	/* Before sealing; or as far as we got: whoever failed, the other ranks' work is good. */
+	if (r && r->found) {
+		int saved = index_resume_checkpoint(r, s->walk, s->sorter, state, true,
+						    rc == 0 ? err : NULL);
+
+		rc = rc == 0 && saved < 0 ? saved : rc;
+	}
 	return rc;
 }
 
@@ -210,9 +258,11 @@ static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_re
 	bool afresh = !s->resume || !s->resume->found;
 	int rc = index_walk_start(&wo, s->place->rank == 0 && afresh, &w, err);
 
+	s->walk = w;
 	if (rc == 0)
 		rc = s->place->size == 1 ? walk_alone(s, w, &state, err)
-					 : index_share_walk(s->comm, w, tick, s, &state, err);
+					 : walk_together(s, &state, err);
+	s->walk = NULL;
 	index_walk_free(w);
 	count(s, &state, result);
 	s->nr_foreign = state.nr_foreign;

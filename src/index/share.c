@@ -3,6 +3,9 @@
  * heard that others are idle; the director then tells the second to give some to the first. A
  * rank counts as idle from its own word on until the director has it given something: so when all
  * ranks count as idle no unit is on its way, and the walk has ended.
+ *
+ * Where checkpoints are kept each rank writes its own when it likes. A unit that changes places is
+ * in the giver's until the taker says that it has one of its own that was written after.
  */
 #include "index/share.h"
 
@@ -27,13 +30,17 @@ enum kind {
 	UNITS,  /* from rank to rank; there may be none in it */
 	DONE,   /* from it */
 	COUNT,  /* to the director, to show: names so far */
+	SAVED,  /* from rank to rank: how many of your gifts are in my checkpoint */
 };
 
 struct share {
 	struct shoal_comm *comm;
 	struct index_walk *walk;
 	const struct shoal_comm_place *place;
+	const struct index_share_owner *owner;
 	bool told_idle, offered, hungry, done;
+	/* Gifts sent to each rank, got from it, and of these told to be saved: 24 bytes a rank. */
+	uint64_t *sent, *got, *told;
 	/* The director's: ten bytes for each rank. */
 	uint8_t *idle, *offers;
 	uint64_t *names;
@@ -95,15 +102,43 @@ static int direct(struct share *s, struct shoal_err *err)
 
 static int give(struct share *s, const struct shoal_comm_mail *mail, struct shoal_err *err)
 {
-	struct shoal_le32 to;
+	struct shoal_le32 le;
+	uint32_t to;
 	size_t len;
 
-	if (mail->len != sizeof(to))
+	if (mail->len != sizeof(le))
 		return shoal_fail(err, -EBADMSG, "a message of the listing is damaged");
-	memcpy(&to, mail->data, sizeof(to));
-	len = index_walk_give(s->walk, s->units, sizeof(s->units));
+	memcpy(&le, mail->data, sizeof(le));
+	to = shoal_le32_get(le);
+	if (to >= (uint32_t)s->place->size)
+		return shoal_fail(err, -EBADMSG, "a message of the listing is damaged");
+	len = index_walk_give(s->walk, (int)to, s->owner->save ? s->sent[to] + 1 : 0, s->units,
+			      sizeof(s->units));
+	s->sent[to] += len > 0;
 	s->offered = false;
-	return post(s, (int)shoal_le32_get(to), UNITS, s->units, len, err);
+	return post(s, (int)to, UNITS, s->units, len, err);
+}
+
+/* A checkpoint has been written: who gave us something need not keep it any longer. */
+static int tell_saved(struct share *s, struct shoal_err *err)
+{
+	int rc = 0;
+
+	for (int r = 0; r < s->place->size && rc == 0; r++) {
+		struct shoal_le64 nr = shoal_le64_of(s->got[r]);
+
+		if (s->got[r] != s->told[r])
+			rc = post(s, r, SAVED, &nr, sizeof(nr), err);
+		s->told[r] = s->got[r];
+	}
+	return rc;
+}
+
+static int save(struct share *s, const struct index_walk_state *state, struct shoal_err *err)
+{
+	int rc = s->owner->save ? s->owner->save(s->owner->self, state, err) : 0;
+
+	return rc > 0 ? tell_saved(s, err) : rc;
 }
 
 static int read_mail(struct share *s, const struct shoal_comm_mail *mail, struct shoal_err *err)
@@ -125,6 +160,7 @@ static int read_mail(struct share *s, const struct shoal_comm_mail *mail, struct
 		return give(s, mail, err);
 	case UNITS:
 		s->told_idle = false;
+		s->got[mail->from] += mail->len > 0;
 		return index_walk_bring(s->walk, mail->data, mail->len, err);
 	case DONE:
 		s->done = true;
@@ -132,6 +168,10 @@ static int read_mail(struct share *s, const struct shoal_comm_mail *mail, struct
 	case COUNT:
 		if (mail->len == sizeof(struct shoal_le64))
 			s->names[mail->from] = shoal_le64_load(mail->data);
+		return 0;
+	case SAVED:
+		if (mail->len == sizeof(struct shoal_le64))
+			index_walk_forget(s->walk, mail->from, shoal_le64_load(mail->data));
 		return 0;
 	default:
 		return shoal_fail(err, -EBADMSG, "a message of the listing is of no known kind");
@@ -154,14 +194,13 @@ static int tell(struct share *s, const struct index_walk_state *state, struct sh
 }
 
 /* The owner sees what all ranks have found, as far as the director has heard. */
-static int show(struct share *s, index_tick_fn *tick, void *self,
-		const struct index_walk_state *mine, struct shoal_err *err)
+static int show(struct share *s, const struct index_walk_state *mine, struct shoal_err *err)
 {
 	struct index_walk_state all = *mine;
 
 	for (int r = 1; r < s->place->size; r++)
 		all.nr_names += s->names[r];
-	return tick(self, &all, err);
+	return s->owner->tick(s->owner->self, &all, err);
 }
 
 static int tell_count(struct share *s, const struct index_walk_state *state, struct shoal_err *err)
@@ -171,8 +210,7 @@ static int tell_count(struct share *s, const struct index_walk_state *state, str
 	return s->place->rank == 0 ? 0 : post(s, 0, COUNT, &names, sizeof(names), err);
 }
 
-static int share_until_done(struct share *s, index_tick_fn *tick, void *self,
-			    struct index_walk_state *state, struct shoal_err *err)
+static int share_until_done(struct share *s, struct index_walk_state *state, struct shoal_err *err)
 {
 	unsigned round = 0;
 	int rc = 0;
@@ -188,8 +226,10 @@ static int share_until_done(struct share *s, index_tick_fn *tick, void *self,
 			rc = tell(s, state, err);
 		if (rc == 0 && round % COUNTS == COUNTS - 1)
 			rc = tell_count(s, state, err);
+		if (rc == 0 && round % TICKS == 0)
+			rc = save(s, state, err);
 		if (rc == 0 && round++ % TICKS == 0)
-			rc = show(s, tick, self, state, err);
+			rc = show(s, state, err);
 		if (rc < 0)
 			break;
 		rc = shoal_comm_poll(s->comm, waiting || s->offered ? IDLE_US : 0, &mail, err);
@@ -202,8 +242,9 @@ static int share_until_done(struct share *s, index_tick_fn *tick, void *self,
 	return rc;
 }
 
-int index_share_walk(struct shoal_comm *comm, struct index_walk *walk, index_tick_fn *tick,
-		     void *self, struct index_walk_state *ret_state, struct shoal_err *err)
+int index_share_walk(struct shoal_comm *comm, struct index_walk *walk,
+		     const struct index_share_owner *owner, struct index_walk_state *ret_state,
+		     struct shoal_err *err)
 {
 	struct share *s = calloc(1, sizeof(*s));
 	struct index_walk_state state = { 0 };
@@ -213,22 +254,29 @@ int index_share_walk(struct shoal_comm *comm, struct index_walk *walk, index_tic
 	if (s) {
 		s->comm = comm;
 		s->walk = walk;
+		s->owner = owner;
 		s->place = shoal_comm_place(comm);
 		s->idle = calloc(size, 1);
 		s->offers = calloc(size, 1);
 		s->names = calloc(size, sizeof(*s->names));
+		s->sent = calloc(size, sizeof(*s->sent));
+		s->got = calloc(size, sizeof(*s->got));
+		s->told = calloc(size, sizeof(*s->told));
 	}
-	if (!s || !s->idle || !s->offers || !s->names)
+	if (!s || !s->idle || !s->offers || !s->names || !s->sent || !s->got || !s->told)
 		rc = shoal_fail(err, -ENOMEM, "out of memory");
 	else /* all here? One that is elsewhere is found out by this, and not waited for for ever */
 		rc = shoal_comm_barrier(comm, err);
 	if (rc == 0)
-		rc = share_until_done(s, tick, self, &state, err);
+		rc = share_until_done(s, &state, err);
 	*ret_state = state;
 	if (s) {
 		free(s->idle);
 		free(s->offers);
 		free(s->names);
+		free(s->sent);
+		free(s->got);
+		free(s->told);
 	}
 	free(s);
 	return rc;

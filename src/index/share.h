@@ -8,12 +8,19 @@
 #include "comm/comm.h"
 #include "index/walk.h"
 
-/* Called while waiting, some times a second. 0 to go on, or an error to end with. */
-typedef int index_tick_fn(void *self, const struct index_walk_state *state, struct shoal_err *err);
+/* Who is asked while waiting, some times a second. */
+struct index_share_owner {
+	/* 0 to go on, or an error to end with. */
+	int (*tick)(void *self, const struct index_walk_state *state, struct shoal_err *err);
+	/* Write a checkpoint if it is time to: 1 when one was written, 0, or an error. NULL where
+	 * none is kept. */
+	int (*save)(void *self, const struct index_walk_state *state, struct shoal_err *err);
+	void *self;
+};
 
 /* Until all ranks have listed everything. Collective. With one rank there is nothing to share. */
-int index_share_walk(struct shoal_comm *comm, struct index_walk *walk, index_tick_fn *tick,
-		     void *self, struct index_walk_state *ret_state,
+int index_share_walk(struct shoal_comm *comm, struct index_walk *walk,
+		     const struct index_share_owner *owner, struct index_walk_state *ret_state,
 		     struct shoal_err *err) SHOAL_MUST_USE;
 
 #endif

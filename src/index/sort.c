@@ -30,6 +30,7 @@ struct shoal_sorter {
 	struct shoal_sorter_options options;
 	uint8_t *memory;
 	size_t memory_len;
+	uint8_t *spare; /* as long as a chunk: the thread's */
 	struct half half[2];
 	struct half *filling;
 	bool spilled; /* a half has been given away, so that there is a spill file */
@@ -47,14 +48,23 @@ struct shoal_sorter {
 
 /* ---- The thread ---- */
 
-static void half_clear(const struct shoal_sorter *s, struct half *h)
+static void half_clear(struct half *h)
 {
-	size_t cap = s->memory_len / 2 / NR_CHUNKS & ~(size_t)15;
-	uint8_t *bytes = s->memory + (h == &s->half[1] ? s->memory_len / 2 : 0);
-
 	for (uint32_t i = 0; i < NR_CHUNKS; i++)
-		index_chunk_init(&h->chunk[i], bytes + i * cap, cap);
+		index_chunk_init(&h->chunk[i], h->chunk[i].bytes, h->chunk[i].cap);
 	h->nr = 1;
+}
+
+/* Halves of as many chunks, and one more. */
+static void share_out(struct shoal_sorter *s)
+{
+	size_t cap = s->memory_len / (2 * NR_CHUNKS + 1) & ~(size_t)15;
+	uint8_t *bytes = s->memory;
+
+	for (uint32_t i = 0; i < 2 * NR_CHUNKS; i++, bytes += cap)
+		index_chunk_init(&s->half[i / NR_CHUNKS].chunk[i % NR_CHUNKS], bytes, cap);
+	s->spare = bytes;
+	s->half[0].nr = s->half[1].nr = 1;
 }
 
 static int spill(struct shoal_sorter *s, struct half *h)
@@ -77,11 +87,11 @@ static void *sort_thread(void *arg)
 
 	while ((t = shoal_queue_take(&s->tasks)) != NULL) {
 		if (t->chunk) {
-			index_chunk_sort(t->chunk);
+			s->spare = index_chunk_sort_into(t->chunk, s->spare);
 			continue;
 		}
 		s->rc = spill(s, t->half);
-		half_clear(s, t->half);
+		half_clear(t->half);
 		if (s->rc < 0 || !shoal_queue_give(&s->empty, t->half))
 			break;
 	}
@@ -205,8 +215,7 @@ int shoal_sorter_new(const struct shoal_sorter_options *options, struct shoal_so
 		for (size_t i = 0; i < options->spill->runs->nr; i++)
 			rc = shoal_first_error(
 				rc, index_runs_add(&s->runs, &options->spill->runs->run[i]));
-	half_clear(s, &s->half[0]);
-	half_clear(s, &s->half[1]);
+	share_out(s);
 	s->filling = &s->half[0];
 	shoal_queue_init(&s->tasks, SHOAL_QUEUE_MAX);
 	shoal_queue_init(&s->empty, 2);

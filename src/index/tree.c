@@ -36,6 +36,30 @@ static uint64_t share_of_memory(const struct tree *t)
 	return SHOAL_INDEX_MEMORY_MIN;
 }
 
+/* When the listing began is rank 0's word: it tells which checkpoints belong together. */
+static int agree_on_start(struct tree *t, struct shoal_err *err)
+{
+	uint64_t started = t->scan.place->rank == 0 ? t->listing.started : UINT64_MAX;
+	int rc = shoal_comm_reduce(t->scan.comm, SHOAL_COMM_MIN, &started, 1, err);
+
+	t->listing.started = started;
+	return rc;
+}
+
+/* All ranks go on, or none. */
+static int agree_on_resuming(struct tree *t, struct shoal_err *err)
+{
+	uint64_t nr = t->resume.found;
+	int rc = shoal_comm_reduce(t->scan.comm, SHOAL_COMM_SUM, &nr, 1, err);
+
+	if (rc == 0 && nr > 0 && !t->resume.found)
+		rc = shoal_fail(err, -ENOENT,
+				"'%s' is missing, or not of the listing that the other ranks left: "
+				"bring it back, or remove theirs to start anew",
+				t->resume.state_path);
+	return rc < 0 || nr == 0 ? rc : index_resume_sample(&t->resume, &t->sample, err);
+}
+
 static int start_build(struct tree *t, struct shoal_err *err)
 {
 	const struct index_scan *s = &t->scan;
@@ -46,27 +70,36 @@ static int start_build(struct tree *t, struct shoal_err *err)
 					 .no_writer = s->place->rank > 0,
 					 .memory = share_of_memory(t),
 					 .threads = index_scan_threads(s) };
+	struct index_resume_job job = { .output = s->options->output,
+					.where = s->store->uri,
+					.root = t->root.uri,
+					.listing = listing,
+					.rank = s->place->rank,
+					.nr_ranks = s->place->size };
 	int rc = 0;
 
 	*listing = index_scan_listing(s);
-	if (s->tree->resume)
-		listing->started = index_resume_started(s->options->output, listing->started);
-	if (rc == 0 && s->tree->resume && s->place->size > 1)
-		rc = shoal_fail(err, -ENOTSUP, "a listing can be resumed by one process only");
 	if (s->tree->resume) {
 		spec.resume = &t->resume;
-		spec.resume_listing = listing;
-		spec.resume_where = s->store->uri;
+		spec.resume_job = &job;
 		t->scan.resume = &t->resume;
+		listing->started =
+			index_resume_started(s->options->output, s->place->size, listing->started);
 	}
 	if (rc == 0 && s->tree->update) {
 		rc = index_update_open(&t->update, s->tree->update, listing, t->root.uri, err);
 		t->scan.update = &t->update;
 	}
+	if (rc == 0 && s->tree->resume && s->place->rank > 0)
+		rc = agree_on_start(t, err); /* once rank 0 has the catalog to itself */
 	if (rc == 0)
 		rc = index_build_start(&t->build, s->options, &spec, err);
+	if (rc == 0 && s->tree->resume && s->place->rank == 0)
+		rc = agree_on_start(t, err);
 	if (rc == 0 && s->place->size > 1)
 		rc = index_sample_init(&t->sample, s->place->size, err);
+	if (rc == 0 && s->place->size > 1 && s->tree->resume)
+		rc = agree_on_resuming(t, err);
 	return rc;
 }
 

@@ -10,6 +10,18 @@
 /* For units that wait. What is beyond goes to a file. */
 #define UNITS_BYTES (4u << 20)
 
+/* Units given away that are remembered. With more, none is given for a while. */
+#define GIVEN_BYTES (4u << 20)
+
+/* What was given to a rank, as it was sent. */
+struct gift {
+	struct gift *next;
+	uint64_t nr;
+	int to;
+	size_t len;
+	uint8_t units[];
+};
+
 /* A thread: its sink, and the unit it is at. About 400 KB with the store's buffers and the stack.
  */
 struct walker {
@@ -30,6 +42,8 @@ struct index_walk {
 	struct index_units units;
 	struct index_walk_state state;
 	unsigned nr_at_work;
+	struct gift *gifts; /* the latest first */
+	size_t gift_bytes;
 	bool hungry;   /* elsewhere */
 	int want_more; /* nothing waits, and somebody does: sinks look at it without the lock */
 	bool ending;
@@ -268,6 +282,12 @@ struct index_walk *index_walk_free(struct index_walk *w)
 	for (unsigned i = 0; w->walker && i < w->options.nr_threads; i++)
 		if (w->walker[i].sink.scratch)
 			w->walker[i].sink.free_scratch(w->walker[i].sink.scratch);
+	while (w->gifts) {
+		struct gift *g = w->gifts;
+
+		w->gifts = g->next;
+		free(g);
+	}
 	index_units_release(&w->units);
 	pthread_mutex_destroy(&w->lock);
 	pthread_mutex_destroy(&w->take_lock);
@@ -328,17 +348,28 @@ void index_walk_set_hungry(struct index_walk *w, bool hungry)
 	pthread_mutex_unlock(&w->lock);
 }
 
-size_t index_walk_give(struct index_walk *w, uint8_t *buf, size_t room)
+void index_walk_forget(struct index_walk *w, int to, uint64_t nr)
 {
-	uint64_t most;
+	pthread_mutex_lock(&w->lock);
+	for (struct gift **at = &w->gifts; *at;) {
+		struct gift *g = *at;
+
+		if (g->to != to || g->nr > nr) {
+			at = &g->next;
+			continue;
+		}
+		*at = g->next;
+		w->gift_bytes -= sizeof(*g) + g->len;
+		free(g);
+	}
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* With the lock held. */
+static size_t take_units(struct index_walk *w, uint64_t most, uint8_t *buf, size_t room)
+{
 	size_t used = 0;
 
-	pthread_mutex_lock(&w->lock);
-	most = (w->units.nr + 1) / 2;
-	/* The last one is ours when nothing else keeps us busy: else it would only change places.
-	 */
-	if (w->units.nr == 1 && w->nr_at_work == 0)
-		most = 0;
 	for (; most > 0 && room - used > sizeof(uint32_t); most--) {
 		uint32_t mark;
 		size_t len;
@@ -350,8 +381,34 @@ size_t index_walk_give(struct index_walk *w, uint8_t *buf, size_t room)
 		memcpy(buf + used, &mark, sizeof(mark));
 		used += sizeof(mark) + len;
 	}
+	return used;
+}
+
+size_t index_walk_give(struct index_walk *w, int to, uint64_t nr, uint8_t *buf, size_t room)
+{
+	struct gift *g = nr ? malloc(sizeof(*g) + room) : NULL;
+	size_t used = 0;
+
+	if (nr && !g)
+		return 0;
+	pthread_mutex_lock(&w->lock);
+	/* The last one is ours when nothing else keeps us busy: else it would only change places.
+	 */
+	if ((w->units.nr > 1 || w->nr_at_work > 0) && w->gift_bytes < GIVEN_BYTES)
+		used = take_units(w, (w->units.nr + 1) / 2, buf, room);
+	if (g && used > 0) {
+		struct gift *small = realloc(g, sizeof(*g) + used);
+
+		g = small ? small : g;
+		*g = (struct gift){ .next = w->gifts, .nr = nr, .to = to, .len = used };
+		memcpy(g->units, buf, used);
+		w->gifts = g;
+		w->gift_bytes += sizeof(*g) + used;
+		g = NULL;
+	}
 	set_want_more(w);
 	pthread_mutex_unlock(&w->lock);
+	free(g);
 	return used;
 }
 
@@ -393,6 +450,23 @@ int index_walk_bring(struct index_walk *w, const uint8_t *units, size_t len, str
 
 /* ---- Stopping in between ---- */
 
+/* The units of a gift, one by one: we wrote it, so it is well made. */
+static int each_of(const struct gift *g,
+		   int (*unit)(void *self, const void *unit, size_t len, struct shoal_err *err),
+		   void *self, struct shoal_err *err)
+{
+	int rc = 0;
+
+	for (size_t at = 0; at < g->len && rc == 0;) {
+		uint32_t mark;
+
+		memcpy(&mark, g->units + at, sizeof(mark));
+		rc = unit(self, g->units + at + sizeof(mark), mark, err);
+		at += sizeof(mark) + mark;
+	}
+	return rc;
+}
+
 int index_walk_checkpoint(struct index_walk *w,
 			  int (*unit)(void *self, const void *unit, size_t len,
 				      struct shoal_err *err),
@@ -407,6 +481,8 @@ int index_walk_checkpoint(struct index_walk *w,
 	for (unsigned i = 0; i < w->nr_started && rc == 0; i++)
 		if (w->walker[i].at_work)
 			rc = unit(self, w->walker[i].unit, w->walker[i].unit_len, err);
+	for (const struct gift *g = w->gifts; g && rc == 0; g = g->next)
+		rc = each_of(g, unit, self, err);
 	if (rc == 0)
 		rc = then(self, err);
 	pthread_mutex_unlock(&w->lock);

@@ -57,9 +57,15 @@ struct index_walk *index_walk_free(struct index_walk *w);
 /* Say whether ranks elsewhere are idle: threads then cut what can be cut. */
 void index_walk_set_hungry(struct index_walk *w, bool hungry);
 
-/* Take up to half of the units into @buf, oldest first: bytes used, 0 when there is none to spare.
+/*
+ * Take up to half of the units into @buf, oldest first: bytes used, 0 when there is none to spare.
+ * When @nr is not 0 this is gift @nr to rank @to, and stays in our own checkpoints until
+ * index_walk_forget(): else a unit on its way could be in nobody's.
  */
-size_t index_walk_give(struct index_walk *w, uint8_t *buf, size_t room);
+size_t index_walk_give(struct index_walk *w, int to, uint64_t nr, uint8_t *buf, size_t room);
+
+/* The gifts to rank @to up to @nr are in a checkpoint of its own. */
+void index_walk_forget(struct index_walk *w, int to, uint64_t nr);
 
 /* Put in a unit. */
 int index_walk_push(struct index_walk *w, const void *unit, size_t len,
@@ -73,7 +79,8 @@ int index_walk_bring(struct index_walk *w, const uint8_t *units, size_t len,
 
 /*
  * Hold the threads at a point where nothing is on its way to the taker, and hand out what would
- * have to be listed after that: units waiting and units begun. Then call @then, and go on.
+ * have to be listed after that: units waiting, units begun, and units given away that are in no
+ * other checkpoint yet. Then call @then, and go on.
  */
 int index_walk_checkpoint(struct index_walk *w,
 			  int (*unit)(void *self, const void *unit, size_t len,

@@ -29,12 +29,12 @@ static struct load_batch *free_batch(const struct shoal_loader *l)
 	return NULL;
 }
 
-struct load_batch *load_batch_of(const struct shoal_loader *l, uint64_t turn)
+struct load_batch *load_batch_of(const struct shoal_loader *l, uint64_t number)
 {
 	for (uint32_t i = 0; i < l->nr_ring; i++) {
 		struct load_batch *b = &l->ring[i];
 
-		if ((b->state == BATCH_FILLING || b->state == BATCH_READY) && b->turn == turn)
+		if ((b->state == BATCH_FILLING || b->state == BATCH_READY) && b->number == number)
 			return b;
 	}
 	return NULL;
@@ -56,27 +56,27 @@ int load_judge(const struct shoal_loader *l, const struct load_slot *s, struct s
 	struct load_request r = s->request;
 	size_t len;
 
-	if (r.len <= l->slot_bytes && r.result >= 0 &&
-	    ((uint64_t)r.result == r.len || ((uint64_t)r.result > r.len && s->more)))
+	if (r.len <= l->slot_bytes && r.result >= 0 && (uint64_t)r.result == r.len)
 		return 0; /* nearly always */
 	len = strlen(s->name);
 	r.name = s->name + (len > NAME_SHOWN ? len - NAME_SHOWN : 0); /* its end tells more */
 	if (r.len > l->slot_bytes)
 		return shoal_fail(err, -EFBIG,
 				  "'%s' has %" PRIu64
-				  " bytes, and the room for a sample is %" PRIu64,
+				  " bytes, and the room for a sample is %" PRIu64
+				  ": give it more, or take pieces",
 				  r.name, r.len, l->slot_bytes);
 	if (r.result < 0)
 		return load_engine_why(l->engine, &r, err);
 	if ((uint64_t)r.result > r.len)
 		return shoal_fail(err, -EFBIG, "'%s' is larger than the %" PRIu64 " bytes that %s",
-				  r.name, r.len,
+				  r.name, s->size,
 				  l->sizes ? "the catalog has" : "there is room for");
 	if ((uint64_t)r.result < r.len && l->sizes)
 		return shoal_fail(err, -ENODATA,
-				  "'%s' has %" PRId64 " bytes of the %" PRIu64
+				  "'%s' has %" PRIu64 " bytes of the %" PRIu64
 				  " that the catalog has",
-				  r.name, r.result, r.len);
+				  r.name, s->off + (uint64_t)r.result, s->size);
 	return 0;
 }
 
@@ -90,7 +90,7 @@ static int locate(const struct shoal_loader *l, struct load_slot *s, uint64_t id
 
 	if (rc < 0)
 		return rc;
-	s->more = at.more || l->made_up; /* there is always more of what is made up */
+	s->request.inside = at.more || l->made_up; /* there is always more of what is made up */
 	s->request.off = at.off;
 	s->request.len = at.len;
 	if (l->options.object_size) {
@@ -102,27 +102,72 @@ static int locate(const struct shoal_loader *l, struct load_slot *s, uint64_t id
 	return 0;
 }
 
-/* The next turn's samples. Called without the lock: a batch that is being filled is ours. */
-static int fill(struct shoal_loader *l, struct load_batch *b, uint64_t turn)
+/* Of the sample's stretch the piece that comes next, which may be all of it. */
+static void cut_piece(struct shoal_loader *l, struct load_slot *s)
 {
-	uint64_t step = l->options.first_step + turn * l->options.stride;
-	int64_t nr = shoal_order_batch(l->order, step, l->rank, b->ids);
+	struct load_cursor *c = &l->cursor;
+	struct load_request *r = &s->request;
+
+	s->place = (uint32_t)c->next;
+	s->off = c->off;
+	s->size = r->len;
+	r->off += c->off;
+	r->len = shoal_min(r->len - c->off, l->piece);
+	s->last = c->off + r->len == s->size;
+	if (s->last) {
+		c->off = 0;
+		c->next++;
+	} else {
+		c->off += r->len;
+		r->inside = true;
+	}
+}
+
+/* Which samples the step has. */
+static int begin_step(struct shoal_loader *l)
+{
+	struct load_cursor *c = &l->cursor;
+	int64_t nr = shoal_order_batch(l->order, c->step, l->rank, c->ids);
 
 	if (nr < 0)
 		return (int)nr;
-	b->public = (struct shoal_batch){ .step = step, .nr = (size_t)nr, .sample = b->sample };
-	b->turn = turn;
-	b->nr_submitted = b->nr_done = 0;
-	for (uint32_t i = 0; i < nr; i++) {
-		struct load_slot *s = &b->slot[i];
-		int rc;
+	c->nr = (uint64_t)nr;
+	c->next = c->off = 0;
+	c->begun = true;
+	return 0;
+}
 
-		b->sample[i] = (struct shoal_sample){ .id = b->ids[i] };
+/*
+ * The next samples, or pieces, as far as the step goes and the batch has room. Called without the
+ * lock: a batch that is being filled is ours.
+ */
+static int fill(struct shoal_loader *l, struct load_batch *b)
+{
+	struct load_cursor *c = &l->cursor;
+	uint64_t room = shoal_order_spec(l->order)->batch;
+	uint32_t i = 0;
+	int rc = c->begun ? 0 : begin_step(l);
+
+	for (; rc == 0 && i < room && c->next < c->nr; i++) {
+		struct load_slot *s = &b->slot[i];
+		uint64_t id = c->ids[c->next];
+
 		s->batch = b;
 		s->index = i;
-		rc = locate(l, s, b->ids[i]);
-		if (rc < 0)
-			return rc;
+		rc = locate(l, s, id);
+		if (rc == 0)
+			cut_piece(l, s);
+		b->sample[i] = (struct shoal_sample){ .id = id, .off = s->off, .size = s->size };
+	}
+	if (rc < 0)
+		return rc;
+	b->public = (struct shoal_batch){
+		.step = c->step, .nr = i, .sample = b->sample, .last = c->next == c->nr
+	};
+	b->nr_submitted = b->nr_done = 0;
+	if (b->public.last) {
+		c->step += l->options.stride;
+		c->begun = false;
 	}
 	return 0;
 }
@@ -137,7 +182,9 @@ static void submit(struct shoal_loader *l, struct load_slot *s)
 	r->buf = load_pool_slot(&l->pool, (size_t)(s - l->slots));
 	r->cap = l->pool.slot;
 	s->in_flight = true;
-	load_cached_look(&l->cached, s->name, r->off, r->len);
+	if (s->off == 0) /* later pieces are there by what was read ahead of the first */
+		load_cached_look(&l->cached, s->name, r->off,
+				 l->sizes || l->options.object_size ? s->size : SHOAL_SIZE_UNKNOWN);
 	load_engine_submit(l->engine, r);
 }
 
@@ -175,11 +222,17 @@ static void take_done(struct shoal_loader *l, struct load_slot *s)
 	s->in_flight = false;
 	if (r->result >= 0)
 		load_histogram_add(&l->latency, r->finished - r->started);
+	if (r->result >= 0 && r->opened)
+		load_histogram_add(&l->open, r->opened - r->started);
+	if (r->result >= 0)
+		load_histogram_add(&l->read, r->finished - (r->opened ? r->opened : r->started));
 	sample->error = load_judge(l, s, NULL);
 	if (sample->error < 0)
 		return;
 	sample->data = r->data;
 	sample->len = shoal_min((uint64_t)r->result, r->len);
+	if (s->last)
+		sample->size = s->off + sample->len; /* which may not have been known */
 }
 
 /* With the lock held: batches that are done, in whatever sequence, are ready. */
@@ -252,23 +305,24 @@ static void watch(struct shoal_loader *l, uint64_t *watched, uint64_t *told)
 /* With the lock held: begin the epoch that was asked for, once nothing of the last is in flight. */
 static void begin_epoch(struct shoal_loader *l)
 {
-	uint64_t steps;
-
 	for (uint32_t i = 0; i < l->nr_ring; i++)
 		if (l->ring[i].state != BATCH_HELD)
 			l->ring[i].state = BATCH_FREE;
 	if (l->running > 0) /* the first stands where the spec says */
 		shoal_order_set_epoch(l->order, l->epoch);
-	steps = shoal_order_steps(l->order);
-	l->turns = 0;
-	if (steps > l->options.first_step)
-		l->turns = (steps - l->options.first_step - 1) / l->options.stride + 1;
+	l->steps = shoal_order_steps(l->order);
 	l->next_fill = l->next_submit = l->next_take = 0;
+	l->cursor.step = l->options.first_step;
+	l->all_filled = l->cursor.step >= l->steps;
+	l->cursor.begun = l->spoiled = false;
 	l->rc = 0;
 	l->stats = (struct shoal_load_stats){ 0 };
 	l->sums = (struct load_sums){ 0 };
 	memset(&l->latency, 0, sizeof(l->latency));
+	memset(&l->open, 0, sizeof(l->open));
+	memset(&l->read, 0, sizeof(l->read));
 	load_cached_clear(&l->cached);
+	load_engine_remote_clear(l->engine);
 	l->running = l->wanted;
 	pthread_cond_broadcast(&l->news);
 }
@@ -276,16 +330,15 @@ static void begin_epoch(struct shoal_loader *l)
 /* With the lock held, which it gives up meanwhile. */
 static void fill_more(struct shoal_loader *l)
 {
-	while (l->rc == 0 && l->running == l->wanted && l->next_fill < l->turns) {
+	while (l->rc == 0 && l->running == l->wanted && !l->all_filled) {
 		struct load_batch *b = free_batch(l);
-		uint64_t turn = l->next_fill;
 		struct shoal_err err = { "" };
 		int rc;
 
 		if (!b)
 			return;
 		pthread_mutex_unlock(&l->lock);
-		rc = fill(l, b, turn);
+		rc = fill(l, b);
 		pthread_mutex_lock(&l->lock);
 		if (rc < 0) {
 			shoal_catalog_explain(l->cat, rc, &err);
@@ -293,7 +346,8 @@ static void fill_more(struct shoal_loader *l)
 			return;
 		}
 		b->state = BATCH_FILLING;
-		l->next_fill++;
+		b->number = l->next_fill++;
+		l->all_filled = l->cursor.step >= l->steps;
 	}
 }
 
@@ -303,24 +357,31 @@ static void reap(struct shoal_loader *l)
 	struct shoal_err err = { "" };
 	int nr;
 
+	l->reaping = load_engine_pending(l->engine) < l->options.in_flight;
 	pthread_mutex_unlock(&l->lock);
 	load_engine_kick(l->engine);
 	nr = load_engine_reap(l->engine, done, REAPED, REAP_US, &err);
 	pthread_mutex_lock(&l->lock);
+	l->reaping = false;
 	for (int i = 0; i < nr; i++)
 		take_done(l, (struct load_slot *)(void *)done[i]);
-	if (nr < 0)
+	if (nr < 0) { /* what is in flight will never be known */
 		load_end_epoch(l, nr, err.msg);
+		l->broken = nr;
+		pthread_cond_broadcast(&l->news);
+	}
 }
 
 /* With the lock held: whether there is something to do that needs no read to end first. */
 static bool can_go_on(const struct shoal_loader *l)
 {
+	if (l->broken)
+		return false;
 	if (l->running != l->wanted)
 		return true;
 	if (l->rc < 0)
 		return false;
-	if (l->next_fill < l->turns && free_batch(l))
+	if (!l->all_filled && free_batch(l))
 		return true;
 	return l->next_submit < l->next_fill;
 }
@@ -339,7 +400,7 @@ void *load_ahead(void *arg)
 			submit_more(l);
 			finish_batches(l);
 		}
-		if (load_engine_pending(l->engine) > 0) {
+		if (load_engine_pending(l->engine) > 0 && !l->broken) {
 			reap(l);
 			finish_batches(l);
 			watch(l, &watched, &told);

@@ -3,16 +3,29 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "store/posix.h"
 
-/* One of how many samples: looking takes some 4 microseconds. */
-#define EVERY 256u
+/*
+ * One of how many samples: looking takes some 4 microseconds. Large ones count for more, as there
+ * may be few of them, and looking costs little beside reading.
+ */
+#define EVERY       256u
+#define LARGE_BYTES 65536u
 
 #define PAGE 4096u
+
+/* Bytes that mincore() is asked about at once. */
+#define WINDOW (UINT64_C(4) << 20)
+
+/* Of a large sample only so much from its beginning on is looked at. */
+#define LOOK_MAX (UINT64_C(4) << 20)
 
 /* As linux/mman.h has them since 6.5; older headers do not. */
 #define CACHESTAT_NUMBER 451
@@ -36,13 +49,71 @@ void load_cached_clear(struct load_cached *c)
 	c->until_next = 0;
 }
 
+/* Of others' files mincore() says that all is there, rather than what it knows. */
+static bool may_ask(int fd, const struct stat *st)
+{
+	char path[40];
+
+	if (st->st_uid == geteuid() || geteuid() == 0)
+		return true;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0;
+}
+
+/* Pages that are there of @len mapped bytes. */
+static int64_t count_resident(void *map, uint64_t len)
+{
+	unsigned char there[WINDOW / PAGE];
+	int64_t nr = 0;
+
+	if (mincore(map, (size_t)len, there) < 0)
+		return shoal_errno();
+	for (uint64_t i = 0; i < (len + PAGE - 1) / PAGE; i++)
+		nr += there[i] & 1;
+	return nr;
+}
+
+int64_t load_resident_pages(int fd, uint64_t off, uint64_t len)
+{
+	int64_t nr = 0, n;
+	struct stat st;
+	uint64_t end;
+
+	if (fstat(fd, &st) < 0)
+		return shoal_errno();
+	if (!may_ask(fd, &st))
+		return -EPERM;
+	end = (uint64_t)st.st_size;
+	if (len > 0 && off < end && len < end - off)
+		end = off + len;
+	for (off -= off % PAGE; off < end; off += WINDOW) {
+		uint64_t part = shoal_min(WINDOW, end - off);
+		void *map = mmap(NULL, (size_t)part, PROT_READ, MAP_SHARED, fd, (off_t)off);
+
+		n = map == MAP_FAILED ? shoal_errno() : count_resident(map, part);
+		if (map != MAP_FAILED)
+			munmap(map, (size_t)part);
+		if (n < 0)
+			return n;
+		nr += n;
+	}
+	return nr;
+}
+
 int64_t load_cached_pages(int fd, uint64_t off, uint64_t len)
 {
 	struct range range = { .off = off, .len = len };
 	struct cached_pages pages = { 0 };
+	int rc = 0;
 
-	return syscall(CACHESTAT_NUMBER, fd, &range, &pages, 0) < 0 ? shoal_errno()
-								    : (int64_t)pages.nr_cache;
+	if (syscall(CACHESTAT_NUMBER, fd, &range, &pages, 0) < 0)
+		rc = shoal_errno();
+	if (rc == 0)
+		return (int64_t)pages.nr_cache;
+	/* Containers forbid what they do not know, and not every file system has it. */
+	return rc == -ENOSYS || rc == -EPERM || rc == -EOPNOTSUPP
+		       ? load_resident_pages(fd, off, len)
+		       : rc;
 }
 
 void load_cached_look(struct load_cached *c, const char *name, uint64_t off, uint64_t len)
@@ -50,20 +121,30 @@ void load_cached_look(struct load_cached *c, const char *name, uint64_t off, uin
 	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
 				.resolve = RESOLVE_CACHED };
 	int64_t cached = 0;
+	struct stat st;
 	int fd;
 
-	if (!c->told || c->until_next-- > 0)
+	if (!c->told)
 		return;
+	if (c->until_next > 0) {
+		uint64_t counts = 1 + (len == SHOAL_SIZE_UNKNOWN ? 0 : len / LARGE_BYTES);
+
+		c->until_next -= (uint32_t)shoal_min(c->until_next, counts);
+		return;
+	}
 	c->until_next = EVERY - 1;
 	fd = (int)syscall(SYS_openat2, c->root_fd, name, &how, sizeof(how));
 	if (fd < 0 && errno != EAGAIN)
-		return; /* whoever reads it will say why */
+		return;                /* whoever reads it will say why */
+	if (len == SHOAL_SIZE_UNKNOWN) /* of what is not even open, it does not matter */
+		len = fd >= 0 && fstat(fd, &st) == 0 ? (uint64_t)st.st_size : PAGE;
+	len = shoal_min(len, LOOK_MAX);
 	if (fd >= 0 && len > 0)
 		cached = load_cached_pages(fd, off, len);
 	if (fd >= 0)
 		close(fd);
 	if (cached < 0) {
-		c->told = false; /* an old kernel */
+		c->told = false; /* neither for this file nor, most likely, for the others */
 		return;
 	}
 	c->nr_pages += (len + PAGE - 1) / PAGE;

@@ -1,8 +1,9 @@
 /*
  * cached.h - how much of what is about to be read is in the page cache already.
  *
- * One sample of a few hundred is looked at, just before it is read, by cachestat(2). Where even its
- * directory entry is not cached nothing of it can be, so looking never waits for the disk.
+ * One sample of a few hundred is looked at, just before it is read, by cachestat(2), or by
+ * mincore(2) on kernels before 6.5. Where even its directory entry is not cached nothing of it can
+ * be, so looking never waits for the disk.
  */
 #ifndef SHOAL_LOAD_CACHED_H
 #define SHOAL_LOAD_CACHED_H
@@ -18,10 +19,16 @@ struct load_cached {
 
 void load_cached_init(struct load_cached *c, struct shoal_store *store);
 void load_cached_clear(struct load_cached *c);
+/* @len may be SHOAL_SIZE_UNKNOWN: to the end of the file. */
 void load_cached_look(struct load_cached *c, const char *name, uint64_t off, uint64_t len);
 
-/* Pages of the open file @fd that are in the cache, in @len bytes from @off on; -ENOSYS on old
- * kernels. */
+/*
+ * Pages of the open file @fd that are in the cache, in @len bytes from @off on; 0: to its end.
+ * -EPERM where the kernel does not tell: only of files that one owns or may write to.
+ */
 int64_t load_cached_pages(int fd, uint64_t off, uint64_t len);
+
+/* The same by mincore(2) alone. */
+int64_t load_resident_pages(int fd, uint64_t off, uint64_t len);
 
 #endif

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "load/engine_inside.h"
+#include "store/s3.h"
 
 /* ---- What of a file is read next ---- */
 
@@ -17,15 +18,21 @@ static size_t skip_of(const struct load_engine *e, const struct load_request *r)
 	return e->direct && e->posix ? (size_t)(r->off % LOAD_ALIGN) : 0;
 }
 
+/* So many bytes in whole blocks. */
+static uint64_t load_whole(uint64_t len)
+{
+	return (len + LOAD_ALIGN - 1) / LOAD_ALIGN * LOAD_ALIGN;
+}
+
 struct load_piece load_next_piece(const struct load_engine *e, const struct load_request *r)
 {
 	size_t skip = skip_of(e, r);
-	uint64_t from = r->got, end = skip + r->len + 1;
+	uint64_t from = r->got, end = skip + r->len + !r->inside;
 
 	if (e->direct) {
 		/* After a short read this may read some bytes again. */
 		from -= from % LOAD_ALIGN;
-		end = load_cap(r->off, r->len);
+		end = r->inside ? load_whole(end) : load_cap(r->off, r->len);
 	}
 	return (struct load_piece){
 		.buf = r->buf + from,
@@ -64,10 +71,11 @@ void load_settle(const struct load_engine *e, struct load_request *r, int rc)
 	size_t skip = skip_of(e, r);
 	uint64_t got = r->got > skip ? r->got - skip : 0;
 
+	got = shoal_min(got, r->len + !r->inside);
 	if (rc == 0 && got != r->len)
 		rc = check_regular(r->fd);
 	r->data = r->buf + skip;
-	r->result = rc < 0 ? rc : (int64_t)shoal_min(got, r->len + 1);
+	r->result = rc < 0 ? rc : (int64_t)got;
 }
 
 /*
@@ -163,6 +171,8 @@ int load_engine_new(const struct load_engine_options *options, struct load_engin
 		snprintf(base.detail, sizeof(base.detail),
 			 "no O_DIRECT, as a %.50s store has no files", options->store->ops->kind);
 	}
+	if (options->kind == LOAD_AUTO && store_s3_of(options->store))
+		return load_s3_new(&base, ret_engine, err);
 	return load_threads_new(&base, ret_engine, err);
 }
 
@@ -190,18 +200,18 @@ unsigned load_engine_pending(const struct load_engine *e)
 	return e->pending;
 }
 
-static int check_request(const struct load_request *r)
+static int check_request(const struct load_engine *e, const struct load_request *r)
 {
 	if (r->off > INT64_MAX / 2 || r->len > INT64_MAX / 2)
 		return -EOVERFLOW;
 	if (r->cap < load_cap(r->off, r->len) || (uintptr_t)r->buf % LOAD_ALIGN != 0)
 		return -EINVAL;
-	return store_check_name(r->name, NULL);
+	return store_check_name_for(e->store, r->name, NULL);
 }
 
 void load_engine_submit(struct load_engine *e, struct load_request *r)
 {
-	int rc = check_request(r);
+	int rc = check_request(e, r);
 
 	e->pending++;
 	r->got = 0;
@@ -222,6 +232,12 @@ void load_engine_submit(struct load_engine *e, struct load_request *r)
 void load_engine_kick(struct load_engine *e)
 {
 	e->ops->kick(e);
+}
+
+void load_engine_wake(struct load_engine *e)
+{
+	if (e->ops->wake)
+		e->ops->wake(e);
 }
 
 int load_engine_reap(struct load_engine *e, struct load_request **done, size_t max,
@@ -245,11 +261,26 @@ int load_engine_reap(struct load_engine *e, struct load_request **done, size_t m
 	return (int)nr;
 }
 
+bool load_engine_remote(struct load_engine *e, struct load_remote *ret_remote)
+{
+	if (e->ops->remote)
+		e->ops->remote(e, ret_remote, false);
+	return e->ops->remote;
+}
+
+void load_engine_remote_clear(struct load_engine *e)
+{
+	if (e->ops->remote)
+		e->ops->remote(e, NULL, true);
+}
+
 int load_engine_why(const struct load_engine *e, const struct load_request *r,
 		    struct shoal_err *err)
 {
 	int rc = r->result < 0 ? (int)r->result : 0;
 
+	if (rc < 0 && e->ops->why && e->ops->why(e, r, err) < 0)
+		return rc;
 	switch (rc) {
 	case 0:
 		return 0;

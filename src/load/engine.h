@@ -3,7 +3,8 @@
  *
  * The owner, one thread, submits requests and reaps those that are done, in any order. An engine
  * reads a stretch of one thing into memory that the request brings: it allocates nothing after it
- * was made. Two kinds: threads, which read through any store, and io_uring, for files.
+ * was made. Three kinds: threads, which read through any store, io_uring, for files, and s3, for
+ * objects.
  *
  * Any thread may make an engine; from the first submit on all calls are by one and the same thread.
  */
@@ -11,6 +12,7 @@
 #define SHOAL_LOAD_ENGINE_H
 
 #include "base/err.h"
+#include "base/histogram.h"
 #include "store/store.h"
 
 #define LOAD_ALIGN         4096u
@@ -23,8 +25,9 @@ struct load_request {
 	size_t cap;       /* of buf: at least load_cap(off, len) */
 	uint64_t off;     /* any; one that LOAD_ALIGN divides saves a direct read some bytes */
 	uint64_t len;     /* bytes wanted */
+	bool inside;      /* the file goes on behind them, so no byte is read to tell of growth */
 	/* What became of it: */
-	int64_t result; /* bytes read: up to len + 1, to tell a file that has grown; or an error */
+	int64_t result; /* bytes read: up to len, + 1 unless inside, to tell growth; or an error */
 	uint8_t *data;  /* where they are: in buf, off % LOAD_ALIGN from its start where direct */
 	uint64_t started;  /* when it was submitted, ns by CLOCK_MONOTONIC */
 	uint64_t opened;   /* when the file was open; 0 where the store does not tell */
@@ -65,7 +68,7 @@ int load_engine_new(const struct load_engine_options *options, struct load_engin
 /* Waits for what has begun and drops the rest. NULL is fine. Returns NULL. */
 struct load_engine *load_engine_free(struct load_engine *e);
 
-const char *load_engine_name(const struct load_engine *e); /* "uring" or "threads" */
+const char *load_engine_name(const struct load_engine *e); /* "uring", "threads" or "s3" */
 /* What was chosen and why: "registered buffers", "io_uring is not permitted here". */
 const char *load_engine_detail(const struct load_engine *e);
 
@@ -82,8 +85,24 @@ void load_engine_kick(struct load_engine *e);
 int load_engine_reap(struct load_engine *e, struct load_request **done, size_t max,
 		     uint64_t timeout_us, struct shoal_err *err) SHOAL_MUST_USE;
 
+/* By any thread: have the owner's reap, or its next, come back though nothing is done. */
+void load_engine_wake(struct load_engine *e);
+
 /* Requests submitted and not reaped. */
 unsigned load_engine_pending(const struct load_engine *e);
+
+/* What went over the network, where it did. All numbers, to be added up. */
+struct load_remote {
+	uint64_t nr_requests;  /* sent, again ones too */
+	uint64_t nr_retries;   /* of them sent again */
+	uint64_t nr_throttled; /* answered with "slow down" */
+	uint64_t bytes;
+	struct shoal_histogram first_ns, total_ns; /* until the answer began; until all was there */
+};
+
+/* Since it was made, or last cleared. By any thread. False where it reads no objects. */
+bool load_engine_remote(struct load_engine *e, struct load_remote *ret_remote);
+void load_engine_remote_clear(struct load_engine *e);
 
 /* Words for the error that a request was reaped with, which is returned. */
 int load_engine_why(const struct load_engine *e, const struct load_request *r,

@@ -17,6 +17,14 @@ struct load_engine_ops {
 	void (*kick)(struct load_engine *e);
 	/* Wait until something is on the list `done`, @timeout_us have passed, or a signal came. */
 	int (*wait)(struct load_engine *e, uint64_t timeout_us, struct shoal_err *err);
+	/* By any thread: have wait, or the next one, end early. NULL: it ends when time is up. */
+	void (*wake)(struct load_engine *e);
+	/* Words for the error of a request, which is returned; 0 when there are none. May be NULL.
+	 */
+	int (*why)(const struct load_engine *e, const struct load_request *r,
+		   struct shoal_err *err);
+	/* Copy out (where @ret is not NULL) and clear. By any thread. NULL: nothing is remote. */
+	void (*remote)(struct load_engine *e, struct load_remote *ret, bool clear);
 	void (*free)(struct load_engine *e);
 };
 
@@ -35,6 +43,8 @@ struct load_engine {
 /* With what is common to both filled in. */
 int load_uring_new(const struct load_engine_options *options, const struct load_engine *base,
 		   struct load_engine **ret_engine, struct shoal_err *err) SHOAL_MUST_USE;
+int load_s3_new(const struct load_engine *base, struct load_engine **ret_engine,
+		struct shoal_err *err) SHOAL_MUST_USE;
 int load_threads_new(const struct load_engine *base, struct load_engine **ret_engine,
 		     struct shoal_err *err) SHOAL_MUST_USE;
 

@@ -1,35 +1,14 @@
-/*
- * histogram.h - how long things took, within 3 percent, in 8 KB whatever their number. Histograms
- * of several ranks add up place by place.
- */
+/* histogram.h - the names that this room has for base/histogram.h. */
 #ifndef SHOAL_LOAD_HISTOGRAM_H
 #define SHOAL_LOAD_HISTOGRAM_H
 
-#include "base/base.h"
+#include "base/histogram.h"
 
-#define LOAD_HISTOGRAM_STEPS  16u /* to each power of two */
-#define LOAD_HISTOGRAM_PLACES (64u * LOAD_HISTOGRAM_STEPS)
-
-struct load_histogram {
-	uint64_t count[LOAD_HISTOGRAM_PLACES];
-};
-
-/* Numbers below 16 are exact. */
-static inline uint32_t load_histogram_place(uint64_t v)
-{
-	uint32_t top = v < LOAD_HISTOGRAM_STEPS ? 0 : 63u - (uint32_t)__builtin_clzll(v) - 4u;
-
-	return top * LOAD_HISTOGRAM_STEPS + (uint32_t)(v >> top);
-}
-
-static inline void load_histogram_add(struct load_histogram *h, uint64_t v)
-{
-	uint32_t place = load_histogram_place(v);
-
-	h->count[place < LOAD_HISTOGRAM_PLACES ? place : LOAD_HISTOGRAM_PLACES - 1]++;
-}
-
-/* The value that @share of all are not above, from 0 to 1; 0 when there is none. */
-uint64_t load_histogram_at(const struct load_histogram *h, double share);
+#define LOAD_HISTOGRAM_PLACES SHOAL_HISTOGRAM_PLACES
+#define LOAD_HISTOGRAM_STEPS  SHOAL_HISTOGRAM_STEPS
+#define load_histogram        shoal_histogram
+#define load_histogram_add    shoal_histogram_add
+#define load_histogram_at     shoal_histogram_at
+#define load_histogram_place  shoal_histogram_place
 
 #endif

@@ -19,6 +19,9 @@
 
 #define PREFETCH_MAX 65536u
 
+/* Of a piece, unless a slot is given. */
+#define PIECE (UINT64_C(1) << 20)
+
 /* ---- Opening and closing ---- */
 
 /* The largest sample that the catalog has, in bytes. */
@@ -54,20 +57,20 @@ static int take_memory(struct shoal_loader *l, struct shoal_err *err)
 		return shoal_fail(err, -EINVAL, "a batch of %" PRIu64 " samples is too large",
 				  batch);
 	shoal_catalog_info(l->cat, &info);
-	rc = load_pool_init(&l->pool, l->slot_bytes, info.samples_per_file != 1, nr, err);
+	rc = load_pool_init(&l->pool, l->slot_bytes,
+			    info.samples_per_file != 1 || l->piece < LOAD_ALIGN, nr, err);
 	if (rc < 0)
 		return rc;
 	/* For each sample of the ring its slot with a name, and a few numbers: some 4.3 KB. */
 	l->ring = calloc(l->nr_ring, sizeof(*l->ring));
 	l->samples = calloc(nr, sizeof(*l->samples));
 	l->slots = calloc(nr, sizeof(*l->slots));
-	l->ids = calloc(nr, sizeof(*l->ids));
-	if (!l->ring || !l->samples || !l->slots || !l->ids)
+	l->cursor.ids = calloc(batch, sizeof(*l->cursor.ids));
+	if (!l->ring || !l->samples || !l->slots || !l->cursor.ids)
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	for (uint32_t i = 0; i < l->nr_ring; i++)
 		l->ring[i] = (struct load_batch){ .sample = l->samples + i * batch,
-						  .slot = l->slots + i * batch,
-						  .ids = l->ids + i * batch };
+						  .slot = l->slots + i * batch };
 	return 0;
 }
 
@@ -124,6 +127,30 @@ static int check_options(const struct shoal_load_options *o, struct shoal_err *e
 	return 0;
 }
 
+/* How much room a sample has, and of which size pieces are. */
+static int choose_slot(struct shoal_loader *l, struct shoal_err *err)
+{
+	int rc = 0;
+
+	l->piece = UINT64_MAX;
+	l->slot_bytes = l->options.slot ? l->options.slot : l->options.object_size;
+	if (l->options.pieces && !l->sizes && !l->options.object_size)
+		return shoal_fail(err, -EINVAL,
+				  "the catalog has no sizes, so it is not known how many pieces a "
+				  "sample has: index it with sizes");
+	if (l->slot_bytes == 0)
+		rc = largest(l->cat, &l->slot_bytes, err);
+	if (rc < 0 || !l->options.pieces)
+		return rc;
+	if (!l->options.slot)
+		l->slot_bytes = shoal_min(l->slot_bytes, PIECE);
+	/* Where one begins the next ends: direct reads like it to be at a block. */
+	l->piece = l->slot_bytes < LOAD_ALIGN ? l->slot_bytes
+					      : l->slot_bytes / LOAD_ALIGN * LOAD_ALIGN;
+	l->piece = shoal_max(l->piece, 1);
+	return 0;
+}
+
 static int open_parts(struct shoal_loader *l, const struct shoal_order_spec *spec,
 		      struct shoal_err *err)
 {
@@ -132,7 +159,6 @@ static int open_parts(struct shoal_loader *l, const struct shoal_order_spec *spe
 
 	shoal_catalog_info(l->cat, &info);
 	l->sizes = info.nr_bytes != SHOAL_SIZE_UNKNOWN;
-	l->slot_bytes = l->options.slot ? l->options.slot : l->options.object_size;
 	if (spec->nr_samples != info.nr_samples)
 		return shoal_fail(err, -EINVAL,
 				  "the order is of %" PRIu64
@@ -144,8 +170,8 @@ static int open_parts(struct shoal_loader *l, const struct shoal_order_spec *spe
 	rc = check_options(&l->options, err);
 	if (rc == 0)
 		rc = shoal_order_new(spec, 0, &l->order, err);
-	if (rc == 0 && l->slot_bytes == 0)
-		rc = largest(l->cat, &l->slot_bytes, err);
+	if (rc == 0)
+		rc = choose_slot(l, err);
 	if (rc == 0)
 		rc = take_memory(l, err);
 	if (rc == 0)
@@ -165,6 +191,7 @@ int shoal_loader_open(const struct shoal_catalog *cat, const struct shoal_order_
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	l->cat = cat;
 	l->rank = rank;
+	l->all_filled = true; /* there is no epoch yet */
 	set_defaults(l, options);
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->work, NULL);
@@ -192,6 +219,8 @@ struct shoal_loader *shoal_loader_close(struct shoal_loader *l)
 		return NULL;
 	pthread_mutex_lock(&l->lock);
 	l->closing = true;
+	if (l->reaping)
+		load_engine_wake(l->engine);
 	pthread_cond_broadcast(&l->work);
 	pthread_mutex_unlock(&l->lock);
 	if (l->started)
@@ -203,7 +232,7 @@ struct shoal_loader *shoal_loader_close(struct shoal_loader *l)
 	free(l->ring);
 	free(l->samples);
 	free(l->slots);
-	free(l->ids);
+	free(l->cursor.ids);
 	pthread_mutex_destroy(&l->lock);
 	pthread_cond_destroy(&l->work);
 	pthread_cond_destroy(&l->news);
@@ -218,19 +247,26 @@ static bool stopped(const struct shoal_loader *l)
 	return l->options.stop && __atomic_load_n(l->options.stop, __ATOMIC_RELAXED);
 }
 
-/* With the lock held: wait for the thread, but not for ever at once: a signal may want us to stop.
+/*
+ * With the lock held, which it gives up meanwhile: wait for the thread, but not for ever at once: a
+ * signal may want us to stop, or the caller has other things to hear.
  */
 static int wait_for_news(struct shoal_loader *l, struct shoal_err *err)
 {
 	struct timespec until;
+	int rc = 0;
 
 	if (stopped(l))
 		return shoal_fail(err, -ECANCELED, "interrupted");
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += until.tv_nsec >= 900000000;
 	until.tv_nsec = (until.tv_nsec + 100000000) % 1000000000;
-	pthread_cond_timedwait(&l->news, &l->lock, &until);
-	return 0;
+	if (pthread_cond_timedwait(&l->news, &l->lock, &until) == ETIMEDOUT && l->options.waiting) {
+		pthread_mutex_unlock(&l->lock);
+		rc = l->options.waiting(l->options.self, err);
+		pthread_mutex_lock(&l->lock);
+	}
+	return rc;
 }
 
 /* With the lock held: the order as opened is of epoch 0, and `consumed` is of the first begun. */
@@ -258,8 +294,10 @@ int shoal_loader_epoch(struct shoal_loader *l, uint64_t epoch, struct shoal_err 
 		l->wanted++;
 		pthread_cond_broadcast(&l->work);
 	}
-	while (rc == 0 && l->running != l->wanted)
+	while (rc == 0 && l->running != l->wanted && !l->broken)
 		rc = wait_for_news(l, err);
+	if (rc == 0 && l->broken)
+		rc = shoal_fail_errno(err, l->broken, "the engine that reads has failed");
 	pthread_mutex_unlock(&l->lock);
 	return rc;
 }
@@ -286,15 +324,23 @@ static void count_delivered(struct shoal_loader *l, const struct load_batch *b)
 	for (size_t i = 0; i < b->public.nr; i++) {
 		const struct shoal_sample *s = &b->sample[i];
 
+		const struct load_slot *slot = &b->slot[i];
+
 		if (l->sizes || l->options.object_size)
-			l->stats.bytes_asked += b->slot[i].request.len;
+			l->stats.bytes_asked += slot->request.len;
+		if (slot->off == 0)
+			l->spoiled = false;
+		if (s->error && !l->spoiled)
+			count_error(l, slot);
 		if (s->error) {
-			count_error(l, &b->slot[i]);
+			l->spoiled = true;
 			continue;
 		}
-		l->stats.nr_samples++;
 		l->stats.bytes_delivered += s->len;
-		load_sums_add(&l->sums, s->id, first + i);
+		if (!slot->last || l->spoiled)
+			continue;
+		l->stats.nr_samples++;
+		load_sums_add(&l->sums, s->id, first + slot->place);
 	}
 }
 
@@ -343,7 +389,7 @@ static int take_next(struct shoal_loader *l, struct load_batch **ret_batch, stru
 
 	if (stopped(l))
 		return shoal_fail(err, -ECANCELED, "interrupted");
-	if (l->rc == 0 && l->next_take == l->turns)
+	if (l->rc == 0 && l->all_filled && l->next_take == l->next_fill)
 		return 0;
 	if (l->rc == 0 && all_held(l))
 		return shoal_fail(err, -EBUSY, "give batches back first: %u are held", l->nr_ring);
@@ -378,42 +424,34 @@ int shoal_loader_next(struct shoal_loader *l, const struct shoal_batch **ret_bat
 	return rc;
 }
 
-/* With the lock held: whether next() has an answer, which may be an error. */
-static bool has_answer(const struct shoal_loader *l)
-{
-	const struct load_batch *b = load_batch_of(l, l->next_take);
-
-	if (l->running == 0 || l->running != l->wanted || l->rc < 0 || l->next_take == l->turns)
-		return true;
-	return (b && b->state == BATCH_READY) || all_held(l) || stopped(l);
-}
-
-bool shoal_loader_wait(struct shoal_loader *l, unsigned ms)
-{
-	uint64_t start = load_now();
-	bool answer;
-
-	pthread_mutex_lock(&l->lock);
-	while (!(answer = has_answer(l)) && (load_now() - start) / 1000000 < ms)
-		if (wait_for_news(l, NULL) < 0)
-			break;
-	if (l->running == l->wanted && l->next_take < l->turns)
-		l->stats.wait_ns += load_now() - start;
-	pthread_mutex_unlock(&l->lock);
-	return answer;
-}
-
 void shoal_loader_give_back(struct shoal_loader *l, const struct shoal_batch *batch)
 {
 	pthread_mutex_lock(&l->lock);
 	for (uint32_t i = 0; i < l->nr_ring; i++)
 		if (&l->ring[i].public == batch && l->ring[i].state == BATCH_HELD)
 			l->ring[i].state = BATCH_FREE;
+	if (l->reaping && !l->all_filled) { /* it can read more meanwhile */
+		load_engine_wake(l->engine);
+		l->reaping = false;
+	}
 	pthread_cond_broadcast(&l->work);
 	pthread_mutex_unlock(&l->lock);
 }
 
 /* ---- What was done ---- */
+
+static struct shoal_latency summary(const struct load_histogram *h)
+{
+	struct shoal_latency s = { .p50 = load_histogram_at(h, 0.5),
+				   .p90 = load_histogram_at(h, 0.9),
+				   .p99 = load_histogram_at(h, 0.99),
+				   .p999 = load_histogram_at(h, 0.999),
+				   .max = load_histogram_at(h, 1) };
+
+	for (uint32_t i = 0; i < LOAD_HISTOGRAM_PLACES; i++)
+		s.nr += h->count[i];
+	return s;
+}
 
 void shoal_loader_stats(const struct shoal_loader *loader, struct shoal_load_stats *ret_stats)
 {
@@ -424,6 +462,9 @@ void shoal_loader_stats(const struct shoal_loader *loader, struct shoal_load_sta
 	memcpy(ret_stats->sum_ids, l->sums.ids, sizeof(l->sums.ids));
 	memcpy(ret_stats->sum_order, l->sums.order, sizeof(l->sums.order));
 	ret_stats->pool_bytes = l->pool.len;
+	ret_stats->latency = summary(&l->latency);
+	ret_stats->open = summary(&l->open);
+	ret_stats->read = summary(&l->read);
 	ret_stats->engine = load_engine_name(l->engine);
 	ret_stats->engine_detail = load_engine_detail(l->engine);
 	pthread_mutex_unlock(&l->lock);
@@ -441,4 +482,20 @@ void load_latency(const struct shoal_loader *loader, struct load_histogram *ret_
 	pthread_mutex_lock(&l->lock);
 	*ret_latency = l->latency;
 	pthread_mutex_unlock(&l->lock);
+}
+
+void load_latency_parts(const struct shoal_loader *loader, struct load_histogram *ret_open,
+			struct load_histogram *ret_read)
+{
+	struct shoal_loader *l = (struct shoal_loader *)(uintptr_t)loader;
+
+	pthread_mutex_lock(&l->lock);
+	*ret_open = l->open;
+	*ret_read = l->read;
+	pthread_mutex_unlock(&l->lock);
+}
+
+bool load_remote(const struct shoal_loader *l, struct load_remote *ret_remote)
+{
+	return load_engine_remote(l->engine, ret_remote);
 }

@@ -2,13 +2,20 @@
 #ifndef SHOAL_LOAD_LOADER_H
 #define SHOAL_LOAD_LOADER_H
 
+#include "load/engine.h"
 #include "load/histogram.h"
 #include "shoal.h"
 
 /* The order it reads in, at the epoch that was begun. Lent. */
 const struct shoal_order *load_order(const struct shoal_loader *l);
 
-/* How long each sample of the epoch took, from being asked for until it was there. */
+/* How long each sample of the epoch, or piece, took from being asked for until it was there. */
 void load_latency(const struct shoal_loader *l, struct load_histogram *ret_latency);
+
+/* Of that, until the file was open, where the store opens files; and from there on. */
+void load_latency_parts(const struct shoal_loader *l, struct load_histogram *ret_open,
+			struct load_histogram *ret_read);
+/* What of the epoch went over the network; false where the store is not remote. */
+bool load_remote(const struct shoal_loader *l, struct load_remote *ret_remote);
 
 #endif

@@ -13,12 +13,15 @@
 #include "load/loader.h"
 #include "load/pool.h"
 
-/* One sample on its way. */
+/* One sample on its way, or a piece of one. */
 struct load_slot {
 	struct load_request request; /* first: it is what comes back */
 	struct load_batch *batch;
 	uint32_t index; /* in the batch */
-	bool more;      /* the file goes on behind it: bytes there are no growth */
+	uint32_t place; /* of the sample among those of the step */
+	uint64_t off;   /* of the piece in the sample */
+	uint64_t size;  /* of the sample, or the room for it where its size is not known */
+	bool last;      /* piece of the sample */
 	bool in_flight; /* the engine has it */
 	char name[SHOAL_NAME_MAX + 1];
 };
@@ -27,12 +30,21 @@ enum load_batch_state { BATCH_FREE, BATCH_FILLING, BATCH_READY, BATCH_HELD };
 
 struct load_batch {
 	struct shoal_batch public; /* first: it is what the caller has */
-	uint64_t turn;             /* which of this loader's batches it is */
 	enum load_batch_state state;
+	uint64_t number; /* among those of the epoch */
 	uint32_t nr_submitted, nr_done;
 	struct shoal_sample *sample;
 	struct load_slot *slot;
-	uint64_t *ids;
+};
+
+/* What is filled in next. */
+struct load_cursor {
+	uint64_t step;
+	uint64_t *ids; /* of the step's samples */
+	uint64_t nr;
+	uint64_t next; /* of them */
+	uint64_t off;  /* in that sample */
+	bool begun;    /* ids are the step's */
 };
 
 struct shoal_loader {
@@ -43,6 +55,7 @@ struct shoal_loader {
 	bool sizes;   /* the catalog has them */
 	bool made_up; /* by a store that has any size */
 	uint64_t slot_bytes;
+	uint64_t piece; /* bytes of each but the last of a sample; UINT64_MAX: none is cut */
 	struct shoal_store *store;
 	struct load_engine *engine;
 	struct load_pool pool;
@@ -50,7 +63,7 @@ struct shoal_loader {
 	uint32_t nr_ring;
 	struct shoal_sample *samples;
 	struct load_slot *slots;
-	uint64_t *ids;
+	struct load_cursor cursor; /* the thread's */
 	struct load_cached cached;
 	pthread_t thread;
 	bool started;
@@ -59,19 +72,24 @@ struct shoal_loader {
 	pthread_cond_t work, news;
 	bool closing;
 	uint64_t epoch, wanted, running; /* generations: an epoch was asked for, and is begun */
-	uint64_t turns, next_fill, next_submit, next_take; /* which turn comes next in each */
-	int rc; /* why the epoch ended early, and the words */
+	uint64_t steps;
+	uint64_t next_fill, next_submit, next_take; /* which batch comes next in each */
+	bool all_filled;                            /* there is none after next_fill - 1 */
+	bool reaping; /* the thread waits for reads, and has room for more */
+	bool spoiled; /* a piece of the sample whose pieces are being taken is missing */
+	int broken;   /* the engine failed, with this: no epoch can begin any more */
+	int rc;       /* why the epoch ended early, and the words */
 	struct shoal_err err;
 	struct shoal_load_stats stats;
 	struct load_sums sums;
-	struct load_histogram latency;
+	struct load_histogram latency, open, read;
 };
 
 /* The thread, from the loader's opening to its closing. It frees the engine. */
 void *load_ahead(void *loader);
 
-/* With the lock held: the batch that has the turn's samples, or will have, or NULL. */
-struct load_batch *load_batch_of(const struct shoal_loader *l, uint64_t turn);
+/* With the lock held: the batch of that number, if it is being filled or ready, or NULL. */
+struct load_batch *load_batch_of(const struct shoal_loader *l, uint64_t number);
 
 /* With the lock held: the epoch ends here. The first reason counts. */
 void load_end_epoch(struct shoal_loader *l, int rc, const char *words);

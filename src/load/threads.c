@@ -43,6 +43,7 @@ struct threads {
 	unsigned starved; /* of those, waiting for another to close a file */
 	uint64_t closed;  /* requests that were done, ever */
 	bool waiting;     /* the owner, for something done */
+	bool poked;       /* it shall not wait */
 	bool stop;
 	unsigned nr_threads;
 	pthread_t thread[];
@@ -91,7 +92,8 @@ static void read_once(const struct load_engine *e, struct load_request *r)
 
 	r->got = 0;
 	if (!e->posix) {
-		r->result = store_read(e->store, r->name, r->off, r->buf, (size_t)r->len + 1, NULL);
+		r->result = store_read(e->store, r->name, r->off, r->buf,
+				       (size_t)r->len + !r->inside, NULL);
 		return;
 	}
 	rc = read_file(e, r);
@@ -209,15 +211,25 @@ static int threads_wait(struct load_engine *e, uint64_t timeout_us, struct shoal
 	hand_over(t);
 	if (!t->done.head && timeout_us > 0)
 		until = deadline_after(timeout_us);
-	while (!t->done.head && timeout_us > 0 && rc == 0) {
+	while (!t->done.head && !t->poked && timeout_us > 0 && rc == 0) {
 		t->waiting = true;
 		rc = pthread_cond_timedwait(&t->some, &t->lock, &until);
 	}
-	t->waiting = false;
+	t->waiting = t->poked = false;
 	load_splice(&e->done, &t->done);
 	t->nr_done = 0;
 	pthread_mutex_unlock(&t->lock);
 	return 0;
+}
+
+static void threads_wake(struct load_engine *e)
+{
+	struct threads *t = threads_of(e);
+
+	pthread_mutex_lock(&t->lock);
+	t->poked = true;
+	pthread_cond_signal(&t->some);
+	pthread_mutex_unlock(&t->lock);
 }
 
 static void threads_free(struct load_engine *e)
@@ -243,6 +255,7 @@ static const struct load_engine_ops threads_ops = {
 	.submit = threads_submit,
 	.kick = threads_kick,
 	.wait = threads_wait,
+	.wake = threads_wake,
 	.free = threads_free,
 };
 

@@ -14,9 +14,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -48,6 +50,9 @@ struct uring {
 	bool starved;             /* no descriptor is free: wait until one is closed */
 	bool cached;              /* the kernel has RESOLVE_CACHED */
 	bool no_nonblock;         /* O_NONBLOCK makes this file system's reads fail */
+	bool armed;               /* the ring watches wake_fd */
+	bool woken;               /* by it, so do not wait */
+	int wake_fd;              /* others write here to wake the owner; -1: there is none */
 	unsigned nr_buffers;      /* registered; 0: none */
 	uint8_t *pool;
 	size_t pool_len;
@@ -265,6 +270,38 @@ static void came(struct uring *u, struct load_request *r, int n)
 	}
 }
 
+/* Somebody has written to wake_fd. */
+static void take_wake(struct uring *u)
+{
+	uint64_t times;
+
+	u->armed = false;
+	u->woken = true;
+	(void)!read(u->wake_fd, &times, sizeof(times));
+}
+
+static void watch_wake(struct uring *u)
+{
+	struct io_uring_sqe *sqe;
+
+	if (u->armed || u->wake_fd < 0)
+		return;
+	sqe = io_uring_get_sqe(&u->ring);
+	if (!sqe)
+		return; /* there is much to do: it will not wait for long */
+	io_uring_prep_poll_add(sqe, u->wake_fd, POLLIN);
+	io_uring_sqe_set_data(sqe, u);
+	u->armed = true;
+}
+
+static void uring_wake(struct load_engine *e)
+{
+	uint64_t once = 1;
+
+	if (uring_of(e)->wake_fd >= 0)
+		(void)!write(uring_of(e)->wake_fd, &once, sizeof(once));
+}
+
 static void take_completions(struct uring *u)
 {
 	struct io_uring_cqe *cqe;
@@ -272,10 +309,13 @@ static void take_completions(struct uring *u)
 
 	io_uring_for_each_cqe(&u->ring, head, cqe)
 	{
-		struct load_request *r = io_uring_cqe_get_data(cqe);
+		void *what = io_uring_cqe_get_data(cqe);
+		struct load_request *r = what;
 
 		nr++;
-		if (!r) {
+		if (what == u) {
+			take_wake(u);
+		} else if (!r) {
 			u->closing--;
 			u->starved = false;
 		} else if (r->state == READING) {
@@ -319,12 +359,14 @@ static int uring_wait(struct load_engine *e, uint64_t timeout_us, struct shoal_e
 	int rc = 0;
 
 	take_completions(u);
-	while (!e->done.head && rc == 0) {
+	watch_wake(u);
+	while (!e->done.head && !u->woken && rc == 0) {
 		rc = turn(u, end > now ? end - now : 0);
 		now = load_now();
 		if (now >= end)
 			break;
 	}
+	u->woken = false;
 	/* Whoever was waiting has begun: not to be left until the owner comes back. */
 	uring_kick(e);
 	if (rc < 0 && rc != -ETIME && rc != -EINTR && !e->done.head)
@@ -360,6 +402,8 @@ static void uring_free(struct load_engine *e)
 		u->waiting = (struct load_list){ NULL, NULL }; /* what was starved */
 	}
 	io_uring_queue_exit(&u->ring);
+	if (u->wake_fd >= 0)
+		close(u->wake_fd);
 	free(u);
 }
 
@@ -368,6 +412,7 @@ static const struct load_engine_ops uring_ops = {
 	.submit = uring_submit,
 	.kick = uring_kick,
 	.wait = uring_wait,
+	.wake = uring_wake,
 	.free = uring_free,
 };
 
@@ -481,6 +526,7 @@ int load_uring_new(const struct load_engine_options *options, const struct load_
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	u->base = *base;
 	u->base.ops = &uring_ops;
+	u->wake_fd = -1;
 	rc = make_ring(u, err);
 	if (rc < 0) {
 		free(u);
@@ -492,6 +538,7 @@ int load_uring_new(const struct load_engine_options *options, const struct load_
 		return rc;
 	}
 	u->cached = has_resolve_cached(u);
+	u->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); /* without one it wakes by itself */
 	rc = register_pool(u, options);
 	snprintf(u->base.detail, sizeof(u->base.detail), "%s%s",
 		 rc == 0         ? "registered buffers"

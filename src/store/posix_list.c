@@ -4,12 +4,14 @@
  *
  * A unit is a letter and what follows: 'D' and the path of a directory, or 'd' where all below is
  * to be read whatever the sink may know of it; or 'S', the path's length, the path, and names in
- * it, each ended by a NUL, whose sizes somebody idle may ask for.
+ * it, each ended by a NUL, whose sizes somebody idle may ask for; or 'N' (or 'n', as with 'd'), the
+ * path in the same way, and entries of it as the kernel gave them, for somebody idle to take.
  */
 #include "store/posix.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -302,6 +304,31 @@ static int take(struct listing *l, const struct dent *d, bool *ret_ask, struct s
 	return 0;
 }
 
+/* Open the directory, unless it is gone or of another file system: then fd stays -1. */
+static int open_directory(struct listing *l, const char *path)
+{
+	struct stat st;
+	/* What was a directory may have become a link. */
+	int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (l->options->follow ? 0 : O_NOFOLLOW);
+	int fd = openat(l->store->root_fd, *path ? path : ".", flags);
+	int rc = fd < 0 ? shoal_errno() : 0;
+
+	if ((is_gone(rc) || rc == -ELOOP) && *path) {
+		l->sink->skipped[STORE_SKIP_VANISHED]++;
+		return 0;
+	}
+	if (rc < 0)
+		return rc;
+	l->foreign = fstat(fd, &st) == 0 && st.st_dev != l->store->dev;
+	if (l->foreign && l->options->one_fs) {
+		l->sink->skipped[STORE_SKIP_OTHER_FS]++;
+		close(fd);
+		return 0;
+	}
+	l->fd = fd;
+	return 0;
+}
+
 /* ---- Sizes that somebody else may ask for ---- */
 
 static const struct dent *dent_at(const struct listing *l, size_t at)
@@ -318,11 +345,11 @@ static int ask_here(struct listing *l, const struct dent *d, struct shoal_err *e
 	return rc < 0 ? rc : take_unknown(l, name, l->prefix_len + len, d->type, err);
 }
 
-static uint8_t *start_unit(const struct listing *l)
+static uint8_t *start_unit(const struct listing *l, uint8_t kind)
 {
 	uint8_t *p = l->scratch->unit;
 
-	*p++ = 'S';
+	*p++ = kind;
 	p = shoal_varint_put(p, l->prefix_len);
 	memcpy(p, l->prefix, l->prefix_len);
 	return p + l->prefix_len;
@@ -332,7 +359,7 @@ static uint8_t *start_unit(const struct listing *l)
 static int give_stats(struct listing *l, size_t first, size_t *ret_nr, struct shoal_err *err)
 {
 	const struct scratch *s = l->scratch;
-	uint8_t *start = l->scratch->unit, *p = start_unit(l);
+	uint8_t *start = l->scratch->unit, *p = start_unit(l, 'S');
 	size_t i = first;
 
 	for (; i < s->nr_ask && p < start + SPLIT_BYTES; i++) {
@@ -352,6 +379,17 @@ static int ask(struct listing *l, struct shoal_err *err)
 	const struct scratch *s = l->scratch;
 	size_t i = 0;
 
+	if (s->nr_ask > 0 && l->fd < 0) { /* entries that another one read */
+		char path[SHOAL_NAME_MAX + 1] = "";
+		int rc;
+
+		memcpy(path, l->prefix, l->prefix_len ? l->prefix_len - 1 : 0);
+		rc = open_directory(l, path);
+		if (rc < 0)
+			return trouble(l, rc, "open directory", path, err);
+		if (l->fd < 0) /* it is gone, and has been counted */
+			return 0;
+	}
 	while (i < s->nr_ask) {
 		size_t nr = 1;
 		int rc;
@@ -388,6 +426,30 @@ static int take_dents(struct listing *l, size_t filled, struct shoal_err *err)
 	return ask(l, err);
 }
 
+/*
+ * Reading a directory is the kernel's work on one core, however many there are: 0.33 s for a
+ * million names. Somebody who is idle meanwhile may do all the rest.
+ */
+static int give_dents(struct listing *l, size_t filled, struct shoal_err *err)
+{
+	uint8_t *unit = l->scratch->unit, *names = start_unit(l, l->afresh ? 'n' : 'N');
+	size_t room = STORE_UNIT_MAX - (size_t)(names - unit), from = 0;
+
+	while (from < filled) {
+		size_t at = from;
+		int rc;
+
+		while (at < filled && at - from + dent_at(l, at)->reclen <= room)
+			at += dent_at(l, at)->reclen;
+		memcpy(names, l->scratch->dents + from, at - from);
+		rc = l->sink->more(l->sink, unit, (size_t)(names - unit) + at - from, err);
+		if (rc < 0)
+			return rc;
+		from = at;
+	}
+	return 0;
+}
+
 static int read_directory(struct listing *l, struct shoal_err *err)
 {
 	for (;;) {
@@ -410,35 +472,13 @@ static int read_directory(struct listing *l, struct shoal_err *err)
 		}
 		if (stopped(l->sink))
 			return shoal_fail(err, -ECANCELED, "interrupted");
-		rc = take_dents(l, (size_t)n, err);
+		if (!l->options->sizes && (size_t)n > SPLIT_BYTES && l->sink->hungry(l->sink))
+			rc = give_dents(l, (size_t)n, err);
+		else
+			rc = take_dents(l, (size_t)n, err);
 		if (rc < 0)
 			return rc;
 	}
-}
-
-/* Open the directory, unless it is gone or of another file system: then fd stays -1. */
-static int open_directory(struct listing *l, const char *path)
-{
-	struct stat st;
-	/* What was a directory may have become a link. */
-	int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (l->options->follow ? 0 : O_NOFOLLOW);
-	int fd = openat(l->store->root_fd, *path ? path : ".", flags);
-	int rc = fd < 0 ? shoal_errno() : 0;
-
-	if ((is_gone(rc) || rc == -ELOOP) && *path) {
-		l->sink->skipped[STORE_SKIP_VANISHED]++;
-		return 0;
-	}
-	if (rc < 0)
-		return rc;
-	l->foreign = fstat(fd, &st) == 0 && st.st_dev != l->store->dev;
-	if (l->foreign && l->options->one_fs) {
-		l->sink->skipped[STORE_SKIP_OTHER_FS]++;
-		close(fd);
-		return 0;
-	}
-	l->fd = fd;
-	return 0;
 }
 
 static uint64_t ns_of(const struct timespec *t)
@@ -528,6 +568,46 @@ static int list_stats(struct listing *l, const char *path, const uint8_t *p, con
 	return rc;
 }
 
+/* ---- Entries of a directory that another one reads ---- */
+
+/* Units come from files and from other ranks: what they say is checked. */
+static bool are_dents(const struct listing *l, size_t filled)
+{
+	const size_t head = offsetof(struct dent, name);
+
+	for (size_t at = 0; at < filled;) {
+		const struct dent *d = dent_at(l, at);
+		size_t len;
+
+		if (filled - at <= head || d->reclen <= head || d->reclen > filled - at ||
+		    d->reclen % 8 != 0)
+			return false;
+		len = strnlen(d->name, d->reclen - head);
+		if (len == 0 || len == d->reclen - head || memchr(d->name, '/', len))
+			return false;
+		at += d->reclen;
+	}
+	return true;
+}
+
+static int list_dents(struct listing *l, const uint8_t *p, const uint8_t *end,
+		      struct shoal_err *err)
+{
+	size_t filled = (size_t)(end - p);
+	int rc;
+
+	if (filled > 0)
+		memcpy(l->scratch->dents, p, filled);
+	if (filled > DENTS_BYTES || !are_dents(l, filled))
+		return shoal_fail(err, -EBADMSG, "a unit of the listing is damaged");
+	rc = take_dents(l, filled, err);
+	if (rc == 0)
+		rc = hand_over(l, err);
+	if (l->fd >= 0)
+		close(l->fd);
+	return rc;
+}
+
 /* ---- A unit ---- */
 
 static void free_scratch(void *scratch)
@@ -549,12 +629,13 @@ static bool leads_up(const uint8_t *path, uint64_t len)
 static bool parse_unit(struct shoal_span *span, uint8_t *ret_kind, struct shoal_span *ret_path)
 {
 	uint8_t kind = shoal_span_left(span) ? shoal_span_u8(span) : 'D';
-	uint64_t len = kind == 'S' ? shoal_span_varint(span) : shoal_span_left(span);
+	bool whole = kind == 'D' || kind == 'd';
+	uint64_t len = whole ? shoal_span_left(span) : shoal_span_varint(span);
 	const uint8_t *path = shoal_span_bytes(span, len);
 
-	if (span->bad || (kind != 'D' && kind != 'd' && kind != 'S') || len > SHOAL_NAME_MAX - 1)
+	if (span->bad || !strchr("DdSNn", kind) || kind == '\0' || len > SHOAL_NAME_MAX - 1)
 		return false;
-	if (kind == 'S' && len > 0 && path[--len] != '/') /* there the path ends in a slash */
+	if (!whole && len > 0 && path[--len] != '/') /* there the path ends in a slash */
 		return false;
 	if (leads_up(path, len))
 		return false;
@@ -595,11 +676,15 @@ int store_posix_list(struct shoal_store *s, const struct store_list_options *opt
 	if (!parse_unit(&span, &kind, &path))
 		return shoal_fail(err, -EBADMSG, "a unit of the listing is damaged");
 	len = shoal_span_left(&path);
-	memcpy(name, path.p, len);
-	if (len > 0)
+	if (len > 0) {
+		memcpy(name, path.p, len);
 		l.prefix_len = (size_t)snprintf(prefix, sizeof(prefix), "%s/", name);
+	}
 	l.prefix = prefix;
-	l.afresh = kind == 'd';
-	return kind != 'S' ? list_directory(&l, name, err)
-			   : list_stats(&l, name, span.p, span.end, err);
+	l.afresh = kind == 'd' || kind == 'n';
+	if (kind == 'S')
+		return list_stats(&l, name, span.p, span.end, err);
+	if (kind == 'N' || kind == 'n')
+		return list_dents(&l, span.p, span.end, err);
+	return list_directory(&l, name, err);
 }

@@ -6,6 +6,7 @@
 
 #include "store/null.h"
 #include "store/posix.h"
+#include "store/s3.h"
 
 /* ---- Opening ---- */
 
@@ -45,13 +46,12 @@ int shoal_store_open(const char *uri, struct shoal_store **ret_store, struct sho
 		return store_posix_open(uri + strlen("file://"), ret_store, err);
 	}
 	if (starts_with(uri, "s3://"))
-		return shoal_fail(err, -ENOTSUP,
-				  "s3:// is not built yet: there are file://, null: and paths");
+		return store_s3_open(uri + strlen("s3://"), ret_store, err);
 	scheme = scheme_len(uri);
 	if (scheme)
 		return shoal_fail(
 			err, -ENOTSUP,
-			"'%.*s://' is no kind of store: there are file://, null: and paths",
+			"'%.*s://' is no kind of store: there are file://, s3://, null: and paths",
 			(int)shoal_min(scheme, 200), uri);
 	return store_posix_open(uri, ret_store, err);
 }
@@ -65,16 +65,30 @@ struct shoal_store *shoal_store_close(struct shoal_store *s)
 
 /* ---- The table ---- */
 
-int store_check_name(const char *name, struct shoal_err *err)
+static int check_length(const char *name, struct shoal_err *err)
 {
 	size_t len = strnlen(name, SHOAL_NAME_MAX + 1);
-	const char *at = name;
 
 	if (len == 0)
 		return shoal_fail(err, -EINVAL, "the name is empty");
 	if (len > SHOAL_NAME_MAX)
 		return shoal_fail(err, -ENAMETOOLONG, "the name has more than %d bytes",
 				  SHOAL_NAME_MAX);
+	return 0;
+}
+
+int store_check_name_for(const struct shoal_store *s, const char *name, struct shoal_err *err)
+{
+	return s->ops->any_name ? check_length(name, err) : store_check_name(name, err);
+}
+
+int store_check_name(const char *name, struct shoal_err *err)
+{
+	const char *at = name;
+	int rc = check_length(name, err);
+
+	if (rc < 0)
+		return rc;
 	if (name[0] == '/')
 		return shoal_fail(err, -EINVAL,
 				  "'%.200s' starts with a slash: names are relative to the store",
@@ -100,7 +114,7 @@ static int cannot(const struct shoal_store *s, const char *verb, struct shoal_er
 int store_stat(struct shoal_store *s, const char *name, struct store_stat *ret_stat,
 	       struct shoal_err *err)
 {
-	int rc = store_check_name(name, err);
+	int rc = store_check_name_for(s, name, err);
 
 	if (rc < 0)
 		return rc;
@@ -112,7 +126,7 @@ int store_stat(struct shoal_store *s, const char *name, struct store_stat *ret_s
 int64_t store_read(struct shoal_store *s, const char *name, uint64_t off, void *buf, size_t len,
 		   struct shoal_err *err)
 {
-	int rc = store_check_name(name, err);
+	int rc = store_check_name_for(s, name, err);
 
 	if (rc < 0)
 		return rc;
@@ -124,7 +138,7 @@ int64_t store_read(struct shoal_store *s, const char *name, uint64_t off, void *
 int store_create(struct shoal_store *s, const char *name, struct store_writer **ret_writer,
 		 struct shoal_err *err)
 {
-	int rc = store_check_name(name, err);
+	int rc = store_check_name_for(s, name, err);
 
 	if (rc < 0)
 		return rc;
@@ -172,7 +186,7 @@ void store_abort(struct store_writer *w)
 
 int store_remove(struct shoal_store *s, const char *name, struct shoal_err *err)
 {
-	int rc = store_check_name(name, err);
+	int rc = store_check_name_for(s, name, err);
 
 	if (rc < 0)
 		return rc;

@@ -398,3 +398,66 @@ def test_ctrl_c_leaves_nothing_behind(mpi, large, tmp_path):
     assert len(job.ours) <= 1 and all("interrupted" in line for line in job.ours), job.err
     until(lambda: not any(map(is_alive, ranks)))
     assert contents(tmp_path) == []
+
+
+# ---------------------------------------------------------------------------------------------------------- resuming
+
+
+def begin_and_kill(mpi, ranks, tree, out, which, after):
+    """Start a listing that could be resumed, kill one rank some time after all have begun, and wait for the end."""
+    running = start(mpi, ranks, tree, "-q", "-o", out, "--resume", "--threads", 1)
+    until(lambda: (out.parent / f".{out.name}.resume.0").exists() or running.process.poll() is not None)
+    time.sleep(after)
+    pids = running.ranks()
+    if len(pids) == ranks:
+        signal_if_alive(pids[which], signal.SIGKILL)
+    job = running.finish()
+    until(lambda: not any(map(is_alive, pids)))
+    return job
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_a_listing_goes_on_after_ranks_were_killed(mpi, ranks, large, scratch, tmp_path):
+    if not (scratch / "large.cat").exists():
+        alone("index", large, "-q", "-o", scratch / "large.cat")
+    cut = 0
+    for i, after in enumerate([0.0, 0.05, 0.1, 0.15]):
+        job = begin_and_kill(mpi, ranks, large, tmp_path / "c", i % ranks, after)
+        if job.code == 0:
+            (tmp_path / "c").unlink()
+            continue
+        cut += 1
+        assert not (tmp_path / "c").exists()
+        assert {f".c.resume.{r}" for r in range(ranks)} <= set(contents(tmp_path))
+    assert cut > 0
+    done = good(index(mpi, ranks, large, "-q", "--json", "-o", tmp_path / "c", "--resume"))
+    assert json.loads(done.out[0])["files"] == 300_000
+    assert contents(tmp_path) == ["c"], "nothing is left behind"
+    assert listed(tmp_path / "c") == listed(scratch / "large.cat")
+
+
+@pytest.fixture
+def interrupted(mpi, large, tmp_path):
+    for after in [0.0, 0.01, 0.02]:
+        if begin_and_kill(mpi, 2, large, tmp_path / "c", 1, after).code != 0:
+            return tmp_path / "c"
+        (tmp_path / "c").unlink()
+    pytest.fail("it always came to its end")
+
+
+def test_what_other_ranks_left_is_refused(mpi, large, interrupted):
+    before = contents(interrupted.parent)
+    job = index(mpi, 3, large, "-q", "-o", interrupted, "--resume")
+    assert job.code != 0 and any("other ranks" in line or "is missing" in line for line in job.ours), job.err
+    one = subprocess.run([SHOAL, "index", large, "-q", "-o", interrupted, "--resume"], env=environment(), text=True,
+                         stderr=subprocess.PIPE, timeout=LIMIT)
+    assert one.returncode == 1 and "a listing by several ranks" in one.stderr
+    assert set(before) - {".c.partial"} <= set(contents(interrupted.parent))
+
+
+def test_a_missing_checkpoint_of_a_rank_is_said(mpi, large, interrupted):
+    (interrupted.parent / ".c.resume.1").unlink()
+    job = index(mpi, 2, large, "-q", "-o", interrupted, "--resume")
+    assert job.code != 0 and any(".c.resume.1' is missing" in line for line in job.ours), job.err
+    good(index(mpi, 2, large, "-q", "-o", interrupted))
+    assert contents(interrupted.parent) == ["c"], "a whole listing needs none of it"

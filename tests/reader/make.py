@@ -264,7 +264,7 @@ def assemble(sections, **fields):
     values = dict(magic=b"\x89SHOAL\r\n", version=1, header_length=256, incompat=0, compat=0,
                   file_length=256 + len(body), nr_files=0, nr_samples=0, nr_bytes=0, samples_per_file=0, lane0=0,
                   lane1=0, nr_sections=len(sections), page_shift=14, key_skip=0, sums_offset=offset,
-                  sums_hash=xxh3(sums), table_hash=xxh3(table))
+                  sums_hash=xxh3(sums), table_hash=xxh3(table), largest=0)
     values.update(fields)
     if "digest" not in values:
         high, low = xxh128(struct.pack("<QQQ", values["lane0"], values["lane1"], values["nr_files"]), 0)
@@ -275,7 +275,7 @@ def assemble(sections, **fields):
                           v["samples_per_file"])
     header += struct.pack("<QQ", v["lane0"], v["lane1"]) + v["digest"]
     header += struct.pack("<IIII", v["nr_sections"], v["page_shift"], v["key_skip"], 0)
-    header += struct.pack("<QQQ", v["sums_offset"], v["sums_hash"], v["table_hash"]) + bytes(112)
+    header += struct.pack("<QQQ", v["sums_offset"], v["sums_hash"], v["table_hash"]) + struct.pack("<Q", v["largest"]) + bytes(104)
     return header + struct.pack("<Q", xxh3(header)) + body
 
 

@@ -126,7 +126,7 @@ def check_name(name, what):
 # ----------------------------------------------------------------------------------------------------- section 1: file
 
 MAGIC = b"\x89SHOAL\r\n"
-HEADER = struct.Struct("<8s IIII QQQQQ QQ16s IIII QQQ 112s Q")
+HEADER = struct.Struct("<8s IIII QQQQQ QQ16s IIII QQQ Q104s Q")
 ENTRY = struct.Struct("<4s4xQQ")
 assert HEADER.size == 256
 
@@ -144,7 +144,7 @@ class Header:
          self.file_length, self.nr_files, self.nr_samples, self.nr_bytes, self.samples_per_file,
          self.lane0, self.lane1, self.digest,
          self.nr_sections, self.page_shift, self.key_skip, _,
-         self.sums_offset, self.sums_hash, self.table_hash, _, self.checksum) = HEADER.unpack_from(data)
+         self.sums_offset, self.sums_hash, self.table_hash, self.largest, _, self.checksum) = HEADER.unpack_from(data)
         need(self.checksum == hash64(data[:248]), "the header does not match its checksum")
         # Choice: there is no version 0, so that is damage and not "newer".
         need(self.version >= 1, "version 0")
@@ -905,6 +905,9 @@ class Catalog:
         header = self.header
         total_bytes = self._sizes.check() if self.sizes_known else UNKNOWN_SIZE
         need(header.nr_bytes == total_bytes, "the header's sum of sizes is", header.nr_bytes, "and not", total_bytes)
+        if header.compat & 1 and self.sizes_known:
+            largest = max(self.sizes(), default=0)
+            need(header.largest == largest, "the header's largest size is", header.largest, "and not", largest)
         if self._samples is not None:
             nr_samples = self._samples.check()
         else:

@@ -275,7 +275,7 @@ def test_a_few_bytes_may_stand_for_2_to_the_60_names():
 def test_unknown_sections_compat_bits_and_reserved_fields_are_ignored():
     sections, fields = make.parts(mixed_segments())
     extra = [(b"XTRA", b"whatever" * 5000)]
-    data = bytearray(make.assemble(extra + list(sections.items()), compat=0x80000001, **fields))
+    data = bytearray(make.assemble(extra + list(sections.items()), compat=0x80000002, **fields))
     data[108] = data[140] = data[247] = 1  # reserved
     data[256 + 4] = 1  # in the table's first entry
     data[128:136] = struct.pack("<Q", make.xxh3(bytes(data[256:256 + 24 * (1 + len(sections))])))
@@ -405,6 +405,8 @@ def broken_header(**changes):
     (dict(nr_samples=5), "damaged: the header has 5 samples"),
     (dict(nr_bytes=5), "damaged: the header's sum of sizes"),
     (dict(nr_bytes=make.UNKNOWN), "damaged: SZRN is there though"),
+    (dict(largest=5), "good"),  # without its bit
+    (dict(compat=1, largest=5), "damaged: the header's largest size is 5"),
     (dict(samples_per_file=3), "damaged: SMRN is there though"),
     (dict(lane0=1), "damaged: lane 0"),
     (dict(lane1=1), "damaged: lane 1"),

@@ -337,6 +337,24 @@ static void check_entry(const struct shoal_catalog *cat, const struct test_entry
 	}
 }
 
+/* Told by the header, and found by looking where an older catalog does not tell. */
+static void check_largest(const struct shoal_catalog *cat, const struct test_list *l)
+{
+	struct shoal_catalog older = *cat;
+	uint64_t want = 0, told = 1, found = 1;
+
+	for (size_t i = 0; i < l->nr; i++)
+		want = shoal_max(want, l->entry[i].size);
+	if (cat->view.nr_bytes == SHOAL_SIZE_UNKNOWN)
+		want = SHOAL_SIZE_UNKNOWN;
+	older.view.largest = SHOAL_SIZE_UNKNOWN;
+	assert_int_equal(cat->view.largest, want);
+	assert_int_equal(shoal_catalog_largest(cat, &told), 0);
+	assert_int_equal(told, want);
+	assert_int_equal(shoal_catalog_largest(&older, &found), 0);
+	assert_int_equal(found, want);
+}
+
 void catalog_check(const struct shoal_catalog *cat, const struct test_list *l)
 {
 	struct shoal_cursor *cursor = NULL;
@@ -368,6 +386,7 @@ void catalog_check(const struct shoal_catalog *cat, const struct test_list *l)
 	assert_int_equal(y, 0);
 	assert_int_equal(shoal_catalog_samples(cat, l->nr + 1, &x, &y), -ERANGE);
 	assert_int_equal(shoal_catalog_locate(cat, cat->view.nr_samples, &x, &y), -ERANGE);
+	check_largest(cat, l);
 	if (shoal_catalog_verify(cat, &err) != 0)
 		fail_msg("verify: %s", err.msg);
 }

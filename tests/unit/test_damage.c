@@ -171,6 +171,9 @@ static void a_header_that_lies_is_told_by_its_own_words(void **state)
 		{ H(incompat), 4, 1, -EPROTONOSUPPORT, "feature bits 0x1" },
 		{ H(incompat), 4, 0x80000000, -EPROTONOSUPPORT, "feature bits 0x80000000" },
 		{ H(compat), 4, 0xffffffff, 0, "" },
+		{ H(compat), 4, 0, 0, "" }, /* as catalogs were before the largest size */
+		{ H(largest), 8, 0, -EBADMSG, "counts contradict" },
+		{ H(largest), 8, UINT64_MAX - 1, -EBADMSG, "counts contradict" },
 		{ H(reserved1), 4, 7, 0, "" },
 		{ H(reserved2), 8, 7, 0, "" },
 		{ T_ID(2) + 4, 4, 7, 0, "" },

@@ -18,6 +18,7 @@
 
 #include "help.h"
 #include "load/audit.h"
+#include "load/engine.h"
 #include "load/loader.h"
 
 /* ---- Reads are counted: see tests/meson.build ---- */
@@ -432,6 +433,165 @@ static void what_is_larger_than_its_slot_is_an_error_of_the_sample(void **state)
 	assert_int_equal(s.nr_errors, 5);
 	assert_int_equal(s.nr_samples, FILES - 5);
 	shoal_loader_close(l);
+}
+
+/* ---- Pieces ---- */
+
+/* What of each sample has come: the next piece must begin there. */
+struct gathered {
+	uint64_t id, off;
+	uint64_t nr_samples, nr_steps;
+};
+
+static void gather(struct gathered *g, const struct shoal_batch *b, uint64_t slot)
+{
+	for (size_t i = 0; i < b->nr; i++) {
+		const struct shoal_sample *s = &b->sample[i];
+
+		assert_int_equal(s->size, size_of(s->id));
+		assert_int_equal(s->off, g->off);
+		if (g->off > 0)
+			assert_int_equal(s->id, g->id);
+		assert_true(s->len <= slot);
+		check_bytes(s, s->id, s->off, s->len);
+		g->id = s->id;
+		g->off = s->off + s->len == s->size ? 0 : s->off + s->len;
+		g->nr_samples += g->off == 0;
+	}
+	assert_int_equal(b->step, g->nr_steps);
+	g->nr_steps += b->last;
+}
+
+static void samples_larger_than_a_slot_come_in_pieces(void **state)
+{
+	static const uint64_t slots[] = { 1000, 4095, 4096, 5000, 65536, 299999, 300000, 0 };
+	uint64_t whole_sums[2], steps = (FILES + 6) / 7;
+	struct shoal_load_stats s;
+
+	(void)state;
+	FOR_ALL_WAYS(w)
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(slots); i++) {
+		struct shoal_load_options o = { .slot = slots[i], .pieces = true };
+		struct shoal_loader *l = loader_in_way(w, 7, o);
+		struct gathered g = { 0 };
+
+		if (!l)
+			continue;
+		begin(l, 2);
+		while (g.nr_steps < steps) {
+			const struct shoal_batch *b = next(l);
+
+			assert_true(b->nr <= 7);
+			gather(&g, b, slots[i] ? slots[i] : UINT64_MAX);
+			shoal_loader_give_back(l, b);
+		}
+		check_end(l);
+		assert_int_equal(g.off, 0);
+		assert_int_equal(g.nr_samples, FILES);
+		shoal_loader_stats(l, &s);
+		assert_int_equal(s.nr_samples, FILES);
+		assert_int_equal(s.bytes_asked, total_bytes());
+		assert_int_equal(s.bytes_delivered, total_bytes());
+		assert_true(s.pool_bytes <= 3 * 7 * load_cap(4095, slots[i] ? slots[i] : 300000));
+		if (i > 0) /* whatever the pieces are, the proof is of samples */
+			assert_memory_equal(s.sum_order, whole_sums, sizeof(whole_sums));
+		memcpy(whole_sums, s.sum_order, sizeof(whole_sums));
+		shoal_loader_close(l);
+	}
+}
+
+static void records_come_in_pieces_too(void **state)
+{
+	struct shoal_catalog *records = make_catalog(FILES, true, 3);
+	struct shoal_order_spec spec = spec_of(records, 5);
+
+	(void)state;
+	FOR_ALL_WAYS(w)
+	{
+		struct shoal_load_options o = { .engine = w->engine,
+						.direct = w->direct,
+						.slot = 5000,
+						.pieces = true,
+						.store = dir };
+		struct shoal_loader *l = NULL;
+		const struct shoal_batch *b = NULL;
+		struct shoal_load_stats s;
+
+		if (shoal_loader_open(records, &spec, 0, &o, &l, NULL) < 0)
+			continue;
+		begin(l, 0);
+		while (shoal_loader_next(l, &b, NULL) == 1) {
+			for (size_t i = 0; i < b->nr; i++) {
+				const struct shoal_sample *p = &b->sample[i];
+				uint64_t file = p->id / 3, size = size_of(file) / 3;
+
+				check_bytes(p, file, p->id % 3 * size + p->off, p->len);
+			}
+			shoal_loader_give_back(l, b);
+		}
+		shoal_loader_stats(l, &s);
+		assert_int_equal(s.nr_samples, 3 * FILES);
+		assert_int_equal(s.bytes_delivered, total_bytes());
+		shoal_loader_close(l);
+	}
+	shoal_catalog_close(records);
+}
+
+/* A sample of which a piece is missing counts once, and is not among those delivered. */
+static void a_piece_that_is_missing_spoils_its_sample(void **state)
+{
+	static const struct {
+		uint64_t size;
+		int rc;
+		const char *words;
+	} row[] = {
+		{ 299999, -ENODATA, "'d/007' has 299999 bytes of the 300000" },
+		{ 8192, -ENODATA, "'d/007' has 8192 bytes of the 300000" },
+		{ 10000, -ENODATA, "'d/007' has 10000 bytes of the 300000" },
+		{ 0, -ENODATA, "'d/007' has 0 bytes of the 300000" },
+		{ 300001, -EFBIG, "'d/007' is larger than the 300000 bytes" },
+	};
+
+	(void)state;
+	FOR_ALL_WAYS(w)
+	for (size_t i = 0; i < 2 * SHOAL_ARRAY_LEN(row); i++) {
+		struct shoal_load_options o = { .slot = 4096,
+						.pieces = true,
+						.skip_errors = i % 2 };
+		struct shoal_loader *l = loader_in_way(w, 7, o);
+		const struct shoal_batch *b = NULL;
+		struct shoal_load_stats s;
+		struct shoal_err err = { "" };
+		int rc;
+
+		if (!l)
+			continue;
+		put(7, row[i / 2].size, 0);
+		begin(l, 0);
+		while ((rc = shoal_loader_next(l, &b, &err)) == 1)
+			shoal_loader_give_back(l, b);
+		shoal_loader_stats(l, &s);
+		assert_int_equal(rc, i % 2 ? 0 : row[i / 2].rc);
+		assert_int_equal(s.nr_errors, 1);
+		assert_non_null(strstr(s.first_errors[0], row[i / 2].words));
+		if (i % 2)
+			assert_int_equal(s.nr_samples, FILES - 1);
+		restore_one(7);
+		shoal_loader_close(l);
+	}
+}
+
+static void pieces_need_sizes(void **state)
+{
+	struct shoal_order_spec spec = spec_of(sizeless, 8);
+	struct shoal_load_options o = { .slot = 4096, .pieces = true, .store = dir };
+	struct shoal_loader *l = NULL;
+	struct shoal_err err = { "" };
+
+	(void)state;
+	assert_int_equal(shoal_loader_open(sizeless, &spec, 0, &o, &l, &err), -EINVAL);
+	assert_non_null(strstr(err.msg, "how many pieces"));
+	assert_null(l);
 }
 
 static void a_null_store_makes_samples_up(void **state)
@@ -981,6 +1141,33 @@ static void a_stop_ends_waiting(void **state)
 	shoal_loader_close(l); /* waits for the reads */
 }
 
+/* Called while others wait: it says no at the third time. */
+static int say_no(void *self, struct shoal_err *err)
+{
+	return ++*(int *)self < 3 ? 0 : shoal_fail(err, -EREMOTEIO, "another rank failed");
+}
+
+static void who_waits_hears_other_news(void **state)
+{
+	struct shoal_order_spec spec = spec_of(sizeless, 4);
+	int asked = 0;
+	struct shoal_load_options o = { .store = "null:size=10,delay_us=3000000",
+					.slot = 10,
+					.waiting = say_no,
+					.self = &asked };
+	struct shoal_loader *l = loader_of(sizeless, &spec, 0, &o);
+	double start = seconds();
+
+	(void)state;
+	begin(l, 0);
+	check_fails(l, -EREMOTEIO, "another rank failed");
+	assert_int_equal(asked, 3);
+	assert_true(seconds() - start < 2.8);
+	asked = -1000; /* and nothing has ended by that */
+	shoal_loader_give_back(l, next(l));
+	shoal_loader_close(l);
+}
+
 static void a_stop_is_seen_while_batches_are_ready(void **state)
 {
 	struct shoal_order_spec spec = spec_of(whole, 4);
@@ -1309,6 +1496,7 @@ static void every_sample_of_an_epoch_has_a_latency(void **state)
 	(void)state;
 	for (uint64_t epoch = 0; epoch < 2; epoch++) {
 		struct load_histogram *h = allocate(1, sizeof(*h));
+		struct shoal_load_stats s;
 		uint64_t nr = 0;
 
 		begin(l, epoch);
@@ -1318,7 +1506,68 @@ static void every_sample_of_an_epoch_has_a_latency(void **state)
 			nr += h->count[i];
 		assert_int_equal(nr, FILES);
 		free(h);
+		shoal_loader_stats(l, &s);
+		assert_int_equal(s.latency.nr, FILES);
+		assert_int_equal(s.open.nr, FILES);
+		assert_int_equal(s.read.nr, FILES);
+		assert_true(s.open.p50 > 0 && s.open.p50 <= s.open.p999);
+		assert_true(s.open.max <= s.latency.max && s.read.p50 <= s.latency.p50);
 	}
+	shoal_loader_close(l);
+}
+
+/* ---- Loaders that share a rank ---- */
+
+static void loaders_that_share_a_rank_take_every_nth_step(void **state)
+{
+	static const enum shoal_remainder remainders[] = { SHOAL_DROP, SHOAL_PAD, SHOAL_KEEP };
+	static const enum shoal_mode modes[] = { SHOAL_GLOBAL, SHOAL_LOCAL };
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(remainders) * SHOAL_ARRAY_LEN(modes) * 9; i++) {
+		struct shoal_order_spec spec = spec_of(whole, 3);
+		struct shoal_load_options o = { .first_step = i / 6 % 3, .stride = i / 18 + 1 };
+		struct shoal_loader *l;
+		struct shoal_order *order = NULL;
+		uint64_t ids[3];
+
+		spec.nr_ranks = 3;
+		spec.remainder = remainders[i % 3];
+		spec.mode = modes[i / 3 % 2];
+		l = loader_of(whole, &spec, 1, &o);
+		assert_int_equal(shoal_order_new(&spec, 2, &order, NULL), 0);
+		begin(l, 2);
+		for (uint64_t s = o.first_step; s < shoal_order_steps(order); s += o.stride) {
+			const struct shoal_batch *b = next(l);
+
+			assert_int_equal(b->step, s);
+			assert_int_equal(b->nr, shoal_order_batch(order, s, 1, ids));
+			for (size_t k = 0; k < b->nr; k++)
+				assert_int_equal(b->sample[k].id, ids[k]);
+			check_batch(b, 0);
+			shoal_loader_give_back(l, b);
+		}
+		check_end(l);
+		shoal_order_free(order);
+		shoal_loader_close(l);
+	}
+}
+
+static void who_comes_after_the_last_step_has_nothing_to_do(void **state)
+{
+	struct shoal_order_spec spec = spec_of(whole, 10);
+	struct shoal_load_options o = { .first_step = 4, .stride = 100 };
+	struct shoal_loader *l = loader_of(whole, &spec, 0, &o);
+
+	(void)state;
+	begin(l, 0);
+	check_end(l);
+	shoal_loader_close(l);
+	o.first_step = 3;
+	l = loader_of(whole, &spec, 0, &o);
+	begin(l, 0);
+	assert_int_equal(next(l)->step, 3);
+	check_end(l);
 	shoal_loader_close(l);
 }
 
@@ -1331,6 +1580,10 @@ int main(void)
 		TEST(samples_of_one_file_are_its_records),
 		TEST(catalogs_without_sizes_need_a_slot),
 		TEST(what_is_larger_than_its_slot_is_an_error_of_the_sample),
+		TEST(samples_larger_than_a_slot_come_in_pieces),
+		TEST(records_come_in_pieces_too),
+		TEST(a_piece_that_is_missing_spoils_its_sample),
+		TEST(pieces_need_sizes),
 		TEST(a_null_store_makes_samples_up),
 		TEST(batches_are_held_and_given_back_in_any_order),
 		TEST(one_batch_held_for_long_does_not_stop_the_others),
@@ -1346,6 +1599,7 @@ int main(void)
 		TEST(errors_of_batches_that_nobody_takes_do_not_count),
 		TEST(options_that_make_no_sense_are_refused),
 		TEST(a_stop_ends_waiting),
+		TEST(who_waits_hears_other_news),
 		TEST(a_stop_is_seen_while_batches_are_ready),
 		TEST(samples_that_take_long_are_told_of),
 		TEST(a_time_out_ends_the_epoch),
@@ -1358,6 +1612,8 @@ int main(void)
 		TEST(percentiles_are_those_of_a_sorted_array),
 		TEST(a_histogram_of_nothing_gives_0),
 		TEST(every_sample_of_an_epoch_has_a_latency),
+		TEST(loaders_that_share_a_rank_take_every_nth_step),
+		TEST(who_comes_after_the_last_step_has_nothing_to_do),
 	};
 
 	return cmocka_run_group_tests(tests, make_files, remove_files);

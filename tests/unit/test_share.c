@@ -210,11 +210,12 @@ static int share(struct shoal_comm *c, int rank, int *stop_at, struct index_walk
 					 .tmp_dir = test_dir(),
 					 .take = take,
 					 .self = &taken_by[rank] };
+	struct index_share_owner owner = { .tick = tick, .self = stop_at };
 	struct index_walk *walk = NULL;
 	int rc = index_walk_start(&wo, rank == 0, &walk, err);
 
 	if (rc == 0)
-		rc = index_share_walk(c, walk, tick, stop_at, state, err);
+		rc = index_share_walk(c, walk, &owner, state, err);
 	if (rc < 0 && rc != -EREMOTEIO)
 		shoal_comm_fail(c, err->msg);
 	index_walk_free(walk);

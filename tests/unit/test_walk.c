@@ -1080,7 +1080,7 @@ static void half_of_the_units_is_given_away_and_both_walks_list_all(void **state
 	index_walk_set_hungry(w, true);
 	assert_int_equal(index_walk_wait(w, 60000000, &now, NULL), 0); /* at once */
 	assert_int_equal(now.nr_pending, 9);
-	given = index_walk_give(w, buf, sizeof(buf));
+	given = index_walk_give(w, 0, 0, buf, sizeof(buf));
 	assert_int_equal(given, 5 * (4 + sizeof(struct made_unit)));
 	for (uint32_t i = 0; i < 5; i++) {
 		struct made_unit unit;
@@ -1118,7 +1118,7 @@ static void no_more_is_given_than_there_is_room_for(void **state)
 		size_t whole = room / each * each, given;
 		uint8_t *buf = allocate(room, 1); /* ASan sees a byte too many */
 
-		given = index_walk_give(w, buf, room);
+		given = index_walk_give(w, 0, 0, buf, room);
 		assert_int_equal(given, whole);
 		assert_int_equal(index_walk_bring(w, buf, given, NULL), 0);
 		free(buf);
@@ -1144,9 +1144,9 @@ static void the_last_unit_is_given_only_by_a_walk_that_is_busy(void **state)
 	(void)state;
 	memcpy(one, &mark, 4);
 	memcpy(one + 4, &unit, sizeof(unit));
-	assert_int_equal(index_walk_give(w, buf, sizeof(buf)), 0); /* nothing waits */
+	assert_int_equal(index_walk_give(w, 0, 0, buf, sizeof(buf)), 0); /* nothing waits */
 	assert_int_equal(index_walk_bring(w, one, sizeof(one), NULL), 0);
-	assert_int_equal(index_walk_give(w, buf, sizeof(buf)), sizeof(one));
+	assert_int_equal(index_walk_give(w, 0, 0, buf, sizeof(buf)), sizeof(one));
 	assert_memory_equal(buf, one, sizeof(one));
 	open_gate(&s);
 	assert_int_equal(finish(w, &now, NULL), 0);
@@ -1154,9 +1154,9 @@ static void the_last_unit_is_given_only_by_a_walk_that_is_busy(void **state)
 
 	v = start(&none, false); /* nobody is at work in this one */
 	assert_int_equal(index_walk_bring(v, one, sizeof(one), NULL), 0);
-	assert_int_equal(index_walk_give(v, buf, sizeof(buf)), 0);
+	assert_int_equal(index_walk_give(v, 0, 0, buf, sizeof(buf)), 0);
 	assert_int_equal(index_walk_bring(v, one, sizeof(one), NULL), 0);
-	assert_int_equal(index_walk_give(v, buf, sizeof(buf)), sizeof(one));
+	assert_int_equal(index_walk_give(v, 0, 0, buf, sizeof(buf)), sizeof(one));
 	index_walk_free(v);
 	free(n);
 }
@@ -1278,6 +1278,51 @@ static void a_checkpoint_sees_what_waits_and_what_is_begun_and_nothing_else(void
 	free(n);
 }
 
+static void what_was_given_away_is_in_a_checkpoint_until_others_have_it(void **state)
+{
+	struct made_up s = make_store(10, 1, 1);
+	struct names *n = allocate(1, sizeof(*n));
+	struct index_walk_options o = options_of(&s, n, 1);
+	struct index_walk *w = start_gated(&s, &o, 10); /* the root is done, 1 to 9 wait */
+	static uint8_t buf[1000], one[4 + sizeof(struct made_unit)];
+	struct index_walk_state now = { 0 };
+	/* What is in a checkpoint after each step: one walk gives all it has, 10 is at work. */
+	const struct {
+		int to;
+		uint64_t nr, forgotten;
+		size_t want;
+	} steps[] = { { 1, 1, 0, 10 },     { 1, 2, 0, 10 },     { 2, 1, 0, 10 },
+		      { 1, 0, 0, 10 },     { 1, 0, 1, 10 - 1 }, { 1, 0, 1, 10 - 1 },
+		      { 2, 0, 1, 10 - 2 }, { 1, 0, 2, 10 - 3 } };
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(steps); i++) {
+		struct checkpoint c = { .names = n };
+
+		if (steps[i].nr)
+			assert_int_equal(
+				index_walk_give(w, steps[i].to, steps[i].nr, one, sizeof(one)),
+				sizeof(one));
+		index_walk_forget(w, steps[i].to, steps[i].forgotten);
+		assert_int_equal(index_walk_checkpoint(w, note_unit, note_names, &c, NULL), 0);
+		assert_int_equal(c.nr, steps[i].want);
+		free(c.units);
+	}
+	/* Without a number nothing is kept. */
+	assert_int_equal(index_walk_give(w, 1, 0, buf, sizeof(buf)), 3 * sizeof(one));
+	{
+		struct checkpoint c = { .names = n };
+
+		assert_int_equal(index_walk_checkpoint(w, note_unit, note_names, &c, NULL), 0);
+		assert_int_equal(c.nr, 4);
+		free(c.units);
+	}
+	open_gate(&s);
+	assert_int_equal(finish(w, &now, NULL), 0);
+	index_walk_free(w);
+	free(n);
+}
+
 static void what_was_taken_and_the_units_of_a_checkpoint_are_everything(void **state)
 {
 	(void)state;
@@ -1345,6 +1390,7 @@ int main(void)
 		cmocka_unit_test(the_last_unit_is_given_only_by_a_walk_that_is_busy),
 		cmocka_unit_test(damaged_units_are_not_brought),
 		cmocka_unit_test(a_checkpoint_sees_what_waits_and_what_is_begun_and_nothing_else),
+		cmocka_unit_test(what_was_given_away_is_in_a_checkpoint_until_others_have_it),
 		cmocka_unit_test(what_was_taken_and_the_units_of_a_checkpoint_are_everything),
 	};
 

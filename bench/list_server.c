@@ -1,0 +1,811 @@
+/*
+ * list_server: an S3 server that has any number of keys and stores none of them.
+ *
+ *	list_server --keys N [--shape hex|uuid|sequential|zipf] [--size BYTES] [--delay-ms MS]
+ *		    [--bucket NAME] [--port PORT] [--prefixes P]
+ *
+ * Keys are computed from their rank, and a start-after is looked up by bisection, so that 10^9 keys
+ * take as much memory as ten. One thread, epoll, HTTP/1.1 with keep-alive. Answers ListObjectsV2
+ * (prefix, start-after, continuation-token, max-keys, delimiter, encoding-type), and GET (with
+ * ranges) and HEAD of an object, which has --size bytes. Signatures are not looked at. GET /stats
+ * answers with counts of requests as lines of text. Prints "port N" once it listens, and ends when
+ * its standard input does, so that it cannot outlive who started it.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KEY_MAX      1024
+#define REQUEST_MAX  16384
+#define PAGE_KEYS    1000
+#define PAGE_BYTES   (512u << 10) /* a page of PAGE_KEYS of our keys is about half of that */
+#define BLOCK        (1u << 20)   /* what objects are made of */
+#define PREFIXES_MAX 1000000
+
+enum shape { HEX, UUID, SEQUENTIAL, ZIPF };
+
+static struct {
+	enum shape shape;
+	uint64_t keys, size, delay_ns;
+	unsigned nr_prefixes;
+	uint64_t *first; /* zipf: rank of the first key of each prefix, and the end */
+	const char *bucket;
+	uint16_t port;
+} set = { .keys = 1000000, .size = 16384, .nr_prefixes = 4096, .bucket = "bench" };
+
+static struct {
+	uint64_t nr_lists, nr_probes, nr_empty, nr_keys, nr_gets, nr_bytes;
+	uint64_t in_flight, in_flight_max;
+} stats;
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+/* ---- Keys ---- */
+
+static uint64_t mix(uint64_t x)
+{
+	x ^= x >> 30;
+	x *= UINT64_C(0xbf58476d1ce4e5b9);
+	x ^= x >> 27;
+	x *= UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+static char *put_hex(char *p, uint64_t v, int digits)
+{
+	for (int i = digits - 1; i >= 0; i--)
+		*p++ = "0123456789abcdef"[v >> (4 * i) & 15];
+	return p;
+}
+
+static char *put_decimal(char *p, uint64_t v, int digits)
+{
+	for (int i = digits - 1; i >= 0; i--, v /= 10)
+		p[i] = (char)('0' + v % 10);
+	return p + digits;
+}
+
+static char *put_number(char *p, uint64_t v)
+{
+	char text[20];
+	int nr = 0;
+
+	do
+		text[nr++] = (char)('0' + v % 10);
+	while (v /= 10);
+	while (nr > 0)
+		*p++ = text[--nr];
+	return p;
+}
+
+/* The @rank-th of @nr values spread evenly over 64 bits, each shaken within its own share. */
+static uint64_t spread(uint64_t rank, uint64_t nr)
+{
+	uint64_t share = UINT64_MAX / nr;
+
+	return rank * share + (share > 1 ? mix(rank) % share : 0);
+}
+
+static unsigned prefix_of(uint64_t rank)
+{
+	unsigned low = 0, high = set.nr_prefixes;
+
+	while (high - low > 1) {
+		unsigned mid = low + (high - low) / 2;
+
+		if (set.first[mid] <= rank)
+			low = mid;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* Write the key of a rank, and return its end. Keys rise with their ranks. */
+static char *put_key(char *p, uint64_t rank)
+{
+	uint64_t v;
+	unsigned prefix;
+
+	switch (set.shape) {
+	case HEX:
+		memcpy(p, "train/", 6);
+		p = put_hex(p + 6, spread(rank, set.keys), 16);
+		break;
+	case UUID:
+		v = spread(rank, set.keys);
+		p = put_hex(p, v >> 32, 8);
+		*p++ = '-';
+		p = put_hex(p, v >> 16 & 0xffff, 4);
+		*p++ = '-';
+		p = put_hex(p, v & 0xffff, 4);
+		*p++ = '-';
+		v = mix(v);
+		p = put_hex(p, v >> 48, 4);
+		*p++ = '-';
+		p = put_hex(p, v & UINT64_C(0xffffffffffff), 12);
+		break;
+	case SEQUENTIAL:
+		memcpy(p, "train/img_", 10);
+		p = put_decimal(p + 10, rank, 10);
+		break;
+	case ZIPF:
+	default:
+		prefix = prefix_of(rank);
+		memcpy(p, "class_", 6);
+		p = put_decimal(p + 6, prefix, 6);
+		*p++ = '/';
+		v = spread(rank - set.first[prefix], set.first[prefix + 1] - set.first[prefix]);
+		p = put_hex(p, v >> 16, 12);
+		/* The lower digits are cut off: what is left might repeat, but for this. */
+		*p++ = '_';
+		p = put_decimal(p, rank - set.first[prefix], 9);
+		break;
+	}
+	memcpy(p, ".jpg", 4);
+	return p + 4;
+}
+
+static int compare(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+	int c = memcmp(a, b, a_len < b_len ? a_len : b_len);
+
+	return c ? c : (a_len > b_len) - (a_len < b_len);
+}
+
+/* The rank of the first key behind @key; or, with @or_equal, of that or behind it. */
+static uint64_t rank_after(const char *key, size_t len, bool or_equal)
+{
+	uint64_t low = 0, high = set.keys;
+	char at[KEY_MAX];
+
+	while (low < high) {
+		uint64_t mid = low + (high - low) / 2;
+		int c = compare(at, (size_t)(put_key(at, mid) - at), key, len);
+
+		if (c > 0 || (or_equal && c == 0))
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return low;
+}
+
+/* Prefix sizes as 1 / rank, the ranks thrown about, so that large ones lie anywhere. */
+static void make_prefixes(void)
+{
+	unsigned nr = set.nr_prefixes;
+	unsigned *place = malloc(nr * sizeof(*place));
+	double sum = 0, before = 0;
+
+	set.first = calloc(nr + 1, sizeof(*set.first));
+	if (!place || !set.first)
+		die("memory");
+	for (unsigned i = 0; i < nr; i++) {
+		place[i] = i;
+		sum += 1.0 / (i + 1);
+	}
+	for (unsigned i = nr - 1; i > 0; i--) {
+		unsigned j = (unsigned)(mix(i) % (i + 1)), t = place[i];
+
+		place[i] = place[j];
+		place[j] = t;
+	}
+	for (unsigned i = 0; i < nr; i++) {
+		set.first[i] = (uint64_t)(before / sum * (double)set.keys);
+		before += 1.0 / (place[i] + 1);
+	}
+	set.first[nr] = set.keys;
+	free(place);
+}
+
+/* ---- Connections ---- */
+
+struct connection {
+	int fd;
+	size_t in_len, out_len, out_at;
+	uint64_t body_left; /* of an object, from the block */
+	uint64_t body_at;
+	uint64_t ready_ns; /* when a delayed answer may go, or 0 */
+	bool busy, watched;
+	struct connection *next; /* of those that wait */
+	char in[REQUEST_MAX];
+	char out[PAGE_BYTES];
+};
+
+static int poll_fd;
+static uint8_t *block;
+static struct connection *waiting, **waiting_end = &waiting;
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void watch(struct connection *c, bool for_output)
+{
+	struct epoll_event e = { .events = for_output ? EPOLLOUT : EPOLLIN, .data.ptr = c };
+
+	if (c->watched == for_output)
+		return;
+	c->watched = for_output;
+	epoll_ctl(poll_fd, EPOLL_CTL_MOD, c->fd, &e);
+}
+
+static void forget(struct connection *c)
+{
+	for (struct connection **p = &waiting; *p; p = &(*p)->next)
+		if (*p == c) {
+			*p = c->next;
+			if (!*p)
+				waiting_end = p;
+			break;
+		}
+	if (c->busy)
+		stats.in_flight--;
+	close(c->fd);
+	free(c);
+}
+
+/* ---- Answers ---- */
+
+static void answer(struct connection *c, const char *status, const char *type, const char *body,
+		   size_t len)
+{
+	int head = snprintf(c->out, sizeof(c->out),
+			    "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n\r\n",
+			    status, type, len);
+
+	memcpy(c->out + head, body, len);
+	c->out_len = (size_t)head + len;
+}
+
+static void refuse(struct connection *c, const char *status, const char *code, const char *words)
+{
+	char body[512];
+	int len = snprintf(body, sizeof(body),
+			   "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+			   "<Error><Code>%s</Code><Message>%s</Message></Error>",
+			   code, words);
+
+	answer(c, status, "application/xml", body, (size_t)len);
+}
+
+struct query {
+	char prefix[KEY_MAX], after[KEY_MAX], token[KEY_MAX], delimiter[8];
+	size_t prefix_len, after_len, token_len, delimiter_len;
+	unsigned max_keys;
+	bool list, encode;
+};
+
+static int hex_of(char c)
+{
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+				      : -1;
+}
+
+static size_t decode(const char *p, const char *end, char *out, size_t room)
+{
+	size_t n = 0;
+
+	for (; p < end && n < room; p++) {
+		if (*p == '%' && end - p > 2 && hex_of(p[1]) >= 0 && hex_of(p[2]) >= 0) {
+			out[n++] = (char)(hex_of(p[1]) * 16 + hex_of(p[2]));
+			p += 2;
+		} else {
+			out[n++] = *p == '+' ? ' ' : *p;
+		}
+	}
+	return n;
+}
+
+static void parse_query(const char *p, const char *end, struct query *q)
+{
+	*q = (struct query){ .max_keys = PAGE_KEYS };
+	while (p < end) {
+		const char *amp = memchr(p, '&', (size_t)(end - p));
+		const char *stop = amp ? amp : end;
+		const char *eq = memchr(p, '=', (size_t)(stop - p));
+		const char *value = eq ? eq + 1 : stop;
+		size_t name = (size_t)((eq ? eq : stop) - p);
+
+#define IS(text) (name == sizeof(text) - 1 && memcmp(p, text, name) == 0)
+		if (IS("list-type"))
+			q->list = true;
+		else if (IS("prefix"))
+			q->prefix_len = decode(value, stop, q->prefix, KEY_MAX);
+		else if (IS("start-after"))
+			q->after_len = decode(value, stop, q->after, KEY_MAX);
+		else if (IS("continuation-token"))
+			q->token_len = decode(value, stop, q->token, KEY_MAX);
+		else if (IS("delimiter"))
+			q->delimiter_len = decode(value, stop, q->delimiter, sizeof(q->delimiter));
+		else if (IS("encoding-type"))
+			q->encode = true;
+		else if (IS("max-keys"))
+			q->max_keys = (unsigned)strtoul(value, NULL, 10);
+#undef IS
+		p = stop + 1;
+	}
+	if (q->max_keys > PAGE_KEYS)
+		q->max_keys = PAGE_KEYS;
+}
+
+/* Our own keys have no byte but '/' that needs it, and that is encoded as Ceph does. */
+static char *put_encoded(char *p, const char *key, size_t len, bool encode)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (encode && key[i] == '/') {
+			memcpy(p, "%2F", 3);
+			p += 3;
+		} else {
+			*p++ = key[i];
+		}
+	}
+	return p;
+}
+
+static char *put_text(char *p, const char *text)
+{
+	size_t len = strlen(text);
+
+	memcpy(p, text, len);
+	return p + len;
+}
+
+static char *put_contents(char *p, const char *key, size_t len, uint64_t size, bool encode)
+{
+	static const char before[] = "<Contents><Key>",
+			  middle[] =
+				  "</Key><LastModified>2026-11-15T12:00:00.000Z</LastModified>"
+				  "<ETag>&quot;d41d8cd98f00b204e9800998ecf8427e&quot;</ETag><Size>",
+			  after[] = "</Size><StorageClass>STANDARD</StorageClass></Contents>";
+
+	memcpy(p, before, sizeof(before) - 1);
+	p = put_encoded(p + sizeof(before) - 1, key, len, encode);
+	memcpy(p, middle, sizeof(middle) - 1);
+	p = put_number(p + sizeof(middle) - 1, size);
+	memcpy(p, after, sizeof(after) - 1);
+	return p + sizeof(after) - 1;
+}
+
+/* Where the part up to the delimiter ends, or 0 when there is none behind the prefix. */
+static size_t group_of(const struct query *q, const char *key, size_t len)
+{
+	const char *at;
+
+	if (q->delimiter_len == 0 || len <= q->prefix_len)
+		return 0;
+	at = memmem(key + q->prefix_len, len - q->prefix_len, q->delimiter, q->delimiter_len);
+	return at ? (size_t)(at - key) + q->delimiter_len : 0;
+}
+
+static char *put_page(char *p, const struct query *q)
+{
+	const char *from = q->token_len ? q->token : q->after;
+	size_t from_len = q->token_len ? q->token_len : q->after_len;
+	uint64_t rank = rank_after(from, from_len, from_len == 0);
+	uint64_t at_prefix = rank_after(q->prefix, q->prefix_len, true);
+	unsigned nr = 0;
+	char key[KEY_MAX] = "", group[KEY_MAX + 8];
+	size_t len = 0, group_len;
+	bool more = false;
+
+	if (rank < at_prefix)
+		rank = at_prefix;
+	for (; rank < set.keys; nr++) {
+		char *end = put_key(key, rank);
+
+		len = (size_t)(end - key);
+		if (len < q->prefix_len || memcmp(key, q->prefix, q->prefix_len) != 0)
+			break;
+		if (nr == q->max_keys) {
+			more = true;
+			break;
+		}
+		group_len = group_of(q, key, len);
+		if (group_len == 0) {
+			p = put_contents(p, key, len, set.size, q->encode);
+			rank++;
+			continue;
+		}
+		p = put_text(p, "<CommonPrefixes><Prefix>");
+		p = put_encoded(p, key, group_len, q->encode);
+		p = put_text(p, "</Prefix></CommonPrefixes>");
+		memcpy(group, key, group_len);
+		memset(group + group_len, 0xff, 8);
+		rank = rank_after(group, group_len + 8, false);
+	}
+	stats.nr_lists++;
+	stats.nr_probes += q->max_keys < PAGE_KEYS;
+	stats.nr_empty += nr == 0;
+	stats.nr_keys += nr;
+	p += sprintf(p, "<KeyCount>%u</KeyCount><IsTruncated>%s</IsTruncated>", nr,
+		     more ? "true" : "false");
+	if (more && rank > 0) { /* the token is the last key, as Ceph's */
+		p = put_text(p, "<NextContinuationToken>");
+		p = put_key(p, rank - 1);
+		p = put_text(p, "</NextContinuationToken>");
+	}
+	return p;
+}
+
+static void answer_list(struct connection *c, const struct query *q)
+{
+	static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n"
+				   "Content-Length:           \r\n\r\n";
+	const size_t head_len = sizeof(head) - 1;
+	char *body = c->out + head_len, *p = body;
+	char length[16];
+
+	p = put_text(p,
+		     "<?xml version=\"1.0\" encoding=\"UTF-8\"?>"
+		     "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Name>");
+	p = put_text(p, set.bucket);
+	p = put_text(p, "</Name><MaxKeys>1000</MaxKeys>");
+	if (q->encode)
+		p = put_text(p, "<EncodingType>url</EncodingType>");
+	p = put_page(p, q);
+	p = put_text(p, "</ListBucketResult>");
+	memcpy(c->out, head, head_len);
+	snprintf(length, sizeof(length), "%10zu", (size_t)(p - body));
+	memcpy(c->out + head_len - 14, length, 10);
+	c->out_len = (size_t)(p - c->out);
+}
+
+static void answer_get(struct connection *c, bool is_head, const char *request)
+{
+	const char *range = strcasestr(request, "\r\nrange: bytes=");
+	uint64_t from = 0, to = set.size ? set.size - 1 : 0;
+	char *end;
+
+	stats.nr_gets++;
+	if (range) {
+		from = strtoull(range + strlen("\r\nrange: bytes="), &end, 10);
+		if (*end == '-' && end[1] >= '0' && end[1] <= '9')
+			to = strtoull(end + 1, NULL, 10);
+		if (from >= set.size) {
+			refuse(c, "416 Requested Range Not Satisfiable", "InvalidRange",
+			       "behind the end");
+			return;
+		}
+		if (to >= set.size)
+			to = set.size - 1;
+	}
+	c->body_left = set.size ? to - from + 1 : 0;
+	c->body_at = from % BLOCK;
+	c->out_len = (size_t)snprintf(c->out, sizeof(c->out),
+				      "HTTP/1.1 %s\r\nContent-Type: binary/octet-stream\r\n"
+				      "ETag: \"d41d8cd98f00b204e9800998ecf8427e\"\r\n"
+				      "Accept-Ranges: bytes\r\nContent-Length: %" PRIu64 "\r\n",
+				      range ? "206 Partial Content" : "200 OK", c->body_left);
+	if (range)
+		c->out_len += (size_t)snprintf(c->out + c->out_len, 200,
+					       "Content-Range: bytes %" PRIu64 "-%" PRIu64
+					       "/%" PRIu64 "\r\n",
+					       from, to, set.size);
+	c->out_len += (size_t)snprintf(c->out + c->out_len, 3, "\r\n");
+	stats.nr_bytes += c->body_left;
+	if (is_head)
+		c->body_left = 0;
+}
+
+static void answer_stats(struct connection *c)
+{
+	char body[512];
+	int len = snprintf(body, sizeof(body),
+			   "lists %" PRIu64 "\nprobes %" PRIu64 "\nempty %" PRIu64 "\nkeys %" PRIu64
+			   "\ngets %" PRIu64 "\nbytes %" PRIu64 "\nin_flight_max %" PRIu64 "\n",
+			   stats.nr_lists, stats.nr_probes, stats.nr_empty, stats.nr_keys,
+			   stats.nr_gets, stats.nr_bytes, stats.in_flight_max);
+
+	answer(c, "200 OK", "text/plain", body, (size_t)len);
+	stats = (typeof(stats)){ .in_flight = stats.in_flight };
+}
+
+static void answer_object(struct connection *c, const char *path, const char *end, bool is_head)
+{
+	char key[KEY_MAX], at[KEY_MAX];
+	size_t len = decode(path, end, key, KEY_MAX);
+	uint64_t rank = rank_after(key, len, true);
+
+	if (rank < set.keys && compare(at, (size_t)(put_key(at, rank) - at), key, len) == 0)
+		answer_get(c, is_head, c->in);
+	else
+		refuse(c, "404 Not Found", "NoSuchKey", "there is no such key");
+}
+
+/* A whole request lies in c->in, ended by a NUL. */
+static void answer_request(struct connection *c)
+{
+	bool is_get = strncmp(c->in, "GET /", 5) == 0, is_head = strncmp(c->in, "HEAD /", 6) == 0;
+	const char *path = c->in + (is_head ? 6 : 5), *end = strchr(path, ' '), *question, *key;
+	size_t bucket = strlen(set.bucket);
+	struct query q;
+
+	c->body_left = 0;
+	if ((!is_get && !is_head) || !end) {
+		refuse(c, "405 Method Not Allowed", "MethodNotAllowed", "only GET and HEAD");
+		return;
+	}
+	if (strncmp(path, "stats ", 6) == 0) {
+		answer_stats(c);
+		return;
+	}
+	if (strncmp(path, set.bucket, bucket) != 0 || !strchr("/? ", path[bucket])) {
+		refuse(c, "404 Not Found", "NoSuchBucket", "there is no such bucket");
+		return;
+	}
+	key = path + bucket + (path[bucket] == '/');
+	question = memchr(key, '?', (size_t)(end - key));
+	if ((question ? question : end) > key) {
+		answer_object(c, key, question ? question : end, is_head);
+		return;
+	}
+	parse_query(question ? question + 1 : end, end, &q);
+	if (is_head)
+		answer(c, "200 OK", "text/plain", "", 0);
+	else if (q.list)
+		answer_list(c, &q);
+	else /* some ask where the bucket is */
+		refuse(c, "400 Bad Request", "InvalidRequest", "only list-type=2");
+}
+
+/* ---- The loop ---- */
+
+static bool send_some(struct connection *c)
+{
+	while (c->out_at < c->out_len) {
+		ssize_t n = send(c->fd, c->out + c->out_at, c->out_len - c->out_at,
+				 MSG_NOSIGNAL | (c->body_left ? MSG_MORE : 0));
+
+		if (n < 0)
+			return errno == EAGAIN || errno == EINTR;
+		c->out_at += (size_t)n;
+	}
+	while (c->body_left > 0) {
+		uint64_t n = BLOCK - c->body_at;
+		ssize_t sent = send(c->fd, block + c->body_at,
+				    (size_t)(n < c->body_left ? n : c->body_left), MSG_NOSIGNAL);
+
+		if (sent < 0)
+			return errno == EAGAIN || errno == EINTR;
+		c->body_left -= (uint64_t)sent;
+		c->body_at = (c->body_at + (uint64_t)sent) % BLOCK;
+	}
+	return true;
+}
+
+static bool is_sent(const struct connection *c)
+{
+	return c->out_at == c->out_len && c->body_left == 0;
+}
+
+static bool go_on(struct connection *c);
+
+static bool flush(struct connection *c)
+{
+	if (!send_some(c))
+		return false;
+	if (!is_sent(c)) {
+		watch(c, true);
+		return true;
+	}
+	watch(c, false);
+	c->busy = false;
+	stats.in_flight--;
+	return go_on(c); /* what came meanwhile */
+}
+
+/* Answer what lies there whole. False: it is over. */
+static bool go_on(struct connection *c)
+{
+	char *end = memmem(c->in, c->in_len, "\r\n\r\n", 4);
+	size_t used;
+
+	if (!end)
+		return c->in_len < sizeof(c->in) - 1;
+	used = (size_t)(end - c->in) + 4;
+	end[2] = '\0';
+	c->busy = true;
+	if (++stats.in_flight > stats.in_flight_max)
+		stats.in_flight_max = stats.in_flight;
+	c->out_at = 0;
+	answer_request(c);
+	c->in_len -= used;
+	memmove(c->in, c->in + used, c->in_len);
+	if (set.delay_ns == 0)
+		return flush(c);
+	c->ready_ns = now_ns() + set.delay_ns; /* the same for all, so they wait in line */
+	c->next = NULL;
+	*waiting_end = c;
+	waiting_end = &c->next;
+	return true;
+}
+
+static bool receive(struct connection *c)
+{
+	ssize_t n = recv(c->fd, c->in + c->in_len, sizeof(c->in) - 1 - c->in_len, 0);
+
+	if (n <= 0)
+		return n < 0 && (errno == EAGAIN || errno == EINTR);
+	c->in_len += (size_t)n;
+	return c->busy || go_on(c);
+}
+
+/* Send what has waited long enough: milliseconds until the next, or -1. */
+static int send_delayed(void)
+{
+	uint64_t now = now_ns();
+
+	while (waiting) {
+		struct connection *c = waiting;
+
+		if (c->ready_ns > now)
+			return (int)((c->ready_ns - now + 999999) / 1000000);
+		waiting = c->next;
+		if (!waiting)
+			waiting_end = &waiting;
+		if (!flush(c))
+			forget(c);
+	}
+	return -1;
+}
+
+static void take_connections(int listener)
+{
+	int fd, one = 1;
+
+	while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+		struct connection *c = calloc(1, sizeof(*c));
+		struct epoll_event e = { .events = EPOLLIN, .data.ptr = c };
+
+		if (!c || epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &e) < 0)
+			die("connection");
+		c->fd = fd;
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	}
+}
+
+static int start_listening(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(set.port) };
+	struct epoll_event e = { .events = EPOLLIN };
+	socklen_t len = sizeof(at);
+	int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(fd, 1024) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&at, &len) < 0)
+		die("listen");
+	poll_fd = epoll_create1(EPOLL_CLOEXEC);
+	e.data.ptr = NULL; /* the listener */
+	if (poll_fd < 0 || epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &e) < 0)
+		die("epoll");
+	e.data.ptr = &poll_fd;                               /* standard input */
+	epoll_ctl(poll_fd, EPOLL_CTL_ADD, STDIN_FILENO, &e); /* a file or none: then for ever */
+	printf("port %u\n", ntohs(at.sin_port));
+	fflush(stdout);
+	return fd;
+}
+
+static void serve(int listener)
+{
+	struct epoll_event events[256];
+	char gone[64];
+
+	for (;;) {
+		int nr = epoll_wait(poll_fd, events, 256, send_delayed());
+
+		for (int i = 0; i < nr; i++) {
+			struct connection *c = events[i].data.ptr;
+
+			if (!c)
+				take_connections(listener);
+			else if ((void *)c == &poll_fd) {
+				if (read(STDIN_FILENO, gone, sizeof(gone)) <= 0)
+					return;
+			} else if (!(events[i].events & EPOLLOUT ? flush(c) : receive(c)))
+				forget(c);
+		}
+	}
+}
+
+static void parse_arguments(int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{ "keys", 1, NULL, 'k' },     { "shape", 1, NULL, 's' },
+		{ "size", 1, NULL, 'z' },     { "delay-ms", 1, NULL, 'd' },
+		{ "bucket", 1, NULL, 'b' },   { "port", 1, NULL, 'p' },
+		{ "prefixes", 1, NULL, 'P' }, { 0 },
+	};
+	static const char *const shapes[] = { "hex", "uuid", "sequential", "zipf" };
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		unsigned shape = 0;
+
+		switch (c) {
+		case 'k':
+			set.keys = strtoull(optarg, NULL, 10);
+			break;
+		case 's':
+			while (shape < 4 && strcmp(optarg, shapes[shape]) != 0)
+				shape++;
+			set.shape = (enum shape)shape;
+			if (shape == 4)
+				c = '?';
+			break;
+		case 'z':
+			set.size = strtoull(optarg, NULL, 10);
+			break;
+		case 'd':
+			set.delay_ns = (uint64_t)(strtod(optarg, NULL) * 1e6);
+			break;
+		case 'b':
+			set.bucket = optarg;
+			break;
+		case 'p':
+			set.port = (uint16_t)strtoul(optarg, NULL, 10);
+			break;
+		case 'P':
+			set.nr_prefixes = (unsigned)strtoul(optarg, NULL, 10);
+			break;
+		default:
+			c = '?';
+			break;
+		}
+		if (c == '?') {
+			fprintf(stderr, "list_server: see the top of bench/list_server.c\n");
+			exit(2);
+		}
+	}
+	if (set.keys > UINT64_C(9999999999) || set.nr_prefixes == 0 ||
+	    set.nr_prefixes > PREFIXES_MAX) {
+		fprintf(stderr, "list_server: too many\n");
+		exit(2);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	parse_arguments(argc, argv);
+	signal(SIGPIPE, SIG_IGN);
+	block = malloc(BLOCK);
+	if (!block)
+		die("memory");
+	for (uint64_t i = 0; i < BLOCK / 8; i++) {
+		uint64_t v = mix(i + 1);
+
+		memcpy(block + 8 * i, &v, 8);
+	}
+	if (set.shape == ZIPF)
+		make_prefixes();
+	serve(start_listening());
+	return 0;
+}

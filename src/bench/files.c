@@ -1,0 +1,102 @@
+/* Which files there are: arithmetic on their numbers. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "bench/workload.h"
+
+static const struct bench_subfolders *folders_of(const struct bench_workload *w, bool valid)
+{
+	return valid ? &w->dataset.subfolders_eval : &w->dataset.subfolders_train;
+}
+
+/* The N of "_of_N": that of the whole dataset, even when a run uses part of it. */
+static uint64_t named_total(const struct bench_workload *w, bool valid)
+{
+	if (!valid && w->dataset.nr_files_generated)
+		return w->dataset.nr_files_generated;
+	return bench_nr_files(w, valid);
+}
+
+static int digits(uint64_t v)
+{
+	int n = 1;
+
+	while (v >= 10) {
+		v /= 10;
+		n++;
+	}
+	return n;
+}
+
+int bench_folder_name(const struct bench_workload *w, bool valid, uint64_t leaf, char *buf,
+		      size_t cap)
+{
+	const struct bench_subfolders *f = folders_of(w, valid);
+	uint64_t weight = f->nr;
+	int n;
+	size_t at;
+
+	if (leaf >= f->nr)
+		return -ERANGE;
+	n = snprintf(buf, cap, "%s", valid ? "valid" : "train");
+	at = n > 0 ? (size_t)n : 0;
+	for (unsigned i = 0; i < f->nr_levels && at < cap; i++) {
+		weight /= f->fanout[i];
+		n = snprintf(buf + at, cap - at, "/%0*" PRIu64, digits(f->fanout[i]),
+			     leaf / weight % f->fanout[i]);
+		at += n > 0 ? (size_t)n : 0;
+	}
+	return at < cap ? (int)at : -ERANGE;
+}
+
+int bench_file_name(const struct bench_workload *w, bool valid, uint64_t id, char *buf, size_t cap)
+{
+	const struct bench_subfolders *f = folders_of(w, valid);
+	uint64_t total = named_total(w, valid);
+	int len, n;
+
+	if (id >= bench_nr_files(w, valid))
+		return -ERANGE;
+	len = bench_folder_name(w, valid, id % f->nr, buf, cap);
+	if (len < 0)
+		return len;
+	n = snprintf(buf + len, cap - (size_t)len, "/%s_%0*" PRIu64 "_of_%" PRIu64 ".%s",
+		     w->dataset.file_prefix, digits(total), id, total,
+		     bench_format_name(w->dataset.format));
+	return n > 0 && (size_t)n < cap - (size_t)len ? len + n : -ERANGE;
+}
+
+/*
+ * Folders come in the order of their numbers, as all names of a level have as many digits; so do
+ * the files in one. The first @more folders have one file more than the others.
+ */
+int bench_file_at(const struct bench_workload *w, bool valid, uint64_t position, uint64_t *ret_id)
+{
+	uint64_t nr = bench_nr_files(w, valid), folders = folders_of(w, valid)->nr;
+	uint64_t each = nr / folders, more = nr % folders, in_larger = more * (each + 1);
+	uint64_t leaf, index;
+
+	if (position >= nr)
+		return -ERANGE;
+	if (position < in_larger) {
+		leaf = position / (each + 1);
+		index = position % (each + 1);
+	} else {
+		leaf = more + (position - in_larger) / each;
+		index = (position - in_larger) % each;
+	}
+	*ret_id = index * folders + leaf;
+	return 0;
+}
+
+int bench_file_position(const struct bench_workload *w, bool valid, uint64_t id,
+			uint64_t *ret_position)
+{
+	uint64_t nr = bench_nr_files(w, valid), folders = folders_of(w, valid)->nr;
+	uint64_t each = nr / folders, more = nr % folders, leaf = id % folders;
+
+	if (id >= nr)
+		return -ERANGE;
+	*ret_position = leaf * each + shoal_min(leaf, more) + id / folders;
+	return 0;
+}

@@ -1,0 +1,283 @@
+/* shoal datasize: how much data a workload needs on a cluster, and what a run of it asks for. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "bench/datasize.h"
+#include "cli/workload_options.h"
+
+static const char usage[] =
+	"usage: shoal datasize WORKLOAD|FILE.yaml [key=value]... --accelerators A [OPTION]...\n"
+	"       mpirun -n A shoal datasize WORKLOAD|FILE.yaml [key=value]...\n"
+	"\n"
+	"Print how many files a workload needs by the rule of MLPerf Storage: five times the memory of\n"
+	"all hosts, and 500 steps an epoch. " WORKLOAD_USAGE "\n"
+	"      --accelerators A      accelerators of all hosts together (under mpirun: the ranks)\n"
+	"      --hosts H             hosts (default 1; under mpirun: those it started ranks on)\n"
+	"      --memory-per-host M   such as 256G (default: measured; under mpirun at least that)\n"
+	"      --json                print the facts as JSON\n";
+
+enum { OPT_ACCELERATORS = 400, OPT_HOSTS, OPT_MEMORY, OPT_JSON };
+
+static const struct option longs[] = {
+	{ "accelerators", required_argument, NULL, OPT_ACCELERATORS },
+	{ "hosts", required_argument, NULL, OPT_HOSTS },
+	{ "memory-per-host", required_argument, NULL, OPT_MEMORY },
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "help", no_argument, NULL, 'h' },
+	{ 0 },
+};
+
+struct arguments {
+	uint64_t accelerators, hosts, memory; /* 0: not given */
+	bool json;
+	char **workload; /* and its overrides */
+	int nr;
+};
+
+struct outcome {
+	struct bench_cluster cluster;
+	bool measured; /* memory_bytes */
+	struct bench_datasize size;
+};
+
+/* ---- Options ---- */
+
+static bool take_number(const char *option, uint64_t *ret)
+{
+	if (!cli_number("datasize", option, ret))
+		return false;
+	if (*ret >= 1 && *ret <= 100000000)
+		return true;
+	cli_usage("datasize", "%s must be 1 to 100000000", option);
+	return false;
+}
+
+static bool take_option(int c, struct arguments *a)
+{
+	switch (c) {
+	case OPT_ACCELERATORS:
+		return take_number("--accelerators", &a->accelerators);
+	case OPT_HOSTS:
+		return take_number("--hosts", &a->hosts);
+	case OPT_MEMORY:
+		if (!cli_size("datasize", "--memory-per-host", &a->memory))
+			return false;
+		if (a->memory >= UINT64_C(1) << 20 && a->memory <= UINT64_C(1) << 50)
+			return true;
+		cli_usage("datasize", "--memory-per-host must be 1M to 1024T: did you leave out "
+				      "the G?");
+		return false;
+	case OPT_JSON:
+		return a->json = true;
+	default:
+		return false;
+	}
+}
+
+/* ---- The cluster ---- */
+
+/*
+ * What was said counts, but under mpirun a host has the memory that it has: saying less would make
+ * the data fit into it.
+ */
+static int choose_cluster(const struct arguments *a, const struct bench_cluster *seen, bool alone,
+			  struct outcome *o, struct shoal_err *err)
+{
+	struct bench_cluster *c = &o->cluster;
+	bool here;
+
+	c->nr_hosts = a->hosts ? a->hosts : seen->nr_hosts;
+	c->nr_accelerators = a->accelerators ? a->accelerators : seen->nr_accelerators;
+	here = c->nr_hosts == seen->nr_hosts;
+	if (alone && !a->accelerators)
+		return shoal_fail(err, -EINVAL,
+				  "say how many accelerators there are: --accelerators A, or start "
+				  "it with mpirun");
+	if (!a->memory && !here)
+		return shoal_fail(err, -EINVAL,
+				  "say how much memory those %" PRIu64
+				  " hosts have: --memory-per-host 256G",
+				  c->nr_hosts);
+	if (a->memory && __builtin_mul_overflow(a->memory, c->nr_hosts, &c->memory_bytes))
+		return shoal_fail(err, -EINVAL, "more memory than can be counted");
+	if (!a->memory || (here && !alone && seen->memory_bytes > c->memory_bytes)) {
+		c->memory_bytes = seen->memory_bytes;
+		o->measured = true;
+	}
+	return 0;
+}
+
+/* ---- Telling ---- */
+
+static void print_folders(const struct bench_subfolders *f)
+{
+	if (f->nr_levels <= 1) {
+		printf("%" PRIu64, f->nr_levels ? f->nr : 0);
+		return;
+	}
+	for (unsigned i = 0; i < f->nr_levels; i++)
+		printf("%s%" PRIu64, i ? ", " : "[", f->fanout[i]);
+	putchar(']');
+}
+
+static void print_json(const struct bench_workload *w, const struct outcome *o)
+{
+	const struct bench_datasize *s = &o->size;
+	const struct bench_plan *p = &s->plan;
+
+	fputs("{\"workload\": ", stdout);
+	cli_json_string(w->name);
+	printf(", \"hosts\": %" PRIu64 ", \"accelerators\": %" PRIu64
+	       ", \"accelerators_per_host\": %" PRIu64 ", \"memory_bytes\": %" PRIu64
+	       ", \"memory_measured\": %s,\n",
+	       o->cluster.nr_hosts, o->cluster.nr_accelerators, s->ranks_per_host,
+	       o->cluster.memory_bytes, o->measured ? "true" : "false");
+	printf(" \"files\": %" PRIu64 ", \"files_by_memory\": %" PRIu64
+	       ", \"files_by_steps\": %" PRIu64 ", \"samples\": %" PRIu64 ", \"bytes\": %" PRIu64
+	       ", \"subfolders\": ",
+	       s->nr_files, s->files_by_memory, s->files_by_steps, p->nr_samples, p->nr_bytes);
+	print_folders(&s->subfolders);
+	printf(",\n \"files_eval\": %" PRIu64 ", \"bytes_eval\": %" PRIu64
+	       ", \"steps_per_epoch\": %" PRIu64 ", \"steps_per_eval\": %" PRIu64
+	       ", \"epochs\": %" PRIu64 ",\n",
+	       p->nr_files_eval, p->nr_bytes_eval, p->steps, p->steps_eval, w->train.epochs);
+	printf(" \"step_seconds\": %.9g, \"epoch_seconds\": %.9g, \"epoch_seconds_at_au\": %.9g, "
+	       "\"total_seconds\": %.9g, \"samples_per_second\": %.9g, \"bytes_per_second\": %.9g,\n",
+	       p->step_seconds, p->epoch_seconds, w->au > 0 ? p->epoch_seconds / w->au : 0,
+	       p->total_seconds, p->samples_per_second, p->bytes_per_second);
+	printf(" \"shoal_memory_per_host\": %" PRIu64 ", \"buffer_bytes_per_rank\": %" PRIu64
+	       ", \"catalog_bytes\": %" PRIu64 "}\n",
+	       s->node_bytes, p->rank_bytes, p->catalog_bytes);
+}
+
+static void print_bytes(const char *before, double bytes, const char *after)
+{
+	fputs(before, stdout);
+	cli_put_bytes(stdout, bytes);
+	fputs(after, stdout);
+}
+
+static void print_seconds(const char *before, double seconds, const char *after)
+{
+	fputs(before, stdout);
+	cli_put_seconds(stdout, seconds);
+	fputs(after, stdout);
+}
+
+static void print_times(const struct bench_workload *w, const struct bench_plan *p)
+{
+	if (p->step_seconds <= 0) {
+		puts("epoch        as fast as the storage is: the workload has no computation time");
+		return;
+	}
+	printf("demand       %.0f samples/s", p->samples_per_second);
+	print_bytes(", ", p->bytes_per_second, "/s of the storage at full utilisation\n");
+	print_seconds("epoch        ", p->epoch_seconds, " at full utilisation");
+	if (w->au > 0) {
+		print_seconds(", ", p->epoch_seconds / w->au, " at the");
+		printf(" %g %% that the workload asks for", w->au * 100);
+	}
+	printf("; %" PRIu64 " epoch%s ", w->train.epochs, w->train.epochs == 1 ? "" : "s");
+	print_seconds("", p->total_seconds, " at least\n");
+}
+
+static void print_text(const struct bench_workload *w, const struct outcome *o)
+{
+	const struct bench_datasize *s = &o->size;
+	const struct bench_plan *p = &s->plan;
+
+	printf("workload     %s: %s files of %" PRIu64 " sample%s of %.15g bytes\n", w->name,
+	       bench_format_name(w->dataset.format), w->dataset.samples_per_file,
+	       w->dataset.samples_per_file == 1 ? "" : "s", w->dataset.record_bytes);
+	printf("cluster      %" PRIu64 " host%s, %" PRIu64
+	       " accelerator%s, %.1f GiB of memory (%s)\n",
+	       o->cluster.nr_hosts, o->cluster.nr_hosts == 1 ? "" : "s", o->cluster.nr_accelerators,
+	       o->cluster.nr_accelerators == 1 ? "" : "s", (double)o->cluster.memory_bytes / 0x1p30,
+	       o->measured ? "measured" : "declared");
+	printf("files        %" PRIu64 ": five times the memory are %" PRIu64
+	       ", 500 steps are %" PRIu64 "\n",
+	       s->nr_files, s->files_by_memory, s->files_by_steps);
+	print_bytes("bytes        ", (double)p->nr_bytes, "");
+	printf(" (%" PRIu64 ")\n", p->nr_bytes);
+	if (p->nr_files_eval)
+		printf("evaluation   %" PRIu64 " files more, of %" PRIu64 " bytes\n",
+		       p->nr_files_eval, p->nr_bytes_eval);
+	fputs("subfolders   ", stdout);
+	print_folders(&s->subfolders);
+	printf("; at most %" PRIu64 " files in a folder\n",
+	       (s->nr_files + s->subfolders.nr - 1) / s->subfolders.nr);
+	printf("steps        %" PRIu64 " an epoch, each of %" PRIu64 " samples an accelerator\n",
+	       p->steps, w->reader.batch);
+	print_times(w, p);
+	print_bytes("shoal needs  ", (double)s->node_bytes, " of memory on a host: ");
+	printf("%" PRIu64 " rank%s with ", s->ranks_per_host, s->ranks_per_host == 1 ? "" : "s");
+	print_bytes("", (double)p->rank_bytes, " of buffers each, ");
+	print_bytes("", (double)p->catalog_bytes, " of catalog\n");
+	printf("give         dataset.num_files_train=%" PRIu64 " dataset.num_subfolders_train=",
+	       s->nr_files);
+	print_folders(&s->subfolders);
+	putchar('\n');
+}
+
+/* ---- All together ---- */
+
+static int run(const struct arguments *a, struct shoal_comm *comm, struct bench_workload **ret_w,
+	       struct outcome *o, struct shoal_err *err)
+{
+	struct bench_cluster seen;
+	int rc = bench_measure(comm, &seen, err);
+
+	if (rc == 0)
+		rc = choose_cluster(a, &seen, shoal_comm_place(comm)->size == 1, o, err);
+	if (rc < 0)
+		return rc;
+	*ret_w = cli_workload("datasize", a->workload, a->nr, shoal_comm_place(comm)->rank > 0);
+	if (!*ret_w)
+		return -ENODATA; /* it has been said */
+	return bench_datasize(*ret_w, &o->cluster, &o->size, err);
+}
+
+static int datasize(const struct arguments *a)
+{
+	struct bench_workload *w = NULL;
+	struct shoal_comm *comm = NULL;
+	struct shoal_err err = { "" };
+	struct outcome o = { 0 };
+	int rc, status;
+
+	if (shoal_comm_open(&comm, &err) < 0)
+		return cli_fail("datasize", "%s", err.msg);
+	rc = run(a, comm, &w, &o, &err);
+	status = rc < 0 ? CLI_FAILED : CLI_OK;
+	if (shoal_comm_place(comm)->rank == 0) {
+		if (rc < 0 && !w && rc != -ENODATA)
+			status = cli_usage("datasize", "%s", err.msg);
+		else if (rc < 0 && w)
+			cli_fail("datasize", "%s: %s", w->name, err.msg);
+		else if (rc == 0 && a->json)
+			print_json(w, &o);
+		else if (rc == 0)
+			print_text(w, &o);
+	}
+	bench_workload_free(w);
+	shoal_comm_close(comm);
+	return status;
+}
+
+int cmd_datasize(int argc, char **argv)
+{
+	struct arguments a = { 0 };
+	int c;
+
+	while ((c = cli_getopt(argc, argv, ":h", longs)) != -1) {
+		if (c == 'h')
+			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
+		if (!take_option(c, &a))
+			return CLI_USAGE;
+	}
+	if (optind == argc)
+		return cli_usage("datasize", "give a workload");
+	a.workload = argv + optind;
+	a.nr = argc - optind;
+	return datasize(&a);
+}

@@ -1,0 +1,57 @@
+/* What the commands that take a workload share. */
+#include "cli/workload_options.h"
+
+#include <math.h>
+
+struct words {
+	const char *command;
+	bool quiet;
+};
+
+static void warn(void *self, const char *text)
+{
+	const struct words *w = self;
+
+	if (!w->quiet)
+		cli_fail(w->command, "warning: %s", text);
+}
+
+struct bench_workload *cli_workload(const char *command, char **args, int nr, bool quiet)
+{
+	struct words words = { .command = command, .quiet = quiet };
+	struct bench_workload *w = NULL;
+	struct shoal_err err = { "" };
+	int rc = bench_workload_load(args[0], args + 1, (size_t)nr - 1, warn, &words, &w, &err);
+
+	if (rc < 0 && !quiet)
+		cli_fail(command, "%s", err.msg);
+	return rc < 0 ? NULL : w;
+}
+
+void cli_put_seconds(FILE *out, double seconds)
+{
+	double whole = floor(seconds + 0.5);
+
+	if (seconds < 1)
+		fprintf(out, "%.3g ms", seconds * 1e3);
+	else if (seconds < 120)
+		fprintf(out, "%.3g s", seconds);
+	else if (whole < 7200)
+		fprintf(out, "%.0fm %02.0fs", floor(whole / 60), fmod(whole, 60));
+	else
+		fprintf(out, "%.0fh %02.0fm", floor(whole / 3600), floor(fmod(whole, 3600) / 60));
+}
+
+void cli_put_bytes(FILE *out, double bytes)
+{
+	static const char *const units[] = { "KB", "MB", "GB", "TB", "PB", "EB" };
+	size_t i = 0;
+
+	if (bytes < 1e4) {
+		fprintf(out, "%.0f bytes", bytes);
+		return;
+	}
+	for (bytes /= 1e3; bytes >= 1e3 && i + 1 < SHOAL_ARRAY_LEN(units); bytes /= 1e3)
+		i++;
+	fprintf(out, "%.*f %s", bytes < 10 ? 2 : bytes < 100 ? 1 : 0, bytes, units[i]);
+}

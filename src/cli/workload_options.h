@@ -1,0 +1,25 @@
+/* workload_options.h - "WORKLOAD|FILE.yaml [key=value]...", which several commands take. */
+#ifndef SHOAL_CLI_WORKLOAD_OPTIONS_H
+#define SHOAL_CLI_WORKLOAD_OPTIONS_H
+
+#include "bench/workload.h"
+#include "cli/cli.h"
+
+#define WORKLOAD_USAGE                                                                               \
+	"WORKLOAD is the name of one that ships ('shoal workloads' lists them) or a DLIO workload\n" \
+	"file, with a slash in its name or .yaml at its end. key=value changes it, such as\n"        \
+	"dataset.num_files_train=5000, also as ++workload.dataset.num_files_train=5000.\n"
+
+/*
+ * Load @args[0] with the overrides @args[1] to @args[@nr - 1]. NULL on failure. Words, of warnings
+ * too, are said unless @quiet: on one rank of many.
+ */
+struct bench_workload *cli_workload(const char *command, char **args, int nr, bool quiet);
+
+/* "1h 02m 03s", "12.3 s", "47.6 ms". */
+void cli_put_seconds(FILE *out, double seconds);
+
+/* A number of bytes in words: "2.75 TB", "322957 bytes". */
+void cli_put_bytes(FILE *out, double bytes);
+
+#endif

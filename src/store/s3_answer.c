@@ -1,0 +1,410 @@
+/* What became of a try: whether it is good, whether to try again, and words for people. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "store/s3_client_inside.h"
+#include "store/s3_xml.h"
+
+/* ---- Words ---- */
+
+/* A server may send back what it got: keys do not go on to people. */
+static void mask(struct shoal_err *err, const char *secret)
+{
+	size_t len = secret ? strlen(secret) : 0;
+
+	for (char *at = err->msg; len > 0 && (at = strstr(at, secret)) != NULL;)
+		memset(at, '*', len);
+}
+
+/* "'a/key': words", and how often it was tried. Returns @rc. */
+static int SHOAL_PRINTF(3, 4) tell(struct s3_slot *s, int rc, const char *fmt, ...)
+{
+	const struct s3_request *r = s->request;
+	const struct s3_config *g = s->client->config;
+	char words[sizeof(r->err->msg)], tries[40] = "";
+	va_list args;
+
+	if (!r->err)
+		return rc;
+	va_start(args, fmt);
+	vsnprintf(words, sizeof(words), fmt, args);
+	va_end(args);
+	if (r->tries > 1)
+		snprintf(tries, sizeof(tries), " (tried %u times)", r->tries);
+	if (r->key_len > 0)
+		snprintf(r->err->msg, sizeof(r->err->msg), "'%.*s': %.400s%s",
+			 (int)shoal_min(r->key_len, 200), r->key, words, tries);
+	else
+		snprintf(r->err->msg, sizeof(r->err->msg), "bucket '%.100s': %.400s%s", g->bucket,
+			 words, tries);
+	mask(r->err, g->secret_key);
+	mask(r->err, g->session_token);
+	return rc;
+}
+
+/* "NoSuchKey (The specified key does not exist)", or the status where nothing more was said. */
+static const char *reason(const struct s3_slot *s, char *out, size_t cap)
+{
+	const struct s3_request *r = s->request;
+
+	if (r->code[0] && s->message[0])
+		snprintf(out, cap, "%s (%s)", r->code, s->message);
+	else if (r->code[0])
+		snprintf(out, cap, "%s", r->code);
+	else if (r->method == S3_HEAD && r->status == 403)
+		snprintf(out, cap, "wrong keys, or no permission (status 403)");
+	else
+		snprintf(out, cap, "status %d", r->status);
+	return out;
+}
+
+/* ---- Whether to try again ---- */
+
+static enum s3_verdict again_if_allowed(struct s3_slot *s)
+{
+	struct s3_client *c = s->client;
+	const struct s3_request *r = s->request;
+
+	if (r->tries >= c->config->max_tries || c->budget < 1.0)
+		return S3_ENDED;
+	if ((s3_now() - r->started) / 1000000 >= c->config->give_up_ms)
+		return S3_ENDED;
+	if (r->nr_bytes > 0 && r->sink && !r->again)
+		return S3_ENDED;
+	c->budget -= 1.0;
+	return S3_AGAIN;
+}
+
+/* ---- Sent elsewhere ---- */
+
+/* The bucket is in another region: sign for that one from now on. False when that was known. */
+static bool adopt_region(struct s3_slot *s)
+{
+	struct s3_client *c = s->client;
+	const struct s3_endpoint *e = &c->config->endpoint[0];
+
+	if (!s->region[0] || c->config->anonymous || s->hops >= S3_HOPS_MAX)
+		return false;
+	for (const char *p = s->region; *p; p++)
+		if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789-", *p))
+			return false;
+	s->hops++;
+	if (strcmp(s->region, c->region) == 0) /* by another request, meanwhile */
+		return s->hops == 1;
+	memcpy(c->region, s->region, sizeof(c->region));
+	s3_signer_forget(&c->signer);
+	if (c->config->aws)
+		snprintf(c->aws_host, sizeof(c->aws_host), "%.256s%ss3.%s.amazonaws.com%s",
+			 e->bucket_in_host ? c->config->bucket : "", e->bucket_in_host ? "." : "",
+			 c->region, strncmp(c->region, "cn-", 3) == 0 ? ".cn" : "");
+	return true;
+}
+
+/*
+ * Another host shall answer: the same request goes there, signed for it. Not from TLS to a host
+ * without it, and only to something that looks like the same place.
+ */
+static bool adopt_location(struct s3_slot *s)
+{
+	const char *bucket = s->client->config->bucket, *host = s->location, *path;
+	bool tls = strncasecmp(host, "https://", 8) == 0;
+	size_t len;
+
+	if (!tls && strncasecmp(host, "http://", 7) != 0)
+		return false;
+	host += tls ? 8 : 7;
+	len = strcspn(host, "/?#");
+	path = host + len;
+	if (len == 0 || len >= sizeof(s->place) || memchr(host, '@', len) ||
+	    s->hops >= S3_HOPS_MAX || (s->to.tls && !tls))
+		return false;
+	s->hops++;
+	memmove(s->place, host, len);
+	s->place[len] = '\0';
+	for (char *p = s->place; *p; p++)
+		*p = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
+	s->moved = (struct s3_endpoint){ .tls = tls, .host = s->place };
+	s->moved.bucket_in_host =
+		!(path[0] == '/' && strncmp(path + 1, bucket, strlen(bucket)) == 0 &&
+		  strchr("/?", path[1 + strlen(bucket)]));
+	return true;
+}
+
+static enum s3_verdict redirected(struct s3_slot *s)
+{
+	struct s3_request *r = s->request;
+
+	if (adopt_region(s) || adopt_location(s))
+		return S3_AGAIN_AT_ONCE;
+	if (s->location[0])
+		r->rc = tell(s, -EREMOTEIO,
+			     "the server sends us on to '%.200s', where we do not go", s->location);
+	else
+		r->rc = tell(s, -EREMOTEIO,
+			     "the server sends us elsewhere (%d): give the bucket's own endpoint "
+			     "and region",
+			     r->status);
+	return S3_ENDED;
+}
+
+/* ---- Refusals ---- */
+
+static void read_refusal(struct s3_slot *s)
+{
+	struct s3_request *r = s->request;
+	char region[S3_REGION_MAX];
+	struct s3_xml_field fields[] = {
+		{ .path = "Error/Code", .text = r->code, .cap = sizeof(r->code) },
+		{ .path = "Error/Message", .text = s->message, .cap = sizeof(s->message) },
+		{ .path = "Error/Region", .text = region, .cap = sizeof(region) },
+	};
+
+	r->code[0] = s->message[0] = '\0';
+	if (s->refusal.len == 0)
+		return;
+	/* Damaged XML may have had words in it before the damage: they count. */
+	if (s3_xml_find(s->refusal.data, s->refusal.len, fields, SHOAL_ARRAY_LEN(fields)) < 0 &&
+	    !fields[0].found)
+		return;
+	if (fields[2].found && !s->region[0])
+		memcpy(s->region, region, sizeof(region));
+}
+
+static bool is_throttle(const struct s3_request *r)
+{
+	return r->status == 429 || r->status == 503 || strcmp(r->code, "SlowDown") == 0;
+}
+
+static bool is_passing(const struct s3_request *r)
+{
+	static const char *const codes[] = { "RequestTimeout", "InternalError", "SlowDown",
+					     "OperationAborted" };
+
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(codes); i++)
+		if (strcmp(r->code, codes[i]) == 0)
+			return true;
+	return is_throttle(r) || r->status == 408 || r->status == 500 || r->status == 502 ||
+	       r->status == 504;
+}
+
+/* The codes that people can do something about. */
+static const struct {
+	const char *code;
+	int rc;
+	const char *words;
+} known[] = {
+	{ "NoSuchKey", -ENOENT, "it is not there" },
+	{ "NoSuchUpload", -ENOENT, "the upload is not there any more" },
+	{ "SignatureDoesNotMatch", -EACCES,
+	  "the server refuses our signature: the secret key is not the access key's, or the region "
+	  "is not the server's" },
+	{ "InvalidAccessKeyId", -EACCES, "the server does not know the access key" },
+	{ "ExpiredToken", -EACCES, "the session token has expired: get a new one" },
+	{ "InvalidToken", -EACCES, "the server does not know the session token" },
+	{ "AccessDenied", -EACCES, "no permission" },
+	{ "QuotaExceeded", -EDQUOT, "the quota is used up" },
+	{ "PreconditionFailed", -ESTALE, "it is another than was listed: its ETag has changed" },
+	{ "InvalidRange", -ERANGE, "it ends before what was asked for" },
+};
+
+static int say_clock(struct s3_slot *s)
+{
+	int64_t off = s->server_time > 0 ? (int64_t)time(NULL) - s->server_time : 0;
+
+	if (off == 0)
+		return tell(s, -EACCES,
+			    "the clocks of this machine and the server differ too much");
+	return tell(s, -EACCES,
+		    "the clock of this machine is %" PRId64 " s %s the server's, too far for its "
+		    "requests to be believed",
+		    off < 0 ? -off : off, off < 0 ? "behind" : "ahead of");
+}
+
+static int say_status(struct s3_slot *s)
+{
+	const struct s3_request *r = s->request;
+	char why[320];
+
+	switch (r->status) {
+	case 404:
+		return tell(s, -ENOENT, r->code[0] ? "it is not there: %s" : "it is not there",
+			    reason(s, why, sizeof(why)));
+	case 401:
+	case 403:
+		return tell(s, -EACCES, "the server refuses: %s", reason(s, why, sizeof(why)));
+	case 412:
+		return tell(s, -ESTALE, "it is another than was listed: its ETag has changed");
+	case 416:
+		return tell(s, -ERANGE, "it ends before what was asked for");
+	case 507:
+		return tell(s, -ENOSPC, "the server is full: %s", reason(s, why, sizeof(why)));
+	case 429:
+	case 503:
+		return tell(s, -EBUSY, "the server asks to slow down: %s",
+			    reason(s, why, sizeof(why)));
+	default:
+		return tell(s, -EREMOTEIO, "the server failed: %s", reason(s, why, sizeof(why)));
+	}
+}
+
+static int say_refusal(struct s3_slot *s)
+{
+	const struct s3_request *r = s->request;
+
+	if (strcmp(r->code, "NoSuchBucket") == 0)
+		return tell(s, -ENOENT, "there is no bucket '%.100s' at %.200s",
+			    s->client->config->bucket, s->to.host);
+	if (strcmp(r->code, "RequestTimeTooSkewed") == 0)
+		return say_clock(s);
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(known); i++)
+		if (strcmp(r->code, known[i].code) == 0)
+			return s->message[0]
+				       ? tell(s, known[i].rc, "%s (%s: %s)", known[i].words,
+					      r->code, s->message)
+				       : tell(s, known[i].rc, "%s (%s)", known[i].words, r->code);
+	return say_status(s);
+}
+
+static enum s3_verdict refused(struct s3_slot *s)
+{
+	struct s3_request *r = s->request;
+
+	read_refusal(s);
+	if (is_throttle(r)) {
+		r->throttled++;
+		s->client->stats.nr_throttled++;
+	}
+	if (r->status >= 300 && r->status <= 308)
+		return redirected(s);
+	if ((r->status == 400 || r->status == 403) && s->region[0] &&
+	    strcmp(s->region, s->client->region) != 0 && adopt_region(s))
+		return S3_AGAIN_AT_ONCE;
+	if (is_passing(r) && again_if_allowed(s) == S3_AGAIN)
+		return S3_AGAIN;
+	r->rc = say_refusal(s);
+	return S3_ENDED;
+}
+
+/* ---- No answer, or half of one ---- */
+
+static int say_broken(struct s3_slot *s, CURLcode code)
+{
+	const struct s3_request *r = s->request;
+	const char *host = s->to.host, *words = s->words[0] ? s->words : curl_easy_strerror(code);
+	unsigned idle_ms = r->idle_ms ? r->idle_ms : s->client->config->idle_ms;
+
+	switch ((int)code) {
+	case CURLE_COULDNT_RESOLVE_HOST:
+	case CURLE_COULDNT_RESOLVE_PROXY:
+		return tell(s, -EHOSTUNREACH, "there is no host '%.200s'", host);
+	case CURLE_COULDNT_CONNECT:
+		return tell(s, -ECONNREFUSED, "cannot connect to %.200s: %.200s", host, words);
+	case CURLE_OPERATION_TIMEDOUT:
+		if (r->first == 0 && strstr(words, "onnect"))
+			return tell(s, -ETIMEDOUT, "cannot connect to %.200s within %u s", host,
+				    s->client->config->connect_ms / 1000);
+		return tell(s, -ETIMEDOUT, "no%s answer from %.200s for %u s",
+			    r->first ? " further" : "", host, idle_ms / 1000);
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_SSL_CACERT_BADFILE:
+		return tell(s, -EPROTO,
+			    "the certificate of %.200s is not to be trusted: %.200s (--ca FILE "
+			    "trusts others)",
+			    host, words);
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_SSL_CERTPROBLEM:
+	case CURLE_SSL_CIPHER:
+		return tell(s, -EPROTO, "no TLS with %.200s: %.200s", host, words);
+	case CURLE_OUT_OF_MEMORY:
+		return tell(s, -ENOMEM, "out of memory");
+	default:
+		return tell(s, -EBADMSG, "the answer of %.200s broke off: %.200s", host, words);
+	}
+}
+
+static bool is_passing_break(CURLcode code)
+{
+	switch ((int)code) {
+	case CURLE_COULDNT_RESOLVE_HOST:
+	case CURLE_COULDNT_CONNECT:
+	case CURLE_OPERATION_TIMEDOUT:
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_GOT_NOTHING:
+	case CURLE_SEND_ERROR:
+	case CURLE_RECV_ERROR:
+	case CURLE_PARTIAL_FILE:
+	case CURLE_HTTP2:
+	case CURLE_HTTP2_STREAM:
+	case CURLE_WEIRD_SERVER_REPLY:
+	case CURLE_UNSUPPORTED_PROTOCOL: /* an answer that is not HTTP */
+		return true;
+	default:
+		return false;
+	}
+}
+
+static enum s3_verdict broken(struct s3_slot *s, CURLcode code)
+{
+	struct s3_request *r = s->request;
+
+	if (s->sink_rc == -EBADMSG && r->ranged && r->nr_bytes == 0)
+		r->rc = tell(s, -EBADMSG, "the server sends other bytes than those asked for");
+	else if (s->sink_rc < 0)
+		r->rc = s->sink_rc; /* whoever said that has the words */
+	else if (is_passing_break(code) && again_if_allowed(s) == S3_AGAIN)
+		return S3_AGAIN;
+	else
+		r->rc = say_broken(s, code);
+	return S3_ENDED;
+}
+
+/* A range that is shorter than the object is long: without a length the end may be anywhere. */
+static bool is_whole(const struct s3_slot *s)
+{
+	const struct s3_request *r = s->request;
+	uint64_t want;
+
+	if (r->method == S3_HEAD || !r->ranged || s->enough || !r->size_known)
+		return true;
+	want = r->size > r->range_off ? shoal_min(r->range_len, r->size - r->range_off) : 0;
+	return r->nr_bytes == want;
+}
+
+static enum s3_verdict answered(struct s3_slot *s)
+{
+	struct s3_request *r = s->request;
+
+	if (!r->size_known && s->length != UINT64_MAX && r->status == 200) {
+		r->size = s->length;
+		r->size_known = true;
+	}
+	if (!is_whole(s)) {
+		if (again_if_allowed(s) == S3_AGAIN)
+			return S3_AGAIN;
+		r->rc = tell(s, -EBADMSG, "the answer of %.200s broke off", s->to.host);
+		return S3_ENDED;
+	}
+	r->rc = 0;
+	return S3_ENDED;
+}
+
+enum s3_verdict s3_try_judge(struct s3_slot *s, CURLcode code)
+{
+	struct s3_request *r = s->request;
+	long status = 0;
+
+	curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
+	r->status = (int)status;
+	r->code[0] = '\0';
+	if (r->first)
+		shoal_histogram_add(&s->client->stats.first_ns, r->first - r->sent);
+	if (code != CURLE_OK && !(s->enough && code == CURLE_WRITE_ERROR))
+		return broken(s, code);
+	if (r->status >= 200 && r->status <= 299)
+		return answered(s);
+	return refused(s);
+}

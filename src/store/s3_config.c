@@ -1,0 +1,547 @@
+#include "store/s3_config.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <openssl/crypto.h>
+
+#include "base/out.h"
+#include "base/text.h"
+#include "store/s3_sign.h"
+
+#define FILE_MAX_BYTES (1u << 20)
+#define SECRET_MAX     256u
+
+#define REGION         "us-east-1"
+#define MAX_TRIES      5u
+#define CONNECT_MS     5000u
+#define IDLE_MS        30000u
+#define GIVE_UP_MS     90000u
+#define BACKOFF_MS     200u
+#define BACKOFF_MAX_MS 10000u
+
+/* What files may set, each only where nothing before it has. */
+struct profile {
+	char *access_key, *secret_key, *session_token, *region, *endpoint, *ca_bundle, *style;
+	char *services; /* the section that has more of it */
+	char *source;   /* a setting that says that keys come from elsewhere */
+	bool found;
+};
+
+/* ---- Freeing ---- */
+
+static void wipe(char *secret)
+{
+	if (secret)
+		OPENSSL_cleanse(secret, strlen(secret));
+	free(secret);
+}
+
+struct s3_config *s3_config_free(struct s3_config *c)
+{
+	if (!c)
+		return NULL;
+	for (unsigned i = 0; i < c->nr_endpoints; i++)
+		free(c->endpoint[i].host);
+	free(c->bucket);
+	free(c->region);
+	free(c->access_key);
+	wipe(c->secret_key);
+	wipe(c->session_token);
+	free(c->ca_bundle);
+	free(c);
+	return NULL;
+}
+
+static void profile_release(struct profile *p)
+{
+	free(p->access_key);
+	wipe(p->secret_key);
+	wipe(p->session_token);
+	free(p->region);
+	free(p->endpoint);
+	free(p->ca_bundle);
+	free(p->style);
+	free(p->services);
+	free(p->source);
+}
+
+/* ---- The files ---- */
+
+/* Other ways to come by keys than to have them. */
+static bool is_source(const char *key)
+{
+	static const char *const sources[] = { "credential_process",      "sso_session",
+					       "sso_start_url",           "role_arn",
+					       "web_identity_token_file", "login_session" };
+
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(sources); i++)
+		if (strcmp(key, sources[i]) == 0)
+			return true;
+	return false;
+}
+
+static int take_setting(void *self, const char *key, const char *value)
+{
+	struct profile *p = self;
+	const struct {
+		const char *key;
+		char **to;
+	} known[] = {
+		{ "aws_access_key_id", &p->access_key },
+		{ "aws_secret_access_key", &p->secret_key },
+		{ "aws_session_token", &p->session_token },
+		{ "region", &p->region },
+		{ "endpoint_url", &p->endpoint },
+		{ "s3.endpoint_url", &p->endpoint },
+		{ "ca_bundle", &p->ca_bundle },
+		{ "s3.addressing_style", &p->style },
+		{ "services", &p->services },
+	};
+
+	if (is_source(key) && !p->source) {
+		p->source = strdup(key);
+		return p->source ? 0 : -ENOMEM;
+	}
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(known); i++) {
+		if (strcmp(key, known[i].key) != 0 || *known[i].to)
+			continue;
+		*known[i].to = strdup(value);
+		return *known[i].to ? 0 : -ENOMEM;
+	}
+	return 0;
+}
+
+/* The file's text, the caller's to wipe; NULL when it is not there: with words when it should be.
+ */
+static int read_text(const char *path, char **ret_text, size_t *ret_len, struct shoal_err *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), rc = 0;
+	struct stat st;
+	char *text = NULL;
+
+	*ret_text = NULL;
+	*ret_len = 0;
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return 0;
+	if (fd < 0)
+		return shoal_fail_errno(err, shoal_errno(), "cannot open '%.200s'", path);
+	if (fstat(fd, &st) < 0)
+		rc = shoal_fail_errno(err, shoal_errno(), "cannot read '%.200s'", path);
+	else if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX_BYTES)
+		rc = shoal_fail(err, -EINVAL, "'%.200s' is no file of AWS settings", path);
+	else if (!(text = malloc((size_t)st.st_size + 1)))
+		rc = shoal_fail(err, -ENOMEM, "out of memory");
+	if (rc == 0) {
+		rc = shoal_pread_all(fd, text, (size_t)st.st_size, 0);
+		if (rc < 0)
+			shoal_fail_errno(err, rc, "cannot read '%.200s'", path);
+	}
+	close(fd);
+	if (rc < 0) {
+		free(text);
+		return rc;
+	}
+	*ret_text = text;
+	*ret_len = (size_t)st.st_size;
+	return 0;
+}
+
+/* What the section of the file sets, where it is there. */
+static int read_section(struct profile *p, const char *path, const char *section,
+			struct shoal_err *err)
+{
+	size_t len;
+	char *text;
+	int rc = read_text(path, &text, &len, err);
+
+	if (rc < 0 || !text)
+		return rc;
+	rc = s3_ini_section(text, len, section, take_setting, p);
+	OPENSSL_cleanse(text, len);
+	free(text);
+	if (rc < 0)
+		return shoal_fail(err, rc, "out of memory");
+	p->found = p->found || rc == 1;
+	return 0;
+}
+
+static const char *env(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
+/* The path in @variable, or ~/.aws/@name. NULL when there is no home. The caller's to free. */
+static int file_path(const char *variable, const char *name, char **ret_path)
+{
+	const char *said = env(variable), *home = env("HOME");
+
+	*ret_path = NULL;
+	if (said)
+		*ret_path = strdup(said);
+	else if (home && asprintf(ret_path, "%s/.aws/%s", home, name) < 0)
+		*ret_path = NULL;
+	return *ret_path || (!said && !home) ? 0 : -ENOMEM;
+}
+
+static int read_config_file(struct profile *p, const char *path, const char *name,
+			    struct shoal_err *err)
+{
+	char section[300];
+	int rc;
+
+	snprintf(section, sizeof(section), "%s%.250s",
+		 strcmp(name, "default") == 0 ? "" : "profile ", name);
+	rc = read_section(p, path, section, err);
+	if (rc == 0 && p->services) {
+		struct profile more = { 0 };
+
+		snprintf(section, sizeof(section), "services %.250s", p->services);
+		rc = read_section(&more, path, section, err);
+		if (rc == 0 && more.endpoint) { /* it is for S3 only, and so counts more */
+			free(p->endpoint);
+			p->endpoint = more.endpoint;
+			more.endpoint = NULL;
+		}
+		profile_release(&more);
+	}
+	return rc;
+}
+
+static int read_profile(struct profile *p, struct shoal_err *err)
+{
+	const char *name = env("AWS_PROFILE");
+	char *credentials = NULL, *config = NULL;
+	int rc = file_path("AWS_SHARED_CREDENTIALS_FILE", "credentials", &credentials);
+
+	if (rc == 0)
+		rc = file_path("AWS_CONFIG_FILE", "config", &config);
+	if (rc < 0)
+		shoal_fail(err, rc, "out of memory");
+	if (rc == 0 && credentials)
+		rc = read_section(p, credentials, name ? name : "default", err);
+	if (rc == 0 && config)
+		rc = read_config_file(p, config, name ? name : "default", err);
+	if (rc == 0 && name && !p->found)
+		rc = shoal_fail(err, -ENOKEY, "there is no profile '%.100s' in %.200s or %.200s",
+				name, credentials ? credentials : "~/.aws/credentials",
+				config ? config : "~/.aws/config");
+	free(credentials);
+	free(config);
+	return rc;
+}
+
+/* ---- Keys ---- */
+
+static bool is_printable(const char *text)
+{
+	for (; *text; text++)
+		if (*text <= ' ' || *text > '~')
+			return false;
+	return true;
+}
+
+/* Without the words ever showing what is in them. */
+static int check_keys(const struct s3_config *c, struct shoal_err *err)
+{
+	if (strlen(c->access_key) >= S3_ACCESS_KEY_MAX || !is_printable(c->access_key))
+		return shoal_fail(err, -ENOKEY, "the access key is no access key");
+	if (strlen(c->secret_key) > SECRET_MAX || !is_printable(c->secret_key))
+		return shoal_fail(err, -ENOKEY, "the secret key is no secret key");
+	if (c->session_token &&
+	    (strlen(c->session_token) > S3_TOKEN_MAX || !is_printable(c->session_token)))
+		return shoal_fail(err, -ENOKEY, "the session token is no session token");
+	return 0;
+}
+
+static int copy_keys(struct s3_config *c, const char *access, const char *secret, const char *token,
+		     struct shoal_err *err)
+{
+	c->access_key = strdup(access);
+	c->secret_key = strdup(secret);
+	c->session_token = token ? strdup(token) : NULL;
+	if (!c->access_key || !c->secret_key || (token && !c->session_token))
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	return check_keys(c, err);
+}
+
+static int find_keys(struct s3_config *c, const struct profile *p, struct shoal_err *err)
+{
+	const char *access = env("AWS_ACCESS_KEY_ID"), *secret = env("AWS_SECRET_ACCESS_KEY");
+	const char *anonymous = env("SHOAL_S3_ANONYMOUS");
+
+	c->anonymous = anonymous && strcmp(anonymous, "0") != 0;
+	if (c->anonymous)
+		return 0;
+	if (!access != !secret)
+		return shoal_fail(err, -ENOKEY, "%s is set, and %s is not",
+				  access ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY",
+				  access ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID");
+	if (access)
+		return copy_keys(c, access, secret, env("AWS_SESSION_TOKEN"), err);
+	if (p->access_key && p->secret_key)
+		return copy_keys(c, p->access_key, p->secret_key, p->session_token, err);
+	if (p->source)
+		return shoal_fail(
+			err, -ENOKEY,
+			"the profile has its keys from %.60s, which is not supported: export "
+			"AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN",
+			p->source);
+	return shoal_fail(err, -ENOKEY,
+			  "no keys for it: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, have a "
+			  "profile in ~/.aws/credentials, or ask without keys (--anonymous)");
+}
+
+/* ---- Endpoints ---- */
+
+/* Whether the bucket's name may be a part of a host's, also where certificates count. */
+static bool fits_host(const char *bucket, bool tls)
+{
+	size_t len = strlen(bucket);
+
+	if (len < 3 || len > 63 || !isalnum((unsigned char)bucket[0]) ||
+	    !isalnum((unsigned char)bucket[len - 1]))
+		return false;
+	for (const char *p = bucket; *p; p++)
+		if (!(islower((unsigned char)*p) || isdigit((unsigned char)*p) || *p == '-' ||
+		      (*p == '.' && !tls)))
+			return false;
+	return true;
+}
+
+enum style { STYLE_AUTO, STYLE_PATH, STYLE_VIRTUAL };
+
+static int find_style(const struct profile *p, enum style *ret_style, struct shoal_err *err)
+{
+	const char *said = env("SHOAL_S3_STYLE");
+
+	said = said ? said : p->style;
+	if (!said || strcmp(said, "auto") == 0)
+		*ret_style = STYLE_AUTO;
+	else if (strcmp(said, "path") == 0)
+		*ret_style = STYLE_PATH;
+	else if (strcmp(said, "virtual") == 0)
+		*ret_style = STYLE_VIRTUAL;
+	else
+		return shoal_fail(err, -EINVAL,
+				  "'%.60s' is no way to address a bucket: auto, path or virtual",
+				  said);
+	return 0;
+}
+
+/* Letters, digits and what else a host, a port and an address of version 6 have. */
+static bool is_authority(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!isalnum((unsigned char)text[i]) && !strchr(".-_:[]", text[i]))
+			return false;
+	return len > 0 && len <= 255;
+}
+
+/* The port that goes without saying is not said: servers sign what libcurl sends as Host. */
+static size_t without_default_port(const char *host, size_t len, bool tls)
+{
+	const char *port = tls ? ":443" : ":80";
+	size_t n = strlen(port);
+
+	return len > n && memcmp(host + len - n, port, n) == 0 ? len - n : len;
+}
+
+static int add_endpoint(struct s3_config *c, const char *url, size_t len, enum style style,
+			struct shoal_err *err)
+{
+	struct s3_endpoint *e = &c->endpoint[c->nr_endpoints];
+	const char *host = url;
+	size_t scheme = 0;
+
+	if (len >= 8 && strncasecmp(url, "https://", 8) == 0)
+		scheme = 8;
+	else if (len >= 7 && strncasecmp(url, "http://", 7) == 0)
+		scheme = 7;
+	host += scheme;
+	len -= scheme;
+	while (len > 0 && host[len - 1] == '/')
+		len--;
+	if (memchr(host, '@', len)) /* it is not shown: there may be a password in it */
+		return shoal_fail(err, -EINVAL,
+				  "an endpoint has no user and password in it: keys come from "
+				  "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or a profile");
+	if (!scheme || !is_authority(host, len))
+		return shoal_fail(err, -EINVAL,
+				  "'%.*s' is no endpoint: give http:// or https://, a host and, if "
+				  "need be, a port",
+				  (int)shoal_min(len + scheme, 200), url);
+	if (c->nr_endpoints == S3_ENDPOINTS_MAX)
+		return shoal_fail(err, -EINVAL, "more than %d endpoints", S3_ENDPOINTS_MAX);
+	e->tls = scheme == 8;
+	len = without_default_port(host, len, e->tls);
+	e->bucket_in_host = style == STYLE_VIRTUAL;
+	if (asprintf(&e->host, "%s%s%.*s", e->bucket_in_host ? c->bucket : "",
+		     e->bucket_in_host ? "." : "", (int)len, host) < 0) {
+		e->host = NULL;
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	}
+	for (char *p = e->host; *p; p++)
+		*p = (char)tolower((unsigned char)*p);
+	c->nr_endpoints++;
+	return 0;
+}
+
+/* Between commas. */
+static int add_endpoints(struct s3_config *c, const char *list, enum style style,
+			 struct shoal_err *err)
+{
+	int rc = 0;
+
+	while (*list && rc == 0) {
+		size_t len = strcspn(list, ",");
+		size_t front = strspn(list, " ");
+
+		if (front < len)
+			rc = add_endpoint(c, list + front, len - front, style, err);
+		list += len + (list[len] == ',');
+	}
+	return rc;
+}
+
+static int find_endpoints(struct s3_config *c, const struct profile *p, struct shoal_err *err)
+{
+	const char *list = env("AWS_ENDPOINT_URL_S3");
+	char aws[S3_REGION_MAX + 64];
+	enum style style = STYLE_AUTO;
+	int rc = find_style(p, &style, err);
+
+	if (rc < 0)
+		return rc;
+	list = list ? list : env("AWS_ENDPOINT_URL");
+	list = list ? list : p->endpoint;
+	if (list) {
+		rc = add_endpoints(c, list, style, err);
+		if (rc == 0 && c->nr_endpoints == 0)
+			rc = shoal_fail(err, -EINVAL, "'%.100s' names no endpoint", list);
+		return rc;
+	}
+	c->aws = true;
+	if (style == STYLE_AUTO)
+		style = fits_host(c->bucket, true) ? STYLE_VIRTUAL : STYLE_PATH;
+	snprintf(aws, sizeof(aws), "https://s3.%s.amazonaws.com%s", c->region,
+		 strncmp(c->region, "cn-", 3) == 0 ? ".cn" : "");
+	return add_endpoint(c, aws, strlen(aws), style, err);
+}
+
+/* ---- The rest ---- */
+
+static int find_region(struct s3_config *c, const struct profile *p, struct shoal_err *err)
+{
+	const char *region = env("AWS_REGION");
+
+	region = region ? region : env("AWS_DEFAULT_REGION");
+	region = region ? region : p->region;
+	region = region ? region : REGION;
+	if (strlen(region) >= S3_REGION_MAX || !is_authority(region, strlen(region)))
+		return shoal_fail(err, -EINVAL, "'%.100s' is no region", region);
+	c->region = strdup(region);
+	return c->region ? 0 : shoal_fail(err, -ENOMEM, "out of memory");
+}
+
+static int find_ca(struct s3_config *c, const struct profile *p, struct shoal_err *err)
+{
+	const char *ca = env("AWS_CA_BUNDLE");
+
+	ca = ca ? ca : p->ca_bundle;
+	if (!ca)
+		return 0;
+	if (access(ca, R_OK) < 0)
+		return shoal_fail_errno(err, shoal_errno(), "cannot read the certificates '%.300s'",
+					ca);
+	c->ca_bundle = strdup(ca);
+	return c->ca_bundle ? 0 : shoal_fail(err, -ENOMEM, "out of memory");
+}
+
+/* A number from 1 to @max in the environment, or @otherwise. */
+static int find_number(const char *name, uint64_t max, unsigned scale, unsigned otherwise,
+		       unsigned *ret, struct shoal_err *err)
+{
+	const char *text = env(name);
+	uint64_t v;
+
+	*ret = otherwise;
+	if (!text)
+		return 0;
+	if (shoal_parse_u64(text, &v) < 0 || v < 1 || v > max)
+		return shoal_fail(err, -EINVAL, "%s must be 1 to %" PRIu64 ", not '%.40s'", name,
+				  max, text);
+	*ret = (unsigned)v * scale;
+	return 0;
+}
+
+static int find_patience(struct s3_config *c, struct shoal_err *err)
+{
+	int rc = find_number("AWS_MAX_ATTEMPTS", 100, 1, MAX_TRIES, &c->max_tries, err);
+
+	if (rc == 0)
+		rc = find_number("SHOAL_S3_CONNECT_TIMEOUT", 3600, 1000, CONNECT_MS, &c->connect_ms,
+				 err);
+	if (rc == 0)
+		rc = find_number("SHOAL_S3_TIMEOUT", 3600, 1000, IDLE_MS, &c->idle_ms, err);
+	c->give_up_ms = (unsigned)shoal_max(GIVE_UP_MS, 3 * (uint64_t)c->idle_ms);
+	c->backoff_ms = BACKOFF_MS;
+	c->backoff_max_ms = BACKOFF_MAX_MS;
+	return rc;
+}
+
+static int check_bucket(const char *bucket, struct shoal_err *err)
+{
+	size_t len = strlen(bucket);
+
+	for (size_t i = 0; i < len; i++)
+		if (!isalnum((unsigned char)bucket[i]) && !strchr(".-_:", bucket[i]))
+			len = 0;
+	if (len < 1 || len > 255)
+		return shoal_fail(err, -EINVAL, "'%.100s' is no bucket: write s3://bucket/prefix",
+				  bucket);
+	return 0;
+}
+
+int s3_config_new(const char *bucket, struct s3_config **ret_config, struct shoal_err *err)
+{
+	struct profile p = { 0 };
+	struct s3_config *c;
+	int rc = check_bucket(bucket, err);
+
+	if (rc < 0)
+		return rc;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	c->bucket = strdup(bucket);
+	if (!c->bucket)
+		rc = shoal_fail(err, -ENOMEM, "out of memory");
+	if (rc == 0)
+		rc = read_profile(&p, err);
+	if (rc == 0)
+		rc = find_keys(c, &p, err);
+	if (rc == 0)
+		rc = find_region(c, &p, err);
+	if (rc == 0)
+		rc = find_ca(c, &p, err);
+	if (rc == 0)
+		rc = find_endpoints(c, &p, err);
+	if (rc == 0)
+		rc = find_patience(c, err);
+	profile_release(&p);
+	if (rc < 0) {
+		s3_config_free(c);
+		return rc;
+	}
+	*ret_config = c;
+	return 0;
+}

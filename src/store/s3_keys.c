@@ -1,0 +1,192 @@
+#include "store/s3_keys.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/name.h"
+
+/* Places beyond this many numbers are finer than any page. */
+#define TOTAL_MAX (UINT64_C(1) << 52)
+
+#define BIT_OF(c) (UINT64_C(1) << ((c)&63))
+
+typedef uint64_t byte_set[4];
+
+static bool has(const uint64_t *set, unsigned c)
+{
+	return set[c >> 6] & BIT_OF(c);
+}
+
+static void add(uint64_t *set, unsigned c)
+{
+	set[c >> 6] |= BIT_OF(c);
+}
+
+static unsigned count(const uint64_t *set)
+{
+	unsigned nr = 0;
+
+	for (int i = 0; i < 4; i++)
+		nr += (unsigned)__builtin_popcountll(set[i]);
+	return nr;
+}
+
+/* How many bytes of the set are below @c. */
+static unsigned count_below(const uint64_t *set, unsigned c)
+{
+	unsigned nr = 0;
+
+	for (unsigned i = 0; i < c >> 6; i++)
+		nr += (unsigned)__builtin_popcountll(set[i]);
+	return nr + (unsigned)__builtin_popcountll(set[c >> 6] & (BIT_OF(c) - 1));
+}
+
+static unsigned nth(const uint64_t *set, unsigned n)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		unsigned here = (unsigned)__builtin_popcountll(set[i]);
+		uint64_t bits = set[i];
+
+		if (n >= here) {
+			n -= here;
+			continue;
+		}
+		while (n-- > 0)
+			bits &= bits - 1;
+		return i * 64 + (unsigned)__builtin_ctzll(bits);
+	}
+	return 255;
+}
+
+/* ---- Learning ---- */
+
+void s3_keys_learn(struct s3_keys *k, const uint8_t *name, size_t len)
+{
+	len = (size_t)shoal_min(len, S3_KEYS_PLACES);
+	for (size_t i = 0; i < len; i++) {
+		uint64_t *word = &k->seen[i][name[i] >> 6], bit = BIT_OF(name[i]);
+
+		if (!(__atomic_load_n(word, __ATOMIC_RELAXED) & bit))
+			__atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+	}
+}
+
+/* Letters and digits only, and some. */
+static bool is_word(const uint64_t *set)
+{
+	for (unsigned c = 0; c < 256; c++)
+		if (has(set, c) && (c > 127 || !isalnum((int)c)))
+			return false;
+	return count(set) > 0;
+}
+
+static bool has_digit(const uint64_t *set)
+{
+	return set[0] & UINT64_C(0x03ff000000000000);
+}
+
+/* Where there is one digit there may be any; where there are digits and a to f, all of these. */
+static void expand(uint64_t *set)
+{
+	bool hex = false, more = false;
+
+	if (!has_digit(set))
+		return;
+	for (unsigned c = '0'; c <= '9'; c++)
+		add(set, c);
+	for (unsigned c = 'a'; c <= 'z'; c++) {
+		hex |= c <= 'f' && has(set, c);
+		more |= c > 'f' && has(set, c);
+	}
+	for (unsigned c = 'a'; c <= 'f' && hex && !more; c++)
+		add(set, c);
+}
+
+static void join(uint64_t *to, const uint64_t *from)
+{
+	for (int i = 0; i < 4; i++)
+		to[i] |= from[i];
+}
+
+/*
+ * What may stand at each place: what was seen there, and in a word (of letters and digits) what
+ * varies further on in it. So a name's first places, of which a page of the list shows one byte,
+ * are taken to be as its last ones.
+ */
+static void alphabets(const struct s3_keys *k, uint64_t (*set)[4])
+{
+	byte_set further = { 0 };
+
+	for (size_t i = S3_KEYS_PLACES; i-- > 0;) {
+		byte_set seen;
+
+		for (int j = 0; j < 4; j++)
+			seen[j] = __atomic_load_n(&k->seen[i][j], __ATOMIC_RELAXED);
+		memcpy(set[i], seen, sizeof(seen));
+		if (!is_word(seen)) {
+			memset(further, 0, sizeof(further));
+		} else {
+			join(set[i], further);
+			if (count(seen) > 1 || has_digit(seen))
+				join(further, seen);
+		}
+		expand(set[i]);
+	}
+}
+
+/* ---- The scale ---- */
+
+void s3_scale_init(struct s3_scale *s, const struct s3_keys *k, const uint8_t *lo, size_t lo_len,
+		   const uint8_t *hi, size_t hi_len)
+{
+	*s = (struct s3_scale){ .head = lo, .total = 1 };
+	if (hi)
+		s->shared = shoal_name_shared(lo, lo_len, hi, hi_len);
+	alphabets(k, s->set);
+	for (size_t i = s->shared; i < S3_KEYS_PLACES; i++) {
+		unsigned radix = count(s->set[i]);
+
+		if (radix == 0 || s->total * radix > TOTAL_MAX)
+			break;
+		s->total *= radix;
+		s->radix[s->nr++] = (uint16_t)radix;
+	}
+}
+
+uint64_t s3_scale_at(const struct s3_scale *s, const uint8_t *name, size_t len)
+{
+	int before = memcmp(name, s->head, shoal_min(len, s->shared));
+	uint64_t at = 0;
+	bool exact = true;
+
+	if (before != 0 || len < s->shared)
+		return before > 0 ? s->total : 0;
+	for (size_t i = 0; i < s->nr; i++) {
+		const uint64_t *set = s->set[s->shared + i];
+		unsigned digit = 0;
+
+		exact = exact && s->shared + i < len;
+		if (exact) {
+			digit = count_below(set, name[s->shared + i]);
+			exact = has(set, name[s->shared + i]); /* else all behind it is 0 */
+		}
+		at = at * s->radix[i] + digit;
+	}
+	return shoal_min(at, s->total);
+}
+
+size_t s3_scale_name(const struct s3_scale *s, uint64_t at, uint8_t *name)
+{
+	size_t len = s->shared;
+
+	memcpy(name, s->head, s->shared);
+	for (size_t i = s->nr; i-- > 0;) {
+		unsigned digit = (unsigned)(at % s->radix[i]);
+
+		at /= s->radix[i];
+		name[s->shared + i] = (uint8_t)nth(s->set[s->shared + i], digit);
+		if (digit > 0 && len == s->shared)
+			len = s->shared + i + 1; /* zeros behind it add nothing */
+	}
+	return len;
+}

@@ -1,0 +1,258 @@
+/*
+ * Goal: what a listing of a directory hands to somebody idle is taken there as it would have been
+ * here, and units that come from elsewhere are believed only where they make sense.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "help.h"
+#include "store/store.h"
+
+#define NR_FILES 3000
+
+struct unit {
+	uint8_t *bytes;
+	size_t len;
+};
+
+struct collector {
+	struct store_sink base;
+	bool idle; /* whether somebody else is */
+	struct test_list names;
+	struct unit unit[64];
+	size_t nr_units, nr_of_entries;
+};
+
+static int collect_found(struct store_sink *sink, const struct store_entry *entries, size_t nr,
+			 struct shoal_err *err)
+{
+	struct collector *c = (struct collector *)(void *)sink;
+
+	(void)err;
+	for (size_t i = 0; i < nr; i++)
+		list_add(&c->names, entries[i].name, entries[i].len, entries[i].size, 1);
+	return 0;
+}
+
+static int collect_more(struct store_sink *sink, const void *unit, size_t len,
+			struct shoal_err *err)
+{
+	struct collector *c = (struct collector *)(void *)sink;
+	struct unit *u = &c->unit[c->nr_units++];
+
+	(void)err;
+	assert_true(c->nr_units <= SHOAL_ARRAY_LEN(c->unit));
+	assert_in_range(len, 1, STORE_UNIT_MAX);
+	u->bytes = allocate(1, len);
+	u->len = len;
+	memcpy(u->bytes, unit, len);
+	c->nr_of_entries += u->bytes[0] == 'N' || u->bytes[0] == 'n';
+	return 0;
+}
+
+static int collect_trouble(struct store_sink *sink, int rc, struct shoal_err *err)
+{
+	(void)sink;
+	(void)err;
+	return rc;
+}
+
+static bool collect_hungry(struct store_sink *sink)
+{
+	return ((struct collector *)(void *)sink)->idle;
+}
+
+static struct collector collector(bool idle)
+{
+	return (struct collector){ .base = { .found = collect_found,
+					     .more = collect_more,
+					     .trouble = collect_trouble,
+					     .hungry = collect_hungry },
+				   .idle = idle };
+}
+
+static void release(struct collector *c)
+{
+	for (size_t i = 0; i < c->nr_units; i++)
+		free(c->unit[i].bytes);
+	list_release(&c->names);
+	if (c->base.scratch)
+		c->base.free_scratch(c->base.scratch);
+}
+
+/* Files in a folder, with a folder, a link and a pipe between them. */
+static struct shoal_store *make_tree(void)
+{
+	struct shoal_store *s = NULL;
+	char name[64];
+
+	assert_int_equal(mkdir(test_path("tree"), 0755), 0);
+	assert_int_equal(mkdir(test_path("tree/flat"), 0755), 0);
+	for (int i = 0; i < NR_FILES; i++) {
+		snprintf(name, sizeof(name), "tree/flat/%d-%s", i, i % 3 ? "a" : "a longer name");
+		file_write(test_path(name), "", 0);
+	}
+	assert_int_equal(mkdir(test_path("tree/flat/below"), 0755), 0);
+	file_write(test_path("tree/flat/below/one"), "1", 1);
+	assert_int_equal(symlink("below/one", test_path("tree/flat/link")), 0);
+	assert_int_equal(mkfifo(test_path("tree/flat/pipe"), 0644), 0);
+	assert_int_equal(shoal_store_open(test_path("tree"), &s, NULL), 0);
+	return s;
+}
+
+static void remove_tree(struct shoal_store *s)
+{
+	char command[512];
+
+	shoal_store_close(s);
+	snprintf(command, sizeof(command), "rm -r '%s'", test_path("tree"));
+	assert_int_equal(system(command), 0); // NOLINT(cert-env33-c,concurrency-mt-unsafe)
+}
+
+/* All of it, units and what they lead to; each unit by a sink of its own, as on another rank. */
+static void list_all(struct shoal_store *s, const struct store_list_options *options,
+		     struct collector *c)
+{
+	assert_int_equal(store_list(s, options, NULL, 0, &c->base, NULL), 0);
+	for (size_t i = 0; i < c->nr_units; i++)
+		assert_int_equal(
+			store_list(s, options, c->unit[i].bytes, c->unit[i].len, &c->base, NULL),
+			0);
+	list_sort(&c->names);
+}
+
+static void check_same_names(const struct test_list *a, const struct test_list *b)
+{
+	assert_int_equal(a->nr, b->nr);
+	for (size_t i = 0; i < a->nr; i++) {
+		assert_string_equal(a->entry[i].name, b->entry[i].name);
+		assert_int_equal(a->entry[i].size, b->entry[i].size);
+	}
+}
+
+static void what_is_given_to_somebody_idle_is_found_there(void **state)
+{
+	struct shoal_store *s = make_tree();
+
+	(void)state;
+	for (int follow = 0; follow < 2; follow++) {
+		struct store_list_options options = { .follow = follow };
+		struct collector here = collector(false), there = collector(true);
+
+		list_all(s, &options, &here);
+		list_all(s, &options, &there);
+		assert_int_equal(here.names.nr, NR_FILES + 1 + (size_t)follow);
+		assert_int_equal(here.nr_of_entries, 0);
+		assert_true(there.nr_of_entries > 1);
+		check_same_names(&here.names, &there.names);
+		for (int i = 0; i < STORE_NR_SKIPS; i++)
+			assert_int_equal(here.base.skipped[i], there.base.skipped[i]);
+		assert_int_equal(here.base.nr_directories, there.base.nr_directories);
+		release(&here);
+		release(&there);
+	}
+	remove_tree(s);
+}
+
+/* A unit of entries, from a folder that has many. */
+static struct unit entries_of(struct shoal_store *s)
+{
+	struct store_list_options options = { 0 };
+	struct collector c = collector(true);
+	struct unit u = { 0 };
+
+	assert_int_equal(store_list(s, &options, "Dflat", 5, &c.base, NULL), 0);
+	assert_int_equal(c.unit[0].bytes[0], 'N');
+	u.len = c.unit[0].len;
+	u.bytes = allocate(1, u.len);
+	memcpy(u.bytes, c.unit[0].bytes, u.len);
+	release(&c);
+	return u;
+}
+
+/* 0 or the error of listing @len bytes; names that come of it are ones that a listing makes. */
+static int try_unit(struct shoal_store *s, const uint8_t *bytes, size_t len, size_t *ret_names)
+{
+	struct store_list_options options = { 0 };
+	struct collector c = collector(false);
+	struct shoal_err err = { "" };
+	int rc = store_list(s, &options, bytes, len, &c.base, &err);
+
+	for (size_t i = 0; i < c.names.nr; i++) {
+		const char *name = c.names.entry[i].name;
+
+		assert_int_equal(strncmp(name, "flat/", 5), 0);
+		assert_null(strchr(name + 5, '/'));
+	}
+	if (rc < 0)
+		assert_non_null(strstr(err.msg, "damaged"));
+	*ret_names = c.names.nr;
+	release(&c);
+	return rc;
+}
+
+static void a_unit_that_was_cut_is_refused_or_has_only_whole_names(void **state)
+{
+	struct shoal_store *s = make_tree();
+	struct unit u = entries_of(s);
+	size_t nr_good = 0, all, nr;
+
+	(void)state;
+	assert_int_equal(try_unit(s, u.bytes, u.len, &all), 0);
+	for (size_t len = 1; len < 1000; len++) {
+		uint8_t *cut = allocate(1, len); /* so that a look beyond it is seen */
+		int rc;
+
+		memcpy(cut, u.bytes, len);
+		rc = try_unit(s, cut, len, &nr);
+		assert_true(rc == 0 || rc == -EBADMSG);
+		nr_good += rc == 0;
+		assert_true(nr < all && (rc == 0 || nr == 0));
+		free(cut);
+	}
+	assert_in_range(nr_good, 10, 100); /* an entry has 24 to 40 bytes */
+	free(u.bytes);
+	remove_tree(s);
+}
+
+static void a_unit_with_any_byte_changed_gives_no_name_of_elsewhere(void **state)
+{
+	static const uint8_t values[] = { 0, 1, '/', 0x7f, 0xff };
+	struct shoal_store *s = make_tree();
+	struct unit u = entries_of(s);
+	size_t nr_refused = 0, nr_good = 0, len = 500, nr;
+
+	(void)state;
+	while (try_unit(s, u.bytes, len, &nr) < 0) /* to the end of an entry */
+		len--;
+	for (size_t at = 8; at < 300; at++) /* behind the letter and the folder's name */
+		for (size_t i = 0; i < SHOAL_ARRAY_LEN(values); i++) {
+			uint8_t was = u.bytes[at];
+			int rc;
+
+			u.bytes[at] = values[i];
+			rc = try_unit(s, u.bytes, len, &nr);
+			assert_true(rc == 0 || rc == -EBADMSG);
+			nr_refused += rc < 0;
+			nr_good += rc == 0;
+			u.bytes[at] = was;
+		}
+	assert_true(nr_refused > 50 && nr_good > 50);
+	free(u.bytes);
+	remove_tree(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_given_to_somebody_idle_is_found_there),
+		cmocka_unit_test(a_unit_that_was_cut_is_refused_or_has_only_whole_names),
+		cmocka_unit_test(a_unit_with_any_byte_changed_gives_no_name_of_elsewhere),
+	};
+
+	return cmocka_run_group_tests(tests, test_dir_make, test_dir_remove);
+}
