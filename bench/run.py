@@ -30,6 +30,7 @@ import time
 import datagen
 import listing
 import load
+import python
 from common import (M, Failed, Results, count, median_usage, number, parse_rows, run, run_measured,
                     say, table)
 
@@ -143,6 +144,7 @@ class Bench:
         self.lister = listing.Listing(self, build)
         self.generator = datagen.Datagen(self, build)
         self.loader = load.Load(self, build)
+        self.package = python.Python(self, build)
 
     def path(self, name):
         return os.path.join(self.work, name)
@@ -484,6 +486,11 @@ class Bench:
     def load(self):
         self.loader.run()
 
+    # -- the Python package: python.py
+
+    def python(self):
+        self.package.run()
+
 
 # ---- The program --------------------------------------------------------------------------------
 
@@ -552,7 +559,7 @@ def print_machine(facts, mode):
     sys.stdout.flush()
 
 
-PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load", "datagen")
+PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load", "datagen", "python")
 
 
 def measure(mode, build, work, only):
