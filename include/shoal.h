@@ -106,8 +106,8 @@ SHOAL_CHECKED int shoal_catalog_size(const struct shoal_catalog *cat, uint64_t i
 				     uint64_t *ret_size);
 
 /*
- * The size of the largest file, or SHOAL_SIZE_UNKNOWN. Of a catalog that is older than the field for
- * it this reads all sizes, some 400 million a second.
+ * The size of the largest file, or SHOAL_SIZE_UNKNOWN. Of a catalog that is older than the field
+ * for it this reads all sizes, some 400 million a second.
  */
 SHOAL_CHECKED int shoal_catalog_largest(const struct shoal_catalog *cat, uint64_t *ret_size);
 
@@ -685,7 +685,7 @@ struct shoal_load_options {
 	void (*stalled)(void *self, const char *words);
 	/*
 	 * Some ten times a second while shoal_loader_next() or shoal_loader_epoch() waits, by their
-	 * thread: what they return at once if it is not 0, with @err, and nothing ends by that. For
+	 * thread: an error of it they return at once, with @err, and nothing ends by that. For
 	 * ranks to hear that another has failed. May be NULL.
 	 */
 	int (*waiting)(void *self, struct shoal_err *err);
@@ -765,7 +765,8 @@ struct shoal_load_stats {
 	const char *engine_detail;  /* a few words more. Lent */
 	char first_errors[10][192]; /* words for the first of them */
 	/* Of what could be read: from being asked for until there; of that, until the file was
-	 * open, and from there on. Pieces count one by one; stores that open nothing have no open. */
+	 * open, and from there on. Pieces count one by one; stores that open nothing have no open.
+	 */
 	struct shoal_latency latency, open, read;
 };
 

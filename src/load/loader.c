@@ -266,7 +266,7 @@ static int wait_for_news(struct shoal_loader *l, struct shoal_err *err)
 		rc = l->options.waiting(l->options.self, err);
 		pthread_mutex_lock(&l->lock);
 	}
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 /* With the lock held: the order as opened is of epoch 0, and `consumed` is of the first begun. */
