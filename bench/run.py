@@ -29,6 +29,7 @@ import time
 
 import listing
 import load
+import s3
 from common import (M, Failed, Results, count, median_usage, number, parse_rows, run, run_measured,
                     say, table)
 
@@ -141,6 +142,7 @@ class Bench:
         self.results = Results()
         self.lister = listing.Listing(self, build)
         self.loader = load.Load(self, build)
+        self.buckets = s3.Buckets(self, build)
 
     def path(self, name):
         return os.path.join(self.work, name)
@@ -464,6 +466,11 @@ class Bench:
                "start against shoal's"], lines)
 
 
+    # -- buckets: s3.py
+
+    def s3(self):
+        self.buckets.run()
+
     # -- directory trees: listing.py
 
     def listing(self):
@@ -545,7 +552,7 @@ def print_machine(facts, mode):
     sys.stdout.flush()
 
 
-PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load")
+PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load", "s3")
 
 
 def measure(mode, build, work, only):
