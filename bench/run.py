@@ -27,8 +27,10 @@ import sys
 import tempfile
 import time
 
+import datagen
 import listing
 import load
+import python
 import s3
 from common import (M, Failed, Results, count, median_usage, number, parse_rows, run, run_measured,
                     say, table)
@@ -141,7 +143,9 @@ class Bench:
                 raise Failed("%s is not there: build it first (meson setup, ninja)" % path)
         self.results = Results()
         self.lister = listing.Listing(self, build)
+        self.generator = datagen.Datagen(self, build)
         self.loader = load.Load(self, build)
+        self.package = python.Python(self, build)
         self.buckets = s3.Buckets(self, build)
 
     def path(self, name):
@@ -479,10 +483,20 @@ class Bench:
     def gather(self):
         self.lister.gather()
 
+    # -- writing datasets: datagen.py
+
+    def datagen(self):
+        self.generator.run()
+
     # -- loading files: load.py
 
     def load(self):
         self.loader.run()
+
+    # -- the Python package: python.py
+
+    def python(self):
+        self.package.run()
 
 
 # ---- The program --------------------------------------------------------------------------------
@@ -552,7 +566,8 @@ def print_machine(facts, mode):
     sys.stdout.flush()
 
 
-PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load", "s3")
+PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load", "datagen", "python",
+         "s3")
 
 
 def measure(mode, build, work, only):

@@ -741,9 +741,6 @@ SHOAL_CHECKED int shoal_loader_epoch(struct shoal_loader *loader, uint64_t epoch
 SHOAL_CHECKED int shoal_loader_next(struct shoal_loader *loader,
 				    const struct shoal_batch **ret_batch, struct shoal_err *err);
 
-/* Wait up to @ms milliseconds until shoal_loader_next() would not wait: whether that is so. */
-SHOAL_CHECKED bool shoal_loader_wait(struct shoal_loader *loader, unsigned ms);
-
 /* Let the loader use the batch's memory again. By any thread. */
 SHOAL_API void shoal_loader_give_back(struct shoal_loader *loader, const struct shoal_batch *batch);
 

@@ -305,7 +305,6 @@ static void watch(struct shoal_loader *l, uint64_t *watched, uint64_t *told)
 /* With the lock held: begin the epoch that was asked for, once nothing of the last is in flight. */
 static void begin_epoch(struct shoal_loader *l)
 {
-
 	for (uint32_t i = 0; i < l->nr_ring; i++)
 		if (l->ring[i].state != BATCH_HELD)
 			l->ring[i].state = BATCH_FREE;

@@ -430,31 +430,6 @@ int shoal_loader_next(struct shoal_loader *l, const struct shoal_batch **ret_bat
 	return rc;
 }
 
-/* With the lock held: whether next() has an answer, which may be an error. */
-static bool has_answer(const struct shoal_loader *l)
-{
-	const struct load_batch *b = load_batch_of(l, l->next_take);
-
-	if (l->running == 0 || l->running != l->wanted || l->rc < 0 || at_end(l))
-		return true;
-	return (b && b->state == BATCH_READY) || all_held(l) || stopped(l);
-}
-
-bool shoal_loader_wait(struct shoal_loader *l, unsigned ms)
-{
-	uint64_t start = load_now();
-	bool answer;
-
-	pthread_mutex_lock(&l->lock);
-	while (!(answer = has_answer(l)) && (load_now() - start) / 1000000 < ms)
-		if (wait_for_news(l, NULL) < 0)
-			break;
-	if (l->running == l->wanted && !at_end(l))
-		l->stats.wait_ns += load_now() - start;
-	pthread_mutex_unlock(&l->lock);
-	return answer;
-}
-
 void shoal_loader_give_back(struct shoal_loader *l, const struct shoal_batch *batch)
 {
 	pthread_mutex_lock(&l->lock);
