@@ -31,6 +31,7 @@ import datagen
 import listing
 import load
 import python
+import s3
 from common import (M, Failed, Results, count, median_usage, number, parse_rows, run, run_measured,
                     say, table)
 
@@ -145,6 +146,7 @@ class Bench:
         self.generator = datagen.Datagen(self, build)
         self.loader = load.Load(self, build)
         self.package = python.Python(self, build)
+        self.buckets = s3.Buckets(self, build)
 
     def path(self, name):
         return os.path.join(self.work, name)
@@ -468,6 +470,11 @@ class Bench:
                "start against shoal's"], lines)
 
 
+    # -- buckets: s3.py
+
+    def s3(self):
+        self.buckets.run()
+
     # -- directory trees: listing.py
 
     def listing(self):
@@ -559,7 +566,8 @@ def print_machine(facts, mode):
     sys.stdout.flush()
 
 
-PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load", "datagen", "python")
+PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load", "datagen", "python",
+         "s3")
 
 
 def measure(mode, build, work, only):
