@@ -595,7 +595,7 @@ SHOAL_CHECKED int shoal_order_resume(const struct shoal_order_spec *spec,
 struct shoal_batch_spec {
 	uint64_t batch; /* samples in a batch; with max_tokens at most so many, 0: any number */
 	uint64_t max_tokens; /* the longest length of a batch times its samples; 0: no matter */
-	uint64_t bucket;     /* samples that are mixed; 0: those of about 32 batches. Made larger
+	uint64_t bucket;     /* samples that are mixed; 0: those of 2 to 32 batches. Made larger
 				where there would be more than 65,536 buckets */
 	uint64_t group; /* batches of similar length that come one after the other, for the ranks of
 			   a step; 0: as many as ranks */
@@ -664,13 +664,13 @@ enum shoal_engine {
 struct shoal_load_options {
 	const char *store; /* where to read: a path or a URI; NULL: the catalog's root */
 	enum shoal_engine engine;
-	bool direct;          /* past the page cache */
-	unsigned in_flight;   /* samples being read at once; 0: 64 */
-	unsigned prefetch;    /* batches read ahead of the one taken; 0: 2 */
-	uint64_t slot;        /* room for a sample, in bytes; 0: for the largest of the catalog, or
-				 with `pieces` 1 MiB if that is less. One that is larger cannot be
-				 read: -EFBIG; or comes in pieces */
-	bool pieces;          /* a sample that is larger than a slot comes as several, in order */
+	bool direct;        /* past the page cache */
+	unsigned in_flight; /* samples being read at once; 0: 64 */
+	unsigned prefetch;  /* batches read ahead of the one taken; 0: 2 */
+	uint64_t slot;      /* room for a sample, in bytes; 0: for the largest of the catalog, or
+			       with `pieces` 1 MiB if that is less. One that is larger cannot be
+			       read: -EFBIG; or comes in pieces */
+	bool pieces;        /* a sample that is larger than a slot comes as several, in order */
 	/* Of the rank's steps, those from `first_step` on, every `stride`-th, for loaders that
 	 * share a rank; 0: all of them. */
 	uint64_t first_step, stride;
