@@ -31,6 +31,7 @@ import datagen
 import listing
 import load
 import python
+import running
 import s3
 from common import (M, Failed, Results, count, median_usage, number, parse_rows, run, run_measured,
                     say, table)
@@ -133,7 +134,7 @@ def zstd_bytes(path):
 
 class Bench:
     def __init__(self, mode, build, work):
-        self.mode = mode
+        self.mode, self.build = mode, build
         self.work = work
         self.shoal = os.path.join(build, "shoal")
         self.tool = {name: os.path.join(build, "bench", name)
@@ -498,6 +499,13 @@ class Bench:
     def python(self):
         self.package.run()
 
+    # -- the benchmark's own loop: running.py
+
+    def run(self):
+        runner = running.Running(self.mode, self.build, self.work, self.results)
+        for part in (runner.start, runner.loop, runner.accelerators, runner.memory):
+            part()
+
 
 # ---- The program --------------------------------------------------------------------------------
 
@@ -567,7 +575,7 @@ def print_machine(facts, mode):
 
 
 PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load", "datagen", "python",
-         "s3")
+         "run", "s3")
 
 
 def measure(mode, build, work, only):

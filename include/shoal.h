@@ -676,6 +676,8 @@ struct shoal_load_options {
 	uint64_t first_step, stride;
 	uint64_t object_size; /* of every sample, whatever the catalog says, from a store that makes
 				 them up */
+	bool part;            /* the order is of some of the catalog's samples only: */
+	uint64_t first;       /* of those from this one on */
 	bool skip_errors;     /* deliver what could be read; else the first error ends the epoch */
 	uint64_t stall_ms;    /* tell of samples in flight for longer; 0: 10,000 */
 	uint64_t timeout_ms;  /* give up on the epoch when one takes longer; 0: never */
