@@ -106,8 +106,8 @@ SHOAL_CHECKED int shoal_catalog_size(const struct shoal_catalog *cat, uint64_t i
 				     uint64_t *ret_size);
 
 /*
- * The size of the largest file, or SHOAL_SIZE_UNKNOWN. Of a catalog that is older than the field for
- * it this reads all sizes, some 400 million a second.
+ * The size of the largest file, or SHOAL_SIZE_UNKNOWN. Of a catalog that is older than the field
+ * for it this reads all sizes, some 400 million a second.
  */
 SHOAL_CHECKED int shoal_catalog_largest(const struct shoal_catalog *cat, uint64_t *ret_size);
 
@@ -479,13 +479,13 @@ enum shoal_engine {
 struct shoal_load_options {
 	const char *store; /* where to read: a path or a URI; NULL: the catalog's root */
 	enum shoal_engine engine;
-	bool direct;          /* past the page cache */
-	unsigned in_flight;   /* samples being read at once; 0: 64 */
-	unsigned prefetch;    /* batches read ahead of the one taken; 0: 2 */
-	uint64_t slot;        /* room for a sample, in bytes; 0: for the largest of the catalog, or
-				 with `pieces` 1 MiB if that is less. One that is larger cannot be
-				 read: -EFBIG; or comes in pieces */
-	bool pieces;          /* a sample that is larger than a slot comes as several, in order */
+	bool direct;        /* past the page cache */
+	unsigned in_flight; /* samples being read at once; 0: 64 */
+	unsigned prefetch;  /* batches read ahead of the one taken; 0: 2 */
+	uint64_t slot;      /* room for a sample, in bytes; 0: for the largest of the catalog, or
+			       with `pieces` 1 MiB if that is less. One that is larger cannot be
+			       read: -EFBIG; or comes in pieces */
+	bool pieces;        /* a sample that is larger than a slot comes as several, in order */
 	/* Of the rank's steps, those from `first_step` on, every `stride`-th, for loaders that
 	 * share a rank; 0: all of them. */
 	uint64_t first_step, stride;
@@ -580,7 +580,8 @@ struct shoal_load_stats {
 	const char *engine_detail;  /* a few words more. Lent */
 	char first_errors[10][192]; /* words for the first of them */
 	/* Of what could be read: from being asked for until there; of that, until the file was
-	 * open, and from there on. Pieces count one by one; stores that open nothing have no open. */
+	 * open, and from there on. Pieces count one by one; stores that open nothing have no open.
+	 */
 	struct shoal_latency latency, open, read;
 };
 
