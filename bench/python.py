@@ -16,7 +16,7 @@ LIMIT = 900  # s: nothing here takes that long but what hangs
 Mode = collections.namedtuple("Mode", "huge peers memory epoch files tries epochs")
 MODES = {
     "quick": Mode(10**7, 200_000, 10**6, 10**6, 5_000, 1, 1),
-    "default": Mode(HUGE, 10**6, NAMES, 10**7, 20_000, 3, 3),
+    "default": Mode(HUGE, 10**6, NAMES, 10**7, 20_000, 2, 3),
     "full": Mode(HUGE, 10**6, NAMES, HUGE, 20_000, 3, 3),
 }
 FILE_BYTES = 16384
@@ -33,10 +33,14 @@ class Python:
         self.rows = {}
 
     def measure(self, *args):
-        say(" ".join(args))
+        say(" ".join(map(str, args)))
         env = dict(os.environ, PYTHONPATH=self.package)
-        done = subprocess.run([self.python, self.child, *map(str, args)], env=env, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, timeout=LIMIT, check=False)
+        args = [str(arg) for arg in args]
+        try:
+            done = subprocess.run([self.python, self.child, *args], env=env, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, timeout=LIMIT, check=False)
+        except subprocess.TimeoutExpired:
+            raise Failed("python_child.py %s: still running after %d s" % (" ".join(args), LIMIT)) from None
         if done.returncode != 0:
             raise Failed("python_child.py %s: %s" % (" ".join(args), done.stderr.decode(errors="replace").strip()))
         rows = parse_rows(done.stdout.decode())
