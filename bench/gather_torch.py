@@ -58,7 +58,7 @@ def torch_way(obj, _):
 
 
 def shoal_way(obj, options):
-    from shoal.gather import gather_objects, iter_objects
+    from shoal.torch.gather import gather_objects, iter_objects
 
     if options.to == "iterate":
         for one in iter_objects(obj, budget=options.budget):

@@ -28,6 +28,7 @@ import tempfile
 import time
 
 import listing
+import load
 import python
 from common import (M, Failed, Results, count, median_usage, number, parse_rows, run, run_measured,
                     say, table)
@@ -140,6 +141,7 @@ class Bench:
                 raise Failed("%s is not there: build it first (meson setup, ninja)" % path)
         self.results = Results()
         self.lister = listing.Listing(self, build)
+        self.loader = load.Load(self, build)
         self.package = python.Python(self, build)
 
     def path(self, name):
@@ -472,6 +474,11 @@ class Bench:
     def gather(self):
         self.lister.gather()
 
+    # -- loading files: load.py
+
+    def load(self):
+        self.loader.run()
+
     def python(self):
         self.package.run()
 
@@ -543,7 +550,7 @@ def print_machine(facts, mode):
     sys.stdout.flush()
 
 
-PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "python")
+PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load", "python")
 
 
 def measure(mode, build, work, only):

@@ -278,11 +278,18 @@ struct shoal_tree_options {
 	 * what is listed beside the output, for the next call, until it is sealed. For one process.
 	 */
 	bool resume;
+	/*
+	 * Of a bucket, list only part shard (from 0 on) of nr_shards about equal ranges of keys.
+	 * All who list parts of the same bucket, unchanged meanwhile, agree on them without asking
+	 * each other. 0: all of it.
+	 */
+	unsigned shard, nr_shards;
 };
 
 /*
  * List all regular files below @where, a path or a file:// URI, as names relative to it. Hard links
- * are as many files as they have names.
+ * are as many files as they have names. Or all objects below an s3:// URI: a bucket, or a prefix
+ * in one, to which a slash is added.
  */
 SHOAL_CHECKED int shoal_index_tree(const char *where, const struct shoal_tree_options *tree,
 				   const struct shoal_index_options *options,
@@ -338,6 +345,121 @@ SHOAL_CHECKED int shoal_catalog_compare(const struct shoal_catalog *cat,
 					const struct shoal_compare_options *options,
 					struct shoal_compare_result *ret_result,
 					struct shoal_err *err);
+
+/* ---- Columns ---------------------------------------------------------------------------- */
+
+/*
+ * A column is one number a sample, in a file of its own beside the catalog: a length, a label, a
+ * flag. It is mapped like a catalog, and open ones may be shared by threads in the same way.
+ * docs/format/column.md.
+ */
+struct shoal_column;
+
+enum shoal_column_type {
+	SHOAL_BIT = 1, /* a flag: in arrays of values one byte each, 0 or not */
+	SHOAL_U8,
+	SHOAL_U16,
+	SHOAL_U32,
+	SHOAL_U64,
+	SHOAL_I64,
+	SHOAL_F32,
+	SHOAL_F64,
+};
+
+struct shoal_column_info {
+	const char *name; /* lent, as long as the column is open */
+	enum shoal_column_type type;
+	uint64_t first;      /* sample of the first value; 0 but for parts */
+	uint64_t nr;         /* values */
+	uint64_t nr_samples; /* of the catalog; equal to nr but for parts */
+	uint64_t nr_ones;    /* SHOAL_BIT: values that are 1 */
+	uint64_t nr_sorted;  /* samples in the sorted order; SHOAL_UNSORTED without one */
+	bool kept_only;      /* that order leaves out what a keep column leaves out */
+	double min, max;     /* 0 without values */
+	uint64_t file_bytes;
+	uint64_t hash;   /* of values and order: tells columns of one catalog apart */
+	char digest[33]; /* of the catalog */
+};
+
+#define SHOAL_UNSORTED UINT64_MAX
+
+/*
+ * Map the column at @path. With @digest (a catalog's, 32 digits; may be NULL) -ESTALE when it
+ * belongs to another catalog. Else as shoal_catalog_open().
+ */
+SHOAL_CHECKED int shoal_column_open(const char *path, const char *digest,
+				    struct shoal_column **ret_column, struct shoal_err *err);
+
+/* NULL is fine. Returns NULL. */
+SHOAL_API struct shoal_column *shoal_column_close(struct shoal_column *column);
+
+SHOAL_API void shoal_column_info(const struct shoal_column *column,
+				 struct shoal_column_info *ret_info);
+
+/*
+ * The values of @nr samples from @first on into @values, an array of the column's type.
+ * -ERANGE past either end; -EBADMSG where it is damaged; -ESTALE where the file shrank.
+ */
+SHOAL_CHECKED int shoal_column_read(const struct shoal_column *column, uint64_t first, uint64_t nr,
+				    void *values);
+
+/* SHOAL_BIT, whole: the sample with the @nth 1, from 0. -ERANGE past the last. */
+SHOAL_CHECKED int shoal_column_select(const struct shoal_column *column, uint64_t nth,
+				      uint64_t *ret_sample);
+
+/* SHOAL_BIT, whole: how many samples before @sample, at most the number of them, have a 1. */
+SHOAL_CHECKED int shoal_column_rank(const struct shoal_column *column, uint64_t sample,
+				    uint64_t *ret_nr);
+
+/* The samples at @nr places from @place on of the sorted order: smallest value first. */
+SHOAL_CHECKED int shoal_column_sorted(const struct shoal_column *column, uint64_t place,
+				      uint64_t nr, uint64_t *ids);
+
+/* Read everything: all checksums, ranks, smallest and largest, and the order. O(1) memory. */
+SHOAL_CHECKED int shoal_column_verify(const struct shoal_column *column, struct shoal_err *err);
+
+/* A column being written, by one thread, in about 1 MB. */
+struct shoal_column_writer;
+
+struct shoal_column_options {
+	const char *name; /* 1 to 63 bytes of UTF-8 */
+	enum shoal_column_type type;
+	const char *digest;  /* of the catalog */
+	uint64_t nr_samples; /* of the catalog */
+	uint64_t first, nr;  /* the samples to be written: all of them but for parts */
+};
+
+/* Nothing appears under @path before shoal_column_seal(). -EBUSY: another process writes it. */
+SHOAL_CHECKED int shoal_column_create(const char *path, const struct shoal_column_options *options,
+				      struct shoal_column_writer **ret_writer,
+				      struct shoal_err *err);
+
+/* Add the next @nr values, an array of the column's type. */
+SHOAL_CHECKED int shoal_column_append(struct shoal_column_writer *writer, const void *values,
+				      uint64_t nr, struct shoal_err *err);
+
+/* -EINVAL when values are missing. Frees the writer, also on failure. */
+SHOAL_CHECKED int shoal_column_seal(struct shoal_column_writer *writer, struct shoal_err *err);
+
+/* Give up: nothing is left behind. NULL is fine. Returns NULL. */
+SHOAL_API struct shoal_column_writer *shoal_column_abort(struct shoal_column_writer *writer);
+
+/* Put parts together, given in the order of samples, to the whole column @path. */
+SHOAL_CHECKED int shoal_column_join(const char *path, const char *const *parts, size_t nr_parts,
+				    struct shoal_err *err);
+
+/*
+ * Write the whole column again as @path, which may be its own name, with the order of its samples
+ * by value; of those only for which @keep (may be NULL), a SHOAL_BIT of the same catalog, has a 1.
+ * Takes up to @memory bytes (0 means 64 MiB), whatever the number of samples.
+ */
+SHOAL_CHECKED int shoal_column_sort(const struct shoal_column *column,
+				    const struct shoal_column *keep, const char *path,
+				    uint64_t memory, const int *stop, struct shoal_err *err);
+
+/* "u32" and so on; NULL when there is no such type. And back: -EINVAL. */
+SHOAL_API const char *shoal_column_type_name(enum shoal_column_type type);
+SHOAL_CHECKED int shoal_column_type_of(const char *name, enum shoal_column_type *ret_type);
 
 /* ---- Order ------------------------------------------------------------------------------ */
 
@@ -460,6 +582,69 @@ SHOAL_API void shoal_order_save(const struct shoal_order *order, uint64_t steps,
 SHOAL_CHECKED int shoal_order_resume(const struct shoal_order_spec *spec,
 				     const struct shoal_order_state *state, const char *digest,
 				     struct shoal_order **ret_order, struct shoal_err *err);
+
+/* ---- Batches by length ------------------------------------------------------------------ */
+
+/*
+ * Batches of samples of similar length, from a sorted column alone: nothing is loaded. The samples
+ * stand in the order of their lengths and are cut into buckets; each epoch mixes the samples of a
+ * bucket, cuts them into batches, and puts the batches of all buckets into a new order. Every
+ * sample is in one batch of an epoch, but for batches that SHOAL_DROP leaves out. Any batch is
+ * computed alone, the same on every rank and machine: docs/design/order.md.
+ */
+struct shoal_batch_spec {
+	uint64_t batch; /* samples in a batch; with max_tokens at most so many, 0: any number */
+	uint64_t max_tokens; /* the longest length of a batch times its samples; 0: no matter */
+	uint64_t bucket;     /* samples that are mixed; 0: those of about 32 batches. Made larger
+				where there would be more than 65,536 buckets */
+	uint64_t group; /* batches of similar length that come one after the other, for the ranks of
+			   a step; 0: as many as ranks */
+	bool in_order;  /* shortest first, and no mixing */
+	bool frozen;    /* every epoch as epoch 0 */
+	enum shoal_remainder remainder; /* what happens to batches that do not fill a step */
+	uint64_t seed;
+	uint64_t nr_ranks;
+	uint64_t consumed; /* batches already taken in this epoch by any number of ranks */
+};
+
+/* At most 800 KB, whatever the number of samples. Threads may share it as they do an order. */
+struct shoal_batches;
+
+/* The column is lent until these are freed. -EINVAL with words when the spec cannot be met. */
+SHOAL_CHECKED int shoal_batches_new(const struct shoal_column *column,
+				    const struct shoal_batch_spec *spec, uint64_t epoch,
+				    struct shoal_batches **ret_batches, struct shoal_err *err);
+
+/* NULL is fine. Returns NULL. */
+SHOAL_API struct shoal_batches *shoal_batches_free(struct shoal_batches *batches);
+
+/* As shoal_order_set_epoch(), shoal_order_spec() and shoal_order_steps(). */
+SHOAL_API void shoal_batches_set_epoch(struct shoal_batches *batches, uint64_t epoch);
+SHOAL_API const struct shoal_batch_spec *shoal_batches_spec(const struct shoal_batches *batches);
+SHOAL_API uint64_t shoal_batches_steps(const struct shoal_batches *batches);
+
+/* Batches of an epoch, of all ranks; and the samples of the largest. */
+SHOAL_API uint64_t shoal_batches_count(const struct shoal_batches *batches);
+SHOAL_API uint64_t shoal_batches_largest(const struct shoal_batches *batches);
+
+/*
+ * The sample ids that @rank reads in @step, counted from `consumed`, into @ids with room for the
+ * largest batch. Returns how many; 0 in the last step of SHOAL_KEEP for ranks that have none.
+ * -ERANGE past the last step or rank; errors of the column as shoal_column_read().
+ */
+SHOAL_CHECKED int64_t shoal_batches_get(const struct shoal_batches *batches, uint64_t step,
+					uint64_t rank, uint64_t *ids);
+
+/*
+ * As shoal_order_save() and shoal_order_resume(); `consumed` counts batches. The number of ranks
+ * may change, if `group` stays.
+ */
+SHOAL_API void shoal_batches_save(const struct shoal_batches *batches, uint64_t steps,
+				  struct shoal_order_state *ret_state);
+SHOAL_CHECKED int shoal_batches_resume(const struct shoal_column *column,
+				       const struct shoal_batch_spec *spec,
+				       const struct shoal_order_state *state,
+				       struct shoal_batches **ret_batches, struct shoal_err *err);
 
 /* ---- Loading ---------------------------------------------------------------------------- */
 

@@ -10,9 +10,11 @@ from ._errors import (AccessError, BadValueError, DamagedError, Error, NotFoundE
                       TransformError, WaitedTooLongError)
 from ._shoal import version as __version__
 from .catalog import Catalog, Names
+from .columns import Batches, Column, ColumnWriter, KeptOrder, join_columns
 from .indexing import IndexProgress, index, index_pattern
 from .loader import Audit, AuditError, Batch, Loader
 from .order import Order
+from .scanning import scan
 
 __all__ = [
     "AccessError",
@@ -20,10 +22,14 @@ __all__ = [
     "AuditError",
     "BadValueError",
     "Batch",
+    "Batches",
     "Catalog",
+    "Column",
+    "ColumnWriter",
     "DamagedError",
     "Error",
     "IndexProgress",
+    "KeptOrder",
     "Loader",
     "Names",
     "NotFoundError",
@@ -34,4 +40,6 @@ __all__ = [
     "__version__",
     "index",
     "index_pattern",
+    "join_columns",
+    "scan",
 ]

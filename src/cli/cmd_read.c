@@ -21,7 +21,7 @@ static const char usage[] =
 	"      --steps T         stop after T steps\n"
 	"      --in-flight K     samples being read at once by a rank (default 64)\n"
 	"      --prefetch P      batches read ahead (default 2)\n"
-	"      --engine E        uring, threads or auto (default)\n"
+	"      --engine E        uring, threads or auto (default: uring for files, for s3:// its own)\n"
 	"      --direct          past the page cache (O_DIRECT)\n"
 	"      --store WHERE     read from this directory or URI instead of the catalog's root; null makes\n"
 	"                        bytes up, to measure Shoal itself\n"

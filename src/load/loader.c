@@ -382,6 +382,12 @@ static void check_batch(struct shoal_loader *l, const struct load_batch *b)
 	}
 }
 
+/* With the lock held: whether all batches of the epoch were taken. */
+static bool at_end(const struct shoal_loader *l)
+{
+	return l->all_filled && l->next_take == l->next_fill;
+}
+
 /* With the lock held, in an epoch. */
 static int take_next(struct shoal_loader *l, struct load_batch **ret_batch, struct shoal_err *err)
 {
@@ -389,7 +395,7 @@ static int take_next(struct shoal_loader *l, struct load_batch **ret_batch, stru
 
 	if (stopped(l))
 		return shoal_fail(err, -ECANCELED, "interrupted");
-	if (l->rc == 0 && l->all_filled && l->next_take == l->next_fill)
+	if (l->rc == 0 && at_end(l))
 		return 0;
 	if (l->rc == 0 && all_held(l))
 		return shoal_fail(err, -EBUSY, "give batches back first: %u are held", l->nr_ring);

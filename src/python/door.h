@@ -43,6 +43,7 @@ int door_order_spec(PyObject *tuple, struct shoal_order_spec *ret_spec);
 /* ---- Each file adds its types and functions. 0, or -1 with an exception ---- */
 
 int door_add_catalog(PyObject *module);
+int door_add_column(PyObject *module);
 int door_add_index(PyObject *module);
 int door_add_loader(PyObject *module);
 int door_add_order(PyObject *module);

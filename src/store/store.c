@@ -200,6 +200,14 @@ size_t store_unit(struct shoal_store *s, const char *name, size_t len, void *uni
 	return s->ops->unit ? s->ops->unit(s, name, len, unit) : 0;
 }
 
+int store_shard(struct shoal_store *s, unsigned k, unsigned n, const int *stop, void *unit,
+		size_t *ret_len, struct shoal_err *err)
+{
+	if (!s->ops->shard)
+		return cannot(s, "be listed by shards", err);
+	return s->ops->shard(s, k, n, stop, unit, ret_len, err);
+}
+
 int store_list(struct shoal_store *s, const struct store_list_options *options, const void *unit,
 	       size_t len, struct store_sink *sink, struct shoal_err *err)
 {

@@ -74,8 +74,14 @@ struct store_sink {
 	 * read it; 2: read it and all below without asking; or an error. NULL: read all of them.
 	 */
 	int (*known)(struct store_sink *sink, const struct store_dir *dir, struct shoal_err *err);
-	/* Whether others have nothing to do, so that work that can be cut should be. */
-	bool (*hungry)(struct store_sink *sink);
+	/*
+	 * What is left to do of the unit being listed, once all that was found before is taken:
+	 * whoever has to list it again may list this instead. A unit shrinks also when a part of it
+	 * was handed to more(). NULL: nobody asks.
+	 */
+	void (*left)(struct store_sink *sink, const void *unit, size_t len);
+	/* How many others have nothing to do: work that can be cut should be, for as many. */
+	unsigned (*hungry)(struct store_sink *sink);
 	/* Whether to look at a file, or into a directory, of this name. NULL: at all of them. */
 	bool (*wanted)(struct store_sink *sink, const char *name, size_t len, bool is_dir);
 	const int *stop; /* ends with -ECANCELED once it is not 0. May be NULL */
@@ -120,6 +126,12 @@ struct store_ops {
 	int (*remove)(struct shoal_store *s, const char *name, struct shoal_err *err);
 	/* The unit that lists directory @name, into @unit of STORE_UNIT_MAX bytes: its length. */
 	size_t (*unit)(struct shoal_store *s, const char *name, size_t len, void *unit);
+	/*
+	 * The unit of part @k (from 0 on) of @n about equal parts of the store, into @unit of
+	 * STORE_UNIT_MAX bytes: everybody who asks finds the same parts.
+	 */
+	int (*shard)(struct shoal_store *s, unsigned k, unsigned n, const int *stop, void *unit,
+		     size_t *ret_len, struct shoal_err *err);
 	/* List one unit; @len 0 is all of the store. */
 	int (*list)(struct shoal_store *s, const struct store_list_options *options,
 		    const void *unit, size_t len, struct store_sink *sink, struct shoal_err *err);
@@ -164,6 +176,8 @@ void store_abort(struct store_writer *w); /* NULL is fine */
 int store_remove(struct shoal_store *s, const char *name, struct shoal_err *err) SHOAL_MUST_USE;
 /* @name has at most SHOAL_NAME_MAX bytes. 0 where the store has no directories. */
 size_t store_unit(struct shoal_store *s, const char *name, size_t len, void *unit);
+int store_shard(struct shoal_store *s, unsigned k, unsigned n, const int *stop, void *unit,
+		size_t *ret_len, struct shoal_err *err) SHOAL_MUST_USE;
 int store_list(struct shoal_store *s, const struct store_list_options *options, const void *unit,
 	       size_t len, struct store_sink *sink, struct shoal_err *err) SHOAL_MUST_USE;
 

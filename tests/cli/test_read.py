@@ -59,6 +59,9 @@ def test_json_has_all_facts(shoal, catalog):
     latency = facts["latency_us"]
     assert set(latency) == {"p50", "p90", "p99", "p99.9", "max"}
     assert 0 < latency["p50"] <= latency["p90"] <= latency["p99"] <= latency["p99.9"] <= latency["max"]
+    for part in ("open_us", "read_us"):
+        assert set(facts[part]) == set(latency) and 0 < facts[part]["p50"] <= facts[part]["max"] <= latency["max"]
+    assert 0 < facts["first_batch_seconds"] < 60
     audit = facts["audit"]
     assert audit["exactly_once"] is True
     assert re.fullmatch("[0-9a-f]{32}", audit["order_digest"])
@@ -232,6 +235,23 @@ def test_a_catalog_without_sizes_needs_to_be_told(shoal, tree, fails):
 
 def test_a_slot_that_is_too_small_is_said(shoal, catalog, fails):
     fails(shoal("read", catalog, "--slot", "4K"), 1, "bytes, and the room for a sample is 4096")
+
+
+@pytest.mark.parametrize("engine, direct", [("uring", []), ("uring", ["--direct"]), ("threads", [])])
+def test_samples_come_in_pieces_when_asked(shoal, catalog, engine, direct):
+    whole = read(shoal, catalog, "--engine", engine, *direct)
+    pieces = read(shoal, catalog, "--engine", engine, *direct, "--slot", "4K", "--pieces")
+    assert parts(pieces) == (True, FILES, TOTAL, 0)
+    assert pieces["audit"]["order_digest"] == whole["audit"]["order_digest"]
+    assert pieces["pool_bytes"] < whole["pool_bytes"]
+    some = read(shoal, catalog, "--engine", engine, *direct, "--slot", "4K", "--pieces", "--batch", 3, "--steps", 4)
+    assert (some["samples"], some["audit"]["exactly_once"]) == (12, True)
+
+
+def test_pieces_need_sizes(shoal, tree, fails):
+    path = shoal.scratch / "no-sizes.cat"
+    shoal.good("index", tree, "-q", "--no-sizes", "-o", path)
+    fails(shoal("read", path, "--pieces", "--slot", "4K"), 1, "index it with sizes")
 
 
 BAD = {

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from ranks import run_ranks
 
 from shoal import _stream
-from shoal.gather import GatheredFile, GatherError, gather_objects, iter_objects
+from shoal.torch.gather import GatheredFile, GatherError, gather_objects, iter_objects
 
 
 class Point:

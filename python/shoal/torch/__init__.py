@@ -8,9 +8,11 @@ See docs/python.md.
 """
 
 from .dataset import ShoalDataset
+from .gather import GatheredFile, GatherError, gather_objects, iter_objects
 from .iterable import ShoalIterable
 from .loading import DataLoader
 from .place import reduce_audit
 from .samplers import ShoalBatchSampler, ShoalSampler
 
-__all__ = ["DataLoader", "ShoalBatchSampler", "ShoalDataset", "ShoalIterable", "ShoalSampler", "reduce_audit"]
+__all__ = ["DataLoader", "GatherError", "GatheredFile", "ShoalBatchSampler", "ShoalDataset", "ShoalIterable",
+           "ShoalSampler", "gather_objects", "iter_objects", "reduce_audit"]

@@ -5,6 +5,7 @@ import warnings
 from torch.utils.data import Sampler
 
 from .._errors import BadValueError
+from ..columns import Batches, KeptOrder, open_column
 from ..order import Order, _number
 from .place import Place
 
@@ -61,13 +62,19 @@ class _ShoalSampler(Sampler):
     """What both samplers share: the order, the rank, epochs and states."""
 
     def __init__(self, dataset, batch_size, rank, world_size, seed, shuffle, drop_last, remainder, mode, unit, window,
-                 frozen):
+                 frozen, keep=None, by_length=None):
         self._place = Place(rank, world_size)
         mode = mode or ("global" if shuffle else "sequential")
         remainder = choose_remainder(remainder, drop_last, self._place.world_size)
-        self.order = Order(dataset, batch_size=batch_size, seed=seed, mode=mode, remainder=remainder,
-                           rank=self._place.rank, world_size=self._place.world_size, unit=unit, window=window,
-                           frozen=frozen)
+        here = {"seed": seed, "remainder": remainder, "rank": self._place.rank, "world_size": self._place.world_size,
+                "frozen": frozen}
+        if by_length is not None:
+            column = open_column(by_length.pop("sort_by"), dataset)
+            self.order = Batches(column, batch_size=batch_size, shuffle=shuffle, **by_length, **here)
+        elif keep is not None:
+            self.order = KeptOrder(dataset, keep, batch_size=batch_size, mode=mode, unit=unit, window=window, **here)
+        else:
+            self.order = Order(dataset, batch_size=batch_size, mode=mode, unit=unit, window=window, **here)
         self._yielded = 0
         self._done = None  # the epoch that was read to its end
 
@@ -134,24 +141,41 @@ class ShoalSampler(_ShoalSampler):
     """Sample ids of a rank, one by one, in the order of an epoch, in place of DistributedSampler.
 
     dataset: a ShoalDataset, a Catalog, anything with a length, or a number. rank and world_size are those of
-    torch.distributed, else of what started the ranks (torchrun, Open MPI, MPICH), else 0 of 1.
+    torch.distributed, else of what started the ranks (torchrun, Open MPI, MPICH), else 0 of 1. keep: a column of
+    type bit (or its name or path): only samples with a 1 come.
     """
 
     def __init__(self, dataset, rank=None, world_size=None, seed=0, *, shuffle=True, drop_last=False, remainder=None,
-                 mode=None, unit=None, window=None, frozen=False):
-        super().__init__(dataset, 1, rank, world_size, seed, shuffle, drop_last, remainder, mode, unit, window, frozen)
+                 mode=None, unit=None, window=None, frozen=False, keep=None):
+        super().__init__(dataset, 1, rank, world_size, seed, shuffle, drop_last, remainder, mode, unit, window, frozen,
+                         keep)
 
     def _items(self):
         return self.order.ids()
 
 
 class ShoalBatchSampler(_ShoalSampler):
-    """Batches of sample ids of a rank, for DataLoader(batch_sampler=...)."""
+    """Batches of sample ids of a rank, for DataLoader(batch_sampler=...).
 
-    def __init__(self, dataset, batch_size, rank=None, world_size=None, seed=0, *, shuffle=True, drop_last=False,
-                 remainder=None, mode=None, unit=None, window=None, frozen=False):
+    keep: a column of type bit (or its name or path): only samples with a 1 come. sort_by: a sorted column of
+    lengths (or its name or path): batches are of samples of similar length, with max_tokens of as many as that
+    allows (longest times number), from buckets of `bucket` samples that are mixed with each other; `group`
+    batches of similar length come together, for the ranks of a step. See shoal.Batches.
+    """
+
+    def __init__(self, dataset, batch_size=None, rank=None, world_size=None, seed=0, *, shuffle=True, drop_last=False,
+                 remainder=None, mode=None, unit=None, window=None, frozen=False, keep=None, sort_by=None, bucket=None,
+                 max_tokens=None, group=None):
+        by_length = None
+        if sort_by is not None:
+            if keep is not None or mode is not None or unit is not None or window is not None:
+                raise BadValueError(22, "sort_by goes without keep, mode, unit and window: sort the column with "
+                                    "Column.sort(keep=...) to leave samples out")
+            by_length = {"sort_by": sort_by, "bucket": bucket, "max_tokens": max_tokens, "group": group}
+        elif bucket is not None or max_tokens is not None or group is not None:
+            raise BadValueError(22, "bucket, max_tokens and group need a column of lengths: give sort_by")
         super().__init__(dataset, batch_size, rank, world_size, seed, shuffle, drop_last, remainder, mode, unit, window,
-                         frozen)
+                         frozen, keep, by_length)
         self.batch_size = batch_size
         self.drop_last = drop_last
 

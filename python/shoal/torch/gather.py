@@ -17,7 +17,7 @@ import threading
 import torch
 import torch.distributed as dist
 
-from . import _stream
+from .. import _stream
 
 __all__ = ["GatherError", "GatheredFile", "gather_objects", "iter_objects"]
 
@@ -480,11 +480,11 @@ def _hash(data):
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def _write_file(gather, path, partial):
+def _write_file(sources, partial):
     index = []
     with open(partial, "xb") as file:
         file.write(_MAGIC)
-        for _, next_chunk in gather.sources():
+        for _, next_chunk in sources:
             start = file.tell()
             for chunk in iter(next_chunk, None):
                 file.write(chunk)
@@ -499,14 +499,14 @@ def _gather_file(obj, group, budget, path):
     gather = _Gather(obj, group, budget, 0)
     partial = f"{path}.partial-{os.getpid()}"
     try:
-        if gather.wire.rank == 0:
-            try:
-                _write_file(gather, path, partial)
-            except Exception as error:
-                gather.fail(error)
-        else:
-            for _ in gather.sources():
-                pass
+        sources = gather.sources()
+        try:
+            if gather.wire.rank == 0:
+                _write_file(sources, partial)
+        except Exception as error:
+            gather.fail(error)
+        for _ in sources:  # all on the other ranks; on rank 0 what is left after an error
+            pass
         gather.agree()
         try:
             if gather.wire.rank == 0:

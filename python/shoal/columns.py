@@ -1,0 +1,346 @@
+"""Columns: one number a sample, in a file beside the catalog; and batches by length made from one."""
+
+import itertools
+import operator
+import os
+
+import numpy
+
+from . import _shoal
+from ._errors import BadValueError, Error, StaleError
+from .catalog import Catalog
+from .order import _BLOCK, REMAINDERS, Order, _choice, _number, check_rank, state_from_dict, state_to_dict
+
+UNSORTED = 2**64 - 1
+
+DTYPES = {"bit": numpy.uint8, "u8": numpy.uint8, "u16": numpy.uint16, "u32": numpy.uint32, "u64": numpy.uint64,
+          "i64": numpy.int64, "f32": numpy.float32, "f64": numpy.float64}
+
+
+def _digest_of(catalog):
+    """A catalog's digest, of a Catalog, of what has one, or as it is."""
+    if catalog is None or isinstance(catalog, str):
+        return catalog
+    return getattr(catalog, "catalog", catalog).digest
+
+
+def _samples_of(catalog):
+    return getattr(catalog, "catalog", catalog).nr_samples
+
+
+class Column:
+    """One number for each sample of a catalog, mapped and shared by all processes of a machine.
+
+    column[i], column[a:b] (an array), len(column). With `catalog` (a Catalog, or what has one) a column of
+    another catalog is refused: StaleError. A pickle holds only the path.
+    """
+
+    def __init__(self, path, catalog=None):
+        self.path = os.path.abspath(os.fspath(path))
+        self._open(_digest_of(catalog))
+
+    def _open(self, digest):
+        try:
+            self.handle = _shoal.Column(self.path, digest)
+        except Error as e:
+            raise type(e)(e.errno, "'%s': %s" % (self.path, e)) from None
+        self._info = self.handle.info()
+
+    @property
+    def info(self):
+        """All that it says of itself, as a dict."""
+        return dict(self._info)
+
+    @property
+    def name(self):
+        return self._info["name"]
+
+    @property
+    def type(self):
+        return self._info["type"]
+
+    @property
+    def dtype(self):
+        """The NumPy type of its values; bool for type bit."""
+        return numpy.dtype(bool) if self.type == "bit" else numpy.dtype(DTYPES[self.type])
+
+    @property
+    def is_sorted(self):
+        return self._info["nr_sorted"] != UNSORTED
+
+    @property
+    def nr_kept(self):
+        """Type bit: how many samples have a 1."""
+        return self._info["nr_ones"]
+
+    def __len__(self):
+        return self._info["nr"]
+
+    def _read(self, first, nr):
+        values = numpy.empty(nr, dtype=DTYPES[self.type])
+        self.handle.read(self._info["first"] + first, nr, values)
+        return values.view(bool) if self.type == "bit" else values
+
+    def __getitem__(self, key):
+        if isinstance(key, slice):
+            wanted = range(*key.indices(len(self)))
+            if not wanted:
+                return self._read(0, 0)
+            low, high = min(wanted[0], wanted[-1]), max(wanted[0], wanted[-1])
+            values = self._read(low, high - low + 1)
+            return values[::wanted.step] if wanted.step > 0 else values[::-1][::-wanted.step]
+        at = operator.index(key)
+        if not -len(self) <= at < len(self):
+            raise IndexError("sample %d of a column of %d" % (at, len(self)))
+        return self._read(at % len(self), 1)[0].item()
+
+    def __iter__(self):
+        for start in range(0, len(self), 65536):
+            yield from self[start:start + 65536].tolist()
+
+    def sorted_ids(self, start=0, stop=None):
+        """Samples in the order of their values, from a place to another, as an array of int64."""
+        nr = self._info["nr_sorted"]
+        if nr == UNSORTED:
+            raise BadValueError(22, "column '%s' is not sorted: use sort()" % self.name)
+        start, stop, _ = slice(start, stop).indices(nr)
+        ids = numpy.empty(max(0, stop - start), dtype=numpy.int64)
+        self.handle.sorted(start, ids)
+        return ids
+
+    def sort(self, path=None, keep=None, memory=0):
+        """Write it again with the order of its samples by value, in its own place or as `path`; of those only
+        that the column `keep` keeps. Returns the new column. Memory does not grow with the samples."""
+        path = self.path if path is None else os.path.abspath(os.fspath(path))
+        self.handle.sort(path, None if keep is None else keep.handle, memory)
+        return Column(path, self._info["digest"])
+
+    def kept(self, numbers):
+        """Type bit: the samples that are the n-th kept ones, as an array of int64."""
+        ids = numpy.array(numbers, dtype=numpy.int64, ndmin=1)
+        self.handle.select(ids)
+        return ids
+
+    def rank(self, sample):
+        """Type bit: how many samples before this one are kept."""
+        return self.handle.rank(sample)
+
+    def verify(self):
+        """Read and check everything; DamagedError says where damage is."""
+        self.handle.verify()
+
+    def __repr__(self):
+        return "<shoal.Column %r: %d values of type %s>" % (self.name, len(self), self.type)
+
+    def __getstate__(self):
+        return {"path": self.path, "info": self._info}
+
+    def __setstate__(self, state):
+        self.path = state["path"]
+        self._open(state["info"]["digest"])
+        if self._info != state["info"]:
+            raise StaleError(116, "'%s' is another column now than the one that was pickled" % self.path)
+
+
+class ColumnWriter:
+    """Writes a column, or the part of one from sample `first` on, value after value, in constant memory.
+
+    As a context: sealed at the end of the block, given up when it raises. Nothing appears before it is sealed.
+    """
+
+    def __init__(self, path, catalog, name, type, first=0, nr=None):
+        if type not in DTYPES:
+            raise BadValueError(22, "a column's type is one of %s, not %r" % (", ".join(DTYPES), type))
+        total = _samples_of(catalog)
+        nr = total - first if nr is None else nr
+        self.type = type
+        self.path = os.path.abspath(os.fspath(path))
+        self._writer = _shoal.ColumnWriter(self.path, name, type, _digest_of(catalog), total, first, nr)
+
+    def append(self, values):
+        """Add values: numbers, or an array of them. What does not fit the type is refused."""
+        given = numpy.atleast_1d(numpy.asarray(values))
+        if given.ndim != 1 or given.dtype.kind not in "biuf":
+            raise BadValueError(22, "a column takes numbers, one a sample, not %.100r" % (values,))
+        with numpy.errstate(all="ignore"):
+            fitting = (given != 0).astype(numpy.uint8) if self.type == "bit" else given.astype(DTYPES[self.type])
+            exact = self.type in ("bit", "f32", "f64") or bool((fitting == given).all()
+                                                               and ((given < 0) == (fitting < 0)).all())
+        if not exact:
+            wrong = given[(fitting != given) | ((given < 0) != (fitting < 0))][0]
+            raise BadValueError(22, "%r does not fit a column of type %s: choose another type" % (wrong.item(), self.type))
+        self._writer.append(numpy.ascontiguousarray(fitting), len(fitting))
+
+    def seal(self):
+        self._writer.seal()
+
+    def abort(self):
+        self._writer.abort()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self.seal()
+        else:
+            self.abort()
+
+
+def join_columns(path, parts):
+    """Put parts of a column together, given in the order of samples."""
+    _shoal.join_columns(os.fspath(path), [os.fsencode(part) for part in parts])
+
+
+def open_column(column, catalog):
+    """The Column that is meant by a Column, a path, or a name: beside the catalog, CATALOG.NAME.col."""
+    if isinstance(column, Column):
+        digest = _digest_of(catalog)
+        if digest is not None and column.info["digest"] != digest:
+            raise StaleError(116, "column '%s' belongs to the catalog with digest %s, not %s: make it again for this "
+                             "catalog" % (column.name, column.info["digest"], digest))
+        return column
+    path = os.fspath(column)
+    beside = column_path(catalog, path)
+    if beside is not None and not os.path.exists(path) and os.path.exists(beside):
+        path = beside
+    return Column(path, catalog)
+
+
+def column_path(catalog, name):
+    """Where the column of this name lies: beside the catalog."""
+    catalog = getattr(catalog, "catalog", catalog)
+    if not isinstance(catalog, Catalog) or os.sep in name:
+        return None
+    return "%s.%s.col" % (catalog.path, name)
+
+
+class KeptOrder(Order):
+    """An order over the samples only that a keep column has a 1 for. No list of them is made."""
+
+    def __init__(self, dataset, keep, **options):
+        keep = open_column(keep, dataset)
+        if keep.type != "bit":
+            raise BadValueError(22, "column '%s' does not say what to keep: its type is %s, not bit"
+                                % (keep.name, keep.type))
+        if not keep.nr_kept:
+            raise BadValueError(22, "column '%s' keeps no sample" % keep.name)
+        super().__init__(keep.nr_kept, **options)
+        self.keep = keep
+        self._facts = (keep.nr_kept, keep.info["digest"], 1)
+
+    def at(self, positions):
+        return self.keep.kept(super().at(positions))
+
+    def position(self, sample):
+        if not self.keep[sample]:
+            raise IndexError("sample %d is not kept" % sample)
+        return super().position(self.keep.rank(sample))
+
+    def batch(self, step, rank=None):
+        return self.keep.kept(super().batch(step, rank))
+
+    def ids(self, first=0):
+        numbers = super().ids(first)
+        for block in iter(lambda: list(itertools.islice(numbers, _BLOCK)), []):
+            yield from self.keep.kept(block).tolist()
+
+    def state_dict(self, steps=0):
+        return dict(super().state_dict(steps), keep=self.keep.info["hash"])
+
+    def load_state_dict(self, state):
+        if isinstance(state, dict) and state.get("keep") != self.keep.info["hash"]:
+            raise StaleError(116, "the state was saved with another keep column: resume it with its own, or start a "
+                             "new epoch")
+        super().load_state_dict(state)
+
+    def __getstate__(self):
+        return dict(super().__getstate__(), keep=self.keep)
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self.keep = state["keep"]
+
+
+class Batches:
+    """Batches of samples of similar length, from a sorted column alone; shuffled each epoch, the same on all ranks.
+
+    batch_size: samples in a batch. max_tokens: instead, or beside it: the longest sample of a batch times its
+    samples is at most this. bucket: samples that are mixed with each other (default about 32 batches). group:
+    batches of similar length that come together, for the ranks of a step (default world_size; say it where the
+    number of ranks may change on the way).
+    """
+
+    def __init__(self, column, *, batch_size=None, max_tokens=None, bucket=None, group=None, seed=0, epoch=0,
+                 shuffle=True, remainder="keep", rank=0, world_size=1, frozen=False):
+        self.column = column
+        world_size = _number("world_size", world_size, 1)
+        self.rank = check_rank(rank, world_size)
+        self._spec = (_number("batch_size", batch_size or 0), _number("max_tokens", max_tokens or 0),
+                      _number("bucket", bucket or 0), _number("group", group or 0), not shuffle, bool(frozen),
+                      _choice("remainder", remainder, REMAINDERS), _number("seed", seed), world_size, 0)
+        self._epoch = _number("epoch", epoch)
+        self.handle = _shoal.Batches(column.handle, self._spec, self._epoch)
+
+    def __len__(self):
+        """Batches of an epoch, of all ranks together."""
+        return self.handle.info()[1]
+
+    @property
+    def steps(self):
+        return self.handle.info()[0]
+
+    @property
+    def largest(self):
+        """Samples of the largest batch."""
+        return self.handle.info()[2]
+
+    @property
+    def consumed(self):
+        return self.handle.spec()[9]
+
+    @property
+    def world_size(self):
+        return self._spec[8]
+
+    @property
+    def epoch(self):
+        return self._epoch
+
+    def set_epoch(self, epoch):
+        self._epoch = _number("epoch", epoch)
+        self.handle.set_epoch(self._epoch)
+
+    def batch(self, step, rank=None):
+        """The sample ids that a rank takes in a step, as an array of int64."""
+        step = _number("step", step)
+        if step >= self.steps:
+            raise IndexError("step %d of %d" % (step, self.steps))
+        ids = numpy.empty(self.largest, dtype=numpy.int64)
+        rank = self.rank if rank is None else check_rank(rank, self.world_size)
+        return ids[:self.handle.get(step, rank, ids)].copy()
+
+    def batches(self, first=0):
+        for step in range(first, self.steps):
+            yield self.batch(step)
+
+    __iter__ = batches
+
+    def state_dict(self, steps=0):
+        return state_to_dict(self.handle.save(_number("steps", steps)))
+
+    def load_state_dict(self, state):
+        kept = state_from_dict(state)
+        self.handle = _shoal.Batches(self.column.handle, self._spec, kept)
+        self._epoch = kept[1]
+
+    def __repr__(self):
+        return "<shoal.Batches: epoch %d, %d batches by %s>" % (self._epoch, len(self), self.column.name)
+
+    def __getstate__(self):
+        return {"column": self.column, "spec": self.handle.spec(), "rank": self.rank, "epoch": self._epoch}
+
+    def __setstate__(self, state):
+        self.column, self.rank, self._epoch = state["column"], state["rank"], state["epoch"]
+        self._spec = state["spec"][:9] + (0,)
+        self.handle = _shoal.Batches(self.column.handle, state["spec"], self._epoch)

@@ -1,0 +1,200 @@
+"""Run a function over every sample once, and keep one number of each in a column."""
+
+import functools
+import multiprocessing
+import os
+import sys
+import time
+
+import numpy
+
+from ._errors import BadValueError, NotFoundError, TransformError
+from .catalog import Catalog
+from .columns import DTYPES, Column, ColumnWriter, column_path, join_columns
+
+_BLOCK = 256  # samples that a worker is given at once
+
+
+class _Progress:
+    """A line on a terminal that is overwritten; on anything else one now and then."""
+
+    def __init__(self, total, name, wanted):
+        self._total, self._name, self._wanted = total, name, wanted
+        self._start = self._shown = time.monotonic()
+
+    def show(self, done, end=False):
+        now, terminal = time.monotonic(), sys.stderr.isatty()
+        if not self._wanted or not (end or now - self._shown > (0.2 if terminal else 10)):
+            return
+        self._shown = now
+        rate = done / max(now - self._start, 1e-9)
+        left = "" if end or not done else ", %d s left" % ((self._total - done) / max(rate, 1e-9))
+        share = 100 * done / max(self._total, 1)
+        sys.stderr.write("%sscan %s: %d of %d samples (%.0f %%), %.0f/s%s%s" % (
+            "\r\x1b[K" if terminal else "", self._name, done, self._total, share, rate, left,
+            "\n" if end or not terminal else ""))
+        sys.stderr.flush()
+
+
+def _values(dataset, fn, ids):
+    """fn of each sample, as an array. An error names the sample."""
+    catalog = dataset.catalog
+    found = []
+    items = dataset.__getitems__(ids) if hasattr(dataset, "__getitems__") else [dataset[i] for i in ids]
+    for i, item in zip(ids, items):
+        try:
+            value = fn(item)
+            found.append(value.item() if hasattr(value, "item") else value + 0)
+        except Exception as e:
+            raise TransformError(22, "scan failed on sample %d, '%s': %s: %s" % (
+                i, catalog.name(catalog.locate(i)[0]), type(e).__name__, e)) from e
+    return numpy.asarray(found)
+
+
+def _blocks(first, stop):
+    for start in range(first, stop, _BLOCK):
+        yield list(range(start, min(start + _BLOCK, stop)))
+
+
+def _scanned(dataset, fn, first, stop, workers, context):
+    """Arrays of values, in the order of samples."""
+    work = functools.partial(_values, dataset, fn)
+    if not workers:
+        yield from map(work, _blocks(first, stop))
+        return
+    with multiprocessing.get_context(context).Pool(workers) as pool:
+        # imap() would take all the blocks ahead: hand them out as results are taken.
+        pending = []
+        for block in _blocks(first, stop):
+            pending.append(pool.apply_async(work, (block,)))
+            if len(pending) >= 4 * workers:
+                yield pending.pop(0).get()
+        for one in pending:
+            yield one.get()
+
+
+def _write_part(path, dataset, fn, name, type, first, stop, workers, context, progress):
+    shown = _Progress(stop - first, name, progress)
+    with ColumnWriter(path, dataset, name, type, first, stop - first) as writer:
+        done = 0
+        for values in _scanned(dataset, fn, first, stop, workers, context):
+            try:
+                writer.append(values)
+            except BadValueError as e:
+                raise BadValueError(22, "scan of samples %d to %d: %s" % (
+                    first + done, first + done + len(values) - 1, e)) from None
+            done += len(values)
+            shown.show(done)
+    shown.show(done, end=True)
+
+
+def _is_mine(path, digest, name, type, first, stop):
+    """Whether a part is there already, from a scan that was interrupted."""
+    try:
+        info = Column(path, digest).info
+    except OSError:
+        return False
+    return (info["name"], info["type"], info["first"], info["nr"]) == (name, type, first, stop - first)
+
+
+def _wait_for(paths, timeout, fail):
+    """Until all parts are there. For ranks that no group connects."""
+    until = time.monotonic() + timeout
+    for path in paths:
+        while not os.path.exists(path):
+            if time.monotonic() > until:
+                raise NotFoundError(2, "waited %d s for '%s': is its rank still running?" % (timeout, path))
+            if os.path.exists(fail):
+                with open(fail, encoding="utf-8", errors="replace") as file:
+                    raise TransformError(22, file.read())
+            time.sleep(0.2)
+
+
+def _group():
+    """torch.distributed, when it is loaded and has a group."""
+    torch = sys.modules.get("torch")
+    dist = getattr(torch, "distributed", None)
+    return dist if dist is not None and dist.is_available() and dist.is_initialized() else None
+
+
+def _agree(error):
+    """All ranks raise when one did."""
+    from .torch.gather import gather_objects
+
+    words = None if error is None else "%s: %s" % (type(error).__name__, error)
+    found = gather_objects(words)
+    for rank, text in enumerate(found):
+        if text is not None:
+            raise error if error is not None else TransformError(22, "rank %d: %s" % (rank, text))
+
+
+def _settle(dist, parts, path, rank, sort, keep, timeout, error):
+    """After a rank's part was written, or failed: rank 0 joins the parts once all are there."""
+    fail = path + ".failed"
+    if dist is not None:
+        _agree(error)
+    elif error is not None:
+        if len(parts) > 1:
+            with open(fail, "w", encoding="utf-8", errors="replace") as file:
+                file.write("rank %d: %s" % (rank, error))
+        raise error
+    try:
+        if rank == 0:
+            if dist is None:
+                _wait_for(parts, timeout, fail)
+            join_columns(path, parts)
+            if sort:
+                Column(path).sort(keep=keep)
+    except Exception as e:
+        error = e
+    if dist is not None:
+        _agree(error)
+    elif error is not None:
+        raise error
+    elif rank != 0:
+        _wait_for([path], timeout, fail)
+    if rank == 0:
+        for one in parts:
+            os.unlink(one)
+
+
+def scan(dataset, fn, column="length", *, type="u32", path=None, rank=None, world_size=None, workers=0, context=None,
+         sort=None, keep=None, progress=None, timeout=3600):
+    """Run fn(sample) over all samples and seal what it gives, one number each, as a column. Collective.
+
+    Each rank reads its own stretch of samples, with `workers` processes, and writes a part; rank 0 puts the
+    parts together. No sample and no list of values is gathered. Ranks are those of torch.distributed, or of
+    what started them (torchrun, mpirun), which then must share a file system. A rank that raises ends the scan
+    on all, with the name of the sample. A scan that was interrupted keeps the parts that were finished.
+
+    dataset: a ShoalDataset, or a Catalog, whose samples are bytes. column: its name. type: bit (a keep flag), u8, u16, u32, u64, i64, f32 or f64. path: by default beside the
+    catalog, CATALOG.NAME.col. sort: write the order of samples by value too, which batches by length need
+    (default: for all types but bit). keep: a keep column; that order then leaves out what it leaves out.
+    Returns the Column.
+    """
+    if type not in DTYPES:
+        raise BadValueError(22, "a column's type is one of %s, not %r" % (", ".join(DTYPES), type))
+    from .torch.dataset import ShoalDataset
+    from .torch.place import Place
+
+    if isinstance(dataset, Catalog):
+        dataset = ShoalDataset(dataset)
+    place = Place(rank, world_size)
+    rank, world_size = place.rank, place.world_size
+    catalog = dataset.catalog
+    path = os.path.abspath(os.fspath(path)) if path is not None else column_path(catalog, column)
+    total = catalog.nr_samples
+    cut = [total * r // world_size for r in range(world_size + 1)]
+    parts = ["%s.part-%d-of-%d" % (path, r, world_size) for r in range(world_size)]
+    first, stop = cut[rank], cut[rank + 1]
+    if world_size > 1 and rank == 0 and os.path.exists(path + ".failed"):
+        os.unlink(path + ".failed")
+    error = None
+    try:
+        if not _is_mine(parts[rank], catalog.digest, column, type, first, stop):
+            _write_part(parts[rank], dataset, fn, column, type, first, stop, workers, context,
+                        rank == 0 if progress is None else progress)
+    except Exception as e:
+        error = e
+    _settle(_group(), parts, path, rank, type != "bit" if sort is None else sort, keep, timeout, error)
+    return Column(path, catalog)

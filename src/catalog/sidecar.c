@@ -1,0 +1,639 @@
+/* Open and read columns. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "base/bits.h"
+#include "base/text.h"
+#include "catalog/digest.h"
+#include "catalog/sidecar_format.h"
+
+static const struct {
+	const char *name;
+	unsigned bits;
+} types[] = {
+	[SHOAL_BIT] = { "bit", 1 },  [SHOAL_U8] = { "u8", 8 },    [SHOAL_U16] = { "u16", 16 },
+	[SHOAL_U32] = { "u32", 32 }, [SHOAL_U64] = { "u64", 64 }, [SHOAL_I64] = { "i64", 64 },
+	[SHOAL_F32] = { "f32", 32 }, [SHOAL_F64] = { "f64", 64 },
+};
+
+unsigned side_type_bits(enum shoal_column_type type)
+{
+	return (size_t)type < SHOAL_ARRAY_LEN(types) ? types[type].bits : 0;
+}
+
+const char *shoal_column_type_name(enum shoal_column_type type)
+{
+	return (size_t)type < SHOAL_ARRAY_LEN(types) ? types[type].name : NULL;
+}
+
+int shoal_column_type_of(const char *name, enum shoal_column_type *ret_type)
+{
+	for (size_t i = SHOAL_BIT; i < SHOAL_ARRAY_LEN(types); i++) {
+		if (strcmp(types[i].name, name) == 0) {
+			*ret_type = (enum shoal_column_type)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+/* ---- The bytes -------------------------------------------------------------------------- */
+
+static uint64_t pad8(uint64_t len)
+{
+	return (len + 7) & ~UINT64_C(7);
+}
+
+struct side_layout side_layout(enum shoal_column_type type, uint64_t nr, uint64_t nr_samples,
+			       uint64_t nr_order)
+{
+	struct side_layout at = { .values_len = (nr * side_type_bits(type) + 7) / 8 };
+
+	at.ranks_off = sizeof(struct side_header) + pad8(at.values_len);
+	at.nr_ranks = type == SHOAL_BIT ? (nr + SIDE_RANK_VALUES - 1) / SIDE_RANK_VALUES : 0;
+	at.order_off = at.ranks_off + 8 * at.nr_ranks;
+	at.order_width = nr_samples <= UINT64_C(1) << 32 ? 4 : 8;
+	at.sums_off =
+		at.order_off + pad8(nr_order == SIDE_NO_ORDER ? 0 : nr_order * at.order_width);
+	at.nr_pages = (at.sums_off - sizeof(struct side_header) + SIDE_PAGE - 1) >> SIDE_PAGE_SHIFT;
+	at.file_len = at.sums_off + 8 * at.nr_pages;
+	return at;
+}
+
+/* Whether @want is the checksum of the bytes. The fuzzers' files have no good checksums. */
+static bool sum_matches(const void *buf, size_t len, uint64_t want)
+{
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+	(void)buf, (void)len, (void)want;
+	return true;
+#else
+	return XXH3_64bits(buf, len) == want;
+#endif
+}
+
+void side_header_seal(struct side_header *h)
+{
+	h->header_checksum =
+		shoal_le64_of(XXH3_64bits(h, offsetof(struct side_header, header_checksum)));
+}
+
+static int check_identity(const struct side_header *h, size_t len, struct shoal_err *err)
+{
+	uint32_t version, unknown;
+
+	if (len == 0)
+		return shoal_fail(err, -EBADMSG, "empty file, not a column");
+	if (memcmp(h, SIDE_MAGIC, shoal_min(len, sizeof(h->magic))) != 0)
+		return shoal_fail(err, -EBADMSG, "not a column: it does not start as one");
+	if (len < sizeof(*h))
+		return shoal_fail(err, -EBADMSG, "truncated column: only %zu bytes", len);
+	if (!sum_matches(h, offsetof(struct side_header, header_checksum),
+			 shoal_le64_get(h->header_checksum)))
+		return shoal_fail(err, -EBADMSG, "damaged column: header checksum does not match");
+	version = shoal_le32_get(h->version);
+	unknown = shoal_le32_get(h->incompat) & ~SIDE_INCOMPAT_KNOWN;
+	if (version == 0)
+		return shoal_fail(err, -EBADMSG, "damaged column: there is no format version 0");
+	if (version != SIDE_VERSION || unknown)
+		return shoal_fail(err, -EPROTONOSUPPORT,
+				  "made by a newer Shoal (column format version %" PRIu32
+				  ", feature bits 0x%" PRIx32 "): this one reads version %u",
+				  version, unknown, SIDE_VERSION);
+	if (shoal_le64_get(h->file_len) > len)
+		return shoal_fail(err, -EBADMSG, "truncated column: %zu of %" PRIu64 " bytes", len,
+				  shoal_le64_get(h->file_len));
+	if (shoal_le64_get(h->file_len) < len)
+		return shoal_fail(err, -EBADMSG,
+				  "damaged column: %zu bytes, but it ends after %" PRIu64, len,
+				  shoal_le64_get(h->file_len));
+	return 0;
+}
+
+static bool counts_make_sense(const struct side_view *v)
+{
+	bool whole = v->first == 0 && v->nr == v->nr_samples;
+
+	if (v->nr_samples > SIDE_SAMPLES_MAX || v->first > v->nr_samples ||
+	    v->nr > v->nr_samples - v->first)
+		return false;
+	if (v->nr_order != SIDE_NO_ORDER && (v->nr_order > v->nr || !whole))
+		return false;
+	if (v->nr_order < v->nr && !v->keep_hash[0] && !v->keep_hash[1])
+		return false; /* who left them out? */
+	if (v->type == SHOAL_BIT ? v->nr_ones > v->nr : v->nr_ones > 0)
+		return false;
+	return side_type_bits(v->type) > 0 && v->min_key <= v->max_key;
+}
+
+int side_parse(const void *buf, size_t len, struct side_view *ret_view, struct shoal_err *err)
+{
+	const struct side_header *h = buf;
+	struct side_view v = { .base = buf };
+	uint32_t name_len;
+	int rc = check_identity(h, len, err);
+
+	if (rc < 0)
+		return rc;
+	v.type = (enum shoal_column_type)shoal_le32_get(h->type);
+	v.first = shoal_le64_get(h->first);
+	v.nr = shoal_le64_get(h->nr);
+	v.nr_samples = shoal_le64_get(h->nr_samples);
+	v.nr_order = shoal_le64_get(h->nr_order);
+	v.nr_ones = shoal_le64_get(h->nr_ones);
+	v.min_key = shoal_le64_get(h->min_key);
+	v.max_key = shoal_le64_get(h->max_key);
+	for (int i = 0; i < 2; i++) {
+		v.digest[i] = shoal_le64_get(h->digest[i]);
+		v.keep_hash[i] = shoal_le64_get(h->keep_hash[i]);
+	}
+	if (shoal_le32_get(h->header_len) != sizeof(*h) ||
+	    shoal_le32_get(h->page_shift) != SIDE_PAGE_SHIFT || !counts_make_sense(&v))
+		return shoal_fail(err, -EBADMSG, "damaged column: header fields make no sense");
+	v.at = side_layout(v.type, v.nr, v.nr_samples, v.nr_order);
+	if (v.at.file_len != len)
+		return shoal_fail(err, -EBADMSG,
+				  "damaged column: %zu bytes, but its values need %" PRIu64, len,
+				  v.at.file_len);
+	name_len = shoal_le32_get(h->name_len);
+	if (name_len == 0 || name_len > SIDE_NAME_MAX ||
+	    !shoal_is_plain_utf8((const char *)h->name, name_len))
+		return shoal_fail(err, -EBADMSG, "damaged column: its name is not plain text");
+	memcpy(v.name, h->name, name_len);
+	if (!sum_matches(v.base + v.at.sums_off, 8 * v.at.nr_pages,
+			 shoal_le64_get(h->sums_checksum)))
+		return shoal_fail(err, -EBADMSG,
+				  "damaged column: checksum of the page sums does not match");
+	*ret_view = v;
+	return 0;
+}
+
+/* The bytes of page @page of the file. */
+static uint64_t page_len(const struct side_view *v, uint64_t page)
+{
+	uint64_t start = sizeof(struct side_header) + (page << SIDE_PAGE_SHIFT);
+
+	return shoal_min(SIDE_PAGE, v->at.sums_off - start);
+}
+
+static bool page_is_good(const struct side_view *v, uint64_t page)
+{
+	_Atomic uint64_t *word = v->checked ? &v->checked[page >> 6] : NULL;
+	uint64_t bit = UINT64_C(1) << (page & 63);
+
+	if (word && atomic_load_explicit(word, memory_order_relaxed) & bit)
+		return true;
+	if (!sum_matches(v->base + sizeof(struct side_header) + (page << SIDE_PAGE_SHIFT),
+			 page_len(v, page), shoal_le64_load(v->base + v->at.sums_off + 8 * page)))
+		return false;
+	if (word)
+		atomic_fetch_or(word, bit);
+	return true;
+}
+
+const uint8_t *side_need(const struct side_view *v, uint64_t off, uint64_t len)
+{
+	uint64_t page, last;
+
+	if (off < sizeof(struct side_header) || off > v->at.sums_off || len > v->at.sums_off - off)
+		return NULL;
+	if (len == 0)
+		return v->base + off;
+	page = (off - sizeof(struct side_header)) >> SIDE_PAGE_SHIFT;
+	last = (off + len - 1 - sizeof(struct side_header)) >> SIDE_PAGE_SHIFT;
+	for (; page <= last; page++)
+		if (!page_is_good(v, page))
+			return NULL;
+	return v->base + off;
+}
+
+/* ---- Values as keys --------------------------------------------------------------------- */
+
+static uint64_t key_of_double(double value)
+{
+	uint64_t bits;
+
+	if (value != value)
+		return UINT64_MAX;
+	value += 0.0; /* one zero */
+	memcpy(&bits, &value, sizeof(bits));
+	return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
+}
+
+static double double_of_key(uint64_t key)
+{
+	uint64_t bits = key >> 63 ? key & ~(UINT64_C(1) << 63) : ~key;
+	double value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+/* Values are little-endian in the file, and native here: the same on all machines we build for. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "columns are copied as they lie");
+
+uint64_t side_key(enum shoal_column_type type, const void *values, uint64_t i)
+{
+	const uint8_t *p = values;
+	uint16_t half;
+	float small;
+	double large;
+
+	switch (type) {
+	case SHOAL_BIT:
+		return p[i] != 0;
+	case SHOAL_U8:
+		return p[i];
+	case SHOAL_U16:
+		memcpy(&half, p + 2 * i, sizeof(half));
+		return half;
+	case SHOAL_U32:
+		return shoal_le32_load(p + 4 * i);
+	case SHOAL_I64:
+		return shoal_le64_load(p + 8 * i) ^ UINT64_C(1) << 63;
+	case SHOAL_F32:
+		memcpy(&small, p + 4 * i, sizeof(small));
+		return key_of_double((double)small);
+	case SHOAL_F64:
+		memcpy(&large, p + 8 * i, sizeof(large));
+		return key_of_double(large);
+	case SHOAL_U64:
+	default:
+		return shoal_le64_load(p + 8 * i);
+	}
+}
+
+static double value_of_key(enum shoal_column_type type, uint64_t key)
+{
+	switch (type) {
+	case SHOAL_I64:
+		return (double)(int64_t)(key ^ UINT64_C(1) << 63);
+	case SHOAL_F32:
+	case SHOAL_F64:
+		return key == UINT64_MAX ? __builtin_nan("") : double_of_key(key);
+	case SHOAL_BIT:
+	case SHOAL_U8:
+	case SHOAL_U16:
+	case SHOAL_U32:
+	case SHOAL_U64:
+	default:
+		return (double)key;
+	}
+}
+
+int side_key_at(const struct side_view *v, uint64_t i, uint64_t *ret_key)
+{
+	unsigned bits = side_type_bits(v->type);
+	uint64_t off = i * bits / 8;
+	const uint8_t *p = side_need(v, sizeof(struct side_header) + off, (bits + 7) / 8);
+
+	if (!p)
+		return -EBADMSG;
+	*ret_key = v->type == SHOAL_BIT ? (uint64_t)(*p >> (i & 7) & 1) : side_key(v->type, p, 0);
+	return 0;
+}
+
+/* ---- Open columns ----------------------------------------------------------------------- */
+
+static uint64_t last_sum(const struct side_view *v)
+{
+	return shoal_le64_load(v->base + v->at.file_len - 8);
+}
+
+/* As cat_is_stale(): pages that are gone fault, and the rest of the last one reads as zeros. */
+static int finish(const struct shoal_column *c, int rc)
+{
+	if (shoal_map_faulted(&c->map) || SHOAL_UNLIKELY(last_sum(&c->view) != c->last_sum))
+		return -ESTALE;
+	return rc;
+}
+
+static int check_digest(const struct side_view *v, const char *digest, struct shoal_err *err)
+{
+	char mine[33];
+
+	cat_digest_print(v->digest, mine);
+	if (!digest || strcmp(mine, digest) == 0)
+		return 0;
+	return shoal_fail(
+		err, -ESTALE,
+		"column '%s' belongs to the catalog with digest %s, not %s: make it again "
+		"for this catalog",
+		v->name, mine, digest);
+}
+
+static int column_init(struct shoal_column *c, const char *digest, struct shoal_err *err)
+{
+	int rc = side_parse(c->map.addr, c->map.len, &c->view, err);
+
+	if (shoal_map_faulted(&c->map))
+		return shoal_fail(err, -ESTALE, "the file shrank while it was opened");
+	if (rc < 0)
+		return rc;
+	c->last_sum = last_sum(&c->view);
+	rc = check_digest(&c->view, digest, err);
+	if (rc < 0)
+		return rc;
+	/* A bit for 16 KiB: 3 KB of it for 100 million values of 4 bytes. */
+	c->view.checked = calloc(c->view.at.nr_pages / 64 + 1, sizeof(*c->view.checked));
+	return c->view.checked ? 0 : shoal_fail(err, -ENOMEM, "out of memory");
+}
+
+int shoal_column_open(const char *path, const char *digest, struct shoal_column **ret_column,
+		      struct shoal_err *err)
+{
+	struct shoal_column *c = calloc(1, sizeof(*c));
+	int rc;
+
+	if (!c)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	c->map = SHOAL_MAP_CLOSED;
+	rc = shoal_map_open(path, &c->map, err);
+	if (rc == 0)
+		rc = column_init(c, digest, err);
+	if (rc < 0) {
+		shoal_column_close(c);
+		return rc;
+	}
+	*ret_column = c;
+	return 0;
+}
+
+struct shoal_column *shoal_column_close(struct shoal_column *column)
+{
+	if (!column)
+		return NULL;
+	free(column->view.checked);
+	shoal_map_close(&column->map);
+	free(column);
+	return NULL;
+}
+
+void shoal_column_info(const struct shoal_column *column, struct shoal_column_info *ret_info)
+{
+	const struct side_view *v = &column->view;
+
+	*ret_info = (struct shoal_column_info){
+		.name = v->name,
+		.type = v->type,
+		.first = v->first,
+		.nr = v->nr,
+		.nr_samples = v->nr_samples,
+		.nr_ones = v->nr_ones,
+		.nr_sorted = v->nr_order,
+		.kept_only = v->keep_hash[0] || v->keep_hash[1],
+		.min = v->nr ? value_of_key(v->type, v->min_key) : 0,
+		.max = v->nr ? value_of_key(v->type, v->max_key) : 0,
+		.file_bytes = v->at.file_len,
+		.hash = shoal_le64_get(((const struct side_header *)v->base)->sums_checksum),
+	};
+	cat_digest_print(v->digest, ret_info->digest);
+}
+
+static int read_bits(const struct side_view *v, uint64_t first, uint64_t nr, uint8_t *values)
+{
+	const uint8_t *p = side_need(v, sizeof(struct side_header) + first / 8,
+				     nr ? (first + nr - 1) / 8 - first / 8 + 1 : 0);
+
+	if (!p)
+		return -EBADMSG;
+	for (uint64_t i = 0; i < nr; i++) {
+		uint64_t bit = (first & 7) + i;
+
+		values[i] = p[bit >> 3] >> (bit & 7) & 1;
+	}
+	return 0;
+}
+
+int shoal_column_read(const struct shoal_column *column, uint64_t first, uint64_t nr, void *values)
+{
+	const struct side_view *v = &column->view;
+	unsigned width = side_type_bits(v->type) / 8;
+	const uint8_t *p;
+
+	if (first < v->first || first - v->first > v->nr || nr > v->nr - (first - v->first))
+		return -ERANGE;
+	first -= v->first;
+	if (v->type == SHOAL_BIT)
+		return finish(column, read_bits(v, first, nr, values));
+	p = side_need(v, sizeof(struct side_header) + first * width, nr * width);
+	if (p && nr)
+		memcpy(values, p, nr * width);
+	return finish(column, p ? 0 : -EBADMSG);
+}
+
+/* ---- Which samples are kept ------------------------------------------------------------- */
+
+static int rank_at(const struct side_view *v, uint64_t k, uint64_t *ret_rank)
+{
+	const uint8_t *p = side_need(v, v->at.ranks_off + 8 * k, 8);
+
+	if (!p)
+		return -EBADMSG;
+	*ret_rank = shoal_le64_load(p);
+	return 0;
+}
+
+/* The last stretch of 4096 values before which there are at most @nth ones. */
+static int find_stretch(const struct side_view *v, uint64_t nth, uint64_t *ret_k,
+			uint64_t *ret_before)
+{
+	uint64_t low = 0, high = v->at.nr_ranks, rank;
+
+	while (high - low > 1) {
+		uint64_t mid = low + (high - low) / 2;
+		int rc = rank_at(v, mid, &rank);
+
+		if (rc < 0)
+			return rc;
+		if (rank <= nth)
+			low = mid;
+		else
+			high = mid;
+	}
+	*ret_k = low;
+	return rank_at(v, low, ret_before);
+}
+
+static int select_one(const struct side_view *v, uint64_t nth, uint64_t *ret_i)
+{
+	uint64_t k, before, start, len;
+	const uint8_t *p;
+	int rc = find_stretch(v, nth, &k, &before);
+
+	if (rc < 0)
+		return rc;
+	start = k * (SIDE_RANK_VALUES / 8);
+	len = shoal_min(SIDE_RANK_VALUES / 8, v->at.values_len - start);
+	p = side_need(v, sizeof(struct side_header) + start, len);
+	if (!p || before > nth)
+		return -EBADMSG;
+	nth -= before;
+	for (uint64_t at = 0; at < len; at += 8) {
+		uint64_t word = shoal_bits_word(p, len, at);
+		uint64_t ones = (uint64_t)__builtin_popcountll(word);
+
+		if (nth < ones) {
+			*ret_i = 8 * (start + at) + shoal_select_word(word, (unsigned)nth);
+			return *ret_i < v->nr ? 0 : -EBADMSG;
+		}
+		nth -= ones;
+	}
+	return -EBADMSG;
+}
+
+int shoal_column_select(const struct shoal_column *column, uint64_t nth, uint64_t *ret_sample)
+{
+	const struct side_view *v = &column->view;
+	uint64_t i = 0;
+	int rc;
+
+	if (v->type != SHOAL_BIT || v->nr != v->nr_samples)
+		return -EINVAL;
+	if (nth >= v->nr_ones)
+		return -ERANGE;
+	rc = finish(column, select_one(v, nth, &i));
+	if (rc == 0)
+		*ret_sample = i;
+	return rc;
+}
+
+static int count_before(const struct side_view *v, uint64_t i, uint64_t *ret_nr)
+{
+	uint64_t k = i / SIDE_RANK_VALUES, start = k * (SIDE_RANK_VALUES / 8), nr,
+		 len = i / 8 - start;
+	const uint8_t *p;
+	int rc;
+
+	if (i == v->nr) {
+		*ret_nr = v->nr_ones;
+		return 0;
+	}
+	rc = rank_at(v, k, &nr);
+	if (rc < 0)
+		return rc;
+	p = side_need(v, sizeof(struct side_header) + start, len + 1);
+	if (!p)
+		return -EBADMSG;
+	for (uint64_t at = 0; at < len; at += 8)
+		nr += (uint64_t)__builtin_popcountll(shoal_bits_word(p, len, at));
+	*ret_nr = nr + (uint64_t)__builtin_popcountll(p[len] & shoal_mask(i & 7));
+	return 0;
+}
+
+int shoal_column_rank(const struct shoal_column *column, uint64_t sample, uint64_t *ret_nr)
+{
+	const struct side_view *v = &column->view;
+	uint64_t nr = 0;
+	int rc;
+
+	if (v->type != SHOAL_BIT || v->nr != v->nr_samples)
+		return -EINVAL;
+	if (sample > v->nr)
+		return -ERANGE;
+	rc = finish(column, count_before(v, sample, &nr));
+	if (rc == 0)
+		*ret_nr = nr;
+	return rc;
+}
+
+/* ---- In the order of values ------------------------------------------------------------- */
+
+int shoal_column_sorted(const struct shoal_column *column, uint64_t place, uint64_t nr,
+			uint64_t *ids)
+{
+	const struct side_view *v = &column->view;
+	unsigned width = v->at.order_width;
+	const uint8_t *p;
+	int rc = 0;
+
+	if (v->nr_order == SIDE_NO_ORDER)
+		return -ENOTSUP;
+	if (place > v->nr_order || nr > v->nr_order - place)
+		return -ERANGE;
+	p = side_need(v, v->at.order_off + place * width, nr * width);
+	if (!p)
+		rc = -EBADMSG;
+	for (uint64_t i = 0; i < nr && rc == 0; i++) {
+		ids[i] = width == 4 ? shoal_le32_load(p + 4 * i) : shoal_le64_load(p + 8 * i);
+		if (ids[i] >= v->nr)
+			rc = -EBADMSG;
+	}
+	return finish(column, rc);
+}
+
+/* ---- Check everything ------------------------------------------------------------------- */
+
+static int verify_pages(const struct side_view *v, struct shoal_err *err)
+{
+	for (uint64_t page = 0; page < v->at.nr_pages; page++) {
+		uint64_t at = sizeof(struct side_header) + (page << SIDE_PAGE_SHIFT);
+
+		if (!sum_matches(v->base + at, page_len(v, page),
+				 shoal_le64_load(v->base + v->at.sums_off + 8 * page)))
+			return shoal_fail(err, -EBADMSG,
+					  "damaged column: checksum of the page at byte %" PRIu64
+					  " does not match",
+					  at);
+	}
+	return 0;
+}
+
+static int verify_values(const struct side_view *v, struct shoal_err *err)
+{
+	uint64_t low = UINT64_MAX, high = 0, ones = 0, key, rank;
+
+	for (uint64_t i = 0; i < v->nr; i++) {
+		if (side_key_at(v, i, &key) < 0)
+			return shoal_fail(err, -EBADMSG, "damaged column: a value is missing");
+		if (v->type == SHOAL_BIT && i % SIDE_RANK_VALUES == 0 &&
+		    (rank_at(v, i / SIDE_RANK_VALUES, &rank) < 0 || rank != ones))
+			return shoal_fail(err, -EBADMSG,
+					  "damaged column: the rank of sample %" PRIu64 " is wrong",
+					  i);
+		low = shoal_min(low, key);
+		high = shoal_max(high, key);
+		ones += v->type == SHOAL_BIT && key;
+	}
+	if (v->nr && (low != v->min_key || high != v->max_key || ones != v->nr_ones))
+		return shoal_fail(err, -EBADMSG,
+				  "damaged column: smallest, largest or number of ones is wrong");
+	return 0;
+}
+
+static int verify_order(const struct shoal_column *c, struct shoal_err *err)
+{
+	const struct side_view *v = &c->view;
+	uint64_t before_key = 0, before_id = 0, key, id;
+
+	for (uint64_t i = 0; v->nr_order != SIDE_NO_ORDER && i < v->nr_order; i++) {
+		if (shoal_column_sorted(c, i, 1, &id) < 0 || side_key_at(v, id, &key) < 0)
+			return shoal_fail(err, -EBADMSG,
+					  "damaged column: no sample is at place %" PRIu64
+					  " of the order",
+					  i);
+		/* Rising without equals: so no sample comes twice. */
+		if (i && (key < before_key || (key == before_key && id <= before_id)))
+			return shoal_fail(
+				err, -EBADMSG,
+				"damaged column: the order does not rise at place %" PRIu64, i);
+		before_key = key;
+		before_id = id;
+	}
+	return 0;
+}
+
+int shoal_column_verify(const struct shoal_column *column, struct shoal_err *err)
+{
+	int rc = verify_pages(&column->view, err);
+
+	if (rc == 0)
+		rc = verify_values(&column->view, err);
+	if (rc == 0)
+		rc = verify_order(column, err);
+	if (finish(column, 0) < 0)
+		return shoal_fail(err, -ESTALE, "the file shrank while it was read");
+	return rc;
+}

@@ -1,0 +1,677 @@
+/* shoal column: make, sort, check and describe columns, one number a sample. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/publish.h"
+#include "cli/cli.h"
+#include "index/import.h"
+
+static const char usage[] =
+	"usage: shoal column sizes CATALOG [OPTION]...\n"
+	"       shoal column import CATALOG FILE [OPTION]...\n"
+	"       shoal column sort COLUMN [--keep KEEP] [-o FILE]\n"
+	"       shoal column info COLUMN [--json]\n"
+	"       shoal column verify COLUMN...\n"
+	"\n"
+	"A column is one number for each sample of a catalog, in a file of its own: sizes as the catalog\n"
+	"has them, or what FILE holds: a NumPy array (.npy), or CSV with a line for each sample. Batches\n"
+	"by length need a sorted column; a column of type bit says which samples to keep.\n"
+	"\n"
+	"  -o, --output FILE   the column to write (default CATALOG.NAME.col; sort: in place)\n"
+	"      --name NAME     its name (default size, or length)\n"
+	"      --type TYPE     bit, u8, u16, u32, u64, i64, f32 or f64 (default u64; import: that of the\n"
+	"                      array, or f64)\n"
+	"      --field N       CSV: the field with the number, from 1, or by its name in the first line\n"
+	"                      (default: the last)\n"
+	"      --by-name N     CSV: the field with the file's name; lines may then be in any order\n"
+	"      --header        CSV: the first line has names, not values\n"
+	"      --sort          also write the order of samples by value\n"
+	"      --keep KEEP     of those only that this column of type bit keeps\n"
+	"      --json          print the facts as JSON\n"
+	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be\n"
+	"  -q, --quiet         print nothing but errors\n";
+
+enum { OPT_NAME = 256, OPT_TYPE, OPT_FIELD, OPT_BY_NAME, OPT_HEADER, OPT_SORT, OPT_KEEP, OPT_JSON };
+
+static const struct option longs[] = {
+	{ "output", required_argument, NULL, 'o' },
+	{ "name", required_argument, NULL, OPT_NAME },
+	{ "type", required_argument, NULL, OPT_TYPE },
+	{ "field", required_argument, NULL, OPT_FIELD },
+	{ "by-name", required_argument, NULL, OPT_BY_NAME },
+	{ "header", no_argument, NULL, OPT_HEADER },
+	{ "sort", no_argument, NULL, OPT_SORT },
+	{ "keep", required_argument, NULL, OPT_KEEP },
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "quiet", no_argument, NULL, 'q' },
+	CLI_LOCAL_COPY,
+	{ "help", no_argument, NULL, 'h' },
+	{ 0 },
+};
+
+#define CHUNK      4096u /* values at once */
+#define FIELDS_MAX 256
+#define LINE_MAX_  (1u << 16)
+
+struct arguments {
+	const char *output, *name, *field, *by_name, *keep;
+	char *default_output;
+	enum shoal_column_type type; /* 0: not given */
+	bool header, sort, json, quiet;
+	/* While a column is made: */
+	const char *catalog_path;
+	const struct shoal_catalog *cat;
+	struct shoal_catalog_info info;
+	struct shoal_column_writer *writer;
+};
+
+static int failed(const char *path, const struct shoal_err *err)
+{
+	return cli_fail("column", "'%s': %s", path, err->msg);
+}
+
+static size_t width_of(enum shoal_column_type type)
+{
+	static const uint8_t width[] = {
+		[SHOAL_BIT] = 1, [SHOAL_U8] = 1,  [SHOAL_U16] = 2, [SHOAL_U32] = 4,
+		[SHOAL_U64] = 8, [SHOAL_I64] = 8, [SHOAL_F32] = 4, [SHOAL_F64] = 8
+	};
+
+	return width[type];
+}
+
+/* ---- Writing ---------------------------------------------------------------------------- */
+
+static int begin(struct arguments *a, const char *default_name, enum shoal_column_type default_type)
+{
+	struct shoal_column_options o = { .nr_samples = a->info.nr_samples,
+					  .nr = a->info.nr_samples,
+					  .digest = a->info.digest };
+	struct shoal_err err = { "" };
+
+	if (!a->name)
+		a->name = default_name;
+	if (!a->type)
+		a->type = default_type;
+	if (!a->output && asprintf(&a->default_output, "%s.%s.col", a->catalog_path, a->name) < 0)
+		return cli_fail("column", "out of memory");
+	if (!a->output)
+		a->output = a->default_output;
+	o.name = a->name;
+	o.type = a->type;
+	if (shoal_column_create(a->output, &o, &a->writer, &err) < 0)
+		return failed(a->output, &err);
+	return CLI_OK;
+}
+
+/* Store number @n as value @i of @values, which are said to be those of @where. */
+static int store(const struct arguments *a, const struct import_number *n, uint8_t *values,
+		 uint64_t i, const char *path, const char *what, uint64_t where)
+{
+	if (import_number_store(n, a->type, values + i * width_of(a->type)) == 0)
+		return CLI_OK;
+	return cli_fail("column",
+			"'%s', %s %" PRIu64 ": the number does not fit type %s: use --type", path,
+			what, where, shoal_column_type_name(a->type));
+}
+
+static int append(struct arguments *a, const void *values, uint64_t nr)
+{
+	struct shoal_err err = { "" };
+
+	if (cli_stop)
+		return CLI_INTERRUPTED;
+	if (shoal_column_append(a->writer, values, nr, &err) < 0)
+		return failed(a->output, &err);
+	return CLI_OK;
+}
+
+static int sort_column(const struct arguments *a, const char *path, const char *output)
+{
+	struct shoal_column *column = NULL, *keep = NULL;
+	struct shoal_err err = { "" };
+	int status = CLI_OK, rc = 0;
+
+	if (shoal_column_open(path, NULL, &column, &err) < 0)
+		return failed(path, &err);
+	if (a->keep && shoal_column_open(a->keep, NULL, &keep, &err) < 0)
+		status = failed(a->keep, &err);
+	if (status == CLI_OK)
+		rc = shoal_column_sort(column, keep, output, 0, &cli_stop, &err);
+	if (rc == -ECANCELED)
+		status = CLI_INTERRUPTED;
+	else if (rc < 0)
+		status = failed(path, &err);
+	shoal_column_close(column);
+	shoal_column_close(keep);
+	return status;
+}
+
+/* Seal it, or give it up. */
+static int end(struct arguments *a, int status)
+{
+	struct shoal_err err = { "" };
+
+	if (status != CLI_OK)
+		a->writer = shoal_column_abort(a->writer);
+	else if (shoal_column_seal(a->writer, &err) < 0)
+		status = failed(a->output, &err);
+	a->writer = NULL;
+	if (status == CLI_OK && (a->sort || a->keep))
+		status = sort_column(a, a->output, a->output);
+	if (status == CLI_OK && !a->quiet)
+		fprintf(stderr, "%" PRIu64 " values of type %s in '%s'\n", a->info.nr_samples,
+			shoal_column_type_name(a->type), a->output);
+	return status;
+}
+
+/* ---- Sizes ------------------------------------------------------------------------------ */
+
+/* The bytes of each sample: a file's are shared by its samples, rounded up. */
+static int put_file(struct arguments *a, uint64_t id, uint8_t *values, uint64_t *fill)
+{
+	struct import_number n = { .kind = IMPORT_UNSIGNED };
+	uint64_t size, first, nr;
+	int rc = shoal_catalog_size(a->cat, id, &size), status = CLI_OK;
+
+	if (rc == 0)
+		rc = shoal_catalog_samples(a->cat, id, &first, &nr);
+	if (rc < 0)
+		return cli_lookup_failed("column", a->catalog_path, a->cat, rc);
+	if (nr)
+		n.whole = size / nr + (size % nr != 0);
+	for (; nr > 0 && status == CLI_OK; nr--) {
+		status = store(a, &n, values, *fill, a->catalog_path, "file", id);
+		if (status == CLI_OK && ++*fill == CHUNK) {
+			status = append(a, values, *fill);
+			*fill = 0;
+		}
+	}
+	return status;
+}
+
+static int make_sizes(struct arguments *a)
+{
+	uint8_t values[8 * CHUNK];
+	uint64_t fill = 0;
+	int status;
+
+	if (a->info.nr_bytes == SHOAL_SIZE_UNKNOWN)
+		return cli_fail("column", "'%s': it has no sizes: index it with sizes",
+				a->catalog_path);
+	status = begin(a, "size", SHOAL_U64);
+	for (uint64_t id = 0; id < a->info.nr_files && status == CLI_OK; id++)
+		status = put_file(a, id, values, &fill);
+	if (status == CLI_OK)
+		status = append(a, values, fill);
+	return end(a, status);
+}
+
+/* ---- NumPy ------------------------------------------------------------------------------ */
+
+static int copy_array(struct arguments *a, FILE *in, const struct import_array *array,
+		      const char *path)
+{
+	uint8_t bytes[8 * CHUNK], values[8 * CHUNK];
+	uint64_t nr;
+
+	for (uint64_t done = 0; done < array->nr; done += nr) {
+		int status = CLI_OK;
+
+		nr = shoal_min(CHUNK, array->nr - done);
+		if (fread(bytes, array->width, nr, in) != nr)
+			return cli_fail("column",
+					"'%s': truncated: it has fewer than its %" PRIu64 " values",
+					path, array->nr);
+		for (uint64_t i = 0; i < nr && status == CLI_OK; i++) {
+			struct import_number n = import_npy_number(array, bytes + i * array->width);
+
+			status = store(a, &n, values, i, path, "value", done + i);
+		}
+		if (status == CLI_OK)
+			status = append(a, values, nr);
+		if (status != CLI_OK)
+			return status;
+	}
+	return CLI_OK;
+}
+
+static int import_npy(struct arguments *a, FILE *in, const char *path)
+{
+	uint8_t header[1u << 16];
+	struct import_array array;
+	struct shoal_err err = { "" };
+	size_t len = fread(header, 1, sizeof(header), in);
+	int status;
+
+	if (import_npy_parse(header, len, &array, &err) < 0)
+		return failed(path, &err);
+	if (array.nr != a->info.nr_samples)
+		return cli_fail("column",
+				"'%s' has %" PRIu64 " values, but the catalog %" PRIu64 " samples",
+				path, array.nr, a->info.nr_samples);
+	if (fseek(in, (long)array.data_off, SEEK_SET) < 0)
+		return cli_fail("column", "'%s': cannot read it: %s", path, strerror(errno));
+	status = begin(a, "length", array.type);
+	if (status == CLI_OK)
+		status = copy_array(a, in, &array, path);
+	return end(a, status);
+}
+
+/* ---- CSV -------------------------------------------------------------------------------- */
+
+struct csv {
+	FILE *in;
+	const char *path;
+	char line[LINE_MAX_];
+	uint64_t number; /* of the line, from 1 */
+	struct import_field field[FIELDS_MAX];
+	int nr;          /* fields of the line */
+	int value, name; /* which fields; -1: the last, or none */
+};
+
+/* The next line that is not empty, cut into fields: 1, 0 at the end, -1 after words. */
+static int next_line(struct csv *c)
+{
+	size_t len;
+
+	do {
+		if (!fgets(c->line, sizeof(c->line), c->in))
+			return ferror(c->in) ? -cli_fail("column", "'%s': cannot read it: %s",
+							 c->path, strerror(errno))
+					     : 0;
+		c->number++;
+		len = strlen(c->line);
+		if (len == sizeof(c->line) - 1 && c->line[len - 1] != '\n') {
+			cli_fail("column", "'%s', line %" PRIu64 " is longer than %u bytes",
+				 c->path, c->number, LINE_MAX_ - 2);
+			return -1;
+		}
+		while (len && (c->line[len - 1] == '\n' || c->line[len - 1] == '\r'))
+			len--;
+	} while (len == 0);
+	c->nr = import_csv_split(c->line, len, c->field, FIELDS_MAX);
+	if (c->nr < 0 || c->nr > FIELDS_MAX) {
+		cli_fail("column", "'%s', line %" PRIu64 ": %s", c->path, c->number,
+			 c->nr < 0 ? "a quote does not end, or something follows it"
+				   : "too many fields");
+		return -1;
+	}
+	return 1;
+}
+
+/* Which field @which means: a number from 1, or a name in the first line. False after words. */
+static bool find_field(struct csv *c, const char *which, bool *named, int *ret_field)
+{
+	char *end_of_number;
+	unsigned long number = strtoul(which, &end_of_number, 10);
+
+	if (*which && !*end_of_number && number >= 1 && number <= FIELDS_MAX) {
+		*ret_field = (int)number - 1;
+		return true;
+	}
+	*named = true;
+	for (int i = 0; i < c->nr; i++) {
+		if (c->field[i].len == strlen(which) &&
+		    memcmp(c->field[i].text, which, c->field[i].len) == 0) {
+			*ret_field = i;
+			return true;
+		}
+	}
+	cli_fail("column", "'%s': no field of the first line is called '%s'", c->path, which);
+	return false;
+}
+
+/* The number of the line. */
+static int line_number(const struct arguments *a, const struct csv *c, uint8_t *values, uint64_t i)
+{
+	int field = c->value < 0 ? c->nr - 1 : c->value;
+	struct import_number n;
+
+	if (field >= c->nr)
+		return cli_fail("column", "'%s', line %" PRIu64 ": it has only %d fields", c->path,
+				c->number, c->nr);
+	if (import_number_parse(c->field[field].text, c->field[field].len, &n) < 0)
+		return cli_fail("column",
+				"'%s', line %" PRIu64
+				": '%.*s' is not a number (is the first line a "
+				"header? then use --header)",
+				c->path, c->number, (int)shoal_min(c->field[field].len, 40),
+				c->field[field].text);
+	return store(a, &n, values, i, c->path, "line", c->number);
+}
+
+static int lines_in_order(struct arguments *a, struct csv *c, int have)
+{
+	uint8_t values[8 * CHUNK];
+	uint64_t fill = 0, nr = 0;
+	int status = CLI_OK;
+
+	for (; have > 0 && status == CLI_OK; have = next_line(c)) {
+		if (nr++ == a->info.nr_samples)
+			return cli_fail("column",
+					"'%s' has more than %" PRIu64 " lines, one for each sample",
+					c->path, a->info.nr_samples);
+		status = line_number(a, c, values, fill);
+		if (status == CLI_OK && ++fill == CHUNK) {
+			status = append(a, values, fill);
+			fill = 0;
+		}
+	}
+	if (have < 0)
+		return CLI_FAILED;
+	if (status == CLI_OK && nr < a->info.nr_samples)
+		return cli_fail("column", "'%s' has only %" PRIu64 " lines for %" PRIu64 " samples",
+				c->path, nr, a->info.nr_samples);
+	return status == CLI_OK ? append(a, values, fill) : status;
+}
+
+static int place_line(const struct arguments *a, const struct csv *c, uint8_t *values,
+		      uint8_t *seen)
+{
+	const struct import_field *name = &c->field[c->name];
+	uint64_t id;
+	int rc;
+
+	if (c->name >= c->nr)
+		return cli_fail("column", "'%s', line %" PRIu64 ": it has only %d fields", c->path,
+				c->number, c->nr);
+	rc = shoal_catalog_find(a->cat, name->text, name->len, &id);
+	if (rc == -ENOENT)
+		return cli_fail("column",
+				"'%s', line %" PRIu64 ": the catalog has no file called '%.*s'",
+				c->path, c->number, (int)shoal_min(name->len, 200), name->text);
+	if (rc < 0)
+		return cli_lookup_failed("column", a->catalog_path, a->cat, rc);
+	if (seen[id / 8] >> (id % 8) & 1)
+		return cli_fail("column", "'%s', line %" PRIu64 ": '%.*s' comes a second time",
+				c->path, c->number, (int)shoal_min(name->len, 200), name->text);
+	seen[id / 8] |= (uint8_t)(1u << (id % 8));
+	return line_number(a, c, values, id);
+}
+
+static int find_missing(const struct arguments *a, const struct csv *c, const uint8_t *seen)
+{
+	char name[SHOAL_NAME_MAX + 1] = "";
+
+	for (uint64_t id = 0; id < a->info.nr_files; id++) {
+		if (seen[id / 8] >> (id % 8) & 1)
+			continue;
+		if (shoal_catalog_name(a->cat, id, name) < 0)
+			name[0] = '\0';
+		return cli_fail("column", "'%s' has no line for file %" PRIu64 ", '%s'", c->path,
+				id, name);
+	}
+	return CLI_OK;
+}
+
+/* Lines in any order: each number goes to its place in @values, a map of a file without a name. */
+static int lines_by_name(struct arguments *a, struct csv *c, int have, uint8_t *values)
+{
+	/* A bit a file, to notice those that are missing or come twice. */
+	uint8_t *seen = calloc(a->info.nr_files / 8 + 1, 1);
+	int status = seen ? CLI_OK : cli_fail("column", "out of memory");
+
+	for (; have > 0 && status == CLI_OK; have = next_line(c))
+		status = cli_stop ? CLI_INTERRUPTED : place_line(a, c, values, seen);
+	if (have < 0)
+		status = CLI_FAILED;
+	if (status == CLI_OK)
+		status = find_missing(a, c, seen);
+	for (uint64_t at = 0, nr; at < a->info.nr_samples && status == CLI_OK; at += nr) {
+		nr = shoal_min(CHUNK, a->info.nr_samples - at);
+		status = append(a, values + at * width_of(a->type), nr);
+	}
+	free(seen);
+	return status;
+}
+
+static int import_by_name(struct arguments *a, struct csv *c, int have)
+{
+	uint64_t len = shoal_max(a->info.nr_samples, 1) * width_of(a->type);
+	char *dir = shoal_dir_of(a->output);
+	struct shoal_err err = { "out of memory" };
+	int fd = dir ? shoal_spill_open(dir, &err) : -1, status;
+	void *values = MAP_FAILED;
+
+	if (a->info.nr_samples != a->info.nr_files)
+		status = cli_fail("column",
+				  "'%s': its files have not one sample each, so that names "
+				  "do not name samples",
+				  a->catalog_path);
+	else if (fd < 0)
+		status = cli_fail("column", "%s", err.msg);
+	else if (ftruncate(fd, (off_t)len) < 0 || (values = mmap(NULL, len, PROT_READ | PROT_WRITE,
+								 MAP_SHARED, fd, 0)) == MAP_FAILED)
+		status = cli_fail("column", "cannot make a temporary file in '%s': %s", dir,
+				  strerror(errno));
+	else
+		status = lines_by_name(a, c, have, values);
+	if (values != MAP_FAILED)
+		munmap(values, len);
+	if (fd >= 0)
+		close(fd);
+	free(dir);
+	return status;
+}
+
+static int import_csv(struct arguments *a, struct csv *c)
+{
+	bool named = a->header;
+	int have = next_line(c), status;
+
+	if (have == 0 && a->info.nr_samples)
+		return cli_fail("column", "'%s': it has no lines", c->path);
+	if (have < 0 || (a->field && !find_field(c, a->field, &named, &c->value)) ||
+	    (a->by_name && !find_field(c, a->by_name, &named, &c->name)))
+		return CLI_FAILED;
+	if (named)
+		have = next_line(c);
+	if (have < 0)
+		return CLI_FAILED;
+	status = begin(a, "length", SHOAL_F64);
+	if (status == CLI_OK)
+		status = a->by_name ? import_by_name(a, c, have) : lines_in_order(a, c, have);
+	return end(a, status);
+}
+
+static int import_file(struct arguments *a, const char *path)
+{
+	struct csv *c = calloc(1, sizeof(*c));
+	FILE *in = strcmp(path, "-") ? fopen(path, "re") : stdin;
+	size_t len = strlen(path);
+	int status;
+
+	if (!c)
+		status = cli_fail("column", "out of memory");
+	else if (!in)
+		status = cli_fail("column", "'%s': cannot open it: %s", path, strerror(errno));
+	else if (len > 4 && strcmp(path + len - 4, ".npy") == 0) {
+		status = import_npy(a, in, path);
+	} else {
+		*c = (struct csv){ .in = in, .path = path, .value = -1, .name = -1 };
+		status = import_csv(a, c);
+	}
+	if (in && in != stdin)
+		fclose(in);
+	free(c);
+	return status;
+}
+
+/* ---- What there is ---------------------------------------------------------------------- */
+
+static void print_sorted(const struct shoal_column_info *i, bool json)
+{
+	const char *kept = i->kept_only
+				   ? (json ? ", \"kept_only\": true" : " of those that are kept")
+				   : (json ? ", \"kept_only\": false" : "");
+
+	if (i->nr_sorted == SHOAL_UNSORTED)
+		printf(json ? "  \"sorted\": null,\n" : "sorted          no\n");
+	else if (json)
+		printf("  \"sorted\": { \"samples\": %" PRIu64 "%s },\n", i->nr_sorted, kept);
+	else
+		printf("sorted          %" PRIu64 " samples%s\n", i->nr_sorted, kept);
+}
+
+static int print_info(const struct arguments *a, const char *path)
+{
+	struct shoal_column *column = NULL;
+	struct shoal_column_info i;
+	struct shoal_err err = { "" };
+
+	if (shoal_column_open(path, NULL, &column, &err) < 0)
+		return failed(path, &err);
+	shoal_column_info(column, &i);
+	if (a->json) {
+		printf("{\n  \"name\": ");
+		cli_json_string(i.name);
+		printf(",\n  \"type\": \"%s\",\n  \"first\": %" PRIu64 ",\n  \"values\": %" PRIu64
+		       ",\n  \"samples\": %" PRIu64 ",\n",
+		       shoal_column_type_name(i.type), i.first, i.nr, i.nr_samples);
+		if (i.min == i.min && i.max == i.max && i.max - i.max == 0 && i.min - i.min == 0)
+			printf("  \"min\": %.17g,\n  \"max\": %.17g,\n", i.min, i.max);
+		else
+			printf("  \"min\": null,\n  \"max\": null,\n"); /* JSON has no NaN */
+		if (i.type == SHOAL_BIT)
+			printf("  \"ones\": %" PRIu64 ",\n", i.nr_ones);
+	} else {
+		printf("name            %s\ntype            %s\n", i.name,
+		       shoal_column_type_name(i.type));
+		printf("values          %" PRIu64 " from sample %" PRIu64 " of %" PRIu64 "\n", i.nr,
+		       i.first, i.nr_samples);
+		printf("min             %.17g\nmax             %.17g\n", i.min, i.max);
+		if (i.type == SHOAL_BIT)
+			printf("ones            %" PRIu64 "\n", i.nr_ones);
+	}
+	print_sorted(&i, a->json);
+	printf(a->json ? "  \"file_bytes\": %" PRIu64 ",\n  \"catalog\": \"%s\"\n}\n"
+		       : "file_bytes      %" PRIu64 "\ncatalog         %s\n",
+	       i.file_bytes, i.digest);
+	shoal_column_close(column);
+	return CLI_OK;
+}
+
+static int verify(const struct arguments *a, const char *path)
+{
+	struct shoal_column *column = NULL;
+	struct shoal_err err = { "" };
+	int status = CLI_OK;
+
+	if (shoal_column_open(path, NULL, &column, &err) < 0 ||
+	    shoal_column_verify(column, &err) < 0)
+		status = failed(path, &err);
+	else if (!a->quiet)
+		printf("%s: good\n", path);
+	shoal_column_close(column);
+	return status;
+}
+
+/* ---- The command ------------------------------------------------------------------------ */
+
+static bool take_type(struct arguments *a)
+{
+	if (shoal_column_type_of(optarg, &a->type) == 0)
+		return true;
+	cli_usage("column", "--type '%s' is none of bit, u8, u16, u32, u64, i64, f32, f64", optarg);
+	return false;
+}
+
+static bool take_option(int c, struct arguments *a)
+{
+	switch (c) {
+	case 'o':
+		a->output = optarg;
+		return true;
+	case OPT_NAME:
+		a->name = optarg;
+		return true;
+	case OPT_TYPE:
+		return take_type(a);
+	case OPT_FIELD:
+		a->field = optarg;
+		return true;
+	case OPT_BY_NAME:
+		a->by_name = optarg;
+		return true;
+	case OPT_HEADER:
+		return a->header = true;
+	case OPT_SORT:
+		return a->sort = true;
+	case OPT_KEEP:
+		a->keep = optarg;
+		return true;
+	case OPT_JSON:
+		return a->json = true;
+	case 'q':
+		return a->quiet = true;
+	default:
+		return false;
+	}
+}
+
+/* Those that make a column of a catalog. */
+static int make(struct arguments *a, const char *catalog_path, const char *file)
+{
+	struct shoal_catalog *cat = cli_open("column", catalog_path);
+	int status;
+
+	if (!cat)
+		return CLI_FAILED;
+	a->cat = cat;
+	a->catalog_path = catalog_path;
+	shoal_catalog_info(cat, &a->info);
+	status = file ? import_file(a, file) : make_sizes(a);
+	free(a->default_output);
+	shoal_catalog_close(cat);
+	return status;
+}
+
+static int run(struct arguments *a, const char *what, int argc, char **argv)
+{
+	int status = CLI_OK;
+
+	if (strcmp(what, "sizes") == 0 && argc == 1)
+		return make(a, argv[0], NULL);
+	if (strcmp(what, "import") == 0 && argc == 2)
+		return make(a, argv[0], argv[1]);
+	if (strcmp(what, "sort") == 0 && argc == 1)
+		return sort_column(a, argv[0], a->output ? a->output : argv[0]);
+	if (strcmp(what, "info") == 0 && argc == 1)
+		return print_info(a, argv[0]);
+	if (strcmp(what, "verify") == 0 && argc > 0) {
+		for (int i = 0; i < argc; i++)
+			if (verify(a, argv[i]) != CLI_OK)
+				status = CLI_FAILED;
+		return status;
+	}
+	return cli_usage("column",
+			 "give sizes CATALOG, import CATALOG FILE, sort COLUMN, info COLUMN or "
+			 "verify COLUMN...");
+}
+
+int cmd_column(int argc, char **argv)
+{
+	struct arguments a = { 0 };
+	int c, status;
+
+	while ((c = cli_getopt(argc, argv, ":ho:q", longs)) != -1) {
+		if (c == 'h')
+			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
+		if (!take_option(c, &a))
+			return CLI_USAGE;
+	}
+	if (optind == argc)
+		return cli_usage("column", "do what? sizes, import, sort, info or verify");
+	cli_catch_signals();
+	status = run(&a, argv[optind], argc - optind - 1, argv + optind + 1);
+	if (status == CLI_INTERRUPTED) {
+		cli_fail("column", "interrupted: nothing was written");
+		cli_die_of_signal();
+	}
+	return status;
+}
