@@ -28,10 +28,10 @@ NULL = "null:size=1M"
 
 
 class Names:
-    """Names by a list of ids, as bytes that were touched."""
+    """Names by a list of ids: how many bytes were touched, and of which samples."""
 
     def __getitem__(self, ids):
-        return sum(len(self.paths[i]) for i in ids)
+        return sum(len(self.paths[i]) for i in ids), len(ids), sum(ids)
 
     def __len__(self):
         return len(self.paths)
@@ -57,7 +57,7 @@ class Touched(Dataset):
         self.dataset = ShoalDataset(catalog, store=NULL)
 
     def __getitem__(self, ids):
-        return sum(map(len, self.dataset.read(ids)))
+        return sum(map(len, self.dataset.read(ids))), len(ids), sum(ids)
 
     def __len__(self):
         return len(self.dataset)
@@ -150,11 +150,11 @@ def measure_memory(path, kind, start, epochs):
     catalog = shoal.Catalog(path)
     dataset = KINDS[kind](catalog)
     sampler, loader = loader_of(dataset, start)
-    sums = set()
+    nr = len(catalog)
     for epoch in range(int(epochs)):
         sampler.set_epoch(epoch)
-        sums.add(sum(loader))
-    assert len(sums) == 1
+        _, count, ids = (sum(column) for column in zip(*loader))
+        assert (count, ids) == (nr, nr * (nr - 1) // 2), "epoch %d is not complete" % epoch
     row("memory %s %s" % (kind, start), len(catalog), tree_pss(), "bytes")
     leave(loader)
 

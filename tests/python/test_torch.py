@@ -427,3 +427,25 @@ def test_examples_run(files, tmp_path):
             assert done.returncode == 0, name + "\n" + done.stdout
             ran += 1
     assert ran and SHOAL and time
+
+
+# ---- In a group ----
+
+def _read_as_a_rank(rank, world, files):
+    dataset = ShoalDataset(files, number)
+    sampler = ShoalBatchSampler(dataset, 32, seed=6)
+    batches = ShoalIterable(files, 32, number, seed=6, remainder="keep")
+    assert (sampler.rank, sampler.world_size) == (rank, world)
+    ids = [i for batch in TorchLoader(dataset, batch_sampler=sampler, collate_fn=as_it_is) for i in batch]
+    mine = [i for batch in batches for i in batch]
+    audit = reduce_audit(batches.audit())
+    return ids, mine, audit.exactly_once, audit.samples, batches.audit().exactly_once
+
+
+def test_ranks_of_a_group_share_an_epoch_and_prove_it(files):
+    from ranks import run_ranks
+    results = run_ranks(3, _read_as_a_rank, files)
+    assert {len(ids) for ids, *_ in results} == {224}
+    assert set(sum((ids for ids, *_ in results), [])) == set(range(600))
+    assert sorted(sum((mine for _, mine, *_ in results), [])) == list(range(600))
+    assert [rest for _, _, *rest in results] == [[True, 600, False]] * 3
