@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 
+import datagen
 import listing
 import load
 import python
@@ -141,6 +142,7 @@ class Bench:
                 raise Failed("%s is not there: build it first (meson setup, ninja)" % path)
         self.results = Results()
         self.lister = listing.Listing(self, build)
+        self.generator = datagen.Datagen(self, build)
         self.loader = load.Load(self, build)
         self.package = python.Python(self, build)
 
@@ -474,10 +476,17 @@ class Bench:
     def gather(self):
         self.lister.gather()
 
+    # -- writing datasets: datagen.py
+
+    def datagen(self):
+        self.generator.run()
+
     # -- loading files: load.py
 
     def load(self):
         self.loader.run()
+
+    # -- the Python package: python.py
 
     def python(self):
         self.package.run()
@@ -550,7 +559,7 @@ def print_machine(facts, mode):
     sys.stdout.flush()
 
 
-PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load", "python")
+PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load", "datagen", "python")
 
 
 def measure(mode, build, work, only):

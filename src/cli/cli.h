@@ -12,6 +12,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 /* Each parses its own arguments; argv[0] is the command's name. */
 int cmd_column(int argc, char **argv);
 int cmd_datasize(int argc, char **argv);
+int cmd_datagen(int argc, char **argv);
 int cmd_find(int argc, char **argv);
 int cmd_index(int argc, char **argv);
 int cmd_info(int argc, char **argv);

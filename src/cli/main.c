@@ -20,6 +20,7 @@ static const struct command {
 	{ "manifest", cmd_manifest, "write a list of URIs for each rank and epoch" },
 	{ "workloads", cmd_workloads, "list the workloads that ship, or print one" },
 	{ "datasize", cmd_datasize, "say how much data a workload needs" },
+	{ "datagen", cmd_datagen, "write the files of a workload, or check them" },
 };
 
 static void print_help(FILE *out)

@@ -56,6 +56,17 @@ int shoal_store_open(const char *uri, struct shoal_store **ret_store, struct sho
 	return store_posix_open(uri, ret_store, err);
 }
 
+int shoal_store_make(const char *uri, struct shoal_store **ret_store, struct shoal_err *err)
+{
+	int rc = 0;
+
+	if (starts_with(uri, "file:///"))
+		rc = store_posix_make(uri + strlen("file://"), err);
+	else if (*uri && !starts_with(uri, NULL_SCHEME) && !scheme_len(uri))
+		rc = store_posix_make(uri, err);
+	return rc < 0 ? rc : shoal_store_open(uri, ret_store, err);
+}
+
 struct shoal_store *shoal_store_close(struct shoal_store *s)
 {
 	if (s && s->ops->close)

@@ -150,6 +150,10 @@ int shoal_store_open(const char *uri, struct shoal_store **ret_store,
 		     struct shoal_err *err) SHOAL_MUST_USE;
 struct shoal_store *shoal_store_close(struct shoal_store *s); /* NULL is fine */
 
+/* The same, after making a directory that is not there, with those above it. */
+int shoal_store_make(const char *uri, struct shoal_store **ret_store,
+		     struct shoal_err *err) SHOAL_MUST_USE;
+
 /* Whether it is a name as above: for who passes one to a store by another way. */
 int store_check_name(const char *name, struct shoal_err *err) SHOAL_MUST_USE;
 int store_check_name_for(const struct shoal_store *s, const char *name,
