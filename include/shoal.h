@@ -595,7 +595,7 @@ SHOAL_CHECKED int shoal_order_resume(const struct shoal_order_spec *spec,
 struct shoal_batch_spec {
 	uint64_t batch; /* samples in a batch; with max_tokens at most so many, 0: any number */
 	uint64_t max_tokens; /* the longest length of a batch times its samples; 0: no matter */
-	uint64_t bucket;     /* samples that are mixed; 0: those of about 32 batches. Made larger
+	uint64_t bucket;     /* samples that are mixed; 0: those of 2 to 32 batches. Made larger
 				where there would be more than 65,536 buckets */
 	uint64_t group; /* batches of similar length that come one after the other, for the ranks of
 			   a step; 0: as many as ranks */
@@ -676,6 +676,8 @@ struct shoal_load_options {
 	uint64_t first_step, stride;
 	uint64_t object_size; /* of every sample, whatever the catalog says, from a store that makes
 				 them up */
+	bool part;            /* the order is of some of the catalog's samples only: */
+	uint64_t first;       /* of those from this one on */
 	bool skip_errors;     /* deliver what could be read; else the first error ends the epoch */
 	uint64_t stall_ms;    /* tell of samples in flight for longer; 0: 10,000 */
 	uint64_t timeout_ms;  /* give up on the epoch when one takes longer; 0: never */
@@ -685,7 +687,7 @@ struct shoal_load_options {
 	void (*stalled)(void *self, const char *words);
 	/*
 	 * Some ten times a second while shoal_loader_next() or shoal_loader_epoch() waits, by their
-	 * thread: what they return at once if it is not 0, with @err, and nothing ends by that. For
+	 * thread: an error of it they return at once, with @err, and nothing ends by that. For
 	 * ranks to hear that another has failed. May be NULL.
 	 */
 	int (*waiting)(void *self, struct shoal_err *err);

@@ -41,9 +41,9 @@ static void hdf5_plan(struct format_maker *m)
 static void superblock(const struct format_maker *m, uint8_t *p)
 {
 	p = format_text(p, "\x89HDF\r\n\x1a\n");
-	memcpy(p, "\0\0\0\0\0\10\10\0", 8); /* versions 0; offsets and lengths of 8 bytes */
-	p = format_le16(p + 8, 4);          /* leaves of half of 8 symbols */
-	p = format_le16(p, 16);             /* nodes of half of 32 leaves */
+	p = format_le64(p, UINT64_C(0x0008080000000000)); /* versions 0; offsets of 8 bytes */
+	p = format_le16(p, 4);                            /* leaves of half of 8 symbols */
+	p = format_le16(p, 16);                           /* nodes of half of 32 leaves */
 	p = format_le32(p, 0);
 	p = format_le64(p, 0);
 	p = format_le64(p, UNDEFINED);

@@ -232,7 +232,7 @@ static unsigned u16(const uint8_t *p)
 static int64_t find_end(const struct format_source *file, struct shoal_err *err)
 {
 	uint64_t lowest = file->size > END + 65535 ? file->size - END - 65535 : 0;
-	uint8_t buf[1024];
+	uint8_t buf[1024] = { 0 };
 
 	for (uint64_t high = file->size; high >= lowest + END;) {
 		size_t len = (size_t)shoal_min(sizeof(buf), high - lowest);
@@ -256,7 +256,7 @@ static int64_t find_end(const struct format_source *file, struct shoal_err *err)
 static int read_large_end(const struct format_source *file, uint64_t end, struct directory *d,
 			  struct shoal_err *err)
 {
-	uint8_t buf[56];
+	uint8_t buf[56] = { 0 };
 	int rc;
 
 	if (end < 20)
@@ -280,7 +280,7 @@ static int read_large_end(const struct format_source *file, uint64_t end, struct
 static int read_end(const struct format_source *file, struct directory *d, struct shoal_err *err)
 {
 	int64_t end = find_end(file, err);
-	uint8_t buf[END];
+	uint8_t buf[END] = { 0 };
 	int rc;
 
 	if (end < 0)
@@ -305,7 +305,7 @@ static int read_large(const struct format_source *file, uint64_t off, size_t len
 		      struct member *member, struct shoal_err *err)
 {
 	uint64_t *const number[] = { &member->len, &member->stored_len, &member->at };
-	uint8_t buf[28];
+	uint8_t buf[28] = { 0 };
 
 	for (size_t at = 0, i = 0; at + 4 <= len;) {
 		size_t have;
@@ -331,7 +331,7 @@ static int read_large(const struct format_source *file, uint64_t off, size_t len
 static int read_member(const struct format_source *file, uint64_t off, struct member *member,
 		       struct shoal_err *err)
 {
-	uint8_t buf[46];
+	uint8_t buf[46] = { 0 };
 	size_t extra_len;
 	int rc = format_read(file, off, buf, sizeof(buf), err);
 
@@ -385,7 +385,7 @@ static int npz_find(const struct format_source *file, uint64_t nr_samples, forma
 		    void *self, struct shoal_err *err)
 {
 	struct member x;
-	uint8_t buf[30];
+	uint8_t buf[30] = { 0 };
 	uint64_t data;
 	int rc = find_x(file, &x, err);
 

@@ -91,8 +91,9 @@ static void put_header(struct format_maker *m)
 	p = format_text(name, "IHDR");
 	p = format_be32(p, m->plan.image.width);
 	p = format_be32(p, m->plan.image.height);
-	memcpy(p, "\10\2\0\0\0", 5); /* eight bits of three colours */
-	format_be32(p + 5, format_crc32(0, name, 17));
+	p = format_be32(p, 0x08020000); /* eight bits of three colours */
+	*p++ = 0;
+	format_be32(p, format_crc32(0, name, 17));
 }
 
 static void put_block_head(struct format_maker *m)

@@ -442,9 +442,35 @@ static void interleaved_samples_are_not_supported_but_one_is(void **state)
 	assert_int_equal(find(&format_npy, file, sizeof(file) - 1, 1, &p, NULL), -EBADMSG);
 }
 
+/* A shape that says less, or more, than the layout has bytes for. */
+static void a_shape_that_does_not_fit_its_bytes_is_refused(void **state)
+{
+	static const char scalar[] = "\x93NUMPY\1\0\x46\0{'descr': '<f8', 'fortran_order': False, "
+				     "'shape': (), }              \n";
+	struct format_spec spec = { 5000, 4, 1 };
+	uint8_t file[sizeof(scalar) - 1 + 8] = { 0 };
+	size_t len, dims = 1064 + 16 + 8 + 8; /* those of records */
+	uint8_t *hdf5 = made(&format_hdf5, 0, &spec, SIZE_MAX, &len);
+	struct places p;
+
+	(void)state;
+	assert_int_equal(hdf5[dims], 4);
+	assert_int_equal(find(&format_hdf5, hdf5, len, 4, &p, NULL), 0);
+	hdf5[dims] = 3;
+	assert_int_equal(find(&format_hdf5, hdf5, len, 3, &p, NULL), -EBADMSG);
+	hdf5[dims] = 5;
+	assert_int_equal(find(&format_hdf5, hdf5, len, 5, &p, NULL), -EBADMSG);
+	free(hdf5);
+	assert_int_equal(sizeof(scalar) - 1, 80);
+	memcpy(file, scalar, sizeof(scalar) - 1);
+	assert_int_equal(find(&format_npy, file, sizeof(file), 1, &p, NULL), 0);
+	assert_int_equal(p.bytes, 8);
+	assert_int_equal(find(&format_npy, file, sizeof(file) - 1, 1, &p, NULL), -EBADMSG);
+}
+
 /* ---- Past 4 GiB ---- */
 
-#define ENDS 2048
+#define ENDS 70000
 
 /* The first and the last bytes of a file that is too large to keep. */
 struct ends {
@@ -467,8 +493,8 @@ static int read_ends(void *self, uint64_t off, void *buf, size_t len, struct sho
 
 static void an_archive_of_more_than_four_gigabytes_has_wide_numbers(void **state)
 {
-	struct format_spec spec = { (UINT64_C(1) << 32) + 12345, 1, 6 };
-	struct ends e = { .size = spec.size };
+	struct format_spec spec = { (UINT64_C(1) << 32) + 100000, 1, 6 };
+	static struct ends e;
 	struct format_source s = { spec.size, read_ends, &e };
 	struct places p = { .size = spec.size };
 	size_t cap = 1 << 20, n;
@@ -477,6 +503,7 @@ static void an_archive_of_more_than_four_gigabytes_has_wide_numbers(void **state
 	uint32_t crc = 0;
 
 	(void)state;
+	e.size = spec.size;
 	assert_int_equal(format_make(&maker, &format_npz, 0, &spec, NULL), 0);
 	while ((n = format_next(&maker, buf, cap)) > 0) {
 		if (at == 0) {
@@ -520,6 +547,7 @@ int main(void)
 		cmocka_unit_test(any_flipped_byte_is_survived),
 		cmocka_unit_test(index_files_say_the_same_as_the_file),
 		cmocka_unit_test(interleaved_samples_are_not_supported_but_one_is),
+		cmocka_unit_test(a_shape_that_does_not_fit_its_bytes_is_refused),
 		cmocka_unit_test(an_archive_of_more_than_four_gigabytes_has_wide_numbers),
 	};
 
