@@ -51,6 +51,8 @@ static struct {
 static struct {
 	uint64_t nr_lists, nr_probes, nr_empty, nr_keys, nr_gets, nr_bytes;
 	uint64_t in_flight, in_flight_max;
+	/* When the first request came and the last answer went; in flight, times nanoseconds. */
+	uint64_t first_ns, last_ns, changed_ns, busy_ns;
 } stats;
 
 static void die(const char *what)
@@ -244,6 +246,25 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* One more request in flight, or one less. */
+static void count_flight(struct connection *c, bool busy)
+{
+	uint64_t now = now_ns();
+
+	if (c->busy == busy || (busy && strncmp(c->in, "GET /stats ", 11) == 0))
+		return; /* who asks for it is not counted */
+	c->busy = busy;
+
+	if (stats.in_flight > 0)
+		stats.busy_ns += stats.in_flight * (now - stats.changed_ns);
+	stats.changed_ns = stats.last_ns = now;
+	stats.in_flight += busy ? 1 : UINT64_MAX;
+	if (stats.in_flight > stats.in_flight_max)
+		stats.in_flight_max = stats.in_flight;
+	if (stats.first_ns == 0)
+		stats.first_ns = now;
+}
+
 static void watch(struct connection *c, bool for_output)
 {
 	struct epoll_event e = { .events = for_output ? EPOLLOUT : EPOLLIN, .data.ptr = c };
@@ -264,7 +285,7 @@ static void forget(struct connection *c)
 			break;
 		}
 	if (c->busy)
-		stats.in_flight--;
+		count_flight(c, false);
 	close(c->fd);
 	free(c);
 }
@@ -519,9 +540,11 @@ static void answer_stats(struct connection *c)
 	char body[512];
 	int len = snprintf(body, sizeof(body),
 			   "lists %" PRIu64 "\nprobes %" PRIu64 "\nempty %" PRIu64 "\nkeys %" PRIu64
-			   "\ngets %" PRIu64 "\nbytes %" PRIu64 "\nin_flight_max %" PRIu64 "\n",
+			   "\ngets %" PRIu64 "\nbytes %" PRIu64 "\nin_flight_max %" PRIu64
+			   "\nbusy_us %" PRIu64 "\ntook_us %" PRIu64 "\n",
 			   stats.nr_lists, stats.nr_probes, stats.nr_empty, stats.nr_keys,
-			   stats.nr_gets, stats.nr_bytes, stats.in_flight_max);
+			   stats.nr_gets, stats.nr_bytes, stats.in_flight_max, stats.busy_ns / 1000,
+			   (stats.last_ns - stats.first_ns) / 1000);
 
 	answer(c, "200 OK", "text/plain", body, (size_t)len);
 	stats = (typeof(stats)){ .in_flight = stats.in_flight };
@@ -552,7 +575,7 @@ static void answer_request(struct connection *c)
 		refuse(c, "405 Method Not Allowed", "MethodNotAllowed", "only GET and HEAD");
 		return;
 	}
-	if (strncmp(path, "stats ", 6) == 0) {
+	if (strncmp(path, "stats ", 6) == 0) { /* itself is not counted */
 		answer_stats(c);
 		return;
 	}
@@ -616,8 +639,7 @@ static bool flush(struct connection *c)
 		return true;
 	}
 	watch(c, false);
-	c->busy = false;
-	stats.in_flight--;
+	count_flight(c, false);
 	return go_on(c); /* what came meanwhile */
 }
 
@@ -631,9 +653,7 @@ static bool go_on(struct connection *c)
 		return c->in_len < sizeof(c->in) - 1;
 	used = (size_t)(end - c->in) + 4;
 	end[2] = '\0';
-	c->busy = true;
-	if (++stats.in_flight > stats.in_flight_max)
-		stats.in_flight_max = stats.in_flight;
+	count_flight(c, true);
 	c->out_at = 0;
 	answer_request(c);
 	c->in_len -= used;

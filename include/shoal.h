@@ -278,11 +278,18 @@ struct shoal_tree_options {
 	 * what is listed beside the output, for the next call, until it is sealed. For one process.
 	 */
 	bool resume;
+	/*
+	 * Of a bucket, list only part shard (from 0 on) of nr_shards about equal ranges of keys. All
+	 * who list parts of the same bucket, unchanged meanwhile, agree on them without asking each
+	 * other. 0: all of it.
+	 */
+	unsigned shard, nr_shards;
 };
 
 /*
  * List all regular files below @where, a path or a file:// URI, as names relative to it. Hard links
- * are as many files as they have names.
+ * are as many files as they have names. Or all objects below an s3:// URI: a bucket, or a prefix
+ * in one, to which a slash is added.
  */
 SHOAL_CHECKED int shoal_index_tree(const char *where, const struct shoal_tree_options *tree,
 				   const struct shoal_index_options *options,
@@ -669,6 +676,8 @@ struct shoal_load_options {
 	uint64_t first_step, stride;
 	uint64_t object_size; /* of every sample, whatever the catalog says, from a store that makes
 				 them up */
+	bool part;            /* the order is of some of the catalog's samples only: */
+	uint64_t first;       /* of those from this one on */
 	bool skip_errors;     /* deliver what could be read; else the first error ends the epoch */
 	uint64_t stall_ms;    /* tell of samples in flight for longer; 0: 10,000 */
 	uint64_t timeout_ms;  /* give up on the epoch when one takes longer; 0: never */
@@ -678,7 +687,7 @@ struct shoal_load_options {
 	void (*stalled)(void *self, const char *words);
 	/*
 	 * Some ten times a second while shoal_loader_next() or shoal_loader_epoch() waits, by their
-	 * thread: what they return at once if it is not 0, with @err, and nothing ends by that. For
+	 * thread: an error of it they return at once, with @err, and nothing ends by that. For
 	 * ranks to hear that another has failed. May be NULL.
 	 */
 	int (*waiting)(void *self, struct shoal_err *err);

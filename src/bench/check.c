@@ -114,6 +114,8 @@ int bench_workload_check(struct bench_workload *w, struct bench_node *root, benc
 {
 	int rc = check_texts(w, root, err);
 
+	if (w->storage.type == BENCH_DIRECT_FS) /* that is what it means */
+		w->reader.odirect = true;
 	if (rc == 0)
 		rc = check_sizes(w, root, err);
 	if (rc == 0)

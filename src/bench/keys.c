@@ -124,21 +124,36 @@ const struct bench_known bench_keys[] = {
 	LABEL("workflow.debug"),
 
 	WORD("storage.storage_type", storage.type, storages, other_storages),
-	TEXT("storage.storage_root", storage.root),
+	{ .path = "storage.storage_root",
+	  .type = KEY_TEXT,
+	  .use = KEY_LABEL,
+	  .at = AT(storage.root) },
 	ANY("storage.storage_options"),
 	ANY("storage.storage_library"),
-	REAL("storage.post_generation_settle_seconds", storage.settle_seconds, 0, SECONDS_MAX),
+	{ .path = "storage.post_generation_settle_seconds",
+	  .type = KEY_REAL,
+	  .use = KEY_IDLE,
+	  .at = AT(storage.settle_seconds),
+	  .max = SECONDS_MAX },
 
 	WORD("dataset.format", dataset.format, formats, other_formats),
 	REAL("dataset.record_length_bytes", dataset.record_bytes, 1, BYTES_MAX),
 	SAME("dataset.record_length", "dataset.record_length_bytes"), /* so in flux */
 	REAL("dataset.record_length_bytes_stdev", dataset.record_stdev, 0, BYTES_MAX),
-	REAL("dataset.record_length_bytes_resize", dataset.record_resize_bytes, 0, BYTES_MAX),
+	{ .path = "dataset.record_length_bytes_resize",
+	  .type = KEY_REAL,
+	  .use = KEY_LABEL, /* of a sample that was decoded */
+	  .at = AT(dataset.record_resize_bytes),
+	  .max = BYTES_MAX },
 	COUNT("dataset.num_files_train", dataset.nr_files_train, 1, FILES_MAX),
 	COUNT("dataset.num_files_eval", dataset.nr_files_eval, 0, FILES_MAX),
 	COUNT("dataset.num_files_generated", dataset.nr_files_generated, 0, FILES_MAX),
 	COUNT("dataset.num_samples_per_file", dataset.samples_per_file, 1, SAMPLES_MAX),
-	TEXT("dataset.data_folder", dataset.folder),
+	/* The command line says where data and results are. */
+	{ .path = "dataset.data_folder",
+	  .type = KEY_TEXT,
+	  .use = KEY_LABEL,
+	  .at = AT(dataset.folder) },
 	FOLDERS("dataset.num_subfolders_train", dataset.subfolders_train),
 	FOLDERS("dataset.num_subfolders_eval", dataset.subfolders_eval),
 	TEXT("dataset.file_prefix", dataset.file_prefix),
@@ -156,8 +171,16 @@ const struct bench_known bench_keys[] = {
 	ANY("dataset.record_element_bytes"),
 	ANY("dataset.record_element_type"),
 	ANY("dataset.record_dims"),
-	BOOL("dataset.skip_listing", dataset.skip_listing),
-	COUNT("dataset.listing_validation_interval", dataset.probe_every, 0, FILES_MAX),
+	/* Names are computed, or in a catalog; they are always probed. */
+	{ .path = "dataset.skip_listing",
+	  .type = KEY_BOOL,
+	  .use = KEY_LABEL,
+	  .at = AT(dataset.skip_listing) },
+	{ .path = "dataset.listing_validation_interval",
+	  .type = KEY_COUNT,
+	  .use = KEY_LABEL,
+	  .at = AT(dataset.probe_every),
+	  .max = FILES_MAX },
 	ANY("dataset.listing_threads"),
 	ANY("dataset.parquet"),
 	ANY("dataset.arrow"),
@@ -232,7 +255,7 @@ const struct bench_known bench_keys[] = {
 	ANY("checkpoint.randomize_tensor"),
 	ANY("checkpoint.ksm"),
 
-	TEXT("output.folder", output.folder),
+	{ .path = "output.folder", .type = KEY_TEXT, .use = KEY_LABEL, .at = AT(output.folder) },
 	ANY("output.log_file"),
 	COUNT("output.metric.exclude_start_steps", output.exclude_start_steps, 0, STEPS_MAX),
 	COUNT("output.metric.exclude_end_steps", output.exclude_end_steps, 0, STEPS_MAX),
@@ -359,14 +382,14 @@ static const char *nearest_section(const char *path)
 	return bench_nearest(path, sections, SHOAL_ARRAY_LEN(sections));
 }
 
-/* The right word in the wrong section; else the most alike; else the most alike last part. */
+/* The most alike; else the one with the most alike last part: right, but in another section. */
 const char *bench_key_nearest(const char *path)
 {
 	const char *found = NULL, *last = last_part(path);
 	size_t best = SIZE_MAX, best_last = SIZE_MAX;
 	const char *found_last = NULL;
 
-	if (last == path)
+	if (last == path && nearest_section(path))
 		return nearest_section(path);
 	for (size_t i = 0; i < bench_nr_keys; i++) {
 		const char *known = bench_keys[i].path;
@@ -374,8 +397,6 @@ const char *bench_key_nearest(const char *path)
 
 		if (bench_keys[i].instead)
 			continue;
-		if (dl == 0)
-			return known;
 		if (d < best) {
 			best = d;
 			found = known;

@@ -50,9 +50,16 @@ int bench_tree_put(struct bench_node *root, const char *path, struct bench_node 
  */
 int bench_tree_interpolate(struct bench_node *root, struct shoal_err *err) SHOAL_MUST_USE;
 
-/* "FILE:LINE:COLUMN: words", or "override 'KEY': words". Returns -EINVAL. */
-int bench_node_fail(const struct bench_node *node, struct shoal_err *err, const char *fmt, ...)
+/* "FILE:LINE:COLUMN: words", or "override 'KEY': words". */
+void bench_node_say(const struct bench_node *node, struct shoal_err *err, const char *fmt, ...)
 	SHOAL_PRINTF(3, 4);
+
+/* The same, and -EINVAL; a macro, so that analysers see that it is an error. */
+#define bench_node_fail(node, err, ...)                     \
+	({                                                  \
+		bench_node_say((node), (err), __VA_ARGS__); \
+		-EINVAL;                                    \
+	})
 
 /* The same position as text. */
 void bench_node_where(const struct bench_node *node, char *buf, size_t cap);

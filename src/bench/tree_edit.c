@@ -133,6 +133,16 @@ static int from_environment(const struct bench_node *at, const char *s, size_t l
 	return append(t, at, s + n + 1, len - n - 1, err);
 }
 
+/* As in overrides: with or without "workload.", and "data_reader" is "reader". */
+static struct bench_node *find_reference(struct bench_node *root, const char *path)
+{
+	if (strncmp(path, "workload.", 9) == 0)
+		path += 9;
+	if (strncmp(path, "data_reader.", 12) == 0)
+		path += 5;
+	return bench_tree_find(root, path);
+}
+
 /* What stands between "${" and "}". */
 static int reference(struct bench_node *root, const struct bench_node *at, const char *s,
 		     size_t len, unsigned hops, struct text *t, struct shoal_err *err)
@@ -149,8 +159,7 @@ static int reference(struct bench_node *root, const struct bench_node *at, const
 				       (int)shoal_min(len, 100), s);
 	memcpy(path, s, len);
 	path[len] = '\0';
-	n = len ? bench_tree_find(root, strncmp(path, "workload.", 9) == 0 ? path + 9 : path)
-		: NULL;
+	n = len ? find_reference(root, path) : NULL;
 	if (!n || n->kind != BENCH_SCALAR)
 		return bench_node_fail(at, err, "'${%.100s}' is not a value of this workload",
 				       path);

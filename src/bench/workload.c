@@ -44,15 +44,25 @@ static struct bench_node *take_child(struct bench_node *map, const char *key)
 static int unwrap(struct bench_node **root, const char *label, struct shoal_err *err)
 {
 	struct bench_node *inner;
+	bool hydras;
 
 	if (bench_node_is_null(*root))
-		return shoal_fail(err, -EINVAL, "%s: it is empty", label);
+		return shoal_fail(err, -EINVAL, "%.300s: it is empty", label);
 	if ((*root)->kind != BENCH_MAP)
 		return bench_node_fail(
 			*root, err, "a workload is a map of sections: model, dataset, reader ...");
-	bench_tree_free(take_child(*root, "hydra"));
-	bench_tree_free(take_child(*root, "defaults"));
+	inner = take_child(*root, "hydra");
+	hydras = inner != NULL;
+	bench_tree_free(inner);
+	inner = take_child(*root, "defaults");
+	hydras = hydras || inner;
+	bench_tree_free(inner);
 	inner = take_child(*root, "workload");
+	if (!inner && hydras && !(*root)->child)
+		return shoal_fail(err, -EINVAL,
+				  "%.300s: it has settings of hydra, but no workload: name a file "
+				  "of the folder 'workload' beside it",
+				  label);
 	if (!inner)
 		return 0;
 	if ((*root)->child || inner->kind != BENCH_MAP) {
@@ -209,6 +219,7 @@ static void warn_unknown(struct walk *k, const struct bench_node *n, const char 
 static void note_known(struct walk *k, const struct bench_known *key, const struct bench_node *n)
 {
 	bool on = false;
+	double zero = 1;
 
 	if (key->instead)
 		key = bench_key_find(key->instead);
@@ -216,6 +227,8 @@ static void note_known(struct walk *k, const struct bench_known *key, const stru
 		return;
 	/* "pin_memory: false" asks for nothing. */
 	if (n->kind == BENCH_SCALAR && bench_parse_bool(n->text, &on) == 0 && !on)
+		return;
+	if (n->kind == BENCH_SCALAR && bench_parse_real(n->text, &zero) == 0 && zero == 0)
 		return;
 	if (n->kind == BENCH_SCALAR && strcmp(n->text, "none") == 0)
 		return;

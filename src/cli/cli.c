@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cli/s3_options.h"
+#include "load/fetch.h"
 #include "shoal.h"
 
 void cli_put_plain(FILE *out, const char *text, size_t len)
@@ -118,21 +119,20 @@ bool cli_size(const char *command, const char *option, uint64_t *ret_value)
 
 int cli_open_catalog(const char *path, struct shoal_catalog **ret_cat, struct shoal_err *err)
 {
-	if (local_copy)
-		return shoal_catalog_open_local(path, local_copy, &cli_stop, ret_cat, err);
-	return shoal_catalog_open(path, ret_cat, err);
+	return load_open_catalog(path, local_copy, &cli_stop, ret_cat, err);
 }
 
 struct shoal_catalog *cli_open(const char *command, const char *path)
 {
 	struct shoal_catalog *cat = NULL;
+	bool copies = local_copy || load_is_remote(path);
 	struct shoal_err err = { "" };
 	int rc;
 
-	if (local_copy)
+	if (copies)
 		cli_catch_signals();
 	rc = cli_open_catalog(path, &cat, &err);
-	if (local_copy)
+	if (copies)
 		cli_release_signals(); /* the command may take them again */
 	if (rc < 0)
 		cli_fail(command, "'%s': %s", path, err.msg);

@@ -12,6 +12,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 /* Each parses its own arguments; argv[0] is the command's name. */
 int cmd_column(int argc, char **argv);
 int cmd_datasize(int argc, char **argv);
+int cmd_datagen(int argc, char **argv);
 int cmd_find(int argc, char **argv);
 int cmd_index(int argc, char **argv);
 int cmd_info(int argc, char **argv);
@@ -19,6 +20,7 @@ int cmd_ls(int argc, char **argv);
 int cmd_manifest(int argc, char **argv);
 int cmd_order(int argc, char **argv);
 int cmd_read(int argc, char **argv);
+int cmd_run(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_workloads(int argc, char **argv);
 
@@ -48,7 +50,7 @@ bool cli_size(const char *command, const char *option, uint64_t *ret_value) SHOA
 /* The value of --threads. */
 bool cli_threads(const char *command, uint64_t *ret_nr) SHOAL_MUST_USE;
 
-/* Open a catalog, by way of --local-copy where that was given. */
+/* Open a catalog, in a file or a bucket, by way of --local-copy where that was given. */
 int cli_open_catalog(const char *path, struct shoal_catalog **ret_cat,
 		     struct shoal_err *err) SHOAL_MUST_USE;
 

@@ -205,7 +205,7 @@ static void print_text(const struct bench_workload *w, const struct outcome *o)
 	fputs("subfolders   ", stdout);
 	print_folders(&s->subfolders);
 	printf("; at most %" PRIu64 " files in a folder\n",
-	       (s->nr_files + s->subfolders.nr - 1) / s->subfolders.nr);
+	       (s->nr_files - 1) / shoal_max(s->subfolders.nr, 1) + 1);
 	printf("steps        %" PRIu64 " an epoch, each of %" PRIu64 " samples an accelerator\n",
 	       p->steps, w->reader.batch);
 	print_times(w, p);

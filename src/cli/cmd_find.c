@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/s3_options.h"
 #include "shoal.h"
 
 static const char usage[] =
@@ -13,15 +14,13 @@ static const char usage[] =
 	"standard error, and the exit status is 1.\n"
 	"\n"
 	"      --json             print a list of ids, null where a name is not there\n"
-	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be\n";
+	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be\n" CLI_S3_USAGE;
 
 enum { OPT_JSON = 256 };
 
 static const struct option longs[] = {
-	{ "json", no_argument, NULL, OPT_JSON },
-	CLI_LOCAL_COPY,
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
+	{ "json", no_argument, NULL, OPT_JSON }, CLI_LOCAL_COPY, CLI_S3_OPTIONS,
+	{ "help", no_argument, NULL, 'h' },      { 0 },
 };
 
 static int find_one(const char *path, const struct shoal_catalog *cat, const char *name, bool json)

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "cli/progress.h"
 #include "comm/comm.h"
 #include "index/tree.h"
+#include "load/fetch.h"
 
 /* What the library tells on the way, from several threads. */
 struct telling {
@@ -108,6 +110,58 @@ static void show_stall(void *self, const char *words)
 {
 	(void)self;
 	cli_fail("index", "%s", words);
+}
+
+/* ---- A catalog in a bucket ---- */
+
+/* It is made in a file first, and sent when it is sealed. */
+struct staging {
+	const char *uri; /* NULL: it is not for a bucket */
+	char dir[2048];
+	char path[2048 + 16]; /* in dir */
+};
+
+/* Where: the same file for all ranks, as rank 0 names it. */
+static int stage(struct index_arguments *a, struct shoal_comm *comm, struct staging *st,
+		 struct shoal_err *err)
+{
+	const char *tmp = getenv("TMPDIR");
+	int rc = 0;
+
+	if (!load_is_remote(a->options.output))
+		return 0;
+	tmp = a->options.tmp_dir ? a->options.tmp_dir : tmp && *tmp ? tmp : "/tmp";
+	snprintf(st->dir, sizeof(st->dir), "%.2000s/shoal-index-XXXXXX", tmp);
+	if (shoal_comm_place(comm)->rank == 0 && !mkdtemp(st->dir)) {
+		rc = shoal_fail_errno(err, shoal_errno(), "cannot make a directory in '%.200s'",
+				      tmp);
+		shoal_comm_fail(comm, err->msg);
+		return rc;
+	}
+	rc = shoal_comm_broadcast(comm, 0, st->dir, sizeof(st->dir), err);
+	snprintf(st->path, sizeof(st->path), "%s/catalog", st->dir);
+	st->uri = a->options.output;
+	a->options.output = st->path;
+	return rc;
+}
+
+/* By rank 0, once the others are done with it. */
+static int unstage(const struct index_arguments *a, const struct staging *st, int rc,
+		   struct shoal_err *err)
+{
+	struct shoal_err why = { "" };
+
+	if (!st->uri)
+		return rc;
+	if (rc == 0) {
+		rc = load_put_file(st->path, st->uri, a->options.stop, &why);
+		if (rc < 0)
+			shoal_fail(err, rc, "cannot write the catalog to %.300s: %.400s", st->uri,
+				   why.msg);
+	}
+	unlink(st->path);
+	rmdir(st->dir);
+	return rc;
 }
 
 static int run(const struct index_arguments *a, struct shoal_comm *comm,
@@ -218,13 +272,15 @@ int cmd_index(int argc, char **argv)
 	struct shoal_comm *comm = NULL;
 	struct index_arguments a;
 	struct telling telling = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct staging staging = { .uri = NULL };
 	bool done, alone;
 	int rc, status = index_arguments_parse(argc, argv, &a, &done);
 
 	if (status != CLI_OK || done)
 		return status;
 	cli_catch_signals();
-	if (shoal_comm_open(&comm, &err) < 0)
+	/* Who lists a shard has no part in what others do. */
+	if ((a.tree.nr_shards ? shoal_comm_self(&comm, &err) : shoal_comm_open(&comm, &err)) < 0)
 		return cli_fail("index", "%s", err.msg);
 	cli_progress_start(&telling.progress);
 	telling.quiet = a.quiet;
@@ -233,7 +289,11 @@ int cmd_index(int argc, char **argv)
 	a.options.warn = show_warning;
 	a.options.self = &telling;
 	alone = telling.place->size == 1;
-	rc = run(&a, comm, &result, &err);
+	rc = stage(&a, comm, &staging, &err);
+	if (rc == 0)
+		rc = run(&a, comm, &result, &err);
+	if (telling.place->rank == 0)
+		rc = unstage(&a, &staging, rc, &err);
 	cli_progress_clear(&telling.progress);
 	if (rc < 0)
 		status = say_failure(&a, telling.place, rc, &err);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "cli/cli.h"
+#include "cli/s3_options.h"
 #include "shoal.h"
 
 static const char usage[] =
@@ -10,15 +11,13 @@ static const char usage[] =
 	"Say what is in a catalog, without reading it all.\n"
 	"\n"
 	"      --json             print the facts as JSON\n"
-	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be\n";
+	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be\n" CLI_S3_USAGE;
 
 enum { OPT_JSON = 256 };
 
 static const struct option longs[] = {
-	{ "json", no_argument, NULL, OPT_JSON },
-	CLI_LOCAL_COPY,
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
+	{ "json", no_argument, NULL, OPT_JSON }, CLI_LOCAL_COPY, CLI_S3_OPTIONS,
+	{ "help", no_argument, NULL, 'h' },      { 0 },
 };
 
 static double bytes_per_name(const struct shoal_catalog_info *i)

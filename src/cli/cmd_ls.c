@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/s3_options.h"
 #include "shoal.h"
 
 static const char usage[] =
@@ -17,7 +18,7 @@ static const char usage[] =
 	"      --prefix P   only names that start with P\n"
 	"      --sizes      print the size after a tab\n"
 	"  -0, --null       end names with NUL bytes, not line ends\n"
-	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be\n";
+	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be\n" CLI_S3_USAGE;
 
 enum { OPT_ID = 256, OPT_FROM, OPT_COUNT, OPT_PREFIX, OPT_SIZES };
 
@@ -29,6 +30,7 @@ static const struct option longs[] = {
 	{ "sizes", no_argument, NULL, OPT_SIZES },
 	{ "null", no_argument, NULL, '0' },
 	CLI_LOCAL_COPY,
+	CLI_S3_OPTIONS,
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };

@@ -16,6 +16,7 @@
 #include "base/publish.h"
 #include "base/text.h"
 #include "cli/order_options.h"
+#include "cli/s3_options.h"
 
 static const char usage[] =
 	"usage: shoal manifest FILE --ranks W -o DIR [OPTION]...\n"
@@ -31,7 +32,7 @@ static const char usage[] =
 	"      --paths         plain paths instead of file:// URIs\n"
 	"  -0, --null          end URIs with NUL bytes, not line ends\n"
 	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be\n"
-	"  -q, --quiet         print nothing but errors\n";
+	"  -q, --quiet         print nothing but errors\n" CLI_S3_USAGE;
 
 enum { OPT_EPOCHS = 400, OPT_PREFIX, OPT_PATHS };
 
@@ -44,6 +45,7 @@ static const struct option longs[] = {
 	{ "null", no_argument, NULL, '0' },
 	{ "quiet", no_argument, NULL, 'q' },
 	CLI_LOCAL_COPY,
+	CLI_S3_OPTIONS,
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };

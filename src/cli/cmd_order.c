@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/order_options.h"
+#include "cli/s3_options.h"
 
 static const char usage[] =
 	"usage: shoal order FILE --ranks W --rank R --batch B --epoch E --seed S [OPTION]...\n"
@@ -22,7 +23,7 @@ static const char usage[] =
 	"      --position ID   print instead at which position of the epoch sample ID comes\n"
 	"  -0, --null          end lines with NUL bytes\n"
 	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be by the first\n"
-	"                      process of a node to come; the others map the same copy\n";
+	"                      process of a node to come; the others map the same copy\n" CLI_S3_USAGE;
 
 enum {
 	OPT_RANK = 400,
@@ -47,6 +48,7 @@ static const struct option longs[] = {
 	{ "position", required_argument, NULL, OPT_POSITION },
 	{ "null", no_argument, NULL, '0' },
 	CLI_LOCAL_COPY,
+	CLI_S3_OPTIONS,
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };

@@ -159,7 +159,7 @@ static int verify_one(struct arguments *a, const char *path, struct finding *f)
 	int rc;
 
 	*f = (struct finding){ .good = false };
-	rc = shoal_catalog_open(path, &cat, &f->err);
+	rc = cli_open_catalog(path, &cat, &f->err);
 	if (rc < 0)
 		return rc;
 	rc = shoal_catalog_verify(cat, &f->err);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/text.h"
 #include "cli/s3_options.h"
 #include "index/filter.h"
 
@@ -16,7 +17,7 @@ static const char usage[] =
 	"Make a catalog: of all regular files below a directory (hidden ones, too); of a LIST, which is a\n"
 	"file with a name on each line, or - for standard input; or of the names that a PATTERN makes.\n"
 	"\n"
-	"  -o, --output FILE          write the catalog here\n"
+	"  -o, --output FILE          write the catalog here; s3://bucket/name works, too\n"
 	"      --root URI             what names are relative to: a URI or a path (default: DIR; for a\n"
 	"                             list its first name's root, else the current directory)\n"
 	"      --samples-per-file N   every file holds N samples (default 1)\n"
@@ -44,6 +45,12 @@ static const char usage[] =
 	"                             go on from there if the same was interrupted before, by as many\n"
 	"                             ranks as then\n"
 	"      --threads N            list with N threads a rank (default 16 to 64 a node)\n"
+	"\n"
+	"of a bucket, as s3://bucket/prefix: --no-sizes, --include, --exclude, --resume, and\n"
+	"      --connections N        have N requests in flight a rank (default 64 a node)\n"
+	"      --shard K/N            list only the Kth (1 to N) of N about equal ranges of keys, which all\n"
+	"                             processes find alike as long as the bucket is not changed; each\n"
+	"                             makes a catalog of its own, also under mpirun\n"
 	"\n"
 	"of a list: after a tab a line may give the file's size in bytes, after another its number of\n"
 	"samples. Names come in any order; of repeated ones the last counts.\n"
@@ -77,6 +84,8 @@ enum {
 	OPT_THREADS,
 	OPT_UPDATE,
 	OPT_RESUME,
+	OPT_CONNECTIONS,
+	OPT_SHARD,
 };
 
 static const struct option longs[] = {
@@ -103,6 +112,8 @@ static const struct option longs[] = {
 	{ "threads", required_argument, NULL, OPT_THREADS },
 	{ "update", required_argument, NULL, OPT_UPDATE },
 	{ "resume", no_argument, NULL, OPT_RESUME },
+	{ "connections", required_argument, NULL, OPT_CONNECTIONS },
+	{ "shard", required_argument, NULL, OPT_SHARD },
 	CLI_S3_OPTIONS,
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
@@ -128,17 +139,59 @@ static bool take_threads(struct index_arguments *a)
 	return true;
 }
 
+static bool take_connections(struct index_arguments *a)
+{
+	uint64_t nr;
+
+	if (!cli_number("index", "--connections", &nr))
+		return false;
+	if (nr < 1 || nr > 1024)
+		cli_usage("index", "--connections must be 1 to 1024");
+	a->tree.nr_threads = (unsigned)nr;
+	return nr >= 1 && nr <= 1024;
+}
+
+static bool take_shard(struct index_arguments *a)
+{
+	const char *slash = strchr(optarg, '/');
+	uint64_t k = 0, n = 0;
+
+	if (!slash || shoal_parse_digits(optarg, (size_t)(slash - optarg), &k) < 0 ||
+	    shoal_parse_u64(slash + 1, &n) < 0 || k < 1 || k > n || n > INDEX_SHARDS) {
+		cli_usage("index", "--shard '%s' is not K/N, with K from 1 to N, and N up to %u",
+			  optarg, INDEX_SHARDS);
+		return false;
+	}
+	a->tree.shard = (unsigned)k - 1;
+	a->tree.nr_shards = (unsigned)n;
+	return true;
+}
+
+static bool take_bucket_option(int c, struct index_arguments *a)
+{
+	switch (c) {
+	case OPT_CONNECTIONS:
+		a->tree_only = a->bucket_only = "--connections";
+		return take_connections(a);
+	case OPT_SHARD:
+		a->tree_only = a->bucket_only = "--shard";
+		return take_shard(a);
+	default:
+		return false;
+	}
+}
+
 static bool take_tree_option(int c, struct index_arguments *a)
 {
 	switch (c) {
 	case 'x':
-		a->tree_only = "--one-file-system";
+		a->tree_only = a->files_only = "--one-file-system";
 		return a->tree.one_fs = true;
 	case OPT_NO_SIZES:
 		a->tree_only = "--no-sizes";
 		return a->tree.no_sizes = true;
 	case OPT_FOLLOW:
-		a->tree_only = "--follow";
+		a->tree_only = a->files_only = "--follow";
 		return a->tree.follow = true;
 	case OPT_KEEP_GOING:
 		a->tree_only = "--keep-going";
@@ -153,14 +206,14 @@ static bool take_tree_option(int c, struct index_arguments *a)
 		a->tree_only = "--resume";
 		return a->tree.resume = true;
 	case OPT_UPDATE:
-		a->tree_only = "--update";
+		a->tree_only = a->files_only = "--update";
 		a->tree.update = optarg;
 		return true;
 	case OPT_THREADS:
 		a->tree_only = "--threads";
 		return take_threads(a);
 	default:
-		return false;
+		return take_bucket_option(c, a);
 	}
 }
 
@@ -225,6 +278,23 @@ static bool take_option(int c, struct index_arguments *a)
 	}
 }
 
+/* A bucket has no links and no directories; a directory has no connections. */
+static int check_bucket(const struct index_arguments *a)
+{
+	bool bucket = strncmp(a->source, "s3://", strlen("s3://")) == 0;
+
+	if (bucket && a->files_only && strcmp(a->files_only, "--update") == 0)
+		return cli_usage("index",
+				 "--update is for a directory: a bucket does not tell what "
+				 "changed in it; list it anew");
+	if (bucket && a->files_only)
+		return cli_usage("index", "%s is for a directory, not for a bucket", a->files_only);
+	if (!bucket && a->bucket_only)
+		return cli_usage("index", "%s is for a bucket, as s3://bucket/prefix",
+				 a->bucket_only);
+	return CLI_OK;
+}
+
 /* An option that is not for what is indexed. */
 static int check_kind(const struct index_arguments *a)
 {
@@ -263,6 +333,8 @@ static int check(const struct index_arguments *a, int nr_sources)
 	if (strcmp(a->options.output, "-") == 0)
 		return cli_usage("index",
 				 "a catalog cannot be written to standard output: -o FILE");
+	if (a->tree.resume && strncmp(a->options.output, "s3://", 5) == 0)
+		return cli_usage("index", "--resume needs a catalog that is a file: -o FILE");
 	if (a->pattern.format && nr_sources > 0)
 		return cli_usage("index", "give a directory, a LIST or a --pattern, not two");
 	if (!a->pattern.format && nr_sources != 1)
@@ -311,5 +383,6 @@ int index_arguments_parse(int argc, char **argv, struct index_arguments *a, bool
 		return status;
 	a->source = argv[optind];
 	a->kind = kind_of(a);
-	return check_kind(a);
+	status = check_kind(a);
+	return status == CLI_OK && a->kind == INDEX_TREE ? check_bucket(a) : status;
 }

@@ -8,6 +8,9 @@
 /* As many patterns as anyone will write on a command line. */
 #define INDEX_PATTERNS 64
 
+/* More would each be less than a page of most buckets. */
+#define INDEX_SHARDS 65536u
+
 /* What is indexed. */
 enum index_source { INDEX_TREE, INDEX_LIST, INDEX_PATTERN };
 
@@ -21,7 +24,7 @@ struct index_arguments {
 	bool json, quiet;
 	const char *include[INDEX_PATTERNS], *exclude[INDEX_PATTERNS];
 	/* Options that were given, and are for one kind only: the last of each, for words. */
-	const char *tree_only, *list_only, *pattern_only;
+	const char *tree_only, *list_only, *pattern_only, *files_only, *bucket_only;
 	bool count_given, samples_given, memory_given;
 };
 

@@ -598,14 +598,14 @@ int index_resume_checkpoint(struct index_resume *r, struct index_walk *walk,
 	if (!now && start < r->next)
 		return 0;
 	/* Names of directories that are not finished would be listed again in any case. */
-	if (!state->idle && state->nr_directories == r->nr_finished)
+	if (!state->idle && state->nr_steps == r->nr_finished)
 		return 0;
 	r->sorter = sorter;
 	rc = write_checkpoint(r, walk, state, err);
 	if (rc < 0)
 		return rc;
 	r->found = true;
-	r->nr_finished = state->nr_directories;
+	r->nr_finished = state->nr_steps;
 	r->took = now_seconds() - start;
 	r->next = start + r->took + (r->took * SHARE > SECONDS ? r->took * SHARE : SECONDS);
 	return 1;

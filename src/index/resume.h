@@ -40,7 +40,7 @@ struct index_resume {
 	struct shoal_sorter *sorter;
 	struct shoal_buf sums; /* of the runs' file: up to where, and XXH3; 18 bytes a checkpoint */
 	uint64_t summed;       /* how far */
-	uint64_t nr_finished;  /* directories, at the last checkpoint */
+	uint64_t nr_finished;  /* steps of the walk, at the last checkpoint */
 	double next;           /* when to write a checkpoint, in seconds */
 	double took;           /* the last one */
 };

@@ -15,6 +15,14 @@
 /* How long the owner of the walk waits before it shows how far it is. */
 #define TICK_US 50000
 
+/* Connections to a server, of all ranks on a node. */
+#define BUCKET_THREADS 64u
+
+static bool is_bucket(const struct index_scan *s)
+{
+	return strncmp(s->store->uri, "s3://", strlen("s3://")) == 0;
+}
+
 /* ---- What is not listed ---- */
 
 /* The name that @path has below the directory @root, or NULL when it lies elsewhere. */
@@ -153,6 +161,8 @@ unsigned index_scan_threads(const struct index_scan *s)
 
 	if (s->tree->nr_threads)
 		return s->tree->nr_threads;
+	if (is_bucket(s)) /* they wait for the server nearly all the time */
+		node = BUCKET_THREADS;
 	return (unsigned)shoal_max(4, node / (uint64_t)s->place->node_size);
 }
 
@@ -186,6 +196,23 @@ static int walk_alone(struct index_scan *s, struct index_walk *w, struct index_w
 	}
 	if (rc == -ECANCELED && r) /* as far as we got; without it an older one will do */
 		(void)!index_resume_checkpoint(r, w, s->sorter, state, true, NULL);
+	return rc;
+}
+
+/* Begin with a part of the store. */
+static int push_shard(const struct index_scan *s, struct index_walk *w, struct shoal_err *err)
+{
+	uint8_t *unit = malloc(STORE_UNIT_MAX);
+	size_t len = 0;
+	int rc;
+
+	if (!unit)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	rc = store_shard(s->store, s->tree->shard, s->tree->nr_shards, s->options->stop, unit, &len,
+			 err);
+	if (rc == 0)
+		rc = index_walk_push(w, unit, len, err);
+	free(unit);
 	return rc;
 }
 
@@ -255,10 +282,12 @@ static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_re
 	};
 	struct index_walk_state state = { 0 };
 	struct index_walk *w = NULL;
-	bool afresh = !s->resume || !s->resume->found;
-	int rc = index_walk_start(&wo, s->place->rank == 0 && afresh, &w, err);
+	bool afresh = s->place->rank == 0 && (!s->resume || !s->resume->found);
+	int rc = index_walk_start(&wo, afresh && s->tree->nr_shards == 0, &w, err);
 
 	s->walk = w;
+	if (rc == 0 && afresh && s->tree->nr_shards > 0)
+		rc = push_shard(s, w, err);
 	if (rc == 0)
 		rc = s->place->size == 1 ? walk_alone(s, w, &state, err)
 					 : walk_together(s, &state, err);

@@ -2,7 +2,9 @@
 #include "index/tree.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "catalog/writer.h"
 #include "index/build.h"
@@ -17,6 +19,7 @@ struct tree {
 	struct index_update update;
 	struct index_resume resume;
 	struct index_listing listing;
+	char *where; /* what is listed: the URI, and which shard */
 };
 
 /* This rank's share of the node's memory. Below the least it takes the least, and says so. */
@@ -80,7 +83,15 @@ static int start_build(struct tree *t, struct shoal_err *err)
 
 	*listing = index_scan_listing(s);
 	if (s->tree->resume) {
+		if (s->tree->nr_shards == 0)
+			t->where = strdup(s->store->uri);
+		else if (asprintf(&t->where, "%s shard %u of %u", s->store->uri, s->tree->shard,
+				  s->tree->nr_shards) < 0)
+			t->where = NULL;
+		if (!t->where)
+			return shoal_fail(err, -ENOMEM, "out of memory");
 		spec.resume = &t->resume;
+		job.where = t->where;
 		spec.resume_job = &job;
 		t->scan.resume = &t->resume;
 		listing->started =
@@ -208,6 +219,7 @@ int index_tree(struct shoal_comm *comm, const char *where, const struct shoal_tr
 	if (rc == 0 && t.scan.place->rank == 0 && !tree->resume)
 		index_resume_forget(options->output);
 	index_scan_release(&t.scan);
+	free(t.where);
 	if (rc < 0)
 		return shoal_fail(err, rc, "%s", words.msg);
 	*ret_result = result;

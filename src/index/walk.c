@@ -44,8 +44,8 @@ struct index_walk {
 	unsigned nr_at_work;
 	struct gift *gifts; /* the latest first */
 	size_t gift_bytes;
-	bool hungry;   /* elsewhere */
-	int want_more; /* nothing waits, and somebody does: sinks look at it without the lock */
+	bool hungry;        /* elsewhere */
+	unsigned want_more; /* who wait, while no unit does: sinks look without the lock */
 	bool ending;
 	int stop; /* what the store looks at; atomic */
 	int rc;   /* the first error, and its words */
@@ -64,9 +64,12 @@ static struct walker *walker_of(struct store_sink *sink)
 /* With the lock held, after a change of what it is made from. */
 static void set_want_more(struct index_walk *w)
 {
-	int want = w->units.nr == 0 && (w->hungry || w->nr_at_work < w->nr_started);
+	/* A rank elsewhere is taken to have as many threads as we. */
+	uint64_t idle = w->nr_started > w->nr_at_work ? w->nr_started - w->nr_at_work : 0;
+	uint64_t elsewhere = w->hungry ? shoal_max(1, w->nr_started) : 0;
+	uint64_t want = w->units.nr == 0 ? idle + elsewhere : 0;
 
-	__atomic_store_n(&w->want_more, want, __ATOMIC_RELAXED);
+	__atomic_store_n(&w->want_more, (unsigned)want, __ATOMIC_RELAXED);
 }
 
 static int sink_found(struct store_sink *sink, const struct store_entry *entries, size_t nr,
@@ -118,7 +121,18 @@ static int sink_trouble(struct store_sink *sink, int rc, struct shoal_err *words
 	return 0;
 }
 
-static bool sink_hungry(struct store_sink *sink)
+static void sink_left(struct store_sink *sink, const void *unit, size_t len)
+{
+	struct walker *me = walker_of(sink);
+
+	pthread_mutex_lock(&me->walk->lock);
+	memcpy(me->unit, unit, len);
+	me->unit_len = len;
+	me->walk->state.nr_steps++;
+	pthread_mutex_unlock(&me->walk->lock);
+}
+
+static unsigned sink_hungry(struct store_sink *sink)
 {
 	return __atomic_load_n(&walker_of(sink)->walk->want_more, __ATOMIC_RELAXED);
 }
@@ -196,6 +210,7 @@ static void *walk_thread(void *arg)
 			me->sink.skipped[i] = 0;
 		}
 		w->state.nr_directories += me->sink.nr_directories;
+		w->state.nr_steps += me->sink.nr_directories;
 		w->state.nr_foreign += me->sink.nr_foreign;
 		me->sink.nr_directories = me->sink.nr_foreign = 0;
 		if (rc < 0)
@@ -219,6 +234,7 @@ static int start_threads(struct index_walk *w, struct shoal_err *err)
 		me->sink = (struct store_sink){ .found = sink_found,
 						.more = sink_more,
 						.trouble = sink_trouble,
+						.left = sink_left,
 						.hungry = sink_hungry,
 						.wanted = w->options.wanted ? sink_wanted : NULL,
 						.known = w->options.known ? sink_known : NULL,

@@ -34,8 +34,9 @@ struct index_walk_options {
 struct index_walk_state {
 	uint64_t nr_names, nr_units, nr_pending; /* found, begun, waiting */
 	uint64_t nr_directories;                 /* read to their end: a unit may be less */
-	uint64_t nr_foreign;                     /* of them on other file systems than the root's */
-	uint64_t nr_trouble;                     /* what could not be listed */
+	uint64_t nr_steps;   /* directories, and pages: what need not be listed again */
+	uint64_t nr_foreign; /* of them on other file systems than the root's */
+	uint64_t nr_trouble; /* what could not be listed */
 	uint64_t skipped[STORE_NR_SKIPS];
 	bool idle;       /* nothing is left and nobody is at work */
 	char where[256]; /* the name found last, cut off where it is long */

@@ -150,7 +150,7 @@ static int fill(struct shoal_loader *l, struct load_batch *b)
 
 	for (; rc == 0 && i < room && c->next < c->nr; i++) {
 		struct load_slot *s = &b->slot[i];
-		uint64_t id = c->ids[c->next];
+		uint64_t id = l->options.first + c->ids[c->next];
 
 		s->batch = b;
 		s->index = i;

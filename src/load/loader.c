@@ -159,7 +159,13 @@ static int open_parts(struct shoal_loader *l, const struct shoal_order_spec *spe
 
 	shoal_catalog_info(l->cat, &info);
 	l->sizes = info.nr_bytes != SHOAL_SIZE_UNKNOWN;
-	if (spec->nr_samples != info.nr_samples)
+	if (l->options.part && (l->options.first > info.nr_samples ||
+				spec->nr_samples > info.nr_samples - l->options.first))
+		return shoal_fail(err, -EINVAL,
+				  "the order is of %" PRIu64 " samples from %" PRIu64
+				  " on, and the catalog has %" PRIu64,
+				  spec->nr_samples, l->options.first, info.nr_samples);
+	if (!l->options.part && (l->options.first || spec->nr_samples != info.nr_samples))
 		return shoal_fail(err, -EINVAL,
 				  "the order is of %" PRIu64
 				  " samples, and the catalog has %" PRIu64,
@@ -266,7 +272,7 @@ static int wait_for_news(struct shoal_loader *l, struct shoal_err *err)
 		rc = l->options.waiting(l->options.self, err);
 		pthread_mutex_lock(&l->lock);
 	}
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 /* With the lock held: the order as opened is of epoch 0, and `consumed` is of the first begun. */
@@ -340,7 +346,7 @@ static void count_delivered(struct shoal_loader *l, const struct load_batch *b)
 		if (!slot->last || l->spoiled)
 			continue;
 		l->stats.nr_samples++;
-		load_sums_add(&l->sums, s->id, first + slot->place);
+		load_sums_add(&l->sums, s->id - l->options.first, first + slot->place);
 	}
 }
 
@@ -382,6 +388,12 @@ static void check_batch(struct shoal_loader *l, const struct load_batch *b)
 	}
 }
 
+/* With the lock held: whether all batches of the epoch were taken. */
+static bool at_end(const struct shoal_loader *l)
+{
+	return l->all_filled && l->next_take == l->next_fill;
+}
+
 /* With the lock held, in an epoch. */
 static int take_next(struct shoal_loader *l, struct load_batch **ret_batch, struct shoal_err *err)
 {
@@ -389,7 +401,7 @@ static int take_next(struct shoal_loader *l, struct load_batch **ret_batch, stru
 
 	if (stopped(l))
 		return shoal_fail(err, -ECANCELED, "interrupted");
-	if (l->rc == 0 && l->all_filled && l->next_take == l->next_fill)
+	if (l->rc == 0 && at_end(l))
 		return 0;
 	if (l->rc == 0 && all_held(l))
 		return shoal_fail(err, -EBUSY, "give batches back first: %u are held", l->nr_ring);
@@ -473,6 +485,11 @@ void shoal_loader_stats(const struct shoal_loader *loader, struct shoal_load_sta
 const struct shoal_order *load_order(const struct shoal_loader *l)
 {
 	return l->order;
+}
+
+const struct load_request *load_request_of(const struct shoal_batch *batch, size_t i)
+{
+	return &((const struct load_batch *)(const void *)batch)->slot[i].request;
 }
 
 void load_latency(const struct shoal_loader *loader, struct load_histogram *ret_latency)

@@ -18,7 +18,8 @@ struct flight {
 	struct s3_request get;
 	struct load_request *request; /* NULL: free */
 	struct flight *next;          /* that is free */
-	struct shoal_err *err;        /* lent by the engine */
+	struct s3_engine *engine;
+	struct shoal_err err;
 	char key[S3_KEY_MAX + 1];
 };
 
@@ -34,7 +35,6 @@ struct s3_engine {
 	struct s3_client *client;
 	struct load_list waiting; /* for a flight */
 	struct flight *free;
-	struct shoal_err err; /* of the request that ends just now */
 	pthread_mutex_t lock; /* of all that follows, up to the flights */
 	struct said said[WORDS_KEPT];
 	unsigned nr_said;
@@ -53,7 +53,9 @@ static int take_bytes(struct s3_request *get, const void *data, size_t len)
 {
 	struct load_request *r = ((struct flight *)get->self)->request;
 
-	memcpy(r->buf + r->got, data, len); /* never past the range, for which there is room */
+	if (len > r->cap - r->got) /* never: a range is cut off where it should end */
+		return -EOVERFLOW;
+	memcpy(r->buf + r->got, data, len);
 	r->got += len;
 	return 0;
 }
@@ -75,7 +77,7 @@ static int64_t result_of(const struct s3_request *get, const struct load_request
 		return get->rc;
 	if (!get->size_known)
 		return (int64_t)r->got;
-	return (int64_t)shoal_min(get->size > r->off ? get->size - r->off : 0, r->len + 1);
+	return (int64_t)shoal_min(get->size > r->off ? get->size - r->off : 0, r->len + !r->inside);
 }
 
 static void count(struct s3_engine *e, const struct s3_request *get)
@@ -92,7 +94,8 @@ static void count(struct s3_engine *e, const struct s3_request *get)
 	pthread_mutex_unlock(&e->lock);
 }
 
-static void keep_words(struct s3_engine *e, const struct load_request *r)
+static void keep_words(struct s3_engine *e, const struct load_request *r,
+		       const struct shoal_err *err)
 {
 	struct said *s;
 
@@ -100,26 +103,21 @@ static void keep_words(struct s3_engine *e, const struct load_request *r)
 	s = &e->said[e->nr_said++ % WORDS_KEPT];
 	s->buf = r->buf;
 	s->rc = (int)r->result;
-	s->err = e->err;
+	s->err = *err;
 	pthread_mutex_unlock(&e->lock);
-}
-
-static struct s3_engine *engine_of_flight(const struct flight *f)
-{
-	return (struct s3_engine *)(void *)((char *)f->err - offsetof(struct s3_engine, err));
 }
 
 static void take_done(struct s3_request *get)
 {
 	struct flight *f = get->self;
-	struct s3_engine *e = engine_of_flight(f);
+	struct s3_engine *e = f->engine;
 	struct load_request *r = f->request;
 
 	r->result = result_of(get, r);
 	r->opened = get->first;
 	r->finished = get->finished;
 	if (r->result < 0)
-		keep_words(e, r);
+		keep_words(e, r, &f->err);
 	count(e, get);
 	f->request = NULL;
 	f->next = e->free;
@@ -140,7 +138,7 @@ static void start(struct s3_engine *e, struct flight *f, struct load_request *r)
 				      .again = take_again,
 				      .done = take_done,
 				      .self = f,
-				      .err = f->err };
+				      .err = &f->err };
 	store_s3_key(e->s3, r->name, f->key);
 	s3_client_submit(e->client, &f->get);
 }
@@ -168,6 +166,12 @@ static void s3_submit(struct load_engine *base, struct load_request *r)
 		return;
 	}
 	load_push(&e->waiting, r);
+}
+
+/* By any thread. */
+static void s3_wake(struct load_engine *base)
+{
+	s3_client_wake(s3_engine_of(base)->client);
 }
 
 static int s3_wait(struct load_engine *base, uint64_t timeout_us, struct shoal_err *err)
@@ -238,6 +242,7 @@ static const struct load_engine_ops s3_ops = {
 	.submit = s3_submit,
 	.kick = s3_kick,
 	.wait = s3_wait,
+	.wake = s3_wake,
 	.why = s3_why,
 	.remote = s3_remote,
 	.free = s3_free,
@@ -256,7 +261,7 @@ int load_s3_new(const struct load_engine *base, struct load_engine **ret_engine,
 	e->s3 = store_s3_of(base->store);
 	pthread_mutex_init(&e->lock, NULL);
 	for (unsigned i = base->in_flight; i-- > 0;) {
-		e->flight[i].err = &e->err;
+		e->flight[i].engine = e;
 		e->flight[i].next = e->free;
 		e->free = &e->flight[i];
 	}
@@ -265,9 +270,12 @@ int load_s3_new(const struct load_engine *base, struct load_engine **ret_engine,
 		s3_free(&e->base);
 		return rc;
 	}
-	snprintf(e->base.detail, sizeof(e->base.detail), "%u connections to %.150s%s",
-		 base->in_flight, e->s3->config->endpoint[0].host,
-		 e->s3->config->nr_endpoints > 1 ? " and others" : "");
+	snprintf(e->base.detail, sizeof(e->base.detail), "%u connections to %.100s%s%s",
+		 s3_client_in_flight(e->client), e->s3->config->endpoint[0].host,
+		 e->s3->config->nr_endpoints > 1 ? " and others" : "",
+		 s3_client_in_flight(e->client) < base->in_flight
+			 ? ", as many as the process may open (ulimit -n)"
+			 : "");
 	*ret_engine = &e->base;
 	return 0;
 }

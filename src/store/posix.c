@@ -446,6 +446,24 @@ static uint32_t draw_salt(void)
 	return salt;
 }
 
+int store_posix_make(const char *path, struct shoal_err *err)
+{
+	char *copy = strdup(path);
+	int start, fd;
+
+	if (!copy)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	start = open_dir(AT_FDCWD, *path == '/' ? "/" : ".");
+	fd = start < 0 ? start : make_dirs(start, copy);
+	free(copy);
+	if (start >= 0 && fd != start)
+		close(start);
+	if (fd < 0)
+		return shoal_fail_errno(err, fd, "cannot make the directory '%.400s'", path);
+	close(fd);
+	return 0;
+}
+
 int store_posix_open(const char *path, struct shoal_store **ret_store, struct shoal_err *err)
 {
 	struct store_posix *p = calloc(1, sizeof(*p));

@@ -25,6 +25,9 @@ struct store_posix {
 int store_posix_open(const char *path, struct shoal_store **ret_store,
 		     struct shoal_err *err) SHOAL_MUST_USE;
 
+/* Make the directory @path and those above it, as far as they are missing. */
+int store_posix_make(const char *path, struct shoal_err *err) SHOAL_MUST_USE;
+
 /* @s as one of these; NULL when it is another kind of store. */
 struct store_posix *store_posix_of(struct shoal_store *s);
 

@@ -116,6 +116,7 @@ static void s3_close(struct shoal_store *s)
 	struct store_s3 *s3 = s3_of(s);
 
 	s3_pool_free(s3->pool);
+	s3_ranges_free(s3->ranges);
 	s3_config_free(s3->config);
 	free(s3->prefix);
 	free(s->uri);
@@ -133,6 +134,8 @@ static const struct store_ops s3_ops = {
 	.commit = store_s3_commit,
 	.abort = store_s3_abort,
 	.remove = s3_remove,
+	.list = store_s3_list,
+	.shard = store_s3_shard,
 };
 
 struct store_s3 *store_s3_of(struct shoal_store *s)
@@ -182,7 +185,8 @@ int store_s3_open(const char *place, struct shoal_store **ret_store, struct shoa
 		rc = s3_config_new(bucket, &s3->config, err);
 	if (rc == 0) {
 		s3->pool = s3_pool_new(s3->config);
-		if (!s3->pool)
+		s3->ranges = s3_ranges_new();
+		if (!s3->pool || !s3->ranges)
 			rc = shoal_fail(err, -ENOMEM, "out of memory");
 	}
 	free(bucket);

@@ -10,6 +10,7 @@
 
 #include "store/s3_client.h"
 #include "store/s3_pool.h"
+#include "store/s3_ranges.h"
 #include "store/store.h"
 
 struct store_s3 {
@@ -18,6 +19,7 @@ struct store_s3 {
 	char *prefix; /* of all keys: "" or ends in a slash */
 	size_t prefix_len;
 	struct s3_pool *pool;
+	struct s3_ranges *ranges; /* that are being listed */
 };
 
 /* @place is what follows "s3://". */
@@ -43,8 +45,11 @@ int store_s3_commit(struct store_writer *w, struct shoal_err *err) SHOAL_MUST_US
 void store_s3_abort(struct store_writer *w);
 
 /* Listing: see s3_list.c. */
-size_t store_s3_unit(struct shoal_store *s, const char *name, size_t len, void *unit);
 int store_s3_list(struct shoal_store *s, const struct store_list_options *options, const void *unit,
 		  size_t len, struct store_sink *sink, struct shoal_err *err) SHOAL_MUST_USE;
+
+/* The K-th of N parts: see s3_shard.c. */
+int store_s3_shard(struct shoal_store *s, unsigned k, unsigned n, const int *stop, void *unit,
+		   size_t *ret_len, struct shoal_err *err) SHOAL_MUST_USE;
 
 #endif

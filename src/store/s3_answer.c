@@ -296,12 +296,16 @@ static int say_broken(struct s3_slot *s, CURLcode code)
 	const struct s3_request *r = s->request;
 	const char *host = s->to.host, *words = s->words[0] ? s->words : curl_easy_strerror(code);
 	unsigned idle_ms = r->idle_ms ? r->idle_ms : s->client->config->idle_ms;
+	long os = 0;
 
 	switch ((int)code) {
 	case CURLE_COULDNT_RESOLVE_HOST:
 	case CURLE_COULDNT_RESOLVE_PROXY:
 		return tell(s, -EHOSTUNREACH, "there is no host '%.200s'", host);
 	case CURLE_COULDNT_CONNECT:
+		curl_easy_getinfo(s->easy, CURLINFO_OS_ERRNO, &os);
+		if (os == EMFILE)
+			return tell(s, -EMFILE, "the process may open no more files (ulimit -n)");
 		return tell(s, -ECONNREFUSED, "cannot connect to %.200s: %.200s", host, words);
 	case CURLE_OPERATION_TIMEDOUT:
 		if (r->first == 0 && strstr(words, "onnect"))

@@ -1,10 +1,12 @@
 /* The event loop: libcurl's transfers on epoll, the queue, pauses, and what is counted. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -389,18 +391,58 @@ static int turn(struct s3_client *c, uint64_t until, bool *ret_over, struct shoa
 	return rc;
 }
 
+/*
+ * OpenSSL writes to a connection that the server has closed as if it were a pipe. The signal that
+ * this raises is not for the program: it is held back, and taken away if it was not there before.
+ */
+struct held {
+	sigset_t before;
+	bool held, pending;
+};
+
+static void hold_sigpipe(struct held *h)
+{
+	sigset_t pipes, now;
+
+	sigemptyset(&pipes);
+	sigaddset(&pipes, SIGPIPE);
+	sigemptyset(&now);
+	sigpending(&now);
+	h->pending = sigismember(&now, SIGPIPE);
+	h->held = pthread_sigmask(SIG_BLOCK, &pipes, &h->before) == 0;
+}
+
+static void let_sigpipe_go(const struct held *h)
+{
+	const struct timespec at_once = { 0, 0 };
+	sigset_t pipes;
+
+	if (!h->held)
+		return;
+	sigemptyset(&pipes);
+	sigaddset(&pipes, SIGPIPE);
+	if (!h->pending)
+		sigtimedwait(&pipes, NULL, &at_once);
+	pthread_sigmask(SIG_SETMASK, &h->before, NULL);
+}
+
 int s3_client_run(struct s3_client *c, unsigned timeout_ms, struct shoal_err *err)
 {
 	uint64_t before = c->nr_ended, until = s3_now() + (uint64_t)timeout_ms * 1000000;
-	bool over = false;
+	bool over = false, tls = c->config->endpoint[0].tls;
+	struct held held;
 	int rc = 0;
 
+	if (tls)
+		hold_sigpipe(&held);
 	send_queued(c);
 	do {
 		if (!c->ended_head)
 			rc = turn(c, until, &over, err);
 		call_done(c);
 	} while (rc == 0 && !over && c->nr_ended == before && s3_now() < until);
+	if (tls)
+		let_sigpipe_go(&held);
 	return rc;
 }
 
@@ -412,6 +454,16 @@ static CURLcode global_code;
 static void init_global(void)
 {
 	global_code = curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+/* A connection is an open file: a quarter of those that are allowed is left for others. */
+static unsigned fit_files(unsigned in_flight)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return in_flight;
+	return (unsigned)shoal_max(1, shoal_min(in_flight, limit.rlim_cur / 4 * 3));
 }
 
 static int open_loop(struct s3_client *c, struct shoal_err *err)
@@ -454,10 +506,10 @@ int s3_client_new(const struct s3_config *config, unsigned in_flight, struct s3_
 	if (!c)
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	c->config = config;
-	c->in_flight = in_flight;
+	c->in_flight = fit_files(in_flight);
 	c->epoll_fd = c->wake_fd = -1;
 	c->timer = UINT64_MAX;
-	c->budget = BUDGET_MIN + BUDGET_EACH * in_flight;
+	c->budget = BUDGET_MIN + BUDGET_EACH * c->in_flight;
 	memcpy(c->region, config->region, strlen(config->region) + 1);
 	c->signer = (struct s3_signer){ .access_key = config->access_key,
 					.secret_key = config->secret_key,
@@ -476,10 +528,10 @@ int s3_client_new(const struct s3_config *config, unsigned in_flight, struct s3_
 
 static void drop_slots(struct s3_client *c, struct s3_slots *l)
 {
-	struct s3_slot *s;
+	struct s3_slot *next;
 
-	while ((s = l->head) != NULL) {
-		slots_remove(l, s);
+	for (struct s3_slot *s = l->head; s; s = next) {
+		next = s->next;
 		if (s->state == S3_SLOT_SENDING)
 			curl_multi_remove_handle(c->multi, s->easy);
 		free_slot(s);
@@ -535,6 +587,11 @@ unsigned s3_client_pending(const struct s3_client *c)
 unsigned s3_client_sending(const struct s3_client *c)
 {
 	return c->nr_sending;
+}
+
+unsigned s3_client_in_flight(const struct s3_client *c)
+{
+	return c->in_flight;
 }
 
 static struct s3_slot *slot_of(const struct s3_slots *l, const struct s3_request *r)

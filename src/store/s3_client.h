@@ -95,8 +95,8 @@ struct s3_stats {
 struct s3_client;
 
 /*
- * @config is lent. -EAGAIN, -EMFILE with words where the system has no descriptors, -ENOMEM. An
- * @in_flight past S3_IN_FLIGHT_MAX is an error.
+ * @config is lent. -EMFILE with words where the system has no descriptors, -ENOMEM. An @in_flight
+ * past S3_IN_FLIGHT_MAX is an error; one past what the process may open is lowered to that.
  */
 int s3_client_new(const struct s3_config *config, unsigned in_flight, struct s3_client **ret_client,
 		  struct shoal_err *err) SHOAL_MUST_USE;
@@ -132,6 +132,9 @@ void s3_client_wake(struct s3_client *c);
 /* Requests submitted that have not ended; of them those on their way, not queued or in a pause. */
 unsigned s3_client_pending(const struct s3_client *c);
 unsigned s3_client_sending(const struct s3_client *c);
+
+/* At most. */
+unsigned s3_client_in_flight(const struct s3_client *c);
 
 /* Submit one request, which has no done(), and run until it has ended: its rc. With *@stop (may
  * be NULL) not 0 it is given up with -ECANCELED. */

@@ -493,7 +493,8 @@ static int find_patience(struct s3_config *c, struct shoal_err *err)
 	if (rc == 0)
 		rc = find_number("SHOAL_S3_TIMEOUT", 3600, 1000, IDLE_MS, &c->idle_ms, err);
 	c->give_up_ms = (unsigned)shoal_max(GIVE_UP_MS, 3 * (uint64_t)c->idle_ms);
-	c->backoff_ms = BACKOFF_MS;
+	if (rc == 0)
+		rc = find_number("SHOAL_S3_BACKOFF_MS", 60000, 1, BACKOFF_MS, &c->backoff_ms, err);
 	c->backoff_max_ms = BACKOFF_MAX_MS;
 	return rc;
 }

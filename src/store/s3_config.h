@@ -13,6 +13,7 @@
  *   AWS_MAX_ATTEMPTS                        tries of a request, the first included
  *   SHOAL_S3_ANONYMOUS=1                    do not sign
  *   SHOAL_S3_STYLE=path|virtual             whether the bucket is in the path or the host's name
+ *   SHOAL_S3_BACKOFF_MS                     longest pause before the second try (default 200)
  *   SHOAL_S3_CONNECT_TIMEOUT, SHOAL_S3_TIMEOUT   seconds: to connect; without a byte
  *
  * A configuration is immutable once made, and may be shared by threads. It holds a secret: nothing

@@ -1,6 +1,5 @@
 #include "store/s3_keys.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "base/name.h"
@@ -15,11 +14,6 @@ typedef uint64_t byte_set[4];
 static bool has(const uint64_t *set, unsigned c)
 {
 	return set[c >> 6] & BIT_OF(c);
-}
-
-static void add(uint64_t *set, unsigned c)
-{
-	set[c >> 6] |= BIT_OF(c);
 }
 
 static unsigned count(const uint64_t *set)
@@ -71,41 +65,46 @@ void s3_keys_learn(struct s3_keys *k, const uint8_t *name, size_t len)
 	}
 }
 
+/* Sets of bytes below 64, and of those from 64 on. */
+#define DIGITS UINT64_C(0x03ff000000000000)
+#define UPPER  UINT64_C(0x0000000007fffffe)
+#define LOWER  (UPPER << 32)
+#define A_TO_F (UINT64_C(0x7e) << 32)
+
 /* Letters and digits only, and some. */
 static bool is_word(const uint64_t *set)
 {
-	for (unsigned c = 0; c < 256; c++)
-		if (has(set, c) && (c > 127 || !isalnum((int)c)))
-			return false;
-	return count(set) > 0;
+	return (set[0] | set[1]) && !(set[0] & ~DIGITS) && !(set[1] & ~(UPPER | LOWER)) &&
+	       !set[2] && !set[3];
 }
 
 static bool has_digit(const uint64_t *set)
 {
-	return set[0] & UINT64_C(0x03ff000000000000);
+	return set[0] & DIGITS;
 }
 
 /* Where there is one digit there may be any; where there are digits and a to f, all of these. */
 static void expand(uint64_t *set)
 {
-	bool hex = false, more = false;
-
 	if (!has_digit(set))
 		return;
-	for (unsigned c = '0'; c <= '9'; c++)
-		add(set, c);
-	for (unsigned c = 'a'; c <= 'z'; c++) {
-		hex |= c <= 'f' && has(set, c);
-		more |= c > 'f' && has(set, c);
-	}
-	for (unsigned c = 'a'; c <= 'f' && hex && !more; c++)
-		add(set, c);
+	set[0] |= DIGITS;
+	if ((set[1] & A_TO_F) && !(set[1] & LOWER & ~A_TO_F))
+		set[1] |= A_TO_F;
 }
 
 static void join(uint64_t *to, const uint64_t *from)
 {
 	for (int i = 0; i < 4; i++)
 		to[i] |= from[i];
+}
+
+/* What was seen at a place. False: nothing, as all names are shorter. */
+static bool load(const struct s3_keys *k, size_t place, uint64_t *set)
+{
+	for (int i = 0; i < 4; i++)
+		set[i] = __atomic_load_n(&k->seen[place][i], __ATOMIC_RELAXED);
+	return set[0] | set[1] | set[2] | set[3];
 }
 
 /*
@@ -116,21 +115,23 @@ static void join(uint64_t *to, const uint64_t *from)
 static void alphabets(const struct s3_keys *k, uint64_t (*set)[4])
 {
 	byte_set further = { 0 };
+	size_t places = 0;
 
-	for (size_t i = S3_KEYS_PLACES; i-- > 0;) {
+	while (places < S3_KEYS_PLACES && load(k, places, set[places]))
+		places++;
+	for (size_t i = places; i-- > 0;) {
 		byte_set seen;
 
-		for (int j = 0; j < 4; j++)
-			seen[j] = __atomic_load_n(&k->seen[i][j], __ATOMIC_RELAXED);
-		memcpy(set[i], seen, sizeof(seen));
+		memcpy(seen, set[i], sizeof(seen));
 		if (!is_word(seen)) {
 			memset(further, 0, sizeof(further));
-		} else {
-			join(set[i], further);
-			if (count(seen) > 1 || has_digit(seen))
-				join(further, seen);
+			expand(set[i]);
+			continue;
 		}
-		expand(set[i]);
+		if (count(seen) > 1 || has_digit(seen)) /* else a letter that is always there */
+			join(further, seen);
+		expand(further);
+		join(set[i], further);
 	}
 }
 
@@ -139,9 +140,11 @@ static void alphabets(const struct s3_keys *k, uint64_t (*set)[4])
 void s3_scale_init(struct s3_scale *s, const struct s3_keys *k, const uint8_t *lo, size_t lo_len,
 		   const uint8_t *hi, size_t hi_len)
 {
-	*s = (struct s3_scale){ .head = lo, .total = 1 };
-	if (hi)
-		s->shared = shoal_name_shared(lo, lo_len, hi, hi_len);
+	s->head = lo;
+	s->shared = hi ? shoal_name_shared(lo, lo_len, hi, hi_len) : 0;
+	s->nr = 0;
+	s->total = 1;
+	memset(s->set, 0, sizeof(s->set));
 	alphabets(k, s->set);
 	for (size_t i = s->shared; i < S3_KEYS_PLACES; i++) {
 		unsigned radix = count(s->set[i]);

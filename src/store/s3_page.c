@@ -632,7 +632,7 @@ int s3_page_end(struct s3_page *p, struct shoal_err *err)
 	if (p->rc == 0 && (!p->ended || p->piece_len > 0))
 		(void)!wrong(p, -EBADMSG, "no end: it was cut off");
 	if (p->rc == 0 && p->is_error)
-		return shoal_fail(err, -EREMOTEIO, "the server says %s: %s", p->code, p->message);
+		return shoal_fail(err, -EIO, "the server says %s: %s", p->code, p->message);
 	if (p->rc == 0 && !p->has_truncated)
 		(void)!wrong(p, -EBADMSG, "no word on whether there is more");
 	if (p->rc == 0)

@@ -77,7 +77,7 @@ void s3_page_start(struct s3_page *p);
 int s3_page_feed(struct s3_page *p, const void *data, size_t len) SHOAL_MUST_USE;
 
 /*
- * The page is whole: decode the names. The error of s3_page_feed(), if there was one; -EREMOTEIO
+ * The page is whole: decode the names. The error of s3_page_feed(), if there was one; -EIO
  * when it is an <Error>, with what that says.
  */
 int s3_page_end(struct s3_page *p, struct shoal_err *err) SHOAL_MUST_USE;

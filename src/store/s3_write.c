@@ -81,7 +81,7 @@ static int begin_parts(struct s3_writer *w, struct shoal_err *err)
 	const struct s3_pair query[] = { { "uploads", NULL, 0 } };
 	struct s3_request r = request(w, S3_POST, query, SHOAL_ARRAY_LEN(query));
 	struct shoal_buf answer = { .max = ANSWER_MAX };
-	char id[2048];
+	char id[2048] = "";
 	struct s3_xml_field field = { .path = "InitiateMultipartUploadResult/UploadId",
 				      .text = id,
 				      .cap = sizeof(id) };
@@ -171,15 +171,30 @@ static int list_parts(const struct s3_writer *w, struct shoal_buf *b)
 	return b->rc;
 }
 
-/* A join whose answer was lost, and which was asked for again: is what is there of our size? */
+/* Of an object that was joined an ETag says of how many parts, as "...-3", on most servers. */
+static bool fits_parts(const char *etag, uint32_t nr_parts)
+{
+	const char *dash = strrchr(etag, '-');
+	char want[16];
+
+	snprintf(want, sizeof(want), "-%u\"", nr_parts);
+	return !dash || strcmp(dash, want) == 0;
+}
+
+/*
+ * The upload is gone: by a join whose answer was lost, and which was sent again, by us or by
+ * libcurl? Then what is there is ours.
+ */
 static int check_joined(struct s3_writer *w, struct shoal_err *err)
 {
 	struct s3_request r = request(w, S3_HEAD, NULL, 0);
 	int rc = ask(w, &r, err);
 
-	if (rc == 0 && (!r.size_known || r.size != w->size))
+	if ((rc == 0 && (!r.size_known || r.size != w->size || !fits_parts(r.etag, w->nr_parts))) ||
+	    rc == -ENOENT)
 		rc = shoal_fail(err, -EREMOTEIO,
-				"'%.200s': the upload is gone, and it is not there", w->key);
+				"'%.200s': the upload is gone before its parts were joined",
+				w->key);
 	return rc;
 }
 
@@ -189,7 +204,7 @@ static int join_once(struct s3_writer *w, const struct shoal_buf *parts, struct 
 	const struct s3_pair query[] = { { "uploadId", w->upload, strlen(w->upload) } };
 	struct s3_request r = request(w, S3_POST, query, SHOAL_ARRAY_LEN(query));
 	struct shoal_buf answer = { .max = ANSWER_MAX };
-	char code[48], message[256], etag[ETAG_BYTES];
+	char code[48] = "", message[256] = "", etag[ETAG_BYTES];
 	struct s3_xml_field fields[] = {
 		{ .path = "Error/Code", .text = code, .cap = sizeof(code) },
 		{ .path = "Error/Message", .text = message, .cap = sizeof(message) },
@@ -204,7 +219,7 @@ static int join_once(struct s3_writer *w, const struct shoal_buf *parts, struct 
 	r.self = &answer;
 	r.idle_ms = JOIN_IDLE_MS;
 	rc = ask(w, &r, err);
-	if (rc == -ENOENT && strcmp(r.code, "NoSuchUpload") == 0 && r.tries > 1) {
+	if (rc == -ENOENT && strcmp(r.code, "NoSuchUpload") == 0) {
 		rc = check_joined(w, err);
 	} else if (rc == 0 &&
 		   (s3_xml_find(answer.data, answer.len, fields, SHOAL_ARRAY_LEN(fields)) < 0 ||

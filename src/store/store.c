@@ -56,6 +56,17 @@ int shoal_store_open(const char *uri, struct shoal_store **ret_store, struct sho
 	return store_posix_open(uri, ret_store, err);
 }
 
+int shoal_store_make(const char *uri, struct shoal_store **ret_store, struct shoal_err *err)
+{
+	int rc = 0;
+
+	if (starts_with(uri, "file:///"))
+		rc = store_posix_make(uri + strlen("file://"), err);
+	else if (*uri && !starts_with(uri, NULL_SCHEME) && !scheme_len(uri))
+		rc = store_posix_make(uri, err);
+	return rc < 0 ? rc : shoal_store_open(uri, ret_store, err);
+}
+
 struct shoal_store *shoal_store_close(struct shoal_store *s)
 {
 	if (s && s->ops->close)
@@ -198,6 +209,14 @@ int store_remove(struct shoal_store *s, const char *name, struct shoal_err *err)
 size_t store_unit(struct shoal_store *s, const char *name, size_t len, void *unit)
 {
 	return s->ops->unit ? s->ops->unit(s, name, len, unit) : 0;
+}
+
+int store_shard(struct shoal_store *s, unsigned k, unsigned n, const int *stop, void *unit,
+		size_t *ret_len, struct shoal_err *err)
+{
+	if (!s->ops->shard)
+		return cannot(s, "be listed by shards", err);
+	return s->ops->shard(s, k, n, stop, unit, ret_len, err);
 }
 
 int store_list(struct shoal_store *s, const struct store_list_options *options, const void *unit,

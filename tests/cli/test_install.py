@@ -72,3 +72,10 @@ def test_a_program_builds_with_pkg_config_and_runs(shoal, installed, tmp_path):
 def test_the_command_is_installed_and_says_its_version(installed):
     assert run(installed / "bin" / "shoal", "--version").startswith("shoal 0.")
     assert shutil.which("shoal", path=str(installed / "bin"))
+
+
+def test_the_installed_command_finds_its_workloads(installed):
+    environment = {name: value for name, value in os.environ.items() if name != "SHOAL_WORKLOADS"}
+    listed = run(installed / "bin" / "shoal", "workloads", env=environment).splitlines()
+    assert len(listed) == len(list((ROOT / "workloads").glob("*.yaml")))
+    assert len(list((installed / "share" / "shoal" / "workloads").iterdir())) == len(listed)

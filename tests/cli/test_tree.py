@@ -595,7 +595,7 @@ def test_a_root_that_is_no_text_needs_another_name(tree, shoal, fails, tmp_path)
     ("file:///no/such/place", "there is no directory '/no/such/place'"),
     ("file://{0}/file", "{0}/file' is a file, not a directory"),
     ("file://data", "a file URI has three slashes"),
-    ("s3://bucket", "s3:// is not built yet"),
+    ("s3:///data", "has no bucket"),
     ("nfs://host/x", "'nfs://' is no kind of store"),
 ])
 def test_a_place_that_cannot_be_listed_is_told(shoal, fails, tmp_path, where, words):

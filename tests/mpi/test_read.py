@@ -1,5 +1,6 @@
 """mpirun -n W shoal read: the ranks share an epoch, one of them tells of it, and a failure of one ends all."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -122,4 +123,55 @@ def test_other_ranks_stop_reading_when_one_is_told_to(mpi, tmp_path):
     os.kill(running.ranks()[1], signal.SIGINT)
     job = running.finish()
     assert job.code != 0
+    assert job.seconds < 15
+
+
+@pytest.fixture
+def dead(tmp_path):
+    """Options for a job whose reads never end."""
+    alone("index", "--pattern", "{:07d}", "--count", 500_000, "--size", 1, "--root", tmp_path, "-q", "-o", tmp_path / "c")
+    return tmp_path / "c", "--store", "null:size=1,delay_us=3600000000", "--in-flight", 4
+
+
+@pytest.fixture
+def leased(tmp_path):
+    """A catalog of two files: the first cannot be opened, as somebody keeps it for himself, the second is gone."""
+    (tmp_path / "tree").mkdir()
+    for name in "ab":
+        (tmp_path / "tree" / name).write_bytes(b"12345")
+    alone("index", tmp_path / "tree", "-q", "-o", tmp_path / "c")
+    (tmp_path / "tree" / "b").unlink()
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)  # which asks to give the file up
+    with open(tmp_path / "tree" / "a", "r+b") as file:
+        try:
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        except OSError as e:
+            pytest.skip(f"no leases here: {e}")
+        yield tmp_path / "c"
+    signal.signal(signal.SIGIO, before)
+
+
+def test_a_rank_that_waits_for_a_dead_read_hears_another_fail(mpi, leased):
+    job = start(mpi, 2, leased, "--mode", "sequential", "--batch", 1).finish()
+    assert job.code != 0
+    assert len(job.ours) == 1 and ": rank 1: " in job.ours[0] and "'b' is not there" in job.ours[0], job.err
+    assert job.seconds < 10
+
+
+def test_a_rank_that_is_killed_ends_the_others(mpi, dead):
+    """Whoever started them says which one it was: MPICH on standard output, Open MPI on standard error."""
+    running = start(mpi, 3, *dead, "--json")
+    until(lambda: len(running.ranks()) == 3)
+    time.sleep(0.5)
+    begun = time.monotonic()
+    os.kill(running.ranks()[1], signal.SIGKILL)
+    job = running.finish()
+    assert job.code != 0 and job.out == []
+    assert time.monotonic() - begun < 10
+
+
+def test_a_rank_whose_read_times_out_ends_one_that_waits(mpi, dead):
+    job = start(mpi, 3, *dead, "--timeout", 1).finish()
+    assert job.code != 0
+    assert len(job.ours) == 1 and "in flight for longer than 1 s" in job.ours[0], job.err
     assert job.seconds < 15

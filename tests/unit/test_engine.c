@@ -22,12 +22,14 @@
 #include <liburing.h>
 
 #include "help.h"
+#include "load/cached.h"
 #include "load/engine_inside.h"
 
 /* ---- Calls that fail on purpose: see tests/meson.build ---- */
 
 static int fail_ring, fail_register; /* what the call says, if not 0 */
 static int fail_openat2;             /* errno, if not 0 */
+static int fail_cachestat;           /* errno, if not 0 */
 static int fail_alloc;               /* the call that brings it to 0 fails */
 static atomic_int threads_left = INT_MAX;
 static atomic_int spoil_preads; /* so many calls are interrupted or give 4608 bytes at most */
@@ -64,6 +66,10 @@ long __wrap_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
 	if (nr == SYS_openat2 && fail_openat2) {
 		errno = fail_openat2;
+		return -1;
+	}
+	if (nr == 451 && fail_cachestat) {
+		errno = fail_cachestat;
 		return -1;
 	}
 	return __real_syscall(nr, a, b, c, d, e, f);
@@ -490,6 +496,147 @@ static void a_leased_file_is_waited_for(void **state)
 		close(leased_fd);
 	}
 	sigaction(SIGIO, &before, NULL);
+}
+
+static void *wake_later(void *arg)
+{
+	usleep(50000);
+	load_engine_wake(arg);
+	return NULL;
+}
+
+/* While it waits for a read that does not end: its file belongs to somebody who keeps it. */
+static void the_owner_can_be_woken(void **state)
+{
+	struct sigaction action = { .sa_handler = SIG_IGN }, before;
+	char path[100];
+
+	(void)state;
+	put("leased", 3, 10);
+	snprintf(path, sizeof(path), "%s/leased", dir);
+	assert_int_equal(sigaction(SIGIO, &action, &before), 0);
+	FOR_ALL_WAYS(w, e, 4)
+	{
+		struct load_request *r = request_for("leased", 0, 10), *done = NULL;
+		int fd = open(path, O_RDWR | O_CLOEXEC), n = 0;
+		uint64_t start = load_now();
+		pthread_t thread;
+
+		if (fcntl(fd, F_SETLEASE, F_WRLCK) < 0)
+			print_message("not tested here: leases\n");
+		load_engine_submit(e, r);
+		for (int i = 0; i < 3; i++) { /* before it waits, while it does, and again */
+			assert_int_equal(pthread_create(&thread, NULL, wake_later, e), 0);
+			if (i == 0)
+				pthread_join(thread, NULL);
+			n += load_engine_reap(e, &done, 1, 20000000, NULL);
+			if (i > 0)
+				pthread_join(thread, NULL);
+		}
+		assert_int_equal(n, 0);
+		assert_true(load_now() - start < UINT64_C(15000000000));
+		fcntl(fd, F_SETLEASE, F_UNLCK);
+		while (n == 0)
+			n = load_engine_reap(e, &done, 1, 60000000, NULL);
+		assert_int_equal(n, 1);
+		assert_int_equal(r->result, 10);
+		request_free(r);
+		close(fd);
+	}
+	sigaction(SIGIO, &before, NULL);
+}
+
+/* ---- What is in the page cache ---- */
+
+/* Three ways to ask, and what they should say; 0 bytes are all from there on. */
+static void check_pages(int fd, uint64_t off, uint64_t len, int64_t want)
+{
+	assert_int_equal(load_cached_pages(fd, off, len), want);
+	assert_int_equal(load_resident_pages(fd, off, len), want);
+	fail_cachestat = ENOSYS;
+	assert_int_equal(load_cached_pages(fd, off, len), want);
+	fail_cachestat = 0;
+}
+
+static void pages_in_the_cache_are_counted_on_old_kernels_too(void **state)
+{
+	char path[100];
+	int fd;
+
+	(void)state;
+	put("paged", 3, 9000001); /* more than mincore is asked about at once */
+	snprintf(path, sizeof(path), "%s/paged", dir);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_int_equal(fsync(fd), 0);
+	check_pages(fd, 0, 9000001, 2198);
+	check_pages(fd, 0, 0, 2198);
+	check_pages(fd, 0, 4096, 1);
+	check_pages(fd, 0, 4097, 2);
+	check_pages(fd, 8192, 8192, 2);
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	if (load_cached_pages(fd, 0, 0) == 0)
+		check_pages(fd, 0, 9000001, 0);
+	else
+		print_message("not tested here: pages stay in the cache\n");
+	close(fd);
+}
+
+/* The kernel says of others' files that all of them is there; it is not to be believed. */
+static void of_others_files_the_page_cache_is_not_known(void **state)
+{
+	struct load_cached c;
+	struct shoal_store *store;
+	char path[100];
+	int fd;
+
+	(void)state;
+	if (geteuid() != 0) {
+		print_message("not tested here: other users\n");
+		return;
+	}
+	put("others", 3, 9000);
+	snprintf(path, sizeof(path), "%s/others", dir);
+	assert_int_equal(chmod(path, 0644), 0);
+	assert_int_equal(chmod(dir, 0755), 0);
+	assert_int_equal(shoal_store_open(dir, &store, NULL), 0);
+	load_cached_init(&c, store);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(seteuid(65534), 0);
+	fail_cachestat = ENOSYS;
+	assert_int_equal(load_cached_pages(fd, 0, 0), -EPERM);
+	load_cached_look(&c, "others", 0, 9000);
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(c.nr_pages, 0);
+	assert_false(c.told);
+	fail_cachestat = 0;
+	close(fd);
+	shoal_store_close(store);
+}
+
+/* One sample of many is looked at, of its own size where the catalog has none, each large one. */
+static void what_is_read_is_looked_at_before(void **state)
+{
+	struct shoal_store *store;
+	struct load_cached c;
+
+	(void)state;
+	put("looked", 3, 9000);
+	assert_int_equal(shoal_store_open(dir, &store, NULL), 0);
+	load_cached_init(&c, store);
+	for (int i = 0; i < 512; i++)
+		load_cached_look(&c, "looked", 0, 9000);
+	assert_int_equal(c.nr_pages, 6);
+	assert_int_equal(c.nr_cached, 6);
+	load_cached_clear(&c);
+	load_cached_look(&c, "looked", 0, SHOAL_SIZE_UNKNOWN);
+	assert_int_equal(c.nr_pages, 3);
+	assert_int_equal(c.nr_cached, 3);
+	load_cached_clear(&c);
+	for (int i = 0; i < 4; i++)
+		load_cached_look(&c, "looked", 0, 1u << 30); /* as the catalog says */
+	assert_int_equal(c.nr_pages, 2 * 1024);
+	assert_int_equal(c.nr_cached, 2 * 3);
+	shoal_store_close(store);
 }
 
 static void a_request_that_makes_no_sense_comes_back(void **state)
@@ -961,6 +1108,10 @@ int main(void)
 		TEST(the_longest_names_are_read),
 		TEST(what_may_not_be_read_says_so),
 		TEST(a_leased_file_is_waited_for),
+		TEST(the_owner_can_be_woken),
+		TEST(pages_in_the_cache_are_counted_on_old_kernels_too),
+		TEST(of_others_files_the_page_cache_is_not_known),
+		TEST(what_is_read_is_looked_at_before),
 		TEST(a_request_that_makes_no_sense_comes_back),
 		TEST(thousands_of_requests_come_back_once_each),
 		TEST(few_descriptors_make_it_slow_and_not_wrong),

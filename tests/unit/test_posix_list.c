@@ -61,7 +61,7 @@ static int collect_trouble(struct store_sink *sink, int rc, struct shoal_err *er
 	return rc;
 }
 
-static bool collect_hungry(struct store_sink *sink)
+static unsigned collect_hungry(struct store_sink *sink)
 {
 	return ((struct collector *)(void *)sink)->idle;
 }

@@ -1,0 +1,363 @@
+/*
+ * All of a dataset: rank r takes files r, r + ranks, ... and its threads take those in turn. The
+ * thread that owns the comm waits meanwhile: it hears of other ranks' failures, and tells rank 0
+ * how far this one is.
+ */
+#include "bench/datagen.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/queue.h"
+#include "bench/datagen_inside.h"
+
+#define THREADS_MAX 1024
+#define THREADS_OWN 32 /* when nobody says how many */
+#define WAIT_MIN_US 200
+#define WAIT_MAX_US 100000
+#define REPORT_NS   UINT64_C(500000000)
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- Threads ---- */
+
+static void add_counts(struct bench_datagen_counts *to, const struct bench_datagen_counts *more)
+{
+	uint64_t *a = (uint64_t *)(void *)to;
+	const uint64_t *b = (const uint64_t *)(const void *)more;
+
+	for (size_t i = 0; i < sizeof(*to) / sizeof(*a); i++)
+		a[i] += b[i];
+}
+
+static void end_worker(struct datagen_worker *wk, int rc)
+{
+	struct datagen *g = wk->g;
+
+	pthread_mutex_lock(&g->lock);
+	add_counts(&g->counts, &wk->counts);
+	/* A thread that was stopped because of another's error says nothing new. */
+	if (rc < 0 && (g->rc == 0 || g->rc == -ECANCELED)) {
+		g->rc = rc;
+		g->err = wk->err;
+	}
+	pthread_mutex_unlock(&g->lock);
+	if (rc < 0)
+		atomic_store(&g->ended, true);
+	atomic_fetch_sub(&g->nr_running, 1);
+}
+
+static void *work(void *arg)
+{
+	struct datagen_worker *wk = arg;
+	struct datagen *g = wk->g;
+	int rc = 0;
+
+	while (rc == 0) {
+		uint64_t k = atomic_fetch_add_explicit(&g->next, 1, memory_order_relaxed);
+		uint64_t index = g->rank + k * g->nr_ranks;
+
+		if (index >= g->nr_files)
+			break;
+		if (datagen_stopped(g))
+			rc = shoal_fail(&wk->err, -ECANCELED, "interrupted");
+		else
+			rc = datagen_file(wk, index);
+		if (rc == 0)
+			atomic_fetch_add_explicit(&g->nr_done, 1, memory_order_relaxed);
+	}
+	end_worker(wk, rc);
+	return NULL;
+}
+
+static struct datagen_worker *free_workers(struct datagen_worker *workers, unsigned nr)
+{
+	for (unsigned i = 0; workers && i < nr; i++) {
+		free(workers[i].made);
+		free(workers[i].read);
+	}
+	free(workers);
+	return NULL;
+}
+
+/* Two buffers and a maker a thread: with 32 threads 64 MB, whatever the number of files. */
+static int new_workers(struct datagen *g, struct datagen_worker **ret_workers,
+		       struct shoal_err *err)
+{
+	struct datagen_worker *workers = calloc(g->nr_threads, sizeof(*workers));
+	bool reads = g->o->mode != BENCH_DATAGEN_WRITE, good = workers != NULL;
+
+	for (unsigned i = 0; good && i < g->nr_threads; i++) {
+		workers[i].g = g;
+		workers[i].made = malloc(DATAGEN_BUFFER);
+		workers[i].read = reads ? malloc(DATAGEN_BUFFER) : NULL;
+		good = workers[i].made && (!reads || workers[i].read);
+	}
+	if (!good) {
+		free_workers(workers, g->nr_threads);
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	}
+	*ret_workers = workers;
+	return 0;
+}
+
+static int start_workers(struct datagen *g, struct datagen_worker *workers, struct shoal_err *err)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < g->nr_threads && rc == 0; i++) {
+		atomic_fetch_add(&g->nr_running, 1);
+		rc = shoal_thread_start(&workers[i].thread, work, &workers[i]);
+		workers[i].started = rc == 0;
+	}
+	if (rc < 0) {
+		atomic_fetch_sub(&g->nr_running, 1);
+		atomic_store(&g->ended, true);
+		return shoal_fail_errno(err, rc, "cannot start a thread");
+	}
+	return 0;
+}
+
+static void join_workers(struct datagen *g, struct datagen_worker *workers)
+{
+	for (unsigned i = 0; i < g->nr_threads; i++)
+		if (workers[i].started)
+			pthread_join(workers[i].thread, NULL);
+}
+
+/* ---- Telling rank 0 ---- */
+
+/* What a rank has done since it last said so. */
+struct report {
+	uint64_t nr_done, nr_bytes, finished;
+};
+
+struct watch {
+	struct datagen *g;
+	uint64_t told_done, told_bytes; /* of this rank */
+	uint64_t nr_done, nr_bytes;     /* rank 0: of the others */
+	uint64_t nr_finished;           /* rank 0: other ranks that are done */
+	uint64_t reported;              /* ns */
+	enum bench_datagen_phase phase;
+};
+
+enum { MAIL_REPORT = 0x64670001 };
+
+static int report(struct watch *v, bool finished, struct shoal_err *err)
+{
+	struct datagen *g = v->g;
+	uint64_t done = atomic_load(&g->nr_done), bytes = atomic_load(&g->nr_bytes);
+	struct report r = { done - v->told_done, bytes - v->told_bytes, finished };
+
+	v->told_done = done;
+	v->told_bytes = bytes;
+	v->reported = now_ns();
+	return shoal_comm_post(g->comm, 0, MAIL_REPORT, &r, sizeof(r), err);
+}
+
+static void take_report(struct watch *v, const struct shoal_comm_mail *mail)
+{
+	struct report r;
+
+	if (mail->kind != MAIL_REPORT || mail->len != sizeof(r))
+		return;
+	memcpy(&r, mail->data, sizeof(r));
+	v->nr_done += r.nr_done;
+	v->nr_bytes += r.nr_bytes;
+	v->nr_finished += r.finished;
+}
+
+static void show(const struct watch *v)
+{
+	struct datagen *g = v->g;
+
+	if (g->rank == 0 && g->o->progress)
+		g->o->progress(g->o->self,
+			       &(struct bench_datagen_progress){
+				       .phase = v->phase,
+				       .nr_done = v->nr_done + atomic_load(&g->nr_done),
+				       .nr_files = g->nr_files,
+				       .nr_bytes = v->nr_bytes + atomic_load(&g->nr_bytes) });
+}
+
+/* Sleep until mail comes, or for a while; say how far we are. */
+static int attend(struct watch *v, uint64_t wait_us, struct shoal_err *err)
+{
+	struct datagen *g = v->g;
+	struct shoal_comm_mail mail;
+	int rc = shoal_comm_poll(g->comm, wait_us, &mail, err);
+
+	if (rc == 1)
+		take_report(v, &mail);
+	if (rc >= 0 && g->rank > 0 && now_ns() - v->reported >= REPORT_NS)
+		rc = report(v, false, err);
+	show(v);
+	return rc < 0 ? rc : 0;
+}
+
+/* Until the threads are done; on rank 0 until those of all ranks are. */
+static int wait_for_all(struct watch *v, struct shoal_err *err)
+{
+	struct datagen *g = v->g;
+	uint64_t wait_us = WAIT_MIN_US;
+	int rc = 0;
+
+	while (rc == 0 && atomic_load(&g->nr_running) > 0) {
+		rc = attend(v, wait_us, err);
+		wait_us = shoal_min(2 * wait_us, WAIT_MAX_US);
+	}
+	if (rc < 0 || atomic_load(&g->ended))
+		return rc;
+	if (g->rank > 0)
+		return report(v, true, err);
+	while (rc == 0 && v->nr_finished + 1 < g->nr_ranks)
+		rc = attend(v, WAIT_MAX_US, err);
+	return rc;
+}
+
+/* ---- All of it ---- */
+
+static int run_threads(struct datagen *g, struct shoal_err *err)
+{
+	struct watch v = { .g = g, .reported = now_ns() };
+	struct datagen_worker *workers = NULL;
+	int rc = new_workers(g, &workers, err);
+
+	if (rc < 0)
+		return rc;
+	rc = start_workers(g, workers, err);
+	if (rc == 0)
+		rc = wait_for_all(&v, err);
+	if (rc < 0)
+		atomic_store(&g->ended, true);
+	join_workers(g, workers);
+	free_workers(workers, g->nr_threads);
+	/* What a thread met is nearer to the cause than what the wait for it did. */
+	if (g->rc < 0 && rc != -EREMOTEIO) {
+		if (err)
+			*err = g->err;
+		rc = g->rc;
+	}
+	return rc;
+}
+
+/* The least that a file of this workload may have, so that what cannot be made is said at once. */
+static int check_sizes(const struct datagen *g, struct shoal_err *err)
+{
+	const struct bench_dataset *d = &g->w->dataset;
+	double least = (d->record_bytes - d->spread.reach) * (double)d->samples_per_file;
+	int rc = format_check(g->format, least < 1 ? 1 : (uint64_t)least, d->samples_per_file, err);
+
+	if (rc == 0)
+		rc = format_check(g->format, bench_file_size_max(g->w), d->samples_per_file, err);
+	return rc;
+}
+
+static int choose_format(struct datagen *g, struct shoal_err *err)
+{
+	enum bench_format format = g->w->dataset.format;
+
+	if (format == BENCH_MMAP_INDEXED_BINARY)
+		format = BENCH_INDEXED_BINARY;
+	g->format = format_by_name(bench_format_name(format));
+	if (!g->format)
+		return shoal_fail(err, -EINVAL, "dataset.format %s has no files to write",
+				  bench_format_name(format));
+	if (g->nr_files == 0)
+		return shoal_fail(err, -EINVAL,
+				  "there are no files to write: dataset.num_files_train is 0");
+	return check_sizes(g, err);
+}
+
+/* Writing waits: more threads than cores, but shared among the ranks of a node. */
+static unsigned choose_threads(const struct datagen *g)
+{
+	uint64_t cores = (uint64_t)shoal_max(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
+	uint64_t nr = g->o->nr_threads;
+
+	if (nr == 0)
+		nr = g->w->reader.write_threads;
+	if (nr <= 1 && g->o->nr_threads == 0) /* 1 is DLIO's word for "as many as suit" */
+		nr = shoal_min(shoal_max(2 * cores, 8), THREADS_OWN) /
+		     (uint64_t)shoal_comm_place(g->comm)->node_size;
+	return (unsigned)shoal_min(shoal_max(nr, 1), THREADS_MAX);
+}
+
+/* Rank 0 prepares the place before anybody else looks at it. */
+static int open_place(struct datagen *g, struct shoal_err *err)
+{
+	int rc = g->rank == 0 ? datagen_place_first(g, err) : 0;
+
+	if (rc < 0) /* the others are waiting */
+		shoal_comm_fail(g->comm, err ? err->msg : "no place");
+	if (rc == 0)
+		rc = shoal_comm_barrier(g->comm, err);
+	if (rc == 0 && g->rank > 0)
+		rc = datagen_place_others(g, err);
+	return rc;
+}
+
+static int run(struct datagen *g, struct bench_datagen_result *result, struct shoal_err *err)
+{
+	uint64_t start;
+	int rc = open_place(g, err);
+
+	if (rc == 0 && g->o->mode == BENCH_DATAGEN_RESUME)
+		rc = datagen_leftovers(g, err);
+	start = now_ns();
+	if (rc == 0)
+		rc = run_threads(g, err);
+	if (rc == 0)
+		rc = shoal_comm_reduce(g->comm, SHOAL_COMM_SUM, (uint64_t *)(void *)&g->counts,
+				       sizeof(g->counts) / sizeof(uint64_t), err);
+	result->seconds = (double)(now_ns() - start) * 1e-9;
+	if (rc == 0 && g->rank == 0 && g->o->mode != BENCH_DATAGEN_VERIFY)
+		rc = datagen_seal(g, result, err);
+	if (rc < 0 && rc != -EREMOTEIO)
+		shoal_comm_fail(g->comm, err ? err->msg : "it failed");
+	if (rc == 0)
+		rc = shoal_comm_barrier(g->comm, err);
+	return rc;
+}
+
+int bench_datagen(struct shoal_comm *comm, const struct bench_workload *w,
+		  const struct bench_datagen_options *options,
+		  struct bench_datagen_result *ret_result, struct shoal_err *err)
+{
+	const struct shoal_comm_place *place = shoal_comm_place(comm);
+	struct bench_datagen_result result = { 0 };
+	struct datagen g = {
+		.w = w,
+		.o = options,
+		.comm = comm,
+		.rank = (uint64_t)place->rank,
+		.nr_ranks = (uint64_t)place->size,
+		.nr_train = bench_nr_files(w, false),
+		.nr_files = bench_nr_files(w, false) + bench_nr_files(w, true),
+	};
+	int rc = choose_format(&g, err);
+
+	if (rc < 0)
+		return rc;
+	pthread_mutex_init(&g.lock, NULL);
+	g.nr_threads = choose_threads(&g);
+	rc = run(&g, &result, err);
+	if (!options->store)
+		shoal_store_close(g.store);
+	pthread_mutex_destroy(&g.lock);
+	/* Also after a failure: how much is there. */
+	result.counts = g.counts;
+	result.nr_files = g.nr_files;
+	result.nr_threads = g.nr_threads;
+	*ret_result = result;
+	return rc;
+}

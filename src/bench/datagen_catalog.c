@@ -1,0 +1,208 @@
+/* The catalog of a dataset: its names and sizes are known, so that nothing need be listed. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/datagen_inside.h"
+
+#define PROGRESS_EVERY 65536 /* names */
+
+int datagen_catalog_path(const struct datagen *g, char *path, size_t cap, struct shoal_err *err)
+{
+	const char *uri = g->store->uri;
+	int n;
+
+	if (g->o->catalog)
+		n = snprintf(path, cap, "%s", g->o->catalog);
+	else if (strncmp(uri, "file://", 7) == 0)
+		n = snprintf(path, cap, "%s/%s", uri + 7, BENCH_CATALOG_NAME);
+	else /* nowhere that a catalog could be mapped from */
+		n = snprintf(path, cap, "%s", "");
+	if (n < 0 || (size_t)n >= cap)
+		return shoal_fail(err, -ENAMETOOLONG, "the catalog's path is too long");
+	return 0;
+}
+
+/* "DIR/catalog.shoal" -> "DIR/catalog-train.shoal" */
+static int part_path(const char *path, const char *part, char *to, size_t cap,
+		     struct shoal_err *err)
+{
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+	const char *dot = strrchr(base, '.');
+	size_t stem = dot && dot > base ? (size_t)(dot - path) : strlen(path);
+	int n = snprintf(to, cap, "%.*s-%s%s", (int)stem, path, part, path + stem);
+
+	if (n < 0 || (size_t)n >= cap)
+		return shoal_fail(err, -ENAMETOOLONG, "the catalog's path is too long");
+	return 0;
+}
+
+/* Add the files of train, or of valid, in the order of their names. */
+static int add_files(struct datagen *g, struct shoal_writer *writer, bool valid,
+		     struct shoal_err *err)
+{
+	uint64_t nr = bench_nr_files(g->w, valid), id;
+	char name[BENCH_NAME_MAX];
+	int rc = 0;
+
+	for (uint64_t i = 0; i < nr && rc == 0; i++) {
+		int len;
+
+		if (i % PROGRESS_EVERY == 0 && datagen_stopped(g))
+			return shoal_fail(err, -ECANCELED, "interrupted");
+		if (i % PROGRESS_EVERY == 0 && g->o->progress)
+			g->o->progress(g->o->self, &(struct bench_datagen_progress){
+							   .phase = BENCH_DATAGEN_CATALOG,
+							   .nr_done = i,
+							   .nr_files = nr });
+		rc = bench_file_at(g->w, valid, i, &id);
+		len = rc < 0 ? rc : bench_file_name(g->w, valid, id, name, sizeof(name));
+		if (len < 0)
+			return shoal_fail_errno(err, len, "cannot name file %" PRIu64, i);
+		rc = shoal_writer_add(writer, name, (size_t)len, bench_file_size(g->w, valid, id),
+				      0, err);
+	}
+	return rc;
+}
+
+/* With sizes that are all the same and one level of folders, a pattern says it in no time. */
+static bool is_pattern(const struct datagen *g, bool valid)
+{
+	const struct bench_dataset *d = &g->w->dataset;
+	const struct bench_subfolders *f = valid ? &d->subfolders_eval : &d->subfolders_train;
+
+	return d->spread.sigma <= 0 && f->nr_levels <= 1;
+}
+
+static unsigned digits(uint64_t v)
+{
+	unsigned n = 1;
+
+	while (v >= 10) {
+		v /= 10;
+		n++;
+	}
+	return n;
+}
+
+/* The name's braces doubled: in a pattern they would mean the number. */
+static void quote(char *to, const char *from)
+{
+	for (; *from; from++) {
+		*to++ = *from;
+		if (*from == '{' || *from == '}')
+			*to++ = *from;
+	}
+	*to = '\0';
+}
+
+static int seal_pattern(struct datagen *g, bool valid, const char *path, struct shoal_err *err)
+{
+	const struct bench_dataset *d = &g->w->dataset;
+	uint64_t nr = bench_nr_files(g->w, valid);
+	uint64_t total = !valid && d->nr_files_generated ? d->nr_files_generated : nr;
+	char prefix[2 * BENCH_NAME_MAX], format[4 * BENCH_NAME_MAX];
+	struct shoal_pattern pattern = {
+		.format = format,
+		.count = nr,
+		.subfolders = (valid ? d->subfolders_eval : d->subfolders_train).nr,
+		.size = bench_file_size(g->w, valid, 0),
+	};
+	struct shoal_index_options io = {
+		.output = path,
+		.root = g->store->uri,
+		.samples_per_file = d->samples_per_file,
+		.stop = g->o->stop,
+	};
+	struct shoal_index_result result;
+
+	quote(prefix, d->file_prefix);
+	snprintf(format, sizeof(format), "%s/%s_{:0%ud}_of_%" PRIu64 ".%s",
+		 valid ? "valid" : "train", prefix, digits(total), total,
+		 bench_format_name(d->format));
+	return shoal_index_pattern(&pattern, &io, &result, err);
+}
+
+static int open_writer(struct datagen *g, const char *path, struct shoal_writer **ret_writer,
+		       struct shoal_err *err)
+{
+	struct shoal_writer_options wo = {
+		.root = g->store->uri,
+		.sizes = true,
+		.samples_per_file = g->w->dataset.samples_per_file,
+	};
+
+	return shoal_writer_open(path, &wo, ret_writer, err);
+}
+
+/* The catalog of train, or of valid. */
+static int seal_part(struct datagen *g, bool valid, const char *path, struct shoal_err *err)
+{
+	struct shoal_writer *writer = NULL;
+	int rc;
+
+	if (is_pattern(g, valid))
+		return seal_pattern(g, valid, path, err);
+	rc = open_writer(g, path, &writer, err);
+	if (rc < 0)
+		return rc;
+	rc = add_files(g, writer, valid, err);
+	if (rc == 0)
+		return shoal_writer_seal(writer, err);
+	shoal_writer_abort(writer);
+	return rc;
+}
+
+static int append(struct shoal_writer *writer, const char *path, struct shoal_err *err)
+{
+	struct shoal_catalog *part = NULL;
+	int rc = shoal_catalog_open(path, &part, err);
+
+	if (rc == 0)
+		rc = shoal_writer_append(writer, part, err);
+	shoal_catalog_close(part);
+	return rc;
+}
+
+/* Both, one behind the other. */
+static int seal_both(struct datagen *g, const char *path, struct shoal_err *err)
+{
+	char part[2][4200];
+	struct shoal_writer *writer = NULL;
+	int rc;
+
+	for (unsigned valid = 0; valid < 2; valid++) {
+		rc = part_path(path, valid ? "valid" : "train", part[valid], sizeof(part[valid]),
+			       err);
+		if (rc == 0)
+			rc = seal_part(g, valid, part[valid], err);
+		if (rc < 0)
+			return rc;
+	}
+	rc = open_writer(g, path, &writer, err);
+	for (unsigned valid = 0; valid < 2 && rc == 0; valid++)
+		rc = append(writer, part[valid], err);
+	if (rc == 0)
+		return shoal_writer_seal(writer, err);
+	shoal_writer_abort(writer);
+	return rc;
+}
+
+int datagen_seal(struct datagen *g, struct bench_datagen_result *result, struct shoal_err *err)
+{
+	bool train = g->nr_train > 0, valid = g->nr_files > g->nr_train;
+	int rc = datagen_catalog_path(g, result->catalog, sizeof(result->catalog), err);
+
+	if (rc < 0 || !result->catalog[0])
+		return rc;
+	result->parts = train && valid;
+	rc = result->parts ? seal_both(g, result->catalog, err)
+			   : seal_part(g, valid, result->catalog, err);
+	if (rc < 0) {
+		struct shoal_err why = *err;
+
+		shoal_say(err, "the files are there, but not their catalog '%.300s': %.300s",
+			  result->catalog, why.msg);
+	}
+	return rc;
+}

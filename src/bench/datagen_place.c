@@ -1,0 +1,433 @@
+/* Where a dataset goes: whether it may, and what an earlier run left there. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/text.h"
+#include "bench/datagen_inside.h"
+
+#define NOTE_MAX 4096
+
+/* ---- The note: what it was made with ---- */
+
+static void put_folders(char *to, size_t cap, const struct bench_subfolders *f)
+{
+	size_t at = 0;
+
+	to[0] = '\0';
+	for (unsigned i = 0; i < f->nr_levels && at < cap; i++)
+		at += (size_t)snprintf(to + at, cap - at, "%s%" PRIu64, i ? "," : "", f->fanout[i]);
+	if (f->nr_levels == 0)
+		snprintf(to, cap, "0");
+}
+
+/* All that the bytes and the names depend on, and nothing else. */
+static void make_note(const struct bench_workload *w, char note[NOTE_MAX])
+{
+	const struct bench_dataset *d = &w->dataset;
+	uint64_t total = d->nr_files_generated ? d->nr_files_generated : d->nr_files_train;
+	char train[128], eval[128];
+
+	put_folders(train, sizeof(train), &d->subfolders_train);
+	put_folders(eval, sizeof(eval), &d->subfolders_eval);
+	snprintf(note, NOTE_MAX,
+		 "dataset.format=%s\n"
+		 "dataset.file_prefix=%s\n"
+		 "dataset.num_files_train=%" PRIu64 "\n"
+		 "dataset.num_files_eval=%" PRIu64 "\n"
+		 "dataset.num_samples_per_file=%" PRIu64 "\n"
+		 "dataset.record_length_bytes=%.17g\n"
+		 "dataset.record_length_bytes_stdev=%.17g\n"
+		 "dataset.num_subfolders_train=[%s]\n"
+		 "dataset.num_subfolders_eval=[%s]\n"
+		 "train.seed=%" PRIu64 "\n",
+		 bench_format_name(d->format), d->file_prefix, total, d->nr_files_eval,
+		 d->samples_per_file, d->record_bytes, d->record_stdev, train, eval, w->train.seed);
+}
+
+/* 1 and the note that is there, ended by a NUL; 0 when there is none. */
+static int read_note(struct datagen *g, char note[NOTE_MAX], struct shoal_err *err)
+{
+	struct store_stat st;
+	int64_t n;
+	int rc = store_stat(g->store, BENCH_NOTE_NAME, &st, err);
+
+	if (rc == -ENOENT)
+		return 0;
+	if (rc < 0)
+		return rc;
+	n = store_read(g->store, BENCH_NOTE_NAME, 0, note, NOTE_MAX - 1, err);
+	if (n < 0)
+		return (int)n;
+	note[n] = '\0';
+	return 1;
+}
+
+static int write_note(struct datagen *g, const char *note, struct shoal_err *err)
+{
+	struct store_writer *writer = NULL;
+	int rc = store_create(g->store, BENCH_NOTE_NAME, &writer, err);
+
+	if (rc < 0)
+		return rc;
+	rc = store_write(writer, note, strlen(note), err);
+	if (rc < 0) {
+		store_abort(writer);
+		return rc;
+	}
+	return store_commit(writer, err);
+}
+
+/* The first line in which they differ. */
+static int notes_differ(struct datagen *g, const char *is, const char *want, struct shoal_err *err)
+{
+	while (*is && *want) {
+		size_t is_len = strcspn(is, "\n"), want_len = strcspn(want, "\n");
+
+		if (is_len != want_len || memcmp(is, want, is_len) != 0)
+			return shoal_fail(err, -EEXIST,
+					  "'%.300s' holds a dataset with %.*s, where this one has "
+					  "%.*s: choose another directory",
+					  g->o->data, (int)shoal_min(is_len, 100), is,
+					  (int)shoal_min(want_len, 100), want);
+		is += is_len + (is[is_len] == '\n');
+		want += want_len + (want[want_len] == '\n');
+	}
+	return shoal_fail(err, -EEXIST, "'%.300s' holds a dataset that was made otherwise",
+			  g->o->data);
+}
+
+/* ---- What is there ---- */
+
+/* As many names are looked at, and so many folders opened, to tell whose files they are. */
+#define PEEK_NAMES   1000
+#define PEEK_FOLDERS 64
+
+struct peek {
+	struct store_sink sink; /* first, so that one is the other */
+	struct datagen *g;
+	uint64_t nr, nr_ours;
+	char foreign[SHOAL_NAME_MAX + 1]; /* the first that is not ours; or "" */
+	struct shoal_buf next;            /* one further unit: length, bytes */
+};
+
+/* Whether the name ends so, and how long it is without. */
+static bool ends_in(const char *name, size_t len, const char *end, size_t *ret_len)
+{
+	size_t n = strlen(end);
+
+	if (len < n || memcmp(name + len - n, end, n) != 0)
+		return false;
+	*ret_len = len - n;
+	return true;
+}
+
+static bool is_leftover(const char *name, size_t len)
+{
+	const char *slash = memrchr(name, '/', len), *base = slash ? slash + 1 : name;
+	size_t rest;
+
+	return *base == '.' && ends_in(name, len, ".partial", &rest);
+}
+
+/* Whether it is what this dataset calls one of its files. */
+static bool is_ours(const struct datagen *g, const char *name, size_t len)
+{
+	bool valid = strncmp(name, "valid/", 6) == 0 || strncmp(name, "index/valid/", 12) == 0;
+	const char *of = memmem(name, len, "_of_", 4), *start;
+	char want[BENCH_NAME_MAX];
+	uint64_t id;
+
+	for (const char *later; of; of = later) {
+		later = memmem(of + 4, len - (size_t)(of + 4 - name), "_of_", 4);
+		if (!later)
+			break;
+	}
+	if (!of)
+		return false;
+	for (start = of; start > name && start[-1] >= '0' && start[-1] <= '9'; start--)
+		;
+	if (shoal_parse_digits(start, (size_t)(of - start), &id) < 0)
+		return false;
+	for (unsigned part = 0; part == 0 || format_side(g->format, part - 1); part++)
+		if (datagen_name(g, valid, id, part, want) == 0 && strlen(want) == len &&
+		    memcmp(want, name, len) == 0)
+			return true;
+	return false;
+}
+
+static int peek_found(struct store_sink *sink, const struct store_entry *entries, size_t nr,
+		      struct shoal_err *err)
+{
+	struct peek *p = (struct peek *)sink;
+
+	(void)err;
+	for (size_t i = 0; i < nr && p->nr < PEEK_NAMES && !p->foreign[0]; i++) {
+		const struct store_entry *e = &entries[i];
+
+		p->nr++;
+		if (is_leftover(e->name, e->len))
+			continue;
+		if (is_ours(p->g, e->name, e->len))
+			p->nr_ours++;
+		else
+			memcpy(p->foreign, e->name, e->len); /* ended: it was all zeros */
+	}
+	return p->nr < PEEK_NAMES && !p->foreign[0] ? 0 : -ECANCELED;
+}
+
+static int peek_more(struct store_sink *sink, const void *unit, size_t len, struct shoal_err *err)
+{
+	struct peek *p = (struct peek *)sink;
+
+	(void)err;
+	if (p->next.len == 0)
+		shoal_buf_append(&p->next, unit, len);
+	return p->next.rc;
+}
+
+static int no_trouble(struct store_sink *sink, int rc, struct shoal_err *err)
+{
+	(void)sink;
+	(void)err;
+	return rc == -ENOENT ? 0 : rc;
+}
+
+static unsigned not_hungry(struct store_sink *sink)
+{
+	(void)sink;
+	return 0;
+}
+
+static void close_sink(struct store_sink *sink)
+{
+	if (sink->free_scratch)
+		sink->free_scratch(sink->scratch);
+	sink->free_scratch = NULL;
+	sink->scratch = NULL;
+}
+
+/* Look into @folder and, as far as its first subfolders, below it. */
+static int peek_into(struct datagen *g, struct peek *p, const char *folder, struct shoal_err *err)
+{
+	struct store_list_options options = { 0 };
+	uint8_t *unit;
+	struct store_stat st;
+	size_t len;
+	int rc = store_stat(g->store, folder, &st, NULL);
+
+	if (rc == -ENOENT || rc == -ENOTSUP)
+		return 0;
+	if (rc == 0 && !st.is_dir)
+		return shoal_fail(err, -EEXIST, "'%s' in '%.300s' is a file", folder, g->o->data);
+	unit = malloc(STORE_UNIT_MAX);
+	if (!unit)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	len = store_unit(g->store, folder, strlen(folder), unit);
+	p->next.len = 0;
+	for (unsigned i = 0; len > 0 && i < PEEK_FOLDERS; i++) {
+		rc = store_list(g->store, &options, unit, len, &p->sink, err);
+		if (rc < 0)
+			break;
+		len = p->next.len;
+		if (len > 0)
+			memcpy(unit, p->next.data, len);
+		p->next.len = 0;
+	}
+	free(unit);
+	return rc == -ECANCELED || rc == -ENOTSUP ? 0 : rc;
+}
+
+static int refuse(struct datagen *g, const struct peek *p, struct shoal_err *err)
+{
+	if (p->foreign[0])
+		return shoal_fail(err, -EEXIST,
+				  "'%.300s' holds '%.200s', which is not of this dataset: choose "
+				  "another directory, or --force to write beside it",
+				  g->o->data, p->foreign);
+	return shoal_fail(err, -EEXIST,
+			  "'%.300s' holds files of this dataset already: --resume completes them, "
+			  "--force writes them again",
+			  g->o->data);
+}
+
+/* Refuse a place where something else is. */
+static int look_around(struct datagen *g, struct shoal_err *err)
+{
+	static const char *const folder[] = { "train", "valid" };
+	struct peek *p = calloc(1, sizeof(*p));
+	int rc = 0;
+
+	if (!p)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	p->g = g;
+	p->next.max = STORE_UNIT_MAX;
+	p->sink = (struct store_sink){ .found = peek_found,
+				       .more = peek_more,
+				       .trouble = no_trouble,
+				       .hungry = not_hungry,
+				       .stop = g->o->stop };
+	for (size_t i = 0; i < 2 && rc == 0 && !p->foreign[0]; i++)
+		rc = peek_into(g, p, folder[i], err);
+	if (rc == 0 && !g->o->force &&
+	    (p->foreign[0] || (p->nr_ours > 0 && g->o->mode == BENCH_DATAGEN_WRITE)))
+		rc = refuse(g, p, err);
+	close_sink(&p->sink);
+	shoal_buf_release(&p->next);
+	free(p);
+	return rc;
+}
+
+/* ---- Beginning ---- */
+
+/* The null store: every name is there, with bytes that nobody wrote. */
+static bool keeps_nothing(const struct datagen *g)
+{
+	return strcmp(g->store->ops->kind, "null") == 0;
+}
+
+static int open_store(struct datagen *g, bool make, struct shoal_err *err)
+{
+	if (g->o->store) {
+		g->store = g->o->store;
+		return 0;
+	}
+	return make ? shoal_store_make(g->o->data, &g->store, err)
+		    : shoal_store_open(g->o->data, &g->store, err);
+}
+
+int datagen_place_first(struct datagen *g, struct shoal_err *err)
+{
+	bool verify = g->o->mode == BENCH_DATAGEN_VERIFY;
+	char want[NOTE_MAX], is[NOTE_MAX] = "";
+	int rc = open_store(g, !verify, err);
+
+	if (rc < 0)
+		return rc;
+	if (keeps_nothing(g))
+		return 0;
+	make_note(g->w, want);
+	rc = read_note(g, is, err);
+	if (rc < 0)
+		return rc;
+	if (rc == 1 && strcmp(is, want) != 0 && !g->o->force)
+		return notes_differ(g, is, want, err);
+	if (verify)
+		return 0;
+	rc = look_around(g, err);
+	return rc < 0 ? rc : write_note(g, want, err);
+}
+
+int datagen_place_others(struct datagen *g, struct shoal_err *err)
+{
+	char want[NOTE_MAX], is[NOTE_MAX] = "";
+	int rc = open_store(g, false, err);
+
+	if (rc < 0 || g->o->mode == BENCH_DATAGEN_VERIFY || keeps_nothing(g))
+		return rc;
+	make_note(g->w, want);
+	rc = read_note(g, is, err);
+	if (rc < 0)
+		return rc;
+	if (rc == 1 && strcmp(is, want) == 0)
+		return 0;
+	return shoal_fail(
+		err, -ESTALE,
+		"'%.300s' is not the directory that rank 0 writes to: all nodes must share "
+		"it",
+		g->o->data);
+}
+
+/* ---- What an interrupted run left ---- */
+
+struct sweep {
+	struct store_sink sink; /* first */
+	struct datagen *g;
+};
+
+static int sweep_found(struct store_sink *sink, const struct store_entry *entries, size_t nr,
+		       struct shoal_err *err)
+{
+	struct sweep *s = (struct sweep *)sink;
+	char name[SHOAL_NAME_MAX + 1];
+	int rc = 0;
+
+	for (size_t i = 0; i < nr && rc == 0; i++) {
+		if (!is_leftover(entries[i].name, entries[i].len))
+			continue;
+		memcpy(name, entries[i].name, entries[i].len);
+		name[entries[i].len] = '\0';
+		rc = store_remove(s->g->store, name, err);
+		if (rc == -ENOENT)
+			rc = 0;
+		else if (rc == 0)
+			s->g->counts.nr_leftovers++;
+	}
+	return rc;
+}
+
+/* Subfolders are folders of their own, or not ours. */
+static int sweep_more(struct store_sink *sink, const void *unit, size_t len, struct shoal_err *err)
+{
+	(void)sink;
+	(void)unit;
+	(void)len;
+	(void)err;
+	return 0;
+}
+
+static int sweep_folder(struct sweep *s, const char *folder, uint8_t *unit, struct shoal_err *err)
+{
+	struct store_list_options options = { 0 };
+	struct store_stat st;
+	size_t len;
+
+	if (store_stat(s->g->store, folder, &st, NULL) < 0 || !st.is_dir)
+		return 0;
+	len = store_unit(s->g->store, folder, strlen(folder), unit);
+	return len ? store_list(s->g->store, &options, unit, len, &s->sink, err) : 0;
+}
+
+static int sweep_all(struct sweep *s, bool valid, uint8_t *unit, struct shoal_err *err)
+{
+	struct datagen *g = s->g;
+	uint64_t nr = valid ? g->w->dataset.subfolders_eval.nr : g->w->dataset.subfolders_train.nr;
+	char folder[BENCH_NAME_MAX];
+	int rc = 0;
+
+	if (bench_nr_files(g->w, valid) == 0)
+		return 0;
+	for (uint64_t leaf = g->rank; leaf < nr && rc == 0; leaf += g->nr_ranks) {
+		if (datagen_stopped(g))
+			return shoal_fail(err, -ECANCELED, "interrupted");
+		rc = bench_folder_name(g->w, valid, leaf, folder, sizeof(folder));
+		if (rc >= 0)
+			rc = sweep_folder(s, folder, unit, err);
+	}
+	if (rc == 0 && g->rank == 0 && format_side(g->format, 0))
+		rc = sweep_folder(s, valid ? "index/valid" : "index/train", unit, err);
+	return rc;
+}
+
+int datagen_leftovers(struct datagen *g, struct shoal_err *err)
+{
+	struct sweep s = { .sink = { .found = sweep_found,
+				     .more = sweep_more,
+				     .trouble = no_trouble,
+				     .hungry = not_hungry,
+				     .stop = g->o->stop },
+			   .g = g };
+	uint8_t *unit = malloc(STORE_UNIT_MAX);
+	int rc;
+
+	if (!unit)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	rc = sweep_all(&s, false, unit, err);
+	if (rc == 0)
+		rc = sweep_all(&s, true, unit, err);
+	close_sink(&s.sink);
+	free(unit);
+	return rc;
+}

@@ -1,0 +1,87 @@
+/*
+ * indexed_binary: samples one behind the other, with their offsets and their sizes in two files of
+ * 64-bit numbers beside it.
+ */
+#include <inttypes.h>
+
+#include "format/inside.h"
+
+static uint64_t indexed_least(uint64_t nr_samples)
+{
+	return nr_samples;
+}
+
+static void indexed_next(struct format_maker *m)
+{
+	if (m->step++ == 0)
+		format_put_random(m, m->spec.size, 0);
+}
+
+static void side_next(struct format_maker *m)
+{
+	uint64_t nr = shoal_min(FORMAT_LITERAL_MAX / 8, m->spec.nr_samples - m->index);
+	bool sizes = m->part == 2;
+	uint8_t *p;
+
+	if (nr == 0)
+		return;
+	p = format_put(m, 8 * (size_t)nr, 0);
+	for (uint64_t i = m->index; i < m->index + nr; i++) {
+		uint64_t off = format_share(m->spec.size, i, m->spec.nr_samples);
+
+		if (sizes)
+			off = format_share(m->spec.size, i + 1, m->spec.nr_samples) - off;
+		p = format_le64(p, off);
+	}
+	m->index += nr;
+}
+
+#define AT_ONCE 512 /* numbers */
+
+static int find_some(const struct format_source *sides, uint64_t file_size, uint64_t first,
+		     size_t nr, format_found_fn *found, void *self, struct shoal_err *err)
+{
+	struct shoal_le64 off[AT_ONCE], len[AT_ONCE];
+	int rc = format_read(&sides[0], 8 * first, off, 8 * nr, err);
+
+	if (rc == 0)
+		rc = format_read(&sides[1], 8 * first, len, 8 * nr, err);
+	for (size_t i = 0; i < nr && rc == 0; i++) {
+		if (!format_inside(shoal_le64_get(off[i]), shoal_le64_get(len[i]), file_size))
+			return shoal_fail(err, -EBADMSG,
+					  "the index says that sample %" PRIu64
+					  " lies outside the file of %" PRIu64 " bytes",
+					  first + i, file_size);
+		rc = found(self, first + i, shoal_le64_get(off[i]), shoal_le64_get(len[i]));
+	}
+	return rc;
+}
+
+static int indexed_find_sides(const struct format_source *sides, uint64_t file_size,
+			      uint64_t nr_samples, format_found_fn *found, void *self,
+			      struct shoal_err *err)
+{
+	int rc = 0;
+
+	if (sides[0].size % 8 || sides[0].size != sides[1].size)
+		return shoal_fail(err, -EBADMSG,
+				  "the offsets' index has %" PRIu64 " bytes and the sizes' %" PRIu64
+				  ": both should have eight a sample",
+				  sides[0].size, sides[1].size);
+	if (sides[0].size / 8 != nr_samples)
+		return shoal_fail(err, -ERANGE, "the index has %" PRIu64 " samples, not %" PRIu64,
+				  sides[0].size / 8, nr_samples);
+	for (uint64_t i = 0; i < nr_samples && rc == 0; i += AT_ONCE)
+		rc = find_some(sides, file_size, i, (size_t)shoal_min(AT_ONCE, nr_samples - i),
+			       found, self, err);
+	return rc;
+}
+
+const struct format format_indexed_binary = {
+	.name = "indexed_binary",
+	.least = indexed_least,
+	.next = indexed_next,
+	.side = { { ".off.idx", false }, { ".sz.idx", false } },
+	.side_next = { side_next, side_next },
+	.find_sides = indexed_find_sides,
+};

@@ -1,0 +1,284 @@
+/*
+ * NPY: an array of unsigned bytes, of shape (rows, columns, samples) as DLIO has it; in Fortran
+ * order, so that each sample x[..., i] is a stretch of bytes. What is left to the asked size are
+ * spaces in the header.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "format/inside.h"
+
+#define MAGIC   "\x93NUMPY"
+#define PAD_MAX 8192 /* numpy refuses headers of more than 10,000 bytes */
+
+void format_npy_head(uint8_t *p, size_t len, const uint64_t *shape, unsigned nr_dims)
+{
+	uint8_t *end = p + len;
+
+	p = format_text(p, MAGIC "\x01");
+	*p++ = 0;
+	p = format_le16(p, len - 10);
+	p += sprintf((char *)p, "{'descr': '|u1', 'fortran_order': %s, 'shape': (",
+		     nr_dims > 1 ? "True" : "False");
+	for (unsigned i = 0; i < nr_dims; i++)
+		p += sprintf((char *)p, "%" PRIu64 "%s", shape[i],
+			     nr_dims == 1      ? ","
+			     : i + 1 < nr_dims ? ", "
+					       : "");
+	p = format_text(p, "), }");
+	memset(p, ' ', (size_t)(end - p));
+	end[-1] = '\n';
+}
+
+void format_plan_array(struct format_maker *m, uint64_t room, uint64_t pad_max)
+{
+	uint64_t nr = m->spec.nr_samples, w = 1, h = 1;
+
+	format_rectangle(room / nr, &w, &h);
+	if (room - nr * w * h > pad_max) {
+		h = room / nr;
+		w = 1;
+	}
+	m->plan.array.rows = h;
+	m->plan.array.columns = w;
+	m->plan.array.data = nr * w * h;
+	m->plan.array.pad = room - nr * w * h;
+}
+
+static uint64_t npy_least(uint64_t nr_samples)
+{
+	return FORMAT_NPY_HEAD + nr_samples;
+}
+
+static void npy_plan(struct format_maker *m)
+{
+	format_plan_array(m, m->spec.size - FORMAT_NPY_HEAD, PAD_MAX);
+}
+
+/* The header is longer than a literal may be: the spaces are content. */
+static void spaces(const struct format_maker *m, uint64_t cell, uint8_t *out, size_t len)
+{
+	memset(out, ' ', len);
+	if (cell * FORMAT_CELL + len == m->piece.len)
+		out[len - 1] = '\n';
+}
+
+static void npy_next(struct format_maker *m)
+{
+	const uint64_t shape[] = { m->plan.array.rows, m->plan.array.columns, m->spec.nr_samples };
+	uint8_t *p;
+
+	switch (m->step++) {
+	case 0:
+		p = format_put(m, FORMAT_NPY_HEAD, 0);
+		format_npy_head(p, FORMAT_NPY_HEAD, shape, 3);
+		format_le16(p + 8, FORMAT_NPY_HEAD - 10 + m->plan.array.pad);
+		if (m->plan.array.pad > 0)
+			p[FORMAT_NPY_HEAD - 1] = ' ';
+		break;
+	case 1:
+		format_put_content(m, m->plan.array.pad, spaces, FORMAT_CELL, 0);
+		break;
+	case 2:
+		format_put_random(m, m->plan.array.data, 0);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- Finding ---- */
+
+#define HEADER_MAX 4096 /* bytes that are looked at; what follows is spaces */
+#define DIMS_MAX   32   /* numpy's own limit */
+
+struct array {
+	uint64_t item_len;
+	bool fortran;
+	uint64_t shape[DIMS_MAX];
+	unsigned nr_dims;
+};
+
+/* Text from which words are taken; NULL once something was not there. */
+static void skip_spaces(const char **p)
+{
+	while (*p && (**p == ' ' || **p == '\n'))
+		++*p;
+}
+
+static bool take(const char **p, const char *word)
+{
+	skip_spaces(p);
+	if (!*p || strncmp(*p, word, strlen(word)) != 0)
+		return false;
+	*p += strlen(word);
+	return true;
+}
+
+/* Decimal digits, of which numpy once wrote an L behind. */
+static bool take_number(const char **p, uint64_t *ret)
+{
+	uint64_t v = 0;
+	unsigned digits;
+
+	skip_spaces(p);
+	for (digits = 0; **p >= '0' && **p <= '9' && digits < 19; digits++)
+		v = 10 * v + (uint64_t)(*(*p)++ - '0');
+	if (digits > 0 && **p == 'L')
+		++*p;
+	*ret = v;
+	return digits > 0;
+}
+
+/* '|u1', '<f4' and the like. */
+static bool take_descr(const char **p, struct array *a)
+{
+	char kind;
+
+	if (!take(p, "'") || !**p || !strchr("<>|=", **p))
+		return false;
+	++*p;
+	kind = **p;
+	if (!kind || !strchr("biufcSUV?", kind))
+		return false;
+	++*p;
+	if (!take_number(p, &a->item_len) || a->item_len == 0 || a->item_len > INT32_MAX)
+		return false;
+	if (kind == 'U')
+		a->item_len *= 4;
+	return take(p, "'");
+}
+
+static bool take_shape(const char **p, struct array *a)
+{
+	if (!take(p, "("))
+		return false;
+	while (!take(p, ")")) {
+		if (a->nr_dims == DIMS_MAX || !take_number(p, &a->shape[a->nr_dims]))
+			return false;
+		a->nr_dims++;
+		if (!take(p, ",")) {
+			if (!take(p, ")"))
+				return false;
+			break;
+		}
+	}
+	return true;
+}
+
+/* A dictionary of three keys, in any order. */
+static bool take_header(const char *text, struct array *a)
+{
+	unsigned seen = 0;
+
+	if (!take(&text, "{"))
+		return false;
+	while (!take(&text, "}")) {
+		if (take(&text, "'descr':")) {
+			if (!take_descr(&text, a))
+				return false;
+			seen |= 1;
+		} else if (take(&text, "'fortran_order':")) {
+			a->fortran = take(&text, "True");
+			if (!a->fortran && !take(&text, "False"))
+				return false;
+			seen |= 2;
+		} else if (take(&text, "'shape':") && !(seen & 4)) {
+			if (!take_shape(&text, a))
+				return false;
+			seen |= 4;
+		} else {
+			return false;
+		}
+		if (!take(&text, ",") && *text != '}')
+			return false;
+	}
+	return seen == 7;
+}
+
+/* The header of the array at @off: where the data begins, behind @off. */
+static int read_header(const struct format_source *file, uint64_t off, uint64_t len,
+		       struct array *a, uint64_t *ret_data, struct shoal_err *err)
+{
+	char text[HEADER_MAX + 1];
+	uint8_t head[12] = { 0 };
+	size_t first, header_len, n;
+	int rc;
+
+	if (len < sizeof(head) || !format_inside(off, len, file->size))
+		return shoal_fail(err, -EBADMSG, "%" PRIu64 " bytes are too few for an array", len);
+	rc = format_read(file, off, head, sizeof(head), err);
+	if (rc < 0)
+		return rc;
+	if (memcmp(head, MAGIC, 6) != 0 || head[6] < 1 || head[6] > 3)
+		return shoal_fail(err, -EBADMSG, "it does not begin as a .npy file does");
+	first = head[6] == 1 ? 10 : 12;
+	header_len = head[6] == 1 ? head[8] | (size_t)head[9] << 8 : shoal_le32_load(head + 8);
+	if (header_len > len - first)
+		return shoal_fail(err, -EBADMSG, "the array's header goes past its end");
+	n = (size_t)shoal_min(header_len, HEADER_MAX);
+	rc = format_read(file, off + first, text, n, err);
+	if (rc < 0)
+		return rc;
+	text[n] = '\0';
+	if (!take_header(text, a))
+		return shoal_fail(err, -EBADMSG,
+				  "the array's header is not understood: one of plain numbers is");
+	*ret_data = first + header_len;
+	return 0;
+}
+
+/* Bytes of the whole array; false when that is more than @room. */
+static bool array_len(const struct array *a, uint64_t room, uint64_t *ret_len)
+{
+	uint64_t len = a->item_len;
+
+	for (unsigned i = 0; i < a->nr_dims; i++)
+		if (a->shape[i] && len > room / a->shape[i])
+			return false;
+		else
+			len *= a->shape[i];
+	*ret_len = len;
+	return len <= room;
+}
+
+int format_find_npy(const struct format_source *file, uint64_t off, uint64_t len,
+		    uint64_t nr_samples, format_found_fn *found, void *self, struct shoal_err *err)
+{
+	struct array a = { 0 };
+	uint64_t data, bytes, last, first;
+	int rc = read_header(file, off, len, &a, &data, err);
+
+	if (rc < 0)
+		return rc;
+	if (!array_len(&a, len - data, &bytes))
+		return shoal_fail(err, -EBADMSG,
+				  "the array is larger than the %" PRIu64
+				  " bytes behind its header",
+				  len - data);
+	if (nr_samples == 1)
+		return found(self, 0, off + data, bytes);
+	first = a.nr_dims ? a.shape[0] : 1;
+	last = a.nr_dims ? a.shape[a.nr_dims - 1] : 1;
+	if (nr_samples == 0 || (first != nr_samples && last != nr_samples))
+		return shoal_fail(err, -ERANGE, "no side of the array has %" PRIu64 " samples",
+				  nr_samples);
+	if ((a.fortran ? last : first) != nr_samples)
+		return shoal_fail(err, -ENOTSUP, "the samples of the array are interleaved");
+	return format_found_array(off + data, bytes / nr_samples, nr_samples, found, self);
+}
+
+static int npy_find(const struct format_source *file, uint64_t nr_samples, format_found_fn *found,
+		    void *self, struct shoal_err *err)
+{
+	return format_find_npy(file, 0, file->size, nr_samples, found, self, err);
+}
+
+const struct format format_npy = {
+	.name = "npy",
+	.samples_max = PAD_MAX,
+	.least = npy_least,
+	.plan = npy_plan,
+	.next = npy_next,
+	.find = npy_find,
+};

@@ -1,0 +1,414 @@
+/*
+ * NPZ: a zip archive, stored, of the samples as x.npy and a label for each as y.npy.
+ *
+ * A zip archive has the CRC of a file before the file. It is chosen, and the last four bytes of x
+ * are such that it comes out: so the file is made in one go, and also readers that go by the local
+ * headers are content. What is left to the asked size is an extra field of x's local header.
+ */
+#include <inttypes.h>
+
+#include "format/inside.h"
+
+#define LOCAL      35 /* local header, with a name of five bytes */
+#define CENTRAL    51
+#define END        22
+#define EXTRA_HEAD 4
+#define EXTRA_ID   0x7053 /* private */
+#define PAD_MAX    65000  /* with what else is extra, less than 65536 */
+#define FIXED      (LOCAL + EXTRA_HEAD + FORMAT_NPY_HEAD + LOCAL + FORMAT_NPY_HEAD + 2 * CENTRAL + END)
+#define X_LEAST    4 /* bytes of a sample: enough to choose a CRC */
+
+/* From 4 GiB on, numbers of 64 bits in extra fields, and at the end. */
+#define LARGE         UINT64_C(0xffff0000)
+#define LARGE_LOCAL   20
+#define LARGE_CENTRAL (20 + 12)
+#define LARGE_END     (56 + 20)
+#define LARGE_COST    (LARGE_LOCAL + LARGE_CENTRAL + LARGE_END)
+#define ELSEWHERE     UINT32_MAX /* where 32 bits stand for a number that is in 64 */
+
+#define DATE_1980 0x0021
+
+static uint64_t npz_least(uint64_t nr_samples)
+{
+	return FIXED + nr_samples + X_LEAST * nr_samples;
+}
+
+static void label_fill(const struct format_maker *m, uint64_t cell, uint8_t *out, size_t len)
+{
+	format_random(format_mix(m->spec.key, ~cell), out, len);
+}
+
+static void y_head(const struct format_maker *m, uint8_t *p)
+{
+	format_npy_head(p, FORMAT_NPY_HEAD, &m->spec.nr_samples, 1);
+}
+
+static uint32_t label_crc(const struct format_maker *m)
+{
+	uint8_t buf[FORMAT_CELL];
+	uint32_t crc;
+
+	y_head(m, buf);
+	crc = format_crc32(0, buf, FORMAT_NPY_HEAD);
+	for (uint64_t at = 0; at < m->spec.nr_samples; at += sizeof(buf)) {
+		size_t len = (size_t)shoal_min(sizeof(buf), m->spec.nr_samples - at);
+
+		label_fill(m, at / sizeof(buf), buf, len);
+		crc = format_crc32(crc, buf, len);
+	}
+	return crc;
+}
+
+static void npz_plan(struct format_maker *m)
+{
+	bool large = m->spec.size >= LARGE;
+
+	format_plan_array(m, m->spec.size - FIXED - m->spec.nr_samples - (large ? LARGE_COST : 0),
+			  PAD_MAX);
+	m->plan.array.large = large;
+	m->plan.array.label_crc = label_crc(m);
+	m->sum[0] = 0;
+}
+
+static void npz_sum(struct format_maker *m, const uint8_t *bytes, size_t len)
+{
+	m->sum[0] = format_crc32(m->sum[0], bytes, len);
+}
+
+static uint32_t chosen_crc(const struct format_maker *m)
+{
+	return (uint32_t)format_mix(m->spec.key, UINT32_MAX);
+}
+
+static uint64_t x_len(const struct format_maker *m)
+{
+	return FORMAT_NPY_HEAD + m->plan.array.data;
+}
+
+static uint64_t y_len(const struct format_maker *m)
+{
+	return FORMAT_NPY_HEAD + m->spec.nr_samples;
+}
+
+/* What local and central headers have in common: from the version needed to the extra's length. */
+static uint8_t *put_common(uint8_t *p, bool large, uint32_t crc, uint64_t len, uint64_t extra_len)
+{
+	p = format_le16(p, large ? 45 : 20);
+	p = format_le32(p, 0); /* no flags, stored */
+	p = format_le16(p, 0);
+	p = format_le16(p, DATE_1980);
+	p = format_le32(p, crc);
+	p = format_le32(p, large ? ELSEWHERE : len);
+	p = format_le32(p, large ? ELSEWHERE : len);
+	p = format_le16(p, 5);
+	return format_le16(p, extra_len);
+}
+
+/* The local header of x.npy, but for the bytes of the padding, which follow. */
+static void put_x(struct format_maker *m)
+{
+	bool large = m->plan.array.large;
+	uint64_t extra = EXTRA_HEAD + m->plan.array.pad + (large ? LARGE_LOCAL : 0);
+	uint8_t *p = format_put(m, LOCAL + EXTRA_HEAD + (large ? LARGE_LOCAL : 0), 0);
+
+	p = format_le32(p, 0x04034b50);
+	p = put_common(p, large, chosen_crc(m), x_len(m), extra);
+	p = format_text(p, "x.npy");
+	if (large) {
+		p = format_le16(format_le16(p, 1), 16);
+		p = format_le64(format_le64(p, x_len(m)), x_len(m));
+	}
+	format_le16(format_le16(p, EXTRA_ID), m->plan.array.pad);
+}
+
+static void put_y(struct format_maker *m)
+{
+	uint8_t *p = format_put(m, LOCAL + FORMAT_NPY_HEAD, 0);
+
+	p = format_le32(p, 0x04034b50);
+	p = put_common(p, false, m->plan.array.label_crc, y_len(m), 0);
+	y_head(m, format_text(p, "y.npy"));
+}
+
+static uint8_t *put_central(uint8_t *p, const char *name, bool large, uint32_t crc, uint64_t len,
+			    uint64_t extra_len, uint64_t at)
+{
+	p = format_le32(p, 0x02014b50);
+	p = format_le16(p, 3 << 8 | 20); /* made on Unix */
+	p = put_common(p, large, crc, len, extra_len);
+	p = format_le32(format_le16(p, 0), 0); /* no comment, first disk, no attributes */
+	p = format_le32(p, UINT32_C(0100644) << 16);
+	p = format_le32(p, at);
+	return format_text(p, name);
+}
+
+/* The directory, and where to find it. */
+static void put_end(struct format_maker *m)
+{
+	bool large = m->plan.array.large;
+	uint64_t cost = large ? LARGE_CENTRAL : 0;
+	uint64_t end = m->spec.size - END - (large ? LARGE_END : 0);
+	uint64_t start = end - 2 * CENTRAL - cost, y_at = start - y_len(m) - LOCAL;
+	uint8_t *p = format_put(m, (size_t)(m->spec.size - start), 0);
+
+	p = put_central(p, "x.npy", large, chosen_crc(m), x_len(m), large ? 20 : 0, 0);
+	if (large) {
+		p = format_le16(format_le16(p, 1), 16);
+		p = format_le64(format_le64(p, x_len(m)), x_len(m));
+	}
+	p = put_central(p, "y.npy", false, m->plan.array.label_crc, y_len(m), large ? 12 : 0,
+			large ? ELSEWHERE : y_at);
+	if (large) {
+		p = format_le64(format_le16(format_le16(p, 1), 8), y_at);
+		p = format_le64(format_le32(p, 0x06064b50), 44);
+		p = format_le32(format_le16(p, 45), 45); /* versions; the disk's number begins */
+		p = format_le32(format_le16(p, 0), 0);
+		p = format_le64(format_le64(p, 2), 2);
+		p = format_le64(format_le64(p, end - start), start);
+		p = format_le32(format_le32(p, 0x07064b50), 0);
+		p = format_le32(format_le64(p, end), 1);
+	}
+	p = format_le32(format_le32(p, 0x06054b50), 0);
+	p = format_le16(format_le16(p, 2), 2);
+	p = format_le32(p, large ? ELSEWHERE : end - start);
+	p = format_le32(p, large ? ELSEWHERE : start);
+	format_le16(p, 0);
+}
+
+static void npz_next(struct format_maker *m)
+{
+	const uint64_t shape[] = { m->plan.array.rows, m->plan.array.columns, m->spec.nr_samples };
+
+	switch (m->step++) {
+	case 0:
+		put_x(m);
+		break;
+	case 1:
+		format_put_random(m, m->plan.array.pad, 0);
+		break;
+	case 2:
+		format_npy_head(format_put(m, FORMAT_NPY_HEAD, 1), FORMAT_NPY_HEAD, shape, 3);
+		break;
+	case 3:
+		format_put_random(m, m->plan.array.data - 4, 1);
+		break;
+	case 4:
+		format_le32(format_put(m, 4, 0), format_crc32_steer(m->sum[0], chosen_crc(m)));
+		break;
+	case 5:
+		put_y(m);
+		break;
+	case 6:
+		format_put_content(m, m->spec.nr_samples, label_fill, FORMAT_CELL, 0);
+		break;
+	case 7:
+		put_end(m);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- Finding ---- */
+
+/* A directory of an archive, or a file in it. */
+struct directory {
+	uint64_t start, len, nr;
+};
+
+struct member {
+	uint64_t at, len, stored_len;
+	unsigned flags, method;
+	char name[64]; /* its beginning */
+	size_t name_len;
+};
+
+static unsigned u16(const uint8_t *p)
+{
+	return p[0] | (unsigned)p[1] << 8;
+}
+
+/* The end record: at the end, but for a comment. Its offset, or an error. */
+static int64_t find_end(const struct format_source *file, struct shoal_err *err)
+{
+	uint64_t lowest = file->size > END + 65535 ? file->size - END - 65535 : 0;
+	uint8_t buf[1024] = { 0 };
+
+	for (uint64_t high = file->size; high >= lowest + END;) {
+		size_t len = (size_t)shoal_min(sizeof(buf), high - lowest);
+		uint64_t from = high - len;
+		int rc = format_read(file, from, buf, len, err);
+
+		if (rc < 0)
+			return rc;
+		for (size_t i = len - END + 1; i-- > 0;)
+			if (shoal_le32_load(buf + i) == 0x06054b50 &&
+			    from + i + END + u16(buf + i + 20) == file->size)
+				return (int64_t)(from + i);
+		high = from + END - 1; /* the record may lie across */
+		if (from == lowest)
+			break;
+	}
+	return shoal_fail(err, -EBADMSG, "it is not a zip archive, or its end is missing");
+}
+
+/* Where the directory is says a second record in large archives. */
+static int read_large_end(const struct format_source *file, uint64_t end, struct directory *d,
+			  struct shoal_err *err)
+{
+	uint8_t buf[56] = { 0 };
+	int rc;
+
+	if (end < 20)
+		return shoal_fail(err, -EBADMSG, "the archive's directory is nowhere");
+	rc = format_read(file, end - 20, buf, 20, err);
+	if (rc < 0)
+		return rc;
+	if (shoal_le32_load(buf) != 0x07064b50)
+		return shoal_fail(err, -EBADMSG, "the archive's directory is nowhere");
+	rc = format_read(file, shoal_le64_load(buf + 8), buf, sizeof(buf), err);
+	if (rc < 0)
+		return rc;
+	if (shoal_le32_load(buf) != 0x06064b50)
+		return shoal_fail(err, -EBADMSG, "the archive's directory is nowhere");
+	d->nr = shoal_le64_load(buf + 32);
+	d->len = shoal_le64_load(buf + 40);
+	d->start = shoal_le64_load(buf + 48);
+	return 0;
+}
+
+static int read_end(const struct format_source *file, struct directory *d, struct shoal_err *err)
+{
+	int64_t end = find_end(file, err);
+	uint8_t buf[END] = { 0 };
+	int rc;
+
+	if (end < 0)
+		return (int)end;
+	rc = format_read(file, (uint64_t)end, buf, sizeof(buf), err);
+	if (rc < 0)
+		return rc;
+	*d = (struct directory){
+		.nr = u16(buf + 10),
+		.len = shoal_le32_load(buf + 12),
+		.start = shoal_le32_load(buf + 16),
+	};
+	if (d->nr == 0xffff || d->len == ELSEWHERE || d->start == ELSEWHERE)
+		rc = read_large_end(file, (uint64_t)end, d, err);
+	if (rc == 0 && !format_inside(d->start, d->len, (uint64_t)end))
+		rc = shoal_fail(err, -EBADMSG, "the archive's directory lies outside the file");
+	return rc;
+}
+
+/* Numbers that did not fit 32 bits: in this order, those that did not. */
+static int read_large(const struct format_source *file, uint64_t off, size_t len,
+		      struct member *member, struct shoal_err *err)
+{
+	uint64_t *const number[] = { &member->len, &member->stored_len, &member->at };
+	uint8_t buf[28] = { 0 };
+
+	for (size_t at = 0, i = 0; at + 4 <= len;) {
+		size_t have;
+		int rc = format_read(file, off + at, buf, 4, err);
+
+		if (rc < 0)
+			return rc;
+		have = u16(buf + 2);
+		if (u16(buf) == 1) {
+			have = (size_t)shoal_min(shoal_min(have, len - at - 4), 24);
+			rc = format_read(file, off + at + 4, buf, have, err);
+			for (size_t k = 0; rc == 0 && k < 3; k++)
+				if (*number[k] == ELSEWHERE && 8 * (i + 1) <= have)
+					*number[k] = shoal_le64_load(buf + 8 * i++);
+			return rc;
+		}
+		at += 4 + have;
+	}
+	return 0;
+}
+
+/* The member whose entry of the directory is at @off. Returns the entry's length. */
+static int read_member(const struct format_source *file, uint64_t off, struct member *member,
+		       struct shoal_err *err)
+{
+	uint8_t buf[46] = { 0 };
+	size_t extra_len;
+	int rc = format_read(file, off, buf, sizeof(buf), err);
+
+	if (rc < 0)
+		return rc;
+	if (shoal_le32_load(buf) != 0x02014b50)
+		return shoal_fail(err, -EBADMSG, "the archive's directory is damaged");
+	*member = (struct member){
+		.flags = u16(buf + 8),
+		.method = u16(buf + 10),
+		.stored_len = shoal_le32_load(buf + 20),
+		.len = shoal_le32_load(buf + 24),
+		.at = shoal_le32_load(buf + 42),
+		.name_len = u16(buf + 28),
+	};
+	extra_len = u16(buf + 30);
+	rc = format_read(file, off + sizeof(buf), member->name,
+			 shoal_min(member->name_len, sizeof(member->name)), err);
+	if (rc == 0)
+		rc = read_large(file, off + sizeof(buf) + member->name_len, extra_len, member, err);
+	return rc < 0 ? rc : (int)(sizeof(buf) + member->name_len + extra_len + u16(buf + 32));
+}
+
+static bool is_x(const struct member *member)
+{
+	return member->name_len == 5 && memcmp(member->name, "x.npy", 5) == 0;
+}
+
+/* x.npy, or the only one. */
+static int find_x(const struct format_source *file, struct member *ret, struct shoal_err *err)
+{
+	struct directory d = { 0 };
+	uint64_t off;
+	int rc = read_end(file, &d, err);
+
+	if (rc < 0)
+		return rc;
+	off = d.start;
+	for (uint64_t i = 0; i < d.nr; i++) {
+		rc = read_member(file, off, ret, err);
+		if (rc < 0)
+			return rc;
+		if (is_x(ret) || d.nr == 1)
+			return 0;
+		off += (uint64_t)rc;
+	}
+	return shoal_fail(err, -EBADMSG, "there is no array x among the %" PRIu64 " in it", d.nr);
+}
+
+static int npz_find(const struct format_source *file, uint64_t nr_samples, format_found_fn *found,
+		    void *self, struct shoal_err *err)
+{
+	struct member x;
+	uint8_t buf[30] = { 0 };
+	uint64_t data;
+	int rc = find_x(file, &x, err);
+
+	if (rc == 0)
+		rc = format_read(file, x.at, buf, sizeof(buf), err);
+	if (rc < 0)
+		return rc;
+	if (shoal_le32_load(buf) != 0x04034b50)
+		return shoal_fail(err, -EBADMSG, "the array is not where the directory says");
+	if (x.method != 0 || x.flags & 1 || x.len != x.stored_len)
+		return shoal_fail(err, -ENOTSUP, "the array is compressed or encrypted");
+	data = x.at + sizeof(buf) + u16(buf + 26) + u16(buf + 28);
+	if (!format_inside(data, x.len, file->size))
+		return shoal_fail(err, -EBADMSG, "the array goes past the end");
+	return format_find_npy(file, data, x.len, nr_samples, found, self, err);
+}
+
+const struct format format_npz = {
+	.name = "npz",
+	.samples_max = PAD_MAX,
+	.least = npz_least,
+	.plan = npz_plan,
+	.next = npz_next,
+	.sum = npz_sum,
+	.find = npz_find,
+};

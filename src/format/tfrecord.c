@@ -1,0 +1,270 @@
+/*
+ * TFRecord: each record a length, its CRC, a payload and its CRC. The payload is a tf.train.Example
+ * with the features of DLIO: "image", which are the random bytes, and "size".
+ *
+ * The lengths inside an Example are varints, made five bytes wide whatever they hold: so a payload
+ * can have any size, and decoders take them.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "format/inside.h"
+
+#define FRAME_HEAD 12
+#define FRAME      (FRAME_HEAD + 4)
+#define HEAD       37 /* of an Example, before the image */
+#define TAIL       19 /* and behind it */
+#define LEAST      (FRAME + HEAD + 1 + TAIL)
+
+static uint64_t tfrecord_least(uint64_t nr_samples)
+{
+	return LEAST * nr_samples;
+}
+
+static void tfrecord_sum(struct format_maker *m, const uint8_t *bytes, size_t len)
+{
+	m->sum[0] = format_crc32c(m->sum[0], bytes, len);
+}
+
+static uint64_t record_at(const struct format_maker *m, uint64_t i)
+{
+	return format_share(m->spec.size, i, m->spec.nr_samples);
+}
+
+/* Bytes of the image of the record that is being made. */
+static uint64_t image_len(const struct format_maker *m)
+{
+	return record_at(m, m->index + 1) - record_at(m, m->index) - FRAME - HEAD - TAIL;
+}
+
+static uint8_t *wide_varint(uint8_t *p, uint64_t v)
+{
+	for (unsigned i = 0; i < 4; i++, v >>= 7)
+		*p++ = (uint8_t)(v | 0x80);
+	*p++ = (uint8_t)(v & 0x7f);
+	return p;
+}
+
+/* A field of wire type 2: its tag, and how long it is. */
+static uint8_t *field(uint8_t *p, unsigned tag, uint64_t len)
+{
+	*p++ = (uint8_t)tag;
+	return wide_varint(p, len);
+}
+
+static void put_frame_head(struct format_maker *m)
+{
+	uint8_t *p = format_put(m, FRAME_HEAD, 0);
+
+	format_le64(p, HEAD + image_len(m) + TAIL);
+	format_le32(p + 8, format_masked(format_crc32c(0, p, 8)));
+	m->sum[0] = 0;
+}
+
+/* Each level's length is that of what it holds, and six more for the level itself. */
+static void put_example_head(struct format_maker *m)
+{
+	uint64_t image = image_len(m);
+	uint8_t *p = format_put(m, HEAD, 1);
+
+	p = field(p, 0x0a, image + 6 + 6 + 6 + 7 + 6 + TAIL); /* Example.features */
+	p = field(p, 0x0a, image + 6 + 6 + 6 + 7);            /* Features.feature */
+	p = format_text(p, "\x0a\x05image");
+	p = field(p, 0x12, image + 6 + 6); /* its value, a Feature */
+	p = field(p, 0x0a, image + 6);     /* Feature.bytes_list */
+	field(p, 0x0a, image);             /* BytesList.value */
+}
+
+/* The other feature: an Int64List of one number, the side of the image if it were a square. */
+static void put_tail(struct format_maker *m)
+{
+	uint8_t *p = format_put(m, TAIL + 4, 0), *start = p;
+
+	p = format_text(p, "\x0a\x11\x0a\x04size\x12\x09\x1a\x07\x0a\x05");
+	wide_varint(p, format_isqrt(image_len(m)));
+	m->sum[0] = format_crc32c(m->sum[0], start, TAIL);
+	format_le32(start + TAIL, format_masked(m->sum[0]));
+}
+
+static void tfrecord_next(struct format_maker *m)
+{
+	if (m->index == m->spec.nr_samples)
+		return;
+	switch (m->step++) {
+	case 0:
+		put_frame_head(m);
+		break;
+	case 1:
+		put_example_head(m);
+		break;
+	case 2:
+		format_put_random(m, image_len(m), 1);
+		break;
+	default:
+		put_tail(m);
+		m->step = 0;
+		m->index++;
+		break;
+	}
+}
+
+/* ---- The index that DALI reads: a line for each record, "offset length" ---- */
+
+static void index_next(struct format_maker *m)
+{
+	char line[64];
+	size_t len = 0;
+	uint8_t *p;
+
+	if (m->index == m->spec.nr_samples)
+		return;
+	p = format_put(m, 0, 0);
+	while (m->index < m->spec.nr_samples && len + sizeof(line) <= FORMAT_LITERAL_MAX) {
+		uint64_t off = record_at(m, m->index), end = record_at(m, m->index + 1);
+		int n = snprintf(line, sizeof(line), "%" PRIu64 " %" PRIu64 "\n", off, end - off);
+
+		memcpy(p + len, line, (size_t)n);
+		len += (size_t)n;
+		m->index++;
+	}
+	m->piece.len = len;
+}
+
+/* ---- Finding ---- */
+
+static bool length_fits(const uint8_t head[FRAME_HEAD])
+{
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+	(void)head;
+	return true;
+#else
+	return shoal_le32_load(head + 8) == format_masked(format_crc32c(0, head, 8));
+#endif
+}
+
+static int tfrecord_find(const struct format_source *file, uint64_t nr_samples,
+			 format_found_fn *found, void *self, struct shoal_err *err)
+{
+	uint64_t off = 0, i;
+	int rc = 0;
+
+	for (i = 0; off < file->size && rc == 0; i++) {
+		uint8_t head[FRAME_HEAD];
+		uint64_t len;
+
+		if (i == nr_samples)
+			return shoal_fail(err, -ERANGE, "it has more than %" PRIu64 " records", i);
+		rc = format_read(file, off, head, sizeof(head), err);
+		if (rc < 0)
+			return rc;
+		len = shoal_le64_load(head);
+		/* A length that is not what was written would lead anywhere. */
+		if (!length_fits(head))
+			return shoal_fail(err, -EBADMSG,
+					  "the length of the record at %" PRIu64
+					  " does not fit its checksum",
+					  off);
+		if (file->size - off < FRAME || len > file->size - off - FRAME)
+			return shoal_fail(err, -EBADMSG,
+					  "the record at %" PRIu64 " of %" PRIu64
+					  " bytes goes past the end",
+					  off, len);
+		rc = found(self, i, off + FRAME_HEAD, len);
+		off += len + FRAME;
+	}
+	if (rc == 0 && i < nr_samples)
+		return shoal_fail(err, -ERANGE, "it has %" PRIu64 " records, not %" PRIu64, i,
+				  nr_samples);
+	return rc;
+}
+
+/* A text that is read line by line. */
+struct lines {
+	const struct format_source *from;
+	uint64_t pos; /* in the text, of what is behind the buffer */
+	size_t at, fill;
+	char buf[4096];
+};
+
+/* The next byte, -1 at the end, or an error below that. */
+static int next_char(struct lines *l, struct shoal_err *err)
+{
+	if (l->at == l->fill) {
+		size_t n = (size_t)shoal_min(sizeof(l->buf), l->from->size - l->pos);
+		int rc;
+
+		if (n == 0)
+			return -1;
+		rc = format_read(l->from, l->pos, l->buf, n, err);
+		if (rc < 0)
+			return rc == -1 ? -EIO : rc; /* -EPERM is taken */
+		l->pos += n;
+		l->fill = n;
+		l->at = 0;
+	}
+	return (unsigned char)l->buf[l->at++];
+}
+
+/* A number and the @end behind it. 1, 0 at the end of the text, or an error. */
+static int next_number(struct lines *l, char end, uint64_t *ret, struct shoal_err *err)
+{
+	uint64_t v = 0;
+	unsigned digits = 0;
+	int c;
+
+	while ((c = next_char(l, err)) >= '0' && c <= '9' && digits < 19) {
+		v = 10 * v + (uint64_t)(c - '0');
+		digits++;
+	}
+	if (c < -1)
+		return c;
+	if (c == -1 && digits == 0 && end == ' ')
+		return 0;
+	if (digits == 0 || c != end)
+		return shoal_fail(err, -EBADMSG,
+				  "the index is not made of lines with an offset and a length");
+	*ret = v;
+	return 1;
+}
+
+static int tfrecord_find_sides(const struct format_source *sides, uint64_t file_size,
+			       uint64_t nr_samples, format_found_fn *found, void *self,
+			       struct shoal_err *err)
+{
+	struct lines lines = { .from = sides };
+	uint64_t off, len, i;
+	int rc;
+
+	for (i = 0; (rc = next_number(&lines, ' ', &off, err)) > 0; i++) {
+		if (i == nr_samples)
+			return shoal_fail(err, -ERANGE,
+					  "the index has more than %" PRIu64 " records", i);
+		rc = next_number(&lines, '\n', &len, err);
+		if (rc < 0)
+			return rc;
+		if (len < FRAME || !format_inside(off, len, file_size))
+			return shoal_fail(err, -EBADMSG,
+					  "the index says that record %" PRIu64
+					  " lies outside the file of %" PRIu64 " bytes",
+					  i, file_size);
+		rc = found(self, i, off + FRAME_HEAD, len - FRAME);
+		if (rc != 0)
+			return rc;
+	}
+	if (rc == 0 && i < nr_samples)
+		return shoal_fail(err, -ERANGE, "the index has %" PRIu64 " records, not %" PRIu64,
+				  i, nr_samples);
+	return rc;
+}
+
+const struct format format_tfrecord = {
+	.name = "tfrecord",
+	.record_max = INT32_MAX, /* of what a protocol buffer holds */
+	.least = tfrecord_least,
+	.next = tfrecord_next,
+	.sum = tfrecord_sum,
+	.side = { { ".idx", true } },
+	.side_next = { index_next },
+	.find = tfrecord_find,
+	.find_sides = tfrecord_find_sides,
+};

@@ -1,0 +1,391 @@
+/*
+ * A bucket's list, by ranges of keys.
+ *
+ * A unit is a range: the letter 'K', the length of lo as a varint, lo, and, where the range has an
+ * end, hi. Names, that is, without the store's prefix. No bytes at all: everything.
+ *
+ * Pages are asked for by the name that came last (start-after), not by the server's token: so any
+ * thread, rank or later run can go on, and any name at all is a place to start from. A token is
+ * used only behind a page that has no keys in it. A page is looked at whole before anything of it
+ * is taken: a server that lists out of order, repeats itself or never ends is found out.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/name.h"
+#include "base/span.h"
+#include "store/s3_list.h"
+
+/* Pages without a key, one behind the other, of a server that says there are more. */
+#define EMPTY_PAGES 1000u
+
+/* One key of so many is learnt from. */
+#define LEARN 4u
+
+/* Of a thread, kept from unit to unit: some 80 KB, and a page's names. */
+struct scratch {
+	struct s3_lister lister;
+	struct store_entry entry[S3_PAGE_KEYS];
+	struct s3_range range;
+	struct s3_name cut[S3_CUTS_MAX];
+	uint8_t unit[S3_UNIT_MAX];
+};
+
+struct listing {
+	struct store_s3 *store;
+	struct store_sink *sink;
+	struct scratch *scratch;
+	bool sizes;
+};
+
+/* ---- Units ---- */
+
+static bool take_name(struct shoal_span *s, uint64_t len, struct s3_name *ret_name)
+{
+	const uint8_t *at = shoal_span_bytes(s, len);
+
+	if (s->bad || len > SHOAL_NAME_MAX)
+		return false;
+	ret_name->len = (size_t)len;
+	memcpy(ret_name->bytes, at, (size_t)len);
+	return true;
+}
+
+static int parse_unit(const void *unit, size_t len, struct s3_range *range, struct shoal_err *err)
+{
+	struct shoal_span s = { .p = unit, .end = (const uint8_t *)unit + len };
+
+	range->lo.len = range->hi.len = 0;
+	range->open = true;
+	if (len == 0)
+		return 0;
+	if (shoal_span_u8(&s) != 'K' || !take_name(&s, shoal_span_varint(&s), &range->lo) ||
+	    !take_name(&s, shoal_span_left(&s), &range->hi))
+		return shoal_fail(err, -EBADMSG, "a unit of the listing is damaged");
+	range->open = range->hi.len == 0;
+	return 0;
+}
+
+size_t s3_list_unit(const struct s3_name *lo, const struct s3_name *hi, uint8_t *unit)
+{
+	uint8_t *p = unit;
+
+	*p++ = 'K';
+	p = shoal_varint_put(p, lo->len);
+	memcpy(p, lo->bytes, lo->len);
+	p += lo->len;
+	if (hi) {
+		memcpy(p, hi->bytes, hi->len);
+		p += hi->len;
+	}
+	return (size_t)(p - unit);
+}
+
+/* Tell the sink what is left of the range. */
+static void tell_left(struct listing *l)
+{
+	struct s3_range *r = &l->scratch->range;
+
+	if (l->sink->left)
+		l->sink->left(l->sink, l->scratch->unit,
+			      s3_list_unit(&r->lo, r->open ? NULL : &r->hi, l->scratch->unit));
+}
+
+/* While others are idle, give them parts of it: from its end on, so that nothing is ever lost. */
+static int share(struct listing *l, struct shoal_err *err)
+{
+	struct scratch *s = l->scratch;
+	unsigned idle = l->sink->hungry ? l->sink->hungry(l->sink) : 0;
+	size_t nr = idle ? s3_ranges_cut(l->store->ranges, &s->range, idle, s->cut) : 0;
+	const struct s3_name *hi = s->range.open ? NULL : &s->range.hi;
+	int rc = 0;
+
+	for (size_t i = nr; i-- > 0 && rc == 0;) {
+		size_t len = s3_list_unit(&s->cut[i], hi, s->unit);
+
+		rc = l->sink->more(l->sink, s->unit, len, err);
+		hi = &s->cut[i];
+	}
+	if (nr > 0 && rc == 0) {
+		s->range.hi = s->cut[0];
+		s->range.open = false;
+	}
+	return rc;
+}
+
+/* ---- A page ---- */
+
+static int feed(struct s3_request *r, const void *data, size_t len)
+{
+	return s3_page_feed(r->self, data, len);
+}
+
+static void feed_again(struct s3_request *r)
+{
+	s3_page_start(r->self);
+}
+
+static void add_parameter(struct s3_request *r, struct s3_pair *query, const char *name,
+			  const char *value, size_t len)
+{
+	query[r->nr_query++] = (struct s3_pair){ .name = name, .value = value, .value_len = len };
+}
+
+static int ask(struct s3_lister *l, const struct s3_name *lo, const char *token, unsigned max_keys,
+	       struct shoal_err *err)
+{
+	const struct store_s3 *store = l->store;
+	char most[16];
+	struct s3_pair query[6];
+	struct s3_request r = { .method = S3_GET,
+				.query = query,
+				.sink = feed,
+				.again = feed_again,
+				.self = &l->page,
+				.err = err };
+	int rc;
+
+	snprintf(most, sizeof(most), "%u", max_keys);
+	add_parameter(&r, query, "list-type", "2", 1);
+	add_parameter(&r, query, "encoding-type", "url", 3);
+	add_parameter(&r, query, "max-keys", most, strlen(most));
+	if (store->prefix_len > 0)
+		add_parameter(&r, query, "prefix", store->prefix, store->prefix_len);
+	memcpy(l->after, store->prefix, store->prefix_len);
+	memcpy(l->after + store->prefix_len, lo->bytes, lo->len);
+	if (*token)
+		add_parameter(&r, query, "continuation-token", token, strlen(token));
+	else if (lo->len > 0)
+		add_parameter(&r, query, "start-after", l->after, store->prefix_len + lo->len);
+	s3_page_start(&l->page);
+	rc = s3_client_do(l->client, &r, l->stop);
+	if (rc == -EREMOTEIO) /* which among ranks stands for another's failure */
+		rc = -EIO;
+	if (rc == 0 || l->page.rc < 0) /* what is wrong with the page says more */
+		rc = s3_page_end(&l->page, err);
+	return rc;
+}
+
+const uint8_t *s3_list_name(const struct s3_lister *l, size_t i, size_t *ret_len)
+{
+	*ret_len = l->page.key[i].len - l->store->prefix_len;
+	return l->page.names.data + l->page.key[i].off + l->store->prefix_len;
+}
+
+static int check_page(const struct s3_lister *l, const struct s3_name *lo, struct shoal_err *err)
+{
+	const struct store_s3 *store = l->store;
+	const struct s3_page *p = &l->page;
+	const uint8_t *last = lo->bytes, *name;
+	size_t last_len = lo->len, len;
+
+	for (size_t i = 0; i < p->nr; i++) {
+		const uint8_t *key = p->names.data + p->key[i].off;
+		int order;
+
+		if (p->key[i].len < store->prefix_len ||
+		    memcmp(key, store->prefix, store->prefix_len) != 0)
+			return shoal_fail(err, -EBADMSG,
+					  "the server lists '%.200s', which is not below '%s'", key,
+					  store->prefix);
+		name = s3_list_name(l, i, &len);
+		order = shoal_name_compare(last, last_len, name, len);
+		if (order > 0 || (order == 0 && len > 0))
+			return shoal_fail(err, -EBADMSG,
+					  "the server lists '%.200s' %s '%.*s': it does not list "
+					  "in order, or not from where it is asked to",
+					  (const char *)name, order == 0 ? "again after" : "after",
+					  (int)shoal_min(last_len, 200), (const char *)last);
+		last = name;
+		last_len = len;
+	}
+	return 0;
+}
+
+int s3_list_page(struct s3_lister *l, const struct s3_name *lo, const char *token,
+		 unsigned max_keys, struct shoal_err *err)
+{
+	int rc = ask(l, lo, token, max_keys, err);
+
+	return rc < 0 ? rc : check_page(l, lo, err);
+}
+
+/* ---- What was found ---- */
+
+/* A name that a catalog cannot have, or that is not a name below the root at all. */
+static int odd_name(struct listing *l, const uint8_t *name, size_t len, struct shoal_err *err)
+{
+	struct shoal_err words = { "" };
+	int rc = -ENAMETOOLONG;
+
+	if (len == 0) /* the prefix with its slash: what some make in the place of a directory */
+		return 0;
+	if (len > SHOAL_NAME_MAX) {
+		shoal_say(&words,
+			  "key '%.200s...' has %zu bytes: a name in a catalog has at most %d",
+			  (const char *)name, len, SHOAL_NAME_MAX);
+	} else {
+		rc = -EILSEQ;
+		shoal_say(&words, "key '%.200s' has a NUL in it, which no name in a catalog has",
+			  (const char *)name);
+	}
+	rc = l->sink->trouble(l->sink, rc, &words);
+	return rc < 0 ? shoal_fail(err, rc, "%s", words.msg) : 0;
+}
+
+/* Whether to take a name: not when it, or what would be a directory above it, is not wanted. */
+static bool is_wanted(struct store_sink *sink, const char *name, size_t len)
+{
+	const char *slash = name;
+
+	if (!sink->wanted)
+		return true;
+	while ((slash = memchr(slash, '/', (size_t)(name + len - slash))) != NULL) {
+		if (slash > name && !sink->wanted(sink, name, (size_t)(slash - name), true))
+			return false;
+		slash++;
+	}
+	return sink->wanted(sink, name, len, false);
+}
+
+/* Hand over what lies in the range: how many keys of the page did, or an error. */
+static int64_t take_page(struct listing *l, struct shoal_err *err)
+{
+	struct scratch *s = l->scratch;
+	struct store_sink *sink = l->sink;
+	size_t nr = 0, i;
+	int rc = 0;
+
+	for (i = 0; i < s->lister.page.nr && rc == 0; i++) {
+		size_t len;
+		const uint8_t *name = s3_list_name(&s->lister, i, &len);
+
+		if (!s->range.open &&
+		    shoal_name_compare(name, len, s->range.hi.bytes, s->range.hi.len) > 0)
+			break;
+		if (i % LEARN == 0 || i + 1 == s->lister.page.nr)
+			s3_ranges_learn(l->store->ranges, name, len);
+		if (len == 0 || len > SHOAL_NAME_MAX || memchr(name, 0, len)) {
+			rc = odd_name(l, name, len, err);
+		} else if (!is_wanted(sink, (const char *)name, len)) {
+			sink->skipped[STORE_SKIP_FILTERED]++;
+		} else {
+			s->entry[nr++] = (struct store_entry){
+				.name = (const char *)name,
+				.len = len,
+				.size = l->sizes ? s->lister.page.key[i].size : SHOAL_SIZE_UNKNOWN,
+			};
+		}
+	}
+	if (rc == 0 && nr > 0)
+		rc = sink->found(sink, s->entry, nr, err);
+	return rc < 0 ? rc : (int64_t)i;
+}
+
+/* ---- A range ---- */
+
+/* An answer without keys that says there are more: go on by its token, if that leads anywhere. */
+static int follow_token(struct listing *l, char *token, unsigned *nr_empty, struct shoal_err *err)
+{
+	const char *next = l->scratch->lister.page.token;
+
+	if (!*next)
+		return shoal_fail(err, -EBADMSG,
+				  "the server says there is more, but neither what nor where");
+	if (strcmp(next, token) == 0)
+		return shoal_fail(err, -EBADMSG, "the server repeats a page without an end");
+	if (++*nr_empty == EMPTY_PAGES)
+		return shoal_fail(err, -EBADMSG,
+				  "the server says there is more, but sends %u pages without a key",
+				  EMPTY_PAGES);
+	memcpy(token, next, strlen(next) + 1);
+	return 0;
+}
+
+/* The last name of the page that is in the range becomes lo. */
+static void move_on(struct listing *l, size_t nr)
+{
+	struct s3_name *lo = &l->scratch->range.lo;
+	size_t len;
+	const uint8_t *name = s3_list_name(&l->scratch->lister, nr - 1, &len);
+
+	lo->len = (size_t)shoal_min(len, SHOAL_NAME_MAX);
+	memcpy(lo->bytes, name, lo->len);
+}
+
+/* List a page, and say whether that was all. */
+static int list_page(struct listing *l, char *token, unsigned *nr_empty, bool *ret_done,
+		     struct shoal_err *err)
+{
+	struct scratch *s = l->scratch;
+	int64_t nr;
+	int rc = s3_list_page(&s->lister, &s->range.lo, token, S3_PAGE_KEYS, err);
+
+	if (rc < 0)
+		return rc;
+	nr = take_page(l, err);
+	if (nr < 0)
+		return (int)nr;
+	if (nr > 0)
+		move_on(l, (size_t)nr);
+	s3_ranges_page(l->store->ranges, &s->range, (size_t)nr);
+	*ret_done = (size_t)nr < s->lister.page.nr || !s->lister.page.truncated;
+	if (*ret_done)
+		return 0;
+	if (nr == 0)
+		return follow_token(l, token, nr_empty, err);
+	token[0] = '\0';
+	*nr_empty = 0;
+	rc = share(l, err);
+	tell_left(l);
+	*ret_done = !s->range.open && shoal_name_compare(s->range.lo.bytes, s->range.lo.len,
+							 s->range.hi.bytes, s->range.hi.len) >= 0;
+	return rc;
+}
+
+static int list_range(struct listing *l, struct shoal_err *err)
+{
+	struct s3_ranges *ranges = l->store->ranges;
+	char token[S3_TOKEN_KEEP + 1] = "";
+	unsigned nr_empty = 0;
+	bool done = false;
+	int rc = 0;
+
+	s3_ranges_begin(ranges, &l->scratch->range);
+	while (rc == 0 && !done)
+		rc = list_page(l, token, &nr_empty, &done, err);
+	s3_ranges_end(ranges, &l->scratch->range);
+	return rc;
+}
+
+static void free_scratch(void *scratch)
+{
+	s3_page_release(&((struct scratch *)scratch)->lister.page);
+	free(scratch);
+}
+
+int store_s3_list(struct shoal_store *s, const struct store_list_options *options, const void *unit,
+		  size_t len, struct store_sink *sink, struct shoal_err *err)
+{
+	struct listing l = { .store = store_s3_of(s), .sink = sink, .sizes = options->sizes };
+	int rc;
+
+	if (!sink->scratch) {
+		sink->scratch = calloc(1, sizeof(*l.scratch));
+		sink->free_scratch = free_scratch;
+	}
+	l.scratch = sink->scratch;
+	if (!l.scratch)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	l.scratch->lister.store = l.store;
+	l.scratch->lister.stop = sink->stop;
+	rc = parse_unit(unit, len, &l.scratch->range, err);
+	if (rc == 0)
+		rc = s3_pool_take(l.store->pool, &l.scratch->lister.client, err);
+	if (rc < 0)
+		return rc;
+	rc = list_range(&l, err);
+	s3_pool_give(l.store->pool, l.scratch->lister.client);
+	return rc;
+}

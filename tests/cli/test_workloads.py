@@ -1,0 +1,183 @@
+"""The workloads that ship are MLPerf's, and a workload file says where it is wrong."""
+
+import json
+import os
+
+import pytest
+from conftest import ROOT, check_words
+
+# name: format, files, samples a file, bytes a sample, deviation, batch, threads, seconds a step, epochs, utilisation.
+MLPERF = {
+    "unet3d_v100": ("npz", 168, 1, 146600628, 68341808, 4, 4, 1.3604, 5, 0.90),
+    "unet3d_a100": ("npz", 168, 1, 146600628, 68341808, 7, 4, 0.636, 5, 0.90),
+    "unet3d_h100": ("npz", 168, 1, 146600628, 68341808, 7, 4, 0.323, 5, 0.90),
+    "unet3d_b200": ("npz", 7200, 1, 146600628, 68341808, 7, 4, 0.162, 5, 0.90),
+    "retinanet_b200": ("jpeg", 1170301, 1, 322957, 0, 24, 8, 0.04755, 8, 0.85),
+    "retinanet_mi355": ("jpeg", 1170301, 1, 322957, 0, 36, 8, 0.071325, 8, 0.85),
+    "resnet50_v100": ("tfrecord", 1024, 1251, 114660.07, 0, 64, 8, 0.195, 5, 0.90),
+    "resnet50_a100": ("tfrecord", 1024, 1251, 114660.07, 0, 400, 8, 0.435, 5, 0.90),
+    "resnet50_h100": ("tfrecord", 1024, 1251, 114660.07, 0, 400, 8, 0.224, 5, 0.90),
+    "cosmoflow_v100": ("tfrecord", 524288, 1, 2828486, 71311, 1, 4, 0.00936, 5, 0.70),
+    "cosmoflow_a100": ("tfrecord", 524288, 1, 2828486, 71311, 1, 4, 0.00551, 5, 0.70),
+    "cosmoflow_h100": ("tfrecord", 524288, 1, 2828486, 71311, 1, 4, 0.00350, 5, 0.70),
+    "bert_v100": ("tfrecord", 500, 313532, 2500, 0, 48, 1, 0.968, 1, 0.90),
+}
+FACTS = ("format", "files", "samples_per_file", "record_bytes", "record_bytes_stdev", "batch", "read_threads",
+         "computation_seconds", "epochs", "au")
+
+
+def write(tmp_path, text):
+    path = tmp_path / "my.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def resolved(output):
+    """The keys of resolved YAML as {"dataset.format": "jpeg"}, read without a YAML library."""
+    keys, above = {}, []
+    for line in output.decode().splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        key, value = line.strip().split(":", 1)
+        above = above[:depth] + [key]
+        if value:
+            keys[".".join(above)] = value.strip().strip('"')
+    return keys
+
+
+# --------------------------------------------------------------------------------------------------- those that ship
+
+
+def test_the_workloads_of_mlperf_ship_with_their_figures(shoal):
+    found = json.loads(shoal.good("workloads", "--json"))
+    assert [w["name"] for w in found] == sorted(MLPERF)
+    for w in found:
+        assert tuple(w[fact] for fact in FACTS) == MLPERF[w["name"]], w["name"]
+
+
+def test_the_list_has_a_line_for_each(shoal):
+    said = shoal.good("workloads").decode().splitlines()
+    assert [line.split()[0] for line in said] == sorted(MLPERF)
+
+
+@pytest.mark.parametrize("name", sorted(MLPERF))
+def test_each_is_printed_resolved_and_loads_to_the_same(shoal, tmp_path, name):
+    result = shoal("workloads", name)
+    assert result.returncode == 0
+    # Only bert asks for something that is not there yet: its checkpoints.
+    assert (b"not used yet" in result.stderr) == (name == "bert_v100")
+    again = shoal("workloads", write(tmp_path, result.stdout))
+    assert (again.returncode, again.stdout) == (0, result.stdout)
+    assert resolved(result.stdout)["dataset.format"] == MLPERF[name][0]
+
+
+def test_shuffles_are_those_of_mlperf(shoal):
+    for name in MLPERF:
+        keys = resolved(shoal("workloads", name).stdout)
+        want = "off" if name.startswith("resnet50") else "seed"
+        assert (keys["reader.file_shuffle"], keys["reader.sample_shuffle"]) == (want, want), name
+        assert keys["train.seed_change_epoch"] == ("false" if name == "bert_v100" else "true")
+
+
+def test_the_files_in_the_tree_are_those_of_the_build(shoal):
+    shipped = {path.stem for path in (ROOT / "workloads").glob("*.yaml")}
+    assert shipped == set(MLPERF)
+    listed = (ROOT / "workloads" / "meson.build").read_text()
+    assert all(f"'{name}'" in listed for name in shipped), "a workload that is not installed"
+
+
+def test_another_folder_of_workloads_can_be_named(shoal, tmp_path):
+    (tmp_path / "mine.yaml").write_text("dataset: {num_files_train: 77}\n")
+    (tmp_path / "not a workload.txt").write_text("x")
+    environment = dict(os.environ, SHOAL_WORKLOADS=str(tmp_path))
+    found = json.loads(shoal.good("workloads", "--json", env=environment))
+    assert [(w["name"], w["files"]) for w in found] == [("mine", 77)]
+    assert json.loads(shoal.good("workloads", "mine", "--json", env=environment))["files"] == 77
+
+
+def test_a_folder_of_workloads_that_is_not_there_is_told(shoal, tmp_path, fails):
+    for where in (tmp_path / "no", write(tmp_path, "x")):
+        fails(shoal("workloads", env=dict(os.environ, SHOAL_WORKLOADS=str(where))), 1, "SHOAL_WORKLOADS", str(where))
+
+
+def test_a_bad_workload_does_not_hide_the_others(shoal, tmp_path):
+    (tmp_path / "a.yaml").write_text("dataset: [\n")
+    (tmp_path / "b.yaml").write_text("{}\n")
+    result = shoal("workloads", env=dict(os.environ, SHOAL_WORKLOADS=str(tmp_path)))
+    check_words(result, 1, "a:2:1")
+    assert result.stdout.startswith(b"b ")
+
+
+@pytest.mark.parametrize("name, words", [
+    ("retinanet", ["did you mean retinanet_b200, retinanet_mi355?"]),
+    ("retinanet_b20", ["did you mean retinanet_b200?"]),
+    ("frobnicate", ["there is no workload 'frobnicate'", "'shoal workloads' lists"]),
+    ("dlrm_b200", ["Parquet"]),
+    ("flux_mi355", ["Parquet"]),
+    ("flux", ["Parquet"]),
+    ("", ["there is no workload"]),
+    ("./none.yaml", ["cannot open './none.yaml': No such file"]),
+    ("none.yaml", ["cannot open 'none.yaml'"]),
+    ("/", ["Is a directory"]),
+])
+def test_a_workload_that_is_not_there_is_told(shoal, fails, name, words):
+    fails(shoal("workloads", name), 1, *words)
+
+
+# -------------------------------------------------------------------------------------------------------------- files
+
+
+def test_overrides_change_what_is_printed(shoal):
+    keys = resolved(shoal.good("workloads", "unet3d_h100", "dataset.num_files_train=5000",
+                               "++workload.reader.batch_size=3", "+workload.train.epochs=2", "workload.metric.au=0.5",
+                               "dataset.num_subfolders_train=[10,100]"))
+    assert keys["dataset.num_files_train"] == "5000"
+    assert keys["reader.batch_size"] == "3"
+    assert keys["train.epochs"] == "2"
+    assert keys["metric.au"] == "0.5"
+    assert keys["dataset.num_subfolders_train"] == "[10, 100]"
+    assert keys["train.computation_time"] == "0.323"
+
+
+@pytest.mark.parametrize("text, words", [
+    ("dataset:\n  num_files_train: [1\n", ["my.yaml:3:1", "not valid YAML"]),
+    ("dataset:\n\tformat: npz\n", ["my.yaml:2:1", "tab"]),
+    ("dataset:\n  num_files_train: -5\n", ["my.yaml:2:3", "dataset.num_files_train", "not '-5'"]),
+    ("dataset:\n  record_length_bytes: -1\n", ["my.yaml:2:3", "dataset.record_length_bytes", "not '-1'"]),
+    ("dataset:\n  num_files_train: lots\n", ["my.yaml:2:3", "whole number", "not 'lots'"]),
+    ("dataset:\n  format: parquet\n", ["my.yaml:2:3", "parquet is not supported"]),
+    ("train: {computation_time: -0.5}\n", ["my.yaml:1:9", "train.computation_time"]),
+    ("", ["my.yaml", "empty"]),
+    (b"\x00", ["my.yaml:1:1", "not valid YAML"]),
+    (b"\xff\xfea\x00:\x00", ["my.yaml:1:1", "not valid YAML"]),
+    (b"a: b\nc: \xc3\x28\n", ["my.yaml:2:4", "not valid YAML"]),
+])
+def test_a_bad_file_is_told_with_line_and_column(shoal, tmp_path, fails, text, words):
+    fails(shoal("workloads", write(tmp_path, text)), 1, *words)
+
+
+def test_misspelt_keys_are_a_warning_with_the_right_one(shoal, tmp_path):
+    result = shoal("workloads", write(tmp_path, "dataset:\n  num_file_train: 5\nreader:\n  file_shuffle: off\n"))
+    check_words(result, 0, "warning", "my.yaml:2:3", "did you mean dataset.num_files_train?")
+    assert resolved(result.stdout)["dataset.num_files_train"] == "8"
+
+
+def test_misspelt_overrides_are_an_error(shoal, fails):
+    fails(shoal("workloads", "unet3d_h100", "dataset.num_file_train=5"), 1, "did you mean dataset.num_files_train?")
+    fails(shoal("workloads", "unet3d_h100", "num_files_train"), 1, "section.key=value")
+
+
+def test_secrets_in_a_file_are_not_printed(shoal, tmp_path):
+    path = write(tmp_path, "storage: {storage_options: {secret_access_key: hush, region: here}}\n")
+    result = shoal("workloads", path, "storage.storage_options.access_key_id=hush")
+    assert result.returncode == 0
+    assert b"hush" not in result.stdout + result.stderr
+    assert b"here" in result.stdout
+
+
+def test_a_list_that_nobody_reads_is_an_error(shoal):
+    with open("/dev/full", "wb") as full:
+        check_words(shoal("workloads", stdout=full), 1, "No space left")
+
+
+def test_options_that_are_none_are_told(shoal, fails):
+    fails(shoal("workloads", "--frobnicate"), 2, "unknown option '--frobnicate'")

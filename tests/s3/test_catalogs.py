@@ -1,0 +1,116 @@
+"""Catalogs that are kept in a bucket."""
+
+import json
+import os
+
+import pytest
+
+from objects import Handler, error
+
+LIST = b"".join(b"dir/%d.bin\t%d\n" % (i * i, i) for i in range(20000))
+
+
+def index(client, uri, *options, stdin=LIST, **env):
+    return client.shoal("index", "-", "-q", "--root", "s3://bucket/data", "-o", uri, *options, stdin=stdin, **env)
+
+
+@pytest.fixture
+def stored(client, tmp_path):
+    """The URI of a catalog, and its digest."""
+    tmp = tmp_path / "tmp"
+    tmp.mkdir()
+    client.env["TMPDIR"] = str(tmp)
+    done = index(client, "s3://bucket/cats/x y.cat")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert os.listdir(tmp) == []
+    index(client, tmp_path / "same.cat")
+    return "s3://bucket/cats/x y.cat", json.loads(client.shoal("info", tmp_path / "same.cat", "--json").stdout)["digest"]
+
+
+def good(done):
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout
+
+
+def says(done, *words):
+    assert done.returncode == 1 and not done.stdout
+    lines = done.stderr.decode().split("\n")[:-1]
+    assert len(lines) == 1, lines
+    for word in words:
+        assert word in lines[0]
+
+
+def test_a_catalog_is_written_to_a_bucket_and_used_from_there(server, client, stored, tmp_path):
+    uri, digest = stored
+    assert list(server.objects) == [(b"bucket", b"cats/x y.cat")]
+    assert json.loads(good(client.shoal("info", uri, "--json")))["digest"] == digest
+    assert good(client.shoal("verify", uri)) == b""
+    assert len(good(client.shoal("ls", uri)).split(b"\n")) == 20001
+    assert good(client.shoal("find", uri, "dir/9.bin")).strip().isdigit()
+    assert os.listdir(tmp_path / "tmp") == []
+
+
+def test_a_large_catalog_comes_in_ranges(server, client, tmp_path):
+    names = b"".join(b"%s\n" % os.urandom(40).hex().encode() for _ in range(400000))
+    good(index(client, "s3://bucket/big.cat", stdin=names))
+    assert len(server.objects[b"bucket", b"big.cat"]) > 9 << 20
+    server.log.clear()
+    assert json.loads(good(client.shoal("info", "s3://bucket/big.cat", "--json")))["files"] == 400000
+    gets = [r for r in server.log if r.method == "GET"]
+    assert len(gets) >= 2 and all(r.headers["If-Match"] for r in gets)
+    assert good(client.shoal("verify", "s3://bucket/big.cat")) == b""
+
+
+def test_a_copy_is_fetched_once_and_again_when_the_catalog_changes(server, client, stored, tmp_path):
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    for _ in range(2):
+        good(client.shoal("info", stored[0], "--local-copy", copies))
+    assert [r.method for r in server.log if r.method in ("GET", "HEAD")] == ["HEAD", "GET", "HEAD"]
+    assert len(os.listdir(copies)) == 1
+    good(index(client, stored[0], stdin=b"other\t1\n"))
+    assert json.loads(good(client.shoal("info", stored[0], "--json", "--local-copy", copies)))["files"] == 1
+    assert len(os.listdir(copies)) == 2
+
+
+def test_a_damaged_copy_is_made_again(server, client, stored, tmp_path):
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    good(client.shoal("info", stored[0], "--local-copy", copies))
+    (copy,) = copies.iterdir()
+    copy.chmod(0o644)
+    copy.write_bytes(b"x" * copy.stat().st_size)
+    good(client.shoal("info", stored[0], "--local-copy", copies))
+
+
+def test_a_catalog_that_is_none_is_said(server, client, stored):
+    says(client.shoal("info", "s3://bucket/no.cat"), "s3://bucket/no.cat", "not there")
+    says(client.shoal("info", "s3://bucket"), "s3://bucket/name")
+    server.objects[b"bucket", b"text"] = b"hello"
+    says(client.shoal("info", "s3://bucket/text"), "s3://bucket/text")
+    server.objects[b"bucket", b"empty"] = b""
+    says(client.shoal("info", "s3://bucket/empty"), "s3://bucket/empty")
+
+
+def test_a_catalog_that_changes_while_it_is_fetched_is_said(server, client, stored):
+    server.fault(error(412, "PreconditionFailed"), 1, "GET")
+    says(client.shoal("info", stored[0]), "changed")
+
+
+def test_a_fetch_that_breaks_off_is_tried_again(server, client, stored):
+    server.fault(Handler.cut, 2, "GET")
+    assert json.loads(good(client.shoal("info", stored[0], "--json")))["digest"] == stored[1]
+
+
+def test_a_catalog_that_cannot_be_sent_leaves_nothing(server, client, tmp_path):
+    client.env["TMPDIR"] = str(tmp_path)
+    server.fault(error(403, "QuotaExceeded", "full"), 99, "PUT")
+    says(index(client, "s3://bucket/x.cat"), "s3://bucket/x.cat", "quota")
+    server.faults.clear()
+    says(index(client, "s3://nobody/x.cat"), "s3://nobody/x.cat", "no bucket")
+    assert not server.objects and os.listdir(tmp_path) == []
+
+
+def test_resuming_needs_a_file(client, tmp_path):
+    done = client.shoal("index", tmp_path, "--resume", "-o", "s3://bucket/x.cat")
+    assert done.returncode == 2 and b"--resume" in done.stderr

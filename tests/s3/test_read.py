@@ -1,0 +1,143 @@
+"""shoal read of a catalog whose root is a bucket, and the options for S3 of the commands."""
+
+import json
+import resource
+import signal
+import time
+
+import pytest
+
+from objects import ACCESS, SECRET, Handler, error
+
+NAMES = [b"a b+c", b"d/e%20f", b"d/empty", "d/ünï".encode(), b"last/"]
+
+
+@pytest.fixture
+def dataset(server, client, tmp_path):
+    """A catalog of 60 objects of odd names and different sizes below s3://bucket/data."""
+    bodies = {name + b"%d" % i: bytes([i]) * (i * 997) for i in range(12) for name in NAMES}
+    for name, body in bodies.items():
+        server.objects[b"bucket", b"data/" + name] = body
+    path = tmp_path / "x.cat"
+    listing = b"".join(name + b"\t%d\0" % len(body) for name, body in bodies.items())
+    done = client.shoal("index", "-", "-0", "-q", "--root", "s3://bucket/data", "-o", path, stdin=listing)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return path
+
+
+def read(client, path, *options, **env):
+    done = client.shoal("read", path, "--json", "-q", *options, **env)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return json.loads(done.stdout)
+
+
+def fails(done, *words):
+    assert done.returncode == 1
+    lines = done.stderr.decode().split("\n")[:-1]
+    assert len(lines) == 1 and not done.stdout, lines
+    for word in words:
+        assert word in lines[0]
+
+
+def test_an_epoch_is_read_exactly_once(server, client, dataset):
+    for more in ([], ["--in-flight", "3"], ["--in-flight", "1", "--prefetch", "1", "--batch", "7"]):
+        server.log.clear()
+        result = read(client, dataset, *more)
+        assert result["engine"] == "s3" and result["audit"]["exactly_once"]
+        assert result["bytes"] == sum(map(len, server.objects.values()))
+        sent = result["requests"]
+        assert (sent["sent"], sent["retries"], sent["throttled"]) == (60, 0, 0) and len(server.log) == 60
+        assert sent["first_byte_us"]["p50"] > 0 and sent["total_us"]["p99"] >= sent["first_byte_us"]["p50"]
+
+
+def test_threads_read_the_same(client, dataset):
+    result = read(client, dataset, "--engine", "threads", "--in-flight", "4")
+    assert result["engine"] == "threads" and result["audit"]["exactly_once"] and "requests" not in result
+
+
+def test_records_are_ranges_of_an_object(server, client, tmp_path):
+    server.objects[b"bucket", b"r"] = bytes(range(100))
+    path = tmp_path / "r.cat"
+    client.shoal("index", "-", "-q", "--root", "s3://bucket", "--samples-per-file", "7", "-o", path, stdin=b"r\t100\n")
+    result = read(client, path)
+    assert result["samples"] == 7 and result["bytes"] == 100 and result["audit"]["exactly_once"]
+    assert {r.headers["Range"] for r in server.log} == {f"bytes={14 * i}-{14 * i + 13 + 2 * (i == 6)}" for i in range(7)}
+
+
+def test_faults_that_pass_are_counted_and_change_nothing(server, client, dataset):
+    for fault in (error(503, "SlowDown"), Handler.cut, Handler.hang_up, error(500, "InternalError")):
+        server.fault(fault, 3)
+    result = read(client, dataset, "--in-flight", "8", AWS_MAX_ATTEMPTS="20")
+    assert result["audit"]["exactly_once"]
+    # libcurl itself sends again where a kept connection had been closed.
+    assert 9 <= result["requests"]["retries"] <= 12 and result["requests"]["throttled"] == 3
+    assert result["requests"]["sent"] == 60 + result["requests"]["retries"]
+
+
+def test_an_object_that_vanished_is_named(server, client, dataset):
+    del server.objects[b"bucket", b"data/d/e%20f3"]
+    fails(client.shoal("read", dataset, "-q"), "data/d/e%20f3", "not there")
+    done = client.shoal("read", dataset, "-q", "--on-error", "skip", "--json")
+    assert done.returncode == 1 and json.loads(done.stdout)["samples"] == 59
+    assert b"d/e%20f3" in done.stderr
+
+
+@pytest.mark.parametrize("change,words", [(lambda b: b[:-1], "996 bytes of the 997"), (lambda b: b + b"x", "larger than the 997"),
+                                          (lambda b: b"", "0 bytes of the 997")])
+def test_an_object_of_another_length_is_named(server, client, dataset, change, words):
+    at = b"bucket", b"data/a b+c1"
+    server.objects[at] = change(server.objects[at])
+    fails(client.shoal("read", dataset, "-q"), "a b+c1", words)
+
+
+def test_an_empty_object_that_has_grown_is_named(server, client, dataset):
+    server.objects[b"bucket", b"data/a b+c0"] = b"x"
+    fails(client.shoal("read", dataset, "-q"), "a b+c0", "larger than the 0")
+
+
+def test_refusals_have_the_server_s_words(server, client, dataset):
+    fails(client.shoal("read", dataset, "-q", AWS_SECRET_ACCESS_KEY="other"), "secret key")
+    server.fault(error(403, "AccountProblem", "pay your bills"), 10**6)
+    fails(client.shoal("read", dataset, "-q"), "AccountProblem", "pay your bills")
+
+
+def test_a_server_that_hangs_is_given_up(server, client, dataset):
+    server.fault(Handler.sleep, 10**6)
+    fails(client.shoal("read", dataset, "-q", AWS_MAX_ATTEMPTS="1", SHOAL_S3_TIMEOUT="1"), "no answer from 127.0.0.1")
+
+
+def test_an_interrupt_ends_it_at_once(server, client, dataset):
+    server.fault(Handler.sleep, 10**6)
+    running = client.start("read", dataset, "-q")
+    while not server.log:
+        time.sleep(0.02)
+    started = time.monotonic()
+    running.send_signal(signal.SIGINT)
+    _, words = running.communicate(timeout=20)
+    assert running.returncode == -signal.SIGINT and words == b"shoal read: interrupted\n"
+    assert time.monotonic() - started < 10
+
+
+def test_connections_stay_below_the_number_of_open_files(client, dataset):
+    result = read(client, dataset, "--in-flight", "60", limits={resource.RLIMIT_NOFILE: (40, 40)})
+    assert result["audit"]["exactly_once"] and "30 connections" in result["engine_detail"]
+
+
+def test_nobody_there_is_said_once(client, dataset):
+    fails(client.shoal("read", dataset, "-q", "--endpoint", "http://127.0.0.1:1"), "cannot connect to 127.0.0.1:1")
+
+
+def test_options_count_more_than_the_environment(server, client, dataset, tmp_path):
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_text(f"[mine]\naws_access_key_id={ACCESS}\naws_secret_access_key={SECRET}\n")
+    read(client, dataset, "--endpoint", server.url, "--region", "here-1", "--profile", "mine", "--bucket-style", "path",
+         AWS_ENDPOINT_URL="http://127.0.0.1:1", AWS_ACCESS_KEY_ID="wrong", AWS_SECRET_ACCESS_KEY="wrong")
+    assert {r.region for r in server.log} == {"here-1"}
+    fails(client.shoal("read", dataset, "-q", "--anonymous"), "AccessDenied")
+    fails(client.shoal("read", dataset, "-q", "--ca", "/not/there"), "/not/there")
+
+
+def test_the_bucket_may_be_another_than_the_catalog_s(server, client, dataset):
+    server.buckets.add(b"other")
+    server.objects = {(b"other", key): body for (_, key), body in server.objects.items()}
+    assert read(client, dataset, "--store", "s3://other/data/")["audit"]["exactly_once"]

@@ -1,0 +1,188 @@
+/* Goal: whatever call of the storage fails, what is there is whole, the error is told, and resume
+ * completes it. */
+#include "bench/datagen.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "help.h"
+
+#define NR_FILES 14
+
+static const char yaml[] = "dataset:\n"
+			   "  format: indexed_binary\n"
+			   "  num_files_train: 11\n"
+			   "  num_files_eval: 3\n"
+			   "  num_samples_per_file: 2\n"
+			   "  record_length_bytes: 3000\n"
+			   "  record_length_bytes_stdev: 300\n"
+			   "  num_subfolders_train: 2\n";
+
+static struct bench_workload *load(void)
+{
+	struct bench_workload *w = NULL;
+	struct shoal_err err = { "" };
+
+	if (bench_workload_parse(yaml, strlen(yaml), "test", NULL, 0, NULL, NULL, &w, &err) < 0)
+		fail_msg("%s", err.msg);
+	return w;
+}
+
+static int generate(struct shoal_store *store, enum bench_datagen_mode mode, unsigned threads,
+		    struct bench_datagen_result *r, struct shoal_err *err)
+{
+	struct bench_workload *w = load();
+	struct shoal_comm *comm = NULL;
+	struct bench_datagen_options o = {
+		.data = test_dir(),
+		.store = store,
+		.mode = mode,
+		.check_all = true,
+		.catalog = "",
+		.nr_threads = threads,
+	};
+	int rc;
+
+	assert_int_equal(shoal_comm_self(&comm, NULL), 0);
+	rc = bench_datagen(comm, w, &o, r, err);
+	shoal_comm_close(comm);
+	bench_workload_free(w);
+	return rc;
+}
+
+static struct shoal_store *posix_store(void)
+{
+	struct shoal_store *s = NULL;
+
+	assert_int_equal(shoal_store_open(test_dir(), &s, NULL), 0);
+	return s;
+}
+
+/* The test folder, with what is in it. */
+static void empty(void)
+{
+	char command[600];
+
+	snprintf(command, sizeof(command), "cd '%s' && rm -rf train valid .shoal-dataset",
+		 test_dir());
+	assert_int_equal(system(command), 0);
+	assert_int_equal(test_dir_count(), 0);
+}
+
+static void no_leftovers(void)
+{
+	char command[600];
+
+	snprintf(command, sizeof(command), "test -z \"$(find '%s' -name '*.partial')\"",
+		 test_dir());
+	assert_int_equal(system(command), 0);
+}
+
+static void threads_write_all_of_it_and_it_is_good(void **state)
+{
+	static const unsigned threads[] = { 1, 2, 7, 64 };
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(threads); i++) {
+		struct bench_datagen_result r;
+
+		assert_int_equal(generate(NULL, BENCH_DATAGEN_WRITE, threads[i], &r, NULL), 0);
+		assert_int_equal(r.counts.nr_written, NR_FILES);
+		assert_int_equal(r.nr_threads, threads[i]);
+		assert_int_equal(generate(NULL, BENCH_DATAGEN_VERIFY, threads[i], &r, NULL), 0);
+		assert_int_equal(r.counts.nr_good, NR_FILES);
+		assert_int_equal(r.counts.nr_compared, NR_FILES);
+		empty();
+	}
+}
+
+/* With one call of @op failing, the first, the second...: until none fails any more. */
+static void sweep(enum store_op op, enum bench_datagen_mode mode)
+{
+	for (uint64_t nth = 1;; nth++) {
+		struct store_fault fault = { .op = op, .nth = nth, .count = 1, .rc = -EIO };
+		struct bench_datagen_result r;
+		struct shoal_err err = { "" };
+		struct shoal_store *store = NULL;
+		uint64_t fired;
+		int rc;
+
+		if (mode == BENCH_DATAGEN_RESUME)
+			assert_int_equal(generate(NULL, BENCH_DATAGEN_WRITE, 1, &r, NULL), 0);
+		assert_int_equal(store_fault_new(posix_store(), &fault, 1, &store, NULL), 0);
+		rc = generate(store, mode, 3, &r, &err);
+		fired = store_fault_fired(store);
+		shoal_store_close(store);
+		no_leftovers();
+		if (!fired) {
+			assert_int_equal(rc, 0);
+			empty();
+			return;
+		}
+		assert_int_equal(rc, -EIO);
+		assert_true(err.msg[0] != '\0');
+		assert_int_equal(generate(NULL, BENCH_DATAGEN_RESUME, 2, &r, &err), 0);
+		assert_int_equal(r.counts.nr_damaged + r.counts.nr_resized, 0);
+		assert_int_equal(r.counts.nr_good + r.counts.nr_written, NR_FILES);
+		empty();
+	}
+}
+
+static void any_call_that_fails_is_told_and_nothing_is_half(void **state)
+{
+	(void)state;
+	sweep(STORE_CREATE, BENCH_DATAGEN_WRITE);
+	sweep(STORE_WRITE, BENCH_DATAGEN_WRITE);
+	sweep(STORE_COMMIT, BENCH_DATAGEN_WRITE);
+	sweep(STORE_READ, BENCH_DATAGEN_RESUME);
+}
+
+static void a_file_that_reads_short_is_damaged(void **state)
+{
+	struct store_fault fault = { .op = STORE_READ, .nth = 4, .count = 1, .short_by = 1 };
+	struct shoal_store *store = NULL;
+	struct bench_datagen_result r;
+
+	(void)state;
+	assert_int_equal(generate(NULL, BENCH_DATAGEN_WRITE, 2, &r, NULL), 0);
+	assert_int_equal(store_fault_new(posix_store(), &fault, 1, &store, NULL), 0);
+	assert_int_equal(generate(store, BENCH_DATAGEN_VERIFY, 2, &r, NULL), 0);
+	assert_int_equal(r.counts.nr_damaged, 1);
+	assert_int_equal(r.counts.nr_good, NR_FILES - 1);
+	shoal_store_close(store);
+	empty();
+}
+
+static void a_stop_ends_it(void **state)
+{
+	int stop = 1;
+	struct bench_workload *w = load();
+	struct shoal_comm *comm = NULL;
+	struct bench_datagen_result r;
+	struct bench_datagen_options o = {
+		.data = test_dir(), .catalog = "", .nr_threads = 2, .stop = &stop
+	};
+
+	(void)state;
+	assert_int_equal(shoal_comm_self(&comm, NULL), 0);
+	assert_int_equal(bench_datagen(comm, w, &o, &r, NULL), -ECANCELED);
+	assert_int_equal(r.counts.nr_written, 0);
+	shoal_comm_close(comm);
+	bench_workload_free(w);
+	no_leftovers();
+	empty();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(threads_write_all_of_it_and_it_is_good),
+		cmocka_unit_test(any_call_that_fails_is_told_and_nothing_is_half),
+		cmocka_unit_test(a_file_that_reads_short_is_damaged),
+		cmocka_unit_test(a_stop_ends_it),
+	};
+
+	return cmocka_run_group_tests(tests, test_dir_make, test_dir_remove);
+}
