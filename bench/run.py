@@ -30,6 +30,9 @@ import time
 import datagen
 import listing
 import load
+import python
+import running
+import s3
 from common import (M, Failed, Results, count, median_usage, number, parse_rows, run, run_measured,
                     say, table)
 
@@ -131,7 +134,7 @@ def zstd_bytes(path):
 
 class Bench:
     def __init__(self, mode, build, work):
-        self.mode = mode
+        self.mode, self.build = mode, build
         self.work = work
         self.shoal = os.path.join(build, "shoal")
         self.tool = {name: os.path.join(build, "bench", name)
@@ -143,6 +146,8 @@ class Bench:
         self.lister = listing.Listing(self, build)
         self.generator = datagen.Datagen(self, build)
         self.loader = load.Load(self, build)
+        self.package = python.Python(self, build)
+        self.buckets = s3.Buckets(self, build)
 
     def path(self, name):
         return os.path.join(self.work, name)
@@ -466,6 +471,11 @@ class Bench:
                "start against shoal's"], lines)
 
 
+    # -- buckets: s3.py
+
+    def s3(self):
+        self.buckets.run()
+
     # -- directory trees: listing.py
 
     def listing(self):
@@ -483,6 +493,18 @@ class Bench:
 
     def load(self):
         self.loader.run()
+
+    # -- the Python package: python.py
+
+    def python(self):
+        self.package.run()
+
+    # -- the benchmark's own loop: running.py
+
+    def run(self):
+        runner = running.Running(self.mode, self.build, self.work, self.results)
+        for part in (runner.start, runner.loop, runner.accelerators, runner.memory):
+            part()
 
 
 # ---- The program --------------------------------------------------------------------------------
@@ -552,7 +574,8 @@ def print_machine(facts, mode):
     sys.stdout.flush()
 
 
-PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load", "datagen")
+PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load", "datagen", "python",
+         "run", "s3")
 
 
 def measure(mode, build, work, only):

@@ -106,8 +106,8 @@ SHOAL_CHECKED int shoal_catalog_size(const struct shoal_catalog *cat, uint64_t i
 				     uint64_t *ret_size);
 
 /*
- * The size of the largest file, or SHOAL_SIZE_UNKNOWN. Of a catalog that is older than the field for
- * it this reads all sizes, some 400 million a second.
+ * The size of the largest file, or SHOAL_SIZE_UNKNOWN. Of a catalog that is older than the field
+ * for it this reads all sizes, some 400 million a second.
  */
 SHOAL_CHECKED int shoal_catalog_largest(const struct shoal_catalog *cat, uint64_t *ret_size);
 
@@ -595,7 +595,7 @@ SHOAL_CHECKED int shoal_order_resume(const struct shoal_order_spec *spec,
 struct shoal_batch_spec {
 	uint64_t batch; /* samples in a batch; with max_tokens at most so many, 0: any number */
 	uint64_t max_tokens; /* the longest length of a batch times its samples; 0: no matter */
-	uint64_t bucket;     /* samples that are mixed; 0: those of about 32 batches. Made larger
+	uint64_t bucket;     /* samples that are mixed; 0: those of 2 to 32 batches. Made larger
 				where there would be more than 65,536 buckets */
 	uint64_t group; /* batches of similar length that come one after the other, for the ranks of
 			   a step; 0: as many as ranks */
@@ -664,18 +664,20 @@ enum shoal_engine {
 struct shoal_load_options {
 	const char *store; /* where to read: a path or a URI; NULL: the catalog's root */
 	enum shoal_engine engine;
-	bool direct;          /* past the page cache */
-	unsigned in_flight;   /* samples being read at once; 0: 64 */
-	unsigned prefetch;    /* batches read ahead of the one taken; 0: 2 */
-	uint64_t slot;        /* room for a sample, in bytes; 0: for the largest of the catalog, or
-				 with `pieces` 1 MiB if that is less. One that is larger cannot be
-				 read: -EFBIG; or comes in pieces */
-	bool pieces;          /* a sample that is larger than a slot comes as several, in order */
+	bool direct;        /* past the page cache */
+	unsigned in_flight; /* samples being read at once; 0: 64 */
+	unsigned prefetch;  /* batches read ahead of the one taken; 0: 2 */
+	uint64_t slot;      /* room for a sample, in bytes; 0: for the largest of the catalog, or
+			       with `pieces` 1 MiB if that is less. One that is larger cannot be
+			       read: -EFBIG; or comes in pieces */
+	bool pieces;        /* a sample that is larger than a slot comes as several, in order */
 	/* Of the rank's steps, those from `first_step` on, every `stride`-th, for loaders that
 	 * share a rank; 0: all of them. */
 	uint64_t first_step, stride;
 	uint64_t object_size; /* of every sample, whatever the catalog says, from a store that makes
 				 them up */
+	bool part;            /* the order is of some of the catalog's samples only: */
+	uint64_t first;       /* of those from this one on */
 	bool skip_errors;     /* deliver what could be read; else the first error ends the epoch */
 	uint64_t stall_ms;    /* tell of samples in flight for longer; 0: 10,000 */
 	uint64_t timeout_ms;  /* give up on the epoch when one takes longer; 0: never */
@@ -685,7 +687,7 @@ struct shoal_load_options {
 	void (*stalled)(void *self, const char *words);
 	/*
 	 * Some ten times a second while shoal_loader_next() or shoal_loader_epoch() waits, by their
-	 * thread: what they return at once if it is not 0, with @err, and nothing ends by that. For
+	 * thread: an error of it they return at once, with @err, and nothing ends by that. For
 	 * ranks to hear that another has failed. May be NULL.
 	 */
 	int (*waiting)(void *self, struct shoal_err *err);
@@ -741,9 +743,6 @@ SHOAL_CHECKED int shoal_loader_epoch(struct shoal_loader *loader, uint64_t epoch
 SHOAL_CHECKED int shoal_loader_next(struct shoal_loader *loader,
 				    const struct shoal_batch **ret_batch, struct shoal_err *err);
 
-/* Wait up to @ms milliseconds until shoal_loader_next() would not wait: whether that is so. */
-SHOAL_CHECKED bool shoal_loader_wait(struct shoal_loader *loader, unsigned ms);
-
 /* Let the loader use the batch's memory again. By any thread. */
 SHOAL_API void shoal_loader_give_back(struct shoal_loader *loader, const struct shoal_batch *batch);
 
@@ -768,7 +767,8 @@ struct shoal_load_stats {
 	const char *engine_detail;  /* a few words more. Lent */
 	char first_errors[10][192]; /* words for the first of them */
 	/* Of what could be read: from being asked for until there; of that, until the file was
-	 * open, and from there on. Pieces count one by one; stores that open nothing have no open. */
+	 * open, and from there on. Pieces count one by one; stores that open nothing have no open.
+	 */
 	struct shoal_latency latency, open, read;
 };
 

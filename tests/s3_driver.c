@@ -7,6 +7,7 @@
  *   s3_driver URI write NAME              copy standard input to it, in pieces of 1 MiB less a byte
  *   s3_driver URI abort NAME              the same, but give up before the end
  *   s3_driver URI remove NAME
+ *   s3_driver URI load NAME OFF LEN       as read, but by the loader's engine, and say its result
  *   s3_driver URI many NR IN_FLIGHT NAME  the same object that often: print how many were whole
  *
  * Words for an error go to standard error, behind its name, and end it with 1. The numbers of
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "load/engine.h"
 #include "store/s3.h"
 
 #define PIECE ((1u << 20) - 1)
@@ -144,6 +146,44 @@ static int read_many(struct store_s3 *s3, uint64_t nr, unsigned in_flight, const
 	return rc < 0 ? rc : good == nr ? 0 : -EREMOTEIO;
 }
 
+/* ---- By the loader's engine ---- */
+
+static int load_one(struct load_engine *e, const char *name, uint64_t off, uint64_t len,
+		    struct shoal_err *err)
+{
+	struct load_request r = { .name = name, .off = off, .len = len, .cap = load_cap(off, len) };
+	struct load_request *done;
+	int rc = 0;
+
+	r.buf = aligned_alloc(LOAD_ALIGN, r.cap);
+	if (!r.buf)
+		return -ENOMEM;
+	load_engine_submit(e, &r);
+	while (rc == 0)
+		rc = load_engine_reap(e, &done, 1, 1000000, err);
+	if (rc == 1 && r.result < 0)
+		rc = load_engine_why(e, &r, err);
+	if (rc == 1)
+		fwrite(r.data, 1, shoal_min((uint64_t)r.result, len), stdout);
+	if (rc == 1)
+		fprintf(stderr, "result %" PRId64 "\n", r.result);
+	free(r.buf);
+	return rc < 0 ? rc : 0;
+}
+
+static int load(struct shoal_store *s, const char *name, uint64_t off, uint64_t len,
+		struct shoal_err *err)
+{
+	const struct load_engine_options options = { .store = s, .in_flight = 2 };
+	struct load_engine *e = NULL;
+	int rc = load_engine_new(&options, &e, err);
+
+	if (rc == 0)
+		rc = load_one(e, name, off, len, err);
+	load_engine_free(e);
+	return rc;
+}
+
 int main(int argc, char **argv)
 {
 	static struct s3_stats stats, more;
@@ -165,6 +205,8 @@ int main(int argc, char **argv)
 	else if (rc == 0 && strcmp(verb, "many") == 0 && argc == 6)
 		rc = read_many(store_s3_of(s), number(argv[3]), (unsigned)number(argv[4]), argv[5],
 			       &stats, &err);
+	else if (rc == 0 && strcmp(verb, "load") == 0 && argc == 6)
+		rc = load(s, name, number(argv[4]), number(argv[5]), &err);
 	else if (rc == 0)
 		rc = -EINVAL;
 	if (rc < 0)

@@ -266,7 +266,7 @@ class Batches:
     """Batches of samples of similar length, from a sorted column alone; shuffled each epoch, the same on all ranks.
 
     batch_size: samples in a batch. max_tokens: instead, or beside it: the longest sample of a batch times its
-    samples is at most this. bucket: samples that are mixed with each other (default about 32 batches). group:
+    samples is at most this. bucket: samples that are mixed with each other (default 2 to 32 batches). group:
     batches of similar length that come together, for the ranks of a step (default world_size; say it where the
     number of ranks may change on the way).
     """

@@ -110,9 +110,17 @@ class Batch(Sequence):
         return [numpy.frombuffer(sample, dtype=numpy.uint8) for sample in self.handle]
 
     def stack(self, width=None, fill=0):
-        """All samples in the rows of one array of uint8, filled up or cut to the width (the longest)."""
+        """All samples in the rows of one array of uint8, filled up or cut to the width (the longest).
+
+        Where all are as long as that it is a view of the loader's memory: no copy."""
+        lengths = self.lengths
         if width is None:
-            width = int(self.lengths.max()) if len(self) else 0
+            width = int(lengths.max()) if len(self) else 0
+        if len(self) and width and (lengths == width).all():
+            try:
+                return numpy.asarray(memoryview(self.handle))
+            except BufferError:  # read past the page cache, they may lie anywhere
+                pass
         out = numpy.empty((len(self), width), dtype=numpy.uint8)
         self.handle.stack(out, width, fill)
         return out
@@ -169,7 +177,9 @@ class Loader:
     # ---- Epochs ----
 
     def seek(self, epoch, consumed, skip=0):
-        """Have the epoch begin behind these positions, and leave out the first `skip` of this worker's batches."""
+        """Have the epoch begin behind these positions, and leave out the first `skip` of this worker's batches.
+
+        There is no audit then."""
         options = list(self._options)
         options[6] = self.worker + skip * self.workers
         if tuple(options) != self._options:
@@ -209,9 +219,12 @@ class Loader:
         raise RuntimeError("the loader was closed, or another epoch of it begun, meanwhile")
 
     def _end(self):
-        self.audit = self._audit()
+        skipped = self._options[6] != self.worker
+        self.audit = None if skipped else self._audit()
         epoch, self._epoch = self._epoch, None
         self._at = (epoch + 1, 0)
+        if skipped:  # what was read before is not known here
+            return
         if self._spec[7] == 1 and self.workers == 1 and not self._skip and not self.audit.exactly_once:
             raise AuditError(5, "epoch %d delivered %d samples, and should have delivered %d, each once"
                              % (epoch, self.audit.samples, self.audit.expected_samples))

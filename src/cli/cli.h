@@ -20,6 +20,7 @@ int cmd_ls(int argc, char **argv);
 int cmd_manifest(int argc, char **argv);
 int cmd_order(int argc, char **argv);
 int cmd_read(int argc, char **argv);
+int cmd_run(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_workloads(int argc, char **argv);
 

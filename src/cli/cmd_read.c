@@ -2,14 +2,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/resource.h>
 
+#include "bench/tally.h"
+#include "cli/load_options.h"
 #include "cli/order_options.h"
 #include "cli/progress.h"
 #include "cli/s3_options.h"
 #include "comm/comm.h"
-#include "load/audit.h"
-#include "load/loader.h"
 
 static const char usage[] =
 	"usage: shoal read FILE [OPTION]...\n"
@@ -20,18 +19,10 @@ static const char usage[] =
 	"\n" ORDER_USAGE "      --batch B         samples a rank takes in a step (default 32)\n"
 	"      --steps T         stop after T steps\n"
 	"      --in-flight K     samples being read at once by a rank (default 64)\n"
-	"      --prefetch P      batches read ahead (default 2)\n"
-	"      --engine E        uring, threads or auto (default: uring for files, for s3:// its own)\n"
-	"      --direct          past the page cache (O_DIRECT)\n"
-	"      --store WHERE     read from this directory or URI instead of the catalog's root; null makes\n"
-	"                        bytes up, to measure Shoal itself\n"
-	"      --object-size N   with --store null: the size of every sample\n"
-	"      --drop-cache      first have the page cache forget the dataset's files; needs no root\n"
-	"      --slot N          room for a sample (default: the largest of the catalog)\n"
+	"      --prefetch P      batches read ahead (default 2)\n" LOAD_USAGE
 	"      --pieces          read a sample that is larger than the room for it piece by piece (room by\n"
 	"                        default: 1M)\n"
-	"      --on-error E      fail (default): stop at the first sample that cannot be read; skip: go on\n"
-	"      --timeout S       give up when a sample takes longer than S seconds\n"
+	"      --drop-cache      first have the page cache forget the dataset's files; needs no root\n"
 	"      --local-copy DIR  read a copy of the catalog in DIR, made if need be\n"
 	"      --json            print the facts as JSON\n"
 	"  -q, --quiet           print no progress\n" CLI_S3_USAGE;
@@ -39,16 +30,7 @@ static const char usage[] =
 enum {
 	OPT_BATCH = 400,
 	OPT_STEPS,
-	OPT_IN_FLIGHT,
-	OPT_PREFETCH,
-	OPT_ENGINE,
-	OPT_DIRECT,
-	OPT_STORE,
-	OPT_OBJECT_SIZE,
-	OPT_SLOT,
 	OPT_PIECES,
-	OPT_ON_ERROR,
-	OPT_TIMEOUT,
 	OPT_DROP_CACHE,
 	OPT_JSON,
 };
@@ -57,16 +39,8 @@ static const struct option longs[] = {
 	ORDER_LONG_OPTIONS,
 	{ "batch", required_argument, NULL, OPT_BATCH },
 	{ "steps", required_argument, NULL, OPT_STEPS },
-	{ "in-flight", required_argument, NULL, OPT_IN_FLIGHT },
-	{ "prefetch", required_argument, NULL, OPT_PREFETCH },
-	{ "engine", required_argument, NULL, OPT_ENGINE },
-	{ "direct", no_argument, NULL, OPT_DIRECT },
-	{ "store", required_argument, NULL, OPT_STORE },
-	{ "object-size", required_argument, NULL, OPT_OBJECT_SIZE },
-	{ "slot", required_argument, NULL, OPT_SLOT },
+	LOAD_LONG_OPTIONS,
 	{ "pieces", no_argument, NULL, OPT_PIECES },
-	{ "on-error", required_argument, NULL, OPT_ON_ERROR },
-	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
 	{ "drop-cache", no_argument, NULL, OPT_DROP_CACHE },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "quiet", no_argument, NULL, 'q' },
@@ -86,59 +60,8 @@ struct arguments {
 
 /* ---- Options ---- */
 
-/* A number from 1 to @max. */
-static bool take_number(const char *option, uint64_t max, uint64_t *ret_value)
-{
-	if (!cli_number("read", option, ret_value))
-		return false;
-	if (*ret_value >= 1 && *ret_value <= max)
-		return true;
-	cli_usage("read", "%s must be 1 to %" PRIu64, option, max);
-	return false;
-}
-
-/* A number of bytes, but not 0, which is for none given. */
-static bool take_size(const char *option, uint64_t *ret_value)
-{
-	if (!cli_size("read", option, ret_value))
-		return false;
-	if (*ret_value == 0)
-		cli_usage("read", "%s must be at least 1", option);
-	return *ret_value > 0;
-}
-
-static bool take_word(const char *option, const char *const *words, size_t nr, size_t *ret_which)
-{
-	for (size_t i = 0; i < nr; i++) {
-		*ret_which = i;
-		if (strcmp(optarg, words[i]) == 0)
-			return true;
-	}
-	cli_usage("read", "%s '%s' is none of those that --help names", option, optarg);
-	return false;
-}
-
-static bool take_choice(int c, struct arguments *a)
-{
-	static const char *const engines[] = { "auto", "uring", "threads" };
-	static const char *const policies[] = { "fail", "skip" };
-	size_t which = 0;
-
-	if (c == OPT_ENGINE) {
-		if (!take_word("--engine", engines, SHOAL_ARRAY_LEN(engines), &which))
-			return false;
-		a->load.engine = (enum shoal_engine)which;
-		return true;
-	}
-	if (!take_word("--on-error", policies, SHOAL_ARRAY_LEN(policies), &which))
-		return false;
-	a->load.skip_errors = which == 1;
-	return true;
-}
-
 static bool take_option(int c, struct arguments *a)
 {
-	uint64_t v = 0;
 	int shared;
 
 	if (c == OPT_RANKS) {
@@ -147,42 +70,17 @@ static bool take_option(int c, struct arguments *a)
 		return false;
 	}
 	shared = order_option("read", c, &a->spec, &a->epoch);
+	if (shared == 0)
+		shared = load_option("read", c, &a->load);
 	if (shared)
 		return shared > 0;
 	switch (c) {
 	case OPT_BATCH:
-		return take_number("--batch", UINT64_C(1) << 20, &a->spec.batch);
+		return load_number("read", "--batch", UINT64_C(1) << 20, &a->spec.batch);
 	case OPT_STEPS:
-		return take_number("--steps", UINT64_MAX, &a->steps);
-	case OPT_IN_FLIGHT:
-		if (!take_number("--in-flight", 8192, &v))
-			return false;
-		a->load.in_flight = (unsigned)v;
-		return true;
-	case OPT_PREFETCH:
-		if (!take_number("--prefetch", 1024, &v))
-			return false;
-		a->load.prefetch = (unsigned)v;
-		return true;
-	case OPT_ENGINE:
-	case OPT_ON_ERROR:
-		return take_choice(c, a);
-	case OPT_DIRECT:
-		return a->load.direct = true;
-	case OPT_STORE:
-		a->load.store = strcmp(optarg, "null") == 0 ? "null:size=1T" : optarg;
-		return true;
-	case OPT_OBJECT_SIZE:
-		return take_size("--object-size", &a->load.object_size);
-	case OPT_SLOT:
-		return take_size("--slot", &a->load.slot);
+		return load_number("read", "--steps", UINT64_MAX, &a->steps);
 	case OPT_PIECES:
 		return a->load.pieces = true;
-	case OPT_TIMEOUT:
-		if (!take_number("--timeout", 1000000, &v))
-			return false;
-		a->load.timeout_ms = v * 1000;
-		return true;
 	case OPT_DROP_CACHE:
 		return a->drop = true;
 	case OPT_JSON:
@@ -196,48 +94,14 @@ static bool take_option(int c, struct arguments *a)
 
 /* ---- Reading ---- */
 
-/* What all ranks did together. Nothing but numbers, to be added up; seconds are the longest. */
-struct totals {
-	uint64_t samples, errors, bytes_asked, bytes_delivered, bytes_device, cpu_ns, wait_ns;
-	uint64_t nr_pages, nr_cached, pool_bytes;
-	uint64_t got[4], expected[2], nr_expected;
-	uint64_t nr_dropped, nr_kept;
-	struct load_histogram latency, open, read;
-	struct load_remote remote;
-};
-
 struct outcome {
-	struct totals sum;
+	struct bench_tally sum;
 	double started; /* the command */
 	double first;   /* seconds from there to this rank's first batch, or to the end */
 	double seconds;
 	struct shoal_load_stats stats; /* of this rank */
-	bool device_told;
+	struct bench_meter meter;
 };
-
-static uint64_t cpu_ns(void)
-{
-	struct rusage u;
-
-	getrusage(RUSAGE_SELF, &u);
-	return (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000000u +
-	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000u;
-}
-
-/* Bytes that this process had the devices read; false where the kernel does not tell. */
-static bool device_bytes(uint64_t *ret_bytes)
-{
-	char line[128];
-	bool found = false;
-	FILE *f = fopen("/proc/self/io", "r");
-
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "read_bytes: %" SCNu64, ret_bytes) == 1)
-			found = true;
-	if (f)
-		fclose(f);
-	return found;
-}
 
 /* Seconds between looks for word that another rank has failed. */
 #define LISTEN_EVERY 0.1
@@ -276,79 +140,31 @@ static int read_steps(const struct arguments *a, struct shoal_comm *comm, struct
 	return rc < 0 ? rc : 0;
 }
 
-/* Add this rank's figures up with the others'. */
-static int add_up(struct shoal_comm *comm, struct shoal_loader *l, uint64_t steps,
-		  struct outcome *o, struct shoal_err *err)
-{
-	struct shoal_load_stats *s = &o->stats;
-	uint64_t longest[2] = { (uint64_t)(o->seconds * 1e9), (uint64_t)(o->first * 1e9) };
-	struct load_sums expected;
-	int rc;
-
-	rc = load_sums_expect(load_order(l), steps, (uint64_t)shoal_comm_place(comm)->rank,
-			      &expected, err);
-	if (rc < 0)
-		return rc;
-	o->sum.samples = s->nr_samples;
-	o->sum.errors = s->nr_errors;
-	o->sum.bytes_asked = s->bytes_asked;
-	o->sum.bytes_delivered = s->bytes_delivered;
-	o->sum.wait_ns = s->wait_ns;
-	o->sum.nr_pages = s->nr_pages;
-	o->sum.nr_cached = s->nr_cached;
-	o->sum.pool_bytes = s->pool_bytes;
-	memcpy(o->sum.got, s->sum_ids, sizeof(s->sum_ids));
-	memcpy(o->sum.got + 2, s->sum_order, sizeof(s->sum_order));
-	memcpy(o->sum.expected, expected.ids, sizeof(expected.ids));
-	o->sum.nr_expected = expected.nr;
-	load_latency(l, &o->sum.latency);
-	load_latency_parts(l, &o->sum.open, &o->sum.read);
-	load_remote(l, &o->sum.remote);
-	rc = shoal_comm_reduce(comm, SHOAL_COMM_SUM, (uint64_t *)(void *)&o->sum,
-			       sizeof(o->sum) / sizeof(uint64_t), err);
-	if (rc == 0)
-		rc = shoal_comm_reduce(comm, SHOAL_COMM_MAX, longest, 2, err);
-	o->seconds = (double)longest[0] * 1e-9;
-	o->first = (double)longest[1] * 1e-9;
-	return rc;
-}
-
 static int read_epoch(const struct arguments *a, struct shoal_comm *comm, struct shoal_loader *l,
 		      struct outcome *o, struct shoal_err *err)
 {
-	uint64_t cpu = cpu_ns(), device = 0, device_after = 0, steps = 0;
+	uint64_t steps = 0, longest[2];
 	double start;
 	int rc;
 
-	o->device_told = device_bytes(&device);
+	bench_meter_start(&o->meter);
 	rc = shoal_comm_barrier(comm, err); /* all begin together */
 	start = cli_now();
 	if (rc == 0)
 		rc = shoal_loader_epoch(l, a->epoch, err);
 	if (rc == 0)
 		rc = read_steps(a, comm, l, o, &steps, err);
-	o->seconds = cli_now() - start;
-	o->sum.cpu_ns = cpu_ns() - cpu;
-	if (o->device_told && device_bytes(&device_after))
-		o->sum.bytes_device = device_after - device;
+	longest[0] = (uint64_t)((cli_now() - start) * 1e9);
+	longest[1] = (uint64_t)(o->first * 1e9);
+	bench_meter_stop(&o->meter, &o->sum);
 	shoal_loader_stats(l, &o->stats);
-	return rc < 0 ? rc : add_up(comm, l, steps, o, err);
-}
-
-/* The ranks of a node share its page cache, and so the work. */
-static int drop_cache(const struct arguments *a, struct shoal_comm *comm,
-		      const struct shoal_catalog *cat, struct outcome *o, struct shoal_err *err)
-{
-	const struct shoal_comm_place *place = shoal_comm_place(comm);
-	struct shoal_drop_result r;
-	int rc = shoal_drop_cache(cat, a->load.store, (uint64_t)place->node_rank,
-				  (uint64_t)place->node_size, &cli_stop, &r, err);
-
-	if (rc < 0)
-		return rc;
-	o->sum.nr_dropped = r.nr_files;
-	o->sum.nr_kept = r.nr_kept;
-	return 0;
+	if (rc == 0)
+		rc = bench_tally_add_up(&o->sum, comm, l, steps, err);
+	if (rc == 0)
+		rc = shoal_comm_reduce(comm, SHOAL_COMM_MAX, longest, 2, err);
+	o->seconds = (double)longest[0] * 1e-9;
+	o->first = (double)longest[1] * 1e-9;
+	return rc;
 }
 
 static void show_stall(void *self, const char *words)
@@ -386,7 +202,7 @@ static int run(struct arguments *a, struct shoal_comm *comm, struct shoal_catalo
 	if (rc == 0)
 		rc = open_loader(a, comm, *ret_cat, ret_loader, err);
 	if (rc == 0 && a->drop)
-		rc = drop_cache(a, comm, *ret_cat, o, err);
+		rc = bench_drop_cache(&o->sum, comm, *ret_cat, a->load.store, &cli_stop, err);
 	if (rc == 0)
 		rc = read_epoch(a, comm, *ret_loader, o, err);
 	if (rc < 0 && rc != -EREMOTEIO)
@@ -395,12 +211,6 @@ static int run(struct arguments *a, struct shoal_comm *comm, struct shoal_catalo
 }
 
 /* ---- Telling ---- */
-
-static bool exactly_once(const struct totals *t)
-{
-	return t->errors == 0 && t->samples == t->nr_expected && t->got[0] == t->expected[0] &&
-	       t->got[1] == t->expected[1];
-}
 
 static double us_at(const struct load_histogram *h, double share)
 {
@@ -448,7 +258,7 @@ static void print_remote(const struct load_remote *r)
 
 static void print_json(const struct arguments *a, const struct outcome *o, int nr_ranks)
 {
-	const struct totals *t = &o->sum;
+	const struct bench_tally *t = &o->sum;
 
 	printf("{\"epoch\": %" PRIu64 ", \"ranks\": %d, \"samples\": %" PRIu64
 	       ", \"bytes\": %" PRIu64 ", \"seconds\": %.6f, \"first_batch_seconds\": %.6f"
@@ -467,9 +277,9 @@ static void print_json(const struct arguments *a, const struct outcome *o, int n
 	print_remote(&t->remote);
 	printf(" \"audit\": {\"exactly_once\": %s, \"order_digest\": \"%016" PRIx64 "%016" PRIx64
 	       "\", \"bytes_asked\": %" PRIu64 ", \"bytes_delivered\": %" PRIu64,
-	       exactly_once(t) ? "true" : "false", t->got[2], t->got[3], t->bytes_asked,
+	       bench_tally_exactly_once(t) ? "true" : "false", t->got[2], t->got[3], t->bytes_asked,
 	       t->bytes_delivered);
-	if (o->device_told)
+	if (o->meter.device_told)
 		printf(", \"bytes_from_device\": %" PRIu64, t->bytes_device);
 	else
 		fputs(", \"bytes_from_device\": null", stdout);
@@ -481,7 +291,7 @@ static void print_json(const struct arguments *a, const struct outcome *o, int n
 
 static void print_text(const struct arguments *a, const struct outcome *o, int nr_ranks)
 {
-	const struct totals *t = &o->sum;
+	const struct bench_tally *t = &o->sum;
 	double n = t->samples ? (double)t->samples : 1;
 
 	printf("epoch %" PRIu64 ": %" PRIu64
@@ -503,11 +313,12 @@ static void print_text(const struct arguments *a, const struct outcome *o, int n
 		       (double)shoal_histogram_at(&t->remote.first_ns, 0.5) * 1e-3,
 		       (double)shoal_histogram_at(&t->remote.first_ns, 0.99) * 1e-3);
 	printf("audit     %s; order %016" PRIx64 "%016" PRIx64 "\n",
-	       exactly_once(t) ? "every sample exactly once" : "NOT every sample exactly once",
+	       bench_tally_exactly_once(t) ? "every sample exactly once"
+					   : "NOT every sample exactly once",
 	       t->got[2], t->got[3]);
 	printf("bytes     %" PRIu64 " asked, %" PRIu64 " delivered", t->bytes_asked,
 	       t->bytes_delivered);
-	if (o->device_told)
+	if (o->meter.device_told)
 		printf(", %" PRIu64 " from the device", t->bytes_device);
 	if (t->nr_pages)
 		printf("; %.1f %% in the page cache before",
@@ -552,7 +363,7 @@ static int tell(const struct arguments *a, const struct shoal_comm_place *place,
 	else if (place->rank == 0)
 		print_text(a, o, place->size);
 	name_errors(o, rank);
-	return exactly_once(&o->sum) ? CLI_OK : CLI_FAILED;
+	return bench_tally_exactly_once(&o->sum) ? CLI_OK : CLI_FAILED;
 }
 
 int cmd_read(int argc, char **argv)

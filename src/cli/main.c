@@ -16,6 +16,7 @@ static const struct command {
 	{ "verify", cmd_verify, "check catalogs for damage, or against the storage" },
 	{ "order", cmd_order, "print the samples a rank reads in an epoch" },
 	{ "read", cmd_read, "load an epoch, and say what that took" },
+	{ "run", cmd_run, "benchmark storage with a training workload" },
 	{ "column", cmd_column, "make, sort and check columns, one number a sample" },
 	{ "manifest", cmd_manifest, "write a list of URIs for each rank and epoch" },
 	{ "workloads", cmd_workloads, "list the workloads that ship, or print one" },

@@ -57,6 +57,7 @@ void shoal_comm_fail(struct shoal_comm *c, const char *words)
 static void release(struct shoal_comm *c)
 {
 	comm_mail_release(c);
+	comm_meetings_release(c);
 	free(c->world.buf);
 	free(c->world.in_buf);
 	free(c->node.buf);

@@ -87,6 +87,27 @@ enum shoal_comm_op { SHOAL_COMM_SUM, SHOAL_COMM_MIN, SHOAL_COMM_MAX };
 int shoal_comm_reduce(struct shoal_comm *c, enum shoal_comm_op op, uint64_t *values, size_t nr,
 		      struct shoal_err *err) SHOAL_MUST_USE;
 
+/* ---- All together, many times a second ---- */
+
+struct shoal_comm_meeting;
+
+#define SHOAL_COMM_MEETING_VALUES 8 /* at the most */
+
+/*
+ * Collective. Ranks of a node meet in memory that they share: who has come sleeps until the last
+ * one has, and is woken, where in a reduce it would look for messages again and again. Nodes meet
+ * by messages. Where there is no shared memory a meeting is a reduce.
+ */
+int shoal_comm_meeting_open(struct shoal_comm *c, struct shoal_comm_meeting **ret_meeting,
+			    struct shoal_err *err) SHOAL_MUST_USE;
+
+/* Local; before the comm is closed. NULL is fine. Returns NULL. */
+struct shoal_comm_meeting *shoal_comm_meeting_close(struct shoal_comm_meeting *m);
+
+/* As shoal_comm_reduce(), for few values. Mail and word of a failure are seen within 20 ms. */
+int shoal_comm_meeting_hold(struct shoal_comm_meeting *m, enum shoal_comm_op op, uint64_t *values,
+			    size_t nr, struct shoal_err *err) SHOAL_MUST_USE;
+
 /* ---- Bytes of any length, in bounded memory ---- */
 
 /*

@@ -3,7 +3,8 @@
  *
  * comm.c opens, closes and fails; wait.c has single messages and the one way to wait for them;
  * tree.c the calls along a tree (barrier, broadcast, reduce); flow.c moves chunks, gather.c makes
- * gather and exchange of that; mail.c is the mail; open.c finds the MPI.
+ * gather and exchange of that; mail.c is the mail; meeting.c has those that are held often; open.c
+ * finds the MPI.
  */
 #ifndef SHOAL_COMM_INSIDE_H
 #define SHOAL_COMM_INSIDE_H
@@ -24,7 +25,8 @@ enum comm_tag {
 	COMM_TAG_CHUNK,
 	COMM_TAG_MAIL,
 	COMM_TAG_FAIL,
-	COMM_TAG_BYE, /* before the end of a comm that failed */
+	COMM_TAG_LEADERS, /* of the first ranks of all nodes */
+	COMM_TAG_BYE,     /* before the end of a comm that failed */
 };
 
 enum comm_state {
@@ -150,6 +152,7 @@ struct shoal_comm {
 	struct comm_flow flow[2];
 	uint8_t *flow_mem; /* after a failure kept until close: messages may still use it */
 	struct comm_mailbox mail;
+	struct shoal_comm_meeting *left_meetings; /* closed; their memory may still be used */
 	struct comm_op trash;
 	void *trash_buf;
 };
@@ -227,6 +230,9 @@ int comm_meet(struct shoal_comm *c, struct comm_group *g, enum comm_call call, u
 	      enum shoal_comm_op op, uint64_t *values, size_t nr,
 	      struct shoal_err *err) SHOAL_MUST_USE;
 
+/* @nr of @with into @into. */
+void comm_combine(enum shoal_comm_op op, uint64_t *into, const uint64_t *with, size_t nr);
+
 /* ---- flow.c ---- */
 
 /* Share @budget bytes among @nr flows of @depth chunks each, and clear them. */
@@ -239,6 +245,10 @@ void comm_flow_start(struct shoal_comm *c, struct comm_flow *f, int first, int e
 
 /* Until all chunks of the first @nr flows have passed. */
 int comm_flows_run(struct shoal_comm *c, unsigned nr, struct shoal_err *err) SHOAL_MUST_USE;
+
+/* ---- meeting.c ---- */
+
+void comm_meetings_release(struct shoal_comm *c);
 
 /* ---- mail.c ---- */
 

@@ -86,26 +86,27 @@ static int check_head(const struct shoal_comm *c, const struct comm_group *g, co
 	return 0;
 }
 
-static void combine(enum shoal_comm_op op, uint8_t *into, const uint8_t *with, size_t nr)
+void comm_combine(enum shoal_comm_op op, uint64_t *into, const uint64_t *with, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++) {
-		uint64_t a, b;
-
-		memcpy(&a, into + sizeof(struct head) + 8 * i, 8);
-		memcpy(&b, with + sizeof(struct head) + 8 * i, 8);
 		switch (op) {
 		case SHOAL_COMM_SUM:
-			a += b;
+			into[i] += with[i];
 			break;
 		case SHOAL_COMM_MIN:
-			a = shoal_min(a, b);
+			into[i] = shoal_min(into[i], with[i]);
 			break;
 		case SHOAL_COMM_MAX:
-			a = shoal_max(a, b);
+			into[i] = shoal_max(into[i], with[i]);
 			break;
 		}
-		memcpy(into + sizeof(struct head) + 8 * i, &a, 8);
 	}
+}
+
+/* The values behind a head, which is 16 bytes of memory that malloc() gave. */
+static uint64_t *values_of(uint8_t *buf)
+{
+	return (uint64_t *)(void *)(buf + sizeof(struct head));
 }
 
 /* From the members below to the first: their heads checked, their values added to ours. */
@@ -131,7 +132,7 @@ static int go_up(struct shoal_comm *c, struct comm_group *g, enum shoal_comm_op 
 		rc = check_head(c, g, g->in_buf, g->in.len, len, from, err);
 		if (rc < 0)
 			return rc;
-		combine(op, g->buf, g->in_buf, nr);
+		comm_combine(op, values_of(g->buf), values_of(g->in_buf), nr);
 	}
 	if (g->me == 0)
 		return 0;

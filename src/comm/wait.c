@@ -145,7 +145,7 @@ static int look_for_failure(struct shoal_comm *c, struct shoal_err *err)
 static int throw_away(struct shoal_comm *c, struct shoal_err *err)
 {
 	static const enum comm_tag tag[] = { COMM_TAG_WORLD, COMM_TAG_NODE, COMM_TAG_ASK,
-					     COMM_TAG_CHUNK };
+					     COMM_TAG_CHUNK, COMM_TAG_LEADERS };
 
 	for (size_t i = 0; i < SHOAL_ARRAY_LEN(tag); i++) {
 		size_t len;

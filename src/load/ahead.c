@@ -150,7 +150,7 @@ static int fill(struct shoal_loader *l, struct load_batch *b)
 
 	for (; rc == 0 && i < room && c->next < c->nr; i++) {
 		struct load_slot *s = &b->slot[i];
-		uint64_t id = c->ids[c->next];
+		uint64_t id = l->options.first + c->ids[c->next];
 
 		s->batch = b;
 		s->index = i;
@@ -305,7 +305,6 @@ static void watch(struct shoal_loader *l, uint64_t *watched, uint64_t *told)
 /* With the lock held: begin the epoch that was asked for, once nothing of the last is in flight. */
 static void begin_epoch(struct shoal_loader *l)
 {
-
 	for (uint32_t i = 0; i < l->nr_ring; i++)
 		if (l->ring[i].state != BATCH_HELD)
 			l->ring[i].state = BATCH_FREE;

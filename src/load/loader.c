@@ -159,7 +159,13 @@ static int open_parts(struct shoal_loader *l, const struct shoal_order_spec *spe
 
 	shoal_catalog_info(l->cat, &info);
 	l->sizes = info.nr_bytes != SHOAL_SIZE_UNKNOWN;
-	if (spec->nr_samples != info.nr_samples)
+	if (l->options.part && (l->options.first > info.nr_samples ||
+				spec->nr_samples > info.nr_samples - l->options.first))
+		return shoal_fail(err, -EINVAL,
+				  "the order is of %" PRIu64 " samples from %" PRIu64
+				  " on, and the catalog has %" PRIu64,
+				  spec->nr_samples, l->options.first, info.nr_samples);
+	if (!l->options.part && (l->options.first || spec->nr_samples != info.nr_samples))
 		return shoal_fail(err, -EINVAL,
 				  "the order is of %" PRIu64
 				  " samples, and the catalog has %" PRIu64,
@@ -266,7 +272,7 @@ static int wait_for_news(struct shoal_loader *l, struct shoal_err *err)
 		rc = l->options.waiting(l->options.self, err);
 		pthread_mutex_lock(&l->lock);
 	}
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 /* With the lock held: the order as opened is of epoch 0, and `consumed` is of the first begun. */
@@ -340,7 +346,7 @@ static void count_delivered(struct shoal_loader *l, const struct load_batch *b)
 		if (!slot->last || l->spoiled)
 			continue;
 		l->stats.nr_samples++;
-		load_sums_add(&l->sums, s->id, first + slot->place);
+		load_sums_add(&l->sums, s->id - l->options.first, first + slot->place);
 	}
 }
 
@@ -430,31 +436,6 @@ int shoal_loader_next(struct shoal_loader *l, const struct shoal_batch **ret_bat
 	return rc;
 }
 
-/* With the lock held: whether next() has an answer, which may be an error. */
-static bool has_answer(const struct shoal_loader *l)
-{
-	const struct load_batch *b = load_batch_of(l, l->next_take);
-
-	if (l->running == 0 || l->running != l->wanted || l->rc < 0 || at_end(l))
-		return true;
-	return (b && b->state == BATCH_READY) || all_held(l) || stopped(l);
-}
-
-bool shoal_loader_wait(struct shoal_loader *l, unsigned ms)
-{
-	uint64_t start = load_now();
-	bool answer;
-
-	pthread_mutex_lock(&l->lock);
-	while (!(answer = has_answer(l)) && (load_now() - start) / 1000000 < ms)
-		if (wait_for_news(l, NULL) < 0)
-			break;
-	if (l->running == l->wanted && !at_end(l))
-		l->stats.wait_ns += load_now() - start;
-	pthread_mutex_unlock(&l->lock);
-	return answer;
-}
-
 void shoal_loader_give_back(struct shoal_loader *l, const struct shoal_batch *batch)
 {
 	pthread_mutex_lock(&l->lock);
@@ -504,6 +485,11 @@ void shoal_loader_stats(const struct shoal_loader *loader, struct shoal_load_sta
 const struct shoal_order *load_order(const struct shoal_loader *l)
 {
 	return l->order;
+}
+
+const struct load_request *load_request_of(const struct shoal_batch *batch, size_t i)
+{
+	return &((const struct load_batch *)(const void *)batch)->slot[i].request;
 }
 
 void load_latency(const struct shoal_loader *loader, struct load_histogram *ret_latency)

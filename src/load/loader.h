@@ -18,4 +18,10 @@ void load_latency_parts(const struct shoal_loader *l, struct load_histogram *ret
 /* What of the epoch went over the network; false where the store is not remote. */
 bool load_remote(const struct shoal_loader *l, struct load_remote *ret_remote);
 
+/*
+ * How sample @i of a batch was read, and when it was submitted, opened and there. Lent until the
+ * batch is given back.
+ */
+const struct load_request *load_request_of(const struct shoal_batch *batch, size_t i);
+
 #endif

@@ -53,7 +53,9 @@ static int take_bytes(struct s3_request *get, const void *data, size_t len)
 {
 	struct load_request *r = ((struct flight *)get->self)->request;
 
-	memcpy(r->buf + r->got, data, len); /* never past the range, for which there is room */
+	if (len > r->cap - r->got) /* never: a range is cut off where it should end */
+		return -EOVERFLOW;
+	memcpy(r->buf + r->got, data, len);
 	r->got += len;
 	return 0;
 }

@@ -5,8 +5,12 @@
 
 #include "order/perm.h"
 
-#define BUCKETS_MAX    65536u /* so that the table below is 512 KB at most */
-#define BATCHES_TO_MIX 32u    /* batches in a bucket, where the spec leaves it to us */
+#define BUCKETS_MAX 65536u /* so that the table below is 512 KB at most */
+/* Where the spec leaves it to us: many batches in a bucket, but buckets enough to keep lengths
+ * apart. */
+#define BATCHES_TO_MIX 32u
+#define BATCHES_LEAST  2u
+#define BUCKETS_LEAST  16u
 #define PERM_BUCKETS   SHOAL_PERM_TAG('b')
 
 struct buckets {
@@ -57,7 +61,7 @@ static uint64_t clamp_count(const struct shoal_batch_spec *spec, uint64_t longes
 	return shoal_min(count, UINT32_MAX);
 }
 
-/* Samples in a bucket: asked for, or some 32 batches; whole batches where all have one size. */
+/* Samples in a bucket: asked for, or of 2 to 32 batches; whole batches where all have one size. */
 static int choose_bucket(const struct bucket_source *source, struct shoal_batch_spec *spec)
 {
 	uint64_t least = divide_up(source->nr, BUCKETS_MAX);
@@ -68,7 +72,9 @@ static int choose_bucket(const struct bucket_source *source, struct shoal_batch_
 
 		if (rc < 0)
 			return rc;
-		spec->bucket = BATCHES_TO_MIX * shoal_max(clamp_count(spec, middle), 1);
+		middle = shoal_max(clamp_count(spec, middle), 1);
+		spec->bucket = shoal_min(BATCHES_TO_MIX * middle, source->nr / BUCKETS_LEAST);
+		spec->bucket = shoal_max(spec->bucket, BATCHES_LEAST * middle);
 	}
 	spec->bucket = shoal_max(spec->bucket, least);
 	if (!spec->max_tokens)

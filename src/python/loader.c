@@ -15,9 +15,6 @@
 #include "load/loader.h"
 #include "python/door.h"
 
-/* How long a wait goes on before signals are looked for. */
-#define LOOK_MS 100
-
 struct loader {
 	PyObject_HEAD PyObject *catalog; /* in use until this is closed */
 	struct shoal_loader *loader;     /* NULL once it is closed */
@@ -37,6 +34,7 @@ struct batch {
 	uint64_t step;
 	Py_ssize_t nr;
 	const struct shoal_sample *sample;
+	Py_ssize_t shape[2], strides[2]; /* of the samples as rows, while a view is made */
 };
 
 struct sample {
@@ -56,6 +54,29 @@ static void on_stalled(void *self, const char *words)
 	pthread_mutex_lock(&l->lock);
 	snprintf(l->stalled, sizeof(l->stalled), "%s", words);
 	pthread_mutex_unlock(&l->lock);
+}
+
+/* What the loader's thread had to say, as a warning. */
+static int tell_stalled(struct loader *l)
+{
+	char words[sizeof(l->stalled)];
+
+	pthread_mutex_lock(&l->lock);
+	memcpy(words, l->stalled, sizeof(words));
+	l->stalled[0] = '\0';
+	pthread_mutex_unlock(&l->lock);
+	return words[0] ? PyErr_WarnEx(PyExc_RuntimeWarning, words, 1) : 0;
+}
+
+/* Ten times a second while a call waits: signals are heard, and leave the epoch as it is. */
+static int on_waiting(void *self, struct shoal_err *err)
+{
+	PyGILState_STATE gil = PyGILState_Ensure();
+	int rc = PyErr_CheckSignals() < 0 || tell_stalled(self) < 0 ? -EINTR : 0;
+
+	(void)err; /* the exception is set */
+	PyGILState_Release(gil);
+	return rc;
 }
 
 /* (store, engine, direct, in_flight, prefetch, slot, first_step, stride, object_size, skip_errors,
@@ -106,6 +127,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 	l->prefetch = options.prefetch;
 	pthread_mutex_init(&l->lock, NULL);
 	options.stalled = on_stalled;
+	options.waiting = on_waiting;
 	options.self = l;
 	if (options.store) { /* the tuple ends before the loader does */
 		l->store = strdup(options.store);
@@ -268,30 +290,6 @@ static void batch_dealloc(PyObject *self)
 	Py_DECREF(type);
 }
 
-/* What the loader's thread had to say, as a warning. */
-static int tell_stalled(struct loader *l)
-{
-	char words[sizeof(l->stalled)];
-
-	pthread_mutex_lock(&l->lock);
-	memcpy(words, l->stalled, sizeof(words));
-	l->stalled[0] = '\0';
-	pthread_mutex_unlock(&l->lock);
-	return words[0] ? PyErr_WarnEx(PyExc_RuntimeWarning, words, 1) : 0;
-}
-
-/* Wait for the next batch, but hear signals meanwhile: they leave the epoch as it is. */
-static int wait_for_next(struct loader *l)
-{
-	bool ready = false;
-
-	while (!ready) {
-		Py_BEGIN_ALLOW_THREADS ready = shoal_loader_wait(l->loader, LOOK_MS);
-		Py_END_ALLOW_THREADS if (PyErr_CheckSignals() < 0 || tell_stalled(l) < 0) return -1;
-	}
-	return 0;
-}
-
 /* next(): a Batch, or None at the end of the epoch. */
 static PyObject *loader_next(PyObject *self, PyObject *unused)
 {
@@ -304,15 +302,10 @@ static PyObject *loader_next(PyObject *self, PyObject *unused)
 	(void)unused;
 	if (!enter(l))
 		return NULL;
-	if (wait_for_next(l) == 0) {
-		rc = shoal_loader_next(l->loader, &batch, &err);
-		if (rc < 0)
-			door_raise(rc, &err);
-		else if (rc == 1)
-			result = lend(l, batch);
-		else
-			Py_INCREF(result = Py_None);
-	}
+	Py_BEGIN_ALLOW_THREADS rc = shoal_loader_next(l->loader, &batch, &err);
+	Py_END_ALLOW_THREADS if (rc < 0) door_raise(rc, &err);
+	else if (rc == 1) result = lend(l, batch);
+	else Py_INCREF(result = Py_None);
 	l->busy = false;
 	return result;
 }
@@ -444,6 +437,50 @@ static PyObject *batch_table(PyObject *self, PyObject *args)
 	Py_RETURN_NONE;
 }
 
+/* Whether the samples are as long as one another, at equal distances: rows of one array. */
+static bool find_rows(struct batch *b)
+{
+	const struct shoal_sample *s = b->sample;
+	uintptr_t distance = b->nr > 0 ? (uintptr_t)s[0].len : 0;
+
+	for (Py_ssize_t i = 0; i < b->nr; i++) {
+		if (!s[i].data || s[i].len == 0 || s[i].len != s[0].len)
+			return false;
+		if (i == 1)
+			distance = (uintptr_t)s[1].data - (uintptr_t)s[0].data;
+		if (i > 0 && (uintptr_t)s[i].data - (uintptr_t)s[i - 1].data != distance)
+			return false;
+	}
+	b->shape[0] = b->nr;
+	b->shape[1] = b->nr > 0 ? (Py_ssize_t)s[0].len : 0;
+	b->strides[0] = (Py_ssize_t)distance;
+	b->strides[1] = 1;
+	return b->nr > 0 && b->strides[0] >= b->shape[1];
+}
+
+/* All samples as an array of two dimensions, without a copy. */
+static int batch_buffer(PyObject *self, Py_buffer *view, int flags)
+{
+	struct batch *b = (struct batch *)self;
+
+	view->obj = NULL;
+	if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES || !find_rows(b)) {
+		PyErr_SetString(PyExc_BufferError, "the samples are not rows of one array");
+		return -1;
+	}
+	*view = (Py_buffer){ .buf = (void *)(uintptr_t)b->sample[0].data,
+			     .len = b->shape[0] * b->shape[1],
+			     .itemsize = 1,
+			     .ndim = 2,
+			     .shape = b->shape,
+			     .strides = b->strides };
+	if (flags & PyBUF_FORMAT)
+		view->format = "B";
+	Py_INCREF(self);
+	view->obj = self;
+	return 0;
+}
+
 static void copy_rows(const struct batch *b, char *to, size_t width, int fill)
 {
 	for (Py_ssize_t i = 0; i < b->nr; i++, to += width) {
@@ -550,9 +587,13 @@ static PyGetSetDef batch_values[] = {
 };
 
 static PyType_Slot batch_slots[] = {
-	{ Py_tp_dealloc, batch_dealloc }, { Py_tp_methods, batch_methods },
-	{ Py_tp_getset, batch_values },   { Py_sq_length, batch_len },
-	{ Py_sq_item, batch_item },       { 0, NULL },
+	{ Py_tp_dealloc, batch_dealloc },
+	{ Py_tp_methods, batch_methods },
+	{ Py_tp_getset, batch_values },
+	{ Py_sq_length, batch_len },
+	{ Py_bf_getbuffer, batch_buffer },
+	{ Py_sq_item, batch_item },
+	{ 0, NULL },
 };
 
 static PyGetSetDef sample_values[] = {

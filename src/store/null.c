@@ -15,6 +15,7 @@
 struct null_store {
 	struct shoal_store base;
 	uint64_t size, delay_us;
+	bool no_bytes; /* what is read stays as it was: not even the null store's own work */
 };
 
 static struct null_store *null_of(struct shoal_store *s)
@@ -91,7 +92,8 @@ static int64_t null_read(struct shoal_store *s, const char *name, uint64_t off, 
 
 	(void)err;
 	store_pause_us(null->delay_us);
-	generate(name, off, buf, n);
+	if (!null->no_bytes)
+		generate(name, off, buf, n);
 	return (int64_t)n;
 }
 
@@ -174,6 +176,7 @@ static const char *value_of(const char *option, const char *key)
 static int set_option(struct null_store *null, const char *option, struct shoal_err *err)
 {
 	const char *size = value_of(option, "size"), *delay = value_of(option, "delay_us");
+	const char *fill = value_of(option, "fill");
 	uint64_t v;
 
 	if (size) {
@@ -189,9 +192,13 @@ static int set_option(struct null_store *null, const char *option, struct shoal_
 					  "null:delay_us is 0 to %" PRIu64 ", not '%.100s'",
 					  STORE_DELAY_MAX_US, delay);
 		null->delay_us = v;
+	} else if (fill) {
+		if (strcmp(fill, "none") != 0)
+			return shoal_fail(err, -EINVAL, "null:fill is none, not '%.100s'", fill);
+		null->no_bytes = true;
 	} else {
 		return shoal_fail(err, -EINVAL,
-				  "null: has no option '%.100s': there are size and delay_us",
+				  "null: has no option '%.100s': there are size, delay_us and fill",
 				  option);
 	}
 	return 0;
@@ -225,8 +232,8 @@ int store_null_open(const char *options, struct shoal_store **ret_store, struct 
 	if (rc < 0)
 		return rc;
 	/* From the values, so that one place has one name however its options were written. */
-	if (asprintf(&null.base.uri, "null:size=%" PRIu64 ",delay_us=%" PRIu64, null.size,
-		     null.delay_us) < 0)
+	if (asprintf(&null.base.uri, "null:size=%" PRIu64 ",delay_us=%" PRIu64 "%s", null.size,
+		     null.delay_us, null.no_bytes ? ",fill=none" : "") < 0)
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	made = malloc(sizeof(*made));
 	if (!made) {

@@ -528,10 +528,10 @@ int s3_client_new(const struct s3_config *config, unsigned in_flight, struct s3_
 
 static void drop_slots(struct s3_client *c, struct s3_slots *l)
 {
-	struct s3_slot *s;
+	struct s3_slot *next;
 
-	while ((s = l->head) != NULL) {
-		slots_remove(l, s);
+	for (struct s3_slot *s = l->head; s; s = next) {
+		next = s->next;
 		if (s->state == S3_SLOT_SENDING)
 			curl_multi_remove_handle(c->multi, s->easy);
 		free_slot(s);

@@ -125,12 +125,13 @@ static void alphabets(const struct s3_keys *k, uint64_t (*set)[4])
 		memcpy(seen, set[i], sizeof(seen));
 		if (!is_word(seen)) {
 			memset(further, 0, sizeof(further));
-		} else {
-			join(set[i], further);
-			if (count(seen) > 1 || has_digit(seen))
-				join(further, seen);
+			expand(set[i]);
+			continue;
 		}
-		expand(set[i]);
+		if (count(seen) > 1 || has_digit(seen)) /* else a letter that is always there */
+			join(further, seen);
+		expand(further);
+		join(set[i], further);
 	}
 }
 

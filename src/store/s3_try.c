@@ -373,9 +373,9 @@ static void set_method(CURL *e, const struct s3_request *r)
 		curl_easy_setopt(e, CURLOPT_NOBODY, 1L);
 		break;
 	case S3_POST:
-		curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, "POST");
-		/* fall through */
 	case S3_PUT:
+		if (r->method == S3_POST)
+			curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, "POST");
 		curl_easy_setopt(e, CURLOPT_UPLOAD, 1L);
 		curl_easy_setopt(e, CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->body_len);
 		break;

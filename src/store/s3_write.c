@@ -81,7 +81,7 @@ static int begin_parts(struct s3_writer *w, struct shoal_err *err)
 	const struct s3_pair query[] = { { "uploads", NULL, 0 } };
 	struct s3_request r = request(w, S3_POST, query, SHOAL_ARRAY_LEN(query));
 	struct shoal_buf answer = { .max = ANSWER_MAX };
-	char id[2048];
+	char id[2048] = "";
 	struct s3_xml_field field = { .path = "InitiateMultipartUploadResult/UploadId",
 				      .text = id,
 				      .cap = sizeof(id) };
@@ -204,7 +204,7 @@ static int join_once(struct s3_writer *w, const struct shoal_buf *parts, struct 
 	const struct s3_pair query[] = { { "uploadId", w->upload, strlen(w->upload) } };
 	struct s3_request r = request(w, S3_POST, query, SHOAL_ARRAY_LEN(query));
 	struct shoal_buf answer = { .max = ANSWER_MAX };
-	char code[48], message[256], etag[ETAG_BYTES];
+	char code[48] = "", message[256] = "", etag[ETAG_BYTES];
 	struct s3_xml_field fields[] = {
 		{ .path = "Error/Code", .text = code, .cap = sizeof(code) },
 		{ .path = "Error/Message", .text = message, .cap = sizeof(message) },

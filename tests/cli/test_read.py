@@ -4,9 +4,12 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
+from conftest import binary
 
 SIZES = [0, 1, 4095, 4096, 4097, 20000, 300]
 FILES = 50
@@ -314,3 +317,47 @@ def test_a_time_out_ends_it_and_names_a_sample(shoal):
     assert (process.returncode, out) == (1, b"")
     assert err.count(b"\n") == 1
     assert b"64 samples are in flight for longer than 1 s, the oldest for 1." in err and b"'img_000000'" in err
+
+
+# ---------------------------------------------------------------------------------------------------------------- limits
+
+FORBID = """
+import ctypes, os, struct, sys
+# A filter, as containers have one: load the call's number; if it is io_uring_setup (425) EPERM, else go on.
+rows = [(0x20, 0, 0, 0), (0x15, 0, 1, 425), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *row) for row in rows))
+class Program(ctypes.Structure):
+    _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+program = Program(len(rows), ctypes.addressof(code))
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(program), 0, 0):
+    sys.exit(77)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_where_io_uring_is_forbidden_threads_read_and_it_is_said(catalog):
+    def start(*options):
+        return subprocess.run([sys.executable, "-c", FORBID, binary(), "read", catalog, *options], capture_output=True,
+                              timeout=60, check=False)
+    done = start("--json")
+    if done.returncode == 77:
+        pytest.skip("no seccomp filters here")
+    facts = json.loads(done.stdout)
+    assert parts(facts) == (True, FILES, TOTAL, 0)
+    assert facts["engine"] == "threads" and "io_uring is not permitted here" in facts["engine_detail"]
+    forced = start("--engine", "uring")
+    assert forced.returncode == 1 and b"io_uring is not permitted here" in forced.stderr
+
+
+@pytest.mark.parametrize("engine", ["uring", "threads"])
+@pytest.mark.parametrize("nr", [4, 5, 6, 7, 8, 10, 16])
+def test_few_descriptors_are_enough_or_it_is_said(catalog, engine, nr):
+    # To look for leaks takes descriptors, too.
+    env = dict(os.environ, ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
+    done = subprocess.run(["bash", "-c", f"ulimit -n {nr}; exec \"$@\"", "x", binary(), "read", catalog, "--engine", engine,
+                           "--json"], capture_output=True, timeout=60, check=False, env=env)
+    if done.returncode == 0:
+        assert parts(json.loads(done.stdout)) == (True, FILES, TOTAL, 0)
+    else:
+        assert nr < 10 and done.returncode in (1, 127) and len(done.stderr.splitlines()) == 1, done.stderr

@@ -84,6 +84,21 @@ def test_a_batch_stacks_into_rows(files):
             batch.handle.stack(bytearray(10), 12, 0)
 
 
+def test_samples_of_one_length_stack_without_a_copy(pattern):
+    with shoal.Loader(pattern(100, 5000), 8, store="null:size=5000", prefetch=1) as loader:
+        rows = []
+        for batch in loader:
+            stacked = batch.stack()
+            first = numpy.frombuffer(batch[0], dtype=numpy.uint8)
+            assert stacked.shape == (len(batch), 5000) and numpy.shares_memory(stacked, first)
+            assert [row.tobytes() for row in stacked] == [bytes(sample) for sample in batch]
+            rows.append((stacked, [bytes(sample) for sample in batch]))
+            assert not numpy.shares_memory(batch.stack(4999), first) and batch.stack(6000).shape[1] == 6000
+    del batch, stacked, first, loader
+    for stacked, kept in rows:  # also the copies, and after all else is gone
+        assert [row.tobytes() for row in stacked] == kept
+
+
 @pytest.mark.parametrize("mode", ["global", "local", "window"])
 @pytest.mark.parametrize("remainder", ["drop", "pad", "keep"])
 def test_workers_share_a_rank_in_turn_and_audits_add_up(files, mode, remainder):

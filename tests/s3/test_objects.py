@@ -129,8 +129,10 @@ def test_an_upload_that_fails_leaves_nothing(server, client, method, query):
 def test_a_part_is_sent_again(server, client):
     server.fault(Handler.hang_up, 1, "PUT", query="partNumber")
     server.fault(error(500, "InternalError"), 1, "PUT", query="partNumber")
+    start = time.monotonic()
     done = client.good("write", "big", stdin=bytes(17 * MIB))
     assert server.objects[b"bucket", b"big"] == bytes(17 * MIB)
+    assert time.monotonic() - start < 20, "libcurl sends all of the body again, not none of it"
     assert done.counts["retries"] in (1, 2)  # libcurl itself sends again where a kept connection had been closed
 
 
@@ -288,6 +290,17 @@ def test_another_range_than_was_asked_for_is_refused(server, client):
     put(server, b"k")
     server.fault(Handler.other_range, 99)
     client.bad("EBADMSG", "read", "k", 5, 10, words=["other bytes"])
+
+
+@pytest.mark.parametrize("off,length,result", [(0, len(BODY), len(BODY)), (0, len(BODY) - 1, len(BODY)), (7, 5000, 5001),
+                                               (len(BODY) - 9, 100, 9), (len(BODY), 5, 0), (0, 0, 1)])
+def test_the_loader_has_the_bytes_of_the_range_also_after_faults(server, client, off, length, result):
+    put(server, b"k")
+    server.fault(Handler.cut, 2)
+    server.fault(Handler.cut_without_length, 1)
+    done = client.driver("load", "k", off, length)
+    assert done.returncode == 0 and done.stdout == BODY[off:off + length]
+    assert done.words == f"result {result}"
 
 
 # ---- Redirects ----

@@ -782,6 +782,109 @@ static void a_node_barrier_against_a_barrier_is_told(void **state)
 		run_several(node_against_world);
 }
 
+/* ---- Meetings ---- */
+
+static void meet_often(struct shoal_comm *c, int rank, int size)
+{
+	struct shoal_comm_meeting *m = NULL;
+	struct shoal_err err = { "" };
+
+	CHECK_ERR(shoal_comm_meeting_open(c, &m, &err) == 0, err);
+	for (uint64_t i = 0; m && i < 300; i++) {
+		uint64_t r = (uint64_t)rank, n = (uint64_t)size, v[3] = { r + i, 100 - r, 7 };
+		enum shoal_comm_op op = (enum shoal_comm_op)(i % 3);
+
+		if (i % 50 == r)
+			usleep(1000);
+		CHECK_ERR(shoal_comm_meeting_hold(m, op, v, i % 4, &err) == 0, err);
+		if (i % 4 > 0)
+			CHECK(v[0] == (op == SHOAL_COMM_SUM   ? n * (n - 1) / 2 + n * i
+				       : op == SHOAL_COMM_MIN ? i
+							      : n - 1 + i));
+		if (i % 4 > 1)
+			CHECK(v[1] == (op == SHOAL_COMM_SUM   ? 100 * n - n * (n - 1) / 2
+				       : op == SHOAL_COMM_MIN ? 101 - n
+							      : 100));
+		if (i % 4 < 3)
+			CHECK(v[2] == 7); /* beyond what was combined */
+	}
+	CHECK(shoal_comm_meeting_close(m) == NULL);
+	CHECK(shoal_comm_barrier(c, NULL) == 0);
+}
+
+static void a_meeting_gives_what_a_reduce_gives(void **state)
+{
+	(void)state;
+	run(meet_often);
+	run_as(5, 2, 0, meet_often);
+	run_as(8, 3, 100, meet_often);
+	run_as(4, 1, 0, meet_often); /* each its own node */
+}
+
+static void meeting_holds(struct shoal_comm *c, int rank, int size)
+{
+	struct shoal_comm_meeting *m = NULL;
+
+	CHECK(shoal_comm_meeting_open(c, &m, NULL) == 0);
+	for (int round = 1; m && round <= 50; round++) {
+		if (round % 7 == rank)
+			usleep(1000);
+		__atomic_add_fetch(&arrivals, 1, __ATOMIC_SEQ_CST);
+		CHECK(shoal_comm_meeting_hold(m, SHOAL_COMM_SUM, NULL, 0, NULL) == 0);
+		CHECK(__atomic_load_n(&arrivals, __ATOMIC_SEQ_CST) >= round * size);
+	}
+	shoal_comm_meeting_close(m);
+}
+
+static void nobody_leaves_a_meeting_before_all_have_come(void **state)
+{
+	(void)state;
+	for (int per_node = 1; per_node <= 5; per_node += 2) {
+		arrivals = 0;
+		run_as(5, per_node, 0, meeting_holds);
+	}
+}
+
+static int meeting_trouble;
+
+static void trouble_in_a_meeting(struct shoal_comm *c, int rank, int size)
+{
+	bool odd = rank == meeting_trouble % size;
+	struct shoal_comm_meeting *m = NULL;
+	struct shoal_err err = { "" };
+	uint64_t v[9] = { 0 };
+	int rc;
+
+	CHECK(shoal_comm_meeting_open(c, &m, NULL) == 0);
+	CHECK(shoal_comm_meeting_hold(m, SHOAL_COMM_SUM, v, 1, NULL) == 0);
+	if (odd && meeting_trouble < 8) {
+		usleep(30000); /* the others sleep by now */
+		shoal_comm_fail(c, "I cannot");
+	}
+	/* Or it comes for something else, or with too many values. */
+	rc = shoal_comm_meeting_hold(m, SHOAL_COMM_SUM, v,
+				     !odd || meeting_trouble < 8 ? 1
+				     : meeting_trouble < 16      ? 2
+								 : 9,
+				     &err);
+	if (meeting_trouble < 8)
+		check_failed(rc, &err, meeting_trouble % size, "I cannot");
+	else if (meeting_trouble < 16)
+		CHECK_ERR(rc == -EPROTO || rc == -EREMOTEIO, err);
+	else
+		CHECK_ERR(rc == (odd ? -EINVAL : -EREMOTEIO), err);
+	CHECK(shoal_comm_meeting_hold(m, SHOAL_COMM_SUM, v, 1, &err) == -EREMOTEIO);
+	shoal_comm_meeting_close(m);
+}
+
+static void a_meeting_that_one_rank_spoils_ends_for_all(void **state)
+{
+	(void)state;
+	for (meeting_trouble = 0; meeting_trouble < 24; meeting_trouble += 3)
+		for (int per_node = 1; per_node <= 5; per_node += 2)
+			run_as(5, per_node, 0, trouble_in_a_meeting);
+}
+
 /* ---- Not coming, stopping, stalling ---- */
 
 static void one_stays_away(struct shoal_comm *c, int rank, int size)
@@ -880,10 +983,29 @@ static void stall(struct shoal_comm *c, int rank, int size)
 		CHECK(said[0] == '\0');
 }
 
+static void stall_in_a_meeting(struct shoal_comm *c, int rank, int size)
+{
+	struct shoal_comm_meeting *m = NULL;
+	char said[256] = "", want[64];
+
+	CHECK(shoal_comm_meeting_open(c, &m, NULL) == 0);
+	shoal_comm_set_stall(c, 0.02, note_stall, &said);
+	if (rank == size - 1)
+		usleep(200000);
+	CHECK(shoal_comm_meeting_hold(m, SHOAL_COMM_SUM, NULL, 0, NULL) == 0);
+	snprintf(want, sizeof(want), " s in a meeting for rank %d", size - 1);
+	if (rank == 0)
+		CHECK(strstr(said, want) != NULL);
+	if (rank == size - 1)
+		CHECK(said[0] == '\0');
+	shoal_comm_meeting_close(m);
+}
+
 static void a_long_wait_says_for_whom(void **state)
 {
 	(void)state;
 	run_several(stall);
+	run_as(3, 3, 0, stall_in_a_meeting);
 }
 
 /* Rank 1 can send nothing to rank 0, not even that: rank 1 ends the job after a while. */
@@ -1129,6 +1251,9 @@ int main(void)
 		cmocka_unit_test(a_blob_without_bytes_ends_all),
 		cmocka_unit_test(ranks_that_call_different_things_are_told),
 		cmocka_unit_test(a_node_barrier_against_a_barrier_is_told),
+		cmocka_unit_test(a_meeting_gives_what_a_reduce_gives),
+		cmocka_unit_test(nobody_leaves_a_meeting_before_all_have_come),
+		cmocka_unit_test(a_meeting_that_one_rank_spoils_ends_for_all),
 		cmocka_unit_test(after_a_failure_one_that_does_not_come_is_not_waited_for),
 		cmocka_unit_test(a_stop_ends_every_wait),
 		cmocka_unit_test(a_stopped_close_does_not_wait_for_long),

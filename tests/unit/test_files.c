@@ -371,6 +371,29 @@ static void a_foreign_sigbus_goes_to_the_handler_that_was_there(void **state)
 	}
 }
 
+static void who_installs_a_handler_later_gets_what_is_not_ours(void **state)
+{
+	struct sigaction act = { .sa_sigaction = on_foreign_info, .sa_flags = SA_SIGINFO };
+	struct shoal_map map = SHOAL_MAP_CLOSED;
+
+	(void)state;
+	sigbus_guard();
+	file_write(test_path("m"), "bytes", 5);
+	assert_int_equal(shoal_map_open(test_path("m"), &map, NULL), 0);
+	assert_int_equal(truncate(test_path("m"), 0), 0);
+	sigaction(SIGBUS, &act, NULL);
+	shoal_catch_sigbus();
+	shoal_catch_sigbus(); /* in front already: else it would be before itself */
+	assert_int_equal(*(const volatile uint8_t *)map.addr, 0);
+	assert_true(shoal_map_faulted(&map));
+	foreign_signals = 0;
+	if (sigsetjmp(foreign_jump, 1) == 0)
+		(void)*foreign_map();
+	assert_int_equal(foreign_signals, 1);
+	shoal_map_close(&map);
+	unlink(test_path("m"));
+}
+
 static void more_maps_than_the_table_has_are_refused(void **state)
 {
 	static struct shoal_map map[1100];
@@ -415,6 +438,7 @@ int main(void)
 		cmocka_unit_test(a_map_holds_the_file_and_notices_when_it_changes),
 		cmocka_unit_test(reading_past_the_end_of_a_file_that_shrank_gives_zeros),
 		cmocka_unit_test(a_foreign_sigbus_goes_to_the_handler_that_was_there),
+		cmocka_unit_test(who_installs_a_handler_later_gets_what_is_not_ours),
 		cmocka_unit_test(more_maps_than_the_table_has_are_refused),
 	};
 

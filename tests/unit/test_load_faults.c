@@ -39,8 +39,8 @@ enum call {
 	MEMORY, /* taking memory, making threads and rings: what opening a loader does */
 };
 
-static enum call fault;
-static int fault_error;
+static _Atomic enum call fault;
+static atomic_int fault_error;
 static atomic_uint fault_nth, fault_fired;
 
 /* Whether this is the call whose turn it is. */
@@ -149,7 +149,7 @@ ssize_t __wrap_pread64(int fd, void *buf, size_t len, off_t off)
 	return fail && n > 0 ? n - n / 2 : n;
 }
 
-static bool cold; /* no name is in the kernel's cache: all files are opened by the ring */
+static atomic_bool cold; /* no name is in the kernel's cache: all files are opened by the ring */
 
 long __wrap_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {

@@ -1516,6 +1516,61 @@ static void every_sample_of_an_epoch_has_a_latency(void **state)
 	shoal_loader_close(l);
 }
 
+/* ---- Loaders that share a rank ---- */
+
+static void loaders_that_share_a_rank_take_every_nth_step(void **state)
+{
+	static const enum shoal_remainder remainders[] = { SHOAL_DROP, SHOAL_PAD, SHOAL_KEEP };
+	static const enum shoal_mode modes[] = { SHOAL_GLOBAL, SHOAL_LOCAL };
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(remainders) * SHOAL_ARRAY_LEN(modes) * 9; i++) {
+		struct shoal_order_spec spec = spec_of(whole, 3);
+		struct shoal_load_options o = { .first_step = i / 6 % 3, .stride = i / 18 + 1 };
+		struct shoal_loader *l;
+		struct shoal_order *order = NULL;
+		uint64_t ids[3];
+
+		spec.nr_ranks = 3;
+		spec.remainder = remainders[i % 3];
+		spec.mode = modes[i / 3 % 2];
+		l = loader_of(whole, &spec, 1, &o);
+		assert_int_equal(shoal_order_new(&spec, 2, &order, NULL), 0);
+		begin(l, 2);
+		for (uint64_t s = o.first_step; s < shoal_order_steps(order); s += o.stride) {
+			const struct shoal_batch *b = next(l);
+
+			assert_int_equal(b->step, s);
+			assert_int_equal(b->nr, shoal_order_batch(order, s, 1, ids));
+			for (size_t k = 0; k < b->nr; k++)
+				assert_int_equal(b->sample[k].id, ids[k]);
+			check_batch(b, 0);
+			shoal_loader_give_back(l, b);
+		}
+		check_end(l);
+		shoal_order_free(order);
+		shoal_loader_close(l);
+	}
+}
+
+static void who_comes_after_the_last_step_has_nothing_to_do(void **state)
+{
+	struct shoal_order_spec spec = spec_of(whole, 10);
+	struct shoal_load_options o = { .first_step = 4, .stride = 100 };
+	struct shoal_loader *l = loader_of(whole, &spec, 0, &o);
+
+	(void)state;
+	begin(l, 0);
+	check_end(l);
+	shoal_loader_close(l);
+	o.first_step = 3;
+	l = loader_of(whole, &spec, 0, &o);
+	begin(l, 0);
+	assert_int_equal(next(l)->step, 3);
+	check_end(l);
+	shoal_loader_close(l);
+}
+
 #define TEST(f) cmocka_unit_test_teardown(f, restore)
 
 int main(void)
@@ -1557,6 +1612,8 @@ int main(void)
 		TEST(percentiles_are_those_of_a_sorted_array),
 		TEST(a_histogram_of_nothing_gives_0),
 		TEST(every_sample_of_an_epoch_has_a_latency),
+		TEST(loaders_that_share_a_rank_take_every_nth_step),
+		TEST(who_comes_after_the_last_step_has_nothing_to_do),
 	};
 
 	return cmocka_run_group_tests(tests, make_files, remove_files);

@@ -328,6 +328,9 @@ static void test_broken_yaml_is_told_with_line_and_column(void **state)
 		{ "? [a]\n: b\n", "a key must be a plain word" },
 		{ "a: \"\\0\"\n", "a NUL byte" },
 		{ "a: {<<: 5}\n", "'<<' must be a map" },
+		{ "a: b\n%foo\n", "w.yaml:2:1: not valid YAML: a line that starts with '%'" },
+		{ "%YAML", "a line that starts with '%'" },
+		{ "a: b\nc: \xff\n", "w.yaml:2:4: not valid YAML: a byte that is not UTF-8" },
 		{ "a: ${b}\n", "w.yaml:1:1: '${b}' is not a value of this workload" },
 		{ "a: ${a}\n", "'${a}' leads in a circle" },
 		{ "a: ${b\n", "without its '}'" },
@@ -533,6 +536,8 @@ static void test_known_keys_that_do_nothing_are_named_once(void **state)
 	bench_workload_free(load(yaml, "workflow.checkpoint=true|reader.pin_memory=off"));
 	assert_string_equal(warnings, "w.yaml: not used yet: reader.multiprocessing_context, "
 				      "checkpoint.fsync, workflow.checkpoint\n");
+	bench_workload_free(load("%YAML 1.1\n---\nmodel: {name: a%b}\n", NULL));
+	assert_string_equal(warnings, "");
 	bench_workload_free(load("storage: {post_generation_settle_seconds: 0.0}\n"
 				 "dataset: {skip_listing: true, keep_files: true}\n",
 				 NULL));

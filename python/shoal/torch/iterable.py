@@ -39,6 +39,7 @@ class _Batches:
     def _begin(self, epoch, consumed, skip):
         self._at = (epoch, consumed)
         self._taken = skip
+        self._dataset._local = (epoch, consumed, skip) if get_worker_info() is None else None
         self._loader = self._dataset._open_loader(self._worker, self._workers, epoch, consumed, skip)
         self._batches = self._loader.epoch(epoch)
 
@@ -53,6 +54,8 @@ class _Batches:
                 self._dataset._keep_audit(self._worker, self._workers, self._at, self._loader.audit)
             raise
         self._taken += 1
+        if self._dataset._local is not None:
+            self._dataset._local = (*self._at, self._taken)
         return self._dataset._finish(batch)
 
     def state_dict(self):
@@ -114,6 +117,7 @@ class ShoalIterable(IterableDataset):
     def _forget(self):
         self._pid = self._loader = None
         self._key = self._done = None
+        self._local = None  # (epoch, consumed, batches) of an iteration in this process
 
     # ---- Epochs ----
 
@@ -141,6 +145,7 @@ class ShoalIterable(IterableDataset):
         self._shared[_EPOCH] = epoch
         self._shared[_CONSUMED] = 0
         self._audits.zero_()
+        self._local = None
 
     def _is_done(self):
         """Whether all of the epoch was delivered, by as many workers as said so."""
@@ -232,10 +237,13 @@ class ShoalIterable(IterableDataset):
     def state_dict(self, batches=None):
         """Where the epoch is when the training loop has finished this many batches of the running iteration.
 
-        Only the loop knows how many: give the number, or use shoal.torch.DataLoader, which counts.
+        Only the loop knows how many, when workers read ahead: give the number, or use shoal.torch.DataLoader,
+        which counts. Without workers, those that were given out are meant.
         """
         if get_worker_info() is not None:
             return {}  # of a worker its iterator keeps the state
+        if batches is None and self._local is not None:
+            return self._state(*self._local)
         if batches is None:
             raise BadValueError(22, "how many batches the training loop has finished only it knows: give "
                                 "state_dict(batches=...), or use shoal.torch.DataLoader, which counts")
@@ -253,13 +261,13 @@ class ShoalIterable(IterableDataset):
         self._shared[_EPOCH] = order.epoch + 1 if at_end else order.epoch
         self._shared[_CONSUMED] = 0 if at_end else order.consumed
         self._audits.zero_()
-        self._done = None
+        self._done = self._local = None
 
     # ---- Copies in other processes ----
 
     def __getstate__(self):
         state = self.__dict__.copy()
-        for key in ("_catalog", "_pid", "_loader", "_key", "_done"):
+        for key in ("_catalog", "_pid", "_loader", "_key", "_done", "_local"):
             state[key] = None
         return state
 

@@ -1,0 +1,231 @@
+"""Buckets: shoal index s3:// against rclone, boto3 and (where it is in PATH) s5cmd on the same server in the same run,
+and against a server of ours that computes keys of any number. A part of bench/run.py.
+
+The real server is Ceph's, started by tools/s3-server and filled here; $BENCH_S3 is the folder of one that runs
+already, with a bucket "many" in it, which is taken as it is.
+"""
+
+import collections
+import json
+import os
+import shutil
+import subprocess
+import sys
+import urllib.request
+
+from common import M, Failed, number, run, run_measured, say, table
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TIME_LIMIT = 900
+DELAY_MS = 20
+SHAPES = ("hex", "sequential", "zipf")
+CONNECTIONS = (1, 4, 16, 64)
+
+# keys: without a delay; scaled: with one; objects: on the real server; memory: sets whose peaks are compared.
+Mode = collections.namedtuple("Mode", "keys scaled objects gets memory")
+MODES = {
+    "quick": Mode(M, M // 5, 3_000, 4_000, (M // 10, M)),
+    "default": Mode(10 * M, M, 20_000, 20_000, (M, 10 * M)),
+    "full": Mode(10 * M, M, M, 50_000, (M, 100 * M)),
+}
+
+BOTO_LIST = """
+import boto3, os, sys
+s3 = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"], region_name="default")
+print(sum(len(p.get("Contents", ())) for p in s3.get_paginator("list_objects_v2").paginate(Bucket=sys.argv[1])))
+"""
+BOTO_GET = """
+import boto3, os, sys
+from botocore.config import Config
+from concurrent.futures import ThreadPoolExecutor
+s3 = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"], region_name="default",
+                  config=Config(max_pool_connections=64))
+keys = [l.rstrip("\\n") for l in open(sys.argv[2])]
+with ThreadPoolExecutor(64) as pool:
+    print(sum(pool.map(lambda k: len(s3.get_object(Bucket=sys.argv[1], Key=k)["Body"].read()), keys)))
+"""
+
+
+def boto_python():
+    """A Python with boto3, or None."""
+    found = subprocess.run([os.path.join(ROOT, "tools", "python"), "boto3"], stdout=subprocess.PIPE,
+                           stderr=subprocess.DEVNULL, text=True, check=False)
+    return found.stdout.strip() if found.returncode == 0 else None
+
+
+class Computed:
+    """bench/list_server."""
+
+    def __init__(self, build, keys, shape, delay_ms=0, size=16384):
+        self.process = subprocess.Popen([os.path.join(build, "bench", "list_server"), "--keys", str(keys), "--shape", shape,
+                                         "--delay-ms", str(delay_ms), "--size", str(size)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.url = "http://127.0.0.1:" + self.process.stdout.readline().split()[1]
+        self.env = {"AWS_ENDPOINT_URL": self.url, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y",
+                    "AWS_REGION": "default"}
+
+    def stats(self):
+        with urllib.request.urlopen(self.url + "/stats", timeout=30) as answer:
+            return {name: int(value) for name, value in (line.split() for line in answer.read().decode().splitlines())}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait(30)
+        self.process.stdout.close()
+
+
+class Buckets:
+    def __init__(self, bench, build):
+        self.bench, self.results, self.build = bench, bench.results, build
+        self.mode = MODES[bench.mode.name]
+        self.shoal = os.path.join(build, "shoal")
+        self.catalog = os.path.join(bench.work, "s3.cat")
+
+    def index(self, env, bucket, *options, pin=True):
+        """With all of its threads on one core, where the server may have the other."""
+        argv = ["taskset", "-c", "0"] if pin and shutil.which("taskset") else []
+        argv += [self.shoal, "index", "s3://" + bucket, "-o", self.catalog, "-q", *options]
+        return run_measured(argv, env=env, limit=TIME_LIMIT)
+
+    def check(self, files):
+        got = json.loads(run([self.shoal, "info", self.catalog, "--json"]))["files"]
+        if got != files:
+            raise Failed("the catalog has %d files, not %d" % (got, files))
+
+    # -- keys that are computed
+
+    def computed(self):
+        rows = []
+        for shape in SHAPES:
+            say("listing computed keys, " + shape)
+            n = self.mode.keys
+            with Computed(self.build, n, shape) as server:
+                used = self.index(server.env, "bench", "--connections", "16")
+                stats = server.stats()
+            self.check(n)
+            extra = (stats["lists"] - n / 1000) / (n / 1000) * 100
+            verdict = self.results.judge("s3", "list " + shape + " on one core", n, n / used.cpu, "keys/s of CPU", M, True)
+            verdict2 = self.results.judge("s3", "extra requests " + shape, n, extra, "%", 10)
+            rows.append([shape, n, used.wall, used.cpu, n / used.cpu / M, verdict, extra, verdict2, used.rss / M])
+        table("Listing computed keys, 16 connections, from page to catalog, on one core",
+              ["keys", "n", "wall s", "CPU s", "M keys/s", "1 M keys/s", "extra %", "10 %", "peak MB"], rows)
+
+    def memory(self):
+        rows = []
+        for n in self.mode.memory:
+            say("memory of listing")
+            with Computed(self.build, n, "hex") as server:
+                used = self.index(server.env, "bench", "--connections", "16", "--memory", "128M", pin=False)
+            self.check(n)
+            rows.append([n, used.wall, used.rss / M])
+        self.results.judge("s3", "memory of more keys", self.mode.memory[1], rows[1][2], "MB", 128 * 2**20 / M + 16)
+        table("Memory of listing, --memory 128M", ["keys", "wall s", "peak MB"], rows)
+
+    def scaling(self):
+        rows, n = [], self.mode.scaled
+        for shape in SHAPES:
+            alone = None
+            for connections in CONNECTIONS:
+                say("listing with a delay, %s, %d connections" % (shape, connections))
+                with Computed(self.build, n, shape, DELAY_MS) as server:
+                    used = self.index(server.env, "bench", "--connections", str(connections), pin=False)
+                    stats = server.stats()
+                self.check(n)
+                alone = alone or stats["took_us"]
+                busy = stats["busy_us"] / stats["took_us"] / connections * 100
+                extra = (stats["lists"] - n / 1000) / (n / 1000) * 100
+                speed = alone / stats["took_us"]
+                verdict = "-"
+                if connections == 16:
+                    verdict = self.results.judge("s3", "times a sequential lister, " + shape, n, speed, "x", 4, True)
+                    self.results.judge("s3", "in flight at the limit, " + shape, n, busy, "%", 90, True)
+                rows.append([shape, connections, used.wall, stats["took_us"] / M, speed, verdict, busy, extra])
+        table("Listing %d keys, %d ms a page" % (n, DELAY_MS),
+              ["keys", "connections", "wall s", "listing s", "times one", "4 times", "busy %", "extra %"], rows)
+
+    # -- a real server
+
+    def peers(self):
+        """What lists the bucket of a name, and what is not here."""
+        ways = {"rclone": ["rclone", "lsf", "-R", "--files-only", "--fast-list", ":s3:many"]}
+        python = boto_python()
+        if python:
+            ways["boto3"] = [python, "-c", BOTO_LIST, "many"]
+        if shutil.which("s5cmd"):
+            ways["s5cmd"] = ["s5cmd", "ls", "s3://many/*"]
+        missing = [name for name in ("s5cmd", "boto3") if name not in ways]
+        return ways, missing
+
+    def real(self):
+        folder = os.environ.get("BENCH_S3")
+        tool = os.path.join(ROOT, "tools", "s3-server")
+        started = not folder
+        if started:
+            folder = os.path.join(self.bench.work, "ceph")
+            say("starting a real server")
+            run([tool, "start", folder])
+        env = dict(line.split("=", 1) for line in run([tool, "env", folder]).splitlines())
+        env.update(RCLONE_S3_PROVIDER="Ceph", RCLONE_S3_ENV_AUTH="true", RCLONE_S3_ENDPOINT=env["AWS_ENDPOINT_URL"],
+                   S3_ENDPOINT_URL=env["AWS_ENDPOINT_URL"], RCLONE_CONFIG="/dev/null",
+                   AWS_CA_BUNDLE="")  # rclone stops at one, and the server has no TLS
+        try:
+            if started:
+                say("putting %d objects into it" % self.mode.objects)
+                run_measured([os.path.join(self.build, "bench", "s3_fill"), "many", "obj/", str(self.mode.objects), "4"], env=env,
+                             limit=3 * 3600)
+            self.compare(env)
+        finally:
+            if started:
+                run([tool, "stop", folder])
+
+    def compare(self, env):
+        ways, missing = self.peers()
+        rows, fastest = [], None
+        for name, argv in ways.items():
+            say("listing with " + name)
+            used = run_measured(argv, env=env, limit=TIME_LIMIT)
+            fastest = min(fastest or used.wall, used.wall)
+            rows.append([name, used.wall, used.cpu, used.rss / M, "-"])
+        for connections in (1, 16):
+            used = self.index(env, "many", "--connections", str(connections), pin=False)
+            files = json.loads(run([self.shoal, "info", self.catalog, "--json"]))["files"]
+            verdict = "-"
+            if connections == 16:
+                verdict = self.results.judge("s3", "times the fastest peer, real server", files, fastest / used.wall, "x", 1, True)
+            rows.append(["shoal, %d connections" % connections, used.wall, used.cpu, used.rss / M, verdict])
+        table("Listing %d objects on a real server (Ceph)" % files, ["", "wall s", "CPU s", "peak MB", "fastest peer"], rows,
+              ["not here, so not compared: " + ", ".join(missing)] if missing else ())
+
+    # -- reading
+
+    def reading(self):
+        rows = []
+        for size in (300_000, 16_384):
+            n = self.mode.gets if size < 100_000 else self.mode.gets // 4
+            keys = os.path.join(self.bench.work, "keys")
+            with Computed(self.build, n, "hex", size=size) as server:
+                self.index(server.env, "bench", pin=False)
+                with open(keys, "w") as f:
+                    f.write(run([self.shoal, "ls", self.catalog]))
+                say("reading objects")
+                ours = run_measured([self.shoal, "read", self.catalog, "-q", "--in-flight", "64"], env=server.env, limit=TIME_LIMIT)
+                if server.stats()["gets"] < n // 32 * 32:
+                    raise Failed("not all objects were read")
+                rows.append([size, "shoal", n / ours.wall, n * size / ours.wall / 1e9, ours.cpu / n * 1e6, "-"])
+                python = boto_python()
+                if python:
+                    peer = run_measured([python, "-c", BOTO_GET, "bench", keys], env=server.env, limit=TIME_LIMIT)
+                    verdict = self.results.judge("s3", "GET of %d bytes, times boto3" % size, n, peer.wall / ours.wall, "x", 1, True)
+                    rows.append([size, "boto3, 64 threads", n / peer.wall, n * size / peer.wall / 1e9, peer.cpu / n * 1e6, verdict])
+        table("Reading objects from the computed bucket, 64 in flight",
+              ["bytes", "", "objects/s", "GB/s", "CPU us an object", "fastest peer"], rows)
+
+    def run(self):
+        self.computed()
+        self.memory()
+        self.scaling()
+        self.reading()
+        self.real()

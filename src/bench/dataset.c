@@ -1,0 +1,459 @@
+#include "bench/dataset.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "bench/datagen.h"
+#include "index/tree.h"
+#include "store/store.h"
+
+/* Files looked at to see that names and sizes are what they should be. */
+#define PROBES 64u
+
+enum kind {
+	KIND_CATALOG,  /* given */
+	KIND_COMPUTED, /* names follow from the workload */
+	KIND_LISTED,
+};
+
+/* What rank 0 has found out, for all. */
+struct finding {
+	uint64_t kind;
+	uint64_t sealed;              /* the catalog lies in the data folder */
+	char train[1024], eval[1024]; /* paths of catalogs; eval "": in the same */
+};
+
+static void say(const struct bench_data_options *o, const char *words)
+{
+	if (o->say)
+		o->say(o->self, words);
+}
+
+/* ---- Names that can be computed ---- */
+
+static int probe(struct shoal_store *store, const struct bench_workload *w, bool valid, uint64_t id,
+		 bool *ret_same_size, struct shoal_err *err)
+{
+	char name[BENCH_NAME_MAX];
+	struct store_stat st;
+	int rc = bench_file_name(w, valid, id, name, sizeof(name));
+
+	if (rc >= 0)
+		rc = store_stat(store, name, &st, err);
+	if (rc == 0 && st.size != bench_file_size(w, valid, id))
+		*ret_same_size = false;
+	return rc < 0 ? rc : 0;
+}
+
+/*
+ * 1 when the files have the names and sizes that the workload says: the first, the last and some
+ * between were looked at. 0 when the first is not there, or sizes differ: then they must be listed.
+ * An error when the first is there and others are not.
+ */
+static int probe_all(struct shoal_store *store, const struct bench_workload *w, bool valid,
+		     struct shoal_err *err)
+{
+	uint64_t nr = bench_nr_files(w, valid), nr_probes = shoal_min(nr, PROBES);
+	bool same = true;
+	int rc;
+
+	if (nr == 0)
+		return 1;
+	rc = probe(store, w, valid, 0, &same, NULL);
+	if (rc < 0)
+		return 0;
+	for (uint64_t i = 1; i < nr_probes; i++) {
+		uint64_t id = (uint64_t)((unsigned __int128)(nr - 1) * i / (nr_probes - 1));
+		struct shoal_err why = { "" };
+
+		rc = probe(store, w, valid, id, &same, &why);
+		if (rc < 0)
+			return shoal_fail(err, rc,
+					  "the first file is there, but file %" PRIu64
+					  " of %" PRIu64
+					  " is not (%.300s): generate the rest (shoal datagen "
+					  "--resume), or say how many there are "
+					  "(dataset.num_files_train)",
+					  id, nr, why.msg);
+	}
+	return same;
+}
+
+/* "train/img_{:07d}_of_1170301.jpeg": the name of file 0 without folders, its digits a field. */
+static int pattern_of(const struct bench_workload *w, bool valid, char *buf, size_t cap)
+{
+	char name[BENCH_NAME_MAX];
+	int rc = bench_file_name(w, valid, 0, name, sizeof(name));
+	size_t digits, at = strlen(valid ? "valid/" : "train/");
+	const char *file, *number;
+
+	if (rc < 0)
+		return rc;
+	file = strrchr(name, '/') + 1;
+	number = file + strlen(w->dataset.file_prefix) + 1;
+	digits = strspn(number, "0123456789");
+	snprintf(buf, cap, "%.*s%.*s{:0%zud}%s", (int)at, name, (int)(number - file), file, digits,
+		 number + digits);
+	return 0;
+}
+
+/* One at a time, in the order of names: where folders have several levels, or sizes differ. */
+static int write_names(const struct bench_workload *w, bool valid,
+		       const struct bench_data_options *o, const char *root, const char *path,
+		       struct shoal_err *err)
+{
+	struct shoal_writer_options wo = { .root = root,
+					   .sizes = true,
+					   .samples_per_file = w->dataset.samples_per_file };
+	struct shoal_writer *writer = NULL;
+	uint64_t nr = bench_nr_files(w, valid), id = 0;
+	char name[BENCH_NAME_MAX];
+	int rc = shoal_writer_open(path, &wo, &writer, err);
+
+	for (uint64_t i = 0; rc >= 0 && i < nr; i++) {
+		rc = bench_file_at(w, valid, i, &id);
+		if (rc == 0)
+			rc = bench_file_name(w, valid, id, name, sizeof(name));
+		if (rc < 0)
+			shoal_say_errno(err, rc, "cannot name file %" PRIu64, i);
+		else if (o->stop && __atomic_load_n(o->stop, __ATOMIC_RELAXED))
+			rc = shoal_fail(err, -ECANCELED, "interrupted");
+		else
+			rc = shoal_writer_add(writer, name, (size_t)rc,
+					      bench_file_size(w, valid, id), 0, err);
+	}
+	if (rc < 0) {
+		shoal_writer_abort(writer);
+		return rc;
+	}
+	return shoal_writer_seal(writer, err);
+}
+
+static int write_computed(const struct bench_workload *w, bool valid,
+			  const struct bench_data_options *o, const char *path,
+			  struct shoal_err *err)
+{
+	const struct bench_subfolders *sub =
+		valid ? &w->dataset.subfolders_eval : &w->dataset.subfolders_train;
+	const char *root = o->data ? o->data : "null:size=1T";
+	struct shoal_pattern pattern = { .count = bench_nr_files(w, valid),
+					 .subfolders = sub->nr_levels == 1 ? sub->nr : 0,
+					 .size = o->object_size ? o->object_size
+								: bench_file_size(w, valid, 0) };
+	struct shoal_index_options io = { .output = path,
+					  .root = root,
+					  .samples_per_file = w->dataset.samples_per_file,
+					  .stop = o->stop };
+	struct shoal_index_result result;
+	char format[BENCH_NAME_MAX];
+	int rc;
+
+	if (sub->nr_levels > 1 || (w->dataset.record_stdev > 0 && !o->object_size))
+		return write_names(w, valid, o, root, path, err);
+	rc = pattern_of(w, valid, format, sizeof(format));
+	if (rc < 0)
+		return shoal_fail_errno(err, rc, "cannot name the first file");
+	pattern.format = format;
+	return shoal_index_pattern(&pattern, &io, &result, err);
+}
+
+/* ---- What there is ---- */
+
+/* Rank 0: a catalog that data generation has left there, or NULL. */
+static const char *sealed_catalog(struct shoal_store *store, const char *data, char *buf,
+				  size_t cap)
+{
+	struct store_stat st;
+	struct stat is;
+
+	if (store_stat(store, BENCH_CATALOG_NAME, &st, NULL) < 0 || st.is_dir)
+		return NULL;
+	snprintf(buf, cap, "%s/%s", strncmp(data, "file://", 7) == 0 ? data + 7 : data,
+		 BENCH_CATALOG_NAME);
+	return stat(buf, &is) == 0 ? buf : NULL; /* what is not a file is listed */
+}
+
+/* Rank 0: how to come by the catalog of a directory or URI. */
+static int look(const struct bench_workload *w, const struct bench_data_options *o,
+		struct finding *f, struct shoal_err *err)
+{
+	struct shoal_store *store = NULL;
+	int rc = shoal_store_open(o->data, &store, err);
+
+	if (rc < 0)
+		return rc;
+	f->kind = KIND_LISTED;
+	if (sealed_catalog(store, o->data, f->train, sizeof(f->train))) {
+		f->kind = KIND_CATALOG;
+		f->sealed = 1;
+	} else {
+		rc = probe_all(store, w, false, err);
+		if (rc == 1)
+			rc = probe_all(store, w, true, err);
+		if (rc == 1)
+			f->kind = KIND_COMPUTED;
+	}
+	shoal_store_close(store);
+	return rc < 0 ? rc : 0;
+}
+
+static int find(const struct bench_workload *w, const struct bench_data_options *o,
+		struct finding *f, struct shoal_err *err)
+{
+	struct stat st;
+	int rc = 0;
+
+	snprintf(f->train, sizeof(f->train), "%s/train.shoal", o->folder);
+	if (o->reuse && stat(f->train, &st) == 0) {
+		f->kind = KIND_CATALOG;
+		snprintf(f->eval, sizeof(f->eval), "%s/valid.shoal", o->folder);
+		if (stat(f->eval, &st) < 0)
+			f->eval[0] = '\0';
+	} else if (!o->data) {
+		f->kind = KIND_COMPUTED;
+	} else if (stat(o->data, &st) == 0 && S_ISREG(st.st_mode)) {
+		f->kind = KIND_CATALOG;
+		if (snprintf(f->train, sizeof(f->train), "%s", o->data) >= (int)sizeof(f->train))
+			return shoal_fail(err, -ENAMETOOLONG, "the path is too long");
+	} else {
+		rc = look(w, o, f, err);
+	}
+	if (rc == 0 && f->kind == KIND_COMPUTED) {
+		rc = write_computed(w, false, o, f->train, err);
+		if (rc == 0 && w->dataset.nr_files_eval > 0) {
+			snprintf(f->eval, sizeof(f->eval), "%s/valid.shoal", o->folder);
+			rc = write_computed(w, true, o, f->eval, err);
+		}
+	}
+	return rc;
+}
+
+/* Collective. */
+static int list(struct shoal_comm *comm, const struct bench_workload *w,
+		const struct bench_data_options *o, const char *path, struct shoal_err *err)
+{
+	struct shoal_index_options io = { .output = path,
+					  .samples_per_file = w->dataset.samples_per_file,
+					  .stop = o->stop,
+					  .progress = shoal_comm_place(comm)->rank == 0
+							      ? o->progress
+							      : NULL,
+					  .self = o->self };
+	struct shoal_index_result result;
+	struct shoal_tree_options tree = { 0 };
+
+	if (shoal_comm_place(comm)->rank == 0)
+		say(o, "there is no catalog, and the names are not the workload's: listing them");
+	return index_tree(comm, o->data, &tree, &io, &result, err);
+}
+
+/* ---- What of it is read ---- */
+
+/* The files below folder @name, or all of them when there is no such folder. */
+static int range_of(const struct shoal_catalog *cat, const char *name, bool or_all,
+		    struct bench_part *part, struct shoal_err *err)
+{
+	struct shoal_catalog_info info;
+	uint64_t end = 0, count;
+	char bound[32];
+	int rc;
+
+	shoal_catalog_info(cat, &info);
+	snprintf(bound, sizeof(bound), "%s/", name);
+	rc = shoal_catalog_lower_bound(cat, bound, strlen(bound), &part->first_file);
+	bound[strlen(name)] = '/' + 1;
+	if (rc == 0)
+		rc = shoal_catalog_lower_bound(cat, bound, strlen(bound), &end);
+	if (rc == 0 && end == part->first_file && or_all) {
+		part->first_file = 0;
+		end = info.nr_files;
+	}
+	part->cat = cat;
+	part->nr_files = end - part->first_file;
+	if (rc == 0)
+		rc = shoal_catalog_samples(cat, part->first_file, &part->first_sample, &count);
+	return rc < 0 ? shoal_catalog_explain(cat, rc, err) : 0;
+}
+
+/* The N of a name "..._of_N.jpeg"; 0 when it is another name. */
+static uint64_t number_in(const char *name)
+{
+	const char *of = strstr(name, "_of_");
+	uint64_t n = 0;
+
+	while (of && strstr(of + 1, "_of_"))
+		of = strstr(of + 1, "_of_");
+	if (!of || shoal_parse_digits(of + 4, strspn(of + 4, "0123456789"), &n) < 0)
+		return 0;
+	return n;
+}
+
+/* What files of a format are called. */
+static bool ending_fits(enum bench_format format, const char *ending)
+{
+	const char *name = bench_format_name(format);
+
+	if (format == BENCH_SYNTHETIC || strcasecmp(ending, name) == 0)
+		return true;
+	switch (format) {
+	case BENCH_JPEG:
+		return strcasecmp(ending, "jpg") == 0;
+	case BENCH_HDF5:
+		return strcasecmp(ending, "h5") == 0;
+	case BENCH_MMAP_INDEXED_BINARY:
+		return strcasecmp(ending, "indexed_binary") == 0;
+	case BENCH_TFRECORD:
+	case BENCH_CSV:
+	case BENCH_NPZ:
+	case BENCH_NPY:
+	case BENCH_PNG:
+	case BENCH_INDEXED_BINARY:
+	case BENCH_SYNTHETIC:
+		break;
+	}
+	return false;
+}
+
+static int check_name(const struct bench_workload *w, const char *name, struct shoal_err *err)
+{
+	const char *file = strrchr(name, '/'), *ending = strrchr(file ? file : name, '.');
+
+	if (ending && !ending_fits(w->dataset.format, ending + 1))
+		return shoal_fail(
+			err, -EINVAL,
+			"the workload reads %s files, and the first one here is '%.200s': "
+			"say dataset.format=..., or name other data",
+			bench_format_name(w->dataset.format), name);
+	return 0;
+}
+
+/* Cut @part to the first @want files, after looking at the first of them. */
+static int take_files(struct bench_part *part, const struct bench_workload *w, uint64_t want,
+		      const char *key, struct shoal_err *err)
+{
+	uint64_t end = 0, count = 0, n = 0;
+	char name[SHOAL_NAME_MAX + 1] = "";
+	struct shoal_catalog_info info;
+	int rc = 0;
+
+	shoal_catalog_info(part->cat, &info);
+	if (part->nr_files > 0) {
+		rc = shoal_catalog_name(part->cat, part->first_file, name);
+		if (rc < 0)
+			return shoal_catalog_explain(part->cat, rc, err);
+		n = number_in(name);
+		rc = check_name(w, name, err);
+	}
+	if (rc == 0 && part->nr_files < want && n != 0 && n != want)
+		rc = shoal_fail(err, -EINVAL,
+				"the workload reads %" PRIu64 " files, and there are %" PRIu64
+				" of a set of %" PRIu64 " ('%.200s'): say dataset.%s=%" PRIu64
+				", or generate what it needs",
+				want, part->nr_files, n, name, key, part->nr_files);
+	else if (rc == 0 && part->nr_files < want)
+		rc = shoal_fail(err, -EINVAL,
+				"the workload reads %" PRIu64 " files, and there are %" PRIu64
+				": say dataset.%s=%" PRIu64 ", or generate the rest",
+				want, part->nr_files, key, part->nr_files);
+	if (rc == 0 && info.samples_per_file != w->dataset.samples_per_file)
+		rc = shoal_fail(
+			err, -EINVAL,
+			"the workload has %" PRIu64 " samples in a file, and the catalog %" PRIu64
+			": index it again with --samples-per-file, or say "
+			"dataset.num_samples_per_file=%" PRIu64,
+			w->dataset.samples_per_file, info.samples_per_file, info.samples_per_file);
+	if (rc < 0)
+		return rc;
+	part->nr_files = want;
+	rc = shoal_catalog_samples(part->cat, part->first_file + want, &end, &count);
+	part->nr_samples = end - part->first_sample;
+	return rc < 0 ? shoal_catalog_explain(part->cat, rc, err) : 0;
+}
+
+static int open_parts(struct bench_data *d, const struct bench_workload *w,
+		      const struct bench_data_options *o, const struct finding *f,
+		      struct shoal_err *err)
+{
+	int rc = o->open(f->train, &d->cat, err);
+
+	if (rc == 0 && f->eval[0])
+		rc = o->open(f->eval, &d->cat_eval, err);
+	if (rc < 0) {
+		struct shoal_err why = *err;
+
+		return shoal_fail(err, rc, "'%.200s': %.500s", f->train, why.msg);
+	}
+	rc = range_of(d->cat, "train", true, &d->train, err);
+	if (rc == 0)
+		rc = take_files(&d->train, w, w->dataset.nr_files_train, "num_files_train", err);
+	if (rc < 0 || !w->workflow.evaluation || w->dataset.nr_files_eval == 0)
+		return rc;
+	rc = range_of(d->cat_eval ? d->cat_eval : d->cat, "valid", false, &d->eval, err);
+	return rc < 0 ? rc
+		      : take_files(&d->eval, w, w->dataset.nr_files_eval, "num_files_eval", err);
+}
+
+static void describe(struct bench_data *d, const struct bench_data_options *o,
+		     const struct finding *f)
+{
+	struct shoal_catalog_info info;
+
+	shoal_catalog_info(d->cat, &info);
+	snprintf(d->root, sizeof(d->root), "%s", info.root);
+	if (f->kind == KIND_CATALOG)
+		snprintf(d->how, sizeof(d->how), "the catalog '%.900s'", f->train);
+	else if (f->kind == KIND_LISTED)
+		snprintf(d->how, sizeof(d->how),
+			 "listed for this run: '%.900s', which --data takes next time", f->train);
+	else if (!o->data)
+		snprintf(d->how, sizeof(d->how), "computed names, which nobody has looked for");
+	else
+		snprintf(d->how, sizeof(d->how),
+			 "computed names, of which up to %u were looked for and found", PROBES);
+}
+
+int bench_data_open(struct bench_data *d, struct shoal_comm *comm, const struct bench_workload *w,
+		    const struct bench_data_options *o, struct shoal_err *err)
+{
+	struct finding f = { 0 };
+	int rc = 0;
+
+	*d = (struct bench_data){ 0 };
+	if (shoal_comm_place(comm)->rank == 0)
+		rc = find(w, o, &f, err);
+	if (rc < 0) {
+		shoal_comm_fail(comm, err->msg);
+		return rc;
+	}
+	rc = shoal_comm_broadcast(comm, 0, &f, sizeof(f), err);
+	if (rc == 0 && f.kind == KIND_LISTED)
+		rc = list(comm, w, o, f.train, err);
+	if (rc < 0)
+		return rc;
+	rc = open_parts(d, w, o, &f, err);
+	if (rc < 0) {
+		shoal_comm_fail(comm, err->msg);
+		bench_data_close(d);
+		return rc;
+	}
+	/* A catalog that lies with its files may have moved with them. */
+	if (f.sealed)
+		d->store = o->data;
+	describe(d, o, &f);
+	if (shoal_comm_place(comm)->rank == 0)
+		say(o, d->how);
+	return 0;
+}
+
+void bench_data_close(struct bench_data *d)
+{
+	d->cat = shoal_catalog_close(d->cat);
+	d->cat_eval = shoal_catalog_close(d->cat_eval);
+}

@@ -1,0 +1,81 @@
+#include "bench/metrics.h"
+
+#include <math.h>
+
+void bench_block_start(struct bench_block *b, uint64_t nr_steps, struct bench_window window)
+{
+	*b = (struct bench_block){ .nr_steps = nr_steps, .window = window };
+}
+
+/* Whether step @i of the block counts. Written without sums, which could wrap. */
+static bool inside(const struct bench_block *b, uint64_t i)
+{
+	return i >= b->window.exclude_start && i < b->nr_steps &&
+	       b->nr_steps - i > b->window.exclude_end;
+}
+
+void bench_block_add(struct bench_block *b, const struct bench_step *step)
+{
+	b->load += step->load;
+	if (inside(b, b->nr_added++)) {
+		b->nr_inside++;
+		b->compute_inside += step->compute;
+		b->planned_inside += step->planned;
+	} else {
+		b->proc_outside += step->load + step->compute;
+	}
+}
+
+struct bench_figures bench_block_figures(const struct bench_block *b, uint64_t batch, uint64_t wall)
+{
+	double total;
+
+	if (b->nr_inside == 0 || wall <= b->proc_outside)
+		return (struct bench_figures){ 0 };
+	total = (double)(wall - b->proc_outside);
+	return (struct bench_figures){
+		.au = 100.0 * (double)b->compute_inside / total,
+		.au_planned = 100.0 * (double)b->planned_inside / total,
+		.throughput = (double)b->nr_inside * (double)batch / (total * 1e-9),
+	};
+}
+
+struct bench_figures bench_eval_figures(const struct bench_block *b, uint64_t batch, uint64_t wall)
+{
+	struct bench_figures f = bench_block_figures(b, batch, wall);
+
+	f.throughput = wall ? (double)b->nr_added * (double)batch / ((double)wall * 1e-9) : 0;
+	return f;
+}
+
+void bench_mean_add(struct bench_mean *m, const struct bench_figures *f, uint64_t steps)
+{
+	m->sum.au += f->au * (double)steps;
+	m->sum.au_planned += f->au_planned * (double)steps;
+	m->sum.throughput += f->throughput * (double)steps;
+	m->weight += steps;
+}
+
+struct bench_figures bench_mean_figures(const struct bench_mean *m)
+{
+	double n = (double)m->weight;
+
+	if (m->weight == 0)
+		return (struct bench_figures){ 0 };
+	return (struct bench_figures){ .au = m->sum.au / n,
+				       .au_planned = m->sum.au_planned / n,
+				       .throughput = m->sum.throughput / n };
+}
+
+void bench_mean_stdev(const double *values, size_t nr, double *ret_mean, double *ret_stdev)
+{
+	double mean = 0, square = 0;
+
+	for (size_t i = 0; i < nr; i++)
+		mean += values[i];
+	mean = nr ? mean / (double)nr : 0;
+	for (size_t i = 0; i < nr; i++)
+		square += (values[i] - mean) * (values[i] - mean);
+	*ret_mean = mean;
+	*ret_stdev = nr ? sqrt(square / (double)nr) : 0;
+}

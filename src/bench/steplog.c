@@ -1,0 +1,326 @@
+#include "bench/steplog.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/le.h"
+#include "base/out.h"
+
+/* All of it is items of one size: kind, number, and four values. */
+#define ITEM_BYTES 40u
+
+enum item_kind {
+	ITEM_HEAD = 0x67526853, /* version, accelerators; run */
+	ITEM_BLOCK = 0x6b6c4253,
+	ITEM_STEP = 0x70745353,
+	ITEM_END = 0x646e4553,
+};
+
+#define VERSION 1u
+
+struct item {
+	uint32_t kind, number;
+	uint64_t value[4];
+};
+
+static void pack(uint8_t *at, const struct item *item)
+{
+	shoal_le64_store(at, item->kind | (uint64_t)item->number << 32);
+	for (size_t i = 0; i < 4; i++)
+		shoal_le64_store(at + 8 + 8 * i, item->value[i]);
+}
+
+static struct item unpack(const uint8_t *at)
+{
+	struct item item = { .kind = shoal_le32_load(at), .number = shoal_le32_load(at + 4) };
+
+	for (size_t i = 0; i < 4; i++)
+		item.value[i] = shoal_le64_load(at + 8 + 8 * i);
+	return item;
+}
+
+static int put(struct bench_log *log, const void *data, size_t len, struct shoal_err *err)
+{
+	int rc = shoal_pwrite_all(log->fd, data, len, log->end);
+
+	if (rc < 0)
+		return shoal_fail_errno(err, rc, "cannot write the record of steps");
+	log->end += len;
+	return 0;
+}
+
+static int put_item(struct bench_log *log, const struct item *item, struct shoal_err *err)
+{
+	uint8_t bytes[ITEM_BYTES];
+
+	pack(bytes, item);
+	return put(log, bytes, sizeof(bytes), err);
+}
+
+static int get_item(const struct bench_log *log, uint64_t off, struct item *ret_item,
+		    struct shoal_err *err)
+{
+	uint8_t bytes[ITEM_BYTES];
+	int rc = shoal_pread_all(log->fd, bytes, sizeof(bytes), off);
+
+	if (rc < 0)
+		return shoal_fail_errno(err, rc, "cannot read the record of steps");
+	*ret_item = unpack(bytes);
+	return 0;
+}
+
+/* ---- Opening ---- */
+
+static int open_file(const char *path, int flags, uint32_t nr, struct bench_log *log,
+		     struct shoal_err *err)
+{
+	*log = BENCH_LOG_CLOSED;
+	log->nr_accelerators = nr;
+	log->step = malloc((size_t)nr * ITEM_BYTES); /* a step of this process' accelerators */
+	if (!log->step)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	log->fd = open(path, O_RDWR | O_CLOEXEC | flags, 0666);
+	if (log->fd < 0)
+		return shoal_fail_errno(err, shoal_errno(), "cannot open '%s'", path);
+	return 0;
+}
+
+int bench_log_create(const char *path, uint64_t run, uint32_t nr_accelerators,
+		     struct bench_log *ret_log, struct shoal_err *err)
+{
+	struct item head = { .kind = ITEM_HEAD,
+			     .number = VERSION,
+			     .value = { run, nr_accelerators } };
+	int rc = open_file(path, O_CREAT | O_TRUNC, nr_accelerators, ret_log, err);
+
+	if (rc == 0)
+		rc = put_item(ret_log, &head, err);
+	if (rc < 0)
+		bench_log_close(ret_log);
+	return rc;
+}
+
+int bench_log_open(const char *path, uint64_t run, uint32_t nr_accelerators,
+		   struct bench_log *ret_log, struct shoal_err *err)
+{
+	struct item head = { 0 };
+	struct stat st;
+	int rc = open_file(path, 0, nr_accelerators, ret_log, err);
+
+	if (rc == 0 && fstat(ret_log->fd, &st) < 0)
+		rc = shoal_fail_errno(err, shoal_errno(), "cannot stat '%s'", path);
+	if (rc == 0) {
+		ret_log->end = (uint64_t)st.st_size / ITEM_BYTES * ITEM_BYTES;
+		rc = ret_log->end ? get_item(ret_log, 0, &head, err) : 0;
+	}
+	if (rc == 0 && (head.kind != ITEM_HEAD || head.number != VERSION || head.value[0] != run ||
+			head.value[1] != nr_accelerators))
+		rc = shoal_fail(err, -ESTALE, "'%s' is of another run", path);
+	if (rc < 0)
+		bench_log_close(ret_log);
+	return rc;
+}
+
+void bench_log_close(struct bench_log *log)
+{
+	if (log->fd >= 0)
+		close(log->fd);
+	free(log->step);
+	*log = BENCH_LOG_CLOSED;
+}
+
+/* ---- Writing ---- */
+
+int bench_log_start(struct bench_log *log, const struct bench_log_block *block,
+		    struct shoal_err *err)
+{
+	struct item item = { .kind = ITEM_BLOCK,
+			     .number = block->epoch,
+			     .value = { block->eval, block->first_step, block->started } };
+
+	log->block = log->end;
+	return put_item(log, &item, err);
+}
+
+int bench_log_step(struct bench_log *log, const struct bench_step *steps, struct shoal_err *err)
+{
+	for (uint32_t i = 0; i < log->nr_accelerators; i++) {
+		struct item item = { .kind = ITEM_STEP,
+				     .number = i,
+				     .value = { steps[i].asked, steps[i].load, steps[i].compute,
+						steps[i].planned } };
+
+		pack(log->step + (size_t)i * ITEM_BYTES, &item);
+	}
+	return put(log, log->step, (size_t)log->nr_accelerators * ITEM_BYTES, err);
+}
+
+int bench_log_end(struct bench_log *log, uint64_t nr_steps, uint64_t wall, uint64_t ended,
+		  struct shoal_err *err)
+{
+	struct item item = { .kind = ITEM_END, .value = { wall, nr_steps, ended } };
+	uint8_t number[8];
+	int rc = put_item(log, &item, err);
+
+	/* Now the head may say how many there are, so that nobody need count them. */
+	shoal_le64_store(number, nr_steps);
+	if (rc == 0)
+		rc = shoal_pwrite_all(log->fd, number, sizeof(number), log->block + ITEM_BYTES - 8);
+	return rc < 0 ? shoal_fail_errno(err, rc, "cannot write the record of steps") : 0;
+}
+
+int bench_log_cut(struct bench_log *log, const struct bench_log_block *block, uint64_t nr_steps,
+		  struct shoal_err *err)
+{
+	uint64_t end = block->off;
+
+	if (nr_steps > 0)
+		end = block->steps_off + nr_steps * log->nr_accelerators * ITEM_BYTES;
+	/* A count in the head is no longer right, and then does not fit what is at its end. */
+	if (ftruncate(log->fd, (off_t)end) < 0)
+		return shoal_fail_errno(err, shoal_errno(), "cannot cut the record of steps");
+	log->end = end;
+	log->block = block->off;
+	return 0;
+}
+
+/* ---- Reading ---- */
+
+/* Items from @off on, up to @end, many at a read, until @each returns not 0. */
+static int each_item(const struct bench_log *log, uint64_t off, uint64_t end,
+		     int (*each)(void *self, const struct item *item), void *self,
+		     struct shoal_err *err)
+{
+	uint8_t bytes[ITEM_BYTES * 256];
+	int rc = 0;
+
+	while (rc == 0 && off < end) {
+		size_t len = (size_t)shoal_min(sizeof(bytes), end - off);
+
+		rc = shoal_pread_all(log->fd, bytes, len, off);
+		if (rc < 0)
+			return shoal_fail_errno(err, rc, "cannot read the record of steps");
+		for (size_t at = 0; rc == 0 && at < len; at += ITEM_BYTES) {
+			struct item item = unpack(bytes + at);
+
+			rc = each(self, &item);
+		}
+		off += len;
+	}
+	return rc;
+}
+
+struct counting {
+	uint64_t nr_items, last;
+	struct item end;
+};
+
+/* Steps are counted until something else comes; of the last, when it ended is kept. */
+static int count_step(void *self, const struct item *item)
+{
+	struct counting *c = self;
+
+	if (item->kind != ITEM_STEP) {
+		c->end = *item;
+		return 1;
+	}
+	c->nr_items++;
+	c->last = shoal_max(c->last, item->value[0] + item->value[1] + item->value[2]);
+	return 0;
+}
+
+/* As the head of a block with an end says, or one by one. */
+static int count_steps(const struct bench_log *log, const struct bench_log_block *block,
+		       uint64_t nr_steps, struct counting *c, struct shoal_err *err)
+{
+	uint64_t nr = nr_steps * log->nr_accelerators;
+	uint64_t end = block->steps_off + nr * ITEM_BYTES;
+
+	if (nr_steps > 0 && nr_steps < log->end && end + ITEM_BYTES <= log->end) {
+		int rc = get_item(log, end, &c->end, err);
+
+		c->nr_items = nr;
+		if (rc < 0 || c->end.kind == ITEM_END)
+			return rc;
+		*c = (struct counting){ 0 };
+	}
+	return each_item(log, block->steps_off, log->end, count_step, c, err);
+}
+
+int bench_log_next(const struct bench_log *log, struct bench_log_block *block,
+		   struct shoal_err *err)
+{
+	uint64_t off = block->next_off ? block->next_off : ITEM_BYTES;
+	struct counting counting = { 0 };
+	struct item head;
+	int rc;
+
+	if (off >= log->end)
+		return 0;
+	rc = get_item(log, off, &head, err);
+	if (rc < 0)
+		return rc;
+	if (head.kind != ITEM_BLOCK)
+		return shoal_fail(err, -EBADMSG, "the record of steps is damaged");
+	*block = (struct bench_log_block){ .epoch = head.number,
+					   .eval = head.value[0] != 0,
+					   .first_step = head.value[1],
+					   .started = head.value[2],
+					   .off = off,
+					   .steps_off = off + ITEM_BYTES };
+	rc = count_steps(log, block, head.value[3], &counting, err);
+	if (rc < 0)
+		return rc;
+	block->nr_steps = counting.nr_items / log->nr_accelerators;
+	block->wall = counting.last;
+	block->ended = block->started + block->wall;
+	block->next_off = block->steps_off + counting.nr_items * ITEM_BYTES;
+	block->whole = counting.end.kind == ITEM_END;
+	if (block->whole) {
+		block->wall = counting.end.value[0];
+		block->ended = counting.end.value[2];
+		block->next_off += ITEM_BYTES;
+	}
+	return 1;
+}
+
+struct picking {
+	uint32_t accelerator;
+	bench_log_each_fn *each;
+	void *self;
+};
+
+static int pick_step(void *self, const struct item *item)
+{
+	const struct picking *p = self;
+	struct bench_step step = { item->value[0], item->value[1], item->value[2], item->value[3] };
+
+	if (p->accelerator != BENCH_LOG_ALL && p->accelerator != item->number)
+		return 0;
+	return p->each(p->self, item->number, &step);
+}
+
+int bench_log_read(const struct bench_log *log, const struct bench_log_block *block,
+		   uint32_t accelerator, bench_log_each_fn *each, void *self, struct shoal_err *err)
+{
+	struct picking picking = { accelerator, each, self };
+	uint64_t off = block->steps_off + (uint64_t)accelerator * ITEM_BYTES;
+	struct item item;
+	int rc = 0;
+
+	/* Of many accelerators one: not the others' as well. */
+	if (accelerator != BENCH_LOG_ALL && log->nr_accelerators > 1) {
+		for (uint64_t i = 0; rc == 0 && i < block->nr_steps; i++) {
+			rc = get_item(log, off + i * log->nr_accelerators * ITEM_BYTES, &item, err);
+			if (rc == 0)
+				rc = pick_step(&picking, &item);
+		}
+		return rc;
+	}
+	return each_item(log, block->steps_off,
+			 block->steps_off + block->nr_steps * log->nr_accelerators * ITEM_BYTES,
+			 pick_step, &picking, err);
+}

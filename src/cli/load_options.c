@@ -1,0 +1,95 @@
+#include "cli/load_options.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+bool load_number(const char *command, const char *option, uint64_t max, uint64_t *ret_value)
+{
+	if (!cli_number(command, option, ret_value))
+		return false;
+	if (*ret_value >= 1 && *ret_value <= max)
+		return true;
+	cli_usage(command, "%s must be 1 to %" PRIu64, option, max);
+	return false;
+}
+
+/* A number of bytes, but not 0, which is for none given. */
+static bool take_size(const char *command, const char *option, uint64_t *ret_value)
+{
+	if (!cli_size(command, option, ret_value))
+		return false;
+	if (*ret_value == 0)
+		cli_usage(command, "%s must be at least 1", option);
+	return *ret_value > 0;
+}
+
+static bool take_word(const char *command, const char *option, const char *const *words, size_t nr,
+		      size_t *ret_which)
+{
+	for (size_t i = 0; i < nr; i++) {
+		*ret_which = i;
+		if (strcmp(optarg, words[i]) == 0)
+			return true;
+	}
+	cli_usage(command, "%s '%s' is none of those that --help names", option, optarg);
+	return false;
+}
+
+static bool take_choice(const char *command, int c, struct shoal_load_options *load)
+{
+	static const char *const engines[] = { "auto", "uring", "threads" };
+	static const char *const policies[] = { "fail", "skip" };
+	size_t which = 0;
+
+	if (c == OPT_ENGINE) {
+		if (!take_word(command, "--engine", engines, SHOAL_ARRAY_LEN(engines), &which))
+			return false;
+		load->engine = (enum shoal_engine)which;
+		return true;
+	}
+	if (!take_word(command, "--on-error", policies, SHOAL_ARRAY_LEN(policies), &which))
+		return false;
+	load->skip_errors = which == 1;
+	return true;
+}
+
+static bool take(const char *command, int c, struct shoal_load_options *load)
+{
+	uint64_t v = 0;
+
+	switch (c) {
+	case OPT_IN_FLIGHT:
+		if (!load_number(command, "--in-flight", 8192, &v))
+			return false;
+		load->in_flight = (unsigned)v;
+		return true;
+	case OPT_PREFETCH:
+		if (!load_number(command, "--prefetch", 1024, &v))
+			return false;
+		load->prefetch = (unsigned)v;
+		return true;
+	case OPT_DIRECT:
+		return load->direct = true;
+	case OPT_STORE:
+		load->store = strcmp(optarg, "null") == 0 ? "null:size=1T" : optarg;
+		return true;
+	case OPT_OBJECT_SIZE:
+		return take_size(command, "--object-size", &load->object_size);
+	case OPT_SLOT:
+		return take_size(command, "--slot", &load->slot);
+	case OPT_TIMEOUT:
+		if (!load_number(command, "--timeout", 1000000, &v))
+			return false;
+		load->timeout_ms = v * 1000;
+		return true;
+	default:
+		return take_choice(command, c, load);
+	}
+}
+
+int load_option(const char *command, int c, struct shoal_load_options *load)
+{
+	if (c < OPT_LOAD_FIRST || c > OPT_LOAD_LAST)
+		return 0;
+	return take(command, c, load) ? 1 : -1;
+}

@@ -1,0 +1,437 @@
+"""shoal run: what it reads, what it measures, what it writes, and what it says of bad input."""
+
+import json
+import os
+import pathlib
+import pty
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import contents, lines
+
+SCRIPT = pathlib.Path(__file__).with_name("read_dlio_summary.py")
+
+WORKLOAD = """
+model: {name: small}
+framework: pytorch
+dataset: {format: npz, num_files_train: 40, record_length_bytes: 1000}
+reader: {batch_size: 4, read_threads: 3, file_shuffle: seed, sample_shuffle: seed}
+train: {epochs: 2, computation_time: 0.002}
+metric: {au: 0.05}
+"""
+
+TOTAL = 40 * 1000
+
+
+def write_files(folder, names, size=1000):
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes(size(name) if callable(size) else size))
+
+
+def dlio_names(count, of=None, ending="npz"):
+    of = of or count
+    return [f"train/img_{i:0{len(str(of))}}_of_{of}.{ending}" for i in range(count)]
+
+
+@pytest.fixture
+def workload(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(WORKLOAD)
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(memory_dir):
+    folder = memory_dir / "dlio"
+    write_files(folder, dlio_names(40))
+    return folder
+
+
+@pytest.fixture
+def run(shoal, workload, tmp_path):
+    """run(*args): shoal run of the small workload, with results in a folder of the test."""
+
+    def go(*args, results=None, **options):
+        return shoal("run", workload, "--results", results or tmp_path / "results", *args, **options)
+
+    return go
+
+
+def summary(folder):
+    return json.loads((folder / "summary.json").read_text())
+
+
+def phases(folder):
+    return summary(folder)["shoal"]["phases"]
+
+
+# ---------------------------------------------------------------------------------------------------- what it does
+
+
+def test_dlio_names_are_computed_and_looked_for(run, data, tmp_path):
+    done = run("--data", data)
+    assert done.returncode == 0, done.stderr
+    assert b"computed names" in done.stderr and b"found" in done.stderr
+    facts = summary(tmp_path / "results")
+    assert facts["shoal"]["partial"] is False
+    for number, phase in enumerate(facts["shoal"]["phases"], 1):
+        assert (phase["epoch"], phase["kind"], phase["steps"]) == (number, "train", 10)
+        assert phase["audit"]["exactly_once"] is True
+        assert phase["audit"]["samples"] == 40 and phase["audit"]["errors"] == 0
+        assert phase["audit"]["bytes_asked"] == phase["audit"]["bytes_delivered"] == TOTAL
+        assert phase["latency_us"]["total"]["p50"] <= phase["latency_us"]["total"]["max"]
+        assert phase["latency_us"]["open"]["p50"] > 0 and phase["latency_us"]["read_and_close"]["p50"] > 0
+    digests = [phase["audit"]["order_digest"] for phase in facts["shoal"]["phases"]]
+    assert digests[0] != digests[1]
+    assert contents(tmp_path / "results") == sorted(
+        ["0_output.json", "0_per_epoch_stats.json", "config.yaml", "summary.json", "train.shoal"])
+
+
+def test_the_summary_is_read_by_a_script_that_knows_only_dlio(run, data, tmp_path):
+    assert run("--data", data, "dataset.num_files_eval=0").returncode == 0
+    done = subprocess.run([sys.executable, SCRIPT, tmp_path / "results"], stdout=subprocess.PIPE, text=True, check=True)
+    values = json.loads(done.stdout)
+    metric = summary(tmp_path / "results")["metric"]
+    assert values["accelerators"] == 1
+    assert values["au"] == pytest.approx(metric["train_au_mean_percentage"], rel=1e-6)
+    assert values["samples_per_second"] == pytest.approx(metric["train_throughput_mean_samples_per_second"], rel=1e-6)
+
+
+def test_several_accelerators_have_files_of_their_own(run, data, tmp_path):
+    assert run("--data", data, "--accelerators", 3, "--in-flight", 8).returncode == 0
+    results = tmp_path / "results"
+    facts = summary(results)
+    assert (facts["num_accelerators"], facts["shoal"]["ranks"]) == (3, 1)
+    assert [phase["steps"] for phase in facts["shoal"]["phases"]] == [3, 3]
+    for rank in range(3):
+        output = json.loads((results / f"{rank}_output.json").read_text())
+        assert len(output["2"]["load"]["block1"]) == 3
+    done = subprocess.run([sys.executable, SCRIPT, results], stdout=subprocess.PIPE, text=True, check=True)
+    assert json.loads(done.stdout)["au"] == pytest.approx(facts["metric"]["train_au_mean_percentage"], rel=1e-6)
+
+
+def test_the_table_and_the_json_on_standard_output(run, data, tmp_path):
+    done = run("--data", data, "-q", results=tmp_path / "a")
+    assert done.returncode == 0 and done.stderr == b""
+    assert b"AU " in done.stdout and b"once" in done.stdout and b"\033" not in done.stdout
+    done = run("--data", data, "-q", "--json", results=tmp_path / "b")
+    printed, written = json.loads(done.stdout), summary(tmp_path / "b")
+    for facts in (printed, written):  # what the machine says of itself changes by the moment
+        del facts["host_meminfo"], facts["host_cpuinfo"]
+    assert printed == written
+
+
+def test_a_catalog_is_taken_as_it_is(run, shoal, memory_dir, tmp_path):
+    folder = memory_dir / "own"
+    write_files(folder, [f"{i % 4}/x{i}.npz" for i in range(45)], size=lambda name: 100 + len(name))
+    shoal.good("index", folder, "-q", "-o", tmp_path / "c")
+    done = run("--data", tmp_path / "c", "dataset.num_files_train=40")
+    assert done.returncode == 0, done.stderr
+    audit = phases(tmp_path / "results")[0]["audit"]
+    assert audit["samples"] == 40 and audit["exactly_once"] is True, "the first 40 of 45"
+    assert "train.shoal" not in contents(tmp_path / "results")
+
+
+def test_other_names_or_sizes_are_listed(run, memory_dir, tmp_path):
+    for i, (names, size) in enumerate([([f"train/x{i}.npz" for i in range(40)], 1000), (dlio_names(40), 1001)]):
+        folder = memory_dir / f"listed{i}"
+        write_files(folder, names, size)
+        done = run("--data", folder, results=tmp_path / str(i))
+        assert done.returncode == 0, done.stderr
+        assert b"listing" in done.stderr and b"--data takes next time" in done.stderr
+        assert phases(tmp_path / str(i))[0]["audit"]["bytes_delivered"] == 40 * size
+        done = run("--data", tmp_path / str(i) / "train.shoal", results=tmp_path / f"{i}b")
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("way", ["computed", "one catalog"])
+def test_evaluations_read_the_other_folder(run, shoal, memory_dir, tmp_path, way):
+    folder = memory_dir / f"both {way}"
+    write_files(folder, dlio_names(40) + [name.replace("train", "valid").replace("_of_40", "_of_12")
+                                          for name in dlio_names(12, 40)])
+    args = ["workflow.evaluation=true", "dataset.num_files_eval=12", "evaluation.eval_time=0.001",
+            "reader.batch_size_eval=3"]
+    where = folder
+    if way == "one catalog":  # in which the samples of valid do not start at 0
+        where = tmp_path / "c"
+        shoal.good("index", folder, "-q", "-o", where)
+    assert run("--data", where, *args).returncode == 0
+    assert all(phase["audit"]["exactly_once"] for phase in phases(tmp_path / "results"))
+    kinds = [(phase["epoch"], phase["kind"], phase["steps"], phase["audit"]["samples"])
+             for phase in phases(tmp_path / "results")]
+    assert kinds == [(1, "train", 10, 40), (1, "eval", 4, 12), (2, "train", 10, 40), (2, "eval", 4, 12)]
+    assert len(summary(tmp_path / "results")["metric"]["eval_au_percentage"]) == 2
+    stats = json.loads((tmp_path / "results" / "0_per_epoch_stats.json").read_text())
+    assert {"block1", "eval", "start", "end", "duration"} == set(stats["2"])
+
+
+def test_the_page_cache_is_dropped_before_every_epoch(run, tmp_path):
+    folder = tmp_path / "disk"  # what is in memory cannot be dropped
+    write_files(folder, dlio_names(40))
+    os.sync()
+    assert run("--data", folder, "--drop-cache").returncode == 0
+    for phase in phases(tmp_path / "results"):
+        assert phase["audit"]["files_dropped_from_cache"] + phase["audit"]["files_kept_in_cache"] == 40
+
+
+def test_samples_that_cannot_be_read_may_be_skipped(run, shoal, memory_dir, tmp_path):
+    folder = memory_dir / "holes"
+    write_files(folder, dlio_names(40))
+    shoal.good("index", folder, "-q", "-o", tmp_path / "c")
+    (folder / dlio_names(40)[7]).unlink()
+    done = run("--data", tmp_path / "c", "--on-error", "skip")
+    assert done.returncode == 1
+    assert b"not every sample" in done.stderr
+    assert [phase["audit"]["errors"] for phase in phases(tmp_path / "results")] == [1, 1]
+
+
+# ---------------------------------------------------------------------------------------------------- the bar
+
+
+def test_a_utilisation_below_the_bar_is_a_failure(run, tmp_path):
+    done = run("--store", "null:size=1T,delay_us=30000", "metric.au=0.9", "-q")
+    assert done.returncode == 1
+    said = lines(done.stderr)
+    assert len(said) == 1 and b"the workload's bar is 90 %" in said[0]
+    assert b"MISSES" in done.stdout
+    facts = summary(tmp_path / "results")
+    assert facts["metric"]["train_au_meet_expectation"] == "fail"
+    assert facts["metric"]["train_au_mean_percentage"] < 50
+
+
+# ---------------------------------------------------------------------------------------------------- bad input
+
+
+def refused(done, *words, status=1):
+    assert done.returncode == status, done.stderr
+    said = [line for line in lines(done.stderr) if line.startswith(b"shoal")]
+    assert len(said) == 1, done.stderr
+    for word in words:
+        assert word in said[0], said
+    assert done.stdout == b""
+
+
+@pytest.mark.parametrize("args, words", [
+    ([], b"give a workload"),
+    (["W"], b"--results"),
+    (["W", "--results", "R"], b"--data"),
+    (["W", "--results", "R", "--data", "D", "epochs"], b"is not KEY=VALUE"),
+    (["W", "--results", "R", "--data", "D", "--accelerators", "0"], b"--accelerators must be"),
+    (["W", "--results", "R", "--data", "D", "--engine", "steam"], b"--engine"),
+])
+def test_wrong_use_is_told(shoal, args, words, tmp_path):
+    done = shoal("run", *args, cwd=tmp_path)
+    refused(done, words, status=2)
+    assert contents(tmp_path) == []
+
+
+def test_fewer_files_than_the_workload_reads(run, memory_dir, tmp_path):
+    folder = memory_dir / "few"
+    write_files(folder, [f"x{i}.npz" for i in range(39)])
+    refused(run("--data", folder), b"reads 40 files, and there are 39", b"dataset.num_files_train=39")
+    assert "summary.json" not in contents(tmp_path / "results")
+
+
+def test_files_of_a_set_of_another_number(run, memory_dir):
+    folder = memory_dir / "other"
+    write_files(folder, dlio_names(20))
+    refused(run("--data", folder), b"there are 20 of a set of 20", b"_of_20.npz", b"dataset.num_files_train=20")
+
+
+def test_a_set_that_lacks_files(run, memory_dir):
+    folder = memory_dir / "lacks"
+    write_files(folder, dlio_names(35, 40))
+    refused(run("--data", folder), b"the first file is there", b"datagen")
+
+
+def test_files_of_another_format(run, memory_dir):
+    folder = memory_dir / "jpegs"
+    write_files(folder, dlio_names(40, ending="jpeg"))
+    refused(run("--data", folder), b"reads npz files", b".jpeg")
+
+
+def test_a_batch_larger_than_there_are_samples(run, data):
+    refused(run("--data", data, "reader.batch_size=41"), b"41")
+
+
+def test_more_steps_than_the_data_has(run, data):
+    refused(run("--data", data, "train.total_training_steps=11"), b"11")
+
+
+def test_a_workload_that_does_not_train(run, data):
+    refused(run("--data", data, "workflow.train=false"), b"workflow.train")
+
+
+def test_data_generated_by_shoal_is_read_by_its_catalog(run, shoal, workload, memory_dir, tmp_path):
+    folder = memory_dir / "made"
+    shoal.good("datagen", workload, "--data", folder, "-q", "dataset.num_subfolders_train=3")
+    moved = memory_dir / "moved"
+    folder.rename(moved)  # the catalog's root is the place where it was made
+    done = run("--data", moved, "dataset.num_subfolders_train=3")
+    assert done.returncode == 0, done.stderr
+    facts = summary(tmp_path / "results")["shoal"]
+    assert "catalog.shoal" in facts["catalog"] and "train.shoal" not in contents(tmp_path / "results")
+    assert facts["phases"][0]["audit"]["exactly_once"] is True
+
+
+def test_data_that_is_not_there(run, tmp_path):
+    refused(run("--data", tmp_path / "nothing"), b"nothing")
+
+
+def test_results_where_nothing_can_be_written(run, data, tmp_path):
+    (tmp_path / "file").write_text("")
+    refused(run("--data", data, results=tmp_path / "file" / "results"), b"cannot make the folder")
+    refused(run("--data", data, results="/proc/results"), b"/proc/results")
+
+
+def test_a_disk_that_is_full(run, data, tmp_path):
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+    refused(run("--data", data, preexec_fn=small_files), b"File too large")
+    assert "summary.json" not in contents(tmp_path / "results")
+
+
+def test_results_of_another_run_are_not_written_over(run, data, tmp_path):
+    assert run("--data", data, "-q").returncode == 0
+    before = (tmp_path / "results" / "summary.json").read_bytes()
+    refused(run("--data", data), b"results of another run")
+    refused(run("--data", data, "--resume"), b"nothing to resume")
+    assert (tmp_path / "results" / "summary.json").read_bytes() == before
+    refused(run("--data", data, "--resume", results=tmp_path / "fresh"), b"no run to resume")
+
+
+@pytest.mark.parametrize("change", ["missing", "shorter", "longer"])
+def test_a_dataset_that_changed_since_it_was_indexed(run, shoal, memory_dir, tmp_path, change):
+    folder = memory_dir / change
+    write_files(folder, dlio_names(40))
+    shoal.good("index", folder, "-q", "-o", tmp_path / "c")
+    victim = folder / dlio_names(40)[11]
+    if change == "missing":
+        victim.unlink()
+    else:
+        victim.write_bytes(bytes(999 if change == "shorter" else 1001))
+    refused(run("--data", tmp_path / "c"), b"img_11_of_40.npz", b"not those that were indexed")
+    assert "summary.json" not in contents(tmp_path / "results")
+
+
+def test_a_failure_in_a_later_epoch_keeps_the_earlier_ones(workload, shoal, memory_dir, tmp_path):
+    folder = memory_dir / "later"
+    write_files(folder, dlio_names(40))
+    shoal.good("index", folder, "-q", "-o", tmp_path / "c")
+    process = shoal.start("run", workload, "--data", tmp_path / "c", "--results", tmp_path / "results",
+                          "train.computation_time=0.03", "train.epochs=50", "-q")
+    until(lambda: (tmp_path / "results" / ".shoal-run" / "state").exists() and
+          (tmp_path / "results" / ".shoal-run" / "state").stat().st_size > 200 + 400)
+    (folder / dlio_names(40)[3]).unlink()
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 1 and out == b""
+    assert b"img_03_of_40.npz" in err and b"marked as partial" in err
+    facts = summary(tmp_path / "results")
+    assert facts["shoal"]["partial"] is True and "img_03" in facts["shoal"]["why_partial"]
+    assert 1 <= len(facts["metric"]["train_au_percentage"]) < 50
+
+# ---------------------------------------------------------------------------------------------------- interruptions
+
+
+def until(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.01)
+
+
+def steps_recorded(results):
+    path = results / ".shoal-run" / "steps.0"
+    return (path.stat().st_size - 80) // 40 if path.exists() else 0
+
+
+SLOW = ["train.computation_time=0.02", "--store", "null"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_is_partial_and_can_be_resumed(shoal, run, workload, tmp_path, number):
+    results = tmp_path / "results"
+    process = shoal.start("run", workload, "--results", results, *SLOW)
+    until(lambda: steps_recorded(results) >= 3)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == -number
+    assert b"partial" in err and b"--resume" in err and b"partial" in out
+    facts = summary(results)
+    assert facts["shoal"]["partial"] is True and facts["shoal"]["phases"][-1]["partial"] is True
+    before = facts["shoal"]["phases"][0]["steps"]
+    assert 3 <= before
+    refused(run(*SLOW), b"--resume it")
+    done = run(*SLOW, "--resume", "-q")
+    assert done.returncode == 0, done.stderr
+    facts = summary(results)
+    first = facts["shoal"]["phases"][0]
+    assert facts["shoal"]["partial"] is False and facts["shoal"]["resumed"] == 1
+    assert (first["steps"], first["steps_before_resume"]) == (10, before)
+    assert first["audit"]["exactly_once"] is True and first["audit"]["samples"] == 4 * (10 - before)
+    output = json.loads((results / "0_output.json").read_text())
+    assert (len(output["1"]["load"]["block1"]), len(output["1"]["load"]["block2"])) == (before, 10 - before)
+    assert ".shoal-run" not in contents(results)
+
+
+def test_a_killed_run_is_resumed_behind_its_last_step(shoal, run, workload, tmp_path):
+    results = tmp_path / "results"
+    process = shoal.start("run", workload, "--results", results, *SLOW)
+    until(lambda: steps_recorded(results) >= 4)
+    process.kill()
+    process.communicate()
+    assert "summary.json" not in contents(results)
+    before = steps_recorded(results)
+    done = run(*SLOW, "--resume", "-q")
+    assert done.returncode == 0, done.stderr
+    first = phases(results)[0]
+    assert (first["steps"], first["steps_before_resume"]) == (10, before)
+    assert first["audit"]["exactly_once"] is True
+    refused(run(*SLOW, "--resume"), b"nothing to resume")
+
+
+# ---------------------------------------------------------------------------------------------------- the terminal
+
+
+def on_terminal(shoal, *args, **env):
+    """What a terminal gets: standard output and error."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(shoal.arguments(args), stdin=slave, stdout=slave, stderr=slave,
+                               env=dict(os.environ, **env))
+    os.close(slave)
+    got = b""
+    while True:
+        try:
+            piece = os.read(master, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        got += piece
+    os.close(master)
+    assert process.wait(timeout=30) == 0, got
+    return got
+
+
+def test_a_terminal_shows_a_line_that_is_overwritten(shoal, workload, tmp_path):
+    args = ["run", workload, "--store", "null", "train.computation_time=0.03"]
+    got = on_terminal(shoal, *args, "--results", tmp_path / "a")
+    assert b"\r\033[K" in got and b"epoch 1/2 step " in got and b"ETA 0:00:0" in got
+    assert b"\033[1mAU" in got
+    got = on_terminal(shoal, *args, "--results", tmp_path / "b", NO_COLOR="1")
+    assert b"\033[1m" not in got and b"\033[3" not in got
+
+
+def test_a_read_that_takes_long_is_told(shoal, workload, tmp_path):
+    process = shoal.start("run", workload, "--results", tmp_path / "results", "--store",
+                          "null:size=1T,delay_us=3000000", "--timeout", 1)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 1 and out == b""
+    assert b"in flight for longer than 1 s" in err and b"img_" in err

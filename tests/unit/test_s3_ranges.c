@@ -1,0 +1,212 @@
+/* Goal: ranges are cut between the names that are there, evenly, and never so that one is lost. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/name.h"
+#include "store/s3_ranges.h"
+
+static struct s3_keys keys;
+static struct s3_scale scale;
+
+static void learn(const char *name)
+{
+	s3_keys_learn(&keys, (const uint8_t *)name, strlen(name));
+}
+
+static void set_scale(const char *lo, const char *hi)
+{
+	s3_scale_init(&scale, &keys, (const uint8_t *)lo, strlen(lo), (const uint8_t *)hi,
+		      hi ? strlen(hi) : 0);
+}
+
+static uint64_t at(const char *name)
+{
+	return s3_scale_at(&scale, (const uint8_t *)name, strlen(name));
+}
+
+static const char *name_at(uint64_t number)
+{
+	static char name[SHOAL_NAME_MAX + 1];
+
+	name[s3_scale_name(&scale, number, (uint8_t *)name)] = '\0';
+	return name;
+}
+
+static void one_page_of_numbers_tells_where_all_of_them_are(void **state)
+{
+	char name[32];
+
+	(void)state;
+	memset(&keys, 0, sizeof(keys));
+	for (int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "img_%07d.jpg", i);
+		learn(name);
+	}
+	set_scale("img_0000999.jpg", NULL);
+	assert_int_equal(scale.total, 10000000);
+	assert_int_equal(at("img_0000999.jpg"), 999);
+	assert_int_equal(at("img_5"), 5000000);
+	assert_int_equal(at("abc"), 0);
+	assert_int_equal(at("zzz"), scale.total);
+	assert_string_equal(name_at(5000000), "img_5");
+	assert_string_equal(name_at(1234567), "img_1234567");
+	set_scale("img_0012000.jpg", "img_0014000.jpg");
+	assert_int_equal(scale.shared, 7);
+	assert_string_equal(name_at((at("img_0012000.jpg") + at("img_0014000.jpg")) / 2),
+			    "img_0013");
+}
+
+static void hex_digits_are_expected_where_later_ones_are(void **state)
+{
+	char name[32];
+
+	(void)state;
+	memset(&keys, 0, sizeof(keys));
+	for (unsigned i = 0; i < 1000; i++) { /* the first places show a 0 only */
+		snprintf(name, sizeof(name), "000%05x.bin", i * 977);
+		learn(name);
+	}
+	set_scale("000ee000.bin", NULL);
+	assert_int_equal(scale.total, UINT64_C(1) << 32);
+	assert_string_equal(name_at(UINT64_C(1) << 31), "8");
+	assert_string_equal(name_at(UINT64_C(0xc0de) << 16), "c0de");
+}
+
+static void words_are_taken_to_be_fixed(void **state)
+{
+	(void)state;
+	memset(&keys, 0, sizeof(keys));
+	learn("train0001.rec");
+	learn("train0002.rec");
+	set_scale("train0001.rec", NULL);
+	assert_string_equal(name_at((at("train0001.rec") + scale.total) / 2), "train5");
+}
+
+/* Numbers and names agree wherever a number's name is looked up again. */
+static void numbers_and_names_are_each_others_inverse(void **state)
+{
+	(void)state;
+	memset(&keys, 0, sizeof(keys));
+	learn("class_000017/5f0e_000000123.jpg");
+	learn("class_000923/a10e_000000777.jpg");
+	set_scale("class_000017/5f0e_000000123.jpg", "class_000923/a10e_000000777.jpg");
+	for (uint64_t i = 0, number = 1; i < 1000; i++) {
+		uint8_t name[SHOAL_NAME_MAX];
+		size_t len = s3_scale_name(&scale, number, name);
+
+		assert_int_equal(s3_scale_at(&scale, name, len), number);
+		number = (number * 6364136223846793005u + 1442695040888963407u) % scale.total;
+	}
+}
+
+static void set_name(struct s3_name *n, const char *text)
+{
+	n->len = strlen(text);
+	memcpy(n->bytes, text, n->len);
+}
+
+static int compare(const struct s3_name *a, const struct s3_name *b)
+{
+	return shoal_name_compare(a->bytes, a->len, b->bytes, b->len);
+}
+
+static void cuts_rise_and_lie_inside(void **state)
+{
+	struct s3_ranges *r = s3_ranges_new();
+	struct s3_range *far = calloc(1, sizeof(*far)), *range = calloc(1, sizeof(*range));
+	struct s3_name *cut = calloc(S3_CUTS_MAX, sizeof(*cut));
+	size_t nr;
+
+	(void)state;
+	assert_true(r && far && range && cut);
+	/* Another one has seen the end of the names. */
+	set_name(&far->lo, "n0900000");
+	far->open = true;
+	s3_ranges_begin(r, far);
+	s3_ranges_learn(r, (const uint8_t *)"n0900100", 8);
+	set_name(&far->lo, "n0900100");
+	s3_ranges_page(r, far, 100);
+
+	set_name(&range->lo, "n0000000");
+	set_name(&range->hi, "n0900000");
+	s3_ranges_begin(r, range);
+	assert_int_equal(s3_ranges_cut(r, range, 0, cut), 0); /* nobody waits */
+	set_name(&range->lo, "n0001000");
+	s3_ranges_page(r, range, 1000);
+	nr = s3_ranges_cut(r, range, 8, cut);
+	assert_in_range(nr, 1, 8);
+	for (size_t i = 0; i < nr; i++) {
+		assert_true(compare(i ? &cut[i - 1] : &range->lo, &cut[i]) < 0);
+		assert_true(compare(&cut[i], &range->hi) < 0);
+	}
+	/* What is left is a page: not worth a cut. */
+	set_name(&range->hi, "n0002000");
+	s3_ranges_page(r, range, 1000);
+	assert_int_equal(s3_ranges_cut(r, range, 8, cut), 0);
+	s3_ranges_end(r, range);
+	s3_ranges_end(r, far);
+	s3_ranges_free(r);
+	free(cut);
+	free(range);
+	free(far);
+}
+
+static void names_of_any_bytes_can_be_cut_between(void **state)
+{
+	struct s3_ranges *r = s3_ranges_new();
+	struct s3_range *range = calloc(1, sizeof(*range));
+	struct s3_name *cut = calloc(S3_CUTS_MAX, sizeof(*cut));
+	uint64_t seed = 1;
+
+	(void)state;
+	assert_true(r && range && cut);
+	for (int round = 0; round < 2000; round++) {
+		size_t nr;
+
+		range->open = round % 3 == 0;
+		for (int n = 0; n < 2; n++) {
+			struct s3_name *name = n ? &range->hi : &range->lo;
+
+			name->len = 1 + (seed >> 33) % (round % 7 == 0 ? 300 : 12);
+			for (size_t i = 0; i < name->len; i++) {
+				seed = seed * 6364136223846793005u + 1442695040888963407u;
+				name->bytes[i] =
+					(uint8_t)(1 + (seed >> 40) % (round % 2 ? 255 : 3));
+			}
+			s3_ranges_learn(r, name->bytes, name->len);
+		}
+		if (!range->open && compare(&range->lo, &range->hi) >= 0)
+			continue;
+		s3_ranges_begin(r, range);
+		s3_ranges_page(r, range, 1000);
+		nr = s3_ranges_cut(r, range, 1 + (size_t)round % 70, cut);
+		assert_true(nr <= S3_CUTS_MAX);
+		for (size_t i = 0; i < nr; i++) {
+			assert_true(compare(i ? &cut[i - 1] : &range->lo, &cut[i]) < 0);
+			assert_true(range->open || compare(&cut[i], &range->hi) < 0);
+		}
+		s3_ranges_end(r, range);
+	}
+	s3_ranges_free(r);
+	free(cut);
+	free(range);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_page_of_numbers_tells_where_all_of_them_are),
+		cmocka_unit_test(hex_digits_are_expected_where_later_ones_are),
+		cmocka_unit_test(words_are_taken_to_be_fixed),
+		cmocka_unit_test(numbers_and_names_are_each_others_inverse),
+		cmocka_unit_test(cuts_rise_and_lie_inside),
+		cmocka_unit_test(names_of_any_bytes_can_be_cut_between),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
