@@ -17,7 +17,7 @@
 #define THREADS_MAX 1024
 #define THREADS_OWN 32 /* when nobody says how many */
 #define WAIT_MIN_US 200
-#define WAIT_MAX_US 100000
+#define WAIT_MAX_US 10000
 #define REPORT_NS   UINT64_C(500000000)
 
 static uint64_t now_ns(void)

@@ -253,6 +253,21 @@ static int refuse(struct datagen *g, const struct peek *p, struct shoal_err *err
 			  g->o->data);
 }
 
+/* Where there are no folders to look into: whether the first file is there. */
+static int probe_first(struct datagen *g, struct peek *p, struct shoal_err *err)
+{
+	char name[BENCH_NAME_MAX];
+	struct store_stat st;
+	int rc = datagen_name(g, g->nr_train == 0, 0, 0, name);
+
+	if (rc < 0)
+		return shoal_fail_errno(err, rc, "cannot name the first file");
+	rc = store_stat(g->store, name, &st, err);
+	if (rc == 0)
+		p->nr_ours++;
+	return rc == -ENOENT ? 0 : rc;
+}
+
 /* Refuse a place where something else is. */
 static int look_around(struct datagen *g, struct shoal_err *err)
 {
@@ -271,6 +286,8 @@ static int look_around(struct datagen *g, struct shoal_err *err)
 				       .stop = g->o->stop };
 	for (size_t i = 0; i < 2 && rc == 0 && !p->foreign[0]; i++)
 		rc = peek_into(g, p, folder[i], err);
+	if (rc == 0 && p->nr == 0)
+		rc = probe_first(g, p, err);
 	if (rc == 0 && !g->o->force &&
 	    (p->foreign[0] || (p->nr_ours > 0 && g->o->mode == BENCH_DATAGEN_WRITE)))
 		rc = refuse(g, p, err);

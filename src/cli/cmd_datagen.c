@@ -7,6 +7,7 @@
 #include "bench/datagen.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/s3_options.h"
 
 static const char usage[] =
 	"usage: shoal datagen WORKLOAD|FILE.yaml --data DIR [OPTION]... [KEY=VALUE]...\n"
@@ -31,7 +32,7 @@ static const char usage[] =
 	"                        the machine)\n"
 	"      --json            print the result as JSON\n"
 	"  -q, --quiet           no progress\n"
-	"  -h, --help            this text\n";
+	"  -h, --help            this text\n" CLI_S3_USAGE;
 
 enum {
 	OPT_DATA = 400,
@@ -53,6 +54,7 @@ static const struct option longs[] = {
 	{ "no-catalog", no_argument, NULL, OPT_NO_CATALOG },
 	{ "threads", required_argument, NULL, OPT_THREADS },
 	{ "json", no_argument, NULL, OPT_JSON },
+	CLI_S3_OPTIONS,
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
@@ -270,6 +272,8 @@ static void print_written(const struct arguments *a, const struct bench_datagen_
 	if (r->catalog[0])
 		printf("catalog   %s%s\n", r->catalog,
 		       r->parts ? ", and beside it those of train and valid" : "");
+	else if (!a->o.catalog)
+		puts("catalog   none, as --catalog does not say where");
 }
 
 static void print_verified(const struct bench_datagen_result *r)

@@ -1,0 +1,55 @@
+"""shoal datagen to a bucket: the same table of operations, so the same files."""
+
+import json
+
+KEYS = ["dataset.num_files_train=9", "dataset.record_length_bytes=3000", "dataset.num_subfolders_train=2"]
+
+
+def datagen(client, *options, data="s3://bucket/some/set"):
+    done = client.shoal("datagen", "retinanet_b200", "--data", data, "-q", "--json", *options, *KEYS)
+    return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr.decode()
+
+
+def test_a_bucket_gets_the_files_that_a_directory_gets(server, client, tmp_path):
+    status, facts, err = datagen(client, "--catalog", tmp_path / "c")
+    assert (status, err) == (0, "") and facts["written"] == 9
+    datagen(client, data=tmp_path / "d")
+    keys = sorted(key for _, key in server.objects if b"/train/" in key)
+    assert keys == sorted(b"some/set/" + str(path.relative_to(tmp_path / "d")).encode()
+                          for path in (tmp_path / "d/train").rglob("*.jpeg"))
+    for key in keys:
+        stored = server.objects[b"bucket", key]
+        assert bytes(getattr(stored, "body", stored)) == (tmp_path / "d" / key[len(b"some/set/"):].decode()).read_bytes()
+    info = json.loads(client.shoal("info", tmp_path / "c", "--json").stdout)
+    assert (info["files"], info["root"]) == (9, "s3://bucket/some/set")
+
+
+def test_what_is_missing_in_a_bucket_is_found_and_written(server, client, tmp_path):
+    datagen(client, "--no-catalog")
+    del server.objects[b"bucket", b"some/set/train/1/img_3_of_9.jpeg"]
+    status, facts, err = datagen(client, "--verify")
+    assert status == 1 and "img_3_of_9.jpeg' is missing" in err and facts["missing"] == 1
+    status, facts, err = datagen(client, "--resume", "--no-catalog")
+    assert (status, facts["written"], facts["good"]) == (0, 1, 8)
+    status, facts, err = datagen(client, "--verify")
+    assert (status, facts["good"], err) == (0, 9, "")
+
+
+def test_another_dataset_in_a_bucket_is_told(client):
+    datagen(client, "--no-catalog")
+    status, _, err = datagen(client, "--no-catalog", "--resume", "dataset.file_prefix=other")
+    assert status == 1 and "dataset.file_prefix=img" in err
+
+
+def test_files_that_are_there_are_not_written_over_unasked(server, client):
+    datagen(client, "--no-catalog")
+    server.log.clear()
+    status, _, err = datagen(client, "--no-catalog")
+    assert status == 1 and "already" in err and "--resume" in err
+    assert [r for r in server.log if r.method == "PUT"] == []
+
+
+def test_a_server_that_refuses_is_told_in_one_sentence(server, client):
+    datagen(client, "--no-catalog")
+    status, _, err = datagen(client, "--no-catalog", "--endpoint", "http://127.0.0.1:9", "--resume")
+    assert status == 1 and len(err.splitlines()) == 1 and "127.0.0.1" in err
