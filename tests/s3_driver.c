@@ -143,7 +143,7 @@ static int read_many(struct store_s3 *s3, uint64_t nr, unsigned in_flight, const
 		s3_stats_add(stats, s3_client_stats(c));
 	s3_client_free(c);
 	free(all);
-	return rc < 0 ? rc : good == nr ? 0 : -EREMOTEIO;
+	return rc < 0 ? rc : good == nr ? 0 : -EIO;
 }
 
 /* ---- By the loader's engine ---- */

@@ -400,6 +400,19 @@ static size_t take_units(struct index_walk *w, uint64_t most, uint8_t *buf, size
 	return used;
 }
 
+/* With the lock held: remember it, in as little memory as it needs. Returns NULL. */
+static struct gift *keep(struct index_walk *w, struct gift *g)
+{
+	struct gift *small = realloc(g, sizeof(*g) + g->len);
+
+	if (small)
+		g = small;
+	g->next = w->gifts;
+	w->gifts = g;
+	w->gift_bytes += sizeof(*g) + g->len;
+	return NULL;
+}
+
 size_t index_walk_give(struct index_walk *w, int to, uint64_t nr, uint8_t *buf, size_t room)
 {
 	struct gift *g = nr ? malloc(sizeof(*g) + room) : NULL;
@@ -413,14 +426,9 @@ size_t index_walk_give(struct index_walk *w, int to, uint64_t nr, uint8_t *buf, 
 	if ((w->units.nr > 1 || w->nr_at_work > 0) && w->gift_bytes < GIVEN_BYTES)
 		used = take_units(w, (w->units.nr + 1) / 2, buf, room);
 	if (g && used > 0) {
-		struct gift *small = realloc(g, sizeof(*g) + used);
-
-		g = small ? small : g;
-		*g = (struct gift){ .next = w->gifts, .nr = nr, .to = to, .len = used };
+		*g = (struct gift){ .nr = nr, .to = to, .len = used };
 		memcpy(g->units, buf, used);
-		w->gifts = g;
-		w->gift_bytes += sizeof(*g) + used;
-		g = NULL;
+		g = keep(w, g);
 	}
 	set_want_more(w);
 	pthread_mutex_unlock(&w->lock);

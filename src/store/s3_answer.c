@@ -141,10 +141,10 @@ static enum s3_verdict redirected(struct s3_slot *s)
 	if (adopt_region(s) || adopt_location(s))
 		return S3_AGAIN_AT_ONCE;
 	if (s->location[0])
-		r->rc = tell(s, -EREMOTEIO,
+		r->rc = tell(s, -EIO,
 			     "the server sends us on to '%.200s', where we do not go", s->location);
 	else
-		r->rc = tell(s, -EREMOTEIO,
+		r->rc = tell(s, -EIO,
 			     "the server sends us elsewhere (%d): give the bucket's own endpoint "
 			     "and region",
 			     r->status);
@@ -247,7 +247,7 @@ static int say_status(struct s3_slot *s)
 		return tell(s, -EBUSY, "the server asks to slow down: %s",
 			    reason(s, why, sizeof(why)));
 	default:
-		return tell(s, -EREMOTEIO, "the server failed: %s", reason(s, why, sizeof(why)));
+		return tell(s, -EIO, "the server failed: %s", reason(s, why, sizeof(why)));
 	}
 }
 

@@ -115,7 +115,7 @@ struct s3_client *s3_client_free(struct s3_client *c);
  * -EBADMSG     an answer that is none of S3's, or that broke off
  * -ETIMEDOUT, -ECONNREFUSED, -EHOSTUNREACH, -EPROTO (TLS)   no answer
  * -EBUSY       the server asked us to slow down until there was no try left
- * -EREMOTEIO   another error of the server
+ * -EIO         another error of the server
  * and whatever the sink said.
  */
 void s3_client_submit(struct s3_client *c, struct s3_request *r);

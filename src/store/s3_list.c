@@ -160,8 +160,6 @@ static int ask(struct s3_lister *l, const struct s3_name *lo, const char *token,
 		add_parameter(&r, query, "start-after", l->after, store->prefix_len + lo->len);
 	s3_page_start(&l->page);
 	rc = s3_client_do(l->client, &r, l->stop);
-	if (rc == -EREMOTEIO) /* which among ranks stands for another's failure */
-		rc = -EIO;
 	if (rc == 0 || l->page.rc < 0) /* what is wrong with the page says more */
 		rc = s3_page_end(&l->page, err);
 	return rc;

@@ -192,7 +192,7 @@ static int check_joined(struct s3_writer *w, struct shoal_err *err)
 
 	if ((rc == 0 && (!r.size_known || r.size != w->size || !fits_parts(r.etag, w->nr_parts))) ||
 	    rc == -ENOENT)
-		rc = shoal_fail(err, -EREMOTEIO,
+		rc = shoal_fail(err, -EIO,
 				"'%.200s': the upload is gone before its parts were joined",
 				w->key);
 	return rc;
@@ -227,7 +227,7 @@ static int join_once(struct s3_writer *w, const struct shoal_buf *parts, struct 
 		rc = fields[0].found && (strcmp(code, "InternalError") == 0 ||
 					 strcmp(code, "SlowDown") == 0)
 			     ? -EAGAIN
-			     : -EREMOTEIO;
+			     : -EIO;
 		shoal_fail(err, rc, "'%.200s': the server did not join its parts: %s %s", w->key,
 			   fields[0].found ? code : "an answer that is not S3's", message);
 	}
@@ -247,7 +247,7 @@ static int join_parts(struct s3_writer *w, struct shoal_err *err)
 	for (int i = 0; rc == -EAGAIN && i < JOIN_TRIES; i++)
 		rc = join_once(w, &parts, err);
 	shoal_buf_release(&parts);
-	return rc == -EAGAIN ? -EREMOTEIO : rc;
+	return rc == -EAGAIN ? -EIO : rc;
 }
 
 /* ---- The table ---- */
