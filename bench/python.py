@@ -3,6 +3,7 @@ DataLoader reading files. A part of bench/run.py; each figure is taken by python
 """
 
 import collections
+import json
 import os
 import subprocess
 
@@ -16,7 +17,7 @@ LIMIT = 900  # s: nothing here takes that long but what hangs
 Mode = collections.namedtuple("Mode", "huge peers memory epoch files tries epochs")
 MODES = {
     "quick": Mode(10**7, 200_000, 10**6, 10**6, 5_000, 1, 1),
-    "default": Mode(HUGE, 10**6, NAMES, 10**7, 20_000, 3, 3),
+    "default": Mode(HUGE, 10**6, NAMES, 10**7, 20_000, 2, 3),
     "full": Mode(HUGE, 10**6, NAMES, HUGE, 20_000, 3, 3),
 }
 FILE_BYTES = 16384
@@ -33,10 +34,14 @@ class Python:
         self.rows = {}
 
     def measure(self, *args):
-        say(" ".join(args))
+        say(" ".join(map(str, args)))
         env = dict(os.environ, PYTHONPATH=self.package)
-        done = subprocess.run([self.python, self.child, *map(str, args)], env=env, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, timeout=LIMIT, check=False)
+        args = [str(arg) for arg in args]
+        try:
+            done = subprocess.run([self.python, self.child, *args], env=env, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, timeout=LIMIT, check=False)
+        except subprocess.TimeoutExpired:
+            raise Failed("python_child.py %s: still running after %d s" % (" ".join(args), LIMIT)) from None
         if done.returncode != 0:
             raise Failed("python_child.py %s: %s" % (" ".join(args), done.stderr.decode(errors="replace").strip()))
         rows = parse_rows(done.stdout.decode())
@@ -146,14 +151,58 @@ class Python:
             got = self.measure("reading", catalog, kind, str(workers))
             rate, cpu = (got["read %s%s %d" % (what, kind, workers), m.files] for what in ("", "cpu "))
             base = self.rows["read list[str] 4", m.files]
+            base_cpu = self.rows["read cpu list[str] 4", m.files]
             verdict = ""
             if (kind, workers) == ("ShoalIterable", 0):
+                self.results.judge("python", "ShoalIterable against list[str] with 4 workers, CPU", m.files, base_cpu / cpu,
+                                   "times", 5, at_least=True)
                 verdict = self.results.judge("python", "ShoalIterable against list[str] with 4 workers", m.files, rate / base,
                                              "times", 5, at_least=True)
             self.results.add("python", "reading by %s, %d workers" % (kind, workers), m.files, rate, "samples/s", cpu=cpu)
-            rows.append([kind, workers, rate, rate * FILE_BYTES / 1e6, cpu, rate / base, verdict])
+            rows.append([kind, workers, rate, rate * FILE_BYTES / 1e6, rate / base, verdict, cpu, base_cpu / cpu])
         table("Files of 16 KB from the page cache to batches of 256",
-              ["dataset", "workers", "samples/s", "MB/s", "CPU us a sample", "times", ""], rows)
+              ["dataset", "workers", "samples/s", "MB/s", "times", "", "CPU us a sample", "times less"], rows,
+              ["on a busy machine wall times favour who has more processes"])
+
+    # ---- Gathering ----
+
+    def gather_size(self):
+        """MB a rank: all_gather_object of 4 x 200 MB of strings takes 13 GB in all."""
+        if self.bench.mode.name == "quick":
+            return 20
+        with open("/proc/meminfo", encoding="utf-8") as file:
+            free = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+        return 200 if free > 18e9 else 50
+
+    def gather(self, size, kind, to="all", only=None):
+        """Rows of gather_torch.py by way."""
+        script = os.path.join(os.path.dirname(self.child), "gather_torch.py")
+        argv = [self.python, script, "--json", "--ranks", "4", "--size", str(size), "--kind", kind, "--to", to]
+        say("gather 4 x %d MB of %s" % (size, kind))
+        done = subprocess.run(argv + (["--only", only] if only else []), env=dict(os.environ, PYTHONPATH=self.package),
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT, check=False)
+        if done.returncode != 0:
+            raise Failed("gather_torch.py: " + done.stderr.decode(errors="replace").strip()[-2000:])
+        return {row["way"]: row for row in map(json.loads, done.stdout.splitlines())}
+
+    def gathers(self):
+        size, rows, budgets = self.gather_size(), [], 2 * 64e6 / 2**20
+        for kind in ("bytes", "strings"):
+            got = self.gather(size, kind)
+            base = got["all_gather_object"]["seconds"]
+            for way, row in got.items():
+                verdict = ""
+                if way == "gather_objects":
+                    verdict = self.results.judge("python", "gather beyond the result, " + kind, size, row["beyond"], "MiB",
+                                                 budgets)
+                    self.results.judge("python", "gather against all_gather_object, " + kind, size, row["seconds"] / base,
+                                       "times", 1.3)
+                rows.append([way, kind, row["seconds"], row["result"], row["peak"], row["beyond"], verdict])
+        row = self.gather(size, "strings", "path", "gather_objects")["gather_objects"]
+        verdict = self.results.judge("python", "gather to a file, peak", size, row["peak"], "MiB", budgets)
+        rows.append(["gather_objects to a file", "strings", row["seconds"], row["result"], row["peak"], row["beyond"], verdict])
+        table("Gathering 4 x %d MB over gloo, budget 64 MB; MiB beside the own object" % size,
+              ["", "of", "s", "result", "peak", "beyond the result", ""], rows)
 
     def run(self):
         tool = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tools", "python")
@@ -163,5 +212,6 @@ class Python:
         self.pickles()
         self.epochs()
         self.reading()
+        self.gathers()
         self.starts()
         self.memory()

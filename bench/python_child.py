@@ -6,6 +6,7 @@ Prints rows: name, n, value, unit. In a file, because spawned workers import wha
 import os
 import pickle
 import resource
+import signal
 import sys
 import time
 import warnings
@@ -27,10 +28,10 @@ NULL = "null:size=1M"
 
 
 class Names:
-    """Names by a list of ids, as bytes that were touched."""
+    """Names by a list of ids: how many bytes were touched, and of which samples."""
 
     def __getitem__(self, ids):
-        return sum(len(self.paths[i]) for i in ids)
+        return sum(len(self.paths[i]) for i in ids), len(ids), sum(ids)
 
     def __len__(self):
         return len(self.paths)
@@ -56,7 +57,7 @@ class Touched(Dataset):
         self.dataset = ShoalDataset(catalog, store=NULL)
 
     def __getitem__(self, ids):
-        return sum(map(len, self.dataset.read(ids)))
+        return sum(map(len, self.dataset.read(ids))), len(ids), sum(ids)
 
     def __len__(self):
         return len(self.dataset)
@@ -80,6 +81,17 @@ def loader_of(dataset, start):
                                multiprocessing_context=start, collate_fn=as_it_is)
 
 
+def leave(loader):
+    """At once: what workers still have to do is not wanted, and none may stay behind."""
+    workers = loader._iterator._workers if loader.num_workers else []
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch's handler would raise
+    for worker in workers:
+        worker.kill()
+    for worker in workers:
+        worker.join()
+    os._exit(0)
+
+
 # ---- Measurements ----
 
 
@@ -99,7 +111,7 @@ def measure_start(path, kind, start):
     next(batches)
     row("start " + kind, len(catalog), time.monotonic() - begun, "s")
     row("start cpu " + kind, len(catalog), tree_cpu(), "s")
-    os._exit(0)  # the rest of the epoch is not wanted
+    leave(loader)
 
 
 def tree_pids():
@@ -138,13 +150,13 @@ def measure_memory(path, kind, start, epochs):
     catalog = shoal.Catalog(path)
     dataset = KINDS[kind](catalog)
     sampler, loader = loader_of(dataset, start)
-    sums = set()
+    nr = len(catalog)
     for epoch in range(int(epochs)):
         sampler.set_epoch(epoch)
-        sums.add(sum(loader))
-    assert len(sums) == 1
+        _, count, ids = (sum(column) for column in zip(*loader))
+        assert (count, ids) == (nr, nr * (nr - 1) // 2), "epoch %d is not complete" % epoch
     row("memory %s %s" % (kind, start), len(catalog), tree_pss(), "bytes")
-    os._exit(0)
+    leave(loader)
 
 
 def peak():
@@ -209,7 +221,7 @@ def measure_reading(path, kind, workers):
         assert nr == len(catalog)
     row("read %s %d" % (kind, workers), len(catalog), len(catalog) / min(times[1:]), "samples/s")
     row("read cpu %s %d" % (kind, workers), len(catalog), min(cpus[1:]) / len(catalog) * 1e6, "us")
-    os._exit(0)
+    leave(loader)
 
 
 if __name__ == "__main__":

@@ -279,9 +279,9 @@ struct shoal_tree_options {
 	 */
 	bool resume;
 	/*
-	 * Of a bucket, list only part shard (from 0 on) of nr_shards about equal ranges of keys. All
-	 * who list parts of the same bucket, unchanged meanwhile, agree on them without asking each
-	 * other. 0: all of it.
+	 * Of a bucket, list only part shard (from 0 on) of nr_shards about equal ranges of keys.
+	 * All who list parts of the same bucket, unchanged meanwhile, agree on them without asking
+	 * each other. 0: all of it.
 	 */
 	unsigned shard, nr_shards;
 };

@@ -1,8 +1,11 @@
 """Catalogs: sealed lists of names and sizes, mapped and shared."""
 
+from __future__ import annotations
+
 import operator
 import os
 from collections.abc import Sequence
+from typing import Any, Iterator, Optional, Tuple, Union
 
 import numpy
 
@@ -15,11 +18,11 @@ SIZE_UNKNOWN = 2**64 - 1
 class Names(Sequence):
     """Names of a catalog from a slice, made when they are asked for."""
 
-    def __init__(self, catalog, ids):
+    def __init__(self, catalog: Catalog, ids: range) -> None:
         self._catalog = catalog
         self._ids = ids
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._ids)
 
     def __getitem__(self, key):
@@ -27,7 +30,7 @@ class Names(Sequence):
             return Names(self._catalog, self._ids[key])
         return self._catalog.name(self._ids[key])
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         if self._ids.step == 1:
             for name in self._catalog.handle.cursor(self._ids.start, self._ids.stop):
                 yield os.fsdecode(name)
@@ -35,7 +38,7 @@ class Names(Sequence):
             for i in self._ids:
                 yield self._catalog.name(i)
 
-    def __contains__(self, name):
+    def __contains__(self, name: object) -> bool:
         return self._catalog.find(name, -1) in self._ids
 
     def __eq__(self, other):
@@ -60,7 +63,7 @@ class Catalog(Sequence):
     of a machine copies it there, named after its content.
     """
 
-    def __init__(self, path, copy=None):
+    def __init__(self, path: Union[str, os.PathLike], copy: Union[str, os.PathLike, None] = None) -> None:
         self._path = os.path.abspath(os.fspath(path))
         self._copy = None if copy is None else os.fspath(copy)
         self._open()
@@ -76,38 +79,38 @@ class Catalog(Sequence):
     # ---- What it says of itself ----
 
     @property
-    def path(self):
+    def path(self) -> str:
         """Where the catalog itself is."""
         return self._path
 
     @property
-    def root(self):
+    def root(self) -> str:
         """The URI that the names are relative to."""
         return self._info["root"]
 
     @property
-    def digest(self):
+    def digest(self) -> str:
         """Of the names, sizes and numbers of samples; 32 hexadecimal digits."""
         return self._info["digest"]
 
     @property
-    def nr_samples(self):
+    def nr_samples(self) -> int:
         """Samples in all files together."""
         return self._info["nr_samples"]
 
     @property
-    def samples_per_file(self):
+    def samples_per_file(self) -> Optional[int]:
         """How many samples a file has, or None when it differs from file to file."""
         return self._info["samples_per_file"] or None
 
     @property
-    def nr_bytes(self):
+    def nr_bytes(self) -> Optional[int]:
         """The sum of the sizes, or None when they are not known."""
         nr = self._info["nr_bytes"]
         return None if nr == SIZE_UNKNOWN else nr
 
     @property
-    def info(self):
+    def info(self) -> dict[str, Any]:
         """All of it, as a dict."""
         return dict(self._info)
 
@@ -116,7 +119,7 @@ class Catalog(Sequence):
 
     # ---- By id ----
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._info["nr_files"]
 
     def _id(self, i):
@@ -131,27 +134,27 @@ class Catalog(Sequence):
             return Names(self, range(*key.indices(len(self))))
         return self.name(key)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(Names(self, range(len(self))))
 
-    def name(self, i):
+    def name(self, i: int) -> str:
         """The name of file i, as str."""
         return os.fsdecode(self.handle.name(self._id(i)))
 
-    def name_bytes(self, i):
+    def name_bytes(self, i: int) -> bytes:
         """The name of file i, as the bytes it is."""
         return self.handle.name(self._id(i))
 
-    def uri(self, i):
+    def uri(self, i: int) -> str:
         """The root and the name of file i together."""
         return self.root.rstrip("/") + "/" + self.name(i)
 
-    def size(self, i):
+    def size(self, i: int) -> Optional[int]:
         """The size of file i in bytes, or None when it is not known."""
         size = self.handle.size(self._id(i))
         return None if size == SIZE_UNKNOWN else size
 
-    def sizes(self, key=slice(None)):
+    def sizes(self, key: slice = slice(None)) -> numpy.ndarray:
         """The sizes of a slice of files as an array of uint64."""
         if self.nr_bytes is None:
             raise ValueError("the catalog has no sizes: index it with sizes")
@@ -160,64 +163,64 @@ class Catalog(Sequence):
         self.handle.sizes(ids.start, ids.step % 2**64, out)
         return out
 
-    def largest(self):
+    def largest(self) -> Optional[int]:
         """The size of the largest file, or None. Goes through all sizes."""
         size = self.handle.largest()
         return None if size == SIZE_UNKNOWN else size
 
     # ---- By name ----
 
-    def find(self, name, default=None):
+    def find(self, name: Union[str, bytes], default: Any = None) -> Any:
         """The id of the file called name (str or bytes), or default."""
         i = self.handle.find(os.fsencode(name))
         return default if i is None else i
 
-    def index(self, name, start=0, stop=None):
+    def index(self, name: Union[str, bytes], start: int = 0, stop: Optional[int] = None) -> int:
         """The id of the file called name; ValueError when there is none."""
         i = self.find(name)
         if i is None or i not in range(*slice(start, stop).indices(len(self))):
             raise ValueError("no file is called %r" % (name,))
         return i
 
-    def count(self, name):
+    def count(self, name: Any) -> int:
         return int(name in self)
 
-    def lower_bound(self, name):
+    def lower_bound(self, name: Union[str, bytes]) -> int:
         """The first id whose name is not less than name bytewise; len() if there is none."""
         return self.handle.lower_bound(os.fsencode(name))
 
-    def __contains__(self, name):
+    def __contains__(self, name: object) -> bool:
         return isinstance(name, (str, bytes)) and self.find(name) is not None
 
     # ---- Samples ----
 
-    def locate(self, sample):
+    def locate(self, sample: int) -> Tuple[int, int]:
         """(file, index): which file holds a sample, and which of its samples it is."""
         return self.handle.locate(sample)
 
-    def samples(self, i):
+    def samples(self, i: int) -> range:
         """The samples of file i, as a range of their ids."""
         first, count = self.handle.samples(self._id(i))
         return range(first, first + count)
 
     # ---- Its file ----
 
-    def verify(self):
+    def verify(self) -> None:
         """Read and check everything; DamagedError says where damage is."""
         self.handle.verify()
 
-    def check_fresh(self):
+    def check_fresh(self) -> None:
         """StaleError when the file that was opened has another length now."""
         self.handle.check_fresh()
 
-    def close(self):
+    def close(self) -> None:
         """Unmap it. Closing twice is fine; one that a loader uses is refused."""
         self.handle.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Catalog:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # ---- Copies in other processes: the path, and what must be found there ----

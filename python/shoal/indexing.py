@@ -1,9 +1,12 @@
 """Making catalogs."""
 
+from __future__ import annotations
+
 import os
 import stat
 import threading
 from dataclasses import dataclass
+from typing import Any, Callable, Iterable, Optional, Union
 
 from . import _shoal
 from .catalog import SIZE_UNKNOWN, Catalog
@@ -72,9 +75,12 @@ def _index_names(names, options, names_only):
             raise failed[0]
 
 
-def index(source, output, *, root=None, sizes=True, include=(), exclude=(), follow=False, one_file_system=False,
-          keep_going=False, samples_per_file=None, memory=None, tmp_dir=None, threads=0, update=None, resume=False,
-          names_only=False, progress=None, warn=None):
+def index(source: Union[str, os.PathLike, Iterable[Any]], output: Union[str, os.PathLike], *, root: Any = None,
+          sizes: bool = True, include: Iterable[str] = (), exclude: Iterable[str] = (), follow: bool = False,
+          one_file_system: bool = False, keep_going: bool = False, samples_per_file: Optional[int] = None,
+          memory: Optional[int] = None, tmp_dir: Any = None, threads: int = 0, update: Any = None, resume: bool = False,
+          names_only: bool = False, progress: Optional[Callable[[IndexProgress], Any]] = None,
+          warn: Optional[Callable[[str], Any]] = None) -> Catalog:
     """Make the catalog `output` of all files below a directory, of a list of names, or of an iterable.
 
     source: a directory or URI; a file with a name on each line (after a tab its size, after another its
@@ -104,7 +110,8 @@ def _is_list(source):
         return False  # a URI, or nothing: the library says which
 
 
-def index_pattern(pattern, count, output, *, first=0, subfolders=0, size=None, root=None, samples_per_file=None):
+def index_pattern(pattern: str, count: int, output: Union[str, os.PathLike], *, first: int = 0, subfolders: int = 0,
+                  size: Optional[int] = None, root: Any = None, samples_per_file: Optional[int] = None) -> Catalog:
     """Make a catalog of the names that a pattern makes, such as "img_{:07d}.jpeg", without any list."""
     root = None if root is None else os.fspath(root)
     options = _options(output, root, None, None, samples_per_file, None, None)

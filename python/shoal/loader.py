@@ -1,8 +1,10 @@
 """Loaders: the samples of a rank in their order, with many reads in flight."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Tuple
+from typing import Any, Iterator, List, Optional, Tuple, Union
 
 import numpy
 
@@ -35,7 +37,7 @@ class Audit:
     expected_samples: int
     expected_ids: Tuple[int, int]
 
-    def __add__(self, other):
+    def __add__(self, other: Audit) -> Audit:
         if not isinstance(other, Audit):
             return NotImplemented
         plus = [tuple((x + y) % _WORD for x, y in zip(a, b)) if isinstance(a, tuple) else a + b
@@ -47,12 +49,12 @@ class Audit:
                 self.expected_ids)
 
     @property
-    def exactly_once(self):
+    def exactly_once(self) -> bool:
         """Whether all that the epoch has was delivered, each sample once."""
         return self.errors == 0 and self.samples == self.expected_samples and self.sum_ids == self.expected_ids
 
     @property
-    def order_digest(self):
+    def order_digest(self) -> str:
         """Of which sample came where: equal for two epochs only when their orders are."""
         return "%016x%016x" % self.sum_order
 
@@ -77,39 +79,39 @@ class Batch(Sequence):
             self.handle.table(self._table)
         return self._table
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.handle)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Union[int, slice]) -> Any:
         if isinstance(key, slice):
             return [self.handle[i] for i in range(*key.indices(len(self)))]
         return self.handle[key]
 
     @property
-    def step(self):
+    def step(self) -> int:
         """Which step of the epoch it is."""
         return self.handle.step
 
     @property
-    def ids(self):
+    def ids(self) -> numpy.ndarray:
         """The samples' ids, as an array."""
         return self._columns()[:, 0]
 
     @property
-    def lengths(self):
+    def lengths(self) -> numpy.ndarray:
         """The samples' lengths in bytes, as an array."""
         return self._columns()[:, 1]
 
     @property
-    def errors(self):
+    def errors(self) -> numpy.ndarray:
         """0, or with on_error="skip" the errno of a sample that could not be read, as an array."""
         return self._columns()[:, 2]
 
-    def arrays(self):
+    def arrays(self) -> List[numpy.ndarray]:
         """The samples as arrays of uint8, without a copy."""
         return [numpy.frombuffer(sample, dtype=numpy.uint8) for sample in self.handle]
 
-    def stack(self, width=None, fill=0):
+    def stack(self, width: Optional[int] = None, fill: int = 0) -> numpy.ndarray:
         """All samples in the rows of one array of uint8, filled up or cut to the width (the longest).
 
         Where all are as long as that it is a view of the loader's memory: no copy."""
@@ -150,12 +152,14 @@ class Loader:
     workers-th step.
     """
 
-    def __init__(self, catalog, batch_size, *, seed=0, mode="global", remainder="keep", rank=0, world_size=1,
-                 unit=None, window=None, frozen=False, store=None, in_flight=64, prefetch=2, slot=None,
-                 engine="auto", direct=False, on_error="fail", object_size=None, timeout=None, stall=10.0,
-                 worker=0, workers=1):
+    def __init__(self, catalog: Any, batch_size: int, *, seed: int = 0, mode: str = "global", remainder: str = "keep",
+                 rank: int = 0, world_size: int = 1, unit: Optional[int] = None, window: Optional[int] = None,
+                 frozen: bool = False, store: Optional[str] = None, in_flight: int = 64, prefetch: int = 2,
+                 slot: Optional[int] = None, engine: str = "auto", direct: bool = False, on_error: str = "fail",
+                 object_size: Optional[int] = None, timeout: Optional[float] = None, stall: float = 10.0,
+                 worker: int = 0, workers: int = 1) -> None:
         self.handle = None
-        self.audit = None
+        self.audit: Optional[Audit] = None
         self.catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog)
         self._facts = dataset_facts(self.catalog)
         self._spec = make_spec(self._facts, batch_size=batch_size, seed=seed, mode=mode, remainder=remainder,
@@ -176,7 +180,7 @@ class Loader:
 
     # ---- Epochs ----
 
-    def seek(self, epoch, consumed, skip=0):
+    def seek(self, epoch: int, consumed: int, skip: int = 0) -> None:
         """Have the epoch begin behind these positions, and leave out the first `skip` of this worker's batches.
 
         There is no audit then."""
@@ -187,11 +191,11 @@ class Loader:
             self._options = tuple(options)
         self._at = (epoch, consumed)
 
-    def epoch(self, epoch):
+    def epoch(self, epoch: int) -> Iterator[Batch]:
         """The batches of an epoch. What is left of the one before is given up."""
         return self._iterate(_number("epoch", epoch))
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Batch]:
         return self._iterate(self._at[0])
 
     def _begin(self, epoch):
@@ -237,20 +241,20 @@ class Loader:
                      stats["sum_order"], nr, tuple(ids))
 
     @property
-    def stats(self):
+    def stats(self) -> dict[str, Any]:
         """What was done so far in this epoch, as a dict."""
         if self.handle is None:
             raise ValueError("no epoch was begun yet")
         return self.handle.stats()
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Batches of the epoch that comes next, or is running."""
         order = _shoal.Order(self._spec[:9] + (self._at[1],), self._at[0])
         return max(0, -(-(order.steps() - self.worker) // self.workers))
 
     # ---- States ----
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """Where the epoch is, after the batches taken so far; or where the next begins."""
         if self.workers > 1:
             raise BadValueError(22, "of several workers none knows what the others have delivered")
@@ -258,7 +262,7 @@ class Loader:
         order = _shoal.Order(self._spec[:9] + (consumed,), epoch)
         return state_to_dict(order.save(self._taken if self._epoch is not None else 0, self._facts[1]))
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a state, also of another number of ranks or batch size: the next epoch begins there."""
         order = _shoal.resume(self._spec, state_from_dict(state), self._facts[1])
         spec = order.spec()
@@ -271,17 +275,17 @@ class Loader:
 
     # ---- The end ----
 
-    def close(self):
+    def close(self) -> None:
         """End the reads and give the memory back, as soon as no batch is held any more."""
         self._epoch = None
         if self.handle is not None:
             self.handle.close()
         self.handle = None
 
-    def __enter__(self):
+    def __enter__(self) -> Loader:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self):

@@ -1,6 +1,9 @@
 """Orders: which sample comes when, as a function instead of a list."""
 
+from __future__ import annotations
+
 import operator
+from typing import Any, Iterator, Optional, Union
 
 import numpy
 
@@ -87,8 +90,9 @@ class Order:
     last batch), "drop", or "pad" (from the epoch's beginning).
     """
 
-    def __init__(self, dataset, *, batch_size=1, seed=0, epoch=0, mode="global", remainder="keep", rank=0,
-                 world_size=1, unit=None, window=None, frozen=False):
+    def __init__(self, dataset: Any, *, batch_size: int = 1, seed: int = 0, epoch: int = 0, mode: str = "global",
+                 remainder: str = "keep", rank: int = 0, world_size: int = 1, unit: Optional[int] = None,
+                 window: Optional[int] = None, frozen: bool = False) -> None:
         self._facts = dataset_facts(dataset)
         self._spec = make_spec(self._facts, batch_size=batch_size, seed=seed, mode=mode, remainder=remainder,
                                world_size=world_size, unit=unit, window=window, frozen=frozen)
@@ -98,10 +102,10 @@ class Order:
 
     # ---- The epoch as a sequence ----
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._facts[0]
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Union[int, slice]) -> Any:
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
             return self.at(numpy.arange(start, stop, step, dtype=numpy.int64))
@@ -110,45 +114,45 @@ class Order:
             raise IndexError("position %d of an epoch of %d" % (at, len(self)))
         return int(self.at([at % len(self)])[0])
 
-    def at(self, positions):
+    def at(self, positions: Any) -> numpy.ndarray:
         """The sample ids at these positions, as an array of int64."""
         ids = numpy.array(positions, dtype=numpy.int64, ndmin=1)
         self.handle.at(ids)  # a negative one is past the end of anything
         return ids
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         for start in range(0, len(self), _BLOCK):
             yield from self[start:start + _BLOCK].tolist()
 
-    def position(self, sample):
+    def position(self, sample: int) -> int:
         """At which position of this epoch a sample comes."""
         return self.handle.position(sample)
 
     # ---- Steps of a rank ----
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return self._spec[8]
 
     @property
-    def world_size(self):
+    def world_size(self) -> int:
         return self._spec[7]
 
     @property
-    def seed(self):
+    def seed(self) -> int:
         return self._spec[2]
 
     @property
-    def consumed(self):
+    def consumed(self) -> int:
         """Positions that were read before step 0, by whoever saved the state."""
         return self.handle.spec()[9]
 
     @property
-    def steps(self):
+    def steps(self) -> int:
         """Steps to the end of the epoch: the same number for all ranks."""
         return self.handle.steps()
 
-    def batch(self, step, rank=None):
+    def batch(self, step: int, rank: Optional[int] = None) -> numpy.ndarray:
         """The sample ids that a rank takes in a step, as an array of int64."""
         step = _number("step", step)
         if step >= self.steps:
@@ -157,12 +161,12 @@ class Order:
         rank = self.rank if rank is None else check_rank(rank, self.world_size)
         return ids[:self.handle.batches(step, rank, ids)]
 
-    def batches(self, first=0):
+    def batches(self, first: int = 0) -> Iterator[numpy.ndarray]:
         """The rank's batches, from a step on."""
         for step in range(first, self.steps):
             yield self.batch(step)
 
-    def ids(self, first=0):
+    def ids(self, first: int = 0) -> Iterator[int]:
         """The rank's sample ids one by one, from a step on. Fast also where a batch is one sample."""
         size = self.batch_size
         ids = numpy.empty(max(1, _BLOCK // size) * size, dtype=numpy.int64)
@@ -172,19 +176,19 @@ class Order:
     # ---- Epochs and states ----
 
     @property
-    def epoch(self):
+    def epoch(self) -> int:
         return self._epoch
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: int) -> None:
         """Go to the first position of an epoch. Takes microseconds at any number of samples."""
         self._epoch = _number("epoch", epoch)
         self.handle.set_epoch(self._epoch)
 
-    def state_dict(self, steps=0):
+    def state_dict(self, steps: int = 0) -> dict[str, Any]:
         """What to save after this many steps, counted from where this order began."""
         return state_to_dict(self.handle.save(_number("steps", steps), self._facts[1]))
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a state, which may be of another number of ranks and another batch size."""
         kept = state_from_dict(state)
         self.handle = _shoal.resume(self._spec, kept, self._facts[1])

@@ -1,4 +1,5 @@
 /* Open and read columns. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -299,6 +300,7 @@ int side_key_at(const struct side_view *v, uint64_t i, uint64_t *ret_key)
 
 static uint64_t last_sum(const struct side_view *v)
 {
+	assert(v->base);
 	return shoal_le64_load(v->base + v->at.file_len - 8);
 }
 
@@ -555,7 +557,7 @@ int shoal_column_sorted(const struct shoal_column *column, uint64_t place, uint6
 		return -ERANGE;
 	p = side_need(v, v->at.order_off + place * width, nr * width);
 	if (!p)
-		rc = -EBADMSG;
+		return finish(column, -EBADMSG);
 	for (uint64_t i = 0; i < nr && rc == 0; i++) {
 		ids[i] = width == 4 ? shoal_le32_load(p + 4 * i) : shoal_le64_load(p + 8 * i);
 		if (ids[i] >= v->nr)

@@ -65,7 +65,7 @@ static int run_pass(struct sorter *s, struct pass *p, struct shoal_err *err)
 {
 	const struct side_view *v = &s->column->view;
 	uint64_t values[CHUNK], nr;
-	uint8_t kept[CHUNK];
+	uint8_t kept[CHUNK] = { 0 };
 	int rc;
 
 	for (uint64_t at = 0; at < v->nr; at += nr) {

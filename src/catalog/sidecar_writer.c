@@ -22,12 +22,12 @@ static bool parse_digest(const char *text, uint64_t ret_digest[2])
 
 	for (int i = 0; i < 32; i++) {
 		char c = text[i];
-		uint64_t digit;
+		unsigned digit;
 
 		if (c >= '0' && c <= '9')
-			digit = (uint64_t)(c - '0');
+			digit = (unsigned)c - '0';
 		else if (c >= 'a' && c <= 'f')
-			digit = (uint64_t)(c - 'a' + 10);
+			digit = (unsigned)c - 'a' + 10;
 		else
 			return false;
 		half[i / 16] = half[i / 16] << 4 | digit;

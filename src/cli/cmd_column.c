@@ -175,7 +175,7 @@ static int end(struct arguments *a, int status)
 static int put_file(struct arguments *a, uint64_t id, uint8_t *values, uint64_t *fill)
 {
 	struct import_number n = { .kind = IMPORT_UNSIGNED };
-	uint64_t size, first, nr;
+	uint64_t size = 0, first = 0, nr = 0;
 	int rc = shoal_catalog_size(a->cat, id, &size), status = CLI_OK;
 
 	if (rc == 0)
@@ -414,8 +414,10 @@ static int lines_by_name(struct arguments *a, struct csv *c, int have, uint8_t *
 {
 	/* A bit a file, to notice those that are missing or come twice. */
 	uint8_t *seen = calloc(a->info.nr_files / 8 + 1, 1);
-	int status = seen ? CLI_OK : cli_fail("column", "out of memory");
+	int status = CLI_OK;
 
+	if (!seen)
+		return cli_fail("column", "out of memory");
 	for (; have > 0 && status == CLI_OK; have = next_line(c))
 		status = cli_stop ? CLI_INTERRUPTED : place_line(a, c, values, seen);
 	if (have < 0)

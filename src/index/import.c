@@ -1,5 +1,6 @@
 #include "index/import.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -301,6 +302,7 @@ struct import_number import_npy_number(const struct import_array *array, const u
 	unsigned bits = 8 * array->width;
 	float small;
 
+	assert(array->width >= 1 && array->width <= 8);
 	if (array->letter == 'f') {
 		n.kind = IMPORT_REAL;
 		memcpy(&n.real, bytes, array->width == 8 ? 8 : 0);

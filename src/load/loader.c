@@ -408,7 +408,7 @@ static int take_next(struct shoal_loader *l, struct load_batch **ret_batch, stru
 	rc = wait_for_batch(l, ret_batch, err);
 	if (rc < 0)
 		return rc;
-	if (l->rc == 0)
+	if (l->rc == 0 && *ret_batch)
 		check_batch(l, *ret_batch);
 	if (l->rc < 0)
 		return shoal_fail(err, l->rc, "%s", l->err.msg);

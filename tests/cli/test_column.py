@@ -6,6 +6,7 @@ import random
 import struct
 
 import pytest
+from conftest import ROOT
 
 NAMES = [b"train/%04d.bin" % i for i in range(500)]
 SIZES = [100 + i * 37 % 91 for i in range(500)]
@@ -185,6 +186,24 @@ def test_an_array_that_cannot_be_taken_is_told(shoal, catalog, tmp_path, data, w
     (tmp_path / "v.npy").write_bytes(data)
     fails(shoal, "import", catalog, tmp_path / "v.npy", "-o", tmp_path / "c", words=words)
     assert not (tmp_path / "c").exists()
+
+
+# ---- Files of version 1, for ever ----
+
+
+def test_golden_columns_hold_what_they_always_held(shoal):
+    golden = ROOT / "tests" / "golden"
+    keep, kept = golden / "good-v1-column-bit.col", golden / "good-v1-column-kept.col"
+    shoal.good("column", "verify", "-q", keep, kept)
+    assert info(shoal, keep) == {"name": "keep", "type": "bit", "first": 0, "values": 300, "samples": 300, "min": 0, "max": 1,
+                                 "ones": 100, "sorted": None, "file_bytes": 312, "catalog": "92cfaa71664ebbd92644983a2354d4cc"}
+    flags = keep.read_bytes()[256:256 + 38]
+    assert [flags[i // 8] >> i % 8 & 1 for i in range(300)] == [int((i + 1) % 3 == 0) for i in range(300)]
+    assert info(shoal, kept)["sorted"] == {"samples": 100, "kept_only": True}
+    assert read(kept, "f", 300) == [7] * 300
+    order = array.array("I")
+    order.frombytes(kept.read_bytes()[256 + 1200:256 + 1200 + 400])
+    assert order.tolist() == [i for i in range(300) if (i + 1) % 3 == 0]
 
 
 # ---- Bad input ----

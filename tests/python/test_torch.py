@@ -1,6 +1,7 @@
 import json
 import os
 import pickle
+import random
 import subprocess
 import sys
 import time
@@ -201,7 +202,7 @@ def test_an_iterable_that_was_read_here_works_in_forked_workers(files):
     dataset = ShoalIterable(files, 20, number)
     assert len(list(dataset)) == 30
     dataset.set_epoch(1)
-    loader = TorchLoader(dataset, batch_size=None, num_workers=2, collate_fn=as_it_is)
+    loader = TorchLoader(dataset, batch_size=None, num_workers=1, collate_fn=as_it_is)
     assert [i for batch in loader for i in batch] == list(shoal.Order(600, epoch=1))
     dataset.set_epoch(2)
     assert sorted(i for batch in dataset for i in batch) == list(range(600))
@@ -371,10 +372,13 @@ def test_stateful_data_loader_goes_on(files):
 
 # ---- Changes under a running job ----
 
-def long_list(tmp_path):
-    with open(tmp_path / "names", "wb") as out:
-        subprocess.run(["seq", "-f", "%.0f.some.name\t10", "100000", "300000"], stdout=out, check=True)
-    return shoal.index(tmp_path / "names", tmp_path / "c.cat", root="/r")
+def large_catalog(tmp_path):
+    """Of names that take many pages."""
+    numbers = random.Random(1)
+    names = (("%032x" % numbers.getrandbits(128), 10) for _ in range(50_000))
+    catalog = shoal.index(names, tmp_path / "c.cat", root="/r")
+    assert os.path.getsize(tmp_path / "c.cat") > 100 * 4096
+    return catalog
 
 
 def test_a_catalog_that_is_replaced_or_removed_is_told_to_new_workers_only(files, tmp_path):
@@ -396,12 +400,12 @@ def test_a_catalog_that_is_replaced_or_removed_is_told_to_new_workers_only(files
 
 @pytest.mark.parametrize("kind", ["map", "iterable"])
 def test_a_catalog_that_shrinks_is_an_error_in_workers_and_no_death(tmp_path, kind):
-    catalog = long_list(tmp_path)
+    catalog = large_catalog(tmp_path)
     store = "null:size=10"
     if kind == "map":
         loader = TorchLoader(ShoalDataset(catalog, store=store), batch_size=100, num_workers=1, collate_fn=as_it_is)
     else:
-        loader = TorchLoader(ShoalIterable(catalog, 100, store=store, output="bytes", shuffle=False), batch_size=None,
+        loader = TorchLoader(ShoalIterable(catalog, 100, store=store, output="bytes"), batch_size=None,
                              num_workers=1, collate_fn=as_it_is)
     batches = iter(loader)
     next(batches)
@@ -427,3 +431,25 @@ def test_examples_run(files, tmp_path):
             assert done.returncode == 0, name + "\n" + done.stdout
             ran += 1
     assert ran and SHOAL and time
+
+
+# ---- In a group ----
+
+def _read_as_a_rank(rank, world, files):
+    dataset = ShoalDataset(files, number)
+    sampler = ShoalBatchSampler(dataset, 32, seed=6)
+    batches = ShoalIterable(files, 32, number, seed=6, remainder="keep")
+    assert (sampler.rank, sampler.world_size) == (rank, world)
+    ids = [i for batch in TorchLoader(dataset, batch_sampler=sampler, collate_fn=as_it_is) for i in batch]
+    mine = [i for batch in batches for i in batch]
+    audit = reduce_audit(batches.audit())
+    return ids, mine, audit.exactly_once, audit.samples, batches.audit().exactly_once
+
+
+def test_ranks_of_a_group_share_an_epoch_and_prove_it(files):
+    from ranks import run_ranks
+    results = run_ranks(3, _read_as_a_rank, files)
+    assert {len(ids) for ids, *_ in results} == {224}
+    assert set(sum((ids for ids, *_ in results), [])) == set(range(600))
+    assert sorted(sum((mine for _, mine, *_ in results), [])) == list(range(600))
+    assert [rest for _, _, *rest in results] == [[True, 600, False]] * 3

@@ -191,6 +191,38 @@ static void epochs_differ_unless_they_are_frozen(void **state)
 	lengths_release(&l);
 }
 
+/* The samples that come in one batch with sample @id, as a bit each; batches of 8. */
+static void mark_mates(const uint64_t *ids, uint64_t nr, uint64_t id, uint8_t *mates)
+{
+	for (uint64_t at = 0; at < nr; at += 8)
+		for (uint64_t i = at; i < at + 8; i++)
+			if (ids[i] == id)
+				for (uint64_t j = at; j < at + 8; j++)
+					mates[ids[j]]++;
+}
+
+static void a_sample_has_other_company_in_another_epoch(void **state)
+{
+	struct lengths l = make_lengths(3200, 100);
+	struct shoal_batch_spec s = { .batch = 8, .nr_ranks = 2, .remainder = SHOAL_KEEP };
+	uint64_t *first = epoch_of(&l, &s, 0), *second = epoch_of(&l, &s, 1), again = 0;
+
+	(void)state;
+	for (uint64_t id = 0; id < 100; id++) {
+		uint8_t *mates = allocate(l.nr, 1);
+
+		mark_mates(first, l.nr, id, mates);
+		mark_mates(second, l.nr, id, mates);
+		for (uint64_t i = 0; i < l.nr; i++)
+			again += i != id && mates[i] == 2;
+		free(mates);
+	}
+	assert_true(again < 100); /* of 700; by chance some 30 */
+	free(first);
+	free(second);
+	lengths_release(&l);
+}
+
 static void a_new_epoch_is_what_a_fresh_one_would_be(void **state)
 {
 	struct lengths l = make_lengths(500, 100);
@@ -330,6 +362,7 @@ int main(void)
 		cmocka_unit_test(an_epoch_has_every_sample_once),
 		cmocka_unit_test(the_lengths_of_a_batch_are_alike),
 		cmocka_unit_test(epochs_differ_unless_they_are_frozen),
+		cmocka_unit_test(a_sample_has_other_company_in_another_epoch),
 		cmocka_unit_test(a_new_epoch_is_what_a_fresh_one_would_be),
 		cmocka_unit_test(a_run_goes_on_after_any_step_with_any_ranks),
 		cmocka_unit_test(a_state_of_other_batches_is_refused),
