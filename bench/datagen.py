@@ -45,6 +45,7 @@ class Datagen:
         """What it took. Of fio the time that it wrote, without its start and its end."""
         place = tempfile.mkdtemp(prefix="datagen-", dir=base)
         log = self.bench.path("fio.json")
+        os.sync()  # what the one before left to be written is not this one's
         try:
             if command == self.shoal:
                 return run_measured(command(place), limit=TIME_LIMIT)
