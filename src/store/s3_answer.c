@@ -141,8 +141,8 @@ static enum s3_verdict redirected(struct s3_slot *s)
 	if (adopt_region(s) || adopt_location(s))
 		return S3_AGAIN_AT_ONCE;
 	if (s->location[0])
-		r->rc = tell(s, -EIO,
-			     "the server sends us on to '%.200s', where we do not go", s->location);
+		r->rc = tell(s, -EIO, "the server sends us on to '%.200s', where we do not go",
+			     s->location);
 	else
 		r->rc = tell(s, -EIO,
 			     "the server sends us elsewhere (%d): give the bucket's own endpoint "
