@@ -94,14 +94,12 @@ class Bench:
         return self.figures(results, peak, first_step_of_dlio(log, started))
 
     def shoal_run(self, keys, results):
-        catalogs = glob.glob(os.path.join(keys["dataset.data_folder"], "*.cat")) + glob.glob(
-            keys["dataset.data_folder"] + "*.cat")
-        data = next((path for path in catalogs if "valid" not in os.path.basename(path)), keys["dataset.data_folder"])
-        command = [self.shoal, "run", self.workload, "--data", data, "--results", results]
+        command = [self.shoal, "run", self.workload, "--data", keys["dataset.data_folder"], "--results",
+                   results]
         peak, _ = self.mpirun(command + ["%s=%s" % item for item in keys.items() if item[0] != "dataset.data_folder"],
                               results + ".log")
         figures = self.figures(results, peak, None)
-        figures["first"] = figures["summary"].get("shoal", {}).get("first_step_seconds")
+        figures["first"] = figures["summary"].get("shoal", {})["seconds_to_first_batch"]
         return figures
 
     def figures(self, results, peak, first):
@@ -127,7 +125,7 @@ class Bench:
                 self.results.add("dlio", "%s %s" % (tool, figure), nr, rows[tool][figure], "")
         table("%s: %s files of %s bytes, %d ranks x %d readers" % (
                   name, count(nr), count(size), self.args.ranks, self.args.threads),
-              ["", "AU %", "samples/s", "first step s", "whole run s", "peak MiB", "processes"],
+              ["", "AU %", "samples/s", "first batch s", "whole run s", "peak MiB", "processes"],
               [[tool, row["au"], row["rate"], row["first"], row["seconds"], row["pss"] / 2**20, row["processes"]]
                for tool, row in rows.items()])
         shutil.rmtree(folder)
