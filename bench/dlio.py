@@ -30,7 +30,7 @@ PACKAGES = [["--no-deps", "dlio_benchmark==2.0.0", "pydftracer==1.0.9"],
             ["hydra-core==1.3.2", "tensorflow-cpu==2.15.1"]]
 
 WORKLOAD = "retinanet_b200"
-STEPS = 60  # of an epoch of the many files: enough for the list to be made, cut, sent and used
+STEPS = 20  # of an epoch of the many files: enough for the list to be made, cut, sent and used
 
 
 def install(folder):
@@ -56,8 +56,8 @@ class Bench:
                         HYDRA_FULL_ERROR="1")
         self.workload = os.path.join(work, "conf", "workload", WORKLOAD + ".yaml")
         os.makedirs(os.path.dirname(self.workload))
-        with open(self.workload, "w") as file:
-            file.write(run([self.shoal, "workloads", WORKLOAD]))
+        root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        shutil.copy(os.path.join(root, "workloads", WORKLOAD + ".yaml"), self.workload)
 
     def data(self, nr, size):
         """A folder of @nr files of @size bytes."""
@@ -65,6 +65,7 @@ class Bench:
         say("making %s files of %s bytes" % (count(nr), count(size)))
         run([self.shoal, "datagen", self.workload, "--data", folder, "-q", "dataset.num_files_train=%d" % nr,
              "dataset.record_length_bytes=%d" % size, "dataset.record_length_bytes_stdev=0"])
+        os.makedirs(os.path.join(folder, "valid"), exist_ok=True)  # DLIO wants to list it, also when it is not used
         return folder
 
     def settings(self, nr, size, folder, steps):
@@ -81,7 +82,7 @@ class Bench:
                                env=self.env, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
         # A run that misses its AU ends with 1, having written all its results.
         if peak.rc not in (0, 1):
-            raise Failed("%s: status %d, see %s" % (command[0], peak.rc, log))
+            raise Failed("%s: status %d; the end of what was said: %s" % (command[0], peak.rc, end_of(log)))
         return peak, started
 
     def dlio(self, keys, results):
@@ -105,7 +106,7 @@ class Bench:
     def figures(self, results, peak, first):
         paths = glob.glob(os.path.join(results, "**", "summary.json"), recursive=True)
         if not paths:
-            raise Failed("no summary.json below %s: see %s.log" % (results, results))
+            raise Failed("no summary.json was written; the end of what was said: " + end_of(results + ".log"))
         with open(paths[0]) as file:
             summary = json.load(file)
         metric = summary["metric"]
@@ -140,6 +141,11 @@ def first_step_of_dlio(log, started):
             if found:
                 return datetime.datetime.fromisoformat(found.group(1)).timestamp() - started
     return None
+
+
+def end_of(log):
+    with open(log, errors="replace") as file:
+        return file.read()[-1500:].strip()
 
 
 def drop_cache(folder):

@@ -297,7 +297,7 @@ def test_version_0_is_not_called_newer(shoal, tmp_path):
 
 def test_features_that_a_reader_may_ignore_and_reserved_bytes_are_ignored(shoal, tmp_path):
     image = small_catalog(shoal)
-    for offset in (20, 108, 136, 247):
+    for offset in (21, 108, 144, 247):
         (tmp_path / "c").write_bytes(mend_header(patched(image, offset, b"\x01")))
         assert shoal.good("verify", tmp_path / "c") == b""
 
@@ -309,7 +309,8 @@ def test_features_that_a_reader_may_ignore_and_reserved_bytes_are_ignored(shoal,
     (32, struct.pack("<Q", 24), "damaged catalog"),
     (32, struct.pack("<Q", 2**64 - 1), "damaged catalog"),
     (40, struct.pack("<Q", 1), "samples"),
-    (48, struct.pack("<Q", 1), "sizes add up to"),
+    (48, struct.pack("<Q", 1), "contradict"),
+    (48, struct.pack("<Q", 10**4), "sizes add up to"),
     (48, struct.pack("<Q", 2**64 - 1), "damaged catalog"),
     (56, struct.pack("<Q", 1), "damaged catalog"),
     (64, b"\xff", "digest"),
