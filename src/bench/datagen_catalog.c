@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "bench/datagen_inside.h"
+#include "catalog/writer.h"
 #include "load/fetch.h"
 
 #define PROGRESS_EVERY 65536 /* names */
@@ -160,7 +161,7 @@ static int seal_part(struct datagen *g, bool valid, const char *path, struct sho
 static int append(struct shoal_writer *writer, const char *path, struct shoal_err *err)
 {
 	struct shoal_catalog *part = NULL;
-	int rc = shoal_catalog_open(path, &part, err);
+	int rc = shoal_catalog_open_file(path, &part, err);
 
 	if (rc == 0)
 		rc = shoal_writer_append(writer, part, err);

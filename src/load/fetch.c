@@ -208,7 +208,7 @@ static int open_copy(const struct fetch *f, const char *path, struct shoal_catal
 			"its copy '%.300s' belongs to another user: use a directory of your "
 			"own",
 			path);
-	return shoal_catalog_open(path, ret_cat, f->err);
+	return shoal_catalog_open_file(path, ret_cat, f->err);
 }
 
 /* -EBUSY when another process is at it. */
@@ -304,8 +304,21 @@ int load_open_catalog(const char *path, const char *copies, const int *stop,
 	if (load_is_remote(path))
 		return open_remote(path, copies, stop, ret_cat, err);
 	if (copies)
-		return shoal_catalog_open_local(path, copies, stop, ret_cat, err);
-	return shoal_catalog_open(path, ret_cat, err);
+		return shoal_catalog_open_file_local(path, copies, stop, ret_cat, err);
+	return shoal_catalog_open_file(path, ret_cat, err);
+}
+
+/* The public ones are here, as the catalog's own room knows of no bucket. */
+
+int shoal_catalog_open(const char *path, struct shoal_catalog **ret_cat, struct shoal_err *err)
+{
+	return load_open_catalog(path, NULL, NULL, ret_cat, err);
+}
+
+int shoal_catalog_open_local(const char *path, const char *dir, const int *stop,
+			     struct shoal_catalog **ret_cat, struct shoal_err *err)
+{
+	return load_open_catalog(path, dir, stop, ret_cat, err);
 }
 
 int load_is_object(const char *uri, const int *stop, struct shoal_err *err)
