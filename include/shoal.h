@@ -66,8 +66,13 @@ struct shoal_catalog_info {
  * Map the catalog at @path. O(1) in the number of names: damage inside is found when the damaged
  * page is first used, or at once by shoal_catalog_verify().
  *
+ * A catalog in a bucket, "s3://bucket/name", is fetched first, into a file in $TMPDIR (or /tmp)
+ * without a name: shoal_catalog_open_local() is for processes that should share one. The AWS
+ * tools' variables and files say which server, and with which keys.
+ *
  * -EBADMSG: not a catalog, truncated, or damaged. -EPROTONOSUPPORT: made by a newer version.
- * Otherwise the errno of open(2), fstat(2) or mmap(2).
+ * Otherwise the errno of open(2), fstat(2) or mmap(2), or -EACCES, -ETIMEDOUT, -ECONNREFUSED and
+ * others from the server.
  */
 SHOAL_CHECKED int shoal_catalog_open(const char *path, struct shoal_catalog **ret_cat,
 				     struct shoal_err *err);

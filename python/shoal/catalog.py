@@ -61,10 +61,14 @@ class Catalog(Sequence):
 
     `copy` is a local directory through which a catalog on slow storage is read: the first process
     of a machine copies it there, named after its content.
+
+    `path` may be an object, "s3://bucket/name", which is fetched when the catalog is opened, and again
+    where it is unpickled: workers that are spawned share one with `copy`.
     """
 
     def __init__(self, path: Union[str, os.PathLike], copy: Union[str, os.PathLike, None] = None) -> None:
-        self._path = os.path.abspath(os.fspath(path))
+        path = os.fsdecode(path)
+        self._path = path if path.startswith("s3://") else os.path.abspath(path)
         self._copy = None if copy is None else os.fspath(copy)
         self._open()
 

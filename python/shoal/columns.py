@@ -208,9 +208,9 @@ def open_column(column, catalog):
 
 
 def column_path(catalog, name):
-    """Where the column of this name lies: beside the catalog."""
+    """Where the column of this name lies: beside the catalog. None for one in a bucket: columns are files."""
     catalog = getattr(catalog, "catalog", catalog)
-    if not isinstance(catalog, Catalog) or os.sep in name:
+    if not isinstance(catalog, Catalog) or os.sep in name or catalog.path.startswith("s3://"):
         return None
     return "%s.%s.col" % (catalog.path, name)
 

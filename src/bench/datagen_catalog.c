@@ -1,9 +1,13 @@
 /* The catalog of a dataset: its names and sizes are known, so that nothing need be listed. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench/datagen_inside.h"
+#include "catalog/writer.h"
+#include "load/fetch.h"
 
 #define PROGRESS_EVERY 65536 /* names */
 
@@ -14,9 +18,10 @@ int datagen_catalog_path(const struct datagen *g, char *path, size_t cap, struct
 
 	if (g->o->catalog)
 		n = snprintf(path, cap, "%s", g->o->catalog);
-	else if (strncmp(uri, "file://", 7) == 0)
-		n = snprintf(path, cap, "%s/%s", uri + 7, BENCH_CATALOG_NAME);
-	else /* nowhere that a catalog could be mapped from */
+	else if (strncmp(uri, "file://", 7) == 0 || load_is_remote(uri))
+		n = snprintf(path, cap, "%s/%s", load_is_remote(uri) ? uri : uri + 7,
+			     BENCH_CATALOG_NAME);
+	else /* nowhere that a catalog could be kept */
 		n = snprintf(path, cap, "%s", "");
 	if (n < 0 || (size_t)n >= cap)
 		return shoal_fail(err, -ENAMETOOLONG, "the catalog's path is too long");
@@ -156,7 +161,7 @@ static int seal_part(struct datagen *g, bool valid, const char *path, struct sho
 static int append(struct shoal_writer *writer, const char *path, struct shoal_err *err)
 {
 	struct shoal_catalog *part = NULL;
-	int rc = shoal_catalog_open(path, &part, err);
+	int rc = shoal_catalog_open_file(path, &part, err);
 
 	if (rc == 0)
 		rc = shoal_writer_append(writer, part, err);
@@ -188,6 +193,54 @@ static int seal_both(struct datagen *g, const char *path, struct shoal_err *err)
 	return rc;
 }
 
+/* Both catalogs of parts and the whole, or just one. */
+static int seal_all(struct datagen *g, bool parts, const char *path, struct shoal_err *err)
+{
+	return parts ? seal_both(g, path, err) : seal_part(g, g->nr_train == 0, path, err);
+}
+
+/* ---- In a bucket ---- */
+
+/* Send @from to @to, or with a @part what part_path() calls them. The file is then gone. */
+static int send_one(struct datagen *g, const char *from, const char *to, const char *part, int rc,
+		    struct shoal_err *err)
+{
+	char file[4200], uri[4200];
+
+	if (part && part_path(from, part, file, sizeof(file), NULL) == 0) {
+		if (rc == 0)
+			rc = part_path(to, part, uri, sizeof(uri), err);
+		from = file;
+		to = uri;
+	}
+	if (rc == 0)
+		rc = load_put_file(from, to, g->o->stop, err);
+	unlink(from);
+	return rc;
+}
+
+/* Seal it in a directory of its own, and send it when it is whole: the parts first. */
+static int seal_remote(struct datagen *g, bool parts, const char *uri, struct shoal_err *err)
+{
+	const char *tmp = getenv("TMPDIR");
+	char dir[2100], path[2200];
+	int rc;
+
+	snprintf(dir, sizeof(dir), "%.2000s/shoal-datagen-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	if (!mkdtemp(dir))
+		return shoal_fail_errno(err, shoal_errno(), "cannot make a directory '%.200s'",
+					dir);
+	snprintf(path, sizeof(path), "%s/%s", dir, BENCH_CATALOG_NAME);
+	rc = seal_all(g, parts, path, err);
+	if (parts) {
+		rc = send_one(g, path, uri, "train", rc, err);
+		rc = send_one(g, path, uri, "valid", rc, err);
+	}
+	rc = send_one(g, path, uri, NULL, rc, err);
+	rmdir(dir);
+	return rc;
+}
+
 int datagen_seal(struct datagen *g, struct bench_datagen_result *result, struct shoal_err *err)
 {
 	bool train = g->nr_train > 0, valid = g->nr_files > g->nr_train;
@@ -196,8 +249,8 @@ int datagen_seal(struct datagen *g, struct bench_datagen_result *result, struct 
 	if (rc < 0 || !result->catalog[0])
 		return rc;
 	result->parts = train && valid;
-	rc = result->parts ? seal_both(g, result->catalog, err)
-			   : seal_part(g, valid, result->catalog, err);
+	rc = load_is_remote(result->catalog) ? seal_remote(g, result->parts, result->catalog, err)
+					     : seal_all(g, result->parts, result->catalog, err);
 	if (rc < 0) {
 		struct shoal_err why = *err;
 

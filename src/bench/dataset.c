@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "bench/datagen.h"
 #include "index/tree.h"
+#include "load/fetch.h"
 #include "store/store.h"
 
 /* Files looked at to see that names and sizes are what they should be. */
@@ -27,6 +28,7 @@ enum kind {
 struct finding {
 	uint64_t kind;
 	uint64_t sealed;              /* the catalog lies in the data folder */
+	char from[1024];              /* the object that train is a copy of, or "" */
 	char train[1024], eval[1024]; /* paths of catalogs; eval "": in the same */
 };
 
@@ -166,18 +168,49 @@ static int write_computed(const struct bench_workload *w, bool valid,
 
 /* ---- What there is ---- */
 
-/* Rank 0: a catalog that data generation has left there, or NULL. */
-static const char *sealed_catalog(struct shoal_store *store, const char *data, char *buf,
-				  size_t cap)
+/*
+ * Rank 0: copy a catalog out of its bucket to where all ranks look, so that those of a node map the
+ * same pages.
+ */
+static int take_object(const struct bench_data_options *o, const char *uri, struct finding *f,
+		       struct shoal_err *err)
 {
+	struct shoal_err why = { "" };
+	int rc;
+
+	f->kind = KIND_CATALOG;
+	snprintf(f->train, sizeof(f->train), "%s/%s", o->folder, BENCH_CATALOG_NAME);
+	if (snprintf(f->from, sizeof(f->from), "%s", uri) >= (int)sizeof(f->from))
+		return shoal_fail(err, -ENAMETOOLONG, "the path is too long");
+	rc = load_get_file(uri, f->train, o->stop, &why);
+	return rc < 0 ? shoal_fail(err, rc, "'%.200s': %.500s", uri, why.msg) : 0;
+}
+
+/* Rank 0: 1 when there is a catalog that data generation has left there, 0 when not. */
+static int take_sealed(struct shoal_store *store, const struct bench_data_options *o,
+		       struct finding *f, struct shoal_err *err)
+{
+	const char *data = strncmp(o->data, "file://", 7) == 0 ? o->data + 7 : o->data;
+	char path[sizeof(f->train)];
 	struct store_stat st;
 	struct stat is;
+	int rc;
 
 	if (store_stat(store, BENCH_CATALOG_NAME, &st, NULL) < 0 || st.is_dir)
-		return NULL;
-	snprintf(buf, cap, "%s/%s", strncmp(data, "file://", 7) == 0 ? data + 7 : data,
-		 BENCH_CATALOG_NAME);
-	return stat(buf, &is) == 0 ? buf : NULL; /* what is not a file is listed */
+		return 0;
+	rc = snprintf(path, sizeof(path), "%s/%s", data, BENCH_CATALOG_NAME);
+	if (rc >= (int)sizeof(path))
+		return 0;
+	if (!load_is_remote(data) && stat(path, &is) < 0) /* what is not a file is listed */
+		return 0;
+	f->sealed = 1;
+	if (load_is_remote(data)) {
+		rc = take_object(o, path, f, err);
+		return rc < 0 ? rc : 1;
+	}
+	f->kind = KIND_CATALOG;
+	memcpy(f->train, path, sizeof(path));
+	return 1;
 }
 
 /* Rank 0: how to come by the catalog of a directory or URI. */
@@ -190,10 +223,8 @@ static int look(const struct bench_workload *w, const struct bench_data_options 
 	if (rc < 0)
 		return rc;
 	f->kind = KIND_LISTED;
-	if (sealed_catalog(store, o->data, f->train, sizeof(f->train))) {
-		f->kind = KIND_CATALOG;
-		f->sealed = 1;
-	} else {
+	rc = take_sealed(store, o, f, err);
+	if (rc == 0) {
 		rc = probe_all(store, w, false, err);
 		if (rc == 1)
 			rc = probe_all(store, w, true, err);
@@ -202,6 +233,27 @@ static int look(const struct bench_workload *w, const struct bench_data_options 
 	}
 	shoal_store_close(store);
 	return rc < 0 ? rc : 0;
+}
+
+/* Rank 0: 1 when the data is named by its catalog, which is a file or an object; 0 when not. */
+static int take_given(const struct bench_data_options *o, struct finding *f, struct shoal_err *err)
+{
+	struct stat st;
+	int rc;
+
+	if (load_is_remote(o->data)) {
+		rc = load_is_object(o->data, o->stop, err);
+		if (rc <= 0)
+			return rc;
+		rc = take_object(o, o->data, f, err);
+		return rc < 0 ? rc : 1;
+	}
+	if (stat(o->data, &st) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	f->kind = KIND_CATALOG;
+	if (snprintf(f->train, sizeof(f->train), "%s", o->data) >= (int)sizeof(f->train))
+		return shoal_fail(err, -ENAMETOOLONG, "the path is too long");
+	return 1;
 }
 
 static int find(const struct bench_workload *w, const struct bench_data_options *o,
@@ -218,12 +270,12 @@ static int find(const struct bench_workload *w, const struct bench_data_options 
 			f->eval[0] = '\0';
 	} else if (!o->data) {
 		f->kind = KIND_COMPUTED;
-	} else if (stat(o->data, &st) == 0 && S_ISREG(st.st_mode)) {
-		f->kind = KIND_CATALOG;
-		if (snprintf(f->train, sizeof(f->train), "%s", o->data) >= (int)sizeof(f->train))
-			return shoal_fail(err, -ENAMETOOLONG, "the path is too long");
 	} else {
-		rc = look(w, o, f, err);
+		rc = take_given(o, f, err);
+		if (rc == 0)
+			rc = look(w, o, f, err);
+		else if (rc > 0)
+			rc = 0;
 	}
 	if (rc == 0 && f->kind == KIND_COMPUTED) {
 		rc = write_computed(w, false, o, f->train, err);
@@ -388,7 +440,8 @@ static int open_parts(struct bench_data *d, const struct bench_workload *w,
 	if (rc < 0) {
 		struct shoal_err why = *err;
 
-		return shoal_fail(err, rc, "'%.200s': %.500s", f->train, why.msg);
+		return shoal_fail(err, rc, "'%.200s': %.500s", f->from[0] ? f->from : f->train,
+				  why.msg);
 	}
 	rc = range_of(d->cat, "train", true, &d->train, err);
 	if (rc == 0)
@@ -408,7 +461,8 @@ static void describe(struct bench_data *d, const struct bench_data_options *o,
 	shoal_catalog_info(d->cat, &info);
 	snprintf(d->root, sizeof(d->root), "%s", info.root);
 	if (f->kind == KIND_CATALOG)
-		snprintf(d->how, sizeof(d->how), "the catalog '%.900s'", f->train);
+		snprintf(d->how, sizeof(d->how), "the catalog '%.900s'",
+			 f->from[0] ? f->from : f->train);
 	else if (f->kind == KIND_LISTED)
 		snprintf(d->how, sizeof(d->how),
 			 "listed for this run: '%.900s', which --data takes next time", f->train);

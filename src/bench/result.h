@@ -39,6 +39,9 @@ struct bench_phase {
 	uint64_t proof;  /* enum bench_proof */
 	uint64_t order_digest[2];
 	struct bench_latency latency, open, read;
+	/* Requests, where the store is remote; until an answer began, and until all was there. */
+	uint64_t nr_requests, nr_retries, nr_throttled, bytes_remote;
+	struct bench_latency first_byte, request;
 	double queue_depth;   /* samples in flight, mean over the time, of all ranks */
 	double cpu_us;        /* a sample */
 	double wait_share;    /* of the accelerators' time that was spent loading */

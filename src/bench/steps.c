@@ -386,6 +386,16 @@ static struct bench_latency latency_of(const struct load_histogram *h)
 	return l;
 }
 
+static void take_remote(const struct load_remote *r, struct bench_phase *p)
+{
+	p->nr_requests = r->nr_requests;
+	p->nr_retries = r->nr_retries;
+	p->nr_throttled = r->nr_throttled;
+	p->bytes_remote = r->bytes;
+	p->first_byte = latency_of(&r->first_ns);
+	p->request = latency_of(&r->total_ns);
+}
+
 /* From the tally of all ranks. */
 static void take_tally(const struct run *run, const struct phase *phase, bool device_told)
 {
@@ -410,6 +420,7 @@ static void take_tally(const struct run *run, const struct phase *phase, bool de
 	p->latency = latency_of(&t->latency);
 	p->open = latency_of(&t->open);
 	p->read = latency_of(&t->read);
+	take_remote(&t->remote, p);
 	p->queue_depth = p->block_seconds > 0 ? (double)t->latency_ns * 1e-9 / p->block_seconds : 0;
 	p->cpu_us = t->samples ? (double)t->cpu_ns * 1e-3 / (double)t->samples : 0;
 }

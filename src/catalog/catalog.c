@@ -63,7 +63,7 @@ static int open_map(struct shoal_map *map, struct shoal_catalog **ret_cat, struc
 	return 0;
 }
 
-int shoal_catalog_open(const char *path, struct shoal_catalog **ret_cat, struct shoal_err *err)
+int shoal_catalog_open_file(const char *path, struct shoal_catalog **ret_cat, struct shoal_err *err)
 {
 	struct shoal_map map = SHOAL_MAP_CLOSED;
 	int rc = shoal_map_open(path, &map, err);

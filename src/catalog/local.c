@@ -11,6 +11,7 @@
 #include "base/out.h"
 #include "base/publish.h"
 #include "catalog/catalog.h"
+#include "catalog/writer.h"
 
 #define COPY_BYTES (1u << 20)
 
@@ -50,7 +51,7 @@ static int open_copy(const char *path, const struct shoal_catalog *cat,
 		return shoal_fail(
 			err, -EPERM,
 			"its copy '%s' belongs to another user: use a directory of your own", path);
-	rc = shoal_catalog_open(path, &copy, &why);
+	rc = shoal_catalog_open_file(path, &copy, &why);
 	if (rc == -ENOENT || rc == -EBADMSG)
 		return -ENOENT;
 	if (rc < 0)
@@ -108,13 +109,13 @@ static int make_copy(const char *path, const struct shoal_catalog *cat, const in
 	return rc;
 }
 
-int shoal_catalog_open_local(const char *path, const char *dir, const int *stop,
-			     struct shoal_catalog **ret_cat, struct shoal_err *err)
+int shoal_catalog_open_file_local(const char *path, const char *dir, const int *stop,
+				  struct shoal_catalog **ret_cat, struct shoal_err *err)
 {
 	const struct timespec pause = { .tv_nsec = WAIT_NS };
 	struct shoal_catalog *cat = NULL, *copy = NULL;
 	char *copy_name = NULL;
-	int rc = shoal_catalog_open(path, &cat, err);
+	int rc = shoal_catalog_open_file(path, &cat, err);
 
 	if (rc < 0)
 		return rc;

@@ -24,6 +24,13 @@ int shoal_writer_set_listing(struct shoal_writer *w, const char *listing,
  */
 int shoal_writer_seal_nameless(struct shoal_writer *w, struct shoal_err *err) SHOAL_MUST_USE;
 
+/* shoal_catalog_open() and shoal_catalog_open_local() of what is a file, and not in a bucket. */
+int shoal_catalog_open_file(const char *path, struct shoal_catalog **ret_cat,
+			    struct shoal_err *err) SHOAL_MUST_USE;
+int shoal_catalog_open_file_local(const char *path, const char *dir, const int *stop,
+				  struct shoal_catalog **ret_cat,
+				  struct shoal_err *err) SHOAL_MUST_USE;
+
 /* Open the catalog in the file @fd, which is closed with it, and also on failure. */
 int shoal_catalog_open_fd(int fd, struct shoal_catalog **ret_cat,
 			  struct shoal_err *err) SHOAL_MUST_USE;

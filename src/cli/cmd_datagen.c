@@ -24,7 +24,8 @@ static const char usage[] =
 	"      --verify          write nothing: read everything, and compare it with what it should be\n"
 	"      --force           write also where there are files already, of this dataset or another\n"
 	"      --catalog FILE    seal the catalog there (default DIR/" BENCH_CATALOG_NAME
-	"). Where there are\n"
+	"), a file or an\n"
+	"                        object s3://bucket/name. Where there are\n"
 	"                        valid files, those of train and valid alone go beside it, with -train and\n"
 	"                        -valid in their names\n"
 	"      --no-catalog      seal none\n"

@@ -26,7 +26,7 @@ int index_update_open(struct index_update *u, const char *path, const struct ind
 	*u = (struct index_update){ .path = path };
 	if (listing->follow) /* links may lead to directories whose times tell nothing here */
 		return shoal_fail(err, -EINVAL, "--update cannot be used with --follow");
-	rc = shoal_catalog_open(path, &u->old, &why);
+	rc = shoal_catalog_open_file(path, &u->old, &why);
 	if (rc == 0) {
 		rc = shoal_catalog_listing(u->old, &text, &len);
 		if (rc < 0)

@@ -65,6 +65,7 @@ struct range {
 };
 
 struct fetch {
+	struct shoal_store *store;
 	struct s3_client *client;
 	const char *key;
 	char etag[80];
@@ -153,6 +154,8 @@ static int look(struct fetch *f, const int *stop)
 	};
 	int rc = s3_client_do(f->client, &head, stop);
 
+	if (rc == -EACCES || rc == -ENOENT)
+		rc = s3_client_ask_why(f->client, &head, stop);
 	if (rc < 0)
 		return rc;
 	if (!head.size_known)
@@ -205,7 +208,7 @@ static int open_copy(const struct fetch *f, const char *path, struct shoal_catal
 			"its copy '%.300s' belongs to another user: use a directory of your "
 			"own",
 			path);
-	return shoal_catalog_open(path, ret_cat, f->err);
+	return shoal_catalog_open_file(path, ret_cat, f->err);
 }
 
 /* -EBUSY when another process is at it. */
@@ -245,22 +248,44 @@ static int open_by_copy(struct fetch *f, const char *path, const int *stop,
 	return rc;
 }
 
-static int open_remote(const char *uri, const char *copies, const int *stop,
-		       struct shoal_catalog **ret_cat, struct shoal_err *err)
+static void end_fetch(struct fetch *f)
+{
+	if (!f)
+		return;
+	s3_client_free(f->client);
+	shoal_store_close(f->store);
+	free(f);
+}
+
+/* Look at the object @uri, which is then there. */
+static int begin_fetch(const char *uri, const int *stop, struct fetch **ret_f,
+		       struct shoal_err *err)
 {
 	struct fetch *f = calloc(1, sizeof(*f));
-	struct shoal_store *s = NULL;
-	char *path = NULL;
 	int rc;
 
 	if (!f)
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	f->err = err;
-	rc = open_bucket(uri, &s, &f->key, err);
+	rc = open_bucket(uri, &f->store, &f->key, err);
 	if (rc == 0)
-		rc = s3_client_new(store_s3_of(s)->config, AT_ONCE, &f->client, err);
+		rc = s3_client_new(store_s3_of(f->store)->config, AT_ONCE, &f->client, err);
 	if (rc == 0)
 		rc = look(f, stop);
+	if (rc == 0)
+		*ret_f = f;
+	else
+		end_fetch(f);
+	return rc;
+}
+
+static int open_remote(const char *uri, const char *copies, const int *stop,
+		       struct shoal_catalog **ret_cat, struct shoal_err *err)
+{
+	struct fetch *f = NULL;
+	char *path = NULL;
+	int rc = begin_fetch(uri, stop, &f, err);
+
 	if (rc == 0 && copies) {
 		path = copy_path(f, uri, copies);
 		rc = path ? open_by_copy(f, path, stop, ret_cat)
@@ -268,10 +293,8 @@ static int open_remote(const char *uri, const char *copies, const int *stop,
 	} else if (rc == 0) {
 		rc = open_nameless(f, stop, ret_cat);
 	}
-	s3_client_free(f->client);
-	shoal_store_close(s);
+	end_fetch(f);
 	free(path);
-	free(f);
 	return rc;
 }
 
@@ -281,8 +304,51 @@ int load_open_catalog(const char *path, const char *copies, const int *stop,
 	if (load_is_remote(path))
 		return open_remote(path, copies, stop, ret_cat, err);
 	if (copies)
-		return shoal_catalog_open_local(path, copies, stop, ret_cat, err);
-	return shoal_catalog_open(path, ret_cat, err);
+		return shoal_catalog_open_file_local(path, copies, stop, ret_cat, err);
+	return shoal_catalog_open_file(path, ret_cat, err);
+}
+
+/* The public ones are here, as the catalog's own room knows of no bucket. */
+
+int shoal_catalog_open(const char *path, struct shoal_catalog **ret_cat, struct shoal_err *err)
+{
+	return load_open_catalog(path, NULL, NULL, ret_cat, err);
+}
+
+int shoal_catalog_open_local(const char *path, const char *dir, const int *stop,
+			     struct shoal_catalog **ret_cat, struct shoal_err *err)
+{
+	return load_open_catalog(path, dir, stop, ret_cat, err);
+}
+
+int load_is_object(const char *uri, const int *stop, struct shoal_err *err)
+{
+	const char *place = uri + strlen("s3://"), *slash = strchr(place, '/');
+	struct fetch *f = NULL;
+	bool empty;
+	int rc;
+
+	if (!slash || !slash[1])
+		return 0;
+	rc = begin_fetch(uri, stop, &f, err);
+	if (rc < 0)
+		return rc == -ENOENT ? 0 : rc;
+	empty = f->size == 0;
+	end_fetch(f);
+	return !empty;
+}
+
+int load_get_file(const char *uri, const char *path, const int *stop, struct shoal_err *err)
+{
+	struct fetch *f = NULL;
+	int rc = begin_fetch(uri, stop, &f, err);
+
+	if (rc == 0)
+		rc = make_copy(f, path, stop);
+	if (rc == -EBUSY)
+		shoal_say(err, "'%.300s' is being written by another process", path);
+	end_fetch(f);
+	return rc;
 }
 
 /* ---- The other way ---- */

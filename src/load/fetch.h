@@ -20,6 +20,16 @@ bool load_is_remote(const char *path);
 int load_open_catalog(const char *path, const char *copies, const int *stop,
 		      struct shoal_catalog **ret_cat, struct shoal_err *err) SHOAL_MUST_USE;
 
+/*
+ * 1 when there is an object of exactly this name with something in it, 0 when not: then @uri may
+ * be what others begin with.
+ */
+int load_is_object(const char *uri, const int *stop, struct shoal_err *err) SHOAL_MUST_USE;
+
+/* Copy the object @uri to the file @path, which is there only once it is whole. */
+int load_get_file(const char *uri, const char *path, const int *stop,
+		  struct shoal_err *err) SHOAL_MUST_USE;
+
 /* Copy the file @path to the object @uri, which is there only once it is whole. */
 int load_put_file(const char *path, const char *uri, const int *stop,
 		  struct shoal_err *err) SHOAL_MUST_USE;

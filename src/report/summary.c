@@ -147,6 +147,23 @@ static json_t *audit_json(const struct bench_phase *p)
 	return audit;
 }
 
+/* null where nothing was asked of a server. */
+static json_t *requests_json(const struct bench_phase *p)
+{
+	json_t *o;
+
+	if (p->nr_requests == 0)
+		return json_null();
+	o = json_object();
+	set(o, "sent", number(p->nr_requests));
+	set(o, "retries", number(p->nr_retries));
+	set(o, "throttled", number(p->nr_throttled));
+	set(o, "bytes", number(p->bytes_remote));
+	set(o, "first_byte_us", latency_json(&p->first_byte));
+	set(o, "total_us", latency_json(&p->request));
+	return o;
+}
+
 static json_t *phase_json(const struct bench_phase *p)
 {
 	json_t *o = json_object(), *slowest = json_object(), *latency = json_object();
@@ -170,6 +187,7 @@ static json_t *phase_json(const struct bench_phase *p)
 	set(latency, "open", latency_json(&p->open));
 	set(latency, "read_and_close", latency_json(&p->read));
 	set(o, "latency_us", latency);
+	set(o, "requests", requests_json(p));
 	set(o, "queue_depth", real(p->queue_depth));
 	set(o, "cpu_us_per_sample", real(p->cpu_us));
 	set(o, "wait_share", real(p->wait_share));

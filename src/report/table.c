@@ -1,5 +1,6 @@
 /* The table at the end of a run. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,6 +150,28 @@ static void put_sums(struct table *t, const struct bench_result *r)
 		put(t, "eval      AU %.2f %%, %.1f samples/s\n", r->eval.au, r->eval.throughput);
 }
 
+/* Of all epochs together; how soon the answers began in the slowest of them. */
+static void put_requests(struct table *t, const struct bench_result *r)
+{
+	uint64_t sent = 0, again = 0, throttled = 0;
+	double p50 = 0, p99 = 0;
+
+	for (size_t i = 0; i < r->nr_phases; i++) {
+		const struct bench_phase *p = &r->phases[i];
+
+		sent += p->nr_requests;
+		again += p->nr_retries;
+		throttled += p->nr_throttled;
+		p50 = fmax(p50, p->first_byte.p50);
+		p99 = fmax(p99, p->first_byte.p99);
+	}
+	if (sent > 0)
+		put(t,
+		    "requests  %" PRIu64 " sent, %" PRIu64 " of them again, %" PRIu64
+		    " throttled; first byte after p50 %.2f ms, p99 %.2f ms in the slowest epoch\n",
+		    sent, again, throttled, p50 * 1e-3, p99 * 1e-3);
+}
+
 int report_table_text(const struct bench_result *r, bool in_colour, char **ret_text,
 		      struct shoal_err *err)
 {
@@ -172,6 +195,7 @@ int report_table_text(const struct bench_result *r, bool in_colour, char **ret_t
 	put(&t, "\n");
 	put_sums(&t, r);
 	put_slowest(&t, r);
+	put_requests(&t, r);
 	put_memory(&t, r);
 	put_notes(&t, r);
 	shoal_buf_u8(&t.buf, 0);

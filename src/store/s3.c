@@ -28,6 +28,8 @@ static int ask(struct store_s3 *s3, struct s3_request *r, struct shoal_err *err)
 		return rc;
 	r->err = err;
 	rc = s3_client_do(client, r, NULL);
+	if (r->method == S3_HEAD && rc == -EACCES) /* not when it is missing: that is common */
+		rc = s3_client_ask_why(client, r, NULL);
 	s3_pool_give(s3->pool, client);
 	return rc;
 }

@@ -643,6 +643,20 @@ int s3_client_do(struct s3_client *c, struct s3_request *r, const int *stop)
 	return r->rc;
 }
 
+int s3_client_ask_why(struct s3_client *c, const struct s3_request *head, const int *stop)
+{
+	struct shoal_err why = { "" };
+	struct s3_request get = { .method = S3_GET,
+				  .key = head->key,
+				  .key_len = head->key_len,
+				  .ranged = true,
+				  .range_len = 1,
+				  .err = &why };
+	int rc = s3_client_do(c, &get, stop);
+
+	return rc < 0 && rc != -ERANGE ? shoal_fail(head->err, rc, "%s", why.msg) : head->rc;
+}
+
 const struct s3_stats *s3_client_stats(const struct s3_client *c)
 {
 	return &c->stats;

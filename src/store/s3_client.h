@@ -140,6 +140,13 @@ unsigned s3_client_in_flight(const struct s3_client *c);
  * be NULL) not 0 it is given up with -ECANCELED. */
 int s3_client_do(struct s3_client *c, struct s3_request *r, const int *stop) SHOAL_MUST_USE;
 
+/*
+ * What was done by s3_client_do() was a HEAD that failed: to that servers send no words. Ask for
+ * the first byte, so that they do. Returns rc, which is @head's where nothing more is known.
+ */
+int s3_client_ask_why(struct s3_client *c, const struct s3_request *head,
+		      const int *stop) SHOAL_MUST_USE;
+
 /* Give up a request that has not ended, without a call of done(). */
 void s3_client_cancel(struct s3_client *c, struct s3_request *r);
 

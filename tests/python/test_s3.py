@@ -1,5 +1,6 @@
 """Datasets in a bucket: the same classes, with many requests in flight."""
 import os
+import pickle
 import sys
 
 import pytest
@@ -58,3 +59,64 @@ def test_an_object_that_is_missing_is_named(bucket):
     with pytest.raises(FileNotFoundError, match="f013"):
         list(shoal.Loader(catalog, 8))
     assert ShoalDataset(catalog, number)[14] == 14
+
+
+# ---- The catalog itself in a bucket
+
+
+@pytest.fixture
+def kept(bucket):
+    """The server, and the catalog where it was and as an object."""
+    server, catalog = bucket
+    with open(catalog.path, "rb") as f:
+        server.objects[b"bucket", b"cats/c.cat"] = f.read()
+    return server, catalog, "s3://bucket/cats/c.cat"
+
+
+def test_a_catalog_is_opened_where_it_lies_in_a_bucket(kept):
+    _, catalog, uri = kept
+    remote = shoal.Catalog(uri)
+    assert remote == catalog and remote.path == uri and list(remote) == list(catalog)
+    assert pickle.loads(pickle.dumps(remote)) == catalog
+    assert ShoalDataset(remote, number)[7] == 7
+
+
+def test_a_copy_of_it_is_used_again(kept, tmp_path):
+    server, catalog, uri = kept
+    (tmp_path / "copies").mkdir()
+    remote = shoal.Catalog(uri, copy=tmp_path / "copies")
+    assert len(list((tmp_path / "copies").iterdir())) == 1
+    server.log.clear()
+    assert list(pickle.loads(pickle.dumps(remote))) == list(catalog)
+    assert {r.method for r in server.log} == {"HEAD"}  # whether it is still the same, and no bytes
+
+
+def test_another_catalog_under_the_name_is_noticed(kept, tmp_path):
+    server, _, uri = kept
+    pickled = pickle.dumps(shoal.Catalog(uri))
+    shoal.index([("other", 1)], tmp_path / "other.cat", root="s3://bucket")
+    server.objects[b"bucket", b"cats/c.cat"] = (tmp_path / "other.cat").read_bytes()
+    with pytest.raises(shoal.StaleError, match="another catalog now"):
+        pickle.loads(pickled)
+
+
+def test_what_is_no_catalog_in_a_bucket_is_told(kept, monkeypatch):
+    server, catalog, uri = kept
+    with pytest.raises(FileNotFoundError, match="s3://bucket/cats/no.cat"):
+        shoal.Catalog("s3://bucket/cats/no.cat")
+    with pytest.raises(shoal.Error, match="has no name"):
+        shoal.Catalog("s3://bucket")
+    for body in (b"", b"x" * 5000, server.objects[b"bucket", b"cats/c.cat"][:-1]):
+        server.objects[b"bucket", b"cats/bad"] = body
+        with pytest.raises(shoal.Error, match="s3://bucket/cats/bad"):
+            shoal.Catalog("s3://bucket/cats/bad")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+    with pytest.raises(PermissionError, match="secret key is not the access key's") as caught:
+        shoal.Catalog(uri)
+    assert "another" not in str(caught.value)
+
+
+def test_columns_of_a_catalog_in_a_bucket_are_files(kept, tmp_path):
+    _, catalog, uri = kept
+    with pytest.raises(FileNotFoundError):
+        shoal.Column("length", shoal.Catalog(uri))

@@ -2,9 +2,12 @@
 
 import json
 import os
+import shutil
+import time
 
 import pytest
 
+from conftest import Client, binary
 from test_objects import MIB
 
 ODD = [b"a b", b"a+b", b"100%", b"%20", b"a&b=c?d#e", b"<tag>", b"it's \"quoted\"", "ünïcode/日本/😀".encode(), b"ends/", b"a//b", b"a/../b",
@@ -62,3 +65,106 @@ def test_a_dataset_is_listed_read_and_its_catalog_kept(ceph_client, bucket):
     assert result["samples"] == 30 and result["bytes"] == sum(sizes.values()) and result["audit"]["exactly_once"]
     done = ceph_client.shoal("verify", "--storage", f"{bucket}/cats/set.cat", "-q")
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+# ---- A workload, end to end
+
+SET = ["dataset.num_files_train=300", "dataset.record_length_bytes=5000", "dataset.num_subfolders_train=3"]
+RUN = ["train.epochs=2", "reader.batch_size=8", "reader.read_threads=4", "train.computation_time=0.001", "metric.au=0.0001"]
+
+
+@pytest.fixture(scope="module")
+def retina(ceph, tmp_path_factory):
+    """A client, and the dataset of a workload in a bucket."""
+    client = Client(tmp_path_factory.mktemp("retina"), None)
+    client.env.update(ceph)
+    client.good("make", uri="s3://work")
+    done = client.shoal("datagen", "retinanet_b200", "--data", "s3://work/retina", "-q", *SET)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return client
+
+
+def ranks(client, nr, *args):
+    mpirun = shutil.which("mpirun.openmpi")
+    if not mpirun:
+        pytest.skip("there is no mpirun.openmpi here")
+    # MPI gives some memory back never, and the sanitizer would say so for it.
+    return client.run(mpirun, "--oversubscribe", "-n", nr, binary(), *args, OMPI_ALLOW_RUN_AS_ROOT="1",
+                      OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", SHOAL_MODULE_DIR=str(binary().parent),
+                      ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
+
+
+def digest(client, catalog):
+    return json.loads(client.shoal("info", catalog, "--json").stdout)["digest"]
+
+
+def test_datagen_leaves_a_catalog_in_the_bucket_that_is_what_is_there(retina, tmp_path):
+    catalog = "s3://work/retina/catalog.shoal"
+    done = retina.shoal("index", "s3://work/retina", "-q", "-o", tmp_path / "listed", "--include", "train/**")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert digest(retina, catalog) == digest(retina, tmp_path / "listed")
+    assert retina.shoal("verify", "--storage", tmp_path / "listed", "-q").returncode == 0
+    done = retina.shoal("manifest", catalog, "--ranks", 2, "-o", tmp_path / "lists", "-q")
+    assert (done.returncode, done.stderr) == (0, b"")
+    lines = [line for path in (tmp_path / "lists").iterdir() for line in path.read_text().splitlines()]
+    assert len(set(lines)) == len(lines) == 300 and all(line.startswith("s3://work/retina/train/") for line in lines)
+
+
+def test_what_was_lost_is_written_again(retina):
+    retina.good("remove", "retina/train/1/img_100_of_300.jpeg", uri="s3://work")
+    arguments = ["datagen", "retinanet_b200", "--data", "s3://work/retina", "-q", "--json", *SET]
+    assert json.loads(retina.shoal(*arguments, "--verify").stdout)["missing"] == 1
+    again = json.loads(retina.shoal(*arguments, "--resume").stdout)
+    assert (again["written"], again["good"], again["catalog"]) == (1, 299, "s3://work/retina/catalog.shoal")
+    assert retina.shoal(*arguments, "--verify").returncode == 0
+
+
+def test_three_ranks_list_what_one_lists(retina, tmp_path):
+    retina.shoal("index", "s3://work/retina", "-q", "-o", tmp_path / "one")
+    done = ranks(retina, 3, "index", "s3://work/retina", "-q", "-o", tmp_path / "three")
+    assert done.returncode == 0, done.stderr
+    assert digest(retina, tmp_path / "one") == digest(retina, tmp_path / "three")
+    assert retina.shoal("verify", "--storage", tmp_path / "three").returncode == 0
+
+
+@pytest.mark.parametrize("data", ["s3://work/retina", "s3://work/retina/catalog.shoal"])
+def test_two_ranks_run_two_epochs_and_prove_it(retina, tmp_path, data):
+    done = ranks(retina, 2, "run", "retinanet_b200", "--data", data, "--results", tmp_path / "r", "-q", *SET, *RUN)
+    assert done.returncode == 0, done.stderr
+    phases = json.loads((tmp_path / "r/summary.json").read_text())["shoal"]["phases"]
+    assert [p["audit"]["exactly_once"] for p in phases] == [True, True]
+    assert phases[0]["audit"]["order_digest"] != phases[1]["audit"]["order_digest"]
+    for phase in phases:
+        asked = phase["requests"]
+        assert asked["sent"] - asked["retries"] == phase["audit"]["samples"] == 18 * 16
+        assert asked["bytes"] == phase["audit"]["bytes_delivered"] == 18 * 16 * 5000
+        assert 0 < asked["first_byte_us"]["p50"] <= asked["total_us"]["max"]
+
+
+WRONG = {
+    "keys": ({"AWS_SECRET_ACCESS_KEY": "quite-another-secret"}, "work", "SignatureDoesNotMatch"),
+    "bucket": ({}, "no-such-bucket", "no bucket 'no-such-bucket'"),
+    "endpoint": ({"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "2"}, "work", "cannot connect to 127.0.0.1:9"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+@pytest.mark.parametrize("command", [
+    ["index", "s3://BUCKET/retina", "-o", "TMP/x.cat"],
+    ["index", "s3://BUCKET/retina", "-o", "s3://BUCKET/x.cat"],
+    ["info", "s3://BUCKET/retina/catalog.shoal"],
+    ["read", "s3://BUCKET/retina/catalog.shoal"],
+    ["verify", "s3://BUCKET/retina/catalog.shoal"],
+    ["manifest", "s3://BUCKET/retina/catalog.shoal", "-o", "TMP/lists"],
+    ["datagen", "retinanet_b200", "--data", "s3://BUCKET/new", *SET],
+    ["run", "retinanet_b200", "--data", "s3://BUCKET/retina", "--results", "TMP/r", "-q", *SET, *RUN],
+], ids=lambda c: c[0] + ("-bucket" if "s3://BUCKET/x.cat" in c else ""))
+def test_what_is_wrong_is_one_sentence_soon(retina, tmp_path, what, command):
+    env, bucket, words = WRONG[what]
+    start = time.monotonic()
+    done = retina.shoal(*(a.replace("BUCKET", bucket).replace("TMP", str(tmp_path)) for a in command), **env)
+    told = done.stderr.decode()
+    assert done.returncode == 1 and done.stdout == b"" and time.monotonic() - start < 30
+    assert len(told.splitlines()) == 1 and words in told, told
+    assert retina.env["AWS_SECRET_ACCESS_KEY"] not in told and "quite-another-secret" not in told
+    assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == []

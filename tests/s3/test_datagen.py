@@ -53,3 +53,25 @@ def test_a_server_that_refuses_is_told_in_one_sentence(server, client):
     datagen(client, "--no-catalog")
     status, _, err = datagen(client, "--no-catalog", "--endpoint", "http://127.0.0.1:9", "--resume")
     assert status == 1 and len(err.splitlines()) == 1 and "127.0.0.1" in err
+
+
+def test_catalogs_of_train_and_valid_go_beside_the_whole(server, client, tmp_path):
+    done = client.shoal("datagen", "unet3d_h100", "--data", "s3://bucket/u", "-q", "dataset.num_files_train=3",
+                        "dataset.num_files_eval=2", "dataset.record_length_bytes=4000", "dataset.record_length_bytes_stdev=0",
+                        TMPDIR=str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, b"")
+    for name, files in [("", 5), ("-train", 3), ("-valid", 2)]:
+        info = json.loads(client.shoal("info", f"s3://bucket/u/catalog{name}.shoal", "--json").stdout)
+        assert (info["files"], info["root"]) == (files, "s3://bucket/u")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_catalog_that_cannot_be_sent_is_told_and_leaves_nothing(server, client, tmp_path):
+    status, _, err = datagen(client, "--catalog", "s3://bucket/c", data=tmp_path / "d")
+    assert status == 0 and (b"bucket", b"c") in server.objects
+    client.env.update(TMPDIR=str(tmp_path / "t"), AWS_ENDPOINT_URL="http://127.0.0.1:9", AWS_MAX_ATTEMPTS="1")
+    (tmp_path / "t").mkdir()
+    status, _, err = datagen(client, "--catalog", "s3://bucket/other", "--force", data=tmp_path / "d")
+    assert status == 1 and len(err.splitlines()) == 1
+    assert "the files are there, but not their catalog 's3://bucket/other'" in err and "127.0.0.1:9" in err
+    assert list((tmp_path / "t").iterdir()) == []
