@@ -289,6 +289,20 @@ static void print_json(const struct arguments *a, const struct outcome *o, int n
 		puts(", \"cached_share\": null}}");
 }
 
+/* Of part of an epoch, only that part is proven. */
+static void print_proof(const struct arguments *a, const struct bench_tally *t)
+{
+	bool once = bench_tally_exactly_once(t);
+
+	printf("audit     ");
+	if (once && t->samples < a->spec.nr_samples)
+		printf("%" PRIu64 " of %" PRIu64 " samples, each exactly once", t->samples,
+		       a->spec.nr_samples);
+	else
+		printf("%severy sample exactly once", once ? "" : "NOT ");
+	printf("; order %016" PRIx64 "%016" PRIx64 "\n", t->got[2], t->got[3]);
+}
+
 static void print_text(const struct arguments *a, const struct outcome *o, int nr_ranks)
 {
 	const struct bench_tally *t = &o->sum;
@@ -312,10 +326,7 @@ static void print_text(const struct arguments *a, const struct outcome *o, int n
 		       t->remote.nr_requests, t->remote.nr_retries, t->remote.nr_throttled,
 		       (double)shoal_histogram_at(&t->remote.first_ns, 0.5) * 1e-3,
 		       (double)shoal_histogram_at(&t->remote.first_ns, 0.99) * 1e-3);
-	printf("audit     %s; order %016" PRIx64 "%016" PRIx64 "\n",
-	       bench_tally_exactly_once(t) ? "every sample exactly once"
-					   : "NOT every sample exactly once",
-	       t->got[2], t->got[3]);
+	print_proof(a, t);
 	printf("bytes     %" PRIu64 " asked, %" PRIu64 " delivered", t->bytes_asked,
 	       t->bytes_delivered);
 	if (o->meter.device_told)

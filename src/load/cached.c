@@ -13,10 +13,12 @@
 #include "store/posix.h"
 
 /*
- * One of how many samples: looking takes some 4 microseconds. Large ones count for more, as there
- * may be few of them, and looking costs little beside reading.
+ * One of how many samples at most: looking takes some 4 microseconds. Of the first it is more, so
+ * that a thousand samples are told by a hundred. Large ones count for more, as there may be few of
+ * them, and looking costs little beside reading.
  */
 #define EVERY       256u
+#define MORE_BY     8u
 #define LARGE_BYTES 65536u
 
 #define PAGE 4096u
@@ -36,17 +38,19 @@ struct cached_pages {
 	uint64_t nr_cache, nr_dirty, nr_writeback, nr_evicted, nr_recently_evicted;
 };
 
-void load_cached_init(struct load_cached *c, struct shoal_store *store)
+void load_cached_init(struct load_cached *c, struct shoal_store *store, bool direct)
 {
 	const struct store_posix *files = store_posix_of(store);
 
-	*c = (struct load_cached){ .root_fd = files ? files->root_fd : -1, .told = files };
+	*c = (struct load_cached){ .root_fd = files ? files->root_fd : -1,
+				   .told = files,
+				   .direct = direct };
 }
 
 void load_cached_clear(struct load_cached *c)
 {
 	c->nr_pages = c->nr_cached = 0;
-	c->until_next = 0;
+	c->until_next = c->nr_looks = 0;
 }
 
 /* Of others' files mincore() says that all is there, rather than what it knows. */
@@ -132,7 +136,11 @@ void load_cached_look(struct load_cached *c, const char *name, uint64_t off, uin
 		c->until_next -= (uint32_t)shoal_min(c->until_next, counts);
 		return;
 	}
-	c->until_next = EVERY - 1;
+	c->until_next = (uint32_t)shoal_min(EVERY - 1, c->nr_looks++ / MORE_BY);
+	if (c->direct) {
+		c->nr_pages++;
+		return;
+	}
 	fd = (int)syscall(SYS_openat2, c->root_fd, name, &how, sizeof(how));
 	if (fd < 0 && errno != EAGAIN)
 		return;                /* whoever reads it will say why */

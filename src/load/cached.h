@@ -1,9 +1,10 @@
 /*
  * cached.h - how much of what is about to be read is in the page cache already.
  *
- * One sample of a few hundred is looked at, just before it is read, by cachestat(2), or by
- * mincore(2) on kernels before 6.5. Where even its directory entry is not cached nothing of it can
- * be, so looking never waits for the disk.
+ * Some samples are looked at, just before they are read, by cachestat(2), or by mincore(2) on
+ * kernels before 6.5: many of the first ones, one of a few hundred later on. Where even its
+ * directory entry is not cached nothing of a file can be, so looking never waits for the disk. What
+ * is read past the cache counts as not cached, whatever lies there.
  */
 #ifndef SHOAL_LOAD_CACHED_H
 #define SHOAL_LOAD_CACHED_H
@@ -12,12 +13,13 @@
 
 struct load_cached {
 	int root_fd; /* lent; -1 where there is nothing to look at */
-	uint32_t until_next;
+	uint32_t until_next, nr_looks;
+	bool direct; /* read past the cache */
 	uint64_t nr_pages, nr_cached;
 	bool told; /* the kernel does tell */
 };
 
-void load_cached_init(struct load_cached *c, struct shoal_store *store);
+void load_cached_init(struct load_cached *c, struct shoal_store *store, bool direct);
 void load_cached_clear(struct load_cached *c);
 /* @len may be SHOAL_SIZE_UNKNOWN: to the end of the file. */
 void load_cached_look(struct load_cached *c, const char *name, uint64_t off, uint64_t len);

@@ -99,7 +99,7 @@ static int open_engine(struct shoal_loader *l, struct shoal_err *err)
 		return shoal_fail(err, -EINVAL,
 				  "the catalog has no sizes, so it is not known where in a file "
 				  "its samples are: index it with sizes");
-	load_cached_init(&l->cached, l->store);
+	load_cached_init(&l->cached, l->store, l->options.direct);
 	return load_engine_new(&eo, &l->engine, err);
 }
 
