@@ -89,6 +89,7 @@ static int run(const struct setting *s, struct bench_result *r, struct shoal_err
 		rc = bench_run(&o, r, err);
 	else
 		*r = (struct bench_result){ .workload = w };
+	bench_run_close(r); /* what a run that was stopped still reads */
 	bench_data_close(&data);
 	return rc;
 }
