@@ -1,9 +1,11 @@
 #include "bench/run.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -30,6 +32,8 @@ void bench_run_forget(const char *results, int nr_ranks)
 		if (bench_run_log_path(results, r, path, sizeof(path)) == 0)
 			(void)!unlink(path);
 	snprintf(path, sizeof(path), "%s/%s/state", results, BENCH_RUN_FOLDER);
+	(void)!unlink(path);
+	snprintf(path, sizeof(path), "%s/%s/lock", results, BENCH_RUN_FOLDER);
 	(void)!unlink(path);
 	snprintf(path, sizeof(path), "%s/%s", results, BENCH_RUN_FOLDER);
 	(void)!rmdir(path);
@@ -206,6 +210,26 @@ static int open_log(struct run *run, bool resumed, struct shoal_err *err)
 	return rc;
 }
 
+/* Rank 0: nobody else runs in this folder. Where the file system has no locks one has to know. */
+static int lock_folder(struct run *run, struct shoal_err *err)
+{
+	char path[4096];
+
+	if (snprintf(path, sizeof(path), "%s/%s/lock", run->o->results, BENCH_RUN_FOLDER) >=
+	    (int)sizeof(path))
+		return shoal_fail(err, -ENAMETOOLONG, "the path of the results is too long");
+	run->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+	if (run->lock < 0)
+		return shoal_fail_errno(err, shoal_errno(), "cannot open '%s'", path);
+	if (flock(run->lock, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+		return shoal_fail(
+			err, -EBUSY,
+			"another run is writing to '%.500s': wait for it, or name another "
+			"folder",
+			run->o->results);
+	return 0;
+}
+
 /* Collective. */
 static int begin(struct run *run, size_t nr_phases, struct shoal_err *err)
 {
@@ -216,10 +240,10 @@ static int begin(struct run *run, size_t nr_phases, struct shoal_err *err)
 		snprintf(path, sizeof(path), "%s/%s", run->o->results, BENCH_RUN_FOLDER);
 		if (mkdir(path, 0777) < 0 && errno != EEXIST)
 			rc = shoal_fail_errno(err, shoal_errno(), "cannot make '%s'", path);
-		else if (run->o->resume)
-			rc = go_on(run, nr_phases, err);
 		else
-			rc = start_anew(run, err);
+			rc = lock_folder(run, err);
+		if (rc == 0)
+			rc = run->o->resume ? go_on(run, nr_phases, err) : start_anew(run, err);
 		if (rc < 0) {
 			shoal_comm_fail(run->comm, err->msg);
 			return rc;
@@ -269,6 +293,8 @@ static void release(struct run *run)
 	free(run->blocks);
 	free(run->means);
 	bench_log_close(&run->log);
+	if (run->lock >= 0)
+		close(run->lock);
 	shoal_comm_meeting_close(run->meeting);
 	free(run);
 }
@@ -483,6 +509,7 @@ int bench_run(const struct bench_run_options *o, struct bench_result *ret_result
 	run->w = o->workload;
 	run->comm = o->comm;
 	run->log = BENCH_LOG_CLOSED;
+	run->lock = -1;
 	run->nr_ranks = (uint64_t)place->size;
 	run->rank = (uint64_t)place->rank;
 	run->nr_here = o->nr_accelerators;

@@ -317,7 +317,8 @@ static int add_block(struct run *run, const struct phase *phase,
 			block->eval ? bench_eval_figures(b, phase->batch, block->wall)
 				    : bench_block_figures(b, phase->batch, block->wall);
 
-		bench_mean_add(&run->means[a], &f, block->nr_steps);
+		/* By the steps that count: a block of which none does says nothing. */
+		bench_mean_add(&run->means[a], &f, block->eval ? b->nr_added : b->nr_inside);
 		*load_ns += b->load;
 	}
 	return rc;

@@ -452,6 +452,31 @@ def test_a_partial_summary_does_not_wait_for_reads(shoal, workload, tmp_path):
     assert summary(results)["shoal"]["phases"][0]["steps"] == 1
 
 
+def test_a_folder_is_of_one_run_at_a_time(shoal, run, workload, tmp_path):
+    results = tmp_path / "results"
+    process = shoal.start("run", workload, "--results", results, "train.computation_time=0.2", "--store", "null", "-q")
+    until(lambda: steps_recorded(results) >= 2)
+    refused(run("train.computation_time=0.2", "--store", "null", "--resume"), b"another run is writing")
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert [phase["audit"]["exactly_once"] for phase in phases(results)] == [True, True]
+
+
+def test_a_last_part_of_one_step_does_not_lower_the_utilisation(shoal, run, workload, tmp_path):
+    results = tmp_path / "results"
+    args = ["train.computation_time=0.1", "train.epochs=1", "--store", "null", "-q"]
+    process = shoal.start("run", workload, "--results", results, *args)
+    until(lambda: steps_recorded(results) >= 9)
+    process.kill()
+    process.communicate()
+    assert run(*args, "--resume").returncode == 0
+    first = phases(results)[0]
+    assert first["steps_before_resume"] == 9
+    whole = json.loads((results / "0_output.json").read_text())["1"]["au"]["block1"]
+    assert first["au_percentage"] == pytest.approx(whole, rel=1e-9)
+    subprocess.run([sys.executable, SCRIPT, results], stdout=subprocess.DEVNULL, check=True)
+
+
 def test_a_killed_run_is_resumed_behind_its_last_step(shoal, run, workload, tmp_path):
     results = tmp_path / "results"
     process = shoal.start("run", workload, "--results", results, *SLOW)
