@@ -85,14 +85,24 @@ static void name_phase(const struct bench_workload *w, size_t i, struct bench_ph
 
 /* ---- Starting, or going on ---- */
 
-/* What must be the same for a run to go on: the workload with all its values, and the files. */
+/*
+ * What must be the same for a run to go on: the workload with all its values, the files, and how
+ * they are read. Else the parts of an epoch would be measured in different ways.
+ */
 static uint64_t configuration(const struct run *run)
 {
+	const struct shoal_load_options *l = &run->load;
+	const uint64_t how[] = { l->in_flight,   l->prefetch,       l->direct,
+				 l->engine,      l->object_size,    l->slot,
+				 l->skip_errors, run->read_threads, run->o->drop_cache };
+	const char *store = l->store ? l->store : "";
 	struct shoal_catalog_info info;
 	uint64_t h = XXH3_64bits(run->w->yaml, strlen(run->w->yaml));
 
 	shoal_catalog_info(run->o->data->cat, &info);
-	return XXH3_64bits_withSeed(info.digest, strlen(info.digest), h);
+	h = XXH3_64bits_withSeed(info.digest, strlen(info.digest), h);
+	h = XXH3_64bits_withSeed(store, strlen(store), h);
+	return XXH3_64bits_withSeed(how, sizeof(how), h);
 }
 
 /* Rank 0: a run of its own, in an empty folder. */
@@ -122,17 +132,20 @@ static int go_on(struct run *run, size_t nr_phases, struct shoal_err *err)
 
 	if (rc < 0)
 		return rc;
-	if (s->configuration != configuration(run))
-		return shoal_fail(err, -ESTALE,
-				  "the run to resume was of another workload, other values or "
-				  "other files: resume it with the same, or start anew in another "
-				  "folder");
 	if (s->nr_ranks != run->nr_ranks || s->nr_accelerators != run->nr_here)
 		return shoal_fail(err, -ESTALE,
 				  "the run to resume had %" PRIu64 " ranks of %" PRIu64
 				  " accelerators: resume it with as many, or start anew in another "
 				  "folder",
 				  s->nr_ranks, s->nr_accelerators);
+	if (s->configuration != configuration(run))
+		return shoal_fail(
+			err, -ESTALE,
+			"the run to resume was of another workload, other values, other "
+			"files, or read with other options (--store, --in-flight, "
+			"--prefetch, --direct, --engine, --on-error, --drop-cache): resume "
+			"it with the same, or start anew in another "
+			"folder");
 	s->resumed++;
 	return run_state_save(run->o->results, s, run->result->phases, err);
 }

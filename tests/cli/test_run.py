@@ -418,6 +418,9 @@ def test_an_interrupted_run_is_partial_and_can_be_resumed(shoal, run, workload, 
     before = facts["shoal"]["phases"][0]["steps"]
     assert 3 <= before
     refused(run(*SLOW), b"--resume it")
+    for other in (["--in-flight", 9], ["--prefetch", 5], ["--on-error", "skip"], ["--drop-cache"],
+                  ["--engine", "threads"], ["--store", "null:size=1T,delay_us=1"]):
+        refused(run(*SLOW, *other, "--resume"), b"read with other options")
     done = run(*SLOW, "--resume", "-q")
     assert done.returncode == 0, done.stderr
     facts = summary(results)
