@@ -313,6 +313,10 @@ def test_more_steps_than_the_data_has(run, data):
     refused(run("--data", data, "train.total_training_steps=11"), b"11")
 
 
+def test_a_compute_time_longer_than_any_clock(run, data):
+    refused(run("--data", data, "train.computation_time={type: gamma, shape: 1e6, scale: 1e6}"), b"shape times scale")
+
+
 def test_a_workload_that_does_not_train(run, data):
     refused(run("--data", data, "workflow.train=false"), b"workflow.train")
 
