@@ -29,7 +29,7 @@ struct finding {
 	uint64_t kind;
 	uint64_t sealed;              /* the catalog lies in the data folder */
 	char from[1024];              /* the object that train is a copy of, or "" */
-	char train[1024], eval[1024]; /* paths of catalogs; eval "": in the same */
+	char train[4096], eval[4096]; /* paths of catalogs; eval "": in the same */
 };
 
 static void say(const struct bench_data_options *o, const char *words)
@@ -262,7 +262,9 @@ static int find(const struct bench_workload *w, const struct bench_data_options 
 	struct stat st;
 	int rc = 0;
 
-	snprintf(f->train, sizeof(f->train), "%s/train.shoal", o->folder);
+	if (snprintf(f->train, sizeof(f->train), "%s/train.shoal", o->folder) >=
+	    (int)sizeof(f->train))
+		return shoal_fail(err, -ENAMETOOLONG, "the path of the results is too long");
 	if (o->reuse && stat(f->train, &st) == 0) {
 		f->kind = KIND_CATALOG;
 		snprintf(f->eval, sizeof(f->eval), "%s/valid.shoal", o->folder);
@@ -287,6 +289,36 @@ static int find(const struct bench_workload *w, const struct bench_data_options 
 	return rc;
 }
 
+#define ENDINGS_MAX 2u
+
+/* What files of a format are called. */
+static const char *const endings[][ENDINGS_MAX] = {
+	[BENCH_TFRECORD] = { "tfrecord" },
+	[BENCH_CSV] = { "csv" },
+	[BENCH_NPZ] = { "npz" },
+	[BENCH_NPY] = { "npy" },
+	[BENCH_HDF5] = { "hdf5", "h5" },
+	[BENCH_JPEG] = { "jpeg", "jpg" },
+	[BENCH_PNG] = { "png" },
+	[BENCH_INDEXED_BINARY] = { "indexed_binary" },
+	[BENCH_MMAP_INDEXED_BINARY] = { "mmap_indexed_binary", "indexed_binary" },
+	[BENCH_SYNTHETIC] = { "synthetic" },
+};
+
+/* "*.[jJ][pP][gG]" */
+static void any_case(const char *ending, char *buf, size_t cap)
+{
+	size_t at = (size_t)snprintf(buf, cap, "*.");
+
+	for (; *ending && at + 5 < cap; ending++) {
+		if (isalpha((unsigned char)*ending))
+			at += (size_t)snprintf(buf + at, cap - at, "[%c%c]", *ending,
+					       toupper((unsigned char)*ending));
+		else
+			at += (size_t)snprintf(buf + at, cap - at, "%c", *ending);
+	}
+}
+
 /* Collective. */
 static int list(struct shoal_comm *comm, const struct bench_workload *w,
 		const struct bench_data_options *o, const char *path, struct shoal_err *err)
@@ -299,8 +331,18 @@ static int list(struct shoal_comm *comm, const struct bench_workload *w,
 							      : NULL,
 					  .self = o->self };
 	struct shoal_index_result result;
-	struct shoal_tree_options tree = { 0 };
+	char patterns[ENDINGS_MAX][64];
+	const char *include[ENDINGS_MAX];
+	struct shoal_tree_options tree = { .include = include };
 
+	/* Only what the workload reads: beside containers lie their indexes, and people's notes. */
+	for (; w->dataset.format != BENCH_SYNTHETIC && tree.nr_include < ENDINGS_MAX &&
+	       endings[w->dataset.format][tree.nr_include];
+	     tree.nr_include++) {
+		any_case(endings[w->dataset.format][tree.nr_include], patterns[tree.nr_include],
+			 sizeof(patterns[0]));
+		include[tree.nr_include] = patterns[tree.nr_include];
+	}
 	if (shoal_comm_place(comm)->rank == 0)
 		say(o, "there is no catalog, and the names are not the workload's: listing them");
 	return index_tree(comm, o->data, &tree, &io, &result, err);
@@ -347,46 +389,59 @@ static uint64_t number_in(const char *name)
 	return n;
 }
 
-/* What files of a format are called. */
 static bool ending_fits(enum bench_format format, const char *ending)
 {
-	const char *name = bench_format_name(format);
-
-	if (format == BENCH_SYNTHETIC || strcasecmp(ending, name) == 0)
+	if (format == BENCH_SYNTHETIC)
 		return true;
-	switch (format) {
-	case BENCH_JPEG:
-		return strcasecmp(ending, "jpg") == 0;
-	case BENCH_HDF5:
-		return strcasecmp(ending, "h5") == 0;
-	case BENCH_MMAP_INDEXED_BINARY:
-		return strcasecmp(ending, "indexed_binary") == 0;
-	case BENCH_TFRECORD:
-	case BENCH_CSV:
-	case BENCH_NPZ:
-	case BENCH_NPY:
-	case BENCH_PNG:
-	case BENCH_INDEXED_BINARY:
-	case BENCH_SYNTHETIC:
-		break;
-	}
+	for (size_t i = 0; i < ENDINGS_MAX && endings[format][i]; i++)
+		if (strcasecmp(ending, endings[format][i]) == 0)
+			return true;
 	return false;
 }
 
-static int check_name(const struct bench_workload *w, const char *name, struct shoal_err *err)
+static int check_name(const struct bench_part *part, const struct bench_workload *w, uint64_t file,
+		      struct shoal_err *err)
 {
-	const char *file = strrchr(name, '/'), *ending = strrchr(file ? file : name, '.');
+	char name[SHOAL_NAME_MAX + 1] = "";
+	const char *last, *ending;
+	int rc = shoal_catalog_name(part->cat, part->first_file + file, name);
 
+	if (rc < 0)
+		return shoal_catalog_explain(part->cat, rc, err);
+	last = strrchr(name, '/');
+	ending = strrchr(last ? last : name, '.');
 	if (ending && !ending_fits(w->dataset.format, ending + 1))
-		return shoal_fail(
-			err, -EINVAL,
-			"the workload reads %s files, and the first one here is '%.200s': "
-			"say dataset.format=..., or name other data",
-			bench_format_name(w->dataset.format), name);
+		return shoal_fail(err, -EINVAL,
+				  "the workload reads %s files, and one here is '%.200s': say "
+				  "dataset.format=..., or name other data",
+				  bench_format_name(w->dataset.format), name);
 	return 0;
 }
 
-/* Cut @part to the first @want files, after looking at the first of them. */
+/*
+ * The first, the last and some between of the first @nr files. Of each the one behind as well:
+ * where every file has an index beside it, even steps could meet no other.
+ */
+static int check_names(const struct bench_part *part, const struct bench_workload *w, uint64_t nr,
+		       struct shoal_err *err)
+{
+	uint64_t nr_probes = shoal_min(nr, PROBES);
+	int rc = 0;
+
+	for (uint64_t i = 0; rc == 0 && i < nr_probes; i++) {
+		uint64_t file =
+			nr_probes == 1
+				? 0
+				: (uint64_t)((unsigned __int128)(nr - 1) * i / (nr_probes - 1));
+
+		rc = check_name(part, w, file, err);
+		if (rc == 0 && file + 1 < nr)
+			rc = check_name(part, w, file + 1, err);
+	}
+	return rc;
+}
+
+/* Cut @part to the first @want files, after looking at some of them. */
 static int take_files(struct bench_part *part, const struct bench_workload *w, uint64_t want,
 		      const char *key, struct shoal_err *err)
 {
@@ -401,9 +456,14 @@ static int take_files(struct bench_part *part, const struct bench_workload *w, u
 		if (rc < 0)
 			return shoal_catalog_explain(part->cat, rc, err);
 		n = number_in(name);
-		rc = check_name(w, name, err);
+		rc = check_names(part, w, shoal_min(part->nr_files, want), err);
 	}
-	if (rc == 0 && part->nr_files < want && n != 0 && n != want)
+	if (rc == 0 && part->nr_files == 0)
+		rc = shoal_fail(err, -EINVAL,
+				"the workload reads %s files, and there are none: say "
+				"dataset.format=..., or name other data",
+				bench_format_name(w->dataset.format));
+	else if (rc == 0 && part->nr_files < want && n != 0 && n != want)
 		rc = shoal_fail(err, -EINVAL,
 				"the workload reads %" PRIu64 " files, and there are %" PRIu64
 				" of a set of %" PRIu64 " ('%.200s'): say dataset.%s=%" PRIu64

@@ -1,6 +1,7 @@
 #include "bench/node.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,15 @@ static uint64_t proc_bytes(const char *path, const char *key)
 uint64_t bench_pss_bytes(void)
 {
 	return proc_bytes("/proc/self/smaps_rollup", "Pss");
+}
+
+uint64_t bench_nr_cpus(void)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		return (uint64_t)shoal_max(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
+	return (uint64_t)CPU_COUNT(&set);
 }
 
 /* What a rank tells. */

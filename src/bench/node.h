@@ -9,6 +9,9 @@
  */
 uint64_t bench_pss_bytes(void);
 
+/* Processors that this process may run on. */
+uint64_t bench_nr_cpus(void);
+
 /*
  * Collective: every rank tells of itself; on rank 0 *@ret_nodes, to be freed, has one entry a node
  * with the sums of its ranks. @pool_bytes and @catalog_bytes are this rank's.

@@ -84,6 +84,8 @@ struct bench_result {
 	char engine[32], engine_detail[256], order[32];
 	uint64_t seed, in_flight, prefetch;
 	bool direct, made_up; /* past the page cache; not from storage at all */
+	/* Of a run that was stopped: loaders that may still be reading. See bench_run_close(). */
+	struct shoal_loader *reading[2];
 	/* Over the epochs: */
 	struct bench_summary {
 		size_t nr; /* epochs */

@@ -1,9 +1,11 @@
 #include "bench/run.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -12,6 +14,8 @@
 #include <xxhash.h>
 
 #include "bench/run_inside.h"
+
+#define READ_THREADS_AUTO_MAX 8u
 
 int bench_run_log_path(const char *results, int rank, char *buf, size_t cap)
 {
@@ -28,6 +32,8 @@ void bench_run_forget(const char *results, int nr_ranks)
 		if (bench_run_log_path(results, r, path, sizeof(path)) == 0)
 			(void)!unlink(path);
 	snprintf(path, sizeof(path), "%s/%s/state", results, BENCH_RUN_FOLDER);
+	(void)!unlink(path);
+	snprintf(path, sizeof(path), "%s/%s/lock", results, BENCH_RUN_FOLDER);
 	(void)!unlink(path);
 	snprintf(path, sizeof(path), "%s/%s", results, BENCH_RUN_FOLDER);
 	(void)!rmdir(path);
@@ -79,14 +85,24 @@ static void name_phase(const struct bench_workload *w, size_t i, struct bench_ph
 
 /* ---- Starting, or going on ---- */
 
-/* What must be the same for a run to go on: the workload with all its values, and the files. */
+/*
+ * What must be the same for a run to go on: the workload with all its values, the files, and how
+ * they are read. Else the parts of an epoch would be measured in different ways.
+ */
 static uint64_t configuration(const struct run *run)
 {
+	const struct shoal_load_options *l = &run->load;
+	const uint64_t how[] = { l->in_flight,   l->prefetch,       l->direct,
+				 l->engine,      l->object_size,    l->slot,
+				 l->skip_errors, run->read_threads, run->o->drop_cache };
+	const char *store = l->store ? l->store : "";
 	struct shoal_catalog_info info;
 	uint64_t h = XXH3_64bits(run->w->yaml, strlen(run->w->yaml));
 
 	shoal_catalog_info(run->o->data->cat, &info);
-	return XXH3_64bits_withSeed(info.digest, strlen(info.digest), h);
+	h = XXH3_64bits_withSeed(info.digest, strlen(info.digest), h);
+	h = XXH3_64bits_withSeed(store, strlen(store), h);
+	return XXH3_64bits_withSeed(how, sizeof(how), h);
 }
 
 /* Rank 0: a run of its own, in an empty folder. */
@@ -116,17 +132,20 @@ static int go_on(struct run *run, size_t nr_phases, struct shoal_err *err)
 
 	if (rc < 0)
 		return rc;
-	if (s->configuration != configuration(run))
-		return shoal_fail(err, -ESTALE,
-				  "the run to resume was of another workload, other values or "
-				  "other files: resume it with the same, or start anew in another "
-				  "folder");
 	if (s->nr_ranks != run->nr_ranks || s->nr_accelerators != run->nr_here)
 		return shoal_fail(err, -ESTALE,
 				  "the run to resume had %" PRIu64 " ranks of %" PRIu64
 				  " accelerators: resume it with as many, or start anew in another "
 				  "folder",
 				  s->nr_ranks, s->nr_accelerators);
+	if (s->configuration != configuration(run))
+		return shoal_fail(
+			err, -ESTALE,
+			"the run to resume was of another workload, other values, other "
+			"files, or read with other options (--store, --in-flight, "
+			"--prefetch, --direct, --engine, --on-error, --drop-cache): resume "
+			"it with the same, or start anew in another "
+			"folder");
 	s->resumed++;
 	return run_state_save(run->o->results, s, run->result->phases, err);
 }
@@ -149,10 +168,14 @@ static int last_block(const struct run *run, const struct bench_phase *p,
 static int cut_block(struct run *run, const struct bench_log_block *block, uint64_t nr_steps,
 		     struct shoal_err *err)
 {
+	struct bench_log_block left = { .next_off = block->off };
 	int rc = bench_log_cut(&run->log, block, nr_steps, err);
 
-	if (rc == 0 && nr_steps > 0)
-		rc = bench_log_end(&run->log, nr_steps, block->wall, block->ended, err);
+	if (rc < 0 || nr_steps == 0)
+		return rc;
+	rc = bench_log_next(&run->log, &left, err); /* it took no longer than what is left of it */
+	if (rc == 1)
+		rc = bench_log_end(&run->log, nr_steps, left.wall, left.ended, err);
 	return rc;
 }
 
@@ -200,6 +223,26 @@ static int open_log(struct run *run, bool resumed, struct shoal_err *err)
 	return rc;
 }
 
+/* Rank 0: nobody else runs in this folder. Where the file system has no locks one has to know. */
+static int lock_folder(struct run *run, struct shoal_err *err)
+{
+	char path[4096];
+
+	if (snprintf(path, sizeof(path), "%s/%s/lock", run->o->results, BENCH_RUN_FOLDER) >=
+	    (int)sizeof(path))
+		return shoal_fail(err, -ENAMETOOLONG, "the path of the results is too long");
+	run->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+	if (run->lock < 0)
+		return shoal_fail_errno(err, shoal_errno(), "cannot open '%s'", path);
+	if (flock(run->lock, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+		return shoal_fail(
+			err, -EBUSY,
+			"another run is writing to '%.500s': wait for it, or name another "
+			"folder",
+			run->o->results);
+	return 0;
+}
+
 /* Collective. */
 static int begin(struct run *run, size_t nr_phases, struct shoal_err *err)
 {
@@ -210,16 +253,21 @@ static int begin(struct run *run, size_t nr_phases, struct shoal_err *err)
 		snprintf(path, sizeof(path), "%s/%s", run->o->results, BENCH_RUN_FOLDER);
 		if (mkdir(path, 0777) < 0 && errno != EEXIST)
 			rc = shoal_fail_errno(err, shoal_errno(), "cannot make '%s'", path);
-		else if (run->o->resume)
-			rc = go_on(run, nr_phases, err);
 		else
-			rc = start_anew(run, err);
+			rc = lock_folder(run, err);
+		if (rc == 0)
+			rc = run->o->resume ? go_on(run, nr_phases, err) : start_anew(run, err);
 		if (rc < 0) {
 			shoal_comm_fail(run->comm, err->msg);
 			return rc;
 		}
 	}
 	rc = shoal_comm_broadcast(run->comm, 0, &run->state, sizeof(run->state), err);
+	/* All judge the run by all of its phases. */
+	if (rc == 0 && run->state.nr_phases > 0)
+		rc = shoal_comm_broadcast(
+			run->comm, 0, run->result->phases,
+			(size_t)run->state.nr_phases * sizeof(*run->result->phases), err);
 	return rc < 0 ? rc : open_log(run, run->o->resume, err);
 }
 
@@ -244,8 +292,7 @@ static int take_memory(struct run *run, size_t nr_phases, struct shoal_err *err)
 	if (!run->workers)
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	for (size_t a = 0; rc == 0 && a < nr; a++)
-		rc = bench_workers_init(&run->workers[a],
-					(size_t)shoal_max(1, run->w->reader.read_threads), err);
+		rc = bench_workers_init(&run->workers[a], (size_t)run->read_threads, err);
 	return rc;
 }
 
@@ -259,6 +306,8 @@ static void release(struct run *run)
 	free(run->blocks);
 	free(run->means);
 	bench_log_close(&run->log);
+	if (run->lock >= 0)
+		close(run->lock);
 	shoal_comm_meeting_close(run->meeting);
 	free(run);
 }
@@ -270,7 +319,7 @@ static int keep(struct run *run, const struct phase *phase, struct shoal_err *er
 	int rc = 0;
 
 	phase->p->partial = phase->stopped && phase->p->steps < phase->steps;
-	if (phase->p->partial && phase->p->steps == phase->first_step)
+	if (phase->p->partial && phase->p->steps == 0)
 		return 0; /* nothing of it was done */
 	r->nr_phases++;
 	if (!phase->p->partial)
@@ -281,8 +330,6 @@ static int keep(struct run *run, const struct phase *phase, struct shoal_err *er
 		rc = run_state_save(run->o->results, &run->state, r->phases, err);
 	if (rc < 0)
 		shoal_comm_fail(run->comm, err->msg);
-	else if (run->o->phase_done)
-		run->o->phase_done(run->o->self, r);
 	return rc;
 }
 
@@ -320,6 +367,20 @@ static void note_engine(struct run *run, const struct phase *phase)
 		 stats.engine_detail);
 }
 
+/*
+ * Closing waits for what is in flight, for ever where the storage hangs. A run that was stopped
+ * leaves it to the caller, who has the results to write first. So it is after a failure, when
+ * nobody is to wait at all.
+ */
+static void close_loader(struct run *run, struct shoal_loader *loader, bool was_stopped,
+			 struct shoal_loader **ret_reading)
+{
+	if (was_stopped || (run->o->stop && __atomic_load_n(run->o->stop, __ATOMIC_RELAXED)))
+		*ret_reading = loader;
+	else
+		shoal_loader_close(loader);
+}
+
 static int run_phases(struct run *run, size_t nr_phases, struct shoal_err *err)
 {
 	struct bench_result *r = run->result;
@@ -345,13 +406,38 @@ static int run_phases(struct run *run, size_t nr_phases, struct shoal_err *err)
 			rc = keep(run, &phase, err);
 		stopped = phase.stopped;
 		if (phase.p->eval && rc == 0)
-			shoal_loader_close(phase.loader);
+			close_loader(run, phase.loader, stopped, &r->reading[1]);
 	}
+	if (rc == 0)
+		close_loader(run, run->loader, stopped, &r->reading[0]);
 	r->partial = stopped && r->nr_phases < nr_phases;
 	r->partial = r->partial || (r->nr_phases && r->phases[r->nr_phases - 1].partial);
 	if (r->partial)
 		snprintf(r->why_partial, sizeof(r->why_partial), "interrupted");
 	return rc;
+}
+
+/*
+ * What the loaders are opened with. Threads that are not given are, as in DLIO, each
+ * accelerator's share of the node's processors, up to 8.
+ */
+static void choose_reading(struct run *run, const struct shoal_comm_place *place)
+{
+	const struct bench_reader *reader = &run->w->reader;
+	uint64_t share = bench_nr_cpus() / ((uint64_t)place->node_size * run->nr_here);
+
+	run->read_threads = reader->read_threads;
+	if (!run->read_threads)
+		run->read_threads = shoal_max(1, shoal_min(share, READ_THREADS_AUTO_MAX));
+	run->load = run->o->load;
+	run->load.part = true;
+	run->load.direct = run->load.direct || reader->odirect;
+	if (!run->load.in_flight)
+		run->load.in_flight =
+			(unsigned)shoal_min(run->read_threads * run->nr_here, LOAD_IN_FLIGHT_MAX);
+	if (!run->load.prefetch)
+		run->load.prefetch = (unsigned)shoal_min(shoal_max(1, reader->prefetch), 65536);
+	run->load.stop = run->o->stop;
 }
 
 /* What does not depend on how it went. */
@@ -372,11 +458,9 @@ static void describe(struct run *run)
 	r->nr_bytes = info.nr_bytes;
 	memcpy(r->digest, info.digest, sizeof(r->digest));
 	snprintf(r->order, sizeof(r->order), "%s", run_order_name(run->w));
-	r->in_flight = run->o->load.in_flight ? run->o->load.in_flight
-					      : run->w->reader.read_threads * run->nr_here;
-	r->prefetch = run->o->load.prefetch ? run->o->load.prefetch
-					    : shoal_max(1, run->w->reader.prefetch);
-	r->direct = run->o->load.direct || run->w->reader.odirect;
+	r->in_flight = run->load.in_flight;
+	r->prefetch = run->load.prefetch;
+	r->direct = run->load.direct;
 	r->made_up = run->o->load.store && strncmp(run->o->load.store, "null:", 5) == 0;
 }
 
@@ -438,6 +522,7 @@ int bench_run(const struct bench_run_options *o, struct bench_result *ret_result
 	run->w = o->workload;
 	run->comm = o->comm;
 	run->log = BENCH_LOG_CLOSED;
+	run->lock = -1;
 	run->nr_ranks = (uint64_t)place->size;
 	run->rank = (uint64_t)place->rank;
 	run->nr_here = o->nr_accelerators;
@@ -445,12 +530,17 @@ int bench_run(const struct bench_run_options *o, struct bench_result *ret_result
 	run->result = ret_result;
 	/* A sleep ends when it should, and not up to 50 us later. */
 	(void)!prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+	choose_reading(run, place);
 	describe(run);
 	rc = run_all(run, err);
 	ret_result->ended = run_wall_clock();
 	bench_result_sum_up(ret_result);
-	if (rc == 0)
-		shoal_loader_close(run->loader); /* else it may wait for reads that never end */
 	release(run);
 	return rc;
+}
+
+void bench_run_close(struct bench_result *r)
+{
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(r->reading); i++)
+		r->reading[i] = shoal_loader_close(r->reading[i]);
 }

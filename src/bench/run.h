@@ -42,7 +42,6 @@ struct bench_run_options {
 	uint64_t began;  /* bench_now() when the command started */
 	/* By rank 0, some times a second, in the loop; quick. May be NULL. */
 	void (*progress)(void *self, const struct bench_progress *progress);
-	void (*phase_done)(void *self, const struct bench_result *result); /* the same */
 	void *self;
 };
 
@@ -59,6 +58,12 @@ int bench_run_log_path(const char *results, int rank, char *buf, size_t cap) SHO
  */
 int bench_run(const struct bench_run_options *o, struct bench_result *ret_result,
 	      struct shoal_err *err) SHOAL_MUST_USE;
+
+/*
+ * Wait for what a run that was stopped left in flight, which may never end, and close it. Before
+ * the data is closed; or never, by a process that ends.
+ */
+void bench_run_close(struct bench_result *r);
 
 /* Remove what only a resumed run would need: by rank 0, when all results are written. */
 void bench_run_forget(const char *results, int nr_ranks);

@@ -82,7 +82,7 @@ static int open_file(const char *path, int flags, uint32_t nr, struct bench_log 
 	log->step = malloc((size_t)nr * ITEM_BYTES); /* a step of this process' accelerators */
 	if (!log->step)
 		return shoal_fail(err, -ENOMEM, "out of memory");
-	log->fd = open(path, O_RDWR | O_CLOEXEC | flags, 0666);
+	log->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
 	if (log->fd < 0)
 		return shoal_fail_errno(err, shoal_errno(), "cannot open '%s'", path);
 	return 0;
@@ -94,7 +94,10 @@ int bench_log_create(const char *path, uint64_t run, uint32_t nr_accelerators,
 	struct item head = { .kind = ITEM_HEAD,
 			     .number = VERSION,
 			     .value = { run, nr_accelerators } };
-	int rc = open_file(path, O_CREAT | O_TRUNC, nr_accelerators, ret_log, err);
+	int rc;
+
+	(void)!unlink(path); /* of a run that nobody resumes; a link there is not followed */
+	rc = open_file(path, O_CREAT | O_EXCL, nr_accelerators, ret_log, err);
 
 	if (rc == 0)
 		rc = put_item(ret_log, &head, err);

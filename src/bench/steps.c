@@ -1,5 +1,6 @@
 /* One phase: an epoch of training, or an evaluation. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -71,21 +72,19 @@ int run_open_loader(struct run *run, const struct phase *phase, struct shoal_loa
 		.batch = phase->batch * run->nr_here,
 		.consumed = phase->first_step * phase->batch * run->nr_all,
 	};
-	struct shoal_load_options load = run->o->load;
-	uint64_t in_flight = w->reader.read_threads * run->nr_here;
+	struct shoal_load_options load = run->load;
 
-	load.part = true;
 	load.first = phase->part->first_sample;
-	load.direct = load.direct || w->reader.odirect;
-	if (!load.in_flight && in_flight)
-		load.in_flight = (unsigned)shoal_min(in_flight, LOAD_IN_FLIGHT_MAX);
-	if (!load.prefetch)
-		load.prefetch = (unsigned)shoal_min(shoal_max(1, w->reader.prefetch), 65536);
-	load.stop = run->o->stop;
 	return shoal_loader_open(phase->part->cat, &spec, run->rank, &load, ret_loader, err);
 }
 
 /* ---- One step ---- */
+
+/* A year is longer than anyone waits, and far from where sums of times would wrap. */
+static uint64_t ns_of(double seconds)
+{
+	return (uint64_t)(fmin(fmax(seconds, 0), 31536000.0) * 1e9);
+}
 
 /* When each accelerator's part of the batch was read, and preprocessed. Returns the last read. */
 static uint64_t note_ready(struct run *run, struct phase *phase, const struct shoal_batch *batch,
@@ -110,8 +109,7 @@ static uint64_t note_ready(struct run *run, struct phase *phase, const struct sh
 						 step, run->rank * run->nr_here * phase->batch + i);
 			double s = bench_time_draw(&run->w->reader.preprocess_time, key);
 
-			ready = bench_workers_take(&run->workers[a], r->finished,
-						   (uint64_t)(s * 1e9));
+			ready = bench_workers_take(&run->workers[a], r->finished, ns_of(s));
 		}
 		run->ready[a] = shoal_max(run->ready[a], ready);
 	}
@@ -127,7 +125,7 @@ static void draw_compute(struct run *run, const struct phase *phase, uint64_t st
 
 		run->steps[a] = (struct bench_step){
 			.asked = asked - phase->started,
-			.planned = (uint64_t)(bench_time_draw(phase->compute, key) * 1e9),
+			.planned = ns_of(bench_time_draw(phase->compute, key)),
 		};
 	}
 }
@@ -319,7 +317,8 @@ static int add_block(struct run *run, const struct phase *phase,
 			block->eval ? bench_eval_figures(b, phase->batch, block->wall)
 				    : bench_block_figures(b, phase->batch, block->wall);
 
-		bench_mean_add(&run->means[a], &f, block->nr_steps);
+		/* By the steps that count: a block of which none does says nothing. */
+		bench_mean_add(&run->means[a], &f, block->eval ? b->nr_added : b->nr_inside);
 		*load_ns += b->load;
 	}
 	return rc;
@@ -415,8 +414,9 @@ static void take_tally(const struct run *run, const struct phase *phase, bool de
 	p->order_digest[0] = t->got[2];
 	p->order_digest[1] = t->got[3];
 	p->proof = bench_tally_exactly_once(t) ? BENCH_PROVEN : BENCH_WRONG;
-	if (phase->stopped && p->steps < phase->steps)
-		p->proof = BENCH_NOT_PROVEN; /* a rank may have taken a batch more than others */
+	/* A rank may have taken a batch more than others; or there was nothing left to read. */
+	if ((phase->stopped && p->steps < phase->steps) || phase->nr_done == 0)
+		p->proof = BENCH_NOT_PROVEN;
 	p->latency = latency_of(&t->latency);
 	p->open = latency_of(&t->open);
 	p->read = latency_of(&t->read);

@@ -320,6 +320,9 @@ static int read_distribution(const char *path, struct bench_node *map, struct be
 		rc = read_parameter(path, map, kind->b, SECONDS_MAX, type != NULL, &t.b, err);
 	if (rc == 0 && t.kind == BENCH_TIME_NORMAL && t.b == 0)
 		t.kind = BENCH_TIME_FIXED;
+	if (rc == 0 && t.kind == BENCH_TIME_GAMMA && t.a * t.b > SECONDS_MAX)
+		rc = bench_node_fail(map, err, "%s: shape times scale is more than %.0f seconds",
+				     path, (double)SECONDS_MAX);
 	if (rc == 0 && t.kind == BENCH_TIME_UNIFORM && t.a > t.b)
 		rc = bench_node_fail(map, err, "%s: min is more than max", path);
 	if (rc == 0)

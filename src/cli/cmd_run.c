@@ -71,6 +71,7 @@ struct command {
 	struct arguments a;
 	struct shoal_comm *comm;
 	const struct shoal_comm_place *place;
+	int rank; /* for the loader's thread, which may outlive the comm */
 	struct bench_workload *workload;
 	struct bench_data data;
 	struct bench_result result;
@@ -173,7 +174,7 @@ static void show_stalled_read(void *self, const char *words)
 {
 	const struct command *c = self;
 
-	cli_fail("run", "rank %d: %s", c->place->rank, words);
+	cli_fail("run", "rank %d: %s", c->rank, words);
 }
 
 /* While the loader waits, which it may for ever: has another rank failed? */
@@ -437,6 +438,7 @@ static int tell(struct command *c)
 static int finish(struct command *c, int rc, int status)
 {
 	bool partial = c->result.partial, alone = c->place->size == 1;
+	bool reading = c->result.reading[0] || c->result.reading[1];
 
 	shoal_comm_close(c->comm);
 	if (rc == -ECANCELED || partial) {
@@ -446,7 +448,7 @@ static int finish(struct command *c, int rc, int status)
 		return cli_stop ? CLI_INTERRUPTED : status;
 	}
 	bench_result_release(&c->result);
-	if (rc < 0 && c->loaded)
+	if ((rc < 0 && c->loaded) || reading)
 		return status; /* closing would wait for reads, which may never end */
 	bench_data_close(&c->data);
 	bench_workload_free(c->workload);
@@ -469,6 +471,7 @@ int cmd_run(int argc, char **argv)
 	if (shoal_comm_open(&c.comm, &err) < 0)
 		return cli_fail("run", "%s", err.msg);
 	c.place = shoal_comm_place(c.comm);
+	c.rank = c.place->rank;
 	run_screen_start(&c.screen, c.a.quiet);
 	shoal_comm_set_stall(c.comm, STALL_SECONDS, show_warning, &c);
 	rc = run(&c, &err);

@@ -232,7 +232,7 @@ static void wake(uint32_t *word)
 	(void)!syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Whom the first rank waits for, to be named. */
+/* Who is waited for, to be named: when all of the node have come, its first, which others keep. */
 static int who_is_missing(const struct shoal_comm_meeting *m)
 {
 	const struct shoal_comm *c = m->comm;
@@ -240,17 +240,17 @@ static int who_is_missing(const struct shoal_comm_meeting *m)
 	for (int i = 0; i < c->place.node_size; i++)
 		if (__atomic_load_n(&m->room->seat[i].round, __ATOMIC_ACQUIRE) != m->round)
 			return c->node_ranks[i];
-	return c->w.rank;
+	return c->place.node_leader;
 }
 
-/* Until the word is (or, with @is false, is no longer) @value. */
-static int wait_until(struct shoal_comm_meeting *m, uint32_t *word, uint32_t value, bool is,
+/* Until the word is @value. */
+static int wait_until(struct shoal_comm_meeting *m, uint32_t *word, uint32_t value,
 		      struct shoal_err *err)
 {
 	struct comm_pause p = { .lo = 1, .hi = 0, .until = 1, .since = comm_now() };
 	uint32_t seen;
 
-	while (((seen = __atomic_load_n(word, __ATOMIC_ACQUIRE)) == value) != is) {
+	while ((seen = __atomic_load_n(word, __ATOMIC_ACQUIRE)) != value) {
 		uint64_t before = comm_now();
 		int rc = 0;
 
@@ -259,8 +259,7 @@ static int wait_until(struct shoal_comm_meeting *m, uint32_t *word, uint32_t val
 			continue;
 		if (comm_now() - before < LOOK_NS && !comm_stopped(m->comm))
 			continue;
-		if (is)
-			p.lo = p.hi = who_is_missing(m);
+		p.lo = p.hi = who_is_missing(m);
 		rc = comm_pause(m->comm, &p, err); /* only looks: it may not sleep */
 		if (rc < 0)
 			return rc;
@@ -294,7 +293,7 @@ static int lead(struct shoal_comm_meeting *m, enum shoal_comm_op op, uint64_t de
 		struct shoal_err *err)
 {
 	struct room *room = m->room;
-	int rc = wait_until(m, &room->arrived, (uint32_t)m->comm->place.node_size, true, err);
+	int rc = wait_until(m, &room->arrived, (uint32_t)m->comm->place.node_size, err);
 
 	if (rc == 0)
 		rc = combine_seats(m, op, detail, nr, err);
@@ -325,7 +324,7 @@ static int hold(struct shoal_comm_meeting *m, enum shoal_comm_op op, uint64_t *v
 	    p->node_rank != 0)
 		wake(&m->room->arrived);
 	rc = p->node_rank == 0 ? lead(m, op, detail, nr, err)
-			       : wait_until(m, &m->room->over, m->round, true, err);
+			       : wait_until(m, &m->room->over, m->round, err);
 	/* Nobody writes there before all, this rank too, have come again. */
 	if (rc == 0 && nr > 0)
 		memcpy(values, m->room->values, nr * sizeof(*values));

@@ -51,12 +51,14 @@ static const char *proof_words(const struct bench_phase *p)
 	return p->proof == BENCH_WRONG ? "NOT ONCE" : "-";
 }
 
-static void put_phase(struct table *t, const struct bench_phase *p)
+static void put_phase(struct table *t, const struct bench_phase *p, bool direct)
 {
 	char cached[16] = "-", name[32];
 	double rate = p->block_seconds > 0 ? (double)p->bytes_delivered / p->block_seconds : 0;
 
-	if (p->nr_pages)
+	if (direct) /* whatever is in the page cache, it was not read from there */
+		snprintf(cached, sizeof(cached), "direct");
+	else if (p->nr_pages)
 		snprintf(cached, sizeof(cached), "%.1f %%",
 			 100.0 * (double)p->nr_cached / (double)p->nr_pages);
 	snprintf(name, sizeof(name), "%" PRIu32 "%s%s", p->epoch, p->eval ? " eval" : "",
@@ -191,7 +193,7 @@ int report_table_text(const struct bench_result *r, bool in_colour, char **ret_t
 	    "seconds", "AU %", "samples/s", "MB/s", "wait %", "p50 ms", "p99 ms", "cached", "depth",
 	    "CPU us", "audit");
 	for (size_t i = 0; i < r->nr_phases; i++)
-		put_phase(&t, &r->phases[i]);
+		put_phase(&t, &r->phases[i], r->direct);
 	put(&t, "\n");
 	put_sums(&t, r);
 	put_slowest(&t, r);

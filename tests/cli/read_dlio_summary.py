@@ -58,6 +58,8 @@ def main(folder):
                 proc = [load + compute for load, compute in zip(of["load"][block], of["compute"][block])]
                 assert all(abs(a - b) < 1e-6 for a, b in zip(proc, of["proc"][block]))
                 moment(stats[str(epoch)][block]["end"])
+            # The first step of a block is outside what is measured: a block of one has no figures.
+            steps = {block: nr - 1 for block, nr in steps.items()}
             total = sum(steps.values())
             ranks_au.append(sum(of["au"][block] * nr for block, nr in steps.items()) / total)
             ranks_rate.append(sum(of["throughput"][block] * nr for block, nr in steps.items()) / total)

@@ -150,6 +150,37 @@ def test_other_names_or_sizes_are_listed(run, memory_dir, tmp_path):
         assert done.returncode == 0, done.stderr
 
 
+def write_indexed_binary(folder):
+    names = [f"train/x{i:02}.indexed_binary" for i in range(40)]
+    write_files(folder, names)
+    write_files(folder, [name + ending for name in names for ending in (".off.idx", ".sz.idx")], size=8)
+    write_files(folder, ["README.txt", "train/labels.csv"], size=5)
+
+
+def test_only_files_of_the_format_are_listed(run, memory_dir, tmp_path):
+    folder = memory_dir / "indexed"
+    write_indexed_binary(folder)
+    done = run("--data", folder, "dataset.format=indexed_binary")
+    assert done.returncode == 0, done.stderr
+    for phase in phases(tmp_path / "results"):
+        assert phase["audit"]["samples"] == 40 and phase["audit"]["bytes_delivered"] == TOTAL
+
+
+def test_endings_may_be_spelt_in_other_ways(run, memory_dir, tmp_path):
+    folder = memory_dir / "spelt"
+    write_files(folder, [f"train/x{i}.{ending}" for i, ending in enumerate(["jpg", "JPEG", "jpeg", "Jpg"] * 10)])
+    write_files(folder, [f"train/x{i}.jpg.txt" for i in range(10)])
+    assert run("--data", folder, "dataset.format=jpeg").returncode == 0
+    assert phases(tmp_path / "results")[0]["audit"]["bytes_delivered"] == TOTAL
+
+
+def test_a_catalog_with_other_files_between_is_refused(run, shoal, memory_dir, tmp_path):
+    folder = memory_dir / "between"
+    write_indexed_binary(folder)
+    shoal.good("index", folder, "-q", "--exclude", "*.csv", "-o", tmp_path / "c")
+    refused(run("--data", tmp_path / "c", "dataset.format=indexed_binary"), b"reads indexed_binary files", b".idx'")
+
+
 @pytest.mark.parametrize("way", ["computed", "one catalog"])
 def test_evaluations_read_the_other_folder(run, shoal, memory_dir, tmp_path, way):
     folder = memory_dir / f"both {way}"
@@ -189,6 +220,24 @@ def test_samples_that_cannot_be_read_may_be_skipped(run, shoal, memory_dir, tmp_
     assert done.returncode == 1
     assert b"not every sample" in done.stderr
     assert [phase["audit"]["errors"] for phase in phases(tmp_path / "results")] == [1, 1]
+
+
+@pytest.mark.parametrize("args, most", [
+    (["--accelerators", 2, "reader.read_threads=5"], 10),
+    (["--accelerators", 3, "--in-flight", 7], 7),
+    (["--accelerators", 4000, "reader.batch_size=1", "dataset.num_files_train=4000", "reader.read_threads=8192"], 8192),
+])
+def test_the_results_say_how_many_were_really_in_flight(run, tmp_path, args, most):
+    assert run("--store", "null", "train.epochs=1", "metric.au=0", *args).returncode == 0
+    assert summary(tmp_path / "results")["shoal"]["in_flight_per_rank"] == most
+
+
+def test_threads_that_are_not_given_are_a_share_of_the_machines(shoal, tmp_path):
+    path = tmp_path / "w.yaml"
+    path.write_text(WORKLOAD.replace("read_threads: 3, ", ""))
+    shoal("run", path, "--results", tmp_path / "results", "--store", "null")
+    cpus = len(os.sched_getaffinity(0))
+    assert summary(tmp_path / "results")["shoal"]["in_flight_per_rank"] == max(1, min(cpus, 8))
 
 
 # ---------------------------------------------------------------------------------------------------- the bar
@@ -253,7 +302,7 @@ def test_a_set_that_lacks_files(run, memory_dir):
 def test_files_of_another_format(run, memory_dir):
     folder = memory_dir / "jpegs"
     write_files(folder, dlio_names(40, ending="jpeg"))
-    refused(run("--data", folder), b"reads npz files", b".jpeg")
+    refused(run("--data", folder), b"reads npz files", b"there are none")
 
 
 def test_a_batch_larger_than_there_are_samples(run, data):
@@ -262,6 +311,10 @@ def test_a_batch_larger_than_there_are_samples(run, data):
 
 def test_more_steps_than_the_data_has(run, data):
     refused(run("--data", data, "train.total_training_steps=11"), b"11")
+
+
+def test_a_compute_time_longer_than_any_clock(run, data):
+    refused(run("--data", data, "train.computation_time={type: gamma, shape: 1e6, scale: 1e6}"), b"shape times scale")
 
 
 def test_a_workload_that_does_not_train(run, data):
@@ -369,6 +422,9 @@ def test_an_interrupted_run_is_partial_and_can_be_resumed(shoal, run, workload, 
     before = facts["shoal"]["phases"][0]["steps"]
     assert 3 <= before
     refused(run(*SLOW), b"--resume it")
+    for other in (["--in-flight", 9], ["--prefetch", 5], ["--on-error", "skip"], ["--drop-cache"],
+                  ["--engine", "threads"], ["--store", "null:size=1T,delay_us=1"]):
+        refused(run(*SLOW, *other, "--resume"), b"read with other options")
     done = run(*SLOW, "--resume", "-q")
     assert done.returncode == 0, done.stderr
     facts = summary(results)
@@ -379,6 +435,53 @@ def test_an_interrupted_run_is_partial_and_can_be_resumed(shoal, run, workload, 
     output = json.loads((results / "0_output.json").read_text())
     assert (len(output["1"]["load"]["block1"]), len(output["1"]["load"]["block2"])) == (before, 10 - before)
     assert ".shoal-run" not in contents(results)
+
+
+def test_a_signal_ends_a_run_at_once_though_the_storage_hangs(shoal, workload, tmp_path):
+    process = shoal.start("run", workload, "--results", tmp_path / "results", "--store", "null:size=1T,delay_us=25000000")
+    until(lambda: (tmp_path / "results" / ".shoal-run" / "steps.0").exists())
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    since = time.monotonic()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM and time.monotonic() - since < 8
+
+
+def test_a_partial_summary_does_not_wait_for_reads(shoal, workload, tmp_path):
+    results = tmp_path / "results"
+    process = shoal.start("run", workload, "--results", results, "--store", "null:size=1T,delay_us=4000000",
+                          "--in-flight", 4)
+    until(lambda: steps_recorded(results) >= 1)
+    process.send_signal(signal.SIGTERM)
+    since = time.monotonic()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM and time.monotonic() - since < 2
+    assert summary(results)["shoal"]["phases"][0]["steps"] == 1
+
+
+def test_a_folder_is_of_one_run_at_a_time(shoal, run, workload, tmp_path):
+    results = tmp_path / "results"
+    process = shoal.start("run", workload, "--results", results, "train.computation_time=0.2", "--store", "null", "-q")
+    until(lambda: steps_recorded(results) >= 2)
+    refused(run("train.computation_time=0.2", "--store", "null", "--resume"), b"another run is writing")
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert [phase["audit"]["exactly_once"] for phase in phases(results)] == [True, True]
+
+
+def test_a_last_part_of_one_step_does_not_lower_the_utilisation(shoal, run, workload, tmp_path):
+    results = tmp_path / "results"
+    args = ["train.computation_time=0.1", "train.epochs=1", "--store", "null", "-q"]
+    process = shoal.start("run", workload, "--results", results, *args)
+    until(lambda: steps_recorded(results) >= 9)
+    process.kill()
+    process.communicate()
+    assert run(*args, "--resume").returncode == 0
+    first = phases(results)[0]
+    assert first["steps_before_resume"] == 9
+    whole = json.loads((results / "0_output.json").read_text())["1"]["au"]["block1"]
+    assert first["au_percentage"] == pytest.approx(whole, rel=1e-9)
+    subprocess.run([sys.executable, SCRIPT, results], stdout=subprocess.DEVNULL, check=True)
 
 
 def test_a_killed_run_is_resumed_behind_its_last_step(shoal, run, workload, tmp_path):

@@ -146,6 +146,22 @@ def test_a_signal_to_one_rank_ends_all_after_the_step_and_is_resumed(start, tmp_
     assert all(phase["audit"]["exactly_once"] for phase in facts["shoal"]["phases"])
 
 
+def test_all_ranks_of_a_resumed_run_know_the_epochs_before(start, tmp_path):
+    results = tmp_path / "results"
+    args = ["train.computation_time=0.05", "train.epochs=3", "metric.au=0.75", "--store", "null", "-q"]
+    running = start(2, *args)
+    until(lambda: recorded(results, 0) >= 10 + 2 + 2)  # of the second epoch
+    os.kill(running.ranks()[0], signal.SIGTERM)
+    running.finish()
+    before = summary(results)["shoal"]["phases"]
+    assert [phase["partial"] for phase in before] == [False] * (len(before) - 1) + [True] and len(before) >= 2
+    job = start(2, *args, "--resume").finish()
+    assert job.code == 0 and ours(job) == [], job.err  # the launcher's code is that of any rank that fails
+    facts = summary(results)
+    assert facts["metric"]["train_au_meet_expectation"] == "success"
+    assert [phase["steps"] for phase in facts["shoal"]["phases"]] == [10, 10, 10]
+
+
 def test_a_rank_that_dies_ends_the_job_and_leaves_no_summary(start, tmp_path):
     results = tmp_path / "results"
     running = start(3, *SLOW)

@@ -89,6 +89,7 @@ static int run(const struct setting *s, struct bench_result *r, struct shoal_err
 		rc = bench_run(&o, r, err);
 	else
 		*r = (struct bench_result){ .workload = w };
+	bench_run_close(r); /* what a run that was stopped still reads */
 	bench_data_close(&data);
 	return rc;
 }
@@ -434,8 +435,9 @@ static void what_cannot_be_resumed_is_refused(void **state)
 	done(&r);
 	bytes = file_read(test_path(BENCH_RUN_FOLDER "/state"), &len);
 	for (int i = 0; i < 4; i++) {
-		static const char *const words[] = { "another workload", "3 accel",
-						     "by this version", "damaged" };
+		static const char *const words[] = { "another workload",
+						     "1 ranks of 1 accelerators", "by this version",
+						     "damaged" };
 
 		s = (struct setting){ .overrides = { slow, i == 0 ? other : NULL },
 				      .resume = true,
@@ -447,10 +449,7 @@ static void what_cannot_be_resumed_is_refused(void **state)
 			file_write(test_path(BENCH_RUN_FOLDER "/state"), bytes, len);
 		}
 		assert_true(run(&s, &r, &err) < 0);
-		if (i == 1)
-			assert_non_null(strstr(err.msg, "1 ranks of 1 accelerators"));
-		else
-			assert_non_null(strstr(err.msg, words[i]));
+		assert_non_null(strstr(err.msg, words[i]));
 		done(&r);
 		comm = shoal_comm_close(comm);
 		assert_int_equal(shoal_comm_self(&comm, NULL), 0);
