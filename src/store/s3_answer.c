@@ -11,15 +11,6 @@
 
 /* ---- Words ---- */
 
-/* A server may send back what it got: keys do not go on to people. */
-static void mask(struct shoal_err *err, const char *secret)
-{
-	size_t len = secret ? strlen(secret) : 0;
-
-	for (char *at = err->msg; len > 0 && (at = strstr(at, secret)) != NULL;)
-		memset(at, '*', len);
-}
-
 /* "'a/key': words", and how often it was tried. Returns @rc. */
 static int SHOAL_PRINTF(3, 4) tell(struct s3_slot *s, int rc, const char *fmt, ...)
 {
@@ -41,8 +32,7 @@ static int SHOAL_PRINTF(3, 4) tell(struct s3_slot *s, int rc, const char *fmt, .
 	else
 		snprintf(r->err->msg, sizeof(r->err->msg), "bucket '%.100s': %.400s%s", g->bucket,
 			 words, tries);
-	mask(r->err, g->secret_key);
-	mask(r->err, g->session_token);
+	s3_mask(g, r->err->msg); /* hosts are the server's word as well */
 	return rc;
 }
 
@@ -140,6 +130,7 @@ static enum s3_verdict redirected(struct s3_slot *s)
 
 	if (adopt_region(s) || adopt_location(s))
 		return S3_AGAIN_AT_ONCE;
+	s3_mask(s->client->config, s->location);
 	if (s->location[0])
 		r->rc = tell(s, -EIO, "the server sends us on to '%.200s', where we do not go",
 			     s->location);
@@ -170,6 +161,9 @@ static void read_refusal(struct s3_slot *s)
 	if (s3_xml_find(s->refusal.data, s->refusal.len, fields, SHOAL_ARRAY_LEN(fields)) < 0 &&
 	    !fields[0].found)
 		return;
+	/* A server may send back what it got: keys do not go on to people. */
+	s3_mask(s->client->config, r->code);
+	s3_mask(s->client->config, s->message);
 	if (fields[2].found && !s->region[0])
 		memcpy(s->region, region, sizeof(region));
 }

@@ -12,7 +12,7 @@
 #include "store/s3_sign.h"
 
 #define S3_URL_MAX     (32u << 10) /* bytes */
-#define S3_REFUSAL_MAX (16u << 10) /* bytes of an answer that says no; what follows is dropped */
+#define S3_REFUSAL_MAX (16u << 10) /* bytes of an answer that says no, or that nobody wants */
 #define S3_HOPS_MAX    4u          /* other places that a request may be sent on to */
 #define S3_HEADERS     8u
 

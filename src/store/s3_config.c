@@ -59,6 +59,27 @@ struct s3_config *s3_config_free(struct s3_config *c)
 	return NULL;
 }
 
+/* A start of a secret that is shorter says nothing, and may well be a word's end. */
+#define MASK_MIN 4u
+
+static void mask(char *text, const char *secret)
+{
+	size_t len = secret ? strlen(secret) : 0, n = strlen(text);
+	char *end = text + n;
+
+	for (char *at = text; len > 0 && (at = strstr(at, secret)) != NULL;)
+		memset(at, '*', len);
+	for (n = shoal_min(n, len); n >= MASK_MIN; n--)
+		if (memcmp(end - n, secret, n) == 0)
+			memset(end - n, '*', n);
+}
+
+void s3_mask(const struct s3_config *c, char *text)
+{
+	mask(text, c->secret_key);
+	mask(text, c->session_token);
+}
+
 static void profile_release(struct profile *p)
 {
 	free(p->access_key);

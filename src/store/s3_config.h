@@ -58,6 +58,12 @@ int s3_config_new(const char *bucket, struct s3_config **ret_config,
 /* NULL is fine. Returns NULL. */
 struct s3_config *s3_config_free(struct s3_config *c);
 
+/*
+ * Star out the secret key and the session token in @text, which a server sent and may have cut off:
+ * what it ends with may be the start of one. Before anything else is cut off it.
+ */
+void s3_mask(const struct s3_config *c, char *text);
+
 /* ---- Of the files, for tests ---- */
 
 /*

@@ -156,10 +156,12 @@ static int ask(struct s3_lister *l, const struct s3_name *lo, const char *token,
 	memcpy(l->after + store->prefix_len, lo->bytes, lo->len);
 	if (*token)
 		add_parameter(&r, query, "continuation-token", token, strlen(token));
-	else if (lo->len > 0)
+	else if (lo->len > 0 || (l->begun && store->prefix_len > 0))
 		add_parameter(&r, query, "start-after", l->after, store->prefix_len + lo->len);
 	s3_page_start(&l->page);
 	rc = s3_client_do(l->client, &r, l->stop);
+	s3_mask(store->config, l->page.code);
+	s3_mask(store->config, l->page.message);
 	if (rc == 0 || l->page.rc < 0) /* what is wrong with the page says more */
 		rc = s3_page_end(&l->page, err);
 	return rc;
@@ -189,7 +191,7 @@ static int check_page(const struct s3_lister *l, const struct s3_name *lo, struc
 					  store->prefix);
 		name = s3_list_name(l, i, &len);
 		order = shoal_name_compare(last, last_len, name, len);
-		if (order > 0 || (order == 0 && len > 0))
+		if (order > 0 || (order == 0 && (len > 0 || i > 0 || l->begun)))
 			return shoal_fail(err, -EBADMSG,
 					  "the server lists '%.200s' %s '%.*s': it does not list "
 					  "in order, or not from where it is asked to",
@@ -310,6 +312,22 @@ static void move_on(struct listing *l, size_t nr)
 
 	lo->len = (size_t)shoal_min(len, SHOAL_NAME_MAX);
 	memcpy(lo->bytes, name, lo->len);
+	l->scratch->lister.begun = true;
+}
+
+/* Behind a name that was cut short the same page would come again, and again. */
+static int check_last(const struct listing *l, struct shoal_err *err)
+{
+	size_t len;
+	const uint8_t *name =
+		s3_list_name(&l->scratch->lister, l->scratch->lister.page.nr - 1, &len);
+
+	if (len <= SHOAL_NAME_MAX)
+		return 0;
+	return shoal_fail(err, -E2BIG,
+			  "a page of the list ends with key '%.200s...' of %zu bytes: no list can "
+			  "be continued behind more than %d",
+			  (const char *)name, len, SHOAL_NAME_MAX);
 }
 
 /* List a page, and say whether that was all. */
@@ -335,7 +353,9 @@ static int list_page(struct listing *l, char *token, unsigned *nr_empty, bool *r
 		return follow_token(l, token, nr_empty, err);
 	token[0] = '\0';
 	*nr_empty = 0;
-	rc = share(l, err);
+	rc = check_last(l, err);
+	if (rc == 0)
+		rc = share(l, err);
 	tell_left(l);
 	*ret_done = !s->range.open && shoal_name_compare(s->range.lo.bytes, s->range.lo.len,
 							 s->range.hi.bytes, s->range.hi.len) >= 0;
@@ -350,6 +370,7 @@ static int list_range(struct listing *l, struct shoal_err *err)
 	bool done = false;
 	int rc = 0;
 
+	l->scratch->lister.begun = false;
 	s3_ranges_begin(ranges, &l->scratch->range);
 	while (rc == 0 && !done)
 		rc = list_page(l, token, &nr_empty, &done, err);

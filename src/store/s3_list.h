@@ -9,6 +9,7 @@ struct s3_lister {
 	struct store_s3 *store;
 	struct s3_client *client;
 	const int *stop; /* may be NULL */
+	bool begun;      /* a page was taken: also an empty lo is one to go on behind */
 	struct s3_page page;
 	char after[STORE_S3_KEY];
 };

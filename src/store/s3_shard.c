@@ -54,16 +54,18 @@ static int take_sample(struct shards *s, struct shoal_err *err)
 
 	if (rc < 0)
 		return rc;
-	f->nr = s->lister.page.nr;
+	f->nr = 0;
 	f->closed = !s->lister.page.truncated;
 	f->gap = 0;
 	copy(&f->floor, s->at.bytes, s->at.len);
-	for (size_t i = 0; i < f->nr; i++) {
+	for (size_t i = 0; i < s->lister.page.nr; i++) {
 		name = s3_list_name(&s->lister, i, &len);
+		if (len == 0) /* the prefix itself: nothing can be cut there */
+			continue;
 		s3_keys_learn(&s->keys, name, len);
-		if (i == 0)
+		if (f->nr++ == 0)
 			copy(&f->first, name, len);
-		if (i + 1 == f->nr)
+		if (i + 1 == s->lister.page.nr)
 			copy(&f->last, name, len);
 	}
 	return (int)f->nr;
@@ -266,8 +268,10 @@ static size_t make_unit(struct shards *s, unsigned k, unsigned n, uint8_t *unit)
 
 		if (s->nr > 0)
 			cut_at(s, all * i / n, &cut);
+		if (cut.len == 0) /* an end of no length would be none at all */
+			cut = (struct s3_name){ .len = 1, .bytes = { 1 } };
 		lo = hi;
-		if (cut.len > 0 && compare(&cut, &hi) > 0)
+		if (compare(&cut, &hi) > 0)
 			hi = cut;
 	}
 	if (k + 1 == n)

@@ -55,7 +55,8 @@ static size_t on_body(char *data, size_t one, size_t len, void *self)
 	if (!is_good(status)) {
 		shoal_buf_append(&s->refusal, data,
 				 (size_t)shoal_min(len, S3_REFUSAL_MAX - s->refusal.len));
-		return len;
+		s->enough = s->refusal.rc < 0 || s->refusal.len == S3_REFUSAL_MAX;
+		return s->enough ? 0 : len;
 	}
 	if (s->request->ranged && !is_range(s, status)) {
 		s->sink_rc = -EBADMSG;
@@ -405,7 +406,9 @@ static void reset(struct s3_slot *s)
 	s->request->status = 0;
 	s->request->first = 0;
 	s->body_at = 0;
-	s->left = s->request->ranged ? s->request->range_len : UINT64_MAX;
+	s->left = s->request->ranged ? s->request->range_len
+		  : s->request->sink ? UINT64_MAX
+				     : S3_REFUSAL_MAX;
 	s->enough = false;
 	s->sink_rc = 0;
 	s->words[0] = '\0';

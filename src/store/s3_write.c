@@ -67,8 +67,12 @@ static int keep_answer(struct s3_request *r, const void *data, size_t len)
 {
 	struct shoal_buf *b = r->self;
 
-	shoal_buf_append(b, data, (size_t)shoal_min(len, b->max - b->len));
-	return b->rc;
+	if (len > b->max - b->len)
+		return shoal_fail(r->err, -E2BIG,
+				  "'%.200s': the server's answer has no end, or more than %u bytes",
+				  r->key, ANSWER_MAX);
+	shoal_buf_append(b, data, len);
+	return b->rc < 0 ? shoal_fail(r->err, b->rc, "out of memory") : 0;
 }
 
 static void forget_answer(struct s3_request *r)
@@ -228,6 +232,8 @@ static int join_once(struct s3_writer *w, const struct shoal_buf *parts, struct 
 					 strcmp(code, "SlowDown") == 0)
 			     ? -EAGAIN
 			     : -EIO;
+		s3_mask(store_s3_of(w->base.store)->config, code);
+		s3_mask(store_s3_of(w->base.store)->config, message);
 		shoal_fail(err, rc, "'%.200s': the server did not join its parts: %s %s", w->key,
 			   fields[0].found ? code : "an answer that is not S3's", message);
 	}

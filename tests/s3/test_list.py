@@ -135,6 +135,14 @@ def test_it_is_said_in_a_sentence_that(name, tmp_path):
     assert os.listdir(out) == []
 
 
+@pytest.mark.parametrize("front", [0, 230, 245])
+def test_secrets_are_not_in_an_error_with_a_good_status(front, tmp_path):
+    token = "Tk" + "OKEN" * 100
+    _, done, _, _ = run_script(tmp_path, lambda q, nr, keys: error(200, "Echo", "x" * front + token), AWS_SESSION_TOKEN=token)
+    assert done.returncode == 1 and b"Echo: " in done.stderr and b"*****" in done.stderr
+    assert b"OKEN" not in done.stderr
+
+
 def test_keys_outside_of_the_prefix_are_refused(tmp_path):
     _, done, out, _ = run_script(tmp_path, lambda q, nr, keys: Answer(body=page([b"other/x"], False)),
                                  uri="s3://bucket/train")
@@ -147,6 +155,35 @@ def test_what_no_catalog_can_hold_is_left_out_with_keep_going(tmp_path):
     client, done, out, _ = run_script(tmp_path, lambda q, nr, keys: Answer(body=page(odd, False)), "--keep-going")
     assert done.returncode == 0 and b"has a NUL" in done.stderr
     assert names(client, out / "c") == [b"a", b"d"]
+
+
+def alone_on_its_page(q, nr, keys):
+    return Answer(body=page(keys[:1], True)) if nr < 20 and keys[:1] == [b"p/"] else None
+
+
+def test_a_list_goes_on_behind_a_page_with_nothing_but_the_prefix(tmp_path):
+    client, done, out, nr = run_script(tmp_path, alone_on_its_page, keys=[b"p/", b"p/a", b"p/b"], uri="s3://bucket/p")
+    assert (done.returncode, done.stderr, nr) == (0, b"", 2)
+    assert names(client, out / "c") == [b"a", b"b"]
+
+
+def test_a_server_that_lists_only_the_prefix_for_ever_is_found_out(tmp_path):
+    _, done, out, nr = run_script(tmp_path, lambda q, nr, keys: Answer(body=page([b"p/"], nr < 20)), uri="s3://bucket/p")
+    assert done.returncode == 1 and ORDER in done.stderr and nr == 2
+    assert os.listdir(out) == []
+
+
+@pytest.mark.parametrize("length, more, rc", [(4096, True, 0), (4097, False, 0), (4097, True, 1)])
+def test_a_list_goes_on_behind_names_up_to_the_longest(length, more, rc, tmp_path):
+    def script(q, nr, keys):
+        return Answer(body=page([b"a" * length], more)) if nr == 0 or len(q["start-after"]) < length else None
+
+    client, done, out, _ = run_script(tmp_path, script, "--keep-going", keys=[b"b"])
+    assert done.returncode == rc, done.stderr
+    if rc:
+        assert b"of 4097 bytes: no list can be continued" in done.stderr and os.listdir(out) == []
+    else:
+        assert names(client, out / "c") == ([b"a" * length] if length == 4096 else []) + ([b"b"] if more else [])
 
 
 def test_an_empty_bucket_has_an_empty_catalog(tmp_path):
@@ -282,6 +319,15 @@ def test_shards_of_next_to_nothing(count, tmp_path):
     with FaultServer(keys) as server:
         client = Client(tmp_path, server.url)
         assert sum((good(client, tmp_path / "c", "--shard", f"{k}/3") for k in (1, 2, 3)), []) == keys
+
+
+@pytest.mark.parametrize("keys", [[], [b"a"], [b"a", b"b"], [b"img%03d.jpg" % i for i in range(200)]], ids=len)
+def test_shards_are_disjoint_where_the_prefix_is_an_object_itself(keys, tmp_path):
+    with FaultServer([b"p/"] + [b"p/" + key for key in keys]) as server:
+        client = Client(tmp_path, server.url)
+        parts = [good(client, tmp_path / "c", "--shard", f"{k}/3", uri="s3://bucket/p") for k in (1, 2, 3)]
+    assert sum(parts, []) == keys
+    assert len(keys) < 200 or max(map(len, parts)) < 100
 
 
 @pytest.mark.skipif(not shutil.which("mpirun.openmpi"), reason="there is no mpirun.openmpi here")

@@ -372,6 +372,64 @@ def test_secrets_are_not_in_words_that_a_server_sends_back(server, client):
     assert SECRET not in done.words and TOKEN not in done.words
 
 
+LONG_TOKEN = "".join(f"T{i:04d}k" for i in range(160))  # as long as those of AWS
+BIG = bytes(17 << 20)  # goes in parts
+
+
+@pytest.mark.parametrize("front", [0, 200, 230, 240, 243, 300])
+def test_not_even_a_part_of_a_long_secret_is_in_words(front, server, client):
+    server.fault(error(403, "Echo", "x" * front + LONG_TOKEN), 1)
+    done = client.bad("EACCES", "read", "k", 0, 9, AWS_SESSION_TOKEN=LONG_TOKEN, words=["Echo"])
+    assert LONG_TOKEN[:4] not in done.words and LONG_TOKEN[6:12] not in done.words
+    assert ("*" in done.words) == (front < 250)
+
+
+@pytest.mark.parametrize("secret", [SECRET, LONG_TOKEN])
+def test_secrets_are_not_in_what_a_server_says_of_parts_with_a_good_status(secret, server, client):
+    server.fault(error(200, "Echo", "you said " + secret), 1, method="POST", query="uploadId")
+    done = client.bad("EIO", "write", "k", stdin=BIG, AWS_SESSION_TOKEN=LONG_TOKEN, words=["Echo you said ***"])
+    assert secret[:4] not in done.words
+
+
+def test_secrets_are_not_in_the_place_that_a_server_sends_us_to(server, client):
+    server.fault({"status": 307, "headers": {"Location": "ftp://" + "h" * 190 + SECRET}}, 1)
+    done = client.bad("EIO", "read", "k", 0, 9, words=["where we do not go"])
+    assert SECRET[:4] not in done.words
+
+
+# ---- Answers without an end ----
+
+def endless(status):
+    def do(handler, request):
+        handler.send_response_only(status)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        while not handler.server.ended.wait(0.02):
+            handler.wfile.write(b"1000\r\n" + b"x" * 4096 + b"\r\n")
+    return do
+
+
+def test_a_refusal_without_an_end_is_cut_off(server, client):
+    server.fault(endless(403), 1)
+    client.bad("EACCES", "read", "k", 0, 9, words=["the server refuses: status 403"])
+
+
+def test_a_refusal_without_an_end_is_tried_again_where_it_may_pass(server, client):
+    server.objects[b"bucket", b"k"] = BODY
+    server.fault(endless(503), 2)
+    assert client.good("read", "k", 0, 9).stdout == BODY[:9]
+
+
+def test_an_answer_without_an_end_that_nobody_wants_is_cut_off(server, client):
+    server.fault(endless(200), 1, method="PUT")
+    client.good("write", "k", stdin=b"abc")
+
+
+def test_an_answer_without_an_end_on_parts_is_refused(server, client):
+    server.fault(endless(200), 1, method="POST", query="uploads")
+    client.bad("E2BIG", "write", "k", stdin=BIG, words=["'k': the server's answer has no end"])
+
+
 def test_no_keys_is_said(server, client):
     none = {"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None}
     client.bad("ENOKEY", "read", "k", 0, 9, words=["AWS_ACCESS_KEY_ID", "--anonymous"], **none)
