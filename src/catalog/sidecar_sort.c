@@ -39,6 +39,12 @@ struct pass {
 	uint64_t nr;                 /* write them out; how many they were */
 };
 
+static int fail_damaged(struct shoal_err *err)
+{
+	return shoal_fail(err, -EBADMSG,
+			  "damaged column: smallest, largest or number of ones is wrong");
+}
+
 static void put_id(struct sorter *s, uint64_t id)
 {
 	struct shoal_le64 bytes = shoal_le64_of(id);
@@ -54,10 +60,10 @@ static void take(struct sorter *s, struct pass *p, uint64_t key, uint64_t id)
 		return;
 	if (p->slots)
 		p->slots[(key - p->low) / p->slot_width]++;
-	else if (p->entries)
-		p->entries[p->nr] = (struct entry){ .key = key, .id = id };
-	else
+	else if (!p->entries)
 		put_id(s, id);
+	else if (p->nr < s->room) /* more come when a damaged header says that there are few */
+		p->entries[p->nr] = (struct entry){ .key = key, .id = id };
 	p->nr++;
 }
 
@@ -113,6 +119,8 @@ static int sort_in_memory(struct sorter *s, uint64_t low, uint64_t high, struct 
 
 	if (rc < 0 || p.nr == 0)
 		return rc;
+	if (p.nr > s->room)
+		return fail_damaged(err);
 	radix_sort(s, p.nr);
 	for (uint64_t i = 0; i < p.nr; i++)
 		put_id(s, s->entries[i].id);
@@ -182,8 +190,7 @@ static int write_order(struct sorter *s, struct shoal_err *err)
 	if (w->out.rc < 0)
 		return shoal_fail_errno(err, w->out.rc, "cannot write '%s'", w->pub.path);
 	if (s->nr_out != w->nr_order)
-		return shoal_fail(err, -EBADMSG,
-				  "damaged column: smallest, largest or number of ones is wrong");
+		return fail_damaged(err);
 	return 0;
 }
 

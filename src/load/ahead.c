@@ -292,7 +292,12 @@ static void watch(struct shoal_loader *l, uint64_t *watched, uint64_t *told)
 	snprintf(words, sizeof(words),
 		 "%u sample%s in flight for longer than %g s, the oldest for %.1f s: '%.120s'", nr,
 		 nr == 1 ? " is" : "s are", (double)ms * 1e-3, (double)age * 1e-3, oldest->name);
-	if (timeout && age >= timeout) {
+	if (timeout && age >= timeout && l->running != l->wanted) {
+		l->rc = -ETIMEDOUT; /* of an epoch that nobody takes from any more */
+		snprintf(l->err.msg, sizeof(l->err.msg), "%s", words);
+		l->late = true;
+		pthread_cond_broadcast(&l->news);
+	} else if (timeout && age >= timeout) {
 		load_end_epoch(l, -ETIMEDOUT, words);
 	} else if (l->options.stalled && (now - *told) / 1000000 >= stall) {
 		l->options.stalled(l->options.self, words);
@@ -314,7 +319,7 @@ static void begin_epoch(struct shoal_loader *l)
 	l->next_fill = l->next_submit = l->next_take = 0;
 	l->cursor.step = l->options.first_step;
 	l->all_filled = l->cursor.step >= l->steps;
-	l->cursor.begun = l->spoiled = false;
+	l->cursor.begun = l->spoiled = l->late = false;
 	l->rc = 0;
 	l->stats = (struct shoal_load_stats){ 0 };
 	l->sums = (struct load_sums){ 0 };

@@ -5,7 +5,8 @@
 
 #include <xxhash.h>
 
-#include "catalog/sidecar_format.h"
+#include "base/err.h"
+#include "base/le.h"
 #include "order/buckets.h"
 
 struct shoal_batches {
@@ -21,42 +22,69 @@ static int source_samples(const void *self, uint64_t place, uint64_t nr, uint64_
 	return shoal_column_sorted(self, place, nr, ids);
 }
 
-/* What a value counts as: the length, rounded up; nothing below 0. */
-static int length_of(const struct side_view *v, const void *value, uint64_t *ret_length)
-{
-	uint64_t key = side_key(v->type, value, 0);
-	float small;
-	double large;
+/* As shoal_column_read() gives one, by the column's type. */
+union value {
+	uint8_t u8;
+	uint16_t u16;
+	uint32_t u32;
+	uint64_t u64;
+	int64_t i64;
+	float f32;
+	double f64;
+};
 
-	*ret_length = key;
-	if (v->type == SHOAL_I64) {
-		*ret_length = key >> 63 ? key & ~(UINT64_C(1) << 63) : 0;
-	} else if (v->type == SHOAL_F32 || v->type == SHOAL_F64) {
-		memcpy(&small, value, sizeof(small));
-		memcpy(&large, value, v->type == SHOAL_F64 ? sizeof(large) : sizeof(small));
-		large = v->type == SHOAL_F64 ? large : (double)small;
-		if (!(large < 1e18))
-			return -EDOM; /* also what is no number */
-		*ret_length = large > 0 ? (uint64_t)large + ((double)(uint64_t)large < large) : 0;
+/* What a value counts as: the length, rounded up; nothing below 0. */
+static int length_of(enum shoal_column_type type, const union value *value, uint64_t *ret_length)
+{
+	double number;
+
+	switch (type) {
+	case SHOAL_BIT:
+	case SHOAL_U8:
+		*ret_length = value->u8;
+		return 0;
+	case SHOAL_U16:
+		*ret_length = value->u16;
+		return 0;
+	case SHOAL_U32:
+		*ret_length = value->u32;
+		return 0;
+	case SHOAL_I64:
+		*ret_length = value->i64 > 0 ? (uint64_t)value->i64 : 0;
+		return 0;
+	case SHOAL_F32:
+		number = (double)value->f32;
+		break;
+	case SHOAL_F64:
+		number = value->f64;
+		break;
+	case SHOAL_U64:
+	default:
+		*ret_length = value->u64;
+		return 0;
 	}
+	if (!(number < 1e18))
+		return -EDOM; /* also what is no number */
+	*ret_length = number > 0 ? (uint64_t)number + ((double)(uint64_t)number < number) : 0;
 	return 0;
 }
 
 static int source_length(const void *self, uint64_t place, uint64_t *ret_length)
 {
 	const struct shoal_column *column = self;
-	uint64_t id = 0, value = 0;
+	union value value = { .u64 = 0 };
+	struct shoal_column_info info;
+	uint64_t id = 0;
 	int rc = shoal_column_sorted(column, place, 1, &id);
 
 	if (rc == 0)
 		rc = shoal_column_read(column, id, 1, &value);
-	return rc < 0 ? rc : length_of(&column->view, &value, ret_length);
+	shoal_column_info(column, &info);
+	return rc < 0 ? rc : length_of(info.type, &value, ret_length);
 }
 
-static int explain(const struct shoal_column *column, int rc, struct shoal_err *err)
+static int explain(const char *name, int rc, struct shoal_err *err)
 {
-	const char *name = column->view.name;
-
 	if (rc == -EBADMSG)
 		return shoal_fail(err, rc, "damaged column '%s': make it again", name);
 	if (rc == -ESTALE)
@@ -89,16 +117,18 @@ int shoal_batches_new(const struct shoal_column *column, const struct shoal_batc
 		      uint64_t epoch, struct shoal_batches **ret_batches, struct shoal_err *err)
 {
 	struct bucket_source source = { .self = column,
-					.nr = column->view.nr_order,
 					.samples = source_samples,
 					.length = source_length };
+	struct shoal_column_info info;
 	struct shoal_batches *b;
 	int rc;
 
-	if (source.nr == SIDE_NO_ORDER)
+	shoal_column_info(column, &info);
+	source.nr = info.nr_sorted;
+	if (source.nr == SHOAL_UNSORTED)
 		return shoal_fail(err, -EINVAL,
 				  "column '%s' is not sorted: sort it first (shoal column sort)",
-				  column->view.name);
+				  info.name);
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return shoal_fail(err, -ENOMEM, "out of memory for batches");
@@ -106,7 +136,7 @@ int shoal_batches_new(const struct shoal_column *column, const struct shoal_batc
 	b->spec = *spec;
 	if (!b->spec.group)
 		b->spec.group = shoal_max(b->spec.nr_ranks, 1);
-	rc = explain(column, buckets_new(&source, &b->spec, &b->buckets, err), err);
+	rc = explain(info.name, buckets_new(&source, &b->spec, &b->buckets, err), err);
 	if (rc == 0)
 		rc = start_order(b, epoch, err);
 	if (rc < 0) {
@@ -168,10 +198,10 @@ int64_t shoal_batches_get(const struct shoal_batches *batches, uint64_t step, ui
 /* What a number of consumed batches means: all that decides which batch comes when. */
 static uint64_t meaning(const struct shoal_batches *b)
 {
-	const struct side_header *h = (const struct side_header *)b->column->view.base;
+	struct shoal_column_info info;
 	struct shoal_le64 word[] = {
 		shoal_le64_of(UINT64_C(0x316c616f6873)), /* "shoal1" */
-		h->sums_checksum,                        /* stands for all values and their order */
+		shoal_le64_of(0),                        /* below: all values and their order */
 		shoal_le64_of(b->spec.batch),
 		shoal_le64_of(b->spec.max_tokens),
 		shoal_le64_of(b->spec.bucket),
@@ -179,6 +209,8 @@ static uint64_t meaning(const struct shoal_batches *b)
 		shoal_le64_of((uint64_t)b->spec.frozen << 1 | b->spec.in_order),
 	};
 
+	shoal_column_info(b->column, &info);
+	word[1] = shoal_le64_of(info.hash);
 	return XXH3_64bits(word, sizeof(word));
 }
 

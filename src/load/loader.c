@@ -293,15 +293,18 @@ int shoal_loader_epoch(struct shoal_loader *l, uint64_t epoch, struct shoal_err 
 	int rc = 0;
 
 	pthread_mutex_lock(&l->lock);
-	if (l->wanted == 0)
+	if (l->running == 0) /* also when one was asked for before, and was interrupted */
 		rc = first_order(l, epoch, err);
 	if (rc == 0) {
 		l->epoch = epoch;
 		l->wanted++;
+		l->late = false;
 		pthread_cond_broadcast(&l->work);
 	}
-	while (rc == 0 && l->running != l->wanted && !l->broken)
+	while (rc == 0 && l->running != l->wanted && !l->broken && !l->late)
 		rc = wait_for_news(l, err);
+	if (rc == 0 && l->late)
+		rc = shoal_fail(err, -ETIMEDOUT, "%s", l->err.msg);
 	if (rc == 0 && l->broken)
 		rc = shoal_fail_errno(err, l->broken, "the engine that reads has failed");
 	pthread_mutex_unlock(&l->lock);

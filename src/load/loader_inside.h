@@ -77,6 +77,7 @@ struct shoal_loader {
 	bool all_filled;                            /* there is none after next_fill - 1 */
 	bool reaping; /* the thread waits for reads, and has room for more */
 	bool spoiled; /* a piece of the sample whose pieces are being taken is missing */
+	bool late;    /* the epoch asked for waits for a read that is past its time */
 	int broken;   /* the engine failed, with this: no epoch can begin any more */
 	int rc;       /* why the epoch ended early, and the words */
 	struct shoal_err err;

@@ -76,7 +76,9 @@ static int choose_bucket(const struct bucket_source *source, struct shoal_batch_
 		spec->bucket = shoal_min(BATCHES_TO_MIX * middle, source->nr / BUCKETS_LEAST);
 		spec->bucket = shoal_max(spec->bucket, BATCHES_LEAST * middle);
 	}
-	spec->bucket = shoal_max(spec->bucket, least);
+	/* Not past all samples: rounding up below would overflow. */
+	spec->bucket =
+		shoal_min(shoal_max(spec->bucket, least), shoal_max(source->nr, spec->batch));
 	if (!spec->max_tokens)
 		spec->bucket = divide_up(spec->bucket, spec->batch) * spec->batch;
 	spec->bucket = shoal_min(spec->bucket, shoal_max(source->nr, spec->batch));

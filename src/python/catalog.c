@@ -136,7 +136,8 @@ static PyObject *catalog_name(PyObject *self, PyObject *id_object)
 	uint64_t id;
 	int len;
 
-	if (!opened(self) || door_u64(id_object, &id) < 0)
+	if (door_u64(id_object, &id) < 0 ||
+	    !opened(self)) /* in this order: __index__() may close it */
 		return NULL;
 	len = shoal_catalog_name(of(self)->cat, id, name);
 	if (len < 0)
@@ -149,7 +150,8 @@ static PyObject *catalog_size(PyObject *self, PyObject *id_object)
 	uint64_t id, size;
 	int rc;
 
-	if (!opened(self) || door_u64(id_object, &id) < 0)
+	if (door_u64(id_object, &id) < 0 ||
+	    !opened(self)) /* in this order: __index__() may close it */
 		return NULL;
 	rc = shoal_catalog_size(of(self)->cat, id, &size);
 	if (rc < 0)
@@ -194,8 +196,12 @@ static PyObject *find_with(PyObject *self, PyObject *name,
 	Py_buffer view;
 	int rc;
 
-	if (!opened(self) || PyObject_GetBuffer(name, &view, PyBUF_SIMPLE) < 0)
+	if (PyObject_GetBuffer(name, &view, PyBUF_SIMPLE) < 0)
 		return NULL;
+	if (!opened(self)) { /* a buffer written in Python may have closed it */
+		PyBuffer_Release(&view);
+		return NULL;
+	}
 	rc = find(of(self)->cat, view.buf, (size_t)view.len, &id);
 	PyBuffer_Release(&view);
 	if (rc == -ENOENT)
@@ -220,7 +226,8 @@ static PyObject *catalog_locate(PyObject *self, PyObject *sample_object)
 	uint64_t sample, file, index;
 	int rc;
 
-	if (!opened(self) || door_u64(sample_object, &sample) < 0)
+	if (door_u64(sample_object, &sample) < 0 ||
+	    !opened(self)) /* in this order: __index__() may close it */
 		return NULL;
 	rc = shoal_catalog_locate(of(self)->cat, sample, &file, &index);
 	if (rc == -ERANGE) {
@@ -237,7 +244,8 @@ static PyObject *catalog_samples(PyObject *self, PyObject *id_object)
 	uint64_t id, first, count;
 	int rc;
 
-	if (!opened(self) || door_u64(id_object, &id) < 0)
+	if (door_u64(id_object, &id) < 0 ||
+	    !opened(self)) /* in this order: __index__() may close it */
 		return NULL;
 	rc = shoal_catalog_samples(of(self)->cat, id, &first, &count);
 	if (rc < 0)

@@ -12,6 +12,7 @@ struct column {
 struct writer {
 	PyObject_HEAD struct shoal_column_writer *writer; /* NULL once it is sealed or given up */
 	size_t width;
+	bool busy; /* a thread is in a call that released the GIL */
 };
 
 struct batches {
@@ -313,30 +314,41 @@ static void writer_dealloc(PyObject *self)
 
 static struct shoal_column_writer *writing(PyObject *self)
 {
-	if (!((struct writer *)self)->writer)
+	const struct writer *w = (const struct writer *)self;
+
+	if (w->busy)
+		PyErr_SetString(PyExc_RuntimeError,
+				"the column is being written by another thread");
+	else if (!w->writer)
 		PyErr_SetString(PyExc_ValueError, "the column is sealed, or was given up");
-	return ((struct writer *)self)->writer;
+	return w->busy ? NULL : w->writer;
 }
 
 /* append(buffer, nr) */
 static PyObject *writer_append(PyObject *self, PyObject *args)
 {
-	struct shoal_column_writer *writer = writing(self);
+	struct writer *w = (struct writer *)self;
 	struct shoal_err err = { "" };
 	Py_buffer values;
 	uint64_t nr;
 	int rc;
 
-	if (!writer || !PyArg_ParseTuple(args, "y*O&", &values, door_u64_arg, &nr))
+	if (!PyArg_ParseTuple(args, "y*O&", &values, door_u64_arg, &nr))
 		return NULL;
-	if (nr > (uint64_t)values.len / ((struct writer *)self)->width) {
+	if (!writing(self)) { /* after the arguments: __index__() may give the column up */
+		PyBuffer_Release(&values);
+		return NULL;
+	}
+	if (nr > (uint64_t)values.len / w->width) {
 		PyBuffer_Release(&values);
 		PyErr_SetString(PyExc_ValueError, "the buffer is too small");
 		return NULL;
 	}
+	w->busy = true;
 	Py_BEGIN_ALLOW_THREADS;
-	rc = shoal_column_append(writer, values.buf, nr, &err);
+	rc = shoal_column_append(w->writer, values.buf, nr, &err);
 	Py_END_ALLOW_THREADS;
+	w->busy = false;
 	PyBuffer_Release(&values);
 	if (rc < 0)
 		return door_raise(rc, &err);
@@ -366,6 +378,10 @@ static PyObject *writer_abort(PyObject *self, PyObject *unused)
 	struct writer *w = (struct writer *)self;
 
 	(void)unused;
+	if (w->busy) {
+		writing(self); /* says so */
+		return NULL;
+	}
 	w->writer = shoal_column_abort(w->writer);
 	Py_RETURN_NONE;
 }

@@ -60,12 +60,22 @@ static void on_stalled(void *self, const char *words)
 static int tell_stalled(struct loader *l)
 {
 	char words[sizeof(l->stalled)];
+	PyObject *text;
+	int rc;
 
 	pthread_mutex_lock(&l->lock);
 	memcpy(words, l->stalled, sizeof(words));
 	l->stalled[0] = '\0';
 	pthread_mutex_unlock(&l->lock);
-	return words[0] ? PyErr_WarnEx(PyExc_RuntimeWarning, words, 1) : 0;
+	if (!words[0])
+		return 0;
+	/* They may have a name that is not UTF-8, or be cut inside a character. */
+	text = PyUnicode_DecodeFSDefault(words);
+	if (!text)
+		return -1;
+	rc = PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "%U", text);
+	Py_DECREF(text);
+	return rc;
 }
 
 /* Ten times a second while a call waits: signals are heard, and leave the epoch as it is. */
@@ -132,6 +142,10 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 	if (options.store) { /* the tuple ends before the loader does */
 		l->store = strdup(options.store);
 		options.store = l->store;
+		if (!l->store) {
+			Py_DECREF(l);
+			return PyErr_NoMemory();
+		}
 	}
 	Py_BEGIN_ALLOW_THREADS rc = shoal_loader_open(cat, &spec, rank, &options, &l->loader, &err);
 	Py_END_ALLOW_THREADS if (rc < 0)
@@ -146,15 +160,17 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 static void close_now(struct loader *l)
 {
 	struct shoal_loader *loader = l->loader;
+	PyObject *catalog = l->catalog;
 
+	/* Both now: another thread may close it as well while the GIL is released. */
 	l->loader = NULL;
+	l->catalog = NULL;
 	if (loader && l->pid == getpid()) {
 		Py_BEGIN_ALLOW_THREADS shoal_loader_close(loader);
 		Py_END_ALLOW_THREADS
 	}
-	if (l->catalog)
-		door_catalog_done(l->catalog);
-	l->catalog = NULL;
+	if (catalog)
+		door_catalog_done(catalog);
 }
 
 static void loader_dealloc(PyObject *self)
@@ -458,13 +474,24 @@ static bool find_rows(struct batch *b)
 	return b->nr > 0 && b->strides[0] >= b->shape[1];
 }
 
+/* Whether rows with gaps between them, or not one below the other, are what is asked for. */
+static bool is_laid_out(const struct batch *b, int flags)
+{
+	if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS)
+		return b->shape[0] == 1 || b->shape[1] == 1;
+	if ((flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS ||
+	    (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS)
+		return b->strides[0] == b->shape[1];
+	return true;
+}
+
 /* All samples as an array of two dimensions, without a copy. */
 static int batch_buffer(PyObject *self, Py_buffer *view, int flags)
 {
 	struct batch *b = (struct batch *)self;
 
 	view->obj = NULL;
-	if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES || !find_rows(b)) {
+	if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES || !find_rows(b) || !is_laid_out(b, flags)) {
 		PyErr_SetString(PyExc_BufferError, "the samples are not rows of one array");
 		return -1;
 	}

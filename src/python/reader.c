@@ -121,15 +121,15 @@ static PyObject *reader_read(PyObject *self, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "OIp", &ids, &in_flight, &writable))
 		return NULL;
-	sequence = PySequence_Fast(ids, "a list of ids is needed");
+	sequence = PySequence_Tuple(ids); /* a list could be changed by an id's __index__() */
 	if (!sequence)
 		return NULL;
-	nr = (size_t)PySequence_Fast_GET_SIZE(sequence);
+	nr = (size_t)PyTuple_GET_SIZE(sequence);
 	reads = PyMem_Calloc(nr + 1, sizeof(*reads)); /* for each sample that was asked for */
 	if (!reads)
 		PyErr_NoMemory();
 	for (size_t i = 0; reads && rc == 0 && i < nr; i++)
-		rc = door_u64(PySequence_Fast_GET_ITEM(sequence, (Py_ssize_t)i), &reads[i].sample);
+		rc = door_u64(PyTuple_GET_ITEM(sequence, (Py_ssize_t)i), &reads[i].sample);
 	Py_DECREF(sequence);
 	if (!reads || rc < 0)
 		goto out;

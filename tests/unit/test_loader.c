@@ -1237,14 +1237,51 @@ static void a_time_out_ends_the_epoch(void **state)
 						.stall_ms = stalls[i] };
 		struct shoal_loader *l = loader_of(sizeless, &spec, 0, &o);
 		double start = seconds();
+		struct shoal_err err = { "" };
 
 		begin(l, 0);
 		check_fails(l, -ETIMEDOUT, "in flight for longer than");
 		assert_true(seconds() - start < 2.8);
-		begin(l, 1); /* once the reads have ended */
+		/* The next cannot begin before the reads have ended, and does not wait for them. */
+		start = seconds();
+		assert_int_equal(shoal_loader_epoch(l, 1, &err), -ETIMEDOUT);
+		assert_non_null(strstr(err.msg, "in flight for longer than"));
+		assert_true(seconds() - start < 1);
+		while (seconds() - start < 20 && shoal_loader_epoch(l, 1, &err) < 0)
+			;
+		assert_true(seconds() - start < 20);
 		check_fails(l, -ETIMEDOUT, "in flight for longer than");
 		shoal_loader_close(l);
 	}
+}
+
+/* The first sample of an epoch that is begun after another was asked for and interrupted, or not.
+ */
+static uint64_t first_after(bool interrupted)
+{
+	struct shoal_order_spec spec = spec_of(whole, 4);
+	int stop = interrupted;
+	struct shoal_load_options o = { .stop = &stop };
+	struct shoal_loader *l = loader_of(whole, &spec, 0, &o);
+	struct shoal_err err = { "" };
+	uint64_t id;
+
+	if (interrupted)
+		assert_int_equal(shoal_loader_epoch(l, 0, &err), -ECANCELED);
+	__atomic_store_n(&stop, 0, __ATOMIC_RELAXED);
+	begin(l, 5);
+	id = next(l)->sample[0].id;
+	shoal_loader_close(l);
+	return id;
+}
+
+static void an_epoch_after_an_interrupted_one_has_its_own_order(void **state)
+{
+	uint64_t want = first_after(false);
+
+	(void)state;
+	for (unsigned i = 0; i < 30; i++) /* the thread may be faster now and then */
+		assert_int_equal(first_after(true), want);
 }
 
 static void a_loader_is_closed_with_reads_in_flight(void **state)
@@ -1603,6 +1640,7 @@ int main(void)
 		TEST(a_stop_is_seen_while_batches_are_ready),
 		TEST(samples_that_take_long_are_told_of),
 		TEST(a_time_out_ends_the_epoch),
+		TEST(an_epoch_after_an_interrupted_one_has_its_own_order),
 		TEST(a_loader_is_closed_with_reads_in_flight),
 		TEST(the_sums_of_all_ranks_prove_an_epoch),
 		TEST(epochs_that_were_begun_before_are_proven_from_there),

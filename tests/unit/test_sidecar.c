@@ -269,6 +269,53 @@ static void a_sorted_column_may_leave_samples_out(void **state)
 	test_dir_empty();
 }
 
+/* Sort with a keep column whose header says that @ones samples are kept, while all are. */
+static int sort_with_lie(const struct shoal_column *c, uint64_t ones, struct shoal_err *err)
+{
+	struct side_header h;
+	struct shoal_column *keep;
+	FILE *file = fopen(test_path("k"), "r+");
+	int rc;
+
+	assert_non_null(file);
+	assert_int_equal(fread(&h, sizeof(h), 1, file), 1);
+	h.nr_ones = shoal_le64_of(ones);
+	side_header_seal(&h);
+	rewind(file);
+	assert_int_equal(fwrite(&h, sizeof(h), 1, file), 1);
+	assert_int_equal(fclose(file), 0);
+	keep = open_column(test_path("k"));
+	rc = shoal_column_sort(c, keep, test_path("s"), 1, NULL, err);
+	shoal_column_close(keep);
+	return rc;
+}
+
+static void a_keep_column_that_counts_its_ones_wrong_is_refused(void **state)
+{
+	uint64_t nr = 100000; /* more than fit into the least memory, 32,768 */
+	struct shoal_column_options o = options_of(SHOAL_U32, nr), k = options_of(SHOAL_BIT, nr);
+	uint8_t *values = values_of(SHOAL_U32, nr), *kept = malloc(nr);
+	struct shoal_column *c;
+	struct shoal_err err = { "" };
+
+	(void)state;
+	assert_non_null(kept);
+	memset(kept, 1, nr);
+	write_column(test_path("c"), &o, values);
+	write_column(test_path("k"), &k, kept);
+	c = open_column(test_path("c"));
+	for (uint64_t ones = 1; ones < nr; ones *= 7) {
+		assert_int_equal(sort_with_lie(c, ones, &err), -EBADMSG);
+		assert_non_null(strstr(err.msg, "number of ones is wrong"));
+		assert_int_not_equal(access(test_path("s"), F_OK), 0);
+	}
+	assert_int_equal(sort_with_lie(c, nr, &err), 0);
+	shoal_column_close(c);
+	free(values);
+	free(kept);
+	test_dir_empty();
+}
+
 static void parts_make_the_same_file_as_the_whole(void **state)
 {
 	static const uint64_t cuts[] = { 0, 0, 13, 5000, 5001, 9999, 10000 };
@@ -554,6 +601,7 @@ int main(void)
 		cmocka_unit_test(a_sorted_column_has_all_samples_by_value),
 		cmocka_unit_test(what_does_not_fit_into_memory_is_sorted_in_passes),
 		cmocka_unit_test(a_sorted_column_may_leave_samples_out),
+		cmocka_unit_test(a_keep_column_that_counts_its_ones_wrong_is_refused),
 		cmocka_unit_test(parts_make_the_same_file_as_the_whole),
 		cmocka_unit_test(a_column_of_another_catalog_is_refused),
 		cmocka_unit_test(options_that_make_no_sense_are_refused),
