@@ -180,13 +180,15 @@ static void show(const struct watch *v)
 {
 	struct datagen *g = v->g;
 
-	if (g->rank == 0 && g->o->progress)
-		g->o->progress(g->o->self,
-			       &(struct bench_datagen_progress){
-				       .phase = v->phase,
-				       .nr_done = v->nr_done + atomic_load(&g->nr_done),
-				       .nr_files = g->nr_files,
-				       .nr_bytes = v->nr_bytes + atomic_load(&g->nr_bytes) });
+	if (g->rank > 0 || !g->o->progress)
+		return;
+	pthread_mutex_lock(&g->lock); /* a thread may be warning, by the same screen */
+	g->o->progress(g->o->self, &(struct bench_datagen_progress){
+					   .phase = v->phase,
+					   .nr_done = v->nr_done + atomic_load(&g->nr_done),
+					   .nr_files = g->nr_files,
+					   .nr_bytes = v->nr_bytes + atomic_load(&g->nr_bytes) });
+	pthread_mutex_unlock(&g->lock);
 }
 
 /* Sleep until mail comes, or for a while; say how far we are. */
@@ -313,6 +315,9 @@ static int run(struct datagen *g, struct bench_datagen_result *result, struct sh
 
 	if (rc == 0 && g->o->mode == BENCH_DATAGEN_RESUME)
 		rc = datagen_leftovers(g, err);
+	/* What a rank writes has a leftover's name until it is whole: all have looked, then. */
+	if (rc == 0 && g->o->mode == BENCH_DATAGEN_RESUME)
+		rc = shoal_comm_barrier(g->comm, err);
 	start = now_ns();
 	if (rc == 0)
 		rc = run_threads(g, err);

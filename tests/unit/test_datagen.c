@@ -3,11 +3,14 @@
 #include "bench/datagen.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/comm_inside.h"
 #include "help.h"
+#include "thread_transport.h"
 
 #define NR_FILES 14
 
@@ -175,6 +178,126 @@ static void a_stop_ends_it(void **state)
 	empty();
 }
 
+/* ---- Ranks, which are threads here: see thread_transport.h ---- */
+
+/* Large enough for several writes, so that a file is under way for a while. */
+static const char large_yaml[] = "dataset:\n"
+				 "  format: npy\n"
+				 "  num_files_train: 2\n"
+				 "  record_length_bytes: 9000000\n";
+
+struct rank {
+	pthread_t thread;
+	struct thread_rank *place;
+	struct shoal_store *store;
+	struct bench_workload *w;
+	struct bench_datagen_result result;
+	struct shoal_err err;
+	int rc;
+};
+
+static void *resume_as_rank(void *arg)
+{
+	struct rank *r = arg;
+	struct shoal_comm *comm = NULL;
+	struct bench_datagen_options o = { .data = test_dir(),
+					   .store = r->store,
+					   .mode = BENCH_DATAGEN_RESUME,
+					   .catalog = "",
+					   .nr_threads = 1 };
+
+	r->rc = comm_open_transport(&thread_transport, r->place, &comm, &r->err);
+	if (r->rc == 0)
+		r->rc = bench_datagen(comm, r->w, &o, &r->result, &r->err);
+	shoal_comm_close(comm);
+	return NULL;
+}
+
+static struct bench_workload *load_large(void)
+{
+	struct bench_workload *w = NULL;
+	struct shoal_err err = { "" };
+
+	if (bench_workload_parse(large_yaml, strlen(large_yaml), "test", NULL, 0, NULL, NULL, &w,
+				 &err) < 0)
+		fail_msg("%s", err.msg);
+	return w;
+}
+
+/* Resume by two ranks, each on its store. */
+static void resume_by_two(struct rank rank[2])
+{
+	struct thread_world world;
+
+	thread_world_init(&world, 2, 2, 1 << 16);
+	for (int i = 0; i < 2; i++) {
+		rank[i].place = &world.rank[i];
+		rank[i].w = load_large();
+		assert_int_equal(pthread_create(&rank[i].thread, NULL, resume_as_rank, &rank[i]),
+				 0);
+	}
+	for (int i = 0; i < 2; i++) {
+		pthread_join(rank[i].thread, NULL);
+		bench_workload_free(rank[i].w);
+		shoal_store_close(rank[i].store);
+	}
+	thread_world_release(&world);
+}
+
+static void make_folder_with_a_leftover(void)
+{
+	char command[600];
+
+	snprintf(command, sizeof(command), "cd '%s' && mkdir train && touch train/.img.1.partial",
+		 test_dir());
+	assert_int_equal(system(command), 0);
+}
+
+/*
+ * Rank 0 looks for leftovers while rank 1, which has no folder to look into, would be in the middle
+ * of a file. Milliseconds after the place is open: rank 0 lists at 220, and removes at 330 and 440;
+ * rank 1 has a file under way from 160 to 560.
+ */
+static void no_rank_takes_another_ranks_file_for_a_leftover(void **state)
+{
+	static const uint64_t delay_us[2] = { 110000, 40000 };
+	struct rank rank[2] = { 0 };
+
+	(void)state;
+	make_folder_with_a_leftover();
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(store_delay_new(posix_store(), delay_us[i], &rank[i].store, NULL),
+				 0);
+	resume_by_two(rank);
+	for (int i = 0; i < 2; i++) {
+		if (rank[i].rc < 0)
+			fail_msg("rank %d: %s", i, rank[i].err.msg);
+		assert_int_equal(rank[i].result.counts.nr_leftovers, 1);
+		assert_int_equal(rank[i].result.counts.nr_written, 2);
+	}
+	no_leftovers();
+	empty();
+}
+
+/* A rank that waits for the others to have looked hears that one could not. */
+static void a_rank_that_cannot_look_for_leftovers_ends_all(void **state)
+{
+	/* The first look is whose files they are; the second is for leftovers. */
+	struct store_fault fault = { .op = STORE_LIST, .nth = 2, .count = 1, .rc = -EIO };
+	struct rank rank[2] = { 0 };
+
+	(void)state;
+	make_folder_with_a_leftover();
+	assert_int_equal(store_fault_new(posix_store(), &fault, 1, &rank[0].store, NULL), 0);
+	rank[1].store = posix_store();
+	resume_by_two(rank);
+	assert_int_equal(rank[0].rc, -EIO);
+	assert_int_equal(rank[1].rc, -EREMOTEIO);
+	assert_true(strstr(rank[1].err.msg, "listing number 2 fails on purpose") != NULL);
+	assert_int_equal(rank[1].result.counts.nr_written, 0);
+	empty();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -182,6 +305,8 @@ int main(void)
 		cmocka_unit_test(any_call_that_fails_is_told_and_nothing_is_half),
 		cmocka_unit_test(a_file_that_reads_short_is_damaged),
 		cmocka_unit_test(a_stop_ends_it),
+		cmocka_unit_test(no_rank_takes_another_ranks_file_for_a_leftover),
+		cmocka_unit_test(a_rank_that_cannot_look_for_leftovers_ends_all),
 	};
 
 	return cmocka_run_group_tests(tests, test_dir_make, test_dir_remove);
