@@ -52,7 +52,8 @@ struct bench_datagen_options {
 	const int *stop;     /* ends with -ECANCELED once it is not 0. May be NULL */
 	/* Rank 0: called now and then. May be NULL. */
 	void (*progress)(void *self, const struct bench_datagen_progress *now);
-	/* A file that is missing or wrong, on the rank that found it: ten each. May be NULL. */
+	/* A file that is missing or wrong, on the rank that found it: ten each. By any thread, but
+	 * never while another warns or tells progress. May be NULL. */
 	void (*warn)(void *self, const char *words);
 	void *self;
 };

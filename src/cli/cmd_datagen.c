@@ -74,9 +74,9 @@ struct screen {
 	const struct arguments *a;
 	int rank, nr_ranks;
 	struct cli_progress line;
-	uint64_t nr_bytes_shown, nr_bytes; /* last shown, and now */
-	uint64_t nr_done, nr_first;        /* files: now, and when something was first shown */
-	double first;                      /* when that was */
+	uint64_t nr_bytes_shown;    /* when something was last shown */
+	uint64_t nr_done, nr_first; /* files: now, and when something was first shown */
+	double first;               /* when that was */
 };
 
 /* ---- Options ---- */

@@ -46,8 +46,8 @@ static void print_line(const struct bench_workload *w)
 }
 
 struct listing {
-	bool json;
-	int nr;
+	bool json, failed;
+	unsigned nr; /* printed */
 };
 
 static int print_one(void *self, const char *name, const char *path)
@@ -63,7 +63,7 @@ static int print_one(void *self, const char *name, const char *path)
 	rc = bench_workload_load(name, args, 0, NULL, NULL, &w, &err);
 	if (rc < 0) { /* one bad file does not hide the others */
 		cli_fail("workloads", "%s", err.msg);
-		l->nr = -1;
+		l->failed = true;
 		return 0;
 	}
 	if (l->json) {
@@ -72,8 +72,7 @@ static int print_one(void *self, const char *name, const char *path)
 	} else {
 		print_line(w);
 	}
-	if (l->nr >= 0)
-		l->nr++;
+	l->nr++;
 	bench_workload_free(w);
 	return 0;
 }
@@ -91,9 +90,9 @@ static int print_all(bool json)
 		puts("]");
 	if (rc < 0)
 		return cli_fail("workloads", "%s", err.msg);
-	if (l.nr == 0)
+	if (l.nr == 0 && !l.failed)
 		return cli_fail("workloads", "no workload is where they should be");
-	return l.nr < 0 ? CLI_FAILED : CLI_OK;
+	return l.failed ? CLI_FAILED : CLI_OK;
 }
 
 int cmd_workloads(int argc, char **argv)
