@@ -79,34 +79,11 @@ static bool is_pattern(const struct datagen *g, bool valid)
 	return d->spread.sigma <= 0 && f->nr_levels <= 1;
 }
 
-static unsigned digits(uint64_t v)
-{
-	unsigned n = 1;
-
-	while (v >= 10) {
-		v /= 10;
-		n++;
-	}
-	return n;
-}
-
-/* The name's braces doubled: in a pattern they would mean the number. */
-static void quote(char *to, const char *from)
-{
-	for (; *from; from++) {
-		*to++ = *from;
-		if (*from == '{' || *from == '}')
-			*to++ = *from;
-	}
-	*to = '\0';
-}
-
 static int seal_pattern(struct datagen *g, bool valid, const char *path, struct shoal_err *err)
 {
 	const struct bench_dataset *d = &g->w->dataset;
 	uint64_t nr = bench_nr_files(g->w, valid);
-	uint64_t total = !valid && d->nr_files_generated ? d->nr_files_generated : nr;
-	char prefix[2 * BENCH_NAME_MAX], format[4 * BENCH_NAME_MAX];
+	char format[BENCH_PATTERN_MAX];
 	struct shoal_pattern pattern = {
 		.format = format,
 		.count = nr,
@@ -120,11 +97,10 @@ static int seal_pattern(struct datagen *g, bool valid, const char *path, struct 
 		.stop = g->o->stop,
 	};
 	struct shoal_index_result result;
+	int rc = bench_file_pattern(g->w, valid, format, sizeof(format));
 
-	quote(prefix, d->file_prefix);
-	snprintf(format, sizeof(format), "%s/%s_{:0%ud}_of_%" PRIu64 ".%s",
-		 valid ? "valid" : "train", prefix, digits(total), total,
-		 bench_format_name(d->format));
+	if (rc < 0)
+		return shoal_fail_errno(err, rc, "cannot name the files");
 	return shoal_index_pattern(&pattern, &io, &result, err);
 }
 

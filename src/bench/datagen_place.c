@@ -216,11 +216,11 @@ static int peek_into(struct datagen *g, struct peek *p, const char *folder, stru
 	uint8_t *unit;
 	struct store_stat st;
 	size_t len;
-	int rc = store_stat(g->store, folder, &st, NULL);
+	int rc = store_stat(g->store, folder, &st, err);
 
-	if (rc == -ENOENT || rc == -ENOTSUP)
-		return 0;
-	if (rc == 0 && !st.is_dir)
+	if (rc < 0)
+		return rc == -ENOENT || rc == -ENOTSUP ? 0 : rc;
+	if (!st.is_dir)
 		return shoal_fail(err, -EEXIST, "'%s' in '%.300s' is a file", folder, g->o->data);
 	unit = malloc(STORE_UNIT_MAX);
 	if (!unit)
@@ -400,9 +400,10 @@ static int sweep_folder(struct sweep *s, const char *folder, uint8_t *unit, stru
 	struct store_list_options options = { 0 };
 	struct store_stat st;
 	size_t len;
+	int rc = store_stat(s->g->store, folder, &st, err);
 
-	if (store_stat(s->g->store, folder, &st, NULL) < 0 || !st.is_dir)
-		return 0;
+	if (rc < 0 || !st.is_dir)
+		return rc == -ENOENT || rc == -ENOTSUP ? 0 : rc;
 	len = store_unit(s->g->store, folder, strlen(folder), unit);
 	return len ? store_list(s->g->store, &options, unit, len, &s->sink, err) : 0;
 }

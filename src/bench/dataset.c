@@ -88,24 +88,6 @@ static int probe_all(struct shoal_store *store, const struct bench_workload *w, 
 	return same;
 }
 
-/* "train/img_{:07d}_of_1170301.jpeg": the name of file 0 without folders, its digits a field. */
-static int pattern_of(const struct bench_workload *w, bool valid, char *buf, size_t cap)
-{
-	char name[BENCH_NAME_MAX];
-	int rc = bench_file_name(w, valid, 0, name, sizeof(name));
-	size_t digits, at = strlen(valid ? "valid/" : "train/");
-	const char *file, *number;
-
-	if (rc < 0)
-		return rc;
-	file = strrchr(name, '/') + 1;
-	number = file + strlen(w->dataset.file_prefix) + 1;
-	digits = strspn(number, "0123456789");
-	snprintf(buf, cap, "%.*s%.*s{:0%zud}%s", (int)at, name, (int)(number - file), file, digits,
-		 number + digits);
-	return 0;
-}
-
 /* One at a time, in the order of names: where folders have several levels, or sizes differ. */
 static int write_names(const struct bench_workload *w, bool valid,
 		       const struct bench_data_options *o, const char *root, const char *path,
@@ -129,7 +111,9 @@ static int write_names(const struct bench_workload *w, bool valid,
 			rc = shoal_fail(err, -ECANCELED, "interrupted");
 		else
 			rc = shoal_writer_add(writer, name, (size_t)rc,
-					      bench_file_size(w, valid, id), 0, err);
+					      o->object_size ? o->object_size
+							     : bench_file_size(w, valid, id),
+					      0, err);
 	}
 	if (rc < 0) {
 		shoal_writer_abort(writer);
@@ -154,12 +138,12 @@ static int write_computed(const struct bench_workload *w, bool valid,
 					  .samples_per_file = w->dataset.samples_per_file,
 					  .stop = o->stop };
 	struct shoal_index_result result;
-	char format[BENCH_NAME_MAX];
+	char format[BENCH_PATTERN_MAX];
 	int rc;
 
 	if (sub->nr_levels > 1 || (w->dataset.record_stdev > 0 && !o->object_size))
 		return write_names(w, valid, o, root, path, err);
-	rc = pattern_of(w, valid, format, sizeof(format));
+	rc = bench_file_pattern(w, valid, format, sizeof(format));
 	if (rc < 0)
 		return shoal_fail_errno(err, rc, "cannot name the first file");
 	pattern.format = format;

@@ -66,6 +66,32 @@ int bench_file_name(const struct bench_workload *w, bool valid, uint64_t id, cha
 	return n > 0 && (size_t)n < cap - (size_t)len ? len + n : -ERANGE;
 }
 
+/* The prefix, its braces doubled: in a pattern they would mean the number. */
+static size_t quote(char *to, size_t cap, const char *from)
+{
+	size_t n = 0;
+
+	for (; *from; from++)
+		for (int i = 0; i < (*from == '{' || *from == '}' ? 2 : 1); i++, n++)
+			if (n + 1 < cap)
+				to[n] = *from;
+	to[shoal_min(n, cap - 1)] = '\0';
+	return n;
+}
+
+int bench_file_pattern(const struct bench_workload *w, bool valid, char *buf, size_t cap)
+{
+	uint64_t total = named_total(w, valid);
+	char prefix[2 * BENCH_NAME_MAX];
+	int n;
+
+	if (quote(prefix, sizeof(prefix), w->dataset.file_prefix) >= sizeof(prefix))
+		return -ERANGE;
+	n = snprintf(buf, cap, "%s/%s_{:0%dd}_of_%" PRIu64 ".%s", valid ? "valid" : "train", prefix,
+		     digits(total), total, bench_format_name(w->dataset.format));
+	return n > 0 && (size_t)n < cap ? 0 : -ERANGE;
+}
+
 /*
  * Folders come in the order of their numbers, as all names of a level have as many digits; so do
  * the files in one. The first @more folders have one file more than the others.

@@ -205,6 +205,16 @@ static inline uint64_t bench_nr_files(const struct bench_workload *w, bool valid
 int bench_file_name(const struct bench_workload *w, bool valid, uint64_t id, char *buf,
 		    size_t cap) SHOAL_MUST_USE;
 
+/* Longest pattern: every byte of a prefix may be doubled. */
+#define BENCH_PATTERN_MAX 1024
+
+/*
+ * All their names as shoal_index_pattern() takes them, without folders:
+ * "train/img_{:07d}_of_1170301.jpeg"; braces in the prefix are doubled. -ERANGE: @cap is too small.
+ */
+int bench_file_pattern(const struct bench_workload *w, bool valid, char *buf,
+		       size_t cap) SHOAL_MUST_USE;
+
 /* The folder number @leaf of dataset.subfolders (0 to nr - 1): "train/03", or "train". Else alike.
  */
 int bench_folder_name(const struct bench_workload *w, bool valid, uint64_t leaf, char *buf,

@@ -127,6 +127,14 @@ def test_overrides_change_the_workload_that_ships(shoal, data):
     assert (said["files"], said["bytes_written"]) == (3, 1800)
 
 
+@pytest.mark.parametrize("options", [[], ["--no-catalog"]])
+def test_braces_in_names_are_names_to_the_catalog_and_to_a_run(shoal, workload, data, tmp_path, options):
+    path = workload(file_prefix="'a{b}{'", num_files_eval=0)
+    shoal.good("datagen", path, "--data", data, "-q", *options)
+    assert (data / "train/a{b}{_07_of_40.jpeg").exists()
+    shoal.good("run", path, "--data", data, "--results", tmp_path / "results", "-q", "train.epochs=1", "metric.au=0")
+
+
 def test_no_catalog_is_sealed_when_none_is_wanted(shoal, workload, data):
     assert facts(shoal.good("datagen", workload(), "--data", data, "-q", "--no-catalog", "--json"))["catalog"] is None
     assert contents(data) == [".shoal-dataset", "train", "valid"]

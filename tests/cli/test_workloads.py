@@ -105,6 +105,10 @@ def test_a_bad_workload_does_not_hide_the_others(shoal, tmp_path):
     result = shoal("workloads", env=dict(os.environ, SHOAL_WORKLOADS=str(tmp_path)))
     check_words(result, 1, "a:2:1")
     assert result.stdout.startswith(b"b ")
+    (tmp_path / "c.yaml").write_text("{}\n")
+    result = shoal("workloads", "--json", env=dict(os.environ, SHOAL_WORKLOADS=str(tmp_path)))
+    check_words(result, 1, "a:2:1")
+    assert [one["name"] for one in json.loads(result.stdout)] == ["b", "c"]
 
 
 @pytest.mark.parametrize("name, words", [
