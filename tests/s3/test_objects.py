@@ -363,7 +363,7 @@ def test_a_private_authority_is_trusted_only_when_named(certificate, tmp_path):
 def test_wrong_keys_are_said(server, client):
     client.bad("EACCES", "read", "k", 0, 9, AWS_SECRET_ACCESS_KEY="other", words=["secret key", "SignatureDoesNotMatch"])
     client.bad("EACCES", "read", "k", 0, 9, AWS_ACCESS_KEY_ID="other", words=["access key"])
-    client.bad("EACCES", "stat", "k", AWS_ACCESS_KEY_ID="other", words=["keys"])
+    client.bad("EACCES", "stat", "k", AWS_ACCESS_KEY_ID="other", words=["access key"])
 
 
 def test_secrets_are_not_in_words_that_a_server_sends_back(server, client):
