@@ -33,6 +33,7 @@ struct s3_engine {
 	struct load_engine base;
 	struct store_s3 *s3;
 	struct s3_client *client;
+	int woken;                /* by s3_wake(), atomic, until the next s3_wait() */
 	struct load_list waiting; /* for a flight */
 	struct flight *free;
 	pthread_mutex_t lock; /* of all that follows, up to the flights */
@@ -100,6 +101,9 @@ static void keep_words(struct s3_engine *e, const struct load_request *r,
 	struct said *s;
 
 	pthread_mutex_lock(&e->lock);
+	for (unsigned i = 0; i < WORDS_KEPT; i++)
+		if (e->said[i].buf == r->buf) /* of a request that had the slot before */
+			e->said[i].rc = 0;
 	s = &e->said[e->nr_said++ % WORDS_KEPT];
 	s->buf = r->buf;
 	s->rc = (int)r->result;
@@ -168,27 +172,38 @@ static void s3_submit(struct load_engine *base, struct load_request *r)
 	load_push(&e->waiting, r);
 }
 
-/* By any thread. */
+/* By any thread. A kick may be what the client wakes from: the next wait is to know still. */
 static void s3_wake(struct load_engine *base)
 {
-	s3_client_wake(s3_engine_of(base)->client);
+	struct s3_engine *e = s3_engine_of(base);
+
+	__atomic_store_n(&e->woken, 1, __ATOMIC_SEQ_CST);
+	s3_client_wake(e->client);
+}
+
+static int drive(struct s3_engine *e, unsigned timeout_ms, struct shoal_err *err)
+{
+	int rc;
+
+	start_waiting(e);
+	rc = s3_client_run(e->client, timeout_ms, err);
+	start_waiting(e);
+	return rc;
 }
 
 static int s3_wait(struct load_engine *base, uint64_t timeout_us, struct shoal_err *err)
 {
 	struct s3_engine *e = s3_engine_of(base);
-	int rc;
 
-	start_waiting(e);
-	rc = s3_client_run(e->client, (unsigned)shoal_min((timeout_us + 999) / 1000, 3600000), err);
-	start_waiting(e);
-	return rc;
+	if (__atomic_exchange_n(&e->woken, 0, __ATOMIC_SEQ_CST))
+		timeout_us = 0;
+	return drive(e, (unsigned)shoal_min((timeout_us + 999) / 1000, 3600000), err);
 }
 
 /* An error of the loop comes again when it is waited for. */
 static void s3_kick(struct load_engine *base)
 {
-	(void)!s3_wait(base, 0, NULL);
+	(void)!drive(s3_engine_of(base), 0, NULL);
 }
 
 /* Where its own words are gone those of another that failed in the same way will do. */
@@ -222,8 +237,10 @@ static void s3_remote(struct load_engine *base, struct load_remote *ret, bool cl
 	pthread_mutex_lock(&e->lock);
 	if (ret)
 		*ret = e->remote;
-	if (clear)
+	if (clear) { /* an epoch begins, and slots with it */
 		memset(&e->remote, 0, sizeof(e->remote));
+		memset(e->said, 0, sizeof(e->said));
+	}
 	pthread_mutex_unlock(&e->lock);
 }
 

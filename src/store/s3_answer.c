@@ -94,6 +94,12 @@ static bool adopt_region(struct s3_slot *s)
 	return true;
 }
 
+/* Whether a path's first part is the bucket. */
+static bool begins_with(const char *path, const char *bucket, size_t len)
+{
+	return path[0] == '/' && strncmp(path + 1, bucket, len) == 0 && strchr("/?", path[1 + len]);
+}
+
 /*
  * Another host shall answer: the same request goes there, signed for it. Not from TLS to a host
  * without it, and only to something that looks like the same place.
@@ -102,25 +108,26 @@ static bool adopt_location(struct s3_slot *s)
 {
 	const char *bucket = s->client->config->bucket, *host = s->location, *path;
 	bool tls = strncasecmp(host, "https://", 8) == 0;
-	size_t len;
+	char spelt[3 * 255];
+	size_t spelt_len = s3_encode(spelt, bucket, shoal_min(strlen(bucket), 255), false);
+	size_t len, said;
 
 	if (!tls && strncasecmp(host, "http://", 7) != 0)
 		return false;
 	host += tls ? 8 : 7;
 	len = strcspn(host, "/?#");
 	path = host + len;
-	if (len == 0 || len >= sizeof(s->place) || memchr(host, '@', len) ||
-	    s->hops >= S3_HOPS_MAX || (s->to.tls && !tls))
+	said = s3_host_len(host, len, tls);
+	if (said == 0 || said >= sizeof(s->place) || s->hops >= S3_HOPS_MAX || (s->to.tls && !tls))
 		return false;
 	s->hops++;
-	memmove(s->place, host, len);
-	s->place[len] = '\0';
+	memmove(s->place, host, said);
+	s->place[said] = '\0';
 	for (char *p = s->place; *p; p++)
 		*p = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
 	s->moved = (struct s3_endpoint){ .tls = tls, .host = s->place };
 	s->moved.bucket_in_host =
-		!(path[0] == '/' && strncmp(path + 1, bucket, strlen(bucket)) == 0 &&
-		  strchr("/?", path[1 + strlen(bucket)]));
+		!begins_with(path, bucket, strlen(bucket)) && !begins_with(path, spelt, spelt_len);
 	return true;
 }
 

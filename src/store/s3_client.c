@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <openssl/crypto.h>
+
 #include "store/s3_client_inside.h"
 
 #define EVENTS 128
@@ -229,6 +231,8 @@ static void free_slot(struct s3_slot *s)
 	shoal_buf_release(&s->refusal);
 	shoal_buf_release(&s->url);
 	shoal_buf_release(&s->authorization);
+	if (s->token.data)
+		OPENSSL_cleanse(s->token.data, s->token.len);
 	shoal_buf_release(&s->token);
 	free(s);
 }
@@ -429,20 +433,18 @@ static void let_sigpipe_go(const struct held *h)
 int s3_client_run(struct s3_client *c, unsigned timeout_ms, struct shoal_err *err)
 {
 	uint64_t before = c->nr_ended, until = s3_now() + (uint64_t)timeout_ms * 1000000;
-	bool over = false, tls = c->config->endpoint[0].tls;
 	struct held held;
+	bool over = false;
 	int rc = 0;
 
-	if (tls)
-		hold_sigpipe(&held);
+	hold_sigpipe(&held); /* whatever the endpoint: it may send us on to one with TLS */
 	send_queued(c);
 	do {
 		if (!c->ended_head)
 			rc = turn(c, until, &over, err);
 		call_done(c);
 	} while (rc == 0 && !over && c->nr_ended == before && s3_now() < until);
-	if (tls)
-		let_sigpipe_go(&held);
+	let_sigpipe_go(&held);
 	return rc;
 }
 
@@ -540,13 +542,17 @@ static void drop_slots(struct s3_client *c, struct s3_slots *l)
 
 struct s3_client *s3_client_free(struct s3_client *c)
 {
+	struct held held;
+
 	if (!c)
 		return NULL;
+	hold_sigpipe(&held); /* TLS says goodbye */
 	drop_slots(c, &c->sending);
 	drop_slots(c, &c->paused);
 	drop_slots(c, &c->free);
 	if (c->multi)
 		curl_multi_cleanup(c->multi);
+	let_sigpipe_go(&held);
 	if (c->wake_fd >= 0)
 		close(c->wake_fd);
 	if (c->epoll_fd >= 0)
@@ -606,9 +612,12 @@ static struct s3_slot *slot_of(const struct s3_slots *l, const struct s3_request
 void s3_client_cancel(struct s3_client *c, struct s3_request *r)
 {
 	struct s3_slot *s = slot_of(&c->sending, r);
+	struct held held;
 
 	if (s) {
+		hold_sigpipe(&held);
 		curl_multi_remove_handle(c->multi, s->easy);
+		let_sigpipe_go(&held);
 		slots_remove(&c->sending, s);
 		c->nr_sending--;
 		release_slot(s);

@@ -86,7 +86,7 @@ static void profile_release(struct profile *p)
 	wipe(p->secret_key);
 	wipe(p->session_token);
 	free(p->region);
-	free(p->endpoint);
+	wipe(p->endpoint); /* a password may be in it, by mistake */
 	free(p->ca_bundle);
 	free(p->style);
 	free(p->services);
@@ -166,6 +166,8 @@ static int read_text(const char *path, char **ret_text, size_t *ret_len, struct 
 	}
 	close(fd);
 	if (rc < 0) {
+		if (text)
+			OPENSSL_cleanse(text, (size_t)st.st_size);
 		free(text);
 		return rc;
 	}
@@ -228,7 +230,7 @@ static int read_config_file(struct profile *p, const char *path, const char *nam
 		snprintf(section, sizeof(section), "services %.250s", p->services);
 		rc = read_section(&more, path, section, err);
 		if (rc == 0 && more.endpoint) { /* it is for S3 only, and so counts more */
-			free(p->endpoint);
+			wipe(p->endpoint);
 			p->endpoint = more.endpoint;
 			more.endpoint = NULL;
 		}
@@ -374,6 +376,11 @@ static size_t without_default_port(const char *host, size_t len, bool tls)
 	size_t n = strlen(port);
 
 	return len > n && memcmp(host + len - n, port, n) == 0 ? len - n : len;
+}
+
+size_t s3_host_len(const char *host, size_t len, bool tls)
+{
+	return is_authority(host, len) ? without_default_port(host, len, tls) : 0;
 }
 
 static int add_endpoint(struct s3_config *c, const char *url, size_t len, enum style style,

@@ -64,6 +64,9 @@ struct s3_config *s3_config_free(struct s3_config *c);
  */
 void s3_mask(const struct s3_config *c, char *text);
 
+/* How much of a URL's host and port is said in a Host header; 0 when it is none. */
+size_t s3_host_len(const char *host, size_t len, bool tls);
+
 /* ---- Of the files, for tests ---- */
 
 /*

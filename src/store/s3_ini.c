@@ -1,6 +1,8 @@
 /* The files of the AWS tools: sections, settings, and settings indented below a setting. */
 #include <string.h>
 
+#include <openssl/crypto.h>
+
 #include "store/s3_config.h"
 
 #define LINE_BYTES 9216u /* a session token fits */
@@ -139,5 +141,6 @@ int s3_ini_section(const char *text, size_t len, const char *section,
 			rc = take_setting(&r, l);
 		}
 	}
+	OPENSSL_cleanse(&r, sizeof(r));
 	return rc != 0 ? rc : found;
 }

@@ -193,3 +193,56 @@ size_t s3_scale_name(const struct s3_scale *s, uint64_t at, uint8_t *name)
 	}
 	return len;
 }
+
+/* ---- UTF-8 ---- */
+
+/* Bytes of a character that begins with @c, and what the second may be. 0: none begins so. */
+static size_t char_bytes(uint8_t c, uint8_t *ret_low, uint8_t *ret_high)
+{
+	*ret_low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
+	*ret_high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+	if (c < 0x80)
+		return 1;
+	return c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
+}
+
+size_t s3_text_len(const uint8_t *name, size_t len)
+{
+	size_t at = 0, n, i;
+	uint8_t low, high;
+
+	while (at < len) {
+		n = char_bytes(name[at], &low, &high);
+		for (i = 1; i < n && i < len - at; i++) {
+			if (name[at + i] < low || name[at + i] > high)
+				break;
+			low = 0x80;
+			high = 0xbf;
+		}
+		if (n == 0 || i < n)
+			break;
+		at += n;
+	}
+	return at;
+}
+
+size_t s3_text_mend(uint8_t *name, size_t len)
+{
+	size_t at = s3_text_len(name, len), n;
+	uint8_t low, high;
+
+	if (at == len)
+		return len;
+	n = char_bytes(name[at], &low, &high);
+	if (n > SHOAL_NAME_MAX - at)
+		return at;
+	for (size_t i = 1; i < n; i++) {
+		if (at + i < len && (name[at + i] < low || name[at + i] > high))
+			len = at + i;
+		if (at + i >= len)
+			name[at + i] = low;
+		low = 0x80;
+		high = 0xbf;
+	}
+	return at + n;
+}

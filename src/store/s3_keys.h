@@ -40,4 +40,14 @@ uint64_t s3_scale_at(const struct s3_scale *s, const uint8_t *name, size_t len);
 /* The shortest name of a number, into @name of SHOAL_NAME_MAX bytes: its length. */
 size_t s3_scale_name(const struct s3_scale *s, uint64_t at, uint8_t *name);
 
+/* How much of a name is UTF-8: all of it, as of most names, or up to where it is not. */
+size_t s3_text_len(const uint8_t *name, size_t len);
+
+/*
+ * Make a name of SHOAL_NAME_MAX bytes at most UTF-8: its length then. It ends where it was none,
+ * with the lowest character that begins as what was there, if any does. So as good as nothing lies
+ * between what it was and what it is.
+ */
+size_t s3_text_mend(uint8_t *name, size_t len);
+
 #endif

@@ -148,11 +148,24 @@ void s3_ranges_page(struct s3_ranges *r, struct s3_range *range, size_t nr)
 
 /* ---- Cutting ---- */
 
+static bool is_text(const struct s3_name *name)
+{
+	return s3_text_len(name->bytes, name->len) == name->len;
+}
+
+void s3_cut_name(const struct s3_scale *scale, uint64_t at, const struct s3_name *above,
+		 const struct s3_name *below, struct s3_name *cut)
+{
+	cut->len = s3_scale_name(scale, at, cut->bytes);
+	if (!is_text(cut) && is_text(above) && (!below || is_text(below)))
+		cut->len = s3_text_mend(cut->bytes, cut->len);
+}
+
 /* Put the name of a number into @cut. False when it does not lie between the others. */
 static bool make_cut(const struct s3_scale *scale, double at, const struct s3_name *above,
 		     const struct s3_name *below, struct s3_name *cut)
 {
-	cut->len = s3_scale_name(scale, (uint64_t)at, cut->bytes);
+	s3_cut_name(scale, (uint64_t)at, above, below, cut);
 	return cut->len > 0 && compare(above, cut) < 0 && (!below || compare(cut, below) < 0);
 }
 

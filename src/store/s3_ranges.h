@@ -56,4 +56,11 @@ void s3_ranges_learn(struct s3_ranges *r, const uint8_t *name, size_t len);
 size_t s3_ranges_cut(struct s3_ranges *r, struct s3_range *range, size_t nr_idle,
 		     struct s3_name *cuts);
 
+/*
+ * The name of number @at, between @above and @below (NULL: no end) or so. It is UTF-8 where these
+ * are: some servers read names as text, and would look for another than they were sent.
+ */
+void s3_cut_name(const struct s3_scale *scale, uint64_t at, const struct s3_name *above,
+		 const struct s3_name *below, struct s3_name *cut);
+
 #endif

@@ -137,7 +137,8 @@ static int find_end(struct shards *s, struct shoal_err *err)
 		to = s->end.len ? number(s, &s->end) : s->scale.total;
 		if (to < from + 2)
 			break;
-		s->at.len = s3_scale_name(&s->scale, from + (to - from) / 2, s->at.bytes);
+		s3_cut_name(&s->scale, from + (to - from) / 2, &last->last,
+			    s->end.len ? &s->end : NULL, &s->at);
 		if (compare(&s->at, &last->last) <= 0 ||
 		    (s->end.len && compare(&s->at, &s->end) >= 0))
 			break;
@@ -171,7 +172,7 @@ static int halve_largest(struct shards *s, struct shoal_err *err)
 	from = number(s, &a->last);
 	to = number(s, &b->floor);
 	if (to >= from + 2)
-		s->at.len = s3_scale_name(&s->scale, from + (to - from) / 2, s->at.bytes);
+		s3_cut_name(&s->scale, from + (to - from) / 2, &a->last, &b->floor, &s->at);
 	if (to < from + 2 || compare(&s->at, &a->last) <= 0 || compare(&s->at, &b->floor) >= 0) {
 		a->gap = 0; /* it cannot be cut */
 		return 1;
@@ -232,8 +233,8 @@ static void cut_at(struct shards *s, double rank, struct s3_name *ret_cut)
 		to = number(s, &a[1].floor);
 	}
 	if (to > from + 1)
-		s->at.len = s3_scale_name(&s->scale, from + (uint64_t)((double)(to - from) * part),
-					  s->at.bytes);
+		s3_cut_name(&s->scale, from + (uint64_t)((double)(to - from) * part), ret_cut, NULL,
+			    &s->at);
 	if (to > from + 1 && compare(&s->at, ret_cut) > 0)
 		copy(ret_cut, s->at.bytes, s->at.len);
 }

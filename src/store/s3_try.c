@@ -227,7 +227,8 @@ static int make_url(struct s3_slot *s, struct url_parts *ret, struct shoal_err *
 	ret->path = b->len;
 	append(b, "/");
 	if (!s->to.bucket_in_host) {
-		append(b, s->client->config->bucket);
+		append_encoded(b, s->client->config->bucket, strlen(s->client->config->bucket),
+			       false); /* that of a tenant has a colon */
 		append(b, r->key_len > 0 ? "/" : "");
 	}
 	append_encoded(b, r->key, r->key_len, true);

@@ -1,5 +1,6 @@
 """Bucket lists become catalogs: from the scripted server, from a computed one of any size, and from a real one."""
 
+import itertools
 import json
 import os
 import re
@@ -184,6 +185,23 @@ def test_a_list_goes_on_behind_names_up_to_the_longest(length, more, rc, tmp_pat
         assert b"of 4097 bytes: no list can be continued" in done.stderr and os.listdir(out) == []
     else:
         assert names(client, out / "c") == ([b"a" * length] if length == 4096 else []) + ([b"b"] if more else [])
+
+
+# Characters of one to four bytes, in order.
+ALPHABETS = {"two bytes": "".join(map(chr, range(0x3b1, 0x3c0))), "three bytes": "".join(map(chr, range(0x4e00, 0x9fff, 1500))),
+             "mixed": "ab\xe9\u03b1\u4e00\u5b57\U0001f40b"}
+
+
+@pytest.mark.parametrize("options", [[()], [("--shard", f"{k}/4") for k in range(1, 5)]], ids=["whole", "shards"])
+@pytest.mark.parametrize("letters", ALPHABETS.values(), ids=ALPHABETS)
+def test_places_to_start_from_are_text_where_names_are(letters, options, tmp_path):
+    keys = sorted("".join(k).encode() for k in itertools.product(letters[:11], repeat=4))
+    asked = []
+    with FaultServer(keys, lambda q, nr, found: asked.append(q.get("start-after", ""))) as server:
+        client = Client(tmp_path, server.url)
+        found = sum((good(client, tmp_path / "c", "--connections", 8, *o) for o in options), [])
+    assert not [name for name in asked if "\ufffd" in name]  # what Python makes of bytes that are no text
+    assert found == keys
 
 
 def test_an_empty_bucket_has_an_empty_catalog(tmp_path):

@@ -363,7 +363,7 @@ def test_a_private_authority_is_trusted_only_when_named(certificate, tmp_path):
 def test_wrong_keys_are_said(server, client):
     client.bad("EACCES", "read", "k", 0, 9, AWS_SECRET_ACCESS_KEY="other", words=["secret key", "SignatureDoesNotMatch"])
     client.bad("EACCES", "read", "k", 0, 9, AWS_ACCESS_KEY_ID="other", words=["access key"])
-    client.bad("EACCES", "stat", "k", AWS_ACCESS_KEY_ID="other", words=["keys"])
+    client.bad("EACCES", "stat", "k", AWS_ACCESS_KEY_ID="other", words=["access key"])
 
 
 def test_secrets_are_not_in_words_that_a_server_sends_back(server, client):
@@ -395,6 +395,20 @@ def test_secrets_are_not_in_the_place_that_a_server_sends_us_to(server, client):
     server.fault({"status": 307, "headers": {"Location": "ftp://" + "h" * 190 + SECRET}}, 1)
     done = client.bad("EIO", "read", "k", 0, 9, words=["where we do not go"])
     assert SECRET[:4] not in done.words
+
+
+@pytest.mark.parametrize("host", ["h h", "h|h", "h%41", "h\"", "h\\"])
+def test_no_host_that_is_none_is_gone_to(host, server, client):
+    server.fault({"status": 307, "headers": {"Location": f"http://{host}:1/bucket/k"}}, 1)
+    client.bad("EIO", "read", "k", 0, 9, words=["where we do not go"])
+
+
+def test_the_colon_of_a_tenant_s_bucket_is_spelt_out(server, client):
+    server.buckets.add(b"t:b")
+    server.fault({"status": 307, "headers": {"Location": f"{server.url}/t%3Ab/k"}}, 1)
+    client.good("write", "k", stdin=BODY, uri="s3://t:b")
+    assert server.objects[b"t:b", b"k"] == BODY
+    assert [r.raw_path for r in server.log] == ["/t%3Ab/k"] * 2
 
 
 # ---- Answers without an end ----

@@ -1,6 +1,7 @@
 """shoal read of a catalog whose root is a bucket, and the options for S3 of the commands."""
 
 import json
+import re
 import resource
 import signal
 import time
@@ -80,6 +81,19 @@ def test_an_object_that_vanished_is_named(server, client, dataset):
     done = client.shoal("read", dataset, "-q", "--on-error", "skip", "--json")
     assert done.returncode == 1 and json.loads(done.stdout)["samples"] == 59
     assert b"d/e%20f3" in done.stderr
+
+
+def test_each_object_that_vanished_is_named_although_slots_are_used_again(server, client, tmp_path):
+    for i in range(12):
+        if i % 3 != 1:
+            server.objects[b"bucket", b"d/f%02d" % i] = b"x" * 100
+    listing = b"".join(b"f%02d\t100\0" % i for i in range(12))
+    done = client.shoal("index", "-", "-0", "-q", "--root", "s3://bucket/d", "-o", tmp_path / "y.cat", stdin=listing)
+    assert done.returncode == 0
+    done = client.shoal("read", tmp_path / "y.cat", "-q", "--batch", 1, "--in-flight", 1, "--mode", "sequential", "--on-error",
+                        "skip")
+    assert done.returncode == 1
+    assert re.findall(rb"d/f\d\d", done.stderr) == [b"d/f01", b"d/f04", b"d/f07", b"d/f10"], done.stderr
 
 
 @pytest.mark.parametrize("change,words", [(lambda b: b[:-1], "996 bytes of the 997"), (lambda b: b + b"x", "larger than the 997"),

@@ -366,6 +366,19 @@ static void endpoints_have_a_limit(void **state)
 	assert_non_null(strstr(err.msg, "64 endpoints"));
 }
 
+static void a_port_that_goes_without_saying_is_not_said(void **state)
+{
+	(void)state;
+	assert_int_equal(s3_host_len("a.b:80", 6, false), 3);
+	assert_int_equal(s3_host_len("a.b:80", 6, true), 6);
+	assert_int_equal(s3_host_len("a.b:443", 7, true), 3);
+	assert_int_equal(s3_host_len("a.b:8080", 8, false), 8);
+	assert_int_equal(s3_host_len("[::1]:80", 8, false), 5);
+	assert_int_equal(s3_host_len("", 0, false), 0);
+	assert_int_equal(s3_host_len("a@b", 3, false), 0);
+	assert_int_equal(s3_host_len("a b", 3, false), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -383,6 +396,7 @@ int main(void)
 		cmocka_unit_test(xml_that_is_none_is_refused),
 		cmocka_unit_test(the_host_follows_bucket_region_and_style),
 		cmocka_unit_test(endpoints_have_a_limit),
+		cmocka_unit_test(a_port_that_goes_without_saying_is_not_said),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

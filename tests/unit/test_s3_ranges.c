@@ -197,6 +197,71 @@ static void names_of_any_bytes_can_be_cut_between(void **state)
 	free(range);
 }
 
+static const char *mended(const char *name)
+{
+	static char out[SHOAL_NAME_MAX + 1];
+	size_t len = strlen(name);
+
+	memcpy(out, name, len);
+	out[s3_text_mend((uint8_t *)out, len)] = '\0';
+	assert_int_equal(s3_text_len((uint8_t *)out, strlen(out)), strlen(out));
+	return out;
+}
+
+static void a_name_that_is_no_text_ends_with_the_next_character(void **state)
+{
+	(void)state;
+	assert_string_equal(mended(""), "");
+	assert_string_equal(mended("abc"), "abc");
+	assert_string_equal(mended("a\xc3\xa9"), "a\xc3\xa9");
+	assert_string_equal(mended("a\xc3"), "a\xc3\x80");
+	assert_string_equal(mended("a\xc3z"), "a\xc3\x80");
+	assert_string_equal(mended("a\xe4"), "a\xe4\x80\x80");
+	assert_string_equal(mended("a\xe4\xb9"), "a\xe4\xb9\x80");
+	assert_string_equal(mended("a\xe4zz"), "a\xe4\x80\x80");
+	assert_string_equal(mended("\xe0"), "\xe0\xa0\x80");
+	assert_string_equal(mended("\xed\xa0\x80"), "\xed\x80\x80");
+	assert_string_equal(mended("\xf0"), "\xf0\x90\x80\x80");
+	assert_string_equal(mended("\xf4\x90"), "\xf4\x80\x80\x80");
+	assert_string_equal(mended("a\x80"), "a");
+	assert_string_equal(mended("a\xc1\x80"), "a");
+	assert_string_equal(mended("a\xf5"), "a");
+}
+
+static void a_name_of_the_greatest_length_is_not_mended_past_it(void **state)
+{
+	static uint8_t name[SHOAL_NAME_MAX];
+
+	(void)state;
+	memset(name, 'a', sizeof(name));
+	name[sizeof(name) - 2] = 0xe4;
+	assert_int_equal(s3_text_mend(name, sizeof(name) - 1), sizeof(name) - 2);
+	name[sizeof(name) - 3] = 0xe4;
+	assert_int_equal(s3_text_mend(name, sizeof(name) - 2), sizeof(name));
+}
+
+static void cuts_are_text_only_where_their_neighbours_are(void **state)
+{
+	static struct s3_name above, below, cut;
+
+	(void)state;
+	memset(&keys, 0, sizeof(keys));
+	learn("\xce\xb1");
+	learn("\xe4\xb8\x80");
+	above.len = 1;
+	above.bytes[0] = 'a';
+	below.len = 1;
+	below.bytes[0] = 0xf0; /* no text */
+	set_scale("a", NULL);
+	for (uint64_t i = 0; i < scale.total; i++) {
+		s3_cut_name(&scale, i, &above, NULL, &cut);
+		assert_int_equal(s3_text_len(cut.bytes, cut.len), cut.len);
+		s3_cut_name(&scale, i, &above, &below, &cut);
+		assert_int_equal(at(name_at(i)), i);
+		assert_int_equal(cut.len, strlen(name_at(i)));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -206,6 +271,9 @@ int main(void)
 		cmocka_unit_test(numbers_and_names_are_each_others_inverse),
 		cmocka_unit_test(cuts_rise_and_lie_inside),
 		cmocka_unit_test(names_of_any_bytes_can_be_cut_between),
+		cmocka_unit_test(a_name_that_is_no_text_ends_with_the_next_character),
+		cmocka_unit_test(a_name_of_the_greatest_length_is_not_mended_past_it),
+		cmocka_unit_test(cuts_are_text_only_where_their_neighbours_are),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
