@@ -473,3 +473,12 @@ def test_ranks_of_a_group_share_an_epoch_and_prove_it(files):
     assert set(sum((ids for ids, *_ in results), [])) == set(range(600))
     assert sorted(sum((mine for _, mine, *_ in results), [])) == list(range(600))
     assert [rest for _, _, *rest in results] == [[True, 600, False]] * 3
+
+
+def test_a_rank_with_fewer_samples_gets_no_empty_batch(files):
+    for rank in range(2):
+        dataset = ShoalIterable(files, 350, rank=rank, world_size=2, remainder="keep", shuffle=False)
+        sizes = [len(batch) for batch in dataset]
+        assert 0 not in sizes and len(sizes) == len(dataset)
+    dataset = ShoalIterable(files, 300, rank=2, world_size=3, remainder="keep", shuffle=False)
+    assert list(dataset) == [] and len(dataset) == 0
