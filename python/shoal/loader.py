@@ -173,6 +173,7 @@ class Loader:
                          int(stall * 1000), 0 if timeout is None else max(1, int(timeout * 1000)))
         self._skip = skip
         self._at = (0, 0)  # epoch and consumed of the next epoch
+        self._skipping = 0  # batches to leave out of that epoch, and of no other
         self._epoch = self._turn = None
         self._taken = 0
         Order(self.catalog, seed=seed, mode=mode, remainder=remainder, batch_size=batch_size, rank=rank,
@@ -184,11 +185,8 @@ class Loader:
         """Have the epoch begin behind these positions, and leave out the first `skip` of this worker's batches.
 
         There is no audit then."""
-        options = list(self._options)
-        options[6] = self.worker + skip * self.workers
-        if tuple(options) != self._options:
-            self.close()
-            self._options = tuple(options)
+        self._skipping = _number("skip", skip)
+        self._epoch = None
         self._at = (epoch, consumed)
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
@@ -200,13 +198,16 @@ class Loader:
 
     def _begin(self, epoch):
         start, consumed = self._at
-        consumed = consumed if start == epoch else 0
-        if self.handle is None or consumed:
-            if self.handle is not None:
-                self.handle.close()
+        consumed, skip = (consumed, self._skipping) if start == epoch else (0, 0)
+        first_step = self.worker + skip * self.workers
+        if consumed or first_step != self._options[6]:
+            self.close()
+        if self.handle is None:
+            self._options = self._options[:6] + (first_step,) + self._options[7:]
             self.handle = _shoal.Loader(self.catalog.handle, self._spec[:9] + (consumed,), self.rank, self._options)
         self.handle.epoch(epoch)
-        self._epoch, self._consumed, self._taken, self._at = epoch, consumed, 0, (epoch, consumed)
+        self._epoch, self._consumed, self._taken, self._at = epoch, consumed, skip, (epoch, consumed)
+        self._skipping = skip
         self.audit = None
 
     def _iterate(self, epoch):
@@ -226,7 +227,7 @@ class Loader:
         skipped = self._options[6] != self.worker
         self.audit = None if skipped else self._audit()
         epoch, self._epoch = self._epoch, None
-        self._at = (epoch + 1, 0)
+        self._at, self._skipping = (epoch + 1, 0), 0
         if skipped:  # what was read before is not known here
             return
         if self._spec[7] == 1 and self.workers == 1 and not self._skip and not self.audit.exactly_once:
@@ -260,7 +261,7 @@ class Loader:
             raise BadValueError(22, "of several workers none knows what the others have delivered")
         epoch, consumed = (self._epoch, self._consumed) if self._epoch is not None else self._at
         order = _shoal.Order(self._spec[:9] + (consumed,), epoch)
-        return state_to_dict(order.save(self._taken if self._epoch is not None else 0, self._facts[1]))
+        return state_to_dict(order.save(self._taken if self._epoch is not None else self._skipping, self._facts[1]))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a state, also of another number of ranks or batch size: the next epoch begins there."""
@@ -268,7 +269,7 @@ class Loader:
         spec = order.spec()
         self._spec = spec[:9] + (0,)
         self._at = (state["epoch"], spec[9])
-        self._epoch = None
+        self._epoch, self._skipping = None, 0
         self.close()
         if order.steps() == 0:  # that epoch was at its end
             self._at = (state["epoch"] + 1, 0)
@@ -278,9 +279,9 @@ class Loader:
     def close(self) -> None:
         """End the reads and give the memory back, as soon as no batch is held any more."""
         self._epoch = None
-        if self.handle is not None:
-            self.handle.close()
-        self.handle = None
+        handle, self.handle = self.handle, None  # first: what comes next may be interrupted
+        if handle is not None:
+            handle.close()
 
     def __enter__(self) -> Loader:
         return self

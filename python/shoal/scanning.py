@@ -1,5 +1,6 @@
 """Run a function over every sample once, and keep one number of each in a column."""
 
+import concurrent.futures
 import functools
 import multiprocessing
 import os
@@ -62,15 +63,24 @@ def _scanned(dataset, fn, first, stop, workers, context):
     if not workers:
         yield from map(work, _blocks(first, stop))
         return
-    with multiprocessing.get_context(context).Pool(workers) as pool:
-        # imap() would take all the blocks ahead: hand them out as results are taken.
-        pending = []
+    # Not multiprocessing.Pool, which waits for ever for what a worker that was killed had in hand.
+    pool = concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context(context))
+    pending = []
+    try:
+        # map() would take all the blocks ahead: hand them out as results are taken.
         for block in _blocks(first, stop):
-            pending.append(pool.apply_async(work, (block,)))
+            pending.append(pool.submit(work, block))
             if len(pending) >= 4 * workers:
-                yield pending.pop(0).get()
+                yield pending.pop(0).result()
+        while pending:
+            yield pending.pop(0).result()
+    except concurrent.futures.process.BrokenProcessPool:
+        raise TransformError(5, "a worker of the scan died (killed, perhaps for lack of memory, or a crash in the "
+                             "function): run it again with fewer workers, or workers=0 to see why") from None
+    finally:
         for one in pending:
-            yield one.get()
+            one.cancel()
+        pool.shutdown()
 
 
 def _write_part(path, dataset, fn, name, type, first, stop, workers, context, progress):
@@ -97,14 +107,25 @@ def _is_mine(path, digest, name, type, first, stop):
     return (info["name"], info["type"], info["first"], info["nr"]) == (name, type, first, stop - first)
 
 
-def _wait_for(paths, timeout, fail):
-    """Until all parts are there. For ranks that no group connects."""
+def _which(path):
+    """What tells a file from one that had its name before; None when there is none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
+
+
+def _wait_for(paths, timeout, fail, old=(None, None)):
+    """Until all parts are there. For ranks that no group connects.
+
+    old: the file, and the word of a failure, that an earlier scan has left."""
     until = time.monotonic() + timeout
     for path in paths:
-        while not os.path.exists(path):
+        while _which(path) in (None, old[0]):
             if time.monotonic() > until:
                 raise NotFoundError(2, "waited %d s for '%s': is its rank still running?" % (timeout, path))
-            if os.path.exists(fail):
+            if _which(fail) not in (None, old[1]):
                 with open(fail, encoding="utf-8", errors="replace") as file:
                     raise TransformError(22, file.read())
             time.sleep(0.2)
@@ -128,7 +149,21 @@ def _agree(error):
             raise error if error is not None else TransformError(22, "rank %d: %s" % (rank, text))
 
 
-def _settle(dist, parts, path, rank, sort, keep, timeout, error):
+def _join(parts, path, sort, keep):
+    """The column under its name at once: other ranks may be waiting for that."""
+    if not sort:
+        join_columns(path, parts)
+        return
+    joined = path + ".joined"
+    try:
+        join_columns(joined, parts)
+        Column(joined).sort(path, keep=keep)
+    finally:
+        if os.path.exists(joined):
+            os.unlink(joined)
+
+
+def _settle(dist, parts, path, rank, sort, keep, timeout, old, error):
     """After a rank's part was written, or failed: rank 0 joins the parts once all are there."""
     fail = path + ".failed"
     if dist is not None:
@@ -141,10 +176,8 @@ def _settle(dist, parts, path, rank, sort, keep, timeout, error):
     try:
         if rank == 0:
             if dist is None:
-                _wait_for(parts, timeout, fail)
-            join_columns(path, parts)
-            if sort:
-                Column(path).sort(keep=keep)
+                _wait_for(parts, timeout, fail, (None, old[1]))
+            _join(parts, path, sort, keep)
     except Exception as e:
         error = e
     if dist is not None:
@@ -152,10 +185,12 @@ def _settle(dist, parts, path, rank, sort, keep, timeout, error):
     elif error is not None:
         raise error
     elif rank != 0:
-        _wait_for([path], timeout, fail)
+        _wait_for([path], timeout, fail, old)
     if rank == 0:
         for one in parts:
             os.unlink(one)
+        if _which(fail) is not None:  # of an earlier scan
+            os.unlink(fail)
 
 
 def scan(dataset, fn, column="length", *, type="u32", path=None, rank=None, world_size=None, workers=0, context=None,
@@ -187,14 +222,12 @@ def scan(dataset, fn, column="length", *, type="u32", path=None, rank=None, worl
     cut = [total * r // world_size for r in range(world_size + 1)]
     parts = ["%s.part-%d-of-%d" % (path, r, world_size) for r in range(world_size)]
     first, stop = cut[rank], cut[rank + 1]
-    if world_size > 1 and rank == 0 and os.path.exists(path + ".failed"):
-        os.unlink(path + ".failed")
-    error = None
+    old, error = (_which(path), _which(path + ".failed")), None
     try:
         if not _is_mine(parts[rank], catalog.digest, column, type, first, stop):
             _write_part(parts[rank], dataset, fn, column, type, first, stop, workers, context,
                         rank == 0 if progress is None else progress)
     except Exception as e:
         error = e
-    _settle(_group(), parts, path, rank, type != "bit" if sort is None else sort, keep, timeout, error)
+    _settle(_group(), parts, path, rank, type != "bit" if sort is None else sort, keep, timeout, old, error)
     return Column(path, catalog)

@@ -1,3 +1,4 @@
+import gc
 import os
 import pickle
 import subprocess
@@ -134,3 +135,26 @@ def test_a_file_that_shrinks_under_its_user_is_an_error_and_no_death(tmp_path, p
         catalog.check_fresh()
     with pytest.raises(shoal.Error):
         list(catalog)
+
+
+def test_a_number_that_closes_the_catalog_or_empties_the_list_is_met_with_words(files):
+    class Closes:
+        def __index__(self):
+            catalog.close()
+            return 0
+
+    for name in ("name", "size", "locate", "samples"):
+        catalog = shoal.Catalog(files)
+        with pytest.raises(ValueError, match="closed"):
+            getattr(catalog.handle, name)(Closes())
+
+    class Empties:
+        def __index__(self):
+            del ids[:]
+            gc.collect()
+            return 0
+
+    catalog = shoal.Catalog(files)
+    ids = [Empties()] + [1000 * 10**6 + i for i in range(1000)]
+    with pytest.raises((IndexError, ValueError, OSError)):
+        shoal._shoal.Reader(catalog.handle, None).read(ids, 1, False)

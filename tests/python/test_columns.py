@@ -2,6 +2,9 @@
 import collections
 import os
 import pickle
+import signal
+import threading
+import time
 
 import numpy
 import pytest
@@ -310,3 +313,66 @@ def test_a_scan_goes_on_with_the_parts_that_were_finished(files, tmp_path):
     assert part(1) is None and os.stat(tmp_path / "n.part-1-of-2").st_ino == before
     assert part(0)[:].tolist() == list(range(600))
     assert os.listdir(tmp_path) == ["n"]
+
+
+def dies_at_77(data):
+    if data[:6] == b"000077":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 1
+
+
+def test_a_scan_whose_worker_is_killed_says_so_and_leaves_nothing(files, tmp_path):
+    with pytest.raises(shoal.TransformError, match="a worker of the scan died"):
+        shoal.scan(shoal.Catalog(files), dies_at_77, path=tmp_path / "x", workers=2, progress=False)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_rank_without_a_group_does_not_take_an_older_column_for_the_new_one(files, tmp_path):
+    def scan(rank, world, fn, timeout):
+        return shoal.scan(ShoalDataset(files), fn, "n", path=tmp_path / "n", rank=rank, world_size=world,
+                          progress=False, timeout=timeout)
+
+    scan(0, 1, len, 0)
+    (tmp_path / "n.failed").write_text("of long ago")
+    with pytest.raises(FileNotFoundError, match="still running"):
+        scan(1, 2, number_of, 0.5)
+    child = os.fork()
+    if child == 0:
+        values = scan(1, 2, number_of, 30)
+        os._exit(0 if values.is_sorted and values[:].tolist() == list(range(600)) else 1)
+    time.sleep(1)
+    assert scan(0, 2, number_of, 30)[:].tolist() == list(range(600))
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.listdir(tmp_path) == ["n"]
+
+
+def test_a_bucket_of_more_than_all_samples_is_one_bucket(lengths):
+    for bucket in (2**64 - 1, 2**64 - 8, 600):
+        assert len(shoal.Batches(lengths[0], batch_size=8, bucket=bucket)) == 75
+
+
+def test_a_column_is_not_given_up_while_another_thread_writes_it(pattern, tmp_path):
+    nr = 4000000
+    writer = shoal.ColumnWriter(tmp_path / "x", shoal.Catalog(pattern(nr)), "x", "u64")
+    values, refused = numpy.zeros(nr, dtype=numpy.uint64), []
+    thread = threading.Thread(target=lambda: writer._writer.append(values, nr))
+    thread.start()
+    while thread.is_alive():
+        try:
+            writer._writer.abort()
+            break
+        except RuntimeError as e:
+            refused.append(str(e))
+    thread.join()
+    assert refused and "another thread" in refused[0]
+
+
+def test_a_number_that_gives_the_column_up_is_met_with_words(files, tmp_path):
+    class Evil:
+        def __index__(self):
+            writer._writer.abort()
+            return 1
+
+    writer = shoal.ColumnWriter(tmp_path / "x", shoal.Catalog(files), "x", "u64")
+    with pytest.raises(ValueError, match="given up"):
+        writer._writer.append(numpy.zeros(1, dtype=numpy.uint64), Evil())

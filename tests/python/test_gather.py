@@ -11,6 +11,7 @@ import torch.distributed as dist
 from ranks import run_ranks
 
 from shoal import _stream
+from shoal.torch import gather
 from shoal.torch.gather import GatheredFile, GatherError, gather_objects, iter_objects
 
 
@@ -226,6 +227,54 @@ def test_what_fails_on_one_rank_is_told_on_all(make, words, budget):
     assert all(words in found for found in run_ranks(4, failing, make, budget))
 
 
+class Quits:
+    def __setstate__(self, state):
+        if dist.get_rank() == 1:
+            raise SystemExit("no more")
+
+    def __getstate__(self):
+        return {"x": 1}
+
+
+class NoWords(Exception):
+    def __str__(self):
+        raise ValueError("none")
+
+
+class Unspeakable:
+    def __reduce__(self):
+        raise NoWords
+
+
+def quitting(rank, world):
+    with pytest.raises(SystemExit if rank == 1 else GatherError, match="no more"):
+        gather_objects(Quits())
+    with pytest.raises(GatherError, match="rank 0: NoWords"):
+        gather_objects(Unspeakable() if rank == 0 else 5)
+    return gather_objects(rank)
+
+
+def test_errors_that_are_no_exceptions_or_have_no_words_are_told_on_all():
+    assert run_ranks(2, quitting) == [[0, 1]] * 2
+
+
+def without_memory(rank, world, budget):
+    if rank == 1:
+        def fail(size):
+            raise MemoryError("no room for a chunk")
+        gather._Chunk, real = fail, gather._Chunk
+    with pytest.raises(GatherError, match="rank 1: MemoryError: no room"):
+        gather_objects(bytes(10**6), budget=budget)
+    if rank == 1:
+        gather._Chunk = real
+    return gather_objects(rank)
+
+
+@pytest.mark.parametrize("budget", ["500KB", "64MB"])
+def test_a_rank_without_memory_is_told_on_all(budget):
+    assert run_ranks(2, without_memory, budget) == [[0, 1]] * 2
+
+
 def failing_twice(rank, world):
     with pytest.raises(GatherError):
         gather_objects(lock_on_rank_1(rank))
@@ -306,9 +355,21 @@ def test_a_damaged_file_is_told_in_words(tmp_path):
         path.write_bytes(whole[:cut])
         with pytest.raises(ValueError, match="truncated|not a file"):
             len(GatheredFile(path))
+    for length in (2**62, 2**64 - 1):  # of the first record, after its kind
+        path.write_bytes(whole[:11] + length.to_bytes(8, "little") + whole[19:])
+        with pytest.raises(ValueError, match="damaged at object 0"):
+            GatheredFile(path)[0]
     path.write_bytes(whole[:-20] + b"xxxx" + whole[-16:])
     with pytest.raises(ValueError, match="damaged"):
         len(GatheredFile(path))
+
+
+def test_the_unfinished_file_of_another_stays(tmp_path):
+    other = tmp_path / ("all.partial-%d" % os.getpid())
+    other.write_text("mine")
+    with pytest.raises(GatherError, match="FileExistsError"):
+        gather_objects(1, to=tmp_path / "all")
+    assert other.read_text() == "mine"
 
 
 # ---- Arguments ----

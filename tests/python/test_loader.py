@@ -1,3 +1,4 @@
+import ctypes
 import gc
 import os
 import signal
@@ -228,3 +229,57 @@ def test_what_makes_no_sense_is_said_in_words(files, tmp_path):
         list(shoal.Loader(files, 8, store="/nowhere"))
     with pytest.raises(ValueError, match="no epoch"):
         shoal.Loader(files, 8).stats
+
+
+def test_what_is_skipped_is_skipped_in_one_epoch_and_counts_in_the_state(files):
+    loader = shoal.Loader(files, 100, mode="sequential")
+    loader.seek(0, 0, 2)
+    assert [batch.ids[0] for batch in loader.epoch(0)] == [200, 300, 400, 500] and loader.audit is None
+    for epoch in (1, 2):
+        assert [batch.ids[0] for batch in loader.epoch(epoch)] == [0, 100, 200, 300, 400, 500]
+        assert loader.audit.exactly_once
+    loader.seek(3, 0, 2)
+    assert len(list(loader.epoch(4))) == 6  # another than the one that was meant
+    loader.seek(0, 0, 2)
+    states = [loader.state_dict()]
+    batches = loader.epoch(0)
+    for _ in range(3):
+        next(batches)
+        states.append(loader.state_dict())
+    assert [state["consumed"] for state in states] == [200, 300, 400, 500]
+    other = shoal.Loader(files, 100, mode="sequential")
+    other.load_state_dict(states[1])
+    assert [batch.ids[0] for batch in other] == [300, 400, 500]
+
+
+def test_a_stall_is_told_of_names_that_are_cut_inside_a_character_or_are_no_text(tmp_path):
+    for name in (b"a" + "\u00fc".encode() * 100, b"\xff" * 10):
+        folder = tmp_path / str(len(name))
+        folder.mkdir()
+        path = os.path.join(os.fsencode(folder), name)
+        open(path, "wb").write(b"x")
+        catalog = shoal.index(str(folder), str(folder) + ".cat")
+        loader = shoal.Loader(catalog, 1, store="null:size=1,delay_us=700000", object_size=1, stall=0.2)
+        with pytest.warns(RuntimeWarning, match="in flight for longer"):
+            assert len(list(loader.epoch(0))) == 1
+
+
+def test_rows_with_gaps_are_no_contiguous_memory(tmp_path):
+    (tmp_path / "data").mkdir()
+    for i in range(8):
+        (tmp_path / "data" / str(i)).write_bytes(b"%d" % i * 100)
+    catalog = shoal.index(str(tmp_path / "data"), str(tmp_path / "x.cat"))
+    batch = next(shoal.Loader(catalog, 8, slot=5000, mode="sequential").epoch(0))
+    view = memoryview(batch.handle)
+    assert not view.c_contiguous and batch.stack()[3].tobytes() == b"3" * 100
+    with pytest.raises(BufferError):
+        ctypes_view(batch.handle)
+
+
+def ctypes_view(handle):
+    """A view as C code asks for it that knows no strides but wants rows: PyBUF_C_CONTIGUOUS."""
+    view = ctypes.create_string_buffer(256)
+    get = ctypes.pythonapi.PyObject_GetBuffer
+    get.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]
+    get(handle, view, 0x20 | 0x18)
+    ctypes.pythonapi.PyBuffer_Release(view)

@@ -94,7 +94,7 @@ static void an_epoch_has_every_sample_once(void **state)
 		{ .batch = 7 },
 		{ .batch = 7, .bucket = 7 },
 		{ .batch = 7, .bucket = 100 },
-		{ .batch = 7, .bucket = UINT64_MAX }, /* which rounding up would overflow */
+		{ .batch = 8, .bucket = UINT64_MAX }, /* which rounding up would overflow */
 		{ .batch = 5000 },
 		{ .max_tokens = 500 },
 		{ .max_tokens = 2000, .bucket = 64 },

@@ -108,23 +108,27 @@ class _Sent:
 class _Wire:
     """Small collectives and one chunk at a time, in main memory or through one buffer on the GPU."""
 
-    def __init__(self, group, chunk):
-        self.group, self._staging = group, None
+    def __init__(self, group):
+        self.group, self._device, self._staging = group, None, None
         if not _takes_cpu(group):
             other = _cpu_group_like(group)
             if other is not None:
                 self.group = other
             else:
-                device = torch.device("cuda", torch.cuda.current_device())
-                self._staging = torch.empty(chunk + _TRAILER, dtype=torch.uint8, device=device)
+                self._device = torch.device("cuda", torch.cuda.current_device())
         self.rank = dist.get_rank(self.group)
         self.size = dist.get_world_size(self.group)
         self._ranks = _ranks_of(self.group)
 
+    def take_memory(self, chunk):
+        """What chunks pass through on a GPU. Numbers go between ranks without it, so that its lack can be told."""
+        if self._device is not None:
+            self._staging = torch.empty(chunk + _TRAILER, dtype=torch.uint8, device=self._device)
+
     def all_gather(self, tensor):
         """One tensor of the same shape from each rank."""
-        if self._staging is not None:
-            tensor = tensor.to(self._staging.device)
+        if self._device is not None:
+            tensor = tensor.to(self._device)
         found = [torch.empty_like(tensor) for _ in range(self.size)]
         dist.all_gather(found, tensor, group=self.group)
         return [one.cpu() for one in found]
@@ -154,6 +158,9 @@ class _Alone:
     """The same for a process without torch.distributed."""
 
     rank, size = 0, 1
+
+    def take_memory(self, chunk):
+        pass
 
     def numbers(self, *values):
         return [list(values)]
@@ -308,21 +315,34 @@ class _Incoming:
         return chunk.view[:size].toreadonly()
 
 
+def _words_of(error):
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # its __str__() fails too
+        return f"{type(error).__name__}, which has no words"
+
+
 class _Gather:
     """One gather. Whatever fails here, the rank takes its part in all messages to the end."""
 
     def __init__(self, obj, group, budget, dst):
         self._budget, self._size = budget, min(_CHUNK_MAX, budget // _BUFFERS)
         initialised = dist.is_available() and dist.is_initialized()
-        self.wire = _Wire(group, self._size) if initialised else _Alone()
+        self.wire = _Wire(group) if initialised else _Alone()
         if dst is not None and not 0 <= dst < self.wire.size:
             raise ValueError(f"to={dst} is not a rank of the group, which has {self.wire.size}")
         self._dst, self._error, self.aborted = dst, None, False
         self._encoder = _Encoder(obj, self._size)
         self._chunks = []
+        try:  # all memory now: once chunks are under way a rank cannot leave any more
+            self.wire.take_memory(self._size)
+            if self.wire.size > 1 and dst in (None, self.wire.rank):
+                self._chunks = [_Chunk(self._size), _Chunk(self._size)]
+        except Exception as error:
+            self.fail(error)
 
     def fail(self, error):
-        self._error = self._error or error
+        self._error = error if self._error is None else self._error
 
     def _source(self, src, first):
         wire = self.wire
@@ -330,13 +350,13 @@ class _Gather:
             return _Outgoing(wire, self._encoder, self._dst)
         if self._dst not in (None, wire.rank):
             return None
-        self._chunks = self._chunks or [_Chunk(self._size), _Chunk(self._size)]
         return _Incoming(wire, src, self._dst, first, self._chunks)
 
     def sources(self):
         """(rank, function that gives chunks) for each rank whose stream passes here; drains what is left unread."""
         try:
-            heads = self.wire.numbers(self._encoder.peek(0), self._encoder.peek(1))
+            mine = (_ABORTED, _ABORTED) if self._error is not None else (self._encoder.peek(0), self._encoder.peek(1))
+            heads = self.wire.numbers(*mine)
             firsts = [first for first, _ in heads]
             if any(_ABORTED in head for head in heads):
                 self.aborted = True  # there will be no result: spare the transfers
@@ -381,8 +401,8 @@ class _Gather:
 
     def agree(self):
         """Raise the same error on all ranks when one has one."""
-        error = self._error or self._encoder.error
-        words = f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:_WORDS_MAX] if error else b""
+        error = self._encoder.error if self._error is None else self._error
+        words = _words_of(error).encode("utf-8", "replace")[:_WORDS_MAX] if error is not None else b""
         lens = [row[0] for row in self.wire.numbers(len(words))]
         if not any(lens):
             return
@@ -391,6 +411,8 @@ class _Gather:
         texts = [bytes(one.tolist()) for one in self.wire.all_gather(mine)]
         errors = {rank: text[:n].decode("utf-8", "replace")
                   for rank, (text, n) in enumerate(zip(texts, lens)) if n}
+        if self._error is not None and not isinstance(self._error, Exception):
+            raise self._error  # SystemExit or KeyboardInterrupt, now that the others know
         raise GatherError(errors) from error
 
 
@@ -403,7 +425,7 @@ def _objects(gather):
         except _stream.EndedEarly:  # the sender has the words
             gather.aborted = True
             continue
-        except Exception as error:  # told to all ranks at the end
+        except BaseException as error:  # told to all ranks at the end: also a SystemExit inside a __setstate__
             gather.fail(error)
             continue
         yield src, obj
@@ -480,9 +502,9 @@ def _hash(data):
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def _write_file(sources, partial):
+def _write_file(sources, file):
     index = []
-    with open(partial, "xb") as file:
+    with file:
         file.write(_MAGIC)
         for _, next_chunk in sources:
             start = file.tell()
@@ -497,12 +519,14 @@ def _write_file(sources, partial):
 
 def _gather_file(obj, group, budget, path):
     gather = _Gather(obj, group, budget, 0)
-    partial = f"{path}.partial-{os.getpid()}"
+    partial, made = f"{path}.partial-{os.getpid()}", False
     try:
         sources = gather.sources()
         try:
             if gather.wire.rank == 0:
-                _write_file(sources, partial)
+                file = open(partial, "xb")  # one that is there already is another's, and stays
+                made = True
+                _write_file(sources, file)
         except Exception as error:
             gather.fail(error)
         for _ in sources:  # all on the other ranks; on rank 0 what is left after an error
@@ -515,7 +539,7 @@ def _gather_file(obj, group, budget, path):
             gather.fail(error)
         gather.agree()
     except BaseException:
-        if gather.wire.rank == 0 and os.path.exists(partial):
+        if made and os.path.exists(partial):
             os.unlink(partial)
         raise
     return GatheredFile(path)
@@ -569,7 +593,7 @@ class GatheredFile:
 
             try:
                 return _stream.read(next_chunk)
-            except (EOFError, pickle.UnpicklingError) as error:
+            except (EOFError, pickle.UnpicklingError, MemoryError, OverflowError, struct.error) as error:
                 raise ValueError(f"'{self.path}' is damaged at object {rank}: {error}") from error
 
     def __iter__(self):

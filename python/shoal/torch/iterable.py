@@ -49,6 +49,9 @@ class _Batches:
     def __next__(self):
         try:
             batch = next(self._batches)
+            while len(batch) == 0:  # of a rank that has fewer than others: len() does not count it either
+                self._taken += 1
+                batch = next(self._batches)
         except StopIteration:
             if self._loader.audit is not None:  # else an error has ended it before
                 self._dataset._keep_audit(self._worker, self._workers, self._at, self._loader.audit)
