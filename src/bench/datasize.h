@@ -1,7 +1,7 @@
 /*
  * datasize.h - how large a dataset must be, and what a run of it will be like. Pure arithmetic.
  *
- * datasize, datagen and run all ask bench_plan(), so that they cannot disagree.
+ * datasize and run ask bench_plan(); datagen takes the counts of the workload as they are.
  */
 #ifndef SHOAL_BENCH_DATASIZE_H
 #define SHOAL_BENCH_DATASIZE_H
