@@ -171,6 +171,28 @@ static int load_one(struct load_engine *e, const char *name, uint64_t off, uint6
 	return rc < 0 ? rc : 0;
 }
 
+/* Wait for what never comes, woken before the wait began and while others were sent. */
+static int wait_woken(struct shoal_store *s, const char *name, struct shoal_err *err)
+{
+	const struct load_engine_options options = { .store = s, .in_flight = 2 };
+	struct load_engine *e = NULL;
+	struct load_request r = { .name = name, .len = 1, .cap = load_cap(0, 1) }, *done;
+	int rc = load_engine_new(&options, &e, err);
+
+	r.buf = rc == 0 ? aligned_alloc(LOAD_ALIGN, r.cap) : NULL;
+	if (rc == 0 && !r.buf)
+		rc = -ENOMEM;
+	if (rc == 0) {
+		load_engine_submit(e, &r);
+		load_engine_wake(e);
+		load_engine_kick(e);
+		rc = load_engine_reap(e, &done, 1, 10 * 1000000, err);
+	}
+	load_engine_free(e);
+	free(r.buf);
+	return rc < 0 ? rc : 0;
+}
+
 static int load(struct shoal_store *s, const char *name, uint64_t off, uint64_t len,
 		struct shoal_err *err)
 {
@@ -207,6 +229,8 @@ int main(int argc, char **argv)
 			       &stats, &err);
 	else if (rc == 0 && strcmp(verb, "load") == 0 && argc == 6)
 		rc = load(s, name, number(argv[4]), number(argv[5]), &err);
+	else if (rc == 0 && strcmp(verb, "wake") == 0)
+		rc = wait_woken(s, name, &err);
 	else if (rc == 0)
 		rc = -EINVAL;
 	if (rc < 0)

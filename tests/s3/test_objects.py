@@ -411,6 +411,13 @@ def test_the_colon_of_a_tenant_s_bucket_is_spelt_out(server, client):
     assert [r.raw_path for r in server.log] == ["/t%3Ab/k"] * 2
 
 
+def test_a_wake_is_not_lost_to_what_is_done_before_the_wait(server, client):
+    server.fault(Handler.sleep, 9)
+    started = time.monotonic()
+    client.good("wake", "k")
+    assert time.monotonic() - started < 8  # the wait alone is for 10 s
+
+
 # ---- Answers without an end ----
 
 def endless(status):
