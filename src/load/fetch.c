@@ -1,5 +1,6 @@
 #include "load/fetch.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -333,6 +334,7 @@ int load_is_object(const char *uri, const int *stop, struct shoal_err *err)
 	rc = begin_fetch(uri, stop, &f, err);
 	if (rc < 0)
 		return rc == -ENOENT ? 0 : rc;
+	assert(f);
 	empty = f->size == 0;
 	end_fetch(f);
 	return !empty;
