@@ -734,8 +734,9 @@ SHOAL_API struct shoal_loader *shoal_loader_close(struct shoal_loader *loader);
 
 /*
  * Begin @epoch at its first step, or at the spec's `consumed` the first time. An epoch that is not
- * finished is given up: what is in flight is waited for and thrown away. Batches that are held stay
- * as they are.
+ * finished is given up: what is in flight is waited for and thrown away, with timeout_ms not longer
+ * than that: -ETIMEDOUT, and a later call may find that it has ended. Batches that are held stay as
+ * they are.
  */
 SHOAL_CHECKED int shoal_loader_epoch(struct shoal_loader *loader, uint64_t epoch,
 				     struct shoal_err *err);
