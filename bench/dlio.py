@@ -79,7 +79,7 @@ class Bench:
         with open(log, "wb") as file:
             started = time.time()
             peak = pss.measure(["mpirun", "-n", str(self.args.ranks), *command], interval=0.1, limit=900,
-                               env=self.env, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
+                               cwd=self.work, env=self.env, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
         # A run that misses its AU ends with 1, having written all its results.
         if peak.rc not in (0, 1):
             raise Failed("%s: status %d; the end of what was said: %s" % (command[0], peak.rc, end_of(log)))

@@ -578,12 +578,9 @@ int index_resume_begin(struct index_resume *r, struct index_walk *walk, struct s
 		       struct shoal_err *err)
 {
 	const struct index_walk_state nothing = { 0 };
-	int rc;
 
 	r->sorter = sorter;
-	rc = write_checkpoint(r, walk, &nothing, err);
-	r->alone = rc == 0;
-	return rc;
+	return write_checkpoint(r, walk, &nothing, err);
 }
 
 int index_resume_checkpoint(struct index_resume *r, struct index_walk *walk,

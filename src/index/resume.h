@@ -35,7 +35,7 @@ struct index_resume {
 	struct shoal_map map;
 	struct shoal_span units;
 	bool found;
-	bool alone; /* our first checkpoint is written, but maybe not that of all ranks */
+	bool alone; /* not all ranks have written their first one, so that ours is of no use */
 	/* While it lists: */
 	struct shoal_sorter *sorter;
 	struct shoal_buf sums; /* of the runs' file: up to where, and XXH3; 18 bytes a checkpoint */

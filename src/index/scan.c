@@ -222,16 +222,17 @@ static int begin_checkpoints(struct index_scan *s, struct shoal_err *err)
 	bool first = s->place->rank == 0;
 	int rc = first ? 0 : index_resume_begin(s->resume, s->walk, s->sorter, err);
 
+	s->resume->alone = !first;
 	if (rc == 0)
 		rc = shoal_comm_barrier(s->comm, err);
-	if (rc == 0 && first)
+	if (rc < 0)
+		return rc;
+	s->resume->alone = false; /* from here on rank 0's may be there, and needs ours */
+	if (first)
 		rc = index_resume_begin(s->resume, s->walk, s->sorter, err);
 	if (rc == 0)
 		rc = shoal_comm_barrier(s->comm, err);
-	if (rc == 0) {
-		s->resume->alone = false;
-		s->resume->found = true;
-	}
+	s->resume->found = rc == 0;
 	return rc;
 }
 
