@@ -411,6 +411,11 @@ def begin_and_kill(mpi, ranks, tree, out, which, after):
     pids = running.ranks()
     if len(pids) == ranks:
         signal_if_alive(pids[which], signal.SIGKILL)
+        until(lambda: not any(map(is_alive, pids)), limit=30)
+        try:
+            running.process.wait(20)
+        except subprocess.TimeoutExpired:  # its ranks are gone, and the launcher was seen to wait on for ever
+            running.kill()
     job = running.finish()
     until(lambda: not any(map(is_alive, pids)))
     return job
