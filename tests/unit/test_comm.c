@@ -858,7 +858,7 @@ static void trouble_in_a_meeting(struct shoal_comm *c, int rank, int size)
 	CHECK(shoal_comm_meeting_open(c, &m, NULL) == 0);
 	CHECK(shoal_comm_meeting_hold(m, SHOAL_COMM_SUM, v, 1, NULL) == 0);
 	if (odd)
-		usleep(30000); /* all have left the first one, and the others sleep by now */
+		usleep(100000); /* all have left the first one, and the others sleep by now */
 	if (odd && meeting_trouble < 8)
 		shoal_comm_fail(c, "I cannot");
 	/* Or it comes for something else, or with too many values. */
