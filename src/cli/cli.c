@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cli/s3_options.h"
+#include "comm/comm.h"
 #include "load/fetch.h"
 #include "shoal.h"
 
@@ -186,6 +187,12 @@ static void on_signal(int sig)
 {
 	caught = sig;
 	__atomic_store_n(&cli_stop, 1, __ATOMIC_RELAXED);
+}
+
+void cli_part(struct shoal_comm *comm)
+{
+	fflush(stdout); /* a failure is told by cli_finish() */
+	shoal_comm_close(comm);
 }
 
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };

@@ -64,6 +64,13 @@ int cli_lookup_failed(const char *command, const char *path, const struct shoal_
 /* Flush standard output; a write that failed there turns @status into CLI_FAILED. */
 int cli_finish(const char *command, int status);
 
+/*
+ * Say goodbye to the other ranks. What was printed is flushed first: as soon as one rank has exited
+ * with a failure a launcher may kill those that are still about to.
+ */
+struct shoal_comm;
+void cli_part(struct shoal_comm *comm);
+
 /* Print @text as a JSON string; bytes that are not UTF-8 become U+FFFD. */
 void cli_json_string(const char *text);
 

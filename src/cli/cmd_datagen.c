@@ -387,7 +387,7 @@ int cmd_datagen(int argc, char **argv)
 	rc = run(&a, comm, &s, &w, &r, &err);
 	status = tell(&a, &s, w, &r, rc, &err);
 	bench_workload_free(w);
-	shoal_comm_close(comm);
+	cli_part(comm);
 	if (rc == -ECANCELED)
 		cli_die_of_signal();
 	return status;

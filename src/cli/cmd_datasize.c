@@ -260,7 +260,7 @@ static int datasize(const struct arguments *a)
 			print_text(w, &o);
 	}
 	bench_workload_free(w);
-	shoal_comm_close(comm);
+	cli_part(comm);
 	return status;
 }
 

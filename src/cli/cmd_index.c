@@ -299,7 +299,7 @@ int cmd_index(int argc, char **argv)
 		status = say_failure(&a, telling.place, rc, &err);
 	else if (telling.place->rank == 0)
 		print_result(&a, &result, cli_now() - telling.progress.start);
-	shoal_comm_close(comm);
+	cli_part(comm);
 	if (rc == -ECANCELED && alone)
 		cli_die_of_signal();
 	/* Launchers tell a job that was ended by their own signal from a good one by its status

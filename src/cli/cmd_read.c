@@ -406,7 +406,7 @@ int cmd_read(int argc, char **argv)
 		return cli_fail("read", "%s", err.msg);
 	rc = run(&a, comm, &cat, &loader, &o, &err);
 	status = tell(&a, shoal_comm_place(comm), &o, rc, &err);
-	shoal_comm_close(comm);
+	cli_part(comm);
 	if (rc == -ECANCELED)
 		cli_die_of_signal();
 	if (rc < 0 && loader)

@@ -440,9 +440,8 @@ static int finish(struct command *c, int rc, int status)
 	bool partial = c->result.partial, alone = c->place->size == 1;
 	bool reading = c->result.reading[0] || c->result.reading[1];
 
-	shoal_comm_close(c->comm);
+	cli_part(c->comm);
 	if (rc == -ECANCELED || partial) {
-		fflush(stdout);
 		if (alone)
 			cli_die_of_signal();
 		return cli_stop ? CLI_INTERRUPTED : status;

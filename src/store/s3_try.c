@@ -387,15 +387,21 @@ static void set_method(CURL *e, const struct s3_request *r)
 	}
 }
 
-/* The next endpoint in turn, or where the server has sent us. */
+/*
+ * The next endpoint in turn, or where the server has sent us. A further try goes to the one after
+ * its last: by turns alone, two requests that take theirs alternately would meet a dead one each
+ * time.
+ */
 static void choose_endpoint(struct s3_slot *s)
 {
 	struct s3_client *c = s->client;
+	unsigned next = s->request->tries ? s->endpoint + 1 : c->turn++;
 
+	s->endpoint = next % c->config->nr_endpoints;
 	if (s->moved.host)
 		s->to = s->moved;
 	else
-		s->to = c->config->endpoint[c->turn++ % c->config->nr_endpoints];
+		s->to = c->config->endpoint[s->endpoint];
 	if (!s->moved.host && c->aws_host[0])
 		s->to.host = c->aws_host;
 }
