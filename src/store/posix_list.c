@@ -5,7 +5,8 @@
  * A unit is a letter and what follows: 'D' and the path of a directory, or 'd' where all below is
  * to be read whatever the sink may know of it; or 'S', the path's length, the path, and names in
  * it, each ended by a NUL, whose sizes somebody idle may ask for; or 'N' (or 'n', as with 'd'), the
- * path in the same way, and entries of it as the kernel gave them, for somebody idle to take.
+ * path in the same way, and entries of it as the kernel gave them, for somebody idle to take; or
+ * 'H' (or 'h'), the path in the same way, and the two positions between which to read it.
  */
 #include "store/posix.h"
 
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/span.h"
+#include "store/posix_range.h"
 
 /* One read of a directory: a few thousand names. More was not faster. */
 #define DENTS_BYTES (128u << 10)
@@ -28,15 +30,6 @@
 
 /* Names in a unit of stats that is given away: some milliseconds' worth. */
 #define SPLIT_BYTES (16u << 10)
-
-/* As the kernel has it; glibc's struct dirent64 is the same. */
-struct dent {
-	uint64_t ino;
-	int64_t off;
-	uint16_t reclen;
-	uint8_t type;
-	char name[];
-};
 
 struct scratch {
 	struct store_entry entry[BATCH];
@@ -56,9 +49,11 @@ struct listing {
 	const struct store_list_options *options;
 	struct store_sink *sink;
 	struct scratch *scratch;
-	bool afresh;        /* what lies below is to be read, too */
-	bool foreign;       /* on another file system than the root */
-	int fd;             /* of the directory */
+	bool afresh;  /* what lies below is to be read, too */
+	bool foreign; /* on another file system than the root */
+	int fd;       /* of the directory */
+	enum { MAYBE, CUTTABLE, WHOLE } parts;
+	struct posix_range range;
 	const char *prefix; /* its path with a slash, or nothing for the root */
 	size_t prefix_len;
 };
@@ -266,7 +261,7 @@ static bool is_dot(const char *name)
 }
 
 /* Sees to it that only files in want of a size, and what nobody knows, get to be asked for. */
-static int take(struct listing *l, const struct dent *d, bool *ret_ask, struct shoal_err *err)
+static int take(struct listing *l, const struct posix_dent *d, bool *ret_ask, struct shoal_err *err)
 {
 	struct store_sink *sink = l->sink;
 	size_t len = strlen(d->name);
@@ -331,12 +326,12 @@ static int open_directory(struct listing *l, const char *path)
 
 /* ---- Sizes that somebody else may ask for ---- */
 
-static const struct dent *dent_at(const struct listing *l, size_t at)
+static const struct posix_dent *dent_at(const struct listing *l, size_t at)
 {
-	return (const struct dent *)(const void *)(l->scratch->dents + at);
+	return (const struct posix_dent *)(const void *)(l->scratch->dents + at);
 }
 
-static int ask_here(struct listing *l, const struct dent *d, struct shoal_err *err)
+static int ask_here(struct listing *l, const struct posix_dent *d, struct shoal_err *err)
 {
 	size_t len = strlen(d->name);
 	const char *name;
@@ -363,7 +358,7 @@ static int give_stats(struct listing *l, size_t first, size_t *ret_nr, struct sh
 	size_t i = first;
 
 	for (; i < s->nr_ask && p < start + SPLIT_BYTES; i++) {
-		const struct dent *d = dent_at(l, s->ask[i]);
+		const struct posix_dent *d = dent_at(l, s->ask[i]);
 		size_t len = strlen(d->name) + 1;
 
 		*p++ = d->type;
@@ -427,8 +422,8 @@ static int take_dents(struct listing *l, size_t filled, struct shoal_err *err)
 }
 
 /*
- * Reading a directory is the kernel's work on one core, however many there are: 0.33 s for a
- * million names. Somebody who is idle meanwhile may do all the rest.
+ * Reading a directory is the kernel's work, 0.33 s for a million names. Where it cannot be cut,
+ * somebody who is idle meanwhile may do all the rest.
  */
 static int give_dents(struct listing *l, size_t filled, struct shoal_err *err)
 {
@@ -450,10 +445,44 @@ static int give_dents(struct listing *l, size_t filled, struct shoal_err *err)
 	return 0;
 }
 
+/* Give away half of what is still to be read. 0: that cannot be done, or is not worth it. */
+static int give_half(struct listing *l, struct shoal_err *err)
+{
+	uint64_t middle;
+	uint8_t *p;
+	int rc;
+
+	if (l->parts == MAYBE)
+		l->parts = posix_range_can_be_cut(l->fd) ? CUTTABLE : WHOLE;
+	middle = l->parts == CUTTABLE ? posix_range_middle(&l->range) : 0;
+	if (!middle)
+		return 0;
+	p = start_unit(l, l->afresh ? 'h' : 'H');
+	p = shoal_varint_put(p, middle);
+	p = shoal_varint_put(p, l->range.to);
+	rc = l->sink->more(l->sink, l->scratch->unit, (size_t)(p - l->scratch->unit), err);
+	l->range.to = middle;
+	return rc < 0 ? rc : 1;
+}
+
+/* Take what was read, or have somebody idle take it, or read the rest meanwhile. */
+static int share_dents(struct listing *l, size_t filled, struct shoal_err *err)
+{
+	bool idle = filled > SPLIT_BYTES && l->sink->hungry(l->sink);
+	int given = idle ? give_half(l, err) : 0;
+
+	if (given < 0)
+		return given;
+	if (idle && !given && !l->options->sizes)
+		return give_dents(l, filled, err);
+	return take_dents(l, filled, err);
+}
+
 static int read_directory(struct listing *l, struct shoal_err *err)
 {
 	for (;;) {
 		long n = syscall(SYS_getdents64, l->fd, l->scratch->dents, DENTS_BYTES);
+		size_t ours;
 		int rc;
 
 		if (n == 0)
@@ -472,12 +501,12 @@ static int read_directory(struct listing *l, struct shoal_err *err)
 		}
 		if (stopped(l->sink))
 			return shoal_fail(err, -ECANCELED, "interrupted");
-		if (!l->options->sizes && (size_t)n > SPLIT_BYTES && l->sink->hungry(l->sink))
-			rc = give_dents(l, (size_t)n, err);
-		else
-			rc = take_dents(l, (size_t)n, err);
+		ours = posix_range_take(&l->range, l->scratch->dents, (size_t)n);
+		rc = share_dents(l, ours, err);
 		if (rc < 0)
 			return rc;
+		if (ours < (size_t)n)
+			return hand_over(l, err);
 	}
 }
 
@@ -535,6 +564,36 @@ static int list_directory(struct listing *l, const char *path, struct shoal_err 
 	return rc < 0 ? trouble(l, rc, "read directory", path, err) : 0;
 }
 
+/* ---- Half of a directory ---- */
+
+static int list_range(struct listing *l, const char *path, struct shoal_span *span,
+		      struct shoal_err *err)
+{
+	struct shoal_err words = { "" };
+	uint64_t from = shoal_span_varint(span), to = shoal_span_varint(span);
+	int rc;
+
+	if (span->bad || shoal_span_left(span) > 0 || from >= to || to > POSIX_RANGE_END)
+		return shoal_fail(err, -EBADMSG, "a unit of the listing is damaged");
+	rc = open_directory(l, path);
+	if (rc < 0)
+		return trouble(l, rc, "open directory", path, err);
+	if (l->fd < 0)
+		return 0;
+	l->parts = CUTTABLE;
+	l->range = (struct posix_range){ .from = from, .to = to, .at = from };
+	if (!posix_range_can_be_cut(l->fd)) /* there is another one by now */
+		rc = -ESTALE;
+	else if (lseek(l->fd, (off_t)from, SEEK_SET) < 0)
+		rc = shoal_errno();
+	if (rc == 0)
+		rc = read_directory(l, &words);
+	close(l->fd);
+	if (rc < 0 && *words.msg)
+		return shoal_fail(err, rc, "%s", words.msg);
+	return rc < 0 ? trouble(l, rc, "read directory", path, err) : 0;
+}
+
 /* ---- Sizes for a directory that another one reads ---- */
 
 static int list_stats(struct listing *l, const char *path, const uint8_t *p, const uint8_t *end,
@@ -573,10 +632,10 @@ static int list_stats(struct listing *l, const char *path, const uint8_t *p, con
 /* Units come from files and from other ranks: what they say is checked. */
 static bool are_dents(const struct listing *l, size_t filled)
 {
-	const size_t head = offsetof(struct dent, name);
+	const size_t head = offsetof(struct posix_dent, name);
 
 	for (size_t at = 0; at < filled;) {
-		const struct dent *d = dent_at(l, at);
+		const struct posix_dent *d = dent_at(l, at);
 		size_t len;
 
 		if (filled - at <= head || d->reclen <= head || d->reclen > filled - at ||
@@ -633,7 +692,7 @@ static bool parse_unit(struct shoal_span *span, uint8_t *ret_kind, struct shoal_
 	uint64_t len = whole ? shoal_span_left(span) : shoal_span_varint(span);
 	const uint8_t *path = shoal_span_bytes(span, len);
 
-	if (span->bad || !strchr("DdSNn", kind) || kind == '\0' || len > SHOAL_NAME_MAX - 1)
+	if (span->bad || !strchr("DdSNnHh", kind) || kind == '\0' || len > SHOAL_NAME_MAX - 1)
 		return false;
 	if (!whole && len > 0 && path[--len] != '/') /* there the path ends in a slash */
 		return false;
@@ -667,7 +726,8 @@ int store_posix_list(struct shoal_store *s, const struct store_list_options *opt
 			     .options = options,
 			     .sink = sink,
 			     .scratch = get_scratch(sink),
-			     .fd = -1 };
+			     .fd = -1,
+			     .range.to = POSIX_RANGE_END };
 	char prefix[SHOAL_NAME_MAX + 1] = "", name[SHOAL_NAME_MAX + 1] = "";
 	uint8_t kind = 'D';
 
@@ -681,9 +741,11 @@ int store_posix_list(struct shoal_store *s, const struct store_list_options *opt
 		l.prefix_len = (size_t)snprintf(prefix, sizeof(prefix), "%s/", name);
 	}
 	l.prefix = prefix;
-	l.afresh = kind == 'd' || kind == 'n';
+	l.afresh = kind == 'd' || kind == 'n' || kind == 'h';
 	if (kind == 'S')
 		return list_stats(&l, name, span.p, span.end, err);
+	if (kind == 'H' || kind == 'h')
+		return list_range(&l, name, &span, err);
 	if (kind == 'N' || kind == 'n')
 		return list_dents(&l, span.p, span.end, err);
 	return list_directory(&l, name, err);

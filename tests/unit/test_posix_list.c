@@ -3,16 +3,21 @@
  * here, and units that come from elsewhere are believed only where they make sense.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/span.h"
 #include "help.h"
+#include "store/posix_range.h"
 #include "store/store.h"
 
 #define NR_FILES 3000
+#define NR_MANY  60000 /* enough for a directory to be read in several parts */
 
 struct unit {
 	uint8_t *bytes;
@@ -23,8 +28,8 @@ struct collector {
 	struct store_sink base;
 	bool idle; /* whether somebody else is */
 	struct test_list names;
-	struct unit unit[64];
-	size_t nr_units, nr_of_entries;
+	struct unit unit[512];
+	size_t nr_units, nr_of_entries, nr_parts;
 };
 
 static int collect_found(struct store_sink *sink, const struct store_entry *entries, size_t nr,
@@ -50,6 +55,7 @@ static int collect_more(struct store_sink *sink, const void *unit, size_t len,
 	u->bytes = allocate(1, len);
 	u->len = len;
 	memcpy(u->bytes, unit, len);
+	c->nr_parts += u->bytes[0] == 'H' || u->bytes[0] == 'h';
 	c->nr_of_entries += u->bytes[0] == 'N' || u->bytes[0] == 'n';
 	return 0;
 }
@@ -246,12 +252,144 @@ static void a_unit_with_any_byte_changed_gives_no_name_of_elsewhere(void **state
 	remove_tree(s);
 }
 
+/* ---- Parts of a directory ---- */
+
+/* A directory with very many names; whether it is one that can be cut. */
+static struct shoal_store *make_many(bool *ret_cuttable)
+{
+	struct shoal_store *s = NULL;
+	char name[80];
+	int fd;
+
+	assert_int_equal(mkdir(test_path("tree"), 0755), 0);
+	assert_int_equal(mkdir(test_path("tree/flat"), 0755), 0);
+	for (int i = 0; i < NR_MANY; i++) {
+		snprintf(name, sizeof(name), "tree/flat/%d", i);
+		file_write(test_path(name), "", 0);
+	}
+	fd = open(test_path("tree/flat"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	*ret_cuttable = posix_range_can_be_cut(fd);
+	close(fd);
+	assert_int_equal(shoal_store_open(test_path("tree"), &s, NULL), 0);
+	return s;
+}
+
+static void the_parts_of_a_directory_have_each_name_once(void **state)
+{
+	bool cuttable;
+	struct shoal_store *s = make_many(&cuttable);
+
+	(void)state;
+	for (int sizes = 0; sizes < 2; sizes++) {
+		struct store_list_options options = { .sizes = sizes };
+		struct collector here = collector(false), there = collector(true);
+
+		list_all(s, &options, &here);
+		list_all(s, &options, &there);
+		assert_int_equal(here.names.nr, NR_MANY);
+		assert_int_equal(here.nr_parts, 0);
+		assert_int_equal(there.nr_parts > 1, cuttable);
+		check_same_names(&here.names, &there.names);
+		assert_int_equal(here.base.nr_directories, there.base.nr_directories);
+		release(&here);
+		release(&there);
+	}
+	remove_tree(s);
+}
+
+/* The unit for what lies between two positions of the folder "flat". */
+static size_t put_range(uint8_t *unit, uint64_t from, uint64_t to)
+{
+	uint8_t *p = unit;
+
+	*p++ = 'H';
+	p = shoal_varint_put(p, 5);
+	memcpy(p, "flat/", 5);
+	p = shoal_varint_put(p + 5, from);
+	p = shoal_varint_put(p, to);
+	return (size_t)(p - unit);
+}
+
+static void a_part_that_makes_no_sense_is_refused(void **state)
+{
+	struct shoal_store *s = make_tree();
+	uint8_t unit[64];
+	size_t nr, len;
+
+	(void)state;
+	assert_int_equal(try_unit(s, unit, put_range(unit, 7, 7), &nr), -EBADMSG);
+	assert_int_equal(try_unit(s, unit, put_range(unit, 7, 6), &nr), -EBADMSG);
+	assert_int_equal(try_unit(s, unit, put_range(unit, 7, POSIX_RANGE_END + 1), &nr), -EBADMSG);
+	len = put_range(unit, 7, POSIX_RANGE_END);
+	unit[len] = 0;
+	assert_int_equal(try_unit(s, unit, len + 1, &nr), -EBADMSG);
+	for (size_t cut = 2; cut < len; cut++)
+		assert_int_equal(try_unit(s, unit, cut, &nr), -EBADMSG);
+	remove_tree(s);
+}
+
+/* Entries at the positions @at[0..nr): the last one's is followed by @end. */
+static size_t put_dents(uint8_t *dents, const uint64_t *at, size_t nr, uint64_t end)
+{
+	for (size_t i = 0; i < nr; i++) {
+		struct posix_dent *d = (struct posix_dent *)(void *)(dents + i * 24);
+
+		d->off = (int64_t)(i + 1 < nr ? at[i + 1] : end);
+		d->reclen = 24;
+	}
+	return nr * 24;
+}
+
+static void a_part_ends_before_the_first_name_of_the_next(void **state)
+{
+	static const uint64_t at[] = { 10, 20, 20, 30, 40 };
+	_Alignas(8) uint8_t dents[5 * 24];
+	size_t filled = put_dents(dents, at, 5, 50);
+
+	(void)state;
+	for (uint64_t to = 9; to < 60; to++) {
+		struct posix_range r = { .from = 10, .to = to, .at = 10 };
+		size_t ours = posix_range_take(&r, dents, filled), want = 0;
+
+		while (want < 5 && at[want] < to)
+			want++;
+		assert_int_equal(ours, want * 24);
+		assert_int_equal(r.nr_bytes, ours);
+	}
+}
+
+static void a_part_is_cut_only_where_much_is_left_and_never_within_a_hash(void **state)
+{
+	const uint64_t hash = UINT64_C(1) << 32;
+	struct posix_range r = { .from = 0, .to = 1000 * hash, .at = 500 * hash + 7 };
+
+	(void)state;
+	r.nr_bytes = (512u << 10) - 1;
+	assert_int_equal(posix_range_middle(&r), 0);
+	r.nr_bytes = (512u << 10) + 1;
+	assert_int_equal(posix_range_middle(&r), 750 * hash);
+	r.nr_bytes = 1u << 30;
+	r.at = r.to - hash + 1;
+	assert_int_equal(posix_range_middle(&r), 0); /* the middle's hash has begun */
+	r.at = r.to - 2 * hash;
+	assert_int_equal(posix_range_middle(&r), r.to - hash);
+	r.at = r.to;
+	assert_int_equal(posix_range_middle(&r), 0);
+	r.at = r.from;
+	assert_int_equal(posix_range_middle(&r), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_given_to_somebody_idle_is_found_there),
 		cmocka_unit_test(a_unit_that_was_cut_is_refused_or_has_only_whole_names),
 		cmocka_unit_test(a_unit_with_any_byte_changed_gives_no_name_of_elsewhere),
+		cmocka_unit_test(the_parts_of_a_directory_have_each_name_once),
+		cmocka_unit_test(a_part_that_makes_no_sense_is_refused),
+		cmocka_unit_test(a_part_ends_before_the_first_name_of_the_next),
+		cmocka_unit_test(a_part_is_cut_only_where_much_is_left_and_never_within_a_hash),
 	};
 
 	return cmocka_run_group_tests(tests, test_dir_make, test_dir_remove);
