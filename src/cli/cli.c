@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "cli/s3_options.h"
@@ -156,6 +157,13 @@ int cli_finish(const char *command, int status)
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return status;
 	return cli_fail(command, "cannot write to standard output: %s", strerror(errno));
+}
+
+_Noreturn void cli_exit_now(const char *command, int status)
+{
+	status = cli_finish(command, status);
+	fflush(stderr);
+	_exit(status);
 }
 
 void cli_json_string(const char *text)

@@ -71,6 +71,12 @@ int cli_finish(const char *command, int status);
 struct shoal_comm;
 void cli_part(struct shoal_comm *comm);
 
+/*
+ * End with @status while threads still read, which may never end: exit() would take down below them
+ * what they use.
+ */
+_Noreturn void cli_exit_now(const char *command, int status);
+
 /* Print @text as a JSON string; bytes that are not UTF-8 become U+FFFD. */
 void cli_json_string(const char *text);
 

@@ -410,7 +410,7 @@ int cmd_read(int argc, char **argv)
 	if (rc == -ECANCELED)
 		cli_die_of_signal();
 	if (rc < 0 && loader)
-		return status; /* closing would wait for reads, which may never end */
+		cli_exit_now("read", status);
 	shoal_loader_close(loader);
 	shoal_catalog_close(cat);
 	return status;

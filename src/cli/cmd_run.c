@@ -444,11 +444,11 @@ static int finish(struct command *c, int rc, int status)
 	if (rc == -ECANCELED || partial) {
 		if (alone)
 			cli_die_of_signal();
-		return cli_stop ? CLI_INTERRUPTED : status;
+		cli_exit_now("run", cli_stop ? CLI_INTERRUPTED : status);
 	}
 	bench_result_release(&c->result);
 	if ((rc < 0 && c->loaded) || reading)
-		return status; /* closing would wait for reads, which may never end */
+		cli_exit_now("run", status);
 	bench_data_close(&c->data);
 	bench_workload_free(c->workload);
 	return status;
