@@ -475,8 +475,8 @@ static int sum_up(struct run *run, struct shoal_err *err)
 	shoal_catalog_info(run->o->data->cat, &info);
 	r->seconds_to_first_batch = (double)first * 1e-9;
 	if (rc == 0)
-		rc = bench_nodes_gather(run->comm, run->pool_bytes, info.file_bytes, &r->nodes,
-					&r->nr_nodes, err);
+		rc = bench_nodes_gather(run->comm, run->pss_bytes, run->pool_bytes, info.file_bytes,
+					&r->nodes, &r->nr_nodes, err);
 	return rc;
 }
 

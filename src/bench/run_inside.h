@@ -28,9 +28,9 @@ struct run {
 	struct bench_workers *workers; /* NULL without preprocessing */
 	struct bench_block *blocks;
 	struct bench_mean *means;
-	struct bench_tally tally; /* of the phase */
-	uint64_t first_batch;     /* when it was there: bench_now() */
-	uint64_t pool_bytes;
+	struct bench_tally tally;       /* of the phase */
+	uint64_t first_batch;           /* when it was there: bench_now() */
+	uint64_t pool_bytes, pss_bytes; /* of this rank, the most there were */
 	struct bench_result *result;
 };
 

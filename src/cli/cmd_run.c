@@ -410,6 +410,21 @@ static bool audit_holds(const struct bench_result *r)
 	return true;
 }
 
+/* What was left out is named here, too: the table may have gone to a file. */
+static void say_not_once(const struct bench_result *r)
+{
+	uint64_t nr = bench_result_errors(r);
+
+	for (size_t i = 0; i < r->nr_errors; i++)
+		cli_fail("run", "%s", r->errors[i]);
+	if (nr > 0)
+		cli_fail("run",
+			 "not every sample was read exactly once: %" PRIu64 " could not be read",
+			 nr);
+	else
+		cli_fail("run", "not every sample was read exactly once");
+}
+
 static int tell(struct command *c)
 {
 	const struct bench_result *r = &c->result;
@@ -424,7 +439,7 @@ static int tell(struct command *c)
 	}
 	if (!audit_holds(r)) {
 		if (c->place->rank == 0)
-			cli_fail("run", "not every sample was read exactly once");
+			say_not_once(r);
 		return CLI_FAILED;
 	}
 	if (r->train.meets)

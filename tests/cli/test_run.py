@@ -218,8 +218,38 @@ def test_samples_that_cannot_be_read_may_be_skipped(run, shoal, memory_dir, tmp_
     (folder / dlio_names(40)[7]).unlink()
     done = run("--data", tmp_path / "c", "--on-error", "skip")
     assert done.returncode == 1
-    assert b"not every sample" in done.stderr
-    assert [phase["audit"]["errors"] for phase in phases(tmp_path / "results")] == [1, 1]
+    assert b"not every sample was read exactly once: 2 could not be read" in done.stderr
+    assert done.stderr.count(b"'%s'" % os.fsencode(dlio_names(40)[7])) == 2, done.stderr  # of each epoch
+    facts = summary(tmp_path / "results")["shoal"]
+    assert [phase["audit"]["errors"] for phase in facts["phases"]] == [1, 1]
+    assert facts["errors"]["samples"] == 2 and len(facts["errors"]["first"]) == 2
+    assert all(dlio_names(40)[7] in words for words in facts["errors"]["first"])
+    assert b"2 samples could not be read" in done.stdout and os.fsencode(dlio_names(40)[7]) in done.stdout
+
+
+def test_samples_that_were_not_read_are_in_no_rate(run, shoal, memory_dir, tmp_path):
+    folder = memory_dir / "mostly-gone"
+    write_files(folder, dlio_names(40))
+    shoal.good("index", folder, "-q", "-o", tmp_path / "c")
+    for name in dlio_names(40)[10:]:
+        (folder / name).unlink()
+    done = run("--data", tmp_path / "c", "--on-error", "skip", "output.metric.exclude_start_steps=0")
+    assert done.returncode == 1
+    for phase in phases(tmp_path / "results"):
+        assert phase["audit"]["errors"] == 30
+        # All steps count, so that the rate is that of the 10 that were read.
+        assert abs(phase["throughput_samples_per_second"] * phase["seconds"] - 10) < 1e-3
+
+
+def test_the_memory_is_what_was_taken_while_reading(run, memory_dir, tmp_path):
+    folder = memory_dir / "larger"
+    write_files(folder, dlio_names(40), size=500_000)
+    done = run("--data", folder, "dataset.record_length_bytes=500000", "reader.batch_size=8",
+               "reader.prefetch_size=3")
+    assert done.returncode == 0, done.stderr
+    node, = summary(tmp_path / "results")["shoal"]["memory_per_node"]
+    assert node["pool_bytes"] >= 4 * 8 * 500_000
+    assert node["pss_bytes"] > node["pool_bytes"]
 
 
 @pytest.mark.parametrize("args, most", [
