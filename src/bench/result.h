@@ -75,6 +75,7 @@ struct bench_result {
 	double seconds_to_first_batch;
 	uint64_t run;     /* a number that tells it from others: of its record of steps */
 	uint64_t resumed; /* how many times */
+	bool begun;       /* it can be resumed */
 	bool partial;
 	char why_partial[768];
 	struct bench_phase *phases; /* as many as the workload has epochs and evaluations */

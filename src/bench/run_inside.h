@@ -18,7 +18,6 @@ struct run {
 	uint64_t nr_ranks, rank, nr_here, nr_all; /* processes; accelerators here, and in all */
 	struct run_state state;
 	struct bench_log log;
-	int lock;                       /* of the results folder, on rank 0; else -1 */
 	struct shoal_load_options load; /* what loaders are opened with, nothing left open */
 	uint64_t read_threads;          /* of an accelerator */
 	struct shoal_loader *loader;    /* of training: kept from epoch to epoch */

@@ -28,6 +28,7 @@ struct writing {
 	struct report_file f;
 	int which; /* of load, proc, compute */
 	bool first;
+	bool sync; /* every file by itself */
 	struct bench_block block;
 	char *meminfo, *cpuinfo;
 	double data_gb; /* a host's share of the data */
@@ -233,17 +234,24 @@ static int write_one(struct writing *x, uint64_t rank, const char *folder, const
 		return rc;
 	rc = put(x, err);
 	if (rc == 0)
-		return report_file_commit_unsynced(&x->f, err);
+		return x->sync ? report_file_commit(&x->f, err)
+			       : report_file_commit_unsynced(&x->f, err);
 	report_file_abort(&x->f);
 	return *err->msg ? rc : shoal_fail_errno(err, rc, "cannot write '%s'", name);
 }
 
-/* Of all accelerators, and then onto the disk at once: a sync for each would take minutes. */
+/*
+ * Of all accelerators. Many are put onto the disk at once, with whatever else its file system holds
+ * back: a sync for each would take minutes.
+ */
+#define SYNC_EACH 16
+
 static int write_all(struct writing *x, uint32_t nr, uint64_t first_rank, const char *folder,
 		     struct shoal_err *err)
 {
 	int rc = 0;
 
+	x->sync = nr <= SYNC_EACH;
 	for (uint32_t a = 0; rc == 0 && a < nr; a++) {
 		x->accelerator = a;
 		rc = write_one(x, first_rank + a, folder, "output", put_output, err);
@@ -251,7 +259,7 @@ static int write_all(struct writing *x, uint32_t nr, uint64_t first_rank, const 
 			rc = write_one(x, first_rank + a, folder, "per_epoch_stats", put_stats,
 				       err);
 	}
-	return rc < 0 ? rc : report_sync(folder, err);
+	return rc < 0 || x->sync ? rc : report_sync(folder, err);
 }
 
 int report_ranks_write(const struct bench_workload *w, const struct bench_log *log,
