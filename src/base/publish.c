@@ -277,12 +277,12 @@ static int sync_dir(const char *path)
 	return rc;
 }
 
-int shoal_publish_commit(struct shoal_publish *pub, struct shoal_err *err)
+static int commit(struct shoal_publish *pub, bool sync, struct shoal_err *err)
 {
 	int rc = 0;
 
 	assert(pub->path);
-	if (fsync(pub->fd) < 0)
+	if (sync && fsync(pub->fd) < 0)
 		rc = shoal_fail_errno(err, shoal_errno(), "cannot sync '%s'", pub->path);
 	else if (rename(pub->partial, pub->path) < 0)
 		rc = shoal_fail_errno(err, shoal_errno(), "cannot rename to '%s'", pub->path);
@@ -292,11 +292,21 @@ int shoal_publish_commit(struct shoal_publish *pub, struct shoal_err *err)
 	}
 	free(pub->partial);
 	pub->partial = NULL; /* it has its final name now: abort must not remove it */
-	rc = sync_dir(pub->path);
+	rc = sync ? sync_dir(pub->path) : 0;
 	if (rc < 0)
 		shoal_fail_errno(err, rc, "cannot sync the directory of '%s'", pub->path);
 	shoal_publish_abort(pub);
 	return rc;
+}
+
+int shoal_publish_commit(struct shoal_publish *pub, struct shoal_err *err)
+{
+	return commit(pub, true, err);
+}
+
+int shoal_publish_commit_unsynced(struct shoal_publish *pub, struct shoal_err *err)
+{
+	return commit(pub, false, err);
 }
 
 void shoal_publish_abort(struct shoal_publish *pub)

@@ -41,6 +41,9 @@ int shoal_publish_names(const char *path, char **ret_path, char **ret_partial,
 /* Sync, rename, sync the directory. On failure the partial file is removed. Closes either way. */
 int shoal_publish_commit(struct shoal_publish *pub, struct shoal_err *err) SHOAL_MUST_USE;
 
+/* Rename only: for many files, which the caller syncs together afterwards. */
+int shoal_publish_commit_unsynced(struct shoal_publish *pub, struct shoal_err *err) SHOAL_MUST_USE;
+
 /* Remove the partial file and close. Idempotent, also after commit. */
 void shoal_publish_abort(struct shoal_publish *pub);
 

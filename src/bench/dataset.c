@@ -28,6 +28,7 @@ enum kind {
 struct finding {
 	uint64_t kind;
 	uint64_t sealed;              /* the catalog lies in the data folder */
+	uint64_t kept, made;          /* see struct bench_data */
 	char from[1024];              /* the object that train is a copy of, or "" */
 	char train[4096], eval[4096]; /* paths of catalogs; eval "": in the same */
 };
@@ -163,6 +164,7 @@ static int take_object(const struct bench_data_options *o, const char *uri, stru
 	int rc;
 
 	f->kind = KIND_CATALOG;
+	f->made = 1;
 	snprintf(f->train, sizeof(f->train), "%s/%s", o->folder, BENCH_CATALOG_NAME);
 	if (snprintf(f->from, sizeof(f->from), "%s", uri) >= (int)sizeof(f->from))
 		return shoal_fail(err, -ENAMETOOLONG, "the path is too long");
@@ -251,6 +253,7 @@ static int find(const struct bench_workload *w, const struct bench_data_options 
 		return shoal_fail(err, -ENAMETOOLONG, "the path of the results is too long");
 	if (o->reuse && stat(f->train, &st) == 0) {
 		f->kind = KIND_CATALOG;
+		f->kept = 1;
 		snprintf(f->eval, sizeof(f->eval), "%s/valid.shoal", o->folder);
 		if (stat(f->eval, &st) < 0)
 			f->eval[0] = '\0';
@@ -263,6 +266,8 @@ static int find(const struct bench_workload *w, const struct bench_data_options 
 		else if (rc > 0)
 			rc = 0;
 	}
+	if (rc == 0 && f->kind != KIND_CATALOG)
+		f->kept = f->made = 1;
 	if (rc == 0 && f->kind == KIND_COMPUTED) {
 		rc = write_computed(w, false, o, f->train, err);
 		if (rc == 0 && w->dataset.nr_files_eval > 0) {
@@ -524,8 +529,10 @@ int bench_data_open(struct bench_data *d, struct shoal_comm *comm, const struct 
 	int rc = 0;
 
 	*d = (struct bench_data){ 0 };
-	if (shoal_comm_place(comm)->rank == 0)
+	if (shoal_comm_place(comm)->rank == 0) {
 		rc = find(w, o, &f, err);
+		d->made = f.made != 0;
+	}
 	if (rc < 0) {
 		shoal_comm_fail(comm, err->msg);
 		return rc;
@@ -541,6 +548,7 @@ int bench_data_open(struct bench_data *d, struct shoal_comm *comm, const struct 
 		bench_data_close(d);
 		return rc;
 	}
+	d->kept = f.kept != 0;
 	/* A catalog that lies with its files may have moved with them. */
 	if (f.sealed)
 		d->store = o->data;
@@ -548,6 +556,28 @@ int bench_data_open(struct bench_data *d, struct shoal_comm *comm, const struct 
 	if (shoal_comm_place(comm)->rank == 0)
 		say(o, d->how);
 	return 0;
+}
+
+void bench_data_name(const char *data, char buf[BENCH_DATA_NAME])
+{
+	char *real;
+
+	if (data && strncmp(data, "file://", 7) == 0)
+		data += 7;
+	real = data && !load_is_remote(data) ? realpath(data, NULL) : NULL;
+	snprintf(buf, BENCH_DATA_NAME, "%s", real ? real : data ? data : "");
+	free(real);
+}
+
+void bench_data_forget(struct bench_data *d, const char *folder)
+{
+	static const char *const names[] = { "train.shoal", "valid.shoal", BENCH_CATALOG_NAME };
+	char path[4096];
+
+	for (size_t i = 0; d->made && i < SHOAL_ARRAY_LEN(names); i++)
+		if (snprintf(path, sizeof(path), "%s/%s", folder, names[i]) < (int)sizeof(path))
+			(void)!unlink(path);
+	d->made = false;
 }
 
 void bench_data_close(struct bench_data *d)

@@ -20,7 +20,13 @@ struct bench_data {
 	const char *store; /* where they are, if not where the catalog says: else NULL */
 	char root[1024];   /* where the files are, as the catalog says */
 	char how[1200];    /* how the catalog was come by: a sentence */
+	bool kept;         /* its catalogs lie in the results folder */
+	bool made;         /* rank 0: they were put there by this start */
 };
+
+/* What --data says, in a way that is the same however a path is spelt; "" when it says nothing. */
+#define BENCH_DATA_NAME 4096
+void bench_data_name(const char *data, char buf[BENCH_DATA_NAME]);
 
 struct bench_data_options {
 	const char
@@ -45,5 +51,8 @@ struct bench_data_options {
 int bench_data_open(struct bench_data *d, struct shoal_comm *comm, const struct bench_workload *w,
 		    const struct bench_data_options *o, struct shoal_err *err) SHOAL_MUST_USE;
 void bench_data_close(struct bench_data *d); /* idempotent */
+
+/* Rank 0, of a run that never began: remove the catalogs that were made for it. */
+void bench_data_forget(struct bench_data *d, const char *folder);
 
 #endif

@@ -17,13 +17,23 @@ static bool inside(const struct bench_block *b, uint64_t i)
 void bench_block_add(struct bench_block *b, const struct bench_step *step)
 {
 	b->load += step->load;
+	b->errors += step->errors;
 	if (inside(b, b->nr_added++)) {
 		b->nr_inside++;
+		b->errors_inside += step->errors;
 		b->compute_inside += step->compute;
 		b->planned_inside += step->planned;
 	} else {
 		b->proc_outside += step->load + step->compute;
 	}
+}
+
+/* Samples a second, of so many steps less what was not read. */
+static double rate(uint64_t steps, uint64_t batch, uint64_t errors, double ns)
+{
+	double samples = (double)steps * (double)batch - (double)errors;
+
+	return samples > 0 ? samples / (ns * 1e-9) : 0;
 }
 
 struct bench_figures bench_block_figures(const struct bench_block *b, uint64_t batch, uint64_t wall)
@@ -36,7 +46,7 @@ struct bench_figures bench_block_figures(const struct bench_block *b, uint64_t b
 	return (struct bench_figures){
 		.au = 100.0 * (double)b->compute_inside / total,
 		.au_planned = 100.0 * (double)b->planned_inside / total,
-		.throughput = (double)b->nr_inside * (double)batch / (total * 1e-9),
+		.throughput = rate(b->nr_inside, batch, b->errors_inside, total),
 	};
 }
 
@@ -44,7 +54,7 @@ struct bench_figures bench_eval_figures(const struct bench_block *b, uint64_t ba
 {
 	struct bench_figures f = bench_block_figures(b, batch, wall);
 
-	f.throughput = wall ? (double)b->nr_added * (double)batch / ((double)wall * 1e-9) : 0;
+	f.throughput = wall ? rate(b->nr_added, batch, b->errors, (double)wall) : 0;
 	return f;
 }
 

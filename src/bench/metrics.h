@@ -17,6 +17,7 @@ struct bench_step {
 	uint64_t load;    /* until the batch was there */
 	uint64_t compute; /* the sleep, as long as it really was */
 	uint64_t planned; /* the sleep, as long as it should have been */
+	uint64_t errors;  /* samples of the batch that could not be read, and were left out */
 };
 
 /* Steps at both ends of a block that do not count: the first fills the pipeline. */
@@ -31,7 +32,8 @@ struct bench_block {
 	uint64_t nr_added;
 	/* Of the steps in the window, and (proc: load and compute) of those outside: */
 	uint64_t nr_inside, compute_inside, planned_inside, proc_outside;
-	uint64_t load; /* of all */
+	uint64_t load;                  /* of all */
+	uint64_t errors, errors_inside; /* samples that were not read: they count in no rate */
 };
 
 /* What it comes to. */

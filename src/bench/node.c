@@ -70,15 +70,16 @@ static int take_node(void *self, int from, uint64_t off, uint64_t total, const v
 	return 0;
 }
 
-int bench_nodes_gather(struct shoal_comm *comm, uint64_t pool_bytes, uint64_t catalog_bytes,
-		       struct bench_node **ret_nodes, size_t *ret_nr, struct shoal_err *err)
+int bench_nodes_gather(struct shoal_comm *comm, uint64_t pss_bytes, uint64_t pool_bytes,
+		       uint64_t catalog_bytes, struct bench_node **ret_nodes, size_t *ret_nr,
+		       struct shoal_err *err)
 {
 	const struct shoal_comm_place *place = shoal_comm_place(comm);
 	struct nodes nodes = { .nr = (size_t)place->nr_nodes };
 	struct told told = { .node = (uint64_t)place->node,
 			     .of = { .nr_cpus = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN),
 				     .memory_bytes = proc_bytes("/proc/meminfo", "MemTotal"),
-				     .pss_bytes = bench_pss_bytes(),
+				     .pss_bytes = pss_bytes,
 				     .pool_bytes = pool_bytes,
 				     .catalog_bytes = catalog_bytes } };
 	struct shoal_comm_blob blob = { .len = sizeof(told), .data = &told };

@@ -14,10 +14,10 @@ uint64_t bench_nr_cpus(void);
 
 /*
  * Collective: every rank tells of itself; on rank 0 *@ret_nodes, to be freed, has one entry a node
- * with the sums of its ranks. @pool_bytes and @catalog_bytes are this rank's.
+ * with the sums of its ranks. The bytes are this rank's.
  */
-int bench_nodes_gather(struct shoal_comm *comm, uint64_t pool_bytes, uint64_t catalog_bytes,
-		       struct bench_node **ret_nodes, size_t *ret_nr,
+int bench_nodes_gather(struct shoal_comm *comm, uint64_t pss_bytes, uint64_t pool_bytes,
+		       uint64_t catalog_bytes, struct bench_node **ret_nodes, size_t *ret_nr,
 		       struct shoal_err *err) SHOAL_MUST_USE;
 
 #endif

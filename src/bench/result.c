@@ -2,6 +2,25 @@
 
 #include <stdlib.h>
 
+uint64_t bench_result_errors(const struct bench_result *r)
+{
+	uint64_t nr = 0;
+
+	for (size_t i = 0; i < r->nr_phases; i++)
+		nr += r->phases[i].errors;
+	return nr;
+}
+
+bool bench_result_counts(const struct bench_result *r, size_t i)
+{
+	if (!r->phases[i].partial)
+		return true;
+	for (size_t k = 0; k < r->nr_phases; k++)
+		if (r->phases[k].eval == r->phases[i].eval && !r->phases[k].partial)
+			return false;
+	return true;
+}
+
 /* Mean and deviation of one figure over the epochs of a kind. */
 static void over_epochs(const struct bench_result *r, bool eval, bool au, double *ret_mean,
 			double *ret_stdev, size_t *ret_nr)
@@ -12,7 +31,7 @@ static void over_epochs(const struct bench_result *r, bool eval, bool au, double
 	if (r->nr_phases > SHOAL_ARRAY_LEN(values))
 		v = calloc(r->nr_phases, sizeof(*v));
 	for (size_t i = 0; v && i < r->nr_phases; i++)
-		if ((r->phases[i].eval != 0) == eval)
+		if ((r->phases[i].eval != 0) == eval && bench_result_counts(r, i))
 			v[nr++] = au ? r->phases[i].figures.au : r->phases[i].figures.throughput;
 	bench_mean_stdev(v ? v : values, nr, ret_mean, ret_stdev);
 	*ret_nr = nr;

@@ -29,8 +29,9 @@ struct bench_phase {
 	uint64_t partial; /* 1: it was interrupted */
 	struct bench_figures
 		figures; /* utilisation the mean over accelerators, samples/s the sum */
+	uint64_t errors; /* samples that could not be read and were left out */
 	/* What follows is of the last block only, where there are several. */
-	uint64_t samples, errors, bytes_asked, bytes_delivered;
+	uint64_t samples, bytes_asked, bytes_delivered;
 	uint64_t device_told, bytes_device;
 	uint64_t nr_pages,
 		nr_cached; /* looked at before reading; 0 where the kernel does not tell */
@@ -55,11 +56,16 @@ struct bench_phase {
 	} slowest;
 };
 
+/* Errors that are named, and the words for one, as in struct shoal_load_stats. */
+#define BENCH_ERRORS_NAMED 10
+#define BENCH_ERROR_BYTES  192
+
 /* A node. */
 struct bench_node {
 	char host[64];
 	uint64_t nr_ranks, nr_cpus, memory_bytes;
-	uint64_t pss_bytes, pool_bytes, catalog_bytes; /* of this program, at the end */
+	/* Of this program: memory, the most at the end of an epoch; of it buffers; the catalog. */
+	uint64_t pss_bytes, pool_bytes, catalog_bytes;
 };
 
 struct bench_result {
@@ -69,6 +75,7 @@ struct bench_result {
 	double seconds_to_first_batch;
 	uint64_t run;     /* a number that tells it from others: of its record of steps */
 	uint64_t resumed; /* how many times */
+	bool begun;       /* it can be resumed */
 	bool partial;
 	char why_partial[768];
 	struct bench_phase *phases; /* as many as the workload has epochs and evaluations */
@@ -83,6 +90,8 @@ struct bench_result {
 	/* How it was read: */
 	char engine[32], engine_detail[256], order[32];
 	uint64_t seed, in_flight, prefetch;
+	char errors[BENCH_ERRORS_NAMED][BENCH_ERROR_BYTES + 32]; /* words for samples not read */
+	size_t nr_errors;
 	bool direct, made_up; /* past the page cache; not from storage at all */
 	/* Of a run that was stopped: loaders that may still be reading. See bench_run_close(). */
 	struct shoal_loader *reading[2];
@@ -94,7 +103,16 @@ struct bench_result {
 	} train, eval;
 };
 
-/* Means over the epochs that are there, and whether they meet the bar. */
+/* Samples that could not be read, of all epochs. */
+uint64_t bench_result_errors(const struct bench_result *r);
+
+/*
+ * Whether phase @i counts in the means: a whole one, or where there is none of its kind one that
+ * was interrupted.
+ */
+bool bench_result_counts(const struct bench_result *r, size_t i);
+
+/* Means over the epochs that count, and whether they meet the bar. */
 void bench_result_sum_up(struct bench_result *r);
 
 void bench_result_release(struct bench_result *r);

@@ -47,6 +47,95 @@ bool bench_run_can_resume(const char *results)
 	return access(path, F_OK) == 0;
 }
 
+int bench_run_check_data(const char *results, const char *data, bool *ret_kept,
+			 struct shoal_err *err)
+{
+	char name[BENCH_DATA_NAME];
+	struct run_state state;
+	int rc = run_state_peek(results, &state, err);
+
+	if (rc < 0)
+		return rc;
+	bench_data_name(data, name);
+	if (strncmp(name, state.data, sizeof(state.data)) != 0)
+		return shoal_fail(err, -ESTALE,
+				  "the run to resume read '%.300s', and --data is '%.300s': resume "
+				  "it with the same data, or start anew in another folder",
+				  state.data, name);
+	*ret_kept = state.kept != 0;
+	return 0;
+}
+
+/* ---- One at a time ---- */
+
+static int folder_path(const char *results, const char *name, char *buf, size_t cap,
+		       struct shoal_err *err)
+{
+	if (snprintf(buf, cap, "%s/%s%s", results, BENCH_RUN_FOLDER, name) >= (int)cap)
+		return shoal_fail(err, -ENAMETOOLONG, "the path of the results is too long");
+	return 0;
+}
+
+static int make_folder(const char *results, struct shoal_err *err)
+{
+	char path[4096];
+	int rc = folder_path(results, "", path, sizeof(path), err);
+
+	if (rc == 0 && mkdir(path, 0777) < 0 && errno != EEXIST)
+		rc = shoal_fail_errno(err, shoal_errno(), "cannot make '%s'", path);
+	return rc;
+}
+
+/* Whether what was locked is still what others would lock: its holder may have removed it. */
+static bool is_current(int fd, const char *path)
+{
+	struct stat mine, there;
+
+	return fstat(fd, &mine) == 0 && stat(path, &there) == 0 && mine.st_ino == there.st_ino &&
+	       mine.st_dev == there.st_dev;
+}
+
+int bench_run_lock(const char *results, int *ret_lock, struct shoal_err *err)
+{
+	char path[4096];
+	int fd, rc = folder_path(results, "/lock", path, sizeof(path), err);
+
+	for (int i = 0; rc == 0 && i < 100; i++) {
+		rc = make_folder(results, err);
+		if (rc < 0)
+			break;
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+		if (fd < 0 && errno == ENOENT)
+			continue; /* the folder was just removed */
+		if (fd < 0)
+			return shoal_fail_errno(err, shoal_errno(), "cannot open '%s'", path);
+		if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+			close(fd);
+			break;
+		}
+		if (is_current(fd, path)) {
+			*ret_lock = fd;
+			return 0;
+		}
+		close(fd);
+	}
+	return rc < 0 ? rc
+		      : shoal_fail(
+				err, -EBUSY,
+				"another run is writing to '%.500s': wait for it, or name another "
+				"folder",
+				results);
+}
+
+void bench_run_unlock(const char *results, int lock)
+{
+	if (lock < 0)
+		return;
+	if (!bench_run_can_resume(results))
+		bench_run_forget(results, 0);
+	close(lock);
+}
+
 /* ---- Which phases there are ---- */
 
 static bool evaluates(const struct bench_workload *w, uint64_t epoch)
@@ -105,7 +194,7 @@ static uint64_t configuration(const struct run *run)
 	return XXH3_64bits_withSeed(how, sizeof(how), h);
 }
 
-/* Rank 0: a run of its own, in an empty folder. */
+/* Rank 0: a run of its own, in a folder without another. */
 static int start_anew(struct run *run, struct shoal_err *err)
 {
 	const struct bench_reader *reader = &run->w->reader;
@@ -115,7 +204,9 @@ static int start_anew(struct run *run, struct shoal_err *err)
 				 .nr_ranks = run->nr_ranks,
 				 .nr_accelerators = run->nr_here,
 				 .seed = run->w->train.seed,
-				 .started = run_wall_clock() };
+				 .started = run_wall_clock(),
+				 .kept = run->o->data->kept };
+	bench_data_name(run->o->data_name, s->data);
 	if (getrandom(&s->run, sizeof(s->run), 0) != (ssize_t)sizeof(s->run))
 		s->run = s->started;
 	if (reader->file_shuffle == BENCH_SHUFFLE_RANDOM ||
@@ -223,44 +314,20 @@ static int open_log(struct run *run, bool resumed, struct shoal_err *err)
 	return rc;
 }
 
-/* Rank 0: nobody else runs in this folder. Where the file system has no locks one has to know. */
-static int lock_folder(struct run *run, struct shoal_err *err)
-{
-	char path[4096];
-
-	if (snprintf(path, sizeof(path), "%s/%s/lock", run->o->results, BENCH_RUN_FOLDER) >=
-	    (int)sizeof(path))
-		return shoal_fail(err, -ENAMETOOLONG, "the path of the results is too long");
-	run->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-	if (run->lock < 0)
-		return shoal_fail_errno(err, shoal_errno(), "cannot open '%s'", path);
-	if (flock(run->lock, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
-		return shoal_fail(
-			err, -EBUSY,
-			"another run is writing to '%.500s': wait for it, or name another "
-			"folder",
-			run->o->results);
-	return 0;
-}
-
 /* Collective. */
 static int begin(struct run *run, size_t nr_phases, struct shoal_err *err)
 {
-	char path[4096];
 	int rc = 0;
 
 	if (run->rank == 0) {
-		snprintf(path, sizeof(path), "%s/%s", run->o->results, BENCH_RUN_FOLDER);
-		if (mkdir(path, 0777) < 0 && errno != EEXIST)
-			rc = shoal_fail_errno(err, shoal_errno(), "cannot make '%s'", path);
-		else
-			rc = lock_folder(run, err);
+		rc = make_folder(run->o->results, err);
 		if (rc == 0)
 			rc = run->o->resume ? go_on(run, nr_phases, err) : start_anew(run, err);
 		if (rc < 0) {
 			shoal_comm_fail(run->comm, err->msg);
 			return rc;
 		}
+		run->result->begun = true;
 	}
 	rc = shoal_comm_broadcast(run->comm, 0, &run->state, sizeof(run->state), err);
 	/* All judge the run by all of its phases. */
@@ -306,8 +373,6 @@ static void release(struct run *run)
 	free(run->blocks);
 	free(run->means);
 	bench_log_close(&run->log);
-	if (run->lock >= 0)
-		close(run->lock);
 	shoal_comm_meeting_close(run->meeting);
 	free(run);
 }
@@ -324,6 +389,11 @@ static int keep(struct run *run, const struct phase *phase, struct shoal_err *er
 	r->nr_phases++;
 	if (!phase->p->partial)
 		run->state.nr_phases = r->nr_phases;
+	/* For a run that is resumed only to write its results. */
+	memcpy(run->state.engine, r->engine, sizeof(run->state.engine));
+	memcpy(run->state.detail, r->engine_detail, sizeof(run->state.detail));
+	if (run->first_batch && !run->state.first_batch)
+		run->state.first_batch = run->first_batch - run->o->began;
 	if (run->rank != 0)
 		return 0;
 	if (!phase->p->partial)
@@ -468,15 +538,22 @@ static void describe(struct run *run)
 static int sum_up(struct run *run, struct shoal_err *err)
 {
 	struct bench_result *r = run->result;
-	uint64_t first = run->first_batch ? run->first_batch - run->o->began : 0;
+	uint64_t first =
+		run->first_batch ? run->first_batch - run->o->began : run->state.first_batch;
 	struct shoal_catalog_info info;
 	int rc = shoal_comm_reduce(run->comm, SHOAL_COMM_MAX, &first, 1, err);
 
 	shoal_catalog_info(run->o->data->cat, &info);
 	r->seconds_to_first_batch = (double)first * 1e-9;
+	if (!r->engine[0]) { /* all was done before */
+		memcpy(r->engine, run->state.engine, sizeof(r->engine));
+		memcpy(r->engine_detail, run->state.detail, sizeof(r->engine_detail));
+	}
+	if (!run->pss_bytes)
+		run->pss_bytes = bench_pss_bytes();
 	if (rc == 0)
-		rc = bench_nodes_gather(run->comm, run->pool_bytes, info.file_bytes, &r->nodes,
-					&r->nr_nodes, err);
+		rc = bench_nodes_gather(run->comm, run->pss_bytes, run->pool_bytes, info.file_bytes,
+					&r->nodes, &r->nr_nodes, err);
 	return rc;
 }
 
@@ -522,7 +599,6 @@ int bench_run(const struct bench_run_options *o, struct bench_result *ret_result
 	run->w = o->workload;
 	run->comm = o->comm;
 	run->log = BENCH_LOG_CLOSED;
-	run->lock = -1;
 	run->nr_ranks = (uint64_t)place->size;
 	run->rank = (uint64_t)place->rank;
 	run->nr_here = o->nr_accelerators;

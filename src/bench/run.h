@@ -30,6 +30,7 @@ struct bench_progress {
 struct bench_run_options {
 	const struct bench_workload *workload;
 	const struct bench_data *data;
+	const char *data_name; /* as the user calls it; may be NULL */
 	struct shoal_comm *comm;
 	uint32_t nr_accelerators; /* that this process stands for: the same on all ranks */
 	/* Where and how to read; what the workload says of flight, prefetch and slot holds where
@@ -70,5 +71,21 @@ void bench_run_forget(const char *results, int nr_ranks);
 
 /* Whether there is a run in @results that can be resumed. */
 bool bench_run_can_resume(const char *results);
+
+/*
+ * Rank 0: whether that run takes its catalogs from the results folder again. -ESTALE, in words,
+ * when it read other data than @data.
+ */
+int bench_run_check_data(const char *results, const char *data, bool *ret_kept,
+			 struct shoal_err *err) SHOAL_MUST_USE;
+
+/*
+ * Rank 0, from before anything is written to @results until all of it is: nobody else runs there.
+ * Where the file system has no locks one has to know. -EBUSY: somebody does.
+ */
+int bench_run_lock(const char *results, int *ret_lock, struct shoal_err *err) SHOAL_MUST_USE;
+
+/* When no run can be resumed there, without leaving anything. -1 is fine. */
+void bench_run_unlock(const char *results, int lock);
 
 #endif

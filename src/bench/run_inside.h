@@ -18,7 +18,6 @@ struct run {
 	uint64_t nr_ranks, rank, nr_here, nr_all; /* processes; accelerators here, and in all */
 	struct run_state state;
 	struct bench_log log;
-	int lock;                       /* of the results folder, on rank 0; else -1 */
 	struct shoal_load_options load; /* what loaders are opened with, nothing left open */
 	uint64_t read_threads;          /* of an accelerator */
 	struct shoal_loader *loader;    /* of training: kept from epoch to epoch */
@@ -28,9 +27,9 @@ struct run {
 	struct bench_workers *workers; /* NULL without preprocessing */
 	struct bench_block *blocks;
 	struct bench_mean *means;
-	struct bench_tally tally; /* of the phase */
-	uint64_t first_batch;     /* when it was there: bench_now() */
-	uint64_t pool_bytes;
+	struct bench_tally tally;       /* of the phase */
+	uint64_t first_batch;           /* when it was there: bench_now() */
+	uint64_t pool_bytes, pss_bytes; /* of this rank, the most there were */
 	struct bench_result *result;
 };
 

@@ -46,6 +46,10 @@ static int read_state(int fd, struct run_state *ret_state, struct bench_phase *p
 			err, -EBADMSG,
 			"what is left of the earlier run is not by this version of shoal, "
 			"or damaged: start it anew in another folder");
+	if (!phases) {
+		*ret_state = head.state;
+		return 0;
+	}
 	if (head.state.nr_phases > max)
 		return shoal_fail(err, -ESTALE, "the earlier run had more epochs than this one");
 	rc = shoal_pread_all(fd, phases, (size_t)head.state.nr_phases * sizeof(*phases),
@@ -72,6 +76,11 @@ int run_state_load(const char *results, struct run_state *ret_state, struct benc
 	rc = read_state(fd, ret_state, phases, max, err);
 	close(fd);
 	return rc;
+}
+
+int run_state_peek(const char *results, struct run_state *ret_state, struct shoal_err *err)
+{
+	return run_state_load(results, ret_state, NULL, 0, err);
 }
 
 int run_state_save(const char *results, const struct run_state *state,

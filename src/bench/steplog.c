@@ -9,7 +9,10 @@
 #include "base/le.h"
 #include "base/out.h"
 
-/* All of it is items of one size: kind, number, and four values. */
+/*
+ * All of it is items of one size: kind, number, and four values. A step is an item for each
+ * accelerator in their order; its number is that of samples which could not be read.
+ */
 #define ITEM_BYTES 40u
 
 enum item_kind {
@@ -19,7 +22,7 @@ enum item_kind {
 	ITEM_END = 0x646e4553,
 };
 
-#define VERSION 1u
+#define VERSION 2u
 
 struct item {
 	uint32_t kind, number;
@@ -142,7 +145,8 @@ int bench_log_start(struct bench_log *log, const struct bench_log_block *block,
 {
 	struct item item = { .kind = ITEM_BLOCK,
 			     .number = block->epoch,
-			     .value = { block->eval, block->first_step, block->started } };
+			     .value = { (uint64_t)block->eval | block->steps_due << 1,
+					block->first_step, block->started } };
 
 	log->block = log->end;
 	return put_item(log, &item, err);
@@ -152,7 +156,7 @@ int bench_log_step(struct bench_log *log, const struct bench_step *steps, struct
 {
 	for (uint32_t i = 0; i < log->nr_accelerators; i++) {
 		struct item item = { .kind = ITEM_STEP,
-				     .number = i,
+				     .number = (uint32_t)steps[i].errors,
 				     .value = { steps[i].asked, steps[i].load, steps[i].compute,
 						steps[i].planned } };
 
@@ -269,7 +273,8 @@ int bench_log_next(const struct bench_log *log, struct bench_log_block *block,
 	if (head.kind != ITEM_BLOCK)
 		return shoal_fail(err, -EBADMSG, "the record of steps is damaged");
 	*block = (struct bench_log_block){ .epoch = head.number,
-					   .eval = head.value[0] != 0,
+					   .eval = (head.value[0] & 1) != 0,
+					   .steps_due = head.value[0] >> 1,
 					   .first_step = head.value[1],
 					   .started = head.value[2],
 					   .off = off,
@@ -290,40 +295,87 @@ int bench_log_next(const struct bench_log *log, struct bench_log_block *block,
 	return 1;
 }
 
+struct bench_window bench_log_window(const struct bench_log_block *block,
+				     struct bench_window window)
+{
+	if (block->first_step + block->nr_steps < block->steps_due)
+		window.exclude_end = 0;
+	return window;
+}
+
+static struct bench_step step_of(const struct item *item)
+{
+	return (struct bench_step){ .asked = item->value[0],
+				    .load = item->value[1],
+				    .compute = item->value[2],
+				    .planned = item->value[3],
+				    .errors = item->number };
+}
+
 struct picking {
-	uint32_t accelerator;
+	uint32_t accelerator, nr;
 	bench_log_each_fn *each;
 	void *self;
 };
 
 static int pick_step(void *self, const struct item *item)
 {
-	const struct picking *p = self;
-	struct bench_step step = { item->value[0], item->value[1], item->value[2], item->value[3] };
+	struct picking *p = self;
+	struct bench_step step = step_of(item);
+	uint32_t accelerator = p->accelerator;
 
-	if (p->accelerator != BENCH_LOG_ALL && p->accelerator != item->number)
-		return 0;
-	return p->each(p->self, item->number, &step);
+	p->accelerator = (accelerator + 1) % p->nr;
+	return p->each(p->self, accelerator, &step);
 }
 
 int bench_log_read(const struct bench_log *log, const struct bench_log_block *block,
-		   uint32_t accelerator, bench_log_each_fn *each, void *self, struct shoal_err *err)
+		   bench_log_each_fn *each, void *self, struct shoal_err *err)
 {
-	struct picking picking = { accelerator, each, self };
-	uint64_t off = block->steps_off + (uint64_t)accelerator * ITEM_BYTES;
-	struct item item;
-	int rc = 0;
+	struct picking picking = { .nr = log->nr_accelerators, .each = each, .self = self };
 
-	/* Of many accelerators one: not the others' as well. */
-	if (accelerator != BENCH_LOG_ALL && log->nr_accelerators > 1) {
-		for (uint64_t i = 0; rc == 0 && i < block->nr_steps; i++) {
-			rc = get_item(log, off + i * log->nr_accelerators * ITEM_BYTES, &item, err);
-			if (rc == 0)
-				rc = pick_step(&picking, &item);
-		}
-		return rc;
-	}
 	return each_item(log, block->steps_off,
 			 block->steps_off + block->nr_steps * log->nr_accelerators * ITEM_BYTES,
 			 pick_step, &picking, err);
+}
+
+/* ---- One accelerator of many ---- */
+
+int bench_log_view_open(const struct bench_log *log, struct bench_log_view *ret_view,
+			struct shoal_err *err)
+{
+	int fd = fcntl(log->fd, F_DUPFD_CLOEXEC, 0), rc;
+
+	*ret_view = (struct bench_log_view){ .log = log, .map = SHOAL_MAP_CLOSED };
+	if (fd < 0)
+		return shoal_fail_errno(err, shoal_errno(), "cannot read the record of steps");
+	rc = shoal_map_open_fd(fd, &ret_view->map, err);
+	if (rc == 0 && ret_view->map.len < log->end) {
+		shoal_map_close(&ret_view->map);
+		rc = shoal_fail(err, -ESTALE, "the record of steps was cut short");
+	}
+	return rc;
+}
+
+void bench_log_view_close(struct bench_log_view *view)
+{
+	shoal_map_close(&view->map);
+}
+
+int bench_log_view_read(const struct bench_log_view *view, const struct bench_log_block *block,
+			uint32_t accelerator, bench_log_each_fn *each, void *self,
+			struct shoal_err *err)
+{
+	uint64_t step_bytes = (uint64_t)view->log->nr_accelerators * ITEM_BYTES;
+	uint64_t off = block->steps_off + (uint64_t)accelerator * ITEM_BYTES;
+	int rc = 0;
+
+	for (uint64_t i = 0; rc == 0 && i < block->nr_steps; i++, off += step_bytes) {
+		struct item item = unpack(view->map.addr + off);
+		struct bench_step step = step_of(&item);
+
+		rc = each(self, accelerator, &step);
+	}
+	if (rc == 0 && shoal_map_faulted(&view->map))
+		rc = shoal_fail(err, -ESTALE, "the record of steps was cut short");
+	return rc;
 }

@@ -8,6 +8,7 @@
 #ifndef SHOAL_BENCH_STEPLOG_H
 #define SHOAL_BENCH_STEPLOG_H
 
+#include "base/map.h"
 #include "bench/metrics.h"
 
 /* A stretch of steps: see metrics.h. */
@@ -15,6 +16,7 @@ struct bench_log_block {
 	uint32_t epoch; /* from 1 */
 	bool eval;
 	uint64_t first_step; /* steps of the epoch that were done before, in other blocks */
+	uint64_t steps_due;  /* of the epoch */
 	uint64_t started;    /* ns since 1970 */
 	/* When it is read: */
 	uint64_t nr_steps;
@@ -62,16 +64,38 @@ int bench_log_cut(struct bench_log *log, const struct bench_log_block *block, ui
 int bench_log_next(const struct bench_log *log, struct bench_log_block *block,
 		   struct shoal_err *err) SHOAL_MUST_USE;
 
-#define BENCH_LOG_ALL UINT32_MAX
+/*
+ * What of @window holds for a block: steps are excluded at the end of the epoch, and not where a
+ * run was stopped or killed.
+ */
+struct bench_window bench_log_window(const struct bench_log_block *block,
+				     struct bench_window window);
 
 typedef int bench_log_each_fn(void *self, uint32_t accelerator, const struct bench_step *step);
 
 /*
- * Calls @each for the steps of one accelerator in the block, or with BENCH_LOG_ALL of all of them,
- * step by step. Not 0 ends it and is returned.
+ * Calls @each for the steps of the block, step by step, those of all accelerators in their order.
+ * Not 0 ends it and is returned.
  */
 int bench_log_read(const struct bench_log *log, const struct bench_log_block *block,
-		   uint32_t accelerator, bench_log_each_fn *each, void *self,
-		   struct shoal_err *err) SHOAL_MUST_USE;
+		   bench_log_each_fn *each, void *self, struct shoal_err *err) SHOAL_MUST_USE;
+
+/*
+ * The steps of one accelerator lie far apart, between those of the others: for thousands of them
+ * the record is mapped, so that each is picked out without a call of the kernel. The log must not
+ * be written meanwhile.
+ */
+struct bench_log_view {
+	const struct bench_log *log; /* lent */
+	struct shoal_map map;
+};
+
+int bench_log_view_open(const struct bench_log *log, struct bench_log_view *ret_view,
+			struct shoal_err *err) SHOAL_MUST_USE;
+void bench_log_view_close(struct bench_log_view *view); /* idempotent */
+
+int bench_log_view_read(const struct bench_log_view *view, const struct bench_log_block *block,
+			uint32_t accelerator, bench_log_each_fn *each, void *self,
+			struct shoal_err *err) SHOAL_MUST_USE;
 
 #endif

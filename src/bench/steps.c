@@ -99,6 +99,7 @@ static uint64_t note_ready(struct run *run, struct phase *phase, const struct sh
 		uint64_t ready = r->finished;
 
 		last = shoal_max(last, r->finished);
+		run->steps[a].errors += batch->sample[i].error != 0;
 		if (took > phase->slowest_ns && !batch->sample[i].error) {
 			phase->slowest_ns = took;
 			phase->slowest_sample = batch->sample[i].id;
@@ -255,8 +256,7 @@ static void show_progress(const struct run *run, struct phase *phase)
 		.step = phase->first_step + phase->nr_done,
 		.steps = phase->steps,
 		.au = total ? 100.0 * (double)phase->compute_ns / (double)total : 0,
-		.samples_per_second =
-			(double)(phase->nr_done * phase->batch * run->nr_all) / seconds,
+		.samples_per_second = (double)stats.nr_samples * (double)run->nr_ranks / seconds,
 		.bytes_per_second = (double)stats.bytes_delivered * (double)run->nr_ranks / seconds,
 		.wait_share = total ? (double)phase->load_ns / (double)total : 0,
 		.slowest_rank = phase->step_slowest & ((UINT64_C(1) << RANK_BITS) - 1),
@@ -302,15 +302,17 @@ static int add_step(void *self, uint32_t accelerator, const struct bench_step *s
 }
 
 static int add_block(struct run *run, const struct phase *phase,
-		     const struct bench_log_block *block, uint64_t *load_ns, struct shoal_err *err)
+		     const struct bench_log_block *block, uint64_t *load_ns, uint64_t *errors,
+		     struct shoal_err *err)
 {
-	struct bench_window window = { run->w->output.exclude_start_steps,
-				       run->w->output.exclude_end_steps };
+	struct bench_window window =
+		bench_log_window(block, (struct bench_window){ run->w->output.exclude_start_steps,
+							       run->w->output.exclude_end_steps });
 	int rc;
 
 	for (uint64_t a = 0; a < run->nr_here; a++)
 		bench_block_start(&run->blocks[a], block->nr_steps, window);
-	rc = bench_log_read(&run->log, block, BENCH_LOG_ALL, add_step, run, err);
+	rc = bench_log_read(&run->log, block, add_step, run, err);
 	for (uint64_t a = 0; rc == 0 && a < run->nr_here; a++) {
 		const struct bench_block *b = &run->blocks[a];
 		struct bench_figures f =
@@ -320,6 +322,7 @@ static int add_block(struct run *run, const struct phase *phase,
 		/* By the steps that count: a block of which none does says nothing. */
 		bench_mean_add(&run->means[a], &f, block->eval ? b->nr_added : b->nr_inside);
 		*load_ns += b->load;
+		*errors += b->errors;
 	}
 	return rc;
 }
@@ -332,14 +335,14 @@ int run_figures(struct run *run, struct phase *phase, struct shoal_err *err)
 {
 	struct bench_log_block block = { 0 };
 	struct bench_phase *p = phase->p;
-	uint64_t load_ns = 0, wall = 0, sum[4] = { 0 }, slowest;
+	uint64_t load_ns = 0, wall = 0, sum[5] = { 0 }, slowest;
 	int rc = 0;
 
 	memset(run->means, 0, (size_t)run->nr_here * sizeof(*run->means));
 	while (rc >= 0 && (rc = bench_log_next(&run->log, &block, err)) == 1) {
 		if (block.epoch != p->epoch || block.eval != (p->eval != 0))
 			continue;
-		rc = add_block(run, phase, &block, &load_ns, err);
+		rc = add_block(run, phase, &block, &load_ns, &sum[4], err);
 		wall += block.wall;
 		p->started = p->started ? p->started : block.started;
 		p->ended = block.ended;
@@ -366,6 +369,7 @@ int run_figures(struct run *run, struct phase *phase, struct shoal_err *err)
 					     .au_planned = (double)sum[1] / AU_PARTS /
 							   (double)run->nr_all,
 					     .throughput = (double)sum[2] / RATE_PARTS };
+	p->errors = sum[4];
 	p->seconds = (double)wall * 1e-9;
 	p->wait_share = wall ? (double)sum[3] / ((double)wall * (double)run->nr_all) : 0;
 	p->slowest.rank = slowest & ((UINT64_C(1) << RANK_BITS) - 1);
@@ -402,7 +406,6 @@ static void take_tally(const struct run *run, const struct phase *phase, bool de
 	struct bench_phase *p = phase->p;
 
 	p->samples = t->samples;
-	p->errors = t->errors;
 	p->bytes_asked = t->bytes_asked;
 	p->bytes_delivered = t->bytes_delivered;
 	p->device_told = device_told;
@@ -456,6 +459,59 @@ static int find_slowest(struct run *run, struct phase *phase, struct shoal_err *
 	return rc;
 }
 
+/* While the loaders are open and their buffers have been read into: what this rank takes most. */
+static void note_memory(struct run *run, const struct phase *phase)
+{
+	struct shoal_load_stats stats;
+	uint64_t pool;
+
+	shoal_loader_stats(phase->loader, &stats);
+	pool = stats.pool_bytes;
+	if (run->loader && run->loader != phase->loader) { /* that of training waits meanwhile */
+		shoal_loader_stats(run->loader, &stats);
+		pool += stats.pool_bytes;
+	}
+	run->pool_bytes = shoal_max(run->pool_bytes, pool);
+	run->pss_bytes = shoal_max(run->pss_bytes, bench_pss_bytes());
+}
+
+/* Words for what could not be read: of rank 0 first. */
+static int take_errors(void *self, int from, uint64_t off, uint64_t total, const void *data,
+		       size_t len, struct shoal_err *err)
+{
+	struct run *run = self;
+	struct bench_result *r = run->result;
+	const char *words = data;
+
+	if (off != 0 || len != total || len % BENCH_ERROR_BYTES != 0)
+		return shoal_fail(err, -EPROTO, "rank %d names its errors in another way", from);
+	for (; len > 0 && r->nr_errors < BENCH_ERRORS_NAMED; len -= BENCH_ERROR_BYTES) {
+		char *to = r->errors[r->nr_errors++];
+
+		if (run->nr_ranks > 1)
+			snprintf(to, sizeof(r->errors[0]), "rank %d: %.*s", from,
+				 (int)BENCH_ERROR_BYTES, words);
+		else
+			snprintf(to, sizeof(r->errors[0]), "%.*s", (int)BENCH_ERROR_BYTES, words);
+		words += BENCH_ERROR_BYTES;
+	}
+	return 0;
+}
+
+/* Collective: rank 0 keeps the first of all ranks' errors. */
+static int name_errors(struct run *run, const struct phase *phase, struct shoal_err *err)
+{
+	struct shoal_load_stats stats;
+	struct shoal_comm_blob blob = { .data = stats.first_errors };
+
+	_Static_assert(sizeof(stats.first_errors[0]) == BENCH_ERROR_BYTES,
+		       "as the loader has them");
+	shoal_loader_stats(phase->loader, &stats);
+	blob.len =
+		BENCH_ERROR_BYTES * shoal_min(stats.nr_errors, SHOAL_ARRAY_LEN(stats.first_errors));
+	return shoal_comm_gather(run->comm, &blob, 0, 65536, take_errors, run, err);
+}
+
 /* Collective: after the last step. */
 static int settle(struct run *run, struct phase *phase, const struct bench_meter *meter,
 		  struct shoal_err *err)
@@ -464,6 +520,7 @@ static int settle(struct run *run, struct phase *phase, const struct bench_meter
 	int rc = 0;
 
 	bench_meter_stop(meter, &run->tally);
+	note_memory(run, phase);
 	if (phase->nr_done > 0)
 		rc = bench_log_end(&run->log, phase->nr_done, wall, run_wall_clock(), err);
 	if (rc < 0) {
@@ -476,8 +533,9 @@ static int settle(struct run *run, struct phase *phase, const struct bench_meter
 	phase->p->steps = phase->first_step + phase->nr_done;
 	phase->p->block_seconds = (double)wall * 1e-9;
 	take_tally(run, phase, meter->device_told);
-	run->pool_bytes = shoal_max(run->pool_bytes, run->tally.pool_bytes / run->nr_ranks);
 	rc = find_slowest(run, phase, err);
+	if (rc == 0 && run->tally.errors > 0) /* on all ranks, or on none */
+		rc = name_errors(run, phase, err);
 	return rc < 0 ? rc : run_figures(run, phase, err);
 }
 
@@ -486,7 +544,8 @@ static int start_block(struct run *run, struct phase *phase, struct shoal_err *e
 {
 	struct bench_log_block block = { .epoch = phase->p->epoch,
 					 .eval = phase->p->eval != 0,
-					 .first_step = phase->first_step };
+					 .first_step = phase->first_step,
+					 .steps_due = phase->steps };
 	int rc = shoal_comm_barrier(run->comm, err);
 
 	if (rc < 0)

@@ -65,8 +65,10 @@ int bench_tally_add_up(struct bench_tally *t, struct shoal_comm *comm, struct sh
 	int rc = load_sums_expect(load_order(l), steps, (uint64_t)shoal_comm_place(comm)->rank,
 				  &expected, err);
 
-	if (rc < 0)
+	if (rc < 0) {
+		shoal_comm_fail(comm, err->msg); /* the others are adding up */
 		return rc;
+	}
 	shoal_loader_stats(l, &s);
 	t->samples = s.nr_samples;
 	t->errors = s.nr_errors;

@@ -77,7 +77,10 @@ struct command {
 	struct bench_result result;
 	struct run_screen screen;
 	uint64_t began;
-	bool loaded; /* a loader may be left that waits for reads: do not clean up */
+	bool loaded;    /* a loader may be left that waits for reads: do not clean up */
+	int lock;       /* of the results folder, on rank 0; else -1 */
+	bool kept;      /* rank 0: a resumed run has its catalogs in the results folder */
+	bool unwritten; /* all was run, but the results could not be written */
 };
 
 /* ---- Options ---- */
@@ -220,6 +223,9 @@ static int check_folder(struct command *c, struct shoal_err *err)
 	if (access(c->a.results, W_OK) < 0)
 		return shoal_fail_errno(err, shoal_errno(), "cannot write results to '%s'",
 					c->a.results);
+	rc = bench_run_lock(c->a.results, &c->lock, err);
+	if (rc < 0)
+		return rc;
 	snprintf(path, sizeof(path), "%s/summary.json", c->a.results);
 	if (c->a.resume && !bench_run_can_resume(c->a.results))
 		return shoal_fail(err, -ENOENT,
@@ -232,7 +238,7 @@ static int check_folder(struct command *c, struct shoal_err *err)
 		return shoal_fail(
 			err, -EEXIST, "'%s' has the results of another run: name another folder%s",
 			c->a.results, bench_run_can_resume(c->a.results) ? ", or --resume it" : "");
-	return 0;
+	return c->a.resume ? bench_run_check_data(c->a.results, c->a.data, &c->kept, err) : 0;
 }
 
 /* ---- Running ---- */
@@ -255,7 +261,7 @@ static int open_data(struct command *c, struct shoal_err *err)
 					.store = c->a.load.store,
 					.made_up = made_up(&c->a),
 					.folder = c->a.results,
-					.reuse = c->a.resume,
+					.reuse = c->kept,
 					.object_size = c->a.load.object_size,
 					.stop = &cli_stop,
 					.open = cli_open_catalog,
@@ -276,6 +282,7 @@ static int run_steps(struct command *c, struct shoal_err *err)
 {
 	struct bench_run_options o = { .workload = c->workload,
 				       .data = &c->data,
+				       .data_name = c->a.data,
 				       .comm = c->comm,
 				       .nr_accelerators = (uint32_t)c->a.accelerators,
 				       .load = c->a.load,
@@ -348,42 +355,17 @@ static int run(struct command *c, struct shoal_err *err)
 		rc = open_data(c, err);
 	if (rc == 0)
 		rc = run_steps(c, err);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = write_results(c, err);
+		c->unwritten = rc < 0;
+	}
+	/* Nothing is left of a run that never began; above all no catalog for another to find. */
+	if (rc < 0 && !c->result.begun)
+		bench_data_forget(&c->data, c->a.results);
 	return rc;
 }
 
 /* ---- Telling ---- */
-
-/* Rank 0, after a failure: what was finished before is kept, marked as partial. */
-static void keep_what_is_there(struct command *c, const struct shoal_err *why)
-{
-	struct shoal_err err = { "" };
-
-	if (c->result.nr_phases == 0)
-		return;
-	c->result.partial = true;
-	snprintf(c->result.why_partial, sizeof(c->result.why_partial), "%s", why->msg);
-	if (report_summary_write(&c->result, c->a.results, &err) == 0)
-		cli_fail("run", "%zu finished epochs are in '%s/summary.json', marked as partial",
-			 c->result.nr_phases, c->a.results);
-}
-
-static int say_failure(struct command *c, int rc, const struct shoal_err *err)
-{
-	char rank[32] = "";
-
-	if (c->place->rank > 0)
-		return CLI_FAILED;
-	if (c->place->size > 1 && rc != -EREMOTEIO)
-		snprintf(rank, sizeof(rank), "rank %d: ", c->place->rank);
-	if (rc == -ECANCELED)
-		cli_fail("run", "interrupted before the first step: nothing was measured");
-	else
-		cli_fail("run", "%s%s", rank, err->msg);
-	keep_what_is_there(c, err);
-	return CLI_FAILED;
-}
 
 /* Rank 0: the table, or the JSON. */
 static int print(const struct command *c)
@@ -402,12 +384,67 @@ static int print(const struct command *c)
 	return CLI_OK;
 }
 
+/* Rank 0, after a failure: what was finished before is kept and shown, marked as partial. */
+static void keep_what_is_there(struct command *c, const struct shoal_err *why)
+{
+	size_t nr = c->result.nr_phases;
+	struct shoal_err err = { "" };
+
+	if (nr == 0)
+		return;
+	c->result.partial = true;
+	snprintf(c->result.why_partial, sizeof(c->result.why_partial), "%s", why->msg);
+	print(c);
+	if (report_summary_write(&c->result, c->a.results, &err) == 0)
+		cli_fail("run", "%zu finished epoch%s in '%s/summary.json', marked as partial", nr,
+			 nr == 1 ? " is" : "s are", c->a.results);
+}
+
+static int say_failure(struct command *c, int rc, const struct shoal_err *err)
+{
+	char rank[32] = "";
+
+	if (c->place->rank > 0)
+		return CLI_FAILED;
+	if (c->place->size > 1 && rc != -EREMOTEIO)
+		snprintf(rank, sizeof(rank), "rank %d: ", c->place->rank);
+	if (c->unwritten) {
+		print(c);
+		return cli_fail(
+			"run",
+			"all was run, but the results are not written: %s%s; make room, and "
+			"--resume writes them",
+			rank, err->msg);
+	}
+	if (rc == -ECANCELED)
+		cli_fail("run", "interrupted before the first step: nothing was measured");
+	else
+		cli_fail("run", "%s%s", rank, err->msg);
+	keep_what_is_there(c, err);
+	return CLI_FAILED;
+}
+
 static bool audit_holds(const struct bench_result *r)
 {
 	for (size_t i = 0; i < r->nr_phases; i++)
 		if (r->phases[i].proof == BENCH_WRONG)
 			return false;
 	return true;
+}
+
+/* What was left out is named here, too: the table may have gone to a file. */
+static void say_not_once(const struct bench_result *r)
+{
+	uint64_t nr = bench_result_errors(r);
+
+	for (size_t i = 0; i < r->nr_errors; i++)
+		cli_fail("run", "%s", r->errors[i]);
+	if (nr > 0)
+		cli_fail("run",
+			 "not every sample was read exactly once: %" PRIu64 " could not be read",
+			 nr);
+	else
+		cli_fail("run", "not every sample was read exactly once");
 }
 
 static int tell(struct command *c)
@@ -424,7 +461,7 @@ static int tell(struct command *c)
 	}
 	if (!audit_holds(r)) {
 		if (c->place->rank == 0)
-			cli_fail("run", "not every sample was read exactly once");
+			say_not_once(r);
 		return CLI_FAILED;
 	}
 	if (r->train.meets)
@@ -440,6 +477,7 @@ static int finish(struct command *c, int rc, int status)
 	bool partial = c->result.partial, alone = c->place->size == 1;
 	bool reading = c->result.reading[0] || c->result.reading[1];
 
+	bench_run_unlock(c->a.results, c->lock);
 	cli_part(c->comm);
 	if (rc == -ECANCELED || partial) {
 		if (alone)
@@ -456,7 +494,8 @@ static int finish(struct command *c, int rc, int status)
 
 int cmd_run(int argc, char **argv)
 {
-	static struct command c = { .a.accelerators = 1 }; /* errors leave it to the threads */
+	static struct command c = { .a.accelerators = 1,
+				    .lock = -1 }; /* errors leave it to the threads */
 	struct shoal_err err = { "" };
 	int rc, status;
 

@@ -54,7 +54,7 @@ static json_t *over_phases(const struct bench_result *r, bool eval, bool au)
 	for (size_t i = 0; i < r->nr_phases; i++) {
 		const struct bench_figures *f = &r->phases[i].figures;
 
-		if ((r->phases[i].eval != 0) == eval)
+		if ((r->phases[i].eval != 0) == eval && bench_result_counts(r, i))
 			(void)!json_array_append_new(list, real(au ? f->au : f->throughput));
 	}
 	return list;
@@ -230,6 +230,18 @@ static json_t *nodes_json(const struct bench_result *r)
 	return list;
 }
 
+/* Samples that could not be read, and words for the first of them. */
+static json_t *errors_json(const struct bench_result *r)
+{
+	json_t *o = json_object(), *first = json_array();
+
+	for (size_t i = 0; i < r->nr_errors; i++)
+		(void)!json_array_append_new(first, text(r->errors[i]));
+	set(o, "samples", number(bench_result_errors(r)));
+	set(o, "first", first);
+	return o;
+}
+
 static json_t *shoal_json(const struct bench_result *r)
 {
 	json_t *o = json_object(), *phases = json_array();
@@ -254,6 +266,7 @@ static json_t *shoal_json(const struct bench_result *r)
 	set(o, "seconds_to_first_batch", real(r->seconds_to_first_batch));
 	set(o, "au_bar_percentage", real(r->workload->au * 100.0));
 	set(o, "memory_per_node", nodes_json(r));
+	set(o, "errors", errors_json(r));
 	for (size_t i = 0; i < r->nr_phases; i++)
 		(void)!json_array_append_new(phases, phase_json(&r->phases[i]));
 	set(o, "phases", phases);

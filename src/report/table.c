@@ -91,7 +91,8 @@ static void put_memory(struct table *t, const struct bench_result *r)
 		const struct bench_node *n = &r->nodes[i];
 
 		put(t,
-		    "memory    %.1f MB on %s (%" PRIu64 " rank%s): %.1f MB of buffers taken, a "
+		    "memory    %.1f MB on %s (%" PRIu64
+		    " rank%s): of it up to %.1f MB of buffers, a "
 		    "catalog of %.3f MB\n",
 		    (double)n->pss_bytes * 1e-6, n->host, n->nr_ranks, n->nr_ranks == 1 ? "" : "s",
 		    (double)n->pool_bytes * 1e-6, (double)n->catalog_bytes * 1e-6);
@@ -135,7 +136,22 @@ static void put_notes(struct table *t, const struct bench_result *r)
 		    "figures in *_output.json\n",
 		    r->resumed, r->resumed == 1 ? "" : "s");
 	if (r->partial)
-		put(t, "note      * %s: these figures are partial\n", r->why_partial);
+		put(t,
+		    "note      * %s: these figures are partial, and are in no mean beside whole "
+		    "epochs\n",
+		    r->why_partial);
+}
+
+/* Samples that are missing in all of the above. */
+static void put_errors(struct table *t, const struct bench_result *r)
+{
+	uint64_t nr = bench_result_errors(r);
+
+	if (nr > 0)
+		put(t, "errors    %" PRIu64 " sample%s could not be read and count%s nowhere\n", nr,
+		    nr == 1 ? "" : "s", nr == 1 ? "s" : "");
+	for (size_t i = 0; i < r->nr_errors; i++)
+		put(t, "          %s\n", r->errors[i]);
 }
 
 static void put_sums(struct table *t, const struct bench_result *r)
@@ -199,6 +215,7 @@ int report_table_text(const struct bench_result *r, bool in_colour, char **ret_t
 	put_slowest(&t, r);
 	put_requests(&t, r);
 	put_memory(&t, r);
+	put_errors(&t, r);
 	put_notes(&t, r);
 	shoal_buf_u8(&t.buf, 0);
 	if (t.buf.rc < 0) {

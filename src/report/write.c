@@ -1,9 +1,12 @@
 #include "report/write.h"
 
+#include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/text.h"
 
@@ -61,7 +64,21 @@ void report_put_string(struct report_file *f, const char *text)
 	report_put(f, "\"");
 }
 
-int report_file_commit(struct report_file *f, struct shoal_err *err)
+void report_put_seconds(struct report_file *f, uint64_t ns)
+{
+	char text[24];
+	size_t at = sizeof(text);
+
+	for (int digit = 0; digit < 10 || ns > 0; digit++) {
+		if (digit == 9)
+			text[--at] = '.';
+		text[--at] = (char)('0' + ns % 10);
+		ns /= 10;
+	}
+	shoal_out_write(&f->out, text + at, sizeof(text) - at);
+}
+
+static int commit(struct report_file *f, bool sync, struct shoal_err *err)
 {
 	int rc;
 
@@ -69,9 +86,32 @@ int report_file_commit(struct report_file *f, struct shoal_err *err)
 	rc = f->out.rc;
 	shoal_out_release(&f->out);
 	if (rc == 0)
-		return shoal_publish_commit(&f->pub, err);
+		return sync ? shoal_publish_commit(&f->pub, err)
+			    : shoal_publish_commit_unsynced(&f->pub, err);
 	shoal_publish_abort(&f->pub);
 	return shoal_fail_errno(err, rc, "cannot write '%.500s'", f->path);
+}
+
+int report_file_commit(struct report_file *f, struct shoal_err *err)
+{
+	return commit(f, true, err);
+}
+
+int report_file_commit_unsynced(struct report_file *f, struct shoal_err *err)
+{
+	return commit(f, false, err);
+}
+
+int report_sync(const char *folder, struct shoal_err *err)
+{
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+
+	if (fd < 0)
+		return shoal_fail_errno(err, shoal_errno(), "cannot open '%.500s'", folder);
+	if (syncfs(fd) < 0)
+		rc = shoal_fail_errno(err, shoal_errno(), "cannot sync '%.500s'", folder);
+	close(fd);
+	return rc;
 }
 
 void report_file_abort(struct report_file *f)

@@ -17,8 +17,15 @@ int report_file_open(struct report_file *f, const char *folder, const char *name
 void report_put(struct report_file *f, const char *fmt, ...) SHOAL_PRINTF(2, 3);
 /* A JSON string, in quotes; bytes that are not UTF-8 become U+FFFD. */
 void report_put_string(struct report_file *f, const char *text);
+/* "12.000000345" */
+void report_put_seconds(struct report_file *f, uint64_t ns);
+/* Without waiting for the disk: see report_sync(). */
+int report_file_commit_unsynced(struct report_file *f, struct shoal_err *err) SHOAL_MUST_USE;
 int report_file_commit(struct report_file *f, struct shoal_err *err) SHOAL_MUST_USE;
 void report_file_abort(struct report_file *f);
+
+/* What was committed unsynced in the folder, and whatever else its file system holds back. */
+int report_sync(const char *folder, struct shoal_err *err) SHOAL_MUST_USE;
 
 /* All of @text under a name. */
 int report_write_text(const char *folder, const char *name, const char *text,

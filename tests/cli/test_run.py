@@ -1,5 +1,6 @@
 """shoal run: what it reads, what it measures, what it writes, and what it says of bad input."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -218,8 +219,38 @@ def test_samples_that_cannot_be_read_may_be_skipped(run, shoal, memory_dir, tmp_
     (folder / dlio_names(40)[7]).unlink()
     done = run("--data", tmp_path / "c", "--on-error", "skip")
     assert done.returncode == 1
-    assert b"not every sample" in done.stderr
-    assert [phase["audit"]["errors"] for phase in phases(tmp_path / "results")] == [1, 1]
+    assert b"not every sample was read exactly once: 2 could not be read" in done.stderr
+    assert done.stderr.count(b"'%s'" % os.fsencode(dlio_names(40)[7])) == 2, done.stderr  # of each epoch
+    facts = summary(tmp_path / "results")["shoal"]
+    assert [phase["audit"]["errors"] for phase in facts["phases"]] == [1, 1]
+    assert facts["errors"]["samples"] == 2 and len(facts["errors"]["first"]) == 2
+    assert all(dlio_names(40)[7] in words for words in facts["errors"]["first"])
+    assert b"2 samples could not be read" in done.stdout and os.fsencode(dlio_names(40)[7]) in done.stdout
+
+
+def test_samples_that_were_not_read_are_in_no_rate(run, shoal, memory_dir, tmp_path):
+    folder = memory_dir / "mostly-gone"
+    write_files(folder, dlio_names(40))
+    shoal.good("index", folder, "-q", "-o", tmp_path / "c")
+    for name in dlio_names(40)[10:]:
+        (folder / name).unlink()
+    done = run("--data", tmp_path / "c", "--on-error", "skip", "output.metric.exclude_start_steps=0")
+    assert done.returncode == 1
+    for phase in phases(tmp_path / "results"):
+        assert phase["audit"]["errors"] == 30
+        # All steps count, so that the rate is that of the 10 that were read.
+        assert abs(phase["throughput_samples_per_second"] * phase["seconds"] - 10) < 1e-3
+
+
+def test_the_memory_is_what_was_taken_while_reading(run, memory_dir, tmp_path):
+    folder = memory_dir / "larger"
+    write_files(folder, dlio_names(40), size=500_000)
+    done = run("--data", folder, "dataset.record_length_bytes=500000", "reader.batch_size=8",
+               "reader.prefetch_size=3")
+    assert done.returncode == 0, done.stderr
+    node, = summary(tmp_path / "results")["shoal"]["memory_per_node"]
+    assert node["pool_bytes"] >= 4 * 8 * 500_000
+    assert node["pss_bytes"] > node["pool_bytes"]
 
 
 @pytest.mark.parametrize("args, most", [
@@ -351,6 +382,94 @@ def test_a_disk_that_is_full(run, data, tmp_path):
     assert "summary.json" not in contents(tmp_path / "results")
 
 
+def test_results_that_cannot_be_written_are_shown_and_written_by_resume(run, data, tmp_path):
+    def shown(done):
+        return [line for line in lines(done.stdout) if line.startswith((b"1 ", b"2 ", b"AU", b"reading", b"first"))]
+
+    results = tmp_path / "results"
+    (results / "0_output.json").mkdir(parents=True)  # as good as a disk that is full at the end
+    done = run("--data", data, "-q")
+    assert done.returncode == 1
+    said, = lines(done.stderr)
+    assert b"the results are not written" in said and b"0_output.json': Is a directory" in said
+    assert b"--resume writes them" in said
+    assert len(shown(done)) == 5 and "summary.json" not in contents(results)
+    (results / "0_output.json").rmdir()
+    again = run("--data", data, "-q", "--resume")
+    assert again.returncode == 0, again.stderr
+    assert shown(again) == shown(done)
+    assert summary(results)["shoal"]["partial"] is False and ".shoal-run" not in contents(results)
+
+
+def test_a_disk_that_becomes_full_shows_the_epochs_that_were_finished(run, tmp_path):
+    args = ["--store", "null", "-q", "train.epochs=4", "--accelerators", 4, "reader.batch_size=1", "metric.au=0",
+            "train.computation_time=0", "dataset.num_files_train=800"]
+    of_an_epoch = 40 * (2 + 4 * 200)  # bytes of the record
+    room = 5 * of_an_epoch // 2
+    done = run(*args, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)))
+    assert done.returncode == 1
+    said = [line for line in lines(done.stderr) if line.startswith(b"shoal")]
+    assert b"cannot write the record of steps: File too large" in said[0]
+    assert b"AU        " in done.stdout and b"partial" in done.stdout
+    assert [phase["steps"] for phase in phases(tmp_path / "results")] == [200, 200]
+    done = run(*args, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert [phase["steps"] for phase in phases(tmp_path / "results")] == [200] * 4
+    assert phases(tmp_path / "results")[2]["steps_before_resume"] == (room - 2 * of_an_epoch - 80) // 160
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_start_that_fails_leaves_nothing(run, data, memory_dir, tmp_path, listed):
+    folder = data
+    if listed:
+        folder = memory_dir / "listed-and-refused"
+        write_files(folder, [f"a/{i}.npz" for i in range(40)])
+    refused(run("--data", folder, "-q", "train.total_training_steps=100"), b"makes 10 steps")
+    assert contents(tmp_path / "results") == []
+    refused(run("--data", folder, "-q", "--resume"), b"no run to resume")
+    assert contents(tmp_path / "results") == []
+
+
+def test_a_run_is_not_resumed_on_other_data(shoal, run, workload, data, memory_dir, tmp_path):
+    """Neither on a catalog that is left of something else, nor with other data named."""
+    results, other = tmp_path / "results", memory_dir / "other"
+    write_files(other, dlio_names(40), size=999)
+    shoal.good("index", data, "-q", "-o", tmp_path / "c")
+    slow = ["train.computation_time=0.2", "-q"]
+    process = shoal.start("run", workload, "--results", results, "--data", tmp_path / "c", *slow)
+    until(lambda: steps_recorded(results) >= 1)
+    process.kill()
+    process.communicate()
+    for name in (other, data, tmp_path):
+        refused(run("--data", name, *slow, "--resume"), b"read '%s'" % os.fsencode(tmp_path / "c"),
+                b"--data is '%s'" % os.fsencode(name))
+        assert contents(results) == [".shoal-run"]
+    # A catalog of other files, which somebody left there, says nothing.
+    shoal.good("index", other, "-q", "-o", results / "train.shoal")
+    done = run("--data", tmp_path / "c", *slow, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert all(phase["audit"]["bytes_delivered"] % 1000 == 0 for phase in phases(results))
+
+
+def test_a_folder_is_locked_until_all_is_written(shoal, workload, tmp_path):
+    results = tmp_path / "results"
+    lock = results / ".shoal-run" / "lock"
+    process = shoal.start("run", workload, "--results", results, "-q", "--accelerators", 400, "reader.batch_size=1",
+                          "dataset.num_files_train=4000", "train.epochs=1", "metric.au=0", "--store", "null")
+    until(lambda: (results / "0_output.json").exists())
+    while process.poll() is None and not (results / "summary.json").exists():
+        try:
+            with open(lock, "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                assert (results / "summary.json").exists(), "nobody holds the lock"
+        except BlockingIOError:
+            pass
+        except FileNotFoundError:
+            break
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
 def test_results_of_another_run_are_not_written_over(run, data, tmp_path):
     assert run("--data", data, "-q").returncode == 0
     before = (tmp_path / "results" / "summary.json").read_bytes()
@@ -380,11 +499,10 @@ def test_a_failure_in_a_later_epoch_keeps_the_earlier_ones(workload, shoal, memo
     shoal.good("index", folder, "-q", "-o", tmp_path / "c")
     process = shoal.start("run", workload, "--data", tmp_path / "c", "--results", tmp_path / "results",
                           "train.computation_time=0.03", "train.epochs=50", "-q")
-    until(lambda: (tmp_path / "results" / ".shoal-run" / "state").exists() and
-          (tmp_path / "results" / ".shoal-run" / "state").stat().st_size > 200 + 400)
+    until(lambda: steps_recorded(tmp_path / "results") > 10 + 2)  # in the second epoch
     (folder / dlio_names(40)[3]).unlink()
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 1 and out == b""
+    assert process.returncode == 1 and b"AU        " in out
     assert b"img_03_of_40.npz" in err and b"marked as partial" in err
     facts = summary(tmp_path / "results")
     assert facts["shoal"]["partial"] is True and "img_03" in facts["shoal"]["why_partial"]

@@ -29,10 +29,10 @@ static void check_near(double got, double want)
 
 /* A step of 5 ms in the barrier follows each, so the block takes 980 ms. */
 static const struct bench_step trace[] = {
-	{ 0, 500 * MS, 100 * MS, 90 * MS },
-	{ 605 * MS, 10 * MS, 100 * MS, 90 * MS },
-	{ 720 * MS, 20 * MS, 100 * MS, 90 * MS },
-	{ 845 * MS, 30 * MS, 100 * MS, 90 * MS },
+	{ 0, 500 * MS, 100 * MS, 90 * MS, 0 },
+	{ 605 * MS, 10 * MS, 100 * MS, 90 * MS, 0 },
+	{ 720 * MS, 20 * MS, 100 * MS, 90 * MS, 0 },
+	{ 845 * MS, 30 * MS, 100 * MS, 90 * MS, 0 },
 };
 #define TRACE_WALL (980 * MS)
 
@@ -99,6 +99,25 @@ static void the_throughput_of_an_evaluation_is_of_all_its_time(void **state)
 	(void)state;
 	check_near(f.au, 100 * 300 / 380.0);
 	check_near(f.throughput, 4 * 8 / 0.980);
+}
+
+static void samples_that_were_not_read_are_in_no_rate(void **state)
+{
+	struct bench_step s[4];
+	struct bench_block b;
+
+	(void)state;
+	memcpy(s, trace, sizeof(s));
+	s[0].errors = 5; /* outside */
+	s[2].errors = 20;
+	b = block_of(s, 4, 1, 0);
+	check_near(bench_block_figures(&b, 24, TRACE_WALL).throughput, (3 * 24 - 20) / 0.380);
+	check_near(bench_block_figures(&b, 24, TRACE_WALL).au, 100 * 300 / 380.0);
+	check_near(bench_eval_figures(&b, 24, TRACE_WALL).throughput, (4 * 24 - 25) / 0.980);
+	for (int i = 0; i < 4; i++)
+		s[i].errors = 24;
+	b = block_of(s, 4, 1, 0);
+	check_near(bench_block_figures(&b, 24, TRACE_WALL).throughput, 0);
 }
 
 static void blocks_of_an_epoch_count_by_their_steps(void **state)
@@ -281,7 +300,7 @@ static void a_sleep_ends_in_time_or_when_it_is_stopped(void **state)
 static void make_steps(struct bench_step *s, uint32_t nr, uint64_t step)
 {
 	for (uint32_t a = 0; a < nr; a++)
-		s[a] = (struct bench_step){ step * 100, step + a, 50 + a, 49 };
+		s[a] = (struct bench_step){ step * 100, step + a, 50 + a, 49, 7 * a };
 }
 
 /* Two whole blocks of 3 and 2 steps, and one of 4 that has no end, by 3 accelerators. */
@@ -296,6 +315,7 @@ static void write_log(const char *path)
 		b.epoch = k / 2 + 1;
 		b.eval = k == 1;
 		b.first_step = k;
+		b.steps_due = 5 - k;
 		assert_int_equal(bench_log_start(&log, &b, NULL), 0);
 		for (uint64_t i = 0; i < (k == 2 ? 4 : 3 - k); i++) {
 			make_steps(s, 3, i);
@@ -315,12 +335,13 @@ struct seen {
 static int see(void *self, uint32_t accelerator, const struct bench_step *s)
 {
 	struct seen *seen = self;
-	uint64_t step = seen->accelerator == BENCH_LOG_ALL ? seen->nr / 3 : seen->nr;
+	uint64_t step = seen->accelerator == UINT32_MAX ? seen->nr / 3 : seen->nr;
 
 	assert_int_equal(s->asked, step * 100);
 	assert_int_equal(s->load, step + accelerator);
 	assert_int_equal(s->compute, 50 + accelerator);
 	assert_int_equal(s->planned, 49);
+	assert_int_equal(s->errors, 7 * accelerator);
 	seen->nr++;
 	return 0;
 }
@@ -343,19 +364,23 @@ static void what_is_recorded_is_read_again(void **state)
 	write_log(test_path("log"));
 	assert_int_equal(bench_log_open(test_path("log"), RUN, 3, &log, NULL), 0);
 	for (size_t i = 0; i < 3; i++) {
-		struct seen all = { .accelerator = BENCH_LOG_ALL }, one = { .accelerator = 1 };
+		struct seen all = { .accelerator = UINT32_MAX }, one = { .accelerator = 1 };
+		struct bench_log_view view;
 
 		assert_int_equal(bench_log_next(&log, &b, NULL), 1);
 		assert_int_equal(b.epoch, want[i].epoch);
 		assert_int_equal(b.eval, want[i].eval);
 		assert_int_equal(b.whole, want[i].whole);
 		assert_int_equal(b.first_step, want[i].first);
+		assert_int_equal(b.steps_due, 5 - i);
 		assert_int_equal(b.nr_steps, want[i].nr);
 		assert_int_equal(b.wall, want[i].wall);
 		assert_int_equal(b.ended, want[i].ended);
-		assert_int_equal(bench_log_read(&log, &b, BENCH_LOG_ALL, see, &all, NULL), 0);
+		assert_int_equal(bench_log_read(&log, &b, see, &all, NULL), 0);
 		assert_int_equal(all.nr, 3 * want[i].nr);
-		assert_int_equal(bench_log_read(&log, &b, 1, see, &one, NULL), 0);
+		assert_int_equal(bench_log_view_open(&log, &view, NULL), 0);
+		assert_int_equal(bench_log_view_read(&view, &b, 1, see, &one, NULL), 0);
+		bench_log_view_close(&view);
 		assert_int_equal(one.nr, want[i].nr);
 	}
 	assert_int_equal(bench_log_next(&log, &b, NULL), 0);
@@ -402,10 +427,39 @@ static void a_record_cut_off_anywhere_keeps_its_whole_steps(void **state)
 	unlink(test_path("log"));
 }
 
+static void steps_are_excluded_at_the_end_of_an_epoch_only(void **state)
+{
+	struct bench_window window = { 1, 2 };
+	struct bench_log_block b = { .first_step = 3, .nr_steps = 6, .steps_due = 10 };
+
+	(void)state;
+	assert_int_equal(bench_log_window(&b, window).exclude_start, 1);
+	assert_int_equal(bench_log_window(&b, window).exclude_end, 0); /* it was killed there */
+	b.nr_steps = 7;
+	assert_int_equal(bench_log_window(&b, window).exclude_start, 1);
+	assert_int_equal(bench_log_window(&b, window).exclude_end, 2);
+}
+
+static void a_record_that_was_cut_short_is_told(void **state)
+{
+	struct bench_log_view view;
+	struct bench_log log;
+	struct shoal_err err = { "" };
+
+	(void)state;
+	write_log(test_path("log"));
+	assert_int_equal(bench_log_open(test_path("log"), RUN, 3, &log, NULL), 0);
+	assert_int_equal(truncate(test_path("log"), 400), 0);
+	assert_int_equal(bench_log_view_open(&log, &view, &err), -ESTALE);
+	assert_non_null(strstr(err.msg, "cut short"));
+	bench_log_close(&log);
+	unlink(test_path("log"));
+}
+
 static void a_block_that_is_cut_goes_on_behind_the_cut(void **state)
 {
 	struct bench_log_block b = { 0 }, next = { .epoch = 2, .first_step = 4 };
-	struct seen all = { .accelerator = BENCH_LOG_ALL };
+	struct seen all = { .accelerator = UINT32_MAX };
 	struct bench_step s[3];
 	struct bench_log log;
 
@@ -423,7 +477,7 @@ static void a_block_that_is_cut_goes_on_behind_the_cut(void **state)
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(bench_log_next(&log, &b, NULL), 1);
 	assert_true(b.whole && b.nr_steps == 2 && b.wall == 5);
-	assert_int_equal(bench_log_read(&log, &b, BENCH_LOG_ALL, see, &all, NULL), 0);
+	assert_int_equal(bench_log_read(&log, &b, see, &all, NULL), 0);
 	assert_int_equal(all.nr, 6);
 	assert_int_equal(bench_log_next(&log, &b, NULL), 1);
 	assert_true(!b.whole && b.nr_steps == 1 && b.first_step == 4);
@@ -463,6 +517,7 @@ int main(void)
 		cmocka_unit_test(figures_leave_out_the_steps_outside_the_window),
 		cmocka_unit_test(a_block_without_time_has_no_figures),
 		cmocka_unit_test(the_throughput_of_an_evaluation_is_of_all_its_time),
+		cmocka_unit_test(samples_that_were_not_read_are_in_no_rate),
 		cmocka_unit_test(blocks_of_an_epoch_count_by_their_steps),
 		cmocka_unit_test(the_deviation_is_that_of_the_population),
 		cmocka_unit_test(a_result_is_summed_up_over_epochs),
@@ -474,6 +529,8 @@ int main(void)
 		cmocka_unit_test(a_sleep_ends_in_time_or_when_it_is_stopped),
 		cmocka_unit_test(what_is_recorded_is_read_again),
 		cmocka_unit_test(a_record_cut_off_anywhere_keeps_its_whole_steps),
+		cmocka_unit_test(a_record_that_was_cut_short_is_told),
+		cmocka_unit_test(steps_are_excluded_at_the_end_of_an_epoch_only),
 		cmocka_unit_test(a_block_that_is_cut_goes_on_behind_the_cut),
 		cmocka_unit_test(a_record_of_another_run_or_a_damaged_one_is_refused),
 	};
