@@ -2,6 +2,7 @@
 import os
 import pickle
 import random
+import socket
 import threading
 
 import numpy
@@ -301,6 +302,60 @@ def test_a_rank_that_leaves_the_iteration_does_not_stop_the_others():
     assert run_ranks(4, leaving) == [3, 0, 3, 3]
 
 
+def never_begun(rank, world, keep):
+    iteration = iter_objects([rank] * 10**6, budget="1MB")
+    first = [one[0] for one in iteration] if rank != 1 else None
+    if not keep:
+        del iteration
+    return first, gather_objects(bytes([rank]) * 10**6, budget="1MB")[1][:2]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_an_iteration_that_a_rank_never_begins_spoils_nothing(keep):
+    found = run_ranks(3, never_begun, keep)
+    assert [first for first, _ in found] == [[0, 1, 2], None, [0, 1, 2]]
+    assert [then for _, then in found] == [b"\1\1"] * 3
+
+
+def kept_half_way(rank, world):
+    iteration = iter_objects([rank] * 10**6, budget="1MB")
+    first = next(iteration)[0] if rank == 1 else [one[0] for one in iteration]
+    then = gather_objects(rank)
+    with pytest.raises(RuntimeError if rank == 1 else StopIteration, match="ended by a later gather" if rank == 1 else ""):
+        next(iteration)
+    return first, then
+
+
+def test_an_iteration_that_is_kept_half_way_ends_with_the_next_gather():
+    assert run_ranks(3, kept_half_way) == [([0, 1, 2], [0, 1, 2]), (0, [0, 1, 2]), ([0, 1, 2], [0, 1, 2])]
+
+
+def closed_unused(rank, world):
+    iteration = iter_objects(rank)
+    if rank == 0:
+        iteration.close()
+        assert list(iteration) == []
+    else:
+        assert list(iteration) == [0, 1]
+    iteration.close()
+
+
+def test_an_iteration_may_be_closed_before_it_is_used():
+    run_ranks(2, closed_unused)
+
+
+def interrupted(rank, world):
+    if rank == 1:  # as after a gather that was begun and never met the other ranks
+        gather._history_of(dist.group.WORLD).next_number()
+    with pytest.raises(GatherError, match="rank 1: this is its 2nd gather in this group, and rank 0's 1st"):
+        gather_objects(rank)
+    return gather_objects(rank)
+
+
+def test_ranks_that_are_in_different_gathers_are_told_and_meet_again():
+    assert run_ranks(2, interrupted) == [[0, 1]] * 2
+
+
 def dying(rank, world):
     if rank == 1:
         raise SystemExit("gone")
@@ -311,6 +366,73 @@ def dying(rank, world):
 def test_a_rank_that_dies_is_an_error_for_the_others():
     with pytest.raises(AssertionError, match="gone"):
         run_ranks(2, dying)
+
+
+# ---- What ranks must agree on ----
+
+
+def with_budgets(rank, world, budgets):
+    objects = [bytes([r]) * 3 * 10**6 for r in range(world)]
+    for to in ("all", 1):
+        found = gather_objects(objects[rank], budget=budgets[rank], to=to)
+        assert found == (objects if to == "all" or rank == 1 else None)
+    assert list(iter_objects(objects[rank], budget=budgets[rank])) == objects
+    assert gather_objects(rank, budget=budgets[rank]) == [0, 1]
+
+
+@pytest.mark.parametrize("budgets", [("64MB", "1MB"), ("200KB", "8MB")])
+def test_of_different_budgets_the_least_counts(budgets):
+    run_ranks(2, with_budgets, budgets)
+
+
+class Unusual:
+    def __fspath__(self):
+        raise ZeroDivisionError("no path")
+
+
+BAD = [({"budget": "x"}, "budget 'x'"), ({"budget": None}, "budget=None"), ({"to": 99}, "to=99 is not a rank"),
+       ({"to": 1.5}, "to=1.5"), ({"to": ""}, "to=''"), ({"budget": float("nan")}, "budget nan"),
+       ({"to": Unusual()}, "ZeroDivisionError: no path")]
+
+
+def with_bad(rank, world, arguments, words, iterate):
+    given = arguments if rank == 1 else {}
+    with pytest.raises((ValueError, TypeError, ZeroDivisionError) if rank == 1 else GatherError) as caught:
+        list(iter_objects(rank, **given)) if iterate else gather_objects(rank, **given)
+    if rank != 1:
+        assert words in caught.value.errors[1] and list(caught.value.errors) == [1]
+    return gather_objects(rank)
+
+
+@pytest.mark.parametrize("arguments, words", BAD)
+def test_a_bad_argument_on_one_rank_is_told_on_all(arguments, words):
+    assert run_ranks(3, with_bad, arguments, words, False) == [[0, 1, 2]] * 3
+
+
+def test_a_bad_argument_of_an_iteration_is_told_on_all():
+    assert run_ranks(3, with_bad, *BAD[0], True) == [[0, 1, 2]] * 3
+
+
+def to_different(rank, world, targets):
+    with pytest.raises(GatherError, match="it gathers to .*, and rank 0 to"):
+        gather_objects(rank, to=targets[rank])
+    return gather_objects(rank)
+
+
+@pytest.mark.parametrize("targets", [("all", 0), (1, 0), (0, "path")])
+def test_ranks_that_gather_to_different_places_are_told(targets):
+    assert run_ranks(2, to_different, targets) == [[0, 1]] * 2
+
+
+def in_a_group_of_others(rank, world):
+    group = dist.new_group([0])
+    if rank == 1:
+        with pytest.raises(ValueError, match="not in the group"):
+            gather_objects(1, group=group)
+
+
+def test_a_process_that_is_not_in_the_group_is_told():
+    run_ranks(2, in_a_group_of_others)
 
 
 # ---- Into a file ----
@@ -336,6 +458,36 @@ def into_nowhere(rank, world, path):
 
 def test_a_file_that_cannot_be_written_is_told_on_all(tmp_path):
     run_ranks(2, into_nowhere, str(tmp_path / "no" / "all"))
+
+
+def onto(rank, world, path):
+    with pytest.raises(GatherError, match="rank 0: ValueError: .* is not a file"):
+        gather_objects(rank, to=path)
+
+
+@pytest.mark.parametrize("kind", ["directory", "fifo", "socket"])
+def test_what_is_not_a_file_is_not_replaced(kind, tmp_path):
+    # Only what this test has made itself: code that fails it does replace what it is given.
+    path = tmp_path / "there"
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)
+    else:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(path))
+    before = os.stat(path)
+    run_ranks(2, onto, path)
+    assert os.path.samestat(os.stat(path), before)
+    assert os.listdir(tmp_path) == ["there"]
+
+
+def test_a_link_to_a_file_stays_one(tmp_path):
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "link").symlink_to("file")
+    assert gather_objects("new", to=tmp_path / "link")[0] == "new"
+    assert sorted(os.listdir(tmp_path)) == ["file", "link"]
+    assert (tmp_path / "link").is_symlink() and GatheredFile(tmp_path / "file")[0] == "new"
 
 
 def failing_into_file(rank, world, path):

@@ -11,8 +11,11 @@ import collections
 import hashlib
 import os
 import pickle
+import stat
 import struct
+import sys
 import threading
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -26,6 +29,8 @@ _BUFFERS = 5  # chunks that a rank may hold: three to send, two to receive
 _TRAILER = 8  # after each chunk: the length of the next
 _END, _ABORTED = 0, -1
 _WORDS_MAX = 4096  # of an error, in bytes
+_GREETING = 0x5368_6F61_6C47  # a rank that says anything else is in another collective
+_ALL, _FILE = -1, -2  # where to, beside the ranks
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 
@@ -43,16 +48,31 @@ class GatherError(RuntimeError):
 
 
 def _parse_budget(budget):
+    if isinstance(budget, bool) or not isinstance(budget, (str, int, float)):
+        raise TypeError(f"budget={budget!r}: give a number of bytes, such as 64000000 or '64MB'")
     text = str(budget).strip().upper()
     digits = text.rstrip("KMGIB ")
     unit = text[len(digits):].strip()
     try:
         size = int(float(digits) * _UNITS[unit])
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, OverflowError):
         raise ValueError(f"budget {budget!r} is not a number of bytes such as 64000000 or '64MB'") from None
     if size < 1 << 16:
         raise ValueError(f"budget {budget!r} is too small: give at least 64KiB")
-    return size
+    return min(size, 1 << 62)
+
+
+def _parse_to(to, size):
+    """_ALL, _FILE or a rank of a group of this size."""
+    if isinstance(to, bool) or not isinstance(to, (str, os.PathLike, int)):
+        raise TypeError(f"to={to!r}: give 'all', a rank or a path")
+    if isinstance(to, int):
+        if not 0 <= to < size:
+            raise ValueError(f"to={to} is not a rank of the group, which has {size}")
+        return to
+    if not os.fspath(to):
+        raise ValueError("to='': give 'all', a rank or a path")
+    return _ALL if to == "all" else _FILE
 
 
 # ---- Between the ranks ----------------------------------------------------------------------------
@@ -91,6 +111,34 @@ def _cpu_group_like(group):
     return None
 
 
+class _History:
+    """What this process has gathered in a group: how often, and iterations that may not be at their end."""
+
+    def __init__(self):
+        self.count, self._iterations = 0, weakref.WeakSet()
+
+    def next_number(self):
+        self.count += 1
+        return self.count
+
+    def add(self, iteration):
+        self._iterations.add(iteration)
+
+    def end_before(self, number):
+        """End what is left of earlier iterations: a later gather would take their bytes for its own."""
+        for one in sorted(self._iterations, key=lambda one: one.number):
+            if one.number < number:
+                self._iterations.discard(one)
+                one.end()
+
+
+_histories = weakref.WeakKeyDictionary()  # of groups
+
+
+def _history_of(group):
+    return _histories.setdefault(group, _History())
+
+
 class _Sent:
     """A transfer under way. wait() ends it; with a GPU between, that is when the bytes are copied out."""
 
@@ -110,6 +158,8 @@ class _Wire:
 
     def __init__(self, group):
         self.group, self._device, self._staging = group, None, None
+        if dist.get_rank(group) < 0:
+            raise ValueError("this process is not in the group that it is to gather in")
         if not _takes_cpu(group):
             other = _cpu_group_like(group)
             if other is not None:
@@ -118,6 +168,7 @@ class _Wire:
                 self._device = torch.device("cuda", torch.cuda.current_device())
         self.rank = dist.get_rank(self.group)
         self.size = dist.get_world_size(self.group)
+        self.history = _history_of(dist.group.WORLD if self.group is None else self.group)
         self._ranks = _ranks_of(self.group)
 
     def take_memory(self, chunk):
@@ -158,6 +209,9 @@ class _Alone:
     """The same for a process without torch.distributed."""
 
     rank, size = 0, 1
+
+    def __init__(self):
+        self.history = _History()
 
     def take_memory(self, chunk):
         pass
@@ -322,24 +376,80 @@ def _words_of(error):
         return f"{type(error).__name__}, which has no words"
 
 
+def _nth(count):
+    return f"{count}{'th' if 10 < count % 100 < 20 else {1: 'st', 2: 'nd', 3: 'rd'}.get(count % 10, 'th')}"
+
+
 class _Gather:
     """One gather. Whatever fails here, the rank takes its part in all messages to the end."""
 
-    def __init__(self, obj, group, budget, dst):
-        self._budget, self._size = budget, min(_CHUNK_MAX, budget // _BUFFERS)
+    def __init__(self, obj, group, budget, to):
         initialised = dist.is_available() and dist.is_initialized()
         self.wire = _Wire(group) if initialised else _Alone()
-        if dst is not None and not 0 <= dst < self.wire.size:
-            raise ValueError(f"to={dst} is not a rank of the group, which has {self.wire.size}")
-        self._dst, self._error, self.aborted = dst, None, False
-        self._encoder = _Encoder(obj, self._size)
-        self._chunks = []
+        self.number = self.wire.history.next_number()
+        self._obj, self._encoder, self._chunks = obj, None, []
+        self._error, self.aborted, self._refused = None, False, False
+        self._budget = self._to = 0
+        try:
+            self._budget, self._to = _parse_budget(budget), _parse_to(to, self.wire.size)
+        except Exception as error:  # of the arguments: the other ranks must hear of it
+            self._error, self._refused = error, True
+
+    def begin(self):
+        """Agree with the other ranks on what is to be done; raise on all of them where they do not."""
+        history = self.wire.history
+        history.end_before(self.number)
+        rows = self.wire.numbers(_GREETING, self.number, self._refused, self._budget, self._to)
+        strangers = {rank: "it is in another collective: all ranks must gather at the same time"
+                     for rank, row in enumerate(rows) if row[0] != _GREETING}
+        if strangers:
+            raise GatherError(strangers)
+        _, numbers, refusals, budgets, targets = zip(*rows)
+        history.count = max(history.count, *numbers)
+        self._must_be_one(numbers, "this is its {} gather in this group, and rank 0's {}: it left one out, or was interrupted "
+                          "in one", _nth)
+        if any(refusals):
+            self._raise_refusal()
+        self._must_be_one(targets, "it gathers to {}, and rank 0 to {}",
+                          lambda to: {_ALL: "'all'", _FILE: "a path"}.get(to, f"rank {to}"))
+        self._take(min(budgets))
+
+    @staticmethod
+    def _must_be_one(values, words, name):
+        """Every rank has all the values, so all raise the same."""
+        errors = {rank: words.format(name(value), name(values[0]))
+                  for rank, value in enumerate(values) if value != values[0]}
+        if errors:
+            raise GatherError(errors)
+
+    def _raise_refusal(self):
+        try:
+            self.agree()
+        except GatherError:
+            if self._refused:
+                raise self._error from None
+            raise
+
+    def _take(self, budget):
+        """What chunks need, of the least budget that a rank has given."""
+        self._budget, self._size = budget, min(_CHUNK_MAX, budget // _BUFFERS)
+        self._dst = {_ALL: None, _FILE: 0}.get(self._to, self._to)
         try:  # all memory now: once chunks are under way a rank cannot leave any more
             self.wire.take_memory(self._size)
-            if self.wire.size > 1 and dst in (None, self.wire.rank):
+            if self.wire.size > 1 and self._dst in (None, self.wire.rank):
                 self._chunks = [_Chunk(self._size), _Chunk(self._size)]
+            self._encoder = _Encoder(self._obj, self._size)
         except Exception as error:
             self.fail(error)
+        self._obj = None  # the caller's to keep or drop
+
+    @property
+    def to_file(self):
+        return self._to == _FILE
+
+    @property
+    def receives(self):
+        return self._dst in (None, self.wire.rank)
 
     def fail(self, error):
         self._error = error if self._error is None else self._error
@@ -365,7 +475,8 @@ class _Gather:
             else:
                 yield from self._in_turn(firsts)
         finally:
-            self._encoder.close()
+            if self._encoder is not None:
+                self._encoder.close()
 
     def _in_turn(self, firsts):
         turns = iter(range(self.wire.size))
@@ -401,7 +512,9 @@ class _Gather:
 
     def agree(self):
         """Raise the same error on all ranks when one has one."""
-        error = self._encoder.error if self._error is None else self._error
+        error = self._error
+        if error is None and self._encoder is not None:
+            error = self._encoder.error
         words = _words_of(error).encode("utf-8", "replace")[:_WORDS_MAX] if error is not None else b""
         lens = [row[0] for row in self.wire.numbers(len(words))]
         if not any(lens):
@@ -432,13 +545,58 @@ def _objects(gather):
         del obj
 
 
-def iter_objects(obj, group=None, budget="64MB"):
-    """Yield the object of each rank in the order of ranks, holding one at a time. Collective.
+class _Iteration:
+    """What iter_objects gives: an iterator that takes its part in the transfers also where it is not used to the end."""
 
-    Every rank must begin the iteration. A rank that leaves the loop early takes its part in the transfers
-    all the same, so the others go on. GatherError at the end when a rank failed.
-    """
-    gather = _Gather(obj, group, _parse_budget(budget), None)
+    def __init__(self, gather):
+        self.number, self._gather, self._objects = gather.number, gather, None
+        self._pid, self._ended = os.getpid(), False
+        gather.wire.history.add(self)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self._ended:
+            raise RuntimeError("this iteration over gathered objects was ended by a later gather in the same group: go "
+                               "to its end, or close it, first")
+        if self._objects is None:
+            self._objects = _yield_objects(self._gather)
+        return next(self._objects)
+
+    def close(self):
+        """Take no more objects. This rank's own still goes to the others, and theirs come here."""
+        if self._objects is None:
+            self._objects = _yield_nothing(self._gather)
+            next(self._objects, None)
+        self._objects.close()
+
+    def end(self):
+        """As close(), for the next gather in the group."""
+        if self._objects is not None and self._objects.gi_frame is None:
+            return  # it is at its end
+        self._ended = True
+        try:
+            self.close()
+        except Exception:
+            pass  # of what is not wanted here; those who want it hear of it
+
+    def __del__(self):
+        if self._pid == os.getpid() and not sys.is_finalizing():
+            self.close()
+
+
+def _yield_nothing(gather):
+    """Take part in the transfers only."""
+    gather.begin()
+    for _ in gather.sources():
+        pass
+    gather.agree()
+    yield from ()
+
+
+def _yield_objects(gather):
+    gather.begin()
     objects = _objects(gather)
     try:
         for _, found in objects:
@@ -447,6 +605,16 @@ def iter_objects(obj, group=None, budget="64MB"):
     finally:
         objects.close()
         gather.agree()
+
+
+def iter_objects(obj, group=None, budget="64MB"):
+    """Yield the object of each rank in the order of ranks, holding one at a time. Collective.
+
+    A rank that leaves the loop early, or drops the iterator unused, takes its part in the transfers all the same,
+    so the others go on. One that keeps it ends it with its next gather in the group; other collectives must wait
+    until it is at its end, closed (``close()``) or dropped. GatherError at the end when a rank failed.
+    """
+    return _Iteration(_Gather(obj, group, budget, "all"))
 
 
 def gather_objects(obj, group=None, budget="64MB", to="all"):
@@ -460,27 +628,23 @@ def gather_objects(obj, group=None, budget="64MB", to="all"):
         rank 0 writes the objects to that file (all at once, or not at all), and every rank gets a
         GatheredFile, which reads them one at a time.
 
-    What a rank holds beside its own object and its result is less than ``budget`` bytes. The bytes go
-    over the group when that takes main memory (gloo, MPI), over another group of the same ranks which does
-    when there is one, and else, with NCCL alone, through less than ``budget`` of GPU memory.
+    What a rank holds beside its own object and its result is less than ``budget`` bytes; where ranks give different
+    ones, the least. The bytes go over the group when that takes main memory (gloo, MPI), over another group of the
+    same ranks which does when there is one, and else, with NCCL alone, through less than ``budget`` of GPU memory.
 
-    When an object does not pickle, or anything else goes wrong on one rank, all ranks raise GatherError
-    with that rank's words.
+    When an object does not pickle, an argument is bad, ranks do not agree on ``to``, or anything else goes wrong on
+    one rank, all ranks raise GatherError with that rank's words (a rank with a bad argument its own ValueError or
+    TypeError).
     """
-    size = _parse_budget(budget)
-    if isinstance(to, bool) or not isinstance(to, (str, os.PathLike, int)):
-        raise TypeError(f"to={to!r}: give 'all', a rank or a path")
-    if isinstance(to, int):
-        return _gather_to(obj, group, size, to)
-    if to == "all":
-        return _gather_to(obj, group, size, None)
-    return _gather_file(obj, group, size, os.fspath(to))
+    gather = _Gather(obj, group, budget, to)
+    gather.begin()
+    if gather.to_file:
+        return _gather_file(gather, os.fspath(to))
+    return _gather_to(gather)
 
 
-def _gather_to(obj, group, budget, dst):
-    gather = _Gather(obj, group, budget, dst)
-    wanted = dst is None or gather.wire.rank == dst
-    if wanted:
+def _gather_to(gather):
+    if gather.receives:
         found = [one for _, one in _objects(gather)]
     else:
         found = None
@@ -517,15 +681,27 @@ def _write_file(sources, file):
         os.fsync(file.fileno())
 
 
-def _gather_file(obj, group, budget, path):
-    gather = _Gather(obj, group, budget, 0)
-    partial, made = f"{path}.partial-{os.getpid()}", False
+def _target(path):
+    """The file that a path leads to, when one may be put there: never in the place of a device, a pipe, a directory."""
+    target = os.path.realpath(path)
+    try:
+        if not stat.S_ISREG(os.stat(target).st_mode):
+            raise ValueError(f"'{os.fsdecode(path)}' is there and is not a file: give another path")
+    except FileNotFoundError:
+        pass
+    return target
+
+
+def _gather_file(gather, path):
+    partial, writes = None, gather.wire.rank == 0
     try:
         sources = gather.sources()
         try:
-            if gather.wire.rank == 0:
-                file = open(partial, "xb")  # one that is there already is another's, and stays
-                made = True
+            if writes:
+                target = os.fsdecode(_target(path))
+                name = f"{target}.partial-{os.getpid()}"
+                file = open(name, "xb")  # one that is there already is another's, and stays
+                partial = name
                 _write_file(sources, file)
         except Exception as error:
             gather.fail(error)
@@ -533,13 +709,14 @@ def _gather_file(obj, group, budget, path):
             pass
         gather.agree()
         try:
-            if gather.wire.rank == 0:
-                os.replace(partial, path)
-        except OSError as error:
+            if writes:
+                _target(path)
+                os.replace(partial, target)
+        except (OSError, ValueError) as error:
             gather.fail(error)
         gather.agree()
     except BaseException:
-        if made and os.path.exists(partial):
+        if partial is not None and os.path.exists(partial):
             os.unlink(partial)
         raise
     return GatheredFile(path)
