@@ -26,6 +26,7 @@ struct s3_slot {
 	enum s3_slot_state state;
 	CURL *easy;
 	uint64_t due; /* when a pause ends */
+	unsigned turn; /* of the endpoints: the one it was sent to last */
 	unsigned hops;
 	struct s3_endpoint moved; /* where it was sent on to; host NULL: it was not */
 	char place[256];          /* that host */

@@ -387,15 +387,20 @@ static void set_method(CURL *e, const struct s3_request *r)
 	}
 }
 
-/* The next endpoint in turn, or where the server has sent us. */
+/*
+ * The next endpoint in turn, or where the server has sent us. Another try goes to the one behind
+ * that which failed: the client's turn may by then be at a dead one for this request each time.
+ */
 static void choose_endpoint(struct s3_slot *s)
 {
 	struct s3_client *c = s->client;
 
-	if (s->moved.host)
+	if (s->moved.host) {
 		s->to = s->moved;
-	else
-		s->to = c->config->endpoint[c->turn++ % c->config->nr_endpoints];
+	} else {
+		s->turn = s->request->tries == 0 ? c->turn++ : s->turn + 1;
+		s->to = c->config->endpoint[s->turn % c->config->nr_endpoints];
+	}
 	if (!s->moved.host && c->aws_host[0])
 		s->to.host = c->aws_host;
 }
