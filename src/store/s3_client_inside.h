@@ -26,6 +26,7 @@ struct s3_slot {
 	enum s3_slot_state state;
 	CURL *easy;
 	uint64_t due; /* when a pause ends */
+	unsigned turn; /* of the endpoints: the one it was sent to last */
 	unsigned hops;
 	struct s3_endpoint moved; /* where it was sent on to; host NULL: it was not */
 	char place[256];          /* that host */
@@ -37,7 +38,6 @@ struct s3_slot {
 	bool enough;                /* the server sends more than was asked for, and is cut off */
 	int sink_rc;                /* what the sink said */
 	uint64_t retry_after;       /* seconds that the server asked for; 0 for none */
-	unsigned endpoint;          /* of the configuration's */
 	uint64_t length;            /* of Content-Length; UINT64_MAX when it was not said */
 	uint64_t range_first;       /* of Content-Range; UINT64_MAX when it was not said */
 	int64_t server_time;        /* by its Date header; 0 when it was not said */

@@ -388,20 +388,19 @@ static void set_method(CURL *e, const struct s3_request *r)
 }
 
 /*
- * The next endpoint in turn, or where the server has sent us. A further try goes to the one after
- * its last: by turns alone, two requests that take theirs alternately would meet a dead one each
- * time.
+ * The next endpoint in turn, or where the server has sent us. Another try goes to the one behind
+ * that which failed: the client's turn may by then be at a dead one for this request each time.
  */
 static void choose_endpoint(struct s3_slot *s)
 {
 	struct s3_client *c = s->client;
-	unsigned next = s->request->tries ? s->endpoint + 1 : c->turn++;
 
-	s->endpoint = next % c->config->nr_endpoints;
-	if (s->moved.host)
+	if (s->moved.host) {
 		s->to = s->moved;
-	else
-		s->to = c->config->endpoint[s->endpoint];
+	} else {
+		s->turn = s->request->tries == 0 ? c->turn++ : s->turn + 1;
+		s->to = c->config->endpoint[s->turn % c->config->nr_endpoints];
+	}
 	if (!s->moved.host && c->aws_host[0])
 		s->to.host = c->aws_host;
 }
