@@ -4,104 +4,73 @@
 string in it, beside that. Here an object becomes records, each a kind (1 byte), a length (8 bytes) and
 that many bytes:
 
-- the parts: containers which are large and *plain* (strings, numbers, and tuples, lists, dicts and sets of
+- the parts: large containers whose items are *plain* (strings, numbers, and tuples, lists, dicts and sets of
   those, no two of which are the same mutable object) travel first, in pieces of about a megabyte, each a
   pickle of its own, so that the memo never holds more than a piece;
-- the rest: one pickle, which refers to the parts by number. Buffers (NumPy arrays, tensors, bytearrays)
-  go into records of their own and are received where they stay.
+- the rest: one pickle, which refers to the parts by number. Before it, where parts have a tail, comes a
+  pickle of their tails. Buffers (NumPy arrays, tensors, bytearrays) go into records of their own and are
+  received where they stay.
 
 Cutting a container into pieces must not be seen afterwards. It could be where two places share one mutable
-object, so a container is cut only when each mutable object in it has one reference; all others go into the
-one pickle, where sharing and loops survive, at the price of the memo.
+object, so an item is cut off only when each mutable object in it has one reference. From the first item on
+for which that is not so, the container's tail goes with the rest, where sharing and loops survive, at the
+price of the memo. (Tuples and frozensets, which cannot be filled later, are cut as a whole or not at all.)
 """
 
 import collections
 import io
 import itertools
-import operator
 import pickle
 import struct
 import sys
 
+import numpy
+
+from . import _shoal
+
 _RECORD = struct.Struct("<BQ")
-_PICKLE, _BUFFER, _PART, _PIECE = 1, 2, 3, 4
+_PICKLE, _BUFFER, _PART, _PIECE, _TAIL = 1, 2, 3, 4, 5
 
 _PIECE_BYTES = 1 << 20  # what a piece should come to
 _PART_MIN = 8192  # containers with fewer elements are not worth it
+_PROBE = 1024  # items that must be plain for a container to be worth it
 _NODES_MAX = 4096  # containers looked at while searching for large ones
-_DEPTH_MAX = 4  # of containers within a plain container
 
-_ATOMS = frozenset({str, bytes, int, float, complex, bool, type(None)})
+_ATOMS = frozenset(kind for kind in numpy.sctypeDict.values() if issubclass(kind, (numpy.number, numpy.bool_)))
 _CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
-_MUTABLE = frozenset({list, dict, set})
+_FROZEN = frozenset({tuple, frozenset})
 
 
 # ---- Which containers can be cut ------------------------------------------------------------------
 
 
-def _lone_references():
-    """What getrefcount says, called by map(), of an object that only a list refers to."""
-    return max(map(sys.getrefcount, [object()]))
+def _walk(container):
+    """A function of a count that gives the next items as a list; of a dict, pairs."""
+    walk = iter(container.items() if type(container) is dict else container)
+    return lambda count: list(itertools.islice(walk, count))
 
 
-_LONE = _lone_references()
+def _nr_plain(items, kind):
+    return _shoal.count_plain(items, kind is dict, _ATOMS)
 
 
-def _is_atom(kind):
-    if kind in _ATOMS:
-        return True
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and issubclass(kind, (numpy.number, numpy.bool_)) and kind.__module__ == "numpy"
-
-
-def _of_kind(items, kind):
-    """Those of a kind. At the speed of C: there may be hundreds of millions of them."""
-    same = map(operator.is_, map(type, items()), itertools.repeat(kind))
-    return itertools.compress(items(), same)
-
-
-def _inner(items, kind):
-    """All that is inside the containers of a kind: a list of functions that start iterating over it."""
-    flat = itertools.chain.from_iterable
-    if kind is dict:
-        return [lambda: flat(_of_kind(items, dict)), lambda: flat(map(dict.values, _of_kind(items, dict)))]
-    return [lambda: flat(_of_kind(items, kind))]
-
-
-def _all_plain(items, depth=0):
-    kinds = {kind for kind in set(map(type, items())) if not _is_atom(kind)}
-    if not kinds <= _CONTAINERS or (kinds and depth == _DEPTH_MAX):
+def _is_worth_cutting(container):
+    kind, take = type(container), _walk(container)
+    if len(container) < _PART_MIN:
         return False
-    for kind in kinds:
-        if kind in _MUTABLE and max(map(sys.getrefcount, _of_kind(items, kind))) > _LONE:
-            return False
-        if not all(_all_plain(inner, depth + 1) for inner in _inner(items, kind)):
-            return False
-    return True
+    items = take(_PROBE)
+    while _nr_plain(items, kind) == len(items):
+        if kind not in _FROZEN:
+            return True
+        items = take(_PROBE)
+        if not items:
+            return True
+    return False
 
 
-def _is_plain(container):
-    if type(container) is dict:
-        return _all_plain(lambda: iter(container)) and _all_plain(lambda: iter(container.values()))
-    return _all_plain(lambda: iter(container))
-
-
-def _find_parts(obj):
-    """The large plain containers of an object, found without looking at more than a few thousand others."""
-    parts, seen, queue = [], set(), collections.deque([obj])
-    while queue and len(seen) < _NODES_MAX:
-        node = queue.popleft()
-        kind = type(node)
-        if kind not in _CONTAINERS or id(node) in seen:
-            continue
-        seen.add(id(node))
-        if len(node) >= _PART_MIN and _is_plain(node):
-            parts.append(node)
-        elif kind in (list, tuple):
-            queue.extend(itertools.islice(node, _NODES_MAX))
-        elif kind is dict:
-            queue.extend(itertools.islice(node.values(), _NODES_MAX))
-    return parts
+def _children(node):
+    """Where to look for large containers in one that is not cut."""
+    return itertools.islice(node.values() if type(node) is dict else node, _NODES_MAX)
 
 
 # ---- Writing --------------------------------------------------------------------------------------
@@ -160,31 +129,56 @@ class _Writer:
             self.record(_BUFFER, view)
 
 
-def _pieces(container):
-    """Slices of a container that pickle to about _PIECE_BYTES each, pickled."""
-    walk, count, at = iter(container.items() if type(container) is dict else container), 1024, 0
-    while at < len(container):
-        if type(container) is list:
-            piece = container[at:at + count]
+def _write_part(part, writer):
+    """The plain items, in slices that pickle to about _PIECE_BYTES each. Returns the tail, a list."""
+    kind, take, count = type(part), _walk(part), _PROBE
+    writer.record(_PART, pickle.dumps((kind.__name__, len(part)), 5))
+    while True:
+        items = take(count)
+        nr = _nr_plain(items, kind)
+        if nr < len(items):
+            tail = items[nr:] + take(None)
+            del items[nr:]
         else:
-            piece = list(itertools.islice(walk, count))
-        data = pickle.dumps(piece, 5)
-        yield data
-        at += len(piece)
-        count = max(64, min(4 * count, count * _PIECE_BYTES // max(len(data), 1)))
+            tail = []
+        if items:
+            data = pickle.dumps(items, 5)
+            writer.record(_PIECE, data)
+            count = max(64, min(4 * count, count * _PIECE_BYTES // max(len(data), 1)))
+        if tail or not items:
+            return tail
+
+
+def _write_parts(obj, writer):
+    """Find the large containers, without looking at more than a few thousand others: [(part, tail), ...]."""
+    parts, seen, queue = [], set(), collections.deque([obj])
+    while queue and len(seen) < _NODES_MAX:
+        node = queue.popleft()
+        if type(node) not in _CONTAINERS or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if not _is_worth_cutting(node):
+            queue.extend(_children(node))
+            continue
+        tail = _write_part(node, writer)
+        if tail:
+            writer.record(_TAIL, b"")
+            few = tail[:_NODES_MAX]
+            queue.extend([value for _, value in few] if type(node) is dict else few)
+        parts.append((node, tail))
+    return parts
 
 
 def write(obj, sink):
     """Give the stream of an object to ``sink``, a function of bytes, which must be done with them when it returns."""
     writer = _Writer(sink)
-    parts = _find_parts(obj)
-    for part in parts:
-        writer.record(_PART, pickle.dumps((type(part).__name__, len(part)), 5))
-        for piece in _pieces(part):
-            writer.record(_PIECE, piece)
+    parts = _write_parts(obj, writer)
     kind = _PartsPickler if parts else _Pickler
     pickler = kind(writer, 5, buffer_callback=writer.buffer)
-    pickler.parts = {id(part): number for number, part in enumerate(parts)}
+    pickler.parts = {id(part): number for number, (part, _) in enumerate(parts)}
+    tails = [tail for _, tail in parts if tail]
+    if tails:
+        pickler.dump(tails)
     pickler.dump(obj)
 
 
@@ -308,21 +302,29 @@ def _read_part(chunks, size):
     return whole, kind, size
 
 
+def _add_tail(part, tail):
+    if isinstance(part, list):
+        part[len(part) - len(tail):] = tail
+    else:
+        part.update(tail)
+
+
 def read(next_chunk):
     """The object of a stream; ``next_chunk()`` gives a memoryview, valid until its next call, or None at the end."""
     chunks = _Chunks(next_chunk)
     kind, size = chunks.record()
-    parts = []
+    parts, with_tails = [], []
     while kind == _PART:
         part, kind, size = _read_part(chunks, size)
         parts.append(part)
-    file = _File(chunks, 0)
-    if kind == _PICKLE:
-        file._left = size
-    else:
-        file = _File(_Pushed(chunks, kind, size), 0)
+        if kind == _TAIL:
+            with_tails.append(part)
+            kind, size = chunks.record()
+    file = _File(_Pushed(chunks, kind, size), 0)
     unpickler = _Unpickler(file, buffers=file.buffers())
     unpickler.parts = parts
+    for part, tail in zip(with_tails, unpickler.load() if with_tails else ()):
+        _add_tail(part, tail)
     return unpickler.load()
 
 

@@ -47,6 +47,7 @@ int door_add_column(PyObject *module);
 int door_add_index(PyObject *module);
 int door_add_loader(PyObject *module);
 int door_add_order(PyObject *module);
+int door_add_plain(PyObject *module);
 int door_add_reader(PyObject *module);
 
 /* Make a type of @spec, add it to the module, and keep it in @ret_type. */

@@ -88,7 +88,8 @@ PyMODINIT_FUNC PyInit__shoal(void)
 	if (PyModule_AddStringConstant(module, "version", shoal_version()) < 0 ||
 	    door_add_catalog(module) < 0 || door_add_column(module) < 0 ||
 	    door_add_order(module) < 0 || door_add_loader(module) < 0 ||
-	    door_add_reader(module) < 0 || door_add_index(module) < 0) {
+	    door_add_reader(module) < 0 || door_add_index(module) < 0 ||
+	    door_add_plain(module) < 0) {
 		Py_DECREF(module);
 		return NULL;
 	}

@@ -21,7 +21,9 @@ class Point:
         self.x, self.next = x, next
 
     def __eq__(self, other):
-        return type(other) is Point and self.x == other.x
+        return self is other or type(other) is Point and self.x == other.x
+
+    __hash__ = object.__hash__
 
 
 class Late:
@@ -124,14 +126,58 @@ def test_objects_that_share_and_loop_share_and_loop_afterwards():
     assert first is second and first == big
 
 
+def cuts(obj):
+    """Of each part that was cut off: its items, and those of them that went with the rest."""
+    return [(len(part), len(tail)) for part, tail in _stream._write_parts(obj, _stream._Writer(len))]
+
+
 def test_plain_containers_are_cut_and_those_that_share_are_not():
     plain = [{"id": i, "box": [i]} for i in range(10000)]
-    assert _stream._find_parts(plain) == [plain]
+    assert cuts(plain) == [(10000, 0)]
+    plain[9500]["box"] = plain[9501]["box"]
+    assert cuts(plain) == [(10000, 500)]
     plain[5]["box"] = plain[6]["box"]
-    assert _stream._find_parts(plain) == []
-    assert _stream._find_parts([str(i) for i in range(8191)]) == []
-    objects = [Point(i) for i in range(10000)]
-    assert _stream._find_parts(objects) == []
+    assert cuts(plain) == []
+    assert cuts([str(i) for i in range(8191)]) == [] and cuts([str(i) for i in range(8192)]) == [(8192, 0)]
+    assert cuts([Point(i) for i in range(10000)]) == []
+    numbers = {i: numpy.float32(i) for i in range(10000)}
+    assert cuts(Point(numbers)) == [] and cuts((numbers, set(range(9000)))) == [(10000, 0), (9000, 0)]
+    assert cuts(tuple([i] for i in range(10000))) == [(10000, 0)]
+    kept = [[i] for i in range(10000)]
+    assert cuts(tuple(kept)) == []
+
+
+def test_what_is_deep_is_not_cut():
+    def nested(depth):
+        return [i for i in range(3)] if depth == 0 else [nested(depth - 1)]
+
+    for depth, found in ((15, [(8192, 0)]), (16, [])):
+        deep = [nested(depth) for _ in range(8192)]
+        assert cuts(deep) == found
+        assert through(deep) == deep
+
+
+def test_lists_in_tuples_that_are_shared_stay_shared():
+    inner = ([1],)
+    first, second = through([[inner] * 20000, {i: inner for i in range(20000)}])
+    assert all(one[0] is first[0][0] for one in first) and all(one[0] is first[0][0] for one in second.values())
+
+
+@pytest.mark.parametrize("at", [1024, 5000, 9999])
+def test_what_shares_at_the_end_of_a_container_goes_with_the_rest(at):
+    shared, loop = [7], []
+    loop.append(loop)
+    records = [{"id": [i]} for i in range(10000)]
+    records[at]["id"] = shared
+    by_name = {str(i): [i] for i in range(10000)}
+    by_name[str(at)] = shared
+    points = {Point.__new__(Point) for _ in range(3)} | set(range(10000))
+    got = through([records, by_name, points, shared, loop, records])
+    assert got[0] is got[5] and got[0] == records
+    assert got[0][at]["id"] is got[3] and got[1][str(at)] is got[3]
+    assert list(got[1].items()) == list(by_name.items())
+    assert len(got[2]) == 10003 and set(range(10000)) <= got[2]
+    assert got[4][0] is got[4]
 
 
 def test_a_large_part_is_written_in_small_pieces():

@@ -1,0 +1,129 @@
+/*
+ * Which objects can be pickled one by one without that being seen afterwards: see _stream.py.
+ *
+ * In C, as it looks at every object of a list that may have hundreds of millions: what Python's own
+ * iterators need for it is twice the time of pickling them.
+ */
+#include "python/door.h"
+
+enum { DEPTH_MAX = 16 }; /* of containers within an item; what is deeper is not plain */
+
+struct walk {
+	PyObject *atoms; /* a set of further types without parts, such as NumPy's numbers */
+	bool failed;     /* an exception is set */
+};
+
+static bool is_plain(struct walk *w, PyObject *o, Py_ssize_t own, bool shared, int depth);
+
+static bool is_atom(struct walk *w, PyObject *o)
+{
+	PyTypeObject *type = Py_TYPE(o);
+	int found;
+
+	if (type == &PyUnicode_Type || type == &PyLong_Type || type == &PyFloat_Type ||
+	    o == Py_None || type == &PyBool_Type || type == &PyBytes_Type ||
+	    type == &PyComplex_Type)
+		return true;
+	if (Py_TYPE(type) != &PyType_Type) /* it may have a hash of its own: no foreign code here */
+		return false;
+	found = PySet_Contains(w->atoms, (PyObject *)type);
+	w->failed = w->failed || found < 0;
+	return found > 0;
+}
+
+static bool is_plain_dict(struct walk *w, PyObject *dict, int depth)
+{
+	PyObject *key, *value;
+	Py_ssize_t at = 0;
+
+	while (PyDict_Next(dict, &at, &key, &value)) {
+		if (!is_plain(w, key, 1, true, depth) || !is_plain(w, value, 1, false, depth))
+			return false;
+	}
+	return true;
+}
+
+/* What is in a set has a hash, so of containers only tuples and frozensets: all are "shared". */
+static bool is_plain_set(struct walk *w, PyObject *set, int depth)
+{
+	PyObject *iterator = PyObject_GetIter(set), *item = NULL;
+	bool plain = iterator != NULL;
+
+	while (plain && (item = PyIter_Next(iterator))) {
+		plain = is_plain(w, item, 1, true, depth);
+		Py_DECREF(item);
+	}
+	w->failed = w->failed || PyErr_Occurred();
+	Py_XDECREF(iterator);
+	return plain && !w->failed;
+}
+
+/*
+ * Whether @o is made of atoms and containers of which each mutable one is referred to by one place
+ * only. @own: references that this place has. @shared: @o can be reached in two ways already.
+ */
+static bool is_plain(struct walk *w, PyObject *o, Py_ssize_t own, bool shared, int depth)
+{
+	PyTypeObject *type = Py_TYPE(o);
+	bool frozen = type == &PyTuple_Type || type == &PyFrozenSet_Type;
+
+	if (!frozen && type != &PyList_Type && type != &PyDict_Type && type != &PySet_Type)
+		return is_atom(w, o);
+	shared = shared || Py_REFCNT(o) > own;
+	if ((shared && !frozen) || depth == DEPTH_MAX)
+		return false;
+	depth++;
+	if (type == &PyDict_Type)
+		return is_plain_dict(w, o, depth);
+	if (type == &PySet_Type || type == &PyFrozenSet_Type)
+		return is_plain_set(w, o, depth);
+	for (Py_ssize_t i = 0; i < Py_SIZE(o); i++) {
+		PyObject *item =
+			type == &PyList_Type ? PyList_GET_ITEM(o, i) : PyTuple_GET_ITEM(o, i);
+
+		if (!is_plain(w, item, 1, shared, depth))
+			return false;
+	}
+	return true;
+}
+
+/* count_plain(items, pairs, atoms): how many of a list, a copy of a part of a container, are plain
+ * from the first on; of pairs, keys and values. */
+static PyObject *count_plain(PyObject *module, PyObject *args)
+{
+	struct walk w = { NULL, false };
+	PyObject *items;
+	Py_ssize_t nr = 0;
+	int pairs;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "O!pO!", &PyList_Type, &items, &pairs, &PyFrozenSet_Type,
+			      &w.atoms))
+		return NULL;
+#ifndef Py_GIL_DISABLED /* counts of references mean nothing there, so nothing is plain */
+	for (; nr < PyList_GET_SIZE(items); nr++) {
+		PyObject *item = PyList_GET_ITEM(items, nr);
+		bool plain;
+
+		/* Two: the container's, and that of the copy. */
+		if (pairs && PyTuple_CheckExact(item) && PyTuple_GET_SIZE(item) == 2)
+			plain = is_plain(&w, PyTuple_GET_ITEM(item, 0), 2, true, 0) &&
+				is_plain(&w, PyTuple_GET_ITEM(item, 1), 2, false, 0);
+		else
+			plain = is_plain(&w, item, 2, false, 0);
+		if (!plain)
+			break;
+	}
+#endif
+	return w.failed ? NULL : PyLong_FromSsize_t(nr);
+}
+
+static PyMethodDef functions[] = {
+	{ "count_plain", count_plain, METH_VARARGS, "count_plain(items, pairs, atoms)" },
+	{ NULL, NULL, 0, NULL },
+};
+
+int door_add_plain(PyObject *module)
+{
+	return PyModule_AddFunctions(module, functions);
+}
