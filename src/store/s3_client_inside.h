@@ -25,7 +25,7 @@ struct s3_slot {
 	struct s3_slot *next, *prev; /* of the list that its state has */
 	enum s3_slot_state state;
 	CURL *easy;
-	uint64_t due; /* when a pause ends */
+	uint64_t due;  /* when a pause ends */
 	unsigned turn; /* of the endpoints: the one it was sent to last */
 	unsigned hops;
 	struct s3_endpoint moved; /* where it was sent on to; host NULL: it was not */
