@@ -1,15 +1,15 @@
 /*
  * list_server: an S3 server that has any number of keys and stores none of them.
  *
- *	list_server --keys N [--shape hex|uuid|sequential|zipf] [--size BYTES] [--delay-ms MS]
- *		    [--bucket NAME] [--port PORT] [--prefixes P]
+ *	list_server --keys N [--shape hex|uuid|sequential|zipf|dates|numbers] [--size BYTES]
+ *		    [--delay-ms MS] [--bucket NAME] [--port PORT] [--prefixes P]
  *
- * Keys are computed from their rank, and a start-after is looked up by bisection, so that 10^9 keys
- * take as much memory as ten. One thread, epoll, HTTP/1.1 with keep-alive. Answers ListObjectsV2
- * (prefix, start-after, continuation-token, max-keys, delimiter, encoding-type), and GET (with
- * ranges) and HEAD of an object, which has --size bytes. Signatures are not looked at. GET /stats
- * answers with counts of requests as lines of text. Prints "port N" once it listens, and ends when
- * its standard input does, so that it cannot outlive who started it.
+ * Keys are computed from their rank (list_keys.h), and a start-after is looked up by bisection, so
+ * that 10^9 keys take as much memory as ten. One thread, epoll, HTTP/1.1 with keep-alive. Answers
+ *ListObjectsV2 (prefix, start-after, continuation-token, max-keys, delimiter, encoding-type), and
+ *GET (with ranges) and HEAD of an object, which has --size bytes. Signatures are not looked at. GET
+ * /stats answers with counts of requests as lines of text. Prints "port N" once it listens, and
+ *ends when its standard input does, so that it cannot outlive who started it.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -30,20 +30,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#define KEY_MAX      1024
-#define REQUEST_MAX  16384
-#define PAGE_KEYS    1000
-#define PAGE_BYTES   (512u << 10) /* a page of PAGE_KEYS of our keys is about half of that */
-#define BLOCK        (1u << 20)   /* what objects are made of */
-#define PREFIXES_MAX 1000000
+#include "list_keys.h"
 
-enum shape { HEX, UUID, SEQUENTIAL, ZIPF };
+#define KEY_MAX     LIST_KEY_MAX
+#define REQUEST_MAX 16384
+#define PAGE_KEYS   1000
+#define PAGE_BYTES  (512u << 10) /* a page of PAGE_KEYS of our keys is about half of that */
+#define BLOCK       (1u << 20)   /* what objects are made of */
+
+static struct list_keys all;
 
 static struct {
-	enum shape shape;
+	enum list_shape shape;
 	uint64_t keys, size, delay_ns;
 	unsigned nr_prefixes;
-	uint64_t *first; /* zipf: rank of the first key of each prefix, and the end */
 	const char *bucket;
 	uint16_t port;
 } set = { .keys = 1000000, .size = 16384, .nr_prefixes = 4096, .bucket = "bench" };
@@ -59,165 +59,6 @@ static void die(const char *what)
 {
 	perror(what);
 	exit(1);
-}
-
-/* ---- Keys ---- */
-
-static uint64_t mix(uint64_t x)
-{
-	x ^= x >> 30;
-	x *= UINT64_C(0xbf58476d1ce4e5b9);
-	x ^= x >> 27;
-	x *= UINT64_C(0x94d049bb133111eb);
-	return x ^ x >> 31;
-}
-
-static char *put_hex(char *p, uint64_t v, int digits)
-{
-	for (int i = digits - 1; i >= 0; i--)
-		*p++ = "0123456789abcdef"[v >> (4 * i) & 15];
-	return p;
-}
-
-static char *put_decimal(char *p, uint64_t v, int digits)
-{
-	for (int i = digits - 1; i >= 0; i--, v /= 10)
-		p[i] = (char)('0' + v % 10);
-	return p + digits;
-}
-
-static char *put_number(char *p, uint64_t v)
-{
-	char text[20];
-	int nr = 0;
-
-	do
-		text[nr++] = (char)('0' + v % 10);
-	while (v /= 10);
-	while (nr > 0)
-		*p++ = text[--nr];
-	return p;
-}
-
-/* The @rank-th of @nr values spread evenly over 64 bits, each shaken within its own share. */
-static uint64_t spread(uint64_t rank, uint64_t nr)
-{
-	uint64_t share = UINT64_MAX / nr;
-
-	return rank * share + (share > 1 ? mix(rank) % share : 0);
-}
-
-static unsigned prefix_of(uint64_t rank)
-{
-	unsigned low = 0, high = set.nr_prefixes;
-
-	while (high - low > 1) {
-		unsigned mid = low + (high - low) / 2;
-
-		if (set.first[mid] <= rank)
-			low = mid;
-		else
-			high = mid;
-	}
-	return low;
-}
-
-/* Write the key of a rank, and return its end. Keys rise with their ranks. */
-static char *put_key(char *p, uint64_t rank)
-{
-	uint64_t v;
-	unsigned prefix;
-
-	switch (set.shape) {
-	case HEX:
-		memcpy(p, "train/", 6);
-		p = put_hex(p + 6, spread(rank, set.keys), 16);
-		break;
-	case UUID:
-		v = spread(rank, set.keys);
-		p = put_hex(p, v >> 32, 8);
-		*p++ = '-';
-		p = put_hex(p, v >> 16 & 0xffff, 4);
-		*p++ = '-';
-		p = put_hex(p, v & 0xffff, 4);
-		*p++ = '-';
-		v = mix(v);
-		p = put_hex(p, v >> 48, 4);
-		*p++ = '-';
-		p = put_hex(p, v & UINT64_C(0xffffffffffff), 12);
-		break;
-	case SEQUENTIAL:
-		memcpy(p, "train/img_", 10);
-		p = put_decimal(p + 10, rank, 10);
-		break;
-	case ZIPF:
-	default:
-		prefix = prefix_of(rank);
-		memcpy(p, "class_", 6);
-		p = put_decimal(p + 6, prefix, 6);
-		*p++ = '/';
-		v = spread(rank - set.first[prefix], set.first[prefix + 1] - set.first[prefix]);
-		p = put_hex(p, v >> 16, 12);
-		/* The lower digits are cut off: what is left might repeat, but for this. */
-		*p++ = '_';
-		p = put_decimal(p, rank - set.first[prefix], 9);
-		break;
-	}
-	memcpy(p, ".jpg", 4);
-	return p + 4;
-}
-
-static int compare(const char *a, size_t a_len, const char *b, size_t b_len)
-{
-	int c = memcmp(a, b, a_len < b_len ? a_len : b_len);
-
-	return c ? c : (a_len > b_len) - (a_len < b_len);
-}
-
-/* The rank of the first key behind @key; or, with @or_equal, of that or behind it. */
-static uint64_t rank_after(const char *key, size_t len, bool or_equal)
-{
-	uint64_t low = 0, high = set.keys;
-	char at[KEY_MAX];
-
-	while (low < high) {
-		uint64_t mid = low + (high - low) / 2;
-		int c = compare(at, (size_t)(put_key(at, mid) - at), key, len);
-
-		if (c > 0 || (or_equal && c == 0))
-			high = mid;
-		else
-			low = mid + 1;
-	}
-	return low;
-}
-
-/* Prefix sizes as 1 / rank, the ranks thrown about, so that large ones lie anywhere. */
-static void make_prefixes(void)
-{
-	unsigned nr = set.nr_prefixes;
-	unsigned *place = malloc(nr * sizeof(*place));
-	double sum = 0, before = 0;
-
-	set.first = calloc(nr + 1, sizeof(*set.first));
-	if (!place || !set.first)
-		die("memory");
-	for (unsigned i = 0; i < nr; i++) {
-		place[i] = i;
-		sum += 1.0 / (i + 1);
-	}
-	for (unsigned i = nr - 1; i > 0; i--) {
-		unsigned j = (unsigned)(mix(i) % (i + 1)), t = place[i];
-
-		place[i] = place[j];
-		place[j] = t;
-	}
-	for (unsigned i = 0; i < nr; i++) {
-		set.first[i] = (uint64_t)(before / sum * (double)set.keys);
-		before += 1.0 / (place[i] + 1);
-	}
-	set.first[nr] = set.keys;
-	free(place);
 }
 
 /* ---- Connections ---- */
@@ -409,7 +250,7 @@ static char *put_contents(char *p, const char *key, size_t len, uint64_t size, b
 	memcpy(p, before, sizeof(before) - 1);
 	p = put_encoded(p + sizeof(before) - 1, key, len, encode);
 	memcpy(p, middle, sizeof(middle) - 1);
-	p = put_number(p + sizeof(middle) - 1, size);
+	p = list_put_number(p + sizeof(middle) - 1, size);
 	memcpy(p, after, sizeof(after) - 1);
 	return p + sizeof(after) - 1;
 }
@@ -429,8 +270,8 @@ static char *put_page(char *p, const struct query *q)
 {
 	const char *from = q->token_len ? q->token : q->after;
 	size_t from_len = q->token_len ? q->token_len : q->after_len;
-	uint64_t rank = rank_after(from, from_len, from_len == 0);
-	uint64_t at_prefix = rank_after(q->prefix, q->prefix_len, true);
+	uint64_t rank = list_keys_after(&all, from, from_len, from_len == 0);
+	uint64_t at_prefix = list_keys_after(&all, q->prefix, q->prefix_len, true);
 	unsigned nr = 0;
 	char key[KEY_MAX] = "", group[KEY_MAX + 8];
 	size_t len = 0, group_len;
@@ -439,7 +280,7 @@ static char *put_page(char *p, const struct query *q)
 	if (rank < at_prefix)
 		rank = at_prefix;
 	for (; rank < set.keys; nr++) {
-		char *end = put_key(key, rank);
+		char *end = list_keys_put(&all, rank, key);
 
 		len = (size_t)(end - key);
 		if (len < q->prefix_len || memcmp(key, q->prefix, q->prefix_len) != 0)
@@ -459,7 +300,7 @@ static char *put_page(char *p, const struct query *q)
 		p = put_text(p, "</Prefix></CommonPrefixes>");
 		memcpy(group, key, group_len);
 		memset(group + group_len, 0xff, 8);
-		rank = rank_after(group, group_len + 8, false);
+		rank = list_keys_after(&all, group, group_len + 8, false);
 	}
 	stats.nr_lists++;
 	stats.nr_probes += q->max_keys < PAGE_KEYS;
@@ -469,7 +310,7 @@ static char *put_page(char *p, const struct query *q)
 		     more ? "true" : "false");
 	if (more && rank > 0) { /* the token is the last key, as Ceph's */
 		p = put_text(p, "<NextContinuationToken>");
-		p = put_key(p, rank - 1);
+		p = list_keys_put(&all, rank - 1, p);
 		p = put_text(p, "</NextContinuationToken>");
 	}
 	return p;
@@ -554,9 +395,10 @@ static void answer_object(struct connection *c, const char *path, const char *en
 {
 	char key[KEY_MAX], at[KEY_MAX];
 	size_t len = decode(path, end, key, KEY_MAX);
-	uint64_t rank = rank_after(key, len, true);
+	uint64_t rank = list_keys_after(&all, key, len, true);
 
-	if (rank < set.keys && compare(at, (size_t)(put_key(at, rank) - at), key, len) == 0)
+	if (rank < set.keys && (size_t)(list_keys_put(&all, rank, at) - at) == len &&
+	    memcmp(at, key, len) == 0)
 		answer_get(c, is_head, c->in);
 	else
 		refuse(c, "404 Not Found", "NoSuchKey", "there is no such key");
@@ -764,21 +606,16 @@ static void parse_arguments(int argc, char **argv)
 		{ "bucket", 1, NULL, 'b' },   { "port", 1, NULL, 'p' },
 		{ "prefixes", 1, NULL, 'P' }, { 0 },
 	};
-	static const char *const shapes[] = { "hex", "uuid", "sequential", "zipf" };
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-		unsigned shape = 0;
-
 		switch (c) {
 		case 'k':
 			set.keys = strtoull(optarg, NULL, 10);
 			break;
 		case 's':
-			while (shape < 4 && strcmp(optarg, shapes[shape]) != 0)
-				shape++;
-			set.shape = (enum shape)shape;
-			if (shape == 4)
+			set.shape = list_shape_of(optarg);
+			if (set.shape == LIST_NR_SHAPES)
 				c = '?';
 			break;
 		case 'z':
@@ -805,8 +642,7 @@ static void parse_arguments(int argc, char **argv)
 			exit(2);
 		}
 	}
-	if (set.keys > UINT64_C(9999999999) || set.nr_prefixes == 0 ||
-	    set.nr_prefixes > PREFIXES_MAX) {
+	if (list_keys_init(&all, set.shape, set.keys, set.nr_prefixes) < 0) {
 		fprintf(stderr, "list_server: too many\n");
 		exit(2);
 	}
@@ -820,12 +656,10 @@ int main(int argc, char **argv)
 	if (!block)
 		die("memory");
 	for (uint64_t i = 0; i < BLOCK / 8; i++) {
-		uint64_t v = mix(i + 1);
+		uint64_t v = list_mix(i + 1);
 
 		memcpy(block + 8 * i, &v, 8);
 	}
-	if (set.shape == ZIPF)
-		make_prefixes();
 	serve(start_listening());
 	return 0;
 }

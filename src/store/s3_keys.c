@@ -60,8 +60,10 @@ void s3_keys_learn(struct s3_keys *k, const uint8_t *name, size_t len)
 	for (size_t i = 0; i < len; i++) {
 		uint64_t *word = &k->seen[i][name[i] >> 6], bit = BIT_OF(name[i]);
 
-		if (!(__atomic_load_n(word, __ATOMIC_RELAXED) & bit))
-			__atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+		if (__atomic_load_n(word, __ATOMIC_RELAXED) & bit)
+			continue;
+		__atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&k->version, 1, __ATOMIC_RELEASE);
 	}
 }
 
@@ -137,11 +139,10 @@ static void alphabets(const struct s3_keys *k, uint64_t (*set)[4])
 
 /* ---- The scale ---- */
 
-void s3_scale_init(struct s3_scale *s, const struct s3_keys *k, const uint8_t *lo, size_t lo_len,
-		   const uint8_t *hi, size_t hi_len)
+void s3_scale_under(struct s3_scale *s, const struct s3_keys *k, const uint8_t *head, size_t len)
 {
-	s->head = lo;
-	s->shared = hi ? shoal_name_shared(lo, lo_len, hi, hi_len) : 0;
+	s->head = head;
+	s->shared = len;
 	s->nr = 0;
 	s->total = 1;
 	memset(s->set, 0, sizeof(s->set));
@@ -154,6 +155,21 @@ void s3_scale_init(struct s3_scale *s, const struct s3_keys *k, const uint8_t *l
 		s->total *= radix;
 		s->radix[s->nr++] = (uint16_t)radix;
 	}
+}
+
+void s3_scale_init(struct s3_scale *s, const struct s3_keys *k, const uint8_t *lo, size_t lo_len,
+		   const uint8_t *hi, size_t hi_len)
+{
+	s3_scale_under(s, k, lo, hi ? shoal_name_shared(lo, lo_len, hi, hi_len) : 0);
+}
+
+uint64_t s3_scale_width(const struct s3_scale *s, size_t len)
+{
+	uint64_t width = 1;
+
+	for (size_t i = len > s->shared ? len - s->shared : 0; i < s->nr; i++)
+		width *= s->radix[i];
+	return width;
 }
 
 uint64_t s3_scale_at(const struct s3_scale *s, const uint8_t *name, size_t len)

@@ -17,6 +17,7 @@
 /* Bytes seen at each place, as sets; any thread adds to them, atomically. */
 struct s3_keys {
 	uint64_t seen[S3_KEYS_PLACES][4];
+	uint64_t version; /* counts what was new */
 };
 
 void s3_keys_learn(struct s3_keys *k, const uint8_t *name, size_t len);
@@ -33,6 +34,12 @@ struct s3_scale {
 /* A scale for what lies between @lo, which is lent, and @hi. NULL for @hi: no end. */
 void s3_scale_init(struct s3_scale *s, const struct s3_keys *k, const uint8_t *lo, size_t lo_len,
 		   const uint8_t *hi, size_t hi_len);
+
+/* A scale for all names that begin with the first @len bytes of @head, which is lent. */
+void s3_scale_under(struct s3_scale *s, const struct s3_keys *k, const uint8_t *head, size_t len);
+
+/* How many numbers the names have that begin with the first @len bytes of one; at least 1. */
+uint64_t s3_scale_width(const struct s3_scale *s, size_t len);
 
 /* The number of a name. What lies in front of the scale is 0, behind it total. */
 uint64_t s3_scale_at(const struct s3_scale *s, const uint8_t *name, size_t len);

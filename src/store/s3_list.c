@@ -28,7 +28,6 @@ struct scratch {
 	struct s3_lister lister;
 	struct store_entry entry[S3_PAGE_KEYS];
 	struct s3_range range;
-	struct s3_name cut[S3_CUTS_MAX];
 	uint8_t unit[S3_UNIT_MAX];
 };
 
@@ -82,36 +81,45 @@ size_t s3_list_unit(const struct s3_name *lo, const struct s3_name *hi, uint8_t 
 	return (size_t)(p - unit);
 }
 
+static void say_left(void *self, const struct s3_name *lo, const struct s3_name *hi)
+{
+	struct listing *l = self;
+	size_t len = s3_list_unit(lo, hi, l->scratch->unit);
+
+	l->sink->left(l->sink, l->scratch->unit, len);
+}
+
 /* Tell the sink what is left of the range. */
 static void tell_left(struct listing *l)
 {
-	struct s3_range *r = &l->scratch->range;
-
 	if (l->sink->left)
-		l->sink->left(l->sink, l->scratch->unit,
-			      s3_list_unit(&r->lo, r->open ? NULL : &r->hi, l->scratch->unit));
+		s3_ranges_rest(l->store->ranges, &l->scratch->range, say_left, l);
 }
 
-/* While others are idle, give them parts of it: from its end on, so that nothing is ever lost. */
+static size_t count_idle(void *self)
+{
+	const struct listing *l = self;
+
+	return l->sink->hungry(l->sink);
+}
+
+static int give_range(void *self, const struct s3_name *lo, const struct s3_name *hi,
+		      struct shoal_err *err)
+{
+	struct listing *l = self;
+	size_t len = s3_list_unit(lo, hi, l->scratch->unit);
+
+	return l->sink->more(l->sink, l->scratch->unit, len, err);
+}
+
+/* While others are idle, give them parts of what is left, here or elsewhere. */
 static int share(struct listing *l, struct shoal_err *err)
 {
-	struct scratch *s = l->scratch;
-	unsigned idle = l->sink->hungry ? l->sink->hungry(l->sink) : 0;
-	size_t nr = idle ? s3_ranges_cut(l->store->ranges, &s->range, idle, s->cut) : 0;
-	const struct s3_name *hi = s->range.open ? NULL : &s->range.hi;
-	int rc = 0;
+	struct s3_takers takers = { .idle = count_idle, .give = give_range, .self = l };
 
-	for (size_t i = nr; i-- > 0 && rc == 0;) {
-		size_t len = s3_list_unit(&s->cut[i], hi, s->unit);
-
-		rc = l->sink->more(l->sink, s->unit, len, err);
-		hi = &s->cut[i];
-	}
-	if (nr > 0 && rc == 0) {
-		s->range.hi = s->cut[0];
-		s->range.open = false;
-	}
-	return rc;
+	if (!l->sink->hungry || l->sink->hungry(l->sink) == 0)
+		return 0;
+	return s3_ranges_share(l->store->ranges, &takers, err);
 }
 
 /* ---- A page ---- */
@@ -249,38 +257,44 @@ static bool is_wanted(struct store_sink *sink, const char *name, size_t len)
 	return sink->wanted(sink, name, len, false);
 }
 
-/* Hand over what lies in the range: how many keys of the page did, or an error. */
-static int64_t take_page(struct listing *l, struct shoal_err *err)
+/* Look at the first @nr names of the page, to know what names look like. */
+static void learn(const struct listing *l, size_t nr)
+{
+	for (size_t i = 0; i < nr; i += i + LEARN < nr ? LEARN : shoal_max(1, nr - 1 - i)) {
+		size_t len;
+		const uint8_t *name = s3_list_name(&l->scratch->lister, i, &len);
+
+		s3_ranges_learn(l->store->ranges, name, len);
+	}
+}
+
+/* Hand over the first @nr names of the page. */
+static int take_page(struct listing *l, size_t nr, struct shoal_err *err)
 {
 	struct scratch *s = l->scratch;
 	struct store_sink *sink = l->sink;
-	size_t nr = 0, i;
+	size_t wanted = 0;
 	int rc = 0;
 
-	for (i = 0; i < s->lister.page.nr && rc == 0; i++) {
+	for (size_t i = 0; i < nr && rc == 0; i++) {
 		size_t len;
 		const uint8_t *name = s3_list_name(&s->lister, i, &len);
 
-		if (!s->range.open &&
-		    shoal_name_compare(name, len, s->range.hi.bytes, s->range.hi.len) > 0)
-			break;
-		if (i % LEARN == 0 || i + 1 == s->lister.page.nr)
-			s3_ranges_learn(l->store->ranges, name, len);
 		if (len == 0 || len > SHOAL_NAME_MAX || memchr(name, 0, len)) {
 			rc = odd_name(l, name, len, err);
 		} else if (!is_wanted(sink, (const char *)name, len)) {
 			sink->skipped[STORE_SKIP_FILTERED]++;
 		} else {
-			s->entry[nr++] = (struct store_entry){
+			s->entry[wanted++] = (struct store_entry){
 				.name = (const char *)name,
 				.len = len,
 				.size = l->sizes ? s->lister.page.key[i].size : SHOAL_SIZE_UNKNOWN,
 			};
 		}
 	}
-	if (rc == 0 && nr > 0)
-		rc = sink->found(sink, s->entry, nr, err);
-	return rc < 0 ? rc : (int64_t)i;
+	if (rc == 0 && wanted > 0)
+		rc = sink->found(sink, s->entry, wanted, err);
+	return rc;
 }
 
 /* ---- A range ---- */
@@ -303,18 +317,6 @@ static int follow_token(struct listing *l, char *token, unsigned *nr_empty, stru
 	return 0;
 }
 
-/* The last name of the page that is in the range becomes lo. */
-static void move_on(struct listing *l, size_t nr)
-{
-	struct s3_name *lo = &l->scratch->range.lo;
-	size_t len;
-	const uint8_t *name = s3_list_name(&l->scratch->lister, nr - 1, &len);
-
-	lo->len = (size_t)shoal_min(len, SHOAL_NAME_MAX);
-	memcpy(lo->bytes, name, lo->len);
-	l->scratch->lister.begun = true;
-}
-
 /* Behind a name that was cut short the same page would come again, and again. */
 static int check_last(const struct listing *l, struct shoal_err *err)
 {
@@ -330,25 +332,41 @@ static int check_last(const struct listing *l, struct shoal_err *err)
 			  (const char *)name, len, SHOAL_NAME_MAX);
 }
 
+static const uint8_t *name_of(const void *lister, size_t i, size_t *ret_len)
+{
+	return s3_list_name(lister, i, ret_len);
+}
+
+/* How many names of the page are ours; and whether there is nothing behind them that is. */
+static size_t claim_page(struct listing *l, bool *ret_done)
+{
+	struct s3_lister *lister = &l->scratch->lister;
+	struct s3_listed listed = { .nr = lister->page.nr,
+				    .truncated = lister->page.truncated,
+				    .name = name_of,
+				    .self = lister };
+	size_t nr;
+
+	learn(l, lister->page.nr);
+	nr = s3_ranges_take(l->store->ranges, &l->scratch->range, &listed, ret_done);
+	lister->begun = lister->begun || nr > 0;
+	return nr;
+}
+
 /* List a page, and say whether that was all. */
 static int list_page(struct listing *l, char *token, unsigned *nr_empty, bool *ret_done,
 		     struct shoal_err *err)
 {
 	struct scratch *s = l->scratch;
-	int64_t nr;
+	size_t nr;
 	int rc = s3_list_page(&s->lister, &s->range.lo, token, S3_PAGE_KEYS, err);
 
 	if (rc < 0)
 		return rc;
-	nr = take_page(l, err);
-	if (nr < 0)
-		return (int)nr;
-	if (nr > 0)
-		move_on(l, (size_t)nr);
-	s3_ranges_page(l->store->ranges, &s->range, (size_t)nr);
-	*ret_done = (size_t)nr < s->lister.page.nr || !s->lister.page.truncated;
-	if (*ret_done)
-		return 0;
+	nr = claim_page(l, ret_done);
+	rc = take_page(l, nr, err);
+	if (rc < 0 || *ret_done)
+		return rc;
 	if (nr == 0)
 		return follow_token(l, token, nr_empty, err);
 	token[0] = '\0';
@@ -357,8 +375,6 @@ static int list_page(struct listing *l, char *token, unsigned *nr_empty, bool *r
 	if (rc == 0)
 		rc = share(l, err);
 	tell_left(l);
-	*ret_done = !s->range.open && shoal_name_compare(s->range.lo.bytes, s->range.lo.len,
-							 s->range.hi.bytes, s->range.hi.len) >= 0;
 	return rc;
 }
 
@@ -375,7 +391,7 @@ static int list_range(struct listing *l, struct shoal_err *err)
 	while (rc == 0 && !done)
 		rc = list_page(l, token, &nr_empty, &done, err);
 	s3_ranges_end(ranges, &l->scratch->range);
-	return rc;
+	return rc < 0 ? rc : share(l, err);
 }
 
 static void free_scratch(void *scratch)

@@ -7,40 +7,75 @@
 
 #include "base/name.h"
 
-/*
- * A part that is given away should have as many pages, as the last of them is half for nothing.
- * More where that, and what found nothing, has come to more than one of so many pages.
- */
-#define PART_PAGES     3.0
-#define PART_PAGES_BIG 12.0
-#define WASTE_FREE     16u
-#define WASTE_ONE      12u
+#define CUTS_MAX 64u /* of a range, at one time */
 
 /*
- * Behind the highest name there is as much again as was seen, but this much in the beginning. To
- * find its end, no more cuts are made at a time.
+ * A range that is cut has at least so many pages left, the one that is asked for already included;
+ * more, the more requests have found less than a page, beyond a few of them: so much where all did.
  */
+#define LEAST_PAGES 1.8
+#define WASTE_PAGES 45.0
+#define WASTE_FREE  8.0
+
+/* Parts are that much smaller than a number of whole pages, as estimates are not exact. */
+#define SLACK 0.12
+
+/* Behind the highest name there is as much again as was seen, but this much in the beginning. */
 #define UNKNOWN_PAGES 64.0
-#define UNKNOWN_CUTS  16u
 
-/* Requests that find nothing may be as many, and one of so many. */
-#define EMPTY_FREE 48u
-#define EMPTY_ONE  16u
+/* To find its end, no more cuts at a time, and no more for each doubling of what was seen. */
+#define UNKNOWN_CUTS  24u
+#define DOUBLING_CUTS 8.0
+
+/* Requests that find nothing may be as many, and one of so many pages. */
+#define EMPTY_FREE 24.0
+#define EMPTY_ONE  16.0
+
+/* A range's own pages count against as many of all together. */
+#define PRIOR_PAGES 2.0
+
+/* What is many, of values that a hash takes for each name. */
+#define HASH_SPAN 4.0
+
+/* A page that takes fewer numbers is not measured well on the whole scale. */
+#define NUMBERS_MIN 8.0
+
+/* Pages that are remembered, to measure them again when names turn out to be different. */
+#define SAMPLES 64u
+
+struct sample {
+	uint8_t from_len, to_len;
+	uint8_t from[S3_KEYS_PLACES], to[S3_KEYS_PLACES];
+	double pages;
+};
 
 struct s3_ranges {
 	struct s3_keys keys;  /* atomic */
-	pthread_mutex_t lock; /* of the rest, and of what ranges say is left */
+	pthread_mutex_t lock; /* of the rest, and of all ranges */
 	struct s3_range *active;
-	struct s3_name highest; /* that was seen */
-	uint64_t nr_pages, nr_empty, nr_begun;
+	struct s3_name lowest, highest; /* that were seen, or lie in front of what was seen */
+	struct s3_name end;             /* nothing is behind it */
+	bool seen, ended, hashed;
+	size_t page_keys; /* of a full page: the most that came */
+	double nr_requests, nr_empty;
+	double pages, covered; /* numbers of the whole scale that pages took */
+	uint64_t version;      /* of the keys that it is made for */
+	struct s3_scale whole;
+	struct sample sample[SAMPLES];
+	uint64_t nr_samples, random;
+	struct s3_name cut[CUTS_MAX];
 };
 
 struct s3_ranges *s3_ranges_new(void)
 {
 	struct s3_ranges *r = calloc(1, sizeof(*r));
 
-	if (r)
-		pthread_mutex_init(&r->lock, NULL);
+	if (!r)
+		return NULL;
+	pthread_mutex_init(&r->lock, NULL);
+	r->version = UINT64_MAX;
+	r->page_keys = 1;
+	r->random = 1;
 	return r;
 }
 
@@ -57,20 +92,219 @@ static int compare(const struct s3_name *a, const struct s3_name *b)
 	return shoal_name_compare(a->bytes, a->len, b->bytes, b->len);
 }
 
+static void set(struct s3_name *to, const uint8_t *name, size_t len)
+{
+	to->len = (size_t)shoal_min(len, SHOAL_NAME_MAX);
+	memmove(to->bytes, name, to->len);
+}
+
 static void copy(struct s3_name *to, const struct s3_name *from)
 {
-	to->len = from->len;
-	memcpy(to->bytes, from->bytes, from->len);
+	set(to, from->bytes, from->len);
+}
+
+static size_t shared(const struct s3_name *a, const struct s3_name *b)
+{
+	return shoal_name_shared(a->bytes, a->len, b->bytes, b->len);
+}
+
+/* ---- The whole scale, and how much of it a page takes ---- */
+
+static uint64_t number(const struct s3_scale *s, const struct s3_name *name)
+{
+	return s3_scale_at(s, name->bytes, name->len);
+}
+
+static double distance(const struct s3_scale *s, const struct s3_name *from,
+		       const struct s3_name *to)
+{
+	uint64_t a = number(s, from), b = number(s, to);
+
+	return b > a ? (double)(b - a) : 0;
+}
+
+static double sample_covers(const struct s3_scale *s, const struct sample *p)
+{
+	uint64_t a = s3_scale_at(s, p->from, p->from_len), b = s3_scale_at(s, p->to, p->to_len);
+
+	return b > a ? (double)(b - a) : 0;
+}
+
+/* Once other bytes were seen in names all numbers are different: measure again. */
+static void renew_whole(struct s3_ranges *r)
+{
+	uint64_t version = __atomic_load_n(&r->keys.version, __ATOMIC_ACQUIRE);
+	size_t nr = (size_t)shoal_min(r->nr_samples, SAMPLES);
+	double pages = 0, covered = 0;
+
+	if (version == r->version)
+		return;
+	r->version = version;
+	s3_scale_under(&r->whole, &r->keys, r->lowest.bytes, 0);
+	for (size_t i = 0; i < nr; i++) {
+		pages += r->sample[i].pages;
+		covered += sample_covers(&r->whole, &r->sample[i]);
+	}
+	r->covered = pages > 0 ? covered / pages * r->pages : 0;
+}
+
+/* All pages have the same chance to be among those that are remembered. */
+static void remember(struct s3_ranges *r, const struct s3_name *from, const struct s3_name *to,
+		     double pages)
+{
+	uint64_t at = r->nr_samples++;
+	struct sample *p;
+
+	if (at >= SAMPLES) {
+		r->random = r->random * 6364136223846793005u + 1442695040888963407u;
+		at = (r->random >> 33) % r->nr_samples;
+	}
+	if (at >= SAMPLES)
+		return;
+	p = &r->sample[at];
+	p->from_len = (uint8_t)shoal_min(from->len, S3_KEYS_PLACES);
+	p->to_len = (uint8_t)shoal_min(to->len, S3_KEYS_PLACES);
+	memcpy(p->from, from->bytes, p->from_len);
+	memcpy(p->to, to->bytes, p->to_len);
+	p->pages = pages;
+}
+
+/* Numbers of the whole scale that a page takes, of all that were seen. */
+static double page_covers(const struct s3_ranges *r)
+{
+	return r->pages > 0 && r->covered > r->pages ? r->covered / r->pages : 1;
+}
+
+/* ---- How much is left of a range ---- */
+
+/* Where the word begins (letters and digits) in which the first @len bytes of a name end. */
+static size_t word_start(const struct s3_name *name, size_t len)
+{
+	while (len > 0) {
+		uint8_t c = name->bytes[len - 1];
+
+		if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')))
+			break;
+		len--;
+	}
+	return len;
+}
+
+/*
+ * Pages of a range as a function of names: first those that begin as the names of its last pages
+ * do, up to a word in which they differ; then all behind them.
+ */
+struct measure {
+	struct s3_scale near;
+	uint64_t near_from, far_from; /* numbers */
+	double near_rate, far_rate;   /* pages a number */
+	double near_pages;            /* until the far ones begin */
+	double all, known;            /* pages up to the end, and to the highest name seen */
+};
+
+static double pages_to(const struct s3_ranges *r, const struct measure *m,
+		       const struct s3_name *name)
+{
+	uint64_t at = number(&r->whole, name);
+	double far = at > m->far_from ? (double)(at - m->far_from) * m->far_rate : 0;
+	double near = 0;
+
+	if (m->near_pages > 0) {
+		at = number(&m->near, name);
+		near = at > m->near_from ? (double)(at - m->near_from) * m->near_rate : 0;
+	}
+	return fmin(near, m->near_pages) + far;
+}
+
+static void measure_near(const struct s3_ranges *r, const struct s3_range *range, size_t head,
+			 struct measure *m)
+{
+	const struct s3_name *from = &range->before[1];
+	double pages = range->last[0] + range->last[1], covers;
+
+	s3_scale_under(&m->near, &r->keys, range->lo.bytes, head);
+	if (shared(&range->start, &range->lo) >= head) { /* it has been there all the time */
+		from = &range->start;
+		pages = range->listed;
+	}
+	covers = distance(&m->near, from, &range->lo);
+	m->near_from = number(&m->near, &range->lo);
+	m->near_rate = pages / fmax(covers, 1);
+	m->near_pages = (double)(m->near.total - m->near_from) * m->near_rate;
+}
+
+static void measure(struct s3_ranges *r, const struct s3_range *range, struct measure *m)
+{
+	size_t top = word_start(&r->lowest, shared(&r->lowest, &r->highest)), head = 0;
+	const struct s3_name *end = range->open ? NULL : &range->hi;
+	double covers = page_covers(r);
+
+	renew_whole(r);
+	if (r->ended && (!end || compare(&r->end, end) < 0))
+		end = &r->end;
+	m->far_rate = (range->listed + PRIOR_PAGES) /
+		      (distance(&r->whole, &range->start, &range->lo) + PRIOR_PAGES * covers);
+	m->far_from = number(&r->whole, &range->lo);
+	m->near_pages = 0;
+	if (range->listed > 0)
+		head = word_start(&range->lo, shared(&range->before[1], &range->lo));
+	if (head > top || (range->listed > 0 && covers < NUMBERS_MIN)) {
+		measure_near(r, range, head, m);
+		m->far_from = s3_scale_at(&r->whole, range->lo.bytes, head) +
+			      s3_scale_width(&r->whole, head);
+	}
+	m->all = end ? pages_to(r, m, end)
+		     : m->near_pages +
+				 (double)(r->whole.total - shoal_min(m->far_from, r->whole.total)) *
+					 m->far_rate;
+	m->known = m->all;
+	if (!r->hashed && (!end || compare(&r->highest, end) < 0))
+		m->known = fmin(pages_to(r, m, &r->highest), m->all);
+}
+
+static bool goes_on(const struct measure *m)
+{
+	return m->known < m->all;
+}
+
+static double pages_left(const struct s3_ranges *r, const struct s3_range *range,
+			 const struct measure *m)
+{
+	double unknown = m->all - m->known;
+
+	if (goes_on(m) && range->listed == 0) /* a guess whether there is anything */
+		return 0;
+	return m->known + fmin(unknown / 2, UNKNOWN_PAGES + r->pages);
+}
+
+/* Measure a range and note what is left; one with more than was expected has as much again. */
+static void estimate(struct s3_ranges *r, struct s3_range *range, struct measure *m)
+{
+	double over = range->listed - range->expected, least;
+
+	measure(r, range, m);
+	range->left = pages_left(r, range, m);
+	least = fmin(over, r->pages);
+	if (over > 1 && range->left < least && m->known > 0 && !goes_on(m)) {
+		m->near_rate *= least / m->known;
+		m->far_rate *= least / m->known;
+		m->near_pages *= least / m->known;
+		m->known = m->all = range->left = least;
+	}
 }
 
 void s3_ranges_begin(struct s3_ranges *r, struct s3_range *range)
 {
+	struct measure m;
+
+	pthread_mutex_lock(&r->lock);
+	copy(&range->start, &range->lo);
 	copy(&range->before[0], &range->lo);
 	copy(&range->before[1], &range->lo);
-	range->nr_pages = 0;
-	range->left = 0; /* nothing is known of it: nobody need wait for it to be cut */
-	pthread_mutex_lock(&r->lock);
-	r->nr_begun++;
+	range->last[0] = range->last[1] = range->listed = range->left = range->expected = 0;
+	if (r->pages > 0)
+		estimate(r, range, &m);
+	range->expected = range->left;
 	range->next = r->active;
 	r->active = range;
 	pthread_mutex_unlock(&r->lock);
@@ -92,58 +326,119 @@ void s3_ranges_learn(struct s3_ranges *r, const uint8_t *name, size_t len)
 	s3_keys_learn(&r->keys, name, len);
 }
 
-/* ---- How much is left ---- */
+/* ---- A page ---- */
 
-/* What is left of a range, on a scale. */
-struct rest {
+/* How many of the names are not behind hi. */
+static size_t own_names(const struct s3_range *range, const struct s3_listed *page)
+{
+	size_t low = 0, high = page->nr;
+
+	while (!range->open && low < high) {
+		size_t mid = low + (high - low) / 2, len;
+		const uint8_t *name = page->name(page->self, mid, &len);
+
+		if (shoal_name_compare(name, len, range->hi.bytes, range->hi.len) > 0)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return high;
+}
+
+/* The first page: what lies in front of its first name is no part of it. */
+static void note_first(struct s3_ranges *r, struct s3_range *range, const struct s3_listed *page)
+{
+	size_t len;
+	const uint8_t *name = page->name(page->self, 0, &len);
+
+	set(&r->lowest, name, len);
+	r->seen = true;
+	copy(&range->start, &r->lowest);
+	copy(&range->before[0], &r->lowest);
+	copy(&range->lo, &r->lowest);
+}
+
+/* What the page says of the bucket: how far its names go, and where they end. */
+static void note_ends(struct s3_ranges *r, const struct s3_range *range,
+		      const struct s3_listed *page)
+{
+	const uint8_t *name = range->lo.bytes;
+	size_t len = range->lo.len;
+
+	if (page->nr > 0) {
+		name = page->name(page->self, page->nr - 1, &len);
+		if (shoal_name_compare(name, len, r->highest.bytes, r->highest.len) > 0)
+			set(&r->highest, name, len);
+	}
+	if (page->truncated)
+		return;
+	if (!r->ended || shoal_name_compare(name, len, r->end.bytes, r->end.len) < 0)
+		set(&r->end, name, len);
+	r->ended = true;
+}
+
+/*
+ * Whether names begin with something that is spread over all it can be, as a hash is: the first
+ * page, of @nr names, takes many more values of it than it has names, near the lowest there is.
+ */
+static bool looks_hashed(const struct s3_ranges *r, size_t nr)
+{
+	size_t head = word_start(&r->lowest, shared(&r->lowest, &r->highest)), end = head;
 	struct s3_scale scale;
-	uint64_t from, to; /* numbers */
-	double page;       /* numbers that a page took, of the last two */
-	bool known;        /* names were seen behind it */
-};
+	double width, first, span;
 
-/* With the lock held. */
-static void measure(const struct s3_ranges *r, const struct s3_range *range, struct rest *rest)
-{
-	const struct s3_name *end = range->open ? NULL : &range->hi;
-	uint64_t start;
-
-	rest->known = compare(&r->highest, &range->lo) > 0;
-	if (rest->known && (!end || compare(&r->highest, end) < 0))
-		end = &r->highest;
-	s3_scale_init(&rest->scale, &r->keys, range->lo.bytes, range->lo.len,
-		      end ? end->bytes : NULL, end ? end->len : 0);
-	rest->from = s3_scale_at(&rest->scale, range->lo.bytes, range->lo.len);
-	rest->to = end ? s3_scale_at(&rest->scale, end->bytes, end->len) : rest->scale.total;
-	start = s3_scale_at(&rest->scale, range->before[1].bytes, range->before[1].len);
-	rest->page = (double)(rest->from - shoal_min(start, rest->from)) /
-		     (double)shoal_max(1, shoal_min(range->nr_pages, 2));
-	if (rest->page < 1)
-		rest->page = 1;
+	while (end < r->lowest.len && word_start(&r->lowest, end + 1) <= head)
+		end++;
+	s3_scale_under(&scale, &r->keys, r->lowest.bytes, head);
+	width = (double)s3_scale_width(&scale, end);
+	first = (double)number(&scale, &r->lowest) / width;
+	span = distance(&scale, &r->lowest, &r->highest) / width;
+	return span >= HASH_SPAN * (double)nr && first <= HASH_SPAN * span;
 }
 
-static double pages_left(const struct s3_ranges *r, const struct rest *rest)
+static void move_on(struct s3_ranges *r, struct s3_range *range, const uint8_t *name, size_t len,
+		    double pages)
 {
-	double left = rest->to > rest->from ? (double)(rest->to - rest->from) / rest->page : 0;
-
-	return rest->known ? left : fmin(left, UNKNOWN_PAGES + (double)r->nr_pages);
-}
-
-void s3_ranges_page(struct s3_ranges *r, struct s3_range *range, size_t nr)
-{
-	struct rest rest;
-
-	range->nr_pages++;
-	pthread_mutex_lock(&r->lock);
-	r->nr_pages++;
-	r->nr_empty += nr == 0;
-	if (compare(&range->lo, &r->highest) > 0)
-		copy(&r->highest, &range->lo);
-	measure(r, range, &rest);
-	range->left = pages_left(r, &rest);
-	pthread_mutex_unlock(&r->lock);
 	copy(&range->before[1], &range->before[0]);
 	copy(&range->before[0], &range->lo);
+	set(&range->lo, name, len);
+	range->last[1] = range->last[0];
+	range->last[0] = pages;
+	range->listed += pages;
+	r->pages += pages;
+	r->covered += distance(&r->whole, &range->before[0], &range->lo);
+	remember(r, &range->before[0], &range->lo, pages);
+}
+
+size_t s3_ranges_take(struct s3_ranges *r, struct s3_range *range, const struct s3_listed *page,
+		      bool *ret_done)
+{
+	struct measure m;
+	size_t nr, len;
+	const uint8_t *name;
+
+	pthread_mutex_lock(&r->lock);
+	nr = own_names(range, page);
+	if (nr > 0 && !r->seen)
+		note_first(r, range, page);
+	note_ends(r, range, page);
+	renew_whole(r);
+	r->page_keys = (size_t)shoal_max(r->page_keys, page->nr);
+	if (r->nr_requests == 0 && page->nr > 0)
+		r->hashed = looks_hashed(r, page->nr);
+	r->nr_requests++;
+	if (nr == 0) {
+		r->nr_empty++;
+		r->hashed = false;
+	} else {
+		name = page->name(page->self, nr - 1, &len);
+		move_on(r, range, name, len, (double)nr / (double)r->page_keys);
+	}
+	estimate(r, range, &m);
+	*ret_done = nr < page->nr || !page->truncated ||
+		    (!range->open && compare(&range->lo, &range->hi) >= 0);
+	pthread_mutex_unlock(&r->lock);
+	return nr;
 }
 
 /* ---- Cutting ---- */
@@ -161,70 +456,156 @@ void s3_cut_name(const struct s3_scale *scale, uint64_t at, const struct s3_name
 		cut->len = s3_text_mend(cut->bytes, cut->len);
 }
 
-/* Put the name of a number into @cut. False when it does not lie between the others. */
-static bool make_cut(const struct s3_scale *scale, double at, const struct s3_name *above,
-		     const struct s3_name *below, struct s3_name *cut)
+/* Put the name that is @pages behind lo into @cut. False: it is not between the others. */
+static bool make_cut(const struct s3_ranges *r, const struct measure *m, double pages,
+		     const struct s3_name *above, const struct s3_name *below, struct s3_name *cut)
 {
+	const struct s3_scale *scale = &r->whole;
+	double at;
+
+	if (pages < m->near_pages) {
+		scale = &m->near;
+		at = (double)m->near_from + pages / m->near_rate;
+	} else {
+		at = (double)m->far_from + (pages - m->near_pages) / m->far_rate;
+	}
+	if (at >= (double)scale->total)
+		return false;
 	s3_cut_name(scale, (uint64_t)at, above, below, cut);
 	return cut->len > 0 && compare(above, cut) < 0 && (!below || compare(cut, below) < 0);
 }
 
-static size_t make_cuts(const struct s3_range *range, const struct rest *rest, size_t nr,
-			struct s3_name *cuts)
+/* Parts of equal numbers of pages, whole ones. */
+static size_t cut_evenly(struct s3_ranges *r, const struct s3_range *range, const struct measure *m,
+			 size_t nr)
 {
 	const struct s3_name *above = &range->lo, *below = range->open ? NULL : &range->hi;
-	double all = (double)(rest->to - rest->from);
-	double first = fmin(PART_PAGES * rest->page, all);
+	double part = m->known / (double)(nr + 1) + SLACK, before = 0;
 	size_t made = 0;
 
 	for (size_t i = 1; i <= nr; i++) {
-		double part = (double)i / (double)(nr + 1);
-		double at = rest->known ? all * part : first * pow(all / first, part);
+		double whole = fmax(round(part * (double)i), before + 1);
+		double pages = whole - SLACK * (double)i;
 
-		if (!make_cut(&rest->scale, (double)rest->from + at, above, below, &cuts[made]))
+		if (pages >= m->known)
+			break;
+		before = whole;
+		if (!make_cut(r, m, pages, above, below, &r->cut[made]))
 			continue;
-		above = &cuts[made++];
+		above = &r->cut[made++];
 	}
 	return made;
 }
 
-/* With the lock held: how many parts this range should give away. */
-static size_t parts_to_give(const struct s3_ranges *r, const struct s3_range *range,
-			    const struct rest *rest, size_t nr_idle)
+/* Parts that grow, behind what is known. */
+static size_t cut_growing(struct s3_ranges *r, const struct s3_range *range,
+			  const struct measure *m, size_t nr)
 {
-	bool waste = r->nr_empty + r->nr_begun / 2 > WASTE_FREE + r->nr_pages / WASTE_ONE;
-	double least = waste ? PART_PAGES_BIG : PART_PAGES;
-	double sum = 0, most = 0, share, parts;
-	size_t nr_active = 0;
+	const struct s3_name *above = &range->lo, *below = range->open ? NULL : &range->hi;
+	double seen = fmax(distance(&r->whole, &r->lowest, &r->highest) * m->far_rate, 1);
+	double ratio = (seen + m->all - m->known) / seen, before = 0;
+	size_t made = 0;
 
-	for (const struct s3_range *a = r->active; a; a = a->next) {
-		sum += a->left;
-		most = fmax(most, a->left);
-		nr_active++;
+	nr = (size_t)fmin((double)nr, ceil(DOUBLING_CUTS * log2(ratio)));
+	for (size_t i = 1; i <= nr; i++) {
+		double pages = m->known + seen * (pow(ratio, (double)i / (double)(nr + 1)) - 1);
+
+		pages = fmax(pages, before + LEAST_PAGES / 2);
+		if (pages >= m->all)
+			break;
+		before = pages;
+		if (!make_cut(r, m, pages, above, below, &r->cut[made]))
+			continue;
+		above = &r->cut[made++];
 	}
-	if (range->left < most / 2 || range->left < 2 * least)
-		return 0;
-	if (!rest->known && r->nr_empty > EMPTY_FREE + r->nr_pages / EMPTY_ONE)
-		return 0;
-	share = sum / (double)(nr_active + nr_idle);
-	parts = range->left / fmax(share, least) - 1;
-	parts = fmin(fmax(parts, 1), (double)nr_idle);
-	return (size_t)fmin(parts, rest->known ? S3_CUTS_MAX : UNKNOWN_CUTS);
+	return made;
 }
 
-size_t s3_ranges_cut(struct s3_ranges *r, struct s3_range *range, size_t nr_idle,
-		     struct s3_name *cuts)
+static size_t make_cuts(struct s3_ranges *r, const struct s3_range *range, const struct measure *m,
+			size_t nr)
 {
-	struct rest rest;
-	size_t nr;
+	nr = (size_t)shoal_min(nr, CUTS_MAX);
+	if (!goes_on(m))
+		return cut_evenly(r, range, m, nr);
+	if (r->nr_empty > EMPTY_FREE + r->pages / EMPTY_ONE)
+		return 0;
+	return cut_growing(r, range, m, (size_t)shoal_min(nr, UNKNOWN_CUTS));
+}
+
+static double least_pages(const struct s3_ranges *r)
+{
+	double waste = fmax(r->nr_requests - r->pages - WASTE_FREE, 0);
+
+	return LEAST_PAGES + WASTE_PAGES * waste / (r->pages + UNKNOWN_PAGES);
+}
+
+/* The range with most left, and what each would have if all had the same. */
+static struct s3_range *largest(const struct s3_ranges *r, size_t nr_idle, double *ret_share)
+{
+	struct s3_range *most = NULL;
+	double sum = 0;
+	size_t nr = nr_idle;
+
+	for (struct s3_range *a = r->active; a; a = a->next, nr++) {
+		sum += a->left;
+		if (!most || a->left > most->left)
+			most = a;
+	}
+	*ret_share = nr > 0 ? sum / (double)nr : 0;
+	return most;
+}
+
+/* Give the parts away, the last one first, so that nothing is ever lost. */
+static int give_parts(struct s3_ranges *r, struct s3_range *range, size_t nr,
+		      const struct s3_takers *takers, struct shoal_err *err)
+{
+	const struct s3_name *hi = range->open ? NULL : &range->hi;
+	int rc = 0;
+
+	for (size_t i = nr; i-- > 0 && rc == 0;) {
+		rc = takers->give(takers->self, &r->cut[i], hi, err);
+		hi = &r->cut[i];
+	}
+	if (rc == 0) {
+		copy(&range->hi, &r->cut[0]);
+		range->open = false;
+	}
+	return rc;
+}
+
+int s3_ranges_share(struct s3_ranges *r, const struct s3_takers *takers, struct shoal_err *err)
+{
+	int rc = 0;
 
 	pthread_mutex_lock(&r->lock);
-	measure(r, range, &rest);
-	nr = rest.to > rest.from ? parts_to_give(r, range, &rest, nr_idle) : 0;
-	if (nr > 0)
-		nr = make_cuts(range, &rest, nr, cuts);
-	if (nr > 0)
+	for (size_t idle = takers->idle(takers->self), nr; idle > 0 && rc == 0; idle -= nr) {
+		struct measure m;
+		double share, parts;
+		struct s3_range *range = largest(r, idle, &share);
+
+		if (!range || range->left < least_pages(r))
+			break;
+		estimate(r, range, &m);
+		parts = round(range->left / fmax(share, least_pages(r) / 2)) - 1;
+		nr = (size_t)fmin(fmax(parts, 1), (double)idle);
+		nr = make_cuts(r, range, &m, nr);
+		if (nr == 0) {
+			range->left = 0; /* until its next page */
+			continue;
+		}
+		rc = give_parts(r, range, nr, takers, err);
 		range->left /= (double)(nr + 1);
+		range->expected = range->listed + range->left;
+	}
 	pthread_mutex_unlock(&r->lock);
-	return nr;
+	return rc;
+}
+
+void s3_ranges_rest(struct s3_ranges *r, const struct s3_range *range,
+		    void (*say)(void *self, const struct s3_name *lo, const struct s3_name *hi),
+		    void *self)
+{
+	pthread_mutex_lock(&r->lock);
+	say(self, &range->lo, range->open ? NULL : &range->hi);
+	pthread_mutex_unlock(&r->lock);
 }

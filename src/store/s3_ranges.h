@@ -1,14 +1,19 @@
 /*
  * s3_ranges.h - who lists which keys of a bucket, and what to give to those who have nothing to do.
  *
- * A range is (lo, hi]: names behind lo up to hi. Whoever lists one says after each page how far it
- * is; while others are idle it is told where to cut what it has left, so that all are busy. The
- * more remains of a range, the more is cut off: an idle lister is to get its part of the busiest.
+ * A range is (lo, hi]: names behind lo up to hi. Whoever lists one shows each page, and is told how
+ * much of it is its own. Whenever others are idle, anyone may have the largest ranges cut for them,
+ * also those that somebody else is listing: the end of such a range comes nearer, which its lister
+ * sees when its next page has come.
  *
- * What lies behind the highest name seen is anybody's guess, so it is cut in steps that grow: the
- * end is found in a few requests, whether it is near or far. What lies in front of it is cut evenly
- * on the scale of s3_keys.h. Requests that find nothing are counted, and nobody guesses any more
- * when they are many.
+ * How many pages a range has left is estimated from what pages took so far on the scale of
+ * s3_keys.h: its own in the directory (or whatever names have in common) that it is in, those of
+ * all for what lies behind that. Every range ends with a page that is only in part its own, so
+ * parts are given whole pages, as far as they can be foreseen.
+ *
+ * What lies behind the highest name seen is anybody's guess. Where names begin with something that
+ * looks like a hash it is taken to go on as it began; else it is cut in steps that grow, so that
+ * the end is found in a few requests, whether it is near or far.
  */
 #ifndef SHOAL_STORE_S3_RANGES_H
 #define SHOAL_STORE_S3_RANGES_H
@@ -18,22 +23,40 @@
 
 struct s3_ranges;
 
-#define S3_CUTS_MAX 64u /* at one time */
-
 struct s3_name {
 	size_t len;
 	uint8_t bytes[SHOAL_NAME_MAX + 1];
 };
 
-/* A range that is being listed, by one thread. */
+/* A range that is being listed, by one thread. All of it is under the lock of s3_ranges. */
 struct s3_range {
-	struct s3_name lo, hi; /* lo moves on with each page */
+	struct s3_name lo, hi; /* lo moves on with each page, hi comes nearer with each cut */
 	bool open;             /* there is no hi */
 	/* Of s3_ranges.c: */
+	struct s3_name start;     /* where lo was at first */
 	struct s3_name before[2]; /* where lo was one page ago, and two */
-	uint64_t nr_pages;
-	double left; /* pages to come, at a guess. Under the lock */
+	double last[2];           /* pages that these were */
+	double listed;            /* pages in all */
+	double left, expected;    /* pages to come at a guess, and in all when it was cut last */
 	struct s3_range *next;
+};
+
+/* What the server sent: names that rise. */
+struct s3_listed {
+	size_t nr;
+	bool truncated; /* there are more behind them */
+	const uint8_t *(*name)(const void *self, size_t i, size_t *ret_len);
+	const void *self;
+};
+
+/* Who wants ranges. */
+struct s3_takers {
+	/* How many of them have nothing to do. */
+	size_t (*idle)(void *self);
+	/* Take what is behind @lo up to @hi (NULL: the end). 0, or an error. */
+	int (*give)(void *self, const struct s3_name *lo, const struct s3_name *hi,
+		    struct shoal_err *err);
+	void *self;
 };
 
 struct s3_ranges *s3_ranges_new(void); /* NULL without memory */
@@ -43,18 +66,27 @@ struct s3_ranges *s3_ranges_free(struct s3_ranges *r);
 void s3_ranges_begin(struct s3_ranges *r, struct s3_range *range);
 void s3_ranges_end(struct s3_ranges *r, struct s3_range *range);
 
-/* A page was listed: @nr names in the range, the last of them now in lo. */
-void s3_ranges_page(struct s3_ranges *r, struct s3_range *range, size_t nr);
-
 /* Look at a name that was found, to know what names look like. Not all need be shown. */
 void s3_ranges_learn(struct s3_ranges *r, const uint8_t *name, size_t len);
 
 /*
- * Where to cut what is left of @range for @nr_idle others: that many names in @cuts, rising, all
- * between lo and hi. 0: it is too small, or another one's turn.
+ * A page came, asked for behind lo. How many of its names are the range's own: these are for the
+ * caller to take, and lo is the last of them now. And whether that was all of it.
  */
-size_t s3_ranges_cut(struct s3_ranges *r, struct s3_range *range, size_t nr_idle,
-		     struct s3_name *cuts);
+size_t s3_ranges_take(struct s3_ranges *r, struct s3_range *range, const struct s3_listed *page,
+		      bool *ret_done);
+
+/* Cut ranges for those who are idle, from the largest on, where they are worth it. */
+int s3_ranges_share(struct s3_ranges *r, const struct s3_takers *takers,
+		    struct shoal_err *err) SHOAL_MUST_USE;
+
+/*
+ * Say what is left of a range, while nobody can cut it: what is cut off has been given then, or is
+ * in what is said. @hi is NULL where there is none.
+ */
+void s3_ranges_rest(struct s3_ranges *r, const struct s3_range *range,
+		    void (*say)(void *self, const struct s3_name *lo, const struct s3_name *hi),
+		    void *self);
 
 /*
  * The name of number @at, between @above and @below (NULL: no end) or so. It is UTF-8 where these

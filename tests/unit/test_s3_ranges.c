@@ -115,85 +115,178 @@ static int compare(const struct s3_name *a, const struct s3_name *b)
 	return shoal_name_compare(a->bytes, a->len, b->bytes, b->len);
 }
 
-static void cuts_rise_and_lie_inside(void **state)
+/* ---- Those who take, and one who lists ---- */
+
+static struct {
+	size_t idle, nr;
+	struct s3_name lo[256], hi[256];
+	bool open[256];
+} taken;
+
+static size_t count_idle(void *self)
+{
+	(void)self;
+	return taken.idle;
+}
+
+static int take_range(void *self, const struct s3_name *lo, const struct s3_name *hi,
+		      struct shoal_err *err)
+{
+	(void)self;
+	(void)err;
+	assert_true(taken.nr < 256);
+	taken.lo[taken.nr] = *lo;
+	taken.open[taken.nr] = !hi;
+	if (hi)
+		taken.hi[taken.nr] = *hi;
+	taken.nr++;
+	return 0;
+}
+
+static const struct s3_takers takers = { .idle = count_idle, .give = take_range };
+
+/* How many parts were given to @idle others. */
+static size_t share(struct s3_ranges *r, size_t idle)
+{
+	struct shoal_err err;
+
+	taken.idle = idle;
+	taken.nr = 0;
+	assert_int_equal(s3_ranges_share(r, &takers, &err), 0);
+	return taken.nr;
+}
+
+struct two_names {
+	const char *name[2];
+};
+
+static const uint8_t *name_of(const void *self, size_t i, size_t *ret_len)
+{
+	const struct two_names *names = self;
+
+	*ret_len = strlen(names->name[i]);
+	return (const uint8_t *)names->name[i];
+}
+
+static size_t take_page(struct s3_ranges *r, struct s3_range *range, const char *first,
+			const char *last, bool *ret_done)
+{
+	struct two_names names = { { first, last } };
+	struct s3_listed page = { .nr = 2, .truncated = true, .name = name_of, .self = &names };
+
+	s3_ranges_learn(r, (const uint8_t *)first, strlen(first));
+	s3_ranges_learn(r, (const uint8_t *)last, strlen(last));
+	return s3_ranges_take(r, range, &page, ret_done);
+}
+
+/* The parts follow each other from behind, between what the range kept and what it had. */
+static void check_parts(const struct s3_range *kept, const struct s3_name *had, bool was_open)
+{
+	for (size_t i = 0; i < taken.nr; i++) {
+		assert_int_equal(taken.open[i], i == 0 && was_open);
+		if (!taken.open[i])
+			assert_int_equal(compare(&taken.hi[i], i ? &taken.lo[i - 1] : had), 0);
+		assert_true(taken.open[i] || compare(&taken.lo[i], &taken.hi[i]) < 0);
+	}
+	if (taken.nr > 0) {
+		assert_false(kept->open);
+		assert_int_equal(compare(&kept->hi, &taken.lo[taken.nr - 1]), 0);
+		assert_true(compare(&kept->lo, &kept->hi) < 0);
+	}
+}
+
+static void a_range_is_cut_for_others_while_it_is_listed(void **state)
 {
 	struct s3_ranges *r = s3_ranges_new();
 	struct s3_range *far = calloc(1, sizeof(*far)), *range = calloc(1, sizeof(*range));
-	struct s3_name *cut = calloc(S3_CUTS_MAX, sizeof(*cut));
-	size_t nr;
+	struct s3_name had;
+	bool done;
 
 	(void)state;
-	assert_true(r && far && range && cut);
-	/* Another one has seen the end of the names. */
-	set_name(&far->lo, "n0900000");
-	far->open = true;
-	s3_ranges_begin(r, far);
-	s3_ranges_learn(r, (const uint8_t *)"n0900100", 8);
-	set_name(&far->lo, "n0900100");
-	s3_ranges_page(r, far, 100);
-
-	set_name(&range->lo, "n0000000");
+	assert_true(r && far && range);
+	set_name(&range->lo, "");
 	set_name(&range->hi, "n0900000");
 	s3_ranges_begin(r, range);
-	assert_int_equal(s3_ranges_cut(r, range, 0, cut), 0); /* nobody waits */
-	set_name(&range->lo, "n0001000");
-	s3_ranges_page(r, range, 1000);
-	nr = s3_ranges_cut(r, range, 8, cut);
-	assert_in_range(nr, 1, 8);
-	for (size_t i = 0; i < nr; i++) {
-		assert_true(compare(i ? &cut[i - 1] : &range->lo, &cut[i]) < 0);
-		assert_true(compare(&cut[i], &range->hi) < 0);
-	}
-	/* What is left is a page: not worth a cut. */
-	set_name(&range->hi, "n0002000");
-	s3_ranges_page(r, range, 1000);
-	assert_int_equal(s3_ranges_cut(r, range, 8, cut), 0);
-	s3_ranges_end(r, range);
+	assert_int_equal(take_page(r, range, "n0000000", "n0001000", &done), 2);
+	assert_false(done);
+	set_name(&far->lo, "n0900000"); /* the end of the names is seen there */
+	far->open = true;
+	s3_ranges_begin(r, far);
+	assert_int_equal(take_page(r, far, "n0900001", "n0900100", &done), 2);
 	s3_ranges_end(r, far);
+	assert_int_equal(share(r, 0), 0);
+	had = range->hi;
+	assert_in_range(share(r, 8), 1, 8);
+	check_parts(range, &had, false);
+	/* A page that goes on behind the new end is not all its own. */
+	assert_int_equal(take_page(r, range, "n0001001", "n0899999", &done), 1);
+	assert_true(done);
+	assert_true(compare(&range->lo, &range->hi) < 0);
+	s3_ranges_end(r, range);
 	s3_ranges_free(r);
-	free(cut);
 	free(range);
 	free(far);
+}
+
+static void a_range_ends_with_the_name_that_it_ends_at(void **state)
+{
+	struct s3_ranges *r = s3_ranges_new();
+	struct s3_range *range = calloc(1, sizeof(*range));
+	bool done;
+
+	(void)state;
+	assert_true(r && range);
+	set_name(&range->hi, "c");
+	s3_ranges_begin(r, range);
+	assert_int_equal(take_page(r, range, "a", "b", &done), 2);
+	assert_false(done);
+	assert_int_equal(take_page(r, range, "bb", "c", &done), 2);
+	assert_true(done);
+	s3_ranges_end(r, range);
+	s3_ranges_free(r);
+	free(range);
 }
 
 static void names_of_any_bytes_can_be_cut_between(void **state)
 {
 	struct s3_ranges *r = s3_ranges_new();
 	struct s3_range *range = calloc(1, sizeof(*range));
-	struct s3_name *cut = calloc(S3_CUTS_MAX, sizeof(*cut));
 	uint64_t seed = 1;
+	size_t nr = 0;
+	struct s3_name had;
+	bool done;
 
 	(void)state;
-	assert_true(r && range && cut);
+	assert_true(r && range);
 	for (int round = 0; round < 2000; round++) {
-		size_t nr;
+		char name[4][301];
 
 		range->open = round % 3 == 0;
-		for (int n = 0; n < 2; n++) {
-			struct s3_name *name = n ? &range->hi : &range->lo;
+		for (int n = 0; n < 4; n++) {
+			size_t len = 1 + (seed >> 33) % (round % 7 == 0 ? 300 : 12);
 
-			name->len = 1 + (seed >> 33) % (round % 7 == 0 ? 300 : 12);
-			for (size_t i = 0; i < name->len; i++) {
+			for (size_t i = 0; i < len; i++) {
 				seed = seed * 6364136223846793005u + 1442695040888963407u;
-				name->bytes[i] =
-					(uint8_t)(1 + (seed >> 40) % (round % 2 ? 255 : 3));
+				name[n][i] = (char)(1 + (seed >> 40) % (round % 2 ? 255 : 3));
 			}
-			s3_ranges_learn(r, name->bytes, name->len);
+			name[n][len] = '\0';
 		}
+		qsort(name, 4, sizeof(name[0]), (int (*)(const void *, const void *))strcmp);
+		set_name(&range->lo, name[0]);
+		set_name(&range->hi, name[3]);
 		if (!range->open && compare(&range->lo, &range->hi) >= 0)
 			continue;
+		had = range->hi;
 		s3_ranges_begin(r, range);
-		s3_ranges_page(r, range, 1000);
-		nr = s3_ranges_cut(r, range, 1 + (size_t)round % 70, cut);
-		assert_true(nr <= S3_CUTS_MAX);
-		for (size_t i = 0; i < nr; i++) {
-			assert_true(compare(i ? &cut[i - 1] : &range->lo, &cut[i]) < 0);
-			assert_true(range->open || compare(&cut[i], &range->hi) < 0);
+		take_page(r, range, name[1], name[2], &done);
+		if (!done) {
+			nr += share(r, 1 + (size_t)round % 70);
+			check_parts(range, &had, round % 3 == 0);
 		}
 		s3_ranges_end(r, range);
 	}
+	assert_true(nr > 1000);
 	s3_ranges_free(r);
-	free(cut);
 	free(range);
 }
 
@@ -269,7 +362,8 @@ int main(void)
 		cmocka_unit_test(hex_digits_are_expected_where_later_ones_are),
 		cmocka_unit_test(words_are_taken_to_be_fixed),
 		cmocka_unit_test(numbers_and_names_are_each_others_inverse),
-		cmocka_unit_test(cuts_rise_and_lie_inside),
+		cmocka_unit_test(a_range_is_cut_for_others_while_it_is_listed),
+		cmocka_unit_test(a_range_ends_with_the_name_that_it_ends_at),
 		cmocka_unit_test(names_of_any_bytes_can_be_cut_between),
 		cmocka_unit_test(a_name_that_is_no_text_ends_with_the_next_character),
 		cmocka_unit_test(a_name_of_the_greatest_length_is_not_mended_past_it),
