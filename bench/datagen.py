@@ -37,7 +37,8 @@ class Datagen:
                 "--file_service_type=sequential", "--ioengine=psync", "--fallocate=none"]
 
     def shoal(self, place):
-        return [self.bench.shoal, "datagen", "retinanet_b200", "--data", place, "-q", "--threads",
+        # Nor does fio wait for the disk.
+        return [self.bench.shoal, "datagen", "retinanet_b200", "--data", place, "-q", "--no-sync", "--threads",
                 str(THREADS), "dataset.num_files_train=%d" % self.files,
                 "dataset.record_length_bytes=%d" % SIZE]
 

@@ -245,8 +245,7 @@ static int run_threads(struct datagen *g, struct shoal_err *err)
 	free_workers(workers, g->nr_threads);
 	/* What a thread met is nearer to the cause than what the wait for it did. */
 	if (g->rc < 0 && rc != -EREMOTEIO) {
-		if (err)
-			*err = g->err;
+		*err = g->err;
 		rc = g->rc;
 	}
 	return rc;
@@ -300,12 +299,27 @@ static int open_place(struct datagen *g, struct shoal_err *err)
 	int rc = g->rank == 0 ? datagen_place_first(g, err) : 0;
 
 	if (rc < 0) /* the others are waiting */
-		shoal_comm_fail(g->comm, err ? err->msg : "no place");
+		shoal_comm_fail(g->comm, err->msg);
 	if (rc == 0)
 		rc = shoal_comm_barrier(g->comm, err);
 	if (rc == 0 && g->rank > 0)
 		rc = datagen_place_others(g, err);
 	return rc;
+}
+
+/*
+ * A catalog says that its files are there: on every node they go onto the disk before it is sealed.
+ * All ranks have written, as they have added up what.
+ */
+static int sync_files(struct datagen *g, struct shoal_err *err)
+{
+	int rc = 0;
+
+	if (g->o->no_sync)
+		return 0;
+	if (shoal_comm_place(g->comm)->node_rank == 0)
+		rc = store_sync(g->store, err);
+	return rc < 0 ? rc : shoal_comm_barrier(g->comm, err);
 }
 
 static int run(struct datagen *g, struct bench_datagen_result *result, struct shoal_err *err)
@@ -325,10 +339,12 @@ static int run(struct datagen *g, struct bench_datagen_result *result, struct sh
 		rc = shoal_comm_reduce(g->comm, SHOAL_COMM_SUM, (uint64_t *)(void *)&g->counts,
 				       sizeof(g->counts) / sizeof(uint64_t), err);
 	result->seconds = (double)(now_ns() - start) * 1e-9;
+	if (rc == 0 && g->o->mode != BENCH_DATAGEN_VERIFY)
+		rc = sync_files(g, err);
 	if (rc == 0 && g->rank == 0 && g->o->mode != BENCH_DATAGEN_VERIFY)
 		rc = datagen_seal(g, result, err);
 	if (rc < 0 && rc != -EREMOTEIO)
-		shoal_comm_fail(g->comm, err ? err->msg : "it failed");
+		shoal_comm_fail(g->comm, err->msg);
 	if (rc == 0)
 		rc = shoal_comm_barrier(g->comm, err);
 	return rc;
@@ -346,16 +362,21 @@ int bench_datagen(struct shoal_comm *comm, const struct bench_workload *w,
 		.comm = comm,
 		.rank = (uint64_t)place->rank,
 		.nr_ranks = (uint64_t)place->size,
+		.place_lock = -1,
 		.nr_train = bench_nr_files(w, false),
 		.nr_files = bench_nr_files(w, false) + bench_nr_files(w, true),
 	};
-	int rc = choose_format(&g, err);
+	struct shoal_err own = { "" };
+	int rc;
 
+	err = err ? err : &own;
+	rc = choose_format(&g, err);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_init(&g.lock, NULL);
 	g.nr_threads = choose_threads(&g);
 	rc = run(&g, &result, err);
+	datagen_place_leave(&g);
 	if (!options->store)
 		shoal_store_close(g.store);
 	pthread_mutex_destroy(&g.lock);

@@ -20,6 +20,9 @@
 /* What the dataset was made with, a line "dataset.key=value" each; below the data folder. */
 #define BENCH_NOTE_NAME ".shoal-dataset"
 
+/* Held while files are written, where the store is a directory. */
+#define BENCH_LOCK_NAME ".shoal-lock"
+
 enum bench_datagen_mode {
 	BENCH_DATAGEN_WRITE,  /* all files; refused where there are some already */
 	BENCH_DATAGEN_RESUME, /* those that are missing, of another size, or damaged */
@@ -48,6 +51,7 @@ struct bench_datagen_options {
 	/* NULL: BENCH_CATALOG_NAME in the directory; "" for none. With valid files there are also
 	 * two of their parts: "NAME-train.shoal", "NAME-valid.shoal". */
 	const char *catalog;
+	bool no_sync;        /* do not wait for the disk before the catalog is sealed */
 	unsigned nr_threads; /* of a rank; 0: what suits */
 	const int *stop;     /* ends with -ECANCELED once it is not 0. May be NULL */
 	/* Rank 0: called now and then. May be NULL. */
@@ -79,9 +83,10 @@ struct bench_datagen_result {
 
 /*
  * Collective over @comm. What is missing or wrong when it only verifies is no error: see the
- * counts. -EEXIST: there are files, and neither resume nor force. -EINVAL: what the format cannot
- * be, in words. Otherwise what the store says, with the file's name; then files written so far
- * stay, and resume completes them.
+ * counts. -EEXIST: there are files, and neither resume nor force. -ENOSPC: there is too little
+ * room, which was asked before anything is written, and not force. -EBUSY: another is writing
+ * there. -EINVAL: what the format cannot be, in words. Otherwise what the store says, with the
+ * file's name; then files written so far stay, and resume completes them.
  */
 int bench_datagen(struct shoal_comm *comm, const struct bench_workload *w,
 		  const struct bench_datagen_options *options,

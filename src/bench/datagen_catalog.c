@@ -227,7 +227,7 @@ int datagen_seal(struct datagen *g, struct bench_datagen_result *result, struct 
 	result->parts = train && valid;
 	rc = load_is_remote(result->catalog) ? seal_remote(g, result->parts, result->catalog, err)
 					     : seal_all(g, result->parts, result->catalog, err);
-	if (rc < 0 && err) {
+	if (rc < 0) {
 		struct shoal_err why = *err;
 
 		shoal_say(err, "the files are there, but not their catalog '%.300s': %.300s",

@@ -6,7 +6,7 @@
 #include "bench/datagen_inside.h"
 
 /* What a file was found to be. */
-enum state { GOOD, MISSING, RESIZED, DAMAGED };
+enum state { GOOD, MISSING, RESIZED, DAMAGED, NO_FILE };
 
 /* When all is not compared: one file in so many. */
 #define SAMPLED 64
@@ -144,9 +144,13 @@ static int check_part(struct datagen_worker *wk, const struct part *p, bool comp
 		*ret_state = MISSING;
 		return 0;
 	}
+	if (rc == -ENOTSUP || (rc == 0 && st.is_dir && wk->g->o->mode == BENCH_DATAGEN_VERIFY)) {
+		*ret_state = NO_FILE;
+		return 0;
+	}
 	if (rc < 0)
 		return rc;
-	if (st.is_dir)
+	if (st.is_dir) /* a file cannot take its place */
 		return shoal_fail(&wk->err, -EISDIR, "'%.400s' is a directory: remove it", p->name);
 	*ret_state = st.size == size ? GOOD : RESIZED;
 	return *ret_state == GOOD && compare ? compare_part(wk, p, ret_state) : 0;
@@ -156,7 +160,7 @@ static int check_part(struct datagen_worker *wk, const struct part *p, bool comp
 static void tell(struct datagen_worker *wk, const struct part *p, enum state state)
 {
 	static const char *const what[] = { "is good", "is missing", "has another size",
-					    "has other content" };
+					    "has other content", "is not a file" };
 	struct datagen *g = wk->g;
 	struct shoal_err words;
 
@@ -193,7 +197,8 @@ static int each_part(struct datagen_worker *wk, uint64_t index, unsigned number,
 static void count(struct datagen_worker *wk, enum state state, bool compared)
 {
 	struct bench_datagen_counts *c = &wk->counts;
-	uint64_t *const of[] = { &c->nr_good, &c->nr_missing, &c->nr_resized, &c->nr_damaged };
+	uint64_t *const of[] = { &c->nr_good, &c->nr_missing, &c->nr_resized, &c->nr_damaged,
+				 &c->nr_damaged };
 
 	++*of[state];
 	if (state == GOOD && compared)

@@ -21,6 +21,7 @@ struct datagen {
 	uint64_t rank, nr_ranks;
 	uint64_t nr_train, nr_files; /* valid ones come behind those of train */
 	unsigned nr_threads;
+	int place_lock; /* rank 0: of the directory; else -1 */
 
 	/* Atomic. */
 	_Atomic uint64_t next;              /* of this rank's files, the first that nobody has */
@@ -70,6 +71,9 @@ int datagen_name(const struct datagen *g, bool valid, uint64_t id, unsigned part
  */
 int datagen_place_first(struct datagen *g, struct shoal_err *err) SHOAL_MUST_USE;
 int datagen_place_others(struct datagen *g, struct shoal_err *err) SHOAL_MUST_USE;
+
+/* Rank 0: let others write there. Idempotent. */
+void datagen_place_leave(struct datagen *g);
 
 /* Remove what an interrupted run left half, in this rank's share of the folders. */
 int datagen_leftovers(struct datagen *g, struct shoal_err *err) SHOAL_MUST_USE;

@@ -7,6 +7,8 @@
 #include "base/buf.h"
 #include "base/text.h"
 #include "bench/datagen_inside.h"
+#include "bench/datasize.h"
+#include "bench/lock.h"
 
 #define NOTE_MAX 4096
 
@@ -315,6 +317,66 @@ static int open_store(struct datagen *g, bool make, struct shoal_err *err)
 		    : shoal_store_open(g->o->data, &g->store, err);
 }
 
+/* The path of the lock; false where the store is no directory. */
+static bool lock_path(const struct datagen *g, char *buf, size_t cap)
+{
+	return strncmp(g->store->uri, "file://", 7) == 0 &&
+	       snprintf(buf, cap, "%s/%s", g->store->uri + 7, BENCH_LOCK_NAME) < (int)cap;
+}
+
+/* Two that write the same files would take each other's for leftovers. */
+static int lock_place(struct datagen *g, struct shoal_err *err)
+{
+	char path[4096];
+	int rc;
+
+	if (!lock_path(g, path, sizeof(path)))
+		return 0;
+	rc = bench_lock_take(path, &g->place_lock, err);
+	if (rc == -EBUSY)
+		return shoal_fail(err, rc, "another datagen is writing to '%.300s': wait for it",
+				  g->o->data);
+	return rc;
+}
+
+void datagen_place_leave(struct datagen *g)
+{
+	char path[4096];
+
+	if (g->place_lock >= 0 && lock_path(g, path, sizeof(path)))
+		bench_lock_drop(path, g->place_lock);
+	g->place_lock = -1;
+}
+
+/* What does not fit is said before hours of writing. Index files are small, and left out. */
+static int check_space(const struct datagen *g, struct shoal_err *err)
+{
+	struct store_space space;
+	struct bench_plan plan;
+	uint64_t need;
+	int rc = bench_plan_data(g->w, &plan, err);
+
+	if (rc < 0)
+		return rc;
+	if (store_space(g->store, &space, NULL) < 0)
+		return 0; /* who does not know will say so when it is full */
+	if (__builtin_add_overflow(plan.nr_bytes, plan.nr_bytes_eval, &need))
+		need = UINT64_MAX;
+	if (need > space.bytes)
+		return shoal_fail(err, -ENOSPC,
+				  "'%.300s' has %" PRIu64
+				  " bytes free, and the dataset has %" PRIu64
+				  ": choose another place, or --force to begin all the same",
+				  g->o->data, space.bytes, need);
+	if (g->nr_files > space.names)
+		return shoal_fail(err, -ENOSPC,
+				  "'%.300s' has room for %" PRIu64
+				  " files more (inodes), and the dataset has %" PRIu64
+				  ": choose another place, or --force to begin all the same",
+				  g->o->data, space.names, g->nr_files);
+	return 0;
+}
+
 int datagen_place_first(struct datagen *g, struct shoal_err *err)
 {
 	bool verify = g->o->mode == BENCH_DATAGEN_VERIFY;
@@ -325,8 +387,11 @@ int datagen_place_first(struct datagen *g, struct shoal_err *err)
 		return rc;
 	if (keeps_nothing(g))
 		return 0;
+	if (!verify)
+		rc = lock_place(g, err);
 	make_note(g->w, want);
-	rc = read_note(g, is, err);
+	if (rc == 0)
+		rc = read_note(g, is, err);
 	if (rc < 0)
 		return rc;
 	if (rc == 1 && strcmp(is, want) != 0 && !g->o->force)
@@ -334,6 +399,9 @@ int datagen_place_first(struct datagen *g, struct shoal_err *err)
 	if (verify)
 		return 0;
 	rc = look_around(g, err);
+	/* Of a dataset that is resumed nobody knows yet how much is there. */
+	if (rc == 0 && g->o->mode == BENCH_DATAGEN_WRITE && !g->o->force)
+		rc = check_space(g, err);
 	return rc < 0 ? rc : write_note(g, want, err);
 }
 

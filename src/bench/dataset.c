@@ -526,8 +526,10 @@ int bench_data_open(struct bench_data *d, struct shoal_comm *comm, const struct 
 		    const struct bench_data_options *o, struct shoal_err *err)
 {
 	struct finding f = { 0 };
+	struct shoal_err own = { "" };
 	int rc = 0;
 
+	err = err ? err : &own;
 	*d = (struct bench_data){ 0 };
 	if (shoal_comm_place(comm)->rank == 0) {
 		rc = find(w, o, &f, err);

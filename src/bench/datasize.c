@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <unistd.h>
 
 /* Of the loader, for each sample in a buffer: its name and its place (load/loader_inside.h). */
@@ -148,6 +149,17 @@ static int estimate_memory(const struct bench_workload *w, struct bench_plan *p,
 	return 0;
 }
 
+int bench_plan_data(const struct bench_workload *w, struct bench_plan *ret_plan,
+		    struct shoal_err *err)
+{
+	struct bench_plan p = { 0 };
+	int rc = count_samples(w, &p, err);
+
+	if (rc == 0)
+		*ret_plan = p;
+	return rc;
+}
+
 int bench_plan(const struct bench_workload *w, uint64_t nr_ranks, struct bench_plan *ret_plan,
 	       struct shoal_err *err)
 {
@@ -259,6 +271,24 @@ int bench_datasize(const struct bench_workload *w, const struct bench_cluster *c
 		return shoal_fail(err, -EINVAL, "more buffers than can be counted");
 	*ret = s;
 	return 0;
+}
+
+bool bench_too_small(const struct bench_workload *w, const struct bench_cluster *cluster,
+		     char *words, size_t cap)
+{
+	uint64_t have = w->dataset.nr_files_train;
+	struct bench_datasize s;
+
+	if (bench_datasize(w, cluster, &s, NULL) < 0 || have >= s.nr_files)
+		return false;
+	snprintf(words, cap,
+		 "%" PRIu64 " file%s: MLPerf's rule asks for %" PRIu64
+		 " here, five times the memory of %.1f GiB and %u steps on %" PRIu64
+		 " accelerator%s",
+		 have, have == 1 ? "" : "s", s.nr_files, (double)cluster->memory_bytes / 0x1p30,
+		 BENCH_STEPS_MIN, cluster->nr_accelerators,
+		 cluster->nr_accelerators == 1 ? "" : "s");
+	return true;
 }
 
 /* ---- Measuring ---- */

@@ -1,7 +1,7 @@
 /*
  * datasize.h - how large a dataset must be, and what a run of it will be like. Pure arithmetic.
  *
- * datasize and run ask bench_plan(); datagen takes the counts of the workload as they are.
+ * datasize, datagen and run ask bench_plan().
  */
 #ifndef SHOAL_BENCH_DATASIZE_H
 #define SHOAL_BENCH_DATASIZE_H
@@ -49,6 +49,10 @@ struct bench_plan {
 int bench_plan(const struct bench_workload *w, uint64_t nr_ranks, struct bench_plan *ret_plan,
 	       struct shoal_err *err) SHOAL_MUST_USE;
 
+/* Only what concerns the data: files, samples, bytes and folders. */
+int bench_plan_data(const struct bench_workload *w, struct bench_plan *ret_plan,
+		    struct shoal_err *err) SHOAL_MUST_USE;
+
 struct bench_datasize {
 	uint64_t files_by_memory; /* ceil(5 * memory / (samples per file * record bytes)) */
 	uint64_t files_by_steps;  /* ceil(500 * accelerators * batch / samples per file) */
@@ -65,6 +69,13 @@ uint64_t bench_host_memory(void);
 /* Collective: the hosts that the ranks of @comm run on, each rank an accelerator. */
 int bench_measure(struct shoal_comm *comm, struct bench_cluster *ret_cluster,
 		  struct shoal_err *err) SHOAL_MUST_USE;
+
+/*
+ * Whether the workload, as it stands, has fewer files than the rule asks for on @cluster; then
+ * @words is a sentence.
+ */
+bool bench_too_small(const struct bench_workload *w, const struct bench_cluster *cluster,
+		     char *words, size_t cap);
 
 int bench_datasize(const struct bench_workload *w, const struct bench_cluster *cluster,
 		   struct bench_datasize *ret, struct shoal_err *err) SHOAL_MUST_USE;

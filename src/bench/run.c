@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 
 #include <xxhash.h>
 
+#include "bench/lock.h"
 #include "bench/run_inside.h"
 
 #define READ_THREADS_AUTO_MAX 8u
@@ -86,45 +86,25 @@ static int make_folder(const char *results, struct shoal_err *err)
 	return rc;
 }
 
-/* Whether what was locked is still what others would lock: its holder may have removed it. */
-static bool is_current(int fd, const char *path)
-{
-	struct stat mine, there;
-
-	return fstat(fd, &mine) == 0 && stat(path, &there) == 0 && mine.st_ino == there.st_ino &&
-	       mine.st_dev == there.st_dev;
-}
-
 int bench_run_lock(const char *results, int *ret_lock, struct shoal_err *err)
 {
 	char path[4096];
-	int fd, rc = folder_path(results, "/lock", path, sizeof(path), err);
+	int rc = folder_path(results, "/lock", path, sizeof(path), err);
 
-	for (int i = 0; rc == 0 && i < 100; i++) {
+	if (rc == 0)
+		rc = -ENOENT;
+	/* The holder may just be removing the folder. */
+	for (int i = 0; rc == -ENOENT && i < 100; i++) {
 		rc = make_folder(results, err);
-		if (rc < 0)
-			break;
-		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-		if (fd < 0 && errno == ENOENT)
-			continue; /* the folder was just removed */
-		if (fd < 0)
-			return shoal_fail_errno(err, shoal_errno(), "cannot open '%s'", path);
-		if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
-			close(fd);
-			break;
-		}
-		if (is_current(fd, path)) {
-			*ret_lock = fd;
-			return 0;
-		}
-		close(fd);
+		if (rc == 0)
+			rc = bench_lock_take(path, ret_lock, err);
 	}
-	return rc < 0 ? rc
-		      : shoal_fail(
-				err, -EBUSY,
-				"another run is writing to '%.500s': wait for it, or name another "
-				"folder",
-				results);
+	if (rc == -EBUSY)
+		return shoal_fail(
+			err, rc,
+			"another run is writing to '%.500s': wait for it, or name another folder",
+			results);
+	return rc;
 }
 
 void bench_run_unlock(const char *results, int lock)

@@ -62,9 +62,12 @@ int bench_tally_add_up(struct bench_tally *t, struct shoal_comm *comm, struct sh
 {
 	struct load_sums expected;
 	struct shoal_load_stats s;
-	int rc = load_sums_expect(load_order(l), steps, (uint64_t)shoal_comm_place(comm)->rank,
-				  &expected, err);
+	struct shoal_err own = { "" };
+	int rc;
 
+	err = err ? err : &own;
+	rc = load_sums_expect(load_order(l), steps, (uint64_t)shoal_comm_place(comm)->rank,
+			      &expected, err);
 	if (rc < 0) {
 		shoal_comm_fail(comm, err->msg); /* the others are adding up */
 		return rc;

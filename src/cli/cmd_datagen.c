@@ -5,9 +5,10 @@
 #include <unistd.h>
 
 #include "bench/datagen.h"
-#include "cli/cli.h"
+#include "bench/datasize.h"
 #include "cli/progress.h"
 #include "cli/s3_options.h"
+#include "cli/workload_options.h"
 
 static const char usage[] =
 	"usage: shoal datagen WORKLOAD|FILE.yaml --data DIR [OPTION]... [KEY=VALUE]...\n"
@@ -22,13 +23,15 @@ static const char usage[] =
 	"      --resume          write only what is missing or has another size, and look into one file in\n"
 	"                        64; with --verify into all of them\n"
 	"      --verify          write nothing: read everything, and compare it with what it should be\n"
-	"      --force           write also where there are files already, of this dataset or another\n"
+	"      --force           write also where there are files already, of this dataset or another, or too\n"
+	"                        little room\n"
 	"      --catalog FILE    seal the catalog there (default DIR/" BENCH_CATALOG_NAME
 	"), a file or an\n"
 	"                        object s3://bucket/name. Where there are\n"
 	"                        valid files, those of train and valid alone go beside it, with -train and\n"
 	"                        -valid in their names\n"
 	"      --no-catalog      seal none\n"
+	"      --no-sync         do not wait for the disk at the end: a power cut may cost files\n"
 	"      --threads T       files written at once by a rank (default: reader.write_threads, or what suits\n"
 	"                        the machine)\n"
 	"      --json            print the result as JSON\n"
@@ -42,6 +45,7 @@ enum {
 	OPT_FORCE,
 	OPT_CATALOG,
 	OPT_NO_CATALOG,
+	OPT_NO_SYNC,
 	OPT_THREADS,
 	OPT_JSON
 };
@@ -53,6 +57,7 @@ static const struct option longs[] = {
 	{ "force", no_argument, NULL, OPT_FORCE },
 	{ "catalog", required_argument, NULL, OPT_CATALOG },
 	{ "no-catalog", no_argument, NULL, OPT_NO_CATALOG },
+	{ "no-sync", no_argument, NULL, OPT_NO_SYNC },
 	{ "threads", required_argument, NULL, OPT_THREADS },
 	{ "json", no_argument, NULL, OPT_JSON },
 	CLI_S3_OPTIONS,
@@ -67,6 +72,7 @@ struct arguments {
 	size_t nr_overrides;
 	struct bench_datagen_options o;
 	bool resume, verify, json, quiet;
+	struct bench_plan plan; /* of the ranks as accelerators; steps 0: they cannot make one */
 };
 
 /* What is on the terminal, and who speaks. */
@@ -101,6 +107,8 @@ static bool take_option(int c, struct arguments *a)
 	case OPT_NO_CATALOG:
 		a->o.catalog = "";
 		return true;
+	case OPT_NO_SYNC:
+		return a->o.no_sync = true;
 	case OPT_THREADS:
 		if (!cli_threads("datagen", &v))
 			return false;
@@ -214,8 +222,8 @@ static void warn_once(void *self, const char *words)
 {
 	struct screen *s = self;
 
-	if (s->rank == 0)
-		cli_fail("datagen", "%s", words);
+	if (s->rank == 0 && !s->a->quiet)
+		cli_fail("datagen", "warning: %s", words);
 }
 
 /* ---- Telling ---- */
@@ -238,6 +246,9 @@ static void print_json(const struct arguments *a, const struct bench_workload *w
 	       ", \"files_valid\": %" PRIu64 ",\n",
 	       bench_format_name(w->dataset.format), r->nr_files, bench_nr_files(w, false),
 	       bench_nr_files(w, true));
+	printf(" \"bytes_train\": %" PRIu64 ", \"bytes_valid\": %" PRIu64
+	       ", \"steps_per_epoch\": %" PRIu64 ",\n",
+	       a->plan.nr_bytes, a->plan.nr_bytes_eval, a->plan.steps);
 	printf(" \"ranks\": %d, \"threads\": %u, \"seconds\": %.6f,\n", nr_ranks, r->nr_threads,
 	       r->seconds);
 	printf(" \"written\": %" PRIu64 ", \"bytes_written\": %" PRIu64 ", \"good\": %" PRIu64
@@ -340,6 +351,36 @@ static void note_ignored(const struct bench_workload *w, struct screen *s)
 		warn_once(s, "dataset.hdf5.num_dset_per_record: all records are in one dataset");
 }
 
+/*
+ * Rank 0, before anything is written: how much it will be, as datasize and run count it. That a run
+ * could not take a step of it, or that it is small, is a warning here.
+ */
+static int show_plan(struct arguments *a, struct shoal_comm *comm, const struct bench_workload *w,
+		     struct screen *s, struct shoal_err *err)
+{
+	struct bench_cluster cluster;
+	struct shoal_err why = { "" };
+	char words[300];
+	int rc = bench_measure(comm, &cluster, err);
+
+	if (rc == 0)
+		rc = bench_plan_data(w, &a->plan, err);
+	if (rc < 0)
+		return rc;
+	if (bench_plan(w, (uint64_t)s->nr_ranks, &a->plan, &why) < 0)
+		warn_once(s, why.msg);
+	else if (a->o.mode == BENCH_DATAGEN_WRITE &&
+		 bench_too_small(w, &cluster, words, sizeof(words)))
+		warn_once(s, words);
+	if (s->rank > 0 || a->quiet || a->o.mode == BENCH_DATAGEN_VERIFY)
+		return 0;
+	fprintf(stderr, "datagen: %" PRIu64 " files, ", a->plan.nr_files + a->plan.nr_files_eval);
+	cli_put_bytes(stderr, (double)a->plan.nr_bytes + (double)a->plan.nr_bytes_eval);
+	fprintf(stderr, "; %" PRIu64 " step%s an epoch on %d accelerator%s\n", a->plan.steps,
+		a->plan.steps == 1 ? "" : "s", s->nr_ranks, s->nr_ranks == 1 ? "" : "s");
+	return 0;
+}
+
 static int run(struct arguments *a, struct shoal_comm *comm, struct screen *s,
 	       struct bench_workload **ret_w, struct bench_datagen_result *r, struct shoal_err *err)
 {
@@ -351,6 +392,11 @@ static int run(struct arguments *a, struct shoal_comm *comm, struct screen *s,
 		return rc;
 	}
 	note_ignored(*ret_w, s);
+	rc = show_plan(a, comm, *ret_w, s, err);
+	if (rc < 0) {
+		shoal_comm_fail(comm, err->msg);
+		return rc;
+	}
 	a->o.stop = &cli_stop;
 	a->o.progress = show;
 	a->o.warn = warn;

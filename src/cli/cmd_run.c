@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bench/datasize.h"
 #include "bench/pace.h"
 #include "bench/run.h"
 #include "cli/load_options.h"
@@ -278,6 +279,22 @@ static int open_data(struct command *c, struct shoal_err *err)
 	return rc;
 }
 
+/* Collective: rank 0 says when the data is less than MLPerf's rule asks for. */
+static int note_size(struct command *c, struct shoal_err *err)
+{
+	struct bench_cluster cluster;
+	char words[300];
+	int rc;
+
+	if (made_up(&c->a))
+		return 0;
+	rc = bench_measure(c->comm, &cluster, err);
+	cluster.nr_accelerators = (uint64_t)c->place->size * c->a.accelerators;
+	if (rc == 0 && bench_too_small(c->workload, &cluster, words, sizeof(words)))
+		show_words(c, words);
+	return rc;
+}
+
 static int run_steps(struct command *c, struct shoal_err *err)
 {
 	struct bench_run_options o = { .workload = c->workload,
@@ -353,6 +370,8 @@ static int run(struct command *c, struct shoal_err *err)
 	rc = agree(c, rc, err);
 	if (rc == 0)
 		rc = open_data(c, err);
+	if (rc == 0)
+		rc = note_size(c, err);
 	if (rc == 0)
 		rc = run_steps(c, err);
 	if (rc == 0) {

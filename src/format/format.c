@@ -68,9 +68,20 @@ void format_rectangle(uint64_t area, uint64_t *ret_width, uint64_t *ret_height)
 
 /* ---- Making ---- */
 
+/* 16 TiB: what common file systems hold. */
+#define FILE_MAX (UINT64_C(1) << 44)
+
 uint64_t format_least(const struct format *f, uint64_t nr_samples)
 {
 	return f->least(nr_samples);
+}
+
+/* Records share a file: none may have more than a record of the format can. */
+static uint64_t most_bytes(const struct format *f, uint64_t nr_samples)
+{
+	if (f->record_max == 0 || f->record_max >= FILE_MAX / nr_samples)
+		return FILE_MAX;
+	return (f->record_max + 1) * nr_samples - 1;
 }
 
 int format_check(const struct format *f, uint64_t size, uint64_t nr_samples, struct shoal_err *err)
@@ -87,11 +98,12 @@ int format_check(const struct format *f, uint64_t size, uint64_t nr_samples, str
 				  "%" PRIu64 " bytes are too few for a %s file with %" PRIu64
 				  " sample%s: the least is %" PRIu64,
 				  size, f->name, nr_samples, nr_samples == 1 ? "" : "s", least);
-	if (size > INT64_MAX || (f->record_max && size / nr_samples > f->record_max))
+	most = most_bytes(f, nr_samples);
+	if (size > most)
 		return shoal_fail(err, -EINVAL,
 				  "%" PRIu64 " bytes are too many for a %s file with %" PRIu64
-				  " sample%s",
-				  size, f->name, nr_samples, nr_samples == 1 ? "" : "s");
+				  " sample%s: the most is %" PRIu64,
+				  size, f->name, nr_samples, nr_samples == 1 ? "" : "s", most);
 	return 0;
 }
 

@@ -227,6 +227,8 @@ static void jpeg_next(struct format_maker *m)
 const struct format format_jpeg = {
 	.name = "jpeg",
 	.samples_max = 1,
+	/* More than the largest picture would be nothing but comments. */
+	.record_max = HEAD + COMMENT_MOST + (uint64_t)(SIDE_MOST / 4) * SIDE_MOST * UNIT,
 	.least = jpeg_least,
 	.plan = jpeg_plan,
 	.next = jpeg_next,

@@ -168,6 +168,7 @@ static void png_next(struct format_maker *m)
 const struct format format_png = {
 	.name = "png",
 	.samples_max = 1,
+	.record_max = UINT64_C(2900000000000), /* readers take a million pixels a side */
 	.least = png_least,
 	.plan = png_plan,
 	.next = png_next,

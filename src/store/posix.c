@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <xxhash.h>
@@ -347,6 +348,32 @@ static int posix_remove(struct shoal_store *s, const char *name, struct shoal_er
 	return rc;
 }
 
+/* The root is open as a path only, which cannot be synced. */
+static int posix_sync(struct shoal_store *s, struct shoal_err *err)
+{
+	int fd = open_at(posix_of(s)->root_fd, ".", O_RDONLY | O_DIRECTORY), rc = 0;
+
+	if (fd < 0)
+		return shoal_fail_errno(err, fd, "cannot open '%.300s'", s->uri);
+	if (syncfs(fd) < 0)
+		rc = shoal_fail_errno(err, shoal_errno(), "cannot sync '%.300s'", s->uri);
+	close(fd);
+	return rc;
+}
+
+static int posix_space(struct shoal_store *s, struct store_space *ret_space, struct shoal_err *err)
+{
+	struct statvfs st;
+
+	if (fstatvfs(posix_of(s)->root_fd, &st) < 0)
+		return shoal_fail_errno(err, shoal_errno(), "cannot ask '%.300s' for its room",
+					s->uri);
+	if (__builtin_mul_overflow((uint64_t)st.f_bavail, (uint64_t)st.f_frsize, &ret_space->bytes))
+		ret_space->bytes = UINT64_MAX;
+	ret_space->names = st.f_files ? st.f_favail : UINT64_MAX;
+	return 0;
+}
+
 /* ---- Opening ---- */
 
 static void posix_close(struct shoal_store *s)
@@ -369,6 +396,8 @@ static const struct store_ops posix_ops = {
 	.commit = posix_commit,
 	.abort = posix_abort,
 	.remove = posix_remove,
+	.sync = posix_sync,
+	.space = posix_space,
 	.unit = store_posix_unit,
 	.list = store_posix_list,
 };

@@ -125,6 +125,19 @@ static int stack_remove(struct shoal_store *s, const char *name, struct shoal_er
 	return rc < 0 ? rc : store_remove(st->inner, name, err);
 }
 
+static int stack_sync(struct shoal_store *s, struct shoal_err *err)
+{
+	struct stack *st = stack_of(s);
+	int rc = st->before(st, STORE_SYNC, NULL, err);
+
+	return rc < 0 ? rc : store_sync(st->inner, err);
+}
+
+static int stack_space(struct shoal_store *s, struct store_space *ret_space, struct shoal_err *err)
+{
+	return store_space(stack_of(s)->inner, ret_space, err);
+}
+
 static size_t stack_unit(struct shoal_store *s, const char *name, size_t len, void *unit)
 {
 	return store_unit(stack_of(s)->inner, name, len, unit);
@@ -143,8 +156,8 @@ static int stack_list(struct shoal_store *s, const struct store_list_options *op
 	{                                                                                     \
 		.kind = (name), .close = stack_close, .stat = stack_stat, .read = stack_read, \
 		.create = stack_create, .write = stack_write, .commit = stack_commit,         \
-		.abort = stack_abort, .remove = stack_remove, .unit = stack_unit,             \
-		.list = stack_list,                                                           \
+		.abort = stack_abort, .remove = stack_remove, .sync = stack_sync,             \
+		.space = stack_space, .unit = stack_unit, .list = stack_list,                 \
 	}
 
 static const struct store_ops fault_ops = STACK_OPS("fault");
@@ -170,9 +183,9 @@ static struct stack *stack_new(struct shoal_store *inner, const struct store_ops
 /* ---- Fault ---- */
 
 static const char *const op_name[STORE_NR_OPS] = {
-	[STORE_STAT] = "stat",    [STORE_READ] = "read",     [STORE_CREATE] = "create",
-	[STORE_WRITE] = "write",  [STORE_COMMIT] = "commit", [STORE_REMOVE] = "remove",
-	[STORE_LIST] = "listing",
+	[STORE_STAT] = "stat",   [STORE_READ] = "read",     [STORE_CREATE] = "create",
+	[STORE_WRITE] = "write", [STORE_COMMIT] = "commit", [STORE_REMOVE] = "remove",
+	[STORE_SYNC] = "sync",   [STORE_LIST] = "listing",
 };
 
 static int fault_before(struct stack *st, enum store_op op, size_t *ret_short,

@@ -206,6 +206,18 @@ int store_remove(struct shoal_store *s, const char *name, struct shoal_err *err)
 	return s->ops->remove(s, name, err);
 }
 
+int store_sync(struct shoal_store *s, struct shoal_err *err)
+{
+	return s->ops->sync ? s->ops->sync(s, err) : 0;
+}
+
+int store_space(struct shoal_store *s, struct store_space *ret_space, struct shoal_err *err)
+{
+	if (!s->ops->space)
+		return cannot(s, "tell how much room there is", err);
+	return s->ops->space(s, ret_space, err);
+}
+
 size_t store_unit(struct shoal_store *s, const char *name, size_t len, void *unit)
 {
 	return s->ops->unit ? s->ops->unit(s, name, len, unit) : 0;

@@ -26,6 +26,12 @@ struct store_stat {
 	bool is_dir;
 };
 
+/* What can still be written. */
+struct store_space {
+	uint64_t bytes;
+	uint64_t names; /* UINT64_MAX where the file system does not tell */
+};
+
 /* ---- Listing ---- */
 
 /* A thing that was found. The name is lent. */
@@ -124,6 +130,8 @@ struct store_ops {
 	int (*commit)(struct store_writer *w, struct shoal_err *err); /* frees, also on failure */
 	void (*abort)(struct store_writer *w);                        /* frees */
 	int (*remove)(struct shoal_store *s, const char *name, struct shoal_err *err);
+	int (*sync)(struct shoal_store *s, struct shoal_err *err);
+	int (*space)(struct shoal_store *s, struct store_space *ret_space, struct shoal_err *err);
 	/* The unit that lists directory @name, into @unit of STORE_UNIT_MAX bytes: its length. */
 	size_t (*unit)(struct shoal_store *s, const char *name, size_t len, void *unit);
 	/*
@@ -179,6 +187,17 @@ int store_write(struct store_writer *w, const void *data, size_t len,
 int store_commit(struct store_writer *w, struct shoal_err *err) SHOAL_MUST_USE;
 void store_abort(struct store_writer *w); /* NULL is fine */
 int store_remove(struct shoal_store *s, const char *name, struct shoal_err *err) SHOAL_MUST_USE;
+
+/*
+ * All that was committed by this machine is on the disk, as far as the store knows: once for many
+ * things. At once where commits are for good (s3) or nothing is kept (null).
+ */
+int store_sync(struct shoal_store *s, struct shoal_err *err) SHOAL_MUST_USE;
+
+/* How much room there is. -ENOTSUP where that is not known. */
+int store_space(struct shoal_store *s, struct store_space *ret_space,
+		struct shoal_err *err) SHOAL_MUST_USE;
+
 /* @name has at most SHOAL_NAME_MAX bytes. 0 where the store has no directories. */
 size_t store_unit(struct shoal_store *s, const char *name, size_t len, void *unit);
 int store_shard(struct shoal_store *s, unsigned k, unsigned n, const int *stop, void *unit,
@@ -198,6 +217,7 @@ enum store_op {
 	STORE_COMMIT,
 	STORE_REMOVE,
 	STORE_LIST,
+	STORE_SYNC,
 	STORE_NR_OPS,
 };
 

@@ -271,6 +271,8 @@ def test_wrong_usage_is_told(shoal, fails, tmp_path, arguments, words):
 @pytest.mark.parametrize("keys, words", [
     ({"record_length_bytes": 518}, "the least is 519"), ({"format": "npz", "record_length_bytes": 100}, "the least is 459"),
     ({"num_samples_per_file": 2}, "samples"), ({"num_files_train": 0, "num_files_eval": 0}, "num_files_train"),
+    ({"record_length_bytes": 100_000_000_000_000}, "the most is"),
+    ({"format": "npz", "record_length_bytes": 100_000_000_000_000}, "the most is 17592186044416"),
     ({"format": "synthetic"}, "synthetic"), ({"record_length_bytes": 1000, "record_length_bytes_stdev": 400}, "the least is 519"),
 ])
 def test_what_cannot_be_made_is_told_before_anything_is_written(shoal, workload, data, keys, words):
@@ -278,6 +280,66 @@ def test_what_cannot_be_made_is_told_before_anything_is_written(shoal, workload,
     assert result.returncode == 1
     assert len(lines(result.stderr)) == 1 and words.encode() in result.stderr
     assert not data.exists()
+
+
+def test_more_files_than_there_are_inodes_is_told(shoal, fails, workload, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=30", "tmpfs", disk], capture_output=True).returncode != 0:
+        pytest.skip("cannot mount a file system")
+    try:
+        fails(shoal("datagen", workload(), "--data", disk, "-q"), 1, "inodes", "the dataset has 47")
+        assert contents(disk) == []
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_the_plan_is_that_of_datasize_and_run(shoal, workload, data):
+    result = shoal("datagen", workload(), "--data", data, "--json")
+    said = facts(result.stdout)
+    assert (said["bytes_train"], said["bytes_valid"], said["steps_per_epoch"]) == (40 * 5000, 7 * 5000, 20)
+    assert b"47 files, 235 KB; 20 steps an epoch on 1 accelerator" in result.stderr
+    needed = facts(shoal.good("datasize", workload(), "--accelerators", 1, "--json"))["files"]
+    warning, = [line for line in lines(result.stderr) if b"warning" in line]
+    assert b"MLPerf's rule asks for %d here" % needed in warning
+    assert b"warning" not in shoal("datagen", workload(), "--data", data, "--verify").stderr
+
+
+def test_two_at_a_time_in_one_directory_are_refused(shoal, fails, workload, data):
+    path = workload(num_files_train=20000)
+    first = shoal.start("datagen", path, "--data", data, "-q", "--threads", 1)
+    wait_until(lambda: (data / "train").exists() and len(contents(data / "train")) > 3)
+    first.send_signal(signal.SIGSTOP)
+    wait_until(lambda: " T " in pathlib.Path(f"/proc/{first.pid}/status").read_text().replace("\t", " "))
+    before = len(contents(data / "train"))
+    for option in (["--resume"], ["--force"], []):
+        fails(shoal("datagen", path, "--data", data, "-q", *option), 1, "another datagen is writing")
+    assert len(contents(data / "train")) == before
+    first.send_signal(signal.SIGTERM)
+    first.send_signal(signal.SIGCONT)
+    first.communicate(timeout=60)
+    assert not (data / ".shoal-lock").exists()
+    assert shoal("datagen", path, "--data", data, "-q", "--resume", "dataset.num_files_generated=20000").returncode == 0
+
+
+def test_verify_goes_on_where_something_else_is_in_place_of_a_file(shoal, workload, data):
+    path = workload()
+    shoal.good("datagen", path, "--data", data, "-q")
+    folder, pipe, cut = (data / "train" / f"img_{i:02}_of_40.jpeg" for i in (3, 5, 30))
+    for file in (folder, pipe):
+        file.unlink()
+    folder.mkdir()
+    os.mkfifo(pipe)
+    cut.write_bytes(b"")
+    result = shoal("datagen", path, "--data", data, "-q", "--verify", "--json")
+    assert result.returncode == 1
+    assert (facts(result.stdout)["good"], facts(result.stdout)["damaged"], facts(result.stdout)["resized"]) == (44, 2, 1)
+    for name, words in ((folder, "is not a file"), (pipe, "is not a file"), (cut, "has another size")):
+        assert f"{name.name}' {words}".encode() in result.stderr
+    folder.rmdir()
+    result = shoal("datagen", path, "--data", data, "-q", "--resume", "--json")
+    assert result.returncode == 0, result.stderr
+    assert facts(result.stdout)["written"] == 3
 
 
 def test_an_unknown_workload_is_told(shoal, fails, tmp_path):
@@ -305,7 +367,9 @@ def test_a_full_disk_is_told_in_one_sentence_and_leaves_nothing_half(shoal, fail
         pytest.skip("cannot mount a file system")
     try:
         path = workload(num_files_train=500, record_length_bytes=40_000)
-        fails(shoal("datagen", path, "--data", disk, "-q"), 1, "No space left on device", "train/img_")
+        fails(shoal("datagen", path, "--data", disk, "-q"), 1, "has 1048576 bytes free", "the dataset has 20280000", "--force")
+        assert contents(disk) == []
+        fails(shoal("datagen", path, "--data", disk, "-q", "--force"), 1, "No space left on device", "train/img_")
         files = contents(disk / "train")
         assert 5 < len(files) < 30 and not any(name.startswith(".") for name in files)
         assert {os.path.getsize(disk / "train" / name) for name in files} == {40_000}
@@ -356,7 +420,7 @@ def test_a_terminal_shows_one_line_that_is_overwritten_and_taken_away(shoal, wor
     path = workload(format="csv", num_files_train=90, record_length_bytes=10_000_000)
     seen = on_terminal(shoal.arguments(["datagen", path, "--data", "null:", "--threads", 1]))
     shown = seen.split(b"\r\033[K")
-    assert len(shown) >= 3 and shown[-1] == b"" and b"\n" not in seen
+    assert len(shown) >= 3 and shown[-1] == b"" and b"\n" not in b"".join(shown[1:])
     assert b"of 97 files" in shown[1] and b" left" in shown[-2] and b"MB/s" in shown[-2]
     assert not data.exists()
 

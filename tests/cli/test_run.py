@@ -94,6 +94,14 @@ def test_dlio_names_are_computed_and_looked_for(run, data, tmp_path):
         ["0_output.json", "0_per_epoch_stats.json", "config.yaml", "summary.json", "train.shoal"])
 
 
+def test_less_data_than_the_rule_asks_for_is_told_unless_quiet(run, data, tmp_path):
+    done = run("--data", data)
+    said, = [line for line in lines(done.stderr) if b"MLPerf" in line]
+    assert said.startswith(b"run: 40 files") and b"500 steps on 1 accelerator" in said
+    assert run("--data", data, "-q", results=tmp_path / "quiet").stderr == b""
+    assert b"MLPerf" not in run("--store", "null", results=tmp_path / "null").stderr
+
+
 def test_the_summary_is_read_by_a_script_that_knows_only_dlio(run, data, tmp_path):
     assert run("--data", data, "dataset.num_files_eval=0").returncode == 0
     done = subprocess.run([sys.executable, SCRIPT, tmp_path / "results"], stdout=subprocess.PIPE, text=True, check=True)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "comm/comm_inside.h"
 #include "help.h"
@@ -154,10 +155,45 @@ static void any_call_that_fails_is_told_and_nothing_is_half(void **state)
 	sweep(STORE_WRITE, BENCH_DATAGEN_WRITE);
 	sweep(STORE_COMMIT, BENCH_DATAGEN_WRITE);
 	sweep(STORE_STAT, BENCH_DATAGEN_WRITE);
+	sweep(STORE_SYNC, BENCH_DATAGEN_WRITE);
 	sweep(STORE_READ, BENCH_DATAGEN_RESUME);
 	sweep(STORE_STAT, BENCH_DATAGEN_RESUME);
 	sweep(STORE_LIST, BENCH_DATAGEN_RESUME);
 	sweep(STORE_REMOVE, BENCH_DATAGEN_RESUME);
+}
+
+/* A catalog says that all is there: none when that may not be so after a power cut. */
+static void files_are_synced_before_the_catalog_is_sealed(void **state)
+{
+	struct store_fault fault = { .op = STORE_SYNC, .nth = 1, .count = 1, .rc = -EIO };
+	struct shoal_store *store = NULL;
+	struct bench_workload *w = load();
+	struct shoal_comm *comm = NULL;
+	struct bench_datagen_result r;
+	struct bench_datagen_options o = { .data = test_dir(), .nr_threads = 2 };
+
+	(void)state;
+	assert_int_equal(store_fault_new(posix_store(), &fault, 1, &store, NULL), 0);
+	o.store = store;
+	o.catalog = test_path("c.shoal");
+	assert_int_equal(shoal_comm_self(&comm, NULL), 0);
+	assert_int_equal(bench_datagen(comm, w, &o, &r, NULL), -EIO);
+	assert_int_equal(store_fault_fired(store), 1);
+	assert_int_equal(r.counts.nr_written, NR_FILES);
+	assert_int_equal(access(test_path("c.shoal"), F_OK), -1);
+	shoal_comm_close(comm); /* it has heard of the failure */
+	assert_int_equal(shoal_comm_self(&comm, NULL), 0);
+	o.mode = BENCH_DATAGEN_RESUME;
+	o.no_sync = true;
+	assert_int_equal(bench_datagen(comm, w, &o, &r, NULL), 0);
+	assert_int_equal(access(test_path("c.shoal"), F_OK), 0);
+	shoal_store_close(store);
+	shoal_comm_close(comm);
+	bench_workload_free(w);
+	unlink(test_path("c.shoal"));
+	unlink(test_path("c-train.shoal"));
+	unlink(test_path("c-valid.shoal"));
+	empty();
 }
 
 static void a_file_that_reads_short_is_damaged(void **state)
@@ -322,6 +358,7 @@ int main(void)
 		cmocka_unit_test(threads_write_all_of_it_and_it_is_good),
 		cmocka_unit_test(any_call_that_fails_is_told_and_nothing_is_half),
 		cmocka_unit_test(a_file_that_reads_short_is_damaged),
+		cmocka_unit_test(files_are_synced_before_the_catalog_is_sealed),
 		cmocka_unit_test(a_stop_ends_it),
 		cmocka_unit_test(no_rank_takes_another_ranks_file_for_a_leftover),
 		cmocka_unit_test(a_rank_that_cannot_look_for_leftovers_ends_all),

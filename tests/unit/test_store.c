@@ -954,21 +954,41 @@ static int do_all(struct shoal_store *s, struct shoal_err *err)
 	rc = store_stat(s, "d/x", &st, err);
 	n = rc < 0 ? rc : store_read(s, "d/x", 0, buf, sizeof(buf), err);
 	rc = n < 0 ? (int)n : n == 10 && st.size == 10 ? 0 : -EPROTO;
+	if (rc == 0)
+		rc = store_sync(s, err);
 	return rc < 0 ? rc : store_remove(s, "d/x", err);
+}
+
+static void room_is_told_where_it_is_known(void **state)
+{
+	struct store_space space = { 0 };
+	struct shoal_store *s = open_store(test_path("root"));
+	struct shoal_err err = { "" };
+
+	(void)state;
+	assert_int_equal(store_space(s, &space, NULL), 0);
+	assert_true(space.bytes > 0 && space.bytes < UINT64_MAX && space.names > 0);
+	shoal_store_close(s);
+	s = open_store("null:size=10");
+	assert_int_equal(store_space(s, &space, &err), -ENOTSUP);
+	check_words(&err, "room");
+	assert_int_equal(store_sync(s, NULL), 0);
+	shoal_store_close(s);
 }
 
 static void each_call_can_be_made_to_fail_and_leaves_nothing(void **state)
 {
-	static const char *const words[] = {
-		"stat", "read", "create", "write", "commit", "remove"
-	};
-	static const int calls[] = { 1, 1, 1, 2, 1, 1 };
+	static const char *const words[] = { "stat",   "read",   "create", "write",
+					     "commit", "remove", "list",   "sync" };
+	static const int calls[] = { 1, 1, 1, 2, 1, 1, 0, 1 };
 
 	(void)state;
 	for (unsigned on_null = 0; on_null < 2; on_null++)
-		for (unsigned op = STORE_STAT; op <= STORE_REMOVE; op++) {
+		for (unsigned op = STORE_STAT; op <= STORE_SYNC; op++) {
 			uint64_t nth = 1;
 
+			if (op == STORE_LIST) /* it has a sweep of its own */
+				continue;
 			for (bool fired = true; fired; nth++) {
 				struct store_fault f = { (enum store_op)op, nth, 1, -ESTALE, 0 };
 				struct shoal_err err = { "" };
@@ -1196,6 +1216,7 @@ int main(void)
 		TEST(null_bytes_depend_on_name_and_offset_only),
 		TEST(null_bytes_neither_compress_nor_repeat),
 		TEST(a_null_store_takes_everything_and_has_no_list),
+		TEST(room_is_told_where_it_is_known),
 		TEST(each_call_can_be_made_to_fail_and_leaves_nothing),
 		TEST(each_allocation_may_fail),
 		TEST(faults_start_at_the_nth_call_and_end_after_their_count),

@@ -912,6 +912,28 @@ static void test_the_size_rule_by_hand(void **state)
 	}
 }
 
+static void test_fewer_files_than_the_rule_asks_for_are_told(void **state)
+{
+	struct bench_cluster c = { 1, 1 << 20, 2 };
+	char words[300] = "";
+
+	(void)state;
+	for (uint64_t files = 5119; files <= 5120; files++) {
+		struct bench_workload *w;
+		char yaml[200];
+
+		snprintf(yaml, sizeof(yaml),
+			 "dataset: {record_length_bytes: 1024, num_files_train: %" PRIu64 "}",
+			 files);
+		w = load(yaml, NULL);
+		assert_int_equal(bench_too_small(w, &c, words, sizeof(words)), files < 5120);
+		bench_workload_free(w);
+	}
+	assert_non_null(strstr(words, "5119 files"));
+	assert_non_null(strstr(words, "asks for 5120 here"));
+	assert_non_null(strstr(words, "2 accelerators"));
+}
+
 static void test_plans_of_times_and_evaluations_by_hand(void **state)
 {
 	struct bench_workload *w = load(
@@ -1076,6 +1098,7 @@ int main(void)
 		cmocka_unit_test(test_the_widest_deviation_is_taken_and_a_wider_one_refused),
 		cmocka_unit_test(test_times_have_their_distributions),
 		cmocka_unit_test(test_the_size_rule_by_hand),
+		cmocka_unit_test(test_fewer_files_than_the_rule_asks_for_are_told),
 		cmocka_unit_test(test_plans_of_times_and_evaluations_by_hand),
 		cmocka_unit_test(test_plans_that_cannot_be_are_refused),
 		cmocka_unit_test(test_folders_grow_with_the_files),
