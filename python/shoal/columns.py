@@ -12,6 +12,7 @@ from .catalog import Catalog
 from .order import _BLOCK, REMAINDERS, Order, _choice, _number, check_rank, state_from_dict, state_to_dict
 
 UNSORTED = 2**64 - 1
+_NAME_MAX = 63  # bytes
 
 DTYPES = {"bit": numpy.uint8, "u8": numpy.uint8, "u16": numpy.uint16, "u32": numpy.uint32, "u64": numpy.uint64,
           "i64": numpy.int64, "f32": numpy.float32, "f64": numpy.float64}
@@ -26,6 +27,16 @@ def _digest_of(catalog):
 
 def _samples_of(catalog):
     return getattr(catalog, "catalog", catalog).nr_samples
+
+
+def check_name(name):
+    """A column's name is a part of its file's name."""
+    if not isinstance(name, str):
+        raise TypeError("a column's name is a str, not %r" % (name,))
+    if not name or "/" in name or "\0" in name or len(os.fsencode(name)) > _NAME_MAX:
+        raise BadValueError(22, "%.100r cannot be a column's name: it needs 1 to %d bytes, without '/' and NUL"
+                            % (name, _NAME_MAX))
+    return name
 
 
 class Column:
@@ -151,6 +162,7 @@ class ColumnWriter:
     def __init__(self, path, catalog, name, type, first=0, nr=None):
         if type not in DTYPES:
             raise BadValueError(22, "a column's type is one of %s, not %r" % (", ".join(DTYPES), type))
+        check_name(name)
         total = _samples_of(catalog)
         nr = total - first if nr is None else nr
         self.type = type
@@ -162,6 +174,9 @@ class ColumnWriter:
         given = numpy.atleast_1d(numpy.asarray(values))
         if given.ndim != 1 or given.dtype.kind not in "biuf":
             raise BadValueError(22, "a column takes numbers, one a sample, not %.100r" % (values,))
+        if self.type == "bit" and not ((given == 0) | (given == 1)).all():
+            wrong = given[(given != 0) & (given != 1)][0]
+            raise BadValueError(22, "%r does not fit a column of type bit: it takes 0, 1, False and True" % (wrong.item(),))
         with numpy.errstate(all="ignore"):
             fitting = (given != 0).astype(numpy.uint8) if self.type == "bit" else given.astype(DTYPES[self.type])
             exact = self.type in ("bit", "f32", "f64") or bool((fitting == given).all()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Optional, Union
 
 from . import _shoal
+from ._errors import BadValueError
 from .catalog import SIZE_UNKNOWN, Catalog
 
 
@@ -33,6 +34,14 @@ def _options(output, root, tmp_dir, memory, samples_per_file, progress, warn):
             tell if progress else None, tell_warning if warn else None)
 
 
+def _name(name):
+    """The bytes of a name; NUL is what separates names on the way, and no file has it in its name."""
+    text = os.fsencode(name)
+    if b"\0" in text:
+        raise BadValueError(22, "the name %.100r has a NUL byte in it, which no file name can have" % (name,))
+    return text
+
+
 def _feed(names, fd, failed):
     """Write names, and sizes where they come, into a pipe; by a thread of its own."""
     try:
@@ -40,10 +49,10 @@ def _feed(names, fd, failed):
             try:
                 for item in names:
                     if isinstance(item, (str, bytes)):
-                        out.write(os.fsencode(item) + b"\0")
+                        out.write(_name(item) + b"\0")
                     else:
                         name, *numbers = item
-                        out.write(b"\t".join([os.fsencode(name)] + [b"%d" % n for n in numbers]) + b"\0")
+                        out.write(b"\t".join([_name(name)] + [b"%d" % n for n in numbers]) + b"\0")
             except BrokenPipeError:
                 raise
             except BaseException as e:  # the caller's iterable: raised again over there

@@ -69,6 +69,25 @@ def test_values_that_are_missing_are_told(files, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("name", ["a/b", "/", "", "a\0b", "x" * 300])
+def test_a_name_that_no_column_can_have_is_refused_and_leaves_nothing(files, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="cannot be a column's name"):
+        shoal.scan(shoal.Catalog(files), len, name)
+    with pytest.raises(ValueError, match="cannot be a column's name"):
+        shoal.ColumnWriter("c", shoal.Catalog(files), name, "u8")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("values", [[2], [0, 1, -1], [0.5], [float("nan")], numpy.array([1, 255], "u1")])
+def test_a_bit_is_0_or_1(files, tmp_path, values):
+    with shoal.ColumnWriter(tmp_path / "c", shoal.Catalog(files), "keep", "bit", 0, 6) as writer:
+        with pytest.raises(ValueError, match="does not fit a column of type bit"):
+            writer.append(values)
+        writer.append([0, 1, True, False, 1.0, 0])
+    assert shoal.Column(tmp_path / "c")[:].tolist() == [False, True, True, False, True, False]
+
+
 def test_a_column_of_another_catalog_is_refused(lengths, pattern):
     column, _ = lengths
     other = shoal.Catalog(pattern(600))
