@@ -8,7 +8,7 @@ import numpy
 
 from . import _shoal
 from ._errors import BadValueError, Error, StaleError
-from .catalog import Catalog
+from .catalog import Catalog, local_path
 from .order import _BLOCK, REMAINDERS, Order, _choice, _number, check_rank, state_from_dict, state_to_dict
 
 UNSORTED = 2**64 - 1
@@ -47,15 +47,31 @@ class Column:
     """
 
     def __init__(self, path, catalog=None):
-        self.path = os.path.abspath(os.fspath(path))
+        self.path = local_path(path)
         self._open(_digest_of(catalog))
 
     def _open(self, digest):
         try:
-            self.handle = _shoal.Column(self.path, digest)
+            self._handle = _shoal.Column(self.path, digest)
         except Error as e:
             raise type(e)(e.errno, "'%s': %s" % (self.path, e)) from None
-        self._info = self.handle.info()
+        self._info = self._handle.info()
+
+    @property
+    def handle(self):
+        if self._handle is None:
+            raise ValueError("the column is closed")
+        return self._handle
+
+    def close(self):
+        """Unmap it, once batches made of it are gone too. Its info is still known; reading raises ValueError."""
+        self._handle = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
     @property
     def info(self):
