@@ -10,9 +10,21 @@ from typing import Any, Iterator, Optional, Tuple, Union
 import numpy
 
 from . import _shoal
-from ._errors import Error, StaleError
+from ._errors import BadValueError, Error, StaleError
 
 SIZE_UNKNOWN = 2**64 - 1
+
+
+def local_path(path: Any) -> str:
+    """The absolute path of a str, bytes, PathLike or file URI, whose path is taken as it is; an s3:// URI stays."""
+    text = os.fsdecode(path)
+    if text.startswith("s3://"):
+        return text
+    if text.startswith("file://"):
+        if not text.startswith("file:///"):
+            raise BadValueError(22, "'%s': a file URI has three slashes, as file:///data" % text)
+        text = text[len("file://"):]
+    return os.path.abspath(text)
 
 
 class Names(Sequence):
@@ -67,8 +79,7 @@ class Catalog(Sequence):
     """
 
     def __init__(self, path: Union[str, os.PathLike], copy: Union[str, os.PathLike, None] = None) -> None:
-        path = os.fsdecode(path)
-        self._path = path if path.startswith("s3://") else os.path.abspath(path)
+        self._path = local_path(path)
         self._copy = None if copy is None else os.fspath(copy)
         self._open()
 
@@ -79,6 +90,7 @@ class Catalog(Sequence):
         except Error as e:
             raise type(e)(e.errno, "'%s': %s" % (self._path, e)) from None
         self._info = self.handle.info()
+        self._closed = False
 
     # ---- What it says of itself ----
 
@@ -124,6 +136,8 @@ class Catalog(Sequence):
     # ---- By id ----
 
     def __len__(self) -> int:
+        if self._closed:
+            raise ValueError("the catalog is closed")
         return self._info["nr_files"]
 
     def _id(self, i):
@@ -218,8 +232,11 @@ class Catalog(Sequence):
         self.handle.check_fresh()
 
     def close(self) -> None:
-        """Unmap it. Closing twice is fine; one that a loader uses is refused."""
+        """Unmap it. Closing twice is fine; one that a loader or an iterator uses is refused: BufferError.
+
+        What it said of itself (digest, info, a pickle) is still known; anything else raises ValueError."""
         self.handle.close()
+        self._closed = True
 
     def __enter__(self) -> Catalog:
         return self

@@ -8,10 +8,11 @@ import numpy
 
 from . import _shoal
 from ._errors import BadValueError, Error, StaleError
-from .catalog import Catalog
+from .catalog import Catalog, local_path
 from .order import _BLOCK, REMAINDERS, Order, _choice, _number, check_rank, state_from_dict, state_to_dict
 
 UNSORTED = 2**64 - 1
+_NAME_MAX = 63  # bytes
 
 DTYPES = {"bit": numpy.uint8, "u8": numpy.uint8, "u16": numpy.uint16, "u32": numpy.uint32, "u64": numpy.uint64,
           "i64": numpy.int64, "f32": numpy.float32, "f64": numpy.float64}
@@ -28,6 +29,16 @@ def _samples_of(catalog):
     return getattr(catalog, "catalog", catalog).nr_samples
 
 
+def check_name(name):
+    """A column's name is a part of its file's name."""
+    if not isinstance(name, str):
+        raise TypeError("a column's name is a str, not %r" % (name,))
+    if not name or "/" in name or "\0" in name or len(os.fsencode(name)) > _NAME_MAX:
+        raise BadValueError(22, "%.100r cannot be a column's name: it needs 1 to %d bytes, without '/' and NUL"
+                            % (name, _NAME_MAX))
+    return name
+
+
 class Column:
     """One number for each sample of a catalog, mapped and shared by all processes of a machine.
 
@@ -36,15 +47,31 @@ class Column:
     """
 
     def __init__(self, path, catalog=None):
-        self.path = os.path.abspath(os.fspath(path))
+        self.path = local_path(path)
         self._open(_digest_of(catalog))
 
     def _open(self, digest):
         try:
-            self.handle = _shoal.Column(self.path, digest)
+            self._handle = _shoal.Column(self.path, digest)
         except Error as e:
             raise type(e)(e.errno, "'%s': %s" % (self.path, e)) from None
-        self._info = self.handle.info()
+        self._info = self._handle.info()
+
+    @property
+    def handle(self):
+        if self._handle is None:
+            raise ValueError("the column is closed")
+        return self._handle
+
+    def close(self):
+        """Unmap it, once batches made of it are gone too. Its info is still known; reading raises ValueError."""
+        self._handle = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
     @property
     def info(self):
@@ -151,6 +178,7 @@ class ColumnWriter:
     def __init__(self, path, catalog, name, type, first=0, nr=None):
         if type not in DTYPES:
             raise BadValueError(22, "a column's type is one of %s, not %r" % (", ".join(DTYPES), type))
+        check_name(name)
         total = _samples_of(catalog)
         nr = total - first if nr is None else nr
         self.type = type
@@ -162,6 +190,9 @@ class ColumnWriter:
         given = numpy.atleast_1d(numpy.asarray(values))
         if given.ndim != 1 or given.dtype.kind not in "biuf":
             raise BadValueError(22, "a column takes numbers, one a sample, not %.100r" % (values,))
+        if self.type == "bit" and not ((given == 0) | (given == 1)).all():
+            wrong = given[(given != 0) & (given != 1)][0]
+            raise BadValueError(22, "%r does not fit a column of type bit: it takes 0, 1, False and True" % (wrong.item(),))
         with numpy.errstate(all="ignore"):
             fitting = (given != 0).astype(numpy.uint8) if self.type == "bit" else given.astype(DTYPES[self.type])
             exact = self.type in ("bit", "f32", "f64") or bool((fitting == given).all()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Optional, Union
 
 from . import _shoal
+from ._errors import BadValueError
 from .catalog import SIZE_UNKNOWN, Catalog
 
 
@@ -33,6 +34,14 @@ def _options(output, root, tmp_dir, memory, samples_per_file, progress, warn):
             tell if progress else None, tell_warning if warn else None)
 
 
+def _name(name):
+    """The bytes of a name; NUL is what separates names on the way, and no file has it in its name."""
+    text = os.fsencode(name)
+    if b"\0" in text:
+        raise BadValueError(22, "the name %.100r has a NUL byte in it, which no file name can have" % (name,))
+    return text
+
+
 def _feed(names, fd, failed):
     """Write names, and sizes where they come, into a pipe; by a thread of its own."""
     try:
@@ -40,10 +49,10 @@ def _feed(names, fd, failed):
             try:
                 for item in names:
                     if isinstance(item, (str, bytes)):
-                        out.write(os.fsencode(item) + b"\0")
+                        out.write(_name(item) + b"\0")
                     else:
                         name, *numbers = item
-                        out.write(b"\t".join([os.fsencode(name)] + [b"%d" % n for n in numbers]) + b"\0")
+                        out.write(b"\t".join([_name(name)] + [b"%d" % n for n in numbers]) + b"\0")
             except BrokenPipeError:
                 raise
             except BaseException as e:  # the caller's iterable: raised again over there
@@ -79,16 +88,20 @@ def index(source: Union[str, os.PathLike, Iterable[Any]], output: Union[str, os.
           sizes: bool = True, include: Iterable[str] = (), exclude: Iterable[str] = (), follow: bool = False,
           one_file_system: bool = False, keep_going: bool = False, samples_per_file: Optional[int] = None,
           memory: Optional[int] = None, tmp_dir: Any = None, threads: int = 0, update: Any = None, resume: bool = False,
-          names_only: bool = False, progress: Optional[Callable[[IndexProgress], Any]] = None,
+          names_only: bool = False, endpoint: Optional[str] = None, progress: Optional[Callable[[IndexProgress], Any]] = None,
           warn: Optional[Callable[[str], Any]] = None) -> Catalog:
     """Make the catalog `output` of all files below a directory, of a list of names, or of an iterable.
 
-    source: a directory or URI; a file with a name on each line (after a tab its size, after another its
+    source: a directory or file URI; a bucket or a prefix in one, "s3://bucket/prefix"; a file with a name on each line (after a tab its size, after another its
     number of samples); or an iterable of names, or of (name, size) or (name, size, samples). progress is
     called with an IndexProgress now and then, warn with what was left out under keep_going. Ctrl-C, or an
     exception in either, ends it and leaves nothing behind. Returns the open Catalog; its `made` says what
     was met on the way. Memory stays below `memory` bytes (256 MB) at any number of names.
+
+    The usual AWS variables and files say where a bucket is and whose keys are used. endpoint, the server's URL, is put into
+    AWS_ENDPOINT_URL_S3 of this process, so that what reads the catalog later, and its workers, ask the same server.
     """
+    _check_bucket(source, endpoint, {"follow": follow, "one_file_system": one_file_system, "update": update})
     root = None if root is None else os.fspath(root)
     options = _options(output, root, tmp_dir, memory, samples_per_file, progress, warn)
     if not isinstance(source, (str, bytes, os.PathLike)):
@@ -101,6 +114,17 @@ def index(source: Union[str, os.PathLike, Iterable[Any]], output: Union[str, os.
                 tuple(map(os.fsencode, exclude)), threads, None if update is None else os.fspath(update), resume)
         made = _shoal.index_tree(os.fsencode(source), tree, options)
     return _opened(output, made)
+
+
+def _check_bucket(source, endpoint, of_directories):
+    bucket = isinstance(source, (str, bytes)) and os.fsdecode(source).startswith("s3://")
+    wrong = [name for name, given in of_directories.items() if given]
+    if bucket and wrong:
+        raise BadValueError(22, "%s is for a directory, not for a bucket" % wrong[0])
+    if endpoint is not None and not bucket:
+        raise BadValueError(22, "endpoint is for a bucket, as s3://bucket/prefix")
+    if endpoint is not None:
+        os.environ["AWS_ENDPOINT_URL_S3"] = endpoint
 
 
 def _is_list(source):

@@ -159,6 +159,7 @@ class Loader:
                  object_size: Optional[int] = None, timeout: Optional[float] = None, stall: float = 10.0,
                  worker: int = 0, workers: int = 1) -> None:
         self.handle = None
+        self._closed = False
         self.audit: Optional[Audit] = None
         self.catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog)
         self._facts = dataset_facts(self.catalog)
@@ -168,7 +169,7 @@ class Loader:
         self.worker, self.workers = check_rank(worker, workers), _number("workers", workers, 1)
         skip = _choice("on_error", on_error, ("fail", "skip")) == 1
         # One batch more than are read ahead: in a loop the last is still held when the next is taken.
-        self._options = (store, _choice("engine", engine, ENGINES), direct, in_flight,
+        self._options = (store, _choice("engine", engine, ENGINES), direct, _number("in_flight", in_flight, 1),
                          _number("prefetch", prefetch, 1) + 1, slot or 0, worker, workers, object_size or 0, skip,
                          int(stall * 1000), 0 if timeout is None else max(1, int(timeout * 1000)))
         self._skip = skip
@@ -189,19 +190,26 @@ class Loader:
         self._epoch = None
         self._at = (epoch, consumed)
 
+    def _check_open(self):
+        if self._closed:
+            raise ValueError("the loader is closed: make another")
+
     def epoch(self, epoch: int) -> Iterator[Batch]:
         """The batches of an epoch. What is left of the one before is given up."""
+        self._check_open()
         return self._iterate(_number("epoch", epoch))
 
     def __iter__(self) -> Iterator[Batch]:
+        self._check_open()
         return self._iterate(self._at[0])
 
     def _begin(self, epoch):
+        self._check_open()  # it may have been closed since the iteration was made
         start, consumed = self._at
         consumed, skip = (consumed, self._skipping) if start == epoch else (0, 0)
         first_step = self.worker + skip * self.workers
         if consumed or first_step != self._options[6]:
-            self.close()
+            self._give_up()
         if self.handle is None:
             self._options = self._options[:6] + (first_step,) + self._options[7:]
             self.handle = _shoal.Loader(self.catalog.handle, self._spec[:9] + (consumed,), self.rank, self._options)
@@ -244,6 +252,7 @@ class Loader:
     @property
     def stats(self) -> dict[str, Any]:
         """What was done so far in this epoch, as a dict."""
+        self._check_open()
         if self.handle is None:
             raise ValueError("no epoch was begun yet")
         return self.handle.stats()
@@ -270,14 +279,20 @@ class Loader:
         self._spec = spec[:9] + (0,)
         self._at = (state["epoch"], spec[9])
         self._epoch, self._skipping = None, 0
-        self.close()
+        self._give_up()
         if order.steps() == 0:  # that epoch was at its end
             self._at = (state["epoch"] + 1, 0)
 
     # ---- The end ----
 
     def close(self) -> None:
-        """End the reads and give the memory back, as soon as no batch is held any more."""
+        """End the reads for good, and give the memory back as soon as no batch, sample or view of one is held.
+
+        Views stay good until then; audit and state_dict() are still known."""
+        self._closed = True
+        self._give_up()
+
+    def _give_up(self):
         self._epoch = None
         handle, self.handle = self.handle, None  # first: what comes next may be interrupted
         if handle is not None:

@@ -39,6 +39,8 @@ def dataset_facts(dataset):
     """(samples, digest, samples per file) of a catalog, of what has one, or of a number."""
     catalog = getattr(dataset, "catalog", dataset)
     if isinstance(catalog, Catalog):
+        if not catalog.nr_samples:
+            raise BadValueError(22, "the catalog '%s' is empty: there is nothing to order or load" % catalog.path)
         mean = -(-catalog.nr_samples // max(1, len(catalog)))
         return catalog.nr_samples, catalog.digest, catalog.samples_per_file or mean
     if hasattr(dataset, "__len__"):

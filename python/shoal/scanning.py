@@ -11,7 +11,7 @@ import numpy
 
 from ._errors import BadValueError, NotFoundError, TransformError
 from .catalog import Catalog
-from .columns import DTYPES, Column, ColumnWriter, column_path, join_columns
+from .columns import DTYPES, Column, ColumnWriter, check_name, column_path, join_columns
 
 _BLOCK = 256  # samples that a worker is given at once
 
@@ -209,6 +209,7 @@ def scan(dataset, fn, column="length", *, type="u32", path=None, rank=None, worl
     """
     if type not in DTYPES:
         raise BadValueError(22, "a column's type is one of %s, not %r" % (", ".join(DTYPES), type))
+    check_name(column)
     from .torch.dataset import ShoalDataset
     from .torch.place import Place
 
@@ -218,6 +219,8 @@ def scan(dataset, fn, column="length", *, type="u32", path=None, rank=None, worl
     rank, world_size = place.rank, place.world_size
     catalog = dataset.catalog
     path = os.path.abspath(os.fspath(path)) if path is not None else column_path(catalog, column)
+    if path is None:
+        raise BadValueError(22, "'%s' is in a bucket, and a column is a file: say where with path=" % catalog.path)
     total = catalog.nr_samples
     cut = [total * r // world_size for r in range(world_size + 1)]
     parts = ["%s.part-%d-of-%d" % (path, r, world_size) for r in range(world_size)]

@@ -1,5 +1,7 @@
 /* Making catalogs, with the caller's own words on the way, and a Ctrl-C that is heard. */
 #include <errno.h>
+#include <pthread.h>
+#include <time.h>
 
 #include "python/door.h"
 
@@ -167,6 +169,57 @@ static PyObject *index_list(PyObject *module, PyObject *args)
 	Py_END_ALLOW_THREADS return finish(&watch, rc, &r, &err);
 }
 
+/* A pattern tells no progress, so a thread makes it while this one listens for signals. */
+struct pattern_work {
+	const struct shoal_pattern *pattern;
+	const struct shoal_index_options *options;
+	struct shoal_index_result *result;
+	struct shoal_err *err;
+	int rc;
+};
+
+static void *make_pattern(void *arg)
+{
+	struct pattern_work *work = arg;
+
+	work->rc = shoal_index_pattern(work->pattern, work->options, work->result, work->err);
+	return NULL;
+}
+
+static bool is_done(pthread_t thread)
+{
+	struct timespec until;
+	int rc;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += 100 * 1000 * 1000;
+	if (until.tv_nsec >= 1000 * 1000 * 1000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000 * 1000 * 1000;
+	}
+	Py_BEGIN_ALLOW_THREADS;
+	rc = pthread_timedjoin_np(thread, NULL, &until);
+	Py_END_ALLOW_THREADS;
+	return rc == 0;
+}
+
+static int run_pattern(struct pattern_work *work, struct watch *watch)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, make_pattern, work) != 0) {
+		Py_BEGIN_ALLOW_THREADS;
+		make_pattern(work);
+		Py_END_ALLOW_THREADS;
+		return work->rc;
+	}
+	while (!is_done(thread)) {
+		if (PyErr_CheckSignals() < 0)
+			keep_exception(watch);
+	}
+	return work->rc;
+}
+
 /* index_pattern(format, first, count, subfolders, size, options) */
 static PyObject *index_pattern(PyObject *module, PyObject *args)
 {
@@ -175,6 +228,7 @@ static PyObject *index_pattern(PyObject *module, PyObject *args)
 	struct shoal_pattern p = { 0 };
 	struct watch watch = { 0 };
 	struct shoal_err err = { "" };
+	struct pattern_work work = { &p, &options, &r, &err, 0 };
 	PyObject *options_tuple;
 	int rc;
 
@@ -184,8 +238,8 @@ static PyObject *index_pattern(PyObject *module, PyObject *args)
 			      &PyTuple_Type, &options_tuple) ||
 	    take_options(options_tuple, &watch, &options) < 0)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS rc = shoal_index_pattern(&p, &options, &r, &err);
-	Py_END_ALLOW_THREADS return finish(&watch, rc, &r, &err);
+	rc = run_pattern(&work, &watch);
+	return finish(&watch, rc, &r, &err);
 }
 
 static PyMethodDef functions[] = {

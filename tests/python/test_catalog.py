@@ -94,6 +94,35 @@ def test_iterating_takes_no_memory(pattern):
     assert len(list(catalog[5_000_000:5_000_100])) == 100
 
 
+def test_a_catalog_may_be_a_file_uri(files):
+    assert shoal.Catalog("file://" + files) == shoal.Catalog(files) == shoal.Catalog(os.fsencode(files))
+    assert shoal.Catalog("file://" + files).path == files
+    with pytest.raises(shoal.BadValueError, match="three slashes"):
+        shoal.Catalog("file://host" + files)
+    with pytest.raises(shoal.NotFoundError):
+        shoal.Catalog("file://" + files + "%41")
+
+
+def test_nothing_but_what_it_said_of_itself_is_left_of_a_closed_catalog(files):
+    catalog = shoal.Catalog(files)
+    catalog.close()
+    for use in (len, list, lambda c: c[0], lambda c: c[1:3], lambda c: c.find("x"), lambda c: "x" in c, shoal.Order,
+                lambda c: shoal.Loader(c, 2), lambda c: c.verify(), lambda c: c.sizes()):
+        with pytest.raises(ValueError, match="the catalog is closed"):
+            use(catalog)
+    catalog.close()
+    assert catalog.digest == shoal.Catalog(files).digest
+
+
+def test_an_empty_catalog_is_named(tmp_path):
+    (tmp_path / "none").mkdir()
+    catalog = shoal.index(tmp_path / "none", tmp_path / "e.cat")
+    assert len(catalog) == 0 and list(catalog) == []
+    for use in (shoal.Order, lambda c: shoal.Loader(c, 2)):
+        with pytest.raises(shoal.BadValueError, match="e.cat' is empty"):
+            use(catalog)
+
+
 def test_a_closed_catalog_says_so_and_one_in_use_stays_open(files):
     with shoal.Catalog(files) as catalog:
         names = iter(catalog)

@@ -69,6 +69,61 @@ def test_values_that_are_missing_are_told(files, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("name", ["a/b", "/", "", "a\0b", "x" * 300])
+def test_a_name_that_no_column_can_have_is_refused_and_leaves_nothing(files, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="cannot be a column's name"):
+        shoal.scan(shoal.Catalog(files), len, name)
+    with pytest.raises(ValueError, match="cannot be a column's name"):
+        shoal.ColumnWriter("c", shoal.Catalog(files), name, "u8")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("values", [[2], [0, 1, -1], [0.5], [float("nan")], numpy.array([1, 255], "u1")])
+def test_a_bit_is_0_or_1(files, tmp_path, values):
+    with shoal.ColumnWriter(tmp_path / "c", shoal.Catalog(files), "keep", "bit", 0, 6) as writer:
+        with pytest.raises(ValueError, match="does not fit a column of type bit"):
+            writer.append(values)
+        writer.append([0, 1, True, False, 1.0, 0])
+    assert shoal.Column(tmp_path / "c")[:].tolist() == [False, True, True, False, True, False]
+
+
+def test_a_column_is_named_in_any_way_that_a_file_is(lengths):
+    column, values = lengths
+    for path in (column.path, os.fsencode(column.path), os.path.relpath(column.path), "file://" + column.path):
+        assert shoal.Column(path)[3] == values[3] and shoal.Column(path).path == column.path
+    with pytest.raises(TypeError):
+        shoal.Column(5)
+
+
+def test_a_closed_column_says_so(lengths, keep):
+    column = lengths[0]
+    column.close()
+    column.close()
+    for use in (lambda c: c[0], list, lambda c: c.sorted_ids(), lambda c: c.verify(),
+                lambda c: shoal.Batches(c, batch_size=2)):
+        with pytest.raises(ValueError, match="the column is closed"):
+            use(column)
+    assert column.name == "length"
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+@pytest.mark.parametrize("drop_last", [True, False])
+def test_kept_samples_are_dropped_or_padded_like_all_others(files, keep, world, drop_last):
+    """200 of 600 are kept, in batches of 7."""
+    dataset, column = ShoalDataset(files), keep[0]
+    ranks = [ShoalBatchSampler(dataset, 7, keep=column, drop_last=drop_last, rank=r, world_size=world) for r in range(world)]
+    batches = [list(sampler) for sampler in ranks]
+    steps = 200 // (7 * world) if drop_last else -(-200 // (7 * world))
+    assert [len(one) for one in batches] == [len(sampler) for sampler in ranks] == [steps] * world
+    found = collections.Counter(int(i) for one in batches for batch in one for i in batch)
+    assert all(i % 3 == 0 for i in found)
+    if drop_last:
+        assert max(found.values()) == 1 and sum(found.values()) == steps * 7 * world
+    else:
+        assert len(found) == 200 and max(found.values()) <= 2
+
+
 def test_a_column_of_another_catalog_is_refused(lengths, pattern):
     column, _ = lengths
     other = shoal.Catalog(pattern(600))

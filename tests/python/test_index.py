@@ -65,6 +65,23 @@ def test_bad_names_and_missing_places_are_named(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("name", ["a\0b", b"a\0b", ("a\0b", 5), "\0"])
+def test_a_name_with_nul_is_refused_and_leaves_nothing(tmp_path, name):
+    with pytest.raises(shoal.BadValueError, match="NUL"):
+        shoal.index([("good", 5), name], tmp_path / "c.cat", root="/r")
+    assert os.listdir(tmp_path) == []
+
+
+def test_ctrl_c_ends_a_pattern_and_leaves_nothing(tmp_path):
+    script = ("import shoal, signal\n"
+              "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
+              "signal.setitimer(signal.ITIMER_REAL, 0.3)\n"
+              "try: shoal.index_pattern('img_{:09d}.jpg', 10**9, %r, root='/r')\n"
+              "except KeyboardInterrupt: print('heard')\n" % str(tmp_path / "c.cat"))
+    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, timeout=60, text=True, check=False)
+    assert done.stdout == "heard\n" and os.listdir(tmp_path) == []
+
+
 def test_ctrl_c_ends_it_and_leaves_nothing(tmp_path):
     script = ("import shoal, itertools, os, signal\n"
               "def names():\n"

@@ -11,6 +11,7 @@ import numpy
 import pytest
 
 import shoal
+from shoal.torch import ShoalDataset
 from shoal import Audit
 from conftest import content, make_files
 
@@ -170,6 +171,26 @@ def test_an_epoch_may_be_left_for_another_and_an_old_iterator_says_so(files):
     loader.close()
     with pytest.raises(RuntimeError, match="closed"):
         next(batches)
+
+
+def test_a_closed_loader_is_not_opened_again(files):
+    loader = shoal.Loader(files, 10)
+    view = next(loader.epoch(0)).stack()
+    waiting = loader.epoch(1)
+    loader.close()
+    loader.close()
+    for use in (iter, lambda l: l.epoch(0), lambda l: l.stats, lambda l: next(waiting)):
+        with pytest.raises(ValueError, match="the loader is closed"):
+            use(loader)
+    assert bytes(view[0][:6]).isdigit()  # good for as long as it is held
+
+
+@pytest.mark.parametrize("in_flight", [0, -1])
+def test_no_reads_in_flight_are_refused(files, in_flight):
+    with pytest.raises(shoal.BadValueError, match="in_flight must be at least 1"):
+        shoal.Loader(files, 10, in_flight=in_flight)
+    with pytest.raises(shoal.BadValueError, match="in_flight must be at least 1"):
+        ShoalDataset(files, in_flight=in_flight)
 
 
 def test_a_loader_is_not_used_in_a_child_or_by_two_threads(files):

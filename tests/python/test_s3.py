@@ -12,6 +12,7 @@ from helpers import as_it_is, number
 from shoal.torch import ShoalBatchSampler, ShoalDataset, ShoalIterable
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "s3"))
+from fault_server import FaultServer, error  # noqa: E402
 from objects import ACCESS, SECRET, Objects  # noqa: E402
 
 
@@ -61,6 +62,37 @@ def test_an_object_that_is_missing_is_named(bucket):
     assert ShoalDataset(catalog, number)[14] == 14
 
 
+# ---- Listing a bucket
+
+
+@pytest.fixture
+def keys(monkeypatch, tmp_path):
+    for name, value in {"HOME": str(tmp_path), "AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET,
+                        "SHOAL_S3_BACKOFF_MS": "20", "AWS_MAX_ATTEMPTS": "2", "no_proxy": "*"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")  # given back afterwards
+    return [b"train/%05d" % i for i in range(2500)]
+
+
+def test_a_bucket_is_listed_from_the_endpoint_that_is_given(keys, tmp_path):
+    with FaultServer(keys) as server:
+        catalog = shoal.index("s3://bucket/train", tmp_path / "c.cat", endpoint=server.url, exclude=["*7"])
+        assert os.environ["AWS_ENDPOINT_URL_S3"] == server.url
+    assert list(catalog) == ["%05d" % i for i in range(2500) if i % 10 != 7]
+    assert catalog.root == "s3://bucket/train" and catalog.size(3) == len(b"train/00003")
+
+
+def test_a_bucket_that_cannot_be_listed_is_told_and_leaves_nothing(keys, tmp_path):
+    with FaultServer(keys, lambda *_: error(403, "AccessDenied")) as server:
+        with pytest.raises(PermissionError):
+            shoal.index("s3://bucket/train", tmp_path / "c.cat", endpoint=server.url)
+        with pytest.raises(shoal.BadValueError, match="follow is for a directory"):
+            shoal.index("s3://bucket", tmp_path / "c.cat", follow=True)
+    with pytest.raises(shoal.BadValueError, match="endpoint is for a bucket"):
+        shoal.index(tmp_path, tmp_path / "c.cat", endpoint="http://x")
+    assert os.listdir(tmp_path) == []
+
+
 # ---- The catalog itself in a bucket
 
 
@@ -79,6 +111,16 @@ def test_a_catalog_is_opened_where_it_lies_in_a_bucket(kept):
     assert remote == catalog and remote.path == uri and list(remote) == list(catalog)
     assert pickle.loads(pickle.dumps(remote)) == catalog
     assert ShoalDataset(remote, number)[7] == 7
+
+
+def test_workers_that_are_spawned_open_it_there_too(kept):
+    server, _, uri = kept
+    dataset = ShoalDataset(uri, number)
+    sampler = ShoalBatchSampler(dataset, 8)
+    loader = DataLoader(dataset, batch_sampler=sampler, num_workers=2, multiprocessing_context="spawn", collate_fn=as_it_is)
+    server.log.clear()
+    assert [i for batch in loader for i in batch] == list(shoal.Order(90))
+    assert any("c.cat" in str(r) for r in server.log)  # by the workers
 
 
 def test_a_copy_of_it_is_used_again(kept, tmp_path):

@@ -8,6 +8,7 @@ from torch.utils.data import Dataset
 from .. import _shoal
 from .._errors import BadValueError, StaleError, TransformError
 from ..catalog import Catalog
+from ..order import _number
 
 OUTPUTS = ("bytes", "tensor")
 
@@ -66,7 +67,7 @@ class ShoalDataset(Dataset):
         self.output = output
         self.with_name = with_name
         self._store = None if store is None else os.fspath(store)
-        self._in_flight = in_flight
+        self._in_flight = None if in_flight is None else _number("in_flight", in_flight, 1)
         self._pid = None
         self._reader = None
         self._catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog, copy)
