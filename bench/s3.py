@@ -20,13 +20,16 @@ TIME_LIMIT = 900
 DELAY_MS = 20
 SHAPES = ("hex", "sequential", "zipf")
 CONNECTIONS = (1, 4, 16, 64)
+SIZES = (300_000, 16_384)
+READ_COLUMNS = ["bytes", "", "objects/s", "GB/s", "CPU us an object", "peak MB", "fastest peer", "cheapest peer"]
 
-# keys: without a delay; scaled: with one; objects: on the real server; memory: sets whose peaks are compared.
-Mode = collections.namedtuple("Mode", "keys scaled objects gets memory")
+# keys: without a delay; scaled: with one; objects: on the real server; gets: read, a quarter of the large ones;
+# real_gets: on the real server; memory: sets whose peaks are compared.
+Mode = collections.namedtuple("Mode", "keys scaled objects gets real_gets memory")
 MODES = {
-    "quick": Mode(M, M // 5, 3_000, 4_000, (M // 10, M)),
-    "default": Mode(10 * M, M, 20_000, 20_000, (M, 10 * M)),
-    "full": Mode(10 * M, M, M, 50_000, (M, 100 * M)),
+    "quick": Mode(M, M // 5, 3_000, 2_000, 1_000, (M // 10, M)),
+    "default": Mode(10 * M, M, 20_000, 8_000, 4_000, (M, 10 * M)),
+    "full": Mode(10 * M, M, M, 8_000, 8_000, (M, 100 * M)),
 }
 
 BOTO_LIST = """
@@ -46,11 +49,32 @@ with ThreadPoolExecutor(64) as pool:
 """
 
 
-def boto_python():
-    """A Python with boto3, or None."""
+def boto_python(work):
+    """A Python with boto3: one that is here, or one made in the work folder; None where neither can be had."""
     found = subprocess.run([os.path.join(ROOT, "tools", "python"), "boto3"], stdout=subprocess.PIPE,
                            stderr=subprocess.DEVNULL, text=True, check=False)
-    return found.stdout.strip() if found.returncode == 0 else None
+    if found.returncode == 0:
+        return found.stdout.strip()
+    folder = os.path.join(work, "boto3")
+    python = os.path.join(folder, "bin", "python")
+    if not os.path.exists(folder):  # it is tried once
+        say("installing boto3")
+        for argv in ([sys.executable, "-m", "venv", folder], [python, "-m", "pip", "install", "-q", "boto3"]):
+            if subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300, check=False).returncode != 0:
+                shutil.rmtree(os.path.join(folder, "bin"), ignore_errors=True)
+                break
+    return python if os.path.exists(python) else None
+
+
+def rclone_env(env):
+    return dict(env, RCLONE_S3_PROVIDER="Ceph", RCLONE_S3_ENV_AUTH="true", RCLONE_S3_ENDPOINT=env["AWS_ENDPOINT_URL"],
+                S3_ENDPOINT_URL=env["AWS_ENDPOINT_URL"], RCLONE_CONFIG="/dev/null", RCLONE_S3_LIST_VERSION="2",
+                AWS_CA_BUNDLE="")  # rclone stops at one, and the servers have no TLS
+
+
+def how_many(nr, size):
+    """Fewer where they are large; a number of whole batches, so that all read all of them."""
+    return (nr // 4 if size > 100_000 else nr) // 32 * 32
 
 
 class Computed:
@@ -83,6 +107,7 @@ class Buckets:
         self.mode = MODES[bench.mode.name]
         self.shoal = os.path.join(build, "shoal")
         self.catalog = os.path.join(bench.work, "s3.cat")
+        self.python = boto_python(bench.work)
 
     def index(self, env, bucket, *options, pin=True):
         """With all of its threads on one core, where the server may have the other."""
@@ -151,9 +176,8 @@ class Buckets:
     def peers(self):
         """What lists the bucket of a name, and what is not here."""
         ways = {"rclone": ["rclone", "lsf", "-R", "--files-only", "--fast-list", ":s3:many"]}
-        python = boto_python()
-        if python:
-            ways["boto3"] = [python, "-c", BOTO_LIST, "many"]
+        if self.python:
+            ways["boto3"] = [self.python, "-c", BOTO_LIST, "many"]
         if shutil.which("s5cmd"):
             ways["s5cmd"] = ["s5cmd", "ls", "s3://many/*"]
         missing = [name for name in ("s5cmd", "boto3") if name not in ways]
@@ -168,15 +192,21 @@ class Buckets:
             say("starting a real server")
             run([tool, "start", folder])
         env = dict(line.split("=", 1) for line in run([tool, "env", folder]).splitlines())
-        env.update(RCLONE_S3_PROVIDER="Ceph", RCLONE_S3_ENV_AUTH="true", RCLONE_S3_ENDPOINT=env["AWS_ENDPOINT_URL"],
-                   S3_ENDPOINT_URL=env["AWS_ENDPOINT_URL"], RCLONE_CONFIG="/dev/null",
-                   AWS_CA_BUNDLE="")  # rclone stops at one, and the server has no TLS
+        env = rclone_env(env)
         try:
             if started:
                 say("putting %d objects into it" % self.mode.objects)
                 run_measured([os.path.join(self.build, "bench", "s3_fill"), "many", "obj/", str(self.mode.objects), "4"], env=env,
                              limit=3 * 3600)
             self.compare(env)
+            rows = []
+            for size in SIZES:
+                nr, bucket = how_many(self.mode.real_gets, size), "get%d" % size
+                say("putting %d objects of %d bytes into it" % (nr, size))
+                run_measured([os.path.join(self.build, "bench", "s3_fill"), bucket, "obj/", str(nr), str(size)], env=env,
+                             limit=3600)
+                rows += self.read_with_all(env, bucket, nr, size, "real server")
+            table("Reading objects from a real server (Ceph), 64 in flight", READ_COLUMNS, rows, self.not_here())
         finally:
             if started:
                 run([tool, "stop", folder])
@@ -201,27 +231,46 @@ class Buckets:
 
     # -- reading
 
+    def readers(self, bucket, keys):
+        """Ways to read all objects of a bucket, 64 at once: none keeps them but in memory, or in a folder of a disk."""
+        folder = os.path.join(self.bench.work, "got")
+        ways = {"shoal": [self.shoal, "read", self.catalog, "-q", "--in-flight", "64"],
+                "rclone": ["rclone", "copy", "--transfers", "64", "--checkers", "64", "--ignore-checksum",
+                           "--use-server-modtime", ":s3:" + bucket, ":memory:got"]}
+        if self.python:
+            ways["boto3, 64 threads"] = [self.python, "-c", BOTO_GET, bucket, keys]
+        if shutil.which("s5cmd"):
+            ways["s5cmd"] = ["s5cmd", "--numworkers", "64", "cp", "s3://%s/*" % bucket, folder + "/"]
+        return ways
+
+    def not_here(self):
+        missing = [name for name, there in (("s5cmd", shutil.which("s5cmd")), ("boto3", self.python)) if not there]
+        return ["not here, so not compared: " + ", ".join(missing)] if missing else ()
+
+    def read_with_all(self, env, bucket, nr, size, where):
+        keys = os.path.join(self.bench.work, "keys")
+        self.index(env, bucket, pin=False)
+        with open(keys, "w") as f:
+            f.write(run([self.shoal, "ls", self.catalog]))
+        used = {}
+        for name, argv in self.readers(bucket, keys).items():
+            say("reading objects of %d bytes with %s" % (size, name))
+            used[name] = run_measured(argv, env=env, limit=TIME_LIMIT)
+            shutil.rmtree(os.path.join(self.bench.work, "got"), ignore_errors=True)
+        ours, peers = used["shoal"], [u for name, u in used.items() if name != "shoal"]
+        what = "GET of %d bytes, %s, " % (size, where)
+        fast = self.results.judge("s3", what + "times the fastest peer", nr, min(p.wall for p in peers) / ours.wall, "x", 1, True)
+        cheap = self.results.judge("s3", what + "CPU of the cheapest peer", nr, min(p.cpu for p in peers) / ours.cpu, "x", 1, True)
+        return [[size, name, nr / u.wall, nr * size / u.wall / 1e9, u.cpu / nr * 1e6, u.rss / M,
+                 *((fast, cheap) if name == "shoal" else ("-", "-"))] for name, u in used.items()]
+
     def reading(self):
         rows = []
-        for size in (300_000, 16_384):
-            n = self.mode.gets if size < 100_000 else self.mode.gets // 4
-            keys = os.path.join(self.bench.work, "keys")
-            with Computed(self.build, n, "hex", size=size) as server:
-                self.index(server.env, "bench", pin=False)
-                with open(keys, "w") as f:
-                    f.write(run([self.shoal, "ls", self.catalog]))
-                say("reading objects")
-                ours = run_measured([self.shoal, "read", self.catalog, "-q", "--in-flight", "64"], env=server.env, limit=TIME_LIMIT)
-                if server.stats()["gets"] < n // 32 * 32:
-                    raise Failed("not all objects were read")
-                rows.append([size, "shoal", n / ours.wall, n * size / ours.wall / 1e9, ours.cpu / n * 1e6, "-"])
-                python = boto_python()
-                if python:
-                    peer = run_measured([python, "-c", BOTO_GET, "bench", keys], env=server.env, limit=TIME_LIMIT)
-                    verdict = self.results.judge("s3", "GET of %d bytes, times boto3" % size, n, peer.wall / ours.wall, "x", 1, True)
-                    rows.append([size, "boto3, 64 threads", n / peer.wall, n * size / peer.wall / 1e9, peer.cpu / n * 1e6, verdict])
-        table("Reading objects from the computed bucket, 64 in flight",
-              ["bytes", "", "objects/s", "GB/s", "CPU us an object", "fastest peer"], rows)
+        for size in SIZES:
+            nr = how_many(self.mode.gets, size)
+            with Computed(self.build, nr, "hex", size=size) as server:
+                rows += self.read_with_all(rclone_env(server.env), "bench", nr, size, "computed")
+        table("Reading objects from the computed bucket, 64 in flight", READ_COLUMNS, rows, self.not_here())
 
     def run(self):
         self.computed()

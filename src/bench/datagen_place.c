@@ -52,15 +52,11 @@ static void make_note(const struct bench_workload *w, char note[NOTE_MAX])
 /* 1 and the note that is there, ended by a NUL; 0 when there is none. */
 static int read_note(struct datagen *g, char note[NOTE_MAX], struct shoal_err *err)
 {
-	struct store_stat st;
-	int64_t n;
-	int rc = store_stat(g->store, BENCH_NOTE_NAME, &st, err);
+	/* Not asked for by stat first: to that a bucket that is not there is only no note. */
+	int64_t n = store_read(g->store, BENCH_NOTE_NAME, 0, note, NOTE_MAX - 1, err);
 
-	if (rc == -ENOENT)
+	if (n == -ENOENT)
 		return 0;
-	if (rc < 0)
-		return rc;
-	n = store_read(g->store, BENCH_NOTE_NAME, 0, note, NOTE_MAX - 1, err);
 	if (n < 0)
 		return (int)n;
 	note[n] = '\0';

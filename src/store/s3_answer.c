@@ -257,7 +257,7 @@ static int say_refusal(struct s3_slot *s)
 	const struct s3_request *r = s->request;
 
 	if (strcmp(r->code, "NoSuchBucket") == 0)
-		return tell(s, -ENOENT, "there is no bucket '%.100s' at %.200s",
+		return tell(s, -ENXIO, "there is no bucket '%.100s' at %.200s",
 			    s->client->config->bucket, s->to.host);
 	if (strcmp(r->code, "RequestTimeTooSkewed") == 0)
 		return say_clock(s);

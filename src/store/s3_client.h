@@ -108,7 +108,8 @@ struct s3_client *s3_client_free(struct s3_client *c);
  * Never waits, never fails: what cannot be sent ends with an error, from inside s3_client_run().
  * What rc may be, and its words say more:
  *
- * -ENOENT      no such object, bucket or upload: see code
+ * -ENOENT      no such object or upload: see code
+ * -ENXIO       no such bucket (of a HEAD this, too, is -ENOENT)
  * -EACCES      refused: wrong keys, no permission, a clock that is wrong, an expired token
  * -ESTALE      412: not the ETag of if_match
  * -ERANGE      416: the range starts at or behind the object's end

@@ -49,7 +49,7 @@ def test_it_says_what_is_wrong(ceph_client, bucket):
     ceph_client.bad("EACCES", "read", "k", 0, 1, uri=bucket, AWS_SECRET_ACCESS_KEY="other", words=["SignatureDoesNotMatch"])
     ceph_client.bad("EACCES", "read", "k", 0, 1, uri=bucket, AWS_ACCESS_KEY_ID="other", words=["InvalidAccessKeyId"])
     ceph_client.bad("EACCES", "read", "k", 0, 1, uri=bucket, SHOAL_S3_ANONYMOUS="1", words=["AccessDenied"])
-    ceph_client.bad("ENOENT", "read", "k", 0, 1, uri="s3://no-such-bucket", words=["no bucket 'no-such-bucket'"])
+    ceph_client.bad("ENXIO", "read", "k", 0, 1, uri="s3://no-such-bucket", words=["no bucket 'no-such-bucket'"])
 
 
 def test_a_dataset_is_listed_read_and_its_catalog_kept(ceph_client, bucket):

@@ -55,6 +55,12 @@ def test_a_server_that_refuses_is_told_in_one_sentence(server, client):
     assert status == 1 and len(err.splitlines()) == 1 and "127.0.0.1" in err
 
 
+def test_a_bucket_that_is_not_there_is_told_and_not_each_file_of_it(client):
+    for options in (["--verify"], ["--verify", "--resume"], ["--resume"], []):
+        status, _, err = datagen(client, *options, data="s3://nothere/set")
+        assert status == 1 and len(err.splitlines()) == 1 and "there is no bucket 'nothere'" in err
+
+
 def test_catalogs_of_train_and_valid_go_beside_the_whole(server, client, tmp_path):
     done = client.shoal("datagen", "unet3d_h100", "--data", "s3://bucket/u", "-q", "dataset.num_files_train=3",
                         "dataset.num_files_eval=2", "dataset.record_length_bytes=4000", "dataset.record_length_bytes_stdev=0",

@@ -227,7 +227,7 @@ def test_the_server_may_say_how_long_to_wait(server, client):
     (error(403, "SignatureDoesNotMatch", "no"), "EACCES", ["secret key"]),
     (error(403, "RequestTimeTooSkewed"), "EACCES", ["clock"]),
     (error(400, "ExpiredToken"), "EACCES", ["expired"]),
-    (error(404, "NoSuchBucket"), "ENOENT", ["no bucket 'bucket'"]),
+    (error(404, "NoSuchBucket"), "ENXIO", ["no bucket 'bucket'"]),
     (error(404, "NoSuchKey"), "ENOENT", ["'k'", "not there"]),
     (error(412, "PreconditionFailed"), "ESTALE", ["ETag"]),
     (error(400, "Strange", "odd <![CDATA[<&>]]> words"), "EIO", ["Strange", "odd <&> words"]),
