@@ -245,7 +245,8 @@ static void measure(struct s3_ranges *r, const struct s3_range *range, struct me
 	m->far_rate = (range->listed + PRIOR_PAGES) /
 		      (distance(&r->whole, &range->start, &range->lo) + PRIOR_PAGES * covers);
 	m->far_from = number(&r->whole, &range->lo);
-	m->near_pages = 0;
+	m->near.total = m->near_from = 0; /* there are none, or measure_near() will tell */
+	m->near_rate = m->near_pages = 0;
 	if (range->listed > 0)
 		head = word_start(&range->lo, shared(&range->before[1], &range->lo));
 	if (head > top || (range->listed > 0 && covers < NUMBERS_MIN)) {
