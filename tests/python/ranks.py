@@ -4,7 +4,11 @@ import os
 import socket
 import traceback
 
+import torch
 import torch.distributed as dist
+
+# Ranks are forked: where torch has computed with several threads before, a child waits for them for ever.
+torch.set_num_threads(1)
 
 
 def free_port():
