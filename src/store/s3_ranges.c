@@ -237,9 +237,10 @@ static void measure(struct s3_ranges *r, const struct s3_range *range, struct me
 {
 	size_t top = word_start(&r->lowest, shared(&r->lowest, &r->highest)), head = 0;
 	const struct s3_name *end = range->open ? NULL : &range->hi;
-	double covers = page_covers(r);
+	double covers;
 
 	renew_whole(r);
+	covers = page_covers(r);
 	if (r->ended && (!end || compare(&r->end, end) < 0))
 		end = &r->end;
 	m->far_rate = (range->listed + PRIOR_PAGES) /

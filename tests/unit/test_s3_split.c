@@ -182,7 +182,7 @@ static void sixty_four_ask_little_more_for_a_million_keys(void **state)
 	(void)state;
 	list(LIST_HEX, 1000000, 64, 0.02, 0.88);
 	list(LIST_SEQUENTIAL, 1000000, 64, 0.09, 0.75);
-	list(LIST_ZIPF, 1000000, 64, 0.12, 0.65);
+	list(LIST_ZIPF, 1000000, 64, 0.10, 0.65);
 	list(LIST_DATES, 1000000, 64, 0.25, 0.50);
 	list(LIST_NUMBERS, 1000000, 64, 0.12, 0.45);
 }
