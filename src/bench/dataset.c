@@ -388,8 +388,27 @@ static bool ending_fits(enum bench_format format, const char *ending)
 	return false;
 }
 
-static int check_name(const struct bench_part *part, const struct bench_workload *w, uint64_t file,
-		      struct shoal_err *err)
+/* A name as this workload has them, but of a set of another size; one may read the first of it. */
+static int check_set(const struct bench_workload *w, bool valid, const char *name, const char *last,
+		     struct shoal_err *err)
+{
+	size_t len = strlen(w->dataset.file_prefix);
+	uint64_t n = number_in(last), want = bench_nr_files(w, valid);
+
+	if (!valid && w->dataset.nr_files_generated)
+		want = w->dataset.nr_files_generated;
+	if (n == 0 || n == want || strncmp(last, w->dataset.file_prefix, len) != 0 ||
+	    last[len] != '_')
+		return 0;
+	return shoal_fail(err, -EINVAL,
+			  "'%.200s' is of a set of %" PRIu64
+			  " files, and the workload's has %" PRIu64 ": say dataset.%s=%" PRIu64
+			  ", or name other data",
+			  name, n, want, valid ? "num_files_eval" : "num_files_generated", n);
+}
+
+static int check_name(const struct bench_part *part, const struct bench_workload *w, bool valid,
+		      uint64_t file, struct shoal_err *err)
 {
 	char name[SHOAL_NAME_MAX + 1] = "";
 	const char *last, *ending;
@@ -404,15 +423,15 @@ static int check_name(const struct bench_part *part, const struct bench_workload
 				  "the workload reads %s files, and one here is '%.200s': say "
 				  "dataset.format=..., or name other data",
 				  bench_format_name(w->dataset.format), name);
-	return 0;
+	return check_set(w, valid, name, last ? last + 1 : name, err);
 }
 
 /*
  * The first, the last and some between of the first @nr files. Of each the one behind as well:
  * where every file has an index beside it, even steps could meet no other.
  */
-static int check_names(const struct bench_part *part, const struct bench_workload *w, uint64_t nr,
-		       struct shoal_err *err)
+static int check_names(const struct bench_part *part, const struct bench_workload *w, bool valid,
+		       uint64_t nr, struct shoal_err *err)
 {
 	uint64_t nr_probes = shoal_min(nr, PROBES);
 	int rc = 0;
@@ -423,9 +442,9 @@ static int check_names(const struct bench_part *part, const struct bench_workloa
 				? 0
 				: (uint64_t)((unsigned __int128)(nr - 1) * i / (nr_probes - 1));
 
-		rc = check_name(part, w, file, err);
+		rc = check_name(part, w, valid, file, err);
 		if (rc == 0 && file + 1 < nr)
-			rc = check_name(part, w, file + 1, err);
+			rc = check_name(part, w, valid, file + 1, err);
 	}
 	return rc;
 }
@@ -445,8 +464,11 @@ static int take_files(struct bench_part *part, const struct bench_workload *w, u
 		if (rc < 0)
 			return shoal_catalog_explain(part->cat, rc, err);
 		n = number_in(name);
-		rc = check_names(part, w, shoal_min(part->nr_files, want), err);
+		rc = 0;
 	}
+	/* Of fewer than it needs, how many there are says more than what they are called. */
+	if (part->nr_files >= want)
+		rc = check_names(part, w, strcmp(key, "num_files_eval") == 0, want, err);
 	if (rc == 0 && part->nr_files == 0)
 		rc = shoal_fail(err, -EINVAL,
 				"the workload reads %s files, and there are none: say "

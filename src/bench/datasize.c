@@ -82,10 +82,11 @@ static int count_steps(const struct bench_workload *w, uint64_t nr_ranks, struct
 	p->steps_eval = p->nr_samples_eval / step_eval;
 	if (p->steps == 0)
 		return shoal_fail(err, -EINVAL,
-				  "not one step: %" PRIu64 " ranks with a batch of %" PRIu64
-				  " take %" PRIu64 " samples in a step, and there are %" PRIu64
+				  "not one step: %" PRIu64 " rank%s with a batch of %" PRIu64
+				  " take%s %" PRIu64 " samples in a step, and there are %" PRIu64
 				  "; lower reader.batch_size or raise dataset.num_files_train",
-				  nr_ranks, w->reader.batch, step, p->nr_samples);
+				  nr_ranks, nr_ranks == 1 ? "" : "s", w->reader.batch,
+				  nr_ranks == 1 ? "s" : "", step, p->nr_samples);
 	if (w->train.total_steps > p->steps)
 		return shoal_fail(err, -EINVAL,
 				  "train.total_training_steps is %" PRIu64

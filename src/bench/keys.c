@@ -272,16 +272,6 @@ const char *bench_format_name(enum bench_format format)
 	return formats[format];
 }
 
-const char *bench_shuffle_name(enum bench_shuffle shuffle)
-{
-	return shuffles[shuffle];
-}
-
-const char *bench_compression_name(enum bench_compression compression)
-{
-	return compressions[compression];
-}
-
 /* ---- Finding ---- */
 
 const struct bench_known *bench_key_find(const char *path)

@@ -2,6 +2,18 @@
 
 #include <stdlib.h>
 
+bool bench_result_measured(const struct bench_result *r)
+{
+	uint64_t start = r->workload->output.exclude_start_steps;
+	uint64_t end = r->workload->output.exclude_end_steps;
+
+	for (size_t i = 0; i < r->nr_phases; i++)
+		if (!r->phases[i].eval && r->phases[i].steps > start &&
+		    r->phases[i].steps - start > end)
+			return true;
+	return false;
+}
+
 uint64_t bench_result_errors(const struct bench_result *r)
 {
 	uint64_t nr = 0;

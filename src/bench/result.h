@@ -103,6 +103,9 @@ struct bench_result {
 	} train, eval;
 };
 
+/* Whether a step of training counts: with all of them excluded there is no utilisation. */
+bool bench_result_measured(const struct bench_result *r);
+
 /* Samples that could not be read, of all epochs. */
 uint64_t bench_result_errors(const struct bench_result *r);
 

@@ -205,10 +205,11 @@ static int go_on(struct run *run, size_t nr_phases, struct shoal_err *err)
 		return rc;
 	if (s->nr_ranks != run->nr_ranks || s->nr_accelerators != run->nr_here)
 		return shoal_fail(err, -ESTALE,
-				  "the run to resume had %" PRIu64 " ranks of %" PRIu64
-				  " accelerators: resume it with as many, or start anew in another "
-				  "folder",
-				  s->nr_ranks, s->nr_accelerators);
+				  "the run to resume had %" PRIu64 " rank%s of %" PRIu64
+				  " accelerator%s: resume it with as many, or start anew in "
+				  "another folder",
+				  s->nr_ranks, s->nr_ranks == 1 ? "" : "s", s->nr_accelerators,
+				  s->nr_accelerators == 1 ? "" : "s");
 	if (s->configuration != configuration(run))
 		return shoal_fail(
 			err, -ESTALE,

@@ -42,6 +42,7 @@ struct phase {
 	const struct bench_time *compute;
 	uint64_t first_step, steps; /* done before this block; of the whole phase */
 	uint64_t started;           /* bench_now() */
+	uint64_t started_at;        /* ns since 1970 */
 	uint64_t nr_done;           /* in this block */
 	bool stopped;
 	const struct shoal_batch *held; /* that is computed on */

@@ -522,7 +522,8 @@ static int settle(struct run *run, struct phase *phase, const struct bench_meter
 	bench_meter_stop(meter, &run->tally);
 	note_memory(run, phase);
 	if (phase->nr_done > 0)
-		rc = bench_log_end(&run->log, phase->nr_done, wall, run_wall_clock(), err);
+		/* By one clock, so that times between these are those that were measured. */
+		rc = bench_log_end(&run->log, phase->nr_done, wall, phase->started_at + wall, err);
 	if (rc < 0) {
 		shoal_comm_fail(run->comm, err->msg);
 		return rc;
@@ -551,7 +552,7 @@ static int start_block(struct run *run, struct phase *phase, struct shoal_err *e
 	if (rc < 0)
 		return rc;
 	phase->started = bench_now();
-	block.started = run_wall_clock();
+	block.started = phase->started_at = run_wall_clock();
 	rc = bench_log_start(&run->log, &block, err);
 	if (rc == 0)
 		rc = shoal_loader_epoch(phase->loader, phase->p->epoch - 1, err);

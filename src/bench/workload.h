@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 
-/* The words of enumerations below, as YAML spells them: bench_format_name() and so on. */
+/* The words of enumerations below, as YAML spells them. */
 enum bench_format {
 	BENCH_TFRECORD, /* the default, as in DLIO */
 	BENCH_HDF5,
@@ -181,8 +181,6 @@ int bench_workload_list(int (*found)(void *self, const char *name, const char *p
 			struct shoal_err *err) SHOAL_MUST_USE;
 
 const char *bench_format_name(enum bench_format format); /* "jpeg": also the files' extension */
-const char *bench_shuffle_name(enum bench_shuffle shuffle);
-const char *bench_compression_name(enum bench_compression compression);
 
 /* ---- Files ------------------------------------------------------------------------------- */
 

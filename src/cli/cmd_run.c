@@ -137,6 +137,8 @@ static int parse(int argc, char **argv, struct arguments *a)
 			return cli_usage("run", "'%s' is not KEY=VALUE", a->overrides[i]);
 	if (!a->results)
 		return cli_usage("run", "say where the results go: --results DIR");
+	if (!*a->results)
+		return cli_usage("run", "--results is empty");
 	if (!a->data && !made_up(a))
 		return cli_usage("run", "say where the data is: --data DIR, URI or CATALOG");
 	return CLI_OK;
@@ -485,7 +487,10 @@ static int tell(struct command *c)
 	}
 	if (r->train.meets)
 		return status;
-	if (c->place->rank == 0)
+	if (c->place->rank == 0 && !bench_result_measured(r))
+		cli_fail("run", "AU is not known: all steps of an epoch are excluded "
+				"(output.metric.exclude_start_steps, exclude_end_steps)");
+	else if (c->place->rank == 0)
 		cli_fail("run", "AU is %.2f %%, and the workload's bar is %.0f %%", r->train.au,
 			 r->workload->au * 100.0);
 	return CLI_FAILED;

@@ -13,10 +13,18 @@
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 
-/* Takes @value over. jansson's own calls take NULL and tell at the end. */
+/* Something could not be put in: a summary that lacks it must not be written. */
+static __thread bool lost;
+
+/* Takes @value over. */
 static void set(json_t *object, const char *key, json_t *value)
 {
-	(void)!json_object_set_new(object, key, value);
+	lost = json_object_set_new(object, key, value) < 0 || lost;
+}
+
+static void add(json_t *list, json_t *value)
+{
+	lost = json_array_append_new(list, value) < 0 || lost;
 }
 
 static json_t *number(uint64_t v)
@@ -55,7 +63,7 @@ static json_t *over_phases(const struct bench_result *r, bool eval, bool au)
 		const struct bench_figures *f = &r->phases[i].figures;
 
 		if ((r->phases[i].eval != 0) == eval && bench_result_counts(r, i))
-			(void)!json_array_append_new(list, real(au ? f->au : f->throughput));
+			add(list, real(au ? f->au : f->throughput));
 	}
 	return list;
 }
@@ -109,9 +117,9 @@ static void set_hosts(json_t *top, const struct bench_result *r)
 	for (size_t i = 0; i < r->nr_nodes; i++) {
 		double gib = (double)r->nodes[i].memory_bytes / GIB;
 
-		(void)!json_array_append_new(cpus, number(r->nodes[i].nr_cpus));
-		(void)!json_array_append_new(memory, real(gib));
-		(void)!json_array_append_new(caching, number(gib > data));
+		add(cpus, number(r->nodes[i].nr_cpus));
+		add(memory, real(gib));
+		add(caching, number(gib > data));
 	}
 	set(top, "num_accelerators", number(r->nr_accelerators));
 	set(top, "num_hosts", number(r->nr_nodes));
@@ -225,7 +233,7 @@ static json_t *nodes_json(const struct bench_result *r)
 		set(o, "pss_bytes", number(n->pss_bytes));
 		set(o, "pool_bytes", number(n->pool_bytes));
 		set(o, "catalog_bytes", number(n->catalog_bytes));
-		(void)!json_array_append_new(list, o);
+		add(list, o);
 	}
 	return list;
 }
@@ -236,7 +244,7 @@ static json_t *errors_json(const struct bench_result *r)
 	json_t *o = json_object(), *first = json_array();
 
 	for (size_t i = 0; i < r->nr_errors; i++)
-		(void)!json_array_append_new(first, text(r->errors[i]));
+		add(first, text(r->errors[i]));
 	set(o, "samples", number(bench_result_errors(r)));
 	set(o, "first", first);
 	return o;
@@ -268,7 +276,7 @@ static json_t *shoal_json(const struct bench_result *r)
 	set(o, "memory_per_node", nodes_json(r));
 	set(o, "errors", errors_json(r));
 	for (size_t i = 0; i < r->nr_phases; i++)
-		(void)!json_array_append_new(phases, phase_json(&r->phases[i]));
+		add(phases, phase_json(&r->phases[i]));
 	set(o, "phases", phases);
 	return o;
 }
@@ -277,6 +285,7 @@ int report_summary_text(const struct bench_result *r, char **ret_text, struct sh
 {
 	json_t *top = json_object();
 
+	lost = false;
 	set(top, "start", time_of(r->started));
 	set(top, "end", time_of(r->ended));
 	set(top, "epochs", number(r->workload->train.epochs));
@@ -286,7 +295,7 @@ int report_summary_text(const struct bench_result *r, char **ret_text, struct sh
 	set_hosts(top, r);
 	set(top, "metric", metric_of(r));
 	set(top, "shoal", shoal_json(r));
-	*ret_text = top ? json_dumps(top, JSON_INDENT(4) | JSON_REAL_PRECISION(12)) : NULL;
+	*ret_text = top && !lost ? json_dumps(top, JSON_INDENT(4) | JSON_REAL_PRECISION(12)) : NULL;
 	json_decref(top);
 	return *ret_text ? 0 : shoal_fail(err, -ENOMEM, "out of memory");
 }

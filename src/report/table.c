@@ -158,6 +158,10 @@ static void put_sums(struct table *t, const struct bench_result *r)
 {
 	double bar = r->workload->au * 100.0;
 
+	if (!bench_result_measured(r)) {
+		put(t, "AU        not known: no step counts, as all of an epoch are excluded\n");
+		return;
+	}
 	put(t, "%sAU        %.2f %% (deviation %.2f)%s, %s%s the bar of %.0f %%%s\n",
 	    colour(t, BOLD), r->train.au, r->train.au_stdev, colour(t, PLAIN),
 	    colour(t, r->train.meets ? GREEN : RED), r->train.meets ? "meets" : "MISSES", bar,
@@ -196,10 +200,11 @@ int report_table_text(const struct bench_result *r, bool in_colour, char **ret_t
 	struct table t = { .buf.max = TEXT_MAX, .colour = in_colour };
 
 	put(&t,
-	    "%s%s%s: %" PRIu64 " accelerators on %" PRIu64 " rank%s, %" PRIu64
-	    " files, batch %" PRIu64 "\n",
-	    colour(&t, BOLD), r->workload->name, colour(&t, PLAIN), r->nr_accelerators, r->nr_ranks,
-	    r->nr_ranks == 1 ? "" : "s", r->nr_files, r->workload->reader.batch);
+	    "%s%s%s: %" PRIu64 " accelerator%s on %" PRIu64 " rank%s, %" PRIu64
+	    " file%s, batch %" PRIu64 "\n",
+	    colour(&t, BOLD), r->workload->name, colour(&t, PLAIN), r->nr_accelerators,
+	    r->nr_accelerators == 1 ? "" : "s", r->nr_ranks, r->nr_ranks == 1 ? "" : "s",
+	    r->nr_files, r->nr_files == 1 ? "" : "s", r->workload->reader.batch);
 	put(&t,
 	    "data      %.500s (%.900s)\nreading   %s (%s), %" PRIu64 " in flight a rank, %" PRIu64
 	    " batches ahead, order %s, seed %" PRIu64 "\nfirst     batch after %.2f s\n\n",

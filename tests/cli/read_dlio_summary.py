@@ -37,6 +37,12 @@ def moment(text):
     return datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%f")
 
 
+def utilisation(of, stats, block):
+    """As DLIO works it out, from times: of all steps but the first, in the block's time without that one."""
+    wall = (moment(stats["end"]) - moment(stats["start"])).total_seconds()
+    return 100 * sum(of["compute"][block][1:]) / (wall - of["load"][block][0] - of["compute"][block][0])
+
+
 def main(folder):
     top = json.loads((folder / "summary.json").read_text())
     check(TOP, top)
@@ -61,6 +67,9 @@ def main(folder):
             # The first step of a block is outside what is measured: a block of one has no figures.
             steps = {block: nr - 1 for block, nr in steps.items()}
             total = sum(steps.values())
+            for block in steps:
+                again = utilisation(of, stats[str(epoch)][block], block)
+                assert abs(again - of["au"][block]) <= 1e-3 * again, (again, of["au"][block])
             ranks_au.append(sum(of["au"][block] * nr for block, nr in steps.items()) / total)
             ranks_rate.append(sum(of["throughput"][block] * nr for block, nr in steps.items()) / total)
         au.append(sum(ranks_au) / len(ranks_au))

@@ -218,6 +218,9 @@ def test_the_page_cache_is_dropped_before_every_epoch(run, tmp_path):
     assert run("--data", folder, "--drop-cache").returncode == 0
     for phase in phases(tmp_path / "results"):
         assert phase["audit"]["files_dropped_from_cache"] + phase["audit"]["files_kept_in_cache"] == 40
+        if subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True).stdout != "tmpfs\n":
+            assert phase["audit"]["files_dropped_from_cache"] > 0
+            assert phase["audit"]["cached_share"] is None or phase["audit"]["cached_share"] < 1
 
 
 def test_samples_that_cannot_be_read_may_be_skipped(run, shoal, memory_dir, tmp_path):
@@ -330,6 +333,30 @@ def test_files_of_a_set_of_another_number(run, memory_dir):
     folder = memory_dir / "other"
     write_files(folder, dlio_names(20))
     refused(run("--data", folder), b"there are 20 of a set of 20", b"_of_20.npz", b"dataset.num_files_train=20")
+
+
+@pytest.mark.parametrize("way", ["without", "with"])
+def test_files_of_a_larger_set_are_refused_unless_its_size_is_said(run, shoal, memory_dir, tmp_path, way):
+    folder = memory_dir / f"larger-set-{way}"
+    write_files(folder, dlio_names(50))
+    where = folder
+    if way == "with":
+        where = tmp_path / "c"
+        shoal.good("index", folder, "-q", "-o", where)
+    refused(run("--data", where, "-q"), b"'train/img_00_of_50.npz' is of a set of 50 files, and the workload's has 40",
+            b"dataset.num_files_generated=50")
+    done = run("--data", where, "-q", "dataset.num_files_generated=50")
+    assert done.returncode == 0, done.stderr
+    assert summary(tmp_path / "results")["num_files_train"] == 40
+
+
+def test_without_a_step_that_counts_there_is_no_utilisation(run, tmp_path):
+    done = run("--store", "null", "-q", "output.metric.exclude_start_steps=6", "output.metric.exclude_end_steps=4")
+    assert done.returncode == 1
+    assert b"AU is not known: all steps of an epoch are excluded" in done.stderr
+    assert b"AU        not known" in done.stdout
+    assert run("--store", "null", "-q", "output.metric.exclude_start_steps=5", "output.metric.exclude_end_steps=4",
+               results=tmp_path / "one").returncode == 0
 
 
 def test_a_set_that_lacks_files(run, memory_dir):

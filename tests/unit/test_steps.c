@@ -436,7 +436,7 @@ static void what_cannot_be_resumed_is_refused(void **state)
 	bytes = file_read(test_path(BENCH_RUN_FOLDER "/state"), &len);
 	for (int i = 0; i < 4; i++) {
 		static const char *const words[] = { "another workload",
-						     "1 ranks of 1 accelerators", "by this version",
+						     "1 rank of 1 accelerator:", "by this version",
 						     "damaged" };
 
 		s = (struct setting){ .overrides = { slow, i == 0 ? other : NULL },
