@@ -185,22 +185,22 @@ def test_a_run_is_resumed_with_as_many_ranks(start, tmp_path):
     running.finish()
     job = start(3, *SLOW, "--resume").finish()
     assert job.code != 0 and len(ours(job)) == 1, job.err
-    assert "had 2 ranks of 1 accelerators" in ours(job)[0]
+    assert "had 2 ranks of 1 accelerator:" in ours(job)[0]
 
 
 def test_waiting_ranks_sleep(start, tmp_path):
-    """Three ranks that compute for two seconds use far less than a core each."""
-    started = time.monotonic()
-    running = start(3, "train.computation_time=0.1", "--store", "null")
+    """Three ranks that sleep in computing, and wait for each other, use less than a tenth of a core each."""
+    running = start(3, "train.computation_time=0.3", "--store", "null")
     until(lambda: recorded(tmp_path / "results", 0) >= 1)
     pids = running.ranks()
+    since = time.monotonic()
     before = {pid: cpu(pid) for pid in pids}
-    time.sleep(0.6)
+    time.sleep(1.5)
     used = [cpu(pid) - before[pid] for pid in pids if alive(pid)]
+    passed = time.monotonic() - since
     job = running.finish()
     assert job.code == 0, job.err
-    assert used and max(used) < 0.3, used
-    assert time.monotonic() - started < 30
+    assert used and max(used) < 0.1 * passed, (used, passed)
 
 
 def alive(pid):
