@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -500,6 +501,45 @@ static int take_files(struct bench_part *part, const struct bench_workload *w, u
 	return rc < 0 ? shoal_catalog_explain(part->cat, rc, err) : 0;
 }
 
+/* Files whose sizes stand for all: looking at each would take seconds where there are millions. */
+#define SIZES_LOOKED_AT 1024u
+
+static void measure(struct bench_part *part)
+{
+	uint64_t nr = shoal_min(part->nr_files, SIZES_LOOKED_AT), size = 0;
+	double sum = 0;
+
+	for (uint64_t i = 0; i < nr; i++) {
+		uint64_t file = (uint64_t)((unsigned __int128)part->nr_files * i / nr);
+
+		if (shoal_catalog_size(part->cat, part->first_file + file, &size) < 0 ||
+		    size == SHOAL_SIZE_UNKNOWN)
+			return;
+		sum += (double)size;
+	}
+	part->bytes = nr ? sum / (double)nr * (double)part->nr_files : 0;
+}
+
+/* More than this between the workload's record length and the files' is worth a word. */
+#define SIZE_DIFFERS 0.01
+
+static void note_sizes(const struct bench_data *d, const struct bench_workload *w,
+		       const struct bench_data_options *o)
+{
+	double mean = d->train.bytes / (double)d->train.nr_samples;
+	char words[300];
+
+	if (o->made_up || d->train.bytes <= 0 ||
+	    fabs(mean - w->dataset.record_bytes) <= SIZE_DIFFERS * w->dataset.record_bytes)
+		return;
+	snprintf(
+		words, sizeof(words),
+		"a sample has %.0f bytes here, and dataset.record_length_bytes is %.15g: MB/s at the "
+		"nominal size, as DLIO counts, is by the latter",
+		mean, w->dataset.record_bytes);
+	say(o, words);
+}
+
 static int open_parts(struct bench_data *d, const struct bench_workload *w,
 		      const struct bench_data_options *o, const struct finding *f,
 		      struct shoal_err *err)
@@ -517,6 +557,8 @@ static int open_parts(struct bench_data *d, const struct bench_workload *w,
 	rc = range_of(d->cat, "train", true, &d->train, err);
 	if (rc == 0)
 		rc = take_files(&d->train, w, w->dataset.nr_files_train, "num_files_train", err);
+	if (rc == 0)
+		measure(&d->train);
 	if (rc < 0 || !w->workflow.evaluation || w->dataset.nr_files_eval == 0)
 		return rc;
 	rc = range_of(d->cat_eval ? d->cat_eval : d->cat, "valid", false, &d->eval, err);
@@ -577,8 +619,10 @@ int bench_data_open(struct bench_data *d, struct shoal_comm *comm, const struct 
 	if (f.sealed)
 		d->store = o->data;
 	describe(d, o, &f);
-	if (shoal_comm_place(comm)->rank == 0)
+	if (shoal_comm_place(comm)->rank == 0) {
 		say(o, d->how);
+		note_sizes(d, w, o);
+	}
 	return 0;
 }
 

@@ -12,6 +12,7 @@ struct bench_part {
 	const struct shoal_catalog *cat; /* lent */
 	uint64_t first_file, nr_files;
 	uint64_t first_sample, nr_samples;
+	double bytes; /* by the sizes of files spread over it; 0 when the catalog has none */
 };
 
 struct bench_data {

@@ -85,7 +85,8 @@ struct bench_result {
 	/* The data: */
 	char *data;    /* where it is read from, and how its catalog was come by */
 	char *catalog; /* words */
-	uint64_t nr_files, nr_files_eval, nr_bytes;
+	uint64_t nr_files, nr_files_eval;
+	double bytes; /* of training, as its files are; by the workload where that is not known */
 	char digest[33];
 	/* How it was read: */
 	char engine[32], engine_detail[256], order[32];

@@ -506,7 +506,8 @@ static void describe(struct run *run)
 	r->catalog = strdup(d->how);
 	r->nr_files = d->train.nr_files;
 	r->nr_files_eval = d->eval.nr_files;
-	r->nr_bytes = info.nr_bytes;
+	r->bytes = d->train.bytes > 0 ? d->train.bytes
+				      : (double)d->train.nr_samples * run->w->dataset.record_bytes;
 	memcpy(r->digest, info.digest, sizeof(r->digest));
 	snprintf(r->order, sizeof(r->order), "%s", run_order_name(run->w));
 	r->in_flight = run->load.in_flight;

@@ -334,7 +334,7 @@ static int write_results(struct command *c, struct shoal_err *err)
 	if (rc == 0)
 		rc = bench_log_open(path, c->result.run, nr, &log, err);
 	if (rc == 0)
-		rc = report_ranks_write(c->workload, &log, (uint64_t)c->place->rank * nr,
+		rc = report_ranks_write(&c->result, &log, (uint64_t)c->place->rank * nr,
 					(uint64_t)c->place->nr_nodes, c->a.results, err);
 	bench_log_close(&log);
 	if (rc == 0 && c->place->rank == 0)

@@ -262,19 +262,18 @@ static int write_all(struct writing *x, uint32_t nr, uint64_t first_rank, const 
 	return rc < 0 || x->sync ? rc : report_sync(folder, err);
 }
 
-int report_ranks_write(const struct bench_workload *w, const struct bench_log *log,
+int report_ranks_write(const struct bench_result *r, const struct bench_log *log,
 		       uint64_t first_rank, uint64_t nr_hosts, const char *folder,
 		       struct shoal_err *err)
 {
-	struct writing x = { .w = w,
+	struct writing x = { .w = r->workload,
 			     .meminfo = report_proc_text("/proc/meminfo"),
 			     .cpuinfo = report_proc_text("/proc/cpuinfo") };
 	int rc = bench_log_view_open(log, &x.view, err);
 
 	if (rc == 0 && (!x.meminfo || !x.cpuinfo))
 		rc = shoal_fail(err, -ENOMEM, "out of memory");
-	x.data_gb = (double)w->dataset.nr_files_train * (double)w->dataset.samples_per_file *
-		    w->dataset.record_bytes / 1073741824.0 / (double)shoal_max(1, nr_hosts);
+	x.data_gb = r->bytes / 1073741824.0 / (double)shoal_max(1, nr_hosts);
 	if (rc == 0)
 		rc = find_blocks(&x, log, err);
 	if (rc == 0)

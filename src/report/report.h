@@ -26,7 +26,7 @@ int report_config_write(const struct bench_result *r, const char *folder,
  * RANK_output.json and RANK_per_epoch_stats.json of each accelerator of this process, whose ranks
  * are @first_rank and on, from the record of steps. In DLIO an accelerator is a rank.
  */
-int report_ranks_write(const struct bench_workload *w, const struct bench_log *log,
+int report_ranks_write(const struct bench_result *r, const struct bench_log *log,
 		       uint64_t first_rank, uint64_t nr_hosts, const char *folder,
 		       struct shoal_err *err) SHOAL_MUST_USE;
 

@@ -109,8 +109,7 @@ static json_t *metric_of(const struct bench_result *r)
 
 static void set_hosts(json_t *top, const struct bench_result *r)
 {
-	double data = (double)r->nr_files * (double)r->workload->dataset.samples_per_file *
-		      r->workload->dataset.record_bytes / GIB;
+	double data = r->bytes / GIB;
 	json_t *cpus = json_array(), *memory = json_array(), *caching = json_array();
 
 	data /= r->nr_nodes ? (double)r->nr_nodes : 1;

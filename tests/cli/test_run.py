@@ -102,6 +102,17 @@ def test_less_data_than_the_rule_asks_for_is_told_unless_quiet(run, data, tmp_pa
     assert b"MLPerf" not in run("--store", "null", results=tmp_path / "null").stderr
 
 
+def test_files_of_another_size_than_the_workload_says_are_told(run, shoal, memory_dir, tmp_path):
+    folder = memory_dir / "other-sizes"
+    write_files(folder, dlio_names(40), size=3000)
+    shoal.good("index", folder, "-q", "-o", tmp_path / "c")
+    done = run("--data", tmp_path / "c")
+    assert b"a sample has 3000 bytes here, and dataset.record_length_bytes is 1000" in done.stderr
+    assert abs(summary(tmp_path / "results")["data_size_per_host_GB"] * 2**30 - 40 * 3000) < 1
+    done = run("--data", tmp_path / "c", "dataset.record_length_bytes=3000", results=tmp_path / "right")
+    assert b"a sample has" not in done.stderr
+
+
 def test_the_summary_is_read_by_a_script_that_knows_only_dlio(run, data, tmp_path):
     assert run("--data", data, "dataset.num_files_eval=0").returncode == 0
     done = subprocess.run([sys.executable, SCRIPT, tmp_path / "results"], stdout=subprocess.PIPE, text=True, check=True)
