@@ -143,7 +143,8 @@ static int read_count(const struct bench_known *key, const struct bench_node *no
 	int rc =
 		node->kind == BENCH_SCALAR ? bench_parse_count(node->text, &negative, &v) : -EINVAL;
 
-	if (rc == 0 && or_no && (negative ? v == 1 : v == 0)) {
+	/* 0 is none, too, where nothing comes of it; but no steps are not all of them. */
+	if (rc == 0 && or_no && (negative ? v == 1 : v == 0 && key->use == KEY_IDLE)) {
 		*ret = 0;
 		return 0;
 	}

@@ -390,6 +390,15 @@ def test_more_steps_than_the_data_has(run, data):
     refused(run("--data", data, "train.total_training_steps=11"), b"11")
 
 
+def test_no_steps_at_all(run, data):
+    refused(run("--data", data, "train.total_training_steps=0", "-q"), b"train.total_training_steps", b"or -1 for none")
+
+
+def test_an_empty_name_of_the_results(shoal, workload, data):
+    done = shoal("run", workload, "--data", data, "--results", "")
+    assert done.returncode == 2 and b"--results is empty" in done.stderr
+
+
 def test_a_compute_time_longer_than_any_clock(run, data):
     refused(run("--data", data, "train.computation_time={type: gamma, shape: 1e6, scale: 1e6}"), b"shape times scale")
 
