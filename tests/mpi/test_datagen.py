@@ -71,7 +71,7 @@ def test_ranks_share_a_check_and_name_what_is_wrong(mpi, place):
 def test_a_rank_that_cannot_write_ends_all_with_one_sentence(mpi, place):
     (place / "train/2").mkdir(parents=True)
     (place / "train/2/img_06_of_61.npz").mkdir()  # is written by rank 0 of 2, or 0 of 3
-    process = start(mpi, 2, "--data", place, "--force", *KEYS).process
+    process = start(mpi, 2, "--data", place, "--force", "-q", *KEYS).process
     _, err = process.communicate(timeout=60)
     assert process.returncode != 0
     assert len(ours(err)) == 1 and "img_06_of_61.npz" in ours(err)[0]
