@@ -40,6 +40,9 @@ static int make_sorter(struct index_build *b, const struct index_build_spec *spe
 	b->tmp_dir = choose_tmp_dir(o, spec->no_writer);
 	if (!b->tmp_dir)
 		return shoal_fail(err, -ENOMEM, "out of memory");
+	if (o->tmp_dir && access(o->tmp_dir, W_OK | X_OK) < 0)
+		return shoal_fail_errno(err, shoal_errno(), "cannot put temporary files into '%s'",
+					o->tmp_dir);
 	so.tmp_dir = b->tmp_dir;
 	if (spec->resume) {
 		rc = index_resume_open(spec->resume, spec->resume_job, err);

@@ -171,6 +171,8 @@ static int list_tree(struct tree *t, struct shoal_index_result *result, struct s
 	if (rc == 0) /* a result is nothing but numbers */
 		rc = shoal_comm_reduce(s->comm, SHOAL_COMM_SUM, (uint64_t *)(void *)result,
 				       sizeof(*result) / sizeof(uint64_t), err);
+	/* What was begun and not finished is in the runs as often as it was begun. */
+	result->nr_resumed = shoal_min(result->nr_resumed, result->nr_names);
 	return rc;
 }
 

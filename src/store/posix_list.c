@@ -6,7 +6,8 @@
  * to be read whatever the sink may know of it; or 'S', the path's length, the path, and names in
  * it, each ended by a NUL, whose sizes somebody idle may ask for; or 'N' (or 'n', as with 'd'), the
  * path in the same way, and entries of it as the kernel gave them, for somebody idle to take; or
- * 'H' (or 'h'), the path in the same way, and the two positions between which to read it.
+ * 'H' (or 'h'), the path in the same way, what the directory is known by, and the two positions
+ * between which to read it.
  */
 #include "store/posix.h"
 
@@ -448,6 +449,7 @@ static int give_dents(struct listing *l, size_t filled, struct shoal_err *err)
 /* Give away half of what is still to be read. 0: that cannot be done, or is not worth it. */
 static int give_half(struct listing *l, struct shoal_err *err)
 {
+	struct stat st;
 	uint64_t middle;
 	uint8_t *p;
 	int rc;
@@ -455,9 +457,11 @@ static int give_half(struct listing *l, struct shoal_err *err)
 	if (l->parts == MAYBE)
 		l->parts = posix_range_can_be_cut(l->fd) ? CUTTABLE : WHOLE;
 	middle = l->parts == CUTTABLE ? posix_range_middle(&l->range) : 0;
-	if (!middle)
+	if (!middle || fstat(l->fd, &st) < 0)
 		return 0;
 	p = start_unit(l, l->afresh ? 'h' : 'H');
+	p = shoal_varint_put(p, st.st_dev);
+	p = shoal_varint_put(p, st.st_ino);
 	p = shoal_varint_put(p, middle);
 	p = shoal_varint_put(p, l->range.to);
 	rc = l->sink->more(l->sink, l->scratch->unit, (size_t)(p - l->scratch->unit), err);
@@ -566,10 +570,20 @@ static int list_directory(struct listing *l, const char *path, struct shoal_err 
 
 /* ---- Half of a directory ---- */
 
+/* Whether the directory is still the one that was cut. */
+static bool is_the_one(const struct listing *l, uint64_t dev, uint64_t ino)
+{
+	struct stat st;
+
+	return fstat(l->fd, &st) == 0 && st.st_dev == dev && st.st_ino == ino &&
+	       posix_range_can_be_cut(l->fd);
+}
+
 static int list_range(struct listing *l, const char *path, struct shoal_span *span,
 		      struct shoal_err *err)
 {
 	struct shoal_err words = { "" };
+	uint64_t dev = shoal_span_varint(span), ino = shoal_span_varint(span);
 	uint64_t from = shoal_span_varint(span), to = shoal_span_varint(span);
 	int rc;
 
@@ -580,12 +594,13 @@ static int list_range(struct listing *l, const char *path, struct shoal_span *sp
 		return trouble(l, rc, "open directory", path, err);
 	if (l->fd < 0)
 		return 0;
-	l->parts = CUTTABLE;
-	l->range = (struct posix_range){ .from = from, .to = to, .at = from };
-	if (!posix_range_can_be_cut(l->fd)) /* there is another one by now */
-		rc = -ESTALE;
-	else if (lseek(l->fd, (off_t)from, SEEK_SET) < 0)
-		rc = shoal_errno();
+	if (is_the_one(l, dev, ino)) {
+		l->parts = CUTTABLE;
+		l->range = (struct posix_range){ .from = from, .to = to, .at = from };
+		rc = lseek(l->fd, (off_t)from, SEEK_SET) < 0 ? shoal_errno() : 0;
+	} else {
+		l->afresh = true; /* another one has come in its place: all that is there now */
+	}
 	if (rc == 0)
 		rc = read_directory(l, &words);
 	close(l->fd);

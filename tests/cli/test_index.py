@@ -208,6 +208,8 @@ def test_temporary_files_go_where_tmp_dir_says(shoal, tmp_path):
     assert result.returncode == 1
     assert str(missing).encode() in result.stderr
     assert contents(tmp_path) == []
+    result = shoal("index", "-", "--tmp-dir", missing, "-o", tmp_path / "c", "-q", stdin=b"one\n")
+    assert result.returncode == 1 and str(missing).encode() in result.stderr  # also where none are needed
     (tmp_path / "there").mkdir()
     shoal.good("index", "-", "--memory", "48M", "--tmp-dir", tmp_path / "there", "-o", tmp_path / "c", "-q", stdin=text)
     assert shoal.names(tmp_path / "c") == sorted(names)

@@ -301,12 +301,16 @@ static void the_parts_of_a_directory_have_each_name_once(void **state)
 /* The unit for what lies between two positions of the folder "flat". */
 static size_t put_range(uint8_t *unit, uint64_t from, uint64_t to)
 {
+	struct stat st;
 	uint8_t *p = unit;
 
 	*p++ = 'H';
 	p = shoal_varint_put(p, 5);
 	memcpy(p, "flat/", 5);
-	p = shoal_varint_put(p + 5, from);
+	assert_int_equal(stat(test_path("tree/flat"), &st), 0);
+	p = shoal_varint_put(p + 5, st.st_dev);
+	p = shoal_varint_put(p, st.st_ino);
+	p = shoal_varint_put(p, from);
 	p = shoal_varint_put(p, to);
 	return (size_t)(p - unit);
 }
@@ -326,6 +330,34 @@ static void a_part_that_makes_no_sense_is_refused(void **state)
 	assert_int_equal(try_unit(s, unit, len + 1, &nr), -EBADMSG);
 	for (size_t cut = 2; cut < len; cut++)
 		assert_int_equal(try_unit(s, unit, cut, &nr), -EBADMSG);
+	remove_tree(s);
+}
+
+static void a_directory_that_took_anothers_place_is_listed_whole(void **state)
+{
+	struct store_list_options options = { 0 };
+	bool cuttable;
+	struct shoal_store *s = make_many(&cuttable);
+	struct collector c = collector(true);
+
+	(void)state;
+	assert_int_equal(store_list(s, &options, "Dflat", 5, &c.base, NULL), 0);
+	assert_int_equal(rename(test_path("tree/flat"), test_path("tree/was")), 0);
+	assert_int_equal(mkdir(test_path("tree/flat"), 0755), 0);
+	file_write(test_path("tree/flat/new"), "", 0);
+	for (size_t i = 0; i < c.nr_units; i++) {
+		size_t before = c.names.nr;
+		bool part = c.unit[i].bytes[0] == 'H';
+
+		assert_int_equal(
+			store_list(s, &options, c.unit[i].bytes, c.unit[i].len, &c.base, NULL), 0);
+		if (part) {
+			assert_int_equal(c.names.nr, before + 1);
+			assert_string_equal(c.names.entry[before].name, "flat/new");
+		}
+	}
+	assert_int_equal(c.nr_parts > 0, cuttable);
+	release(&c);
 	remove_tree(s);
 }
 
@@ -387,6 +419,7 @@ int main(void)
 		cmocka_unit_test(a_unit_that_was_cut_is_refused_or_has_only_whole_names),
 		cmocka_unit_test(a_unit_with_any_byte_changed_gives_no_name_of_elsewhere),
 		cmocka_unit_test(the_parts_of_a_directory_have_each_name_once),
+		cmocka_unit_test(a_directory_that_took_anothers_place_is_listed_whole),
 		cmocka_unit_test(a_part_that_makes_no_sense_is_refused),
 		cmocka_unit_test(a_part_ends_before_the_first_name_of_the_next),
 		cmocka_unit_test(a_part_is_cut_only_where_much_is_left_and_never_within_a_hash),
