@@ -450,14 +450,6 @@ int s3_client_run(struct s3_client *c, unsigned timeout_ms, struct shoal_err *er
 
 /* ---- The rest ---- */
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static CURLcode global_code;
-
-static void init_global(void)
-{
-	global_code = curl_global_init(CURL_GLOBAL_DEFAULT);
-}
-
 /* A connection is an open file: a quarter of those that are allowed is left for others. */
 static unsigned fit_files(unsigned in_flight)
 {
@@ -500,10 +492,9 @@ int s3_client_new(const struct s3_config *config, unsigned in_flight, struct s3_
 	if (in_flight < 1 || in_flight > S3_IN_FLIGHT_MAX)
 		return shoal_fail(err, -EINVAL, "%u requests in flight: there are 1 to %u",
 				  in_flight, S3_IN_FLIGHT_MAX);
-	pthread_once(&once, init_global);
-	if (global_code != CURLE_OK)
-		return shoal_fail(err, -EIO, "the HTTP library failed: %s",
-				  curl_easy_strerror(global_code));
+	rc = s3_curl_load(err);
+	if (rc < 0)
+		return rc;
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return shoal_fail(err, -ENOMEM, "out of memory");

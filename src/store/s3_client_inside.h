@@ -5,10 +5,9 @@
 #ifndef SHOAL_STORE_S3_CLIENT_INSIDE_H
 #define SHOAL_STORE_S3_CLIENT_INSIDE_H
 
-#include <curl/curl.h>
-
 #include "base/buf.h"
 #include "store/s3_client.h"
+#include "store/s3_curl.h"
 #include "store/s3_sign.h"
 
 #define S3_URL_MAX     (32u << 10) /* bytes */

@@ -56,11 +56,15 @@ class FaultServer:
         self.url = "http://127.0.0.1:%d" % self.listener.getsockname()[1]
 
     def __enter__(self):
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.accepting = threading.Thread(target=self.accept, daemon=True)
+        self.accepting.start()
         return self
 
     def __exit__(self, *_):
         self.ending.set()
+        # A thread that still waits at a descriptor which is closed would accept for the next server that gets its number.
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.accepting.join()
         self.listener.close()
 
     def accept(self):
