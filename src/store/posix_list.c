@@ -473,7 +473,7 @@ static int give_half(struct listing *l, struct shoal_err *err)
 static int share_dents(struct listing *l, size_t filled, struct shoal_err *err)
 {
 	bool idle = filled > SPLIT_BYTES && l->sink->hungry(l->sink);
-	int given = idle ? give_half(l, err) : 0;
+	int given = idle && filled > DENTS_BYTES / 2 ? give_half(l, err) : 0;
 
 	if (given < 0)
 		return given;
