@@ -405,7 +405,10 @@ def test_ctrl_c_leaves_nothing_behind(mpi, large, tmp_path):
     assert job.code != 0 and job.out == []
     assert len(job.ours) <= 1 and all("interrupted" in line for line in job.ours), job.err
     until(lambda: not any(map(is_alive, ranks)))
-    assert contents(tmp_path) == []
+    # Open MPI was seen to kill rank 0 at once, without a signal that can be heard: then the next one takes over.
+    assert contents(tmp_path) in ([[]] if job.ours else [[], [".c.partial"]])
+    alone("index", large, "-q", "--no-sizes", "-o", tmp_path / "c")
+    assert contents(tmp_path) == ["c"]
 
 
 # ---------------------------------------------------------------------------------------------------------- resuming
