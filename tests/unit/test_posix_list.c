@@ -17,7 +17,8 @@
 #include "store/store.h"
 
 #define NR_FILES 3000
-#define NR_MANY  60000 /* enough for a directory to be read in several parts */
+#define NR_NEW   40    /* in a directory that takes another's place */
+#define NR_MANY  40000 /* enough for a directory to be read in several parts */
 
 struct unit {
 	uint8_t *bytes;
@@ -123,12 +124,16 @@ static void remove_tree(struct shoal_store *s)
 static void list_all(struct shoal_store *s, const struct store_list_options *options,
 		     struct collector *c)
 {
+	size_t nr_found;
+
 	assert_int_equal(store_list(s, options, NULL, 0, &c->base, NULL), 0);
 	for (size_t i = 0; i < c->nr_units; i++)
 		assert_int_equal(
 			store_list(s, options, c->unit[i].bytes, c->unit[i].len, &c->base, NULL),
 			0);
+	nr_found = c->names.nr; /* sorting drops what is there twice */
 	list_sort(&c->names);
+	assert_int_equal(nr_found, c->names.nr);
 }
 
 static void check_same_names(const struct test_list *a, const struct test_list *b)
@@ -258,18 +263,23 @@ static void a_unit_with_any_byte_changed_gives_no_name_of_elsewhere(void **state
 static struct shoal_store *make_many(bool *ret_cuttable)
 {
 	struct shoal_store *s = NULL;
-	char name[80];
+	char name[80], first[512];
 	int fd;
 
 	assert_int_equal(mkdir(test_path("tree"), 0755), 0);
 	assert_int_equal(mkdir(test_path("tree/flat"), 0755), 0);
-	for (int i = 0; i < NR_MANY; i++) {
+	file_write(test_path("tree/flat/0"), "0", 1);
+	snprintf(first, sizeof(first), "%s", test_path("tree/flat/0"));
+	for (int i = 1; i < NR_MANY; i++) { /* links, which take no room and little time */
 		snprintf(name, sizeof(name), "tree/flat/%d", i);
-		file_write(test_path(name), "", 0);
+		assert_int_equal(link(first, test_path(name)), 0);
 	}
 	fd = open(test_path("tree/flat"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_true(fd >= 0);
 	*ret_cuttable = posix_range_can_be_cut(fd);
+	if (!*ret_cuttable)
+		print_message("%s is not on ext4 with an index: no directory is read in parts\n",
+			      test_dir());
 	close(fd);
 	assert_int_equal(shoal_store_open(test_path("tree"), &s, NULL), 0);
 	return s;
@@ -289,7 +299,7 @@ static void the_parts_of_a_directory_have_each_name_once(void **state)
 		list_all(s, &options, &there);
 		assert_int_equal(here.names.nr, NR_MANY);
 		assert_int_equal(here.nr_parts, 0);
-		assert_int_equal(there.nr_parts > 1, cuttable);
+		assert_int_equal(there.nr_parts > 0, cuttable);
 		check_same_names(&here.names, &there.names);
 		assert_int_equal(here.base.nr_directories, there.base.nr_directories);
 		release(&here);
@@ -344,7 +354,12 @@ static void a_directory_that_took_anothers_place_is_listed_whole(void **state)
 	assert_int_equal(store_list(s, &options, "Dflat", 5, &c.base, NULL), 0);
 	assert_int_equal(rename(test_path("tree/flat"), test_path("tree/was")), 0);
 	assert_int_equal(mkdir(test_path("tree/flat"), 0755), 0);
-	file_write(test_path("tree/flat/new"), "", 0);
+	for (int i = 0; i < NR_NEW; i++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "tree/flat/new-%d", i);
+		file_write(test_path(name), "", 0);
+	}
 	for (size_t i = 0; i < c.nr_units; i++) {
 		size_t before = c.names.nr;
 		bool part = c.unit[i].bytes[0] == 'H';
@@ -352,8 +367,8 @@ static void a_directory_that_took_anothers_place_is_listed_whole(void **state)
 		assert_int_equal(
 			store_list(s, &options, c.unit[i].bytes, c.unit[i].len, &c.base, NULL), 0);
 		if (part) {
-			assert_int_equal(c.names.nr, before + 1);
-			assert_string_equal(c.names.entry[before].name, "flat/new");
+			assert_int_equal(c.names.nr, before + NR_NEW);
+			assert_memory_equal(c.names.entry[before].name, "flat/new-", 9);
 		}
 	}
 	assert_int_equal(c.nr_parts > 0, cuttable);
@@ -425,5 +440,7 @@ int main(void)
 		cmocka_unit_test(a_part_is_cut_only_where_much_is_left_and_never_within_a_hash),
 	};
 
+	/* On a disk: in memory no directory can be cut. */
+	setenv("TMPDIR", "/var/tmp", 0); // NOLINT(concurrency-mt-unsafe)
 	return cmocka_run_group_tests(tests, test_dir_make, test_dir_remove);
 }
