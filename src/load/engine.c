@@ -161,9 +161,9 @@ int load_engine_new(const struct load_engine_options *options, struct load_engin
 			return rc;
 	}
 	if (options->kind == LOAD_URING)
-		return load_uring_new(options, &base, ret_engine, err);
+		return load_crew_new(options, &base, ret_engine, err);
 	if (options->kind == LOAD_AUTO && base.posix) {
-		rc = load_uring_new(options, &base, ret_engine, &why);
+		rc = load_crew_new(options, &base, ret_engine, &why);
 		if (rc == 0 || rc == -ENOMEM)
 			return rc < 0 ? shoal_fail(err, rc, "%s", why.msg) : 0;
 		snprintf(base.detail, sizeof(base.detail), "%.200s", why.msg);

@@ -43,6 +43,9 @@ struct load_engine {
 /* With what is common to both filled in. */
 int load_uring_new(const struct load_engine_options *options, const struct load_engine *base,
 		   struct load_engine **ret_engine, struct shoal_err *err) SHOAL_MUST_USE;
+/* A ring, and others with threads of their own where that one is not enough. */
+int load_crew_new(const struct load_engine_options *options, const struct load_engine *base,
+		  struct load_engine **ret_engine, struct shoal_err *err) SHOAL_MUST_USE;
 int load_s3_new(const struct load_engine *base, struct load_engine **ret_engine,
 		struct shoal_err *err) SHOAL_MUST_USE;
 int load_threads_new(const struct load_engine *base, struct load_engine **ret_engine,

@@ -235,6 +235,7 @@ int store_null_open(const char *options, struct shoal_store **ret_store, struct 
 	if (asprintf(&null.base.uri, "null:size=%" PRIu64 ",delay_us=%" PRIu64 "%s", null.size,
 		     null.delay_us, null.no_bytes ? ",fill=none" : "") < 0)
 		return shoal_fail(err, -ENOMEM, "out of memory");
+	null.base.instant = null.delay_us == 0 && null.no_bytes;
 	made = malloc(sizeof(*made));
 	if (!made) {
 		free(null.base.uri);

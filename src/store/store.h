@@ -18,7 +18,8 @@
 
 struct shoal_store {
 	const struct store_ops *ops;
-	char *uri; /* as errors and catalogs name it; the backend's close frees it */
+	char *uri;    /* as errors and catalogs name it; the backend's close frees it */
+	bool instant; /* reads take no time: to have them in several threads is no use */
 };
 
 struct store_stat {

@@ -32,6 +32,9 @@ static int fail_openat2;             /* errno, if not 0 */
 static int fail_cachestat;           /* errno, if not 0 */
 static int fail_alloc;               /* the call that brings it to 0 fails */
 static atomic_int threads_left = INT_MAX;
+static atomic_bool busy; /* whoever asks has used all of its core, else none of it */
+static pthread_t owner;
+static atomic_int helped;       /* files that another thread than the owner has opened */
 static atomic_int spoil_preads; /* so many calls are interrupted or give 4608 bytes at most */
 
 int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *ring,
@@ -46,6 +49,8 @@ void *__wrap_calloc(size_t nr, size_t len);
 void *__real_calloc(size_t nr, size_t len);
 ssize_t __wrap_pread64(int fd, void *buf, size_t len, off_t off);
 ssize_t __real_pread64(int fd, void *buf, size_t len, off_t off);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
+int __real_clock_gettime(clockid_t clock, struct timespec *t);
 int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
 			  void *arg);
 int __real_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
@@ -64,6 +69,7 @@ int __wrap_io_uring_register_buffers(struct io_uring *ring, const struct iovec *
 
 long __wrap_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
+	helped += nr == SYS_openat2 && !pthread_equal(pthread_self(), owner);
 	if (nr == SYS_openat2 && fail_openat2) {
 		errno = fail_openat2;
 		return -1;
@@ -91,6 +97,14 @@ ssize_t __wrap_pread64(int fd, void *buf, size_t len, off_t off)
 		return -1;
 	}
 	return __real_pread64(fd, buf, spoil_preads > 0 ? (size_t)shoal_min(len, 4608) : len, off);
+}
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
+{
+	if (clock != CLOCK_THREAD_CPUTIME_ID || busy)
+		return __real_clock_gettime(CLOCK_MONOTONIC, t);
+	*t = (struct timespec){ 0, 0 };
+	return 0;
 }
 
 int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
@@ -171,6 +185,7 @@ static int setup(void **state)
 {
 	(void)state;
 	open_before = count_open();
+	owner = pthread_self();
 	return 0;
 }
 
@@ -178,6 +193,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	fail_ring = fail_register = fail_openat2 = fail_alloc = 0;
+	busy = false;
 	threads_left = INT_MAX;
 	spoil_preads = 0;
 	/* A ring is torn down behind our back, after its descriptor was closed. */
@@ -188,11 +204,15 @@ static int teardown(void **state)
 
 static const struct way {
 	enum load_engine_kind kind;
-	bool direct, cold;
+	bool direct, cold, helped;
 } ways[] = {
-	{ LOAD_URING, false, false }, { LOAD_URING, true, false },    { LOAD_URING, false, true },
-	{ LOAD_URING, true, true },   { LOAD_THREADS, false, false }, { LOAD_THREADS, true, false },
+	{ LOAD_URING, false, false, false },   { LOAD_URING, true, false, false },
+	{ LOAD_URING, false, true, false },    { LOAD_URING, true, true, false },
+	{ LOAD_THREADS, false, false, false }, { LOAD_THREADS, true, false, false },
+	{ LOAD_URING, false, false, true },    { LOAD_URING, true, true, true },
 };
+
+static void have_help(struct load_engine *e);
 
 /* NULL, said once, where the machine does not have it. */
 static struct load_engine *engine_of(const struct way *w, unsigned in_flight)
@@ -214,6 +234,8 @@ static struct load_engine *engine_of(const struct way *w, unsigned in_flight)
 	assert_int_equal(rc, 0);
 	assert_string_equal(load_engine_name(e), w->kind == LOAD_URING ? "uring" : "threads");
 	assert_int_equal(strstr(load_engine_detail(e), "direct") != NULL, w->direct);
+	if (w->helped)
+		have_help(e);
 	fail_openat2 = w->cold ? EAGAIN : 0;
 	return e;
 }
@@ -275,10 +297,30 @@ static int64_t read_one(struct load_engine *e, const char *name, uint64_t off, u
 	return result;
 }
 
+/* Read until the engine has found that one thread is not enough, as it is told, and has two. */
+static void have_help(struct load_engine *e)
+{
+	uint64_t end = load_now() + UINT64_C(20000000000);
+
+	busy = true;
+	helped = 0;
+	while (helped == 0 && load_now() < end) {
+		for (int i = 0; i < 40; i++)
+			load_engine_submit(e, request_for("d/4096", 0, 4096));
+		while (load_engine_pending(e) > 0)
+			request_free(reap_one(e));
+		if (sysconf(_SC_NPROCESSORS_ONLN) < 2) {
+			print_message("not tested here: helpers, as there is one processor\n");
+			return;
+		}
+	}
+	assert_true(helped > 0);
+}
+
 #define FOR_ALL_WAYS(w, e, in_flight)                                           \
 	for (const struct way *w = ways; w < ways + SHOAL_ARRAY_LEN(ways); w++) \
 		for (struct load_engine *e = engine_of(w, in_flight); e;        \
-		     e = load_engine_free(e), fail_openat2 = 0)
+		     e = load_engine_free(e), fail_openat2 = 0, busy = false)
 
 /* ---- What is there ---- */
 
@@ -719,6 +761,48 @@ static void thousands_of_requests_come_back_once_each(void **state)
 	read_many(e, ahead[(i + (size_t)(w - ways)) % SHOAL_ARRAY_LEN(ahead)]);
 }
 
+/* By the clock the owner's thread was asleep: another would not be of use. */
+static void an_owner_that_is_not_busy_reads_alone(void **state)
+{
+	struct load_engine_options o = { .kind = LOAD_AUTO, .store = tree, .in_flight = 64 };
+	struct load_engine *e = NULL;
+
+	(void)state;
+	assert_int_equal(load_engine_new(&o, &e, NULL), 0);
+	helped = 0;
+	if (strcmp(load_engine_name(e), "uring") == 0) {
+		threads_left = 0;
+		for (int i = 0; i < 20; i++)
+			read_many(e, 64);
+		assert_int_equal(threads_left, 0); /* none was asked for */
+		assert_int_equal(helped, 0);
+	}
+	load_engine_free(e);
+}
+
+static void help_that_cannot_be_had_is_done_without(void **state)
+{
+	struct load_engine_options o = { .kind = LOAD_AUTO, .store = tree, .in_flight = 64 };
+
+	(void)state;
+	for (int missing = 0; missing < 2; missing++) {
+		struct load_engine *e = NULL;
+
+		assert_int_equal(load_engine_new(&o, &e, NULL), 0);
+		busy = strcmp(load_engine_name(e), "uring") == 0;
+		threads_left = missing == 0 ? 0 : INT_MAX;
+		fail_ring = missing == 1 ? -ENOMEM : 0;
+		for (int i = 0; i < 5; i++)
+			read_many(e, 64);
+		if (missing == 0 && busy && sysconf(_SC_NPROCESSORS_ONLN) > 1)
+			assert_int_equal(threads_left,
+					 -1); /* it was asked for once, and not again */
+		fail_ring = 0;
+		busy = false;
+		load_engine_free(e);
+	}
+}
+
 /* Descriptors that are free under the limit. */
 static void limit_descriptors(unsigned nr, struct rlimit *ret_before)
 {
@@ -795,6 +879,7 @@ static void an_engine_is_freed_with_requests_in_flight(void **state)
 				request_free(r[i]);
 			assert_int_equal(count_open(), open_before);
 			fail_openat2 = 0;
+			busy = false;
 			break;
 		}
 	assert_null(load_engine_free(NULL));
@@ -813,6 +898,8 @@ static void an_engine_belongs_to_the_thread_that_first_submits(void **state)
 	{
 		pthread_t thread;
 
+		if (w->helped)
+			continue; /* it was used here to have help */
 		assert_int_equal(pthread_create(&thread, NULL, use_engine, e), 0);
 		pthread_join(thread, NULL);
 		fail_openat2 = 0;
@@ -1018,6 +1105,33 @@ static void a_null_store_is_read_by_threads(void **state)
 	shoal_store_close(o.store);
 }
 
+static void what_takes_no_time_is_read_by_the_owner(void **state)
+{
+	struct load_engine_options o = { .in_flight = 4 };
+	struct load_engine *e;
+
+	(void)state;
+	threads_left = 0;
+	assert_int_equal(shoal_store_open("null:size=5000,fill=none", &o.store, NULL), 0);
+	e = engine_new(&o, 0, "none: reads take no time here");
+	for (unsigned i = 0; i < 300; i++)
+		load_engine_submit(e, request_for("a/b", i, 4990));
+	for (unsigned i = 0; i < 300; i++) {
+		struct load_request *r = reap_one(e);
+
+		assert_int_equal(r->result, shoal_min(4991, 5000 - r->off));
+		assert_int_equal(r->data[0], 0xee); /* not even bytes are made */
+		request_free(r);
+	}
+	assert_int_equal(load_engine_pending(e), 0);
+	load_engine_free(e);
+	shoal_store_close(o.store);
+	assert_int_equal(shoal_store_open("null:size=5000,fill=none,delay_us=1", &o.store, NULL),
+			 0);
+	engine_new(&o, -EAGAIN, "cannot start a thread");
+	shoal_store_close(o.store);
+}
+
 static void a_fault_reaches_the_request_that_met_it(void **state)
 {
 	static const struct store_fault faults[] = {
@@ -1121,6 +1235,8 @@ int main(void)
 		TEST(what_is_read_is_looked_at_before),
 		TEST(a_request_that_makes_no_sense_comes_back),
 		TEST(thousands_of_requests_come_back_once_each),
+		TEST(an_owner_that_is_not_busy_reads_alone),
+		TEST(help_that_cannot_be_had_is_done_without),
 		TEST(few_descriptors_make_it_slow_and_not_wrong),
 		TEST(no_descriptor_at_all_is_an_error_of_each_request),
 		TEST(an_engine_is_freed_with_requests_in_flight),
@@ -1134,6 +1250,7 @@ int main(void)
 		TEST(threads_that_do_not_start_are_done_without),
 		TEST(no_memory_is_an_error_and_nothing_is_left),
 		TEST(a_null_store_is_read_by_threads),
+		TEST(what_takes_no_time_is_read_by_the_owner),
 		TEST(a_fault_reaches_the_request_that_met_it),
 		TEST(reaping_waits_no_longer_than_it_may),
 		TEST(the_owner_hears_of_slow_reads_at_once),
