@@ -16,7 +16,7 @@ from common import Failed, median_usage, run, run_measured, say, table
 SIZE = 322_957  # retinanet's
 THREADS = 4
 TIME_LIMIT = 600  # s
-FILES = {"quick": 500, "default": 2000, "full": 10_000}
+FILES = {"quick": 500, "default": 8000, "full": 20_000}
 TRIES = 3
 SPEED_SECONDS = 1  # of CPU, for each format
 FORMATS = ("indexed_binary", "npy", "npz", "tfrecord", "hdf5", "png", "jpeg", "csv")
