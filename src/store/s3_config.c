@@ -67,7 +67,8 @@ static void mask(char *text, const char *secret)
 	size_t len = secret ? strlen(secret) : 0, n = strlen(text);
 	char *end = text + n;
 
-	for (char *at = text; len > 0 && (at = strstr(at, secret)) != NULL;)
+	/* Not from where it was found: one who has only stars would be found there for ever. */
+	for (char *at = text; len > 0 && (at = strstr(at, secret)) != NULL; at += len)
 		memset(at, '*', len);
 	for (n = shoal_min(n, len); n >= MASK_MIN; n--)
 		if (memcmp(end - n, secret, n) == 0)

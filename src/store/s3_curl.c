@@ -27,38 +27,42 @@ static const struct {
 #undef FUNCTION
 };
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int load_rc;
-static struct shoal_err load_err;
+_Static_assert(SHOAL_ARRAY_LEN(functions) * sizeof(void *) == sizeof(struct s3_curl),
+	       "each function of the table is looked up");
 
-static void load(void)
+static int load(struct shoal_err *err)
 {
 	void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
 	CURLcode code;
 
-	if (!library) {
-		load_rc = shoal_fail(&load_err, -ELIBACC, "buckets need libcurl: %s", dlerror());
-		return;
-	}
+	if (!library)
+		return shoal_fail(err, -ELIBACC, "buckets need libcurl: %s", dlerror());
 	for (size_t i = 0; i < SHOAL_ARRAY_LEN(functions); i++) {
 		void *function = dlsym(library, functions[i].name);
 
-		if (!function) {
-			load_rc =
-				shoal_fail(&load_err, -ELIBBAD,
-					   "libcurl has no %s(): it is too old", functions[i].name);
-			return;
-		}
+		if (!function)
+			return shoal_fail(err, -ELIBBAD, "libcurl has no %s(): it is damaged",
+					  functions[i].name);
 		memcpy((char *)&s3_curl + functions[i].off, &function, sizeof(function));
 	}
 	code = s3_curl.global_init(CURL_GLOBAL_DEFAULT);
 	if (code != CURLE_OK)
-		load_rc = shoal_fail(&load_err, -EIO, "cannot start libcurl: %s",
-				     s3_curl.easy_strerror(code));
+		return shoal_fail(err, -EIO, "cannot start libcurl: %s",
+				  s3_curl.easy_strerror(code));
+	return 0;
 }
 
+/* Tried again after a failure: descriptors or memory may have been short just then. */
 int s3_curl_load(struct shoal_err *err)
 {
-	pthread_once(&once, load);
-	return load_rc < 0 ? shoal_fail(err, load_rc, "%s", load_err.msg) : 0;
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static bool loaded;
+	int rc = 0;
+
+	pthread_mutex_lock(&lock);
+	if (!loaded)
+		rc = load(err);
+	loaded = rc == 0;
+	pthread_mutex_unlock(&lock);
+	return rc;
 }

@@ -1,5 +1,5 @@
 /*
- * s3_curl.h - libcurl, loaded when the first bucket is opened.
+ * s3_curl.h - libcurl, loaded when the first request is made.
  *
  * It brings some thirty other libraries: 4 MB in each process, and half of the time in which a
  * command starts. Most runs read files. So nothing is linked to it, and its functions are called by

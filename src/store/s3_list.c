@@ -264,7 +264,9 @@ static void learn(const struct listing *l, size_t nr)
 		size_t len;
 		const uint8_t *name = s3_list_name(&l->scratch->lister, i, &len);
 
-		s3_ranges_learn(l->store->ranges, name, len);
+		if (!memchr(name, '\0',
+			    len)) /* such a key is told of, and servers refuse cuts like it */
+			s3_ranges_learn(l->store->ranges, name, len);
 	}
 }
 

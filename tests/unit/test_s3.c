@@ -135,6 +135,30 @@ static void a_long_secret_is_hashed_first(void **state)
 		got, "Signature=cac8d8307586c78fc9d57750548f0408530834ea42ee624b73b7f0b178c45da1"));
 }
 
+static void secrets_are_masked_wherever_they_stand(void **state)
+{
+	static const struct {
+		const char *secret, *text, *want;
+	} row[] = {
+		{ "s3cret", "a s3cret and s3crets3cret", "a ****** and ************" },
+		{ "s3cret", "its start is cut: s3cr", "its start is cut: ****" },
+		{ "s3cret", "but not s3c", "but not s3c" },
+		{ "****", "has **** and ******* stars", "has **** and ******* stars" },
+		{ "", "nothing", "nothing" },
+		{ NULL, "nothing", "nothing" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
+		const struct s3_config c = { .secret_key = (char *)(uintptr_t)row[i].secret };
+		char text[100];
+
+		snprintf(text, sizeof(text), "%s", row[i].text);
+		s3_mask(&c, text);
+		assert_string_equal(text, row[i].want);
+	}
+}
+
 static void all_but_plain_characters_are_spelt_out(void **state)
 {
 	static const struct {
@@ -387,6 +411,7 @@ int main(void)
 		cmocka_unit_test(queries_are_signed_as_in_the_manual),
 		cmocka_unit_test(the_kept_key_is_of_one_day_and_region),
 		cmocka_unit_test(a_long_secret_is_hashed_first),
+		cmocka_unit_test(secrets_are_masked_wherever_they_stand),
 		cmocka_unit_test(all_but_plain_characters_are_spelt_out),
 		cmocka_unit_test(dates_are_of_greenwich),
 		cmocka_unit_test(settings_are_found_in_their_section),

@@ -1,4 +1,5 @@
 /* Goal: ranges are cut between the names that are there, evenly, and never so that one is lost. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -119,6 +120,7 @@ static int compare(const struct s3_name *a, const struct s3_name *b)
 
 static struct {
 	size_t idle, nr;
+	size_t room; /* so many are taken, and the next one fails */
 	struct s3_name lo[256], hi[256];
 	bool open[256];
 } taken;
@@ -133,7 +135,8 @@ static int take_range(void *self, const struct s3_name *lo, const struct s3_name
 		      struct shoal_err *err)
 {
 	(void)self;
-	(void)err;
+	if (taken.nr == taken.room)
+		return shoal_fail(err, -ENOMEM, "out of memory");
 	assert_true(taken.nr < 256);
 	taken.lo[taken.nr] = *lo;
 	taken.open[taken.nr] = !hi;
@@ -152,6 +155,7 @@ static size_t share(struct s3_ranges *r, size_t idle)
 
 	taken.idle = idle;
 	taken.nr = 0;
+	taken.room = SIZE_MAX;
 	assert_int_equal(s3_ranges_share(r, &takers, &err), 0);
 	return taken.nr;
 }
@@ -226,6 +230,40 @@ static void a_range_is_cut_for_others_while_it_is_listed(void **state)
 	s3_ranges_free(r);
 	free(range);
 	free(far);
+}
+
+/* What others took before one could not is listed twice then; nothing is left out. */
+static void a_range_keeps_all_of_itself_when_a_part_cannot_be_given(void **state)
+{
+	struct s3_range *range = calloc(1, sizeof(*range));
+	size_t room = 0, parts;
+
+	(void)state;
+	assert_non_null(range);
+	do {
+		struct s3_ranges *r = s3_ranges_new();
+		struct shoal_err err = { "" };
+		bool done;
+
+		assert_non_null(r);
+		*range = (struct s3_range){ .open = true };
+		s3_ranges_begin(r, range);
+		assert_int_equal(take_page(r, range, "n0000000", "n0001000", &done), 2);
+		taken.idle = 6;
+		taken.nr = 0;
+		taken.room = room;
+		if (s3_ranges_share(r, &takers, &err) < 0) {
+			assert_string_equal(err.msg, "out of memory");
+			assert_true(range->open);
+			assert_int_equal(taken.nr, room);
+		}
+		parts = taken.nr;
+		s3_ranges_end(r, range);
+		s3_ranges_free(r);
+	} while (room++ == parts);
+	assert_true(parts > 2); /* so that one in the middle has failed, too */
+	assert_false(range->open);
+	free(range);
 }
 
 static void a_range_ends_with_the_name_that_it_ends_at(void **state)
@@ -363,6 +401,7 @@ int main(void)
 		cmocka_unit_test(words_are_taken_to_be_fixed),
 		cmocka_unit_test(numbers_and_names_are_each_others_inverse),
 		cmocka_unit_test(a_range_is_cut_for_others_while_it_is_listed),
+		cmocka_unit_test(a_range_keeps_all_of_itself_when_a_part_cannot_be_given),
 		cmocka_unit_test(a_range_ends_with_the_name_that_it_ends_at),
 		cmocka_unit_test(names_of_any_bytes_can_be_cut_between),
 		cmocka_unit_test(a_name_that_is_no_text_ends_with_the_next_character),

@@ -18,6 +18,7 @@
 #define PAGE      1000u
 #define LISTERS   64u
 #define UNITS_MAX 4096u
+#define LEARN     4u /* as s3_list.c does: one key of so many, and the last */
 
 struct unit {
 	struct s3_name lo, hi;
@@ -40,9 +41,15 @@ static struct {
 	char name[PAGE][64];
 	size_t len[PAGE];
 	uint64_t random;
-	double now, busy; /* busy: times listers */
-	uint64_t nr_requests, nr_names;
+	double now, busy;                    /* busy: times listers */
+	uint64_t nr_requests, nr_names, sum; /* sum: over the names, to tell which they were */
 } sim;
+
+static uint64_t mix(uint64_t rank)
+{
+	rank = (rank + 1) * UINT64_C(0x9e3779b97f4a7c15);
+	return (rank ^ rank >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
+}
 
 static size_t count_idle(void *self)
 {
@@ -114,17 +121,23 @@ static void list_page(struct lister *l)
 	const struct s3_name *lo = &l->range.lo;
 	struct s3_listed page = { .name = name_of };
 	uint64_t at = list_keys_after(&sim.keys, (const char *)lo->bytes, lo->len, lo->len == 0);
+	uint64_t first = at;
 	struct shoal_err err;
+	size_t nr;
 	bool done;
 
-	for (; page.nr < PAGE && at < sim.keys.nr; at++, page.nr++) {
+	for (; page.nr < PAGE && at < sim.keys.nr; at++, page.nr++)
 		sim.len[page.nr] = (size_t)(list_keys_put(&sim.keys, at, sim.name[page.nr]) -
 					    sim.name[page.nr]);
-		s3_ranges_learn(sim.ranges, (uint8_t *)sim.name[page.nr], sim.len[page.nr]);
-	}
+	for (size_t i = 0; i < page.nr; i++)
+		if (i % LEARN == 0 || i == page.nr - 1)
+			s3_ranges_learn(sim.ranges, (uint8_t *)sim.name[i], sim.len[i]);
 	page.truncated = at < sim.keys.nr;
 	sim.nr_requests++;
-	sim.nr_names += s3_ranges_take(sim.ranges, &l->range, &page, &done);
+	nr = s3_ranges_take(sim.ranges, &l->range, &page, &done);
+	sim.nr_names += nr;
+	for (size_t i = 0; i < nr; i++)
+		sim.sum += mix(first + i);
 	l->due = sim.now + page_time();
 	if (done) {
 		s3_ranges_end(sim.ranges, &l->range);
@@ -138,6 +151,7 @@ static void list_page(struct lister *l)
 static void list(enum list_shape shape, uint64_t nr, unsigned listers, double extra, double busy)
 {
 	struct lister *l;
+	uint64_t sum = 0;
 
 	memset(&sim, 0, sizeof(sim));
 	assert_int_equal(list_keys_init(&sim.keys, shape, nr, 4096), 0);
@@ -156,6 +170,9 @@ static void list(enum list_shape shape, uint64_t nr, unsigned listers, double ex
 		list_page(l);
 	}
 	assert_int_equal(sim.nr_names, nr);
+	for (uint64_t i = 0; i < nr; i++)
+		sum += mix(i);
+	assert_int_equal(sim.sum, sum);
 	print_message("shape %d, %u listers: %.1f %% more requests, %.1f %% busy\n", (int)shape,
 		      listers, ((double)sim.nr_requests * PAGE / (double)nr - 1) * 100,
 		      sim.busy / sim.now / listers * 100);
@@ -194,8 +211,11 @@ static void few_keys_are_listed_by_any_number(void **state)
 	(void)state;
 	for (unsigned shape = 0; shape < LIST_NR_SHAPES; shape++)
 		for (size_t i = 0; i < sizeof(nr) / sizeof(nr[0]); i++) {
-			list((enum list_shape)shape, nr[i], 1, nr[i] < PAGE ? PAGE : 1, 0.9);
-			list((enum list_shape)shape, nr[i], LISTERS, PAGE, 0);
+			/* A page more for what is not full, or two for each who lists. */
+			double page = (double)PAGE / (double)nr[i];
+
+			list((enum list_shape)shape, nr[i], 1, page, 0.9);
+			list((enum list_shape)shape, nr[i], LISTERS, page * (1 + 2 * LISTERS), 0);
 		}
 }
 
