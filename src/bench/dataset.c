@@ -1,5 +1,6 @@
 #include "bench/dataset.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
@@ -280,6 +281,7 @@ static int find(const struct bench_workload *w, const struct bench_data_options 
 }
 
 #define ENDINGS_MAX 2u
+#define PATTERN_MAX 128u /* of an ending: each letter takes four */
 
 /* What files of a format are called. */
 static const char *const endings[][ENDINGS_MAX] = {
@@ -307,6 +309,7 @@ static void any_case(const char *ending, char *buf, size_t cap)
 		else
 			at += (size_t)snprintf(buf + at, cap - at, "%c", *ending);
 	}
+	assert(!*ending); /* one that is cut would match nothing */
 }
 
 /* Collective. */
@@ -321,7 +324,7 @@ static int list(struct shoal_comm *comm, const struct bench_workload *w,
 							      : NULL,
 					  .self = o->self };
 	struct shoal_index_result result;
-	char patterns[ENDINGS_MAX][64];
+	char patterns[ENDINGS_MAX][PATTERN_MAX];
 	const char *include[ENDINGS_MAX];
 	struct shoal_tree_options tree = { .include = include };
 

@@ -186,6 +186,18 @@ def test_only_files_of_the_format_are_listed(run, memory_dir, tmp_path):
         assert phase["audit"]["samples"] == 40 and phase["audit"]["bytes_delivered"] == TOTAL
 
 
+@pytest.mark.parametrize("format", ["tfrecord", "csv", "npz", "npy", "hdf5", "jpeg", "png", "indexed_binary",
+                                    "mmap_indexed_binary"])
+def test_files_of_every_format_are_found_by_their_ending(run, memory_dir, tmp_path, format):
+    folder = memory_dir / f"ending-{format}"
+    write_files(folder, [f"train/x{i:02}.{format}" for i in range(40)])
+    write_files(folder, [f"train/x{i:02}.{format}.idx" for i in range(40)], size=8)
+    done = run("--data", folder, "-q", f"dataset.format={format}", "train.epochs=1")
+    assert done.returncode == 0, done.stderr
+    phase, = phases(tmp_path / "results")
+    assert phase["audit"]["samples"] == 40 and phase["audit"]["bytes_delivered"] == TOTAL
+
+
 def test_endings_may_be_spelt_in_other_ways(run, memory_dir, tmp_path):
     folder = memory_dir / "spelt"
     write_files(folder, [f"train/x{i}.{ending}" for i, ending in enumerate(["jpg", "JPEG", "jpeg", "Jpg"] * 10)])
