@@ -37,7 +37,8 @@ struct bench_phase {
 		nr_cached; /* looked at before reading; 0 where the kernel does not tell */
 	uint64_t nr_dropped,
 		nr_kept; /* files that the page cache was made to forget, or not quite */
-	uint64_t proof;  /* enum bench_proof */
+	/* enum bench_proof; wrong also where samples of an earlier block could not be read. */
+	uint64_t proof;
 	uint64_t order_digest[2];
 	struct bench_latency latency, open, read;
 	/* Requests, where the store is remote; until an answer began, and until all was there. */

@@ -370,6 +370,9 @@ int run_figures(struct run *run, struct phase *phase, struct shoal_err *err)
 							   (double)run->nr_all,
 					     .throughput = (double)sum[2] / RATE_PARTS };
 	p->errors = sum[4];
+	/* The tally is that of the last block; what was left out before is in the record. */
+	if (p->errors > 0)
+		p->proof = BENCH_WRONG;
 	p->seconds = (double)wall * 1e-9;
 	p->wait_share = wall ? (double)sum[3] / ((double)wall * (double)run->nr_all) : 0;
 	p->slowest.rank = slowest & ((UINT64_C(1) << RANK_BITS) - 1);

@@ -74,7 +74,8 @@ static bool is_success(const struct bench_result *r, const struct bench_summary 
 	bool whole = !r->partial;
 
 	for (size_t i = 0; i < r->nr_phases; i++)
-		whole = whole && !r->phases[i].partial && r->phases[i].errors == 0;
+		whole = whole && !r->phases[i].partial && r->phases[i].errors == 0 &&
+			r->phases[i].proof != BENCH_WRONG;
 	return whole && s->meets;
 }
 

@@ -262,6 +262,26 @@ def test_samples_that_cannot_be_read_may_be_skipped(run, shoal, memory_dir, tmp_
     assert b"2 samples could not be read" in done.stdout and os.fsencode(dlio_names(40)[7]) in done.stdout
 
 
+def test_a_sample_left_out_before_a_run_was_resumed_is_not_forgotten(run, shoal, workload, memory_dir, tmp_path):
+    folder, results = memory_dir / "hole-before", tmp_path / "results"
+    write_files(folder, dlio_names(40))
+    shoal.good("index", folder, "-q", "-o", tmp_path / "c")
+    (folder / dlio_names(40)[0]).unlink()
+    args = ["--data", tmp_path / "c", "--on-error", "skip", "-q", "reader.file_shuffle=off", "reader.sample_shuffle=off",
+            "train.computation_time=0.05", "train.epochs=1"]
+    process = shoal.start("run", workload, "--results", results, *args)
+    until(lambda: steps_recorded(results) >= 2)
+    process.kill()
+    process.communicate()
+    done = run(*args, "--resume")
+    assert done.returncode == 1 and b"NOT ONCE" in done.stdout
+    assert b"not every sample was read exactly once: 1 could not be read" in done.stderr
+    phase, = phases(results)
+    assert phase["steps_before_resume"] >= 2 and phase["audit"]["errors"] == 1
+    assert phase["audit"]["exactly_once"] is False
+    assert summary(results)["metric"]["train_au_meet_expectation"] == "fail"
+
+
 def test_samples_that_were_not_read_are_in_no_rate(run, shoal, memory_dir, tmp_path):
     folder = memory_dir / "mostly-gone"
     write_files(folder, dlio_names(40))

@@ -16,6 +16,7 @@
 #include "bench/result.h"
 #include "bench/steplog.h"
 #include "help.h"
+#include "report/report.h"
 
 #define MS UINT64_C(1000000)
 
@@ -177,6 +178,40 @@ static void a_result_is_summed_up_over_epochs(void **state)
 	w.au = 0.8500001;
 	bench_result_sum_up(&r);
 	assert_false(r.train.meets);
+}
+
+/* Whoever reads only DLIO's fields must see what the exit status says. */
+static void a_run_that_was_not_read_once_is_no_success(void **state)
+{
+	static const struct {
+		uint64_t proof, errors;
+		bool partial, success;
+	} row[] = {
+		{ BENCH_PROVEN, 0, false, true },
+		{ BENCH_NOT_PROVEN, 0, false, true }, /* nothing was left to read */
+		{ BENCH_WRONG, 0, false, false },     /* one came twice in another's place */
+		{ BENCH_WRONG, 1, false, false },
+		{ BENCH_NOT_PROVEN, 0, true, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
+		struct bench_workload w = { .au = 0.5, .dataset.record_bytes = 1 };
+		struct bench_phase phase = { .epoch = 1,
+					     .figures = { 80, 80, 100 },
+					     .proof = row[i].proof,
+					     .errors = row[i].errors,
+					     .partial = row[i].partial };
+		struct bench_result r = { .workload = &w, .phases = &phase, .nr_phases = 1 };
+		char *text = NULL;
+
+		bench_result_sum_up(&r);
+		assert_int_equal(report_summary_text(&r, &text, NULL), 0);
+		assert_non_null(strstr(text, row[i].success
+						     ? "\"train_au_meet_expectation\": \"success\""
+						     : "\"train_au_meet_expectation\": \"fail\""));
+		free(text);
+	}
 }
 
 /* ---- Simulated accelerators ---- */
@@ -521,6 +556,7 @@ int main(void)
 		cmocka_unit_test(blocks_of_an_epoch_count_by_their_steps),
 		cmocka_unit_test(the_deviation_is_that_of_the_population),
 		cmocka_unit_test(a_result_is_summed_up_over_epochs),
+		cmocka_unit_test(a_run_that_was_not_read_once_is_no_success),
 		cmocka_unit_test(workers_take_samples_as_they_are_free),
 		cmocka_unit_test(many_workers_are_taken_in_turn_of_the_earliest),
 		cmocka_unit_test(each_accelerator_loads_until_its_own_samples_are_there),
