@@ -20,6 +20,10 @@
 /* Files looked at to see that names and sizes are what they should be. */
 #define PROBES 64u
 
+/* Catalogs that a start may put into the results folder: bits of struct bench_data's made. */
+enum { MADE_TRAIN = 1, MADE_VALID = 2, MADE_COPY = 4 };
+static const char *const made_names[] = { "train.shoal", "valid.shoal", BENCH_CATALOG_NAME };
+
 enum kind {
 	KIND_CATALOG,  /* given */
 	KIND_COMPUTED, /* names follow from the workload */
@@ -166,12 +170,14 @@ static int take_object(const struct bench_data_options *o, const char *uri, stru
 	int rc;
 
 	f->kind = KIND_CATALOG;
-	f->made = 1;
 	snprintf(f->train, sizeof(f->train), "%s/%s", o->folder, BENCH_CATALOG_NAME);
 	if (snprintf(f->from, sizeof(f->from), "%s", uri) >= (int)sizeof(f->from))
 		return shoal_fail(err, -ENAMETOOLONG, "the path is too long");
 	rc = load_get_file(uri, f->train, o->stop, &why);
-	return rc < 0 ? shoal_fail(err, rc, "'%.200s': %.500s", uri, why.msg) : 0;
+	if (rc < 0)
+		return shoal_fail(err, rc, "'%.200s': %.500s", uri, why.msg);
+	f->made |= MADE_COPY;
+	return 0;
 }
 
 /* Rank 0: 1 when there is a catalog that data generation has left there, 0 when not. */
@@ -244,6 +250,24 @@ static int take_given(const struct bench_data_options *o, struct finding *f, str
 	return 1;
 }
 
+/* Rank 0: the catalogs of names that follow from the workload. */
+static int compute(const struct bench_workload *w, const struct bench_data_options *o,
+		   struct finding *f, struct shoal_err *err)
+{
+	int rc = write_computed(w, false, o, f->train, err);
+
+	if (rc < 0)
+		return rc;
+	f->made |= MADE_TRAIN;
+	if (w->dataset.nr_files_eval == 0)
+		return 0;
+	snprintf(f->eval, sizeof(f->eval), "%s/valid.shoal", o->folder);
+	rc = write_computed(w, true, o, f->eval, err);
+	if (rc == 0)
+		f->made |= MADE_VALID;
+	return rc;
+}
+
 static int find(const struct bench_workload *w, const struct bench_data_options *o,
 		struct finding *f, struct shoal_err *err)
 {
@@ -269,15 +293,8 @@ static int find(const struct bench_workload *w, const struct bench_data_options 
 			rc = 0;
 	}
 	if (rc == 0 && f->kind != KIND_CATALOG)
-		f->kept = f->made = 1;
-	if (rc == 0 && f->kind == KIND_COMPUTED) {
-		rc = write_computed(w, false, o, f->train, err);
-		if (rc == 0 && w->dataset.nr_files_eval > 0) {
-			snprintf(f->eval, sizeof(f->eval), "%s/valid.shoal", o->folder);
-			rc = write_computed(w, true, o, f->eval, err);
-		}
-	}
-	return rc;
+		f->kept = 1;
+	return rc == 0 && f->kind == KIND_COMPUTED ? compute(w, o, f, err) : rc;
 }
 
 #define ENDINGS_MAX 2u
@@ -600,15 +617,18 @@ int bench_data_open(struct bench_data *d, struct shoal_comm *comm, const struct 
 	*d = (struct bench_data){ 0 };
 	if (shoal_comm_place(comm)->rank == 0) {
 		rc = find(w, o, &f, err);
-		d->made = f.made != 0;
+		d->made = (unsigned)f.made;
 	}
 	if (rc < 0) {
 		shoal_comm_fail(comm, err->msg);
 		return rc;
 	}
 	rc = shoal_comm_broadcast(comm, 0, &f, sizeof(f), err);
-	if (rc == 0 && f.kind == KIND_LISTED)
+	if (rc == 0 && f.kind == KIND_LISTED) {
 		rc = list(comm, w, o, f.train, err);
+		if (rc == 0 && shoal_comm_place(comm)->rank == 0)
+			d->made |= MADE_TRAIN;
+	}
 	if (rc < 0)
 		return rc;
 	rc = open_parts(d, w, o, &f, err);
@@ -642,13 +662,13 @@ void bench_data_name(const char *data, char buf[BENCH_DATA_NAME])
 
 void bench_data_forget(struct bench_data *d, const char *folder)
 {
-	static const char *const names[] = { "train.shoal", "valid.shoal", BENCH_CATALOG_NAME };
 	char path[4096];
 
-	for (size_t i = 0; d->made && i < SHOAL_ARRAY_LEN(names); i++)
-		if (snprintf(path, sizeof(path), "%s/%s", folder, names[i]) < (int)sizeof(path))
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(made_names); i++)
+		if ((d->made & 1u << i) != 0 && snprintf(path, sizeof(path), "%s/%s", folder,
+							 made_names[i]) < (int)sizeof(path))
 			(void)!unlink(path);
-	d->made = false;
+	d->made = 0;
 }
 
 void bench_data_close(struct bench_data *d)

@@ -22,7 +22,7 @@ struct bench_data {
 	char root[1024];   /* where the files are, as the catalog says */
 	char how[1200];    /* how the catalog was come by: a sentence */
 	bool kept;         /* its catalogs lie in the results folder */
-	bool made;         /* rank 0: they were put there by this start */
+	unsigned made;     /* rank 0: which of them were put there by this start, a bit each */
 };
 
 /* What --data says, in a way that is the same however a path is spelt; "" when it says nothing. */

@@ -517,6 +517,17 @@ def test_a_start_that_fails_leaves_nothing(run, data, memory_dir, tmp_path, list
     assert contents(tmp_path / "results") == []
 
 
+def test_a_start_that_fails_removes_only_what_it_made(run, data, tmp_path):
+    results = tmp_path / "results"
+    results.mkdir()
+    for name in ("valid.shoal", "catalog.shoal"):
+        (results / name).write_text("mine")
+    refused(run("--data", data, "-q", "train.total_training_steps=100"), b"makes 10 steps")
+    assert contents(results) == ["catalog.shoal", "valid.shoal"]
+    refused(run("--data", tmp_path / "nothing", "-q"), b"nothing")
+    assert contents(results) == ["catalog.shoal", "valid.shoal"]
+
+
 def test_a_run_is_not_resumed_on_other_data(shoal, run, workload, data, memory_dir, tmp_path):
     """Neither on a catalog that is left of something else, nor with other data named."""
     results, other = tmp_path / "results", memory_dir / "other"
