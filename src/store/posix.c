@@ -368,7 +368,9 @@ static int posix_space(struct shoal_store *s, struct store_space *ret_space, str
 	if (fstatvfs(posix_of(s)->root_fd, &st) < 0)
 		return shoal_fail_errno(err, shoal_errno(), "cannot ask '%.300s' for its room",
 					s->uri);
-	if (__builtin_mul_overflow((uint64_t)st.f_bavail, (uint64_t)st.f_frsize, &ret_space->bytes))
+	/* Some file systems (FUSE, often) have no number for it and say 0 of 0. */
+	if (st.f_blocks == 0 ||
+	    __builtin_mul_overflow((uint64_t)st.f_bavail, (uint64_t)st.f_frsize, &ret_space->bytes))
 		ret_space->bytes = UINT64_MAX;
 	ret_space->names = st.f_files ? st.f_favail : UINT64_MAX;
 	return 0;

@@ -969,6 +969,10 @@ static void room_is_told_where_it_is_known(void **state)
 	assert_int_equal(store_space(s, &space, NULL), 0);
 	assert_true(space.bytes > 0 && space.bytes < UINT64_MAX && space.names > 0);
 	shoal_store_close(s);
+	s = open_store("/proc"); /* it has no blocks at all, which is not the same as no room */
+	assert_int_equal(store_space(s, &space, NULL), 0);
+	assert_true(space.bytes == UINT64_MAX && space.names == UINT64_MAX);
+	shoal_store_close(s);
 	s = open_store("null:size=10");
 	assert_int_equal(store_space(s, &space, &err), -ENOTSUP);
 	check_words(&err, "room");
