@@ -17,16 +17,36 @@ static bool is_current(int fd, const char *path)
 	       mine.st_dev == there.st_dev;
 }
 
+/* One that another user has left can be locked all the same: that takes no right to write. */
+static int open_lock(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+
+	if (fd >= 0 || errno != EACCES)
+		return fd < 0 ? shoal_errno() : fd;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	return fd < 0 ? -EACCES : fd;
+}
+
 int bench_lock_take(const char *path, int *ret_lock, struct shoal_err *err)
 {
 	for (int i = 0; i < TRIES; i++) {
-		int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+		int fd = open_lock(path);
 
 		if (fd < 0)
-			return shoal_fail_errno(err, shoal_errno(), "cannot open '%.500s'", path);
-		if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
-			close(fd);
-			return -EBUSY;
+			return shoal_fail_errno(err, fd, "cannot open '%.500s'", path);
+		if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+			int rc = shoal_errno();
+
+			if (rc == -EWOULDBLOCK || rc == -EBADF)
+				close(fd);
+			if (rc == -EWOULDBLOCK)
+				return -EBUSY;
+			if (rc == -EBADF) /* but on NFS it does take the right to write */
+				return shoal_fail(err, -EACCES,
+						  "cannot lock '%.500s', which another user has "
+						  "left: remove it, if nothing is writing there",
+						  path);
 		}
 		if (is_current(fd, path)) {
 			*ret_lock = fd;

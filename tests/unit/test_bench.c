@@ -9,8 +9,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "bench/lock.h"
 #include "bench/metrics.h"
 #include "bench/pace.h"
 #include "bench/result.h"
@@ -546,6 +548,32 @@ static void a_record_of_another_run_or_a_damaged_one_is_refused(void **state)
 	unlink(test_path("log"));
 }
 
+/* ---- Locks ---- */
+
+static void a_lock_that_another_user_has_left_can_be_taken(void **state)
+{
+	bool root = geteuid() == 0;
+	struct shoal_err err = { "" };
+	int lock = -1, other = -1;
+
+	(void)state;
+	file_write(test_path("lock"), "", 0);
+	assert_int_equal(chmod(test_path("lock"), 0444), 0);
+	assert_int_equal(chmod(test_dir(), 0755), 0);
+	if (root && seteuid(65534) < 0)
+		skip();
+	assert_int_equal(bench_lock_take(test_path("lock"), &lock, &err), 0);
+	assert_int_equal(bench_lock_take(test_path("lock"), &other, &err), -EBUSY);
+	close(lock);
+	assert_int_equal(bench_lock_take(test_path("lock"), &lock, &err), 0);
+	if (root) /* who may not make one is told so */
+		assert_int_equal(bench_lock_take(test_path("none"), &other, &err), -EACCES);
+	if (root)
+		assert_int_equal(seteuid(0), 0);
+	bench_lock_drop(test_path("lock"), lock);
+	assert_int_equal(access(test_path("lock"), F_OK), -1);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -569,6 +597,7 @@ int main(void)
 		cmocka_unit_test(steps_are_excluded_at_the_end_of_an_epoch_only),
 		cmocka_unit_test(a_block_that_is_cut_goes_on_behind_the_cut),
 		cmocka_unit_test(a_record_of_another_run_or_a_damaged_one_is_refused),
+		cmocka_unit_test(a_lock_that_another_user_has_left_can_be_taken),
 	};
 
 	return cmocka_run_group_tests(tests, test_dir_make, test_dir_remove);
