@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define READ_THREADS_MAX 8u
+
 /* The number of kB behind @key in a file of /proc, as bytes; 0 when it is not there. */
 static uint64_t proc_bytes(const char *path, const char *key)
 {
@@ -27,12 +29,27 @@ uint64_t bench_pss_bytes(void)
 	return proc_bytes("/proc/self/smaps_rollup", "Pss");
 }
 
+uint64_t bench_read_threads(uint64_t nr_mine, uint64_t nr_node, uint64_t node_size,
+			    uint64_t nr_here)
+{
+	uint64_t share = shoal_min(nr_mine / nr_here, nr_node / (node_size * nr_here));
+
+	return shoal_max(1, shoal_min(share, READ_THREADS_MAX));
+}
+
+uint64_t bench_nr_cpus_node(void)
+{
+	long nr = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return nr > 0 ? (uint64_t)nr : 1;
+}
+
 uint64_t bench_nr_cpus(void)
 {
 	cpu_set_t set;
 
 	if (sched_getaffinity(0, sizeof(set), &set) < 0)
-		return (uint64_t)shoal_max(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
+		return bench_nr_cpus_node();
 	return (uint64_t)CPU_COUNT(&set);
 }
 
@@ -77,7 +94,7 @@ int bench_nodes_gather(struct shoal_comm *comm, uint64_t pss_bytes, uint64_t poo
 	const struct shoal_comm_place *place = shoal_comm_place(comm);
 	struct nodes nodes = { .nr = (size_t)place->nr_nodes };
 	struct told told = { .node = (uint64_t)place->node,
-			     .of = { .nr_cpus = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN),
+			     .of = { .nr_cpus = bench_nr_cpus_node(),
 				     .memory_bytes = proc_bytes("/proc/meminfo", "MemTotal"),
 				     .pss_bytes = pss_bytes,
 				     .pool_bytes = pool_bytes,

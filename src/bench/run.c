@@ -15,8 +15,6 @@
 #include "bench/lock.h"
 #include "bench/run_inside.h"
 
-#define READ_THREADS_AUTO_MAX 8u
-
 int bench_run_log_path(const char *results, int rank, char *buf, size_t cap)
 {
 	if (snprintf(buf, cap, "%s/%s/steps.%d", results, BENCH_RUN_FOLDER, rank) >= (int)cap)
@@ -468,18 +466,15 @@ static int run_phases(struct run *run, size_t nr_phases, struct shoal_err *err)
 	return rc;
 }
 
-/*
- * What the loaders are opened with. Threads that are not given are, as in DLIO, each
- * accelerator's share of the node's processors, up to 8.
- */
+/* What the loaders are opened with. */
 static void choose_reading(struct run *run, const struct shoal_comm_place *place)
 {
 	const struct bench_reader *reader = &run->w->reader;
-	uint64_t share = bench_nr_cpus() / ((uint64_t)place->node_size * run->nr_here);
 
 	run->read_threads = reader->read_threads;
 	if (!run->read_threads)
-		run->read_threads = shoal_max(1, shoal_min(share, READ_THREADS_AUTO_MAX));
+		run->read_threads = bench_read_threads(bench_nr_cpus(), bench_nr_cpus_node(),
+						       (uint64_t)place->node_size, run->nr_here);
 	run->load = run->o->load;
 	run->load.part = true;
 	run->load.direct = run->load.direct || reader->odirect;

@@ -14,6 +14,7 @@
 
 #include "bench/lock.h"
 #include "bench/metrics.h"
+#include "bench/node.h"
 #include "bench/pace.h"
 #include "bench/result.h"
 #include "bench/steplog.h"
@@ -548,6 +549,30 @@ static void a_record_of_another_run_or_a_damaged_one_is_refused(void **state)
 	unlink(test_path("log"));
 }
 
+/* ---- Processors ---- */
+
+static void threads_that_are_not_given_are_an_accelerators_share(void **state)
+{
+	static const struct {
+		uint64_t mine, node, node_size, here, want;
+	} row[] = {
+		{ 64, 64, 16, 1, 4 }, /* not bound: all see all */
+		{ 4, 64, 16, 1, 4 },  /* bound to a share each: it is divided once */
+		{ 1, 64, 2, 1, 1 },   /* bound to a core, though there are more */
+		{ 16, 64, 2, 4, 4 },  /* several accelerators in a bound process */
+		{ 64, 64, 2, 4, 8 },  { 64, 64, 1, 1, 8 }, /* at the most */
+		{ 2, 64, 1, 4, 1 },                        /* at the least */
+		{ 2, 2, 4, 1, 1 },    { 7, 64, 1, 1, 7 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++)
+		assert_int_equal(
+			bench_read_threads(row[i].mine, row[i].node, row[i].node_size, row[i].here),
+			row[i].want);
+	assert_true(bench_nr_cpus() >= 1 && bench_nr_cpus() <= bench_nr_cpus_node());
+}
+
 /* ---- Locks ---- */
 
 static void a_lock_that_another_user_has_left_can_be_taken(void **state)
@@ -597,6 +622,7 @@ int main(void)
 		cmocka_unit_test(steps_are_excluded_at_the_end_of_an_epoch_only),
 		cmocka_unit_test(a_block_that_is_cut_goes_on_behind_the_cut),
 		cmocka_unit_test(a_record_of_another_run_or_a_damaged_one_is_refused),
+		cmocka_unit_test(threads_that_are_not_given_are_an_accelerators_share),
 		cmocka_unit_test(a_lock_that_another_user_has_left_can_be_taken),
 	};
 
