@@ -81,7 +81,7 @@ struct command {
 	bool loaded;    /* a loader may be left that waits for reads: do not clean up */
 	int lock;       /* of the results folder, on rank 0; else -1 */
 	bool kept;      /* rank 0: a resumed run has its catalogs in the results folder */
-	bool unwritten; /* all was run, but the results could not be written */
+	bool unwritten; /* it ran to its end, or was stopped, but results could not be written */
 };
 
 /* ---- Options ---- */
@@ -431,11 +431,10 @@ static int say_failure(struct command *c, int rc, const struct shoal_err *err)
 		snprintf(rank, sizeof(rank), "rank %d: ", c->place->rank);
 	if (c->unwritten) {
 		print(c);
-		return cli_fail(
-			"run",
-			"all was run, but the results are not written: %s%s; make room, and "
-			"--resume writes them",
-			rank, err->msg);
+		return cli_fail("run",
+				"%s, but the results are not written: %s%s; make room, and %s",
+				c->result.partial ? "interrupted" : "all was run", rank, err->msg,
+				c->result.partial ? "--resume goes on" : "--resume writes them");
 	}
 	if (rc == -ECANCELED)
 		cli_fail("run", "interrupted before the first step: nothing was measured");

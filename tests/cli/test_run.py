@@ -653,6 +653,22 @@ def test_an_interrupted_run_is_partial_and_can_be_resumed(shoal, run, workload, 
     assert ".shoal-run" not in contents(results)
 
 
+def test_an_interrupted_run_whose_results_cannot_be_written_does_not_say_that_all_was_run(shoal, run, workload, tmp_path):
+    results = tmp_path / "results"
+    (results / "0_output.json").mkdir(parents=True)
+    process = shoal.start("run", workload, "--results", results, *SLOW, "-q")
+    until(lambda: steps_recorded(results) >= 3)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGTERM and b"partial" in out
+    said, = lines(err)
+    assert b"interrupted, but the results are not written" in said and b"0_output.json': Is a directory" in said
+    assert said.endswith(b"--resume goes on") and "summary.json" not in contents(results)
+    (results / "0_output.json").rmdir()
+    assert run(*SLOW, "-q", "--resume").returncode == 0
+    assert [phase["steps"] for phase in phases(results)] == [10, 10]
+
+
 def test_a_signal_ends_a_run_at_once_though_the_storage_hangs(shoal, workload, tmp_path):
     process = shoal.start("run", workload, "--results", tmp_path / "results", "--store", "null:size=1T,delay_us=25000000")
     until(lambda: (tmp_path / "results" / ".shoal-run" / "steps.0").exists())
