@@ -4,12 +4,9 @@
 
 bool bench_result_measured(const struct bench_result *r)
 {
-	uint64_t start = r->workload->output.exclude_start_steps;
-	uint64_t end = r->workload->output.exclude_end_steps;
-
 	for (size_t i = 0; i < r->nr_phases; i++)
-		if (!r->phases[i].eval && r->phases[i].steps > start &&
-		    r->phases[i].steps - start > end)
+		if (!r->phases[i].eval && r->phases[i].steps_counted > 0 &&
+		    bench_result_counts(r, i))
 			return true;
 	return false;
 }

@@ -24,6 +24,7 @@ struct bench_phase {
 	uint32_t eval;  /* 1: an evaluation */
 	uint64_t steps; /* that were done, and of those how many before a run was resumed */
 	uint64_t steps_before, steps_due;
+	uint64_t steps_counted;  /* in the figures: not excluded at the ends of their blocks */
 	uint64_t started, ended; /* ns since 1970 */
 	double seconds;
 	uint64_t partial; /* 1: it was interrupted */

@@ -338,12 +338,14 @@ int run_figures(struct run *run, struct phase *phase, struct shoal_err *err)
 	uint64_t load_ns = 0, wall = 0, sum[5] = { 0 }, slowest;
 	int rc = 0;
 
+	p->steps_counted = 0;
 	memset(run->means, 0, (size_t)run->nr_here * sizeof(*run->means));
 	while (rc >= 0 && (rc = bench_log_next(&run->log, &block, err)) == 1) {
 		if (block.epoch != p->epoch || block.eval != (p->eval != 0))
 			continue;
 		rc = add_block(run, phase, &block, &load_ns, &sum[4], err);
 		wall += block.wall;
+		p->steps_counted += run->blocks[0].nr_inside; /* the same of all accelerators */
 		p->started = p->started ? p->started : block.started;
 		p->ended = block.ended;
 	}

@@ -183,6 +183,30 @@ static void a_result_is_summed_up_over_epochs(void **state)
 	assert_false(r.train.meets);
 }
 
+static void a_utilisation_is_known_when_a_step_of_training_counts(void **state)
+{
+	struct bench_workload w = { .output = { .exclude_start_steps = 1,
+						.exclude_end_steps = 5 } };
+	struct bench_phase phases[] = {
+		{ .epoch = 1, .steps = 10, .steps_due = 10 },
+		{ .epoch = 1, .eval = 1, .steps = 10, .steps_counted = 4 },
+		{ .epoch = 2, .steps = 5, .steps_due = 10, .partial = 1 },
+	};
+	struct bench_result r = { .workload = &w, .phases = phases, .nr_phases = 3 };
+
+	(void)state;
+	assert_false(bench_result_measured(&r)); /* an epoch of blocks of one step each */
+	phases[2].steps_counted = 4;
+	assert_false(bench_result_measured(&r)); /* the whole epoch is what counts */
+	phases[0].steps_counted = 1;
+	assert_true(bench_result_measured(&r));
+	r.phases = &phases[2];
+	r.nr_phases = 1;
+	assert_true(bench_result_measured(&r)); /* stopped: none of its steps is at the end */
+	phases[2].steps_counted = 0;
+	assert_false(bench_result_measured(&r));
+}
+
 /* Whoever reads only DLIO's fields must see what the exit status says. */
 static void a_run_that_was_not_read_once_is_no_success(void **state)
 {
@@ -609,6 +633,7 @@ int main(void)
 		cmocka_unit_test(blocks_of_an_epoch_count_by_their_steps),
 		cmocka_unit_test(the_deviation_is_that_of_the_population),
 		cmocka_unit_test(a_result_is_summed_up_over_epochs),
+		cmocka_unit_test(a_utilisation_is_known_when_a_step_of_training_counts),
 		cmocka_unit_test(a_run_that_was_not_read_once_is_no_success),
 		cmocka_unit_test(workers_take_samples_as_they_are_free),
 		cmocka_unit_test(many_workers_are_taken_in_turn_of_the_earliest),

@@ -357,6 +357,41 @@ static void a_run_that_is_stopped_is_partial_and_goes_on(void **state)
 	forget();
 }
 
+/* One is excluded at the start of each block, and some at the end of the epoch only. */
+static void steps_that_count_are_told_over_all_blocks(void **state)
+{
+	static char few[] = "dataset.num_files_train=8", one[] = "train.epochs=1";
+	static char end[] = "output.metric.exclude_end_steps=11";
+	struct setting s = { .overrides = { slow, one, end } };
+	struct bench_result r;
+
+	(void)state;
+	run_well(&s, &r);
+	assert_int_equal(r.phases[0].steps_counted, 0);
+	assert_false(bench_result_measured(&r));
+	done(&r);
+	forget();
+	stop_after = 3;
+	run_well(&s, &r);
+	assert_true(r.partial && r.phases[0].steps >= 3);
+	assert_int_equal(r.phases[0].steps_counted, r.phases[0].steps - 1);
+	assert_true(bench_result_measured(&r) && r.phases[0].figures.au > 0);
+	done(&r);
+	forget();
+	s = (struct setting){ .overrides = { slow, one, few } };
+	stop_after = 1;
+	run_well(&s, &r);
+	stop_after = 0;
+	done(&r);
+	s.resume = true;
+	run_well(&s, &r);
+	assert_true(r.phases[0].steps == 2 && r.phases[0].steps_before == 1);
+	assert_int_equal(r.phases[0].steps_counted, 0);
+	assert_false(bench_result_measured(&r));
+	done(&r);
+	forget();
+}
+
 static void a_run_that_is_stopped_in_its_second_epoch_keeps_the_first(void **state)
 {
 	static char few[] = "dataset.num_files_train=8", three[] = "train.epochs=9";
@@ -526,6 +561,7 @@ int main(void)
 		cmocka_unit_test(preprocessing_holds_batches_up),
 		cmocka_unit_test(samples_of_a_container_are_read_as_the_shuffle_says),
 		cmocka_unit_test(a_run_that_is_stopped_is_partial_and_goes_on),
+		cmocka_unit_test(steps_that_count_are_told_over_all_blocks),
 		cmocka_unit_test(a_run_that_is_stopped_in_its_second_epoch_keeps_the_first),
 		cmocka_unit_test(a_run_that_was_killed_goes_on_behind_its_last_step),
 		cmocka_unit_test(what_cannot_be_resumed_is_refused),
