@@ -76,9 +76,10 @@ struct bench_datagen_result {
 	struct bench_datagen_counts counts;
 	uint64_t nr_files;
 	unsigned nr_threads;
-	double seconds;     /* of the files */
-	char catalog[4200]; /* "" when there is none */
-	bool parts;         /* and those of train and valid */
+	double seconds;      /* of the files, until they are on the disk */
+	double sync_seconds; /* of those: what the sync took; 0 without one */
+	char catalog[4200];  /* "" when there is none */
+	bool parts;          /* and those of train and valid */
 };
 
 /*

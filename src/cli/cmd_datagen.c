@@ -249,8 +249,8 @@ static void print_json(const struct arguments *a, const struct bench_workload *w
 	printf(" \"bytes_train\": %" PRIu64 ", \"bytes_valid\": %" PRIu64
 	       ", \"steps_per_epoch\": %" PRIu64 ",\n",
 	       a->plan.nr_bytes, a->plan.nr_bytes_eval, a->plan.steps);
-	printf(" \"ranks\": %d, \"threads\": %u, \"seconds\": %.6f,\n", nr_ranks, r->nr_threads,
-	       r->seconds);
+	printf(" \"ranks\": %d, \"threads\": %u, \"seconds\": %.6f, \"sync_seconds\": %.6f,\n",
+	       nr_ranks, r->nr_threads, r->seconds, r->sync_seconds);
 	printf(" \"written\": %" PRIu64 ", \"bytes_written\": %" PRIu64 ", \"good\": %" PRIu64
 	       ", \"compared\": %" PRIu64 ", \"bytes_compared\": %" PRIu64 ",\n",
 	       c->nr_written, c->bytes_written, c->nr_good, c->nr_compared, c->bytes_compared);

@@ -57,6 +57,7 @@ def facts(output):
 
 def test_names_sizes_and_catalog_are_those_of_the_workload(shoal, workload, data):
     said = facts(shoal.good("datagen", workload(), "--data", data, "--json", "-q"))
+    assert said["seconds"] > said["sync_seconds"] > 0
     assert (said["files"], said["written"], said["bytes_written"]) == (47, 47, 47 * 5000)
     want = [b"train/img_%02d_of_40.jpeg" % i for i in range(40)] + [b"valid/img_%d_of_7.jpeg" % i for i in range(7)]
     assert shoal.names(data / "catalog.shoal") == want

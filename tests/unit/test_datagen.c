@@ -196,6 +196,40 @@ static void files_are_synced_before_the_catalog_is_sealed(void **state)
 	empty();
 }
 
+static int sync_slowly(struct shoal_store *s, struct shoal_err *err)
+{
+	(void)s;
+	(void)err;
+	usleep(100000);
+	return 0;
+}
+
+/* Files that are in memory only are not written yet, and their speed is not the storage's. */
+static void the_time_of_the_sync_is_in_that_of_the_files(void **state)
+{
+	struct shoal_store *store = posix_store();
+	struct store_ops slow = *store->ops;
+	struct bench_workload *w = load();
+	struct shoal_comm *comm = NULL;
+	struct bench_datagen_options o = { .data = test_dir(), .catalog = "", .store = store };
+	struct bench_datagen_result r;
+
+	(void)state;
+	slow.sync = sync_slowly;
+	store->ops = &slow;
+	assert_int_equal(shoal_comm_self(&comm, NULL), 0);
+	assert_int_equal(bench_datagen(comm, w, &o, &r, NULL), 0);
+	assert_true(r.sync_seconds >= 0.1 && r.seconds > r.sync_seconds);
+	o.force = true;
+	o.no_sync = true;
+	assert_int_equal(bench_datagen(comm, w, &o, &r, NULL), 0);
+	assert_true(r.sync_seconds <= 0 && r.seconds > 0);
+	shoal_comm_close(comm);
+	shoal_store_close(store);
+	bench_workload_free(w);
+	empty();
+}
+
 static void a_file_that_reads_short_is_damaged(void **state)
 {
 	struct store_fault fault = { .op = STORE_READ, .nth = 4, .count = 1, .short_by = 1 };
@@ -359,6 +393,7 @@ int main(void)
 		cmocka_unit_test(any_call_that_fails_is_told_and_nothing_is_half),
 		cmocka_unit_test(a_file_that_reads_short_is_damaged),
 		cmocka_unit_test(files_are_synced_before_the_catalog_is_sealed),
+		cmocka_unit_test(the_time_of_the_sync_is_in_that_of_the_files),
 		cmocka_unit_test(a_stop_ends_it),
 		cmocka_unit_test(no_rank_takes_another_ranks_file_for_a_leftover),
 		cmocka_unit_test(a_rank_that_cannot_look_for_leftovers_ends_all),
