@@ -562,7 +562,8 @@ def test_a_folder_is_locked_until_all_is_written(shoal, workload, tmp_path):
                 assert (results / "summary.json").exists(), "nobody holds the lock"
         except BlockingIOError:
             pass
-        except FileNotFoundError:
+        except FileNotFoundError:  # it goes last of all
+            assert (results / "summary.json").exists(), "the lock is gone before all is written"
             break
     process.communicate(timeout=60)
     assert process.returncode == 0
