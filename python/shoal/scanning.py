@@ -9,6 +9,7 @@ import time
 
 import numpy
 
+from . import _meeting
 from ._errors import BadValueError, NotFoundError, TransformError
 from .catalog import Catalog
 from .columns import DTYPES, Column, ColumnWriter, check_name, column_path, join_columns
@@ -170,8 +171,7 @@ def _settle(dist, parts, path, rank, sort, keep, timeout, old, error):
         _agree(error)
     elif error is not None:
         if len(parts) > 1:
-            with open(fail, "w", encoding="utf-8", errors="replace") as file:
-                file.write("rank %d: %s" % (rank, error))
+            _meeting.publish(fail, "rank %d: %s" % (rank, error))
         raise error
     try:
         if rank == 0:
@@ -183,6 +183,9 @@ def _settle(dist, parts, path, rank, sort, keep, timeout, old, error):
     if dist is not None:
         _agree(error)
     elif error is not None:
+        # The others are waiting; unless it is one of them that said so.
+        if len(parts) > 1 and timeout and _which(fail) in (None, old[1]):
+            _meeting.publish(fail, "rank %d: %s" % (rank, error))
         raise error
     elif rank != 0:
         _wait_for([path], timeout, fail, old)
@@ -201,6 +204,10 @@ def scan(dataset, fn, column="length", *, type="u32", path=None, rank=None, worl
     parts together. No sample and no list of values is gathered. Ranks are those of torch.distributed, or of
     what started them (torchrun, mpirun), which then must share a file system. A rank that raises ends the scan
     on all, with the name of the sample. A scan that was interrupted keeps the parts that were finished.
+
+    Ranks without a torch.distributed group wait for each other at the start, by files beside the column, and for the
+    column at the end; each time for `timeout` seconds at the most. With 0 they wait for nothing: run one after the
+    other they leave a part each, and rank 0, the last, puts them together.
 
     dataset: a ShoalDataset, or a Catalog, whose samples are bytes. column: its name. type: bit (a keep flag), u8, u16, u32, u64, i64, f32 or f64. path: by default beside the
     catalog, CATALOG.NAME.col. sort: write the order of samples by value too, which batches by length need
@@ -226,8 +233,14 @@ def scan(dataset, fn, column="length", *, type="u32", path=None, rank=None, worl
     parts = ["%s.part-%d-of-%d" % (path, r, world_size) for r in range(world_size)]
     first, stop = cut[rank], cut[rank + 1]
     old, error = (_which(path), _which(path + ".failed")), None
+    mine = _is_mine(parts[rank], catalog.digest, column, type, first, stop)
+    # What is there before all have come is of an earlier scan; what comes later is of this one.
+    if world_size > 1 and timeout and _group() is None:
+        if not mine:
+            _meeting.remove(parts[rank])  # or rank 0 might take it
+        _meeting.meet(path, rank, world_size, timeout)
     try:
-        if not _is_mine(parts[rank], catalog.digest, column, type, first, stop):
+        if not mine:
             _write_part(parts[rank], dataset, fn, column, type, first, stop, workers, context,
                         rank == 0 if progress is None else progress)
     except Exception as e:

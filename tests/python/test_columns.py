@@ -382,6 +382,106 @@ def test_a_scan_whose_worker_is_killed_says_so_and_leaves_nothing(files, tmp_pat
     assert os.listdir(tmp_path) == []
 
 
+def in_process(function):
+    """The pid of a child that exits 0 when the function gives something true."""
+    child = os.fork()
+    if child == 0:
+        good = False
+        try:
+            good = function()
+        finally:
+            os._exit(0 if good else 1)
+    return child
+
+
+def scan_as(files, folder, rank, world, fn, timeout=20):
+    return shoal.scan(ShoalDataset(files), fn, "n", path=folder / "n", rank=rank, world_size=world, progress=False,
+                      timeout=timeout)
+
+
+def test_a_rank_that_comes_late_hears_of_one_that_failed_before(files, tmp_path):
+    def hears(rank, late):
+        time.sleep(late)
+        with pytest.raises(shoal.TransformError, match="rank 1: scan failed on sample 200"):
+            scan_as(files, tmp_path, rank, 3, number_of)
+        return True
+
+    children = [in_process(lambda rank=rank, late=late: hears(rank, late)) for rank, late in ((0, 0), (2, 1.5))]
+    with pytest.raises(shoal.TransformError, match="sample 200"):
+        scan_as(files, tmp_path, 1, 3, lambda data: 1 / 0)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    assert not [name for name in os.listdir(tmp_path) if "meet" in name]
+
+
+def test_a_rank_that_comes_late_gets_the_column_of_parts_that_were_there(files, tmp_path):
+    scan_as(files, tmp_path, 0, 1, len)
+    for rank in (0, 1):
+        with pytest.raises(FileNotFoundError):
+            scan_as(files, tmp_path, rank, 2, number_of, timeout=0)
+    assert sorted(os.listdir(tmp_path)) == ["n", "n.part-0-of-2", "n.part-1-of-2"]
+    child = in_process(lambda: scan_as(files, tmp_path, 0, 2, number_of)[:].tolist() == list(range(600)))
+    time.sleep(1)
+    assert scan_as(files, tmp_path, 1, 2, number_of)[:].tolist() == list(range(600))
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.listdir(tmp_path) == ["n"]
+
+
+def test_a_part_of_another_scan_is_not_put_in(files, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        shoal.scan(ShoalDataset(files), len, "n", type="u8", path=tmp_path / "n", rank=1, world_size=2, progress=False,
+                   timeout=0)
+
+    def slowly(data):
+        time.sleep(0.002)
+        return number_of(data)
+
+    child = in_process(lambda: scan_as(files, tmp_path, 1, 2, slowly)[:].tolist() == list(range(600)))
+    assert scan_as(files, tmp_path, 0, 2, number_of)[:].tolist() == list(range(600))
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_what_fails_when_rank_0_joins_the_parts_is_heard_by_all(files, tmp_path):
+    (tmp_path / "n" / "in the way").mkdir(parents=True)
+
+    def hears():
+        with pytest.raises(shoal.TransformError, match="rank 0: .*/n"):
+            scan_as(files, tmp_path, 1, 2, number_of)
+        return True
+
+    child = in_process(hears)
+    with pytest.raises(OSError):
+        scan_as(files, tmp_path, 0, 2, number_of)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_ranks_that_do_not_come_are_named(files, tmp_path):
+    for rank, missing in ((0, 1), (1, 0)):
+        with pytest.raises(FileNotFoundError, match="waited 0.3 s for rank %d to come" % missing):
+            scan_as(files, tmp_path, rank, 3, number_of, timeout=0.3)
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_an_earlier_meeting_left_is_not_believed(files, tmp_path):
+    """Words of ranks that were killed: of one that waited, one that had answered, and rank 0's call."""
+    def leave():
+        for name, text in (("meet-0", "aa"), ("meet-1", "bb aa"), ("meet-1.answer", "bb aa"), ("meet-2", "cc"),
+                           ("meet-2.answer", "cc aa")):
+            (tmp_path / ("n." + name)).write_text(text)
+
+    for rank in range(3):
+        leave()
+        with pytest.raises(FileNotFoundError, match="is it still running"):
+            scan_as(files, tmp_path, rank, 3, number_of, timeout=0.3)
+    for first in range(3):
+        leave()
+        children = {}
+        for rank in sorted(range(3), key=lambda rank: rank != first):
+            children[rank] = in_process(lambda: scan_as(files, tmp_path, rank, 3, number_of)[:].tolist() == list(range(600)))
+            time.sleep(0.3)
+        assert [os.waitpid(child, 0)[1] for child in children.values()] == [0, 0, 0]
+        assert os.listdir(tmp_path) == ["n"]
+
+
 def test_a_rank_without_a_group_does_not_take_an_older_column_for_the_new_one(files, tmp_path):
     def scan(rank, world, fn, timeout):
         return shoal.scan(ShoalDataset(files), fn, "n", path=tmp_path / "n", rank=rank, world_size=world,
