@@ -187,6 +187,7 @@ class Loader:
 
         There is no audit then."""
         self._skipping = _number("skip", skip)
+        self._turn = None  # an iteration that is under way ends with words
         self._epoch = None
         self._at = (epoch, consumed)
 

@@ -273,6 +273,18 @@ def test_what_is_skipped_is_skipped_in_one_epoch_and_counts_in_the_state(files):
     assert [batch.ids[0] for batch in other] == [300, 400, 500]
 
 
+def test_a_seek_ends_an_iteration_that_is_under_way_with_words(files):
+    loader = shoal.Loader(files, 100, mode="sequential")
+    for taken in (1, 6):  # also behind the last batch, where the end is still to come
+        batches = loader.epoch(0)
+        for _ in range(taken):
+            next(batches)
+        loader.seek(1, 0)
+        with pytest.raises(RuntimeError, match="another epoch of it begun"):
+            next(batches)
+        assert [batch.ids[0] for batch in loader] == [0, 100, 200, 300, 400, 500] and loader.audit.exactly_once
+
+
 def test_a_stall_is_told_of_names_that_are_cut_inside_a_character_or_are_no_text(tmp_path):
     for name in (b"a" + "\u00fc".encode() * 100, b"\xff" * 10):
         folder = tmp_path / str(len(name))
