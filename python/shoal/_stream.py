@@ -68,9 +68,10 @@ def _is_worth_cutting(container):
     return False
 
 
-def _children(node):
-    """Where to look for large containers in one that is not cut."""
-    return itertools.islice(node.values() if type(node) is dict else node, _NODES_MAX)
+def _search(queue, items):
+    """Look for large containers in the first of these, too. The queue never holds more than are looked at."""
+    few = (item for item in itertools.islice(items, _NODES_MAX) if type(item) in _CONTAINERS)
+    queue.extend(itertools.islice(few, max(0, _NODES_MAX - len(queue))))
 
 
 # ---- Writing --------------------------------------------------------------------------------------
@@ -135,7 +136,8 @@ def _write_part(part, writer):
     writer.record(_PART, pickle.dumps((kind.__name__, len(part)), 5))
     while True:
         items = take(count)
-        nr = _nr_plain(items, kind)
+        # Of what cannot be filled later all was looked at before, and others may have taken hold of items since.
+        nr = len(items) if kind in _FROZEN else _nr_plain(items, kind)
         if nr < len(items):
             tail = items[nr:] + take(None)
             del items[nr:]
@@ -158,13 +160,12 @@ def _write_parts(obj, writer):
             continue
         seen.add(id(node))
         if not _is_worth_cutting(node):
-            queue.extend(_children(node))
+            _search(queue, node.values() if type(node) is dict else node)
             continue
         tail = _write_part(node, writer)
         if tail:
             writer.record(_TAIL, b"")
-            few = tail[:_NODES_MAX]
-            queue.extend([value for _, value in few] if type(node) is dict else few)
+            _search(queue, (value for _, value in tail) if type(node) is dict else tail)
         parts.append((node, tail))
     return parts
 
