@@ -5,6 +5,10 @@
 
 #define NUMBERS_MAX UINT64_C(9999999999) /* ten digits */
 #define HOUR_KEYS   40u
+#define FIRST_YEAR  2015u
+#define YEAR_HOURS  (12u * 28u * 24u) /* months of 28 days will do */
+#define DATES_MAX \
+	((uint64_t)(10000u - FIRST_YEAR) * YEAR_HOURS * HOUR_KEYS) /* years of four digits */
 
 enum list_shape list_shape_of(const char *name)
 {
@@ -61,6 +65,8 @@ int list_keys_init(struct list_keys *k, enum list_shape shape, uint64_t nr, unsi
 {
 	*k = (struct list_keys){ .shape = shape, .nr = nr, .nr_prefixes = nr_prefixes };
 	if (nr > NUMBERS_MAX || nr_prefixes == 0 || nr_prefixes > LIST_PREFIXES_MAX)
+		return -1;
+	if (shape == LIST_DATES && nr > DATES_MAX)
 		return -1;
 	return shape == LIST_ZIPF ? make_prefixes(k) : 0;
 }
@@ -156,7 +162,7 @@ static char *put_date(char *p, uint64_t rank)
 	uint64_t hour = rank / HOUR_KEYS;
 
 	memcpy(p, "logs/", 5);
-	p = put_decimal(p + 5, 2015 + hour / 24 / 28 / 12, 4); /* months of 28 days will do */
+	p = put_decimal(p + 5, FIRST_YEAR + hour / YEAR_HOURS, 4);
 	*p++ = '/';
 	p = put_decimal(p, 1 + hour / 24 / 28 % 12, 2);
 	*p++ = '/';

@@ -219,12 +219,44 @@ static void few_keys_are_listed_by_any_number(void **state)
 		}
 }
 
+/* Behind the year 9999 the names of dates would begin again at 0000. */
+static void keys_rise_up_to_the_most_that_there_can_be(void **state)
+{
+	static const struct {
+		enum list_shape shape;
+		uint64_t most;
+		const char *last;
+	} row[] = {
+		{ LIST_SEQUENTIAL, 9999999999, "train/img_9999999998.jpg" },
+		{ LIST_DATES, 2575641600, "logs/9999/12/28/23/part-00039-" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct list_keys k;
+		char before[LIST_KEY_MAX] = "", at[LIST_KEY_MAX] = "";
+
+		assert_int_equal(list_keys_init(&k, row[i].shape, row[i].most + 1, 1), -1);
+		assert_int_equal(list_keys_init(&k, row[i].shape, row[i].most, 1), 0);
+		for (uint64_t n = 1; n <= 100; n++) {
+			uint64_t rank = (uint64_t)((unsigned __int128)(k.nr - 1) * n / 100);
+
+			*list_keys_put(&k, rank, at) = '\0';
+			assert_true(strcmp(before, at) < 0);
+			memcpy(before, at, sizeof(at));
+		}
+		assert_int_equal(strncmp(at, row[i].last, strlen(row[i].last)), 0);
+		list_keys_release(&k);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sixteen_are_busy_with_a_million_keys_of_any_shape),
 		cmocka_unit_test(sixty_four_ask_little_more_for_a_million_keys),
 		cmocka_unit_test(few_keys_are_listed_by_any_number),
+		cmocka_unit_test(keys_rise_up_to_the_most_that_there_can_be),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
