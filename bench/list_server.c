@@ -345,7 +345,7 @@ static void answer_get(struct connection *c, bool is_head, const char *request)
 	uint64_t from = 0, to = set.size ? set.size - 1 : 0;
 	char *end;
 
-	stats.nr_gets++;
+	stats.nr_gets += !is_head;
 	if (range) {
 		from = strtoull(range + strlen("\r\nrange: bytes="), &end, 10);
 		if (*end == '-' && end[1] >= '0' && end[1] <= '9')
@@ -371,9 +371,9 @@ static void answer_get(struct connection *c, bool is_head, const char *request)
 					       "/%" PRIu64 "\r\n",
 					       from, to, set.size);
 	c->out_len += (size_t)snprintf(c->out + c->out_len, 3, "\r\n");
-	stats.nr_bytes += c->body_left;
 	if (is_head)
 		c->body_left = 0;
+	stats.nr_bytes += c->body_left;
 }
 
 static void answer_stats(struct connection *c)

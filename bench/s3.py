@@ -21,6 +21,9 @@ DELAY_MS = 20
 SHAPES = ("hex", "sequential", "zipf")
 CONNECTIONS = (1, 4, 16, 64)
 SIZES = (300_000, 16_384)
+READ_NOTES = ("one run of each; shoal reads by a catalog and boto3 by a list of keys that were there before, rclone and s5cmd list the",
+              "bucket in their own time; boto3's has the start of Python in it; rclone keeps objects in memory, s5cmd writes them to FOLDER,",
+              "shoal and boto3 drop them. That favours shoal where objects are few.")
 READ_COLUMNS = ["bytes", "", "objects/s", "GB/s", "CPU us an object", "peak MB", "fastest peer", "cheapest peer"]
 
 # keys: without a delay; scaled: with one; objects: on the real server; gets: read, a quarter of the large ones;
@@ -108,6 +111,13 @@ class Buckets:
         self.shoal = os.path.join(build, "shoal")
         self.catalog = os.path.join(bench.work, "s3.cat")
         self.python = boto_python(bench.work)
+        self.got = os.path.join(self.memory_folder(), "shoal-bench-%d" % os.getpid())  # of s5cmd, which must write somewhere
+
+    def memory_folder(self):
+        """In memory where all objects have room twice; else on the disk of the work folder."""
+        need = 2 * max(how_many(max(self.mode.gets, self.mode.real_gets), size) * size for size in SIZES)
+        room = os.path.isdir("/dev/shm") and shutil.disk_usage("/dev/shm").free
+        return "/dev/shm" if room and room > need else self.bench.work
 
     def index(self, env, bucket, *options, pin=True):
         """With all of its threads on one core, where the server may have the other."""
@@ -206,7 +216,7 @@ class Buckets:
                 run_measured([os.path.join(self.build, "bench", "s3_fill"), bucket, "obj/", str(nr), str(size)], env=env,
                              limit=3600)
                 rows += self.read_with_all(env, bucket, nr, size, "real server")
-            table("Reading objects from a real server (Ceph), 64 in flight", READ_COLUMNS, rows, self.not_here())
+            table("Reading objects from a real server (Ceph), 64 in flight", READ_COLUMNS, rows, self.read_notes())
         finally:
             if started:
                 run([tool, "stop", folder])
@@ -232,31 +242,40 @@ class Buckets:
     # -- reading
 
     def readers(self, bucket, keys):
-        """Ways to read all objects of a bucket, 64 at once: none keeps them but in memory, or in a folder of a disk."""
-        folder = os.path.join(self.bench.work, "got")
+        """Ways to read all objects of a bucket, 64 at once: none keeps them but in memory."""
         ways = {"shoal": [self.shoal, "read", self.catalog, "-q", "--in-flight", "64"],
                 "rclone": ["rclone", "copy", "--transfers", "64", "--checkers", "64", "--ignore-checksum",
                            "--use-server-modtime", ":s3:" + bucket, ":memory:got"]}
         if self.python:
             ways["boto3, 64 threads"] = [self.python, "-c", BOTO_GET, bucket, keys]
         if shutil.which("s5cmd"):
-            ways["s5cmd"] = ["s5cmd", "--numworkers", "64", "cp", "s3://%s/*" % bucket, folder + "/"]
+            ways["s5cmd"] = ["s5cmd", "--numworkers", "64", "cp", "s3://%s/*" % bucket, self.got + "/"]
         return ways
 
-    def not_here(self):
+    def read_notes(self):
         missing = [name for name, there in (("s5cmd", shutil.which("s5cmd")), ("boto3", self.python)) if not there]
-        return ["not here, so not compared: " + ", ".join(missing)] if missing else ()
+        return [line.replace("FOLDER", self.got) for line in READ_NOTES] + (
+            ["not here, so not compared: " + ", ".join(missing)] if missing else [])
 
-    def read_with_all(self, env, bucket, nr, size, where):
+    def read_with_all(self, env, bucket, nr, size, where, stats=None):
+        """stats: what the server has answered since it was last asked, where it can be asked."""
         keys = os.path.join(self.bench.work, "keys")
         self.index(env, bucket, pin=False)
         with open(keys, "w") as f:
             f.write(run([self.shoal, "ls", self.catalog]))
         used = {}
+        if stats:
+            stats()  # the listing is of no interest
         for name, argv in self.readers(bucket, keys).items():
             say("reading objects of %d bytes with %s" % (size, name))
-            used[name] = run_measured(argv, env=env, limit=TIME_LIMIT)
-            shutil.rmtree(os.path.join(self.bench.work, "got"), ignore_errors=True)
+            try:
+                used[name] = run_measured(argv, env=env, limit=TIME_LIMIT)
+            finally:
+                shutil.rmtree(self.got, ignore_errors=True)
+            answered = stats() if stats else {"gets": nr, "bytes": nr * size}
+            if answered["gets"] < nr or answered["bytes"] < nr * size:
+                raise Failed("%s got %d bytes by %d requests, and not %d objects of %d bytes" % (
+                    name, answered["bytes"], answered["gets"], nr, size))
         ours, peers = used["shoal"], [u for name, u in used.items() if name != "shoal"]
         what = "GET of %d bytes, %s, " % (size, where)
         fast = self.results.judge("s3", what + "times the fastest peer", nr, min(p.wall for p in peers) / ours.wall, "x", 1, True)
@@ -269,8 +288,8 @@ class Buckets:
         for size in SIZES:
             nr = how_many(self.mode.gets, size)
             with Computed(self.build, nr, "hex", size=size) as server:
-                rows += self.read_with_all(rclone_env(server.env), "bench", nr, size, "computed")
-        table("Reading objects from the computed bucket, 64 in flight", READ_COLUMNS, rows, self.not_here())
+                rows += self.read_with_all(rclone_env(server.env), "bench", nr, size, "computed", server.stats)
+        table("Reading objects from the computed bucket, 64 in flight", READ_COLUMNS, rows, self.read_notes())
 
     def run(self):
         self.computed()
