@@ -2,9 +2,11 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -149,6 +151,27 @@ static void count(const struct index_scan *s, const struct index_walk_state *sta
 
 /* ---- Walking ---- */
 
+/* Descriptors that a listing needs beside the directories: for runs, units and a checkpoint. */
+#define OTHER_FILES 6u
+
+/* A limit from which on nobody needs to count. */
+#define MANY_FILES 1024u
+
+/* As many threads as may have a directory open at once, one in any case. */
+static unsigned limit_by_files(unsigned threads)
+{
+	struct rlimit limit;
+	uint64_t used = OTHER_FILES;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= MANY_FILES)
+		return threads;
+	for (int fd = 0; fd < (int)limit.rlim_cur; fd++)
+		used += fcntl(fd, F_GETFD) >= 0;
+	if (limit.rlim_cur <= used)
+		return 1;
+	return (unsigned)shoal_min(threads, limit.rlim_cur - used);
+}
+
 /*
  * Threads wait for the disk or the network most of the time when nothing is cached: 16 on two cores
  * list a cold tree three times as fast as 4, and a warm one as fast. The ranks of a node share
@@ -272,7 +295,8 @@ static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_re
 		.list = { .sizes = !s->tree->no_sizes,
 			  .follow = s->tree->follow,
 			  .one_fs = s->tree->one_fs },
-		.nr_threads = index_scan_threads(s),
+		.nr_threads = is_bucket(s) ? index_scan_threads(s)
+					   : limit_by_files(index_scan_threads(s)),
 		.wanted = s->own[0] || s->filter.nr_include || s->filter.nr_exclude ? wanted : NULL,
 		.known = s->update ? known : NULL,
 		.keep_going = s->tree->keep_going,

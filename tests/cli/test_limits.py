@@ -5,7 +5,7 @@ import resource
 
 import pytest
 import shapes
-from conftest import binary, lines
+from conftest import binary, contents, lines
 
 
 def limited(**limits):
@@ -60,3 +60,50 @@ def test_a_tree_is_listed_with_a_small_stack(shoal, memory_dir, tmp_path, stack)
         shoal.good("index", place, "-q", "-o", tmp_path / "c", *options, **small)
         assert shoal.info(tmp_path / "c")["files"] == 2000
     shoal.good("read", tmp_path / "c", "-q", "--slot", "1K", **small)
+
+
+# ------------------------------------------------------------------------------------------------------- open files
+
+
+@pytest.fixture
+def tree(tmp_path):
+    for i in range(40):
+        (tmp_path / "tree" / str(i) / "below").mkdir(parents=True)
+        for j in range(5):
+            (tmp_path / "tree" / str(i) / "below" / str(j)).write_bytes(b"x")
+    (tmp_path / "out").mkdir()
+    return tmp_path / "tree"
+
+
+@pytest.mark.parametrize("options", [[], ["--threads", 64], ["--resume"], ["--tmp-dir", "."]])
+@pytest.mark.parametrize("files", [16, 20, 64])
+def test_few_open_files_are_enough_to_list(shoal, tree, tmp_path, files, options):
+    shoal.good("index", tree, "-q", "-o", tmp_path / "out" / "c", *options, preexec_fn=limited(NOFILE=files), cwd=tmp_path)
+    assert shoal.info(tmp_path / "out" / "c")["files"] == 200
+    assert contents(tmp_path / "out") == ["c"]
+
+
+@pytest.mark.parametrize("files", range(4, 16))
+def test_too_few_open_files_are_said_or_are_enough(shoal, fails, tree, tmp_path, files):
+    for command in ["index", tree, "-q", "-o", tmp_path / "out" / "c"], ["index", tree, "-o", tmp_path / "out" / "c", "-q",
+                                                                     "--resume", "--keep-going"]:
+        result = shoal(*command, preexec_fn=limited(NOFILE=files))
+        if result.returncode == 0:
+            assert shoal.info(tmp_path / "out" / "c")["files"] == 200
+            assert contents(tmp_path / "out") == ["c"]
+            (tmp_path / "out" / "c").unlink()
+        elif files >= 5:  # below that the program cannot be loaded
+            fails(result, 1, "Too many open files", f"may have {files} (ulimit -n): allow it more")
+            assert "--resume" in command or contents(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("engine", ["uring", "threads"])
+@pytest.mark.parametrize("files", [6, 8, 10, 12, 16, 32])
+def test_reading_with_few_open_files(shoal, tree, tmp_path, files, engine):
+    shoal.good("index", tree, "-q", "-o", tmp_path / "c")
+    result = shoal("read", tmp_path / "c", "-q", "--engine", engine, preexec_fn=limited(NOFILE=files))
+    if result.returncode == 0:
+        assert b"every sample exactly once" in result.stdout
+    else:
+        assert result.returncode == 1 and len(lines(result.stderr)) == 1
+        assert b"ulimit -n" in result.stderr and files < 16, result.stderr
