@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/span.h"
@@ -50,9 +51,10 @@ struct listing {
 	const struct store_list_options *options;
 	struct store_sink *sink;
 	struct scratch *scratch;
-	bool afresh;  /* what lies below is to be read, too */
-	bool foreign; /* on another file system than the root */
-	int fd;       /* of the directory */
+	bool afresh;    /* what lies below is to be read, too */
+	bool foreign;   /* on another file system than the root */
+	uint32_t hides; /* a bit for each of the options' hidden that is about this directory */
+	int fd;         /* of the directory */
 	enum { MAYBE, CUTTABLE, WHOLE } parts;
 	struct posix_range range;
 	const char *prefix; /* its path with a slash, or nothing for the root */
@@ -208,6 +210,53 @@ static bool is_loop(const struct listing *l, const char *name)
 	return true;
 }
 
+/* ---- What is not to be listed ---- */
+
+static bool starts_with_one_of(const char *name, const char *const *prefix)
+{
+	for (size_t i = 0; i < STORE_PREFIXES && prefix[i]; i++)
+		if (strncmp(name, prefix[i], strlen(prefix[i])) == 0)
+			return true;
+	return false;
+}
+
+static bool is_hidden(const struct listing *l, const char *base)
+{
+	for (unsigned i = 0; i < l->options->nr_hidden; i++) {
+		const struct store_hidden *h = &l->options->hidden[i];
+
+		if ((l->hides >> i & 1) && ((h->name && strcmp(base, h->name) == 0) ||
+					    starts_with_one_of(base, h->prefix)))
+			return true;
+	}
+	return false;
+}
+
+/* What a link leads to. */
+static bool is_hidden_file(const struct listing *l, const struct statx *st)
+{
+	for (unsigned i = 0; i < l->options->nr_hidden; i++) {
+		const struct store_hidden *h = &l->options->hidden[i];
+
+		if (h->file_ino && h->file_ino == st->stx_ino &&
+		    h->file_dev == makedev(st->stx_dev_major, st->stx_dev_minor))
+			return true;
+	}
+	return false;
+}
+
+/* Which of the hidden are about the directory. */
+static uint32_t find_hides(const struct listing *l, const struct stat *dir)
+{
+	uint32_t hides = 0;
+
+	for (unsigned i = 0; i < l->options->nr_hidden; i++)
+		if (l->options->hidden[i].ino == dir->st_ino &&
+		    l->options->hidden[i].dev == dir->st_dev)
+			hides |= UINT32_C(1) << i;
+	return hides;
+}
+
 /* ---- An entry of the directory ---- */
 
 /* Its type and size are known now; @type is what the directory said. */
@@ -251,7 +300,7 @@ static int take_unknown(struct listing *l, const char *name, size_t len, uint8_t
 		sink->skipped[STORE_SKIP_VANISHED]++;
 	else if (rc < 0)
 		return trouble(l, rc, "stat", name, err);
-	else
+	else if (!is_link || !is_hidden_file(l, &st))
 		return take_by_mode(l, name, len, type, &st, err);
 	return 0;
 }
@@ -270,7 +319,7 @@ static int take(struct listing *l, const struct posix_dent *d, bool *ret_ask, st
 	int rc;
 
 	*ret_ask = false;
-	if (is_dot(d->name))
+	if (is_dot(d->name) || (l->hides && d->type != DT_DIR && is_hidden(l, d->name)))
 		return 0;
 	if (d->type == DT_LNK && !l->options->follow) {
 		sink->skipped[STORE_SKIP_LINK]++;
@@ -315,7 +364,10 @@ static int open_directory(struct listing *l, const char *path)
 	}
 	if (rc < 0)
 		return rc;
-	l->foreign = fstat(fd, &st) == 0 && st.st_dev != l->store->dev;
+	if (fstat(fd, &st) == 0) {
+		l->foreign = st.st_dev != l->store->dev;
+		l->hides = find_hides(l, &st);
+	}
 	if (l->foreign && l->options->one_fs) {
 		l->sink->skipped[STORE_SKIP_OTHER_FS]++;
 		close(fd);
@@ -477,7 +529,8 @@ static int share_dents(struct listing *l, size_t filled, struct shoal_err *err)
 
 	if (given < 0)
 		return given;
-	if (idle && !given && !l->options->sizes)
+	/* Who takes entries does not open the directory, and would not know what it hides. */
+	if (idle && !given && !l->options->sizes && !l->hides)
 		return give_dents(l, filled, err);
 	return take_dents(l, filled, err);
 }
