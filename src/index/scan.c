@@ -210,6 +210,11 @@ static int walk_alone(struct index_scan *s, struct index_walk *w, struct index_w
 	struct index_resume *r = s->resume;
 	int rc = r && r->found ? index_resume_units(r, w, err) : 0;
 
+	if (rc == 0 && r && index_resume_is_dealt_anew(r)) {
+		rc = index_resume_begin(r, w, s->sorter, err);
+		if (rc == 0)
+			index_resume_drop_old(r);
+	}
 	while (rc == 0 && !state->idle) {
 		rc = index_walk_wait(w, TICK_US, state, err);
 		if (rc == 0)
@@ -240,23 +245,29 @@ static int push_shard(const struct index_scan *s, struct index_walk *w, struct s
 	return rc;
 }
 
-/* All ranks' first checkpoints, rank 0's last: where that is, the others are. */
+/*
+ * All ranks' first checkpoints, rank 0's last: where that is, the others are. So one that is
+ * interrupted goes through with it: it cannot know whether the others have gone on.
+ */
 static int begin_checkpoints(struct index_scan *s, struct shoal_err *err)
 {
 	bool first = s->place->rank == 0;
 	int rc = first ? 0 : index_resume_begin(s->resume, s->walk, s->sorter, err);
 
-	s->resume->alone = !first;
+	s->resume->alone = !first && s->resume->old_ranks == 0;
+	shoal_comm_set_stop(s->comm, NULL);
 	if (rc == 0)
 		rc = shoal_comm_barrier(s->comm, err);
-	if (rc < 0)
-		return rc;
-	s->resume->alone = false; /* from here on rank 0's may be there, and needs ours */
-	if (first)
+	if (rc == 0)
+		s->resume->alone = false; /* rank 0's may be there from here on, and needs ours */
+	if (rc == 0 && first)
 		rc = index_resume_begin(s->resume, s->walk, s->sorter, err);
 	if (rc == 0)
 		rc = shoal_comm_barrier(s->comm, err);
-	s->resume->found = rc == 0;
+	if (rc == 0)
+		index_resume_drop_old(s->resume);
+	s->resume->found |= rc == 0;
+	shoal_comm_set_stop(s->comm, s->options->stop);
 	return rc;
 }
 
@@ -271,11 +282,13 @@ static int walk_together(struct index_scan *s, struct index_walk_state *state,
 			 struct shoal_err *err)
 {
 	struct index_resume *r = s->resume;
-	struct index_share_owner owner = { .tick = tick, .save = r ? save : NULL, .self = s };
-	int rc = 0;
+	struct index_share_owner owner = {
+		.tick = tick, .save = r ? save : NULL, .got = r ? r->got : NULL, .self = s
+	};
+	int rc = r && r->found ? index_resume_units(r, s->walk, err) : 0;
 
-	if (r)
-		rc = r->found ? index_resume_units(r, s->walk, err) : begin_checkpoints(s, err);
+	if (rc == 0 && r)
+		rc = begin_checkpoints(s, err);
 	if (rc == 0)
 		rc = index_share_walk(s->comm, s->walk, &owner, state, err);
 	/* Before sealing; or as far as we got: whoever failed, the other ranks' work is good. */

@@ -498,27 +498,60 @@ static int give_dents(struct listing *l, size_t filled, struct shoal_err *err)
 	return 0;
 }
 
-/* Give away half of what is still to be read. 0: that cannot be done, or is not worth it. */
-static int give_half(struct listing *l, struct shoal_err *err)
+static bool can_be_cut(struct listing *l)
 {
-	struct stat st;
-	uint64_t middle;
-	uint8_t *p;
-	int rc;
-
 	if (l->parts == MAYBE)
 		l->parts = posix_range_can_be_cut(l->fd) ? CUTTABLE : WHOLE;
-	middle = l->parts == CUTTABLE ? posix_range_middle(&l->range) : 0;
-	if (!middle || fstat(l->fd, &st) < 0)
+	return l->parts == CUTTABLE;
+}
+
+/* The unit of what lies between two positions: its length, or 0 without one. */
+static size_t range_unit(const struct listing *l, uint64_t from, uint64_t to)
+{
+	struct stat st;
+	uint8_t *p;
+
+	if (fstat(l->fd, &st) < 0)
 		return 0;
 	p = start_unit(l, l->afresh ? 'h' : 'H');
 	p = shoal_varint_put(p, st.st_dev);
 	p = shoal_varint_put(p, st.st_ino);
-	p = shoal_varint_put(p, middle);
-	p = shoal_varint_put(p, l->range.to);
-	rc = l->sink->more(l->sink, l->scratch->unit, (size_t)(p - l->scratch->unit), err);
+	p = shoal_varint_put(p, from);
+	p = shoal_varint_put(p, to);
+	return (size_t)(p - l->scratch->unit);
+}
+
+/* Give away half of what is still to be read. 0: that cannot be done, or is not worth it. */
+static int give_half(struct listing *l, struct shoal_err *err)
+{
+	uint64_t middle = can_be_cut(l) ? posix_range_middle(&l->range) : 0;
+	size_t len = middle ? range_unit(l, middle, l->range.to) : 0;
+	int rc;
+
+	if (len == 0)
+		return 0;
+	rc = l->sink->more(l->sink, l->scratch->unit, len, err);
 	l->range.to = middle;
 	return rc < 0 ? rc : 1;
+}
+
+/*
+ * What was read so far is taken, or is another's: who has to go on with the directory need not
+ * begin anew. Where positions are not hashes, those of yesterday may mean nothing today.
+ */
+static int tell_left(struct listing *l, size_t filled, struct shoal_err *err)
+{
+	size_t len;
+	int rc;
+
+	if (!l->sink->left || filled <= DENTS_BYTES / 2 || !can_be_cut(l) ||
+	    l->range.at >= l->range.to)
+		return 0;
+	rc = hand_over(l, err);
+	len = rc < 0 ? 0 : range_unit(l, l->range.at, l->range.to);
+	if (len > 0)
+		l->sink->left(l->sink, l->scratch->unit, len);
+	return rc;
 }
 
 /* Take what was read, or have somebody idle take it, or read the rest meanwhile. */
@@ -564,6 +597,9 @@ static int read_directory(struct listing *l, struct shoal_err *err)
 			return rc;
 		if (ours < (size_t)n)
 			return hand_over(l, err);
+		rc = tell_left(l, ours, err);
+		if (rc < 0)
+			return rc;
 	}
 }
 
