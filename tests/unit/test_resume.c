@@ -15,6 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
+#include "base/le.h"
+#include "base/span.h"
 #include "comm/comm_inside.h"
 #include "help.h"
 #include "index/resume.h"
@@ -225,12 +229,46 @@ static void it_may_be_interrupted_again_and_again(void **state)
 	assert_true(nr_repeated < 5 * NR_NAMES);
 }
 
+/* What is begun and not finished counts each time: together that may be more than there is. */
+static void no_more_names_are_resumed_than_there_are(void **state)
+{
+	struct shoal_buf b = { .max = 1u << 24 };
+	const uint8_t *rest;
+	struct shoal_span s;
+	struct rank_thread t;
+	uint8_t *bytes;
+	size_t len;
+	struct shoal_le64 sum;
+
+	(void)state;
+	interrupt(1);
+	bytes = file_read(test_path(".c.resume"), &len);
+	s = (struct shoal_span){ .p = bytes + 8, .end = bytes + len - 8 };
+	shoal_buf_append(&b, bytes, 8);
+	shoal_buf_varint(&b, shoal_span_varint(&s));
+	assert_true(shoal_span_varint(&s) <= NR_NAMES);
+	shoal_buf_varint(&b, 7 * NR_NAMES);
+	rest = s.p;
+	shoal_buf_append(&b, rest, (size_t)(s.end - rest));
+	sum = shoal_le64_of(XXH3_64bits(b.data, b.len));
+	shoal_buf_append(&b, &sum, sizeof(sum));
+	assert_int_equal(b.rc, 0);
+	file_write(test_path(".c.resume"), b.data, b.len);
+	t = list(1, 0);
+	assert_int_equal(t.result.nr_names, NR_NAMES);
+	assert_int_equal(t.result.nr_resumed, NR_NAMES);
+	check_catalog();
+	shoal_buf_release(&b);
+	free(bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_fresh_listing_leaves_nothing),
 		cmocka_unit_test(any_number_of_ranks_goes_on),
 		cmocka_unit_test(it_may_be_interrupted_again_and_again),
+		cmocka_unit_test(no_more_names_are_resumed_than_there_are),
 	};
 
 	return cmocka_run_group_tests(tests, make_tree, remove_tree);
