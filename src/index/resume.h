@@ -26,6 +26,14 @@
 #include "index/run.h"
 #include "index/walk.h"
 
+/*
+ * The file: magic; varints started, nr_names, nr_unreadable, runs_end, rank, nr_ranks, session;
+ * root and listing, each a varint and its bytes; the length of the runs as 8 bytes and the runs;
+ * the same for sums, units, gifts and got; XXH3 of all before it.
+ */
+#define INDEX_CHECKPOINT_MAGIC     "SHOALCP4"
+#define INDEX_CHECKPOINT_MAGIC_LEN 8u
+
 /* A checkpoint, as it is in the file. */
 struct index_checkpoint {
 	uint64_t started, nr_names, nr_unreadable, runs_end;
@@ -138,5 +146,8 @@ int index_checkpoint_unit(struct shoal_span *units, const void **ret_unit,
 			  size_t *ret_len) SHOAL_MUST_USE;
 int index_checkpoint_gift(struct shoal_span *gifts, uint64_t *ret_to, uint64_t *ret_nr,
 			  const void **ret_unit, size_t *ret_len) SHOAL_MUST_USE;
+
+/* How many gifts of rank @from are in the checkpoint. */
+uint64_t index_checkpoint_got(const struct index_checkpoint *c, uint64_t from);
 
 #endif

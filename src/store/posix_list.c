@@ -13,16 +13,15 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/span.h"
+#include "store/posix_hidden.h"
 #include "store/posix_range.h"
 
 /* One read of a directory: a few thousand names. More was not faster. */
@@ -210,53 +209,6 @@ static bool is_loop(const struct listing *l, const char *name)
 	return true;
 }
 
-/* ---- What is not to be listed ---- */
-
-static bool starts_with_one_of(const char *name, const char *const *prefix)
-{
-	for (size_t i = 0; i < STORE_PREFIXES && prefix[i]; i++)
-		if (strncmp(name, prefix[i], strlen(prefix[i])) == 0)
-			return true;
-	return false;
-}
-
-static bool is_hidden(const struct listing *l, const char *base)
-{
-	for (unsigned i = 0; i < l->options->nr_hidden; i++) {
-		const struct store_hidden *h = &l->options->hidden[i];
-
-		if ((l->hides >> i & 1) && ((h->name && strcmp(base, h->name) == 0) ||
-					    starts_with_one_of(base, h->prefix)))
-			return true;
-	}
-	return false;
-}
-
-/* What a link leads to. */
-static bool is_hidden_file(const struct listing *l, const struct statx *st)
-{
-	for (unsigned i = 0; i < l->options->nr_hidden; i++) {
-		const struct store_hidden *h = &l->options->hidden[i];
-
-		if (h->file_ino && h->file_ino == st->stx_ino &&
-		    h->file_dev == makedev(st->stx_dev_major, st->stx_dev_minor))
-			return true;
-	}
-	return false;
-}
-
-/* Which of the hidden are about the directory. */
-static uint32_t find_hides(const struct listing *l, const struct stat *dir)
-{
-	uint32_t hides = 0;
-
-	for (unsigned i = 0; i < l->options->nr_hidden; i++)
-		if (l->options->hidden[i].ino == dir->st_ino &&
-		    l->options->hidden[i].dev == dir->st_dev)
-			hides |= UINT32_C(1) << i;
-	return hides;
-}
-
 /* ---- An entry of the directory ---- */
 
 /* Its type and size are known now; @type is what the directory said. */
@@ -300,7 +252,7 @@ static int take_unknown(struct listing *l, const char *name, size_t len, uint8_t
 		sink->skipped[STORE_SKIP_VANISHED]++;
 	else if (rc < 0)
 		return trouble(l, rc, "stat", name, err);
-	else if (!is_link || !is_hidden_file(l, &st))
+	else if (!is_link || !posix_hidden_file(l->options, &st))
 		return take_by_mode(l, name, len, type, &st, err);
 	return 0;
 }
@@ -319,7 +271,8 @@ static int take(struct listing *l, const struct posix_dent *d, bool *ret_ask, st
 	int rc;
 
 	*ret_ask = false;
-	if (is_dot(d->name) || (l->hides && d->type != DT_DIR && is_hidden(l, d->name)))
+	if (is_dot(d->name) ||
+	    (l->hides && d->type != DT_DIR && posix_hidden_name(l->options, l->hides, d->name)))
 		return 0;
 	if (d->type == DT_LNK && !l->options->follow) {
 		sink->skipped[STORE_SKIP_LINK]++;
@@ -366,7 +319,7 @@ static int open_directory(struct listing *l, const char *path)
 		return rc;
 	if (fstat(fd, &st) == 0) {
 		l->foreign = st.st_dev != l->store->dev;
-		l->hides = find_hides(l, &st);
+		l->hides = posix_hidden_in(l->options, &st);
 	}
 	if (l->foreign && l->options->one_fs) {
 		l->sink->skipped[STORE_SKIP_OTHER_FS]++;
@@ -733,26 +686,6 @@ static int list_stats(struct listing *l, const char *path, const uint8_t *p, con
 
 /* ---- Entries of a directory that another one reads ---- */
 
-/* Units come from files and from other ranks: what they say is checked. */
-static bool are_dents(const struct listing *l, size_t filled)
-{
-	const size_t head = offsetof(struct posix_dent, name);
-
-	for (size_t at = 0; at < filled;) {
-		const struct posix_dent *d = dent_at(l, at);
-		size_t len;
-
-		if (filled - at <= head || d->reclen <= head || d->reclen > filled - at ||
-		    d->reclen % 8 != 0)
-			return false;
-		len = strnlen(d->name, d->reclen - head);
-		if (len == 0 || len == d->reclen - head || memchr(d->name, '/', len))
-			return false;
-		at += d->reclen;
-	}
-	return true;
-}
-
 static int list_dents(struct listing *l, const uint8_t *p, const uint8_t *end,
 		      struct shoal_err *err)
 {
@@ -761,7 +694,7 @@ static int list_dents(struct listing *l, const uint8_t *p, const uint8_t *end,
 
 	if (filled > 0)
 		memcpy(l->scratch->dents, p, filled);
-	if (filled > DENTS_BYTES || !are_dents(l, filled))
+	if (filled > DENTS_BYTES || !posix_dents_are_whole(l->scratch->dents, filled))
 		return shoal_fail(err, -EBADMSG, "a unit of the listing is damaged");
 	rc = take_dents(l, filled, err);
 	if (rc == 0)
