@@ -22,6 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct index_checkpoint c;
 	struct index_run run;
+	uint64_t to, nr;
 	const void *unit;
 	size_t len;
 	int rc = index_checkpoint_parse(data, size, &c);
@@ -42,6 +43,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		touch(unit, len);
 	}
 	if (rc < 0 && rc != -EBADMSG)
+		abort();
+	while ((rc = index_checkpoint_gift(&c.gifts, &to, &nr, &unit, &len)) > 0) {
+		if (len > STORE_UNIT_MAX)
+			abort();
+		touch(unit, len);
+	}
+	if (rc < 0 && rc != -EBADMSG)
+		abort();
+	if (c.rank >= c.nr_ranks)
 		abort();
 	return 0;
 }

@@ -80,7 +80,8 @@ SHOAL_CHECKED int shoal_catalog_open(const char *path, struct shoal_catalog **re
 /*
  * The same through a copy in the directory @dir, for a catalog on storage that is slow or remote:
  * the first process of a node to come makes the copy, named after its content, and the others wait
- * for that and map it. It stays there for the next time. -ECANCELED once *@stop (may be NULL) is
+ * for that and map it. It stays there for the next time. One that is damaged is made anew, and @err
+ * says so, though it is no error; else @err is empty then. -ECANCELED once *@stop (may be NULL) is
  * not 0.
  */
 SHOAL_CHECKED int shoal_catalog_open_local(const char *path, const char *dir, const int *stop,

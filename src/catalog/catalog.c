@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/text.h"
 #include "catalog/column.h"
@@ -103,6 +104,7 @@ struct shoal_catalog *shoal_catalog_close(struct shoal_catalog *cat)
 	cat_dicts_free(cat->dicts);
 	free(cat->view.checked);
 	shoal_map_close(&cat->map);
+	free(cat->copy);
 	free(cat);
 	return NULL;
 }
@@ -308,6 +310,27 @@ int shoal_catalog_check_fresh(const struct shoal_catalog *cat, struct shoal_err 
 				 : shoal_map_check(&cat->map, err);
 }
 
+void shoal_catalog_set_copy(struct shoal_catalog *cat, const char *path)
+{
+	free(cat->copy);
+	cat->copy = strdup(path); /* without memory the words are about the original */
+}
+
+/* Words about a damaged catalog become words about a damaged copy. */
+static int explain_copy(const struct shoal_catalog *cat, int rc, struct shoal_err *err)
+{
+	const struct timespec mark[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_nsec = 1 } };
+	bool marked = futimens(cat->map.fd, mark) == 0;
+	struct shoal_err why = { "" };
+
+	if (!err)
+		return rc;
+	why = *err;
+	return shoal_fail(err, rc, "its copy '%.300s' is a %.200s: %s", cat->copy, why.msg,
+			  marked ? "it is made anew when it is opened again"
+				 : "remove it, and it is made anew");
+}
+
 int shoal_catalog_explain(const struct shoal_catalog *cat, int rc, struct shoal_err *err)
 {
 	uint64_t where = atomic_load(&cat->damage.where);
@@ -327,9 +350,10 @@ int shoal_catalog_explain(const struct shoal_catalog *cat, int rc, struct shoal_
 		return shoal_fail_errno(err, rc, "cannot read it");
 	sec = &cat->view.sec[(where - 1) % CAT_NR_SECTIONS];
 	off = (where - 1) / CAT_NR_SECTIONS;
-	return shoal_fail(err, rc,
-			  "damaged catalog: section %s, offset %" PRIu64 " (byte %" PRIu64
-			  " of the file): %s",
-			  cat_section_names[(where - 1) % CAT_NR_SECTIONS], off,
-			  sec->file_off + off, what ? what : "makes no sense");
+	shoal_say(err,
+		  "damaged catalog: section %s, offset %" PRIu64 " (byte %" PRIu64
+		  " of the file): %s",
+		  cat_section_names[(where - 1) % CAT_NR_SECTIONS], off, sec->file_off + off,
+		  what ? what : "makes no sense");
+	return cat->copy ? explain_copy(cat, rc, err) : rc;
 }

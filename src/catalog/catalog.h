@@ -12,6 +12,7 @@ struct shoal_catalog {
 	struct cat_damage damage;
 	struct cat_dicts *dicts;
 	uint64_t last_sum; /* the file's last eight bytes when it was opened */
+	char *copy; /* where it is, when it is a copy that is made anew if need be; or NULL */
 	char root[CAT_ROOT_MAX + 1];
 };
 

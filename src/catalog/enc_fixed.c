@@ -1,5 +1,6 @@
 /* Names of one length: hexadecimal, UUIDs, time stamps, anything whose bytes come from small sets.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -11,7 +12,8 @@
 /* Positions that may differ before names are thought to have no shape. */
 #define POSITIONS_MAX 512u
 
-struct fixed_fit {
+/* 132 KiB, so it is kept on the heap. */
+struct enc_fixed {
 	uint32_t nr; /* positions that differ */
 	uint32_t pos[POSITIONS_MAX];
 	uint16_t radix[POSITIONS_MAX];
@@ -27,7 +29,7 @@ struct fixed_fit {
 
 /* Which positions differ: all names against the first. */
 static bool find_positions(const struct enc_names *n, uint32_t from, uint32_t end,
-			   struct fixed_fit *fit)
+			   struct enc_fixed *fit)
 {
 	uint8_t differs[SHOAL_NAME_MAX] = { 0 };
 	const uint8_t *first = enc_name(n, from);
@@ -56,7 +58,7 @@ static bool find_positions(const struct enc_names *n, uint32_t from, uint32_t en
 }
 
 /* Which bytes occur at each position, and their places among them. */
-static void find_sets(const struct enc_names *n, uint32_t from, uint32_t end, struct fixed_fit *fit)
+static void find_sets(const struct enc_names *n, uint32_t from, uint32_t end, struct enc_fixed *fit)
 {
 	memset(fit->digit, 0, fit->nr * sizeof(fit->digit[0]));
 	for (uint32_t i = from; i < end; i++) {
@@ -76,7 +78,7 @@ static uint8_t width_of(unsigned __int128 product)
 }
 
 /* Gather positions, left to right, into limbs of at most 64 bits. */
-static bool make_limbs(struct fixed_fit *fit)
+static bool make_limbs(struct enc_fixed *fit)
 {
 	unsigned __int128 product = 1;
 
@@ -122,7 +124,7 @@ static unsigned write_ranges(struct shoal_buf *b, const uint8_t *occurs)
 }
 
 /* Positions from @k on, before @end, that are adjacent and have the same set. */
-static uint32_t part_end(const struct fixed_fit *fit, uint32_t k, uint32_t end)
+static uint32_t part_end(const struct enc_fixed *fit, uint32_t k, uint32_t end)
 {
 	uint32_t j = k + 1;
 
@@ -133,7 +135,7 @@ static uint32_t part_end(const struct fixed_fit *fit, uint32_t k, uint32_t end)
 }
 
 /* The shape as docs/format/catalog.md section 2 has it. False when it has too many parts. */
-static bool write_shape(struct shoal_buf *b, const struct fixed_fit *fit)
+static bool write_shape(struct shoal_buf *b, const struct enc_fixed *fit)
 {
 	uint32_t k = 0, at = 0, nr_parts = 0;
 
@@ -164,7 +166,7 @@ static bool write_shape(struct shoal_buf *b, const struct fixed_fit *fit)
 }
 
 /* From "occurs" to the byte's place among those that occur. */
-static void number_digits(struct fixed_fit *fit)
+static void number_digits(struct enc_fixed *fit)
 {
 	for (uint32_t k = 0; k < fit->nr; k++) {
 		uint8_t next = 0;
@@ -175,7 +177,7 @@ static void number_digits(struct fixed_fit *fit)
 	}
 }
 
-static void name_to_x(const struct fixed_fit *fit, const uint8_t *name, unsigned words, uint64_t *x)
+static void name_to_x(const struct enc_fixed *fit, const uint8_t *name, unsigned words, uint64_t *x)
 {
 	struct cat_x wide = { { 0 } };
 	uint32_t k = 0;
@@ -190,31 +192,42 @@ static void name_to_x(const struct fixed_fit *fit, const uint8_t *name, unsigned
 	memcpy(x, wide.w, words * sizeof(*x));
 }
 
+struct enc_fixed *enc_fixed_new(void)
+{
+	return malloc(sizeof(struct enc_fixed));
+}
+
+struct enc_fixed *enc_fixed_free(struct enc_fixed *fit)
+{
+	free(fit);
+	return NULL;
+}
+
 bool enc_fixed_write(struct cat_encoder *e, uint32_t from, uint32_t end)
 {
 	const struct enc_names *n = &e->names;
-	struct fixed_fit fit;
+	struct enc_fixed *fit = e->fixed;
 	unsigned words;
 	uint64_t *xs;
 
-	if (!find_positions(n, from, end, &fit))
+	if (!find_positions(n, from, end, fit))
 		return false;
-	find_sets(n, from, end, &fit);
-	for (uint32_t k = 0; k < fit.nr; k++) {
-		fit.radix[k] = 0;
+	find_sets(n, from, end, fit);
+	for (uint32_t k = 0; k < fit->nr; k++) {
+		fit->radix[k] = 0;
 		for (int c = 0; c < 256; c++)
-			fit.radix[k] = (uint16_t)(fit.radix[k] + fit.digit[k][c]);
+			fit->radix[k] = (uint16_t)(fit->radix[k] + fit->digit[k][c]);
 	}
-	if (!make_limbs(&fit) || !write_shape(&e->payload, &fit) ||
+	if (!make_limbs(fit) || !write_shape(&e->payload, fit) ||
 	    e->payload.len > CAT_PREAMBLE_MAX - 128)
 		return false;
-	number_digits(&fit);
-	words = (fit.bits + 63) / 64;
+	number_digits(fit);
+	words = (fit->bits + 63) / 64;
 	xs = enc_values(e, (size_t)(end - from) * words);
 	if (!xs)
 		return false;
 	for (uint32_t i = from; i < end; i++)
-		name_to_x(&fit, enc_name(n, i), words, xs + (size_t)(i - from) * words);
-	cat_values_write(&e->payload, xs, end - from, words, fit.bits);
+		name_to_x(fit, enc_name(n, i), words, xs + (size_t)(i - from) * words);
+	cat_values_write(&e->payload, xs, end - from, words, fit->bits);
 	return true;
 }

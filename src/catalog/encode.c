@@ -24,11 +24,12 @@ int cat_encoder_init(struct cat_encoder *e, const struct enc_sink *sink)
 	*e = (struct cat_encoder){ .sink = *sink, .payload = { .max = PAYLOAD_MAX } };
 	e->names.bytes = malloc(ENC_BYTES);
 	e->names.off = calloc(ENC_NAMES + 1, sizeof(*e->names.off));
+	e->fixed = enc_fixed_new();
 	e->front = enc_front_new();
 	for (int i = 0; i < ENC_PENDING; i++)
 		e->pending[i] = malloc(sizeof(**e->pending));
-	if (e->names.bytes && e->names.off && e->front && e->pending[0] && e->pending[1] &&
-	    e->pending[2] && e->pending[3])
+	if (e->names.bytes && e->names.off && e->fixed && e->front && e->pending[0] &&
+	    e->pending[1] && e->pending[2] && e->pending[3])
 		return 0;
 	cat_encoder_release(e);
 	return -ENOMEM;
@@ -41,6 +42,7 @@ void cat_encoder_release(struct cat_encoder *e)
 	free(e->values);
 	for (int i = 0; i < ENC_PENDING; i++)
 		free(e->pending[i]);
+	enc_fixed_free(e->fixed);
 	enc_front_free(e->front);
 	shoal_buf_release(&e->payload);
 	*e = (struct cat_encoder){ 0 };

@@ -55,6 +55,7 @@ struct enc_sink {
 	void *self;
 };
 
+struct enc_fixed;
 struct enc_front;
 
 struct cat_encoder {
@@ -66,6 +67,7 @@ struct cat_encoder {
 	struct shoal_buf payload;
 	uint64_t *values; /* X of the names of a segment */
 	size_t values_cap;
+	struct enc_fixed *fixed;
 	struct enc_front *front;
 	size_t last_len; /* of the last name of the chunks before */
 	uint8_t last[SHOAL_NAME_MAX];
@@ -115,6 +117,9 @@ bool enc_decimal_write(struct cat_encoder *e, uint32_t from, uint32_t end);
 
 /* Room for @words numbers; NULL without memory. */
 uint64_t *enc_values(struct cat_encoder *e, size_t words);
+
+struct enc_fixed *enc_fixed_new(void);
+struct enc_fixed *enc_fixed_free(struct enc_fixed *fit);
 
 struct enc_front *enc_front_new(void);
 struct enc_front *enc_front_free(struct enc_front *f);

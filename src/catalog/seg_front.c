@@ -10,12 +10,18 @@
 
 enum { FRONT_COMPRESSED = 1, FRONT_DICTIONARY = 2 };
 
-/* Decompression contexts kept for the next reader; more readers at once make and free their own. */
-#define CONTEXTS_KEPT 16
+/* Rooms kept for the next reader; more readers at once make and free their own. */
+#define ROOMS_KEPT 16
+
+/* What it takes to look into a block, which is too much for a stack. */
+struct room {
+	ZSTD_DCtx *context; /* NULL before the first block that is compressed */
+	uint8_t raw[CAT_FRONT_RAW_MAX];
+};
 
 struct cat_dicts {
 	const struct cat_view *view;
-	_Atomic(ZSTD_DCtx *) context[CONTEXTS_KEPT];
+	_Atomic(struct room *) room[ROOMS_KEPT];
 	/*
 	 * Kept for good, about 80 KB each once used. A writer takes a new one only after as many
 	 * names again, so a part of 100 million names has 12 at the most, and a catalog so many a
@@ -37,38 +43,50 @@ struct cat_dicts *cat_dicts_new(const struct cat_view *v)
 	return d;
 }
 
+static void room_free(struct room *room)
+{
+	if (room)
+		ZSTD_freeDCtx(room->context);
+	free(room);
+}
+
 struct cat_dicts *cat_dicts_free(struct cat_dicts *d)
 {
 	if (!d)
 		return NULL;
-	for (size_t i = 0; i < CONTEXTS_KEPT; i++)
-		ZSTD_freeDCtx(atomic_load(&d->context[i]));
+	for (size_t i = 0; i < ROOMS_KEPT; i++)
+		room_free(atomic_load(&d->room[i]));
 	for (uint64_t i = 0; i < d->nr; i++)
 		ZSTD_freeDDict(atomic_load(&d->dict[i]));
 	free(d);
 	return NULL;
 }
 
-static ZSTD_DCtx *context_take(struct cat_dicts *d)
+/* NULL without memory. */
+static struct room *room_take(struct cat_dicts *d)
 {
-	for (size_t i = 0; i < CONTEXTS_KEPT; i++) {
-		ZSTD_DCtx *ctx = atomic_exchange(&d->context[i], NULL);
+	struct room *room;
 
-		if (ctx)
-			return ctx;
+	for (size_t i = 0; i < ROOMS_KEPT; i++) {
+		room = atomic_exchange(&d->room[i], NULL);
+		if (room)
+			return room;
 	}
-	return ZSTD_createDCtx();
+	room = malloc(sizeof(*room));
+	if (room)
+		room->context = NULL;
+	return room;
 }
 
-static void context_give(struct cat_dicts *d, ZSTD_DCtx *ctx)
+static void room_give(struct cat_dicts *d, struct room *room)
 {
-	for (size_t i = 0; i < CONTEXTS_KEPT; i++) {
-		ZSTD_DCtx *none = NULL;
+	for (size_t i = 0; i < ROOMS_KEPT; i++) {
+		struct room *none = NULL;
 
-		if (atomic_compare_exchange_strong(&d->context[i], &none, ctx))
+		if (atomic_compare_exchange_strong(&d->room[i], &none, room))
 			return;
 	}
-	ZSTD_freeDCtx(ctx);
+	room_free(room);
 }
 
 /* The dictionary that serves segment @number: -1 when none does. */
@@ -141,11 +159,10 @@ static int dict_get(const struct cat_segment *seg, const ZSTD_DDict **ret_dict)
 	return 0;
 }
 
-static int decompress(const struct cat_segment *seg, bool with_dict, const uint8_t *stored,
-		      size_t stored_len, uint8_t *raw, size_t raw_len)
+static int decompress(const struct cat_segment *seg, struct room *room, bool with_dict,
+		      const uint8_t *stored, size_t stored_len, uint8_t *raw, size_t raw_len)
 {
 	const ZSTD_DDict *dict = NULL;
-	ZSTD_DCtx *ctx;
 	size_t n;
 
 	if (with_dict) {
@@ -154,11 +171,11 @@ static int decompress(const struct cat_segment *seg, bool with_dict, const uint8
 		if (rc < 0)
 			return rc;
 	}
-	ctx = context_take(seg->dicts);
-	if (!ctx)
+	if (!room->context)
+		room->context = ZSTD_createDCtx();
+	if (!room->context)
 		return -ENOMEM;
-	n = ZSTD_decompress_usingDDict(ctx, raw, raw_len, stored, stored_len, dict);
-	context_give(seg->dicts, ctx);
+	n = ZSTD_decompress_usingDDict(room->context, raw, raw_len, stored, stored_len, dict);
 	if (ZSTD_isError(n) && ZSTD_getErrorCode(n) == ZSTD_error_memory_allocation)
 		return -ENOMEM;
 	if (ZSTD_isError(n) || n != raw_len)
@@ -166,7 +183,8 @@ static int decompress(const struct cat_segment *seg, bool with_dict, const uint8
 	return 0;
 }
 
-int cat_front_expand(const struct cat_segment *seg, uint8_t *raw)
+/* @raw may be the room's own. */
+static int expand(const struct cat_segment *seg, struct room *room, uint8_t *raw)
 {
 	struct shoal_span s = seg->rest;
 	uint8_t flags = shoal_span_u8(&s);
@@ -184,13 +202,25 @@ int cat_front_expand(const struct cat_segment *seg, uint8_t *raw)
 	if (!stored)
 		return -EBADMSG;
 	if (flags & FRONT_COMPRESSED)
-		rc = decompress(seg, flags & FRONT_DICTIONARY, stored, (size_t)stored_len, raw,
-				(size_t)raw_len);
+		rc = decompress(seg, room, flags & FRONT_DICTIONARY, stored, (size_t)stored_len,
+				raw, (size_t)raw_len);
 	else if (stored_len != raw_len)
 		return cat_segment_bad(seg, "a block of names has two lengths");
 	else
 		memcpy(raw, stored, (size_t)raw_len);
 	return rc < 0 ? rc : (int)raw_len;
+}
+
+int cat_front_expand(const struct cat_segment *seg, uint8_t *raw)
+{
+	struct room *room = room_take(seg->dicts);
+	int n;
+
+	if (!room)
+		return -ENOMEM;
+	n = expand(seg, room, raw);
+	room_give(seg->dicts, room);
+	return n;
 }
 
 int cat_front_step(struct shoal_span *raw, uint8_t *buf, size_t *len)
@@ -206,16 +236,15 @@ int cat_front_step(struct shoal_span *raw, uint8_t *buf, size_t *len)
 	return 0;
 }
 
-int cat_front_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)
+static int name_in(const struct cat_segment *seg, struct room *room, uint64_t i, uint8_t *buf)
 {
-	uint8_t raw[CAT_FRONT_RAW_MAX];
 	struct shoal_span s;
 	size_t len = seg->first_len;
-	int n = cat_front_expand(seg, raw);
+	int n = expand(seg, room, room->raw);
 
 	if (n < 0)
 		return n;
-	s = (struct shoal_span){ .p = raw, .end = raw + n };
+	s = (struct shoal_span){ .p = room->raw, .end = room->raw + n };
 	memcpy(buf, seg->first, len);
 	for (; i > 0; i--)
 		if (cat_front_step(&s, buf, &len) < 0)
@@ -223,17 +252,29 @@ int cat_front_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)
 	return (int)len;
 }
 
-int cat_front_find(const struct cat_segment *seg, const uint8_t *name, size_t len, uint64_t *ret_i)
+int cat_front_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)
 {
-	uint8_t raw[CAT_FRONT_RAW_MAX];
+	struct room *room = room_take(seg->dicts);
+	int len;
+
+	if (!room)
+		return -ENOMEM;
+	len = name_in(seg, room, i, buf);
+	room_give(seg->dicts, room);
+	return len;
+}
+
+static int find_in(const struct cat_segment *seg, struct room *room, const uint8_t *name,
+		   size_t len, uint64_t *ret_i)
+{
 	uint8_t buf[SHOAL_NAME_MAX];
 	size_t buf_len = seg->first_len;
 	struct shoal_span s;
-	int n = cat_front_expand(seg, raw);
+	int n = expand(seg, room, room->raw);
 
 	if (n < 0)
 		return n;
-	s = (struct shoal_span){ .p = raw, .end = raw + n };
+	s = (struct shoal_span){ .p = room->raw, .end = room->raw + n };
 	memcpy(buf, seg->first, buf_len);
 	for (uint64_t i = 0; i < seg->nr; i++) {
 		int c;
@@ -249,4 +290,16 @@ int cat_front_find(const struct cat_segment *seg, const uint8_t *name, size_t le
 			break;
 	}
 	return -ENOENT;
+}
+
+int cat_front_find(const struct cat_segment *seg, const uint8_t *name, size_t len, uint64_t *ret_i)
+{
+	struct room *room = room_take(seg->dicts);
+	int rc;
+
+	if (!room)
+		return -ENOMEM;
+	rc = find_in(seg, room, name, len, ret_i);
+	room_give(seg->dicts, room);
+	return rc;
 }

@@ -14,7 +14,7 @@
 #include "catalog/sidecar_writer.h"
 
 #define SLOTS          65536u
-#define CHUNK          4096u /* values read at once */
+#define CHUNK          2048u /* values read at once */
 #define MEMORY_DEFAULT (UINT64_C(64) << 20)
 #define MEMORY_MIN     (UINT64_C(1) << 20)
 

@@ -11,7 +11,7 @@
 #include "catalog/digest.h"
 
 #define OUT_BYTES   (1u << 18)
-#define COPY_VALUES 8192u
+#define COPY_VALUES 1024u
 #define CHECK_BYTES (1u << 18) /* read at once while sums are made; a multiple of a page */
 #define RANK_BYTES  (SIDE_RANK_VALUES / 8)
 

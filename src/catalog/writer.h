@@ -2,6 +2,8 @@
 #ifndef SHOAL_CATALOG_WRITER_H
 #define SHOAL_CATALOG_WRITER_H
 
+#include <time.h>
+
 #include "catalog/grid.h"
 #include "shoal.h"
 
@@ -30,6 +32,18 @@ int shoal_catalog_open_file(const char *path, struct shoal_catalog **ret_cat,
 int shoal_catalog_open_file_local(const char *path, const char *dir, const int *stop,
 				  struct shoal_catalog **ret_cat,
 				  struct shoal_err *err) SHOAL_MUST_USE;
+
+/*
+ * Let @cat be a copy at @path: when it is found to be damaged that is said of the copy, which is
+ * marked, for who opens it next to make it anew.
+ */
+void shoal_catalog_set_copy(struct shoal_catalog *cat, const char *path);
+
+/* Whether a copy of which @mtime is the time was found to be damaged. */
+static inline bool shoal_catalog_copy_is_marked(const struct timespec *mtime)
+{
+	return mtime->tv_sec == 0;
+}
 
 /* Open the catalog in the file @fd, which is closed with it, and also on failure. */
 int shoal_catalog_open_fd(int fd, struct shoal_catalog **ret_cat,

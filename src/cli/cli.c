@@ -121,7 +121,14 @@ bool cli_size(const char *command, const char *option, uint64_t *ret_value)
 
 int cli_open_catalog(const char *path, struct shoal_catalog **ret_cat, struct shoal_err *err)
 {
-	return load_open_catalog(path, local_copy, &cli_stop, ret_cat, err);
+	struct shoal_err words = { "" };
+	int rc = load_open_catalog(path, local_copy, &cli_stop, ret_cat, &words);
+
+	if (rc < 0)
+		return shoal_fail(err, rc, "%s", words.msg);
+	if (*words.msg)
+		cli_fail("", "'%s': %s", path, words.msg);
+	return 0;
 }
 
 struct shoal_catalog *cli_open(const char *command, const char *path)

@@ -196,7 +196,7 @@ static int put_file(struct arguments *a, uint64_t id, uint8_t *values, uint64_t 
 
 static int make_sizes(struct arguments *a)
 {
-	uint8_t values[8 * CHUNK];
+	static uint8_t values[8 * CHUNK]; /* too large for a small stack, as those below */
 	uint64_t fill = 0;
 	int status;
 
@@ -216,7 +216,7 @@ static int make_sizes(struct arguments *a)
 static int copy_array(struct arguments *a, FILE *in, const struct import_array *array,
 		      const char *path)
 {
-	uint8_t bytes[8 * CHUNK], values[8 * CHUNK];
+	static uint8_t bytes[8 * CHUNK], values[8 * CHUNK];
 	uint64_t nr;
 
 	for (uint64_t done = 0; done < array->nr; done += nr) {
@@ -242,7 +242,7 @@ static int copy_array(struct arguments *a, FILE *in, const struct import_array *
 
 static int import_npy(struct arguments *a, FILE *in, const char *path)
 {
-	uint8_t header[1u << 16];
+	static uint8_t header[1u << 16];
 	struct import_array array;
 	struct shoal_err err = { "" };
 	size_t len = fread(header, 1, sizeof(header), in);
@@ -347,7 +347,7 @@ static int line_number(const struct arguments *a, const struct csv *c, uint8_t *
 
 static int lines_in_order(struct arguments *a, struct csv *c, int have)
 {
-	uint8_t values[8 * CHUNK];
+	static uint8_t values[8 * CHUNK];
 	uint64_t fill = 0, nr = 0;
 	int status = CLI_OK;
 

@@ -399,6 +399,8 @@ int cmd_read(int argc, char **argv)
 	}
 	if (argc - optind != 1)
 		return cli_usage("read", "give one catalog");
+	if (load_check("read", &a.load) != CLI_OK)
+		return CLI_USAGE;
 	a.path = argv[optind];
 	o.started = cli_now();
 	cli_catch_signals();

@@ -141,7 +141,7 @@ static int parse(int argc, char **argv, struct arguments *a)
 		return cli_usage("run", "--results is empty");
 	if (!a->data && !made_up(a))
 		return cli_usage("run", "say where the data is: --data DIR, URI or CATALOG");
-	return CLI_OK;
+	return load_check("run", &a->load);
 }
 
 /* ---- What is said on the way; by rank 0, but for stalled reads ---- */

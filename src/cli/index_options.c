@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/s3_options.h"
 #include "index/filter.h"
+#include "index/root.h"
 
 static const char usage[] =
 	"usage: shoal index DIR|URI -o FILE [OPTION]...\n"
@@ -42,8 +43,8 @@ static const char usage[] =
 	"                             directories that have not changed since; sizes of files rewritten\n"
 	"                             in place are not noticed then; not with --follow\n"
 	"      --resume               if this is interrupted, keep what was listed beside the catalog; and\n"
-	"                             go on from there if the same was interrupted before, by as many\n"
-	"                             ranks as then\n"
+	"                             go on from there if the same was interrupted before, by any number\n"
+	"                             of ranks\n"
 	"      --threads N            list with N threads a rank (default 16 to 64 a node)\n"
 	"\n"
 	"of a bucket, as s3://bucket/prefix: --no-sizes, --include, --exclude, --resume, and\n"
@@ -325,6 +326,20 @@ static int check_globs(const struct index_arguments *a)
 	return index_filter_check(&f, &err) < 0 ? cli_usage("index", "%s", err.msg) : CLI_OK;
 }
 
+/* A root that is a URI or a whole path tells by itself whether it can be one. */
+static int check_root(const struct index_arguments *a)
+{
+	const char *given = a->options.root;
+	struct index_root root;
+	struct shoal_err err = { "" };
+
+	if (!given || (*given && *given != '/' && !strstr(given, "://")))
+		return CLI_OK;
+	return index_root_init(&root, given, NULL, 0, &err) < 0
+		       ? cli_usage("index", "--root: %s", err.msg)
+		       : CLI_OK;
+}
+
 /* CLI_OK when the arguments make sense together. */
 static int check(const struct index_arguments *a, int nr_sources)
 {
@@ -335,6 +350,10 @@ static int check(const struct index_arguments *a, int nr_sources)
 				 "a catalog cannot be written to standard output: -o FILE");
 	if (a->tree.resume && strncmp(a->options.output, "s3://", 5) == 0)
 		return cli_usage("index", "--resume needs a catalog that is a file: -o FILE");
+	if (a->tree.update && a->tree.follow)
+		return cli_usage("index",
+				 "--update cannot be used with --follow: where links lead, times "
+				 "do not tell what changed");
 	if (a->pattern.format && nr_sources > 0)
 		return cli_usage("index", "give a directory, a LIST or a --pattern, not two");
 	if (!a->pattern.format && nr_sources != 1)
@@ -347,6 +366,8 @@ static int check(const struct index_arguments *a, int nr_sources)
 		return cli_usage("index", "--samples-per-file must be 1 or more");
 	if (a->memory_given && a->options.memory < SHOAL_INDEX_MEMORY_MIN)
 		return cli_usage("index", "--memory must be 48M or more");
+	if (check_root(a) != CLI_OK)
+		return CLI_USAGE;
 	return check_globs(a);
 }
 

@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "store/store.h"
+
 bool load_number(const char *command, const char *option, uint64_t max, uint64_t *ret_value)
 {
 	if (!cli_number(command, option, ret_value))
@@ -53,6 +55,22 @@ static bool take_choice(const char *command, int c, struct shoal_load_options *l
 	return true;
 }
 
+/* What is wrong with the word itself, whatever there is in the world. */
+static bool take_store(const char *command, struct shoal_load_options *load)
+{
+	bool made_up = strncmp(optarg, "null:", strlen("null:")) == 0;
+	struct shoal_store *store = NULL;
+	struct shoal_err err = { "" };
+
+	load->store = strcmp(optarg, "null") == 0 ? "null:size=1T" : optarg;
+	if ((made_up || !*optarg) && shoal_store_open(optarg, &store, &err) < 0) {
+		cli_usage(command, "--store: %s", err.msg);
+		return false;
+	}
+	shoal_store_close(store);
+	return true;
+}
+
 static bool take(const char *command, int c, struct shoal_load_options *load)
 {
 	uint64_t v = 0;
@@ -71,8 +89,7 @@ static bool take(const char *command, int c, struct shoal_load_options *load)
 	case OPT_DIRECT:
 		return load->direct = true;
 	case OPT_STORE:
-		load->store = strcmp(optarg, "null") == 0 ? "null:size=1T" : optarg;
-		return true;
+		return take_store(command, load);
 	case OPT_OBJECT_SIZE:
 		return take_size(command, "--object-size", &load->object_size);
 	case OPT_SLOT:
@@ -92,4 +109,18 @@ int load_option(const char *command, int c, struct shoal_load_options *load)
 	if (c < OPT_LOAD_FIRST || c > OPT_LOAD_LAST)
 		return 0;
 	return take(command, c, load) ? 1 : -1;
+}
+
+int load_check(const char *command, const struct shoal_load_options *load)
+{
+	bool made_up = load->store && strncmp(load->store, "null:", strlen("null:")) == 0;
+	bool bucket = load->store && strncmp(load->store, "s3://", strlen("s3://")) == 0;
+
+	if (load->object_size && !made_up)
+		return cli_usage(command,
+				 "--object-size is for --store null: real samples have a size");
+	if (load->engine == SHOAL_ENGINE_URING && (made_up || bucket))
+		return cli_usage(command, "--engine uring reads files, and not --store %.200s",
+				 load->store);
+	return CLI_OK;
 }

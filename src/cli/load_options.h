@@ -49,4 +49,7 @@ bool load_number(const char *command, const char *option, uint64_t max,
 /* Take one of the options above: 1, 0 when it is another, -1 with words when it is wrong. */
 int load_option(const char *command, int c, struct shoal_load_options *load) SHOAL_MUST_USE;
 
+/* CLI_OK when all that was taken makes sense together, else CLI_USAGE after saying why. */
+int load_check(const char *command, const struct shoal_load_options *load) SHOAL_MUST_USE;
+
 #endif

@@ -76,12 +76,12 @@ static void heap_sort(const uint8_t *names, struct index_ref *refs, size_t nr, u
 
 /*
  * Move each reference into the bucket of its byte. @end becomes where each bucket ends. Not
- * inlined: gcc -O2 would, and its 4 KiB would then lie on the stack at each level of sort_keys().
+ * inlined: gcc -O2 would, and its 2 KiB would then lie on the stack at each level of sort_keys().
  */
 static __attribute__((noinline)) void distribute(struct index_ref *refs, size_t nr, unsigned shift,
-						 size_t end[256])
+						 uint32_t end[256])
 {
-	size_t next[256], count[256] = { 0 }, sum = 0;
+	uint32_t next[256], count[256] = { 0 }, sum = 0;
 
 	for (size_t i = 0; i < nr; i++)
 		count[refs[i].key >> shift & 0xff]++;
@@ -117,11 +117,11 @@ static uint64_t key_difference(const struct index_ref *refs, size_t nr)
 	return diff;
 }
 
-/* @levels bounds the recursion, and with it the stack: 2 KiB a level. */
+/* @levels bounds the recursion, and with it the stack: 1 KiB a level. A half has 4 GiB at most. */
 static void sort_keys(const uint8_t *names, struct index_ref *refs, size_t nr, uint32_t depth,
 		      unsigned levels)
 {
-	size_t end[256], start = 0;
+	uint32_t end[256], start = 0;
 	uint64_t diff = 0;
 
 	while (nr > SMALL && (diff = key_difference(refs, nr)) == 0 && (refs[0].key & 0xff)) {

@@ -18,15 +18,6 @@
 #include "base/publish.h"
 #include "base/span.h"
 
-/*
- * The file: magic; varints started, nr_names, nr_unreadable, runs_end; root and listing, each a
- * varint and its bytes; the length of the runs as 8 bytes and the runs; the same for sums and
- * units; XXH3 of all before it.
- */
-#define MAGIC     "SHOALCP3"
-#define MAGIC_LEN 8u
-#define SUM_LEN   8u
-
 /* Read at once to check the runs. */
 #define SUM_BYTES (1u << 20)
 
@@ -37,91 +28,17 @@
 /* What runs are read by when their names are looked at. */
 #define SAMPLE_BYTES (256u << 10)
 
-/* ---- Reading ---- */
-
-static const char *text_of(struct shoal_span *s, size_t *ret_len)
-{
-	uint64_t len = shoal_span_varint(s);
-
-	*ret_len = (size_t)len;
-	return (const char *)shoal_span_bytes(s, len);
-}
-
-/* A stretch after eight bytes of length. */
-static struct shoal_span stretch(struct shoal_span *s)
-{
-	const uint8_t *head = shoal_span_bytes(s, 8);
-	uint64_t len = s->bad ? 0 : shoal_le64_load(head);
-	const uint8_t *at = shoal_span_bytes(s, len);
-
-	return (struct shoal_span){ .p = at, .end = s->bad ? at : at + len };
-}
-
-int index_checkpoint_parse(const void *buf, size_t len, struct index_checkpoint *ret_checkpoint)
-{
-	struct index_checkpoint c = { .root = "", .listing = "" };
-	struct shoal_span s = { .p = buf, .end = (const uint8_t *)buf + len };
-
-	if (len < MAGIC_LEN + SUM_LEN || memcmp(buf, MAGIC, MAGIC_LEN) != 0)
-		return -EBADMSG;
-#ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-	if (XXH3_64bits(buf, len - SUM_LEN) != shoal_le64_load(s.end - SUM_LEN))
-		return -EBADMSG;
-#endif
-	s.end -= SUM_LEN;
-	s.p += MAGIC_LEN;
-	c.started = shoal_span_varint(&s);
-	c.nr_names = shoal_span_varint(&s);
-	c.nr_unreadable = shoal_span_varint(&s);
-	c.runs_end = shoal_span_varint(&s);
-	c.root = text_of(&s, &c.root_len);
-	c.listing = text_of(&s, &c.listing_len);
-	c.runs = stretch(&s);
-	c.sums = stretch(&s);
-	c.units = stretch(&s);
-	if (s.bad || shoal_span_left(&s) > 0)
-		return -EBADMSG;
-	*ret_checkpoint = c;
-	return 0;
-}
-
-int index_checkpoint_run(struct shoal_span *runs, uint64_t runs_end, struct index_run *ret_run)
-{
-	if (shoal_span_left(runs) == 0)
-		return 0;
-	ret_run->off = shoal_span_varint(runs);
-	ret_run->len = shoal_span_varint(runs);
-	ret_run->shared = (uint32_t)shoal_min(shoal_span_varint(runs), SHOAL_NAME_MAX);
-	if (runs->bad || ret_run->off > runs_end || ret_run->len > runs_end - ret_run->off)
-		return -EBADMSG;
-	return 1;
-}
-
-int index_checkpoint_unit(struct shoal_span *units, const void **ret_unit, size_t *ret_len)
-{
-	uint64_t len;
-
-	if (shoal_span_left(units) == 0)
-		return 0;
-	len = shoal_span_varint(units);
-	*ret_unit = shoal_span_bytes(units, len);
-	*ret_len = (size_t)len;
-	return units->bad || len > STORE_UNIT_MAX ? -EBADMSG : 1;
-}
-
 /* ---- Opening ---- */
 
-/* What is asked for, and where; without when. */
+/* What is asked for, and where; without when, and by how many. */
 static char *fingerprint(const struct index_resume_job *job)
 {
 	struct index_listing l = *job->listing;
-	char *text, *all = NULL, ranks[64] = "";
+	char *text, *all = NULL;
 
 	l.started = 0;
 	text = index_listing_text(&l);
-	if (job->nr_ranks > 1)
-		snprintf(ranks, sizeof(ranks), "rank %d of %d\n", job->rank, job->nr_ranks);
-	if (!text || asprintf(&all, "%swhere %s\n%s", text, job->where, ranks) < 0)
+	if (!text || asprintf(&all, "%swhere %s\n", text, job->where) < 0)
 		all = NULL;
 	free(text);
 	return all;
@@ -141,11 +58,11 @@ char *index_resume_path(const char *output, const char *suffix)
 /* The same for one of several ranks. */
 static char *path_of_rank(const char *output, const char *suffix, int rank, int nr_ranks)
 {
-	char with_rank[32];
+	char with_rank[64];
 
-	if (nr_ranks == 1)
+	if (rank == 0)
 		return index_resume_path(output, suffix);
-	snprintf(with_rank, sizeof(with_rank), "%s.%d", suffix, rank);
+	snprintf(with_rank, sizeof(with_rank), "%s.%d-of-%d", suffix, rank, nr_ranks);
 	return index_resume_path(output, with_rank);
 }
 
@@ -173,159 +90,322 @@ static int sum_runs(int fd, uint64_t from, uint64_t end, uint64_t *ret_sum)
 	return rc;
 }
 
-/* Whether the runs are still what was written. */
-static int check_sums(struct index_resume *r, const struct index_checkpoint *c)
+/* Whether the runs in @fd are what was written with @c. */
+static int check_sums(int fd, const struct index_checkpoint *c)
 {
 	struct shoal_span sums = c->sums;
+	uint64_t at = 0;
+	struct stat st;
 
+	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < c->runs_end)
+		return -EBADMSG;
 	while (shoal_span_left(&sums) > 0) {
 		uint64_t end = shoal_span_varint(&sums), sum = 0;
 		const uint8_t *want = shoal_span_bytes(&sums, 8);
 		int rc;
 
-		if (sums.bad || end < r->summed || end > c->runs_end)
+		if (sums.bad || end < at || end > c->runs_end)
 			return -EBADMSG;
-		rc = sum_runs(r->spill.fd, r->summed, end, &sum);
+		rc = sum_runs(fd, at, end, &sum);
 		if (rc < 0 || sum != shoal_le64_load(want))
 			return rc < 0 ? rc : -EBADMSG;
-		r->summed = end;
+		at = end;
 	}
-	shoal_buf_append(&r->sums, c->sums.p, shoal_span_left(&c->sums));
-	return r->summed == c->runs_end ? r->sums.rc : -EBADMSG;
+	return at == c->runs_end ? 0 : -EBADMSG;
 }
 
-static int take_over(struct index_resume *r, const struct index_checkpoint *c,
-		     struct shoal_err *err)
+/* Note where the runs of @c are, which begin at @off of our file. */
+static int add_runs(struct index_resume *r, const struct index_checkpoint *c, uint64_t off)
 {
 	struct shoal_span runs = c->runs;
 	struct index_run run;
-	struct stat st;
 	int rc;
 
-	if (c->root_len != strlen(r->root) || memcmp(c->root, r->root, c->root_len) != 0 ||
-	    c->listing_len != strlen(r->listing) ||
-	    memcmp(c->listing, r->listing, c->listing_len) != 0)
-		return shoal_fail(
-			err, -EINVAL,
-			"'%s' is of a listing of something else, or with other options%s: "
-			"give the same, or remove that file",
-			r->state_path, r->nr_ranks > 1 ? " or other ranks" : "");
-	if (r->nr_ranks > 1 && c->started != r->started) /* left over from another one */
-		return 0;
 	while ((rc = index_checkpoint_run(&runs, c->runs_end, &run)) > 0) {
+		run.off += off;
 		rc = index_runs_add(&r->runs, &run);
 		if (rc < 0)
-			return shoal_fail(err, rc, "out of memory");
+			return rc;
 	}
-	if (rc < 0 || fstat(r->spill.fd, &st) < 0 || (uint64_t)st.st_size < c->runs_end ||
-	    check_sums(r, c) < 0)
-		return shoal_fail(
-			err, -EBADMSG,
-			"'%s' is damaged, or not what '%s' was written with: remove both, "
-			"and start anew",
-			r->runs_path, r->state_path);
-	r->started = c->started;
-	r->nr_names = c->nr_names;
-	r->nr_unreadable = c->nr_unreadable;
-	r->spill.end = c->runs_end;
-	r->units = c->units;
-	r->found = true;
+	return rc;
+}
+
+/* Append the runs of another rank, in @fd, to our own. */
+static int copy_runs(struct index_resume *r, int fd, uint64_t len)
+{
+	uint8_t *buf = malloc(SUM_BYTES);
+	int rc = buf ? 0 : -ENOMEM;
+
+	for (uint64_t at = 0; rc == 0 && at < len;) {
+		size_t n = (size_t)shoal_min(SUM_BYTES, len - at);
+
+		rc = shoal_pread_all(fd, buf, n, at);
+		if (rc == 0)
+			rc = shoal_pwrite_all(r->spill.fd, buf, n, r->spill.end + at);
+		at += n;
+	}
+	free(buf);
+	return rc;
+}
+
+/* The runs of @c become ours. They are in our own file if @in_place, else in that at @path. */
+static int take_runs(struct index_resume *r, const struct index_checkpoint *c, bool in_place,
+		     const char *path)
+{
+	int fd = in_place ? r->spill.fd : open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int rc = fd < 0 ? shoal_errno() : check_sums(fd, c);
+
+	if (rc == 0)
+		rc = add_runs(r, c, r->spill.end);
+	if (rc == 0 && in_place) {
+		shoal_buf_append(&r->sums, c->sums.p, shoal_span_left(&c->sums));
+		r->summed = c->runs_end;
+		rc = r->sums.rc;
+	} else if (rc == 0) {
+		rc = copy_runs(r, fd, c->runs_end);
+	}
+	if (fd >= 0 && !in_place)
+		close(fd);
+	r->spill.end += c->runs_end;
+	return rc;
+}
+
+static bool is_of_this(const struct index_resume *r, const struct index_checkpoint *c)
+{
+	return c->root_len == strlen(r->root) && memcmp(c->root, r->root, c->root_len) == 0 &&
+	       c->listing_len == strlen(r->listing) &&
+	       memcmp(c->listing, r->listing, c->listing_len) == 0;
+}
+
+/* Read the checkpoint of old rank @k. -ENOENT without one. */
+static int read_checkpoint(const struct index_resume *r, int k, struct shoal_map *ret_map,
+			   struct index_checkpoint *ret_c, char **ret_path, struct shoal_err *err)
+{
+	struct shoal_err why = { "" };
+	int rc;
+
+	*ret_path = path_of_rank(r->output, "resume", k, r->old_ranks);
+	if (!*ret_path)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	rc = shoal_map_open(*ret_path, ret_map, &why);
+	if (rc == -ENOENT)
+		return rc;
+	if (rc == 0)
+		rc = index_checkpoint_parse(ret_map->addr, ret_map->len, ret_c);
+	if (rc < 0)
+		return shoal_fail(err, rc == -ENOENT ? -EIO : rc,
+				  "'%s' cannot be used to go on: remove it%s%s", *ret_path,
+				  *why.msg ? ": " : "", why.msg);
 	return 0;
 }
 
-static int open_checkpoint(struct index_resume *r, struct shoal_err *err)
+/*
+ * Which of the gifts of @a its takers have in checkpoints of their own. Only of the same run of the
+ * listing: gifts are counted anew in each.
+ */
+static int find_taken(const struct index_resume *r, struct index_adopted *a, struct shoal_err *err)
 {
-	struct index_checkpoint c = { .root = "", .listing = "" };
-	struct shoal_err why = { "" };
-	int rc = shoal_map_open(r->state_path, &r->map, &why);
+	struct shoal_span gifts = a->c.gifts;
+	uint64_t to, nr;
+	const void *unit;
+	size_t len;
 
-	if (rc == -ENOENT)
+	if (shoal_span_left(&gifts) == 0)
 		return 0;
-	if (rc == 0)
-		rc = index_checkpoint_parse(r->map.addr, r->map.len, &c);
-	if (rc < 0)
-		return shoal_fail(err, rc, "'%s' cannot be used to go on: remove it%s%s",
-				  r->state_path, *why.msg ? ": " : "", why.msg);
-	return take_over(r, &c, err);
+	a->taken = malloc((size_t)r->old_ranks * sizeof(*a->taken));
+	if (!a->taken)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	for (int k = 0; k < r->old_ranks; k++)
+		a->taken[k] = UINT64_MAX; /* not looked up */
+	while (index_checkpoint_gift(&gifts, &to, &nr, &unit, &len) > 0) {
+		struct index_checkpoint c = { .root = "" };
+		struct shoal_map map = SHOAL_MAP_CLOSED;
+		char *path = NULL;
+
+		if (to >= (uint64_t)r->old_ranks || a->taken[to] != UINT64_MAX)
+			continue;
+		a->taken[to] = 0;
+		if (read_checkpoint(r, (int)to, &map, &c, &path, NULL) == 0 && is_of_this(r, &c) &&
+		    c.started == r->started && c.session == a->c.session && c.rank == to)
+			a->taken[to] = index_checkpoint_got(&c, a->c.rank);
+		shoal_map_close(&map);
+		free(path);
+	}
+	return 0;
 }
 
-/* Whether there was one to remove. */
-static bool forget(const char *output, int rank, int nr_ranks)
+static int missing(const char *path, struct shoal_err *err)
+{
+	return shoal_fail(err, -EBADMSG,
+			  "'%s' is missing, or not of the listing that the other ranks left: "
+			  "bring it back, or remove theirs to start anew",
+			  path);
+}
+
+static int take_over(struct index_resume *r, struct index_adopted *a, const char *path,
+		     struct shoal_err *err)
+{
+	bool in_place = a->c.rank == 0 || r->old_ranks == r->nr_ranks;
+	char *runs = path_of_rank(r->output, "runs", (int)a->c.rank, r->old_ranks);
+	int rc = runs ? take_runs(r, &a->c, in_place, runs) : -ENOMEM;
+
+	if (rc == -ENOSPC || rc == -ENOMEM || rc == -EDQUOT)
+		rc = shoal_fail_errno(err, rc, "cannot write '%s'", r->runs_path);
+	else if (rc < 0)
+		rc = shoal_fail(err, -EBADMSG,
+				"'%s' is damaged, or not what '%s' was written with: remove both, "
+				"and start anew",
+				runs, path);
+	free(runs);
+	r->nr_names += a->c.nr_names;
+	r->nr_unreadable += a->c.nr_unreadable;
+	return rc == 0 ? find_taken(r, a, err) : rc;
+}
+
+/* Take over what old rank @k left. */
+static int adopt(struct index_resume *r, int k, struct shoal_err *err)
+{
+	struct index_adopted *a = &r->adopted[r->nr_adopted++];
+	char *path = NULL;
+	int rc;
+
+	*a = (struct index_adopted){ .map = SHOAL_MAP_CLOSED };
+	rc = read_checkpoint(r, k, &a->map, &a->c, &path, err);
+	if (rc == -ENOENT ||
+	    (rc == 0 && (!is_of_this(r, &a->c) || a->c.started != r->started ||
+			 a->c.rank != (uint64_t)k || a->c.nr_ranks != (uint64_t)r->old_ranks)))
+		rc = missing(path, err);
+	if (rc == 0)
+		rc = take_over(r, a, path, err);
+	free(path);
+	return rc;
+}
+
+/* Rank 0's checkpoint tells whether there is something to go on with, and how many left it. */
+static int look(struct index_resume *r, struct shoal_err *err)
+{
+	struct index_checkpoint c = { .root = "" };
+	struct shoal_map map = SHOAL_MAP_CLOSED;
+	char *path = NULL;
+	int rc = read_checkpoint(r, 0, &map, &c, &path, err);
+
+	if (rc == 0 && !is_of_this(r, &c))
+		rc = shoal_fail(err, -EINVAL,
+				"'%s' is of a listing of something else, or with other options: "
+				"give the same, or remove that file",
+				path);
+	if (rc == 0) {
+		r->old_ranks = (int)c.nr_ranks;
+		r->started = c.started;
+	}
+	shoal_map_close(&map);
+	free(path);
+	return rc == -ENOENT ? 0 : rc;
+}
+
+/* All that this rank has to take over. */
+static int adopt_all(struct index_resume *r, struct shoal_err *err)
+{
+	bool as_before = r->old_ranks == r->nr_ranks;
+	int step = as_before ? r->old_ranks : r->nr_ranks, rc = 0;
+
+	r->adopted = calloc((size_t)(r->old_ranks / r->nr_ranks + 1), sizeof(*r->adopted));
+	if (!r->adopted)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	for (int k = r->rank; k < r->old_ranks && rc == 0; k += step)
+		rc = adopt(r, k, err);
+	r->found = rc == 0;
+	return rc;
+}
+
+static void remove_rank(const char *output, int rank, int nr_ranks)
 {
 	static const char *const suffixes[] = { "resume", "runs" };
-	bool found = false;
 
 	for (size_t i = 0; i < SHOAL_ARRAY_LEN(suffixes); i++) {
 		char *path = path_of_rank(output, suffixes[i], rank, nr_ranks);
 
-		found |= path && unlink(path) == 0;
+		if (path)
+			unlink(path);
 		free(path);
 	}
-	return found;
 }
 
 void index_resume_forget(const char *output)
 {
-	(void)forget(output, 0, 1);
-	for (int r = 0; forget(output, r, INT_MAX); r++)
-		;
-}
-
-uint64_t index_resume_started(const char *output, int nr_ranks, uint64_t now)
-{
-	char *path = path_of_rank(output, "resume", 0, nr_ranks);
+	struct index_checkpoint c = { .root = "" };
 	struct shoal_map map = SHOAL_MAP_CLOSED;
-	struct index_checkpoint c = { .root = "", .listing = "" };
+	char *path = index_resume_path(output, "resume");
+	int nr_ranks = 1;
 
 	if (path && shoal_map_open(path, &map, NULL) == 0 &&
 	    index_checkpoint_parse(map.addr, map.len, &c) == 0)
-		now = shoal_min(now, c.started);
+		nr_ranks = (int)c.nr_ranks;
 	shoal_map_close(&map);
 	free(path);
-	return now;
+	for (int k = 1; k < nr_ranks; k++)
+		remove_rank(output, k, nr_ranks);
+	remove_rank(output, 0, 1);
 }
 
-/* One process leaves other files than several ranks do. */
-static int check_ranks(const struct index_resume_job *job, struct shoal_err *err)
+bool index_resume_is_dealt_anew(const struct index_resume *r)
 {
-	bool one = job->nr_ranks == 1;
-	char *other = path_of_rank(job->output, "resume", 0, one ? INT_MAX : 1);
-	bool there = other && access(other, F_OK) == 0;
-	int rc = 0;
+	return r->found && r->old_ranks != r->nr_ranks;
+}
 
-	if (there)
-		rc = shoal_fail(err, -EINVAL,
-				"'%s' is of a listing by %s: go on with as many, or remove that "
-				"file",
-				other, one ? "several ranks" : "one process");
-	free(other);
-	return rc;
+void index_resume_drop_old(const struct index_resume *r)
+{
+	for (size_t i = 0; index_resume_is_dealt_anew(r) && i < r->nr_adopted; i++)
+		if (r->adopted[i].c.rank > 0)
+			remove_rank(r->output, (int)r->adopted[i].c.rank, r->old_ranks);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static int name_files(struct index_resume *r, const struct index_resume_job *job)
+{
+	r->listing = fingerprint(job);
+	r->runs_path = path_of_rank(job->output, "runs", job->rank, job->nr_ranks);
+	r->state_path = path_of_rank(job->output, "resume", job->rank, job->nr_ranks);
+	if (job->nr_ranks > 1)
+		r->got = calloc((size_t)job->nr_ranks, sizeof(*r->got));
+	return r->listing && r->runs_path && r->state_path && (r->got || job->nr_ranks == 1)
+		       ? 0
+		       : -ENOMEM;
 }
 
 int index_resume_open(struct index_resume *r, const struct index_resume_job *job,
 		      struct shoal_err *err)
 {
+	bool first = job->rank == 0;
 	int rc;
 
 	*r = (struct index_resume){ .rank = job->rank,
 				    .nr_ranks = job->nr_ranks,
+				    .old_ranks = first ? 0 : job->old_ranks,
+				    .output = job->output,
 				    .root = job->root,
-				    .started = job->listing->started,
-				    .map = SHOAL_MAP_CLOSED,
+				    .started = first ? job->listing->started : job->started,
+				    .session = first ? now_ns() : job->session,
 				    .sums = { .max = SIZE_MAX },
 				    .spill = { .fd = -1, .runs = &r->runs } };
-	r->listing = fingerprint(job);
-	r->runs_path = path_of_rank(job->output, "runs", job->rank, job->nr_ranks);
-	r->state_path = path_of_rank(job->output, "resume", job->rank, job->nr_ranks);
-	if (!r->listing || !r->runs_path || !r->state_path)
-		return shoal_fail(err, -ENOMEM, "out of memory");
-	rc = check_ranks(job, err);
+	rc = name_files(r, job);
+	if (rc < 0)
+		return shoal_fail(err, rc, "out of memory");
+	rc = first ? look(r, err) : 0;
 	if (rc < 0)
 		return rc;
 	r->spill.fd = open(r->runs_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (r->spill.fd < 0)
 		return shoal_fail_errno(err, shoal_errno(), "cannot write '%s'", r->runs_path);
-	rc = open_checkpoint(r, err);
+	if (r->old_ranks > 0)
+		rc = adopt_all(r, err);
 	/* What is behind the last checkpoint is of no use, and without one all is. */
 	if (rc == 0 && ftruncate(r->spill.fd, (off_t)r->spill.end) < 0)
 		rc = shoal_fail_errno(err, shoal_errno(), "cannot write '%s'", r->runs_path);
@@ -339,7 +419,12 @@ void index_resume_close(struct index_resume *r, bool done)
 
 	if (r->spill.fd >= 0)
 		close(r->spill.fd);
-	shoal_map_close(&r->map);
+	for (size_t i = 0; i < r->nr_adopted; i++) {
+		shoal_map_close(&r->adopted[i].map);
+		free(r->adopted[i].taken);
+	}
+	free(r->adopted);
+	free(r->got);
 	if ((done || r->alone) && r->state_path) {
 		unlink(r->state_path);
 		of_use = false;
@@ -351,21 +436,42 @@ void index_resume_close(struct index_resume *r, bool done)
 	free(r->listing);
 	free(r->runs_path);
 	free(r->state_path);
-	*r = (struct index_resume){ .map = SHOAL_MAP_CLOSED, .spill.fd = -1 };
+	*r = (struct index_resume){ .spill.fd = -1 };
 }
 
-int index_resume_units(struct index_resume *r, struct index_walk *walk, struct shoal_err *err)
+/* What was waiting or begun, and what was given away and did not arrive. */
+static int push_units(const struct index_adopted *a, struct index_walk *walk, struct shoal_err *err)
 {
+	struct shoal_span units = a->c.units, gifts = a->c.gifts;
+	uint64_t to, nr;
 	const void *unit;
 	size_t len;
 	int rc;
 
-	while ((rc = index_checkpoint_unit(&r->units, &unit, &len)) > 0) {
+	while ((rc = index_checkpoint_unit(&units, &unit, &len)) > 0) {
 		rc = index_walk_push(walk, unit, len, err);
 		if (rc < 0)
 			return rc;
 	}
-	return rc < 0 ? shoal_fail(err, rc, "'%s' is damaged: remove it", r->state_path) : 0;
+	while (rc == 0 && (rc = index_checkpoint_gift(&gifts, &to, &nr, &unit, &len)) > 0) {
+		bool taken = to < a->c.nr_ranks && nr <= a->taken[to];
+
+		rc = taken ? 0 : index_walk_push(walk, unit, len, err);
+		if (rc < 0)
+			return rc;
+	}
+	return rc < 0 ? shoal_fail(err, rc, "the checkpoint of rank %llu is damaged: start anew",
+				   (unsigned long long)a->c.rank)
+		      : 0;
+}
+
+int index_resume_units(struct index_resume *r, struct index_walk *walk, struct shoal_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < r->nr_adopted && rc == 0; i++)
+		rc = push_units(&r->adopted[i], walk, err);
+	return rc;
 }
 
 int index_resume_sample(const struct index_resume *r, struct index_sample *sample,
@@ -405,6 +511,7 @@ struct writing {
 	 * first. */
 	int units_fd;
 	struct shoal_out units;
+	struct shoal_buf gifts; /* as much as a walk remembers of them: a few megabytes */
 };
 
 static void put(struct writing *w, const void *data, size_t len)
@@ -426,11 +533,19 @@ static void put_text(struct writing *w, const char *text)
 	put(w, text, strlen(text));
 }
 
-static int put_unit(void *self, const void *unit, size_t len, struct shoal_err *err)
+static int put_unit(void *self, const struct index_walk_gift *gift, const void *unit, size_t len,
+		    struct shoal_err *err)
 {
 	struct writing *w = self;
 	uint8_t head[10];
 
+	if (gift) {
+		shoal_buf_varint(&w->gifts, (uint64_t)gift->to);
+		shoal_buf_varint(&w->gifts, gift->nr);
+		shoal_buf_varint(&w->gifts, len);
+		shoal_buf_append(&w->gifts, unit, len);
+		return w->gifts.rc < 0 ? shoal_fail(err, w->gifts.rc, "out of memory") : 0;
+	}
 	shoal_out_write(&w->units, head, (size_t)(shoal_varint_put(head, len) - head));
 	shoal_out_write(&w->units, unit, len);
 	return w->units.rc < 0 ? shoal_fail_errno(err, w->units.rc, "cannot write a checkpoint")
@@ -458,23 +573,38 @@ static int put_units(struct writing *w)
 	return w->units.rc;
 }
 
+/* A stretch: how long it is, and the bytes. Frees them. */
+static void put_buf(struct writing *w, struct shoal_buf *b)
+{
+	struct shoal_le64 head = shoal_le64_of(b->len);
+
+	put(w, &head, sizeof(head));
+	if (b->len)
+		put(w, b->data, b->len);
+	if (b->rc < 0)
+		w->out.rc = b->rc;
+	shoal_buf_release(b);
+}
+
+static void put_got(struct writing *w)
+{
+	struct shoal_buf b = { .max = SIZE_MAX };
+
+	for (int k = 0; w->resume->got && k < w->resume->nr_ranks; k++)
+		shoal_buf_varint(&b, w->resume->got[k]);
+	put_buf(w, &b);
+}
+
 static void put_runs(struct writing *w, const struct index_runs *runs)
 {
 	struct shoal_buf b = { .max = SIZE_MAX };
-	struct shoal_le64 head;
 
 	for (size_t i = 0; i < runs->nr; i++) {
 		shoal_buf_varint(&b, runs->run[i].off);
 		shoal_buf_varint(&b, runs->run[i].len);
 		shoal_buf_varint(&b, runs->run[i].shared);
 	}
-	head = shoal_le64_of(b.len);
-	put(w, &head, sizeof(head));
-	if (b.len)
-		put(w, b.data, b.len);
-	if (b.rc < 0)
-		w->out.rc = b.rc;
-	shoal_buf_release(&b);
+	put_buf(w, &b);
 }
 
 static void put_sums(struct writing *w)
@@ -522,16 +652,21 @@ static int put_rest(void *self, struct shoal_err *err)
 	rc = add_sum(w->resume, end);
 	if (rc < 0)
 		return shoal_fail_errno(err, rc, "cannot read '%s' back", w->resume->runs_path);
-	put(w, MAGIC, MAGIC_LEN);
+	put(w, INDEX_CHECKPOINT_MAGIC, INDEX_CHECKPOINT_MAGIC_LEN);
 	put_varint(w, w->resume->started);
 	put_varint(w, w->nr_names);
 	put_varint(w, w->nr_unreadable);
 	put_varint(w, end);
+	put_varint(w, (uint64_t)w->resume->rank);
+	put_varint(w, (uint64_t)w->resume->nr_ranks);
+	put_varint(w, w->resume->session);
 	put_text(w, w->resume->root);
 	put_text(w, w->resume->listing);
 	put_runs(w, runs);
 	put_sums(w);
 	rc = put_units(w);
+	put_buf(w, &w->gifts);
+	put_got(w);
 	sum = shoal_le64_of(XXH3_64bits_digest(w->sum));
 	shoal_out_write(&w->out, &sum, sizeof(sum));
 	shoal_out_flush(&w->out);
@@ -547,7 +682,8 @@ static int write_checkpoint(struct index_resume *r, struct index_walk *walk,
 			     .sum = XXH3_createState(),
 			     .nr_names = r->nr_names + state->nr_names,
 			     .nr_unreadable = r->nr_unreadable + state->nr_trouble,
-			     .units_fd = -1 };
+			     .units_fd = -1,
+			     .gifts = { .max = SIZE_MAX } };
 	char *dir = shoal_dir_of(r->state_path);
 	int rc = dir && w.sum ? shoal_publish_open(r->state_path, &pub, err) : -ENOMEM;
 
@@ -567,6 +703,7 @@ static int write_checkpoint(struct index_resume *r, struct index_walk *walk,
 	shoal_publish_abort(&pub);
 	shoal_out_release(&w.out);
 	shoal_out_release(&w.units);
+	shoal_buf_release(&w.gifts);
 	if (w.units_fd >= 0)
 		close(w.units_fd);
 	XXH3_freeState(w.sum);
@@ -577,10 +714,11 @@ static int write_checkpoint(struct index_resume *r, struct index_walk *walk,
 int index_resume_begin(struct index_resume *r, struct index_walk *walk, struct shoal_sorter *sorter,
 		       struct shoal_err *err)
 {
-	const struct index_walk_state nothing = { 0 };
+	struct index_walk_state state = { 0 };
+	int rc = index_walk_wait(walk, 0, &state, err); /* what was taken over may be begun */
 
 	r->sorter = sorter;
-	return write_checkpoint(r, walk, &nothing, err);
+	return rc < 0 ? rc : write_checkpoint(r, walk, &state, err);
 }
 
 int index_resume_checkpoint(struct index_resume *r, struct index_walk *walk,

@@ -2,9 +2,11 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,75 +27,77 @@ static bool is_bucket(const struct index_scan *s)
 
 /* ---- What is not listed ---- */
 
-/* The name that @path has below the directory @root, or NULL when it lies elsewhere. */
-static char *name_below(const char *root, const char *path)
+static const char *base_of(const char *path)
 {
-	char *dir = shoal_dir_of(path), *real_dir = dir ? realpath(dir, NULL) : NULL;
-	char *real_root = realpath(root, NULL), *name = NULL;
-	size_t len = real_root ? strlen(real_root) : 0;
 	const char *slash = strrchr(path, '/');
 
-	while (len > 0 && real_root[len - 1] == '/')
-		len--;
-	if (real_root && real_dir && strncmp(real_dir, real_root, len) == 0 &&
-	    (real_dir[len] == '/' || !real_dir[len])) {
-		const char *below = real_dir + len;
+	return slash ? slash + 1 : path;
+}
 
-		while (*below == '/')
-			below++;
-		if (asprintf(&name, "%s%s%s", below, *below ? "/" : "", slash ? slash + 1 : path) <
-		    0)
-			name = NULL;
-	}
-	free(dir);
-	free(real_dir);
-	free(real_root);
-	return name;
+/* What lies in a directory of temporary files, on file systems where these need names. */
+static const char *const spilled[] = { ".shoal-spill-", ".nfs0000" };
+
+/* Begin to hide something in the directory @dir, which may not be there. */
+static struct store_hidden *hide_in(struct index_scan *s, const char *dir)
+{
+	struct store_hidden *h = &s->hidden[s->nr_hidden];
+	struct stat st;
+
+	if (!dir || stat(dir, &st) < 0)
+		return NULL;
+	*h = (struct store_hidden){ .dev = st.st_dev, .ino = st.st_ino };
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(spilled); i++)
+		h->prefix[i] = spilled[i];
+	s->nr_hidden++;
+	return h;
 }
 
 /*
- * The catalog and what lies beside it while it is made are no part of the dataset. More may follow
- * a partial name where there are no locks (see shoal_publish_open()).
+ * The catalog and what lies beside it while it is made are no part of the dataset: the one rule for
+ * that, whether links are followed or not. More may follow a partial name where there are no locks
+ * (see shoal_publish_open()), and a rank's number the others.
  */
-static bool is_own(const struct index_scan *s, const char *name)
+static void hide_catalog(struct index_scan *s, struct store_hidden *h, const char *path)
 {
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(s->own); i++)
-		if (s->own[i] && strncmp(name, s->own[i], strlen(s->own[i])) == 0 &&
-		    (i > 0 || strlen(name) == strlen(s->own[i])))
-			return true;
-	return false;
+	struct stat st;
+
+	for (size_t i = 1; i < SHOAL_ARRAY_LEN(s->own); i++)
+		if (s->own[i])
+			h->prefix[SHOAL_ARRAY_LEN(spilled) + i - 1] = base_of(s->own[i]);
+	h->name = base_of(s->own[0]);
+	if (stat(path, &st) == 0) {
+		h->file_dev = st.st_dev;
+		h->file_ino = st.st_ino;
+	}
 }
 
 static int find_own(struct index_scan *s, const char *catalog, struct shoal_err *err)
 {
-	const char *root = s->store->uri + strlen("file://");
-	char *path[SHOAL_ARRAY_LEN(s->own)] = { NULL };
+	struct store_hidden *h;
+	char *dir;
 	int rc;
 
 	if (strncmp(s->store->uri, "file://", strlen("file://")) != 0)
 		return 0;
-	rc = shoal_publish_names(catalog, &path[0], &path[1], err);
-	if (rc == 0) {
-		path[2] = index_resume_path(path[0], "runs");
-		path[3] = index_resume_path(path[0], "resume");
-		path[4] = path[3] ? index_resume_path(path[3], "") : NULL;
-	}
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(path); i++) {
-		if (path[i])
-			s->own[i] = name_below(root, path[i]);
-		free(path[i]);
-	}
-	return rc;
+	rc = shoal_publish_names(catalog, &s->own[0], &s->own[1], err);
+	if (rc < 0)
+		return rc;
+	s->own[2] = index_resume_path(s->own[0], "runs");
+	s->own[3] = index_resume_path(s->own[0], "resume");
+	s->own[4] = s->own[3] ? index_resume_path(s->own[3], "") : NULL;
+	dir = shoal_dir_of(s->own[0]);
+	h = hide_in(s, dir);
+	if (h)
+		hide_catalog(s, h, s->own[0]);
+	(void)hide_in(s, s->options->tmp_dir);
+	free(dir);
+	return 0;
 }
 
 static bool wanted(void *self, const char *name, size_t len, bool is_dir)
 {
-	struct index_scan *s = self;
+	const struct index_scan *s = self;
 
-	if (!is_dir && s->own[0] && is_own(s, name)) {
-		__atomic_fetch_add(&s->nr_own, 1, __ATOMIC_RELAXED);
-		return false;
-	}
 	return index_filter_wants(&s->filter, name, len, is_dir);
 }
 
@@ -134,8 +138,7 @@ static void warn(void *self, const char *words)
 		s->options->warn(s->options->self, words);
 }
 
-static void count(const struct index_scan *s, const struct index_walk_state *state,
-		  struct shoal_index_result *r)
+static void count(const struct index_walk_state *state, struct shoal_index_result *r)
 {
 	r->nr_directories = state->nr_directories;
 	r->nr_unreadable = state->nr_trouble;
@@ -144,10 +147,31 @@ static void count(const struct index_scan *s, const struct index_walk_state *sta
 	r->nr_loops = state->skipped[STORE_SKIP_LOOP];
 	r->nr_special = state->skipped[STORE_SKIP_SPECIAL];
 	r->nr_other_fs = state->skipped[STORE_SKIP_OTHER_FS];
-	r->nr_filtered = state->skipped[STORE_SKIP_FILTERED] - s->nr_own;
+	r->nr_filtered = state->skipped[STORE_SKIP_FILTERED];
 }
 
 /* ---- Walking ---- */
+
+/* Descriptors that a listing needs beside the directories: for runs, units and a checkpoint. */
+#define OTHER_FILES 6u
+
+/* A limit from which on nobody needs to count. */
+#define MANY_FILES 1024u
+
+/* As many threads as may have a directory open at once, one in any case. */
+static unsigned limit_by_files(unsigned threads)
+{
+	struct rlimit limit;
+	uint64_t used = OTHER_FILES;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= MANY_FILES)
+		return threads;
+	for (int fd = 0; fd < (int)limit.rlim_cur; fd++)
+		used += fcntl(fd, F_GETFD) >= 0;
+	if (limit.rlim_cur <= used)
+		return 1;
+	return (unsigned)shoal_min(threads, limit.rlim_cur - used);
+}
 
 /*
  * Threads wait for the disk or the network most of the time when nothing is cached: 16 on two cores
@@ -186,6 +210,11 @@ static int walk_alone(struct index_scan *s, struct index_walk *w, struct index_w
 	struct index_resume *r = s->resume;
 	int rc = r && r->found ? index_resume_units(r, w, err) : 0;
 
+	if (rc == 0 && r && index_resume_is_dealt_anew(r)) {
+		rc = index_resume_begin(r, w, s->sorter, err);
+		if (rc == 0)
+			index_resume_drop_old(r);
+	}
 	while (rc == 0 && !state->idle) {
 		rc = index_walk_wait(w, TICK_US, state, err);
 		if (rc == 0)
@@ -216,23 +245,29 @@ static int push_shard(const struct index_scan *s, struct index_walk *w, struct s
 	return rc;
 }
 
-/* All ranks' first checkpoints, rank 0's last: where that is, the others are. */
+/*
+ * All ranks' first checkpoints, rank 0's last: where that is, the others are. So one that is
+ * interrupted goes through with it: it cannot know whether the others have gone on.
+ */
 static int begin_checkpoints(struct index_scan *s, struct shoal_err *err)
 {
 	bool first = s->place->rank == 0;
 	int rc = first ? 0 : index_resume_begin(s->resume, s->walk, s->sorter, err);
 
-	s->resume->alone = !first;
+	s->resume->alone = !first && s->resume->old_ranks == 0;
+	shoal_comm_set_stop(s->comm, NULL);
 	if (rc == 0)
 		rc = shoal_comm_barrier(s->comm, err);
-	if (rc < 0)
-		return rc;
-	s->resume->alone = false; /* from here on rank 0's may be there, and needs ours */
-	if (first)
+	if (rc == 0)
+		s->resume->alone = false; /* rank 0's may be there from here on, and needs ours */
+	if (rc == 0 && first)
 		rc = index_resume_begin(s->resume, s->walk, s->sorter, err);
 	if (rc == 0)
 		rc = shoal_comm_barrier(s->comm, err);
-	s->resume->found = rc == 0;
+	if (rc == 0)
+		index_resume_drop_old(s->resume);
+	s->resume->found |= rc == 0;
+	shoal_comm_set_stop(s->comm, s->options->stop);
 	return rc;
 }
 
@@ -247,11 +282,13 @@ static int walk_together(struct index_scan *s, struct index_walk_state *state,
 			 struct shoal_err *err)
 {
 	struct index_resume *r = s->resume;
-	struct index_share_owner owner = { .tick = tick, .save = r ? save : NULL, .self = s };
-	int rc = 0;
+	struct index_share_owner owner = {
+		.tick = tick, .save = r ? save : NULL, .got = r ? r->got : NULL, .self = s
+	};
+	int rc = r && r->found ? index_resume_units(r, s->walk, err) : 0;
 
-	if (r)
-		rc = r->found ? index_resume_units(r, s->walk, err) : begin_checkpoints(s, err);
+	if (rc == 0 && r)
+		rc = begin_checkpoints(s, err);
 	if (rc == 0)
 		rc = index_share_walk(s->comm, s->walk, &owner, state, err);
 	/* Before sealing; or as far as we got: whoever failed, the other ranks' work is good. */
@@ -271,9 +308,12 @@ static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_re
 		.store = s->store,
 		.list = { .sizes = !s->tree->no_sizes,
 			  .follow = s->tree->follow,
-			  .one_fs = s->tree->one_fs },
-		.nr_threads = index_scan_threads(s),
-		.wanted = s->own[0] || s->filter.nr_include || s->filter.nr_exclude ? wanted : NULL,
+			  .one_fs = s->tree->one_fs,
+			  .hidden = s->hidden,
+			  .nr_hidden = s->nr_hidden },
+		.nr_threads = is_bucket(s) ? index_scan_threads(s)
+					   : limit_by_files(index_scan_threads(s)),
+		.wanted = s->filter.nr_include || s->filter.nr_exclude ? wanted : NULL,
 		.known = s->update ? known : NULL,
 		.keep_going = s->tree->keep_going,
 		.trouble = warn,
@@ -294,7 +334,7 @@ static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_re
 					 : walk_together(s, &state, err);
 	s->walk = NULL;
 	index_walk_free(w);
-	count(s, &state, result);
+	count(&state, result);
 	s->nr_foreign = state.nr_foreign;
 	if (s->resume)
 		result->nr_unreadable += s->resume->nr_unreadable;

@@ -24,8 +24,9 @@ struct index_scan {
 	struct index_filter filter;
 	struct index_update *update; /* an older catalog to take from, or NULL */
 	struct index_resume *resume; /* to write checkpoints to and to go on from, or NULL */
-	char *own[5];        /* what the catalog and its company are called in the tree, or NULL */
-	uint64_t nr_own;     /* how often they were met; atomic */
+	char *own[5];                /* paths of the catalog and of its company, or NULL */
+	struct store_hidden hidden[2];
+	unsigned nr_hidden;
 	uint64_t nr_foreign; /* directories on other file systems */
 	uint64_t samples;
 	/* While it walks: */

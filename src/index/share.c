@@ -39,7 +39,10 @@ struct share {
 	const struct shoal_comm_place *place;
 	const struct index_share_owner *owner;
 	bool told_idle, offered, hungry, done;
-	/* Gifts sent to each rank, got from it, and of these told to be saved: 24 bytes a rank. */
+	/*
+	 * Gifts sent to each rank, got from it (the owner's, where it counts them), and of these
+	 * told to be saved: 24 bytes a rank.
+	 */
 	uint64_t *sent, *got, *told;
 	/* The director's: ten bytes for each rank. */
 	uint8_t *idle, *offers;
@@ -260,7 +263,7 @@ int index_share_walk(struct shoal_comm *comm, struct index_walk *walk,
 		s->offers = calloc(size, 1);
 		s->names = calloc(size, sizeof(*s->names));
 		s->sent = calloc(size, sizeof(*s->sent));
-		s->got = calloc(size, sizeof(*s->got));
+		s->got = owner->got ? owner->got : calloc(size, sizeof(*s->got));
 		s->told = calloc(size, sizeof(*s->told));
 	}
 	if (!s || !s->idle || !s->offers || !s->names || !s->sent || !s->got || !s->told)
@@ -275,7 +278,8 @@ int index_share_walk(struct shoal_comm *comm, struct index_walk *walk,
 		free(s->offers);
 		free(s->names);
 		free(s->sent);
-		free(s->got);
+		if (s->got != owner->got)
+			free(s->got);
 		free(s->told);
 	}
 	free(s);

@@ -15,6 +15,8 @@ struct index_share_owner {
 	/* Write a checkpoint if it is time to: 1 when one was written, 0, or an error. NULL where
 	 * none is kept. */
 	int (*save)(void *self, const struct index_walk_state *state, struct shoal_err *err);
+	/* How many gifts came from each rank, counted here for who writes checkpoints; or NULL. */
+	uint64_t *got;
 	void *self;
 };
 

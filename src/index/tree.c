@@ -39,28 +39,24 @@ static uint64_t share_of_memory(const struct tree *t)
 	return SHOAL_INDEX_MEMORY_MIN;
 }
 
-/* When the listing began is rank 0's word: it tells which checkpoints belong together. */
-static int agree_on_start(struct tree *t, struct shoal_err *err)
+/* What there is to go on with is rank 0's word. */
+static int agree_on_start(struct tree *t, struct index_resume_job *job, struct shoal_err *err)
 {
-	uint64_t started = t->scan.place->rank == 0 ? t->listing.started : UINT64_MAX;
-	int rc = shoal_comm_reduce(t->scan.comm, SHOAL_COMM_MIN, &started, 1, err);
+	uint64_t word[3] = { t->resume.started, t->resume.session, (uint64_t)t->resume.old_ranks };
+	int rc = shoal_comm_broadcast(t->scan.comm, 0, word, sizeof(word), err);
 
-	t->listing.started = started;
+	t->listing.started = job->started = word[0];
+	job->session = word[1];
+	job->old_ranks = (int)word[2];
 	return rc;
 }
 
-/* All ranks go on, or none. */
-static int agree_on_resuming(struct tree *t, struct shoal_err *err)
+/* Nobody changes what others may still be reading. */
+static int wait_for_resuming(struct tree *t, struct shoal_err *err)
 {
-	uint64_t nr = t->resume.found;
-	int rc = shoal_comm_reduce(t->scan.comm, SHOAL_COMM_SUM, &nr, 1, err);
+	int rc = shoal_comm_barrier(t->scan.comm, err);
 
-	if (rc == 0 && nr > 0 && !t->resume.found)
-		rc = shoal_fail(err, -ENOENT,
-				"'%s' is missing, or not of the listing that the other ranks left: "
-				"bring it back, or remove theirs to start anew",
-				t->resume.state_path);
-	return rc < 0 || nr == 0 ? rc : index_resume_sample(&t->resume, &t->sample, err);
+	return rc < 0 || !t->resume.found ? rc : index_resume_sample(&t->resume, &t->sample, err);
 }
 
 static int start_build(struct tree *t, struct shoal_err *err)
@@ -94,23 +90,21 @@ static int start_build(struct tree *t, struct shoal_err *err)
 		job.where = t->where;
 		spec.resume_job = &job;
 		t->scan.resume = &t->resume;
-		listing->started =
-			index_resume_started(s->options->output, s->place->size, listing->started);
 	}
 	if (rc == 0 && s->tree->update) {
 		rc = index_update_open(&t->update, s->tree->update, listing, t->root.uri, err);
 		t->scan.update = &t->update;
 	}
 	if (rc == 0 && s->tree->resume && s->place->rank > 0)
-		rc = agree_on_start(t, err); /* once rank 0 has the catalog to itself */
+		rc = agree_on_start(t, &job, err); /* once rank 0 has the catalog to itself */
 	if (rc == 0)
 		rc = index_build_start(&t->build, s->options, &spec, err);
 	if (rc == 0 && s->tree->resume && s->place->rank == 0)
-		rc = agree_on_start(t, err);
+		rc = agree_on_start(t, &job, err);
 	if (rc == 0 && s->place->size > 1)
 		rc = index_sample_init(&t->sample, s->place->size, err);
 	if (rc == 0 && s->place->size > 1 && s->tree->resume)
-		rc = agree_on_resuming(t, err);
+		rc = wait_for_resuming(t, err);
 	return rc;
 }
 
@@ -199,8 +193,7 @@ int index_tree(struct shoal_comm *comm, const char *where, const struct shoal_tr
 {
 	struct shoal_index_result result = { 0 };
 	struct shoal_err words = { "" };
-	struct tree t = { .build = { .options = options },
-			  .resume = { .map = SHOAL_MAP_CLOSED, .spill.fd = -1 } };
+	struct tree t = { .build = { .options = options }, .resume = { .spill.fd = -1 } };
 	int rc;
 
 	shoal_comm_set_stop(comm, options->stop);

@@ -429,6 +429,7 @@ size_t index_walk_give(struct index_walk *w, int to, uint64_t nr, uint8_t *buf, 
 		*g = (struct gift){ .nr = nr, .to = to, .len = used };
 		memcpy(g->units, buf, used);
 		g = keep(w, g);
+		w->state.nr_steps++;
 	}
 	set_want_more(w);
 	pthread_mutex_unlock(&w->lock);
@@ -453,6 +454,7 @@ int index_walk_bring(struct index_walk *w, const uint8_t *units, size_t len, str
 	int rc = 0;
 
 	pthread_mutex_lock(&w->lock);
+	w->state.nr_steps += len > 0;
 	while (rc == 0 && len > 0) {
 		uint32_t mark = 0;
 
@@ -474,39 +476,49 @@ int index_walk_bring(struct index_walk *w, const uint8_t *units, size_t len, str
 
 /* ---- Stopping in between ---- */
 
-/* The units of a gift, one by one: we wrote it, so it is well made. */
-static int each_of(const struct gift *g,
-		   int (*unit)(void *self, const void *unit, size_t len, struct shoal_err *err),
-		   void *self, struct shoal_err *err)
+struct handing {
+	index_walk_unit_fn *unit;
+	void *self;
+};
+
+static int hand_unit(void *self, const void *unit, size_t len, struct shoal_err *err)
 {
+	const struct handing *h = self;
+
+	return h->unit(h->self, NULL, unit, len, err);
+}
+
+/* The units of a gift, one by one: we wrote it, so it is well made. */
+static int hand_gift(const struct gift *g, const struct handing *h, struct shoal_err *err)
+{
+	const struct index_walk_gift gift = { .to = g->to, .nr = g->nr };
 	int rc = 0;
 
 	for (size_t at = 0; at < g->len && rc == 0;) {
 		uint32_t mark;
 
 		memcpy(&mark, g->units + at, sizeof(mark));
-		rc = unit(self, g->units + at + sizeof(mark), mark, err);
+		rc = h->unit(h->self, &gift, g->units + at + sizeof(mark), mark, err);
 		at += sizeof(mark) + mark;
 	}
 	return rc;
 }
 
-int index_walk_checkpoint(struct index_walk *w,
-			  int (*unit)(void *self, const void *unit, size_t len,
-				      struct shoal_err *err),
+int index_walk_checkpoint(struct index_walk *w, index_walk_unit_fn *unit,
 			  int (*then)(void *self, struct shoal_err *err), void *self,
 			  struct shoal_err *err)
 {
+	struct handing h = { .unit = unit, .self = self };
 	int rc;
 
 	pthread_mutex_lock(&w->take_lock);
 	pthread_mutex_lock(&w->lock);
-	rc = index_units_each(&w->units, unit, self, err);
+	rc = index_units_each(&w->units, hand_unit, &h, err);
 	for (unsigned i = 0; i < w->nr_started && rc == 0; i++)
 		if (w->walker[i].at_work)
-			rc = unit(self, w->walker[i].unit, w->walker[i].unit_len, err);
+			rc = unit(self, NULL, w->walker[i].unit, w->walker[i].unit_len, err);
 	for (const struct gift *g = w->gifts; g && rc == 0; g = g->next)
-		rc = each_of(g, unit, self, err);
+		rc = hand_gift(g, &h, err);
 	if (rc == 0)
 		rc = then(self, err);
 	pthread_mutex_unlock(&w->lock);

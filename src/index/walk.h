@@ -34,7 +34,7 @@ struct index_walk_options {
 struct index_walk_state {
 	uint64_t nr_names, nr_units, nr_pending; /* found, begun, waiting */
 	uint64_t nr_directories;                 /* read to their end: a unit may be less */
-	uint64_t nr_steps;   /* directories, and pages: what need not be listed again */
+	uint64_t nr_steps;   /* what makes a new checkpoint worth it: directories, pages, gifts */
 	uint64_t nr_foreign; /* of them on other file systems than the root's */
 	uint64_t nr_trouble; /* what could not be listed */
 	uint64_t skipped[STORE_NR_SKIPS];
@@ -78,14 +78,22 @@ int index_walk_bring(struct index_walk *w, const uint8_t *units, size_t len,
 
 /* ---- Stopping in between ---- */
 
+/* Where a unit went. */
+struct index_walk_gift {
+	int to;
+	uint64_t nr; /* as of index_walk_give() */
+};
+
+/* @gift: it was given away, and is not known to be in the taker's checkpoint; NULL: it is ours. */
+typedef int index_walk_unit_fn(void *self, const struct index_walk_gift *gift, const void *unit,
+			       size_t len, struct shoal_err *err);
+
 /*
  * Hold the threads at a point where nothing is on its way to the taker, and hand out what would
  * have to be listed after that: units waiting, units begun, and units given away that are in no
  * other checkpoint yet. Then call @then, and go on.
  */
-int index_walk_checkpoint(struct index_walk *w,
-			  int (*unit)(void *self, const void *unit, size_t len,
-				      struct shoal_err *err),
+int index_walk_checkpoint(struct index_walk *w, index_walk_unit_fn *unit,
 			  int (*then)(void *self, struct shoal_err *err), void *self,
 			  struct shoal_err *err) SHOAL_MUST_USE;
 

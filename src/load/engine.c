@@ -298,7 +298,7 @@ int load_engine_why(const struct load_engine *e, const struct load_request *r,
 	case -EMFILE:
 		return shoal_fail(err, rc,
 				  "cannot open '%.200s': the process may open no more files "
-				  "(ulimit -n)",
+				  "(ulimit -n): allow it more, or have fewer in flight",
 				  r->name);
 	default:
 		return shoal_fail_errno(err, rc, "cannot read '%.200s'", r->name);

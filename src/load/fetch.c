@@ -70,6 +70,7 @@ struct fetch {
 	struct s3_client *client;
 	const char *key;
 	char etag[80];
+	bool bad;            /* there was a copy, and it was damaged */
 	uint64_t size, next; /* next: where the next range begins */
 	int fd;
 	int rc;
@@ -197,11 +198,15 @@ static char *copy_path(const struct fetch *f, const char *uri, const char *dir)
 }
 
 /* -ENOENT when there is none, or none that we can trust. */
-static int open_copy(const struct fetch *f, const char *path, struct shoal_catalog **ret_cat)
+static int open_copy(struct fetch *f, const char *path, struct shoal_catalog **ret_cat)
 {
 	struct stat st;
+	int rc;
 
-	if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != f->size)
+	if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
+		return -ENOENT;
+	f->bad |= (uint64_t)st.st_size != f->size || shoal_catalog_copy_is_marked(&st.st_mtim);
+	if ((uint64_t)st.st_size != f->size || shoal_catalog_copy_is_marked(&st.st_mtim))
 		return -ENOENT;
 	if (st.st_uid != geteuid() && st.st_uid != 0)
 		return shoal_fail(
@@ -209,7 +214,11 @@ static int open_copy(const struct fetch *f, const char *path, struct shoal_catal
 			"its copy '%.300s' belongs to another user: use a directory of your "
 			"own",
 			path);
-	return shoal_catalog_open_file(path, ret_cat, f->err);
+	rc = shoal_catalog_open_file(path, ret_cat, f->err);
+	f->bad |= rc == -EBADMSG;
+	if (rc == 0)
+		shoal_catalog_set_copy(*ret_cat, path);
+	return rc;
 }
 
 /* -EBUSY when another process is at it. */
@@ -244,8 +253,16 @@ static int open_by_copy(struct fetch *f, const char *path, const int *stop,
 			rc = shoal_fail(f->err, -ECANCELED, "interrupted");
 		if (rc < 0)
 			return rc;
-		return open_copy(f, path, ret_cat);
+		rc = open_copy(f, path, ret_cat);
+		if (rc == 0 && f->bad) {
+			shoal_say(f->err, "its copy '%.400s' was damaged, and has been made anew",
+				  path);
+			return 0;
+		}
+		break;
 	}
+	if (rc == 0 && f->err)
+		f->err->msg[0] = '\0'; /* of waiting for another process, say */
 	return rc;
 }
 

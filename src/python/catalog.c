@@ -71,6 +71,10 @@ static PyObject *catalog_new(PyTypeObject *type, PyObject *args, PyObject *keywo
 	Py_XDECREF(copy);
 	if (rc < 0)
 		return door_raise(rc, &err);
+	if (*err.msg && PyErr_WarnEx(PyExc_RuntimeWarning, err.msg, 1) < 0) {
+		shoal_catalog_close(cat);
+		return NULL;
+	}
 	self = type->tp_alloc(type, 0);
 	if (!self)
 		shoal_catalog_close(cat);

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "base/queue.h"
 #include "python/door.h"
 
 struct watch {
@@ -207,7 +208,7 @@ static int run_pattern(struct pattern_work *work, struct watch *watch)
 {
 	pthread_t thread;
 
-	if (pthread_create(&thread, NULL, make_pattern, work) != 0) {
+	if (shoal_thread_start(&thread, make_pattern, work) < 0) {
 		Py_BEGIN_ALLOW_THREADS;
 		make_pattern(work);
 		Py_END_ALLOW_THREADS;

@@ -13,7 +13,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/span.h"
+#include "store/posix_hidden.h"
 #include "store/posix_range.h"
 
 /* One read of a directory: a few thousand names. More was not faster. */
@@ -50,9 +50,10 @@ struct listing {
 	const struct store_list_options *options;
 	struct store_sink *sink;
 	struct scratch *scratch;
-	bool afresh;  /* what lies below is to be read, too */
-	bool foreign; /* on another file system than the root */
-	int fd;       /* of the directory */
+	bool afresh;    /* what lies below is to be read, too */
+	bool foreign;   /* on another file system than the root */
+	uint32_t hides; /* a bit for each of the options' hidden that is about this directory */
+	int fd;         /* of the directory */
 	enum { MAYBE, CUTTABLE, WHOLE } parts;
 	struct posix_range range;
 	const char *prefix; /* its path with a slash, or nothing for the root */
@@ -251,7 +252,7 @@ static int take_unknown(struct listing *l, const char *name, size_t len, uint8_t
 		sink->skipped[STORE_SKIP_VANISHED]++;
 	else if (rc < 0)
 		return trouble(l, rc, "stat", name, err);
-	else
+	else if (!is_link || !posix_hidden_file(l->options, &st))
 		return take_by_mode(l, name, len, type, &st, err);
 	return 0;
 }
@@ -270,7 +271,8 @@ static int take(struct listing *l, const struct posix_dent *d, bool *ret_ask, st
 	int rc;
 
 	*ret_ask = false;
-	if (is_dot(d->name))
+	if (is_dot(d->name) ||
+	    (l->hides && d->type != DT_DIR && posix_hidden_name(l->options, l->hides, d->name)))
 		return 0;
 	if (d->type == DT_LNK && !l->options->follow) {
 		sink->skipped[STORE_SKIP_LINK]++;
@@ -315,7 +317,10 @@ static int open_directory(struct listing *l, const char *path)
 	}
 	if (rc < 0)
 		return rc;
-	l->foreign = fstat(fd, &st) == 0 && st.st_dev != l->store->dev;
+	if (fstat(fd, &st) == 0) {
+		l->foreign = st.st_dev != l->store->dev;
+		l->hides = posix_hidden_in(l->options, &st);
+	}
 	if (l->foreign && l->options->one_fs) {
 		l->sink->skipped[STORE_SKIP_OTHER_FS]++;
 		close(fd);
@@ -446,27 +451,60 @@ static int give_dents(struct listing *l, size_t filled, struct shoal_err *err)
 	return 0;
 }
 
-/* Give away half of what is still to be read. 0: that cannot be done, or is not worth it. */
-static int give_half(struct listing *l, struct shoal_err *err)
+static bool can_be_cut(struct listing *l)
 {
-	struct stat st;
-	uint64_t middle;
-	uint8_t *p;
-	int rc;
-
 	if (l->parts == MAYBE)
 		l->parts = posix_range_can_be_cut(l->fd) ? CUTTABLE : WHOLE;
-	middle = l->parts == CUTTABLE ? posix_range_middle(&l->range) : 0;
-	if (!middle || fstat(l->fd, &st) < 0)
+	return l->parts == CUTTABLE;
+}
+
+/* The unit of what lies between two positions: its length, or 0 without one. */
+static size_t range_unit(const struct listing *l, uint64_t from, uint64_t to)
+{
+	struct stat st;
+	uint8_t *p;
+
+	if (fstat(l->fd, &st) < 0)
 		return 0;
 	p = start_unit(l, l->afresh ? 'h' : 'H');
 	p = shoal_varint_put(p, st.st_dev);
 	p = shoal_varint_put(p, st.st_ino);
-	p = shoal_varint_put(p, middle);
-	p = shoal_varint_put(p, l->range.to);
-	rc = l->sink->more(l->sink, l->scratch->unit, (size_t)(p - l->scratch->unit), err);
+	p = shoal_varint_put(p, from);
+	p = shoal_varint_put(p, to);
+	return (size_t)(p - l->scratch->unit);
+}
+
+/* Give away half of what is still to be read. 0: that cannot be done, or is not worth it. */
+static int give_half(struct listing *l, struct shoal_err *err)
+{
+	uint64_t middle = can_be_cut(l) ? posix_range_middle(&l->range) : 0;
+	size_t len = middle ? range_unit(l, middle, l->range.to) : 0;
+	int rc;
+
+	if (len == 0)
+		return 0;
+	rc = l->sink->more(l->sink, l->scratch->unit, len, err);
 	l->range.to = middle;
 	return rc < 0 ? rc : 1;
+}
+
+/*
+ * What was read so far is taken, or is another's: who has to go on with the directory need not
+ * begin anew. Where positions are not hashes, those of yesterday may mean nothing today.
+ */
+static int tell_left(struct listing *l, size_t filled, struct shoal_err *err)
+{
+	size_t len;
+	int rc;
+
+	if (!l->sink->left || filled <= DENTS_BYTES / 2 || !can_be_cut(l) ||
+	    l->range.at >= l->range.to)
+		return 0;
+	rc = hand_over(l, err);
+	len = rc < 0 ? 0 : range_unit(l, l->range.at, l->range.to);
+	if (len > 0)
+		l->sink->left(l->sink, l->scratch->unit, len);
+	return rc;
 }
 
 /* Take what was read, or have somebody idle take it, or read the rest meanwhile. */
@@ -477,7 +515,8 @@ static int share_dents(struct listing *l, size_t filled, struct shoal_err *err)
 
 	if (given < 0)
 		return given;
-	if (idle && !given && !l->options->sizes)
+	/* Who takes entries does not open the directory, and would not know what it hides. */
+	if (idle && !given && !l->options->sizes && !l->hides)
 		return give_dents(l, filled, err);
 	return take_dents(l, filled, err);
 }
@@ -511,6 +550,9 @@ static int read_directory(struct listing *l, struct shoal_err *err)
 			return rc;
 		if (ours < (size_t)n)
 			return hand_over(l, err);
+		rc = tell_left(l, ours, err);
+		if (rc < 0)
+			return rc;
 	}
 }
 
@@ -644,26 +686,6 @@ static int list_stats(struct listing *l, const char *path, const uint8_t *p, con
 
 /* ---- Entries of a directory that another one reads ---- */
 
-/* Units come from files and from other ranks: what they say is checked. */
-static bool are_dents(const struct listing *l, size_t filled)
-{
-	const size_t head = offsetof(struct posix_dent, name);
-
-	for (size_t at = 0; at < filled;) {
-		const struct posix_dent *d = dent_at(l, at);
-		size_t len;
-
-		if (filled - at <= head || d->reclen <= head || d->reclen > filled - at ||
-		    d->reclen % 8 != 0)
-			return false;
-		len = strnlen(d->name, d->reclen - head);
-		if (len == 0 || len == d->reclen - head || memchr(d->name, '/', len))
-			return false;
-		at += d->reclen;
-	}
-	return true;
-}
-
 static int list_dents(struct listing *l, const uint8_t *p, const uint8_t *end,
 		      struct shoal_err *err)
 {
@@ -672,7 +694,7 @@ static int list_dents(struct listing *l, const uint8_t *p, const uint8_t *end,
 
 	if (filled > 0)
 		memcpy(l->scratch->dents, p, filled);
-	if (filled > DENTS_BYTES || !are_dents(l, filled))
+	if (filled > DENTS_BYTES || !posix_dents_are_whole(l->scratch->dents, filled))
 		return shoal_fail(err, -EBADMSG, "a unit of the listing is damaged");
 	rc = take_dents(l, filled, err);
 	if (rc == 0)

@@ -2,6 +2,7 @@
 
 #include <linux/fs.h>
 #include <linux/magic.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/vfs.h>
 
@@ -9,6 +10,25 @@
 
 /* What is left must be worth the opening of a directory: some 20,000 names. */
 #define LEFT_MIN (512u << 10)
+
+bool posix_dents_are_whole(const uint8_t *dents, size_t filled)
+{
+	const size_t head = offsetof(struct posix_dent, name);
+
+	for (size_t at = 0; at < filled;) {
+		const struct posix_dent *d = (const struct posix_dent *)(const void *)(dents + at);
+		size_t len;
+
+		if (filled - at <= head || d->reclen <= head || d->reclen > filled - at ||
+		    d->reclen % 8 != 0)
+			return false;
+		len = strnlen(d->name, d->reclen - head);
+		if (len == 0 || len == d->reclen - head || memchr(d->name, '/', len))
+			return false;
+		at += d->reclen;
+	}
+	return true;
+}
 
 bool posix_range_can_be_cut(int fd)
 {

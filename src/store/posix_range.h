@@ -22,6 +22,9 @@ struct posix_dent {
 	char name[];
 };
 
+/* Whether @filled bytes are entries: units come from files and from other ranks. */
+bool posix_dents_are_whole(const uint8_t *dents, size_t filled);
+
 #define POSIX_RANGE_END ((uint64_t)INT64_MAX)
 
 struct posix_range {

@@ -100,10 +100,26 @@ struct store_sink {
 	void (*free_scratch)(void *scratch);
 };
 
+#define STORE_PREFIXES 8u
+
+/*
+ * Files of one directory that are no part of what is listed: those called @name, or something that
+ * begins with a prefix. The directory is known by what it is and not by its path, as links and
+ * mounts may lead to it by several.
+ */
+struct store_hidden {
+	uint64_t dev, ino;           /* of the directory */
+	uint64_t file_dev, file_ino; /* of the file @name, for links to it; 0: it is not there */
+	const char *name;            /* or NULL; lent, as the prefixes */
+	const char *prefix[STORE_PREFIXES]; /* up to the first NULL */
+};
+
 struct store_list_options {
-	bool sizes;  /* ask for sizes: many times the cost of the names */
-	bool follow; /* symbolic links are what they lead to */
-	bool one_fs; /* stay on the file system of the root */
+	const struct store_hidden *hidden; /* lent. For stores with directories */
+	unsigned nr_hidden;                /* up to 32 */
+	bool sizes;                        /* ask for sizes: many times the cost of the names */
+	bool follow;                       /* symbolic links are what they lead to */
+	bool one_fs;                       /* stay on the file system of the root */
 };
 
 #define STORE_UNIT_MAX (60u << 10) /* bytes: it travels in one message, with others */

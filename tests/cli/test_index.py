@@ -353,7 +353,7 @@ def test_a_name_of_4097_bytes_below_the_root_is_refused(shoal, fails, tmp_path, 
 ])
 def test_a_bad_root_is_refused(shoal, fails, tmp_path, root, words):
     result = shoal("index", "-", "-q", "--root", root, "-o", tmp_path / "c", stdin=b"a\n")
-    fails(result, 1, words, empty=tmp_path)
+    fails(result, 2, "--root: ", words, empty=tmp_path)
 
 
 def test_a_list_that_is_missing_is_named(shoal, fails, tmp_path):

@@ -75,9 +75,18 @@ def test_a_damaged_copy_is_replaced(shoal, catalog, copies, how):
     bad = {"cut": image[:-1], "empty": b"", "header": image[:40] + b"\xff" + image[41:], "longer": image + b"\0",
            "other": shoal.index([b"x"]).read_bytes()}[how]
     (copies / name).write_bytes(bad)
-    assert shoal.good("ls", catalog, "--local-copy", copies) == want
+    replaced(shoal, catalog, copies, name, want)
     assert contents(copies) == [name]
     assert (copies / name).read_bytes() == image
+
+
+def replaced(shoal, catalog, copies, name, want):
+    """The copy was bad: that is said of it, once, and all is well."""
+    result = shoal("ls", catalog, "--local-copy", copies)
+    assert (result.returncode, result.stdout) == (0, want)
+    assert lines(result.stderr) == [os.fsencode(f"shoal: '{catalog}': its copy '{copies}/{name}' was damaged, and has "
+                                                "been made anew")]
+    assert shoal.good("ls", catalog, "--local-copy", copies) == want
 
 
 def test_another_catalog_of_the_same_length_is_no_copy(shoal, copies, tmp_path):
@@ -86,22 +95,57 @@ def test_another_catalog_of_the_same_length_is_no_copy(shoal, copies, tmp_path):
     (name,) = contents(copies)
     assert len(one.read_bytes()) == len(other.read_bytes())
     (copies / name).write_bytes(other.read_bytes())
-    assert shoal.good("ls", one, "--local-copy", copies) == b"a\n"
+    replaced(shoal, one, copies, name, b"a\n")
 
 
-def test_a_copy_with_a_damaged_page_is_told_or_replaced(shoal, copies):
-    """It is not read whole at each start, so that this is found when the page is needed."""
+@pytest.fixture
+def damaged(shoal, copies):
+    """A catalog, its copy with a bit flipped in the middle, and what should be printed."""
     catalog = shoal.index(shapes.hexadecimal(5_000, 16))
     want = shoal.good("ls", catalog, "--local-copy", copies)
     (name,) = contents(copies)
     image = bytearray(catalog.read_bytes())
     image[len(image) // 2] ^= 1
     (copies / name).write_bytes(image)
+    return catalog, copies / name, want
+
+
+def test_a_copy_that_was_touched_is_read_whole_and_replaced(shoal, copies, damaged):
+    catalog, copy, want = damaged
+    replaced(shoal, catalog, copies, copy.name, want)
+    assert copy.read_bytes() == catalog.read_bytes()
+
+
+def test_a_copy_that_was_touched_but_is_good_is_kept(shoal, copies, catalog):
+    want = shoal.good("ls", catalog, "--local-copy", copies)
+    (name,) = contents(copies)
+    inode = (copies / name).stat().st_ino
+    os.utime(copies / name)
+    assert shoal.good("ls", catalog, "--local-copy", copies) == want
+    assert (copies / name).stat().st_ino == inode
+    assert (copies / name).stat().st_mtime_ns == catalog.stat().st_mtime_ns
+
+
+def test_damage_that_nobody_did_is_said_of_the_copy_and_healed_the_next_time(shoal, fails, copies, damaged):
+    """A disk that loses a bit does not change the time: a copy is not read whole at each start."""
+    catalog, copy, want = damaged
+    time = catalog.stat().st_mtime_ns
+    os.utime(copy, ns=(time, time))
     result = shoal("ls", catalog, "--local-copy", copies)
-    if result.returncode == 0:
-        assert result.stdout == want
-    else:
-        assert len(lines(result.stderr)) == 1 and b"damaged catalog" in result.stderr
+    assert result.returncode == 1
+    assert lines(result.stderr)[0].startswith(os.fsencode(f"shoal ls: '{catalog}': its copy '{copy}' is a damaged catalog: "))
+    assert lines(result.stderr)[0].endswith(b": it is made anew when it is opened again")
+    replaced(shoal, catalog, copies, copy.name, want)
+
+
+def test_a_copy_is_not_blamed_for_a_damaged_original(shoal, fails, copies, damaged):
+    catalog, copy, _ = damaged
+    catalog.write_bytes(copy.read_bytes())
+    result = shoal("ls", catalog, "--local-copy", copies)
+    assert result.returncode == 1
+    (words,) = lines(result.stderr)
+    assert words.startswith(os.fsencode(f"shoal: '{catalog}': damaged catalog")) or \
+        words.startswith(os.fsencode(f"shoal ls: '{catalog}': damaged catalog"))
 
 
 def test_a_changed_catalog_has_another_copy(shoal, copies):

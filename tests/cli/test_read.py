@@ -283,8 +283,12 @@ def test_other_bad_uses_are_refused(shoal, catalog, tmp_path, fails):
     fails(shoal("read", catalog, "--what"), 2, "--what")
     fails(shoal("read", tmp_path / "none"), 1, "none", "No such file")
     fails(shoal("read", __file__), 1, "test_read.py")
-    fails(shoal("read", catalog, "--object-size", 5), 1, "null store")
-    fails(shoal("read", catalog, "--store", "null", "--engine", "uring"), 1, "io_uring reads files")
+    for store in [], ["--store", tmp_path]:
+        fails(shoal("read", catalog, "--object-size", 5, *store), 2, "--object-size is for --store null")
+    for store in "null", "null:size=5", "s3://bucket":
+        fails(shoal("read", catalog, "--store", store, "--engine", "uring"), 2, "--engine uring reads files", store)
+    for store, words in ("", "empty"), ("null:fill=all", "null:fill is none"), ("null:size=x", "'x'"):
+        fails(shoal("read", catalog, "--store", store), 2, "--store: ", words)
     fails(shoal("read", catalog, "--store", tmp_path / "none"), 1, str(tmp_path / "none"))
     fails(shoal("read", shoal.index([], to=tmp_path / "empty")), 1, "no samples")
 

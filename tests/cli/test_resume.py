@@ -142,6 +142,44 @@ def test_an_old_catalog_stays_until_the_new_one_is_whole(shoal, tree, tmp_path):
     finish(shoal, tree, tmp_path / "c")
 
 
+# ------------------------------------------------------------------------------------------- one large directory
+
+
+@pytest.fixture(scope="module")
+def flat(tmp_path_factory):
+    """A directory of 60,000 files on a disk, where the system keeps it by a hash of the names."""
+    place = tmp_path_factory.mktemp("flat")
+    kind = subprocess.run(["stat", "-f", "-c", "%T", place], stdout=subprocess.PIPE, check=True).stdout
+    if kind.strip() != b"ext2/ext3":
+        pytest.skip("temporary files are not on ext4")
+    fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    os.mknod("0", dir_fd=fd)
+    for i in range(1, 60_000):  # links, which take no room
+        os.link("0", "%d" % i, src_dir_fd=fd, dst_dir_fd=fd)
+    os.close(fd)
+    yield place
+    shutil.rmtree(place)
+
+
+def test_a_large_directory_goes_on_where_it_was(shoal, flat, tmp_path):
+    """Names that were listed, and are listed again, are as many as one read of the directory brings."""
+    out, cuts = tmp_path / "c", 0
+    for after in [0.005, 0.01, 0.015, 0.02] * 3:
+        cut, _ = interrupted(shoal, flat, out, "--resume", "--threads", 1, after=after)
+        if not cut:
+            out.unlink()
+            continue
+        cuts += 1
+        result = json.loads(shoal.good("index", flat, "-q", "--json", "-o", out, "--resume"))
+        assert result["files"] == 60_000 and contents(tmp_path) == ["c"]
+        assert result["repeated"] <= 2 * (128 << 10) // 24
+        shoal.good("verify", "--storage", out)
+        if result["resumed"] > 10_000:
+            return
+        out.unlink()
+    assert cuts == 0, "it was interrupted, but never kept anything"
+
+
 # ------------------------------------------------------------------------------------------------- something else
 
 

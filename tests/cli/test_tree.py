@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import pty
 import select
 import shutil
@@ -724,6 +725,43 @@ def test_a_catalog_that_a_link_puts_into_the_tree_is_not_in_its_own_list(shoal, 
     os.symlink(tmp_path, tmp_path / "around")
     shoal.good("index", tmp_path / "root", "-q", "-o", tmp_path / "around" / "root" / "c")
     assert shoal.names(tmp_path / "root" / "c") == [b"a"]
+
+
+@pytest.mark.parametrize("options", [[], ["--no-sizes"], ["--resume"]])
+def test_a_catalog_is_not_in_its_own_list_by_whatever_way_it_is_reached(shoal, tmp_path, options):
+    """By links to its directory, to it, and by what an interrupted run left there."""
+    root = tmp_path / "root"
+    make(root, "a", "out/b", "out/.c.partial", "out/.shoal-spill-Xy12Zz", "out/.nfs000000000012345600000001",
+         "elsewhere/c", "elsewhere/.c.partial", "elsewhere/.shoal-spill-1", "elsewhere/.nfs000000000012345600000001")
+    os.symlink("out", root / "link")
+    os.symlink("../out", root / "elsewhere" / "up")
+    os.symlink("out/c", root / "latest")
+    os.symlink("out/b", root / "other")
+    for _ in range(2):
+        (root / "out" / ".c.partial").write_bytes(b"left by a run that was killed")
+        shoal.good("index", root, "-q", "--follow", "-o", root / "out" / "c", *options)
+        assert shoal.names(root / "out" / "c") == [
+            b"a", b"elsewhere/.c.partial", b"elsewhere/.nfs000000000012345600000001", b"elsewhere/.shoal-spill-1",
+            b"elsewhere/c", b"elsewhere/up/b", b"link/b", b"other", b"out/b"]
+    shoal.good("verify", "--storage", root / "out" / "c")
+
+
+def test_temporary_files_in_the_tree_are_not_listed(shoal, tmp_path):
+    make(tmp_path, "a", "tmp/b", "tmp/.shoal-spill-Xy12Zz", "d/.shoal-spill-Xy12Zz")
+    shoal.good("index", tmp_path, "-q", "--tmp-dir", tmp_path / "tmp", "-o", tmp_path / "c")
+    assert shoal.names(tmp_path / "c") == [b"a", b"d/.shoal-spill-Xy12Zz", b"tmp/b"]
+
+
+def test_a_catalog_is_not_listed_where_entries_are_shared_out(shoal, memory_dir):
+    """A directory large enough that threads take parts of it, on a file system where they cannot read parts."""
+    root = pathlib.Path(memory_dir, "own")
+    root.mkdir()
+    for i in range(20_000):
+        os.mknod(root / ("%05d" % i))
+    for i in range(2):
+        shoal.good("index", root, "-q", "--no-sizes", "--threads", 8, "-o", root / "c")
+        assert shoal.info(root / "c")["files"] == 20_000
+    shutil.rmtree(root)
 
 
 # ---------------------------------------------------------------------------------------------- a tree that does not stay

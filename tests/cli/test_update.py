@@ -230,7 +230,10 @@ def refused(shoal, fails, tree, tmp_path, old, *words, options=()):
 
 
 def test_links_that_are_followed_are_refused(shoal, fails, update, tree, tmp_path):
-    refused(shoal, fails, tree, tmp_path, update.old, "--update cannot be used with --follow", options=["--follow"])
+    (tmp_path / "empty").mkdir()
+    for old in update.old, tmp_path / "none":
+        result = shoal("index", tree, "-o", tmp_path / "empty" / "c", "--update", old, "--follow")
+        fails(result, 2, "--update cannot be used with --follow", empty=tmp_path / "empty")
 
 
 def test_a_catalog_of_another_root_is_refused(shoal, fails, update, tree, tmp_path):

@@ -417,7 +417,7 @@ def test_ctrl_c_leaves_nothing_behind(mpi, large, tmp_path):
 def begin_and_kill(mpi, ranks, tree, out, which, after):
     """Start a listing that could be resumed, kill one rank some time after all have begun, and wait for the end."""
     running = start(mpi, ranks, tree, "-q", "-o", out, "--resume", "--threads", 1)
-    until(lambda: (out.parent / f".{out.name}.resume.0").exists() or running.process.poll() is not None)
+    until(lambda: (out.parent / f".{out.name}.resume").exists() or running.process.poll() is not None)
     time.sleep(after)
     pids = running.ranks()
     if len(pids) == ranks:
@@ -444,7 +444,7 @@ def test_a_listing_goes_on_after_ranks_were_killed(mpi, ranks, large, scratch, t
             continue
         cut += 1
         assert not (tmp_path / "c").exists()
-        assert {f".c.resume.{r}" for r in range(ranks)} <= set(contents(tmp_path))
+        assert {".c.resume", *(f".c.resume.{r}-of-{ranks}" for r in range(1, ranks))} <= set(contents(tmp_path))
     assert cut > 0
     done = good(index(mpi, ranks, large, "-q", "--json", "-o", tmp_path / "c", "--resume"))
     assert json.loads(done.out[0])["files"] == 300_000
@@ -461,19 +461,20 @@ def interrupted(mpi, large, tmp_path):
     pytest.fail("it always came to its end")
 
 
-def test_what_other_ranks_left_is_refused(mpi, large, interrupted):
-    before = contents(interrupted.parent)
-    job = index(mpi, 3, large, "-q", "-o", interrupted, "--resume")
-    assert job.code != 0 and any("other ranks" in line or "is missing" in line for line in job.ours), job.err
-    one = subprocess.run([SHOAL, "index", large, "-q", "-o", interrupted, "--resume"], env=environment(), text=True,
-                         stderr=subprocess.PIPE, timeout=LIMIT)
-    assert one.returncode == 1 and "a listing by several ranks" in one.stderr
-    assert set(before) - {".c.partial"} <= set(contents(interrupted.parent))
+@pytest.mark.parametrize("others", [1, 3, 5])
+def test_other_ranks_go_on_with_what_was_left(mpi, large, interrupted, scratch, others):
+    if not (scratch / "large.cat").exists():
+        alone("index", large, "-q", "-o", scratch / "large.cat")
+    done = good(index(mpi, others, large, "-q", "--json", "-o", interrupted, "--resume"))
+    assert json.loads(done.out[0])["files"] == 300_000
+    assert contents(interrupted.parent) == ["c"], "nothing is left behind"
+    assert listed(interrupted) == listed(scratch / "large.cat")
 
 
 def test_a_missing_checkpoint_of_a_rank_is_said(mpi, large, interrupted):
-    (interrupted.parent / ".c.resume.1").unlink()
-    job = index(mpi, 2, large, "-q", "-o", interrupted, "--resume")
-    assert job.code != 0 and any(".c.resume.1' is missing" in line for line in job.ours), job.err
+    (interrupted.parent / ".c.resume.1-of-2").unlink()
+    for ranks in 2, 3:
+        job = index(mpi, ranks, large, "-q", "-o", interrupted, "--resume")
+        assert job.code != 0 and any(".c.resume.1-of-2' is missing" in line for line in job.ours), job.err
     good(index(mpi, 2, large, "-q", "-o", interrupted))
     assert contents(interrupted.parent) == ["c"], "a whole listing needs none of it"

@@ -79,8 +79,28 @@ def test_a_damaged_copy_is_made_again(server, client, stored, tmp_path):
     good(client.shoal("info", stored[0], "--local-copy", copies))
     (copy,) = copies.iterdir()
     copy.chmod(0o644)
-    copy.write_bytes(b"x" * copy.stat().st_size)
-    good(client.shoal("info", stored[0], "--local-copy", copies))
+    image = copy.read_bytes()
+    anew = f"its copy '{copy}' was damaged, and has been made anew\n"
+    for bad in b"x" * len(image), image[:-1]:
+        copy.write_bytes(bad)
+        done = client.shoal("info", stored[0], "--local-copy", copies)
+        assert done.returncode == 0 and done.stderr.decode() == f"shoal: '{stored[0]}': {anew}"
+        good(client.shoal("info", stored[0], "--local-copy", copies))
+
+
+def test_damage_inside_a_copy_is_said_of_the_copy_and_healed_the_next_time(server, client, stored, tmp_path):
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    want = good(client.shoal("ls", stored[0], "--local-copy", copies))
+    (copy,) = copies.iterdir()
+    image = bytearray(copy.read_bytes())
+    image[len(image) // 2] ^= 1
+    copy.write_bytes(image)
+    done = client.shoal("ls", stored[0], "--local-copy", copies)
+    assert done.returncode == 1 and f"its copy '{copy}' is a damaged catalog" in done.stderr.decode()
+    done = client.shoal("ls", stored[0], "--local-copy", copies)
+    assert done.returncode == 0 and done.stdout == want and b"made anew" in done.stderr
+    assert good(client.shoal("ls", stored[0], "--local-copy", copies)) == want
 
 
 def test_a_catalog_that_is_none_is_said(server, client, stored):

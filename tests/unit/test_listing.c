@@ -154,7 +154,7 @@ static void put_sum(struct image *i)
 /* By the description in resume.c. */
 static struct image make_checkpoint(void)
 {
-	struct shoal_buf b = { .max = 1u << 20 }, runs = b, units = b, sums = b;
+	struct shoal_buf b = { .max = 1u << 20 }, runs = b, units = b, sums = b, gifts = b, got = b;
 	struct image i;
 
 	for (uint64_t r = 0; r < 3; r++) {
@@ -167,16 +167,28 @@ static struct image make_checkpoint(void)
 	put_text(&units, "");
 	put_text(&units, "Dsome/directory");
 	put_text(&units, "Sx");
-	shoal_buf_append(&b, "SHOALCP3", 8);
+	for (uint64_t nr = 8; nr < 10; nr++) {
+		shoal_buf_varint(&gifts, 3);
+		shoal_buf_varint(&gifts, nr);
+		put_text(&gifts, "Dgiven");
+	}
+	for (uint64_t r = 0; r < 5; r++)
+		shoal_buf_varint(&got, 100 * r);
+	shoal_buf_append(&b, "SHOALCP4", 8);
 	shoal_buf_varint(&b, 1234567890123);
 	shoal_buf_varint(&b, 42);
 	shoal_buf_varint(&b, 7);
 	shoal_buf_varint(&b, 3000);
+	shoal_buf_varint(&b, 2);
+	shoal_buf_varint(&b, 5);
+	shoal_buf_varint(&b, 77);
 	put_text(&b, "file:///data");
 	put_text(&b, "sizes 1\n");
 	put_stretch(&b, &runs);
 	put_stretch(&b, &sums);
 	put_stretch(&b, &units);
+	put_stretch(&b, &gifts);
+	put_stretch(&b, &got);
 	shoal_buf_append(&b, "12345678", 8);
 	assert_int_equal(b.rc, 0);
 	i = (struct image){ .bytes = allocate(1, b.len), .len = b.len };
@@ -186,6 +198,8 @@ static struct image make_checkpoint(void)
 	shoal_buf_release(&runs);
 	shoal_buf_release(&sums);
 	shoal_buf_release(&units);
+	shoal_buf_release(&gifts);
+	shoal_buf_release(&got);
 	return i;
 }
 
@@ -195,11 +209,14 @@ static void a_checkpoint_is_read_as_it_was_written(void **state)
 	struct image i = make_checkpoint();
 	struct index_checkpoint c;
 	struct index_run run;
+	uint64_t to, nr;
 	const void *unit;
 	size_t len;
 
 	(void)state;
 	assert_int_equal(index_checkpoint_parse(i.bytes, i.len, &c), 0);
+	assert_true(c.rank == 2 && c.nr_ranks == 5 && c.session == 77);
+	assert_int_equal(shoal_span_left(&c.got), 2 + 3 * 2);
 	assert_int_equal(c.started, 1234567890123);
 	assert_int_equal(c.nr_names, 42);
 	assert_int_equal(c.nr_unreadable, 7);
@@ -219,6 +236,12 @@ static void a_checkpoint_is_read_as_it_was_written(void **state)
 		assert_memory_equal(unit, want[u], len);
 	}
 	assert_int_equal(index_checkpoint_unit(&c.units, &unit, &len), 0);
+	for (uint64_t g = 8; g < 10; g++) {
+		assert_int_equal(index_checkpoint_gift(&c.gifts, &to, &nr, &unit, &len), 1);
+		assert_true(to == 3 && nr == g && len == 6);
+		assert_memory_equal(unit, "Dgiven", len);
+	}
+	assert_int_equal(index_checkpoint_gift(&c.gifts, &to, &nr, &unit, &len), 0);
 	free(i.bytes);
 }
 
@@ -237,10 +260,13 @@ static int parse_copy(const uint8_t *bytes, size_t len, bool mend)
 		struct index_run run;
 		const void *unit;
 		size_t unit_len;
+		uint64_t to, nr;
 
 		while (index_checkpoint_run(&c.runs, c.runs_end, &run) > 0)
 			assert_true(run.off <= c.runs_end && run.len <= c.runs_end - run.off);
 		while (index_checkpoint_unit(&c.units, &unit, &unit_len) > 0)
+			assert_true((const uint8_t *)unit + unit_len <= copy.bytes + copy.len);
+		while (index_checkpoint_gift(&c.gifts, &to, &nr, &unit, &unit_len) > 0)
 			assert_true((const uint8_t *)unit + unit_len <= copy.bytes + copy.len);
 	}
 	free(copy.bytes);

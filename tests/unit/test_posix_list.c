@@ -31,7 +31,23 @@ struct collector {
 	struct test_list names;
 	struct unit unit[512];
 	size_t nr_units, nr_of_entries, nr_parts;
+	/* What is left of the unit being listed, as a checkpoint would have it. */
+	uint8_t left[STORE_UNIT_MAX];
+	size_t left_len, nr_left;
+	size_t taken; /* names found when that was told */
+	int stop;     /* is set once it was told @stop_at times */
+	size_t stop_at;
 };
+
+static void collect_left(struct store_sink *sink, const void *unit, size_t len)
+{
+	struct collector *c = (struct collector *)(void *)sink;
+
+	memcpy(c->left, unit, len);
+	c->left_len = len;
+	c->taken = c->names.nr;
+	c->stop = ++c->nr_left == c->stop_at;
+}
 
 static int collect_found(struct store_sink *sink, const struct store_entry *entries, size_t nr,
 			 struct shoal_err *err)
@@ -308,6 +324,68 @@ static void the_parts_of_a_directory_have_each_name_once(void **state)
 	remove_tree(s);
 }
 
+/*
+ * Interrupt the listing after each of its reads, and go on with what was left: how often that was
+ * possible. @idle: others take parts of it meanwhile.
+ */
+static size_t list_in_bits(struct shoal_store *s, bool idle, struct collector *c)
+{
+	struct store_list_options options = { 0 };
+	size_t nr = 0;
+	int rc;
+
+	c->base.left = collect_left;
+	c->base.stop = &c->stop;
+	c->idle = idle;
+	c->left[0] = 'D';
+	memcpy(c->left + 1, "flat", 4);
+	c->left_len = 5;
+	c->stop_at = 1;
+	do {
+		uint8_t unit[SHOAL_NAME_MAX];
+		size_t len = c->left_len;
+
+		memcpy(unit, c->left, len);
+		c->stop = 0;
+		c->nr_left = 0;
+		rc = store_list(s, &options, unit, len, &c->base, NULL);
+		assert_true(rc == 0 || rc == -ECANCELED);
+		if (rc < 0)
+			assert_int_equal(c->names.nr,
+					 c->taken); /* nothing beyond was handed over */
+		nr += rc < 0;
+	} while (rc < 0);
+	c->base.stop = NULL;
+	for (size_t i = 0; i < c->nr_units; i++)
+		assert_int_equal(
+			store_list(s, &options, c->unit[i].bytes, c->unit[i].len, &c->base, NULL),
+			0);
+	return nr;
+}
+
+static void a_directory_that_is_interrupted_goes_on_where_it_was(void **state)
+{
+	bool cuttable;
+	struct shoal_store *s = make_many(&cuttable);
+
+	(void)state;
+	for (int idle = 0; idle < 2; idle++) {
+		struct collector *c = allocate(1, sizeof(*c));
+		size_t nr, found;
+
+		*c = collector(idle);
+		nr = list_in_bits(s, idle, c);
+		assert_true(cuttable ? nr >= (idle ? 1 : 5) : nr == 0);
+		found = c->names.nr;
+		list_sort(&c->names);
+		assert_int_equal(c->names.nr, NR_MANY);
+		assert_int_equal(found, NR_MANY); /* and none of them twice */
+		release(c);
+		free(c);
+	}
+	remove_tree(s);
+}
+
 /* The unit for what lies between two positions of the folder "flat". */
 static size_t put_range(uint8_t *unit, uint64_t from, uint64_t to)
 {
@@ -434,6 +512,7 @@ int main(void)
 		cmocka_unit_test(a_unit_that_was_cut_is_refused_or_has_only_whole_names),
 		cmocka_unit_test(a_unit_with_any_byte_changed_gives_no_name_of_elsewhere),
 		cmocka_unit_test(the_parts_of_a_directory_have_each_name_once),
+		cmocka_unit_test(a_directory_that_is_interrupted_goes_on_where_it_was),
 		cmocka_unit_test(a_directory_that_took_anothers_place_is_listed_whole),
 		cmocka_unit_test(a_part_that_makes_no_sense_is_refused),
 		cmocka_unit_test(a_part_ends_before_the_first_name_of_the_next),

@@ -1210,11 +1210,14 @@ struct checkpoint {
 	size_t len, cap;
 	uint32_t number[100];
 	size_t nr;
+	struct index_walk_gift gift[10]; /* of the units that were given away */
+	size_t nr_gifts;
 	unsigned nr_then;
 	int rc; /* for the third unit */
 };
 
-static int note_unit(void *self, const void *unit, size_t len, struct shoal_err *err)
+static int note_unit(void *self, const struct index_walk_gift *gift, const void *unit, size_t len,
+		     struct shoal_err *err)
 {
 	struct checkpoint *c = self;
 	uint32_t mark = (uint32_t)len;
@@ -1232,6 +1235,8 @@ static int note_unit(void *self, const void *unit, size_t len, struct shoal_err 
 	if (len > 0)
 		memcpy(&u, unit, sizeof(u));
 	c->number[c->nr++ % SHOAL_ARRAY_LEN(c->number)] = u.number;
+	if (gift)
+		c->gift[c->nr_gifts++ % SHOAL_ARRAY_LEN(c->gift)] = *gift;
 	return 0;
 }
 
@@ -1290,10 +1295,10 @@ static void what_was_given_away_is_in_a_checkpoint_until_others_have_it(void **s
 	const struct {
 		int to;
 		uint64_t nr, forgotten;
-		size_t want;
-	} steps[] = { { 1, 1, 0, 10 },     { 1, 2, 0, 10 },     { 2, 1, 0, 10 },
-		      { 1, 0, 0, 10 },     { 1, 0, 1, 10 - 1 }, { 1, 0, 1, 10 - 1 },
-		      { 2, 0, 1, 10 - 2 }, { 1, 0, 2, 10 - 3 } };
+		size_t want, gifts;
+	} steps[] = { { 1, 1, 0, 10, 1 },     { 1, 2, 0, 10, 2 },     { 2, 1, 0, 10, 3 },
+		      { 1, 0, 0, 10, 3 },     { 1, 0, 1, 10 - 1, 2 }, { 1, 0, 1, 10 - 1, 2 },
+		      { 2, 0, 1, 10 - 2, 1 }, { 1, 0, 2, 10 - 3, 0 } };
 
 	(void)state;
 	for (size_t i = 0; i < SHOAL_ARRAY_LEN(steps); i++) {
@@ -1306,6 +1311,11 @@ static void what_was_given_away_is_in_a_checkpoint_until_others_have_it(void **s
 		index_walk_forget(w, steps[i].to, steps[i].forgotten);
 		assert_int_equal(index_walk_checkpoint(w, note_unit, note_names, &c, NULL), 0);
 		assert_int_equal(c.nr, steps[i].want);
+		assert_int_equal(c.nr_gifts, steps[i].gifts);
+		if (i < 3) { /* the latest comes first */
+			assert_int_equal(c.gift[0].to, steps[i].to);
+			assert_int_equal(c.gift[0].nr, steps[i].nr);
+		}
 		free(c.units);
 	}
 	/* Without a number nothing is kept. */
