@@ -73,6 +73,8 @@ static bool take(const char *command, int c, struct shoal_load_options *load)
 	case OPT_STORE:
 		load->store = strcmp(optarg, "null") == 0 ? "null:size=1T" : optarg;
 		return true;
+	case OPT_IF_MATCH:
+		return load->if_match = true;
 	case OPT_OBJECT_SIZE:
 		return take_size(command, "--object-size", &load->object_size);
 	case OPT_SLOT:

@@ -91,6 +91,7 @@ int index_checkpoint_run(struct shoal_span *runs, uint64_t runs_end, struct inde
 		return 0;
 	ret_run->off = shoal_span_varint(runs);
 	ret_run->len = shoal_span_varint(runs);
+	ret_run->etags = false; /* whoever knows what was listed says otherwise */
 	ret_run->shared = (uint32_t)shoal_min(shoal_span_varint(runs), SHOAL_NAME_MAX);
 	if (runs->bad || ret_run->off > runs_end || ret_run->len > runs_end - ret_run->off)
 		return -EBADMSG;
@@ -213,6 +214,7 @@ static int take_over(struct index_resume *r, const struct index_checkpoint *c,
 	if (r->nr_ranks > 1 && c->started != r->started) /* left over from another one */
 		return 0;
 	while ((rc = index_checkpoint_run(&runs, c->runs_end, &run)) > 0) {
+		run.etags = r->etags; /* or the listing's text would be another */
 		rc = index_runs_add(&r->runs, &run);
 		if (rc < 0)
 			return shoal_fail(err, rc, "out of memory");
@@ -311,6 +313,7 @@ int index_resume_open(struct index_resume *r, const struct index_resume_job *job
 				    .nr_ranks = job->nr_ranks,
 				    .root = job->root,
 				    .started = job->listing->started,
+				    .etags = job->listing->etags,
 				    .map = SHOAL_MAP_CLOSED,
 				    .sums = { .max = SIZE_MAX },
 				    .spill = { .fd = -1, .runs = &r->runs } };

@@ -27,6 +27,7 @@ struct index_resume {
 	char *runs_path, *state_path;
 	const char *root; /* lent */
 	char *listing;    /* what is asked for, as text: to tell a checkpoint of something else */
+	bool etags;       /* are in the runs */
 	uint64_t started; /* when the listing began, maybe long ago */
 	struct index_runs runs; /* of the checkpoint taken over */
 	struct index_spill spill;

@@ -107,7 +107,8 @@ static int take(void *self, const struct store_entry *entries, size_t nr, struct
 		struct shoal_entry e = { .name = (const uint8_t *)entries[i].name,
 					 .len = entries[i].len,
 					 .size = entries[i].size,
-					 .samples = s->samples };
+					 .samples = s->samples,
+					 .etag = entries[i].etag };
 		int rc = shoal_sorter_add(s->sorter, &e, err);
 
 		if (rc < 0)
@@ -271,7 +272,8 @@ static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_re
 		.store = s->store,
 		.list = { .sizes = !s->tree->no_sizes,
 			  .follow = s->tree->follow,
-			  .one_fs = s->tree->one_fs },
+			  .one_fs = s->tree->one_fs,
+			  .etags = s->tree->etags },
 		.nr_threads = index_scan_threads(s),
 		.wanted = s->own[0] || s->filter.nr_include || s->filter.nr_exclude ? wanted : NULL,
 		.known = s->update ? known : NULL,
@@ -328,6 +330,8 @@ int index_scan_open(struct index_scan *s, struct shoal_comm *comm, const char *w
 	if (rc == 0)
 		rc = shoal_store_open(where, &s->store, err);
 	assert(rc < 0 || s->store);
+	if (rc == 0 && tree->etags && !is_bucket(s))
+		rc = shoal_fail(err, -EINVAL, "only objects in a bucket have ETags to keep");
 	return rc == 0 && catalog ? find_own(s, catalog, err) : rc;
 }
 
@@ -374,6 +378,7 @@ struct index_listing index_scan_listing(const struct index_scan *s)
 				       .sizes = !s->tree->no_sizes,
 				       .follow = s->tree->follow,
 				       .one_fs = s->tree->one_fs,
+				       .etags = s->tree->etags,
 				       .include = s->tree->include,
 				       .nr_include = s->tree->nr_include,
 				       .exclude = s->tree->exclude,
