@@ -2,14 +2,15 @@
  * list_server: an S3 server that has any number of keys and stores none of them.
  *
  *	list_server --keys N [--shape hex|uuid|sequential|zipf|dates|numbers] [--size BYTES]
- *		    [--delay-ms MS] [--bucket NAME] [--port PORT] [--prefixes P]
+ *		    [--delay-ms MS] [--bucket NAME] [--port PORT] [--prefixes P] [--etags]
  *
  * Keys are computed from their rank (list_keys.h), and a start-after is looked up by bisection, so
  * that 10^9 keys take as much memory as ten. One thread, epoll, HTTP/1.1 with keep-alive. Answers
  *ListObjectsV2 (prefix, start-after, continuation-token, max-keys, delimiter, encoding-type), and
  *GET (with ranges) and HEAD of an object, which has --size bytes. Signatures are not looked at. GET
  * /stats answers with counts of requests as lines of text. Prints "port N" once it listens, and
- *ends when its standard input does, so that it cannot outlive who started it.
+ *ends when its standard input does, so that it cannot outlive who started it. With --etags each key
+ *has an ETag of its own, which ends in its rank; of every seventh it is one of parts.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -46,6 +47,7 @@ static struct {
 	unsigned nr_prefixes;
 	const char *bucket;
 	uint16_t port;
+	bool etags;
 } set = { .keys = 1000000, .size = 16384, .nr_prefixes = 4096, .bucket = "bench" };
 
 static struct {
@@ -239,18 +241,33 @@ static char *put_text(char *p, const char *text)
 	return p + len;
 }
 
-static char *put_contents(char *p, const char *key, size_t len, uint64_t size, bool encode)
+static char *put_etag(char *p, uint64_t rank)
+{
+	static const char digits[] = "0123456789abcdef",
+			  same[] = "d41d8cd98f00b204e9800998ecf8427e";
+
+	if (!set.etags)
+		return put_text(p, same);
+	memcpy(p, same, 16);
+	for (unsigned i = 0; i < 16; i++)
+		p[16 + i] = digits[rank >> (60 - 4 * i) & 15];
+	return rank % 7 == 0 ? put_text(p + 32, "-12") : p + 32;
+}
+
+static char *put_contents(char *p, const char *key, size_t len, uint64_t rank, bool encode)
 {
 	static const char before[] = "<Contents><Key>",
-			  middle[] =
-				  "</Key><LastModified>2026-11-15T12:00:00.000Z</LastModified>"
-				  "<ETag>&quot;d41d8cd98f00b204e9800998ecf8427e&quot;</ETag><Size>",
+			  middle[] = "</Key><LastModified>2026-11-15T12:00:00.000Z</LastModified>"
+				     "<ETag>&quot;",
+			  size[] = "&quot;</ETag><Size>",
 			  after[] = "</Size><StorageClass>STANDARD</StorageClass></Contents>";
 
 	memcpy(p, before, sizeof(before) - 1);
 	p = put_encoded(p + sizeof(before) - 1, key, len, encode);
 	memcpy(p, middle, sizeof(middle) - 1);
-	p = list_put_number(p + sizeof(middle) - 1, size);
+	p = put_etag(p + sizeof(middle) - 1, rank);
+	memcpy(p, size, sizeof(size) - 1);
+	p = list_put_number(p + sizeof(size) - 1, set.size);
 	memcpy(p, after, sizeof(after) - 1);
 	return p + sizeof(after) - 1;
 }
@@ -291,7 +308,7 @@ static char *put_page(char *p, const struct query *q)
 		}
 		group_len = group_of(q, key, len);
 		if (group_len == 0) {
-			p = put_contents(p, key, len, set.size, q->encode);
+			p = put_contents(p, key, len, rank, q->encode);
 			rank++;
 			continue;
 		}
@@ -601,10 +618,9 @@ static void serve(int listener)
 static void parse_arguments(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{ "keys", 1, NULL, 'k' },     { "shape", 1, NULL, 's' },
-		{ "size", 1, NULL, 'z' },     { "delay-ms", 1, NULL, 'd' },
-		{ "bucket", 1, NULL, 'b' },   { "port", 1, NULL, 'p' },
-		{ "prefixes", 1, NULL, 'P' }, { 0 },
+		{ "keys", 1, NULL, 'k' },     { "shape", 1, NULL, 's' },  { "size", 1, NULL, 'z' },
+		{ "delay-ms", 1, NULL, 'd' }, { "bucket", 1, NULL, 'b' }, { "port", 1, NULL, 'p' },
+		{ "prefixes", 1, NULL, 'P' }, { "etags", 0, NULL, 'e' },  { 0 },
 	};
 	int c;
 
@@ -632,6 +648,9 @@ static void parse_arguments(int argc, char **argv)
 			break;
 		case 'P':
 			set.nr_prefixes = (unsigned)strtoul(optarg, NULL, 10);
+			break;
+		case 'e':
+			set.etags = true;
 			break;
 		default:
 			c = '?';

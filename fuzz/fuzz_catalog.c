@@ -41,7 +41,7 @@ static struct shoal_catalog *open_bytes(const uint8_t *data, size_t size)
 
 static void look_up(const struct shoal_catalog *cat, uint64_t id)
 {
-	char name[SHOAL_NAME_MAX + 1];
+	char name[SHOAL_NAME_MAX + 1], etag[SHOAL_ETAG_MAX + 1];
 	uint64_t x, y;
 	struct shoal_err err;
 	int n = shoal_catalog_name(cat, id, name);
@@ -58,6 +58,9 @@ static void look_up(const struct shoal_catalog *cat, uint64_t id)
 	} else {
 		shoal_catalog_explain(cat, n, &err);
 	}
+	n = shoal_catalog_etag(cat, id, etag);
+	if (n > SHOAL_ETAG_MAX || (n >= 0 && etag[n] != '\0'))
+		abort();
 	(void)!shoal_catalog_size(cat, id, &x);
 	(void)!shoal_catalog_samples(cat, id, &x, &y);
 	(void)!shoal_catalog_locate(cat, id, &x, &y);
@@ -90,6 +93,20 @@ static bool walk(const struct shoal_catalog *cat, struct cat_digest *ret_digest)
 	return rc == 0;
 }
 
+/* What is kept is what a server would be sent, and would be kept again. */
+static void check_etag(const struct shoal_catalog *cat, uint64_t id)
+{
+	char text[SHOAL_ETAG_MAX + 1], again[SHOAL_ETAG_MAX + 1];
+	struct shoal_etag etag;
+	int len = shoal_catalog_etag(cat, id, text);
+
+	if (len < 0)
+		abort();
+	etag = shoal_etag_of(text, (size_t)len);
+	if (shoal_etag_print(&etag, again) != (size_t)len || strcmp(text, again) != 0)
+		abort();
+}
+
 /* Verify found nothing wrong: now everything must fit together. */
 static void check_consistent(const struct shoal_catalog *cat)
 {
@@ -105,6 +122,7 @@ static void check_consistent(const struct shoal_catalog *cat)
 			abort();
 		if (shoal_catalog_samples(cat, i, &first, &count) != 0 || first != sum)
 			abort();
+		check_etag(cat, i);
 		if (count && (shoal_catalog_locate(cat, first, &file, &index) != 0 || file != i ||
 			      index != 0))
 			abort();

@@ -1,6 +1,6 @@
 /*
  * What expat takes as a page the scanner takes, with the same keys; however the bytes are cut into
- * pieces, the scanner says the same. The first byte says how to cut.
+ * pieces, the scanner says the same. The first byte says how to cut, and whether ETags are wanted.
  */
 #include "store/s3_page.h"
 
@@ -19,9 +19,11 @@ struct reference {
 	bool odd; /* has what the scanner refuses though it is XML, or what is not for it to judge
 		   */
 	unsigned depth;
-	bool is_error, in_contents, in_text, has_key, has_size, truncated, has_truncated, encoded;
+	bool is_error, in_contents, in_text, has_key, has_size, has_etag, truncated, has_truncated;
+	bool encoded, etags;
 	size_t nr;
 	uint64_t size[S3_PAGE_KEYS + 1];
+	struct shoal_etag etag[S3_PAGE_KEYS + 1];
 	struct shoal_buf keys;
 	uint32_t key_len[S3_PAGE_KEYS + 1];
 	char name[64];
@@ -50,13 +52,15 @@ static void XMLCALL start(void *self, const char *name, const char **attributes)
 	}
 	if (!r->is_error && r->depth == 1 && strcmp(is, "Contents") == 0) {
 		r->in_contents = true;
-		r->has_key = r->has_size = false;
+		r->has_key = r->has_size = r->has_etag = false;
+		r->etag[r->nr] = shoal_etag_of("", 0);
 		r->odd |= r->nr == S3_PAGE_KEYS;
 		r->size[r->nr] = SHOAL_SIZE_UNKNOWN;
 		r->key_len[r->nr] = 0;
 	}
 	if ((r->depth == 2 && r->in_contents &&
-	     (strcmp(is, "Key") == 0 || strcmp(is, "Size") == 0)) ||
+	     (strcmp(is, "Key") == 0 || strcmp(is, "Size") == 0 ||
+	      (r->etags && strcmp(is, "ETag") == 0))) ||
 	    (r->depth == 1 && r->is_error &&
 	     (strcmp(is, "Code") == 0 || strcmp(is, "Message") == 0)) ||
 	    (r->depth == 1 && !r->is_error &&
@@ -106,7 +110,11 @@ static void end_text(struct reference *r)
 		return;
 	}
 	trimmed = trim(r->text);
-	if (r->depth == 2) {
+	if (r->depth == 2 && strcmp(r->name, "ETag") == 0) {
+		r->odd |= r->has_etag;
+		r->has_etag = true;
+		r->etag[r->nr] = shoal_etag_of(trimmed, strlen(trimmed));
+	} else if (r->depth == 2) {
 		r->odd |= r->has_size || shoal_parse_u64(trimmed, &r->size[r->nr]) < 0 ||
 			  r->size[r->nr] == SHOAL_SIZE_UNKNOWN;
 		r->has_size = true;
@@ -189,6 +197,7 @@ static void check_same(const struct s3_page *p, const struct reference *r)
 	assert(p->nr == r->nr && p->truncated == r->truncated && p->encoded == r->encoded);
 	for (size_t i = 0; i < r->nr; i++) {
 		assert(p->key[i].size == r->size[i] && p->key[i].len <= r->key_len[i]);
+		assert(!p->etags || shoal_etag_same(&p->etags[i], &r->etag[i]));
 		assert(r->encoded || (p->key[i].len == r->key_len[i] &&
 				      memcmp(p->names.data + p->key[i].off, r->keys.data + off,
 					     r->key_len[i]) == 0));
@@ -200,15 +209,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct s3_page *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
 	struct reference *r = calloc(1, sizeof(*r));
+	struct shoal_etag *etags = calloc(2 * S3_PAGE_KEYS, sizeof(*etags));
 	int rc, again;
 
-	if (len < 1 || !a || !b || !r)
+	if (len < 1 || !a || !b || !r || !etags)
 		goto out;
+	r->etags = data[0] < 128;
+	a->etags = r->etags ? etags : NULL;
+	b->etags = r->etags ? etags + S3_PAGE_KEYS : NULL;
 	r->keys.max = SIZE_MAX;
 	rc = read_page(a, data + 1, len - 1, SIZE_MAX / 2);
 	again = read_page(b, data + 1, len - 1, data[0] % 32u + 1u);
 	assert(rc == again);
 	assert(rc < 0 || a->nr == b->nr);
+	for (size_t i = 0; rc == 0 && r->etags && i < a->nr; i++)
+		assert(shoal_etag_same(&a->etags[i], &b->etags[i]));
 	if (rc == 0)
 		for (size_t i = 0; i < a->nr; i++)
 			assert(a->key[i].len == b->key[i].len && a->key[i].size == b->key[i].size &&
@@ -231,5 +246,6 @@ out:
 	free(a);
 	free(b);
 	free(r);
+	free(etags);
 	return 0;
 }

@@ -94,16 +94,26 @@ static void must(int rc, const struct shoal_err *err)
 	abort();
 }
 
+/* Of a whole, of parts, or none. */
+static const char *etag_of(size_t i, char *etag)
+{
+	int n = snprintf(etag, SHOAL_ETAG_MAX + 1, "\"%032zx", i * i);
+
+	snprintf(etag + n, (size_t)(SHOAL_ETAG_MAX + 1 - n), i % 3 == 1 ? "-%zu\"" : "\"", i);
+	return i % 3 == 2 ? NULL : etag;
+}
+
 static void write_all(const char *path)
 {
-	struct shoal_writer_options options = { .root = "mem://", .sizes = true };
+	struct shoal_writer_options options = { .root = "mem://", .sizes = true, .etags = true };
 	struct shoal_writer *w = NULL;
 	struct shoal_err err = { "" };
+	char etag[SHOAL_ETAG_MAX + 1];
 
 	must(shoal_writer_open(path, &options, &w, &err), &err);
 	for (size_t i = 0; i < nr_names; i++)
-		must(shoal_writer_add(w, names[i].bytes, names[i].len, i * i, names[i].len % 3,
-				      &err),
+		must(shoal_writer_add_object(w, names[i].bytes, names[i].len, i * i,
+					     names[i].len % 3, etag_of(i, etag), &err),
 		     &err);
 	must(shoal_writer_seal(w, &err), &err);
 }
@@ -113,6 +123,7 @@ static void read_all(const char *path)
 	struct shoal_cursor *cursor = NULL;
 	struct shoal_catalog *cat = NULL;
 	struct shoal_err err = { "" };
+	char etag[SHOAL_ETAG_MAX + 1], want[SHOAL_ETAG_MAX + 1];
 	const char *name;
 	uint64_t id;
 	size_t len;
@@ -131,6 +142,9 @@ static void read_all(const char *path)
 		if (shoal_catalog_lower_bound(cat, name, len, &id) != 0 || id != i)
 			abort();
 		if (shoal_catalog_size(cat, i, &id) != 0 || id != i * i)
+			abort();
+		if (shoal_catalog_etag(cat, i, etag) < 0 ||
+		    strcmp(etag, etag_of(i, want) ? want : "") != 0)
 			abort();
 	}
 	if (shoal_cursor_next(cursor, &name, &len) != 0)

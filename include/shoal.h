@@ -57,6 +57,8 @@ struct shoal_catalog_info {
 	uint64_t nr_bytes;         /* sum of the sizes, or SHOAL_SIZE_UNKNOWN */
 	uint64_t file_bytes;       /* the catalog file itself */
 	uint64_t size_bytes;       /* part of file_bytes that holds sizes */
+	bool etags;                /* it keeps the ETags of objects */
+	uint64_t etag_bytes;       /* part of file_bytes that holds those */
 	uint64_t nr_segments;      /* stretches of names of one shape */
 	uint32_t version;          /* of the file format */
 	char digest[33];           /* of names, sizes and samples; hexadecimal */
@@ -110,6 +112,16 @@ SHOAL_CHECKED int shoal_catalog_name(const struct shoal_catalog *cat, uint64_t i
 /* The size of file @id in bytes, or SHOAL_SIZE_UNKNOWN. Errors as shoal_catalog_name(). */
 SHOAL_CHECKED int shoal_catalog_size(const struct shoal_catalog *cat, uint64_t id,
 				     uint64_t *ret_size);
+
+/* Longest ETag that a catalog keeps, in bytes: quotes, 32 digits, and the number of parts. */
+#define SHOAL_ETAG_MAX 45
+
+/*
+ * Copy the ETag that file @id had when it was listed into @buf, which has room for SHOAL_ETAG_MAX
+ * + 1 bytes, in its quotes, and end it with a NUL. Returns its length: 0 where none is kept, as of
+ * an object whose ETag was not of the usual kind. Errors as shoal_catalog_name().
+ */
+SHOAL_CHECKED int shoal_catalog_etag(const struct shoal_catalog *cat, uint64_t id, char *buf);
 
 /*
  * The size of the largest file, or SHOAL_SIZE_UNKNOWN. Of a catalog that is older than the field
@@ -178,6 +190,7 @@ struct shoal_writer_options {
 	uint64_t samples_per_file; /* 0: given with each file */
 	const char *tmp_dir;       /* for temporary files; NULL: beside the catalog */
 	const char *listing;       /* how the names were found, as text; NULL: not known */
+	bool etags;                /* keep ETags: 20 bytes a file */
 };
 
 /*
@@ -195,9 +208,19 @@ SHOAL_CHECKED int shoal_writer_add(struct shoal_writer *writer, const char *name
 				   uint64_t size, uint64_t samples, struct shoal_err *err);
 
 /*
+ * The same with an ETag, in quotes or without, which counts where the options say so. One that is
+ * neither 32 lower-case hexadecimal digits nor these with "-" and a number is not kept, and so
+ * is NULL.
+ */
+SHOAL_CHECKED int shoal_writer_add_object(struct shoal_writer *writer, const char *name, size_t len,
+					  uint64_t size, uint64_t samples, const char *etag,
+					  struct shoal_err *err);
+
+/*
  * Add all files of @part, whose names come after those added so far, without decoding them. The
  * roots must be the same, and both know sizes or neither; a writer that was given samples_per_file
- * takes only parts with that number, one that was given 0 takes any.
+ * takes only parts with that number, one that was given 0 takes any; one that keeps ETags takes
+ * only parts that have them.
  */
 SHOAL_CHECKED int shoal_writer_append(struct shoal_writer *writer, const struct shoal_catalog *part,
 				      struct shoal_err *err);
@@ -252,6 +275,7 @@ struct shoal_index_result {
 	uint64_t nr_other_fs;    /* directories of other file systems */
 	uint64_t nr_filtered;    /* files and directories that were not wanted */
 	uint64_t nr_unreadable;  /* what could not be read, with keep_going */
+	uint64_t nr_odd_etags;   /* objects whose ETag is not kept, with etags: see there */
 };
 
 /*
@@ -290,6 +314,12 @@ struct shoal_tree_options {
 	 * each other. 0: all of it.
 	 */
 	unsigned shard, nr_shards;
+	/*
+	 * Of a bucket, keep the ETag of each object, in 20 bytes: so that objects which change can
+	 * be told from those that were listed. ETags that are not an MD5, or one of parts, are not
+	 * kept, and counted.
+	 */
+	bool etags;
 };
 
 /*
@@ -320,6 +350,7 @@ enum shoal_difference {
 	SHOAL_MISSING, /* in the catalog, but not there now */
 	SHOAL_NEW,     /* there, but not in the catalog */
 	SHOAL_RESIZED, /* there with another size */
+	SHOAL_CHANGED, /* there with the same size, and another ETag */
 };
 
 struct shoal_compare_options {
@@ -341,11 +372,13 @@ struct shoal_compare_options {
 
 struct shoal_compare_result {
 	uint64_t nr_same, nr_missing, nr_new, nr_resized;
+	uint64_t nr_changed; /* always 0 where the catalog has no ETags, or not of a bucket */
 };
 
 /*
  * List what is there now, with the patterns that the catalog was made with, and compare names, and
- * sizes where the catalog has them. Streams; memory as for an index.
+ * sizes where the catalog has them, and of a bucket ETags where it has them. Streams; memory as for
+ * an index.
  */
 SHOAL_CHECKED int shoal_catalog_compare(const struct shoal_catalog *cat,
 					const struct shoal_compare_options *options,
@@ -685,8 +718,14 @@ struct shoal_load_options {
 	bool part;            /* the order is of some of the catalog's samples only: */
 	uint64_t first;       /* of those from this one on */
 	bool skip_errors;     /* deliver what could be read; else the first error ends the epoch */
-	uint64_t stall_ms;    /* tell of samples in flight for longer; 0: 10,000 */
-	uint64_t timeout_ms;  /* give up on the epoch when one takes longer; 0: never */
+	/*
+	 * Have the server give only objects that have the ETag which the catalog keeps (If-Match):
+	 * one that changed since it was listed is an error, -ESTALE. Of a bucket, with a catalog
+	 * that has ETags; else -EINVAL. Objects without one in the catalog are read as they are.
+	 */
+	bool if_match;
+	uint64_t stall_ms;   /* tell of samples in flight for longer; 0: 10,000 */
+	uint64_t timeout_ms; /* give up on the epoch when one takes longer; 0: never */
 	const int
 		*stop; /* shoal_loader_next() ends with -ECANCELED once it is not 0. May be NULL */
 	/* Which samples are in flight since when. By the loader's thread. May be NULL. */

@@ -172,6 +172,10 @@ class Catalog(Sequence):
         size = self.handle.size(self._id(i))
         return None if size == SIZE_UNKNOWN else size
 
+    def etag(self, i: int) -> Optional[str]:
+        """The ETag of object i when it was listed, in its quotes, or None where none is kept."""
+        return self.handle.etag(self._id(i)) or None
+
     def sizes(self, key: slice = slice(None)) -> numpy.ndarray:
         """The sizes of a slice of files as an array of uint64."""
         if self.nr_bytes is None:

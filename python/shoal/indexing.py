@@ -88,7 +88,7 @@ def index(source: Union[str, os.PathLike, Iterable[Any]], output: Union[str, os.
           sizes: bool = True, include: Iterable[str] = (), exclude: Iterable[str] = (), follow: bool = False,
           one_file_system: bool = False, keep_going: bool = False, samples_per_file: Optional[int] = None,
           memory: Optional[int] = None, tmp_dir: Any = None, threads: int = 0, update: Any = None, resume: bool = False,
-          names_only: bool = False, endpoint: Optional[str] = None, progress: Optional[Callable[[IndexProgress], Any]] = None,
+          names_only: bool = False, etags: bool = False, endpoint: Optional[str] = None, progress: Optional[Callable[[IndexProgress], Any]] = None,
           warn: Optional[Callable[[str], Any]] = None) -> Catalog:
     """Make the catalog `output` of all files below a directory, of a list of names, or of an iterable.
 
@@ -98,10 +98,13 @@ def index(source: Union[str, os.PathLike, Iterable[Any]], output: Union[str, os.
     exception in either, ends it and leaves nothing behind. Returns the open Catalog; its `made` says what
     was met on the way. Memory stays below `memory` bytes (256 MB) at any number of names.
 
+    Of a bucket, etags=True keeps the ETag of each object, which Loader(if_match=True) needs; `made["nr_odd_etags"]` counts those that
+    are no MD5, which are not kept.
+
     The usual AWS variables and files say where a bucket is and whose keys are used. endpoint, the server's URL, is put into
     AWS_ENDPOINT_URL_S3 of this process, so that what reads the catalog later, and its workers, ask the same server.
     """
-    _check_bucket(source, endpoint, {"follow": follow, "one_file_system": one_file_system, "update": update})
+    _check_bucket(source, endpoint, etags, {"follow": follow, "one_file_system": one_file_system, "update": update})
     root = None if root is None else os.fspath(root)
     options = _options(output, root, tmp_dir, memory, samples_per_file, progress, warn)
     if not isinstance(source, (str, bytes, os.PathLike)):
@@ -111,16 +114,18 @@ def index(source: Union[str, os.PathLike, Iterable[Any]], output: Union[str, os.
             made = _shoal.index_list(file.fileno(), b"\n", names_only, options)
     else:
         tree = (not sizes, follow, one_file_system, keep_going, tuple(map(os.fsencode, include)),
-                tuple(map(os.fsencode, exclude)), threads, None if update is None else os.fspath(update), resume)
+                tuple(map(os.fsencode, exclude)), threads, None if update is None else os.fspath(update), resume, etags)
         made = _shoal.index_tree(os.fsencode(source), tree, options)
     return _opened(output, made)
 
 
-def _check_bucket(source, endpoint, of_directories):
+def _check_bucket(source, endpoint, etags, of_directories):
     bucket = isinstance(source, (str, bytes)) and os.fsdecode(source).startswith("s3://")
     wrong = [name for name, given in of_directories.items() if given]
     if bucket and wrong:
         raise BadValueError(22, "%s is for a directory, not for a bucket" % wrong[0])
+    if etags and not bucket:
+        raise BadValueError(22, "etags is for a bucket, as s3://bucket/prefix")
     if endpoint is not None and not bucket:
         raise BadValueError(22, "endpoint is for a bucket, as s3://bucket/prefix")
     if endpoint is not None:

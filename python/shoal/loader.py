@@ -148,6 +148,9 @@ class Loader:
     `audit` has the proof; of a single rank that failed it raises AuditError. on_error="skip" goes on after
     samples that cannot be read: they are in the batch with their error.
 
+    if_match=True has the bucket give only objects that have the ETag which the catalog keeps (index(..., etags=True)): one that changed
+    since it was listed cannot be read, errno ESTALE.
+
     A loader belongs to one thread of one process. `worker` of `workers` shares a rank: it takes every
     workers-th step.
     """
@@ -157,7 +160,7 @@ class Loader:
                  frozen: bool = False, store: Optional[str] = None, in_flight: int = 64, prefetch: int = 2,
                  slot: Optional[int] = None, engine: str = "auto", direct: bool = False, on_error: str = "fail",
                  object_size: Optional[int] = None, timeout: Optional[float] = None, stall: float = 10.0,
-                 worker: int = 0, workers: int = 1) -> None:
+                 worker: int = 0, workers: int = 1, if_match: bool = False) -> None:
         self.handle = None
         self._closed = False
         self.audit: Optional[Audit] = None
@@ -171,7 +174,7 @@ class Loader:
         # One batch more than are read ahead: in a loop the last is still held when the next is taken.
         self._options = (store, _choice("engine", engine, ENGINES), direct, _number("in_flight", in_flight, 1),
                          _number("prefetch", prefetch, 1) + 1, slot or 0, worker, workers, object_size or 0, skip,
-                         int(stall * 1000), 0 if timeout is None else max(1, int(timeout * 1000)))
+                         int(stall * 1000), 0 if timeout is None else max(1, int(timeout * 1000)), if_match)
         self._skip = skip
         self._at = (0, 0)  # epoch and consumed of the next epoch
         self._skipping = 0  # batches to leave out of that epoch, and of no other

@@ -218,7 +218,7 @@ static int look(const struct bench_workload *w, const struct bench_data_options 
 		return rc;
 	f->kind = KIND_LISTED;
 	rc = take_sealed(store, o, f, err);
-	if (rc == 0) {
+	if (rc == 0 && !o->etags) {
 		rc = probe_all(store, w, false, err);
 		if (rc == 1)
 			rc = probe_all(store, w, true, err);
@@ -343,7 +343,7 @@ static int list(struct shoal_comm *comm, const struct bench_workload *w,
 	struct shoal_index_result result;
 	char patterns[ENDINGS_MAX][PATTERN_MAX];
 	const char *include[ENDINGS_MAX];
-	struct shoal_tree_options tree = { .include = include };
+	struct shoal_tree_options tree = { .include = include, .etags = o->etags };
 
 	/* Only what the workload reads: beside containers lie their indexes, and people's notes. */
 	for (; w->dataset.format != BENCH_SYNTHETIC && tree.nr_include < ENDINGS_MAX &&
@@ -354,7 +354,9 @@ static int list(struct shoal_comm *comm, const struct bench_workload *w,
 		include[tree.nr_include] = patterns[tree.nr_include];
 	}
 	if (shoal_comm_place(comm)->rank == 0)
-		say(o, "there is no catalog, and the names are not the workload's: listing them");
+		say(o, o->etags ? "there is no catalog: listing names and ETags"
+				: "there is no catalog, and the names are not the workload's: "
+				  "listing them");
 	return index_tree(comm, o->data, &tree, &io, &result, err);
 }
 

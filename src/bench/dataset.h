@@ -34,6 +34,7 @@ struct bench_data_options {
 		*data; /* a catalog, a directory or a URI; NULL: names as the workload has them */
 	const char *store;    /* read from there instead; NULL: the catalog's root */
 	bool made_up;         /* by that store: there is nothing to look at */
+	bool etags;           /* are needed: what has no catalog is listed, with them */
 	const char *folder;   /* for catalogs that are made: train.shoal, valid.shoal */
 	bool reuse;           /* a catalog that is there from before: of a run that is resumed */
 	uint64_t object_size; /* of every file of a store that makes them up; 0: the workload's */

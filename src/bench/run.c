@@ -159,9 +159,10 @@ static void name_phase(const struct bench_workload *w, size_t i, struct bench_ph
 static uint64_t configuration(const struct run *run)
 {
 	const struct shoal_load_options *l = &run->load;
-	const uint64_t how[] = { l->in_flight,   l->prefetch,       l->direct,
-				 l->engine,      l->object_size,    l->slot,
-				 l->skip_errors, run->read_threads, run->o->drop_cache };
+	const uint64_t how[] = { l->in_flight, l->prefetch, l->direct, l->engine, l->object_size,
+				 l->slot, l->skip_errors, run->read_threads,
+				 /* Bits, so that what was begun before there were more goes on. */
+				 (uint64_t)run->o->drop_cache | (uint64_t)l->if_match << 1 };
 	const char *store = l->store ? l->store : "";
 	struct shoal_catalog_info info;
 	uint64_t h = XXH3_64bits(run->w->yaml, strlen(run->w->yaml));
@@ -213,7 +214,7 @@ static int go_on(struct run *run, size_t nr_phases, struct shoal_err *err)
 			err, -ESTALE,
 			"the run to resume was of another workload, other values, other "
 			"files, or read with other options (--store, --in-flight, "
-			"--prefetch, --direct, --engine, --on-error, --drop-cache): resume "
+			"--prefetch, --direct, --engine, --on-error, --if-match, --drop-cache): resume "
 			"it with the same, or start anew in another "
 			"folder");
 	s->resumed++;

@@ -109,15 +109,19 @@ struct shoal_catalog *shoal_catalog_close(struct shoal_catalog *cat)
 	return NULL;
 }
 
+/* What a section takes of the file. */
+static uint64_t with_sums(const struct cat_section *sec)
+{
+	return sec->len + 8 * ((sec->len + CAT_PAGE - 1) / CAT_PAGE);
+}
+
 void shoal_catalog_info(const struct shoal_catalog *cat, struct shoal_catalog_info *ret_info)
 {
 	const struct cat_view *v = &cat->view;
-	uint64_t size_pages = 0, size_len = 0;
+	uint64_t size_bytes = 0;
 
-	for (int s = CAT_SZRN; s <= CAT_SZDT; s++) {
-		size_len += v->sec[s].len;
-		size_pages += (v->sec[s].len + CAT_PAGE - 1) / CAT_PAGE;
-	}
+	for (int s = CAT_SZRN; s <= CAT_SZDT; s++)
+		size_bytes += with_sums(&v->sec[s]);
 	*ret_info = (struct shoal_catalog_info){
 		.root = cat->root,
 		.nr_files = v->nr_files,
@@ -125,7 +129,9 @@ void shoal_catalog_info(const struct shoal_catalog *cat, struct shoal_catalog_in
 		.samples_per_file = v->samples_per_file,
 		.nr_bytes = v->nr_bytes,
 		.file_bytes = v->file_len,
-		.size_bytes = size_len + 8 * size_pages,
+		.size_bytes = size_bytes,
+		.etags = v->etags,
+		.etag_bytes = with_sums(&v->sec[CAT_ETGS]),
 		.nr_segments = v->nr_segments,
 		.version = CAT_VERSION,
 	};
@@ -174,6 +180,33 @@ int shoal_catalog_size(const struct shoal_catalog *cat, uint64_t id, uint64_t *r
 	if (rc == 0)
 		*ret_size = size;
 	return rc;
+}
+
+int shoal_catalog_etag_of(const struct shoal_catalog *cat, uint64_t id, struct shoal_etag *ret_etag)
+{
+	const uint8_t *bytes;
+	struct shoal_etag etag = { .parts = shoal_le32_of(SHOAL_ETAG_NONE) };
+	int rc = 0;
+
+	if (id >= cat->view.nr_files)
+		return -ERANGE;
+	if (cat->view.etags) {
+		bytes = cat_need(&cat->view, CAT_ETGS, id * sizeof(etag), sizeof(etag));
+		if (bytes)
+			memcpy(&etag, bytes, sizeof(etag));
+		rc = finish(cat, bytes ? 0 : -EBADMSG);
+	}
+	if (rc == 0)
+		*ret_etag = etag;
+	return rc;
+}
+
+int shoal_catalog_etag(const struct shoal_catalog *cat, uint64_t id, char *buf)
+{
+	struct shoal_etag etag;
+	int rc = shoal_catalog_etag_of(cat, id, &etag);
+
+	return rc < 0 ? rc : (int)shoal_etag_print(&etag, buf);
 }
 
 int shoal_catalog_largest(const struct shoal_catalog *cat, uint64_t *ret_size)

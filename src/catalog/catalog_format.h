@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "base/err.h"
+#include "base/etag.h"
 #include "base/le.h"
 
 #define CAT_MAGIC          "\211SHOAL\r\n"
@@ -105,6 +106,7 @@ enum cat_section_id {
 	CAT_SMDT,
 	CAT_NR_ALWAYS, /* those up to here are in every file */
 	CAT_LIST = CAT_NR_ALWAYS,
+	CAT_ETGS, /* a struct shoal_etag for each file */
 	CAT_NR_SECTIONS,
 };
 
@@ -138,6 +140,7 @@ struct cat_view {
 	uint64_t nr_bytes;
 	uint64_t largest; /* size; SHOAL_SIZE_UNKNOWN: not said, or no sizes */
 	uint64_t samples_per_file;
+	bool etags; /* ETGS is there, and not for nothing */
 	uint64_t file_len;
 	uint64_t lane[2];
 	uint64_t digest[2];

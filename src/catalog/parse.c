@@ -8,8 +8,8 @@
 #include "catalog/digest.h"
 
 const char *const cat_section_names[CAT_NR_SECTIONS] = {
-	"ROOT", "NAME", "NDIR", "DICT", "DTAB", "SZRN",
-	"SZBK", "SZDT", "SMRN", "SMBK", "SMDT", "LIST",
+	"ROOT", "NAME", "NDIR", "DICT", "DTAB", "SZRN", "SZBK",
+	"SZDT", "SMRN", "SMBK", "SMDT", "LIST", "ETGS",
 };
 
 /* Whether @want is the checksum of the bytes. The fuzzers' files have no good checksums. */
@@ -192,6 +192,15 @@ static int parse_table(const struct cat_header *h, size_t len, struct cat_view *
 	return 0;
 }
 
+/* One for each file; or none at all, which is as good as no section. */
+static bool etags_make_sense(const struct cat_view *v)
+{
+	uint64_t len = v->sec[CAT_ETGS].len;
+
+	return len == 0 || (len % sizeof(struct shoal_etag) == 0 &&
+			    len / sizeof(struct shoal_etag) == v->nr_files);
+}
+
 static bool counts_make_sense(const struct cat_view *v)
 {
 	const struct cat_section *sec = v->sec;
@@ -258,7 +267,8 @@ int cat_parse(const void *buf, size_t len, struct cat_view *ret_view, struct sho
 		v.lane[i] = shoal_le64_get(h->lane[i]);
 		v.digest[i] = shoal_le64_get(h->digest[i]);
 	}
-	if (!counts_make_sense(&v) || !largest_makes_sense(&v))
+	v.etags = v.sec[CAT_ETGS].addr && (v.sec[CAT_ETGS].len > 0 || v.nr_files == 0);
+	if (!counts_make_sense(&v) || !largest_makes_sense(&v) || !etags_make_sense(&v))
 		return shoal_fail(err, -EBADMSG,
 				  "damaged catalog: its counts contradict each other");
 	if (v.key_skip > SHOAL_NAME_MAX)

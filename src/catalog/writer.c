@@ -23,6 +23,7 @@ struct shoal_writer {
 	char *listing;        /* what LIST will hold; NULL when there is no LIST */
 	char *tmp_dir;
 	bool sizes;
+	bool etags; /* there is an ETGS */
 	uint64_t samples_per_file;
 	uint64_t nr_samples;
 	struct cat_digest digest;
@@ -108,6 +109,29 @@ static int check_options(const struct shoal_writer_options *o, struct shoal_err 
 	return 0;
 }
 
+/* Whether section @s is in the file. */
+static bool has_section(const struct shoal_writer *w, int s)
+{
+	return s == CAT_LIST ? w->listing != NULL : s == CAT_ETGS ? w->etags : true;
+}
+
+static int init_streams(struct shoal_writer *w, size_t root_len)
+{
+	uint64_t head;
+	int rc = 0;
+
+	for (int s = 0; s < CAT_NR_SECTIONS; s++)
+		w->nr_sections += has_section(w, s);
+	head = sizeof(struct cat_header) + w->nr_sections * sizeof(struct cat_table_entry);
+	for (int s = 0; s < CAT_NR_SECTIONS && rc == 0; s++) {
+		if (s == CAT_NAME)
+			rc = cat_stream_init(&w->stream[s], NULL, w->pub.fd, head + root_len);
+		else if (has_section(w, s))
+			rc = cat_stream_init(&w->stream[s], w->tmp_dir, -1, 0);
+	}
+	return rc < 0 ? rc : cat_stream_init(&w->notes, w->tmp_dir, -1, 0);
+}
+
 static int writer_init(struct shoal_writer *w, const char *path,
 		       const struct shoal_writer_options *o, struct shoal_err *err)
 {
@@ -115,11 +139,8 @@ static int writer_init(struct shoal_writer *w, const char *path,
 				 .dictionary = take_dictionary,
 				 .self = w };
 	size_t root_len = strlen(o->root);
-	uint64_t head;
 	int rc;
 
-	w->nr_sections = o->listing ? CAT_NR_SECTIONS : CAT_NR_ALWAYS;
-	head = sizeof(struct cat_header) + w->nr_sections * sizeof(struct cat_table_entry);
 	rc = path ? shoal_publish_open(path, &w->pub, err)
 		  : shoal_publish_nameless(o->tmp_dir, &w->pub, err);
 	if (rc < 0)
@@ -128,12 +149,8 @@ static int writer_init(struct shoal_writer *w, const char *path,
 	w->listing = o->listing ? strdup(o->listing) : NULL;
 	rc = w->tmp_dir && (w->listing || !o->listing) ? cat_encoder_init(&w->encoder, &sink)
 						       : -ENOMEM;
-	for (int s = 0; s < CAT_NR_SECTIONS && rc == 0; s++)
-		rc = s == CAT_NAME
-			     ? cat_stream_init(&w->stream[s], NULL, w->pub.fd, head + root_len)
-			     : cat_stream_init(&w->stream[s], w->tmp_dir, -1, 0);
 	if (rc == 0)
-		rc = cat_stream_init(&w->notes, w->tmp_dir, -1, 0);
+		rc = init_streams(w, root_len);
 	if (rc < 0)
 		return shoal_fail(err, rc, "out of memory");
 	cat_column_writer_init(&w->size_column, &w->stream[CAT_SZRN], &w->stream[CAT_SZBK],
@@ -156,6 +173,7 @@ int shoal_writer_open(const char *path, const struct shoal_writer_options *optio
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	w->pub = SHOAL_PUBLISH_CLOSED;
 	w->sizes = options->sizes;
+	w->etags = options->etags;
 	w->samples_per_file = options->samples_per_file;
 	rc = writer_init(w, path, options, err);
 	if (rc < 0) {
@@ -237,8 +255,15 @@ static int add_columns(struct shoal_writer *w, uint64_t size, uint64_t samples, 
 	return rc;
 }
 
-int shoal_writer_add(struct shoal_writer *writer, const char *name, size_t len, uint64_t size,
-		     uint64_t samples, struct shoal_err *err)
+static int put_etag(struct shoal_writer *w, const struct shoal_etag *etag, struct shoal_err *err)
+{
+	static const struct shoal_etag none = { .parts = { { 0xff, 0xff, 0xff, 0xff } } };
+
+	return cat_stream_write(&w->stream[CAT_ETGS], etag ? etag : &none, sizeof(none), err);
+}
+
+int shoal_writer_add_etag(struct shoal_writer *writer, const char *name, size_t len, uint64_t size,
+			  uint64_t samples, const struct shoal_etag *etag, struct shoal_err *err)
 {
 	int rc = check_usable(writer, err);
 
@@ -252,11 +277,28 @@ int shoal_writer_add(struct shoal_writer *writer, const char *name, size_t len, 
 		samples = writer->samples_per_file;
 	writer->err = err;
 	rc = add_columns(writer, size, samples, 1, err);
+	if (rc == 0 && writer->etags)
+		rc = put_etag(writer, etag, err);
 	if (rc == 0)
 		rc = cat_encoder_add(&writer->encoder, (const uint8_t *)name, len);
 	cat_digest_add(&writer->digest, name, len, size, samples);
 	writer->rc = rc;
 	return explain(rc, err);
+}
+
+int shoal_writer_add(struct shoal_writer *writer, const char *name, size_t len, uint64_t size,
+		     uint64_t samples, struct shoal_err *err)
+{
+	return shoal_writer_add_etag(writer, name, len, size, samples, NULL, err);
+}
+
+int shoal_writer_add_object(struct shoal_writer *writer, const char *name, size_t len,
+			    uint64_t size, uint64_t samples, const char *etag,
+			    struct shoal_err *err)
+{
+	struct shoal_etag parsed = shoal_etag_of(etag ? etag : "", etag ? strlen(etag) : 0);
+
+	return shoal_writer_add_etag(writer, name, len, size, samples, &parsed, err);
 }
 
 /* The name of @g that lies @x steps along each dimension from the first, into @name. */
@@ -305,6 +347,7 @@ int shoal_writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, cons
 		size = SHOAL_SIZE_UNKNOWN;
 	if (w->samples_per_file)
 		samples = w->samples_per_file;
+	assert(!w->etags); /* names that nobody has listed have none */
 	memcpy(name, first, len);
 	nr = digest_grid(w, g, name, len, size, samples, stop);
 	if (nr == 0)
@@ -332,13 +375,31 @@ static int check_part(const struct shoal_writer *w, const struct shoal_catalog *
 		return shoal_fail(err, -EINVAL, "only some of the parts know sizes");
 	if (v->nr_files && w->samples_per_file && v->samples_per_file != w->samples_per_file)
 		return shoal_fail(err, -EINVAL, "the parts have different samples per file");
+	if (v->nr_files && w->etags && !v->etags)
+		return shoal_fail(err, -EINVAL, "only some of the parts have ETags");
+	return 0;
+}
+
+/* The part's section behind what there is, as it is. */
+static int append_section(struct shoal_writer *w, const struct cat_view *v, enum cat_section_id s)
+{
+	uint64_t len = v->sec[s].len;
+
+	for (uint64_t off = 0; off < len; off += CAT_PAGE) {
+		uint64_t n = shoal_min(CAT_PAGE, len - off);
+		const uint8_t *bytes = cat_need(v, s, off, n);
+		int rc = bytes ? cat_stream_write(&w->stream[s], bytes, (size_t)n, w->err)
+			       : -EBADMSG;
+
+		if (rc < 0)
+			return rc;
+	}
 	return 0;
 }
 
 static int append_payloads(struct shoal_writer *w, const struct cat_view *v)
 {
 	uint64_t base = w->stream[CAT_NAME].len;
-	uint64_t len = v->sec[CAT_NAME].len;
 
 	for (uint64_t k = 0; k < v->nr_segments; k++) {
 		struct cat_segment seg;
@@ -354,16 +415,7 @@ static int append_payloads(struct shoal_writer *w, const struct cat_view *v)
 		if (rc < 0)
 			return rc;
 	}
-	for (uint64_t off = 0; off < len; off += CAT_PAGE) {
-		uint64_t n = shoal_min(CAT_PAGE, len - off);
-		const uint8_t *bytes = cat_need(v, CAT_NAME, off, n);
-		int rc = bytes ? cat_stream_write(&w->stream[CAT_NAME], bytes, (size_t)n, w->err)
-			       : -EBADMSG;
-
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
+	return append_section(w, v, CAT_NAME);
 }
 
 static int append_dictionaries(struct shoal_writer *w, const struct cat_view *v,
@@ -457,6 +509,8 @@ int shoal_writer_append(struct shoal_writer *writer, const struct shoal_catalog 
 		rc = append_payloads(writer, v);
 	if (rc == 0)
 		rc = append_columns(writer, v, err);
+	if (rc == 0 && writer->etags)
+		rc = append_section(writer, v, CAT_ETGS);
 	cat_digest_append(&writer->digest, &digest);
 	if (cat_is_stale(part)) /* zeros may have been copied */
 		rc = -ESTALE;
@@ -506,16 +560,19 @@ static int place_sections(struct shoal_writer *w, struct cat_table_entry *table,
 	uint64_t at = sizeof(struct cat_header) + w->nr_sections * sizeof(*table);
 	int rc = 0;
 
-	for (unsigned s = 0; s < w->nr_sections && rc == 0; s++) {
+	for (int s = 0; s < CAT_NR_SECTIONS && rc == 0; s++) {
 		struct cat_stream *stream = &w->stream[s];
 
+		if (!has_section(w, s))
+			continue;
 		rc = cat_stream_finish(stream, err);
 		if (rc == 0 && s != CAT_NAME)
 			rc = cat_stream_copy(stream, w->pub.fd, at, err);
-		memcpy(table[s].id, cat_section_names[s], 4);
-		table[s].reserved = shoal_le32_of(0);
-		table[s].off = shoal_le64_of(at);
-		table[s].len = shoal_le64_of(stream->len);
+		memcpy(table->id, cat_section_names[s], 4);
+		table->reserved = shoal_le32_of(0);
+		table->off = shoal_le64_of(at);
+		table->len = shoal_le64_of(stream->len);
+		table++;
 		at += stream->len;
 		if (stream->sums.len)
 			shoal_buf_append(sums, stream->sums.data, stream->sums.len);

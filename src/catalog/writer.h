@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+#include "base/etag.h"
 #include "catalog/grid.h"
 #include "shoal.h"
 
@@ -14,6 +15,11 @@
  */
 int shoal_writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, const char *first,
 			  size_t len, uint64_t size, uint64_t samples, const int *stop,
+			  struct shoal_err *err) SHOAL_MUST_USE;
+
+/* shoal_writer_add_object() with the ETag as it is kept; NULL: none. */
+int shoal_writer_add_etag(struct shoal_writer *w, const char *name, size_t len, uint64_t size,
+			  uint64_t samples, const struct shoal_etag *etag,
 			  struct shoal_err *err) SHOAL_MUST_USE;
 
 /* Say otherwise how the names were found, of a writer that was opened with a listing. */
@@ -48,6 +54,10 @@ static inline bool shoal_catalog_copy_is_marked(const struct timespec *mtime)
 /* Open the catalog in the file @fd, which is closed with it, and also on failure. */
 int shoal_catalog_open_fd(int fd, struct shoal_catalog **ret_cat,
 			  struct shoal_err *err) SHOAL_MUST_USE;
+
+/* shoal_catalog_etag() as it is kept. */
+int shoal_catalog_etag_of(const struct shoal_catalog *cat, uint64_t id,
+			  struct shoal_etag *ret_etag) SHOAL_MUST_USE;
 
 /* How the names were listed, as index/listing.h has it: lent, not ended by a NUL. -EBADMSG. */
 int shoal_catalog_listing(const struct shoal_catalog *cat, const char **ret_text,

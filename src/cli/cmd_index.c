@@ -212,6 +212,8 @@ static const struct {
 	{ "other_file_systems", "other file systems left out",
 	  offsetof(struct shoal_index_result, nr_other_fs) },
 	{ "filtered", "left out by patterns", offsetof(struct shoal_index_result, nr_filtered) },
+	{ "odd_etags", "without an ETag in the catalog, as theirs is no MD5",
+	  offsetof(struct shoal_index_result, nr_odd_etags) },
 };
 
 static uint64_t count_of(const struct shoal_index_result *r, size_t i)

@@ -24,7 +24,7 @@ static double bytes_per_name(const struct shoal_catalog_info *i)
 {
 	if (i->nr_files == 0)
 		return 0;
-	return (double)(i->file_bytes - i->size_bytes) / (double)i->nr_files;
+	return (double)(i->file_bytes - i->size_bytes - i->etag_bytes) / (double)i->nr_files;
 }
 
 static int print_json(const struct shoal_catalog_info *i)
@@ -42,6 +42,7 @@ static int print_json(const struct shoal_catalog_info *i)
 		printf("  \"bytes\": %" PRIu64 ",\n", i->nr_bytes);
 	else
 		printf("  \"bytes\": null,\n");
+	printf("  \"etags\": %s,\n", i->etags ? "true" : "false");
 	printf("  \"file_bytes\": %" PRIu64 ",\n  \"bytes_per_name\": %.6f,\n", i->file_bytes,
 	       bytes_per_name(i));
 	printf("  \"segments\": %" PRIu64 ",\n  \"digest\": \"%s\",\n  \"version\": %" PRIu32
@@ -59,6 +60,7 @@ static int print_text(const struct shoal_catalog_info *i)
 		printf("bytes           not known\n");
 	else
 		printf("bytes           %" PRIu64 "\n", i->nr_bytes);
+	printf("etags           %s\n", i->etags ? "yes" : "no");
 	printf("file_bytes      %" PRIu64 "\n", i->file_bytes);
 	printf("bytes_per_name  %.4f\n", bytes_per_name(i));
 	printf("segments        %" PRIu64 "\n", i->nr_segments);

@@ -8,7 +8,7 @@
 #include "shoal.h"
 
 static const char usage[] =
-	"usage: shoal ls FILE [--id N | --from N --count K | --prefix P] [--sizes] [-0]\n"
+	"usage: shoal ls FILE [--id N | --from N --count K | --prefix P] [--sizes] [--etags] [-0]\n"
 	"\n"
 	"Print names of a catalog, in order, one a line.\n"
 	"\n"
@@ -17,10 +17,11 @@ static const char usage[] =
 	"      --count K    print at most K names\n"
 	"      --prefix P   only names that start with P\n"
 	"      --sizes      print the size after a tab\n"
+	"      --etags      print the ETag after a tab, without its quotes; - where there is none\n"
 	"  -0, --null       end names with NUL bytes, not line ends\n"
 	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be\n" CLI_S3_USAGE;
 
-enum { OPT_ID = 256, OPT_FROM, OPT_COUNT, OPT_PREFIX, OPT_SIZES };
+enum { OPT_ID = 256, OPT_FROM, OPT_COUNT, OPT_PREFIX, OPT_SIZES, OPT_ETAGS };
 
 static const struct option longs[] = {
 	{ "id", required_argument, NULL, OPT_ID },
@@ -28,6 +29,7 @@ static const struct option longs[] = {
 	{ "count", required_argument, NULL, OPT_COUNT },
 	{ "prefix", required_argument, NULL, OPT_PREFIX },
 	{ "sizes", no_argument, NULL, OPT_SIZES },
+	{ "etags", no_argument, NULL, OPT_ETAGS },
 	{ "null", no_argument, NULL, '0' },
 	CLI_LOCAL_COPY,
 	CLI_S3_OPTIONS,
@@ -38,7 +40,7 @@ static const struct option longs[] = {
 struct arguments {
 	const char *path, *prefix;
 	uint64_t from, count;
-	bool id_given, range_given, sizes;
+	bool id_given, range_given, sizes, etags;
 	char end;
 };
 
@@ -60,12 +62,26 @@ static bool take_option(int c, struct arguments *a)
 		return true;
 	case OPT_SIZES:
 		return a->sizes = true;
+	case OPT_ETAGS:
+		return a->etags = true;
 	case '0':
 		a->end = '\0';
 		return true;
 	default:
 		return false;
 	}
+}
+
+static int print_etag(const struct shoal_catalog *cat, uint64_t id)
+{
+	char etag[SHOAL_ETAG_MAX + 1];
+	int len = shoal_catalog_etag(cat, id, etag);
+
+	if (len > 2)
+		printf("\t%.*s", len - 2, etag + 1);
+	else if (len >= 0)
+		fputs("\t-", stdout);
+	return len;
 }
 
 static int print_one(const struct arguments *a, const struct shoal_catalog *cat, uint64_t id,
@@ -86,6 +102,11 @@ static int print_one(const struct arguments *a, const struct shoal_catalog *cat,
 			fputs("\t-", stdout);
 		else
 			printf("\t%" PRIu64, size);
+	}
+	if (a->etags) {
+		rc = print_etag(cat, id);
+		if (rc < 0)
+			return cli_lookup_failed("ls", a->path, cat, rc);
 	}
 	putc_unlocked(a->end, stdout);
 	return CLI_OK;

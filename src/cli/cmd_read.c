@@ -56,6 +56,7 @@ struct arguments {
 	struct shoal_load_options load;
 	uint64_t epoch, steps;
 	bool json, quiet, drop;
+	bool misused; /* an option does not fit the catalog */
 };
 
 /* ---- Options ---- */
@@ -199,6 +200,10 @@ static int run(struct arguments *a, struct shoal_comm *comm, struct shoal_catalo
 
 	shoal_comm_set_stop(comm, &cli_stop);
 	rc = cli_open_catalog(a->path, ret_cat, err);
+	if (rc == 0 && a->load.if_match) {
+		rc = load_check_etags(*ret_cat, a->load.store, err);
+		a->misused = rc < 0;
+	}
 	if (rc == 0)
 		rc = open_loader(a, comm, *ret_cat, ret_loader, err);
 	if (rc == 0 && a->drop)
@@ -353,11 +358,14 @@ static void name_errors(const struct outcome *o, const char *rank)
 static int say_failure(const struct arguments *a, const struct shoal_comm_place *place,
 		       const char *rank, int rc, const struct shoal_err *err)
 {
+	int status = a->misused ? CLI_USAGE : CLI_FAILED;
+
 	if (place->rank > 0)
-		return CLI_FAILED;
+		return status;
 	if (rc == -ECANCELED)
 		return cli_fail("read", "interrupted");
-	return cli_fail("read", "%s'%s': %s", rc == -EREMOTEIO ? "" : rank, a->path, err->msg);
+	cli_fail("read", "%s'%s': %s", rc == -EREMOTEIO ? "" : rank, a->path, err->msg);
+	return status;
 }
 
 static int tell(const struct arguments *a, const struct shoal_comm_place *place,

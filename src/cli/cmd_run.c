@@ -12,6 +12,8 @@
 #include "cli/load_options.h"
 #include "cli/run_screen.h"
 #include "cli/s3_options.h"
+#include "load/fetch.h"
+#include "load/loader.h"
 #include "report/report.h"
 
 static const char usage[] =
@@ -82,6 +84,7 @@ struct command {
 	int lock;       /* of the results folder, on rank 0; else -1 */
 	bool kept;      /* rank 0: a resumed run has its catalogs in the results folder */
 	bool unwritten; /* it ran to its end, or was stopped, but results could not be written */
+	bool misused;   /* an option does not fit the catalog */
 };
 
 /* ---- Options ---- */
@@ -263,6 +266,8 @@ static int open_data(struct command *c, struct shoal_err *err)
 	struct bench_data_options o = { .data = c->a.data,
 					.store = c->a.load.store,
 					.made_up = made_up(&c->a),
+					.etags = c->a.load.if_match && c->a.data &&
+						 load_is_remote(c->a.data),
 					.folder = c->a.results,
 					.reuse = c->kept,
 					.object_size = c->a.load.object_size,
@@ -278,6 +283,20 @@ static int open_data(struct command *c, struct shoal_err *err)
 	rc = bench_data_open(&c->data, c->comm, c->workload, &o, err);
 	shoal_comm_set_stop(c->comm, NULL);
 	run_screen_clear(&c->screen);
+	return rc;
+}
+
+/* Before anything of the run is there. All ranks see the same catalogs. */
+static int check_etags(struct command *c, struct shoal_err *err)
+{
+	const char *store = c->a.load.store ? c->a.load.store : c->data.store;
+	int rc = load_check_etags(c->data.cat, store, err);
+
+	if (rc == 0 && c->data.cat_eval)
+		rc = load_check_etags(c->data.cat_eval, store, err);
+	c->misused = rc < 0;
+	if (rc < 0)
+		shoal_comm_fail(c->comm, err->msg);
 	return rc;
 }
 
@@ -372,6 +391,8 @@ static int run(struct command *c, struct shoal_err *err)
 	rc = agree(c, rc, err);
 	if (rc == 0)
 		rc = open_data(c, err);
+	if (rc == 0 && c->a.load.if_match)
+		rc = check_etags(c, err);
 	if (rc == 0)
 		rc = note_size(c, err);
 	if (rc == 0)
@@ -426,7 +447,7 @@ static int say_failure(struct command *c, int rc, const struct shoal_err *err)
 	char rank[32] = "";
 
 	if (c->place->rank > 0)
-		return CLI_FAILED;
+		return c->misused ? CLI_USAGE : CLI_FAILED;
 	if (c->place->size > 1 && rc != -EREMOTEIO)
 		snprintf(rank, sizeof(rank), "rank %d: ", c->place->rank);
 	if (c->unwritten) {
@@ -441,7 +462,7 @@ static int say_failure(struct command *c, int rc, const struct shoal_err *err)
 	else
 		cli_fail("run", "%s%s", rank, err->msg);
 	keep_what_is_there(c, err);
-	return CLI_FAILED;
+	return c->misused ? CLI_USAGE : CLI_FAILED;
 }
 
 static bool audit_holds(const struct bench_result *r)

@@ -17,8 +17,9 @@ static const char usage[] =
 	"  -v, --verbose       say what is good, too\n"
 	"      --json          print a list of {\"file\", \"good\", \"damage\"}\n"
 	"      --storage       compare each with what is there now, too. Prints a line for each file that\n"
-	"                      is missing, new, or has another size (with both sizes), and exits with 1\n"
-	"                      if there is one; --json has the counts only\n"
+	"                      is missing, new, or has another size (with both sizes), or another ETag\n"
+	"                      where the catalog has some (index --etags), and exits with 1 if there is\n"
+	"                      one; --json has the counts only\n"
 	"      --where DIR     look there instead of at the catalog's root\n"
 	"      --memory SIZE   use at most this much memory (default 256M)\n"
 	"      --tmp-dir DIR   put temporary files there (default: $TMPDIR, or /tmp)\n"
@@ -128,9 +129,10 @@ static int print_difference(void *self, enum shoal_difference what, const char *
 
 	if (a->json || a->quiet)
 		return 0;
-	fputs(what == SHOAL_MISSING ? "missing\t"
-	      : what == SHOAL_NEW   ? "new\t"
-				    : "resized\t",
+	fputs(what == SHOAL_MISSING   ? "missing\t"
+	      : what == SHOAL_NEW     ? "new\t"
+	      : what == SHOAL_CHANGED ? "changed\t"
+				      : "resized\t",
 	      stdout);
 	cli_put_plain(stdout, name, len);
 	if (what == SHOAL_RESIZED)
@@ -171,7 +173,9 @@ static int verify_one(struct arguments *a, const char *path, struct finding *f)
 		cli_progress_clear(&a->progress);
 		f->compared = rc == 0;
 	}
-	f->good = rc == 0 && f->result.nr_missing + f->result.nr_new + f->result.nr_resized == 0;
+	f->good = rc == 0 && f->result.nr_missing + f->result.nr_new + f->result.nr_resized +
+					     f->result.nr_changed ==
+				     0;
 	shoal_catalog_close(cat);
 	return rc;
 }
@@ -191,15 +195,20 @@ static void print_json(const char *path, const struct finding *f, bool first)
 		fputs("null", stdout);
 	if (f->compared)
 		printf(", \"storage\": {\"same\": %" PRIu64 ", \"missing\": %" PRIu64
-		       ", \"new\": %" PRIu64 ", \"resized\": %" PRIu64 "}",
+		       ", \"new\": %" PRIu64 ", \"resized\": %" PRIu64,
 		       r->nr_same, r->nr_missing, r->nr_new, r->nr_resized);
-	putchar('}');
+	if (f->compared && f->info.etags)
+		printf(", \"changed\": %" PRIu64, r->nr_changed);
+	fputs(f->compared ? "}}" : "}", stdout);
 }
 
 static void print_words(const struct arguments *a, const char *path, const struct finding *f)
 {
 	const struct shoal_compare_result *r = &f->result;
+	char changed[64] = "";
 
+	if (f->info.etags)
+		snprintf(changed, sizeof(changed), "%" PRIu64 " of another ETag, ", r->nr_changed);
 	if (ferror(stdout)) /* which cli_finish() tells */
 		return;
 	if (*f->err.msg)
@@ -207,8 +216,8 @@ static void print_words(const struct arguments *a, const char *path, const struc
 	else if (!f->good)
 		cli_fail("verify",
 			 "'%s' is not what is there now: %" PRIu64 " missing, %" PRIu64
-			 " new, %" PRIu64 " of another size, %" PRIu64 " as they were",
-			 path, r->nr_missing, r->nr_new, r->nr_resized, r->nr_same);
+			 " new, %" PRIu64 " of another size, %s%" PRIu64 " as they were",
+			 path, r->nr_missing, r->nr_new, r->nr_resized, changed, r->nr_same);
 	else if (a->verbose && !a->json)
 		printf("%s: good, %" PRIu64 " files%s, digest %s\n", path, f->info.nr_files,
 		       f->compared ? ", all there" : "", f->info.digest);

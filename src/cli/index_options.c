@@ -49,6 +49,9 @@ static const char usage[] =
 	"\n"
 	"of a bucket, as s3://bucket/prefix: --no-sizes, --include, --exclude, --resume, and\n"
 	"      --connections N        have N requests in flight a rank (default 64 a node)\n"
+	"      --etags                keep the ETag of each object, too (20 bytes each), for --if-match of\n"
+	"                             read and run, and for verify --storage. ETags that are not an MD5,\n"
+	"                             or one of parts with their number, are not kept, and counted\n"
 	"      --shard K/N            list only the Kth (1 to N) of N about equal ranges of keys, which all\n"
 	"                             processes find alike as long as the bucket is not changed; each\n"
 	"                             makes a catalog of its own, also under mpirun\n"
@@ -86,6 +89,7 @@ enum {
 	OPT_UPDATE,
 	OPT_RESUME,
 	OPT_CONNECTIONS,
+	OPT_ETAGS,
 	OPT_SHARD,
 };
 
@@ -114,6 +118,7 @@ static const struct option longs[] = {
 	{ "update", required_argument, NULL, OPT_UPDATE },
 	{ "resume", no_argument, NULL, OPT_RESUME },
 	{ "connections", required_argument, NULL, OPT_CONNECTIONS },
+	{ "etags", no_argument, NULL, OPT_ETAGS },
 	{ "shard", required_argument, NULL, OPT_SHARD },
 	CLI_S3_OPTIONS,
 	{ "help", no_argument, NULL, 'h' },
@@ -174,6 +179,9 @@ static bool take_bucket_option(int c, struct index_arguments *a)
 	case OPT_CONNECTIONS:
 		a->tree_only = a->bucket_only = "--connections";
 		return take_connections(a);
+	case OPT_ETAGS:
+		a->tree_only = a->bucket_only = "--etags";
+		return a->tree.etags = true;
 	case OPT_SHARD:
 		a->tree_only = a->bucket_only = "--shard";
 		return take_shard(a);
@@ -305,7 +313,8 @@ static int check_kind(const struct index_arguments *a)
 	    stat(a->source, &st) < 0)
 		return cli_fail("index", "'%s': cannot open it: %s", a->source, strerror(errno));
 	if (a->tree_only && a->kind != INDEX_TREE)
-		return cli_usage("index", "%s is for a directory, not for a %s", a->tree_only,
+		return cli_usage("index", "%s is for a %s, not for a %s", a->tree_only,
+				 a->tree_only == a->bucket_only ? "bucket" : "directory",
 				 a->kind == INDEX_LIST ? "LIST" : "--pattern");
 	if (a->list_only && a->kind != INDEX_LIST)
 		return cli_usage("index", "%s is for a LIST, not for a %s", a->list_only,

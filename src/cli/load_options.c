@@ -90,6 +90,8 @@ static bool take(const char *command, int c, struct shoal_load_options *load)
 		return load->direct = true;
 	case OPT_STORE:
 		return take_store(command, load);
+	case OPT_IF_MATCH:
+		return load->if_match = true;
 	case OPT_OBJECT_SIZE:
 		return take_size(command, "--object-size", &load->object_size);
 	case OPT_SLOT:

@@ -15,6 +15,7 @@ enum {
 	OPT_OBJECT_SIZE,
 	OPT_SLOT,
 	OPT_ON_ERROR,
+	OPT_IF_MATCH,
 	OPT_TIMEOUT,
 	OPT_LOAD_LAST = OPT_TIMEOUT,
 };
@@ -28,6 +29,7 @@ enum {
 		{ "object-size", required_argument, NULL, OPT_OBJECT_SIZE }, \
 		{ "slot", required_argument, NULL, OPT_SLOT },               \
 		{ "on-error", required_argument, NULL, OPT_ON_ERROR },       \
+		{ "if-match", no_argument, NULL, OPT_IF_MATCH },             \
 	{                                                                    \
 		"timeout", required_argument, NULL, OPT_TIMEOUT              \
 	}
@@ -40,6 +42,8 @@ enum {
 	"      --object-size N   with --store null: the size of every sample\n"                               \
 	"      --slot N          room for a sample (default: the largest of the catalog)\n"                   \
 	"      --on-error E      fail (default): stop at the first sample that cannot be read; skip: go on\n" \
+	"      --if-match        an object in a bucket that is not the one listed, by the ETag that the\n"    \
+	"                        catalog keeps (index --etags), cannot be read\n"                             \
 	"      --timeout S       give up when a sample takes longer than S seconds\n"
 
 /* A number from 1 to @max, the value of @option; false with words when it is none. */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/publish.h"
+#include "catalog/writer.h"
 
 /*
  * What is not the sorter's: the writer's chunk, values and buffers, stacks, and the libraries. With
@@ -65,6 +66,7 @@ int index_build_start(struct index_build *b, const struct shoal_index_options *o
 								: 1,
 		.tmp_dir = options->tmp_dir,
 		.listing = spec->listing,
+		.etags = spec->etags,
 	};
 	uint64_t memory = spec->memory      ? spec->memory
 			  : options->memory ? options->memory
@@ -105,7 +107,7 @@ int index_build_add(struct index_build *b, const struct shoal_entry *entry, stru
 struct sink {
 	struct shoal_writer *writer;
 	const struct shoal_index_options *options;
-	uint64_t nr;
+	uint64_t nr, nr_odd;
 };
 
 static int tell(const struct sink *sink, struct shoal_err *err)
@@ -130,8 +132,9 @@ static int put_in_catalog(void *self, const struct shoal_entry *e, struct shoal_
 		if (rc < 0)
 			return rc;
 	}
-	return shoal_writer_add(sink->writer, (const char *)e->name, e->len, e->size, e->samples,
-				err);
+	sink->nr_odd += e->etag && !shoal_etag_is_kept(e->etag);
+	return shoal_writer_add_etag(sink->writer, (const char *)e->name, e->len, e->size,
+				     e->samples, e->etag, err);
 }
 
 int index_build_finish(struct index_build *b, struct shoal_index_result *ret_result,
@@ -150,6 +153,7 @@ int index_build_finish(struct index_build *b, struct shoal_index_result *ret_res
 	writer = b->writer;
 	b->writer = NULL; /* sealing frees it */
 	ret_result->nr_names = sink.nr;
+	ret_result->nr_odd_etags = sink.nr_odd;
 	return shoal_writer_seal(writer, err);
 }
 

@@ -18,6 +18,7 @@ struct index_build {
 struct index_build_spec {
 	const char *root;
 	bool sizes, samples;         /* come with each name */
+	bool etags;                  /* as well */
 	const char *listing;         /* how names are found, or NULL */
 	bool no_writer;              /* another rank writes the catalog */
 	uint64_t memory;             /* for all of it; 0: as the options say */

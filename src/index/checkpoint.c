@@ -68,6 +68,7 @@ int index_checkpoint_run(struct shoal_span *runs, uint64_t runs_end, struct inde
 		return 0;
 	ret_run->off = shoal_span_varint(runs);
 	ret_run->len = shoal_span_varint(runs);
+	ret_run->etags = false; /* whoever knows what was listed says otherwise */
 	ret_run->shared = (uint32_t)shoal_min(shoal_span_varint(runs), SHOAL_NAME_MAX);
 	if (runs->bad || ret_run->off > runs_end || ret_run->len > runs_end - ret_run->off)
 		return -EBADMSG;

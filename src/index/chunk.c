@@ -1,12 +1,13 @@
 #include "index/chunk.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/name.h"
 #include "base/span.h"
 
-/* What follows a name: size and samples as varints. */
-#define TAIL_MAX 20u
+/* What follows a name: size and samples as varints, and the ETag where there are some. */
+#define TAIL_MAX (20u + sizeof(struct shoal_etag))
 
 void index_chunk_init(struct index_chunk *c, uint8_t *bytes, size_t cap)
 {
@@ -27,6 +28,9 @@ bool index_chunk_put(struct index_chunk *c, const struct shoal_entry *e)
 
 	if (refs + c->fill + e->len + TAIL_MAX > c->cap)
 		return false;
+	if (c->nr == 0)
+		c->etags = e->etag;
+	assert(c->etags == (e->etag != NULL));
 	if (c->in_order && c->nr > 0)
 		c->in_order = comes_after_last(c, e);
 	memcpy(p, e->name, e->len);
@@ -35,6 +39,10 @@ bool index_chunk_put(struct index_chunk *c, const struct shoal_entry *e)
 		(struct index_ref){ .off = (uint32_t)c->fill, .len = (uint32_t)e->len };
 	p = shoal_varint_put(p + e->len, e->size + 1); /* unknown becomes 0 */
 	p = shoal_varint_put(p, e->samples);
+	if (c->etags) {
+		memcpy(p, e->etag, sizeof(*e->etag));
+		p += sizeof(*e->etag);
+	}
 	c->fill = (size_t)(p - c->bytes);
 	return true;
 }
@@ -48,6 +56,7 @@ void index_chunk_entry(const struct index_chunk *c, const struct index_ref *r,
 	ret_entry->len = r->len;
 	ret_entry->size = shoal_span_varint(&tail) - 1;
 	ret_entry->samples = shoal_span_varint(&tail);
+	ret_entry->etag = c->etags ? (const struct shoal_etag *)(const void *)tail.p : NULL;
 }
 
 /* References lie in reverse order of adding. */
@@ -97,6 +106,7 @@ uint8_t *index_chunk_sort_into(struct index_chunk *c, uint8_t *spare)
 			__builtin_prefetch(was + from[i + 16].off);
 		for (int varints = 0; varints < 2; end++)
 			varints += *end < 0x80;
+		end += c->etags ? sizeof(struct shoal_etag) : 0;
 		memcpy(spare + fill, name, (size_t)(end - name));
 		to[i] = (struct index_ref){ .off = (uint32_t)fill, .len = from[i].len };
 		fill += (size_t)(end - name);

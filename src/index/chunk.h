@@ -15,6 +15,7 @@ struct index_chunk {
 	size_t fill;
 	size_t nr;
 	bool in_order; /* names came in order, so far */
+	bool etags;    /* its entries have them: as the first that came */
 };
 
 /* Empty it, with @cap bytes at @bytes, which is a multiple of 16. */

@@ -13,7 +13,7 @@
 struct comparison {
 	const struct shoal_catalog *cat;
 	const struct shoal_compare_options *options;
-	bool sizes;
+	bool sizes, etags;
 	struct shoal_cursor *cursor;
 	uint64_t id; /* of the name that the cursor is at */
 	const char *name;
@@ -59,14 +59,32 @@ static int take_missing(struct comparison *c, struct shoal_err *err)
 	return rc < 0 ? rc : step(c, err);
 }
 
+/* Whether it has another ETag now. One that was not kept, or is not of the kind, tells nothing. */
+static int etag_differs(const struct comparison *c, const struct shoal_entry *e, bool *ret_differs,
+			struct shoal_err *err)
+{
+	struct shoal_etag was;
+	int rc = c->etags ? shoal_catalog_etag_of(c->cat, c->id, &was) : 0;
+
+	*ret_differs = rc == 0 && c->etags && e->etag && shoal_etag_is_kept(&was) &&
+		       shoal_etag_is_kept(e->etag) && !shoal_etag_same(&was, e->etag);
+	return rc < 0 ? shoal_catalog_explain(c->cat, rc, err) : 0;
+}
+
 static int take_both(struct comparison *c, const struct shoal_entry *e, struct shoal_err *err)
 {
 	uint64_t was = SHOAL_SIZE_UNKNOWN;
+	bool changed = false;
 	int rc = size_of(c, &was, err);
 
+	if (rc == 0)
+		rc = etag_differs(c, e, &changed, err);
 	if (rc == 0 && c->sizes && was != e->size) {
 		c->result.nr_resized++;
 		rc = tell(c, SHOAL_RESIZED, c->name, c->len, was, e->size, err);
+	} else if (rc == 0 && changed) {
+		c->result.nr_changed++;
+		rc = tell(c, SHOAL_CHANGED, c->name, c->len, was, e->size, err);
 	} else {
 		c->result.nr_same++;
 	}
@@ -180,7 +198,10 @@ int shoal_catalog_compare(const struct shoal_catalog *cat,
 	}
 	shoal_catalog_info(cat, &info);
 	c.sizes = info.nr_bytes != SHOAL_SIZE_UNKNOWN;
+	c.etags =
+		info.etags && strncmp(options->where ? options->where : info.root, "s3://", 5) == 0;
 	tree.no_sizes = !c.sizes;
+	tree.etags = c.etags;
 	tree.follow = was.follow;
 	tree.one_fs = was.one_fs;
 	tree.include = was.include;

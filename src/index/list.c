@@ -126,10 +126,12 @@ static int split_line(const struct list *l, const char *line, size_t len, struct
 	uint64_t number[2];
 	int nr = 0, rc = 0;
 
-	e->name = (const uint8_t *)line;
-	e->size = SHOAL_SIZE_UNKNOWN;
-	e->samples = l->options->samples_per_file ? l->options->samples_per_file : 1;
-	e->len = len;
+	*e = (struct shoal_entry){
+		.name = (const uint8_t *)line,
+		.len = len,
+		.size = SHOAL_SIZE_UNKNOWN,
+		.samples = l->options->samples_per_file ? l->options->samples_per_file : 1,
+	};
 	if (l->names_only)
 		return 0;
 	while (nr < 2 && (rc = cut_number(line, &e->len, &number[nr])) > 0)

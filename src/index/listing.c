@@ -49,6 +49,8 @@ char *index_listing_text(const struct index_listing *l)
 	put_line(&b, "sizes", l->sizes ? "1" : "0");
 	put_line(&b, "follow", l->follow ? "1" : "0");
 	put_line(&b, "one-file-system", l->one_fs ? "1" : "0");
+	if (l->etags)
+		put_line(&b, "etags", "1");
 	for (size_t i = 0; i < l->nr_include; i++)
 		put_line(&b, "include", l->include[i]);
 	for (size_t i = 0; i < l->nr_exclude; i++)
@@ -116,6 +118,8 @@ static bool parse_line(struct index_listing *l, size_t nr_lines, const char *key
 		return parse_flag(value, &l->follow);
 	if (strcmp(key, "one-file-system") == 0)
 		return parse_flag(value, &l->one_fs);
+	if (strcmp(key, "etags") == 0)
+		return parse_flag(value, &l->etags);
 	if (strcmp(key, "include") == 0)
 		l->patterns[l->nr_include++] = value;
 	else if (strcmp(key, "exclude") == 0)
@@ -197,6 +201,7 @@ static bool same_patterns(const char *const *a, size_t nr_a, const char *const *
 bool index_listing_same(const struct index_listing *a, const struct index_listing *b)
 {
 	return a->sizes == b->sizes && a->follow == b->follow && a->one_fs == b->one_fs &&
+	       a->etags == b->etags &&
 	       same_patterns(a->include, a->nr_include, b->include, b->nr_include) &&
 	       same_patterns(a->exclude, a->nr_exclude, b->exclude, b->nr_exclude);
 }

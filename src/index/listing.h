@@ -15,6 +15,7 @@ struct index_listing {
 	uint64_t nr_unreadable; /* what was left out because it could not be read */
 	uint64_t nr_foreign;    /* directories on other file systems than the root's */
 	bool sizes, follow, one_fs;
+	bool etags; /* were kept */
 	/* Shell patterns. Lent when made, owned when parsed. */
 	const char *const *include, *const *exclude;
 	size_t nr_include, nr_exclude;

@@ -82,9 +82,10 @@ static int merge_into_run(struct index_merge_job *job, size_t first, uint32_t nr
 #define BATCH_BYTES (128u << 10)
 #define BATCHES     4u
 
-/* Entries on their way to the taker: their struct, then the name. */
+/* Entries on their way to the taker: their struct, the ETag where they have some, the name. */
 struct batch {
 	size_t fill;
+	bool etags;
 	uint8_t bytes[BATCH_BYTES];
 };
 
@@ -107,9 +108,10 @@ static int put_in_batch(void *self, const struct shoal_entry *e, struct shoal_er
 	struct pipeline *p = self;
 	struct packed_entry packed = { shoal_le64_of(e->len), shoal_le64_of(e->size),
 				       shoal_le64_of(e->samples) };
+	size_t etag_len = e->etag ? sizeof(*e->etag) : 0;
 	uint8_t *at;
 
-	if (p->current && p->current->fill + sizeof(packed) + e->len > BATCH_BYTES) {
+	if (p->current && p->current->fill + sizeof(packed) + etag_len + e->len > BATCH_BYTES) {
 		if (!shoal_queue_give(&p->full, p->current))
 			return shoal_fail(err, -ECANCELED, "stopped");
 		p->current = NULL;
@@ -119,11 +121,14 @@ static int put_in_batch(void *self, const struct shoal_entry *e, struct shoal_er
 		if (!p->current)
 			return shoal_fail(err, -ECANCELED, "stopped");
 		p->current->fill = 0;
+		p->current->etags = e->etag;
 	}
 	at = p->current->bytes + p->current->fill;
 	memcpy(at, &packed, sizeof(packed));
-	memcpy(at + sizeof(packed), e->name, e->len);
-	p->current->fill += sizeof(packed) + e->len;
+	if (e->etag)
+		memcpy(at + sizeof(packed), e->etag, etag_len);
+	memcpy(at + sizeof(packed) + etag_len, e->name, e->len);
+	p->current->fill += sizeof(packed) + etag_len + e->len;
 	return 0;
 }
 
@@ -144,15 +149,19 @@ static int take_batch(const struct index_merge_job *job, const struct batch *b,
 	int rc = 0;
 
 	for (size_t at = 0; at < b->fill && rc == 0;) {
+		const struct shoal_etag *etag;
 		struct packed_entry packed;
 		struct shoal_entry e;
 
 		memcpy(&packed, b->bytes + at, sizeof(packed));
 		at += sizeof(packed);
+		etag = b->etags ? (const struct shoal_etag *)(const void *)(b->bytes + at) : NULL;
+		at += b->etags ? sizeof(*etag) : 0;
 		e = (struct shoal_entry){ .name = b->bytes + at,
 					  .len = (size_t)shoal_le64_get(packed.len),
 					  .size = shoal_le64_get(packed.size),
-					  .samples = shoal_le64_get(packed.samples) };
+					  .samples = shoal_le64_get(packed.samples),
+					  .etag = etag };
 		at += e.len;
 		rc = job->take(job->self, &e, err);
 	}

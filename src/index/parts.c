@@ -132,6 +132,7 @@ static int read_outgoing(void *self, uint64_t off, void *buf, size_t len, struct
 struct incoming {
 	int fd;
 	uint64_t end;
+	bool etags;            /* are in what comes */
 	uint64_t *start;       /* of each rank's */
 	struct index_run *run; /* from each rank */
 };
@@ -151,7 +152,8 @@ static int take_incoming(void *self, int from, uint64_t off, uint64_t total, con
 		in->start[from] = in->end;
 		in->run[from] = (struct index_run){ .off = in->end + RUN_HEAD,
 						    .len = total - RUN_HEAD,
-						    .shared = shoal_le32_get(head) };
+						    .shared = shoal_le32_get(head),
+						    .etags = in->etags };
 		in->end += total;
 	}
 	rc = shoal_pwrite_all(in->fd, data, len, in->start[from] + off);
@@ -188,7 +190,7 @@ struct part {
 	struct shoal_comm *comm;
 	struct shoal_writer *writer;
 	const struct shoal_index_options *options;
-	uint64_t nr;
+	uint64_t nr, nr_odd;
 };
 
 static int put_in_part(void *self, const struct shoal_entry *e, struct shoal_err *err)
@@ -207,8 +209,9 @@ static int put_in_part(void *self, const struct shoal_entry *e, struct shoal_err
 									     .nr_names = part->nr,
 									     .where = "" });
 	}
-	return shoal_writer_add(part->writer, (const char *)e->name, e->len, e->size, e->samples,
-				err);
+	part->nr_odd += e->etag && !shoal_etag_is_kept(e->etag);
+	return shoal_writer_add_etag(part->writer, (const char *)e->name, e->len, e->size,
+				     e->samples, e->etag, err);
 }
 
 static int merge_part(const struct index_parts *p, struct incoming *in, struct part *part,
@@ -324,7 +327,8 @@ static int write_part(const struct index_parts *p, struct incoming *in, struct s
 		.root = p->root,
 		.sizes = p->sizes,
 		.samples_per_file = p->options->samples_per_file ? p->options->samples_per_file : 1,
-		.tmp_dir = p->tmp_dir
+		.tmp_dir = p->tmp_dir,
+		.etags = p->etags
 	};
 	struct part part = { .comm = p->comm, .writer = whole, .options = p->options };
 	int rc = whole ? 0 : shoal_writer_open(NULL, &wo, &part.writer, err);
@@ -338,6 +342,7 @@ static int write_part(const struct index_parts *p, struct incoming *in, struct s
 		rc = *ret_fd < 0 ? *ret_fd : 0;
 	}
 	result->nr_names = part.nr;
+	result->nr_odd_etags = part.nr_odd;
 	return rc;
 }
 
@@ -369,6 +374,7 @@ int index_parts_seal(const struct index_parts *p, struct shoal_sorter **sorter,
 {
 	size_t size = (size_t)shoal_comm_place(p->comm)->size;
 	struct incoming in = { .fd = -1,
+			       .etags = p->etags,
 			       .start = calloc(size, sizeof(*in.start)),
 			       .run = calloc(size, sizeof(*in.run)) };
 	struct index_cuts cuts = { 0 };

@@ -15,7 +15,7 @@ struct index_parts {
 	const struct shoal_index_options *options;
 	const char *root;
 	const char *tmp_dir;
-	bool sizes;
+	bool sizes, etags;
 	size_t memory; /* for merging and sending */
 };
 

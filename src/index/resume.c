@@ -123,6 +123,7 @@ static int add_runs(struct index_resume *r, const struct index_checkpoint *c, ui
 
 	while ((rc = index_checkpoint_run(&runs, c->runs_end, &run)) > 0) {
 		run.off += off;
+		run.etags = r->etags; /* or the listing's text would be another */
 		rc = index_runs_add(&r->runs, &run);
 		if (rc < 0)
 			return rc;
@@ -393,6 +394,7 @@ int index_resume_open(struct index_resume *r, const struct index_resume_job *job
 				    .root = job->root,
 				    .started = first ? job->listing->started : job->started,
 				    .session = first ? now_ns() : job->session,
+				    .etags = job->listing->etags,
 				    .sums = { .max = SIZE_MAX },
 				    .spill = { .fd = -1, .runs = &r->runs } };
 	rc = name_files(r, job);

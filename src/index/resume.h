@@ -61,6 +61,7 @@ struct index_resume {
 	const char *output, *root; /* lent */
 	char *runs_path, *state_path;
 	char *listing;    /* what is asked for, as text: to tell a checkpoint of something else */
+	bool etags;       /* are in the runs */
 	uint64_t started; /* when the listing began, maybe long ago */
 	uint64_t session; /* when this run of it did */
 	uint64_t *got;    /* gifts from each rank: 8 bytes for each; NULL with one */

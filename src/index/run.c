@@ -1,5 +1,6 @@
 #include "index/run.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,7 @@ void index_run_start(struct index_run_writer *w, struct shoal_out *out)
 	w->out = out;
 	w->start = shoal_out_tell(out);
 	w->first_len = w->last_len = 0;
+	w->etags = false;
 }
 
 void index_run_put(struct index_run_writer *w, const struct shoal_entry *e)
@@ -41,10 +43,17 @@ void index_run_put(struct index_run_writer *w, const struct shoal_entry *e)
 	uint8_t *room = shoal_out_room(w->out, RUN_ENTRY_MAX);
 	uint8_t *p = room;
 
+	if (w->last_len == 0)
+		w->etags = e->etag;
+	assert(w->etags == (e->etag != NULL));
 	p = shoal_varint_put(p, keep);
 	p = shoal_varint_put(p, e->len - keep);
 	p = shoal_varint_put(p, e->size + 1); /* unknown becomes 0 */
 	p = shoal_varint_put(p, e->samples);
+	if (w->etags) {
+		memcpy(p, e->etag, sizeof(*e->etag));
+		p += sizeof(*e->etag);
+	}
 	memcpy(p, e->name + keep, e->len - keep);
 	p += e->len - keep;
 	w->out->fill += (size_t)(p - room);
@@ -61,6 +70,7 @@ struct index_run index_run_end(const struct index_run_writer *w)
 	return (struct index_run){
 		.off = w->start,
 		.len = shoal_out_tell(w->out) - w->start,
+		.etags = w->etags,
 		/* In order, so what the first and the last share, all share. */
 		.shared = (uint32_t)shoal_name_shared(w->first, w->first_len, w->last, w->last_len),
 	};
@@ -76,6 +86,7 @@ void index_run_open(struct index_run_reader *r, int fd, const struct index_run *
 	r->cap = cap;
 	r->at = r->fill = 0;
 	r->done = false;
+	r->etags = run->etags;
 	r->entry = (struct shoal_entry){ .name = r->name };
 }
 
@@ -101,7 +112,7 @@ int index_run_next(struct index_run_reader *r)
 {
 	struct shoal_span s;
 	uint64_t keep, more;
-	const uint8_t *bytes;
+	const uint8_t *bytes, *etag;
 
 	if (r->fill - r->at < RUN_ENTRY_MAX && r->off < r->end) {
 		int rc = refill(r);
@@ -118,6 +129,8 @@ int index_run_next(struct index_run_reader *r)
 	more = shoal_span_varint(&s);
 	r->entry.size = shoal_span_varint(&s) - 1;
 	r->entry.samples = shoal_span_varint(&s);
+	etag = shoal_span_bytes(&s, r->etags ? sizeof(struct shoal_etag) : 0);
+	r->entry.etag = r->etags ? (const struct shoal_etag *)(const void *)etag : NULL;
 	bytes = shoal_span_bytes(&s, more);
 	if (s.bad || keep > r->entry.len || more > SHOAL_NAME_MAX - keep)
 		return -EIO; /* our own file was changed behind our back */

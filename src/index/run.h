@@ -10,6 +10,7 @@ struct index_run {
 	uint64_t off;
 	uint64_t len;
 	uint32_t shared; /* bytes with which all its names start */
+	bool etags;      /* its entries have them */
 };
 
 /* The runs so far, in the order of their input. 24 bytes for each few megabytes of names. */
@@ -21,13 +22,14 @@ struct index_runs {
 int index_runs_add(struct index_runs *runs, const struct index_run *run) SHOAL_MUST_USE;
 void index_runs_release(struct index_runs *runs);
 
-/* Most bytes an entry takes: four varints and a name. */
-#define RUN_ENTRY_MAX (SHOAL_NAME_MAX + 32)
+/* Most bytes an entry takes: four varints, an ETag and a name. */
+#define RUN_ENTRY_MAX (SHOAL_NAME_MAX + 32 + sizeof(struct shoal_etag))
 
 struct index_run_writer {
 	struct shoal_out *out;
 	uint64_t start;
 	size_t first_len, last_len;
+	bool etags; /* as the first entry */
 	uint8_t first[SHOAL_NAME_MAX], last[SHOAL_NAME_MAX];
 };
 
@@ -40,6 +42,7 @@ struct index_run_reader {
 	uint64_t off, end; /* what has not been read into the buffer */
 	uint8_t *buf;      /* lent */
 	size_t cap, at, fill;
+	bool etags;
 	struct shoal_entry entry;
 	bool done;
 	uint8_t name[SHOAL_NAME_MAX];

@@ -111,7 +111,8 @@ static int take(void *self, const struct store_entry *entries, size_t nr, struct
 		struct shoal_entry e = { .name = (const uint8_t *)entries[i].name,
 					 .len = entries[i].len,
 					 .size = entries[i].size,
-					 .samples = s->samples };
+					 .samples = s->samples,
+					 .etag = entries[i].etag };
 		int rc = shoal_sorter_add(s->sorter, &e, err);
 
 		if (rc < 0)
@@ -310,7 +311,8 @@ static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_re
 			  .follow = s->tree->follow,
 			  .one_fs = s->tree->one_fs,
 			  .hidden = s->hidden,
-			  .nr_hidden = s->nr_hidden },
+			  .nr_hidden = s->nr_hidden,
+			  .etags = s->tree->etags },
 		.nr_threads = is_bucket(s) ? index_scan_threads(s)
 					   : limit_by_files(index_scan_threads(s)),
 		.wanted = s->filter.nr_include || s->filter.nr_exclude ? wanted : NULL,
@@ -368,6 +370,8 @@ int index_scan_open(struct index_scan *s, struct shoal_comm *comm, const char *w
 	if (rc == 0)
 		rc = shoal_store_open(where, &s->store, err);
 	assert(rc < 0 || s->store);
+	if (rc == 0 && tree->etags && !is_bucket(s))
+		rc = shoal_fail(err, -EINVAL, "only objects in a bucket have ETags to keep");
 	return rc == 0 && catalog ? find_own(s, catalog, err) : rc;
 }
 
@@ -414,6 +418,7 @@ struct index_listing index_scan_listing(const struct index_scan *s)
 				       .sizes = !s->tree->no_sizes,
 				       .follow = s->tree->follow,
 				       .one_fs = s->tree->one_fs,
+				       .etags = s->tree->etags,
 				       .include = s->tree->include,
 				       .nr_include = s->tree->nr_include,
 				       .exclude = s->tree->exclude,

@@ -10,15 +10,17 @@
 #define SHOAL_INDEX_SORT_H
 
 #include "base/err.h"
+#include "base/etag.h"
 
 struct shoal_sorter;
 
-/* A file on its way into a catalog. The name is lent. */
+/* A file on its way into a catalog. Name and ETag are lent. */
 struct shoal_entry {
 	const uint8_t *name;
 	size_t len;
 	uint64_t size;
 	uint64_t samples;
+	const struct shoal_etag *etag; /* NULL: none. All entries of a sorter have one, or none */
 };
 
 /* Gets the entries in order. 0 to go on, or an error. */

@@ -176,6 +176,7 @@ void index_tournament_release(struct index_tournament *t)
 struct held {
 	bool full;
 	struct shoal_entry entry;
+	struct shoal_etag etag;
 	uint8_t name[SHOAL_NAME_MAX];
 };
 
@@ -184,6 +185,10 @@ static void hold(struct held *h, const struct shoal_entry *e)
 	memcpy(h->name, e->name, e->len);
 	h->entry = *e;
 	h->entry.name = h->name;
+	if (e->etag) {
+		h->etag = *e->etag;
+		h->entry.etag = &h->etag;
+	}
 	h->full = true;
 }
 

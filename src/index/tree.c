@@ -65,6 +65,7 @@ static int start_build(struct tree *t, struct shoal_err *err)
 	struct index_listing *listing = &t->listing;
 	struct index_build_spec spec = { .root = t->root.uri,
 					 .sizes = !s->tree->no_sizes,
+					 .etags = s->tree->etags,
 					 .listing = "", /* known when it is sealed */
 					 .no_writer = s->place->rank > 0,
 					 .memory = share_of_memory(t),
@@ -135,6 +136,7 @@ static int seal(struct tree *t, struct shoal_index_result *result, struct shoal_
 				     .root = t->root.uri,
 				     .tmp_dir = t->build.tmp_dir,
 				     .sizes = !s->tree->no_sizes,
+				     .etags = s->tree->etags,
 				     .memory = t->build.memory };
 
 	if (s->place->size == 1)

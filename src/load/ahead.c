@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "catalog/writer.h"
 #include "load/loader_inside.h"
 #include "load/locate.h"
 
@@ -82,12 +83,24 @@ int load_judge(const struct shoal_loader *l, const struct load_slot *s, struct s
 
 /* ---- Filling a batch ---- */
 
+/* Which ETag the file is to have, if it matters and is known. */
+static int find_etag(const struct shoal_loader *l, struct load_slot *s, uint64_t file)
+{
+	int rc = l->options.if_match ? shoal_catalog_etag_of(l->cat, file, &s->etag) : 0;
+
+	s->request.etag =
+		rc == 0 && l->options.if_match && shoal_etag_is_kept(&s->etag) ? &s->etag : NULL;
+	return rc;
+}
+
 /* What to read for the sample: its file, and where in it. */
 static int locate(const struct shoal_loader *l, struct load_slot *s, uint64_t id)
 {
 	struct load_stretch at;
 	int rc = load_locate(l->cat, id, s->name, &at);
 
+	if (rc == 0)
+		rc = find_etag(l, s, at.file);
 	if (rc < 0)
 		return rc;
 	s->request.inside = at.more || l->made_up; /* there is always more of what is made up */

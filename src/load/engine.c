@@ -279,6 +279,11 @@ int load_engine_why(const struct load_engine *e, const struct load_request *r,
 {
 	int rc = r->result < 0 ? (int)r->result : 0;
 
+	if (rc == -ESTALE && r->etag) /* short: a loader keeps 160 bytes, names of 90 among them */
+		return shoal_fail(err, rc,
+				  "'%.200s' changed since it was listed: index the bucket again "
+				  "with --etags",
+				  r->name);
 	if (rc < 0 && e->ops->why && e->ops->why(e, r, err) < 0)
 		return rc;
 	switch (rc) {

@@ -21,11 +21,13 @@
 /* One read. The owner fills in the first part, and leaves all of it alone until it is reaped. */
 struct load_request {
 	const char *name; /* below the store's root; lent */
-	uint8_t *buf;     /* aligned to LOAD_ALIGN */
-	size_t cap;       /* of buf: at least load_cap(off, len) */
-	uint64_t off;     /* any; one that LOAD_ALIGN divides saves a direct read some bytes */
-	uint64_t len;     /* bytes wanted */
-	bool inside;      /* the file goes on behind them, so no byte is read to tell of growth */
+	const struct shoal_etag
+		*etag; /* that an object is to have, else -ESTALE; NULL: any. Lent */
+	uint8_t *buf;  /* aligned to LOAD_ALIGN */
+	size_t cap;    /* of buf: at least load_cap(off, len) */
+	uint64_t off;  /* any; one that LOAD_ALIGN divides saves a direct read some bytes */
+	uint64_t len;  /* bytes wanted */
+	bool inside;   /* the file goes on behind them, so no byte is read to tell of growth */
 	/* What became of it: */
 	int64_t result; /* bytes read: up to len, + 1 unless inside, to tell growth; or an error */
 	uint8_t *data;  /* where they are: in buf, off % LOAD_ALIGN from its start where direct */

@@ -74,6 +74,22 @@ static int take_memory(struct shoal_loader *l, struct shoal_err *err)
 	return 0;
 }
 
+int load_check_etags(const struct shoal_catalog *cat, const char *store, struct shoal_err *err)
+{
+	struct shoal_catalog_info info;
+
+	shoal_catalog_info(cat, &info);
+	if (strncmp(store ? store : info.root, "s3://", strlen("s3://")) != 0)
+		return shoal_fail(err, -EINVAL,
+				  "only objects in a bucket have ETags, so --if-match is for "
+				  "s3://bucket/prefix");
+	if (!info.etags)
+		return shoal_fail(err, -EINVAL,
+				  "the catalog has no ETags, which --if-match needs: index the "
+				  "bucket again with --etags");
+	return 0;
+}
+
 static int open_engine(struct shoal_loader *l, struct shoal_err *err)
 {
 	static const enum load_engine_kind kinds[] = { [SHOAL_ENGINE_AUTO] = LOAD_AUTO,
@@ -174,6 +190,8 @@ static int open_parts(struct shoal_loader *l, const struct shoal_order_spec *spe
 		return shoal_fail(err, -EINVAL, "there is no rank %" PRIu64 " of %" PRIu64, l->rank,
 				  spec->nr_ranks);
 	rc = check_options(&l->options, err);
+	if (rc == 0 && l->options.if_match)
+		rc = load_check_etags(l->cat, l->options.store, err);
 	if (rc == 0)
 		rc = shoal_order_new(spec, 0, &l->order, err);
 	if (rc == 0)

@@ -6,6 +6,13 @@
 #include "load/histogram.h"
 #include "shoal.h"
 
+/*
+ * Whether the objects in @store (NULL: the catalog's root) can be asked for by the ETags that @cat
+ * keeps. -EINVAL, with words: it keeps none, or that is no bucket.
+ */
+int load_check_etags(const struct shoal_catalog *cat, const char *store,
+		     struct shoal_err *err) SHOAL_MUST_USE;
+
 /* The order it reads in, at the epoch that was begun. Lent. */
 const struct shoal_order *load_order(const struct shoal_loader *l);
 

@@ -17,12 +17,13 @@
 struct load_slot {
 	struct load_request request; /* first: it is what comes back */
 	struct load_batch *batch;
-	uint32_t index; /* in the batch */
-	uint32_t place; /* of the sample among those of the step */
-	uint64_t off;   /* of the piece in the sample */
-	uint64_t size;  /* of the sample, or the room for it where its size is not known */
-	bool last;      /* piece of the sample */
-	bool in_flight; /* the engine has it */
+	uint32_t index;         /* in the batch */
+	uint32_t place;         /* of the sample among those of the step */
+	uint64_t off;           /* of the piece in the sample */
+	uint64_t size;          /* of the sample, or the room for it where its size is not known */
+	bool last;              /* piece of the sample */
+	bool in_flight;         /* the engine has it */
+	struct shoal_etag etag; /* of the file, with if_match */
 	char name[SHOAL_NAME_MAX + 1];
 };
 

@@ -15,6 +15,7 @@ int load_locate(const struct shoal_catalog *cat, uint64_t sample, char *name,
 		rc = shoal_catalog_size(cat, file, &size);
 	if (rc < 0)
 		return rc;
+	s.file = file;
 	s.len = size;
 	if (count > 1 && size != SHOAL_SIZE_UNKNOWN) { /* equal records; the last has the rest */
 		s.off = size / count * index;

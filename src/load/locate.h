@@ -6,8 +6,9 @@
 
 struct load_stretch {
 	uint64_t off;
-	uint64_t len; /* SHOAL_SIZE_UNKNOWN where the catalog has no sizes: all of the file */
-	bool more;    /* the file goes on behind it: bytes there are no growth */
+	uint64_t len;  /* SHOAL_SIZE_UNKNOWN where the catalog has no sizes: all of the file */
+	bool more;     /* the file goes on behind it: bytes there are no growth */
+	uint64_t file; /* in which it is */
 };
 
 /* Into @name, of SHOAL_NAME_MAX + 1 bytes, the file that holds @sample. Errors of the lookups. */

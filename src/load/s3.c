@@ -21,6 +21,7 @@ struct flight {
 	struct s3_engine *engine;
 	struct shoal_err err;
 	char key[S3_KEY_MAX + 1];
+	char match[SHOAL_ETAG_MAX + 1];
 };
 
 struct said {
@@ -138,12 +139,15 @@ static void start(struct s3_engine *e, struct flight *f, struct load_request *r)
 				      .ranged = true,
 				      .range_off = r->off,
 				      .range_len = r->len ? r->len : 1,
+				      .if_match = r->etag ? f->match : NULL,
 				      .sink = take_bytes,
 				      .again = take_again,
 				      .done = take_done,
 				      .self = f,
 				      .err = &f->err };
 	store_s3_key(e->s3, r->name, f->key);
+	if (r->etag)
+		shoal_etag_print(r->etag, f->match);
 	s3_client_submit(e->client, &f->get);
 }
 

@@ -96,8 +96,11 @@ static void read_once(const struct load_engine *e, struct load_request *r)
 
 	r->got = 0;
 	if (!e->posix) {
-		r->result = store_read(e->store, r->name, r->off, r->buf,
-				       (size_t)r->len + !r->inside, NULL);
+		size_t len = (size_t)r->len + !r->inside;
+
+		r->result = r->etag ? store_read_if(e->store, r->name, r->etag, r->off, r->buf, len,
+						    NULL)
+				    : store_read(e->store, r->name, r->off, r->buf, len, NULL);
 		return;
 	}
 	rc = read_file(e, r);

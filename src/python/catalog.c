@@ -123,13 +123,15 @@ static PyObject *catalog_info(PyObject *self, PyObject *unused)
 	if (!opened(self))
 		return NULL;
 	shoal_catalog_info(of(self)->cat, &info);
-	return Py_BuildValue("{s:s,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:s}", "root", info.root,
+	return Py_BuildValue("{s:s,s:K,s:K,s:K,s:K,s:K,s:K,s:O,s:K,s:K,s:I,s:s}", "root", info.root,
 			     "nr_files", (unsigned long long)info.nr_files, "nr_samples",
 			     (unsigned long long)info.nr_samples, "samples_per_file",
 			     (unsigned long long)info.samples_per_file, "nr_bytes",
 			     (unsigned long long)info.nr_bytes, "file_bytes",
 			     (unsigned long long)info.file_bytes, "size_bytes",
-			     (unsigned long long)info.size_bytes, "nr_segments",
+			     (unsigned long long)info.size_bytes, "etags",
+			     info.etags ? Py_True : Py_False, "etag_bytes",
+			     (unsigned long long)info.etag_bytes, "nr_segments",
 			     (unsigned long long)info.nr_segments, "version", info.version,
 			     "digest", info.digest);
 }
@@ -161,6 +163,21 @@ static PyObject *catalog_size(PyObject *self, PyObject *id_object)
 	if (rc < 0)
 		return lookup_failed(of(self)->cat, rc);
 	return PyLong_FromUnsignedLongLong(size);
+}
+
+static PyObject *catalog_etag(PyObject *self, PyObject *id_object)
+{
+	char etag[SHOAL_ETAG_MAX + 1];
+	uint64_t id;
+	int len;
+
+	if (door_u64(id_object, &id) < 0 ||
+	    !opened(self)) /* in this order: __index__() may close it */
+		return NULL;
+	len = shoal_catalog_etag(of(self)->cat, id, etag);
+	if (len < 0)
+		return lookup_failed(of(self)->cat, len);
+	return PyUnicode_FromStringAndSize(etag, len);
 }
 
 /* sizes(start, step, out): into a writable buffer of 64-bit numbers. */
@@ -381,6 +398,7 @@ static PyMethodDef catalog_methods[] = {
 	{ "info", catalog_info, METH_NOARGS, "What it says of itself." },
 	{ "name", catalog_name, METH_O, "The name of file id, as bytes." },
 	{ "size", catalog_size, METH_O, "The size of file id; 2**64 - 1: not known." },
+	{ "etag", catalog_etag, METH_O, "The ETag of file id, in quotes; empty: not known." },
 	{ "sizes", catalog_sizes, METH_VARARGS, "sizes(start, step, out): into a buffer." },
 	{ "find", catalog_find, METH_O, "The id of the file with this name, or None." },
 	{ "lower_bound", catalog_lower_bound, METH_O, "The first id whose name is not less." },

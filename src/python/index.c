@@ -82,14 +82,14 @@ static PyObject *finish(struct watch *w, int rc, const struct shoal_index_result
 	}
 	if (rc < 0)
 		return door_raise(rc, err);
-	return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}",
+	return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}",
 			     "nr_names", U(nr_names), "nr_repeated", U(nr_repeated), "nr_blank",
 			     U(nr_blank), "nr_directories", U(nr_directories), "nr_unchanged",
 			     U(nr_unchanged), "nr_reused", U(nr_reused), "nr_resumed",
 			     U(nr_resumed), "nr_vanished", U(nr_vanished), "nr_links", U(nr_links),
 			     "nr_loops", U(nr_loops), "nr_special", U(nr_special), "nr_other_fs",
 			     U(nr_other_fs), "nr_filtered", U(nr_filtered), "nr_unreadable",
-			     U(nr_unreadable));
+			     U(nr_unreadable), "nr_odd_etags", U(nr_odd_etags));
 #undef U
 }
 
@@ -113,10 +113,10 @@ static const char **strings(PyObject *tuple, size_t *ret_nr)
 }
 
 /* index_tree(where, (no_sizes, follow, one_fs, keep_going, include, exclude, threads, update,
- * resume), options) */
+ * resume, etags), options) */
 static PyObject *index_tree(PyObject *module, PyObject *args)
 {
-	int no_sizes, follow, one_fs, keep_going, resume, rc;
+	int no_sizes, follow, one_fs, keep_going, resume, etags, rc;
 	PyObject *include, *exclude, *options_tuple, *result = NULL;
 	const char **includes = NULL, **excludes = NULL;
 	struct shoal_index_result r = { 0 };
@@ -127,9 +127,10 @@ static PyObject *index_tree(PyObject *module, PyObject *args)
 	const char *where;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "y(ppppO!O!Izp)O!", &where, &no_sizes, &follow, &one_fs,
+	if (!PyArg_ParseTuple(args, "y(ppppO!O!Izpp)O!", &where, &no_sizes, &follow, &one_fs,
 			      &keep_going, &PyTuple_Type, &include, &PyTuple_Type, &exclude,
-			      &t.nr_threads, &t.update, &resume, &PyTuple_Type, &options_tuple) ||
+			      &t.nr_threads, &t.update, &resume, &etags, &PyTuple_Type,
+			      &options_tuple) ||
 	    take_options(options_tuple, &watch, &options) < 0)
 		return NULL;
 	t.no_sizes = no_sizes;
@@ -137,6 +138,7 @@ static PyObject *index_tree(PyObject *module, PyObject *args)
 	t.one_fs = one_fs;
 	t.keep_going = keep_going;
 	t.resume = resume;
+	t.etags = etags;
 	includes = strings(include, &t.nr_include);
 	excludes = includes ? strings(exclude, &t.nr_exclude) : NULL;
 	if (excludes) {

@@ -90,20 +90,21 @@ static int on_waiting(void *self, struct shoal_err *err)
 }
 
 /* (store, engine, direct, in_flight, prefetch, slot, first_step, stride, object_size, skip_errors,
- * stall_ms, timeout_ms) */
+ * stall_ms, timeout_ms, if_match) */
 static int take_options(PyObject *tuple, struct shoal_load_options *o)
 {
-	int engine, direct, skip_errors;
+	int engine, direct, skip_errors, if_match;
 
-	if (!PyArg_ParseTuple(tuple, "zipIIO&O&O&O&pO&O&", &o->store, &engine, &direct,
+	if (!PyArg_ParseTuple(tuple, "zipIIO&O&O&O&pO&O&p", &o->store, &engine, &direct,
 			      &o->in_flight, &o->prefetch, door_u64_arg, &o->slot, door_u64_arg,
 			      &o->first_step, door_u64_arg, &o->stride, door_u64_arg,
 			      &o->object_size, &skip_errors, door_u64_arg, &o->stall_ms,
-			      door_u64_arg, &o->timeout_ms))
+			      door_u64_arg, &o->timeout_ms, &if_match))
 		return -1;
 	o->engine = (enum shoal_engine)engine;
 	o->direct = direct;
 	o->skip_errors = skip_errors;
+	o->if_match = if_match;
 	return 0;
 }
 

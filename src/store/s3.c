@@ -73,9 +73,10 @@ static void take_again(struct s3_request *r)
 	((struct reading *)r->self)->got = 0;
 }
 
-static int64_t s3_read(struct shoal_store *s, const char *name, uint64_t off, void *buf, size_t len,
-		       struct shoal_err *err)
+static int64_t s3_read_if(struct shoal_store *s, const char *name, const struct shoal_etag *etag,
+			  uint64_t off, void *buf, size_t len, struct shoal_err *err)
 {
+	char match[SHOAL_ETAG_MAX + 1];
 	struct reading to = { .buf = buf };
 	struct store_stat st;
 	char key[STORE_S3_KEY];
@@ -85,6 +86,8 @@ static int64_t s3_read(struct shoal_store *s, const char *name, uint64_t off, vo
 				.ranged = true,
 				.range_off = off,
 				.range_len = len,
+				.if_match =
+					etag && shoal_etag_print(etag, match) > 0 ? match : NULL,
 				.sink = take_bytes,
 				.again = take_again,
 				.self = &to };
@@ -98,6 +101,12 @@ static int64_t s3_read(struct shoal_store *s, const char *name, uint64_t off, vo
 	if (rc == -ERANGE) /* behind its end */
 		return 0;
 	return rc < 0 ? rc : (int64_t)to.got;
+}
+
+static int64_t s3_read(struct shoal_store *s, const char *name, uint64_t off, void *buf, size_t len,
+		       struct shoal_err *err)
+{
+	return s3_read_if(s, name, NULL, off, buf, len, err);
 }
 
 /* S3 does not tell whether it was there. */
@@ -131,6 +140,7 @@ static const struct store_ops s3_ops = {
 	.close = s3_close,
 	.stat = s3_stat,
 	.read = s3_read,
+	.read_if = s3_read_if,
 	.create = store_s3_create,
 	.write = store_s3_write,
 	.commit = store_s3_commit,

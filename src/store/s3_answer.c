@@ -379,10 +379,20 @@ static bool is_whole(const struct s3_slot *s)
 	return r->nr_bytes == want;
 }
 
+/* A server that does not know If-Match sends what it has: its ETag tells. */
+static bool is_another(const struct s3_request *r)
+{
+	return r->if_match && r->etag[0] == '"' && strcmp(r->etag, r->if_match) != 0;
+}
+
 static enum s3_verdict answered(struct s3_slot *s)
 {
 	struct s3_request *r = s->request;
 
+	if (is_another(r)) {
+		r->rc = tell(s, -ESTALE, "it is another than was listed: its ETag has changed");
+		return S3_ENDED;
+	}
 	if (!r->size_known && s->length != UINT64_MAX && r->status == 200) {
 		r->size = s->length;
 		r->size_known = true;

@@ -9,6 +9,7 @@
  * used only behind a page that has no keys in it. A page is looked at whole before anything of it
  * is taken: a server that lists out of order, repeats itself or never ends is found out.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,8 @@ struct scratch {
 	struct store_entry entry[S3_PAGE_KEYS];
 	struct s3_range range;
 	uint8_t unit[S3_UNIT_MAX];
+	bool with_etags;
+	struct shoal_etag etag[]; /* of the page's keys, 20 KB, where they are wanted */
 };
 
 struct listing {
@@ -291,6 +294,7 @@ static int take_page(struct listing *l, size_t nr, struct shoal_err *err)
 				.name = (const char *)name,
 				.len = len,
 				.size = l->sizes ? s->lister.page.key[i].size : SHOAL_SIZE_UNKNOWN,
+				.etag = s->lister.page.etags ? &s->lister.page.etags[i] : NULL,
 			};
 		}
 	}
@@ -405,16 +409,21 @@ static void free_scratch(void *scratch)
 int store_s3_list(struct shoal_store *s, const struct store_list_options *options, const void *unit,
 		  size_t len, struct store_sink *sink, struct shoal_err *err)
 {
+	const size_t etags = S3_PAGE_KEYS * sizeof(struct shoal_etag);
 	struct listing l = { .store = store_s3_of(s), .sink = sink, .sizes = options->sizes };
 	int rc;
 
 	if (!sink->scratch) {
-		sink->scratch = calloc(1, sizeof(*l.scratch));
+		l.scratch = calloc(1, sizeof(*l.scratch) + (options->etags ? etags : 0));
+		if (!l.scratch)
+			return shoal_fail(err, -ENOMEM, "out of memory");
+		l.scratch->with_etags = options->etags;
+		sink->scratch = l.scratch;
 		sink->free_scratch = free_scratch;
 	}
 	l.scratch = sink->scratch;
-	if (!l.scratch)
-		return shoal_fail(err, -ENOMEM, "out of memory");
+	assert(l.scratch->with_etags == options->etags);
+	l.scratch->lister.page.etags = l.scratch->with_etags ? l.scratch->etag : NULL;
 	l.scratch->lister.store = l.store;
 	l.scratch->lister.stop = sink->stop;
 	rc = parse_unit(unit, len, &l.scratch->range, err);

@@ -165,6 +165,8 @@ static enum s3_page_want want_of(const struct s3_page *p, const char *name, size
 	if (p->in_contents && p->depth == 2) {
 		if (is(name, len, "Key"))
 			return S3_WANT_KEY;
+		if (p->etags && is(name, len, "ETag"))
+			return S3_WANT_ETAG;
 		return is(name, len, "Size") ? S3_WANT_SIZE : S3_WANT_NOTHING;
 	}
 	if (p->depth != 1)
@@ -184,7 +186,9 @@ static int start_contents(struct s3_page *p)
 	if (p->nr == S3_PAGE_KEYS)
 		return wrong(p, -E2BIG, "more keys than were asked for");
 	p->in_contents = true;
-	p->has_key = p->has_size = false;
+	p->has_key = p->has_size = p->has_etag = false;
+	if (p->etags)
+		p->etags[p->nr] = shoal_etag_of("", 0);
 	p->key[p->nr] =
 		(struct s3_page_key){ .off = (uint32_t)p->names.len, .size = SHOAL_SIZE_UNKNOWN };
 	return 0;
@@ -194,10 +198,12 @@ static int start_wanted(struct s3_page *p, enum s3_page_want want)
 {
 	p->want = want;
 	p->text_len = 0;
-	if ((want == S3_WANT_KEY && p->has_key) || (want == S3_WANT_SIZE && p->has_size))
-		return wrong(p, -EBADMSG, "an object with two keys or two sizes");
+	if ((want == S3_WANT_KEY && p->has_key) || (want == S3_WANT_SIZE && p->has_size) ||
+	    (want == S3_WANT_ETAG && p->has_etag))
+		return wrong(p, -EBADMSG, "an object with two keys, two sizes or two ETags");
 	p->has_key |= want == S3_WANT_KEY;
 	p->has_size |= want == S3_WANT_SIZE;
+	p->has_etag |= want == S3_WANT_ETAG;
 	return 0;
 }
 
@@ -272,6 +278,9 @@ static int end_wanted(struct s3_page *p)
 		if (shoal_parse_u64(text, &p->key[p->nr].size) < 0 ||
 		    p->key[p->nr].size == SHOAL_SIZE_UNKNOWN)
 			return wrong(p, -EBADMSG, "a size that is no number");
+		break;
+	case S3_WANT_ETAG:
+		p->etags[p->nr] = shoal_etag_of(text, len - (size_t)(text - p->text));
 		break;
 	case S3_WANT_TRUNCATED:
 		p->truncated = strcmp(text, "true") == 0;
@@ -447,6 +456,25 @@ static bool put_size(struct s3_page *p, const char *text, size_t len)
 	return true;
 }
 
+/* As servers write it, "&quot;...&quot;", and as it is. */
+static bool put_etag(struct s3_page *p, const char *text, size_t len)
+{
+	static const char quote[] = "&quot;";
+	const size_t quote_len = sizeof(quote) - 1;
+
+	if (p->has_etag)
+		return false;
+	if (len > 2 * quote_len && memcmp(text, quote, quote_len) == 0 &&
+	    memcmp(text + len - quote_len, quote, quote_len) == 0) {
+		text += quote_len;
+		len -= 2 * quote_len;
+	}
+	p->etags[p->nr] = shoal_etag_of(text, len);
+	/* One that seems to be none may be in other words: with references or spaces in it. */
+	p->has_etag = shoal_etag_is_kept(&p->etags[p->nr]);
+	return p->has_etag;
+}
+
 static bool put_key(struct s3_page *p, const char *text, size_t len)
 {
 	if (p->has_key || len == 0 || len > KEY_BYTES || memchr(text, '&', len) ||
@@ -482,6 +510,9 @@ static const char *take_plain(struct s3_page *p, const char *at, const char *end
 	if (len == 3 && memcmp(name, "Key", 3) == 0 && !put_key(p, text, (size_t)(lt - text)))
 		return NULL;
 	if (len == 4 && memcmp(name, "Size", 4) == 0 && !put_size(p, text, (size_t)(lt - text)))
+		return NULL;
+	if (len == 4 && p->etags && memcmp(name, "ETag", 4) == 0 &&
+	    !put_etag(p, text, (size_t)(lt - text)))
 		return NULL;
 	return lt + len + 3;
 }

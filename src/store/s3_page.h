@@ -17,6 +17,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/etag.h"
 
 #define S3_PAGE_KEYS  1000 /* no server gives more */
 #define S3_TOKEN_KEEP 4096 /* bytes of a continuation token */
@@ -31,6 +32,7 @@ enum s3_page_want {
 	S3_WANT_NOTHING,
 	S3_WANT_KEY,
 	S3_WANT_SIZE,
+	S3_WANT_ETAG,
 	S3_WANT_TRUNCATED,
 	S3_WANT_ENCODING,
 	S3_WANT_TOKEN,
@@ -47,6 +49,8 @@ struct s3_page {
 	/* What it said; keys and names are good after s3_page_end(). */
 	struct s3_page_key key[S3_PAGE_KEYS];
 	size_t nr;
+	/* The caller's, for S3_PAGE_KEYS of them, or NULL: ETags are not wanted. */
+	struct shoal_etag *etags;
 	struct shoal_buf names; /* each ended by a NUL; kept from page to page */
 	bool truncated;         /* there are more behind these */
 	char token[S3_TOKEN_KEEP + 1];
@@ -62,7 +66,7 @@ struct s3_page {
 	} open[S3_PAGE_DEPTH]; /* elements */
 	unsigned depth;
 	bool ended; /* the last tag was there */
-	bool is_error, in_contents, has_key, has_size, has_truncated, encoded;
+	bool is_error, in_contents, has_key, has_size, has_etag, has_truncated, encoded;
 	enum s3_page_want want;
 	char text[S3_TOKEN_KEEP + 1]; /* of what is wanted and is no key */
 	size_t text_len;

@@ -64,6 +64,19 @@ static int64_t stack_read(struct shoal_store *s, const char *name, uint64_t off,
 	return n <= 0 ? n : (int64_t)((uint64_t)n - shoal_min((uint64_t)n, short_by));
 }
 
+static int64_t stack_read_if(struct shoal_store *s, const char *name, const struct shoal_etag *etag,
+			     uint64_t off, void *buf, size_t len, struct shoal_err *err)
+{
+	struct stack *st = stack_of(s);
+	size_t short_by = 0;
+	int64_t n = st->before(st, STORE_READ, &short_by, err);
+
+	if (n < 0)
+		return n;
+	n = store_read_if(st->inner, name, etag, off, buf, len, err);
+	return n <= 0 ? n : (int64_t)((uint64_t)n - shoal_min((uint64_t)n, short_by));
+}
+
 static int stack_create(struct shoal_store *s, const char *name, struct store_writer **ret_writer,
 			struct shoal_err *err)
 {
@@ -158,6 +171,7 @@ static int stack_list(struct shoal_store *s, const struct store_list_options *op
 		.create = stack_create, .write = stack_write, .commit = stack_commit,         \
 		.abort = stack_abort, .remove = stack_remove, .sync = stack_sync,             \
 		.space = stack_space, .unit = stack_unit, .list = stack_list,                 \
+		.read_if = stack_read_if,                                                     \
 	}
 
 static const struct store_ops fault_ops = STACK_OPS("fault");

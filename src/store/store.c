@@ -146,6 +146,18 @@ int64_t store_read(struct shoal_store *s, const char *name, uint64_t off, void *
 	return s->ops->read(s, name, off, buf, len, err);
 }
 
+int64_t store_read_if(struct shoal_store *s, const char *name, const struct shoal_etag *etag,
+		      uint64_t off, void *buf, size_t len, struct shoal_err *err)
+{
+	int rc = store_check_name_for(s, name, err);
+
+	if (rc < 0)
+		return rc;
+	if (!s->ops->read_if)
+		return cannot(s, "be read from by ETags", err);
+	return s->ops->read_if(s, name, etag, off, buf, len, err);
+}
+
 int store_create(struct shoal_store *s, const char *name, struct store_writer **ret_writer,
 		 struct shoal_err *err)
 {

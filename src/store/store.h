@@ -15,6 +15,7 @@
 #define SHOAL_STORE_STORE_H
 
 #include "base/err.h"
+#include "base/etag.h"
 
 struct shoal_store {
 	const struct store_ops *ops;
@@ -39,7 +40,8 @@ struct store_space {
 struct store_entry {
 	const char *name;
 	size_t len;
-	uint64_t size; /* SHOAL_SIZE_UNKNOWN where it was not asked for */
+	uint64_t size;                 /* SHOAL_SIZE_UNKNOWN where it was not asked for */
+	const struct shoal_etag *etag; /* NULL where it was not asked for. Lent */
 };
 
 /* What was met on the way and is not in the list. */
@@ -120,6 +122,7 @@ struct store_list_options {
 	bool sizes;                        /* ask for sizes: many times the cost of the names */
 	bool follow;                       /* symbolic links are what they lead to */
 	bool one_fs;                       /* stay on the file system of the root */
+	bool etags;                        /* of objects; other stores have none */
 };
 
 #define STORE_UNIT_MAX (60u << 10) /* bytes: it travels in one message, with others */
@@ -141,6 +144,9 @@ struct store_ops {
 	/* Up to @len bytes from @off on: how many, fewer only where the thing ends. */
 	int64_t (*read)(struct shoal_store *s, const char *name, uint64_t off, void *buf,
 			size_t len, struct shoal_err *err);
+	/* The same of what still has this ETag, else -ESTALE: see store_read_if(). */
+	int64_t (*read_if)(struct shoal_store *s, const char *name, const struct shoal_etag *etag,
+			   uint64_t off, void *buf, size_t len, struct shoal_err *err);
 	int (*create)(struct shoal_store *s, const char *name, struct store_writer **ret_writer,
 		      struct shoal_err *err);
 	int (*write)(struct store_writer *w, const void *data, size_t len, struct shoal_err *err);
@@ -189,6 +195,10 @@ int store_stat(struct shoal_store *s, const char *name, struct store_stat *ret_s
 	       struct shoal_err *err) SHOAL_MUST_USE;
 int64_t store_read(struct shoal_store *s, const char *name, uint64_t off, void *buf, size_t len,
 		   struct shoal_err *err) SHOAL_MUST_USE;
+
+/* store_read() of an object that has this ETag, which is one that is kept; -ESTALE: it changed. */
+int64_t store_read_if(struct shoal_store *s, const char *name, const struct shoal_etag *etag,
+		      uint64_t off, void *buf, size_t len, struct shoal_err *err) SHOAL_MUST_USE;
 int store_create(struct shoal_store *s, const char *name, struct store_writer **ret_writer,
 		 struct shoal_err *err) SHOAL_MUST_USE;
 

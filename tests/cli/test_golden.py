@@ -116,6 +116,33 @@ def test_a_golden_catalog_holds_what_it_always_held(shoal, tmp_path, name):
         assert list(catalog.samples()) == [entries[name][1] for name in sorted(entries)]
 
 
+def etags():
+    """Of whole objects, of parts, and of none; more of them than a page holds."""
+    kinds = zip(numbers(7, 900, 2**31), numbers(8, 900, 3))
+    return {b"o%04d" % i: ["%032x" % (n * n), "%032x-%d" % (n * n, 1 + n % 10000), None][kind]
+            for i, (n, kind) in enumerate(kinds)}
+
+
+def test_a_golden_catalog_keeps_its_etags(shoal, monkeypatch):
+    entries, path = etags(), GOLDEN / "good-v1-etags.cat"
+    if RENEW:
+        sys.path.insert(0, str(GOLDEN.parent / "s3"))
+        from fault_server import Answer, FaultServer, page
+        tags = [(tag or "odd").encode() for tag in entries.values()]
+        with FaultServer([], lambda *_: Answer(body=page(list(entries), False, etags=tags))) as server:
+            for name, value in {"AWS_ENDPOINT_URL": server.url, "SHOAL_S3_ANONYMOUS": "1"}.items():
+                monkeypatch.setenv(name, value)
+            assert shoal("index", "s3://golden", "--etags", "-o", path).returncode == 0
+    assert path.exists(), "a golden file is missing"
+    assert shoal("verify", path).returncode == 0
+    catalog = Catalog(path)
+    catalog.check()
+    assert catalog.digest == "79167f2bfb36e551112ced16aa0f6711"
+    assert list(catalog.etags()) == list(entries.values())
+    shown = b"".join(name + b"\t" + (tag or "-").encode() + b"\n" for name, tag in entries.items())
+    assert shoal("ls", path, "--etags").stdout == shown
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_a_damaged_golden_catalog_is_refused_in_words(shoal, name):
     damage, words = BAD[name]

@@ -1,4 +1,5 @@
 """Datasets in a bucket: the same classes, with many requests in flight."""
+import errno
 import os
 import pickle
 import sys
@@ -13,7 +14,7 @@ from shoal.torch import ShoalBatchSampler, ShoalDataset, ShoalIterable
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "s3"))
 from fault_server import FaultServer, error  # noqa: E402
-from objects import ACCESS, SECRET, Objects  # noqa: E402
+from objects import ACCESS, SECRET, Objects, etag  # noqa: E402
 
 
 @pytest.fixture
@@ -60,6 +61,29 @@ def test_an_object_that_is_missing_is_named(bucket):
     with pytest.raises(FileNotFoundError, match="f013"):
         list(shoal.Loader(catalog, 8))
     assert ShoalDataset(catalog, number)[14] == 14
+
+
+def test_an_object_that_changed_is_refused_by_its_etag(bucket, tmp_path):
+    server, without = bucket
+    catalog = shoal.index("s3://bucket/train", tmp_path / "e.cat", etags=True)
+    assert catalog.info["etags"] and catalog.made["nr_odd_etags"] == 0 and not without.info["etags"]
+    assert catalog.etag(3) == etag(content(3)) and without.etag(3) is None
+    with pytest.raises(IndexError):
+        catalog.etag(90)
+    with shoal.Loader(catalog, 8, if_match=True) as loader:
+        assert sum(len(batch) for batch in loader) == 90
+    server.objects[b"bucket", b"train/f013"] = b"?" * len(content(13))
+    with pytest.raises(OSError, match="'f013' changed since it was listed") as raised:
+        list(shoal.Loader(catalog, 8, if_match=True))
+    assert raised.value.errno == errno.ESTALE
+    with shoal.Loader(catalog, 8, if_match=True, on_error="skip") as loader:
+        errors = {int(id): int(error) for batch in loader for id, error in zip(batch.ids, batch.errors) if error}
+    assert errors == {13: errno.ESTALE}
+    assert sum(len(batch) for batch in ShoalIterable(catalog, 8, output="bytes")) == 90
+    with pytest.raises(ValueError, match="the catalog has no ETags"):
+        list(shoal.Loader(without, 8, if_match=True))
+    with pytest.raises(ValueError, match="etags is for a bucket"):
+        shoal.index(tmp_path, tmp_path / "no.cat", etags=True)
 
 
 # ---- Listing a bucket

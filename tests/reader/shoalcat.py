@@ -749,6 +749,18 @@ def common_prefix_length(names):
     return len(os.path.commonprefix([min(names), max(names)]))
 
 
+# ------------------------------------------------------------------------------------------------------- section 9: ETags
+
+ETAG = struct.Struct("<16sI")
+
+
+def etag_text(digest, number):
+    """As the server said it, without quotes; None where none is kept."""
+    if number == 2**32 - 1:
+        return None
+    return digest.hex() + ("-%d" % number if number else "")
+
+
 class Catalog:
     """A catalog file, from bytes or from a path.
 
@@ -782,6 +794,9 @@ class Catalog:
         self.sizes_known = header.nr_bytes != UNKNOWN_SIZE
         self._sizes = self._column("SZ", self.sizes_known)
         self._samples = self._column("SM", header.samples_per_file == 0)
+        etags = read_table(self._section(b"ETGS"), ETAG, "ETGS")
+        need(not etags or len(etags) == self.nr_files, len(etags), "ETags of", self.nr_files, "files")
+        self._etags = etags
 
     def _column(self, name, is_there):
         """The column, or None when the header says that there is none; then there may be no runs."""
@@ -877,6 +892,10 @@ class Catalog:
     def sizes(self):
         """An iterator over the sizes, or None when they are not known."""
         return self._sizes.values() if self.sizes_known else None
+
+    def etags(self):
+        """An iterator over the ETags, without quotes and None where there is none; or None when none is kept."""
+        return (etag_text(*record) for record in self._etags) if self._etags else None
 
     def samples(self):
         """An iterator over the numbers of samples of each file."""

@@ -26,8 +26,8 @@ def error(status, code, message="it does not please us", **more):
                   % (code.encode(), message.encode()), **more)
 
 
-def page(keys, truncated, token=None, encode=True, sizes=None, head=b"", tail=b""):
-    """A page as servers make it."""
+def page(keys, truncated, token=None, encode=True, sizes=None, head=b"", tail=b"", etags=None):
+    """A page as servers make it. `etags` are what stands in the page: with their quotes, and encoded."""
     parts = [b'<?xml version="1.0" encoding="UTF-8"?>', head,
              b'<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>bucket</Name>']
     if encode:
@@ -37,9 +37,10 @@ def page(keys, truncated, token=None, encode=True, sizes=None, head=b"", tail=b"
     for i, key in enumerate(keys):
         shown = urllib.parse.quote(key, safe="").encode() if encode else escape(key.decode()).encode()
         size = sizes[i] if sizes else b"%d" % len(key)
+        etag = b"<ETag>%s</ETag>" % etags[i] if etags else b"<ETag>&quot;0&quot;</ETag>"
         parts.append(b"<Contents><Key>%s</Key><LastModified>2026-11-15T12:00:00.000Z</LastModified>"
-                     b"<ETag>&quot;0&quot;</ETag><Size>%s</Size><StorageClass>STANDARD</StorageClass></Contents>"
-                     % (shown, size))
+                     b"%s<Size>%s</Size><StorageClass>STANDARD</StorageClass></Contents>"
+                     % (shown, etag, size))
     if token is not None:
         parts.append(b"<NextContinuationToken>%s</NextContinuationToken>" % token.encode())
     parts.append(tail + b"</ListBucketResult>")

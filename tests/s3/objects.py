@@ -1,6 +1,6 @@
 """A small S3 server that keeps objects in memory, checks every signature, and misbehaves where a test says so.
 
-It knows GET, HEAD, PUT and DELETE of objects, PUT of a bucket, and uploads in parts. What a client sent is in `log`.
+It knows GET, HEAD, PUT and DELETE of objects, PUT and lists of a bucket, and uploads in parts. What a client sent is in `log`.
 """
 
 import hashlib
@@ -11,6 +11,8 @@ import socket
 import ssl
 import threading
 import urllib.parse
+
+from fault_server import page
 
 ACCESS, SECRET, TOKEN = "AKTEST", "sekritsekritsekrit/+=", "tokentokentoken//=="
 
@@ -220,6 +222,8 @@ class Objects(http.server.ThreadingHTTPServer):
     def act(self, r):
         if r.bucket not in self.buckets and not (r.method == "PUT" and not r.key):
             return error(404, "NoSuchBucket", "The specified bucket does not exist")
+        if not r.key and "list-type" in r.query:
+            return self.list(r)
         if not r.key:
             self.buckets.add(r.bucket)
             return {}
@@ -235,6 +239,14 @@ class Objects(http.server.ThreadingHTTPServer):
         if at not in self.objects:
             return error(404, "NoSuchKey", "The specified key does not exist")
         return self.act_on_bytes(r, self.objects[at])
+
+    def list(self, r):
+        after, prefix = r.query.get("start-after", "").encode(), r.query.get("prefix", "").encode()
+        keys = sorted(key for bucket, key in self.objects if bucket == r.bucket and key > after and key.startswith(prefix))
+        most = int(r.query.get("max-keys", 1000))
+        bodies = [self.objects[r.bucket, key] for key in keys[:most]]
+        return {"body": page(keys[:most], len(keys) > most, sizes=[b"%d" % len(body) for body in bodies],
+                             etags=[etag(body).replace('"', "&quot;").encode() for body in bodies])}
 
     @staticmethod
     def act_on_bytes(r, body):

@@ -1,5 +1,6 @@
 """The same on a real server: Ceph's gateway, which checks signatures by its own code."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -65,6 +66,47 @@ def test_a_dataset_is_listed_read_and_its_catalog_kept(ceph_client, bucket):
     assert result["samples"] == 30 and result["bytes"] == sum(sizes.values()) and result["audit"]["exactly_once"]
     done = ceph_client.shoal("verify", "--storage", f"{bucket}/cats/set.cat", "-q")
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_objects_that_changed_since_they_were_listed_are_told_by_their_etags(ceph_client, tmp_path):
+    uri = "s3://etags"
+    ceph_client.good("make", uri=uri)
+    bodies = {b"set/f %02d" % i: bytes([i]) * (i * 100) for i in range(20)}
+    bodies[b"set/parts"] = b"p" * (17 * MIB)  # uploaded in two
+    for key, body in bodies.items():
+        ceph_client.good("write", key, uri=uri, stdin=body)
+    catalog = tmp_path / "c"
+    done = ceph_client.shoal("index", uri + "/set", "-q", "--etags", "-o", catalog)
+    assert (done.returncode, done.stderr) == (0, b"")
+    shown = dict(line.split(b"\t") for line in ceph_client.shoal("ls", catalog, "--etags").stdout.splitlines())
+    assert shown[b"parts"].endswith(b"-2") and len(shown) == 21
+    for key, body in bodies.items():
+        if key != b"set/parts":
+            assert shown[key[4:]].decode() == hashlib.md5(body).hexdigest()
+
+    def read(*options):
+        return ceph_client.shoal("read", catalog, "-q", "--if-match", *options)
+
+    for options in ([], ["--engine", "threads"], ["--pieces", "--slot", "1M"]):
+        done = read(*options)
+        assert (done.returncode, done.stderr) == (0, b""), "also of an empty object, and of one in parts"
+    assert ceph_client.shoal("verify", "--storage", catalog).returncode == 0
+    for name, body in {b"f 00": b"x", b"f 03": b"y" * 300, b"f 04": b"y" * 7, b"parts": b"q" * (17 * MIB)}.items():
+        ceph_client.good("write", b"set/" + name, uri=uri, stdin=body)
+        for options in ([], ["--engine", "threads"], ["--pieces", "--slot", "1M"]):
+            done = read(*options)
+            assert done.returncode == 1 and done.stderr.count(b"\n") == 1
+            assert b"'%s' changed since it was listed: index the bucket again with --etags" % name in done.stderr
+        ceph_client.good("write", b"set/" + name, uri=uri, stdin=bodies[b"set/" + name])
+        assert read().returncode == 0, "the same bytes have the same ETag"
+    ceph_client.good("write", b"set/f 03", uri=uri, stdin=b"y" * 300)
+    done = ceph_client.shoal("verify", "--storage", catalog)
+    assert (done.returncode, done.stdout) == (1, b"changed\tf 03\n")
+    done = ranks(ceph_client, 3, "index", uri + "/set", "-q", "--etags", "-o", tmp_path / "three")
+    assert done.returncode == 0, done.stderr
+    assert digest(ceph_client, catalog) == digest(ceph_client, tmp_path / "three")
+    done = ranks(ceph_client, 3, "read", tmp_path / "three", "-q", "--if-match")
+    assert done.returncode == 0, done.stderr
 
 
 # ---- A workload, end to end

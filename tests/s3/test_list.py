@@ -259,9 +259,9 @@ def test_options_of_buckets_are_not_for_directories(tmp_path, option):
 class Computed:
     """bench/list_server: keys of a shape, and counts of what was asked."""
 
-    def __init__(self, keys, shape, delay_ms=0):
+    def __init__(self, keys, shape, delay_ms=0, *more):
         program = binary().parent / "bench" / "list_server"
-        self.process = subprocess.Popen([program, "--keys", str(keys), "--shape", shape, "--delay-ms", str(delay_ms)],
+        self.process = subprocess.Popen([program, "--keys", str(keys), "--shape", shape, "--delay-ms", str(delay_ms), *more],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.url = "http://127.0.0.1:" + self.process.stdout.readline().split()[1]
 

@@ -201,7 +201,7 @@ struct scenario {
 	int (*run)(const struct scenario *s, struct shoal_err *err);
 	const struct test_list *list;
 	bool writes; /* makes out.cat */
-	bool sizes;
+	bool sizes, etags;
 	bool slow;
 	char digest[33]; /* that out.cat must have */
 };
@@ -247,7 +247,9 @@ static int run_reading(const struct scenario *s, struct shoal_err *err)
 
 static int open_writer(const struct scenario *s, struct shoal_writer **w, struct shoal_err *err)
 {
-	struct shoal_writer_options options = { .root = TEST_ROOT, .sizes = s->sizes };
+	struct shoal_writer_options options = { .root = TEST_ROOT,
+						.sizes = s->sizes,
+						.etags = s->etags };
 
 	return shoal_writer_open(test_path("out.cat"), &options, w, err);
 }
@@ -535,9 +537,12 @@ static void a_catalog_is_read_or_refused(void **state)
 static void a_small_catalog_is_written_or_not_there(void **state)
 {
 	struct test_list l = mixed_list();
-	struct scenario s = {
-		.name = "writing", .run = run_writing, .list = &l, .writes = true, .sizes = true
-	};
+	struct scenario s = { .name = "writing",
+			      .run = run_writing,
+			      .list = &l,
+			      .writes = true,
+			      .sizes = true,
+			      .etags = true };
 
 	(void)state;
 	sweep(&s);
@@ -557,6 +562,7 @@ static void a_catalog_with_a_dictionary_and_columns_is_written_or_not_there(void
 			      .list = &l,
 			      .writes = true,
 			      .sizes = true,
+			      .etags = true,
 			      .slow = true };
 
 	(void)state;

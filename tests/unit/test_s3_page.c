@@ -76,6 +76,72 @@ static void keys_that_are_not_encoded_stay_as_they_are(void **state)
 	assert_false(page.truncated);
 }
 
+#define MD5      "0123456789abcdef00ff10203040506f"
+#define OBJ(tag) "<Contents><Key>k</Key>" tag "</Contents>"
+
+/* "" where none is kept. */
+static void check_etag(size_t i, const char *want)
+{
+	char text[SHOAL_ETAG_MAX + 1];
+
+	shoal_etag_print(&page.etags[i], text);
+	assert_string_equal(text, want);
+}
+
+static void etags_are_read_where_they_are_wanted(void **state)
+{
+	static const char text[] =
+		HEAD LAST OBJ("<ETag>&quot;" MD5 "&quot;</ETag>") OBJ("<ETag>\"" MD5 "-7\"</ETag>")
+			OBJ("<ETag>" MD5 "</ETag>") OBJ("<ETag> &#34;" MD5 "-7&#x22;\n</ETag>")
+				OBJ("<ETag><![CDATA[\"" MD5 "\"]]></ETag>") OBJ("<ETag/>") OBJ("")
+					OBJ("<ETag>&quot;odd&quot;</ETag>")
+						OBJ("<Owner><ETag>" MD5 "</ETag></Owner>") TAIL;
+	static const char *const want[] = { "\"" MD5 "\"",
+					    "\"" MD5 "-7\"",
+					    "\"" MD5 "\"",
+					    "\"" MD5 "-7\"",
+					    "\"" MD5 "\"",
+					    "",
+					    "",
+					    "",
+					    "" };
+	static struct shoal_etag etags[S3_PAGE_KEYS];
+
+	(void)state;
+	for (size_t step = 1; step <= sizeof(text); step++) {
+		page.etags = etags;
+		memset(etags, 0, sizeof(etags));
+		assert_int_equal(read_page(text, sizeof(text) - 1, step, NULL), 0);
+		assert_int_equal(page.nr, SHOAL_ARRAY_LEN(want));
+		for (size_t i = 0; i < page.nr; i++)
+			check_etag(i, want[i]);
+		page.etags = NULL; /* and not looked at where they are not */
+		assert_int_equal(read_page(text, sizeof(text) - 1, step, NULL), 0);
+		assert_int_equal(page.nr, SHOAL_ARRAY_LEN(want));
+	}
+}
+
+static void an_object_with_two_etags_is_wrong(void **state)
+{
+	static const char *const row[] = {
+		HEAD LAST OBJ("<ETag>" MD5 "</ETag><ETag>" MD5 "</ETag>") TAIL,
+		HEAD LAST OBJ("<ETag/><ETag>" MD5 "</ETag>") TAIL,
+		HEAD LAST OBJ("<ETag>" MD5 "</ETag><ETag/>") TAIL,
+	};
+	static struct shoal_etag etags[S3_PAGE_KEYS];
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
+		struct shoal_err err = { "" };
+
+		page.etags = etags;
+		assert_int_equal(read_page(row[i], strlen(row[i]), 1000, &err), -EBADMSG);
+		assert_non_null(strstr(err.msg, "two ETags"));
+		page.etags = NULL;
+		assert_int_equal(read_page(row[i], strlen(row[i]), 1000, &err), 0);
+	}
+}
+
 static void what_is_wrong_is_named(void **state)
 {
 	static const struct {
@@ -218,6 +284,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pages_are_the_same_in_pieces_of_any_size),
 		cmocka_unit_test(keys_that_are_not_encoded_stay_as_they_are),
+		cmocka_unit_test(etags_are_read_where_they_are_wanted),
+		cmocka_unit_test(an_object_with_two_etags_is_wrong),
 		cmocka_unit_test(what_is_wrong_is_named),
 		cmocka_unit_test(no_truncation_is_taken_for_a_page),
 		cmocka_unit_test(there_is_an_end_to_what_is_taken),

@@ -220,7 +220,7 @@ static struct shoal_sorter *sorter_new(size_t memory, const int *stop)
 static void sorter_add(struct shoal_sorter *s, const void *name, size_t len, uint64_t size,
 		       uint64_t samples)
 {
-	struct shoal_entry e = { name, len, size, samples };
+	struct shoal_entry e = { name, len, size, samples, NULL };
 	struct shoal_err err = { "" };
 
 	if (shoal_sorter_add(s, &e, &err) < 0)
@@ -391,7 +391,7 @@ static void add_many(struct shoal_sorter *s, uint64_t nr, int *stop, uint64_t st
 
 	for (uint64_t i = 0; i < nr && rc == 0; i++) {
 		char name[32];
-		struct shoal_entry e = { (const uint8_t *)name, 0, i, 1 };
+		struct shoal_entry e = { (const uint8_t *)name, 0, i, 1, NULL };
 
 		e.len = (size_t)snprintf(name, sizeof(name), "%016" PRIx64,
 					 i * UINT64_C(0x9E3779B97F4A7C15));
