@@ -16,7 +16,7 @@ SETUP_fuzz = -Dfuzzing=true -Db_sanitize=address,undefined -Db_lundef=false --bu
 # Meson says much that nobody needs, unless it fails.
 setup = meson setup $(1) > build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }; rm -f build.log
 
-.PHONY: all asan tsan test run bench bench-dlio fuzz lint format install clean
+.PHONY: all asan tsan test test-torchdata run bench bench-dlio fuzz lint format install clean
 .DELETE_ON_ERROR:
 
 all: $(BUILD)/build.ninja
@@ -41,6 +41,11 @@ $(TSAN)/build.ninja:
 # Ends with one line: N passed, N failed.
 test: all asan tsan
 	@tools/run-tests $(BUILD) $(ASAN) $(TSAN)
+
+# With torchdata from PyPI, which this fetches below $(BUILD); make test-torchdata TORCH=torch for PyPI's torch as well.
+test-torchdata: all
+	@tools/install-deps test-torchdata
+	@tools/test-torchdata $(BUILD) $(TORCH)
 
 run: all
 	@tools/demo $(BUILD)

@@ -18,6 +18,8 @@ SIZE_UNKNOWN = 2**64 - 1
 def local_path(path: Any) -> str:
     """The absolute path of a str, bytes, PathLike or file URI, whose path is taken as it is; an s3:// URI stays."""
     text = os.fsdecode(path)
+    if "\0" in text:
+        raise BadValueError(22, "%.100r has a NUL byte in it, which no path can have" % (path,))
     if text.startswith("s3://"):
         return text
     if text.startswith("file://"):
@@ -51,7 +53,7 @@ class Names(Sequence):
                 yield self._catalog.name(i)
 
     def __contains__(self, name: object) -> bool:
-        return self._catalog.find(name, -1) in self._ids
+        return name in self._catalog and self._catalog.find(name) in self._ids
 
     def __eq__(self, other):
         if not isinstance(other, Sequence) or isinstance(other, (str, bytes)):
@@ -178,7 +180,9 @@ class Catalog(Sequence):
 
     def sizes(self, key: slice = slice(None)) -> numpy.ndarray:
         """The sizes of a slice of files as an array of uint64."""
-        if self.nr_bytes is None:
+        if not isinstance(key, slice):
+            raise TypeError("sizes() takes a slice, as sizes(slice(0, 10)), not %r: size(i) is for one file" % (key,))
+        if self.nr_bytes is None and len(self):
             raise ValueError("the catalog has no sizes: index it with sizes")
         ids = range(*key.indices(len(self)))
         out = numpy.empty(len(ids), dtype=numpy.uint64)
@@ -212,12 +216,18 @@ class Catalog(Sequence):
         return self.handle.lower_bound(os.fsencode(name))
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, (str, bytes)) and self.find(name) is not None
+        try:
+            return isinstance(name, (str, bytes)) and self.find(name) is not None
+        except UnicodeEncodeError:  # half a character, which no file's name decodes to
+            return False
 
     # ---- Samples ----
 
     def locate(self, sample: int) -> Tuple[int, int]:
         """(file, index): which file holds a sample, and which of its samples it is."""
+        sample = operator.index(sample)
+        if not 0 <= sample < self.nr_samples:
+            raise IndexError("sample %d of a catalog of %d" % (sample, self.nr_samples))
         return self.handle.locate(sample)
 
     def samples(self, i: int) -> range:

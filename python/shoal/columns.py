@@ -3,13 +3,15 @@
 import itertools
 import operator
 import os
+import re
 
 import numpy
 
 from . import _shoal
 from ._errors import BadValueError, Error, StaleError
 from .catalog import Catalog, local_path
-from .order import _BLOCK, REMAINDERS, Order, _choice, _number, check_rank, state_from_dict, state_to_dict
+from .order import (_BLOCK, REMAINDERS, Order, _choice, _number, check_rank, ids_of, opened, state_from_dict,
+                    state_to_dict)
 
 UNSORTED = 2**64 - 1
 _NAME_MAX = 63  # bytes
@@ -19,14 +21,11 @@ DTYPES = {"bit": numpy.uint8, "u8": numpy.uint8, "u16": numpy.uint16, "u32": num
 
 
 def _digest_of(catalog):
-    """A catalog's digest, of a Catalog, of what has one, or as it is."""
-    if catalog is None or isinstance(catalog, str):
+    """A catalog's digest, of a Catalog or its path, of what has one, or as it is; None of what has none."""
+    if catalog is None or isinstance(catalog, str) and re.fullmatch("[0-9a-f]{32}", catalog):
         return catalog
-    return getattr(catalog, "catalog", catalog).digest
-
-
-def _samples_of(catalog):
-    return getattr(catalog, "catalog", catalog).nr_samples
+    catalog = opened(catalog)
+    return getattr(getattr(catalog, "catalog", catalog), "digest", None)
 
 
 def check_name(name):
@@ -137,19 +136,23 @@ class Column:
 
     def sort(self, path=None, keep=None, memory=0):
         """Write it again with the order of its samples by value, in its own place or as `path`; of those only
-        that the column `keep` keeps. Returns the new column. Memory does not grow with the samples."""
+        that the column `keep` (a Column, or its path) keeps. Returns the new column. Memory does not grow with the samples."""
         path = self.path if path is None else os.path.abspath(os.fspath(path))
-        self.handle.sort(path, None if keep is None else keep.handle, memory)
+        keep = None if keep is None else open_column(keep, self._info["digest"]).handle
+        self.handle.sort(path, keep, _number("memory", memory))
         return Column(path, self._info["digest"])
 
     def kept(self, numbers):
         """Type bit: the samples that are the n-th kept ones, as an array of int64."""
-        ids = numpy.array(numbers, dtype=numpy.int64, ndmin=1)
+        ids = ids_of(numbers)
         self.handle.select(ids)
         return ids
 
     def rank(self, sample):
         """Type bit: how many samples before this one are kept."""
+        sample = operator.index(sample)
+        if not 0 <= sample <= len(self):
+            raise IndexError("sample %d of a column of %d" % (sample, len(self)))
         return self.handle.rank(sample)
 
     def verify(self):
@@ -179,11 +182,15 @@ class ColumnWriter:
         if type not in DTYPES:
             raise BadValueError(22, "a column's type is one of %s, not %r" % (", ".join(DTYPES), type))
         check_name(name)
-        total = _samples_of(catalog)
-        nr = total - first if nr is None else nr
+        catalog = opened(catalog)
+        catalog = getattr(catalog, "catalog", catalog)
+        if not isinstance(catalog, Catalog):
+            raise TypeError("a column is written for a Catalog, its path or a dataset with one, not for %.100r" % (catalog,))
+        total, first = catalog.nr_samples, _number("first", first)
+        nr = max(0, total - first) if nr is None else _number("nr", nr)
         self.type = type
         self.path = os.path.abspath(os.fspath(path))
-        self._writer = _shoal.ColumnWriter(self.path, name, type, _digest_of(catalog), total, first, nr)
+        self._writer = _shoal.ColumnWriter(self.path, name, type, catalog.digest, total, first, nr)
 
     def append(self, values):
         """Add values: numbers, or an array of them. What does not fit the type is refused."""
@@ -231,7 +238,7 @@ def open_column(column, catalog):
             raise StaleError(116, "column '%s' belongs to the catalog with digest %s, not %s: make it again for this "
                              "catalog" % (column.name, column.info["digest"], digest))
         return column
-    path = os.fspath(column)
+    path = os.fsdecode(column)
     beside = column_path(catalog, path)
     if beside is not None and not os.path.exists(path) and os.path.exists(beside):
         path = beside
@@ -250,7 +257,7 @@ class KeptOrder(Order):
     """An order over the samples only that a keep column has a 1 for. No list of them is made."""
 
     def __init__(self, dataset, keep, **options):
-        keep = open_column(keep, dataset)
+        keep = open_column(keep, opened(dataset))
         if keep.type != "bit":
             raise BadValueError(22, "column '%s' does not say what to keep: its type is %s, not bit"
                                 % (keep.name, keep.type))
@@ -264,7 +271,8 @@ class KeptOrder(Order):
         return self.keep.kept(super().at(positions))
 
     def position(self, sample):
-        if not self.keep[sample]:
+        sample = operator.index(sample)
+        if sample < 0 or not self.keep[sample]:
             raise IndexError("sample %d is not kept" % sample)
         return super().position(self.keep.rank(sample))
 
@@ -296,6 +304,7 @@ class KeptOrder(Order):
 class Batches:
     """Batches of samples of similar length, from a sorted column alone; shuffled each epoch, the same on all ranks.
 
+    column: a Column, or its path.
     batch_size: samples in a batch. max_tokens: instead, or beside it: the longest sample of a batch times its
     samples is at most this. bucket: samples that are mixed with each other (default 2 to 32 batches). group:
     batches of similar length that come together, for the ranks of a step (default world_size; say it where the
@@ -304,7 +313,7 @@ class Batches:
 
     def __init__(self, column, *, batch_size=None, max_tokens=None, bucket=None, group=None, seed=0, epoch=0,
                  shuffle=True, remainder="keep", rank=0, world_size=1, frozen=False):
-        self.column = column
+        self.column = column = column if isinstance(column, Column) else Column(column)
         world_size = _number("world_size", world_size, 1)
         self.rank = check_rank(rank, world_size)
         self._spec = (_number("batch_size", batch_size or 0), _number("max_tokens", max_tokens or 0),
@@ -346,7 +355,7 @@ class Batches:
         """The sample ids that a rank takes in a step, as an array of int64."""
         step = _number("step", step)
         if step >= self.steps:
-            raise IndexError("step %d of %d" % (step, self.steps))
+            raise IndexError("there is no step %d of %d: steps are counted from 0" % (step, self.steps))
         ids = numpy.empty(self.largest, dtype=numpy.int64)
         rank = self.rank if rank is None else check_rank(rank, self.world_size)
         return ids[:self.handle.get(step, rank, ids)].copy()

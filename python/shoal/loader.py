@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import os
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Iterator, List, Optional, Tuple, Union
@@ -15,6 +18,16 @@ from .order import Order, _choice, _number, check_rank, dataset_facts, make_spec
 
 ENGINES = ("auto", "uring", "threads")
 _WORD = 2**64
+_COUNT_MAX = 2**32 - 1  # what the library counts batches and reads in; its own limits are lower, and it tells them
+
+
+def _milliseconds(what, seconds):
+    """A time that makes sense, 1 or more; 0 for none."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError("%s is a number of seconds, not %r" % (what, seconds))
+    if not (math.isfinite(seconds) and 0 < seconds < 2**40):
+        raise BadValueError(22, "%s must be more than 0 seconds, and finite, not %r" % (what, seconds))
+    return max(1, int(seconds * 1000))
 
 
 class AuditError(Error):
@@ -131,6 +144,39 @@ class Batch(Sequence):
         return "<shoal.Batch: step %d, %d samples>" % (self.step, len(self))
 
 
+class _Epoch:
+    """One iteration over a loader. No generator: after Ctrl-C it goes on where it was, and an error never looks like the
+    epoch's end."""
+
+    def __init__(self, loader, number):
+        self._loader, self._number, self._begun, self._done = loader, number, False, False
+        self._turn = object()  # not this: the loader would keep itself alive by it
+        self._beginning = threading.Lock()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        loader = self._loader
+        if self._done:
+            raise StopIteration
+        if not self._begun:
+            if not self._beginning.acquire(blocking=False):
+                raise RuntimeError("the loader is in use by another thread: open one for each")
+            try:
+                if not self._begun:
+                    loader._begin(self._number, self._turn)
+                self._begun = True
+            finally:
+                self._beginning.release()
+        handle = loader._next(self._turn)
+        if handle is None:
+            self._done = True
+            loader._end()
+            raise StopIteration
+        return Batch(handle)
+
+
 class Loader:
     """Reads what a rank needs of each epoch, in the order's order, with many reads in flight.
 
@@ -169,12 +215,15 @@ class Loader:
         self._spec = make_spec(self._facts, batch_size=batch_size, seed=seed, mode=mode, remainder=remainder,
                                world_size=world_size, unit=unit, window=window, frozen=frozen)
         self.rank = check_rank(rank, world_size)
-        self.worker, self.workers = check_rank(worker, workers), _number("workers", workers, 1)
+        self.workers = _number("workers", workers, 1)
+        self.worker = check_rank(worker, self.workers, "worker")
         skip = _choice("on_error", on_error, ("fail", "skip")) == 1
         # One batch more than are read ahead: in a loop the last is still held when the next is taken.
-        self._options = (store, _choice("engine", engine, ENGINES), direct, _number("in_flight", in_flight, 1),
-                         _number("prefetch", prefetch, 1) + 1, slot or 0, worker, workers, object_size or 0, skip,
-                         int(stall * 1000), 0 if timeout is None else max(1, int(timeout * 1000)), if_match)
+        self._options = (None if store is None else os.fsdecode(store), _choice("engine", engine, ENGINES), bool(direct),
+                         min(_number("in_flight", in_flight, 1), _COUNT_MAX),
+                         min(_number("prefetch", prefetch, 1) + 1, _COUNT_MAX), _number("slot", slot or 0), self.worker,
+                         self.workers, _number("object_size", object_size or 0), skip, _milliseconds("stall", stall),
+                         0 if timeout is None else _milliseconds("timeout", timeout), bool(if_match))
         self._skip = skip
         self._at = (0, 0)  # epoch and consumed of the next epoch
         self._skipping = 0  # batches to leave out of that epoch, and of no other
@@ -192,7 +241,7 @@ class Loader:
         self._skipping = _number("skip", skip)
         self._turn = None  # an iteration that is under way ends with words
         self._epoch = None
-        self._at = (epoch, consumed)
+        self._at = (_number("epoch", epoch), _number("consumed", consumed))
 
     def _check_open(self):
         if self._closed:
@@ -201,13 +250,13 @@ class Loader:
     def epoch(self, epoch: int) -> Iterator[Batch]:
         """The batches of an epoch. What is left of the one before is given up."""
         self._check_open()
-        return self._iterate(_number("epoch", epoch))
+        return _Epoch(self, _number("epoch", epoch))
 
     def __iter__(self) -> Iterator[Batch]:
         self._check_open()
-        return self._iterate(self._at[0])
+        return _Epoch(self, _number("epoch", self._at[0]))
 
-    def _begin(self, epoch):
+    def _begin(self, epoch, turn):
         self._check_open()  # it may have been closed since the iteration was made
         start, consumed = self._at
         consumed, skip = (consumed, self._skipping) if start == epoch else (0, 0)
@@ -221,19 +270,16 @@ class Loader:
         self._epoch, self._consumed, self._taken, self._at = epoch, consumed, skip, (epoch, consumed)
         self._skipping = skip
         self.audit = None
+        self._turn = turn
 
-    def _iterate(self, epoch):
-        self._begin(epoch)
-        self._turn = turn = object()
-        while self._turn is turn and self.handle is not None:
-            handle = self.handle.next()
-            if handle is None:
-                self._end()
-                return
+    def _next(self, turn):
+        """The next batch of the iteration that has the turn, or None at the end."""
+        if self._turn is not turn or self.handle is None:
+            raise RuntimeError("the loader was closed, or another epoch of it begun, meanwhile")
+        handle = self.handle.next()
+        if handle is not None:
             self._taken += 1
-            yield Batch(handle)
-            del handle  # so that the caller's reference is the last
-        raise RuntimeError("the loader was closed, or another epoch of it begun, meanwhile")
+        return handle
 
     def _end(self):
         skipped = self._options[6] != self.worker
@@ -278,14 +324,15 @@ class Loader:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a state, also of another number of ranks or batch size: the next epoch begins there."""
-        order = _shoal.resume(self._spec, state_from_dict(state), self._facts[1])
-        spec = order.spec()
+        kept = state_from_dict(state)
+        order = _shoal.resume(self._spec, kept, self._facts[1])
+        spec, epoch = order.spec(), kept[1]
         self._spec = spec[:9] + (0,)
-        self._at = (state["epoch"], spec[9])
+        self._at = (epoch, spec[9])
         self._epoch, self._skipping = None, 0
         self._give_up()
         if order.steps() == 0:  # that epoch was at its end
-            self._at = (state["epoch"] + 1, 0)
+            self._at = (epoch + 1, 0)
 
     # ---- The end ----
 

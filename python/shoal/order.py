@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from typing import Any, Iterator, Optional, Union
 
 import numpy
@@ -25,18 +26,32 @@ def _choice(what, word, words):
     return words.index(word)
 
 
-def _number(what, value, least=0):
+def _number(what, value, least=0, bits=64):
     try:
         value = operator.index(value)
     except TypeError:
         raise TypeError("%s must be a whole number, not %r" % (what, value)) from None
-    if not least <= value < 2**64:
-        raise BadValueError(22, "%s must be at least %d and below 2**64, not %d" % (what, least, value))
+    if not least <= value < 2**bits:
+        raise BadValueError(22, "%s must be at least %d and below 2**%d, not %d" % (what, least, bits, value))
     return value
 
 
+def ids_of(numbers):
+    """A copy of these whole numbers as an array of int64. NumPy alone would cut 1.5 to 1."""
+    given = numpy.atleast_1d(numpy.asarray(numbers))
+    if given.size and (given.dtype.kind not in "iu" or given.dtype.kind == "u" and given.max() >= 2**63):
+        raise TypeError("whole numbers below 2**63 are needed, not %.100r" % (numbers,))
+    return numpy.array(given, dtype=numpy.int64)
+
+
+def opened(dataset):
+    """The catalog that a path means; anything else as it is."""
+    return Catalog(dataset) if isinstance(dataset, (str, bytes, os.PathLike)) else dataset
+
+
 def dataset_facts(dataset):
-    """(samples, digest, samples per file) of a catalog, of what has one, or of a number."""
+    """(samples, digest, samples per file) of a catalog or its path, of what has one, or of a number."""
+    dataset = opened(dataset)  # the length of a path's text is no number of samples
     catalog = getattr(dataset, "catalog", dataset)
     if isinstance(catalog, Catalog):
         if not catalog.nr_samples:
@@ -56,11 +71,11 @@ def make_spec(facts, *, batch_size, seed, mode, remainder, world_size, unit, win
             _number("batch_size", batch_size, 1), consumed)
 
 
-def check_rank(rank, world_size):
+def check_rank(rank, world_size, what="rank"):
     """The rank as a number, when there is such a rank."""
-    rank = _number("rank", rank)
+    rank = _number(what, rank)
     if rank >= world_size:
-        raise BadValueError(22, "there is no rank %d of %d: ranks are counted from 0" % (rank, world_size))
+        raise BadValueError(22, "there is no %s %d of %d: %ss are counted from 0" % (what, rank, world_size, what))
     return rank
 
 
@@ -74,7 +89,10 @@ def state_from_dict(state):
         if state["version"] != STATE_VERSION:
             raise BadValueError(22, "the state is of version %r, and this is version %d: it was saved by another Shoal"
                                 % (state["version"], STATE_VERSION))
-        return tuple(state[key] for key in ("seed", "epoch", "consumed", "digest", "world_size", "order"))
+        numbers = [operator.index(state[key]) for key in ("seed", "epoch", "consumed", "world_size", "order")]
+        if not all(0 <= number < 2**64 for number in numbers) or len(state["digest"]) > 32 or "\0" in state["digest"]:
+            raise KeyError
+        return (*numbers[:3], "" + state["digest"], *numbers[3:])
     except (KeyError, TypeError):
         raise BadValueError(22, "this is not a state that Shoal saved: %.100r" % (state,)) from None
 
@@ -82,7 +100,7 @@ def state_from_dict(state):
 class Order:
     """Which sample comes at which position of an epoch; and which of them a rank takes in which step.
 
-    `dataset` is a Catalog, something with a catalog, or a number of samples. As a sequence it is the
+    `dataset` is a Catalog or its path, something with a catalog, or a number of samples. As a sequence it is the
     epoch's sample ids: order[p] is computed from (seed, epoch, p) alone, at any p and any number of
     samples, and order.position(id) is the way back. Ranks take batches: batch(step) and batches().
 
@@ -118,7 +136,7 @@ class Order:
 
     def at(self, positions: Any) -> numpy.ndarray:
         """The sample ids at these positions, as an array of int64."""
-        ids = numpy.array(positions, dtype=numpy.int64, ndmin=1)
+        ids = ids_of(positions)
         self.handle.at(ids)  # a negative one is past the end of anything
         return ids
 
@@ -128,6 +146,9 @@ class Order:
 
     def position(self, sample: int) -> int:
         """At which position of this epoch a sample comes."""
+        sample = operator.index(sample)
+        if not 0 <= sample < len(self):
+            raise IndexError("there is no sample %d of %d" % (sample, len(self)))
         return self.handle.position(sample)
 
     # ---- Steps of a rank ----
@@ -158,7 +179,7 @@ class Order:
         """The sample ids that a rank takes in a step, as an array of int64."""
         step = _number("step", step)
         if step >= self.steps:
-            raise IndexError("step %d of %d" % (step, self.steps))
+            raise IndexError("there is no step %d of %d: steps are counted from 0" % (step, self.steps))
         ids = numpy.empty(self.batch_size, dtype=numpy.int64)
         rank = self.rank if rank is None else check_rank(rank, self.world_size)
         return ids[:self.handle.batches(step, rank, ids)]

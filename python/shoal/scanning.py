@@ -12,7 +12,8 @@ import numpy
 from . import _meeting
 from ._errors import BadValueError, NotFoundError, TransformError
 from .catalog import Catalog
-from .columns import DTYPES, Column, ColumnWriter, check_name, column_path, join_columns
+from .columns import DTYPES, Column, ColumnWriter, check_name, column_path, join_columns, open_column
+from .order import _number, opened
 
 _BLOCK = 256  # samples that a worker is given at once
 
@@ -209,19 +210,26 @@ def scan(dataset, fn, column="length", *, type="u32", path=None, rank=None, worl
     column at the end; each time for `timeout` seconds at the most. With 0 they wait for nothing: run one after the
     other they leave a part each, and rank 0, the last, puts them together.
 
-    dataset: a ShoalDataset, or a Catalog, whose samples are bytes. column: its name. type: bit (a keep flag), u8, u16, u32, u64, i64, f32 or f64. path: by default beside the
-    catalog, CATALOG.NAME.col. sort: write the order of samples by value too, which batches by length need
-    (default: for all types but bit). keep: a keep column; that order then leaves out what it leaves out.
+    dataset: a ShoalDataset, or a Catalog or its path, whose samples are bytes. column: its name. type: bit (a keep
+    flag), u8, u16, u32, u64, i64, f32 or f64. path: by default beside the catalog, CATALOG.NAME.col. sort: write the
+    order of samples by value too, which batches by length need (default: for all types but bit). keep: a keep column,
+    or its name or path; that order then leaves out what it leaves out.
     Returns the Column.
     """
     if type not in DTYPES:
         raise BadValueError(22, "a column's type is one of %s, not %r" % (", ".join(DTYPES), type))
     check_name(column)
+    if not callable(fn):
+        raise TypeError("fn is a function of a sample that gives a number, not %.100r" % (fn,))
+    workers = _number("workers", workers)
     from .torch.dataset import ShoalDataset
     from .torch.place import Place
 
+    dataset = opened(dataset)
     if isinstance(dataset, Catalog):
         dataset = ShoalDataset(dataset)
+    if not isinstance(getattr(dataset, "catalog", None), Catalog):
+        raise TypeError("scan() needs a ShoalDataset, or a Catalog or its path, not %.100r" % (dataset,))
     place = Place(rank, world_size)
     rank, world_size = place.rank, place.world_size
     catalog = dataset.catalog
@@ -240,6 +248,7 @@ def scan(dataset, fn, column="length", *, type="u32", path=None, rank=None, worl
             _meeting.remove(parts[rank])  # or rank 0 might take it
         _meeting.meet(path, rank, world_size, timeout)
     try:
+        keep = None if keep is None else open_column(keep, catalog)
         if not mine:
             _write_part(parts[rank], dataset, fn, column, type, first, stop, workers, context,
                         rank == 0 if progress is None else progress)

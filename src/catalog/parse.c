@@ -83,15 +83,36 @@ static int check_page(const struct cat_view *v, const struct cat_table_entry *e,
 			  (const char *)e->id, off, at);
 }
 
+static bool is_inside(const struct cat_view *v, uint64_t off, uint64_t len)
+{
+	return off <= v->file_len && len <= v->file_len - off;
+}
+
+/* The table was good when the catalog was opened, and is read again here. */
+static int table_changed(struct shoal_err *err)
+{
+	return shoal_fail(err, -EBADMSG,
+			  "damaged catalog: its table of sections was written over since it was "
+			  "opened");
+}
+
 int cat_check_all(const struct cat_view *v, struct shoal_err *err)
 {
-	const struct cat_table_entry *e = (const struct cat_table_entry *)(v->header + 1);
+	const struct cat_table_entry *table = (const struct cat_table_entry *)(v->header + 1);
 	uint32_t nr = shoal_le32_get(v->header->nr_sections);
 	uint64_t page = 0;
 
-	for (uint32_t i = 0; i < nr; i++, e++) {
-		for (uint64_t off = 0; off < shoal_le64_get(e->len); off += CAT_PAGE, page++) {
-			int rc = check_page(v, e, off, page, err);
+	for (uint32_t i = 0; i < nr; i++) {
+		struct cat_table_entry e;
+
+		if (!is_inside(v, sizeof(*v->header) + i * sizeof(e), sizeof(e)))
+			return table_changed(err);
+		e = table[i]; /* a copy: checked and used as it was once */
+		if (!is_inside(v, shoal_le64_get(e.off), shoal_le64_get(e.len)))
+			return table_changed(err);
+		for (uint64_t off = 0; off < shoal_le64_get(e.len); off += CAT_PAGE, page++) {
+			int rc = page < v->nr_pages ? check_page(v, &e, off, page, err)
+						    : table_changed(err);
 
 			if (rc < 0)
 				return rc;

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/queue.h"
+#include "load/fetch.h"
 #include "python/door.h"
 
 struct watch {
@@ -172,20 +173,33 @@ static PyObject *index_list(PyObject *module, PyObject *args)
 	Py_END_ALLOW_THREADS return finish(&watch, rc, &r, &err);
 }
 
-/* A pattern tells no progress, so a thread makes it while this one listens for signals. */
-struct pattern_work {
+/* What tells no progress is done by a thread, while this one listens for signals. */
+struct work {
+	int (*run)(struct work *work);
 	const struct shoal_pattern *pattern;
 	const struct shoal_index_options *options;
 	struct shoal_index_result *result;
+	const char *path, *uri;
+	const int *stop;
 	struct shoal_err *err;
 	int rc;
 };
 
-static void *make_pattern(void *arg)
+static int make_pattern(struct work *work)
 {
-	struct pattern_work *work = arg;
+	return shoal_index_pattern(work->pattern, work->options, work->result, work->err);
+}
 
-	work->rc = shoal_index_pattern(work->pattern, work->options, work->result, work->err);
+static int send_file(struct work *work)
+{
+	return load_put_file(work->path, work->uri, work->stop, work->err);
+}
+
+static void *run_work(void *arg)
+{
+	struct work *work = arg;
+
+	work->rc = work->run(work);
 	return NULL;
 }
 
@@ -206,13 +220,13 @@ static bool is_done(pthread_t thread)
 	return rc == 0;
 }
 
-static int run_pattern(struct pattern_work *work, struct watch *watch)
+static int run_listening(struct work *work, struct watch *watch)
 {
 	pthread_t thread;
 
-	if (shoal_thread_start(&thread, make_pattern, work) < 0) {
+	if (shoal_thread_start(&thread, run_work, work) < 0) {
 		Py_BEGIN_ALLOW_THREADS;
-		make_pattern(work);
+		run_work(work);
 		Py_END_ALLOW_THREADS;
 		return work->rc;
 	}
@@ -231,7 +245,9 @@ static PyObject *index_pattern(PyObject *module, PyObject *args)
 	struct shoal_pattern p = { 0 };
 	struct watch watch = { 0 };
 	struct shoal_err err = { "" };
-	struct pattern_work work = { &p, &options, &r, &err, 0 };
+	struct work work = {
+		.run = make_pattern, .pattern = &p, .options = &options, .result = &r, .err = &err
+	};
 	PyObject *options_tuple;
 	int rc;
 
@@ -241,8 +257,29 @@ static PyObject *index_pattern(PyObject *module, PyObject *args)
 			      &PyTuple_Type, &options_tuple) ||
 	    take_options(options_tuple, &watch, &options) < 0)
 		return NULL;
-	rc = run_pattern(&work, &watch);
+	rc = run_listening(&work, &watch);
 	return finish(&watch, rc, &r, &err);
+}
+
+/* put_file(path, uri), both bytes: an object that is there only once it is whole. */
+static PyObject *put_file(PyObject *module, PyObject *args)
+{
+	struct watch watch = { 0 };
+	struct shoal_err err = { "" };
+	struct work work = { .run = send_file, .stop = &watch.stop, .err = &err };
+	int rc;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "yy", &work.path, &work.uri))
+		return NULL;
+	rc = run_listening(&work, &watch);
+	if (watch.type) {
+		PyErr_Restore(watch.type, watch.value, watch.traceback);
+		return NULL;
+	}
+	if (rc < 0)
+		return door_raise(rc, &err);
+	Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
@@ -251,6 +288,7 @@ static PyMethodDef functions[] = {
 	  "index_list(fd, separator, names_only, options)" },
 	{ "index_pattern", index_pattern, METH_VARARGS,
 	  "index_pattern(format, first, count, subfolders, size, options)" },
+	{ "put_file", put_file, METH_VARARGS, "put_file(path, uri): into a bucket." },
 	{ NULL, NULL, 0, NULL },
 };
 

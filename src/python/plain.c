@@ -35,9 +35,25 @@ static bool is_plain_dict(struct walk *w, PyObject *dict, int depth)
 {
 	PyObject *key, *value;
 	Py_ssize_t at = 0;
+	bool plain = true;
 
-	while (PyDict_Next(dict, &at, &key, &value)) {
-		if (!is_plain(w, key, 1, true, depth) || !is_plain(w, value, 1, false, depth))
+	while (plain && PyDict_Next(dict, &at, &key, &value)) {
+		Py_INCREF(value);
+		plain = is_plain(w, key, 1, true, depth) && is_plain(w, value, 2, false, depth);
+		Py_DECREF(value);
+	}
+	return plain;
+}
+
+static bool is_plain_sequence(struct walk *w, PyObject *sequence, bool shared, int depth)
+{
+	bool list = PyList_CheckExact(sequence);
+
+	for (Py_ssize_t i = 0; i < Py_SIZE(sequence); i++) {
+		PyObject *item =
+			list ? PyList_GET_ITEM(sequence, i) : PyTuple_GET_ITEM(sequence, i);
+
+		if (!is_plain(w, item, 1, shared, depth))
 			return false;
 	}
 	return true;
@@ -61,11 +77,14 @@ static bool is_plain_set(struct walk *w, PyObject *set, int depth)
 /*
  * Whether @o is made of atoms and containers of which each mutable one is referred to by one place
  * only. @own: references that this place has. @shared: @o can be reached in two ways already.
+ *
+ * An iterator over a set is an allocation, at which Python before 3.12 may collect garbage and so
+ * run anybody's code: what is being walked is held on to.
  */
 static bool is_plain(struct walk *w, PyObject *o, Py_ssize_t own, bool shared, int depth)
 {
 	PyTypeObject *type = Py_TYPE(o);
-	bool frozen = type == &PyTuple_Type || type == &PyFrozenSet_Type;
+	bool frozen = type == &PyTuple_Type || type == &PyFrozenSet_Type, plain;
 
 	if (!frozen && type != &PyList_Type && type != &PyDict_Type && type != &PySet_Type)
 		return is_atom(w, o);
@@ -73,18 +92,15 @@ static bool is_plain(struct walk *w, PyObject *o, Py_ssize_t own, bool shared, i
 	if ((shared && !frozen) || depth == DEPTH_MAX)
 		return false;
 	depth++;
+	Py_INCREF(o);
 	if (type == &PyDict_Type)
-		return is_plain_dict(w, o, depth);
-	if (type == &PySet_Type || type == &PyFrozenSet_Type)
-		return is_plain_set(w, o, depth);
-	for (Py_ssize_t i = 0; i < Py_SIZE(o); i++) {
-		PyObject *item =
-			type == &PyList_Type ? PyList_GET_ITEM(o, i) : PyTuple_GET_ITEM(o, i);
-
-		if (!is_plain(w, item, 1, shared, depth))
-			return false;
-	}
-	return true;
+		plain = is_plain_dict(w, o, depth);
+	else if (type == &PySet_Type || type == &PyFrozenSet_Type)
+		plain = is_plain_set(w, o, depth);
+	else
+		plain = is_plain_sequence(w, o, shared, depth);
+	Py_DECREF(o);
+	return plain;
 }
 
 /* count_plain(items, pairs, atoms): how many of a list, a copy of a part of a container, are plain

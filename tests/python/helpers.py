@@ -1,5 +1,10 @@
-"""Functions that worker processes can import."""
+"""Functions that worker processes can import, and how those are started."""
 import os
+
+# Spawned workers import torch, which takes seconds each: eight of them only where all is asked for.
+STARTS = [(None, 0), ("fork", 2), ("fork", 8), ("spawn", 2), ("forkserver", 2)]
+if os.environ.get("SHOAL_ALL_STARTS"):
+    STARTS += [("spawn", 8), ("forkserver", 8)]
 
 
 def number(data):

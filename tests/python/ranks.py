@@ -49,3 +49,21 @@ def run_ranks(world, function, *args, seconds=60):
     for rank, good, words in sorted(found, key=lambda one: one[0]):
         assert good, "rank %d: %s" % (rank, words)
     return [result for _, _, result in sorted(found, key=lambda one: one[0])]
+
+
+def ends_of_ranks(world, function, *args, seconds=60):
+    """How the ranks' processes ended, as subprocess has it: for functions that end them. One that hangs fails."""
+    context = multiprocessing.get_context("fork")
+    results, port = context.Queue(), free_port()
+    processes = [context.Process(target=_main, args=(function, rank, world, port, results, args))
+                 for rank in range(world)]
+    for p in processes:
+        p.start()
+    try:
+        for rank, p in enumerate(processes):
+            p.join(seconds)
+            assert p.exitcode is not None, "rank %d still runs after %d s" % (rank, seconds)
+    finally:
+        for p in processes:
+            p.kill()
+    return [p.exitcode for p in processes]

@@ -2,28 +2,17 @@
 import os
 import pickle
 import random
+import signal
 import socket
 import threading
 
-import numpy
 import pytest
-import torch
 import torch.distributed as dist
-from ranks import run_ranks
+from any_objects import random_object, same
+from ranks import ends_of_ranks, run_ranks
 
-from shoal import _stream
 from shoal.torch import gather
 from shoal.torch.gather import GatheredFile, GatherError, gather_objects, iter_objects
-
-
-class Point:
-    def __init__(self, x, next=None):
-        self.x, self.next = x, next
-
-    def __eq__(self, other):
-        return self is other or type(other) is Point and self.x == other.x
-
-    __hash__ = object.__hash__
 
 
 class Late:
@@ -47,157 +36,6 @@ def explode():
     if os.environ.get("BOMB"):
         raise ZeroDivisionError("it went off")
     return 1
-
-
-def random_object(rng, depth=0):
-    kinds = ["none", "int", "float", "str", "bytes", "point", "array", "tensor", "big", "flat"]
-    kinds += ["list", "tuple", "dict", "set"] * (2 if depth < 4 else 0)
-    kind = rng.choice(kinds)
-    few = range(rng.randrange(5))
-    if kind in ("list", "tuple"):
-        return (list if kind == "list" else tuple)(random_object(rng, depth + 1) for _ in few)
-    if kind == "dict":
-        return {rng.choice([str, int])(i): random_object(rng, depth + 1) for i in few}
-    return {
-        "none": lambda: None,
-        "int": lambda: rng.choice([0, -1, 2**70, rng.randrange(1000)]),
-        "float": rng.random,
-        "str": lambda: rng.choice(["", "é\U0001f41f", "x" * rng.randrange(200000)]),
-        "bytes": lambda: rng.randbytes(rng.choice([0, 1, 70000, 300000])),
-        "point": lambda: Point(random_object(rng, depth + 1)),
-        "array": lambda: numpy.arange(rng.randrange(100000), dtype=rng.choice(["u1", "f8", "i4"])),
-        "tensor": lambda: torch.arange(rng.randrange(50000)).to(rng.choice([torch.uint8, torch.bfloat16, torch.int64])),
-        "big": lambda: [{"id": i, "box": [i, 0.5]} for i in range(9000)],
-        "flat": lambda: [str(i) for i in range(rng.choice([0, 8191, 8192, 30000]))],
-        "set": lambda: set(range(rng.randrange(20000))),
-    }[kind]()
-
-
-def same(a, b):
-    """Equal, and of the same types all the way down."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, numpy.ndarray):
-        return a.dtype == b.dtype and a.flags.writeable == b.flags.writeable and numpy.array_equal(a, b)
-    if isinstance(a, torch.Tensor):
-        return a.dtype == b.dtype and torch.equal(a, b)
-    if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, dict):
-        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, Point):
-        return same(a.x, b.x)
-    return a == b
-
-
-def through(obj, size=1000):
-    """An object as it comes out of a stream cut into chunks."""
-    parts = []
-    _stream.write(obj, lambda data: parts.append(bytes(data)))
-    whole = b"".join(parts)
-    chunks = [memoryview(whole[at:at + size]) for at in range(0, len(whole), size)]
-    return _stream.read(iter(chunks + [None]).__next__)
-
-
-# ---- The stream ----
-
-
-@pytest.mark.parametrize("seed", range(25))
-def test_an_object_is_the_same_after_its_stream_was_cut_anywhere(seed):
-    rng = random.Random(seed)
-    obj = [random_object(rng) for _ in range(4)]
-    assert same(through(obj, rng.choice([1000, 4093, 1 << 20])), pickle.loads(pickle.dumps(obj)))
-
-
-def test_chunks_of_one_byte_are_enough():
-    obj = {"a": [1, b"xyz", numpy.arange(3)], "t": torch.ones(2)}
-    assert same(through(obj, 1), obj)
-
-
-def test_objects_that_share_and_loop_share_and_loop_afterwards():
-    inner = [1]
-    shared = [inner] * 10000
-    loop = Point(1)
-    loop.next = loop
-    big = [str(i) for i in range(10000)]
-    got_shared, got_loop, first, second = through([shared, loop, big, big])
-    assert all(one is got_shared[0] for one in got_shared)
-    assert got_loop.next is got_loop
-    assert first is second and first == big
-
-
-def cuts(obj):
-    """Of each part that was cut off: its items, and those of them that went with the rest."""
-    return [(len(part), len(tail)) for part, tail in _stream._write_parts(obj, _stream._Writer(len))]
-
-
-def test_plain_containers_are_cut_and_those_that_share_are_not():
-    plain = [{"id": i, "box": [i]} for i in range(10000)]
-    assert cuts(plain) == [(10000, 0)]
-    plain[9500]["box"] = plain[9501]["box"]
-    assert cuts(plain) == [(10000, 500)]
-    plain[5]["box"] = plain[6]["box"]
-    assert cuts(plain) == []
-    assert cuts([str(i) for i in range(8191)]) == [] and cuts([str(i) for i in range(8192)]) == [(8192, 0)]
-    assert cuts([Point(i) for i in range(10000)]) == []
-    numbers = {i: numpy.float32(i) for i in range(10000)}
-    assert cuts(Point(numbers)) == [] and cuts((numbers, set(range(9000)))) == [(10000, 0), (9000, 0)]
-    assert cuts(tuple([i] for i in range(10000))) == [(10000, 0)]
-    kept = [[i] for i in range(10000)]
-    assert cuts(tuple(kept)) == []
-
-
-def test_what_is_deep_is_not_cut():
-    def nested(depth):
-        return [i for i in range(3)] if depth == 0 else [nested(depth - 1)]
-
-    for depth, found in ((15, [(8192, 0)]), (16, [])):
-        deep = [nested(depth) for _ in range(8192)]
-        assert cuts(deep) == found
-        assert through(deep) == deep
-
-
-def test_lists_in_tuples_that_are_shared_stay_shared():
-    inner = ([1],)
-    first, second = through([[inner] * 20000, {i: inner for i in range(20000)}])
-    assert all(one[0] is first[0][0] for one in first) and all(one[0] is first[0][0] for one in second.values())
-
-
-@pytest.mark.parametrize("at", [1024, 5000, 9999])
-def test_what_shares_at_the_end_of_a_container_goes_with_the_rest(at):
-    shared, loop = [7], []
-    loop.append(loop)
-    records = [{"id": [i]} for i in range(10000)]
-    records[at]["id"] = shared
-    by_name = {str(i): [i] for i in range(10000)}
-    by_name[str(at)] = shared
-    points = {Point.__new__(Point) for _ in range(3)} | set(range(10000))
-    got = through([records, by_name, points, shared, loop, records])
-    assert got[0] is got[5] and got[0] == records
-    assert got[0][at]["id"] is got[3] and got[1][str(at)] is got[3]
-    assert list(got[1].items()) == list(by_name.items())
-    assert len(got[2]) == 10003 and set(range(10000)) <= got[2]
-    assert got[4][0] is got[4]
-
-
-def test_a_large_part_is_written_in_small_pieces():
-    longest = 0
-
-    def sink(data):
-        nonlocal longest
-        longest = max(longest, len(data))
-
-    _stream.write([f"{i:060d}" for i in range(300000)], sink)  # 18 MB
-    assert longest < 4 << 20
-
-
-def test_a_stream_that_ends_early_says_so():
-    parts = []
-    _stream.write(list(range(20000)), lambda data: parts.append(bytes(data)))
-    whole = b"".join(parts)
-    for cut in (0, 1, 9, 100, len(whole) // 2, len(whole) - 1):
-        with pytest.raises(EOFError):
-            _stream.read(iter([memoryview(whole[:cut]), None]).__next__)
 
 
 # ---- Between ranks ----
@@ -414,6 +252,43 @@ def test_a_rank_that_dies_is_an_error_for_the_others():
         run_ranks(2, dying)
 
 
+class Dies:
+    """Kills its rank in the middle of its stream."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def __reduce__(self):
+        return list, ([bytes(self.size), Killer()],)
+
+
+class Killer:
+    def __reduce__(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed_inside(rank, world, to, folder):
+    """What a rank heard goes to a file: there is no group any more to tell it."""
+    try:
+        gather_objects(Dies(3 * 10**6) if rank == 1 else bytes(10**6), budget="500KB", to=to)
+        words = "nothing"
+    except GatherError as error:
+        words = str(error)
+        assert error.errors == {} and str(pickle.loads(pickle.dumps(error))) == words
+    with open(os.path.join(folder, "told%d" % rank), "w") as file:
+        file.write(words)
+    os._exit(7)  # as a program that ends by what it was told
+
+
+@pytest.mark.parametrize("to", ["all", 0, "path"])
+def test_a_rank_that_is_killed_inside_a_gather_is_told_to_the_others_and_none_hangs(to, tmp_path):
+    path = str(tmp_path / "all") if to == "path" else to
+    assert ends_of_ranks(3, killed_inside, path, str(tmp_path)) == [7, -signal.SIGKILL, 7]
+    told = {name: (tmp_path / name).read_text() for name in os.listdir(tmp_path)}
+    assert set(told) == {"told0", "told2"}
+    assert all("gather_objects lost another rank" in words for words in told.values()), told
+
+
 # ---- What ranks must agree on ----
 
 
@@ -576,7 +451,7 @@ def test_the_unfinished_file_of_another_stays(tmp_path):
 # ---- Arguments ----
 
 
-@pytest.mark.parametrize("budget", ["", "x", "12 parsecs", "1", -5, "63KiB"])
+@pytest.mark.parametrize("budget", ["", "x", "12 parsecs", "64 XB", "1", 0, 1, -5, -1.5, "-64MB", "63KiB", float("inf"), "1e999MB"])
 def test_a_budget_that_is_none_is_refused(budget):
     with pytest.raises(ValueError, match="budget"):
         gather_objects(1, budget=budget)

@@ -11,7 +11,6 @@ import numpy
 import pytest
 
 import shoal
-from shoal.torch import ShoalDataset
 from shoal import Audit
 from conftest import content, make_files
 
@@ -189,8 +188,6 @@ def test_a_closed_loader_is_not_opened_again(files):
 def test_no_reads_in_flight_are_refused(files, in_flight):
     with pytest.raises(shoal.BadValueError, match="in_flight must be at least 1"):
         shoal.Loader(files, 10, in_flight=in_flight)
-    with pytest.raises(shoal.BadValueError, match="in_flight must be at least 1"):
-        ShoalDataset(files, in_flight=in_flight)
 
 
 def test_a_loader_is_not_used_in_a_child_or_by_two_threads(files):
@@ -242,7 +239,7 @@ def test_ctrl_c_is_heard_while_a_read_hangs(files, tmp_path):
 
 def test_what_makes_no_sense_is_said_in_words(files, tmp_path):
     for wrong, says in ((dict(batch_size=0), "batch_size"), (dict(engine="fast"), "engine is one of"),
-                        (dict(on_error="ignore"), "on_error is one of"), (dict(worker=3, workers=3), "no rank 3 of 3"),
+                        (dict(on_error="ignore"), "on_error is one of"), (dict(worker=3, workers=3), "no worker 3 of 3"),
                         (dict(prefetch=0), "prefetch"), (dict(rank=1), "no rank 1 of 1")):
         with pytest.raises(ValueError, match=says):
             shoal.Loader(files, **{**dict(batch_size=8), **wrong})

@@ -14,12 +14,8 @@ from torch.utils.data import default_collate
 
 import shoal
 from conftest import SHOAL, content, make_files
-from helpers import as_it_is, fails_on_13, number, number_and_pid
+from helpers import STARTS, as_it_is, fails_on_13, number, number_and_pid
 from shoal.torch import DataLoader, ShoalBatchSampler, ShoalDataset, ShoalIterable, ShoalSampler, reduce_audit
-
-# Spawned workers import torch, which takes seconds: so each way of starting meets each number of workers, but not
-# with everything else.
-STARTS = [(None, 0), ("fork", 2), ("fork", 8), ("spawn", 2), ("forkserver", 2)]
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
@@ -366,28 +362,6 @@ def test_a_resumed_sampler_resumes_again(files):
         sampler.load_state_dict(state)
     read += [i for batch in sampler for i in batch]
     assert read == list(shoal.Order(600, seed=2))
-
-
-def test_stateful_data_loader_goes_on(files):
-    torchdata = pytest.importorskip("torchdata.stateful_dataloader")
-
-    def make(kind, nr):
-        more = dict(num_workers=nr, collate_fn=as_it_is, multiprocessing_context="fork" if nr else None)
-        if kind == "iterable":
-            return torchdata.StatefulDataLoader(ShoalIterable(files, 10, number, seed=4), batch_size=None, **more)
-        dataset = ShoalDataset(files, number)
-        return torchdata.StatefulDataLoader(dataset, batch_sampler=ShoalBatchSampler(dataset, 10, seed=4), **more)
-
-    for kind in ("iterable", "batches"):
-        for nr in (0, 3):
-            loader = make(kind, nr)
-            batches = iter(loader)
-            read = [i for _ in range(14) for i in next(batches)]
-            state = loader.state_dict()
-            del batches
-            loader = make(kind, nr)
-            loader.load_state_dict(state)
-            assert read + [i for batch in loader for i in batch] == list(shoal.Order(600, seed=4)), (kind, nr)
 
 
 # ---- Changes under a running job ----

@@ -1,5 +1,6 @@
 """A map-style dataset that holds no list."""
 
+import operator
 import os
 
 import torch
@@ -30,6 +31,12 @@ class Tensors(list):
 
     def __reduce__(self):
         return _rebuild, (torch.cat(tuple(self)) if self else torch.empty(0, dtype=torch.uint8), [len(t) for t in self])
+
+
+def check_transform(transform):
+    if transform is not None and not callable(transform):
+        raise TypeError("transform is a function of a sample, not %.100r" % (transform,))
+    return transform
 
 
 def apply(transform, data, catalog, sample, with_name):
@@ -63,11 +70,11 @@ class ShoalDataset(Dataset):
                  copy=None):
         if output not in OUTPUTS:
             raise BadValueError(22, "output is one of %s, not %r" % (", ".join(OUTPUTS), output))
-        self.transform = transform
+        self.transform = check_transform(transform)
         self.output = output
         self.with_name = with_name
-        self._store = None if store is None else os.fspath(store)
-        self._in_flight = None if in_flight is None else _number("in_flight", in_flight, 1)
+        self._store = None if store is None else os.fsdecode(store)
+        self._in_flight = None if in_flight is None else _number("in_flight", in_flight, 1, 32)
         self._pid = None
         self._reader = None
         self._catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog, copy)
@@ -107,7 +114,7 @@ class ShoalDataset(Dataset):
         return reader.read([self._id(i) for i in ids], in_flight, self.output == "tensor")
 
     def _id(self, i):
-        at = i.__index__()
+        at = operator.index(i)
         if not -self._nr <= at < self._nr:
             raise IndexError("sample %d of a dataset of %d" % (at, self._nr))
         return at + self._nr if at < 0 else at

@@ -8,6 +8,7 @@ result is a few chunks.
 """
 
 import collections
+import contextlib
 import hashlib
 import os
 import pickle
@@ -36,15 +37,18 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, 
 
 
 class GatherError(RuntimeError):
-    """One or more ranks failed inside a gather: raised on all of them. ``errors`` has words by rank."""
+    """One or more ranks failed inside a gather: raised on all of them. ``errors`` has words by rank; it is empty
+    where a rank was lost, which can say nothing any more."""
 
-    def __init__(self, errors):
-        self.errors = dict(errors)
+    def __init__(self, errors, lost=None):
+        self.errors, self._lost = dict(errors), lost
         words = "; ".join(f"rank {rank}: {text}" for rank, text in sorted(self.errors.items()))
-        super().__init__(f"gather_objects failed on {words}")
+        super().__init__(f"gather_objects failed on {words}" if lost is None else
+                         "gather_objects lost another rank: it has died, left the group, or does not answer. What that "
+                         f"rank has printed says why; start the ranks again. Seen here: {lost}")
 
     def __reduce__(self):
-        return GatherError, (self.errors,)
+        return GatherError, (self.errors, self._lost)
 
 
 def _parse_budget(budget):
@@ -142,12 +146,13 @@ def _history_of(group):
 class _Sent:
     """A transfer under way. wait() ends it; with a GPU between, that is when the bytes are copied out."""
 
-    def __init__(self, work, then=None):
-        self._work, self._then = work, then
+    def __init__(self, work=None, wire=None, then=None):
+        self._work, self._wire, self._then = work, wire, then
 
     def wait(self):
         if self._work is not None:
-            self._work.wait()
+            with self._wire.whole():
+                self._work.wait()
             if self._then:
                 self._then()
         self._work = self._then = None
@@ -157,7 +162,7 @@ class _Wire:
     """Small collectives and one chunk at a time, in main memory or through one buffer on the GPU."""
 
     def __init__(self, group):
-        self.group, self._device, self._staging = group, None, None
+        self.group, self._device, self._staging, self._lost = group, None, None, None
         if dist.get_rank(group) < 0:
             raise ValueError("this process is not in the group that it is to gather in")
         if not _takes_cpu(group):
@@ -171,6 +176,17 @@ class _Wire:
         self.history = _history_of(dist.group.WORLD if self.group is None else self.group)
         self._ranks = _ranks_of(self.group)
 
+    @contextlib.contextmanager
+    def whole(self):
+        """Around each call to the group. Once a rank was lost the others may have left: nothing more is waited for."""
+        if self._lost is not None:
+            raise self._lost
+        try:
+            yield
+        except RuntimeError as error:
+            self._lost = GatherError({}, str(error).strip())
+            raise self._lost from error
+
     def take_memory(self, chunk):
         """What chunks pass through on a GPU. Numbers go between ranks without it, so that its lack can be told."""
         if self._device is not None:
@@ -181,7 +197,8 @@ class _Wire:
         if self._device is not None:
             tensor = tensor.to(self._device)
         found = [torch.empty_like(tensor) for _ in range(self.size)]
-        dist.all_gather(found, tensor, group=self.group)
+        with self.whole():
+            dist.all_gather(found, tensor, group=self.group)
         return [one.cpu() for one in found]
 
     def numbers(self, *values):
@@ -191,18 +208,20 @@ class _Wire:
         """To all, or to rank ``dst``; the tensor is needed until wait()."""
         if self._staging is not None:
             tensor = self._staging[:tensor.numel()].copy_(tensor)
-        if dst is None:
-            return _Sent(dist.broadcast(tensor, self._ranks[self.rank], group=self.group, async_op=True))
         if dst == self.rank:
-            return _Sent(None)
-        return _Sent(dist.isend(tensor, self._ranks[dst], group=self.group))
+            return _Sent()
+        with self.whole():
+            if dst is None:
+                return _Sent(dist.broadcast(tensor, self._ranks[self.rank], group=self.group, async_op=True), self)
+            return _Sent(dist.isend(tensor, self._ranks[dst], group=self.group), self)
 
     def receive(self, tensor, src, dst):
         into = tensor if self._staging is None else self._staging[:tensor.numel()]
         then = None if self._staging is None else lambda: tensor.copy_(into)
-        if dst is None:
-            return _Sent(dist.broadcast(into, self._ranks[src], group=self.group, async_op=True), then)
-        return _Sent(dist.irecv(into, self._ranks[src], group=self.group), then)
+        with self.whole():
+            if dst is None:
+                return _Sent(dist.broadcast(into, self._ranks[src], group=self.group, async_op=True), self, then)
+            return _Sent(dist.irecv(into, self._ranks[src], group=self.group), self, then)
 
 
 class _Alone:
@@ -223,7 +242,7 @@ class _Alone:
         return [tensor]
 
     def send(self, tensor, dst):
-        return _Sent(None)
+        return _Sent()
 
 
 # ---- The sender -----------------------------------------------------------------------------------
@@ -329,7 +348,7 @@ class _Outgoing:
 
     def __init__(self, wire, encoder, dst):
         self._wire, self._encoder, self._dst = wire, encoder, dst
-        self._sent, self._chunk, self.aborted = _Sent(None), None, False
+        self._sent, self._chunk, self.aborted = _Sent(), None, False
 
     def next(self):
         self._sent.wait()

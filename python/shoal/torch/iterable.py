@@ -10,7 +10,7 @@ from .._errors import BadValueError, StaleError
 from ..catalog import Catalog
 from ..loader import Audit, Loader
 from ..order import Order, _choice, _number
-from .dataset import Tensors, apply, as_tensor
+from .dataset import Tensors, apply, as_tensor, check_transform
 from .place import Place
 from .samplers import choose_remainder, warn_repeated
 
@@ -20,7 +20,8 @@ OUTPUTS = ("tensors", "stack", "bytes")
 _WORKERS_MAX = 256
 _ROW = 13  # words: see _keep_audit()
 
-_EPOCH, _CONSUMED = 0, 1
+_EPOCH, _CONSUMED, _SEED = 0, 1, 2
+_EPOCH_BITS = 62  # what a signed word of shared memory has room for, and one more
 
 
 def _signed(word):
@@ -39,6 +40,7 @@ class _Batches:
     def _begin(self, epoch, consumed, skip):
         self._at = (epoch, consumed)
         self._taken = skip
+        self._failed = False
         self._dataset._local = (epoch, consumed, skip) if get_worker_info() is None else None
         self._loader = self._dataset._open_loader(self._worker, self._workers, epoch, consumed, skip)
         self._batches = self._loader.epoch(epoch)
@@ -53,8 +55,11 @@ class _Batches:
                 self._taken += 1
                 batch = next(self._batches)
         except StopIteration:
-            if self._loader.audit is not None:  # else an error has ended it before
+            if not self._failed:
                 self._dataset._keep_audit(self._worker, self._workers, self._at, self._loader.audit)
+            raise
+        except BaseException:
+            self._failed = True  # what comes after it is not the end of the epoch
             raise
         self._taken += 1
         if self._dataset._local is not None:
@@ -67,11 +72,17 @@ class _Batches:
                 "state": self._dataset._state(epoch, consumed, 0)}
 
     def load_state_dict(self, state):
-        if state["workers"] != self._workers:
-            raise BadValueError(22, "this state is of %d workers, and there are %d: go on with ShoalIterable's own "
-                                "load_state_dict()" % (state["workers"], self._workers))
-        self._dataset._check_state(state["state"])
-        self._begin(state["epoch"], state["consumed"], state["taken"])
+        try:
+            workers, at, taken, kept = state["workers"], (state["epoch"], state["consumed"]), state["taken"], state["state"]
+        except (KeyError, TypeError):
+            raise BadValueError(22, "this is not the state of an iteration over a ShoalIterable: %.100r" % (state,)) from None
+        if workers != self._workers:
+            raise BadValueError(22, "this state is of %s workers, and there are %d: go on with ShoalIterable's own "
+                                "load_state_dict()" % (workers, self._workers))
+        self._dataset._set_seed(self._dataset._check_state(kept).seed)
+        self._begin(*at, taken)
+        if at[0] > self._dataset.epoch:  # nobody has said since which epoch it is, or a later one
+            self._dataset._now_at(*at)
 
 
 class ShoalIterable(IterableDataset):
@@ -101,19 +112,20 @@ class ShoalIterable(IterableDataset):
         _choice("output", output, OUTPUTS)
         if output == "stack" and (transform or with_name):
             raise BadValueError(22, "output='stack' takes no transform and no names: they are for single samples")
-        self.output, self.transform, self.with_name = output, transform, with_name
+        self.output, self.transform, self.with_name = output, check_transform(transform), with_name
         catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog, copy)
         self._catalog, self._path, self._copy, self._digest = catalog, catalog.path, catalog._copy, catalog.digest
-        self._order = dict(seed=seed, mode=mode or ("global" if shuffle else "sequential"),
+        self._order = dict(mode=mode or ("global" if shuffle else "sequential"),
                            remainder=choose_remainder(remainder, drop_last, self._place.world_size),
                            rank=self._place.rank, world_size=self._place.world_size, unit=unit, window=window,
                            frozen=frozen)
         self.batch_size = batch_size
         self._loading = loading
-        Order(catalog, batch_size=batch_size, **self._order)  # says what is wrong with them
-        Loader(catalog, batch_size, **self._order, **loading)
-        # Shared with workers, also those that live on: the epoch and where in it to begin; and their audits.
-        self._shared = torch.zeros(2, dtype=torch.int64).share_memory_()
+        Order(catalog, batch_size=batch_size, seed=seed, **self._order)  # says what is wrong with them
+        Loader(catalog, batch_size, seed=seed, **self._order, **loading)
+        # Shared with workers, also those that live on: the epoch, where in it to begin, the seed; and their audits.
+        self._shared = torch.zeros(3, dtype=torch.int64).share_memory_()
+        self._set_seed(seed)
         self._audits = torch.zeros(_WORKERS_MAX, _ROW, dtype=torch.int64).share_memory_()
         self._forget()
 
@@ -143,12 +155,24 @@ class ShoalIterable(IterableDataset):
 
         The epoch that a loaded state is in goes on where it was, until it was read to its end.
         """
-        if _number("epoch", epoch) == self.epoch and int(self._shared[_CONSUMED]) and not self._is_done():
+        epoch = _number("epoch", epoch, 0, _EPOCH_BITS)
+        if epoch == self.epoch and int(self._shared[_CONSUMED]) and not self._is_done():
             return
-        self._shared[_EPOCH] = epoch
-        self._shared[_CONSUMED] = 0
+        self._now_at(epoch, 0)
         self._audits.zero_()
         self._local = None
+
+    @property
+    def seed(self):
+        return int(self._shared[_SEED]) % 2**64
+
+    def _set_seed(self, seed):
+        self._shared[_SEED] = _signed(_number("seed", seed))
+
+    def _now_at(self, epoch, consumed):
+        """Where the next iteration begins, also in workers that live on."""
+        self._shared[_EPOCH] = _number("epoch", epoch, 0, _EPOCH_BITS)
+        self._shared[_CONSUMED] = consumed
 
     def _is_done(self):
         """Whether all of the epoch was delivered, by as many workers as said so."""
@@ -156,13 +180,13 @@ class ShoalIterable(IterableDataset):
 
     def __iter__(self):
         self._place.check()
-        epoch, consumed = self._shared.tolist()
+        epoch, consumed, _ = self._shared.tolist()
         if self._done == (epoch, consumed):
             warn_repeated(epoch)
         return _Batches(self, epoch, consumed)
 
     def __len__(self):
-        epoch, consumed = self._shared.tolist()
+        epoch, consumed, _ = self._shared.tolist()
         order = self._order_at(epoch, consumed)
         steps = order.steps
         if steps and len(order.batch(steps - 1)) == 0:
@@ -170,7 +194,7 @@ class ShoalIterable(IterableDataset):
         return steps
 
     def _order_at(self, epoch, consumed):
-        order = Order(self.catalog, batch_size=self.batch_size, epoch=epoch, **self._order)
+        order = Order(self.catalog, batch_size=self.batch_size, epoch=epoch, seed=self.seed, **self._order)
         if consumed:
             order.handle = _shoal.Order(order.handle.spec()[:9] + (consumed,), epoch)
         return order
@@ -179,12 +203,12 @@ class ShoalIterable(IterableDataset):
 
     def _open_loader(self, worker, workers, epoch, consumed, skip):
         """The process's loader, at this place. One that was inherited in a fork is another process's."""
-        key = (worker, workers)
+        key = (worker, workers, self.seed)
         if self._pid != os.getpid() or self._key != key:
             if get_worker_info() is not None:
                 _shoal.catch_sigbus()  # torch has put its own handler there
-            self._loader = Loader(self.catalog, self.batch_size, worker=worker, workers=workers, **self._order,
-                                  **self._loading)
+            self._loader = Loader(self.catalog, self.batch_size, worker=worker, workers=workers, seed=self.seed,
+                                  **self._order, **self._loading)
             self._pid, self._key = os.getpid(), key
         self._loader.seek(epoch, consumed, skip)
         return self._loader
@@ -204,7 +228,7 @@ class ShoalIterable(IterableDataset):
 
     def _keep_audit(self, worker, workers, at, audit):
         self._done = at
-        if worker >= _WORKERS_MAX:
+        if audit is None or worker >= _WORKERS_MAX:
             return
         words = [at[0] + 1, workers, at[1], audit.samples, audit.errors, audit.bytes, *audit.sum_ids, *audit.sum_order,
                  audit.expected_samples, *audit.expected_ids]
@@ -233,7 +257,7 @@ class ShoalIterable(IterableDataset):
         return self._order_at(epoch, consumed).state_dict(batches)
 
     def _check_state(self, state):
-        order = Order(self.catalog, batch_size=self.batch_size, **self._order)
+        order = Order(self.catalog, batch_size=self.batch_size, seed=self.seed, **self._order)
         order.load_state_dict(state)
         return order
 
@@ -250,19 +274,16 @@ class ShoalIterable(IterableDataset):
         if batches is None:
             raise BadValueError(22, "how many batches the training loop has finished only it knows: give "
                                 "state_dict(batches=...), or use shoal.torch.DataLoader, which counts")
-        return self._state(*self._shared.tolist(), _number("batches", batches))
+        return self._state(*self._shared.tolist()[:2], _number("batches", batches))
 
     def load_state_dict(self, state):
         """Go on from a state, saved with any number of ranks, batch size and workers."""
         if get_worker_info() is not None and not state:
             return
         order = self._check_state(state)
-        if order.seed != self._order["seed"]:
-            self._order["seed"] = order.seed
-            self._forget()
         at_end = order.steps == 0
-        self._shared[_EPOCH] = order.epoch + 1 if at_end else order.epoch
-        self._shared[_CONSUMED] = 0 if at_end else order.consumed
+        self._now_at(order.epoch + 1 if at_end else order.epoch, 0 if at_end else order.consumed)
+        self._set_seed(order.seed)
         self._audits.zero_()
         self._done = self._local = None
 

@@ -38,6 +38,7 @@ class DataLoader(torch.utils.data.DataLoader):
         """Choose the epoch that the next iteration gives."""
         self._source()[0].set_epoch(epoch)
         self._shoal_done = None
+        self._shoal_batches = 0
 
     def __iter__(self):
         source, _ = self._source()

@@ -53,11 +53,15 @@ class Place:
 
 
 def reduce_audit(audit, group=None):
-    """The audits of all ranks, added up: a few numbers each."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return audit
-    all_of_them = [None] * torch.distributed.get_world_size(group)
-    torch.distributed.all_gather_object(all_of_them, audit, group=group)
+    """The audits of all ranks, added up: a few numbers each. Collective; a rank without one is told to all."""
+    all_of_them = [audit]
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        all_of_them = [None] * torch.distributed.get_world_size(group)
+        torch.distributed.all_gather_object(all_of_them, audit, group=group)
+    for rank, part in enumerate(all_of_them):
+        if part is None:
+            raise BadValueError(22, "rank %d has no audit: it has not read its epoch to the end, or went on in one that "
+                                "another process began" % rank)
     total = all_of_them[0]
     for part in all_of_them[1:]:
         total = total + part

@@ -6,7 +6,7 @@ from torch.utils.data import Sampler
 
 from .._errors import BadValueError
 from ..columns import Batches, KeptOrder, open_column
-from ..order import Order, _number
+from ..order import Order, _number, opened
 from .place import Place
 
 
@@ -53,9 +53,12 @@ class _Steps:
         return self._sampler.state_dict()
 
     def load_state_dict(self, state):
+        """At the end of an epoch this iteration has nothing left; the sampler's next is the epoch after it."""
         self._sampler.load_state_dict(state)
-        self._epoch = self._sampler.epoch
+        self._epoch = state["epoch"]
         self._begin()
+        if self._epoch != self._sampler.epoch:
+            self._items = iter(())
 
 
 class _ShoalSampler(Sampler):
@@ -64,6 +67,7 @@ class _ShoalSampler(Sampler):
     def __init__(self, dataset, batch_size, rank, world_size, seed, shuffle, drop_last, remainder, mode, unit, window,
                  frozen, keep=None, by_length=None):
         self._place = Place(rank, world_size)
+        dataset = opened(dataset)
         mode = mode or ("global" if shuffle else "sequential")
         remainder = choose_remainder(remainder, drop_last, self._place.world_size)
         here = {"seed": seed, "remainder": remainder, "rank": self._place.rank, "world_size": self._place.world_size,
@@ -140,7 +144,7 @@ class _ShoalSampler(Sampler):
 class ShoalSampler(_ShoalSampler):
     """Sample ids of a rank, one by one, in the order of an epoch, in place of DistributedSampler.
 
-    dataset: a ShoalDataset, a Catalog, anything with a length, or a number. rank and world_size are those of
+    dataset: a ShoalDataset, a Catalog or its path, anything with a length, or a number. rank and world_size are those of
     torch.distributed, else of what started the ranks (torchrun, Open MPI, MPICH), else 0 of 1. keep: a column of
     type bit (or its name or path): only samples with a 1 come.
     """
