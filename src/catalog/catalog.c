@@ -354,7 +354,7 @@ static int explain_copy(const struct shoal_catalog *cat, int rc, struct shoal_er
 {
 	const struct timespec mark[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_nsec = 1 } };
 	bool marked = futimens(cat->map.fd, mark) == 0;
-	struct shoal_err why = { "" };
+	struct shoal_err why;
 
 	if (!err)
 		return rc;

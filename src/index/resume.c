@@ -219,7 +219,7 @@ static int find_taken(const struct index_resume *r, struct index_adopted *a, str
 	for (int k = 0; k < r->old_ranks; k++)
 		a->taken[k] = UINT64_MAX; /* not looked up */
 	while (index_checkpoint_gift(&gifts, &to, &nr, &unit, &len) > 0) {
-		struct index_checkpoint c = { .root = "" };
+		struct index_checkpoint c = { .root = "", .listing = "" };
 		struct shoal_map map = SHOAL_MAP_CLOSED;
 		char *path = NULL;
 
@@ -270,7 +270,7 @@ static int adopt(struct index_resume *r, int k, struct shoal_err *err)
 	char *path = NULL;
 	int rc;
 
-	*a = (struct index_adopted){ .map = SHOAL_MAP_CLOSED };
+	*a = (struct index_adopted){ .map = SHOAL_MAP_CLOSED, .c = { .root = "", .listing = "" } };
 	rc = read_checkpoint(r, k, &a->map, &a->c, &path, err);
 	if (rc == -ENOENT ||
 	    (rc == 0 && (!is_of_this(r, &a->c) || a->c.started != r->started ||
@@ -285,7 +285,7 @@ static int adopt(struct index_resume *r, int k, struct shoal_err *err)
 /* Rank 0's checkpoint tells whether there is something to go on with, and how many left it. */
 static int look(struct index_resume *r, struct shoal_err *err)
 {
-	struct index_checkpoint c = { .root = "" };
+	struct index_checkpoint c = { .root = "", .listing = "" };
 	struct shoal_map map = SHOAL_MAP_CLOSED;
 	char *path = NULL;
 	int rc = read_checkpoint(r, 0, &map, &c, &path, err);
@@ -310,7 +310,7 @@ static int adopt_all(struct index_resume *r, struct shoal_err *err)
 	bool as_before = r->old_ranks == r->nr_ranks;
 	int step = as_before ? r->old_ranks : r->nr_ranks, rc = 0;
 
-	r->adopted = calloc((size_t)(r->old_ranks / r->nr_ranks + 1), sizeof(*r->adopted));
+	r->adopted = calloc((size_t)(r->old_ranks / r->nr_ranks) + 1, sizeof(*r->adopted));
 	if (!r->adopted)
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	for (int k = r->rank; k < r->old_ranks && rc == 0; k += step)
@@ -334,7 +334,7 @@ static void remove_rank(const char *output, int rank, int nr_ranks)
 
 void index_resume_forget(const char *output)
 {
-	struct index_checkpoint c = { .root = "" };
+	struct index_checkpoint c = { .root = "", .listing = "" };
 	struct shoal_map map = SHOAL_MAP_CLOSED;
 	char *path = index_resume_path(output, "resume");
 	int nr_ranks = 1;
@@ -414,6 +414,21 @@ int index_resume_open(struct index_resume *r, const struct index_resume_job *job
 	return rc;
 }
 
+/* Whether rank 0 has written a checkpoint in this run: then it counts on ours. */
+static bool is_counted_on(const struct index_resume *r)
+{
+	struct index_checkpoint c = { .root = "", .listing = "" };
+	struct shoal_map map = SHOAL_MAP_CLOSED;
+	char *path = index_resume_path(r->output, "resume");
+	bool counted = path && shoal_map_open(path, &map, NULL) == 0 &&
+		       index_checkpoint_parse(map.addr, map.len, &c) == 0 &&
+		       c.session == r->session;
+
+	shoal_map_close(&map);
+	free(path);
+	return counted;
+}
+
 void index_resume_close(struct index_resume *r, bool done)
 {
 	/* A checkpoint that was refused, say because it is of other options, keeps its runs. */
@@ -427,7 +442,7 @@ void index_resume_close(struct index_resume *r, bool done)
 	}
 	free(r->adopted);
 	free(r->got);
-	if ((done || r->alone) && r->state_path) {
+	if (r->state_path && (done || (r->alone && !is_counted_on(r)))) {
 		unlink(r->state_path);
 		of_use = false;
 	}

@@ -255,7 +255,7 @@ static int begin_checkpoints(struct index_scan *s, struct shoal_err *err)
 	bool first = s->place->rank == 0;
 	int rc = first ? 0 : index_resume_begin(s->resume, s->walk, s->sorter, err);
 
-	s->resume->alone = !first && s->resume->old_ranks == 0;
+	s->resume->alone = !first && s->resume->old_ranks != s->place->size;
 	shoal_comm_set_stop(s->comm, NULL);
 	if (rc == 0)
 		rc = shoal_comm_barrier(s->comm, err);
