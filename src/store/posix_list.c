@@ -455,7 +455,8 @@ static bool can_be_cut(struct listing *l)
 {
 	if (l->parts == MAYBE)
 		l->parts = posix_range_can_be_cut(l->fd) ? CUTTABLE : WHOLE;
-	return l->parts == CUTTABLE;
+	/* ext2 and ext3 look the same, and may have offsets there, which are small. */
+	return l->parts == CUTTABLE && l->range.at > UINT32_MAX;
 }
 
 /* The unit of what lies between two positions: its length, or 0 without one. */
@@ -692,7 +693,7 @@ static int list_dents(struct listing *l, const uint8_t *p, const uint8_t *end,
 	size_t filled = (size_t)(end - p);
 	int rc;
 
-	if (filled > 0)
+	if (filled > 0 && filled <= DENTS_BYTES)
 		memcpy(l->scratch->dents, p, filled);
 	if (filled > DENTS_BYTES || !posix_dents_are_whole(l->scratch->dents, filled))
 		return shoal_fail(err, -EBADMSG, "a unit of the listing is damaged");

@@ -3,8 +3,10 @@
  *
  * ext4 keeps a large directory in the order of a hash of the names, and there a position is the
  * hash: whoever begins at any position gets all names whose hash is that or higher. So a directory
- * can be cut anywhere, and the parts have no name twice and miss none. Other file systems promise
- * nothing of the kind for positions that they have not given out.
+ * can be cut anywhere, and the parts miss no name. Nor have they one twice, unless all names of a
+ * part were removed before it is read: what comes first then is behind its end, which cannot be
+ * told, and whoever merges the parts drops it. Other file systems promise nothing of the kind for
+ * positions that they have not given out.
  */
 #ifndef SHOAL_STORE_POSIX_RANGE_H
 #define SHOAL_STORE_POSIX_RANGE_H
