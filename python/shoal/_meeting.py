@@ -73,6 +73,7 @@ def _come(path, rank, patience):
 def _call(path, world_size, patience):
     word = secrets.token_hex(8)
     missing = dict.fromkeys(range(1, world_size))  # rank: the word that was answered. Some 100 bytes a rank
+    came = {}  # rank: the word with which it did
     try:
         while missing:
             for rank, answered in list(missing.items()):
@@ -80,14 +81,16 @@ def _call(path, world_size, patience):
                 said = _words(own)
                 if said[1:] == [word]:
                     del missing[rank]
+                    came[rank] = said[0]
                 elif said and said[0] != answered:
                     publish(own + ".answer", said[0] + " " + word)
                     missing[rank] = said[0]
             if missing:
                 patience.wait_for(min(missing), path)
         publish(path + ".meet-0", word)
-        for rank in range(1, world_size):
-            while os.path.exists("%s.meet-%d" % (path, rank)):
+        for rank, theirs in came.items():
+            own = "%s.meet-%d" % (path, rank)
+            while os.path.exists(own) and _words(own)[:1] in ([], [theirs]):  # another word: it has been here, and calls again
                 patience.wait_for(rank, path)
     finally:
         remove(path + ".meet-0")

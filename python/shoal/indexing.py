@@ -99,7 +99,7 @@ def _staged(output, tmp_dir):
     if not uri.startswith("s3://"):
         yield output
         return
-    folder = tempfile.mkdtemp(prefix="shoal-index-", dir=tmp_dir)
+    folder = tempfile.mkdtemp(prefix="shoal-index-", dir=None if tmp_dir is None else os.fsdecode(tmp_dir))
     try:
         path = os.path.join(folder, "catalog")
         yield path

@@ -350,7 +350,7 @@ void shoal_catalog_set_copy(struct shoal_catalog *cat, const char *path)
 }
 
 /* Words about a damaged catalog become words about a damaged copy. */
-static int explain_copy(const struct shoal_catalog *cat, int rc, struct shoal_err *err)
+int cat_explain_copy(const struct shoal_catalog *cat, int rc, struct shoal_err *err)
 {
 	const struct timespec mark[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_nsec = 1 } };
 	bool marked = futimens(cat->map.fd, mark) == 0;
@@ -388,5 +388,5 @@ int shoal_catalog_explain(const struct shoal_catalog *cat, int rc, struct shoal_
 		  " of the file): %s",
 		  cat_section_names[(where - 1) % CAT_NR_SECTIONS], off, sec->file_off + off,
 		  what ? what : "makes no sense");
-	return cat->copy ? explain_copy(cat, rc, err) : rc;
+	return cat->copy ? cat_explain_copy(cat, rc, err) : rc;
 }

@@ -165,7 +165,7 @@ int shoal_catalog_verify(const struct shoal_catalog *cat, struct shoal_err *err)
 
 	rc = cat_check_all(&cat->view, err);
 	if (rc < 0 && !cat_is_stale(cat))
-		return rc;
+		return rc == -EBADMSG && cat->copy ? cat_explain_copy(cat, rc, err) : rc;
 	if (rc == 0)
 		rc = check_directory(&cat->view);
 	if (rc < 0)

@@ -45,6 +45,7 @@ int index_checkpoint_parse(const void *buf, size_t len, struct index_checkpoint 
 	c.started = shoal_span_varint(&s);
 	c.nr_names = shoal_span_varint(&s);
 	c.nr_unreadable = shoal_span_varint(&s);
+	c.nr_foreign = shoal_span_varint(&s);
 	c.runs_end = shoal_span_varint(&s);
 	c.rank = shoal_span_varint(&s);
 	c.nr_ranks = shoal_span_varint(&s);

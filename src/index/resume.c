@@ -260,6 +260,7 @@ static int take_over(struct index_resume *r, struct index_adopted *a, const char
 	free(runs);
 	r->nr_names += a->c.nr_names;
 	r->nr_unreadable += a->c.nr_unreadable;
+	r->nr_foreign += a->c.nr_foreign;
 	return rc == 0 ? find_taken(r, a, err) : rc;
 }
 
@@ -523,7 +524,7 @@ struct writing {
 	struct index_resume *resume;
 	struct shoal_out out;
 	XXH3_state_t *sum;
-	uint64_t nr_names, nr_unreadable;
+	uint64_t nr_names, nr_unreadable, nr_foreign;
 	/* Units come before it is known where the runs end up, and lie in a file of their own
 	 * first. */
 	int units_fd;
@@ -673,6 +674,7 @@ static int put_rest(void *self, struct shoal_err *err)
 	put_varint(w, w->resume->started);
 	put_varint(w, w->nr_names);
 	put_varint(w, w->nr_unreadable);
+	put_varint(w, w->nr_foreign);
 	put_varint(w, end);
 	put_varint(w, (uint64_t)w->resume->rank);
 	put_varint(w, (uint64_t)w->resume->nr_ranks);
@@ -699,6 +701,7 @@ static int write_checkpoint(struct index_resume *r, struct index_walk *walk,
 			     .sum = XXH3_createState(),
 			     .nr_names = r->nr_names + state->nr_names,
 			     .nr_unreadable = r->nr_unreadable + state->nr_trouble,
+			     .nr_foreign = r->nr_foreign + state->nr_foreign,
 			     .units_fd = -1,
 			     .gifts = { .max = SIZE_MAX } };
 	char *dir = shoal_dir_of(r->state_path);

@@ -27,16 +27,16 @@
 #include "index/walk.h"
 
 /*
- * The file: magic; varints started, nr_names, nr_unreadable, runs_end, rank, nr_ranks, session;
- * root and listing, each a varint and its bytes; the length of the runs as 8 bytes and the runs;
- * the same for sums, units, gifts and got; XXH3 of all before it.
+ * The file: magic; varints started, nr_names, nr_unreadable, nr_foreign, runs_end, rank, nr_ranks,
+ * session; root and listing, each a varint and its bytes; the length of the runs as 8 bytes and the
+ * runs; the same for sums, units, gifts and got; XXH3 of all before it.
  */
 #define INDEX_CHECKPOINT_MAGIC     "SHOALCP4"
 #define INDEX_CHECKPOINT_MAGIC_LEN 8u
 
 /* A checkpoint, as it is in the file. */
 struct index_checkpoint {
-	uint64_t started, nr_names, nr_unreadable, runs_end;
+	uint64_t started, nr_names, nr_unreadable, nr_foreign, runs_end;
 	uint64_t rank, nr_ranks;
 	uint64_t session;           /* which of the listing's interrupted runs wrote it */
 	const char *root, *listing; /* of these lengths, not ended by a NUL */
@@ -68,6 +68,7 @@ struct index_resume {
 	struct index_runs runs; /* that were taken over */
 	struct index_spill spill;
 	uint64_t nr_names, nr_unreadable; /* listed, and left out, before */
+	uint64_t nr_foreign;              /* directories of other file systems, before */
 	/* As many as there were more ranks than now, one at least. */
 	struct index_adopted *adopted;
 	size_t nr_adopted;

@@ -73,8 +73,7 @@ static void hide_catalog(struct index_scan *s, struct store_hidden *h, const cha
 
 static int find_own(struct index_scan *s, const char *catalog, struct shoal_err *err)
 {
-	struct store_hidden *h;
-	char *dir;
+	const char *at[2] = { NULL, catalog };
 	int rc;
 
 	if (strncmp(s->store->uri, "file://", strlen("file://")) != 0)
@@ -82,15 +81,20 @@ static int find_own(struct index_scan *s, const char *catalog, struct shoal_err 
 	rc = shoal_publish_names(catalog, &s->own[0], &s->own[1], err);
 	if (rc < 0)
 		return rc;
-	s->own[2] = index_resume_path(s->own[0], "runs");
-	s->own[3] = index_resume_path(s->own[0], "resume");
+	/* Where @catalog is a link these lie beside the link, and the others where it leads to. */
+	s->own[2] = index_resume_path(catalog, "runs");
+	s->own[3] = index_resume_path(catalog, "resume");
 	s->own[4] = s->own[3] ? index_resume_path(s->own[3], "") : NULL;
-	dir = shoal_dir_of(s->own[0]);
-	h = hide_in(s, dir);
-	if (h)
-		hide_catalog(s, h, s->own[0]);
+	at[0] = s->own[0];
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(at); i++) {
+		char *dir = shoal_dir_of(at[i]);
+		struct store_hidden *h = hide_in(s, dir);
+
+		if (h)
+			hide_catalog(s, h, s->own[0]);
+		free(dir);
+	}
 	(void)hide_in(s, s->options->tmp_dir);
-	free(dir);
 	return 0;
 }
 
@@ -337,7 +341,7 @@ static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_re
 	s->walk = NULL;
 	index_walk_free(w);
 	count(&state, result);
-	s->nr_foreign = state.nr_foreign;
+	s->nr_foreign = state.nr_foreign + (s->resume ? s->resume->nr_foreign : 0);
 	if (s->resume)
 		result->nr_unreadable += s->resume->nr_unreadable;
 	if (s->update) {

@@ -25,7 +25,7 @@ struct index_scan {
 	struct index_update *update; /* an older catalog to take from, or NULL */
 	struct index_resume *resume; /* to write checkpoints to and to go on from, or NULL */
 	char *own[5];                /* paths of the catalog and of its company, or NULL */
-	struct store_hidden hidden[2];
+	struct store_hidden hidden[3];
 	unsigned nr_hidden;
 	uint64_t nr_foreign; /* directories on other file systems */
 	uint64_t samples;

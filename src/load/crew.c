@@ -31,6 +31,10 @@
 #define BUSY_16TH 14u
 #define IDLE_16TH 8u
 
+/* How often, and after which pause, a file is opened again that found no descriptor free. */
+#define GRACE          3u
+#define GRACE_PAUSE_NS 1000000
+
 /* A helper looks around that often even if nothing is read. */
 #define HELPER_WAIT_US 100000
 
@@ -53,7 +57,8 @@ struct crew {
 	uint64_t looked, used;              /* when, and what CPU time it had had then, ns */
 	unsigned nr_helpers, most;          /* that there are, and may be */
 	unsigned take;                      /* the first so many are to take some */
-	bool stale;                         /* a helper's waking may be left in the ring */
+	unsigned grace; /* how often what found no descriptor free is tried again */
+	bool stale;     /* a helper's waking may be left in the ring */
 
 	atomic_bool poked; /* the owner shall not wait, says somebody */
 
@@ -269,20 +274,26 @@ static void crew_kick(struct load_engine *e)
 	c->ring->ops->kick(c->ring);
 }
 
-/* No descriptor was free: whether helpers have, or had just now, some that they close. */
+/*
+ * No descriptor was free: whether helpers have some, or had just now, which may take a while to be
+ * closed after all is read. Waits a little, so that trying again does not eat a core.
+ */
 static bool may_be_freed(struct crew *c)
 {
-	bool others;
-
 	if (c->nr_helpers == 0)
 		return false;
 	pthread_mutex_lock(&c->lock);
-	others = c->nr_helped > 0 || !c->alone;
+	if (c->nr_helped > 0 || !c->alone)
+		c->grace = GRACE;
 	c->alone = true;
 	c->wanted = 0;
 	pthread_mutex_unlock(&c->lock);
 	stay_alone(c);
-	return others;
+	if (c->grace == 0)
+		return false;
+	c->grace--;
+	nanosleep(&(struct timespec){ .tv_nsec = GRACE_PAUSE_NS }, NULL);
+	return true;
 }
 
 /*

@@ -53,6 +53,16 @@ static PyObject *lookup_failed(const struct shoal_catalog *cat, int rc)
 	return door_raise(rc, &err);
 }
 
+/* The words may have a path of any bytes in them. */
+static int warn(const char *words)
+{
+	PyObject *text = PyUnicode_DecodeFSDefault(words);
+	int rc = text ? PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "%U", text) : -1;
+
+	Py_XDECREF(text);
+	return rc;
+}
+
 static PyObject *catalog_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
 	static char *names[] = { "path", "copy", NULL };
@@ -71,7 +81,7 @@ static PyObject *catalog_new(PyTypeObject *type, PyObject *args, PyObject *keywo
 	Py_XDECREF(copy);
 	if (rc < 0)
 		return door_raise(rc, &err);
-	if (*err.msg && PyErr_WarnEx(PyExc_RuntimeWarning, err.msg, 1) < 0) {
+	if (*err.msg && warn(err.msg) < 0) {
 		shoal_catalog_close(cat);
 		return NULL;
 	}

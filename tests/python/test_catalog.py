@@ -24,6 +24,21 @@ def test_ids_names_and_sizes_agree_with_the_files(files):
     assert catalog.locate(7) == (7, 0) and catalog.samples(7) == range(7, 8)
 
 
+def test_a_damaged_copy_is_told_of_by_verify_and_made_anew(files, tmp_path):
+    shoal.Catalog(files, copy=tmp_path).verify()
+    (copy,) = tmp_path.iterdir()
+    when = copy.stat()
+    data = bytearray(copy.read_bytes())
+    data[len(data) // 2] ^= 1
+    copy.write_bytes(data)
+    os.utime(copy, ns=(when.st_atime_ns, when.st_mtime_ns))
+    with pytest.raises(shoal.Error, match="its copy '%s' is a damaged catalog.*made anew" % copy):
+        shoal.Catalog(files, copy=tmp_path).verify()
+    with pytest.warns(RuntimeWarning, match="copy"):
+        shoal.Catalog(files, copy=tmp_path).verify()
+    shoal.Catalog(files, copy=tmp_path).verify()
+
+
 def test_an_id_past_either_end_is_an_index_error(files):
     catalog = shoal.Catalog(files)
     for i in (600, -601, 2**63, 2**70):

@@ -482,6 +482,22 @@ def test_what_an_earlier_meeting_left_is_not_believed(files, tmp_path):
         assert os.listdir(tmp_path) == ["n"]
 
 
+def test_ranks_that_come_again_at_once_meet_again(files, tmp_path):
+    """Rank 1 has left and come again before rank 0 looks whether it has left."""
+    from shoal._meeting import meet
+    path = str(tmp_path / "n")
+
+    def often(rank):
+        for _ in range(6):
+            meet(path, rank, 3, 20)
+        return True
+
+    children = [in_process(lambda rank=rank: often(rank)) for rank in (1, 2)]
+    often(0)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_rank_without_a_group_does_not_take_an_older_column_for_the_new_one(files, tmp_path):
     def scan(rank, world, fn, timeout):
         return shoal.scan(ShoalDataset(files), fn, "n", path=tmp_path / "n", rank=rank, world_size=world,

@@ -58,7 +58,7 @@ class _Batches:
             if not self._failed:
                 self._dataset._keep_audit(self._worker, self._workers, self._at, self._loader.audit)
             raise
-        except BaseException:
+        except Exception:  # not Ctrl-C, after which it goes on
             self._failed = True  # what comes after it is not the end of the epoch
             raise
         self._taken += 1
