@@ -16,7 +16,8 @@ struct shoal_catalog {
 	char root[CAT_ROOT_MAX + 1];
 };
 
-/* With words in @err about a damaged catalog: make them of a damaged copy, and have it made anew. */
+/* With words in @err about a damaged catalog: make them of a damaged copy, and have it made anew.
+ */
 int cat_explain_copy(const struct shoal_catalog *cat, int rc, struct shoal_err *err);
 
 /* The file's last eight bytes. */

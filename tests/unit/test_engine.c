@@ -724,7 +724,7 @@ static void a_request_that_makes_no_sense_comes_back(void **state)
 
 /* ---- Many ---- */
 
-#define NR_MANY 3000
+#define NR_MANY 1500
 
 /* All kinds of files by turns, missing ones too, @ahead submitted at once: each comes back once. */
 static void read_many(struct load_engine *e, unsigned ahead)
