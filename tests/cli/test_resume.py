@@ -42,6 +42,7 @@ def tree(memory_dir):
 
 def interrupted(shoal, tree, out, *options, after=None, sig=signal.SIGINT):
     """Start a listing and end it by a signal some time after it began. Whether it was in time, and what was said."""
+    before = contents(out.parent)
     process = shoal.start("index", tree, "-q", "-o", out, *options, stdin=subprocess.DEVNULL)
     partial = out.parent / f".{out.name}.partial"
     while not partial.exists() and process.poll() is None:
@@ -51,6 +52,9 @@ def interrupted(shoal, tree, out, *options, after=None, sig=signal.SIGINT):
     process.send_signal(sig)
     said = process.communicate(timeout=60)[1]
     assert process.returncode in (0, -sig)
+    if after and "--resume" in options and b"nothing was written" in said:  # before it found anything
+        assert contents(out.parent) == before
+        return interrupted(shoal, tree, out, *options, after=2 * after, sig=sig)
     return process.returncode != 0, said
 
 

@@ -394,14 +394,18 @@ def test_a_killed_rank_ends_the_job_and_the_next_one_succeeds(mpi, large, which,
 
 
 def test_ctrl_c_leaves_nothing_behind(mpi, large, tmp_path):
-    running, ranks = start_and_stop_one(mpi, large, tmp_path / "c", 1)
-    started = time.monotonic()
-    os.kill(running.process.pid, signal.SIGINT)
-    while is_alive(ranks[0]):  # Open MPI lets all go on first, and would see the job end well
-        signal_if_alive(ranks[1], signal.SIGSTOP)
-    signal_if_alive(ranks[1], signal.SIGCONT)
-    job = running.finish()
-    assert time.monotonic() - started < 10
+    for _ in range(5):
+        running, ranks = start_and_stop_one(mpi, large, tmp_path / "c", 1)
+        started = time.monotonic()
+        os.kill(running.process.pid, signal.SIGINT)
+        while is_alive(ranks[0]):  # launchers let all go on first, and may see the job end well
+            signal_if_alive(ranks[1], signal.SIGSTOP)
+        signal_if_alive(ranks[1], signal.SIGCONT)
+        job = running.finish()
+        assert time.monotonic() - started < 10
+        if job.code != 0:
+            break
+        (tmp_path / "c").unlink()  # which is whole: the signal came too late
     assert job.code != 0 and job.out == []
     assert len(job.ours) <= 1 and all("interrupted" in line for line in job.ours), job.err
     until(lambda: not any(map(is_alive, ranks)))

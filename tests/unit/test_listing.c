@@ -178,6 +178,7 @@ static struct image make_checkpoint(void)
 	shoal_buf_varint(&b, 1234567890123);
 	shoal_buf_varint(&b, 42);
 	shoal_buf_varint(&b, 7);
+	shoal_buf_varint(&b, 9);
 	shoal_buf_varint(&b, 3000);
 	shoal_buf_varint(&b, 2);
 	shoal_buf_varint(&b, 5);
@@ -220,6 +221,7 @@ static void a_checkpoint_is_read_as_it_was_written(void **state)
 	assert_int_equal(c.started, 1234567890123);
 	assert_int_equal(c.nr_names, 42);
 	assert_int_equal(c.nr_unreadable, 7);
+	assert_int_equal(c.nr_foreign, 9);
 	assert_int_equal(c.runs_end, 3000);
 	assert_int_equal(c.root_len, 12);
 	assert_memory_equal(c.root, "file:///data", 12);
