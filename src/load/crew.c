@@ -58,7 +58,6 @@ struct crew {
 	unsigned nr_helpers, most;          /* that there are, and may be */
 	unsigned take;                      /* the first so many are to take some */
 	unsigned grace; /* how often what found no descriptor free is tried again */
-	bool stale;     /* a helper's waking may be left in the ring */
 
 	atomic_bool poked; /* the owner shall not wait, says somebody */
 
@@ -298,12 +297,11 @@ static bool may_be_freed(struct crew *c)
 
 /*
  * What the owner's ring has read. One for which no descriptor was free is tried again while helpers
- * may hold some: whether there was one.
+ * may hold some.
  */
-static bool collect(struct crew *c)
+static void collect(struct crew *c)
 {
 	struct load_list *done = &c->ring->done;
-	bool again = false;
 
 	for (struct load_request *r = load_pop(done); r; r = load_pop(done)) {
 		if (!load_starved(r->result) || !may_be_freed(c)) {
@@ -313,9 +311,7 @@ static bool collect(struct crew *c)
 		}
 		r->got = 0;
 		c->ring->ops->submit(c->ring, r);
-		again = true;
 	}
-	return again;
 }
 
 /* Under the lock: what helpers have read, and their errors. */
@@ -347,45 +343,44 @@ static int turn_with_helpers(struct crew *c, struct shoal_err *err)
 	return rc;
 }
 
-/* After a wait: what helpers have done meanwhile. Whether it was one of them who ended it. */
-static bool was_helper(struct crew *c, int *rc, struct shoal_err *err)
+/* After a wait: what helpers have done meanwhile. */
+static int look_at_helpers(struct crew *c, struct shoal_err *err)
 {
-	bool woken;
+	int rc;
 
 	pthread_mutex_lock(&c->lock);
-	woken = !c->waiting;
 	c->waiting = false;
 	c->nr_own = c->own;
-	if (*rc == 0)
-		*rc = collect_helped(c, err);
+	rc = collect_helped(c, err);
 	pthread_mutex_unlock(&c->lock);
-	/* Who came back by itself finds the waking the next time. */
-	woken = woken || c->stale;
-	c->stale = !c->base.done.head ? false : woken;
-	return woken;
+	return rc;
 }
 
+/*
+ * Until something is done, time is up or somebody pokes. Helpers wake the ring, maybe later than
+ * needed, so that it comes back with nothing; signals end no wait here.
+ */
 static int crew_wait(struct load_engine *e, uint64_t timeout_us, struct shoal_err *err)
 {
 	struct crew *c = crew_of(e);
 	uint64_t now = load_now(), end = now + shoal_min(timeout_us, UINT64_MAX / 4000) * 1000;
-	bool again = true;
+	uint64_t left;
 	int rc = 0;
 
 	look(c, now);
-	for (; again && rc == 0; now = load_now()) {
+	do {
 		bool helped = c->out > 0 || c->fresh.head;
-		uint64_t left = end > now && !e->done.head ? (end - now) / 1000 : 0;
 
+		left = end > now ? (end - now) / 1000 : 0;
 		if (helped)
 			rc = turn_with_helpers(c, err);
 		if (rc == 0)
 			rc = c->ring->ops->wait(c->ring, e->done.head ? 0 : left, err);
-		again = collect(c);
-		if (helped)
-			again = was_helper(c, &rc, err) || again;
-		again = again && !e->done.head && left > 0 && !c->poked;
-	}
+		collect(c);
+		if (helped && rc == 0)
+			rc = look_at_helpers(c, err);
+		now = load_now();
+	} while (rc == 0 && !e->done.head && left > 0 && !c->poked);
 	c->poked = false;
 	return e->done.head ? 0 : rc;
 }

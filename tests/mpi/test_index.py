@@ -403,10 +403,10 @@ def test_ctrl_c_leaves_nothing_behind(mpi, large, tmp_path):
         signal_if_alive(ranks[1], signal.SIGCONT)
         job = running.finish()
         assert time.monotonic() - started < 10
-        if job.code != 0:
+        if not (tmp_path / "c").exists():
             break
         (tmp_path / "c").unlink()  # which is whole: the signal came too late
-    assert job.code != 0 and job.out == []
+    assert (job.code != 0 or mpi == "mpich") and job.out == []  # MPICH's launcher was seen to end with 0 then
     assert len(job.ours) <= 1 and all("interrupted" in line for line in job.ours), job.err
     until(lambda: not any(map(is_alive, ranks)))
     # Open MPI was seen to kill rank 0 at once, without a signal that can be heard: then the next one takes over.
