@@ -31,14 +31,19 @@ def _main(function, rank, world, port, results, args):
         os._exit(1)
 
 
-def run_ranks(world, function, *args, seconds=60):
-    """What function(rank, world, ...) gave on each rank; the words of the first that raised, and no hang."""
+def _start(world, function, args):
     context = multiprocessing.get_context("fork")
     results, port = context.Queue(), free_port()
     processes = [context.Process(target=_main, args=(function, rank, world, port, results, args))
                  for rank in range(world)]
     for p in processes:
         p.start()
+    return processes, results
+
+
+def run_ranks(world, function, *args, seconds=60):
+    """What function(rank, world, ...) gave on each rank; the words of the first that raised, and no hang."""
+    processes, results = _start(world, function, args)
     try:
         found = [results.get(timeout=seconds) for _ in processes]
         for p in processes:
@@ -53,12 +58,7 @@ def run_ranks(world, function, *args, seconds=60):
 
 def ends_of_ranks(world, function, *args, seconds=60):
     """How the ranks' processes ended, as subprocess has it: for functions that end them. One that hangs fails."""
-    context = multiprocessing.get_context("fork")
-    results, port = context.Queue(), free_port()
-    processes = [context.Process(target=_main, args=(function, rank, world, port, results, args))
-                 for rank in range(world)]
-    for p in processes:
-        p.start()
+    processes, _ = _start(world, function, args)
     try:
         for rank, p in enumerate(processes):
             p.join(seconds)
