@@ -1,5 +1,5 @@
 /*
- * queue.h - a bounded queue of pointers between two threads.
+ * queue.h - a bounded queue of pointers between threads.
  *
  * A full queue makes the giver wait, an empty one the taker. close() wakes both for good: after it,
  * give fails at once and take hands out what is left and then NULL.

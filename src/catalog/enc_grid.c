@@ -83,11 +83,11 @@ static bool name_is_step(const struct cat_grid *g, const uint8_t *first, const u
 		/* One below zero is what letters read as, so letters must not be compared with it.
 		 */
 		if (v == UINT64_MAX || cat_digits_get(name + pos, g->field[f].width) != v ||
-		    memcmp(name + at, first + at, pos - at) != 0)
+		    !shoal_bytes_equal(name + at, first + at, pos - at))
 			return false;
 		at = pos + g->field[f].width;
 	}
-	return memcmp(name + at, first + at, len - at) == 0;
+	return shoal_bytes_equal(name + at, first + at, len - at);
 }
 
 uint32_t enc_grid_row(const struct enc_names *n, uint32_t from, uint32_t end,

@@ -329,7 +329,7 @@ static uint32_t stretch_end(const struct enc_names *n, uint32_t from)
 	for (; i < n->nr; i++) {
 		uint32_t len = enc_len(n, i);
 
-		if (len < dir || memcmp(enc_name(n, i), first, dir) != 0 ||
+		if (len < dir || !shoal_bytes_equal(enc_name(n, i), first, dir) ||
 		    memchr(enc_name(n, i) + dir, '/', len - dir))
 			break;
 	}

@@ -262,13 +262,12 @@ static int put_etag(struct shoal_writer *w, const struct shoal_etag *etag, struc
 	return cat_stream_write(&w->stream[CAT_ETGS], etag ? etag : &none, sizeof(none), err);
 }
 
-int shoal_writer_add_etag(struct shoal_writer *writer, const char *name, size_t len, uint64_t size,
-			  uint64_t samples, const struct shoal_etag *etag, struct shoal_err *err)
+int shoal_writer_add_sorted(struct shoal_writer *writer, const char *name, size_t len,
+			    uint64_t size, uint64_t samples, const struct shoal_etag *etag,
+			    struct shoal_err *err)
 {
 	int rc = check_usable(writer, err);
 
-	if (rc == 0)
-		rc = check_name(writer, name, len, err);
 	if (rc < 0)
 		return rc;
 	if (!writer->sizes)
@@ -286,10 +285,20 @@ int shoal_writer_add_etag(struct shoal_writer *writer, const char *name, size_t 
 	return explain(rc, err);
 }
 
+static int add_checked(struct shoal_writer *writer, const char *name, size_t len, uint64_t size,
+		       uint64_t samples, const struct shoal_etag *etag, struct shoal_err *err)
+{
+	int rc = check_usable(writer, err);
+
+	if (rc == 0)
+		rc = check_name(writer, name, len, err);
+	return rc < 0 ? rc : shoal_writer_add_sorted(writer, name, len, size, samples, etag, err);
+}
+
 int shoal_writer_add(struct shoal_writer *writer, const char *name, size_t len, uint64_t size,
 		     uint64_t samples, struct shoal_err *err)
 {
-	return shoal_writer_add_etag(writer, name, len, size, samples, NULL, err);
+	return add_checked(writer, name, len, size, samples, NULL, err);
 }
 
 int shoal_writer_add_object(struct shoal_writer *writer, const char *name, size_t len,
@@ -298,7 +307,7 @@ int shoal_writer_add_object(struct shoal_writer *writer, const char *name, size_
 {
 	struct shoal_etag parsed = shoal_etag_of(etag ? etag : "", etag ? strlen(etag) : 0);
 
-	return shoal_writer_add_etag(writer, name, len, size, samples, &parsed, err);
+	return add_checked(writer, name, len, size, samples, &parsed, err);
 }
 
 /* The name of @g that lies @x steps along each dimension from the first, into @name. */

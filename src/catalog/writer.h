@@ -17,10 +17,14 @@ int shoal_writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, cons
 			  size_t len, uint64_t size, uint64_t samples, const int *stop,
 			  struct shoal_err *err) SHOAL_MUST_USE;
 
-/* shoal_writer_add_object() with the ETag as it is kept; NULL: none. */
-int shoal_writer_add_etag(struct shoal_writer *w, const char *name, size_t len, uint64_t size,
-			  uint64_t samples, const struct shoal_etag *etag,
-			  struct shoal_err *err) SHOAL_MUST_USE;
+/*
+ * shoal_writer_add_object() with the ETag as it is kept (NULL: none), of a name that is not looked
+ * at again: the caller has seen that it is of a length that names have, without NUL, behind the
+ * last.
+ */
+int shoal_writer_add_sorted(struct shoal_writer *w, const char *name, size_t len, uint64_t size,
+			    uint64_t samples, const struct shoal_etag *etag,
+			    struct shoal_err *err) SHOAL_MUST_USE;
 
 /* Say otherwise how the names were found, of a writer that was opened with a listing. */
 int shoal_writer_set_listing(struct shoal_writer *w, const char *listing,

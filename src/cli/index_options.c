@@ -45,7 +45,7 @@ static const char usage[] =
 	"      --resume               if this is interrupted, keep what was listed beside the catalog; and\n"
 	"                             go on from there if the same was interrupted before, by any number\n"
 	"                             of ranks\n"
-	"      --threads N            list with N threads a rank (default 16 to 64 a node)\n"
+	"      --threads N            list with N threads a rank (default: up to 64 a node)\n"
 	"\n"
 	"of a bucket, as s3://bucket/prefix: --no-sizes, --include, --exclude, --resume, and\n"
 	"      --connections N        have N requests in flight a rank (default 64 a node)\n"

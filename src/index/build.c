@@ -133,8 +133,8 @@ static int put_in_catalog(void *self, const struct shoal_entry *e, struct shoal_
 			return rc;
 	}
 	sink->nr_odd += e->etag && !shoal_etag_is_kept(e->etag);
-	return shoal_writer_add_etag(sink->writer, (const char *)e->name, e->len, e->size,
-				     e->samples, e->etag, err);
+	return shoal_writer_add_sorted(sink->writer, (const char *)e->name, e->len, e->size,
+				       e->samples, e->etag, err);
 }
 
 int index_build_finish(struct index_build *b, struct shoal_index_result *ret_result,

@@ -210,8 +210,8 @@ static int put_in_part(void *self, const struct shoal_entry *e, struct shoal_err
 									     .where = "" });
 	}
 	part->nr_odd += e->etag && !shoal_etag_is_kept(e->etag);
-	return shoal_writer_add_etag(part->writer, (const char *)e->name, e->len, e->size,
-				     e->samples, e->etag, err);
+	return shoal_writer_add_sorted(part->writer, (const char *)e->name, e->len, e->size,
+				       e->samples, e->etag, err);
 }
 
 static int merge_part(const struct index_parts *p, struct incoming *in, struct part *part,

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,9 +180,8 @@ static unsigned limit_by_files(unsigned threads)
 }
 
 /*
- * Threads wait for the disk or the network most of the time when nothing is cached: 16 on two cores
- * list a cold tree three times as fast as 4, and a warm one as fast. The ranks of a node share
- * them.
+ * Threads wait for the disk or the network most of the time when nothing is cached. The ranks of a
+ * node share them.
  */
 unsigned index_scan_threads(const struct index_scan *s)
 {
@@ -193,6 +193,19 @@ unsigned index_scan_threads(const struct index_scan *s)
 	if (is_bucket(s)) /* they wait for the server nearly all the time */
 		node = BUCKET_THREADS;
 	return (unsigned)shoal_max(4, node / (uint64_t)s->place->node_size);
+}
+
+/* Cores for this rank's threads; 0: who asked for a number of threads gets them at once. */
+static unsigned cores_to_list(const struct index_scan *s)
+{
+	uint64_t node = shoal_max(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
+	cpu_set_t set;
+	uint64_t mine =
+		sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint64_t)CPU_COUNT(&set) : node;
+
+	if (is_bucket(s) || s->tree->nr_threads)
+		return 0;
+	return (unsigned)shoal_max(1, shoal_min(mine, node / (uint64_t)s->place->node_size));
 }
 
 static int tick(void *self, const struct index_walk_state *state, struct shoal_err *err)
@@ -319,6 +332,7 @@ static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_re
 			  .etags = s->tree->etags },
 		.nr_threads = is_bucket(s) ? index_scan_threads(s)
 					   : limit_by_files(index_scan_threads(s)),
+		.nr_cores = cores_to_list(s),
 		.wanted = s->filter.nr_include || s->filter.nr_exclude ? wanted : NULL,
 		.known = s->update ? known : NULL,
 		.keep_going = s->tree->keep_going,

@@ -273,6 +273,18 @@ int shoal_sorter_flush(struct shoal_sorter *s, const struct index_runs **ret_run
 	return 0;
 }
 
+/* Nothing has been spilled: sort the last chunk, and whatever the thread has not come to yet. */
+static void sort_rest(struct shoal_sorter *s)
+{
+	struct half *h = s->filling;
+	const struct task *t;
+
+	index_chunk_sort(&h->chunk[h->nr - 1]);
+	shoal_queue_close(&s->tasks);
+	while ((t = shoal_queue_take(&s->tasks)) != NULL)
+		index_chunk_sort(t->chunk);
+}
+
 int shoal_sorter_finish(struct shoal_sorter *s, shoal_entry_fn *take, void *self,
 			uint64_t *ret_repeated, struct shoal_err *err)
 {
@@ -290,7 +302,7 @@ int shoal_sorter_finish(struct shoal_sorter *s, shoal_entry_fn *take, void *self
 	if (rc < 0)
 		return rc;
 	if (!s->spilled) {
-		index_chunk_sort(&h->chunk[h->nr - 1]); /* while the thread sorts the others */
+		sort_rest(s);
 		rc = stop_thread(s, err);
 		if (rc == 0)
 			rc = index_merge_chunks(&job, h->chunk, h->nr, err);

@@ -7,13 +7,15 @@
 
 #include "base/name.h"
 
+#define NOBODY UINT32_MAX
+
 /* Most a run is read by at once. */
 #define READ_MAX (1u << 20)
 
 static bool beats(const struct index_tournament *t, uint32_t a, uint32_t b)
 {
 	const struct index_source *x = &t->source[a], *y = &t->source[b];
-	size_t skip, x_len, y_len, min;
+	size_t skip, x_len, y_len;
 	int c;
 
 	if (x->key != y->key)
@@ -23,8 +25,9 @@ static bool beats(const struct index_tournament *t, uint32_t a, uint32_t b)
 	skip = t->shared + 8;
 	x_len = x->entry.len > skip ? x->entry.len - skip : 0;
 	y_len = y->entry.len > skip ? y->entry.len - skip : 0;
-	min = x_len < y_len ? x_len : y_len;
-	c = min ? memcmp(x->entry.name + skip, y->entry.name + skip, min) : 0;
+	c = x_len && y_len
+		    ? shoal_name_compare(x->entry.name + skip, x_len, y->entry.name + skip, y_len)
+		    : 0;
 	if (c)
 		return c < 0;
 	if (x->entry.len != y->entry.len)
@@ -76,6 +79,32 @@ static void replay(struct index_tournament *t, uint32_t i)
 	t->tree[0] = winner;
 }
 
+/*
+ * Names of a directory came together, and lie together in one source: who has won twice is likely
+ * to win again, against whom alone it takes a look at: the best of those it has beaten on its way
+ * up.
+ */
+static void find_rival(struct index_tournament *t, uint32_t i)
+{
+	uint32_t at = (i + t->nr) / 2;
+
+	t->rival = t->tree[at];
+	for (at /= 2; at > 0; at /= 2)
+		if (beats(t, t->tree[at], t->rival))
+			t->rival = t->tree[at];
+}
+
+/* Source @i, the winner, offers something else now. */
+static void play_on(struct index_tournament *t, uint32_t i)
+{
+	if (t->rival != NOBODY && beats(t, i, t->rival))
+		return;
+	t->rival = NOBODY;
+	replay(t, i);
+	if (t->tree[0] == i && t->nr > 1)
+		find_rival(t, i);
+}
+
 /* Build by playing each source against its neighbour first. */
 static void play_first(struct index_tournament *t)
 {
@@ -96,7 +125,7 @@ static void play_first(struct index_tournament *t)
 static int make(struct index_tournament *t, uint32_t nr)
 {
 	assert(nr > 0);
-	*t = (struct index_tournament){ .nr = nr };
+	*t = (struct index_tournament){ .nr = nr, .rival = NOBODY };
 	t->source = calloc(nr, sizeof(*t->source));
 	t->tree = calloc(3 * (size_t)nr, sizeof(*t->tree));
 	return t->source && t->tree ? 0 : -ENOMEM;
@@ -180,16 +209,35 @@ struct held {
 	uint8_t name[SHOAL_NAME_MAX];
 };
 
-static void hold(struct held *h, const struct shoal_entry *e)
+static void hold(struct held *h, const struct index_source *s)
 {
-	memcpy(h->name, e->name, e->len);
+	const struct shoal_entry *e = &s->entry;
+
 	h->entry = *e;
+	h->full = true;
+	if (s->chunk) /* where it lies it stays */
+		return;
+	memcpy(h->name, e->name, e->len);
 	h->entry.name = h->name;
 	if (e->etag) {
 		h->etag = *e->etag;
 		h->entry.etag = &h->etag;
 	}
-	h->full = true;
+}
+
+/* What follows takes names on trust: they are looked at here, on the thread that has time for it.
+ */
+static int check_name(const struct held *h, const struct shoal_entry *e, bool *ret_again,
+		      struct shoal_err *err)
+{
+	int c = h->full ? shoal_name_compare(h->entry.name, h->entry.len, e->name, e->len) : -1;
+
+	*ret_again = c == 0;
+	if (c > 0)
+		return shoal_fail(err, -EBADMSG, "a temporary file is damaged: names do not rise");
+	if (memchr(e->name, 0, e->len))
+		return shoal_fail(err, -EINVAL, "a name holds a NUL byte");
+	return 0;
 }
 
 int index_tournament_play(struct index_tournament *t, const int *stop, uint64_t *repeated,
@@ -203,20 +251,21 @@ int index_tournament_play(struct index_tournament *t, const int *stop, uint64_t 
 	while (rc == 0 && !t->source[t->tree[0]].done) {
 		uint32_t i = t->tree[0];
 		struct index_source *s = &t->source[i];
+		bool again;
 
-		if (held.full && held.entry.len == s->entry.len &&
-		    memcmp(held.name, s->entry.name, s->entry.len) == 0)
+		rc = check_name(&held, &s->entry, &again, err);
+		if (again)
 			++*repeated;
-		else if (held.full)
+		else if (held.full && rc == 0)
 			rc = take(self, &held.entry, err);
 		if (rc < 0)
 			break;
-		hold(&held, &s->entry);
+		hold(&held, s);
 		rc = step(s);
 		if (rc < 0)
 			shoal_fail_errno(err, rc, "cannot read a temporary file back");
 		set_key(t, s);
-		replay(t, i);
+		play_on(t, i);
 		if ((++count & 0xffff) == 0 && index_stopped(stop))
 			rc = shoal_fail(err, -ECANCELED, "interrupted");
 	}

@@ -19,6 +19,7 @@ struct index_tournament {
 	struct index_source *source;
 	struct index_run_reader *reader; /* one for each source, where they are runs */
 	uint32_t *tree; /* tree[0] is the winner, the others are losers on the way up */
+	uint32_t rival; /* who alone can beat the winner's next, where that is known */
 	uint32_t nr;
 	uint32_t shared; /* bytes with which all names start */
 };
@@ -32,8 +33,9 @@ int index_tournament_of_chunks(struct index_tournament *t, const struct index_ch
 			       uint32_t nr) SHOAL_MUST_USE;
 
 /*
- * Hand everything to @take in order. Of equal names the one from the last source is taken, and of
- * one source the last; the others are counted in *@repeated.
+ * Hand everything to @take in order, names that are sure to rise and have no NUL. Of equal names
+ * the one from the last source is taken, and of one source the last; the others are counted in
+ * *@repeated.
  */
 int index_tournament_play(struct index_tournament *t, const int *stop, uint64_t *repeated,
 			  shoal_entry_fn *take, void *self, struct shoal_err *err) SHOAL_MUST_USE;

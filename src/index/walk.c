@@ -13,6 +13,9 @@
 /* Units given away that are remembered. With more, none is given for a while. */
 #define GIVEN_BYTES (4u << 20)
 
+/* How often to look whether more threads would help. */
+#define LOOK_NS 10000000u
+
 /* What was given to a rank, as it was sent. */
 struct gift {
 	struct gift *next;
@@ -51,6 +54,8 @@ struct index_walk {
 	int rc;   /* the first error, and its words */
 	struct shoal_err err;
 	unsigned nr_started;
+	uint64_t looked_ns,
+		used_ns; /* the owner's: when it looked last, and the CPU used till then */
 	struct walker *walker;
 };
 
@@ -224,32 +229,72 @@ static void *walk_thread(void *arg)
 
 /* ---- The owner ---- */
 
-static int start_threads(struct index_walk *w, struct shoal_err *err)
+static int start_thread(struct index_walk *w)
 {
-	for (unsigned i = 0; i < w->options.nr_threads; i++) {
-		struct walker *me = &w->walker[i];
-		int rc;
+	struct walker *me = &w->walker[w->nr_started];
+	int rc;
 
-		me->walk = w;
-		me->sink = (struct store_sink){ .found = sink_found,
-						.more = sink_more,
-						.trouble = sink_trouble,
-						.left = sink_left,
-						.hungry = sink_hungry,
-						.wanted = w->options.wanted ? sink_wanted : NULL,
-						.known = w->options.known ? sink_known : NULL,
-						.stop = &w->stop };
-		rc = shoal_thread_start(&me->thread, walk_thread, me);
-		if (rc < 0 && i == 0)
+	me->walk = w;
+	me->sink = (struct store_sink){ .found = sink_found,
+					.more = sink_more,
+					.trouble = sink_trouble,
+					.left = sink_left,
+					.hungry = sink_hungry,
+					.wanted = w->options.wanted ? sink_wanted : NULL,
+					.known = w->options.known ? sink_known : NULL,
+					.stop = &w->stop };
+	rc = shoal_thread_start(&me->thread, walk_thread, me);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&w->lock);
+	w->nr_started++;
+	set_want_more(w); /* the first may be at work on all there is */
+	pthread_mutex_unlock(&w->lock);
+	return 0;
+}
+
+/* Start threads until there are @nr. Fewer than asked for will do, but for the first. */
+static int start_threads(struct index_walk *w, unsigned nr, struct shoal_err *err)
+{
+	while (w->nr_started < nr) {
+		int rc = start_thread(w);
+
+		if (rc < 0 && w->nr_started == 0)
 			return shoal_fail_errno(err, rc, "cannot start listing");
 		if (rc < 0)
-			break; /* fewer will do */
-		pthread_mutex_lock(&w->lock);
-		w->nr_started++;
-		set_want_more(w); /* the first may be at work on all there is */
-		pthread_mutex_unlock(&w->lock);
+			w->options.nr_threads = nr = w->nr_started;
 	}
 	return 0;
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/*
+ * Where everything is cached, more threads than cores only take turns: 16 on two cores took a sixth
+ * longer than 3. Where they wait for a disk or a server, 16 are three times as fast as 4.
+ */
+static void start_more(struct index_walk *w)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC), used = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	uint64_t idle_from = (now - w->looked_ns) * w->options.nr_cores / 8 * 5;
+	bool at_work;
+
+	if (now - w->looked_ns < LOOK_NS)
+		return;
+	pthread_mutex_lock(&w->lock);
+	at_work = w->nr_at_work == w->nr_started && !w->ending;
+	pthread_mutex_unlock(&w->lock);
+	if (at_work && used - w->used_ns < idle_from)
+		(void)!start_threads(
+			w, (unsigned)shoal_min(w->options.nr_threads, 4 * w->nr_started), NULL);
+	w->looked_ns = now;
+	w->used_ns = used;
 }
 
 int index_walk_start(const struct index_walk_options *options, bool with_all,
@@ -257,6 +302,7 @@ int index_walk_start(const struct index_walk_options *options, bool with_all,
 {
 	struct index_walk *w = calloc(1, sizeof(*w));
 	pthread_condattr_t attr;
+	unsigned first;
 	int rc;
 
 	if (!w)
@@ -275,8 +321,11 @@ int index_walk_start(const struct index_walk_options *options, bool with_all,
 		       : shoal_fail(err, -ENOMEM, "out of memory");
 	if (rc == 0 && with_all)
 		rc = index_units_push(&w->units, "", 0, err);
+	w->looked_ns = clock_ns(CLOCK_MONOTONIC);
+	w->used_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	first = options->nr_cores ? options->nr_cores + 1 : options->nr_threads;
 	if (rc == 0)
-		rc = start_threads(w, err);
+		rc = start_threads(w, (unsigned)shoal_min(first, options->nr_threads), err);
 	if (rc < 0)
 		index_walk_free(w);
 	else
@@ -314,35 +363,39 @@ struct index_walk *index_walk_free(struct index_walk *w)
 	return NULL;
 }
 
-static struct timespec after_us(uint64_t us)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_sec += (time_t)(us / 1000000);
-	t.tv_nsec += (long)(us % 1000000 * 1000);
-	if (t.tv_nsec >= 1000000000) {
-		t.tv_sec++;
-		t.tv_nsec -= 1000000000;
-	}
-	return t;
-}
-
 static bool is_idle(const struct index_walk *w)
 {
 	return w->nr_at_work == 0 && w->units.nr == 0;
 }
 
-int index_walk_wait(struct index_walk *w, uint64_t timeout_us, struct index_walk_state *ret_state,
-		    struct shoal_err *err)
+/* False: it is @until_ns, and there are none. */
+static bool wait_for_news(struct index_walk *w, uint64_t until_ns)
 {
-	struct timespec until = after_us(timeout_us);
-	int rc, waited = 0;
+	struct timespec until = { .tv_sec = (time_t)(until_ns / 1000000000u),
+				  .tv_nsec = (long)(until_ns % 1000000000u) };
+	int waited = 0;
 
 	pthread_mutex_lock(&w->lock);
 	while (waited == 0 && w->rc == 0 && !is_idle(w) && !(w->hungry && w->units.nr > 0))
 		waited = pthread_cond_timedwait(&w->news, &w->lock, &until);
 	pthread_mutex_unlock(&w->lock);
+	return waited == 0;
+}
+
+int index_walk_wait(struct index_walk *w, uint64_t timeout_us, struct index_walk_state *ret_state,
+		    struct shoal_err *err)
+{
+	uint64_t until = clock_ns(CLOCK_MONOTONIC) + timeout_us * 1000;
+	bool news;
+	int rc;
+
+	do {
+		bool all = w->nr_started == w->options.nr_threads;
+
+		news = wait_for_news(w, all ? until : shoal_min(until, w->looked_ns + LOOK_NS));
+		if (!all)
+			start_more(w);
+	} while (!news && clock_ns(CLOCK_MONOTONIC) < until);
 	pthread_mutex_lock(&w->take_lock); /* always the first of the two */
 	pthread_mutex_lock(&w->lock);
 	rc = w->rc < 0 ? shoal_fail(err, w->rc, "%s", w->err.msg) : 0;

@@ -18,6 +18,9 @@ struct index_walk_options {
 	struct shoal_store *store; /* lent */
 	struct store_list_options list;
 	unsigned nr_threads;
+	/* Cores they may use: about as many threads begin, the others when those leave cores idle.
+	 * 0: all threads begin at once. */
+	unsigned nr_cores;
 	bool (*wanted)(void *self, const char *name, size_t len, bool is_dir); /* NULL: all */
 	/* As the sink's; the sink is for what is known. NULL: nothing is. */
 	int (*known)(void *self, struct store_sink *sink, const struct store_dir *dir,
@@ -42,7 +45,7 @@ struct index_walk_state {
 	char where[256]; /* the name found last, cut off where it is long */
 };
 
-/* The threads start at once; @with_all: with all of the store to list, else with nothing. */
+/* @with_all: with all of the store to list, else with nothing. */
 int index_walk_start(const struct index_walk_options *options, bool with_all,
 		     struct index_walk **ret_walk, struct shoal_err *err) SHOAL_MUST_USE;
 

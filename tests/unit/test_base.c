@@ -11,6 +11,7 @@
 
 #include "base/bits.h"
 #include "base/buf.h"
+#include "base/name.h"
 #include "base/queue.h"
 #include "base/span.h"
 #include "base/text.h"
@@ -483,6 +484,35 @@ static void signals_are_not_for_our_threads(void **state)
 	assert_false(sigismember(&mine, SIGINT));
 }
 
+/* Bytes that differ at each place, and names that end at each, from any alignment. */
+static void names_are_compared_as_bytes(void **state)
+{
+	uint8_t a[48], b[48];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(a); i++)
+		a[i] = b[i] = (uint8_t)(i * 37 + 5);
+	for (size_t from = 0; from < 8; from++)
+		for (size_t a_len = 0; a_len <= 40; a_len++)
+			for (size_t b_len = 0; b_len <= 40; b_len++)
+				for (size_t at = 0; at <= 40; at++) {
+					size_t min = a_len < b_len ? a_len : b_len;
+					size_t same = at < min ? at : min;
+					int want;
+
+					b[from + at] ^= 0x80;
+					want = memcmp(a + from, b + from, min);
+					want = want ? want : (a_len > b_len) - (a_len < b_len);
+					assert_int_equal(
+						shoal_name_shared(a + from, a_len, b + from, b_len),
+						same);
+					assert_int_equal(shoal_name_compare(a + from, a_len,
+									    b + from, b_len),
+							 (want > 0) - (want < 0));
+					b[from + at] ^= 0x80;
+				}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -502,6 +532,7 @@ int main(void)
 		cmocka_unit_test(a_queue_hands_over_everything_in_order),
 		cmocka_unit_test(closing_wakes_the_taker_and_the_giver),
 		cmocka_unit_test(signals_are_not_for_our_threads),
+		cmocka_unit_test(names_are_compared_as_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

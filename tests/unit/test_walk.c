@@ -835,6 +835,27 @@ static void all_threads_are_at_work_at_once(void **state)
 	}
 }
 
+/* They sleep, and leave their core idle: that is when others are wanted. */
+static void threads_that_wait_bring_others_to_work(void **state)
+{
+	struct made_up s = make_store(9, 1, 1);
+	struct names *n = allocate(1, sizeof(*n));
+	struct index_walk_options o = options_of(&s, n, 9);
+	struct index_walk_state now = { 0 };
+	struct shoal_err err = { "" };
+	struct index_walk *w;
+
+	(void)state;
+	o.nr_cores = 1;
+	s.meet = 9;
+	w = start(&o, true);
+	if (finish(w, &now, &err) < 0)
+		fail_msg("%s", err.msg);
+	check_all_taken(&s, n, 1);
+	index_walk_free(w);
+	free(n);
+}
+
 static void a_walk_of_nothing_is_idle(void **state)
 {
 	struct made_up s = make_store(3, 3, 3);
@@ -1386,6 +1407,7 @@ int main(void)
 		cmocka_unit_test(a_pattern_that_cannot_match_is_refused),
 		cmocka_unit_test(everything_is_listed_once_whatever_the_threads),
 		cmocka_unit_test(all_threads_are_at_work_at_once),
+		cmocka_unit_test(threads_that_wait_bring_others_to_work),
 		cmocka_unit_test(a_walk_of_nothing_is_idle),
 		cmocka_unit_test(what_is_not_wanted_is_counted),
 		cmocka_unit_test(an_error_ends_all_threads_with_its_words),

@@ -1,0 +1,169 @@
+/*
+ * Goal: whatever stretches the names of sources lie in, they come out in order, each once with what
+ * the last source says of it; and what would not make a catalog is refused by who merges.
+ */
+#include "index/tournament.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "help.h"
+
+#define NR_CHUNKS   7u
+#define CHUNK_BYTES (1u << 18)
+#define NR_NAMES    6000u
+
+/* Chunks that own their memory. */
+struct chunks {
+	struct index_chunk chunk[NR_CHUNKS];
+};
+
+static struct chunks make_chunks(void)
+{
+	struct chunks c;
+
+	for (unsigned i = 0; i < NR_CHUNKS; i++)
+		index_chunk_init(&c.chunk[i], allocate(CHUNK_BYTES, 1), CHUNK_BYTES);
+	return c;
+}
+
+static void free_chunks(struct chunks *c)
+{
+	for (unsigned i = 0; i < NR_CHUNKS; i++)
+		free(c->chunk[i].bytes);
+}
+
+static void put(struct index_chunk *c, const char *name, size_t len, uint64_t size)
+{
+	struct shoal_entry e = {
+		.name = (const uint8_t *)name, .len = len, .size = size, .samples = 1
+	};
+
+	assert_true(index_chunk_put(c, &e));
+}
+
+struct taken {
+	uint32_t nr;
+	char last[32];
+	uint64_t size[NR_NAMES]; /* by number */
+};
+
+static int take(void *self, const struct shoal_entry *e, struct shoal_err *err)
+{
+	struct taken *t = self;
+	char name[32] = "";
+
+	(void)err;
+	assert_true(e->len < sizeof(name));
+	memcpy(name, e->name, e->len);
+	assert_true(strcmp(t->last, name) < 0);
+	memcpy(t->last, name, sizeof(name));
+	t->size[strtoul(name + strlen("folder/"), NULL, 10)] = e->size;
+	t->nr++;
+	return 0;
+}
+
+static int play(const struct chunks *c, struct taken *taken, uint64_t *repeated,
+		struct shoal_err *err)
+{
+	struct index_tournament t;
+	int rc = index_tournament_of_chunks(&t, c->chunk, NR_CHUNKS);
+
+	assert_int_equal(rc, 0);
+	rc = index_tournament_play(&t, NULL, repeated, take, taken, err);
+	index_tournament_release(&t);
+	return rc;
+}
+
+/* Stretches of one name, of some, and of more than a source has. */
+static void stretches_of_any_length_come_out_in_order(void **state)
+{
+	static const uint32_t stretch[] = { 1, 2, 3, 10, 100, NR_NAMES };
+
+	(void)state;
+	for (size_t s = 0; s < SHOAL_ARRAY_LEN(stretch); s++) {
+		struct chunks c = make_chunks();
+		struct taken *taken = allocate(1, sizeof(*taken));
+		uint64_t repeated = 0, again = 0;
+		uint32_t to = 0, where[NR_NAMES];
+		char name[32];
+
+		for (uint32_t i = 0; i < NR_NAMES; i++) {
+			if (i % stretch[s] == 0)
+				to = (to * 5 + 3 + i / 7) % NR_CHUNKS;
+			snprintf(name, sizeof(name), "folder/%06u", i);
+			put(&c.chunk[to], name, strlen(name), to);
+			where[i] = to;
+			if (i % 11 == 0) { /* in another source, too: the later one is believed */
+				uint32_t other = (to + 2) % NR_CHUNKS;
+
+				put(&c.chunk[other], name, strlen(name), other);
+				where[i] = to > other ? to : other;
+				again++;
+			}
+		}
+		for (unsigned i = 0; i < NR_CHUNKS; i++)
+			index_chunk_sort(&c.chunk[i]);
+		assert_int_equal(play(&c, taken, &repeated, NULL), 0);
+		assert_int_equal(taken->nr, NR_NAMES);
+		assert_int_equal(repeated, again);
+		for (uint32_t i = 0; i < NR_NAMES; i++)
+			if (taken->size[i] != where[i])
+				fail_msg("name %u of stretches of %u is of source %" PRIu64
+					 " and not %u",
+					 i, stretch[s], taken->size[i], where[i]);
+		free_chunks(&c);
+		free(taken);
+	}
+}
+
+static void names_that_do_not_rise_are_refused(void **state)
+{
+	struct chunks c = make_chunks();
+	struct taken *taken = allocate(1, sizeof(*taken));
+	struct shoal_err err = { "" };
+	uint64_t repeated = 0;
+
+	(void)state;
+	put(&c.chunk[1], "folder/2", 8, 0);
+	put(&c.chunk[1], "folder/1", 8, 0);
+	put(&c.chunk[1], "folder/3", 8, 0); /* and left as they are */
+	assert_int_equal(play(&c, taken, &repeated, &err), -EBADMSG);
+	assert_string_equal(err.msg, "a temporary file is damaged: names do not rise");
+	free_chunks(&c);
+	free(taken);
+}
+
+static void a_name_with_a_nul_is_refused_wherever_it_is(void **state)
+{
+	(void)state;
+	for (size_t at = 0; at < 9; at++) {
+		struct chunks c = make_chunks();
+		struct taken *taken = allocate(1, sizeof(*taken));
+		struct shoal_err err = { "" };
+		uint64_t repeated = 0;
+		char name[] = "folder/22";
+
+		name[at] = '\0';
+		put(&c.chunk[3], name, 9, 0);
+		assert_int_equal(play(&c, taken, &repeated, &err), -EINVAL);
+		assert_string_equal(err.msg, "a name holds a NUL byte");
+		assert_int_equal(taken->nr, 0);
+		free_chunks(&c);
+		free(taken);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(stretches_of_any_length_come_out_in_order),
+		cmocka_unit_test(names_that_do_not_rise_are_refused),
+		cmocka_unit_test(a_name_with_a_nul_is_refused_wherever_it_is),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
