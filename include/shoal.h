@@ -276,6 +276,12 @@ struct shoal_index_result {
 	uint64_t nr_filtered;    /* files and directories that were not wanted */
 	uint64_t nr_unreadable;  /* what could not be read, with keep_going */
 	uint64_t nr_odd_etags;   /* objects whose ETag is not kept, with etags: see there */
+	/* Of a bucket: */
+	uint64_t nr_requests;  /* sent for the listing */
+	uint64_t nr_retries;   /* of them, sent again */
+	uint64_t nr_throttled; /* answers that asked to slow down */
+	uint64_t busy_us;      /* connections had a request, added up */
+	uint64_t allowed_us;   /* they could have had one: connections times the time it took */
 };
 
 /*
@@ -832,6 +838,12 @@ struct shoal_reader;
 SHOAL_CHECKED int shoal_reader_open(const struct shoal_catalog *cat, const char *store,
 				    struct shoal_reader **ret_reader, struct shoal_err *err);
 SHOAL_API struct shoal_reader *shoal_reader_close(struct shoal_reader *reader);
+
+/*
+ * From now on read only objects that have the ETag which the catalog keeps: one that changed is
+ * -ESTALE. Before the first read. -EINVAL for files, and catalogs without ETags.
+ */
+SHOAL_CHECKED int shoal_reader_if_match(struct shoal_reader *reader, struct shoal_err *err);
 
 /* How many bytes @sample has: by the catalog, or where that has no sizes by the store. */
 SHOAL_CHECKED int shoal_reader_size(struct shoal_reader *reader, uint64_t sample,

@@ -133,7 +133,7 @@ class ShoalReader(FormatReader):
         self._catalog = open_catalog(self._args, dataset_type)
         options = _order_options(self._args)
         self._order = Order(self._catalog, batch_size=self.batch_size, rank=self._args.my_rank, epoch=epoch, **options)
-        self._reader = _shoal.Reader(self._catalog.handle, None)
+        self._reader = _shoal.Reader(self._catalog.handle, None, False)
         self.nr_bytes = 0
 
     def open(self, filename):

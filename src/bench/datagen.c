@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/queue.h"
 #include "bench/datagen_inside.h"
 
@@ -19,14 +20,6 @@
 #define WAIT_MIN_US 200
 #define WAIT_MAX_US 10000
 #define REPORT_NS   UINT64_C(500000000)
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- Threads ---- */
 
@@ -160,7 +153,7 @@ static int report(struct watch *v, bool finished, struct shoal_err *err)
 
 	v->told_done = done;
 	v->told_bytes = bytes;
-	v->reported = now_ns();
+	v->reported = shoal_clock_ns(CLOCK_MONOTONIC);
 	return shoal_comm_post(g->comm, 0, MAIL_REPORT, &r, sizeof(r), err);
 }
 
@@ -200,7 +193,7 @@ static int attend(struct watch *v, uint64_t wait_us, struct shoal_err *err)
 
 	if (rc == 1)
 		take_report(v, &mail);
-	if (rc >= 0 && g->rank > 0 && now_ns() - v->reported >= REPORT_NS)
+	if (rc >= 0 && g->rank > 0 && shoal_clock_ns(CLOCK_MONOTONIC) - v->reported >= REPORT_NS)
 		rc = report(v, false, err);
 	show(v);
 	return rc < 0 ? rc : 0;
@@ -230,7 +223,7 @@ static int wait_for_all(struct watch *v, struct shoal_err *err)
 
 static int run_threads(struct datagen *g, struct shoal_err *err)
 {
-	struct watch v = { .g = g, .reported = now_ns() };
+	struct watch v = { .g = g, .reported = shoal_clock_ns(CLOCK_MONOTONIC) };
 	struct datagen_worker *workers = NULL;
 	int rc = new_workers(g, &workers, err);
 
@@ -330,18 +323,18 @@ static int run(struct datagen *g, struct bench_datagen_result *result, struct sh
 	/* What a rank writes has a leftover's name until it is whole: all have looked, then. */
 	if (rc == 0 && g->o->mode == BENCH_DATAGEN_RESUME)
 		rc = shoal_comm_barrier(g->comm, err);
-	start = now_ns();
+	start = shoal_clock_ns(CLOCK_MONOTONIC);
 	if (rc == 0)
 		rc = run_threads(g, err);
 	if (rc == 0)
 		rc = shoal_comm_reduce(g->comm, SHOAL_COMM_SUM, (uint64_t *)(void *)&g->counts,
 				       sizeof(g->counts) / sizeof(uint64_t), err);
-	written = now_ns();
+	written = shoal_clock_ns(CLOCK_MONOTONIC);
 	result->seconds = (double)(written - start) * 1e-9;
 	/* Until then they may be in the page cache only, and so would be the speed. */
 	if (rc == 0 && g->o->mode != BENCH_DATAGEN_VERIFY && !g->o->no_sync) {
 		rc = sync_files(g, err);
-		result->sync_seconds = (double)(now_ns() - written) * 1e-9;
+		result->sync_seconds = (double)(shoal_clock_ns(CLOCK_MONOTONIC) - written) * 1e-9;
 		result->seconds += result->sync_seconds;
 	}
 	if (rc == 0 && g->rank == 0 && g->o->mode != BENCH_DATAGEN_VERIFY)

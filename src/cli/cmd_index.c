@@ -224,6 +224,29 @@ static uint64_t count_of(const struct shoal_index_result *r, size_t i)
 	return v;
 }
 
+/* How much of the time that connections had for requests they had one, in percent. */
+static double percent_busy(const struct shoal_index_result *r)
+{
+	return r->allowed_us ? 100.0 * (double)r->busy_us / (double)r->allowed_us : 0;
+}
+
+static void print_requests(const struct index_arguments *a, const struct shoal_index_result *r)
+{
+	if (a->json)
+		printf(", \"requests\": {\"sent\": %" PRIu64 ", \"retries\": %" PRIu64
+		       ", \"throttled\": %" PRIu64 ", \"percent_in_flight\": %.1f}",
+		       r->nr_requests, r->nr_retries, r->nr_throttled, percent_busy(r));
+	if (a->quiet)
+		return;
+	fprintf(stderr,
+		", %" PRIu64 " requests that filled the connections for %.0f %% of the time",
+		r->nr_requests, percent_busy(r));
+	if (r->nr_retries)
+		fprintf(stderr, ", %" PRIu64 " of them sent again", r->nr_retries);
+	if (r->nr_throttled)
+		fprintf(stderr, ", %" PRIu64 " answers asking to slow down", r->nr_throttled);
+}
+
 static void print_result(const struct index_arguments *a, const struct shoal_index_result *r,
 			 double seconds)
 {
@@ -232,15 +255,20 @@ static void print_result(const struct index_arguments *a, const struct shoal_ind
 		       r->nr_directories);
 		for (size_t i = 0; i < SHOAL_ARRAY_LEN(counts); i++)
 			printf(", \"%s\": %" PRIu64, counts[i].key, count_of(r, i));
-		printf(", \"seconds\": %.3f}\n", seconds);
 	}
-	if (a->quiet)
-		return;
-	fprintf(stderr, "%" PRIu64 " names in %.2f s", r->nr_names, seconds);
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(counts); i++)
-		if (count_of(r, i))
-			fprintf(stderr, ", %" PRIu64 " %s", count_of(r, i), counts[i].words);
-	fputc('\n', stderr);
+	if (!a->quiet) {
+		fprintf(stderr, "%" PRIu64 " names in %.2f s", r->nr_names, seconds);
+		for (size_t i = 0; i < SHOAL_ARRAY_LEN(counts); i++)
+			if (count_of(r, i))
+				fprintf(stderr, ", %" PRIu64 " %s", count_of(r, i),
+					counts[i].words);
+	}
+	if (r->nr_requests)
+		print_requests(a, r);
+	if (!a->quiet)
+		fputc('\n', stderr);
+	if (a->json)
+		printf(", \"seconds\": %.3f}\n", seconds);
 }
 
 /* Said by the rank that failed; a signal comes to all, and rank 0 speaks for them. */

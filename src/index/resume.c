@@ -1,6 +1,7 @@
 #include "index/resume.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -8,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <xxhash.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/le.h"
 #include "base/publish.h"
 #include "base/span.h"
@@ -44,10 +45,16 @@ static char *fingerprint(const struct index_resume_job *job)
 	return all;
 }
 
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
 char *index_resume_path(const char *output, const char *suffix)
 {
-	const char *slash = strrchr(output, '/');
-	const char *base = slash ? slash + 1 : output;
+	const char *base = base_of(output);
 	char *name = NULL;
 
 	if (asprintf(&name, "%.*s.%s.%s", (int)(base - output), output, base, suffix) < 0)
@@ -333,21 +340,48 @@ static void remove_rank(const char *output, int rank, int nr_ranks)
 	}
 }
 
-void index_resume_forget(const char *output)
+/* Whether @name is @start, which ends in a point, and "RANK-of-RANKS". */
+static bool is_of_a_rank(const char *name, const char *start)
 {
-	struct index_checkpoint c = { .root = "", .listing = "" };
-	struct shoal_map map = SHOAL_MAP_CLOSED;
-	char *path = index_resume_path(output, "resume");
-	int nr_ranks = 1;
+	size_t len = strlen(start);
+	int rank, nr_ranks, end = 0;
 
-	if (path && shoal_map_open(path, &map, NULL) == 0 &&
-	    index_checkpoint_parse(map.addr, map.len, &c) == 0)
-		nr_ranks = (int)c.nr_ranks;
-	shoal_map_close(&map);
-	free(path);
-	for (int k = 1; k < nr_ranks; k++)
-		remove_rank(output, k, nr_ranks);
+	return strncmp(name, start, len) == 0 && name[len] >= '0' && name[len] <= '9' &&
+	       sscanf(name + len, "%d-of-%d%n", &rank, &nr_ranks, &end) == 2 &&
+	       !name[len + (size_t)end];
+}
+
+/*
+ * Of any number of ranks: a change of it that was killed at an unlucky moment leaves files which no
+ * checkpoint knows of.
+ */
+static void remove_ranks(const char *output)
+{
+	char *dir_path = shoal_dir_of(output);
+	char *resume = index_resume_path(output, "resume."),
+	     *runs = index_resume_path(output, "runs.");
+	DIR *dir = dir_path && resume && runs ? opendir(dir_path) : NULL;
+	const struct dirent *e;
+
+	while (dir && (e = readdir(dir)) != NULL)
+		if (is_of_a_rank(e->d_name, base_of(resume)) ||
+		    is_of_a_rank(e->d_name, base_of(runs)))
+			unlinkat(dirfd(dir), e->d_name, 0);
+	if (dir)
+		closedir(dir);
+	free(dir_path);
+	free(resume);
+	free(runs);
+}
+
+void index_resume_forget(const char *output, bool sure)
+{
+	char *path = index_resume_path(output, "resume");
+
+	if (sure || (path && access(path, F_OK) == 0))
+		remove_ranks(output);
 	remove_rank(output, 0, 1);
+	free(path);
 }
 
 bool index_resume_is_dealt_anew(const struct index_resume *r)
@@ -360,14 +394,6 @@ void index_resume_drop_old(const struct index_resume *r)
 	for (size_t i = 0; index_resume_is_dealt_anew(r) && i < r->nr_adopted; i++)
 		if (r->adopted[i].c.rank > 0)
 			remove_rank(r->output, (int)r->adopted[i].c.rank, r->old_ranks);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 static int name_files(struct index_resume *r, const struct index_resume_job *job)
@@ -394,7 +420,8 @@ int index_resume_open(struct index_resume *r, const struct index_resume_job *job
 				    .output = job->output,
 				    .root = job->root,
 				    .started = first ? job->listing->started : job->started,
-				    .session = first ? now_ns() : job->session,
+				    .session =
+					    first ? shoal_clock_ns(CLOCK_REALTIME) : job->session,
 				    .etags = job->listing->etags,
 				    .sums = { .max = SIZE_MAX },
 				    .spill = { .fd = -1, .runs = &r->runs } };
@@ -513,10 +540,7 @@ int index_resume_sample(const struct index_resume *r, struct index_sample *sampl
 
 static double now_seconds(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+	return (double)shoal_clock_ns(CLOCK_MONOTONIC) * 1e-9;
 }
 
 /* A checkpoint on its way to the disk. */

@@ -86,8 +86,11 @@ struct index_resume {
 /* ".NAME.SUFFIX" beside @output; the caller's to free, NULL without memory. */
 char *index_resume_path(const char *output, const char *suffix);
 
-/* Remove what an interrupted listing for @output left: there is a later one, whole. */
-void index_resume_forget(const char *output);
+/*
+ * Remove what interrupted listings for @output left: there is a later one, whole. @sure: there were
+ * some; else that is looked for first.
+ */
+void index_resume_forget(const char *output, bool sure);
 
 /* What is listed, and who asks. All lent. */
 struct index_resume_job {

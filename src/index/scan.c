@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/publish.h"
 #include "index/share.h"
 
@@ -319,6 +320,19 @@ static int walk_together(struct index_scan *s, struct index_walk_state *state,
 	return rc;
 }
 
+/* What a server was asked for @ns by up to @nr_connections at once. */
+static void count_requests(const struct index_scan *s, uint64_t ns, unsigned nr_connections,
+			   struct shoal_index_result *r)
+{
+	struct store_requests requests = store_requests(s->store);
+
+	r->nr_requests = requests.nr;
+	r->nr_retries = requests.nr_retries;
+	r->nr_throttled = requests.nr_throttled;
+	r->busy_us = requests.busy_ns / 1000;
+	r->allowed_us = requests.nr ? ns / 1000 * nr_connections : 0;
+}
+
 static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_result *result,
 		struct shoal_err *err)
 {
@@ -343,6 +357,7 @@ static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_re
 	};
 	struct index_walk_state state = { 0 };
 	struct index_walk *w = NULL;
+	uint64_t start = shoal_clock_ns(CLOCK_MONOTONIC);
 	bool afresh = s->place->rank == 0 && (!s->resume || !s->resume->found);
 	int rc = index_walk_start(&wo, afresh && s->tree->nr_shards == 0, &w, err);
 
@@ -355,6 +370,7 @@ static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_re
 	s->walk = NULL;
 	index_walk_free(w);
 	count(&state, result);
+	count_requests(s, shoal_clock_ns(CLOCK_MONOTONIC) - start, wo.nr_threads, result);
 	s->nr_foreign = state.nr_foreign + (s->resume ? s->resume->nr_foreign : 0);
 	if (s->resume)
 		result->nr_unreadable += s->resume->nr_unreadable;
@@ -411,14 +427,6 @@ int index_scan_run(struct index_scan *s, struct shoal_sorter *sorter, struct ind
 	return walk(s, tmp_dir, result, err);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static uint64_t root_inode(const struct index_scan *s)
 {
 	struct stat st;
@@ -431,7 +439,7 @@ static uint64_t root_inode(const struct index_scan *s)
 
 struct index_listing index_scan_listing(const struct index_scan *s)
 {
-	return (struct index_listing){ .started = now_ns(),
+	return (struct index_listing){ .started = shoal_clock_ns(CLOCK_REALTIME),
 				       .inode = root_inode(s),
 				       .sizes = !s->tree->no_sizes,
 				       .follow = s->tree->follow,

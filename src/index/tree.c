@@ -213,8 +213,8 @@ int index_tree(struct shoal_comm *comm, const char *where, const struct shoal_tr
 	index_sample_release(&t.sample);
 	index_update_release(&t.update);
 	index_resume_close(&t.resume, rc == 0);
-	if (rc == 0 && t.scan.place->rank == 0 && !tree->resume)
-		index_resume_forget(options->output);
+	if (rc == 0 && t.scan.place->rank == 0)
+		index_resume_forget(options->output, tree->resume);
 	index_scan_release(&t.scan);
 	free(t.where);
 	if (rc < 0)

@@ -3,8 +3,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/queue.h"
 
 /* For units that wait. What is beyond goes to a file. */
@@ -267,21 +267,14 @@ static int start_threads(struct index_walk *w, unsigned nr, struct shoal_err *er
 	return 0;
 }
 
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /*
  * Where everything is cached, more threads than cores only take turns: 16 on two cores took a sixth
  * longer than 3. Where they wait for a disk or a server, 16 are three times as fast as 4.
  */
 static void start_more(struct index_walk *w)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC), used = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	uint64_t now = shoal_clock_ns(CLOCK_MONOTONIC),
+		 used = shoal_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	uint64_t idle_from = (now - w->looked_ns) * w->options.nr_cores / 8 * 5;
 	bool at_work;
 
@@ -321,8 +314,8 @@ int index_walk_start(const struct index_walk_options *options, bool with_all,
 		       : shoal_fail(err, -ENOMEM, "out of memory");
 	if (rc == 0 && with_all)
 		rc = index_units_push(&w->units, "", 0, err);
-	w->looked_ns = clock_ns(CLOCK_MONOTONIC);
-	w->used_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	w->looked_ns = shoal_clock_ns(CLOCK_MONOTONIC);
+	w->used_ns = shoal_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	first = options->nr_cores ? options->nr_cores + 1 : options->nr_threads;
 	if (rc == 0)
 		rc = start_threads(w, (unsigned)shoal_min(first, options->nr_threads), err);
@@ -385,7 +378,7 @@ static bool wait_for_news(struct index_walk *w, uint64_t until_ns)
 int index_walk_wait(struct index_walk *w, uint64_t timeout_us, struct index_walk_state *ret_state,
 		    struct shoal_err *err)
 {
-	uint64_t until = clock_ns(CLOCK_MONOTONIC) + timeout_us * 1000;
+	uint64_t until = shoal_clock_ns(CLOCK_MONOTONIC) + timeout_us * 1000;
 	bool news;
 	int rc;
 
@@ -395,7 +388,7 @@ int index_walk_wait(struct index_walk *w, uint64_t timeout_us, struct index_walk
 		news = wait_for_news(w, all ? until : shoal_min(until, w->looked_ns + LOOK_NS));
 		if (!all)
 			start_more(w);
-	} while (!news && clock_ns(CLOCK_MONOTONIC) < until);
+	} while (!news && shoal_clock_ns(CLOCK_MONOTONIC) < until);
 	pthread_mutex_lock(&w->take_lock); /* always the first of the two */
 	pthread_mutex_lock(&w->lock);
 	rc = w->rc < 0 ? shoal_fail(err, w->rc, "%s", w->err.msg) : 0;

@@ -183,10 +183,7 @@ static void *help(void *arg)
 
 static uint64_t cpu_now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	return shoal_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* Where none can be had the owner goes on without, and does not try again. */

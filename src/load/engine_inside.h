@@ -2,8 +2,7 @@
 #ifndef SHOAL_LOAD_ENGINE_INSIDE_H
 #define SHOAL_LOAD_ENGINE_INSIDE_H
 
-#include <time.h>
-
+#include "base/clock.h"
 #include "load/engine.h"
 #include "store/posix.h"
 
@@ -98,10 +97,7 @@ static inline void load_splice(struct load_list *l, struct load_list *from)
 
 static inline uint64_t load_now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	return shoal_clock_ns(CLOCK_MONOTONIC);
 }
 
 /* ---- Files ---- */

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/queue.h"
+#include "catalog/writer.h"
+#include "load/loader.h"
 #include "load/locate.h"
 #include "store/store.h"
 
@@ -16,7 +18,8 @@
 struct shoal_reader {
 	const struct shoal_catalog *cat;
 	struct shoal_store *store;
-	bool made_up; /* by a store that has any size */
+	bool made_up;  /* by a store that has any size */
+	bool if_match; /* ETags are to be as listed */
 };
 
 int shoal_reader_open(const struct shoal_catalog *cat, const char *store,
@@ -53,6 +56,14 @@ struct shoal_reader *shoal_reader_close(struct shoal_reader *r)
 	return NULL;
 }
 
+int shoal_reader_if_match(struct shoal_reader *r, struct shoal_err *err)
+{
+	int rc = load_check_etags(r->cat, r->store->uri, err);
+
+	r->if_match = rc == 0;
+	return rc;
+}
+
 static int locate(const struct shoal_reader *r, uint64_t sample, char *name,
 		  struct load_stretch *ret_at, struct shoal_err *err)
 {
@@ -80,6 +91,20 @@ int shoal_reader_size(struct shoal_reader *r, uint64_t sample, uint64_t *ret_siz
 	return rc;
 }
 
+/* One byte more than there should be: so a file that has grown is noticed. */
+static int64_t read_bytes(struct shoal_reader *r, const struct shoal_read *read, const char *name,
+			  const struct load_stretch *at, struct shoal_err *err)
+{
+	struct shoal_etag etag;
+	int rc = r->if_match ? shoal_catalog_etag_of(r->cat, at->file, &etag) : 0;
+
+	if (rc < 0)
+		return shoal_catalog_explain(r->cat, rc, err);
+	if (r->if_match && shoal_etag_is_kept(&etag))
+		return store_read_if(r->store, name, &etag, at->off, read->buf, read->len + 1, err);
+	return store_read(r->store, name, at->off, read->buf, read->len + 1, err);
+}
+
 static int read_one(struct shoal_reader *r, const struct shoal_read *read, struct shoal_err *err)
 {
 	char name[SHOAL_NAME_MAX + 1];
@@ -90,8 +115,7 @@ static int read_one(struct shoal_reader *r, const struct shoal_read *read, struc
 
 	if (rc < 0)
 		return rc;
-	/* One byte more than there should be: so a file that has grown is noticed. */
-	got = store_read(r->store, name, at.off, read->buf, read->len + 1, &why);
+	got = read_bytes(r, read, name, &at, &why);
 	if (got < 0)
 		return shoal_fail(err, (int)got, "sample %" PRIu64 ": %s", read->sample, why.msg);
 	if ((uint64_t)got < read->len)

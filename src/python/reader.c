@@ -15,7 +15,7 @@ static struct shoal_reader *of(PyObject *self)
 	return ((struct reader *)self)->reader;
 }
 
-/* Reader(catalog, store or None) */
+/* Reader(catalog, store or None, if_match) */
 static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
 	struct shoal_err err = { "" };
@@ -23,10 +23,10 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 	const char *store;
 	PyObject *catalog;
 	struct reader *r;
-	int rc;
+	int if_match, rc;
 
 	(void)keywords;
-	if (!PyArg_ParseTuple(args, "Oz", &catalog, &store))
+	if (!PyArg_ParseTuple(args, "Ozp", &catalog, &store, &if_match))
 		return NULL;
 	cat = door_catalog_use(catalog);
 	if (!cat)
@@ -38,6 +38,8 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 	}
 	r->catalog = catalog;
 	Py_BEGIN_ALLOW_THREADS rc = shoal_reader_open(cat, store, &r->reader, &err);
+	if (rc == 0 && if_match)
+		rc = shoal_reader_if_match(r->reader, &err);
 	Py_END_ALLOW_THREADS if (rc < 0)
 	{
 		Py_DECREF(r);

@@ -134,6 +134,17 @@ static void s3_close(struct shoal_store *s)
 	free(s3);
 }
 
+static void s3_requests(struct shoal_store *s, struct store_requests *ret_requests)
+{
+	struct s3_stats stats;
+
+	s3_pool_stats(s3_of(s)->pool, &stats);
+	*ret_requests = (struct store_requests){ .nr = stats.nr_requests + stats.nr_retries,
+						 .nr_retries = stats.nr_retries,
+						 .nr_throttled = stats.nr_throttled,
+						 .busy_ns = stats.busy_ns };
+}
+
 static const struct store_ops s3_ops = {
 	.kind = "s3",
 	.any_name = true,
@@ -148,6 +159,7 @@ static const struct store_ops s3_ops = {
 	.remove = s3_remove,
 	.list = store_s3_list,
 	.shard = store_s3_shard,
+	.requests = s3_requests,
 };
 
 struct store_s3 *store_s3_of(struct shoal_store *s)

@@ -149,6 +149,7 @@ static void end_request(struct s3_client *c, struct s3_request *r)
 {
 	r->finished = s3_now();
 	c->stats.nr_requests++;
+	c->stats.busy_ns += r->finished - r->started;
 	c->stats.nr_failed += r->rc < 0 && r->rc != -ENOENT && r->rc != -ERANGE;
 	if (r->rc == 0) {
 		shoal_histogram_add(&c->stats.total_ns, r->finished - r->started);

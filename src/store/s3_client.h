@@ -87,6 +87,7 @@ struct s3_stats {
 	uint64_t nr_retries;             /* requests sent again */
 	uint64_t nr_throttled;           /* answers that asked us to slow down: 429, 503 */
 	uint64_t nr_connects;            /* connections made */
+	uint64_t busy_ns;                /* from submit to done, added up over all requests */
 	uint64_t bytes_in, bytes_out;    /* of bodies */
 	struct shoal_histogram first_ns; /* until the answer began: each try that had one */
 	struct shoal_histogram total_ns; /* from submit to done: each request that went well */

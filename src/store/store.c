@@ -230,6 +230,15 @@ int store_space(struct shoal_store *s, struct store_space *ret_space, struct sho
 	return s->ops->space(s, ret_space, err);
 }
 
+struct store_requests store_requests(struct shoal_store *s)
+{
+	struct store_requests r = { 0 };
+
+	if (s->ops->requests)
+		s->ops->requests(s, &r);
+	return r;
+}
+
 size_t store_unit(struct shoal_store *s, const char *name, size_t len, void *unit)
 {
 	return s->ops->unit ? s->ops->unit(s, name, len, unit) : 0;

@@ -125,6 +125,12 @@ struct store_list_options {
 	bool etags;                        /* of objects; other stores have none */
 };
 
+/* What was asked of a server so far. */
+struct store_requests {
+	uint64_t nr, nr_retries, nr_throttled;
+	uint64_t busy_ns; /* from being sent to being answered, added up */
+};
+
 #define STORE_UNIT_MAX (60u << 10) /* bytes: it travels in one message, with others */
 
 /* ---- The table ---- */
@@ -155,6 +161,8 @@ struct store_ops {
 	int (*remove)(struct shoal_store *s, const char *name, struct shoal_err *err);
 	int (*sync)(struct shoal_store *s, struct shoal_err *err);
 	int (*space)(struct shoal_store *s, struct store_space *ret_space, struct shoal_err *err);
+	/* By what is not under way just now. NULL: nothing is asked of a server. */
+	void (*requests)(struct shoal_store *s, struct store_requests *ret_requests);
 	/* The unit that lists directory @name, into @unit of STORE_UNIT_MAX bytes: its length. */
 	size_t (*unit)(struct shoal_store *s, const char *name, size_t len, void *unit);
 	/*
@@ -224,6 +232,9 @@ int store_sync(struct shoal_store *s, struct shoal_err *err) SHOAL_MUST_USE;
 /* How much room there is. -ENOTSUP where that is not known. */
 int store_space(struct shoal_store *s, struct store_space *ret_space,
 		struct shoal_err *err) SHOAL_MUST_USE;
+
+/* None where the store is no server's. */
+struct store_requests store_requests(struct shoal_store *s);
 
 /* @name has at most SHOAL_NAME_MAX bytes. 0 where the store has no directories. */
 size_t store_unit(struct shoal_store *s, const char *name, size_t len, void *unit);

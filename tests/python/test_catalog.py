@@ -201,4 +201,4 @@ def test_a_number_that_closes_the_catalog_or_empties_the_list_is_met_with_words(
     catalog = shoal.Catalog(files)
     ids = [Empties()] + [1000 * 10**6 + i for i in range(1000)]
     with pytest.raises((IndexError, ValueError, OSError)):
-        shoal._shoal.Reader(catalog.handle, None).read(ids, 1, False)
+        shoal._shoal.Reader(catalog.handle, None, False).read(ids, 1, False)

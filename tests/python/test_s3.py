@@ -80,6 +80,15 @@ def test_an_object_that_changed_is_refused_by_its_etag(bucket, tmp_path):
         errors = {int(id): int(error) for batch in loader for id, error in zip(batch.ids, batch.errors) if error}
     assert errors == {13: errno.ESTALE}
     assert sum(len(batch) for batch in ShoalIterable(catalog, 8, output="bytes")) == 90
+    dataset = ShoalDataset(catalog, number, if_match=True)
+    assert dataset[12] == 12 and dataset.__getitems__([14, 15]) == [14, 15]
+    for ask in (lambda: dataset[13], lambda: dataset.__getitems__([12, 13, 14])):
+        with pytest.raises(OSError, match="sample 13: .*'f013' changed since it was listed") as raised:
+            ask()
+        assert raised.value.errno == errno.ESTALE
+    assert ShoalDataset(catalog)[13] == b"?" * len(content(13))
+    with pytest.raises(ValueError, match="the catalog has no ETags"):
+        ShoalDataset(without, if_match=True)[0]
     with pytest.raises(ValueError, match="the catalog has no ETags"):
         list(shoal.Loader(without, 8, if_match=True))
     with pytest.raises(ValueError, match="etags is for a bucket"):

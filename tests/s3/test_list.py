@@ -78,6 +78,17 @@ def test_a_list_is_whole_although(name, tmp_path):
     assert names(client, out / "c") == KEYS
 
 
+def test_requests_are_counted_with_those_that_were_sent_again(tmp_path):
+    with FaultServer(KEYS, SURVIVED["it asks to slow down now and then"]) as server:
+        client = Client(tmp_path, server.url)
+        done = client.shoal("index", "s3://bucket", "-o", tmp_path / "c", "--json", "--connections", 2, SHOAL_S3_BACKOFF_MS="5")
+    told = json.loads(done.stdout)["requests"]
+    assert told["sent"] == server.nr and told["retries"] == told["throttled"] == server.nr // 2 > 0
+    assert 0 < told["percent_in_flight"] <= 100
+    said = b", %d requests that filled the connections for %.0f %% of the time, %d of them sent again, %d answers asking to slow down"
+    assert said % (told["sent"], told["percent_in_flight"], told["retries"], told["throttled"]) in done.stderr
+
+
 def bomb(q, nr, keys):
     entities = b"".join(b'<!ENTITY x%d "%s">' % (i, b"&x%d;" % (i - 1) * 10 if i else b"lol") for i in range(9))
     return Answer(body=page([b"a"], False, head=b"<!DOCTYPE x [%s]>" % entities, tail=b"<Prefix>&x8;</Prefix>"))
@@ -312,10 +323,14 @@ def test_the_list_is_the_servers_own(shape, tmp_path):
 def test_splitting_costs_few_requests_and_keeps_all_connections_busy(shape, tmp_path):
     with Computed(400_000, shape, delay_ms=10) as server:
         client = Client(tmp_path, server.url)
-        done = index(client, tmp_path / "c", "--connections", 8, uri="s3://bench")
+        done = index(client, tmp_path / "c", "--connections", 8, "--json", uri="s3://bench")
         assert (done.returncode, done.stderr) == (0, b"")
         stats = server.stats()
     assert info(client, tmp_path / "c")["files"] == 400_000
+    told = json.loads(done.stdout)["requests"]
+    assert (told["sent"], told["retries"], told["throttled"]) == (stats["lists"], 0, 0)
+    # As the server sees it, and the way there and back.
+    assert 95 * stats["busy_us"] / stats["took_us"] / 8 - 20 < told["percent_in_flight"] <= 100
     assert stats["lists"] < 400 * 1.15
     assert stats["in_flight_max"] == 8
     assert stats["busy_us"] > 0.3 * 8 * stats["took_us"]  # on a quiet machine 0.9; one connection would be 0.125

@@ -63,11 +63,12 @@ class ShoalDataset(Dataset):
     catalog: a Catalog, or a path. transform: a function of a sample's bytes (or uint8 tensor, with
     output="tensor"), and with_name=True also of its file's name; without one items are the bytes, or (bytes,
     name). store: read from this directory or URI instead of the catalog's root. in_flight: reads at once for a
-    batch (default 1 for files, 16 elsewhere).
+    batch (default 1 for files, 16 elsewhere). if_match: only objects that have the ETag which the catalog keeps
+    (index(..., etags=True)); one that changed is an error.
     """
 
     def __init__(self, catalog, transform=None, *, output="bytes", with_name=False, store=None, in_flight=None,
-                 copy=None):
+                 copy=None, if_match=False):
         if output not in OUTPUTS:
             raise BadValueError(22, "output is one of %s, not %r" % (", ".join(OUTPUTS), output))
         self.transform = check_transform(transform)
@@ -75,6 +76,7 @@ class ShoalDataset(Dataset):
         self.with_name = with_name
         self._store = None if store is None else os.fsdecode(store)
         self._in_flight = None if in_flight is None else _number("in_flight", in_flight, 1, 32)
+        self._if_match = bool(if_match)
         self._pid = None
         self._reader = None
         self._catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog, copy)
@@ -99,7 +101,7 @@ class ShoalDataset(Dataset):
             catalog = self.catalog
             if torch.utils.data.get_worker_info() is not None:
                 _shoal.catch_sigbus()  # torch has put its own handler there
-            self._reader = _shoal.Reader(catalog.handle, self._store)
+            self._reader = _shoal.Reader(catalog.handle, self._store, self._if_match)
             self._remote = not (self._store or catalog.root).startswith(("file:", "/", "."))
             self._pid = os.getpid()
         return self._reader
