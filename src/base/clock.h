@@ -8,7 +8,7 @@
 
 static inline uint64_t shoal_clock_ns(clockid_t clock)
 {
-	struct timespec t;
+	struct timespec t = { 0 }; /* as of a thread that has ended */
 
 	clock_gettime(clock, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;

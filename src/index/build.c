@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cores.h"
 #include "base/publish.h"
 #include "catalog/writer.h"
 
@@ -31,11 +32,21 @@ static char *choose_tmp_dir(const struct shoal_index_options *o, bool elsewhere)
 	return strdup(usual && *usual ? usual : "/tmp");
 }
 
+/* A thread sorts ten million names a second: less than many cores list. */
+static unsigned threads_to_sort(const struct index_build_spec *spec)
+{
+	uint64_t most = spec->threads ? spec->threads / 4 : SHOAL_SORTER_THREADS_MAX;
+
+	return (unsigned)shoal_min(most, shoal_nr_cores() / 4);
+}
+
 static int make_sorter(struct index_build *b, const struct index_build_spec *spec,
 		       struct shoal_err *err)
 {
 	const struct shoal_index_options *o = b->options;
-	struct shoal_sorter_options so = { .memory = b->memory, .stop = o->stop };
+	struct shoal_sorter_options so = { .memory = b->memory,
+					   .stop = o->stop,
+					   .nr_threads = threads_to_sort(spec) };
 	int rc;
 
 	b->tmp_dir = choose_tmp_dir(o, spec->no_writer);

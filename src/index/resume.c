@@ -340,22 +340,24 @@ static void remove_rank(const char *output, int rank, int nr_ranks)
 	}
 }
 
-/* Whether @name is @start, which ends in a point, and "RANK-of-RANKS". */
-static bool is_of_a_rank(const char *name, const char *start)
+/* How many ranks a file is of that is called @start, which ends in a point, and "RANK-of-RANKS". */
+static int ranks_of(const char *name, const char *start)
 {
-	size_t len = strlen(start);
-	int rank, nr_ranks, end = 0;
+	static const char digits[] = "0123456789", of[] = "-of-";
+	size_t len = strlen(start), nr;
 
-	return strncmp(name, start, len) == 0 && name[len] >= '0' && name[len] <= '9' &&
-	       sscanf(name + len, "%d-of-%d%n", &rank, &nr_ranks, &end) == 2 &&
-	       !name[len + (size_t)end];
+	if (strncmp(name, start, len) != 0)
+		return 0;
+	name += len;
+	nr = strspn(name, digits);
+	if (nr == 0 || strncmp(name + nr, of, strlen(of)) != 0)
+		return 0;
+	name += nr + strlen(of);
+	nr = strspn(name, digits);
+	return nr > 0 && nr < 10 && !name[nr] ? atoi(name) : 0;
 }
 
-/*
- * Of any number of ranks: a change of it that was killed at an unlucky moment leaves files which no
- * checkpoint knows of.
- */
-static void remove_ranks(const char *output)
+void index_resume_sweep(const char *output, int nr_ranks)
 {
 	char *dir_path = shoal_dir_of(output);
 	char *resume = index_resume_path(output, "resume."),
@@ -363,10 +365,12 @@ static void remove_ranks(const char *output)
 	DIR *dir = dir_path && resume && runs ? opendir(dir_path) : NULL;
 	const struct dirent *e;
 
-	while (dir && (e = readdir(dir)) != NULL)
-		if (is_of_a_rank(e->d_name, base_of(resume)) ||
-		    is_of_a_rank(e->d_name, base_of(runs)))
+	while (dir && (e = readdir(dir)) != NULL) {
+		int of = ranks_of(e->d_name, base_of(resume)) + ranks_of(e->d_name, base_of(runs));
+
+		if (of > 0 && of != nr_ranks)
 			unlinkat(dirfd(dir), e->d_name, 0);
+	}
 	if (dir)
 		closedir(dir);
 	free(dir_path);
@@ -374,14 +378,21 @@ static void remove_ranks(const char *output)
 	free(runs);
 }
 
-void index_resume_forget(const char *output, bool sure)
+void index_resume_forget(const char *output)
 {
+	struct index_checkpoint c = { .root = "", .listing = "" };
+	struct shoal_map map = SHOAL_MAP_CLOSED;
 	char *path = index_resume_path(output, "resume");
+	int nr_ranks = 1;
 
-	if (sure || (path && access(path, F_OK) == 0))
-		remove_ranks(output);
-	remove_rank(output, 0, 1);
+	if (path && shoal_map_open(path, &map, NULL) == 0 &&
+	    index_checkpoint_parse(map.addr, map.len, &c) == 0)
+		nr_ranks = (int)c.nr_ranks;
+	shoal_map_close(&map);
 	free(path);
+	for (int k = 1; k < nr_ranks; k++)
+		remove_rank(output, k, nr_ranks);
+	remove_rank(output, 0, 1);
 }
 
 bool index_resume_is_dealt_anew(const struct index_resume *r)

@@ -87,10 +87,13 @@ struct index_resume {
 char *index_resume_path(const char *output, const char *suffix);
 
 /*
- * Remove what interrupted listings for @output left: there is a later one, whole. @sure: there were
- * some; else that is looked for first.
+ * Remove files of other numbers of ranks than @nr_ranks: a change of that number which was killed
+ * at an unlucky moment leaves some that no checkpoint knows of. By who has the catalog to itself.
  */
-void index_resume_forget(const char *output, bool sure);
+void index_resume_sweep(const char *output, int nr_ranks);
+
+/* Remove what an interrupted listing for @output left: there is a later one, whole. */
+void index_resume_forget(const char *output);
 
 /* What is listed, and who asks. All lent. */
 struct index_resume_job {

@@ -132,7 +132,7 @@ int index_run_next(struct index_run_reader *r)
 	etag = shoal_span_bytes(&s, r->etags ? sizeof(struct shoal_etag) : 0);
 	r->entry.etag = r->etags ? (const struct shoal_etag *)(const void *)etag : NULL;
 	bytes = shoal_span_bytes(&s, more);
-	if (s.bad || keep > r->entry.len || more > SHOAL_NAME_MAX - keep)
+	if (s.bad || keep > r->entry.len || more > SHOAL_NAME_MAX - keep || keep + more == 0)
 		return -EIO; /* our own file was changed behind our back */
 	memcpy(r->name + keep, bytes, (size_t)more);
 	r->entry.len = (size_t)(keep + more);

@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/publish.h"
 #include "index/share.h"
 
@@ -200,13 +200,11 @@ unsigned index_scan_threads(const struct index_scan *s)
 static unsigned cores_to_list(const struct index_scan *s)
 {
 	uint64_t node = shoal_max(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
-	cpu_set_t set;
-	uint64_t mine =
-		sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint64_t)CPU_COUNT(&set) : node;
 
 	if (is_bucket(s) || s->tree->nr_threads)
 		return 0;
-	return (unsigned)shoal_max(1, shoal_min(mine, node / (uint64_t)s->place->node_size));
+	return (unsigned)shoal_max(
+		1, shoal_min(shoal_nr_cores(), node / (uint64_t)s->place->node_size));
 }
 
 static int tick(void *self, const struct index_walk_state *state, struct shoal_err *err)

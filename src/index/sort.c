@@ -18,35 +18,50 @@
 /* One half of the memory. Chunks are filled one after the other. */
 struct half {
 	struct index_chunk chunk[NR_CHUNKS];
-	uint32_t nr; /* chunks in use, the last one being filled */
-	/* What the thread is asked to do with it: sort a chunk, or (the last) spill the half. */
+	uint32_t nr;       /* chunks in use, the last one being filled */
+	uint32_t unsorted; /* of those that were given to threads. Under the sorter's lock */
+	/* What a thread is asked to do with it: sort a chunk, or (the last) spill the half. */
 	struct task {
 		struct half *half;
 		struct index_chunk *chunk; /* NULL: spill */
+		uint64_t turn;             /* of a spill: so many come before it */
 	} task[NR_CHUNKS + 1];
+};
+
+struct sort_thread {
+	struct shoal_sorter *sorter;
+	pthread_t thread;
+	uint8_t *spare; /* as long as a chunk */
 };
 
 struct shoal_sorter {
 	struct shoal_sorter_options options;
 	uint8_t *memory;
 	size_t memory_len;
-	uint8_t *spare; /* as long as a chunk: the thread's */
 	struct half half[2];
 	struct half *filling;
-	bool spilled; /* a half has been given away, so that there is a spill file */
+	uint64_t nr_turns; /* halves that were given away, so that there is a spill file */
 	int spill_fd;
-	bool running; /* the thread is */
-	pthread_t thread;
-	struct shoal_queue tasks, empty; /* to the thread, and halves that come back */
-	/* The rest belongs to the thread while it runs. */
+	struct sort_thread thread[SHOAL_SORTER_THREADS_MAX];
+	unsigned nr_started;
+	struct shoal_queue tasks, empty; /* to the threads, and halves that come back */
+	pthread_mutex_t lock;            /* of these, and of how much is unsorted */
+	pthread_cond_t changed;
+	uint64_t nr_spilled;
+	int rc; /* of the threads */
+	struct shoal_err err;
+	/* The rest is of whose turn it is to spill, while threads run. */
 	struct shoal_out out;
 	struct index_runs runs;
 	uint64_t repeated;
-	int rc; /* of the thread */
-	struct shoal_err err;
 };
 
-/* ---- The thread ---- */
+static bool has_spilled(const struct shoal_sorter *s)
+{
+	return s->out.buf;
+}
+
+/* ---- The threads ---- */
 
 static void half_clear(struct half *h)
 {
@@ -55,19 +70,28 @@ static void half_clear(struct half *h)
 	h->nr = 1;
 }
 
-/* Halves of as many chunks, and one more. */
+/* Halves of as many chunks, and one more for each thread. */
 static void share_out(struct shoal_sorter *s)
 {
-	size_t cap = s->memory_len / (2 * NR_CHUNKS + 1) & ~(size_t)15;
+	size_t cap = s->memory_len / (2 * NR_CHUNKS + s->options.nr_threads) & ~(size_t)15;
 	uint8_t *bytes = s->memory;
 
 	for (uint32_t i = 0; i < 2 * NR_CHUNKS; i++, bytes += cap)
 		index_chunk_init(&s->half[i / NR_CHUNKS].chunk[i % NR_CHUNKS], bytes, cap);
-	s->spare = bytes;
+	for (unsigned i = 0; i < s->options.nr_threads; i++, bytes += cap)
+		s->thread[i] = (struct sort_thread){ .sorter = s, .spare = bytes };
 	s->half[0].nr = s->half[1].nr = 1;
 }
 
-static int spill(struct shoal_sorter *s, struct half *h)
+static void chunk_is_sorted(struct shoal_sorter *s, struct half *h)
+{
+	pthread_mutex_lock(&s->lock);
+	h->unsorted--;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static int spill(struct shoal_sorter *s, struct half *h, struct shoal_err *err)
 {
 	struct index_run run;
 	struct shoal_err why = { "" };
@@ -75,62 +99,111 @@ static int spill(struct shoal_sorter *s, struct half *h)
 
 	rc = index_merge_into_run(h->chunk, h->nr, &s->out, &s->repeated, &run, &why);
 	if (rc < 0)
-		return shoal_fail(&s->err, rc, "in '%s': %s", s->options.tmp_dir, why.msg);
+		return shoal_fail(err, rc, "in '%s': %s", s->options.tmp_dir, why.msg);
 	rc = run.len > 0 ? index_runs_add(&s->runs, &run) : 0;
-	return rc < 0 ? shoal_fail(&s->err, rc, "out of memory") : 0;
+	return rc < 0 ? shoal_fail(err, rc, "out of memory") : 0;
+}
+
+/*
+ * Once all of the half is sorted, which was given out before, and when halves given away earlier
+ * are spilled: of equal names in two runs the later one counts.
+ */
+static int spill_in_turn(struct shoal_sorter *s, const struct task *t)
+{
+	struct shoal_err err = { "" };
+	int rc;
+
+	pthread_mutex_lock(&s->lock);
+	while (s->rc == 0 && (t->half->unsorted > 0 || s->nr_spilled < t->turn))
+		pthread_cond_wait(&s->changed, &s->lock);
+	rc = s->rc;
+	pthread_mutex_unlock(&s->lock);
+	if (rc < 0)
+		return rc;
+	rc = spill(s, t->half, &err);
+	half_clear(t->half);
+	pthread_mutex_lock(&s->lock);
+	s->nr_spilled++;
+	if (rc < 0) {
+		s->rc = rc;
+		s->err = err;
+	}
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	return rc;
 }
 
 static void *sort_thread(void *arg)
 {
-	struct shoal_sorter *s = arg;
+	struct sort_thread *me = arg;
+	struct shoal_sorter *s = me->sorter;
 	struct task *t;
 
 	while ((t = shoal_queue_take(&s->tasks)) != NULL) {
 		if (t->chunk) {
-			s->spare = index_chunk_sort_into(t->chunk, s->spare);
-			continue;
-		}
-		s->rc = spill(s, t->half);
-		half_clear(t->half);
-		if (s->rc < 0 || !shoal_queue_give(&s->empty, t->half))
+			me->spare = index_chunk_sort_into(t->chunk, me->spare);
+			chunk_is_sorted(s, t->half);
+		} else if (spill_in_turn(s, t) < 0 || !shoal_queue_give(&s->empty, t->half)) {
+			shoal_queue_close(&s->empty);
+			shoal_queue_close(&s->tasks);
 			break;
+		}
 	}
-	shoal_queue_close(&s->empty);
-	shoal_queue_close(&s->tasks);
 	return NULL;
 }
 
-/* ---- Giving it work ---- */
+/* ---- Giving them work ---- */
 
-/* Wait for the thread to do what it has been given, and take its error. */
-static int stop_thread(struct shoal_sorter *s, struct shoal_err *err)
+/* Wait for the threads to do what they have been given, and take their error. */
+static int stop_threads(struct shoal_sorter *s, struct shoal_err *err)
 {
-	if (!s->running)
+	if (s->nr_started == 0)
 		return 0;
 	shoal_queue_close(&s->tasks);
-	pthread_join(s->thread, NULL);
-	s->running = false;
+	for (unsigned i = 0; i < s->nr_started; i++)
+		pthread_join(s->thread[i].thread, NULL);
+	s->nr_started = 0;
 	return s->rc < 0 ? shoal_fail(err, s->rc, "%s", s->err.msg) : 0;
+}
+
+/* One more with each piece of work, while there may be more. But for the first, fewer will do. */
+static int start_thread(struct shoal_sorter *s, struct shoal_err *err)
+{
+	struct sort_thread *next = &s->thread[s->nr_started];
+	int rc;
+
+	if (s->nr_started == s->options.nr_threads)
+		return 0;
+	rc = shoal_thread_start(&next->thread, sort_thread, next);
+	if (rc == 0)
+		s->nr_started++;
+	else if (s->nr_started == 0)
+		return shoal_fail_errno(err, rc, "cannot start sorting");
+	return 0;
 }
 
 static int give(struct shoal_sorter *s, struct half *h, struct index_chunk *chunk,
 		struct shoal_err *err)
 {
 	struct task *t = &h->task[chunk ? chunk - h->chunk : (ptrdiff_t)NR_CHUNKS];
+	int rc;
 
-	if (!s->running && s->rc < 0) /* the thread gave up, and said so once already */
+	if (s->nr_started == 0 && s->rc < 0) /* threads gave up, and said so once already */
 		return shoal_fail(err, s->rc, "%s", s->err.msg);
-	if (!s->running) {
-		int rc = shoal_thread_start(&s->thread, sort_thread, s);
-
-		if (rc < 0)
-			return shoal_fail_errno(err, rc, "cannot start sorting");
-		s->running = true;
-	}
+	rc = start_thread(s, err);
+	if (rc < 0)
+		return rc;
 	*t = (struct task){ .half = h, .chunk = chunk };
+	if (chunk) {
+		pthread_mutex_lock(&s->lock);
+		h->unsorted++;
+		pthread_mutex_unlock(&s->lock);
+	} else {
+		t->turn = s->nr_turns++;
+	}
 	if (shoal_queue_give(&s->tasks, t))
 		return 0;
-	return shoal_first_error(stop_thread(s, err), -EIO); /* it gave up: say why */
+	return shoal_first_error(stop_threads(s, err), -EIO); /* they gave up: say why */
 }
 
 static int open_spill(struct shoal_sorter *s, struct shoal_err *err)
@@ -149,7 +222,6 @@ static int open_spill(struct shoal_sorter *s, struct shoal_err *err)
 	rc = shoal_out_init(&s->out, s->spill_fd, end, WRITE_BUF);
 	if (rc < 0)
 		return shoal_fail_errno(err, rc, "cannot start sorting");
-	s->spilled = true;
 	return shoal_queue_give(&s->empty, &s->half[1]) ? 0 : -EIO;
 }
 
@@ -159,7 +231,7 @@ static int next_half(struct shoal_sorter *s, struct shoal_err *err)
 	struct half *h = s->filling;
 	int rc = 0;
 
-	if (!s->spilled)
+	if (!has_spilled(s))
 		rc = open_spill(s, err);
 	if (rc == 0)
 		rc = give(s, h, &h->chunk[h->nr - 1], err);
@@ -169,7 +241,7 @@ static int next_half(struct shoal_sorter *s, struct shoal_err *err)
 		return rc;
 	h = shoal_queue_take(&s->empty);
 	if (!h)
-		return shoal_first_error(stop_thread(s, err), -EIO);
+		return shoal_first_error(stop_threads(s, err), -EIO);
 	s->filling = h;
 	return 0;
 }
@@ -201,6 +273,8 @@ int shoal_sorter_new(const struct shoal_sorter_options *options, struct shoal_so
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	assert(options->memory >= SHOAL_SORTER_MEMORY_MIN);
 	s->options = *options;
+	s->options.nr_threads =
+		(unsigned)shoal_min(shoal_max(1, options->nr_threads), SHOAL_SORTER_THREADS_MAX);
 	s->spill_fd = -1;
 	/* References count bytes in 32 bits, so a half has at most 4 GiB. */
 	s->memory_len = (size_t)shoal_min(options->memory, UINT64_C(8) << 30) & ~(size_t)4095;
@@ -219,6 +293,8 @@ int shoal_sorter_new(const struct shoal_sorter_options *options, struct shoal_so
 	s->filling = &s->half[0];
 	shoal_queue_init(&s->tasks, SHOAL_QUEUE_MAX);
 	shoal_queue_init(&s->empty, 2);
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->changed, NULL);
 	if (rc < 0) {
 		shoal_sorter_free(s);
 		return shoal_fail(err, rc, "out of memory");
@@ -231,9 +307,11 @@ struct shoal_sorter *shoal_sorter_free(struct shoal_sorter *s)
 {
 	if (!s)
 		return NULL;
-	(void)stop_thread(s, NULL);
+	(void)stop_threads(s, NULL);
 	shoal_queue_release(&s->tasks);
 	shoal_queue_release(&s->empty);
+	pthread_mutex_destroy(&s->lock);
+	pthread_cond_destroy(&s->changed);
 	shoal_out_release(&s->out);
 	index_runs_release(&s->runs);
 	if (s->spill_fd >= 0 && !s->options.spill)
@@ -265,7 +343,7 @@ int shoal_sorter_flush(struct shoal_sorter *s, const struct index_runs **ret_run
 		return rc;
 	other = shoal_queue_take(&s->empty); /* the one just given away comes back last */
 	if (!other)
-		return shoal_first_error(stop_thread(s, err), -EIO);
+		return shoal_first_error(stop_threads(s, err), -EIO);
 	if (!shoal_queue_give(&s->empty, other))
 		return -EIO;
 	*ret_runs = &s->runs;
@@ -273,7 +351,7 @@ int shoal_sorter_flush(struct shoal_sorter *s, const struct index_runs **ret_run
 	return 0;
 }
 
-/* Nothing has been spilled: sort the last chunk, and whatever the thread has not come to yet. */
+/* Nothing has been spilled: sort the last chunk, and whatever the threads have not come to yet. */
 static void sort_rest(struct shoal_sorter *s)
 {
 	struct half *h = s->filling;
@@ -297,19 +375,19 @@ int shoal_sorter_finish(struct shoal_sorter *s, shoal_entry_fn *take, void *self
 				       .self = self };
 	int rc = 0;
 
-	if (!s->spilled && s->runs.nr > 0)
+	if (!has_spilled(s) && s->runs.nr > 0)
 		rc = open_spill(s, err); /* what an earlier listing left is to be merged, too */
 	if (rc < 0)
 		return rc;
-	if (!s->spilled) {
+	if (!has_spilled(s)) {
 		sort_rest(s);
-		rc = stop_thread(s, err);
+		rc = stop_threads(s, err);
 		if (rc == 0)
 			rc = index_merge_chunks(&job, h->chunk, h->nr, err);
 	} else {
 		if (h->chunk[0].nr > 0)
 			rc = next_half(s, err);
-		rc = shoal_first_error(rc, stop_thread(s, err));
+		rc = shoal_first_error(rc, stop_threads(s, err));
 		job.fd = s->spill_fd;
 		job.keep = s->options.spill ? shoal_out_tell(&s->out) : 0;
 		job.runs = &s->runs;

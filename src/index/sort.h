@@ -1,8 +1,8 @@
 /*
  * sort.h - bring any number of names into order in bounded memory.
  *
- * Names gather in chunks, which a second thread sorts as they get full. When one half of the memory
- * is full, that thread merges its chunks into a front-coded run on disk while the other half
+ * Names gather in chunks, which other threads sort as they get full. When one half of the memory
+ * is full, one of them merges its chunks into a front-coded run on disk while the other half
  * fills. In the end the runs are merged, in several passes if need be. When everything fits into
  * one half nothing is spilled, and the chunks are merged where they are.
  */
@@ -40,7 +40,10 @@ struct shoal_sorter_options {
 	const char *tmp_dir;             /* for the runs */
 	const struct index_spill *spill; /* what to go on with; NULL: a nameless file in tmp_dir */
 	const int *stop;                 /* ends with -ECANCELED once it is not 0. May be NULL */
+	unsigned nr_threads;             /* to sort, 1 to SHOAL_SORTER_THREADS_MAX; 0: 1 */
 };
+
+#define SHOAL_SORTER_THREADS_MAX 4u
 
 #define SHOAL_SORTER_MEMORY_MIN (256u << 10)
 

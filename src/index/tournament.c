@@ -81,8 +81,7 @@ static void replay(struct index_tournament *t, uint32_t i)
 
 /*
  * Names of a directory came together, and lie together in one source: who has won twice is likely
- * to win again, against whom alone it takes a look at: the best of those it has beaten on its way
- * up.
+ * to win again. Only one other can beat it: the best of those it has beaten on its way up.
  */
 static void find_rival(struct index_tournament *t, uint32_t i)
 {

@@ -159,6 +159,8 @@ static int list_tree(struct tree *t, struct shoal_index_result *result, struct s
 				    t->build.tmp_dir, result, err);
 	if (rc == 0)
 		rc = describe(t, result->nr_unreadable, err);
+	if (rc == 0 && s->tree->resume && s->place->rank == 0)
+		index_resume_sweep(s->options->output, s->place->size);
 	if (rc == 0)
 		rc = seal(t, result, err);
 	if (rc == 0) /* the catalog is there: too late to be interrupted */
@@ -213,8 +215,8 @@ int index_tree(struct shoal_comm *comm, const char *where, const struct shoal_tr
 	index_sample_release(&t.sample);
 	index_update_release(&t.update);
 	index_resume_close(&t.resume, rc == 0);
-	if (rc == 0 && t.scan.place->rank == 0)
-		index_resume_forget(options->output, tree->resume);
+	if (rc == 0 && t.scan.place->rank == 0 && !tree->resume)
+		index_resume_forget(options->output);
 	index_scan_release(&t.scan);
 	free(t.where);
 	if (rc < 0)

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/queue.h"
@@ -13,8 +14,13 @@
 /* Units given away that are remembered. With more, none is given for a while. */
 #define GIVEN_BYTES (4u << 20)
 
-/* How often to look whether more threads would help. */
-#define LOOK_NS 10000000u
+/* How often to look whether more threads would help, and how often in a row cores must have been
+ * seen idle: sorting takes some of the time, by fits and starts. */
+#define LOOK_NS    5000000u
+#define IDLE_LOOKS 4u
+
+/* Blocks of 512 bytes that came from a disk since the last look: nothing is cached. */
+#define COLD_BLOCKS 64
 
 /* What was given to a rank, as it was sent. */
 struct gift {
@@ -54,8 +60,10 @@ struct index_walk {
 	int rc;   /* the first error, and its words */
 	struct shoal_err err;
 	unsigned nr_started;
-	uint64_t looked_ns,
-		used_ns; /* the owner's: when it looked last, and the CPU used till then */
+	uint64_t looked_ns; /* the owner's: when it looked last whether more threads would help */
+	uint64_t used_ns;   /* and the CPU that those there were had used till then */
+	long nr_blocks;     /* and what had come from disks */
+	unsigned nr_idle;   /* looks in a row at which cores were idle */
 	struct walker *walker;
 };
 
@@ -248,7 +256,9 @@ static int start_thread(struct index_walk *w)
 		return rc;
 	pthread_mutex_lock(&w->lock);
 	w->nr_started++;
-	set_want_more(w); /* the first may be at work on all there is */
+	set_want_more(w);    /* the first may be at work on all there is */
+	if (w->units.nr > 0) /* who found them knew nobody to wake */
+		pthread_cond_signal(&w->work);
 	pthread_mutex_unlock(&w->lock);
 	return 0;
 }
@@ -267,27 +277,59 @@ static int start_threads(struct index_walk *w, unsigned nr, struct shoal_err *er
 	return 0;
 }
 
+/* CPU time of the threads that list: others of the process, a trainer's say, do not count. */
+static uint64_t used_by_threads(const struct index_walk *w)
+{
+	uint64_t used = 0;
+
+	for (unsigned i = 0; i < w->nr_started; i++) {
+		clockid_t clock;
+
+		if (pthread_getcpuclockid(w->walker[i].thread, &clock) == 0)
+			used += shoal_clock_ns(clock);
+	}
+	return used;
+}
+
+static long blocks_read(void)
+{
+	struct rusage u;
+
+	return getrusage(RUSAGE_SELF, &u) == 0 ? u.ru_inblock : 0;
+}
+
 /*
  * Where everything is cached, more threads than cores only take turns: 16 on two cores took a sixth
- * longer than 3. Where they wait for a disk or a server, 16 are three times as fast as 4.
+ * longer than 3. Where they wait for a disk or a server, 16 are three times as fast as 4. Disks are
+ * seen by what comes from them, and servers by cores that have nothing to do.
  */
-static void start_more(struct index_walk *w)
+static bool threads_wait(struct index_walk *w, uint64_t passed_ns)
 {
-	uint64_t now = shoal_clock_ns(CLOCK_MONOTONIC),
-		 used = shoal_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-	uint64_t idle_from = (now - w->looked_ns) * w->options.nr_cores / 8 * 5;
-	bool at_work;
+	long blocks = blocks_read();
+	uint64_t used = used_by_threads(w);
+	bool at_work, cold = blocks - w->nr_blocks >= COLD_BLOCKS;
 
-	if (now - w->looked_ns < LOOK_NS)
-		return;
 	pthread_mutex_lock(&w->lock);
 	at_work = w->nr_at_work == w->nr_started && !w->ending;
 	pthread_mutex_unlock(&w->lock);
-	if (at_work && used - w->used_ns < idle_from)
-		(void)!start_threads(
-			w, (unsigned)shoal_min(w->options.nr_threads, 4 * w->nr_started), NULL);
-	w->looked_ns = now;
+	if (at_work && used - w->used_ns < passed_ns / 8 * 5 * w->options.nr_cores)
+		w->nr_idle++;
+	else
+		w->nr_idle = 0;
+	w->nr_blocks = blocks;
 	w->used_ns = used;
+	return at_work && (cold || w->nr_idle == IDLE_LOOKS);
+}
+
+static void start_more(struct index_walk *w)
+{
+	uint64_t now = shoal_clock_ns(CLOCK_MONOTONIC), passed = now - w->looked_ns;
+
+	if (passed < LOOK_NS)
+		return;
+	w->looked_ns = now;
+	if (threads_wait(w, passed))
+		(void)!start_threads(w, w->options.nr_threads, NULL);
 }
 
 int index_walk_start(const struct index_walk_options *options, bool with_all,
@@ -315,7 +357,7 @@ int index_walk_start(const struct index_walk_options *options, bool with_all,
 	if (rc == 0 && with_all)
 		rc = index_units_push(&w->units, "", 0, err);
 	w->looked_ns = shoal_clock_ns(CLOCK_MONOTONIC);
-	w->used_ns = shoal_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	w->nr_blocks = blocks_read();
 	first = options->nr_cores ? options->nr_cores + 1 : options->nr_threads;
 	if (rc == 0)
 		rc = start_threads(w, (unsigned)shoal_min(first, options->nr_threads), err);

@@ -11,11 +11,11 @@
  * each).
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cores.h"
 #include "base/queue.h"
 #include "load/engine_inside.h"
 
@@ -415,13 +415,6 @@ static const struct load_engine_ops crew_ops = {
 };
 
 /* Cores that this thread may run on. */
-static unsigned nr_cores(void)
-{
-	cpu_set_t set;
-
-	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
-}
-
 int load_crew_new(const struct load_engine_options *options, const struct load_engine *base,
 		  struct load_engine **ret_engine, struct shoal_err *err)
 {
@@ -432,7 +425,7 @@ int load_crew_new(const struct load_engine_options *options, const struct load_e
 	if (rc < 0)
 		return rc;
 	*ret_engine = ring;
-	c = nr_cores() > 1 ? calloc(1, sizeof(*c)) : NULL;
+	c = shoal_nr_cores() > 1 ? calloc(1, sizeof(*c)) : NULL;
 	if (!c)
 		return 0; /* the ring does without */
 	c->base = *ring;
@@ -440,7 +433,7 @@ int load_crew_new(const struct load_engine_options *options, const struct load_e
 	c->ring = ring;
 	c->options = *options;
 	c->options.pool = NULL; /* registered once: pages would count twice as locked */
-	c->most = (unsigned)shoal_min(nr_cores() - 1, HELPERS_MAX);
+	c->most = (unsigned)shoal_min(shoal_nr_cores() - 1, HELPERS_MAX);
 	c->looked = load_now();
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->work, NULL);

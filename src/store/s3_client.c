@@ -149,7 +149,6 @@ static void end_request(struct s3_client *c, struct s3_request *r)
 {
 	r->finished = s3_now();
 	c->stats.nr_requests++;
-	c->stats.busy_ns += r->finished - r->started;
 	c->stats.nr_failed += r->rc < 0 && r->rc != -ENOENT && r->rc != -ERANGE;
 	if (r->rc == 0) {
 		shoal_histogram_add(&c->stats.total_ns, r->finished - r->started);
@@ -319,6 +318,7 @@ static void finish(struct s3_slot *s, CURLcode code)
 	enum s3_verdict verdict = s3_try_judge(s, code);
 	long connects = 0;
 
+	c->stats.busy_ns += s3_now() - r->sent;
 	if (curl_easy_getinfo(s->easy, CURLINFO_NUM_CONNECTS, &connects) == CURLE_OK)
 		c->stats.nr_connects += (uint64_t)connects;
 	curl_multi_remove_handle(c->multi, s->easy);

@@ -82,13 +82,13 @@ struct s3_request {
 
 /* What was done so far. All are numbers, to be added up. */
 struct s3_stats {
-	uint64_t nr_requests;            /* that ended, well or not */
-	uint64_t nr_failed;              /* of them, with an error other than -ENOENT and -ERANGE */
-	uint64_t nr_retries;             /* requests sent again */
-	uint64_t nr_throttled;           /* answers that asked us to slow down: 429, 503 */
-	uint64_t nr_connects;            /* connections made */
-	uint64_t busy_ns;                /* from submit to done, added up over all requests */
-	uint64_t bytes_in, bytes_out;    /* of bodies */
+	uint64_t nr_requests;         /* that ended, well or not */
+	uint64_t nr_failed;           /* of them, with an error other than -ENOENT and -ERANGE */
+	uint64_t nr_retries;          /* requests sent again */
+	uint64_t nr_throttled;        /* answers that asked us to slow down: 429, 503 */
+	uint64_t nr_connects;         /* connections made */
+	uint64_t busy_ns;             /* from being sent to the answer's end, all tries added up */
+	uint64_t bytes_in, bytes_out; /* of bodies */
 	struct shoal_histogram first_ns; /* until the answer began: each try that had one */
 	struct shoal_histogram total_ns; /* from submit to done: each request that went well */
 };

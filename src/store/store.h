@@ -161,7 +161,7 @@ struct store_ops {
 	int (*remove)(struct shoal_store *s, const char *name, struct shoal_err *err);
 	int (*sync)(struct shoal_store *s, struct shoal_err *err);
 	int (*space)(struct shoal_store *s, struct store_space *ret_space, struct shoal_err *err);
-	/* By what is not under way just now. NULL: nothing is asked of a server. */
+	/* Of requests that have ended. NULL: nothing is asked of a server. */
 	void (*requests)(struct shoal_store *s, struct store_requests *ret_requests);
 	/* The unit that lists directory @name, into @unit of STORE_UNIT_MAX bytes: its length. */
 	size_t (*unit)(struct shoal_store *s, const char *name, size_t len, void *unit);

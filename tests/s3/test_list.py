@@ -89,6 +89,16 @@ def test_requests_are_counted_with_those_that_were_sent_again(tmp_path):
     assert said % (told["sent"], told["percent_in_flight"], told["retries"], told["throttled"]) in done.stderr
 
 
+def test_pauses_before_sending_again_are_not_taken_for_requests(tmp_path):
+    with FaultServer(KEYS[:10], lambda q, nr, keys: error(503, "SlowDown") if nr < 2 else None) as server:
+        client = Client(tmp_path, server.url)
+        done = index(client, tmp_path / "c", "--json", "--connections", 1, SHOAL_S3_BACKOFF_MS="2000")
+    told = json.loads(done.stdout)
+    assert told["requests"]["retries"] == 2
+    # By chance both pauses may be short, and then nothing is seen.
+    assert told["seconds"] < 1 or told["requests"]["percent_in_flight"] < 50
+
+
 def bomb(q, nr, keys):
     entities = b"".join(b'<!ENTITY x%d "%s">' % (i, b"&x%d;" % (i - 1) * 10 if i else b"lol") for i in range(9))
     return Answer(body=page([b"a"], False, head=b"<!DOCTYPE x [%s]>" % entities, tail=b"<Prefix>&x8;</Prefix>"))

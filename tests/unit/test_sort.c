@@ -204,11 +204,13 @@ static int take(void *self, const struct shoal_entry *e, struct shoal_err *err)
 	return 0;
 }
 
+static unsigned nr_threads; /* to sort: all is tried with one, and with as many as there may be */
+
 static struct shoal_sorter *sorter_new(size_t memory, const int *stop)
 {
-	struct shoal_sorter_options options = { .memory = memory,
-						.tmp_dir = test_dir(),
-						.stop = stop };
+	struct shoal_sorter_options options = {
+		.memory = memory, .tmp_dir = test_dir(), .stop = stop, .nr_threads = nr_threads
+	};
 	struct shoal_sorter *s = NULL;
 	struct shoal_err err = { "" };
 
@@ -605,7 +607,8 @@ static struct shoal_sorter *sorter_on(const struct left *left)
 {
 	struct shoal_sorter_options options = { .memory = SHOAL_SORTER_MEMORY_MIN,
 						.tmp_dir = "/no/such/folder",
-						.spill = &left->spill };
+						.spill = &left->spill,
+						.nr_threads = nr_threads };
 	struct shoal_sorter *s = NULL;
 
 	assert_int_equal(shoal_sorter_new(&options, &s, NULL), 0);
@@ -747,11 +750,13 @@ static void a_flush_that_cannot_be_written_is_told(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
+	const struct CMUnitTest radix[] = {
 		cmocka_unit_test(the_radix_sort_does_what_qsort_does),
 		cmocka_unit_test(what_all_names_start_with_may_be_left_out),
 		cmocka_unit_test(names_that_split_one_by_one_need_no_deep_stack),
 		cmocka_unit_test(a_key_is_the_next_eight_bytes),
+	};
+	const struct CMUnitTest sorter[] = {
 		cmocka_unit_test(names_in_any_order_come_out_sorted),
 		cmocka_unit_test(sorted_input_stays_as_it_is),
 		cmocka_unit_test(the_longest_names_are_sorted_in_the_least_memory),
@@ -769,5 +774,12 @@ int main(void)
 		cmocka_unit_test(a_flush_that_cannot_be_written_is_told),
 	};
 
-	return cmocka_run_group_tests(tests, test_dir_make, test_dir_remove);
+	int failed = cmocka_run_group_tests(radix, NULL, NULL);
+
+	nr_threads = 1;
+	failed += cmocka_run_group_tests_name("one thread", sorter, test_dir_make, test_dir_remove);
+	nr_threads = SHOAL_SORTER_THREADS_MAX;
+	failed += cmocka_run_group_tests_name("several threads", sorter, test_dir_make,
+					      test_dir_remove);
+	return failed;
 }

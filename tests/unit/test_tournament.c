@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "help.h"
 
@@ -61,7 +63,8 @@ static int take(void *self, const struct shoal_entry *e, struct shoal_err *err)
 	memcpy(name, e->name, e->len);
 	assert_true(strcmp(t->last, name) < 0);
 	memcpy(t->last, name, sizeof(name));
-	t->size[strtoul(name + strlen("folder/"), NULL, 10)] = e->size;
+	t->size[e->len > strlen("folder/") ? strtoul(name + strlen("folder/"), NULL, 10) : 0] =
+		e->size;
 	t->nr++;
 	return 0;
 }
@@ -157,12 +160,51 @@ static void a_name_with_a_nul_is_refused_wherever_it_is(void **state)
 	}
 }
 
+/* A run in a file: how much of the last name is kept, how much comes, size, samples, bytes. */
+static void what_is_wrong_in_a_run_is_refused(void **state)
+{
+	static const struct {
+		size_t len;
+		uint8_t bytes[12];
+		int rc;
+	} row[] = {
+		{ 5, { 0, 1, 1, 1, 'a' }, 0 },
+		{ 4, { 0, 0, 1, 1 }, -EIO },                            /* a name of no bytes */
+		{ 9, { 0, 0, 1, 1, 0, 1, 1, 1, 'a' }, -EIO },           /* before another */
+		{ 10, { 0, 1, 1, 1, 'b', 0, 1, 1, 1, 'a' }, -EBADMSG }, /* falling */
+		{ 9, { 0, 1, 1, 1, 'b', 2, 0, 1, 1 }, -EIO }, /* kept more than there was */
+		{ 5, { 0, 1, 1, 1, 0 }, -EINVAL },            /* NUL */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
+		struct index_run run = { .len = row[i].len };
+		struct index_tournament t;
+		struct taken *taken = allocate(1, sizeof(*taken));
+		uint8_t *memory = allocate(1 << 16, 1);
+		uint64_t repeated = 0;
+		int fd = memfd_create("run", MFD_CLOEXEC), rc;
+
+		assert_int_equal(write(fd, row[i].bytes, row[i].len), (ssize_t)row[i].len);
+		rc = index_tournament_of_runs(&t, fd, &run, 1, memory, 1 << 16);
+		if (rc == 0)
+			rc = index_tournament_play(&t, NULL, &repeated, take, taken, NULL);
+		if (rc != row[i].rc)
+			fail_msg("row %zu: %d", i, rc);
+		index_tournament_release(&t);
+		close(fd);
+		free(memory);
+		free(taken);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stretches_of_any_length_come_out_in_order),
 		cmocka_unit_test(names_that_do_not_rise_are_refused),
 		cmocka_unit_test(a_name_with_a_nul_is_refused_wherever_it_is),
+		cmocka_unit_test(what_is_wrong_in_a_run_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

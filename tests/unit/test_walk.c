@@ -835,6 +835,46 @@ static void all_threads_are_at_work_at_once(void **state)
 	}
 }
 
+static size_t count_threads(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	size_t nr = 0;
+
+	assert_non_null(d);
+	for (const struct dirent *e = readdir(d); e; e = readdir(d))
+		nr += e->d_name[0] != '.';
+	closedir(d);
+	return nr;
+}
+
+/* As many as cores, and one: nobody has waited for them yet. */
+static void few_threads_begin(void **state)
+{
+	size_t others = count_threads();
+
+	(void)state;
+	for (unsigned cores = 1; cores <= 3; cores++) {
+		struct made_up s = make_store(9, 1, 1);
+		struct names *n = allocate(1, sizeof(*n));
+		struct index_walk_options o = options_of(&s, n, 3);
+		struct index_walk_state now = { 0 };
+		struct shoal_err err = { "" };
+		struct index_walk *w;
+
+		o.nr_cores = cores;
+		s.odd = 0;
+		s.what = WAITS;
+		w = start(&o, true);
+		assert_int_equal(count_threads() - others, cores < 3 ? cores + 1 : 3);
+		open_gate(&s);
+		if (finish(w, &now, &err) < 0)
+			fail_msg("%s", err.msg);
+		check_all_taken(&s, n, 1);
+		index_walk_free(w);
+		free(n);
+	}
+}
+
 /* They sleep, and leave their core idle: that is when others are wanted. */
 static void threads_that_wait_bring_others_to_work(void **state)
 {
@@ -1407,6 +1447,7 @@ int main(void)
 		cmocka_unit_test(a_pattern_that_cannot_match_is_refused),
 		cmocka_unit_test(everything_is_listed_once_whatever_the_threads),
 		cmocka_unit_test(all_threads_are_at_work_at_once),
+		cmocka_unit_test(few_threads_begin),
 		cmocka_unit_test(threads_that_wait_bring_others_to_work),
 		cmocka_unit_test(a_walk_of_nothing_is_idle),
 		cmocka_unit_test(what_is_not_wanted_is_counted),
