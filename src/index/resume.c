@@ -1,7 +1,6 @@
 #include "index/resume.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -43,34 +42,6 @@ static char *fingerprint(const struct index_resume_job *job)
 		all = NULL;
 	free(text);
 	return all;
-}
-
-static const char *base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
-char *index_resume_path(const char *output, const char *suffix)
-{
-	const char *base = base_of(output);
-	char *name = NULL;
-
-	if (asprintf(&name, "%.*s.%s.%s", (int)(base - output), output, base, suffix) < 0)
-		return NULL;
-	return name;
-}
-
-/* The same for one of several ranks. */
-static char *path_of_rank(const char *output, const char *suffix, int rank, int nr_ranks)
-{
-	char with_rank[64];
-
-	if (rank == 0)
-		return index_resume_path(output, suffix);
-	snprintf(with_rank, sizeof(with_rank), "%s.%d-of-%d", suffix, rank, nr_ranks);
-	return index_resume_path(output, with_rank);
 }
 
 /* XXH3 of a stretch of the runs' file. */
@@ -192,7 +163,7 @@ static int read_checkpoint(const struct index_resume *r, int k, struct shoal_map
 	struct shoal_err why = { "" };
 	int rc;
 
-	*ret_path = path_of_rank(r->output, "resume", k, r->old_ranks);
+	*ret_path = index_resume_path_of(r->output, "resume", k, r->old_ranks);
 	if (!*ret_path)
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	rc = shoal_map_open(*ret_path, ret_map, &why);
@@ -254,7 +225,7 @@ static int take_over(struct index_resume *r, struct index_adopted *a, const char
 		     struct shoal_err *err)
 {
 	bool in_place = a->c.rank == 0 || r->old_ranks == r->nr_ranks;
-	char *runs = path_of_rank(r->output, "runs", (int)a->c.rank, r->old_ranks);
+	char *runs = index_resume_path_of(r->output, "runs", (int)a->c.rank, r->old_ranks);
 	int rc = runs ? take_runs(r, &a->c, in_place, runs) : -ENOMEM;
 
 	if (rc == -ENOSPC || rc == -ENOMEM || rc == -EDQUOT)
@@ -327,74 +298,6 @@ static int adopt_all(struct index_resume *r, struct shoal_err *err)
 	return rc;
 }
 
-static void remove_rank(const char *output, int rank, int nr_ranks)
-{
-	static const char *const suffixes[] = { "resume", "runs" };
-
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(suffixes); i++) {
-		char *path = path_of_rank(output, suffixes[i], rank, nr_ranks);
-
-		if (path)
-			unlink(path);
-		free(path);
-	}
-}
-
-/* How many ranks a file is of that is called @start, which ends in a point, and "RANK-of-RANKS". */
-static int ranks_of(const char *name, const char *start)
-{
-	static const char digits[] = "0123456789", of[] = "-of-";
-	size_t len = strlen(start), nr;
-
-	if (strncmp(name, start, len) != 0)
-		return 0;
-	name += len;
-	nr = strspn(name, digits);
-	if (nr == 0 || strncmp(name + nr, of, strlen(of)) != 0)
-		return 0;
-	name += nr + strlen(of);
-	nr = strspn(name, digits);
-	return nr > 0 && nr < 10 && !name[nr] ? atoi(name) : 0;
-}
-
-void index_resume_sweep(const char *output, int nr_ranks)
-{
-	char *dir_path = shoal_dir_of(output);
-	char *resume = index_resume_path(output, "resume."),
-	     *runs = index_resume_path(output, "runs.");
-	DIR *dir = dir_path && resume && runs ? opendir(dir_path) : NULL;
-	const struct dirent *e;
-
-	while (dir && (e = readdir(dir)) != NULL) {
-		int of = ranks_of(e->d_name, base_of(resume)) + ranks_of(e->d_name, base_of(runs));
-
-		if (of > 0 && of != nr_ranks)
-			unlinkat(dirfd(dir), e->d_name, 0);
-	}
-	if (dir)
-		closedir(dir);
-	free(dir_path);
-	free(resume);
-	free(runs);
-}
-
-void index_resume_forget(const char *output)
-{
-	struct index_checkpoint c = { .root = "", .listing = "" };
-	struct shoal_map map = SHOAL_MAP_CLOSED;
-	char *path = index_resume_path(output, "resume");
-	int nr_ranks = 1;
-
-	if (path && shoal_map_open(path, &map, NULL) == 0 &&
-	    index_checkpoint_parse(map.addr, map.len, &c) == 0)
-		nr_ranks = (int)c.nr_ranks;
-	shoal_map_close(&map);
-	free(path);
-	for (int k = 1; k < nr_ranks; k++)
-		remove_rank(output, k, nr_ranks);
-	remove_rank(output, 0, 1);
-}
-
 bool index_resume_is_dealt_anew(const struct index_resume *r)
 {
 	return r->found && r->old_ranks != r->nr_ranks;
@@ -404,14 +307,14 @@ void index_resume_drop_old(const struct index_resume *r)
 {
 	for (size_t i = 0; index_resume_is_dealt_anew(r) && i < r->nr_adopted; i++)
 		if (r->adopted[i].c.rank > 0)
-			remove_rank(r->output, (int)r->adopted[i].c.rank, r->old_ranks);
+			index_resume_remove(r->output, (int)r->adopted[i].c.rank, r->old_ranks);
 }
 
 static int name_files(struct index_resume *r, const struct index_resume_job *job)
 {
 	r->listing = fingerprint(job);
-	r->runs_path = path_of_rank(job->output, "runs", job->rank, job->nr_ranks);
-	r->state_path = path_of_rank(job->output, "resume", job->rank, job->nr_ranks);
+	r->runs_path = index_resume_path_of(job->output, "runs", job->rank, job->nr_ranks);
+	r->state_path = index_resume_path_of(job->output, "resume", job->rank, job->nr_ranks);
 	if (job->nr_ranks > 1)
 		r->got = calloc((size_t)job->nr_ranks, sizeof(*r->got));
 	return r->listing && r->runs_path && r->state_path && (r->got || job->nr_ranks == 1)

@@ -86,6 +86,12 @@ struct index_resume {
 /* ".NAME.SUFFIX" beside @output; the caller's to free, NULL without memory. */
 char *index_resume_path(const char *output, const char *suffix);
 
+/* The same of one of several ranks: rank 0's is as above. */
+char *index_resume_path_of(const char *output, const char *suffix, int rank, int nr_ranks);
+
+/* Remove what this rank left. */
+void index_resume_remove(const char *output, int rank, int nr_ranks);
+
 /*
  * Remove files of other numbers of ranks than @nr_ranks: a change of that number which was killed
  * at an unlucky moment leaves some that no checkpoint knows of. By who has the catalog to itself.
