@@ -243,6 +243,7 @@ struct shoal_index_progress {
 
 struct shoal_index_options {
 	const char *output;  /* the catalog to write */
+	const char *goes_to; /* where it is put afterwards, and left out of a listing; NULL: nowhere */
 	const char *root;    /* URI or path; NULL: from the first name, or the current folder */
 	const char *tmp_dir; /* for sorted runs; NULL: beside the catalog */
 	uint64_t memory;     /* bytes, for all of it; 0 means SHOAL_INDEX_MEMORY */

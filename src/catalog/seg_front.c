@@ -13,9 +13,13 @@ enum { FRONT_COMPRESSED = 1, FRONT_DICTIONARY = 2 };
 /* Rooms kept for the next reader; more readers at once make and free their own. */
 #define ROOMS_KEPT 16
 
+#define NOTHING UINT64_MAX
+
 /* What it takes to look into a block, which is too much for a stack. */
 struct room {
 	ZSTD_DCtx *context; /* NULL before the first block that is compressed */
+	uint64_t holds;     /* the number of the segment that is in raw already; or NOTHING */
+	int raw_len;
 	uint8_t raw[CAT_FRONT_RAW_MAX];
 };
 
@@ -73,8 +77,10 @@ static struct room *room_take(struct cat_dicts *d)
 			return room;
 	}
 	room = malloc(sizeof(*room));
-	if (room)
+	if (room) {
 		room->context = NULL;
+		room->holds = NOTHING;
+	}
 	return room;
 }
 
@@ -211,6 +217,18 @@ static int expand(const struct cat_segment *seg, struct room *room, uint8_t *raw
 	return rc < 0 ? rc : (int)raw_len;
 }
 
+/* Into the room, unless it is there: who asks for a name asks for its neighbours. */
+static int expand_here(const struct cat_segment *seg, struct room *room)
+{
+	if (room->holds != seg->number) {
+		room->holds = NOTHING;
+		room->raw_len = expand(seg, room, room->raw);
+		if (room->raw_len >= 0)
+			room->holds = seg->number;
+	}
+	return room->raw_len;
+}
+
 int cat_front_expand(const struct cat_segment *seg, uint8_t *raw)
 {
 	struct room *room = room_take(seg->dicts);
@@ -240,7 +258,7 @@ static int name_in(const struct cat_segment *seg, struct room *room, uint64_t i,
 {
 	struct shoal_span s;
 	size_t len = seg->first_len;
-	int n = expand(seg, room, room->raw);
+	int n = expand_here(seg, room);
 
 	if (n < 0)
 		return n;
@@ -270,7 +288,7 @@ static int find_in(const struct cat_segment *seg, struct room *room, const uint8
 	uint8_t buf[SHOAL_NAME_MAX];
 	size_t buf_len = seg->first_len;
 	struct shoal_span s;
-	int n = expand(seg, room, room->raw);
+	int n = expand_here(seg, room);
 
 	if (n < 0)
 		return n;

@@ -140,7 +140,7 @@ static int stage(struct index_arguments *a, struct shoal_comm *comm, struct stag
 	}
 	rc = shoal_comm_broadcast(comm, 0, st->dir, sizeof(st->dir), err);
 	snprintf(st->path, sizeof(st->path), "%s/catalog", st->dir);
-	st->uri = a->options.output;
+	st->uri = a->options.goes_to = a->options.output;
 	a->options.output = st->path;
 	return rc;
 }

@@ -319,6 +319,9 @@ static void print_text(const struct arguments *a, const struct outcome *o, int n
 	       a->epoch, t->samples, (double)t->bytes_delivered * 1e-6, o->seconds, nr_ranks,
 	       nr_ranks > 1 ? "s" : "", (double)t->samples / o->seconds,
 	       (double)t->bytes_delivered * 1e-6 / o->seconds);
+	if (t->errors > 0)
+		printf("errors    %" PRIu64 " samples could not be read, and were left out\n",
+		       t->errors);
 	printf("engine    %s (%s), %.1f MB of buffers\n", o->stats.engine, o->stats.engine_detail,
 	       (double)t->pool_bytes * 1e-6);
 	printf("latency   p50 %.0f us, p90 %.0f us, p99 %.0f us, max %.0f us; %.2f us of CPU a "

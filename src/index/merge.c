@@ -195,9 +195,9 @@ static int merge_to_taker(struct index_merge_job *job, const struct sources *src
 	shoal_queue_init(&p.empty, BATCHES);
 	for (size_t i = 0; i < BATCHES; i++)
 		(void)!shoal_queue_give(&p.empty, &batches[i]);
-	rc = shoal_thread_start(&thread, merge_thread, &p);
-	if (rc < 0) {
-		shoal_fail_errno(err, rc, "cannot start merging");
+	if (shoal_thread_start(&thread, merge_thread, &p) < 0) {
+		/* The system has none for us: one after the other, then. */
+		rc = merge_sources(job, src, job->take, job->self, err);
 	} else {
 		rc = take_all(&p, err);
 		shoal_queue_close(&p.empty); /* wakes the thread if we gave up first */

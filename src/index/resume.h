@@ -98,6 +98,10 @@ void index_resume_remove(const char *output, int rank, int nr_ranks);
  */
 void index_resume_sweep(const char *output, int nr_ranks);
 
+/* How many ranks left a listing for @output interrupted, by rank 0's checkpoint; 0: there is none.
+ */
+int index_resume_ranks(const char *output);
+
 /* Remove what an interrupted listing for @output left: there is a later one, whole. */
 void index_resume_forget(const char *output);
 

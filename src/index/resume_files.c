@@ -88,18 +88,25 @@ void index_resume_sweep(const char *output, int nr_ranks)
 	free(runs);
 }
 
-void index_resume_forget(const char *output)
+int index_resume_ranks(const char *output)
 {
 	struct index_checkpoint c = { .root = "", .listing = "" };
 	struct shoal_map map = SHOAL_MAP_CLOSED;
 	char *path = index_resume_path(output, "resume");
-	int nr_ranks = 1;
+	int nr_ranks = 0;
 
 	if (path && shoal_map_open(path, &map, NULL) == 0 &&
 	    index_checkpoint_parse(map.addr, map.len, &c) == 0)
 		nr_ranks = (int)c.nr_ranks;
 	shoal_map_close(&map);
 	free(path);
+	return nr_ranks;
+}
+
+void index_resume_forget(const char *output)
+{
+	int nr_ranks = index_resume_ranks(output);
+
 	for (int k = 1; k < nr_ranks; k++)
 		index_resume_remove(output, k, nr_ranks);
 	index_resume_remove(output, 0, 1);

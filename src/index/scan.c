@@ -78,6 +78,9 @@ static int find_own(struct index_scan *s, const char *catalog, struct shoal_err 
 	const char *at[2] = { NULL, catalog };
 	int rc;
 
+	if (is_bucket(s) && strncmp(catalog, s->store->uri, strlen(s->store->uri)) == 0 &&
+	    catalog[strlen(s->store->uri)] == '/')
+		s->own_key = catalog + strlen(s->store->uri) + 1;
 	if (strncmp(s->store->uri, "file://", strlen("file://")) != 0)
 		return 0;
 	rc = shoal_publish_names(catalog, &s->own[0], &s->own[1], err);
@@ -109,6 +112,12 @@ static bool wanted(void *self, const char *name, size_t len, bool is_dir)
 
 /* ---- What is ---- */
 
+static bool is_own_key(const struct index_scan *s, const struct store_entry *e)
+{
+	return s->own_key && strlen(s->own_key) == e->len &&
+	       memcmp(s->own_key, e->name, e->len) == 0;
+}
+
 static int take(void *self, const struct store_entry *entries, size_t nr, struct shoal_err *err)
 {
 	struct index_scan *s = self;
@@ -119,8 +128,11 @@ static int take(void *self, const struct store_entry *entries, size_t nr, struct
 					 .size = entries[i].size,
 					 .samples = s->samples,
 					 .etag = entries[i].etag };
-		int rc = shoal_sorter_add(s->sorter, &e, err);
+		int rc;
 
+		if (is_own_key(s, &entries[i]))
+			continue;
+		rc = shoal_sorter_add(s->sorter, &e, err);
 		if (rc < 0)
 			return rc;
 		if (s->sample)

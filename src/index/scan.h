@@ -25,6 +25,7 @@ struct index_scan {
 	struct index_update *update; /* an older catalog to take from, or NULL */
 	struct index_resume *resume; /* to write checkpoints to and to go on from, or NULL */
 	char *own[5];                /* paths of the catalog and of its company, or NULL */
+	const char *own_key; /* the catalog's name in the bucket; lent, NULL: it is not there */
 	struct store_hidden hidden[3];
 	unsigned nr_hidden;
 	uint64_t nr_foreign; /* directories on other file systems */

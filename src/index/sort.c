@@ -133,17 +133,31 @@ static int spill_in_turn(struct shoal_sorter *s, const struct task *t)
 	return rc;
 }
 
+/* Sort, or spill and hand back. */
+static int do_task(struct sort_thread *me, const struct task *t)
+{
+	struct shoal_sorter *s = me->sorter;
+	int rc;
+
+	if (t->chunk) {
+		me->spare = index_chunk_sort_into(t->chunk, me->spare);
+		chunk_is_sorted(s, t->half);
+		return 0;
+	}
+	rc = spill_in_turn(s, t);
+	if (rc == 0 && !shoal_queue_give(&s->empty, t->half))
+		rc = -EIO;
+	return rc;
+}
+
 static void *sort_thread(void *arg)
 {
 	struct sort_thread *me = arg;
 	struct shoal_sorter *s = me->sorter;
-	struct task *t;
+	const struct task *t;
 
 	while ((t = shoal_queue_take(&s->tasks)) != NULL) {
-		if (t->chunk) {
-			me->spare = index_chunk_sort_into(t->chunk, me->spare);
-			chunk_is_sorted(s, t->half);
-		} else if (spill_in_turn(s, t) < 0 || !shoal_queue_give(&s->empty, t->half)) {
+		if (do_task(me, t) < 0) {
 			shoal_queue_close(&s->empty);
 			shoal_queue_close(&s->tasks);
 			break;
@@ -166,33 +180,24 @@ static int stop_threads(struct shoal_sorter *s, struct shoal_err *err)
 	return s->rc < 0 ? shoal_fail(err, s->rc, "%s", s->err.msg) : 0;
 }
 
-/* One more with each piece of work, while there may be more. But for the first, fewer will do. */
-static int start_thread(struct shoal_sorter *s, struct shoal_err *err)
+/* One more with each piece of work, while there may be more. Fewer will do, or none. */
+static void start_thread(struct shoal_sorter *s)
 {
 	struct sort_thread *next = &s->thread[s->nr_started];
-	int rc;
 
-	if (s->nr_started == s->options.nr_threads)
-		return 0;
-	rc = shoal_thread_start(&next->thread, sort_thread, next);
-	if (rc == 0)
+	if (s->nr_started < s->options.nr_threads &&
+	    shoal_thread_start(&next->thread, sort_thread, next) == 0)
 		s->nr_started++;
-	else if (s->nr_started == 0)
-		return shoal_fail_errno(err, rc, "cannot start sorting");
-	return 0;
 }
 
 static int give(struct shoal_sorter *s, struct half *h, struct index_chunk *chunk,
 		struct shoal_err *err)
 {
 	struct task *t = &h->task[chunk ? chunk - h->chunk : (ptrdiff_t)NR_CHUNKS];
-	int rc;
 
 	if (s->nr_started == 0 && s->rc < 0) /* threads gave up, and said so once already */
 		return shoal_fail(err, s->rc, "%s", s->err.msg);
-	rc = start_thread(s, err);
-	if (rc < 0)
-		return rc;
+	start_thread(s);
 	*t = (struct task){ .half = h, .chunk = chunk };
 	if (chunk) {
 		pthread_mutex_lock(&s->lock);
@@ -201,6 +206,10 @@ static int give(struct shoal_sorter *s, struct half *h, struct index_chunk *chun
 	} else {
 		t->turn = s->nr_turns++;
 	}
+	if (s->nr_started == 0) /* the system has none for us: we do it ourselves */
+		return do_task(&s->thread[0], t) < 0
+			       ? shoal_fail(err, s->rc < 0 ? s->rc : -EIO, "%s", s->err.msg)
+			       : 0;
 	if (shoal_queue_give(&s->tasks, t))
 		return 0;
 	return shoal_first_error(stop_threads(s, err), -EIO); /* they gave up: say why */

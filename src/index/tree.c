@@ -159,8 +159,10 @@ static int list_tree(struct tree *t, struct shoal_index_result *result, struct s
 				    t->build.tmp_dir, result, err);
 	if (rc == 0)
 		rc = describe(t, result->nr_unreadable, err);
-	if (rc == 0 && s->tree->resume && s->place->rank == 0)
-		index_resume_sweep(s->options->output, s->place->size);
+	if (rc == 0 && s->place->rank == 0)
+		index_resume_sweep(s->options->output,
+				   s->tree->resume ? s->place->size
+						   : index_resume_ranks(s->options->output));
 	if (rc == 0)
 		rc = seal(t, result, err);
 	if (rc == 0) /* the catalog is there: too late to be interrupted */
@@ -201,7 +203,9 @@ int index_tree(struct shoal_comm *comm, const char *where, const struct shoal_tr
 	int rc;
 
 	shoal_comm_set_stop(comm, options->stop);
-	rc = index_scan_open(&t.scan, comm, where, options->output, tree, options, &words);
+	rc = index_scan_open(&t.scan, comm, where,
+			     options->goes_to ? options->goes_to : options->output, tree, options,
+			     &words);
 	rc = agree_on_opening(comm, rc, &words);
 	if (rc == 0)
 		rc = list_tree(&t, &result, &words);

@@ -1,4 +1,5 @@
 /* What became of a try: whether it is good, whether to try again, and words for people. */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -100,6 +101,36 @@ static bool begins_with(const char *path, const char *bucket, size_t len)
 	return path[0] == '/' && strncmp(path + 1, bucket, len) == 0 && strchr("/?", path[1 + len]);
 }
 
+static bool ends_with(const char *text, size_t len, const char *end)
+{
+	size_t end_len = strlen(end);
+
+	return len >= end_len && strncasecmp(text + len - end_len, end, end_len) == 0;
+}
+
+/*
+ * Whether who runs @host runs @other, too, by their names: a signature for it, and a session's
+ * token, are not for everybody. The same one, at any port; one more below the domain that @host
+ * lies in, where that is more than a country's; or both are Amazon's.
+ */
+static bool are_kin(const char *host, const char *other, size_t other_len)
+{
+	size_t len = strcspn(host, ":");
+	const char *domain = memchr(host, '.', len);
+	char below[256];
+
+	other_len = shoal_min(other_len, strcspn(other, ":"));
+	if (len == other_len && strncasecmp(host, other, len) == 0)
+		return true;
+	if (ends_with(host, len, ".amazonaws.com") && ends_with(other, other_len, ".amazonaws.com"))
+		return true;
+	if (len == 0 || len >= sizeof(below) || !domain || isdigit((unsigned char)host[len - 1]) ||
+	    !memchr(domain + 1, '.', len - (size_t)(domain + 1 - host)))
+		return false;
+	snprintf(below, sizeof(below), "%.*s", (int)(len - (size_t)(domain - host)), domain);
+	return ends_with(other, other_len, below);
+}
+
 /*
  * Another host shall answer: the same request goes there, signed for it. Not from TLS to a host
  * without it, and only to something that looks like the same place.
@@ -120,6 +151,8 @@ static bool adopt_location(struct s3_slot *s)
 	said = s3_host_len(host, len, tls);
 	if (said == 0 || said >= sizeof(s->place) || s->hops >= S3_HOPS_MAX || (s->to.tls && !tls))
 		return false;
+	if (!s->client->config->anonymous && !are_kin(s->to.host, host, said))
+		return false;
 	s->hops++;
 	memmove(s->place, host, said);
 	s->place[said] = '\0';
@@ -139,7 +172,9 @@ static enum s3_verdict redirected(struct s3_slot *s)
 		return S3_AGAIN_AT_ONCE;
 	s3_mask(s->client->config, s->location);
 	if (s->location[0])
-		r->rc = tell(s, -EIO, "the server sends us on to '%.200s', where we do not go",
+		r->rc = tell(s, -EIO,
+			     "the server sends us on to '%.200s', where we do not go: give that as "
+			     "--endpoint if it is to be trusted",
 			     s->location);
 	else
 		r->rc = tell(s, -EIO,

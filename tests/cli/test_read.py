@@ -208,6 +208,7 @@ def test_what_is_skipped_is_counted_and_named(shoal, catalog, tree, make, words,
     result = shoal("read", catalog, "--on-error", "skip", "--engine", engine)
     assert result.returncode == 1
     assert b"NOT every sample exactly once" in result.stdout
+    assert b"\nerrors    2 samples could not be read, and were left out\n" in result.stdout
 
 
 def test_no_more_than_ten_are_named(shoal, catalog, tree):

@@ -139,13 +139,14 @@ def test_uninterrupted_it_leaves_nothing_behind_and_memory_is_bounded(shoal, tre
     assert finish(shoal, tree, tmp_path / "c", "--memory", "48M")["resumed"] == 0
 
 
-def test_what_other_numbers_of_ranks_left_is_swept_up(shoal, tree, tmp_path):
+@pytest.mark.parametrize("options", [["--resume"], []], ids=["resuming", "afresh"])
+def test_what_other_numbers_of_ranks_left_is_swept_up(shoal, tree, tmp_path, options):
     mine = [".c.resume.1-of-2", ".c.resume.1-of-3", ".c.runs.11-of-4096"]
     others = [".c.resume.1-of-2x", ".c.resume.x1-of-2", ".c.runs.", ".c.runs.1-of-", ".cc.runs.1-of-2", "c.runs.1-of-2",
               ".c.runs.1-of--2", ".c.runs.1-of- 2", ".c.runs.1-of-+2", ".c.runs.-1-of-2", ".c.runs.1-of-99999999999999999999999"]
     for name in mine + others:
         (tmp_path / name).touch()
-    shoal.good("index", tree, "-q", "-o", tmp_path / "c", "--resume")
+    shoal.good("index", tree, "-q", "-o", tmp_path / "c", *options)
     assert contents(tmp_path) == sorted(others + ["c"])
 
 

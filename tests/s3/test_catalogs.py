@@ -50,6 +50,19 @@ def test_a_catalog_is_written_to_a_bucket_and_used_from_there(server, client, st
     assert os.listdir(tmp_path / "tmp") == []
 
 
+@pytest.mark.parametrize("root, key", [("s3://bucket", b"zz.cat"), ("s3://bucket/data", b"data/c/zz.cat")])
+def test_a_catalog_in_the_bucket_that_it_lists_is_no_part_of_it(server, client, root, key):
+    for name in (b"data/a", b"data/zz.cat2", b"zz.cat2"):
+        server.objects[b"bucket", name] = b"12345"
+    uri = "s3://bucket/" + key.decode()
+    for _ in range(2):
+        good(client.shoal("index", root, "-q", "-o", uri))
+        names = good(client.shoal("ls", uri)).split()
+        assert len(names) == (3 if root == "s3://bucket" else 2) and all(not name.endswith(b"zz.cat") for name in names)
+        assert (b"bucket", key) in server.objects
+        assert good(client.shoal("verify", "--storage", uri)) == b""
+
+
 def test_a_large_catalog_comes_in_ranges(server, client, tmp_path):
     names = b"".join(b"%s\n" % os.urandom(40).hex().encode() for _ in range(400000))
     good(index(client, "s3://bucket/big.cat", stdin=names))

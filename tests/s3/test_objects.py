@@ -329,6 +329,14 @@ def test_a_redirect_is_followed_and_signed_anew(server, client):
         assert other.log[0].region == "us-east-1"
 
 
+def test_keys_are_not_signed_for_a_host_that_is_none_of_the_servers(server, client):
+    with Objects() as other:
+        put(other, b"k")
+        server.fault({"status": 307, "headers": {"Location": f"{other.url.replace('127.0.0.1', 'localhost')}/bucket/k"}}, 1)
+        client.bad("EIO", "read", "k", 0, 9, words=["sends us on to 'http://localhost:", "where we do not go", "--endpoint"])
+        assert other.log == []
+
+
 def test_redirects_in_a_circle_end(server, client):
     server.fault({"status": 307, "headers": {"Location": f"{server.url}/bucket/k"}}, 99)
     client.bad("EIO", "read", "k", 0, 9, words=["sends us on to"])

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/name.h"
@@ -382,6 +384,67 @@ static void millions_of_equal_names_become_one(void **state)
 	assert_int_equal(t.nr, 1);
 	assert_int_equal(repeated, 1999999);
 	shoal_sorter_free(s);
+}
+
+static int count_rising(void *self, const struct shoal_entry *e, struct shoal_err *err)
+{
+	struct taken *t = self;
+
+	(void)err;
+	if (t->nr > 0 && shoal_name_compare(t->last, t->last_len, e->name, e->len) >= 0)
+		return -EBADMSG;
+	memcpy(t->last, e->name, e->len);
+	t->last_len = e->len;
+	t->nr++;
+	return 0;
+}
+
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
+/* As somebody who may not have a second thread: whether @nr names come out sorted. */
+static bool sorts_alone(uint32_t nr)
+{
+	const struct rlimit one = { 1, 1 };
+	struct shoal_sorter *s = sorter_new(SHOAL_SORTER_MEMORY_MIN, NULL);
+	struct taken t = { 0 };
+	uint64_t repeated;
+	pthread_t thread;
+	bool good = setrlimit(RLIMIT_NPROC, &one) == 0 && setuid(54321) == 0 &&
+		    shoal_thread_start(&thread, nothing, NULL) < 0;
+
+	for (uint32_t i = 0; good && i < nr; i++) {
+		char name[16];
+		struct shoal_entry e = { .name = (uint8_t *)name, .samples = 1 };
+
+		e.len = (size_t)snprintf(name, sizeof(name), "%08x", i * 2654435761u);
+		good = shoal_sorter_add(s, &e, NULL) == 0;
+	}
+	good = good && shoal_sorter_finish(s, count_rising, &t, &repeated, NULL) == 0;
+	return good && t.nr == nr;
+}
+
+/* What the system refuses is done by who asked for it: in memory, and with runs. */
+static void without_threads_it_sorts_all_the_same(void **state)
+{
+	static const uint32_t nrs[] = { 10, 1000, 60000 };
+
+	(void)state;
+	if (geteuid() != 0)
+		skip(); /* only root can become somebody who has no threads yet */
+	assert_int_equal(chmod(test_dir(), 0777), 0);
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(nrs); i++) {
+		int status = 0;
+		pid_t child = fork();
+
+		if (child == 0)
+			_exit(sorts_alone(nrs[i]) ? 0 : 1);
+		assert_int_equal(waitpid(child, &status, 0), child);
+		if (status != 0)
+			fail_msg("%u names: status %x", nrs[i], (unsigned)status);
+	}
 }
 
 /* ---- Stopping ---- */
@@ -763,6 +826,7 @@ int main(void)
 		cmocka_unit_test(names_of_the_largest_bytes_are_not_taken_for_the_end),
 		cmocka_unit_test(of_repeated_names_the_last_one_counts),
 		cmocka_unit_test(millions_of_equal_names_become_one),
+		cmocka_unit_test(without_threads_it_sorts_all_the_same),
 		cmocka_unit_test(it_stops_while_it_gathers),
 		cmocka_unit_test(it_stops_while_it_merges),
 		cmocka_unit_test(what_the_taker_says_is_handed_on),
