@@ -73,14 +73,22 @@ static void hide_catalog(struct index_scan *s, struct store_hidden *h, const cha
 	}
 }
 
+/* What @uri is called in the bucket, or below the prefix, at @where; NULL: it is not there. */
+static const char *key_in(const char *where, const char *uri)
+{
+	size_t len = strlen(where);
+
+	return strncmp(uri, where, len) == 0 && uri[len] == '/' ? uri + len + 1 : NULL;
+}
+
 static int find_own(struct index_scan *s, const char *catalog, struct shoal_err *err)
 {
 	const char *at[2] = { NULL, catalog };
 	int rc;
 
-	if (is_bucket(s) && strncmp(catalog, s->store->uri, strlen(s->store->uri)) == 0 &&
-	    catalog[strlen(s->store->uri)] == '/')
-		s->own_key = catalog + strlen(s->store->uri) + 1;
+	if (is_bucket(s))
+		s->own_key =
+			key_in(s->store->uri, s->options->goes_to ? s->options->goes_to : catalog);
 	if (strncmp(s->store->uri, "file://", strlen("file://")) != 0)
 		return 0;
 	rc = shoal_publish_names(catalog, &s->own[0], &s->own[1], err);

@@ -203,9 +203,7 @@ int index_tree(struct shoal_comm *comm, const char *where, const struct shoal_tr
 	int rc;
 
 	shoal_comm_set_stop(comm, options->stop);
-	rc = index_scan_open(&t.scan, comm, where,
-			     options->goes_to ? options->goes_to : options->output, tree, options,
-			     &words);
+	rc = index_scan_open(&t.scan, comm, where, options->output, tree, options, &words);
 	rc = agree_on_opening(comm, rc, &words);
 	if (rc == 0)
 		rc = list_tree(&t, &result, &words);

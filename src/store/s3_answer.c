@@ -101,6 +101,15 @@ static bool begins_with(const char *path, const char *bucket, size_t len)
 	return path[0] == '/' && strncmp(path + 1, bucket, len) == 0 && strchr("/?", path[1 + len]);
 }
 
+/* The length of a host without its port: "[::1]:80" is an address of colons. */
+static size_t host_alone(const char *host, size_t len)
+{
+	const char *end =
+		len > 0 && host[0] == '[' ? memchr(host, ']', len) : memchr(host, ':', len);
+
+	return end ? (size_t)(end - host) : len;
+}
+
 static bool ends_with(const char *text, size_t len, const char *end)
 {
 	size_t end_len = strlen(end);
@@ -115,16 +124,17 @@ static bool ends_with(const char *text, size_t len, const char *end)
  */
 static bool are_kin(const char *host, const char *other, size_t other_len)
 {
-	size_t len = strcspn(host, ":");
+	size_t len = host_alone(host, strlen(host));
 	const char *domain = memchr(host, '.', len);
 	char below[256];
 
-	other_len = shoal_min(other_len, strcspn(other, ":"));
+	other_len = host_alone(other, other_len);
 	if (len == other_len && strncasecmp(host, other, len) == 0)
 		return true;
 	if (ends_with(host, len, ".amazonaws.com") && ends_with(other, other_len, ".amazonaws.com"))
 		return true;
-	if (len == 0 || len >= sizeof(below) || !domain || isdigit((unsigned char)host[len - 1]) ||
+	if (len == 0 || len >= sizeof(below) || !domain || host[0] == '[' ||
+	    isdigit((unsigned char)host[len - 1]) ||
 	    !memchr(domain + 1, '.', len - (size_t)(domain + 1 - host)))
 		return false;
 	snprintf(below, sizeof(below), "%.*s", (int)(len - (size_t)(domain - host)), domain);

@@ -63,6 +63,16 @@ def test_a_catalog_in_the_bucket_that_it_lists_is_no_part_of_it(server, client, 
         assert good(client.shoal("verify", "--storage", uri)) == b""
 
 
+def test_a_directory_is_listed_into_a_bucket_without_what_is_made_on_the_way(server, client, tmp_path):
+    (tmp_path / "tree").mkdir()
+    client.env["TMPDIR"] = str(tmp_path / "tree")
+    for name in "ab":
+        (tmp_path / "tree" / name).touch()
+    good(client.shoal("index", tmp_path / "tree", "-q", "-o", "s3://bucket/tree.cat"))
+    assert good(client.shoal("ls", "s3://bucket/tree.cat")).split() == [b"a", b"b"]
+    assert good(client.shoal("verify", "--storage", "s3://bucket/tree.cat")) == b""
+
+
 def test_a_large_catalog_comes_in_ranges(server, client, tmp_path):
     names = b"".join(b"%s\n" % os.urandom(40).hex().encode() for _ in range(400000))
     good(index(client, "s3://bucket/big.cat", stdin=names))
