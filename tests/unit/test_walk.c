@@ -765,6 +765,19 @@ static void check_all_taken(const struct made_up *s, const struct names *n, uint
 	assert_int_equal(n->nr, s->nr_units * s->files * times);
 }
 
+/* To its end, at which each name was taken once. Frees both. */
+static void end_well(struct index_walk *w, const struct made_up *s, struct names *n)
+{
+	struct index_walk_state now = { 0 };
+	struct shoal_err err = { "" };
+
+	if (finish(w, &now, &err) < 0)
+		fail_msg("%s", err.msg);
+	check_all_taken(s, n, 1);
+	index_walk_free(w);
+	free(n);
+}
+
 static void everything_is_listed_once_whatever_the_threads(void **state)
 {
 	static const struct {
@@ -810,9 +823,7 @@ static void all_threads_are_at_work_at_once(void **state)
 		struct made_up s = make_store(6, 1, 1);
 		struct names *n = allocate(1, sizeof(*n));
 		struct index_walk_options o = options_of(&s, n, 6);
-		struct index_walk_state now = { 0 };
 		const uint8_t all[4] = { 0 }; /* the empty unit */
-		struct shoal_err err = { "" };
 		struct index_walk *w;
 
 		s.meet = 7; /* with the root, which is held until the others wait for work */
@@ -827,11 +838,7 @@ static void all_threads_are_at_work_at_once(void **state)
 		for (int i = 0; i < 50; i++)
 			nap();
 		open_gate(&s);
-		if (finish(w, &now, &err) < 0)
-			fail_msg("%s", err.msg);
-		check_all_taken(&s, n, 1);
-		index_walk_free(w);
-		free(n);
+		end_well(w, &s, n);
 	}
 }
 
@@ -857,8 +864,6 @@ static void few_threads_begin(void **state)
 		struct made_up s = make_store(9, 1, 1);
 		struct names *n = allocate(1, sizeof(*n));
 		struct index_walk_options o = options_of(&s, n, 3);
-		struct index_walk_state now = { 0 };
-		struct shoal_err err = { "" };
 		struct index_walk *w;
 
 		o.nr_cores = cores;
@@ -867,11 +872,7 @@ static void few_threads_begin(void **state)
 		w = start(&o, true);
 		assert_int_equal(count_threads() - others, cores < 3 ? cores + 1 : 3);
 		open_gate(&s);
-		if (finish(w, &now, &err) < 0)
-			fail_msg("%s", err.msg);
-		check_all_taken(&s, n, 1);
-		index_walk_free(w);
-		free(n);
+		end_well(w, &s, n);
 	}
 }
 
@@ -881,19 +882,13 @@ static void threads_that_wait_bring_others_to_work(void **state)
 	struct made_up s = make_store(9, 1, 1);
 	struct names *n = allocate(1, sizeof(*n));
 	struct index_walk_options o = options_of(&s, n, 9);
-	struct index_walk_state now = { 0 };
-	struct shoal_err err = { "" };
 	struct index_walk *w;
 
 	(void)state;
 	o.nr_cores = 1;
 	s.meet = 9;
 	w = start(&o, true);
-	if (finish(w, &now, &err) < 0)
-		fail_msg("%s", err.msg);
-	check_all_taken(&s, n, 1);
-	index_walk_free(w);
-	free(n);
+	end_well(w, &s, n);
 }
 
 static void a_walk_of_nothing_is_idle(void **state)
