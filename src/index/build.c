@@ -16,7 +16,7 @@
 #define OVERHEAD (UINT64_C(32) << 20)
 
 /* A thread that lists, with its buffers and its stack; and what the sorter is left in any case. */
-#define THREAD_BYTES (UINT64_C(400) << 10)
+#define THREAD_BYTES (UINT64_C(576) << 10)
 #define SORTER_LEAST (UINT64_C(4) << 20)
 
 /* Where runs go: beside the catalog, or on a rank whose node does not have that, to the usual

@@ -1,6 +1,7 @@
 #include "index/chunk.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/name.h"
@@ -9,16 +10,48 @@
 /* What follows a name: size and samples as varints, and the ETag where there are some. */
 #define TAIL_MAX (20u + sizeof(struct shoal_etag))
 
+/* Stretches are sorted instead of names where there are few: so many, and one for so many names. */
+#define STRETCHES_MIN 16u
+#define STRETCH_MIN   32u
+
 void index_chunk_init(struct index_chunk *c, uint8_t *bytes, size_t cap)
 {
-	*c = (struct index_chunk){ .bytes = bytes, .cap = cap & ~(size_t)15, .in_order = true };
+	*c = (struct index_chunk){ .bytes = bytes, .cap = cap & ~(size_t)15 };
 }
 
-static bool comes_after_last(const struct index_chunk *c, const struct shoal_entry *e)
+/* Bytes of a name up to its last slash. */
+static size_t dir_len(const struct shoal_entry *e)
+{
+	const uint8_t *slash = memrchr(e->name, '/', e->len);
+
+	return slash ? (size_t)(slash + 1 - e->name) : 0;
+}
+
+/* Whether the next entry goes on with a stretch: it rises, and lies in the same directory. */
+static bool goes_on(const struct index_chunk *c, const struct shoal_entry *e)
 {
 	const struct index_ref *last = index_chunk_refs(c);
+	const uint8_t *name;
+	size_t shared;
 
-	return shoal_name_compare(c->bytes + last->off, last->len, e->name, e->len) < 0;
+	if (c->nr == 0)
+		return false;
+	name = c->bytes + last->off;
+	shared = shoal_name_shared(name, last->len, e->name, e->len);
+	if (shared < c->stretch_dir || shared == e->len)
+		return false;
+	return shared == last->len || name[shared] < e->name[shared];
+}
+
+static void note_stretch(struct index_chunk *c, const struct shoal_entry *e)
+{
+	if (goes_on(c, e))
+		return;
+	c->stretch_before = c->last_stretch;
+	c->last_stretch = c->nr;
+	c->stretch_dir = dir_len(e);
+	c->nr_stretches++;
+	c->mixed = c->nr_stretches > STRETCHES_MIN + c->nr / STRETCH_MIN;
 }
 
 bool index_chunk_put(struct index_chunk *c, const struct shoal_entry *e)
@@ -31,12 +64,14 @@ bool index_chunk_put(struct index_chunk *c, const struct shoal_entry *e)
 	if (c->nr == 0)
 		c->etags = e->etag;
 	assert(c->etags == (e->etag != NULL));
-	if (c->in_order && c->nr > 0)
-		c->in_order = comes_after_last(c, e);
+	if (!c->mixed)
+		note_stretch(c, e);
 	memcpy(p, e->name, e->len);
 	c->nr++;
-	*index_chunk_refs(c) =
-		(struct index_ref){ .off = (uint32_t)c->fill, .len = (uint32_t)e->len };
+	/* The key leads from stretch to stretch until they are sorted. */
+	*index_chunk_refs(c) = (struct index_ref){ .key = c->stretch_before,
+						   .off = (uint32_t)c->fill,
+						   .len = (uint16_t)e->len };
 	p = shoal_varint_put(p + e->len, e->size + 1); /* unknown becomes 0 */
 	p = shoal_varint_put(p, e->samples);
 	if (c->etags) {
@@ -59,46 +94,79 @@ void index_chunk_entry(const struct index_chunk *c, const struct index_ref *r,
 	ret_entry->etag = c->etags ? (const struct shoal_etag *)(const void *)tail.p : NULL;
 }
 
-/* References lie in reverse order of adding. */
-static void reverse(struct index_ref *refs, size_t nr)
-{
-	for (size_t i = 0; i < nr / 2; i++) {
-		struct index_ref r = refs[i];
+/* ---- Sorting ---- */
 
-		refs[i] = refs[nr - 1 - i];
-		refs[nr - 1 - i] = r;
-	}
+/* Names that came in order: from @first on, in the order of adding. */
+struct stretch {
+	uint32_t first, nr;
+};
+
+/* References lie in reverse order of adding. */
+static const struct index_ref *added(const struct index_chunk *c, size_t i)
+{
+	return index_chunk_refs(c) + (c->nr - 1 - i);
 }
 
-void index_chunk_sort(struct index_chunk *c)
+static int compare_added(const struct index_chunk *c, size_t a, size_t b)
+{
+	const struct index_ref *x = added(c, a), *y = added(c, b);
+
+	return shoal_name_compare(c->bytes + x->off, x->len, c->bytes + y->off, y->len);
+}
+
+static int compare_stretches(const void *a, const void *b, void *chunk)
+{
+	const struct stretch *x = a, *y = b;
+
+	return compare_added(chunk, x->first, y->first);
+}
+
+/* Where stretches came one after the other, each directory's names say, they only change places. */
+static bool sort_stretches(struct index_chunk *c, uint8_t *spare)
+{
+	struct index_ref *refs = index_chunk_refs(c), *to = (struct index_ref *)(void *)spare;
+	struct stretch *s = (struct stretch *)(void *)(to + c->nr);
+	size_t end = c->nr, first = c->last_stretch;
+
+	if (c->mixed)
+		return false;
+	for (size_t i = c->nr_stretches; i-- > 0; first = (size_t)added(c, end)->key) {
+		s[i] = (struct stretch){ .first = (uint32_t)first, .nr = (uint32_t)(end - first) };
+		end = first;
+	}
+	qsort_r(s, c->nr_stretches, sizeof(*s), compare_stretches, c);
+	for (size_t i = 1; i < c->nr_stretches; i++) /* of equal names the later one counts */
+		if (compare_added(c, s[i - 1].first + s[i - 1].nr - 1, s[i].first) >= 0)
+			return false;
+	for (size_t i = 0; i < c->nr_stretches; i++)
+		for (size_t k = 0; k < s[i].nr; k++)
+			*to++ = *added(c, s[i].first + k);
+	memcpy(refs, spare, c->nr * sizeof(*refs));
+	return true;
+}
+
+static void sort_names(struct index_chunk *c, uint8_t *spare)
 {
 	struct index_ref *refs = index_chunk_refs(c);
-	uint32_t shared;
+	uint32_t shared = refs[0].len;
 
-	reverse(refs, c->nr);
-	if (c->in_order || c->nr < 2)
-		return;
 	/* What all names start with need not be sorted by. */
-	shared = refs[0].len;
 	for (size_t i = 1; i < c->nr && shared > 0; i++)
 		shared = (uint32_t)shoal_name_shared(c->bytes + refs[0].off, shared,
 						     c->bytes + refs[i].off, refs[i].len);
-	index_radix_sort(c->bytes, refs, c->nr, shared);
+	index_radix_sort(c->bytes, refs, (struct index_ref *)(void *)spare, c->nr, shared);
 }
 
-uint8_t *index_chunk_sort_into(struct index_chunk *c, uint8_t *spare)
+/* Bring the names into the order of their references. */
+static void move_names(struct index_chunk *c, uint8_t *to)
 {
-	const struct index_ref *from;
-	struct index_ref *to;
-	uint8_t *was = c->bytes;
+	const struct index_ref *from = index_chunk_refs(c);
+	const uint8_t *was = c->bytes;
+	struct index_ref *ref;
 	size_t fill = 0;
 
-	index_chunk_sort(c);
-	if (c->in_order || c->nr < 2)
-		return spare;
-	from = index_chunk_refs(c);
-	c->bytes = spare;
-	to = index_chunk_refs(c);
+	c->bytes = to;
+	ref = index_chunk_refs(c);
 	for (size_t i = 0; i < c->nr; i++) {
 		const uint8_t *name = was + from[i].off, *end = name + from[i].len;
 
@@ -107,10 +175,20 @@ uint8_t *index_chunk_sort_into(struct index_chunk *c, uint8_t *spare)
 		for (int varints = 0; varints < 2; end++)
 			varints += *end < 0x80;
 		end += c->etags ? sizeof(struct shoal_etag) : 0;
-		memcpy(spare + fill, name, (size_t)(end - name));
-		to[i] = (struct index_ref){ .off = (uint32_t)fill, .len = from[i].len };
+		memcpy(to + fill, name, (size_t)(end - name));
+		ref[i] = (struct index_ref){ .off = (uint32_t)fill, .len = from[i].len };
 		fill += (size_t)(end - name);
 	}
+}
+
+uint8_t *index_chunk_sort(struct index_chunk *c, uint8_t *spare)
+{
+	uint8_t *was = c->bytes;
+
+	if (c->nr == 0 || sort_stretches(c, spare))
+		return spare;
+	sort_names(c, spare);
+	move_names(c, spare);
 	return was;
 }
 

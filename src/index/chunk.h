@@ -14,8 +14,12 @@ struct index_chunk {
 	size_t cap;
 	size_t fill;
 	size_t nr;
-	bool in_order; /* names came in order, so far */
-	bool etags;    /* its entries have them: as the first that came */
+	/* Stretches of names of a directory that rise, as they came: */
+	size_t nr_stretches;
+	size_t last_stretch, stretch_before; /* where the last two start */
+	size_t stretch_dir;                  /* bytes of the last one's directory */
+	bool mixed; /* there were too many, so that they are not looked for any more */
+	bool etags; /* its entries have them: as the first that came */
 };
 
 /* Empty it, with @cap bytes at @bytes, which is a multiple of 16. */
@@ -24,14 +28,12 @@ void index_chunk_init(struct index_chunk *c, uint8_t *bytes, size_t cap);
 /* False when there is no room. */
 bool index_chunk_put(struct index_chunk *c, const struct shoal_entry *e) SHOAL_MUST_USE;
 
-/* Once, after the last put. Equal names stay in the order they came in. */
-void index_chunk_sort(struct index_chunk *c);
-
 /*
- * Sort, and put the names in memory in that order, so that a merge reads them from front to back:
- * they move to @spare, which has `cap` bytes too. Returns where they were.
+ * Once, after the last put. Equal names stay in the order they came in. A merge then reads the
+ * names from front to back, or long stretches of them, so that they may have moved to @spare, which
+ * has `cap` bytes too. Returns what is spare afterwards.
  */
-uint8_t *index_chunk_sort_into(struct index_chunk *c, uint8_t *spare) SHOAL_MUST_USE;
+uint8_t *index_chunk_sort(struct index_chunk *c, uint8_t *spare) SHOAL_MUST_USE;
 
 /* References, in order once sorted. */
 static inline struct index_ref *index_chunk_refs(const struct index_chunk *c)

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/le.h"
 #include "base/queue.h"
 #include "index/tournament.h"
 
@@ -79,13 +78,14 @@ static int merge_into_run(struct index_merge_job *job, size_t first, uint32_t nr
 
 /* ---- The last pass, on a thread of its own ---- */
 
-#define BATCH_BYTES (128u << 10)
-#define BATCHES     4u
+#define BATCH_ENTRIES 2048u
+#define BATCH_BYTES   (128u << 10)
+#define BATCHES       4u
 
-/* Entries on their way to the taker: their struct, the ETag where they have some, the name. */
+/* Entries on their way to the taker, and a copy of what they lend where that does not stay. */
 struct batch {
-	size_t fill;
-	bool etags;
+	size_t nr, fill;
+	struct shoal_entry entry[BATCH_ENTRIES];
 	uint8_t bytes[BATCH_BYTES];
 };
 
@@ -98,37 +98,40 @@ struct pipeline {
 	struct shoal_err err;
 };
 
-/* Copied by value into a batch: alignment 1. */
-struct packed_entry {
-	struct shoal_le64 len, size, samples;
-};
+/* A batch with room for one more entry; NULL: who takes them has given up. */
+static struct batch *batch_with_room(struct pipeline *p)
+{
+	struct batch *b = p->current;
+
+	if (b && b->nr < BATCH_ENTRIES &&
+	    BATCH_BYTES - b->fill >= SHOAL_NAME_MAX + sizeof(struct shoal_etag))
+		return b;
+	if (b && !shoal_queue_give(&p->full, b))
+		return NULL;
+	p->current = b = shoal_queue_take(&p->empty);
+	if (b)
+		b->nr = b->fill = 0;
+	return b;
+}
 
 static int put_in_batch(void *self, const struct shoal_entry *e, struct shoal_err *err)
 {
 	struct pipeline *p = self;
-	struct packed_entry packed = { shoal_le64_of(e->len), shoal_le64_of(e->size),
-				       shoal_le64_of(e->samples) };
-	size_t etag_len = e->etag ? sizeof(*e->etag) : 0;
-	uint8_t *at;
+	struct batch *b = batch_with_room(p);
+	struct shoal_entry *mine;
 
-	if (p->current && p->current->fill + sizeof(packed) + etag_len + e->len > BATCH_BYTES) {
-		if (!shoal_queue_give(&p->full, p->current))
-			return shoal_fail(err, -ECANCELED, "stopped");
-		p->current = NULL;
+	if (!b)
+		return shoal_fail(err, -ECANCELED, "stopped");
+	mine = &b->entry[b->nr++];
+	*mine = *e;
+	if (p->src->chunks) /* where it lies it stays */
+		return 0;
+	mine->name = memcpy(b->bytes + b->fill, e->name, e->len);
+	b->fill += e->len;
+	if (e->etag) {
+		mine->etag = memcpy(b->bytes + b->fill, e->etag, sizeof(*e->etag));
+		b->fill += sizeof(*e->etag);
 	}
-	if (!p->current) {
-		p->current = shoal_queue_take(&p->empty);
-		if (!p->current)
-			return shoal_fail(err, -ECANCELED, "stopped");
-		p->current->fill = 0;
-		p->current->etags = e->etag;
-	}
-	at = p->current->bytes + p->current->fill;
-	memcpy(at, &packed, sizeof(packed));
-	if (e->etag)
-		memcpy(at + sizeof(packed), e->etag, etag_len);
-	memcpy(at + sizeof(packed) + etag_len, e->name, e->len);
-	p->current->fill += sizeof(packed) + etag_len + e->len;
 	return 0;
 }
 
@@ -148,23 +151,8 @@ static int take_batch(const struct index_merge_job *job, const struct batch *b,
 {
 	int rc = 0;
 
-	for (size_t at = 0; at < b->fill && rc == 0;) {
-		const struct shoal_etag *etag;
-		struct packed_entry packed;
-		struct shoal_entry e;
-
-		memcpy(&packed, b->bytes + at, sizeof(packed));
-		at += sizeof(packed);
-		etag = b->etags ? (const struct shoal_etag *)(const void *)(b->bytes + at) : NULL;
-		at += b->etags ? sizeof(*etag) : 0;
-		e = (struct shoal_entry){ .name = b->bytes + at,
-					  .len = (size_t)shoal_le64_get(packed.len),
-					  .size = shoal_le64_get(packed.size),
-					  .samples = shoal_le64_get(packed.samples),
-					  .etag = etag };
-		at += e.len;
-		rc = job->take(job->self, &e, err);
-	}
+	for (size_t i = 0; i < b->nr && rc == 0; i++)
+		rc = job->take(job->self, &b->entry[i], err);
 	return rc;
 }
 

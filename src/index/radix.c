@@ -1,6 +1,9 @@
 /*
- * Most significant byte first, in place (American flag), on keys of eight bytes that are kept with
- * the references: names themselves are read only once per eight bytes of depth.
+ * Most significant first, on keys of eight bytes that are kept with the references: names
+ * themselves are read only once per eight bytes of depth.
+ *
+ * A digit is not a byte of the key but the first bits in which keys differ, wherever they lie: of
+ * three decimal digits these are twelve, so that what took three rounds of ten buckets takes one.
  */
 #include "index/radix.h"
 
@@ -10,6 +13,9 @@
 
 #define SMALL      32u
 #define LEVELS_MAX 32u
+
+/* Of a digit: a table of as many buckets stays in the processor's nearest cache. */
+#define BITS_MAX 12u
 
 /* What the key does not tell: the bytes after it, then the order of adding. */
 static bool rest_before(const uint8_t *names, const struct index_ref *a, const struct index_ref *b,
@@ -74,37 +80,71 @@ static void heap_sort(const uint8_t *names, struct index_ref *refs, size_t nr, u
 	}
 }
 
-/*
- * Move each reference into the bucket of its byte. @end becomes where each bucket ends. Not
- * inlined: gcc -O2 would, and its 2 KiB would then lie on the stack at each level of sort_keys().
- */
-static __attribute__((noinline)) void distribute(struct index_ref *refs, size_t nr, unsigned shift,
-						 uint32_t end[256])
+/* How a digit is made from a key: so many stretches of bits. */
+struct digit {
+	unsigned bits;
+	unsigned nr;
+	struct {
+		unsigned shift;
+		unsigned mask;
+	} part[BITS_MAX];
+};
+
+/* The first @bits of those that are set in @diff, or all of them. As keys compare, so do digits. */
+static struct digit digit_of(uint64_t diff, unsigned bits)
 {
-	uint32_t next[256], count[256] = { 0 }, sum = 0;
+	struct digit d = { .bits = (unsigned)shoal_min(bits,
+						       (uint64_t)__builtin_popcountll(diff)) };
+	unsigned left = d.bits;
 
+	while (left > 0) {
+		unsigned high = 63u - (unsigned)__builtin_clzll(diff);
+		uint64_t others = ~diff << (63u - high);
+		unsigned len = others ? (unsigned)__builtin_clzll(others) : 64u;
+
+		len = (unsigned)shoal_min(len, left);
+		left -= len;
+		d.part[d.nr].shift = high + 1 - len - left;
+		d.part[d.nr++].mask = ((1u << len) - 1) << left;
+		diff &= (UINT64_C(1) << (high + 1 - len)) - 1;
+	}
+	return d;
+}
+
+static inline unsigned digit_get(const struct digit *d, uint64_t key)
+{
+	unsigned value = (unsigned)(key >> d->part[0].shift) & d->part[0].mask;
+
+	for (unsigned i = 1; i < d->nr; i++)
+		value |= (unsigned)(key >> d->part[i].shift) & d->part[i].mask;
+	return value;
+}
+
+struct sorting {
+	const uint8_t *names;
+	struct index_ref *spare;
+	uint32_t next[1u << BITS_MAX]; /* where the next reference of each bucket goes */
+};
+
+/* Move each reference into the bucket of its digit. By way of the spare ones: to swap them in place
+ * would be to wait for each before the next one's bucket is known. */
+static void distribute(struct sorting *s, struct index_ref *refs, size_t nr, const struct digit *d)
+{
+	unsigned nr_buckets = 1u << d->bits;
+	uint32_t sum = 0;
+
+	memset(s->next, 0, nr_buckets * sizeof(*s->next));
 	for (size_t i = 0; i < nr; i++)
-		count[refs[i].key >> shift & 0xff]++;
-	for (int b = 0; b < 256; b++) {
-		next[b] = sum;
-		sum += count[b];
-		end[b] = sum;
-	}
-	for (int b = 0; b < 256; b++) {
-		while (next[b] < end[b]) {
-			struct index_ref r = refs[next[b]];
-			unsigned to = r.key >> shift & 0xff;
+		s->next[digit_get(d, refs[i].key)]++;
+	for (unsigned i = 0; i < nr_buckets; i++) {
+		uint32_t count = s->next[i];
 
-			while ((int)to != b) {
-				struct index_ref other = refs[next[to]];
-
-				refs[next[to]++] = r;
-				r = other;
-				to = r.key >> shift & 0xff;
-			}
-			refs[next[b]++] = r;
-		}
+		s->next[i] = sum;
+		sum += count;
 	}
+	for (size_t i = 0; i < nr; i++)
+		s->spare[s->next[digit_get(d, refs[i].key)]++] = refs[i];
+	memcpy(refs, s->spare, nr * sizeof(*refs));
 }
 
 /* Bits in which the keys differ. */
@@ -117,37 +157,57 @@ static uint64_t key_difference(const struct index_ref *refs, size_t nr)
 	return diff;
 }
 
-/* @levels bounds the recursion, and with it the stack: 1 KiB a level. A half has 4 GiB at most. */
-static void sort_keys(const uint8_t *names, struct index_ref *refs, size_t nr, uint32_t depth,
+static unsigned log2_of(size_t nr)
+{
+	return 63u - (unsigned)__builtin_clzll(nr);
+}
+
+/* @levels bounds the recursion, and with it the stack. A half has 4 GiB at most. */
+static void sort_keys(struct sorting *s, struct index_ref *refs, size_t nr, uint32_t depth,
 		      unsigned levels)
 {
-	uint32_t end[256], start = 0;
+	size_t small = 0; /* where buckets start that are sorted together, as they are small */
 	uint64_t diff = 0;
+	struct digit d;
 
 	while (nr > SMALL && (diff = key_difference(refs, nr)) == 0 && (refs[0].key & 0xff)) {
 		depth += 8; /* all alike so far, and none has ended: on to the next eight bytes */
 		for (size_t i = 0; i < nr; i++)
-			refs[i].key = shoal_name_key(names + refs[i].off, refs[i].len, depth);
+			refs[i].key = shoal_name_key(s->names + refs[i].off, refs[i].len, depth);
 	}
 	if (nr <= SMALL) {
-		insertion_sort(names, refs, nr, depth);
+		insertion_sort(s->names, refs, nr, depth);
 		return;
 	}
 	if (diff == 0 || levels == 0) {
-		heap_sort(names, refs, nr, depth);
+		heap_sort(s->names, refs, nr, depth);
 		return;
 	}
-	distribute(refs, nr, (63u - (unsigned)__builtin_clzll(diff)) & ~7u, end);
-	for (int b = 0; b < 256; b++) {
-		if (end[b] - start > 1)
-			sort_keys(names, refs + start, end[b] - start, depth, levels - 1);
-		start = end[b];
+	d = digit_of(diff, (unsigned)shoal_min(BITS_MAX, log2_of(nr) + 2));
+	distribute(s, refs, nr, &d);
+	for (size_t start = 0, end; start < nr; start = end) {
+		unsigned value = digit_get(&d, refs[start].key);
+
+		for (end = start + 1; end < nr && digit_get(&d, refs[end].key) == value;)
+			end++;
+		if (end - start <= SMALL)
+			continue;
+		insertion_sort(s->names, refs + small, start - small, depth);
+		sort_keys(s, refs + start, end - start, depth, levels - 1);
+		small = end;
 	}
+	insertion_sort(s->names, refs + small, nr - small, depth);
 }
 
-void index_radix_sort(const uint8_t *names, struct index_ref *refs, size_t nr, uint32_t depth)
+void index_radix_sort(const uint8_t *names, struct index_ref *refs, struct index_ref *spare,
+		      size_t nr, uint32_t depth)
 {
+	struct sorting s;
+
+	s.names = names;
+	s.spare = spare;
+
 	for (size_t i = 0; i < nr; i++)
 		refs[i].key = shoal_name_key(names + refs[i].off, refs[i].len, depth);
-	sort_keys(names, refs, nr, depth, LEVELS_MAX);
+	sort_keys(&s, refs, nr, depth, LEVELS_MAX);
 }

@@ -8,10 +8,13 @@ struct index_ref {
 	uint64_t
 		key; /* eight bytes of the name at the depth being sorted, first most significant */
 	uint32_t off; /* of the name in the buffer: also the order in which names were added */
-	uint32_t len;
+	uint16_t len;
+	uint16_t tag; /* the caller's own */
 };
 
-/* Sort bytewise by name, equal names by off. The first @depth bytes are the same in all. */
-void index_radix_sort(const uint8_t *names, struct index_ref *refs, size_t nr, uint32_t depth);
+/* Sort bytewise by name, equal names by off. The first @depth bytes are the same in all, and @spare
+ * has room for as many references. */
+void index_radix_sort(const uint8_t *names, struct index_ref *refs, struct index_ref *spare,
+		      size_t nr, uint32_t depth);
 
 #endif

@@ -144,7 +144,7 @@ static int do_task(struct sort_thread *me, const struct task *t)
 	int rc;
 
 	if (t->chunk) {
-		me->spare = index_chunk_sort_into(t->chunk, me->spare);
+		me->spare = index_chunk_sort(t->chunk, me->spare);
 		chunk_is_sorted(s, t->half);
 		return 0;
 	}
@@ -368,12 +368,13 @@ int shoal_sorter_flush(struct shoal_sorter *s, const struct index_runs **ret_run
 static void sort_rest(struct shoal_sorter *s)
 {
 	struct half *h = s->filling;
+	uint8_t *spare = s->half[1].chunk[0].bytes; /* the other half was never needed */
 	const struct task *t;
 
-	index_chunk_sort(&h->chunk[h->nr - 1]);
+	spare = index_chunk_sort(&h->chunk[h->nr - 1], spare);
 	shoal_queue_close(&s->tasks);
 	while ((t = shoal_queue_take(&s->tasks)) != NULL)
-		index_chunk_sort(t->chunk);
+		spare = index_chunk_sort(t->chunk, spare);
 }
 
 int shoal_sorter_finish(struct shoal_sorter *s, shoal_entry_fn *take, void *self,

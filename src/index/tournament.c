@@ -203,6 +203,7 @@ void index_tournament_release(struct index_tournament *t)
 /* The entry that has won but may still be replaced by a later one of the same name. */
 struct held {
 	bool full;
+	uint64_t key;
 	struct shoal_entry entry;
 	struct shoal_etag etag;
 	uint8_t name[SHOAL_NAME_MAX];
@@ -213,6 +214,7 @@ static void hold(struct held *h, const struct index_source *s)
 	const struct shoal_entry *e = &s->entry;
 
 	h->entry = *e;
+	h->key = s->key;
 	h->full = true;
 	if (s->chunk) /* where it lies it stays */
 		return;
@@ -224,14 +226,18 @@ static void hold(struct held *h, const struct index_source *s)
 	}
 }
 
-/* What follows takes names on trust: they are looked at here, on the thread that has time for it.
- */
-static int check_name(const struct held *h, const struct shoal_entry *e, bool *ret_again,
+/* What follows takes names on trust. Chunks were sorted here; runs come from a file. */
+static int check_name(const struct held *h, const struct index_source *s, bool *ret_again,
 		      struct shoal_err *err)
 {
-	int c = h->full ? shoal_name_compare(h->entry.name, h->entry.len, e->name, e->len) : -1;
+	const struct shoal_entry *e = &s->entry;
+	int c = -1;
 
+	if (h->full && (s->run || h->key == s->key))
+		c = shoal_name_compare(h->entry.name, h->entry.len, e->name, e->len);
 	*ret_again = c == 0;
+	if (!s->run)
+		return 0;
 	if (c > 0)
 		return shoal_fail(err, -EBADMSG, "a temporary file is damaged: names do not rise");
 	if (memchr(e->name, 0, e->len))
@@ -252,7 +258,7 @@ int index_tournament_play(struct index_tournament *t, const int *stop, uint64_t 
 		struct index_source *s = &t->source[i];
 		bool again;
 
-		rc = check_name(&held, &s->entry, &again, err);
+		rc = check_name(&held, s, &again, err);
 		if (again)
 			++*repeated;
 		else if (held.full && rc == 0)

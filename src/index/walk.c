@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/queue.h"
+#include "index/batch.h"
 
 /* For units that wait. What is beyond goes to a file. */
 #define UNITS_BYTES (4u << 20)
@@ -31,14 +32,15 @@ struct gift {
 	uint8_t units[];
 };
 
-/* A thread: its sink, and the unit it is at. About 400 KB with the store's buffers and the stack.
- */
+/* A thread: its sink, and the unit it is at. With the store's buffers, its own and the stack this
+ * is what build.c counts for a thread. */
 struct walker {
 	struct store_sink sink; /* first: the store hands it back to us */
 	struct index_walk *walk;
 	pthread_t thread;
 	size_t unit_len;
 	bool at_work;
+	struct index_batch *batch; /* NULL before something is found */
 	uint8_t unit[STORE_UNIT_MAX];
 };
 
@@ -88,11 +90,16 @@ static void set_want_more(struct index_walk *w)
 static int sink_found(struct store_sink *sink, const struct store_entry *entries, size_t nr,
 		      struct shoal_err *err)
 {
-	struct index_walk *w = walker_of(sink)->walk;
+	struct walker *me = walker_of(sink);
+	struct index_walk *w = me->walk;
 	const struct store_entry *last = &entries[nr - 1];
 	size_t shown = (size_t)shoal_min(last->len, sizeof(w->state.where) - 1);
 	int rc;
 
+	if (!me->batch)
+		me->batch = malloc(sizeof(*me->batch));
+	if (me->batch) /* else they are sorted later */
+		entries = index_batch_sort(me->batch, entries, nr);
 	pthread_mutex_lock(&w->take_lock);
 	rc = w->options.take(w->options.self, entries, nr, err);
 	memcpy(w->state.where, last->name, shown);
@@ -379,9 +386,11 @@ struct index_walk *index_walk_free(struct index_walk *w)
 	pthread_mutex_unlock(&w->lock);
 	for (unsigned i = 0; i < w->nr_started; i++)
 		pthread_join(w->walker[i].thread, NULL);
-	for (unsigned i = 0; w->walker && i < w->options.nr_threads; i++)
+	for (unsigned i = 0; w->walker && i < w->options.nr_threads; i++) {
 		if (w->walker[i].sink.scratch)
 			w->walker[i].sink.free_scratch(w->walker[i].sink.scratch);
+		free(w->walker[i].batch);
+	}
 	while (w->gifts) {
 		struct gift *g = w->gifts;
 

@@ -26,14 +26,13 @@
 
 /* One read of a directory: a few thousand names. More was not faster. */
 #define DENTS_BYTES (128u << 10)
-#define BATCH       512u
-#define BATCH_BYTES (64u << 10)
+#define BATCH_BYTES (96u << 10)
 
 /* Names in a unit of stats that is given away: some milliseconds' worth. */
 #define SPLIT_BYTES (16u << 10)
 
 struct scratch {
-	struct store_entry entry[BATCH];
+	struct store_entry entry[STORE_FOUND_MAX];
 	size_t nr;
 	size_t fill;
 	char names[BATCH_BYTES];
@@ -84,7 +83,7 @@ static int make_name(struct listing *l, const char *base, size_t len, const char
 	char *name;
 	int rc = 0;
 
-	if (s->nr == BATCH || BATCH_BYTES - s->fill < l->prefix_len + len + 1)
+	if (s->nr == STORE_FOUND_MAX || BATCH_BYTES - s->fill < l->prefix_len + len + 1)
 		rc = hand_over(l, err);
 	if (rc < 0)
 		return rc;

@@ -44,6 +44,9 @@ struct store_entry {
 	const struct shoal_etag *etag; /* NULL where it was not asked for. Lent */
 };
 
+/* Most entries that are handed over at once: a directory, unless it is large. */
+#define STORE_FOUND_MAX 2048u
+
 /* What was met on the way and is not in the list. */
 enum store_skip {
 	STORE_SKIP_VANISHED, /* gone between being seen and being asked for */
@@ -71,7 +74,8 @@ struct store_dir {
  * itself it hands back as further units, for any thread or any rank to take.
  */
 struct store_sink {
-	/* Take entries. 0 to go on, or an error, which ends the listing of the unit. */
+	/* Take up to STORE_FOUND_MAX entries. 0 to go on, or an error, which ends the listing of
+	 * the unit. */
 	int (*found)(struct store_sink *sink, const struct store_entry *entries, size_t nr,
 		     struct shoal_err *err);
 	/* Take a further unit: bytes that mean something to the store only. */

@@ -29,7 +29,7 @@
 struct pile {
 	uint8_t *bytes;
 	size_t fill;
-	struct index_ref *refs;
+	struct index_ref *refs, *spare;
 	size_t nr;
 };
 
@@ -55,23 +55,25 @@ static void pile_init(struct pile *p, size_t nr, size_t bytes)
 static void pile_add(struct pile *p, const void *name, size_t len)
 {
 	memcpy(p->bytes + p->fill, name, len);
-	p->refs[p->nr++] = (struct index_ref){ .off = (uint32_t)p->fill, .len = (uint32_t)len };
+	p->refs[p->nr++] = (struct index_ref){ .off = (uint32_t)p->fill, .len = (uint16_t)len };
 	p->fill += len;
 }
 
 static void pile_check(struct pile *p, uint32_t depth)
 {
 	struct index_ref *want = allocate(p->nr, sizeof(*want));
+	struct index_ref *spare = allocate(p->nr, sizeof(*spare));
 
 	memcpy(want, p->refs, p->nr * sizeof(*want));
 	sort_bytes = p->bytes;
 	qsort(want, p->nr, sizeof(*want), compare_refs);
-	index_radix_sort(p->bytes, p->refs, p->nr, depth);
+	index_radix_sort(p->bytes, p->refs, spare, p->nr, depth);
 	for (size_t i = 0; i < p->nr; i++) {
 		assert_int_equal(p->refs[i].off, want[i].off);
 		assert_int_equal(p->refs[i].len, want[i].len);
 	}
 	free(want);
+	free(spare);
 	free(p->bytes);
 	free(p->refs);
 }
@@ -122,7 +124,7 @@ static void *sort_staircase(void *arg)
 {
 	struct pile *p = arg;
 
-	index_radix_sort(p->bytes, p->refs, p->nr, 0);
+	index_radix_sort(p->bytes, p->refs, p->spare, p->nr, 0);
 	return NULL;
 }
 
@@ -148,11 +150,13 @@ static void names_that_split_one_by_one_need_no_deep_stack(void **state)
 		}
 		copy = p;
 		copy.refs = allocate(nr, sizeof(*p.refs));
+		copy.spare = allocate(nr, sizeof(*p.refs));
 		memcpy(copy.refs, p.refs, nr * sizeof(*p.refs));
 		/* On a stack as the sorter has it: 256 KiB. */
 		assert_int_equal(shoal_thread_start(&thread, sort_staircase, &copy), 0);
 		pthread_join(thread, NULL);
 		free(copy.refs);
+		free(copy.spare);
 		pile_check(&p, 0);
 	}
 }
