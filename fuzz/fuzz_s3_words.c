@@ -30,8 +30,8 @@ static char *copy_of(const uint8_t *bytes, size_t len)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *copy = copy_of(data, size), code[8], id[300];
-	struct s3_xml_field fields[] = { { "Error/Code", code, sizeof(code), false },
-					 { "A/UploadId", id, sizeof(id), false } };
+	struct s3_xml_field fields[] = { { "Error/Code", code, sizeof(code), false, false },
+					 { "A/UploadId", id, sizeof(id), false, false } };
 	size_t nr = 0;
 	int rc = s3_ini_section(copy, size, "profile x", take, &nr);
 

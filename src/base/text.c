@@ -74,6 +74,19 @@ size_t shoal_utf8_len(const char *text, size_t left)
 	return c >= min && c <= 0x10ffff && !(c >= 0xd800 && c < 0xe000) ? len : 0;
 }
 
+void shoal_mark_cut(char *text)
+{
+	static const char dots[] = "...";
+	size_t at = strlen(text);
+
+	if (at < strlen(dots))
+		return;
+	at -= strlen(dots);
+	while (at > 0 && ((uint8_t)text[at] & 0xc0) == 0x80)
+		at--;
+	memcpy(text + at, dots, sizeof(dots));
+}
+
 bool shoal_is_plain_utf8(const char *text, size_t len)
 {
 	for (size_t i = 0, n; i < len; i += n) {

@@ -7,10 +7,14 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text.h"
 #include "store/s3_client_inside.h"
 #include "store/s3_xml.h"
 
 /* ---- Words ---- */
+
+/* Of what there is to say, so that it fits with the key and the number of tries. */
+#define WORDS_MAX 500
 
 /* "'a/key': words", and how often it was tried. Returns @rc. */
 static int SHOAL_PRINTF(3, 4) tell(struct s3_slot *s, int rc, const char *fmt, ...)
@@ -19,21 +23,26 @@ static int SHOAL_PRINTF(3, 4) tell(struct s3_slot *s, int rc, const char *fmt, .
 	const struct s3_config *g = s->client->config;
 	char words[sizeof(r->err->msg)], tries[40] = "";
 	va_list args;
+	int len;
 
 	if (!r->err)
 		return rc;
 	va_start(args, fmt);
-	vsnprintf(words, sizeof(words), fmt, args);
+	len = vsnprintf(words, sizeof(words), fmt, args);
 	va_end(args);
+	s3_mask(g, words); /* hosts are the server's word as well */
+	if (len > WORDS_MAX) {
+		words[WORDS_MAX] = '\0';
+		shoal_mark_cut(words);
+	}
 	if (r->tries > 1)
 		snprintf(tries, sizeof(tries), " (tried %u times)", r->tries);
 	if (r->key_len > 0)
-		snprintf(r->err->msg, sizeof(r->err->msg), "'%.*s': %.400s%s",
-			 (int)shoal_min(r->key_len, 200), r->key, words, tries);
+		snprintf(r->err->msg, sizeof(r->err->msg), "'%.*s': %.*s%s",
+			 (int)shoal_min(r->key_len, 200), r->key, WORDS_MAX, words, tries);
 	else
-		snprintf(r->err->msg, sizeof(r->err->msg), "bucket '%.100s': %.400s%s", g->bucket,
-			 words, tries);
-	s3_mask(g, r->err->msg); /* hosts are the server's word as well */
+		snprintf(r->err->msg, sizeof(r->err->msg), "bucket '%.100s': %.*s%s", g->bucket,
+			 WORDS_MAX, words, tries);
 	return rc;
 }
 
@@ -216,6 +225,11 @@ static void read_refusal(struct s3_slot *s)
 	/* A server may send back what it got: keys do not go on to people. */
 	s3_mask(s->client->config, r->code);
 	s3_mask(s->client->config, s->message);
+	/* Now: what ends in dots does not look like the start of a key. */
+	if (fields[0].cut)
+		shoal_mark_cut(r->code);
+	if (fields[1].cut)
+		shoal_mark_cut(s->message);
 	if (fields[2].found && !s->region[0])
 		memcpy(s->region, region, sizeof(region));
 }
@@ -337,6 +351,23 @@ static enum s3_verdict refused(struct s3_slot *s)
 
 /* ---- No answer, or half of one ---- */
 
+#define TOO_LARGE 100 /* CURLE_TOO_LARGE, from version 8.6 on */
+
+/*
+ * libcurl takes lines of 100 KB and 300 KB of them. What it says of more depends on its version:
+ * for a line that memory is out, as if it were ours.
+ */
+static bool is_header_too_long(const struct s3_slot *s, CURLcode code)
+{
+	curl_off_t begun = 0;
+
+	curl_easy_getinfo(s->easy, CURLINFO_STARTTRANSFER_TIME_T, &begun);
+	if (begun <= 0 || s->request->nr_bytes > 0 || s->refusal.len > 0)
+		return false;
+	return (int)code == CURLE_OUT_OF_MEMORY || (int)code == TOO_LARGE ||
+	       strstr(s->words, "Too large response headers");
+}
+
 static int say_broken(struct s3_slot *s, CURLcode code)
 {
 	const struct s3_request *r = s->request;
@@ -405,6 +436,9 @@ static enum s3_verdict broken(struct s3_slot *s, CURLcode code)
 		r->rc = tell(s, -EBADMSG, "the server sends other bytes than those asked for");
 	else if (s->sink_rc < 0)
 		r->rc = s->sink_rc; /* whoever said that has the words */
+	else if (is_header_too_long(s, code))
+		r->rc = tell(s, -EBADMSG, "the answer of %.200s has a header that is too long",
+			     s->to.host);
 	else if (is_passing_break(code) && again_if_allowed(s) == S3_AGAIN)
 		return S3_AGAIN;
 	else

@@ -298,6 +298,7 @@ static int end_wanted(struct s3_page *p)
 		keep_text(p->code, sizeof(p->code), text);
 		break;
 	case S3_WANT_MESSAGE:
+		p->message_cut = strlen(text) >= sizeof(p->message);
 		keep_text(p->message, sizeof(p->message), text);
 		break;
 	case S3_WANT_KEY:
@@ -554,7 +555,7 @@ void s3_page_start(struct s3_page *p)
 	p->names.len = 0;
 	p->names.max = NAMES_BYTES;
 	p->names.rc = 0;
-	p->truncated = false;
+	p->truncated = p->message_cut = false;
 	p->token[0] = p->code[0] = p->message[0] = '\0';
 	p->rc = 0;
 	p->wrong = "";
@@ -662,6 +663,8 @@ int s3_page_end(struct s3_page *p, struct shoal_err *err)
 {
 	if (p->rc == 0 && (!p->ended || p->piece_len > 0))
 		(void)!wrong(p, -EBADMSG, "no end: it was cut off");
+	if (p->rc == 0 && p->is_error && p->message_cut)
+		shoal_mark_cut(p->message);
 	if (p->rc == 0 && p->is_error)
 		return shoal_fail(err, -EIO, "the server says %s: %s", p->code, p->message);
 	if (p->rc == 0 && !p->has_truncated)

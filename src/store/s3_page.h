@@ -55,6 +55,7 @@ struct s3_page {
 	bool truncated;         /* there are more behind these */
 	char token[S3_TOKEN_KEEP + 1];
 	char code[64], message[256]; /* of an <Error> that came with a good status */
+	bool message_cut;            /* there was more of it */
 
 	/* The scanner's own: */
 	int rc;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/text.h"
 #include "store/s3.h"
 #include "store/s3_xml.h"
 
@@ -234,6 +235,8 @@ static int join_once(struct s3_writer *w, const struct shoal_buf *parts, struct 
 			     : -EIO;
 		s3_mask(store_s3_of(w->base.store)->config, code);
 		s3_mask(store_s3_of(w->base.store)->config, message);
+		if (fields[1].cut)
+			shoal_mark_cut(message);
 		shoal_fail(err, rc, "'%.200s': the server did not join its parts: %s %s", w->key,
 			   fields[0].found ? code : "an answer that is not S3's", message);
 	}

@@ -74,9 +74,14 @@ static void XMLCALL text(void *self, const char *data, int len)
 
 	if (!f->taking)
 		return;
-	for (size_t i = 0; i < n && f->taken + 1 < f->taking->cap; i++)
-		if (f->taken > 0 || !strchr(" \t\r\n", data[i]))
+	for (size_t i = 0; i < n; i++) {
+		if (f->taken == 0 && strchr(" \t\r\n", data[i]))
+			continue;
+		if (f->taken + 1 < f->taking->cap)
 			f->taking->text[f->taken++] = data[i];
+		else
+			f->taking->cut |= !strchr(" \t\r\n", data[i]);
+	}
 }
 
 static void XMLCALL end(void *self, const char *name)
@@ -111,7 +116,7 @@ int s3_xml_find(const void *data, size_t len, struct s3_xml_field *fields, size_
 	int rc = 0;
 
 	for (size_t i = 0; i < nr; i++) {
-		fields[i].found = false;
+		fields[i].found = fields[i].cut = false;
 		fields[i].text[0] = '\0';
 	}
 	if (!f.parser)

@@ -10,6 +10,7 @@ struct s3_xml_field {
 	char *text;
 	size_t cap;
 	bool found;
+	bool cut; /* there was more of it */
 };
 
 /*

@@ -89,6 +89,24 @@ def test_requests_are_counted_with_those_that_were_sent_again(tmp_path):
     assert said % (told["sent"], told["percent_in_flight"], told["retries"], told["throttled"]) in done.stderr
 
 
+def test_of_fewer_requests_than_connections_no_share_is_told(tmp_path):
+    with FaultServer(KEYS[:1]) as server:
+        client = Client(tmp_path, server.url)
+        done = client.shoal("index", "s3://bucket", "-o", tmp_path / "c", "--connections", 64)
+    assert done.returncode == 0 and re.fullmatch(rb"1 name in [\d.]+ s, 1 request\n", done.stderr), done.stderr
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/p/", "s3://bucket/p"])
+def test_that_nothing_is_listed_is_said(uri, tmp_path):
+    with FaultServer([b"other/x", b"other/y"]) as server:
+        client = Client(tmp_path, server.url)
+        done = client.shoal("index", uri, "-o", tmp_path / "c")
+        said = done.stderr.split(b"\n")
+        assert done.returncode == 0 and said[0] == b"shoal index: nothing is listed under '%s': the catalog is empty" % uri.encode()
+        assert said[1].startswith(b"0 names in ") and said[2:] == [b""]
+        assert good(client, tmp_path / "c", uri=uri) == []
+
+
 def test_pauses_before_sending_again_are_not_taken_for_requests(tmp_path):
     later = error(503, "SlowDown", headers=("Retry-After: 1",))
     with FaultServer(KEYS[:10], lambda q, nr, keys: later if nr == 0 else None) as server:
@@ -104,6 +122,7 @@ def bomb(q, nr, keys):
     return Answer(body=page([b"a"], False, head=b"<!DOCTYPE x [%s]>" % entities, tail=b"<Prefix>&x8;</Prefix>"))
 
 
+LONG = "word \u00fc " * 1000
 ORDER = b"it does not list in order, or not from where it is asked to"
 REFUSED = {
     "it only ever asks to slow down": (lambda q, nr, keys: error(503, "SlowDown"), b"slow down"),
@@ -143,6 +162,13 @@ REFUSED = {
     "it says no": (lambda q, nr, keys: error(403, "AccessDenied", "you may not"), b"AccessDenied"),
     "there is no bucket": (lambda q, nr, keys: error(404, "NoSuchBucket"), b"there is no bucket 'bucket'"),
     "it fails in the middle": (lambda q, nr, keys: error(403, "ExpiredToken", "too old") if nr > 1 else None, b"ExpiredToken"),
+    "a header is too long": (lambda q, nr, keys: Answer(headers=("X-Long: " + "x" * 3_000_000,)), b"has a header that is too long\n"),
+    "headers are too many": (lambda q, nr, keys: Answer(headers=["X-%d: " % i + "x" * 1000 for i in range(3000)]),
+                             b"has a header that is too long\n"),
+    "it says no at great length": (lambda q, nr, keys: error(403, "Odd", LONG), b"...)\n"),
+    "it says no at great length that people know": (lambda q, nr, keys: error(403, "SignatureDoesNotMatch", LONG), b"...)\n"),
+    "a code is long": (lambda q, nr, keys: error(403, "Odd" * 99, "words"), b"OddOd... (words)\n"),
+    "a good status has a long error in it": (lambda q, nr, keys: error(200, "Odd", LONG[:700]), b"...\n"),
     "a key has a NUL": (lambda q, nr, keys: Answer(body=page([b"a\0b"], False)), b"has a NUL"),
 }
 
@@ -153,7 +179,8 @@ def test_it_is_said_in_a_sentence_that(name, tmp_path):
     _, done, out, _ = run_script(tmp_path, script, AWS_MAX_ATTEMPTS="3")
     said = done.stderr.split(b"\n")
     assert done.returncode == 1 and len(said) == 2 and said[0].startswith(b"shoal index: 's3://bucket': "), done.stderr
-    assert words in said[0] and b"AddressSanitizer" not in said[0]
+    assert words in done.stderr and b"AddressSanitizer" not in said[0]
+    done.stderr.decode()  # no half characters
     assert os.listdir(out) == []
 
 

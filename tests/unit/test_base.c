@@ -311,6 +311,42 @@ static void sizes_are_read_with_their_units(void **state)
 	}
 }
 
+static void one_is_not_many(void **state)
+{
+	(void)state;
+	assert_string_equal(shoal_plural(0), "s");
+	assert_string_equal(shoal_plural(1), "");
+	assert_string_equal(shoal_plural(2), "s");
+	assert_string_equal(shoal_plural(UINT64_MAX), "s");
+}
+
+static void what_was_cut_ends_in_dots_behind_a_whole_character(void **state)
+{
+	static const struct {
+		const char *text, *want;
+	} row[] = {
+		{ "", "" },
+		{ "ab", "ab" }, /* no room for them */
+		{ "abc", "..." },
+		{ "abcdef", "abc..." },
+		{ "st\xc3\xbc", "s..." },
+		{ "st\xc3\xbcuv", "st..." }, /* its second byte would be a dot */
+		{ "st\xc3\xbcuvw", "st\xc3\xbc..." },
+		{ "stuv\xc3", "st..." }, /* half of one */
+		{ "s\xf0\x9f\x98\x80u", "s..." },
+		{ "\x80\x80\x80\x80", "..." }, /* no UTF-8 at all */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
+		char *text = strdup(row[i].text); /* no byte more */
+
+		shoal_mark_cut(text);
+		assert_string_equal(text, row[i].want);
+		free(text);
+	}
+}
+
 static void plain_utf8_is_told_from_other_bytes(void **state)
 {
 	static const struct {
@@ -374,8 +410,16 @@ static void words_that_are_too_long_are_cut_and_none_need_be_given(void **state)
 	longer[sizeof(longer) - 1] = '\0';
 	assert_int_equal(shoal_fail(&err, -EINVAL, "%s", longer), -EINVAL);
 	assert_int_equal(strlen(err.msg), sizeof(err.msg) - 1);
+	assert_string_equal(err.msg + sizeof(err.msg) - 5, "w...");
 	assert_int_equal(shoal_fail_errno(&err, -ENOENT, "%s", longer), -ENOENT);
 	assert_int_equal(strlen(err.msg), sizeof(err.msg) - 1);
+	assert_string_equal(err.msg + sizeof(err.msg) - 5, "w...");
+	longer[sizeof(err.msg) - 10] = '\0'; /* room for a part of the system's words */
+	assert_int_equal(shoal_fail_errno(&err, -ENOENT, "%s", longer), -ENOENT);
+	assert_string_equal(err.msg + sizeof(err.msg) - 11, "w: No s...");
+	longer[sizeof(err.msg) - 1] = '\0'; /* and of those that just fit nothing is taken */
+	assert_int_equal(shoal_fail(&err, -EINVAL, "%s", longer), -EINVAL);
+	assert_string_equal(err.msg, longer);
 	assert_int_equal(shoal_fail_errno(&err, -ENOENT, "it"), -ENOENT);
 	assert_string_equal(err.msg, "it: No such file or directory");
 	assert_int_equal(shoal_fail(NULL, -EIO, "%s", "x"), -EIO);
@@ -528,6 +572,8 @@ int main(void)
 		cmocka_unit_test(numbers_are_read_to_their_limits),
 		cmocka_unit_test(sizes_are_read_with_their_units),
 		cmocka_unit_test(plain_utf8_is_told_from_other_bytes),
+		cmocka_unit_test(one_is_not_many),
+		cmocka_unit_test(what_was_cut_ends_in_dots_behind_a_whole_character),
 		cmocka_unit_test(words_that_are_too_long_are_cut_and_none_need_be_given),
 		cmocka_unit_test(a_queue_hands_over_everything_in_order),
 		cmocka_unit_test(closing_wakes_the_taker_and_the_giver),

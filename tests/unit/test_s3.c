@@ -278,13 +278,14 @@ static void words_are_found_in_xml(void **state)
 		"<Deep><Code>not this</Code></Deep><Code> NoSuchKey\n</Code><Code>second</Code>"
 		"<Message>a &amp; <![CDATA[<b>]]> &#x63;</Message></Error>";
 	char code[16], message[8], region[16];
-	struct s3_xml_field f[] = { { "Error/Code", code, sizeof(code), false },
-				    { "Error/Message", message, sizeof(message), false },
-				    { "Error/Region", region, sizeof(region), true } };
+	struct s3_xml_field f[] = { { "Error/Code", code, sizeof(code), false, false },
+				    { "Error/Message", message, sizeof(message), false, false },
+				    { "Error/Region", region, sizeof(region), true, true } };
 
 	(void)state;
 	assert_int_equal(s3_xml_find(plain, strlen(plain), f, 3), 0);
 	assert_true(f[0].found && f[1].found && !f[2].found);
+	assert_true(!f[0].cut && f[1].cut && !f[2].cut);
 	assert_string_equal(code, "NoSuchKey");
 	assert_string_equal(message, "a & <b>"); /* cut at its 7 bytes */
 	assert_string_equal(region, "");
@@ -300,7 +301,7 @@ static void xml_that_is_none_is_refused(void **state)
 					   "<Error><Code>&unknown;</Code></Error>",
 					   "<Error><Code>\xff</Code></Error>" };
 	char code[16];
-	struct s3_xml_field f = { "Error/Code", code, sizeof(code), false };
+	struct s3_xml_field f = { "Error/Code", code, sizeof(code), false, false };
 	char deep[3 * 101 + 4 * 101 + 1];
 
 	(void)state;
