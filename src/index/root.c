@@ -119,8 +119,21 @@ static bool step_over(const char *prefix, size_t prefix_len, const char **name, 
 	return true;
 }
 
-/* Drop "./" and "/" in front of a path. False when it leads out of the root by "..". */
-static bool tidy_path(const char **path, size_t *len)
+/* Whether a part of the path is "..". Stores of files read no such name: it may lead anywhere. */
+static bool has_dot_dot(const char *path, size_t len)
+{
+	const char *at = path, *end = path + len;
+
+	while ((at = memmem(at, (size_t)(end - at), "..", 2)) != NULL) {
+		if ((at == path || at[-1] == '/') && (at + 2 == end || at[2] == '/'))
+			return true;
+		at++;
+	}
+	return false;
+}
+
+/* Drop "./" and "/" in front of a path. */
+static void tidy_path(const char **path, size_t *len)
 {
 	for (;;) {
 		size_t skip = 0;
@@ -134,7 +147,6 @@ static bool tidy_path(const char **path, size_t *len)
 		*path += skip;
 		*len -= skip;
 	}
-	return !(*len >= 2 && memcmp(*path, "..", 2) == 0 && (*len == 2 || (*path)[2] == '/'));
 }
 
 int index_root_strip(const struct index_root *root, const char **name, size_t *len,
@@ -142,16 +154,18 @@ int index_root_strip(const struct index_root *root, const char **name, size_t *l
 {
 	const char *whole = *name;
 	size_t whole_len = *len, path_at = strlen(FILE_SCHEME);
-	bool below = step_over(root->uri, root->len, name, len);
+	bool below = step_over(root->uri, root->len, name, len), leads_out;
 
 	if (!below && root->is_file && whole[0] == '/')
 		below = step_over(root->uri + path_at, root->len - path_at, name, len);
 	else if (!below && !scheme_len(whole, whole_len) && !root->from_first)
 		below = true; /* it is relative already */
 	if (below && root->is_file)
-		below = tidy_path(name, len);
-	if (below && *len > 0)
+		tidy_path(name, len);
+	leads_out = below && root->is_file && has_dot_dot(*name, *len);
+	if (below && *len > 0 && !leads_out)
 		return 0;
-	return shoal_fail(err, -EINVAL, "'%.*s' is not a name below the root '%s'",
-			  (int)shoal_min(whole_len, 200), whole, root->uri);
+	return shoal_fail(err, -EINVAL, "'%.*s' is not a name below the root '%s'%s",
+			  (int)shoal_min(whole_len, 200), whole, root->uri,
+			  leads_out ? ": give it without '..'" : "");
 }

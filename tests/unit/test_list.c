@@ -132,8 +132,13 @@ static void names_are_made_relative_to_the_root(void **state)
 		{ "/data", ".x", ".x" },
 		{ "/data", "../x", NULL },
 		{ "/data", "/data/../x", NULL },
+		{ "/data", "..", NULL },
+		{ "/data", "a/../x", NULL },
+		{ "/data", "a/..", NULL },
+		{ "/data", "/data/a..b/../../etc/x", NULL },
 		{ "/data", "..x", "..x" },
-		{ "/data", "a/../x", "a/../x" },
+		{ "/data", "a/..x/x../...", "a/..x/x../..." },
+		{ "s3://b", "a/../x", "a/../x" }, /* which leads nowhere else */
 		{ "/data", "/data//x", "x" },
 		{ "/data", "0://x", "0://x" }, /* a scheme starts with a letter */
 		{ "/data", "s3://b/x", NULL },
