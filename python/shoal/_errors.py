@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 
 
 class Error(OSError):
@@ -57,9 +58,17 @@ _CLASSES = {
 }
 
 
+# What the library calls by the options of the command, and what that is in Python.
+_IN_PYTHON = {"--anonymous": "SHOAL_S3_ANONYMOUS=1", "--ca FILE": "AWS_CA_BUNDLE", "--count": "count", "--endpoint": "endpoint",
+              "--etags": "etags=True", "--follow": "follow", "--if-match": "if_match", "--memory": "memory",
+              "--names-only": "names_only=True", "--root": "root", "--slot": "slot", "--subfolders": "subfolders",
+              "--update": "update"}
+_OPTION = re.compile("(?<=[ (])(%s)(?=[ ,.:;)]|$)" % "|".join(_IN_PYTHON))
+
+
 def error(number, words):
     """The exception for an error number and words of the library, which are bytes."""
-    text = os.fsdecode(words) or os.strerror(number)
+    text = _OPTION.sub(lambda found: _IN_PYTHON[found[0]], os.fsdecode(words)) or os.strerror(number)
     if number == errno.ENOMEM:
         return MemoryError(text)
     return _CLASSES.get(number, Error)(number, text)

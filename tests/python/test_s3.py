@@ -87,9 +87,9 @@ def test_an_object_that_changed_is_refused_by_its_etag(bucket, tmp_path):
             ask()
         assert raised.value.errno == errno.ESTALE
     assert ShoalDataset(catalog)[13] == b"?" * len(content(13))
-    with pytest.raises(ValueError, match="the catalog has no ETags"):
+    with pytest.raises(ValueError, match="the catalog has no ETags, which if_match needs: index the bucket again with etags=True"):
         ShoalDataset(without, if_match=True)[0]
-    with pytest.raises(ValueError, match="the catalog has no ETags"):
+    with pytest.raises(ValueError, match="the catalog has no ETags, which if_match needs"):
         list(shoal.Loader(without, 8, if_match=True))
     with pytest.raises(ValueError, match="etags is for a bucket"):
         shoal.index(tmp_path, tmp_path / "no.cat", etags=True)
