@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "cli/index_options.h"
 #include "cli/progress.h"
 #include "comm/comm.h"
@@ -156,7 +157,7 @@ static int unstage(const struct index_arguments *a, const struct staging *st, in
 	if (rc == 0) {
 		rc = load_put_file(st->path, st->uri, a->options.stop, &why);
 		if (rc < 0)
-			shoal_fail(err, rc, "cannot write the catalog to %.300s: %.400s", st->uri,
+			shoal_fail(err, rc, "cannot write the catalog to %.300s: %s", st->uri,
 				   why.msg);
 	}
 	unlink(st->path);
@@ -175,6 +176,10 @@ static int run(const struct index_arguments *a, struct shoal_comm *comm,
 	if (rc < 0)
 		return rc;
 
+	if (a->kind == INDEX_TREE && !a->quiet && shoal_comm_place(comm)->rank == 0 &&
+	    index_tree_exceeds_memory(shoal_comm_place(comm), &a->options))
+		cli_fail("index", "each rank needs 48M, which together is more than --memory "
+				  "allows a node: going on with that");
 	if (a->kind == INDEX_TREE)
 		return index_tree(comm, a->source, &a->tree, &a->options, result, err);
 	if (shoal_comm_place(comm)->rank == 0)
@@ -190,31 +195,33 @@ static int run(const struct index_arguments *a, struct shoal_comm *comm,
 
 /* ---- The result ---- */
 
-/* What the counts are called: in JSON, and in a sentence. */
+/* What the counts are called: in JSON, and in a sentence, where there is one and where more. */
+#define COUNT(field) offsetof(struct shoal_index_result, field)
 static const struct {
-	const char *key, *words;
+	const char *key, *one, *more;
 	size_t off;
 } counts[] = {
 	{ "resumed", "of them listed before it was interrupted",
-	  offsetof(struct shoal_index_result, nr_resumed) },
-	{ "unchanged", "directories not read because they had not changed",
-	  offsetof(struct shoal_index_result, nr_unchanged) },
-	{ "reused", "names in them taken over", offsetof(struct shoal_index_result, nr_reused) },
-	{ "repeated", "repeated dropped", offsetof(struct shoal_index_result, nr_repeated) },
-	{ "blank", "blank lines", offsetof(struct shoal_index_result, nr_blank) },
-	{ "unreadable", "unreadable left out", offsetof(struct shoal_index_result, nr_unreadable) },
-	{ "vanished", "vanished while listing", offsetof(struct shoal_index_result, nr_vanished) },
-	{ "links", "symbolic links left out", offsetof(struct shoal_index_result, nr_links) },
-	{ "loops", "links to a directory above left out",
-	  offsetof(struct shoal_index_result, nr_loops) },
-	{ "special", "sockets, pipes or devices left out",
-	  offsetof(struct shoal_index_result, nr_special) },
-	{ "other_file_systems", "other file systems left out",
-	  offsetof(struct shoal_index_result, nr_other_fs) },
-	{ "filtered", "left out by patterns", offsetof(struct shoal_index_result, nr_filtered) },
-	{ "odd_etags", "without an ETag in the catalog, as theirs is no MD5",
-	  offsetof(struct shoal_index_result, nr_odd_etags) },
+	  "of them listed before it was interrupted", COUNT(nr_resumed) },
+	{ "unchanged", "directory not read because it had not changed",
+	  "directories not read because they had not changed", COUNT(nr_unchanged) },
+	{ "reused", "name in them taken over", "names in them taken over", COUNT(nr_reused) },
+	{ "repeated", "repeated dropped", "repeated dropped", COUNT(nr_repeated) },
+	{ "blank", "blank line", "blank lines", COUNT(nr_blank) },
+	{ "unreadable", "unreadable left out", "unreadable left out", COUNT(nr_unreadable) },
+	{ "vanished", "vanished while listing", "vanished while listing", COUNT(nr_vanished) },
+	{ "links", "symbolic link left out", "symbolic links left out", COUNT(nr_links) },
+	{ "loops", "link to a directory above left out", "links to a directory above left out",
+	  COUNT(nr_loops) },
+	{ "special", "socket, pipe or device left out", "sockets, pipes or devices left out",
+	  COUNT(nr_special) },
+	{ "other_file_systems", "other file system left out", "other file systems left out",
+	  COUNT(nr_other_fs) },
+	{ "filtered", "left out by patterns", "left out by patterns", COUNT(nr_filtered) },
+	{ "odd_etags", "without an ETag in the catalog, as its is no MD5",
+	  "without an ETag in the catalog, as theirs is no MD5", COUNT(nr_odd_etags) },
 };
+#undef COUNT
 
 static uint64_t count_of(const struct shoal_index_result *r, size_t i)
 {
@@ -230,7 +237,17 @@ static double percent_busy(const struct shoal_index_result *r)
 	return r->allowed_us ? 100.0 * (double)r->busy_us / (double)r->allowed_us : 0;
 }
 
-static void print_requests(const struct index_arguments *a, const struct shoal_index_result *r)
+/*
+ * Whether each connection may have had a request: the share of a listing too short for that says
+ * nothing. allowed_us is connections times the time of listing, which is less than @seconds.
+ */
+static bool is_share_telling(const struct shoal_index_result *r, double seconds)
+{
+	return (double)r->nr_requests * seconds * 1e6 >= (double)r->allowed_us;
+}
+
+static void print_requests(const struct index_arguments *a, const struct shoal_index_result *r,
+			   double seconds)
 {
 	if (a->json)
 		printf(", \"requests\": {\"sent\": %" PRIu64 ", \"retries\": %" PRIu64
@@ -238,13 +255,24 @@ static void print_requests(const struct index_arguments *a, const struct shoal_i
 		       r->nr_requests, r->nr_retries, r->nr_throttled, percent_busy(r));
 	if (a->quiet)
 		return;
-	fprintf(stderr,
-		", %" PRIu64 " requests that filled the connections for %.0f %% of the time",
-		r->nr_requests, percent_busy(r));
+	fprintf(stderr, ", %" PRIu64 " request%s", r->nr_requests, shoal_plural(r->nr_requests));
+	if (is_share_telling(r, seconds))
+		fprintf(stderr, " that filled the connections for %.0f %% of the time",
+			percent_busy(r));
 	if (r->nr_retries)
 		fprintf(stderr, ", %" PRIu64 " of them sent again", r->nr_retries);
 	if (r->nr_throttled)
-		fprintf(stderr, ", %" PRIu64 " answers asking to slow down", r->nr_throttled);
+		fprintf(stderr, ", %" PRIu64 " answer%s asking to slow down", r->nr_throttled,
+			shoal_plural(r->nr_throttled));
+}
+
+/* Most often the source, or a pattern, is not what was meant. */
+static void say_empty(const struct index_arguments *a)
+{
+	if (a->kind == INDEX_TREE)
+		cli_fail("index", "nothing is listed under '%s': the catalog is empty", a->source);
+	else
+		cli_fail("index", "'%s' has no names: the catalog is empty", a->source);
 }
 
 static void print_result(const struct index_arguments *a, const struct shoal_index_result *r,
@@ -256,15 +284,18 @@ static void print_result(const struct index_arguments *a, const struct shoal_ind
 		for (size_t i = 0; i < SHOAL_ARRAY_LEN(counts); i++)
 			printf(", \"%s\": %" PRIu64, counts[i].key, count_of(r, i));
 	}
+	if (r->nr_names == 0 && !a->quiet)
+		say_empty(a);
 	if (!a->quiet) {
-		fprintf(stderr, "%" PRIu64 " names in %.2f s", r->nr_names, seconds);
+		fprintf(stderr, "%" PRIu64 " name%s in %.2f s", r->nr_names,
+			shoal_plural(r->nr_names), seconds);
 		for (size_t i = 0; i < SHOAL_ARRAY_LEN(counts); i++)
 			if (count_of(r, i))
 				fprintf(stderr, ", %" PRIu64 " %s", count_of(r, i),
-					counts[i].words);
+					count_of(r, i) == 1 ? counts[i].one : counts[i].more);
 	}
 	if (r->nr_requests)
-		print_requests(a, r);
+		print_requests(a, r, seconds);
 	if (!a->quiet)
 		fputc('\n', stderr);
 	if (a->json)
@@ -275,6 +306,10 @@ static void print_result(const struct index_arguments *a, const struct shoal_ind
 static int say_failure(const struct index_arguments *a, const struct shoal_comm_place *place,
 		       int rc, const struct shoal_err *err)
 {
+	/* The library does not know what its caller calls the option. */
+	const char *hint = (rc == -ENOSPC || rc == -EDQUOT) && strstr(err->msg, "temporary file")
+				   ? ": make room, or have --tmp-dir say another place"
+				   : "";
 	char rank[32] = "";
 
 	if (rc == -ECANCELED && place->rank == 0 && a->tree.resume)
@@ -289,9 +324,9 @@ static int say_failure(const struct index_arguments *a, const struct shoal_comm_
 	if (place->size > 1)
 		snprintf(rank, sizeof(rank), "rank %d: ", place->rank);
 	if (*err->msg && a->source)
-		cli_fail("index", "%s'%s': %s", rank, a->source, err->msg);
+		cli_fail("index", "%s'%s': %s%s", rank, a->source, err->msg, hint);
 	else if (*err->msg)
-		cli_fail("index", "%s%s", rank, err->msg);
+		cli_fail("index", "%s%s%s", rank, err->msg, hint);
 	return CLI_FAILED;
 }
 

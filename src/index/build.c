@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cores.h"
@@ -47,11 +48,16 @@ static int make_sorter(struct index_build *b, const struct index_build_spec *spe
 	struct shoal_sorter_options so = { .memory = b->memory,
 					   .stop = o->stop,
 					   .nr_threads = threads_to_sort(spec) };
+	struct stat st;
 	int rc;
 
 	b->tmp_dir = choose_tmp_dir(o, spec->no_writer);
 	if (!b->tmp_dir)
 		return shoal_fail(err, -ENOMEM, "out of memory");
+	if (o->tmp_dir && stat(o->tmp_dir, &st) == 0 && !S_ISDIR(st.st_mode))
+		return shoal_fail(err, -ENOTDIR,
+				  "cannot put temporary files into '%s': it is not a directory",
+				  o->tmp_dir);
 	if (o->tmp_dir && access(o->tmp_dir, W_OK | X_OK) < 0)
 		return shoal_fail_errno(err, shoal_errno(), "cannot put temporary files into '%s'",
 					o->tmp_dir);

@@ -21,10 +21,17 @@
 /* In front of a run on its way: how many bytes all its names share. */
 #define RUN_HEAD sizeof(struct shoal_le32)
 
+/* Where there is no room is as good to know as that there is none. */
+static int fail_to_write(const char *tmp_dir, int rc, struct shoal_err *err)
+{
+	return shoal_fail_errno(err, rc, "in '%s': cannot write a temporary file", tmp_dir);
+}
+
 /* ---- Cutting what this rank has into a run for each rank ---- */
 
 struct splitter {
 	struct shoal_comm *comm;
+	const char *tmp_dir;
 	uint64_t nr;
 	const struct index_cuts *cuts;
 	int at; /* the range being written */
@@ -65,8 +72,7 @@ static int split(void *self, const struct shoal_entry *e, struct shoal_err *err)
 		start_run(s);
 	}
 	index_run_put(&s->writer, e);
-	return s->out.rc < 0 ? shoal_fail_errno(err, s->out.rc, "cannot write a temporary file")
-			     : 0;
+	return s->out.rc < 0 ? fail_to_write(s->tmp_dir, s->out.rc, err) : 0;
 }
 
 static int write_heads(const struct splitter *s, int fd)
@@ -82,7 +88,7 @@ static int write_heads(const struct splitter *s, int fd)
 }
 
 /* Sort what the rank has into @fd, and say where the run for each rank is. */
-static int split_runs(struct shoal_comm *comm, const struct index_cuts *cuts,
+static int split_runs(const struct index_parts *p, const struct index_cuts *cuts,
 		      struct shoal_sorter *sorter, int fd, struct index_run *runs,
 		      uint64_t *repeated, struct shoal_err *err)
 {
@@ -93,7 +99,8 @@ static int split_runs(struct shoal_comm *comm, const struct index_cuts *cuts,
 		free(s);
 		return shoal_fail(err, rc, "out of memory");
 	}
-	s->comm = comm;
+	s->comm = p->comm;
+	s->tmp_dir = p->tmp_dir;
 	s->cuts = cuts;
 	s->run = runs;
 	start_run(s);
@@ -107,7 +114,7 @@ static int split_runs(struct shoal_comm *comm, const struct index_cuts *cuts,
 	if (rc == 0) {
 		rc = write_heads(s, fd);
 		if (rc < 0)
-			shoal_fail_errno(err, rc, "cannot write a temporary file");
+			fail_to_write(p->tmp_dir, rc, err);
 	}
 	shoal_out_release(&s->out);
 	free(s);
@@ -131,6 +138,7 @@ static int read_outgoing(void *self, uint64_t off, void *buf, size_t len, struct
 
 struct incoming {
 	int fd;
+	const char *tmp_dir; /* that it is in */
 	uint64_t end;
 	bool etags;            /* are in what comes */
 	uint64_t *start;       /* of each rank's */
@@ -157,7 +165,7 @@ static int take_incoming(void *self, int from, uint64_t off, uint64_t total, con
 		in->end += total;
 	}
 	rc = shoal_pwrite_all(in->fd, data, len, in->start[from] + off);
-	return rc < 0 ? shoal_fail_errno(err, rc, "cannot write a temporary file") : 0;
+	return rc < 0 ? fail_to_write(in->tmp_dir, rc, err) : 0;
 }
 
 static int send_runs(const struct index_parts *p, int from_fd, const struct index_run *runs,
@@ -286,8 +294,7 @@ static int take_part(void *self, int from, uint64_t off, uint64_t total, const v
 	}
 	rc = shoal_pwrite_all(a->fd, data, len, off);
 	if (rc < 0)
-		return shoal_fail_errno(err, rc, "cannot write a temporary file in '%s'",
-					a->parts->tmp_dir);
+		return fail_to_write(a->parts->tmp_dir, rc, err);
 	return off + len == total ? append_part(a, err) : 0;
 }
 
@@ -356,7 +363,7 @@ static int exchange(const struct index_parts *p, struct shoal_sorter **sorter,
 	if (rc == 0 && !runs)
 		rc = shoal_fail(err, -ENOMEM, "out of memory");
 	if (rc == 0)
-		rc = split_runs(p->comm, cuts, *sorter, fd, runs, &result->nr_repeated, err);
+		rc = split_runs(p, cuts, *sorter, fd, runs, &result->nr_repeated, err);
 	*sorter = shoal_sorter_free(*sorter); /* its memory is needed */
 	if (rc == 0) {
 		in->fd = shoal_spill_open(p->tmp_dir, err);
@@ -374,6 +381,7 @@ int index_parts_seal(const struct index_parts *p, struct shoal_sorter **sorter,
 {
 	size_t size = (size_t)shoal_comm_place(p->comm)->size;
 	struct incoming in = { .fd = -1,
+			       .tmp_dir = p->tmp_dir,
 			       .etags = p->etags,
 			       .start = calloc(size, sizeof(*in.start)),
 			       .run = calloc(size, sizeof(*in.run)) };

@@ -22,21 +22,24 @@ struct tree {
 	char *where; /* what is listed: the URI, and which shard */
 };
 
-/* This rank's share of the node's memory. Below the least it takes the least, and says so. */
-static uint64_t share_of_memory(const struct tree *t)
+static uint64_t share_of_memory(const struct shoal_comm_place *place,
+				const struct shoal_index_options *o)
 {
-	const struct shoal_comm_place *place = t->scan.place;
-	const struct shoal_index_options *o = t->scan.options;
-	uint64_t all = o->memory ? o->memory : SHOAL_INDEX_MEMORY;
-	uint64_t share = all / (uint64_t)place->node_size;
+	return (o->memory ? o->memory : SHOAL_INDEX_MEMORY) / (uint64_t)place->node_size;
+}
 
-	if (share >= SHOAL_INDEX_MEMORY_MIN || place->node_size == 1)
-		return share;
-	if (place->rank == 0 && o->warn)
-		o->warn(o->self,
-			"each rank needs 48M, which together is more than --memory allows a node: "
-			"going on with that");
-	return SHOAL_INDEX_MEMORY_MIN;
+bool index_tree_exceeds_memory(const struct shoal_comm_place *place,
+			       const struct shoal_index_options *options)
+{
+	return place->node_size > 1 && share_of_memory(place, options) < SHOAL_INDEX_MEMORY_MIN;
+}
+
+/* This rank's, of what the node may take; the least where that is less. */
+static uint64_t memory_of_rank(const struct index_scan *s)
+{
+	return index_tree_exceeds_memory(s->place, s->options)
+		       ? SHOAL_INDEX_MEMORY_MIN
+		       : share_of_memory(s->place, s->options);
 }
 
 /* What there is to go on with is rank 0's word. */
@@ -68,7 +71,7 @@ static int start_build(struct tree *t, struct shoal_err *err)
 					 .etags = s->tree->etags,
 					 .listing = "", /* known when it is sealed */
 					 .no_writer = s->place->rank > 0,
-					 .memory = share_of_memory(t),
+					 .memory = memory_of_rank(s),
 					 .threads = index_scan_threads(s) };
 	struct index_resume_job job = { .output = s->options->output,
 					.where = s->store->uri,

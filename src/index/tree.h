@@ -14,4 +14,8 @@ int index_tree(struct shoal_comm *comm, const char *where, const struct shoal_tr
 	       const struct shoal_index_options *options, struct shoal_index_result *ret_result,
 	       struct shoal_err *err) SHOAL_MUST_USE;
 
+/* Whether the ranks of a node take more memory than it is allowed, as each needs some. */
+bool index_tree_exceeds_memory(const struct shoal_comm_place *place,
+			       const struct shoal_index_options *options);
+
 #endif

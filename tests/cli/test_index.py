@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import stat
 
 import signal
@@ -200,6 +201,16 @@ def test_long_names_that_do_not_fit_in_memory_are_sorted_on_disk(shoal, tmp_path
     assert shoal.names(tmp_path / "c") == sorted(names)
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o755])
+def test_temporary_files_do_not_go_into_a_file(shoal, fails, tmp_path, mode):
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "file").chmod(mode)
+    for source in "-", tmp_path:
+        result = shoal("index", source, "--tmp-dir", tmp_path / "file", "-o", tmp_path / "c", "-q", stdin=b"one\n")
+        fails(result, 1, "cannot put temporary files into '%s': it is not a directory" % (tmp_path / "file"))
+    assert contents(tmp_path) == ["file"]
+
+
 def test_temporary_files_go_where_tmp_dir_says(shoal, tmp_path):
     missing = tmp_path / "missing"
     names = [b"%s%d" % (b"n" * 900, i) for i in range(20_000)]
@@ -286,6 +297,10 @@ def test_names_are_made_relative_to_the_root(shoal, root, line, name):
     ("/data", b"s3://b/x"),
     ("/data", b"file:///other/x"),
     ("/data", b"./"),
+    ("/data", b"../x"),
+    ("/data", b"a/../../etc/x"),
+    ("/data", b"/data/a/../b"),
+    ("/data", b"a/.."),
     ("s3://b", b"s3://bb/x"),
     ("s3://b", b"s3://b"),
     ("s3://b/p", b"s3://b/x"),
@@ -396,6 +411,28 @@ def test_it_tells_nothing_of_repeated_and_blank_when_there_are_none(shoal, tmp_p
     assert b"repeated" not in result.stderr and b"blank" not in result.stderr
 
 
+def test_one_is_not_called_many(shoal, tmp_path):
+    result = shoal("index", "-", "-o", tmp_path / "c", stdin=b"a\n\na\n")
+    assert re.fullmatch(rb"1 name in [\d.]+ s, 1 repeated dropped, 1 blank line\n", result.stderr)
+    result = shoal("index", "-", "-o", tmp_path / "c", stdin=b"a\n\n\nb\n")
+    assert re.fullmatch(rb"2 names in [\d.]+ s, 2 blank lines\n", result.stderr)
+
+
+@pytest.mark.parametrize("json", [[], ["--json"]], ids=["words", "json"])
+def test_that_there_was_nothing_is_said(shoal, tmp_path, json):
+    (tmp_path / "empty" / "inside").mkdir(parents=True)
+    result = shoal("index", tmp_path / "empty", "-o", tmp_path / "c", *json)
+    said = lines(result.stderr)
+    assert result.returncode == 0 and len(said) == 2 and said[1].startswith(b"0 names in ")
+    assert said[0] == b"shoal index: nothing is listed under '%s': the catalog is empty" % bytes(tmp_path / "empty")
+    result = shoal("index", "-", "-o", tmp_path / "c", *json, stdin=b"\n")
+    assert result.returncode == 0 and lines(result.stderr)[0] == b"shoal index: '-' has no names: the catalog is empty"
+    for source in tmp_path / "empty", "-":
+        result = shoal("index", source, "-q", "-o", tmp_path / "c", *json)
+        assert (result.returncode, result.stderr) == (0, b"")
+    assert shoal.info(tmp_path / "c")["files"] == 0
+
+
 @pytest.mark.parametrize("quiet", ["-q", "--quiet"])
 def test_quiet_prints_nothing(shoal, tmp_path, quiet):
     assert shoal.good("index", "-", quiet, "-o", tmp_path / "c", stdin=b"a\n\na\n") == b""
@@ -404,7 +441,7 @@ def test_quiet_prints_nothing(shoal, tmp_path, quiet):
 def test_json_keeps_the_words_for_people_on_standard_error(shoal, tmp_path):
     result = shoal("index", "-", "--json", "-o", tmp_path / "c", stdin=b"a\n")
     assert json.loads(result.stdout)["files"] == 1
-    assert result.stderr.startswith(b"1 names") or result.stderr == b""
+    assert result.stderr.startswith(b"1 name in ") or result.stderr == b""
 
 
 # ---------------------------------------------------------------------------------------------------- where it is written

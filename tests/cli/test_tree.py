@@ -490,7 +490,7 @@ def test_what_patterns_leave_out_is_counted_and_not_looked_into(tree, nobody, sh
     locked(tmp_path / "secret")
     result = nobody("index", tmp_path, "--exclude", "secret", "--exclude", "b", "-o", tree.path)
     assert result.returncode == 0
-    assert result.stderr.startswith(b"1 names in ") and result.stderr.endswith(b", 2 left out by patterns\n")
+    assert result.stderr.startswith(b"1 name in ") and result.stderr.endswith(b", 2 left out by patterns\n")
     assert shoal.names(tree.path) == [b"a"]
 
 

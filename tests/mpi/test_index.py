@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -27,7 +28,7 @@ class Job:
     def __init__(self, code, out, err, seconds):
         self.code, self.err, self.seconds = code, err, seconds
         self.out = [line for line in out.splitlines() if line.startswith("{")]  # MPICH says there how a rank died
-        self.ours = [line for line in err.splitlines() if line.startswith("shoal") or " names in " in line]
+        self.ours = [line for line in err.splitlines() if line.startswith("shoal") or re.search(" names? in ", line)]
 
 
 class Running:
@@ -207,6 +208,13 @@ def test_every_rank_spills_and_the_catalog_is_the_same(mpi, large, tmp_path):
     assert contents(tmp_path) == ["c", "one"]
 
 
+def test_quiet_ranks_say_nothing_of_memory(mpi, tmp_path):
+    fill(tmp_path / "tree", [b"a"])
+    for quiet in [], ["-q"]:
+        job = good(index(mpi, 2, tmp_path / "tree", "-o", tmp_path / "c", "--memory", "48M", *quiet))
+        assert ["each rank needs 48M" in line for line in job.ours] == ([] if quiet else [True, False])
+
+
 def test_a_catalog_in_the_tree_is_no_part_of_it(mpi, tmp_path):
     fill(tmp_path, [b"a/b", b"c"])
     for _ in range(2):
@@ -330,7 +338,9 @@ def test_a_full_temporary_disk_ends_all_ranks(mpi, large, small_disk, tmp_path):
     job = index(mpi, 3, large, "-q", "-o", tmp_path / "c", "--tmp-dir", small_disk)
     assert job.code not in (0, None)
     assert 1 <= len(job.ours) <= 3, job.err  # it is full for all of them
-    assert all("No space left on device" in line for line in job.ours)
+    for line in job.ours:
+        assert f"in '{small_disk}': " in line and "No space left on device" in line
+        assert line.endswith(": make room, or have --tmp-dir say another place")
     assert contents(tmp_path) == ["small"] and contents(small_disk) == []
     assert job.seconds < 20
 
