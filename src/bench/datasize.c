@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 /* Of the loader, for each sample in a buffer: its name and its place (load/loader_inside.h). */
 #define SAMPLE_BYTES 4400u
 /* What a read is aligned to. */
@@ -83,15 +85,16 @@ static int count_steps(const struct bench_workload *w, uint64_t nr_ranks, struct
 	if (p->steps == 0)
 		return shoal_fail(err, -EINVAL,
 				  "not one step: %" PRIu64 " rank%s with a batch of %" PRIu64
-				  " take%s %" PRIu64 " samples in a step, and there are %" PRIu64
+				  " take%s %" PRIu64 " sample%s in a step, and there are %" PRIu64
 				  "; lower reader.batch_size or raise dataset.num_files_train",
-				  nr_ranks, nr_ranks == 1 ? "" : "s", w->reader.batch,
-				  nr_ranks == 1 ? "s" : "", step, p->nr_samples);
+				  nr_ranks, shoal_plural(nr_ranks), w->reader.batch,
+				  nr_ranks == 1 ? "s" : "", step, shoal_plural(step),
+				  p->nr_samples);
 	if (w->train.total_steps > p->steps)
 		return shoal_fail(err, -EINVAL,
 				  "train.total_training_steps is %" PRIu64
-				  ", but the data makes %" PRIu64 " steps",
-				  w->train.total_steps, p->steps);
+				  ", but the data makes %" PRIu64 " step%s",
+				  w->train.total_steps, p->steps, shoal_plural(p->steps));
 	if (w->train.total_steps)
 		p->steps = w->train.total_steps;
 	if (w->workflow.evaluation && p->nr_files_eval && p->steps_eval == 0)
@@ -286,9 +289,8 @@ bool bench_too_small(const struct bench_workload *w, const struct bench_cluster 
 		 "%" PRIu64 " file%s: MLPerf's rule asks for %" PRIu64
 		 " here, five times the memory of %.1f GiB and %u steps on %" PRIu64
 		 " accelerator%s",
-		 have, have == 1 ? "" : "s", s.nr_files, (double)cluster->memory_bytes / 0x1p30,
-		 BENCH_STEPS_MIN, cluster->nr_accelerators,
-		 cluster->nr_accelerators == 1 ? "" : "s");
+		 have, shoal_plural(have), s.nr_files, (double)cluster->memory_bytes / 0x1p30,
+		 BENCH_STEPS_MIN, cluster->nr_accelerators, shoal_plural(cluster->nr_accelerators));
 	return true;
 }
 

@@ -375,8 +375,8 @@ int shoal_catalog_explain(const struct shoal_catalog *cat, int rc, struct shoal_
 		return shoal_fail(err, rc,
 				  "the file shrank, or can no longer be read, while it was in use");
 	if (rc == -ERANGE)
-		return shoal_fail(err, rc, "past the end: it has %" PRIu64 " files",
-				  cat->view.nr_files);
+		return shoal_fail(err, rc, "past the end: it has %" PRIu64 " file%s",
+				  cat->view.nr_files, shoal_plural(cat->view.nr_files));
 	if (rc == -ENOENT)
 		return shoal_fail(err, rc, "no such name");
 	if (rc != -EBADMSG || !where)

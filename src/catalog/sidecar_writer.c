@@ -55,9 +55,10 @@ static int check_options(const struct shoal_column_options *o, struct shoal_err 
 	if (o->nr_samples > SIDE_SAMPLES_MAX || o->first > o->nr_samples ||
 	    o->nr > o->nr_samples - o->first)
 		return shoal_fail(err, -EINVAL,
-				  "%" PRIu64 " values from sample %" PRIu64
-				  " on are not all of a catalog of %" PRIu64 " samples",
-				  o->nr, o->first, o->nr_samples);
+				  "%" PRIu64 " value%s from sample %" PRIu64
+				  " on: a catalog of %" PRIu64 " sample%s has not as many",
+				  o->nr, shoal_plural(o->nr), o->first, o->nr_samples,
+				  shoal_plural(o->nr_samples));
 	return 0;
 }
 
@@ -123,8 +124,8 @@ int shoal_column_append(struct shoal_column_writer *writer, const void *values, 
 	struct shoal_column_writer *w = writer;
 
 	if (nr > w->nr - w->nr_done)
-		return shoal_fail(err, -EINVAL, "more than %" PRIu64 " values for as many samples",
-				  w->nr);
+		return shoal_fail(err, -EINVAL, "more than %" PRIu64 " value%s for as many samples",
+				  w->nr, shoal_plural(w->nr));
 	for (uint64_t i = 0; i < nr; i++) {
 		uint64_t key = side_key(w->type, values, i);
 
@@ -144,8 +145,8 @@ int shoal_column_append(struct shoal_column_writer *writer, const void *values, 
 int side_writer_flush(struct shoal_column_writer *w, struct shoal_err *err)
 {
 	if (w->nr_done != w->nr)
-		return shoal_fail(err, -EINVAL, "only %" PRIu64 " values for %" PRIu64 " samples",
-				  w->nr_done, w->nr);
+		return shoal_fail(err, -EINVAL, "only %" PRIu64 " value%s for %" PRIu64 " sample%s",
+				  w->nr_done, shoal_plural(w->nr_done), w->nr, shoal_plural(w->nr));
 	if (w->type == SHOAL_BIT && (w->nr & 7))
 		shoal_out_write(&w->out, &w->bits, 1);
 	shoal_out_flush(&w->out);

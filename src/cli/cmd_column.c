@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/publish.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "index/import.h"
 
@@ -164,8 +165,9 @@ static int end(struct arguments *a, int status)
 	if (status == CLI_OK && (a->sort || a->keep))
 		status = sort_column(a, a->output, a->output);
 	if (status == CLI_OK && !a->quiet)
-		fprintf(stderr, "%" PRIu64 " values of type %s in '%s'\n", a->info.nr_samples,
-			shoal_column_type_name(a->type), a->output);
+		fprintf(stderr, "%" PRIu64 " value%s of type %s in '%s'\n", a->info.nr_samples,
+			shoal_plural(a->info.nr_samples), shoal_column_type_name(a->type),
+			a->output);
 	return status;
 }
 
@@ -252,8 +254,10 @@ static int import_npy(struct arguments *a, FILE *in, const char *path)
 		return failed(path, &err);
 	if (array.nr != a->info.nr_samples)
 		return cli_fail("column",
-				"'%s' has %" PRIu64 " values, but the catalog %" PRIu64 " samples",
-				path, array.nr, a->info.nr_samples);
+				"'%s' has %" PRIu64 " value%s, but the catalog %" PRIu64
+				" sample%s",
+				path, array.nr, shoal_plural(array.nr), a->info.nr_samples,
+				shoal_plural(a->info.nr_samples));
 	if (fseek(in, (long)array.data_off, SEEK_SET) < 0)
 		return cli_fail("column", "'%s': cannot read it: %s", path, strerror(errno));
 	status = begin(a, "length", array.type);
@@ -353,9 +357,10 @@ static int lines_in_order(struct arguments *a, struct csv *c, int have)
 
 	for (; have > 0 && status == CLI_OK; have = next_line(c)) {
 		if (nr++ == a->info.nr_samples)
-			return cli_fail("column",
-					"'%s' has more than %" PRIu64 " lines, one for each sample",
-					c->path, a->info.nr_samples);
+			return cli_fail(
+				"column",
+				"'%s' has more than %" PRIu64 " line%s, one for each sample",
+				c->path, a->info.nr_samples, shoal_plural(a->info.nr_samples));
 		status = line_number(a, c, values, fill);
 		if (status == CLI_OK && ++fill == CHUNK) {
 			status = append(a, values, fill);
@@ -365,8 +370,10 @@ static int lines_in_order(struct arguments *a, struct csv *c, int have)
 	if (have < 0)
 		return CLI_FAILED;
 	if (status == CLI_OK && nr < a->info.nr_samples)
-		return cli_fail("column", "'%s' has only %" PRIu64 " lines for %" PRIu64 " samples",
-				c->path, nr, a->info.nr_samples);
+		return cli_fail("column",
+				"'%s' has only %" PRIu64 " line%s for %" PRIu64 " sample%s",
+				c->path, nr, shoal_plural(nr), a->info.nr_samples,
+				shoal_plural(a->info.nr_samples));
 	return status == CLI_OK ? append(a, values, fill) : status;
 }
 
@@ -517,7 +524,8 @@ static void print_sorted(const struct shoal_column_info *i, bool json)
 	else if (json)
 		printf("  \"sorted\": { \"samples\": %" PRIu64 "%s },\n", i->nr_sorted, kept);
 	else
-		printf("sorted          %" PRIu64 " samples%s\n", i->nr_sorted, kept);
+		printf("sorted          %" PRIu64 " sample%s%s\n", i->nr_sorted,
+		       shoal_plural(i->nr_sorted), kept);
 }
 
 static int print_info(const struct arguments *a, const char *path)

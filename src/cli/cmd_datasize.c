@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "bench/datasize.h"
 #include "cli/workload_options.h"
 
@@ -177,7 +178,7 @@ static void print_times(const struct bench_workload *w, const struct bench_plan 
 		print_seconds(", ", p->epoch_seconds / w->au, " at the");
 		printf(" %g %% that the workload asks for", w->au * 100);
 	}
-	printf("; %" PRIu64 " epoch%s ", w->train.epochs, w->train.epochs == 1 ? "" : "s");
+	printf("; %" PRIu64 " epoch%s ", w->train.epochs, shoal_plural(w->train.epochs));
 	print_seconds("", p->total_seconds, " at least\n");
 }
 
@@ -185,14 +186,15 @@ static void print_text(const struct bench_workload *w, const struct outcome *o)
 {
 	const struct bench_datasize *s = &o->size;
 	const struct bench_plan *p = &s->plan;
+	uint64_t most = (s->nr_files - 1) / shoal_max(s->subfolders.nr, 1) + 1;
 
 	printf("workload     %s: %s files of %" PRIu64 " sample%s of %.15g bytes\n", w->name,
 	       bench_format_name(w->dataset.format), w->dataset.samples_per_file,
-	       w->dataset.samples_per_file == 1 ? "" : "s", w->dataset.record_bytes);
+	       shoal_plural(w->dataset.samples_per_file), w->dataset.record_bytes);
 	printf("cluster      %" PRIu64 " host%s, %" PRIu64
 	       " accelerator%s, %.1f GiB of memory (%s)\n",
-	       o->cluster.nr_hosts, o->cluster.nr_hosts == 1 ? "" : "s", o->cluster.nr_accelerators,
-	       o->cluster.nr_accelerators == 1 ? "" : "s", (double)o->cluster.memory_bytes / 0x1p30,
+	       o->cluster.nr_hosts, shoal_plural(o->cluster.nr_hosts), o->cluster.nr_accelerators,
+	       shoal_plural(o->cluster.nr_accelerators), (double)o->cluster.memory_bytes / 0x1p30,
 	       o->measured ? "measured" : "declared");
 	printf("files        %" PRIu64 ": five times the memory are %" PRIu64
 	       ", 500 steps are %" PRIu64 "\n",
@@ -200,17 +202,16 @@ static void print_text(const struct bench_workload *w, const struct outcome *o)
 	print_bytes("bytes        ", (double)p->nr_bytes, "");
 	printf(" (%" PRIu64 ")\n", p->nr_bytes);
 	if (p->nr_files_eval)
-		printf("evaluation   %" PRIu64 " files more, of %" PRIu64 " bytes\n",
-		       p->nr_files_eval, p->nr_bytes_eval);
+		printf("evaluation   %" PRIu64 " file%s more, of %" PRIu64 " bytes\n",
+		       p->nr_files_eval, shoal_plural(p->nr_files_eval), p->nr_bytes_eval);
 	fputs("subfolders   ", stdout);
 	print_folders(&s->subfolders);
-	printf("; at most %" PRIu64 " files in a folder\n",
-	       (s->nr_files - 1) / shoal_max(s->subfolders.nr, 1) + 1);
-	printf("steps        %" PRIu64 " an epoch, each of %" PRIu64 " samples an accelerator\n",
-	       p->steps, w->reader.batch);
+	printf("; at most %" PRIu64 " file%s in a folder\n", most, shoal_plural(most));
+	printf("steps        %" PRIu64 " an epoch, each of %" PRIu64 " sample%s an accelerator\n",
+	       p->steps, w->reader.batch, shoal_plural(w->reader.batch));
 	print_times(w, p);
 	print_bytes("shoal needs  ", (double)s->node_bytes, " of memory on a host: ");
-	printf("%" PRIu64 " rank%s with ", s->ranks_per_host, s->ranks_per_host == 1 ? "" : "s");
+	printf("%" PRIu64 " rank%s with ", s->ranks_per_host, shoal_plural(s->ranks_per_host));
 	print_bytes("", (double)p->rank_bytes, " of buffers each, ");
 	print_bytes("", (double)p->catalog_bytes, " of catalog\n");
 	printf("give         dataset.num_files_train=%" PRIu64 " dataset.num_subfolders_train=",

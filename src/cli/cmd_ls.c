@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/s3_options.h"
 #include "shoal.h"
@@ -151,8 +152,8 @@ static int list(struct arguments *a, const struct shoal_catalog *cat)
 			return cli_lookup_failed("ls", a->path, cat, rc);
 	}
 	if (a->from > info.nr_files || (a->id_given && a->from == info.nr_files))
-		return cli_fail("ls", "'%s': there is no id %" PRIu64 ": it has %" PRIu64 " files",
-				a->path, a->from, info.nr_files);
+		return cli_fail("ls", "'%s': there is no id %" PRIu64 ": it has %" PRIu64 " file%s",
+				a->path, a->from, info.nr_files, shoal_plural(info.nr_files));
 	if (shoal_cursor_new(cat, a->from, &cursor, &err) < 0)
 		return cli_fail("ls", "'%s': %s", a->path, err.msg);
 	status = print_names(a, cat, cursor);

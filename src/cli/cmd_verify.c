@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/s3_options.h"
@@ -219,8 +220,9 @@ static void print_words(const struct arguments *a, const char *path, const struc
 			 " new, %" PRIu64 " of another size, %s%" PRIu64 " as they were",
 			 path, r->nr_missing, r->nr_new, r->nr_resized, changed, r->nr_same);
 	else if (a->verbose && !a->json)
-		printf("%s: good, %" PRIu64 " files%s, digest %s\n", path, f->info.nr_files,
-		       f->compared ? ", all there" : "", f->info.digest);
+		printf("%s: good, %" PRIu64 " file%s%s, digest %s\n", path, f->info.nr_files,
+		       shoal_plural(f->info.nr_files), f->compared ? ", all there" : "",
+		       f->info.digest);
 }
 
 int cmd_verify(int argc, char **argv)

@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 #define TERMINAL_SECONDS 0.2
 #define PIPE_SECONDS     5.0
 
@@ -78,10 +80,10 @@ void cli_progress_show(struct cli_progress *p, const struct shoal_index_progress
 	p->nr_shown = now->nr_names;
 	p->dirty = true;
 	snprintf(line, sizeof(line),
-		 rate < 1e5 ? "%" PRIu64 " names%s, %.0f/s, %" PRIu64 " MB"
-			    : "%" PRIu64 " names%s, %.2f million/s, %" PRIu64 " MB",
-		 now->nr_names, now->sealing ? " sealed" : "", rate < 1e5 ? rate : rate * 1e-6,
-		 resident_mb());
+		 rate < 1e5 ? "%" PRIu64 " name%s%s, %.0f/s, %" PRIu64 " MB"
+			    : "%" PRIu64 " name%s%s, %.2f million/s, %" PRIu64 " MB",
+		 now->nr_names, shoal_plural(now->nr_names), now->sealing ? " sealed" : "",
+		 rate < 1e5 ? rate : rate * 1e-6, resident_mb());
 	if (p->terminal) {
 		line[room - 1] = '\0';
 		put_where(line, room, now->where);

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "format/inside.h"
 
 #define FIELD       64 /* bytes, at the least, where there is more than one */
@@ -91,9 +92,9 @@ static int csv_find(const struct format_source *file, uint64_t nr_samples, forma
 				continue;
 			if (nr_lines > nr_samples)
 				return shoal_fail(err, -ERANGE,
-						  "it has more than %" PRIu64 " lines after the "
+						  "it has more than %" PRIu64 " line%s after the "
 						  "first",
-						  nr_samples);
+						  nr_samples, shoal_plural(nr_samples));
 			if (nr_lines > 0)
 				rc = found(self, nr_lines - 1, start, end - start);
 			nr_lines++;
@@ -101,8 +102,9 @@ static int csv_find(const struct format_source *file, uint64_t nr_samples, forma
 		}
 	}
 	if (rc == 0 && nr_lines != nr_samples + 1)
-		return shoal_fail(err, -ERANGE, "it has %" PRIu64 " lines, not %" PRIu64 " and one",
-				  nr_lines, nr_samples);
+		return shoal_fail(err, -ERANGE,
+				  "it has %" PRIu64 " line%s, not %" PRIu64 " and one", nr_lines,
+				  shoal_plural(nr_lines), nr_samples);
 	return rc;
 }
 

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "base/text.h"
 #include "format/inside.h"
 
 static const struct format *const formats[] = {
@@ -97,13 +98,13 @@ int format_check(const struct format *f, uint64_t size, uint64_t nr_samples, str
 		return shoal_fail(err, -EINVAL,
 				  "%" PRIu64 " bytes are too few for a %s file with %" PRIu64
 				  " sample%s: the least is %" PRIu64,
-				  size, f->name, nr_samples, nr_samples == 1 ? "" : "s", least);
+				  size, f->name, nr_samples, shoal_plural(nr_samples), least);
 	most = most_bytes(f, nr_samples);
 	if (size > most)
 		return shoal_fail(err, -EINVAL,
 				  "%" PRIu64 " bytes are too many for a %s file with %" PRIu64
 				  " sample%s: the most is %" PRIu64,
-				  size, f->name, nr_samples, nr_samples == 1 ? "" : "s", most);
+				  size, f->name, nr_samples, shoal_plural(nr_samples), most);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 
+#include "base/text.h"
 #include "format/inside.h"
 
 static uint64_t indexed_least(uint64_t nr_samples)
@@ -69,8 +70,8 @@ static int indexed_find_sides(const struct format_source *sides, uint64_t file_s
 				  ": both should have eight a sample",
 				  sides[0].size, sides[1].size);
 	if (sides[0].size / 8 != nr_samples)
-		return shoal_fail(err, -ERANGE, "the index has %" PRIu64 " samples, not %" PRIu64,
-				  sides[0].size / 8, nr_samples);
+		return shoal_fail(err, -ERANGE, "the index has %" PRIu64 " sample%s, not %" PRIu64,
+				  sides[0].size / 8, shoal_plural(sides[0].size / 8), nr_samples);
 	for (uint64_t i = 0; i < nr_samples && rc == 0; i += AT_ONCE)
 		rc = find_some(sides, file_size, i, (size_t)shoal_min(AT_ONCE, nr_samples - i),
 			       found, self, err);

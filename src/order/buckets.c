@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "order/perm.h"
 
 #define BUCKETS_MAX 65536u /* so that the table below is 512 KB at most */
@@ -43,9 +44,9 @@ static int check_spec(const struct bucket_source *source, const struct shoal_bat
 				  spec->batch);
 	if (spec->bucket && spec->bucket < spec->batch)
 		return shoal_fail(err, -EINVAL,
-				  "a bucket of %" PRIu64 " samples has not one batch of %" PRIu64
+				  "a bucket of %" PRIu64 " sample%s has not one batch of %" PRIu64
 				  ": use a larger bucket",
-				  spec->bucket, spec->batch);
+				  spec->bucket, shoal_plural(spec->bucket), spec->batch);
 	return 0;
 }
 

@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "base/le.h"
+#include "base/text.h"
 #include "order/perm.h"
 
 #define DEFAULT_WINDOW 16
@@ -353,9 +354,10 @@ static int check_mode(const struct shoal_order_spec *spec, struct shoal_err *err
 				  spec->consumed, spec->nr_ranks);
 	if (spec->remainder == SHOAL_PAD && spec->nr_samples < spec->nr_ranks)
 		return shoal_fail(err, -EINVAL,
-				  "%" PRIu64 " samples leave some of %" PRIu64
+				  "%" PRIu64 " sample%s leave%s some of %" PRIu64
 				  " ranks none to pad with: use fewer ranks, or drop or keep",
-				  spec->nr_samples, spec->nr_ranks);
+				  spec->nr_samples, shoal_plural(spec->nr_samples),
+				  spec->nr_samples == 1 ? "s" : "", spec->nr_ranks);
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/text.h"
 #include "report/report.h"
 
 #define TEXT_MAX (1u << 20) /* a line an epoch */
@@ -94,7 +95,7 @@ static void put_memory(struct table *t, const struct bench_result *r)
 		    "memory    %.1f MB on %s (%" PRIu64
 		    " rank%s): of it up to %.1f MB of buffers, a "
 		    "catalog of %.3f MB\n",
-		    (double)n->pss_bytes * 1e-6, n->host, n->nr_ranks, n->nr_ranks == 1 ? "" : "s",
+		    (double)n->pss_bytes * 1e-6, n->host, n->nr_ranks, shoal_plural(n->nr_ranks),
 		    (double)n->pool_bytes * 1e-6, (double)n->catalog_bytes * 1e-6);
 	}
 	if (r->nr_nodes > 8)
@@ -134,7 +135,7 @@ static void put_notes(struct table *t, const struct bench_result *r)
 		put(t,
 		    "note      resumed %" PRIu64 " time%s: each part of an epoch has its own "
 		    "figures in *_output.json\n",
-		    r->resumed, r->resumed == 1 ? "" : "s");
+		    r->resumed, shoal_plural(r->resumed));
 	if (r->partial)
 		put(t,
 		    "note      * %s: these figures are partial, and are in no mean beside whole "
@@ -149,7 +150,7 @@ static void put_errors(struct table *t, const struct bench_result *r)
 
 	if (nr > 0)
 		put(t, "errors    %" PRIu64 " sample%s could not be read and count%s nowhere\n", nr,
-		    nr == 1 ? "" : "s", nr == 1 ? "s" : "");
+		    shoal_plural(nr), nr == 1 ? "s" : "");
 	for (size_t i = 0; i < r->nr_errors; i++)
 		put(t, "          %s\n", r->errors[i]);
 }
@@ -203,8 +204,8 @@ int report_table_text(const struct bench_result *r, bool in_colour, char **ret_t
 	    "%s%s%s: %" PRIu64 " accelerator%s on %" PRIu64 " rank%s, %" PRIu64
 	    " file%s, batch %" PRIu64 "\n",
 	    colour(&t, BOLD), r->workload->name, colour(&t, PLAIN), r->nr_accelerators,
-	    r->nr_accelerators == 1 ? "" : "s", r->nr_ranks, r->nr_ranks == 1 ? "" : "s",
-	    r->nr_files, r->nr_files == 1 ? "" : "s", r->workload->reader.batch);
+	    shoal_plural(r->nr_accelerators), r->nr_ranks, shoal_plural(r->nr_ranks), r->nr_files,
+	    shoal_plural(r->nr_files), r->workload->reader.batch);
 	put(&t,
 	    "data      %.500s (%.900s)\nreading   %s (%s), %" PRIu64 " in flight a rank, %" PRIu64
 	    " batches ahead, order %s, seed %" PRIu64 "\nfirst     batch after %.2f s\n\n",
