@@ -499,22 +499,24 @@ static int take_files(struct bench_part *part, const struct bench_workload *w, u
 				bench_format_name(w->dataset.format));
 	else if (rc == 0 && part->nr_files < want && n != 0 && n != want)
 		rc = shoal_fail(err, -EINVAL,
-				"the workload reads %" PRIu64 " files, and there are %" PRIu64
+				"the workload reads %" PRIu64 " file%s, and there are %" PRIu64
 				" of a set of %" PRIu64 " ('%.200s'): say dataset.%s=%" PRIu64
 				", or generate what it needs",
-				want, part->nr_files, n, name, key, part->nr_files);
+				want, shoal_plural(want), part->nr_files, n, name, key,
+				part->nr_files);
 	else if (rc == 0 && part->nr_files < want)
 		rc = shoal_fail(err, -EINVAL,
-				"the workload reads %" PRIu64 " files, and there are %" PRIu64
+				"the workload reads %" PRIu64 " file%s, and there are %" PRIu64
 				": say dataset.%s=%" PRIu64 ", or generate the rest",
-				want, part->nr_files, key, part->nr_files);
+				want, shoal_plural(want), part->nr_files, key, part->nr_files);
 	if (rc == 0 && info.samples_per_file != w->dataset.samples_per_file)
 		rc = shoal_fail(
 			err, -EINVAL,
-			"the workload has %" PRIu64 " samples in a file, and the catalog %" PRIu64
+			"the workload has %" PRIu64 " sample%s in a file, and the catalog %" PRIu64
 			": index it again with --samples-per-file, or say "
 			"dataset.num_samples_per_file=%" PRIu64,
-			w->dataset.samples_per_file, info.samples_per_file, info.samples_per_file);
+			w->dataset.samples_per_file, shoal_plural(w->dataset.samples_per_file),
+			info.samples_per_file, info.samples_per_file);
 	if (rc < 0)
 		return rc;
 	part->nr_files = want;
@@ -566,6 +568,7 @@ static int open_parts(struct bench_data *d, const struct bench_workload *w,
 		      const struct bench_data_options *o, const struct finding *f,
 		      struct shoal_err *err)
 {
+	struct shoal_catalog_info info;
 	int rc = o->open(f->train, &d->cat, err);
 
 	if (rc == 0 && f->eval[0])
@@ -576,6 +579,12 @@ static int open_parts(struct bench_data *d, const struct bench_workload *w,
 		return shoal_fail(err, rc, "'%.200s': %.500s", f->from[0] ? f->from : f->train,
 				  why.msg);
 	}
+	shoal_catalog_info(d->cat, &info);
+	if (f->kind == KIND_CATALOG && info.nr_files == 0)
+		return shoal_fail(err, -ENODATA,
+				  "the catalog '%.300s' lists no files: index a place that has "
+				  "some, or name other data",
+				  f->from[0] ? f->from : f->train);
 	rc = range_of(d->cat, "train", true, &d->train, err);
 	if (rc == 0)
 		rc = take_files(&d->train, w, w->dataset.nr_files_train, "num_files_train", err);

@@ -12,6 +12,7 @@
 
 #include <xxhash.h>
 
+#include "base/text.h"
 #include "bench/lock.h"
 #include "bench/run_inside.h"
 
@@ -207,8 +208,8 @@ static int go_on(struct run *run, size_t nr_phases, struct shoal_err *err)
 				  "the run to resume had %" PRIu64 " rank%s of %" PRIu64
 				  " accelerator%s: resume it with as many, or start anew in "
 				  "another folder",
-				  s->nr_ranks, s->nr_ranks == 1 ? "" : "s", s->nr_accelerators,
-				  s->nr_accelerators == 1 ? "" : "s");
+				  s->nr_ranks, shoal_plural(s->nr_ranks), s->nr_accelerators,
+				  shoal_plural(s->nr_accelerators));
 	if (s->configuration != configuration(run))
 		return shoal_fail(
 			err, -ESTALE,
@@ -467,6 +468,14 @@ static int run_phases(struct run *run, size_t nr_phases, struct shoal_err *err)
 	return rc;
 }
 
+/* Only these can be read past the page cache: a workload that says so may be run on a bucket. */
+static bool reads_files(const struct bench_run_options *o)
+{
+	const char *place = o->load.store ? o->load.store : o->data->root;
+
+	return strncmp(place, "s3://", 5) != 0 && strncmp(place, "null:", 5) != 0;
+}
+
 /* What the loaders are opened with. */
 static void choose_reading(struct run *run, const struct shoal_comm_place *place)
 {
@@ -478,7 +487,7 @@ static void choose_reading(struct run *run, const struct shoal_comm_place *place
 						       (uint64_t)place->node_size, run->nr_here);
 	run->load = run->o->load;
 	run->load.part = true;
-	run->load.direct = run->load.direct || reader->odirect;
+	run->load.direct = run->load.direct || (reader->odirect && reads_files(run->o));
 	if (!run->load.in_flight)
 		run->load.in_flight =
 			(unsigned)shoal_min(run->read_threads * run->nr_here, LOAD_IN_FLIGHT_MAX);

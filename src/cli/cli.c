@@ -72,13 +72,19 @@ static const char *local_copy;
 
 int cli_getopt(int argc, char **argv, const char *shorts, const struct option *longs)
 {
+	struct shoal_err err = { "" };
 	int c;
 
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) == CLI_OPT_LOCAL_COPY ||
-	       cli_s3_option(c, optarg))
+	       cli_s3_option(c, optarg)) {
 		if (c == CLI_OPT_LOCAL_COPY)
 			local_copy = optarg;
+		else if (cli_s3_check(c, optarg, &err) < 0) {
+			cli_usage(argv[0], "%s", err.msg);
+			return '?';
+		}
+	}
 	if (c == ':')
 		cli_usage(argv[0], "option '%s' needs a value", argv[optind - 1]);
 	else if (c == '?' && optopt && strchr(argv[optind - 1], '='))
@@ -148,6 +154,20 @@ struct shoal_catalog *cli_open(const char *command, const char *path)
 	if (rc == -ECANCELED || cli_stop)
 		cli_die_of_signal();
 	return cat;
+}
+
+int cli_check_samples(const struct shoal_catalog *cat, struct shoal_err *err)
+{
+	struct shoal_catalog_info info;
+
+	shoal_catalog_info(cat, &info);
+	if (info.nr_files == 0)
+		return shoal_fail(err, -ENODATA,
+				  "the catalog lists no files: index a place that has some");
+	if (info.nr_samples == 0)
+		return shoal_fail(err, -ENODATA,
+				  "the catalog has no samples: none of its files holds any");
+	return 0;
 }
 
 int cli_lookup_failed(const char *command, const char *path, const struct shoal_catalog *cat,

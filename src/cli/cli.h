@@ -57,6 +57,9 @@ int cli_open_catalog(const char *path, struct shoal_catalog **ret_cat,
 /* The same, with words on failure: NULL. */
 struct shoal_catalog *cli_open(const char *command, const char *path);
 
+/* Whether a catalog has something to read. -ENODATA with words. */
+int cli_check_samples(const struct shoal_catalog *cat, struct shoal_err *err) SHOAL_MUST_USE;
+
 /* Say what went wrong with a lookup in the catalog at @path. Returns CLI_FAILED. */
 int cli_lookup_failed(const char *command, const char *path, const struct shoal_catalog *cat,
 		      int rc);

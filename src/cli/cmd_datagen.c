@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "bench/datagen.h"
 #include "bench/datasize.h"
 #include "cli/progress.h"
@@ -139,6 +140,8 @@ static int take_words(int argc, char **argv, struct arguments *a)
 		return cli_usage("datagen", "give --data, the directory to write to");
 	if (!*a->o.data)
 		return cli_usage("datagen", "--data is empty");
+	if (cli_s3_check_uri("datagen", a->o.data) != CLI_OK)
+		return CLI_USAGE;
 	if (a->verify && !a->resume && a->o.force)
 		return cli_usage("datagen", "--verify writes nothing, so --force means nothing");
 	a->o.mode = a->resume   ? BENCH_DATAGEN_RESUME
@@ -173,9 +176,9 @@ static void put_files(char *line, size_t cap, struct screen *s,
 	if (rate > 0)
 		put_time(left, sizeof(left), (double)(now->nr_files - now->nr_done) / rate);
 	snprintf(line, cap,
-		 "%" PRIu64 " of %" PRIu64 " files (%.1f %%), %.0f/s, %.1f MB/s, %s left",
-		 now->nr_done, now->nr_files, 100.0 * (double)now->nr_done / (double)now->nr_files,
-		 rate, speed * 1e-6, left);
+		 "%" PRIu64 " of %" PRIu64 " file%s (%.1f %%), %.0f/s, %.1f MB/s, %s left",
+		 now->nr_done, now->nr_files, shoal_plural(now->nr_files),
+		 100.0 * (double)now->nr_done / (double)now->nr_files, rate, speed * 1e-6, left);
 }
 
 static void show(void *self, const struct bench_datagen_progress *now)
@@ -192,8 +195,8 @@ static void show(void *self, const struct bench_datagen_progress *now)
 	if (s->a->quiet || t - s->line.shown < (s->line.terminal ? 0.2 : 5.0))
 		return;
 	if (now->phase == BENCH_DATAGEN_CATALOG)
-		snprintf(line, sizeof(line), "catalog: %" PRIu64 " of %" PRIu64 " names",
-			 now->nr_done, now->nr_files);
+		snprintf(line, sizeof(line), "catalog: %" PRIu64 " of %" PRIu64 " name%s",
+			 now->nr_done, now->nr_files, shoal_plural(now->nr_files));
 	else
 		put_files(line, sizeof(line), s, now, t);
 	s->line.shown = t;
@@ -270,17 +273,18 @@ static void print_written(const struct arguments *a, const struct bench_datagen_
 	const struct bench_datagen_counts *c = &r->counts;
 	double seconds = r->seconds > 0 ? r->seconds : 1e-9;
 
-	printf("%" PRIu64 " files, %.1f MB written in %.2f s by %d rank%s of %u thread%s: %.0f "
+	printf("%" PRIu64 " file%s, %.1f MB written in %.2f s by %d rank%s of %u thread%s: %.0f "
 	       "files/s, %.1f MB/s\n",
-	       c->nr_written, (double)c->bytes_written * 1e-6, r->seconds, nr_ranks,
-	       nr_ranks > 1 ? "s" : "", r->nr_threads, r->nr_threads > 1 ? "s" : "",
-	       (double)c->nr_written / seconds, (double)c->bytes_written * 1e-6 / seconds);
+	       c->nr_written, shoal_plural(c->nr_written), (double)c->bytes_written * 1e-6,
+	       r->seconds, nr_ranks, shoal_plural((uint64_t)nr_ranks), r->nr_threads,
+	       shoal_plural(r->nr_threads), (double)c->nr_written / seconds,
+	       (double)c->bytes_written * 1e-6 / seconds);
 	if (a->resume)
 		printf("before    %" PRIu64 " good (%" PRIu64 " of them compared), %" PRIu64
 		       " missing, %" PRIu64 " of another size, %" PRIu64
 		       " with other content; %" PRIu64 " leftover%s removed\n",
 		       c->nr_good, c->nr_compared, c->nr_missing, c->nr_resized, c->nr_damaged,
-		       c->nr_leftovers, c->nr_leftovers == 1 ? "" : "s");
+		       c->nr_leftovers, shoal_plural(c->nr_leftovers));
 	if (r->catalog[0])
 		printf("catalog   %s%s\n", r->catalog,
 		       r->parts ? ", and beside it those of train and valid" : "");
@@ -293,9 +297,9 @@ static void print_verified(const struct bench_datagen_result *r)
 	const struct bench_datagen_counts *c = &r->counts;
 	double seconds = r->seconds > 0 ? r->seconds : 1e-9;
 
-	printf("%" PRIu64 " of %" PRIu64 " files good, %.1f MB compared in %.2f s: %.1f MB/s\n",
-	       c->nr_good, r->nr_files, (double)c->bytes_compared * 1e-6, r->seconds,
-	       (double)c->bytes_compared * 1e-6 / seconds);
+	printf("%" PRIu64 " of %" PRIu64 " file%s good, %.1f MB compared in %.2f s: %.1f MB/s\n",
+	       c->nr_good, r->nr_files, shoal_plural(r->nr_files), (double)c->bytes_compared * 1e-6,
+	       r->seconds, (double)c->bytes_compared * 1e-6 / seconds);
 	if (nr_wrong(c))
 		printf("wrong     %" PRIu64 " missing, %" PRIu64 " of another size, %" PRIu64
 		       " with other content: --resume --verify writes them again\n",
@@ -312,8 +316,8 @@ static int say_failure(const struct arguments *a, const struct screen *s, int rc
 		return cli_fail("datagen", "interrupted");
 	if (rc == -ECANCELED)
 		return cli_fail("datagen",
-				"interrupted after %" PRIu64 " files: --resume completes them",
-				s->nr_done);
+				"interrupted after %" PRIu64 " file%s: --resume completes them",
+				s->nr_done, shoal_plural(s->nr_done));
 	if (s->nr_ranks > 1 && rc != -EREMOTEIO)
 		return cli_fail("datagen", "rank 0: %s", err->msg);
 	return cli_fail("datagen", "%s", err->msg);
@@ -361,6 +365,7 @@ static int show_plan(struct arguments *a, struct shoal_comm *comm, const struct 
 	struct bench_cluster cluster;
 	struct shoal_err why = { "" };
 	char words[300];
+	uint64_t nr;
 	int rc = bench_measure(comm, &cluster, err);
 
 	if (rc == 0)
@@ -374,10 +379,11 @@ static int show_plan(struct arguments *a, struct shoal_comm *comm, const struct 
 		warn_once(s, words);
 	if (s->rank > 0 || a->quiet || a->o.mode == BENCH_DATAGEN_VERIFY)
 		return 0;
-	fprintf(stderr, "datagen: %" PRIu64 " files, ", a->plan.nr_files + a->plan.nr_files_eval);
+	nr = a->plan.nr_files + a->plan.nr_files_eval;
+	fprintf(stderr, "datagen: %" PRIu64 " file%s, ", nr, shoal_plural(nr));
 	cli_put_bytes(stderr, (double)a->plan.nr_bytes + (double)a->plan.nr_bytes_eval);
 	fprintf(stderr, "; %" PRIu64 " step%s an epoch on %d accelerator%s\n", a->plan.steps,
-		a->plan.steps == 1 ? "" : "s", s->nr_ranks, s->nr_ranks == 1 ? "" : "s");
+		shoal_plural(a->plan.steps), s->nr_ranks, shoal_plural((uint64_t)s->nr_ranks));
 	return 0;
 }
 

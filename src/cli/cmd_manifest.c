@@ -285,6 +285,7 @@ static int write_manifests(struct arguments *a, const struct shoal_catalog *cat)
 	struct shoal_err err = { "" };
 	int status = CLI_OK;
 	const char *root;
+	uint64_t nr = (a->last_epoch - a->first_epoch + 1) * a->spec.nr_ranks;
 
 	shoal_catalog_info(cat, &info);
 	root = info.root;
@@ -292,8 +293,8 @@ static int write_manifests(struct arguments *a, const struct shoal_catalog *cat)
 		return cli_fail("manifest", "--paths: the root '%s' is not a file:// URI", root);
 	if (a->paths)
 		root += strlen(scheme);
-	if (info.nr_files == 0)
-		return cli_fail("manifest", "'%s': it has no files", a->path);
+	if (info.nr_files == 0 && cli_check_samples(cat, &err) < 0)
+		return cli_fail("manifest", "'%s': %s", a->path, err.msg);
 	a->spec.nr_samples = info.nr_files; /* lists are of files */
 	if (a->spec.mode == SHOAL_LOCAL)
 		a->spec.batch = CHUNK;
@@ -308,9 +309,8 @@ static int write_manifests(struct arguments *a, const struct shoal_catalog *cat)
 	if (status == CLI_OK && shoal_catalog_check_fresh(cat, &err) < 0)
 		return cli_fail("manifest", "'%s': %s", a->path, err.msg);
 	if (status == CLI_OK && !a->quiet)
-		fprintf(stderr, "%" PRIu64 " lists of %" PRIu64 " files in '%s'\n",
-			(a->last_epoch - a->first_epoch + 1) * a->spec.nr_ranks, info.nr_files,
-			a->dir);
+		fprintf(stderr, "%" PRIu64 " list%s of %" PRIu64 " file%s in '%s'\n", nr,
+			shoal_plural(nr), info.nr_files, shoal_plural(info.nr_files), a->dir);
 	return status;
 }
 

@@ -187,8 +187,8 @@ static int print_order(struct arguments *a, const struct shoal_catalog *cat)
 	int status;
 
 	shoal_catalog_info(cat, &info);
-	if (info.nr_samples == 0)
-		return cli_fail("order", "'%s': it has no samples", a->path);
+	if (cli_check_samples(cat, &err) < 0)
+		return cli_fail("order", "'%s': %s", a->path, err.msg);
 	a->spec.nr_samples = info.nr_samples;
 	/* Where files differ, a unit is as many samples as a file has on average. */
 	a->spec.unit = info.samples_per_file ? info.samples_per_file

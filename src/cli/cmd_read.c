@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "bench/tally.h"
 #include "cli/load_options.h"
 #include "cli/order_options.h"
@@ -193,6 +194,19 @@ static int open_loader(struct arguments *a, struct shoal_comm *comm,
 				 ret_loader, err);
 }
 
+/* Whether the options are for what the catalog lists. */
+static int check_use(const struct arguments *a, const struct shoal_catalog *cat,
+		     struct shoal_err *err)
+{
+	struct shoal_catalog_info info;
+	int rc = a->load.if_match ? load_check_etags(cat, a->load.store, err) : 0;
+
+	shoal_catalog_info(cat, &info);
+	if (rc < 0)
+		return rc;
+	return load_check_place(a->load.store ? a->load.store : info.root, &a->load, a->drop, err);
+}
+
 static int run(struct arguments *a, struct shoal_comm *comm, struct shoal_catalog **ret_cat,
 	       struct shoal_loader **ret_loader, struct outcome *o, struct shoal_err *err)
 {
@@ -200,10 +214,12 @@ static int run(struct arguments *a, struct shoal_comm *comm, struct shoal_catalo
 
 	shoal_comm_set_stop(comm, &cli_stop);
 	rc = cli_open_catalog(a->path, ret_cat, err);
-	if (rc == 0 && a->load.if_match) {
-		rc = load_check_etags(*ret_cat, a->load.store, err);
+	if (rc == 0) {
+		rc = check_use(a, *ret_cat, err);
 		a->misused = rc < 0;
 	}
+	if (rc == 0)
+		rc = cli_check_samples(*ret_cat, err);
 	if (rc == 0)
 		rc = open_loader(a, comm, *ret_cat, ret_loader, err);
 	if (rc == 0 && a->drop)
@@ -271,8 +287,11 @@ static void print_json(const struct arguments *a, const struct outcome *o, int n
 	       a->epoch, nr_ranks, t->samples, t->bytes_delivered, o->seconds, o->first, t->errors);
 	printf(" \"engine\": \"%s\", \"engine_detail\": ", o->stats.engine);
 	cli_json_string(o->stats.engine_detail);
-	printf(", \"pool_bytes\": %" PRIu64 ", \"cpu_us_per_sample\": %.3f,\n", t->pool_bytes,
-	       t->samples ? (double)t->cpu_ns * 1e-3 / (double)t->samples : 0);
+	printf(", \"pool_bytes\": %" PRIu64 ", \"cpu_us_per_sample\": ", t->pool_bytes);
+	if (t->samples > 0)
+		printf("%.3f,\n", (double)t->cpu_ns * 1e-3 / (double)t->samples);
+	else
+		puts("null,");
 	printf(" \"latency_us\": {\"p50\": %.1f, \"p90\": %.1f, \"p99\": %.1f, \"p99.9\": %.1f, "
 	       "\"max\": %.1f},\n",
 	       us_at(&t->latency, 0.5), us_at(&t->latency, 0.9), us_at(&t->latency, 0.99),
@@ -301,8 +320,8 @@ static void print_proof(const struct arguments *a, const struct bench_tally *t)
 
 	printf("audit     ");
 	if (once && t->samples < a->spec.nr_samples)
-		printf("%" PRIu64 " of %" PRIu64 " samples, each exactly once", t->samples,
-		       a->spec.nr_samples);
+		printf("%" PRIu64 " of %" PRIu64 " sample%s, each exactly once", t->samples,
+		       a->spec.nr_samples, shoal_plural(a->spec.nr_samples));
 	else
 		printf("%severy sample exactly once", once ? "" : "NOT ");
 	printf("; order %016" PRIx64 "%016" PRIx64 "\n", t->got[2], t->got[3]);
@@ -311,23 +330,23 @@ static void print_proof(const struct arguments *a, const struct bench_tally *t)
 static void print_text(const struct arguments *a, const struct outcome *o, int nr_ranks)
 {
 	const struct bench_tally *t = &o->sum;
-	double n = t->samples ? (double)t->samples : 1;
 
 	printf("epoch %" PRIu64 ": %" PRIu64
-	       " samples, %.1f MB in %.2f s by %d rank%s: %.0f samples/s, "
+	       " sample%s, %.1f MB in %.2f s by %d rank%s: %.0f samples/s, "
 	       "%.1f MB/s\n",
-	       a->epoch, t->samples, (double)t->bytes_delivered * 1e-6, o->seconds, nr_ranks,
-	       nr_ranks > 1 ? "s" : "", (double)t->samples / o->seconds,
-	       (double)t->bytes_delivered * 1e-6 / o->seconds);
+	       a->epoch, t->samples, shoal_plural(t->samples), (double)t->bytes_delivered * 1e-6,
+	       o->seconds, nr_ranks, shoal_plural((uint64_t)nr_ranks),
+	       (double)t->samples / o->seconds, (double)t->bytes_delivered * 1e-6 / o->seconds);
 	if (t->errors > 0)
-		printf("errors    %" PRIu64 " samples could not be read, and were left out\n",
-		       t->errors);
+		printf("errors    %" PRIu64 " sample%s could not be read, and %s left out\n",
+		       t->errors, shoal_plural(t->errors), t->errors == 1 ? "was" : "were");
 	printf("engine    %s (%s), %.1f MB of buffers\n", o->stats.engine, o->stats.engine_detail,
 	       (double)t->pool_bytes * 1e-6);
-	printf("latency   p50 %.0f us, p90 %.0f us, p99 %.0f us, max %.0f us; %.2f us of CPU a "
-	       "sample\n",
-	       us_at(&t->latency, 0.5), us_at(&t->latency, 0.9), us_at(&t->latency, 0.99),
-	       us_at(&t->latency, 1), (double)t->cpu_ns * 1e-3 / n);
+	if (t->samples > 0)
+		printf("latency   p50 %.0f us, p90 %.0f us, p99 %.0f us, max %.0f us; %.2f us of "
+		       "CPU a sample\n",
+		       us_at(&t->latency, 0.5), us_at(&t->latency, 0.9), us_at(&t->latency, 0.99),
+		       us_at(&t->latency, 1), (double)t->cpu_ns * 1e-3 / (double)t->samples);
 	if (t->remote.nr_requests > 0)
 		printf("requests  %" PRIu64 " sent, %" PRIu64 " of them again, %" PRIu64
 		       " throttled; first byte after p50 %.0f us, p99 %.0f us\n",
@@ -344,8 +363,8 @@ static void print_text(const struct arguments *a, const struct outcome *o, int n
 		       100.0 * (double)t->nr_cached / (double)t->nr_pages);
 	putchar('\n');
 	if (a->drop)
-		printf("dropped   the pages of %" PRIu64 " files before; %" PRIu64 " kept some\n",
-		       t->nr_dropped, t->nr_kept);
+		printf("dropped   the pages of %" PRIu64 " file%s before; %" PRIu64 " kept some\n",
+		       t->nr_dropped, shoal_plural(t->nr_dropped), t->nr_kept);
 }
 
 /* What was skipped: each rank for itself, after the figures of all. */
@@ -413,6 +432,8 @@ int cmd_read(int argc, char **argv)
 	if (load_check("read", &a.load) != CLI_OK)
 		return CLI_USAGE;
 	a.path = argv[optind];
+	if (cli_s3_check_uri("read", a.path) != CLI_OK)
+		return CLI_USAGE;
 	o.started = cli_now();
 	cli_catch_signals();
 	if (shoal_comm_open(&comm, &err) < 0)

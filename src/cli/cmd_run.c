@@ -144,6 +144,8 @@ static int parse(int argc, char **argv, struct arguments *a)
 		return cli_usage("run", "--results is empty");
 	if (!a->data && !made_up(a))
 		return cli_usage("run", "say where the data is: --data DIR, URI or CATALOG");
+	if (cli_s3_check_uri("run", a->data) != CLI_OK)
+		return CLI_USAGE;
 	return load_check("run", &a->load);
 }
 
@@ -287,16 +289,21 @@ static int open_data(struct command *c, struct shoal_err *err)
 }
 
 /* Before anything of the run is there. All ranks see the same catalogs. */
-static int check_etags(struct command *c, struct shoal_err *err)
+static int check_use(struct command *c, struct shoal_err *err)
 {
 	const char *store = c->a.load.store ? c->a.load.store : c->data.store;
-	int rc = load_check_etags(c->data.cat, store, err);
+	const struct shoal_catalog *const cats[] = { c->data.cat, c->data.cat_eval };
+	int rc = load_check_place(store ? store : c->data.root, &c->a.load, c->a.drop, err);
 
-	if (rc == 0 && c->data.cat_eval)
-		rc = load_check_etags(c->data.cat_eval, store, err);
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(cats); i++)
+		if (rc == 0 && c->a.load.if_match && cats[i])
+			rc = load_check_etags(cats[i], store, err);
 	c->misused = rc < 0;
 	if (rc < 0)
 		shoal_comm_fail(c->comm, err->msg);
+	else if (c->workload->reader.odirect && load_is_remote(store ? store : c->data.root))
+		show_words(c, "reader.odirect is ignored: objects in a bucket are not in the page "
+			      "cache");
 	return rc;
 }
 
@@ -391,8 +398,8 @@ static int run(struct command *c, struct shoal_err *err)
 	rc = agree(c, rc, err);
 	if (rc == 0)
 		rc = open_data(c, err);
-	if (rc == 0 && c->a.load.if_match)
-		rc = check_etags(c, err);
+	if (rc == 0)
+		rc = check_use(c, err);
 	if (rc == 0)
 		rc = note_size(c, err);
 	if (rc == 0)

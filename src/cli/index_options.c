@@ -219,7 +219,7 @@ static bool take_tree_option(int c, struct index_arguments *a)
 		a->tree.update = optarg;
 		return true;
 	case OPT_THREADS:
-		a->tree_only = "--threads";
+		a->tree_only = a->files_only = "--threads";
 		return take_threads(a);
 	default:
 		return take_bucket_option(c, a);
@@ -292,10 +292,15 @@ static int check_bucket(const struct index_arguments *a)
 {
 	bool bucket = strncmp(a->source, "s3://", strlen("s3://")) == 0;
 
+	if (cli_s3_check_uri("index", a->source) != CLI_OK)
+		return CLI_USAGE;
 	if (bucket && a->files_only && strcmp(a->files_only, "--update") == 0)
 		return cli_usage("index",
 				 "--update is for a directory: a bucket does not tell what "
 				 "changed in it; list it anew");
+	if (bucket && a->files_only && strcmp(a->files_only, "--threads") == 0)
+		return cli_usage("index", "--threads is for a directory: a bucket is listed with "
+					  "--connections N");
 	if (bucket && a->files_only)
 		return cli_usage("index", "%s is for a directory, not for a bucket", a->files_only);
 	if (!bucket && a->bucket_only)
@@ -352,6 +357,8 @@ static int check_root(const struct index_arguments *a)
 /* CLI_OK when the arguments make sense together. */
 static int check(const struct index_arguments *a, int nr_sources)
 {
+	if (cli_s3_check_uri("index", a->options.output) != CLI_OK)
+		return CLI_USAGE;
 	if (!a->options.output)
 		return cli_usage("index", "say where to write the catalog: -o FILE");
 	if (strcmp(a->options.output, "-") == 0)

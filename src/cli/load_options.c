@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/s3_options.h"
 #include "store/store.h"
 
 bool load_number(const char *command, const char *option, uint64_t max, uint64_t *ret_value)
@@ -118,6 +119,8 @@ int load_check(const char *command, const struct shoal_load_options *load)
 	bool made_up = load->store && strncmp(load->store, "null:", strlen("null:")) == 0;
 	bool bucket = load->store && strncmp(load->store, "s3://", strlen("s3://")) == 0;
 
+	if (cli_s3_check_uri(command, load->store) != CLI_OK)
+		return CLI_USAGE;
 	if (load->object_size && !made_up)
 		return cli_usage(command,
 				 "--object-size is for --store null: real samples have a size");
@@ -125,4 +128,15 @@ int load_check(const char *command, const struct shoal_load_options *load)
 		return cli_usage(command, "--engine uring reads files, and not --store %.200s",
 				 load->store);
 	return CLI_OK;
+}
+
+int load_check_place(const char *place, const struct shoal_load_options *load, bool drop,
+		     struct shoal_err *err)
+{
+	const char *option = load->direct ? "--direct" : drop ? "--drop-cache" : NULL;
+
+	if (!option || strncmp(place, "s3://", strlen("s3://")) != 0)
+		return 0;
+	return shoal_fail(err, -EINVAL,
+			  "%s is for files: objects in a bucket are not in the page cache", option);
 }

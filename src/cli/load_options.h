@@ -36,7 +36,7 @@ enum {
 
 #define LOAD_USAGE                                                                                            \
 	"      --engine E        uring, threads or auto (default: uring for files, for s3:// its own)\n"      \
-	"      --direct          past the page cache (O_DIRECT)\n"                                            \
+	"      --direct          files past the page cache (O_DIRECT)\n"                                      \
 	"      --store WHERE     read from this directory or URI instead of the catalog's root; null makes\n" \
 	"                        bytes up, to measure Shoal itself\n"                                         \
 	"      --object-size N   with --store null: the size of every sample\n"                               \
@@ -55,5 +55,10 @@ int load_option(const char *command, int c, struct shoal_load_options *load) SHO
 
 /* CLI_OK when all that was taken makes sense together, else CLI_USAGE after saying why. */
 int load_check(const char *command, const struct shoal_load_options *load) SHOAL_MUST_USE;
+
+/* Whether --direct and --drop-cache (@drop), which are for files, were given though @place is a
+ * bucket: -EINVAL with words. */
+int load_check_place(const char *place, const struct shoal_load_options *load, bool drop,
+		     struct shoal_err *err) SHOAL_MUST_USE;
 
 #endif

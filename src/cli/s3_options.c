@@ -1,6 +1,10 @@
 #include "cli/s3_options.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "store/s3_config.h"
 
 bool cli_s3_option(int c, const char *value)
 {
@@ -28,4 +32,28 @@ bool cli_s3_option(int c, const char *value)
 		unsetenv("AWS_SESSION_TOKEN");
 	}
 	return true;
+}
+
+int cli_s3_check(int c, const char *value, struct shoal_err *err)
+{
+	switch (c) {
+	case CLI_OPT_S3_ENDPOINT:
+		return s3_check_endpoints(value, err);
+	case CLI_OPT_S3_REGION:
+		return s3_check_region(value, err);
+	case CLI_OPT_S3_STYLE:
+		return s3_check_style(value, err);
+	default:
+		return 0;
+	}
+}
+
+int cli_s3_check_uri(const char *command, const char *uri)
+{
+	static const char scheme[] = "s3://";
+	size_t len = strlen(scheme);
+
+	if (uri && strncmp(uri, scheme, len) == 0 && (!uri[len] || uri[len] == '/'))
+		return cli_usage(command, "'%s' has no bucket: s3://bucket/prefix", uri);
+	return CLI_OK;
 }

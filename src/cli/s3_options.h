@@ -9,7 +9,7 @@
 
 #include <getopt.h>
 
-#include "base/base.h"
+#include "base/err.h"
 
 enum {
 	CLI_OPT_S3_ENDPOINT = 1100,
@@ -43,5 +43,11 @@ enum {
 
 /* Whether @c is one of these, which is taken then. */
 bool cli_s3_option(int c, const char *value);
+
+/* Whether the option makes sense by itself. -EINVAL with words. */
+int cli_s3_check(int c, const char *value, struct shoal_err *err) SHOAL_MUST_USE;
+
+/* CLI_OK, or CLI_USAGE after saying that @uri is of S3 and has no bucket. NULL is fine. */
+int cli_s3_check_uri(const char *command, const char *uri) SHOAL_MUST_USE;
 
 #endif

@@ -43,12 +43,17 @@ static void wipe(char *secret)
 	free(secret);
 }
 
+static void release_endpoints(struct s3_config *c)
+{
+	for (unsigned i = 0; i < c->nr_endpoints; i++)
+		free(c->endpoint[i].host);
+}
+
 struct s3_config *s3_config_free(struct s3_config *c)
 {
 	if (!c)
 		return NULL;
-	for (unsigned i = 0; i < c->nr_endpoints; i++)
-		free(c->endpoint[i].host);
+	release_endpoints(c);
 	free(c->bucket);
 	free(c->region);
 	free(c->access_key);
@@ -343,11 +348,8 @@ static bool fits_host(const char *bucket, bool tls)
 
 enum style { STYLE_AUTO, STYLE_PATH, STYLE_VIRTUAL };
 
-static int find_style(const struct profile *p, enum style *ret_style, struct shoal_err *err)
+static int take_style(const char *said, enum style *ret_style, struct shoal_err *err)
 {
-	const char *said = env("SHOAL_S3_STYLE");
-
-	said = said ? said : p->style;
 	if (!said || strcmp(said, "auto") == 0)
 		*ret_style = STYLE_AUTO;
 	else if (strcmp(said, "path") == 0)
@@ -359,6 +361,20 @@ static int find_style(const struct profile *p, enum style *ret_style, struct sho
 				  "'%.60s' is no way to address a bucket: auto, path or virtual",
 				  said);
 	return 0;
+}
+
+static int find_style(const struct profile *p, enum style *ret_style, struct shoal_err *err)
+{
+	const char *said = env("SHOAL_S3_STYLE");
+
+	return take_style(said ? said : p->style, ret_style, err);
+}
+
+int s3_check_style(const char *style, struct shoal_err *err)
+{
+	enum style taken;
+
+	return take_style(style, &taken, err);
 }
 
 /* Letters, digits and what else a host, a port and an address of version 6 have. */
@@ -430,14 +446,25 @@ static int add_endpoints(struct s3_config *c, const char *list, enum style style
 {
 	int rc = 0;
 
-	while (*list && rc == 0) {
-		size_t len = strcspn(list, ",");
-		size_t front = strspn(list, " ");
+	for (const char *at = list; *at && rc == 0;) {
+		size_t len = strcspn(at, ",");
+		size_t front = strspn(at, " ");
 
 		if (front < len)
-			rc = add_endpoint(c, list + front, len - front, style, err);
-		list += len + (list[len] == ',');
+			rc = add_endpoint(c, at + front, len - front, style, err);
+		at += len + (at[len] == ',');
 	}
+	if (rc == 0 && c->nr_endpoints == 0)
+		rc = shoal_fail(err, -EINVAL, "'%.100s' names no endpoint", list);
+	return rc;
+}
+
+int s3_check_endpoints(const char *list, struct shoal_err *err)
+{
+	struct s3_config c = { .nr_endpoints = 0 };
+	int rc = add_endpoints(&c, list, STYLE_PATH, err);
+
+	release_endpoints(&c);
 	return rc;
 }
 
@@ -452,12 +479,8 @@ static int find_endpoints(struct s3_config *c, const struct profile *p, struct s
 		return rc;
 	list = list ? list : env("AWS_ENDPOINT_URL");
 	list = list ? list : p->endpoint;
-	if (list) {
-		rc = add_endpoints(c, list, style, err);
-		if (rc == 0 && c->nr_endpoints == 0)
-			rc = shoal_fail(err, -EINVAL, "'%.100s' names no endpoint", list);
-		return rc;
-	}
+	if (list)
+		return add_endpoints(c, list, style, err);
 	c->aws = true;
 	if (style == STYLE_AUTO)
 		style = fits_host(c->bucket, true) ? STYLE_VIRTUAL : STYLE_PATH;
@@ -468,15 +491,24 @@ static int find_endpoints(struct s3_config *c, const struct profile *p, struct s
 
 /* ---- The rest ---- */
 
+int s3_check_region(const char *region, struct shoal_err *err)
+{
+	if (strlen(region) >= S3_REGION_MAX || !is_authority(region, strlen(region)))
+		return shoal_fail(err, -EINVAL, "'%.100s' is no region", region);
+	return 0;
+}
+
 static int find_region(struct s3_config *c, const struct profile *p, struct shoal_err *err)
 {
 	const char *region = env("AWS_REGION");
+	int rc;
 
 	region = region ? region : env("AWS_DEFAULT_REGION");
 	region = region ? region : p->region;
 	region = region ? region : REGION;
-	if (strlen(region) >= S3_REGION_MAX || !is_authority(region, strlen(region)))
-		return shoal_fail(err, -EINVAL, "'%.100s' is no region", region);
+	rc = s3_check_region(region, err);
+	if (rc < 0)
+		return rc;
 	c->region = strdup(region);
 	return c->region ? 0 : shoal_fail(err, -ENOMEM, "out of memory");
 }

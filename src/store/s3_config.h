@@ -55,6 +55,12 @@ struct s3_config {
 int s3_config_new(const char *bucket, struct s3_config **ret_config,
 		  struct shoal_err *err) SHOAL_MUST_USE;
 
+/* Whether what an option says can be one, or for endpoints several with commas. -EINVAL with words.
+ */
+int s3_check_endpoints(const char *list, struct shoal_err *err) SHOAL_MUST_USE;
+int s3_check_region(const char *region, struct shoal_err *err) SHOAL_MUST_USE;
+int s3_check_style(const char *style, struct shoal_err *err) SHOAL_MUST_USE;
+
 /* NULL is fine. Returns NULL. */
 struct s3_config *s3_config_free(struct s3_config *c);
 

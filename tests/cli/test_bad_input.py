@@ -62,9 +62,37 @@ def test_an_option_with_a_value_that_it_does_not_take_is_told(shoal, fails, comm
     (["-", "-o", "c", "--memory", ""], "--memory '' is not a size"),
     (["-", "-o", "c", "--samples-per-file", "x"], "--samples-per-file 'x' is not a whole number"),
     (["-", "-o", "c", "--samples-per-file", "0"], "--samples-per-file"),
+    (["s3://", "-o", "c"], "'s3://' has no bucket: s3://bucket/prefix"),
+    (["s3:///prefix", "-o", "c"], "'s3:///prefix' has no bucket"),
+    (["-", "-o", "s3://"], "'s3://' has no bucket"),
+    (["s3://b", "-o", "c", "--threads", "3"], "--threads is for a directory: a bucket is listed with --connections N"),
 ])
 def test_index_refuses_arguments_that_make_no_sense(shoal, fails, tmp_path, arguments, words):
     fails(shoal("index", *arguments, cwd=tmp_path, stdin=b"a\n"), 2, words, empty=tmp_path)
+
+
+@pytest.mark.parametrize("command", [["index", "s3://b", "-o", "c"], ["read", "c"], ["verify", "c", "--storage"], ["info", "c"]],
+                         ids=lambda command: command[0])
+@pytest.mark.parametrize("option, value, words", [
+    ("--endpoint", "ftp://x", "'ftp://x' is no endpoint: give http:// or https://"),
+    ("--endpoint", "http://", "'http://' is no endpoint"),
+    ("--endpoint", "http://a,b", "'b' is no endpoint"),
+    ("--endpoint", "", "'' names no endpoint"),
+    ("--endpoint", ",".join(["http://a"] * 65), "more than 64 endpoints"),
+    ("--endpoint", "http://user:word@x", "an endpoint has no user and password in it"),
+    ("--region", "a b", "'a b' is no region"),
+    ("--region", "", "'' is no region"),
+    ("--bucket-style", "both", "'both' is no way to address a bucket: auto, path or virtual"),
+])
+def test_options_for_s3_that_make_no_sense_are_wrong_use(shoal, fails, tmp_path, command, option, value, words):
+    fails(shoal(*command, option, value, cwd=tmp_path), 2, words, empty=tmp_path)
+
+
+@pytest.mark.parametrize("command", [["read", "s3://"], ["read", "c", "--store", "s3:///x"],
+                                     ["run", "resnet50_h100", "--results", "r", "--data", "s3://"],
+                                     ["datagen", "resnet50_h100", "--data", "s3://"]], ids=" ".join)
+def test_a_bucket_that_is_not_named_is_wrong_use(shoal, fails, tmp_path, command):
+    fails(shoal(*command, cwd=tmp_path), 2, "has no bucket: s3://bucket/prefix", empty=tmp_path)
 
 
 @pytest.mark.parametrize("memory", ["48M", "64m", "49MiB", "100MB", "1G", "60000000", "51539607552", "2T"])
@@ -78,6 +106,16 @@ def test_index_takes_memory_in_many_units(shoal, tmp_path, memory):
 def test_an_id_past_the_end_is_told(shoal, fails, options):
     path = shoal.index([b"a", b"b", b"c"])
     fails(shoal("ls", path, *options), 1, "there is no id %d: it has 3 files" % options[1])
+
+
+def test_one_file_is_not_called_files(shoal, fails):
+    path = shoal.index([b"a"], sizes=[3])
+    fails(shoal("ls", path, "--id", 1), 1, "there is no id 1: it has 1 file")
+    assert b": good, 1 file, digest" in shoal.good("verify", path, "--verbose")
+    result = shoal("manifest", path, "-o", shoal.scratch / "m", "--ranks", 1)
+    assert result.stderr.startswith(b"1 list of 1 file in ")
+    result = shoal("column", "sizes", path, "-o", shoal.scratch / "s")
+    assert result.stderr.startswith(b"1 value of type u64 in ")
 
 
 def test_an_empty_catalog_has_no_id_0(shoal, fails):

@@ -262,7 +262,7 @@ def test_paths_need_a_root_of_files(shoal, fails, tmp_path):
 
 
 def test_a_catalog_without_files_has_no_manifest(shoal, fails, tmp_path):
-    fails(shoal("manifest", shoal.index([]), "-o", tmp_path / "m"), 1, "it has no files", empty=tmp_path)
+    fails(shoal("manifest", shoal.index([]), "-o", tmp_path / "m"), 1, "the catalog lists no files", empty=tmp_path)
 
 
 def test_a_bad_catalog_makes_no_directory(shoal, fails, tmp_path):

@@ -357,8 +357,8 @@ def test_numbers_that_make_no_sense_are_refused(shoal, fails, options, words):
 
 
 def test_a_catalog_without_samples_has_no_order(shoal, fails):
-    fails(shoal("order", shoal.index([])), 1, "it has no samples")
-    fails(shoal("order", shoal.index([b"a", b"b"], sizes=[1, 1], samples=[0, 0])), 1, "it has no samples")
+    fails(shoal("order", shoal.index([])), 1, "the catalog lists no files: index a place that has some")
+    fails(shoal("order", shoal.index([b"a", b"b"], sizes=[1, 1], samples=[0, 0])), 1, "the catalog has no samples")
 
 
 def test_drop_with_fewer_samples_than_a_step_prints_nothing(shoal):

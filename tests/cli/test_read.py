@@ -211,6 +211,15 @@ def test_what_is_skipped_is_counted_and_named(shoal, catalog, tree, make, words,
     assert b"\nerrors    2 samples could not be read, and were left out\n" in result.stdout
 
 
+def test_of_nothing_that_was_read_there_is_no_cpu_time(shoal, tmp_path):
+    path = shoal.index([b"gone"], sizes=[5], root=tmp_path)
+    result = shoal("read", path, "--on-error", "skip")
+    assert result.returncode == 1 and b"CPU" not in result.stdout and b"latency" not in result.stdout
+    assert b"\nerrors    1 sample could not be read, and was left out\n" in result.stdout
+    facts = json.loads(shoal("read", path, "--on-error", "skip", "--json").stdout)
+    assert facts["samples"] == 0 and facts["cpu_us_per_sample"] is None
+
+
 def test_no_more_than_ten_are_named(shoal, catalog, tree):
     for i in range(30):
         (tree / "d" / f"{i:03}").unlink()
@@ -291,7 +300,21 @@ def test_other_bad_uses_are_refused(shoal, catalog, tmp_path, fails):
     for store, words in ("", "empty"), ("null:fill=all", "null:fill is none"), ("null:size=x", "'x'"):
         fails(shoal("read", catalog, "--store", store), 2, "--store: ", words)
     fails(shoal("read", catalog, "--store", tmp_path / "none"), 1, str(tmp_path / "none"))
-    fails(shoal("read", shoal.index([], to=tmp_path / "empty")), 1, "no samples")
+    fails(shoal("read", shoal.index([], to=tmp_path / "empty")), 1, "empty'", "the catalog lists no files: index a place that has some")
+    none = shoal.index([b"a"], sizes=[1], samples=[0], to=tmp_path / "none")
+    fails(shoal("read", none), 1, "none'", "the catalog has no samples")
+
+
+@pytest.mark.parametrize("options", [["--direct"], ["--drop-cache"], ["--direct", "--drop-cache"]])
+def test_what_is_for_files_is_refused_for_a_bucket(shoal, catalog, options):
+    bucket = shoal.index([b"a"], sizes=[1], root="s3://bucket/d")
+    for path, store in (bucket, []), (catalog, ["--store", "s3://bucket"]):
+        result = shoal("read", path, *options, *store)
+        assert result.returncode == 2 and not result.stdout
+        words = f"shoal read: '{path}': {options[0]} is for files: objects in a bucket are not in the page cache\n"
+        assert result.stderr.decode() == words
+    assert shoal("read", catalog, *options, "--store", "null").returncode == 0
+    assert shoal("read", bucket, *options, "--store", shoal.scratch).returncode == 1, "it goes on to read files"
 
 
 # -------------------------------------------------------------------------------------------------- stopping and stalling

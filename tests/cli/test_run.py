@@ -246,6 +246,11 @@ def test_the_page_cache_is_dropped_before_every_epoch(run, tmp_path):
             assert phase["audit"]["cached_share"] is None or phase["audit"]["cached_share"] < 1
 
 
+def test_a_catalog_without_files_is_told(run, shoal, fails, tmp_path):
+    empty = shoal.index([], to=tmp_path / "empty.cat")
+    fails(run("--data", empty, "-q"), 1, "the catalog '%s' lists no files: index a place that has some" % empty)
+
+
 def test_samples_that_cannot_be_read_may_be_skipped(run, shoal, memory_dir, tmp_path):
     folder = memory_dir / "holes"
     write_files(folder, dlio_names(40))

@@ -75,6 +75,23 @@ def test_faults_that_pass_are_counted_and_change_nothing(server, client, dataset
     assert result["requests"]["sent"] == 60 + result["requests"]["retries"]
 
 
+@pytest.mark.parametrize("odirect", [False, True])
+def test_a_workload_that_reads_past_the_page_cache_may_be_run_on_a_bucket(server, client, tmp_path, odirect):
+    for i in range(8):
+        server.objects[b"bucket", b"train/img_%d_of_8.npz" % i] = bytes(1000)
+    (tmp_path / "w.yaml").write_text("model: {name: w}\ndataset: {format: npz, num_files_train: 8, record_length_bytes: 1000}\n"
+                                     "reader: {batch_size: 2, odirect: %s}\ntrain: {epochs: 1}\nmetric: {au: 0.0001}\n" % str(odirect).lower())
+    run = ["run", tmp_path / "w.yaml", "--data", "s3://bucket", "--results"]
+    done = client.shoal(*run, tmp_path / "r")
+    assert done.returncode == 0, done.stderr
+    assert (b"reader.odirect is ignored: objects in a bucket are not in the page cache" in done.stderr) == odirect
+    assert json.loads((tmp_path / "r" / "summary.json").read_text())["shoal"]["direct"] is False
+    for option in "--direct", "--drop-cache":
+        done = client.shoal(*run, tmp_path / "other", "-q", option)
+        assert done.returncode == 2 and f"{option} is for files: objects in a bucket" in done.stderr.decode()
+    assert list((tmp_path / "other").iterdir()) == [], "a run that never began leaves nothing"
+
+
 def test_an_object_that_vanished_is_named(server, client, dataset):
     del server.objects[b"bucket", b"data/d/e%20f3"]
     fails(client.shoal("read", dataset, "-q"), "data/d/e%20f3", "not there")
