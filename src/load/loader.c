@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/queue.h"
+#include "base/text.h"
 #include "load/loader_inside.h"
 
 #define IN_FLIGHT 64u
@@ -334,12 +335,16 @@ static void count_error(struct shoal_loader *l, const struct load_slot *s)
 {
 	uint64_t nr = l->stats.nr_errors++;
 	struct shoal_err err = { "" };
+	char *text;
+	size_t room = sizeof(l->stats.first_errors[0]);
 
 	if (nr >= SHOAL_ARRAY_LEN(l->stats.first_errors))
 		return;
+	text = l->stats.first_errors[nr];
 	load_judge(l, s, &err);
-	snprintf(l->stats.first_errors[nr], sizeof(l->stats.first_errors[nr]),
-		 "sample %" PRIu64 ": %.160s", s->batch->sample[s->index].id, err.msg);
+	if ((size_t)snprintf(text, room, "sample %" PRIu64 ": %s", s->batch->sample[s->index].id,
+			     err.msg) >= room)
+		shoal_mark_cut(text);
 }
 
 /* With the lock held. */

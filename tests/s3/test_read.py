@@ -132,6 +132,13 @@ def test_refusals_have_the_server_s_words(server, client, dataset):
     fails(client.shoal("read", dataset, "-q"), "AccountProblem", "pay your bills")
 
 
+def test_refusals_too_long_for_a_line_of_many_end_in_dots(server, client, dataset):
+    server.fault(error(403, "AccountProblem", "pay your bills, " * 20), 10**6)
+    said = client.shoal("read", dataset, "-q", "--on-error", "skip").stderr.decode().splitlines()
+    assert len(said) == 10 and all(line.startswith("shoal read: sample ") for line in said)
+    assert sum(line.endswith("...") for line in said) > 0, said
+
+
 def test_a_server_that_hangs_is_given_up(server, client, dataset):
     server.fault(Handler.sleep, 10**6)
     fails(client.shoal("read", dataset, "-q", AWS_MAX_ATTEMPTS="1", SHOAL_S3_TIMEOUT="1"), "no answer from 127.0.0.1")
