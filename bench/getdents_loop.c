@@ -1,0 +1,112 @@
+/*
+ * getdents_loop - the least that anybody who lists a tree of directories must do: threads that take
+ * the next directory, open it, read it by getdents64 and close it. Names are only counted, so this
+ * is no peer but what a listing cannot go below. Nothing here is Shoal's.
+ *
+ *	getdents_loop THREADS DIR
+ *
+ * DIR has either files or directories of files in it. Prints how many names were seen.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define THREADS_MAX 64
+#define READ_BYTES  (128u << 10)
+
+struct dent {
+	uint64_t ino;
+	int64_t off;
+	uint16_t reclen;
+	uint8_t type;
+	char name[];
+};
+
+static int root;
+static char **folder;
+static size_t nr_folders, room;
+static atomic_size_t next_folder;
+static _Atomic uint64_t nr_files;
+
+static _Noreturn void die(const char *words, const char *what)
+{
+	fprintf(stderr, "getdents_loop: %s%s\n", words, what);
+	exit(1);
+}
+
+static void keep_folder(const char *name)
+{
+	if (name[0] == '.')
+		return;
+	if (nr_folders == room) {
+		room = room ? 2 * room : 1024;
+		folder = realloc(folder, room * sizeof(*folder));
+	}
+	if (!folder || !(folder[nr_folders++] = strdup(name)))
+		die("out of memory", "");
+}
+
+/* Count the files in a directory; of the root also keep the folders. */
+static void read_directory(int fd, const char *name, void (*keep)(const char *name))
+{
+	static _Thread_local _Alignas(8) uint8_t bytes[READ_BYTES];
+	uint64_t files = 0;
+	long n;
+
+	while ((n = syscall(SYS_getdents64, fd, bytes, READ_BYTES)) > 0) {
+		for (long at = 0; at < n;) {
+			const struct dent *d = (const struct dent *)(const void *)(bytes + at);
+
+			files += d->type == DT_REG;
+			if (keep && d->type == DT_DIR)
+				keep(d->name);
+			at += d->reclen;
+		}
+	}
+	if (n < 0)
+		die("cannot read ", name);
+	nr_files += files;
+}
+
+static void *walk(void *arg)
+{
+	size_t i;
+
+	(void)arg;
+	while ((i = next_folder++) < nr_folders) {
+		int fd = openat(root, folder[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		if (fd < 0)
+			die("cannot open ", folder[i]);
+		read_directory(fd, folder[i], NULL);
+		close(fd);
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t thread[THREADS_MAX];
+	long nr = argc == 3 ? strtol(argv[1], NULL, 10) : 0;
+
+	if (nr < 1 || nr > THREADS_MAX)
+		die("usage: getdents_loop THREADS DIR, with 1 to 64 threads", "");
+	root = open(argv[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
+		die("cannot open ", argv[2]);
+	read_directory(root, argv[2], keep_folder);
+	for (long i = 0; i < nr; i++)
+		if (pthread_create(&thread[i], NULL, walk, NULL) != 0)
+			die("cannot start a thread", "");
+	for (long i = 0; i < nr; i++)
+		pthread_join(thread[i], NULL);
+	printf("%llu\n", (unsigned long long)nr_files);
+	return 0;
+}
