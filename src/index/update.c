@@ -81,7 +81,10 @@ void index_update_release(struct index_update *u)
 struct below {
 	const struct shoal_catalog *cat;
 	struct shoal_cursor *cursor;
-	uint64_t id; /* of the name that the cursor gives next */
+	uint64_t id; /* of the name that comes next */
+	bool held;   /* it is this one, which the cursor gave already; of no bytes at the end */
+	const char *name;
+	size_t len;
 	char prefix[SHOAL_NAME_MAX + 2];
 	size_t prefix_len;
 };
@@ -91,6 +94,7 @@ static int seek(struct below *b, const char *name, size_t len)
 	int rc = shoal_catalog_lower_bound(b->cat, name, len, &b->id);
 
 	b->cursor = shoal_cursor_free(b->cursor);
+	b->held = false;
 	return rc < 0 ? rc : shoal_cursor_new(b->cat, b->id, &b->cursor, NULL);
 }
 
@@ -109,27 +113,43 @@ static int below_open(struct below *b, const struct shoal_catalog *cat, const st
  */
 static int below_next(struct below *b, const char **ret_name, size_t *ret_len, uint64_t *ret_id)
 {
-	const char *name, *slash;
-	size_t len;
-	int rc = shoal_cursor_next(b->cursor, &name, &len);
+	const char *slash;
+	int rc = b->held ? 1 : shoal_cursor_next(b->cursor, &b->name, &b->len);
 
+	b->held = false;
 	if (rc <= 0)
 		return rc;
-	if (len <= b->prefix_len || memcmp(name, b->prefix, b->prefix_len) != 0)
+	if (b->len <= b->prefix_len || memcmp(b->name, b->prefix, b->prefix_len) != 0)
 		return 0;
 	*ret_id = b->id++;
-	slash = memchr(name + b->prefix_len, '/', len - b->prefix_len);
-	*ret_name = name;
-	*ret_len = slash ? (size_t)(slash - name) : len;
+	slash = memchr(b->name + b->prefix_len, '/', b->len - b->prefix_len);
+	*ret_name = b->name;
+	*ret_len = slash ? (size_t)(slash - b->name) : b->len;
 	return slash ? 2 : 1;
 }
+
+/* To seek takes as long as so many steps. */
+#define STEPS_MAX 200u
 
 /* Step over all that lies below the directory @name, which is copied first: it is the cursor's. */
 static int step_over(struct below *b, const char *name, size_t len, char *copy)
 {
 	memcpy(copy, name, len);
-	copy[len] = '/' + 1; /* the first that can come after "name/..." */
+	copy[len] = '/';
 	copy[len + 1] = '\0';
+	for (unsigned i = 0; i < STEPS_MAX; i++) {
+		int rc = shoal_cursor_next(b->cursor, &b->name, &b->len);
+
+		if (rc < 0)
+			return rc;
+		if (rc == 0)
+			b->len = 0;
+		b->held = b->len <= len || memcmp(b->name, copy, len + 1) != 0;
+		if (b->held)
+			return 0;
+		b->id++;
+	}
+	copy[len] = '/' + 1; /* the first that can come after "name/..." */
 	return seek(b, copy, len + 1);
 }
 
@@ -157,29 +177,56 @@ static int count_directories(const struct shoal_catalog *cat, const struct store
 
 /* ---- Handing it over ---- */
 
-/* Entries on their way to the sink. */
+/* Entries and directories on their way to the sink. */
 struct batch {
+	struct store_sink *sink;
+	bool holding; /* until it is known that the directory has not changed */
+	uint64_t nr_names, nr_directories;
+	size_t nr, fill, units_fill;
 	struct store_entry entry[BATCH];
-	size_t nr, fill;
-	char names[16 * (SHOAL_NAME_MAX + 1)];
+	char names[12 * (SHOAL_NAME_MAX + 1)];
+	uint8_t units[8 * (SHOAL_NAME_MAX + 64)]; /* of a directory each, after its length */
 };
 
-static int send(struct batch *b, struct store_sink *sink, struct shoal_err *err)
+static void batch_clear(struct batch *b, bool holding)
+{
+	b->holding = holding;
+	b->nr_names = b->nr_directories = 0;
+	b->nr = b->fill = b->units_fill = 0;
+}
+
+static int send(struct batch *b, struct shoal_err *err)
 {
 	size_t nr = b->nr;
+	int rc = nr ? b->sink->found(b->sink, b->entry, nr, err) : 0;
 
-	b->nr = b->fill = 0;
-	return nr ? sink->found(sink, b->entry, nr, err) : 0;
+	for (size_t at = 0; at < b->units_fill && rc == 0;) {
+		uint32_t len;
+
+		memcpy(&len, b->units + at, sizeof(len));
+		at += sizeof(len);
+		rc = b->sink->more(b->sink, b->units + at, len, err);
+		at += len;
+	}
+	b->nr = b->fill = b->units_fill = 0;
+	return rc;
+}
+
+/* There is no room for more: -ENOBUFS when what there is must not be sent yet. */
+static int make_room(struct batch *b, struct shoal_err *err)
+{
+	return b->holding ? -ENOBUFS : send(b, err);
 }
 
 static int take_file(struct batch *b, const struct below *from, const char *name, size_t len,
-		     uint64_t id, struct store_sink *sink, struct shoal_err *err)
+		     uint64_t id, struct shoal_err *err)
 {
 	uint64_t size;
 	int rc = 0;
 
+	b->nr_names++;
 	if (b->nr == BATCH || sizeof(b->names) - b->fill < len + 1)
-		rc = send(b, sink, err);
+		rc = make_room(b, err);
 	if (rc == 0)
 		rc = shoal_catalog_size(from->cat, id, &size);
 	if (rc < 0)
@@ -192,33 +239,47 @@ static int take_file(struct batch *b, const struct below *from, const char *name
 	return 0;
 }
 
-static int take_all(struct below *from, struct batch *b, struct shoal_store *store,
-		    struct store_sink *sink, uint64_t *ret_names, struct shoal_err *err)
+static int take_directory(struct batch *b, struct shoal_store *store, const char *name, size_t len,
+			  struct shoal_err *err)
+{
+	uint8_t unit[SHOAL_NAME_MAX + 64];
+	uint32_t unit_len = (uint32_t)store_unit(store, name, len, unit);
+	int rc = 0;
+
+	b->nr_directories++;
+	if (unit_len == 0) /* that would be all of the store */
+		return shoal_fail(err, -ENOTSUP, "this store has no directories");
+	if (sizeof(b->units) - b->units_fill < sizeof(unit_len) + unit_len)
+		rc = make_room(b, err);
+	if (rc < 0)
+		return rc;
+	memcpy(b->units + b->units_fill, &unit_len, sizeof(unit_len));
+	memcpy(b->units + b->units_fill + sizeof(unit_len), unit, unit_len);
+	b->units_fill += sizeof(unit_len) + unit_len;
+	return 0;
+}
+
+/* All that lies in the directory goes into the batch. */
+static int take_all(const struct index_update *u, const struct store_dir *dir, struct batch *b,
+		    struct shoal_store *store, struct shoal_err *err)
 {
 	char copy[SHOAL_NAME_MAX + 2];
-	uint8_t unit[SHOAL_NAME_MAX + 64];
+	struct below from;
 	const char *name;
 	uint64_t id;
 	size_t len;
-	int rc;
+	int rc = below_open(&from, u->old, dir);
 
-	while ((rc = below_next(from, &name, &len, &id)) > 0) {
-		if (rc == 1) {
-			++*ret_names;
-			rc = take_file(b, from, name, len, id, sink, err);
-		} else {
-			size_t unit_len = store_unit(store, name, len, unit);
+	while (rc == 0 && (rc = below_next(&from, &name, &len, &id)) > 0) {
+		bool is_file = rc == 1;
 
-			if (unit_len == 0) /* that would be all of the store */
-				return shoal_fail(err, -ENOTSUP, "this store has no directories");
-			rc = sink->more(sink, unit, unit_len, err);
-			if (rc == 0)
-				rc = step_over(from, name, len, copy);
-		}
-		if (rc < 0)
-			return rc;
+		rc = is_file ? take_file(b, &from, name, len, id, err)
+			     : take_directory(b, store, name, len, err);
+		if (rc == 0 && !is_file)
+			rc = step_over(&from, name, len, copy);
 	}
-	return rc < 0 ? rc : send(b, sink, err);
+	shoal_cursor_free(from.cursor);
+	return rc;
 }
 
 /* Something is wrong with the old catalog. */
@@ -230,13 +291,40 @@ static int explain(const struct index_update *u, int rc, struct shoal_err *err)
 	return shoal_fail(err, rc, "cannot update '%s': %s", u->path, why.msg);
 }
 
+/*
+ * 1 when the sink has got all that OLD has of the directory, 0 when it must be read. Most are small
+ * and are looked up once, then sent; others are counted first.
+ */
+static int take_unchanged(const struct index_update *u, struct shoal_store *store,
+			  const struct store_dir *dir, struct batch *b, struct shoal_err *err)
+{
+	uint64_t nr_directories;
+	bool any;
+	int rc;
+
+	batch_clear(b, /* holding= */ true);
+	rc = take_all(u, dir, b, store, err);
+	nr_directories = b->nr_directories;
+	any = b->nr_names + b->nr_directories > 0;
+	if (rc == -ENOBUFS) {
+		batch_clear(b, /* holding= */ false);
+		rc = count_directories(u->old, dir, &nr_directories, &any);
+	}
+	/* Of a directory that OLD has nothing of it cannot be told whether OLD had seen it. */
+	if (rc < 0 || nr_directories != dir->nr_directories || !any)
+		return rc;
+	if (!b->holding)
+		rc = take_all(u, dir, b, store, err);
+	if (rc == 0)
+		rc = send(b, err);
+	return rc < 0 ? rc : 1;
+}
+
 int index_update_take(struct index_update *u, struct shoal_store *store, struct store_sink *sink,
 		      const struct store_dir *dir, struct shoal_err *err)
 {
-	uint64_t margin = dir->coarse ? COARSE_NS : FINE_NS, nr_directories = 0, nr_names = 0;
+	uint64_t margin = dir->coarse ? COARSE_NS : FINE_NS;
 	struct batch *b;
-	struct below from;
-	bool any = false;
 	int rc;
 
 	if (dir->changed + margin > u->started)
@@ -246,26 +334,15 @@ int index_update_take(struct index_update *u, struct shoal_store *store, struct 
 		return 2;
 	if (dir->nr_directories == UINT64_MAX)
 		return 0;
-	rc = count_directories(u->old, dir, &nr_directories, &any);
-	if (rc < 0)
-		return explain(u, rc, err);
-	/* Of a directory that OLD has nothing of it cannot be told whether OLD had seen it. */
-	if (nr_directories != dir->nr_directories || !any)
-		return 0;
 	b = malloc(sizeof(*b));
 	if (!b)
 		return shoal_fail(err, -ENOMEM, "out of memory");
-	b->nr = b->fill = 0;
-	rc = below_open(&from, u->old, dir);
-	if (rc == 0)
-		rc = take_all(&from, b, store, sink, &nr_names, err);
-	shoal_cursor_free(from.cursor);
+	b->sink = sink;
+	rc = take_unchanged(u, store, dir, b, err);
+	if (rc == 1) {
+		__atomic_add_fetch(&u->nr_directories, 1, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&u->nr_names, b->nr_names, __ATOMIC_RELAXED);
+	}
 	free(b);
-	if (rc < 0 && (rc == -EBADMSG || rc == -ESTALE))
-		return explain(u, rc, err);
-	if (rc < 0)
-		return rc;
-	__atomic_add_fetch(&u->nr_directories, 1, __ATOMIC_RELAXED);
-	__atomic_add_fetch(&u->nr_names, nr_names, __ATOMIC_RELAXED);
-	return 1;
+	return rc == -EBADMSG || rc == -ESTALE ? explain(u, rc, err) : rc;
 }

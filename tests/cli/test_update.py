@@ -288,6 +288,37 @@ def test_many_files_in_one_directory(shoal, tree, update):
     assert (result["reused"], result["directories"]) == (3309, 1)
 
 
+def test_directories_of_any_number_of_files_are_taken_over(shoal, tree, update):
+    """Around 256, what is held before a directory is known to be unchanged, and 200, from which on what lies below a
+    directory is not stepped over name by name."""
+    sizes = (1, 198, 199, 200, 201, 202, 255, 256, 257, 513)
+    for nr in sizes:
+        for i in range(nr):
+            put(tree, f"n{nr}/{i:03}", i % 7)
+            put(tree, f"below/n{nr}/m/{i:03}", i % 5)
+        put(tree, f"below/n{nr}.txt")
+    time.sleep(SETTLE)
+    shoal.good("index", tree, "-q", "-o", update.old)
+    result = update()
+    assert (result["reused"], result["directories"]) == (10 + 2 * sum(sizes) + len(sizes), 0)
+    for nr in sizes:
+        put(tree, f"n{nr}/more")
+        (tree / f"below/n{nr}/m/000").unlink()
+    result = update()
+    assert result["directories"] == 2 * len(sizes)
+
+
+def test_directories_of_many_directories_are_taken_over(shoal, tree, update):
+    for i in range(1100):  # their paths are more than is held before a directory is known to be unchanged
+        put(tree, f"wide/{i:030}/x")
+    time.sleep(SETTLE)
+    shoal.good("index", tree, "-q", "-o", update.old)
+    assert update()["reused"] == 1110
+    (tree / "wide/new").mkdir()
+    result = update()
+    assert (result["reused"], result["directories"]) == (1110, 2), "wide and new"
+
+
 @pytest.mark.parametrize("length", [200, 255])
 def test_long_names(shoal, tree, update, length):
     folder = tree
