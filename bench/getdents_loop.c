@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -53,6 +54,16 @@ static void keep_folder(const char *name)
 		die("out of memory", "");
 }
 
+/* Where the file system does not tell. */
+static int type_of(int fd, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return DT_UNKNOWN;
+	return S_ISREG(st.st_mode) ? DT_REG : S_ISDIR(st.st_mode) ? DT_DIR : DT_UNKNOWN;
+}
+
 /* Count the files in a directory; of the root also keep the folders. */
 static void read_directory(int fd, const char *name, void (*keep)(const char *name))
 {
@@ -64,8 +75,10 @@ static void read_directory(int fd, const char *name, void (*keep)(const char *na
 		for (long at = 0; at < n;) {
 			const struct dent *d = (const struct dent *)(const void *)(bytes + at);
 
-			files += d->type == DT_REG;
-			if (keep && d->type == DT_DIR)
+			int type = d->type == DT_UNKNOWN ? type_of(fd, d->name) : d->type;
+
+			files += type == DT_REG;
+			if (keep && type == DT_DIR)
 				keep(d->name);
 			at += d->reclen;
 		}

@@ -177,7 +177,7 @@ class Listing:
     def limit(self):
         """What the kernel alone takes to tell the names, with a thread for each core."""
         return Way("getdents64 alone, thrown away", "limit", "%s %d {dir} > {out}" % (
-            shlex.quote(self.getdents_loop), os.cpu_count()))
+            shlex.quote(self.getdents_loop), min(len(os.sched_getaffinity(0)), 64)))
 
     def is_shoal(self, way):
         return "shoal" in way.title

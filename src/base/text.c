@@ -77,12 +77,13 @@ size_t shoal_utf8_len(const char *text, size_t left)
 void shoal_mark_cut(char *text)
 {
 	static const char dots[] = "...";
-	size_t at = strlen(text);
+	size_t at = strlen(text), least;
 
 	if (at < strlen(dots))
 		return;
 	at -= strlen(dots);
-	while (at > 0 && ((uint8_t)text[at] & 0xc0) == 0x80)
+	least = at > 3 ? at - 3 : 0; /* what goes on for longer is no UTF-8 */
+	while (at > least && ((uint8_t)text[at] & 0xc0) == 0x80)
 		at--;
 	memcpy(text + at, dots, sizeof(dots));
 }

@@ -44,7 +44,7 @@ const struct store_entry *index_batch_sort(struct index_batch *b, const struct s
 {
 	uint32_t shared;
 
-	if (nr >= STORE_FOUND_MAX || in_order(entries, nr) || !refer(b, entries, nr, &shared))
+	if (nr > STORE_FOUND_MAX || in_order(entries, nr) || !refer(b, entries, nr, &shared))
 		return entries;
 	index_radix_sort(name_of(&entries[0]), b->ref, b->spare, nr, shared);
 	for (size_t i = 0; i < nr; i++)

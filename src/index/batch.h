@@ -5,6 +5,8 @@
 #include "index/radix.h"
 #include "store/store.h"
 
+_Static_assert(STORE_FOUND_MAX <= UINT16_MAX, "a reference has their number in its tag");
+
 struct index_batch {
 	struct index_ref ref[STORE_FOUND_MAX];
 	union {
@@ -13,11 +15,8 @@ struct index_batch {
 	};
 };
 
-/*
- * The entries in order, in @b; or @entries themselves where they are in order already, or where it
- * would not help: as many as come at once are part of something larger, which is to be sorted as a
- * whole later.
- */
+/* The entries, STORE_FOUND_MAX at most, in order in @b; or @entries where they are in order
+ * already, or do not lie in one buffer in the order they came in. */
 const struct store_entry *index_batch_sort(struct index_batch *b, const struct store_entry *entries,
 					   size_t nr);
 

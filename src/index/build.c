@@ -16,8 +16,9 @@
  */
 #define OVERHEAD (UINT64_C(32) << 20)
 
-/* A thread that lists, with its buffers and its stack; and what the sorter is left in any case. */
-#define THREAD_BYTES (UINT64_C(576) << 10)
+/* A thread that lists, with its buffers (of the store 369 KB, for sorting 96, a unit 60) and its
+ * stack; and what the sorter is left in any case. */
+#define THREAD_BYTES (UINT64_C(640) << 10)
 #define SORTER_LEAST (UINT64_C(4) << 20)
 
 /* Where runs go: beside the catalog, or on a rank whose node does not have that, to the usual

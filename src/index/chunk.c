@@ -16,7 +16,8 @@
 
 void index_chunk_init(struct index_chunk *c, uint8_t *bytes, size_t cap)
 {
-	*c = (struct index_chunk){ .bytes = bytes, .cap = cap & ~(size_t)15 };
+	assert(cap >= INDEX_CHUNK_MIN && (cap | (uintptr_t)bytes) % 16 == 0);
+	*c = (struct index_chunk){ .bytes = bytes, .cap = cap };
 }
 
 /* Bytes of a name up to its last slash. */
@@ -134,6 +135,7 @@ static bool sort_stretches(struct index_chunk *c, uint8_t *spare)
 		s[i] = (struct stretch){ .first = (uint32_t)first, .nr = (uint32_t)(end - first) };
 		end = first;
 	}
+	/* It may ask for as much memory again: 8 bytes a stretch, of which 32 names make one. */
 	qsort_r(s, c->nr_stretches, sizeof(*s), compare_stretches, c);
 	for (size_t i = 1; i < c->nr_stretches; i++) /* of equal names the later one counts */
 		if (compare_added(c, s[i - 1].first + s[i - 1].nr - 1, s[i].first) >= 0)

@@ -22,7 +22,10 @@ struct index_chunk {
 	bool etags; /* its entries have them: as the first that came */
 };
 
-/* Empty it, with @cap bytes at @bytes, which is a multiple of 16. */
+/* Less would not do as spare memory of a chunk of short names. */
+#define INDEX_CHUNK_MIN 1024u
+
+/* Empty it, with @cap bytes at @bytes. Both are multiples of 16. */
 void index_chunk_init(struct index_chunk *c, uint8_t *bytes, size_t cap);
 
 /* False when there is no room. */

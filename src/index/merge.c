@@ -16,7 +16,7 @@
 
 /* ---- One pass ---- */
 
-/* What is merged: @nr runs of the job from @first on, or chunks in memory. */
+/* What is merged: @nr runs of the job's file, or chunks in memory. */
 struct sources {
 	const struct index_run *runs;
 	const struct index_chunk *chunks;

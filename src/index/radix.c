@@ -162,7 +162,7 @@ static unsigned log2_of(size_t nr)
 	return 63u - (unsigned)__builtin_clzll(nr);
 }
 
-/* @levels bounds the recursion, and with it the stack. A half has 4 GiB at most. */
+/* @levels bounds the recursion, and with it the stack. */
 static void sort_keys(struct sorting *s, struct index_ref *refs, size_t nr, uint32_t depth,
 		      unsigned levels)
 {

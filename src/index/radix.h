@@ -3,10 +3,14 @@
 #define SHOAL_INDEX_RADIX_H
 
 #include "base/base.h"
+#include "shoal.h"
+
+_Static_assert(SHOAL_NAME_MAX <= UINT16_MAX, "a reference has a name's length");
 
 struct index_ref {
-	uint64_t
-		key; /* eight bytes of the name at the depth being sorted, first most significant */
+	/* Eight bytes of the name at the depth being sorted, first most significant. The caller's
+	 * own before and after. */
+	uint64_t key;
 	uint32_t off; /* of the name in the buffer: also the order in which names were added */
 	uint16_t len;
 	uint16_t tag; /* the caller's own */

@@ -225,6 +225,8 @@ static int take_file(struct batch *b, const struct below *from, const char *name
 	int rc = 0;
 
 	b->nr_names++;
+	if (memchr(name, 0, len)) /* no listing makes such names, but others write catalogs, too */
+		return shoal_fail(err, -EINVAL, "a name in the old catalog holds a NUL byte");
 	if (b->nr == BATCH || sizeof(b->names) - b->fill < len + 1)
 		rc = make_room(b, err);
 	if (rc == 0)

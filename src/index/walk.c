@@ -96,9 +96,11 @@ static int sink_found(struct store_sink *sink, const struct store_entry *entries
 	size_t shown = (size_t)shoal_min(last->len, sizeof(w->state.where) - 1);
 	int rc;
 
-	if (!me->batch)
+	/* A part of a directory is sorted with the rest of it, later; and so is all without memory.
+	 */
+	if (sink->whole && !me->batch)
 		me->batch = malloc(sizeof(*me->batch));
-	if (me->batch) /* else they are sorted later */
+	if (sink->whole && me->batch)
 		entries = index_batch_sort(me->batch, entries, nr);
 	pthread_mutex_lock(&w->take_lock);
 	rc = w->options.take(w->options.self, entries, nr, err);

@@ -51,6 +51,7 @@ struct listing {
 	struct scratch *scratch;
 	bool afresh;    /* what lies below is to be read, too */
 	bool foreign;   /* on another file system than the root */
+	bool in_parts;  /* some of the directory was handed over, or is another's */
 	uint32_t hides; /* a bit for each of the options' hidden that is about this directory */
 	int fd;         /* of the directory */
 	enum { MAYBE, CUTTABLE, WHOLE } parts;
@@ -72,6 +73,7 @@ static int hand_over(struct listing *l, struct shoal_err *err)
 	size_t nr = s->nr;
 
 	s->nr = s->fill = 0;
+	l->sink->whole = !l->in_parts;
 	return nr ? l->sink->found(l->sink, s->entry, nr, err) : 0;
 }
 
@@ -83,8 +85,10 @@ static int make_name(struct listing *l, const char *base, size_t len, const char
 	char *name;
 	int rc = 0;
 
-	if (s->nr == STORE_FOUND_MAX || BATCH_BYTES - s->fill < l->prefix_len + len + 1)
+	if (s->nr == STORE_FOUND_MAX || BATCH_BYTES - s->fill < l->prefix_len + len + 1) {
+		l->in_parts = true;
 		rc = hand_over(l, err);
+	}
 	if (rc < 0)
 		return rc;
 	name = s->names + s->fill;
@@ -371,6 +375,7 @@ static int give_stats(struct listing *l, size_t first, size_t *ret_nr, struct sh
 		p += len;
 	}
 	*ret_nr = i - first;
+	l->in_parts = true;
 	return l->sink->more(l->sink, start, (size_t)(p - start), err);
 }
 
@@ -435,6 +440,7 @@ static int give_dents(struct listing *l, size_t filled, struct shoal_err *err)
 	uint8_t *unit = l->scratch->unit, *names = start_unit(l, l->afresh ? 'n' : 'N');
 	size_t room = STORE_UNIT_MAX - (size_t)(names - unit), from = 0;
 
+	l->in_parts = true;
 	while (from < filled) {
 		size_t at = from;
 		int rc;
@@ -485,6 +491,7 @@ static int give_half(struct listing *l, struct shoal_err *err)
 		return 0;
 	rc = l->sink->more(l->sink, l->scratch->unit, len, err);
 	l->range.to = middle;
+	l->in_parts = true;
 	return rc < 0 ? rc : 1;
 }
 
@@ -500,6 +507,7 @@ static int tell_left(struct listing *l, size_t filled, struct shoal_err *err)
 	if (!l->sink->left || filled <= DENTS_BYTES / 2 || !can_be_cut(l) ||
 	    l->range.at >= l->range.to)
 		return 0;
+	l->in_parts = true;
 	rc = hand_over(l, err);
 	len = rc < 0 ? 0 : range_unit(l, l->range.at, l->range.to);
 	if (len > 0)
@@ -779,6 +787,7 @@ int store_posix_list(struct shoal_store *s, const struct store_list_options *opt
 	}
 	l.prefix = prefix;
 	l.afresh = kind == 'd' || kind == 'n' || kind == 'h';
+	l.in_parts = kind != 'D' && kind != 'd';
 	if (kind == 'S')
 		return list_stats(&l, name, span.p, span.end, err);
 	if (kind == 'H' || kind == 'h')

@@ -74,8 +74,8 @@ struct store_dir {
  * itself it hands back as further units, for any thread or any rank to take.
  */
 struct store_sink {
-	/* Take up to STORE_FOUND_MAX entries. 0 to go on, or an error, which ends the listing of
-	 * the unit. */
+	/* Take up to STORE_FOUND_MAX entries, which are all of a directory where `whole` is set. 0
+	 * to go on, or an error, which ends the listing of the unit. */
 	int (*found)(struct store_sink *sink, const struct store_entry *entries, size_t nr,
 		     struct shoal_err *err);
 	/* Take a further unit: bytes that mean something to the store only. */
@@ -97,6 +97,7 @@ struct store_sink {
 	unsigned (*hungry)(struct store_sink *sink);
 	/* Whether to look at a file, or into a directory, of this name. NULL: at all of them. */
 	bool (*wanted)(struct store_sink *sink, const char *name, size_t len, bool is_dir);
+	bool whole;      /* set by stores that have directories */
 	const int *stop; /* ends with -ECANCELED once it is not 0. May be NULL */
 	uint64_t skipped[STORE_NR_SKIPS];
 	uint64_t nr_directories; /* read to their end, where the store has directories */

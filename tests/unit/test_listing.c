@@ -1,7 +1,9 @@
 /*
  * Goal: what is written down of a listing is read back as it was: the text in a catalog, and the
- * checkpoint beside one. Anything else is refused, wherever it is cut or changed.
+ * checkpoint beside one. Anything else is refused, wherever it is cut or changed, and so are names
+ * that no listing makes.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +12,11 @@
 
 #include "base/buf.h"
 #include "base/le.h"
+#include "catalog/writer.h"
 #include "help.h"
 #include "index/listing.h"
 #include "index/resume.h"
+#include "index/update.h"
 
 /* ---- The text ---- */
 
@@ -342,6 +346,60 @@ static void runs_and_units_beyond_their_bounds_are_refused(void **state)
 	}
 }
 
+/* ---- Taking over ---- */
+
+static int count_found(struct store_sink *sink, const struct store_entry *entries, size_t nr,
+		       struct shoal_err *err)
+{
+	(void)entries;
+	(void)err;
+	sink->nr_foreign += nr;
+	return 0;
+}
+
+/* A catalog of one file in directory "d", as the writer takes it without looking. */
+static void write_unchecked(const char *path, const struct index_listing *l, const char *name,
+			    size_t len)
+{
+	char *text = index_listing_text(l);
+	struct shoal_writer_options wo = { .root = "file:///x",
+					   .samples_per_file = 1,
+					   .listing = text };
+	struct shoal_writer *w = NULL;
+
+	assert_int_equal(shoal_writer_open(path, &wo, &w, NULL), 0);
+	assert_int_equal(shoal_writer_add_sorted(w, name, len, 0, 1, NULL, NULL), 0);
+	assert_int_equal(shoal_writer_seal(w, NULL), 0);
+	free(text);
+}
+
+static void a_name_with_a_nul_is_not_taken_over_from_an_old_catalog(void **state)
+{
+	static const struct {
+		const char *name;
+		int rc;
+	} row[] = { { "d/aXb", 1 }, { "d/a\0b", -EINVAL }, { "d/ab\0", -EINVAL } };
+	const struct index_listing l = { .started = UINT64_C(1) << 60 };
+	const struct store_dir dir = { .name = "d", .len = 1 };
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
+		struct store_sink sink = { .found = count_found };
+		struct index_update u;
+		struct shoal_err err = { "" };
+
+		write_unchecked(test_path("old.cat"), &l, row[i].name, 5);
+		assert_int_equal(index_update_open(&u, test_path("old.cat"), &l, "file:///x", &err),
+				 0);
+		assert_int_equal(index_update_take(&u, NULL, &sink, &dir, &err), row[i].rc);
+		assert_int_equal(sink.nr_foreign, row[i].rc == 1);
+		if (row[i].rc < 0)
+			assert_non_null(strstr(err.msg, "NUL"));
+		index_update_release(&u);
+		test_dir_empty();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -351,7 +409,8 @@ int main(void)
 		cmocka_unit_test(a_checkpoint_is_read_as_it_was_written),
 		cmocka_unit_test(a_checkpoint_that_is_cut_or_changed_is_refused),
 		cmocka_unit_test(runs_and_units_beyond_their_bounds_are_refused),
+		cmocka_unit_test(a_name_with_a_nul_is_not_taken_over_from_an_old_catalog),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, test_dir_make, test_dir_remove);
 }
