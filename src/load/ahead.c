@@ -17,6 +17,9 @@
 /* Stalls are looked for no more often: that goes through all slots. */
 #define WATCH_NS 50000000
 
+/* Of a sample in pieces, so much is read from a file that is opened once. */
+#define SHARED_BYTES (UINT64_C(32) << 20)
+
 /* Of a name that is longer than this, errors show the end. */
 #define NAME_SHOWN 90u
 
@@ -50,6 +53,7 @@ void load_end_epoch(struct shoal_loader *l, int rc, const char *words)
 	l->rc = rc;
 	snprintf(l->err.msg, sizeof(l->err.msg), "%s", words);
 	pthread_cond_broadcast(&l->news);
+	pthread_cond_broadcast(&l->work); /* to close what was open for more */
 }
 
 int load_judge(const struct shoal_loader *l, const struct load_slot *s, struct shoal_err *err)
@@ -115,6 +119,35 @@ static int locate(const struct shoal_loader *l, struct load_slot *s, uint64_t id
 	return 0;
 }
 
+/*
+ * What pieces that follow one another have in common; NULL where a sample is only one. With each
+ * step that the kernel reads ahead in one open file it takes larger pages, and few large ones cost
+ * less than many small ones. But not for ever: pages of 2 MiB are what a virtual machine may give
+ * back to its host while they are free, and it takes long to have them again: see
+ * docs/design/load.md.
+ */
+static struct load_file *share_file(struct shoal_loader *l, const struct load_slot *s)
+{
+	struct load_cursor *c = &l->cursor;
+	uint64_t most = SHARED_BYTES / l->piece;
+
+	if (!l->files || most < 2 || s->size <= l->piece)
+		return NULL;
+	if (c->off / l->piece % most == 0) {
+		c->file = (c->file + 1) % l->nr_files;
+		load_file_init(&l->files[c->file],
+			       (unsigned)shoal_min((s->size - c->off - 1) / l->piece + 1, most));
+	}
+	return &l->files[c->file];
+}
+
+/* When nothing is in flight: files of which pieces were to come that will not. */
+static void close_files(struct shoal_loader *l)
+{
+	for (uint32_t i = 0; i < l->nr_files; i++)
+		load_file_release(&l->files[i]);
+}
+
 /* Of the sample's stretch the piece that comes next, which may be all of it. */
 static void cut_piece(struct shoal_loader *l, struct load_slot *s)
 {
@@ -127,6 +160,7 @@ static void cut_piece(struct shoal_loader *l, struct load_slot *s)
 	r->off += c->off;
 	r->len = shoal_min(r->len - c->off, l->piece);
 	s->last = c->off + r->len == s->size;
+	r->file = share_file(l, s);
 	if (s->last) {
 		c->off = 0;
 		c->next++;
@@ -323,6 +357,7 @@ static void watch(struct shoal_loader *l, uint64_t *watched, uint64_t *told)
 /* With the lock held: begin the epoch that was asked for, once nothing of the last is in flight. */
 static void begin_epoch(struct shoal_loader *l)
 {
+	close_files(l);
 	for (uint32_t i = 0; i < l->nr_ring; i++)
 		if (l->ring[i].state != BATCH_HELD)
 			l->ring[i].state = BATCH_FREE;
@@ -423,10 +458,13 @@ void *load_ahead(void *arg)
 			finish_batches(l);
 			watch(l, &watched, &told);
 		} else if (!l->closing && !can_go_on(l)) {
+			if (l->rc < 0 && !l->broken)
+				close_files(l);
 			pthread_cond_wait(&l->work, &l->lock);
 		}
 	}
 	pthread_mutex_unlock(&l->lock);
 	l->engine = load_engine_free(l->engine); /* belongs to this thread; waits for its reads */
+	close_files(l);
 	return NULL;
 }

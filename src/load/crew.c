@@ -121,8 +121,7 @@ static void give_back(struct helper *h)
 		if (load_starved(r->result)) {
 			c->alone = true;
 			c->wanted = 0;
-			r->got = 0;
-			r->state = 0;
+			load_take_again(r);
 			load_push(&c->queued, r);
 		} else {
 			load_push(&c->done, r);
@@ -292,6 +291,26 @@ static bool may_be_freed(struct crew *c)
 	return true;
 }
 
+/* No descriptor was free: whether one that needs none was waiting for its turn. It is begun. */
+static bool begin_open(struct crew *c)
+{
+	struct load_request *r;
+
+	if (c->out == 0)
+		return false;
+	pthread_mutex_lock(&c->lock);
+	r = load_pop_open(&c->queued);
+	if (r)
+		c->nr_own++;
+	pthread_mutex_unlock(&c->lock);
+	if (!r)
+		return false;
+	c->out--;
+	c->own++;
+	c->ring->ops->submit(c->ring, r);
+	return true;
+}
+
 /*
  * What the owner's ring has read. One for which no descriptor was free is tried again while helpers
  * may hold some.
@@ -301,12 +320,12 @@ static void collect(struct crew *c)
 	struct load_list *done = &c->ring->done;
 
 	for (struct load_request *r = load_pop(done); r; r = load_pop(done)) {
-		if (!load_starved(r->result) || !may_be_freed(c)) {
+		if (!load_starved(r->result) || !(begin_open(c) || may_be_freed(c))) {
 			c->own--;
 			load_push(&c->base.done, r);
 			continue;
 		}
-		r->got = 0;
+		load_take_again(r);
 		c->ring->ops->submit(c->ring, r);
 	}
 }

@@ -56,6 +56,65 @@ bool load_took(const struct load_engine *e, struct load_request *r, uint32_t n)
 	return end < skip_of(e, r) + r->len;
 }
 
+/* ---- Files that are shared ---- */
+
+int load_shared_fd(const struct load_request *r)
+{
+	return r->file ? atomic_load(&r->file->fd) : -1;
+}
+
+void load_share_fd(struct load_request *r)
+{
+	int none = -1;
+
+	if (r->file) /* else it stays its own: another was first */
+		atomic_compare_exchange_strong(&r->file->fd, &none, r->fd);
+}
+
+struct load_closing load_let_go(struct load_request *r)
+{
+	struct load_closing c = { .own = r->fd, .shared = -1 };
+
+	if (r->fd >= 0 && r->fd == load_shared_fd(r))
+		c.own = -1;
+	if (r->file && atomic_fetch_sub(&r->file->left, 1) == 1)
+		c.shared = atomic_exchange(&r->file->fd, -1);
+	return c;
+}
+
+struct load_request *load_pop_open(struct load_list *l)
+{
+	struct load_request *r = l->head, *before = NULL;
+
+	for (; r && load_shared_fd(r) < 0; r = r->next)
+		before = r;
+	if (!r || !before)
+		return r ? load_pop(l) : NULL;
+	before->next = r->next;
+	if (l->tail == r)
+		l->tail = before;
+	return r;
+}
+
+void load_take_again(struct load_request *r)
+{
+	if (r->file)
+		atomic_fetch_add(&r->file->left, 1);
+	r->fd = -1;
+	r->got = 0;
+	r->state = 0;
+}
+
+void load_file_release(struct load_file *f)
+{
+	int fd = atomic_exchange(&f->fd, -1);
+
+	if (fd >= 0)
+		close(fd);
+}
+
+/* ---- How it ends ---- */
+
 /* What is not a file may have been read as if it were one that has shrunk. */
 static int check_regular(int fd)
 {
@@ -211,6 +270,7 @@ static int check_request(const struct load_engine *e, const struct load_request 
 
 void load_engine_submit(struct load_engine *e, struct load_request *r)
 {
+	struct load_closing c;
 	int rc = check_request(e, r);
 
 	e->pending++;
@@ -226,6 +286,9 @@ void load_engine_submit(struct load_engine *e, struct load_request *r)
 	}
 	r->result = rc;
 	r->finished = r->started;
+	c = load_let_go(r);
+	if (c.shared >= 0)
+		close(c.shared);
 	load_push(&e->done, r);
 }
 

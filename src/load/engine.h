@@ -11,6 +11,8 @@
 #ifndef SHOAL_LOAD_ENGINE_H
 #define SHOAL_LOAD_ENGINE_H
 
+#include <stdatomic.h>
+
 #include "base/err.h"
 #include "base/histogram.h"
 #include "store/store.h"
@@ -18,16 +20,37 @@
 #define LOAD_ALIGN         4096u
 #define LOAD_IN_FLIGHT_MAX 8192u
 
+/*
+ * A file of which several stretches are read, each by a request of its own. It is opened once, or a
+ * few times where they begin before the first has opened it, and closed with the last of them. So
+ * the kernel, which keeps with an open file how it is read, sees it read from one end to the other.
+ */
+struct load_file {
+	atomic_int fd;    /* -1: not open */
+	atomic_uint left; /* requests that are not done, also those not submitted yet */
+};
+
+/* With @nr requests to come. One that was used before has been let go of by all of them. */
+static inline void load_file_init(struct load_file *f, unsigned nr)
+{
+	atomic_init(&f->fd, -1);
+	atomic_init(&f->left, nr);
+}
+
+/* When no request for it is in flight, and those to come will not: close it, if it is open. */
+void load_file_release(struct load_file *f);
+
 /* One read. The owner fills in the first part, and leaves all of it alone until it is reaped. */
 struct load_request {
 	const char *name; /* below the store's root; lent */
 	const struct shoal_etag
-		*etag; /* that an object is to have, else -ESTALE; NULL: any. Lent */
-	uint8_t *buf;  /* aligned to LOAD_ALIGN */
-	size_t cap;    /* of buf: at least load_cap(off, len) */
-	uint64_t off;  /* any; one that LOAD_ALIGN divides saves a direct read some bytes */
-	uint64_t len;  /* bytes wanted */
-	bool inside;   /* the file goes on behind them, so no byte is read to tell of growth */
+		*etag;          /* that an object is to have, else -ESTALE; NULL: any. Lent */
+	struct load_file *file; /* shared with other requests of that name; NULL: its own. Lent */
+	uint8_t *buf;           /* aligned to LOAD_ALIGN */
+	size_t cap;             /* of buf: at least load_cap(off, len) */
+	uint64_t off; /* any; one that LOAD_ALIGN divides saves a direct read some bytes */
+	uint64_t len; /* bytes wanted */
+	bool inside;  /* the file goes on behind them, so no byte is read to tell of growth */
 	/* What became of it: */
 	int64_t result; /* bytes read: up to len, + 1 unless inside, to tell growth; or an error */
 	uint8_t *data;  /* where they are: in buf, off % LOAD_ALIGN from its start where direct */

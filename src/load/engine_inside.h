@@ -108,6 +108,31 @@ struct load_piece {
 	uint64_t off;
 };
 
+/*
+ * The file of a request that shares it, open already: its descriptor, or -1. Then it is to be
+ * opened, and others to be offered it.
+ */
+int load_shared_fd(const struct load_request *r);
+void load_share_fd(struct load_request *r);
+
+/*
+ * A request is done. What it has to close: what it opened for itself, and what was shared, if it is
+ * the last of those that share it. -1: none.
+ */
+struct load_closing {
+	int own, shared;
+};
+struct load_closing load_let_go(struct load_request *r);
+
+/*
+ * Off the list, the first whose file others have open; NULL: none. Where no descriptor is free it
+ * goes before those that need one: the last of its kind gives one back.
+ */
+struct load_request *load_pop_open(struct load_list *l);
+
+/* A request that is done, by what an engine's part says, is not, and will be tried again. */
+void load_take_again(struct load_request *r);
+
 /* What to read next, r->got bytes of the stretch being there. */
 struct load_piece load_next_piece(const struct load_engine *e, const struct load_request *r);
 

@@ -47,6 +47,24 @@ static int largest(const struct shoal_catalog *cat, uint64_t *ret_size, struct s
 	return 0;
 }
 
+/*
+ * One for each file that pieces in the ring share, or those that come next: 8 bytes a slot. They
+ * are begun in turn, and batches handed out in the same order: when it is the first one's turn
+ * again, all that it was for has been read.
+ */
+static int take_files(struct shoal_loader *l, uint64_t nr)
+{
+	if (l->piece == UINT64_MAX)
+		return 0;
+	l->nr_files = (uint32_t)shoal_min(nr + 1, UINT32_MAX);
+	l->files = calloc(l->nr_files, sizeof(*l->files));
+	if (!l->files)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < l->nr_files; i++)
+		load_file_init(&l->files[i], 0);
+	return 0;
+}
+
 static int take_memory(struct shoal_loader *l, struct shoal_err *err)
 {
 	uint64_t batch = shoal_order_spec(l->order)->batch;
@@ -67,7 +85,7 @@ static int take_memory(struct shoal_loader *l, struct shoal_err *err)
 	l->samples = calloc(nr, sizeof(*l->samples));
 	l->slots = calloc(nr, sizeof(*l->slots));
 	l->cursor.ids = calloc(batch, sizeof(*l->cursor.ids));
-	if (!l->ring || !l->samples || !l->slots || !l->cursor.ids)
+	if (!l->ring || !l->samples || !l->slots || !l->cursor.ids || take_files(l, nr) < 0)
 		return shoal_fail(err, -ENOMEM, "out of memory");
 	for (uint32_t i = 0; i < l->nr_ring; i++)
 		l->ring[i] = (struct load_batch){ .sample = l->samples + i * batch,
@@ -257,6 +275,7 @@ struct shoal_loader *shoal_loader_close(struct shoal_loader *l)
 	free(l->ring);
 	free(l->samples);
 	free(l->slots);
+	free(l->files);
 	free(l->cursor.ids);
 	pthread_mutex_destroy(&l->lock);
 	pthread_cond_destroy(&l->work);

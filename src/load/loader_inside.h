@@ -46,6 +46,7 @@ struct load_cursor {
 	uint64_t next; /* of them */
 	uint64_t off;  /* in that sample */
 	bool begun;    /* ids are the step's */
+	uint32_t file; /* that its pieces share, of the loader's files */
 };
 
 struct shoal_loader {
@@ -64,6 +65,8 @@ struct shoal_loader {
 	uint32_t nr_ring;
 	struct shoal_sample *samples;
 	struct load_slot *slots;
+	struct load_file *files; /* that pieces share; NULL: none do */
+	uint32_t nr_files;
 	struct load_cursor cursor; /* the thread's */
 	struct load_cached cached;
 	pthread_t thread;

@@ -74,9 +74,13 @@ static int read_file(const struct load_engine *e, struct load_request *r)
 	ssize_t n = 0;
 	bool more = true;
 
-	r->fd = store_posix_open_file(e->posix, r->name, e->direct ? O_DIRECT : 0);
-	if (r->fd < 0)
-		return load_open_error(e, r, r->fd);
+	r->fd = load_shared_fd(r);
+	if (r->fd < 0) {
+		r->fd = store_posix_open_file(e->posix, r->name, e->direct ? O_DIRECT : 0);
+		if (r->fd < 0)
+			return load_open_error(e, r, r->fd);
+		load_share_fd(r);
+	}
 	r->opened = load_now();
 	while (more) {
 		struct load_piece p = load_next_piece(e, r);
@@ -85,7 +89,6 @@ static int read_file(const struct load_engine *e, struct load_request *r)
 		more = n < 0 ? errno == EINTR : load_took(e, r, (uint32_t)n);
 	}
 	load_settle(e, r, n < 0 ? shoal_errno() : 0);
-	close(r->fd);
 	return 0;
 }
 
@@ -108,17 +111,43 @@ static void read_once(const struct load_engine *e, struct load_request *r)
 		r->result = rc;
 }
 
+static void close_files(struct load_request *r)
+{
+	struct load_closing c = load_let_go(r);
+
+	if (c.own >= 0)
+		close(c.own);
+	if (c.shared >= 0)
+		close(c.shared);
+}
+
 /*
  * Wait until another thread has closed its file, under the lock: more than @before were closed by
  * then. False when there is nobody to wait for: all that have a request are starved too.
  */
 static bool wait_for_descriptor(struct threads *t, uint64_t before)
 {
-	t->starved++;
+	if (t->closed == before)
+		t->starved++;
 	while (t->closed == before && t->busy > t->starved && !t->stop)
 		pthread_cond_wait(&t->freed, &t->lock);
-	t->starved--;
+	if (t->closed == before)
+		t->starved--; /* else whoever closed has, for all who waited */
 	return t->closed != before && !t->stop;
+}
+
+static void serve(struct threads *t, struct load_request *r);
+
+/* One that needs no descriptor, as its file is open, if such a one is queued. */
+static bool serve_open(struct threads *t)
+{
+	struct load_request *r = t->stop ? NULL : load_pop_open(&t->queued);
+
+	if (!r)
+		return false;
+	t->nr_queued--;
+	serve(t, r); /* which cannot come here again: its file stays open until it is done */
+	return true;
 }
 
 /* Called and left with the lock. */
@@ -132,15 +161,21 @@ static void serve(struct threads *t, struct load_request *r)
 		before = t->closed;
 		pthread_mutex_unlock(&t->lock);
 		read_once(&t->base, r);
+		if (!load_starved(r->result))
+			close_files(r);
 		r->finished = load_now();
 		pthread_mutex_lock(&t->lock);
-	} while (load_starved(r->result) && wait_for_descriptor(t, before));
+	} while (load_starved(r->result) && (wait_for_descriptor(t, before) || serve_open(t)));
+	if (load_starved(r->result))
+		close_files(r);
 	t->busy--;
 	t->closed++;
 	load_push(&t->done, r);
 	t->nr_done++;
-	if (t->starved > 0)
+	if (t->starved > 0) {
+		t->starved = 0; /* they try again, though not at once */
 		pthread_cond_broadcast(&t->freed);
+	}
 	if (t->waiting &&
 	    (t->nr_queued == 0 || t->nr_done >= DONE_MANY || r->finished - began > DONE_SLOW_NS)) {
 		t->waiting = false; /* once is enough */

@@ -33,7 +33,7 @@
 #define COLD_AFTER 64u
 #define COLD_TRY   64u
 
-enum { OPENING, OPENING_LEASED, READING };
+enum { OPENING, OPENING_LEASED, READING, READING_AGAIN };
 
 /* How often a file is tried to be opened when no descriptor is free, and none will be given back.
  */
@@ -97,9 +97,14 @@ static void close_file(struct uring *u, int fd)
 /* It is done, with an error or what it got. */
 static void finish(struct uring *u, struct load_request *r, int rc)
 {
+	struct load_closing c;
+
 	load_settle(&u->base, r, rc);
-	if (r->fd >= 0)
-		close_file(u, r->fd);
+	c = load_let_go(r);
+	if (c.own >= 0)
+		close_file(u, c.own);
+	if (c.shared >= 0)
+		close_file(u, c.shared);
 	r->finished = load_now();
 	u->active--;
 	u->starved = false;
@@ -128,7 +133,6 @@ static void read_on(struct uring *u, struct load_request *r)
 		finish(u, r, -EAGAIN);
 		return;
 	}
-	r->state = READING;
 	buffer = buffer_of(u, &p);
 	if (buffer >= 0)
 		io_uring_prep_read_fixed(sqe, r->fd, p.buf, p.len, p.off, buffer);
@@ -174,6 +178,28 @@ static void open_in_ring(struct uring *u, struct load_request *r, uint32_t state
 		sqe->flags |= IOSQE_ASYNC; /* it is known that it would have to wait */
 }
 
+/* Its file is open. */
+static void read_first(struct uring *u, struct load_request *r)
+{
+	r->got = 0; /* it counted tries until now */
+	r->state = READING;
+	r->opened = load_now();
+	read_on(u, r);
+}
+
+/* One that needs no descriptor, as its file is open, if such a one is waiting. */
+static bool begin_open(struct uring *u)
+{
+	struct load_request *r = load_pop_open(&u->waiting);
+
+	if (!r)
+		return false;
+	u->active++;
+	r->fd = load_shared_fd(r);
+	read_first(u, r);
+	return true;
+}
+
 /* @fd is the open file or an error. */
 static void opened(struct uring *u, struct load_request *r, int fd)
 {
@@ -185,7 +211,7 @@ static void opened(struct uring *u, struct load_request *r, int fd)
 		open_in_ring(u, r, r->state);
 		return;
 	}
-	if (load_starved(fd) && (u->active > 1 || u->closing > 0)) {
+	if (load_starved(fd) && (u->active > 1 || u->closing > 0 || begin_open(u))) {
 		put_back(u, r);
 		return;
 	}
@@ -203,11 +229,10 @@ static void opened(struct uring *u, struct load_request *r, int fd)
 		return;
 	}
 	r->fd = fd;
-	r->got = 0; /* it counted tries until now */
-	r->opened = load_now();
 	if (u->no_nonblock)
 		clear_nonblock(u, fd);
-	read_on(u, r);
+	load_share_fd(r);
+	read_first(u, r);
 }
 
 /* -EAGAIN where it would have to wait. */
@@ -230,6 +255,11 @@ static void begin(struct uring *u, struct load_request *r)
 	int fd;
 
 	u->active++;
+	r->fd = load_shared_fd(r);
+	if (r->fd >= 0) {
+		read_first(u, r);
+		return;
+	}
 	r->state = OPENING;
 	if (strlen(r->name) >= PATH_MAX) { /* as long as a name may be: takes two steps */
 		r->state = OPENING_LEASED;
@@ -255,13 +285,12 @@ static void begin_waiting(struct uring *u)
 /* @n bytes or an error came for the last read of a request. */
 static void came(struct uring *u, struct load_request *r, int n)
 {
-	if (n == -EAGAIN && !u->no_nonblock) {
-		/* Of file systems whose reads cannot but wait (NFS, some FUSE), or old kernels. */
+	if (n == -EAGAIN && r->state == READING) {
+		/* Of file systems whose reads cannot but wait (NFS, some FUSE), or old kernels.
+		 * Others that share the file may have found out first, or before it was open. */
 		u->no_nonblock = true;
 		clear_nonblock(u, r->fd);
-		read_on(u, r);
-	} else if (n == -EAGAIN && (fcntl(r->fd, F_GETFL) & O_NONBLOCK)) {
-		clear_nonblock(u, r->fd); /* it was open before that was known */
+		r->state = READING_AGAIN;
 		read_on(u, r);
 	} else if (n == -EINTR || (n >= 0 && load_took(&u->base, r, (uint32_t)n))) {
 		read_on(u, r);
@@ -318,7 +347,7 @@ static void take_completions(struct uring *u)
 		} else if (!r) {
 			u->closing--;
 			u->starved = false;
-		} else if (r->state == READING) {
+		} else if (r->state == READING || r->state == READING_AGAIN) {
 			came(u, r, cqe->res);
 		} else {
 			opened(u, r, cqe->res);

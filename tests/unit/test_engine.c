@@ -894,6 +894,169 @@ static void an_engine_is_freed_with_requests_in_flight(void **state)
 	assert_null(load_engine_free(NULL));
 }
 
+/* ---- Files that are shared ---- */
+
+#define PART 4096u
+
+/* Part @i of the file of 1 MiB, or of whatever took its name. */
+static struct load_request *part_of(struct load_file *f, uint64_t i)
+{
+	struct load_request *r = request_for("d/shared", i * PART, PART);
+
+	r->inside = true;
+	r->file = f;
+	return r;
+}
+
+static void check_part(struct load_request *r, uint64_t key)
+{
+	assert_int_equal(r->result, PART);
+	for (uint64_t k = 0; k < PART; k++)
+		if (r->data[k] != byte_at(key, r->off + k))
+			fail_msg("byte %" PRIu64 " from %" PRIu64 " on is wrong", k, r->off);
+	request_free(r);
+}
+
+/* Another file takes the name of the first: who still reads that has it open. */
+static void requests_that_share_a_file_read_it_though_it_is_replaced(void **state)
+{
+	char path[100], other[100];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/d/shared", dir);
+	snprintf(other, sizeof(other), "%s/d/other", dir);
+	FOR_ALL_WAYS(w, e, 4)
+	{
+		struct load_file f;
+		int fd;
+
+		put("d/shared", 1, 1 << 20);
+		put("d/other", 2, 1 << 20);
+		load_file_init(&f, 10);
+		load_engine_submit(e, part_of(&f, 0));
+		check_part(reap_one(e), 1);
+		fd = f.fd;
+		assert_true(fd >= 0);
+		assert_int_equal(rename(other, path), 0);
+		assert_int_equal(read_one(e, "d/shared", 0, PART, 2), PART + 1); /* on its own */
+		for (uint64_t i = 1; i < 10; i++) {
+			assert_int_equal(f.fd, fd);
+			load_engine_submit(e, part_of(&f, i));
+			if (i % 3 == 0) /* three at once */
+				for (int k = 0; k < 3; k++)
+					check_part(reap_one(e), 1);
+		}
+		assert_int_equal(f.left, 0);
+		assert_int_equal(f.fd, -1);
+	}
+}
+
+/* Those that begin before it is open open it themselves, and all that was opened is closed. */
+static void many_requests_share_a_file_at_once(void **state)
+{
+	(void)state;
+	put("d/shared", 1, 1 << 20);
+	for (unsigned nr = 1; nr <= 256; nr *= 2)
+		FOR_ALL_WAYS(w, e, 64)
+		{
+			struct load_file f;
+
+			load_file_init(&f, nr);
+			for (unsigned i = 0; i < nr; i++)
+				load_engine_submit(e, part_of(&f, i));
+			for (unsigned i = 0; i < nr; i++)
+				check_part(reap_one(e), 1);
+			assert_int_equal(f.left, 0);
+			assert_int_equal(f.fd, -1);
+		}
+}
+
+static void what_goes_wrong_with_a_shared_file_is_an_error_of_each(void **state)
+{
+	char path[100];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/d/shared", dir);
+	FOR_ALL_WAYS(w, e, 4)
+	{
+		struct load_request *bad;
+		struct load_file f;
+
+		unlink(path);
+		load_file_init(&f, 4);
+		for (unsigned i = 0; i < 3; i++)
+			load_engine_submit(e, part_of(&f, i));
+		for (unsigned i = 0; i < 3; i++) {
+			struct load_request *r = reap_one(e);
+
+			assert_int_equal(r->result, -ENOENT);
+			request_free(r);
+		}
+		put("d/shared", 1, PART);
+		load_engine_submit(e, part_of(&f, 0)); /* it is there after all */
+		check_part(reap_one(e), 1);
+		assert_int_equal(f.fd, -1);
+		load_file_init(&f, 3); /* it ends before the second part; the last makes no sense */
+		load_engine_submit(e, part_of(&f, 0));
+		check_part(reap_one(e), 1);
+		load_engine_submit(e, part_of(&f, 1));
+		bad = reap_one(e);
+		assert_int_equal(bad->result, 0);
+		bad->buf++;
+		load_engine_submit(e, bad);
+		assert_ptr_equal(reap_one(e), bad);
+		assert_int_equal(bad->result, -EINVAL);
+		bad->buf--;
+		request_free(bad);
+		assert_int_equal(f.left, 0);
+		assert_int_equal(f.fd, -1);
+	}
+}
+
+static void shared_files_get_along_with_few_descriptors(void **state)
+{
+	(void)state;
+	put("d/shared", 1, 1 << 20);
+	for (unsigned nr = 1; nr < 4; nr++)
+		FOR_ALL_WAYS(w, e, 16)
+		{
+			struct load_file f[8];
+			struct rlimit before;
+
+			limit_descriptors(nr, &before);
+			for (size_t k = 0; k < SHOAL_ARRAY_LEN(f); k++) {
+				load_file_init(&f[k], 5);
+				for (unsigned i = 0; i < 5; i++)
+					load_engine_submit(e, part_of(&f[k], i));
+			}
+			for (size_t i = 0; i < 5 * SHOAL_ARRAY_LEN(f); i++)
+				check_part(reap_one(e), 1);
+			assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+			for (size_t k = 0; k < SHOAL_ARRAY_LEN(f); k++)
+				assert_true(f[k].fd == -1 && f[k].left == 0);
+		}
+}
+
+static void a_shared_file_that_is_given_up_is_closed(void **state)
+{
+	(void)state;
+	put("d/shared", 1, 1 << 20);
+	FOR_ALL_WAYS(w, e, 16)
+	{
+		struct load_file f;
+		size_t nr;
+
+		load_file_init(&f, 3);
+		load_engine_submit(e, part_of(&f, 0));
+		check_part(reap_one(e), 1);
+		nr = count_open();
+		load_file_release(&f);
+		assert_int_equal(count_open(), nr - 1);
+		load_file_release(&f);
+		assert_int_equal(count_open(), nr - 1);
+	}
+}
+
 static void *use_engine(void *arg)
 {
 	read_many(arg, 100);
@@ -1249,6 +1412,11 @@ int main(void)
 		TEST(few_descriptors_make_it_slow_and_not_wrong),
 		TEST(no_descriptor_at_all_is_an_error_of_each_request),
 		TEST(an_engine_is_freed_with_requests_in_flight),
+		TEST(requests_that_share_a_file_read_it_though_it_is_replaced),
+		TEST(many_requests_share_a_file_at_once),
+		TEST(what_goes_wrong_with_a_shared_file_is_an_error_of_each),
+		TEST(shared_files_get_along_with_few_descriptors),
+		TEST(a_shared_file_that_is_given_up_is_closed),
 		TEST(an_engine_belongs_to_the_thread_that_first_submits),
 		TEST(without_io_uring_there_are_threads_and_it_is_said),
 		TEST(buffers_that_cannot_be_registered_are_used_all_the_same),

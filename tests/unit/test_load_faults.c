@@ -35,6 +35,7 @@ enum call {
 	NOTHING,
 	OPENS,  /* opening a file, by a call or by the ring */
 	READS,  /* reading from one, in either way; with error 0 it is short */
+	WAITS,  /* reading, without waiting, what would have to: as on some file systems */
 	TURNS,  /* handing over to the ring and waiting for it */
 	MEMORY, /* taking memory, making threads and rings: what opening a loader does */
 };
@@ -185,6 +186,9 @@ static void spoil(struct io_uring *ring)
 			cqe->res = -fault_error;
 		} else if (r->fd >= 0 && cqe->res > 0 && fails(READS)) {
 			cqe->res = fault_error ? -fault_error : cqe->res - cqe->res / 2;
+		} else if (r->fd >= 0 && fault == WAITS && fcntl(r->fd, F_GETFL) & O_NONBLOCK) {
+			cqe->res = -EAGAIN; /* of all that were begun before the first is seen */
+			fault_fired++;
 		}
 	}
 	seen = tail;
@@ -459,6 +463,24 @@ static void every_read_may_be_short(void **state)
 	}
 }
 
+/* Also where several reads of one file hear it, of which the first has it wait. */
+static void reads_that_cannot_but_wait_are_let_wait(void **state)
+{
+	(void)state;
+	FOR_ALL_WAYS(w)
+	{
+		struct shoal_loader *l = loader_of(w, false);
+
+		if (!l)
+			continue;
+		arm(WAITS, EAGAIN, 0);
+		check_whole_epoch(l, 0);
+		assert_int_equal(disarm() > 0, w->engine == SHOAL_ENGINE_URING);
+		check_whole_epoch(l, 1);
+		shoal_loader_close(l);
+	}
+}
+
 /* The ring itself: an error for a moment is none, any other ends the loader, but not in a hang. */
 static void a_ring_that_fails_ends_the_loader_in_words(void **state)
 {
@@ -603,6 +625,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(every_open_and_read_may_fail),
 		TEST(every_read_may_be_short),
+		TEST(reads_that_cannot_but_wait_are_let_wait),
 		TEST(a_ring_that_fails_ends_the_loader_in_words),
 		TEST(every_call_of_opening_may_fail),
 		TEST(few_descriptors_are_enough_or_it_is_said),

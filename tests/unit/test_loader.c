@@ -4,6 +4,7 @@
  * prove it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
@@ -579,6 +580,141 @@ static void a_piece_that_is_missing_spoils_its_sample(void **state)
 		restore_one(7);
 		shoal_loader_close(l);
 	}
+}
+
+/* Descriptors of files in the directory. */
+static unsigned count_files_open(void)
+{
+	char link[32], to[600];
+	unsigned nr = 0;
+
+	for (int fd = 0; fd < 1024; fd++) {
+		ssize_t n;
+
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		n = readlink(link, to, sizeof(to) - 1);
+		to[n > 0 ? n : 0] = '\0';
+		nr += strstr(to, dir + 1) && strstr(to, "/d/");
+	}
+	return nr;
+}
+
+/* As another file of that name, which those who have the first open do not see. */
+static void replace_all(uint64_t generation)
+{
+	for (uint64_t i = 0; i < FILES; i++)
+		assert_int_equal(unlink(path_of(i)), 0);
+	put_all(generation);
+}
+
+/* Left after any number of batches, in the midst of samples of which more pieces were to come. */
+static void pieces_of_an_epoch_are_of_files_opened_in_it(void **state)
+{
+	(void)state;
+	FOR_ALL_WAYS(w)
+	for (unsigned taken = 0; taken < 40; taken += 3) {
+		struct shoal_load_options o = { .slot = 4096, .pieces = true };
+		struct shoal_loader *l = loader_in_way(w, 7, o);
+		const struct shoal_batch *b = NULL;
+		int rc;
+
+		if (!l)
+			continue;
+		replace_all(0);
+		begin(l, 0);
+		for (unsigned i = 0; i < taken; i++)
+			shoal_loader_give_back(l, next(l));
+		replace_all(1);
+		begin(l, 0);
+		while ((rc = shoal_loader_next(l, &b, NULL)) == 1) {
+			for (size_t i = 0; i < b->nr; i++)
+				check_bytes(&b->sample[i], b->sample[i].id + 1000, b->sample[i].off,
+					    b->sample[i].len);
+			shoal_loader_give_back(l, b);
+		}
+		assert_int_equal(rc, 0);
+		begin(l, 1);
+		for (unsigned i = 0; i < taken; i++)
+			shoal_loader_give_back(l, next(l));
+		shoal_loader_close(l);
+		assert_int_equal(count_files_open(), 0);
+	}
+}
+
+/* An error in the midst of a sample: of it and of what is in flight nothing stays open. */
+static void an_epoch_that_failed_leaves_no_file_open(void **state)
+{
+	(void)state;
+	FOR_ALL_WAYS(w)
+	{
+		struct shoal_load_options o = { .slot = 4096, .pieces = true };
+		struct shoal_loader *l = loader_in_way(w, 7, o);
+		const struct shoal_batch *b = NULL;
+
+		if (!l)
+			continue;
+		put(7, 8192, 0);
+		begin(l, 0);
+		while (shoal_loader_next(l, &b, NULL) == 1)
+			shoal_loader_give_back(l, b);
+		for (int i = 0; i < 1000 && count_files_open() > 0; i++)
+			usleep(10000); /* the thread, or the ring, closes them */
+		assert_int_equal(count_files_open(), 0);
+		restore_one(7);
+		shoal_loader_close(l);
+	}
+}
+
+/* Sizes at which a file is opened once more, or just not; with a mark where each piece begins. */
+static void large_files_are_opened_now_and_then(void **state)
+{
+	static const uint64_t of[] = { (32 << 20) - 1, 32 << 20, (32 << 20) + 1, (96 << 20) + 7 };
+	struct test_list list = { 0 };
+	struct shoal_catalog *cat;
+
+	(void)state;
+	for (uint64_t i = 0; i < SHOAL_ARRAY_LEN(of); i++) {
+		char name[20], path[60];
+		int fd;
+
+		snprintf(name, sizeof(name), "large%" PRIu64, i);
+		snprintf(path, sizeof(path), "%s/%s", dir, name);
+		fd = open(path, O_CREAT | O_WRONLY, 0666);
+		assert_int_equal(ftruncate(fd, (off_t)of[i]), 0);
+		for (uint64_t off = 0; off + 8 < of[i]; off += 1 << 20)
+			assert_int_equal(pwrite(fd, &off, 8, (off_t)off), 8);
+		close(fd);
+		list_add(&list, name, strlen(name), of[i], 1);
+	}
+	cat = catalog_of(&list, true, 1);
+	list_release(&list);
+	FOR_ALL_WAYS(w)
+	{
+		struct shoal_load_options o = {
+			.engine = w->engine, .direct = w->direct, .store = dir, .pieces = true
+		};
+		struct shoal_order_spec spec = spec_of(cat, 2);
+		const struct shoal_batch *b = NULL;
+		struct shoal_loader *l = NULL;
+		struct shoal_load_stats s;
+
+		if (shoal_loader_open(cat, &spec, 0, &o, &l, NULL) < 0)
+			continue;
+		begin(l, 0);
+		while (shoal_loader_next(l, &b, NULL) == 1) {
+			for (size_t i = 0; i < b->nr; i++)
+				if (b->sample[i].len > 8)
+					assert_memory_equal(b->sample[i].data, &b->sample[i].off,
+							    8);
+			shoal_loader_give_back(l, b);
+		}
+		shoal_loader_stats(l, &s);
+		assert_int_equal(s.nr_samples, SHOAL_ARRAY_LEN(of));
+		assert_int_equal(s.bytes_delivered, of[0] + of[1] + of[2] + of[3]);
+		shoal_loader_close(l);
+		assert_int_equal(count_files_open(), 0);
+	}
+	shoal_catalog_close(cat);
 }
 
 static void pieces_need_sizes(void **state)
@@ -1620,6 +1756,9 @@ int main(void)
 		TEST(samples_larger_than_a_slot_come_in_pieces),
 		TEST(records_come_in_pieces_too),
 		TEST(a_piece_that_is_missing_spoils_its_sample),
+		TEST(pieces_of_an_epoch_are_of_files_opened_in_it),
+		TEST(an_epoch_that_failed_leaves_no_file_open),
+		TEST(large_files_are_opened_now_and_then),
 		TEST(pieces_need_sizes),
 		TEST(a_null_store_makes_samples_up),
 		TEST(batches_are_held_and_given_back_in_any_order),
