@@ -99,13 +99,12 @@ static struct digit digit_of(uint64_t diff, unsigned bits)
 
 	while (left > 0) {
 		unsigned high = 63u - (unsigned)__builtin_clzll(diff);
-		uint64_t others = ~diff << (63u - high);
-		unsigned len = others ? (unsigned)__builtin_clzll(others) : 64u;
+		uint64_t others = ~diff << (63u - high) | 1; /* 1: 63 in a row are enough */
+		unsigned len = (unsigned)shoal_min(left, (unsigned)__builtin_clzll(others));
 
-		len = (unsigned)shoal_min(len, left);
 		left -= len;
 		d.part[d.nr].shift = high + 1 - len - left;
-		d.part[d.nr++].mask = ((1u << len) - 1) << left;
+		d.part[d.nr++].mask = (unsigned)(((UINT64_C(1) << len) - 1) << left);
 		diff &= (UINT64_C(1) << (high + 1 - len)) - 1;
 	}
 	return d;
