@@ -62,8 +62,19 @@ static bool take_store(const char *command, struct shoal_load_options *load)
 	bool made_up = strncmp(optarg, "null:", strlen("null:")) == 0;
 	struct shoal_store *store = NULL;
 	struct shoal_err err = { "" };
+	static char sized[256];
 
 	load->store = strcmp(optarg, "null") == 0 ? "null:size=1T" : optarg;
+	if (made_up && !strstr(optarg, "size=")) { /* then each is as large as it should be */
+		const char *rest = optarg + strlen("null:");
+
+		if ((size_t)snprintf(sized, sizeof(sized), "null:size=1T%s%s", *rest ? "," : "",
+				     rest) >= sizeof(sized)) {
+			cli_usage(command, "--store is longer than any that makes sense");
+			return false;
+		}
+		load->store = sized;
+	}
 	if ((made_up || !*optarg) && shoal_store_open(optarg, &store, &err) < 0) {
 		cli_usage(command, "--store: %s", err.msg);
 		return false;

@@ -44,6 +44,10 @@ static int set_uri(struct index_root *root, const char *prefix, const char *text
 		return shoal_fail(
 			err, -EINVAL,
 			"the root must be UTF-8 without control characters: give it another name with --root");
+	if (strcmp(root->uri, "s3://") == 0 || strncmp(root->uri, "s3:///", strlen("s3:///")) == 0)
+		return shoal_fail(err, -EINVAL,
+				  "'%s' has no bucket: give a root as s3://bucket/prefix",
+				  root->uri);
 	root->is_file = strncmp(root->uri, FILE_SCHEME, strlen(FILE_SCHEME)) == 0;
 	if (root->is_file && root->uri[strlen(FILE_SCHEME)] != '/')
 		return shoal_fail(err, -EINVAL,

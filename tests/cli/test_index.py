@@ -288,6 +288,15 @@ def test_names_are_made_relative_to_the_root(shoal, root, line, name):
     assert shoal.names(index_text(shoal, line + b"\n", "--root", root)) == [name]
 
 
+@pytest.mark.parametrize("root", ["s3://", "s3:///", "s3:///prefix"])
+def test_a_root_without_its_bucket_is_refused(shoal, fails, tmp_path, root):
+    out = tmp_path / "out"
+    out.mkdir()
+    fails(shoal("index", "-", "--root", root, "-o", out / "c", stdin=b"a\n"), 2, "has no bucket", empty=out)
+    fails(shoal("index", "--pattern", "a{}", "--count", "3", "--root", root, "-o", out / "c"), 2, "has no bucket",
+          empty=out)
+
+
 @pytest.mark.parametrize("root, line", [
     ("/data", b"/other/x"),
     ("/data", b"/database/x"),

@@ -167,6 +167,12 @@ def test_the_null_store_needs_no_files(shoal):
     assert read(shoal, sized, "--store", "null", "--object-size", 5)["bytes"] == 500
 
 
+@pytest.mark.parametrize("store", ["null:", "null:delay_us=1", "null:fill=none", "null:fill=none,delay_us=1"])
+def test_samples_of_a_null_store_that_is_not_told_their_size_have_the_catalog_s(shoal, catalog, store):
+    assert parts(read(shoal, catalog, "--store", store)) == (True, FILES, TOTAL, 0)
+    assert parts(read(shoal, catalog, "--store", store, "--object-size", "10")) == (True, FILES, 10 * FILES, 0)
+
+
 def test_a_local_copy_is_read_as_well(shoal, catalog, tmp_path):
     (tmp_path / "copies").mkdir()
     assert parts(read(shoal, catalog, "--local-copy", tmp_path / "copies")) == (True, FILES, TOTAL, 0)
