@@ -81,10 +81,6 @@ static void share_out(struct shoal_sorter *s)
 	for (unsigned i = 0; i < s->options.nr_threads; i++, bytes += cap)
 		s->thread[i] = (struct sort_thread){ .sorter = s, .spare = bytes };
 	s->half[0].nr = s->half[1].nr = 1;
-	/* All of it is filled where the first chunk is not enough: in large pages then, if there
-	 * are. */
-	(void)!madvise(s->memory + (cap | 4095) + 1, s->memory_len - (cap | 4095) - 1,
-		       MADV_HUGEPAGE);
 }
 
 static void chunk_is_sorted(struct shoal_sorter *s, struct half *h)
