@@ -1,6 +1,7 @@
 """Full disks, signals, other writers and readers that go away: nothing is left behind, and nothing half done."""
 
 import os
+import pathlib
 import random
 import resource
 import signal
@@ -20,11 +21,21 @@ def wait_until(condition):
         time.sleep(0.001)
 
 
+def is_being_written(path):
+    """Whether a writer has taken the lock of a catalog's partial file: when it has only made it another may come first."""
+    try:
+        inode = os.stat(path.with_name(f".{path.name}.partial")).st_ino
+    except FileNotFoundError:
+        return False
+    locks = pathlib.Path("/proc/locks").read_text().splitlines()
+    return any(words[1] == "FLOCK" and words[5].endswith(f":{inode}") for words in map(str.split, locks))
+
+
 def start_index(shoal, directory, *options):
     """An index command that has begun to write directory/c, and waits for more of its list."""
     process = shoal.start("index", "-", "-q", "-o", directory / "c", *options)
     process.stdin.write(b"first\n")
-    wait_until(lambda: contents(directory) != [])
+    wait_until(lambda: is_being_written(directory / "c"))
     return process
 
 
@@ -349,7 +360,7 @@ def test_a_second_writer_through_a_link_is_told_too(shoal, fails, tmp_path):
     (tmp_path / "link").symlink_to("c")
     process = shoal.start("index", "-", "-q", "-o", tmp_path / "link")
     process.stdin.write(b"new\n")
-    wait_until(lambda: len(contents(tmp_path)) > 2)
+    wait_until(lambda: is_being_written(tmp_path / "c"))
     fails(shoal("index", "-", "-q", "-o", tmp_path / "c", stdin=b"x\n"), 1, "another process is writing")
     process.communicate(timeout=60)
     assert shoal.names(tmp_path / "c") == [b"new"]
