@@ -74,7 +74,6 @@ static void read_directory(int fd, const char *name, void (*keep)(const char *na
 	while ((n = syscall(SYS_getdents64, fd, bytes, READ_BYTES)) > 0) {
 		for (long at = 0; at < n;) {
 			const struct dent *d = (const struct dent *)(const void *)(bytes + at);
-
 			int type = d->type == DT_UNKNOWN ? type_of(fd, d->name) : d->type;
 
 			files += type == DT_REG;

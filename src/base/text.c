@@ -74,6 +74,15 @@ size_t shoal_utf8_len(const char *text, size_t left)
 	return c >= min && c <= 0x10ffff && !(c >= 0xd800 && c < 0xe000) ? len : 0;
 }
 
+bool shoal_path_goes_up(const char *path, size_t len)
+{
+	for (size_t at = 0; at + 2 <= len; at++)
+		if (path[at] == '.' && path[at + 1] == '.' && (at == 0 || path[at - 1] == '/') &&
+		    (at + 2 == len || path[at + 2] == '/'))
+			return true;
+	return false;
+}
+
 void shoal_mark_cut(char *text)
 {
 	static const char dots[] = "...";

@@ -25,6 +25,9 @@ static inline const char *shoal_plural(uint64_t nr)
  */
 size_t shoal_utf8_len(const char *text, size_t left);
 
+/* Whether a part of a path is "..". */
+bool shoal_path_goes_up(const char *path, size_t len);
+
 /* @text was cut to fit its place: it ends in "..." from here on, in place of whole characters. */
 void shoal_mark_cut(char *text);
 

@@ -205,7 +205,6 @@ void index_radix_sort(const uint8_t *names, struct index_ref *refs, struct index
 
 	s.names = names;
 	s.spare = spare;
-
 	for (size_t i = 0; i < nr; i++)
 		refs[i].key = shoal_name_key(names + refs[i].off, refs[i].len, depth);
 	sort_keys(&s, refs, nr, depth, LEVELS_MAX);

@@ -123,19 +123,6 @@ static bool step_over(const char *prefix, size_t prefix_len, const char **name, 
 	return true;
 }
 
-/* Whether a part of the path is "..". Stores of files read no such name: it may lead anywhere. */
-static bool has_dot_dot(const char *path, size_t len)
-{
-	const char *at = path, *end = path + len;
-
-	while ((at = memmem(at, (size_t)(end - at), "..", 2)) != NULL) {
-		if ((at == path || at[-1] == '/') && (at + 2 == end || at[2] == '/'))
-			return true;
-		at++;
-	}
-	return false;
-}
-
 /* Drop "./" and "/" in front of a path. */
 static void tidy_path(const char **path, size_t *len)
 {
@@ -166,7 +153,8 @@ int index_root_strip(const struct index_root *root, const char **name, size_t *l
 		below = true; /* it is relative already */
 	if (below && root->is_file)
 		tidy_path(name, len);
-	leads_out = below && root->is_file && has_dot_dot(*name, *len);
+	/* Stores of files read no such name: it may lead anywhere. */
+	leads_out = below && root->is_file && shoal_path_goes_up(*name, *len);
 	if (below && *len > 0 && !leads_out)
 		return 0;
 	return shoal_fail(err, -EINVAL, "'%.*s' is not a name below the root '%s'%s",

@@ -33,8 +33,9 @@ int index_tournament_of_chunks(struct index_tournament *t, const struct index_ch
 			       uint32_t nr) SHOAL_MUST_USE;
 
 /*
- * Hand everything to @take in order, names that are sure to rise and have no NUL. Of equal names
- * the one from the last source is taken, and of one source the last; the others are counted in
+ * Hand everything to @take in order; of runs, names that are sure to rise and have no NUL: they
+ * come from a file. Of equal names the one from the last source is taken, and of one source the
+ * last; the others are counted in
  * *@repeated.
  */
 int index_tournament_play(struct index_tournament *t, const int *stop, uint64_t *repeated,

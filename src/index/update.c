@@ -198,7 +198,10 @@ static void batch_clear(struct batch *b, bool holding)
 static int send(struct batch *b, struct shoal_err *err)
 {
 	size_t nr = b->nr;
-	int rc = nr ? b->sink->found(b->sink, b->entry, nr, err) : 0;
+	int rc;
+
+	b->sink->whole = false; /* they come in order */
+	rc = nr ? b->sink->found(b->sink, b->entry, nr, err) : 0;
 
 	for (size_t at = 0; at < b->units_fill && rc == 0;) {
 		uint32_t len;

@@ -14,6 +14,7 @@
 #include <xxhash.h>
 
 #include "base/out.h"
+#include "base/text.h"
 
 struct posix_writer {
 	struct store_writer base;
@@ -409,15 +410,6 @@ struct store_posix *store_posix_of(struct shoal_store *s)
 	return s->ops == &posix_ops ? posix_of(s) : NULL;
 }
 
-/* Whether a part of the path is "..". */
-static bool goes_up(const char *path)
-{
-	for (const char *p = path; (p = strstr(p, "..")) != NULL; p += 2)
-		if ((p == path || p[-1] == '/') && (p[2] == '/' || !p[2]))
-			return true;
-	return false;
-}
-
 /*
  * "file:///abs/path" without a slash at its end, as catalogs have it. Links stay as they are, since
  * a link may be the name that lasts; but a path that goes up is resolved, so that a place has one
@@ -425,10 +417,12 @@ static bool goes_up(const char *path)
  */
 static char *uri_of(const char *path)
 {
-	char *cwd = NULL, *uri = NULL, *real = goes_up(path) ? realpath(path, NULL) : NULL;
+	char *cwd = NULL, *uri = NULL, *real = NULL;
 	size_t len;
 	int n;
 
+	if (shoal_path_goes_up(path, strlen(path)))
+		real = realpath(path, NULL);
 	if (real) {
 		n = asprintf(&uri, "file://%s", real);
 		free(real);

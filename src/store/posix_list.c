@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/span.h"
+#include "base/text.h"
 #include "store/posix_hidden.h"
 #include "store/posix_range.h"
 
@@ -719,16 +720,6 @@ static void free_scratch(void *scratch)
 	free(scratch);
 }
 
-/* Whether a path has a part "..", which no listing makes. */
-static bool leads_up(const uint8_t *path, uint64_t len)
-{
-	for (uint64_t i = 0; i + 2 <= len; i++)
-		if (path[i] == '.' && path[i + 1] == '.' && (i == 0 || path[i - 1] == '/') &&
-		    (i + 2 == len || path[i + 2] == '/'))
-			return true;
-	return false;
-}
-
 /* The path of a unit, and what follows it. False when the unit is damaged. */
 static bool parse_unit(struct shoal_span *span, uint8_t *ret_kind, struct shoal_span *ret_path)
 {
@@ -741,7 +732,7 @@ static bool parse_unit(struct shoal_span *span, uint8_t *ret_kind, struct shoal_
 		return false;
 	if (!whole && len > 0 && path[--len] != '/') /* there the path ends in a slash */
 		return false;
-	if (leads_up(path, len))
+	if (shoal_path_goes_up((const char *)path, len)) /* no listing makes such a one */
 		return false;
 	*ret_kind = kind;
 	*ret_path = (struct shoal_span){ .p = path, .end = path + len };

@@ -120,8 +120,8 @@ def retina(ceph, tmp_path_factory):
     """A client, and the dataset of a workload in a bucket."""
     client = Client(tmp_path_factory.mktemp("retina"), None)
     client.env.update(ceph)
-    client.good("make", uri="s3://work")
-    done = client.shoal("datagen", "retinanet_b200", "--data", "s3://work/retina", "-q", *SET)
+    client.good("make", uri="s3://set")
+    done = client.shoal("datagen", "retinanet_b200", "--data", "s3://set/retina", "-q", *SET)
     assert (done.returncode, done.stderr) == (0, b"")
     return client
 
@@ -141,35 +141,35 @@ def digest(client, catalog):
 
 
 def test_datagen_leaves_a_catalog_in_the_bucket_that_is_what_is_there(retina, tmp_path):
-    catalog = "s3://work/retina/catalog.shoal"
-    done = retina.shoal("index", "s3://work/retina", "-q", "-o", tmp_path / "listed", "--include", "train/**")
+    catalog = "s3://set/retina/catalog.shoal"
+    done = retina.shoal("index", "s3://set/retina", "-q", "-o", tmp_path / "listed", "--include", "train/**")
     assert (done.returncode, done.stderr) == (0, b"")
     assert digest(retina, catalog) == digest(retina, tmp_path / "listed")
     assert retina.shoal("verify", "--storage", tmp_path / "listed", "-q").returncode == 0
     done = retina.shoal("manifest", catalog, "--ranks", 2, "-o", tmp_path / "lists", "-q")
     assert (done.returncode, done.stderr) == (0, b"")
     lines = [line for path in (tmp_path / "lists").iterdir() for line in path.read_text().splitlines()]
-    assert len(set(lines)) == len(lines) == 300 and all(line.startswith("s3://work/retina/train/") for line in lines)
+    assert len(set(lines)) == len(lines) == 300 and all(line.startswith("s3://set/retina/train/") for line in lines)
 
 
 def test_what_was_lost_is_written_again(retina):
-    retina.good("remove", "retina/train/1/img_100_of_300.jpeg", uri="s3://work")
-    arguments = ["datagen", "retinanet_b200", "--data", "s3://work/retina", "-q", "--json", *SET]
+    retina.good("remove", "retina/train/1/img_100_of_300.jpeg", uri="s3://set")
+    arguments = ["datagen", "retinanet_b200", "--data", "s3://set/retina", "-q", "--json", *SET]
     assert json.loads(retina.shoal(*arguments, "--verify").stdout)["missing"] == 1
     again = json.loads(retina.shoal(*arguments, "--resume").stdout)
-    assert (again["written"], again["good"], again["catalog"]) == (1, 299, "s3://work/retina/catalog.shoal")
+    assert (again["written"], again["good"], again["catalog"]) == (1, 299, "s3://set/retina/catalog.shoal")
     assert retina.shoal(*arguments, "--verify").returncode == 0
 
 
 def test_three_ranks_list_what_one_lists(retina, tmp_path):
-    retina.shoal("index", "s3://work/retina", "-q", "-o", tmp_path / "one")
-    done = ranks(retina, 3, "index", "s3://work/retina", "-q", "-o", tmp_path / "three")
+    retina.shoal("index", "s3://set/retina", "-q", "-o", tmp_path / "one")
+    done = ranks(retina, 3, "index", "s3://set/retina", "-q", "-o", tmp_path / "three")
     assert done.returncode == 0, done.stderr
     assert digest(retina, tmp_path / "one") == digest(retina, tmp_path / "three")
     assert retina.shoal("verify", "--storage", tmp_path / "three").returncode == 0
 
 
-@pytest.mark.parametrize("data", ["s3://work/retina", "s3://work/retina/catalog.shoal"])
+@pytest.mark.parametrize("data", ["s3://set/retina", "s3://set/retina/catalog.shoal"])
 def test_two_ranks_run_two_epochs_and_prove_it(retina, tmp_path, data):
     done = ranks(retina, 2, "run", "retinanet_b200", "--data", data, "--results", tmp_path / "r", "-q", *SET, *RUN)
     assert done.returncode == 0, done.stderr
@@ -184,9 +184,9 @@ def test_two_ranks_run_two_epochs_and_prove_it(retina, tmp_path, data):
 
 
 WRONG = {
-    "keys": ({"AWS_SECRET_ACCESS_KEY": "quite-another-secret"}, "work", "SignatureDoesNotMatch"),
+    "keys": ({"AWS_SECRET_ACCESS_KEY": "quite-another-secret"}, "set", "SignatureDoesNotMatch"),
     "bucket": ({}, "no-such-bucket", "no bucket 'no-such-bucket'"),
-    "endpoint": ({"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "2"}, "work", "cannot connect to 127.0.0.1:9"),
+    "endpoint": ({"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "2"}, "set", "cannot connect to 127.0.0.1:9"),
 }
 
 

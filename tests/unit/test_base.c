@@ -335,6 +335,7 @@ static void what_was_cut_ends_in_dots_behind_a_whole_character(void **state)
 		{ "stuv\xc3", "st..." }, /* half of one */
 		{ "s\xf0\x9f\x98\x80u", "s..." },
 		{ "\x80\x80\x80\x80", "..." }, /* no UTF-8 at all */
+		{ "a\x80\x80\x80\x80\x80\x80\x80\x80\x80", "a\x80\x80\x80..." },
 	};
 
 	(void)state;
@@ -345,6 +346,25 @@ static void what_was_cut_ends_in_dots_behind_a_whole_character(void **state)
 		assert_string_equal(text, row[i].want);
 		free(text);
 	}
+}
+
+static void a_path_goes_up_only_by_a_part_of_two_dots(void **state)
+{
+	static const struct {
+		const char *path;
+		bool want;
+	} row[] = {
+		{ "", false },    { ".", false },     { "..", true },     { "../a", true },
+		{ "a/..", true }, { "a/../b", true }, { "...", false },   { "a/...", false },
+		{ "..a", false }, { "a..", false },   { "a../b", false }, { "a/..b/../c", true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++)
+		assert_int_equal(shoal_path_goes_up(row[i].path, strlen(row[i].path)), row[i].want);
+	assert_true(shoal_path_goes_up("a/..b", 4)); /* what is behind its end does not count */
+	assert_false(shoal_path_goes_up("a/..", 3));
+	assert_false(shoal_path_goes_up(NULL, 0));
 }
 
 static void plain_utf8_is_told_from_other_bytes(void **state)
@@ -571,6 +591,7 @@ int main(void)
 		cmocka_unit_test(a_span_is_never_left),
 		cmocka_unit_test(numbers_are_read_to_their_limits),
 		cmocka_unit_test(sizes_are_read_with_their_units),
+		cmocka_unit_test(a_path_goes_up_only_by_a_part_of_two_dots),
 		cmocka_unit_test(plain_utf8_is_told_from_other_bytes),
 		cmocka_unit_test(one_is_not_many),
 		cmocka_unit_test(what_was_cut_ends_in_dots_behind_a_whole_character),
