@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import sys
 import time
+from multiprocessing.reduction import ForkingPickler
 
 import numpy
 
@@ -65,6 +66,8 @@ def _scanned(dataset, fn, first, stop, workers, context):
     if not workers:
         yield from map(work, _blocks(first, stop))
         return
+    # What cannot be sent fails here and now: a pool finds out in a thread of its own, which may leave it waiting.
+    ForkingPickler.dumps(work)
     # Not multiprocessing.Pool, which waits for ever for what a worker that was killed had in hand.
     pool = concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context(context))
     pending = []
@@ -80,9 +83,8 @@ def _scanned(dataset, fn, first, stop, workers, context):
         raise TransformError(5, "a worker of the scan died (killed, perhaps for lack of memory, or a crash in the "
                              "function): run it again with fewer workers, or workers=0 to see why") from None
     finally:
-        for one in pending:
-            one.cancel()
-        pool.shutdown()
+        # Not one.cancel() for each: Python before 3.12 waits for ever when the last of them is cancelled from outside.
+        pool.shutdown(cancel_futures=True)
 
 
 def _write_part(path, dataset, fn, name, type, first, stop, workers, context, progress):

@@ -309,6 +309,17 @@ def test_a_scan_that_cannot_be_is_refused_and_leaves_nothing(files, tmp_path, us
     assert os.listdir(tmp_path) == [] and len(multiprocessing.active_children()) == before
 
 
+def test_a_function_that_cannot_be_sent_is_told_before_a_worker_starts(files, tmp_path, monkeypatch):
+    def no_pool(*_):
+        pytest.fail("a pool was made, which may wait for ever for what it cannot send")
+
+    monkeypatch.setattr(shoal.scanning.concurrent.futures, "ProcessPoolExecutor", no_pool)
+    for context in ("fork", "spawn"):
+        with pytest.raises(Exception, match="pickle"):
+            shoal.scan(files, lambda data: 1, path=tmp_path / "x", workers=2, context=context, progress=False)
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_scan_leaves_out_what_a_column_by_name_or_path_does_not_keep(files, tmp_path):
     (tmp_path / "c.cat").write_bytes(Path(files).read_bytes())
     keep = shoal.scan(tmp_path / "c.cat", lambda data: number(data) % 3 == 0, "keep", type="bit", progress=False)
