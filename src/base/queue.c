@@ -5,8 +5,13 @@
 
 void shoal_queue_init(struct shoal_queue *q, unsigned cap)
 {
-	assert(cap >= 1 && cap <= SHOAL_QUEUE_MAX);
-	*q = (struct shoal_queue){ .cap = cap };
+	shoal_queue_init_patient(q, cap, 1);
+}
+
+void shoal_queue_init_patient(struct shoal_queue *q, unsigned cap, unsigned patience)
+{
+	assert(cap >= 1 && cap <= SHOAL_QUEUE_MAX && patience >= 1 && patience <= cap);
+	*q = (struct shoal_queue){ .cap = cap, .patience = patience };
 	pthread_mutex_init(&q->lock, NULL);
 	pthread_cond_init(&q->changed, NULL);
 }
@@ -28,7 +33,8 @@ bool shoal_queue_give(struct shoal_queue *q, void *item)
 	if (open) {
 		q->item[(q->head + q->nr) % SHOAL_QUEUE_MAX] = item;
 		q->nr++;
-		pthread_cond_broadcast(&q->changed);
+		if (q->nr >= q->patience)
+			pthread_cond_broadcast(&q->changed);
 	}
 	pthread_mutex_unlock(&q->lock);
 	return open;

@@ -18,11 +18,19 @@ struct shoal_queue {
 	pthread_cond_t changed;
 	void *item[SHOAL_QUEUE_MAX];
 	unsigned head, nr, cap;
+	unsigned patience; /* who waits to take is woken when so many are there */
 	bool closed;
 };
 
 /* @cap is 1 to SHOAL_QUEUE_MAX. */
 void shoal_queue_init(struct shoal_queue *q, unsigned cap);
+
+/*
+ * The same, for a giver and a taker that are about as fast: one who waits to take is left to wait
+ * until @patience items are there, or it is closed. To wake somebody for each costs as much as a
+ * thousand names take. Whoever gives must not wait for what the taker does before.
+ */
+void shoal_queue_init_patient(struct shoal_queue *q, unsigned cap, unsigned patience);
 void shoal_queue_release(struct shoal_queue *q);
 
 /* False when the queue is closed. */

@@ -7,6 +7,7 @@
 #define SHOAL_CATALOG_DIGEST_H
 
 #include "base/base.h"
+#include "shoal.h"
 
 struct cat_digest {
 	uint64_t lane[2];
@@ -15,6 +16,20 @@ struct cat_digest {
 
 void cat_digest_add(struct cat_digest *d, const void *name, size_t len, uint64_t size,
 		    uint64_t samples);
+
+/* Digests what a writer is given, on another thread than the one that gives it. */
+struct cat_digester {
+	struct cat_digest digest;
+	bool sizes;                /* else they count as unknown */
+	uint64_t samples_per_file; /* 0: as many as each file says */
+};
+
+static inline void cat_digester_add(struct cat_digester *d, const void *name, size_t len,
+				    uint64_t size, uint64_t samples)
+{
+	cat_digest_add(&d->digest, name, len, d->sizes ? size : SHOAL_SIZE_UNKNOWN,
+		       d->samples_per_file ? d->samples_per_file : samples);
+}
 
 /* @d becomes the digest of its own entries followed by those of @next. */
 void cat_digest_append(struct cat_digest *d, const struct cat_digest *next);

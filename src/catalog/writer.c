@@ -201,8 +201,8 @@ struct shoal_writer *shoal_writer_abort(struct shoal_writer *writer)
 
 /* ---- Adding ---- */
 
-static int check_name(const struct shoal_writer *w, const char *name, size_t len,
-		      struct shoal_err *err)
+int shoal_writer_check_name(const struct shoal_writer *w, const char *name, size_t len,
+			    struct shoal_err *err)
 {
 	const uint8_t *last;
 	size_t last_len;
@@ -280,9 +280,18 @@ int shoal_writer_add_sorted(struct shoal_writer *writer, const char *name, size_
 		rc = put_etag(writer, etag, err);
 	if (rc == 0)
 		rc = cat_encoder_add(&writer->encoder, (const uint8_t *)name, len);
-	cat_digest_add(&writer->digest, name, len, size, samples);
 	writer->rc = rc;
 	return explain(rc, err);
+}
+
+struct cat_digester shoal_writer_digester(const struct shoal_writer *w)
+{
+	return (struct cat_digester){ .sizes = w->sizes, .samples_per_file = w->samples_per_file };
+}
+
+void shoal_writer_hand_in(struct shoal_writer *w, const struct cat_digester *d)
+{
+	cat_digest_append(&w->digest, &d->digest);
 }
 
 static int add_checked(struct shoal_writer *writer, const char *name, size_t len, uint64_t size,
@@ -291,8 +300,14 @@ static int add_checked(struct shoal_writer *writer, const char *name, size_t len
 	int rc = check_usable(writer, err);
 
 	if (rc == 0)
-		rc = check_name(writer, name, len, err);
-	return rc < 0 ? rc : shoal_writer_add_sorted(writer, name, len, size, samples, etag, err);
+		rc = shoal_writer_check_name(writer, name, len, err);
+	if (rc == 0)
+		rc = shoal_writer_add_sorted(writer, name, len, size, samples, etag, err);
+	if (rc == 0)
+		cat_digest_add(&writer->digest, name, len,
+			       writer->sizes ? size : SHOAL_SIZE_UNKNOWN,
+			       writer->samples_per_file ? writer->samples_per_file : samples);
+	return rc;
 }
 
 int shoal_writer_add(struct shoal_writer *writer, const char *name, size_t len, uint64_t size,
@@ -349,7 +364,7 @@ int shoal_writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, cons
 	int rc = check_usable(w, err);
 
 	if (rc == 0)
-		rc = check_name(w, first, len, err);
+		rc = shoal_writer_check_name(w, first, len, err);
 	if (rc < 0)
 		return rc;
 	if (!w->sizes)
@@ -507,7 +522,7 @@ int shoal_writer_append(struct shoal_writer *writer, const struct shoal_catalog 
 	last_len = shoal_catalog_name(part, v->nr_files - 1, last);
 	if (first_len < 0 || last_len < 0)
 		return shoal_catalog_explain(part, first_len < 0 ? first_len : last_len, err);
-	rc = check_name(writer, first, (size_t)first_len, err);
+	rc = shoal_writer_check_name(writer, first, (size_t)first_len, err);
 	if (rc < 0)
 		return rc;
 	writer->err = err;

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/etag.h"
+#include "catalog/digest.h"
 #include "catalog/grid.h"
 #include "shoal.h"
 
@@ -20,11 +21,20 @@ int shoal_writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, cons
 /*
  * shoal_writer_add_object() with the ETag as it is kept (NULL: none), of a name that is not looked
  * at again: the caller has seen that it is of a length that names have, without NUL, behind the
- * last.
+ * last. Nor is it digested: see shoal_writer_digester().
  */
 int shoal_writer_add_sorted(struct shoal_writer *w, const char *name, size_t len, uint64_t size,
 			    uint64_t samples, const struct shoal_etag *etag,
 			    struct shoal_err *err) SHOAL_MUST_USE;
+
+/* Whether it is such a name. */
+int shoal_writer_check_name(const struct shoal_writer *w, const char *name, size_t len,
+			    struct shoal_err *err) SHOAL_MUST_USE;
+
+/* What is to be fed all names that are added so, by whoever has time for it, and handed in before
+ * the catalog is sealed or something else is added. */
+struct cat_digester shoal_writer_digester(const struct shoal_writer *w);
+void shoal_writer_hand_in(struct shoal_writer *w, const struct cat_digester *d);
 
 /* Say otherwise how the names were found, of a writer that was opened with a listing. */
 int shoal_writer_set_listing(struct shoal_writer *w, const char *listing,

@@ -17,9 +17,12 @@
 #define OVERHEAD (UINT64_C(32) << 20)
 
 /* A thread that lists, with its buffers (of the store 369 KB, for sorting 96, a unit 60) and its
- * stack; and what the sorter is left in any case. */
+ * stack; and what the sorter is left in any case, together with what waits (below). */
 #define THREAD_BYTES (UINT64_C(640) << 10)
 #define SORTER_LEAST (UINT64_C(4) << 20)
+
+/* Of the sorter's memory, what is kept for entries that wait for a slow directory before them. */
+#define NEXT_SHARE 8u
 
 /* Where runs go: beside the catalog, or on a rank whose node does not have that, to the usual
  * place. */
@@ -100,8 +103,12 @@ int index_build_start(struct index_build *b, const struct shoal_index_options *o
 	threads = THREAD_BYTES * spec->threads;
 	b->memory = (size_t)shoal_max(SORTER_LEAST,
 				      memory - OVERHEAD - shoal_min(threads, memory - OVERHEAD));
+	b->next_memory = spec->in_order ? b->memory / NEXT_SHARE : 0;
+	b->memory -= b->next_memory;
 	if (!spec->no_writer)
 		rc = shoal_writer_open(options->output, &wo, &b->writer, err);
+	if (rc == 0 && b->writer)
+		b->digester = shoal_writer_digester(b->writer);
 	if (rc == 0)
 		rc = make_sorter(b, spec, err);
 	if (rc < 0)
@@ -122,47 +129,62 @@ int index_build_add(struct index_build *b, const struct shoal_entry *entry, stru
 	return shoal_sorter_add(b->sorter, entry, err);
 }
 
-struct sink {
-	struct shoal_writer *writer;
-	const struct shoal_index_options *options;
-	uint64_t nr, nr_odd;
-};
-
-static int tell(const struct sink *sink, struct shoal_err *err)
+static int put(struct index_build *b, const struct shoal_entry *e, struct shoal_err *err)
 {
-	const struct shoal_index_options *o = sink->options;
+	b->nr_put++;
+	b->nr_odd += e->etag && !shoal_etag_is_kept(e->etag);
+	return shoal_writer_add_sorted(b->writer, (const char *)e->name, e->len, e->size,
+				       e->samples, e->etag, err);
+}
+
+int index_build_put_next(void *build, const struct shoal_entry *entry, struct shoal_err *err)
+{
+	struct index_build *b = build;
+
+	cat_digester_add(&b->digester, entry->name, entry->len, entry->size, entry->samples);
+	b->nr_next++;
+	return put(b, entry, err);
+}
+
+/* What was put in order comes before all that was sorted, or the catalog would be damaged: worth a
+ * look at the first. */
+static int put_first_sorted(struct index_build *b, const struct shoal_entry *e,
+			    struct shoal_err *err)
+{
+	int rc = shoal_writer_check_name(b->writer, (const char *)e->name, e->len, err);
+
+	return rc < 0 ? rc : put(b, e, err);
+}
+
+static int tell(const struct index_build *b, struct shoal_err *err)
+{
+	const struct shoal_index_options *o = b->options;
 
 	if (index_stopped(o->stop))
 		return shoal_fail(err, -ECANCELED, "interrupted");
 	if (o->progress)
 		o->progress(o->self, &(struct shoal_index_progress){
-					     .sealing = true, .nr_names = sink->nr, .where = "" });
+					     .sealing = true, .nr_names = b->nr_put, .where = "" });
 	return 0;
 }
 
-static int put_in_catalog(void *self, const struct shoal_entry *e, struct shoal_err *err)
+static int put_sorted(void *self, const struct shoal_entry *e, struct shoal_err *err)
 {
-	struct sink *sink = self;
+	struct index_build *b = self;
+	bool behind_others = b->nr_next > 0 && b->nr_put == b->nr_next;
+	int rc = behind_others ? put_first_sorted(b, e, err) : put(b, e, err);
 
-	if ((++sink->nr & 0xffff) == 0) {
-		int rc = tell(sink, err);
-
-		if (rc < 0)
-			return rc;
-	}
-	sink->nr_odd += e->etag && !shoal_etag_is_kept(e->etag);
-	return shoal_writer_add_sorted(sink->writer, (const char *)e->name, e->len, e->size,
-				       e->samples, e->etag, err);
+	return rc == 0 && (b->nr_put & 0xffff) == 0 ? tell(b, err) : rc;
 }
 
 int index_build_finish(struct index_build *b, struct shoal_index_result *ret_result,
 		       struct shoal_err *err)
 {
-	struct sink sink = { .writer = b->writer, .options = b->options };
 	struct shoal_writer *writer;
+	uint64_t repeated = 0;
 	int rc;
 
-	rc = shoal_sorter_finish(b->sorter, put_in_catalog, &sink, &ret_result->nr_repeated, err);
+	rc = shoal_sorter_finish(b->sorter, put_sorted, b, &b->digester, &repeated, err);
 	if (rc < 0)
 		return rc;
 	if (index_stopped(b->options->stop))
@@ -170,8 +192,10 @@ int index_build_finish(struct index_build *b, struct shoal_index_result *ret_res
 	b->sorter = shoal_sorter_free(b->sorter);
 	writer = b->writer;
 	b->writer = NULL; /* sealing frees it */
-	ret_result->nr_names = sink.nr;
-	ret_result->nr_odd_etags = sink.nr_odd;
+	shoal_writer_hand_in(writer, &b->digester);
+	ret_result->nr_names = b->nr_put;
+	ret_result->nr_odd_etags = b->nr_odd;
+	ret_result->nr_repeated += repeated;
 	return shoal_writer_seal(writer, err);
 }
 

@@ -10,6 +10,10 @@
 /* What follows a name: size and samples as varints, and the ETag where there are some. */
 #define TAIL_MAX (20u + sizeof(struct shoal_etag))
 
+/* A packed entry has its name's length before it, as a varint. */
+#define LEN_BYTES(len) ((len) < 0x80 ? 1u : 2u)
+_Static_assert(SHOAL_NAME_MAX < 1u << 14, "two bytes have a name's length");
+
 /* Stretches are sorted instead of names where there are few: so many, and one for so many names. */
 #define STRETCHES_MIN 16u
 #define STRETCH_MIN   32u
@@ -79,23 +83,32 @@ bool index_chunk_put(struct index_chunk *c, const struct shoal_entry *e)
 		memcpy(p, e->etag, sizeof(*e->etag));
 		p += sizeof(*e->etag);
 	}
+	c->packed += (size_t)(p - c->bytes) - c->fill + LEN_BYTES(e->len);
 	c->fill = (size_t)(p - c->bytes);
 	return true;
 }
 
-void index_chunk_entry(const struct index_chunk *c, const struct index_ref *r,
-		       struct shoal_entry *ret_entry)
+const uint8_t *index_pack_tail(const struct index_pack *pack, const uint8_t *p,
+			       struct shoal_entry *ret_entry)
 {
-	struct shoal_span tail = { .p = c->bytes + r->off + r->len, .end = c->bytes + c->fill };
+	struct shoal_span tail = { .p = p, .end = pack->bytes + pack->len };
 
-	ret_entry->name = c->bytes + r->off;
-	ret_entry->len = r->len;
 	ret_entry->size = shoal_span_varint(&tail) - 1;
 	ret_entry->samples = shoal_span_varint(&tail);
-	ret_entry->etag = c->etags ? (const struct shoal_etag *)(const void *)tail.p : NULL;
+	ret_entry->etag = NULL;
+	if (pack->etags) {
+		ret_entry->etag = (const struct shoal_etag *)(const void *)tail.p;
+		tail.p += sizeof(struct shoal_etag);
+	}
+	return tail.p;
 }
 
 /* ---- Sorting ---- */
+
+/* The first and the last in order. */
+struct ends {
+	const struct index_ref *first, *last;
+};
 
 /* Names that came in order: from @first on, in the order of adding. */
 struct stretch {
@@ -122,11 +135,24 @@ static int compare_stretches(const void *a, const void *b, void *chunk)
 	return compare_added(chunk, x->first, y->first);
 }
 
-/* Where stretches came one after the other, each directory's names say, they only change places. */
-static bool sort_stretches(struct index_chunk *c, uint8_t *spare)
+/* The entry that a reference leads to, and its name's length before it. */
+static uint8_t *pack(const struct index_chunk *c, const struct index_ref *r, uint8_t *to)
 {
-	struct index_ref *refs = index_chunk_refs(c), *to = (struct index_ref *)(void *)spare;
-	struct stretch *s = (struct stretch *)(void *)(to + c->nr);
+	const uint8_t *name = c->bytes + r->off, *end = name + r->len;
+
+	for (int varints = 0; varints < 2; end++)
+		varints += *end < 0x80;
+	end += c->etags ? sizeof(struct shoal_etag) : 0;
+	to = shoal_varint_put(to, r->len);
+	memcpy(to, name, (size_t)(end - name));
+	return to + (end - name);
+}
+
+/* Where stretches came one after the other, each directory's names say, they only change places. */
+static bool pack_stretches(const struct index_chunk *c, uint8_t *spare, uint8_t *to,
+			   struct ends *ret_ends)
+{
+	struct stretch *s = (struct stretch *)(void *)spare;
 	size_t end = c->nr, first = c->last_stretch;
 
 	if (c->mixed)
@@ -136,18 +162,19 @@ static bool sort_stretches(struct index_chunk *c, uint8_t *spare)
 		end = first;
 	}
 	/* It may ask for as much memory again: 8 bytes a stretch, of which 32 names make one. */
-	qsort_r(s, c->nr_stretches, sizeof(*s), compare_stretches, c);
+	qsort_r(s, c->nr_stretches, sizeof(*s), compare_stretches, (void *)(uintptr_t)c);
 	for (size_t i = 1; i < c->nr_stretches; i++) /* of equal names the later one counts */
 		if (compare_added(c, s[i - 1].first + s[i - 1].nr - 1, s[i].first) >= 0)
 			return false;
 	for (size_t i = 0; i < c->nr_stretches; i++)
 		for (size_t k = 0; k < s[i].nr; k++)
-			*to++ = *added(c, s[i].first + k);
-	memcpy(refs, spare, c->nr * sizeof(*refs));
+			to = pack(c, added(c, s[i].first + k), to);
+	ret_ends->first = added(c, s[0].first);
+	ret_ends->last = added(c, s[c->nr_stretches - 1].first + s[c->nr_stretches - 1].nr - 1);
 	return true;
 }
 
-static void sort_names(struct index_chunk *c, uint8_t *spare)
+static void pack_names(struct index_chunk *c, uint8_t *spare, uint8_t *to, struct ends *ret_ends)
 {
 	struct index_ref *refs = index_chunk_refs(c);
 	uint32_t shared = refs[0].len;
@@ -157,47 +184,30 @@ static void sort_names(struct index_chunk *c, uint8_t *spare)
 		shared = (uint32_t)shoal_name_shared(c->bytes + refs[0].off, shared,
 						     c->bytes + refs[i].off, refs[i].len);
 	index_radix_sort(c->bytes, refs, (struct index_ref *)(void *)spare, c->nr, shared);
-}
-
-/* Bring the names into the order of their references. */
-static void move_names(struct index_chunk *c, uint8_t *to)
-{
-	const struct index_ref *from = index_chunk_refs(c);
-	const uint8_t *was = c->bytes;
-	struct index_ref *ref;
-	size_t fill = 0;
-
-	c->bytes = to;
-	ref = index_chunk_refs(c);
 	for (size_t i = 0; i < c->nr; i++) {
-		const uint8_t *name = was + from[i].off, *end = name + from[i].len;
-
 		if (i + 16 < c->nr)
-			__builtin_prefetch(was + from[i + 16].off);
-		for (int varints = 0; varints < 2; end++)
-			varints += *end < 0x80;
-		end += c->etags ? sizeof(struct shoal_etag) : 0;
-		memcpy(to + fill, name, (size_t)(end - name));
-		ref[i] = (struct index_ref){ .off = (uint32_t)fill, .len = from[i].len };
-		fill += (size_t)(end - name);
+			__builtin_prefetch(c->bytes + refs[i + 16].off);
+		to = pack(c, &refs[i], to);
 	}
+	*ret_ends = (struct ends){ .first = &refs[0], .last = &refs[c->nr - 1] };
 }
 
-uint8_t *index_chunk_sort(struct index_chunk *c, uint8_t *spare)
+/* What the first and the last of names in order share, all share. */
+static uint32_t shared_by_all(const struct index_chunk *c, const struct ends *e)
 {
-	uint8_t *was = c->bytes;
-
-	if (c->nr == 0 || sort_stretches(c, spare))
-		return spare;
-	sort_names(c, spare);
-	move_names(c, spare);
-	return was;
+	return (uint32_t)shoal_name_shared(c->bytes + e->first->off, e->first->len,
+					   c->bytes + e->last->off, e->last->len);
 }
 
-uint32_t index_chunk_shared(const struct index_chunk *c)
+struct index_pack index_chunk_sort(struct index_chunk *c, uint8_t *spare, uint8_t *to)
 {
-	const struct index_ref *first = index_chunk_refs(c), *last = first + c->nr - 1;
+	struct index_pack p = { .bytes = to, .len = c->packed, .etags = c->etags };
+	struct ends ends;
 
-	return (uint32_t)shoal_name_shared(c->bytes + first->off, first->len, c->bytes + last->off,
-					   last->len);
+	if (c->nr == 0)
+		return p;
+	if (!pack_stretches(c, spare, to, &ends))
+		pack_names(c, spare, to, &ends);
+	p.shared = shared_by_all(c, &ends);
+	return p;
 }

@@ -122,7 +122,7 @@ static int compare(struct comparison *c, struct index_scan *scan, struct shoal_s
 	if (rc == 0)
 		rc = step(c, err);
 	if (rc == 0)
-		rc = shoal_sorter_finish(sorter, take_there, c, &repeated, err);
+		rc = shoal_sorter_finish(sorter, take_there, c, NULL, &repeated, err);
 	while (rc == 0 && !c->at_end) {
 		if ((c->id & 0xffff) == 0 && index_stopped(c->options->stop))
 			return shoal_fail(err, -ECANCELED, "interrupted");

@@ -1,7 +1,8 @@
-/* merge.h - merge sorted runs, in as many passes as the memory needs, or sorted chunks. */
+/* merge.h - merge sorted runs, in as many passes as the memory needs, or packs. */
 #ifndef SHOAL_INDEX_MERGE_H
 #define SHOAL_INDEX_MERGE_H
 
+#include "catalog/digest.h"
 #include "index/chunk.h"
 #include "index/run.h"
 
@@ -16,17 +17,20 @@ struct index_merge_job {
 	uint64_t *repeated; /* counts entries dropped because a later one has the name */
 	shoal_entry_fn *take;
 	void *self;
+	/* Gets all that is taken, too, but on the thread that merges, which has more time. May be
+	 * NULL. */
+	struct cat_digester *digester;
 };
 
 int index_merge(struct index_merge_job *job, struct shoal_err *err) SHOAL_MUST_USE;
 
-/* Hand sorted chunks to the job's taker, without its file: only stop, repeated, take and self
- * count. */
-int index_merge_chunks(struct index_merge_job *job, const struct index_chunk *chunks, uint32_t nr,
-		       struct shoal_err *err) SHOAL_MUST_USE;
+/* Hand what is in packs to the job's taker, without its file: what is said of files does not
+ * count, and the memory is for the job alone. */
+int index_merge_packs(struct index_merge_job *job, const struct index_pack *packs, uint32_t nr,
+		      struct shoal_err *err) SHOAL_MUST_USE;
 
-/* Make one run of sorted chunks, at the end of @out. */
-int index_merge_into_run(const struct index_chunk *chunks, uint32_t nr, struct shoal_out *out,
+/* Make one run of packs, at the end of @out. */
+int index_merge_into_run(const struct index_pack *packs, uint32_t nr, struct shoal_out *out,
 			 uint64_t *repeated, struct index_run *ret_run,
 			 struct shoal_err *err) SHOAL_MUST_USE;
 

@@ -104,7 +104,7 @@ static int split_runs(const struct index_parts *p, const struct index_cuts *cuts
 	s->cuts = cuts;
 	s->run = runs;
 	start_run(s);
-	rc = shoal_sorter_finish(sorter, split, s, repeated, err);
+	rc = shoal_sorter_finish(sorter, split, s, NULL, repeated, err);
 	while (rc == 0 && s->at <= cuts->nr) {
 		runs[s->at++] = index_run_end(&s->writer);
 		if (s->at <= cuts->nr)
@@ -228,6 +228,7 @@ static int merge_part(const struct index_parts *p, struct incoming *in, struct p
 	size_t size = (size_t)shoal_comm_place(p->comm)->size;
 	struct index_runs runs = { 0 };
 	struct shoal_out out = { 0 };
+	struct cat_digester digester = shoal_writer_digester(part->writer);
 	struct index_merge_job job = { .fd = in->fd,
 				       .runs = &runs,
 				       .out = &out,
@@ -235,7 +236,8 @@ static int merge_part(const struct index_parts *p, struct incoming *in, struct p
 				       .stop = p->options->stop,
 				       .repeated = repeated,
 				       .take = put_in_part,
-				       .self = part };
+				       .self = part,
+				       .digester = &digester };
 	int rc = 0;
 
 	for (size_t r = 0; r < size && rc == 0; r++)
@@ -249,6 +251,7 @@ static int merge_part(const struct index_parts *p, struct incoming *in, struct p
 		rc = shoal_fail(err, -ENOMEM, "out of memory");
 	else if (runs.nr > 0)
 		rc = index_merge(&job, err);
+	shoal_writer_hand_in(part->writer, &digester);
 	if (job.memory != MAP_FAILED)
 		munmap(job.memory, p->memory);
 	shoal_out_release(&out);

@@ -168,6 +168,7 @@ static void warn(void *self, const char *words)
 static void count(const struct index_walk_state *state, struct shoal_index_result *r)
 {
 	r->nr_directories = state->nr_directories;
+	r->nr_repeated = state->nr_repeated;
 	r->nr_unreadable = state->nr_trouble;
 	r->nr_vanished = state->skipped[STORE_SKIP_VANISHED];
 	r->nr_links = state->skipped[STORE_SKIP_LINK];
@@ -179,8 +180,9 @@ static void count(const struct index_walk_state *state, struct shoal_index_resul
 
 /* ---- Walking ---- */
 
-/* Descriptors that a listing needs beside the directories: for runs, units and a checkpoint. */
-#define OTHER_FILES 6u
+/* Descriptors that a listing needs beside the directories: for runs, units, and a checkpoint or
+ * columns of the catalog: six of its streams grow while directories are listed. */
+#define OTHER_FILES 8u
 
 /* A limit from which on nobody needs to count. */
 #define MANY_FILES 1024u
@@ -372,6 +374,10 @@ static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_re
 		.tmp_dir = tmp_dir,
 		.take = take,
 		.self = s,
+		.take_next = s->take_next,
+		.next_self = s->next_self,
+		.next_memory = s->next_memory,
+		.samples = s->samples,
 	};
 	struct index_walk_state state = { 0 };
 	struct index_walk *w = NULL;

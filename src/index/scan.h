@@ -30,6 +30,10 @@ struct index_scan {
 	unsigned nr_hidden;
 	uint64_t nr_foreign; /* directories on other file systems */
 	uint64_t samples;
+	/* Who takes what is next in order, see walk.h; or NULL. */
+	shoal_entry_fn *take_next;
+	void *next_self;
+	size_t next_memory;
 	/* While it walks: */
 	struct shoal_sorter *sorter;
 	struct index_sample *sample; /* may be NULL */

@@ -1,10 +1,10 @@
 /*
  * sort.h - bring any number of names into order in bounded memory.
  *
- * Names gather in chunks, which other threads sort as they get full. When one half of the memory
- * is full, one of them merges its chunks into a front-coded run on disk while the other half
- * fills. In the end the runs are merged, in several passes if need be. When everything fits into
- * one half nothing is spilled, and the chunks are merged where they are.
+ * Names gather in chunks, which other threads sort as they get full, into packs. When one half of
+ * the memory is full, one of them merges its packs into a front-coded run on disk while the other
+ * half fills. In the end the runs are merged, in several passes if need be. When everything fits
+ * into one half nothing is spilled, and the packs are merged where they are.
  */
 #ifndef SHOAL_INDEX_SORT_H
 #define SHOAL_INDEX_SORT_H
@@ -27,6 +27,7 @@ struct shoal_entry {
 typedef int shoal_entry_fn(void *self, const struct shoal_entry *entry, struct shoal_err *err);
 
 struct index_runs;
+struct cat_digester;
 
 /* A file of runs that outlives the sorter. Lent. */
 struct index_spill {
@@ -67,9 +68,10 @@ int shoal_sorter_flush(struct shoal_sorter *s, const struct index_runs **ret_run
 
 /*
  * Hand all entries to @take in bytewise order of their names. Of equal names the one added last is
- * taken, the others are counted in *@ret_repeated.
+ * taken, the others are counted in *@ret_repeated. @digester may be NULL, and digests them.
  */
 int shoal_sorter_finish(struct shoal_sorter *s, shoal_entry_fn *take, void *self,
-			uint64_t *ret_repeated, struct shoal_err *err) SHOAL_MUST_USE;
+			struct cat_digester *digester, uint64_t *ret_repeated,
+			struct shoal_err *err) SHOAL_MUST_USE;
 
 #endif

@@ -62,6 +62,17 @@ static int wait_for_resuming(struct tree *t, struct shoal_err *err)
 	return rc < 0 || !t->resume.found ? rc : index_resume_sample(&t->resume, &t->sample, err);
 }
 
+/* Whether what is found may go into the catalog as it is found: there are directories, no other
+ * rank lists some of them, and nobody goes on with half of it another day. */
+static bool can_be_in_order(const struct index_scan *s)
+{
+	const char *name;
+	size_t len;
+
+	return s->place->size == 1 && !s->tree->resume && !s->tree->update &&
+	       store_unit_dir(s->store, "", 0, &name, &len);
+}
+
 static int start_build(struct tree *t, struct shoal_err *err)
 {
 	const struct index_scan *s = &t->scan;
@@ -70,6 +81,7 @@ static int start_build(struct tree *t, struct shoal_err *err)
 					 .sizes = !s->tree->no_sizes,
 					 .etags = s->tree->etags,
 					 .listing = "", /* known when it is sealed */
+					 .in_order = can_be_in_order(s),
 					 .no_writer = s->place->rank > 0,
 					 .memory = memory_of_rank(s),
 					 .threads = index_scan_threads(s) };
@@ -157,6 +169,11 @@ static int list_tree(struct tree *t, struct shoal_index_result *result, struct s
 	rc = index_root_init(&t->root, root, NULL, 0, err);
 	if (rc == 0)
 		rc = start_build(t, err);
+	if (rc == 0 && can_be_in_order(s)) {
+		t->scan.take_next = index_build_put_next;
+		t->scan.next_self = &t->build;
+		t->scan.next_memory = t->build.next_memory;
+	}
 	if (rc == 0)
 		rc = index_scan_run(&t->scan, t->build.sorter, t->sample.bytes ? &t->sample : NULL,
 				    t->build.tmp_dir, result, err);

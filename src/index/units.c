@@ -79,10 +79,26 @@ static int put_aside(struct index_units *u, struct shoal_err *err)
 	return 0;
 }
 
+static uint8_t *put_record(uint8_t *p, const void *unit, size_t len)
+{
+	mark m = (mark)len;
+
+	memcpy(p, &m, sizeof(m));
+	memcpy(p + sizeof(m), unit, len);
+	memcpy(p + sizeof(m) + len, &m, sizeof(m));
+	return p + len + 2 * sizeof(m);
+}
+
+static void move_to_front(struct index_units *u)
+{
+	memmove(u->bytes, u->bytes + u->head, u->tail - u->head);
+	u->tail -= u->head;
+	u->head = 0;
+}
+
 int index_units_push(struct index_units *u, const void *unit, size_t len, struct shoal_err *err)
 {
 	size_t need = len + 2 * sizeof(mark);
-	mark m = (mark)len;
 
 	assert(need <= u->cap / 2);
 	if (len > STORE_UNIT_MAX) /* those who take it have room for no more */
@@ -95,16 +111,56 @@ int index_units_push(struct index_units *u, const void *unit, size_t len, struct
 			if (rc < 0)
 				return rc;
 		}
-		memmove(u->bytes, u->bytes + u->head, u->tail - u->head);
-		u->tail -= u->head;
-		u->head = 0;
+		move_to_front(u);
 	}
-	memcpy(u->bytes + u->tail, &m, sizeof(m));
-	memcpy(u->bytes + u->tail + sizeof(m), unit, len);
-	memcpy(u->bytes + u->tail + sizeof(m) + len, &m, sizeof(m));
+	put_record(u->bytes + u->tail, unit, len);
 	u->tail += need;
 	u->nr++;
 	return 0;
+}
+
+/* The record that ends at @end. */
+static struct index_unit_ref ref_before(const struct index_units *u, size_t end)
+{
+	size_t len = mark_at(u, end - sizeof(mark));
+
+	return (struct index_unit_ref){ .unit = u->bytes + end - sizeof(mark) - len, .len = len };
+}
+
+bool index_units_insert(struct index_units *u, const struct index_unit_ref *refs, size_t nr,
+			index_units_before_fn *before, void *self)
+{
+	size_t need = 0, at;
+	uint8_t *p;
+
+	for (size_t i = 0; i < nr; i++)
+		need += refs[i].len + 2 * sizeof(mark);
+	if (u->cap - (u->tail - u->head) < need)
+		return false;
+	if (u->cap - u->tail < need)
+		move_to_front(u);
+	for (at = u->tail; at > u->head;) {
+		struct index_unit_ref r = ref_before(u, at);
+
+		if (!before(self, &r, &refs[0]))
+			break;
+		at -= r.len + 2 * sizeof(mark);
+	}
+	if (at == u->head && u->nr_blocks > 0) /* it may belong among those in the file */
+		return false;
+	if (at > u->head) {
+		struct index_unit_ref below = ref_before(u, at);
+
+		if (before(self, &below, &refs[nr - 1]))
+			return false;
+	}
+	p = u->bytes + at;
+	memmove(p + need, p, u->tail - at);
+	for (size_t i = nr; i-- > 0;)
+		p = put_record(p, refs[i].unit, refs[i].len);
+	u->tail += need;
+	u->nr += nr;
+	return true;
 }
 
 /* Bring back what was put aside last. */
@@ -121,10 +177,8 @@ static int bring_back(struct index_units *u, struct shoal_err *err)
 	return 0;
 }
 
-int index_units_pop(struct index_units *u, void *unit, size_t *ret_len, struct shoal_err *err)
+int index_units_top(struct index_units *u, struct index_unit_ref *ret_ref, struct shoal_err *err)
 {
-	size_t len;
-
 	if (u->nr == 0)
 		return 0;
 	if (u->head == u->tail) {
@@ -133,11 +187,21 @@ int index_units_pop(struct index_units *u, void *unit, size_t *ret_len, struct s
 		if (rc < 0)
 			return rc;
 	}
-	len = mark_at(u, u->tail - sizeof(mark));
-	u->tail -= len + 2 * sizeof(mark);
-	memcpy(unit, u->bytes + u->tail + sizeof(mark), len);
+	*ret_ref = ref_before(u, u->tail);
+	return 1;
+}
+
+int index_units_pop(struct index_units *u, void *unit, size_t *ret_len, struct shoal_err *err)
+{
+	struct index_unit_ref top;
+	int rc = index_units_top(u, &top, err);
+
+	if (rc <= 0)
+		return rc;
+	memcpy(unit, top.unit, top.len);
+	u->tail -= top.len + 2 * sizeof(mark);
 	u->nr--;
-	*ret_len = len;
+	*ret_len = top.len;
 	return 1;
 }
 

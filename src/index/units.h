@@ -1,9 +1,10 @@
 /*
  * units.h - the parts of a listing that nobody has begun yet.
  *
- * Last in, first out, so that a walk goes deep before it goes wide; others are given the oldest,
- * which are likely the largest. A few megabytes stay in memory, the oldest beyond that go to a
- * file: a directory may have millions of subdirectories.
+ * Last in, first out, so that a walk goes deep before it goes wide, or in the order of their names,
+ * for who puts them in so; others are given the oldest, which are likely the largest. A few
+ * megabytes stay in memory, the oldest beyond that go to a file: a directory may have millions of
+ * subdirectories.
  */
 #ifndef SHOAL_INDEX_UNITS_H
 #define SHOAL_INDEX_UNITS_H
@@ -29,6 +30,28 @@ void index_units_release(struct index_units *u);
 
 int index_units_push(struct index_units *u, const void *unit, size_t len,
 		     struct shoal_err *err) SHOAL_MUST_USE;
+
+/* A unit that lies somewhere else. */
+struct index_unit_ref {
+	const void *unit;
+	size_t len;
+};
+
+/* Whether unit @a comes before unit @b. */
+typedef bool index_units_before_fn(void *self, const struct index_unit_ref *a,
+				   const struct index_unit_ref *b);
+
+/*
+ * For units in order: those that come first lie on top. Put in @nr of them, in order. False, and
+ * nothing is changed: there is no room in memory, or others lie between their places, as where a
+ * directory is listed twice and has changed meanwhile.
+ */
+bool index_units_insert(struct index_units *u, const struct index_unit_ref *refs, size_t nr,
+			index_units_before_fn *before, void *self) SHOAL_MUST_USE;
+
+/* The newest, where it lies: 1, 0 when there is none, or an error. */
+int index_units_top(struct index_units *u, struct index_unit_ref *ret_ref,
+		    struct shoal_err *err) SHOAL_MUST_USE;
 
 /* The newest, into @unit with room for STORE_UNIT_MAX: 1, 0 when there is none, or an error. */
 int index_units_pop(struct index_units *u, void *unit, size_t *ret_len,

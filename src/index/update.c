@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "catalog/writer.h"
 
 /* How much older than the listing a change must be to be in it: clocks tick. */
@@ -55,9 +56,9 @@ int index_update_open(struct index_update *u, const char *path, const struct ind
 				path);
 	else if (was.nr_unreadable > 0)
 		rc = shoal_fail(err, -EINVAL,
-				"cannot update '%s': %" PRIu64 " things could not be read when it "
+				"cannot update '%s': %" PRIu64 " thing%s could not be read when it "
 				"was made: make a new catalog",
-				path, was.nr_unreadable);
+				path, was.nr_unreadable, shoal_plural(was.nr_unreadable));
 	else if (!index_listing_same(&was, listing))
 		rc = shoal_fail(err, -EINVAL,
 				"cannot update '%s': it was made with other options (sizes, "

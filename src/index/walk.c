@@ -1,5 +1,6 @@
 #include "index/walk.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "base/clock.h"
 #include "base/queue.h"
 #include "index/batch.h"
+#include "index/inorder.h"
 
 /* For units that wait. What is beyond goes to a file. */
 #define UNITS_BYTES (4u << 20)
@@ -19,6 +21,10 @@
  * seen idle: sorting takes some of the time, by fits and starts. */
 #define LOOK_NS    5000000u
 #define IDLE_LOOKS 4u
+
+/* Directories that waited to be handed on in order and go to the sorter after all, before the owner
+ * looks whether it is to stop: up to half a million names. */
+#define REST_AT_ONCE 256u
 
 /* Blocks of 512 bytes that came from a disk since the last look: nothing is cached. */
 #define COLD_BLOCKS 64
@@ -51,6 +57,7 @@ struct index_walk {
 	pthread_cond_t work;       /* there are units, or an end to it */
 	pthread_cond_t news;       /* for the owner */
 	struct index_units units;
+	struct index_inorder inorder; /* where there is somebody to take what is next */
 	struct index_walk_state state;
 	unsigned nr_at_work;
 	struct gift *gifts; /* the latest first */
@@ -87,6 +94,54 @@ static void set_want_more(struct index_walk *w)
 	__atomic_store_n(&w->want_more, (unsigned)want, __ATOMIC_RELAXED);
 }
 
+static unsigned number_of(const struct walker *me)
+{
+	return (unsigned)(me - me->walk->walker);
+}
+
+/* Whether what is found is still kept in order. Without the lock. */
+static bool is_in_order(const struct index_walk *w)
+{
+	return w->options.take_next && !index_inorder_is_over(&w->inorder);
+}
+
+/* Keep entries until they are next, if these are @all of a directory and in order. False: they go
+ * to the sorter. Without the lock. */
+static bool keep_in_order(struct walker *me, const struct store_entry *entries, size_t nr, bool all)
+{
+	struct index_inorder *o = &me->walk->inorder;
+
+	if (!is_in_order(me->walk))
+		return false;
+	if (!all)
+		index_inorder_stop(o);
+	return all && index_inorder_found(o, number_of(me), entries, nr);
+}
+
+/* With the lock held: there may be more units than before. */
+static void tell_of_units(struct index_walk *w)
+{
+	set_want_more(w);
+	if (w->units.nr > 0 && w->nr_at_work < w->nr_started)
+		pthread_cond_broadcast(&w->work);
+}
+
+/* Order is over: directories that wait for the end of the one they lie in, which may be a large
+ * one, need not any more. Without the lock. */
+static int let_go(struct walker *me, struct shoal_err *err)
+{
+	struct index_walk *w = me->walk;
+	int rc;
+
+	if (!w->options.take_next || !index_inorder_holds_units(&w->inorder, number_of(me)))
+		return 0;
+	pthread_mutex_lock(&w->lock);
+	rc = index_inorder_let_go(&w->inorder, number_of(me), &w->units, err);
+	tell_of_units(w);
+	pthread_mutex_unlock(&w->lock);
+	return rc;
+}
+
 static int sink_found(struct store_sink *sink, const struct store_entry *entries, size_t nr,
 		      struct shoal_err *err)
 {
@@ -94,16 +149,22 @@ static int sink_found(struct store_sink *sink, const struct store_entry *entries
 	struct index_walk *w = me->walk;
 	const struct store_entry *last = &entries[nr - 1];
 	size_t shown = (size_t)shoal_min(last->len, sizeof(w->state.where) - 1);
-	int rc;
+	bool sorted, kept;
+	int rc = 0;
 
 	/* A part of a directory is sorted with the rest of it, later; and so is all without memory.
 	 */
 	if (sink->whole && !me->batch)
 		me->batch = malloc(sizeof(*me->batch));
-	if (sink->whole && me->batch)
+	sorted = sink->whole && me->batch;
+	if (sorted)
 		entries = index_batch_sort(me->batch, entries, nr);
+	kept = keep_in_order(me, entries, nr, sorted);
+	if (!kept)
+		rc = let_go(me, err);
 	pthread_mutex_lock(&w->take_lock);
-	rc = w->options.take(w->options.self, entries, nr, err);
+	if (!kept && rc == 0)
+		rc = w->options.take(w->options.self, entries, nr, err);
 	memcpy(w->state.where, last->name, shown);
 	w->state.where[shown] = '\0';
 	w->state.nr_names += nr;
@@ -113,9 +174,15 @@ static int sink_found(struct store_sink *sink, const struct store_entry *entries
 
 static int sink_more(struct store_sink *sink, const void *unit, size_t len, struct shoal_err *err)
 {
-	struct index_walk *w = walker_of(sink)->walk;
+	struct walker *me = walker_of(sink);
+	struct index_walk *w = me->walk;
 	int rc;
 
+	if (is_in_order(w) && index_inorder_more(&w->inorder, number_of(me), unit, len))
+		return 0;
+	rc = let_go(me, err);
+	if (rc < 0)
+		return rc;
 	pthread_mutex_lock(&w->lock);
 	rc = index_units_push(&w->units, unit, len, err);
 	set_want_more(w);
@@ -203,11 +270,49 @@ static bool next_unit(struct index_walk *w, struct walker *me)
 		end_with(w, rc, &err);
 		return false;
 	}
+	if (w->options.take_next)
+		index_inorder_begin(&w->inorder, number_of(me), me->unit, me->unit_len);
 	me->at_work = true;
 	w->nr_at_work++;
 	w->state.nr_units++;
 	set_want_more(w);
 	return true;
+}
+
+/* With the lock held, which others have now and then meanwhile: hand on what is next. */
+static int hand_on(struct index_walk *w, struct shoal_err *err)
+{
+	struct index_stretch *s;
+	size_t nr;
+	int rc = 0;
+
+	if (w->inorder.busy) /* who does that now will see what has come */
+		return 0;
+	w->inorder.busy = true;
+	/* At an end before all is listed nobody wants it any more, and much may wait. */
+	while (rc == 0 && !w->ending &&
+	       (s = index_inorder_next(&w->inorder, &w->units, &nr)) != NULL) {
+		pthread_mutex_unlock(&w->lock);
+		rc = index_inorder_hand_on(&w->inorder, s, nr, err);
+		pthread_mutex_lock(&w->lock);
+		index_inorder_give_back(&w->inorder, s);
+	}
+	w->inorder.busy = false;
+	return rc;
+}
+
+/* With the lock held: what was found in the unit takes its place. */
+static int end_in_order(struct index_walk *w, struct walker *me, int rc, struct shoal_err *err)
+{
+	struct shoal_err why = { "" };
+	int ended = index_inorder_end(&w->inorder, number_of(me), &w->units, &why);
+
+	if (rc == 0 && ended < 0)
+		return shoal_fail(err, ended, "%s", why.msg);
+	if (rc < 0)
+		return rc;
+	tell_of_units(w);
+	return hand_on(w, err);
 }
 
 static void *walk_thread(void *arg)
@@ -223,7 +328,11 @@ static void *walk_thread(void *arg)
 		pthread_mutex_unlock(&w->lock);
 		rc = store_list(w->options.store, &w->options.list, me->unit, me->unit_len,
 				&me->sink, &err);
+		if (w->options.take_next)
+			index_inorder_sort(&w->inorder, number_of(me));
 		pthread_mutex_lock(&w->lock);
+		if (w->options.take_next)
+			rc = end_in_order(w, me, rc, &err);
 		me->at_work = rc < 0; /* still to be listed: a checkpoint must have it */
 		w->nr_at_work--;
 		set_want_more(w);
@@ -255,7 +364,7 @@ static int start_thread(struct index_walk *w)
 	me->sink = (struct store_sink){ .found = sink_found,
 					.more = sink_more,
 					.trouble = sink_trouble,
-					.left = sink_left,
+					.left = w->options.take_next ? NULL : sink_left,
 					.hungry = sink_hungry,
 					.wanted = w->options.wanted ? sink_wanted : NULL,
 					.known = w->options.known ? sink_known : NULL,
@@ -279,7 +388,10 @@ static int start_threads(struct index_walk *w, unsigned nr, struct shoal_err *er
 		int rc = start_thread(w);
 
 		if (rc < 0 && w->nr_started == 0)
-			return shoal_fail_errno(err, rc, "cannot start listing");
+			return rc == -EAGAIN ? shoal_fail(err, rc,
+							  "cannot start listing: the system has no "
+							  "thread for it: raise ulimit -u")
+					     : shoal_fail_errno(err, rc, "cannot start listing");
 		if (rc < 0)
 			w->options.nr_threads = nr = w->nr_started;
 	}
@@ -341,6 +453,17 @@ static void start_more(struct index_walk *w)
 		(void)!start_threads(w, w->options.nr_threads, NULL);
 }
 
+static int start_in_order(struct index_walk *w, struct shoal_err *err)
+{
+	w->inorder = (struct index_inorder){ .store = w->options.store,
+					     .take = w->options.take_next,
+					     .self = w->options.next_self,
+					     .room = w->options.next_memory,
+					     .samples = w->options.samples,
+					     .nr_threads = w->options.nr_threads };
+	return index_inorder_init(&w->inorder) ? 0 : shoal_fail(err, -ENOMEM, "out of memory");
+}
+
 int index_walk_start(const struct index_walk_options *options, bool with_all,
 		     struct index_walk **ret_walk, struct shoal_err *err)
 {
@@ -363,11 +486,13 @@ int index_walk_start(const struct index_walk_options *options, bool with_all,
 	w->walker = calloc(options->nr_threads, sizeof(*w->walker));
 	rc = w->walker ? index_units_init(&w->units, UNITS_BYTES, options->tmp_dir, err)
 		       : shoal_fail(err, -ENOMEM, "out of memory");
+	if (rc == 0 && options->take_next)
+		rc = start_in_order(w, err);
 	if (rc == 0 && with_all)
 		rc = index_units_push(&w->units, "", 0, err);
 	w->looked_ns = shoal_clock_ns(CLOCK_MONOTONIC);
 	w->nr_blocks = blocks_read();
-	first = options->nr_cores ? options->nr_cores + 1 : options->nr_threads;
+	first = options->nr_cores ? options->nr_cores : options->nr_threads;
 	if (rc == 0)
 		rc = start_threads(w, (unsigned)shoal_min(first, options->nr_threads), err);
 	if (rc < 0)
@@ -399,6 +524,7 @@ struct index_walk *index_walk_free(struct index_walk *w)
 		w->gifts = g->next;
 		free(g);
 	}
+	index_inorder_release(&w->inorder);
 	index_units_release(&w->units);
 	pthread_mutex_destroy(&w->lock);
 	pthread_mutex_destroy(&w->take_lock);
@@ -447,6 +573,12 @@ int index_walk_wait(struct index_walk *w, uint64_t timeout_us, struct index_walk
 	rc = w->rc < 0 ? shoal_fail(err, w->rc, "%s", w->err.msg) : 0;
 	w->state.idle = is_idle(w);
 	w->state.nr_pending = w->units.nr;
+	w->state.nr_repeated = __atomic_load_n(&w->inorder.repeated, __ATOMIC_RELAXED);
+	if (rc == 0 && w->state.idle && w->inorder.first) {
+		rc = index_inorder_rest(&w->inorder, REST_AT_ONCE, w->options.take, w->options.self,
+					err);
+		w->state.idle = !w->inorder.first;
+	}
 	*ret_state = w->state;
 	pthread_mutex_unlock(&w->lock);
 	pthread_mutex_unlock(&w->take_lock);

@@ -9,6 +9,7 @@
 #define SHOAL_INDEX_WALK_H
 
 #include "index/filter.h"
+#include "index/sort.h"
 #include "index/units.h"
 #include "store/store.h"
 
@@ -18,7 +19,7 @@ struct index_walk_options {
 	struct shoal_store *store; /* lent */
 	struct store_list_options list;
 	unsigned nr_threads;
-	/* Cores they may use: about as many threads begin, the others when those leave cores idle.
+	/* Cores they may use: as many threads begin, the others when those leave cores idle.
 	 * 0: all threads begin at once. */
 	unsigned nr_cores;
 	bool (*wanted)(void *self, const char *name, size_t len, bool is_dir); /* NULL: all */
@@ -32,14 +33,22 @@ struct index_walk_options {
 	int (*take)(void *self, const struct store_entry *entries, size_t nr,
 		    struct shoal_err *err);
 	void *self;
+	/* Takes what is known to be next in order, by one thread at a time, until something is not;
+	 * of the whole, what it took comes first, and goes to nobody else. NULL: all go to @take.
+	 * No checkpoints then, and no sharing. */
+	shoal_entry_fn *take_next;
+	void *next_self;
+	uint64_t samples;   /* of each entry for take_next */
+	size_t next_memory; /* bytes that may wait for it */
 };
 
 struct index_walk_state {
 	uint64_t nr_names, nr_units, nr_pending; /* found, begun, waiting */
 	uint64_t nr_directories;                 /* read to their end: a unit may be less */
-	uint64_t nr_steps;   /* what makes a new checkpoint worth it: directories, pages, gifts */
-	uint64_t nr_foreign; /* of them on other file systems than the root's */
-	uint64_t nr_trouble; /* what could not be listed */
+	uint64_t nr_steps;    /* what makes a new checkpoint worth it: directories, pages, gifts */
+	uint64_t nr_foreign;  /* of them on other file systems than the root's */
+	uint64_t nr_trouble;  /* what could not be listed */
+	uint64_t nr_repeated; /* names found twice, of those that were taken in order */
 	uint64_t skipped[STORE_NR_SKIPS];
 	bool idle;       /* nothing is left and nobody is at work */
 	char where[256]; /* the name found last, cut off where it is long */

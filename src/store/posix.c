@@ -402,6 +402,7 @@ static const struct store_ops posix_ops = {
 	.sync = posix_sync,
 	.space = posix_space,
 	.unit = store_posix_unit,
+	.unit_dir = store_posix_unit_dir,
 	.list = store_posix_list,
 };
 
@@ -411,9 +412,9 @@ struct store_posix *store_posix_of(struct shoal_store *s)
 }
 
 /*
- * "file:///abs/path" without a slash at its end, as catalogs have it. Links stay as they are, since
- * a link may be the name that lasts; but a path that goes up is resolved, so that a place has one
- * name. NULL with errno set.
+ * "file:///abs/path" without a slash or a dot of its own at its end, as catalogs have it. Links
+ * stay as they are, since a link may be the name that lasts; but a path that goes up is resolved,
+ * so that a place has one name. NULL with errno set.
  */
 static char *uri_of(const char *path)
 {
@@ -440,8 +441,10 @@ static char *uri_of(const char *path)
 	free(cwd);
 	if (n < 0)
 		return NULL;
-	for (len = (size_t)n; len > strlen("file:///") && uri[len - 1] == '/'; len--)
-		uri[len - 1] = '\0';
+	len = (size_t)n;
+	while (len > strlen("file:///") &&
+	       (uri[len - 1] == '/' || (uri[len - 1] == '.' && uri[len - 2] == '/')))
+		uri[--len] = '\0';
 	return uri;
 }
 

@@ -40,8 +40,10 @@ int store_posix_open_file(const struct store_posix *p, const char *name, int fla
 /* A pipe must not make us wait for its writer; files do not care, unless they are leased. */
 #define STORE_POSIX_READ (O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)
 
-/* As the table's: see posix_list.c. */
+/* As the table's: see posix_unit.c and posix_list.c. */
 size_t store_posix_unit(struct shoal_store *s, const char *name, size_t len, void *unit);
+bool store_posix_unit_dir(struct shoal_store *s, const void *unit, size_t len,
+			  const char **ret_name, size_t *ret_len);
 int store_posix_list(struct shoal_store *s, const struct store_list_options *options,
 		     const void *unit, size_t len, struct store_sink *sink,
 		     struct shoal_err *err) SHOAL_MUST_USE;

@@ -1,13 +1,6 @@
 /*
  * A directory tree, a directory at a time. Paths are opened relative to the root: a name has at
  * most SHOAL_NAME_MAX bytes, so that works however deep the root itself lies.
- *
- * A unit is a letter and what follows: 'D' and the path of a directory, or 'd' where all below is
- * to be read whatever the sink may know of it; or 'S', the path's length, the path, and names in
- * it, each ended by a NUL, whose sizes somebody idle may ask for; or 'N' (or 'n', as with 'd'), the
- * path in the same way, and entries of it as the kernel gave them, for somebody idle to take; or
- * 'H' (or 'h'), the path in the same way, what the directory is known by, and the two positions
- * between which to read it.
  */
 #include "store/posix.h"
 
@@ -21,9 +14,9 @@
 #include <unistd.h>
 
 #include "base/span.h"
-#include "base/text.h"
 #include "store/posix_hidden.h"
 #include "store/posix_range.h"
+#include "store/posix_unit.h"
 
 /* One read of a directory: a few thousand names. More was not faster. */
 #define DENTS_BYTES (128u << 10)
@@ -144,16 +137,6 @@ static int too_deep(struct listing *l, const char *name, size_t len, struct shoa
 		"name in a catalog has at most",
 		name, len, SHOAL_NAME_MAX);
 	return put_up_with(l, -ENAMETOOLONG, &words, err);
-}
-
-size_t store_posix_unit(struct shoal_store *s, const char *name, size_t len, void *unit)
-{
-	uint8_t *p = unit;
-
-	(void)s;
-	p[0] = 'D';
-	memcpy(p + 1, name, len);
-	return len + 1;
 }
 
 static int give_directory(struct listing *l, const char *name, size_t len, struct shoal_err *err)
@@ -516,11 +499,23 @@ static int tell_left(struct listing *l, size_t filled, struct shoal_err *err)
 	return rc;
 }
 
+/* Whether most entries are directories: of these there will be work for others soon enough. */
+static bool are_directories(const struct listing *l, size_t filled)
+{
+	size_t nr = 0, nr_dirs = 0;
+
+	for (size_t at = 0; at < filled; at += dent_at(l, at)->reclen, nr++)
+		nr_dirs += dent_at(l, at)->type == DT_DIR;
+	return nr_dirs > nr / 2;
+}
+
 /* Take what was read, or have somebody idle take it, or read the rest meanwhile. */
 static int share_dents(struct listing *l, size_t filled, struct shoal_err *err)
 {
-	bool idle = filled > SPLIT_BYTES && l->sink->hungry(l->sink);
-	int given = idle && filled > DENTS_BYTES / 2 ? give_half(l, err) : 0;
+	/* Less is likely all there is, and taken before somebody else has woken up. */
+	bool idle =
+		filled > DENTS_BYTES / 2 && l->sink->hungry(l->sink) && !are_directories(l, filled);
+	int given = idle ? give_half(l, err) : 0;
 
 	if (given < 0)
 		return given;
@@ -539,7 +534,7 @@ static int read_directory(struct listing *l, struct shoal_err *err)
 
 		if (n == 0)
 			return hand_over(l, err);
-		if (n < 0 && (errno == ENOENT || errno == ESTALE)) {
+		if (n < 0 && (errno == ENOENT || errno == ESTALE) && l->prefix_len > 0) {
 			l->sink->skipped[STORE_SKIP_VANISHED]++;
 			return hand_over(l, err);
 		}
@@ -592,6 +587,18 @@ static int is_known(struct listing *l, const char *path, struct shoal_err *err)
 	return rc == 2 ? 0 : rc;
 }
 
+/* @words: why, if that has been said already. */
+static int reading_failed(struct listing *l, int rc, const char *path,
+			  const struct shoal_err *words, struct shoal_err *err)
+{
+	if (*words->msg)
+		return shoal_fail(err, rc, "%s", words->msg);
+	/* Without the root there is nothing to go on with, and what is not there is not empty. */
+	if (!*path && (is_gone(rc) || (!l->in_parts && l->range.nr_bytes == 0)))
+		return shoal_fail_errno(err, rc, "cannot read directory '%s'", l->store->base.uri);
+	return trouble(l, rc, "read directory", path, err);
+}
+
 static int list_directory(struct listing *l, const char *path, struct shoal_err *err)
 {
 	struct shoal_err words = { "" };
@@ -614,9 +621,7 @@ static int list_directory(struct listing *l, const char *path, struct shoal_err 
 		return 0;
 	l->sink->nr_directories += rc == 0;
 	l->sink->nr_foreign += rc == 0 && l->foreign;
-	if (rc < 0 && *words.msg)
-		return shoal_fail(err, rc, "%s", words.msg);
-	return rc < 0 ? trouble(l, rc, "read directory", path, err) : 0;
+	return rc < 0 ? reading_failed(l, rc, path, &words, err) : 0;
 }
 
 /* ---- Half of a directory ---- */
@@ -655,9 +660,7 @@ static int list_range(struct listing *l, const char *path, struct shoal_span *sp
 	if (rc == 0)
 		rc = read_directory(l, &words);
 	close(l->fd);
-	if (rc < 0 && *words.msg)
-		return shoal_fail(err, rc, "%s", words.msg);
-	return rc < 0 ? trouble(l, rc, "read directory", path, err) : 0;
+	return rc < 0 ? reading_failed(l, rc, path, &words, err) : 0;
 }
 
 /* ---- Sizes for a directory that another one reads ---- */
@@ -720,25 +723,6 @@ static void free_scratch(void *scratch)
 	free(scratch);
 }
 
-/* The path of a unit, and what follows it. False when the unit is damaged. */
-static bool parse_unit(struct shoal_span *span, uint8_t *ret_kind, struct shoal_span *ret_path)
-{
-	uint8_t kind = shoal_span_left(span) ? shoal_span_u8(span) : 'D';
-	bool whole = kind == 'D' || kind == 'd';
-	uint64_t len = whole ? shoal_span_left(span) : shoal_span_varint(span);
-	const uint8_t *path = shoal_span_bytes(span, len);
-
-	if (span->bad || !strchr("DdSNnHh", kind) || kind == '\0' || len > SHOAL_NAME_MAX - 1)
-		return false;
-	if (!whole && len > 0 && path[--len] != '/') /* there the path ends in a slash */
-		return false;
-	if (shoal_path_goes_up((const char *)path, len)) /* no listing makes such a one */
-		return false;
-	*ret_kind = kind;
-	*ret_path = (struct shoal_span){ .p = path, .end = path + len };
-	return true;
-}
-
 static struct scratch *get_scratch(struct store_sink *sink)
 {
 	struct scratch *s;
@@ -769,7 +753,7 @@ int store_posix_list(struct shoal_store *s, const struct store_list_options *opt
 
 	if (!l.scratch)
 		return shoal_fail(err, -ENOMEM, "out of memory");
-	if (!parse_unit(&span, &kind, &path))
+	if (!posix_unit_parse(&span, &kind, &path))
 		return shoal_fail(err, -EBADMSG, "a unit of the listing is damaged");
 	len = shoal_span_left(&path);
 	if (len > 0) {

@@ -156,6 +156,12 @@ static size_t stack_unit(struct shoal_store *s, const char *name, size_t len, vo
 	return store_unit(stack_of(s)->inner, name, len, unit);
 }
 
+static bool stack_unit_dir(struct shoal_store *s, const void *unit, size_t len,
+			   const char **ret_name, size_t *ret_len)
+{
+	return store_unit_dir(stack_of(s)->inner, unit, len, ret_name, ret_len);
+}
+
 static int stack_list(struct shoal_store *s, const struct store_list_options *options,
 		      const void *unit, size_t len, struct store_sink *sink, struct shoal_err *err)
 {
@@ -170,8 +176,8 @@ static int stack_list(struct shoal_store *s, const struct store_list_options *op
 		.kind = (name), .close = stack_close, .stat = stack_stat, .read = stack_read, \
 		.create = stack_create, .write = stack_write, .commit = stack_commit,         \
 		.abort = stack_abort, .remove = stack_remove, .sync = stack_sync,             \
-		.space = stack_space, .unit = stack_unit, .list = stack_list,                 \
-		.read_if = stack_read_if,                                                     \
+		.space = stack_space, .unit = stack_unit, .unit_dir = stack_unit_dir,         \
+		.list = stack_list, .read_if = stack_read_if,                                 \
 	}
 
 static const struct store_ops fault_ops = STACK_OPS("fault");

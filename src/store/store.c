@@ -244,6 +244,12 @@ size_t store_unit(struct shoal_store *s, const char *name, size_t len, void *uni
 	return s->ops->unit ? s->ops->unit(s, name, len, unit) : 0;
 }
 
+bool store_unit_dir(struct shoal_store *s, const void *unit, size_t len, const char **ret_name,
+		    size_t *ret_len)
+{
+	return s->ops->unit_dir && s->ops->unit_dir(s, unit, len, ret_name, ret_len);
+}
+
 int store_shard(struct shoal_store *s, unsigned k, unsigned n, const int *stop, void *unit,
 		size_t *ret_len, struct shoal_err *err)
 {

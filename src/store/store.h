@@ -171,6 +171,12 @@ struct store_ops {
 	/* The unit that lists directory @name, into @unit of STORE_UNIT_MAX bytes: its length. */
 	size_t (*unit)(struct shoal_store *s, const char *name, size_t len, void *unit);
 	/*
+	 * Whether @unit lists all of one directory, and which: all names that it or any that follow
+	 * from it finds lie below that. NULL: none does.
+	 */
+	bool (*unit_dir)(struct shoal_store *s, const void *unit, size_t len, const char **ret_name,
+			 size_t *ret_len);
+	/*
 	 * The unit of part @k (from 0 on) of @n about equal parts of the store, into @unit of
 	 * STORE_UNIT_MAX bytes: everybody who asks finds the same parts.
 	 */
@@ -243,6 +249,8 @@ struct store_requests store_requests(struct shoal_store *s);
 
 /* @name has at most SHOAL_NAME_MAX bytes. 0 where the store has no directories. */
 size_t store_unit(struct shoal_store *s, const char *name, size_t len, void *unit);
+bool store_unit_dir(struct shoal_store *s, const void *unit, size_t len, const char **ret_name,
+		    size_t *ret_len);
 int store_shard(struct shoal_store *s, unsigned k, unsigned n, const int *stop, void *unit,
 		size_t *ret_len, struct shoal_err *err) SHOAL_MUST_USE;
 int store_list(struct shoal_store *s, const struct store_list_options *options, const void *unit,

@@ -107,6 +107,28 @@ void test_dir_empty(void)
 	visit_dir(true);
 }
 
+void check_words(const struct shoal_err *err, const char *words)
+{
+	if (!strstr(err->msg, words))
+		fail_msg("'%s' does not say '%s'", err->msg, words);
+}
+
+struct rlimit files_may_not_grow(void)
+{
+	struct rlimit before, none = { 0 };
+
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	none.rlim_max = before.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	return before;
+}
+
+void files_may_grow(const struct rlimit *before)
+{
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, before), 0);
+}
+
 uint8_t *file_read(const char *path, size_t *ret_len)
 {
 	FILE *f = fopen(path, "rb");

@@ -9,10 +9,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "base/err.h"
 #include "catalog/catalog_format.h"
 #include "shoal.h"
 
@@ -24,6 +26,9 @@ void *allocate(uint64_t nr, size_t size);
 /* Numbers for choosing test cases; the same in every run. */
 uint64_t random_u64(void);
 uint64_t random_below(uint64_t end);
+
+/* That an error says this, too. */
+void check_words(const struct shoal_err *err, const char *words);
 
 /* ---- Files ---- */
 
@@ -38,6 +43,10 @@ const char *test_path(const char *name);
 /* The number of files in the folder, hidden ones and all. */
 size_t test_dir_count(void);
 void test_dir_empty(void);
+
+/* No file may grow any more, until the limit is set back. */
+struct rlimit files_may_not_grow(void);
+void files_may_grow(const struct rlimit *before);
 
 uint8_t *file_read(const char *path, size_t *ret_len);
 void file_write(const char *path, const void *bytes, size_t len);

@@ -1,5 +1,6 @@
 /* Goal: the small tools that everything stands on do what their headers say, at their limits too.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -471,12 +472,15 @@ static void a_queue_hands_over_everything_in_order(void **state)
 {
 	(void)state;
 	for (unsigned cap = 1; cap <= SHOAL_QUEUE_MAX; cap += 5) {
-		struct ends e = { .nr = 20000 };
+		struct ends e = { .nr = 20000 + cap / 2 }; /* also fewer than patience at the end */
 		pthread_t thread;
 		uintptr_t want = 1;
 		void *item;
 
-		shoal_queue_init(&e.q, cap);
+		if (cap % 2)
+			shoal_queue_init_patient(&e.q, cap, (cap + 1) / 2);
+		else
+			shoal_queue_init(&e.q, cap);
 		assert_int_equal(shoal_thread_start(&thread, give_numbers, &e), 0);
 		while ((item = shoal_queue_take(&e.q)) != NULL)
 			assert_int_equal((uintptr_t)item, want++);
@@ -490,6 +494,65 @@ static void a_queue_hands_over_everything_in_order(void **state)
 static void *take_one(void *arg)
 {
 	return shoal_queue_take(arg);
+}
+
+/* Wait until the other thread of this process sleeps: it waits for the queue then. */
+static void wait_until_other_sleeps(void)
+{
+	for (unsigned naps = 0; naps < 60000; naps++) {
+		DIR *d = opendir("/proc/self/task");
+		unsigned nr = 0, nr_asleep = 0;
+
+		assert_non_null(d);
+		for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
+			char path[64], line[256] = "";
+			const char *end;
+			FILE *f;
+
+			if (e->d_name[0] == '.' || atoi(e->d_name) == getpid())
+				continue;
+			snprintf(path, sizeof(path), "/proc/self/task/%.20s/stat", e->d_name);
+			f = fopen(path, "re");
+			if (!f)
+				continue;
+			nr++;
+			end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+			nr_asleep += end && strncmp(end, ") S", 3) == 0;
+			fclose(f);
+		}
+		closedir(d);
+		if (nr > 0 && nr_asleep == nr)
+			return;
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+	fail_msg("it does not wait");
+}
+
+/* Until so many are there, or the queue is closed. */
+static void who_waits_for_a_patient_queue_is_left_to_wait(void **state)
+{
+	(void)state;
+	for (unsigned given = 2; given <= 3; given++) {
+		struct shoal_queue q;
+		pthread_t thread;
+		struct timespec until;
+		void *item = &q;
+
+		shoal_queue_init_patient(&q, 4, 3);
+		assert_int_equal(shoal_thread_start(&thread, take_one, &q), 0);
+		wait_until_other_sleeps();
+		for (unsigned i = 0; i < given; i++)
+			assert_true(shoal_queue_give(&q, &q));
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec += given == 3 ? 60 : 1;
+		assert_int_equal(pthread_timedjoin_np(thread, &item, &until),
+				 given == 3 ? 0 : ETIMEDOUT);
+		shoal_queue_close(&q);
+		if (given < 3)
+			pthread_join(thread, &item);
+		assert_ptr_equal(item, &q);
+		shoal_queue_release(&q);
+	}
 }
 
 static void *give_two(void *arg)
@@ -597,6 +660,7 @@ int main(void)
 		cmocka_unit_test(what_was_cut_ends_in_dots_behind_a_whole_character),
 		cmocka_unit_test(words_that_are_too_long_are_cut_and_none_need_be_given),
 		cmocka_unit_test(a_queue_hands_over_everything_in_order),
+		cmocka_unit_test(who_waits_for_a_patient_queue_is_left_to_wait),
 		cmocka_unit_test(closing_wakes_the_taker_and_the_giver),
 		cmocka_unit_test(signals_are_not_for_our_threads),
 		cmocka_unit_test(names_are_compared_as_bytes),

@@ -45,14 +45,44 @@ static uint32_t *right_order(const struct names *n)
 	return order;
 }
 
-/* Sort the names in a chunk, each with its number as its size. True: names stayed where they were.
+/* Names in the pack, in the order that is right, with what was said of them, up to its last byte.
  */
+static void check_pack(const struct index_pack *p, const struct names *n, bool etags)
+{
+	uint32_t *order = right_order(n);
+	const uint8_t *at = p->bytes;
+
+	for (size_t i = 0; i < n->nr; i++) {
+		struct shoal_entry e = { 0 };
+		size_t nr = order[i];
+
+		assert_true(at < p->bytes + p->len);
+		e.name = index_pack_name(at, &e.len);
+		at = index_pack_tail(p, e.name + e.len, &e);
+		assert_int_equal(e.size, nr);
+		assert_int_equal(e.samples, nr % 300);
+		assert_int_equal(e.len, strlen(n->name[nr]));
+		assert_memory_equal(e.name, n->name[nr], e.len);
+		assert_true(p->shared <= e.len);
+		assert_memory_equal(e.name, n->name[order[0]], p->shared);
+		assert_int_equal(e.etag != NULL, etags);
+		if (etags)
+			assert_memory_equal(e.etag, &nr, sizeof(nr));
+	}
+	assert_ptr_equal(at, p->bytes + p->len);
+	free(order);
+}
+
+/* Sort the names in a chunk, each with its number as its size. True: by stretches, so that the
+ * references stayed as they were. */
 static bool sort_and_check(const struct names *n, bool etags)
 {
-	uint8_t *bytes = allocate(CHUNK_BYTES, 1), *spare = allocate(CHUNK_BYTES, 1), *left;
-	uint32_t *order = right_order(n);
+	uint8_t *bytes = allocate(CHUNK_BYTES, 1), *spare = allocate(CHUNK_BYTES, 1), *to;
 	struct shoal_etag etag = { 0 };
+	struct index_pack pack;
+	struct index_ref *refs;
 	struct index_chunk c;
+	bool stayed;
 
 	index_chunk_init(&c, bytes, CHUNK_BYTES);
 	for (size_t i = 0; i < n->nr; i++) {
@@ -64,24 +94,17 @@ static bool sort_and_check(const struct names *n, bool etags)
 						   .samples = i % 300,
 						   .etag = etags ? &etag : NULL }));
 	}
-	left = index_chunk_sort(&c, spare);
-	assert_int_equal(c.nr, n->nr);
-	for (size_t i = 0; i < n->nr; i++) {
-		struct shoal_entry e;
-		size_t nr = order[i];
-
-		index_chunk_entry(&c, &index_chunk_refs(&c)[i], &e);
-		assert_int_equal(e.size, nr);
-		assert_int_equal(e.samples, nr % 300);
-		assert_int_equal(e.len, strlen(n->name[nr]));
-		assert_memory_equal(e.name, n->name[nr], e.len);
-		if (etags)
-			assert_memory_equal(e.etag, &nr, sizeof(nr));
-	}
-	free(order);
+	refs = allocate(n->nr, sizeof(*refs));
+	memcpy(refs, index_chunk_refs(&c), n->nr * sizeof(*refs));
+	to = allocate(c.packed, 1); /* to the byte: ASan sees one too many */
+	pack = index_chunk_sort(&c, spare, to);
+	stayed = memcmp(refs, index_chunk_refs(&c), n->nr * sizeof(*refs)) == 0;
+	check_pack(&pack, n, etags);
+	free(refs);
+	free(to);
 	free(bytes);
 	free(spare);
-	return left == spare;
+	return stayed;
 }
 
 static void __attribute__((format(printf, 2, 3))) add(struct names *n, const char *format, ...)
@@ -212,6 +235,43 @@ static void names_at_random_are_sorted(void **state)
 	free(n);
 }
 
+static void names_of_any_length_are_packed(void **state)
+{
+	static const size_t len[] = { 1, 2, 127, 128, 129, 255, 256, SHOAL_NAME_MAX };
+	uint8_t *bytes = allocate(CHUNK_BYTES, 1), *spare = allocate(CHUNK_BYTES, 1), *to;
+	uint8_t name[SHOAL_NAME_MAX];
+	struct index_pack pack;
+	struct index_chunk c;
+	const uint8_t *at;
+
+	(void)state;
+	memset(name, 'n', sizeof(name));
+	index_chunk_init(&c, bytes, CHUNK_BYTES);
+	for (size_t i = SHOAL_ARRAY_LEN(len); i-- > 0;)
+		assert_true(index_chunk_put(&c, &(struct shoal_entry){ .name = name,
+								       .len = len[i],
+								       .size = UINT64_MAX - i,
+								       .samples = UINT64_MAX }));
+	to = allocate(c.packed, 1);
+	pack = index_chunk_sort(&c, spare, to);
+	assert_int_equal(pack.shared, 1);
+	at = pack.bytes;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(len); i++) {
+		struct shoal_entry e;
+
+		e.name = index_pack_name(at, &e.len);
+		at = index_pack_tail(&pack, e.name + e.len, &e);
+		assert_int_equal(e.len, len[i]);
+		assert_memory_equal(e.name, name, e.len);
+		assert_int_equal(e.size, UINT64_MAX - i);
+		assert_int_equal(e.samples, UINT64_MAX);
+	}
+	assert_ptr_equal(at, pack.bytes + pack.len);
+	free(bytes);
+	free(spare);
+	free(to);
+}
+
 /* ---- Batches ---- */
 
 struct found {
@@ -296,6 +356,7 @@ int main(void)
 		cmocka_unit_test(equal_names_of_two_stretches_stay_in_the_order_they_came_in),
 		cmocka_unit_test(stretches_of_any_length_are_sorted),
 		cmocka_unit_test(names_at_random_are_sorted),
+		cmocka_unit_test(names_of_any_length_are_packed),
 		cmocka_unit_test(a_batch_comes_out_in_order_with_all_that_was_found),
 		cmocka_unit_test(what_need_not_or_cannot_be_sorted_at_once_is_left_as_it_is),
 	};

@@ -446,7 +446,7 @@ static void sort_names(size_t memory, bool etags)
 			fail_msg("%s", err.msg);
 		memset(&etag, 0xee, sizeof(etag)); /* it was lent */
 	}
-	if (shoal_sorter_finish(s, take, &t, &repeated, &err) < 0)
+	if (shoal_sorter_finish(s, take, &t, NULL, &repeated, &err) < 0)
 		fail_msg("at %zu: %s", t.nr, err.msg);
 	assert_int_equal(t.nr, NAMES);
 	assert_int_equal(repeated, NAMES / 4);

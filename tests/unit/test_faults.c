@@ -365,7 +365,7 @@ static int run_sorting(const struct scenario *s, struct shoal_err *err)
 		rc = shoal_sorter_add(sorter, &e, err);
 	}
 	if (rc == 0)
-		rc = shoal_sorter_finish(sorter, take_sorted, &sorted, &repeated, err);
+		rc = shoal_sorter_finish(sorter, take_sorted, &sorted, NULL, &repeated, err);
 	if (rc == 0 && (sorted.nr != 25000 || repeated != 0))
 		rc = -EPROTO;
 	shoal_sorter_free(sorter);

@@ -366,9 +366,13 @@ static void write_unchecked(const char *path, const struct index_listing *l, con
 					   .samples_per_file = 1,
 					   .listing = text };
 	struct shoal_writer *w = NULL;
+	struct cat_digester d;
 
 	assert_int_equal(shoal_writer_open(path, &wo, &w, NULL), 0);
 	assert_int_equal(shoal_writer_add_sorted(w, name, len, 0, 1, NULL, NULL), 0);
+	d = shoal_writer_digester(w);
+	cat_digester_add(&d, name, len, 0, 1);
+	shoal_writer_hand_in(w, &d);
 	assert_int_equal(shoal_writer_seal(w, NULL), 0);
 	free(text);
 }

@@ -505,6 +505,40 @@ static void a_part_is_cut_only_where_much_is_left_and_never_within_a_hash(void *
 	assert_int_equal(posix_range_middle(&r), 0);
 }
 
+static int put_up_with_all(struct store_sink *sink, int rc, struct shoal_err *err)
+{
+	(void)sink;
+	(void)rc;
+	(void)err;
+	return 0;
+}
+
+/* Else a good catalog would be replaced by an empty one. A directory below may be gone. */
+static void a_root_that_is_gone_is_no_empty_one(void **state)
+{
+	(void)state;
+	for (int keep_going = 0; keep_going < 2; keep_going++) {
+		struct collector c = collector(false);
+		struct store_list_options options = { 0 };
+		struct shoal_err err = { "" };
+		struct shoal_store *s = NULL;
+
+		if (keep_going)
+			c.base.trouble = put_up_with_all;
+		assert_int_equal(mkdir(test_path("gone"), 0755), 0);
+		assert_int_equal(shoal_store_open(test_path("gone"), &s, NULL), 0);
+		assert_int_equal(store_list(s, &options, NULL, 0, &c.base, NULL), 0);
+		assert_int_equal(store_list(s, &options, "Dx", 2, &c.base, NULL), 0);
+		assert_int_equal(c.base.skipped[STORE_SKIP_VANISHED], 1);
+		assert_int_equal(rmdir(test_path("gone")), 0);
+		assert_int_equal(store_list(s, &options, NULL, 0, &c.base, &err), -ENOENT);
+		assert_non_null(strstr(err.msg, "cannot read directory"));
+		assert_non_null(strstr(err.msg, "gone"));
+		shoal_store_close(s);
+		release(&c);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -515,6 +549,7 @@ int main(void)
 		cmocka_unit_test(a_directory_that_is_interrupted_goes_on_where_it_was),
 		cmocka_unit_test(a_directory_that_took_anothers_place_is_listed_whole),
 		cmocka_unit_test(a_part_that_makes_no_sense_is_refused),
+		cmocka_unit_test(a_root_that_is_gone_is_no_empty_one),
 		cmocka_unit_test(a_part_ends_before_the_first_name_of_the_next),
 		cmocka_unit_test(a_part_is_cut_only_where_much_is_left_and_never_within_a_hash),
 	};

@@ -249,7 +249,7 @@ static void check_list(struct test_list *l, size_t memory)
 		sorter_add(s, l->entry[i].name, l->entry[i].len, l->entry[i].size,
 			   l->entry[i].samples);
 	list_sort(l); /* names in it are different */
-	rc = shoal_sorter_finish(s, take, &t, &repeated, &err);
+	rc = shoal_sorter_finish(s, take, &t, NULL, &repeated, &err);
 	if (rc < 0)
 		fail_msg("%d: %s, at %zu", rc, err.msg, t.nr);
 	assert_int_equal(t.nr, l->nr);
@@ -366,7 +366,7 @@ static void of_repeated_names_the_last_one_counts(void **state)
 			e->samples = i + 1;
 			sorter_add(s, e->name, e->len, e->size, e->samples);
 		}
-		if (shoal_sorter_finish(s, take, &t, &repeated, &err) < 0)
+		if (shoal_sorter_finish(s, take, &t, NULL, &repeated, &err) < 0)
 			fail_msg("%s, at %zu", err.msg, t.nr);
 		assert_int_equal(t.nr, row[r].different);
 		assert_int_equal(repeated, row[r].nr - row[r].different);
@@ -384,7 +384,7 @@ static void millions_of_equal_names_become_one(void **state)
 	(void)state;
 	for (uint64_t i = 0; i < 2000000; i++)
 		sorter_add(s, "one and the same name", 21, i, 1);
-	assert_int_equal(shoal_sorter_finish(s, take, &t, &repeated, NULL), 0);
+	assert_int_equal(shoal_sorter_finish(s, take, &t, NULL, &repeated, NULL), 0);
 	assert_int_equal(t.nr, 1);
 	assert_int_equal(repeated, 1999999);
 	shoal_sorter_free(s);
@@ -426,7 +426,7 @@ static bool sorts_alone(uint32_t nr)
 		e.len = (size_t)snprintf(name, sizeof(name), "%08x", i * 2654435761u);
 		good = shoal_sorter_add(s, &e, NULL) == 0;
 	}
-	good = good && shoal_sorter_finish(s, count_rising, &t, &repeated, NULL) == 0;
+	good = good && shoal_sorter_finish(s, count_rising, &t, NULL, &repeated, NULL) == 0;
 	return good && t.nr == nr;
 }
 
@@ -487,7 +487,7 @@ static void it_stops_while_it_gathers(void **state)
 
 		add_many(s, 200000, &stop, stop_at[i], &rc);
 		if (rc == 0)
-			rc = shoal_sorter_finish(s, take, &t, &repeated, &err);
+			rc = shoal_sorter_finish(s, take, &t, NULL, &repeated, &err);
 		assert_int_equal(rc, -ECANCELED);
 		shoal_sorter_free(s);
 		assert_int_equal(test_dir_count(), 0);
@@ -508,7 +508,8 @@ static void it_stops_while_it_merges(void **state)
 
 		add_many(s, 300000, &stop, UINT64_MAX, &rc);
 		assert_int_equal(rc, 0);
-		assert_int_equal(shoal_sorter_finish(s, take, &t, &repeated, &err), -ECANCELED);
+		assert_int_equal(shoal_sorter_finish(s, take, &t, NULL, &repeated, &err),
+				 -ECANCELED);
 		assert_string_not_equal(err.msg, "");
 		assert_true(t.nr < 300000);
 		shoal_sorter_free(s);
@@ -540,7 +541,7 @@ static void what_the_taker_says_is_handed_on(void **state)
 
 		add_many(s, row[i].nr, NULL, UINT64_MAX, &rc);
 		assert_int_equal(rc, 0);
-		assert_int_equal(shoal_sorter_finish(s, refuse_later, &left, &repeated, &err),
+		assert_int_equal(shoal_sorter_finish(s, refuse_later, &left, NULL, &repeated, &err),
 				 -ENOSPC);
 		assert_string_equal(err.msg, "no room");
 		shoal_sorter_free(s);
@@ -570,6 +571,34 @@ static void flush(struct shoal_sorter *s, const struct index_runs **ret_runs, ui
 
 	if (shoal_sorter_flush(s, ret_runs, ret_end, &err) < 0)
 		fail_msg("%s", err.msg);
+}
+
+/* So that a listing that is interrupted can be gone on with. */
+static void what_was_added_is_flushed_also_after_a_stop(void **state)
+{
+	int stop = 0;
+	struct shoal_sorter *s = sorter_new(SHOAL_SORTER_MEMORY_MIN, &stop);
+	const struct index_runs *runs = NULL;
+	uint64_t end = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 100; i++) {
+		char name[16];
+		int len = snprintf(name, sizeof(name), "%u", i);
+
+		assert_int_equal(
+			shoal_sorter_add(s,
+					 &(struct shoal_entry){ .name = (const uint8_t *)name,
+								.len = (size_t)len,
+								.samples = 1 },
+					 NULL),
+			0);
+	}
+	stop = 1;
+	assert_int_equal(shoal_sorter_flush(s, &runs, &end, NULL), 0);
+	assert_int_equal(runs->nr, 1);
+	assert_true(end > 100);
+	shoal_sorter_free(s);
 }
 
 /* One name comes again and again among others: in one chunk, in chunks of one half (128 KiB), in
@@ -605,7 +634,7 @@ static void of_a_name_that_comes_again_the_last_one_counts_wherever_it_lies(void
 			}
 			list_add(&l, "name-00015000x", 14, 1000000 + same, 5);
 			list_sort(&l);
-			if (shoal_sorter_finish(s, take, &t, &repeated, &err) < 0)
+			if (shoal_sorter_finish(s, take, &t, NULL, &repeated, &err) < 0)
 				fail_msg("gap %u, flush every %u: %s, at %zu", gaps[g], every,
 					 err.msg, t.nr);
 			assert_int_equal(t.nr, 30001);
@@ -646,7 +675,7 @@ static void after_a_flush_the_runs_are_all_there_is(void **state)
 	flush(s, &runs, &end);
 	assert_int_equal(end, entries);
 	list_sort(&l);
-	if (shoal_sorter_finish(s, take, &t, &repeated, &err) < 0)
+	if (shoal_sorter_finish(s, take, &t, NULL, &repeated, &err) < 0)
 		fail_msg("%s, at %zu", err.msg, t.nr);
 	assert_int_equal(t.nr, l.nr);
 	assert_int_equal(repeated, 0);
@@ -745,7 +774,7 @@ static void a_sorter_goes_on_with_the_runs_of_an_earlier_one(void **state)
 		expect_numbers(&l, row[r].from, row[r].end, 1000000);
 		expect_numbers(&l, 0, row[r].flushed, 0);
 		list_sort(&l);
-		if (shoal_sorter_finish(s, take, &t, &repeated, &err) < 0)
+		if (shoal_sorter_finish(s, take, &t, NULL, &repeated, &err) < 0)
 			fail_msg("row %zu: %s, at %zu", r, err.msg, t.nr);
 		assert_int_equal(t.nr, l.nr);
 		assert_int_equal(repeated, row[r].flushed + row[r].end - row[r].from - l.nr);
@@ -782,11 +811,11 @@ static void runs_of_an_earlier_sorter_stay_until_the_end_was_reached(void **stat
 		s = sorter_on(&left);
 		if (attempt < 2) {
 			assert_int_equal(
-				shoal_sorter_finish(s, refuse_later, &after, &repeated, &err),
+				shoal_sorter_finish(s, refuse_later, &after, NULL, &repeated, &err),
 				-ENOSPC);
 			continue;
 		}
-		if (shoal_sorter_finish(s, take, &t, &repeated, &err) < 0)
+		if (shoal_sorter_finish(s, take, &t, NULL, &repeated, &err) < 0)
 			fail_msg("%s, at %zu", err.msg, t.nr);
 		assert_int_equal(t.nr, 30000);
 	}
@@ -798,20 +827,52 @@ static void runs_of_an_earlier_sorter_stay_until_the_end_was_reached(void **stat
 static void a_flush_that_cannot_be_written_is_told(void **state)
 {
 	struct shoal_sorter *s = sorter_new(SHOAL_SORTER_MEMORY_MIN, NULL);
-	struct rlimit before, none = { 0 };
 	const struct index_runs *runs;
 	struct shoal_err err = { "" };
+	struct rlimit before;
 	uint64_t end;
 
 	(void)state;
 	add_numbers(s, 0, 10, 0);
-	signal(SIGXFSZ, SIG_IGN);
-	getrlimit(RLIMIT_FSIZE, &before);
-	none.rlim_max = before.rlim_max;
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	before = files_may_not_grow();
 	assert_int_equal(shoal_sorter_flush(s, &runs, &end, &err), -EFBIG);
-	setrlimit(RLIMIT_FSIZE, &before);
+	files_may_grow(&before);
 	assert_non_null(strstr(err.msg, "cannot write a temporary file"));
+	shoal_sorter_free(s);
+}
+
+/* Whoever has failed may still try to keep what there is. */
+static void after_a_failure_all_calls_say_so(void **state)
+{
+	struct shoal_sorter *s = sorter_new(SHOAL_SORTER_MEMORY_MIN, NULL);
+	struct rlimit before = files_may_not_grow();
+	const struct index_runs *runs;
+	struct taken t = { 0 };
+	uint64_t end, repeated;
+	int rc = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 100000 && rc == 0; i++)
+		rc = shoal_sorter_add(s,
+				      &(struct shoal_entry){ .name = (const uint8_t *)&i,
+							     .len = sizeof(i),
+							     .samples = 1 },
+				      NULL);
+	assert_int_equal(rc, -EFBIG);
+	for (unsigned again = 0; again < 2; again++) {
+		struct shoal_err err = { "" };
+
+		assert_int_equal(
+			shoal_sorter_add(
+				s, &(struct shoal_entry){ .name = (const uint8_t *)"x", .len = 1 },
+				&err),
+			-EFBIG);
+		assert_non_null(strstr(err.msg, "cannot write a temporary file"));
+		assert_int_equal(shoal_sorter_flush(s, &runs, &end, &err), -EFBIG);
+		assert_int_equal(shoal_sorter_finish(s, take, &t, NULL, &repeated, &err), -EFBIG);
+		assert_non_null(strstr(err.msg, "cannot write a temporary file"));
+	}
+	files_may_grow(&before);
 	shoal_sorter_free(s);
 }
 
@@ -827,6 +888,7 @@ int main(void)
 		cmocka_unit_test(names_in_any_order_come_out_sorted),
 		cmocka_unit_test(sorted_input_stays_as_it_is),
 		cmocka_unit_test(the_longest_names_are_sorted_in_the_least_memory),
+		cmocka_unit_test(what_was_added_is_flushed_also_after_a_stop),
 		cmocka_unit_test(names_of_the_largest_bytes_are_not_taken_for_the_end),
 		cmocka_unit_test(of_repeated_names_the_last_one_counts),
 		cmocka_unit_test(millions_of_equal_names_become_one),
@@ -840,6 +902,7 @@ int main(void)
 		cmocka_unit_test(a_sorter_goes_on_with_the_runs_of_an_earlier_one),
 		cmocka_unit_test(runs_of_an_earlier_sorter_stay_until_the_end_was_reached),
 		cmocka_unit_test(a_flush_that_cannot_be_written_is_told),
+		cmocka_unit_test(after_a_failure_all_calls_say_so),
 	};
 
 	int failed = cmocka_run_group_tests(radix, NULL, NULL);

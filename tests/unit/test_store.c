@@ -198,12 +198,6 @@ static void check_bytes(struct shoal_store *s, const char *name, const void *dat
 	free(buf);
 }
 
-static void check_words(const struct shoal_err *err, const char *words)
-{
-	if (!strstr(err->msg, words))
-		fail_msg("'%s' does not say '%s'", err->msg, words);
-}
-
 #define check_fails(call, rc, words)            \
 	do {                                    \
 		struct shoal_err err = { "" };  \
@@ -234,7 +228,13 @@ static void a_directory_is_opened_by_its_uri_or_path_and_has_one_name(void **sta
 		{ "%s", "" },
 		{ "%s/root/a%20b", "/root/a%20b" },
 		{ "file://%s/root/a%20b", "/root/a%20b" },
+		{ "root/.", "/root" },
+		{ "root/././/", "/root" },
+		{ "%s/root/.", "/root" },
+		{ "file://%s/root/./", "/root" },
+		{ "dot.", "/dot." },
 		{ "/", NULL },
+		{ "/.", NULL },
 		{ "///", NULL },
 		{ "file:///", NULL },
 	};
@@ -243,6 +243,7 @@ static void a_directory_is_opened_by_its_uri_or_path_and_has_one_name(void **sta
 	(void)state;
 	assert_int_equal(chdir(test_dir()), 0);
 	assert_int_equal(mkdir("root/a%20b", 0755), 0);
+	assert_int_equal(mkdir("dot.", 0755), 0);
 	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
 		char given[PATH_MAX], want[PATH_MAX];
 		struct shoal_store *s;
@@ -257,6 +258,7 @@ static void a_directory_is_opened_by_its_uri_or_path_and_has_one_name(void **sta
 		assert_string_equal(s->ops->kind, "posix");
 		assert_null(shoal_store_close(s));
 	}
+	assert_int_equal(rmdir("dot."), 0);
 	assert_int_equal(chdir(cwd), 0);
 	free(cwd);
 	assert_null(shoal_store_close(NULL));

@@ -18,9 +18,11 @@
 #define CHUNK_BYTES (1u << 18)
 #define NR_NAMES    6000u
 
-/* Chunks that own their memory. */
+/* Chunks that own their memory, and what is packed from them. */
 struct chunks {
 	struct index_chunk chunk[NR_CHUNKS];
+	struct index_pack pack[NR_CHUNKS];
+	uint8_t *packed[NR_CHUNKS];
 };
 
 static struct chunks make_chunks(void)
@@ -34,16 +36,20 @@ static struct chunks make_chunks(void)
 
 static void free_chunks(struct chunks *c)
 {
-	for (unsigned i = 0; i < NR_CHUNKS; i++)
+	for (unsigned i = 0; i < NR_CHUNKS; i++) {
 		free(c->chunk[i].bytes);
+		free(c->packed[i]);
+	}
 }
 
 static void sort_chunks(struct chunks *c)
 {
 	uint8_t *spare = allocate(CHUNK_BYTES, 1);
 
-	for (unsigned i = 0; i < NR_CHUNKS; i++)
-		spare = index_chunk_sort(&c->chunk[i], spare);
+	for (unsigned i = 0; i < NR_CHUNKS; i++) {
+		c->packed[i] = allocate(c->chunk[i].packed, 1);
+		c->pack[i] = index_chunk_sort(&c->chunk[i], spare, c->packed[i]);
+	}
 	free(spare);
 }
 
@@ -82,7 +88,7 @@ static int play(const struct chunks *c, struct taken *taken, uint64_t *repeated,
 		struct shoal_err *err)
 {
 	struct index_tournament t;
-	int rc = index_tournament_of_chunks(&t, c->chunk, NR_CHUNKS);
+	int rc = index_tournament_of_packs(&t, c->pack, NR_CHUNKS);
 
 	assert_int_equal(rc, 0);
 	rc = index_tournament_play(&t, NULL, repeated, take, taken, err);
