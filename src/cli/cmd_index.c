@@ -302,12 +302,19 @@ static void print_result(const struct index_arguments *a, const struct shoal_ind
 		printf(", \"seconds\": %.3f}\n", seconds);
 }
 
+static bool is_full(int rc)
+{
+	return rc == -ENOSPC || rc == -EDQUOT;
+}
+
 /* Said by the rank that failed; a signal comes to all, and rank 0 speaks for them. */
 static int say_failure(const struct index_arguments *a, const struct shoal_comm_place *place,
 		       int rc, const struct shoal_err *err)
 {
-	/* The library does not know what its caller calls the option. */
-	const char *hint = (rc == -ENOSPC || rc == -EDQUOT) && strstr(err->msg, "temporary file")
+	/* The library does not know what its caller calls the options. */
+	const char *hint = !is_full(rc)     ? ""
+			   : a->tree.resume ? ": make room and give the same command again to go on"
+			   : strstr(err->msg, "temporary file")
 				   ? ": make room, or have --tmp-dir say another place"
 				   : "";
 	char rank[32] = "";

@@ -31,6 +31,16 @@ def lines(output, end=b"\n"):
     return output.split(end)[:-1]
 
 
+def is_being_written(path):
+    """Whether a writer has taken the lock of a catalog's partial file: when it has only made it another may come first."""
+    try:
+        inode = os.stat(path.with_name(f".{path.name}.partial")).st_ino
+    except FileNotFoundError:
+        return False
+    locks = pathlib.Path("/proc/locks").read_text().splitlines()
+    return any(words[1] == "FLOCK" and words[5].endswith(f":{inode}") for words in map(str.split, locks))
+
+
 class Shoal:
     """Runs the command. Arguments may be str, bytes, paths or numbers."""
 

@@ -1,7 +1,6 @@
 """Full disks, signals, other writers and readers that go away: nothing is left behind, and nothing half done."""
 
 import os
-import pathlib
 import random
 import resource
 import signal
@@ -10,7 +9,7 @@ import time
 
 import pytest
 import shapes
-from conftest import check_words, contents, lines
+from conftest import check_words, contents, is_being_written, lines
 
 
 def wait_until(condition):
@@ -19,16 +18,6 @@ def wait_until(condition):
     while not condition():
         assert time.monotonic() < end, "it never happened"
         time.sleep(0.001)
-
-
-def is_being_written(path):
-    """Whether a writer has taken the lock of a catalog's partial file: when it has only made it another may come first."""
-    try:
-        inode = os.stat(path.with_name(f".{path.name}.partial")).st_ino
-    except FileNotFoundError:
-        return False
-    locks = pathlib.Path("/proc/locks").read_text().splitlines()
-    return any(words[1] == "FLOCK" and words[5].endswith(f":{inode}") for words in map(str.split, locks))
 
 
 def start_index(shoal, directory, *options):

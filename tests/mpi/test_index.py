@@ -345,6 +345,19 @@ def test_a_full_temporary_disk_ends_all_ranks(mpi, large, small_disk, tmp_path):
     assert job.seconds < 20
 
 
+def test_a_full_disk_with_resume_says_how_to_go_on(mpi, large, small_disk, tmp_path):
+    job = index(mpi, 3, large, "-q", "-o", small_disk / "c", "--tmp-dir", tmp_path, "--resume")
+    assert job.code not in (0, None) and not (small_disk / "c").exists()
+    assert 1 <= len(job.ours) <= 3, job.err
+    for line in job.ours:
+        assert f"'{small_disk}/.c." in line
+        assert line.endswith("No space left on device: make room and give the same command again to go on")
+    subprocess.run(["mount", "-o", "remount,size=100m", small_disk], check=True)
+    done = good(index(mpi, 3, large, "-q", "-o", small_disk / "c", "--tmp-dir", tmp_path, "--resume", "--json"))
+    assert json.loads(done.out[0])["files"] == 300_000
+    assert contents(small_disk) == ["c"] and contents(tmp_path) == ["small"]
+
+
 def test_a_full_disk_under_the_catalog_ends_all_ranks(mpi, large, small_disk, tmp_path):
     """Rank 0 alone writes there."""
     job = index(mpi, 3, large, "-q", "-o", small_disk / "c", "--tmp-dir", tmp_path)
