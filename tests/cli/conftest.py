@@ -8,9 +8,11 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import pytest
 
@@ -39,6 +41,22 @@ def is_being_written(path):
         return False
     locks = pathlib.Path("/proc/locks").read_text().splitlines()
     return any(words[1] == "FLOCK" and words[5].endswith(f":{inode}") for words in map(str.split, locks))
+
+
+def stop(process):
+    """Have all threads of a process stand still, until it is sent a SIGCONT. False when it has ended instead."""
+    process.send_signal(signal.SIGSTOP)
+    end = time.monotonic() + 60
+    while process.poll() is None:
+        try:
+            tasks = [(task / "status").read_text() for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir()]
+        except (FileNotFoundError, ProcessLookupError):  # a thread has ended meanwhile
+            continue
+        if all("State:\tT" in task for task in tasks):
+            return True
+        assert time.monotonic() < end, "it does not stop"
+        time.sleep(0.001)
+    return False
 
 
 class Shoal:

@@ -12,7 +12,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import check_words, contents, lines
+from conftest import check_words, contents, lines, stop
 
 SMALL = ["dataset.num_files_train=40", "dataset.num_files_eval=7", "dataset.record_length_bytes=5000"]
 
@@ -310,8 +310,7 @@ def test_two_at_a_time_in_one_directory_are_refused(shoal, fails, workload, data
     path = workload(num_files_train=20000)
     first = shoal.start("datagen", path, "--data", data, "-q", "--threads", 1)
     wait_until(lambda: (data / "train").exists() and len(contents(data / "train")) > 3)
-    first.send_signal(signal.SIGSTOP)
-    wait_until(lambda: " T " in pathlib.Path(f"/proc/{first.pid}/status").read_text().replace("\t", " "))
+    assert stop(first)
     before = len(contents(data / "train"))
     for option in (["--resume"], ["--force"], []):
         fails(shoal("datagen", path, "--data", data, "-q", *option), 1, "another datagen is writing")

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import Shoal, contents, is_being_written, lines
+from conftest import Shoal, contents, is_being_written, lines, stop
 
 LEFT = [".c.resume", ".c.runs"]
 
@@ -253,8 +253,7 @@ def test_two_at_once(shoal, fails, tree, left):
     first = shoal.start("index", tree, "-q", "-o", left / "c", "--resume", "--threads", 1, stdin=subprocess.DEVNULL)
     while not is_being_written(left / "c") and first.poll() is None:
         pass
-    first.send_signal(signal.SIGSTOP)
-    if first.poll() is None and not (left / "c").exists():
+    if stop(first) and not (left / "c").exists():
         fails(shoal("index", tree, "-q", "-o", left / "c", "--resume"), 1, "another process is writing")
     first.send_signal(signal.SIGCONT)
     said = first.communicate(timeout=60)[1]
