@@ -7,6 +7,7 @@ names are bytes.
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -41,6 +42,17 @@ def is_being_written(path):
         return False
     locks = pathlib.Path("/proc/locks").read_text().splitlines()
     return any(words[1] == "FLOCK" and words[5].endswith(f":{inode}") for words in map(str.split, locks))
+
+
+def wait_until_it_hears(process, number):
+    """Until a command that was started has said what a signal does, which otherwise ends it without a word."""
+    end = time.monotonic() + 60
+    while process.poll() is None:
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        if int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16) >> (number - 1) & 1:
+            return
+        assert time.monotonic() < end, "it never does"
+        time.sleep(0.001)
 
 
 def stop(process):

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 import shapes
-from conftest import contents, lines
+from conftest import contents, lines, wait_until_it_hears
 
 USES = {"info": ["info", "CAT"], "ls": ["ls", "CAT"], "find": ["find", "CAT", "f000007"],
         "order": ["order", "CAT", "--seed", "3", "--ranks", "2", "--rank", "1", "--batch", "4"],
@@ -225,6 +225,7 @@ def test_waiting_for_anothers_copy_can_be_interrupted(shoal, catalog, copies):
                             stdout=subprocess.PIPE)
     lock.stdout.read(1)
     process = shoal.start("ls", catalog, "--local-copy", copies, stdin=subprocess.DEVNULL)
+    wait_until_it_hears(process, signal.SIGINT)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=0.3)
     process.send_signal(signal.SIGINT)

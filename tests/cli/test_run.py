@@ -682,7 +682,7 @@ def test_a_signal_ends_a_run_at_once_though_the_storage_hangs(shoal, workload, t
     process.send_signal(signal.SIGTERM)
     since = time.monotonic()
     process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGTERM and time.monotonic() - since < 8
+    assert process.returncode == -signal.SIGTERM and time.monotonic() - since < 15
 
 
 def test_a_partial_summary_does_not_wait_for_reads(shoal, workload, tmp_path):
@@ -693,7 +693,7 @@ def test_a_partial_summary_does_not_wait_for_reads(shoal, workload, tmp_path):
     process.send_signal(signal.SIGTERM)
     since = time.monotonic()
     process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGTERM and time.monotonic() - since < 2
+    assert process.returncode == -signal.SIGTERM and time.monotonic() - since < 3.5
     assert summary(results)["shoal"]["phases"][0]["steps"] == 1
 
 

@@ -292,13 +292,16 @@ def test_many_files_in_little_memory(shoal, large, tmp_path):
 @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM], ids=lambda sig: sig.name)
 def test_interrupted_it_ends_soon_and_says_so(shoal, large, tmp_path, sig):
     shoal.good("index", large, "-q", "--no-sizes", "-o", tmp_path / "c")
-    process = shoal.start("verify", "--storage", tmp_path / "c", "--threads", 1, "--where", large,
-                          stdin=subprocess.DEVNULL)
-    threads = f"/proc/{process.pid}/task"
-    while process.poll() is None and len(os.listdir(threads)) < 2:
-        pass
-    process.send_signal(sig)
-    out, said = process.communicate(timeout=60)
+    for _ in range(20):
+        process = shoal.start("verify", "--storage", tmp_path / "c", "--threads", 1, "--where", large,
+                              stdin=subprocess.DEVNULL)
+        threads = f"/proc/{process.pid}/task"
+        while process.poll() is None and len(os.listdir(threads)) < 2:
+            pass
+        process.send_signal(sig)
+        out, said = process.communicate(timeout=60)
+        if process.returncode != 0:  # on a busy machine it may be through before the signal comes
+            break
     assert process.returncode == -sig
     (line,) = lines(said)
     assert line == b"shoal verify: '%s': interrupted" % os.fsencode(tmp_path / "c")

@@ -15,7 +15,7 @@ import threading
 import time
 
 import pytest
-from conftest import check_words, contents, lines
+from conftest import check_words, contents, is_being_written, lines
 
 NOBODY = 65534
 NAME_MAX = 4096  # bytes, of a name in a catalog
@@ -875,7 +875,7 @@ def test_a_second_writer_is_told_while_the_first_lists(shoal, fails, endless, tm
     out.mkdir()
     first = shoal.start("index", endless, "--follow", "-q", "-o", out / "c")
     try:
-        wait_until(lambda: contents(out) != [])
+        wait_until(lambda: is_being_written(out / "c"))
         before = contents(out)
         fails(shoal("index", tmp_path / "root", "-o", out / "c"), 1, "another process is writing '%s' now" % (out / "c"))
         assert contents(out) == before and first.poll() is None

@@ -85,14 +85,14 @@ def test_all_ranks_end_with_the_words_of_the_one_that_failed(mpi, where):
     assert job.code == 1
     assert job.said(1) == [words]
     assert job.said(0) == job.said(2) == [f"rank 1: {words}"]
-    assert job.seconds < 10
+    assert job.seconds < 30
 
 
 def test_a_rank_that_does_not_come_to_the_end_is_ended(mpi):
     job = start(mpi, 2, "absent")
     assert job.code != 0
     assert job.said(0) == ["the words of rank 0"]
-    assert job.seconds < 15
+    assert job.seconds < 30
 
 
 def test_ranks_that_call_different_things_are_told(mpi):
@@ -107,13 +107,13 @@ def test_a_stop_on_one_rank_ends_all(mpi):
     assert job.code != 0
     assert job.said(2) == ["stopped"]
     assert job.said(0) == ["rank 2: stopped"]
-    assert job.seconds < 10
+    assert job.seconds < 30
 
 
 def test_a_killed_rank_ends_the_job(mpi):
     job = start(mpi, 3, "kill", 1, signal.SIGKILL.value)
     assert job.code != 0
-    assert job.seconds < 15
+    assert job.seconds < 30
 
 
 def test_waiting_costs_little(mpi):

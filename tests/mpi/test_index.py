@@ -309,7 +309,7 @@ def test_a_directory_that_cannot_be_read_ends_all_ranks_with_its_name(mpi, unrea
         assert "Permission denied" in line
         assert any(f"'{path.relative_to(tree)}'" in line for path in closed), line
     assert job.out == [] and contents(out) == []
-    assert job.seconds < 10
+    assert job.seconds < 30
 
 
 def test_keep_going_leaves_out_what_cannot_be_read(mpi, unreadable):
@@ -342,7 +342,7 @@ def test_a_full_temporary_disk_ends_all_ranks(mpi, large, small_disk, tmp_path):
         assert f"in '{small_disk}': " in line and "No space left on device" in line
         assert line.endswith(": make room, or have --tmp-dir say another place")
     assert contents(tmp_path) == ["small"] and contents(small_disk) == []
-    assert job.seconds < 20
+    assert job.seconds < 30
 
 
 def test_a_full_disk_with_resume_says_how_to_go_on(mpi, large, small_disk, tmp_path):
@@ -407,7 +407,7 @@ def test_a_killed_rank_ends_the_job_and_the_next_one_succeeds(mpi, large, which,
     started = time.monotonic()
     os.kill(ranks[which], signal.SIGKILL)
     job = running.finish()
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
     assert job.code != 0 and job.out == []
     assert len(job.ours) <= 1, job.err
     assert set(contents(tmp_path)) <= {".c.partial"}, "at most what the next one takes over"
@@ -425,7 +425,7 @@ def test_ctrl_c_leaves_nothing_behind(mpi, large, tmp_path):
             signal_if_alive(ranks[1], signal.SIGSTOP)
         signal_if_alive(ranks[1], signal.SIGCONT)
         job = running.finish()
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 30
         if not (tmp_path / "c").exists():
             break
         (tmp_path / "c").unlink()  # which is whole: the signal came too late

@@ -98,7 +98,7 @@ def test_a_file_that_is_missing_ends_all_with_one_sentence(mpi, broken):
     assert job.code != 0
     assert len(job.ours) == 1, job.err
     assert "'0100' is not there" in job.ours[0] and ": rank " in job.ours[0]
-    assert job.seconds < 10
+    assert job.seconds < 30
 
 
 def test_a_file_that_is_skipped_is_named_by_its_rank(mpi, broken):
@@ -123,7 +123,7 @@ def test_other_ranks_stop_reading_when_one_is_told_to(mpi, tmp_path):
     os.kill(running.ranks()[1], signal.SIGINT)
     job = running.finish()
     assert job.code != 0
-    assert job.seconds < 15
+    assert job.seconds < 30
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_a_rank_that_waits_for_a_dead_read_hears_another_fail(mpi, leased):
     job = start(mpi, 2, leased, "--mode", "sequential", "--batch", 1).finish()
     assert job.code != 0
     assert len(job.ours) == 1 and ": rank 1: " in job.ours[0] and "'b' is not there" in job.ours[0], job.err
-    assert job.seconds < 10
+    assert job.seconds < 30
 
 
 def test_a_rank_that_is_killed_ends_the_others(mpi, dead):
@@ -167,11 +167,11 @@ def test_a_rank_that_is_killed_ends_the_others(mpi, dead):
     os.kill(running.ranks()[1], signal.SIGKILL)
     job = running.finish()
     assert job.code != 0 and job.out == []
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 30
 
 
 def test_a_rank_whose_read_times_out_ends_one_that_waits(mpi, dead):
     job = start(mpi, 3, *dead, "--timeout", 1).finish()
     assert job.code != 0
     assert len(job.ours) == 1 and "in flight for longer than 1 s" in job.ours[0], job.err
-    assert job.seconds < 15
+    assert job.seconds < 30

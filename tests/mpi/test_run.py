@@ -104,7 +104,7 @@ def test_what_is_wrong_is_said_once(start, place, tmp_path):
         job = start(3, *args).finish()
         assert job.code != 0
         assert len(ours(job)) == 1 and words in ours(job)[0], job.err
-        assert job.seconds < 15
+        assert job.seconds < 30
         shutil.rmtree(tmp_path / "results", ignore_errors=True)
 
 
@@ -115,7 +115,7 @@ def test_a_file_that_vanishes_ends_all_ranks_with_one_sentence(start, place, tmp
     job = start(3, "--data", tmp_path / "data", "-q").finish()
     assert job.code != 0 and len(ours(job)) == 1, job.err
     assert "img_17" in ours(job)[0]
-    assert job.seconds < 15
+    assert job.seconds < 30
 
 
 def recorded(results, rank):
@@ -132,7 +132,7 @@ def test_a_signal_to_one_rank_ends_all_after_the_step_and_is_resumed(start, tmp_
     until(lambda: recorded(results, 0) >= 2)
     os.kill(running.ranks()[1], signal.SIGINT)
     job = running.finish()
-    assert job.code != 0 and job.seconds < 20
+    assert job.code != 0 and job.seconds < 30
     facts = summary(results)
     assert facts["shoal"]["partial"] is True
     before = facts["shoal"]["phases"][-1]["steps"]
@@ -168,7 +168,7 @@ def test_a_rank_that_dies_ends_the_job_and_leaves_no_summary(start, tmp_path):
     until(lambda: recorded(results, 0) >= 2)
     os.kill(running.ranks()[2], signal.SIGKILL)
     job = running.finish()
-    assert job.code != 0 and job.seconds < 20
+    assert job.code != 0 and job.seconds < 30
     assert not (results / "summary.json").exists()
     done = min(recorded(results, rank) for rank in range(3))
     job = start(3, *SLOW, "--resume", "-q").finish()

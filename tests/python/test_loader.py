@@ -205,16 +205,19 @@ def test_a_loader_is_not_used_in_a_child_or_by_two_threads(files):
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 42
     slow = shoal.Loader(files, 600, store="null:size=10,delay_us=1000000", object_size=10, engine="threads",
                         in_flight=600)
-    raised = []
+    raised, begun = [], threading.Event()
 
     def take():
         try:
-            list(slow.epoch(0))
+            batches = slow.epoch(0)
+            begun.set()
+            list(batches)
         except Exception as e:
             raised.append(e)
 
     thread = threading.Thread(target=take)
     thread.start()
+    begun.wait()
     time.sleep(0.3)
     with pytest.raises(RuntimeError, match="another thread"):
         slow.handle.next()
@@ -231,10 +234,10 @@ def test_ctrl_c_is_heard_while_a_read_hangs(files, tmp_path):
     child = subprocess.Popen([sys.executable, "-W", "always", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              text=True)
     assert child.stdout.readline() == "begun\n"
-    time.sleep(1)
+    while "in flight for longer" not in (line := child.stderr.readline()):
+        assert line, "it ended by itself"
     child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=20)
-    assert out == "heard\n" and "in flight for longer" in err
+    assert child.communicate(timeout=60)[0] == "heard\n"
 
 
 def test_what_makes_no_sense_is_said_in_words(files, tmp_path):
