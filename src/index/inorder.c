@@ -6,7 +6,7 @@
 
 #include "base/name.h"
 
-/* What a thread keeps for the next directory. */
+/* What a thread keeps for the next directory, and may without being asked. */
 #define UNITS_KEPT (64u << 10)
 
 struct index_stretch {
@@ -44,6 +44,7 @@ void index_inorder_release(struct index_inorder *o)
 {
 	for (unsigned i = 0; o->at && i < o->nr_threads; i++) {
 		free(o->at[i].found);
+		free(o->at[i].gathered);
 		free(o->at[i].units);
 	}
 	free(o->at);
@@ -100,6 +101,18 @@ static int compare_stretches(const struct index_stretch *a, const struct index_s
 
 /* ---- What a thread finds ---- */
 
+/* Threads may hold as much as is left to what waits: half of the room. */
+static void hold(struct index_inorder *o, size_t more)
+{
+	if (__atomic_add_fetch(&o->held, more, __ATOMIC_RELAXED) > o->room / 2)
+		index_inorder_stop(o);
+}
+
+static void let_loose(struct index_inorder *o, size_t less)
+{
+	__atomic_sub_fetch(&o->held, less, __ATOMIC_RELAXED);
+}
+
 void index_inorder_begin(struct index_inorder *o, unsigned thread, const void *unit, size_t len)
 {
 	struct index_inorder_at *at = &o->at[thread];
@@ -122,76 +135,153 @@ static struct index_stretch *new_stretch(struct index_inorder *o, size_t need)
 	return s;
 }
 
-static bool lies_in(const struct store_entry *e, const struct index_inorder_at *at)
+static bool lies_in(const struct index_inorder_at *at, const void *name, size_t len)
 {
-	return at->len == 0 || (e->len > at->len + 1 && e->name[at->len] == '/' &&
-				memcmp(e->name, at->dir, at->len) == 0);
+	return at->len == 0 || (len > at->len + 1 && ((const char *)name)[at->len] == '/' &&
+				memcmp(name, at->dir, at->len) == 0);
 }
 
-static int compare_to_last(const struct index_stretch *s, const uint8_t *names,
-			   const struct store_entry *e)
+/* A stretch while entries are copied into it, in order. */
+struct copying {
+	struct index_stretch *stretch;
+	uint8_t *names; /* behind the most entries that there can be */
+	uint32_t fill;
+};
+
+static void start_copy(struct copying *c, struct index_stretch *s, size_t nr)
+{
+	s->nr = s->at = 0;
+	*c = (struct copying){ .stretch = s, .names = (uint8_t *)&s->entry[nr] };
+}
+
+static int compare_to_last(const struct copying *c, const void *name, size_t len)
 {
 	const struct kept *last;
 
-	if (s->nr == 0)
+	if (c->stretch->nr == 0)
 		return 1;
-	last = &s->entry[s->nr - 1];
-	return shoal_name_compare(e->name, e->len, names + last->off, last->len);
+	last = &c->stretch->entry[c->stretch->nr - 1];
+	return shoal_name_compare(name, len, c->names + last->off, last->len);
 }
 
-/* False: they are not in order. Of equal names, which a file system may tell while a directory
+/* False: it is out of order. Of equal names, which a file system may tell while a directory
  * changes, the last counts. */
-static bool copy(struct index_stretch *s, const struct store_entry *entries, size_t nr)
+static bool copy(struct copying *c, const void *name, size_t len, uint64_t size)
 {
-	uint8_t *names = (uint8_t *)&s->entry[nr];
-	uint32_t fill = 0;
+	struct index_stretch *s = c->stretch;
+	int order = compare_to_last(c, name, len);
 
-	s->nr = s->at = 0;
-	for (size_t i = 0; i < nr; i++) {
-		const struct store_entry *e = &entries[i];
-		int order = compare_to_last(s, names, e);
-
-		if (order < 0)
-			return false;
-		if (order == 0) {
-			s->entry[s->nr - 1].size = e->size;
-			continue;
-		}
-		s->entry[s->nr++] =
-			(struct kept){ .size = e->size, .off = fill, .len = (uint32_t)e->len };
-		memcpy(names + fill, e->name, e->len);
-		fill += (uint32_t)e->len;
+	if (order < 0)
+		return false;
+	if (order == 0) {
+		s->entry[s->nr - 1].size = size;
+		return true;
 	}
-	if (s->nr < nr)
-		memmove(&s->entry[s->nr], names, fill);
+	s->entry[s->nr++] = (struct kept){ .size = size, .off = c->fill, .len = (uint32_t)len };
+	memcpy(c->names + c->fill, name, len);
+	c->fill += (uint32_t)len;
 	return true;
+}
+
+/* All @nr are copied, or were repeated: the names move up behind their entries. */
+static void end_copy(struct index_inorder *o, const struct copying *c, size_t nr)
+{
+	struct index_stretch *s = c->stretch;
+
+	if (s->nr == nr)
+		return;
+	memmove(&s->entry[s->nr], c->names, c->fill);
+	__atomic_fetch_add(&o->repeated, nr - s->nr, __ATOMIC_RELAXED);
+}
+
+static bool copy_all(struct copying *c, const struct store_entry *entries, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		if (!copy(c, entries[i].name, entries[i].len, entries[i].size))
+			return false;
+	return true;
+}
+
+static bool is_empty(const struct index_inorder_at *at)
+{
+	return !at->found && !(at->gathered && at->gathered->nr > 0);
 }
 
 bool index_inorder_found(struct index_inorder *o, unsigned thread,
 			 const struct store_entry *entries, size_t nr)
 {
 	struct index_inorder_at *at = &o->at[thread];
+	const struct store_entry *last = &entries[nr - 1];
 	struct index_stretch *s = NULL;
+	struct copying c;
 	size_t bytes = 0;
 
 	assert(nr > 0 && nr <= STORE_FOUND_MAX); /* so that 32 bits are enough for the bytes */
 	for (size_t i = 0; i < nr; i++)
 		bytes += entries[i].len;
-	if (!at->found && lies_in(&entries[0], at) && lies_in(&entries[nr - 1], at))
+	if (is_empty(at) && lies_in(at, entries[0].name, entries[0].len) &&
+	    lies_in(at, last->name, last->len))
 		s = new_stretch(o, index_inorder_stretch_bytes(nr, bytes));
-	if (!s || !copy(s, entries, nr)) {
+	if (s)
+		start_copy(&c, s, nr);
+	if (!s || !copy_all(&c, entries, nr)) {
 		free(s);
 		index_inorder_stop(o);
 		return false;
 	}
-	if (s->nr < nr)
-		__atomic_fetch_add(&o->repeated, nr - s->nr, __ATOMIC_RELAXED);
+	end_copy(o, &c, nr);
 	at->found = s;
 	return true;
 }
 
+/* ---- What it finds part by part ---- */
+
+bool index_inorder_found_some(struct index_inorder *o, unsigned thread,
+			      const struct store_entry *entries, size_t nr)
+{
+	struct index_inorder_at *at = &o->at[thread];
+	bool fits = !at->found;
+	size_t grown;
+
+	if (!at->gathered)
+		at->gathered = index_gathered_new();
+	for (size_t i = 0; i < nr; i++)
+		fits &= lies_in(at, entries[i].name, entries[i].len);
+	if (!at->gathered || !fits || !index_gathered_add(at->gathered, entries, nr, &grown)) {
+		index_inorder_stop(o);
+		return false;
+	}
+	hold(o, grown); /* and keep it for the next directory */
+	return true;
+}
+
+/* Now all of it is known, and it is as if it had been found at once. Where it is over by now it
+ * waits all the same. */
+static int sort_gathered(struct index_inorder *o, struct index_inorder_at *at,
+			 struct shoal_err *err)
+{
+	struct index_gathered *g = at->gathered;
+	struct copying c;
+
+	if (!g || g->nr == 0)
+		return 0;
+	at->found = new_stretch(o, index_inorder_stretch_bytes(g->nr, g->fill));
+	if (!at->found)
+		return shoal_fail(err, -ENOMEM, "out of memory");
+	index_gathered_sort(g, at->len ? (uint32_t)at->len + 1 : 0);
+	start_copy(&c, at->found, g->nr);
+	for (size_t i = 0; i < g->nr; i++) {
+		const struct index_ref *ref = &g->ref[i];
+
+		copy(&c, g->names + ref->off, ref->len, g->size[ref->tag]);
+	}
+	end_copy(o, &c, g->nr);
+	index_gathered_clear(g);
+	return 0;
+}
+
 /* False: without memory, or it would be too much. */
-static bool make_room(struct index_inorder_at *at, size_t need)
+static bool make_room(struct index_inorder *o, struct index_inorder_at *at, size_t need)
 {
 	size_t cap = (size_t)shoal_min(INDEX_INORDER_UNITS_BYTES, shoal_max(4096, 2 * need));
 	uint8_t *grown;
@@ -201,6 +291,8 @@ static bool make_room(struct index_inorder_at *at, size_t need)
 	grown = need <= cap ? realloc(at->units, cap) : NULL;
 	if (!grown)
 		return false;
+	if (cap > UNITS_KEPT)
+		hold(o, cap - (at->cap > UNITS_KEPT ? at->cap : 0));
 	at->units = grown;
 	at->cap = cap;
 	return true;
@@ -214,7 +306,7 @@ bool index_inorder_more(struct index_inorder *o, unsigned thread, const void *un
 	const char *dir;
 	size_t dir_len;
 
-	if (!make_room(at, need) || !store_unit_dir(o->store, unit, len, &dir, &dir_len)) {
+	if (!make_room(o, at, need) || !store_unit_dir(o->store, unit, len, &dir, &dir_len)) {
 		index_inorder_stop(o);
 		return false;
 	}
@@ -255,20 +347,22 @@ static void refer_to_units(const struct index_inorder_at *at, struct index_unit_
 	}
 }
 
-void index_inorder_sort(struct index_inorder *o, unsigned thread)
+int index_inorder_sort(struct index_inorder *o, unsigned thread, struct shoal_err *err)
 {
 	struct index_inorder_at *at = &o->at[thread];
+	int rc = sort_gathered(o, at, err);
 
-	if (at->nr == 0)
-		return;
+	if (at->nr == 0 || rc < 0)
+		return rc;
 	/* 16 bytes for a directory, of those in one directory, while it ends. */
 	at->sorted = malloc(at->nr * sizeof(*at->sorted));
 	if (!at->sorted) {
 		index_inorder_stop(o);
-		return;
+		return 0;
 	}
 	refer_to_units(at, at->sorted);
 	qsort_r(at->sorted, at->nr, sizeof(*at->sorted), compare_units, o->store);
+	return 0;
 }
 
 /* ---- What waits ---- */
@@ -360,12 +454,17 @@ int index_inorder_end(struct index_inorder *o, unsigned thread, struct index_uni
 		o->used += at->found->cap;
 		put_in_list(o, at->found);
 	}
-	if (o->used > o->room)
+	if (o->used + __atomic_load_n(&o->held, __ATOMIC_RELAXED) > o->room)
 		index_inorder_stop(o);
 	if (at->cap > UNITS_KEPT) {
+		let_loose(o, at->cap);
 		free(at->units);
 		at->units = NULL;
 		at->cap = 0;
+	}
+	if (index_inorder_is_over(o)) { /* nothing is gathered any more */
+		free(at->gathered);
+		at->gathered = NULL;
 	}
 	free(at->sorted);
 	at->sorted = NULL;

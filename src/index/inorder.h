@@ -12,6 +12,7 @@
 #ifndef SHOAL_INDEX_INORDER_H
 #define SHOAL_INDEX_INORDER_H
 
+#include "index/gathered.h"
 #include "index/sort.h"
 #include "index/units.h"
 #include "store/store.h"
@@ -31,6 +32,7 @@ struct index_inorder_at {
 	const char *dir; /* lent: of the thread's unit */
 	size_t len;
 	struct index_stretch *found;
+	struct index_gathered *gathered; /* kept for the next one; NULL before it is needed */
 	/* Directories in it: units after their lengths, and where these are, in order when they
 	 * have been sorted. */
 	uint8_t *units;
@@ -50,6 +52,7 @@ struct index_inorder {
 	struct index_stretch *first, *last; /* that wait, by their next name */
 	struct index_stretch *spare;        /* one whose memory can be used again */
 	size_t used;
+	size_t held;       /* atomic: bytes that threads hold, but for what each may */
 	bool busy;         /* a thread hands on */
 	bool over;         /* atomic: nothing is handed on any more */
 	uint64_t repeated; /* atomic: names dropped because there was another */
@@ -72,10 +75,12 @@ void index_inorder_stop(struct index_inorder *o);
 /* A thread begins with @unit, which it keeps until the end. */
 void index_inorder_begin(struct index_inorder *o, unsigned thread, const void *unit, size_t len);
 
-/* It found entries, all that are in the directory, in order; or a directory. Without the lock.
- * False: they are not taken, and it is over. */
+/* It found entries, all that are in the directory, in order; or some of them, in any order; or a
+ * directory. Without the lock. False: they are not taken, and it is over. */
 bool index_inorder_found(struct index_inorder *o, unsigned thread,
 			 const struct store_entry *entries, size_t nr) SHOAL_MUST_USE;
+bool index_inorder_found_some(struct index_inorder *o, unsigned thread,
+			      const struct store_entry *entries, size_t nr) SHOAL_MUST_USE;
 bool index_inorder_more(struct index_inorder *o, unsigned thread, const void *unit,
 			size_t len) SHOAL_MUST_USE;
 
@@ -85,8 +90,9 @@ bool index_inorder_holds_units(const struct index_inorder *o, unsigned thread);
 int index_inorder_let_go(struct index_inorder *o, unsigned thread, struct index_units *units,
 			 struct shoal_err *err) SHOAL_MUST_USE;
 
-/* Bring the directories that it found into order. Without the lock, before the end. */
-void index_inorder_sort(struct index_inorder *o, unsigned thread);
+/* Bring what it found into order. Without the lock, before the end. */
+int index_inorder_sort(struct index_inorder *o, unsigned thread,
+		       struct shoal_err *err) SHOAL_MUST_USE;
 
 /* It is through with its unit: what it found waits now, the directories among @units. */
 int index_inorder_end(struct index_inorder *o, unsigned thread, struct index_units *units,

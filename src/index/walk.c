@@ -105,7 +105,7 @@ static bool is_in_order(const struct index_walk *w)
 	return w->options.take_next && !index_inorder_is_over(&w->inorder);
 }
 
-/* Keep entries until they are next, if these are @all of a directory and in order. False: they go
+/* Keep entries until they are next, which may be @all of a directory, and in order. False: they go
  * to the sorter. Without the lock. */
 static bool keep_in_order(struct walker *me, const struct store_entry *entries, size_t nr, bool all)
 {
@@ -113,9 +113,8 @@ static bool keep_in_order(struct walker *me, const struct store_entry *entries, 
 
 	if (!is_in_order(me->walk))
 		return false;
-	if (!all)
-		index_inorder_stop(o);
-	return all && index_inorder_found(o, number_of(me), entries, nr);
+	return all ? index_inorder_found(o, number_of(me), entries, nr)
+		   : index_inorder_found_some(o, number_of(me), entries, nr);
 }
 
 /* With the lock held: there may be more units than before. */
@@ -328,8 +327,8 @@ static void *walk_thread(void *arg)
 		pthread_mutex_unlock(&w->lock);
 		rc = store_list(w->options.store, &w->options.list, me->unit, me->unit_len,
 				&me->sink, &err);
-		if (w->options.take_next)
-			index_inorder_sort(&w->inorder, number_of(me));
+		if (rc == 0 && w->options.take_next)
+			rc = index_inorder_sort(&w->inorder, number_of(me), &err);
 		pthread_mutex_lock(&w->lock);
 		if (w->options.take_next)
 			rc = end_in_order(w, me, rc, &err);

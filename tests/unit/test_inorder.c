@@ -88,6 +88,7 @@ static bool lies_in(const struct test_entry *e, const char *dir, size_t len)
 /* ---- Threads, one step at a time ---- */
 
 #define NR_THREADS 4u
+#define MUCH_ROOM  (64u << 20)
 
 struct game {
 	struct tree tree;
@@ -185,6 +186,27 @@ static void tell_directories(struct game *g, unsigned t, const char *dir, size_t
 	}
 }
 
+/* In any order, a few at a time. */
+static void tell_in_parts(struct game *g, unsigned t, struct store_entry *entry, size_t nr)
+{
+	for (size_t i = nr; i > 1; i--) {
+		size_t k = random_below(i);
+		struct store_entry e = entry[k];
+
+		entry[k] = entry[i - 1];
+		entry[i - 1] = e;
+	}
+	while (nr > 0) {
+		size_t some = 1 + random_below(nr);
+
+		if (index_inorder_is_over(&g->o) ||
+		    !index_inorder_found_some(&g->o, t, entry, some))
+			assert_int_equal(take_rest(g, entry, some, NULL), 0);
+		entry += some;
+		nr -= some;
+	}
+}
+
 static void tell_files(struct game *g, unsigned t, const char *dir, size_t len)
 {
 	struct store_entry entry[32];
@@ -202,9 +224,10 @@ static void tell_files(struct game *g, unsigned t, const char *dir, size_t len)
 			list_add(&g->told, e->name, e->len, e->size, 1);
 		}
 	}
-	if (nr == 0)
-		return;
-	if (index_inorder_is_over(&g->o) || !index_inorder_found(&g->o, t, entry, nr))
+	if (nr > 0 && g->o.room == MUCH_ROOM && random_below(2))
+		tell_in_parts(g, t, entry, nr);
+	else if (nr > 0 &&
+		 (index_inorder_is_over(&g->o) || !index_inorder_found(&g->o, t, entry, nr)))
 		assert_int_equal(take_rest(g, entry, nr, NULL), 0);
 }
 
@@ -229,7 +252,7 @@ static void end(struct game *g, unsigned t)
 	assert_true(store_posix_unit_dir(&store, g->unit[t], g->unit_len[t], &dir, &len));
 	tell_directories(g, t, dir, len);
 	tell_files(g, t, dir, len);
-	index_inorder_sort(&g->o, t);
+	assert_int_equal(index_inorder_sort(&g->o, t, NULL), 0);
 	assert_int_equal(index_inorder_end(&g->o, t, &g->units, NULL), 0);
 	g->at_work[t] = false;
 }
@@ -279,8 +302,6 @@ static void check_all(struct game *g)
 	assert_null(g->o.first);
 	assert_int_equal(g->o.used, 0);
 }
-
-#define MUCH_ROOM (1u << 20)
 
 static void everything_is_handed_on_in_order_whatever_the_threads_do(void **state)
 {
@@ -450,7 +471,7 @@ static void it_is_over_when_a_directory_has_too_many(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < SHOAL_ARRAY_LEN(nr); i++) {
-		struct index_inorder o = { .store = &store, .nr_threads = 1 };
+		struct index_inorder o = { .store = &store, .nr_threads = 1, .room = MUCH_ROOM };
 		bool room = nr[i] <= INDEX_INORDER_UNITS_BYTES / 11;
 		size_t k;
 
@@ -462,6 +483,34 @@ static void it_is_over_when_a_directory_has_too_many(void **state)
 		assert_int_equal(k, room ? nr[i] : nr[i] - 1);
 		assert_int_equal(index_inorder_is_over(&o), !room);
 		index_inorder_release(&o);
+	}
+}
+
+static void it_is_over_when_threads_hold_too_many_directories(void **state)
+{
+	const size_t one = INDEX_INORDER_UNITS_BYTES;
+
+	(void)state;
+	for (size_t less = 0; less < 2; less++) {
+		struct index_inorder o = { .store = &store,
+					   .nr_threads = 2,
+					   .room = 4 * one - less };
+		struct index_units units;
+
+		assert_int_equal(index_units_init(&units, 4 * one, test_dir(), NULL), 0);
+		assert_true(index_inorder_init(&o));
+		for (unsigned t = 0; t < 2; t++) {
+			index_inorder_begin(&o, t, "", 0);
+			for (size_t k = 0; k < one / 11; k++)
+				assert_true(index_inorder_more(&o, t, "D000000", 7));
+		}
+		assert_int_equal(o.held, 2 * one);
+		assert_int_equal(index_inorder_is_over(&o), less);
+		assert_int_equal(index_inorder_sort(&o, 0, NULL), 0);
+		assert_int_equal(index_inorder_end(&o, 0, &units, NULL), 0);
+		assert_int_equal(o.held, one); /* who is through holds nothing */
+		index_inorder_release(&o);
+		index_units_release(&units);
 	}
 }
 
@@ -522,7 +571,7 @@ static void check_repeated(const char *unit, const struct store_entry *found, si
 	for (unsigned t = 0; t < nr; t++) {
 		assert_int_equal(hand_on(g, NULL), 0);
 		assert_int_equal(g->taken.nr, 0);
-		index_inorder_sort(&g->o, t);
+		assert_int_equal(index_inorder_sort(&g->o, t, NULL), 0);
 		assert_int_equal(index_inorder_end(&g->o, t, &g->units, NULL), 0);
 	}
 	assert_int_equal(hand_on(g, NULL), 0);
@@ -584,6 +633,60 @@ static void what_is_not_in_order_or_not_in_the_directory_is_not_kept(void **stat
 		assert_int_equal(index_inorder_is_over(&o), !row[i].kept);
 		index_inorder_release(&o);
 	}
+}
+
+static void parts_of_a_directory_that_make_no_sense_are_not_kept(void **state)
+{
+	static const struct store_entry in = { .name = "d/a", .len = 3 },
+					out = { .name = "e/a", .len = 3 };
+	static const struct {
+		const struct store_entry *first, *then;
+		bool first_is_all, then_is_all; /* of the directory */
+	} row[] = {
+		{ &out, NULL, false, false }, /* lies elsewhere */
+		{ &in, &out, false, false },  /* and so does the second */
+		{ &in, &in, true, false },    /* there was nothing more */
+		{ &in, &in, false, true },    /* there was something before */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
+		struct index_inorder o = { .store = &store, .nr_threads = 1, .room = MUCH_ROOM };
+		bool kept;
+
+		assert_true(index_inorder_init(&o));
+		index_inorder_begin(&o, 0, "Dd", 2);
+		kept = row[i].first_is_all ? index_inorder_found(&o, 0, row[i].first, 1)
+					   : index_inorder_found_some(&o, 0, row[i].first, 1);
+		assert_int_equal(kept, row[i].then != NULL);
+		if (row[i].then)
+			kept = row[i].then_is_all ? index_inorder_found(&o, 0, row[i].then, 1)
+						  : index_inorder_found_some(&o, 0, row[i].then, 1);
+		assert_false(kept);
+		assert_true(index_inorder_is_over(&o));
+		index_inorder_release(&o);
+	}
+}
+
+static void it_is_over_when_too_much_is_gathered(void **state)
+{
+	static const struct store_entry a = { .name = "a", .len = 1 };
+	struct index_gathered *g = index_gathered_new();
+	struct index_inorder o = { .store = &store, .nr_threads = 3 };
+	size_t one;
+
+	(void)state;
+	assert_non_null(g);
+	assert_true(index_gathered_add(g, &a, 1, &one));
+	free(g);
+	o.room = 4 * one; /* half of it for two */
+	assert_true(index_inorder_init(&o));
+	for (unsigned t = 0; t < 3; t++) {
+		index_inorder_begin(&o, t, "", 0);
+		assert_true(index_inorder_found_some(&o, t, &a, 1));
+		assert_int_equal(index_inorder_is_over(&o), t == 2);
+	}
+	index_inorder_release(&o);
 }
 
 static void each_entry_may_not_be_taken(void **state)
@@ -766,28 +869,52 @@ static void threads_hand_a_real_tree_on_in_order(void **state)
 	}
 }
 
-/* So many that they are told in parts: from there on the sorter has the names. */
-#define MANY (STORE_FOUND_MAX + 100u)
+/* So many that they are told in parts; and more than are gathered: from there on the sorter has the
+ * names. */
+#define MANY     (STORE_FOUND_MAX + 1u)
+#define TOO_MANY (INDEX_GATHERED_MAX + 1u)
 
-static struct tree tree_with_a_large_one(void)
+static struct tree tree_with_a_large_one(unsigned nr)
 {
 	struct tree t = { 0 };
 
 	for (unsigned i = 0; i < 30; i++)
 		list_addf(&t.dirs, "%02u", i);
 	for (unsigned i = 0; i < 30; i++)
-		for (unsigned k = 0; k < (i == 15 ? MANY : 20); k++)
+		for (unsigned k = 0; k < (i == 15 ? nr : 20); k++)
 			list_addf(&t.files, "%02u/%06u", i, k);
 	list_sort(&t.files);
 	return t;
 }
 
+static void a_directory_that_comes_in_parts_is_in_order(void **state)
+{
+	static const unsigned nr[] = { MANY, INDEX_GATHERED_MAX };
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(nr); i++) {
+		struct game *g = game_of_walk(tree_with_a_large_one(nr[i]));
+		char *root = plant(&g->tree);
+		struct shoal_err err = { "" };
+
+		/* Nobody is idle, who would get a part of it. */
+		if (walk(g, root, /* threads= */ 1, &err) < 0)
+			fail_msg("%s", err.msg);
+		assert_int_equal(g->rest.nr, 0);
+		check_all(g);
+		uproot(&g->tree, root);
+		game_free(g);
+	}
+}
+
 static void a_large_directory_and_what_follows_go_to_the_sorter(void **state)
 {
+	struct tree t = tree_with_a_large_one(TOO_MANY);
+	char *root = plant(&t);
+
 	(void)state;
 	for (unsigned threads = 1; threads <= 4; threads++) {
-		struct game *g = game_of_walk(tree_with_a_large_one());
-		char *root = plant(&g->tree);
+		struct game *g = game_of_walk(t);
 		struct shoal_err err = { "" };
 
 		if (walk(g, root, threads, &err) < 0)
@@ -795,17 +922,21 @@ static void a_large_directory_and_what_follows_go_to_the_sorter(void **state)
 		assert_true(g->taken.nr <= 15 * 20);
 		if (threads == 1) /* nobody is ahead of it, or behind */
 			assert_int_equal(g->taken.nr, 15 * 20);
-		assert_true(g->rest.nr >= MANY);
+		assert_true(g->rest.nr >= TOO_MANY);
 		check_all(g);
-		uproot(&g->tree, root);
+		g->tree = (struct tree){ 0 };
 		game_free(g);
 	}
+	uproot(&t, root);
+	list_release(&t.files);
+	list_release(&t.dirs);
 }
 
 /* Its root, part of which is another's or the sorter's, goes on until somebody is at "d" in it. */
 struct slow_store {
 	struct shoal_store base;
-	bool by_unit, by_parts;
+	bool by_unit; /* else it has more than are gathered */
+	bool odd;
 	int begun; /* atomic */
 };
 
@@ -814,6 +945,7 @@ static int slow_list(struct shoal_store *s, const struct store_list_options *opt
 {
 	static const struct store_entry a = { .name = "a", .len = 1 };
 	struct slow_store *slow = (struct slow_store *)s;
+	unsigned nr = slow->by_unit ? 0 : TOO_MANY;
 	int rc;
 
 	(void)options;
@@ -824,8 +956,10 @@ static int slow_list(struct shoal_store *s, const struct store_list_options *opt
 	}
 	rc = sink->more(sink, "Dd", 2, err);
 	sink->whole = false;
-	if (rc == 0)
-		rc = slow->by_unit ? sink->more(sink, "S", 2, err) : sink->found(sink, &a, 1, err);
+	if (rc == 0 && slow->by_unit)
+		rc = sink->more(sink, "S", 2, err);
+	for (; nr > 0 && rc == 0; nr--)
+		rc = sink->found(sink, &a, 1, err);
 	for (unsigned ms = 0; rc == 0 && !__atomic_load_n(&slow->begun, __ATOMIC_RELAXED); ms++) {
 		if (ms == 10000)
 			rc = shoal_fail(err, -ETIMEDOUT, "nobody has begun");
@@ -861,7 +995,7 @@ static void directories_in_a_large_one_need_not_wait_for_its_end(void **state)
 			if (index_walk_wait(w, 100000, &now, &err) < 0)
 				fail_msg("%s", err.msg);
 		index_walk_free(w);
-		assert_int_equal(g->rest.nr, !by_unit);
+		assert_int_equal(g->rest.nr, by_unit ? 0 : 2); /* what was gathered, and one */
 		game_free(g);
 	}
 }
@@ -889,7 +1023,9 @@ static int many_list(struct shoal_store *s, const struct store_list_options *opt
 	while (first && __atomic_load_n(&slow->begun, __ATOMIC_RELAXED) < NR_DIRS)
 		usleep(1000);
 	snprintf(name, sizeof(name), "%.3s/f", (const char *)unit + 1);
-	sink->whole = !first || !slow->by_parts;
+	if (first && slow->odd) /* it does not lie there, which ends order */
+		name[3] = '-';
+	sink->whole = true;
 	return sink->found(sink, &(struct store_entry){ .name = name, .len = 5 }, 1, err);
 }
 
@@ -932,7 +1068,7 @@ static void what_has_waited_for_nothing_goes_to_the_sorter(void **state)
 	static const struct store_ops many_ops = { .kind = "many",
 						   .unit_dir = store_posix_unit_dir,
 						   .list = many_list };
-	struct slow_store slow = { .base.ops = &many_ops, .by_parts = true };
+	struct slow_store slow = { .base.ops = &many_ops, .odd = true };
 	struct game *g = game_of_walk((struct tree){ 0 });
 	struct index_walk_options o = { .store = &slow.base,
 					.nr_threads = 2,
@@ -965,7 +1101,7 @@ static void who_cannot_take_what_is_next_ends_the_walk_with_his_words(void **sta
 
 	(void)state;
 	for (size_t i = 0; i < SHOAL_ARRAY_LEN(at); i++) {
-		struct game *g = game_of_walk(tree_with_a_large_one());
+		struct game *g = game_of_walk(tree_with_a_large_one(MANY));
 		char *root = plant(&g->tree);
 		struct shoal_err err = { "" };
 
@@ -991,10 +1127,14 @@ int main(void)
 		cmocka_unit_test(part_of_a_directory_ends_it),
 		cmocka_unit_test(a_name_told_twice_is_taken_once),
 		cmocka_unit_test(what_is_not_in_order_or_not_in_the_directory_is_not_kept),
+		cmocka_unit_test(parts_of_a_directory_that_make_no_sense_are_not_kept),
+		cmocka_unit_test(it_is_over_when_too_much_is_gathered),
+		cmocka_unit_test(it_is_over_when_threads_hold_too_many_directories),
 		cmocka_unit_test(each_entry_may_not_be_taken),
 		cmocka_unit_test(what_does_not_follow_is_not_handed_on),
 		cmocka_unit_test(what_is_sorted_comes_after_what_was_put_in_order),
 		cmocka_unit_test(threads_hand_a_real_tree_on_in_order),
+		cmocka_unit_test(a_directory_that_comes_in_parts_is_in_order),
 		cmocka_unit_test(a_large_directory_and_what_follows_go_to_the_sorter),
 		cmocka_unit_test(directories_in_a_large_one_need_not_wait_for_its_end),
 		cmocka_unit_test(what_waits_is_not_handed_on_at_an_early_end),
