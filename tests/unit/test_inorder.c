@@ -668,22 +668,55 @@ static void parts_of_a_directory_that_make_no_sense_are_not_kept(void **state)
 	}
 }
 
-static void it_is_over_when_too_much_is_gathered(void **state)
+static const struct store_entry entry_a = { .name = "a", .len = 1 };
+
+/* What gathering it takes. */
+static size_t bytes_of_a(void)
 {
-	static const struct store_entry a = { .name = "a", .len = 1 };
 	struct index_gathered *g = index_gathered_new();
-	struct index_inorder o = { .store = &store, .nr_threads = 3 };
-	size_t one;
+	size_t bytes;
+
+	assert_non_null(g);
+	assert_true(index_gathered_add(g, &entry_a, 1, &bytes));
+	free(g);
+	return bytes;
+}
+
+static void what_is_gathered_is_no_room_for_what_waits(void **state)
+{
+	static const struct store_entry waits = { .name = "d/a", .len = 3 };
+	size_t room = bytes_of_a() + index_inorder_stretch_bytes(1, waits.len);
 
 	(void)state;
-	assert_non_null(g);
-	assert_true(index_gathered_add(g, &a, 1, &one));
-	free(g);
-	o.room = 4 * one; /* half of it for two */
+	for (size_t less = 0; less < 2; less++) {
+		struct index_inorder o = { .store = &store, .nr_threads = 2, .room = room - less };
+		struct index_units units;
+
+		assert_int_equal(index_units_init(&units, 4096, test_dir(), NULL), 0);
+		assert_true(index_inorder_init(&o));
+		index_inorder_begin(&o, 0, "", 0);
+		assert_true(index_inorder_found_some(&o, 0, &entry_a, 1));
+		index_inorder_begin(&o, 1, "Dd", 2);
+		assert_true(index_inorder_found(&o, 1, &waits, 1));
+		assert_false(index_inorder_is_over(&o));
+		assert_int_equal(index_inorder_end(&o, 1, &units, NULL), 0);
+		assert_int_equal(index_inorder_is_over(&o), less);
+		index_inorder_release(&o);
+		index_units_release(&units);
+	}
+}
+
+static void it_is_over_when_too_much_is_gathered(void **state)
+{
+	struct index_inorder o = { .store = &store,
+				   .nr_threads = 3,
+				   .room = 4 * bytes_of_a() }; /* half of it for two */
+
+	(void)state;
 	assert_true(index_inorder_init(&o));
 	for (unsigned t = 0; t < 3; t++) {
 		index_inorder_begin(&o, t, "", 0);
-		assert_true(index_inorder_found_some(&o, t, &a, 1));
+		assert_true(index_inorder_found_some(&o, t, &entry_a, 1));
 		assert_int_equal(index_inorder_is_over(&o), t == 2);
 	}
 	index_inorder_release(&o);
@@ -943,7 +976,6 @@ struct slow_store {
 static int slow_list(struct shoal_store *s, const struct store_list_options *options,
 		     const void *unit, size_t len, struct store_sink *sink, struct shoal_err *err)
 {
-	static const struct store_entry a = { .name = "a", .len = 1 };
 	struct slow_store *slow = (struct slow_store *)s;
 	unsigned nr = slow->by_unit ? 0 : TOO_MANY;
 	int rc;
@@ -959,7 +991,7 @@ static int slow_list(struct shoal_store *s, const struct store_list_options *opt
 	if (rc == 0 && slow->by_unit)
 		rc = sink->more(sink, "S", 2, err);
 	for (; nr > 0 && rc == 0; nr--)
-		rc = sink->found(sink, &a, 1, err);
+		rc = sink->found(sink, &entry_a, 1, err);
 	for (unsigned ms = 0; rc == 0 && !__atomic_load_n(&slow->begun, __ATOMIC_RELAXED); ms++) {
 		if (ms == 10000)
 			rc = shoal_fail(err, -ETIMEDOUT, "nobody has begun");
@@ -1129,6 +1161,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_in_order_or_not_in_the_directory_is_not_kept),
 		cmocka_unit_test(parts_of_a_directory_that_make_no_sense_are_not_kept),
 		cmocka_unit_test(it_is_over_when_too_much_is_gathered),
+		cmocka_unit_test(what_is_gathered_is_no_room_for_what_waits),
 		cmocka_unit_test(it_is_over_when_threads_hold_too_many_directories),
 		cmocka_unit_test(each_entry_may_not_be_taken),
 		cmocka_unit_test(what_does_not_follow_is_not_handed_on),
