@@ -475,6 +475,13 @@ int index_inorder_end(struct index_inorder *o, unsigned thread, struct index_uni
 
 /* ---- Handing on ---- */
 
+/* Those that are at work will find something to wait, too: there is half of the room for that. */
+bool index_inorder_is_behind(const struct index_inorder *o)
+{
+	return o->busy && !index_inorder_is_over(o) &&
+	       o->used + __atomic_load_n(&o->held, __ATOMIC_RELAXED) > o->room / 2;
+}
+
 struct limit {
 	bool any;
 	const char *dir;

@@ -98,6 +98,10 @@ int index_inorder_sort(struct index_inorder *o, unsigned thread,
 int index_inorder_end(struct index_inorder *o, unsigned thread, struct index_units *units,
 		      struct shoal_err *err) SHOAL_MUST_USE;
 
+/* Whether it is handing on that cannot keep up, and not a slow directory that all wait for: then
+ * whoever begins with another one had better wait, too. */
+bool index_inorder_is_behind(const struct index_inorder *o);
+
 /* The first @ret_nr entries of the stretch can be handed on. It is the caller's until it is given
  * back. NULL: none can. */
 struct index_stretch *index_inorder_next(struct index_inorder *o, struct index_units *units,

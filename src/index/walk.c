@@ -260,7 +260,7 @@ static bool next_unit(struct index_walk *w, struct walker *me)
 	struct shoal_err err = { "" };
 	int rc;
 
-	while (!w->ending && w->units.nr == 0)
+	while (!w->ending && (w->units.nr == 0 || index_inorder_is_behind(&w->inorder)))
 		pthread_cond_wait(&w->work, &w->lock);
 	if (w->ending)
 		return false;
@@ -295,8 +295,11 @@ static int hand_on(struct index_walk *w, struct shoal_err *err)
 		rc = index_inorder_hand_on(&w->inorder, s, nr, err);
 		pthread_mutex_lock(&w->lock);
 		index_inorder_give_back(&w->inorder, s);
+		if (w->nr_at_work < w->nr_started && !index_inorder_is_behind(&w->inorder))
+			pthread_cond_signal(&w->work); /* there is room for one more */
 	}
 	w->inorder.busy = false;
+	tell_of_units(w); /* to who waited for us */
 	return rc;
 }
 

@@ -424,6 +424,29 @@ static void what_is_gathered_is_no_room_for_what_waits(void **state)
 	}
 }
 
+static void it_is_behind_when_half_of_the_room_is_taken_while_it_hands_on(void **state)
+{
+	static const struct {
+		size_t used, held;
+		bool busy, over, behind;
+	} row[] = { { 50, 0, true, false, false }, { 51, 0, true, false, true },
+		    { 0, 51, true, false, true },  { 30, 20, true, false, false },
+		    { 31, 20, true, false, true }, { 51, 0, false, false, false },
+		    { 51, 0, true, true, false } };
+
+	(void)state;
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
+		const struct index_inorder o = { .room = 100,
+						 .used = row[i].used,
+						 .held = row[i].held,
+						 .busy = row[i].busy,
+						 .over = row[i].over };
+
+		if (index_inorder_is_behind(&o) != row[i].behind)
+			fail_msg("row %zu", i);
+	}
+}
+
 static void it_is_over_when_too_much_is_gathered(void **state)
 {
 	struct index_inorder o = { .store = &game_store,
@@ -532,6 +555,7 @@ int main(void)
 		cmocka_unit_test(a_name_told_twice_is_taken_once),
 		cmocka_unit_test(what_is_not_in_order_or_not_in_the_directory_is_not_kept),
 		cmocka_unit_test(parts_of_a_directory_that_make_no_sense_are_not_kept),
+		cmocka_unit_test(it_is_behind_when_half_of_the_room_is_taken_while_it_hands_on),
 		cmocka_unit_test(it_is_over_when_too_much_is_gathered),
 		cmocka_unit_test(what_is_gathered_is_no_room_for_what_waits),
 		cmocka_unit_test(it_is_over_when_threads_hold_too_many_directories),

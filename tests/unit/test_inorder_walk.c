@@ -341,6 +341,78 @@ static void what_has_waited_for_nothing_goes_to_the_sorter(void **state)
 	game_free(g);
 }
 
+/* Directories of a file each, listed faster than they are taken. */
+#define NR_QUICK 100
+
+static int quick_list(struct shoal_store *s, const struct store_list_options *options,
+		      const void *unit, size_t len, struct store_sink *sink, struct shoal_err *err)
+{
+	char name[16];
+	int rc = 0;
+
+	(void)s;
+	(void)options;
+	for (int i = 0; len == 0 && i < NR_QUICK && rc == 0; i++) {
+		snprintf(name, sizeof(name), "D%03d", i);
+		rc = sink->more(sink, name, 4, err);
+	}
+	if (len == 0)
+		return rc;
+	usleep(1000);
+	snprintf(name, sizeof(name), "%.3s/f", (const char *)unit + 1);
+	sink->whole = true;
+	return sink->found(sink, &(struct store_entry){ .name = name, .len = 5 }, 1, err);
+}
+
+static int take_in_its_own_time(void *self, const struct shoal_entry *e, struct shoal_err *err)
+{
+	usleep(5000);
+	return game_take_next(self, e, err);
+}
+
+/* How many came too late to go on in order. */
+static size_t list_faster_than_they_are_taken(void)
+{
+	static const struct store_ops quick_ops = { .kind = "quick",
+						    .unit_dir = store_posix_unit_dir,
+						    .list = quick_list };
+	struct shoal_store quick = { .ops = &quick_ops };
+	struct game *g = game_of_walk((struct tree){ 0 });
+	struct index_walk_options o = { .store = &quick,
+					.nr_threads = 3,
+					.tmp_dir = test_dir(),
+					.take = game_take_rest,
+					.self = g,
+					.take_next = take_in_its_own_time,
+					.next_self = g,
+					.samples = 7,
+					.next_memory =
+						NR_QUICK / 2 * index_inorder_stretch_bytes(1, 5) };
+	struct index_walk_state now = { 0 };
+	struct index_walk *w = NULL;
+	size_t late;
+
+	assert_int_equal(index_walk_start(&o, true, &w, NULL), 0);
+	while (!now.idle)
+		assert_int_equal(index_walk_wait(w, 10000000, &now, NULL), 0);
+	index_walk_free(w);
+	late = g->rest.nr;
+	assert_int_equal(g->taken.nr + late, NR_QUICK);
+	game_free(g);
+	return late;
+}
+
+static void threads_wait_while_handing_on_cannot_keep_up(void **state)
+{
+	size_t late = NR_QUICK;
+
+	(void)state;
+	/* On a busy machine a thread may not get to run, and what others find waits for it. */
+	for (unsigned i = 0; i < 10 && late > 0; i++)
+		late = list_faster_than_they_are_taken();
+	assert_int_equal(late, 0);
+}
+
 static void who_cannot_take_what_is_next_ends_the_walk_with_his_words(void **state)
 {
 	static const size_t at[] = { 0, 1, 100, 299 };
@@ -369,6 +441,7 @@ int main(void)
 		cmocka_unit_test(directories_in_a_large_one_need_not_wait_for_its_end),
 		cmocka_unit_test(what_waits_is_not_handed_on_at_an_early_end),
 		cmocka_unit_test(what_has_waited_for_nothing_goes_to_the_sorter),
+		cmocka_unit_test(threads_wait_while_handing_on_cannot_keep_up),
 		cmocka_unit_test(who_cannot_take_what_is_next_ends_the_walk_with_his_words),
 	};
 
