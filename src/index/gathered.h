@@ -14,8 +14,8 @@ _Static_assert(INDEX_GATHERED_MAX <= UINT16_MAX + 1, "a reference has their numb
 
 struct index_gathered {
 	size_t nr;
-	size_t most_nr, most_fill;                /* before it was cleared */
 	size_t fill;                              /* bytes of names */
+	size_t most_nr, most_fill;                /* that there ever were */
 	struct index_ref ref[INDEX_GATHERED_MAX]; /* as they came, or when sorted by name */
 	struct index_ref spare[INDEX_GATHERED_MAX];
 	uint64_t size[INDEX_GATHERED_MAX]; /* of what a reference's tag says */

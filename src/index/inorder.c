@@ -45,6 +45,7 @@ void index_inorder_release(struct index_inorder *o)
 	for (unsigned i = 0; o->at && i < o->nr_threads; i++) {
 		free(o->at[i].found);
 		free(o->at[i].gathered);
+		free(o->at[i].sorted);
 		free(o->at[i].units);
 	}
 	free(o->at);
@@ -101,7 +102,7 @@ static int compare_stretches(const struct index_stretch *a, const struct index_s
 
 /* ---- What a thread finds ---- */
 
-/* Threads may hold as much as is left to what waits: half of the room. */
+/* Threads may hold half of the room; the other half is for what waits. */
 static void hold(struct index_inorder *o, size_t more)
 {
 	if (__atomic_add_fetch(&o->held, more, __ATOMIC_RELAXED) > o->room / 2)
@@ -126,7 +127,7 @@ static struct index_stretch *new_stretch(struct index_inorder *o, size_t need)
 {
 	struct index_stretch *s = __atomic_exchange_n(&o->spare, NULL, __ATOMIC_ACQUIRE);
 
-	if (s && s->cap >= need)
+	if (s && s->cap >= need && s->cap / 4 <= need) /* what waits counts with all of it */
 		return s;
 	free(s);
 	s = malloc(need);
@@ -273,7 +274,10 @@ static int sort_gathered(struct index_inorder *o, struct index_inorder_at *at,
 	for (size_t i = 0; i < g->nr; i++) {
 		const struct index_ref *ref = &g->ref[i];
 
-		copy(&c, g->names + ref->off, ref->len, g->size[ref->tag]);
+		if (!copy(&c, g->names + ref->off, ref->len, g->size[ref->tag]))
+			return shoal_fail(
+				err, -EBADMSG,
+				"a directory was sorted out of order: please report this");
 	}
 	end_copy(o, &c, g->nr);
 	index_gathered_clear(g);
@@ -352,7 +356,7 @@ int index_inorder_sort(struct index_inorder *o, unsigned thread, struct shoal_er
 	struct index_inorder_at *at = &o->at[thread];
 	int rc = sort_gathered(o, at, err);
 
-	if (at->nr == 0 || rc < 0)
+	if (at->nr == 0 || rc < 0 || index_inorder_is_over(o))
 		return rc;
 	/* 16 bytes for a directory, of those in one directory, while it ends. */
 	at->sorted = malloc(at->nr * sizeof(*at->sorted));
@@ -638,16 +642,18 @@ int index_inorder_rest(struct index_inorder *o, size_t most,
 {
 	int rc = 0;
 
-	for (; o->first && most > 0 && rc == 0; most--) {
+	while (o->first && most > 0 && rc == 0) {
 		struct index_stretch *s = o->first;
 
-		for (; s->at < s->nr && rc == 0; s->at++) {
+		for (; s->at < s->nr && most > 0 && rc == 0; s->at++, most--) {
 			struct store_entry e = { .name = (const char *)name_at(s, s->at),
 						 .len = s->entry[s->at].len,
 						 .size = s->entry[s->at].size };
 
 			rc = take(self, &e, 1, err);
 		}
+		if (s->at < s->nr)
+			break;
 		take_first(o);
 		drop(o, s);
 	}

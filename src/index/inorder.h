@@ -114,8 +114,8 @@ int index_inorder_hand_on(struct index_inorder *o, struct index_stretch *s, size
 /* With the lock again. */
 void index_inorder_give_back(struct index_inorder *o, struct index_stretch *s);
 
-/* After the walk: hand what still waits to @take, of up to @most directories. Nothing is left when
- * `first` is NULL. */
+/* After the walk: hand up to @most of what still waits to @take. Nothing is left when `first` is
+ * NULL. */
 int index_inorder_rest(struct index_inorder *o, size_t most,
 		       int (*take)(void *self, const struct store_entry *entries, size_t nr,
 				   struct shoal_err *err),

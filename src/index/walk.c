@@ -22,9 +22,9 @@
 #define LOOK_NS    5000000u
 #define IDLE_LOOKS 4u
 
-/* Directories that waited to be handed on in order and go to the sorter after all, before the owner
- * looks whether it is to stop: up to half a million names. */
-#define REST_AT_ONCE 256u
+/* Names that waited to be handed on in order and go to the sorter after all, before the owner looks
+ * whether it is to stop. */
+#define REST_AT_ONCE 16384u
 
 /* Blocks of 512 bytes that came from a disk since the last look: nothing is cached. */
 #define COLD_BLOCKS 64

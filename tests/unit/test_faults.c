@@ -13,11 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/publish.h"
 #include "catalog/catalog.h"
 #include "help.h"
+#include "index/gathered.h"
 #include "index/sort.h"
 
 /* ---- Calls that fail ---- */
@@ -328,6 +330,15 @@ static int run_indexing(const struct scenario *s, struct shoal_err *err)
 	return rc;
 }
 
+static int run_listing(const struct scenario *s, struct shoal_err *err)
+{
+	struct shoal_index_options options = { .output = test_path("out.cat"), .root = TEST_ROOT };
+	struct shoal_tree_options tree = { .no_sizes = !s->sizes, .nr_threads = 2 };
+	struct shoal_index_result result;
+
+	return shoal_index_tree(test_path("tree"), &tree, &options, &result, err);
+}
+
 struct sorted {
 	char last[64];
 	uint64_t nr;
@@ -614,6 +625,46 @@ static void a_list_that_spills_is_indexed_or_nothing_is_there(void **state)
 	list_release(&l);
 }
 
+/* Directories of one part and of several, and more than are gathered. */
+static void a_tree_is_listed_or_nothing_is_there(void **state)
+{
+	static const struct {
+		const char *dir;
+		unsigned nr;
+	} row[] = { { "tree/a", 10 },
+		    { "tree/b", STORE_FOUND_MAX + 1 },
+		    { "tree/b/a", 10 },
+		    { "tree/c", STORE_FOUND_MAX + 1 },
+		    { "tree/d", INDEX_GATHERED_MAX + 1 },
+		    { "tree/e", 10 } };
+	struct test_list l = { 0 };
+	struct scenario s = {
+		.name = "listing", .run = run_listing, .list = &l, .writes = true, .slow = true
+	};
+	char name[64];
+
+	(void)state;
+	list_addf(&l, "old");
+	assert_int_equal(mkdir(test_path("tree"), 0700), 0);
+	for (size_t i = 0; i < SHOAL_ARRAY_LEN(row); i++) {
+		assert_int_equal(mkdir(test_path(row[i].dir), 0700), 0);
+		for (unsigned k = 0; k < row[i].nr; k++) {
+			snprintf(name, sizeof(name), "%s/%05u", row[i].dir, k);
+			file_write(test_path(name), "", 0);
+		}
+	}
+	sweep(&s);
+	for (size_t i = SHOAL_ARRAY_LEN(row); i-- > 0;) {
+		for (unsigned k = 0; k < row[i].nr; k++) {
+			snprintf(name, sizeof(name), "%s/%05u", row[i].dir, k);
+			assert_int_equal(unlink(test_path(name)), 0);
+		}
+		assert_int_equal(rmdir(test_path(row[i].dir)), 0);
+	}
+	assert_int_equal(rmdir(test_path("tree")), 0);
+	list_release(&l);
+}
+
 static void a_sorter_that_merges_in_passes_sorts_or_says_why(void **state)
 {
 	struct scenario s = { .name = "sorting", .run = run_sorting };
@@ -671,6 +722,7 @@ int main(void)
 		cmocka_unit_test(a_catalog_with_a_dictionary_and_columns_is_written_or_not_there),
 		cmocka_unit_test(parts_are_put_together_or_nothing_is_there),
 		cmocka_unit_test(a_list_that_spills_is_indexed_or_nothing_is_there),
+		cmocka_unit_test(a_tree_is_listed_or_nothing_is_there),
 		cmocka_unit_test(a_sorter_that_merges_in_passes_sorts_or_says_why),
 	};
 

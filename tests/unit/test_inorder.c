@@ -256,7 +256,7 @@ static void part_of_a_directory_ends_it(void **state)
 static void the_rest_comes_in_parts(void **state)
 {
 	(void)state;
-	for (size_t most = 0; most <= 5; most++) {
+	for (size_t most = 0; most <= 5; most++) { /* each of these has a file */
 		size_t one = index_inorder_stretch_bytes(1, strlen("000000/file"));
 		struct game *g = game_of_many(5, 5 * one - 1); /* over with the last of them */
 

@@ -177,6 +177,51 @@ static void a_large_directory_and_what_follows_go_to_the_sorter(void **state)
 	list_release(&t.dirs);
 }
 
+/* It tells one of several parts of a directory, and then the disk fails. */
+static int broken_list(struct shoal_store *s, const struct store_list_options *options,
+		       const void *unit, size_t len, struct store_sink *sink, struct shoal_err *err)
+{
+	int rc;
+
+	(void)s;
+	(void)options;
+	(void)unit;
+	(void)len;
+	sink->whole = false;
+	rc = sink->found(sink, &(struct store_entry){ .name = "a", .len = 1 }, 1, err);
+	return rc < 0 ? rc : shoal_fail(err, -EIO, "the disk is broken");
+}
+
+static void an_error_after_a_part_of_a_directory_ends_the_walk(void **state)
+{
+	static const struct store_ops broken_ops = { .kind = "broken",
+						     .unit_dir = store_posix_unit_dir,
+						     .list = broken_list };
+	struct shoal_store broken = { .ops = &broken_ops };
+	struct game *g = game_of_walk((struct tree){ 0 });
+	struct index_walk_options o = { .store = &broken,
+					.nr_threads = 1,
+					.tmp_dir = test_dir(),
+					.take = game_take_rest,
+					.self = g,
+					.take_next = game_take_next,
+					.next_self = g,
+					.next_memory = MUCH_ROOM };
+	struct index_walk_state now = { 0 };
+	struct index_walk *w = NULL;
+	struct shoal_err err = { "" };
+	int rc = 0;
+
+	(void)state;
+	assert_int_equal(index_walk_start(&o, true, &w, NULL), 0);
+	while (rc == 0 && !now.idle)
+		rc = index_walk_wait(w, 100000, &now, &err);
+	index_walk_free(w);
+	assert_int_equal(rc, -EIO);
+	assert_string_equal(err.msg, "the disk is broken");
+	game_free(g);
+}
+
 /* Its root, part of which is another's or the sorter's, goes on until somebody is at "d" in it. */
 struct slow_store {
 	struct shoal_store base;
@@ -246,33 +291,38 @@ static void directories_in_a_large_one_need_not_wait_for_its_end(void **state)
 	}
 }
 
-/* Directories of a file each, the first of which ends when the others have begun; that may be part
- * of a larger one. */
-#define NR_DIRS 600
+/* Directories of some files each, the first of which ends when the others have begun; that may be
+ * part of a larger one. */
+#define NR_DIRS  600
+#define NR_FILES 60 /* of which no number is handed over at once */
 
 static int many_list(struct shoal_store *s, const struct store_list_options *options,
 		     const void *unit, size_t len, struct store_sink *sink, struct shoal_err *err)
 {
 	struct slow_store *slow = (struct slow_store *)s;
 	bool first = len > 0 && memcmp(unit, "D000", 4) == 0;
-	char name[16];
+	struct store_entry found[NR_FILES];
+	char name[NR_FILES][16];
 	int rc = 0;
 
 	(void)options;
 	for (int i = 0; len == 0 && i < NR_DIRS && rc == 0; i++) {
-		snprintf(name, sizeof(name), "D%03d", i);
-		rc = sink->more(sink, name, 4, err);
+		snprintf(name[0], sizeof(name[0]), "D%03d", i);
+		rc = sink->more(sink, name[0], 4, err);
 	}
 	if (len == 0)
 		return rc;
 	__atomic_fetch_add(&slow->begun, 1, __ATOMIC_RELAXED);
 	while (first && __atomic_load_n(&slow->begun, __ATOMIC_RELAXED) < NR_DIRS)
 		usleep(1000);
-	snprintf(name, sizeof(name), "%.3s/f", (const char *)unit + 1);
+	for (int i = 0; i < NR_FILES; i++) {
+		snprintf(name[i], sizeof(name[i]), "%.3s/%02d", (const char *)unit + 1, i);
+		found[i] = (struct store_entry){ .name = name[i], .len = 6 };
+	}
 	if (first && slow->odd) /* it does not lie there, which ends order */
-		name[3] = '-';
+		name[0][3] = '-';
 	sink->whole = true;
-	return sink->found(sink, &(struct store_entry){ .name = name, .len = 5 }, 1, err);
+	return sink->found(sink, found, NR_FILES, err);
 }
 
 static int take_slowly(void *self, const struct shoal_entry *e, struct shoal_err *err)
@@ -335,9 +385,9 @@ static void what_has_waited_for_nothing_goes_to_the_sorter(void **state)
 	index_walk_free(w);
 	assert_true(nr_parts > 2);
 	assert_int_equal(g->taken.nr, 0);
-	assert_int_equal(g->rest.nr, NR_DIRS);
+	assert_int_equal(g->rest.nr, NR_DIRS * NR_FILES);
 	list_sort(&g->rest);
-	assert_int_equal(g->rest.nr, NR_DIRS);
+	assert_int_equal(g->rest.nr, NR_DIRS * NR_FILES);
 	game_free(g);
 }
 
@@ -441,6 +491,7 @@ int main(void)
 		cmocka_unit_test(directories_in_a_large_one_need_not_wait_for_its_end),
 		cmocka_unit_test(what_waits_is_not_handed_on_at_an_early_end),
 		cmocka_unit_test(what_has_waited_for_nothing_goes_to_the_sorter),
+		cmocka_unit_test(an_error_after_a_part_of_a_directory_ends_the_walk),
 		cmocka_unit_test(threads_wait_while_handing_on_cannot_keep_up),
 		cmocka_unit_test(who_cannot_take_what_is_next_ends_the_walk_with_his_words),
 	};
