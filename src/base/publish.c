@@ -259,42 +259,45 @@ int shoal_publish_nameless(const char *dir, struct shoal_publish *ret_pub, struc
 	return 0;
 }
 
-static int sync_dir(const char *path)
+static int open_dir_of(const char *path)
 {
 	char *dir = shoal_dir_of(path);
-	int rc = 0, fd;
+	int fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	int rc = !dir ? -ENOMEM : fd < 0 ? shoal_errno() : fd;
 
-	if (!dir)
-		return -ENOMEM;
-	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	free(dir);
-	if (fd < 0)
-		return shoal_errno();
-	/* Some file systems do not sync directories (EINVAL); the file itself is safe. */
-	if (fsync(fd) < 0 && errno != EINVAL)
-		rc = shoal_errno();
-	close(fd);
 	return rc;
+}
+
+/* The file, and its new name with the directory @dir_fd; -1: neither is to be safe from a crash. */
+static int sync_and_rename(struct shoal_publish *pub, int dir_fd, struct shoal_err *err)
+{
+	if (dir_fd >= 0 && fsync(pub->fd) < 0)
+		return shoal_fail_errno(err, shoal_errno(), "cannot sync '%s'", pub->path);
+	if (rename(pub->partial, pub->path) < 0)
+		return shoal_fail_errno(err, shoal_errno(), "cannot rename to '%s'", pub->path);
+	free(pub->partial);
+	pub->partial = NULL; /* it has its final name now: abort must not remove it */
+	/* Some file systems do not sync directories (EINVAL); the file itself is safe. */
+	if (dir_fd >= 0 && fsync(dir_fd) < 0 && errno != EINVAL)
+		return shoal_fail_errno(err, shoal_errno(), "cannot sync the directory of '%s'",
+					pub->path);
+	return 0;
 }
 
 static int commit(struct shoal_publish *pub, bool sync, struct shoal_err *err)
 {
-	int rc = 0;
+	int rc, dir_fd;
 
 	assert(pub->path);
-	if (sync && fsync(pub->fd) < 0)
-		rc = shoal_fail_errno(err, shoal_errno(), "cannot sync '%s'", pub->path);
-	else if (rename(pub->partial, pub->path) < 0)
-		rc = shoal_fail_errno(err, shoal_errno(), "cannot rename to '%s'", pub->path);
-	if (rc < 0) {
-		shoal_publish_abort(pub);
-		return rc;
-	}
-	free(pub->partial);
-	pub->partial = NULL; /* it has its final name now: abort must not remove it */
-	rc = sync ? sync_dir(pub->path) : 0;
-	if (rc < 0)
-		shoal_fail_errno(err, rc, "cannot sync the directory of '%s'", pub->path);
+	/* Before the rename, so that what can fail without harm has. */
+	dir_fd = sync ? open_dir_of(pub->path) : -1;
+	if (sync && dir_fd < 0)
+		rc = shoal_fail_errno(err, dir_fd, "cannot open the directory of '%s'", pub->path);
+	else
+		rc = sync_and_rename(pub, dir_fd, err);
+	if (dir_fd >= 0)
+		close(dir_fd);
 	shoal_publish_abort(pub);
 	return rc;
 }
@@ -307,6 +310,24 @@ int shoal_publish_commit(struct shoal_publish *pub, struct shoal_err *err)
 int shoal_publish_commit_unsynced(struct shoal_publish *pub, struct shoal_err *err)
 {
 	return commit(pub, false, err);
+}
+
+bool shoal_publish_sweep(const char *path)
+{
+	char *final = NULL, *partial = NULL;
+	int fd = -1;
+	bool left;
+
+	if (shoal_publish_names(path, &final, &partial, NULL) == 0)
+		fd = open(partial, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	left = fd >= 0 && lock_partial(fd, partial) == LOCKED;
+	if (left)
+		unlink(partial);
+	if (fd >= 0)
+		close(fd);
+	free(final);
+	free(partial);
+	return left;
 }
 
 void shoal_publish_abort(struct shoal_publish *pub)

@@ -44,6 +44,10 @@ int shoal_publish_commit(struct shoal_publish *pub, struct shoal_err *err) SHOAL
 /* Rename only: for many files, which the caller syncs together afterwards. */
 int shoal_publish_commit_unsynced(struct shoal_publish *pub, struct shoal_err *err) SHOAL_MUST_USE;
 
+/* Remove what a writer of @path left that was killed. False: there is no such thing, or the writer
+ * is at work. */
+bool shoal_publish_sweep(const char *path);
+
 /* Remove the partial file and close. Idempotent, also after commit. */
 void shoal_publish_abort(struct shoal_publish *pub);
 

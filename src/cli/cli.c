@@ -230,7 +230,8 @@ void cli_part(struct shoal_comm *comm)
 	shoal_comm_close(comm);
 }
 
-static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+/* From users, and from batch systems before time is up. */
+static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU };
 
 void cli_release_signals(void)
 {

@@ -83,7 +83,7 @@ _Noreturn void cli_exit_now(const char *command, int status);
 /* Print @text as a JSON string; bytes that are not UTF-8 become U+FFFD. */
 void cli_json_string(const char *text);
 
-/* Becomes 1 on SIGINT, SIGTERM, SIGHUP or SIGQUIT, once cli_catch_signals() was called. */
+/* Becomes 1 on a signal that asks for an end, once cli_catch_signals() was called. */
 extern int cli_stop;
 void cli_catch_signals(void);
 void cli_release_signals(void);

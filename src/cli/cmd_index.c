@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/publish.h"
 #include "base/text.h"
 #include "cli/index_options.h"
 #include "cli/progress.h"
@@ -302,24 +303,23 @@ static void print_result(const struct index_arguments *a, const struct shoal_ind
 		printf(", \"seconds\": %.3f}\n", seconds);
 }
 
-static bool is_full(int rc)
-{
-	return rc == -ENOSPC || rc == -EDQUOT;
-}
-
-/* Said by the rank that failed; a signal comes to all, and rank 0 speaks for them. */
+/* Said by the rank that failed; a signal comes to all, and rank 0 speaks for them. Was it killed,
+ * it has left its file, unlocked. */
 static int say_failure(const struct index_arguments *a, const struct shoal_comm_place *place,
 		       int rc, const struct shoal_err *err)
 {
 	/* The library does not know what its caller calls the options. */
-	const char *hint = !is_full(rc)     ? ""
-			   : a->tree.resume ? ": make room and give the same command again to go on"
-			   : strstr(err->msg, "temporary file")
+	const char *hint = (rc == -ENOSPC || rc == -EDQUOT) && !a->tree.resume &&
+					   strstr(err->msg, "temporary file")
 				   ? ": make room, or have --tmp-dir say another place"
 				   : "";
 	char rank[32] = "";
 
-	if (rc == -ECANCELED && place->rank == 0 && a->tree.resume)
+	if (rc == -ECANCELED && place->rank == 1 && shoal_publish_sweep(a->options.output))
+		cli_fail("index", "rank 0 has died: %s",
+			 a->tree.resume ? "give the same command again to go on"
+					: "nothing was written");
+	else if (rc == -ECANCELED && place->rank == 0 && a->tree.resume)
 		cli_fail("index", "%s", err->msg);
 	else if (rc == -ECANCELED && place->rank == 0)
 		cli_fail("index", "interrupted%s: nothing was written",

@@ -44,7 +44,7 @@ static const char usage[] =
 	"                             in place are not noticed then; not with --follow\n"
 	"      --resume               if this is interrupted, keep what was listed beside the catalog; and\n"
 	"                             go on from there if the same was interrupted before, by any number\n"
-	"                             of ranks\n"
+	"                             of ranks; what was listed then is not looked at again\n"
 	"      --threads N            list with N threads a rank (default: up to 64 a node)\n"
 	"\n"
 	"of a bucket, as s3://bucket/prefix: --no-sizes, --include, --exclude, --resume, and\n"

@@ -1,6 +1,8 @@
 /* shoal: list, shard, shuffle and load datasets of any number of files. */
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "cli/cli.h"
 
@@ -40,6 +42,16 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
+/* The heap of a thread takes 64 MiB of addresses, though little memory: where addresses are limited
+ * (ulimit -v), threads share. */
+static void share_heaps(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_AS, &l) == 0 && l.rlim_cur != RLIM_INFINITY)
+		mallopt(M_ARENA_MAX, 2);
+}
+
 int main(int argc, char **argv)
 {
 	static char help_option[] = "--help";
@@ -69,6 +81,7 @@ int main(int argc, char **argv)
 		fputs("Try 'shoal --help'.\n", stderr);
 		return CLI_USAGE;
 	}
+	share_heaps();
 	setvbuf(stdout, NULL, _IOFBF, 1u << 16);
 	status = c->run(argc - 1, argv + 1);
 	return cli_finish(c->name, status);

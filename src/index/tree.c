@@ -213,6 +213,18 @@ static int agree_on_opening(struct shoal_comm *comm, int rc, struct shoal_err *w
 	return first == UINT64_MAX ? 0 : shoal_fail(words, -EREMOTEIO, "another rank has failed");
 }
 
+static bool is_full(int rc)
+{
+	return rc == -ENOSPC || rc == -EDQUOT;
+}
+
+static void say_more(struct shoal_err *words, const char *more)
+{
+	struct shoal_err before = *words;
+
+	shoal_say(words, "%s%s", before.msg, more);
+}
+
 int index_tree(struct shoal_comm *comm, const char *where, const struct shoal_tree_options *tree,
 	       const struct shoal_index_options *options, struct shoal_index_result *ret_result,
 	       struct shoal_err *err)
@@ -231,6 +243,8 @@ int index_tree(struct shoal_comm *comm, const char *where, const struct shoal_tr
 		shoal_say(&words, "interrupted: give the same command again to go on");
 	else if (rc == -ECANCELED)
 		shoal_say(&words, "interrupted: nothing was written");
+	else if (is_full(rc) && t.resume.found)
+		say_more(&words, ": make room and give the same command again to go on");
 	if (rc < 0 && rc != -EREMOTEIO)
 		shoal_comm_fail(comm, words.msg);
 	index_build_release(&t.build);

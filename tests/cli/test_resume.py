@@ -144,7 +144,8 @@ def test_killed_after_a_checkpoint_it_goes_on_from_there(shoal, tree, tmp_path):
     assert finish(shoal, tree, tmp_path / "c")["resumed"] > 0
 
 
-@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda sig: sig.name)
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU],
+                         ids=lambda sig: sig.name)
 def test_without_it_nothing_is_left_behind(shoal, tree, tmp_path, sig):
     said = cut_short(shoal, tree, tmp_path / "c", "--threads", 1, sig=sig)
     assert lines(said) == [b"shoal index: interrupted: nothing was written"]

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import pty
+import resource
 import select
 import shutil
 import signal
@@ -867,6 +868,25 @@ def test_a_signal_while_it_lists_leaves_nothing(shoal, endless, tmp_path, number
     assert process.returncode == -number
     assert lines(said) == [b"shoal index: interrupted: nothing was written"]
     assert contents(out) == []
+
+
+def test_many_threads_get_by_with_few_addresses(shoal, tmp_path):
+    """A heap for each of them would not."""
+
+    def limited(megabytes):
+        return lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+
+    if shoal("--version", preexec_fn=limited(100)).returncode != 0:
+        pytest.skip("built with a sanitizer, which needs more")
+    for i in range(50_000):
+        if i % 500 == 0:
+            folder = tmp_path / "root" / str(i)
+            folder.mkdir(parents=True)
+        os.mknod(folder / str(i))
+    for megabytes in (100, 250, 400):
+        shoal.good("index", tmp_path / "root", "-q", "-o", tmp_path / "c", "--threads", 64, "--memory", "48M",
+                   preexec_fn=limited(megabytes))
+        assert shoal.info(tmp_path / "c")["files"] == 50_000
 
 
 def test_a_second_writer_is_told_while_the_first_lists(shoal, fails, endless, tmp_path):

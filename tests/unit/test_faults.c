@@ -204,7 +204,7 @@ struct scenario {
 	const struct test_list *list;
 	bool writes; /* makes out.cat */
 	bool sizes, etags;
-	bool slow;
+	bool slow, thorough;
 	char digest[33]; /* that out.cat must have */
 };
 
@@ -436,7 +436,7 @@ static bool run_once(struct scenario *s, enum call call, int n, bool persistent,
 /* Each of the first calls; of the later ones fewer and fewer where a run takes long. */
 static int after(const struct scenario *s, int n)
 {
-	return n < (s->slow ? 12 : 30) ? n + 1 : n + (s->slow ? n : n / 5);
+	return n < (s->slow ? 12 : 30) || s->thorough ? n + 1 : n + (s->slow ? n : n / 5);
 }
 
 static void sweep(struct scenario *s)
@@ -639,7 +639,7 @@ static void a_tree_is_listed_or_nothing_is_there(void **state)
 		    { "tree/e", 10 } };
 	struct test_list l = { 0 };
 	struct scenario s = {
-		.name = "listing", .run = run_listing, .list = &l, .writes = true, .slow = true
+		.name = "listing", .run = run_listing, .list = &l, .writes = true, .thorough = true
 	};
 	char name[64];
 
