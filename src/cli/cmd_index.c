@@ -315,7 +315,9 @@ static int say_failure(const struct index_arguments *a, const struct shoal_comm_
 				   : "";
 	char rank[32] = "";
 
-	if (rc == -ECANCELED && place->rank == 1 && shoal_publish_sweep(a->options.output))
+	/* On another node a lock may not be seen. */
+	if (rc == -ECANCELED && place->rank == 1 && place->node_leader == 0 &&
+	    shoal_publish_sweep(a->options.output))
 		cli_fail("index", "rank 0 has died: %s",
 			 a->tree.resume ? "give the same command again to go on"
 					: "nothing was written");

@@ -53,35 +53,6 @@ static void uproot(const struct tree *t, char *root)
 	free(root);
 }
 
-/* List the tree into @g->taken and @g->rest: how the walk ended. */
-static int walk(struct game *g, const char *root, unsigned threads, struct shoal_err *err)
-{
-	struct shoal_store *at = NULL;
-	struct index_walk_options o = { .list.sizes = true,
-					.nr_threads = threads,
-					.tmp_dir = test_dir(),
-					.take = game_take_rest,
-					.self = g,
-					.take_next = game_take_next,
-					.next_self = g,
-					.samples = 7,
-					.next_memory = MUCH_ROOM };
-	struct index_walk_state now = { 0 };
-	struct index_walk *w = NULL;
-	int rc = shoal_store_open(root, &at, err);
-
-	o.store = at;
-	if (rc == 0)
-		rc = index_walk_start(&o, true, &w, err);
-	while (rc == 0 && !now.idle)
-		rc = index_walk_wait(w, 100000, &now, err);
-	index_walk_free(w);
-	shoal_store_close(at);
-	if (rc == 0)
-		assert_int_equal(now.nr_names, g->tree.files.nr);
-	return rc;
-}
-
 static struct game *game_of_walk(struct tree t)
 {
 	struct game *g = allocate(1, sizeof(*g));
@@ -90,6 +61,54 @@ static struct game *game_of_walk(struct tree t)
 	g->fail_at = SIZE_MAX;
 	g->units.fd = -1;
 	return g;
+}
+
+/* A walk of what @store has into @g->taken and @g->rest. */
+static struct index_walk_options options_for(struct shoal_store *at, struct game *g,
+					     unsigned threads)
+{
+	return (struct index_walk_options){ .store = at,
+					    .nr_threads = threads,
+					    .tmp_dir = test_dir(),
+					    .take = game_take_rest,
+					    .self = g,
+					    .take_next = game_take_next,
+					    .next_self = g,
+					    .samples = 7,
+					    .next_memory = MUCH_ROOM };
+}
+
+/* To its end: how it ended, and after how many waits. */
+static int walk_to_end(const struct index_walk_options *o, struct index_walk_state *ret_state,
+		       unsigned *ret_waits, struct shoal_err *err)
+{
+	struct index_walk *w = NULL;
+	int rc = index_walk_start(o, true, &w, err);
+
+	*ret_state = (struct index_walk_state){ 0 };
+	for (*ret_waits = 0; rc == 0 && !ret_state->idle; (*ret_waits)++)
+		rc = index_walk_wait(w, 10000000, ret_state, err);
+	index_walk_free(w);
+	return rc;
+}
+
+/* List the tree into @g->taken and @g->rest: how the walk ended. */
+static int walk(struct game *g, const char *root, unsigned threads, struct shoal_err *err)
+{
+	struct shoal_store *at = NULL;
+	struct index_walk_options o;
+	struct index_walk_state now;
+	unsigned waits;
+	int rc = shoal_store_open(root, &at, err);
+
+	o = options_for(at, g, threads);
+	o.list.sizes = true;
+	if (rc == 0)
+		rc = walk_to_end(&o, &now, &waits, err);
+	shoal_store_close(at);
+	if (rc == 0)
+		assert_int_equal(now.nr_names, g->tree.files.nr);
+	return rc;
 }
 
 static void threads_hand_a_real_tree_on_in_order(void **state)
@@ -199,25 +218,13 @@ static void an_error_after_a_part_of_a_directory_ends_the_walk(void **state)
 						     .list = broken_list };
 	struct shoal_store broken = { .ops = &broken_ops };
 	struct game *g = game_of_walk((struct tree){ 0 });
-	struct index_walk_options o = { .store = &broken,
-					.nr_threads = 1,
-					.tmp_dir = test_dir(),
-					.take = game_take_rest,
-					.self = g,
-					.take_next = game_take_next,
-					.next_self = g,
-					.next_memory = MUCH_ROOM };
-	struct index_walk_state now = { 0 };
-	struct index_walk *w = NULL;
+	struct index_walk_options o = options_for(&broken, g, 1);
+	struct index_walk_state now;
 	struct shoal_err err = { "" };
-	int rc = 0;
+	unsigned waits;
 
 	(void)state;
-	assert_int_equal(index_walk_start(&o, true, &w, NULL), 0);
-	while (rc == 0 && !now.idle)
-		rc = index_walk_wait(w, 100000, &now, &err);
-	index_walk_free(w);
-	assert_int_equal(rc, -EIO);
+	assert_int_equal(walk_to_end(&o, &now, &waits, &err), -EIO);
 	assert_string_equal(err.msg, "the disk is broken");
 	game_free(g);
 }
@@ -269,23 +276,13 @@ static void directories_in_a_large_one_need_not_wait_for_its_end(void **state)
 	for (int by_unit = 0; by_unit < 2; by_unit++) {
 		struct slow_store slow = { .base.ops = &slow_ops, .by_unit = by_unit };
 		struct game *g = game_of_walk((struct tree){ 0 });
-		struct index_walk_options o = { .store = &slow.base,
-						.nr_threads = 2,
-						.tmp_dir = test_dir(),
-						.take = game_take_rest,
-						.self = g,
-						.take_next = game_take_next,
-						.next_self = g,
-						.next_memory = MUCH_ROOM };
-		struct index_walk_state now = { 0 };
-		struct index_walk *w = NULL;
+		struct index_walk_options o = options_for(&slow.base, g, 2);
+		struct index_walk_state now;
 		struct shoal_err err = { "" };
+		unsigned waits;
 
-		assert_int_equal(index_walk_start(&o, true, &w, &err), 0);
-		while (!now.idle)
-			if (index_walk_wait(w, 100000, &now, &err) < 0)
-				fail_msg("%s", err.msg);
-		index_walk_free(w);
+		if (walk_to_end(&o, &now, &waits, &err) < 0)
+			fail_msg("%s", err.msg);
 		assert_int_equal(g->rest.nr, by_unit ? 0 : 2); /* what was gathered, and one */
 		game_free(g);
 	}
@@ -366,23 +363,12 @@ static void what_has_waited_for_nothing_goes_to_the_sorter(void **state)
 						   .list = many_list };
 	struct slow_store slow = { .base.ops = &many_ops, .odd = true };
 	struct game *g = game_of_walk((struct tree){ 0 });
-	struct index_walk_options o = { .store = &slow.base,
-					.nr_threads = 2,
-					.tmp_dir = test_dir(),
-					.take = game_take_rest,
-					.self = g,
-					.take_next = game_take_next,
-					.next_self = g,
-					.next_memory = MUCH_ROOM };
-	struct index_walk_state now = { 0 };
-	struct index_walk *w = NULL;
-	unsigned nr_parts = 0;
+	struct index_walk_options o = options_for(&slow.base, g, 2);
+	struct index_walk_state now;
+	unsigned nr_parts;
 
 	(void)state;
-	assert_int_equal(index_walk_start(&o, true, &w, NULL), 0);
-	for (; !now.idle; nr_parts++)
-		assert_int_equal(index_walk_wait(w, 10000000, &now, NULL), 0);
-	index_walk_free(w);
+	assert_int_equal(walk_to_end(&o, &now, &nr_parts, NULL), 0);
 	assert_true(nr_parts > 2);
 	assert_int_equal(g->taken.nr, 0);
 	assert_int_equal(g->rest.nr, NR_DIRS * NR_FILES);
@@ -428,24 +414,14 @@ static size_t list_faster_than_they_are_taken(void)
 						    .list = quick_list };
 	struct shoal_store quick = { .ops = &quick_ops };
 	struct game *g = game_of_walk((struct tree){ 0 });
-	struct index_walk_options o = { .store = &quick,
-					.nr_threads = 3,
-					.tmp_dir = test_dir(),
-					.take = game_take_rest,
-					.self = g,
-					.take_next = take_in_its_own_time,
-					.next_self = g,
-					.samples = 7,
-					.next_memory =
-						NR_QUICK / 2 * index_inorder_stretch_bytes(1, 5) };
-	struct index_walk_state now = { 0 };
-	struct index_walk *w = NULL;
+	struct index_walk_options o = options_for(&quick, g, 3);
+	struct index_walk_state now;
+	unsigned waits;
 	size_t late;
 
-	assert_int_equal(index_walk_start(&o, true, &w, NULL), 0);
-	while (!now.idle)
-		assert_int_equal(index_walk_wait(w, 10000000, &now, NULL), 0);
-	index_walk_free(w);
+	o.take_next = take_in_its_own_time;
+	o.next_memory = NR_QUICK / 2 * index_inorder_stretch_bytes(1, 5);
+	assert_int_equal(walk_to_end(&o, &now, &waits, NULL), 0);
 	late = g->rest.nr;
 	assert_int_equal(g->taken.nr + late, NR_QUICK);
 	game_free(g);
