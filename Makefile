@@ -16,7 +16,7 @@ SETUP_fuzz = -Dfuzzing=true -Db_sanitize=address,undefined -Db_lundef=false --bu
 # Meson says much that nobody needs, unless it fails.
 setup = meson setup $(1) > build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }; rm -f build.log
 
-.PHONY: all asan tsan test test-torchdata run bench bench-dlio fuzz lint format install clean
+.PHONY: all asan tsan check test test-torchdata test-frameworks test-dlio test-types run bench bench-dlio fuzz lint format install clean
 .DELETE_ON_ERROR:
 
 all: $(BUILD)/build.ninja
@@ -38,7 +38,11 @@ tsan: all $(TSAN)/build.ninja
 $(TSAN)/build.ninja:
 	@$(call setup,$(TSAN) $(SETUP_tsan))
 
-# Ends with one line: N passed, N failed.
+# The quick part, for use while working: one build without sanitizers, all unit programs, the quick part of the others.
+check: all
+	@tools/run-tests --check $(BUILD)
+
+# Everything. Ends, as the above, with one line: N passed, N failed.
 test: all asan tsan
 	@tools/run-tests $(BUILD) $(ASAN) $(TSAN)
 
@@ -46,6 +50,22 @@ test: all asan tsan
 test-torchdata: all
 	@tools/install-deps test-torchdata
 	@tools/test-torchdata $(BUILD) $(TORCH)
+
+# With Lightning, Accelerate, transformers and Ray Train from PyPI, below $(BUILD); FRAMEWORKS=newest for their newest versions.
+test-frameworks: all
+	@tools/install-deps test-torchdata
+	@tools/test-frameworks $(BUILD) $(FRAMEWORKS)
+
+# In DLIO itself: PyPI's, which this fetches below $(BUILD); make test-dlio SHOAL_DLIO_ARGONNE=DIR SHOAL_DLIO_MLCOMMONS=DIR for checkouts
+# of the other two as well.
+test-dlio: all
+	@tools/install-deps bench-dlio
+	@SHOAL_DLIO_ARGONNE='$(SHOAL_DLIO_ARGONNE)' SHOAL_DLIO_MLCOMMONS='$(SHOAL_DLIO_MLCOMMONS)' tools/test-dlio $(BUILD)
+
+# mypy --strict and pyright, which this fetches below $(BUILD), over the package, code of users and the examples.
+test-types: all
+	@tools/install-deps test-torchdata
+	@tools/test-types $(BUILD)
 
 run: all
 	@tools/demo $(BUILD)

@@ -187,7 +187,7 @@ static struct span id_to_name(const struct queries *q, const struct shoal_catalo
 	for (size_t i = 0; i < q->nr; i++) {
 		int len = shoal_catalog_name(cat, q->ids[i], name);
 
-		if (SHOAL_UNLIKELY(len < 1))
+		if (UNLIKELY(len < 1))
 			die("id to name", strerror(-len));
 		sink += (unsigned char)name[len - 1];
 	}
@@ -202,9 +202,9 @@ static struct span name_to_id(const struct queries *q, const struct shoal_catalo
 		uint64_t id;
 		int rc = shoal_catalog_find(cat, q->text + q->starts[i], q->lens[i], &id);
 
-		if (SHOAL_UNLIKELY(rc < 0))
+		if (UNLIKELY(rc < 0))
 			die("name to id", strerror(-rc));
-		if (SHOAL_UNLIKELY(id != q->ids[i]))
+		if (UNLIKELY(id != q->ids[i]))
 			die("name to id", "the id is not the one that the name was looked up by");
 	}
 	return span_since(start, (double)q->nr);
@@ -217,7 +217,7 @@ static struct span id_to_size(const struct queries *q, const struct shoal_catalo
 	for (size_t i = 0; i < q->nr; i++) {
 		uint64_t size;
 
-		if (SHOAL_UNLIKELY(shoal_catalog_size(cat, q->ids[i], &size) < 0))
+		if (UNLIKELY(shoal_catalog_size(cat, q->ids[i], &size) < 0))
 			die("id to size", "failed");
 		sink += size;
 	}

@@ -48,7 +48,7 @@ static struct list read_list(void)
 		uint64_t size;
 
 		line[n - 1] = '\0';
-		if (!tab || shoal_parse_u64(tab + 1, &size) < 0)
+		if (!tab || parse_u64(tab + 1, &size) < 0)
 			die("a line of the list is not 'name<tab>size'");
 		*tab = '\0';
 		if (l.nr == room) {
@@ -58,7 +58,7 @@ static struct list read_list(void)
 		if (!l.file)
 			die("out of memory");
 		l.file[l.nr++] = (struct file){ strdup(line), size };
-		l.largest = shoal_max(l.largest, size);
+		l.largest = u64_max(l.largest, size);
 		l.bytes += size;
 	}
 	free(line);
@@ -153,10 +153,10 @@ int main(int argc, char **argv)
 	struct list l = read_list();
 	size_t cap = (size_t)load_cap(0, l.largest);
 
-	if (argc < 5 || shoal_parse_u64(argv[3], &in_flight) < 0 ||
-	    (argc > 5 && shoal_parse_u64(argv[5], &tries) < 0) || l.nr == 0)
+	if (argc < 5 || parse_u64(argv[3], &in_flight) < 0 ||
+	    (argc > 5 && parse_u64(argv[5], &tries) < 0) || l.nr == 0)
 		die("usage: bench_engine DIR uring|threads|auto IN_FLIGHT direct|buffered [TRIES] < LIST");
-	if (shoal_store_open(argv[1], &options.store, &err) < 0)
+	if (store_open(argv[1], NULL, &options.store, &err) < 0)
 		die(err.msg);
 	options.kind = strcmp(argv[2], "uring") == 0     ? LOAD_URING
 		       : strcmp(argv[2], "threads") == 0 ? LOAD_THREADS
@@ -184,7 +184,7 @@ int main(int argc, char **argv)
 		       (double)l.nr / us * 1e6, (double)l.bytes / us, cpu / (double)l.nr);
 	}
 	load_engine_free(e);
-	shoal_store_close(options.store);
+	store_close(options.store);
 	free(request);
 	return 0;
 }

@@ -33,36 +33,36 @@ static void row(const char *name, uint64_t n, double value, const char *unit)
 	printf("%s\t%" PRIu64 "\t%.2f\t%s\n", name, n, value, unit);
 }
 
-static double one_by_one(const struct shoal_perm *p)
+static double one_by_one(const struct perm *p)
 {
 	double start = now_ns();
 
 	for (uint64_t i = 0; i < NR; i++)
-		sink += shoal_perm_at(p, i);
+		sink += perm_at(p, i);
 	return (now_ns() - start) / NR;
 }
 
-static double inverse(const struct shoal_perm *p)
+static double inverse(const struct perm *p)
 {
 	double start = now_ns();
 
 	for (uint64_t i = 0; i < NR; i++)
-		sink += shoal_perm_inverse(p, i);
+		sink += perm_inverse(p, i);
 	return (now_ns() - start) / NR;
 }
 
-static double range(const struct shoal_perm *p)
+static double range(const struct perm *p)
 {
 	double start = now_ns();
 
 	for (uint64_t i = 0; i < NR; i += BATCH) {
-		shoal_perm_range(p, i, BATCH, out);
+		perm_range(p, i, BATCH, out);
 		sink += out[i % 7];
 	}
 	return (now_ns() - start) / NR;
 }
 
-static double many(const struct shoal_perm *p)
+static double many(const struct perm *p)
 {
 	uint64_t positions[BATCH];
 	double start;
@@ -71,13 +71,13 @@ static double many(const struct shoal_perm *p)
 		positions[i] = p->n / 257 * (i + 1);
 	start = now_ns();
 	for (uint64_t i = 0; i < NR; i += BATCH) {
-		shoal_perm_many(p, positions, BATCH, out);
+		perm_many(p, positions, BATCH, out);
 		sink += out[i % 7];
 	}
 	return (now_ns() - start) / NR;
 }
 
-static double least(double (*measure)(const struct shoal_perm *p), const struct shoal_perm *p)
+static double least(double (*measure)(const struct perm *p), const struct perm *p)
 {
 	double best = measure(p);
 
@@ -96,14 +96,14 @@ static void bench_perm(uint64_t n)
 		{ "range_avx2", "many_avx2" },
 		{ "range_avx512", "many_avx512" },
 	};
-	static const struct shoal_perm_key key = { SHOAL_PERM_GLOBAL, 1, 2, 0 };
-	static struct shoal_perm p;
+	static const struct perm_key key = { PERM_GLOBAL, 1, 2, 0 };
+	static struct perm p;
 
-	shoal_perm_init(&p, n, &key);
+	perm_init(&p, n, &key);
 	row("one_by_one", n, least(one_by_one, &p), "ns/index");
 	row("inverse", n, least(inverse, &p), "ns/index");
-	for (int simd = SHOAL_PERM_PLAIN; simd <= SHOAL_PERM_AVX512; simd++) {
-		if (!shoal_perm_set_simd(&p, (enum shoal_perm_simd)simd))
+	for (int simd = PERM_PLAIN; simd <= PERM_AVX512; simd++) {
+		if (!perm_set_simd(&p, (enum perm_simd)simd))
 			continue;
 		row(kind[simd][0], n, least(range, &p), "ns/index");
 		row(kind[simd][1], n, least(many, &p), "ns/index");
@@ -156,13 +156,13 @@ static void bench_order(const char *name, const char *epoch_name, enum shoal_mod
 
 static void bench_table(void)
 {
-	static const struct shoal_perm_key key = { SHOAL_PERM_GLOBAL, 1, 2, 0 };
-	static struct shoal_perm p;
+	static const struct perm_key key = { PERM_GLOBAL, 1, 2, 0 };
+	static struct perm p;
 	double start = now_ns();
 
 	for (int i = 0; i < 1000; i++)
-		shoal_perm_init(&p, SHOAL_PERM_TABLE, &key);
-	row("init_table", SHOAL_PERM_TABLE, (now_ns() - start) / 1000, "ns");
+		perm_init(&p, PERM_TABLE, &key);
+	row("init_table", PERM_TABLE, (now_ns() - start) / 1000, "ns");
 }
 
 int main(void)
@@ -171,7 +171,7 @@ int main(void)
 
 	for (double start = now_ns(); now_ns() - start < 3e8;) /* until the clock rate is up */
 		sink++;
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(sizes); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
 		bench_perm(sizes[i]);
 		bench_order("batch_global", "epoch_global", SHOAL_GLOBAL, sizes[i]);
 		bench_order("batch_files", "epoch_files", SHOAL_FILES, sizes[i]);

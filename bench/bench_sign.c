@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "store/s3_sign.h"
+#include "store/s3/sign.h"
 
 #define ROUNDS 200000u
 

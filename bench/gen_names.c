@@ -135,7 +135,7 @@ static uint64_t rising_next(struct rising *r, uint64_t *rng)
 	step = gap < (double)room ? (uint64_t)gap : room;
 	if (step >> 53) /* a double has no bits there, but the name has */
 		step |= draw(rng) >> 53;
-	r->at += shoal_min(shoal_max(step, 1), room);
+	r->at += u64_min(u64_max(step, 1), room);
 	return r->at;
 }
 
@@ -338,14 +338,14 @@ static void imagenet_class(struct set *s, uint64_t class, uint64_t nr)
 static void imagenet_sorted(struct set *s)
 {
 	uint64_t nr_classes = s->n / NAMES_PER_CLASS + 1;
-	uint64_t gap = shoal_max(2 * CLASS_IDS / nr_classes, 2);
+	uint64_t gap = u64_max(2 * CLASS_IDS / nr_classes, 2);
 	uint64_t class = 0;
 
 	for (uint64_t left = s->n; left > 0;) {
 		uint64_t nr =
 			NAMES_PER_CLASS - CLASS_SPREAD + draw(&s->rng) % (2 * CLASS_SPREAD + 1);
 
-		nr = shoal_min(nr, left);
+		nr = u64_min(nr, left);
 		class += 1 + draw(&s->rng) % gap;
 		imagenet_class(s, class, nr);
 		left -= nr;
@@ -429,25 +429,25 @@ static const struct kind {
 
 /* ---- The command ------------------------------------------------------------------------ */
 
-static void permutation(const struct set *s, struct shoal_perm *p)
+static void permutation(const struct set *s, struct perm *p)
 {
-	const struct shoal_perm_key key = { .domain = SHOAL_PERM_GLOBAL, .seed = s->seed };
+	const struct perm_key key = { .domain = PERM_GLOBAL, .seed = s->seed };
 
-	shoal_perm_init(p, s->n, &key);
+	perm_init(p, s->n, &key);
 }
 
 static void shuffle_directly(struct set *s, const struct kind *k)
 {
-	static struct shoal_perm perm;
+	static struct perm perm;
 
 	permutation(s, &perm);
 	for (uint64_t i = 0; i < s->n; i++)
-		k->any(s, k->any_in_turn ? shoal_perm_at(&perm, i) : i);
+		k->any(s, k->any_in_turn ? perm_at(&perm, i) : i);
 }
 
 static void shuffle_in_memory(struct set *s, const struct kind *k)
 {
-	static struct shoal_perm perm;
+	static struct perm perm;
 
 	s->keep = true;
 	s->ends = malloc(s->n * sizeof(*s->ends));
@@ -456,7 +456,7 @@ static void shuffle_in_memory(struct set *s, const struct kind *k)
 	k->sorted(s);
 	permutation(s, &perm);
 	for (uint64_t i = 0; i < s->n; i++) {
-		uint64_t at = shoal_perm_at(&perm, i);
+		uint64_t at = perm_at(&perm, i);
 		size_t start = at > 0 ? s->ends[at - 1] : 0, len = s->ends[at] - start;
 
 		if (out.len + LINE_MAX_BYTES > sizeof(out.bytes))
@@ -487,7 +487,7 @@ static int bad_usage(void)
 
 static const struct kind *find_kind(const char *name)
 {
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(kinds); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		if (strcmp(kinds[i].name, name) == 0)
 			return &kinds[i];
 	}

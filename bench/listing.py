@@ -13,7 +13,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 
 import pss
 from common import M, Failed, count, number, run, run_measured, say, table
@@ -388,15 +387,14 @@ class Listing:
                 "mpirun is not installed" if not self.mpi else "comm_driver is not built"))
             return
         say("gathering over ranks")
-        with tempfile.TemporaryDirectory() as place:
-            try:
-                text = run(["mpirun", "-n", str(GATHER_RANKS), self.gather_program, "bench",
-                            str(GATHER_BYTES // GATHER_RANKS), str(GATHER_BUDGET), os.path.join(place, "gathered")],
-                           timeout=TIME_LIMIT, stdin=subprocess.DEVNULL,
-                           env=dict(os.environ, SHOAL_MODULE_DIR=os.path.dirname(os.path.dirname(self.gather_program)),
-                                    **MPI_ENV))
-            except subprocess.TimeoutExpired as e:
-                raise Failed(str(e)) from e
+        try:
+            text = run(["mpirun", "-n", str(GATHER_RANKS), self.gather_program, "bench",
+                        str(GATHER_BYTES // GATHER_RANKS), str(GATHER_BUDGET)],
+                       timeout=TIME_LIMIT, stdin=subprocess.DEVNULL,
+                       env=dict(os.environ, SHOAL_MODULE_DIR=os.path.dirname(os.path.dirname(self.gather_program)),
+                                **MPI_ENV))
+        except subprocess.TimeoutExpired as e:
+            raise Failed(str(e)) from e
         worst = {}
         for name, took, more in re.findall(r"^(.+?) +rank \d+: ([\d.]+) s, (\d+) KiB", text, re.M):
             seconds, kib = worst.get(name, (0, 0))

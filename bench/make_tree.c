@@ -57,7 +57,7 @@ struct tree {
 
 enum mark { MARK_NONE, MARK_BEGUN, MARK_FINISHED };
 
-static void die(const char *format, ...) SHOAL_PRINTF(1, 2) __attribute__((noreturn));
+static void die(const char *format, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
 
 static void die(const char *format, ...)
 {
@@ -148,7 +148,7 @@ static void take_pattern(struct tree *t)
 	t->before_len = (size_t)(open - t->pattern);
 	t->after = end + 1;
 	if (width > NAME_MAX ||
-	    t->before_len + strlen(t->after) + shoal_max(width, nr_digits(t->count)) > NAME_MAX)
+	    t->before_len + strlen(t->after) + u64_max(width, nr_digits(t->count)) > NAME_MAX)
 		die("the pattern '%s' makes names of more than %d bytes", t->pattern, NAME_MAX);
 	t->width = (unsigned)width;
 }
@@ -181,7 +181,7 @@ static void make_file(const struct tree *t, int dir, uint64_t i)
 
 static void make_chunk(const struct tree *t, uint64_t chunk)
 {
-	uint64_t end = shoal_min((chunk + 1) * FLAT_CHUNK, t->count);
+	uint64_t end = u64_min((chunk + 1) * FLAT_CHUNK, t->count);
 
 	for (uint64_t i = chunk * FLAT_CHUNK; i < end; i++)
 		make_file(t, t->fd, i);
@@ -354,7 +354,7 @@ int main(int argc, char **argv)
 {
 	struct tree t = { 0 };
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
-	uint64_t nr_threads = cores > 0 ? shoal_min((uint64_t)cores, THREADS_MAX) : 1;
+	uint64_t nr_threads = cores > 0 ? u64_min((uint64_t)cores, THREADS_MAX) : 1;
 	double start = now();
 	char asked[2 * NAME_MAX];
 	enum mark mark;

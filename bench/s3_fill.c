@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/s3_client.h"
+#include "store/s3/client.h"
 
 #define IN_FLIGHT 24u
 
@@ -99,7 +99,7 @@ int main(int argc, char **argv)
 		return 1;
 	for (size_t i = 0; i < f.size; i++)
 		((uint8_t *)f.body)[i] = (uint8_t)(i * 2654435761u >> 13);
-	rc = s3_config_new(argv[1], &config, &err);
+	rc = s3_config_new(argv[1], NULL, &config, &err);
 	if (rc == 0)
 		rc = s3_client_new(config, IN_FLIGHT, &f.client, &err);
 	if (rc == 0)

@@ -5,6 +5,7 @@ The lengths are read once, each rank its part, and kept in a column beside the c
 
 import os
 import sys
+from typing import List
 
 import torch
 
@@ -12,16 +13,18 @@ import shoal
 from shoal.torch import DataLoader, ShoalBatchSampler, ShoalDataset
 
 
-def tokens(data):
+def tokens(data: bytes) -> torch.Tensor:
     """A sample's tokens: here simply its bytes."""
-    return torch.frombuffer(bytearray(data or b"\0"), dtype=torch.uint8).long()
+    found: torch.Tensor = torch.frombuffer(bytearray(data or b"\0"), dtype=torch.uint8).long()
+    return found
 
 
-def pad(batch):
-    return torch.nn.utils.rnn.pad_sequence(batch, batch_first=True)
+def pad(batch: List[torch.Tensor]) -> torch.Tensor:
+    padded: torch.Tensor = torch.nn.utils.rnn.pad_sequence(batch, batch_first=True)
+    return padded
 
 
-def main(path):
+def main(path: str) -> None:
     dataset = ShoalDataset(path, tokens)
     if not os.path.exists(path + ".length.col"):
         shoal.scan(dataset, len, "length", workers=2)

@@ -6,19 +6,20 @@
 
 import os
 import sys
+from typing import Any, Dict, List, Optional
 
 import torch.distributed
 
 from shoal.torch import gather_objects
 
 
-def evaluate(rank):
+def evaluate(rank: int) -> List[Dict[str, Any]]:
     """What an evaluation leaves on a rank: a record for each of its samples."""
     return [{"image": "val/%06d.jpeg" % i, "box": [i % 7, 1.0, 2.0, 3.0], "score": i / 1e6}
             for i in range(rank, 100000, 4)]
 
 
-def main(path=None):
+def main(path: Optional[str] = None) -> None:
     if "RANK" in os.environ:  # started by torchrun
         torch.distributed.init_process_group("gloo")
     rank = torch.distributed.get_rank() if "RANK" in os.environ else 0

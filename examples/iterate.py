@@ -5,7 +5,7 @@ import sys
 from shoal.torch import DataLoader, ShoalIterable, reduce_audit
 
 
-def main(path, epochs=2):
+def main(path: str, epochs: int = 2) -> None:
     dataset = ShoalIterable(path, batch_size=128, output="stack", seed=3)
     loader = DataLoader(dataset, batch_size=None)  # batches already
     for epoch in range(epochs):

@@ -5,7 +5,7 @@ import sys
 import shoal
 
 
-def main(path):
+def main(path: str) -> None:
     with shoal.Catalog(path) as catalog:
         print("%d files below %s, %s bytes, digest %s" % (len(catalog), catalog.root, catalog.nr_bytes, catalog.digest))
         middle = len(catalog) // 2

@@ -15,12 +15,13 @@ from shoal.torch import DataLoader, ShoalBatchSampler, ShoalDataset
 STATE = "train-state.json"
 
 
-def decode(data):
+def decode(data: bytes) -> torch.Tensor:
     """What a model would want of a file: here the mean of its bytes."""
-    return torch.frombuffer(bytearray(data or b"\0"), dtype=torch.uint8).float().mean()
+    mean: torch.Tensor = torch.frombuffer(bytearray(data or b"\0"), dtype=torch.uint8).float().mean()
+    return mean
 
 
-def main(path, epochs=2):
+def main(path: str, epochs: int = 2) -> None:
     if "RANK" in os.environ:  # started by torchrun
         torch.distributed.init_process_group("gloo")
     dataset = ShoalDataset(path, decode)

@@ -23,7 +23,7 @@ static struct shoal_catalog *open_bytes(const uint8_t *data, size_t size)
 	if (!cat)
 		abort();
 	v = &cat->view;
-	cat->map = SHOAL_MAP_CLOSED;
+	cat->map = MAP_CLOSED;
 	if (cat_parse(data, size, v, NULL) < 0) {
 		free(cat);
 		return NULL;
@@ -97,13 +97,13 @@ static bool walk(const struct shoal_catalog *cat, struct cat_digest *ret_digest)
 static void check_etag(const struct shoal_catalog *cat, uint64_t id)
 {
 	char text[SHOAL_ETAG_MAX + 1], again[SHOAL_ETAG_MAX + 1];
-	struct shoal_etag etag;
+	struct etag etag;
 	int len = shoal_catalog_etag(cat, id, text);
 
 	if (len < 0)
 		abort();
-	etag = shoal_etag_of(text, (size_t)len);
-	if (shoal_etag_print(&etag, again) != (size_t)len || strcmp(text, again) != 0)
+	etag = etag_parse(text, (size_t)len);
+	if (etag_print(&etag, again) != (size_t)len || strcmp(text, again) != 0)
 		abort();
 }
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../tests/unit/glob_reference.h"
+#include "../tests/support/glob_reference.h"
 #include "index/filter.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "index/import.h"
+#include "format/import.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -41,10 +41,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	snprintf(path, sizeof(path), "/dev/shm/shoal-fuzz-pattern-%d.cat", (int)getpid());
 	memcpy(format, data + 20, size - 20);
-	pattern.first = shoal_le64_load(data);
-	pattern.count = shoal_le32_load(data + 8) % 3000;
-	pattern.subfolders = shoal_le32_load(data + 12) >> (data[12] % 32);
-	pattern.size = data[16] & 1 ? SHOAL_SIZE_UNKNOWN : shoal_le32_load(data + 16);
+	pattern.first = le64_load(data);
+	pattern.count = le32_load(data + 8) % 3000;
+	pattern.subfolders = le32_load(data + 12) >> (data[12] % 32);
+	pattern.size = data[16] & 1 ? SHOAL_SIZE_UNKNOWN : le32_load(data + 16);
 	rc = shoal_index_pattern(&pattern, &options, &result, &err);
 	if (rc > 0 || (rc < 0 && !err.msg[0]) || (rc < 0 && access(path, F_OK) == 0))
 		abort();

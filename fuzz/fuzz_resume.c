@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "index/resume.h"
+#include "index/checkpoint.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,10 +21,9 @@ static void touch(const void *bytes, size_t len)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct index_checkpoint c;
-	struct index_run run;
+	struct sort_run run;
 	uint64_t to, nr;
-	const void *unit;
-	size_t len;
+	struct index_unit_ref unit;
 	int rc = index_checkpoint_parse(data, size, &c);
 
 	if (rc < 0)
@@ -37,17 +36,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 	if (rc < 0 && rc != -EBADMSG)
 		abort();
-	while ((rc = index_checkpoint_unit(&c.units, &unit, &len)) > 0) {
-		if (len > STORE_UNIT_MAX)
+	while ((rc = index_unit_next(&c.units, &unit)) > 0) {
+		if (unit.len > STORE_UNIT_MAX)
 			abort();
-		touch(unit, len);
+		touch(unit.unit, unit.len);
 	}
 	if (rc < 0 && rc != -EBADMSG)
 		abort();
-	while ((rc = index_checkpoint_gift(&c.gifts, &to, &nr, &unit, &len)) > 0) {
-		if (len > STORE_UNIT_MAX)
+	while ((rc = index_checkpoint_handoff(&c.handoffs, &to, &nr, &unit)) > 0) {
+		if (unit.len > STORE_UNIT_MAX)
 			abort();
-		touch(unit, len);
+		touch(unit.unit, unit.len);
 	}
 	if (rc < 0 && rc != -EBADMSG)
 		abort();

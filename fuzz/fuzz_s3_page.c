@@ -2,7 +2,7 @@
  * What expat takes as a page the scanner takes, with the same keys; however the bytes are cut into
  * pieces, the scanner says the same. The first byte says how to cut, and whether ETags are wanted.
  */
-#include "store/s3_page.h"
+#include "store/s3/page.h"
 
 #include <assert.h>
 #include <expat.h>
@@ -23,8 +23,8 @@ struct reference {
 	bool encoded, etags;
 	size_t nr;
 	uint64_t size[S3_PAGE_KEYS + 1];
-	struct shoal_etag etag[S3_PAGE_KEYS + 1];
-	struct shoal_buf keys;
+	struct etag etag[S3_PAGE_KEYS + 1];
+	struct buf keys;
 	uint32_t key_len[S3_PAGE_KEYS + 1];
 	char name[64];
 	char text[S3_TOKEN_KEEP + 1];
@@ -53,7 +53,7 @@ static void XMLCALL start(void *self, const char *name, const char **attributes)
 	if (!r->is_error && r->depth == 1 && strcmp(is, "Contents") == 0) {
 		r->in_contents = true;
 		r->has_key = r->has_size = r->has_etag = false;
-		r->etag[r->nr] = shoal_etag_of("", 0);
+		r->etag[r->nr] = etag_parse("", 0);
 		r->odd |= r->nr == S3_PAGE_KEYS;
 		r->size[r->nr] = SHOAL_SIZE_UNKNOWN;
 		r->key_len[r->nr] = 0;
@@ -105,7 +105,7 @@ static void end_text(struct reference *r)
 		r->odd |= r->has_key;
 		r->has_key = true;
 		if (r->text_len)
-			shoal_buf_append(&r->keys, r->text, r->text_len);
+			buf_append(&r->keys, r->text, r->text_len);
 		r->key_len[r->nr] = (uint32_t)r->text_len;
 		return;
 	}
@@ -113,9 +113,9 @@ static void end_text(struct reference *r)
 	if (r->depth == 2 && strcmp(r->name, "ETag") == 0) {
 		r->odd |= r->has_etag;
 		r->has_etag = true;
-		r->etag[r->nr] = shoal_etag_of(trimmed, strlen(trimmed));
+		r->etag[r->nr] = etag_parse(trimmed, strlen(trimmed));
 	} else if (r->depth == 2) {
-		r->odd |= r->has_size || shoal_parse_u64(trimmed, &r->size[r->nr]) < 0 ||
+		r->odd |= r->has_size || parse_u64(trimmed, &r->size[r->nr]) < 0 ||
 			  r->size[r->nr] == SHOAL_SIZE_UNKNOWN;
 		r->has_size = true;
 	} else if (strcmp(r->name, "IsTruncated") == 0) {
@@ -197,7 +197,7 @@ static void check_same(const struct s3_page *p, const struct reference *r)
 	assert(p->nr == r->nr && p->truncated == r->truncated && p->encoded == r->encoded);
 	for (size_t i = 0; i < r->nr; i++) {
 		assert(p->key[i].size == r->size[i] && p->key[i].len <= r->key_len[i]);
-		assert(!p->etags || shoal_etag_same(&p->etags[i], &r->etag[i]));
+		assert(!p->etags || etag_same(&p->etags[i], &r->etag[i]));
 		assert(r->encoded || (p->key[i].len == r->key_len[i] &&
 				      memcmp(p->names.data + p->key[i].off, r->keys.data + off,
 					     r->key_len[i]) == 0));
@@ -209,7 +209,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct s3_page *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
 	struct reference *r = calloc(1, sizeof(*r));
-	struct shoal_etag *etags = calloc(2 * S3_PAGE_KEYS, sizeof(*etags));
+	struct etag *etags = calloc(2 * S3_PAGE_KEYS, sizeof(*etags));
 	int rc, again;
 
 	if (len < 1 || !a || !b || !r || !etags)
@@ -223,7 +223,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	assert(rc == again);
 	assert(rc < 0 || a->nr == b->nr);
 	for (size_t i = 0; rc == 0 && r->etags && i < a->nr; i++)
-		assert(shoal_etag_same(&a->etags[i], &b->etags[i]));
+		assert(etag_same(&a->etags[i], &b->etags[i]));
 	if (rc == 0)
 		for (size_t i = 0; i < a->nr; i++)
 			assert(a->key[i].len == b->key[i].len && a->key[i].size == b->key[i].size &&
@@ -238,7 +238,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	}
 out:
 	if (r)
-		shoal_buf_release(&r->keys);
+		buf_release(&r->keys);
 	if (a)
 		s3_page_release(a);
 	if (b)

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/s3_config.h"
-#include "store/s3_xml.h"
+#include "store/s3/config.h"
+#include "store/s3/xml.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (rc < 0 || rc > 1)
 		abort();
-	rc = s3_xml_find(copy, size, fields, SHOAL_ARRAY_LEN(fields));
+	rc = s3_xml_find(copy, size, fields, ARRAY_LEN(fields));
 	if (rc != 0 && rc != -EBADMSG && rc != -ENOMEM)
 		abort();
 	if (strnlen(code, sizeof(code)) == sizeof(code) || strnlen(id, sizeof(id)) == sizeof(id))

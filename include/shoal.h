@@ -29,13 +29,91 @@ extern "C" {
 #define SHOAL_API     __attribute__((visibility("default")))
 #define SHOAL_CHECKED __attribute__((visibility("default"), warn_unused_result))
 
-/* Words for a person: what is wrong, where, and what to do. */
+/*
+ * What a caller may do about a failure, where that depends on how the caller names its parameters.
+ * The library knows the remedy; the command and the Python package each have their own words for
+ * it. Numbers are never used again for something else.
+ */
+enum shoal_hint {
+	SHOAL_HINT_NONE = 0,
+	/* Resources. */
+	SHOAL_HINT_LESS_MEMORY = 10, /* allow it less memory */
+	SHOAL_HINT_MORE_MEMORY = 11, /* allow it at least hint_value bytes of memory */
+	SHOAL_HINT_TMP_DIR = 12,     /* free some space, or use another temporary directory */
+	SHOAL_HINT_FREE_SPACE = 13,  /* free some space, and make the same call again to go on */
+	SHOAL_HINT_SAME_CALL = 14,   /* the same call goes on where this one ended */
+	/* Catalogs and how they are made. */
+	SHOAL_HINT_ROOT = 20,             /* give the catalog's root by another name */
+	SHOAL_HINT_NAMES_ONLY = 21,       /* lines of the list have nothing but names */
+	SHOAL_HINT_NUL_ENDS = 22,         /* names of the list end in NUL bytes */
+	SHOAL_HINT_SIZES = 23,            /* index again, with sizes */
+	SHOAL_HINT_ETAGS = 24,            /* index again, with ETags */
+	SHOAL_HINT_WHERE = 25,            /* say what to compare the catalog with */
+	SHOAL_HINT_KEEP_GOING = 26,       /* leave out what cannot be read */
+	SHOAL_HINT_SAMPLES_PER_FILE = 27, /* index again, with another number of samples per file */
+	SHOAL_HINT_SORT_COLUMN = 28,      /* sort the column first */
+	/* Reading. */
+	SHOAL_HINT_SLOT = 40,        /* say how large a sample may be */
+	SHOAL_HINT_LARGER_SLOT = 41, /* room for hint_value bytes per sample, or read in pieces */
+	SHOAL_HINT_IF_MATCH = 42,    /* do not ask for a comparison of ETags */
+	/* S3. */
+	SHOAL_HINT_ENDPOINT = 60,  /* name the server that is to be trusted */
+	SHOAL_HINT_CA = 61,        /* trust another certificate authority */
+	SHOAL_HINT_ANONYMOUS = 62, /* send requests without keys */
+	/* Benchmarks. */
+	SHOAL_HINT_FORCE = 80,    /* write there in spite of it */
+	SHOAL_HINT_COMPLETE = 81, /* complete the files that are there, or write them again */
+	SHOAL_HINT_GENERATE = 82, /* generate the rest of the dataset */
+	SHOAL_HINT_SAME_RUN = 83, /* resume with what the run had, or begin another */
+	SHOAL_HINT_RESUME = 84,   /* continue the run that was interrupted */
+	/* Processes. */
+	SHOAL_HINT_LAUNCHER = 100, /* have the launcher start the processes as one MPI job */
+};
+
+/* What failed, on what and why, in words for a person; and what to do about it, as a code. */
 struct shoal_err {
 	char msg[768];
+	enum shoal_hint hint;
+	uint64_t hint_value; /* the number that some hints have, otherwise 0 */
 };
+
+/* A hint's name, such as "larger_slot". NULL for SHOAL_HINT_NONE and numbers that are unknown. */
+SHOAL_API const char *shoal_hint_name(enum shoal_hint hint);
 
 /* The library's version, such as "0.1.0". */
 SHOAL_API const char *shoal_version(void);
+
+/* ---- Stores ----------------------------------------------------------------------------- */
+
+/*
+ * How to reach storage on a server. What is NULL or 0 is taken from the environment, as the AWS
+ * tools do: from AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and so on, then from the profile in ~/.aws. A
+ * structure of zeros, or NULL instead of one, leaves all of it to the environment. So a process may
+ * use several servers, with other keys for each.
+ *
+ * Strings are lent for the call that takes the structure. Secrets are in no message.
+ */
+struct shoal_store_config {
+	const char *endpoint;   /* URL of the server; or several with commas, used in turn */
+	const char *region;     /* as "us-east-1" */
+	const char *access_key; /* with secret_key: then none of the environment's is used */
+	const char *secret_key;
+	const char *session_token; /* of these keys */
+	const char *profile;      /* a section of the files in ~/.aws: its keys come before those in
+				     environment variables */
+	const char *ca_file;      /* a file of certificates to trust */
+	const char *bucket_style; /* the bucket is in the "path" or the "virtual" host's name; or
+				     "auto" */
+	bool anonymous;           /* send requests without keys */
+	unsigned max_tries;       /* of a request, the first included: up to 100 */
+	unsigned connect_timeout; /* seconds, up to 3600 */
+	unsigned timeout;         /* seconds without a byte, up to 3600 */
+	unsigned backoff_ms;      /* longest pause before the second try, up to 60,000 */
+};
+
+/* Whether it makes sense by itself; nothing is asked or opened. -EINVAL, -ENOKEY with words. */
+SHOAL_CHECKED int shoal_store_config_check(const struct shoal_store_config *config,
+					   struct shoal_err *err);
 
 /* ---- Catalog ---------------------------------------------------------------------------- */
 
@@ -69,8 +147,8 @@ struct shoal_catalog_info {
  * page is first used, or at once by shoal_catalog_verify().
  *
  * A catalog in a bucket, "s3://bucket/name", is fetched first, into a file in $TMPDIR (or /tmp)
- * without a name: shoal_catalog_open_local() is for processes that should share one. The AWS
- * tools' variables and files say which server, and with which keys.
+ * without a name: see shoal_catalog_options for processes that should share one. The AWS tools'
+ * variables and files say which server, and with which keys.
  *
  * -EBADMSG: not a catalog, truncated, or damaged. -EPROTONOSUPPORT: made by a newer version.
  * Otherwise the errno of open(2), fstat(2) or mmap(2), or -EACCES, -ETIMEDOUT, -ECONNREFUSED and
@@ -79,15 +157,22 @@ struct shoal_catalog_info {
 SHOAL_CHECKED int shoal_catalog_open(const char *path, struct shoal_catalog **ret_cat,
 				     struct shoal_err *err);
 
-/*
- * The same through a copy in the directory @dir, for a catalog on storage that is slow or remote:
- * the first process of a node to come makes the copy, named after its content, and the others wait
- * for that and map it. It stays there for the next time. One that is damaged is made anew, and @err
- * says so, though it is no error; else @err is empty then. -ECANCELED once *@stop (may be NULL) is
- * not 0.
- */
-SHOAL_CHECKED int shoal_catalog_open_local(const char *path, const char *dir, const int *stop,
-					   struct shoal_catalog **ret_cat, struct shoal_err *err);
+struct shoal_catalog_options {
+	/*
+	 * A directory for a copy, for a catalog on storage that is slow or remote: the first
+	 * process of a node to come makes the copy, named after its content, and the others wait
+	 * for that and map it. It stays there for the next time. One that is damaged is made anew,
+	 * and @err says so, though it is no error; otherwise @err is empty then. NULL: no copy.
+	 */
+	const char *copy_dir;
+	const struct shoal_store_config *config; /* how to reach a bucket; NULL: the environment */
+	const int *stop; /* ends with -ECANCELED once it is not 0. May be NULL */
+};
+
+/* The same with options, which are lent for the call; NULL is none. */
+SHOAL_CHECKED int shoal_catalog_open_with(const char *path,
+					  const struct shoal_catalog_options *options,
+					  struct shoal_catalog **ret_cat, struct shoal_err *err);
 
 /*
  * Put the handler of SIGBUS back in front, where something else has installed its own since the
@@ -249,7 +334,9 @@ struct shoal_index_options {
 	const char *tmp_dir;       /* for sorted runs; NULL: beside the catalog */
 	uint64_t memory;           /* bytes, for all of it; 0 means SHOAL_INDEX_MEMORY */
 	uint64_t samples_per_file; /* 0 means 1, or what the list says */
-	const int *stop;           /* ends with -ECANCELED once it is not 0. May be NULL */
+	bool refuse_empty; /* -ENOENT rather than a catalog without names; what was there stays */
+	const struct shoal_store_config *config; /* how to reach a bucket; NULL: the environment */
+	const int *stop; /* ends with -ECANCELED once it is not 0. May be NULL */
 	/* Called now and then, by the calling thread. May be NULL. */
 	void (*progress)(void *self, const struct shoal_index_progress *progress);
 	/* Something that was left out, with keep_going: by any thread, one at a time, also while
@@ -367,7 +454,8 @@ struct shoal_compare_options {
 	const char *tmp_dir; /* for sorted runs; NULL: $TMPDIR, or /tmp */
 	uint64_t memory;     /* bytes, for all of it; 0 means SHOAL_INDEX_MEMORY */
 	unsigned nr_threads; /* 0: what suits the machine */
-	bool keep_going;     /* take what cannot be read as missing, and warn */
+	const struct shoal_store_config *config; /* how to reach a bucket; NULL: the environment */
+	bool keep_going;                         /* take what cannot be read as missing, and warn */
 	void (*warn)(void *self, const char *words); /* by any thread, one at a time; or NULL */
 	const int *stop; /* ends with -ECANCELED once it is not 0. May be NULL */
 	/* Each difference, in the order of names. 0 to go on, or an error to end with. May be NULL.
@@ -630,6 +718,34 @@ SHOAL_CHECKED int shoal_order_resume(const struct shoal_order_spec *spec,
 				     const struct shoal_order_state *state, const char *digest,
 				     struct shoal_order **ret_order, struct shoal_err *err);
 
+/* ---- Lists for each rank ---------------------------------------------------------------- */
+
+#define SHOAL_MANIFEST_EPOCHS_MAX 1000000u
+
+struct shoal_manifest_options {
+	const char *dir;      /* where the lists go; made if it is missing */
+	const char *prefix;   /* start of their names, without a slash; NULL: "train" */
+	uint64_t first_epoch; /* lists for this one */
+	uint64_t nr_epochs;   /* and those after it: 1 to SHOAL_MANIFEST_EPOCHS_MAX in all */
+	bool paths;           /* plain paths instead of file:// URIs */
+	bool null;            /* URIs are ended by NUL bytes, not line ends */
+	const int *stop;      /* ends with -ECANCELED once it is not 0. May be NULL */
+};
+
+/*
+ * Write dir/PREFIX_epoch0000_rank00000.txt and so on: the URIs of the files (not samples) that each
+ * rank reads, one on each line, in the order in which it reads them. Of @spec mode, seed, frozen,
+ * unit, window and nr_ranks count. The lists of an epoch are a partition of the files, and each
+ * appears under its name only when it is whole. Memory does not grow with files, ranks or epochs.
+ *
+ * -EINVAL: the spec or the options cannot be met. -EEXIST: a list of a higher rank is there, from
+ * an earlier call, which would make the lists no partition. -EILSEQ: a name holds a line end.
+ */
+SHOAL_CHECKED int shoal_manifest_write(const struct shoal_catalog *cat,
+				       const struct shoal_order_spec *spec,
+				       const struct shoal_manifest_options *options,
+				       struct shoal_err *err);
+
 /* ---- Batches by length ------------------------------------------------------------------ */
 
 /*
@@ -697,8 +813,9 @@ SHOAL_CHECKED int shoal_batches_resume(const struct shoal_column *column,
 
 /*
  * Reads what a rank needs of an epoch, in the order's order, with many reads in flight: one engine
- * and one thread a loader, all memory taken when it is opened. Every byte of an epoch comes from
- * the store in that epoch. A loader belongs to one thread, but for shoal_loader_give_back().
+ * and one thread per loader. Its memory follows the bytes of the batches in flight, not the largest
+ * sample. Every byte of an epoch comes from the store in that epoch. A loader belongs to one
+ * thread, but for shoal_loader_give_back().
  */
 struct shoal_loader;
 
@@ -710,17 +827,27 @@ enum shoal_engine {
 
 struct shoal_load_options {
 	const char *store; /* where to read: a path or a URI; NULL: the catalog's root */
+	const struct shoal_store_config *config; /* how to reach it, lent until the loader is open;
+						    NULL: by the environment */
 	enum shoal_engine engine;
 	bool direct;        /* past the page cache */
 	unsigned in_flight; /* samples being read at once; 0: 64 */
 	unsigned prefetch;  /* batches read ahead of the one taken; 0: 2 */
-	uint64_t slot;      /* room for a sample, in bytes; 0: for the largest of the catalog, or
-			       with `pieces` 1 MiB if that is less. One that is larger cannot be
-			       read: -EFBIG; or comes in pieces */
-	bool pieces;        /* a sample that is larger than a slot comes as several, in order */
+	uint64_t slot;      /* the largest sample that is read, in bytes; 0: the largest of the
+			       catalog, or with `pieces` 1 MiB if that is less. One that is larger
+			       cannot be read: -EFBIG; or comes in pieces */
+	/*
+	 * The most bytes of buffers for samples, of all batches in flight and held together; each
+	 * sample has a buffer of whole pages (4096 bytes). Fewer batches are read ahead where they
+	 * would exceed it. A batch that exceeds it alone ends the epoch with -ENOMEM; with `pieces`
+	 * it has fewer of them instead. 0: no limit, as many as `prefetch` says.
+	 */
+	uint64_t memory;
+	bool pieces; /* a sample that is larger than a slot comes as several, in order */
 	/* Of the rank's steps, those from `first_step` on, every `stride`-th, for loaders that
 	 * share a rank; 0: all of them. */
 	uint64_t first_step, stride;
+	uint64_t steps;       /* of an epoch no more than these, nor reads for later ones; 0: all */
 	uint64_t object_size; /* of every sample, whatever the catalog says, from a store that makes
 				 them up */
 	bool part;            /* the order is of some of the catalog's samples only: */
@@ -792,7 +919,8 @@ SHOAL_CHECKED int shoal_loader_epoch(struct shoal_loader *loader, uint64_t epoch
 /*
  * The next batch: 1, 0 at the end of the epoch, or an error, which ends the epoch: without
  * skip_errors that of the first sample, in the order's order, which could not be read. Up to
- * `prefetch` + 1 batches may be held at once; -EBUSY beyond that, which ends nothing.
+ * `prefetch` + 1 batches may be held at once, or as many as leave room for the next one in
+ * `memory`; -EBUSY beyond that, which ends nothing.
  */
 SHOAL_CHECKED int shoal_loader_next(struct shoal_loader *loader,
 				    const struct shoal_batch **ret_batch, struct shoal_err *err);
@@ -816,7 +944,8 @@ struct shoal_load_stats {
 	uint64_t nr_pages, nr_cached; /* of the samples looked at before reading: see audit */
 	/* For the proof that each sample came once: docs/design/load.md. Add them up over ranks. */
 	uint64_t sum_ids[2], sum_order[2];
-	uint64_t pool_bytes;        /* all the memory that the loader took for samples */
+	uint64_t pool_bytes;        /* the most memory that the loader had for samples, in bytes */
+	uint64_t pool_now;          /* what it has at present */
 	const char *engine;         /* "uring", "threads" or "s3". Lent */
 	const char *engine_detail;  /* a few words more. Lent */
 	char first_errors[10][192]; /* words for the first of them */
@@ -836,8 +965,9 @@ SHOAL_API void shoal_loader_stats(const struct shoal_loader *loader,
  */
 struct shoal_reader;
 
-/* The catalog is lent until it is closed; @store as in shoal_load_options. */
+/* The catalog is lent until it is closed; @store and @config as in shoal_load_options. */
 SHOAL_CHECKED int shoal_reader_open(const struct shoal_catalog *cat, const char *store,
+				    const struct shoal_store_config *config,
 				    struct shoal_reader **ret_reader, struct shoal_err *err);
 SHOAL_API struct shoal_reader *shoal_reader_close(struct shoal_reader *reader);
 

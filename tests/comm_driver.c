@@ -18,12 +18,12 @@
 #include "base/text.h"
 #include "comm/comm.h"
 
-static struct shoal_comm *comm;
+static struct comm *comm;
 static int rank, size;
 static int stop_flag;
 
 /* A line in one write: mpirun mixes what ranks write in pieces. */
-static void say(int fd, const char *fmt, ...) SHOAL_PRINTF(2, 3);
+static void say(int fd, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void say(int fd, const char *fmt, ...)
 {
 	char line[2048];
@@ -123,7 +123,7 @@ static int take(void *self, int from, uint64_t off, uint64_t total, const void *
 	t->bytes += len;
 	t->calls++;
 	if (t->fail_after >= 0 && t->bytes > (uint64_t)t->fail_after)
-		return shoal_fail(err, -ENOSPC, "rank %d has no room left", rank);
+		return err_set(err, -ENOSPC, "rank %d has no room left", rank);
 	return 0;
 }
 
@@ -131,13 +131,12 @@ static int take(void *self, int from, uint64_t off, uint64_t total, const void *
 
 static int cmd_place(char **args, struct shoal_err *err)
 {
-	const struct shoal_comm_place *p = shoal_comm_place(comm);
-	int rc = shoal_comm_node_barrier(comm, err);
+	const struct comm_place *p = comm_place(comm);
+	int rc = comm_barrier(comm, err);
 
 	(void)args;
 	say(1, "rank %d of %d, node %d of %d, %d of %d there, leader %d, %s\n", p->rank, p->size,
-	    p->node, p->nr_nodes, p->node_rank, p->node_size, p->node_leader,
-	    shoal_comm_name(comm));
+	    p->node, p->nr_nodes, p->node_rank, p->node_size, p->node_leader, comm_name(comm));
 	return rc;
 }
 
@@ -149,15 +148,15 @@ static int cmd_trees(char **args, struct shoal_err *err)
 
 	(void)args;
 	for (int i = 0; i < 100 && rc == 0; i++)
-		rc = shoal_comm_barrier(comm, err);
+		rc = comm_barrier(comm, err);
 	if (rc == 0)
-		rc = shoal_comm_reduce(comm, SHOAL_COMM_MAX, v, 2, err);
+		rc = comm_reduce(comm, COMM_MAX, v, 2, err);
 	for (int root = 0; root < size && rc == 0; root++) {
 		if (rank == root)
 			memset(words, 'a' + root, sizeof(words));
-		rc = shoal_comm_broadcast(comm, root, words, sizeof(words), err);
+		rc = comm_broadcast(comm, root, words, sizeof(words), err);
 		if (words[0] != 'a' + root || words[sizeof(words) - 1] != 'a' + root)
-			return shoal_fail(err, -EBADMSG, "not what rank %d sent", root);
+			return err_set(err, -EBADMSG, "not what rank %d sent", root);
 	}
 	say(1, "max %" PRIu64 " %" PRIu64 "\n", v[0], v[1]);
 	return rc;
@@ -166,60 +165,41 @@ static int cmd_trees(char **args, struct shoal_err *err)
 /* gather ROOT|all BUDGET UNIT */
 static int cmd_gather(char **args, struct shoal_err *err)
 {
-	int root = strcmp(args[0], "all") == 0 ? SHOAL_COMM_ALL : (int)strtol(args[0], NULL, 10),
-	    rc;
+	int root = strcmp(args[0], "all") == 0 ? COMM_ALL : (int)strtol(args[0], NULL, 10), rc;
 	uint64_t unit = strtoull(args[2], NULL, 10), want = 0;
-	struct shoal_comm_blob blob = { .len = len_of(rank, unit), .read = read_bytes };
+	struct comm_blob blob = { .len = len_of(rank, unit), .read = read_bytes };
 	struct taken t = { .fail_after = -1 };
 
-	rc = shoal_comm_gather(comm, &blob, root, strtoull(args[1], NULL, 10), take, &t, err);
+	rc = comm_gather(comm, &blob, root, strtoull(args[1], NULL, 10), take, &t, err);
 	if (rc < 0)
 		return rc;
 	for (int r = 0; r < size; r++)
 		want += len_of(r, unit);
-	if (root != SHOAL_COMM_ALL && root != rank)
+	if (root != COMM_ALL && root != rank)
 		want = 0;
 	if (t.bad || t.bytes != want)
-		return shoal_fail(err, -EBADMSG,
-				  "%" PRIu64 " bytes of %" PRIu64 ", %" PRIu64 " bad", t.bytes,
-				  want, t.bad);
+		return err_set(err, -EBADMSG, "%" PRIu64 " bytes of %" PRIu64 ", %" PRIu64 " bad",
+			       t.bytes, want, t.bad);
 	say(1, "gathered %" PRIu64 "\n", t.bytes);
 	return 0;
-}
-
-/* file PATH BUDGET UNIT */
-static int cmd_file(char **args, struct shoal_err *err)
-{
-	uint64_t unit = strtoull(args[2], NULL, 10), *offsets = calloc((size_t)size + 1, 8);
-	struct shoal_comm_blob blob = { .len = len_of(rank, unit), .read = read_bytes };
-	int fd = rank == 0 ? open(args[0], O_RDWR | O_CREAT | O_TRUNC, 0666) : -1, rc;
-
-	rc = shoal_comm_gather_file(comm, &blob, 0, strtoull(args[1], NULL, 10), fd, offsets, err);
-	if (rc == 0)
-		say(1, "at %" PRIu64 " of %" PRIu64 "\n", offsets[rank], offsets[size]);
-	free(offsets);
-	if (fd >= 0)
-		close(fd);
-	return rc;
 }
 
 /* exchange BUDGET UNIT */
 static int cmd_exchange(char **args, struct shoal_err *err)
 {
-	struct shoal_comm_blob *to = calloc((size_t)size, sizeof(*to));
+	struct comm_blob *to = calloc((size_t)size, sizeof(*to));
 	uint64_t unit = strtoull(args[1], NULL, 10), want = 0;
 	struct taken t = { .fail_after = -1, .last = -1 };
 	int rc;
 
 	for (int r = 0; r < size; r++) {
-		to[r] = (struct shoal_comm_blob){ .len = len_of(rank + r, unit),
-						  .read = read_bytes };
+		to[r] = (struct comm_blob){ .len = len_of(rank + r, unit), .read = read_bytes };
 		want += len_of(rank + r, unit);
 	}
-	rc = shoal_comm_exchange(comm, to, strtoull(args[0], NULL, 10), take, &t, err);
+	rc = comm_exchange(comm, to, strtoull(args[0], NULL, 10), take, &t, err);
 	free(to);
 	if (rc == 0 && t.bytes != want)
-		return shoal_fail(err, -EBADMSG, "%" PRIu64 " bytes of %" PRIu64, t.bytes, want);
+		return err_set(err, -EBADMSG, "%" PRIu64 " bytes of %" PRIu64, t.bytes, want);
 	if (rc == 0)
 		say(1, "exchanged %" PRIu64 "\n", t.bytes);
 	return rc;
@@ -230,30 +210,30 @@ static int cmd_mail(char **args, struct shoal_err *err)
 {
 	uint32_t nr = (uint32_t)strtoul(args[0], NULL, 10);
 	uint32_t *next = calloc((size_t)size, sizeof(*next));
-	uint8_t *bytes = malloc(SHOAL_COMM_MAIL_MAX);
+	uint8_t *bytes = malloc(COMM_MAIL_MAX);
 	uint64_t left = (uint64_t)nr * (uint64_t)size;
-	struct shoal_comm_mail m;
+	struct comm_mail m;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < nr && rc == 0; i++)
 		for (int to = 0; to < size && rc == 0; to++) {
-			size_t len = i % 3 == 0 ? SHOAL_COMM_MAIL_MAX : i % 3 == 1 ? 100 : 6000;
+			size_t len = i % 3 == 0 ? COMM_MAIL_MAX : i % 3 == 1 ? 100 : 6000;
 
 			memset(bytes, (int)i + rank, len);
-			rc = shoal_comm_post(comm, to, i, bytes, len, err);
+			rc = comm_post(comm, to, i, bytes, len, err);
 		}
 	if (rc == 0)
-		rc = shoal_comm_barrier(comm, err);
+		rc = comm_barrier(comm, err);
 	while (left > 0 && rc == 0) {
-		rc = shoal_comm_poll(comm, 5000000, &m, err);
+		rc = comm_poll(comm, 5000000, &m, err);
 		if (rc == 0)
-			rc = shoal_fail(err, -ETIMEDOUT, "mail is missing");
+			rc = err_set(err, -ETIMEDOUT, "mail is missing");
 		if (rc < 0)
 			break;
 		rc = 0;
 		if (m.kind != next[m.from]++ ||
 		    ((const uint8_t *)m.data)[m.len - 1] != (uint8_t)((int)m.kind + m.from))
-			rc = shoal_fail(err, -EBADMSG, "the wrong mail");
+			rc = err_set(err, -EBADMSG, "the wrong mail");
 		left--;
 	}
 	if (rc == 0)
@@ -267,24 +247,24 @@ static int cmd_mail(char **args, struct shoal_err *err)
 static int cmd_fail(char **args, struct shoal_err *err)
 {
 	int who = (int)strtol(args[0], NULL, 10);
-	struct shoal_comm_blob blob = { .len = 10000000, .read = read_bytes };
+	struct comm_blob blob = { .len = 10000000, .read = read_bytes };
 	struct taken t = { .fail_after = rank == who ? 5000000 : -1 };
-	struct shoal_comm_mail m;
+	struct comm_mail m;
 	int rc = 0;
 
 	if (strcmp(args[1], "gather") == 0)
-		return shoal_comm_gather(comm, &blob, who, 100000, take, &t, err);
+		return comm_gather(comm, &blob, who, 100000, take, &t, err);
 	if (strcmp(args[1], "gather-all") == 0)
-		return shoal_comm_gather(comm, &blob, SHOAL_COMM_ALL, 4000000, take, &t, err);
+		return comm_gather(comm, &blob, COMM_ALL, 4000000, take, &t, err);
 	if (rank == who) {
 		usleep(200000);
-		return shoal_fail(err, -EIO, "the words of rank %d", rank);
+		return err_set(err, -EIO, "the words of rank %d", rank);
 	}
 	if (strcmp(args[1], "poll") == 0)
 		while (rc == 0)
-			rc = shoal_comm_poll(comm, 100000, &m, err);
+			rc = comm_poll(comm, 100000, &m, err);
 	else
-		rc = shoal_comm_barrier(comm, err);
+		rc = comm_barrier(comm, err);
 	return rc;
 }
 
@@ -294,8 +274,7 @@ static int cmd_mismatch(char **args, struct shoal_err *err)
 	uint64_t v = 0;
 
 	(void)args;
-	return rank == size - 1 ? shoal_comm_reduce(comm, SHOAL_COMM_SUM, &v, 1, err)
-				: shoal_comm_barrier(comm, err);
+	return rank == size - 1 ? comm_reduce(comm, COMM_SUM, &v, 1, err) : comm_barrier(comm, err);
 }
 
 /* cpu MS: rank 0 comes that late to a barrier, the others say what waiting cost */
@@ -306,7 +285,7 @@ static int cmd_cpu(char **args, struct shoal_err *err)
 
 	if (rank == 0)
 		usleep((useconds_t)strtoul(args[0], NULL, 10) * 1000);
-	rc = shoal_comm_barrier(comm, err);
+	rc = comm_barrier(comm, err);
 	say(1, "waited %.3f cpu %.3f\n", seconds() - start, cpu_seconds() - cpu);
 	return rc;
 }
@@ -319,7 +298,7 @@ static int cmd_kill(char **args, struct shoal_err *err)
 		raise((int)strtol(args[1], NULL, 10));
 		return 0;
 	}
-	return shoal_comm_barrier(comm, err);
+	return comm_barrier(comm, err);
 }
 
 /* absent: rank 0 fails, and the last rank never looks */
@@ -327,7 +306,7 @@ static int cmd_absent(char **args, struct shoal_err *err)
 {
 	(void)args;
 	if (rank == 0)
-		return shoal_fail(err, -EIO, "the words of rank 0");
+		return err_set(err, -EIO, "the words of rank 0");
 	sleep(30);
 	return 0;
 }
@@ -341,7 +320,7 @@ static void on_signal(int number)
 /* stop: the last rank is told to stop while all are in a barrier that rank 0 does not come to */
 static int cmd_stop(char **args, struct shoal_err *err)
 {
-	struct shoal_comm_mail m;
+	struct comm_mail m;
 	int rc = 0;
 
 	(void)args;
@@ -349,8 +328,8 @@ static int cmd_stop(char **args, struct shoal_err *err)
 	if (rank == size - 1)
 		raise(SIGUSR1);
 	while (rank == 0 && rc == 0)
-		rc = shoal_comm_poll(comm, 100000, &m, err);
-	return rank == 0 ? rc : shoal_comm_barrier(comm, err);
+		rc = comm_poll(comm, 100000, &m, err);
+	return rank == 0 ? rc : comm_barrier(comm, err);
 }
 
 static int take_nothing(void *self, int from, uint64_t off, uint64_t total, const void *data,
@@ -366,44 +345,38 @@ static int take_nothing(void *self, int from, uint64_t off, uint64_t total, cons
 	return 0;
 }
 
-/* bench BYTES BUDGET PATH: that many bytes in each rank's memory, to rank 0, to all, to a file */
+/* bench BYTES BUDGET: that many bytes in each rank's memory, to rank 0, to all, exchanged */
 static int cmd_bench(char **args, struct shoal_err *err)
 {
-	static const char *const what[] = { "to a callback", "to a file", "to all", "exchange" };
+	static const char *const what[] = { "to a callback", "to all", "exchange" };
 	uint64_t len = strtoull(args[0], NULL, 10), budget = strtoull(args[1], NULL, 10);
-	struct shoal_comm_blob blob = { .len = len }, *to = calloc((size_t)size, sizeof(*to));
+	struct comm_blob blob = { .len = len }, *to = calloc((size_t)size, sizeof(*to));
 	uint8_t *data = malloc(len);
-	int fd = rank == 0 ? open(args[2], O_RDWR | O_CREAT | O_TRUNC, 0666) : -1, rc = 0;
+	int rc = 0;
 
 	memset(data, rank + 1, len);
 	blob.data = data;
 	for (int r = 0; r < size; r++)
-		to[r] = (struct shoal_comm_blob){ .len = len / (uint64_t)size, .data = data };
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(what) && rc == 0; i++) {
+		to[r] = (struct comm_blob){ .len = len / (uint64_t)size, .data = data };
+	for (size_t i = 0; i < ARRAY_LEN(what) && rc == 0; i++) {
 		double start, took;
 		uint64_t more;
 		long before;
 
-		rc = shoal_comm_barrier(comm, err);
+		rc = comm_barrier(comm, err);
 		reset_peak();
 		before = status_kb("VmRSS");
 		start = seconds();
 		if (rc == 0)
-			rc = i == 0 ? shoal_comm_gather(comm, &blob, 0, budget, take_nothing, NULL,
-							err)
-			     : i == 1
-				     ? shoal_comm_gather_file(comm, &blob, 0, budget, fd, NULL, err)
-			     : i == 2 ? shoal_comm_gather(comm, &blob, SHOAL_COMM_ALL, budget,
-							  take_nothing, NULL, err)
-				      : shoal_comm_exchange(comm, to, budget, take_nothing, NULL,
-							    err);
+			rc = i == 0   ? comm_gather(comm, &blob, 0, budget, take_nothing, NULL, err)
+			     : i == 1 ? comm_gather(comm, &blob, COMM_ALL, budget, take_nothing,
+						    NULL, err)
+				      : comm_exchange(comm, to, budget, take_nothing, NULL, err);
 		took = seconds() - start;
 		more = (uint64_t)(status_kb("VmHWM") - before);
 		say(1, "%-14s rank %d: %.3f s, %" PRIu64 " KiB more at the peak\n", what[i], rank,
 		    took, more);
 	}
-	if (fd >= 0)
-		close(fd);
 	free(to);
 	free(data);
 	return rc;
@@ -414,19 +387,18 @@ static const struct {
 	int nr_args;
 	int (*run)(char **args, struct shoal_err *err);
 } command[] = {
-	{ "place", 0, cmd_place }, { "trees", 0, cmd_trees },       { "gather", 3, cmd_gather },
-	{ "file", 3, cmd_file },   { "exchange", 2, cmd_exchange }, { "mail", 1, cmd_mail },
-	{ "fail", 2, cmd_fail },   { "mismatch", 0, cmd_mismatch }, { "cpu", 1, cmd_cpu },
-	{ "kill", 2, cmd_kill },   { "absent", 0, cmd_absent },     { "stop", 0, cmd_stop },
-	{ "bench", 3, cmd_bench },
+	{ "place", 0, cmd_place },       { "trees", 0, cmd_trees }, { "gather", 3, cmd_gather },
+	{ "exchange", 2, cmd_exchange }, { "mail", 1, cmd_mail },   { "fail", 2, cmd_fail },
+	{ "mismatch", 0, cmd_mismatch }, { "cpu", 1, cmd_cpu },     { "kill", 2, cmd_kill },
+	{ "absent", 0, cmd_absent },     { "stop", 0, cmd_stop },   { "bench", 2, cmd_bench },
 };
 
 static int run_one(char **args, int nr, struct shoal_err *err)
 {
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(command); i++)
+	for (size_t i = 0; i < ARRAY_LEN(command); i++)
 		if (nr == 1 + command[i].nr_args && strcmp(args[0], command[i].name) == 0)
 			return command[i].run(args + 1, err);
-	return shoal_fail(err, -EINVAL, "no such sub-command");
+	return err_set(err, -EINVAL, "no such sub-command");
 }
 
 static int run(int argc, char **argv, struct shoal_err *err)
@@ -447,19 +419,19 @@ int main(int argc, char **argv)
 	int rc;
 
 	alarm(60); /* nothing here takes as long: what hangs is ended */
-	rc = shoal_comm_open(&comm, &err);
+	rc = comm_open(&comm, &err);
 	if (rc < 0) {
 		say(2, "comm_driver: %s\n", err.msg);
 		return 1;
 	}
-	rank = shoal_comm_place(comm)->rank;
-	size = shoal_comm_place(comm)->size;
-	shoal_comm_set_stop(comm, &stop_flag);
+	rank = comm_place(comm)->rank;
+	size = comm_place(comm)->size;
+	comm_set_stop(comm, &stop_flag);
 	rc = run(argc, argv, &err);
 	if (rc < 0) {
-		shoal_comm_fail(comm, err.msg);
+		comm_fail(comm, &err);
 		say(2, "comm_driver: rank %d says: %s\n", rank, err.msg);
 	}
-	shoal_comm_close(comm);
+	comm_close(comm);
 	return rc < 0 ? 1 : 0;
 }

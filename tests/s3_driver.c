@@ -21,7 +21,7 @@
 
 #include "base/text.h"
 #include "load/engine.h"
-#include "store/s3.h"
+#include "store/s3/s3_private.h"
 
 #define PIECE ((1u << 20) - 1)
 
@@ -29,7 +29,7 @@ static uint64_t number(const char *text)
 {
 	uint64_t v = 0;
 
-	if (shoal_parse_u64(text, &v) < 0)
+	if (parse_u64(text, &v) < 0)
 		fprintf(stderr, "'%s' is no number\n", text);
 	return v;
 }
@@ -47,7 +47,7 @@ static int make_bucket(struct store_s3 *s3, struct shoal_err *err)
 	return rc;
 }
 
-static int print_size(struct shoal_store *s, const char *name, struct shoal_err *err)
+static int print_size(struct store *s, const char *name, struct shoal_err *err)
 {
 	struct store_stat st;
 	int rc = store_stat(s, name, &st, err);
@@ -57,7 +57,7 @@ static int print_size(struct shoal_store *s, const char *name, struct shoal_err 
 	return rc;
 }
 
-static int copy_out(struct shoal_store *s, const char *name, uint64_t off, uint64_t len,
+static int copy_out(struct store *s, const char *name, uint64_t off, uint64_t len,
 		    struct shoal_err *err)
 {
 	char *buf = malloc(len ? len : 1);
@@ -69,7 +69,7 @@ static int copy_out(struct shoal_store *s, const char *name, uint64_t off, uint6
 	return n < 0 ? (int)n : 0;
 }
 
-static int copy_in(struct shoal_store *s, const char *name, bool whole, struct shoal_err *err)
+static int copy_in(struct store *s, const char *name, bool whole, struct shoal_err *err)
 {
 	struct store_writer *w = NULL;
 	char *buf = malloc(PIECE);
@@ -164,7 +164,7 @@ static int load_one(struct load_engine *e, const char *name, uint64_t off, uint6
 	if (rc == 1 && r.result < 0)
 		rc = load_engine_why(e, &r, err);
 	if (rc == 1)
-		fwrite(r.data, 1, shoal_min((uint64_t)r.result, len), stdout);
+		fwrite(r.data, 1, u64_min((uint64_t)r.result, len), stdout);
 	if (rc == 1)
 		fprintf(stderr, "result %" PRId64 "\n", r.result);
 	free(r.buf);
@@ -172,7 +172,7 @@ static int load_one(struct load_engine *e, const char *name, uint64_t off, uint6
 }
 
 /* Wait for what never comes, woken before the wait began and while others were sent. */
-static int wait_woken(struct shoal_store *s, const char *name, struct shoal_err *err)
+static int wait_woken(struct store *s, const char *name, struct shoal_err *err)
 {
 	const struct load_engine_options options = { .store = s, .in_flight = 2 };
 	struct load_engine *e = NULL;
@@ -193,7 +193,7 @@ static int wait_woken(struct shoal_store *s, const char *name, struct shoal_err 
 	return rc < 0 ? rc : 0;
 }
 
-static int load(struct shoal_store *s, const char *name, uint64_t off, uint64_t len,
+static int load(struct store *s, const char *name, uint64_t off, uint64_t len,
 		struct shoal_err *err)
 {
 	const struct load_engine_options options = { .store = s, .in_flight = 2 };
@@ -209,10 +209,10 @@ static int load(struct shoal_store *s, const char *name, uint64_t off, uint64_t 
 int main(int argc, char **argv)
 {
 	static struct s3_stats stats, more;
-	struct shoal_store *s = NULL;
+	struct store *s = NULL;
 	struct shoal_err err = { "" };
 	const char *verb = argc > 2 ? argv[2] : "", *name = argc > 3 ? argv[3] : "";
-	int rc = argc > 2 ? shoal_store_open(argv[1], &s, &err) : -EINVAL;
+	int rc = argc > 2 ? store_open(argv[1], NULL, &s, &err) : -EINVAL;
 
 	if (rc == 0 && strcmp(verb, "make") == 0)
 		rc = make_bucket(store_s3_of(s), &err);
@@ -234,7 +234,9 @@ int main(int argc, char **argv)
 	else if (rc == 0)
 		rc = -EINVAL;
 	if (rc < 0)
-		fprintf(stderr, "%s: %s\n", strerrorname_np(-rc), err.msg);
+		fprintf(stderr, "%s: %s%s%s%s\n", strerrorname_np(-rc), err.msg,
+			err.hint ? " (hint: " : "", err.hint ? shoal_hint_name(err.hint) : "",
+			err.hint ? ")" : "");
 	if (s) {
 		s3_pool_stats(store_s3_of(s)->pool, &more);
 		s3_stats_add(&stats, &more);
@@ -244,6 +246,6 @@ int main(int argc, char **argv)
 		" connects %" PRIu64 " in %" PRIu64 " out %" PRIu64 "\n",
 		stats.nr_requests, stats.nr_failed, stats.nr_retries, stats.nr_throttled,
 		stats.nr_connects, stats.bytes_in, stats.bytes_out);
-	shoal_store_close(s);
+	store_close(s);
 	return rc < 0 ? 1 : 0;
 }

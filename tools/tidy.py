@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The house rules that no compiler knows: which room may include which, how long a function may be,
 what must not be called, and that every file belongs to a build."""
+import ast
 import os
 import re
 import subprocess
@@ -8,7 +9,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# A room sees itself, base, and these. Data goes one way: store, index, catalog, order, load, bench, report.
+# A room sees itself, base, and these. Data goes one way: store, index, catalog, order, load, run, report.
 SEES = {
     "base": [],
     "store": [],
@@ -16,12 +17,16 @@ SEES = {
     "order": [],
     "comm": [],
     "format": [],
-    "index": ["store", "catalog", "comm"],
-    "load": ["store", "catalog", "order", "comm", "format"],
-    "bench": ["store", "index", "catalog", "order", "load", "comm", "format"],
-    "report": ["bench"],
-    "cli": ["store", "index", "catalog", "order", "load", "bench", "report", "comm", "format"],
-    "python": ["store", "index", "catalog", "order", "load", "bench", "comm", "format"],
+    "sort": [],
+    "open": ["store", "catalog"],
+    "index": ["sort", "store", "catalog", "comm", "open"],
+    "load": ["store", "catalog", "order", "comm"],
+    "workload": ["order"],
+    "datagen": ["workload", "store", "catalog", "open", "load", "comm", "format"],
+    "run": ["workload", "datagen", "store", "index", "catalog", "open", "order", "load", "comm"],
+    "report": ["workload", "run"],
+    "cli": ["store", "index", "catalog", "open", "order", "load", "workload", "datagen", "run", "report", "comm", "format"],
+    "python": ["store", "index", "catalog", "open", "order", "load", "comm"],
 }
 
 BANNED = {
@@ -29,6 +34,8 @@ BANNED = {
     "strtok": "not safe in threads", "localtime": "not safe in threads", "gmtime": "not safe in threads",
     "atoi": "use shoal_parse_u64", "atol": "use shoal_parse_u64", "rand": "use a seeded generator",
     "alloca": "the stack is not for sizes from outside",
+    "setenv": "the environment is the user's: pass a parameter", "putenv": "the environment is the user's: pass a parameter",
+    "unsetenv": "the environment is the user's: pass a parameter",
 }
 # A library neither prints nor exits.
 BANNED_IN_LIBRARY = {"printf": "", "puts": "", "fprintf": "", "perror": "", "exit": "", "abort": "",
@@ -58,8 +65,41 @@ def check_includes(path, text):
         other = name.split("/")[0]
         if other not in (room, "base", *SEES.get(room, [])):
             yield f"{path}: room {room} must not include {name}"
+        parts = name.split("/")
+        if len(parts) == 3 and parts[:2] != path.split("/")[1:3] and parts[2] != parts[1] + ".h":
+            yield f"{path}: the door of {other}/{parts[1]} is {parts[1]}.h, not {parts[2]}"
     if "mpi.h" in text and room != "comm":
         yield f"{path}: only comm includes mpi.h"
+
+
+def schemes():
+    """What the URIs of each kind of store begin with, as src/store says."""
+    text = "".join(open(os.path.join(ROOT, path), encoding="utf-8").read() for path in tracked("src/store/*.c"))
+    return tuple(re.findall(r'\.prefix = "([^"]+)"', text))
+
+
+def check_uris(path, text, prefixes):
+    """Only the store takes URIs apart. A literal that begins with a scheme is for comparing or for building one; in
+    messages and help an example URI stands inside a sentence, or in the literal that continues one."""
+    before = False  # is the token before this one a literal?
+    for m in re.finditer(r'/\*.*?\*/|//[^\n]*|"((?:\\.|[^"\\\n])*)"|\'(?:\\.|[^\'\\\n])*\'|\w+|[^\s\w]', text, re.S):
+        if m.group().startswith(("/*", "//")):
+            continue
+        if m.group(1) is not None and not before and m.group(1).startswith(prefixes):
+            number = text.count("\n", 0, m.start()) + 1
+            yield f"{path}:{number}: {m.group()}: only src/store knows schemes: see store/uri.h"
+        before = m.group(1) is not None
+
+
+def check_python_uris(path, text, prefixes):
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)):
+            value = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+            if value.startswith(prefixes):
+                yield f"{path}:{node.lineno}: {value!r}: only src/store knows schemes: see python/shoal/_store.py"
+    for number, line in enumerate(text.split("\n"), 1):
+        if re.search(r"os\.environ\[[^]]*\]\s*=[^=]|os\.environ\.(update|setdefault|pop)\(|os\.putenv\(", line):
+            yield f"{path}:{number}: the environment is the user's: pass a parameter"
 
 
 def check_calls(path, code):
@@ -70,6 +110,34 @@ def check_calls(path, code):
         for name in re.findall(r"(?<![\w.>])(\w+)\s*\(", line):
             if name in banned:
                 yield f"{path}:{number}: {name}() is not for us: {banned[name] or 'a library does not do that'}"
+
+
+def check_words(path, text):
+    """What to do about an error is a hint (include/shoal.h); the words for it are at the doors."""
+    room = path.split("/")[1]
+    if room == "cli":
+        if not path.endswith("hints.c"):
+            for number, line in enumerate(text.split("\n"), 1):
+                if re.search(r"cli_(fail|usage|json_string)\(.*(\.|->)msg\b", line):
+                    yield f"{path}:{number}: print an error with cli_words(), which adds what to do about it"
+    else:
+        bare = re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group().count("\n"), text, flags=re.S)
+        for number, line in enumerate(bare.split("\n"), 1):
+            for literal in re.findall(r'"((?:\\.|[^"\\])*)"', line):
+                if re.search(r"(?<![\w-])--[a-z]|(?<!ulimit )(?<=[a-z] )-[a-zA-Z0](?![\w.])", literal):
+                    yield f"{path}:{number}: an option is named: give the error a hint, and cli/hints.c the words"
+    for number, line in enumerate(text.split("\n"), 1):
+        if re.search(r"\bstr(str|ncmp|cmp|chr)\((\w+(\.|->))*(err|why|words)(\.|->)msg", line):
+            yield f"{path}:{number}: what an error is comes from its code or hint, not from its words"
+
+
+def check_python_words(path, text):
+    """Nothing in the package looks into an error's words."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if re.search(r"\bre\.\w+\(.*(str\(e\w*\)|strerror|words|message)|\bin (str\(e\w*\)|\w+\.strerror)", line):
+            yield f"{path}:{number}: what an error is comes from its errno or hint, not from its words"
+    if path.endswith("_errors.py") and re.search(r"^import re\b", text, re.M):
+        yield f"{path}: words of the library are not rewritten: use its hints"
 
 
 def check_lengths(path, code):
@@ -85,6 +153,23 @@ def check_lengths(path, code):
             if number - start > limit:
                 yield f"{path}:{start}: a function of {number - start} lines does not fit a screen"
             start = None
+
+
+def functions(code):
+    """The names of the functions that stripped code defines."""
+    bare = re.sub(r"__attribute__\s*\(\(.*?\)\)|\b[A-Z][A-Z0-9_]+\([^()]*\)", " ", code)
+    return set(re.findall(r"^[A-Za-z_][\w \t*]*?\b(\w+)\([^;{}]*\)\s*\{", bare, re.M))
+
+
+def check_names(defined):
+    """No two files of src define a function of one name; the MPI module is a program of its own."""
+    files = {}
+    for path, names in defined.items():
+        for name in names:
+            files.setdefault(name, []).append(path)
+    for name, where in sorted(files.items()):
+        if len(where) > 1:
+            yield f"{name}() is defined in {' and in '.join(sorted(where))}: begin its name with its module's"
 
 
 def check_builds(paths):
@@ -118,13 +203,25 @@ def check_format_version():
 def main():
     paths = tracked("src/*.c", "src/*.h", "tests/*.c", "tests/*.h", "bench/*.c", "fuzz/*.c", "examples/*.c")
     faults = [*check_builds(paths), *check_golden(), *check_format_version()]
+    prefixes = schemes()
+    for path in tracked("python/shoal/*.py"):
+        faults += check_python_uris(path, open(os.path.join(ROOT, path), encoding="utf-8").read(), prefixes)
+    defined = {}
     for path in paths:
         text = open(os.path.join(ROOT, path), encoding="utf-8").read()
         code = strip(text)
+        if path.startswith("src/") and path != "src/comm/mpi_module.c":
+            defined[path] = functions(code)
+        if path.startswith("src/") and not path.startswith("src/store/"):
+            faults += check_uris(path, text, prefixes)
         if path.startswith("src/"):
             faults += check_includes(path, text)
             faults += check_calls(path, code)
+            faults += check_words(path, text)
         faults += check_lengths(path, code)
+    faults += check_names(defined)
+    for path in tracked("python/shoal/*.py", "python/shoal/*/*.py"):
+        faults += check_python_words(path, open(os.path.join(ROOT, path), encoding="utf-8").read())
     for fault in faults:
         print(fault)
     return 1 if faults else 0

@@ -9,11 +9,13 @@ See docs/python.md.
 from ._errors import (AccessError, BadValueError, DamagedError, Error, NotFoundError, StaleError,
                       TransformError, WaitedTooLongError)
 from ._shoal import version as __version__
-from .catalog import Catalog, Names
+from ._store import S3Config
+from .catalog import Catalog, Difference, Names, StorageCheck
 from .columns import Batches, Column, ColumnWriter, KeptOrder, join_columns
 from .indexing import IndexProgress, index, index_pattern
 from .loader import Audit, AuditError, Batch, Loader
-from .order import Order
+from .manifests import manifest
+from .order import Order, sample_seed
 from .scanning import scan
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "Column",
     "ColumnWriter",
     "DamagedError",
+    "Difference",
     "Error",
     "IndexProgress",
     "KeptOrder",
@@ -34,12 +37,16 @@ __all__ = [
     "Names",
     "NotFoundError",
     "Order",
+    "S3Config",
     "StaleError",
+    "StorageCheck",
     "TransformError",
     "WaitedTooLongError",
     "__version__",
     "index",
     "index_pattern",
     "join_columns",
+    "manifest",
+    "sample_seed",
     "scan",
 ]

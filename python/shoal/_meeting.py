@@ -13,7 +13,7 @@ import time
 from ._errors import NotFoundError
 
 
-def publish(path, text):
+def publish(path: str, text: str) -> None:
     """A small file, whole under its name or not there at all."""
     partial = "%s.%s.partial" % (path, secrets.token_hex(4))
     try:
@@ -25,7 +25,7 @@ def publish(path, text):
         raise
 
 
-def remove(path):
+def remove(path: str) -> None:
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -96,7 +96,7 @@ def _call(path, world_size, patience):
         remove(path + ".meet-0")
 
 
-def meet(path, rank, world_size, timeout):
+def meet(path: str, rank: int, world_size: int, timeout: float) -> None:
     """Nobody returns before all ranks have called this. NotFoundError after ``timeout`` seconds."""
     patience = _Patience(timeout)
     if rank == 0:

@@ -23,6 +23,7 @@ import itertools
 import pickle
 import struct
 import sys
+from typing import Any, Callable, Optional
 
 import numpy
 
@@ -170,7 +171,7 @@ def _write_parts(obj, writer):
     return parts
 
 
-def write(obj, sink):
+def write(obj: Any, sink: Callable[[Any], Any]) -> None:
     """Give the stream of an object to ``sink``, a function of bytes, which must be done with them when it returns."""
     writer = _Writer(sink)
     parts = _write_parts(obj, writer)
@@ -310,7 +311,7 @@ def _add_tail(part, tail):
         part.update(tail)
 
 
-def read(next_chunk):
+def read(next_chunk: Callable[[], Optional[memoryview]]) -> Any:
     """The object of a stream; ``next_chunk()`` gives a memoryview, valid until its next call, or None at the end."""
     chunks = _Chunks(next_chunk)
     kind, size = chunks.record()

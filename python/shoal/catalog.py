@@ -4,32 +4,66 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Sequence
-from typing import Any, Iterator, Optional, Tuple, Union
+from dataclasses import dataclass
+from typing import Any, Callable, Iterator, List, Literal, Optional, Sequence, Tuple, Union, overload
 
 import numpy
+import numpy.typing
 
 from . import _shoal
-from ._errors import BadValueError, Error, StaleError
+from ._errors import BadValueError, DamagedError, Error, StaleError
+from ._store import S3Config, as_tuple, parse_uri
 
 SIZE_UNKNOWN = 2**64 - 1
+_MAGIC = b"\x89SHOAL\r\n"  # what a catalog file begins with: docs/format/catalog.md
+
+Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+
+_KINDS: Tuple[Literal["missing", "new", "resized", "changed"], ...] = ("missing", "new", "resized", "changed")
+_FIRST = 20  # differences that a StorageCheck holds
 
 
-def local_path(path: Any) -> str:
-    """The absolute path of a str, bytes, PathLike or file URI, whose path is taken as it is; an s3:// URI stays."""
+def local_path(path: Path) -> str:
+    """The absolute path of a str, bytes, PathLike or file URI, whose path is taken as it is; the URI of an object stays."""
     text = os.fsdecode(path)
     if "\0" in text:
         raise BadValueError(22, "%.100r has a NUL byte in it, which no path can have" % (path,))
-    if text.startswith("s3://"):
-        return text
-    if text.startswith("file://"):
-        if not text.startswith("file:///"):
-            raise BadValueError(22, "'%s': a file URI has three slashes, as file:///data" % text)
-        text = text[len("file://"):]
-    return os.path.abspath(text)
+    where = parse_uri(text)
+    return text if where.objects else os.path.abspath(where.path or text)
 
 
-class Names(Sequence):
+@dataclass(frozen=True)
+class Difference:
+    """A file that is not there as the catalog has it: "missing", "new", "resized", or "changed" (its ETag)."""
+
+    kind: Literal["missing", "new", "resized", "changed"]
+    name: str
+    was: Optional[int]  # the size in the catalog, where it has one
+    now: Optional[int]  # the size that is there
+
+
+@dataclass(frozen=True)
+class StorageCheck:
+    """How many files of a catalog are there as they were, and how many are not; and the first of those by name."""
+
+    same: int
+    missing: int
+    new: int
+    resized: int
+    changed: int
+    first: Tuple[Difference, ...]
+
+    @property
+    def good(self) -> bool:
+        """Whether all is as the catalog has it."""
+        return self.missing + self.new + self.resized + self.changed == 0
+
+    def __str__(self) -> str:
+        return ("%d missing, %d new, %d of another size, %d of another ETag, %d as they were"
+                % (self.missing, self.new, self.resized, self.changed, self.same))
+
+
+class Names(Sequence[str]):
     """Names of a catalog from a slice, made when they are asked for."""
 
     def __init__(self, catalog: Catalog, ids: range) -> None:
@@ -39,7 +73,13 @@ class Names(Sequence):
     def __len__(self) -> int:
         return len(self._ids)
 
-    def __getitem__(self, key):
+    @overload
+    def __getitem__(self, key: int) -> str: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Names: ...
+
+    def __getitem__(self, key: Union[int, slice]) -> Union[str, Names]:
         if isinstance(key, slice):
             return Names(self._catalog, self._ids[key])
         return self._catalog.name(self._ids[key])
@@ -53,20 +93,20 @@ class Names(Sequence):
                 yield self._catalog.name(i)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._catalog and self._catalog.find(name) in self._ids
+        return isinstance(name, (str, bytes)) and name in self._catalog and self._catalog.find(name) in self._ids
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, (str, bytes)):
             return NotImplemented
         return len(self) == len(other) and all(a == b for a, b in zip(self, other))
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "<shoal.Names: %d of %r>" % (len(self), self._catalog)
 
 
-class Catalog(Sequence):
+class Catalog(Sequence[str]):
     """A sealed list of file names, sorted bytewise, and their sizes.
 
     The file is mapped: all processes of a machine share one copy of it, and a pickle holds only its
@@ -78,21 +118,45 @@ class Catalog(Sequence):
 
     `path` may be an object, "s3://bucket/name", which is fetched when the catalog is opened, and again
     where it is unpickled: workers that are spawned share one with `copy`.
+
+    `s3` says how to reach that bucket, and the one that the names are in: loaders and datasets of this
+    catalog use it. None: the environment says it.
     """
 
-    def __init__(self, path: Union[str, os.PathLike], copy: Union[str, os.PathLike, None] = None) -> None:
+    made: dict[str, int]  # by index(): what was met on the way
+
+    def __init__(self, path: Path, copy: Optional[Path] = None, s3: Optional[S3Config] = None) -> None:
         self._path = local_path(path)
-        self._copy = None if copy is None else os.fspath(copy)
+        self._copy = None if copy is None else os.fsdecode(copy)
+        self._s3 = s3
         self._open()
 
-    def _open(self):
-        more = {} if self._copy is None else {"copy": self._copy}
+    def _open(self) -> None:
+        more: dict[str, Any] = {} if self._copy is None else {"copy": self._copy}
+        if self._s3 is not None:
+            more["config"] = as_tuple(self._s3)
         try:
             self.handle = _shoal.Catalog(self._path, **more)
         except Error as e:
-            raise type(e)(e.errno, "'%s': %s" % (self._path, e)) from None
+            raise type(e)(e.errno, "'%s': %s%s" % (self._path, e, self._hint(e))) from None
         self._info = self.handle.info()
         self._closed = False
+
+    def _hint(self, error: Error) -> str:
+        """What to do where a dataset was given in place of its catalog."""
+        if os.path.isdir(self._path):
+            return ": make a catalog of what is in it with shoal.index(%r, %r)" % (self._path, self._path + ".cat")
+        if isinstance(error, DamagedError) and not self._starts_as_catalog():
+            return ": if it is a list of names, make a catalog of them with shoal.index(%r, %r)" % (
+                self._path, self._path + ".cat")
+        return ""
+
+    def _starts_as_catalog(self) -> bool:
+        try:
+            with open(self._path, "rb") as file:
+                return file.read(len(_MAGIC)) == _MAGIC
+        except OSError:
+            return True  # there is no such file: it is in a bucket
 
     # ---- What it says of itself ----
 
@@ -102,19 +166,24 @@ class Catalog(Sequence):
         return self._path
 
     @property
+    def s3(self) -> Optional[S3Config]:
+        """How to reach its bucket and that of its files; None: as the environment says."""
+        return self._s3
+
+    @property
     def root(self) -> str:
         """The URI that the names are relative to."""
-        return self._info["root"]
+        return str(self._info["root"])
 
     @property
     def digest(self) -> str:
         """Of the names, sizes and numbers of samples; 32 hexadecimal digits."""
-        return self._info["digest"]
+        return str(self._info["digest"])
 
     @property
     def nr_samples(self) -> int:
         """Samples in all files together."""
-        return self._info["nr_samples"]
+        return int(self._info["nr_samples"])
 
     @property
     def samples_per_file(self) -> Optional[int]:
@@ -124,7 +193,7 @@ class Catalog(Sequence):
     @property
     def nr_bytes(self) -> Optional[int]:
         """The sum of the sizes, or None when they are not known."""
-        nr = self._info["nr_bytes"]
+        nr: int = self._info["nr_bytes"]
         return None if nr == SIZE_UNKNOWN else nr
 
     @property
@@ -132,7 +201,7 @@ class Catalog(Sequence):
         """All of it, as a dict."""
         return dict(self._info)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "shoal.Catalog(%r)" % self._path
 
     # ---- By id ----
@@ -140,16 +209,22 @@ class Catalog(Sequence):
     def __len__(self) -> int:
         if self._closed:
             raise ValueError("the catalog is closed")
-        return self._info["nr_files"]
+        return int(self._info["nr_files"])
 
-    def _id(self, i):
+    def _id(self, i: Any) -> int:
         nr = len(self)
         at = operator.index(i)
         if not -nr <= at < nr:
             raise IndexError("file %d of a catalog of %d" % (at, nr))
         return at + nr if at < 0 else at
 
-    def __getitem__(self, key):
+    @overload
+    def __getitem__(self, key: int) -> str: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Names: ...
+
+    def __getitem__(self, key: Union[int, slice]) -> Union[str, Names]:
         if isinstance(key, slice):
             return Names(self, range(*key.indices(len(self))))
         return self.name(key)
@@ -167,7 +242,7 @@ class Catalog(Sequence):
 
     def uri(self, i: int) -> str:
         """The root and the name of file i together."""
-        return self.root.rstrip("/") + "/" + self.name(i)
+        return self.root + ("" if self.root.endswith("/") else "/") + self.name(i)
 
     def size(self, i: int) -> Optional[int]:
         """The size of file i in bytes, or None when it is not known."""
@@ -178,7 +253,7 @@ class Catalog(Sequence):
         """The ETag of object i when it was listed, in its quotes, or None where none is kept."""
         return self.handle.etag(self._id(i)) or None
 
-    def sizes(self, key: slice = slice(None)) -> numpy.ndarray:
+    def sizes(self, key: slice = slice(None)) -> numpy.typing.NDArray[numpy.uint64]:
         """The sizes of a slice of files as an array of uint64."""
         if not isinstance(key, slice):
             raise TypeError("sizes() takes a slice, as sizes(slice(0, 10)), not %r: size(i) is for one file" % (key,))
@@ -203,7 +278,7 @@ class Catalog(Sequence):
 
     def index(self, name: Union[str, bytes], start: int = 0, stop: Optional[int] = None) -> int:
         """The id of the file called name; ValueError when there is none."""
-        i = self.find(name)
+        i: Optional[int] = self.find(name)
         if i is None or i not in range(*slice(start, stop).indices(len(self))):
             raise ValueError("no file is called %r" % (name,))
         return i
@@ -237,9 +312,56 @@ class Catalog(Sequence):
 
     # ---- Its file ----
 
-    def verify(self) -> None:
-        """Read and check everything; DamagedError says where damage is."""
+    @overload
+    def verify(self) -> None: ...
+
+    @overload
+    def verify(self, storage: Literal[False]) -> None: ...
+
+    @overload
+    def verify(self, storage: Literal[True], *, where: Optional[Path] = None,
+               differs: Optional[Callable[[Difference], Any]] = None, memory: Optional[int] = None,
+               tmp_dir: Optional[Path] = None, threads: int = 0, keep_going: bool = False,
+               progress: Optional[Callable[[Any], Any]] = None, warn: Optional[Callable[[str], Any]] = None) -> StorageCheck: ...
+
+    def verify(self, storage: bool = False, *, where: Optional[Path] = None,
+               differs: Optional[Callable[[Difference], Any]] = None, memory: Optional[int] = None,
+               tmp_dir: Optional[Path] = None, threads: int = 0, keep_going: bool = False,
+               progress: Optional[Callable[[Any], Any]] = None, warn: Optional[Callable[[str], Any]] = None
+               ) -> Optional[StorageCheck]:
+        """Read and check everything; DamagedError says where damage is.
+
+        storage=True then lists what is there now, with the patterns that the catalog was made with, and compares names, sizes and, of
+        a bucket, ETags, where the catalog has them. It returns a StorageCheck: how many files are missing, new or different, and
+        the first 20 of them. `differs` is called with each Difference, in the order of names. where: look there instead of at
+        the root. memory, tmp_dir, threads, keep_going (what cannot be read counts as missing), progress and warn are those of index().
+        """
         self.handle.verify()
+        if not storage:
+            wanted = {"where": where, "differs": differs, "memory": memory, "tmp_dir": tmp_dir, "threads": threads,
+                      "keep_going": keep_going, "progress": progress, "warn": warn}
+            for name, given in wanted.items():
+                if given:
+                    raise BadValueError(22, "%s is for verify(storage=True)" % name)
+            return None
+        from .indexing import callbacks, check_threads  # which itself needs Catalog
+        from .order import _number
+
+        first: List[Difference] = []
+
+        def tell(kind: int, name: bytes, was: int, now: int) -> bool:
+            found = Difference(_KINDS[kind], os.fsdecode(name), None if was == SIZE_UNKNOWN else was,
+                               None if now == SIZE_UNKNOWN else now)
+            if len(first) < _FIRST:
+                first.append(found)
+            if differs is not None:
+                differs(found)
+            return differs is not None or len(first) < _FIRST
+
+        counts = _shoal.compare(self.handle, None if where is None else os.fsdecode(where), self._path,
+                                None if tmp_dir is None else os.fsdecode(tmp_dir), _number("memory", memory or 0),
+                                check_threads(threads), keep_going, tell, *callbacks(progress, warn), as_tuple(self._s3))
+        return StorageCheck(*counts, first=tuple(first))
 
     def check_fresh(self) -> None:
         """StaleError when the file that was opened has another length now."""
@@ -260,18 +382,19 @@ class Catalog(Sequence):
 
     # ---- Copies in other processes: the path, and what must be found there ----
 
-    def __getstate__(self):
-        return {"path": self._path, "copy": self._copy, "digest": self.digest}
+    def __getstate__(self) -> dict[str, Any]:
+        state = {"path": self._path, "copy": self._copy, "digest": self.digest}
+        return state if self._s3 is None else {**state, "s3": self._s3}
 
-    def __setstate__(self, state):
-        self._path, self._copy = state["path"], state["copy"]
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._path, self._copy, self._s3 = state["path"], state["copy"], state.get("s3")
         self._open()
         if self.digest != state["digest"]:
             raise StaleError(116, "'%s' is another catalog now than the one that was pickled: its "
                              "digest is %s, and was %s" % (self._path, self.digest, state["digest"]))
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Catalog) and self.digest == other.digest and self.root == other.root
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.digest)

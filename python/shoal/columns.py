@@ -1,26 +1,32 @@
 """Columns: one number a sample, in a file beside the catalog; and batches by length made from one."""
 
+from __future__ import annotations
+
 import itertools
 import operator
 import os
 import re
+from types import TracebackType
+from typing import Any, Dict, Iterable, Iterator, Optional, Tuple, Type, Union, overload
 
 import numpy
+import numpy.typing
 
 from . import _shoal
 from ._errors import BadValueError, Error, StaleError
-from .catalog import Catalog, local_path
-from .order import (_BLOCK, REMAINDERS, Order, _choice, _number, check_rank, ids_of, opened, state_from_dict,
+from ._store import parse_uri
+from .catalog import Catalog, Path, local_path
+from .order import (_BLOCK, REMAINDERS, Ids, Order, _choice, _number, check_rank, ids_of, opened, state_from_dict,
                     state_to_dict)
 
 UNSORTED = 2**64 - 1
 _NAME_MAX = 63  # bytes
 
-DTYPES = {"bit": numpy.uint8, "u8": numpy.uint8, "u16": numpy.uint16, "u32": numpy.uint32, "u64": numpy.uint64,
+DTYPES: Dict[str, Any] = {"bit": numpy.uint8, "u8": numpy.uint8, "u16": numpy.uint16, "u32": numpy.uint32, "u64": numpy.uint64,
           "i64": numpy.int64, "f32": numpy.float32, "f64": numpy.float64}
 
 
-def _digest_of(catalog):
+def _digest_of(catalog: Any) -> Optional[str]:
     """A catalog's digest, of a Catalog or its path, of what has one, or as it is; None of what has none."""
     if catalog is None or isinstance(catalog, str) and re.fullmatch("[0-9a-f]{32}", catalog):
         return catalog
@@ -28,7 +34,7 @@ def _digest_of(catalog):
     return getattr(getattr(catalog, "catalog", catalog), "digest", None)
 
 
-def check_name(name):
+def check_name(name: Any) -> str:
     """A column's name is a part of its file's name."""
     if not isinstance(name, str):
         raise TypeError("a column's name is a str, not %r" % (name,))
@@ -45,69 +51,75 @@ class Column:
     another catalog is refused: StaleError. A pickle holds only the path.
     """
 
-    def __init__(self, path, catalog=None):
+    def __init__(self, path: Path, catalog: Any = None) -> None:
         self.path = local_path(path)
         self._open(_digest_of(catalog))
 
-    def _open(self, digest):
+    def _open(self, digest: Optional[str]) -> None:
         try:
-            self._handle = _shoal.Column(self.path, digest)
+            self._handle: Optional[_shoal.Column] = _shoal.Column(self.path, digest)
         except Error as e:
             raise type(e)(e.errno, "'%s': %s" % (self.path, e)) from None
         self._info = self._handle.info()
 
     @property
-    def handle(self):
+    def handle(self) -> _shoal.Column:
         if self._handle is None:
             raise ValueError("the column is closed")
         return self._handle
 
-    def close(self):
+    def close(self) -> None:
         """Unmap it, once batches made of it are gone too. Its info is still known; reading raises ValueError."""
         self._handle = None
 
-    def __enter__(self):
+    def __enter__(self) -> Column:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
-    def info(self):
+    def info(self) -> Dict[str, Any]:
         """All that it says of itself, as a dict."""
         return dict(self._info)
 
     @property
-    def name(self):
-        return self._info["name"]
+    def name(self) -> str:
+        return str(self._info["name"])
 
     @property
-    def type(self):
-        return self._info["type"]
+    def type(self) -> str:
+        return str(self._info["type"])
 
     @property
-    def dtype(self):
+    def dtype(self) -> numpy.dtype[Any]:
         """The NumPy type of its values; bool for type bit."""
         return numpy.dtype(bool) if self.type == "bit" else numpy.dtype(DTYPES[self.type])
 
     @property
-    def is_sorted(self):
-        return self._info["nr_sorted"] != UNSORTED
+    def is_sorted(self) -> bool:
+        return bool(self._info["nr_sorted"] != UNSORTED)
 
     @property
-    def nr_kept(self):
+    def nr_kept(self) -> int:
         """Type bit: how many samples have a 1."""
-        return self._info["nr_ones"]
+        return int(self._info["nr_ones"])
 
-    def __len__(self):
-        return self._info["nr"]
+    def __len__(self) -> int:
+        return int(self._info["nr"])
 
-    def _read(self, first, nr):
+    def _read(self, first: int, nr: int) -> numpy.typing.NDArray[Any]:
         values = numpy.empty(nr, dtype=DTYPES[self.type])
         self.handle.read(self._info["first"] + first, nr, values)
         return values.view(bool) if self.type == "bit" else values
 
-    def __getitem__(self, key):
+    @overload
+    def __getitem__(self, key: int) -> Any: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> numpy.typing.NDArray[Any]: ...
+
+    def __getitem__(self, key: Union[int, slice]) -> Any:
         if isinstance(key, slice):
             wanted = range(*key.indices(len(self)))
             if not wanted:
@@ -120,11 +132,11 @@ class Column:
             raise IndexError("sample %d of a column of %d" % (at, len(self)))
         return self._read(at % len(self), 1)[0].item()
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         for start in range(0, len(self), 65536):
             yield from self[start:start + 65536].tolist()
 
-    def sorted_ids(self, start=0, stop=None):
+    def sorted_ids(self, start: int = 0, stop: Optional[int] = None) -> Ids:
         """Samples in the order of their values, from a place to another, as an array of int64."""
         nr = self._info["nr_sorted"]
         if nr == UNSORTED:
@@ -134,38 +146,38 @@ class Column:
         self.handle.sorted(start, ids)
         return ids
 
-    def sort(self, path=None, keep=None, memory=0):
+    def sort(self, path: Optional[Path] = None, keep: Union[Column, Path, None] = None, memory: int = 0) -> Column:
         """Write it again with the order of its samples by value, in its own place or as `path`; of those only
         that the column `keep` (a Column, or its path) keeps. Returns the new column. Memory does not grow with the samples."""
-        path = self.path if path is None else os.path.abspath(os.fspath(path))
-        keep = None if keep is None else open_column(keep, self._info["digest"]).handle
-        self.handle.sort(path, keep, _number("memory", memory))
+        path = self.path if path is None else os.path.abspath(os.fsdecode(path))
+        kept = None if keep is None else open_column(keep, self._info["digest"]).handle
+        self.handle.sort(path, kept, _number("memory", memory))
         return Column(path, self._info["digest"])
 
-    def kept(self, numbers):
+    def kept(self, numbers: Any) -> Ids:
         """Type bit: the samples that are the n-th kept ones, as an array of int64."""
         ids = ids_of(numbers)
         self.handle.select(ids)
         return ids
 
-    def rank(self, sample):
+    def rank(self, sample: int) -> int:
         """Type bit: how many samples before this one are kept."""
         sample = operator.index(sample)
         if not 0 <= sample <= len(self):
             raise IndexError("sample %d of a column of %d" % (sample, len(self)))
         return self.handle.rank(sample)
 
-    def verify(self):
+    def verify(self) -> None:
         """Read and check everything; DamagedError says where damage is."""
         self.handle.verify()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "<shoal.Column %r: %d values of type %s>" % (self.name, len(self), self.type)
 
-    def __getstate__(self):
+    def __getstate__(self) -> Dict[str, Any]:
         return {"path": self.path, "info": self._info}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Dict[str, Any]) -> None:
         self.path = state["path"]
         self._open(state["info"]["digest"])
         if self._info != state["info"]:
@@ -178,7 +190,7 @@ class ColumnWriter:
     As a context: sealed at the end of the block, given up when it raises. Nothing appears before it is sealed.
     """
 
-    def __init__(self, path, catalog, name, type, first=0, nr=None):
+    def __init__(self, path: Path, catalog: Any, name: str, type: str, first: int = 0, nr: Optional[int] = None) -> None:
         if type not in DTYPES:
             raise BadValueError(22, "a column's type is one of %s, not %r" % (", ".join(DTYPES), type))
         check_name(name)
@@ -189,10 +201,10 @@ class ColumnWriter:
         total, first = catalog.nr_samples, _number("first", first)
         nr = max(0, total - first) if nr is None else _number("nr", nr)
         self.type = type
-        self.path = os.path.abspath(os.fspath(path))
+        self.path = os.path.abspath(os.fsdecode(path))
         self._writer = _shoal.ColumnWriter(self.path, name, type, catalog.digest, total, first, nr)
 
-    def append(self, values):
+    def append(self, values: Any) -> None:
         """Add values: numbers, or an array of them. What does not fit the type is refused."""
         given = numpy.atleast_1d(numpy.asarray(values))
         if given.ndim != 1 or given.dtype.kind not in "biuf":
@@ -209,28 +221,29 @@ class ColumnWriter:
             raise BadValueError(22, "%r does not fit a column of type %s: choose another type" % (wrong.item(), self.type))
         self._writer.append(numpy.ascontiguousarray(fitting), len(fitting))
 
-    def seal(self):
+    def seal(self) -> None:
         self._writer.seal()
 
-    def abort(self):
+    def abort(self) -> None:
         self._writer.abort()
 
-    def __enter__(self):
+    def __enter__(self) -> ColumnWriter:
         return self
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 traceback: Optional[TracebackType]) -> None:
         if kind is None:
             self.seal()
         else:
             self.abort()
 
 
-def join_columns(path, parts):
+def join_columns(path: Path, parts: Iterable[Path]) -> None:
     """Put parts of a column together, given in the order of samples."""
-    _shoal.join_columns(os.fspath(path), [os.fsencode(part) for part in parts])
+    _shoal.join_columns(os.fsdecode(path), [os.fsencode(part) for part in parts])
 
 
-def open_column(column, catalog):
+def open_column(column: Union[Column, Path], catalog: Any) -> Column:
     """The Column that is meant by a Column, a path, or a name: beside the catalog, CATALOG.NAME.col."""
     if isinstance(column, Column):
         digest = _digest_of(catalog)
@@ -245,10 +258,10 @@ def open_column(column, catalog):
     return Column(path, catalog)
 
 
-def column_path(catalog, name):
+def column_path(catalog: Any, name: str) -> Optional[str]:
     """Where the column of this name lies: beside the catalog. None for one in a bucket: columns are files."""
     catalog = getattr(catalog, "catalog", catalog)
-    if not isinstance(catalog, Catalog) or os.sep in name or catalog.path.startswith("s3://"):
+    if not isinstance(catalog, Catalog) or os.sep in name or parse_uri(catalog.path).objects:
         return None
     return "%s.%s.col" % (catalog.path, name)
 
@@ -256,7 +269,7 @@ def column_path(catalog, name):
 class KeptOrder(Order):
     """An order over the samples only that a keep column has a 1 for. No list of them is made."""
 
-    def __init__(self, dataset, keep, **options):
+    def __init__(self, dataset: Any, keep: Union[Column, Path], **options: Any) -> None:
         keep = open_column(keep, opened(dataset))
         if keep.type != "bit":
             raise BadValueError(22, "column '%s' does not say what to keep: its type is %s, not bit"
@@ -267,36 +280,36 @@ class KeptOrder(Order):
         self.keep = keep
         self._facts = (keep.nr_kept, keep.info["digest"], 1)
 
-    def at(self, positions):
+    def at(self, positions: Any) -> Ids:
         return self.keep.kept(super().at(positions))
 
-    def position(self, sample):
+    def position(self, sample: int) -> int:
         sample = operator.index(sample)
         if sample < 0 or not self.keep[sample]:
             raise IndexError("sample %d is not kept" % sample)
         return super().position(self.keep.rank(sample))
 
-    def batch(self, step, rank=None):
+    def batch(self, step: int, rank: Optional[int] = None) -> Ids:
         return self.keep.kept(super().batch(step, rank))
 
-    def ids(self, first=0):
+    def ids(self, first: int = 0) -> Iterator[int]:
         numbers = super().ids(first)
         for block in iter(lambda: list(itertools.islice(numbers, _BLOCK)), []):
             yield from self.keep.kept(block).tolist()
 
-    def state_dict(self, steps=0):
+    def state_dict(self, steps: int = 0) -> Dict[str, Any]:
         return dict(super().state_dict(steps), keep=self.keep.info["hash"])
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
         if isinstance(state, dict) and state.get("keep") != self.keep.info["hash"]:
             raise StaleError(116, "the state was saved with another keep column: resume it with its own, or start a "
                              "new epoch")
         super().load_state_dict(state)
 
-    def __getstate__(self):
+    def __getstate__(self) -> Dict[str, Any]:
         return dict(super().__getstate__(), keep=self.keep)
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Dict[str, Any]) -> None:
         super().__setstate__(state)
         self.keep = state["keep"]
 
@@ -311,8 +324,10 @@ class Batches:
     number of ranks may change on the way).
     """
 
-    def __init__(self, column, *, batch_size=None, max_tokens=None, bucket=None, group=None, seed=0, epoch=0,
-                 shuffle=True, remainder="keep", rank=0, world_size=1, frozen=False):
+    def __init__(self, column: Union[Column, Path], *, batch_size: Optional[int] = None, max_tokens: Optional[int] = None,
+                 bucket: Optional[int] = None, group: Optional[int] = None, seed: int = 0, epoch: int = 0,
+                 shuffle: bool = True, remainder: str = "keep", rank: int = 0, world_size: int = 1,
+                 frozen: bool = False) -> None:
         self.column = column = column if isinstance(column, Column) else Column(column)
         world_size = _number("world_size", world_size, 1)
         self.rank = check_rank(rank, world_size)
@@ -322,36 +337,36 @@ class Batches:
         self._epoch = _number("epoch", epoch)
         self.handle = _shoal.Batches(column.handle, self._spec, self._epoch)
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Batches of an epoch, of all ranks together."""
         return self.handle.info()[1]
 
     @property
-    def steps(self):
+    def steps(self) -> int:
         return self.handle.info()[0]
 
     @property
-    def largest(self):
+    def largest(self) -> int:
         """Samples of the largest batch."""
         return self.handle.info()[2]
 
     @property
-    def consumed(self):
-        return self.handle.spec()[9]
+    def consumed(self) -> int:
+        return int(self.handle.spec()[9])
 
     @property
-    def world_size(self):
+    def world_size(self) -> int:
         return self._spec[8]
 
     @property
-    def epoch(self):
+    def epoch(self) -> int:
         return self._epoch
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: int) -> None:
         self._epoch = _number("epoch", epoch)
         self.handle.set_epoch(self._epoch)
 
-    def batch(self, step, rank=None):
+    def batch(self, step: int, rank: Optional[int] = None) -> Ids:
         """The sample ids that a rank takes in a step, as an array of int64."""
         step = _number("step", step)
         if step >= self.steps:
@@ -360,27 +375,27 @@ class Batches:
         rank = self.rank if rank is None else check_rank(rank, self.world_size)
         return ids[:self.handle.get(step, rank, ids)].copy()
 
-    def batches(self, first=0):
+    def batches(self, first: int = 0) -> Iterator[Ids]:
         for step in range(first, self.steps):
             yield self.batch(step)
 
     __iter__ = batches
 
-    def state_dict(self, steps=0):
+    def state_dict(self, steps: int = 0) -> Dict[str, Any]:
         return state_to_dict(self.handle.save(_number("steps", steps)))
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
         kept = state_from_dict(state)
         self.handle = _shoal.Batches(self.column.handle, self._spec, kept)
         self._epoch = kept[1]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "<shoal.Batches: epoch %d, %d batches by %s>" % (self._epoch, len(self), self.column.name)
 
-    def __getstate__(self):
+    def __getstate__(self) -> Dict[str, Any]:
         return {"column": self.column, "spec": self.handle.spec(), "rank": self.rank, "epoch": self._epoch}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Dict[str, Any]) -> None:
         self.column, self.rank, self._epoch = state["column"], state["rank"], state["epoch"]
         self._spec = state["spec"][:9] + (0,)
         self.handle = _shoal.Batches(self.column.handle, state["spec"], self._epoch)

@@ -7,20 +7,20 @@ and their caches are not used:
       data_loader_classname: shoal.dlio.ShoalDataLoader
       data_loader_sampler: index
 
-The reader keeps DLIO's own data loader and workers, and only opens nothing twice and caches nothing:
+The files of an epoch are those that DLIO itself would read: the first num_files_train of its list, below storage_root and
+data_folder, in a folder or a bucket. Each is read once per epoch, but for those that do not fill a step of all ranks.
 
-    reader:
-      reader_classname: shoal.dlio.ShoalReader
+The catalog is $SHOAL_CATALOG, in which {dataset} stands for train or valid; by default train.cat and valid.cat in the data folder, which
+must be writable then. It is made of the folder when it is not there. DLIO lists the folder itself before any plug-in is
+asked, which takes its own memory and time.
 
-The catalog is $SHOAL_CATALOG, in which {dataset} stands for train or valid; by default <data_folder>/train.cat
-and valid.cat. It is made of <data_folder>/train when it is not there. DLIO lists the folder itself before any
-plug-in is asked, which takes its own memory and time.
-
-read_threads is how many reads are in flight; prefetch_size how many batches are read ahead; sample_shuffle off
+read_threads is how many reads are in flight per rank; prefetch_size how many batches are read ahead; sample_shuffle off
 reads in the order of names; seed_change_epoch off repeats one order.
 """
 
 import errno
+import hashlib
+import importlib.util
 import logging
 import os
 import time
@@ -28,52 +28,219 @@ import time
 import numpy
 from dlio_benchmark.common.enumerations import DataLoaderType, DatasetType, Shuffle
 from dlio_benchmark.data_loader.base_data_loader import BaseDataLoader
-from dlio_benchmark.reader.reader_handler import FormatReader
+from dlio_benchmark.utils.utility import DLIOMPI
 
-from . import _shoal
 from ._errors import BadValueError, Error
-from .catalog import Catalog
+from ._store import S3Config, parse_uri
+from .catalog import Catalog, local_path
 from .indexing import index
 from .loader import Loader
-from .order import Order
 
-__all__ = ["ShoalDataLoader", "ShoalReader"]
+__all__ = ["ShoalDataLoader"]
 
 _WAIT = 3600  # seconds for another process to make the catalog
+
+# DLIO's storage_options and the fields of S3Config.
+_S3_OPTIONS = {"endpoint_url": "endpoint", "region": "region", "access_key_id": "access_key",
+               "secret_access_key": "secret_key"}
+
+
+# ---- Where the dataset is
 
 
 def _dataset_name(dataset_type):
     return "train" if dataset_type is DatasetType.TRAIN else "valid"
 
 
+def _is_bucket(args):
+    kind = str(args.storage_type)
+    if kind not in ("local_fs", "s3"):
+        raise BadValueError(22, "shoal.dlio reads storage_type local_fs and s3, not %s: use DLIO's own loader for that" % kind)
+    return kind == "s3"
+
+
+def data_folder(args, dataset_type):
+    """The folder, or s3:// URI, that DLIO lists: its list's names begin with it."""
+    folder = os.path.join(args.data_folder, _dataset_name(dataset_type))
+    if not _is_bucket(args):
+        return os.path.join(args.storage_root or "", folder)
+    return folder if "://" in folder else _bucket_uri(args.storage_root.rstrip("/"), folder.lstrip("/"))
+
+
+def _bucket_uri(bucket, key):
+    return "%s://%s/%s" % ("s3", bucket, key)
+
+
+def _storage(args, dataset_type):
+    """The same as Shoal finds it."""
+    folder = data_folder(args, dataset_type)
+    if not _is_bucket(args):
+        return folder
+    whole = str((getattr(args, "storage_options", None) or {}).get("use_full_object_uri", "")).lower() in ("true", "1", "yes")
+    if whole or importlib.util.find_spec("dlio_benchmark.storage.s3_torch_storage"):  # Argonne's always does
+        # The whole URI is the object's key.
+        return _bucket_uri(folder.split("/")[2], folder)
+    return folder
+
+
+def _s3_config(args):
+    """The server and the keys of storage_options. None: as the environment has them."""
+    options = getattr(args, "storage_options", None) or {}
+    given = {field: str(options[key]) for key, field in _S3_OPTIONS.items() if options.get(key)}
+    return S3Config(**given) if _is_bucket(args) and given else None
+
+
 def catalog_path(args, dataset_type):
     """Where the catalog of a dataset is."""
     name = _dataset_name(dataset_type)
     given = os.environ.get("SHOAL_CATALOG")
-    return given.replace("{dataset}", name) if given else os.path.join(args.data_folder, name + ".cat")
+    if given:
+        return given.replace("{dataset}", name)
+    if _is_bucket(args):
+        raise BadValueError(22, "with storage_type s3, say where the catalog is, or shall be made: SHOAL_CATALOG=/path/{dataset}.cat, in which "
+                            "{dataset} stands for train or valid")
+    return data_folder(args, dataset_type) + ".cat"
+
+
+# ---- The catalog
+
+
+def _patterns(args, dataset_type):
+    """Which files DLIO takes: by the end of the name in a folder, by the extension in subfolders."""
+    kind = str(args.format)
+    nr_subfolders = args.num_subfolders_train if dataset_type is DatasetType.TRAIN else args.num_subfolders_eval
+    if _is_bucket(args):
+        return {"include": ["*" + kind]}
+    if nr_subfolders > 0:
+        return {"include": ["*/*." + kind, "*/*." + kind.upper()], "exclude": ["*/*/"]}
+    return {"include": ["*" + kind], "exclude": ["*/"]}
+
+
+def _when_made(path, make, s3=None):
+    """A catalog that whoever comes first makes when it is not there, while the others wait."""
+    until = time.monotonic() + _WAIT
+    while not parse_uri(path).objects and not os.path.exists(path):
+        try:
+            make()
+        except Error as e:
+            if e.errno == errno.EBUSY and time.monotonic() < until:
+                time.sleep(0.2)
+            elif e.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
+            else:
+                raise type(e)(e.errno, "the catalog '%s' cannot be made: %s. Say where it may be: SHOAL_CATALOG=/path/{dataset}.cat, in which "
+                              "{dataset} stands for train or valid" % (path, e)) from None
+    return Catalog(path, s3=s3)
 
 
 def open_catalog(args, dataset_type):
-    """The catalog; made by whoever comes first when it is not there, while the others wait."""
-    path, until = catalog_path(args, dataset_type), time.monotonic() + _WAIT
-    folder = os.path.join(args.data_folder, _dataset_name(dataset_type))
-    while not os.path.exists(path):
-        try:
-            index(folder, path, include=["*." + str(args.format)])
-        except Error as e:
-            if e.errno != errno.EBUSY or time.monotonic() > until:
-                raise
-            time.sleep(0.2)
-    catalog = Catalog(path)
-    per_file = catalog.samples_per_file or 0
-    if per_file != 1 or args.num_samples_per_file != 1:
+    """The catalog of all files of a dataset."""
+    if args.num_samples_per_file != 1:
         raise BadValueError(22, "shoal.dlio reads files of one sample, and num_samples_per_file is %d: use DLIO's own "
-                            "loader for these" % max(per_file, args.num_samples_per_file))
-    wanted = args.num_files_train if dataset_type is DatasetType.TRAIN else args.num_files_eval
-    if len(catalog) < wanted:
-        raise BadValueError(22, "'%s' has %d files, and DLIO wants %d: remove it, and it is made again"
-                            % (path, len(catalog), wanted))
+                            "loader for these" % args.num_samples_per_file)
+    path, s3 = catalog_path(args, dataset_type), _s3_config(args)
+    catalog = _when_made(path, lambda: index(_storage(args, dataset_type), path, s3=s3, **_patterns(args, dataset_type)), s3)
+    if len(catalog) and catalog.samples_per_file != 1:
+        raise BadValueError(22, "shoal.dlio reads files of one sample, and those of '%s' have more: make it with "
+                            "samples_per_file=1" % path)
     return catalog
+
+
+def _open_part(catalog, ids):
+    """A catalog of some of the files of another one, beside that, named after what is in it."""
+    name = hashlib.sha256(catalog.digest.encode() + ids.tobytes()).hexdigest()[:16]
+    if parse_uri(catalog.path).objects:
+        raise BadValueError(22, "the %d files that DLIO reads are not side by side in '%s': name a catalog in SHOAL_CATALOG that "
+                            "is a file, beside which one of these can be made" % (len(ids), catalog.path))
+    path = "%s-%s.cat" % (os.path.splitext(catalog.path)[0], name)
+
+    def names():  # made anew for each try: a try that has to wait for another process has taken some of them
+        return ((catalog.name(i), catalog.size(i)) if catalog.size(i) is not None else catalog.name(i) for i in ids.tolist())
+
+    part = _when_made(path, lambda: index(names(), path, root=catalog.root, s3=catalog.s3), catalog.s3)
+    if len(part) != len(ids):
+        raise BadValueError(22, "'%s' has %d files, and should have the %d that DLIO reads: remove it, and it is made again"
+                            % (path, len(part), len(ids)))
+    return part
+
+
+# ---- Which of its files DLIO reads
+
+
+def _prefix(catalog, storage):
+    """What the catalog's names of the files in the folder begin with."""
+    folder, root = storage.rstrip("/"), catalog.root.rstrip("/")
+    if not parse_uri(storage).objects:
+        folder, root = os.path.realpath(folder), os.path.realpath(local_path(catalog.root))
+    if folder == root:
+        return ""
+    if not folder.startswith(root.rstrip("/") + "/"):
+        raise BadValueError(22, "'%s' is a catalog of %s, and DLIO reads %s: give another one in SHOAL_CATALOG, or remove it, and it is "
+                            "made again" % (catalog.path, catalog.root, storage))
+    return folder[len(root.rstrip("/")) + 1:] + "/"
+
+
+def _list_of_dlio(args, dataset_type):
+    """Of all files, or in MLCommons' of as many on every rank."""
+    return args.file_list_train if dataset_type is DatasetType.TRAIN else args.file_list_eval
+
+
+def _find(args, dataset_type):
+    """The catalog, and the ids there of this rank's part of DLIO's list."""
+    catalog, files = open_catalog(args, dataset_type), _list_of_dlio(args, dataset_type)
+    if not getattr(args, "files_pre_sharded", False):  # then every rank has all of it
+        files = files[args.my_rank::args.comm_size]
+    prefix, folder = _prefix(catalog, _storage(args, dataset_type)), data_folder(args, dataset_type).rstrip("/") + "/"
+    ids = numpy.empty(len(files), dtype=numpy.int64)
+    for i, file in enumerate(files):
+        found = catalog.find(prefix + file[len(folder):]) if file.startswith(folder) else None
+        if found is None:
+            raise BadValueError(22, "DLIO reads '%s', which is not in '%s', a catalog of %d files of %s: remove the catalog, and it is made "
+                                "again" % (file, catalog.path, len(catalog), catalog.root))
+        ids[i] = found
+    return catalog, ids
+
+
+def _on_all_ranks(function):
+    """What function() gives on each rank. When it fails on one it fails on all: the others would wait for that one for ever."""
+    mine = failed = None
+    try:
+        mine = function()
+    except Exception as e:  # raised again below
+        failed = e
+    everyones = DLIOMPI.get_instance().comm().allgather((mine, failed and str(failed)))
+    if failed:
+        raise failed
+    for rank, (_, words) in enumerate(everyones):
+        if words:
+            raise Error(errno.ECANCELED, "rank %d: %s" % (rank, words))
+    return [each for each, _ in everyones]
+
+
+def files_of_dlio(args, dataset_type):
+    """A catalog, and the range of its files that DLIO's list has, on all ranks together. Collective over these."""
+    if not len(_list_of_dlio(args, dataset_type)):  # so it is on all ranks
+        return None, range(0)
+    found = []
+
+    def look():
+        found.extend(_find(args, dataset_type))
+        ids = found[1]
+        return (len(ids), int(ids.min()), int(ids.max()), int(ids.sum())) if len(ids) else None
+
+    parts = [part for part in _on_all_ranks(look) if part]
+    catalog, mine = found
+    files = range(min(part[1] for part in parts), max(part[2] for part in parts) + 1)
+    nr, ids = sum(part[0] for part in parts), sum(part[3] for part in parts)
+    if nr == len(files) and 2 * ids == (files[0] + files[-1]) * nr:
+        return catalog, files
+    ids = numpy.unique(numpy.concatenate(_on_all_ranks(lambda: mine)))
+    found[:] = []
+    _on_all_ranks(lambda: found.append(_open_part(catalog, ids)))
+    return found[0], range(len(found[0]))
+
+
+# ---- The plug-in
 
 
 def _order_options(args):
@@ -91,8 +258,14 @@ class ShoalDataLoader(BaseDataLoader):
         self._loader = None
 
     def read(self, *_):
+        """Collective over all ranks: once, before the first epoch."""
         args = self._args
-        self._loader = Loader(open_catalog(args, self.dataset_type), self.batch_size, rank=args.my_rank,
+        catalog, files = files_of_dlio(args, self.dataset_type)
+        if not files:
+            return
+        # DLIO leaves its loop after these; what follows would be read for nothing.
+        steps = args.total_training_steps if self.dataset_type is DatasetType.TRAIN else -1
+        self._loader = Loader(catalog, self.batch_size, rank=args.my_rank, samples=files, steps=steps if steps > 0 else None,
                               in_flight=max(1, args.read_threads), prefetch=max(1, min(64, args.prefetch_size or 2)),
                               **_order_options(args))
 
@@ -108,13 +281,14 @@ class ShoalDataLoader(BaseDataLoader):
     def next(self):
         # DLIO leaves its loop at the last step, so what follows a yield may never run: the epoch goes on first.
         epoch, self.epoch_number = self.epoch_number, self.epoch_number + 1
-        batches = self._loader.epoch(epoch)
+        if self._loader is None:
+            return
         nr_samples = nr_bytes = 0
         started = time.monotonic()
         try:
-            for batch in batches:
+            for batch in self._loader.epoch(epoch):
                 nr_samples += len(batch)
-                nr_bytes += sum(len(sample) for sample in batch)
+                nr_bytes += int(batch.lengths.sum())
                 yield self._shaped(len(batch))
         finally:
             logging.info("shoal: %s epoch %d: rank %d read %d samples, %d bytes, in %.3f s",
@@ -123,50 +297,3 @@ class ShoalDataLoader(BaseDataLoader):
 
     def finalize(self):
         """After each epoch: the loader stays, for the next."""
-
-
-class ShoalReader(FormatReader):
-    """For reader_classname: a sample of DLIO's index is the one at that position of Shoal's order of the epoch."""
-
-    def __init__(self, dataset_type, thread_index, epoch, *_):
-        super().__init__(dataset_type, thread_index)
-        self._catalog = open_catalog(self._args, dataset_type)
-        options = _order_options(self._args)
-        self._order = Order(self._catalog, batch_size=self.batch_size, rank=self._args.my_rank, epoch=epoch, **options)
-        self._reader = _shoal.Reader(self._catalog.handle, None, False)
-        self.nr_bytes = 0
-
-    def open(self, filename):
-        return filename
-
-    def close(self, filename):
-        pass
-
-    def get_sample(self, filename, sample_index):
-        self._take([self._catalog.index(os.path.relpath(filename, self._catalog.root.replace("file://", "", 1)))])
-
-    def _take(self, ids):
-        self.nr_bytes += sum(map(len, self._reader.read(ids, max(1, min(len(ids), 64)), False)))
-        for _ in ids:
-            self.preprocess()
-
-    def next(self):
-        threads = max(1, self._args.read_threads)
-        image = numpy.asarray(self._args.resized_image)
-        for step in range(max(0, self.thread_index), self._order.steps, threads):
-            ids = self._order.batch(step).tolist()
-            self._take(ids)
-            yield numpy.broadcast_to(image, (len(ids),) + image.shape)
-
-    def read_index(self, global_sample_idx, step):
-        self._take([self._order[int(global_sample_idx) % len(self._order)]])
-        return self._args.resized_image
-
-    def finalize(self):
-        pass
-
-    def is_index_based(self):
-        return True
-
-    def is_iterator_based(self):
-        return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import operator
 import os
 import shutil
@@ -10,14 +11,17 @@ import stat
 import tempfile
 import threading
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Optional, Union
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple, Union
 
 from . import _shoal
 from ._errors import BadValueError, Error
-from .catalog import SIZE_UNKNOWN, Catalog
+from ._store import S3Config, as_tuple, parse_uri
+from .catalog import SIZE_UNKNOWN, Catalog, Path
 from .order import _number
 
-_THREADS_MAX = 1024  # as the command has it
+_THREADS_MAX, _SHARDS_MAX = 1024, 65536  # as the command has them
+
+Patterns = Union[Path, Iterable[Path]]
 
 
 @dataclass(frozen=True)
@@ -30,19 +34,62 @@ class IndexProgress:
     sealing: bool
 
 
-def _options(output, root, tmp_dir, memory, samples_per_file, progress, warn):
-    def tell(sealing, names, pending, where):
+def callbacks(progress: Optional[Callable[[IndexProgress], Any]], warn: Optional[Callable[[str], Any]]
+              ) -> Tuple[Optional[Callable[..., None]], Optional[Callable[..., None]]]:
+    """What the library calls, for what the user wants to be told."""
+    def tell(sealing: bool, names: int, pending: int, where: bytes) -> None:
+        assert progress is not None
         progress(IndexProgress(names, pending, os.fsdecode(where), sealing))
 
-    def tell_warning(words):
+    def tell_warning(words: bytes) -> None:
+        assert warn is not None
         warn(os.fsdecode(words))
 
+    return tell if progress else None, tell_warning if warn else None
+
+
+def _options(output: Path, root: Optional[str], tmp_dir: Optional[Path], memory: Optional[int],
+             samples_per_file: Optional[int], progress: Optional[Callable[[IndexProgress], Any]],
+             warn: Optional[Callable[[str], Any]], s3: Optional[S3Config], allow_empty: bool) -> Tuple[Any, ...]:
     return (os.fsencode(output), root, None if tmp_dir is None else os.fsdecode(tmp_dir), _number("memory", memory or 0),
-            _number("samples_per_file", samples_per_file or 0),
-            tell if progress else None, tell_warning if warn else None)
+            _number("samples_per_file", samples_per_file or 0), *callbacks(progress, warn), as_tuple(s3), not allow_empty)
 
 
-def _name(name):
+def _patterns(what: str, given: Optional[Patterns]) -> Tuple[bytes, ...]:
+    """Patterns as bytes. A str is one of them, and not an iterable of its letters."""
+    words = "%s is a pattern, as '*.jpg', or several, as ['*.jpg', '*.png'], not %.100r"
+    if given is None:
+        return ()
+    if isinstance(given, (str, bytes, os.PathLike)):
+        given = (given,)
+    try:
+        several = tuple(given)
+    except TypeError:
+        raise TypeError(words % (what, given)) from None
+    for one in several:
+        if not isinstance(one, (str, bytes, os.PathLike)):
+            raise TypeError(words % (what, one))
+        if b"\0" in os.fsencode(one):
+            raise BadValueError(22, "%s: the pattern %.100r has a NUL byte in it, which no name can have" % (what, one))
+    return tuple(map(os.fsencode, several))
+
+
+def _shard(shard: Optional[Tuple[int, int]]) -> Tuple[int, int]:
+    """(k, n) as the library takes it: n is 0 for all of it."""
+    if shard is None:
+        return 0, 0
+    try:
+        k, n = shard
+    except (TypeError, ValueError):
+        raise TypeError("shard is (k, n), which is shard k of n, counted from 0; not %.100r" % (shard,)) from None
+    k, n = _number("k of shard=(k, n)", k), _number("n of shard=(k, n)", n, 1)
+    if k >= n or n > _SHARDS_MAX:
+        raise BadValueError(22, "there is no shard %d of %d: shards are counted from 0, and there are at most %d"
+                            % (k, n, _SHARDS_MAX))
+    return k, n
+
+
+def _name(name: Union[str, bytes]) -> bytes:
     """The bytes of a name; NUL is what separates names on the way, and no file has it in its name."""
     text = os.fsencode(name)
     if b"\0" in text:
@@ -50,7 +97,7 @@ def _name(name):
     return text
 
 
-def _feed(names, fd, failed):
+def _feed(names: Iterable[Any], fd: int, failed: List[BaseException]) -> None:
     """Write names, and sizes where they come, into a pipe; by a thread of its own."""
     try:
         with open(fd, "wb", closefd=True) as out:
@@ -70,13 +117,13 @@ def _feed(names, fd, failed):
         pass  # the reader has said why
 
 
-def _index_names(names, options, names_only):
+def _index_names(names: Iterable[Any], options: Tuple[Any, ...], names_only: bool) -> dict[str, int]:
     """A catalog is sealed only when all names were there: what the iterable raises is raised here."""
     reading, writing = os.pipe()
-    failed = []
+    failed: List[BaseException] = []
     feeder = threading.Thread(target=_feed, args=(names, writing, failed), daemon=True)
 
-    def checked(*progress):
+    def checked(*progress: Any) -> None:
         if failed:
             raise failed[0]
         if options[5]:
@@ -84,7 +131,7 @@ def _index_names(names, options, names_only):
 
     try:
         feeder.start()
-        return _shoal.index_list(reading, b"\0", names_only, options[:5] + (checked, options[6]))
+        return _shoal.index_list(reading, b"\0", names_only, options[:5] + (checked,) + options[6:])
     finally:
         os.close(reading)
         feeder.join()
@@ -93,10 +140,10 @@ def _index_names(names, options, names_only):
 
 
 @contextlib.contextmanager
-def _staged(output, tmp_dir):
+def _staged(output: Path, tmp_dir: Optional[Path], s3: Optional[S3Config]) -> Iterator[Path]:
     """Where to make the catalog: for a bucket in a file first, which is sent when it is sealed."""
     uri = os.fsdecode(output)
-    if not uri.startswith("s3://"):
+    if not parse_uri(uri).objects:
         yield output
         return
     folder = tempfile.mkdtemp(prefix="shoal-index-", dir=None if tmp_dir is None else os.fsdecode(tmp_dir))
@@ -104,90 +151,127 @@ def _staged(output, tmp_dir):
         path = os.path.join(folder, "catalog")
         yield path
         try:
-            _shoal.put_file(os.fsencode(path), os.fsencode(uri))
+            _shoal.put_file(os.fsencode(path), os.fsencode(uri), as_tuple(s3))
         except Error as e:
             raise type(e)(e.errno, "cannot write the catalog to %s: %s" % (uri, e)) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def index(source: Union[str, os.PathLike, Iterable[Any]], output: Union[str, os.PathLike], *, root: Any = None,
-          sizes: bool = True, include: Iterable[str] = (), exclude: Iterable[str] = (), follow: bool = False,
+def index(source: Union[Path, Iterable[Any]], output: Path, *, root: Optional[Path] = None,
+          sizes: bool = True, include: Optional[Patterns] = (), exclude: Optional[Patterns] = (), follow: bool = False,
           one_file_system: bool = False, keep_going: bool = False, samples_per_file: Optional[int] = None,
-          memory: Optional[int] = None, tmp_dir: Any = None, threads: int = 0, update: Any = None, resume: bool = False,
-          names_only: bool = False, etags: bool = False, endpoint: Optional[str] = None, progress: Optional[Callable[[IndexProgress], Any]] = None,
+          memory: Optional[int] = None, tmp_dir: Optional[Path] = None, threads: int = 0, update: Optional[Path] = None,
+          resume: bool = False, names_only: bool = False, null: bool = False, etags: bool = False,
+          shard: Optional[Tuple[int, int]] = None, allow_empty: bool = False, endpoint: Optional[str] = None,
+          s3: Optional[S3Config] = None, progress: Optional[Callable[[IndexProgress], Any]] = None,
           warn: Optional[Callable[[str], Any]] = None) -> Catalog:
     """Make the catalog `output`, a file or "s3://bucket/name", of all files below a directory, of a list of names, or of an
     iterable.
 
     source: a directory or file URI; a bucket or a prefix in one, "s3://bucket/prefix"; a file with a name on each line (after a tab its size, after another its
-    number of samples); or an iterable of names, or of (name, size) or (name, size, samples). progress is
+    number of samples; null=True: ended by NUL bytes, not line ends); or an iterable of names, or of (name, size) or (name, size, samples). progress is
     called with an IndexProgress now and then, warn with what was left out under keep_going. Ctrl-C, or an
     exception in either, ends it and leaves nothing behind. Returns the open Catalog; its `made` says what
     was met on the way. Memory stays below `memory` bytes (256 MB) at any number of names.
 
-    Of a bucket, etags=True keeps the ETag of each object, which Loader and ShoalDataset need for if_match=True; `made["nr_odd_etags"]` counts those that
-    are no MD5, which are not kept.
+    include and exclude, of a directory or a bucket: a pattern, or an iterable of them, of files to take in (none: all) and of files
+    and directories to leave out. '*' and '?' match all but a slash, '**' slashes too, [a-z] one of a set; {a,b} is no pattern: give two.
+    A pattern without a slash is matched with the last part of a name, one with a slash with all of it.
 
-    The usual AWS variables and files say where a bucket is and whose keys are used. endpoint, the server's URL, is put into
-    AWS_ENDPOINT_URL_S3 of this process, so that what reads the catalog later, and its workers, ask the same server.
+    Where nothing is found, or the patterns leave nothing, NotFoundError says so, no catalog is made, and one that was there stays as it was;
+    allow_empty=True makes an empty one.
+
+    Of a bucket, etags=True keeps the ETag of each object, which Loader and ShoalDataset need for if_match=True; `made["nr_odd_etags"]` counts those that
+    are no MD5, which are not kept. shard=(k, n) lists only the k-th, from 0 to n - 1, of n about equal ranges of keys, which all processes find
+    alike as long as the bucket is not changed; it may be empty. Each makes a catalog of its own.
+
+    The usual AWS variables and files say where a bucket is and whose keys are used, where s3, a shoal.S3Config, does not;
+    endpoint is short for one with that endpoint. The Catalog keeps it: loaders and datasets of it, and their workers, ask
+    the same server with the same keys.
     """
-    _check_bucket(source, endpoint, etags, {"follow": follow, "one_file_system": one_file_system, "update": update})
-    if _number("threads", threads) > _THREADS_MAX:
-        raise BadValueError(22, "threads must be at most %d, not %d" % (_THREADS_MAX, threads))
-    if resume and os.fsdecode(output).startswith("s3://"):
+    s3 = _with_endpoint(s3, endpoint)
+    k, n = _shard(shard)
+    patterns = _patterns("include", include), _patterns("exclude", exclude)
+    _check_source(source, patterns, null)
+    _check_bucket(source, endpoint, etags, n, {"follow": follow, "one_file_system": one_file_system, "update": update})
+    check_threads(threads)
+    if resume and parse_uri(output).objects:
         raise BadValueError(22, "resume is for a catalog that is a file: one for a bucket is made anew")
     root = None if root is None else os.fsdecode(root)
-    with _staged(output, tmp_dir) as path:
-        options = _options(path, root, tmp_dir, memory, samples_per_file, progress, warn)
-        tree = (not sizes, follow, one_file_system, keep_going, tuple(map(os.fsencode, include)),
-                tuple(map(os.fsencode, exclude)), threads, None if update is None else os.fsdecode(update), resume, etags)
-        made = _make(source, tree, options, names_only)
-    return _opened(output, made)
+    with _staged(output, tmp_dir, s3) as path:
+        options = _options(path, root, tmp_dir, memory, samples_per_file, progress, warn, s3, allow_empty or n > 0)
+        tree = (not sizes, follow, one_file_system, keep_going, *patterns, threads,
+                None if update is None else os.fsdecode(update), resume, etags, k, n)
+        made = _make(source, tree, options, names_only, b"\0" if null else b"\n")
+    return _opened(output, made, s3)
 
 
-def _make(source, tree, options, names_only):
+def _make(source: Union[Path, Iterable[Any]], tree: Tuple[Any, ...], options: Tuple[Any, ...], names_only: bool,
+          separator: bytes) -> dict[str, int]:
     if not isinstance(source, (str, bytes, os.PathLike)):
         return _index_names(source, options, names_only)
     if _is_list(source):
         with open(source, "rb", buffering=0) as file:
-            return _shoal.index_list(file.fileno(), b"\n", names_only, options)
+            return _shoal.index_list(file.fileno(), separator, names_only, options)
     return _shoal.index_tree(os.fsencode(source), tree, options)
 
 
-def _check_bucket(source, endpoint, etags, of_directories):
-    bucket = isinstance(source, (str, bytes)) and os.fsdecode(source).startswith("s3://")
+def _with_endpoint(s3: Optional[S3Config], endpoint: Optional[str]) -> Optional[S3Config]:
+    as_tuple(s3)  # says what is wrong with it
+    return s3 if endpoint is None else dataclasses.replace(s3 or S3Config(), endpoint=endpoint)
+
+
+def check_threads(threads: int) -> int:
+    if _number("threads", threads) > _THREADS_MAX:
+        raise BadValueError(22, "threads must be at most %d, not %d" % (_THREADS_MAX, threads))
+    return threads
+
+
+def _check_source(source: Union[Path, Iterable[Any]], patterns: Tuple[Tuple[bytes, ...], ...], null: bool) -> None:
+    a_list = isinstance(source, (str, bytes, os.PathLike)) and _is_list(source)
+    for what, given in zip(("include", "exclude"), patterns):
+        if given and (a_list or not isinstance(source, (str, bytes, os.PathLike))):
+            raise BadValueError(22, "%s is for a directory or a bucket, not for a list of names" % what)
+    if null and not a_list:
+        raise BadValueError(22, "null is for a file with names in it")
+
+
+def _check_bucket(source: Union[Path, Iterable[Any]], endpoint: Optional[str], etags: bool, nr_shards: int,
+                  of_directories: dict[str, Any]) -> None:
+    bucket = isinstance(source, (str, bytes)) and parse_uri(source).objects
     wrong = [name for name, given in of_directories.items() if given]
     if bucket and wrong:
         raise BadValueError(22, "%s is for a directory, not for a bucket" % wrong[0])
     if etags and not bucket:
         raise BadValueError(22, "etags is for a bucket, as s3://bucket/prefix")
+    if nr_shards and not bucket:
+        raise BadValueError(22, "shard is for a bucket, as s3://bucket/prefix")
     if endpoint is not None and not bucket:
         raise BadValueError(22, "endpoint is for a bucket, as s3://bucket/prefix")
-    if endpoint is not None:
-        os.environ["AWS_ENDPOINT_URL_S3"] = endpoint
 
 
-def _is_list(source):
+def _is_list(source: Path) -> bool:
     try:
         return not stat.S_ISDIR(os.stat(source).st_mode)
     except OSError:
         return False  # a URI, or nothing: the library says which
 
 
-def index_pattern(pattern: str, count: int, output: Union[str, os.PathLike], *, first: int = 0, subfolders: int = 0,
-                  size: Optional[int] = None, root: Any = None, samples_per_file: Optional[int] = None) -> Catalog:
+def index_pattern(pattern: Union[str, bytes], count: int, output: Path, *, first: int = 0, subfolders: int = 0,
+                  size: Optional[int] = None, root: Optional[Path] = None, samples_per_file: Optional[int] = None,
+                  s3: Optional[S3Config] = None) -> Catalog:
     """Make a catalog of the names that a pattern makes, such as "img_{:07d}.jpeg", without any list."""
     root = None if root is None else os.fsdecode(root)
-    with _staged(output, None) as path:
-        options = _options(path, root, None, None, samples_per_file, None, None)
+    with _staged(output, None, s3) as path:
+        options = _options(path, root, None, None, samples_per_file, None, None, s3, allow_empty=False)
         made = _shoal.index_pattern(os.fsencode(pattern), _number("first", first), _number("count", count),
                                     _number("subfolders", subfolders), SIZE_UNKNOWN if size is None else _number("size", size),
                                     options)
-    return _opened(output, made)
+    return _opened(output, made, s3)
 
 
-def _opened(output, made):
-    catalog = Catalog(output)
+def _opened(output: Path, made: dict[str, int], s3: Optional[S3Config]) -> Catalog:
+    catalog = Catalog(output, s3=s3)
     catalog.made = made
     return catalog

@@ -13,8 +13,9 @@ import numpy
 
 from . import _shoal
 from ._errors import BadValueError, Error
+from ._store import S3Config, as_tuple
 from .catalog import Catalog
-from .order import Order, _choice, _number, check_rank, dataset_facts, make_spec, state_from_dict, state_to_dict
+from .order import _choice, _number, check_rank, dataset_facts, make_spec, state_from_dict, state_to_dict
 
 ENGINES = ("auto", "uring", "threads")
 _WORD = 2**64
@@ -28,6 +29,18 @@ def _milliseconds(what, seconds):
     if not (math.isfinite(seconds) and 0 < seconds < 2**40):
         raise BadValueError(22, "%s must be more than 0 seconds, and finite, not %r" % (what, seconds))
     return max(1, int(seconds * 1000))
+
+
+def _part(facts, samples):
+    """The facts of a range of the samples, and the first of them. A state of one range does not go on in another."""
+    if samples is None:
+        return facts, 0
+    if not isinstance(samples, range) or samples.step != 1:
+        raise TypeError("samples is a range of ids, as range(0, 200), not %r" % (samples,))
+    if not 0 <= samples.start < samples.stop <= facts[0]:
+        raise BadValueError(22, "there are no samples %d to %d in a catalog of %d" % (samples.start, samples.stop, facts[0]))
+    digest = facts[1] if samples.start == 0 else "%.16s%016x" % (facts[1], samples.start)
+    return (len(samples), digest, facts[2]), samples.start
 
 
 class AuditError(Error):
@@ -186,9 +199,12 @@ class Loader:
                 train(batch.stack())
             assert loader.audit.exactly_once
 
-    All memory, (prefetch + 2) batches of the largest sample, is taken when the first epoch begins, whatever
-    the number of files. A batch's memory is used again when nothing refers to it any more; who keeps more
-    batches than there is room for gets copies. Nothing that was read in one epoch is delivered in another.
+    Memory follows the bytes of the batches in flight, prefetch + 2 of them, whatever the number of files and
+    the largest of them. `memory` limits it, in bytes: fewer batches are read ahead then, and a batch that is
+    larger than that alone raises MemoryError. A batch that is kept while the next is taken counts too; only
+    where the limit has no room for both does it come on top. A batch's memory is used again when nothing refers to
+    it any more; who keeps more batches than there is room for gets copies. Nothing that was read in one
+    epoch is delivered in another.
 
     Without an epoch's number, iter(loader) is the one after the last, from 0 on. At the end of an epoch
     `audit` has the proof; of a single rank that failed it raises AuditError. on_error="skip" goes on after
@@ -196,6 +212,10 @@ class Loader:
 
     if_match=True has the bucket give only objects that have the ETag which the catalog keeps (index(..., etags=True)): one that changed
     since it was listed cannot be read, errno ESTALE.
+
+    samples, a range of ids, has the order be of these samples of the catalog only, as if there were no others; steps is how many of
+    an epoch's steps are taken at most: nothing is read for later ones.
+    s3 says how to reach the bucket, where that is not as the catalog has it (Catalog.s3).
 
     A loader belongs to one thread of one process. `worker` of `workers` shares a rank: it takes every
     workers-th step.
@@ -206,12 +226,14 @@ class Loader:
                  frozen: bool = False, store: Optional[str] = None, in_flight: int = 64, prefetch: int = 2,
                  slot: Optional[int] = None, engine: str = "auto", direct: bool = False, on_error: str = "fail",
                  object_size: Optional[int] = None, timeout: Optional[float] = None, stall: float = 10.0,
-                 worker: int = 0, workers: int = 1, if_match: bool = False) -> None:
+                 worker: int = 0, workers: int = 1, if_match: bool = False, memory: Optional[int] = None,
+                 samples: Optional[range] = None, steps: Optional[int] = None, s3: Optional[S3Config] = None) -> None:
         self.handle = None
         self._closed = False
         self.audit: Optional[Audit] = None
-        self.catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog)
-        self._facts = dataset_facts(self.catalog)
+        self.catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog, s3=s3)
+        self._facts, first = _part(dataset_facts(self.catalog), samples)
+        self._steps = None if steps is None else _number("steps", steps, 1)
         self._spec = make_spec(self._facts, batch_size=batch_size, seed=seed, mode=mode, remainder=remainder,
                                world_size=world_size, unit=unit, window=window, frozen=frozen)
         self.rank = check_rank(rank, world_size)
@@ -223,14 +245,15 @@ class Loader:
                          min(_number("in_flight", in_flight, 1), _COUNT_MAX),
                          min(_number("prefetch", prefetch, 1) + 1, _COUNT_MAX), _number("slot", slot or 0), self.worker,
                          self.workers, _number("object_size", object_size or 0), skip, _milliseconds("stall", stall),
-                         0 if timeout is None else _milliseconds("timeout", timeout), bool(if_match))
+                         0 if timeout is None else _milliseconds("timeout", timeout), bool(if_match),
+                         _number("memory", memory or 0), samples is not None, first, self._steps or 0,
+                         as_tuple(self.catalog.s3 if s3 is None else s3))
         self._skip = skip
         self._at = (0, 0)  # epoch and consumed of the next epoch
         self._skipping = 0  # batches to leave out of that epoch, and of no other
         self._epoch = self._turn = None
         self._taken = 0
-        Order(self.catalog, seed=seed, mode=mode, remainder=remainder, batch_size=batch_size, rank=rank,
-              world_size=world_size, unit=unit, window=window, frozen=frozen)  # says what is wrong with them
+        _shoal.Order(self._spec, 0)  # says what is wrong with them
 
     # ---- Epochs ----
 
@@ -261,10 +284,11 @@ class Loader:
         start, consumed = self._at
         consumed, skip = (consumed, self._skipping) if start == epoch else (0, 0)
         first_step = self.worker + skip * self.workers
-        if consumed or first_step != self._options[6]:
+        left = self._left(consumed)
+        if consumed or first_step != self._options[6] or left != self._options[16]:
             self._give_up()
         if self.handle is None:
-            self._options = self._options[:6] + (first_step,) + self._options[7:]
+            self._options = self._options[:6] + (first_step,) + self._options[7:16] + (left,) + self._options[17:]
             self.handle = _shoal.Loader(self.catalog.handle, self._spec[:9] + (consumed,), self.rank, self._options)
         self.handle.epoch(epoch)
         self._epoch, self._consumed, self._taken, self._at = epoch, consumed, skip, (epoch, consumed)
@@ -295,7 +319,7 @@ class Loader:
     def _audit(self):
         stats = self.handle.stats()
         # What all workers of the rank should have delivered is the first one's to know.
-        nr, *ids = (0, 0, 0) if self.worker else self.handle.expect(self.handle.steps(), self.rank)
+        nr, *ids = (0, 0, 0) if self.worker else self.handle.expect(self._at_most(self.handle.steps(), self._consumed), self.rank)
         return Audit(stats["nr_samples"], stats["nr_errors"], stats["bytes_delivered"], stats["sum_ids"],
                      stats["sum_order"], nr, tuple(ids))
 
@@ -310,7 +334,15 @@ class Loader:
     def __len__(self) -> int:
         """Batches of the epoch that comes next, or is running."""
         order = _shoal.Order(self._spec[:9] + (self._at[1],), self._at[0])
-        return max(0, -(-(order.steps() - self.worker) // self.workers))
+        return max(0, -(-(self._at_most(order.steps(), self._at[1]) - self.worker) // self.workers))
+
+    def _at_most(self, steps, consumed):
+        """Of the steps from there on, those that the limit leaves."""
+        return steps if self._steps is None else min(steps, self._left(consumed))
+
+    def _left(self, consumed):
+        """What the limit leaves of an epoch of which so many positions are consumed; 0 without a limit, too."""
+        return max(0, (self._steps or 0) - consumed // (self._spec[7] * self._spec[8]))
 
     # ---- States ----
 
@@ -331,7 +363,7 @@ class Loader:
         self._at = (epoch, spec[9])
         self._epoch, self._skipping = None, 0
         self._give_up()
-        if order.steps() == 0:  # that epoch was at its end
+        if self._at_most(order.steps(), spec[9]) == 0:  # that epoch was at its end
             self._at = (epoch + 1, 0)
 
     # ---- The end ----

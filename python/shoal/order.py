@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import operator
 import os
-from typing import Any, Iterator, Optional, Union
+import struct
+from typing import Any, Iterator, Optional, Sequence, Tuple, Union, overload
 
 import numpy
+import numpy.typing
 
 from . import _shoal
 from ._errors import BadValueError
@@ -19,24 +22,26 @@ STATE_VERSION = 1
 # Ids computed at once while iterating.
 _BLOCK = 4096
 
+Ids = numpy.typing.NDArray[numpy.int64]
 
-def _choice(what, word, words):
+
+def _choice(what: str, word: str, words: Sequence[str]) -> int:
     if word not in words:
         raise BadValueError(22, "%s is one of %s, not %r" % (what, ", ".join(words), word))
     return words.index(word)
 
 
-def _number(what, value, least=0, bits=64):
+def _number(what: str, value: Any, least: int = 0, bits: int = 64) -> int:
     try:
-        value = operator.index(value)
+        number: int = operator.index(value)
     except TypeError:
         raise TypeError("%s must be a whole number, not %r" % (what, value)) from None
-    if not least <= value < 2**bits:
-        raise BadValueError(22, "%s must be at least %d and below 2**%d, not %d" % (what, least, bits, value))
-    return value
+    if not least <= number < 2**bits:
+        raise BadValueError(22, "%s must be at least %d and below 2**%d, not %d" % (what, least, bits, number))
+    return number
 
 
-def ids_of(numbers):
+def ids_of(numbers: Any) -> Ids:
     """A copy of these whole numbers as an array of int64. NumPy alone would cut 1.5 to 1."""
     given = numpy.atleast_1d(numpy.asarray(numbers))
     if given.size and (given.dtype.kind not in "iu" or given.dtype.kind == "u" and given.max() >= 2**63):
@@ -44,12 +49,22 @@ def ids_of(numbers):
     return numpy.array(given, dtype=numpy.int64)
 
 
-def opened(dataset):
+def sample_seed(seed: int, epoch: int, sample: int) -> int:
+    """A number of 64 bits for random numbers of one sample in one epoch: the same on all ranks, in all workers, and after a resume.
+
+    It is the BLAKE2b hash, 8 bytes, of the three as little-endian numbers of 64 bits, in little-endian order: neighbours have
+    nothing in common, also not in generators that take a seed as it is. For NumPy: numpy.random.default_rng(sample_seed(...)).
+    """
+    words = _number("seed", seed), _number("epoch", epoch), _number("sample", sample)
+    return int.from_bytes(hashlib.blake2b(struct.pack("<3Q", *words), digest_size=8).digest(), "little")
+
+
+def opened(dataset: Any) -> Any:
     """The catalog that a path means; anything else as it is."""
     return Catalog(dataset) if isinstance(dataset, (str, bytes, os.PathLike)) else dataset
 
 
-def dataset_facts(dataset):
+def dataset_facts(dataset: Any) -> Tuple[int, str, int]:
     """(samples, digest, samples per file) of a catalog or its path, of what has one, or of a number."""
     dataset = opened(dataset)  # the length of a path's text is no number of samples
     catalog = getattr(dataset, "catalog", dataset)
@@ -63,7 +78,9 @@ def dataset_facts(dataset):
     return _number("the number of samples", dataset), "", 1
 
 
-def make_spec(facts, *, batch_size, seed, mode, remainder, world_size, unit, window, frozen, consumed=0):
+def make_spec(facts: Tuple[int, str, int], *, batch_size: int, seed: int, mode: str, remainder: str, world_size: int,
+              unit: Optional[int], window: Optional[int], frozen: bool, consumed: int = 0
+              ) -> Tuple[int, int, int, bool, int, int, int, int, int, int]:
     """The tuple that the library takes."""
     return (_choice("mode", mode, MODES), _choice("remainder", remainder, REMAINDERS),
             _number("seed", seed), bool(frozen), facts[0], _number("unit", facts[2] if unit is None else unit),
@@ -71,7 +88,7 @@ def make_spec(facts, *, batch_size, seed, mode, remainder, world_size, unit, win
             _number("batch_size", batch_size, 1), consumed)
 
 
-def check_rank(rank, world_size, what="rank"):
+def check_rank(rank: int, world_size: int, what: str = "rank") -> int:
     """The rank as a number, when there is such a rank."""
     rank = _number(what, rank)
     if rank >= world_size:
@@ -79,11 +96,11 @@ def check_rank(rank, world_size, what="rank"):
     return rank
 
 
-def state_to_dict(state):
+def state_to_dict(state: Tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(("version", "seed", "epoch", "consumed", "digest", "world_size", "order"), (STATE_VERSION,) + state))
 
 
-def state_from_dict(state):
+def state_from_dict(state: dict[str, Any]) -> Tuple[int, int, int, str, int, int]:
     """The tuple that the library takes, of a state that came from a file."""
     try:
         if state["version"] != STATE_VERSION:
@@ -92,7 +109,8 @@ def state_from_dict(state):
         numbers = [operator.index(state[key]) for key in ("seed", "epoch", "consumed", "world_size", "order")]
         if not all(0 <= number < 2**64 for number in numbers) or len(state["digest"]) > 32 or "\0" in state["digest"]:
             raise KeyError
-        return (*numbers[:3], "" + state["digest"], *numbers[3:])
+        seed, epoch, consumed, world_size, order = numbers
+        return seed, epoch, consumed, "" + state["digest"], world_size, order
     except (KeyError, TypeError):
         raise BadValueError(22, "this is not a state that Shoal saved: %.100r" % (state,)) from None
 
@@ -125,7 +143,13 @@ class Order:
     def __len__(self) -> int:
         return self._facts[0]
 
-    def __getitem__(self, key: Union[int, slice]) -> Any:
+    @overload
+    def __getitem__(self, key: int) -> int: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Ids: ...
+
+    def __getitem__(self, key: Union[int, slice]) -> Union[int, Ids]:
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
             return self.at(numpy.arange(start, stop, step, dtype=numpy.int64))
@@ -134,7 +158,7 @@ class Order:
             raise IndexError("position %d of an epoch of %d" % (at, len(self)))
         return int(self.at([at % len(self)])[0])
 
-    def at(self, positions: Any) -> numpy.ndarray:
+    def at(self, positions: Any) -> Ids:
         """The sample ids at these positions, as an array of int64."""
         ids = ids_of(positions)
         self.handle.at(ids)  # a negative one is past the end of anything
@@ -175,7 +199,7 @@ class Order:
         """Steps to the end of the epoch: the same number for all ranks."""
         return self.handle.steps()
 
-    def batch(self, step: int, rank: Optional[int] = None) -> numpy.ndarray:
+    def batch(self, step: int, rank: Optional[int] = None) -> Ids:
         """The sample ids that a rank takes in a step, as an array of int64."""
         step = _number("step", step)
         if step >= self.steps:
@@ -184,7 +208,7 @@ class Order:
         rank = self.rank if rank is None else check_rank(rank, self.world_size)
         return ids[:self.handle.batches(step, rank, ids)]
 
-    def batches(self, first: int = 0) -> Iterator[numpy.ndarray]:
+    def batches(self, first: int = 0) -> Iterator[Ids]:
         """The rank's batches, from a step on."""
         for step in range(first, self.steps):
             yield self.batch(step)
@@ -218,14 +242,14 @@ class Order:
         self._epoch = kept[1]
         self._spec = self.handle.spec()[:9] + (0,)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "<shoal.Order: epoch %d of %d samples, %s, seed %d>" % (
             self._epoch, len(self), MODES[self._spec[0]], self.seed)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {"facts": self._facts, "spec": self.handle.spec(), "rank": self.rank, "epoch": self._epoch}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self._facts, self.rank, self._epoch = state["facts"], state["rank"], state["epoch"]
         self._spec = state["spec"][:9] + (0,)
         self.handle = _shoal.Order(state["spec"], self._epoch)

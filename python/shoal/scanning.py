@@ -1,18 +1,23 @@
 """Run a function over every sample once, and keep one number of each in a column."""
 
+from __future__ import annotations
+
 import concurrent.futures
+import concurrent.futures.process
 import functools
 import multiprocessing
 import os
 import sys
 import time
 from multiprocessing.reduction import ForkingPickler
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy
+import numpy.typing
 
 from . import _meeting
 from ._errors import BadValueError, NotFoundError, TransformError
-from .catalog import Catalog
+from .catalog import Catalog, Path
 from .columns import DTYPES, Column, ColumnWriter, check_name, column_path, join_columns, open_column
 from .order import _number, opened
 
@@ -22,11 +27,11 @@ _BLOCK = 256  # samples that a worker is given at once
 class _Progress:
     """A line on a terminal that is overwritten; on anything else one now and then."""
 
-    def __init__(self, total, name, wanted):
+    def __init__(self, total: int, name: str, wanted: bool) -> None:
         self._total, self._name, self._wanted = total, name, wanted
         self._start = self._shown = time.monotonic()
 
-    def show(self, done, end=False):
+    def show(self, done: int, end: bool = False) -> None:
         now, terminal = time.monotonic(), sys.stderr.isatty()
         if not self._wanted or not (end or now - self._shown > (0.2 if terminal else 10)):
             return
@@ -40,11 +45,13 @@ class _Progress:
         sys.stderr.flush()
 
 
-def _values(dataset, fn, ids):
+def _values(dataset: Any, fn: Callable[[Any], Any], ids: List[int]) -> numpy.typing.NDArray[Any]:
     """fn of each sample, as an array. An error names the sample."""
     catalog = dataset.catalog
     found = []
     items = dataset.__getitems__(ids) if hasattr(dataset, "__getitems__") else [dataset[i] for i in ids]
+    if len(items) != len(ids):
+        raise BadValueError(22, "the dataset gave %d samples of %d, and a column has a number for each" % (len(items), len(ids)))
     for i, item in zip(ids, items):
         try:
             value = fn(item)
@@ -55,12 +62,13 @@ def _values(dataset, fn, ids):
     return numpy.asarray(found)
 
 
-def _blocks(first, stop):
+def _blocks(first: int, stop: int) -> Iterator[List[int]]:
     for start in range(first, stop, _BLOCK):
         yield list(range(start, min(start + _BLOCK, stop)))
 
 
-def _scanned(dataset, fn, first, stop, workers, context):
+def _scanned(dataset: Any, fn: Callable[[Any], Any], first: int, stop: int, workers: int,
+             context: Optional[str]) -> Iterator[numpy.typing.NDArray[Any]]:
     """Arrays of values, in the order of samples."""
     work = functools.partial(_values, dataset, fn)
     if not workers:
@@ -70,7 +78,7 @@ def _scanned(dataset, fn, first, stop, workers, context):
     ForkingPickler.dumps(work)
     # Not multiprocessing.Pool, which waits for ever for what a worker that was killed had in hand.
     pool = concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context(context))
-    pending = []
+    pending: List[concurrent.futures.Future[Any]] = []
     try:
         # map() would take all the blocks ahead: hand them out as results are taken.
         for block in _blocks(first, stop):
@@ -87,7 +95,8 @@ def _scanned(dataset, fn, first, stop, workers, context):
         pool.shutdown(cancel_futures=True)
 
 
-def _write_part(path, dataset, fn, name, type, first, stop, workers, context, progress):
+def _write_part(path: str, dataset: Any, fn: Callable[[Any], Any], name: str, type: str, first: int, stop: int, workers: int,
+                context: Optional[str], progress: bool) -> None:
     shown = _Progress(stop - first, name, progress)
     with ColumnWriter(path, dataset, name, type, first, stop - first) as writer:
         done = 0
@@ -102,16 +111,16 @@ def _write_part(path, dataset, fn, name, type, first, stop, workers, context, pr
     shown.show(done, end=True)
 
 
-def _is_mine(path, digest, name, type, first, stop):
+def _is_mine(path: str, digest: str, name: str, type: str, first: int, stop: int) -> bool:
     """Whether a part is there already, from a scan that was interrupted."""
     try:
         info = Column(path, digest).info
     except OSError:
         return False
-    return (info["name"], info["type"], info["first"], info["nr"]) == (name, type, first, stop - first)
+    return bool((info["name"], info["type"], info["first"], info["nr"]) == (name, type, first, stop - first))
 
 
-def _which(path):
+def _which(path: str) -> Optional[Tuple[int, int, int]]:
     """What tells a file from one that had its name before; None when there is none."""
     try:
         found = os.stat(path)
@@ -120,7 +129,7 @@ def _which(path):
     return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
-def _wait_for(paths, timeout, fail, old=(None, None)):
+def _wait_for(paths: Sequence[str], timeout: float, fail: str, old: Tuple[Any, Any] = (None, None)) -> None:
     """Until all parts are there. For ranks that no group connects.
 
     old: the file, and the word of a failure, that an earlier scan has left."""
@@ -135,25 +144,25 @@ def _wait_for(paths, timeout, fail, old=(None, None)):
             time.sleep(0.2)
 
 
-def _group():
+def _group() -> Any:
     """torch.distributed, when it is loaded and has a group."""
     torch = sys.modules.get("torch")
     dist = getattr(torch, "distributed", None)
     return dist if dist is not None and dist.is_available() and dist.is_initialized() else None
 
 
-def _agree(error):
+def _agree(error: Optional[Exception]) -> None:
     """All ranks raise when one did."""
     from .torch.gather import gather_objects
 
     words = None if error is None else "%s: %s" % (type(error).__name__, error)
     found = gather_objects(words)
-    for rank, text in enumerate(found):
+    for rank, text in enumerate(found or ()):
         if text is not None:
             raise error if error is not None else TransformError(22, "rank %d: %s" % (rank, text))
 
 
-def _join(parts, path, sort, keep):
+def _join(parts: Sequence[str], path: str, sort: bool, keep: Optional[Column]) -> None:
     """The column under its name at once: other ranks may be waiting for that."""
     if not sort:
         join_columns(path, parts)
@@ -167,7 +176,8 @@ def _join(parts, path, sort, keep):
             os.unlink(joined)
 
 
-def _settle(dist, parts, path, rank, sort, keep, timeout, old, error):
+def _settle(dist: Any, parts: Sequence[str], path: str, rank: int, sort: bool, keep: Optional[Column], timeout: float,
+            old: Tuple[Any, Any], error: Optional[Exception]) -> None:
     """After a rank's part was written, or failed: rank 0 joins the parts once all are there."""
     fail = path + ".failed"
     if dist is not None:
@@ -199,8 +209,10 @@ def _settle(dist, parts, path, rank, sort, keep, timeout, old, error):
             os.unlink(fail)
 
 
-def scan(dataset, fn, column="length", *, type="u32", path=None, rank=None, world_size=None, workers=0, context=None,
-         sort=None, keep=None, progress=None, timeout=3600):
+def scan(dataset: Any, fn: Callable[[Any], Any], column: str = "length", *, type: str = "u32", path: Optional[Path] = None,
+         rank: Optional[int] = None, world_size: Optional[int] = None, workers: int = 0, context: Optional[str] = None,
+         sort: Optional[bool] = None, keep: Union[Column, Path, None] = None, progress: Optional[bool] = None,
+         timeout: float = 3600) -> Column:
     """Run fn(sample) over all samples and seal what it gives, one number each, as a column. Collective.
 
     Each rank reads its own stretch of samples, with `workers` processes, and writes a part; rank 0 puts the
@@ -232,29 +244,34 @@ def scan(dataset, fn, column="length", *, type="u32", path=None, rank=None, worl
         dataset = ShoalDataset(dataset)
     if not isinstance(getattr(dataset, "catalog", None), Catalog):
         raise TypeError("scan() needs a ShoalDataset, or a Catalog or its path, not %.100r" % (dataset,))
+    if getattr(dataset, "_left_out", None) is not None:
+        raise BadValueError(22, "a column has a number for each sample: scan() takes no dataset with on_error='skip', which leaves "
+                            "some out. Have fn give a number for those instead")
     place = Place(rank, world_size)
     rank, world_size = place.rank, place.world_size
     catalog = dataset.catalog
-    path = os.path.abspath(os.fspath(path)) if path is not None else column_path(catalog, column)
-    if path is None:
+    to = os.path.abspath(os.fsdecode(path)) if path is not None else column_path(catalog, column)
+    if to is None:
         raise BadValueError(22, "'%s' is in a bucket, and a column is a file: say where with path=" % catalog.path)
     total = catalog.nr_samples
     cut = [total * r // world_size for r in range(world_size + 1)]
-    parts = ["%s.part-%d-of-%d" % (path, r, world_size) for r in range(world_size)]
+    parts = ["%s.part-%d-of-%d" % (to, r, world_size) for r in range(world_size)]
     first, stop = cut[rank], cut[rank + 1]
-    old, error = (_which(path), _which(path + ".failed")), None
+    error: Optional[Exception] = None
+    old = (_which(to), _which(to + ".failed"))
     mine = _is_mine(parts[rank], catalog.digest, column, type, first, stop)
     # What is there before all have come is of an earlier scan; what comes later is of this one.
     if world_size > 1 and timeout and _group() is None:
         if not mine:
             _meeting.remove(parts[rank])  # or rank 0 might take it
-        _meeting.meet(path, rank, world_size, timeout)
+        _meeting.meet(to, rank, world_size, timeout)
+    kept: Optional[Column] = None
     try:
-        keep = None if keep is None else open_column(keep, catalog)
+        kept = None if keep is None else open_column(keep, catalog)
         if not mine:
             _write_part(parts[rank], dataset, fn, column, type, first, stop, workers, context,
                         rank == 0 if progress is None else progress)
     except Exception as e:
         error = e
-    _settle(_group(), parts, path, rank, type != "bit" if sort is None else sort, keep, timeout, old, error)
-    return Column(path, catalog)
+    _settle(_group(), parts, to, rank, type != "bit" if sort is None else sort, kept, timeout, old, error)
+    return Column(to, catalog)

@@ -6,19 +6,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHOAL_MUST_USE          __attribute__((warn_unused_result))
-#define SHOAL_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
-#define SHOAL_ARRAY_LEN(a)      (sizeof(a) / sizeof((a)[0]))
-#define SHOAL_CLEANUP(release)  __attribute__((cleanup(release)))
-#define SHOAL_LIKELY(x)         __builtin_expect(!!(x), 1)
-#define SHOAL_UNLIKELY(x)       __builtin_expect(!!(x), 0)
+#define MUST_USE               __attribute__((warn_unused_result))
+#define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
+#define ARRAY_LEN(a)           (sizeof(a) / sizeof((a)[0]))
+#define LIKELY(x)              __builtin_expect(!!(x), 1)
+#define UNLIKELY(x)            __builtin_expect(!!(x), 0)
 
-static inline uint64_t shoal_min(uint64_t a, uint64_t b)
+static inline uint64_t u64_min(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-static inline uint64_t shoal_max(uint64_t a, uint64_t b)
+static inline uint64_t u64_max(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
 }

@@ -6,60 +6,62 @@
 
 #include "base/le.h"
 
-static inline uint64_t shoal_mask(unsigned bits)
+static inline uint64_t bits_mask(unsigned bits)
 {
 	return bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
 }
 
 /* Bits needed to write @v: 0 for 0. */
-static inline unsigned shoal_bit_len(uint64_t v)
+static inline unsigned bit_len(uint64_t v)
 {
 	return v ? 64 - (unsigned)__builtin_clzll(v) : 0;
 }
 
 /* Eight bytes from offset @at of an array of @len bytes, zero past its end. */
-static inline uint64_t shoal_bits_word(const uint8_t *p, size_t len, size_t at)
+static inline uint64_t bits_word(const uint8_t *p, size_t len, size_t at)
 {
 	uint8_t tail[8] = { 0 };
 
-	if (SHOAL_LIKELY(at + 8 <= len))
-		return shoal_le64_load(p + at);
+	if (LIKELY(at + 8 <= len))
+		return le64_load(p + at);
 	if (at < len)
 		memcpy(tail, p + at, len - at);
-	return shoal_le64_load(tail);
+	return le64_load(tail);
 }
 
 /* The @n (0..64) bits from bit @bit on of an array of @len bytes; bits past its end are zero. */
-static inline uint64_t shoal_bits_get(const uint8_t *p, size_t len, uint64_t bit, unsigned n)
+static inline uint64_t bits_get(const uint8_t *p, size_t len, uint64_t bit, unsigned n)
 {
 	size_t at = (size_t)(bit >> 3);
 	unsigned shift = bit & 7;
-	uint64_t v = shoal_bits_word(p, len, at) >> shift;
+	uint64_t v = bits_word(p, len, at) >> shift;
 
 	if (shift + n > 64 && at + 8 < len)
 		v |= (uint64_t)p[at + 8] << (64 - shift);
-	return v & shoal_mask(n);
+	return v & bits_mask(n);
 }
 
-/* Or the low @n bits of @v in from bit @bit on. The array has 9 bytes from there and is zero. */
-static inline void shoal_bits_put(uint8_t *p, uint64_t bit, unsigned n, uint64_t v)
+/*
+ * OR the low @n bits of @v into the array at bit @bit. The 9 bytes from there exist and are zero.
+ */
+static inline void bits_put(uint8_t *p, uint64_t bit, unsigned n, uint64_t v)
 {
 	uint8_t *at = p + (bit >> 3);
 	unsigned shift = bit & 7;
 
-	v &= shoal_mask(n);
-	shoal_le64_store(at, shoal_le64_load(at) | v << shift);
+	v &= bits_mask(n);
+	le64_store(at, le64_load(at) | v << shift);
 	if (shift && shift + n > 64)
 		at[8] |= (uint8_t)(v >> (64 - shift));
 }
 
 /* Position of the set bit number @r (from 0) of @w, which has more than @r set bits. */
-static inline unsigned shoal_select_word(uint64_t w, unsigned r)
+static inline unsigned select_word(uint64_t w, unsigned r)
 {
 	uint64_t s = w - (w >> 1 & UINT64_C(0x5555555555555555));
 	unsigned byte, before;
 
-	/* Counts of set bits up to and with each byte, then the byte that reaches r. */
+	/* Prefix sums of set bits per byte, then the byte that reaches r. */
 	s = (s & UINT64_C(0x3333333333333333)) + (s >> 2 & UINT64_C(0x3333333333333333));
 	s = ((s + (s >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f)) * UINT64_C(0x0101010101010101);
 	for (byte = 0; (s >> 8 * byte & 0xff) <= r && byte < 7; byte++)

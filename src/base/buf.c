@@ -6,7 +6,7 @@
 
 #include "base/span.h"
 
-uint8_t *shoal_buf_reserve(struct shoal_buf *b, size_t more)
+uint8_t *buf_reserve(struct buf *b, size_t more)
 {
 	size_t need, cap;
 	uint8_t *data;
@@ -33,31 +33,31 @@ uint8_t *shoal_buf_reserve(struct shoal_buf *b, size_t more)
 	return b->data + b->len;
 }
 
-void shoal_buf_append(struct shoal_buf *b, const void *data, size_t len)
+void buf_append(struct buf *b, const void *data, size_t len)
 {
-	uint8_t *at = shoal_buf_reserve(b, len);
+	uint8_t *at = buf_reserve(b, len);
 
-	if (!at || len == 0) /* data may be NULL when there is none */
+	if (!at || len == 0) /* data may be NULL if len is 0 */
 		return;
 	memcpy(at, data, len);
 	b->len += len;
 }
 
-void shoal_buf_u8(struct shoal_buf *b, uint8_t v)
+void buf_u8(struct buf *b, uint8_t v)
 {
-	shoal_buf_append(b, &v, 1);
+	buf_append(b, &v, 1);
 }
 
-void shoal_buf_varint(struct shoal_buf *b, uint64_t v)
+void buf_varint(struct buf *b, uint64_t v)
 {
-	uint8_t *at = shoal_buf_reserve(b, 10);
+	uint8_t *at = buf_reserve(b, 10);
 
 	if (at)
-		b->len += (size_t)(shoal_varint_put(at, v) - at);
+		b->len += (size_t)(varint_put(at, v) - at);
 }
 
-void shoal_buf_release(struct shoal_buf *b)
+void buf_release(struct buf *b)
 {
 	free(b->data);
-	*b = (struct shoal_buf){ .max = b->max };
+	*b = (struct buf){ .max = b->max };
 }

@@ -1,15 +1,15 @@
 /*
- * buf.h - a byte buffer that grows up to a limit which its owner states.
+ * buf.h - a byte buffer that grows up to a limit set by its owner.
  *
- * Errors stick: after an append failed, `rc` says why and further appends do nothing, so that a
- * writer may append a whole record and ask once.
+ * Errors stick: after a failed append `rc` holds the error and further appends do nothing, so a
+ * writer may append a whole record and check once.
  */
 #ifndef SHOAL_BASE_BUF_H
 #define SHOAL_BASE_BUF_H
 
 #include "base/base.h"
 
-struct shoal_buf {
+struct buf {
 	uint8_t *data;
 	size_t len;
 	size_t cap;
@@ -18,13 +18,13 @@ struct shoal_buf {
 };
 
 /* Make room for @more bytes after len. Returns where they go, or NULL with rc set. */
-uint8_t *shoal_buf_reserve(struct shoal_buf *b, size_t more) SHOAL_MUST_USE;
-void shoal_buf_append(struct shoal_buf *b, const void *data, size_t len);
-void shoal_buf_u8(struct shoal_buf *b, uint8_t v);
-void shoal_buf_varint(struct shoal_buf *b, uint64_t v);
-void shoal_buf_release(struct shoal_buf *b);
+uint8_t *buf_reserve(struct buf *b, size_t more) MUST_USE;
+void buf_append(struct buf *b, const void *data, size_t len);
+void buf_u8(struct buf *b, uint8_t v);
+void buf_varint(struct buf *b, uint64_t v);
+void buf_release(struct buf *b);
 
-static inline void shoal_buf_clear(struct shoal_buf *b)
+static inline void buf_clear(struct buf *b)
 {
 	b->len = 0;
 	b->rc = 0;

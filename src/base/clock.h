@@ -1,4 +1,4 @@
-/* clock.h - what a clock of the system shows, in nanoseconds. */
+/* clock.h - the system's clocks, in nanoseconds. */
 #ifndef SHOAL_BASE_CLOCK_H
 #define SHOAL_BASE_CLOCK_H
 
@@ -6,12 +6,24 @@
 
 #include "base/base.h"
 
-static inline uint64_t shoal_clock_ns(clockid_t clock)
+static inline uint64_t clock_ns(clockid_t clock)
 {
-	struct timespec t = { 0 }; /* as of a thread that has ended */
+	struct timespec t = { 0 }; /* stays zero if the clock of a thread that ended is read */
 
 	clock_gettime(clock, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The clock for durations and deadlines: it never steps. */
+static inline uint64_t clock_now(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+/* The same clock in seconds. */
+static inline double clock_seconds(void)
+{
+	return (double)clock_now() * 1e-9;
 }
 
 #endif

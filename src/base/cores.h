@@ -7,7 +7,7 @@
 #include "base/base.h"
 
 /* At least 1. */
-static inline unsigned shoal_nr_cores(void)
+static inline unsigned cores_available(void)
 {
 	cpu_set_t set;
 	int nr = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -16,11 +16,11 @@ static inline unsigned shoal_nr_cores(void)
 }
 
 /*
- * Let the calling thread go on on another core than @core, now, where it may use another. Two
- * threads that hand things to each other are woken on the same core for as long as the system
- * remembers that all were busy, up to 30 ms, while another one has nothing to do.
+ * Move the calling thread to a core other than @core, if it may use another. Without this, two
+ * threads that hand items to each other can be woken on the same core for up to 30 ms after all
+ * cores were busy, while another core is idle.
  */
-static inline void shoal_leave_core(int core)
+static inline void leave_core(int core)
 {
 	cpu_set_t may, others;
 

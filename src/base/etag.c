@@ -9,8 +9,8 @@
 
 static const char hex[] = "0123456789abcdef";
 
-/* Sixteen bytes of as many pairs of digits. */
-static bool parse_digest(const char *text, uint8_t *digest)
+/* Sixteen bytes from 32 digits. */
+static bool etag_parse_digest(const char *text, uint8_t *digest)
 {
 	for (size_t i = 0; i < DIGITS; i++) {
 		unsigned c = (unsigned char)text[i], v = c - '0';
@@ -24,42 +24,41 @@ static bool parse_digest(const char *text, uint8_t *digest)
 	return true;
 }
 
-/* What is behind the digits: nothing, or "-" and a number as we would write it. */
-static bool parse_parts(const char *text, size_t len, uint32_t *ret_parts)
+/* The text after the digits: empty, or "-" and a number in canonical form. */
+static bool etag_parse_parts(const char *text, size_t len, uint32_t *ret_parts)
 {
 	uint64_t parts = 0;
 
-	if (len > 0 &&
-	    (text[0] != '-' || len < 2 || text[1] == '0' ||
-	     shoal_parse_digits(text + 1, len - 1, &parts) < 0 || parts >= SHOAL_ETAG_NONE))
+	if (len > 0 && (text[0] != '-' || len < 2 || text[1] == '0' ||
+			parse_digits(text + 1, len - 1, &parts) < 0 || parts >= ETAG_NONE))
 		return false;
 	*ret_parts = (uint32_t)parts;
 	return true;
 }
 
-struct shoal_etag shoal_etag_of(const char *text, size_t len)
+struct etag etag_parse(const char *text, size_t len)
 {
-	struct shoal_etag e = { .digest = { 0 } };
+	struct etag e = { .digest = { 0 } };
 	uint32_t parts = 0;
 
 	if (len >= 2 && text[0] == '"' && text[len - 1] == '"') {
 		text++;
 		len -= 2;
 	}
-	if (len < DIGITS || !parse_parts(text + DIGITS, len - DIGITS, &parts) ||
-	    !parse_digest(text, e.digest))
-		return (struct shoal_etag){ .parts = shoal_le32_of(SHOAL_ETAG_NONE) };
-	e.parts = shoal_le32_of(parts);
+	if (len < DIGITS || !etag_parse_parts(text + DIGITS, len - DIGITS, &parts) ||
+	    !etag_parse_digest(text, e.digest))
+		return (struct etag){ .parts = le32_of(ETAG_NONE) };
+	e.parts = le32_of(parts);
 	return e;
 }
 
-size_t shoal_etag_print(const struct shoal_etag *e, char *text)
+size_t etag_print(const struct etag *e, char *text)
 {
-	uint32_t parts = shoal_le32_get(e->parts);
+	uint32_t parts = le32_get(e->parts);
 	char *p = text;
 
 	*p = '\0';
-	if (parts == SHOAL_ETAG_NONE)
+	if (parts == ETAG_NONE)
 		return 0;
 	*p++ = '"';
 	for (size_t i = 0; i < sizeof(e->digest); i++) {

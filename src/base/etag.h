@@ -1,40 +1,42 @@
 /*
- * etag.h - the ETag of an object, as servers of S3 make nearly all of them: the MD5 of its bytes,
- * or of its parts' MD5s with "-" and their number behind it. 20 bytes, in memory as in a file.
+ * etag.h - the ETag of an object in the form that nearly all S3 servers use: the MD5 of its bytes,
+ * or the MD5 of its parts' MD5s followed by "-" and the number of parts. 20 bytes, the same in
+ * memory and in a file.
  */
 #ifndef SHOAL_BASE_ETAG_H
 #define SHOAL_BASE_ETAG_H
 
 #include "base/le.h"
 
-struct shoal_etag {
-	uint8_t digest[16];      /* zeros where none is kept */
-	struct shoal_le32 parts; /* 0: it is of the whole; SHOAL_ETAG_NONE: none is kept */
+struct etag {
+	uint8_t digest[16]; /* zeros if no ETag is stored */
+	struct le32 parts;  /* 0: one upload; ETAG_NONE: no ETag is stored */
 };
-_Static_assert(sizeof(struct shoal_etag) == 20, "an ETag is 20 bytes, also in catalogs");
+_Static_assert(sizeof(struct etag) == 20, "an ETag is 20 bytes, also in catalogs");
 
-#define SHOAL_ETAG_NONE UINT32_MAX
+#define ETAG_NONE UINT32_MAX
 
 /*
- * Of @text, with or without quotes. Anything but 32 lower-case hexadecimal digits, or these with
- * "-" and a number, is SHOAL_ETAG_NONE: a server is to be sent exactly the bytes that it sent.
+ * Parse @text, with or without quotes. Anything but 32 lower-case hexadecimal digits, optionally
+ * followed by "-" and a number, becomes ETAG_NONE: a server must be sent exactly the bytes that it
+ * sent.
  */
-struct shoal_etag shoal_etag_of(const char *text, size_t len);
+struct etag etag_parse(const char *text, size_t len);
 
-static inline bool shoal_etag_is_kept(const struct shoal_etag *e)
+static inline bool etag_is_kept(const struct etag *e)
 {
-	return shoal_le32_get(e->parts) != SHOAL_ETAG_NONE;
+	return le32_get(e->parts) != ETAG_NONE;
 }
 
-static inline bool shoal_etag_same(const struct shoal_etag *a, const struct shoal_etag *b)
+static inline bool etag_same(const struct etag *a, const struct etag *b)
 {
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
 /*
- * In quotes, as HTTP wants it, into @text of SHOAL_ETAG_MAX + 1 bytes, ended by a NUL: the length,
- * 0 of SHOAL_ETAG_NONE.
+ * Write it in quotes, as HTTP requires, into @text (SHOAL_ETAG_MAX + 1 bytes), with a final NUL.
+ * Returns the length, 0 for ETAG_NONE.
  */
-size_t shoal_etag_print(const struct shoal_etag *e, char *text);
+size_t etag_print(const struct etag *e, char *text);
 
 #endif

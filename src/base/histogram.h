@@ -1,35 +1,37 @@
 /*
- * histogram.h - how long things took, within 3 percent, in 8 KB whatever their number. Histograms
- * of several ranks add up place by place.
+ * histogram.h - durations, exact to 3 percent, in 8 KB at any number of them. Histograms of several
+ * ranks are added place by place.
  */
 #ifndef SHOAL_BASE_HISTOGRAM_H
 #define SHOAL_BASE_HISTOGRAM_H
 
 #include "base/base.h"
 
-#define SHOAL_HISTOGRAM_STEPS  16u /* to each power of two */
-#define SHOAL_HISTOGRAM_PLACES (64u * SHOAL_HISTOGRAM_STEPS)
+#define HISTOGRAM_STEPS  16u /* per power of two */
+#define HISTOGRAM_PLACES (64u * HISTOGRAM_STEPS)
 
-struct shoal_histogram {
-	uint64_t count[SHOAL_HISTOGRAM_PLACES];
+struct histogram {
+	uint64_t count[HISTOGRAM_PLACES];
 };
 
 /* Numbers below 16 are exact. */
-static inline uint32_t shoal_histogram_place(uint64_t v)
+static inline uint32_t histogram_place(uint64_t v)
 {
-	uint32_t top = v < SHOAL_HISTOGRAM_STEPS ? 0 : 63u - (uint32_t)__builtin_clzll(v) - 4u;
+	uint32_t top = v < HISTOGRAM_STEPS ? 0 : 63u - (uint32_t)__builtin_clzll(v) - 4u;
 
-	return top * SHOAL_HISTOGRAM_STEPS + (uint32_t)(v >> top);
+	return top * HISTOGRAM_STEPS + (uint32_t)(v >> top);
 }
 
-static inline void shoal_histogram_add(struct shoal_histogram *h, uint64_t v)
+static inline void histogram_add(struct histogram *h, uint64_t v)
 {
-	uint32_t place = shoal_histogram_place(v);
+	uint32_t place = histogram_place(v);
 
-	h->count[place < SHOAL_HISTOGRAM_PLACES ? place : SHOAL_HISTOGRAM_PLACES - 1]++;
+	h->count[place < HISTOGRAM_PLACES ? place : HISTOGRAM_PLACES - 1]++;
 }
 
-/* The value that @share of all are not above, from 0 to 1; 0 when there is none. */
-uint64_t shoal_histogram_at(const struct shoal_histogram *h, double share);
+/*
+ * The value that a fraction @share (0 to 1) of all values do not exceed; 0 if there are no values.
+ */
+uint64_t histogram_at(const struct histogram *h, double share);
 
 #endif

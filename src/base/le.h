@@ -7,15 +7,15 @@
 
 #include "base/base.h"
 
-struct shoal_le32 {
+struct le32 {
 	uint8_t b[4];
 };
 
-struct shoal_le64 {
+struct le64 {
 	uint8_t b[8];
 };
 
-static inline uint32_t shoal_le32_load(const void *p)
+static inline uint32_t le32_load(const void *p)
 {
 	uint32_t v;
 
@@ -23,7 +23,7 @@ static inline uint32_t shoal_le32_load(const void *p)
 	return le32toh(v);
 }
 
-static inline uint64_t shoal_le64_load(const void *p)
+static inline uint64_t le64_load(const void *p)
 {
 	uint64_t v;
 
@@ -31,7 +31,7 @@ static inline uint64_t shoal_le64_load(const void *p)
 	return le64toh(v);
 }
 
-static inline uint64_t shoal_be64_load(const void *p)
+static inline uint64_t be64_load(const void *p)
 {
 	uint64_t v;
 
@@ -39,34 +39,34 @@ static inline uint64_t shoal_be64_load(const void *p)
 	return be64toh(v);
 }
 
-static inline void shoal_le64_store(void *p, uint64_t v)
+static inline void le64_store(void *p, uint64_t v)
 {
 	v = htole64(v);
 	memcpy(p, &v, sizeof(v));
 }
 
-static inline uint32_t shoal_le32_get(struct shoal_le32 x)
+static inline uint32_t le32_get(struct le32 x)
 {
-	return shoal_le32_load(x.b);
+	return le32_load(x.b);
 }
 
-static inline uint64_t shoal_le64_get(struct shoal_le64 x)
+static inline uint64_t le64_get(struct le64 x)
 {
-	return shoal_le64_load(x.b);
+	return le64_load(x.b);
 }
 
-static inline struct shoal_le32 shoal_le32_of(uint32_t v)
+static inline struct le32 le32_of(uint32_t v)
 {
-	struct shoal_le32 x;
+	struct le32 x;
 
 	v = htole32(v);
 	memcpy(x.b, &v, sizeof(v));
 	return x;
 }
 
-static inline struct shoal_le64 shoal_le64_of(uint64_t v)
+static inline struct le64 le64_of(uint64_t v)
 {
-	struct shoal_le64 x;
+	struct le64 x;
 
 	v = htole64(v);
 	memcpy(x.b, &v, sizeof(v));

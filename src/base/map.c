@@ -9,22 +9,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Maps a process may hold at once. A table of fixed size, for the handler to read without locks. */
+/* Maps per process. The table has a fixed size so that the handler can read it without locks. */
 #define MAPS_MAX 1024
 
-struct shoal_map_guard {
+struct map_guard {
 	atomic_bool taken;
 	_Atomic uintptr_t start; /* 0 while the slot is being filled or emptied */
 	_Atomic uintptr_t end;
 	atomic_bool faulted;
 };
 
-static struct shoal_map_guard guards[MAPS_MAX];
+static struct map_guard guards[MAPS_MAX];
 static struct sigaction previous; /* written once, before the handler can run */
 static pthread_once_t handler_once = PTHREAD_ONCE_INIT;
 static uintptr_t page_size;
 
-static struct shoal_map_guard *guard_of(uintptr_t addr)
+static struct map_guard *guard_of(uintptr_t addr)
 {
 	for (size_t i = 0; i < MAPS_MAX; i++) {
 		uintptr_t start = atomic_load(&guards[i].start);
@@ -40,9 +40,12 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 	if (previous.sa_flags & SA_SIGINFO) {
 		previous.sa_sigaction(sig, info, context);
 	} else if (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN) {
-		/* Returning repeats the faulting read, which then ends the process as it would. */
+		/*
+		 * Returning repeats the faulting read, which then kills the process, as it would
+		 * have anyway.
+		 */
 		signal(SIGBUS, SIG_DFL);
-		if (info->si_code <= 0) /* sent by kill(), and not a fault that would come again */
+		if (info->si_code <= 0) /* sent by kill(): a fault would repeat, this does not */
 			raise(SIGBUS);
 	} else {
 		previous.sa_handler(sig);
@@ -52,7 +55,7 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 static void on_sigbus(int sig, siginfo_t *info, void *context)
 {
 	uintptr_t addr = (uintptr_t)info->si_addr;
-	struct shoal_map_guard *guard = info->si_code > 0 ? guard_of(addr) : NULL;
+	struct map_guard *guard = info->si_code > 0 ? guard_of(addr) : NULL;
 	int saved = errno;
 	void *page;
 
@@ -89,7 +92,7 @@ void shoal_catch_sigbus(void)
 		install_handler();
 }
 
-static struct shoal_map_guard *guard_take(const void *addr, size_t len)
+static struct map_guard *guard_take(const void *addr, size_t len)
 {
 	pthread_once(&handler_once, install_handler);
 	for (size_t i = 0; i < MAPS_MAX; i++) {
@@ -105,7 +108,7 @@ static struct shoal_map_guard *guard_take(const void *addr, size_t len)
 	return NULL;
 }
 
-static void guard_give(struct shoal_map_guard *guard)
+static void guard_give(struct map_guard *guard)
 {
 	if (!guard)
 		return;
@@ -113,33 +116,33 @@ static void guard_give(struct shoal_map_guard *guard)
 	atomic_store(&guard->taken, false);
 }
 
-static int check_regular(int fd, struct stat *st, struct shoal_err *err)
+static int map_check_regular(int fd, struct stat *st, struct shoal_err *err)
 {
 	if (fstat(fd, st) < 0)
-		return shoal_fail_errno(err, shoal_errno(), "cannot stat it");
+		return err_set_errno(err, err_errno(), "cannot stat it");
 	if (!S_ISREG(st->st_mode))
-		return shoal_fail(err, -EINVAL, "%s, not a file",
-				  S_ISDIR(st->st_mode) ? "it is a directory"
-						       : "it is a device or pipe");
+		return err_set(err, -EINVAL, "%s, not a file",
+			       S_ISDIR(st->st_mode) ? "it is a directory"
+						    : "it is a device or pipe");
 	return 0;
 }
 
-int shoal_map_open(const char *path, struct shoal_map *ret_map, struct shoal_err *err)
+int map_open(const char *path, struct map *ret_map, struct shoal_err *err)
 {
 	/* O_NONBLOCK: a FIFO given by mistake must not hang the open. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd < 0)
-		return shoal_fail_errno(err, shoal_errno(), "cannot open it");
-	return shoal_map_open_fd(fd, ret_map, err);
+		return err_set_errno(err, err_errno(), "cannot open it");
+	return map_open_fd(fd, ret_map, err);
 }
 
-int shoal_map_open_fd(int fd, struct shoal_map *ret_map, struct shoal_err *err)
+int map_open_fd(int fd, struct map *ret_map, struct shoal_err *err)
 {
-	struct shoal_map map = { .fd = fd };
+	struct map map = { .fd = fd };
 	struct stat st = { 0 };
 	void *addr;
-	int rc = check_regular(fd, &st, err);
+	int rc = map_check_regular(fd, &st, err);
 
 	if (rc < 0) {
 		close(fd);
@@ -152,46 +155,45 @@ int shoal_map_open_fd(int fd, struct shoal_map *ret_map, struct shoal_err *err)
 	}
 	addr = mmap(NULL, map.len, PROT_READ, MAP_SHARED, map.fd, 0);
 	if (addr == MAP_FAILED) {
-		rc = shoal_fail_errno(err, shoal_errno(), "cannot map it");
+		rc = err_set_errno(err, err_errno(), "cannot map it");
 		close(map.fd);
 		return rc;
 	}
 	map.addr = addr;
 	map.guard = guard_take(addr, map.len);
 	if (!map.guard) {
-		shoal_map_close(&map);
-		return shoal_fail(err, -EMFILE, "%d catalogs are open already: close some",
-				  MAPS_MAX);
+		map_close(&map);
+		return err_set(err, -EMFILE, "%d catalogs are already open: close some", MAPS_MAX);
 	}
 	*ret_map = map;
 	return 0;
 }
 
-void shoal_map_close(struct shoal_map *map)
+void map_close(struct map *map)
 {
 	guard_give(map->guard);
 	if (map->addr)
 		munmap((void *)(uintptr_t)map->addr, map->len);
 	if (map->fd >= 0)
 		close(map->fd);
-	*map = SHOAL_MAP_CLOSED;
+	*map = MAP_CLOSED;
 }
 
-bool shoal_map_faulted(const struct shoal_map *map)
+bool map_faulted(const struct map *map)
 {
 	return map->guard &&
-	       SHOAL_UNLIKELY(atomic_load_explicit(&map->guard->faulted, memory_order_relaxed));
+	       UNLIKELY(atomic_load_explicit(&map->guard->faulted, memory_order_relaxed));
 }
 
-int shoal_map_check(const struct shoal_map *map, struct shoal_err *err)
+int map_check(const struct map *map, struct shoal_err *err)
 {
 	struct stat st;
 
 	if (fstat(map->fd, &st) < 0)
-		return shoal_fail_errno(err, shoal_errno(), "cannot stat it");
-	if ((uint64_t)st.st_size != map->len || shoal_map_faulted(map))
-		return shoal_fail(err, -ESTALE,
-				  "the file changed from %zu to %lld bytes while it was in use",
-				  map->len, (long long)st.st_size);
+		return err_set_errno(err, err_errno(), "cannot stat it");
+	if ((uint64_t)st.st_size != map->len || map_faulted(map))
+		return err_set(err, -ESTALE,
+			       "the file changed from %zu to %lld bytes while it was in use",
+			       map->len, (long long)st.st_size);
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* name.h - compare names as bytes. A prefix comes before what it is a prefix of. */
+/* name.h - compare names as bytes. A prefix sorts before the names that it is a prefix of. */
 #ifndef SHOAL_BASE_NAME_H
 #define SHOAL_BASE_NAME_H
 
@@ -7,13 +7,12 @@
 #include "base/le.h"
 
 /*
- * Names are short, and millions are compared: in steps of eight bytes here, for less than calls of
- * memcmp() take. The last step overlaps the one before, which was alike.
+ * Names are short and millions are compared, so this compares eight bytes at a time, which is
+ * faster than calling memcmp(). The last step overlaps the one before it, whose bytes were equal.
  */
 
 /* How many bytes two names share at their start. */
-static inline size_t shoal_name_shared(const uint8_t *a, size_t a_len, const uint8_t *b,
-				       size_t b_len)
+static inline size_t name_shared(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_len)
 {
 	size_t max = a_len < b_len ? a_len : b_len, i = 0;
 
@@ -23,7 +22,7 @@ static inline size_t shoal_name_shared(const uint8_t *a, size_t a_len, const uin
 		return i;
 	}
 	for (;;) {
-		uint64_t differ = shoal_le64_load(a + i) ^ shoal_le64_load(b + i);
+		uint64_t differ = le64_load(a + i) ^ le64_load(b + i);
 
 		if (differ)
 			return i + (size_t)__builtin_ctzll(differ) / 8;
@@ -33,15 +32,15 @@ static inline size_t shoal_name_shared(const uint8_t *a, size_t a_len, const uin
 	}
 }
 
-static inline bool shoal_bytes_equal(const uint8_t *a, const uint8_t *b, size_t len)
+static inline bool bytes_equal(const uint8_t *a, const uint8_t *b, size_t len)
 {
-	return shoal_name_shared(a, len, b, len) == len;
+	return name_shared(a, len, b, len) == len;
 }
 
-static inline int shoal_name_compare(const void *a, size_t a_len, const void *b, size_t b_len)
+static inline int name_compare(const void *a, size_t a_len, const void *b, size_t b_len)
 {
 	const uint8_t *x = a, *y = b;
-	size_t min = a_len < b_len ? a_len : b_len, at = shoal_name_shared(x, a_len, y, b_len);
+	size_t min = a_len < b_len ? a_len : b_len, at = name_shared(x, a_len, y, b_len);
 
 	if (at < min)
 		return x[at] < y[at] ? -1 : 1;
@@ -49,18 +48,18 @@ static inline int shoal_name_compare(const void *a, size_t a_len, const void *b,
 }
 
 /*
- * Eight bytes of the name from @skip on as a number that sorts as they do, zero past its end. Names
- * that share their first @skip bytes and differ in the next eight compare as their keys.
+ * The eight bytes of the name from @skip on, as a number that sorts as they do, zero past the end.
+ * Names that share their first @skip bytes and differ in the next eight compare as their keys.
  */
-static inline uint64_t shoal_name_key(const uint8_t *name, size_t len, size_t skip)
+static inline uint64_t name_key(const uint8_t *name, size_t len, size_t skip)
 {
 	uint8_t bytes[8] = { 0 };
 
 	if (len >= skip + 8)
-		return shoal_be64_load(name + skip);
+		return be64_load(name + skip);
 	if (len > skip)
 		memcpy(bytes, name + skip, len - skip);
-	return shoal_be64_load(bytes);
+	return be64_load(bytes);
 }
 
 #endif

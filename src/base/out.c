@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-int shoal_pwrite_all(int fd, const void *buf, size_t len, uint64_t off)
+int pwrite_all(int fd, const void *buf, size_t len, uint64_t off)
 {
 	const uint8_t *p = buf;
 
@@ -15,8 +15,8 @@ int shoal_pwrite_all(int fd, const void *buf, size_t len, uint64_t off)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return shoal_errno();
-		if (n == 0) /* not for a file, but it must not be tried for ever */
+			return err_errno();
+		if (n == 0) /* cannot happen for a file, but must not loop forever */
 			return -EIO;
 		p += n;
 		len -= (size_t)n;
@@ -25,7 +25,7 @@ int shoal_pwrite_all(int fd, const void *buf, size_t len, uint64_t off)
 	return 0;
 }
 
-int shoal_pread_all(int fd, void *buf, size_t len, uint64_t off)
+int pread_all(int fd, void *buf, size_t len, uint64_t off)
 {
 	uint8_t *p = buf;
 
@@ -35,7 +35,7 @@ int shoal_pread_all(int fd, void *buf, size_t len, uint64_t off)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return shoal_errno();
+			return err_errno();
 		if (n == 0)
 			return -EIO;
 		p += n;
@@ -45,27 +45,27 @@ int shoal_pread_all(int fd, void *buf, size_t len, uint64_t off)
 	return 0;
 }
 
-int shoal_out_init(struct shoal_out *o, int fd, uint64_t pos, size_t cap)
+int out_init(struct out *o, int fd, uint64_t pos, size_t cap)
 {
-	*o = (struct shoal_out){ .fd = fd, .pos = pos, .cap = cap, .buf = malloc(cap) };
+	*o = (struct out){ .fd = fd, .pos = pos, .cap = cap, .buf = malloc(cap) };
 	return o->buf ? 0 : -ENOMEM;
 }
 
-void shoal_out_release(struct shoal_out *o)
+void out_release(struct out *o)
 {
 	free(o->buf);
-	*o = (struct shoal_out){ .fd = -1 };
+	*o = (struct out){ .fd = -1 };
 }
 
-void shoal_out_flush(struct shoal_out *o)
+void out_flush(struct out *o)
 {
 	if (o->rc == 0)
-		o->rc = shoal_pwrite_all(o->fd, o->buf, o->fill, o->pos);
-	o->pos += o->fill; /* also after an error, so that positions stay consistent */
+		o->rc = pwrite_all(o->fd, o->buf, o->fill, o->pos);
+	o->pos += o->fill; /* even after an error, so that positions stay consistent */
 	o->fill = 0;
 }
 
-void shoal_out_write(struct shoal_out *o, const void *data, size_t len)
+void out_write(struct out *o, const void *data, size_t len)
 {
 	const uint8_t *p = data;
 
@@ -79,6 +79,6 @@ void shoal_out_write(struct shoal_out *o, const void *data, size_t len)
 		p += n;
 		len -= n;
 		if (o->fill == o->cap)
-			shoal_out_flush(o);
+			out_flush(o);
 	}
 }

@@ -3,26 +3,26 @@
 #include <assert.h>
 #include <signal.h>
 
-void shoal_queue_init(struct shoal_queue *q, unsigned cap)
+void queue_init(struct queue *q, unsigned cap)
 {
-	shoal_queue_init_patient(q, cap, 1);
+	queue_init_wake_at(q, cap, 1);
 }
 
-void shoal_queue_init_patient(struct shoal_queue *q, unsigned cap, unsigned patience)
+void queue_init_wake_at(struct queue *q, unsigned cap, unsigned wake_at)
 {
-	assert(cap >= 1 && cap <= SHOAL_QUEUE_MAX && patience >= 1 && patience <= cap);
-	*q = (struct shoal_queue){ .cap = cap, .patience = patience };
+	assert(cap >= 1 && cap <= QUEUE_MAX && wake_at >= 1 && wake_at <= cap);
+	*q = (struct queue){ .cap = cap, .wake_at = wake_at };
 	pthread_mutex_init(&q->lock, NULL);
 	pthread_cond_init(&q->changed, NULL);
 }
 
-void shoal_queue_release(struct shoal_queue *q)
+void queue_release(struct queue *q)
 {
 	pthread_cond_destroy(&q->changed);
 	pthread_mutex_destroy(&q->lock);
 }
 
-bool shoal_queue_give(struct shoal_queue *q, void *item)
+bool queue_give(struct queue *q, void *item)
 {
 	bool open;
 
@@ -31,16 +31,16 @@ bool shoal_queue_give(struct shoal_queue *q, void *item)
 		pthread_cond_wait(&q->changed, &q->lock);
 	open = !q->closed;
 	if (open) {
-		q->item[(q->head + q->nr) % SHOAL_QUEUE_MAX] = item;
+		q->item[(q->head + q->nr) % QUEUE_MAX] = item;
 		q->nr++;
-		if (q->nr >= q->patience)
+		if (q->nr >= q->wake_at)
 			pthread_cond_broadcast(&q->changed);
 	}
 	pthread_mutex_unlock(&q->lock);
 	return open;
 }
 
-void *shoal_queue_take(struct shoal_queue *q)
+void *queue_take(struct queue *q)
 {
 	void *item = NULL;
 
@@ -49,7 +49,7 @@ void *shoal_queue_take(struct shoal_queue *q)
 		pthread_cond_wait(&q->changed, &q->lock);
 	if (q->nr > 0) {
 		item = q->item[q->head];
-		q->head = (q->head + 1) % SHOAL_QUEUE_MAX;
+		q->head = (q->head + 1) % QUEUE_MAX;
 		q->nr--;
 		pthread_cond_broadcast(&q->changed);
 	}
@@ -57,7 +57,7 @@ void *shoal_queue_take(struct shoal_queue *q)
 	return item;
 }
 
-void shoal_queue_close(struct shoal_queue *q)
+void queue_close(struct queue *q)
 {
 	pthread_mutex_lock(&q->lock);
 	q->closed = true;
@@ -65,13 +65,16 @@ void shoal_queue_close(struct shoal_queue *q)
 	pthread_mutex_unlock(&q->lock);
 }
 
-int shoal_thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
+int thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
 {
 	sigset_t all, before;
 	pthread_attr_t attr;
 	int rc;
 
-	/* Signals are for the thread that the program started with: it is the one that may stop. */
+	/*
+	 * Signals belong to the program's main thread: it is the one that handles a request to
+	 * stop.
+	 */
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	sigdelset(&all, SIGSEGV);

@@ -1,8 +1,8 @@
 /*
  * queue.h - a bounded queue of pointers between threads.
  *
- * A full queue makes the giver wait, an empty one the taker. close() wakes both for good: after it,
- * give fails at once and take hands out what is left and then NULL.
+ * A full queue blocks the producer, an empty one the consumer. close() wakes both for good: after
+ * it, give fails at once, and take returns the remaining items and then NULL.
  */
 #ifndef SHOAL_BASE_QUEUE_H
 #define SHOAL_BASE_QUEUE_H
@@ -11,37 +11,37 @@
 
 #include "base/base.h"
 
-#define SHOAL_QUEUE_MAX 16
+#define QUEUE_MAX 16
 
-struct shoal_queue {
-	pthread_mutex_t lock; /* of all that follows */
+struct queue {
+	pthread_mutex_t lock; /* guards everything below */
 	pthread_cond_t changed;
-	void *item[SHOAL_QUEUE_MAX];
+	void *item[QUEUE_MAX];
 	unsigned head, nr, cap;
-	unsigned patience; /* who waits to take is woken when so many are there */
+	unsigned wake_at; /* wake a blocked consumer only once this many items are queued */
 	bool closed;
 };
 
-/* @cap is 1 to SHOAL_QUEUE_MAX. */
-void shoal_queue_init(struct shoal_queue *q, unsigned cap);
+/* @cap is 1 to QUEUE_MAX. */
+void queue_init(struct queue *q, unsigned cap);
 
 /*
- * The same, for a giver and a taker that are about as fast: one who waits to take is left to wait
- * until @patience items are there, or it is closed. To wake somebody for each costs as much as a
- * thousand names take. Whoever gives must not wait for what the taker does before.
+ * For a producer and a consumer of about the same speed: a blocked consumer is woken only once
+ * @wake_at items are queued, or when the queue is closed. One wake-up costs as much as handling a
+ * thousand names. The producer must not wait for something that the consumer does earlier.
  */
-void shoal_queue_init_patient(struct shoal_queue *q, unsigned cap, unsigned patience);
-void shoal_queue_release(struct shoal_queue *q);
+void queue_init_wake_at(struct queue *q, unsigned cap, unsigned wake_at);
+void queue_release(struct queue *q);
 
 /* False when the queue is closed. */
-bool shoal_queue_give(struct shoal_queue *q, void *item) SHOAL_MUST_USE;
+bool queue_give(struct queue *q, void *item) MUST_USE;
 
 /* NULL when the queue is closed and empty. */
-void *shoal_queue_take(struct shoal_queue *q);
+void *queue_take(struct queue *q);
 
-void shoal_queue_close(struct shoal_queue *q);
+void queue_close(struct queue *q);
 
 /* Start a thread with a stack of 256 KiB (the default, 8 MiB, counts against address limits). */
-int shoal_thread_start(pthread_t *thread, void *(*run)(void *), void *arg) SHOAL_MUST_USE;
+int thread_start(pthread_t *thread, void *(*run)(void *), void *arg) MUST_USE;
 
 #endif

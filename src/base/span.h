@@ -1,7 +1,7 @@
 /*
- * span.h - read a stretch of bytes from front to back without ever leaving it.
+ * span.h - read a range of bytes from front to back without ever leaving it.
  *
- * A read past the end sets `bad` and gives zero, so that a parser may read a whole record and ask
+ * A read past the end sets `bad` and returns zero, so a parser may read a whole record and check
  * once at the end.
  */
 #ifndef SHOAL_BASE_SPAN_H
@@ -9,22 +9,22 @@
 
 #include "base/base.h"
 
-struct shoal_span {
+struct span {
 	const uint8_t *p;
 	const uint8_t *end;
 	bool bad;
 };
 
-static inline size_t shoal_span_left(const struct shoal_span *s)
+static inline size_t span_left(const struct span *s)
 {
 	return (size_t)(s->end - s->p);
 }
 
-static inline const uint8_t *shoal_span_bytes(struct shoal_span *s, uint64_t len)
+static inline const uint8_t *span_bytes(struct span *s, uint64_t len)
 {
 	const uint8_t *at = s->p;
 
-	if (SHOAL_UNLIKELY(len > shoal_span_left(s))) {
+	if (UNLIKELY(len > span_left(s))) {
 		s->bad = true;
 		s->p = s->end;
 		return s->end;
@@ -33,23 +33,23 @@ static inline const uint8_t *shoal_span_bytes(struct shoal_span *s, uint64_t len
 	return at;
 }
 
-static inline uint8_t shoal_span_u8(struct shoal_span *s)
+static inline uint8_t span_u8(struct span *s)
 {
-	if (SHOAL_UNLIKELY(s->p == s->end)) {
+	if (UNLIKELY(s->p == s->end)) {
 		s->bad = true;
 		return 0;
 	}
 	return *s->p++;
 }
 
-static inline uint64_t shoal_span_varint(struct shoal_span *s)
+static inline uint64_t span_varint(struct span *s)
 {
 	uint64_t v = 0;
 
-	if (SHOAL_LIKELY(s->p != s->end && *s->p < 0x80)) /* most are of one byte */
+	if (LIKELY(s->p != s->end && *s->p < 0x80)) /* most have one byte */
 		return *s->p++;
 	for (unsigned shift = 0; shift < 64; shift += 7) {
-		uint8_t b = shoal_span_u8(s);
+		uint8_t b = span_u8(s);
 
 		if (shift == 63 && b > 1)
 			break;
@@ -61,15 +61,15 @@ static inline uint64_t shoal_span_varint(struct shoal_span *s)
 	return 0;
 }
 
-static inline int64_t shoal_span_zigzag(struct shoal_span *s)
+static inline int64_t span_zigzag(struct span *s)
 {
-	uint64_t v = shoal_span_varint(s);
+	uint64_t v = span_varint(s);
 
 	return (int64_t)(v & 1 ? ~(v >> 1) : v >> 1);
 }
 
-/* The writing side: @p has room for 10 bytes. Returns one past the last byte. */
-static inline uint8_t *shoal_varint_put(uint8_t *p, uint64_t v)
+/* The encoder: @p has room for 10 bytes. Returns one past the last byte. */
+static inline uint8_t *varint_put(uint8_t *p, uint64_t v)
 {
 	while (v >= 0x80) {
 		*p++ = (uint8_t)(v | 0x80);
@@ -79,7 +79,7 @@ static inline uint8_t *shoal_varint_put(uint8_t *p, uint64_t v)
 	return p;
 }
 
-static inline uint64_t shoal_zigzag(int64_t v)
+static inline uint64_t zigzag_encode(int64_t v)
 {
 	return v < 0 ? ~((uint64_t)v << 1) : (uint64_t)v << 1;
 }

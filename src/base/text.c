@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-int shoal_parse_digits(const char *text, size_t len, uint64_t *ret_value)
+int parse_digits(const char *text, size_t len, uint64_t *ret_value)
 {
 	uint64_t v = 0;
 
@@ -21,12 +21,12 @@ int shoal_parse_digits(const char *text, size_t len, uint64_t *ret_value)
 	return 0;
 }
 
-int shoal_parse_u64(const char *text, uint64_t *ret_value)
+int parse_u64(const char *text, uint64_t *ret_value)
 {
-	return shoal_parse_digits(text, strlen(text), ret_value);
+	return parse_digits(text, strlen(text), ret_value);
 }
 
-int shoal_parse_size(const char *text, uint64_t *ret_bytes)
+int parse_size(const char *text, uint64_t *ret_bytes)
 {
 	static const char letters[] = "KMGT";
 	size_t digits = strspn(text, "0123456789");
@@ -35,7 +35,7 @@ int shoal_parse_size(const char *text, uint64_t *ret_bytes)
 	uint64_t v, factor = 1;
 	int rc;
 
-	rc = shoal_parse_digits(text, digits, &v);
+	rc = parse_digits(text, digits, &v);
 	if (rc < 0)
 		return rc;
 	if (*unit && strcasecmp(unit, "B") != 0) {
@@ -53,7 +53,7 @@ int shoal_parse_size(const char *text, uint64_t *ret_bytes)
 	return 0;
 }
 
-size_t shoal_utf8_len(const char *text, size_t left)
+size_t utf8_len(const char *text, size_t left)
 {
 	const uint8_t *p = (const uint8_t *)text;
 	uint32_t c = p[0], min;
@@ -74,7 +74,7 @@ size_t shoal_utf8_len(const char *text, size_t left)
 	return c >= min && c <= 0x10ffff && !(c >= 0xd800 && c < 0xe000) ? len : 0;
 }
 
-bool shoal_path_goes_up(const char *path, size_t len)
+bool path_goes_up(const char *path, size_t len)
 {
 	for (size_t at = 0; at + 2 <= len; at++)
 		if (path[at] == '.' && path[at + 1] == '.' && (at == 0 || path[at - 1] == '/') &&
@@ -83,7 +83,7 @@ bool shoal_path_goes_up(const char *path, size_t len)
 	return false;
 }
 
-void shoal_mark_cut(char *text)
+void text_mark_truncated(char *text)
 {
 	static const char dots[] = "...";
 	size_t at = strlen(text), least;
@@ -91,16 +91,16 @@ void shoal_mark_cut(char *text)
 	if (at < strlen(dots))
 		return;
 	at -= strlen(dots);
-	least = at > 3 ? at - 3 : 0; /* what goes on for longer is no UTF-8 */
+	least = at > 3 ? at - 3 : 0; /* no UTF-8 character has more than 4 bytes */
 	while (at > least && ((uint8_t)text[at] & 0xc0) == 0x80)
 		at--;
 	memcpy(text + at, dots, sizeof(dots));
 }
 
-bool shoal_is_plain_utf8(const char *text, size_t len)
+bool is_plain_utf8(const char *text, size_t len)
 {
 	for (size_t i = 0, n; i < len; i += n) {
-		n = shoal_utf8_len(text + i, len - i);
+		n = utf8_len(text + i, len - i);
 		if (n == 0 || (uint8_t)text[i] < 0x20 || text[i] == 0x7f)
 			return false;
 	}

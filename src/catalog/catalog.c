@@ -11,16 +11,16 @@
 #include "catalog/digest.h"
 #include "catalog/writer.h"
 
-/* Copy the root out, ended by a NUL, so that callers get an ordinary string. */
-static int take_root(struct shoal_catalog *cat, struct shoal_err *err)
+/* Copy the root out with a final NUL, so that callers get an ordinary string. */
+static int copy_root(struct shoal_catalog *cat, struct shoal_err *err)
 {
 	const struct cat_section *sec = &cat->view.sec[CAT_ROOT];
 	const uint8_t *bytes = cat_need(&cat->view, CAT_ROOT, 0, sec->len);
 
 	if (!bytes)
 		return shoal_catalog_explain(cat, -EBADMSG, err);
-	if (!shoal_is_plain_utf8((const char *)bytes, (size_t)sec->len))
-		return shoal_fail(err, -EBADMSG, "damaged catalog: section ROOT is not plain text");
+	if (!is_plain_utf8((const char *)bytes, (size_t)sec->len))
+		return err_set(err, -EBADMSG, "damaged catalog: section ROOT is not plain text");
 	memcpy(cat->root, bytes, (size_t)sec->len);
 	return 0;
 }
@@ -31,8 +31,8 @@ static int catalog_init(struct shoal_catalog *cat, struct shoal_err *err)
 	int rc;
 
 	rc = cat_parse(cat->map.addr, cat->map.len, v, err);
-	if (shoal_map_faulted(&cat->map))
-		return shoal_fail(err, -ESTALE, "the file shrank while it was opened");
+	if (map_faulted(&cat->map))
+		return err_set(err, -ESTALE, "the file shrank while it was opened");
 	if (rc < 0)
 		return rc;
 	cat->last_sum = cat_last_sum(v);
@@ -40,19 +40,19 @@ static int catalog_init(struct shoal_catalog *cat, struct shoal_err *err)
 	v->checked = calloc(v->nr_pages / 64 + 1, sizeof(*v->checked));
 	cat->dicts = cat_dicts_new(v);
 	if (!v->checked || !cat->dicts)
-		return shoal_fail(err, -ENOMEM, "out of memory");
-	return take_root(cat, err);
+		return err_set(err, -ENOMEM, "out of memory");
+	return copy_root(cat, err);
 }
 
-/* Take over @map and make a catalog of it. */
-static int open_map(struct shoal_map *map, struct shoal_catalog **ret_cat, struct shoal_err *err)
+/* Take over @map and make a catalog from it. */
+static int open_map(struct map *map, struct shoal_catalog **ret_cat, struct shoal_err *err)
 {
 	struct shoal_catalog *cat = calloc(1, sizeof(*cat));
 	int rc;
 
 	if (!cat) {
-		shoal_map_close(map);
-		return shoal_fail(err, -ENOMEM, "out of memory");
+		map_close(map);
+		return err_set(err, -ENOMEM, "out of memory");
 	}
 	cat->map = *map;
 	rc = catalog_init(cat, err);
@@ -64,23 +64,23 @@ static int open_map(struct shoal_map *map, struct shoal_catalog **ret_cat, struc
 	return 0;
 }
 
-int shoal_catalog_open_file(const char *path, struct shoal_catalog **ret_cat, struct shoal_err *err)
+int catalog_open_file(const char *path, struct shoal_catalog **ret_cat, struct shoal_err *err)
 {
-	struct shoal_map map = SHOAL_MAP_CLOSED;
-	int rc = shoal_map_open(path, &map, err);
+	struct map map = MAP_CLOSED;
+	int rc = map_open(path, &map, err);
 
 	return rc < 0 ? rc : open_map(&map, ret_cat, err);
 }
 
-int shoal_catalog_open_fd(int fd, struct shoal_catalog **ret_cat, struct shoal_err *err)
+int catalog_open_fd(int fd, struct shoal_catalog **ret_cat, struct shoal_err *err)
 {
-	struct shoal_map map = SHOAL_MAP_CLOSED;
-	int rc = shoal_map_open_fd(fd, &map, err);
+	struct map map = MAP_CLOSED;
+	int rc = map_open_fd(fd, &map, err);
 
 	return rc < 0 ? rc : open_map(&map, ret_cat, err);
 }
 
-int shoal_catalog_listing(const struct shoal_catalog *cat, const char **ret_text, size_t *ret_len)
+int catalog_listing(const struct shoal_catalog *cat, const char **ret_text, size_t *ret_len)
 {
 	const struct cat_section *sec = &cat->view.sec[CAT_LIST];
 	const uint8_t *bytes;
@@ -103,13 +103,13 @@ struct shoal_catalog *shoal_catalog_close(struct shoal_catalog *cat)
 		return NULL;
 	cat_dicts_free(cat->dicts);
 	free(cat->view.checked);
-	shoal_map_close(&cat->map);
+	map_close(&cat->map);
 	free(cat->copy);
 	free(cat);
 	return NULL;
 }
 
-/* What a section takes of the file. */
+/* The bytes that a section takes in the file, with its page sums. */
 static uint64_t with_sums(const struct cat_section *sec)
 {
 	return sec->len + 8 * ((sec->len + CAT_PAGE - 1) / CAT_PAGE);
@@ -138,8 +138,8 @@ void shoal_catalog_info(const struct shoal_catalog *cat, struct shoal_catalog_in
 	cat_digest_print(v->digest, ret_info->digest);
 }
 
-/* What every lookup ends with: a file that shrank under the map explains any other error. */
-static int finish(const struct shoal_catalog *cat, int rc)
+/* Every lookup ends here: if the file shrank under the map, that explains any other error. */
+static int catalog_finish(const struct shoal_catalog *cat, int rc)
 {
 	return cat_is_stale(cat) ? -ESTALE : rc;
 }
@@ -156,12 +156,12 @@ int shoal_catalog_name(const struct shoal_catalog *cat, uint64_t id, char *buf)
 	if (rc == 0)
 		rc = cat_segment_load(&cat->view, cat->dicts, number, &seg);
 	if (rc == 0 && (id < seg.first_id || id - seg.first_id >= seg.nr))
-		rc = cat_damaged(&cat->view, CAT_NDIR, 0, "entries do not rise");
+		rc = cat_damaged(&cat->view, CAT_NDIR, 0, "entries are not ascending");
 	if (rc == 0)
 		rc = cat_segment_name(&seg, id - seg.first_id, (uint8_t *)buf);
 	if (rc >= 0)
 		buf[rc] = '\0';
-	return finish(cat, rc);
+	return catalog_finish(cat, rc);
 }
 
 int shoal_catalog_size(const struct shoal_catalog *cat, uint64_t id, uint64_t *ret_size)
@@ -176,16 +176,16 @@ int shoal_catalog_size(const struct shoal_catalog *cat, uint64_t id, uint64_t *r
 		*ret_size = SHOAL_SIZE_UNKNOWN;
 		return 0;
 	}
-	rc = finish(cat, cat_column_get(&sizes, id, &size, NULL));
+	rc = catalog_finish(cat, cat_column_get(&sizes, id, &size, NULL));
 	if (rc == 0)
 		*ret_size = size;
 	return rc;
 }
 
-int shoal_catalog_etag_of(const struct shoal_catalog *cat, uint64_t id, struct shoal_etag *ret_etag)
+int catalog_etag_of(const struct shoal_catalog *cat, uint64_t id, struct etag *ret_etag)
 {
 	const uint8_t *bytes;
-	struct shoal_etag etag = { .parts = shoal_le32_of(SHOAL_ETAG_NONE) };
+	struct etag etag = { .parts = le32_of(ETAG_NONE) };
 	int rc = 0;
 
 	if (id >= cat->view.nr_files)
@@ -194,7 +194,7 @@ int shoal_catalog_etag_of(const struct shoal_catalog *cat, uint64_t id, struct s
 		bytes = cat_need(&cat->view, CAT_ETGS, id * sizeof(etag), sizeof(etag));
 		if (bytes)
 			memcpy(&etag, bytes, sizeof(etag));
-		rc = finish(cat, bytes ? 0 : -EBADMSG);
+		rc = catalog_finish(cat, bytes ? 0 : -EBADMSG);
 	}
 	if (rc == 0)
 		*ret_etag = etag;
@@ -203,10 +203,10 @@ int shoal_catalog_etag_of(const struct shoal_catalog *cat, uint64_t id, struct s
 
 int shoal_catalog_etag(const struct shoal_catalog *cat, uint64_t id, char *buf)
 {
-	struct shoal_etag etag;
-	int rc = shoal_catalog_etag_of(cat, id, &etag);
+	struct etag etag;
+	int rc = catalog_etag_of(cat, id, &etag);
 
-	return rc < 0 ? rc : (int)shoal_etag_print(&etag, buf);
+	return rc < 0 ? rc : (int)etag_print(&etag, buf);
 }
 
 int shoal_catalog_largest(const struct shoal_catalog *cat, uint64_t *ret_size)
@@ -216,7 +216,7 @@ int shoal_catalog_largest(const struct shoal_catalog *cat, uint64_t *ret_size)
 	int rc = 0;
 
 	if (size == SHOAL_SIZE_UNKNOWN && cat->view.nr_bytes != SHOAL_SIZE_UNKNOWN)
-		rc = finish(cat, cat_column_largest(&sizes, &size));
+		rc = catalog_finish(cat, cat_column_largest(&sizes, &size));
 	if (rc == 0)
 		*ret_size = size;
 	return rc;
@@ -237,13 +237,13 @@ int shoal_catalog_find(const struct shoal_catalog *cat, const char *name, size_t
 		rc = cat_segment_load(&cat->view, cat->dicts, number, &seg);
 	if (rc == 0)
 		rc = cat_segment_find(&seg, bytes, len, &i);
-	rc = finish(cat, rc);
+	rc = catalog_finish(cat, rc);
 	if (rc == 0)
 		*ret_id = seg.first_id + i;
 	return rc;
 }
 
-/* The first name of the segment that is not before @name. */
+/* The first name of the segment that does not sort before @name. */
 static int lower_bound_in(const struct cat_segment *seg, const uint8_t *name, size_t len,
 			  uint64_t *ret_i)
 {
@@ -256,7 +256,7 @@ static int lower_bound_in(const struct cat_segment *seg, const uint8_t *name, si
 
 		if (n < 0)
 			return n;
-		if (shoal_name_compare(buf, (size_t)n, name, len) < 0)
+		if (name_compare(buf, (size_t)n, name, len) < 0)
 			low = mid + 1;
 		else
 			high = mid;
@@ -282,7 +282,7 @@ int shoal_catalog_lower_bound(const struct shoal_catalog *cat, const char *name,
 		rc = cat_segment_load(&cat->view, cat->dicts, number, &seg);
 	if (rc == 0)
 		rc = lower_bound_in(&seg, bytes, len, &i);
-	rc = finish(cat, rc);
+	rc = catalog_finish(cat, rc);
 	if (rc == 0)
 		*ret_id = seg.first_id + i;
 	return rc;
@@ -302,7 +302,7 @@ int shoal_catalog_locate(const struct shoal_catalog *cat, uint64_t sample, uint6
 		*ret_index = sample % per_file;
 		return 0;
 	}
-	rc = finish(cat, cat_column_find_sum(&counts, sample, &file, &before));
+	rc = catalog_finish(cat, cat_column_find_sum(&counts, sample, &file, &before));
 	if (rc == 0) {
 		*ret_file = file;
 		*ret_index = sample - before;
@@ -329,7 +329,7 @@ int shoal_catalog_samples(const struct shoal_catalog *cat, uint64_t id, uint64_t
 		*ret_count = cat->view.samples_per_file;
 		return 0;
 	}
-	rc = finish(cat, cat_column_get(&counts, id, &count, &first));
+	rc = catalog_finish(cat, cat_column_get(&counts, id, &count, &first));
 	if (rc == 0) {
 		*ret_first = first;
 		*ret_count = count;
@@ -340,16 +340,16 @@ int shoal_catalog_samples(const struct shoal_catalog *cat, uint64_t id, uint64_t
 int shoal_catalog_check_fresh(const struct shoal_catalog *cat, struct shoal_err *err)
 {
 	return cat_is_stale(cat) ? shoal_catalog_explain(cat, -ESTALE, err)
-				 : shoal_map_check(&cat->map, err);
+				 : map_check(&cat->map, err);
 }
 
-void shoal_catalog_set_copy(struct shoal_catalog *cat, const char *path)
+void catalog_set_copy(struct shoal_catalog *cat, const char *path)
 {
 	free(cat->copy);
-	cat->copy = strdup(path); /* without memory the words are about the original */
+	cat->copy = strdup(path); /* without memory, messages name the original */
 }
 
-/* Words about a damaged catalog become words about a damaged copy. */
+/* Turn a message about a damaged catalog into one about a damaged copy. */
 int cat_explain_copy(const struct shoal_catalog *cat, int rc, struct shoal_err *err)
 {
 	const struct timespec mark[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_nsec = 1 } };
@@ -359,9 +359,10 @@ int cat_explain_copy(const struct shoal_catalog *cat, int rc, struct shoal_err *
 	if (!err)
 		return rc;
 	why = *err;
-	return shoal_fail(err, rc, "its copy '%.300s' is a %.200s: %s", cat->copy, why.msg,
-			  marked ? "it is made anew when it is opened again"
-				 : "remove it, and it is made anew");
+	return err_set_as(err, rc, &why, "its local copy '%.300s' is a %.200s; %s", cat->copy,
+			  why.msg,
+			  marked ? "it is replaced when it is next opened"
+				 : "remove it to have it made again");
 }
 
 int shoal_catalog_explain(const struct shoal_catalog *cat, int rc, struct shoal_err *err)
@@ -372,21 +373,21 @@ int shoal_catalog_explain(const struct shoal_catalog *cat, int rc, struct shoal_
 	uint64_t off;
 
 	if (rc == -ESTALE)
-		return shoal_fail(err, rc,
-				  "the file shrank, or can no longer be read, while it was in use");
+		return err_set(err, rc,
+			       "the file shrank, or can no longer be read, while it was in use");
 	if (rc == -ERANGE)
-		return shoal_fail(err, rc, "past the end: it has %" PRIu64 " file%s",
-				  cat->view.nr_files, shoal_plural(cat->view.nr_files));
+		return err_set(err, rc, "past the end: the catalog has %" PRIu64 " file%s",
+			       cat->view.nr_files, plural(cat->view.nr_files));
 	if (rc == -ENOENT)
-		return shoal_fail(err, rc, "no such name");
+		return err_set(err, rc, "no such name");
 	if (rc != -EBADMSG || !where)
-		return shoal_fail_errno(err, rc, "cannot read it");
+		return err_set_errno(err, rc, "cannot read it");
 	sec = &cat->view.sec[(where - 1) % CAT_NR_SECTIONS];
 	off = (where - 1) / CAT_NR_SECTIONS;
-	shoal_say(err,
-		  "damaged catalog: section %s, offset %" PRIu64 " (byte %" PRIu64
-		  " of the file): %s",
-		  cat_section_names[(where - 1) % CAT_NR_SECTIONS], off, sec->file_off + off,
-		  what ? what : "makes no sense");
+	err_describe(err,
+		     "damaged catalog: section %s, offset %" PRIu64 " (byte %" PRIu64
+		     " of the file): %s",
+		     cat_section_names[(where - 1) % CAT_NR_SECTIONS], off, sec->file_off + off,
+		     what ? what : "is invalid");
 	return cat->copy ? cat_explain_copy(cat, rc, err) : rc;
 }

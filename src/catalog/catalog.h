@@ -1,4 +1,4 @@
-/* catalog.h - an open catalog, for the rooms that look inside; shoal.h has the manual. */
+/* catalog.h - an open catalog, for the rooms that read its internals; shoal.h is the manual. */
 #ifndef SHOAL_CATALOG_CATALOG_H
 #define SHOAL_CATALOG_CATALOG_H
 
@@ -7,34 +7,36 @@
 #include "catalog/segment.h"
 
 struct shoal_catalog {
-	struct shoal_map map;
+	struct map map;
 	struct cat_view view; /* points into map */
 	struct cat_damage damage;
 	struct cat_dicts *dicts;
-	uint64_t last_sum; /* the file's last eight bytes when it was opened */
-	char *copy; /* where it is, when it is a copy that is made anew if need be; or NULL */
+	uint64_t last_sum; /* the file's last eight bytes at the time of opening */
+	char *copy; /* path of the node-local copy that this is, which can be replaced if damaged;
+		       or NULL */
 	char root[CAT_ROOT_MAX + 1];
 };
 
-/* With words in @err about a damaged catalog: make them of a damaged copy, and have it made anew.
+/*
+ * Rewrite @err, which reports a damaged catalog, so that it reports a damaged copy, and mark the
+ * copy to be replaced.
  */
 int cat_explain_copy(const struct shoal_catalog *cat, int rc, struct shoal_err *err);
 
 /* The file's last eight bytes. */
 static inline uint64_t cat_last_sum(const struct cat_view *v)
 {
-	return shoal_le64_load((const uint8_t *)v->header + v->file_len - 8);
+	return le64_load((const uint8_t *)v->header + v->file_len - 8);
 }
 
 /*
- * Whether the file shrank since it was opened. Whole pages that are gone fault and are seen by the
- * map; the rest of the page with the new end reads as zeros without a fault, and so do the last
- * eight bytes then, which are a page sum.
+ * Whether the file shrank after it was opened. Pages that are gone entirely fault, and the map
+ * notices. The rest of the page with the new end reads as zeros without a fault; so do then the
+ * last eight bytes, which are a page sum.
  */
 static inline bool cat_is_stale(const struct shoal_catalog *cat)
 {
-	return shoal_map_faulted(&cat->map) ||
-	       SHOAL_UNLIKELY(cat_last_sum(&cat->view) != cat->last_sum);
+	return map_faulted(&cat->map) || UNLIKELY(cat_last_sum(&cat->view) != cat->last_sum);
 }
 
 #endif

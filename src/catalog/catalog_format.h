@@ -1,9 +1,9 @@
 /*
- * catalog_format.h - the bytes of a catalog, as docs/format/catalog.md has them, and the checked
- * view of them that every reader works on. Private to the folder and its tests.
+ * catalog_format.h - the bytes of a catalog, as specified in docs/format/catalog.md, and the
+ * checked view that every reader works on. Private to the folder and its tests.
  */
-#ifndef SHOAL_CATALOG_FORMAT_H
-#define SHOAL_CATALOG_FORMAT_H
+#ifndef SHOAL_CATALOG_CATALOG_FORMAT_H
+#define SHOAL_CATALOG_CATALOG_FORMAT_H
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -14,80 +14,80 @@
 
 #define CAT_MAGIC          "\211SHOAL\r\n"
 #define CAT_VERSION        1u
-#define CAT_INCOMPAT_KNOWN 0u /* any other bit: refuse to open */
+#define CAT_INCOMPAT_KNOWN 0u /* refuse a file with any other bit */
 #define CAT_COMPAT_LARGEST 1u /* the header has the largest size */
 #define CAT_PAGE_SHIFT     14
 #define CAT_PAGE           (1u << CAT_PAGE_SHIFT)
 #define CAT_ROOT_MAX       4096u
 #define CAT_LISTING_MAX    (1u << 20)
-#define CAT_PREAMBLE_MAX   16384u /* a payload up to its arrays */
+#define CAT_PREAMBLE_MAX   16384u /* bytes of a payload before its arrays */
 #define CAT_FRONT_RAW_MAX  65536u
 #define CAT_FRONT_NAMES    1024u
-#define CAT_BLOCK_VALUES   256u /* values in a block of a column */
+#define CAT_BLOCK_VALUES   256u /* per block of a column */
 
 struct cat_header {
 	uint8_t magic[8];
-	struct shoal_le32 version;
-	struct shoal_le32 header_len;
-	struct shoal_le32 incompat;
-	struct shoal_le32 compat;
-	struct shoal_le64 file_len;
-	struct shoal_le64 nr_files;
-	struct shoal_le64 nr_samples;
-	struct shoal_le64 nr_bytes;
-	struct shoal_le64 samples_per_file;
-	struct shoal_le64 lane[2];
-	struct shoal_le64 digest[2]; /* low half, high half */
-	struct shoal_le32 nr_sections;
-	struct shoal_le32 page_shift;
-	struct shoal_le32 key_skip;
-	struct shoal_le32 reserved1;
-	struct shoal_le64 sums_off;
-	struct shoal_le64 sums_checksum;
-	struct shoal_le64 table_checksum;
-	struct shoal_le64 largest; /* size; only with CAT_COMPAT_LARGEST */
+	struct le32 version;
+	struct le32 header_len;
+	struct le32 incompat;
+	struct le32 compat;
+	struct le64 file_len;
+	struct le64 nr_files;
+	struct le64 nr_samples;
+	struct le64 nr_bytes;
+	struct le64 samples_per_file;
+	struct le64 lane[2];
+	struct le64 digest[2]; /* low half, high half */
+	struct le32 nr_sections;
+	struct le32 page_shift;
+	struct le32 key_skip;
+	struct le32 reserved1;
+	struct le64 sums_off;
+	struct le64 sums_checksum;
+	struct le64 table_checksum;
+	struct le64 largest; /* largest size; only with CAT_COMPAT_LARGEST */
 	uint8_t reserved2[104];
-	struct shoal_le64 header_checksum; /* of all the bytes before it */
+	struct le64 header_checksum; /* of all bytes before it */
 };
 _Static_assert(sizeof(struct cat_header) == 256, "the catalog's header is 256 bytes");
 
 struct cat_table_entry {
 	uint8_t id[4];
-	struct shoal_le32 reserved;
-	struct shoal_le64 off;
-	struct shoal_le64 len;
+	struct le32 reserved;
+	struct le64 off;
+	struct le64 len;
 };
 _Static_assert(sizeof(struct cat_table_entry) == 24, "a section table entry is 24 bytes");
 
 struct cat_dir_entry {
-	struct shoal_le64 first_id;
-	struct shoal_le64 off; /* of the payload in NAME */
-	struct shoal_le64 key;
+	struct le64 first_id;
+	struct le64 off; /* of the payload in NAME */
+	struct le64 key;
 };
 _Static_assert(sizeof(struct cat_dir_entry) == 24, "a directory entry is 24 bytes");
 
 struct cat_dict_entry {
-	struct shoal_le64 first_segment;
-	struct shoal_le64 off;
-	struct shoal_le64 len;
+	struct le64 first_segment;
+	struct le64 off;
+	struct le64 len;
 };
 _Static_assert(sizeof(struct cat_dict_entry) == 24, "a dictionary entry is 24 bytes");
 
 struct cat_run {
-	struct shoal_le64 first_id;
-	struct shoal_le64 sum_before;
-	struct shoal_le64 value; /* or the number of its first block */
-	struct shoal_le32 kind;
-	struct shoal_le32 reserved;
+	struct le64 first_id;
+	struct le64 sum_before;
+	struct le64 value; /* or the index of its first block */
+	struct le32 kind;
+	struct le32 reserved;
 };
 _Static_assert(sizeof(struct cat_run) == 32, "a run of a column is 32 bytes");
 
 enum cat_run_kind { CAT_RUN_CONSTANT = 0, CAT_RUN_BLOCKS = 1 };
 
 struct cat_block {
-	struct shoal_le64 min;
-	struct shoal_le64 sum_before; /* within the run */
-	struct shoal_le64 off_width;  /* 56 bits of offset, 8 of width */
+	struct le64 min;
+	struct le64 sum_before; /* within the run */
+	struct le64 off_width;  /* 56 bits of offset, 8 of width */
 };
 _Static_assert(sizeof(struct cat_block) == 24, "a block of a column is 24 bytes");
 
@@ -104,13 +104,13 @@ enum cat_section_id {
 	CAT_SMRN,
 	CAT_SMBK,
 	CAT_SMDT,
-	CAT_NR_ALWAYS, /* those up to here are in every file */
+	CAT_NR_ALWAYS, /* the sections before this are in every file */
 	CAT_LIST = CAT_NR_ALWAYS,
-	CAT_ETGS, /* a struct shoal_etag for each file */
+	CAT_ETGS, /* one struct etag per file */
 	CAT_NR_SECTIONS,
 };
 
-/* The four letters of a section, for the table and for messages. */
+/* The four-letter names of the sections, for the table and for messages. */
 extern const char *const cat_section_names[CAT_NR_SECTIONS];
 
 struct cat_section {
@@ -122,13 +122,13 @@ struct cat_section {
 
 enum cat_kind { CAT_GRID = 1, CAT_FIXED = 2, CAT_DECIMAL = 3, CAT_FRONT = 4 };
 
-/* Where a lookup met damage; the first one is kept. */
+/* Where a lookup found damage; only the first is kept. */
 struct cat_damage {
-	_Atomic uint64_t where; /* 0: none. Else 1 + section + NR_SECTIONS * offset */
+	_Atomic uint64_t where; /* 0: no damage. Otherwise 1 + section + NR_SECTIONS * offset */
 	_Atomic(const char *) what;
 };
 
-/* A checked catalog image, borrowed from the buffer that it was parsed from. */
+/* A checked catalog image; it borrows the buffer that it was parsed from. */
 struct cat_view {
 	struct cat_section sec[CAT_NR_SECTIONS];
 	const struct cat_header *header;
@@ -138,16 +138,16 @@ struct cat_view {
 	uint64_t nr_files;
 	uint64_t nr_samples;
 	uint64_t nr_bytes;
-	uint64_t largest; /* size; SHOAL_SIZE_UNKNOWN: not said, or no sizes */
+	uint64_t largest; /* largest size; SHOAL_SIZE_UNKNOWN if not stored, or without sizes */
 	uint64_t samples_per_file;
-	bool etags; /* ETGS is there, and not for nothing */
+	bool etags; /* ETGS is present and not empty */
 	uint64_t file_len;
 	uint64_t lane[2];
 	uint64_t digest[2];
 	uint32_t key_skip;
 	/*
-	 * One bit a page: its checksum has been seen to match. A bit for 16 KiB, so 4 KB of it for
-	 * 100 million names of 5 bytes. Without it (NULL) pages are checked at each use.
+	 * One bit per page: its checksum has matched. One bit per 16 KiB: 4 KB for 100 million
+	 * names of 5 bytes. If NULL, pages are checked at each use.
 	 */
 	_Atomic uint64_t *checked;
 	struct cat_damage *damage; /* may be NULL */
@@ -159,19 +159,19 @@ struct cat_view {
  * -EBADMSG damaged, truncated or not a catalog; -EPROTONOSUPPORT newer.
  */
 int cat_parse(const void *buf, size_t len, struct cat_view *ret_view,
-	      struct shoal_err *err) SHOAL_MUST_USE;
+	      struct shoal_err *err) MUST_USE;
 
-/* Check the sums of all pages of all sections, also of those that are not known. */
-int cat_check_all(const struct cat_view *v, struct shoal_err *err) SHOAL_MUST_USE;
+/* Check the sums of all pages of all sections, including unknown sections. */
+int cat_check_all(const struct cat_view *v, struct shoal_err *err) MUST_USE;
 
-/* Slow half of cat_need(): check the sums of the pages that hold @len bytes at @off. */
+/* The slow half of cat_need(): check the sums of the pages that hold @len bytes at @off. */
 bool cat_check_pages(const struct cat_view *v, const struct cat_section *sec, uint64_t off,
 		     uint64_t len);
 
 void cat_note_damage(const struct cat_view *v, enum cat_section_id id, uint64_t off,
 		     const char *what);
 
-/* Note damage at @off of section @id (the first is kept) and return -EBADMSG. */
+/* Record damage at @off of section @id (the first is kept) and return -EBADMSG. */
 static inline int cat_damaged(const struct cat_view *v, enum cat_section_id id, uint64_t off,
 			      const char *what)
 {
@@ -180,8 +180,8 @@ static inline int cat_damaged(const struct cat_view *v, enum cat_section_id id, 
 }
 
 /*
- * The @len bytes at @off of a section, inside the file and with good checksums, or NULL with the
- * damage noted. Whatever a reader looks at it gets from here.
+ * The @len bytes at @off of a section, within the file and with matching checksums; or NULL, with
+ * the damage recorded. Readers get every byte from here.
  */
 static inline const uint8_t *cat_need(const struct cat_view *v, enum cat_section_id id,
 				      uint64_t off, uint64_t len)
@@ -189,7 +189,7 @@ static inline const uint8_t *cat_need(const struct cat_view *v, enum cat_section
 	const struct cat_section *sec = &v->sec[id];
 	uint64_t page, last;
 
-	if (SHOAL_UNLIKELY(off > sec->len || len > sec->len - off)) {
+	if (UNLIKELY(off > sec->len || len > sec->len - off)) {
 		(void)cat_damaged(v, id, off, "points outside the section");
 		return NULL;
 	}
@@ -202,7 +202,7 @@ static inline const uint8_t *cat_need(const struct cat_view *v, enum cat_section
 			      (page & 63) &
 		      1))
 			break;
-	if (SHOAL_UNLIKELY(page <= last) && !cat_check_pages(v, sec, off, len))
+	if (UNLIKELY(page <= last) && !cat_check_pages(v, sec, off, len))
 		return NULL;
 	return sec->addr + off;
 }

@@ -4,16 +4,16 @@
 
 #include "base/bits.h"
 
-/* A run with its end, as numbers. */
-struct run {
+/* A decoded run, with its end. */
+struct column_run {
 	uint64_t first_id, end_id;
 	uint64_t sum_before;
 	uint64_t value;
 	uint32_t kind;
 };
 
-/* A block of a run, as numbers, and its bits. */
-struct block {
+/* A decoded block of a run, and its bits. */
+struct column_block {
 	uint64_t first_id;
 	unsigned nr;
 	uint64_t min, sum_before;
@@ -32,34 +32,35 @@ static uint64_t nr_runs(const struct cat_column *c)
 	return c->view->sec[c->runs].len / sizeof(struct cat_run);
 }
 
-static int run_load(const struct cat_column *c, uint64_t k, struct run *ret_run)
+static int run_load(const struct cat_column *c, uint64_t k, struct column_run *ret_run)
 {
 	const struct cat_run *e =
 		(const struct cat_run *)cat_need(c->view, c->runs, k * sizeof(*e), sizeof(*e));
-	struct run r;
+	struct column_run r;
 
 	if (!e)
 		return -EBADMSG;
-	r = (struct run){ .first_id = shoal_le64_get(e->first_id),
-			  .end_id = c->view->nr_files,
-			  .sum_before = shoal_le64_get(e->sum_before),
-			  .value = shoal_le64_get(e->value),
-			  .kind = shoal_le32_get(e->kind) };
+	r = (struct column_run){ .first_id = le64_get(e->first_id),
+				 .end_id = c->view->nr_files,
+				 .sum_before = le64_get(e->sum_before),
+				 .value = le64_get(e->value),
+				 .kind = le32_get(e->kind) };
 	if (k + 1 < nr_runs(c)) {
 		e = (const struct cat_run *)cat_need(c->view, c->runs, (k + 1) * sizeof(*e),
 						     sizeof(*e));
 		if (!e)
 			return -EBADMSG;
-		r.end_id = shoal_le64_get(e->first_id);
+		r.end_id = le64_get(e->first_id);
 	}
 	if (r.first_id >= r.end_id || r.end_id > c->view->nr_files || r.kind > CAT_RUN_BLOCKS)
-		return bad(c, "runs do not rise");
+		return bad(c, "runs are not ascending");
 	*ret_run = r;
 	return 0;
 }
 
 /* The last run with (by_sum ? sum_before : first_id) at most @want. */
-static int run_find(const struct cat_column *c, uint64_t want, bool by_sum, struct run *ret_run)
+static int run_find(const struct cat_column *c, uint64_t want, bool by_sum,
+		    struct column_run *ret_run)
 {
 	uint64_t low = 0, high = nr_runs(c);
 
@@ -72,7 +73,7 @@ static int run_find(const struct cat_column *c, uint64_t want, bool by_sum, stru
 
 		if (!e)
 			return -EBADMSG;
-		if (shoal_le64_get(by_sum ? e->sum_before : e->first_id) <= want)
+		if (le64_get(by_sum ? e->sum_before : e->first_id) <= want)
 			low = mid;
 		else
 			high = mid;
@@ -80,7 +81,7 @@ static int run_find(const struct cat_column *c, uint64_t want, bool by_sum, stru
 	return run_load(c, low, ret_run);
 }
 
-static const struct cat_block *block_entry(const struct cat_column *c, const struct run *r,
+static const struct cat_block *block_entry(const struct cat_column *c, const struct column_run *r,
 					   uint64_t k)
 {
 	uint64_t max = c->view->sec[c->runs + 1].len / sizeof(struct cat_block);
@@ -95,30 +96,30 @@ static const struct cat_block *block_entry(const struct cat_column *c, const str
 }
 
 /* Block @k of run @r. */
-static int block_load(const struct cat_column *c, const struct run *r, uint64_t k,
-		      struct block *ret_block)
+static int block_load(const struct cat_column *c, const struct column_run *r, uint64_t k,
+		      struct column_block *ret_block)
 {
 	const struct cat_block *e = block_entry(c, r, k);
 	uint64_t off_width;
-	struct block b;
+	struct column_block b;
 
 	if (!e)
 		return -EBADMSG;
-	off_width = shoal_le64_get(e->off_width);
-	b = (struct block){ .first_id = r->first_id + k * CAT_BLOCK_VALUES,
-			    .min = shoal_le64_get(e->min),
-			    .sum_before = shoal_le64_get(e->sum_before),
-			    .width = (unsigned)(off_width >> 56) };
-	b.nr = (unsigned)shoal_min(CAT_BLOCK_VALUES, r->end_id - b.first_id);
+	off_width = le64_get(e->off_width);
+	b = (struct column_block){ .first_id = r->first_id + k * CAT_BLOCK_VALUES,
+				   .min = le64_get(e->min),
+				   .sum_before = le64_get(e->sum_before),
+				   .width = (unsigned)(off_width >> 56) };
+	b.nr = (unsigned)u64_min(CAT_BLOCK_VALUES, r->end_id - b.first_id);
 	if (b.width > 64)
 		return bad(c, "a block is too wide");
 	b.data_len = (b.nr * b.width + 7) / 8;
-	if (!b.data_len && (off_width & shoal_mask(56)) > c->view->sec[c->runs + 2].len)
+	if (!b.data_len && (off_width & bits_mask(56)) > c->view->sec[c->runs + 2].len)
 		return cat_damaged(c->view, (enum cat_section_id)(c->runs + 2),
-				   off_width & shoal_mask(56), "points outside the section");
+				   off_width & bits_mask(56), "points outside the section");
 	if (b.data_len) {
 		b.data = cat_need(c->view, (enum cat_section_id)(c->runs + 2),
-				  off_width & shoal_mask(56), b.data_len);
+				  off_width & bits_mask(56), b.data_len);
 		if (!b.data)
 			return -EBADMSG;
 	}
@@ -126,18 +127,18 @@ static int block_load(const struct cat_column *c, const struct run *r, uint64_t 
 	return 0;
 }
 
-static uint64_t block_value(const struct block *b, unsigned j)
+static uint64_t block_value(const struct column_block *b, unsigned j)
 {
-	if (!b->data) /* a width of 0 */
+	if (!b->data) /* the width is 0 */
 		return b->min;
-	return b->min + shoal_bits_get(b->data, b->data_len, (uint64_t)j * b->width, b->width);
+	return b->min + bits_get(b->data, b->data_len, (uint64_t)j * b->width, b->width);
 }
 
 int cat_column_get(const struct cat_column *c, uint64_t id, uint64_t *ret_value,
 		   uint64_t *ret_sum_before)
 {
-	struct block b;
-	struct run r;
+	struct column_block b;
+	struct column_run r;
 	uint64_t sum;
 	int rc;
 
@@ -145,7 +146,7 @@ int cat_column_get(const struct cat_column *c, uint64_t id, uint64_t *ret_value,
 	if (rc < 0)
 		return rc;
 	if (id < r.first_id || id >= r.end_id)
-		return bad(c, "runs do not rise");
+		return bad(c, "runs are not ascending");
 	if (r.kind == CAT_RUN_CONSTANT) {
 		*ret_value = r.value;
 		if (ret_sum_before)
@@ -165,23 +166,23 @@ int cat_column_get(const struct cat_column *c, uint64_t id, uint64_t *ret_value,
 	return 0;
 }
 
-/* The largest value of a run; blocks that cannot have a larger one than @most are not decoded. */
-static int run_largest(const struct cat_column *c, const struct run *r, uint64_t *most)
+/* The largest value of a run. Blocks that cannot exceed @most are not decoded. */
+static int run_largest(const struct cat_column *c, const struct column_run *r, uint64_t *most)
 {
 	if (r->kind == CAT_RUN_CONSTANT) {
-		*most = shoal_max(*most, r->value);
+		*most = u64_max(*most, r->value);
 		return 0;
 	}
 	for (uint64_t k = 0; k * CAT_BLOCK_VALUES < r->end_id - r->first_id; k++) {
-		struct block b;
+		struct column_block b;
 		int rc = block_load(c, r, k, &b);
 
 		if (rc < 0)
 			return rc;
-		if (b.width < 64 && b.min + shoal_mask(b.width) <= *most)
+		if (b.width < 64 && b.min + bits_mask(b.width) <= *most)
 			continue;
 		for (unsigned j = 0; j < b.nr; j++)
-			*most = shoal_max(*most, block_value(&b, j));
+			*most = u64_max(*most, block_value(&b, j));
 	}
 	return 0;
 }
@@ -192,7 +193,7 @@ int cat_column_largest(const struct cat_column *c, uint64_t *ret_value)
 	int rc = 0;
 
 	for (uint64_t k = 0; k < nr_runs(c) && rc == 0; k++) {
-		struct run r;
+		struct column_run r;
 
 		rc = run_load(c, k, &r);
 		if (rc == 0)
@@ -207,19 +208,19 @@ int cat_column_find_sum(const struct cat_column *c, uint64_t sum, uint64_t *ret_
 			uint64_t *ret_sum_before)
 {
 	uint64_t low = 0, high, before;
-	struct block b;
-	struct run r;
+	struct column_block b;
+	struct column_run r;
 	int rc;
 
 	rc = run_find(c, sum, true, &r);
 	if (rc < 0)
 		return rc;
 	if (sum < r.sum_before)
-		return bad(c, "sums do not rise");
+		return bad(c, "sums are not ascending");
 	if (r.kind == CAT_RUN_CONSTANT) {
 		uint64_t i = r.value ? (sum - r.sum_before) / r.value : 0;
 
-		i = shoal_min(i, r.end_id - r.first_id - 1);
+		i = u64_min(i, r.end_id - r.first_id - 1);
 		*ret_id = r.first_id + i;
 		*ret_sum_before = r.sum_before + i * r.value;
 		return 0;
@@ -231,7 +232,7 @@ int cat_column_find_sum(const struct cat_column *c, uint64_t sum, uint64_t *ret_
 
 		if (!e)
 			return -EBADMSG;
-		if (shoal_le64_get(e->sum_before) <= sum - r.sum_before)
+		if (le64_get(e->sum_before) <= sum - r.sum_before)
 			low = mid;
 		else
 			high = mid;

@@ -1,4 +1,4 @@
-/* column.h - read one unsigned number a file: docs/format/catalog.md section 5. */
+/* column.h - read a column, one unsigned number per file: docs/format/catalog.md section 5. */
 #ifndef SHOAL_CATALOG_COLUMN_H
 #define SHOAL_CATALOG_COLUMN_H
 
@@ -11,17 +11,17 @@ struct cat_column {
 };
 
 /*
- * Value of file @id, which is less than the number of files, and the sum of all values before it
- * (NULL when it is not wanted: it costs a walk through a block).
+ * The value of file @id, which is less than the number of files, and the sum of all values before
+ * it (pass NULL if not needed: it costs a scan of a block).
  */
 int cat_column_get(const struct cat_column *c, uint64_t id, uint64_t *ret_value,
-		   uint64_t *ret_sum_before) SHOAL_MUST_USE;
+		   uint64_t *ret_sum_before) MUST_USE;
 
-/* The largest value; 0 of none. Goes through all blocks. */
-int cat_column_largest(const struct cat_column *c, uint64_t *ret_value) SHOAL_MUST_USE;
+/* The largest value, 0 for an empty column. Scans all blocks. */
+int cat_column_largest(const struct cat_column *c, uint64_t *ret_value) MUST_USE;
 
 /* The last file whose sum_before is at most @sum, and that sum. @sum is less than the total. */
 int cat_column_find_sum(const struct cat_column *c, uint64_t sum, uint64_t *ret_id,
-			uint64_t *ret_sum_before) SHOAL_MUST_USE;
+			uint64_t *ret_sum_before) MUST_USE;
 
 #endif

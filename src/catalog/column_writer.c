@@ -5,7 +5,7 @@
 
 #include "base/bits.h"
 
-/* So many equal values in a row get a run of their own; fewer are cheaper inside blocks. */
+/* This many equal values in succession get a run of their own; fewer are cheaper inside blocks. */
 #define CONSTANT_MIN (16 * CAT_BLOCK_VALUES)
 
 void cat_column_writer_init(struct cat_column_writer *w, struct cat_stream *runs,
@@ -17,16 +17,16 @@ void cat_column_writer_init(struct cat_column_writer *w, struct cat_stream *runs
 static int put_run(struct cat_column_writer *w, uint64_t first_id, uint64_t sum_before,
 		   uint64_t value, enum cat_run_kind kind, struct shoal_err *err)
 {
-	struct cat_run e = { .first_id = shoal_le64_of(first_id),
-			     .sum_before = shoal_le64_of(sum_before),
-			     .value = shoal_le64_of(value),
-			     .kind = shoal_le32_of(kind) };
+	struct cat_run e = { .first_id = le64_of(first_id),
+			     .sum_before = le64_of(sum_before),
+			     .value = le64_of(value),
+			     .kind = le32_of(kind) };
 
 	return cat_stream_write(w->runs, &e, sizeof(e), err);
 }
 
-/* Write the values gathered for a block, if there are any. */
-static int put_block(struct cat_column_writer *w, struct shoal_err *err)
+/* Write the values collected for a block, if there are any. */
+static int column_put_block(struct cat_column_writer *w, struct shoal_err *err)
 {
 	uint8_t bits[CAT_BLOCK_VALUES * 8 + 9] = { 0 };
 	uint64_t min = UINT64_MAX, max = 0, sum = 0;
@@ -37,16 +37,16 @@ static int put_block(struct cat_column_writer *w, struct shoal_err *err)
 	if (w->fill == 0)
 		return 0;
 	for (unsigned j = 0; j < w->fill; j++) {
-		min = shoal_min(min, w->values[j]);
-		max = shoal_max(max, w->values[j]);
+		min = u64_min(min, w->values[j]);
+		max = u64_max(max, w->values[j]);
 		sum += w->values[j];
 	}
-	width = shoal_bit_len(max - min);
+	width = bit_len(max - min);
 	for (unsigned j = 0; j < w->fill; j++)
-		shoal_bits_put(bits, (uint64_t)j * width, width, w->values[j] - min);
-	e = (struct cat_block){ .min = shoal_le64_of(min),
-				.sum_before = shoal_le64_of(w->block_sum - w->run_sum),
-				.off_width = shoal_le64_of(w->data->len | (uint64_t)width << 56) };
+		bits_put(bits, (uint64_t)j * width, width, w->values[j] - min);
+	e = (struct cat_block){ .min = le64_of(min),
+				.sum_before = le64_of(w->block_sum - w->run_sum),
+				.off_width = le64_of(w->data->len | (uint64_t)width << 56) };
 	rc = cat_stream_write(w->data, bits, (w->fill * width + 7) / 8, err);
 	if (rc == 0)
 		rc = cat_stream_write(w->blocks, &e, sizeof(e), err);
@@ -56,9 +56,9 @@ static int put_block(struct cat_column_writer *w, struct shoal_err *err)
 	return rc;
 }
 
-/* Put one value into the open run of blocks, opening one if need be. */
-static int put_value(struct cat_column_writer *w, uint64_t id, uint64_t value,
-		     struct shoal_err *err)
+/* Put one value into the open run of blocks; open one if necessary. */
+static int column_put_value(struct cat_column_writer *w, uint64_t id, uint64_t value,
+			    struct shoal_err *err)
 {
 	int rc;
 
@@ -70,18 +70,18 @@ static int put_value(struct cat_column_writer *w, uint64_t id, uint64_t value,
 		w->run_sum = w->block_sum;
 	}
 	w->values[w->fill++] = value;
-	return w->fill == CAT_BLOCK_VALUES ? put_block(w, err) : 0;
+	return w->fill == CAT_BLOCK_VALUES ? column_put_block(w, err) : 0;
 }
 
 static int close_blocks(struct cat_column_writer *w, struct shoal_err *err)
 {
 	w->in_blocks = false;
-	return put_block(w, err);
+	return column_put_block(w, err);
 }
 
 /*
- * Write the equal values that were held back: as a run of their own when they are many, or are the
- * @whole column so far; else into blocks.
+ * Write the equal values that were held back: as a run of their own if they are many, or are the
+ * @whole column so far; otherwise into blocks.
  */
 static int put_constant(struct cat_column_writer *w, bool whole, struct shoal_err *err)
 {
@@ -97,7 +97,7 @@ static int put_constant(struct cat_column_writer *w, bool whole, struct shoal_er
 		return rc;
 	}
 	for (uint64_t i = 0; i < nr && rc == 0; i++)
-		rc = put_value(w, first + i, w->constant, err);
+		rc = column_put_value(w, first + i, w->constant, err);
 	return rc;
 }
 
@@ -108,7 +108,7 @@ int cat_column_writer_add_many(struct cat_column_writer *w, uint64_t value, uint
 	int rc = 0;
 
 	if (sum >= UINT64_MAX)
-		return shoal_fail(err, -EOVERFLOW, "sizes or samples add up to 2^64 or more");
+		return err_set(err, -EOVERFLOW, "sizes or samples add up to 2^64 or more");
 	if (value != w->constant)
 		rc = put_constant(w, false, err);
 	w->constant = value;
@@ -116,23 +116,18 @@ int cat_column_writer_add_many(struct cat_column_writer *w, uint64_t value, uint
 	w->id += nr;
 	w->sum = (uint64_t)sum;
 	if (nr > 0)
-		w->largest = shoal_max(w->largest, value);
+		w->largest = u64_max(w->largest, value);
 	return rc;
 }
 
-int cat_column_writer_add(struct cat_column_writer *w, uint64_t value, struct shoal_err *err)
-{
-	return cat_column_writer_add_many(w, value, 1, err);
-}
-
-/* Copy a section of the part's column as it is. */
+/* Copy a section of the part's column unchanged. */
 static int copy_section(const struct cat_column *c, unsigned section, struct cat_stream *to,
 			struct shoal_err *err)
 {
 	const struct cat_section *sec = &c->view->sec[c->runs + section];
 
 	for (uint64_t off = 0; off < sec->len; off += CAT_PAGE) {
-		uint64_t n = shoal_min(CAT_PAGE, sec->len - off);
+		uint64_t n = u64_min(CAT_PAGE, sec->len - off);
 		const uint8_t *bytes =
 			cat_need(c->view, (enum cat_section_id)(c->runs + section), off, n);
 		int rc;
@@ -160,7 +155,7 @@ static int append_blocks(struct cat_column_writer *w, const struct cat_column *c
 		if (!e)
 			return -EBADMSG;
 		moved = *e;
-		moved.off_width = shoal_le64_of(shoal_le64_get(e->off_width) + data_shift);
+		moved.off_width = le64_of(le64_get(e->off_width) + data_shift);
 		rc = cat_stream_write(w->blocks, &moved, sizeof(moved), err);
 		if (rc < 0)
 			return rc;
@@ -177,7 +172,7 @@ int cat_column_writer_append(struct cat_column_writer *w, const struct cat_colum
 	int rc;
 
 	if (sum >= UINT64_MAX - w->sum)
-		return shoal_fail(err, -EOVERFLOW, "sizes or samples add up to 2^64 or more");
+		return err_set(err, -EOVERFLOW, "sizes or samples add up to 2^64 or more");
 	rc = put_constant(w, true, err);
 	if (rc == 0)
 		rc = close_blocks(w, err);
@@ -189,11 +184,10 @@ int cat_column_writer_append(struct cat_column_writer *w, const struct cat_colum
 
 		if (!e)
 			return -EBADMSG;
-		rc = put_run(w, w->id + shoal_le64_get(e->first_id),
-			     w->sum + shoal_le64_get(e->sum_before),
-			     shoal_le64_get(e->value) +
-				     (shoal_le32_get(e->kind) == CAT_RUN_BLOCKS ? block_shift : 0),
-			     (enum cat_run_kind)shoal_le32_get(e->kind), err);
+		rc = put_run(w, w->id + le64_get(e->first_id), w->sum + le64_get(e->sum_before),
+			     le64_get(e->value) +
+				     (le32_get(e->kind) == CAT_RUN_BLOCKS ? block_shift : 0),
+			     (enum cat_run_kind)le32_get(e->kind), err);
 	}
 	if (rc == 0)
 		rc = append_blocks(w, c, data_shift, err);
@@ -201,7 +195,7 @@ int cat_column_writer_append(struct cat_column_writer *w, const struct cat_colum
 		rc = copy_section(c, 2, w->data, err);
 	w->id += nr;
 	w->sum += sum;
-	w->largest = shoal_max(w->largest, largest);
+	w->largest = u64_max(w->largest, largest);
 	w->block_sum = w->sum;
 	return rc;
 }

@@ -1,4 +1,6 @@
-/* column_writer.h - write one unsigned number a file: docs/format/catalog.md section 5. */
+/*
+ * column_writer.h - write a column, one unsigned number per file: docs/format/catalog.md section 5.
+ */
 #ifndef SHOAL_CATALOG_COLUMN_WRITER_H
 #define SHOAL_CATALOG_COLUMN_WRITER_H
 
@@ -9,12 +11,12 @@ struct cat_column_writer {
 	struct cat_stream *runs, *blocks, *data; /* lent */
 	uint64_t id;                             /* of the next value */
 	uint64_t sum;                            /* of all values so far */
-	uint64_t largest;                        /* of them, and of the columns appended */
-	uint64_t run_sum;                        /* sum at the start of the run that is open */
+	uint64_t largest;                        /* of them, and of the appended columns */
+	uint64_t run_sum;                        /* sum at the start of the open run */
 	bool in_blocks;                          /* a run of blocks is open */
 	uint64_t nr_blocks;
 	uint64_t constant, nr_constant; /* equal values that are not written yet */
-	uint64_t block_sum;             /* of the values before the block that is being filled */
+	uint64_t block_sum;             /* of the values before the block being filled */
 	unsigned fill;
 	uint64_t values[CAT_BLOCK_VALUES];
 };
@@ -22,21 +24,17 @@ struct cat_column_writer {
 void cat_column_writer_init(struct cat_column_writer *w, struct cat_stream *runs,
 			    struct cat_stream *blocks, struct cat_stream *data);
 
-/* -EOVERFLOW when the sum of all values reaches 2^64 - 1. */
-int cat_column_writer_add(struct cat_column_writer *w, uint64_t value,
-			  struct shoal_err *err) SHOAL_MUST_USE;
-
-/* @nr times the same value. */
+/* Add @nr times the same value. -EOVERFLOW when the sum of all values reaches 2^64 - 1. */
 int cat_column_writer_add_many(struct cat_column_writer *w, uint64_t value, uint64_t nr,
-			       struct shoal_err *err) SHOAL_MUST_USE;
+			       struct shoal_err *err) MUST_USE;
 
 /*
- * Append a whole column of another catalog, which has @nr values that add up to @sum and are at
- * most @largest.
+ * Append a whole column of another catalog, with @nr values whose sum is @sum and none above
+ * @largest.
  */
 int cat_column_writer_append(struct cat_column_writer *w, const struct cat_column *c, uint64_t nr,
-			     uint64_t sum, uint64_t largest, struct shoal_err *err) SHOAL_MUST_USE;
+			     uint64_t sum, uint64_t largest, struct shoal_err *err) MUST_USE;
 
-int cat_column_writer_finish(struct cat_column_writer *w, struct shoal_err *err) SHOAL_MUST_USE;
+int cat_column_writer_finish(struct cat_column_writer *w, struct shoal_err *err) MUST_USE;
 
 #endif

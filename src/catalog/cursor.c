@@ -1,4 +1,4 @@
-/* Walk names in order. A FRONT segment is expanded once, not once a name. */
+/* Iterate over names in order. A FRONT segment is expanded once, not once per name. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@ struct shoal_cursor {
 	uint64_t id; /* next */
 	struct cat_segment seg;
 	bool has_seg;
-	struct shoal_span raw; /* of a FRONT segment: what follows the name in buf */
-	size_t len;            /* of the name in buf */
+	struct span raw; /* of a FRONT segment: the bytes after the name in buf */
+	size_t len;      /* of the name in buf */
 	uint8_t buf[SHOAL_NAME_MAX + 1];
 	uint8_t raw_bytes[CAT_FRONT_RAW_MAX];
 };
@@ -25,7 +25,7 @@ int shoal_cursor_new(const struct shoal_catalog *cat, uint64_t id, struct shoal_
 		return shoal_catalog_explain(cat, -ERANGE, err);
 	c = malloc(sizeof(*c));
 	if (!c)
-		return shoal_fail(err, -ENOMEM, "out of memory");
+		return err_set(err, -ENOMEM, "out of memory");
 	c->cat = cat;
 	c->id = id;
 	c->has_seg = false;
@@ -39,19 +39,19 @@ struct shoal_cursor *shoal_cursor_free(struct shoal_cursor *cursor)
 	return NULL;
 }
 
-/* Stand in front of name @i of the segment, which has just been loaded. */
+/* Move to just before name @i of the segment, which has just been loaded. */
 static int enter_front(struct shoal_cursor *c, uint64_t i)
 {
 	int n = cat_front_expand(&c->seg, c->raw_bytes);
 
 	if (n < 0)
 		return n;
-	c->raw = (struct shoal_span){ .p = c->raw_bytes, .end = c->raw_bytes + n };
+	c->raw = (struct span){ .p = c->raw_bytes, .end = c->raw_bytes + n };
 	memcpy(c->buf, c->seg.first, c->seg.first_len);
 	c->len = c->seg.first_len;
 	for (uint64_t k = 1; k < i; k++)
 		if (cat_front_step(&c->raw, c->buf, &c->len) < 0)
-			return cat_segment_bad(&c->seg, "a block of names is cut short");
+			return cat_segment_bad(&c->seg, "a block of names is truncated");
 	return 0;
 }
 
@@ -73,13 +73,13 @@ static int enter_segment(struct shoal_cursor *c)
 		return rc;
 	c->has_seg = false;
 	if (c->id < c->seg.first_id || c->id - c->seg.first_id >= c->seg.nr)
-		return cat_damaged(v, CAT_NDIR, 0, "entries do not rise");
+		return cat_damaged(v, CAT_NDIR, 0, "entries are not ascending");
 	rc = c->seg.kind == CAT_FRONT ? enter_front(c, c->id - c->seg.first_id) : 0;
-	c->has_seg = rc == 0; /* else the next call enters again */
+	c->has_seg = rc == 0; /* otherwise the next call enters again */
 	return rc;
 }
 
-static int step(struct shoal_cursor *c)
+static int cursor_step(struct shoal_cursor *c)
 {
 	uint64_t i;
 	int rc;
@@ -96,8 +96,8 @@ static int step(struct shoal_cursor *c)
 		return rc;
 	}
 	if (i > 0 && cat_front_step(&c->raw, c->buf, &c->len) < 0) {
-		c->has_seg = false; /* the next call must not go on behind the fault */
-		return cat_segment_bad(&c->seg, "a block of names is cut short");
+		c->has_seg = false; /* the next call must not continue past the damage */
+		return cat_segment_bad(&c->seg, "a block of names is truncated");
 	}
 	return 0;
 }
@@ -108,7 +108,7 @@ int shoal_cursor_next(struct shoal_cursor *cursor, const char **ret_name, size_t
 
 	if (cursor->id >= cursor->cat->view.nr_files)
 		return 0;
-	rc = step(cursor);
+	rc = cursor_step(cursor);
 	if (cat_is_stale(cursor->cat))
 		return -ESTALE;
 	if (rc < 0)

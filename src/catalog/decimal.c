@@ -25,7 +25,7 @@ const uint64_t cat_pow10[20] = {
 	UINT64_C(10000000000000000000),
 };
 
-/* 1, 11, 111, ...: nodes of a digit and all that follows it up to n digits below. */
+/* 1, 11, 111, ...: nodes of a full subtree of digits, n levels deep. */
 static const uint64_t repunit[20] = {
 	UINT64_C(0),
 	UINT64_C(1),
@@ -64,8 +64,8 @@ void cat_decimal_init(struct cat_decimal *d, uint64_t max, bool after)
 	*d = (struct cat_decimal){ .max = max, .after = after, .digits = cat_decimal_digits(max) };
 }
 
-/* Numbers of @len digits below @bound and not above max. */
-static uint64_t count_below(const struct cat_decimal *d, unsigned len, uint64_t bound)
+/* How many numbers of @len digits are below @bound and not above max. */
+static uint64_t decimal_count_below(const struct cat_decimal *d, unsigned len, uint64_t bound)
 {
 	uint64_t low = cat_pow10[len - 1];
 
@@ -84,19 +84,18 @@ uint64_t cat_decimal_rank(const struct cat_decimal *d, uint64_t v)
 	for (unsigned len = 1; len <= d->digits; len++) {
 		uint64_t bound; /* numbers of this length below it come before v */
 
-		if (len < n) /* a prefix of v comes before v, or after it */
+		if (len < n) /* a prefix of v sorts before v, or after it */
 			bound = v / cat_pow10[n - len] + !d->after;
 		else if (len == n)
 			bound = v;
-		else /* what v is a prefix of comes after v, or before it */
+		else /* a number that v is a prefix of sorts after v, or before it */
 			bound = (v + d->after) * cat_pow10[len - n];
-		rank += count_below(d, len, bound);
+		rank += decimal_count_below(d, len, bound);
 	}
 	return rank;
 }
 
-/* Numbers that start with the prefix @v which has @below fewer digits than max; v is one of them.
- */
+/* How many numbers start with the prefix @v, which has @below fewer digits than max; v is one. */
 static uint64_t count_under(const struct cat_decimal *d, uint64_t v, unsigned below)
 {
 	uint64_t edge = d->max / cat_pow10[below]; /* max's own prefix of that length */
@@ -107,15 +106,15 @@ static uint64_t count_under(const struct cat_decimal *d, uint64_t v, unsigned be
 }
 
 /*
- * The digit after the prefix @first / 10 under which place *@rank lies, counted from @first, with
- * *@rank reduced to the place among the numbers that start so. Digits below max's have full
- * subtrees, then comes the one that max goes through, then those that are a digit shorter.
+ * The digit after the prefix @first / 10 whose subtree contains rank *@rank, counted from @first;
+ * *@rank becomes the rank within that subtree. Digits below max's have full subtrees; then comes
+ * the one on the path to max; the rest have subtrees that are one level shorter.
  */
 static uint64_t next_digit(const struct cat_decimal *d, uint64_t first, uint64_t nr_digits,
 			   unsigned below, uint64_t *rank)
 {
 	uint64_t edge = d->max / cat_pow10[below];
-	uint64_t nr_full = edge > first ? shoal_min(edge - first, nr_digits) : 0;
+	uint64_t nr_full = edge > first ? u64_min(edge - first, nr_digits) : 0;
 	uint64_t full = repunit[below + 1], cut = repunit[below];
 	uint64_t digit = nr_full;
 

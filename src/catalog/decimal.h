@@ -1,10 +1,10 @@
 /*
- * decimal.h - numbers without leading zeros in the order in which their digits sort as bytes.
+ * decimal.h - numbers without leading zeros, in the byte order of their digits.
  *
- * Among the numbers 0 ... max, "1" "10" "11" "2" is the order when what follows the number sorts
- * before the digits ('.', '/', or nothing), and "10" "11" "1" "2" when it sorts after them ('_').
- * The place of a number in that order is dense where the numbers are, which plain numeric order
- * of variable-width names is not.
+ * Among the numbers 0 ... max the order is "1" "10" "11" "2" if the text after the number sorts
+ * before the digits ('.', '/', or nothing), and "10" "11" "1" "2" if it sorts after them ('_').
+ * Ranks in that order are dense where the numbers are dense; numeric values in that order would not
+ * rise.
  */
 #ifndef SHOAL_CATALOG_DECIMAL_H
 #define SHOAL_CATALOG_DECIMAL_H
@@ -15,7 +15,7 @@
 
 struct cat_decimal {
 	uint64_t max;    /* less than 10^18 */
-	bool after;      /* a number comes after those that it is a prefix of */
+	bool after;      /* a number sorts after the numbers that it is a prefix of */
 	unsigned digits; /* of max */
 };
 
@@ -26,10 +26,10 @@ unsigned cat_decimal_digits(uint64_t v);
 
 void cat_decimal_init(struct cat_decimal *d, uint64_t max, bool after);
 
-/* The place of @v, which is at most max. */
+/* The rank of @v, which is at most max. */
 uint64_t cat_decimal_rank(const struct cat_decimal *d, uint64_t v);
 
-/* The number at place @rank, which is at most max. */
+/* The number at rank @rank, which is at most max. */
 uint64_t cat_decimal_unrank(const struct cat_decimal *d, uint64_t rank);
 
 #endif

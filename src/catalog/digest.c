@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Names are short: calls into the library take longer than hashing them. */
+/* Names are short: a call into the library takes longer than hashing one. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -65,8 +65,7 @@ void cat_digest_append(struct cat_digest *d, const struct cat_digest *next)
 
 void cat_digest_final(const struct cat_digest *d, uint64_t ret_digest[2])
 {
-	struct shoal_le64 words[3] = { shoal_le64_of(d->lane[0]), shoal_le64_of(d->lane[1]),
-				       shoal_le64_of(d->nr_files) };
+	struct le64 words[3] = { le64_of(d->lane[0]), le64_of(d->lane[1]), le64_of(d->nr_files) };
 	XXH128_hash_t h = XXH3_128bits(words, sizeof(words));
 
 	ret_digest[0] = h.low64;

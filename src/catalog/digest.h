@@ -1,7 +1,7 @@
 /*
  * digest.h - the digest of a catalog's content: docs/format/catalog.md section 6.
  *
- * A polynomial over hashes of the entries, so that digests of parts combine.
+ * A polynomial over the hashes of the entries, so that the digests of parts can be combined.
  */
 #ifndef SHOAL_CATALOG_DIGEST_H
 #define SHOAL_CATALOG_DIGEST_H
@@ -17,11 +17,11 @@ struct cat_digest {
 void cat_digest_add(struct cat_digest *d, const void *name, size_t len, uint64_t size,
 		    uint64_t samples);
 
-/* Digests what a writer is given, on another thread than the one that gives it. */
+/* Digests the names given to a writer, on a thread other than the writer's. */
 struct cat_digester {
 	struct cat_digest digest;
-	bool sizes;                /* else they count as unknown */
-	uint64_t samples_per_file; /* 0: as many as each file says */
+	bool sizes;                /* if false, sizes count as unknown */
+	uint64_t samples_per_file; /* 0: use each file's own number */
 };
 
 static inline void cat_digester_add(struct cat_digester *d, const void *name, size_t len,
@@ -31,13 +31,13 @@ static inline void cat_digester_add(struct cat_digester *d, const void *name, si
 		       d->samples_per_file ? d->samples_per_file : samples);
 }
 
-/* @d becomes the digest of its own entries followed by those of @next. */
+/* Append the digest of @next's entries: @d becomes the digest of both sequences. */
 void cat_digest_append(struct cat_digest *d, const struct cat_digest *next);
 
 /* Low half, high half. */
 void cat_digest_final(const struct cat_digest *d, uint64_t ret_digest[2]);
 
-/* 32 digits and a NUL. */
+/* 32 hexadecimal digits and a NUL. */
 void cat_digest_print(const uint64_t digest[2], char ret_text[33]);
 
 #endif

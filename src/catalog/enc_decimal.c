@@ -1,4 +1,4 @@
-/* Names with one number without leading zeros: img_9.jpg, img_10.jpg. */
+/* Names with one number without leading zeros, such as img_9.jpg, img_10.jpg. */
 #include <string.h>
 
 #include "catalog/decimal.h"
@@ -10,14 +10,16 @@ struct decimal_fit {
 	uint32_t prefix_len, suffix_len;
 };
 
-/* Where the number is, from what the first and the last name share: all between share it too. */
-static bool find_number(const struct enc_names *n, uint32_t from, uint32_t end,
-			struct decimal_fit *fit)
+/*
+ * Locate the number by the bytes that the first and the last name share: all names between share
+ * them too.
+ */
+static bool decimal_find_number(const struct enc_names *n, uint32_t from, uint32_t end,
+				struct decimal_fit *fit)
 {
 	const uint8_t *first = enc_name(n, from);
 	uint32_t len = enc_len(n, from);
-	uint32_t at =
-		(uint32_t)shoal_name_shared(first, len, enc_name(n, end - 1), enc_len(n, end - 1));
+	uint32_t at = (uint32_t)name_shared(first, len, enc_name(n, end - 1), enc_len(n, end - 1));
 
 	while (at > 0 && cat_is_digit(first[at - 1]))
 		at--;
@@ -29,8 +31,8 @@ static bool find_number(const struct enc_names *n, uint32_t from, uint32_t end,
 	return at > fit->prefix_len;
 }
 
-/* The number in @name; UINT64_MAX when the name has another shape. */
-static uint64_t number_of(const struct decimal_fit *fit, const uint8_t *name, uint32_t len)
+/* The number in @name; UINT64_MAX if the name has another shape. */
+static uint64_t decimal_number_of(const struct decimal_fit *fit, const uint8_t *name, uint32_t len)
 {
 	uint32_t digits = len - fit->prefix_len - fit->suffix_len;
 	const uint8_t *p = name + fit->prefix_len;
@@ -49,22 +51,22 @@ bool enc_decimal_write(struct cat_encoder *e, uint32_t from, uint32_t end)
 	struct decimal_fit fit;
 	uint64_t max = 0;
 
-	if (!xs || !find_number(n, from, end, &fit))
+	if (!xs || !decimal_find_number(n, from, end, &fit))
 		return false;
 	for (uint32_t i = from; i < end; i++) {
-		uint64_t v = number_of(&fit, enc_name(n, i), enc_len(n, i));
+		uint64_t v = decimal_number_of(&fit, enc_name(n, i), enc_len(n, i));
 
 		if (v == UINT64_MAX)
 			return false;
 		xs[i - from] = v;
-		max = shoal_max(max, v);
+		max = u64_max(max, v);
 	}
 	cat_decimal_init(&numbers, max, fit.suffix_len && fit.suffix[0] > '9');
 	for (uint32_t i = 0; i < end - from; i++)
 		xs[i] = cat_decimal_rank(&numbers, xs[i]);
-	shoal_buf_varint(&e->payload, fit.prefix_len);
-	shoal_buf_varint(&e->payload, fit.suffix_len);
-	shoal_buf_varint(&e->payload, max);
+	buf_varint(&e->payload, fit.prefix_len);
+	buf_varint(&e->payload, fit.suffix_len);
+	buf_varint(&e->payload, max);
 	cat_values_write(&e->payload, xs, end - from, 1, 64);
 	return true;
 }

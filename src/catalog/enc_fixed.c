@@ -1,4 +1,5 @@
-/* Names of one length: hexadecimal, UUIDs, time stamps, anything whose bytes come from small sets.
+/*
+ * Names of one length: hexadecimal, UUIDs, time stamps, anything whose bytes come from small sets.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,15 +10,16 @@
 #include "catalog/fixed.h"
 #include "catalog/values.h"
 
-/* Positions that may differ before names are thought to have no shape. */
+/* If more positions vary, the names have no shape. */
 #define POSITIONS_MAX 512u
 
-/* 132 KiB, so it is kept on the heap. */
+/* 132 KiB, therefore on the heap. */
 struct enc_fixed {
-	uint32_t nr; /* positions that differ */
+	uint32_t nr; /* positions that vary */
 	uint32_t pos[POSITIONS_MAX];
 	uint16_t radix[POSITIONS_MAX];
-	uint8_t digit[POSITIONS_MAX][256]; /* 1 where a byte occurs; later its digit */
+	uint8_t digit[POSITIONS_MAX]
+		     [256]; /* first 1 for each byte that occurs; later the byte's digit */
 	unsigned nr_limbs;
 	struct {
 		uint32_t end; /* one past its last position */
@@ -27,16 +29,16 @@ struct enc_fixed {
 	unsigned bits;
 };
 
-/* Which positions differ: all names against the first. */
+/* Find the positions that vary: compare all names with the first. */
 static bool find_positions(const struct enc_names *n, uint32_t from, uint32_t end,
 			   struct enc_fixed *fit)
 {
 	uint8_t differs[SHOAL_NAME_MAX] = { 0 };
 	const uint8_t *first = enc_name(n, from);
 	uint32_t len = enc_len(n, from);
-	/* Sorted: what the first and the last share, all share. */
+	/* The names are sorted: a prefix shared by the first and the last is shared by all. */
 	uint32_t skip =
-		(uint32_t)shoal_name_shared(first, len, enc_name(n, end - 1), enc_len(n, end - 1));
+		(uint32_t)name_shared(first, len, enc_name(n, end - 1), enc_len(n, end - 1));
 
 	for (uint32_t i = from + 1; i < end; i++) {
 		const uint8_t *name = enc_name(n, i);
@@ -57,7 +59,7 @@ static bool find_positions(const struct enc_names *n, uint32_t from, uint32_t en
 	return fit->nr > 0;
 }
 
-/* Which bytes occur at each position, and their places among them. */
+/* Find the bytes that occur at each position, and their digits. */
 static void find_sets(const struct enc_names *n, uint32_t from, uint32_t end, struct enc_fixed *fit)
 {
 	memset(fit->digit, 0, fit->nr * sizeof(fit->digit[0]));
@@ -69,15 +71,15 @@ static void find_sets(const struct enc_names *n, uint32_t from, uint32_t end, st
 	}
 }
 
-/* Bits for numbers below @product, which is at most 2^64. */
-static uint8_t width_of(unsigned __int128 product)
+/* The number of bits for numbers below @product, which is at most 2^64. */
+static uint8_t width_of_product(unsigned __int128 product)
 {
 	unsigned __int128 top = product - 1;
 
-	return (uint8_t)(top >> 64 ? 65 : shoal_bit_len((uint64_t)top));
+	return (uint8_t)(top >> 64 ? 65 : bit_len((uint64_t)top));
 }
 
-/* Gather positions, left to right, into limbs of at most 64 bits. */
+/* Combine positions, left to right, into limbs of at most 64 bits. */
 static bool make_limbs(struct enc_fixed *fit)
 {
 	unsigned __int128 product = 1;
@@ -92,7 +94,7 @@ static bool make_limbs(struct enc_fixed *fit)
 		if (fit->nr_limbs == CAT_FIXED_LIMBS)
 			return false;
 		fit->limb[fit->nr_limbs].end = k + 1;
-		fit->limb[fit->nr_limbs].width = width_of(product);
+		fit->limb[fit->nr_limbs].width = width_of_product(product);
 		fit->bits += fit->limb[fit->nr_limbs++].width;
 		product = 1;
 	}
@@ -105,7 +107,7 @@ static bool make_limbs(struct enc_fixed *fit)
 	return true;
 }
 
-static unsigned write_ranges(struct shoal_buf *b, const uint8_t *occurs)
+static unsigned write_ranges(struct buf *b, const uint8_t *occurs)
 {
 	unsigned nr = 0;
 
@@ -113,17 +115,19 @@ static unsigned write_ranges(struct shoal_buf *b, const uint8_t *occurs)
 		if (!occurs[c])
 			continue;
 		if (b)
-			shoal_buf_u8(b, (uint8_t)c);
+			buf_u8(b, (uint8_t)c);
 		while (c < 255 && occurs[c + 1])
 			c++;
 		if (b)
-			shoal_buf_u8(b, (uint8_t)c);
+			buf_u8(b, (uint8_t)c);
 		nr++;
 	}
 	return nr;
 }
 
-/* Positions from @k on, before @end, that are adjacent and have the same set. */
+/*
+ * The end of the run of positions from @k on, before @end, that are adjacent and have the same set.
+ */
 static uint32_t part_end(const struct enc_fixed *fit, uint32_t k, uint32_t end)
 {
 	uint32_t j = k + 1;
@@ -134,29 +138,29 @@ static uint32_t part_end(const struct enc_fixed *fit, uint32_t k, uint32_t end)
 	return j;
 }
 
-/* The shape as docs/format/catalog.md section 2 has it. False when it has too many parts. */
-static bool write_shape(struct shoal_buf *b, const struct enc_fixed *fit)
+/* The shape as specified in docs/format/catalog.md section 2. False if it has too many parts. */
+static bool write_shape(struct buf *b, const struct enc_fixed *fit)
 {
 	uint32_t k = 0, at = 0, nr_parts = 0;
 
-	shoal_buf_varint(b, fit->nr_limbs);
+	buf_varint(b, fit->nr_limbs);
 	for (unsigned l = 0; l < fit->nr_limbs; l++) {
 		uint32_t end = fit->limb[l].end, parts = 0;
 
 		for (uint32_t j = k; j < end; j = part_end(fit, j, end))
 			parts++;
 		nr_parts += parts;
-		shoal_buf_u8(b, fit->limb[l].width);
-		shoal_buf_varint(b, parts);
+		buf_u8(b, fit->limb[l].width);
+		buf_varint(b, parts);
 		while (k < end) {
 			uint32_t next = part_end(fit, k, end);
 			unsigned nr_ranges = write_ranges(NULL, fit->digit[k]);
 
 			if (nr_ranges > CAT_FIXED_RANGES)
 				return false;
-			shoal_buf_varint(b, fit->pos[k] - at);
-			shoal_buf_varint(b, next - k);
-			shoal_buf_u8(b, (uint8_t)nr_ranges);
+			buf_varint(b, fit->pos[k] - at);
+			buf_varint(b, next - k);
+			buf_u8(b, (uint8_t)nr_ranges);
 			write_ranges(b, fit->digit[k]);
 			at = fit->pos[next - 1] + 1;
 			k = next;
@@ -165,7 +169,7 @@ static bool write_shape(struct shoal_buf *b, const struct enc_fixed *fit)
 	return nr_parts <= CAT_FIXED_PARTS;
 }
 
-/* From "occurs" to the byte's place among those that occur. */
+/* Replace "occurs" by the byte's rank among those that occur. */
 static void number_digits(struct enc_fixed *fit)
 {
 	for (uint32_t k = 0; k < fit->nr; k++) {

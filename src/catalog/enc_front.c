@@ -1,8 +1,8 @@
 /*
- * Names of no shape: front-coded blocks, compressed where that helps.
+ * Names without a shape: front-coded blocks, compressed if that helps.
  *
- * Each block is a segment, so that the directory leads to it. A dictionary is made from the names
- * at hand when it is seen to save more than its own length on them; later blocks use the newest.
+ * Each block is a segment, so that the directory leads to it. A dictionary is trained on the
+ * current names and used if it saves more than its own length on them; later blocks use the newest.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,22 +17,23 @@
 
 #define LEVEL        6 /* on /usr: 3 is 7 % larger, 12 is 1 % smaller and twice as slow */
 #define DICT_MAX     (48u << 10)
-#define DICT_SAMPLES (4u << 20) /* bytes of blocks that a dictionary is made from */
-#define SAMPLE_EVERY 8u         /* blocks, to see how well a dictionary does */
+#define DICT_SAMPLES (4u << 20) /* bytes of blocks that a dictionary is trained on */
+#define SAMPLE_EVERY 8u         /* every how many blocks a dictionary's benefit is measured */
 #define DICT_BLOCKS  32u        /* fewer blocks than this cannot pay for a dictionary */
 
-struct block {
+struct front_block {
 	uint32_t from, nr;
 	uint32_t raw_at, raw_len;
 };
 
 struct enc_front {
 	ZSTD_CCtx *ctx;
-	ZSTD_CDict *dict;             /* newest, or NULL */
-	uint64_t ratio;               /* of the names it was taken for */
-	uint64_t nr_names, next_dict; /* names so far; with how many to think of a new one */
-	struct shoal_buf raw;
-	struct block *blocks;
+	ZSTD_CDict *dict; /* newest, or NULL */
+	uint64_t ratio;   /* compression ratio of the names that it was chosen for */
+	uint64_t nr_names,
+		next_dict; /* names so far; the number at which to consider a new dictionary */
+	struct buf raw;
+	struct front_block *blocks;
 	uint32_t nr_blocks, cap_blocks;
 	uint8_t *stored;
 	size_t stored_cap;
@@ -64,12 +65,12 @@ struct enc_front *enc_front_free(struct enc_front *f)
 	ZSTD_freeCCtx(f->ctx);
 	free(f->blocks);
 	free(f->stored);
-	shoal_buf_release(&f->raw);
+	buf_release(&f->raw);
 	free(f);
 	return NULL;
 }
 
-void enc_front_forget(struct enc_front *f)
+void enc_front_drop_dicts(struct enc_front *f)
 {
 	ZSTD_freeCDict(f->dict);
 	f->dict = NULL;
@@ -78,9 +79,9 @@ void enc_front_forget(struct enc_front *f)
 /* Front-code names [from, end) into blocks. */
 static int make_blocks(struct enc_front *f, const struct enc_names *n, uint32_t from, uint32_t end)
 {
-	struct block *b = NULL;
+	struct front_block *b = NULL;
 
-	shoal_buf_clear(&f->raw);
+	buf_clear(&f->raw);
 	f->nr_blocks = 0;
 	for (uint32_t i = from; i < end; i++) {
 		const uint8_t *name = enc_name(n, i);
@@ -92,20 +93,22 @@ static int make_blocks(struct enc_front *f, const struct enc_names *n, uint32_t 
 			if (f->nr_blocks == f->cap_blocks)
 				return -EAGAIN;
 			b = &f->blocks[f->nr_blocks++];
-			*b = (struct block){ .from = i, .nr = 1, .raw_at = (uint32_t)f->raw.len };
+			*b = (struct front_block){ .from = i,
+						   .nr = 1,
+						   .raw_at = (uint32_t)f->raw.len };
 			continue;
 		}
-		keep = shoal_name_shared(enc_name(n, i - 1), enc_len(n, i - 1), name, len);
-		shoal_buf_varint(&f->raw, keep);
-		shoal_buf_varint(&f->raw, len - keep);
-		shoal_buf_append(&f->raw, name + keep, len - keep);
+		keep = name_shared(enc_name(n, i - 1), enc_len(n, i - 1), name, len);
+		buf_varint(&f->raw, keep);
+		buf_varint(&f->raw, len - keep);
+		buf_append(&f->raw, name + keep, len - keep);
 		b->nr++;
 		b->raw_len = (uint32_t)f->raw.len - b->raw_at;
 	}
 	return f->raw.rc;
 }
 
-static size_t compress(struct enc_front *f, const struct block *b, const ZSTD_CDict *dict)
+static size_t compress(struct enc_front *f, const struct front_block *b, const ZSTD_CDict *dict)
 {
 	const uint8_t *raw;
 	size_t n;
@@ -118,19 +121,19 @@ static size_t compress(struct enc_front *f, const struct block *b, const ZSTD_CD
 	return ZSTD_isError(n) ? SIZE_MAX : n;
 }
 
-/* Stored bytes for 1024 raw ones, with @dict, by some of the blocks. */
+/* Estimate from some of the blocks how many bytes 1024 raw bytes take with @dict. */
 static uint64_t sample_ratio(struct enc_front *f, const ZSTD_CDict *dict)
 {
 	uint64_t stored = 0, raw = 1;
 
 	for (uint32_t i = 0; i < f->nr_blocks; i += SAMPLE_EVERY) {
-		stored += shoal_min(compress(f, &f->blocks[i], dict), f->blocks[i].raw_len);
+		stored += u64_min(compress(f, &f->blocks[i], dict), f->blocks[i].raw_len);
 		raw += f->blocks[i].raw_len;
 	}
 	return stored * 1024 / raw;
 }
 
-/* A dictionary trained on the blocks at hand into @bytes; its length, 0 when there is none. */
+/* Train a dictionary on the current blocks into @bytes. Returns its length, 0 on failure. */
 static size_t train(struct enc_front *f, void *bytes)
 {
 	size_t *lens = malloc(f->nr_blocks * sizeof(*lens));
@@ -143,14 +146,14 @@ static size_t train(struct enc_front *f, void *bytes)
 		lens[nr] = f->blocks[nr].raw_len;
 		total += lens[nr];
 	}
-	n = ZDICT_trainFromBuffer(bytes, shoal_min(DICT_MAX, total / 16), f->raw.data, lens, nr);
+	n = ZDICT_trainFromBuffer(bytes, u64_min(DICT_MAX, total / 16), f->raw.data, lens, nr);
 	free(lens);
 	return ZDICT_isError(n) ? 0 : n;
 }
 
 /*
- * Take a new dictionary if it saves more than it costs on the names at hand. Training takes longer
- * than compressing, so it is tried only when the names have become unlike those before.
+ * Adopt a new dictionary if it saves more than it costs on the current names. Training takes longer
+ * than compressing, so it is tried only once the names have become unlike the earlier ones.
  */
 static int consider_dictionary(struct cat_encoder *e)
 {
@@ -163,8 +166,9 @@ static int consider_dictionary(struct cat_encoder *e)
 
 	if (f->dict && ratio * 8 < f->ratio * 9)
 		return 0;
-	f->next_dict = 2 * f->nr_names; /* so their number stays with the logarithm of the names' */
-	f->ratio = ratio; /* what to compare with, also when no dictionary is better */
+	f->next_dict = 2 * f->nr_names; /* so that the number of dictionaries grows with the
+					   logarithm of the names */
+	f->ratio = ratio; /* the value to compare with, even if no dictionary is better */
 	bytes = malloc(DICT_MAX);
 	if (!bytes)
 		return -ENOMEM;
@@ -184,23 +188,24 @@ static int consider_dictionary(struct cat_encoder *e)
 	return rc;
 }
 
-static int put_block(struct cat_encoder *e, const struct block *b)
+static int front_put_block(struct cat_encoder *e, const struct front_block *b)
 {
 	struct enc_front *f = e->front;
 	const uint8_t *first = enc_name(&e->names, b->from);
 	uint32_t first_len = enc_len(&e->names, b->from);
 	size_t n = compress(f, b, f->dict);
 	bool packed =
-		n < b->raw_len - b->raw_len / 8; /* not for a gain that is not worth the time */
+		n < b->raw_len -
+			    b->raw_len / 8; /* a smaller gain is not worth the time to decompress */
 
 	enc_payload_start(&e->payload, CAT_FRONT, b->nr, first, first_len);
-	shoal_buf_u8(&e->payload, packed ? (f->dict ? 3 : 1) : 0);
-	shoal_buf_varint(&e->payload, b->raw_len);
-	shoal_buf_varint(&e->payload, packed ? n : b->raw_len);
+	buf_u8(&e->payload, packed ? (f->dict ? 3 : 1) : 0);
+	buf_varint(&e->payload, b->raw_len);
+	buf_varint(&e->payload, packed ? n : b->raw_len);
 	if (packed)
-		shoal_buf_append(&e->payload, f->stored, n);
+		buf_append(&e->payload, f->stored, n);
 	else if (b->raw_len > 0)
-		shoal_buf_append(&e->payload, f->raw.data + b->raw_at, b->raw_len);
+		buf_append(&e->payload, f->raw.data + b->raw_at, b->raw_len);
 	if (e->payload.rc < 0)
 		return e->payload.rc;
 	return e->sink.segment(e->sink.self, &e->payload, b->nr, first, first_len);
@@ -215,6 +220,6 @@ int enc_front_put(struct cat_encoder *e, uint32_t from, uint32_t end)
 	    e->front->nr_names >= e->front->next_dict)
 		rc = consider_dictionary(e);
 	for (uint32_t i = 0; i < e->front->nr_blocks && rc == 0; i++)
-		rc = put_block(e, &e->front->blocks[i]);
+		rc = front_put_block(e, &e->front->blocks[i]);
 	return rc;
 }

@@ -1,10 +1,13 @@
-/* Find names that rise evenly, and join rows of them into grids. */
+/* Find names that rise evenly, and merge rows of them into grids. */
 #include <string.h>
 
 #include "base/span.h"
 #include "catalog/encode.h"
 
-/* The field that @pos lies in: the run of digits around it, or its last 18. False if not there. */
+/*
+ * The field that contains @pos: the digits around it, or the last 18 of them. False if @pos is not
+ * a digit.
+ */
 static bool field_around(const uint8_t *name, uint32_t len, uint32_t pos, uint32_t *ret_pos,
 			 uint32_t *ret_width)
 {
@@ -21,7 +24,10 @@ static bool field_around(const uint8_t *name, uint32_t len, uint32_t pos, uint32
 	return pos >= start;
 }
 
-/* Index of the field at @pos of @g, added with @value if it is new; -1 when there are too many. */
+/*
+ * The index of the field at @pos of @g, which is added with @value if it is new; -1 if there are
+ * too many.
+ */
 static int field_add(struct cat_grid *g, uint32_t pos, uint32_t width, uint64_t value)
 {
 	unsigned f = 0;
@@ -46,13 +52,13 @@ static int field_add(struct cat_grid *g, uint32_t pos, uint32_t width, uint64_t 
 }
 
 /*
- * Add to @g the fields in which @a, its first name, and @b of the same length differ. False when
+ * Add to @g the fields in which @a, its first name, and @b, of the same length, differ. False if
  * they differ elsewhere, or in too many places.
  */
 static bool fields_of_difference(struct cat_grid *g, const uint8_t *a, const uint8_t *b,
 				 uint32_t len)
 {
-	uint32_t at = (uint32_t)shoal_name_shared(a, len, b, len);
+	uint32_t at = (uint32_t)name_shared(a, len, b, len);
 
 	while (at < len) {
 		uint32_t pos, width;
@@ -64,7 +70,7 @@ static bool fields_of_difference(struct cat_grid *g, const uint8_t *a, const uin
 		    field_add(g, pos, width, cat_digits_get(a + pos, width)) < 0)
 			return false;
 		at = pos + width;
-		at += (uint32_t)shoal_name_shared(a + at, len - at, b + at, len - at);
+		at += (uint32_t)name_shared(a + at, len - at, b + at, len - at);
 	}
 	return true;
 }
@@ -80,14 +86,16 @@ static bool name_is_step(const struct cat_grid *g, const uint8_t *first, const u
 		uint32_t pos = g->field[f].pos;
 		uint64_t v = g->field[f].value + steps * g->dim[0].delta[f];
 
-		/* One below zero is what letters read as, so letters must not be compared with it.
+		/*
+		 * A value of -1 is UINT64_MAX, which is also what non-digits read as: do not
+		 * compare those.
 		 */
 		if (v == UINT64_MAX || cat_digits_get(name + pos, g->field[f].width) != v ||
-		    !shoal_bytes_equal(name + at, first + at, pos - at))
+		    !bytes_equal(name + at, first + at, pos - at))
 			return false;
 		at = pos + g->field[f].width;
 	}
-	return shoal_bytes_equal(name + at, first + at, len - at);
+	return bytes_equal(name + at, first + at, len - at);
 }
 
 uint32_t enc_grid_row(const struct enc_names *n, uint32_t from, uint32_t end,
@@ -114,7 +122,7 @@ uint32_t enc_grid_row(const struct enc_names *n, uint32_t from, uint32_t end,
 				break;
 		g->dim[0].extent = nr;
 	} else {
-		g->nr_fields = 0; /* one name: what it differs in is not known yet */
+		g->nr_fields = 0; /* one name: which fields vary is not known yet */
 	}
 	ret_row->nr = nr;
 	return nr;
@@ -149,7 +157,7 @@ static bool same_delta(const struct cat_grid *a, const struct cat_grid *b)
 		      a->nr_fields * sizeof(a->dim[0].delta[0])) == 0;
 }
 
-/* Both grids with the same fields: those of either, and those in which their first names differ. */
+/* Give both grids the same fields: those of either, and those in which their first names differ. */
 static bool unify_fields(const struct enc_grid *into, const struct enc_grid *next,
 			 struct cat_grid *a, struct cat_grid *b)
 {
@@ -178,7 +186,7 @@ bool enc_grid_merge(struct enc_grid *into, const struct enc_grid *next)
 	dims = a.nr_dims;
 	if (dims == 1 && b.nr_dims == 1 && same_delta(&a, &b) &&
 	    starts_after(&a, &b, 0, a.dim[0].extent)) {
-		a.dim[0].extent += b.dim[0].extent; /* the same row goes on */
+		a.dim[0].extent += b.dim[0].extent; /* the row continues */
 	} else if (dims > 0 && b.nr_dims == dims - 1 && same_dims(&a, &b, dims - 1) &&
 		   starts_after(&a, &b, dims - 1, a.dim[dims - 1].extent)) {
 		a.dim[dims - 1].extent++; /* one more step of the outermost dimension */
@@ -195,21 +203,21 @@ bool enc_grid_merge(struct enc_grid *into, const struct enc_grid *next)
 	return true;
 }
 
-void enc_grid_write(const struct enc_grid *g, struct shoal_buf *payload)
+void enc_grid_write(const struct enc_grid *g, struct buf *payload)
 {
 	const struct cat_grid *grid = &g->grid;
 	uint32_t at = 0;
 
-	shoal_buf_varint(payload, grid->nr_fields);
+	buf_varint(payload, grid->nr_fields);
 	for (unsigned f = 0; f < grid->nr_fields; f++) {
-		shoal_buf_varint(payload, grid->field[f].pos - at);
-		shoal_buf_varint(payload, grid->field[f].width);
+		buf_varint(payload, grid->field[f].pos - at);
+		buf_varint(payload, grid->field[f].width);
 		at = grid->field[f].pos + grid->field[f].width;
 	}
-	shoal_buf_varint(payload, grid->nr_dims);
+	buf_varint(payload, grid->nr_dims);
 	for (unsigned d = 0; d < grid->nr_dims; d++) {
-		shoal_buf_varint(payload, grid->dim[d].extent);
+		buf_varint(payload, grid->dim[d].extent);
 		for (unsigned f = 0; f < grid->nr_fields; f++)
-			shoal_buf_varint(payload, shoal_zigzag((int64_t)grid->dim[d].delta[f]));
+			buf_varint(payload, zigzag_encode((int64_t)grid->dim[d].delta[f]));
 	}
 }

@@ -7,16 +7,16 @@
 
 #include "catalog/catalog_format.h"
 
-/* A row this long is a grid of its own even where the rest of its directory is not. */
+/* A row of this length is a grid of its own even if the rest of its directory is not. */
 #define ROW_ALONE 512u
 
-/* Where a stretch is not even, look for a long row again only every so many names. */
+/* In names that do not rise evenly, look for a long row again only every so many names. */
 #define ROW_RETRY 64u
 
-/* Names of one length in a row that are tried as a segment across folders. */
+/* This many successive names of one length in the pool are tried as one FIXED segment. */
 #define POOL_RUN 1024u
 
-/* Largest payload: 65,536 values of 64 bytes, what front coding needs is far below. */
+/* Largest payload: 65,536 values of 64 bytes. Front coding needs far less. */
 #define PAYLOAD_MAX (16u << 20)
 
 int cat_encoder_init(struct cat_encoder *e, const struct enc_sink *sink)
@@ -44,7 +44,7 @@ void cat_encoder_release(struct cat_encoder *e)
 		free(e->pending[i]);
 	enc_fixed_free(e->fixed);
 	enc_front_free(e->front);
-	shoal_buf_release(&e->payload);
+	buf_release(&e->payload);
 	*e = (struct cat_encoder){ 0 };
 }
 
@@ -58,14 +58,14 @@ uint64_t *enc_values(struct cat_encoder *e, size_t words)
 	return e->values;
 }
 
-void enc_payload_start(struct shoal_buf *payload, int kind, uint64_t nr, const uint8_t *first,
+void enc_payload_start(struct buf *payload, int kind, uint64_t nr, const uint8_t *first,
 		       size_t first_len)
 {
-	shoal_buf_clear(payload);
-	shoal_buf_u8(payload, (uint8_t)kind);
-	shoal_buf_varint(payload, nr);
-	shoal_buf_varint(payload, first_len);
-	shoal_buf_append(payload, first, first_len);
+	buf_clear(payload);
+	buf_u8(payload, (uint8_t)kind);
+	buf_varint(payload, nr);
+	buf_varint(payload, first_len);
+	buf_append(payload, first, first_len);
 }
 
 static int put_segment(struct cat_encoder *e, uint64_t nr, const uint8_t *first, size_t first_len)
@@ -75,21 +75,23 @@ static int put_segment(struct cat_encoder *e, uint64_t nr, const uint8_t *first,
 	return e->sink.segment(e->sink.self, &e->payload, nr, first, first_len);
 }
 
-/* Whether a shape that lists values is worth a segment: front coding would take so much. */
+/* An estimate of the bytes that front coding would take: a shape must be smaller to be used. */
 static uint64_t front_estimate(const struct enc_names *n, uint32_t from, uint32_t end)
 {
 	uint64_t bytes = 0;
 
 	for (uint32_t i = from + 1; i < end; i++)
 		bytes += enc_len(n, i) + 2 -
-			 shoal_name_shared(enc_name(n, i - 1), enc_len(n, i - 1), enc_name(n, i),
-					   enc_len(n, i));
-	return bytes / 2; /* compressed: a quarter for paths, a half for random digits */
+			 name_shared(enc_name(n, i - 1), enc_len(n, i - 1), enc_name(n, i),
+				     enc_len(n, i));
+	return bytes / 2; /* compressed: a quarter for paths, half for random digits */
 }
 
-/* ---- What waits: the pool of names for FRONT, then the grids that may grow ---- */
+/* ---- Pending names: the pool for FRONT, then the grids that may grow ---- */
 
-/* Whether names [from, end) were put out as one segment of names of one length. */
+/*
+ * Write names [from, end) as one FIXED segment if they have that shape. Returns whether they had.
+ */
 static int put_fixed(struct cat_encoder *e, uint32_t from, uint32_t end)
 {
 	const struct enc_names *n = &e->names;
@@ -106,7 +108,7 @@ static int put_fixed(struct cat_encoder *e, uint32_t from, uint32_t end)
 }
 
 /*
- * Names in the pool come from folders too small for a segment of their own. Where many in a row
+ * Names in the pool come from folders too small for a segment of their own. If many in succession
  * have one length, such as a file in each of a million numbered folders, they may have a shape
  * together.
  */
@@ -155,7 +157,7 @@ static void pool_add(struct cat_encoder *e, uint32_t from, uint32_t end)
 	e->pool_end = end;
 }
 
-/* Front coding takes 2 to 3 bytes for such a name, a grid about 56 and its first name in all. */
+/* Front coding takes 2 to 3 bytes per such name; a grid takes about 56 bytes and its first name. */
 static bool grid_pays(const struct enc_grid *g)
 {
 	return g->at == ENC_EARLIER || g->nr * 5 > 2 * (56 + g->len);
@@ -177,7 +179,7 @@ static int grid_put(struct cat_encoder *e, const struct enc_grid *g)
 	return put_segment(e, g->nr, g->name, g->len);
 }
 
-/* Put out the oldest pending grid. */
+/* Write the oldest pending grid. */
 static int pending_put_first(struct cat_encoder *e)
 {
 	struct enc_grid *g = e->pending[0];
@@ -190,7 +192,7 @@ static int pending_put_first(struct cat_encoder *e)
 	return rc;
 }
 
-/* Two grids that are complete in themselves may be two steps of a larger one. */
+/* Two complete grids may be two steps of a larger one. */
 static void pending_fold(struct cat_encoder *e)
 {
 	while (e->nr_pending >= 2 &&
@@ -208,7 +210,7 @@ static int pending_flush(struct cat_encoder *e)
 	return rc;
 }
 
-/* The slot for the next row, filled by the caller, who then calls pending_push(). */
+/* The slot for the next row. The caller fills it and then calls pending_push(). */
 static struct enc_grid *pending_slot(struct cat_encoder *e)
 {
 	return e->pending[e->nr_pending];
@@ -225,7 +227,7 @@ static int pending_push(struct cat_encoder *e)
 		unsigned before = e->nr_pending;
 
 		pending_fold(e);
-		if (e->nr_pending < before) { /* the row moves down to stay next to the others */
+		if (e->nr_pending < before) { /* the row moves down to stay adjacent */
 			e->pending[before] = e->pending[e->nr_pending];
 			e->pending[e->nr_pending] = row;
 		}
@@ -236,9 +238,11 @@ static int pending_push(struct cat_encoder *e)
 	return rc;
 }
 
-/* ---- Stretches of one directory ---- */
+/* ---- Names of one directory ---- */
 
-/* Names that are not evenly rising: as values if they have such a shape, else to the pool. */
+/*
+ * Write names that do not rise evenly: as values if they have such a shape, otherwise to the pool.
+ */
 static int put_region(struct cat_encoder *e, uint32_t from, uint32_t end)
 {
 	const struct enc_names *n = &e->names;
@@ -264,12 +268,12 @@ static int put_region(struct cat_encoder *e, uint32_t from, uint32_t end)
 			return e->payload.rc;
 		if (fits &&
 		    e->payload.len + sizeof(struct cat_dir_entry) < front_estimate(n, from, end)) {
-			/* The pool's blocks are made in the payload too: keep this one aside. */
-			struct shoal_buf made = e->payload;
+			/* The pool's blocks are built in the payload too: keep this one aside. */
+			struct buf made = e->payload;
 
-			e->payload = (struct shoal_buf){ .max = PAYLOAD_MAX };
+			e->payload = (struct buf){ .max = PAYLOAD_MAX };
 			rc = pool_flush(e);
-			shoal_buf_release(&e->payload);
+			buf_release(&e->payload);
 			e->payload = made;
 			return rc < 0 ? rc
 				      : put_segment(e, end - from, enc_name(n, from),
@@ -280,7 +284,7 @@ static int put_region(struct cat_encoder *e, uint32_t from, uint32_t end)
 	return 0;
 }
 
-static int put_stretch(struct cat_encoder *e, uint32_t from, uint32_t end)
+static int put_directory(struct cat_encoder *e, uint32_t from, uint32_t end)
 {
 	uint32_t region = from, at = from;
 
@@ -299,7 +303,10 @@ static int put_stretch(struct cat_encoder *e, uint32_t from, uint32_t end)
 			rc = put_region(e, region, at);
 			if (rc < 0)
 				return rc;
-			/* The region emptied the pending grids, so the row is wanted in front. */
+			/*
+			 * The region flushed the pending grids, so the row must be in the first
+			 * slot.
+			 */
 			if (enc_grid_row(&e->names, at, end, pending_slot(e)) != nr)
 				return -EINVAL;
 		}
@@ -312,24 +319,24 @@ static int put_stretch(struct cat_encoder *e, uint32_t from, uint32_t end)
 	return region < end ? put_region(e, region, end) : 0;
 }
 
-static uint32_t dir_len(const uint8_t *name, uint32_t len)
+static uint32_t enc_dir_len(const uint8_t *name, uint32_t len)
 {
 	const uint8_t *slash = memrchr(name, '/', len);
 
 	return slash ? (uint32_t)(slash - name) + 1 : 0;
 }
 
-/* The end of the stretch of names from @from on that lie in one directory. */
-static uint32_t stretch_end(const struct enc_names *n, uint32_t from)
+/* The end of the names from @from on that are in one directory. */
+static uint32_t directory_end(const struct enc_names *n, uint32_t from)
 {
 	const uint8_t *first = enc_name(n, from);
-	uint32_t dir = dir_len(first, enc_len(n, from));
+	uint32_t dir = enc_dir_len(first, enc_len(n, from));
 	uint32_t i = from + 1;
 
 	for (; i < n->nr; i++) {
 		uint32_t len = enc_len(n, i);
 
-		if (len < dir || !shoal_bytes_equal(enc_name(n, i), first, dir) ||
+		if (len < dir || !bytes_equal(enc_name(n, i), first, dir) ||
 		    memchr(enc_name(n, i) + dir, '/', len - dir))
 			break;
 	}
@@ -348,7 +355,10 @@ static void keep_tail(struct cat_encoder *e, uint32_t from)
 	n->nr -= from;
 }
 
-/* Grids that go on pending stay; those too small to pay join the pool while the names are here. */
+/*
+ * Grids that may continue stay pending; those too small to pay join the pool while their names are
+ * still in the chunk.
+ */
 static int settle_pending(struct cat_encoder *e)
 {
 	int rc = 0;
@@ -375,12 +385,14 @@ static int put_chunk(struct cat_encoder *e, bool last)
 	int rc;
 
 	while (at < e->names.nr) {
-		uint32_t end = stretch_end(&e->names, at);
+		uint32_t end = directory_end(&e->names, at);
 
-		/* The last directory may go on in the next chunk: do not cut it, if it is short. */
+		/*
+		 * The last directory may continue in the next chunk: do not cut it if it is short.
+		 */
 		if (end == e->names.nr && !last && at >= e->names.nr / 2)
 			break;
-		rc = put_stretch(e, at, end);
+		rc = put_directory(e, at, end);
 		if (rc < 0)
 			return rc;
 		at = end;
@@ -408,7 +420,7 @@ int cat_encoder_add(struct cat_encoder *e, const uint8_t *name, size_t len)
 {
 	struct enc_names *n = &e->names;
 
-	/* Again when the folder that was kept leaves no room: the second time it is not kept. */
+	/* Repeat if the kept directory leaves no room: the second time it is not kept. */
 	while (n->nr == ENC_NAMES || n->off[n->nr] + len > ENC_BYTES) {
 		int rc = put_chunk(e, false);
 
@@ -444,8 +456,8 @@ int cat_encoder_cut(struct cat_encoder *e, const uint8_t *last, size_t len)
 {
 	int rc = cat_encoder_finish(e);
 
-	/* The segments that follow may bring a dictionary, which then serves all after it. */
-	enc_front_forget(e->front);
+	/* The segments that follow may bring a dictionary, which then applies to all after it. */
+	enc_front_drop_dicts(e->front);
 	memcpy(e->last, last, len);
 	e->last_len = len;
 	return rc;

@@ -1,4 +1,4 @@
-/* fixed.h - names of one length, whose bytes that differ are digits of a mixed-radix number. */
+/* fixed.h - names of one length, whose varying bytes are the digits of a mixed-radix number. */
 #ifndef SHOAL_CATALOG_FIXED_H
 #define SHOAL_CATALOG_FIXED_H
 
@@ -8,7 +8,7 @@
 #define CAT_FIXED_PARTS  128
 #define CAT_FIXED_RANGES 64
 
-/* Adjacent bytes that are each one of the same set. */
+/* Adjacent bytes that share one set of allowed bytes. */
 struct cat_part {
 	uint32_t pos;
 	uint32_t len;

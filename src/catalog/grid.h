@@ -28,10 +28,10 @@ static inline bool cat_is_digit(uint8_t c)
 	return c >= '0' && c <= '9';
 }
 
-/* The number that @width digits at @p make; UINT64_MAX when one is no digit. */
+/* The number written as @width digits at @p; UINT64_MAX if a byte is not a digit. */
 uint64_t cat_digits_get(const uint8_t *p, unsigned width);
 
-/* Write @v zero-padded to @width digits; higher digits are lost. */
+/* Write @v zero-padded to @width digits; digits above that are dropped. */
 void cat_digits_put(uint8_t *p, unsigned width, uint64_t v);
 
 #endif

@@ -13,7 +13,7 @@ const char *const cat_section_names[CAT_NR_SECTIONS] = {
 };
 
 /* Whether @want is the checksum of the bytes. The fuzzers' files have no good checksums. */
-static bool sum_matches(const void *buf, size_t len, uint64_t want)
+static bool cat_sum_matches(const void *buf, size_t len, uint64_t want)
 {
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 	(void)buf, (void)len, (void)want;
@@ -28,8 +28,8 @@ void cat_note_damage(const struct cat_view *v, enum cat_section_id id, uint64_t 
 {
 	uint64_t none = 0;
 
-	off = shoal_min(off,
-			UINT64_MAX / CAT_NR_SECTIONS - 1); /* a place far outside stays there */
+	off = u64_min(off,
+		      UINT64_MAX / CAT_NR_SECTIONS - 1); /* an offset far outside stays outside */
 	if (v->damage && atomic_compare_exchange_strong(&v->damage->where, &none,
 							1 + id + CAT_NR_SECTIONS * off))
 		atomic_store(&v->damage->what, what);
@@ -45,8 +45,8 @@ bool cat_check_pages(const struct cat_view *v, const struct cat_section *sec, ui
 		uint64_t start = page << CAT_PAGE_SHIFT;
 		uint64_t bit = sec->first_page + page;
 
-		if (!sum_matches(sec->addr + start, shoal_min(CAT_PAGE, sec->len - start),
-				 shoal_le64_load(v->sums + 8 * bit))) {
+		if (!cat_sum_matches(sec->addr + start, u64_min(CAT_PAGE, sec->len - start),
+				     le64_load(v->sums + 8 * bit))) {
 			(void)cat_damaged(v, (enum cat_section_id)(sec - v->sec), start,
 					  "checksum does not match");
 			return false;
@@ -65,22 +65,22 @@ static int section_number(const uint8_t id[4])
 	return -1;
 }
 
-/* Whether the page of section @e at @off matches sum number @page; else the damage is said. */
-static int check_page(const struct cat_view *v, const struct cat_table_entry *e, uint64_t off,
-		      uint64_t page, struct shoal_err *err)
+/* Check that the page of section @e at @off matches sum number @page; report the damage if not. */
+static int cat_check_page(const struct cat_view *v, const struct cat_table_entry *e, uint64_t off,
+			  uint64_t page, struct shoal_err *err)
 {
-	uint64_t at = shoal_le64_get(e->off) + off, len = shoal_le64_get(e->len) - off;
+	uint64_t at = le64_get(e->off) + off, len = le64_get(e->len) - off;
 	int known = section_number(e->id);
 
-	if (sum_matches((const uint8_t *)v->header + at, shoal_min(CAT_PAGE, len),
-			shoal_le64_load(v->sums + 8 * page)))
+	if (cat_sum_matches((const uint8_t *)v->header + at, u64_min(CAT_PAGE, len),
+			    le64_load(v->sums + 8 * page)))
 		return 0;
 	if (known >= 0)
 		cat_note_damage(v, (enum cat_section_id)known, off, "checksum does not match");
-	return shoal_fail(err, -EBADMSG,
-			  "damaged catalog: section %.4s, offset %" PRIu64 " (byte %" PRIu64
-			  " of the file): checksum does not match",
-			  (const char *)e->id, off, at);
+	return err_set(err, -EBADMSG,
+		       "damaged catalog: section %.4s, offset %" PRIu64 " (byte %" PRIu64
+		       " of the file): checksum does not match",
+		       (const char *)e->id, off, at);
 }
 
 static bool is_inside(const struct cat_view *v, uint64_t off, uint64_t len)
@@ -88,18 +88,18 @@ static bool is_inside(const struct cat_view *v, uint64_t off, uint64_t len)
 	return off <= v->file_len && len <= v->file_len - off;
 }
 
-/* The table was good when the catalog was opened, and is read again here. */
+/* The table was valid when the catalog was opened; it is read again here. */
 static int table_changed(struct shoal_err *err)
 {
-	return shoal_fail(err, -EBADMSG,
-			  "damaged catalog: its table of sections was written over since it was "
-			  "opened");
+	return err_set(err, -EBADMSG,
+		       "damaged catalog: its section table was overwritten after it was "
+		       "opened");
 }
 
 int cat_check_all(const struct cat_view *v, struct shoal_err *err)
 {
 	const struct cat_table_entry *table = (const struct cat_table_entry *)(v->header + 1);
-	uint32_t nr = shoal_le32_get(v->header->nr_sections);
+	uint32_t nr = le32_get(v->header->nr_sections);
 	uint64_t page = 0;
 
 	for (uint32_t i = 0; i < nr; i++) {
@@ -107,11 +107,11 @@ int cat_check_all(const struct cat_view *v, struct shoal_err *err)
 
 		if (!is_inside(v, sizeof(*v->header) + i * sizeof(e), sizeof(e)))
 			return table_changed(err);
-		e = table[i]; /* a copy: checked and used as it was once */
-		if (!is_inside(v, shoal_le64_get(e.off), shoal_le64_get(e.len)))
+		e = table[i]; /* a copy, so that the value checked is the value used */
+		if (!is_inside(v, le64_get(e.off), le64_get(e.len)))
 			return table_changed(err);
-		for (uint64_t off = 0; off < shoal_le64_get(e.len); off += CAT_PAGE, page++) {
-			int rc = page < v->nr_pages ? check_page(v, &e, off, page, err)
+		for (uint64_t off = 0; off < le64_get(e.len); off += CAT_PAGE, page++) {
+			int rc = page < v->nr_pages ? cat_check_page(v, &e, off, page, err)
 						    : table_changed(err);
 
 			if (rc < 0)
@@ -121,29 +121,29 @@ int cat_check_all(const struct cat_view *v, struct shoal_err *err)
 	return 0;
 }
 
-static int check_identity(const struct cat_header *h, size_t len, struct shoal_err *err)
+static int cat_check_identity(const struct cat_header *h, size_t len, struct shoal_err *err)
 {
 	uint32_t version, unknown;
 
 	if (len == 0)
-		return shoal_fail(err, -EBADMSG, "empty file, not a catalog");
-	if (memcmp(h, CAT_MAGIC, shoal_min(len, sizeof(h->magic))) != 0)
-		return shoal_fail(err, -EBADMSG, "not a catalog: it does not start as one");
+		return err_set(err, -EBADMSG, "empty file, not a catalog");
+	if (memcmp(h, CAT_MAGIC, u64_min(len, sizeof(h->magic))) != 0)
+		return err_set(err, -EBADMSG, "not a catalog: wrong magic number");
 	if (len < sizeof(*h))
-		return shoal_fail(err, -EBADMSG, "truncated catalog: only %zu bytes", len);
-	if (!sum_matches(h, offsetof(struct cat_header, header_checksum),
-			 shoal_le64_get(h->header_checksum)))
-		return shoal_fail(err, -EBADMSG, "damaged catalog: header checksum does not match");
+		return err_set(err, -EBADMSG, "truncated catalog: only %zu bytes", len);
+	if (!cat_sum_matches(h, offsetof(struct cat_header, header_checksum),
+			     le64_get(h->header_checksum)))
+		return err_set(err, -EBADMSG, "damaged catalog: header checksum does not match");
 
-	version = shoal_le32_get(h->version);
-	unknown = shoal_le32_get(h->incompat) & ~CAT_INCOMPAT_KNOWN;
+	version = le32_get(h->version);
+	unknown = le32_get(h->incompat) & ~CAT_INCOMPAT_KNOWN;
 	if (version == 0)
-		return shoal_fail(err, -EBADMSG, "damaged catalog: there is no format version 0");
+		return err_set(err, -EBADMSG, "damaged catalog: there is no format version 0");
 	if (version != CAT_VERSION || unknown)
-		return shoal_fail(err, -EPROTONOSUPPORT,
-				  "made by a newer Shoal (format version %" PRIu32
-				  ", feature bits 0x%" PRIx32 "): this one reads version %u",
-				  version, unknown, CAT_VERSION);
+		return err_set(err, -EPROTONOSUPPORT,
+			       "made by a newer Shoal (format version %" PRIu32
+			       ", feature bits 0x%" PRIx32 "): this one reads version %u",
+			       version, unknown, CAT_VERSION);
 	return 0;
 }
 
@@ -152,47 +152,47 @@ static int check_header(const struct cat_header *h, size_t len, struct shoal_err
 	uint64_t file_len, table_len;
 	int rc;
 
-	rc = check_identity(h, len, err);
+	rc = cat_check_identity(h, len, err);
 	if (rc < 0)
 		return rc;
-	file_len = shoal_le64_get(h->file_len);
+	file_len = le64_get(h->file_len);
 	if (file_len > len)
-		return shoal_fail(err, -EBADMSG, "truncated catalog: %zu of %" PRIu64 " bytes", len,
-				  file_len);
+		return err_set(err, -EBADMSG, "truncated catalog: %zu of %" PRIu64 " bytes", len,
+			       file_len);
 	if (file_len < len)
-		return shoal_fail(err, -EBADMSG,
-				  "damaged catalog: %zu bytes, but it ends after %" PRIu64, len,
-				  file_len);
-	table_len = (uint64_t)shoal_le32_get(h->nr_sections) * sizeof(struct cat_table_entry);
-	if (shoal_le32_get(h->header_len) != sizeof(*h) ||
-	    shoal_le32_get(h->page_shift) != CAT_PAGE_SHIFT || table_len > len - sizeof(*h))
-		return shoal_fail(err, -EBADMSG, "damaged catalog: header fields make no sense");
-	if (!sum_matches(h + 1, table_len, shoal_le64_get(h->table_checksum)))
-		return shoal_fail(err, -EBADMSG,
-				  "damaged catalog: section table checksum does not match");
+		return err_set(
+			err, -EBADMSG,
+			"damaged catalog: the file has %zu bytes, but its header says %" PRIu64,
+			len, file_len);
+	table_len = (uint64_t)le32_get(h->nr_sections) * sizeof(struct cat_table_entry);
+	if (le32_get(h->header_len) != sizeof(*h) || le32_get(h->page_shift) != CAT_PAGE_SHIFT ||
+	    table_len > len - sizeof(*h))
+		return err_set(err, -EBADMSG, "damaged catalog: invalid header fields");
+	if (!cat_sum_matches(h + 1, table_len, le64_get(h->table_checksum)))
+		return err_set(err, -EBADMSG,
+			       "damaged catalog: section table checksum does not match");
 	return 0;
 }
 
-/* Sections follow one another without a gap; one that is not known is stepped over. */
+/* Sections follow one another without gaps; unknown sections are skipped. */
 static int parse_table(const struct cat_header *h, size_t len, struct cat_view *v,
 		       struct shoal_err *err)
 {
 	const struct cat_table_entry *e = (const struct cat_table_entry *)(h + 1);
-	uint32_t nr = shoal_le32_get(h->nr_sections);
+	uint32_t nr = le32_get(h->nr_sections);
 	uint64_t at = sizeof(*h) + (uint64_t)nr * sizeof(*e);
 	uint64_t pages = 0;
 
 	for (uint32_t i = 0; i < nr; i++, e++) {
-		uint64_t sec_len = shoal_le64_get(e->len);
+		uint64_t sec_len = le64_get(e->len);
 		int k = section_number(e->id);
 
-		if (shoal_le64_get(e->off) != at || sec_len > len - at)
-			return shoal_fail(err, -EBADMSG,
-					  "damaged catalog: section %u of its table is misplaced",
-					  i);
+		if (le64_get(e->off) != at || sec_len > len - at)
+			return err_set(err, -EBADMSG,
+				       "damaged catalog: section %u of its table is misplaced", i);
 		if (k >= 0 && v->sec[k].addr)
-			return shoal_fail(err, -EBADMSG, "damaged catalog: two sections %s",
-					  cat_section_names[k]);
+			return err_set(err, -EBADMSG, "damaged catalog: two sections %s",
+				       cat_section_names[k]);
 		if (k >= 0)
 			v->sec[k] = (struct cat_section){ .addr = (const uint8_t *)h + at,
 							  .len = sec_len,
@@ -201,28 +201,30 @@ static int parse_table(const struct cat_header *h, size_t len, struct cat_view *
 		at += sec_len;
 		pages += (sec_len + CAT_PAGE - 1) >> CAT_PAGE_SHIFT;
 	}
-	if (shoal_le64_get(h->sums_off) != at || pages > (len - at) / 8 || pages * 8 != len - at)
-		return shoal_fail(err, -EBADMSG, "damaged catalog: page sums are misplaced");
+	if (le64_get(h->sums_off) != at || pages > (len - at) / 8 || pages * 8 != len - at)
+		return err_set(err, -EBADMSG, "damaged catalog: page checksums are misplaced");
 	v->sums = (const uint8_t *)h + at;
 	v->nr_pages = pages;
-	if (!sum_matches(v->sums, pages * 8, shoal_le64_get(h->sums_checksum)))
-		return shoal_fail(err, -EBADMSG,
-				  "damaged catalog: checksum of the page sums at offset %" PRIu64
-				  " does not match",
-				  at);
+	if (!cat_sum_matches(v->sums, pages * 8, le64_get(h->sums_checksum)))
+		return err_set(
+			err, -EBADMSG,
+			"damaged catalog: the checksum of the page checksums at offset %" PRIu64
+			" does not match",
+			at);
+
 	return 0;
 }
 
-/* One for each file; or none at all, which is as good as no section. */
-static bool etags_make_sense(const struct cat_view *v)
+/* One per file, or none at all, which is the same as no section. */
+static bool cat_etags_consistent(const struct cat_view *v)
 {
 	uint64_t len = v->sec[CAT_ETGS].len;
 
-	return len == 0 || (len % sizeof(struct shoal_etag) == 0 &&
-			    len / sizeof(struct shoal_etag) == v->nr_files);
+	return len == 0 ||
+	       (len % sizeof(struct etag) == 0 && len / sizeof(struct etag) == v->nr_files);
 }
 
-static bool counts_make_sense(const struct cat_view *v)
+static bool cat_counts_consistent(const struct cat_view *v)
 {
 	const struct cat_section *sec = v->sec;
 	bool has_files = v->nr_files > 0;
@@ -244,17 +246,20 @@ static bool counts_make_sense(const struct cat_view *v)
 	return !has_files || (sec[CAT_SZRN].len > 0) == (v->nr_bytes != SHOAL_SIZE_UNKNOWN);
 }
 
-/* The largest size that the header tells, if it does: some catalogs are older than that field. */
-static uint64_t largest_told(const struct cat_header *h)
+/* The largest size in the header, if it has one: some catalogs are older than that field. */
+static uint64_t header_largest(const struct cat_header *h)
 {
-	if (!(shoal_le32_get(h->compat) & CAT_COMPAT_LARGEST) ||
-	    shoal_le64_get(h->nr_bytes) == SHOAL_SIZE_UNKNOWN)
+	if (!(le32_get(h->compat) & CAT_COMPAT_LARGEST) ||
+	    le64_get(h->nr_bytes) == SHOAL_SIZE_UNKNOWN)
 		return SHOAL_SIZE_UNKNOWN;
-	return shoal_le64_get(h->largest);
+	return le64_get(h->largest);
 }
 
-/* No file is larger than all together, and none makes up the sum when all are as large. */
-static bool largest_makes_sense(const struct cat_view *v)
+/*
+ * No size exceeds the sum of all sizes, and the largest times the number of files is at least the
+ * sum.
+ */
+static bool cat_largest_consistent(const struct cat_view *v)
 {
 	if (v->largest == SHOAL_SIZE_UNKNOWN)
 		return true;
@@ -277,27 +282,27 @@ int cat_parse(const void *buf, size_t len, struct cat_view *ret_view, struct sho
 
 	v.file_len = len;
 	v.header = h;
-	v.nr_files = shoal_le64_get(h->nr_files);
-	v.nr_samples = shoal_le64_get(h->nr_samples);
-	v.nr_bytes = shoal_le64_get(h->nr_bytes);
-	v.largest = largest_told(h);
-	v.samples_per_file = shoal_le64_get(h->samples_per_file);
-	v.key_skip = shoal_le32_get(h->key_skip);
+	v.nr_files = le64_get(h->nr_files);
+	v.nr_samples = le64_get(h->nr_samples);
+	v.nr_bytes = le64_get(h->nr_bytes);
+	v.largest = header_largest(h);
+	v.samples_per_file = le64_get(h->samples_per_file);
+	v.key_skip = le32_get(h->key_skip);
 	v.nr_segments = v.sec[CAT_NDIR].len / sizeof(struct cat_dir_entry);
 	for (int i = 0; i < 2; i++) {
-		v.lane[i] = shoal_le64_get(h->lane[i]);
-		v.digest[i] = shoal_le64_get(h->digest[i]);
+		v.lane[i] = le64_get(h->lane[i]);
+		v.digest[i] = le64_get(h->digest[i]);
 	}
 	v.etags = v.sec[CAT_ETGS].addr && (v.sec[CAT_ETGS].len > 0 || v.nr_files == 0);
-	if (!counts_make_sense(&v) || !largest_makes_sense(&v) || !etags_make_sense(&v))
-		return shoal_fail(err, -EBADMSG,
-				  "damaged catalog: its counts contradict each other");
+	if (!cat_counts_consistent(&v) || !cat_largest_consistent(&v) || !cat_etags_consistent(&v))
+		return err_set(err, -EBADMSG, "damaged catalog: inconsistent counts");
+
 	if (v.key_skip > SHOAL_NAME_MAX)
-		return shoal_fail(err, -EBADMSG, "damaged catalog: a key skip of %" PRIu32 " bytes",
-				  v.key_skip);
+		return err_set(err, -EBADMSG,
+			       "damaged catalog: invalid key skip of %" PRIu32 " bytes",
+			       v.key_skip);
 	if (v.sec[CAT_ROOT].len == 0 || v.sec[CAT_ROOT].len > CAT_ROOT_MAX)
-		return shoal_fail(err, -EBADMSG,
-				  "damaged catalog: no root, or one that is too long");
+		return err_set(err, -EBADMSG, "damaged catalog: the root is missing or too long");
 	*ret_view = v;
 	return 0;
 }

@@ -14,16 +14,16 @@ struct decimal_shape {
 	struct cat_values values;
 };
 
-static int shape_parse(const struct cat_segment *seg, struct decimal_shape *sh)
+static int decimal_shape_parse(const struct cat_segment *seg, struct decimal_shape *sh)
 {
-	struct shoal_span s = seg->rest;
-	uint64_t prefix = shoal_span_varint(&s);
-	uint64_t suffix = shoal_span_varint(&s);
-	uint64_t max = shoal_span_varint(&s);
+	struct span s = seg->rest;
+	uint64_t prefix = span_varint(&s);
+	uint64_t suffix = span_varint(&s);
+	uint64_t max = span_varint(&s);
 
 	if (s.bad || prefix > seg->first_len || suffix > seg->first_len - prefix ||
 	    max >= cat_pow10[CAT_DECIMAL_DIGITS])
-		return cat_segment_bad(seg, "a segment of numbers makes no sense");
+		return cat_segment_bad(seg, "a segment of numbers is invalid");
 	sh->prefix_len = (size_t)prefix;
 	sh->suffix_len = (size_t)suffix;
 	sh->suffix = seg->first + seg->first_len - suffix;
@@ -42,7 +42,7 @@ int cat_decimal_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)
 	size_t digits;
 	int rc;
 
-	rc = shape_parse(seg, &sh);
+	rc = decimal_shape_parse(seg, &sh);
 	if (rc < 0)
 		return rc;
 	rc = cat_values_get(&sh.values, i, &x);
@@ -69,7 +69,7 @@ int cat_decimal_find(const struct cat_segment *seg, const uint8_t *name, size_t 
 	uint64_t v;
 	int rc;
 
-	rc = shape_parse(seg, &sh);
+	rc = decimal_shape_parse(seg, &sh);
 	if (rc < 0)
 		return rc;
 	if (len <= sh.prefix_len + sh.suffix_len)
@@ -89,7 +89,7 @@ int cat_decimal_find(const struct cat_segment *seg, const uint8_t *name, size_t 
 int cat_decimal_check(const struct cat_segment *seg)
 {
 	struct decimal_shape sh;
-	int rc = shape_parse(seg, &sh);
+	int rc = decimal_shape_parse(seg, &sh);
 
 	return rc < 0 ? rc : cat_values_check(&sh.values);
 }

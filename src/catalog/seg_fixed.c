@@ -6,7 +6,7 @@
 #include "catalog/segment.h"
 #include "catalog/values.h"
 
-/* The ranges of a part: in rising order, neither touching nor overlapping. Sets the radix. */
+/* The ranges of a part: rising, neither touching nor overlapping. Sets the radix. */
 static bool parse_ranges(struct cat_part *part)
 {
 	const uint8_t *r = part->ranges;
@@ -14,7 +14,7 @@ static bool parse_ranges(struct cat_part *part)
 
 	part->first_size = r[1] - r[0] + 1u;
 	part->radix = part->first_size;
-	/* With one range no digit is past it, and no byte has a digit in a second. */
+	/* With one range, no digit is past it and no byte has a digit in a second range. */
 	part->second = UINT32_MAX / 2;
 	if (part->nr_ranges > 1)
 		part->second = r[2] - part->first_size;
@@ -27,26 +27,25 @@ static bool parse_ranges(struct cat_part *part)
 }
 
 /*
- * Every lookup parses the shape, so the common form, in which all numbers are of one byte and the
- * ranges are one or two, is read without the span's checks for each of them.
+ * Every lookup parses the shape. So the common form, in which all numbers take one byte and there
+ * are one or two ranges, is read without the span's checks for each number.
  */
-static int parse_part(struct shoal_span *s, size_t first_len, size_t *at, struct cat_part *part)
+static int parse_part(struct span *s, size_t first_len, size_t *at, struct cat_part *part)
 {
 	uint64_t gap, len;
 	unsigned nr;
 
-	if (SHOAL_LIKELY(shoal_span_left(s) >= 7 && ((s->p[0] | s->p[1]) & 0x80) == 0 &&
-			 s->p[2] <= 2)) {
+	if (LIKELY(span_left(s) >= 7 && ((s->p[0] | s->p[1]) & 0x80) == 0 && s->p[2] <= 2)) {
 		gap = s->p[0];
 		len = s->p[1];
 		nr = s->p[2];
 		part->ranges = s->p + 3;
 		s->p += 3 + 2 * nr;
 	} else {
-		gap = shoal_span_varint(s);
-		len = shoal_span_varint(s);
-		nr = shoal_span_u8(s);
-		part->ranges = shoal_span_bytes(s, 2 * nr);
+		gap = span_varint(s);
+		len = span_varint(s);
+		nr = span_u8(s);
+		part->ranges = span_bytes(s, 2 * nr);
 	}
 	if (s->bad || nr - 1u >= CAT_FIXED_RANGES || gap > first_len - *at || len < 1 ||
 	    len > first_len - *at - gap)
@@ -58,13 +57,13 @@ static int parse_part(struct shoal_span *s, size_t first_len, size_t *at, struct
 	return parse_ranges(part) ? 0 : -EBADMSG;
 }
 
-static int parse_limb(struct shoal_span *s, size_t first_len, size_t *at, struct cat_fixed *sh)
+static int parse_limb(struct span *s, size_t first_len, size_t *at, struct cat_fixed *sh)
 {
 	struct cat_limb *limb = &sh->limb[sh->nr_limbs++];
 	uint64_t nr;
 
-	limb->width = shoal_span_u8(s);
-	nr = shoal_span_varint(s);
+	limb->width = span_u8(s);
+	nr = span_varint(s);
 	if (limb->width < 1 || limb->width > 64 || nr < 1 || nr > CAT_FIXED_PARTS - sh->nr_parts)
 		return -EBADMSG;
 	limb->first_part = (uint16_t)sh->nr_parts;
@@ -76,11 +75,11 @@ static int parse_limb(struct shoal_span *s, size_t first_len, size_t *at, struct
 	return 0;
 }
 
-static int shape_parse(const struct cat_segment *seg, struct cat_fixed *sh,
-		       struct cat_values *values)
+static int fixed_shape_parse(const struct cat_segment *seg, struct cat_fixed *sh,
+			     struct cat_values *values)
 {
-	struct shoal_span s = seg->rest;
-	uint64_t nr = shoal_span_varint(&s);
+	struct span s = seg->rest;
+	uint64_t nr = span_varint(&s);
 	uint32_t shift;
 	size_t at = 0;
 
@@ -89,7 +88,7 @@ static int shape_parse(const struct cat_segment *seg, struct cat_fixed *sh,
 		return cat_segment_bad(seg, "a shape has no limbs or too many");
 	for (; nr > 0; nr--)
 		if (parse_limb(&s, seg->first_len, &at, sh) < 0)
-			return cat_segment_bad(seg, "a limb of a shape makes no sense");
+			return cat_segment_bad(seg, "a limb of a shape is invalid");
 	if (sh->bits > CAT_X_BITS_MAX)
 		return cat_segment_bad(seg, "a shape is too wide");
 	shift = sh->bits;
@@ -101,7 +100,7 @@ static int shape_parse(const struct cat_segment *seg, struct cat_fixed *sh,
 				values);
 }
 
-/* The byte for a digit of a set of more than two ranges. */
+/* The byte of a digit of a set with more than two ranges. */
 static uint8_t byte_of_digit(const struct cat_part *part, unsigned digit)
 {
 	for (unsigned r = 0; r + 1 < part->nr_ranges; r++) {
@@ -114,15 +113,16 @@ static uint8_t byte_of_digit(const struct cat_part *part, unsigned digit)
 	return (uint8_t)(part->ranges[2 * part->nr_ranges - 2] + digit);
 }
 
-/* Not less than the radix when the byte is not in the set. */
+/* At least the radix if the byte is not in the set. */
 static inline unsigned digit_of_byte(const struct cat_part *part, uint8_t byte)
 {
 	unsigned first = (unsigned)byte - part->ranges[0];
 	unsigned second = (unsigned)byte - part->second;
 	unsigned before = 0;
 
-	if (SHOAL_LIKELY(part->nr_ranges <= 2)) {
-		second = second < part->first_size ? UINT32_MAX : second; /* between the two */
+	if (LIKELY(part->nr_ranges <= 2)) {
+		second = second < part->first_size ? UINT32_MAX
+						   : second; /* between the two ranges */
 		return first < part->first_size ? first : second;
 	}
 	for (unsigned r = 0; r < part->nr_ranges; r++) {
@@ -136,22 +136,21 @@ static inline unsigned digit_of_byte(const struct cat_part *part, uint8_t byte)
 }
 
 /*
- * Write the digits of @v into the part's bytes and return what is left above them. @radix is the
- * part's, given by the caller as a constant where it can, so that the division becomes cheap.
- * Almost all sets are one range or two, such as 0-9 and a-f. Which of the two a digit lies in is
- * random, so that is written for a conditional move: a branch would be mispredicted each third
- * time.
+ * Write the digits of @v into the part's bytes and return the rest of the number. @radix is the
+ * part's; callers pass a constant where they can, so that the division becomes cheap. Almost all
+ * sets are one range or two, such as 0-9 and a-f. Which of the two a digit is in is random, so this
+ * is written for a conditional move: a branch would be mispredicted every third time.
  */
 static inline __attribute__((always_inline)) uint64_t
 put_digits(const struct cat_part *part, uint64_t radix, uint64_t v, uint8_t *buf)
 {
-	/* Copies, since writing to buf might change the part for all that the compiler knows. */
+	/* Copies, because the compiler must assume that writing to buf changes the part. */
 	const unsigned first_size = part->first_size, first = part->ranges[0],
 		       second = part->second;
 	uint8_t *start = buf + part->pos;
 	uint8_t *p = start + part->len;
 
-	if (SHOAL_UNLIKELY(part->nr_ranges > 2)) {
+	if (UNLIKELY(part->nr_ranges > 2)) {
 		for (; p > start; v /= radix)
 			*--p = byte_of_digit(part, (unsigned)(v % radix));
 		return v;
@@ -191,7 +190,7 @@ int cat_fixed_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)
 	struct cat_x x;
 	int rc;
 
-	rc = shape_parse(seg, &sh, &values);
+	rc = fixed_shape_parse(seg, &sh, &values);
 	if (rc < 0)
 		return rc;
 	rc = cat_values_get(&values, i, &x);
@@ -210,7 +209,7 @@ int cat_fixed_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)
 	return (int)seg->first_len;
 }
 
-/* The limb's number in @name: -ENOENT when a byte is not one of its set. */
+/* The limb's number in @name; -ENOENT if a byte is not in its set. */
 static int get_limb(const struct cat_fixed *sh, const struct cat_limb *limb, const uint8_t *name,
 		    uint64_t *ret_v)
 {
@@ -227,7 +226,7 @@ static int get_limb(const struct cat_fixed *sh, const struct cat_limb *limb, con
 			v = v * part->radix + digit;
 		}
 	}
-	*ret_v = v & shoal_mask(limb->width);
+	*ret_v = v & bits_mask(limb->width);
 	return absent ? -ENOENT : 0;
 }
 
@@ -239,7 +238,7 @@ int cat_fixed_find(const struct cat_segment *seg, const uint8_t *name, size_t le
 	size_t at = 0;
 	int rc;
 
-	rc = shape_parse(seg, &sh, &values);
+	rc = fixed_shape_parse(seg, &sh, &values);
 	if (rc < 0)
 		return rc;
 	if (len != seg->first_len)
@@ -267,7 +266,7 @@ int cat_fixed_check(const struct cat_segment *seg)
 {
 	struct cat_values values;
 	struct cat_fixed sh;
-	int rc = shape_parse(seg, &sh, &values);
+	int rc = fixed_shape_parse(seg, &sh, &values);
 
 	return rc < 0 ? rc : cat_values_check(&values);
 }

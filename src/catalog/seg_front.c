@@ -10,26 +10,25 @@
 
 enum { FRONT_COMPRESSED = 1, FRONT_DICTIONARY = 2 };
 
-/* Rooms kept for the next reader; more readers at once make and free their own. */
-#define ROOMS_KEPT 16
+/* Scratch areas kept for later readers; further concurrent readers allocate and free their own. */
+#define SCRATCH_KEPT 16
 
 #define NOTHING UINT64_MAX
 
-/* What it takes to look into a block, which is too much for a stack. */
-struct room {
-	ZSTD_DCtx *context; /* NULL before the first block that is compressed */
-	uint64_t holds;     /* the number of the segment that is in raw already; or NOTHING */
+/* Scratch memory for expanding a block, too large for a stack. */
+struct front_scratch {
+	ZSTD_DCtx *context; /* NULL before the first compressed block */
+	uint64_t holds;     /* number of the segment that raw holds already; or NOTHING */
 	int raw_len;
 	uint8_t raw[CAT_FRONT_RAW_MAX];
 };
 
 struct cat_dicts {
 	const struct cat_view *view;
-	_Atomic(struct room *) room[ROOMS_KEPT];
+	_Atomic(struct front_scratch *) scratch[SCRATCH_KEPT];
 	/*
-	 * Kept for good, about 80 KB each once used. A writer takes a new one only after as many
-	 * names again, so a part of 100 million names has 12 at the most, and a catalog so many a
-	 * rank.
+	 * Kept for good, about 80 KB each once used. A writer adds one only after the names have
+	 * doubled, so a part of 100 million names has at most 12, and a catalog that many per rank.
 	 */
 	uint64_t nr;
 	_Atomic(ZSTD_DDict *) dict[];
@@ -47,19 +46,19 @@ struct cat_dicts *cat_dicts_new(const struct cat_view *v)
 	return d;
 }
 
-static void room_free(struct room *room)
+static void scratch_free(struct front_scratch *scratch)
 {
-	if (room)
-		ZSTD_freeDCtx(room->context);
-	free(room);
+	if (scratch)
+		ZSTD_freeDCtx(scratch->context);
+	free(scratch);
 }
 
 struct cat_dicts *cat_dicts_free(struct cat_dicts *d)
 {
 	if (!d)
 		return NULL;
-	for (size_t i = 0; i < ROOMS_KEPT; i++)
-		room_free(atomic_load(&d->room[i]));
+	for (size_t i = 0; i < SCRATCH_KEPT; i++)
+		scratch_free(atomic_load(&d->scratch[i]));
 	for (uint64_t i = 0; i < d->nr; i++)
 		ZSTD_freeDDict(atomic_load(&d->dict[i]));
 	free(d);
@@ -67,35 +66,35 @@ struct cat_dicts *cat_dicts_free(struct cat_dicts *d)
 }
 
 /* NULL without memory. */
-static struct room *room_take(struct cat_dicts *d)
+static struct front_scratch *scratch_take(struct cat_dicts *d)
 {
-	struct room *room;
+	struct front_scratch *scratch;
 
-	for (size_t i = 0; i < ROOMS_KEPT; i++) {
-		room = atomic_exchange(&d->room[i], NULL);
-		if (room)
-			return room;
+	for (size_t i = 0; i < SCRATCH_KEPT; i++) {
+		scratch = atomic_exchange(&d->scratch[i], NULL);
+		if (scratch)
+			return scratch;
 	}
-	room = malloc(sizeof(*room));
-	if (room) {
-		room->context = NULL;
-		room->holds = NOTHING;
+	scratch = malloc(sizeof(*scratch));
+	if (scratch) {
+		scratch->context = NULL;
+		scratch->holds = NOTHING;
 	}
-	return room;
+	return scratch;
 }
 
-static void room_give(struct cat_dicts *d, struct room *room)
+static void scratch_give(struct cat_dicts *d, struct front_scratch *scratch)
 {
-	for (size_t i = 0; i < ROOMS_KEPT; i++) {
-		struct room *none = NULL;
+	for (size_t i = 0; i < SCRATCH_KEPT; i++) {
+		struct front_scratch *none = NULL;
 
-		if (atomic_compare_exchange_strong(&d->room[i], &none, room))
+		if (atomic_compare_exchange_strong(&d->scratch[i], &none, scratch))
 			return;
 	}
-	room_free(room);
+	scratch_free(scratch);
 }
 
-/* The dictionary that serves segment @number: -1 when none does. */
+/* The dictionary for segment @number; -1 if it has none. */
 static int64_t dict_of_segment(const struct cat_view *v, uint64_t number)
 {
 	uint64_t low = 0, high = v->sec[CAT_DTAB].len / sizeof(struct cat_dict_entry);
@@ -107,7 +106,7 @@ static int64_t dict_of_segment(const struct cat_view *v, uint64_t number)
 
 		if (!e)
 			return -1;
-		if (shoal_le64_get(e->first_segment) <= number)
+		if (le64_get(e->first_segment) <= number)
 			low = mid + 1;
 		else
 			high = mid;
@@ -115,15 +114,15 @@ static int64_t dict_of_segment(const struct cat_view *v, uint64_t number)
 	return (int64_t)low - 1;
 }
 
-/* zstd does not say whether it had no memory or does not like the dictionary: try another one. */
-static int why_no_dict(const struct cat_view *v, uint64_t off)
+/* zstd does not report whether it had no memory or the dictionary is malformed: try another. */
+static int explain_no_dict(const struct cat_view *v, uint64_t off)
 {
 	ZSTD_DDict *plain = ZSTD_createDDict("shoal", 5);
 
 	if (!plain)
 		return -ENOMEM;
 	ZSTD_freeDDict(plain);
-	return cat_damaged(v, CAT_DICT, off, "a dictionary makes no sense");
+	return cat_damaged(v, CAT_DICT, off, "a dictionary is invalid");
 }
 
 static int dict_make(const struct cat_view *v, uint64_t k, ZSTD_DDict **ret_dict)
@@ -135,12 +134,12 @@ static int dict_make(const struct cat_view *v, uint64_t k, ZSTD_DDict **ret_dict
 
 	if (!e)
 		return -EBADMSG;
-	len = shoal_le64_get(e->len);
-	bytes = cat_need(v, CAT_DICT, shoal_le64_get(e->off), len);
+	len = le64_get(e->len);
+	bytes = cat_need(v, CAT_DICT, le64_get(e->off), len);
 	if (!bytes)
 		return -EBADMSG;
 	*ret_dict = ZSTD_createDDict(bytes, (size_t)len);
-	return *ret_dict ? 0 : why_no_dict(v, shoal_le64_get(e->off));
+	return *ret_dict ? 0 : explain_no_dict(v, le64_get(e->off));
 }
 
 static int dict_get(const struct cat_segment *seg, const ZSTD_DDict **ret_dict)
@@ -157,7 +156,7 @@ static int dict_get(const struct cat_segment *seg, const ZSTD_DDict **ret_dict)
 		if (rc < 0)
 			return rc;
 		if (!atomic_compare_exchange_strong(&seg->dicts->dict[k], &none, dict)) {
-			ZSTD_freeDDict(dict); /* another thread was first */
+			ZSTD_freeDDict(dict); /* another thread was faster */
 			dict = none;
 		}
 	}
@@ -165,7 +164,7 @@ static int dict_get(const struct cat_segment *seg, const ZSTD_DDict **ret_dict)
 	return 0;
 }
 
-static int decompress(const struct cat_segment *seg, struct room *room, bool with_dict,
+static int decompress(const struct cat_segment *seg, struct front_scratch *scratch, bool with_dict,
 		      const uint8_t *stored, size_t stored_len, uint8_t *raw, size_t raw_len)
 {
 	const ZSTD_DDict *dict = NULL;
@@ -177,11 +176,11 @@ static int decompress(const struct cat_segment *seg, struct room *room, bool wit
 		if (rc < 0)
 			return rc;
 	}
-	if (!room->context)
-		room->context = ZSTD_createDCtx();
-	if (!room->context)
+	if (!scratch->context)
+		scratch->context = ZSTD_createDCtx();
+	if (!scratch->context)
 		return -ENOMEM;
-	n = ZSTD_decompress_usingDDict(room->context, raw, raw_len, stored, stored_len, dict);
+	n = ZSTD_decompress_usingDDict(scratch->context, raw, raw_len, stored, stored_len, dict);
 	if (ZSTD_isError(n) && ZSTD_getErrorCode(n) == ZSTD_error_memory_allocation)
 		return -ENOMEM;
 	if (ZSTD_isError(n) || n != raw_len)
@@ -189,13 +188,13 @@ static int decompress(const struct cat_segment *seg, struct room *room, bool wit
 	return 0;
 }
 
-/* @raw may be the room's own. */
-static int expand(const struct cat_segment *seg, struct room *room, uint8_t *raw)
+/* @raw may be the scratch area's own. */
+static int front_expand(const struct cat_segment *seg, struct front_scratch *scratch, uint8_t *raw)
 {
-	struct shoal_span s = seg->rest;
-	uint8_t flags = shoal_span_u8(&s);
-	uint64_t raw_len = shoal_span_varint(&s);
-	uint64_t stored_len = shoal_span_varint(&s);
+	struct span s = seg->rest;
+	uint8_t flags = span_u8(&s);
+	uint64_t raw_len = span_varint(&s);
+	uint64_t stored_len = span_varint(&s);
 	uint64_t off = seg->off + (uint64_t)(s.p - seg->payload);
 	const uint8_t *stored;
 	int rc = 0;
@@ -203,12 +202,12 @@ static int expand(const struct cat_segment *seg, struct room *room, uint8_t *raw
 	if (s.bad || raw_len > CAT_FRONT_RAW_MAX || seg->nr > CAT_FRONT_NAMES ||
 	    stored_len > seg->end - off || flags > (FRONT_COMPRESSED | FRONT_DICTIONARY) ||
 	    flags == FRONT_DICTIONARY)
-		return cat_segment_bad(seg, "a block of names makes no sense");
+		return cat_segment_bad(seg, "a block of names is invalid");
 	stored = cat_need(seg->view, CAT_NAME, off, stored_len);
 	if (!stored)
 		return -EBADMSG;
 	if (flags & FRONT_COMPRESSED)
-		rc = decompress(seg, room, flags & FRONT_DICTIONARY, stored, (size_t)stored_len,
+		rc = decompress(seg, scratch, flags & FRONT_DICTIONARY, stored, (size_t)stored_len,
 				raw, (size_t)raw_len);
 	else if (stored_len != raw_len)
 		return cat_segment_bad(seg, "a block of names has two lengths");
@@ -217,35 +216,38 @@ static int expand(const struct cat_segment *seg, struct room *room, uint8_t *raw
 	return rc < 0 ? rc : (int)raw_len;
 }
 
-/* Into the room, unless it is there: who asks for a name asks for its neighbours. */
-static int expand_here(const struct cat_segment *seg, struct room *room)
+/*
+ * Expand into the scratch area, unless it is there already: lookups of neighbouring names are
+ * common.
+ */
+static int front_expand_cached(const struct cat_segment *seg, struct front_scratch *scratch)
 {
-	if (room->holds != seg->number) {
-		room->holds = NOTHING;
-		room->raw_len = expand(seg, room, room->raw);
-		if (room->raw_len >= 0)
-			room->holds = seg->number;
+	if (scratch->holds != seg->number) {
+		scratch->holds = NOTHING;
+		scratch->raw_len = front_expand(seg, scratch, scratch->raw);
+		if (scratch->raw_len >= 0)
+			scratch->holds = seg->number;
 	}
-	return room->raw_len;
+	return scratch->raw_len;
 }
 
 int cat_front_expand(const struct cat_segment *seg, uint8_t *raw)
 {
-	struct room *room = room_take(seg->dicts);
+	struct front_scratch *scratch = scratch_take(seg->dicts);
 	int n;
 
-	if (!room)
+	if (!scratch)
 		return -ENOMEM;
-	n = expand(seg, room, raw);
-	room_give(seg->dicts, room);
+	n = front_expand(seg, scratch, raw);
+	scratch_give(seg->dicts, scratch);
 	return n;
 }
 
-int cat_front_step(struct shoal_span *raw, uint8_t *buf, size_t *len)
+int cat_front_step(struct span *raw, uint8_t *buf, size_t *len)
 {
-	uint64_t keep = shoal_span_varint(raw);
-	uint64_t more = shoal_span_varint(raw);
-	const uint8_t *bytes = shoal_span_bytes(raw, more);
+	uint64_t keep = span_varint(raw);
+	uint64_t more = span_varint(raw);
+	const uint8_t *bytes = span_bytes(raw, more);
 
 	if (raw->bad || keep > *len || more > SHOAL_NAME_MAX - keep || keep + more == 0)
 		return -EBADMSG;
@@ -254,52 +256,53 @@ int cat_front_step(struct shoal_span *raw, uint8_t *buf, size_t *len)
 	return 0;
 }
 
-static int name_in(const struct cat_segment *seg, struct room *room, uint64_t i, uint8_t *buf)
+static int name_in(const struct cat_segment *seg, struct front_scratch *scratch, uint64_t i,
+		   uint8_t *buf)
 {
-	struct shoal_span s;
+	struct span s;
 	size_t len = seg->first_len;
-	int n = expand_here(seg, room);
+	int n = front_expand_cached(seg, scratch);
 
 	if (n < 0)
 		return n;
-	s = (struct shoal_span){ .p = room->raw, .end = room->raw + n };
+	s = (struct span){ .p = scratch->raw, .end = scratch->raw + n };
 	memcpy(buf, seg->first, len);
 	for (; i > 0; i--)
 		if (cat_front_step(&s, buf, &len) < 0)
-			return cat_segment_bad(seg, "a block of names is cut short");
+			return cat_segment_bad(seg, "a block of names is truncated");
 	return (int)len;
 }
 
 int cat_front_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)
 {
-	struct room *room = room_take(seg->dicts);
+	struct front_scratch *scratch = scratch_take(seg->dicts);
 	int len;
 
-	if (!room)
+	if (!scratch)
 		return -ENOMEM;
-	len = name_in(seg, room, i, buf);
-	room_give(seg->dicts, room);
+	len = name_in(seg, scratch, i, buf);
+	scratch_give(seg->dicts, scratch);
 	return len;
 }
 
-static int find_in(const struct cat_segment *seg, struct room *room, const uint8_t *name,
-		   size_t len, uint64_t *ret_i)
+static int find_in(const struct cat_segment *seg, struct front_scratch *scratch,
+		   const uint8_t *name, size_t len, uint64_t *ret_i)
 {
 	uint8_t buf[SHOAL_NAME_MAX];
 	size_t buf_len = seg->first_len;
-	struct shoal_span s;
-	int n = expand_here(seg, room);
+	struct span s;
+	int n = front_expand_cached(seg, scratch);
 
 	if (n < 0)
 		return n;
-	s = (struct shoal_span){ .p = room->raw, .end = room->raw + n };
+	s = (struct span){ .p = scratch->raw, .end = scratch->raw + n };
 	memcpy(buf, seg->first, buf_len);
 	for (uint64_t i = 0; i < seg->nr; i++) {
 		int c;
 
 		if (i > 0 && cat_front_step(&s, buf, &buf_len) < 0)
-			return cat_segment_bad(seg, "a block of names is cut short");
-		c = shoal_name_compare(buf, buf_len, name, len);
+			return cat_segment_bad(seg, "a block of names is truncated");
+		c = name_compare(buf, buf_len, name, len);
 		if (c == 0) {
 			*ret_i = i;
 			return 0;
@@ -312,12 +315,12 @@ static int find_in(const struct cat_segment *seg, struct room *room, const uint8
 
 int cat_front_find(const struct cat_segment *seg, const uint8_t *name, size_t len, uint64_t *ret_i)
 {
-	struct room *room = room_take(seg->dicts);
+	struct front_scratch *scratch = scratch_take(seg->dicts);
 	int rc;
 
-	if (!room)
+	if (!scratch)
 		return -ENOMEM;
-	rc = find_in(seg, room, name, len, ret_i);
-	room_give(seg->dicts, room);
+	rc = find_in(seg, scratch, name, len, ret_i);
+	scratch_give(seg->dicts, scratch);
 	return rc;
 }

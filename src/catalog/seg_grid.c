@@ -26,7 +26,7 @@ uint64_t cat_digits_get(const uint8_t *p, unsigned width)
 
 void cat_digits_put(uint8_t *p, unsigned width, uint64_t v)
 {
-	/* Two digits a division, and divisions of 32 bits as soon as they will do. */
+	/* Two digits per division, and 32-bit divisions as soon as the number fits. */
 	while (width >= 2 && v > UINT32_MAX) {
 		width -= 2;
 		memcpy(p + width, digit_pairs + 2 * (v % 100), 2);
@@ -41,17 +41,17 @@ void cat_digits_put(uint8_t *p, unsigned width, uint64_t v)
 		p[0] = (uint8_t)('0' + v % 10);
 }
 
-static int parse_fields(const struct cat_segment *seg, struct shoal_span *s, struct cat_grid *g)
+static int parse_fields(const struct cat_segment *seg, struct span *s, struct cat_grid *g)
 {
 	uint64_t at = 0;
-	uint64_t nr = shoal_span_varint(s);
+	uint64_t nr = span_varint(s);
 
 	if (nr < 1 || nr > CAT_GRID_FIELDS)
 		return -EBADMSG;
 	g->nr_fields = (unsigned)nr;
 	for (unsigned f = 0; f < nr; f++) {
-		uint64_t gap = shoal_span_varint(s);
-		uint64_t width = shoal_span_varint(s);
+		uint64_t gap = span_varint(s);
+		uint64_t width = span_varint(s);
 
 		if (gap > seg->first_len - at || width < 1 || width > CAT_GRID_WIDTH ||
 		    width > seg->first_len - at - gap)
@@ -68,24 +68,24 @@ static int parse_fields(const struct cat_segment *seg, struct shoal_span *s, str
 
 static int grid_parse(const struct cat_segment *seg, struct cat_grid *g)
 {
-	struct shoal_span s = seg->rest;
+	struct span s = seg->rest;
 	uint64_t product = 1, nr;
 
 	if (parse_fields(seg, &s, g) < 0)
-		return cat_segment_bad(seg, "fields of a grid make no sense");
-	nr = shoal_span_varint(&s);
+		return cat_segment_bad(seg, "fields of a grid are invalid");
+	nr = span_varint(&s);
 	if (nr < 1 || nr > CAT_GRID_DIMS)
-		return cat_segment_bad(seg, "dimensions of a grid make no sense");
+		return cat_segment_bad(seg, "dimensions of a grid are invalid");
 	g->nr_dims = (unsigned)nr;
 	for (unsigned d = 0; d < nr; d++) {
-		g->dim[d].extent = shoal_span_varint(&s);
+		g->dim[d].extent = span_varint(&s);
 		for (unsigned f = 0; f < g->nr_fields; f++)
-			g->dim[d].delta[f] = (uint64_t)shoal_span_zigzag(&s);
+			g->dim[d].delta[f] = (uint64_t)span_zigzag(&s);
 		if (__builtin_mul_overflow(product, g->dim[d].extent, &product))
-			return cat_segment_bad(seg, "dimensions of a grid make no sense");
+			return cat_segment_bad(seg, "dimensions of a grid are invalid");
 	}
 	if (s.bad || product != seg->nr)
-		return cat_segment_bad(seg, "dimensions of a grid make no sense");
+		return cat_segment_bad(seg, "dimensions of a grid are invalid");
 	return 0;
 }
 
@@ -118,7 +118,7 @@ int cat_grid_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)
 	return (int)seg->first_len;
 }
 
-/* The numbers in @name's fields; -ENOENT when the rest of it is not as in the first name. */
+/* The numbers in @name's fields; -ENOENT if the rest of it differs from the first name. */
 static int read_fields(const struct cat_segment *seg, const struct cat_grid *g, const uint8_t *name,
 		       size_t len, uint64_t *want)
 {
@@ -137,7 +137,7 @@ static int read_fields(const struct cat_segment *seg, const struct cat_grid *g, 
 	return memcmp(name + at, seg->first + at, len - at) == 0 ? 0 : -ENOENT;
 }
 
-/* Compare the fields at @x steps along dimension @d from @base with those wanted. */
+/* Compare the fields at @x steps along dimension @d from @base with the wanted ones. */
 static int compare_at(const struct cat_grid *g, unsigned d, uint64_t x, const uint64_t *base,
 		      const uint64_t *want)
 {
@@ -150,18 +150,18 @@ static int compare_at(const struct cat_grid *g, unsigned d, uint64_t x, const ui
 	return 0;
 }
 
-/* How many steps along dimension @d lead to the last name that is not after the one wanted. */
+/* The number of steps along dimension @d to the last name that is not after the wanted one. */
 static uint64_t steps_to(const struct cat_grid *g, unsigned d, const uint64_t *base,
 			 const uint64_t *want)
 {
 	uint64_t low = 0, high = g->dim[d].extent;
 	unsigned f = 0;
 
-	/* The first field that changes tells where it must be; try that before searching. */
+	/* The first field that changes gives the likely step; try that before searching. */
 	while (f + 1 < g->nr_fields && g->dim[d].delta[f] == 0)
 		f++;
 	if (g->dim[d].delta[f] && want[f] >= base[f]) {
-		uint64_t x = shoal_min((want[f] - base[f]) / g->dim[d].delta[f], high - 1);
+		uint64_t x = u64_min((want[f] - base[f]) / g->dim[d].delta[f], high - 1);
 
 		if (compare_at(g, d, x, base, want) <= 0 &&
 		    (x + 1 == high || compare_at(g, d, x + 1, base, want) > 0))
@@ -190,7 +190,10 @@ int cat_grid_find(const struct cat_segment *seg, const uint8_t *name, size_t len
 		return rc;
 	for (unsigned f = 0; f < g.nr_fields; f++)
 		at[f] = g.field[f].value;
-	/* From the slowest dimension down: the last block whose first name is not after it. */
+	/*
+	 * From the slowest dimension down: the last block whose first name is not after the wanted
+	 * one.
+	 */
 	for (unsigned d = g.nr_dims; d-- > 0;) {
 		uint64_t x = steps_to(&g, d, at, want);
 

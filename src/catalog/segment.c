@@ -13,29 +13,29 @@ int cat_segment_load(const struct cat_view *v, struct cat_dicts *dicts, uint64_t
 
 	if (!e)
 		return -EBADMSG;
-	seg.first_id = shoal_le64_get(e->first_id);
-	seg.off = shoal_le64_get(e->off);
+	seg.first_id = le64_get(e->first_id);
+	seg.off = le64_get(e->off);
 	seg.end = v->sec[CAT_NAME].len;
 	if (number + 1 < v->nr_segments) {
 		e = cat_dir(v, number + 1);
 		if (!e)
 			return -EBADMSG;
-		end_id = shoal_le64_get(e->first_id);
-		seg.end = shoal_le64_get(e->off);
+		end_id = le64_get(e->first_id);
+		seg.end = le64_get(e->off);
 	}
 	if (seg.first_id >= end_id || seg.off >= seg.end || end_id > v->nr_files ||
 	    seg.end > v->sec[CAT_NAME].len)
-		return cat_damaged(v, CAT_NDIR, number * sizeof(*e), "entries do not rise");
+		return cat_damaged(v, CAT_NDIR, number * sizeof(*e), "entries are not ascending");
 
-	head = (size_t)shoal_min(seg.end - seg.off, CAT_PREAMBLE_MAX);
+	head = (size_t)u64_min(seg.end - seg.off, CAT_PREAMBLE_MAX);
 	seg.payload = cat_need(v, CAT_NAME, seg.off, head);
 	if (!seg.payload)
 		return -EBADMSG;
-	seg.rest = (struct shoal_span){ .p = seg.payload, .end = seg.payload + head };
-	seg.kind = (enum cat_kind)shoal_span_u8(&seg.rest);
-	seg.nr = shoal_span_varint(&seg.rest);
-	seg.first_len = (size_t)shoal_min(shoal_span_varint(&seg.rest), SIZE_MAX);
-	seg.first = shoal_span_bytes(&seg.rest, seg.first_len);
+	seg.rest = (struct span){ .p = seg.payload, .end = seg.payload + head };
+	seg.kind = (enum cat_kind)span_u8(&seg.rest);
+	seg.nr = span_varint(&seg.rest);
+	seg.first_len = (size_t)u64_min(span_varint(&seg.rest), SIZE_MAX);
+	seg.first = span_bytes(&seg.rest, seg.first_len);
 	if (seg.rest.bad || seg.nr != end_id - seg.first_id || seg.first_len == 0 ||
 	    seg.first_len > SHOAL_NAME_MAX)
 		return cat_segment_bad(&seg, "a segment does not start as one");
@@ -45,17 +45,17 @@ int cat_segment_load(const struct cat_view *v, struct cat_dicts *dicts, uint64_t
 
 int cat_segment_of_id(const struct cat_view *v, uint64_t id, uint64_t *ret_number)
 {
-	/* Segments of equal length are common, so the guess is often right. */
+	/* Segments of equal length are common, so this guess is often right. */
 	uint64_t guess = (uint64_t)((double)id / (double)v->nr_files * (double)v->nr_segments);
 	uint64_t low = 0, high = v->nr_segments; /* first_id[low] <= id < first_id[high] */
-	uint64_t step = 1, at = shoal_min(guess, high - 1);
+	uint64_t step = 1, at = u64_min(guess, high - 1);
 
 	while (high - low > 1) {
 		const struct cat_dir_entry *e = cat_dir(v, at);
 
 		if (!e)
 			return -EBADMSG;
-		if (shoal_le64_get(e->first_id) <= id) {
+		if (le64_get(e->first_id) <= id) {
 			low = at;
 			at = low + step;
 		} else {
@@ -70,36 +70,36 @@ int cat_segment_of_id(const struct cat_view *v, uint64_t id, uint64_t *ret_numbe
 	return 0;
 }
 
-/* The first name of segment @k, against @name. */
+/* Compare the first name of segment @k with @name. */
 static int compare_first(const struct cat_view *v, uint64_t k, const uint8_t *name, size_t len,
 			 int *ret_c)
 {
 	const struct cat_dir_entry *e = cat_dir(v, k);
-	struct shoal_span s;
+	struct span s;
 	const uint8_t *first;
 	uint64_t off, first_len;
 
 	if (!e)
 		return -EBADMSG;
-	off = shoal_le64_get(e->off);
+	off = le64_get(e->off);
 	if (off >= v->sec[CAT_NAME].len)
 		return cat_damaged(v, CAT_NDIR, k * sizeof(*e), "points outside the section");
-	/* Only as far as the first name goes: a search looks at many segments. */
-	first_len = shoal_min(v->sec[CAT_NAME].len - off, SHOAL_NAME_MAX + 32);
+	/* Only the bytes up to the end of the first name: a search looks at many segments. */
+	first_len = u64_min(v->sec[CAT_NAME].len - off, SHOAL_NAME_MAX + 32);
 	first = cat_need(v, CAT_NAME, off, first_len);
 	if (!first)
 		return -EBADMSG;
-	s = (struct shoal_span){ .p = first + 1, .end = first + first_len };
-	(void)shoal_span_varint(&s);
-	first_len = shoal_span_varint(&s);
-	first = shoal_span_bytes(&s, first_len);
+	s = (struct span){ .p = first + 1, .end = first + first_len };
+	(void)span_varint(&s);
+	first_len = span_varint(&s);
+	first = span_bytes(&s, first_len);
 	if (s.bad)
 		return cat_damaged(v, CAT_NAME, off, "a segment does not start as one");
-	*ret_c = shoal_name_compare(first, first_len, name, len);
+	*ret_c = name_compare(first, first_len, name, len);
 	return 0;
 }
 
-/* How @name compares with what all first names start with: 0 when it starts so too. */
+/* Compare @name with the prefix that all first names share: 0 if it has that prefix. */
 static int compare_skipped(const struct cat_view *v, const uint8_t *name, size_t len, int *ret_c)
 {
 	struct cat_segment seg;
@@ -109,11 +109,11 @@ static int compare_skipped(const struct cat_view *v, const uint8_t *name, size_t
 		return rc;
 	if (seg.first_len < v->key_skip)
 		return cat_segment_bad(&seg, "the first name is shorter than what all start with");
-	*ret_c = shoal_name_compare(seg.first, v->key_skip, name, shoal_min(len, v->key_skip));
+	*ret_c = name_compare(seg.first, v->key_skip, name, u64_min(len, v->key_skip));
 	return 0;
 }
 
-/* The first segment from @low on whose key is at least @key; nr_segments when there is none. */
+/* The first segment from @low on whose key is at least @key; nr_segments if there is none. */
 static int first_with_key(const struct cat_view *v, uint64_t key, uint64_t low, uint64_t *ret_k)
 {
 	uint64_t high = v->nr_segments;
@@ -124,7 +124,7 @@ static int first_with_key(const struct cat_view *v, uint64_t key, uint64_t low, 
 
 		if (!e)
 			return -EBADMSG;
-		if (shoal_le64_get(e->key) < key)
+		if (le64_get(e->key) < key)
 			low = mid + 1;
 		else
 			high = mid;
@@ -133,7 +133,9 @@ static int first_with_key(const struct cat_view *v, uint64_t key, uint64_t low, 
 	return 0;
 }
 
-/* The segments [*ret_low, *ret_high) whose key is @key; both the place for it when there are none.
+/*
+ * The segments [*ret_low, *ret_high) whose key is @key; both are the insertion point if there are
+ * none.
  */
 static int segments_with_key(const struct cat_view *v, uint64_t key, uint64_t *ret_low,
 			     uint64_t *ret_high)
@@ -144,12 +146,12 @@ static int segments_with_key(const struct cat_view *v, uint64_t key, uint64_t *r
 	if (first_with_key(v, key, 0, &low) < 0)
 		return -EBADMSG;
 	*ret_low = *ret_high = low;
-	/* Mostly one segment has the key, or none: look before searching again. */
+	/* Usually at most one segment has the key: look at the next two before searching again. */
 	for (next = low; next < v->nr_segments && next < low + 2; next++) {
 		e = cat_dir(v, next);
 		if (!e)
 			return -EBADMSG;
-		if (shoal_le64_get(e->key) != key) {
+		if (le64_get(e->key) != key) {
 			*ret_high = next;
 			return 0;
 		}
@@ -178,9 +180,9 @@ int cat_segment_of_name(const struct cat_view *v, const uint8_t *name, size_t le
 		return -ENOENT;
 	if (c < 0)
 		low = high;
-	else if (segments_with_key(v, shoal_name_key(name, len, v->key_skip), &low, &high) < 0)
+	else if (segments_with_key(v, name_key(name, len, v->key_skip), &low, &high) < 0)
 		return -EBADMSG;
-	while (low < high) { /* first segment that starts after the name */
+	while (low < high) { /* find the first segment that starts after the name */
 		uint64_t mid = low + (high - low) / 2;
 
 		rc = compare_first(v, mid, name, len, &c);

@@ -1,7 +1,7 @@
 /*
- * segment.h - read one segment of names. Each kind has a file of its own, seg_<kind>.c.
+ * segment.h - read one segment of names. Each kind has its own file, seg_<kind>.c.
  *
- * All functions are safe on any bytes: a payload that makes no sense gives -EBADMSG.
+ * All functions are safe on any bytes: a malformed payload gives -EBADMSG.
  */
 #ifndef SHOAL_CATALOG_SEGMENT_H
 #define SHOAL_CATALOG_SEGMENT_H
@@ -14,71 +14,71 @@ struct cat_dicts;
 
 struct cat_segment {
 	const struct cat_view *view;
-	struct cat_dicts *dicts; /* for FRONT; may be NULL when no segment is compressed */
+	struct cat_dicts *dicts; /* for FRONT; may be NULL if no segment is compressed */
 	uint64_t number;
 	uint64_t first_id;
 	uint64_t nr;
 	uint64_t off; /* of the payload in NAME */
 	uint64_t end;
-	const uint8_t *payload; /* up to its arrays */
+	const uint8_t *payload; /* the bytes before its arrays */
 	enum cat_kind kind;
 	const uint8_t *first; /* first name */
 	size_t first_len;
-	struct shoal_span rest; /* what follows the first name */
+	struct span rest; /* what follows the first name */
 };
 
 /* Load segment @number. */
 int cat_segment_load(const struct cat_view *v, struct cat_dicts *dicts, uint64_t number,
-		     struct cat_segment *ret_seg) SHOAL_MUST_USE;
+		     struct cat_segment *ret_seg) MUST_USE;
 
 /* The number of the segment that holds @id, which is less than the number of files. */
-int cat_segment_of_id(const struct cat_view *v, uint64_t id, uint64_t *ret_number) SHOAL_MUST_USE;
+int cat_segment_of_id(const struct cat_view *v, uint64_t id, uint64_t *ret_number) MUST_USE;
 
 /*
- * The number of the last segment whose first name is not after @name; -ENOENT when @name comes
- * before all names.
+ * The number of the last segment whose first name is not after @name; -ENOENT if @name sorts before
+ * all names.
  */
 int cat_segment_of_name(const struct cat_view *v, const uint8_t *name, size_t len,
-			uint64_t *ret_number) SHOAL_MUST_USE;
+			uint64_t *ret_number) MUST_USE;
 
 /* Name @i of the segment into @buf (room for SHOAL_NAME_MAX + 1). Returns its length. */
-int cat_segment_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) SHOAL_MUST_USE;
+int cat_segment_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) MUST_USE;
 
-/* Which name of the segment is @name: -ENOENT when none is. */
+/* The index of @name in the segment; -ENOENT if it is not there. */
 int cat_segment_find(const struct cat_segment *seg, const uint8_t *name, size_t len,
-		     uint64_t *ret_i) SHOAL_MUST_USE;
+		     uint64_t *ret_i) MUST_USE;
 
 static inline int cat_segment_bad(const struct cat_segment *seg, const char *what)
 {
 	return cat_damaged(seg->view, CAT_NAME, seg->off, what);
 }
 
-int cat_grid_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) SHOAL_MUST_USE;
+int cat_grid_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) MUST_USE;
 int cat_grid_find(const struct cat_segment *seg, const uint8_t *name, size_t len,
-		  uint64_t *ret_i) SHOAL_MUST_USE;
-int cat_fixed_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) SHOAL_MUST_USE;
+		  uint64_t *ret_i) MUST_USE;
+int cat_fixed_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) MUST_USE;
 int cat_fixed_find(const struct cat_segment *seg, const uint8_t *name, size_t len,
-		   uint64_t *ret_i) SHOAL_MUST_USE;
-int cat_decimal_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) SHOAL_MUST_USE;
+		   uint64_t *ret_i) MUST_USE;
+int cat_decimal_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) MUST_USE;
 int cat_decimal_find(const struct cat_segment *seg, const uint8_t *name, size_t len,
-		     uint64_t *ret_i) SHOAL_MUST_USE;
-/* For verify: whether the samples that lookups jump by are right. */
-int cat_fixed_check(const struct cat_segment *seg) SHOAL_MUST_USE;
-int cat_decimal_check(const struct cat_segment *seg) SHOAL_MUST_USE;
+		     uint64_t *ret_i) MUST_USE;
+/* For verify: whether the select samples that lookups use are right. */
+int cat_fixed_check(const struct cat_segment *seg) MUST_USE;
+int cat_decimal_check(const struct cat_segment *seg) MUST_USE;
 
-int cat_front_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) SHOAL_MUST_USE;
+int cat_front_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) MUST_USE;
 int cat_front_find(const struct cat_segment *seg, const uint8_t *name, size_t len,
-		   uint64_t *ret_i) SHOAL_MUST_USE;
+		   uint64_t *ret_i) MUST_USE;
 
-/* The raw bytes of a FRONT segment into @raw (room for CAT_FRONT_RAW_MAX). Returns how many. */
-int cat_front_expand(const struct cat_segment *seg, uint8_t *raw) SHOAL_MUST_USE;
+/* Expand a FRONT segment into @raw (room for CAT_FRONT_RAW_MAX). Returns the number of bytes. */
+int cat_front_expand(const struct cat_segment *seg, uint8_t *raw) MUST_USE;
 
-/* Step from name to name in the raw bytes: @buf holds the name before, of *@len bytes. */
-int cat_front_step(struct shoal_span *raw, uint8_t *buf, size_t *len) SHOAL_MUST_USE;
+/* Step to the next name in the raw bytes: @buf holds the previous name, of *@len bytes. */
+int cat_front_step(struct span *raw, uint8_t *buf, size_t *len) MUST_USE;
 
 /* ---- zstd dictionaries and contexts of an open catalog ---- */
 
-/* Made when first needed, and kept: one per dictionary, and a context per concurrent reader. */
+/* Created on first use and kept: one per dictionary, and one context per concurrent reader. */
 struct cat_dicts *cat_dicts_new(const struct cat_view *v);
 struct cat_dicts *cat_dicts_free(struct cat_dicts *d);
 

@@ -1,4 +1,4 @@
-/* Open and read columns. */
+/* Open and read sidecar columns. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,17 +22,17 @@ static const struct {
 
 unsigned side_type_bits(enum shoal_column_type type)
 {
-	return (size_t)type < SHOAL_ARRAY_LEN(types) ? types[type].bits : 0;
+	return (size_t)type < ARRAY_LEN(types) ? types[type].bits : 0;
 }
 
 const char *shoal_column_type_name(enum shoal_column_type type)
 {
-	return (size_t)type < SHOAL_ARRAY_LEN(types) ? types[type].name : NULL;
+	return (size_t)type < ARRAY_LEN(types) ? types[type].name : NULL;
 }
 
 int shoal_column_type_of(const char *name, enum shoal_column_type *ret_type)
 {
-	for (size_t i = SHOAL_BIT; i < SHOAL_ARRAY_LEN(types); i++) {
+	for (size_t i = SHOAL_BIT; i < ARRAY_LEN(types); i++) {
 		if (strcmp(types[i].name, name) == 0) {
 			*ret_type = (enum shoal_column_type)i;
 			return 0;
@@ -65,7 +65,7 @@ struct side_layout side_layout(enum shoal_column_type type, uint64_t nr, uint64_
 }
 
 /* Whether @want is the checksum of the bytes. The fuzzers' files have no good checksums. */
-static bool sum_matches(const void *buf, size_t len, uint64_t want)
+static bool side_sum_matches(const void *buf, size_t len, uint64_t want)
 {
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 	(void)buf, (void)len, (void)want;
@@ -77,43 +77,43 @@ static bool sum_matches(const void *buf, size_t len, uint64_t want)
 
 void side_header_seal(struct side_header *h)
 {
-	h->header_checksum =
-		shoal_le64_of(XXH3_64bits(h, offsetof(struct side_header, header_checksum)));
+	h->header_checksum = le64_of(XXH3_64bits(h, offsetof(struct side_header, header_checksum)));
 }
 
-static int check_identity(const struct side_header *h, size_t len, struct shoal_err *err)
+static int side_check_identity(const struct side_header *h, size_t len, struct shoal_err *err)
 {
 	uint32_t version, unknown;
 
 	if (len == 0)
-		return shoal_fail(err, -EBADMSG, "empty file, not a column");
-	if (memcmp(h, SIDE_MAGIC, shoal_min(len, sizeof(h->magic))) != 0)
-		return shoal_fail(err, -EBADMSG, "not a column: it does not start as one");
+		return err_set(err, -EBADMSG, "empty file, not a column");
+	if (memcmp(h, SIDE_MAGIC, u64_min(len, sizeof(h->magic))) != 0)
+		return err_set(err, -EBADMSG, "not a column: wrong magic number");
 	if (len < sizeof(*h))
-		return shoal_fail(err, -EBADMSG, "truncated column: only %zu bytes", len);
-	if (!sum_matches(h, offsetof(struct side_header, header_checksum),
-			 shoal_le64_get(h->header_checksum)))
-		return shoal_fail(err, -EBADMSG, "damaged column: header checksum does not match");
-	version = shoal_le32_get(h->version);
-	unknown = shoal_le32_get(h->incompat) & ~SIDE_INCOMPAT_KNOWN;
+		return err_set(err, -EBADMSG, "truncated column: only %zu bytes", len);
+	if (!side_sum_matches(h, offsetof(struct side_header, header_checksum),
+			      le64_get(h->header_checksum)))
+		return err_set(err, -EBADMSG, "damaged column: header checksum does not match");
+	version = le32_get(h->version);
+	unknown = le32_get(h->incompat) & ~SIDE_INCOMPAT_KNOWN;
 	if (version == 0)
-		return shoal_fail(err, -EBADMSG, "damaged column: there is no format version 0");
+		return err_set(err, -EBADMSG, "damaged column: there is no format version 0");
 	if (version != SIDE_VERSION || unknown)
-		return shoal_fail(err, -EPROTONOSUPPORT,
-				  "made by a newer Shoal (column format version %" PRIu32
-				  ", feature bits 0x%" PRIx32 "): this one reads version %u",
-				  version, unknown, SIDE_VERSION);
-	if (shoal_le64_get(h->file_len) > len)
-		return shoal_fail(err, -EBADMSG, "truncated column: %zu of %" PRIu64 " bytes", len,
-				  shoal_le64_get(h->file_len));
-	if (shoal_le64_get(h->file_len) < len)
-		return shoal_fail(err, -EBADMSG,
-				  "damaged column: %zu bytes, but it ends after %" PRIu64, len,
-				  shoal_le64_get(h->file_len));
+		return err_set(err, -EPROTONOSUPPORT,
+			       "made by a newer Shoal (column format version %" PRIu32
+			       ", feature bits 0x%" PRIx32 "): this one reads version %u",
+			       version, unknown, SIDE_VERSION);
+	if (le64_get(h->file_len) > len)
+		return err_set(err, -EBADMSG, "truncated column: %zu of %" PRIu64 " bytes", len,
+			       le64_get(h->file_len));
+	if (le64_get(h->file_len) < len)
+		return err_set(
+			err, -EBADMSG,
+			"damaged column: the file has %zu bytes, but its header says %" PRIu64, len,
+			le64_get(h->file_len));
 	return 0;
 }
 
-static bool counts_make_sense(const struct side_view *v)
+static bool side_counts_consistent(const struct side_view *v)
 {
 	bool whole = v->first == 0 && v->nr == v->nr_samples;
 
@@ -123,7 +123,7 @@ static bool counts_make_sense(const struct side_view *v)
 	if (v->nr_order != SIDE_NO_ORDER && (v->nr_order > v->nr || !whole))
 		return false;
 	if (v->nr_order < v->nr && !v->keep_hash[0] && !v->keep_hash[1])
-		return false; /* who left them out? */
+		return false; /* leaving samples out requires a keep column */
 	if (v->type == SHOAL_BIT ? v->nr_ones > v->nr : v->nr_ones > 0)
 		return false;
 	return side_type_bits(v->type) > 0 && v->min_key <= v->max_key;
@@ -134,49 +134,51 @@ int side_parse(const void *buf, size_t len, struct side_view *ret_view, struct s
 	const struct side_header *h = buf;
 	struct side_view v = { .base = buf };
 	uint32_t name_len;
-	int rc = check_identity(h, len, err);
+	int rc = side_check_identity(h, len, err);
 
 	if (rc < 0)
 		return rc;
-	v.type = (enum shoal_column_type)shoal_le32_get(h->type);
-	v.first = shoal_le64_get(h->first);
-	v.nr = shoal_le64_get(h->nr);
-	v.nr_samples = shoal_le64_get(h->nr_samples);
-	v.nr_order = shoal_le64_get(h->nr_order);
-	v.nr_ones = shoal_le64_get(h->nr_ones);
-	v.min_key = shoal_le64_get(h->min_key);
-	v.max_key = shoal_le64_get(h->max_key);
+	v.type = (enum shoal_column_type)le32_get(h->type);
+	v.first = le64_get(h->first);
+	v.nr = le64_get(h->nr);
+	v.nr_samples = le64_get(h->nr_samples);
+	v.nr_order = le64_get(h->nr_order);
+	v.nr_ones = le64_get(h->nr_ones);
+	v.min_key = le64_get(h->min_key);
+	v.max_key = le64_get(h->max_key);
 	for (int i = 0; i < 2; i++) {
-		v.digest[i] = shoal_le64_get(h->digest[i]);
-		v.keep_hash[i] = shoal_le64_get(h->keep_hash[i]);
+		v.digest[i] = le64_get(h->digest[i]);
+		v.keep_hash[i] = le64_get(h->keep_hash[i]);
 	}
-	if (shoal_le32_get(h->header_len) != sizeof(*h) ||
-	    shoal_le32_get(h->page_shift) != SIDE_PAGE_SHIFT || !counts_make_sense(&v))
-		return shoal_fail(err, -EBADMSG, "damaged column: header fields make no sense");
+	if (le32_get(h->header_len) != sizeof(*h) || le32_get(h->page_shift) != SIDE_PAGE_SHIFT ||
+	    !side_counts_consistent(&v))
+		return err_set(err, -EBADMSG, "damaged column: invalid header fields");
+
 	v.at = side_layout(v.type, v.nr, v.nr_samples, v.nr_order);
 	if (v.at.file_len != len)
-		return shoal_fail(err, -EBADMSG,
-				  "damaged column: %zu bytes, but its values need %" PRIu64, len,
-				  v.at.file_len);
-	name_len = shoal_le32_get(h->name_len);
+		return err_set(err, -EBADMSG,
+			       "damaged column: %zu bytes, but its values need %" PRIu64, len,
+			       v.at.file_len);
+	name_len = le32_get(h->name_len);
 	if (name_len == 0 || name_len > SIDE_NAME_MAX ||
-	    !shoal_is_plain_utf8((const char *)h->name, name_len))
-		return shoal_fail(err, -EBADMSG, "damaged column: its name is not plain text");
+	    !is_plain_utf8((const char *)h->name, name_len))
+		return err_set(err, -EBADMSG, "damaged column: its name is not plain text");
 	memcpy(v.name, h->name, name_len);
-	if (!sum_matches(v.base + v.at.sums_off, 8 * v.at.nr_pages,
-			 shoal_le64_get(h->sums_checksum)))
-		return shoal_fail(err, -EBADMSG,
-				  "damaged column: checksum of the page sums does not match");
+	if (!side_sum_matches(v.base + v.at.sums_off, 8 * v.at.nr_pages,
+			      le64_get(h->sums_checksum)))
+		return err_set(err, -EBADMSG,
+			       "damaged column: the checksum of the page checksums does not "
+			       "match");
 	*ret_view = v;
 	return 0;
 }
 
-/* The bytes of page @page of the file. */
+/* The number of bytes in page @page of the file. */
 static uint64_t page_len(const struct side_view *v, uint64_t page)
 {
 	uint64_t start = sizeof(struct side_header) + (page << SIDE_PAGE_SHIFT);
 
-	return shoal_min(SIDE_PAGE, v->at.sums_off - start);
+	return u64_min(SIDE_PAGE, v->at.sums_off - start);
 }
 
 static bool page_is_good(const struct side_view *v, uint64_t page)
@@ -186,8 +188,8 @@ static bool page_is_good(const struct side_view *v, uint64_t page)
 
 	if (word && atomic_load_explicit(word, memory_order_relaxed) & bit)
 		return true;
-	if (!sum_matches(v->base + sizeof(struct side_header) + (page << SIDE_PAGE_SHIFT),
-			 page_len(v, page), shoal_le64_load(v->base + v->at.sums_off + 8 * page)))
+	if (!side_sum_matches(v->base + sizeof(struct side_header) + (page << SIDE_PAGE_SHIFT),
+			      page_len(v, page), le64_load(v->base + v->at.sums_off + 8 * page)))
 		return false;
 	if (word)
 		atomic_fetch_or(word, bit);
@@ -218,7 +220,7 @@ static uint64_t key_of_double(double value)
 
 	if (value != value)
 		return UINT64_MAX;
-	value += 0.0; /* one zero */
+	value += 0.0; /* turns -0.0 into 0.0 */
 	memcpy(&bits, &value, sizeof(bits));
 	return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
 }
@@ -232,7 +234,7 @@ static double double_of_key(uint64_t key)
 	return value;
 }
 
-/* Values are little-endian in the file, and native here: the same on all machines we build for. */
+/* Values are little-endian in the file and native here: the same on all machines we build for. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "columns are copied as they lie");
 
 uint64_t side_key(enum shoal_column_type type, const void *values, uint64_t i)
@@ -251,9 +253,9 @@ uint64_t side_key(enum shoal_column_type type, const void *values, uint64_t i)
 		memcpy(&half, p + 2 * i, sizeof(half));
 		return half;
 	case SHOAL_U32:
-		return shoal_le32_load(p + 4 * i);
+		return le32_load(p + 4 * i);
 	case SHOAL_I64:
-		return shoal_le64_load(p + 8 * i) ^ UINT64_C(1) << 63;
+		return le64_load(p + 8 * i) ^ UINT64_C(1) << 63;
 	case SHOAL_F32:
 		memcpy(&small, p + 4 * i, sizeof(small));
 		return key_of_double((double)small);
@@ -262,7 +264,7 @@ uint64_t side_key(enum shoal_column_type type, const void *values, uint64_t i)
 		return key_of_double(large);
 	case SHOAL_U64:
 	default:
-		return shoal_le64_load(p + 8 * i);
+		return le64_load(p + 8 * i);
 	}
 }
 
@@ -301,13 +303,13 @@ int side_key_at(const struct side_view *v, uint64_t i, uint64_t *ret_key)
 static uint64_t last_sum(const struct side_view *v)
 {
 	assert(v->base);
-	return shoal_le64_load(v->base + v->at.file_len - 8);
+	return le64_load(v->base + v->at.file_len - 8);
 }
 
-/* As cat_is_stale(): pages that are gone fault, and the rest of the last one reads as zeros. */
-static int finish(const struct shoal_column *c, int rc)
+/* As cat_is_stale(): pages that are gone fault, and the rest of the last page reads as zeros. */
+static int column_finish(const struct shoal_column *c, int rc)
 {
-	if (shoal_map_faulted(&c->map) || SHOAL_UNLIKELY(last_sum(&c->view) != c->last_sum))
+	if (map_faulted(&c->map) || UNLIKELY(last_sum(&c->view) != c->last_sum))
 		return -ESTALE;
 	return rc;
 }
@@ -319,28 +321,27 @@ static int check_digest(const struct side_view *v, const char *digest, struct sh
 	cat_digest_print(v->digest, mine);
 	if (!digest || strcmp(mine, digest) == 0)
 		return 0;
-	return shoal_fail(
-		err, -ESTALE,
-		"column '%s' belongs to the catalog with digest %s, not %s: make it again "
-		"for this catalog",
-		v->name, mine, digest);
+	return err_set(err, -ESTALE,
+		       "column '%s' belongs to the catalog with digest %s, not %s: make it again "
+		       "for this catalog",
+		       v->name, mine, digest);
 }
 
 static int column_init(struct shoal_column *c, const char *digest, struct shoal_err *err)
 {
 	int rc = side_parse(c->map.addr, c->map.len, &c->view, err);
 
-	if (shoal_map_faulted(&c->map))
-		return shoal_fail(err, -ESTALE, "the file shrank while it was opened");
+	if (map_faulted(&c->map))
+		return err_set(err, -ESTALE, "the file shrank while it was opened");
 	if (rc < 0)
 		return rc;
 	c->last_sum = last_sum(&c->view);
 	rc = check_digest(&c->view, digest, err);
 	if (rc < 0)
 		return rc;
-	/* A bit for 16 KiB: 3 KB of it for 100 million values of 4 bytes. */
+	/* One bit per 16 KiB: 3 KB for 100 million values of 4 bytes. */
 	c->view.checked = calloc(c->view.at.nr_pages / 64 + 1, sizeof(*c->view.checked));
-	return c->view.checked ? 0 : shoal_fail(err, -ENOMEM, "out of memory");
+	return c->view.checked ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
 int shoal_column_open(const char *path, const char *digest, struct shoal_column **ret_column,
@@ -350,9 +351,9 @@ int shoal_column_open(const char *path, const char *digest, struct shoal_column 
 	int rc;
 
 	if (!c)
-		return shoal_fail(err, -ENOMEM, "out of memory");
-	c->map = SHOAL_MAP_CLOSED;
-	rc = shoal_map_open(path, &c->map, err);
+		return err_set(err, -ENOMEM, "out of memory");
+	c->map = MAP_CLOSED;
+	rc = map_open(path, &c->map, err);
 	if (rc == 0)
 		rc = column_init(c, digest, err);
 	if (rc < 0) {
@@ -368,7 +369,7 @@ struct shoal_column *shoal_column_close(struct shoal_column *column)
 	if (!column)
 		return NULL;
 	free(column->view.checked);
-	shoal_map_close(&column->map);
+	map_close(&column->map);
 	free(column);
 	return NULL;
 }
@@ -389,7 +390,7 @@ void shoal_column_info(const struct shoal_column *column, struct shoal_column_in
 		.min = v->nr ? value_of_key(v->type, v->min_key) : 0,
 		.max = v->nr ? value_of_key(v->type, v->max_key) : 0,
 		.file_bytes = v->at.file_len,
-		.hash = shoal_le64_get(((const struct side_header *)v->base)->sums_checksum),
+		.hash = le64_get(((const struct side_header *)v->base)->sums_checksum),
 	};
 	cat_digest_print(v->digest, ret_info->digest);
 }
@@ -419,11 +420,11 @@ int shoal_column_read(const struct shoal_column *column, uint64_t first, uint64_
 		return -ERANGE;
 	first -= v->first;
 	if (v->type == SHOAL_BIT)
-		return finish(column, read_bits(v, first, nr, values));
+		return column_finish(column, read_bits(v, first, nr, values));
 	p = side_need(v, sizeof(struct side_header) + first * width, nr * width);
 	if (p && nr)
 		memcpy(values, p, nr * width);
-	return finish(column, p ? 0 : -EBADMSG);
+	return column_finish(column, p ? 0 : -EBADMSG);
 }
 
 /* ---- Which samples are kept ------------------------------------------------------------- */
@@ -434,13 +435,13 @@ static int rank_at(const struct side_view *v, uint64_t k, uint64_t *ret_rank)
 
 	if (!p)
 		return -EBADMSG;
-	*ret_rank = shoal_le64_load(p);
+	*ret_rank = le64_load(p);
 	return 0;
 }
 
-/* The last stretch of 4096 values before which there are at most @nth ones. */
-static int find_stretch(const struct side_view *v, uint64_t nth, uint64_t *ret_k,
-			uint64_t *ret_before)
+/* The last group of 4096 values that has at most @nth ones before it. */
+static int find_group(const struct side_view *v, uint64_t nth, uint64_t *ret_k,
+		      uint64_t *ret_before)
 {
 	uint64_t low = 0, high = v->at.nr_ranks, rank;
 
@@ -463,22 +464,22 @@ static int select_one(const struct side_view *v, uint64_t nth, uint64_t *ret_i)
 {
 	uint64_t k, before, start, len;
 	const uint8_t *p;
-	int rc = find_stretch(v, nth, &k, &before);
+	int rc = find_group(v, nth, &k, &before);
 
 	if (rc < 0)
 		return rc;
 	start = k * (SIDE_RANK_VALUES / 8);
-	len = shoal_min(SIDE_RANK_VALUES / 8, v->at.values_len - start);
+	len = u64_min(SIDE_RANK_VALUES / 8, v->at.values_len - start);
 	p = side_need(v, sizeof(struct side_header) + start, len);
 	if (!p || before > nth)
 		return -EBADMSG;
 	nth -= before;
 	for (uint64_t at = 0; at < len; at += 8) {
-		uint64_t word = shoal_bits_word(p, len, at);
+		uint64_t word = bits_word(p, len, at);
 		uint64_t ones = (uint64_t)__builtin_popcountll(word);
 
 		if (nth < ones) {
-			*ret_i = 8 * (start + at) + shoal_select_word(word, (unsigned)nth);
+			*ret_i = 8 * (start + at) + select_word(word, (unsigned)nth);
 			return *ret_i < v->nr ? 0 : -EBADMSG;
 		}
 		nth -= ones;
@@ -496,7 +497,7 @@ int shoal_column_select(const struct shoal_column *column, uint64_t nth, uint64_
 		return -EINVAL;
 	if (nth >= v->nr_ones)
 		return -ERANGE;
-	rc = finish(column, select_one(v, nth, &i));
+	rc = column_finish(column, select_one(v, nth, &i));
 	if (rc == 0)
 		*ret_sample = i;
 	return rc;
@@ -520,8 +521,8 @@ static int count_before(const struct side_view *v, uint64_t i, uint64_t *ret_nr)
 	if (!p)
 		return -EBADMSG;
 	for (uint64_t at = 0; at < len; at += 8)
-		nr += (uint64_t)__builtin_popcountll(shoal_bits_word(p, len, at));
-	*ret_nr = nr + (uint64_t)__builtin_popcountll(p[len] & shoal_mask(i & 7));
+		nr += (uint64_t)__builtin_popcountll(bits_word(p, len, at));
+	*ret_nr = nr + (uint64_t)__builtin_popcountll(p[len] & bits_mask(i & 7));
 	return 0;
 }
 
@@ -535,7 +536,7 @@ int shoal_column_rank(const struct shoal_column *column, uint64_t sample, uint64
 		return -EINVAL;
 	if (sample > v->nr)
 		return -ERANGE;
-	rc = finish(column, count_before(v, sample, &nr));
+	rc = column_finish(column, count_before(v, sample, &nr));
 	if (rc == 0)
 		*ret_nr = nr;
 	return rc;
@@ -557,13 +558,13 @@ int shoal_column_sorted(const struct shoal_column *column, uint64_t place, uint6
 		return -ERANGE;
 	p = side_need(v, v->at.order_off + place * width, nr * width);
 	if (!p)
-		return finish(column, -EBADMSG);
+		return column_finish(column, -EBADMSG);
 	for (uint64_t i = 0; i < nr && rc == 0; i++) {
-		ids[i] = width == 4 ? shoal_le32_load(p + 4 * i) : shoal_le64_load(p + 8 * i);
+		ids[i] = width == 4 ? le32_load(p + 4 * i) : le64_load(p + 8 * i);
 		if (ids[i] >= v->nr)
 			rc = -EBADMSG;
 	}
-	return finish(column, rc);
+	return column_finish(column, rc);
 }
 
 /* ---- Check everything ------------------------------------------------------------------- */
@@ -573,12 +574,12 @@ static int verify_pages(const struct side_view *v, struct shoal_err *err)
 	for (uint64_t page = 0; page < v->at.nr_pages; page++) {
 		uint64_t at = sizeof(struct side_header) + (page << SIDE_PAGE_SHIFT);
 
-		if (!sum_matches(v->base + at, page_len(v, page),
-				 shoal_le64_load(v->base + v->at.sums_off + 8 * page)))
-			return shoal_fail(err, -EBADMSG,
-					  "damaged column: checksum of the page at byte %" PRIu64
-					  " does not match",
-					  at);
+		if (!side_sum_matches(v->base + at, page_len(v, page),
+				      le64_load(v->base + v->at.sums_off + 8 * page)))
+			return err_set(err, -EBADMSG,
+				       "damaged column: checksum of the page at byte %" PRIu64
+				       " does not match",
+				       at);
 	}
 	return 0;
 }
@@ -589,19 +590,19 @@ static int verify_values(const struct side_view *v, struct shoal_err *err)
 
 	for (uint64_t i = 0; i < v->nr; i++) {
 		if (side_key_at(v, i, &key) < 0)
-			return shoal_fail(err, -EBADMSG, "damaged column: a value is missing");
+			return err_set(err, -EBADMSG, "damaged column: a value is missing");
 		if (v->type == SHOAL_BIT && i % SIDE_RANK_VALUES == 0 &&
 		    (rank_at(v, i / SIDE_RANK_VALUES, &rank) < 0 || rank != ones))
-			return shoal_fail(err, -EBADMSG,
-					  "damaged column: the rank of sample %" PRIu64 " is wrong",
-					  i);
-		low = shoal_min(low, key);
-		high = shoal_max(high, key);
+			return err_set(err, -EBADMSG,
+				       "damaged column: the rank of sample %" PRIu64 " is wrong",
+				       i);
+		low = u64_min(low, key);
+		high = u64_max(high, key);
 		ones += v->type == SHOAL_BIT && key;
 	}
 	if (v->nr && (low != v->min_key || high != v->max_key || ones != v->nr_ones))
-		return shoal_fail(err, -EBADMSG,
-				  "damaged column: smallest, largest or number of ones is wrong");
+		return err_set(err, -EBADMSG,
+			       "damaged column: smallest, largest or number of ones is wrong");
 	return 0;
 }
 
@@ -612,15 +613,16 @@ static int verify_order(const struct shoal_column *c, struct shoal_err *err)
 
 	for (uint64_t i = 0; v->nr_order != SIDE_NO_ORDER && i < v->nr_order; i++) {
 		if (shoal_column_sorted(c, i, 1, &id) < 0 || side_key_at(v, id, &key) < 0)
-			return shoal_fail(err, -EBADMSG,
-					  "damaged column: no sample is at place %" PRIu64
-					  " of the order",
-					  i);
-		/* Rising without equals: so no sample comes twice. */
+			return err_set(err, -EBADMSG,
+				       "damaged column: position %" PRIu64
+				       " of the order has no valid sample",
+				       i);
+		/* Strictly rising, so no sample occurs twice. */
 		if (i && (key < before_key || (key == before_key && id <= before_id)))
-			return shoal_fail(
+			return err_set(
 				err, -EBADMSG,
-				"damaged column: the order does not rise at place %" PRIu64, i);
+				"damaged column: the order is not ascending at position %" PRIu64,
+				i);
 		before_key = key;
 		before_id = id;
 	}
@@ -635,7 +637,7 @@ int shoal_column_verify(const struct shoal_column *column, struct shoal_err *err
 		rc = verify_values(&column->view, err);
 	if (rc == 0)
 		rc = verify_order(column, err);
-	if (finish(column, 0) < 0)
-		return shoal_fail(err, -ESTALE, "the file shrank while it was read");
+	if (column_finish(column, 0) < 0)
+		return err_set(err, -ESTALE, "the file shrank while it was read");
 	return rc;
 }

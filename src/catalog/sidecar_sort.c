@@ -1,10 +1,11 @@
 /*
- * Samples in the order of their values, in memory that does not grow with them.
+ * Samples sorted by value, in memory that does not grow with their number.
  *
- * What fits into memory is sorted there. What does not is cut by value into 65,536 slots, which are
- * counted in one pass, and neighbouring slots that fit together are taken in a pass each; a slot
- * that does not fit is cut again, and samples of one value come as the column has them. So 100
- * million samples in 64 MiB take some 50 passes over the column, at 0.1 to 0.2 s each.
+ * If all entries fit into memory, they are sorted there. Otherwise the range of values is cut into
+ * 65,536 slots, whose entries are counted in one pass. Neighbouring slots that fit into memory
+ * together are sorted in one pass each; a slot that does not fit is cut again. Samples with equal
+ * values stay in the order of the column. 100 million samples in 64 MiB take about 50 passes over
+ * the column, at 0.1 to 0.2 s each.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,39 +23,38 @@ struct entry {
 	uint64_t key, id;
 };
 
-struct sorter {
+struct column_sorter {
 	const struct shoal_column *column, *keep;
 	struct shoal_column_writer *writer;
 	const int *stop;
 	struct entry *entries, *scratch;
-	uint64_t room; /* entries that fit */
+	uint64_t room; /* entries that fit into memory */
 	uint64_t nr_out;
 };
 
-/* What to do with each sample whose key is from @low to @high. */
+/* What to do with each sample whose key is in [low, high]. */
 struct pass {
 	uint64_t low, high;
 	uint64_t *slots, slot_width; /* count them here, or */
 	struct entry *entries;       /* put them here, or */
-	uint64_t nr;                 /* write them out; how many they were */
+	uint64_t nr;                 /* write them out; their number */
 };
 
 static int fail_damaged(struct shoal_err *err)
 {
-	return shoal_fail(err, -EBADMSG,
-			  "damaged column: smallest, largest or number of ones is wrong");
+	return err_set(err, -EBADMSG,
+		       "damaged column: smallest, largest or number of ones is wrong");
 }
 
-static void put_id(struct sorter *s, uint64_t id)
+static void put_id(struct column_sorter *s, uint64_t id)
 {
-	struct shoal_le64 bytes = shoal_le64_of(id);
+	struct le64 bytes = le64_of(id);
 
-	shoal_out_write(&s->writer->out, bytes.b,
-			s->writer->nr_samples <= UINT64_C(1) << 32 ? 4 : 8);
+	out_write(&s->writer->out, bytes.b, s->writer->nr_samples <= UINT64_C(1) << 32 ? 4 : 8);
 	s->nr_out++;
 }
 
-static void take(struct sorter *s, struct pass *p, uint64_t key, uint64_t id)
+static void pass_take(struct column_sorter *s, struct pass *p, uint64_t key, uint64_t id)
 {
 	if (key < p->low || key > p->high)
 		return;
@@ -62,12 +62,12 @@ static void take(struct sorter *s, struct pass *p, uint64_t key, uint64_t id)
 		p->slots[(key - p->low) / p->slot_width]++;
 	else if (!p->entries)
 		put_id(s, id);
-	else if (p->nr < s->room) /* more come when a damaged header says that there are few */
+	else if (p->nr < s->room) /* a damaged header may announce too few */
 		p->entries[p->nr] = (struct entry){ .key = key, .id = id };
 	p->nr++;
 }
 
-static int run_pass(struct sorter *s, struct pass *p, struct shoal_err *err)
+static int run_pass(struct column_sorter *s, struct pass *p, struct shoal_err *err)
 {
 	const struct side_view *v = &s->column->view;
 	uint64_t values[CHUNK], nr;
@@ -75,9 +75,9 @@ static int run_pass(struct sorter *s, struct pass *p, struct shoal_err *err)
 	int rc;
 
 	for (uint64_t at = 0; at < v->nr; at += nr) {
-		nr = shoal_min(CHUNK, v->nr - at);
+		nr = u64_min(CHUNK, v->nr - at);
 		if (s->stop && __atomic_load_n(s->stop, __ATOMIC_RELAXED))
-			return shoal_fail(err, -ECANCELED, "interrupted");
+			return err_set(err, -ECANCELED, "interrupted");
 		rc = shoal_column_read(s->column, at, nr, values);
 		if (rc < 0)
 			return side_explain(s->column, rc, err);
@@ -86,13 +86,13 @@ static int run_pass(struct sorter *s, struct pass *p, struct shoal_err *err)
 			return side_explain(s->keep, rc, err);
 		for (uint64_t i = 0; i < nr; i++)
 			if (!s->keep || kept[i])
-				take(s, p, side_key(v->type, values, i), at + i);
+				pass_take(s, p, side_key(v->type, values, i), at + i);
 	}
 	return 0;
 }
 
-/* By key, byte after byte from the lowest, those with the same key as they are. */
-static void radix_sort(struct sorter *s, uint64_t nr)
+/* Sort by key, one byte at a time from the lowest; equal keys keep their order. */
+static void radix_sort(struct column_sorter *s, uint64_t nr)
 {
 	for (unsigned shift = 0; shift < 64; shift += 8) {
 		uint64_t start[257] = { 0 };
@@ -101,7 +101,7 @@ static void radix_sort(struct sorter *s, uint64_t nr)
 		for (uint64_t i = 0; i < nr; i++)
 			start[(s->entries[i].key >> shift & 0xff) + 1]++;
 		if (start[(s->entries[0].key >> shift & 0xff) + 1] == nr)
-			continue; /* all the same */
+			continue; /* all equal */
 		for (unsigned b = 0; b < 256; b++)
 			start[b + 1] += start[b];
 		for (uint64_t i = 0; i < nr; i++)
@@ -112,7 +112,8 @@ static void radix_sort(struct sorter *s, uint64_t nr)
 	}
 }
 
-static int sort_in_memory(struct sorter *s, uint64_t low, uint64_t high, struct shoal_err *err)
+static int sort_in_memory(struct column_sorter *s, uint64_t low, uint64_t high,
+			  struct shoal_err *err)
 {
 	struct pass p = { .low = low, .high = high, .entries = s->entries };
 	int rc = run_pass(s, &p, err);
@@ -127,11 +128,11 @@ static int sort_in_memory(struct sorter *s, uint64_t low, uint64_t high, struct 
 	return 0;
 }
 
-static int sort_range(struct sorter *s, uint64_t low, uint64_t high, uint64_t nr,
+static int sort_range(struct column_sorter *s, uint64_t low, uint64_t high, uint64_t nr,
 		      struct shoal_err *err);
 
-/* Neighbouring slots that fit into memory together, one group after the other. */
-static int sort_slots(struct sorter *s, const struct pass *counted, struct shoal_err *err)
+/* Sort groups of neighbouring slots that fit into memory together. */
+static int sort_slots(struct column_sorter *s, const struct pass *counted, struct shoal_err *err)
 {
 	for (unsigned slot = 0; slot < SLOTS;) {
 		uint64_t low = counted->low + slot * counted->slot_width, nr = counted->slots[slot];
@@ -141,7 +142,7 @@ static int sort_slots(struct sorter *s, const struct pass *counted, struct shoal
 		for (slot++; slot < SLOTS && nr + counted->slots[slot] <= s->room; slot++)
 			nr += counted->slots[slot];
 		last = (slot * counted->slot_width) -
-		       1; /* after low; the last slots may be past it */
+		       1; /* after low; the last slots may lie beyond the range */
 		if (slot == SLOTS || last > counted->high - counted->low)
 			last = counted->high - counted->low;
 		rc = nr ? sort_range(s, low, counted->low + last, nr, err) : 0;
@@ -151,8 +152,8 @@ static int sort_slots(struct sorter *s, const struct pass *counted, struct shoal
 	return 0;
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion): four deep at most, as each level has 1/65,536 of the values */
-static int sort_range(struct sorter *s, uint64_t low, uint64_t high, uint64_t nr,
+/* NOLINTNEXTLINE(misc-no-recursion): at most four deep, each level has 1/65,536 of the values */
+static int sort_range(struct column_sorter *s, uint64_t low, uint64_t high, uint64_t nr,
 		      struct shoal_err *err)
 {
 	struct pass p = { .low = low, .high = high };
@@ -165,7 +166,7 @@ static int sort_range(struct sorter *s, uint64_t low, uint64_t high, uint64_t nr
 	p.slot_width = (high - low) / SLOTS + 1;
 	p.slots = calloc(SLOTS, sizeof(*p.slots));
 	if (!p.slots)
-		return shoal_fail(err, -ENOMEM, "out of memory");
+		return err_set(err, -ENOMEM, "out of memory");
 	rc = run_pass(s, &p, err);
 	if (rc == 0)
 		rc = sort_slots(s, &p, err);
@@ -173,7 +174,7 @@ static int sort_range(struct sorter *s, uint64_t low, uint64_t high, uint64_t nr
 	return rc;
 }
 
-static int write_order(struct sorter *s, struct shoal_err *err)
+static int write_order(struct column_sorter *s, struct shoal_err *err)
 {
 	const struct side_view *v = &s->column->view;
 	struct shoal_column_writer *w = s->writer;
@@ -186,15 +187,15 @@ static int write_order(struct sorter *s, struct shoal_err *err)
 	rc = w->nr_order ? sort_range(s, v->min_key, v->max_key, w->nr_order, err) : 0;
 	if (rc < 0)
 		return rc;
-	shoal_out_flush(&w->out);
+	out_flush(&w->out);
 	if (w->out.rc < 0)
-		return shoal_fail_errno(err, w->out.rc, "cannot write '%s'", w->pub.path);
+		return err_set_errno(err, w->out.rc, "cannot write '%s'", w->pub.path);
 	if (s->nr_out != w->nr_order)
 		return fail_damaged(err);
 	return 0;
 }
 
-/* The words of the keep column that stand for its values in the file. */
+/* Hash the bytes that hold the keep column's values in its file. */
 static int hash_keep(const struct shoal_column *keep, uint64_t ret_hash[2], struct shoal_err *err)
 {
 	const struct side_view *v = &keep->view;
@@ -216,37 +217,36 @@ static int check_inputs(const struct shoal_column *column, const struct shoal_co
 	const struct side_view *v = &column->view, *k = keep ? &keep->view : NULL;
 
 	if (v->nr != v->nr_samples)
-		return shoal_fail(err, -EINVAL,
-				  "a part of a column cannot be sorted: join it first");
+		return err_set(err, -EINVAL, "a part of a column cannot be sorted: join it first");
 	if (!k)
 		return 0;
 	if (k->type != SHOAL_BIT || k->nr != k->nr_samples)
-		return shoal_fail(err, -EINVAL,
-				  "column '%s' does not say what to keep: its type is %s, not bit, "
-				  "or it is a part",
-				  k->name, shoal_column_type_name(k->type));
+		return err_set(err, -EINVAL,
+			       "column '%s' cannot select samples: its type is %s, not bit, or "
+			       "it is only part of a column",
+			       k->name, shoal_column_type_name(k->type));
 	if (k->nr != v->nr || memcmp(k->digest, v->digest, sizeof(v->digest)) != 0)
-		return shoal_fail(err, -ESTALE, "columns '%s' and '%s' are of different catalogs",
-				  v->name, k->name);
+		return err_set(err, -ESTALE, "columns '%s' and '%s' belong to different catalogs",
+			       v->name, k->name);
 	return 0;
 }
 
 int shoal_column_sort(const struct shoal_column *column, const struct shoal_column *keep,
 		      const char *path, uint64_t memory, const int *stop, struct shoal_err *err)
 {
-	struct sorter s = { .column = column, .keep = keep, .stop = stop };
+	struct column_sorter s = { .column = column, .keep = keep, .stop = stop };
 	struct entry *blocks[2];
 	int rc = check_inputs(column, keep, err);
 
 	if (rc < 0)
 		return rc;
-	memory = shoal_max(memory ? memory : MEMORY_DEFAULT, MEMORY_MIN);
-	/* No more than there are samples, and no more than was allowed. */
-	s.room = shoal_min(column->view.nr, memory / (2 * sizeof(struct entry)));
-	blocks[0] = s.entries = malloc(shoal_max(s.room, 1) * sizeof(*s.entries));
-	blocks[1] = s.scratch = malloc(shoal_max(s.room, 1) * sizeof(*s.scratch));
+	memory = u64_max(memory ? memory : MEMORY_DEFAULT, MEMORY_MIN);
+	/* At most the number of samples, and at most the memory allowed. */
+	s.room = u64_min(column->view.nr, memory / (2 * sizeof(struct entry)));
+	blocks[0] = s.entries = malloc(u64_max(s.room, 1) * sizeof(*s.entries));
+	blocks[1] = s.scratch = malloc(u64_max(s.room, 1) * sizeof(*s.scratch));
 	if (!blocks[0] || !blocks[1])
-		rc = shoal_fail(err, -ENOMEM, "out of memory");
+		rc = err_set(err, -ENOMEM, "out of memory");
 	if (rc == 0)
 		rc = side_writer_like(path, &column->view, 0, column->view.nr, &s.writer, err);
 	if (rc == 0)

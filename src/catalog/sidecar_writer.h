@@ -1,4 +1,7 @@
-/* sidecar_writer.h - write columns: shoal.h has the manual, docs/format/column.md the bytes. */
+/*
+ * sidecar_writer.h - write sidecar columns: shoal.h is the manual, docs/format/column.md specifies
+ * the bytes.
+ */
 #ifndef SHOAL_CATALOG_SIDECAR_WRITER_H
 #define SHOAL_CATALOG_SIDECAR_WRITER_H
 
@@ -7,32 +10,32 @@
 #include "catalog/sidecar_format.h"
 
 struct shoal_column_writer {
-	struct shoal_publish pub;
-	struct shoal_out out;
+	struct publish pub;
+	struct out out;
 	enum shoal_column_type type;
 	uint64_t first, nr, nr_samples;
 	uint64_t digest[2], keep_hash[2];
 	uint64_t nr_done, min_key, max_key, nr_ones;
-	uint64_t nr_order; /* SIDE_NO_ORDER: none */
+	uint64_t nr_order; /* SIDE_NO_ORDER if there is no order */
 	uint8_t bits;      /* SHOAL_BIT: values that do not fill a byte yet */
 	char name[SIDE_NAME_MAX + 1];
 };
 
-/* All values are there: write them out, so that what follows can be put behind. */
-int side_writer_flush(struct shoal_column_writer *w, struct shoal_err *err) SHOAL_MUST_USE;
+/* All values were given: write them out, so that other data can follow. */
+int side_writer_flush(struct shoal_column_writer *w, struct shoal_err *err) MUST_USE;
 
-/* Ranks, sums and header, and give it its name. Frees the writer, also on failure. */
-int side_writer_finish(struct shoal_column_writer *w, struct shoal_err *err) SHOAL_MUST_USE;
+/* Write ranks, sums and header, and publish the file. Frees the writer, even on failure. */
+int side_writer_finish(struct shoal_column_writer *w, struct shoal_err *err) MUST_USE;
 
-/* A writer for the column that @like is. */
+/* Open a writer with the name, type and catalog of the column @like. */
 int side_writer_like(const char *path, const struct side_view *like, uint64_t first, uint64_t nr,
-		     struct shoal_column_writer **ret_writer, struct shoal_err *err) SHOAL_MUST_USE;
+		     struct shoal_column_writer **ret_writer, struct shoal_err *err) MUST_USE;
 
 /* Append all values of @column. */
 int side_writer_copy(struct shoal_column_writer *w, const struct shoal_column *column,
-		     struct shoal_err *err) SHOAL_MUST_USE;
+		     struct shoal_err *err) MUST_USE;
 
-/* Words for an error of a read of @column. Returns @rc. */
+/* Write the message for a failed read of @column into @err. Returns @rc. */
 int side_explain(const struct shoal_column *column, int rc, struct shoal_err *err);
 
 #endif

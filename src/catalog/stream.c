@@ -28,19 +28,19 @@ void cat_stream_release(struct cat_stream *s)
 	if (s->own_fd)
 		close(s->fd);
 	free(s->buf);
-	shoal_buf_release(&s->sums);
+	buf_release(&s->sums);
 	*s = (struct cat_stream){ .fd = -1 };
 }
 
-static int sum_pages(struct cat_stream *s, struct shoal_err *err)
+static int stream_sum_pages(struct cat_stream *s, struct shoal_err *err)
 {
 	for (size_t at = 0; at < s->fill; at += CAT_PAGE) {
-		struct shoal_le64 sum =
-			shoal_le64_of(XXH3_64bits(s->buf + at, shoal_min(CAT_PAGE, s->fill - at)));
+		struct le64 sum =
+			le64_of(XXH3_64bits(s->buf + at, u64_min(CAT_PAGE, s->fill - at)));
 
-		shoal_buf_append(&s->sums, &sum, sizeof(sum));
+		buf_append(&s->sums, &sum, sizeof(sum));
 	}
-	return s->sums.rc < 0 ? shoal_fail(err, s->sums.rc, "out of memory") : 0;
+	return s->sums.rc < 0 ? err_set(err, s->sums.rc, "out of memory") : 0;
 }
 
 static int flush(struct cat_stream *s, struct shoal_err *err)
@@ -48,17 +48,17 @@ static int flush(struct cat_stream *s, struct shoal_err *err)
 	int rc;
 
 	if (s->fd < 0) {
-		s->fd = shoal_spill_open(s->tmp_dir, err);
+		s->fd = spill_open(s->tmp_dir, err);
 		if (s->fd < 0)
 			return s->fd;
 		s->own_fd = true;
 	}
-	rc = sum_pages(s, err);
+	rc = stream_sum_pages(s, err);
 	if (rc < 0)
 		return rc;
-	rc = shoal_pwrite_all(s->fd, s->buf, s->fill, s->base + s->flushed);
+	rc = pwrite_all(s->fd, s->buf, s->fill, s->base + s->flushed);
 	if (rc < 0)
-		return shoal_fail_errno(err, rc, "cannot write the catalog");
+		return err_set_errno(err, rc, "cannot write the catalog");
 	s->flushed += s->fill;
 	s->fill = 0;
 	return 0;
@@ -70,7 +70,7 @@ int cat_stream_write(struct cat_stream *s, const void *data, size_t len, struct 
 
 	s->len += len;
 	while (len > 0) {
-		size_t n = shoal_min(len, STREAM_BUF - s->fill);
+		size_t n = u64_min(len, STREAM_BUF - s->fill);
 
 		memcpy(s->buf + s->fill, p, n);
 		s->fill += n;
@@ -88,13 +88,13 @@ int cat_stream_write(struct cat_stream *s, const void *data, size_t len, struct 
 
 int cat_stream_finish(struct cat_stream *s, struct shoal_err *err)
 {
-	/* What never left the buffer stays there, to be copied from it. */
+	/* If the bytes never left the buffer, they are copied from there. */
 	if (s->fd >= 0)
 		return flush(s, err);
-	return sum_pages(s, err);
+	return stream_sum_pages(s, err);
 }
 
-/* The buffer serves as a window on the file: notes are read from front to back. */
+/* The buffer is a window on the file: notes are read from front to back. */
 int cat_stream_read(struct cat_stream *s, uint64_t at, void *buf, size_t len, struct shoal_err *err)
 {
 	int rc;
@@ -105,10 +105,10 @@ int cat_stream_read(struct cat_stream *s, uint64_t at, void *buf, size_t len, st
 	}
 	if (at < s->window || at + len > s->window + s->window_len) {
 		s->window = at;
-		s->window_len = (size_t)shoal_min(STREAM_BUF, s->len - at);
-		rc = shoal_pread_all(s->fd, s->buf, s->window_len, s->base + at);
+		s->window_len = (size_t)u64_min(STREAM_BUF, s->len - at);
+		rc = pread_all(s->fd, s->buf, s->window_len, s->base + at);
 		if (rc < 0)
-			return shoal_fail_errno(err, rc, "cannot read a temporary file back");
+			return err_set_errno(err, rc, "cannot read a temporary file back");
 	}
 	memcpy(buf, s->buf + (at - s->window), len);
 	return 0;
@@ -120,14 +120,14 @@ int cat_stream_copy(const struct cat_stream *s, int fd, uint64_t off, struct sho
 	int rc = 0;
 
 	if (s->fd < 0)
-		rc = shoal_pwrite_all(fd, s->buf, s->fill, off);
+		rc = pwrite_all(fd, s->buf, s->fill, off);
 	while (s->fd >= 0 && done < s->len && rc == 0) {
-		size_t n = (size_t)shoal_min(STREAM_BUF, s->len - done);
+		size_t n = (size_t)u64_min(STREAM_BUF, s->len - done);
 
-		rc = shoal_pread_all(s->fd, s->buf, n, s->base + done);
+		rc = pread_all(s->fd, s->buf, n, s->base + done);
 		if (rc == 0)
-			rc = shoal_pwrite_all(fd, s->buf, n, off + done);
+			rc = pwrite_all(fd, s->buf, n, off + done);
 		done += n;
 	}
-	return rc < 0 ? shoal_fail_errno(err, rc, "cannot write the catalog") : 0;
+	return rc < 0 ? err_set_errno(err, rc, "cannot write the catalog") : 0;
 }

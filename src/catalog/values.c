@@ -8,22 +8,21 @@
 
 /* ---- Reading ---- */
 
-static int parse_elias_fano(const struct cat_view *v, struct shoal_span *s,
-			    const uint8_t *span_base, uint64_t span_off, uint64_t payload_end,
-			    struct cat_values *vs)
+static int parse_elias_fano(const struct cat_view *v, struct span *s, const uint8_t *span_base,
+			    uint64_t span_off, uint64_t payload_end, struct cat_values *vs)
 {
-	uint64_t low_bits = shoal_span_varint(s);
+	uint64_t low_bits = span_varint(s);
 	uint64_t nr_bits, nr_ones, nr_zeros, len, off;
 	const uint8_t *p;
 
-	vs->high = shoal_span_varint(s);
+	vs->high = span_varint(s);
 	if (s->bad || low_bits >= vs->bits || vs->nr > CAT_EF_NAMES || vs->high > CAT_EF_HIGH_MAX)
-		return cat_damaged(v, CAT_NAME, span_off, "a list of numbers makes no sense");
+		return cat_damaged(v, CAT_NAME, span_off, "a list of numbers is invalid");
 	vs->low_bits = (unsigned)low_bits;
 	vs->base_len = (vs->bits - vs->low_bits + 7) / 8;
-	vs->base = shoal_span_bytes(s, vs->base_len);
+	vs->base = span_bytes(s, vs->base_len);
 	nr_bits = vs->nr + vs->high;
-	/* Samples are there only when a scan from the start would be long. */
+	/* Select samples exist only if a scan from the start would be long. */
 	nr_ones = nr_bits > CAT_EF_PLAIN ? (vs->nr - 1) / CAT_EF_SAMPLE : 0;
 	nr_zeros = nr_bits > CAT_EF_PLAIN && vs->high ? (vs->high - 1) / CAT_EF_SAMPLE : 0;
 	vs->low_len = (size_t)((vs->nr * vs->low_bits + 7) / 8);
@@ -31,36 +30,36 @@ static int parse_elias_fano(const struct cat_view *v, struct shoal_span *s,
 	len = vs->low_len + vs->high_len + 4 * (nr_ones + nr_zeros);
 	off = span_off + (uint64_t)(s->p - span_base);
 	if (s->bad || off > payload_end || len > payload_end - off)
-		return cat_damaged(v, CAT_NAME, span_off, "a list of numbers is cut short");
+		return cat_damaged(v, CAT_NAME, span_off, "a list of numbers is truncated");
 	p = v->sec[CAT_NAME].addr + off;
 	vs->low_off = off;
 	vs->low_array = p;
 	vs->high_array = p + vs->low_len;
 	vs->ones = nr_ones ? vs->high_array + vs->high_len : NULL;
 	vs->zeros = nr_zeros ? vs->high_array + vs->high_len + 4 * nr_ones : NULL;
-	/* The high bits and samples are a few pages; the low bits are asked for one by one. */
+	/* The high bits and select samples are a few pages; low bits are requested one by one. */
 	if (!cat_need(v, CAT_NAME, off + vs->low_len, len - vs->low_len))
 		return -EBADMSG;
 	return 0;
 }
 
-int cat_values_parse(const struct cat_view *v, struct shoal_span *s, const uint8_t *span_base,
+int cat_values_parse(const struct cat_view *v, struct span *s, const uint8_t *span_base,
 		     uint64_t span_off, uint64_t payload_end, uint64_t nr, unsigned bits,
 		     struct cat_values *ret_values)
 {
 	struct cat_values vs = {
 		.nr = nr, .bits = bits, .words = (bits + 63) / 64, .view = v, .low_off = span_off
 	};
-	uint8_t coding = shoal_span_u8(s);
+	uint8_t coding = span_u8(s);
 
 	if (bits == 0 || bits > CAT_X_BITS_MAX || coding > CAT_ELIAS_FANO || s->bad)
 		return cat_damaged(v, CAT_NAME, span_off, "unknown coding of numbers");
 	vs.coding = (enum cat_coding)coding;
 	if (vs.coding == CAT_LINEAR) {
-		vs.first = shoal_span_varint(s);
-		vs.stride = shoal_span_varint(s);
+		vs.first = span_varint(s);
+		vs.stride = span_varint(s);
 		if (s->bad || bits > 64)
-			return cat_damaged(v, CAT_NAME, span_off, "a row of numbers is cut short");
+			return cat_damaged(v, CAT_NAME, span_off, "a row of numbers is truncated");
 	} else {
 		int rc = parse_elias_fano(v, s, span_base, span_off, payload_end, &vs);
 
@@ -72,8 +71,8 @@ int cat_values_parse(const struct cat_view *v, struct shoal_span *s, const uint8
 }
 
 /*
- * Position of the bit number @r among the set bits (@flip 0) or the clear ones (@flip ~0) of the
- * high array. One past its end if there is none.
+ * The position of bit number @r among the set bits (@flip 0) or the clear bits (@flip ~0) of the
+ * high array. One past its end if there are fewer.
  */
 static uint64_t high_select(const struct cat_values *vs, uint64_t r, uint64_t flip)
 {
@@ -82,26 +81,25 @@ static uint64_t high_select(const struct cat_values *vs, uint64_t r, uint64_t fl
 	uint64_t at = 0, seen = 0;
 
 	if (samples && r >= CAT_EF_SAMPLE) {
-		at = shoal_le32_load(samples + 4 * (r / CAT_EF_SAMPLE - 1));
+		at = le32_load(samples + 4 * (r / CAT_EF_SAMPLE - 1));
 		seen = r / CAT_EF_SAMPLE * CAT_EF_SAMPLE;
 	}
 	while (at < end) {
 		uint64_t first = at & ~UINT64_C(63);
-		uint64_t w =
-			shoal_bits_word(vs->high_array, vs->high_len, (size_t)(first / 8)) ^ flip;
+		uint64_t w = bits_word(vs->high_array, vs->high_len, (size_t)(first / 8)) ^ flip;
 		unsigned ones;
 
 		w &= UINT64_MAX << (at & 63);
 		ones = (unsigned)__builtin_popcountll(w);
 		if (seen + ones > r)
-			return first + shoal_select_word(w, (unsigned)(r - seen));
+			return first + select_word(w, (unsigned)(r - seen));
 		seen += ones;
 		at = first + 64;
 	}
 	return end;
 }
 
-/* X_i from its high part: base + @h in the upper bits, and the low bits from the array. */
+/* Compose X_i: base + @h in the upper bits, and the low bits from the array. */
 static int compose(const struct cat_values *vs, uint64_t i, uint64_t h, struct cat_x *x)
 {
 	uint64_t bit = i * vs->low_bits;
@@ -111,18 +109,18 @@ static int compose(const struct cat_values *vs, uint64_t i, uint64_t h, struct c
 		return -EBADMSG;
 	*x = (struct cat_x){ { 0 } };
 	for (unsigned off = 0; off < vs->low_bits; off += 64) {
-		unsigned n = (unsigned)shoal_min(64, vs->low_bits - off);
+		unsigned n = (unsigned)u64_min(64, vs->low_bits - off);
 
-		cat_x_put(x, off, n, shoal_bits_get(vs->low_array, vs->low_len, bit + off, n));
+		cat_x_put(x, off, n, bits_get(vs->low_array, vs->low_len, bit + off, n));
 	}
-	/* Add 64 bits at a time, with carry; bits past the width cannot come from a good file. */
+	/* Add 64 bits at a time, with carry; a valid file has no bits past the width. */
 	for (unsigned k = 0; vs->low_bits + 64 * k < vs->bits; k++) {
-		unsigned n = (unsigned)shoal_min(64, vs->bits - vs->low_bits - 64 * k);
-		uint64_t word = shoal_bits_word(vs->base, vs->base_len, 8 * k);
+		unsigned n = (unsigned)u64_min(64, vs->bits - vs->low_bits - 64 * k);
+		uint64_t word = bits_word(vs->base, vs->base_len, 8 * k);
 		uint64_t sum = word + h;
 
 		h = sum < word;
-		cat_x_put(x, vs->low_bits + 64 * k, n, sum & shoal_mask(n));
+		cat_x_put(x, vs->low_bits + 64 * k, n, sum & bits_mask(n));
 	}
 	return 0;
 }
@@ -133,12 +131,14 @@ int cat_values_get(const struct cat_values *vs, uint64_t i, struct cat_x *ret_x)
 
 	if (vs->coding == CAT_LINEAR) {
 		ret_x->w[0] = vs->first + i * vs->stride;
-		if (ret_x->w[0] & ~shoal_mask(vs->bits))
+		if (ret_x->w[0] & ~bits_mask(vs->bits))
 			return cat_damaged(vs->view, CAT_NAME, vs->low_off,
 					   "a number is too large");
 		return 0;
 	}
-	/* The low bits are most of the file, and far away: fetch them while the high ones are read.
+	/*
+	 * The low bits are most of the file, and far away: prefetch them while the high bits are
+	 * read.
 	 */
 	__builtin_prefetch(vs->low_array + i * vs->low_bits / 8);
 	at = high_select(vs, i, 0);
@@ -153,15 +153,15 @@ static int x_compare(const struct cat_values *vs, const struct cat_x *a, const s
 	return 0;
 }
 
-/* H of @x: (x >> low_bits) - base. False when x is below the base or far above it. */
+/* H of @x: (x >> low_bits) - base. False if x is below the base or far above it. */
 static bool high_of(const struct cat_values *vs, const struct cat_x *x, uint64_t *ret_h)
 {
 	uint64_t borrow = 0, diff = 0;
 
 	for (unsigned k = 0; vs->low_bits + 64 * k < vs->bits; k++) {
-		unsigned n = (unsigned)shoal_min(64, vs->bits - vs->low_bits - 64 * k);
+		unsigned n = (unsigned)u64_min(64, vs->bits - vs->low_bits - 64 * k);
 		uint64_t a = cat_x_get(x, vs->low_bits + 64 * k, n);
-		uint64_t b = shoal_bits_word(vs->base, vs->base_len, 8 * k) & shoal_mask(n);
+		uint64_t b = bits_word(vs->base, vs->base_len, 8 * k) & bits_mask(n);
 		uint64_t d = a - b - borrow;
 
 		borrow = a < b || (a == b && borrow);
@@ -174,16 +174,16 @@ static bool high_of(const struct cat_values *vs, const struct cat_x *x, uint64_t
 	return !borrow && diff <= vs->high;
 }
 
-/* How many set bits follow one another from bit @at of the high array on. */
+/* The number of consecutive set bits from bit @at of the high array on. */
 static uint64_t run_of_ones(const struct cat_values *vs, uint64_t at)
 {
 	uint64_t start = at, end = vs->nr + vs->high;
 
 	while (at < end) {
-		uint64_t zeros = ~shoal_bits_get(vs->high_array, vs->high_len, at, 64);
+		uint64_t zeros = ~bits_get(vs->high_array, vs->high_len, at, 64);
 
 		if (zeros)
-			return shoal_min(at + (uint64_t)__builtin_ctzll(zeros), end) - start;
+			return u64_min(at + (uint64_t)__builtin_ctzll(zeros), end) - start;
 		at += 64;
 	}
 	return end - start;
@@ -195,13 +195,13 @@ static int find_elias_fano(const struct cat_values *vs, const struct cat_x *x, u
 
 	if (!high_of(vs, x, &h))
 		return 0;
-	/* Values with this high part are the set bits after the clear bit number h - 1. */
+	/* The values with this high part are the set bits after clear bit number h - 1. */
 	at = h ? high_select(vs, h - 1, UINT64_MAX) + 1 : 0;
 	first = at - h;
 	if (at < h || first >= vs->nr)
 		return 0;
 	__builtin_prefetch(vs->low_array + first * vs->low_bits / 8);
-	end = shoal_min(first + run_of_ones(vs, at), vs->nr);
+	end = u64_min(first + run_of_ones(vs, at), vs->nr);
 	while (first < end) {
 		uint64_t mid = first + (end - first) / 2;
 		struct cat_x y;
@@ -236,7 +236,9 @@ int cat_values_find(const struct cat_values *vs, const struct cat_x *x, uint64_t
 	return *ret_i < vs->nr;
 }
 
-/* One kind of samples against the bits: set ones, or with @flip clear ones, of which there are @nr.
+/*
+ * Whether one kind of select sample matches the bits: for set bits, or with @flip clear bits, of
+ * which there are @nr.
  */
 static bool samples_agree(const struct cat_values *vs, const uint8_t *samples, uint64_t nr,
 			  uint64_t flip)
@@ -247,7 +249,7 @@ static bool samples_agree(const struct cat_values *vs, const uint8_t *samples, u
 		uint64_t bit = (vs->high_array[at / 8] >> (at & 7) & 1) ^ (flip & 1);
 
 		if (bit && seen && samples && seen % CAT_EF_SAMPLE == 0 && seen < nr &&
-		    shoal_le32_load(samples + 4 * (seen / CAT_EF_SAMPLE - 1)) != at)
+		    le32_load(samples + 4 * (seen / CAT_EF_SAMPLE - 1)) != at)
 			return false;
 		seen += bit;
 	}
@@ -267,7 +269,7 @@ int cat_values_check(const struct cat_values *vs)
 
 /* ---- Writing ---- */
 
-/* @words words of a - b. */
+/* Compute @words words of a - b. */
 static void subtract(const uint64_t *a, const uint64_t *b, unsigned words, uint64_t *ret_diff)
 {
 	uint64_t borrow = 0;
@@ -291,26 +293,18 @@ static uint64_t bits_from(const uint64_t *x, unsigned words, unsigned off)
 	return v;
 }
 
-/* The number of low bits with which the high part has between nr and 2 nr steps. */
+/* The number of low bits that leaves between nr and 2 nr steps for the high part. */
 static unsigned choose_low_bits(const uint64_t *diff, uint64_t nr, unsigned words)
 {
 	unsigned len = 0;
 
 	for (unsigned k = words; k-- > 0 && !len;)
 		if (diff[k])
-			len = 64 * k + shoal_bit_len(diff[k]);
-	if (len <= shoal_bit_len(nr))
+			len = 64 * k + bit_len(diff[k]);
+	if (len <= bit_len(nr))
 		return 0;
-	len -= shoal_bit_len(nr);
+	len -= bit_len(nr);
 	return bits_from(diff, words, len) >= nr ? len : len - 1;
-}
-
-uint64_t cat_values_cost(const uint64_t *first, const uint64_t *last, uint64_t nr, unsigned words)
-{
-	uint64_t diff[CAT_X_WORDS];
-
-	subtract(last, first, words, diff);
-	return (nr * (choose_low_bits(diff, nr, words) + 3)) / 8 + 8;
 }
 
 static bool is_linear(const uint64_t *xs, uint64_t nr)
@@ -323,46 +317,45 @@ static bool is_linear(const uint64_t *xs, uint64_t nr)
 	return true;
 }
 
-/* Positions of each 256th bit that is set (or, with @flip, clear) among @nr_bits. */
-static void write_samples(struct shoal_buf *b, size_t high_at, uint64_t nr_bits, uint64_t nr,
+/* Write the position of every 256th set bit (with @flip, clear bit) among @nr_bits. */
+static void write_samples(struct buf *b, size_t high_at, uint64_t nr_bits, uint64_t nr,
 			  uint64_t flip)
 {
 	size_t high_len = (size_t)((nr_bits + 7) / 8);
 	uint64_t seen = 0, next = CAT_EF_SAMPLE;
 
 	for (uint64_t at = 0; at < nr_bits && next < nr && b->rc == 0; at += 64) {
-		uint64_t w = shoal_bits_word(b->data + high_at, high_len, (size_t)(at / 8)) ^ flip;
+		uint64_t w = bits_word(b->data + high_at, high_len, (size_t)(at / 8)) ^ flip;
 		uint64_t ones = (uint64_t)__builtin_popcountll(w);
 
 		if (seen + ones > next) {
-			uint32_t pos = (uint32_t)at + shoal_select_word(w, (unsigned)(next - seen));
-			struct shoal_le32 le = shoal_le32_of(pos);
+			uint32_t pos = (uint32_t)at + select_word(w, (unsigned)(next - seen));
+			struct le32 le = le32_of(pos);
 
-			shoal_buf_append(b, &le, sizeof(le));
+			buf_append(b, &le, sizeof(le));
 			next += CAT_EF_SAMPLE;
 		}
 		seen += ones;
 	}
 }
 
-static void write_low(struct shoal_buf *b, const uint64_t *xs, uint64_t nr, unsigned words,
+static void write_low(struct buf *b, const uint64_t *xs, uint64_t nr, unsigned words,
 		      unsigned low_bits)
 {
 	size_t len = (size_t)((nr * low_bits + 7) / 8);
-	uint8_t *low = shoal_buf_reserve(b, len + 9);
+	uint8_t *low = buf_reserve(b, len + 9);
 
 	if (!low)
 		return;
 	memset(low, 0, len + 9);
 	for (uint64_t i = 0; i < nr; i++)
 		for (unsigned off = 0; off < low_bits; off += 64)
-			shoal_bits_put(low, i * low_bits + off,
-				       (unsigned)shoal_min(64, low_bits - off),
-				       xs[i * words + off / 64]);
+			bits_put(low, i * low_bits + off, (unsigned)u64_min(64, low_bits - off),
+				 xs[i * words + off / 64]);
 	b->len += len;
 }
 
-static void write_elias_fano(struct shoal_buf *b, const uint64_t *xs, uint64_t nr, unsigned words,
+static void write_elias_fano(struct buf *b, const uint64_t *xs, uint64_t nr, unsigned words,
 			     unsigned bits)
 {
 	uint64_t diff[CAT_X_WORDS], base, high, nr_bits;
@@ -375,17 +368,17 @@ static void write_elias_fano(struct shoal_buf *b, const uint64_t *xs, uint64_t n
 	base = bits_from(xs, words, low_bits);
 	high = bits_from(xs + (nr - 1) * words, words, low_bits) - base;
 	assert(high <= 2 * nr + 2);
-	shoal_buf_u8(b, CAT_ELIAS_FANO);
-	shoal_buf_varint(b, low_bits);
-	shoal_buf_varint(b, high);
+	buf_u8(b, CAT_ELIAS_FANO);
+	buf_varint(b, low_bits);
+	buf_varint(b, high);
 	for (unsigned off = low_bits; off < bits; off += 8)
-		shoal_buf_u8(b, (uint8_t)bits_from(xs, words, off));
+		buf_u8(b, (uint8_t)bits_from(xs, words, off));
 	write_low(b, xs, nr, words, low_bits);
 
 	nr_bits = nr + high;
 	len = (size_t)((nr_bits + 7) / 8);
 	high_at = b->len;
-	bytes = shoal_buf_reserve(b, len);
+	bytes = buf_reserve(b, len);
 	if (!bytes)
 		return;
 	memset(bytes, 0, len);
@@ -401,14 +394,13 @@ static void write_elias_fano(struct shoal_buf *b, const uint64_t *xs, uint64_t n
 	write_samples(b, high_at, nr_bits, high, UINT64_MAX);
 }
 
-void cat_values_write(struct shoal_buf *b, const uint64_t *xs, uint64_t nr, unsigned words,
-		      unsigned bits)
+void cat_values_write(struct buf *b, const uint64_t *xs, uint64_t nr, unsigned words, unsigned bits)
 {
 	assert(nr > 0 && words > 0 && words <= CAT_X_WORDS);
 	if (words == 1 && is_linear(xs, nr)) {
-		shoal_buf_u8(b, CAT_LINEAR);
-		shoal_buf_varint(b, xs[0]);
-		shoal_buf_varint(b, nr > 1 ? xs[1] - xs[0] : 1);
+		buf_u8(b, CAT_LINEAR);
+		buf_varint(b, xs[0]);
+		buf_varint(b, nr > 1 ? xs[1] - xs[0] : 1);
 		return;
 	}
 	write_elias_fano(b, xs, nr, words, bits);

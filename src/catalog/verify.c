@@ -1,4 +1,4 @@
-/* Read all of a catalog: sums, order, totals, digest. */
+/* Read a whole catalog and check sums, order, totals and digest. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "catalog/column.h"
 #include "catalog/digest.h"
 
-/* Where numbers give the names, they must give the first one too: lookups go by it. */
+/* A shape that computes names must also reproduce the first name: lookups rely on it. */
 static int check_first(const struct cat_segment *seg)
 {
 	uint8_t name[SHOAL_NAME_MAX + 1];
@@ -18,12 +18,12 @@ static int check_first(const struct cat_segment *seg)
 	n = cat_segment_name(seg, 0, name);
 	if (n < 0)
 		return n;
-	if (shoal_name_compare(name, (size_t)n, seg->first, seg->first_len) != 0)
+	if (name_compare(name, (size_t)n, seg->first, seg->first_len) != 0)
 		return cat_segment_bad(seg, "the first name is not the first number's");
 	return seg->kind == CAT_FIXED ? cat_fixed_check(seg) : cat_decimal_check(seg);
 }
 
-/* Keys must fit the first names, or a lookup by name could miss a name that is there. */
+/* Keys must match the first names, or a lookup could miss a name that is there. */
 static int check_directory(const struct cat_view *v)
 {
 	struct cat_segment first, seg;
@@ -40,8 +40,7 @@ static int check_directory(const struct cat_view *v)
 		    (k == 0 && (seg.first_id != 0 || seg.off != 0)))
 			return cat_damaged(v, CAT_NDIR, k * sizeof(struct cat_dir_entry),
 					   "an entry does not fit its segment");
-		if (shoal_le64_get(cat_dir(v, k)->key) !=
-		    shoal_name_key(seg.first, seg.first_len, v->key_skip))
+		if (le64_get(cat_dir(v, k)->key) != name_key(seg.first, seg.first_len, v->key_skip))
 			return cat_damaged(v, CAT_NDIR, k * sizeof(struct cat_dir_entry),
 					   "a key does not fit its name");
 		rc = check_first(&seg);
@@ -51,17 +50,17 @@ static int check_directory(const struct cat_view *v)
 	return 0;
 }
 
-/* A walk through a column: every value, and the sum at the start of each run and block. */
-struct walk {
+/* A scan of a column: every value, and the sum at the start of each run and block. */
+struct column_scan {
 	enum cat_section_id runs;
-	uint64_t next_run; /* the one that has not begun */
+	uint64_t next_run; /* the run that has not started yet */
 	uint64_t first_id; /* of the one before it */
 	uint64_t sum;
 	uint64_t largest;
 };
 
-static int walk_step(const struct cat_view *v, struct walk *w, uint64_t id, uint64_t constant,
-		     uint64_t *ret_value)
+static int scan_step(const struct cat_view *v, struct column_scan *w, uint64_t id,
+		     uint64_t constant, uint64_t *ret_value)
 {
 	struct cat_column c = { .view = v, .runs = w->runs };
 	uint64_t before = w->sum;
@@ -76,56 +75,57 @@ static int walk_step(const struct cat_view *v, struct walk *w, uint64_t id, uint
 
 		if (!e)
 			return -EBADMSG;
-		if (shoal_le64_get(e->first_id) == id) {
+		if (le64_get(e->first_id) == id) {
 			w->first_id = id;
 			w->next_run++;
 		}
 	}
-	/* At the start of a block the sum before it costs no walk through its values. */
+	/* At the start of a block the sum before it needs no scan of its values. */
 	rc = cat_column_get(&c, id, ret_value,
 			    (id - w->first_id) % CAT_BLOCK_VALUES == 0 ? &before : NULL);
 	if (rc < 0)
 		return rc;
 	if (before != w->sum || __builtin_add_overflow(w->sum, *ret_value, &w->sum))
 		return cat_damaged(v, w->runs, 0, "sums do not add up");
-	w->largest = shoal_max(w->largest, *ret_value);
+	w->largest = u64_max(w->largest, *ret_value);
 	return 0;
 }
 
 static int check_totals(const struct cat_view *v, const struct cat_digest *d,
-			const struct walk *bytes, const struct walk *samples, struct shoal_err *err)
+			const struct column_scan *bytes, const struct column_scan *samples,
+			struct shoal_err *err)
 {
 	uint64_t digest[2];
 
 	if (v->sec[CAT_SZRN].len && bytes->sum != v->nr_bytes)
-		return shoal_fail(err, -EBADMSG,
-				  "damaged catalog: sizes add up to %" PRIu64
-				  ", its header says %" PRIu64,
-				  bytes->sum, v->nr_bytes);
+		return err_set(err, -EBADMSG,
+			       "damaged catalog: sizes add up to %" PRIu64
+			       ", but its header says %" PRIu64,
+			       bytes->sum, v->nr_bytes);
 	if (v->sec[CAT_SZRN].len && v->largest != SHOAL_SIZE_UNKNOWN &&
 	    bytes->largest != v->largest)
-		return shoal_fail(err, -EBADMSG,
-				  "damaged catalog: the largest size is %" PRIu64
-				  ", its header says %" PRIu64,
-				  bytes->largest, v->largest);
+		return err_set(err, -EBADMSG,
+			       "damaged catalog: the largest size is %" PRIu64
+			       ", but its header says %" PRIu64,
+			       bytes->largest, v->largest);
 	if (v->sec[CAT_SMRN].len && samples->sum != v->nr_samples)
-		return shoal_fail(err, -EBADMSG,
-				  "damaged catalog: %" PRIu64 " samples, its header says %" PRIu64,
-				  samples->sum, v->nr_samples);
+		return err_set(err, -EBADMSG,
+			       "damaged catalog: %" PRIu64 " samples, but its header says %" PRIu64,
+			       samples->sum, v->nr_samples);
 	cat_digest_final(d, digest);
 	if (memcmp(digest, v->digest, sizeof(digest)) != 0 || d->lane[0] != v->lane[0] ||
 	    d->lane[1] != v->lane[1])
-		return shoal_fail(err, -EBADMSG,
-				  "damaged catalog: its content does not fit its digest");
+		return err_set(err, -EBADMSG,
+			       "damaged catalog: its content does not match its digest");
 	return 0;
 }
 
-static int check_names(const struct shoal_catalog *cat, struct shoal_cursor *cursor,
-		       struct shoal_err *err)
+static int verify_names(const struct shoal_catalog *cat, struct shoal_cursor *cursor,
+			struct shoal_err *err)
 {
 	const struct cat_view *v = &cat->view;
 	struct cat_digest digest = { 0 };
-	struct walk bytes = { .runs = CAT_SZRN }, samples = { .runs = CAT_SMRN };
+	struct column_scan bytes = { .runs = CAT_SZRN }, samples = { .runs = CAT_SMRN };
 	uint64_t id = 0;
 	char last[SHOAL_NAME_MAX];
 	size_t len, last_len = 0;
@@ -135,19 +135,17 @@ static int check_names(const struct shoal_catalog *cat, struct shoal_cursor *cur
 	while ((rc = shoal_cursor_next(cursor, &name, &len)) > 0) {
 		uint64_t size = 0, nr = 0;
 
-		if (id > 0 && shoal_name_compare(last, last_len, name, len) >= 0)
-			return shoal_fail(err, -EBADMSG,
-					  "damaged catalog: name %" PRIu64
-					  " does not come after the one before it",
-					  id);
+		if (id > 0 && name_compare(last, last_len, name, len) >= 0)
+			return err_set(err, -EBADMSG,
+				       "damaged catalog: name %" PRIu64 " is out of order", id);
 		if (memchr(name, 0, len))
-			return shoal_fail(err, -EBADMSG,
-					  "damaged catalog: name %" PRIu64 " holds a NUL", id);
+			return err_set(err, -EBADMSG,
+				       "damaged catalog: name %" PRIu64 " contains a NUL byte", id);
 		memcpy(last, name, len);
 		last_len = len;
-		rc = walk_step(v, &bytes, id, SHOAL_SIZE_UNKNOWN, &size);
+		rc = scan_step(v, &bytes, id, SHOAL_SIZE_UNKNOWN, &size);
 		if (rc == 0)
-			rc = walk_step(v, &samples, id, v->samples_per_file, &nr);
+			rc = scan_step(v, &samples, id, v->samples_per_file, &nr);
 		if (rc < 0)
 			return shoal_catalog_explain(cat, rc, err);
 		cat_digest_add(&digest, name, len, size, nr);
@@ -173,7 +171,7 @@ int shoal_catalog_verify(const struct shoal_catalog *cat, struct shoal_err *err)
 	rc = shoal_cursor_new(cat, 0, &cursor, err);
 	if (rc < 0)
 		return rc;
-	rc = check_names(cat, cursor, err);
+	rc = verify_names(cat, cursor, err);
 	shoal_cursor_free(cursor);
 	return rc < 0 ? rc : shoal_catalog_check_fresh(cat, err);
 }

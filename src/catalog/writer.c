@@ -18,29 +18,30 @@
 #include "catalog/stream.h"
 
 struct shoal_writer {
-	struct shoal_publish pub;
-	uint32_t nr_sections; /* of the file */
-	char *listing;        /* what LIST will hold; NULL when there is no LIST */
+	struct publish pub;
+	uint32_t nr_sections; /* in the file */
+	char *listing;        /* the content of LIST; NULL if there is no LIST */
 	char *tmp_dir;
 	bool sizes;
-	bool etags; /* there is an ETGS */
+	bool etags; /* the file has an ETGS section */
 	uint64_t samples_per_file;
 	uint64_t nr_samples;
 	struct cat_digest digest;
 	struct cat_encoder encoder;
 	struct cat_stream stream[CAT_NR_SECTIONS];
-	/* Segments as they are made: first id, offset, length of the first name, the name. */
+	/* One note per segment: first id, offset, length of the first name, the name. */
 	struct cat_stream notes;
 	uint64_t nr_segments;
-	uint64_t nr_put; /* names in segments so far; digest.nr_files is how many were added */
-	uint8_t first[SHOAL_NAME_MAX], last[SHOAL_NAME_MAX]; /* first names of those segments */
+	uint64_t nr_put; /* names in segments so far; digest.nr_files counts the names added */
+	uint8_t first[SHOAL_NAME_MAX],
+		last[SHOAL_NAME_MAX]; /* first names of the first and the last segment */
 	size_t first_len, last_len;
 	struct cat_column_writer size_column, sample_column;
-	struct shoal_err *err; /* of the call that is running, for the encoder's sink */
+	struct shoal_err *err; /* of the current call, for the encoder's sink */
 	int rc;                /* the first error that left something half added */
 };
 
-/* ---- What the encoder makes ---- */
+/* ---- Output of the encoder ---- */
 
 static int note_segment(struct shoal_writer *w, uint64_t nr, uint64_t off, const uint8_t *first,
 			size_t first_len)
@@ -64,8 +65,8 @@ static int note_segment(struct shoal_writer *w, uint64_t nr, uint64_t off, const
 	return rc;
 }
 
-static int take_segment(void *self, const struct shoal_buf *payload, uint64_t nr,
-			const uint8_t *first, size_t first_len)
+static int take_segment(void *self, const struct buf *payload, uint64_t nr, const uint8_t *first,
+			size_t first_len)
 {
 	struct shoal_writer *w = self;
 	int rc = note_segment(w, nr, w->stream[CAT_NAME].len, first, first_len);
@@ -77,9 +78,9 @@ static int take_segment(void *self, const struct shoal_buf *payload, uint64_t nr
 
 static int put_dict_entry(struct shoal_writer *w, uint64_t segment, uint64_t off, uint64_t len)
 {
-	struct cat_dict_entry e = { .first_segment = shoal_le64_of(segment),
-				    .off = shoal_le64_of(off),
-				    .len = shoal_le64_of(len) };
+	struct cat_dict_entry e = { .first_segment = le64_of(segment),
+				    .off = le64_of(off),
+				    .len = le64_of(len) };
 
 	return cat_stream_write(&w->stream[CAT_DTAB], &e, sizeof(e), w->err);
 }
@@ -94,18 +95,18 @@ static int take_dictionary(void *self, const void *dict, size_t len)
 	return cat_stream_write(&w->stream[CAT_DICT], dict, len, w->err);
 }
 
-/* ---- Opening and giving up ---- */
+/* ---- Opening and aborting ---- */
 
-static int check_options(const struct shoal_writer_options *o, struct shoal_err *err)
+static int writer_check_options(const struct shoal_writer_options *o, struct shoal_err *err)
 {
 	size_t len = o->root ? strlen(o->root) : 0;
 
-	if (len == 0 || len > CAT_ROOT_MAX || !shoal_is_plain_utf8(o->root, len))
-		return shoal_fail(err, -EINVAL, "the root URI must be 1 to %u bytes of UTF-8",
-				  CAT_ROOT_MAX);
+	if (len == 0 || len > CAT_ROOT_MAX || !is_plain_utf8(o->root, len))
+		return err_set(err, -EINVAL, "the root URI must be 1 to %u bytes of UTF-8",
+			       CAT_ROOT_MAX);
 	if (o->listing && strlen(o->listing) > CAT_LISTING_MAX)
-		return shoal_fail(err, -EINVAL, "the account of the listing has more than %u bytes",
-				  CAT_LISTING_MAX);
+		return err_set(err, -EINVAL, "the listing metadata has more than %u bytes",
+			       CAT_LISTING_MAX);
 	return 0;
 }
 
@@ -141,18 +142,17 @@ static int writer_init(struct shoal_writer *w, const char *path,
 	size_t root_len = strlen(o->root);
 	int rc;
 
-	rc = path ? shoal_publish_open(path, &w->pub, err)
-		  : shoal_publish_nameless(o->tmp_dir, &w->pub, err);
+	rc = path ? publish_open(path, &w->pub, err) : publish_nameless(o->tmp_dir, &w->pub, err);
 	if (rc < 0)
 		return rc;
-	w->tmp_dir = o->tmp_dir ? strdup(o->tmp_dir) : shoal_dir_of(w->pub.path);
+	w->tmp_dir = o->tmp_dir ? strdup(o->tmp_dir) : path_dir(w->pub.path);
 	w->listing = o->listing ? strdup(o->listing) : NULL;
 	rc = w->tmp_dir && (w->listing || !o->listing) ? cat_encoder_init(&w->encoder, &sink)
 						       : -ENOMEM;
 	if (rc == 0)
 		rc = init_streams(w, root_len);
 	if (rc < 0)
-		return shoal_fail(err, rc, "out of memory");
+		return err_set(err, rc, "out of memory");
 	cat_column_writer_init(&w->size_column, &w->stream[CAT_SZRN], &w->stream[CAT_SZBK],
 			       &w->stream[CAT_SZDT]);
 	cat_column_writer_init(&w->sample_column, &w->stream[CAT_SMRN], &w->stream[CAT_SMBK],
@@ -164,14 +164,14 @@ int shoal_writer_open(const char *path, const struct shoal_writer_options *optio
 		      struct shoal_writer **ret_writer, struct shoal_err *err)
 {
 	struct shoal_writer *w;
-	int rc = check_options(options, err);
+	int rc = writer_check_options(options, err);
 
 	if (rc < 0)
 		return rc;
 	w = calloc(1, sizeof(*w));
 	if (!w)
-		return shoal_fail(err, -ENOMEM, "out of memory");
-	w->pub = SHOAL_PUBLISH_CLOSED;
+		return err_set(err, -ENOMEM, "out of memory");
+	w->pub = PUBLISH_CLOSED;
 	w->sizes = options->sizes;
 	w->etags = options->etags;
 	w->samples_per_file = options->samples_per_file;
@@ -192,7 +192,7 @@ struct shoal_writer *shoal_writer_abort(struct shoal_writer *writer)
 		cat_stream_release(&writer->stream[s]);
 	cat_stream_release(&writer->notes);
 	cat_encoder_release(&writer->encoder);
-	shoal_publish_abort(&writer->pub);
+	publish_abort(&writer->pub);
 	free(writer->tmp_dir);
 	free(writer->listing);
 	free(writer);
@@ -201,44 +201,46 @@ struct shoal_writer *shoal_writer_abort(struct shoal_writer *writer)
 
 /* ---- Adding ---- */
 
-int shoal_writer_check_name(const struct shoal_writer *w, const char *name, size_t len,
-			    struct shoal_err *err)
+int writer_check_name(const struct shoal_writer *w, const char *name, size_t len,
+		      struct shoal_err *err)
 {
 	const uint8_t *last;
 	size_t last_len;
 
 	if (len == 0 || len > SHOAL_NAME_MAX)
-		return shoal_fail(err, -EINVAL, "a name of %zu bytes: names have 1 to %d", len,
-				  SHOAL_NAME_MAX);
+		return err_set(err, -EINVAL, "a name has %zu bytes, but must have 1 to %d", len,
+			       SHOAL_NAME_MAX);
 	if (memchr(name, 0, len))
-		return shoal_fail(err, -EINVAL, "a name holds a NUL byte");
+		return err_set(err, -EINVAL, "a name contains a NUL byte");
 	last = cat_encoder_last(&w->encoder, &last_len);
-	if (last_len > 0 && shoal_name_compare(last, last_len, name, len) >= 0)
-		return shoal_fail(err, -EINVAL,
-				  "'%.*s' does not come after '%.*s': names must rise",
-				  (int)shoal_min(len, 200), name, (int)shoal_min(last_len, 200),
-				  (const char *)last);
+	if (last_len > 0 && name_compare(last, last_len, name, len) >= 0)
+		return err_set(err, -EINVAL,
+			       "'%.*s' does not come after '%.*s': names must be in ascending "
+			       "order",
+			       (int)u64_min(len, 200), name, (int)u64_min(last_len, 200),
+			       (const char *)last);
 	return 0;
 }
 
-/* The encoder's errors are without words when they are its own. */
-static int explain(int rc, struct shoal_err *err)
+/* The encoder's own errors come without a message: add one. */
+static int writer_explain(int rc, struct shoal_err *err)
 {
 	if (rc == -ENOMEM)
-		return shoal_fail(err, rc, "out of memory");
+		return err_set(err, rc, "out of memory");
 	if (rc == -EAGAIN || rc == -EINVAL)
-		return shoal_fail(err, rc,
-				  "names that the encoder cannot take: please report this");
+		return err_set(err, rc,
+			       "the encoder cannot store these names; please report this as a "
+			       "bug");
 	return rc;
 }
 
-/* After a failure in the midst of adding, names, sizes and digest may disagree for good. */
+/* After a failure in the middle of an addition, names, sizes and digest may disagree for good. */
 static int check_usable(const struct shoal_writer *w, struct shoal_err *err)
 {
-	return w->rc < 0 ? shoal_fail_errno(err, w->rc, "an earlier name could not be added") : 0;
+	return w->rc < 0 ? err_set_errno(err, w->rc, "an earlier name could not be added") : 0;
 }
 
-/* Sizes and samples of @nr files. */
+/* Add the sizes and samples of @nr files. */
 static int add_columns(struct shoal_writer *w, uint64_t size, uint64_t samples, uint64_t nr,
 		       struct shoal_err *err)
 {
@@ -246,7 +248,7 @@ static int add_columns(struct shoal_writer *w, uint64_t size, uint64_t samples, 
 	int rc = 0;
 
 	if (total > UINT64_MAX)
-		return shoal_fail(err, -EOVERFLOW, "more than 2^64 samples");
+		return err_set(err, -EOVERFLOW, "more than 2^64 samples");
 	if (w->sizes)
 		rc = cat_column_writer_add_many(&w->size_column, size, nr, err);
 	if (rc == 0 && !w->samples_per_file)
@@ -255,16 +257,15 @@ static int add_columns(struct shoal_writer *w, uint64_t size, uint64_t samples, 
 	return rc;
 }
 
-static int put_etag(struct shoal_writer *w, const struct shoal_etag *etag, struct shoal_err *err)
+static int writer_put_etag(struct shoal_writer *w, const struct etag *etag, struct shoal_err *err)
 {
-	static const struct shoal_etag none = { .parts = { { 0xff, 0xff, 0xff, 0xff } } };
+	static const struct etag none = { .parts = { { 0xff, 0xff, 0xff, 0xff } } };
 
 	return cat_stream_write(&w->stream[CAT_ETGS], etag ? etag : &none, sizeof(none), err);
 }
 
-int shoal_writer_add_sorted(struct shoal_writer *writer, const char *name, size_t len,
-			    uint64_t size, uint64_t samples, const struct shoal_etag *etag,
-			    struct shoal_err *err)
+int writer_add_sorted(struct shoal_writer *writer, const char *name, size_t len, uint64_t size,
+		      uint64_t samples, const struct etag *etag, struct shoal_err *err)
 {
 	int rc = check_usable(writer, err);
 
@@ -277,32 +278,32 @@ int shoal_writer_add_sorted(struct shoal_writer *writer, const char *name, size_
 	writer->err = err;
 	rc = add_columns(writer, size, samples, 1, err);
 	if (rc == 0 && writer->etags)
-		rc = put_etag(writer, etag, err);
+		rc = writer_put_etag(writer, etag, err);
 	if (rc == 0)
 		rc = cat_encoder_add(&writer->encoder, (const uint8_t *)name, len);
 	writer->rc = rc;
-	return explain(rc, err);
+	return writer_explain(rc, err);
 }
 
-struct cat_digester shoal_writer_digester(const struct shoal_writer *w)
+struct cat_digester writer_digester(const struct shoal_writer *w)
 {
 	return (struct cat_digester){ .sizes = w->sizes, .samples_per_file = w->samples_per_file };
 }
 
-void shoal_writer_hand_in(struct shoal_writer *w, const struct cat_digester *d)
+void writer_add_packed(struct shoal_writer *w, const struct cat_digester *d)
 {
 	cat_digest_append(&w->digest, &d->digest);
 }
 
 static int add_checked(struct shoal_writer *writer, const char *name, size_t len, uint64_t size,
-		       uint64_t samples, const struct shoal_etag *etag, struct shoal_err *err)
+		       uint64_t samples, const struct etag *etag, struct shoal_err *err)
 {
 	int rc = check_usable(writer, err);
 
 	if (rc == 0)
-		rc = shoal_writer_check_name(writer, name, len, err);
+		rc = writer_check_name(writer, name, len, err);
 	if (rc == 0)
-		rc = shoal_writer_add_sorted(writer, name, len, size, samples, etag, err);
+		rc = writer_add_sorted(writer, name, len, size, samples, etag, err);
 	if (rc == 0)
 		cat_digest_add(&writer->digest, name, len,
 			       writer->sizes ? size : SHOAL_SIZE_UNKNOWN,
@@ -320,12 +321,12 @@ int shoal_writer_add_object(struct shoal_writer *writer, const char *name, size_
 			    uint64_t size, uint64_t samples, const char *etag,
 			    struct shoal_err *err)
 {
-	struct shoal_etag parsed = shoal_etag_of(etag ? etag : "", etag ? strlen(etag) : 0);
+	struct etag parsed = etag_parse(etag ? etag : "", etag ? strlen(etag) : 0);
 
 	return add_checked(writer, name, len, size, samples, &parsed, err);
 }
 
-/* The name of @g that lies @x steps along each dimension from the first, into @name. */
+/* Write the name of @g at @x steps along each dimension from the first into @name. */
 static void grid_render(const struct cat_grid *g, const uint64_t *x, uint8_t *name)
 {
 	for (unsigned f = 0; f < g->nr_fields; f++) {
@@ -337,7 +338,7 @@ static void grid_render(const struct cat_grid *g, const uint64_t *x, uint8_t *na
 	}
 }
 
-/* The digest needs every name; the catalog does not. Returns how many, 0 when asked to stop. */
+/* The digest needs every name; the catalog does not. Returns the number of names, 0 if stopped. */
 static uint64_t digest_grid(struct shoal_writer *w, const struct cat_grid *g, uint8_t *name,
 			    size_t len, uint64_t size, uint64_t samples, const int *stop)
 {
@@ -355,62 +356,61 @@ static uint64_t digest_grid(struct shoal_writer *w, const struct cat_grid *g, ui
 	return nr;
 }
 
-int shoal_writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, const char *first,
-			  size_t len, uint64_t size, uint64_t samples, const int *stop,
-			  struct shoal_err *err)
+int writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, const char *first, size_t len,
+		    uint64_t size, uint64_t samples, const int *stop, struct shoal_err *err)
 {
 	uint8_t name[SHOAL_NAME_MAX];
 	uint64_t nr;
 	int rc = check_usable(w, err);
 
 	if (rc == 0)
-		rc = shoal_writer_check_name(w, first, len, err);
+		rc = writer_check_name(w, first, len, err);
 	if (rc < 0)
 		return rc;
 	if (!w->sizes)
 		size = SHOAL_SIZE_UNKNOWN;
 	if (w->samples_per_file)
 		samples = w->samples_per_file;
-	assert(!w->etags); /* names that nobody has listed have none */
+	assert(!w->etags); /* names that were never listed have none */
 	memcpy(name, first, len);
 	nr = digest_grid(w, g, name, len, size, samples, stop);
 	if (nr == 0)
-		return w->rc = shoal_fail(err, -ECANCELED, "interrupted");
+		return w->rc = err_set(err, -ECANCELED, "interrupted");
 	w->err = err;
 	rc = add_columns(w, size, samples, nr, err);
 	if (rc == 0)
 		rc = cat_encoder_add_grid(&w->encoder, g, nr, (const uint8_t *)first, name, len);
 	w->rc = rc;
-	return explain(rc, err);
+	return writer_explain(rc, err);
 }
 
 /* ---- Appending a part ---- */
 
-static int check_part(const struct shoal_writer *w, const struct shoal_catalog *part,
-		      struct shoal_err *err)
+static int writer_check_part(const struct shoal_writer *w, const struct shoal_catalog *part,
+			     struct shoal_err *err)
 {
 	const struct cat_view *v = &part->view;
 	const struct cat_stream *root = &w->stream[CAT_ROOT];
 
 	if (v->sec[CAT_ROOT].len != root->len ||
 	    memcmp(part->root, root->buf, (size_t)root->len) != 0)
-		return shoal_fail(err, -EINVAL, "the parts have different roots");
+		return err_set(err, -EINVAL, "the parts have different roots");
 	if (v->nr_files && w->sizes != (v->nr_bytes != SHOAL_SIZE_UNKNOWN))
-		return shoal_fail(err, -EINVAL, "only some of the parts know sizes");
+		return err_set(err, -EINVAL, "only some of the parts have sizes");
 	if (v->nr_files && w->samples_per_file && v->samples_per_file != w->samples_per_file)
-		return shoal_fail(err, -EINVAL, "the parts have different samples per file");
+		return err_set(err, -EINVAL, "the parts have different samples per file");
 	if (v->nr_files && w->etags && !v->etags)
-		return shoal_fail(err, -EINVAL, "only some of the parts have ETags");
+		return err_set(err, -EINVAL, "only some of the parts have ETags");
 	return 0;
 }
 
-/* The part's section behind what there is, as it is. */
+/* Append the part's section unchanged. */
 static int append_section(struct shoal_writer *w, const struct cat_view *v, enum cat_section_id s)
 {
 	uint64_t len = v->sec[s].len;
 
 	for (uint64_t off = 0; off < len; off += CAT_PAGE) {
-		uint64_t n = shoal_min(CAT_PAGE, len - off);
+		uint64_t n = u64_min(CAT_PAGE, len - off);
 		const uint8_t *bytes = cat_need(v, s, off, n);
 		int rc = bytes ? cat_stream_write(&w->stream[s], bytes, (size_t)n, w->err)
 			       : -EBADMSG;
@@ -429,11 +429,14 @@ static int append_payloads(struct shoal_writer *w, const struct cat_view *v)
 		struct cat_segment seg;
 		int rc = cat_segment_load(v, NULL, k, &seg);
 
-		/* The directory is searched by them, and cut to what the first and last share. */
+		/*
+		 * Keys are made from the first names, without the prefix that the first and the
+		 * last share.
+		 */
 		if (rc == 0 && w->nr_segments > 0 &&
-		    shoal_name_compare(w->last, w->last_len, seg.first, seg.first_len) >= 0)
+		    name_compare(w->last, w->last_len, seg.first, seg.first_len) >= 0)
 			rc = cat_damaged(v, CAT_NDIR, k * sizeof(struct cat_dir_entry),
-					 "first names do not rise");
+					 "first names are not ascending");
 		if (rc == 0)
 			rc = note_segment(w, seg.nr, base + seg.off, seg.first, seg.first_len);
 		if (rc < 0)
@@ -456,11 +459,11 @@ static int append_dictionaries(struct shoal_writer *w, const struct cat_view *v,
 
 		if (!e)
 			return -EBADMSG;
-		len = shoal_le64_get(e->len);
-		bytes = cat_need(v, CAT_DICT, shoal_le64_get(e->off), len);
+		len = le64_get(e->len);
+		bytes = cat_need(v, CAT_DICT, le64_get(e->off), len);
 		if (!bytes)
 			return -EBADMSG;
-		rc = put_dict_entry(w, segment_shift + shoal_le64_get(e->first_segment),
+		rc = put_dict_entry(w, segment_shift + le64_get(e->first_segment),
 				    w->stream[CAT_DICT].len, len);
 		if (rc == 0)
 			rc = cat_stream_write(&w->stream[CAT_DICT], bytes, (size_t)len, w->err);
@@ -470,14 +473,14 @@ static int append_dictionaries(struct shoal_writer *w, const struct cat_view *v,
 	return 0;
 }
 
-/* The part's sizes, behind those that there are. */
+/* Append the part's sizes. */
 static int append_sizes(struct shoal_writer *w, const struct cat_view *v, struct shoal_err *err)
 {
 	struct cat_column sizes = { .view = v, .runs = CAT_SZRN };
 	uint64_t largest = v->largest;
 	int rc = 0;
 
-	if (largest == SHOAL_SIZE_UNKNOWN) /* a part that is older than that field */
+	if (largest == SHOAL_SIZE_UNKNOWN) /* the part is older than that field */
 		rc = cat_column_largest(&sizes, &largest);
 	return rc < 0 ? rc
 		      : cat_column_writer_append(&w->size_column, &sizes, v->nr_files, v->nr_bytes,
@@ -490,7 +493,7 @@ static int append_columns(struct shoal_writer *w, const struct cat_view *v, stru
 	int rc = 0;
 
 	if (v->nr_samples > UINT64_MAX - w->nr_samples)
-		return shoal_fail(err, -EOVERFLOW, "more than 2^64 samples");
+		return err_set(err, -EOVERFLOW, "more than 2^64 samples");
 	if (w->sizes)
 		rc = append_sizes(w, v, err);
 	if (rc == 0 && !w->samples_per_file) {
@@ -515,14 +518,14 @@ int shoal_writer_append(struct shoal_writer *writer, const struct shoal_catalog 
 
 	rc = check_usable(writer, err);
 	if (rc == 0)
-		rc = check_part(writer, part, err);
+		rc = writer_check_part(writer, part, err);
 	if (rc < 0 || v->nr_files == 0)
 		return rc;
 	first_len = shoal_catalog_name(part, 0, first);
 	last_len = shoal_catalog_name(part, v->nr_files - 1, last);
 	if (first_len < 0 || last_len < 0)
 		return shoal_catalog_explain(part, first_len < 0 ? first_len : last_len, err);
-	rc = shoal_writer_check_name(writer, first, (size_t)first_len, err);
+	rc = writer_check_name(writer, first, (size_t)first_len, err);
 	if (rc < 0)
 		return rc;
 	writer->err = err;
@@ -540,15 +543,15 @@ int shoal_writer_append(struct shoal_writer *writer, const struct shoal_catalog 
 		rc = -ESTALE;
 	writer->rc = rc;
 	return rc == -EBADMSG || rc == -ESTALE ? shoal_catalog_explain(part, rc, err)
-					       : explain(rc, err);
+					       : writer_explain(rc, err);
 }
 
 /* ---- Sealing ---- */
 
-/* The directory from the notes: what the first names share is known only now. */
+/* Write the directory from the notes: the prefix shared by all first names is known only now. */
 static int write_directory(struct shoal_writer *w, uint32_t *ret_skip, struct shoal_err *err)
 {
-	size_t skip = shoal_name_shared(w->first, w->first_len, w->last, w->last_len);
+	size_t skip = name_shared(w->first, w->first_len, w->last, w->last_len);
 	uint64_t at = 0;
 	int rc;
 
@@ -565,21 +568,20 @@ static int write_directory(struct shoal_writer *w, uint32_t *ret_skip, struct sh
 		if (rc < 0)
 			return rc;
 		at += sizeof(note) + note[2];
-		assert(note[2] >=
-		       skip); /* names rise, so what the first and last share all share */
-		e = (struct cat_dir_entry){ .first_id = shoal_le64_of(note[0]),
-					    .off = shoal_le64_of(note[1]),
-					    .key = shoal_le64_of(
-						    shoal_name_key(name, note[2], skip)) };
+		assert(note[2] >= skip); /* names rise, so a prefix shared by the first and the last
+					    is shared by all */
+		e = (struct cat_dir_entry){ .first_id = le64_of(note[0]),
+					    .off = le64_of(note[1]),
+					    .key = le64_of(name_key(name, note[2], skip)) };
 		rc = cat_stream_write(&w->stream[CAT_NDIR], &e, sizeof(e), err);
 	}
 	*ret_skip = (uint32_t)skip;
 	return rc;
 }
 
-/* Put the sections one after the other, then the sums; fill in the table. */
-static int place_sections(struct shoal_writer *w, struct cat_table_entry *table,
-			  struct shoal_buf *sums, uint64_t *ret_end, struct shoal_err *err)
+/* Write the sections one after the other, then the sums; fill in the table. */
+static int place_sections(struct shoal_writer *w, struct cat_table_entry *table, struct buf *sums,
+			  uint64_t *ret_end, struct shoal_err *err)
 {
 	uint64_t at = sizeof(struct cat_header) + w->nr_sections * sizeof(*table);
 	int rc = 0;
@@ -593,21 +595,21 @@ static int place_sections(struct shoal_writer *w, struct cat_table_entry *table,
 		if (rc == 0 && s != CAT_NAME)
 			rc = cat_stream_copy(stream, w->pub.fd, at, err);
 		memcpy(table->id, cat_section_names[s], 4);
-		table->reserved = shoal_le32_of(0);
-		table->off = shoal_le64_of(at);
-		table->len = shoal_le64_of(stream->len);
+		table->reserved = le32_of(0);
+		table->off = le64_of(at);
+		table->len = le64_of(stream->len);
 		table++;
 		at += stream->len;
 		if (stream->sums.len)
-			shoal_buf_append(sums, stream->sums.data, stream->sums.len);
+			buf_append(sums, stream->sums.data, stream->sums.len);
 	}
 	*ret_end = at;
 	if (rc < 0)
 		return rc;
 	if (sums->rc < 0)
-		return shoal_fail(err, sums->rc, "out of memory");
-	rc = shoal_pwrite_all(w->pub.fd, sums->data, sums->len, at);
-	return rc < 0 ? shoal_fail_errno(err, rc, "cannot write the catalog") : 0;
+		return err_set(err, sums->rc, "out of memory");
+	rc = pwrite_all(w->pub.fd, sums->data, sums->len, at);
+	return rc < 0 ? err_set_errno(err, rc, "cannot write the catalog") : 0;
 }
 
 static void fill_header(const struct shoal_writer *w, struct cat_header *h)
@@ -616,25 +618,25 @@ static void fill_header(const struct shoal_writer *w, struct cat_header *h)
 
 	cat_digest_final(&w->digest, digest);
 	memcpy(h->magic, CAT_MAGIC, sizeof(h->magic));
-	h->version = shoal_le32_of(CAT_VERSION);
-	h->header_len = shoal_le32_of(sizeof(*h));
-	h->nr_files = shoal_le64_of(w->digest.nr_files);
-	h->nr_samples = shoal_le64_of(w->nr_samples);
-	h->nr_bytes = shoal_le64_of(w->sizes ? w->size_column.sum : SHOAL_SIZE_UNKNOWN);
+	h->version = le32_of(CAT_VERSION);
+	h->header_len = le32_of(sizeof(*h));
+	h->nr_files = le64_of(w->digest.nr_files);
+	h->nr_samples = le64_of(w->nr_samples);
+	h->nr_bytes = le64_of(w->sizes ? w->size_column.sum : SHOAL_SIZE_UNKNOWN);
 	if (w->sizes) {
-		h->compat = shoal_le32_of(CAT_COMPAT_LARGEST);
-		h->largest = shoal_le64_of(w->size_column.largest);
+		h->compat = le32_of(CAT_COMPAT_LARGEST);
+		h->largest = le64_of(w->size_column.largest);
 	}
-	h->samples_per_file = shoal_le64_of(w->samples_per_file);
+	h->samples_per_file = le64_of(w->samples_per_file);
 	for (int i = 0; i < 2; i++) {
-		h->lane[i] = shoal_le64_of(w->digest.lane[i]);
-		h->digest[i] = shoal_le64_of(digest[i]);
+		h->lane[i] = le64_of(w->digest.lane[i]);
+		h->digest[i] = le64_of(digest[i]);
 	}
-	h->nr_sections = shoal_le32_of(w->nr_sections);
-	h->page_shift = shoal_le32_of(CAT_PAGE_SHIFT);
+	h->nr_sections = le32_of(w->nr_sections);
+	h->page_shift = le32_of(CAT_PAGE_SHIFT);
 }
 
-/* Where all files turned out to have the same number of samples, the header says so. */
+/* If all files turned out to have the same number of samples, store it in the header. */
 static void settle_samples(struct shoal_writer *w)
 {
 	struct cat_column_writer *c = &w->sample_column;
@@ -645,7 +647,7 @@ static void settle_samples(struct shoal_writer *w)
 	cat_column_writer_init(c, c->runs, c->blocks, c->data);
 }
 
-static int write_all(struct shoal_writer *w, struct shoal_buf *sums, struct shoal_err *err)
+static int writer_write_all(struct shoal_writer *w, struct buf *sums, struct shoal_err *err)
 {
 	struct {
 		struct cat_header header;
@@ -656,7 +658,7 @@ static int write_all(struct shoal_writer *w, struct shoal_buf *sums, struct shoa
 	int rc;
 
 	w->err = err;
-	rc = explain(cat_encoder_finish(&w->encoder), err);
+	rc = writer_explain(cat_encoder_finish(&w->encoder), err);
 	if (rc == 0 && w->listing)
 		rc = cat_stream_write(&w->stream[CAT_LIST], w->listing, strlen(w->listing), err);
 	settle_samples(w);
@@ -672,55 +674,55 @@ static int write_all(struct shoal_writer *w, struct shoal_buf *sums, struct shoa
 		return rc;
 	assert(w->nr_put == w->digest.nr_files);
 	fill_header(w, &head.header);
-	head.header.key_skip = shoal_le32_of(skip);
-	head.header.file_len = shoal_le64_of(end + sums->len);
-	head.header.sums_off = shoal_le64_of(end);
-	head.header.sums_checksum = shoal_le64_of(XXH3_64bits(sums->data, sums->len));
+	head.header.key_skip = le32_of(skip);
+	head.header.file_len = le64_of(end + sums->len);
+	head.header.sums_off = le64_of(end);
+	head.header.sums_checksum = le64_of(XXH3_64bits(sums->data, sums->len));
 	head.header.table_checksum =
-		shoal_le64_of(XXH3_64bits(head.table, w->nr_sections * sizeof(head.table[0])));
-	head.header.header_checksum = shoal_le64_of(
-		XXH3_64bits(&head.header, offsetof(struct cat_header, header_checksum)));
-	rc = shoal_pwrite_all(w->pub.fd, &head,
-			      sizeof(head.header) + w->nr_sections * sizeof(head.table[0]), 0);
-	return rc < 0 ? shoal_fail_errno(err, rc, "cannot write the catalog") : 0;
+		le64_of(XXH3_64bits(head.table, w->nr_sections * sizeof(head.table[0])));
+	head.header.header_checksum =
+		le64_of(XXH3_64bits(&head.header, offsetof(struct cat_header, header_checksum)));
+	rc = pwrite_all(w->pub.fd, &head,
+			sizeof(head.header) + w->nr_sections * sizeof(head.table[0]), 0);
+	return rc < 0 ? err_set_errno(err, rc, "cannot write the catalog") : 0;
 }
 
-int shoal_writer_set_listing(struct shoal_writer *w, const char *listing, struct shoal_err *err)
+int writer_set_listing(struct shoal_writer *w, const char *listing, struct shoal_err *err)
 {
 	char *copy = strdup(listing);
 
 	assert(w->listing && strlen(listing) <= CAT_LISTING_MAX);
 	if (!copy)
-		return shoal_fail(err, -ENOMEM, "out of memory");
+		return err_set(err, -ENOMEM, "out of memory");
 	free(w->listing);
 	w->listing = copy;
 	return 0;
 }
 
-static int finish(struct shoal_writer *w, struct shoal_err *err)
+static int writer_finish(struct shoal_writer *w, struct shoal_err *err)
 {
-	struct shoal_buf sums = { .max = SIZE_MAX };
+	struct buf sums = { .max = SIZE_MAX };
 	int rc = check_usable(w, err);
 
 	if (rc == 0)
-		rc = write_all(w, &sums, err);
-	shoal_buf_release(&sums);
+		rc = writer_write_all(w, &sums, err);
+	buf_release(&sums);
 	return rc;
 }
 
 int shoal_writer_seal(struct shoal_writer *writer, struct shoal_err *err)
 {
-	int rc = finish(writer, err);
+	int rc = writer_finish(writer, err);
 
 	if (rc == 0)
-		rc = shoal_publish_commit(&writer->pub, err);
+		rc = publish_commit(&writer->pub, err);
 	shoal_writer_abort(writer);
 	return rc;
 }
 
-int shoal_writer_seal_nameless(struct shoal_writer *writer, struct shoal_err *err)
+int writer_seal_nameless(struct shoal_writer *writer, struct shoal_err *err)
 {
-	int fd = -1, rc = finish(writer, err);
+	int fd = -1, rc = writer_finish(writer, err);
 
 	if (rc == 0) {
 		fd = writer->pub.fd;

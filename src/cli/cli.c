@@ -8,10 +8,11 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "cli/hints.h"
 #include "cli/s3_options.h"
 #include "comm/comm.h"
-#include "load/fetch.h"
 #include "shoal.h"
+#include "store/uri.h"
 
 void cli_put_plain(FILE *out, const char *text, size_t len)
 {
@@ -25,7 +26,7 @@ void cli_put_plain(FILE *out, const char *text, size_t len)
 	}
 }
 
-static void SHOAL_PRINTF(2, 0) say(const char *command, const char *fmt, va_list args)
+static void PRINTF_LIKE(2, 0) cli_print_error(const char *command, const char *fmt, va_list args)
 {
 	char words[2 * 4096]; /* a path, and what is wrong with it */
 	char *line = NULL;
@@ -34,7 +35,7 @@ static void SHOAL_PRINTF(2, 0) say(const char *command, const char *fmt, va_list
 
 	fflush(stdout);
 	vsnprintf(words, sizeof(words), fmt, args);
-	/* Written at once: other ranks may be saying something, too. */
+	/* Written in one call: other ranks may be printing, too. */
 	out = open_memstream(&line, &len);
 	if (!out)
 		return;
@@ -51,7 +52,7 @@ int cli_fail(const char *command, const char *fmt, ...)
 	va_list args;
 
 	va_start(args, fmt);
-	say(command, fmt, args);
+	cli_print_error(command, fmt, args);
 	va_end(args);
 	return CLI_FAILED;
 }
@@ -61,27 +62,38 @@ int cli_usage(const char *command, const char *fmt, ...)
 	va_list args;
 
 	va_start(args, fmt);
-	say(command, fmt, args);
+	cli_print_error(command, fmt, args);
 	va_end(args);
 	fprintf(stderr, "Try 'shoal %s --help'.\n", command);
 	return CLI_USAGE;
 }
 
-/* Of --local-copy: where cli_open() has its catalogs copied to. */
-static const char *local_copy;
-
-int cli_getopt(int argc, char **argv, const char *shorts, const struct option *longs)
+/* For shells that complete options, and for the test of the help texts. */
+static _Noreturn void list_options(const char *command, const struct option *longs)
+{
+	for (; longs->name; longs++)
+		printf("--%s%s\n", longs->name, longs->has_arg == required_argument ? "=" : "");
+	exit(cli_finish(command, CLI_OK));
+}
+int cli_getopt(int argc, char **argv, const char *shorts, const struct option *longs,
+	       struct cli_where *where)
 {
 	struct shoal_err err = { "" };
-	int c;
+	int c, rc;
 
+	if (argc == 2 && strcmp(argv[1], "--list-options") == 0)
+		list_options(argv[0], longs);
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) == CLI_OPT_LOCAL_COPY ||
-	       cli_s3_option(c, optarg)) {
-		if (c == CLI_OPT_LOCAL_COPY)
-			local_copy = optarg;
-		else if (cli_s3_check(c, optarg, &err) < 0) {
-			cli_usage(argv[0], "%s", err.msg);
+	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) >= CLI_OPT_LOCAL_COPY) {
+		if (c == CLI_OPT_LOCAL_COPY) {
+			where->local_copy = optarg;
+			continue;
+		}
+		rc = cli_s3_option(c, optarg, &where->config, &err);
+		if (rc == 0)
+			break;
+		if (rc < 0) {
+			cli_usage(argv[0], "%s", cli_words(argv[0], &err));
 			return '?';
 		}
 	}
@@ -98,7 +110,7 @@ int cli_getopt(int argc, char **argv, const char *shorts, const struct option *l
 
 bool cli_number(const char *command, const char *option, uint64_t *ret_value)
 {
-	int rc = shoal_parse_u64(optarg, ret_value);
+	int rc = parse_u64(optarg, ret_value);
 
 	if (rc < 0)
 		cli_usage(command, "%s '%s' is %s", option, optarg,
@@ -117,7 +129,7 @@ bool cli_threads(const char *command, uint64_t *ret_nr)
 
 bool cli_size(const char *command, const char *option, uint64_t *ret_value)
 {
-	int rc = shoal_parse_size(optarg, ret_value);
+	int rc = parse_size(optarg, ret_value);
 
 	if (rc < 0)
 		cli_usage(command, "%s '%s' is %s", option, optarg,
@@ -125,32 +137,41 @@ bool cli_size(const char *command, const char *option, uint64_t *ret_value)
 	return rc == 0;
 }
 
-int cli_open_catalog(const char *path, struct shoal_catalog **ret_cat, struct shoal_err *err)
+struct shoal_catalog_options cli_catalog_options(const struct cli_where *where)
 {
+	return (struct shoal_catalog_options){ .copy_dir = where->local_copy,
+					       .config = &where->config,
+					       .stop = &cli_stop };
+}
+
+int cli_open_catalog(const char *path, const struct cli_where *where,
+		     struct shoal_catalog **ret_cat, struct shoal_err *err)
+{
+	struct shoal_catalog_options options = cli_catalog_options(where);
 	struct shoal_err words = { "" };
-	int rc = load_open_catalog(path, local_copy, &cli_stop, ret_cat, &words);
+	int rc = shoal_catalog_open_with(path, &options, ret_cat, &words);
 
 	if (rc < 0)
-		return shoal_fail(err, rc, "%s", words.msg);
+		return err_set_as(err, rc, &words, "%s", words.msg);
 	if (*words.msg)
-		cli_fail("", "'%s': %s", path, words.msg);
+		cli_fail("", "'%s': %s", path, cli_words("", &words));
 	return 0;
 }
 
-struct shoal_catalog *cli_open(const char *command, const char *path)
+struct shoal_catalog *cli_open(const char *command, const char *path, const struct cli_where *where)
 {
 	struct shoal_catalog *cat = NULL;
-	bool copies = local_copy || load_is_remote(path);
+	bool copies = where->local_copy || store_uri_traits(path).objects;
 	struct shoal_err err = { "" };
 	int rc;
 
 	if (copies)
 		cli_catch_signals();
-	rc = cli_open_catalog(path, &cat, &err);
+	rc = cli_open_catalog(path, where, &cat, &err);
 	if (copies)
 		cli_release_signals(); /* the command may take them again */
 	if (rc < 0)
-		cli_fail(command, "'%s': %s", path, err.msg);
+		cli_fail(command, "'%s': %s", path, cli_words(command, &err));
 	if (rc == -ECANCELED || cli_stop)
 		cli_die_of_signal();
 	return cat;
@@ -162,11 +183,10 @@ int cli_check_samples(const struct shoal_catalog *cat, struct shoal_err *err)
 
 	shoal_catalog_info(cat, &info);
 	if (info.nr_files == 0)
-		return shoal_fail(err, -ENODATA,
-				  "the catalog lists no files: index a place that has some");
+		return err_set(err, -ENODATA,
+			       "the catalog lists no files: index a directory that has some");
 	if (info.nr_samples == 0)
-		return shoal_fail(err, -ENODATA,
-				  "the catalog has no samples: none of its files holds any");
+		return err_set(err, -ENODATA, "the catalog has no samples: its files contain none");
 	return 0;
 }
 
@@ -176,7 +196,7 @@ int cli_lookup_failed(const char *command, const char *path, const struct shoal_
 	struct shoal_err err = { "" };
 
 	shoal_catalog_explain(cat, rc, &err);
-	return cli_fail(command, "'%s': %s", path, err.msg);
+	return cli_fail(command, "'%s': %s", path, cli_words(command, &err));
 }
 
 int cli_finish(const char *command, int status)
@@ -193,26 +213,15 @@ _Noreturn void cli_exit_now(const char *command, int status)
 	_exit(status);
 }
 
-void cli_json_string(const char *text)
+static void put_stdout(void *self, const void *bytes, size_t len)
 {
-	size_t left = strlen(text);
+	(void)self;
+	fwrite(bytes, 1, len, stdout); /* cli_finish() sees what fails */
+}
 
-	putchar('"');
-	while (left > 0) {
-		size_t n = shoal_utf8_len(text, left);
-
-		if (n == 0)
-			fputs("\\ufffd", stdout);
-		else if ((unsigned char)*text < 0x20)
-			printf("\\u%04x", (unsigned)*text);
-		else if (*text == '"' || *text == '\\')
-			printf("\\%c", *text);
-		else
-			fwrite(text, 1, n, stdout);
-		text += n ? n : 1;
-		left -= n ? n : 1;
-	}
-	putchar('"');
+struct json cli_json(void)
+{
+	return (struct json){ .put = put_stdout };
 }
 
 int cli_stop;
@@ -224,10 +233,10 @@ static void on_signal(int sig)
 	__atomic_store_n(&cli_stop, 1, __ATOMIC_RELAXED);
 }
 
-void cli_part(struct shoal_comm *comm)
+void cli_part(struct comm *comm)
 {
 	fflush(stdout); /* a failure is told by cli_finish() */
-	shoal_comm_close(comm);
+	comm_close(comm);
 }
 
 /* From users, and from batch systems before time is up. */
@@ -237,7 +246,7 @@ void cli_release_signals(void)
 {
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGXFSZ, SIG_DFL);
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(signals); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
 		struct sigaction old;
 
 		sigaction(signals[i], NULL, &old);
@@ -252,10 +261,10 @@ void cli_catch_signals(void)
 	struct sigaction act = { .sa_handler = on_signal };
 
 	sigemptyset(&act.sa_mask);
-	/* A pipe that nobody reads and a file that may not grow are errors like others. */
+	/* A pipe without a reader and a file that may not grow are ordinary errors. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(signals); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
 		struct sigaction old;
 
 		sigaction(signals[i], NULL, &old);

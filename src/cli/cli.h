@@ -1,4 +1,4 @@
-/* cli.h - what the commands share: exit codes, options, output. */
+/* cli.h - shared by the commands: exit codes, options, output. */
 #ifndef SHOAL_CLI_CLI_H
 #define SHOAL_CLI_CLI_H
 
@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/json.h"
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 
@@ -24,13 +25,14 @@ int cmd_run(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_workloads(int argc, char **argv);
 
-/* "shoal COMMAND: words" on standard error. Returns CLI_FAILED. */
-int cli_fail(const char *command, const char *fmt, ...) SHOAL_PRINTF(2, 3);
+/* Print "shoal COMMAND: words" on standard error. Returns CLI_FAILED. */
+int cli_fail(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* The same, with how to get help. Returns CLI_USAGE. */
-int cli_usage(const char *command, const char *fmt, ...) SHOAL_PRINTF(2, 3);
+int cli_usage(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Names may hold anything: what a terminal would act on, or would break a line, is spelt out. */
+/* Names may contain any bytes: those that a terminal would interpret, or that break a line, are
+ * escaped. */
 void cli_put_plain(FILE *out, const char *text, size_t len);
 
 /* In the options of every command that opens catalogs with cli_open(), and its line of help. */
@@ -40,55 +42,67 @@ enum { CLI_OPT_LOCAL_COPY = 1000 };
 		"local-copy", required_argument, NULL, CLI_OPT_LOCAL_COPY \
 	}
 
-/* The next option, as getopt_long(); errors are said in our words and give '?'. */
-int cli_getopt(int argc, char **argv, const char *shorts, const struct option *longs);
+/* The options that commands share: how to reach stores and to open catalogs. */
+struct cli_where {
+	struct shoal_store_config config; /* by cli/s3_options.h */
+	const char *local_copy;           /* --local-copy, or NULL */
+};
 
-/* The value of the option just read as a number, a size: false with words when it is none. */
-bool cli_number(const char *command, const char *option, uint64_t *ret_value) SHOAL_MUST_USE;
-bool cli_size(const char *command, const char *option, uint64_t *ret_value) SHOAL_MUST_USE;
+/*
+ * The next option, as getopt_long(); an error is printed in our words and gives '?'. Shared options
+ * go to @where, which may be NULL if @longs has none of them. "shoal COMMAND --list-options" prints
+ * the names of all, with a = where one has a value, and exits.
+ */
+int cli_getopt(int argc, char **argv, const char *shorts, const struct option *longs,
+	       struct cli_where *where);
+
+/* The value of the option just read as a number or a size: false with a message if malformed. */
+bool cli_number(const char *command, const char *option, uint64_t *ret_value) MUST_USE;
+bool cli_size(const char *command, const char *option, uint64_t *ret_value) MUST_USE;
 
 /* The value of --threads. */
-bool cli_threads(const char *command, uint64_t *ret_nr) SHOAL_MUST_USE;
+bool cli_threads(const char *command, uint64_t *ret_nr) MUST_USE;
 
-/* Open a catalog, in a file or a bucket, by way of --local-copy where that was given. */
-int cli_open_catalog(const char *path, struct shoal_catalog **ret_cat,
-		     struct shoal_err *err) SHOAL_MUST_USE;
+/* For shoal_catalog_open_with(), ended by signals; lends @where. */
+struct shoal_catalog_options cli_catalog_options(const struct cli_where *where);
+
+/* Open a catalog, in a file or a bucket. */
+int cli_open_catalog(const char *path, const struct cli_where *where,
+		     struct shoal_catalog **ret_cat, struct shoal_err *err) MUST_USE;
 
 /* The same, with words on failure: NULL. */
-struct shoal_catalog *cli_open(const char *command, const char *path);
+struct shoal_catalog *cli_open(const char *command, const char *path,
+			       const struct cli_where *where);
 
-/* Whether a catalog has something to read. -ENODATA with words. */
-int cli_check_samples(const struct shoal_catalog *cat, struct shoal_err *err) SHOAL_MUST_USE;
+/* Whether a catalog has something to read. -ENODATA with a message. */
+int cli_check_samples(const struct shoal_catalog *cat, struct shoal_err *err) MUST_USE;
 
-/* Say what went wrong with a lookup in the catalog at @path. Returns CLI_FAILED. */
+/* Print the error of a lookup in the catalog at @path. Returns CLI_FAILED. */
 int cli_lookup_failed(const char *command, const char *path, const struct shoal_catalog *cat,
 		      int rc);
 
 /* Flush standard output; a write that failed there turns @status into CLI_FAILED. */
 int cli_finish(const char *command, int status);
 
-/*
- * Say goodbye to the other ranks. What was printed is flushed first: as soon as one rank has exited
- * with a failure a launcher may kill those that are still about to.
- */
-struct shoal_comm;
-void cli_part(struct shoal_comm *comm);
+/* Close the comm. Output is flushed first: as soon as one rank has exited with a failure, a
+ * launcher may kill the others. */
+struct comm;
+void cli_part(struct comm *comm);
 
-/*
- * End with @status while threads still read, which may never end: exit() would take down below them
- * what they use.
- */
+/* Exit with @status while threads are still reading, which may never end: exit() would destroy
+ * what they use. */
 _Noreturn void cli_exit_now(const char *command, int status);
 
-/* Print @text as a JSON string; bytes that are not UTF-8 become U+FFFD. */
-void cli_json_string(const char *text);
+/* The writer of every --json: to standard output, a document per line. */
+struct json cli_json(void);
 
-/* Becomes 1 on a signal that asks for an end, once cli_catch_signals() was called. */
+/* Becomes 1 on a terminating signal, once cli_catch_signals() was called. */
 extern int cli_stop;
 void cli_catch_signals(void);
 void cli_release_signals(void);
 
-/* After cleaning up: end as the signal that was caught would have ended us. Returns if none was. */
+/* After cleaning up: end as the caught signal would have ended the process. Returns if there was
+ * none. */
 void cli_die_of_signal(void);
 
 #endif

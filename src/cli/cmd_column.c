@@ -1,4 +1,4 @@
-/* shoal column: make, sort, check and describe columns, one number a sample. */
+/* shoal column: make, sort, check and describe columns, one number per sample. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,7 +9,8 @@
 #include "base/publish.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "index/import.h"
+#include "cli/hints.h"
+#include "format/import.h"
 
 static const char usage[] =
 	"usage: shoal column sizes CATALOG [OPTION]...\n"
@@ -18,9 +19,9 @@ static const char usage[] =
 	"       shoal column info COLUMN [--json]\n"
 	"       shoal column verify COLUMN...\n"
 	"\n"
-	"A column is one number for each sample of a catalog, in a file of its own: sizes as the catalog\n"
-	"has them, or what FILE holds: a NumPy array (.npy), or CSV with a line for each sample. Batches\n"
-	"by length need a sorted column; a column of type bit says which samples to keep.\n"
+	"A column is one number per sample of a catalog, in a file of its own: the catalog's sizes, or the\n"
+	"values in FILE: a NumPy array (.npy), or CSV with one line per sample. Batches by length need a\n"
+	"sorted column; a column of type bit selects the samples to keep.\n"
 	"\n"
 	"  -o, --output FILE   the column to write (default CATALOG.NAME.col; sort: in place)\n"
 	"      --name NAME     its name (default size, or length)\n"
@@ -31,9 +32,9 @@ static const char usage[] =
 	"      --by-name N     CSV: the field with the file's name; lines may then be in any order\n"
 	"      --header        CSV: the first line has names, not values\n"
 	"      --sort          also write the order of samples by value\n"
-	"      --keep KEEP     of those only that this column of type bit keeps\n"
+	"      --keep KEEP     only of the samples that this column of type bit keeps\n"
 	"      --json          print the facts as JSON\n"
-	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be\n"
+	"      --local-copy DIR   read a copy of the catalog in DIR, made if necessary\n"
 	"  -q, --quiet         print nothing but errors\n";
 
 enum { OPT_NAME = 256, OPT_TYPE, OPT_FIELD, OPT_BY_NAME, OPT_HEADER, OPT_SORT, OPT_KEEP, OPT_JSON };
@@ -58,7 +59,8 @@ static const struct option longs[] = {
 #define FIELDS_MAX 256
 #define LINE_MAX_  (1u << 16)
 
-struct arguments {
+struct cmd_column_arguments {
+	struct cli_where where;
 	const char *output, *name, *field, *by_name, *keep;
 	char *default_output;
 	enum shoal_column_type type; /* 0: not given */
@@ -70,12 +72,12 @@ struct arguments {
 	struct shoal_column_writer *writer;
 };
 
-static int failed(const char *path, const struct shoal_err *err)
+static int cmd_column_failed(const char *path, struct shoal_err *err)
 {
-	return cli_fail("column", "'%s': %s", path, err->msg);
+	return cli_fail("column", "'%s': %s", path, cli_words("column", err));
 }
 
-static size_t width_of(enum shoal_column_type type)
+static size_t cmd_column_width_of(enum shoal_column_type type)
 {
 	static const uint8_t width[] = {
 		[SHOAL_BIT] = 1, [SHOAL_U8] = 1,  [SHOAL_U16] = 2, [SHOAL_U32] = 4,
@@ -87,7 +89,8 @@ static size_t width_of(enum shoal_column_type type)
 
 /* ---- Writing ---------------------------------------------------------------------------- */
 
-static int begin(struct arguments *a, const char *default_name, enum shoal_column_type default_type)
+static int cmd_column_begin(struct cmd_column_arguments *a, const char *default_name,
+			    enum shoal_column_type default_type)
 {
 	struct shoal_column_options o = { .nr_samples = a->info.nr_samples,
 					  .nr = a->info.nr_samples,
@@ -105,76 +108,76 @@ static int begin(struct arguments *a, const char *default_name, enum shoal_colum
 	o.name = a->name;
 	o.type = a->type;
 	if (shoal_column_create(a->output, &o, &a->writer, &err) < 0)
-		return failed(a->output, &err);
+		return cmd_column_failed(a->output, &err);
 	return CLI_OK;
 }
 
 /* Store number @n as value @i of @values, which are said to be those of @where. */
-static int store(const struct arguments *a, const struct import_number *n, uint8_t *values,
-		 uint64_t i, const char *path, const char *what, uint64_t where)
+static int store(const struct cmd_column_arguments *a, const struct import_number *n,
+		 uint8_t *values, uint64_t i, const char *path, const char *what, uint64_t where)
 {
-	if (import_number_store(n, a->type, values + i * width_of(a->type)) == 0)
+	if (import_number_store(n, a->type, values + i * cmd_column_width_of(a->type)) == 0)
 		return CLI_OK;
 	return cli_fail("column",
 			"'%s', %s %" PRIu64 ": the number does not fit type %s: use --type", path,
 			what, where, shoal_column_type_name(a->type));
 }
 
-static int append(struct arguments *a, const void *values, uint64_t nr)
+static int cmd_column_append(struct cmd_column_arguments *a, const void *values, uint64_t nr)
 {
 	struct shoal_err err = { "" };
 
 	if (cli_stop)
 		return CLI_INTERRUPTED;
 	if (shoal_column_append(a->writer, values, nr, &err) < 0)
-		return failed(a->output, &err);
+		return cmd_column_failed(a->output, &err);
 	return CLI_OK;
 }
 
-static int sort_column(const struct arguments *a, const char *path, const char *output)
+static int sort_column(const struct cmd_column_arguments *a, const char *path, const char *output)
 {
 	struct shoal_column *column = NULL, *keep = NULL;
 	struct shoal_err err = { "" };
 	int status = CLI_OK, rc = 0;
 
 	if (shoal_column_open(path, NULL, &column, &err) < 0)
-		return failed(path, &err);
+		return cmd_column_failed(path, &err);
 	if (a->keep && shoal_column_open(a->keep, NULL, &keep, &err) < 0)
-		status = failed(a->keep, &err);
+		status = cmd_column_failed(a->keep, &err);
 	if (status == CLI_OK)
 		rc = shoal_column_sort(column, keep, output, 0, &cli_stop, &err);
 	if (rc == -ECANCELED)
 		status = CLI_INTERRUPTED;
 	else if (rc < 0)
-		status = failed(path, &err);
+		status = cmd_column_failed(path, &err);
 	shoal_column_close(column);
 	shoal_column_close(keep);
 	return status;
 }
 
 /* Seal it, or give it up. */
-static int end(struct arguments *a, int status)
+static int cmd_column_end(struct cmd_column_arguments *a, int status)
 {
 	struct shoal_err err = { "" };
 
 	if (status != CLI_OK)
 		a->writer = shoal_column_abort(a->writer);
 	else if (shoal_column_seal(a->writer, &err) < 0)
-		status = failed(a->output, &err);
+		status = cmd_column_failed(a->output, &err);
 	a->writer = NULL;
 	if (status == CLI_OK && (a->sort || a->keep))
 		status = sort_column(a, a->output, a->output);
 	if (status == CLI_OK && !a->quiet)
 		fprintf(stderr, "%" PRIu64 " value%s of type %s in '%s'\n", a->info.nr_samples,
-			shoal_plural(a->info.nr_samples), shoal_column_type_name(a->type),
-			a->output);
+			plural(a->info.nr_samples), shoal_column_type_name(a->type), a->output);
 	return status;
 }
 
 /* ---- Sizes ------------------------------------------------------------------------------ */
 
-/* The bytes of each sample: a file's are shared by its samples, rounded up. */
-static int put_file(struct arguments *a, uint64_t id, uint8_t *values, uint64_t *fill)
+/* The bytes of each sample: a file's size divided by its samples, rounded up. */
+static int cmd_column_put_file(struct cmd_column_arguments *a, uint64_t id, uint8_t *values,
+			       uint64_t *fill)
 {
 	struct import_number n = { .kind = IMPORT_UNSIGNED };
 	uint64_t size = 0, first = 0, nr = 0;
@@ -189,33 +192,33 @@ static int put_file(struct arguments *a, uint64_t id, uint8_t *values, uint64_t 
 	for (; nr > 0 && status == CLI_OK; nr--) {
 		status = store(a, &n, values, *fill, a->catalog_path, "file", id);
 		if (status == CLI_OK && ++*fill == CHUNK) {
-			status = append(a, values, *fill);
+			status = cmd_column_append(a, values, *fill);
 			*fill = 0;
 		}
 	}
 	return status;
 }
 
-static int make_sizes(struct arguments *a)
+static int make_sizes(struct cmd_column_arguments *a)
 {
 	static uint8_t values[8 * CHUNK]; /* too large for a small stack, as those below */
 	uint64_t fill = 0;
 	int status;
 
 	if (a->info.nr_bytes == SHOAL_SIZE_UNKNOWN)
-		return cli_fail("column", "'%s': it has no sizes: index it with sizes",
+		return cli_fail("column", "'%s': the catalog has no sizes: index it with sizes",
 				a->catalog_path);
-	status = begin(a, "size", SHOAL_U64);
+	status = cmd_column_begin(a, "size", SHOAL_U64);
 	for (uint64_t id = 0; id < a->info.nr_files && status == CLI_OK; id++)
-		status = put_file(a, id, values, &fill);
+		status = cmd_column_put_file(a, id, values, &fill);
 	if (status == CLI_OK)
-		status = append(a, values, fill);
-	return end(a, status);
+		status = cmd_column_append(a, values, fill);
+	return cmd_column_end(a, status);
 }
 
 /* ---- NumPy ------------------------------------------------------------------------------ */
 
-static int copy_array(struct arguments *a, FILE *in, const struct import_array *array,
+static int copy_array(struct cmd_column_arguments *a, FILE *in, const struct import_array *array,
 		      const char *path)
 {
 	static uint8_t bytes[8 * CHUNK], values[8 * CHUNK];
@@ -224,7 +227,7 @@ static int copy_array(struct arguments *a, FILE *in, const struct import_array *
 	for (uint64_t done = 0; done < array->nr; done += nr) {
 		int status = CLI_OK;
 
-		nr = shoal_min(CHUNK, array->nr - done);
+		nr = u64_min(CHUNK, array->nr - done);
 		if (fread(bytes, array->width, nr, in) != nr)
 			return cli_fail("column",
 					"'%s': truncated: it has fewer than its %" PRIu64 " values",
@@ -235,14 +238,14 @@ static int copy_array(struct arguments *a, FILE *in, const struct import_array *
 			status = store(a, &n, values, i, path, "value", done + i);
 		}
 		if (status == CLI_OK)
-			status = append(a, values, nr);
+			status = cmd_column_append(a, values, nr);
 		if (status != CLI_OK)
 			return status;
 	}
 	return CLI_OK;
 }
 
-static int import_npy(struct arguments *a, FILE *in, const char *path)
+static int import_npy(struct cmd_column_arguments *a, FILE *in, const char *path)
 {
 	static uint8_t header[1u << 16];
 	struct import_array array;
@@ -251,19 +254,19 @@ static int import_npy(struct arguments *a, FILE *in, const char *path)
 	int status;
 
 	if (import_npy_parse(header, len, &array, &err) < 0)
-		return failed(path, &err);
+		return cmd_column_failed(path, &err);
 	if (array.nr != a->info.nr_samples)
 		return cli_fail("column",
-				"'%s' has %" PRIu64 " value%s, but the catalog %" PRIu64
+				"'%s' has %" PRIu64 " value%s, but the catalog has %" PRIu64
 				" sample%s",
-				path, array.nr, shoal_plural(array.nr), a->info.nr_samples,
-				shoal_plural(a->info.nr_samples));
+				path, array.nr, plural(array.nr), a->info.nr_samples,
+				plural(a->info.nr_samples));
 	if (fseek(in, (long)array.data_off, SEEK_SET) < 0)
 		return cli_fail("column", "'%s': cannot read it: %s", path, strerror(errno));
-	status = begin(a, "length", array.type);
+	status = cmd_column_begin(a, "length", array.type);
 	if (status == CLI_OK)
 		status = copy_array(a, in, &array, path);
-	return end(a, status);
+	return cmd_column_end(a, status);
 }
 
 /* ---- CSV -------------------------------------------------------------------------------- */
@@ -278,8 +281,8 @@ struct csv {
 	int value, name; /* which fields; -1: the last, or none */
 };
 
-/* The next line that is not empty, cut into fields: 1, 0 at the end, -1 after words. */
-static int next_line(struct csv *c)
+/* The next line that is not empty, cut into fields: 1, 0 at the end, -1 after printing an error. */
+static int cmd_column_next_line(struct csv *c)
 {
 	size_t len;
 
@@ -301,14 +304,15 @@ static int next_line(struct csv *c)
 	c->nr = import_csv_split(c->line, len, c->field, FIELDS_MAX);
 	if (c->nr < 0 || c->nr > FIELDS_MAX) {
 		cli_fail("column", "'%s', line %" PRIu64 ": %s", c->path, c->number,
-			 c->nr < 0 ? "a quote does not end, or something follows it"
+			 c->nr < 0 ? "a quote is not closed, or text follows it"
 				   : "too many fields");
 		return -1;
 	}
 	return 1;
 }
 
-/* Which field @which means: a number from 1, or a name in the first line. False after words. */
+/* The field that @which means: a number from 1, or a name in the first line. False after
+ * printing an error. */
 static bool find_field(struct csv *c, const char *which, bool *named, int *ret_field)
 {
 	char *end_of_number;
@@ -326,12 +330,13 @@ static bool find_field(struct csv *c, const char *which, bool *named, int *ret_f
 			return true;
 		}
 	}
-	cli_fail("column", "'%s': no field of the first line is called '%s'", c->path, which);
+	cli_fail("column", "'%s': no field of the first line is named '%s'", c->path, which);
 	return false;
 }
 
 /* The number of the line. */
-static int line_number(const struct arguments *a, const struct csv *c, uint8_t *values, uint64_t i)
+static int line_number(const struct cmd_column_arguments *a, const struct csv *c, uint8_t *values,
+		       uint64_t i)
 {
 	int field = c->value < 0 ? c->nr - 1 : c->value;
 	struct import_number n;
@@ -344,40 +349,39 @@ static int line_number(const struct arguments *a, const struct csv *c, uint8_t *
 				"'%s', line %" PRIu64
 				": '%.*s' is not a number (is the first line a "
 				"header? then use --header)",
-				c->path, c->number, (int)shoal_min(c->field[field].len, 40),
+				c->path, c->number, (int)u64_min(c->field[field].len, 40),
 				c->field[field].text);
 	return store(a, &n, values, i, c->path, "line", c->number);
 }
 
-static int lines_in_order(struct arguments *a, struct csv *c, int have)
+static int lines_in_order(struct cmd_column_arguments *a, struct csv *c, int have)
 {
 	static uint8_t values[8 * CHUNK];
 	uint64_t fill = 0, nr = 0;
 	int status = CLI_OK;
 
-	for (; have > 0 && status == CLI_OK; have = next_line(c)) {
+	for (; have > 0 && status == CLI_OK; have = cmd_column_next_line(c)) {
 		if (nr++ == a->info.nr_samples)
-			return cli_fail(
-				"column",
-				"'%s' has more than %" PRIu64 " line%s, one for each sample",
-				c->path, a->info.nr_samples, shoal_plural(a->info.nr_samples));
+			return cli_fail("column",
+					"'%s' has more than %" PRIu64
+					" line%s, one for each sample",
+					c->path, a->info.nr_samples, plural(a->info.nr_samples));
 		status = line_number(a, c, values, fill);
 		if (status == CLI_OK && ++fill == CHUNK) {
-			status = append(a, values, fill);
+			status = cmd_column_append(a, values, fill);
 			fill = 0;
 		}
 	}
 	if (have < 0)
 		return CLI_FAILED;
 	if (status == CLI_OK && nr < a->info.nr_samples)
-		return cli_fail("column",
-				"'%s' has only %" PRIu64 " line%s for %" PRIu64 " sample%s",
-				c->path, nr, shoal_plural(nr), a->info.nr_samples,
-				shoal_plural(a->info.nr_samples));
-	return status == CLI_OK ? append(a, values, fill) : status;
+		return cli_fail(
+			"column", "'%s' has only %" PRIu64 " line%s for %" PRIu64 " sample%s",
+			c->path, nr, plural(nr), a->info.nr_samples, plural(a->info.nr_samples));
+	return status == CLI_OK ? cmd_column_append(a, values, fill) : status;
 }
 
-static int place_line(const struct arguments *a, const struct csv *c, uint8_t *values,
+static int place_line(const struct cmd_column_arguments *a, const struct csv *c, uint8_t *values,
 		      uint8_t *seen)
 {
 	const struct import_field *name = &c->field[c->name];
@@ -390,18 +394,19 @@ static int place_line(const struct arguments *a, const struct csv *c, uint8_t *v
 	rc = shoal_catalog_find(a->cat, name->text, name->len, &id);
 	if (rc == -ENOENT)
 		return cli_fail("column",
-				"'%s', line %" PRIu64 ": the catalog has no file called '%.*s'",
-				c->path, c->number, (int)shoal_min(name->len, 200), name->text);
+				"'%s', line %" PRIu64 ": the catalog has no file named '%.*s'",
+				c->path, c->number, (int)u64_min(name->len, 200), name->text);
 	if (rc < 0)
 		return cli_lookup_failed("column", a->catalog_path, a->cat, rc);
 	if (seen[id / 8] >> (id % 8) & 1)
-		return cli_fail("column", "'%s', line %" PRIu64 ": '%.*s' comes a second time",
-				c->path, c->number, (int)shoal_min(name->len, 200), name->text);
+		return cli_fail("column", "'%s', line %" PRIu64 ": '%.*s' is repeated", c->path,
+				c->number, (int)u64_min(name->len, 200), name->text);
 	seen[id / 8] |= (uint8_t)(1u << (id % 8));
 	return line_number(a, c, values, id);
 }
 
-static int find_missing(const struct arguments *a, const struct csv *c, const uint8_t *seen)
+static int find_missing(const struct cmd_column_arguments *a, const struct csv *c,
+			const uint8_t *seen)
 {
 	char name[SHOAL_NAME_MAX + 1] = "";
 
@@ -416,44 +421,44 @@ static int find_missing(const struct arguments *a, const struct csv *c, const ui
 	return CLI_OK;
 }
 
-/* Lines in any order: each number goes to its place in @values, a map of a file without a name. */
-static int lines_by_name(struct arguments *a, struct csv *c, int have, uint8_t *values)
+/* Lines in any order: each number goes to its place in @values, a mapped unnamed file. */
+static int lines_by_name(struct cmd_column_arguments *a, struct csv *c, int have, uint8_t *values)
 {
-	/* A bit a file, to notice those that are missing or come twice. */
+	/* One bit per file, to detect missing and repeated ones. */
 	uint8_t *seen = calloc(a->info.nr_files / 8 + 1, 1);
 	int status = CLI_OK;
 
 	if (!seen)
 		return cli_fail("column", "out of memory");
-	for (; have > 0 && status == CLI_OK; have = next_line(c))
+	for (; have > 0 && status == CLI_OK; have = cmd_column_next_line(c))
 		status = cli_stop ? CLI_INTERRUPTED : place_line(a, c, values, seen);
 	if (have < 0)
 		status = CLI_FAILED;
 	if (status == CLI_OK)
 		status = find_missing(a, c, seen);
 	for (uint64_t at = 0, nr; at < a->info.nr_samples && status == CLI_OK; at += nr) {
-		nr = shoal_min(CHUNK, a->info.nr_samples - at);
-		status = append(a, values + at * width_of(a->type), nr);
+		nr = u64_min(CHUNK, a->info.nr_samples - at);
+		status = cmd_column_append(a, values + at * cmd_column_width_of(a->type), nr);
 	}
 	free(seen);
 	return status;
 }
 
-static int import_by_name(struct arguments *a, struct csv *c, int have)
+static int import_by_name(struct cmd_column_arguments *a, struct csv *c, int have)
 {
-	uint64_t len = shoal_max(a->info.nr_samples, 1) * width_of(a->type);
-	char *dir = shoal_dir_of(a->output);
+	uint64_t len = u64_max(a->info.nr_samples, 1) * cmd_column_width_of(a->type);
+	char *dir = path_dir(a->output);
 	struct shoal_err err = { "out of memory" };
-	int fd = dir ? shoal_spill_open(dir, &err) : -1, status;
+	int fd = dir ? spill_open(dir, &err) : -1, status;
 	void *values = MAP_FAILED;
 
 	if (a->info.nr_samples != a->info.nr_files)
 		status = cli_fail("column",
-				  "'%s': its files have not one sample each, so that names "
-				  "do not name samples",
+				  "'%s': some files do not have exactly one sample, so names "
+				  "do not identify samples",
 				  a->catalog_path);
 	else if (fd < 0)
-		status = cli_fail("column", "%s", err.msg);
+		status = cli_fail("column", "%s", cli_words("column", &err));
 	else if (ftruncate(fd, (off_t)len) < 0 || (values = mmap(NULL, len, PROT_READ | PROT_WRITE,
 								 MAP_SHARED, fd, 0)) == MAP_FAILED)
 		status = cli_fail("column", "cannot make a temporary file in '%s': %s", dir,
@@ -468,27 +473,27 @@ static int import_by_name(struct arguments *a, struct csv *c, int have)
 	return status;
 }
 
-static int import_csv(struct arguments *a, struct csv *c)
+static int import_csv(struct cmd_column_arguments *a, struct csv *c)
 {
 	bool named = a->header;
-	int have = next_line(c), status;
+	int have = cmd_column_next_line(c), status;
 
 	if (have == 0 && a->info.nr_samples)
-		return cli_fail("column", "'%s': it has no lines", c->path);
+		return cli_fail("column", "'%s': the file has no lines", c->path);
 	if (have < 0 || (a->field && !find_field(c, a->field, &named, &c->value)) ||
 	    (a->by_name && !find_field(c, a->by_name, &named, &c->name)))
 		return CLI_FAILED;
 	if (named)
-		have = next_line(c);
+		have = cmd_column_next_line(c);
 	if (have < 0)
 		return CLI_FAILED;
-	status = begin(a, "length", SHOAL_F64);
+	status = cmd_column_begin(a, "length", SHOAL_F64);
 	if (status == CLI_OK)
 		status = a->by_name ? import_by_name(a, c, have) : lines_in_order(a, c, have);
-	return end(a, status);
+	return cmd_column_end(a, status);
 }
 
-static int import_file(struct arguments *a, const char *path)
+static int import_file(struct cmd_column_arguments *a, const char *path)
 {
 	struct csv *c = calloc(1, sizeof(*c));
 	FILE *in = strcmp(path, "-") ? fopen(path, "re") : stdin;
@@ -513,60 +518,68 @@ static int import_file(struct arguments *a, const char *path)
 
 /* ---- What there is ---------------------------------------------------------------------- */
 
-static void print_sorted(const struct shoal_column_info *i, bool json)
+static void print_info_json(const struct shoal_column_info *i)
 {
-	const char *kept = i->kept_only
-				   ? (json ? ", \"kept_only\": true" : " of those that are kept")
-				   : (json ? ", \"kept_only\": false" : "");
+	struct json j = cli_json();
 
-	if (i->nr_sorted == SHOAL_UNSORTED)
-		printf(json ? "  \"sorted\": null,\n" : "sorted          no\n");
-	else if (json)
-		printf("  \"sorted\": { \"samples\": %" PRIu64 "%s },\n", i->nr_sorted, kept);
-	else
-		printf("sorted          %" PRIu64 " sample%s%s\n", i->nr_sorted,
-		       shoal_plural(i->nr_sorted), kept);
+	json_open_object(&j, NULL);
+	json_string(&j, "name", i->name);
+	json_string(&j, "type", shoal_column_type_name(i->type));
+	json_u64(&j, "first", i->first);
+	json_u64(&j, "values", i->nr);
+	json_u64(&j, "samples", i->nr_samples);
+	json_real(&j, "min", i->min, 17);
+	json_real(&j, "max", i->max, 17);
+	if (i->type == SHOAL_BIT)
+		json_u64(&j, "ones", i->nr_ones);
+	if (i->nr_sorted == SHOAL_UNSORTED) {
+		json_null(&j, "sorted");
+	} else {
+		json_open_object(&j, "sorted");
+		json_u64(&j, "samples", i->nr_sorted);
+		json_bool(&j, "kept_only", i->kept_only);
+		json_close_object(&j);
+	}
+	json_u64(&j, "file_bytes", i->file_bytes);
+	json_string(&j, "catalog", i->digest);
+	json_close_object(&j);
 }
 
-static int print_info(const struct arguments *a, const char *path)
+static void print_info_text(const struct shoal_column_info *i)
+{
+	printf("name            %s\ntype            %s\n", i->name,
+	       shoal_column_type_name(i->type));
+	printf("values          %" PRIu64 " from sample %" PRIu64 " of %" PRIu64 "\n", i->nr,
+	       i->first, i->nr_samples);
+	printf("min             %.17g\nmax             %.17g\n", i->min, i->max);
+	if (i->type == SHOAL_BIT)
+		printf("ones            %" PRIu64 "\n", i->nr_ones);
+	if (i->nr_sorted == SHOAL_UNSORTED)
+		printf("sorted          no\n");
+	else
+		printf("sorted          %" PRIu64 " sample%s%s\n", i->nr_sorted,
+		       plural(i->nr_sorted), i->kept_only ? " of those that are kept" : "");
+	printf("file_bytes      %" PRIu64 "\ncatalog         %s\n", i->file_bytes, i->digest);
+}
+
+static int print_info(const struct cmd_column_arguments *a, const char *path)
 {
 	struct shoal_column *column = NULL;
 	struct shoal_column_info i;
 	struct shoal_err err = { "" };
 
 	if (shoal_column_open(path, NULL, &column, &err) < 0)
-		return failed(path, &err);
+		return cmd_column_failed(path, &err);
 	shoal_column_info(column, &i);
-	if (a->json) {
-		printf("{\n  \"name\": ");
-		cli_json_string(i.name);
-		printf(",\n  \"type\": \"%s\",\n  \"first\": %" PRIu64 ",\n  \"values\": %" PRIu64
-		       ",\n  \"samples\": %" PRIu64 ",\n",
-		       shoal_column_type_name(i.type), i.first, i.nr, i.nr_samples);
-		if (i.min == i.min && i.max == i.max && i.max - i.max == 0 && i.min - i.min == 0)
-			printf("  \"min\": %.17g,\n  \"max\": %.17g,\n", i.min, i.max);
-		else
-			printf("  \"min\": null,\n  \"max\": null,\n"); /* JSON has no NaN */
-		if (i.type == SHOAL_BIT)
-			printf("  \"ones\": %" PRIu64 ",\n", i.nr_ones);
-	} else {
-		printf("name            %s\ntype            %s\n", i.name,
-		       shoal_column_type_name(i.type));
-		printf("values          %" PRIu64 " from sample %" PRIu64 " of %" PRIu64 "\n", i.nr,
-		       i.first, i.nr_samples);
-		printf("min             %.17g\nmax             %.17g\n", i.min, i.max);
-		if (i.type == SHOAL_BIT)
-			printf("ones            %" PRIu64 "\n", i.nr_ones);
-	}
-	print_sorted(&i, a->json);
-	printf(a->json ? "  \"file_bytes\": %" PRIu64 ",\n  \"catalog\": \"%s\"\n}\n"
-		       : "file_bytes      %" PRIu64 "\ncatalog         %s\n",
-	       i.file_bytes, i.digest);
+	if (a->json)
+		print_info_json(&i);
+	else
+		print_info_text(&i);
 	shoal_column_close(column);
 	return CLI_OK;
 }
 
-static int verify(const struct arguments *a, const char *path)
+static int verify(const struct cmd_column_arguments *a, const char *path)
 {
 	struct shoal_column *column = NULL;
 	struct shoal_err err = { "" };
@@ -574,7 +587,7 @@ static int verify(const struct arguments *a, const char *path)
 
 	if (shoal_column_open(path, NULL, &column, &err) < 0 ||
 	    shoal_column_verify(column, &err) < 0)
-		status = failed(path, &err);
+		status = cmd_column_failed(path, &err);
 	else if (!a->quiet)
 		printf("%s: good\n", path);
 	shoal_column_close(column);
@@ -583,15 +596,15 @@ static int verify(const struct arguments *a, const char *path)
 
 /* ---- The command ------------------------------------------------------------------------ */
 
-static bool take_type(struct arguments *a)
+static bool take_type(struct cmd_column_arguments *a)
 {
 	if (shoal_column_type_of(optarg, &a->type) == 0)
 		return true;
-	cli_usage("column", "--type '%s' is none of bit, u8, u16, u32, u64, i64, f32, f64", optarg);
+	cli_usage("column", "--type '%s' is not bit, u8, u16, u32, u64, i64, f32 or f64", optarg);
 	return false;
 }
 
-static bool take_option(int c, struct arguments *a)
+static bool cmd_column_option(int c, struct cmd_column_arguments *a)
 {
 	switch (c) {
 	case 'o':
@@ -625,9 +638,10 @@ static bool take_option(int c, struct arguments *a)
 }
 
 /* Those that make a column of a catalog. */
-static int make(struct arguments *a, const char *catalog_path, const char *file)
+static int cmd_column_create(struct cmd_column_arguments *a, const char *catalog_path,
+			     const char *file)
 {
-	struct shoal_catalog *cat = cli_open("column", catalog_path);
+	struct shoal_catalog *cat = cli_open("column", catalog_path, &a->where);
 	int status;
 
 	if (!cat)
@@ -641,14 +655,14 @@ static int make(struct arguments *a, const char *catalog_path, const char *file)
 	return status;
 }
 
-static int run(struct arguments *a, const char *what, int argc, char **argv)
+static int cmd_column_run(struct cmd_column_arguments *a, const char *what, int argc, char **argv)
 {
 	int status = CLI_OK;
 
 	if (strcmp(what, "sizes") == 0 && argc == 1)
-		return make(a, argv[0], NULL);
+		return cmd_column_create(a, argv[0], NULL);
 	if (strcmp(what, "import") == 0 && argc == 2)
-		return make(a, argv[0], argv[1]);
+		return cmd_column_create(a, argv[0], argv[1]);
 	if (strcmp(what, "sort") == 0 && argc == 1)
 		return sort_column(a, argv[0], a->output ? a->output : argv[0]);
 	if (strcmp(what, "info") == 0 && argc == 1)
@@ -666,19 +680,19 @@ static int run(struct arguments *a, const char *what, int argc, char **argv)
 
 int cmd_column(int argc, char **argv)
 {
-	struct arguments a = { 0 };
+	struct cmd_column_arguments a = { 0 };
 	int c, status;
 
-	while ((c = cli_getopt(argc, argv, ":ho:q", longs)) != -1) {
+	while ((c = cli_getopt(argc, argv, ":ho:q", longs, &a.where)) != -1) {
 		if (c == 'h')
 			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (!take_option(c, &a))
+		if (!cmd_column_option(c, &a))
 			return CLI_USAGE;
 	}
 	if (optind == argc)
-		return cli_usage("column", "do what? sizes, import, sort, info or verify");
+		return cli_usage("column", "give an action: sizes, import, sort, info or verify");
 	cli_catch_signals();
-	status = run(&a, argv[optind], argc - optind - 1, argv + optind + 1);
+	status = cmd_column_run(&a, argv[optind], argc - optind - 1, argv + optind + 1);
 	if (status == CLI_INTERRUPTED) {
 		cli_fail("column", "interrupted: nothing was written");
 		cli_die_of_signal();

@@ -1,43 +1,45 @@
-/* shoal datagen: write the files of a workload, or see whether they are all there. */
+/* shoal datagen: write the files of a workload, or check that they all exist. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
-#include "bench/datagen.h"
-#include "bench/datasize.h"
+#include "cli/hints.h"
 #include "cli/progress.h"
 #include "cli/s3_options.h"
 #include "cli/workload_options.h"
+#include "datagen/datagen.h"
+#include "datagen/datasize.h"
 
 static const char usage[] =
 	"usage: shoal datagen WORKLOAD|FILE.yaml --data DIR [OPTION]... [KEY=VALUE]...\n"
 	"       mpirun -n RANKS shoal datagen ...\n"
 	"\n"
-	"Write the dataset of a workload: train and valid files of its format, named as DLIO names them, of\n"
-	"the sizes that the workload says, with content that neither compresses nor deduplicates. Each file\n"
-	"appears under its name when it is whole. At the end the catalog is sealed. Any number of ranks and\n"
-	"threads writes the same. KEY=VALUE changes the workload: dataset.num_files_train=5000.\n"
+	"Write the dataset of a workload: train and valid files of its format, with DLIO's names and the\n"
+	"workload's sizes, and content that neither compresses nor deduplicates. A file appears under its\n"
+	"name when it is complete. At the end the catalog is sealed. Any number of ranks and threads\n"
+	"writes the same files. KEY=VALUE changes the workload: dataset.num_files_train=5000.\n"
 	"\n"
-	"      --data DIR        where to: a directory, which is made if need be, or a URI\n"
-	"      --resume          write only what is missing or has another size, and look into one file in\n"
-	"                        64; with --verify into all of them\n"
-	"      --verify          write nothing: read everything, and compare it with what it should be\n"
-	"      --force           write also where there are files already, of this dataset or another, or too\n"
-	"                        little room\n"
-	"      --catalog FILE    seal the catalog there (default DIR/" BENCH_CATALOG_NAME
+	"      --data DIR        the directory to write to, made if necessary, or a URI\n"
+	"      --resume          write only files that are missing or have another size, and check the\n"
+	"                        content of one file in 64; with --verify of all of them\n"
+	"      --verify          write nothing: read all files, and compare them with what they should be\n"
+	"      --force           write even if there are files of this or another dataset, or too little\n"
+	"                        space\n"
+	"      --catalog FILE    seal the catalog there (default DIR/" DATAGEN_CATALOG_NAME
 	"), a file or an\n"
-	"                        object s3://bucket/name. Where there are\n"
-	"                        valid files, those of train and valid alone go beside it, with -train and\n"
-	"                        -valid in their names\n"
-	"      --no-catalog      seal none\n"
+	"                        object s3://bucket/name. If there are\n"
+	"                        valid files, catalogs of train and valid files alone are written beside\n"
+	"                        it, with -train and -valid in their names\n"
+	"      --no-catalog      write no catalog\n"
 	"      --no-sync         do not wait for the disk at the end: a power cut may cost files\n"
-	"      --threads T       files written at once by a rank (default: reader.write_threads, or what suits\n"
-	"                        the machine)\n"
+	"      --threads T       files written at once per rank (default: reader.write_threads, or a\n"
+	"                        number that suits the machine)\n"
 	"      --json            print the result as JSON\n"
-	"  -q, --quiet           no progress\n"
-	"  -h, --help            this text\n" CLI_S3_USAGE;
+	"  -q, --quiet           print no progress\n"
+	"  -h, --help            print this text\n" CLI_S3_USAGE;
 
 enum {
 	OPT_DATA = 400,
@@ -67,18 +69,19 @@ static const struct option longs[] = {
 	{ 0 },
 };
 
-struct arguments {
+struct cmd_datagen_arguments {
+	struct cli_where where;
 	const char *workload;
 	char *const *overrides;
 	size_t nr_overrides;
-	struct bench_datagen_options o;
+	struct datagen_options o;
 	bool resume, verify, json, quiet;
-	struct bench_plan plan; /* of the ranks as accelerators; steps 0: they cannot make one */
+	struct datasize_plan plan; /* of the ranks as accelerators; steps 0: they cannot make one */
 };
 
 /* What is on the terminal, and who speaks. */
 struct screen {
-	const struct arguments *a;
+	const struct cmd_datagen_arguments *a;
 	int rank, nr_ranks;
 	struct cli_progress line;
 	uint64_t nr_bytes_shown;    /* when something was last shown */
@@ -88,7 +91,7 @@ struct screen {
 
 /* ---- Options ---- */
 
-static bool take_option(int c, struct arguments *a)
+static bool cmd_datagen_option(int c, struct cmd_datagen_arguments *a)
 {
 	uint64_t v = 0;
 
@@ -124,8 +127,8 @@ static bool take_option(int c, struct arguments *a)
 	}
 }
 
-/* What goes together, and the words that are no options. CLI_OK, or what to end with. */
-static int take_words(int argc, char **argv, struct arguments *a)
+/* Check combinations of options, and arguments that are not options. CLI_OK, or the exit code. */
+static int take_words(int argc, char **argv, struct cmd_datagen_arguments *a)
 {
 	if (optind == argc)
 		return cli_usage("datagen", "give a workload: 'shoal workloads' lists them");
@@ -143,10 +146,9 @@ static int take_words(int argc, char **argv, struct arguments *a)
 	if (cli_s3_check_uri("datagen", a->o.data) != CLI_OK)
 		return CLI_USAGE;
 	if (a->verify && !a->resume && a->o.force)
-		return cli_usage("datagen", "--verify writes nothing, so --force means nothing");
-	a->o.mode = a->resume   ? BENCH_DATAGEN_RESUME
-		    : a->verify ? BENCH_DATAGEN_VERIFY
-				: BENCH_DATAGEN_WRITE;
+		return cli_usage("datagen",
+				 "--force has no effect with --verify, which writes nothing");
+	a->o.mode = a->resume ? DATAGEN_RESUME : a->verify ? DATAGEN_VERIFY : DATAGEN_WRITE;
 	a->o.check_all = a->verify;
 	return CLI_OK;
 }
@@ -165,8 +167,8 @@ static void put_time(char *to, size_t cap, double seconds)
 		snprintf(to, cap, "%u s", (unsigned)s);
 }
 
-static void put_files(char *line, size_t cap, struct screen *s,
-		      const struct bench_datagen_progress *now, double t)
+static void cmd_datagen_put_files(char *line, size_t cap, struct screen *s,
+				  const struct datagen_progress *now, double t)
 {
 	double since = t - s->line.shown, all = t - s->first;
 	double speed = since > 0 ? (double)(now->nr_bytes - s->nr_bytes_shown) / since : 0;
@@ -177,14 +179,14 @@ static void put_files(char *line, size_t cap, struct screen *s,
 		put_time(left, sizeof(left), (double)(now->nr_files - now->nr_done) / rate);
 	snprintf(line, cap,
 		 "%" PRIu64 " of %" PRIu64 " file%s (%.1f %%), %.0f/s, %.1f MB/s, %s left",
-		 now->nr_done, now->nr_files, shoal_plural(now->nr_files),
+		 now->nr_done, now->nr_files, plural(now->nr_files),
 		 100.0 * (double)now->nr_done / (double)now->nr_files, rate, speed * 1e-6, left);
 }
 
-static void show(void *self, const struct bench_datagen_progress *now)
+static void cmd_datagen_show_progress(void *self, const struct datagen_progress *now)
 {
 	struct screen *s = self;
-	double t = cli_now();
+	double t = clock_seconds();
 	char line[256];
 
 	if (s->first == 0) {
@@ -194,11 +196,11 @@ static void show(void *self, const struct bench_datagen_progress *now)
 	s->nr_done = now->nr_done;
 	if (s->a->quiet || t - s->line.shown < (s->line.terminal ? 0.2 : 5.0))
 		return;
-	if (now->phase == BENCH_DATAGEN_CATALOG)
+	if (now->phase == DATAGEN_CATALOG)
 		snprintf(line, sizeof(line), "catalog: %" PRIu64 " of %" PRIu64 " name%s",
-			 now->nr_done, now->nr_files, shoal_plural(now->nr_files));
+			 now->nr_done, now->nr_files, plural(now->nr_files));
 	else
-		put_files(line, sizeof(line), s, now, t);
+		cmd_datagen_put_files(line, sizeof(line), s, now, t);
 	s->line.shown = t;
 	s->line.dirty = true;
 	s->nr_bytes_shown = now->nr_bytes;
@@ -208,8 +210,8 @@ static void show(void *self, const struct bench_datagen_progress *now)
 		fprintf(stderr, "%s\n", line);
 }
 
-/* A file that is wrong, or a key of the workload that is: by any rank. */
-static void warn(void *self, const char *words)
+/* Warn about a file, or about a key of the workload: on any rank. */
+static void cmd_datagen_warn(void *self, const char *words)
 {
 	struct screen *s = self;
 
@@ -220,7 +222,7 @@ static void warn(void *self, const char *words)
 		cli_fail("datagen", "%s", words);
 }
 
-/* All ranks load the same workload: one says what is odd with it. */
+/* All ranks load the same workload: one prints the warnings about it. */
 static void warn_once(void *self, const char *words)
 {
 	struct screen *s = self;
@@ -231,60 +233,61 @@ static void warn_once(void *self, const char *words)
 
 /* ---- Telling ---- */
 
-static uint64_t nr_wrong(const struct bench_datagen_counts *c)
+static uint64_t nr_wrong(const struct datagen_counts *c)
 {
 	return c->nr_missing + c->nr_resized + c->nr_damaged;
 }
 
-static void print_json(const struct arguments *a, const struct bench_workload *w,
-		       const struct bench_datagen_result *r, int nr_ranks)
+static void cmd_datagen_print_json(const struct cmd_datagen_arguments *a, const struct workload *w,
+				   const struct datagen_result *r, int nr_ranks)
 {
-	const struct bench_datagen_counts *c = &r->counts;
+	const struct datagen_counts *c = &r->counts;
+	struct json j = cli_json();
 
-	fputs("{\"workload\": ", stdout);
-	cli_json_string(w->name);
-	fputs(", \"data\": ", stdout);
-	cli_json_string(a->o.data);
-	printf(", \"format\": \"%s\", \"files\": %" PRIu64 ", \"files_train\": %" PRIu64
-	       ", \"files_valid\": %" PRIu64 ",\n",
-	       bench_format_name(w->dataset.format), r->nr_files, bench_nr_files(w, false),
-	       bench_nr_files(w, true));
-	printf(" \"bytes_train\": %" PRIu64 ", \"bytes_valid\": %" PRIu64
-	       ", \"steps_per_epoch\": %" PRIu64 ",\n",
-	       a->plan.nr_bytes, a->plan.nr_bytes_eval, a->plan.steps);
-	printf(" \"ranks\": %d, \"threads\": %u, \"seconds\": %.6f, \"sync_seconds\": %.6f,\n",
-	       nr_ranks, r->nr_threads, r->seconds, r->sync_seconds);
-	printf(" \"written\": %" PRIu64 ", \"bytes_written\": %" PRIu64 ", \"good\": %" PRIu64
-	       ", \"compared\": %" PRIu64 ", \"bytes_compared\": %" PRIu64 ",\n",
-	       c->nr_written, c->bytes_written, c->nr_good, c->nr_compared, c->bytes_compared);
-	printf(" \"missing\": %" PRIu64 ", \"resized\": %" PRIu64 ", \"damaged\": %" PRIu64
-	       ", \"leftovers\": %" PRIu64 ",\n \"catalog\": ",
-	       c->nr_missing, c->nr_resized, c->nr_damaged, c->nr_leftovers);
-	if (r->catalog[0])
-		cli_json_string(r->catalog);
-	else
-		fputs("null", stdout);
-	puts("}");
+	json_open_object(&j, NULL);
+	json_string(&j, "workload", w->name);
+	json_string(&j, "data", a->o.data);
+	json_string(&j, "format", workload_format_name(w->dataset.format));
+	json_u64(&j, "files", r->nr_files);
+	json_u64(&j, "files_train", workload_nr_files(w, false));
+	json_u64(&j, "files_valid", workload_nr_files(w, true));
+	json_u64(&j, "bytes_train", a->plan.nr_bytes);
+	json_u64(&j, "bytes_valid", a->plan.nr_bytes_eval);
+	json_u64(&j, "steps_per_epoch", a->plan.steps);
+	json_u64(&j, "ranks", (uint64_t)nr_ranks);
+	json_u64(&j, "threads", r->nr_threads);
+	json_real(&j, "seconds", r->seconds, 9);
+	json_real(&j, "sync_seconds", r->sync_seconds, 9);
+	json_u64(&j, "written", c->nr_written);
+	json_u64(&j, "bytes_written", c->bytes_written);
+	json_u64(&j, "good", c->nr_good);
+	json_u64(&j, "compared", c->nr_compared);
+	json_u64(&j, "bytes_compared", c->bytes_compared);
+	json_u64(&j, "missing", c->nr_missing);
+	json_u64(&j, "resized", c->nr_resized);
+	json_u64(&j, "damaged", c->nr_damaged);
+	json_u64(&j, "leftovers", c->nr_leftovers);
+	json_string(&j, "catalog", r->catalog[0] ? r->catalog : NULL);
+	json_close_object(&j);
 }
 
-static void print_written(const struct arguments *a, const struct bench_datagen_result *r,
+static void print_written(const struct cmd_datagen_arguments *a, const struct datagen_result *r,
 			  int nr_ranks)
 {
-	const struct bench_datagen_counts *c = &r->counts;
+	const struct datagen_counts *c = &r->counts;
 	double seconds = r->seconds > 0 ? r->seconds : 1e-9;
 
 	printf("%" PRIu64 " file%s, %.1f MB written in %.2f s by %d rank%s of %u thread%s: %.0f "
 	       "files/s, %.1f MB/s\n",
-	       c->nr_written, shoal_plural(c->nr_written), (double)c->bytes_written * 1e-6,
-	       r->seconds, nr_ranks, shoal_plural((uint64_t)nr_ranks), r->nr_threads,
-	       shoal_plural(r->nr_threads), (double)c->nr_written / seconds,
-	       (double)c->bytes_written * 1e-6 / seconds);
+	       c->nr_written, plural(c->nr_written), (double)c->bytes_written * 1e-6, r->seconds,
+	       nr_ranks, plural((uint64_t)nr_ranks), r->nr_threads, plural(r->nr_threads),
+	       (double)c->nr_written / seconds, (double)c->bytes_written * 1e-6 / seconds);
 	if (a->resume)
 		printf("before    %" PRIu64 " good (%" PRIu64 " of them compared), %" PRIu64
 		       " missing, %" PRIu64 " of another size, %" PRIu64
 		       " with other content; %" PRIu64 " leftover%s removed\n",
 		       c->nr_good, c->nr_compared, c->nr_missing, c->nr_resized, c->nr_damaged,
-		       c->nr_leftovers, shoal_plural(c->nr_leftovers));
+		       c->nr_leftovers, plural(c->nr_leftovers));
 	if (r->catalog[0])
 		printf("catalog   %s%s\n", r->catalog,
 		       r->parts ? ", and beside it those of train and valid" : "");
@@ -292,13 +295,13 @@ static void print_written(const struct arguments *a, const struct bench_datagen_
 		puts("catalog   none, as --catalog does not say where");
 }
 
-static void print_verified(const struct bench_datagen_result *r)
+static void print_verified(const struct datagen_result *r)
 {
-	const struct bench_datagen_counts *c = &r->counts;
+	const struct datagen_counts *c = &r->counts;
 	double seconds = r->seconds > 0 ? r->seconds : 1e-9;
 
 	printf("%" PRIu64 " of %" PRIu64 " file%s good, %.1f MB compared in %.2f s: %.1f MB/s\n",
-	       c->nr_good, r->nr_files, shoal_plural(r->nr_files), (double)c->bytes_compared * 1e-6,
+	       c->nr_good, r->nr_files, plural(r->nr_files), (double)c->bytes_compared * 1e-6,
 	       r->seconds, (double)c->bytes_compared * 1e-6 / seconds);
 	if (nr_wrong(c))
 		printf("wrong     %" PRIu64 " missing, %" PRIu64 " of another size, %" PRIu64
@@ -306,34 +309,35 @@ static void print_verified(const struct bench_datagen_result *r)
 		       c->nr_missing, c->nr_resized, c->nr_damaged);
 }
 
-/* Rank 0 alone speaks: of its own failure, or of the first that it heard of, with its rank. */
-static int say_failure(const struct arguments *a, const struct screen *s, int rc,
-		       const struct shoal_err *err)
+/* Only rank 0 prints: its own failure, or the first it received, with its rank. */
+static int cmd_datagen_print_failure(const struct cmd_datagen_arguments *a, const struct screen *s,
+				     int rc, struct shoal_err *err)
 {
 	if (s->rank > 0)
 		return CLI_FAILED;
-	if (rc == -ECANCELED && a->o.mode == BENCH_DATAGEN_VERIFY)
+	if (rc == -ECANCELED && a->o.mode == DATAGEN_VERIFY)
 		return cli_fail("datagen", "interrupted");
 	if (rc == -ECANCELED)
 		return cli_fail("datagen",
-				"interrupted after %" PRIu64 " file%s: --resume completes them",
-				s->nr_done, shoal_plural(s->nr_done));
+				"interrupted after %" PRIu64 " file%s; complete them with --resume",
+				s->nr_done, plural(s->nr_done));
 	if (s->nr_ranks > 1 && rc != -EREMOTEIO)
-		return cli_fail("datagen", "rank 0: %s", err->msg);
-	return cli_fail("datagen", "%s", err->msg);
+		return cli_fail("datagen", "rank 0: %s", cli_words("datagen", err));
+	return cli_fail("datagen", "%s", cli_words("datagen", err));
 }
 
-static int tell(const struct arguments *a, struct screen *s, const struct bench_workload *w,
-		const struct bench_datagen_result *r, int rc, const struct shoal_err *err)
+static int cmd_datagen_report(const struct cmd_datagen_arguments *a, struct screen *s,
+			      const struct workload *w, const struct datagen_result *r, int rc,
+			      struct shoal_err *err)
 {
-	bool wrong = a->o.mode == BENCH_DATAGEN_VERIFY && nr_wrong(&r->counts) > 0;
+	bool wrong = a->o.mode == DATAGEN_VERIFY && nr_wrong(&r->counts) > 0;
 
 	cli_progress_clear(&s->line);
 	if (rc < 0)
-		return say_failure(a, s, rc, err);
+		return cmd_datagen_print_failure(a, s, rc, err);
 	if (s->rank == 0 && a->json)
-		print_json(a, w, r, s->nr_ranks);
-	else if (s->rank == 0 && a->o.mode == BENCH_DATAGEN_VERIFY)
+		cmd_datagen_print_json(a, w, r, s->nr_ranks);
+	else if (s->rank == 0 && a->o.mode == DATAGEN_VERIFY)
 		print_verified(r);
 	else if (s->rank == 0)
 		print_written(a, r, s->nr_ranks);
@@ -341,104 +345,103 @@ static int tell(const struct arguments *a, struct screen *s, const struct bench_
 }
 
 /* What the workload asks for, and is not done. */
-static void note_ignored(const struct bench_workload *w, struct screen *s)
+static void note_ignored(const struct workload *w, struct screen *s)
 {
-	const struct bench_dataset *d = &w->dataset;
+	const struct workload_dataset *d = &w->dataset;
 
-	if (d->compression != BENCH_PLAIN)
+	if (d->compression != WORKLOAD_PLAIN)
 		warn_once(s,
 			  "dataset.compression: files are written as they are, since their content "
 			  "does not compress");
-	if (d->format == BENCH_HDF5 && d->chunking)
+	if (d->format == WORKLOAD_HDF5 && d->chunking)
 		warn_once(s, "dataset.enable_chunking: datasets are written contiguously");
-	if (d->format == BENCH_HDF5 && d->nr_hdf5_dsets > 1)
+	if (d->format == WORKLOAD_HDF5 && d->nr_hdf5_dsets > 1)
 		warn_once(s, "dataset.hdf5.num_dset_per_record: all records are in one dataset");
 }
 
-/*
- * Rank 0, before anything is written: how much it will be, as datasize and run count it. That a run
- * could not take a step of it, or that it is small, is a warning here.
- */
-static int show_plan(struct arguments *a, struct shoal_comm *comm, const struct bench_workload *w,
+/* Rank 0, before anything is written: the amount of data, computed as in datasize and run. Too
+ * little data for a step, or for a realistic run, is a warning here. */
+static int show_plan(struct cmd_datagen_arguments *a, struct comm *comm, const struct workload *w,
 		     struct screen *s, struct shoal_err *err)
 {
-	struct bench_cluster cluster;
+	struct datasize_cluster cluster;
 	struct shoal_err why = { "" };
 	char words[300];
 	uint64_t nr;
-	int rc = bench_measure(comm, &cluster, err);
+	int rc = datasize_measure(comm, &cluster, err);
 
 	if (rc == 0)
-		rc = bench_plan_data(w, &a->plan, err);
+		rc = datasize_plan_data(w, &a->plan, err);
 	if (rc < 0)
 		return rc;
-	if (bench_plan(w, (uint64_t)s->nr_ranks, &a->plan, &why) < 0)
-		warn_once(s, why.msg);
-	else if (a->o.mode == BENCH_DATAGEN_WRITE &&
-		 bench_too_small(w, &cluster, words, sizeof(words)))
+	if (datasize_plan(w, (uint64_t)s->nr_ranks, &a->plan, &why) < 0)
+		warn_once(s, cli_words("datagen", &why));
+	else if (a->o.mode == DATAGEN_WRITE &&
+		 datasize_too_small(w, &cluster, words, sizeof(words)))
 		warn_once(s, words);
-	if (s->rank > 0 || a->quiet || a->o.mode == BENCH_DATAGEN_VERIFY)
+	if (s->rank > 0 || a->quiet || a->o.mode == DATAGEN_VERIFY)
 		return 0;
 	nr = a->plan.nr_files + a->plan.nr_files_eval;
-	fprintf(stderr, "datagen: %" PRIu64 " file%s, ", nr, shoal_plural(nr));
+	fprintf(stderr, "datagen: %" PRIu64 " file%s, ", nr, plural(nr));
 	cli_put_bytes(stderr, (double)a->plan.nr_bytes + (double)a->plan.nr_bytes_eval);
-	fprintf(stderr, "; %" PRIu64 " step%s an epoch on %d accelerator%s\n", a->plan.steps,
-		shoal_plural(a->plan.steps), s->nr_ranks, shoal_plural((uint64_t)s->nr_ranks));
+	fprintf(stderr, "; %" PRIu64 " step%s per epoch on %d accelerator%s\n", a->plan.steps,
+		plural(a->plan.steps), s->nr_ranks, plural((uint64_t)s->nr_ranks));
 	return 0;
 }
 
-static int run(struct arguments *a, struct shoal_comm *comm, struct screen *s,
-	       struct bench_workload **ret_w, struct bench_datagen_result *r, struct shoal_err *err)
+static int cmd_datagen_run(struct cmd_datagen_arguments *a, struct comm *comm, struct screen *s,
+			   struct workload **ret_w, struct datagen_result *r, struct shoal_err *err)
 {
-	int rc = bench_workload_load(a->workload, a->overrides, a->nr_overrides, warn_once, s,
-				     ret_w, err);
+	int rc =
+		workload_load(a->workload, a->overrides, a->nr_overrides, warn_once, s, ret_w, err);
 
 	if (rc < 0) {
-		shoal_comm_fail(comm, err->msg);
+		comm_fail(comm, err);
 		return rc;
 	}
 	note_ignored(*ret_w, s);
 	rc = show_plan(a, comm, *ret_w, s, err);
 	if (rc < 0) {
-		shoal_comm_fail(comm, err->msg);
+		comm_fail(comm, err);
 		return rc;
 	}
+	a->o.config = &a->where.config;
 	a->o.stop = &cli_stop;
-	a->o.progress = show;
-	a->o.warn = warn;
+	a->o.progress = cmd_datagen_show_progress;
+	a->o.warn = cmd_datagen_warn;
 	a->o.self = s;
-	shoal_comm_set_stop(comm, &cli_stop);
-	return bench_datagen(comm, *ret_w, &a->o, r, err);
+	comm_set_stop(comm, &cli_stop);
+	return datagen_execute(comm, *ret_w, &a->o, r, err);
 }
 
 int cmd_datagen(int argc, char **argv)
 {
-	struct arguments a = { 0 };
+	struct cmd_datagen_arguments a = { 0 };
 	struct screen s = { .a = &a };
-	struct bench_datagen_result r = { 0 };
-	struct bench_workload *w = NULL;
+	struct datagen_result r = { 0 };
+	struct workload *w = NULL;
 	struct shoal_err err = { "" };
-	struct shoal_comm *comm = NULL;
+	struct comm *comm = NULL;
 	int c, rc, status;
 
-	while ((c = cli_getopt(argc, argv, ":qh", longs)) != -1) {
+	while ((c = cli_getopt(argc, argv, ":qh", longs, &a.where)) != -1) {
 		if (c == 'h')
 			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (!take_option(c, &a))
+		if (!cmd_datagen_option(c, &a))
 			return CLI_USAGE;
 	}
 	status = take_words(argc, argv, &a);
 	if (status != CLI_OK)
 		return status;
 	cli_catch_signals();
-	if (shoal_comm_open(&comm, &err) < 0)
-		return cli_fail("datagen", "%s", err.msg);
-	s.rank = shoal_comm_place(comm)->rank;
-	s.nr_ranks = shoal_comm_place(comm)->size;
+	if (comm_open(&comm, &err) < 0)
+		return cli_fail("datagen", "%s", cli_words("datagen", &err));
+	s.rank = comm_place(comm)->rank;
+	s.nr_ranks = comm_place(comm)->size;
 	cli_progress_start(&s.line);
-	rc = run(&a, comm, &s, &w, &r, &err);
-	status = tell(&a, &s, w, &r, rc, &err);
-	bench_workload_free(w);
+	rc = cmd_datagen_run(&a, comm, &s, &w, &r, &err);
+	status = cmd_datagen_report(&a, &s, w, &r, rc, &err);
+	workload_free(w);
 	cli_part(comm);
 	if (rc == -ECANCELED)
 		cli_die_of_signal();

@@ -1,17 +1,18 @@
-/* shoal datasize: how much data a workload needs on a cluster, and what a run of it asks for. */
+/* shoal datasize: how much data a workload needs on a cluster, and what a run of it requires. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "bench/datasize.h"
+#include "cli/hints.h"
 #include "cli/workload_options.h"
+#include "datagen/datasize.h"
 
 static const char usage[] =
 	"usage: shoal datasize WORKLOAD|FILE.yaml [key=value]... --accelerators A [OPTION]...\n"
 	"       mpirun -n A shoal datasize WORKLOAD|FILE.yaml [key=value]...\n"
 	"\n"
 	"Print how many files a workload needs by the rule of MLPerf Storage: five times the memory of\n"
-	"all hosts, and 500 steps an epoch. " WORKLOAD_USAGE "\n"
+	"all hosts, and 500 steps per epoch.\n\n" WORKLOAD_USAGE "\n"
 	"      --accelerators A      accelerators of all hosts together (under mpirun: the ranks)\n"
 	"      --hosts H             hosts (default 1; under mpirun: those it started ranks on)\n"
 	"      --memory-per-host M   such as 256G (default: measured; under mpirun at least that)\n"
@@ -28,17 +29,17 @@ static const struct option longs[] = {
 	{ 0 },
 };
 
-struct arguments {
+struct cmd_datasize_arguments {
 	uint64_t accelerators, hosts, memory; /* 0: not given */
 	bool json;
 	char **workload; /* and its overrides */
 	int nr;
 };
 
-struct outcome {
-	struct bench_cluster cluster;
+struct datasize_outcome {
+	struct datasize_cluster cluster;
 	bool measured; /* memory_bytes */
-	struct bench_datasize size;
+	struct datasize_result size;
 };
 
 /* ---- Options ---- */
@@ -53,7 +54,7 @@ static bool take_number(const char *option, uint64_t *ret)
 	return false;
 }
 
-static bool take_option(int c, struct arguments *a)
+static bool cmd_datasize_option(int c, struct cmd_datasize_arguments *a)
 {
 	switch (c) {
 	case OPT_ACCELERATORS:
@@ -81,26 +82,27 @@ static bool take_option(int c, struct arguments *a)
  * What was said counts, but under mpirun a host has the memory that it has: saying less would make
  * the data fit into it.
  */
-static int choose_cluster(const struct arguments *a, const struct bench_cluster *seen, bool alone,
-			  struct outcome *o, struct shoal_err *err)
+static int choose_cluster(const struct cmd_datasize_arguments *a,
+			  const struct datasize_cluster *seen, bool alone,
+			  struct datasize_outcome *o, struct shoal_err *err)
 {
-	struct bench_cluster *c = &o->cluster;
+	struct datasize_cluster *c = &o->cluster;
 	bool here;
 
 	c->nr_hosts = a->hosts ? a->hosts : seen->nr_hosts;
 	c->nr_accelerators = a->accelerators ? a->accelerators : seen->nr_accelerators;
 	here = c->nr_hosts == seen->nr_hosts;
 	if (alone && !a->accelerators)
-		return shoal_fail(err, -EINVAL,
-				  "say how many accelerators there are: --accelerators A, or start "
-				  "it with mpirun");
+		return err_set(err, -EINVAL,
+			       "say how many accelerators there are: --accelerators A, or start "
+			       "it with mpirun");
 	if (!a->memory && !here)
-		return shoal_fail(err, -EINVAL,
-				  "say how much memory those %" PRIu64
-				  " hosts have: --memory-per-host 256G",
-				  c->nr_hosts);
+		return err_set(err, -EINVAL,
+			       "say how much memory those %" PRIu64
+			       " hosts have: --memory-per-host 256G",
+			       c->nr_hosts);
 	if (a->memory && __builtin_mul_overflow(a->memory, c->nr_hosts, &c->memory_bytes))
-		return shoal_fail(err, -EINVAL, "more memory than can be counted");
+		return err_set(err, -EINVAL, "the memory of all hosts is too large");
 	if (!a->memory || (here && !alone && seen->memory_bytes > c->memory_bytes)) {
 		c->memory_bytes = seen->memory_bytes;
 		o->measured = true;
@@ -110,7 +112,7 @@ static int choose_cluster(const struct arguments *a, const struct bench_cluster 
 
 /* ---- Telling ---- */
 
-static void print_folders(const struct bench_subfolders *f)
+static void print_folders(const struct workload_subfolders *f)
 {
 	if (f->nr_levels <= 1) {
 		printf("%" PRIu64, f->nr_levels ? f->nr : 0);
@@ -121,34 +123,52 @@ static void print_folders(const struct bench_subfolders *f)
 	putchar(']');
 }
 
-static void print_json(const struct bench_workload *w, const struct outcome *o)
+static void print_json_folders(struct json *j, const struct workload_subfolders *f)
 {
-	const struct bench_datasize *s = &o->size;
-	const struct bench_plan *p = &s->plan;
+	if (f->nr_levels <= 1) {
+		json_u64(j, "subfolders", f->nr_levels ? f->nr : 0);
+		return;
+	}
+	json_open_array(j, "subfolders");
+	for (unsigned i = 0; i < f->nr_levels; i++)
+		json_u64(j, NULL, f->fanout[i]);
+	json_close_array(j);
+}
 
-	fputs("{\"workload\": ", stdout);
-	cli_json_string(w->name);
-	printf(", \"hosts\": %" PRIu64 ", \"accelerators\": %" PRIu64
-	       ", \"accelerators_per_host\": %" PRIu64 ", \"memory_bytes\": %" PRIu64
-	       ", \"memory_measured\": %s,\n",
-	       o->cluster.nr_hosts, o->cluster.nr_accelerators, s->ranks_per_host,
-	       o->cluster.memory_bytes, o->measured ? "true" : "false");
-	printf(" \"files\": %" PRIu64 ", \"files_by_memory\": %" PRIu64
-	       ", \"files_by_steps\": %" PRIu64 ", \"samples\": %" PRIu64 ", \"bytes\": %" PRIu64
-	       ", \"subfolders\": ",
-	       s->nr_files, s->files_by_memory, s->files_by_steps, p->nr_samples, p->nr_bytes);
-	print_folders(&s->subfolders);
-	printf(",\n \"files_eval\": %" PRIu64 ", \"bytes_eval\": %" PRIu64
-	       ", \"steps_per_epoch\": %" PRIu64 ", \"steps_per_eval\": %" PRIu64
-	       ", \"epochs\": %" PRIu64 ",\n",
-	       p->nr_files_eval, p->nr_bytes_eval, p->steps, p->steps_eval, w->train.epochs);
-	printf(" \"step_seconds\": %.9g, \"epoch_seconds\": %.9g, \"epoch_seconds_at_au\": %.9g, "
-	       "\"total_seconds\": %.9g, \"samples_per_second\": %.9g, \"bytes_per_second\": %.9g,\n",
-	       p->step_seconds, p->epoch_seconds, w->au > 0 ? p->epoch_seconds / w->au : 0,
-	       p->total_seconds, p->samples_per_second, p->bytes_per_second);
-	printf(" \"shoal_memory_per_host\": %" PRIu64 ", \"buffer_bytes_per_rank\": %" PRIu64
-	       ", \"catalog_bytes\": %" PRIu64 "}\n",
-	       s->node_bytes, p->rank_bytes, p->catalog_bytes);
+static void cmd_datasize_print_json(const struct workload *w, const struct datasize_outcome *o)
+{
+	const struct datasize_result *s = &o->size;
+	const struct datasize_plan *p = &s->plan;
+	struct json j = cli_json();
+
+	json_open_object(&j, NULL);
+	json_string(&j, "workload", w->name);
+	json_u64(&j, "hosts", o->cluster.nr_hosts);
+	json_u64(&j, "accelerators", o->cluster.nr_accelerators);
+	json_u64(&j, "accelerators_per_host", s->ranks_per_host);
+	json_u64(&j, "memory_bytes", o->cluster.memory_bytes);
+	json_bool(&j, "memory_measured", o->measured);
+	json_u64(&j, "files", s->nr_files);
+	json_u64(&j, "files_by_memory", s->files_by_memory);
+	json_u64(&j, "files_by_steps", s->files_by_steps);
+	json_u64(&j, "samples", p->nr_samples);
+	json_u64(&j, "bytes", p->nr_bytes);
+	print_json_folders(&j, &s->subfolders);
+	json_u64(&j, "files_eval", p->nr_files_eval);
+	json_u64(&j, "bytes_eval", p->nr_bytes_eval);
+	json_u64(&j, "steps_per_epoch", p->steps);
+	json_u64(&j, "steps_per_eval", p->steps_eval);
+	json_u64(&j, "epochs", w->train.epochs);
+	json_real(&j, "step_seconds", p->step_seconds, 9);
+	json_real(&j, "epoch_seconds", p->epoch_seconds, 9);
+	json_real(&j, "epoch_seconds_at_au", w->au > 0 ? p->epoch_seconds / w->au : 0, 9);
+	json_real(&j, "total_seconds", p->total_seconds, 9);
+	json_real(&j, "samples_per_second", p->samples_per_second, 9);
+	json_real(&j, "bytes_per_second", p->bytes_per_second, 9);
+	json_u64(&j, "shoal_memory_per_host", s->node_bytes);
+	json_u64(&j, "buffer_bytes_per_rank", p->rank_bytes);
+	json_u64(&j, "catalog_bytes", p->catalog_bytes);
+	json_close_object(&j);
 }
 
 static void print_bytes(const char *before, double bytes, const char *after)
@@ -165,7 +185,7 @@ static void print_seconds(const char *before, double seconds, const char *after)
 	fputs(after, stdout);
 }
 
-static void print_times(const struct bench_workload *w, const struct bench_plan *p)
+static void print_times(const struct workload *w, const struct datasize_plan *p)
 {
 	if (p->step_seconds <= 0) {
 		puts("epoch        as fast as the storage is: the workload has no computation time");
@@ -178,23 +198,23 @@ static void print_times(const struct bench_workload *w, const struct bench_plan 
 		print_seconds(", ", p->epoch_seconds / w->au, " at the");
 		printf(" %g %% that the workload asks for", w->au * 100);
 	}
-	printf("; %" PRIu64 " epoch%s ", w->train.epochs, shoal_plural(w->train.epochs));
+	printf("; %" PRIu64 " epoch%s ", w->train.epochs, plural(w->train.epochs));
 	print_seconds("", p->total_seconds, " at least\n");
 }
 
-static void print_text(const struct bench_workload *w, const struct outcome *o)
+static void cmd_datasize_print_text(const struct workload *w, const struct datasize_outcome *o)
 {
-	const struct bench_datasize *s = &o->size;
-	const struct bench_plan *p = &s->plan;
-	uint64_t most = (s->nr_files - 1) / shoal_max(s->subfolders.nr, 1) + 1;
+	const struct datasize_result *s = &o->size;
+	const struct datasize_plan *p = &s->plan;
+	uint64_t most = (s->nr_files - 1) / u64_max(s->subfolders.nr, 1) + 1;
 
 	printf("workload     %s: %s files of %" PRIu64 " sample%s of %.15g bytes\n", w->name,
-	       bench_format_name(w->dataset.format), w->dataset.samples_per_file,
-	       shoal_plural(w->dataset.samples_per_file), w->dataset.record_bytes);
+	       workload_format_name(w->dataset.format), w->dataset.samples_per_file,
+	       plural(w->dataset.samples_per_file), w->dataset.record_bytes);
 	printf("cluster      %" PRIu64 " host%s, %" PRIu64
 	       " accelerator%s, %.1f GiB of memory (%s)\n",
-	       o->cluster.nr_hosts, shoal_plural(o->cluster.nr_hosts), o->cluster.nr_accelerators,
-	       shoal_plural(o->cluster.nr_accelerators), (double)o->cluster.memory_bytes / 0x1p30,
+	       o->cluster.nr_hosts, plural(o->cluster.nr_hosts), o->cluster.nr_accelerators,
+	       plural(o->cluster.nr_accelerators), (double)o->cluster.memory_bytes / 0x1p30,
 	       o->measured ? "measured" : "declared");
 	printf("files        %" PRIu64 ": five times the memory are %" PRIu64
 	       ", 500 steps are %" PRIu64 "\n",
@@ -202,16 +222,16 @@ static void print_text(const struct bench_workload *w, const struct outcome *o)
 	print_bytes("bytes        ", (double)p->nr_bytes, "");
 	printf(" (%" PRIu64 ")\n", p->nr_bytes);
 	if (p->nr_files_eval)
-		printf("evaluation   %" PRIu64 " file%s more, of %" PRIu64 " bytes\n",
-		       p->nr_files_eval, shoal_plural(p->nr_files_eval), p->nr_bytes_eval);
+		printf("evaluation   %" PRIu64 " more file%s, of %" PRIu64 " bytes\n",
+		       p->nr_files_eval, plural(p->nr_files_eval), p->nr_bytes_eval);
 	fputs("subfolders   ", stdout);
 	print_folders(&s->subfolders);
-	printf("; at most %" PRIu64 " file%s in a folder\n", most, shoal_plural(most));
-	printf("steps        %" PRIu64 " an epoch, each of %" PRIu64 " sample%s an accelerator\n",
-	       p->steps, w->reader.batch, shoal_plural(w->reader.batch));
+	printf("; at most %" PRIu64 " file%s in a folder\n", most, plural(most));
+	printf("steps        %" PRIu64 " per epoch, each of %" PRIu64 " sample%s per accelerator\n",
+	       p->steps, w->reader.batch, plural(w->reader.batch));
 	print_times(w, p);
-	print_bytes("shoal needs  ", (double)s->node_bytes, " of memory on a host: ");
-	printf("%" PRIu64 " rank%s with ", s->ranks_per_host, shoal_plural(s->ranks_per_host));
+	print_bytes("shoal needs  ", (double)s->node_bytes, " of memory per host: ");
+	printf("%" PRIu64 " rank%s with ", s->ranks_per_host, plural(s->ranks_per_host));
 	print_bytes("", (double)p->rank_bytes, " of buffers each, ");
 	print_bytes("", (double)p->catalog_bytes, " of catalog\n");
 	printf("give         dataset.num_files_train=%" PRIu64 " dataset.num_subfolders_train=",
@@ -222,58 +242,59 @@ static void print_text(const struct bench_workload *w, const struct outcome *o)
 
 /* ---- All together ---- */
 
-static int run(const struct arguments *a, struct shoal_comm *comm, struct bench_workload **ret_w,
-	       struct outcome *o, struct shoal_err *err)
+static int cmd_datasize_run(const struct cmd_datasize_arguments *a, struct comm *comm,
+			    struct workload **ret_w, struct datasize_outcome *o,
+			    struct shoal_err *err)
 {
-	struct bench_cluster seen;
-	int rc = bench_measure(comm, &seen, err);
+	struct datasize_cluster seen;
+	int rc = datasize_measure(comm, &seen, err);
 
 	if (rc == 0)
-		rc = choose_cluster(a, &seen, shoal_comm_place(comm)->size == 1, o, err);
+		rc = choose_cluster(a, &seen, comm_place(comm)->size == 1, o, err);
 	if (rc < 0)
 		return rc;
-	*ret_w = cli_workload("datasize", a->workload, a->nr, shoal_comm_place(comm)->rank > 0);
+	*ret_w = cli_workload("datasize", a->workload, a->nr, comm_place(comm)->rank > 0);
 	if (!*ret_w)
 		return -ENODATA; /* it has been said */
-	return bench_datasize(*ret_w, &o->cluster, &o->size, err);
+	return datasize_compute(*ret_w, &o->cluster, &o->size, err);
 }
 
-static int datasize(const struct arguments *a)
+static int datasize(const struct cmd_datasize_arguments *a)
 {
-	struct bench_workload *w = NULL;
-	struct shoal_comm *comm = NULL;
+	struct workload *w = NULL;
+	struct comm *comm = NULL;
 	struct shoal_err err = { "" };
-	struct outcome o = { 0 };
+	struct datasize_outcome o = { 0 };
 	int rc, status;
 
-	if (shoal_comm_open(&comm, &err) < 0)
-		return cli_fail("datasize", "%s", err.msg);
-	rc = run(a, comm, &w, &o, &err);
+	if (comm_open(&comm, &err) < 0)
+		return cli_fail("datasize", "%s", cli_words("datasize", &err));
+	rc = cmd_datasize_run(a, comm, &w, &o, &err);
 	status = rc < 0 ? CLI_FAILED : CLI_OK;
-	if (shoal_comm_place(comm)->rank == 0) {
+	if (comm_place(comm)->rank == 0) {
 		if (rc < 0 && !w && rc != -ENODATA)
-			status = cli_usage("datasize", "%s", err.msg);
+			status = cli_usage("datasize", "%s", cli_words("datasize", &err));
 		else if (rc < 0 && w)
-			cli_fail("datasize", "%s: %s", w->name, err.msg);
+			cli_fail("datasize", "%s: %s", w->name, cli_words("datasize", &err));
 		else if (rc == 0 && a->json)
-			print_json(w, &o);
+			cmd_datasize_print_json(w, &o);
 		else if (rc == 0)
-			print_text(w, &o);
+			cmd_datasize_print_text(w, &o);
 	}
-	bench_workload_free(w);
+	workload_free(w);
 	cli_part(comm);
 	return status;
 }
 
 int cmd_datasize(int argc, char **argv)
 {
-	struct arguments a = { 0 };
+	struct cmd_datasize_arguments a = { 0 };
 	int c;
 
-	while ((c = cli_getopt(argc, argv, ":h", longs)) != -1) {
+	while ((c = cli_getopt(argc, argv, ":h", longs, NULL)) != -1) {
 		if (c == 'h')
 			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (!take_option(c, &a))
+		if (!cmd_datasize_option(c, &a))
 			return CLI_USAGE;
 	}
 	if (optind == argc)

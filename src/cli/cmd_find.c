@@ -10,11 +10,11 @@
 static const char usage[] =
 	"usage: shoal find FILE NAME... [--json]\n"
 	"\n"
-	"Print the id of each name, one a line. A name that is not there is said on\n"
-	"standard error, and the exit status is 1.\n"
+	"Print the id of each name, one per line. A name that is not in the catalog is\n"
+	"reported on standard error, and the exit status is 1.\n"
 	"\n"
-	"      --json             print a list of ids, null where a name is not there\n"
-	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be\n" CLI_S3_USAGE;
+	"      --json             print a list of ids, null for a name that is not in the catalog\n"
+	"      --local-copy DIR   read a copy of the catalog in DIR, made if necessary\n" CLI_S3_USAGE;
 
 enum { OPT_JSON = 256 };
 
@@ -41,12 +41,13 @@ static int find_one(const char *path, const struct shoal_catalog *cat, const cha
 
 int cmd_find(int argc, char **argv)
 {
+	struct cli_where where = { 0 };
 	struct shoal_catalog *cat;
 	int c, status = CLI_OK;
 	const char *path;
 	bool json = false;
 
-	while ((c = cli_getopt(argc, argv, ":h", longs)) != -1) {
+	while ((c = cli_getopt(argc, argv, ":h", longs, &where)) != -1) {
 		if (c == 'h')
 			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
 		if (c != OPT_JSON)
@@ -56,7 +57,7 @@ int cmd_find(int argc, char **argv)
 	if (argc - optind < 2)
 		return cli_usage("find", "give a catalog and at least one name");
 	path = argv[optind++];
-	cat = cli_open("find", path);
+	cat = cli_open("find", path, &where);
 	if (!cat)
 		return CLI_FAILED;
 	for (int i = optind; i < argc; i++) {

@@ -1,4 +1,4 @@
-/* shoal index: a directory, a list of names, or a pattern, becomes a catalog. */
+/* shoal index: make a catalog of a directory, a list of names, or a pattern. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -8,30 +8,34 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/publish.h"
 #include "base/text.h"
+#include "cli/hints.h"
 #include "cli/index_options.h"
 #include "cli/progress.h"
 #include "comm/comm.h"
 #include "index/tree.h"
-#include "load/fetch.h"
+#include "open/transfer.h"
+#include "store/uri.h"
 
 /* What the library tells on the way, from several threads. */
 struct telling {
 	pthread_mutex_t lock;
 	struct cli_progress progress;
-	const struct shoal_comm_place *place;
+	const struct comm_place *place;
 	bool quiet;
 	unsigned nr_warned;
 };
 
-/* More would scroll away what matters. All are counted in the end. */
+/* More warnings would scroll away important ones. All are counted at the end. */
 #define WARNINGS 10u
 
-/* A rank that waits for another for longer than this says so: merging a range may take minutes. */
+/* A rank that waits for another for longer than this reports it: merging a range may take
+ * minutes. */
 #define STALL_SECONDS 120.0
 
-static void show_progress(void *self, const struct shoal_index_progress *now)
+static void cmd_index_show_progress(void *self, const struct shoal_index_progress *now)
 {
 	struct telling *t = self;
 
@@ -42,7 +46,7 @@ static void show_progress(void *self, const struct shoal_index_progress *now)
 	pthread_mutex_unlock(&t->lock);
 }
 
-static void show_warning(void *self, const char *words)
+static void cmd_index_show_warning(void *self, const char *words)
 {
 	struct telling *t = self;
 
@@ -51,7 +55,7 @@ static void show_warning(void *self, const char *words)
 	if (t->nr_warned++ < WARNINGS)
 		cli_fail("index", "%s", words);
 	else if (t->nr_warned == WARNINGS + 1)
-		cli_fail("index", "more of these are only counted");
+		cli_fail("index", "further warnings suppressed; they are counted at the end");
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -95,20 +99,21 @@ static int run_alone(const struct index_arguments *a, struct shoal_index_result 
 }
 
 /* What is a directory here may be nothing elsewhere. */
-static int agree(const struct index_arguments *a, struct shoal_comm *comm, struct shoal_err *err)
+static int cmd_index_agree(const struct index_arguments *a, struct comm *comm,
+			   struct shoal_err *err)
 {
 	enum index_source kind = a->kind;
-	int rc = shoal_comm_broadcast(comm, 0, &kind, sizeof(kind), err);
+	int rc = comm_broadcast(comm, 0, &kind, sizeof(kind), err);
 
 	if (rc == 0 && kind != a->kind) {
-		rc = shoal_fail(err, -ENOTDIR, "it is %s on rank 0, but not on this node",
-				kind == INDEX_TREE ? "a directory" : "a list");
-		shoal_comm_fail(comm, err->msg);
+		rc = err_set(err, -ENOTDIR, "it is %s on rank 0, but not on this node",
+			     kind == INDEX_TREE ? "a directory" : "a list");
+		comm_fail(comm, err);
 	}
 	return rc;
 }
 
-static void show_stall(void *self, const char *words)
+static void cmd_index_show_stall(void *self, const char *words)
 {
 	(void)self;
 	cli_fail("index", "%s", words);
@@ -124,23 +129,22 @@ struct staging {
 };
 
 /* Where: the same file for all ranks, as rank 0 names it. */
-static int stage(struct index_arguments *a, struct shoal_comm *comm, struct staging *st,
+static int stage(struct index_arguments *a, struct comm *comm, struct staging *st,
 		 struct shoal_err *err)
 {
 	const char *tmp = getenv("TMPDIR");
 	int rc = 0;
 
-	if (!load_is_remote(a->options.output))
+	if (!store_uri_traits(a->options.output).objects)
 		return 0;
 	tmp = a->options.tmp_dir ? a->options.tmp_dir : tmp && *tmp ? tmp : "/tmp";
 	snprintf(st->dir, sizeof(st->dir), "%.2000s/shoal-index-XXXXXX", tmp);
-	if (shoal_comm_place(comm)->rank == 0 && !mkdtemp(st->dir)) {
-		rc = shoal_fail_errno(err, shoal_errno(), "cannot make a directory in '%.200s'",
-				      tmp);
-		shoal_comm_fail(comm, err->msg);
+	if (comm_place(comm)->rank == 0 && !mkdtemp(st->dir)) {
+		rc = err_set_errno(err, err_errno(), "cannot create a directory in '%.200s'", tmp);
+		comm_fail(comm, err);
 		return rc;
 	}
-	rc = shoal_comm_broadcast(comm, 0, st->dir, sizeof(st->dir), err);
+	rc = comm_broadcast(comm, 0, st->dir, sizeof(st->dir), err);
 	snprintf(st->path, sizeof(st->path), "%s/catalog", st->dir);
 	st->uri = a->options.goes_to = a->options.output;
 	a->options.output = st->path;
@@ -156,9 +160,9 @@ static int unstage(const struct index_arguments *a, const struct staging *st, in
 	if (!st->uri)
 		return rc;
 	if (rc == 0) {
-		rc = load_put_file(st->path, st->uri, a->options.stop, &why);
+		rc = transfer_put_file(st->path, st->uri, a->options.config, a->options.stop, &why);
 		if (rc < 0)
-			shoal_fail(err, rc, "cannot write the catalog to %.300s: %s", st->uri,
+			err_set_as(err, rc, &why, "cannot write the catalog to %.300s: %s", st->uri,
 				   why.msg);
 	}
 	unlink(st->path);
@@ -166,37 +170,37 @@ static int unstage(const struct index_arguments *a, const struct staging *st, in
 	return rc;
 }
 
-static int run(const struct index_arguments *a, struct shoal_comm *comm,
-	       struct shoal_index_result *result, struct shoal_err *err)
+static int cmd_index_run(const struct index_arguments *a, struct comm *comm,
+			 struct shoal_index_result *result, struct shoal_err *err)
 {
 	int rc;
 
-	shoal_comm_set_stop(comm, a->options.stop);
-	shoal_comm_set_stall(comm, STALL_SECONDS, show_stall, NULL);
-	rc = agree(a, comm, err);
+	comm_set_stop(comm, a->options.stop);
+	comm_set_stall(comm, STALL_SECONDS, cmd_index_show_stall, NULL);
+	rc = cmd_index_agree(a, comm, err);
 	if (rc < 0)
 		return rc;
 
-	if (a->kind == INDEX_TREE && !a->quiet && shoal_comm_place(comm)->rank == 0 &&
-	    index_tree_exceeds_memory(shoal_comm_place(comm), &a->options))
-		cli_fail("index", "each rank needs 48M, which together is more than --memory "
-				  "allows a node: going on with that");
+	if (a->kind == INDEX_TREE && !a->quiet && comm_place(comm)->rank == 0 &&
+	    index_tree_exceeds_memory(comm_place(comm), &a->options))
+		cli_fail("index", "each rank needs 48M, which together is more than the --memory "
+				  "of a node: using 48M per rank");
 	if (a->kind == INDEX_TREE)
 		return index_tree(comm, a->source, &a->tree, &a->options, result, err);
-	if (shoal_comm_place(comm)->rank == 0)
+	if (comm_place(comm)->rank == 0)
 		rc = run_alone(a, result, err);
 	if (rc < 0) {
-		shoal_comm_fail(comm, err->msg);
+		comm_fail(comm, err);
 		return rc;
 	}
-	if (shoal_comm_place(comm)->rank == 0) /* the catalog is there */
-		shoal_comm_set_stop(comm, NULL);
-	return shoal_comm_barrier(comm, err);
+	if (comm_place(comm)->rank == 0) /* the catalog is there */
+		comm_set_stop(comm, NULL);
+	return comm_barrier(comm, err);
 }
 
 /* ---- The result ---- */
 
-/* What the counts are called: in JSON, and in a sentence, where there is one and where more. */
+/* The names of the counts: in JSON, and in a sentence, singular and plural. */
 #define COUNT(field) offsetof(struct shoal_index_result, field)
 static const struct {
 	const char *key, *one, *more;
@@ -219,8 +223,8 @@ static const struct {
 	{ "other_file_systems", "other file system left out", "other file systems left out",
 	  COUNT(nr_other_fs) },
 	{ "filtered", "left out by patterns", "left out by patterns", COUNT(nr_filtered) },
-	{ "odd_etags", "without an ETag in the catalog, as its is no MD5",
-	  "without an ETag in the catalog, as theirs is no MD5", COUNT(nr_odd_etags) },
+	{ "odd_etags", "without an ETag in the catalog, because its ETag is not an MD5",
+	  "without an ETag in the catalog, because their ETags are not MD5", COUNT(nr_odd_etags) },
 };
 #undef COUNT
 
@@ -232,7 +236,7 @@ static uint64_t count_of(const struct shoal_index_result *r, size_t i)
 	return v;
 }
 
-/* How much of the time that connections had for requests they had one, in percent. */
+/* The share of time in which connections had a request, in percent. */
 static double percent_busy(const struct shoal_index_result *r)
 {
 	return r->allowed_us ? 100.0 * (double)r->busy_us / (double)r->allowed_us : 0;
@@ -247,95 +251,96 @@ static bool is_share_telling(const struct shoal_index_result *r, double seconds)
 	return (double)r->nr_requests * seconds * 1e6 >= (double)r->allowed_us;
 }
 
-static void print_requests(const struct index_arguments *a, const struct shoal_index_result *r,
-			   double seconds)
+static void print_requests(const struct shoal_index_result *r, double seconds)
 {
-	if (a->json)
-		printf(", \"requests\": {\"sent\": %" PRIu64 ", \"retries\": %" PRIu64
-		       ", \"throttled\": %" PRIu64 ", \"percent_in_flight\": %.1f}",
-		       r->nr_requests, r->nr_retries, r->nr_throttled, percent_busy(r));
-	if (a->quiet)
-		return;
-	fprintf(stderr, ", %" PRIu64 " request%s", r->nr_requests, shoal_plural(r->nr_requests));
+	fprintf(stderr, ", %" PRIu64 " request%s", r->nr_requests, plural(r->nr_requests));
 	if (is_share_telling(r, seconds))
-		fprintf(stderr, " that filled the connections for %.0f %% of the time",
+		fprintf(stderr, " that used the connections for %.0f %% of the time",
 			percent_busy(r));
 	if (r->nr_retries)
-		fprintf(stderr, ", %" PRIu64 " of them sent again", r->nr_retries);
+		fprintf(stderr, ", %" PRIu64 " of them retried", r->nr_retries);
 	if (r->nr_throttled)
-		fprintf(stderr, ", %" PRIu64 " answer%s asking to slow down", r->nr_throttled,
-			shoal_plural(r->nr_throttled));
+		fprintf(stderr, ", %" PRIu64 " throttled response%s", r->nr_throttled,
+			plural(r->nr_throttled));
 }
 
-/* Most often the source, or a pattern, is not what was meant. */
+/* Most often the source, or a pattern, is not what the user meant. */
 static void say_empty(const struct index_arguments *a)
 {
 	if (a->kind == INDEX_TREE)
-		cli_fail("index", "nothing is listed under '%s': the catalog is empty", a->source);
+		cli_fail("index", "no files under '%s': the catalog is empty", a->source);
 	else
 		cli_fail("index", "'%s' has no names: the catalog is empty", a->source);
+}
+
+static void cmd_index_print_json(const struct shoal_index_result *r, double seconds)
+{
+	struct json j = cli_json();
+
+	json_open_object(&j, NULL);
+	json_u64(&j, "files", r->nr_names);
+	json_u64(&j, "directories", r->nr_directories);
+	for (size_t i = 0; i < ARRAY_LEN(counts); i++)
+		json_u64(&j, counts[i].key, count_of(r, i));
+	if (r->nr_requests) {
+		json_open_object(&j, "requests");
+		json_u64(&j, "sent", r->nr_requests);
+		json_u64(&j, "retries", r->nr_retries);
+		json_u64(&j, "throttled", r->nr_throttled);
+		json_real(&j, "percent_in_flight", percent_busy(r), 4);
+		json_close_object(&j);
+	}
+	json_real(&j, "seconds", seconds, 6);
+	json_close_object(&j);
 }
 
 static void print_result(const struct index_arguments *a, const struct shoal_index_result *r,
 			 double seconds)
 {
-	if (a->json) {
-		printf("{\"files\": %" PRIu64 ", \"directories\": %" PRIu64, r->nr_names,
-		       r->nr_directories);
-		for (size_t i = 0; i < SHOAL_ARRAY_LEN(counts); i++)
-			printf(", \"%s\": %" PRIu64, counts[i].key, count_of(r, i));
-	}
-	if (r->nr_names == 0 && !a->quiet)
-		say_empty(a);
-	if (!a->quiet) {
-		fprintf(stderr, "%" PRIu64 " name%s in %.2f s", r->nr_names,
-			shoal_plural(r->nr_names), seconds);
-		for (size_t i = 0; i < SHOAL_ARRAY_LEN(counts); i++)
-			if (count_of(r, i))
-				fprintf(stderr, ", %" PRIu64 " %s", count_of(r, i),
-					count_of(r, i) == 1 ? counts[i].one : counts[i].more);
-	}
-	if (r->nr_requests)
-		print_requests(a, r, seconds);
-	if (!a->quiet)
-		fputc('\n', stderr);
 	if (a->json)
-		printf(", \"seconds\": %.3f}\n", seconds);
+		cmd_index_print_json(r, seconds);
+	if (a->quiet)
+		return;
+	if (r->nr_names == 0)
+		say_empty(a);
+	fprintf(stderr, "%" PRIu64 " name%s in %.2f s", r->nr_names, plural(r->nr_names), seconds);
+	for (size_t i = 0; i < ARRAY_LEN(counts); i++)
+		if (count_of(r, i))
+			fprintf(stderr, ", %" PRIu64 " %s", count_of(r, i),
+				count_of(r, i) == 1 ? counts[i].one : counts[i].more);
+	if (r->nr_requests)
+		print_requests(r, seconds);
+	fputc('\n', stderr);
 }
 
-/* Said by the rank that failed; a signal comes to all, and rank 0 speaks for them. Was it killed,
- * it has left its file, unlocked. */
-static int say_failure(const struct index_arguments *a, const struct shoal_comm_place *place,
-		       int rc, const struct shoal_err *err)
+/* Printed by the rank that failed; a signal reaches all ranks, and rank 0 prints for them. A
+ * killed listing leaves its file, unlocked. */
+static int cmd_index_print_failure(const struct index_arguments *a, const struct comm_place *place,
+				   int rc, struct shoal_err *err)
 {
-	/* The library does not know what its caller calls the options. */
-	const char *hint = (rc == -ENOSPC || rc == -EDQUOT) && !a->tree.resume &&
-					   strstr(err->msg, "temporary file")
-				   ? ": make room, or have --tmp-dir say another place"
-				   : "";
 	char rank[32] = "";
 
 	/* On another node a lock may not be seen. */
 	if (rc == -ECANCELED && place->rank == 1 && place->node_leader == 0 &&
-	    shoal_publish_sweep(a->options.output))
+	    publish_sweep(a->options.output))
 		cli_fail("index", "rank 0 has died: %s",
 			 a->tree.resume ? "give the same command again to go on"
 					: "nothing was written");
 	else if (rc == -ECANCELED && place->rank == 0 && a->tree.resume)
-		cli_fail("index", "%s", err->msg);
+		cli_fail("index", "%s", cli_words("index", err));
 	else if (rc == -ECANCELED && place->rank == 0)
 		cli_fail("index", "interrupted%s: nothing was written",
 			 place->size > 1 ? " (by a signal, or because a rank died)" : "");
 	if (rc == -ECANCELED || rc == -EREMOTEIO)
 		return CLI_FAILED;
 	if (rc == -EINVAL && a->kind == INDEX_PATTERN)
-		return cli_usage("index", "%s", err->msg);
+		return cli_usage("index", "%s", cli_words("index", err));
 	if (place->size > 1)
 		snprintf(rank, sizeof(rank), "rank %d: ", place->rank);
 	if (*err->msg && a->source)
-		cli_fail("index", "%s'%s': %s%s", rank, a->source, err->msg, hint);
+		cli_fail("index", "%s'%s': %s", rank, a->source, cli_words("index", err));
 	else if (*err->msg)
-		cli_fail("index", "%s%s%s", rank, err->msg, hint);
+		cli_fail("index", "%s%s", rank, cli_words("index", err));
 	return CLI_FAILED;
 }
 
@@ -343,7 +348,7 @@ int cmd_index(int argc, char **argv)
 {
 	struct shoal_index_result result = { 0 };
 	struct shoal_err err = { "" };
-	struct shoal_comm *comm = NULL;
+	struct comm *comm = NULL;
 	struct index_arguments a;
 	struct telling telling = { .lock = PTHREAD_MUTEX_INITIALIZER };
 	struct staging staging = { .uri = NULL };
@@ -354,29 +359,29 @@ int cmd_index(int argc, char **argv)
 		return status;
 	cli_catch_signals();
 	/* Who lists a shard has no part in what others do. */
-	if ((a.tree.nr_shards ? shoal_comm_self(&comm, &err) : shoal_comm_open(&comm, &err)) < 0)
-		return cli_fail("index", "%s", err.msg);
+	if ((a.tree.nr_shards ? comm_self(&comm, &err) : comm_open(&comm, &err)) < 0)
+		return cli_fail("index", "%s", cli_words("index", &err));
 	cli_progress_start(&telling.progress);
 	telling.quiet = a.quiet;
-	telling.place = shoal_comm_place(comm);
-	a.options.progress = show_progress;
-	a.options.warn = show_warning;
+	telling.place = comm_place(comm);
+	a.options.progress = cmd_index_show_progress;
+	a.options.warn = cmd_index_show_warning;
 	a.options.self = &telling;
 	alone = telling.place->size == 1;
 	rc = stage(&a, comm, &staging, &err);
 	if (rc == 0)
-		rc = run(&a, comm, &result, &err);
+		rc = cmd_index_run(&a, comm, &result, &err);
 	if (telling.place->rank == 0)
 		rc = unstage(&a, &staging, rc, &err);
 	cli_progress_clear(&telling.progress);
 	if (rc < 0)
-		status = say_failure(&a, telling.place, rc, &err);
+		status = cmd_index_print_failure(&a, telling.place, rc, &err);
 	else if (telling.place->rank == 0)
-		print_result(&a, &result, cli_now() - telling.progress.start);
+		print_result(&a, &result, clock_seconds() - telling.progress.start);
 	cli_part(comm);
 	if (rc == -ECANCELED && alone)
 		cli_die_of_signal();
-	/* Launchers tell a job that was ended by their own signal from a good one by its status
-	 * only. */
+	/* Launchers distinguish a job that their own signal ended from a good one only by its
+	 * status. */
 	return rc == -ECANCELED ? CLI_INTERRUPTED : status;
 }

@@ -8,10 +8,10 @@
 static const char usage[] =
 	"usage: shoal info FILE [--json] [--local-copy DIR]\n"
 	"\n"
-	"Say what is in a catalog, without reading it all.\n"
+	"Describe a catalog, without reading all of it.\n"
 	"\n"
 	"      --json             print the facts as JSON\n"
-	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be\n" CLI_S3_USAGE;
+	"      --local-copy DIR   read a copy of the catalog in DIR, made if necessary\n" CLI_S3_USAGE;
 
 enum { OPT_JSON = 256 };
 
@@ -27,31 +27,33 @@ static double bytes_per_name(const struct shoal_catalog_info *i)
 	return (double)(i->file_bytes - i->size_bytes - i->etag_bytes) / (double)i->nr_files;
 }
 
-static int print_json(const struct shoal_catalog_info *i)
+static int cmd_info_print_json(const struct shoal_catalog_info *i)
 {
-	printf("{\n  \"root\": ");
-	cli_json_string(i->root);
-	printf(",\n");
-	printf("  \"files\": %" PRIu64 ",\n  \"samples\": %" PRIu64 ",\n", i->nr_files,
-	       i->nr_samples);
+	struct json j = cli_json();
+
+	json_open_object(&j, NULL);
+	json_string(&j, "root", i->root);
+	json_u64(&j, "files", i->nr_files);
+	json_u64(&j, "samples", i->nr_samples);
 	if (i->samples_per_file)
-		printf("  \"samples_per_file\": %" PRIu64 ",\n", i->samples_per_file);
+		json_u64(&j, "samples_per_file", i->samples_per_file);
 	else
-		printf("  \"samples_per_file\": null,\n");
+		json_null(&j, "samples_per_file");
 	if (i->nr_bytes != SHOAL_SIZE_UNKNOWN)
-		printf("  \"bytes\": %" PRIu64 ",\n", i->nr_bytes);
+		json_u64(&j, "bytes", i->nr_bytes);
 	else
-		printf("  \"bytes\": null,\n");
-	printf("  \"etags\": %s,\n", i->etags ? "true" : "false");
-	printf("  \"file_bytes\": %" PRIu64 ",\n  \"bytes_per_name\": %.6f,\n", i->file_bytes,
-	       bytes_per_name(i));
-	printf("  \"segments\": %" PRIu64 ",\n  \"digest\": \"%s\",\n  \"version\": %" PRIu32
-	       "\n}\n",
-	       i->nr_segments, i->digest, i->version);
+		json_null(&j, "bytes");
+	json_bool(&j, "etags", i->etags);
+	json_u64(&j, "file_bytes", i->file_bytes);
+	json_real(&j, "bytes_per_name", bytes_per_name(i), 9);
+	json_u64(&j, "segments", i->nr_segments);
+	json_string(&j, "digest", i->digest);
+	json_u64(&j, "version", i->version);
+	json_close_object(&j);
 	return CLI_OK;
 }
 
-static int print_text(const struct shoal_catalog_info *i)
+static int cmd_info_print_text(const struct shoal_catalog_info *i)
 {
 	printf("root            %s\n", i->root);
 	printf("files           %" PRIu64 "\n", i->nr_files);
@@ -71,12 +73,13 @@ static int print_text(const struct shoal_catalog_info *i)
 
 int cmd_info(int argc, char **argv)
 {
+	struct cli_where where = { 0 };
 	struct shoal_catalog_info info;
 	struct shoal_catalog *cat;
 	bool json = false;
 	int c, status;
 
-	while ((c = cli_getopt(argc, argv, ":h", longs)) != -1) {
+	while ((c = cli_getopt(argc, argv, ":h", longs, &where)) != -1) {
 		if (c == 'h')
 			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
 		if (c != OPT_JSON)
@@ -85,11 +88,11 @@ int cmd_info(int argc, char **argv)
 	}
 	if (argc - optind != 1)
 		return cli_usage("info", "give one catalog");
-	cat = cli_open("info", argv[optind]);
+	cat = cli_open("info", argv[optind], &where);
 	if (!cat)
 		return CLI_FAILED;
 	shoal_catalog_info(cat, &info);
-	status = json ? print_json(&info) : print_text(&info);
+	status = json ? cmd_info_print_json(&info) : cmd_info_print_text(&info);
 	shoal_catalog_close(cat);
 	return status;
 }

@@ -5,22 +5,23 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/hints.h"
 #include "cli/s3_options.h"
 #include "shoal.h"
 
 static const char usage[] =
 	"usage: shoal ls FILE [--id N | --from N --count K | --prefix P] [--sizes] [--etags] [-0]\n"
 	"\n"
-	"Print names of a catalog, in order, one a line.\n"
+	"Print names of a catalog, in order, one per line.\n"
 	"\n"
 	"      --id N       only the name with this id\n"
 	"      --from N     start with this id (default 0)\n"
 	"      --count K    print at most K names\n"
 	"      --prefix P   only names that start with P\n"
 	"      --sizes      print the size after a tab\n"
-	"      --etags      print the ETag after a tab, without its quotes; - where there is none\n"
+	"      --etags      print the ETag after a tab, without its quotes; - if there is none\n"
 	"  -0, --null       end names with NUL bytes, not line ends\n"
-	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be\n" CLI_S3_USAGE;
+	"      --local-copy DIR   read a copy of the catalog in DIR, made if necessary\n" CLI_S3_USAGE;
 
 enum { OPT_ID = 256, OPT_FROM, OPT_COUNT, OPT_PREFIX, OPT_SIZES, OPT_ETAGS };
 
@@ -38,14 +39,15 @@ static const struct option longs[] = {
 	{ 0 },
 };
 
-struct arguments {
+struct cmd_ls_arguments {
+	struct cli_where where;
 	const char *path, *prefix;
 	uint64_t from, count;
 	bool id_given, range_given, sizes, etags;
 	char end;
 };
 
-static bool take_option(int c, struct arguments *a)
+static bool cmd_ls_option(int c, struct cmd_ls_arguments *a)
 {
 	switch (c) {
 	case OPT_ID:
@@ -85,15 +87,15 @@ static int print_etag(const struct shoal_catalog *cat, uint64_t id)
 	return len;
 }
 
-static int print_one(const struct arguments *a, const struct shoal_catalog *cat, uint64_t id,
-		     const char *name, size_t len)
+static int cmd_ls_print_entry(const struct cmd_ls_arguments *a, const struct shoal_catalog *cat,
+			      uint64_t id, const char *name, size_t len)
 {
 	uint64_t size;
 	int rc;
 
 	if (memchr(name, a->end, len))
-		return cli_fail("ls", "'%s': name %" PRIu64 " holds a line end: use -0", a->path,
-				id);
+		return cli_fail("ls", "'%s': name %" PRIu64 " contains a line end: use --null",
+				a->path, id);
 	fwrite_unlocked(name, 1, len, stdout);
 	if (a->sizes) {
 		rc = shoal_catalog_size(cat, id, &size);
@@ -114,7 +116,7 @@ static int print_one(const struct arguments *a, const struct shoal_catalog *cat,
 }
 
 /* Names from a->from on, while they start with the prefix. */
-static int print_names(const struct arguments *a, const struct shoal_catalog *cat,
+static int print_names(const struct cmd_ls_arguments *a, const struct shoal_catalog *cat,
 		       struct shoal_cursor *cursor)
 {
 	size_t prefix_len = a->prefix ? strlen(a->prefix) : 0;
@@ -130,7 +132,7 @@ static int print_names(const struct arguments *a, const struct shoal_catalog *ca
 		if (rc == 0 || len < prefix_len ||
 		    (prefix_len && memcmp(name, a->prefix, prefix_len) != 0))
 			break;
-		if (print_one(a, cat, id, name, len) != CLI_OK)
+		if (cmd_ls_print_entry(a, cat, id, name, len) != CLI_OK)
 			return CLI_FAILED;
 		if (ferror_unlocked(stdout))
 			break;
@@ -138,7 +140,7 @@ static int print_names(const struct arguments *a, const struct shoal_catalog *ca
 	return CLI_OK;
 }
 
-static int list(struct arguments *a, const struct shoal_catalog *cat)
+static int list(struct cmd_ls_arguments *a, const struct shoal_catalog *cat)
 {
 	struct shoal_cursor *cursor = NULL;
 	struct shoal_catalog_info info;
@@ -153,26 +155,26 @@ static int list(struct arguments *a, const struct shoal_catalog *cat)
 	}
 	if (a->from > info.nr_files || (a->id_given && a->from == info.nr_files))
 		return cli_fail("ls", "'%s': there is no id %" PRIu64 ": it has %" PRIu64 " file%s",
-				a->path, a->from, info.nr_files, shoal_plural(info.nr_files));
+				a->path, a->from, info.nr_files, plural(info.nr_files));
 	if (shoal_cursor_new(cat, a->from, &cursor, &err) < 0)
-		return cli_fail("ls", "'%s': %s", a->path, err.msg);
+		return cli_fail("ls", "'%s': %s", a->path, cli_words("ls", &err));
 	status = print_names(a, cat, cursor);
 	shoal_cursor_free(cursor);
 	if (status == CLI_OK && shoal_catalog_check_fresh(cat, &err) < 0)
-		return cli_fail("ls", "'%s': %s", a->path, err.msg);
+		return cli_fail("ls", "'%s': %s", a->path, cli_words("ls", &err));
 	return status;
 }
 
 int cmd_ls(int argc, char **argv)
 {
-	struct arguments a = { .count = UINT64_MAX, .end = '\n' };
+	struct cmd_ls_arguments a = { .count = UINT64_MAX, .end = '\n' };
 	struct shoal_catalog *cat;
 	int c, status;
 
-	while ((c = cli_getopt(argc, argv, ":0h", longs)) != -1) {
+	while ((c = cli_getopt(argc, argv, ":0h", longs, &a.where)) != -1) {
 		if (c == 'h')
 			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (!take_option(c, &a))
+		if (!cmd_ls_option(c, &a))
 			return CLI_USAGE;
 	}
 	if (argc - optind != 1)
@@ -180,7 +182,7 @@ int cmd_ls(int argc, char **argv)
 	if (a.id_given + a.range_given + (a.prefix != NULL) > 1)
 		return cli_usage("ls", "--id, --from/--count and --prefix exclude each other");
 	a.path = argv[optind];
-	cat = cli_open("ls", a.path);
+	cat = cli_open("ls", a.path, &a.where);
 	if (!cat)
 		return CLI_FAILED;
 	status = list(&a, cat);

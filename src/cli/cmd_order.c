@@ -4,26 +4,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/hints.h"
 #include "cli/order_options.h"
 #include "cli/s3_options.h"
 
 static const char usage[] =
 	"usage: shoal order FILE --ranks W --rank R --batch B --epoch E --seed S [OPTION]...\n"
 	"\n"
-	"Print the ids of the samples that rank R of W reads in an epoch, one a line.\n"
+	"Print the ids of the samples that rank R of W reads in an epoch, one per line.\n"
 	"\n"
 	"      --ranks W       ranks that share the epoch (default 1)\n"
 	"      --rank R        the one to print, from 0 (default 0)\n"
-	"      --batch B       samples a rank takes in a step (default 1)\n" ORDER_USAGE
-	"      --remainder R   drop (default), pad or keep samples that fill no whole step\n"
-	"      --consumed C    positions of the epoch that were read before: to resume with any W and B\n"
+	"      --batch B       samples per rank and step (default 1)\n" ORDER_USAGE
+	"      --remainder R   drop (default), pad or keep the samples after the last whole step\n"
+	"      --consumed C    positions of the epoch already read: to resume with any W and B\n"
 	"      --from-step T   start with this step\n"
 	"      --count K       print at most K ids\n"
-	"      --names         print names; where files hold several samples, a tab and which\n"
-	"      --position ID   print instead at which position of the epoch sample ID comes\n"
+	"      --names         print names; if files hold several samples, also a tab and which\n"
+	"      --position ID   print only the position of sample ID in the epoch\n"
 	"  -0, --null          end lines with NUL bytes\n"
-	"      --local-copy DIR   read a copy of the catalog in DIR, made if need be by the first\n"
-	"                      process of a node to come; the others map the same copy\n" CLI_S3_USAGE;
+	"      --local-copy DIR   read a copy of the catalog in DIR, made if necessary by the first\n"
+	"                      process of the node; the others map the same copy\n" CLI_S3_USAGE;
 
 enum {
 	OPT_RANK = 400,
@@ -38,6 +39,7 @@ enum {
 
 static const struct option longs[] = {
 	ORDER_LONG_OPTIONS,
+	{ "ranks", required_argument, NULL, OPT_RANKS },
 	{ "rank", required_argument, NULL, OPT_RANK },
 	{ "batch", required_argument, NULL, OPT_BATCH },
 	{ "remainder", required_argument, NULL, OPT_REMAINDER },
@@ -56,7 +58,8 @@ static const struct option longs[] = {
 /* A batch is held in memory: 128 MB at the most. */
 #define BATCH_MAX (UINT64_C(1) << 24)
 
-struct arguments {
+struct cmd_order_arguments {
+	struct cli_where where;
 	const char *path;
 	struct shoal_order_spec spec;
 	uint64_t epoch, rank, from_step, count, position;
@@ -64,23 +67,23 @@ struct arguments {
 	char end;
 };
 
-static bool take_remainder(struct arguments *a)
+static bool take_remainder(struct cmd_order_arguments *a)
 {
 	static const char *const names[] = {
 		[SHOAL_DROP] = "drop", [SHOAL_PAD] = "pad", [SHOAL_KEEP] = "keep"
 	};
 
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(names); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		if (strcmp(optarg, names[i]) == 0) {
 			a->spec.remainder = (enum shoal_remainder)i;
 			return true;
 		}
 	}
-	cli_usage("order", "--remainder '%s' is none of drop, pad, keep", optarg);
+	cli_usage("order", "--remainder '%s' is not drop, pad or keep", optarg);
 	return false;
 }
 
-static bool take_option(int c, struct arguments *a)
+static bool cmd_order_option(int c, struct cmd_order_arguments *a)
 {
 	int shared = order_option("order", c, &a->spec, &a->epoch);
 
@@ -112,8 +115,8 @@ static bool take_option(int c, struct arguments *a)
 	}
 }
 
-static int print_name(const struct arguments *a, const struct shoal_catalog *cat, uint64_t sample,
-		      bool several)
+static int print_name(const struct cmd_order_arguments *a, const struct shoal_catalog *cat,
+		      uint64_t sample, bool several)
 {
 	char name[SHOAL_NAME_MAX + 1];
 	uint64_t file, index;
@@ -124,8 +127,8 @@ static int print_name(const struct arguments *a, const struct shoal_catalog *cat
 	if (rc < 0)
 		return cli_lookup_failed("order", a->path, cat, rc);
 	if (memchr(name, a->end, (size_t)rc))
-		return cli_fail("order", "'%s': name %" PRIu64 " holds a line end: use -0", a->path,
-				file);
+		return cli_fail("order", "'%s': name %" PRIu64 " contains a line end: use --null",
+				a->path, file);
 	fwrite_unlocked(name, 1, (size_t)rc, stdout);
 	if (several)
 		printf("\t%" PRIu64, index);
@@ -133,7 +136,7 @@ static int print_name(const struct arguments *a, const struct shoal_catalog *cat
 	return CLI_OK;
 }
 
-static int print_ids(const struct arguments *a, const struct shoal_catalog *cat,
+static int print_ids(const struct cmd_order_arguments *a, const struct shoal_catalog *cat,
 		     const uint64_t *ids, uint64_t nr, bool several)
 {
 	for (uint64_t i = 0; i < nr; i++) {
@@ -145,7 +148,7 @@ static int print_ids(const struct arguments *a, const struct shoal_catalog *cat,
 	return CLI_OK;
 }
 
-static int print_steps(const struct arguments *a, const struct shoal_catalog *cat,
+static int print_steps(const struct cmd_order_arguments *a, const struct shoal_catalog *cat,
 		       const struct shoal_order *order, bool several)
 {
 	uint64_t *ids = malloc(a->spec.batch * sizeof(*ids));
@@ -160,7 +163,7 @@ static int print_steps(const struct arguments *a, const struct shoal_catalog *ca
 
 		if (n < 0 || ferror_unlocked(stdout)) /* past the last step, or nobody reads */
 			break;
-		nr = shoal_min((uint64_t)n, left);
+		nr = u64_min((uint64_t)n, left);
 		status = print_ids(a, cat, ids, nr, several);
 		left -= nr;
 	}
@@ -168,7 +171,7 @@ static int print_steps(const struct arguments *a, const struct shoal_catalog *ca
 	return status;
 }
 
-static int print_position(const struct arguments *a, const struct shoal_order *order)
+static int print_position(const struct cmd_order_arguments *a, const struct shoal_order *order)
 {
 	uint64_t position;
 
@@ -179,7 +182,7 @@ static int print_position(const struct arguments *a, const struct shoal_order *o
 	return CLI_OK;
 }
 
-static int print_order(struct arguments *a, const struct shoal_catalog *cat)
+static int print_order(struct cmd_order_arguments *a, const struct shoal_catalog *cat)
 {
 	struct shoal_order *order = NULL;
 	struct shoal_catalog_info info;
@@ -188,14 +191,14 @@ static int print_order(struct arguments *a, const struct shoal_catalog *cat)
 
 	shoal_catalog_info(cat, &info);
 	if (cli_check_samples(cat, &err) < 0)
-		return cli_fail("order", "'%s': %s", a->path, err.msg);
+		return cli_fail("order", "'%s': %s", a->path, cli_words("order", &err));
 	a->spec.nr_samples = info.nr_samples;
-	/* Where files differ, a unit is as many samples as a file has on average. */
+	/* If files differ, a unit is the mean number of samples per file. */
 	a->spec.unit = info.samples_per_file ? info.samples_per_file
 					     : info.nr_samples / info.nr_files +
 						       (info.nr_samples % info.nr_files != 0);
 	if (shoal_order_new(&a->spec, a->epoch, &order, &err) < 0)
-		return cli_usage("order", "'%s': %s", a->path, err.msg);
+		return cli_usage("order", "'%s': %s", a->path, cli_words("order", &err));
 	if (a->position_given)
 		status = print_position(a, order);
 	else if (a->from_step > shoal_order_steps(order))
@@ -209,16 +212,18 @@ static int print_order(struct arguments *a, const struct shoal_catalog *cat)
 
 int cmd_order(int argc, char **argv)
 {
-	struct arguments a = { .spec = { .mode = SHOAL_GLOBAL, .nr_ranks = 1, .batch = 1 },
-			       .count = UINT64_MAX,
-			       .end = '\n' };
+	struct cmd_order_arguments a = {
+		.spec = { .mode = SHOAL_GLOBAL, .nr_ranks = 1, .batch = 1 },
+		.count = UINT64_MAX,
+		.end = '\n'
+	};
 	struct shoal_catalog *cat;
 	int c, status;
 
-	while ((c = cli_getopt(argc, argv, ":0h", longs)) != -1) {
+	while ((c = cli_getopt(argc, argv, ":0h", longs, &a.where)) != -1) {
 		if (c == 'h')
 			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (!take_option(c, &a))
+		if (!cmd_order_option(c, &a))
 			return CLI_USAGE;
 	}
 	if (argc - optind != 1)
@@ -226,10 +231,10 @@ int cmd_order(int argc, char **argv)
 	if (a.spec.batch == 0 || a.spec.batch > BATCH_MAX)
 		return cli_usage("order", "--batch must be 1 to %" PRIu64, BATCH_MAX);
 	if (a.rank >= a.spec.nr_ranks)
-		return cli_usage("order", "--rank %" PRIu64 " is not below --ranks %" PRIu64,
+		return cli_usage("order", "--rank %" PRIu64 " must be less than --ranks %" PRIu64,
 				 a.rank, a.spec.nr_ranks);
 	a.path = argv[optind];
-	cat = cli_open("order", a.path);
+	cat = cli_open("order", a.path, &a.where);
 	if (!cat)
 		return CLI_FAILED;
 	status = print_order(&a, cat);

@@ -1,30 +1,33 @@
-/* shoal read: load an epoch, and say what that took and whether it was all there. */
+/* shoal read: load an epoch, and report its cost and whether it was complete. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/text.h"
-#include "bench/tally.h"
+#include "cli/hints.h"
 #include "cli/load_options.h"
 #include "cli/order_options.h"
 #include "cli/progress.h"
 #include "cli/s3_options.h"
 #include "comm/comm.h"
+#include "load/tally.h"
 
 static const char usage[] =
 	"usage: shoal read FILE [OPTION]...\n"
 	"       mpirun -n RANKS shoal read FILE [OPTION]...\n"
 	"\n"
-	"Read every sample of an epoch from storage, in the epoch's order, and print what that took. Under\n"
-	"mpirun the ranks share the epoch, and the sum is printed.\n"
-	"\n" ORDER_USAGE "      --batch B         samples a rank takes in a step (default 32)\n"
+	"Read every sample of an epoch from storage, in the epoch's order, and report how fast it was.\n"
+	"Under mpirun the ranks share the epoch, and their total is printed.\n"
+	"\n" ORDER_USAGE "      --batch B         samples per rank and step (default 32)\n"
 	"      --steps T         stop after T steps\n"
-	"      --in-flight K     samples being read at once by a rank (default 64)\n"
+	"      --in-flight K     samples read at once per rank (default 64)\n"
 	"      --prefetch P      batches read ahead (default 2)\n" LOAD_USAGE
-	"      --pieces          read a sample that is larger than the room for it piece by piece (room by\n"
+	"      --pieces          read a sample that is larger than its slot piece by piece (slot by\n"
 	"                        default: 1M)\n"
-	"      --drop-cache      first have the page cache forget the dataset's files; needs no root\n"
-	"      --local-copy DIR  read a copy of the catalog in DIR, made if need be\n"
+	"      --drop-cache      first drop the dataset's files from the page cache; needs no root\n"
+	"      --local-copy DIR  read a copy of the catalog in DIR, made if necessary\n"
 	"      --json            print the facts as JSON\n"
 	"  -q, --quiet           print no progress\n" CLI_S3_USAGE;
 
@@ -51,7 +54,8 @@ static const struct option longs[] = {
 	{ 0 },
 };
 
-struct arguments {
+struct cmd_read_arguments {
+	struct cli_where where;
 	const char *path;
 	struct shoal_order_spec spec;
 	struct shoal_load_options load;
@@ -62,15 +66,10 @@ struct arguments {
 
 /* ---- Options ---- */
 
-static bool take_option(int c, struct arguments *a)
+static bool cmd_read_option(int c, struct cmd_read_arguments *a)
 {
 	int shared;
 
-	if (c == OPT_RANKS) {
-		cli_usage("read",
-			  "there are as many ranks as mpirun starts: --ranks is not for read");
-		return false;
-	}
 	shared = order_option("read", c, &a->spec, &a->epoch);
 	if (shared == 0)
 		shared = load_option("read", c, &a->load);
@@ -96,44 +95,44 @@ static bool take_option(int c, struct arguments *a)
 
 /* ---- Reading ---- */
 
-struct outcome {
-	struct bench_tally sum;
+struct read_outcome {
+	struct load_tally sum;
 	double started; /* the command */
 	double first;   /* seconds from there to this rank's first batch, or to the end */
 	double seconds;
 	struct shoal_load_stats stats; /* of this rank */
-	struct bench_meter meter;
+	struct load_meter meter;
 };
 
-/* Seconds between looks for word that another rank has failed. */
+/* Seconds between checks for a failure of another rank. */
 #define LISTEN_EVERY 0.1
 
-/* While the loader waits, which it may for ever, and else between batches. */
-static int listen_to_others(void *comm, struct shoal_err *err)
+/* While the loader waits, which may be for ever, and otherwise between batches. */
+static int cmd_read_poll_peers(void *comm, struct shoal_err *err)
 {
-	struct shoal_comm_mail mail;
-	int rc = shoal_comm_poll(comm, 0, &mail, err);
+	struct comm_mail mail;
+	int rc = comm_poll(comm, 0, &mail, err);
 
 	return rc < 0 ? rc : 0;
 }
 
-static int read_steps(const struct arguments *a, struct shoal_comm *comm, struct shoal_loader *l,
-		      struct outcome *o, uint64_t *ret_steps, struct shoal_err *err)
+static int read_steps(const struct cmd_read_arguments *a, struct comm *comm, struct shoal_loader *l,
+		      struct read_outcome *o, uint64_t *ret_steps, struct shoal_err *err)
 {
-	bool others = shoal_comm_place(comm)->size > 1;
+	bool others = comm_place(comm)->size > 1;
 	const struct shoal_batch *batch;
-	double listened = cli_now();
+	double listened = clock_seconds();
 	int rc = 1;
 
 	while (rc == 1 && *ret_steps < a->steps) {
 		rc = 0;
-		if (others && cli_now() - listened >= LISTEN_EVERY) {
-			rc = listen_to_others(comm, err);
-			listened = cli_now();
+		if (others && clock_seconds() - listened >= LISTEN_EVERY) {
+			rc = cmd_read_poll_peers(comm, err);
+			listened = clock_seconds();
 		}
 		if (rc == 0)
 			rc = shoal_loader_next(l, &batch, err);
-		o->first = o->first > 0 ? o->first : cli_now() - o->started;
+		o->first = o->first > 0 ? o->first : clock_seconds() - o->started;
 		if (rc == 1) {
 			*ret_steps += batch->last;
 			shoal_loader_give_back(l, batch);
@@ -142,40 +141,40 @@ static int read_steps(const struct arguments *a, struct shoal_comm *comm, struct
 	return rc < 0 ? rc : 0;
 }
 
-static int read_epoch(const struct arguments *a, struct shoal_comm *comm, struct shoal_loader *l,
-		      struct outcome *o, struct shoal_err *err)
+static int read_epoch(const struct cmd_read_arguments *a, struct comm *comm, struct shoal_loader *l,
+		      struct read_outcome *o, struct shoal_err *err)
 {
 	uint64_t steps = 0, longest[2];
 	double start;
 	int rc;
 
-	bench_meter_start(&o->meter);
-	rc = shoal_comm_barrier(comm, err); /* all begin together */
-	start = cli_now();
+	load_meter_start(&o->meter);
+	rc = comm_barrier(comm, err); /* all begin together */
+	start = clock_seconds();
 	if (rc == 0)
 		rc = shoal_loader_epoch(l, a->epoch, err);
 	if (rc == 0)
 		rc = read_steps(a, comm, l, o, &steps, err);
-	longest[0] = (uint64_t)((cli_now() - start) * 1e9);
+	longest[0] = (uint64_t)((clock_seconds() - start) * 1e9);
 	longest[1] = (uint64_t)(o->first * 1e9);
-	bench_meter_stop(&o->meter, &o->sum);
+	load_meter_stop(&o->meter, &o->sum);
 	shoal_loader_stats(l, &o->stats);
 	if (rc == 0)
-		rc = bench_tally_add_up(&o->sum, comm, l, steps, err);
+		rc = load_tally_add_up(&o->sum, comm, l, steps, err);
 	if (rc == 0)
-		rc = shoal_comm_reduce(comm, SHOAL_COMM_MAX, longest, 2, err);
+		rc = comm_reduce(comm, COMM_MAX, longest, 2, err);
 	o->seconds = (double)longest[0] * 1e-9;
 	o->first = (double)longest[1] * 1e-9;
 	return rc;
 }
 
-static void show_stall(void *self, const char *words)
+static void cmd_read_show_stall(void *self, const char *words)
 {
 	(void)self;
 	cli_fail("read", "%s", words);
 }
 
-static int open_loader(struct arguments *a, struct shoal_comm *comm,
+static int open_loader(struct cmd_read_arguments *a, struct comm *comm,
 		       const struct shoal_catalog *cat, struct shoal_loader **ret_loader,
 		       struct shoal_err *err)
 {
@@ -183,20 +182,20 @@ static int open_loader(struct arguments *a, struct shoal_comm *comm,
 
 	shoal_catalog_info(cat, &info);
 	a->spec.nr_samples = info.nr_samples;
-	a->spec.nr_ranks = (uint64_t)shoal_comm_place(comm)->size;
+	a->spec.nr_ranks = (uint64_t)comm_place(comm)->size;
 	a->spec.unit = info.samples_per_file ? info.samples_per_file : 1;
-	a->load.stalled = show_stall;
+	a->load.stalled = cmd_read_show_stall;
 	a->load.stop = &cli_stop;
 	if (a->spec.nr_ranks > 1)
-		a->load.waiting = listen_to_others;
+		a->load.waiting = cmd_read_poll_peers;
 	a->load.self = comm;
-	return shoal_loader_open(cat, &a->spec, (uint64_t)shoal_comm_place(comm)->rank, &a->load,
+	return shoal_loader_open(cat, &a->spec, (uint64_t)comm_place(comm)->rank, &a->load,
 				 ret_loader, err);
 }
 
 /* Whether the options are for what the catalog lists. */
-static int check_use(const struct arguments *a, const struct shoal_catalog *cat,
-		     struct shoal_err *err)
+static int cmd_read_check_use(const struct cmd_read_arguments *a, const struct shoal_catalog *cat,
+			      struct shoal_err *err)
 {
 	struct shoal_catalog_info info;
 	int rc = a->load.if_match ? load_check_etags(cat, a->load.store, err) : 0;
@@ -207,15 +206,16 @@ static int check_use(const struct arguments *a, const struct shoal_catalog *cat,
 	return load_check_place(a->load.store ? a->load.store : info.root, &a->load, a->drop, err);
 }
 
-static int run(struct arguments *a, struct shoal_comm *comm, struct shoal_catalog **ret_cat,
-	       struct shoal_loader **ret_loader, struct outcome *o, struct shoal_err *err)
+static int cmd_read_run(struct cmd_read_arguments *a, struct comm *comm,
+			struct shoal_catalog **ret_cat, struct shoal_loader **ret_loader,
+			struct read_outcome *o, struct shoal_err *err)
 {
 	int rc;
 
-	shoal_comm_set_stop(comm, &cli_stop);
-	rc = cli_open_catalog(a->path, ret_cat, err);
+	comm_set_stop(comm, &cli_stop);
+	rc = cli_open_catalog(a->path, &a->where, ret_cat, err);
 	if (rc == 0) {
-		rc = check_use(a, *ret_cat, err);
+		rc = cmd_read_check_use(a, *ret_cat, err);
 		a->misused = rc < 0;
 	}
 	if (rc == 0)
@@ -223,136 +223,139 @@ static int run(struct arguments *a, struct shoal_comm *comm, struct shoal_catalo
 	if (rc == 0)
 		rc = open_loader(a, comm, *ret_cat, ret_loader, err);
 	if (rc == 0 && a->drop)
-		rc = bench_drop_cache(&o->sum, comm, *ret_cat, a->load.store, &cli_stop, err);
+		rc = load_drop_cache(&o->sum, comm, *ret_cat, a->load.store, &cli_stop, err);
 	if (rc == 0)
 		rc = read_epoch(a, comm, *ret_loader, o, err);
 	if (rc < 0 && rc != -EREMOTEIO)
-		shoal_comm_fail(comm, err->msg);
+		comm_fail(comm, err);
 	return rc;
 }
 
 /* ---- Telling ---- */
 
-static double us_at(const struct load_histogram *h, double share)
+static double us_at(const struct histogram *h, double share)
 {
-	return (double)load_histogram_at(h, share) * 1e-3;
+	return (double)histogram_at(h, share) * 1e-3;
 }
 
-/* Percentiles of what was done at all, else null. */
-static void print_latency(const char *name, const struct load_histogram *h)
+/* Percentiles, or null if there were none. */
+static void print_latency(struct json *j, const char *name, const struct histogram *h)
 {
-	if (us_at(h, 1) > 0)
-		printf(" \"%s\": {\"p50\": %.1f, \"p90\": %.1f, \"p99\": %.1f, \"p99.9\": %.1f, "
-		       "\"max\": %.1f},\n",
-		       name, us_at(h, 0.5), us_at(h, 0.9), us_at(h, 0.99), us_at(h, 0.999),
-		       us_at(h, 1));
-	else
-		printf(" \"%s\": null,\n", name);
+	if (us_at(h, 1) <= 0) {
+		json_null(j, name);
+		return;
+	}
+	json_open_object(j, name);
+	json_real(j, "p50", us_at(h, 0.5), 6);
+	json_real(j, "p90", us_at(h, 0.9), 6);
+	json_real(j, "p99", us_at(h, 0.99), 6);
+	json_real(j, "p99.9", us_at(h, 0.999), 6);
+	json_real(j, "max", us_at(h, 1), 6);
+	json_close_object(j);
 }
 
-/* Requests, where there were some. */
-static void print_remote(const struct load_remote *r)
+/* Requests, if there were any. */
+static void print_remote(struct json *j, const struct load_remote *r)
 {
-	const struct {
-		const char *name;
-		const struct shoal_histogram *h;
-	} times[] = { { "first_byte_us", &r->first_ns }, { "total_us", &r->total_ns } };
-
 	if (r->nr_requests == 0)
 		return;
-	printf(" \"requests\": {\"sent\": %" PRIu64 ", \"retries\": %" PRIu64
-	       ", \"throttled\": %" PRIu64 ", \"bytes\": %" PRIu64,
-	       r->nr_requests, r->nr_retries, r->nr_throttled, r->bytes);
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(times); i++) {
-		const struct shoal_histogram *h = times[i].h;
-
-		printf(",\n  \"%s\": {\"p50\": %.1f, \"p90\": %.1f, \"p99\": %.1f, \"p99.9\": %.1f, "
-		       "\"max\": %.1f}",
-		       times[i].name, (double)shoal_histogram_at(h, 0.5) * 1e-3,
-		       (double)shoal_histogram_at(h, 0.9) * 1e-3,
-		       (double)shoal_histogram_at(h, 0.99) * 1e-3,
-		       (double)shoal_histogram_at(h, 0.999) * 1e-3,
-		       (double)shoal_histogram_at(h, 1) * 1e-3);
-	}
-	puts("},");
+	json_open_object(j, "requests");
+	json_u64(j, "sent", r->nr_requests);
+	json_u64(j, "retries", r->nr_retries);
+	json_u64(j, "throttled", r->nr_throttled);
+	json_u64(j, "bytes", r->bytes);
+	print_latency(j, "first_byte_us", &r->first_ns);
+	print_latency(j, "total_us", &r->total_ns);
+	json_close_object(j);
 }
 
-static void print_json(const struct arguments *a, const struct outcome *o, int nr_ranks)
+static void print_audit(struct json *j, const struct read_outcome *o)
 {
-	const struct bench_tally *t = &o->sum;
+	const struct load_tally *t = &o->sum;
 
-	printf("{\"epoch\": %" PRIu64 ", \"ranks\": %d, \"samples\": %" PRIu64
-	       ", \"bytes\": %" PRIu64 ", \"seconds\": %.6f, \"first_batch_seconds\": %.6f"
-	       ", \"errors\": %" PRIu64 ",\n",
-	       a->epoch, nr_ranks, t->samples, t->bytes_delivered, o->seconds, o->first, t->errors);
-	printf(" \"engine\": \"%s\", \"engine_detail\": ", o->stats.engine);
-	cli_json_string(o->stats.engine_detail);
-	printf(", \"pool_bytes\": %" PRIu64 ", \"cpu_us_per_sample\": ", t->pool_bytes);
-	if (t->samples > 0)
-		printf("%.3f,\n", (double)t->cpu_ns * 1e-3 / (double)t->samples);
-	else
-		puts("null,");
-	printf(" \"latency_us\": {\"p50\": %.1f, \"p90\": %.1f, \"p99\": %.1f, \"p99.9\": %.1f, "
-	       "\"max\": %.1f},\n",
-	       us_at(&t->latency, 0.5), us_at(&t->latency, 0.9), us_at(&t->latency, 0.99),
-	       us_at(&t->latency, 0.999), us_at(&t->latency, 1));
-	print_latency("open_us", &t->open);
-	print_latency("read_us", &t->read);
-	print_remote(&t->remote);
-	printf(" \"audit\": {\"exactly_once\": %s, \"order_digest\": \"%016" PRIx64 "%016" PRIx64
-	       "\", \"bytes_asked\": %" PRIu64 ", \"bytes_delivered\": %" PRIu64,
-	       bench_tally_exactly_once(t) ? "true" : "false", t->got[2], t->got[3], t->bytes_asked,
-	       t->bytes_delivered);
+	json_open_object(j, "audit");
+	json_bool(j, "exactly_once", load_tally_exactly_once(t));
+	json_format(j, "order_digest", "%016" PRIx64 "%016" PRIx64, t->got[2], t->got[3]);
+	json_u64(j, "bytes_asked", t->bytes_asked);
+	json_u64(j, "bytes_delivered", t->bytes_delivered);
 	if (o->meter.device_told)
-		printf(", \"bytes_from_device\": %" PRIu64, t->bytes_device);
+		json_u64(j, "bytes_from_device", t->bytes_device);
 	else
-		fputs(", \"bytes_from_device\": null", stdout);
-	if (t->nr_pages)
-		printf(", \"cached_share\": %.4f}}\n", (double)t->nr_cached / (double)t->nr_pages);
-	else
-		puts(", \"cached_share\": null}}");
+		json_null(j, "bytes_from_device");
+	/* NAN: nothing was looked up in the page cache. */
+	json_real(j, "cached_share",
+		  t->nr_pages ? (double)t->nr_cached / (double)t->nr_pages : (double)NAN, 6);
+	json_close_object(j);
+}
+
+static void cmd_read_print_json(const struct cmd_read_arguments *a, const struct read_outcome *o,
+				int nr_ranks)
+{
+	const struct load_tally *t = &o->sum;
+	struct json j = cli_json();
+
+	json_open_object(&j, NULL);
+	json_u64(&j, "epoch", a->epoch);
+	json_u64(&j, "ranks", (uint64_t)nr_ranks);
+	json_u64(&j, "samples", t->samples);
+	json_u64(&j, "bytes", t->bytes_delivered);
+	json_real(&j, "seconds", o->seconds, 9);
+	json_real(&j, "first_batch_seconds", o->first, 9);
+	json_u64(&j, "errors", t->errors);
+	json_string(&j, "engine", o->stats.engine);
+	json_string(&j, "engine_detail", o->stats.engine_detail);
+	json_u64(&j, "pool_bytes", t->pool_bytes);
+	json_real(&j, "cpu_us_per_sample",
+		  t->samples ? (double)t->cpu_ns * 1e-3 / (double)t->samples : (double)NAN, 6);
+	print_latency(&j, "latency_us", &t->latency);
+	print_latency(&j, "open_us", &t->open);
+	print_latency(&j, "read_us", &t->read);
+	print_remote(&j, &t->remote);
+	print_audit(&j, o);
+	json_close_object(&j);
 }
 
 /* Of part of an epoch, only that part is proven. */
-static void print_proof(const struct arguments *a, const struct bench_tally *t)
+static void print_proof(const struct cmd_read_arguments *a, const struct load_tally *t)
 {
-	bool once = bench_tally_exactly_once(t);
+	bool once = load_tally_exactly_once(t);
 
 	printf("audit     ");
 	if (once && t->samples < a->spec.nr_samples)
 		printf("%" PRIu64 " of %" PRIu64 " sample%s, each exactly once", t->samples,
-		       a->spec.nr_samples, shoal_plural(a->spec.nr_samples));
+		       a->spec.nr_samples, plural(a->spec.nr_samples));
 	else
 		printf("%severy sample exactly once", once ? "" : "NOT ");
 	printf("; order %016" PRIx64 "%016" PRIx64 "\n", t->got[2], t->got[3]);
 }
 
-static void print_text(const struct arguments *a, const struct outcome *o, int nr_ranks)
+static void cmd_read_print_text(const struct cmd_read_arguments *a, const struct read_outcome *o,
+				int nr_ranks)
 {
-	const struct bench_tally *t = &o->sum;
+	const struct load_tally *t = &o->sum;
 
 	printf("epoch %" PRIu64 ": %" PRIu64
 	       " sample%s, %.1f MB in %.2f s by %d rank%s: %.0f samples/s, "
 	       "%.1f MB/s\n",
-	       a->epoch, t->samples, shoal_plural(t->samples), (double)t->bytes_delivered * 1e-6,
-	       o->seconds, nr_ranks, shoal_plural((uint64_t)nr_ranks),
-	       (double)t->samples / o->seconds, (double)t->bytes_delivered * 1e-6 / o->seconds);
+	       a->epoch, t->samples, plural(t->samples), (double)t->bytes_delivered * 1e-6,
+	       o->seconds, nr_ranks, plural((uint64_t)nr_ranks), (double)t->samples / o->seconds,
+	       (double)t->bytes_delivered * 1e-6 / o->seconds);
 	if (t->errors > 0)
 		printf("errors    %" PRIu64 " sample%s could not be read, and %s left out\n",
-		       t->errors, shoal_plural(t->errors), t->errors == 1 ? "was" : "were");
+		       t->errors, plural(t->errors), t->errors == 1 ? "was" : "were");
 	printf("engine    %s (%s), %.1f MB of buffers\n", o->stats.engine, o->stats.engine_detail,
 	       (double)t->pool_bytes * 1e-6);
 	if (t->samples > 0)
 		printf("latency   p50 %.0f us, p90 %.0f us, p99 %.0f us, max %.0f us; %.2f us of "
-		       "CPU a sample\n",
+		       "CPU per sample\n",
 		       us_at(&t->latency, 0.5), us_at(&t->latency, 0.9), us_at(&t->latency, 0.99),
 		       us_at(&t->latency, 1), (double)t->cpu_ns * 1e-3 / (double)t->samples);
 	if (t->remote.nr_requests > 0)
-		printf("requests  %" PRIu64 " sent, %" PRIu64 " of them again, %" PRIu64
+		printf("requests  %" PRIu64 " sent, %" PRIu64 " of them retries, %" PRIu64
 		       " throttled; first byte after p50 %.0f us, p99 %.0f us\n",
 		       t->remote.nr_requests, t->remote.nr_retries, t->remote.nr_throttled,
-		       (double)shoal_histogram_at(&t->remote.first_ns, 0.5) * 1e-3,
-		       (double)shoal_histogram_at(&t->remote.first_ns, 0.99) * 1e-3);
+		       (double)histogram_at(&t->remote.first_ns, 0.5) * 1e-3,
+		       (double)histogram_at(&t->remote.first_ns, 0.99) * 1e-3);
 	print_proof(a, t);
 	printf("bytes     %" PRIu64 " asked, %" PRIu64 " delivered", t->bytes_asked,
 	       t->bytes_delivered);
@@ -364,21 +367,22 @@ static void print_text(const struct arguments *a, const struct outcome *o, int n
 	putchar('\n');
 	if (a->drop)
 		printf("dropped   the pages of %" PRIu64 " file%s before; %" PRIu64 " kept some\n",
-		       t->nr_dropped, shoal_plural(t->nr_dropped), t->nr_kept);
+		       t->nr_dropped, plural(t->nr_dropped), t->nr_kept);
 }
 
-/* What was skipped: each rank for itself, after the figures of all. */
-static void name_errors(const struct outcome *o, const char *rank)
+/* The samples that were skipped: each rank prints its own, after the figures of all. */
+static void name_errors(const struct read_outcome *o, const char *rank)
 {
 	const struct shoal_load_stats *s = &o->stats;
 
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(s->first_errors) && i < s->nr_errors; i++)
+	for (size_t i = 0; i < ARRAY_LEN(s->first_errors) && i < s->nr_errors; i++)
 		cli_fail("read", "%s%s", rank, s->first_errors[i]);
 }
 
-/* Rank 0 alone speaks: of its own failure, or of the first that it heard of, with its rank. */
-static int say_failure(const struct arguments *a, const struct shoal_comm_place *place,
-		       const char *rank, int rc, const struct shoal_err *err)
+/* Only rank 0 prints: its own failure, or the first it received, with its rank. */
+static int cmd_read_print_failure(const struct cmd_read_arguments *a,
+				  const struct comm_place *place, const char *rank, int rc,
+				  struct shoal_err *err)
 {
 	int status = a->misused ? CLI_USAGE : CLI_FAILED;
 
@@ -386,45 +390,46 @@ static int say_failure(const struct arguments *a, const struct shoal_comm_place 
 		return status;
 	if (rc == -ECANCELED)
 		return cli_fail("read", "interrupted");
-	cli_fail("read", "%s'%s': %s", rc == -EREMOTEIO ? "" : rank, a->path, err->msg);
+	cli_fail("read", "%s'%s': %s", rc == -EREMOTEIO ? "" : rank, a->path,
+		 cli_words("read", err));
 	return status;
 }
 
-static int tell(const struct arguments *a, const struct shoal_comm_place *place,
-		const struct outcome *o, int rc, const struct shoal_err *err)
+static int cmd_read_report(const struct cmd_read_arguments *a, const struct comm_place *place,
+			   const struct read_outcome *o, int rc, struct shoal_err *err)
 {
 	char rank[32] = "";
 
 	if (place->size > 1)
 		snprintf(rank, sizeof(rank), "rank %d: ", place->rank);
 	if (rc < 0)
-		return say_failure(a, place, rank, rc, err);
+		return cmd_read_print_failure(a, place, rank, rc, err);
 	if (place->rank == 0 && a->json)
-		print_json(a, o, place->size);
+		cmd_read_print_json(a, o, place->size);
 	else if (place->rank == 0)
-		print_text(a, o, place->size);
+		cmd_read_print_text(a, o, place->size);
 	name_errors(o, rank);
-	return bench_tally_exactly_once(&o->sum) ? CLI_OK : CLI_FAILED;
+	return load_tally_exactly_once(&o->sum) ? CLI_OK : CLI_FAILED;
 }
 
 int cmd_read(int argc, char **argv)
 {
-	struct arguments a = { .spec = { .mode = SHOAL_GLOBAL,
-					 .remainder = SHOAL_KEEP,
-					 .nr_ranks = 1,
-					 .batch = 32 },
-			       .steps = UINT64_MAX };
-	static struct outcome o; /* large: it has a histogram */
+	struct cmd_read_arguments a = { .spec = { .mode = SHOAL_GLOBAL,
+						  .remainder = SHOAL_KEEP,
+						  .nr_ranks = 1,
+						  .batch = 32 },
+					.steps = UINT64_MAX };
+	static struct read_outcome o; /* large: it has a histogram */
 	struct shoal_loader *loader = NULL;
 	struct shoal_catalog *cat = NULL;
 	struct shoal_err err = { "" };
-	struct shoal_comm *comm = NULL;
+	struct comm *comm = NULL;
 	int c, rc, status;
 
-	while ((c = cli_getopt(argc, argv, ":qh", longs)) != -1) {
+	while ((c = cli_getopt(argc, argv, ":qh", longs, &a.where)) != -1) {
 		if (c == 'h')
 			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (!take_option(c, &a))
+		if (!cmd_read_option(c, &a))
 			return CLI_USAGE;
 	}
 	if (argc - optind != 1)
@@ -432,14 +437,15 @@ int cmd_read(int argc, char **argv)
 	if (load_check("read", &a.load) != CLI_OK)
 		return CLI_USAGE;
 	a.path = argv[optind];
+	a.load.config = &a.where.config;
 	if (cli_s3_check_uri("read", a.path) != CLI_OK)
 		return CLI_USAGE;
-	o.started = cli_now();
+	o.started = clock_seconds();
 	cli_catch_signals();
-	if (shoal_comm_open(&comm, &err) < 0)
-		return cli_fail("read", "%s", err.msg);
-	rc = run(&a, comm, &cat, &loader, &o, &err);
-	status = tell(&a, shoal_comm_place(comm), &o, rc, &err);
+	if (comm_open(&comm, &err) < 0)
+		return cli_fail("read", "%s", cli_words("read", &err));
+	rc = cmd_read_run(&a, comm, &cat, &loader, &o, &err);
+	status = cmd_read_report(&a, comm_place(comm), &o, rc, &err);
 	cli_part(comm);
 	if (rc == -ECANCELED)
 		cli_die_of_signal();

@@ -1,9 +1,10 @@
-/* shoal verify: read catalogs whole, and say what is damaged, or no longer true. */
+/* shoal verify: read whole catalogs, and report what is damaged or out of date. */
 #include <errno.h>
 #include <inttypes.h>
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/hints.h"
 #include "cli/progress.h"
 #include "cli/s3_options.h"
 #include "shoal.h"
@@ -12,20 +13,20 @@ static const char usage[] =
 	"usage: shoal verify FILE... [--json] [--verbose]\n"
 	"       shoal verify --storage FILE... [OPTION]...\n"
 	"\n"
-	"Check all of each catalog: checksums, sort order, totals, digest. Quiet when all are good;\n"
-	"one line for each that is not, with the section and the offset, and exit status 1.\n"
+	"Check all of each catalog: checksums, sort order, totals, digest. Quiet if all are good;\n"
+	"otherwise one line per damaged catalog, with the section and the offset, and exit status 1.\n"
 	"\n"
-	"  -v, --verbose       say what is good, too\n"
+	"  -v, --verbose       also report good catalogs\n"
 	"      --json          print a list of {\"file\", \"good\", \"damage\"}\n"
-	"      --storage       compare each with what is there now, too. Prints a line for each file that\n"
-	"                      is missing, new, or has another size (with both sizes), or another ETag\n"
-	"                      where the catalog has some (index --etags), and exits with 1 if there is\n"
-	"                      one; --json has the counts only\n"
-	"      --where DIR     look there instead of at the catalog's root\n"
+	"      --storage       also compare each with the storage. Prints a line for each file that is\n"
+	"                      missing, new, or has another size (with both sizes) or, if the catalog\n"
+	"                      has ETags (index --etags), another ETag, and exits with 1 if there is\n"
+	"                      one; --json has only the counts\n"
+	"      --where DIR     compare with this directory instead of the catalog's root\n"
 	"      --memory SIZE   use at most this much memory (default 256M)\n"
 	"      --tmp-dir DIR   put temporary files there (default: $TMPDIR, or /tmp)\n"
 	"      --threads N     list with N threads\n"
-	"      --keep-going    take what cannot be read as missing, with a warning\n"
+	"      --keep-going    count what cannot be read as missing, with a warning\n"
 	"  -q, --quiet         print no differences and no progress\n" CLI_S3_USAGE;
 
 enum {
@@ -53,7 +54,8 @@ static const struct option longs[] = {
 	{ 0 },
 };
 
-struct arguments {
+struct cmd_verify_arguments {
+	struct cli_where where;
 	bool verbose, json, storage, quiet;
 	const char *storage_only; /* an option that was given and needs --storage */
 	struct shoal_compare_options compare;
@@ -71,7 +73,7 @@ struct finding {
 
 /* ---- Options ---- */
 
-static bool take_storage_option(int c, struct arguments *a)
+static bool take_storage_option(int c, struct cmd_verify_arguments *a)
 {
 	uint64_t nr;
 
@@ -105,7 +107,7 @@ static bool take_storage_option(int c, struct arguments *a)
 	}
 }
 
-static bool take_option(int c, struct arguments *a)
+static bool cmd_verify_option(int c, struct cmd_verify_arguments *a)
 {
 	switch (c) {
 	case 'v':
@@ -126,7 +128,7 @@ static bool take_option(int c, struct arguments *a)
 static int print_difference(void *self, enum shoal_difference what, const char *name, size_t len,
 			    uint64_t was, uint64_t is)
 {
-	const struct arguments *a = self;
+	const struct cmd_verify_arguments *a = self;
 
 	if (a->json || a->quiet)
 		return 0;
@@ -142,27 +144,27 @@ static int print_difference(void *self, enum shoal_difference what, const char *
 	return ferror(stdout) ? -EIO : 0;
 }
 
-static void show_progress(void *self, const struct shoal_index_progress *now)
+static void cmd_verify_show_progress(void *self, const struct shoal_index_progress *now)
 {
-	struct arguments *a = self;
+	struct cmd_verify_arguments *a = self;
 
 	if (!a->quiet)
 		cli_progress_show(&a->progress, now);
 }
 
-static void show_warning(void *self, const char *words)
+static void cmd_verify_show_warning(void *self, const char *words)
 {
 	(void)self;
 	cli_fail("verify", "%s", words);
 }
 
-static int verify_one(struct arguments *a, const char *path, struct finding *f)
+static int verify_one(struct cmd_verify_arguments *a, const char *path, struct finding *f)
 {
 	struct shoal_catalog *cat = NULL;
 	int rc;
 
 	*f = (struct finding){ .good = false };
-	rc = cli_open_catalog(path, &cat, &f->err);
+	rc = cli_open_catalog(path, &a->where, &cat, &f->err);
 	if (rc < 0)
 		return rc;
 	rc = shoal_catalog_verify(cat, &f->err);
@@ -183,58 +185,60 @@ static int verify_one(struct arguments *a, const char *path, struct finding *f)
 
 /* ---- Telling ---- */
 
-static void print_json(const char *path, const struct finding *f, bool first)
+static void cmd_verify_print_json(struct json *j, const char *path, struct finding *f)
 {
 	const struct shoal_compare_result *r = &f->result;
 
-	fputs(first ? "[{\"file\": " : ",\n {\"file\": ", stdout);
-	cli_json_string(path);
-	printf(", \"good\": %s, \"damage\": ", f->good ? "true" : "false");
-	if (*f->err.msg)
-		cli_json_string(f->err.msg);
-	else
-		fputs("null", stdout);
-	if (f->compared)
-		printf(", \"storage\": {\"same\": %" PRIu64 ", \"missing\": %" PRIu64
-		       ", \"new\": %" PRIu64 ", \"resized\": %" PRIu64,
-		       r->nr_same, r->nr_missing, r->nr_new, r->nr_resized);
-	if (f->compared && f->info.etags)
-		printf(", \"changed\": %" PRIu64, r->nr_changed);
-	fputs(f->compared ? "}}" : "}", stdout);
+	json_open_object(j, NULL);
+	json_string(j, "file", path);
+	json_bool(j, "good", f->good);
+	json_string(j, "damage", *f->err.msg ? cli_words("verify", &f->err) : NULL);
+	if (f->compared) {
+		json_open_object(j, "storage");
+		json_u64(j, "same", r->nr_same);
+		json_u64(j, "missing", r->nr_missing);
+		json_u64(j, "new", r->nr_new);
+		json_u64(j, "resized", r->nr_resized);
+		if (f->info.etags)
+			json_u64(j, "changed", r->nr_changed);
+		json_close_object(j);
+	}
+	json_close_object(j);
 }
 
-static void print_words(const struct arguments *a, const char *path, const struct finding *f)
+static void print_words(const struct cmd_verify_arguments *a, const char *path, struct finding *f)
 {
 	const struct shoal_compare_result *r = &f->result;
 	char changed[64] = "";
 
 	if (f->info.etags)
-		snprintf(changed, sizeof(changed), "%" PRIu64 " of another ETag, ", r->nr_changed);
+		snprintf(changed, sizeof(changed), "%" PRIu64 " with another ETag, ",
+			 r->nr_changed);
 	if (ferror(stdout)) /* which cli_finish() tells */
 		return;
 	if (*f->err.msg)
-		cli_fail("verify", "'%s': %s", path, f->err.msg);
+		cli_fail("verify", "'%s': %s", path, cli_words("verify", &f->err));
 	else if (!f->good)
 		cli_fail("verify",
-			 "'%s' is not what is there now: %" PRIu64 " missing, %" PRIu64
-			 " new, %" PRIu64 " of another size, %s%" PRIu64 " as they were",
+			 "'%s' differs from the storage: %" PRIu64 " missing, %" PRIu64
+			 " new, %" PRIu64 " with another size, %s%" PRIu64 " unchanged",
 			 path, r->nr_missing, r->nr_new, r->nr_resized, changed, r->nr_same);
 	else if (a->verbose && !a->json)
 		printf("%s: good, %" PRIu64 " file%s%s, digest %s\n", path, f->info.nr_files,
-		       shoal_plural(f->info.nr_files), f->compared ? ", all there" : "",
-		       f->info.digest);
+		       plural(f->info.nr_files), f->compared ? ", all there" : "", f->info.digest);
 }
 
 int cmd_verify(int argc, char **argv)
 {
-	struct arguments a = { .verbose = false };
+	struct cmd_verify_arguments a = { .verbose = false };
+	struct json j = cli_json();
 	bool all_good = true;
 	int c, rc = 0;
 
-	while ((c = cli_getopt(argc, argv, ":vqh", longs)) != -1) {
+	while ((c = cli_getopt(argc, argv, ":vqh", longs, &a.where)) != -1) {
 		if (c == 'h')
 			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (!take_option(c, &a))
+		if (!cmd_verify_option(c, &a))
 			return CLI_USAGE;
 	}
 	if (optind == argc)
@@ -242,23 +246,26 @@ int cmd_verify(int argc, char **argv)
 	if (a.storage_only && !a.storage)
 		return cli_usage("verify", "%s is for --storage", a.storage_only);
 	a.compare.stop = &cli_stop;
+	a.compare.config = &a.where.config;
 	a.compare.differs = print_difference;
-	a.compare.progress = show_progress;
-	a.compare.warn = show_warning;
+	a.compare.progress = cmd_verify_show_progress;
+	a.compare.warn = cmd_verify_show_warning;
 	a.compare.self = &a;
 	if (a.storage)
 		cli_catch_signals();
+	if (a.json)
+		json_open_array(&j, NULL);
 	for (int i = optind; i < argc && rc != -ECANCELED; i++) {
 		struct finding f; /* every bad file, not only the first */
 
 		rc = verify_one(&a, argv[i], &f);
 		all_good &= f.good;
 		if (a.json)
-			print_json(argv[i], &f, i == optind);
+			cmd_verify_print_json(&j, argv[i], &f);
 		print_words(&a, argv[i], &f);
 	}
 	if (a.json)
-		puts("]");
+		json_close_array(&j);
 	if (rc == -ECANCELED)
 		cli_die_of_signal();
 	return all_good ? CLI_OK : CLI_FAILED;

@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 
 #include "base/text.h"
+#include "cli/hints.h"
 #include "cli/s3_options.h"
 #include "index/filter.h"
 #include "index/root.h"
+#include "store/uri.h"
 
 static const char usage[] =
 	"usage: shoal index DIR|URI -o FILE [OPTION]...\n"
@@ -15,12 +17,12 @@ static const char usage[] =
 	"       shoal index --pattern PATTERN --count N [--subfolders K] -o FILE [OPTION]...\n"
 	"       mpirun -n RANKS shoal index DIR|URI -o FILE [OPTION]...\n"
 	"\n"
-	"Make a catalog: of all regular files below a directory (hidden ones, too); of a LIST, which is a\n"
-	"file with a name on each line, or - for standard input; or of the names that a PATTERN makes.\n"
+	"Make a catalog: of all regular files below a directory (including hidden ones); of a LIST, which is\n"
+	"a file with one name per line, or - for standard input; or of the names that a PATTERN generates.\n"
 	"\n"
-	"  -o, --output FILE          write the catalog here; s3://bucket/name works, too\n"
+	"  -o, --output FILE          write the catalog here; s3://bucket/name works as well\n"
 	"      --root URI             what names are relative to: a URI or a path (default: DIR; for a\n"
-	"                             list its first name's root, else the current directory)\n"
+	"                             list its first name's root, otherwise the current directory)\n"
 	"      --samples-per-file N   every file holds N samples (default 1)\n"
 	"      --memory SIZE          use at most this much memory (default 256M)\n"
 	"      --tmp-dir DIR          put temporary files there (default, and with --resume: beside the\n"
@@ -30,43 +32,45 @@ static const char usage[] =
 	"\n"
 	"of a directory:\n"
 	"      --no-sizes             names only: several times faster\n"
-	"      --include GLOB         only files that match one of these; may be given again\n"
+	"      --include GLOB         only files that match one of these; may be repeated\n"
 	"      --exclude GLOB         no files and no directories that match one of these. '*' and '?'\n"
-	"                             match all but a slash, '**' slashes too; a GLOB without a slash is\n"
-	"                             matched with the last part of the name, one with a slash with all\n"
-	"                             of it; one that ends in a slash is for directories. [a-z]\n"
-	"                             and \\ work as in a shell, {a,b} does not: give the option twice\n"
-	"      --follow               symbolic links are what they lead to (else they are left out)\n"
+	"                             match anything but a slash, '**' also slashes; a GLOB without a\n"
+	"                             slash is matched against the last component of a name, one with a\n"
+	"                             slash against all of it, one that ends in a slash against\n"
+	"                             directories. [a-z] and \\ work as in a shell; instead of {a,b}\n"
+	"                             repeat the option\n"
+	"      --follow               follow symbolic links (otherwise they are left out)\n"
 	"  -x, --one-file-system      do not go into other file systems\n"
 	"      --keep-going           leave out what cannot be read, with a warning, and go on\n"
-	"      --update OLD           take from the catalog OLD, made with the same options, what lies in\n"
-	"                             directories that have not changed since; sizes of files rewritten\n"
-	"                             in place are not noticed then; not with --follow\n"
-	"      --resume               if this is interrupted, keep what was listed beside the catalog; and\n"
-	"                             go on from there if the same was interrupted before, by any number\n"
-	"                             of ranks; what was listed then is not looked at again\n"
-	"      --threads N            list with N threads a rank (default: up to 64 a node)\n"
+	"      --update OLD           reuse the catalog OLD, made with the same options, for directories\n"
+	"                             that have not changed since; new sizes of files rewritten in\n"
+	"                             place are not noticed; not with --follow\n"
+	"      --resume               keep checkpoints beside the catalog, and continue from them if the\n"
+	"                             same listing was interrupted before, with any number of ranks;\n"
+	"                             directories already listed are not read again\n"
+	"      --threads N            list with N threads per rank (default: up to 64 per node)\n"
 	"\n"
 	"of a bucket, as s3://bucket/prefix: --no-sizes, --include, --exclude, --resume, and\n"
-	"      --connections N        have N requests in flight a rank (default 64 a node)\n"
-	"      --etags                keep the ETag of each object, too (20 bytes each), for --if-match of\n"
-	"                             read and run, and for verify --storage. ETags that are not an MD5,\n"
-	"                             or one of parts with their number, are not kept, and counted\n"
-	"      --shard K/N            list only the Kth (1 to N) of N about equal ranges of keys, which all\n"
-	"                             processes find alike as long as the bucket is not changed; each\n"
-	"                             makes a catalog of its own, also under mpirun\n"
+	"      --connections N        have N requests in flight per rank (default 64 per node)\n"
+	"      --etags                also store the ETag of each object (20 bytes each), for --if-match of\n"
+	"                             read and run, and for verify --storage. ETags other than MD5, with\n"
+	"                             or without a number of parts, are not stored; their number is\n"
+	"                             reported\n"
+	"      --shard K/N            list only the Kth (1 to N) of N ranges of keys of about equal size;\n"
+	"                             all processes compute the same ranges while the bucket does not\n"
+	"                             change; each writes its own catalog, even under mpirun\n"
 	"\n"
-	"of a list: after a tab a line may give the file's size in bytes, after another its number of\n"
-	"samples. Names come in any order; of repeated ones the last counts.\n"
-	"  -0, --null                 names are ended by NUL bytes, not line ends\n"
+	"of a list: a line may have the file's size in bytes after a tab, and its number of samples after\n"
+	"another. Names may be in any order; of repeated ones the last is used.\n"
+	"  -0, --null                 names end in NUL bytes, not line ends\n"
 	"      --names-only           a tab is part of the name\n"
 	"\n"
 	"of a pattern, a name with one number, {:07d} or {}:\n"
-	"      --pattern PATTERN      names as 'train/img_{:07d}_of_1170301.jpeg' makes them\n"
-	"      --count N              how many, from 0 on\n"
+	"      --pattern PATTERN      names such as 'train/img_{:07d}_of_1170301.jpeg' generates\n"
+	"      --count N              the number of names\n"
 	"      --first N              the first number (default 0)\n"
-	"      --subfolders K         file i lies in folder i mod K\n"
-	"      --size SIZE            every file's size\n" CLI_S3_USAGE;
+	"      --subfolders K         file i is in folder i mod K\n"
+	"      --size SIZE            the size of every file\n" CLI_S3_USAGE;
 
 enum {
 	OPT_NAMES_ONLY = 256,
@@ -162,8 +166,8 @@ static bool take_shard(struct index_arguments *a)
 	const char *slash = strchr(optarg, '/');
 	uint64_t k = 0, n = 0;
 
-	if (!slash || shoal_parse_digits(optarg, (size_t)(slash - optarg), &k) < 0 ||
-	    shoal_parse_u64(slash + 1, &n) < 0 || k < 1 || k > n || n > INDEX_SHARDS) {
+	if (!slash || parse_digits(optarg, (size_t)(slash - optarg), &k) < 0 ||
+	    parse_u64(slash + 1, &n) < 0 || k < 1 || k > n || n > INDEX_SHARDS) {
 		cli_usage("index", "--shard '%s' is not K/N, with K from 1 to N, and N up to %u",
 			  optarg, INDEX_SHARDS);
 		return false;
@@ -254,7 +258,7 @@ static bool take_pattern_option(int c, struct index_arguments *a)
 	}
 }
 
-static bool take_option(int c, struct index_arguments *a)
+static bool index_options_option(int c, struct index_arguments *a)
 {
 	switch (c) {
 	case 'o':
@@ -288,16 +292,16 @@ static bool take_option(int c, struct index_arguments *a)
 }
 
 /* A bucket has no links and no directories; a directory has no connections. */
-static int check_bucket(const struct index_arguments *a)
+static int index_options_check_bucket(const struct index_arguments *a)
 {
-	bool bucket = strncmp(a->source, "s3://", strlen("s3://")) == 0;
+	bool bucket = store_uri_traits(a->source).objects;
 
 	if (cli_s3_check_uri("index", a->source) != CLI_OK)
 		return CLI_USAGE;
 	if (bucket && a->files_only && strcmp(a->files_only, "--update") == 0)
 		return cli_usage("index",
-				 "--update is for a directory: a bucket does not tell what "
-				 "changed in it; list it anew");
+				 "--update is for a directory: a bucket does not record what "
+				 "changed in it; list it again");
 	if (bucket && a->files_only && strcmp(a->files_only, "--threads") == 0)
 		return cli_usage("index", "--threads is for a directory: a bucket is listed with "
 					  "--connections N");
@@ -337,7 +341,8 @@ static int check_globs(const struct index_arguments *a)
 				  .nr_exclude = a->tree.nr_exclude };
 	struct shoal_err err = { "" };
 
-	return index_filter_check(&f, &err) < 0 ? cli_usage("index", "%s", err.msg) : CLI_OK;
+	return index_filter_check(&f, &err) < 0 ? cli_usage("index", "%s", cli_words("index", &err))
+						: CLI_OK;
 }
 
 /* A root that is a URI or a whole path tells by itself whether it can be one. */
@@ -347,11 +352,12 @@ static int check_root(const struct index_arguments *a)
 	struct index_root root;
 	struct shoal_err err = { "" };
 
-	if (!given || (*given && *given != '/' && !strstr(given, "://")))
+	if (!given || (*given && *given != '/' && !store_uri_scheme_len(given, strlen(given))))
 		return CLI_OK;
-	return index_root_init(&root, given, NULL, 0, &err) < 0
-		       ? cli_usage("index", "--root: %s", err.msg)
-		       : CLI_OK;
+	if (index_root_init(&root, given, NULL, 0, &err) == 0)
+		return CLI_OK;
+	err_hint(&err, SHOAL_HINT_NONE, 0); /* which would be to give a --root */
+	return cli_usage("index", "--root: %s", cli_words("index", &err));
 }
 
 /* CLI_OK when the arguments make sense together. */
@@ -364,12 +370,12 @@ static int check(const struct index_arguments *a, int nr_sources)
 	if (strcmp(a->options.output, "-") == 0)
 		return cli_usage("index",
 				 "a catalog cannot be written to standard output: -o FILE");
-	if (a->tree.resume && strncmp(a->options.output, "s3://", 5) == 0)
+	if (a->tree.resume && store_uri_traits(a->options.output).objects)
 		return cli_usage("index", "--resume needs a catalog that is a file: -o FILE");
 	if (a->tree.update && a->tree.follow)
 		return cli_usage("index",
-				 "--update cannot be used with --follow: where links lead, times "
-				 "do not tell what changed");
+				 "--update cannot be used with --follow: behind links, times "
+				 "do not show what changed");
 	if (a->pattern.format && nr_sources > 0)
 		return cli_usage("index", "give a directory, a LIST or a --pattern, not two");
 	if (!a->pattern.format && nr_sources != 1)
@@ -377,7 +383,7 @@ static int check(const struct index_arguments *a, int nr_sources)
 			"index",
 			"give one directory or LIST (- is standard input), or a --pattern");
 	if (a->pattern.format && !a->count_given)
-		return cli_usage("index", "say how many names the pattern makes: --count N");
+		return cli_usage("index", "say how many names the pattern generates: --count N");
 	if (a->samples_given && a->options.samples_per_file == 0)
 		return cli_usage("index", "--samples-per-file must be 1 or more");
 	if (a->memory_given && a->options.memory < SHOAL_INDEX_MEMORY_MIN)
@@ -387,13 +393,14 @@ static int check(const struct index_arguments *a, int nr_sources)
 	return check_globs(a);
 }
 
-static enum index_source kind_of(const struct index_arguments *a)
+static enum index_source index_options_kind_of(const struct index_arguments *a)
 {
 	struct stat st;
 
 	if (a->pattern.format)
 		return INDEX_PATTERN;
-	if (strstr(a->source, "://") || (stat(a->source, &st) == 0 && S_ISDIR(st.st_mode)))
+	if (store_uri_scheme_len(a->source, strlen(a->source)) ||
+	    (stat(a->source, &st) == 0 && S_ISDIR(st.st_mode)))
 		return INDEX_TREE;
 	return INDEX_LIST;
 }
@@ -402,24 +409,24 @@ int index_arguments_parse(int argc, char **argv, struct index_arguments *a, bool
 {
 	int c, status;
 
-	*a = (struct index_arguments){ .options.stop = &cli_stop,
+	*a = (struct index_arguments){ .options = { .stop = &cli_stop, .config = &a->where.config },
 				       .pattern.size = SHOAL_SIZE_UNKNOWN };
 	a->tree.include = a->include;
 	a->tree.exclude = a->exclude;
 	*ret_done = false;
-	while ((c = cli_getopt(argc, argv, ":o:0qxh", longs)) != -1) {
+	while ((c = cli_getopt(argc, argv, ":o:0qxh", longs, &a->where)) != -1) {
 		if (c == 'h') {
 			*ret_done = true;
 			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
 		}
-		if (!take_option(c, a))
+		if (!index_options_option(c, a))
 			return CLI_USAGE;
 	}
 	status = check(a, argc - optind);
 	if (status != CLI_OK)
 		return status;
 	a->source = argv[optind];
-	a->kind = kind_of(a);
+	a->kind = index_options_kind_of(a);
 	status = check_kind(a);
-	return status == CLI_OK && a->kind == INDEX_TREE ? check_bucket(a) : status;
+	return status == CLI_OK && a->kind == INDEX_TREE ? index_options_check_bucket(a) : status;
 }

@@ -15,6 +15,7 @@
 enum index_source { INDEX_TREE, INDEX_LIST, INDEX_PATTERN };
 
 struct index_arguments {
+	struct cli_where where;
 	enum index_source kind;
 	const char *source; /* a directory, a URI or a list; NULL for a pattern */
 	struct shoal_index_options options;
@@ -23,13 +24,13 @@ struct index_arguments {
 	bool null, names_only; /* of a list */
 	bool json, quiet;
 	const char *include[INDEX_PATTERNS], *exclude[INDEX_PATTERNS];
-	/* Options that were given, and are for one kind only: the last of each, for words. */
+	/* Options that were given and are for one kind only: the last of each, for messages. */
 	const char *tree_only, *list_only, *pattern_only, *files_only, *bucket_only;
 	bool count_given, samples_given, memory_given;
 };
 
-/* CLI_OK, or what to exit with: also after --help, when *@ret_done is set. */
+/* CLI_OK, or the exit code; *@ret_done is set after --help. */
 int index_arguments_parse(int argc, char **argv, struct index_arguments *ret_arguments,
-			  bool *ret_done) SHOAL_MUST_USE;
+			  bool *ret_done) MUST_USE;
 
 #endif

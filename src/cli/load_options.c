@@ -3,8 +3,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/hints.h"
 #include "cli/s3_options.h"
-#include "store/store.h"
+#include "store/uri.h"
 
 bool load_number(const char *command, const char *option, uint64_t max, uint64_t *ret_value)
 {
@@ -34,7 +35,7 @@ static bool take_word(const char *command, const char *option, const char *const
 		if (strcmp(optarg, words[i]) == 0)
 			return true;
 	}
-	cli_usage(command, "%s '%s' is none of those that --help names", option, optarg);
+	cli_usage(command, "%s '%s' is unknown: see --help", option, optarg);
 	return false;
 }
 
@@ -45,45 +46,37 @@ static bool take_choice(const char *command, int c, struct shoal_load_options *l
 	size_t which = 0;
 
 	if (c == OPT_ENGINE) {
-		if (!take_word(command, "--engine", engines, SHOAL_ARRAY_LEN(engines), &which))
+		if (!take_word(command, "--engine", engines, ARRAY_LEN(engines), &which))
 			return false;
 		load->engine = (enum shoal_engine)which;
 		return true;
 	}
-	if (!take_word(command, "--on-error", policies, SHOAL_ARRAY_LEN(policies), &which))
+	if (!take_word(command, "--on-error", policies, ARRAY_LEN(policies), &which))
 		return false;
 	load->skip_errors = which == 1;
 	return true;
 }
 
-/* What is wrong with the word itself, whatever there is in the world. */
+/* Check the value itself, without looking at files or servers. */
 static bool take_store(const char *command, struct shoal_load_options *load)
 {
-	bool made_up = strncmp(optarg, "null:", strlen("null:")) == 0;
-	struct shoal_store *store = NULL;
 	struct shoal_err err = { "" };
 	static char sized[256];
+	int rc = store_uri_any_size(optarg, sized, sizeof(sized));
 
-	load->store = strcmp(optarg, "null") == 0 ? "null:size=1T" : optarg;
-	if (made_up && !strstr(optarg, "size=")) { /* then each is as large as it should be */
-		const char *rest = optarg + strlen("null:");
-
-		if ((size_t)snprintf(sized, sizeof(sized), "null:size=1T%s%s", *rest ? "," : "",
-				     rest) >= sizeof(sized)) {
-			cli_usage(command, "--store is longer than any that makes sense");
-			return false;
-		}
-		load->store = sized;
-	}
-	if ((made_up || !*optarg) && shoal_store_open(optarg, &store, &err) < 0) {
-		cli_usage(command, "--store: %s", err.msg);
+	if (rc < 0) {
+		cli_usage(command, "--store is too long");
 		return false;
 	}
-	shoal_store_close(store);
+	load->store = rc ? sized : optarg;
+	if ((store_uri_traits(optarg).synthetic || !*optarg) && store_uri_check(optarg, &err) < 0) {
+		cli_usage(command, "--store: %s", cli_words(command, &err));
+		return false;
+	}
 	return true;
 }
 
-static bool take(const char *command, int c, struct shoal_load_options *load)
+static bool load_options_take(const char *command, int c, struct shoal_load_options *load)
 {
 	uint64_t v = 0;
 
@@ -108,6 +101,8 @@ static bool take(const char *command, int c, struct shoal_load_options *load)
 		return take_size(command, "--object-size", &load->object_size);
 	case OPT_SLOT:
 		return take_size(command, "--slot", &load->slot);
+	case OPT_MEMORY:
+		return take_size(command, "--memory", &load->memory);
 	case OPT_TIMEOUT:
 		if (!load_number(command, "--timeout", 1000000, &v))
 			return false;
@@ -122,21 +117,22 @@ int load_option(const char *command, int c, struct shoal_load_options *load)
 {
 	if (c < OPT_LOAD_FIRST || c > OPT_LOAD_LAST)
 		return 0;
-	return take(command, c, load) ? 1 : -1;
+	return load_options_take(command, c, load) ? 1 : -1;
 }
 
 int load_check(const char *command, const struct shoal_load_options *load)
 {
-	bool made_up = load->store && strncmp(load->store, "null:", strlen("null:")) == 0;
-	bool bucket = load->store && strncmp(load->store, "s3://", strlen("s3://")) == 0;
+	struct store_traits where = { .files = true };
 
+	if (load->store)
+		where = store_uri_traits(load->store);
 	if (cli_s3_check_uri(command, load->store) != CLI_OK)
 		return CLI_USAGE;
-	if (load->object_size && !made_up)
+	if (load->object_size && !where.synthetic)
 		return cli_usage(command,
 				 "--object-size is for --store null: real samples have a size");
-	if (load->engine == SHOAL_ENGINE_URING && (made_up || bucket))
-		return cli_usage(command, "--engine uring reads files, and not --store %.200s",
+	if (load->engine == SHOAL_ENGINE_URING && (where.synthetic || where.objects))
+		return cli_usage(command, "--engine uring reads files, not --store %.200s",
 				 load->store);
 	return CLI_OK;
 }
@@ -146,8 +142,8 @@ int load_check_place(const char *place, const struct shoal_load_options *load, b
 {
 	const char *option = load->direct ? "--direct" : drop ? "--drop-cache" : NULL;
 
-	if (!option || strncmp(place, "s3://", strlen("s3://")) != 0)
+	if (!option || !store_uri_traits(place).objects)
 		return 0;
-	return shoal_fail(err, -EINVAL,
-			  "%s is for files: objects in a bucket are not in the page cache", option);
+	return err_set(err, -EINVAL,
+		       "%s is for files: objects in a bucket are not in the page cache", option);
 }

@@ -12,31 +12,32 @@ static const struct command {
 	const char *summary;
 } commands[] = {
 	{ "index", cmd_index, "make a catalog of a directory, a list or a pattern" },
-	{ "info", cmd_info, "say what is in a catalog" },
+	{ "info", cmd_info, "describe a catalog" },
 	{ "ls", cmd_ls, "print names by id or prefix" },
 	{ "find", cmd_find, "print the id of a name" },
 	{ "verify", cmd_verify, "check catalogs for damage, or against the storage" },
-	{ "order", cmd_order, "print the samples a rank reads in an epoch" },
-	{ "read", cmd_read, "load an epoch, and say what that took" },
+	{ "order", cmd_order, "print the samples that a rank reads in an epoch" },
+	{ "read", cmd_read, "load an epoch and report how fast it was" },
 	{ "run", cmd_run, "benchmark storage with a training workload" },
-	{ "column", cmd_column, "make, sort and check columns, one number a sample" },
+	{ "column", cmd_column, "make, sort and check columns: one number per sample" },
 	{ "manifest", cmd_manifest, "write a list of URIs for each rank and epoch" },
-	{ "workloads", cmd_workloads, "list the workloads that ship, or print one" },
-	{ "datasize", cmd_datasize, "say how much data a workload needs" },
-	{ "datagen", cmd_datagen, "write the files of a workload, or check them" },
+	{ "workloads", cmd_workloads, "list the shipped workloads, or print one" },
+	{ "datasize", cmd_datasize, "compute how much data a workload needs" },
+	{ "datagen", cmd_datagen, "write the files of a workload, or verify them" },
 };
 
 static void print_help(FILE *out)
 {
 	fputs("usage: shoal COMMAND [OPTION]...\n\n", out);
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(commands); i++)
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
 		fprintf(out, "  %-10s%s\n", commands[i].name, commands[i].summary);
-	fputs("\n'shoal COMMAND --help' tells more of one, 'shoal --version' the version.\n", out);
+	fputs("\nRun 'shoal COMMAND --help' for a command's options, 'shoal --version' for the version.\n",
+	      out);
 }
 
 static const struct command *find_command(const char *name)
 {
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(commands); i++)
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
 		if (strcmp(commands[i].name, name) == 0)
 			return &commands[i];
 	return NULL;

@@ -10,14 +10,13 @@ static bool take_mode(const char *command, struct shoal_order_spec *spec)
 		[SHOAL_LOCAL] = "local",
 	};
 
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(names); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		if (strcmp(optarg, names[i]) == 0) {
 			spec->mode = (enum shoal_mode)i;
 			return true;
 		}
 	}
-	cli_usage(command, "--mode '%s' is none of sequential, global, files, window, local",
-		  optarg);
+	cli_usage(command, "--mode '%s' is not sequential, global, files, window or local", optarg);
 	return false;
 }
 

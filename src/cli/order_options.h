@@ -1,4 +1,4 @@
-/* order_options.h - the options that order and manifest share. */
+/* order_options.h - the options that order, manifest and read share; --ranks is not for read. */
 #ifndef SHOAL_CLI_ORDER_OPTIONS_H
 #define SHOAL_CLI_ORDER_OPTIONS_H
 
@@ -15,8 +15,7 @@ enum {
 };
 
 #define ORDER_LONG_OPTIONS                                         \
-	{ "ranks", required_argument, NULL, OPT_RANKS },           \
-		{ "epoch", required_argument, NULL, OPT_EPOCH },   \
+	{ "epoch", required_argument, NULL, OPT_EPOCH },           \
 		{ "seed", required_argument, NULL, OPT_SEED },     \
 		{ "mode", required_argument, NULL, OPT_MODE },     \
 		{ "window", required_argument, NULL, OPT_WINDOW }, \
@@ -31,7 +30,7 @@ enum {
 	"      --window M      mode window: files whose samples are mixed (default 16)\n" \
 	"      --frozen        the same order in every epoch\n"
 
-/* Take one of the options above: 1 taken, 0 not one of them, -1 wrong (and said so). */
+/* Take one of the options above: 1 taken, 0 not one of them, -1 wrong (after printing why). */
 int order_option(const char *command, int c, struct shoal_order_spec *spec, uint64_t *epoch);
 
 #endif

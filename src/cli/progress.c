@@ -4,30 +4,22 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 
 #define TERMINAL_SECONDS 0.2
 #define PIPE_SECONDS     5.0
 
-double cli_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 void cli_progress_start(struct cli_progress *p)
 {
-	double now = cli_now();
+	double now = clock_seconds();
 
 	*p = (struct cli_progress){ .start = now, .shown = now, .terminal = isatty(STDERR_FILENO) };
 }
 
-/* What this process takes of the memory now, in megabytes; 0 where the system does not tell. */
+/* The resident memory of this process, in megabytes; 0 if the system does not report it. */
 static uint64_t resident_mb(void)
 {
 	unsigned long long all = 0, resident = 0;
@@ -40,7 +32,7 @@ static uint64_t resident_mb(void)
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE) >> 20;
 }
 
-static size_t columns(void)
+static size_t progress_columns(void)
 {
 	struct winsize w;
 
@@ -70,19 +62,19 @@ static void put_where(char *line, size_t room, const char *where)
 void cli_progress_show(struct cli_progress *p, const struct shoal_index_progress *now)
 {
 	char line[512];
-	size_t room = (size_t)shoal_min(sizeof(line), columns());
-	double t = cli_now(), rate;
+	size_t room = (size_t)u64_min(sizeof(line), progress_columns());
+	double t = clock_seconds(), rate;
 
 	if (t - p->shown < (p->terminal ? TERMINAL_SECONDS : PIPE_SECONDS))
 		return;
-	rate = (double)(now->nr_names - shoal_min(now->nr_names, p->nr_shown)) / (t - p->shown);
+	rate = (double)(now->nr_names - u64_min(now->nr_names, p->nr_shown)) / (t - p->shown);
 	p->shown = t;
 	p->nr_shown = now->nr_names;
 	p->dirty = true;
 	snprintf(line, sizeof(line),
 		 rate < 1e5 ? "%" PRIu64 " name%s%s, %.0f/s, %" PRIu64 " MB"
 			    : "%" PRIu64 " name%s%s, %.2f million/s, %" PRIu64 " MB",
-		 now->nr_names, shoal_plural(now->nr_names), now->sealing ? " sealed" : "",
+		 now->nr_names, plural(now->nr_names), now->sealing ? " sealed" : "",
 		 rate < 1e5 ? rate : rate * 1e-6, resident_mb());
 	if (p->terminal) {
 		line[room - 1] = '\0';

@@ -1,5 +1,5 @@
-/* progress.h - how far an index is: a line that is overwritten on a terminal, else one now and
- * then. */
+/* progress.h - the progress of an index: a line that is overwritten on a terminal, otherwise one
+ * from time to time. */
 #ifndef SHOAL_CLI_PROGRESS_H
 #define SHOAL_CLI_PROGRESS_H
 
@@ -11,9 +11,6 @@ struct cli_progress {
 	uint64_t nr_shown;   /* names, when it was shown last */
 	bool terminal, dirty;
 };
-
-/* Seconds, from some time on. */
-double cli_now(void);
 
 void cli_progress_start(struct cli_progress *p);
 void cli_progress_show(struct cli_progress *p, const struct shoal_index_progress *now);

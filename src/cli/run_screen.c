@@ -7,12 +7,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
 
 #define TERMINAL_SECONDS 0.2
 #define PIPE_SECONDS     5.0
 
-/* A step that waits longer than this for its batch is worth naming. */
+/* A step that waits longer than this for its batch is shown. */
 #define SLOW_SECONDS 1.0
 
 void run_screen_start(struct run_screen *s, bool quiet)
@@ -47,17 +48,17 @@ static void put_left(char *buf, size_t cap, double seconds)
 	snprintf(buf, cap, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600, s / 60 % 60, s % 60);
 }
 
-static size_t columns(void)
+static size_t run_screen_columns(void)
 {
 	struct winsize w;
 
 	return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col >= 20 ? w.ws_col : 80;
 }
 
-void run_screen_show(struct run_screen *s, const struct bench_progress *p)
+void run_screen_show(struct run_screen *s, const struct run_progress *p)
 {
 	bool other = p->epoch != s->epoch || p->eval != s->eval;
-	double now = cli_now();
+	double now = clock_seconds();
 	char line[512], left[32];
 	size_t room, len;
 
@@ -82,7 +83,7 @@ void run_screen_show(struct run_screen *s, const struct bench_progress *p)
 		fprintf(stderr, "%s\n", line);
 		return;
 	}
-	room = (size_t)shoal_min(sizeof(line), columns());
+	room = (size_t)u64_min(sizeof(line), run_screen_columns());
 	line[room - 1] = '\0';
 	fprintf(stderr, "\r\033[K%s", line);
 	s->dirty = true;

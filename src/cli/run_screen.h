@@ -1,10 +1,10 @@
-/* run_screen.h - how far a run is: a line that is overwritten on a terminal, else one now and then.
- */
+/* run_screen.h - the progress of a run: a line that is overwritten on a terminal, otherwise one
+ * from time to time. */
 #ifndef SHOAL_CLI_RUN_SCREEN_H
 #define SHOAL_CLI_RUN_SCREEN_H
 
-#include "bench/run.h"
 #include "cli/progress.h"
+#include "run/run.h"
 
 struct run_screen {
 	struct cli_progress index; /* while files are listed */
@@ -15,7 +15,7 @@ struct run_screen {
 };
 
 void run_screen_start(struct run_screen *s, bool quiet);
-void run_screen_show(struct run_screen *s, const struct bench_progress *p);
+void run_screen_show(struct run_screen *s, const struct run_progress *p);
 
 /* Take the line off the terminal, to print something else. */
 void run_screen_clear(struct run_screen *s);

@@ -1,59 +1,45 @@
 #include "cli/s3_options.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "cli/cli.h"
-#include "store/s3_config.h"
+#include "cli/hints.h"
+#include "store/uri.h"
 
-bool cli_s3_option(int c, const char *value)
+int cli_s3_option(int c, const char *value, struct shoal_store_config *config,
+		  struct shoal_err *err)
 {
-	static const struct {
-		int option;
-		const char *variable;
-	} known[] = {
-		{ CLI_OPT_S3_ENDPOINT, "AWS_ENDPOINT_URL_S3" },
-		{ CLI_OPT_S3_REGION, "AWS_REGION" },
-		{ CLI_OPT_S3_PROFILE, "AWS_PROFILE" },
-		{ CLI_OPT_S3_CA, "AWS_CA_BUNDLE" },
-		{ CLI_OPT_S3_STYLE, "SHOAL_S3_STYLE" },
-		{ CLI_OPT_S3_ANONYMOUS, "SHOAL_S3_ANONYMOUS" },
-	};
-	size_t i = 0;
+	int rc;
 
-	while (i < SHOAL_ARRAY_LEN(known) && known[i].option != c)
-		i++;
-	if (i == SHOAL_ARRAY_LEN(known))
-		return false;
-	setenv(known[i].variable, value ? value : "1", 1);
-	if (c == CLI_OPT_S3_PROFILE) { /* who names a profile wants its keys, not the others */
-		unsetenv("AWS_ACCESS_KEY_ID");
-		unsetenv("AWS_SECRET_ACCESS_KEY");
-		unsetenv("AWS_SESSION_TOKEN");
-	}
-	return true;
-}
-
-int cli_s3_check(int c, const char *value, struct shoal_err *err)
-{
 	switch (c) {
 	case CLI_OPT_S3_ENDPOINT:
-		return s3_check_endpoints(value, err);
+		config->endpoint = value;
+		break;
 	case CLI_OPT_S3_REGION:
-		return s3_check_region(value, err);
+		config->region = value;
+		break;
+	case CLI_OPT_S3_PROFILE:
+		config->profile = value;
+		break;
+	case CLI_OPT_S3_CA:
+		config->ca_file = value;
+		break;
 	case CLI_OPT_S3_STYLE:
-		return s3_check_style(value, err);
+		config->bucket_style = value;
+		break;
+	case CLI_OPT_S3_ANONYMOUS:
+		config->anonymous = true;
+		break;
 	default:
 		return 0;
 	}
+	rc = shoal_store_config_check(config, err);
+	return rc < 0 ? rc : 1;
 }
 
 int cli_s3_check_uri(const char *command, const char *uri)
 {
-	static const char scheme[] = "s3://";
-	size_t len = strlen(scheme);
+	struct shoal_err err = { "" };
 
-	if (uri && strncmp(uri, scheme, len) == 0 && (!uri[len] || uri[len] == '/'))
-		return cli_usage(command, "'%s' has no bucket: s3://bucket/prefix", uri);
+	if (uri && store_uri_traits(uri).objects && store_uri_check(uri, &err) < 0)
+		return cli_usage(command, "%s", cli_words(command, &err));
 	return CLI_OK;
 }

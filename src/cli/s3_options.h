@@ -1,8 +1,8 @@
 /*
  * s3_options.h - the options for S3 that all commands share which open stores.
  *
- * What they say goes into the environment, where the AWS tools have it and the library looks for it
- * (store/s3_config.h). cli_getopt() takes them: a command lists them and has the lines of help.
+ * What they say goes before what the environment has (struct shoal_store_config). cli_getopt()
+ * takes them: a command lists them and has the lines of help.
  */
 #ifndef SHOAL_CLI_S3_OPTIONS_H
 #define SHOAL_CLI_S3_OPTIONS_H
@@ -32,22 +32,21 @@ enum {
 
 #define CLI_S3_USAGE                                                                                       \
 	"\n"                                                                                               \
-	"for s3://, where the usual AWS variables and files do not say it already:\n"                      \
+	"for s3://, unless the usual AWS variables and files say it already:\n"                            \
 	"      --endpoint URL    the server, or several with commas, used in turn\n"                       \
 	"      --region R        (default us-east-1)\n"                                                    \
-	"      --profile P       whose keys: a section of ~/.aws/credentials and ~/.aws/config\n"          \
+	"      --profile P       the keys: a section of ~/.aws/credentials and ~/.aws/config\n"            \
 	"      --anonymous       without keys\n"                                                           \
 	"      --ca FILE         trust the certificates in FILE\n"                                         \
 	"      --bucket-style S  the bucket is in the path or in the virtual host's name (default: path\n" \
 	"                        with an --endpoint, else virtual)\n"
 
-/* Whether @c is one of these, which is taken then. */
-bool cli_s3_option(int c, const char *value);
+/* Whether @c is one of these, which is put into @config then: -EINVAL with words, when its value
+ * makes no sense. 1: it is; 0: it is another. */
+int cli_s3_option(int c, const char *value, struct shoal_store_config *config,
+		  struct shoal_err *err) MUST_USE;
 
-/* Whether the option makes sense by itself. -EINVAL with words. */
-int cli_s3_check(int c, const char *value, struct shoal_err *err) SHOAL_MUST_USE;
-
-/* CLI_OK, or CLI_USAGE after saying that @uri is of S3 and has no bucket. NULL is fine. */
-int cli_s3_check_uri(const char *command, const char *uri) SHOAL_MUST_USE;
+/* CLI_OK, or CLI_USAGE after printing that the S3 URI @uri has no bucket. @uri may be NULL. */
+int cli_s3_check_uri(const char *command, const char *uri) MUST_USE;
 
 #endif

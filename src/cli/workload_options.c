@@ -1,5 +1,6 @@
 /* What the commands that take a workload share. */
 #include "cli/workload_options.h"
+#include "cli/hints.h"
 
 #include <math.h>
 
@@ -8,7 +9,7 @@ struct words {
 	bool quiet;
 };
 
-static void warn(void *self, const char *text)
+static void workload_options_warn(void *self, const char *text)
 {
 	const struct words *w = self;
 
@@ -16,15 +17,16 @@ static void warn(void *self, const char *text)
 		cli_fail(w->command, "warning: %s", text);
 }
 
-struct bench_workload *cli_workload(const char *command, char **args, int nr, bool quiet)
+struct workload *cli_workload(const char *command, char **args, int nr, bool quiet)
 {
 	struct words words = { .command = command, .quiet = quiet };
-	struct bench_workload *w = NULL;
+	struct workload *w = NULL;
 	struct shoal_err err = { "" };
-	int rc = bench_workload_load(args[0], args + 1, (size_t)nr - 1, warn, &words, &w, &err);
+	int rc = workload_load(args[0], args + 1, (size_t)nr - 1, workload_options_warn, &words, &w,
+			       &err);
 
 	if (rc < 0 && !quiet)
-		cli_fail(command, "%s", err.msg);
+		cli_fail(command, "%s", cli_words(command, &err));
 	return rc < 0 ? NULL : w;
 }
 
@@ -51,7 +53,7 @@ void cli_put_bytes(FILE *out, double bytes)
 		fprintf(out, "%.0f bytes", bytes);
 		return;
 	}
-	for (bytes /= 1e3; bytes >= 1e3 && i + 1 < SHOAL_ARRAY_LEN(units); bytes /= 1e3)
+	for (bytes /= 1e3; bytes >= 1e3 && i + 1 < ARRAY_LEN(units); bytes /= 1e3)
 		i++;
 	fprintf(out, "%.*f %s", bytes < 10 ? 2 : bytes < 100 ? 1 : 0, bytes, units[i]);
 }

@@ -2,19 +2,17 @@
 #ifndef SHOAL_CLI_WORKLOAD_OPTIONS_H
 #define SHOAL_CLI_WORKLOAD_OPTIONS_H
 
-#include "bench/workload.h"
 #include "cli/cli.h"
+#include "workload/workload.h"
 
-#define WORKLOAD_USAGE                                                                               \
-	"WORKLOAD is the name of one that ships ('shoal workloads' lists them) or a DLIO workload\n" \
-	"file, with a slash in its name or .yaml at its end. key=value changes it, such as\n"        \
+#define WORKLOAD_USAGE                                                                              \
+	"WORKLOAD is the name of a shipped one ('shoal workloads' lists them) or a DLIO workload\n" \
+	"file, with a slash in its name or ending in .yaml. key=value changes it, such as\n"        \
 	"dataset.num_files_train=5000, also as ++workload.dataset.num_files_train=5000.\n"
 
-/*
- * Load @args[0] with the overrides @args[1] to @args[@nr - 1]. NULL on failure. Words, of warnings
- * too, are said unless @quiet: on one rank of many.
- */
-struct bench_workload *cli_workload(const char *command, char **args, int nr, bool quiet);
+/* Load @args[0] with the overrides @args[1] to @args[@nr - 1]. NULL on failure. Errors and
+ * warnings are printed unless @quiet: on one rank of many. */
+struct workload *cli_workload(const char *command, char **args, int nr, bool quiet);
 
 /* "1h 02m 03s", "12.3 s", "47.6 ms". */
 void cli_put_seconds(FILE *out, double seconds);

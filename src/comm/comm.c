@@ -1,63 +1,74 @@
-/* comm.c - a comm from its opening to its close, and what happens when a rank fails. */
+/* comm.c - opening and closing a comm, and handling the failure of a rank. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm_inside.h"
+#include "comm/comm_private.h"
 
-#define PART_LIMIT UINT64_C(3000000000) /* for the others to come to the end after a failure */
+#define CLOSE_LIMIT_NS \
+	UINT64_C(3000000000) /* how long to wait for the other ranks at the end after a failure */
 
 /* ---- Failure ---- */
 
-int comm_check(const struct shoal_comm *c, struct shoal_err *err)
+int comm_check(const struct comm *c, struct shoal_err *err)
 {
+	const struct comm_failure *f = &c->failure;
+
 	if (!c->failed)
 		return 0;
-	return shoal_fail(err, -EREMOTEIO, "rank %d: %s", c->failed_rank, c->failed_words);
+	err_describe(err, "rank %d: %.*s", c->failed_rank,
+		     (int)(c->failure_len - offsetof(struct comm_failure, words)), f->words);
+	err_hint(err, (enum shoal_hint)le32_get(f->hint), le64_get(f->hint_value));
+	return -EREMOTEIO;
 }
 
-int comm_begin(struct shoal_comm *c, const char *doing, struct shoal_err *err)
+int comm_begin(struct comm *c, const char *doing, struct shoal_err *err)
 {
 	c->doing = doing;
 	return comm_check(c, err);
 }
 
-int comm_end(struct shoal_comm *c, int rc, const struct shoal_err *err)
+int comm_end(struct comm *c, int rc, const struct shoal_err *err)
 {
 	if (rc < 0)
-		shoal_comm_fail(c, err->msg);
+		comm_fail(c, err);
 	return rc;
 }
 
-void comm_set_failed(struct shoal_comm *c, int rank, const char *words, size_t len)
+void comm_set_failed(struct comm *c, int rank, const struct comm_failure *f, size_t len)
 {
-	len = shoal_min(len, COMM_WORDS_MAX);
 	c->failed = true;
 	c->failed_rank = rank;
-	memcpy(c->failed_words, words, len);
-	c->failed_words[len] = '\0';
+	c->failure = (struct comm_failure){ .hint = le32_of(SHOAL_HINT_NONE) };
+	c->failure_len = u64_max(len, offsetof(struct comm_failure, words));
+	memcpy(&c->failure, f, u64_min(len, sizeof(*f)));
 }
 
-void shoal_comm_fail(struct shoal_comm *c, const char *words)
+void comm_fail(struct comm *c, const struct shoal_err *err)
 {
+	struct comm_failure f = { .hint = le32_of(err->hint),
+				  .hint_value = le64_of(err->hint_value) };
+	size_t len = u64_min(strlen(err->msg), sizeof(f.words));
+
 	if (c->failed)
 		return;
-	comm_set_failed(c, c->w.rank, words, strlen(words));
+	memcpy(f.words, err->msg, len);
+	comm_set_failed(c, c->w.rank, &f, offsetof(struct comm_failure, words) + len);
 	for (int to = 0; c->fail_out && to < c->w.size; to++) {
 		int rc = 0;
 
 		if (to != c->w.rank)
-			rc = comm_send(c, &c->fail_out[to], c->failed_words,
-				       strlen(c->failed_words), to, COMM_TAG_FAIL, NULL);
-		(void)rc; /* those whom this reaches are told; more cannot be done */
+			rc = comm_send(c, &c->fail_out[to], &c->failure, c->failure_len, to,
+				       COMM_TAG_FAIL, NULL);
+		(void)rc; /* reaching some ranks is the best that can be done */
 	}
 }
 
 /* ---- Opening ---- */
 
-static void release(struct shoal_comm *c)
+static void comm_release(struct comm *c)
 {
 	comm_mail_release(c);
-	comm_meetings_release(c);
+	comm_fast_release(c);
 	free(c->world.buf);
 	free(c->world.in_buf);
 	free(c->node.buf);
@@ -72,9 +83,9 @@ static void release(struct shoal_comm *c)
 }
 
 /* One pass over the leaders of the ranks from @base on. */
-static void count_places(struct shoal_comm *c, const uint64_t *leader, int base, int nr)
+static void count_places(struct comm *c, const uint64_t *leader, int base, int nr)
 {
-	struct shoal_comm_place *p = &c->place;
+	struct comm_place *p = &c->place;
 
 	for (int i = 0; i < nr; i++) {
 		int rank = base + i;
@@ -92,8 +103,8 @@ static void count_places(struct shoal_comm *c, const uint64_t *leader, int base,
 	}
 }
 
-/* Twice: the first time tells how many there are to be noted the second time. */
-static int find_places(struct shoal_comm *c, struct shoal_err *err)
+/* Two passes: the first counts the entries, the second stores them. */
+static int find_places(struct comm *c, struct shoal_err *err)
 {
 	uint64_t leader[256];
 
@@ -105,20 +116,20 @@ static int find_places(struct shoal_comm *c, struct shoal_err *err)
 
 			c->node_ranks = malloc((nr_here + 1) * sizeof(*c->node_ranks));
 			if (!c->node_ranks)
-				return shoal_fail(err, -ENOMEM, "out of memory");
+				return err_set(err, -ENOMEM, "out of memory");
 		}
-		c->place = (struct shoal_comm_place){ .rank = c->w.rank,
-						      .size = c->w.size,
-						      .node_leader = c->w.node_leader };
+		c->place = (struct comm_place){ .rank = c->w.rank,
+						.size = c->w.size,
+						.node_leader = c->w.node_leader };
 		for (int base = 0; base < c->w.size; base += nr) {
 			int rc;
 
-			nr = (int)shoal_min(SHOAL_ARRAY_LEN(leader), (uint64_t)(c->w.size - base));
+			nr = (int)u64_min(ARRAY_LEN(leader), (uint64_t)(c->w.size - base));
 			memset(leader, 0, sizeof(leader));
 			if (c->w.rank >= base && c->w.rank < base + nr)
 				leader[c->w.rank - base] = (uint64_t)c->w.node_leader;
-			rc = comm_meet(c, &c->world, COMM_CALL_PLACE, 0, SHOAL_COMM_SUM, leader,
-				       (size_t)nr, err);
+			rc = comm_rendezvous(c, &c->world, COMM_CALL_PLACE, 0, COMM_SUM, leader,
+					     (size_t)nr, err);
 			if (rc < 0)
 				return rc;
 			count_places(c, leader, base, nr);
@@ -127,7 +138,7 @@ static int find_places(struct shoal_comm *c, struct shoal_err *err)
 	return 0;
 }
 
-static int set_up(struct shoal_comm *c, struct shoal_err *err)
+static int set_up(struct comm *c, struct shoal_err *err)
 {
 	int rc;
 
@@ -135,34 +146,34 @@ static int set_up(struct shoal_comm *c, struct shoal_err *err)
 	if (!c->fail_out ||
 	    comm_group_init(&c->world, NULL, c->w.size, c->w.rank, COMM_TAG_WORLD) < 0 ||
 	    comm_group_init(&c->bye, NULL, c->w.size, c->w.rank, COMM_TAG_BYE) < 0)
-		return shoal_fail(err, -ENOMEM, "out of memory");
+		return err_set(err, -ENOMEM, "out of memory");
 	c->doing = "at the start";
 	rc = find_places(c, err);
 	if (rc < 0)
 		return rc;
 	if (comm_group_init(&c->node, c->node_ranks, c->place.node_size, c->place.node_rank,
 			    COMM_TAG_NODE) < 0)
-		return shoal_fail(err, -ENOMEM, "out of memory");
+		return err_set(err, -ENOMEM, "out of memory");
 	return 0;
 }
 
-int comm_open_transport(const struct comm_transport *t, void *t_self, struct shoal_comm **ret_comm,
+int comm_open_transport(const struct comm_transport *t, void *t_self, struct comm **ret_comm,
 			struct shoal_err *err)
 {
-	struct shoal_comm *c = calloc(1, sizeof(*c));
+	struct comm *c = calloc(1, sizeof(*c));
 	struct shoal_err own = { "" };
 	int rc;
 
 	err = err ? err : &own;
 	if (!c)
-		return shoal_fail(err, -ENOMEM, "out of memory");
+		return err_set(err, -ENOMEM, "out of memory");
 	c->t_self = t_self;
 	c->mail.last = &c->mail.first;
 	if (t) {
 		rc = t->start(t_self, &c->w);
 		if (rc < 0) {
 			free(c);
-			return shoal_fail(err, rc, "cannot start: %s", t->words(t_self));
+			return err_set(err, rc, "cannot start: %s", t->words(t_self));
 		}
 	} else {
 		c->w = (struct comm_world){ .size = 1, .name = "one process" };
@@ -170,23 +181,23 @@ int comm_open_transport(const struct comm_transport *t, void *t_self, struct sho
 	c->t = t;
 	rc = set_up(c, err);
 	if (rc < 0) {
-		shoal_comm_fail(c, err->msg);
-		shoal_comm_close(c);
+		comm_fail(c, err);
+		comm_close(c);
 		return rc;
 	}
 	*ret_comm = c;
 	return 0;
 }
 
-int shoal_comm_self(struct shoal_comm **ret_comm, struct shoal_err *err)
+int comm_self(struct comm **ret_comm, struct shoal_err *err)
 {
 	return comm_open_transport(NULL, NULL, ret_comm, err);
 }
 
 /* ---- Closing ---- */
 
-/* 0: all ranks are at their end. */
-static int close_well(struct shoal_comm *c, struct shoal_err *err)
+/* 0 if all ranks have reached their end. */
+static int close_clean(struct comm *c, struct shoal_err *err)
 {
 	int rc;
 
@@ -194,28 +205,28 @@ static int close_well(struct shoal_comm *c, struct shoal_err *err)
 	c->state = COMM_CLOSING;
 	rc = comm_wait_sends(c, err);
 	if (rc == 0)
-		rc = comm_meet(c, &c->world, COMM_CALL_CLOSE, 0, SHOAL_COMM_SUM, NULL, 0, err);
+		rc = comm_rendezvous(c, &c->world, COMM_CALL_CLOSE, 0, COMM_SUM, NULL, 0, err);
 	return rc;
 }
 
 /*
- * The same where a rank has failed. A rank says goodbye only when all its own messages have been
- * received, so that after the goodbyes nothing is under way.
+ * As close_clean(), after a rank has failed. A rank says goodbye only once all its own messages
+ * have been received, so that nothing is in flight after the goodbyes.
  */
-static int part(struct shoal_comm *c)
+static int close_failed(struct comm *c)
 {
 	int rc;
 
 	c->doing = "in the close after a failure";
-	c->state = COMM_PARTING;
-	c->deadline = comm_now() + PART_LIMIT;
+	c->state = COMM_DRAINING;
+	c->deadline = clock_now() + CLOSE_LIMIT_NS;
 	rc = comm_wait_sends(c, NULL);
 	if (rc == 0)
-		rc = comm_meet(c, &c->bye, COMM_CALL_CLOSE, 0, SHOAL_COMM_SUM, NULL, 0, NULL);
+		rc = comm_rendezvous(c, &c->bye, COMM_CALL_CLOSE, 0, COMM_SUM, NULL, 0, NULL);
 	return rc;
 }
 
-struct shoal_comm *shoal_comm_close(struct shoal_comm *c)
+struct comm *comm_close(struct comm *c)
 {
 	struct shoal_err err = { "" };
 	bool clean, at_rest;
@@ -224,47 +235,47 @@ struct shoal_comm *shoal_comm_close(struct shoal_comm *c)
 	if (!c)
 		return NULL;
 	if (!c->t) {
-		release(c);
+		comm_release(c);
 		return NULL;
 	}
 	if (!c->failed) {
-		rc = close_well(c, &err);
+		rc = close_clean(c, &err);
 		if (rc < 0 && rc != -ETIMEDOUT && !c->failed)
-			shoal_comm_fail(c, err.msg);
+			comm_fail(c, &err);
 	}
 	if (c->failed)
-		rc = c->bye.nr > 0 ? part(c) : -ENOMEM;
+		rc = c->bye.nr > 0 ? close_failed(c) : -ENOMEM;
 	clean = rc == 0;
 	if (!clean && !comm_stopped(c))
 		c->t->abort(c->t_self, 1);
 	at_rest = comm_cancel_all(c);
 	if (clean)
 		c->t->stop(c->t_self);
-	/* What MPI may still write to is not given back; the process is about to end. */
+	/* Memory that MPI may still write to is leaked; the process is about to end. */
 	if (clean || at_rest)
-		release(c);
+		comm_release(c);
 	return NULL;
 }
 
-/* ---- What is known ---- */
+/* ---- Accessors ---- */
 
-const struct shoal_comm_place *shoal_comm_place(const struct shoal_comm *c)
+const struct comm_place *comm_place(const struct comm *c)
 {
 	return &c->place;
 }
 
-const char *shoal_comm_name(const struct shoal_comm *c)
+const char *comm_name(const struct comm *c)
 {
 	return c->w.name;
 }
 
-void shoal_comm_set_stop(struct shoal_comm *c, const int *stop)
+void comm_set_stop(struct comm *c, const int *stop)
 {
 	c->stop = stop;
 }
 
-void shoal_comm_set_stall(struct shoal_comm *c, double seconds,
-			  void (*stalled)(void *self, const char *words), void *self)
+void comm_set_stall(struct comm *c, double seconds, void (*stalled)(void *self, const char *words),
+		    void *self)
 {
 	c->stall_seconds = seconds;
 	c->stalled = stalled;

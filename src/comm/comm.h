@@ -2,163 +2,151 @@
  * comm.h - ranks: one process, or those that mpirun or srun started.
  *
  * A comm is a parameter, never a global. It belongs to the thread that opened it. Collective calls
- * are made by all ranks in the same order, with the same root, operation and lengths; nobody leaves
- * one before all have come. While it waits a rank sleeps, and looks for word that another one
- * failed: shoal_comm_fail() on one rank makes every wait on every rank end with -EREMOTEIO and that
- * rank's words ("rank 3: ..."), so that nobody hangs.
+ * are made by all ranks in the same sequence, with the same root, operation and lengths; no rank
+ * returns from one before all have entered it. A waiting rank sleeps, and checks whether another
+ * rank failed: comm_fail() on one rank makes every wait on every rank end with -EREMOTEIO and that
+ * rank's message ("rank 3: ..."), so that no rank hangs.
  *
- * A collective call that fails on one rank, for whatever reason (a callback, a bad argument, no
- * memory, a stop), fails so on all: the rank itself gets its own error, the others -EREMOTEIO. Then
- * the comm is of no more use but to be closed: every later call gives -EREMOTEIO, on the rank that
- * failed too. Ranks that make different calls are told so with -EPROTO.
+ * If a collective call fails on one rank, for any reason (a callback, a bad argument, no memory, a
+ * stop), it fails on all: the rank itself gets its own error, the others -EREMOTEIO. After that the
+ * comm can only be closed: every later call returns -EREMOTEIO, on the failed rank too. Ranks that
+ * make different calls get -EPROTO.
  */
 #ifndef SHOAL_COMM_COMM_H
 #define SHOAL_COMM_COMM_H
 
 #include "base/err.h"
 
-struct shoal_comm;
+struct comm;
 
-/* Where this process stands. A node is what shares memory. */
-struct shoal_comm_place {
+/* The place of this process in the job. The ranks of a node share memory. */
+struct comm_place {
 	int rank, size;
 	int node, nr_nodes;
-	int node_rank, node_size; /* among those on this node */
-	int node_leader;          /* the rank that has node_rank 0 here */
+	int node_rank, node_size; /* among the ranks of this node */
+	int node_leader;          /* the rank with node_rank 0 on this node */
 };
 
 /*
- * MPI where the environment says that mpirun or srun started us, else one process. SHOAL_MPI forces
- * a choice: "none", "openmpi", "mpich", or the path of a module. Modules are looked for in the
- * folder SHOAL_MODULE_DIR, beside the program, and where they are installed. Started under MPI
- * without a module for it, or with one of another MPI, is an error: W processes that all think they
- * are alone would write over each other. Collective; there is one comm with MPI in the life of a
- * process.
+ * Use MPI if the environment shows that mpirun or srun started this process, otherwise a single
+ * process. SHOAL_MPI forces a choice: "none", "openmpi", "mpich", or the path of a module. Modules
+ * are searched in the folder SHOAL_MODULE_DIR, next to the program, and in the installed location.
+ * To be started under MPI without a module for it, or with the module of another MPI, is an error:
+ * W processes that all believe to be alone would overwrite each other's files. Collective; a
+ * process can open one comm with MPI in its life.
  */
-int shoal_comm_open(struct shoal_comm **ret_comm, struct shoal_err *err) SHOAL_MUST_USE;
+int comm_open(struct comm **ret_comm, struct shoal_err *err) MUST_USE;
 
-/* One process, whatever started it. */
-int shoal_comm_self(struct shoal_comm **ret_comm, struct shoal_err *err) SHOAL_MUST_USE;
+/* A comm of one process, whatever started it. */
+int comm_self(struct comm **ret_comm, struct shoal_err *err) MUST_USE;
 
 /*
- * Collective. After a failure it waits for the others three seconds only, and ends the job if they
- * do not come; after a stop one second only, and then leaves as it is. Mail that nobody has polled
- * is thrown away. NULL is fine. Returns NULL.
+ * Collective. After a failure it waits three seconds for the other ranks, and aborts the job if
+ * they do not come; after a stop it waits one second and then returns anyway. Mail that was not
+ * polled is discarded. NULL is fine. Returns NULL.
  */
-struct shoal_comm *shoal_comm_close(struct shoal_comm *c);
+struct comm *comm_close(struct comm *c);
 
-const struct shoal_comm_place *shoal_comm_place(const struct shoal_comm *c);
+const struct comm_place *comm_place(const struct comm *c);
 
-/* What carries the messages: "one process", "Open MPI v4.1.4", ... */
-const char *shoal_comm_name(const struct shoal_comm *c);
+/* The transport: "one process", "Open MPI v4.1.4", ... */
+const char *comm_name(const struct comm *c);
 
 /*
- * End waiting with -ECANCELED once *@stop is not 0 (a signal handler sets it). In a collective call
- * that is a failure, which the others are told.
+ * End waits with -ECANCELED once *@stop is not 0 (a signal handler sets it). In a collective call
+ * that is a failure, which the other ranks see.
  */
-void shoal_comm_set_stop(struct shoal_comm *c, const int *stop);
+void comm_set_stop(struct comm *c, const int *stop);
 
 /*
- * Called from a wait that lasts longer than @seconds, and again each time that long passes, with
- * words such as "rank 0 has waited 30 s in a barrier for rank 3". Waiting for mail is not a stall.
+ * Call @stalled when a wait lasts longer than @seconds, and again each time that long passes, with
+ * text such as "rank 0 has waited 30 s in a barrier for rank 3". Waiting for mail is not a stall.
  */
-void shoal_comm_set_stall(struct shoal_comm *c, double seconds,
-			  void (*stalled)(void *self, const char *words), void *self);
+void comm_set_stall(struct comm *c, double seconds, void (*stalled)(void *self, const char *words),
+		    void *self);
 
 /*
- * Tell all other ranks that this one cannot go on, and why: the first 700 bytes of @words. The
- * first failure that a rank makes or hears of counts; later ones change nothing.
+ * Report to all other ranks that this one cannot continue, and why: the first 700 bytes of @err's
+ * message, and its hint. The first failure that a rank reports or receives counts; later ones
+ * change nothing.
  */
-void shoal_comm_fail(struct shoal_comm *c, const char *words);
+void comm_fail(struct comm *c, const struct shoal_err *err);
 
-/* ---- All together ---- */
+/* ---- Collective calls ---- */
 
-/* Of all ranks, and of those on this node; each node may call the second as often as it likes. */
-int shoal_comm_barrier(struct shoal_comm *c, struct shoal_err *err) SHOAL_MUST_USE;
-int shoal_comm_node_barrier(struct shoal_comm *c, struct shoal_err *err) SHOAL_MUST_USE;
+/* A barrier of all ranks. */
+int comm_barrier(struct comm *c, struct shoal_err *err) MUST_USE;
 
-/* @root's bytes to all. For small things: pieces of 32 KiB follow each other. */
-int shoal_comm_broadcast(struct shoal_comm *c, int root, void *buf, size_t len,
-			 struct shoal_err *err) SHOAL_MUST_USE;
+/* Copy @root's bytes to all. For small data: it is sent in pieces of 32 KiB. */
+int comm_broadcast(struct comm *c, int root, void *buf, size_t len, struct shoal_err *err) MUST_USE;
 
-enum shoal_comm_op { SHOAL_COMM_SUM, SHOAL_COMM_MIN, SHOAL_COMM_MAX };
+enum comm_reduce_op { COMM_SUM, COMM_MIN, COMM_MAX };
 
-/* Each of @nr values becomes its sum (least, greatest) over all ranks, on all ranks. */
-int shoal_comm_reduce(struct shoal_comm *c, enum shoal_comm_op op, uint64_t *values, size_t nr,
-		      struct shoal_err *err) SHOAL_MUST_USE;
+/* Replace each of @nr values by its sum (minimum, maximum) over all ranks, on all ranks. */
+int comm_reduce(struct comm *c, enum comm_reduce_op op, uint64_t *values, size_t nr,
+		struct shoal_err *err) MUST_USE;
 
-/* ---- All together, many times a second ---- */
+/* ---- Fast reduce: many times per second ---- */
 
-struct shoal_comm_meeting;
+struct comm_fast;
 
-#define SHOAL_COMM_MEETING_VALUES 8 /* at the most */
+#define COMM_FAST_VALUES 8 /* at most */
 
 /*
- * Collective. Ranks of a node meet in memory that they share: who has come sleeps until the last
- * one has, and is woken, where in a reduce it would look for messages again and again. Nodes meet
- * by messages. Where there is no shared memory a meeting is a reduce.
+ * Collective. The ranks of a node meet in shared memory: a rank that has arrived sleeps until it is
+ * woken, whereas in a reduce it would poll for messages. Nodes exchange messages. Without shared
+ * memory this is an ordinary reduce.
  */
-int shoal_comm_meeting_open(struct shoal_comm *c, struct shoal_comm_meeting **ret_meeting,
-			    struct shoal_err *err) SHOAL_MUST_USE;
+int comm_fast_open(struct comm *c, struct comm_fast **ret_fast, struct shoal_err *err) MUST_USE;
 
-/* Local; before the comm is closed. NULL is fine. Returns NULL. */
-struct shoal_comm_meeting *shoal_comm_meeting_close(struct shoal_comm_meeting *m);
+/* Local; call it before the comm is closed. NULL is fine. Returns NULL. */
+struct comm_fast *comm_fast_close(struct comm_fast *m);
 
-/* As shoal_comm_reduce(), for few values. Mail and word of a failure are seen within 20 ms. */
-int shoal_comm_meeting_hold(struct shoal_comm_meeting *m, enum shoal_comm_op op, uint64_t *values,
-			    size_t nr, struct shoal_err *err) SHOAL_MUST_USE;
+/* As comm_reduce(), for few values. Mail and failures are noticed within 20 ms. */
+int comm_fast_reduce(struct comm_fast *m, enum comm_reduce_op op, uint64_t *values, size_t nr,
+		     struct shoal_err *err) MUST_USE;
 
-/* ---- Bytes of any length, in bounded memory ---- */
+/* ---- Data of any length, in bounded memory ---- */
 
 /*
- * Bytes that are read as they are needed, front to back and once: from memory, or by a function,
- * which is called ahead of need as far as the budget allows.
+ * Bytes that are read when needed, once, from front to back: from memory, or by a function that is
+ * called ahead of time as far as the budget allows.
  */
-struct shoal_comm_blob {
+struct comm_blob {
 	uint64_t len;
-	const void *data; /* or, where NULL: */
+	const void *data; /* if NULL, the function below is used */
 	int (*read)(void *self, uint64_t off, void *buf, size_t len, struct shoal_err *err);
 	void *self;
 };
 
-/* Takes the bytes of rank @from, front to back: @len bytes at @off of @total. */
-typedef int shoal_comm_take_fn(void *self, int from, uint64_t off, uint64_t total, const void *data,
-			       size_t len, struct shoal_err *err);
+/* Receives the bytes of rank @from, front to back: @len bytes at @off of @total. */
+typedef int comm_take_fn(void *self, int from, uint64_t off, uint64_t total, const void *data,
+			 size_t len, struct shoal_err *err);
 
-#define SHOAL_COMM_ALL (-1)
-
-/*
- * Hand every rank's blob to @take on rank @root, or on all ranks with SHOAL_COMM_ALL, rank after
- * rank; an empty one is told too, once, with @len 0. No rank allocates more than @budget bytes (at
- * least 4096), whatever the blobs; where budgets differ the least one holds. Others than @root need
- * no @take. 0 on one rank means that all bytes were taken well on all of them.
- */
-int shoal_comm_gather(struct shoal_comm *c, const struct shoal_comm_blob *mine, int root,
-		      size_t budget, shoal_comm_take_fn *take, void *self,
-		      struct shoal_err *err) SHOAL_MUST_USE;
+#define COMM_ALL (-1)
 
 /*
- * The same into file @fd of @root (others may pass -1), one behind the other from offset 0 on.
- * @offsets, when not NULL, has room for size + 1 numbers: where each rank's bytes start, and the
- * end. Any rank may ask for them. The file is not cut where it was longer before, nor synced.
+ * Pass every rank's blob to @take on rank @root, or on all ranks with COMM_ALL, one rank after the
+ * other; for an empty blob @take is called once, with @len 0. No rank allocates more than @budget
+ * bytes (at least 4096), whatever the blobs; if budgets differ, the smallest applies. Ranks other
+ * than @root need no @take. 0 on one rank means that all bytes were taken on all ranks.
  */
-int shoal_comm_gather_file(struct shoal_comm *c, const struct shoal_comm_blob *mine, int root,
-			   size_t budget, int fd, uint64_t *offsets,
-			   struct shoal_err *err) SHOAL_MUST_USE;
+int comm_gather(struct comm *c, const struct comm_blob *mine, int root, size_t budget,
+		comm_take_fn *take, void *self, struct shoal_err *err) MUST_USE;
 
 /*
- * Every rank sends blob @to[r] to rank r, and takes what the others send it: of one sender front to
- * back, of several senders in any order and mixed. Empty ones are told once. Budget and result as
- * for a gather.
+ * Every rank sends blob @to[r] to rank r, and takes the blobs sent to it: those of one sender from
+ * front to back, those of several senders interleaved in any order. For an empty blob @take is
+ * called once. Budget and result are as for a gather.
  */
-int shoal_comm_exchange(struct shoal_comm *c, const struct shoal_comm_blob *to, size_t budget,
-			shoal_comm_take_fn *take, void *self, struct shoal_err *err) SHOAL_MUST_USE;
+int comm_exchange(struct comm *c, const struct comm_blob *to, size_t budget, comm_take_fn *take,
+		  void *self, struct shoal_err *err) MUST_USE;
 
-/* ---- Mail: small messages at any time, to those who poll ---- */
+/* ---- Mail: small messages at any time, to ranks that poll ---- */
 
-#define SHOAL_COMM_MAIL_MAX (64u << 10)
+#define COMM_MAIL_MAX (64u << 10)
 
-struct shoal_comm_mail {
+struct comm_mail {
 	int from;
 	uint32_t kind;
 	const void *data; /* lent until the next poll */
@@ -166,20 +154,20 @@ struct shoal_comm_mail {
 };
 
 /*
- * Send a copy of @data; from one rank to another mail stays in order. Also to oneself. It waits
- * when 64 mails are under way. Every wait, of whatever kind, takes in the mail that comes
- * meanwhile, to be polled later; -EAGAIN when that are 64 MiB: a rank that gets mail must poll. An
- * error of this or of poll is this rank's alone.
+ * Send a copy of @data; mail from one rank to another stays in order. A rank may send to itself.
+ * The call blocks while 64 mails are in flight. Every wait, of any kind, receives arriving mail and
+ * queues it for a later poll; -EAGAIN once 64 MiB are queued: a rank that receives mail must poll.
+ * An error of this call or of a poll concerns this rank alone.
  */
-int shoal_comm_post(struct shoal_comm *c, int to, uint32_t kind, const void *data, size_t len,
-		    struct shoal_err *err) SHOAL_MUST_USE;
+int comm_post(struct comm *c, int to, uint32_t kind, const void *data, size_t len,
+	      struct shoal_err *err) MUST_USE;
 
 /*
- * 1 and a message, or 0 when none has come within @timeout_us. Errors as any wait: another rank's
- * failure comes this way too, so a rank that works long between collective calls polls now and
- * then.
+ * Returns 1 and a message, or 0 if none arrived within @timeout_us. Errors are those of any wait:
+ * another rank's failure is reported here too, so a rank that works for long between collective
+ * calls should poll now and then.
  */
-int shoal_comm_poll(struct shoal_comm *c, uint64_t timeout_us, struct shoal_comm_mail *ret_mail,
-		    struct shoal_err *err) SHOAL_MUST_USE;
+int comm_poll(struct comm *c, uint64_t timeout_us, struct comm_mail *ret_mail,
+	      struct shoal_err *err) MUST_USE;
 
 #endif

@@ -1,18 +1,18 @@
 /*
  * mail.c - small messages at any time.
  *
- * Whatever a rank waits for, it takes in mail meanwhile, so that two ranks that flood each other,
- * or one that floods another which waits for it elsewhere, do not wait for ever. What has come and
- * is not polled has a limit, past which the wait fails: it is a mistake, not a load.
+ * A waiting rank receives mail, whatever it waits for. So two ranks that flood each other, or one
+ * that floods a rank which waits for it elsewhere, do not deadlock. The received mail that was not
+ * polled has a limit, beyond which the wait fails: that is a programming error, not a load.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm_inside.h"
+#include "comm/comm_private.h"
 
-#define QUEUED_MAX (64u << 20) /* a thousand mails of the greatest length */
-#define PUMP_MAX   64          /* letters in one go: who pumps has other things to do */
+#define QUEUED_MAX (64u << 20) /* a thousand mails of the largest size */
+#define PUMP_MAX   64          /* letters per call: the caller has other work */
 
 #define HEAD_BYTES sizeof(((struct comm_letter *)NULL)->head)
 _Static_assert(offsetof(struct comm_letter, bytes) ==
@@ -28,7 +28,7 @@ static struct comm_letter *new_letter(int from, size_t len)
 	return l;
 }
 
-static void queue(struct comm_mailbox *m, struct comm_letter *l)
+static void queue_letter(struct comm_mailbox *m, struct comm_letter *l)
 {
 	l->next = NULL;
 	*m->last = l;
@@ -36,7 +36,7 @@ static void queue(struct comm_mailbox *m, struct comm_letter *l)
 	m->queued += l->len + sizeof(*l);
 }
 
-static struct comm_letter *dequeue(struct comm_mailbox *m)
+static struct comm_letter *dequeue_letter(struct comm_mailbox *m)
 {
 	struct comm_letter *l = m->first;
 
@@ -49,8 +49,8 @@ static struct comm_letter *dequeue(struct comm_mailbox *m)
 	return l;
 }
 
-/* Start to receive the next letter. 1: there is one. */
-static int receive(struct shoal_comm *c, struct shoal_err *err)
+/* Start to receive the next letter. Returns 1 if there is one. */
+static int receive_letter(struct comm *c, struct shoal_err *err)
 {
 	struct comm_mailbox *m = &c->mail;
 	size_t len = 0;
@@ -59,28 +59,28 @@ static int receive(struct shoal_comm *c, struct shoal_err *err)
 	if (rc <= 0)
 		return rc;
 	if (len < HEAD_BYTES)
-		return shoal_fail(err, -EPROTO, "a mail of %zu bytes from rank %d", len, from);
+		return err_set(err, -EPROTO, "received a malformed mail of %zu bytes from rank %d",
+			       len, from);
 	if (m->queued >= QUEUED_MAX && c->state == COMM_OPEN)
-		return shoal_fail(err, -EAGAIN,
-				  "rank %d was sent %zu bytes of mail and polled none", c->w.rank,
-				  m->queued);
+		return err_set(err, -EAGAIN, "rank %d has %zu bytes of unread mail", c->w.rank,
+			       m->queued);
 	m->coming = new_letter(from, len - HEAD_BYTES);
 	if (!m->coming)
-		return shoal_fail(err, -ENOMEM, "out of memory");
+		return err_set(err, -ENOMEM, "out of memory");
 	rc = comm_recv(c, &m->in, &m->coming->head, len, from, COMM_TAG_MAIL, err);
 	return rc < 0 ? rc : 1;
 }
 
-int comm_mail_pump(struct shoal_comm *c, struct shoal_err *err)
+int comm_mail_pump(struct comm *c, struct shoal_err *err)
 {
 	struct comm_mailbox *m = &c->mail;
 
-	/* Who polls is given what has come, before more is taken in. */
+	/* A polling caller gets queued mail before more is received. */
 	for (int i = 0; i < PUMP_MAX && !(m->polling && m->first); i++) {
 		int rc;
 
 		if (!m->coming) {
-			rc = receive(c, err);
+			rc = receive_letter(c, err);
 			if (rc <= 0)
 				return rc;
 		}
@@ -88,20 +88,20 @@ int comm_mail_pump(struct shoal_comm *c, struct shoal_err *err)
 		if (rc <= 0)
 			return rc;
 		if (c->state == COMM_OPEN)
-			queue(m, m->coming);
+			queue_letter(m, m->coming);
 		else
-			free(m->coming); /* nobody will poll any more */
+			free(m->coming); /* it will not be polled any more */
 		m->coming = NULL;
 	}
 	return 0;
 }
 
-void comm_mail_release(struct shoal_comm *c)
+void comm_mail_release(struct comm *c)
 {
 	struct comm_mailbox *m = &c->mail;
 	struct comm_letter *l;
 
-	while ((l = dequeue(m)) != NULL)
+	while ((l = dequeue_letter(m)) != NULL)
 		free(l);
 	free(m->lent);
 	free(m->coming);
@@ -111,8 +111,8 @@ void comm_mail_release(struct shoal_comm *c)
 
 /* ---- Sending ---- */
 
-/* A post whose message has gone, or NULL with *ret_rc 0 when there is none. */
-static struct comm_post *find_post(struct shoal_comm *c, int *ret_rc, struct shoal_err *err)
+/* A post whose message has been sent, or NULL with *ret_rc 0 if there is none. */
+static struct comm_post *find_post(struct comm *c, int *ret_rc, struct shoal_err *err)
 {
 	struct comm_mailbox *m = &c->mail;
 
@@ -134,7 +134,7 @@ static struct comm_post *find_post(struct shoal_comm *c, int *ret_rc, struct sho
 	return NULL;
 }
 
-static int post(struct shoal_comm *c, int to, struct comm_letter *l, struct shoal_err *err)
+static int start_post(struct comm *c, int to, struct comm_letter *l, struct shoal_err *err)
 {
 	struct comm_pause pause = { .lo = to, .hi = to };
 	struct comm_post *p;
@@ -152,8 +152,8 @@ static int post(struct shoal_comm *c, int to, struct comm_letter *l, struct shoa
 	return comm_send(c, &p->op, &l->head, HEAD_BYTES + l->len, to, COMM_TAG_MAIL, err);
 }
 
-int shoal_comm_post(struct shoal_comm *c, int to, uint32_t kind, const void *data, size_t len,
-		    struct shoal_err *err)
+int comm_post(struct comm *c, int to, uint32_t kind, const void *data, size_t len,
+	      struct shoal_err *err)
 {
 	struct comm_letter *l;
 	int rc = comm_begin(c, "to send mail", err);
@@ -161,62 +161,61 @@ int shoal_comm_post(struct shoal_comm *c, int to, uint32_t kind, const void *dat
 	if (rc < 0)
 		return rc;
 	if (to < 0 || to >= c->w.size)
-		return shoal_fail(err, -EINVAL, "mail to rank %d of %d", to, c->w.size);
-	if (len > SHOAL_COMM_MAIL_MAX)
-		return shoal_fail(err, -EMSGSIZE, "a mail of %zu bytes is longer than %u", len,
-				  SHOAL_COMM_MAIL_MAX);
+		return err_set(err, -EINVAL, "cannot send mail to rank %d of %d", to, c->w.size);
+	if (len > COMM_MAIL_MAX)
+		return err_set(err, -EMSGSIZE, "a mail of %zu bytes is longer than %u", len,
+			       COMM_MAIL_MAX);
 	if (to == c->w.rank && c->mail.queued >= QUEUED_MAX)
-		return shoal_fail(err, -EAGAIN,
-				  "rank %d was sent %zu bytes of mail and polled none", to,
-				  c->mail.queued);
+		return err_set(err, -EAGAIN, "rank %d has %zu bytes of unread mail", to,
+			       c->mail.queued);
 	l = new_letter(c->w.rank, len);
 	if (!l)
-		return shoal_fail(err, -ENOMEM, "out of memory");
+		return err_set(err, -ENOMEM, "out of memory");
 	l->head.kind = kind;
 	if (len)
 		memcpy(l->bytes, data, len);
-	c->mail.idle_since = 0; /* there may be an answer soon */
+	c->mail.idle_since = 0; /* an answer may come soon */
 	if (to != c->w.rank)
-		return post(c, to, l, err);
-	queue(&c->mail, l);
+		return start_post(c, to, l, err);
+	queue_letter(&c->mail, l);
 	return 0;
 }
 
 /* ---- Polling ---- */
 
-static int take_letter(struct shoal_comm *c, struct shoal_comm_mail *ret_mail)
+static int take_letter(struct comm *c, struct comm_mail *ret_mail)
 {
-	struct comm_letter *l = dequeue(&c->mail);
+	struct comm_letter *l = dequeue_letter(&c->mail);
 
 	if (!l)
 		return 0;
 	c->mail.lent = l;
-	*ret_mail = (struct shoal_comm_mail){
+	*ret_mail = (struct comm_mail){
 		.from = l->from, .kind = l->head.kind, .data = l->bytes, .len = l->len
 	};
 	return 1;
 }
 
-static int poll_until(struct shoal_comm *c, uint64_t now, uint64_t timeout_us,
-		      struct shoal_comm_mail *ret_mail, struct shoal_err *err)
+static int poll_until(struct comm *c, uint64_t now, uint64_t timeout_us, struct comm_mail *ret_mail,
+		      struct shoal_err *err)
 {
 	struct comm_pause p = { .voluntary = true,
 				.since = c->mail.idle_since,
-				.until = now + shoal_min(timeout_us, UINT64_MAX / 4000) * 1000 };
-	int rc = comm_look(c, err);
+				.until = now + u64_min(timeout_us, UINT64_MAX / 4000) * 1000 };
+	int rc = comm_poll_events(c, err);
 
 	while (rc == 0) {
 		if (take_letter(c, ret_mail))
 			return 1;
-		if (timeout_us == 0 || comm_now() >= p.until)
+		if (timeout_us == 0 || clock_now() >= p.until)
 			return 0;
 		rc = comm_pause(c, &p, err);
 	}
 	return rc;
 }
 
-int shoal_comm_poll(struct shoal_comm *c, uint64_t timeout_us, struct shoal_comm_mail *ret_mail,
-		    struct shoal_err *err)
+int comm_poll(struct comm *c, uint64_t timeout_us, struct comm_mail *ret_mail,
+	      struct shoal_err *err)
 {
 	struct comm_mailbox *m = &c->mail;
 	uint64_t now;
@@ -226,11 +225,11 @@ int shoal_comm_poll(struct shoal_comm *c, uint64_t timeout_us, struct shoal_comm
 	m->lent = NULL;
 	if (rc < 0)
 		return rc;
-	now = comm_now();
+	now = clock_now();
 	m->polling = true;
 	rc = poll_until(c, now, timeout_us, ret_mail, err);
 	m->polling = false;
-	/* Polls one after the other that find nothing are one wait, and cost as little. */
+	/* Consecutive polls that find nothing count as one wait, so that they cost as little. */
 	if (rc != 0)
 		m->idle_since = 0;
 	else if (!m->idle_since)

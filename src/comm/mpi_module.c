@@ -1,7 +1,7 @@
 /*
- * mpi_module.c - the one file that knows MPI. Built once for each MPI that is installed, as a
- * module that comm loads when a program was started by that MPI; so a program that runs alone
- * neither links nor starts one. MPI has one state per process, hence the one below.
+ * mpi_module.c - the only file that uses MPI. It is built once per installed MPI, as a module that
+ * comm loads if that MPI started the program; so a program that runs alone neither links nor starts
+ * MPI. MPI has one state per process, hence the global below.
  */
 #include <errno.h>
 #include <limits.h>
@@ -12,20 +12,20 @@
 #include "comm/transport.h"
 
 static struct {
-	MPI_Comm world; /* our own copy: no message of others gets into it */
-	bool ours;      /* started here, so ended here */
+	MPI_Comm world; /* our own duplicate: it receives no foreign messages */
+	bool ours;      /* initialised here, so finalised here */
 	int error;
-	bool over; /* MPI can be started once in the life of a process */
+	bool over; /* MPI can be initialised only once per process */
 	char words[MPI_MAX_ERROR_STRING + 1];
 } mpi;
 
-static int failed(int error)
+static int mpi_failed(int error)
 {
 	mpi.error = error;
 	return -EIO;
 }
 
-static const char *words(void *self)
+static const char *mpi_words(void *self)
 {
 	int len = 0;
 
@@ -37,7 +37,7 @@ static const char *words(void *self)
 	return mpi.words;
 }
 
-/* "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\n..." to the part that tells. */
+/* Shorten "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\n..." to name and version. */
 static void get_name(char *name, size_t size)
 {
 	char all[MPI_MAX_LIBRARY_VERSION_STRING + 1] = "", *version;
@@ -71,7 +71,7 @@ static int find_leader(int *leader)
 	return rc;
 }
 
-static int start(void *self, struct comm_world *ret_world)
+static int mpi_start(void *self, struct comm_world *ret_world)
 {
 	int up = 0, over = 0, rc, level;
 
@@ -84,54 +84,55 @@ static int start(void *self, struct comm_world *ret_world)
 	if (!up) {
 		rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
 		if (rc != MPI_SUCCESS)
-			return failed(rc);
+			return mpi_failed(rc);
 		mpi.ours = true;
 	}
 	rc = MPI_Comm_dup(MPI_COMM_WORLD, &mpi.world);
 	if (rc != MPI_SUCCESS)
-		return failed(rc);
+		return mpi_failed(rc);
 	MPI_Comm_set_errhandler(mpi.world, MPI_ERRORS_RETURN);
 	MPI_Comm_rank(mpi.world, &ret_world->rank);
 	MPI_Comm_size(mpi.world, &ret_world->size);
 	get_name(ret_world->name, sizeof(ret_world->name));
 	rc = find_leader(&ret_world->node_leader);
-	return rc == MPI_SUCCESS ? 0 : failed(rc);
+	return rc == MPI_SUCCESS ? 0 : mpi_failed(rc);
 }
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(struct comm_request), "a request holds MPI's");
 
-/* Nobody else looks into a request. */
+/* The request is opaque to everyone else. */
 static MPI_Request *mpi_request(struct comm_request *r)
 {
 	return (MPI_Request *)(void *)r->opaque;
 }
 
-static int isend(void *self, const void *buf, size_t len, int to, int tag,
-		 struct comm_request *ret_req)
+static int mpi_isend(void *self, const void *buf, size_t len, int to, int tag,
+		     struct comm_request *ret_req)
 {
 	int rc;
 
 	(void)self;
 	if (len > INT_MAX)
 		return -EMSGSIZE;
-	/* NOLINTNEXTLINE(clang-analyzer-optin.mpi.MPI-Checker): test() waits for it */
+	/* NOLINTNEXTLINE(clang-analyzer-optin.mpi.MPI-Checker): mpi_test() waits for it */
 	rc = MPI_Isend(buf, (int)len, MPI_BYTE, to, tag, mpi.world, mpi_request(ret_req));
-	return rc == MPI_SUCCESS ? 0 : failed(rc);
+	return rc == MPI_SUCCESS ? 0 : mpi_failed(rc);
 }
 
-static int irecv(void *self, void *buf, size_t len, int from, int tag, struct comm_request *ret_req)
+static int mpi_irecv(void *self, void *buf, size_t len, int from, int tag,
+		     struct comm_request *ret_req)
 {
 	int rc;
 
 	(void)self;
 	if (len > INT_MAX)
 		return -EMSGSIZE;
-	/* NOLINTNEXTLINE(clang-analyzer-optin.mpi.MPI-Checker): test() waits for it */
+	/* NOLINTNEXTLINE(clang-analyzer-optin.mpi.MPI-Checker): mpi_test() waits for it */
 	rc = MPI_Irecv(buf, (int)len, MPI_BYTE, from, tag, mpi.world, mpi_request(ret_req));
-	return rc == MPI_SUCCESS ? 0 : failed(rc);
+	return rc == MPI_SUCCESS ? 0 : mpi_failed(rc);
 }
 
-static int test(void *self, struct comm_request *r, size_t *ret_len)
+static int mpi_test(void *self, struct comm_request *r, size_t *ret_len)
 {
 	int done = 0, count = 0, rc;
 	MPI_Status status;
@@ -139,10 +140,10 @@ static int test(void *self, struct comm_request *r, size_t *ret_len)
 	(void)self;
 	rc = MPI_Test(mpi_request(r), &done, &status);
 	if (rc != MPI_SUCCESS)
-		return failed(rc);
+		return mpi_failed(rc);
 	if (!done)
 		return 0;
-	/* Of a message that was sent the count means nothing. */
+	/* For a sent message the count is undefined. */
 	if (MPI_Get_count(&status, MPI_BYTE, &count) == MPI_SUCCESS && count > 0)
 		*ret_len = (size_t)count;
 	else
@@ -150,21 +151,23 @@ static int test(void *self, struct comm_request *r, size_t *ret_len)
 	return 1;
 }
 
-static bool cancel(void *self, struct comm_request *r)
+static bool mpi_cancel(void *self, struct comm_request *r)
 {
 	size_t len;
 
-	/* A receive can be cancelled everywhere; a send, under Open MPI, not: it ends or stays. */
-	if (test(self, r, &len) != 0)
+	/*
+	 * A receive can always be cancelled. A send cannot under Open MPI: it completes or stays.
+	 */
+	if (mpi_test(self, r, &len) != 0)
 		return true;
 	MPI_Cancel(mpi_request(r));
 	for (int i = 0; i < 100; i++)
-		if (test(self, r, &len) != 0)
+		if (mpi_test(self, r, &len) != 0)
 			return true;
 	return false;
 }
 
-static int iprobe(void *self, int tag, int *ret_from, size_t *ret_len)
+static int mpi_iprobe(void *self, int tag, int *ret_from, size_t *ret_len)
 {
 	int found = 0, count = 0, rc;
 	MPI_Status status;
@@ -172,24 +175,24 @@ static int iprobe(void *self, int tag, int *ret_from, size_t *ret_len)
 	(void)self;
 	rc = MPI_Iprobe(MPI_ANY_SOURCE, tag, mpi.world, &found, &status);
 	if (rc != MPI_SUCCESS)
-		return failed(rc);
+		return mpi_failed(rc);
 	if (!found)
 		return 0;
 	rc = MPI_Get_count(&status, MPI_BYTE, &count);
 	if (rc != MPI_SUCCESS)
-		return failed(rc);
+		return mpi_failed(rc);
 	*ret_from = status.MPI_SOURCE;
 	*ret_len = (size_t)count;
 	return 1;
 }
 
-static void end_all(void *self, int code)
+static void mpi_abort(void *self, int code)
 {
 	(void)self;
 	MPI_Abort(MPI_COMM_WORLD, code);
 }
 
-static void stop(void *self)
+static void mpi_stop(void *self)
 {
 	(void)self;
 	MPI_Comm_free(&mpi.world);
@@ -197,16 +200,16 @@ static void stop(void *self)
 		MPI_Finalize();
 }
 
-extern const struct comm_transport shoal_transport;
-__attribute__((visibility("default"))) const struct comm_transport shoal_transport = {
+extern const struct comm_transport transport;
+__attribute__((visibility("default"))) const struct comm_transport transport = {
 	.version = COMM_TRANSPORT_VERSION,
-	.start = start,
-	.isend = isend,
-	.irecv = irecv,
-	.test = test,
-	.cancel = cancel,
-	.iprobe = iprobe,
-	.words = words,
-	.abort = end_all,
-	.stop = stop,
+	.start = mpi_start,
+	.isend = mpi_isend,
+	.irecv = mpi_irecv,
+	.test = mpi_test,
+	.cancel = mpi_cancel,
+	.iprobe = mpi_iprobe,
+	.words = mpi_words,
+	.abort = mpi_abort,
+	.stop = mpi_stop,
 };

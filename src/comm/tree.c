@@ -1,16 +1,16 @@
 /*
  * tree.c - calls along a binomial tree: barrier, broadcast, reduce.
  *
- * Every call that all ranks make starts with a meeting: heads go up to the first rank, where each
- * parent compares those of its children with its own, and down again. So ranks that call different
- * things are told, instead of waiting for each other for ever; and values are combined on the way.
+ * Every collective call starts with a rendezvous: headers go up to the first rank, where each
+ * parent compares those of its children with its own, and down again. So ranks that make different
+ * calls get an error instead of waiting for each other forever; and values are combined on the way.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/comm_inside.h"
+#include "comm/comm_private.h"
 
 struct head {
 	uint32_t seq;
@@ -38,7 +38,7 @@ static int rank_of(const struct comm_group *g, int member)
 	return g->rank ? g->rank[member] : member;
 }
 
-/* The sub-tree of a member: itself and those after it up to the next of its parent's children. */
+/* The last member of a member's subtree, which extends to the next child of its parent. */
 static int last_below(const struct comm_group *g, int member)
 {
 	int low = member & -member;
@@ -53,64 +53,63 @@ static const char *call_name(uint32_t call)
 		[COMM_CALL_BROADCAST] = "a broadcast",
 		[COMM_CALL_REDUCE] = "a reduce",
 		[COMM_CALL_GATHER] = "a gather",
-		[COMM_CALL_GATHER_FILE] = "a gather into a file",
 		[COMM_CALL_EXCHANGE] = "an exchange",
 		[COMM_CALL_END] = "the end of a gather or an exchange",
 		[COMM_CALL_PLACE] = "the start",
 		[COMM_CALL_CLOSE] = "the close",
 	};
 
-	return call < SHOAL_ARRAY_LEN(name) && name[call] ? name[call] : "an unknown call";
+	return call < ARRAY_LEN(name) && name[call] ? name[call] : "an unknown call";
 }
 
-static int check_head(const struct shoal_comm *c, const struct comm_group *g, const uint8_t *got,
+static int check_head(const struct comm *c, const struct comm_group *g, const uint8_t *got,
 		      size_t len, size_t want_len, int from, struct shoal_err *err)
 {
 	struct head mine, theirs;
 
 	if (len < sizeof(theirs))
-		return shoal_fail(err, -EPROTO, "rank %d sent %zu bytes that mean nothing", from,
-				  len);
+		return err_set(err, -EPROTO, "rank %d sent a malformed message of %zu bytes", from,
+			       len);
 	memcpy(&mine, g->buf, sizeof(mine));
 	memcpy(&theirs, got, sizeof(theirs));
 	if (theirs.call != mine.call || theirs.seq != mine.seq)
-		return shoal_fail(err, -EPROTO,
-				  "rank %d is at %s (call %" PRIu32
-				  "), but rank %d at %s (call %" PRIu32 ")",
-				  from, call_name(theirs.call), theirs.seq, c->w.rank,
-				  call_name(mine.call), mine.seq);
+		return err_set(err, -EPROTO,
+			       "rank %d is at %s (call %" PRIu32
+			       "), but rank %d at %s (call %" PRIu32 ")",
+			       from, call_name(theirs.call), theirs.seq, c->w.rank,
+			       call_name(mine.call), mine.seq);
 	if (theirs.detail != mine.detail || len != want_len)
-		return shoal_fail(err, -EPROTO,
-				  "rank %d and rank %d are at %s with different arguments", from,
-				  c->w.rank, call_name(mine.call));
+		return err_set(err, -EPROTO,
+			       "rank %d and rank %d are at %s with different arguments", from,
+			       c->w.rank, call_name(mine.call));
 	return 0;
 }
 
-void comm_combine(enum shoal_comm_op op, uint64_t *into, const uint64_t *with, size_t nr)
+void comm_combine(enum comm_reduce_op op, uint64_t *into, const uint64_t *with, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++) {
 		switch (op) {
-		case SHOAL_COMM_SUM:
+		case COMM_SUM:
 			into[i] += with[i];
 			break;
-		case SHOAL_COMM_MIN:
-			into[i] = shoal_min(into[i], with[i]);
+		case COMM_MIN:
+			into[i] = u64_min(into[i], with[i]);
 			break;
-		case SHOAL_COMM_MAX:
-			into[i] = shoal_max(into[i], with[i]);
+		case COMM_MAX:
+			into[i] = u64_max(into[i], with[i]);
 			break;
 		}
 	}
 }
 
-/* The values behind a head, which is 16 bytes of memory that malloc() gave. */
+/* The values after a header, which has 16 bytes. The memory comes from malloc(). */
 static uint64_t *values_of(uint8_t *buf)
 {
 	return (uint64_t *)(void *)(buf + sizeof(struct head));
 }
 
-/* From the members below to the first: their heads checked, their values added to ours. */
-static int go_up(struct shoal_comm *c, struct comm_group *g, enum shoal_comm_op op, size_t nr,
+/* From the leaves to the first member: check headers and combine values. */
+static int go_up(struct comm *c, struct comm_group *g, enum comm_reduce_op op, size_t nr,
 		 size_t len, struct shoal_err *err)
 {
 	struct comm_pause p = { 0 };
@@ -141,8 +140,8 @@ static int go_up(struct shoal_comm *c, struct comm_group *g, enum shoal_comm_op 
 	return rc < 0 ? rc : comm_wait(c, &g->out[0], parent, parent, err);
 }
 
-/* The first @len bytes of member @root's buffer to all others' buffers. */
-static int go_down(struct shoal_comm *c, struct comm_group *g, int root, size_t len,
+/* Copy the first @len bytes of member @root's buffer to all other members' buffers. */
+static int go_down(struct comm *c, struct comm_group *g, int root, size_t len,
 		   struct shoal_err *err)
 {
 	int v = (g->me - root + g->nr) % g->nr, nr_out = 0, rc;
@@ -183,11 +182,11 @@ static void set_head(struct comm_group *g, enum comm_call call, uint64_t detail)
 	memcpy(g->buf, &head, sizeof(head));
 }
 
-int comm_meet(struct shoal_comm *c, struct comm_group *g, enum comm_call call, uint64_t detail,
-	      enum shoal_comm_op op, uint64_t *values, size_t nr, struct shoal_err *err)
+int comm_rendezvous(struct comm *c, struct comm_group *g, enum comm_call call, uint64_t detail,
+		    enum comm_reduce_op op, uint64_t *values, size_t nr, struct shoal_err *err)
 {
 	size_t len = sizeof(struct head) + nr * sizeof(*values);
-	int rc = comm_look(c, err);
+	int rc = comm_poll_events(c, err);
 
 	if (rc < 0 || g->nr == 1)
 		return rc;
@@ -205,32 +204,21 @@ int comm_meet(struct shoal_comm *c, struct comm_group *g, enum comm_call call, u
 
 /* ---- The calls ---- */
 
-static int group_barrier(struct shoal_comm *c, struct comm_group *g, const char *doing,
-			 struct shoal_err *err)
+int comm_barrier(struct comm *c, struct shoal_err *err)
 {
 	struct shoal_err own = { "" };
 	int rc;
 
 	err = err ? err : &own;
-	rc = comm_begin(c, doing, err);
+	rc = comm_begin(c, "in a barrier", err);
 	if (rc < 0)
 		return rc;
-	rc = comm_meet(c, g, COMM_CALL_BARRIER, 0, SHOAL_COMM_SUM, NULL, 0, err);
+	rc = comm_rendezvous(c, &c->world, COMM_CALL_BARRIER, 0, COMM_SUM, NULL, 0, err);
 	return comm_end(c, rc, err);
 }
 
-int shoal_comm_barrier(struct shoal_comm *c, struct shoal_err *err)
-{
-	return group_barrier(c, &c->world, "in a barrier", err);
-}
-
-int shoal_comm_node_barrier(struct shoal_comm *c, struct shoal_err *err)
-{
-	return group_barrier(c, &c->node, "in a barrier of its node", err);
-}
-
-/* Piece by piece, as the buffers have a fixed size. */
-static int broadcast_bytes(struct shoal_comm *c, int root, uint8_t *buf, size_t len,
+/* Piece by piece, because the buffers have a fixed size. */
+static int broadcast_bytes(struct comm *c, int root, uint8_t *buf, size_t len,
 			   struct shoal_err *err)
 {
 	size_t room = BUF_BYTES - sizeof(struct head), n;
@@ -239,7 +227,7 @@ static int broadcast_bytes(struct shoal_comm *c, int root, uint8_t *buf, size_t 
 	for (size_t off = 0; off < len && g->nr > 1; off += n) {
 		int rc;
 
-		n = shoal_min(room, len - off);
+		n = u64_min(room, len - off);
 		set_head(g, COMM_CALL_BROADCAST, off);
 		if (g->me == root)
 			memcpy(g->buf + sizeof(struct head), buf + off, n);
@@ -252,8 +240,7 @@ static int broadcast_bytes(struct shoal_comm *c, int root, uint8_t *buf, size_t 
 	return 0;
 }
 
-int shoal_comm_broadcast(struct shoal_comm *c, int root, void *buf, size_t len,
-			 struct shoal_err *err)
+int comm_broadcast(struct comm *c, int root, void *buf, size_t len, struct shoal_err *err)
 {
 	uint64_t lens[2] = { len, ~(uint64_t)len };
 	struct shoal_err own = { "" };
@@ -264,23 +251,23 @@ int shoal_comm_broadcast(struct shoal_comm *c, int root, void *buf, size_t len,
 	if (rc < 0)
 		return rc;
 	if (root < 0 || root >= c->w.size) {
-		rc = shoal_fail(err, -EINVAL, "a broadcast from rank %d of %d", root, c->w.size);
+		rc = err_set(err, -EINVAL, "cannot broadcast from rank %d of %d", root, c->w.size);
 		return comm_end(c, rc, err);
 	}
-	rc = comm_meet(c, &c->world, COMM_CALL_BROADCAST, (uint64_t)root, SHOAL_COMM_MAX, lens, 2,
-		       err);
+	rc = comm_rendezvous(c, &c->world, COMM_CALL_BROADCAST, (uint64_t)root, COMM_MAX, lens, 2,
+			     err);
 	if (rc == 0 && lens[0] != ~lens[1])
-		rc = shoal_fail(err, -EPROTO,
-				"a broadcast of %zu bytes, but of %" PRIu64 " to %" PRIu64
-				" on other ranks",
-				len, ~lens[1], lens[0]);
+		rc = err_set(err, -EPROTO,
+			     "the broadcast has %zu bytes here, but %" PRIu64 " to %" PRIu64
+			     " on other ranks",
+			     len, ~lens[1], lens[0]);
 	if (rc == 0)
 		rc = broadcast_bytes(c, root, buf, len, err);
 	return comm_end(c, rc, err);
 }
 
-int shoal_comm_reduce(struct shoal_comm *c, enum shoal_comm_op op, uint64_t *values, size_t nr,
-		      struct shoal_err *err)
+int comm_reduce(struct comm *c, enum comm_reduce_op op, uint64_t *values, size_t nr,
+		struct shoal_err *err)
 {
 	uint64_t detail = (uint64_t)op << 60 | (uint64_t)nr;
 	struct shoal_err own = { "" };
@@ -291,10 +278,11 @@ int shoal_comm_reduce(struct shoal_comm *c, enum shoal_comm_op op, uint64_t *val
 	rc = comm_begin(c, "in a reduce", err);
 	if (rc < 0)
 		return rc;
-	do { /* once also for no values: it is a barrier then */
-		size_t n = shoal_min(nr - done, COMM_VALUES_MAX);
+	do { /* once even without values: that is a barrier */
+		size_t n = u64_min(nr - done, COMM_VALUES_MAX);
 
-		rc = comm_meet(c, &c->world, COMM_CALL_REDUCE, detail, op, values + done, n, err);
+		rc = comm_rendezvous(c, &c->world, COMM_CALL_REDUCE, detail, op, values + done, n,
+				     err);
 		done += n;
 	} while (rc == 0 && done < nr);
 	return comm_end(c, rc, err);

@@ -1,14 +1,14 @@
 /*
- * CSV: a line of column names, then a line for each sample. Fields are of random characters from
- * '-' to '~', among which there is no comma, quote or hash: as text goes, that compresses least.
+ * CSV: a line of column names, then a line per sample. Fields are random characters from '-' to
+ * '~', a range without comma, quote or hash: for text, this compresses least.
  */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "base/text.h"
-#include "format/inside.h"
+#include "format/format_private.h"
 
-#define FIELD       64 /* bytes, at the least, where there is more than one */
+#define FIELD       64 /* minimum bytes per field if there are several */
 #define COLUMNS_MAX 100
 #define FIRST_CHAR  '-'
 #define NR_CHARS    ('~' - '-' + 1)
@@ -28,7 +28,7 @@ static void csv_plan(struct format_maker *m)
 {
 	uint64_t columns = m->spec.size / m->spec.nr_samples / (FIELD + 4);
 
-	columns = shoal_min(shoal_max(columns, 1), COLUMNS_MAX);
+	columns = u64_min(u64_max(columns, 1), COLUMNS_MAX);
 	m->plan.text.columns = columns;
 	m->plan.text.head = head_len(columns);
 }
@@ -46,7 +46,7 @@ static void csv_fill(const struct format_maker *m, uint64_t cell, uint8_t *out, 
 	format_fill_random(m, cell, out, len);
 	for (size_t i = 0; i < len; i++)
 		out[i] = (uint8_t)(FIRST_CHAR + (out[i] * NR_CHARS >> 8));
-	/* A comma ends each field but the last, which has what is left. */
+	/* A comma ends each field but the last, which gets the rest. */
 	for (uint64_t f = at / field; f < columns - 1 && (f + 1) * field - 1 < at + len; f++)
 		out[(f + 1) * field - 1 - at] = ',';
 	if (at + len == m->piece.len)
@@ -73,7 +73,7 @@ static void csv_next(struct format_maker *m)
 	}
 }
 
-/* Lines, also without an end to the last. Fields with line breaks in quotes are not known. */
+/* Lines; the last may lack its line feed. Quoted fields with line breaks are not supported. */
 static int csv_find(const struct format_source *file, uint64_t nr_samples, format_found_fn *found,
 		    void *self, struct shoal_err *err)
 {
@@ -82,7 +82,7 @@ static int csv_find(const struct format_source *file, uint64_t nr_samples, forma
 	int rc = 0;
 
 	for (uint64_t pos = 0; pos < file->size && rc == 0; pos += sizeof(buf)) {
-		size_t len = (size_t)shoal_min(sizeof(buf), file->size - pos);
+		size_t len = (size_t)u64_min(sizeof(buf), file->size - pos);
 
 		rc = format_read(file, pos, buf, len, err);
 		for (size_t i = 0; i < len && rc == 0; i++) {
@@ -91,10 +91,10 @@ static int csv_find(const struct format_source *file, uint64_t nr_samples, forma
 			if (buf[i] != '\n' && end < file->size)
 				continue;
 			if (nr_lines > nr_samples)
-				return shoal_fail(err, -ERANGE,
-						  "it has more than %" PRIu64 " line%s after the "
-						  "first",
-						  nr_samples, shoal_plural(nr_samples));
+				return err_set(err, -ERANGE,
+					       "it has more than %" PRIu64 " line%s after the "
+					       "first",
+					       nr_samples, plural(nr_samples));
 			if (nr_lines > 0)
 				rc = found(self, nr_lines - 1, start, end - start);
 			nr_lines++;
@@ -102,9 +102,8 @@ static int csv_find(const struct format_source *file, uint64_t nr_samples, forma
 		}
 	}
 	if (rc == 0 && nr_lines != nr_samples + 1)
-		return shoal_fail(err, -ERANGE,
-				  "it has %" PRIu64 " line%s, not %" PRIu64 " and one", nr_lines,
-				  shoal_plural(nr_lines), nr_samples);
+		return err_set(err, -ERANGE, "it has %" PRIu64 " line%s, not a header and %" PRIu64,
+			       nr_lines, plural(nr_lines), nr_samples);
 	return rc;
 }
 

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "base/text.h"
-#include "format/inside.h"
+#include "format/format_private.h"
 
 static const struct format *const formats[] = {
 	&format_csv, &format_hdf5, &format_indexed_binary, &format_jpeg, &format_npy,
@@ -12,12 +12,12 @@ static const struct format *const formats[] = {
 
 const struct format *format_at(size_t index)
 {
-	return index < SHOAL_ARRAY_LEN(formats) ? formats[index] : NULL;
+	return index < ARRAY_LEN(formats) ? formats[index] : NULL;
 }
 
 const struct format *format_by_name(const char *name)
 {
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(formats); i++)
+	for (size_t i = 0; i < ARRAY_LEN(formats); i++)
 		if (strcmp(formats[i]->name, name) == 0)
 			return formats[i];
 	return NULL;
@@ -54,7 +54,7 @@ uint64_t format_isqrt(uint64_t v)
 
 void format_rectangle(uint64_t area, uint64_t *ret_width, uint64_t *ret_height)
 {
-	uint64_t from = shoal_max(format_isqrt(area), 1), least = UINT64_MAX;
+	uint64_t from = u64_max(format_isqrt(area), 1), least = UINT64_MAX;
 
 	for (uint64_t w = from; 2 * w > from && w + RECTANGLE_TRIES > from && least > 0; w--) {
 		uint64_t left = area % w;
@@ -69,7 +69,7 @@ void format_rectangle(uint64_t area, uint64_t *ret_width, uint64_t *ret_height)
 
 /* ---- Making ---- */
 
-/* 16 TiB: what common file systems hold. */
+/* 16 TiB: the limit of common file systems. */
 #define FILE_MAX (UINT64_C(1) << 44)
 
 uint64_t format_least(const struct format *f, uint64_t nr_samples)
@@ -77,7 +77,7 @@ uint64_t format_least(const struct format *f, uint64_t nr_samples)
 	return f->least(nr_samples);
 }
 
-/* Records share a file: none may have more than a record of the format can. */
+/* Samples share a file: none may exceed the largest record of the format. */
 static uint64_t most_bytes(const struct format *f, uint64_t nr_samples)
 {
 	if (f->record_max == 0 || f->record_max >= FILE_MAX / nr_samples)
@@ -90,21 +90,21 @@ int format_check(const struct format *f, uint64_t size, uint64_t nr_samples, str
 	uint64_t least, most = f->samples_max ? f->samples_max : UINT64_C(1) << 40;
 
 	if (nr_samples < 1 || nr_samples > most)
-		return shoal_fail(err, -EINVAL,
-				  "a %s file holds 1 to %" PRIu64 " samples, not %" PRIu64, f->name,
-				  most, nr_samples);
+		return err_set(err, -EINVAL,
+			       "a %s file holds 1 to %" PRIu64 " samples, not %" PRIu64, f->name,
+			       most, nr_samples);
 	least = f->least(nr_samples);
 	if (size < least)
-		return shoal_fail(err, -EINVAL,
-				  "%" PRIu64 " bytes are too few for a %s file with %" PRIu64
-				  " sample%s: the least is %" PRIu64,
-				  size, f->name, nr_samples, shoal_plural(nr_samples), least);
+		return err_set(err, -EINVAL,
+			       "%" PRIu64 " bytes are too few for a %s file with %" PRIu64
+			       " sample%s: the least is %" PRIu64,
+			       size, f->name, nr_samples, plural(nr_samples), least);
 	most = most_bytes(f, nr_samples);
 	if (size > most)
-		return shoal_fail(err, -EINVAL,
-				  "%" PRIu64 " bytes are too many for a %s file with %" PRIu64
-				  " sample%s: the most is %" PRIu64,
-				  size, f->name, nr_samples, shoal_plural(nr_samples), most);
+		return err_set(err, -EINVAL,
+			       "%" PRIu64 " bytes are too many for a %s file with %" PRIu64
+			       " sample%s: the most is %" PRIu64,
+			       size, f->name, nr_samples, plural(nr_samples), most);
 	return 0;
 }
 
@@ -128,7 +128,7 @@ int format_make(struct format_maker *m, const struct format *f, unsigned part,
 	return 0;
 }
 
-static void put(struct format_maker *m, const struct format_piece *piece)
+static void maker_put_piece(struct format_maker *m, const struct format_piece *piece)
 {
 	m->piece = *piece;
 	m->piece_pos = 0;
@@ -138,20 +138,20 @@ static void put(struct format_maker *m, const struct format_piece *piece)
 
 uint8_t *format_put(struct format_maker *m, size_t len, unsigned sums)
 {
-	put(m, &(struct format_piece){ .len = len, .sums = sums });
+	maker_put_piece(m, &(struct format_piece){ .len = len, .sums = sums });
 	return m->literal;
 }
 
 void format_put_content(struct format_maker *m, uint64_t len, format_fill_fn *fill, size_t cell_len,
 			unsigned sums)
 {
-	put(m, &(struct format_piece){
-		       .len = len,
-		       .fill = fill,
-		       .cell_len = cell_len,
-		       .key = format_mix(m->spec.key, m->nr_pieces),
-		       .sums = sums,
-	       });
+	maker_put_piece(m, &(struct format_piece){
+				   .len = len,
+				   .fill = fill,
+				   .cell_len = cell_len,
+				   .key = format_mix(m->spec.key, m->nr_pieces),
+				   .sums = sums,
+			   });
 }
 
 void format_fill_random(const struct format_maker *m, uint64_t cell, uint8_t *out, size_t len)
@@ -164,13 +164,13 @@ void format_put_random(struct format_maker *m, uint64_t len, unsigned sums)
 	format_put_content(m, len, format_fill_random, FORMAT_CELL, sums);
 }
 
-/* Up to the end of a cell, which is made where it goes if all of it goes there. */
+/* Copy up to the end of a cell. A cell that is wanted completely is generated in place. */
 static size_t take_cell(struct format_maker *m, uint8_t *buf, size_t len)
 {
 	const struct format_piece *p = &m->piece;
 	uint64_t cell = m->piece_pos / p->cell_len;
 	size_t from = (size_t)(m->piece_pos % p->cell_len);
-	size_t have = (size_t)shoal_min(p->cell_len, p->len - cell * p->cell_len);
+	size_t have = (size_t)u64_min(p->cell_len, p->len - cell * p->cell_len);
 
 	if (from == 0 && len >= have) {
 		p->fill(m, cell, buf, have);
@@ -180,19 +180,19 @@ static size_t take_cell(struct format_maker *m, uint8_t *buf, size_t len)
 		p->fill(m, cell, m->cell, have);
 		m->cached = cell;
 	}
-	len = (size_t)shoal_min(len, have - from);
+	len = (size_t)u64_min(len, have - from);
 	memcpy(buf, m->cell + from, len);
 	return len;
 }
 
 static size_t take_literal(struct format_maker *m, uint8_t *buf, size_t len)
 {
-	len = (size_t)shoal_min(len, m->piece.len - m->piece_pos);
+	len = (size_t)u64_min(len, m->piece.len - m->piece_pos);
 	memcpy(buf, m->literal + m->piece_pos, len);
 	return len;
 }
 
-/* Go on to the next piece that is not empty. False at the end of the file. */
+/* Advance to the next piece that is not empty. False at the end of the file. */
 static bool next_piece(struct format_maker *m)
 {
 	do {
@@ -234,9 +234,10 @@ int format_read(const struct format_source *s, uint64_t off, void *buf, size_t l
 		struct shoal_err *err)
 {
 	if (!format_inside(off, len, s->size))
-		return shoal_fail(err, -EBADMSG,
-				  "it ends after %" PRIu64 " bytes, before what begins at %" PRIu64,
-				  s->size, off);
+		return err_set(err, -EBADMSG,
+			       "the file ends after %" PRIu64
+			       " bytes, but there should be data at %" PRIu64,
+			       s->size, off);
 	return s->read(s->self, off, buf, len, err);
 }
 
@@ -255,12 +256,12 @@ int format_find(const struct format *f, const struct format_source *file, uint64
 	if (f->find)
 		return f->find(file, nr_samples, found, self, err);
 	if (f->find_sides)
-		return shoal_fail(err, -ENOTSUP,
-				  "where the samples of %s lie is in its index files only",
-				  f->name);
+		return err_set(err, -ENOTSUP,
+			       "the offsets of samples in %s files are only in their index files",
+			       f->name);
 	if (nr_samples != 1)
-		return shoal_fail(err, -ERANGE, "a %s file is one sample, not %" PRIu64, f->name,
-				  nr_samples);
+		return err_set(err, -ERANGE, "a %s file holds one sample, not %" PRIu64, f->name,
+			       nr_samples);
 	return found(self, 0, 0, file->size);
 }
 
@@ -269,6 +270,6 @@ int format_find_sides(const struct format *f, const struct format_source *sides,
 		      struct shoal_err *err)
 {
 	if (!f->find_sides)
-		return shoal_fail(err, -ENOTSUP, "%s has no index files", f->name);
+		return err_set(err, -ENOTSUP, "%s has no index files", f->name);
 	return f->find_sides(sides, file_size, nr_samples, found, self, err);
 }

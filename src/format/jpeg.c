@@ -1,26 +1,26 @@
 /*
- * JPEG: a baseline greyscale picture whose entropy-coded data is random, and yet valid.
+ * JPEG: a baseline greyscale picture whose entropy-coded data is random and still valid.
  *
  * The Huffman table of the AC coefficients gives the size s (10 to 1) a code of 11 - s bits: "0",
  * "10", "110"... With the s bits that follow, every coefficient takes eleven bits, and any eleven
- * bits are a coefficient unless they begin with ten ones. The DC table has the one code "0", for no
- * difference. So a block is a zero bit and then 63 times eleven bits of noise, 694 in all, in which
- * no eight ones follow each other: that also keeps 0xff out of the bytes, which would need a zero
- * byte behind it. 32 blocks are 347 words of 64 bits, and make a cell. Four blocks are whole bytes,
+ * bits are a coefficient unless they begin with ten ones. The DC table has the single code "0", for
+ * no difference. So a block is a zero bit and then 63 times eleven bits of noise, 694 in all,
+ * without eight consecutive ones: that also keeps 0xff out of the bytes, which would need a zero
+ * byte after it. 32 blocks are 347 words of 64 bits, and make a cell. Four blocks are whole bytes,
  * so the picture is a multiple of four blocks wide.
  *
- * What is left to the asked size goes into comments.
+ * The rest of the requested size goes into comments.
  */
-#include "format/inside.h"
+#include "format/format_private.h"
 
-#define HEAD          168 /* bytes, all but comments and data */
-#define UNIT          347 /* bytes of four blocks */
+#define HEAD          168 /* bytes, without comments and data */
+#define UNIT          347 /* bytes per four blocks */
 #define BLOCK_BITS    694
 #define CELL_WORDS    347
 #define CELL_LEN      (8 * CELL_WORDS)
 #define CELL_BLOCKS   32
 #define COMMENT_LEAST 4
-#define COMMENT_MOST  65537 /* with its marker */
+#define COMMENT_MOST  65537 /* including its marker */
 #define SIDE_MOST     8191  /* blocks */
 
 static uint64_t jpeg_least(uint64_t nr_samples)
@@ -29,15 +29,15 @@ static uint64_t jpeg_least(uint64_t nr_samples)
 	return HEAD + COMMENT_LEAST + UNIT;
 }
 
-/* Width in fours of blocks, height in blocks: about a square, and few bytes left. */
+/* Width in groups of four blocks, height in blocks: about a square, with few bytes left over. */
 static void jpeg_plan(struct format_maker *m)
 {
 	uint64_t room = (m->spec.size - HEAD - COMMENT_LEAST) / UNIT;
-	uint64_t from = shoal_min(shoal_max(format_isqrt(room / 4), 1), SIDE_MOST / 4);
+	uint64_t from = u64_min(u64_max(format_isqrt(room / 4), 1), SIDE_MOST / 4);
 	uint64_t least = UINT64_MAX;
 
 	for (uint64_t w = from; 2 * w > from && w + 16 > from && least > 0; w--) {
-		uint64_t h = shoal_min(room / w, SIDE_MOST), left = room - w * h;
+		uint64_t h = u64_min(room / w, SIDE_MOST), left = room - w * h;
 
 		if (left < least) {
 			least = left;
@@ -49,64 +49,64 @@ static void jpeg_plan(struct format_maker *m)
 	m->plan.image.pad = m->spec.size - HEAD - m->plan.image.raw;
 }
 
-/* Vectors of four words, of which a cell has not quite a whole number. */
+/* Vectors of four words; a cell does not have a whole number of them. */
 #define VECTORS ((CELL_WORDS + 3) / 4)
 
 typedef uint64_t words __attribute__((vector_size(32)));
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Vectors go by address: how they are passed otherwise depends on the processor. */
-INLINE void load(words *to, const uint64_t *from)
+/* Vectors are passed by address: otherwise the ABI depends on the processor. */
+INLINE void load_words(words *to, const uint64_t *from)
 {
 	memcpy(to, from, sizeof(*to));
 }
 
-/* Where eight ones follow each other: the lowest bit of each eight. */
-INLINE void eights(words *x)
+/* Find eight consecutive ones: the lowest bit of each eight is set in the result. */
+INLINE void find_eight_ones(words *x)
 {
 	*x &= *x >> 1;
 	*x &= *x >> 2;
 	*x &= *x >> 4;
 }
 
-/* Take ones away so that no eight follow each other: within words, then across their borders. */
-INLINE void thin(uint64_t *w, uint64_t *across)
+/* Clear ones so that no eight are consecutive: within words, then across their borders. */
+INLINE void break_up_ones(uint64_t *w, uint64_t *across)
 {
 	words x, y;
 
 	for (unsigned i = 0; i < 4 * VECTORS; i += 4) {
-		load(&x, w + i);
+		load_words(&x, w + i);
 		y = x;
-		eights(&y);
+		find_eight_ones(&y);
 		x &= ~y;
 		memcpy(w + i, &x, sizeof(x));
 	}
 	for (unsigned i = 0; i < 4 * VECTORS; i += 4) {
-		load(&x, w + i);
-		load(&y, w + i + 1);
+		load_words(&x, w + i);
+		load_words(&y, w + i + 1);
 		x = x << 32 | y >> 32;
-		eights(&x);
+		find_eight_ones(&x);
 		memcpy(across + i + 1, &x, sizeof(x));
 	}
 	for (unsigned i = 0; i < 4 * VECTORS; i += 4) {
 		words z;
 
-		load(&x, w + i);
-		load(&y, across + i);
-		load(&z, across + i + 1);
+		load_words(&x, w + i);
+		load_words(&y, across + i);
+		load_words(&z, across + i + 1);
 		x &= ~(y << 32 | z >> 32);
 		memcpy(w + i, &x, sizeof(x));
 	}
 }
 
-/* The first bit of a file is the highest of a byte, and so of a word. */
-INLINE void turn(uint64_t *w)
+/* Reverse the bits: the first bit of a file is the highest of a byte, and so of a word. */
+INLINE void reverse_bits(uint64_t *w)
 {
 	for (unsigned i = 0; i < 4 * VECTORS; i += 4) {
 		words x;
 
-		load(&x, w + i);
+		load_words(&x, w + i);
 		x = x << 32 | x >> 32;
 		x = (x & UINT64_C(0x0000ffff0000ffff)) << 16 |
 		    (x >> 16 & UINT64_C(0x0000ffff0000ffff));
@@ -118,10 +118,10 @@ INLINE void turn(uint64_t *w)
 
 INLINE void make_cell(uint64_t *w, uint64_t *across)
 {
-	thin(w, across);
+	break_up_ones(w, across);
 	for (unsigned b = 0; b < CELL_BLOCKS; b++)
 		w[b * BLOCK_BITS / 64] &= ~(UINT64_C(1) << (63 - b * BLOCK_BITS % 64));
-	turn(w);
+	reverse_bits(w);
 }
 
 #ifdef __x86_64__
@@ -135,7 +135,7 @@ static void jpeg_fill(const struct format_maker *m, uint64_t cell, uint8_t *out,
 {
 	uint64_t w[4 * VECTORS + 4], across[4 * VECTORS + 4];
 
-	w[CELL_WORDS] = w[4 * VECTORS] = across[0] = 0; /* a word more is looked at */
+	w[CELL_WORDS] = w[4 * VECTORS] = across[0] = 0; /* one more word is read */
 	format_random(format_mix(m->piece.key, cell), (uint8_t *)w, CELL_LEN);
 #ifdef __x86_64__
 	if (__builtin_cpu_supports("avx2"))
@@ -147,7 +147,7 @@ static void jpeg_fill(const struct format_maker *m, uint64_t cell, uint8_t *out,
 }
 
 /* SOI and the JFIF header: no thumbnail, square pixels. */
-static void put_start(struct format_maker *m)
+static void jpeg_put_start(struct format_maker *m)
 {
 	static const uint8_t start[] = {
 		0xff, 0xd8, 0xff, 0xe0, 0, 16, 'J', 'F', 'I', 'F', 0, 1, 1, 0, 0, 1, 0, 1, 0, 0,
@@ -173,11 +173,11 @@ static void put_tables(struct format_maker *m)
 	memset(p, 0, 18); /* DC table 0: one code of one bit, for 0 */
 	p[1] = 1;
 	p = format_be32(p + 18, 0xffc4001e);
-	*p++ = 0x10; /* AC table 0: a code of each length from 1 to 11 */
+	*p++ = 0x10; /* AC table 0: one code of each length from 1 to 11 */
 	for (unsigned bits = 1; bits <= 16; bits++)
 		*p++ = bits <= 11;
 	for (unsigned size = 11; size-- > 0;)
-		*p++ = (uint8_t)size; /* the last is 0, the end of a block, which does not come */
+		*p++ = (uint8_t)size; /* the last is 0, the end of a block, which does not occur */
 	p = format_be32(p, 0xffda0008);
 	memcpy(p, "\1\1\0\0\77\0", 6);
 }
@@ -202,7 +202,7 @@ static void jpeg_next(struct format_maker *m)
 {
 	switch (m->step++) {
 	case 0:
-		put_start(m);
+		jpeg_put_start(m);
 		break;
 	case 1:
 		put_comment(m, true);
@@ -227,7 +227,7 @@ static void jpeg_next(struct format_maker *m)
 const struct format format_jpeg = {
 	.name = "jpeg",
 	.samples_max = 1,
-	/* More than the largest picture would be nothing but comments. */
+	/* A larger file would be nothing but comments. */
 	.record_max = HEAD + COMMENT_MOST + (uint64_t)(SIDE_MOST / 4) * SIDE_MOST * UNIT,
 	.least = jpeg_least,
 	.plan = jpeg_plan,

@@ -1,12 +1,13 @@
 /*
- * NPY: an array of unsigned bytes, of shape (rows, columns, samples) as DLIO has it; in Fortran
- * order, so that each sample x[..., i] is a stretch of bytes. What is left to the asked size are
- * spaces in the header.
+ * NPY: an array of unsigned bytes, of shape (rows, columns, samples) as in DLIO; in Fortran order,
+ * so that each sample x[..., i] is contiguous. The rest of the requested size are spaces in the
+ * header.
  */
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "format/inside.h"
+#include "format/format_private.h"
+#include "format/npy.h"
 
 #define MAGIC   "\x93NUMPY"
 #define PAD_MAX 8192 /* numpy refuses headers of more than 10,000 bytes */
@@ -55,7 +56,7 @@ static void npy_plan(struct format_maker *m)
 	format_plan_array(m, m->spec.size - FORMAT_NPY_HEAD, PAD_MAX);
 }
 
-/* The header is longer than a literal may be: the spaces are content. */
+/* The header exceeds the limit of a literal: the spaces are content. */
 static void spaces(const struct format_maker *m, uint64_t cell, uint8_t *out, size_t len)
 {
 	memset(out, ' ', len);
@@ -89,24 +90,25 @@ static void npy_next(struct format_maker *m)
 
 /* ---- Finding ---- */
 
-#define HEADER_MAX 4096 /* bytes that are looked at; what follows is spaces */
-#define DIMS_MAX   32   /* numpy's own limit */
+#define HEADER_MAX 4096 /* bytes that are parsed; the rest are spaces */
 
-struct array {
-	uint64_t item_len;
-	bool fortran;
-	uint64_t shape[DIMS_MAX];
-	unsigned nr_dims;
-};
+bool format_npy_begin(const uint8_t head[12], size_t *ret_first, size_t *ret_len)
+{
+	if (memcmp(head, MAGIC, 6) != 0 || head[6] < 1 || head[6] > 3)
+		return false;
+	*ret_first = head[6] == 1 ? 10 : 12;
+	*ret_len = head[6] == 1 ? head[8] | (size_t)head[9] << 8 : le32_load(head + 8);
+	return true;
+}
 
-/* Text from which words are taken; NULL once something was not there. */
+/* The parser's position in the text; NULL once an expected token was missing. */
 static void skip_spaces(const char **p)
 {
 	while (*p && (**p == ' ' || **p == '\n'))
 		++*p;
 }
 
-static bool take(const char **p, const char *word)
+static bool npy_take(const char **p, const char *word)
 {
 	skip_spaces(p);
 	if (!*p || strncmp(*p, word, strlen(word)) != 0)
@@ -115,8 +117,8 @@ static bool take(const char **p, const char *word)
 	return true;
 }
 
-/* Decimal digits, of which numpy once wrote an L behind. */
-static bool take_number(const char **p, uint64_t *ret)
+/* Decimal digits; numpy once wrote an L after them. */
+static bool npy_take_number(const char **p, uint64_t *ret)
 {
 	uint64_t v = 0;
 	unsigned digits;
@@ -130,35 +132,35 @@ static bool take_number(const char **p, uint64_t *ret)
 	return digits > 0;
 }
 
-/* '|u1', '<f4' and the like. */
-static bool take_descr(const char **p, struct array *a)
+/* Parse '|u1', '<f4' and similar. */
+static bool take_descr(const char **p, struct format_npy *a)
 {
 	char kind;
 
-	if (!take(p, "'") || !**p || !strchr("<>|=", **p))
+	if (!npy_take(p, "'") || !**p || !strchr("<>|=", **p))
 		return false;
-	++*p;
+	a->order = *(*p)++;
 	kind = **p;
 	if (!kind || !strchr("biufcSUV?", kind))
 		return false;
-	++*p;
-	if (!take_number(p, &a->item_len) || a->item_len == 0 || a->item_len > INT32_MAX)
+	a->kind = *(*p)++;
+	if (!npy_take_number(p, &a->item_len) || a->item_len == 0 || a->item_len > INT32_MAX)
 		return false;
 	if (kind == 'U')
 		a->item_len *= 4;
-	return take(p, "'");
+	return npy_take(p, "'");
 }
 
-static bool take_shape(const char **p, struct array *a)
+static bool take_shape(const char **p, struct format_npy *a)
 {
-	if (!take(p, "("))
+	if (!npy_take(p, "("))
 		return false;
-	while (!take(p, ")")) {
-		if (a->nr_dims == DIMS_MAX || !take_number(p, &a->shape[a->nr_dims]))
+	while (!npy_take(p, ")")) {
+		if (a->nr_dims == FORMAT_NPY_DIMS || !npy_take_number(p, &a->shape[a->nr_dims]))
 			return false;
 		a->nr_dims++;
-		if (!take(p, ",")) {
-			if (!take(p, ")"))
+		if (!npy_take(p, ",")) {
+			if (!npy_take(p, ")"))
 				return false;
 			break;
 		}
@@ -166,39 +168,39 @@ static bool take_shape(const char **p, struct array *a)
 	return true;
 }
 
-/* A dictionary of three keys, in any order. */
-static bool take_header(const char *text, struct array *a)
+bool format_npy_parse(const char *text, struct format_npy *a)
 {
 	unsigned seen = 0;
 
-	if (!take(&text, "{"))
+	*a = (struct format_npy){ 0 };
+	if (!npy_take(&text, "{")) /* a dictionary of three keys, in any order */
 		return false;
-	while (!take(&text, "}")) {
-		if (take(&text, "'descr':")) {
+	while (!npy_take(&text, "}")) {
+		if (npy_take(&text, "'descr':")) {
 			if (!take_descr(&text, a))
 				return false;
 			seen |= 1;
-		} else if (take(&text, "'fortran_order':")) {
-			a->fortran = take(&text, "True");
-			if (!a->fortran && !take(&text, "False"))
+		} else if (npy_take(&text, "'fortran_order':")) {
+			a->fortran = npy_take(&text, "True");
+			if (!a->fortran && !npy_take(&text, "False"))
 				return false;
 			seen |= 2;
-		} else if (take(&text, "'shape':") && !(seen & 4)) {
+		} else if (npy_take(&text, "'shape':") && !(seen & 4)) {
 			if (!take_shape(&text, a))
 				return false;
 			seen |= 4;
 		} else {
 			return false;
 		}
-		if (!take(&text, ",") && *text != '}')
+		if (!npy_take(&text, ",") && *text != '}')
 			return false;
 	}
 	return seen == 7;
 }
 
-/* The header of the array at @off: where the data begins, behind @off. */
+/* Read the header of the array at @off. Returns the offset of the data from @off. */
 static int read_header(const struct format_source *file, uint64_t off, uint64_t len,
-		       struct array *a, uint64_t *ret_data, struct shoal_err *err)
+		       struct format_npy *a, uint64_t *ret_data, struct shoal_err *err)
 {
 	char text[HEADER_MAX + 1];
 	uint8_t head[12] = { 0 };
@@ -206,30 +208,29 @@ static int read_header(const struct format_source *file, uint64_t off, uint64_t 
 	int rc;
 
 	if (len < sizeof(head) || !format_inside(off, len, file->size))
-		return shoal_fail(err, -EBADMSG, "%" PRIu64 " bytes are too few for an array", len);
+		return err_set(err, -EBADMSG, "%" PRIu64 " bytes are too few for an array", len);
 	rc = format_read(file, off, head, sizeof(head), err);
 	if (rc < 0)
 		return rc;
-	if (memcmp(head, MAGIC, 6) != 0 || head[6] < 1 || head[6] > 3)
-		return shoal_fail(err, -EBADMSG, "it does not begin as a .npy file does");
-	first = head[6] == 1 ? 10 : 12;
-	header_len = head[6] == 1 ? head[8] | (size_t)head[9] << 8 : shoal_le32_load(head + 8);
+	if (!format_npy_begin(head, &first, &header_len))
+		return err_set(err, -EBADMSG, "not a.npy file: wrong magic number");
 	if (header_len > len - first)
-		return shoal_fail(err, -EBADMSG, "the array's header goes past its end");
-	n = (size_t)shoal_min(header_len, HEADER_MAX);
+		return err_set(err, -EBADMSG, "the array's header extends past its end");
+	n = (size_t)u64_min(header_len, HEADER_MAX);
 	rc = format_read(file, off + first, text, n, err);
 	if (rc < 0)
 		return rc;
 	text[n] = '\0';
-	if (!take_header(text, a))
-		return shoal_fail(err, -EBADMSG,
-				  "the array's header is not understood: one of plain numbers is");
+	if (!format_npy_parse(text, a))
+		return err_set(err, -EBADMSG,
+			       "unsupported array header: only arrays of plain numbers are "
+			       "supported");
 	*ret_data = first + header_len;
 	return 0;
 }
 
-/* Bytes of the whole array; false when that is more than @room. */
-static bool array_len(const struct array *a, uint64_t room, uint64_t *ret_len)
+/* The bytes of the whole array; false if they exceed @room. */
+static bool array_len(const struct format_npy *a, uint64_t room, uint64_t *ret_len)
 {
 	uint64_t len = a->item_len;
 
@@ -245,26 +246,25 @@ static bool array_len(const struct array *a, uint64_t room, uint64_t *ret_len)
 int format_find_npy(const struct format_source *file, uint64_t off, uint64_t len,
 		    uint64_t nr_samples, format_found_fn *found, void *self, struct shoal_err *err)
 {
-	struct array a = { 0 };
+	struct format_npy a = { 0 };
 	uint64_t data, bytes, last, first;
 	int rc = read_header(file, off, len, &a, &data, err);
 
 	if (rc < 0)
 		return rc;
 	if (!array_len(&a, len - data, &bytes))
-		return shoal_fail(err, -EBADMSG,
-				  "the array is larger than the %" PRIu64
-				  " bytes behind its header",
-				  len - data);
+		return err_set(err, -EBADMSG,
+			       "the array is larger than the %" PRIu64 " bytes after its header",
+			       len - data);
 	if (nr_samples == 1)
 		return found(self, 0, off + data, bytes);
 	first = a.nr_dims ? a.shape[0] : 1;
 	last = a.nr_dims ? a.shape[a.nr_dims - 1] : 1;
 	if (nr_samples == 0 || (first != nr_samples && last != nr_samples))
-		return shoal_fail(err, -ERANGE, "no side of the array has %" PRIu64 " samples",
-				  nr_samples);
+		return err_set(err, -ERANGE, "no dimension of the array has length %" PRIu64,
+			       nr_samples);
 	if ((a.fortran ? last : first) != nr_samples)
-		return shoal_fail(err, -ENOTSUP, "the samples of the array are interleaved");
+		return err_set(err, -ENOTSUP, "the samples of the array are interleaved");
 	return format_found_array(off + data, bytes / nr_samples, nr_samples, found, self);
 }
 

@@ -1,30 +1,30 @@
 /*
- * NPZ: a zip archive, stored, of the samples as x.npy and a label for each as y.npy.
+ * NPZ: a zip archive, stored, with the samples as x.npy and a label per sample as y.npy.
  *
- * A zip archive has the CRC of a file before the file. It is chosen, and the last four bytes of x
- * are such that it comes out: so the file is made in one go, and also readers that go by the local
- * headers are content. What is left to the asked size is an extra field of x's local header.
+ * In a zip archive the CRC of a member precedes the member. It is chosen in advance, and the last
+ * four bytes of x are computed to match it. So the file is made in one pass, and readers that rely
+ * on local headers accept it. The rest of the requested size is an extra field of x's local header.
  */
 #include <inttypes.h>
 
-#include "format/inside.h"
+#include "format/format_private.h"
 
-#define LOCAL      35 /* local header, with a name of five bytes */
+#define LOCAL      35 /* local header, including a name of five bytes */
 #define CENTRAL    51
 #define END        22
 #define EXTRA_HEAD 4
 #define EXTRA_ID   0x7053 /* private */
-#define PAD_MAX    65000  /* with what else is extra, less than 65536 */
+#define PAD_MAX    65000  /* together with other extra fields, less than 65536 */
 #define FIXED      (LOCAL + EXTRA_HEAD + FORMAT_NPY_HEAD + LOCAL + FORMAT_NPY_HEAD + 2 * CENTRAL + END)
-#define X_LEAST    4 /* bytes of a sample: enough to choose a CRC */
+#define X_LEAST    4 /* bytes per sample: enough to choose a CRC */
 
-/* From 4 GiB on, numbers of 64 bits in extra fields, and at the end. */
+/* From 4 GiB on: 64-bit numbers in extra fields, and in the end record. */
 #define LARGE         UINT64_C(0xffff0000)
 #define LARGE_LOCAL   20
 #define LARGE_CENTRAL (20 + 12)
 #define LARGE_END     (56 + 20)
 #define LARGE_COST    (LARGE_LOCAL + LARGE_CENTRAL + LARGE_END)
-#define ELSEWHERE     UINT32_MAX /* where 32 bits stand for a number that is in 64 */
+#define ELSEWHERE     UINT32_MAX /* marks a 32-bit field whose value is in a 64-bit one */
 
 #define DATE_1980 0x0021
 
@@ -51,7 +51,7 @@ static uint32_t label_crc(const struct format_maker *m)
 	y_head(m, buf);
 	crc = format_crc32(0, buf, FORMAT_NPY_HEAD);
 	for (uint64_t at = 0; at < m->spec.nr_samples; at += sizeof(buf)) {
-		size_t len = (size_t)shoal_min(sizeof(buf), m->spec.nr_samples - at);
+		size_t len = (size_t)u64_min(sizeof(buf), m->spec.nr_samples - at);
 
 		label_fill(m, at / sizeof(buf), buf, len);
 		crc = format_crc32(crc, buf, len);
@@ -90,7 +90,7 @@ static uint64_t y_len(const struct format_maker *m)
 	return FORMAT_NPY_HEAD + m->spec.nr_samples;
 }
 
-/* What local and central headers have in common: from the version needed to the extra's length. */
+/* The part that local and central headers share: from the version needed to the extra's length. */
 static uint8_t *put_common(uint8_t *p, bool large, uint32_t crc, uint64_t len, uint64_t extra_len)
 {
 	p = format_le16(p, large ? 45 : 20);
@@ -104,7 +104,7 @@ static uint8_t *put_common(uint8_t *p, bool large, uint32_t crc, uint64_t len, u
 	return format_le16(p, extra_len);
 }
 
-/* The local header of x.npy, but for the bytes of the padding, which follow. */
+/* The local header of x.npy, without the bytes of the padding, which follow. */
 static void put_x(struct format_maker *m)
 {
 	bool large = m->plan.array.large;
@@ -134,7 +134,7 @@ static uint8_t *put_central(uint8_t *p, const char *name, bool large, uint32_t c
 			    uint64_t extra_len, uint64_t at)
 {
 	p = format_le32(p, 0x02014b50);
-	p = format_le16(p, 3 << 8 | 20); /* made on Unix */
+	p = format_le16(p, 3 << 8 | 20); /* created on Unix */
 	p = put_common(p, large, crc, len, extra_len);
 	p = format_le32(format_le16(p, 0), 0); /* no comment, first disk, no attributes */
 	p = format_le32(p, UINT32_C(0100644) << 16);
@@ -142,7 +142,7 @@ static uint8_t *put_central(uint8_t *p, const char *name, bool large, uint32_t c
 	return format_text(p, name);
 }
 
-/* The directory, and where to find it. */
+/* The central directory and the end record. */
 static void put_end(struct format_maker *m)
 {
 	bool large = m->plan.array.large;
@@ -161,7 +161,7 @@ static void put_end(struct format_maker *m)
 	if (large) {
 		p = format_le64(format_le16(format_le16(p, 1), 8), y_at);
 		p = format_le64(format_le32(p, 0x06064b50), 44);
-		p = format_le32(format_le16(p, 45), 45); /* versions; the disk's number begins */
+		p = format_le32(format_le16(p, 45), 45); /* versions; the disk number follows */
 		p = format_le32(format_le16(p, 0), 0);
 		p = format_le64(format_le64(p, 2), 2);
 		p = format_le64(format_le64(p, end - start), start);
@@ -211,7 +211,7 @@ static void npz_next(struct format_maker *m)
 
 /* ---- Finding ---- */
 
-/* A directory of an archive, or a file in it. */
+/* The central directory of an archive, or a member in it. */
 struct directory {
 	uint64_t start, len, nr;
 };
@@ -219,7 +219,7 @@ struct directory {
 struct member {
 	uint64_t at, len, stored_len;
 	unsigned flags, method;
-	char name[64]; /* its beginning */
+	char name[64]; /* the first 63 bytes */
 	size_t name_len;
 };
 
@@ -228,31 +228,34 @@ static unsigned u16(const uint8_t *p)
 	return p[0] | (unsigned)p[1] << 8;
 }
 
-/* The end record: at the end, but for a comment. Its offset, or an error. */
-static int64_t find_end(const struct format_source *file, struct shoal_err *err)
+/*
+ * Find the end record: at the end of the file, unless a comment follows. Returns its offset, or an
+ * error.
+ */
+static int64_t npz_find_end(const struct format_source *file, struct shoal_err *err)
 {
 	uint64_t lowest = file->size > END + 65535 ? file->size - END - 65535 : 0;
 	uint8_t buf[1024] = { 0 };
 
 	for (uint64_t high = file->size; high >= lowest + END;) {
-		size_t len = (size_t)shoal_min(sizeof(buf), high - lowest);
+		size_t len = (size_t)u64_min(sizeof(buf), high - lowest);
 		uint64_t from = high - len;
 		int rc = format_read(file, from, buf, len, err);
 
 		if (rc < 0)
 			return rc;
 		for (size_t i = len - END + 1; i-- > 0;)
-			if (shoal_le32_load(buf + i) == 0x06054b50 &&
+			if (le32_load(buf + i) == 0x06054b50 &&
 			    from + i + END + u16(buf + i + 20) == file->size)
 				return (int64_t)(from + i);
-		high = from + END - 1; /* the record may lie across */
+		high = from + END - 1; /* the record may span two buffers */
 		if (from == lowest)
 			break;
 	}
-	return shoal_fail(err, -EBADMSG, "it is not a zip archive, or its end is missing");
+	return err_set(err, -EBADMSG, "not a zip archive, or truncated");
 }
 
-/* Where the directory is says a second record in large archives. */
+/* In large archives a second record has the place of the central directory. */
 static int read_large_end(const struct format_source *file, uint64_t end, struct directory *d,
 			  struct shoal_err *err)
 {
@@ -260,26 +263,26 @@ static int read_large_end(const struct format_source *file, uint64_t end, struct
 	int rc;
 
 	if (end < 20)
-		return shoal_fail(err, -EBADMSG, "the archive's directory is nowhere");
+		return err_set(err, -EBADMSG, "zip central directory not found");
 	rc = format_read(file, end - 20, buf, 20, err);
 	if (rc < 0)
 		return rc;
-	if (shoal_le32_load(buf) != 0x07064b50)
-		return shoal_fail(err, -EBADMSG, "the archive's directory is nowhere");
-	rc = format_read(file, shoal_le64_load(buf + 8), buf, sizeof(buf), err);
+	if (le32_load(buf) != 0x07064b50)
+		return err_set(err, -EBADMSG, "zip central directory not found");
+	rc = format_read(file, le64_load(buf + 8), buf, sizeof(buf), err);
 	if (rc < 0)
 		return rc;
-	if (shoal_le32_load(buf) != 0x06064b50)
-		return shoal_fail(err, -EBADMSG, "the archive's directory is nowhere");
-	d->nr = shoal_le64_load(buf + 32);
-	d->len = shoal_le64_load(buf + 40);
-	d->start = shoal_le64_load(buf + 48);
+	if (le32_load(buf) != 0x06064b50)
+		return err_set(err, -EBADMSG, "zip central directory not found");
+	d->nr = le64_load(buf + 32);
+	d->len = le64_load(buf + 40);
+	d->start = le64_load(buf + 48);
 	return 0;
 }
 
 static int read_end(const struct format_source *file, struct directory *d, struct shoal_err *err)
 {
-	int64_t end = find_end(file, err);
+	int64_t end = npz_find_end(file, err);
 	uint8_t buf[END] = { 0 };
 	int rc;
 
@@ -290,17 +293,17 @@ static int read_end(const struct format_source *file, struct directory *d, struc
 		return rc;
 	*d = (struct directory){
 		.nr = u16(buf + 10),
-		.len = shoal_le32_load(buf + 12),
-		.start = shoal_le32_load(buf + 16),
+		.len = le32_load(buf + 12),
+		.start = le32_load(buf + 16),
 	};
 	if (d->nr == 0xffff || d->len == ELSEWHERE || d->start == ELSEWHERE)
 		rc = read_large_end(file, (uint64_t)end, d, err);
 	if (rc == 0 && !format_inside(d->start, d->len, (uint64_t)end))
-		rc = shoal_fail(err, -EBADMSG, "the archive's directory lies outside the file");
+		rc = err_set(err, -EBADMSG, "the zip central directory lies outside the file");
 	return rc;
 }
 
-/* Numbers that did not fit 32 bits: in this order, those that did not. */
+/* The 64-bit values of those fields that did not fit 32 bits, in this order. */
 static int read_large(const struct format_source *file, uint64_t off, size_t len,
 		      struct member *member, struct shoal_err *err)
 {
@@ -315,11 +318,11 @@ static int read_large(const struct format_source *file, uint64_t off, size_t len
 			return rc;
 		have = u16(buf + 2);
 		if (u16(buf) == 1) {
-			have = (size_t)shoal_min(shoal_min(have, len - at - 4), 24);
+			have = (size_t)u64_min(u64_min(have, len - at - 4), 24);
 			rc = format_read(file, off + at + 4, buf, have, err);
 			for (size_t k = 0; rc == 0 && k < 3; k++)
 				if (*number[k] == ELSEWHERE && 8 * (i + 1) <= have)
-					*number[k] = shoal_le64_load(buf + 8 * i++);
+					*number[k] = le64_load(buf + 8 * i++);
 			return rc;
 		}
 		at += 4 + have;
@@ -327,7 +330,7 @@ static int read_large(const struct format_source *file, uint64_t off, size_t len
 	return 0;
 }
 
-/* The member whose entry of the directory is at @off. Returns the entry's length. */
+/* Read the member whose directory entry is at @off. Returns the entry's length. */
 static int read_member(const struct format_source *file, uint64_t off, struct member *member,
 		       struct shoal_err *err)
 {
@@ -337,19 +340,19 @@ static int read_member(const struct format_source *file, uint64_t off, struct me
 
 	if (rc < 0)
 		return rc;
-	if (shoal_le32_load(buf) != 0x02014b50)
-		return shoal_fail(err, -EBADMSG, "the archive's directory is damaged");
+	if (le32_load(buf) != 0x02014b50)
+		return err_set(err, -EBADMSG, "the zip central directory is damaged");
 	*member = (struct member){
 		.flags = u16(buf + 8),
 		.method = u16(buf + 10),
-		.stored_len = shoal_le32_load(buf + 20),
-		.len = shoal_le32_load(buf + 24),
-		.at = shoal_le32_load(buf + 42),
+		.stored_len = le32_load(buf + 20),
+		.len = le32_load(buf + 24),
+		.at = le32_load(buf + 42),
 		.name_len = u16(buf + 28),
 	};
 	extra_len = u16(buf + 30);
 	rc = format_read(file, off + sizeof(buf), member->name,
-			 shoal_min(member->name_len, sizeof(member->name)), err);
+			 u64_min(member->name_len, sizeof(member->name)), err);
 	if (rc == 0)
 		rc = read_large(file, off + sizeof(buf) + member->name_len, extra_len, member, err);
 	return rc < 0 ? rc : (int)(sizeof(buf) + member->name_len + extra_len + u16(buf + 32));
@@ -360,7 +363,7 @@ static bool is_x(const struct member *member)
 	return member->name_len == 5 && memcmp(member->name, "x.npy", 5) == 0;
 }
 
-/* x.npy, or the only one. */
+/* Find x.npy, or the only member. */
 static int find_x(const struct format_source *file, struct member *ret, struct shoal_err *err)
 {
 	struct directory d = { 0 };
@@ -378,7 +381,7 @@ static int find_x(const struct format_source *file, struct member *ret, struct s
 			return 0;
 		off += (uint64_t)rc;
 	}
-	return shoal_fail(err, -EBADMSG, "there is no array x among the %" PRIu64 " in it", d.nr);
+	return err_set(err, -EBADMSG, "none of its %" PRIu64 " arrays is named x", d.nr);
 }
 
 static int npz_find(const struct format_source *file, uint64_t nr_samples, format_found_fn *found,
@@ -393,13 +396,14 @@ static int npz_find(const struct format_source *file, uint64_t nr_samples, forma
 		rc = format_read(file, x.at, buf, sizeof(buf), err);
 	if (rc < 0)
 		return rc;
-	if (shoal_le32_load(buf) != 0x04034b50)
-		return shoal_fail(err, -EBADMSG, "the array is not where the directory says");
+	if (le32_load(buf) != 0x04034b50)
+		return err_set(err, -EBADMSG,
+			       "there is no array where the zip central directory says");
 	if (x.method != 0 || x.flags & 1 || x.len != x.stored_len)
-		return shoal_fail(err, -ENOTSUP, "the array is compressed or encrypted");
+		return err_set(err, -ENOTSUP, "the array is compressed or encrypted");
 	data = x.at + sizeof(buf) + u16(buf + 26) + u16(buf + 28);
 	if (!format_inside(data, x.len, file->size))
-		return shoal_fail(err, -EBADMSG, "the array goes past the end");
+		return err_set(err, -EBADMSG, "the array extends past the end of the file");
 	return format_find_npy(file, data, x.len, nr_samples, found, self, err);
 }
 

@@ -1,8 +1,8 @@
 /*
- * PNG: random RGB pixels in stored deflate blocks, each in a chunk of its own; what is left to the
- * asked size is in a private chunk, which readers skip.
+ * PNG: random RGB pixels in stored deflate blocks, each in a chunk of its own. The rest of the
+ * requested size is in a private chunk, which readers skip.
  */
-#include "format/inside.h"
+#include "format/format_private.h"
 
 #define CHUNK      12 /* length, name, CRC */
 #define BLOCK_HEAD 5
@@ -11,7 +11,7 @@
 #define FIXED      (8 + CHUNK + 13 + CHUNK + CHUNK) /* signature, IHDR, the private chunk, IEND */
 #define ZLIB_COST  6
 
-/* Checksums that a piece is part of. */
+/* The checksums that a piece counts for. */
 enum { CRC = 1, ADLER = 2 };
 
 static uint64_t png_least(uint64_t nr_samples)
@@ -31,7 +31,7 @@ static void png_plan(struct format_maker *m)
 
 	raw = room -
 	      BLOCK_COST * ((room + BLOCK_MOST + BLOCK_COST - 1) / (BLOCK_MOST + BLOCK_COST));
-	width = shoal_max(format_isqrt(raw / 3), 1);
+	width = u64_max(format_isqrt(raw / 3), 1);
 	for (uint64_t w = width; 2 * w > width && w + 32 > width && least > 0; w--) {
 		uint64_t left = raw % (3 * w + 1);
 
@@ -54,7 +54,7 @@ static void png_sum(struct format_maker *m, const uint8_t *bytes, size_t len)
 		m->sum[1] = format_adler32(m->sum[1], bytes, len);
 }
 
-/* Noise, but for the byte before each row, which says that the row is as it stands. */
+/* Noise, except for the filter byte before each row, which is 0 (no filter). */
 static void png_fill(const struct format_maker *m, uint64_t cell, uint8_t *out, size_t len)
 {
 	uint64_t row = 3 * m->plan.image.width + 1;
@@ -67,15 +67,15 @@ static void png_fill(const struct format_maker *m, uint64_t cell, uint8_t *out, 
 
 static uint64_t block_len(const struct format_maker *m)
 {
-	return shoal_min(BLOCK_MOST, m->plan.image.raw - m->index * BLOCK_MOST);
+	return u64_min(BLOCK_MOST, m->plan.image.raw - m->index * BLOCK_MOST);
 }
 
-static bool last_block(const struct format_maker *m)
+static bool png_is_last_block(const struct format_maker *m)
 {
 	return m->index + 1 == nr_blocks(m->plan.image.raw);
 }
 
-/* The length does not count for the CRC: a piece of its own. */
+/* The length is not part of the CRC, so it is a piece of its own. */
 static void put_length(struct format_maker *m, uint64_t len)
 {
 	format_be32(format_put(m, 4, 0), len);
@@ -91,7 +91,7 @@ static void put_header(struct format_maker *m)
 	p = format_text(name, "IHDR");
 	p = format_be32(p, m->plan.image.width);
 	p = format_be32(p, m->plan.image.height);
-	p = format_be32(p, 0x08020000); /* eight bits of three colours */
+	p = format_be32(p, 0x08020000); /* eight bits per channel, RGB */
 	*p++ = 0;
 	format_be32(p, format_crc32(0, name, 17));
 }
@@ -104,16 +104,16 @@ static void put_block_head(struct format_maker *m)
 	p = format_text(p, "IDAT");
 	if (m->index == 0)
 		p = format_be16(p, 0x7801);
-	*p++ = last_block(m);
+	*p++ = png_is_last_block(m);
 	format_le16(format_le16(p, len), ~len);
 }
 
-/* The checksum of a chunk; the last IDAT has another before it, of all pixels. */
+/* The CRC of a chunk; in the last IDAT it follows the Adler-32 of all pixels. */
 static void put_block_end(struct format_maker *m)
 {
 	uint8_t adler[4];
 
-	if (!last_block(m)) {
+	if (!png_is_last_block(m)) {
 		m->index++;
 		m->step = 5;
 		format_be32(format_put(m, 4, 0), m->sum[0]);
@@ -145,7 +145,8 @@ static void png_next(struct format_maker *m)
 		format_be32(format_put(m, 4, 0), m->sum[0]);
 		break;
 	case 5:
-		len = block_len(m) + BLOCK_HEAD + (m->index == 0 ? 2 : 0) + (last_block(m) ? 4 : 0);
+		len = block_len(m) + BLOCK_HEAD + (m->index == 0 ? 2 : 0) +
+		      (png_is_last_block(m) ? 4 : 0);
 		put_length(m, len);
 		break;
 	case 6:
@@ -168,7 +169,7 @@ static void png_next(struct format_maker *m)
 const struct format format_png = {
 	.name = "png",
 	.samples_max = 1,
-	.record_max = UINT64_C(2900000000000), /* readers take a million pixels a side */
+	.record_max = UINT64_C(2900000000000), /* readers accept a million pixels per side */
 	.least = png_least,
 	.plan = png_plan,
 	.next = png_next,

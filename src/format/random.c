@@ -1,12 +1,12 @@
 /*
- * Pseudo-random bytes, faster than storage takes them: a cell of up to 4 KiB is a stream of its
- * own, of eight xoshiro256++ generators side by side, so that vectors can be used and any cell can
- * be made without those before it. The bytes are part of what --verify compares with: they never
- * change.
+ * Pseudo-random bytes, generated faster than storage accepts them. Each cell of up to 4 KiB is a
+ * stream of its own, from eight xoshiro256++ generators side by side, so that vectors can be used
+ * and any cell can be generated without those before it. --verify compares files with these bytes:
+ * they never change.
  */
-#include "format/inside.h"
+#include "format/format_private.h"
 
-/* Eight generators are two of these. GCC 12 makes poor code of one vector of 64 bytes. */
+/* Eight generators in two vectors: GCC 12 generates poor code for one vector of 64 bytes. */
 typedef uint64_t lanes __attribute__((vector_size(32)));
 
 #define HALVES 2
@@ -25,8 +25,8 @@ uint64_t format_mix(uint64_t a, uint64_t b)
 	return z ^ z >> 31;
 }
 
-/* Never all zero in a lane: four numbers of different arguments under a bijection. */
-static void begin(struct streams s[HALVES], uint64_t key)
+/* No lane is all zero: four different arguments of a bijection. */
+static void random_begin(struct streams s[HALVES], uint64_t key)
 {
 	for (unsigned i = 0; i < 4 * HALVES; i++) {
 		struct streams *half = &s[i / 4];
@@ -38,7 +38,7 @@ static void begin(struct streams s[HALVES], uint64_t key)
 	}
 }
 
-static inline __attribute__((always_inline)) void draw(struct streams *s, uint8_t *out)
+static inline __attribute__((always_inline)) void random_draw(struct streams *s, uint8_t *out)
 {
 	lanes sum = s->s0 + s->s3, t = s->s1 << 17, r = (sum << 23 | sum >> 41) + s->s0;
 
@@ -51,32 +51,32 @@ static inline __attribute__((always_inline)) void draw(struct streams *s, uint8_
 	memcpy(out, &r, sizeof(r));
 }
 
-static inline __attribute__((always_inline)) void fill(const struct streams *start, uint8_t *out,
-						       size_t len)
+static inline __attribute__((always_inline)) void random_fill(const struct streams *start,
+							      uint8_t *out, size_t len)
 {
 	struct streams a = start[0], b = start[1];
 	uint8_t last[STRIDE];
 
 	for (; len >= STRIDE; len -= STRIDE, out += STRIDE) {
-		draw(&a, out);
-		draw(&b, out + sizeof(lanes));
+		random_draw(&a, out);
+		random_draw(&b, out + sizeof(lanes));
 	}
-	draw(&a, last);
-	draw(&b, last + sizeof(lanes));
+	random_draw(&a, last);
+	random_draw(&b, last + sizeof(lanes));
 	memcpy(out, last, len);
 }
 
 #ifdef __x86_64__
-__attribute__((target("avx2"))) static void fill_avx2(const struct streams *start, uint8_t *out,
-						      size_t len)
+__attribute__((target("avx2"))) static void random_fill_avx2(const struct streams *start,
+							     uint8_t *out, size_t len)
 {
-	fill(start, out, len);
+	random_fill(start, out, len);
 }
 
-__attribute__((target("avx512vl"))) static void fill_avx512(const struct streams *start,
-							    uint8_t *out, size_t len)
+__attribute__((target("avx512vl"))) static void random_fill_avx512(const struct streams *start,
+								   uint8_t *out, size_t len)
 {
-	fill(start, out, len);
+	random_fill(start, out, len);
 }
 #endif
 
@@ -84,16 +84,16 @@ void format_random(uint64_t key, uint8_t *out, size_t len)
 {
 	struct streams s[HALVES];
 
-	begin(s, key);
+	random_begin(s, key);
 #ifdef __x86_64__
 	if (__builtin_cpu_supports("avx512vl")) {
-		fill_avx512(s, out, len);
+		random_fill_avx512(s, out, len);
 		return;
 	}
 	if (__builtin_cpu_supports("avx2")) {
-		fill_avx2(s, out, len);
+		random_fill_avx2(s, out, len);
 		return;
 	}
 #endif
-	fill(s, out, len);
+	random_fill(s, out, len);
 }

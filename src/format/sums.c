@@ -2,14 +2,14 @@
 #include <isa-l/crc.h>
 #include <isa-l/igzip_lib.h>
 
-#include "format/inside.h"
+#include "format/format_private.h"
 
 uint32_t format_crc32(uint32_t crc, const void *bytes, size_t len)
 {
 	return crc32_gzip_refl(crc, bytes, len);
 }
 
-/* ISA-L's takes an int as length, and neither inverts before nor after; nor is it const. */
+/* ISA-L's function takes an int length, inverts neither before nor after, and is not const. */
 uint32_t format_crc32c(uint32_t crc, const void *bytes, size_t len)
 {
 	union {
@@ -19,7 +19,7 @@ uint32_t format_crc32c(uint32_t crc, const void *bytes, size_t len)
 
 	crc = ~crc;
 	while (len > 0) {
-		int n = (int)shoal_min(len, 1u << 30);
+		int n = (int)u64_min(len, 1u << 30);
 
 		crc = crc32_iscsi(p.to, n, crc);
 		p.to += n;
@@ -39,9 +39,9 @@ uint32_t format_masked(uint32_t crc32c)
 }
 
 /*
- * Four bytes enter a CRC by being added to its register, which is then moved on by 32 bits; that
- * step can be taken back. So the CRC of a file may be chosen before the file is made, and stand
- * before it, as in a zip archive.
+ * Four bytes enter a CRC by being added to its register, which is then advanced by 32 bits; that
+ * step is invertible. So the CRC of a file can be chosen before the file is generated, and be
+ * stored before it, as in a zip archive.
  */
 uint32_t format_crc32_steer(uint32_t crc, uint32_t target)
 {

@@ -1,19 +1,19 @@
 /*
- * TFRecord: each record a length, its CRC, a payload and its CRC. The payload is a tf.train.Example
- * with the features of DLIO: "image", which are the random bytes, and "size".
+ * TFRecord: each record is a length, its CRC, a payload and its CRC. The payload is a
+ * tf.train.Example with DLIO's features: "image", which holds the random bytes, and "size".
  *
- * The lengths inside an Example are varints, made five bytes wide whatever they hold: so a payload
- * can have any size, and decoders take them.
+ * The lengths inside an Example are varints, always padded to five bytes: so a payload can have any
+ * size, and decoders accept them.
  */
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "format/inside.h"
+#include "format/format_private.h"
 
 #define FRAME_HEAD 12
 #define FRAME      (FRAME_HEAD + 4)
-#define HEAD       37 /* of an Example, before the image */
-#define TAIL       19 /* and behind it */
+#define HEAD       37 /* bytes of an Example before the image */
+#define TAIL       19 /* and after it */
 #define LEAST      (FRAME + HEAD + 1 + TAIL)
 
 static uint64_t tfrecord_least(uint64_t nr_samples)
@@ -31,7 +31,7 @@ static uint64_t record_at(const struct format_maker *m, uint64_t i)
 	return format_share(m->spec.size, i, m->spec.nr_samples);
 }
 
-/* Bytes of the image of the record that is being made. */
+/* The image bytes of the current record. */
 static uint64_t image_len(const struct format_maker *m)
 {
 	return record_at(m, m->index + 1) - record_at(m, m->index) - FRAME - HEAD - TAIL;
@@ -45,8 +45,8 @@ static uint8_t *wide_varint(uint8_t *p, uint64_t v)
 	return p;
 }
 
-/* A field of wire type 2: its tag, and how long it is. */
-static uint8_t *field(uint8_t *p, unsigned tag, uint64_t len)
+/* A field of wire type 2: its tag and its length. */
+static uint8_t *put_field(uint8_t *p, unsigned tag, uint64_t len)
 {
 	*p++ = (uint8_t)tag;
 	return wide_varint(p, len);
@@ -61,21 +61,21 @@ static void put_frame_head(struct format_maker *m)
 	m->sum[0] = 0;
 }
 
-/* Each level's length is that of what it holds, and six more for the level itself. */
+/* The length of each level is that of its content plus six for the level itself. */
 static void put_example_head(struct format_maker *m)
 {
 	uint64_t image = image_len(m);
 	uint8_t *p = format_put(m, HEAD, 1);
 
-	p = field(p, 0x0a, image + 6 + 6 + 6 + 7 + 6 + TAIL); /* Example.features */
-	p = field(p, 0x0a, image + 6 + 6 + 6 + 7);            /* Features.feature */
+	p = put_field(p, 0x0a, image + 6 + 6 + 6 + 7 + 6 + TAIL); /* Example.features */
+	p = put_field(p, 0x0a, image + 6 + 6 + 6 + 7);            /* Features.feature */
 	p = format_text(p, "\x0a\x05image");
-	p = field(p, 0x12, image + 6 + 6); /* its value, a Feature */
-	p = field(p, 0x0a, image + 6);     /* Feature.bytes_list */
-	field(p, 0x0a, image);             /* BytesList.value */
+	p = put_field(p, 0x12, image + 6 + 6); /* its value, a Feature */
+	p = put_field(p, 0x0a, image + 6);     /* Feature.bytes_list */
+	put_field(p, 0x0a, image);             /* BytesList.value */
 }
 
-/* The other feature: an Int64List of one number, the side of the image if it were a square. */
+/* The second feature: an Int64List of one number, the side of the image if it were a square. */
 static void put_tail(struct format_maker *m)
 {
 	uint8_t *p = format_put(m, TAIL + 4, 0), *start = p;
@@ -108,7 +108,7 @@ static void tfrecord_next(struct format_maker *m)
 	}
 }
 
-/* ---- The index that DALI reads: a line for each record, "offset length" ---- */
+/* ---- The index that DALI reads: one line per record, "offset length" ---- */
 
 static void index_next(struct format_maker *m)
 {
@@ -138,7 +138,7 @@ static bool length_fits(const uint8_t head[FRAME_HEAD])
 	(void)head;
 	return true;
 #else
-	return shoal_le32_load(head + 8) == format_masked(format_crc32c(0, head, 8));
+	return le32_load(head + 8) == format_masked(format_crc32c(0, head, 8));
 #endif
 }
 
@@ -153,51 +153,51 @@ static int tfrecord_find(const struct format_source *file, uint64_t nr_samples,
 		uint64_t len;
 
 		if (i == nr_samples)
-			return shoal_fail(err, -ERANGE, "it has more than %" PRIu64 " records", i);
+			return err_set(err, -ERANGE, "it has more than %" PRIu64 " records", i);
 		rc = format_read(file, off, head, sizeof(head), err);
 		if (rc < 0)
 			return rc;
-		len = shoal_le64_load(head);
-		/* A length that is not what was written would lead anywhere. */
+		len = le64_load(head);
+		/* A wrong length would lead anywhere. */
 		if (!length_fits(head))
-			return shoal_fail(err, -EBADMSG,
-					  "the length of the record at %" PRIu64
-					  " does not fit its checksum",
-					  off);
+			return err_set(err, -EBADMSG,
+				       "the length of the record at %" PRIu64
+				       " does not match its checksum",
+				       off);
 		if (file->size - off < FRAME || len > file->size - off - FRAME)
-			return shoal_fail(err, -EBADMSG,
-					  "the record at %" PRIu64 " of %" PRIu64
-					  " bytes goes past the end",
-					  off, len);
+			return err_set(err, -EBADMSG,
+				       "the record at %" PRIu64 " of %" PRIu64
+				       " bytes extends past the end of the file",
+				       off, len);
 		rc = found(self, i, off + FRAME_HEAD, len);
 		off += len + FRAME;
 	}
 	if (rc == 0 && i < nr_samples)
-		return shoal_fail(err, -ERANGE, "it has %" PRIu64 " records, not %" PRIu64, i,
-				  nr_samples);
+		return err_set(err, -ERANGE, "it has %" PRIu64 " records, not %" PRIu64, i,
+			       nr_samples);
 	return rc;
 }
 
 /* A text that is read line by line. */
 struct lines {
 	const struct format_source *from;
-	uint64_t pos; /* in the text, of what is behind the buffer */
+	uint64_t pos; /* in the text, of the bytes after the buffer */
 	size_t at, fill;
 	char buf[4096];
 };
 
-/* The next byte, -1 at the end, or an error below that. */
+/* The next byte, -1 at the end, or an error below -1. */
 static int next_char(struct lines *l, struct shoal_err *err)
 {
 	if (l->at == l->fill) {
-		size_t n = (size_t)shoal_min(sizeof(l->buf), l->from->size - l->pos);
+		size_t n = (size_t)u64_min(sizeof(l->buf), l->from->size - l->pos);
 		int rc;
 
 		if (n == 0)
 			return -1;
 		rc = format_read(l->from, l->pos, l->buf, n, err);
 		if (rc < 0)
-			return rc == -1 ? -EIO : rc; /* -EPERM is taken */
+			return rc == -1 ? -EIO : rc; /* -1 would be -EPERM */
 		l->pos += n;
 		l->fill = n;
 		l->at = 0;
@@ -205,7 +205,7 @@ static int next_char(struct lines *l, struct shoal_err *err)
 	return (unsigned char)l->buf[l->at++];
 }
 
-/* A number and the @end behind it. 1, 0 at the end of the text, or an error. */
+/* Parse a number and the character @end after it. 1, 0 at the end of the text, or an error. */
 static int next_number(struct lines *l, char end, uint64_t *ret, struct shoal_err *err)
 {
 	uint64_t v = 0;
@@ -221,8 +221,8 @@ static int next_number(struct lines *l, char end, uint64_t *ret, struct shoal_er
 	if (c == -1 && digits == 0 && end == ' ')
 		return 0;
 	if (digits == 0 || c != end)
-		return shoal_fail(err, -EBADMSG,
-				  "the index is not made of lines with an offset and a length");
+		return err_set(err, -EBADMSG,
+			       "the index is not made of lines with an offset and a length");
 	*ret = v;
 	return 1;
 }
@@ -237,29 +237,29 @@ static int tfrecord_find_sides(const struct format_source *sides, uint64_t file_
 
 	for (i = 0; (rc = next_number(&lines, ' ', &off, err)) > 0; i++) {
 		if (i == nr_samples)
-			return shoal_fail(err, -ERANGE,
-					  "the index has more than %" PRIu64 " records", i);
+			return err_set(err, -ERANGE, "the index has more than %" PRIu64 " records",
+				       i);
 		rc = next_number(&lines, '\n', &len, err);
 		if (rc < 0)
 			return rc;
 		if (len < FRAME || !format_inside(off, len, file_size))
-			return shoal_fail(err, -EBADMSG,
-					  "the index says that record %" PRIu64
-					  " lies outside the file of %" PRIu64 " bytes",
-					  i, file_size);
+			return err_set(err, -EBADMSG,
+				       "according to the index, record %" PRIu64
+				       " lies outside the file of %" PRIu64 " bytes",
+				       i, file_size);
 		rc = found(self, i, off + FRAME_HEAD, len - FRAME);
 		if (rc != 0)
 			return rc;
 	}
 	if (rc == 0 && i < nr_samples)
-		return shoal_fail(err, -ERANGE, "the index has %" PRIu64 " records, not %" PRIu64,
-				  i, nr_samples);
+		return err_set(err, -ERANGE, "the index has %" PRIu64 " records, not %" PRIu64, i,
+			       nr_samples);
 	return rc;
 }
 
 const struct format format_tfrecord = {
 	.name = "tfrecord",
-	.record_max = INT32_MAX, /* of what a protocol buffer holds */
+	.record_max = INT32_MAX, /* the limit of a protocol buffer */
 	.least = tfrecord_least,
 	.next = tfrecord_next,
 	.sum = tfrecord_sum,

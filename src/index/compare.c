@@ -1,13 +1,14 @@
-/* A catalog and what is in the storage now, side by side. */
+/* Compare a catalog with the current contents of the store. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/name.h"
 #include "catalog/writer.h"
-#include "index/scan.h"
+#include "index/job.h"
+#include "store/uri.h"
 
-/* What is not the sorter's: threads with their buffers, the catalog's pages, the libraries. */
+/* Memory besides the sorter's: threads with their buffers, the catalog's pages, the libraries. */
 #define OVERHEAD (UINT64_C(24) << 20)
 
 struct comparison {
@@ -22,7 +23,7 @@ struct comparison {
 	struct shoal_compare_result result;
 };
 
-static int step(struct comparison *c, struct shoal_err *err)
+static int compare_step(struct comparison *c, struct shoal_err *err)
 {
 	int rc = shoal_cursor_next(c->cursor, &c->name, &c->len);
 
@@ -30,13 +31,13 @@ static int step(struct comparison *c, struct shoal_err *err)
 	return rc < 0 ? shoal_catalog_explain(c->cat, rc, err) : 0;
 }
 
-static int tell(const struct comparison *c, enum shoal_difference what, const char *name,
-		size_t len, uint64_t was, uint64_t is, struct shoal_err *err)
+static int compare_report(const struct comparison *c, enum shoal_difference what, const char *name,
+			  size_t len, uint64_t was, uint64_t is, struct shoal_err *err)
 {
 	const struct shoal_compare_options *o = c->options;
 	int rc = o->differs ? o->differs(o->self, what, name, len, was, is) : 0;
 
-	return rc < 0 ? shoal_fail_errno(err, rc, "cannot tell of a difference") : 0;
+	return rc < 0 ? err_set_errno(err, rc, "cannot report a difference") : 0;
 }
 
 static int size_of(const struct comparison *c, uint64_t *ret_size, struct shoal_err *err)
@@ -46,7 +47,7 @@ static int size_of(const struct comparison *c, uint64_t *ret_size, struct shoal_
 	return rc < 0 ? shoal_catalog_explain(c->cat, rc, err) : 0;
 }
 
-/* The catalog's name is not there. */
+/* The catalog's name is missing in the store. */
 static int take_missing(struct comparison *c, struct shoal_err *err)
 {
 	uint64_t was = SHOAL_SIZE_UNKNOWN;
@@ -54,24 +55,26 @@ static int take_missing(struct comparison *c, struct shoal_err *err)
 
 	c->result.nr_missing++;
 	if (rc == 0)
-		rc = tell(c, SHOAL_MISSING, c->name, c->len, was, SHOAL_SIZE_UNKNOWN, err);
+		rc = compare_report(c, SHOAL_MISSING, c->name, c->len, was, SHOAL_SIZE_UNKNOWN,
+				    err);
 	c->id++;
-	return rc < 0 ? rc : step(c, err);
+	return rc < 0 ? rc : compare_step(c, err);
 }
 
-/* Whether it has another ETag now. One that was not kept, or is not of the kind, tells nothing. */
-static int etag_differs(const struct comparison *c, const struct shoal_entry *e, bool *ret_differs,
+/* Whether its ETag differs now. An ETag that is not stored, or is of another form, is not
+ * compared. */
+static int etag_differs(const struct comparison *c, const struct index_record *e, bool *ret_differs,
 			struct shoal_err *err)
 {
-	struct shoal_etag was;
-	int rc = c->etags ? shoal_catalog_etag_of(c->cat, c->id, &was) : 0;
+	struct etag was;
+	int rc = c->etags ? catalog_etag_of(c->cat, c->id, &was) : 0;
 
-	*ret_differs = rc == 0 && c->etags && e->etag && shoal_etag_is_kept(&was) &&
-		       shoal_etag_is_kept(e->etag) && !shoal_etag_same(&was, e->etag);
+	*ret_differs = rc == 0 && c->etags && e->etag && etag_is_kept(&was) &&
+		       etag_is_kept(e->etag) && !etag_same(&was, e->etag);
 	return rc < 0 ? shoal_catalog_explain(c->cat, rc, err) : 0;
 }
 
-static int take_both(struct comparison *c, const struct shoal_entry *e, struct shoal_err *err)
+static int take_both(struct comparison *c, const struct index_record *e, struct shoal_err *err)
 {
 	uint64_t was = SHOAL_SIZE_UNKNOWN;
 	bool changed = false;
@@ -81,54 +84,60 @@ static int take_both(struct comparison *c, const struct shoal_entry *e, struct s
 		rc = etag_differs(c, e, &changed, err);
 	if (rc == 0 && c->sizes && was != e->size) {
 		c->result.nr_resized++;
-		rc = tell(c, SHOAL_RESIZED, c->name, c->len, was, e->size, err);
+		rc = compare_report(c, SHOAL_RESIZED, c->name, c->len, was, e->size, err);
 	} else if (rc == 0 && changed) {
 		c->result.nr_changed++;
-		rc = tell(c, SHOAL_CHANGED, c->name, c->len, was, e->size, err);
+		rc = compare_report(c, SHOAL_CHANGED, c->name, c->len, was, e->size, err);
 	} else {
 		c->result.nr_same++;
 	}
 	c->id++;
-	return rc < 0 ? rc : step(c, err);
+	return rc < 0 ? rc : compare_step(c, err);
 }
 
-/* The next name that is there. */
-static int take_there(void *self, const struct shoal_entry *e, struct shoal_err *err)
+/* The next name in the store. */
+static int take_there(void *self, const struct sort_entry *e, struct shoal_err *err)
 {
 	struct comparison *c = self;
 	const char *name = (const char *)e->name;
+	struct index_record record = index_record_of(e);
 	int order = 1, rc = 0;
 
-	while (rc == 0 && !c->at_end &&
-	       (order = shoal_name_compare(c->name, c->len, name, e->len)) < 0)
+	while (rc == 0 && !c->at_end && (order = name_compare(c->name, c->len, name, e->len)) < 0)
 		rc = take_missing(c, err);
 	if (rc < 0)
 		return rc;
 	if (!c->at_end && order == 0)
-		return take_both(c, e, err);
+		return take_both(c, &record, err);
 	c->result.nr_new++;
-	return tell(c, SHOAL_NEW, name, e->len, SHOAL_SIZE_UNKNOWN, e->size, err);
+	return compare_report(c, SHOAL_NEW, name, e->len, SHOAL_SIZE_UNKNOWN, record.size, err);
 }
 
-static int compare(struct comparison *c, struct index_scan *scan, struct shoal_sorter *sorter,
-		   const char *tmp_dir, struct shoal_err *err)
+static int compare_compare(struct comparison *c, struct index_job *j, struct shoal_err *err)
 {
 	struct shoal_index_result listed = { 0 };
 	uint64_t repeated;
-	int rc = index_scan_run(scan, sorter, NULL, tmp_dir, &listed, err);
+	int rc = index_scan_run(j, &listed, err);
 
 	if (rc == 0)
 		rc = shoal_cursor_new(c->cat, 0, &c->cursor, err);
 	if (rc == 0)
-		rc = step(c, err);
+		rc = compare_step(c, err);
 	if (rc == 0)
-		rc = shoal_sorter_finish(sorter, take_there, c, NULL, &repeated, err);
+		rc = sorter_finish(j->sorter, take_there, c, NULL, &repeated, err);
 	while (rc == 0 && !c->at_end) {
-		if ((c->id & 0xffff) == 0 && index_stopped(c->options->stop))
-			return shoal_fail(err, -ECANCELED, "interrupted");
+		if ((c->id & 0xffff) == 0 && sort_stopped(c->options->stop))
+			return err_set(err, -ECANCELED, "interrupted");
 		rc = take_missing(c, err);
 	}
 	return rc;
+}
+
+static bool is_file_system(const char *root)
+{
+	const char *path = store_local_path(root);
+
+	return path && strcmp(path, "/") == 0;
 }
 
 static int scan_and_compare(struct comparison *c, const struct shoal_tree_options *tree,
@@ -137,41 +146,46 @@ static int scan_and_compare(struct comparison *c, const struct shoal_tree_option
 	const struct shoal_compare_options *o = c->options;
 	const char *tmp = o->tmp_dir ? o->tmp_dir : getenv("TMPDIR");
 	uint64_t memory = o->memory ? o->memory : SHOAL_INDEX_MEMORY;
-	struct shoal_index_options io = {
-		.stop = o->stop, .progress = o->progress, .warn = o->warn, .self = o->self
-	};
-	struct shoal_sorter_options so = { .stop = o->stop };
-	struct shoal_sorter *sorter = NULL;
+	struct shoal_index_options io = { .stop = o->stop,
+					  .progress = o->progress,
+					  .warn = o->warn,
+					  .self = o->self,
+					  .config = o->config };
+	struct sorter_options so = { .stop = o->stop };
 	struct shoal_err why = { "" };
-	struct shoal_comm *comm = NULL;
+	struct comm *comm = NULL;
 	struct shoal_catalog_info info;
-	struct index_scan scan = { 0 };
-	int rc = shoal_comm_self(&comm, err);
+	struct index_job j = { .options = &io, .tree = tree, .resume = { .spill.fd = -1 } };
+	int rc = comm_self(&comm, err);
 
-	if (rc == 0 && memory < SHOAL_INDEX_MEMORY_MIN)
-		rc = shoal_fail(err, -EINVAL, "too little memory: give 48M or more");
-	so.memory = (size_t)(shoal_max(memory, SHOAL_INDEX_MEMORY_MIN) - OVERHEAD);
-	so.tmp_dir = tmp && *tmp ? tmp : "/tmp";
+	if (rc == 0 && memory < SHOAL_INDEX_MEMORY_MIN) {
+		rc = err_set(err, -EINVAL, "%llu bytes of memory are too few",
+			     (unsigned long long)memory);
+		err_hint(err, SHOAL_HINT_MORE_MEMORY, SHOAL_INDEX_MEMORY_MIN);
+	}
+	so.memory = (size_t)(u64_max(memory, SHOAL_INDEX_MEMORY_MIN) - OVERHEAD);
+	so.tmp_dir = j.tmp_dir = strdup(tmp && *tmp ? tmp : "/tmp");
+	if (rc == 0 && !j.tmp_dir)
+		rc = err_set(err, -ENOMEM, "out of memory");
 	shoal_catalog_info(c->cat, &info);
-	if (rc == 0 && !o->where && strcmp(info.root, "file:///") == 0)
-		rc = shoal_fail(
-			err, -EINVAL,
-			"its names are relative to '/', and all of that is too much to list: "
-			"say where to look with --where");
+	if (rc == 0 && !o->where && is_file_system(info.root))
+		rc = err_set_hint(err, -EINVAL, SHOAL_HINT_WHERE,
+				  "the catalog's root is '/', which is too much to list");
 	if (rc == 0) {
 		const char *where = o->where ? o->where : info.root;
 
-		rc = index_scan_open(&scan, comm, where, o->catalog, tree, &io, &why);
+		j.comm = comm;
+		j.place = comm_place(comm);
+		rc = index_scan_open(&j, where, o->catalog, &why);
 		if (rc < 0)
-			shoal_fail(err, rc, "cannot list '%.300s': %s", where, why.msg);
+			err_set_as(err, rc, &why, "cannot list '%.300s': %s", where, why.msg);
 	}
 	if (rc == 0)
-		rc = shoal_sorter_new(&so, &sorter, err);
+		rc = sorter_new(&so, &j.sorter, err);
 	if (rc == 0)
-		rc = compare(c, &scan, sorter, so.tmp_dir, err);
-	shoal_sorter_free(sorter);
-	index_scan_release(&scan);
-	shoal_comm_close(comm);
+		rc = compare_compare(c, &j, err);
+	index_job_release(&j);
+	comm_close(comm);
 	return rc;
 }
 
@@ -182,24 +196,23 @@ int shoal_catalog_compare(const struct shoal_catalog *cat,
 	struct comparison c = { .cat = cat, .options = options };
 	struct shoal_tree_options tree = { .nr_threads = options->nr_threads,
 					   .keep_going = options->keep_going };
-	struct index_listing was = { 0 };
+	struct index_provenance was = { 0 };
 	struct shoal_catalog_info info;
 	const char *text;
 	size_t len;
 	int rc;
 
-	rc = shoal_catalog_listing(cat, &text, &len);
+	rc = catalog_listing(cat, &text, &len);
 	if (rc < 0)
 		return shoal_catalog_explain(cat, rc, err);
 	if (len > 0) {
-		rc = index_listing_parse(text, len, &was, err);
+		rc = index_provenance_parse(text, len, &was, err);
 		if (rc < 0)
 			return rc;
 	}
 	shoal_catalog_info(cat, &info);
 	c.sizes = info.nr_bytes != SHOAL_SIZE_UNKNOWN;
-	c.etags =
-		info.etags && strncmp(options->where ? options->where : info.root, "s3://", 5) == 0;
+	c.etags = info.etags && store_uri_traits(options->where ? options->where : info.root).etags;
 	tree.no_sizes = !c.sizes;
 	tree.etags = c.etags;
 	tree.follow = was.follow;
@@ -210,7 +223,7 @@ int shoal_catalog_compare(const struct shoal_catalog *cat,
 	tree.nr_exclude = was.nr_exclude;
 	rc = scan_and_compare(&c, &tree, err);
 	shoal_cursor_free(c.cursor);
-	index_listing_release(&was);
+	index_provenance_release(&was);
 	if (rc == 0)
 		*ret_result = c.result;
 	return rc;

@@ -2,10 +2,8 @@
 
 #include <string.h>
 
-/*
- * Match one byte against the set that starts at @p, just behind its bracket. Returns one past the
- * closing bracket, or NULL when there is none.
- */
+/* Match one byte against the set that starts at @p, just after its bracket. Returns one past the
+ * closing bracket, or NULL if there is none. */
 static const char *match_set(const char *p, const char *end, unsigned char c, bool *ret_in)
 {
 	bool negated = p < end && (*p == '!' || *p == '^'), in = false;
@@ -52,13 +50,13 @@ static const char *match_one(const char *p, const char *end, unsigned char c)
 	}
 }
 
-/* Where a pattern can go back to: what follows the star, and how far the star has eaten. */
+/* Where matching can backtrack to: what follows the star, and how much the star has matched. */
 struct retry {
 	const char *p, *t;
-	bool whole; /* of a "**" between slashes, which eats whole parts of a path */
+	bool whole; /* for a "**" between slashes, which matches whole parts of a path */
 };
 
-/* Let the star eat one more. False when it cannot. */
+/* Let the star match one more. False if it cannot. */
 static bool eat(struct retry *r, const char *t_end, bool slashes)
 {
 	if (!r->p || r->t == t_end || (!slashes && *r->t == '/'))
@@ -74,7 +72,7 @@ static bool eat(struct retry *r, const char *t_end, bool slashes)
 	return true;
 }
 
-/* Step over the stars at @p and note them. */
+/* Skip the stars at @p and record them. */
 static const char *take_stars(const char *pattern, const char *p, const char *p_end, const char *t,
 			      struct retry *star, struct retry *wide)
 {
@@ -93,9 +91,9 @@ static const char *take_stars(const char *pattern, const char *p, const char *p_
 }
 
 /*
- * Only the last star, and the last double one, can be worth going back to: what an earlier one
- * could match differently the later one can make up for. So the time is bounded by a product, not a
- * power.
+ * Only the last star, and the last double one, need backtracking: the later one can match
+ * whatever an earlier one would have matched differently. So the time is bounded by a product,
+ * not a power.
  */
 bool index_glob(const char *pattern, size_t pattern_len, const char *text, size_t len)
 {
@@ -167,12 +165,12 @@ static int check_pattern(const char *pattern, struct shoal_err *err)
 	bool in;
 
 	if (!*pattern)
-		return shoal_fail(err, -EINVAL, "a pattern is empty");
+		return err_set(err, -EINVAL, "a pattern is empty");
 	if (strcmp(pattern, "/") == 0 || strncmp(pattern, "./", 2) == 0)
-		return shoal_fail(err, -EINVAL,
-				  "the pattern '%s' cannot match: names start below the directory, "
-				  "as in 'a/b'",
-				  pattern);
+		return err_set(err, -EINVAL,
+			       "the pattern '%s' cannot match: names start below the directory, "
+			       "as in 'a/b'",
+			       pattern);
 	for (const char *p = pattern; p < end;) {
 		if (*p == '\\')
 			p += p + 1 < end ? 2 : 1;
@@ -181,10 +179,10 @@ static int check_pattern(const char *pattern, struct shoal_err *err)
 		else
 			p++;
 		if (!p)
-			return shoal_fail(err, -EINVAL,
-					  "the pattern '%s' has a '[' without a ']': write \\[ "
-					  "for the character itself",
-					  pattern);
+			return err_set(err, -EINVAL,
+				       "the pattern '%s' has a '[' without a ']': write \\[ "
+				       "for the character itself",
+				       pattern);
 	}
 	return 0;
 }
@@ -196,10 +194,10 @@ int index_filter_check(const struct index_filter *f, struct shoal_err *err)
 	for (size_t i = 0; i < f->nr_include && rc == 0; i++) {
 		rc = check_pattern(f->include[i], err);
 		if (rc == 0 && f->include[i][strlen(f->include[i]) - 1] == '/')
-			rc = shoal_fail(err, -EINVAL,
-					"the pattern '%s' is for directories, but files are taken "
-					"in: write '%s**'",
-					f->include[i], f->include[i]);
+			rc = err_set(err, -EINVAL,
+				     "the pattern '%s' matches directories, but only files can be "
+				     "included: write '%s**'",
+				     f->include[i], f->include[i]);
 	}
 	for (size_t i = 0; i < f->nr_exclude && rc == 0; i++)
 		rc = check_pattern(f->exclude[i], err);

@@ -21,8 +21,8 @@ struct index_filter {
 	size_t nr_exclude;
 };
 
-/* -EINVAL with words for a pattern that cannot match, such as one with an open bracket. */
-int index_filter_check(const struct index_filter *f, struct shoal_err *err) SHOAL_MUST_USE;
+/* -EINVAL with a message for a pattern that cannot match, such as one with an open bracket. */
+int index_filter_check(const struct index_filter *f, struct shoal_err *err) MUST_USE;
 
 bool index_filter_wants(const struct index_filter *f, const char *name, size_t len, bool is_dir);
 

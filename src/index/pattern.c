@@ -1,4 +1,4 @@
-/* Names that a pattern makes, as DLIO names its files. */
+/* Names generated from a pattern, as DLIO names its files. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,14 +7,14 @@
 #include "base/text.h"
 #include "catalog/decimal.h"
 #include "catalog/writer.h"
-#include "index/build.h"
+#include "index/job.h"
 
-/* A pattern taken apart: folder/ [subfolder/] before number after. */
+/* A parsed pattern: folder/ [subfolder/] before number after. */
 struct parsed {
 	char before[SHOAL_NAME_MAX + 1], after[SHOAL_NAME_MAX + 1];
 	size_t before_len, after_len;
 	size_t folder_len;  /* of before: up to and with its last slash */
-	unsigned width;     /* of the number, zero-padded; 0: as wide as it is */
+	unsigned width;     /* of the number, zero-padded; 0: not padded */
 	unsigned sub_width; /* of the subfolder; 0: none */
 	uint64_t subfolders;
 };
@@ -34,21 +34,21 @@ static int parse_field(const char *text, size_t len, unsigned *ret_width, struct
 	}
 	if (len > 0 && p[len - 1] == 'd')
 		len--;
-	if (len > 0 && (*p != '0' || shoal_parse_digits(p, len, &width) < 0 || width > 255))
+	if (len > 0 && (*p != '0' || parse_digits(p, len, &width) < 0 || width > 255))
 		goto bad;
 	*ret_width = (unsigned)width;
 	return 0;
 bad:
-	return shoal_fail(err, -EINVAL,
-			  "'{%.*s}' in the pattern: a number is written {}, {:d} or {:07d}",
-			  (int)shoal_min(whole, 20), text);
+	return err_set(err, -EINVAL,
+		       "'{%.*s}' in the pattern is unknown: write a number as {}, {:d} "
+		       "or {:07d}",
+		       (int)u64_min(whole, 20), text);
 }
 
-static int append(char *to, size_t *len, char c, struct shoal_err *err)
+static int pattern_append(char *to, size_t *len, char c, struct shoal_err *err)
 {
 	if (*len == SHOAL_NAME_MAX)
-		return shoal_fail(err, -EINVAL, "the pattern has more than %d bytes",
-				  SHOAL_NAME_MAX);
+		return err_set(err, -EINVAL, "the pattern has more than %d bytes", SHOAL_NAME_MAX);
 	to[(*len)++] = c;
 	return 0;
 }
@@ -63,29 +63,29 @@ static int parse_pattern(const char *format, struct parsed *p, struct shoal_err 
 		if ((c[0] == '{' || c[0] == '}') && c[1] == c[0]) {
 			c++; /* a doubled brace stands for itself */
 		} else if (*c == '}') {
-			return shoal_fail(err, -EINVAL, "a '}' in the pattern has no '{'");
+			return err_set(err, -EINVAL, "a '}' in the pattern has no '{'");
 		} else if (*c == '{') {
 			size_t len = strcspn(c + 1, "}");
 
 			if (!c[1 + len] || seen)
-				return shoal_fail(err, -EINVAL,
-						  seen ? "the pattern has more than one {} number"
-						       : "a '{' in the pattern has no '}'");
+				return err_set(err, -EINVAL,
+					       seen ? "the pattern has more than one {} number"
+						    : "a '{' in the pattern has no '}'");
 			rc = parse_field(c + 1, len, &p->width, err);
 			seen = true;
 			c += len + 1;
 			continue;
 		}
-		rc = seen ? append(p->after, &p->after_len, *c, err)
-			  : append(p->before, &p->before_len, *c, err);
+		rc = seen ? pattern_append(p->after, &p->after_len, *c, err)
+			  : pattern_append(p->before, &p->before_len, *c, err);
 	}
 	if (rc == 0 && !seen)
-		return shoal_fail(err, -EINVAL,
-				  "the pattern has no number: write {:07d} where it stands");
+		return err_set(err, -EINVAL,
+			       "the pattern has no number: write {:07d} in its place");
 	return rc;
 }
 
-/* Make the names relative to the root, as those of a list are. */
+/* Make the names relative to the root, like those of a list. */
 static int take_root(const struct shoal_index_options *options, struct parsed *p,
 		     struct index_root *root, struct shoal_err *err)
 {
@@ -94,7 +94,7 @@ static int take_root(const struct shoal_index_options *options, struct parsed *p
 	int rc;
 
 	p->before[p->before_len] =
-		'0'; /* the number, so that a name is left whatever is stripped */
+		'0'; /* the number, so that stripping never leaves an empty name */
 	rc = index_root_init(root, options->root, name, len, err);
 	if (rc == 0)
 		rc = index_root_strip(root, &name, &len, err);
@@ -106,8 +106,9 @@ static int take_root(const struct shoal_index_options *options, struct parsed *p
 	return 0;
 }
 
-static int parse(const struct shoal_pattern *pattern, const struct shoal_index_options *options,
-		 struct parsed *p, struct index_root *root, struct shoal_err *err)
+static int pattern_parse(const struct shoal_pattern *pattern,
+			 const struct shoal_index_options *options, struct parsed *p,
+			 struct index_root *root, struct shoal_err *err)
 {
 	const char *slash;
 	uint64_t digits;
@@ -118,31 +119,31 @@ static int parse(const struct shoal_pattern *pattern, const struct shoal_index_o
 	if (rc < 0)
 		return rc;
 	if (pattern->count == 0)
-		return shoal_fail(err, -EINVAL, "a pattern of no names: --count must be 1 or more");
+		return err_set(err, -EINVAL, "the count of names must be 1 or more");
 	if (pattern->count > SHOAL_ORDER_SAMPLES_MAX ||
 	    pattern->first > UINT64_C(100000000000000000) ||
 	    pattern->subfolders > UINT64_C(1000000000))
-		return shoal_fail(err, -EINVAL, "the numbers of the pattern are too large");
+		return err_set(err, -EINVAL, "the numbers of the pattern are too large");
 	slash = memrchr(p->before, '/', p->before_len);
 	p->folder_len = slash ? (size_t)(slash - p->before) + 1 : 0;
 	p->subfolders = pattern->subfolders;
 	if (p->subfolders > 1) {
 		p->sub_width = cat_decimal_digits(p->subfolders);
 		if (strchr(p->after, '/'))
-			return shoal_fail(
+			return err_set(
 				err, -EINVAL,
-				"with --subfolders the number must be in the last part of the pattern");
+				"with subfolders the number must be in the last component of the pattern");
 	}
-	digits = shoal_max(p->width, cat_decimal_digits(pattern->first + pattern->count - 1));
+	digits = u64_max(p->width, cat_decimal_digits(pattern->first + pattern->count - 1));
 	if (p->before_len + p->after_len + digits + (p->sub_width ? p->sub_width + 1 : 0) >
 	    SHOAL_NAME_MAX)
-		return shoal_fail(err, -EINVAL, "the pattern makes names of more than %d bytes",
-				  SHOAL_NAME_MAX);
+		return err_set(err, -EINVAL, "the pattern generates names of more than %d bytes",
+			       SHOAL_NAME_MAX);
 	return 0;
 }
 
-/* The name of number @i into @name. Returns its length; *@ret_at is where the number starts. */
-static size_t make_name(const struct parsed *p, uint64_t i, char *name, size_t *ret_at)
+/* Write the name of number @i to @name. Returns its length; *@ret_at is where the number starts. */
+static size_t pattern_make_name(const struct parsed *p, uint64_t i, char *name, size_t *ret_at)
 {
 	char *at = name;
 	int n;
@@ -172,9 +173,9 @@ static void set_field(struct cat_grid *g, unsigned f, size_t pos, unsigned width
 }
 
 /* Subfolders [sub, end) with @rows files each: the first of them holds number @number. */
-static int add_block(struct shoal_writer *w, const struct parsed *p, uint64_t number,
-		     uint64_t nr_subs, uint64_t rows, uint64_t size, const int *stop,
-		     struct shoal_err *err)
+static int pattern_add_block(struct shoal_writer *w, const struct parsed *p, uint64_t number,
+			     uint64_t nr_subs, uint64_t rows, uint64_t size, const int *stop,
+			     struct shoal_err *err)
 {
 	struct cat_grid g = { .nr_fields = 1, .nr_dims = 1 };
 	char first[SHOAL_NAME_MAX + 1];
@@ -182,7 +183,7 @@ static int add_block(struct shoal_writer *w, const struct parsed *p, uint64_t nu
 
 	if (nr_subs == 0 || rows == 0)
 		return 0;
-	len = make_name(p, number, first, &at);
+	len = pattern_make_name(p, number, first, &at);
 	g.dim[0].extent = rows;
 	if (p->sub_width) {
 		g.nr_fields = g.nr_dims = 2;
@@ -195,7 +196,7 @@ static int add_block(struct shoal_writer *w, const struct parsed *p, uint64_t nu
 		set_field(&g, 0, at, p->width, number);
 		g.dim[0].delta[0] = 1;
 	}
-	return shoal_writer_add_grid(w, &g, first, len, size, 1, stop, err);
+	return writer_add_grid(w, &g, first, len, size, 1, stop, err);
 }
 
 /* With round robin over K folders, the first count mod K of them have one file more. */
@@ -206,14 +207,15 @@ static int add_grids(struct shoal_writer *w, const struct parsed *p,
 	uint64_t more = pattern->count % k, rows = pattern->count / k;
 	int rc;
 
-	rc = add_block(w, p, pattern->first, more, rows + 1, pattern->size, stop, err);
+	rc = pattern_add_block(w, p, pattern->first, more, rows + 1, pattern->size, stop, err);
 	if (rc == 0)
-		rc = add_block(w, p, pattern->first + more, k - more, rows, pattern->size, stop,
-			       err);
+		rc = pattern_add_block(w, p, pattern->first + more, k - more, rows, pattern->size,
+				       stop, err);
 	return rc;
 }
 
-/* Whether grids can say it: padded numbers that fit, and folders that start with the first one. */
+/* Whether grids can express it: padded numbers that fit, and folders that start with the first
+ * one. */
 static bool is_grid(const struct parsed *p, const struct shoal_pattern *pattern)
 {
 	uint64_t last = pattern->first + pattern->count - 1;
@@ -239,8 +241,8 @@ static int write_grids(const struct parsed *p, const struct shoal_pattern *patte
 	if (rc < 0)
 		return rc;
 	rc = add_grids(w, p, pattern, options->stop, err);
-	if (rc == 0 && index_stopped(options->stop))
-		rc = shoal_fail(err, -ECANCELED, "interrupted");
+	if (rc == 0 && sort_stopped(options->stop))
+		rc = err_set(err, -ECANCELED, "interrupted");
 	if (rc < 0) {
 		shoal_writer_abort(w);
 		return rc;
@@ -257,26 +259,18 @@ static int write_sorted(const struct parsed *p, const struct shoal_pattern *patt
 {
 	bool sizes = pattern->size != SHOAL_SIZE_UNKNOWN;
 	char name[SHOAL_NAME_MAX + 1];
-	struct index_build build;
-	int rc;
+	struct index_job job = { .options = options, .root = *root };
+	struct index_record record = { .size = pattern->size, .samples = 1 };
+	int rc = index_job_open(&job, sizes, /* samples= */ false, err);
 
-	rc = index_build_start(&build, options,
-			       &(struct index_build_spec){ .root = root->uri, .sizes = sizes },
-			       err);
-	if (rc < 0)
-		return rc;
 	for (uint64_t i = 0; i < pattern->count && rc == 0; i++) {
-		struct shoal_entry e = { .name = (const uint8_t *)name,
-					 .size = pattern->size,
-					 .samples = 1 };
-		size_t at;
+		size_t at, len = pattern_make_name(p, pattern->first + i, name, &at);
 
-		e.len = make_name(p, pattern->first + i, name, &at);
-		rc = index_build_add(&build, &e, err);
+		rc = index_job_add(&job, name, len, &record, err);
 	}
 	if (rc == 0)
-		rc = index_build_finish(&build, result, err);
-	index_build_release(&build);
+		rc = index_job_finish(&job, result, err);
+	index_job_release(&job);
 	return rc;
 }
 
@@ -289,7 +283,7 @@ int shoal_index_pattern(const struct shoal_pattern *pattern,
 	struct parsed p;
 	int rc;
 
-	rc = parse(pattern, options, &p, &root, err);
+	rc = pattern_parse(pattern, options, &p, &root, err);
 	if (rc == 0)
 		rc = is_grid(&p, pattern) ? write_grids(&p, pattern, options, &root, &result, err)
 					  : write_sorted(&p, pattern, options, &root, &result, err);

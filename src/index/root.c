@@ -1,6 +1,5 @@
 #include "index/root.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,20 +7,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-
-#define FILE_SCHEME "file://"
-
-/* Length of "scheme://" at the start of @text; 0 when there is none. */
-static size_t scheme_len(const char *text, size_t len)
-{
-	size_t i = 0;
-
-	if (len == 0 || !isalpha((unsigned char)text[0]))
-		return 0;
-	while (i < len && (isalnum((unsigned char)text[i]) || text[i] == '+' || text[i] == '-'))
-		i++;
-	return i > 0 && i + 3 <= len && memcmp(text + i, "://", 3) == 0 ? i + 3 : 0;
-}
+#include "store/uri.h"
 
 static int set_uri(struct index_root *root, const char *prefix, const char *text, size_t len,
 		   struct shoal_err *err)
@@ -29,30 +15,21 @@ static int set_uri(struct index_root *root, const char *prefix, const char *text
 	size_t prefix_len = strlen(prefix);
 
 	if (prefix_len + len > INDEX_ROOT_MAX)
-		return shoal_fail(
-			err, -EINVAL,
-			"the root has more than %d bytes: give it another name with --root",
-			INDEX_ROOT_MAX);
+		return err_set_hint(err, -EINVAL, SHOAL_HINT_ROOT,
+				    "the root has more than %d bytes", INDEX_ROOT_MAX);
 	memcpy(root->uri, prefix, prefix_len);
 	memcpy(root->uri + prefix_len, text, len);
 	root->len = prefix_len + len;
 	/* "/data/" and "/data" are the same place; the root of the file system keeps its slash. */
-	while (root->len > scheme_len(root->uri, root->len) + 1 && root->uri[root->len - 1] == '/')
+	while (root->len > store_uri_scheme_len(root->uri, root->len) + 1 &&
+	       root->uri[root->len - 1] == '/')
 		root->len--;
 	root->uri[root->len] = '\0';
-	if (!shoal_is_plain_utf8(root->uri, root->len))
-		return shoal_fail(
-			err, -EINVAL,
-			"the root must be UTF-8 without control characters: give it another name with --root");
-	if (strcmp(root->uri, "s3://") == 0 || strncmp(root->uri, "s3:///", strlen("s3:///")) == 0)
-		return shoal_fail(err, -EINVAL,
-				  "'%s' has no bucket: give a root as s3://bucket/prefix",
-				  root->uri);
-	root->is_file = strncmp(root->uri, FILE_SCHEME, strlen(FILE_SCHEME)) == 0;
-	if (root->is_file && root->uri[strlen(FILE_SCHEME)] != '/')
-		return shoal_fail(err, -EINVAL,
-				  "'%s': a file URI has three slashes, as file:///data", root->uri);
-	return 0;
+	if (!is_plain_utf8(root->uri, root->len))
+		return err_set_hint(err, -EINVAL, SHOAL_HINT_ROOT,
+				    "the root must be UTF-8 without control characters");
+	root->is_file = store_uri_traits(root->uri).files;
+	return store_uri_check_root(root->uri, err);
 }
 
 /* A path below the current directory, or that directory itself. */
@@ -63,7 +40,7 @@ static int set_relative(struct index_root *root, const char *path, struct shoal_
 	int rc;
 
 	if (!cwd)
-		return shoal_fail_errno(err, shoal_errno(), "cannot tell the current directory");
+		return err_set_errno(err, err_errno(), "cannot determine the current directory");
 	while (path[0] == '.' && path[1] == '/')
 		path += 2;
 	if (asprintf(&joined, "%s/%s", strcmp(cwd, "/") == 0 ? "" : cwd,
@@ -71,8 +48,8 @@ static int set_relative(struct index_root *root, const char *path, struct shoal_
 		joined = NULL;
 	free(cwd);
 	if (!joined)
-		return shoal_fail(err, -ENOMEM, "out of memory");
-	rc = set_uri(root, FILE_SCHEME, joined, strlen(joined), err);
+		return err_set(err, -ENOMEM, "out of memory");
+	rc = set_uri(root, STORE_FILE_URI, joined, strlen(joined), err);
 	free(joined);
 	return rc;
 }
@@ -84,17 +61,17 @@ int index_root_init(struct index_root *root, const char *given, const char *firs
 
 	root->from_first = false;
 	if (given && !*given)
-		return shoal_fail(err, -EINVAL, "the root is empty: give a URI or a path");
-	if (given && scheme_len(given, strlen(given)))
+		return err_set(err, -EINVAL, "the root is empty: give a URI or a path");
+	if (given && store_uri_scheme_len(given, strlen(given)))
 		return set_uri(root, "", given, strlen(given), err);
 	if (given && given[0] == '/')
-		return set_uri(root, FILE_SCHEME, given, strlen(given), err);
+		return set_uri(root, STORE_FILE_URI, given, strlen(given), err);
 	if (given)
 		return set_relative(root, given, err);
-	scheme = scheme_len(first_name, first_len);
+	scheme = store_uri_scheme_len(first_name, first_len);
 	root->from_first = scheme || (first_len && first_name[0] == '/');
-	if (scheme == strlen(FILE_SCHEME) && memcmp(first_name, FILE_SCHEME, scheme) == 0)
-		return set_uri(root, FILE_SCHEME, "/", 1, err);
+	if (scheme == strlen(STORE_FILE_URI) && memcmp(first_name, STORE_FILE_URI, scheme) == 0)
+		return set_uri(root, STORE_FILE_URI, "/", 1, err);
 	if (scheme) {
 		const char *slash = memchr(first_name + scheme, '/', first_len - scheme);
 
@@ -102,12 +79,12 @@ int index_root_init(struct index_root *root, const char *given, const char *firs
 			       slash ? (size_t)(slash - first_name) : first_len, err);
 	}
 	if (first_len && first_name[0] == '/')
-		return set_uri(root, FILE_SCHEME, "/", 1, err);
+		return set_uri(root, STORE_FILE_URI, "/", 1, err);
 	return set_relative(root, ".", err);
 }
 
-/* Step over @prefix and the slash after it (it may end in one). */
-static bool step_over(const char *prefix, size_t prefix_len, const char **name, size_t *len)
+/* Skip @prefix and the slash after it (it may end in one). */
+static bool root_step_over(const char *prefix, size_t prefix_len, const char **name, size_t *len)
 {
 	size_t skip = prefix_len;
 
@@ -123,7 +100,7 @@ static bool step_over(const char *prefix, size_t prefix_len, const char **name, 
 	return true;
 }
 
-/* Drop "./" and "/" in front of a path. */
+/* Drop "./" and "/" at the start of a path. */
 static void tidy_path(const char **path, size_t *len)
 {
 	for (;;) {
@@ -144,20 +121,20 @@ int index_root_strip(const struct index_root *root, const char **name, size_t *l
 		     struct shoal_err *err)
 {
 	const char *whole = *name;
-	size_t whole_len = *len, path_at = strlen(FILE_SCHEME);
-	bool below = step_over(root->uri, root->len, name, len), leads_out;
+	size_t whole_len = *len, path_at = strlen(STORE_FILE_URI);
+	bool below = root_step_over(root->uri, root->len, name, len), leads_out;
 
 	if (!below && root->is_file && whole[0] == '/')
-		below = step_over(root->uri + path_at, root->len - path_at, name, len);
-	else if (!below && !scheme_len(whole, whole_len) && !root->from_first)
+		below = root_step_over(root->uri + path_at, root->len - path_at, name, len);
+	else if (!below && !store_uri_scheme_len(whole, whole_len) && !root->from_first)
 		below = true; /* it is relative already */
 	if (below && root->is_file)
 		tidy_path(name, len);
-	/* Stores of files read no such name: it may lead anywhere. */
-	leads_out = below && root->is_file && shoal_path_goes_up(*name, *len);
+	/* Stores of files refuse such a name: it may lead anywhere. */
+	leads_out = below && root->is_file && path_goes_up(*name, *len);
 	if (below && *len > 0 && !leads_out)
 		return 0;
-	return shoal_fail(err, -EINVAL, "'%.*s' is not a name below the root '%s'%s",
-			  (int)shoal_min(whole_len, 200), whole, root->uri,
-			  leads_out ? ": give it without '..'" : "");
+	return err_set(err, -EINVAL, "'%.*s' is not a name below the root '%s'%s",
+		       (int)u64_min(whole_len, 200), whole, root->uri,
+		       leads_out ? ": give it without '..'" : "");
 }

@@ -10,21 +10,17 @@ struct index_root {
 	char uri[INDEX_ROOT_MAX + 1]; /* without a slash at its end, but for "file:///" */
 	size_t len;
 	bool is_file;    /* names are paths */
-	bool from_first; /* taken from a first name that was absolute, so that all must be */
+	bool from_first; /* taken from a first name that was absolute, so all must be */
 };
 
-/*
- * From what the user gave (a URI or a path), or without that from the first name: "file:///" for
- * an absolute path, the bucket for a URI, else the current directory.
- */
+/* From the user's URI or path, or otherwise from the first name: "file:///" for an absolute
+ * path, the bucket for a URI, else the current directory. */
 int index_root_init(struct index_root *root, const char *given, const char *first_name,
-		    size_t first_len, struct shoal_err *err) SHOAL_MUST_USE;
+		    size_t first_len, struct shoal_err *err) MUST_USE;
 
-/*
- * Move *@name and *@len to the part below the root. -EINVAL with words when it lies elsewhere, or
- * when nothing is left.
- */
+/* Move *@name and *@len to the part below the root. -EINVAL with a message if it is elsewhere,
+ * or if nothing is left. */
 int index_root_strip(const struct index_root *root, const char **name, size_t *len,
-		     struct shoal_err *err) SHOAL_MUST_USE;
+		     struct shoal_err *err) MUST_USE;
 
 #endif

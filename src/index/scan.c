@@ -1,4 +1,5 @@
-#include "index/scan.h"
+/* The store's side of a job: what is listed, what is hidden, and the walk. */
+#include "index/job.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -14,66 +15,68 @@
 #include "base/clock.h"
 #include "base/cores.h"
 #include "base/publish.h"
-#include "index/share.h"
+#include "index/balance.h"
+#include "index/walk.h"
+#include "store/uri.h"
 
-/* How long the owner of the walk waits before it shows how far it is. */
+/* How long the owner of the walk waits before it shows progress. */
 #define TICK_US 50000
 
-/* Connections to a server, of all ranks on a node. */
+/* Connections to a server, over all ranks of a node. */
 #define BUCKET_THREADS 64u
 
-static bool is_bucket(const struct index_scan *s)
+static bool is_bucket(const struct index_job *j)
 {
-	return strncmp(s->store->uri, "s3://", strlen("s3://")) == 0;
+	return j->store->traits.objects;
 }
 
 /* ---- What is not listed ---- */
 
-static const char *base_of(const char *path)
+static const char *scan_base_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
 	return slash ? slash + 1 : path;
 }
 
-/* What lies in a directory of temporary files, on file systems where these need names. */
+/* Temporary files, on file systems where these need names. */
 static const char *const spilled[] = { ".shoal-spill-", ".nfs0000" };
 
-/* Begin to hide something in the directory @dir, which may not be there. */
-static struct store_hidden *hide_in(struct index_scan *s, const char *dir)
+/* Begin to hide something in the directory @dir, which may not exist. */
+static struct store_hidden *hide_in(struct index_job *j, const char *dir)
 {
-	struct store_hidden *h = &s->hidden[s->nr_hidden];
+	struct store_hidden *h = &j->hidden[j->nr_hidden];
 	struct stat st;
 
 	if (!dir || stat(dir, &st) < 0)
 		return NULL;
 	*h = (struct store_hidden){ .dev = st.st_dev, .ino = st.st_ino };
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(spilled); i++)
+	for (size_t i = 0; i < ARRAY_LEN(spilled); i++)
 		h->prefix[i] = spilled[i];
-	s->nr_hidden++;
+	j->nr_hidden++;
 	return h;
 }
 
 /*
- * The catalog and what lies beside it while it is made are no part of the dataset: the one rule for
- * that, whether links are followed or not. More may follow a partial name where there are no locks
- * (see shoal_publish_open()), and a rank's number the others.
+ * The catalog and its companion files are not part of the dataset: this is the one rule for
+ * that, whether links are followed or not. A partial name may be longer where there are no locks
+ * (see publish_open()), and other names may end in a rank's number.
  */
-static void hide_catalog(struct index_scan *s, struct store_hidden *h, const char *path)
+static void hide_catalog(struct index_job *j, struct store_hidden *h, const char *path)
 {
 	struct stat st;
 
-	for (size_t i = 1; i < SHOAL_ARRAY_LEN(s->own); i++)
-		if (s->own[i])
-			h->prefix[SHOAL_ARRAY_LEN(spilled) + i - 1] = base_of(s->own[i]);
-	h->name = base_of(s->own[0]);
+	for (size_t i = 1; i < ARRAY_LEN(j->own); i++)
+		if (j->own[i])
+			h->prefix[ARRAY_LEN(spilled) + i - 1] = scan_base_of(j->own[i]);
+	h->name = scan_base_of(j->own[0]);
 	if (stat(path, &st) == 0) {
 		h->file_dev = st.st_dev;
 		h->file_ino = st.st_ino;
 	}
 }
 
-/* What @uri is called in the bucket, or below the prefix, at @where; NULL: it is not there. */
+/* The name of @uri in the bucket, or below the prefix, at @where; NULL: it is not there. */
 static const char *key_in(const char *where, const char *uri)
 {
 	size_t len = strlen(where);
@@ -81,91 +84,76 @@ static const char *key_in(const char *where, const char *uri)
 	return strncmp(uri, where, len) == 0 && uri[len] == '/' ? uri + len + 1 : NULL;
 }
 
-static int find_own(struct index_scan *s, const char *catalog, struct shoal_err *err)
+static int find_own(struct index_job *j, const char *catalog, struct shoal_err *err)
 {
 	const char *at[2] = { NULL, catalog };
 	int rc;
 
-	if (is_bucket(s))
-		s->own_key =
-			key_in(s->store->uri, s->options->goes_to ? s->options->goes_to : catalog);
-	if (strncmp(s->store->uri, "file://", strlen("file://")) != 0)
+	if (is_bucket(j))
+		j->own_key =
+			key_in(j->store->uri, j->options->goes_to ? j->options->goes_to : catalog);
+	if (!j->store->traits.files)
 		return 0;
-	rc = shoal_publish_names(catalog, &s->own[0], &s->own[1], err);
+	rc = publish_names(catalog, &j->own[0], &j->own[1], err);
 	if (rc < 0)
 		return rc;
-	/* Where @catalog is a link these lie beside the link, and the others where it leads to. */
-	s->own[2] = index_resume_path(catalog, "runs");
-	s->own[3] = index_resume_path(catalog, "resume");
-	s->own[4] = s->own[3] ? index_resume_path(s->own[3], "") : NULL;
-	at[0] = s->own[0];
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(at); i++) {
-		char *dir = shoal_dir_of(at[i]);
-		struct store_hidden *h = hide_in(s, dir);
+	/* If @catalog is a link, these are beside the link, and the others beside its target. */
+	j->own[2] = index_resume_path(catalog, "runs");
+	j->own[3] = index_resume_path(catalog, "resume");
+	j->own[4] = j->own[3] ? index_resume_path(j->own[3], "") : NULL;
+	at[0] = j->own[0];
+	for (size_t i = 0; i < ARRAY_LEN(at); i++) {
+		char *dir = path_dir(at[i]);
+		struct store_hidden *h = hide_in(j, dir);
 
 		if (h)
-			hide_catalog(s, h, s->own[0]);
+			hide_catalog(j, h, j->own[0]);
 		free(dir);
 	}
-	(void)hide_in(s, s->options->tmp_dir);
+	(void)hide_in(j, j->options->tmp_dir);
 	return 0;
 }
 
 static bool wanted(void *self, const char *name, size_t len, bool is_dir)
 {
-	const struct index_scan *s = self;
+	const struct index_job *j = self;
 
-	return index_filter_wants(&s->filter, name, len, is_dir);
+	return index_filter_wants(&j->filter, name, len, is_dir);
 }
 
-/* ---- What is ---- */
+/* ---- What is listed ---- */
 
-static bool is_own_key(const struct index_scan *s, const struct store_entry *e)
+static int scan_take(void *self, unsigned thread, const struct sort_entry *entries, size_t nr,
+		     bool group, struct shoal_err *err)
 {
-	return s->own_key && strlen(s->own_key) == e->len &&
-	       memcmp(s->own_key, e->name, e->len) == 0;
-}
+	struct index_job *j = self;
 
-static int take(void *self, const struct store_entry *entries, size_t nr, struct shoal_err *err)
-{
-	struct index_scan *s = self;
-
-	for (size_t i = 0; i < nr; i++) {
-		struct shoal_entry e = { .name = (const uint8_t *)entries[i].name,
-					 .len = entries[i].len,
-					 .size = entries[i].size,
-					 .samples = s->samples,
-					 .etag = entries[i].etag };
-		int rc;
-
-		if (is_own_key(s, &entries[i]))
-			continue;
-		rc = shoal_sorter_add(s->sorter, &e, err);
-		if (rc < 0)
-			return rc;
-		if (s->sample)
-			index_sample_see(s->sample, e.name, e.len);
+	if (j->sample.bytes) {
+		pthread_mutex_lock(&j->sample_lock);
+		for (size_t i = 0; i < nr; i++)
+			index_sample_see(&j->sample, entries[i].name, entries[i].len);
+		pthread_mutex_unlock(&j->sample_lock);
 	}
-	return 0;
+	return sorter_add_many(j->sorter, thread, entries, nr, group, err);
 }
 
 static int known(void *self, struct store_sink *sink, const struct store_dir *dir,
 		 struct shoal_err *err)
 {
-	const struct index_scan *s = self;
+	struct index_job *j = self;
 
-	return index_update_take(s->update, s->store, sink, dir, err);
+	return index_update_take(&j->update, j->store, sink, dir, err);
 }
 
-static void warn(void *self, const char *words)
+static void scan_warn(void *self, const char *words)
 {
-	const struct index_scan *s = self;
+	const struct index_job *j = self;
 
-	if (s->options->warn)
-		s->options->warn(s->options->self, words);
+	if (j->options->warn)
+		j->options->warn(j->options->self, words);
 }
 
-static void count(const struct index_walk_state *state, struct shoal_index_result *r)
+static void scan_count(const struct index_walk_state *state, struct shoal_index_result *r)
 {
 	r->nr_directories = state->nr_directories;
 	r->nr_repeated = state->nr_repeated;
@@ -184,10 +172,10 @@ static void count(const struct index_walk_state *state, struct shoal_index_resul
  * columns of the catalog: six of its streams grow while directories are listed. */
 #define OTHER_FILES 8u
 
-/* A limit from which on nobody needs to count. */
+/* A limit that is never reached. */
 #define MANY_FILES 1024u
 
-/* As many threads as may have a directory open at once, one in any case. */
+/* As many threads as may have a directory open at once, at least one. */
 static unsigned limit_by_files(unsigned threads)
 {
 	struct rlimit limit;
@@ -199,42 +187,40 @@ static unsigned limit_by_files(unsigned threads)
 		used += fcntl(fd, F_GETFD) >= 0;
 	if (limit.rlim_cur <= used)
 		return 1;
-	return (unsigned)shoal_min(threads, limit.rlim_cur - used);
+	return (unsigned)u64_min(threads, limit.rlim_cur - used);
 }
 
-/*
- * Threads wait for the disk or the network most of the time when nothing is cached. The ranks of a
- * node share them.
- */
-unsigned index_scan_threads(const struct index_scan *s)
+/* Threads wait for the disk or the network most of the time if nothing is cached. The ranks of a
+ * node share them. */
+unsigned index_scan_threads(const struct index_job *j)
 {
-	uint64_t cpus = shoal_max(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
-	uint64_t node = shoal_min(64, shoal_max(16, 2 * cpus));
+	uint64_t cpus = u64_max(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
+	uint64_t node = u64_min(64, u64_max(16, 2 * cpus));
 
-	if (s->tree->nr_threads)
-		return s->tree->nr_threads;
-	if (is_bucket(s)) /* they wait for the server nearly all the time */
+	if (j->tree->nr_threads)
+		return j->tree->nr_threads;
+	if (is_bucket(j)) /* they wait for the server nearly all the time */
 		node = BUCKET_THREADS;
-	return (unsigned)shoal_max(4, node / (uint64_t)s->place->node_size);
+	return (unsigned)u64_max(4, node / (uint64_t)j->place->node_size);
 }
 
-/* Cores for this rank's threads; 0: who asked for a number of threads gets them at once. */
-static unsigned cores_to_list(const struct index_scan *s)
+/* Cores for this rank's threads; 0: the user gave a number of threads, so start all at once. */
+static unsigned cores_to_list(const struct index_job *j)
 {
-	uint64_t node = shoal_max(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
+	uint64_t node = u64_max(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
 
-	if (is_bucket(s) || s->tree->nr_threads)
+	if (is_bucket(j) || j->tree->nr_threads)
 		return 0;
-	return (unsigned)shoal_max(
-		1, shoal_min(shoal_nr_cores(), node / (uint64_t)s->place->node_size));
+	return (unsigned)u64_max(1,
+				 u64_min(cores_available(), node / (uint64_t)j->place->node_size));
 }
 
 static int tick(void *self, const struct index_walk_state *state, struct shoal_err *err)
 {
-	const struct shoal_index_options *o = ((const struct index_scan *)self)->options;
+	const struct shoal_index_options *o = ((const struct index_job *)self)->options;
 
-	if (index_stopped(o->stop))
-		return shoal_fail(err, -ECANCELED, "interrupted");
+	if (sort_stopped(o->stop))
+		return err_set(err, -ECANCELED, "interrupted");
 	if (o->progress)
 		o->progress(o->self,
 			    &(struct shoal_index_progress){ .nr_names = state->nr_names,
@@ -243,40 +229,40 @@ static int tick(void *self, const struct index_walk_state *state, struct shoal_e
 	return 0;
 }
 
-static int walk_alone(struct index_scan *s, struct index_walk *w, struct index_walk_state *state,
-		      struct shoal_err *err)
+static int walk_alone(struct index_job *j, struct index_walk_state *state, struct shoal_err *err)
 {
-	struct index_resume *r = s->resume;
-	int rc = r && r->found ? index_resume_units(r, w, err) : 0;
+	bool resume = j->tree->resume;
+	int rc = j->resume.found ? index_resume_units(&j->resume, j->walk, err) : 0;
 
-	if (rc == 0 && r && index_resume_is_dealt_anew(r)) {
-		rc = index_resume_begin(r, w, s->sorter, err);
+	if (rc == 0 && index_resume_is_dealt_anew(&j->resume)) {
+		rc = index_resume_begin(j, err);
 		if (rc == 0)
-			index_resume_drop_old(r);
+			index_resume_drop_old(&j->resume);
 	}
 	while (rc == 0 && !state->idle) {
-		rc = index_walk_wait(w, TICK_US, state, err);
+		rc = index_walk_wait(j->walk, TICK_US, state, err);
 		if (rc == 0)
-			rc = tick(s, state, err);
-		if (rc == 0 && r) /* the last one before sealing, too */
-			rc = index_resume_checkpoint(r, w, s->sorter, state, state->idle, err);
+			rc = tick(j, state, err);
+		if (rc == 0 && resume) /* the last one before sealing, too */
+			rc = index_resume_checkpoint(j, state, state->idle, err);
 		rc = rc > 0 ? 0 : rc;
 	}
-	if (rc == -ECANCELED && r) /* as far as we got; without it an older one will do */
-		(void)!index_resume_checkpoint(r, w, s->sorter, state, true, NULL);
+	if (rc == -ECANCELED &&
+	    resume) /* save the progress so far; on failure an older checkpoint is good enough */
+		(void)!index_resume_checkpoint(j, state, true, NULL);
 	return rc;
 }
 
 /* Begin with a part of the store. */
-static int push_shard(const struct index_scan *s, struct index_walk *w, struct shoal_err *err)
+static int push_shard(const struct index_job *j, struct index_walk *w, struct shoal_err *err)
 {
 	uint8_t *unit = malloc(STORE_UNIT_MAX);
 	size_t len = 0;
 	int rc;
 
 	if (!unit)
-		return shoal_fail(err, -ENOMEM, "out of memory");
-	rc = store_shard(s->store, s->tree->shard, s->tree->nr_shards, s->options->stop, unit, &len,
+		return err_set(err, -ENOMEM, "out of memory");
+	rc = store_shard(j->store, j->tree->shard, j->tree->nr_shards, j->options->stop, unit, &len,
 			 err);
 	if (rc == 0)
 		rc = index_walk_push(w, unit, len, err);
@@ -284,67 +270,63 @@ static int push_shard(const struct index_scan *s, struct index_walk *w, struct s
 	return rc;
 }
 
-/*
- * All ranks' first checkpoints, rank 0's last: where that is, the others are. So one that is
- * interrupted goes through with it: it cannot know whether the others have gone on.
- */
-static int begin_checkpoints(struct index_scan *s, struct shoal_err *err)
+/* Write all ranks' first checkpoints, rank 0's last: if that exists, the others do. So an
+ * interrupted rank completes this: it cannot know whether the others have continued. */
+static int begin_checkpoints(struct index_job *j, struct shoal_err *err)
 {
-	bool first = s->place->rank == 0;
-	int rc = first ? 0 : index_resume_begin(s->resume, s->walk, s->sorter, err);
+	bool first = j->place->rank == 0;
+	int rc = first ? 0 : index_resume_begin(j, err);
 
-	s->resume->alone = !first && s->resume->old_ranks != s->place->size;
-	shoal_comm_set_stop(s->comm, NULL);
+	j->resume.alone = !first && j->resume.old_ranks != j->place->size;
+	comm_set_stop(j->comm, NULL);
 	if (rc == 0)
-		rc = shoal_comm_barrier(s->comm, err);
+		rc = comm_barrier(j->comm, err);
 	if (rc == 0)
-		s->resume->alone = false; /* rank 0's may be there from here on, and needs ours */
+		j->resume.alone = false; /* rank 0's may exist from here on, and needs ours */
 	if (rc == 0 && first)
-		rc = index_resume_begin(s->resume, s->walk, s->sorter, err);
+		rc = index_resume_begin(j, err);
 	if (rc == 0)
-		rc = shoal_comm_barrier(s->comm, err);
+		rc = comm_barrier(j->comm, err);
 	if (rc == 0)
-		index_resume_drop_old(s->resume);
-	s->resume->found |= rc == 0;
-	shoal_comm_set_stop(s->comm, s->options->stop);
+		index_resume_drop_old(&j->resume);
+	j->resume.found |= rc == 0;
+	comm_set_stop(j->comm, j->options->stop);
 	return rc;
 }
 
-static int save(void *self, const struct index_walk_state *state, struct shoal_err *err)
+static int scan_save(void *self, const struct index_walk_state *state, struct shoal_err *err)
 {
-	struct index_scan *s = self;
+	struct index_job *j = self;
 
-	return index_resume_checkpoint(s->resume, s->walk, s->sorter, state, false, err);
+	return index_resume_checkpoint(j, state, false, err);
 }
 
-static int walk_together(struct index_scan *s, struct index_walk_state *state,
-			 struct shoal_err *err)
+static int walk_together(struct index_job *j, struct index_walk_state *state, struct shoal_err *err)
 {
-	struct index_resume *r = s->resume;
-	struct index_share_owner owner = {
-		.tick = tick, .save = r ? save : NULL, .got = r ? r->got : NULL, .self = s
+	bool resume = j->tree->resume;
+	struct index_balance_owner owner = {
+		.tick = tick, .save = resume ? scan_save : NULL, .got = j->resume.got, .self = j
 	};
-	int rc = r && r->found ? index_resume_units(r, s->walk, err) : 0;
+	int rc = j->resume.found ? index_resume_units(&j->resume, j->walk, err) : 0;
 
-	if (rc == 0 && r)
-		rc = begin_checkpoints(s, err);
+	if (rc == 0 && resume)
+		rc = begin_checkpoints(j, err);
 	if (rc == 0)
-		rc = index_share_walk(s->comm, s->walk, &owner, state, err);
-	/* Before sealing; or as far as we got: whoever failed, the other ranks' work is good. */
-	if (r && r->found) {
-		int saved = index_resume_checkpoint(r, s->walk, s->sorter, state, true,
-						    rc == 0 ? err : NULL);
+		rc = index_balance_walk(j->comm, j->walk, &owner, state, err);
+	/* Before sealing; or after a failure: the other ranks' work is still good. */
+	if (j->resume.found) {
+		int saved = index_resume_checkpoint(j, state, true, rc == 0 ? err : NULL);
 
 		rc = rc == 0 && saved < 0 ? saved : rc;
 	}
 	return rc;
 }
 
-/* What a server was asked for @ns by up to @nr_connections at once. */
-static void count_requests(const struct index_scan *s, uint64_t ns, unsigned nr_connections,
+/* The requests to a server during @ns on up to @nr_connections connections. */
+static void count_requests(const struct index_job *j, uint64_t ns, unsigned nr_connections,
 			   struct shoal_index_result *r)
 {
-	struct store_requests requests = store_requests(s->store);
+	struct store_requests requests = store_requests(j->store);
 
 	r->nr_requests = requests.nr;
 	r->nr_retries = requests.nr_retries;
@@ -353,124 +335,90 @@ static void count_requests(const struct index_scan *s, uint64_t ns, unsigned nr_
 	r->allowed_us = requests.nr ? ns / 1000 * nr_connections : 0;
 }
 
-static int walk(struct index_scan *s, const char *tmp_dir, struct shoal_index_result *result,
-		struct shoal_err *err)
+int index_scan_run(struct index_job *j, struct shoal_index_result *result, struct shoal_err *err)
 {
 	struct index_walk_options wo = {
-		.store = s->store,
-		.list = { .sizes = !s->tree->no_sizes,
-			  .follow = s->tree->follow,
-			  .one_fs = s->tree->one_fs,
-			  .hidden = s->hidden,
-			  .nr_hidden = s->nr_hidden,
-			  .etags = s->tree->etags },
-		.nr_threads = is_bucket(s) ? index_scan_threads(s)
-					   : limit_by_files(index_scan_threads(s)),
-		.nr_cores = cores_to_list(s),
-		.wanted = s->filter.nr_include || s->filter.nr_exclude ? wanted : NULL,
-		.known = s->update ? known : NULL,
-		.keep_going = s->tree->keep_going,
-		.trouble = warn,
-		.tmp_dir = tmp_dir,
-		.take = take,
-		.self = s,
-		.take_next = s->take_next,
-		.next_self = s->next_self,
-		.next_memory = s->next_memory,
-		.samples = s->samples,
+		.store = j->store,
+		.list = { .sizes = !j->tree->no_sizes,
+			  .follow = j->tree->follow,
+			  .one_fs = j->tree->one_fs,
+			  .hidden = j->hidden,
+			  .nr_hidden = j->nr_hidden,
+			  .etags = j->tree->etags },
+		.nr_threads = is_bucket(j) ? index_scan_threads(j)
+					   : limit_by_files(index_scan_threads(j)),
+		.nr_cores = cores_to_list(j),
+		.wanted = j->filter.nr_include || j->filter.nr_exclude ? wanted : NULL,
+		.known = j->tree->update ? known : NULL,
+		.keep_going = j->tree->keep_going,
+		.trouble = scan_warn,
+		.tmp_dir = j->tmp_dir,
+		.take = scan_take,
+		.self = j,
+		.take_next = j->in_order ? index_job_put_next : NULL,
+		.next_memory = j->next_memory,
+		.samples = index_job_samples(j),
+		.own_name = j->own_key,
 	};
 	struct index_walk_state state = { 0 };
-	struct index_walk *w = NULL;
-	uint64_t start = shoal_clock_ns(CLOCK_MONOTONIC);
-	bool afresh = s->place->rank == 0 && (!s->resume || !s->resume->found);
-	int rc = index_walk_start(&wo, afresh && s->tree->nr_shards == 0, &w, err);
+	uint64_t start = clock_ns(CLOCK_MONOTONIC);
+	bool afresh = j->place->rank == 0 && !j->resume.found;
+	int rc = index_walk_start(&wo, afresh && j->tree->nr_shards == 0, &j->walk, err);
 
-	s->walk = w;
-	if (rc == 0 && afresh && s->tree->nr_shards > 0)
-		rc = push_shard(s, w, err);
+	if (rc == 0 && afresh && j->tree->nr_shards > 0)
+		rc = push_shard(j, j->walk, err);
 	if (rc == 0)
-		rc = s->place->size == 1 ? walk_alone(s, w, &state, err)
-					 : walk_together(s, &state, err);
-	s->walk = NULL;
-	index_walk_free(w);
-	count(&state, result);
-	count_requests(s, shoal_clock_ns(CLOCK_MONOTONIC) - start, wo.nr_threads, result);
-	s->nr_foreign = state.nr_foreign + (s->resume ? s->resume->nr_foreign : 0);
-	if (s->resume)
-		result->nr_unreadable += s->resume->nr_unreadable;
-	if (s->update) {
-		result->nr_reused = s->update->nr_names;
-		result->nr_unchanged = s->update->nr_directories;
-	}
+		rc = j->place->size == 1 ? walk_alone(j, &state, err)
+					 : walk_together(j, &state, err);
+	j->walk = index_walk_free(j->walk);
+	scan_count(&state, result);
+	count_requests(j, clock_ns(CLOCK_MONOTONIC) - start, wo.nr_threads, result);
+	j->nr_foreign = state.nr_foreign + j->resume.nr_foreign;
+	result->nr_unreadable += j->resume.nr_unreadable;
+	result->nr_reused = j->update.nr_names;
+	result->nr_unchanged = j->update.nr_directories;
 	return rc;
 }
 
-/* ---- Opening and closing ---- */
+/* ---- Opening ---- */
 
-int index_scan_open(struct index_scan *s, struct shoal_comm *comm, const char *where,
-		    const char *catalog, const struct shoal_tree_options *tree,
-		    const struct shoal_index_options *options, struct shoal_err *err)
+int index_scan_open(struct index_job *j, const char *where, const char *catalog,
+		    struct shoal_err *err)
 {
+	const struct shoal_tree_options *tree = j->tree;
 	int rc;
 
-	*s = (struct index_scan){
-		.comm = comm,
-		.place = shoal_comm_place(comm),
-		.tree = tree,
-		.options = options,
-		.filter = { .include = tree->include,
-			    .nr_include = tree->nr_include,
-			    .exclude = tree->exclude,
-			    .nr_exclude = tree->nr_exclude },
-		.samples = options->samples_per_file ? options->samples_per_file : 1,
-	};
-	rc = index_filter_check(&s->filter, err);
+	j->filter = (struct index_filter){ .include = tree->include,
+					   .nr_include = tree->nr_include,
+					   .exclude = tree->exclude,
+					   .nr_exclude = tree->nr_exclude };
+	rc = index_filter_check(&j->filter, err);
 	if (rc == 0)
-		rc = shoal_store_open(where, &s->store, err);
-	assert(rc < 0 || s->store);
-	if (rc == 0 && tree->etags && !is_bucket(s))
-		rc = shoal_fail(err, -EINVAL, "only objects in a bucket have ETags to keep");
-	return rc == 0 && catalog ? find_own(s, catalog, err) : rc;
+		rc = store_open(where, j->options->config, &j->store, err);
+	assert(rc < 0 || j->store);
+	if (rc == 0 && tree->etags && !is_bucket(j))
+		rc = err_set(err, -EINVAL, "only objects in a bucket have ETags to keep");
+	return rc == 0 && catalog ? find_own(j, catalog, err) : rc;
 }
 
-void index_scan_release(struct index_scan *s)
+static uint64_t root_inode(const struct index_job *j)
 {
-	shoal_store_close(s->store);
-	s->store = NULL;
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(s->own); i++) {
-		free(s->own[i]);
-		s->own[i] = NULL;
-	}
-}
-
-int index_scan_run(struct index_scan *s, struct shoal_sorter *sorter, struct index_sample *sample,
-		   const char *tmp_dir, struct shoal_index_result *result, struct shoal_err *err)
-{
-	s->sorter = sorter;
-	s->sample = sample;
-	return walk(s, tmp_dir, result, err);
-}
-
-static uint64_t root_inode(const struct index_scan *s)
-{
+	const char *path = store_local_path(j->store->uri);
 	struct stat st;
 
-	if (strncmp(s->store->uri, "file://", strlen("file://")) != 0 ||
-	    stat(s->store->uri + strlen("file://"), &st) < 0)
-		return 0;
-	return st.st_ino;
+	return path && stat(path, &st) == 0 ? st.st_ino : 0;
 }
 
-struct index_listing index_scan_listing(const struct index_scan *s)
+struct index_provenance index_scan_provenance(const struct index_job *j)
 {
-	return (struct index_listing){ .started = shoal_clock_ns(CLOCK_REALTIME),
-				       .inode = root_inode(s),
-				       .sizes = !s->tree->no_sizes,
-				       .follow = s->tree->follow,
-				       .one_fs = s->tree->one_fs,
-				       .etags = s->tree->etags,
-				       .include = s->tree->include,
-				       .nr_include = s->tree->nr_include,
-				       .exclude = s->tree->exclude,
-				       .nr_exclude = s->tree->nr_exclude };
+	return (struct index_provenance){ .started = clock_ns(CLOCK_REALTIME),
+					  .inode = root_inode(j),
+					  .sizes = !j->tree->no_sizes,
+					  .follow = j->tree->follow,
+					  .one_fs = j->tree->one_fs,
+					  .etags = j->tree->etags,
+					  .include = j->tree->include,
+					  .nr_include = j->tree->nr_include,
+					  .exclude = j->tree->exclude,
+					  .nr_exclude = j->tree->nr_exclude };
 }

@@ -10,12 +10,12 @@
  * node, for all ranks on it together. The result is of all ranks, on all ranks. When one rank
  * fails, all do.
  */
-int index_tree(struct shoal_comm *comm, const char *where, const struct shoal_tree_options *tree,
+int index_tree(struct comm *comm, const char *where, const struct shoal_tree_options *tree,
 	       const struct shoal_index_options *options, struct shoal_index_result *ret_result,
-	       struct shoal_err *err) SHOAL_MUST_USE;
+	       struct shoal_err *err) MUST_USE;
 
-/* Whether the ranks of a node take more memory than it is allowed, as each needs some. */
-bool index_tree_exceeds_memory(const struct shoal_comm_place *place,
+/* Whether the ranks of a node take more memory than allowed, because each needs a minimum. */
+bool index_tree_exceeds_memory(const struct comm_place *place,
 			       const struct shoal_index_options *options);
 
 #endif

@@ -8,7 +8,7 @@
 #ifndef SHOAL_INDEX_UPDATE_H
 #define SHOAL_INDEX_UPDATE_H
 
-#include "index/listing.h"
+#include "index/provenance.h"
 #include "store/store.h"
 
 struct index_update {
@@ -18,13 +18,15 @@ struct index_update {
 	uint64_t nr_directories, nr_names; /* taken over; atomic while it is used */
 };
 
-/* @listing and @root are the new one's: -EINVAL with words when the old one was made otherwise. */
-int index_update_open(struct index_update *u, const char *path, const struct index_listing *listing,
-		      const char *root, struct shoal_err *err) SHOAL_MUST_USE;
+/* @listing and @root are the new one's: -EINVAL with a message if the old one was made
+ * differently. */
+int index_update_open(struct index_update *u, const char *path,
+		      const struct index_provenance *listing, const char *root,
+		      struct shoal_err *err) MUST_USE;
 void index_update_release(struct index_update *u);
 
-/* As the sink's known(): hand over what is in @dir, if that is known. By any thread. */
-int index_update_take(struct index_update *u, struct shoal_store *store, struct store_sink *sink,
-		      const struct store_dir *dir, struct shoal_err *err) SHOAL_MUST_USE;
+/* Like the sink's known(): deliver the contents of @dir, if they are known. From any thread. */
+int index_update_take(struct index_update *u, struct store *store, struct store_sink *sink,
+		      const struct store_dir *dir, struct shoal_err *err) MUST_USE;
 
 #endif

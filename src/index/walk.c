@@ -8,17 +8,17 @@
 
 #include "base/clock.h"
 #include "base/queue.h"
-#include "index/batch.h"
-#include "index/inorder.h"
+#include "index/record.h"
+#include "index/sequence.h"
 
-/* For units that wait. What is beyond goes to a file. */
+/* Memory for waiting units. More go to a file. */
 #define UNITS_BYTES (4u << 20)
 
-/* Units given away that are remembered. With more, none is given for a while. */
-#define GIVEN_BYTES (4u << 20)
+/* Limit of remembered handoffs. Beyond it, none is made for a while. */
+#define HANDOFF_BYTES (4u << 20)
 
-/* How often to look whether more threads would help, and how often in a row cores must have been
- * seen idle: sorting takes some of the time, by fits and starts. */
+/* How often to check whether more threads would help, and how many consecutive checks must see
+ * idle cores: sorting takes some of the time, in bursts. */
 #define LOOK_NS    5000000u
 #define IDLE_LOOKS 4u
 
@@ -26,53 +26,54 @@
  * whether it is to stop. */
 #define REST_AT_ONCE 16384u
 
-/* Blocks of 512 bytes that came from a disk since the last look: nothing is cached. */
+/* Blocks of 512 bytes that came from a disk since the last check: nothing is cached. */
 #define COLD_BLOCKS 64
 
-/* What was given to a rank, as it was sent. */
-struct gift {
-	struct gift *next;
-	uint64_t nr;
-	int to;
-	size_t len;
-	uint8_t units[];
-};
+/* Entries delivered together, unless they are all of a directory: fewer stay in the cache. */
+#define FOUND_STEP 256u
 
-/* A thread: its sink, and the unit it is at. With the store's buffers, its own and the stack this
- * is what build.c counts for a thread. */
+/* What a store found, in the sorter's form. */
+struct found {
+	struct sort_entry entry[STORE_FOUND_MAX];
+	uint8_t payload[STORE_FOUND_MAX * INDEX_RECORD_MAX];
+};
+_Static_assert(STORE_FOUND_MAX <= SORTER_GROUP_MAX, "the sorter takes it at once");
+
+/* A thread: its sink, and its current unit. With the store's buffers, its own and the stack this
+ * is what job.c counts per thread. */
 struct walker {
-	struct store_sink sink; /* first: the store hands it back to us */
+	struct store_sink sink; /* first member: the store passes it back */
 	struct index_walk *walk;
 	pthread_t thread;
 	size_t unit_len;
 	bool at_work;
-	struct index_batch *batch; /* NULL before something is found */
+	struct found *found; /* NULL before something is found */
 	uint8_t unit[STORE_UNIT_MAX];
 };
 
 struct index_walk {
 	struct index_walk_options options;
-	pthread_mutex_t take_lock; /* of the taker; may be held while asking for lock, not after */
-	pthread_mutex_t lock;      /* of all that follows */
-	pthread_cond_t work;       /* there are units, or an end to it */
-	pthread_cond_t news;       /* for the owner */
-	struct index_units units;
-	struct index_inorder inorder; /* where there is somebody to take what is next */
+	bool ranges;          /* units are intervals of names, whose pages come in order */
+	pthread_mutex_t lock; /* protects everything below */
+	pthread_cond_t work;  /* there are units, or the walk ends */
+	pthread_cond_t news;  /* for the owner */
+	struct index_queue units;
+	struct index_sequence sequence; /* signalled when something can be delivered in order */
 	struct index_walk_state state;
 	unsigned nr_at_work;
-	struct gift *gifts; /* the latest first */
-	size_t gift_bytes;
-	bool hungry;        /* elsewhere */
-	unsigned want_more; /* who wait, while no unit does: sinks look without the lock */
+	struct index_handoffs handoffs;
+	bool idle_elsewhere; /* other ranks are idle */
+	unsigned nr_wanted;  /* idle threads, if no unit waits: sinks read it without the lock */
 	bool ending;
-	int stop; /* what the store looks at; atomic */
+	int stop; /* what the store reads; atomic */
 	int rc;   /* the first error, and its words */
 	struct shoal_err err;
 	unsigned nr_started;
-	uint64_t looked_ns; /* the owner's: when it looked last whether more threads would help */
-	uint64_t used_ns;   /* and the CPU that those there were had used till then */
+	uint64_t looked_ns; /* used by the owner: when it last checked whether more threads would
+			       help */
+	uint64_t used_ns;   /* and the CPU time that threads had used until then */
 	long nr_blocks;     /* and what had come from disks */
-	unsigned nr_idle;   /* looks in a row at which cores were idle */
+	unsigned nr_idle;   /* consecutive checks that saw idle cores */
 	struct walker *walker;
 };
 
@@ -83,62 +84,115 @@ static struct walker *walker_of(struct store_sink *sink)
 	return (struct walker *)(void *)sink;
 }
 
-/* With the lock held, after a change of what it is made from. */
-static void set_want_more(struct index_walk *w)
+/* With the lock held, after a change of its inputs. */
+static void set_nr_wanted(struct index_walk *w)
 {
-	/* A rank elsewhere is taken to have as many threads as we. */
+	/* Other ranks are assumed to have as many threads as this one. */
 	uint64_t idle = w->nr_started > w->nr_at_work ? w->nr_started - w->nr_at_work : 0;
-	uint64_t elsewhere = w->hungry ? shoal_max(1, w->nr_started) : 0;
+	uint64_t elsewhere = w->idle_elsewhere ? u64_max(1, w->nr_started) : 0;
 	uint64_t want = w->units.nr == 0 ? idle + elsewhere : 0;
 
-	__atomic_store_n(&w->want_more, (unsigned)want, __ATOMIC_RELAXED);
+	__atomic_store_n(&w->nr_wanted, (unsigned)want, __ATOMIC_RELAXED);
 }
 
-static unsigned number_of(const struct walker *me)
+static unsigned walk_number_of(const struct walker *me)
 {
 	return (unsigned)(me - me->walk->walker);
 }
 
-/* Whether what is found is still kept in order. Without the lock. */
+/* Whether entries are still delivered in order. Call without the lock. */
 static bool is_in_order(const struct index_walk *w)
 {
-	return w->options.take_next && !index_inorder_is_over(&w->inorder);
-}
-
-/* Keep entries until they are next, which may be @all of a directory, and in order. False: they go
- * to the sorter. Without the lock. */
-static bool keep_in_order(struct walker *me, const struct store_entry *entries, size_t nr, bool all)
-{
-	struct index_inorder *o = &me->walk->inorder;
-
-	if (!is_in_order(me->walk))
-		return false;
-	return all ? index_inorder_found(o, number_of(me), entries, nr)
-		   : index_inorder_found_some(o, number_of(me), entries, nr);
+	return w->options.take_next && !index_sequence_is_over(&w->sequence);
 }
 
 /* With the lock held: there may be more units than before. */
-static void tell_of_units(struct index_walk *w)
+static void announce_units(struct index_walk *w)
 {
-	set_want_more(w);
+	set_nr_wanted(w);
 	if (w->units.nr > 0 && w->nr_at_work < w->nr_started)
 		pthread_cond_broadcast(&w->work);
 }
 
-/* Order is over: directories that wait for the end of the one they lie in, which may be a large
- * one, need not any more. Without the lock. */
-static int let_go(struct walker *me, struct shoal_err *err)
+/* In-order delivery has ended: directories that wait for the end of their parent, which may be
+ * large, need not wait any more. Call without the lock. */
+static int release_units(struct walker *me, struct shoal_err *err)
 {
 	struct index_walk *w = me->walk;
 	int rc;
 
-	if (!w->options.take_next || !index_inorder_holds_units(&w->inorder, number_of(me)))
+	if (!w->options.take_next || !index_sequence_holds_units(&w->sequence, walk_number_of(me)))
 		return 0;
 	pthread_mutex_lock(&w->lock);
-	rc = index_inorder_let_go(&w->inorder, number_of(me), &w->units, err);
-	tell_of_units(w);
+	rc = index_sequence_release_units(&w->sequence, walk_number_of(me), &w->units, err);
+	announce_units(w);
 	pthread_mutex_unlock(&w->lock);
 	return rc;
+}
+
+/* Convert entries to records, without the catalog itself. Returns how many, or an error. */
+static int convert(struct walker *me, const struct store_entry *entries, size_t nr,
+		   struct shoal_err *err)
+{
+	const struct index_walk_options *o = &me->walk->options;
+	size_t own_len = o->own_name ? strlen(o->own_name) : 0;
+	uint8_t *to;
+	int kept = 0;
+
+	if (!me->found)
+		me->found = malloc(sizeof(*me->found));
+	if (!me->found)
+		return err_set(err, -ENOMEM, "out of memory");
+	to = me->found->payload;
+	for (size_t i = 0; i < nr; i++) {
+		const struct store_entry *e = &entries[i];
+		struct index_record r = { .size = e->size, .samples = o->samples, .etag = e->etag };
+		size_t len;
+
+		if (own_len && own_len == e->len && memcmp(o->own_name, e->name, own_len) == 0)
+			continue;
+		len = index_record_put(&r, to);
+		me->found->entry[kept++] = (struct sort_entry){ .name = (const uint8_t *)e->name,
+								.len = e->len,
+								.payload = to,
+								.payload_len = len };
+		to += len;
+	}
+	return kept;
+}
+
+/* Keep entries until their turn, or add them to the sorter. */
+static int keep_or_add(struct walker *me, const struct store_entry *entries, size_t nr, bool whole,
+		       struct shoal_err *err)
+{
+	struct index_walk *w = me->walk;
+	int kept = convert(me, entries, nr, err), rc;
+
+	if (kept < 0)
+		return kept;
+	if (is_in_order(w) &&
+	    index_sequence_found(&w->sequence, walk_number_of(me), me->found->entry, (size_t)kept))
+		return 0;
+	rc = release_units(me, err);
+	return rc < 0 ? rc
+		      : w->options.take(w->options.self, walk_number_of(me), me->found->entry,
+					(size_t)kept, whole, err);
+}
+
+static int hand_on(struct index_walk *w, struct shoal_err *err);
+
+/* With the lock held: what was found of an interval now waits for delivery or, if that has
+ * ended, goes to the sorter. */
+static int put_page(struct walker *me, struct shoal_err *err)
+{
+	struct index_walk *w = me->walk;
+	int rc;
+
+	index_sequence_put(&w->sequence, walk_number_of(me));
+	rc = hand_on(w, err);
+	if (rc < 0 || !index_sequence_is_over(&w->sequence) || w->sequence.busy)
+		return rc;
+	return index_sequence_rest(&w->sequence, SIZE_MAX, w->options.take, w->options.self, err);
 }
 
 static int sink_found(struct store_sink *sink, const struct store_entry *entries, size_t nr,
@@ -147,47 +201,46 @@ static int sink_found(struct store_sink *sink, const struct store_entry *entries
 	struct walker *me = walker_of(sink);
 	struct index_walk *w = me->walk;
 	const struct store_entry *last = &entries[nr - 1];
-	size_t shown = (size_t)shoal_min(last->len, sizeof(w->state.where) - 1);
-	bool sorted, kept;
+	size_t shown = (size_t)u64_min(last->len, sizeof(w->state.where) - 1);
+	size_t step = sink->whole ? nr : FOUND_STEP;
+	bool page = w->ranges && w->options.take_next; /* all there is up to its last name */
 	int rc = 0;
 
-	/* A part of a directory is sorted with the rest of it, later; and so is all without memory.
-	 */
-	if (sink->whole && !me->batch)
-		me->batch = malloc(sizeof(*me->batch));
-	sorted = sink->whole && me->batch;
-	if (sorted)
-		entries = index_batch_sort(me->batch, entries, nr);
-	kept = keep_in_order(me, entries, nr, sorted);
-	if (!kept)
-		rc = let_go(me, err);
-	pthread_mutex_lock(&w->take_lock);
-	if (!kept && rc == 0)
-		rc = w->options.take(w->options.self, entries, nr, err);
+	for (size_t i = 0; i < nr && rc == 0; i += step)
+		rc = keep_or_add(me, entries + i, (size_t)u64_min(step, nr - i), sink->whole, err);
+	if (rc == 0 && page)
+		rc = index_sequence_sort(&w->sequence, walk_number_of(me), err);
+	pthread_mutex_lock(&w->lock);
 	memcpy(w->state.where, last->name, shown);
 	w->state.where[shown] = '\0';
 	w->state.nr_names += nr;
-	pthread_mutex_unlock(&w->take_lock);
+	if (rc == 0 && page)
+		rc = put_page(me, err);
+	pthread_mutex_unlock(&w->lock);
 	return rc;
 }
 
-static int sink_more(struct store_sink *sink, const void *unit, size_t len, struct shoal_err *err)
+static int sink_add_unit(struct store_sink *sink, const void *unit, size_t len,
+			 struct shoal_err *err)
 {
 	struct walker *me = walker_of(sink);
 	struct index_walk *w = me->walk;
 	int rc;
 
-	if (is_in_order(w) && index_inorder_more(&w->inorder, number_of(me), unit, len))
+	if (is_in_order(w) && !w->ranges &&
+	    index_sequence_more(&w->sequence, walk_number_of(me), unit, len))
 		return 0;
-	rc = let_go(me, err);
+	rc = release_units(me, err);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&w->lock);
-	rc = index_units_push(&w->units, unit, len, err);
-	set_want_more(w);
+	if (!w->ranges || !is_in_order(w) ||
+	    !index_sequence_insert(&w->sequence, &w->units, unit, len))
+		rc = index_queue_push(&w->units, unit, len, err);
+	set_nr_wanted(w);
 	if (w->nr_at_work < w->nr_started)
 		pthread_cond_signal(&w->work);
-	if (w->hungry)
+	if (w->idle_elsewhere)
 		pthread_cond_signal(&w->news);
 	pthread_mutex_unlock(&w->lock);
 	return rc;
@@ -197,19 +250,21 @@ static int sink_trouble(struct store_sink *sink, int rc, struct shoal_err *words
 {
 	struct index_walk *w = walker_of(sink)->walk;
 
-	/* To have run out of something is not the directory's fault: more of it would be left out.
-	 */
-	if (!w->options.keep_going || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
+	/* Running out of a resource is not the directory's fault: more of it would be left out. */
+	if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
 		return rc;
-	pthread_mutex_lock(&w->take_lock);
+	err_hint(words, SHOAL_HINT_KEEP_GOING, 0);
+	if (!w->options.keep_going)
+		return rc;
+	pthread_mutex_lock(&w->lock);
 	w->state.nr_trouble++;
 	if (w->options.trouble)
 		w->options.trouble(w->options.self, words->msg);
-	pthread_mutex_unlock(&w->take_lock);
+	pthread_mutex_unlock(&w->lock);
 	return 0;
 }
 
-static void sink_left(struct store_sink *sink, const void *unit, size_t len)
+static void sink_remaining(struct store_sink *sink, const void *unit, size_t len)
 {
 	struct walker *me = walker_of(sink);
 
@@ -217,12 +272,14 @@ static void sink_left(struct store_sink *sink, const void *unit, size_t len)
 	memcpy(me->unit, unit, len);
 	me->unit_len = len;
 	me->walk->state.nr_steps++;
+	if (me->walk->options.take_next)
+		index_sequence_begin(&me->walk->sequence, walk_number_of(me), me->unit, len);
 	pthread_mutex_unlock(&me->walk->lock);
 }
 
-static unsigned sink_hungry(struct store_sink *sink)
+static unsigned sink_nr_idle(struct store_sink *sink)
 {
-	return __atomic_load_n(&walker_of(sink)->walk->want_more, __ATOMIC_RELAXED);
+	return __atomic_load_n(&walker_of(sink)->walk->nr_wanted, __ATOMIC_RELAXED);
 }
 
 static bool sink_wanted(struct store_sink *sink, const char *name, size_t len, bool is_dir)
@@ -232,7 +289,8 @@ static bool sink_wanted(struct store_sink *sink, const char *name, size_t len, b
 	return o->wanted(o->self, name, len, is_dir);
 }
 
-static int sink_known(struct store_sink *sink, const struct store_dir *dir, struct shoal_err *err)
+static int sink_is_cached(struct store_sink *sink, const struct store_dir *dir,
+			  struct shoal_err *err)
 {
 	const struct index_walk_options *o = &walker_of(sink)->walk->options;
 
@@ -260,60 +318,60 @@ static bool next_unit(struct index_walk *w, struct walker *me)
 	struct shoal_err err = { "" };
 	int rc;
 
-	while (!w->ending && (w->units.nr == 0 || index_inorder_is_behind(&w->inorder)))
+	while (!w->ending && (w->units.nr == 0 || index_sequence_is_behind(&w->sequence)))
 		pthread_cond_wait(&w->work, &w->lock);
 	if (w->ending)
 		return false;
-	rc = index_units_pop(&w->units, me->unit, &me->unit_len, &err);
+	rc = index_queue_pop(&w->units, me->unit, &me->unit_len, &err);
 	if (rc < 0) {
 		end_with(w, rc, &err);
 		return false;
 	}
 	if (w->options.take_next)
-		index_inorder_begin(&w->inorder, number_of(me), me->unit, me->unit_len);
+		index_sequence_begin(&w->sequence, walk_number_of(me), me->unit, me->unit_len);
 	me->at_work = true;
 	w->nr_at_work++;
 	w->state.nr_units++;
-	set_want_more(w);
+	set_nr_wanted(w);
 	return true;
 }
 
-/* With the lock held, which others have now and then meanwhile: hand on what is next. */
+/* With the lock held, which it releases from time to time: deliver what is next. */
 static int hand_on(struct index_walk *w, struct shoal_err *err)
 {
-	struct index_stretch *s;
-	size_t nr;
+	struct index_waiting *next;
+	const uint8_t *to;
 	int rc = 0;
 
-	if (w->inorder.busy) /* who does that now will see what has come */
+	if (w->sequence.busy) /* the delivering thread will see what has come */
 		return 0;
-	w->inorder.busy = true;
-	/* At an end before all is listed nobody wants it any more, and much may wait. */
+	w->sequence.busy = true;
+	/* If the walk ends early the entries are not wanted any more, and many may wait. */
 	while (rc == 0 && !w->ending &&
-	       (s = index_inorder_next(&w->inorder, &w->units, &nr)) != NULL) {
+	       (next = index_sequence_next(&w->sequence, &w->units, &to)) != NULL) {
 		pthread_mutex_unlock(&w->lock);
-		rc = index_inorder_hand_on(&w->inorder, s, nr, err);
+		rc = index_sequence_hand_on(&w->sequence, next, to, err);
 		pthread_mutex_lock(&w->lock);
-		index_inorder_give_back(&w->inorder, s);
-		if (w->nr_at_work < w->nr_started && !index_inorder_is_behind(&w->inorder))
+		index_sequence_give_back(&w->sequence, next);
+		if (w->nr_at_work < w->nr_started && !index_sequence_is_behind(&w->sequence))
 			pthread_cond_signal(&w->work); /* there is room for one more */
 	}
-	w->inorder.busy = false;
-	tell_of_units(w); /* to who waited for us */
+	w->sequence.busy = false;
+	announce_units(w); /* to threads that waited for this one */
 	return rc;
 }
 
-/* With the lock held: what was found in the unit takes its place. */
+/* With the lock held: what was found in the unit replaces it. */
 static int end_in_order(struct index_walk *w, struct walker *me, int rc, struct shoal_err *err)
 {
 	struct shoal_err why = { "" };
-	int ended = index_inorder_end(&w->inorder, number_of(me), &w->units, &why);
+	int ended = index_sequence_end(&w->sequence, walk_number_of(me), &w->units, &why);
 
 	if (rc == 0 && ended < 0)
-		return shoal_fail(err, ended, "%s", why.msg);
+		return err_set_as(err, ended, &why, "%s", why.msg);
 	if (rc < 0)
 		return rc;
-	tell_of_units(w);
+	announce_units(w);
 	return hand_on(w, err);
 }
 
@@ -331,13 +389,13 @@ static void *walk_thread(void *arg)
 		rc = store_list(w->options.store, &w->options.list, me->unit, me->unit_len,
 				&me->sink, &err);
 		if (rc == 0 && w->options.take_next)
-			rc = index_inorder_sort(&w->inorder, number_of(me), &err);
+			rc = index_sequence_sort(&w->sequence, walk_number_of(me), &err);
 		pthread_mutex_lock(&w->lock);
 		if (w->options.take_next)
 			rc = end_in_order(w, me, rc, &err);
-		me->at_work = rc < 0; /* still to be listed: a checkpoint must have it */
+		me->at_work = rc < 0; /* still to be listed: a checkpoint must include it */
 		w->nr_at_work--;
-		set_want_more(w);
+		set_nr_wanted(w);
 		for (int i = 0; i < STORE_NR_SKIPS; i++) {
 			w->state.skipped[i] += me->sink.skipped[i];
 			me->sink.skipped[i] = 0;
@@ -357,50 +415,54 @@ static void *walk_thread(void *arg)
 
 /* ---- The owner ---- */
 
-static int start_thread(struct index_walk *w)
+static int walk_start_thread(struct index_walk *w)
 {
 	struct walker *me = &w->walker[w->nr_started];
 	int rc;
 
 	me->walk = w;
 	me->sink = (struct store_sink){ .found = sink_found,
-					.more = sink_more,
+					.add_unit = sink_add_unit,
 					.trouble = sink_trouble,
-					.left = w->options.take_next ? NULL : sink_left,
-					.hungry = sink_hungry,
+					.remaining = w->options.take_next && !w->ranges
+							     ? NULL
+							     : sink_remaining,
+					.nr_idle = sink_nr_idle,
 					.wanted = w->options.wanted ? sink_wanted : NULL,
-					.known = w->options.known ? sink_known : NULL,
+					.is_cached = w->options.known ? sink_is_cached : NULL,
 					.stop = &w->stop };
-	rc = shoal_thread_start(&me->thread, walk_thread, me);
+	rc = thread_start(&me->thread, walk_thread, me);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&w->lock);
 	w->nr_started++;
-	set_want_more(w);    /* the first may be at work on all there is */
-	if (w->units.nr > 0) /* who found them knew nobody to wake */
+	set_nr_wanted(w);    /* the first may be working on the only unit */
+	if (w->units.nr > 0) /* the thread that found them knew no thread to wake */
 		pthread_cond_signal(&w->work);
 	pthread_mutex_unlock(&w->lock);
 	return 0;
 }
 
-/* Start threads until there are @nr. Fewer than asked for will do, but for the first. */
+/* Start threads until there are @nr. Fewer are enough, but at least one. */
 static int start_threads(struct index_walk *w, unsigned nr, struct shoal_err *err)
 {
 	while (w->nr_started < nr) {
-		int rc = start_thread(w);
+		int rc = walk_start_thread(w);
 
 		if (rc < 0 && w->nr_started == 0)
-			return rc == -EAGAIN ? shoal_fail(err, rc,
-							  "cannot start listing: the system has no "
-							  "thread for it: raise ulimit -u")
-					     : shoal_fail_errno(err, rc, "cannot start listing");
+			return rc == -EAGAIN
+				       ? err_set(err, rc,
+						 "cannot start listing: the system refuses another thread: raise "
+						 "its limit (ulimit -u)")
+				       : err_set_errno(err, rc, "cannot start listing");
 		if (rc < 0)
 			w->options.nr_threads = nr = w->nr_started;
 	}
 	return 0;
 }
 
-/* CPU time of the threads that list: others of the process, a trainer's say, do not count. */
+/* CPU time of the listing threads: other threads of the process, such as a trainer's, do not
+ * count. */
 static uint64_t used_by_threads(const struct index_walk *w)
 {
 	uint64_t used = 0;
@@ -409,7 +471,7 @@ static uint64_t used_by_threads(const struct index_walk *w)
 		clockid_t clock;
 
 		if (pthread_getcpuclockid(w->walker[i].thread, &clock) == 0)
-			used += shoal_clock_ns(clock);
+			used += clock_ns(clock);
 	}
 	return used;
 }
@@ -422,11 +484,11 @@ static long blocks_read(void)
 }
 
 /*
- * Where everything is cached, more threads than cores only take turns: 16 on two cores took a sixth
- * longer than 3. Where they wait for a disk or a server, 16 are three times as fast as 4. Disks are
- * seen by what comes from them, and servers by cores that have nothing to do.
+ * If everything is cached, more threads than cores only compete: 16 on two cores took a sixth
+ * longer than 3. If they wait for a disk or a server, 16 are three times as fast as 4. Waiting
+ * for disks is detected by the blocks read, and waiting for servers by idle cores.
  */
-static bool threads_wait(struct index_walk *w, uint64_t passed_ns)
+static bool walk_threads_wait(struct index_walk *w, uint64_t passed_ns)
 {
 	long blocks = blocks_read();
 	uint64_t used = used_by_threads(w);
@@ -446,24 +508,23 @@ static bool threads_wait(struct index_walk *w, uint64_t passed_ns)
 
 static void start_more(struct index_walk *w)
 {
-	uint64_t now = shoal_clock_ns(CLOCK_MONOTONIC), passed = now - w->looked_ns;
+	uint64_t now = clock_ns(CLOCK_MONOTONIC), passed = now - w->looked_ns;
 
 	if (passed < LOOK_NS)
 		return;
 	w->looked_ns = now;
-	if (threads_wait(w, passed))
+	if (walk_threads_wait(w, passed))
 		(void)!start_threads(w, w->options.nr_threads, NULL);
 }
 
 static int start_in_order(struct index_walk *w, struct shoal_err *err)
 {
-	w->inorder = (struct index_inorder){ .store = w->options.store,
-					     .take = w->options.take_next,
-					     .self = w->options.next_self,
-					     .room = w->options.next_memory,
-					     .samples = w->options.samples,
-					     .nr_threads = w->options.nr_threads };
-	return index_inorder_init(&w->inorder) ? 0 : shoal_fail(err, -ENOMEM, "out of memory");
+	w->sequence = (struct index_sequence){ .store = w->options.store,
+					       .take = w->options.take_next,
+					       .self = w->options.self,
+					       .room = w->options.next_memory,
+					       .nr_threads = w->options.nr_threads };
+	return index_sequence_init(&w->sequence) ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
 int index_walk_start(const struct index_walk_options *options, bool with_all,
@@ -475,28 +536,28 @@ int index_walk_start(const struct index_walk_options *options, bool with_all,
 	int rc;
 
 	if (!w)
-		return shoal_fail(err, -ENOMEM, "out of memory");
+		return err_set(err, -ENOMEM, "out of memory");
 	w->options = *options;
 	w->units.fd = -1;
+	w->ranges = !store_has_directories(options->store);
 	pthread_mutex_init(&w->lock, NULL);
-	pthread_mutex_init(&w->take_lock, NULL);
 	pthread_cond_init(&w->work, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&w->news, &attr);
 	pthread_condattr_destroy(&attr);
 	w->walker = calloc(options->nr_threads, sizeof(*w->walker));
-	rc = w->walker ? index_units_init(&w->units, UNITS_BYTES, options->tmp_dir, err)
-		       : shoal_fail(err, -ENOMEM, "out of memory");
+	rc = w->walker ? index_queue_init(&w->units, UNITS_BYTES, options->tmp_dir, err)
+		       : err_set(err, -ENOMEM, "out of memory");
 	if (rc == 0 && options->take_next)
 		rc = start_in_order(w, err);
 	if (rc == 0 && with_all)
-		rc = index_units_push(&w->units, "", 0, err);
-	w->looked_ns = shoal_clock_ns(CLOCK_MONOTONIC);
+		rc = index_queue_push(&w->units, "", 0, err);
+	w->looked_ns = clock_ns(CLOCK_MONOTONIC);
 	w->nr_blocks = blocks_read();
 	first = options->nr_cores ? options->nr_cores : options->nr_threads;
 	if (rc == 0)
-		rc = start_threads(w, (unsigned)shoal_min(first, options->nr_threads), err);
+		rc = start_threads(w, (unsigned)u64_min(first, options->nr_threads), err);
 	if (rc < 0)
 		index_walk_free(w);
 	else
@@ -518,18 +579,12 @@ struct index_walk *index_walk_free(struct index_walk *w)
 	for (unsigned i = 0; w->walker && i < w->options.nr_threads; i++) {
 		if (w->walker[i].sink.scratch)
 			w->walker[i].sink.free_scratch(w->walker[i].sink.scratch);
-		free(w->walker[i].batch);
+		free(w->walker[i].found);
 	}
-	while (w->gifts) {
-		struct gift *g = w->gifts;
-
-		w->gifts = g->next;
-		free(g);
-	}
-	index_inorder_release(&w->inorder);
-	index_units_release(&w->units);
+	index_handoffs_release(&w->handoffs);
+	index_sequence_release(&w->sequence);
+	index_queue_release(&w->units);
 	pthread_mutex_destroy(&w->lock);
-	pthread_mutex_destroy(&w->take_lock);
 	pthread_cond_destroy(&w->work);
 	pthread_cond_destroy(&w->news);
 	free(w->walker);
@@ -542,15 +597,15 @@ static bool is_idle(const struct index_walk *w)
 	return w->nr_at_work == 0 && w->units.nr == 0;
 }
 
-/* False: it is @until_ns, and there are none. */
-static bool wait_for_news(struct index_walk *w, uint64_t until_ns)
+/* False: it is @until_ns, and nothing has come. */
+static bool walk_wait(struct index_walk *w, uint64_t until_ns)
 {
 	struct timespec until = { .tv_sec = (time_t)(until_ns / 1000000000u),
 				  .tv_nsec = (long)(until_ns % 1000000000u) };
 	int waited = 0;
 
 	pthread_mutex_lock(&w->lock);
-	while (waited == 0 && w->rc == 0 && !is_idle(w) && !(w->hungry && w->units.nr > 0))
+	while (waited == 0 && w->rc == 0 && !is_idle(w) && !(w->idle_elsewhere && w->units.nr > 0))
 		waited = pthread_cond_timedwait(&w->news, &w->lock, &until);
 	pthread_mutex_unlock(&w->lock);
 	return waited == 0;
@@ -559,114 +614,69 @@ static bool wait_for_news(struct index_walk *w, uint64_t until_ns)
 int index_walk_wait(struct index_walk *w, uint64_t timeout_us, struct index_walk_state *ret_state,
 		    struct shoal_err *err)
 {
-	uint64_t until = shoal_clock_ns(CLOCK_MONOTONIC) + timeout_us * 1000;
+	uint64_t until = clock_ns(CLOCK_MONOTONIC) + timeout_us * 1000;
 	bool news;
 	int rc;
 
 	do {
 		bool all = w->nr_started == w->options.nr_threads;
 
-		news = wait_for_news(w, all ? until : shoal_min(until, w->looked_ns + LOOK_NS));
+		news = walk_wait(w, all ? until : u64_min(until, w->looked_ns + LOOK_NS));
 		if (!all)
 			start_more(w);
-	} while (!news && shoal_clock_ns(CLOCK_MONOTONIC) < until);
-	pthread_mutex_lock(&w->take_lock); /* always the first of the two */
+	} while (!news && clock_ns(CLOCK_MONOTONIC) < until);
 	pthread_mutex_lock(&w->lock);
-	rc = w->rc < 0 ? shoal_fail(err, w->rc, "%s", w->err.msg) : 0;
+	rc = w->rc < 0 ? err_set_as(err, w->rc, &w->err, "%s", w->err.msg) : 0;
 	w->state.idle = is_idle(w);
 	w->state.nr_pending = w->units.nr;
-	w->state.nr_repeated = __atomic_load_n(&w->inorder.repeated, __ATOMIC_RELAXED);
-	if (rc == 0 && w->state.idle && w->inorder.first) {
-		rc = index_inorder_rest(&w->inorder, REST_AT_ONCE, w->options.take, w->options.self,
-					err);
-		w->state.idle = !w->inorder.first;
-	}
+	w->state.nr_repeated = __atomic_load_n(&w->sequence.repeated, __ATOMIC_RELAXED);
 	*ret_state = w->state;
 	pthread_mutex_unlock(&w->lock);
-	pthread_mutex_unlock(&w->take_lock);
+	if (rc == 0 && ret_state->idle && w->sequence.first) { /* no thread is at work */
+		rc = index_sequence_rest(&w->sequence, REST_AT_ONCE, w->options.take,
+					 w->options.self, err);
+		ret_state->idle = !w->sequence.first;
+	}
 	return rc;
 }
 
-/* ---- Sharing ---- */
+/* ---- Handoffs ---- */
 
-void index_walk_set_hungry(struct index_walk *w, bool hungry)
+void index_walk_set_idle_elsewhere(struct index_walk *w, bool idle)
 {
 	pthread_mutex_lock(&w->lock);
-	w->hungry = hungry;
-	set_want_more(w);
+	w->idle_elsewhere = idle;
+	set_nr_wanted(w);
 	pthread_mutex_unlock(&w->lock);
 }
 
-void index_walk_forget(struct index_walk *w, int to, uint64_t nr)
+void index_walk_ack(struct index_walk *w, int to, uint64_t nr)
 {
 	pthread_mutex_lock(&w->lock);
-	for (struct gift **at = &w->gifts; *at;) {
-		struct gift *g = *at;
-
-		if (g->to != to || g->nr > nr) {
-			at = &g->next;
-			continue;
-		}
-		*at = g->next;
-		w->gift_bytes -= sizeof(*g) + g->len;
-		free(g);
-	}
+	index_handoffs_ack(&w->handoffs, to, nr);
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* With the lock held. */
-static size_t take_units(struct index_walk *w, uint64_t most, uint8_t *buf, size_t room)
+size_t index_walk_export_units(struct index_walk *w, int to, uint64_t nr, uint8_t *buf, size_t room)
 {
+	struct index_handoff *h = nr ? index_handoff_new(room) : NULL;
 	size_t used = 0;
 
-	for (; most > 0 && room - used > sizeof(uint32_t); most--) {
-		uint32_t mark;
-		size_t len;
-
-		if (!index_units_pop_oldest(&w->units, buf + used + sizeof(mark),
-					    room - used - sizeof(mark), &len))
-			break;
-		mark = (uint32_t)len;
-		memcpy(buf + used, &mark, sizeof(mark));
-		used += sizeof(mark) + len;
-	}
-	return used;
-}
-
-/* With the lock held: remember it, in as little memory as it needs. Returns NULL. */
-static struct gift *keep(struct index_walk *w, struct gift *g)
-{
-	struct gift *small = realloc(g, sizeof(*g) + g->len);
-
-	if (small)
-		g = small;
-	g->next = w->gifts;
-	w->gifts = g;
-	w->gift_bytes += sizeof(*g) + g->len;
-	return NULL;
-}
-
-size_t index_walk_give(struct index_walk *w, int to, uint64_t nr, uint8_t *buf, size_t room)
-{
-	struct gift *g = nr ? malloc(sizeof(*g) + room) : NULL;
-	size_t used = 0;
-
-	if (nr && !g)
+	if (nr && !h)
 		return 0;
 	pthread_mutex_lock(&w->lock);
-	/* The last one is ours when nothing else keeps us busy: else it would only change places.
-	 */
-	if ((w->units.nr > 1 || w->nr_at_work > 0) && w->gift_bytes < GIVEN_BYTES)
-		used = take_units(w, (w->units.nr + 1) / 2, buf, room);
-	if (g && used > 0) {
-		*g = (struct gift){ .nr = nr, .to = to, .len = used };
-		memcpy(g->units, buf, used);
-		g = keep(w, g);
+	/* The last unit stays here if this rank has nothing else to do: otherwise it would only
+	 * change places. */
+	if ((w->units.nr > 1 || w->nr_at_work > 0) && w->handoffs.bytes < HANDOFF_BYTES)
+		used = index_queue_export(&w->units, (w->units.nr + 1) / 2, buf, room);
+	if (h && used > 0) {
+		index_handoffs_keep(&w->handoffs, h, to, nr, buf, used);
+		h = NULL;
 		w->state.nr_steps++;
 	}
-	set_want_more(w);
+	set_nr_wanted(w);
 	pthread_mutex_unlock(&w->lock);
-	free(g);
+	free(h);
 	return used;
 }
 
@@ -675,86 +685,48 @@ int index_walk_push(struct index_walk *w, const void *unit, size_t len, struct s
 	int rc;
 
 	pthread_mutex_lock(&w->lock);
-	rc = index_units_push(&w->units, unit, len, err);
-	set_want_more(w);
+	rc = index_queue_push(&w->units, unit, len, err);
+	set_nr_wanted(w);
 	pthread_cond_signal(&w->work);
 	pthread_mutex_unlock(&w->lock);
 	return rc;
 }
 
-int index_walk_bring(struct index_walk *w, const uint8_t *units, size_t len, struct shoal_err *err)
+int index_walk_import_units(struct index_walk *w, const uint8_t *units, size_t len,
+			    struct shoal_err *err)
 {
-	int rc = 0;
+	struct span list = { .p = units, .end = units + len };
+	struct index_unit_ref ref;
+	int rc = 0, next;
 
 	pthread_mutex_lock(&w->lock);
 	w->state.nr_steps += len > 0;
-	while (rc == 0 && len > 0) {
-		uint32_t mark = 0;
-
-		if (len >= sizeof(mark))
-			memcpy(&mark, units, sizeof(mark));
-		if (len < sizeof(mark) || mark > len - sizeof(mark) || mark > STORE_UNIT_MAX) {
-			rc = shoal_fail(err, -EBADMSG, "a unit of the listing is damaged");
-			break;
-		}
-		rc = index_units_push(&w->units, units + sizeof(mark), mark, err);
-		units += sizeof(mark) + mark;
-		len -= sizeof(mark) + mark;
-	}
-	set_want_more(w);
+	while (rc == 0 && (next = index_unit_next(&list, &ref)) != 0)
+		rc = next < 0 ? err_set(err, next, "a unit of the listing is damaged")
+			      : index_queue_push(&w->units, ref.unit, ref.len, err);
+	set_nr_wanted(w);
 	pthread_cond_broadcast(&w->work);
 	pthread_mutex_unlock(&w->lock);
 	return rc;
 }
 
-/* ---- Stopping in between ---- */
+/* ---- Checkpoints ---- */
 
-struct handing {
-	index_walk_unit_fn *unit;
-	void *self;
-};
-
-static int hand_unit(void *self, const void *unit, size_t len, struct shoal_err *err)
-{
-	const struct handing *h = self;
-
-	return h->unit(h->self, NULL, unit, len, err);
-}
-
-/* The units of a gift, one by one: we wrote it, so it is well made. */
-static int hand_gift(const struct gift *g, const struct handing *h, struct shoal_err *err)
-{
-	const struct index_walk_gift gift = { .to = g->to, .nr = g->nr };
-	int rc = 0;
-
-	for (size_t at = 0; at < g->len && rc == 0;) {
-		uint32_t mark;
-
-		memcpy(&mark, g->units + at, sizeof(mark));
-		rc = h->unit(h->self, &gift, g->units + at + sizeof(mark), mark, err);
-		at += sizeof(mark) + mark;
-	}
-	return rc;
-}
-
-int index_walk_checkpoint(struct index_walk *w, index_walk_unit_fn *unit,
+int index_walk_checkpoint(struct index_walk *w, index_unit_fn *unit,
 			  int (*then)(void *self, struct shoal_err *err), void *self,
 			  struct shoal_err *err)
 {
-	struct handing h = { .unit = unit, .self = self };
 	int rc;
 
-	pthread_mutex_lock(&w->take_lock);
 	pthread_mutex_lock(&w->lock);
-	rc = index_units_each(&w->units, hand_unit, &h, err);
+	rc = index_queue_each(&w->units, unit, self, err);
 	for (unsigned i = 0; i < w->nr_started && rc == 0; i++)
 		if (w->walker[i].at_work)
 			rc = unit(self, NULL, w->walker[i].unit, w->walker[i].unit_len, err);
-	for (const struct gift *g = w->gifts; g && rc == 0; g = g->next)
-		rc = hand_gift(g, &h, err);
+	if (rc == 0)
+		rc = index_handoffs_each(&w->handoffs, unit, self, err);
 	if (rc == 0)
 		rc = then(self, err);
 	pthread_mutex_unlock(&w->lock);
-	pthread_mutex_unlock(&w->take_lock);
 	return rc;
 }

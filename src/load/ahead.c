@@ -7,24 +7,23 @@
 #include <string.h>
 
 #include "catalog/writer.h"
-#include "load/loader_inside.h"
+#include "load/loader_private.h"
 #include "load/locate.h"
 
-/* How long the thread waits for reads before it looks around. */
+/* How long the thread waits for reads before it checks for other work. */
 #define REAP_US 100000
 #define REAPED  64u
 
-/* Stalls are looked for no more often: that goes through all slots. */
+/* The minimum time between checks for stalls; a check visits all slots. */
 #define WATCH_NS 50000000
 
-/* Of a sample in pieces, so much is read from a file that is opened once. */
+/* How many bytes of a sample in pieces are read before its file is opened again. */
 #define SHARED_BYTES (UINT64_C(32) << 20)
 
-/* Of a name that is longer than this, errors show the end. */
+/* Errors show only the end of a longer name. */
 #define NAME_SHOWN 90u
 
-/* With the lock held: one of the ring that nobody uses, or NULL. They are given back in any order.
- */
+/* With the lock held: an unused batch of the ring, or NULL. Batches are given back in any order. */
 static struct load_batch *free_batch(const struct shoal_loader *l)
 {
 	for (uint32_t i = 0; i < l->nr_ring; i++)
@@ -46,14 +45,14 @@ struct load_batch *load_batch_of(const struct shoal_loader *l, uint64_t number)
 
 /* ---- Errors ---- */
 
-void load_end_epoch(struct shoal_loader *l, int rc, const char *words)
+void load_end_epoch(struct shoal_loader *l, int rc, const struct shoal_err *err)
 {
 	if (l->rc < 0)
 		return;
 	l->rc = rc;
-	snprintf(l->err.msg, sizeof(l->err.msg), "%s", words);
+	l->err = *err;
 	pthread_cond_broadcast(&l->news);
-	pthread_cond_broadcast(&l->work); /* to close what was open for more */
+	pthread_cond_broadcast(&l->work); /* to close a file that was kept open for more pieces */
 }
 
 int load_judge(const struct shoal_loader *l, const struct load_slot *s, struct shoal_err *err)
@@ -63,67 +62,67 @@ int load_judge(const struct shoal_loader *l, const struct load_slot *s, struct s
 
 	if (r.len <= l->slot_bytes && r.result >= 0 && (uint64_t)r.result == r.len)
 		return 0; /* nearly always */
-	len = strlen(s->name);
-	r.name = s->name + (len > NAME_SHOWN ? len - NAME_SHOWN : 0); /* its end tells more */
-	if (r.len > l->slot_bytes)
-		return shoal_fail(err, -EFBIG,
-				  "'%s' has %" PRIu64
-				  " bytes, and the room for a sample is %" PRIu64
-				  ": give it more, or take pieces",
-				  r.name, r.len, l->slot_bytes);
+	len = strlen(r.name);
+	r.name += len > NAME_SHOWN ? len - NAME_SHOWN : 0;
+	/* the end of a path identifies it better */
+	if (r.len > l->slot_bytes) {
+		err_describe(err, "'%s' has %" PRIu64 " bytes, and there is room for %" PRIu64,
+			     r.name, r.len, l->slot_bytes);
+		err_hint(err, SHOAL_HINT_LARGER_SLOT, r.len);
+		return -EFBIG;
+	}
 	if (r.result < 0)
 		return load_engine_why(l->engine, &r, err);
 	if ((uint64_t)r.result > r.len)
-		return shoal_fail(err, -EFBIG, "'%s' is larger than the %" PRIu64 " bytes that %s",
-				  r.name, s->size,
-				  l->sizes ? "the catalog has" : "there is room for");
+		return err_set(err, -EFBIG, "'%s' is larger than the %" PRIu64 " bytes %s", r.name,
+			       s->size, l->sizes ? "in the catalog" : "that there is room for");
 	if ((uint64_t)r.result < r.len && l->sizes)
-		return shoal_fail(err, -ENODATA,
-				  "'%s' has %" PRIu64 " bytes of the %" PRIu64
-				  " that the catalog has",
-				  r.name, s->off + (uint64_t)r.result, s->size);
+		return err_set(err, -ENODATA,
+			       "'%s' has only %" PRIu64 " of the %" PRIu64 " bytes in the catalog",
+			       r.name, s->off + (uint64_t)r.result, s->size);
 	return 0;
 }
 
 /* ---- Filling a batch ---- */
 
-/* Which ETag the file is to have, if it matters and is known. */
+/* The ETag that the file must have, or NULL if it is not checked or not known. */
 static int find_etag(const struct shoal_loader *l, struct load_slot *s, uint64_t file)
 {
-	int rc = l->options.if_match ? shoal_catalog_etag_of(l->cat, file, &s->etag) : 0;
+	int rc = l->options.if_match ? catalog_etag_of(l->cat, file, &s->etag) : 0;
 
 	s->request.etag =
-		rc == 0 && l->options.if_match && shoal_etag_is_kept(&s->etag) ? &s->etag : NULL;
+		rc == 0 && l->options.if_match && etag_is_kept(&s->etag) ? &s->etag : NULL;
 	return rc;
 }
 
-/* What to read for the sample: its file, and where in it. */
-static int locate(const struct shoal_loader *l, struct load_slot *s, uint64_t id)
+/* Find the file of the sample, whose name goes to @name, and the extent in it. */
+static int ahead_locate(const struct shoal_loader *l, struct load_slot *s, uint64_t id, char *name)
 {
 	struct load_stretch at;
-	int rc = load_locate(l->cat, id, s->name, &at);
+	int rc = load_locate(l->cat, id, name, &at);
 
 	if (rc == 0)
 		rc = find_etag(l, s, at.file);
 	if (rc < 0)
 		return rc;
-	s->request.inside = at.more || l->made_up; /* there is always more of what is made up */
+	s->request.name = name;
+	s->request.inside = at.more || l->synthetic; /* a synthetic file never ends */
 	s->request.off = at.off;
 	s->request.len = at.len;
 	if (l->options.object_size) {
 		s->request.off = 0;
 		s->request.len = l->options.object_size;
-	} else if (at.len == SHOAL_SIZE_UNKNOWN) { /* as much as there is room for */
+	} else if (at.len == SHOAL_SIZE_UNKNOWN) { /* as much as fits */
 		s->request.len = l->slot_bytes;
 	}
 	return 0;
 }
 
 /*
- * What pieces that follow one another have in common; NULL where a sample is only one. With each
- * step that the kernel reads ahead in one open file it takes larger pages, and few large ones cost
- * less than many small ones. But not for ever: pages of 2 MiB are what a virtual machine may give
- * back to its host while they are free, and it takes long to have them again: see
+ * The file that consecutive pieces share; NULL if the sample is a single piece. The kernel uses
+ * larger pages with each step that it reads ahead in one open file, and few large pages cost
+ * less than many small ones. The file is opened again from time to time nevertheless: a virtual
+ * machine may return free pages of 2 MiB to its host, and getting them back takes long: see
  * docs/design/load.md.
  */
 static struct load_file *share_file(struct shoal_loader *l, const struct load_slot *s)
@@ -136,19 +135,19 @@ static struct load_file *share_file(struct shoal_loader *l, const struct load_sl
 	if (c->off / l->piece % most == 0) {
 		c->file = (c->file + 1) % l->nr_files;
 		load_file_init(&l->files[c->file],
-			       (unsigned)shoal_min((s->size - c->off - 1) / l->piece + 1, most));
+			       (unsigned)u64_min((s->size - c->off - 1) / l->piece + 1, most));
 	}
 	return &l->files[c->file];
 }
 
-/* When nothing is in flight: files of which pieces were to come that will not. */
-static void close_files(struct shoal_loader *l)
+/* When nothing is in flight: close files whose remaining pieces will not be read. */
+static void ahead_close_files(struct shoal_loader *l)
 {
 	for (uint32_t i = 0; i < l->nr_files; i++)
 		load_file_release(&l->files[i]);
 }
 
-/* Of the sample's stretch the piece that comes next, which may be all of it. */
+/* The next piece of the sample's extent, which may be all of it. */
 static void cut_piece(struct shoal_loader *l, struct load_slot *s)
 {
 	struct load_cursor *c = &l->cursor;
@@ -158,7 +157,7 @@ static void cut_piece(struct shoal_loader *l, struct load_slot *s)
 	s->off = c->off;
 	s->size = r->len;
 	r->off += c->off;
-	r->len = shoal_min(r->len - c->off, l->piece);
+	r->len = u64_min(r->len - c->off, l->piece);
 	s->last = c->off + r->len == s->size;
 	r->file = share_file(l, s);
 	if (s->last) {
@@ -170,7 +169,7 @@ static void cut_piece(struct shoal_loader *l, struct load_slot *s)
 	}
 }
 
-/* Which samples the step has. */
+/* Compute the samples of the step. */
 static int begin_step(struct shoal_loader *l)
 {
 	struct load_cursor *c = &l->cursor;
@@ -184,26 +183,51 @@ static int begin_step(struct shoal_loader *l)
 	return 0;
 }
 
-/*
- * The next samples, or pieces, as far as the step goes and the batch has room. Called without the
- * lock: a batch that is being filled is ours.
- */
-static int fill(struct shoal_loader *l, struct load_batch *b)
+/* Bytes of buffer for @len bytes of a sample: 0 if the sample is too large to be read. */
+static uint64_t buffer_len(const struct shoal_loader *l, uint64_t len)
+{
+	if (len > l->slot_bytes)
+		return 0;
+	return l->buffer_len ? l->buffer_len : load_buffer_len(len, l->anywhere);
+}
+
+/* Whether this batch would exceed the limit with the next piece, which then goes to the next
+ * batch. */
+static bool ahead_is_full(const struct shoal_loader *l, const struct load_slot *s, uint64_t need)
+{
+	uint64_t len;
+
+	if (l->piece == UINT64_MAX || !l->pool.is.limited || need == 0)
+		return false;
+	len = buffer_len(l, u64_min(s->request.len - l->cursor.off, l->piece));
+	return len > l->pool.is.len || need > l->pool.is.len - len;
+}
+
+/* Add the next samples, or pieces, until the step or the batch's room ends. Called without the
+ * lock: only this thread uses a batch that is being filled. */
+static int ahead_fill(struct shoal_loader *l, struct load_batch *b)
 {
 	struct load_cursor *c = &l->cursor;
 	uint64_t room = shoal_order_spec(l->order)->batch;
+	char *name = b->names;
 	uint32_t i = 0;
 	int rc = c->begun ? 0 : begin_step(l);
 
+	b->need = 0;
 	for (; rc == 0 && i < room && c->next < c->nr; i++) {
 		struct load_slot *s = &b->slot[i];
 		uint64_t id = l->options.first + c->ids[c->next];
 
 		s->batch = b;
 		s->index = i;
-		rc = locate(l, s, id);
-		if (rc == 0)
-			cut_piece(l, s);
+		rc = ahead_locate(l, s, id, name);
+		if (rc < 0 || ahead_is_full(l, s, b->need))
+			break;
+		cut_piece(l, s);
+		name += strlen(name) + 1;
+		s->request.cap = buffer_len(l, s->request.len);
+		if (__builtin_add_overflow(b->need, s->request.cap, &b->need))
+			b->need = UINT64_MAX;
 		b->sample[i] = (struct shoal_sample){ .id = id, .off = s->off, .size = s->size };
 	}
 	if (rc < 0)
@@ -225,24 +249,22 @@ static void submit(struct shoal_loader *l, struct load_slot *s)
 {
 	struct load_request *r = &s->request;
 
-	r->name = s->name;
-	r->buf = load_pool_slot(&l->pool, (size_t)(s - l->slots));
-	r->cap = l->pool.slot;
 	s->in_flight = true;
-	if (s->off == 0) /* later pieces are there by what was read ahead of the first */
-		load_cached_look(&l->cached, s->name, r->off,
+	if (s->off == 0) /* readahead for the first piece has already read the later ones */
+		load_cached_look(&l->cached, r->name, r->off,
 				 l->sizes || l->options.object_size ? s->size : SHOAL_SIZE_UNKNOWN);
 	load_engine_submit(l->engine, r);
 }
 
-/* With the lock held, which it gives up meanwhile: start what there is room for. */
+/* With the lock held, which it releases meanwhile: submit reads until the engine is full. */
 static void submit_more(struct shoal_loader *l)
 {
 	while (l->rc == 0 && l->running == l->wanted && l->next_submit < l->next_fill &&
 	       load_engine_pending(l->engine) < l->options.in_flight) {
 		struct load_batch *b = load_batch_of(l, l->next_submit);
 
-		if (!b || b->nr_submitted == b->public.nr) { /* taken already, or all in flight */
+		if (!b || b->nr_submitted ==
+				  b->public.nr) { /* taken already, or everything is in flight */
 			l->next_submit++;
 			continue;
 		}
@@ -259,8 +281,9 @@ static void submit_more(struct shoal_loader *l)
 	}
 }
 
-/* With the lock held: a read has ended, one way or the other. Words are for whoever takes it. */
-static void take_done(struct shoal_loader *l, struct load_slot *s)
+/* With the lock held: record that a read has ended. Its error is reported when the batch is
+ * taken. */
+static void ahead_done(struct shoal_loader *l, struct load_slot *s)
 {
 	const struct load_request *r = &s->request;
 	struct shoal_sample *sample = &s->batch->sample[s->index];
@@ -268,21 +291,21 @@ static void take_done(struct shoal_loader *l, struct load_slot *s)
 	s->batch->nr_done++;
 	s->in_flight = false;
 	if (r->result >= 0)
-		load_histogram_add(&l->latency, r->finished - r->started);
+		histogram_add(&l->latency, r->finished - r->started);
 	if (r->result >= 0 && r->opened)
-		load_histogram_add(&l->open, r->opened - r->started);
+		histogram_add(&l->open, r->opened - r->started);
 	if (r->result >= 0)
-		load_histogram_add(&l->read, r->finished - (r->opened ? r->opened : r->started));
+		histogram_add(&l->read, r->finished - (r->opened ? r->opened : r->started));
 	sample->error = load_judge(l, s, NULL);
 	if (sample->error < 0)
 		return;
 	sample->data = r->data;
-	sample->len = shoal_min((uint64_t)r->result, r->len);
+	sample->len = u64_min((uint64_t)r->result, r->len);
 	if (s->last)
-		sample->size = s->off + sample->len; /* which may not have been known */
+		sample->size = s->off + sample->len; /* the size may not have been known */
 }
 
-/* With the lock held: batches that are done, in whatever sequence, are ready. */
+/* With the lock held: mark completed batches as ready, in any sequence. */
 static void finish_batches(struct shoal_loader *l)
 {
 	for (uint32_t i = 0; i < l->nr_ring; i++) {
@@ -297,7 +320,7 @@ static void finish_batches(struct shoal_loader *l)
 
 /* ---- Stalls ---- */
 
-/* With the lock held: how many samples are in flight for @ms or longer, and the oldest of them. */
+/* With the lock held: how many samples have been in flight for @ms or longer, and the oldest. */
 static unsigned find_stalled(const struct shoal_loader *l, uint64_t now, uint64_t ms,
 			     const struct load_slot **ret_oldest)
 {
@@ -320,11 +343,12 @@ static unsigned find_stalled(const struct shoal_loader *l, uint64_t now, uint64_
 	return nr;
 }
 
-/* With the lock held: tell of samples that are in flight for too long, or give up. */
+/* With the lock held: report samples that are in flight for too long, or fail after the timeout. */
 static void watch(struct shoal_loader *l, uint64_t *watched, uint64_t *told)
 {
-	uint64_t now = load_now(), stall = l->options.stall_ms, timeout = l->options.timeout_ms;
+	uint64_t now = clock_now(), stall = l->options.stall_ms, timeout = l->options.timeout_ms;
 	uint64_t ms = timeout && timeout < stall ? timeout : stall, age;
+	struct shoal_err err = { "" };
 	const struct load_slot *oldest;
 	char words[256];
 	unsigned nr;
@@ -338,14 +362,16 @@ static void watch(struct shoal_loader *l, uint64_t *watched, uint64_t *told)
 	age = (now - oldest->request.started) / 1000000;
 	snprintf(words, sizeof(words),
 		 "%u sample%s in flight for longer than %g s, the oldest for %.1f s: '%.120s'", nr,
-		 nr == 1 ? " is" : "s are", (double)ms * 1e-3, (double)age * 1e-3, oldest->name);
+		 nr == 1 ? " is" : "s are", (double)ms * 1e-3, (double)age * 1e-3,
+		 oldest->request.name);
 	if (timeout && age >= timeout && l->running != l->wanted) {
-		l->rc = -ETIMEDOUT; /* of an epoch that nobody takes from any more */
-		snprintf(l->err.msg, sizeof(l->err.msg), "%s", words);
+		/* of an epoch that was abandoned */
+		l->rc = err_set(&l->err, -ETIMEDOUT, "%s", words);
 		l->late = true;
 		pthread_cond_broadcast(&l->news);
 	} else if (timeout && age >= timeout) {
-		load_end_epoch(l, -ETIMEDOUT, words);
+		err_describe(&err, "%s", words);
+		load_end_epoch(l, -ETIMEDOUT, &err);
 	} else if (l->options.stalled && (now - *told) / 1000000 >= stall) {
 		l->options.stalled(l->options.self, words);
 		*told = now;
@@ -354,21 +380,26 @@ static void watch(struct shoal_loader *l, uint64_t *watched, uint64_t *told)
 
 /* ---- The thread ---- */
 
-/* With the lock held: begin the epoch that was asked for, once nothing of the last is in flight. */
+/* With the lock held: begin the requested epoch once nothing of the previous one is in flight. */
 static void begin_epoch(struct shoal_loader *l)
 {
-	close_files(l);
+	ahead_close_files(l);
 	for (uint32_t i = 0; i < l->nr_ring; i++)
 		if (l->ring[i].state != BATCH_HELD)
 			l->ring[i].state = BATCH_FREE;
-	if (l->running > 0) /* the first stands where the spec says */
+	if (l->running > 0) /* the first epoch starts where the spec says */
 		shoal_order_set_epoch(l->order, l->epoch);
 	l->steps = shoal_order_steps(l->order);
+	if (l->options.steps)
+		l->steps = u64_min(l->steps, l->options.steps);
 	l->next_fill = l->next_submit = l->next_take = 0;
 	l->cursor.step = l->options.first_step;
 	l->all_filled = l->cursor.step >= l->steps;
 	l->cursor.begun = l->spoiled = l->late = false;
-	l->rc = 0;
+	l->waiting = NULL;
+	l->blocked = l->beyond = false;
+	l->freed = true;
+	l->unfit = l->rc = 0;
 	l->stats = (struct shoal_load_stats){ 0 };
 	l->sums = (struct load_sums){ 0 };
 	memset(&l->latency, 0, sizeof(l->latency));
@@ -380,27 +411,100 @@ static void begin_epoch(struct shoal_loader *l)
 	pthread_cond_broadcast(&l->news);
 }
 
-/* With the lock held, which it gives up meanwhile. */
+/* With the lock held, which it releases meanwhile: free the memory of batches given back. */
+static void free_rooms(struct shoal_loader *l)
+{
+	while (l->freed) {
+		l->freed = false;
+		for (uint32_t i = 0; i < l->nr_ring; i++) {
+			if (l->ring[i].state != BATCH_FREE || load_room_is_empty(&l->ring[i].room))
+				continue;
+			pthread_mutex_unlock(&l->lock); /* unmapping is slow */
+			load_pool_give(&l->pool, &l->ring[i].room);
+			pthread_mutex_lock(&l->lock);
+		}
+	}
+}
+
+/* With the lock held, which it releases meanwhile: determine the samples of the next batch. */
+static bool fill_next(struct shoal_loader *l)
+{
+	struct load_batch *b = l->all_filled ? NULL : free_batch(l);
+	struct shoal_err err = { "" };
+	int rc;
+
+	if (!b)
+		return false;
+	pthread_mutex_unlock(&l->lock);
+	rc = ahead_fill(l, b);
+	pthread_mutex_lock(&l->lock);
+	if (rc < 0) {
+		shoal_catalog_explain(l->cat, rc, &err);
+		load_end_epoch(l, rc, &err);
+		return false;
+	}
+	b->state = BATCH_WAITING;
+	l->waiting = b;
+	return true;
+}
+
+/* With the lock held: the reason why the waiting batch will never get memory. */
+static int explain_unfit(const struct shoal_loader *l, struct shoal_err *err)
+{
+	const struct load_batch *b = l->waiting;
+
+	if (l->pool.is.limited && b->need > l->pool.is.len)
+		return err_set(err, -ENOMEM,
+			       "the batch of step %" PRIu64 " needs %" PRIu64
+			       " bytes of memory, and the limit is %" PRIu64
+			       ": raise the memory limit or lower the batch size",
+			       b->public.step, b->need, l->options.memory);
+	return err_set(err, -ENOMEM,
+		       "no memory for the batch of step %" PRIu64 ", which needs %" PRIu64
+		       " bytes: lower the batch size",
+		       b->public.step, b->need);
+}
+
+/* With the lock held: allocate memory for the waiting batch, so that it can be read. A permanent
+ * error is reported when that batch is taken: the batches before it are good. */
+static bool place_waiting(struct shoal_loader *l)
+{
+	struct load_batch *b = l->waiting;
+	bool too_large = l->pool.is.limited && b->need > l->pool.is.len;
+	int rc = -ENOMEM;
+
+	if (l->blocked)
+		return false;
+	if (!too_large)
+		rc = load_pool_take(&l->pool, b->slot, b->public.nr, b->need, l->beyond, &b->room);
+	/* Memory may become available once other batches are given back. */
+	if (rc == -ENOMEM && (too_large || l->beyond || l->pool.nr_rooms == 0))
+		l->unfit = explain_unfit(l, &l->unfit_err);
+	if (rc < 0) {
+		l->blocked = true;
+		pthread_cond_broadcast(&l->news);
+		return false;
+	}
+	l->waiting = NULL;
+	l->beyond = false;
+	l->unfit = 0;
+	b->state = BATCH_FILLING;
+	b->number = l->next_fill++;
+	l->all_filled = l->cursor.step >= l->steps;
+	return true;
+}
+
+/* With the lock held, which it releases meanwhile. */
 static void fill_more(struct shoal_loader *l)
 {
-	while (l->rc == 0 && l->running == l->wanted && !l->all_filled) {
-		struct load_batch *b = free_batch(l);
-		struct shoal_err err = { "" };
-		int rc;
-
-		if (!b)
+	while (l->rc == 0 && l->running == l->wanted) {
+		free_rooms(l);
+		if (!l->waiting && !fill_next(l))
 			return;
-		pthread_mutex_unlock(&l->lock);
-		rc = fill(l, b);
-		pthread_mutex_lock(&l->lock);
-		if (rc < 0) {
-			shoal_catalog_explain(l->cat, rc, &err);
-			load_end_epoch(l, rc, err.msg);
+		/* Filling released the lock: a batch given back meanwhile must count below. */
+		free_rooms(l);
+		if (l->running == l->wanted && !place_waiting(l))
 			return;
-		}
-		b->state = BATCH_FILLING;
-		b->number = l->next_fill++;
-		l->all_filled = l->cursor.step >= l->steps;
 	}
 }
 
@@ -417,24 +521,26 @@ static void reap(struct shoal_loader *l)
 	pthread_mutex_lock(&l->lock);
 	l->reaping = false;
 	for (int i = 0; i < nr; i++)
-		take_done(l, (struct load_slot *)(void *)done[i]);
-	if (nr < 0) { /* what is in flight will never be known */
-		load_end_epoch(l, nr, err.msg);
+		ahead_done(l, (struct load_slot *)(void *)done[i]);
+	if (nr < 0) { /* the reads in flight can no longer be reaped */
+		load_end_epoch(l, nr, &err);
 		l->broken = nr;
 		pthread_cond_broadcast(&l->news);
 	}
 }
 
-/* With the lock held: whether there is something to do that needs no read to end first. */
+/* With the lock held: whether there is work that does not depend on a read in flight. */
 static bool can_go_on(const struct shoal_loader *l)
 {
+	if (l->freed)
+		return true;
 	if (l->broken)
 		return false;
 	if (l->running != l->wanted)
 		return true;
 	if (l->rc < 0)
 		return false;
-	if (!l->all_filled && free_batch(l))
+	if (l->waiting ? !l->blocked : !l->all_filled && free_batch(l))
 		return true;
 	return l->next_submit < l->next_fill;
 }
@@ -446,6 +552,7 @@ void *load_ahead(void *arg)
 
 	pthread_mutex_lock(&l->lock);
 	while (!l->closing) {
+		free_rooms(l);
 		if (l->running != l->wanted && load_engine_pending(l->engine) == 0)
 			begin_epoch(l);
 		if (l->running == l->wanted) {
@@ -459,12 +566,13 @@ void *load_ahead(void *arg)
 			watch(l, &watched, &told);
 		} else if (!l->closing && !can_go_on(l)) {
 			if (l->rc < 0 && !l->broken)
-				close_files(l);
+				ahead_close_files(l);
 			pthread_cond_wait(&l->work, &l->lock);
 		}
 	}
 	pthread_mutex_unlock(&l->lock);
-	l->engine = load_engine_free(l->engine); /* belongs to this thread; waits for its reads */
-	close_files(l);
+	l->engine = load_engine_free(
+		l->engine); /* only this thread uses the engine; this waits for its reads */
+	ahead_close_files(l);
 	return NULL;
 }

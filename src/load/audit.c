@@ -2,10 +2,10 @@
 
 #include <stdlib.h>
 
-/* Positions looked up at once. */
+/* Positions looked up per call. */
 #define BLOCK 1024u
 
-/* Two different full-avalanche mixes, so that what one might miss the other sees. */
+/* Two different full-avalanche mixes: an error that one might miss changes the other. */
 static uint64_t mix(uint64_t x, uint64_t key)
 {
 	x += key;
@@ -38,14 +38,14 @@ void load_sums_add(struct load_sums *s, uint64_t id, uint64_t position)
 	s->order[1] += mix(mix(position, KEY_0) ^ id, KEY_1);
 }
 
-/* The ids at positions from @first up to @end, added or taken away. */
+/* Add or subtract the ids at positions from @first up to @end. */
 static int sum_positions(const struct shoal_order *order, uint64_t first, uint64_t end, bool add,
 			 struct load_sums *s)
 {
 	uint64_t ids[BLOCK];
 
 	while (first < end) {
-		size_t nr = (size_t)shoal_min(BLOCK, end - first);
+		size_t nr = (size_t)u64_min(BLOCK, end - first);
 		int rc;
 
 		for (size_t i = 0; i < nr; i++)
@@ -60,11 +60,11 @@ static int sum_positions(const struct shoal_order *order, uint64_t first, uint64
 	return 0;
 }
 
-/* What all ranks read in the last step, which may be short or padded. */
+/* Add the ids that all ranks read in the last step, which may be short or padded. */
 static int sum_step(const struct shoal_order *order, uint64_t step, struct load_sums *s)
 {
 	const struct shoal_order_spec *spec = shoal_order_spec(order);
-	uint64_t *ids = malloc((size_t)spec->batch * sizeof(*ids)); /* a batch */
+	uint64_t *ids = malloc((size_t)spec->batch * sizeof(*ids)); /* per batch */
 	int64_t nr = ids ? 0 : -ENOMEM;
 
 	for (uint64_t r = 0; r < spec->nr_ranks && nr >= 0; r++) {
@@ -77,7 +77,7 @@ static int sum_step(const struct shoal_order *order, uint64_t step, struct load_
 }
 
 /* This rank's share of 0 up to @nr. */
-static uint64_t share(uint64_t nr, uint64_t rank, uint64_t nr_ranks)
+static uint64_t audit_share(uint64_t nr, uint64_t rank, uint64_t nr_ranks)
 {
 	return (uint64_t)((unsigned __int128)nr * rank / nr_ranks);
 }
@@ -94,18 +94,19 @@ int load_sums_expect(const struct shoal_order *order, uint64_t steps, uint64_t r
 	if (steps > 0) /* positions of all steps but the last */
 		last += (steps - 1) * spec->nr_ranks * spec->batch;
 	if (whole && steps > 0)
-		for (uint64_t id = share(nr, rank, spec->nr_ranks);
-		     id < share(nr, rank + 1, spec->nr_ranks); id++)
+		for (uint64_t id = audit_share(nr, rank, spec->nr_ranks);
+		     id < audit_share(nr, rank + 1, spec->nr_ranks); id++)
 			add_id(&s, id);
 	else
-		rc = sum_positions(order, first + share(last - first, rank, spec->nr_ranks),
-				   first + share(last - first, rank + 1, spec->nr_ranks), true, &s);
+		rc = sum_positions(order, first + audit_share(last - first, rank, spec->nr_ranks),
+				   first + audit_share(last - first, rank + 1, spec->nr_ranks),
+				   true, &s);
 	if (rc == 0 && rank == 0 && whole && steps > 0)
 		rc = sum_positions(order, last, nr, false, &s);
 	if (rc == 0 && rank == 0 && steps > 0)
 		rc = sum_step(order, steps - 1, &s);
 	if (rc < 0)
-		return shoal_fail_errno(err, rc, "cannot compute what the epoch should be");
+		return err_set_errno(err, rc, "cannot compute the expected epoch");
 	*ret_sums = s;
 	return 0;
 }

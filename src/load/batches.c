@@ -1,4 +1,4 @@
-/* Batches by length: the order's arithmetic over a column's sorted samples. */
+/* Batches by length: the order's arithmetic applied to a column's sorted samples. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 
 struct shoal_batches {
 	const struct shoal_column *column; /* lent */
-	struct shoal_batch_spec spec;      /* with the defaults put in */
+	struct shoal_batch_spec spec;      /* with the defaults filled in */
 	struct buckets *buckets;
-	struct shoal_order *order; /* of batches */
+	struct shoal_order *order; /* number of batches */
 	uint64_t epoch;
 };
 
@@ -22,7 +22,7 @@ static int source_samples(const void *self, uint64_t place, uint64_t nr, uint64_
 	return shoal_column_sorted(self, place, nr, ids);
 }
 
-/* As shoal_column_read() gives one, by the column's type. */
+/* One value, as shoal_column_read() returns it for the column's type. */
 union value {
 	uint8_t u8;
 	uint16_t u16;
@@ -33,7 +33,7 @@ union value {
 	double f64;
 };
 
-/* What a value counts as: the length, rounded up; nothing below 0. */
+/* The length that a value stands for: rounded up, and 0 if it is negative. */
 static int length_of(enum shoal_column_type type, const union value *value, uint64_t *ret_length)
 {
 	double number;
@@ -64,7 +64,7 @@ static int length_of(enum shoal_column_type type, const union value *value, uint
 		return 0;
 	}
 	if (!(number < 1e18))
-		return -EDOM; /* also what is no number */
+		return -EDOM; /* NaN as well */
 	*ret_length = number > 0 ? (uint64_t)number + ((double)(uint64_t)number < number) : 0;
 	return 0;
 }
@@ -83,21 +83,21 @@ static int source_length(const void *self, uint64_t place, uint64_t *ret_length)
 	return rc < 0 ? rc : length_of(info.type, &value, ret_length);
 }
 
-static int explain(const char *name, int rc, struct shoal_err *err)
+static int batches_explain(const char *name, int rc, struct shoal_err *err)
 {
 	if (rc == -EBADMSG)
-		return shoal_fail(err, rc, "damaged column '%s': make it again", name);
+		return err_set(err, rc, "damaged column '%s': make it again", name);
 	if (rc == -ESTALE)
-		return shoal_fail(err, rc, "column '%s' was cut short while it was in use", name);
+		return err_set(err, rc, "column '%s' was truncated while it was in use", name);
 	if (rc == -EDOM)
-		return shoal_fail(err, rc, "column '%s' has values that are no length", name);
+		return err_set(err, rc, "column '%s' has values that are not lengths", name);
 	return rc;
 }
 
 static int start_order(struct shoal_batches *b, uint64_t epoch, struct shoal_err *err)
 {
 	struct shoal_order_spec spec = {
-		/* In groups of similar batches, so that ranks have as much to do in a step. */
+		/* In groups of similar batches, so that all ranks have equal work in a step. */
 		.mode = b->spec.in_order ? SHOAL_SEQUENTIAL : SHOAL_FILES,
 		.unit = b->spec.group,
 		.remainder = b->spec.remainder,
@@ -126,17 +126,16 @@ int shoal_batches_new(const struct shoal_column *column, const struct shoal_batc
 	shoal_column_info(column, &info);
 	source.nr = info.nr_sorted;
 	if (source.nr == SHOAL_UNSORTED)
-		return shoal_fail(err, -EINVAL,
-				  "column '%s' is not sorted: sort it first (shoal column sort)",
-				  info.name);
+		return err_set_hint(err, -EINVAL, SHOAL_HINT_SORT_COLUMN,
+				    "column '%s' is not sorted", info.name);
 	b = calloc(1, sizeof(*b));
 	if (!b)
-		return shoal_fail(err, -ENOMEM, "out of memory for batches");
+		return err_set(err, -ENOMEM, "out of memory for batches");
 	b->column = column;
 	b->spec = *spec;
 	if (!b->spec.group)
-		b->spec.group = shoal_max(b->spec.nr_ranks, 1);
-	rc = explain(info.name, buckets_new(&source, &b->spec, &b->buckets, err), err);
+		b->spec.group = u64_max(b->spec.nr_ranks, 1);
+	rc = batches_explain(info.name, buckets_new(&source, &b->spec, &b->buckets, err), err);
 	if (rc == 0)
 		rc = start_order(b, epoch, err);
 	if (rc < 0) {
@@ -195,22 +194,23 @@ int64_t shoal_batches_get(const struct shoal_batches *batches, uint64_t step, ui
 
 /* ---- Save and resume -------------------------------------------------------------------- */
 
-/* What a number of consumed batches means: all that decides which batch comes when. */
+/* What the number of consumed batches depends on: everything that decides which batch comes
+ * when. */
 static uint64_t meaning(const struct shoal_batches *b)
 {
 	struct shoal_column_info info;
-	struct shoal_le64 word[] = {
-		shoal_le64_of(UINT64_C(0x316c616f6873)), /* "shoal1" */
-		shoal_le64_of(0),                        /* below: all values and their order */
-		shoal_le64_of(b->spec.batch),
-		shoal_le64_of(b->spec.max_tokens),
-		shoal_le64_of(b->spec.bucket),
-		shoal_le64_of(b->spec.group),
-		shoal_le64_of((uint64_t)b->spec.frozen << 1 | b->spec.in_order),
+	struct le64 word[] = {
+		le64_of(UINT64_C(0x316c616f6873)), /* "shoal1" */
+		le64_of(0), /* of everything below: all values and their order */
+		le64_of(b->spec.batch),
+		le64_of(b->spec.max_tokens),
+		le64_of(b->spec.bucket),
+		le64_of(b->spec.group),
+		le64_of((uint64_t)b->spec.frozen << 1 | b->spec.in_order),
 	};
 
 	shoal_column_info(b->column, &info);
-	word[1] = shoal_le64_of(info.hash);
+	word[1] = le64_of(info.hash);
 	return XXH3_64bits(word, sizeof(word));
 }
 
@@ -236,10 +236,10 @@ int shoal_batches_resume(const struct shoal_column *column, const struct shoal_b
 
 	shoal_column_info(column, &info);
 	if (strncmp(info.digest, state->digest, sizeof(state->digest)) != 0)
-		return shoal_fail(err, -ESTALE,
-				  "the state belongs to the catalog with digest %.*s, not %s: open "
-				  "that one, or start a new run",
-				  (int)sizeof(state->digest), state->digest, info.digest);
+		return err_set(err, -ESTALE,
+			       "the state belongs to the catalog with digest %.*s, not %s: open "
+			       "that one, or start a new run",
+			       (int)sizeof(state->digest), state->digest, info.digest);
 	next.seed = state->seed;
 	next.consumed = state->consumed;
 	rc = shoal_batches_new(column, &next, state->epoch, &b, err);
@@ -247,10 +247,10 @@ int shoal_batches_resume(const struct shoal_column *column, const struct shoal_b
 		return rc;
 	if (meaning(b) != state->order) {
 		shoal_batches_free(b);
-		return shoal_fail(err, -ENOTSUP,
-				  "the state was saved with other batches: another column, batch, "
-				  "max_tokens, bucket or group; resume it with its own, or start a "
-				  "new epoch");
+		return err_set(err, -ENOTSUP,
+			       "the state was saved with other batches: another column, batch, "
+			       "max_tokens, bucket or group; resume it with its own, or start a "
+			       "new epoch");
 	}
 	*ret_batches = b;
 	return 0;

@@ -1,10 +1,10 @@
 /*
- * cached.h - how much of what is about to be read is in the page cache already.
+ * cached.h - how much of the data to be read is in the page cache already.
  *
- * Some samples are looked at, just before they are read, by cachestat(2), or by mincore(2) on
- * kernels before 6.5: many of the first ones, one of a few hundred later on. Where even its
- * directory entry is not cached nothing of a file can be, so looking never waits for the disk. What
- * is read past the cache counts as not cached, whatever lies there.
+ * Some samples are checked just before they are read, with cachestat(2), or with mincore(2) on
+ * kernels before 6.5: many of the first ones, later one of a few hundred. If the directory entry
+ * of a file is not cached, the file cannot be either, so a check never waits for the disk. Direct
+ * reads count as not cached, whatever the cache holds.
  */
 #ifndef SHOAL_LOAD_CACHED_H
 #define SHOAL_LOAD_CACHED_H
@@ -12,25 +12,23 @@
 #include "store/store.h"
 
 struct load_cached {
-	int root_fd; /* lent; -1 where there is nothing to look at */
+	int root_fd; /* lent; -1 if there is nothing to check */
 	uint32_t until_next, nr_looks;
-	bool direct; /* read past the cache */
+	bool direct; /* reads are direct */
 	uint64_t nr_pages, nr_cached;
-	bool told; /* the kernel does tell */
+	bool told; /* the kernel supports it */
 };
 
-void load_cached_init(struct load_cached *c, struct shoal_store *store, bool direct);
+void load_cached_init(struct load_cached *c, struct store *store, bool direct);
 void load_cached_clear(struct load_cached *c);
-/* @len may be SHOAL_SIZE_UNKNOWN: to the end of the file. */
+/* @len may be SHOAL_SIZE_UNKNOWN: up to the end of the file. */
 void load_cached_look(struct load_cached *c, const char *name, uint64_t off, uint64_t len);
 
-/*
- * Pages of the open file @fd that are in the cache, in @len bytes from @off on; 0: to its end.
- * -EPERM where the kernel does not tell: only of files that one owns or may write to.
- */
+/* How many pages of the open file @fd are cached, in @len bytes from @off (0: up to its end).
+ * -EPERM if the kernel reveals this only for files that the user owns or may write. */
 int64_t load_cached_pages(int fd, uint64_t off, uint64_t len);
 
-/* The same by mincore(2) alone. */
+/* The same with mincore(2) alone. */
 int64_t load_resident_pages(int fd, uint64_t off, uint64_t len);
 
 #endif

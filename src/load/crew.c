@@ -1,14 +1,15 @@
 /*
- * Several rings for one owner. One thread with one ring reads as fast as most disks are; where the
- * files are in the page cache, or the device is faster than a core, that core is the limit. Then
- * other threads, each with a ring of its own, take a part of what is submitted, a few requests at a
- * time, and the owner the rest: who is faster takes more.
+ * The crew: several io_uring rings for one owner. One thread with one ring is as fast as most
+ * disks. If the files are in the page cache, or the device is faster than a core, that core is the
+ * limit. Then helper threads, each with a ring of its own, take some of the submitted requests, a
+ * few at a time, and the owner takes the rest; a faster thread takes more.
  *
- * They are there only while the owner's thread has a core for itself and uses all of it: helpers
- * cost a little CPU for each request (locks, and being woken), and nothing is won where a device is
- * what one waits for, or where there are more threads than cores. 200,000 files of 16 KB in the
- * page cache, 2 cores: 118,000 a second without, 220,000 with one helper (8.5 and 8.4 us of CPU
- * each).
+ * Helpers run only while the owner's thread has a core for itself and uses all of it. They cost
+ * some CPU per request (locks and wakeups), and gain nothing if the device is the limit or if
+ * there are more threads than cores.
+ *
+ * Measured with 200,000 files of 16 KB in the page cache on 2 cores: 118,000 files per second
+ * without helpers, 220,000 with one (8.5 and 8.4 us of CPU per file).
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,61 +18,62 @@
 
 #include "base/cores.h"
 #include "base/queue.h"
-#include "load/engine_inside.h"
+#include "load/engine_private.h"
 
-/* More would wait for the owner, which also finds names and computes the order. */
+/* More helpers would wait for the owner, which also looks up names and computes the order. */
 #define HELPERS_MAX 3u
 
-/* Requests that are taken at once. */
+/* Requests that a thread takes at a time. */
 #define SHARE 16u
 
-/* How often the owner looks how busy it is, and how much of that time it must have been on a core,
- * in 16ths, to have one helper more or one less. */
+/* How often the owner measures its load, and the share of that time on a core, in 16ths, at
+ * which it adds or removes a helper. */
 #define LOOK_NS   10000000u
 #define BUSY_16TH 14u
 #define IDLE_16TH 8u
 
-/* How often, and after which pause, a file is opened again that found no descriptor free. */
+/* How often, and after which pause, opening a file is retried when no descriptor was free. */
 #define GRACE          3u
 #define GRACE_PAUSE_NS 1000000
 
-/* A helper looks around that often even if nothing is read. */
+/* A helper wakes up this often even if nothing is read. */
 #define HELPER_WAIT_US 100000
 
 struct helper {
 	struct crew *crew;
-	struct load_engine *ring; /* the thread's from its start on, which frees it */
+	struct load_engine *ring; /* used by the thread from its start on; the thread frees it */
 	pthread_t thread;
 	unsigned number;
-	unsigned active; /* requests that it has. The thread's */
+	unsigned active; /* requests in this ring. Used by the thread only */
 };
 
 struct crew {
 	struct load_engine base;
-	/* The owner's: */
+	/* Used by the owner only: */
 	struct load_engine *ring;
-	struct load_engine_options options; /* of rings to come */
+	struct load_engine_options options; /* for further rings */
 	struct load_list fresh;             /* submitted, not kicked */
 	unsigned own;                       /* requests in the ring */
-	unsigned out;                       /* handed over, and not back */
-	uint64_t looked, used;              /* when, and what CPU time it had had then, ns */
-	unsigned nr_helpers, most;          /* that there are, and may be */
-	unsigned take;                      /* the first so many are to take some */
-	unsigned grace; /* how often what found no descriptor free is tried again */
+	unsigned out;                       /* given to helpers and not returned */
+	uint64_t looked,
+		used; /* the time of the last measurement, and the CPU time used until then, ns */
+	unsigned nr_helpers, most; /* helpers that exist, and their limit */
+	unsigned take;             /* only the first this many take requests */
+	unsigned grace; /* how often requests that found no free descriptor have been retried */
 
-	atomic_bool poked; /* the owner shall not wait, says somebody */
+	atomic_bool poked; /* another thread wants the owner not to wait */
 
-	pthread_mutex_t lock; /* of all that follows */
-	pthread_cond_t work;  /* something is queued for helpers, or stop */
+	pthread_mutex_t lock; /* protects everything below */
+	pthread_cond_t work;  /* requests are queued for helpers, or stop is set */
 	struct load_list queued, done;
-	unsigned nr_own;    /* `own`, for the helpers */
+	unsigned nr_own;    /* `own`, readable by helpers */
 	unsigned nr_helped; /* requests in the helpers' rings */
-	unsigned idle;      /* helpers that wait for work */
-	unsigned wanted;    /* `take`, for the helpers */
+	unsigned idle;      /* idle helpers */
+	unsigned wanted;    /* `take`, readable by helpers */
 	bool alone;         /* no helpers any more: there are too few descriptors */
 	bool waiting;       /* the owner may be asleep in its ring */
 	bool stop;
-	int rc; /* a helper's ring failed, with this */
+	int rc; /* the error of a helper's ring */
 	struct shoal_err err;
 	struct helper helper[HELPERS_MAX];
 };
@@ -81,13 +83,14 @@ static struct crew *crew_of(struct load_engine *e)
 	return (struct crew *)e;
 }
 
-/* Under the lock: whether there is something that may begin. */
+/* Under the lock: whether a queued request may begin. */
 static bool is_work(const struct crew *c)
 {
 	return c->queued.head && c->nr_own + c->nr_helped < c->base.in_flight;
 }
 
-/* Under the lock: up to SHARE of what is queued to @l, counting it in @count. How many. */
+/* Under the lock: move up to SHARE queued requests to @l and count them in @count. Returns how
+ * many. */
 static unsigned take_share(struct crew *c, struct load_list *l, unsigned *count)
 {
 	unsigned nr = 0;
@@ -108,8 +111,9 @@ static void submit_all(struct load_engine *ring, struct load_list *l)
 /* ---- In the helpers ---- */
 
 /*
- * Under the lock: what a helper has read is the owner's again. One that found no descriptor free is
- * left to the owner, and so is all that comes: it has those that others hold closed soon.
+ * Under the lock: return to the owner the requests that a helper has read. A request that found
+ * no free descriptor is left to the owner, and so are all later ones, so that the descriptors
+ * that are held are closed soon.
  */
 static void give_back(struct helper *h)
 {
@@ -129,8 +133,8 @@ static void give_back(struct helper *h)
 	}
 }
 
-/* One share: called and left with the lock. */
-static void serve(struct helper *h)
+/* Execute one group of requests. Called and left with the lock held. */
+static void crew_serve(struct helper *h)
 {
 	struct crew *c = h->crew;
 	struct load_list mine = { NULL, NULL };
@@ -166,7 +170,7 @@ static void *help(void *arg)
 	pthread_mutex_lock(&c->lock);
 	while (!c->stop && c->rc == 0) {
 		if (h->active > 0 || (h->number < c->wanted && is_work(c))) {
-			serve(h);
+			crew_serve(h);
 			continue;
 		}
 		c->idle++;
@@ -182,10 +186,10 @@ static void *help(void *arg)
 
 static uint64_t cpu_now(void)
 {
-	return shoal_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* Where none can be had the owner goes on without, and does not try again. */
+/* If no helper can be started, the owner continues without and does not try again. */
 static void add_helper(struct crew *c)
 {
 	struct load_engine base = { .store = c->base.store,
@@ -197,7 +201,7 @@ static void add_helper(struct crew *c)
 	*h = (struct helper){ .crew = c, .number = c->nr_helpers };
 	if (load_uring_new(&c->options, &base, &h->ring, NULL) < 0) {
 		c->most = c->nr_helpers;
-	} else if (shoal_thread_start(&h->thread, help, h) < 0) {
+	} else if (thread_start(&h->thread, help, h) < 0) {
 		h->ring = load_engine_free(h->ring);
 		c->most = c->nr_helpers;
 	} else {
@@ -205,8 +209,8 @@ static void add_helper(struct crew *c)
 	}
 }
 
-/* Now and then: is the owner's core all used, so that a helper more would be of use? */
-static void look(struct crew *c, uint64_t now)
+/* From time to time: add a helper if the owner's core is fully used. */
+static void crew_check_load(struct crew *c, uint64_t now)
 {
 	uint64_t passed = now - c->looked, used;
 
@@ -244,7 +248,7 @@ static void stay_alone(struct crew *c)
 }
 
 /* Under the lock. */
-static void hand_over(struct crew *c)
+static void crew_deliver(struct crew *c)
 {
 	if (c->alone)
 		stay_alone(c);
@@ -254,7 +258,7 @@ static void hand_over(struct crew *c)
 	c->wanted = c->take;
 	c->nr_own = c->own;
 	if (c->idle > 0 && c->wanted > 0 && is_work(c))
-		pthread_cond_broadcast(&c->work); /* one of the first `wanted` must hear it */
+		pthread_cond_broadcast(&c->work); /* one of the first `wanted` must be woken */
 }
 
 static void crew_kick(struct load_engine *e)
@@ -263,16 +267,14 @@ static void crew_kick(struct load_engine *e)
 
 	if (c->fresh.head) {
 		pthread_mutex_lock(&c->lock);
-		hand_over(c);
+		crew_deliver(c);
 		pthread_mutex_unlock(&c->lock);
 	}
 	c->ring->ops->kick(c->ring);
 }
 
-/*
- * No descriptor was free: whether helpers have some, or had just now, which may take a while to be
- * closed after all is read. Waits a little, so that trying again does not eat a core.
- */
+/* No descriptor was free: whether helpers hold some, or did a moment ago, because closing takes
+ * a while after the last read. Waits a little, so that retries do not use up a core. */
 static bool may_be_freed(struct crew *c)
 {
 	if (c->nr_helpers == 0)
@@ -291,8 +293,8 @@ static bool may_be_freed(struct crew *c)
 	return true;
 }
 
-/* No descriptor was free: whether one that needs none was waiting for its turn. It is begun. */
-static bool begin_open(struct crew *c)
+/* No descriptor was free: begin a waiting request that needs none. Whether there was one. */
+static bool crew_begin_open(struct crew *c)
 {
 	struct load_request *r;
 
@@ -311,16 +313,14 @@ static bool begin_open(struct crew *c)
 	return true;
 }
 
-/*
- * What the owner's ring has read. One for which no descriptor was free is tried again while helpers
- * may hold some.
- */
+/* Reap the owner's ring. A request that found no free descriptor is retried while helpers may
+ * hold some. */
 static void collect(struct crew *c)
 {
 	struct load_list *done = &c->ring->done;
 
 	for (struct load_request *r = load_pop(done); r; r = load_pop(done)) {
-		if (!load_starved(r->result) || !(begin_open(c) || may_be_freed(c))) {
+		if (!load_starved(r->result) || !(crew_begin_open(c) || may_be_freed(c))) {
 			c->own--;
 			load_push(&c->base.done, r);
 			continue;
@@ -330,7 +330,7 @@ static void collect(struct crew *c)
 	}
 }
 
-/* Under the lock: what helpers have read, and their errors. */
+/* Under the lock: collect the requests that helpers have completed, and their errors. */
 static int collect_helped(struct crew *c, struct shoal_err *err)
 {
 	for (struct load_request *r = load_pop(&c->done); r; r = load_pop(&c->done)) {
@@ -342,14 +342,15 @@ static int collect_helped(struct crew *c, struct shoal_err *err)
 	return c->rc;
 }
 
-/* With helpers: hand over what is new, take what they have done, and a share to do oneself. */
+/* With helpers: queue new requests, collect completed ones, and take a group for the owner's
+ * ring. */
 static int turn_with_helpers(struct crew *c, struct shoal_err *err)
 {
 	struct load_list mine = { NULL, NULL };
 	int rc;
 
 	pthread_mutex_lock(&c->lock);
-	hand_over(c);
+	crew_deliver(c);
 	rc = collect_helped(c, err);
 	c->out -= take_share(c, &mine, &c->nr_own);
 	c->own = c->nr_own;
@@ -359,7 +360,7 @@ static int turn_with_helpers(struct crew *c, struct shoal_err *err)
 	return rc;
 }
 
-/* After a wait: what helpers have done meanwhile. */
+/* After a wait: collect the requests that helpers have completed meanwhile. */
 static int look_at_helpers(struct crew *c, struct shoal_err *err)
 {
 	int rc;
@@ -372,18 +373,16 @@ static int look_at_helpers(struct crew *c, struct shoal_err *err)
 	return rc;
 }
 
-/*
- * Until something is done, time is up or somebody pokes. Helpers wake the ring, maybe later than
- * needed, so that it comes back with nothing; signals end no wait here.
- */
+/* Wait until a request is done, time is up or another thread wakes the owner. Helpers wake the
+ * ring, maybe later than needed, so that it returns with nothing; signals do not end this wait. */
 static int crew_wait(struct load_engine *e, uint64_t timeout_us, struct shoal_err *err)
 {
 	struct crew *c = crew_of(e);
-	uint64_t now = load_now(), end = now + shoal_min(timeout_us, UINT64_MAX / 4000) * 1000;
+	uint64_t now = clock_now(), end = now + u64_min(timeout_us, UINT64_MAX / 4000) * 1000;
 	uint64_t left;
 	int rc = 0;
 
-	look(c, now);
+	crew_check_load(c, now);
 	do {
 		bool helped = c->out > 0 || c->fresh.head;
 
@@ -395,7 +394,7 @@ static int crew_wait(struct load_engine *e, uint64_t timeout_us, struct shoal_er
 		collect(c);
 		if (helped && rc == 0)
 			rc = look_at_helpers(c, err);
-		now = load_now();
+		now = clock_now();
 	} while (rc == 0 && !e->done.head && left > 0 && !c->poked);
 	c->poked = false;
 	return e->done.head ? 0 : rc;
@@ -433,7 +432,7 @@ static const struct load_engine_ops crew_ops = {
 	.free = crew_free,
 };
 
-/* Cores that this thread may run on. */
+/* Create a crew for the cores that this thread may run on. */
 int load_crew_new(const struct load_engine_options *options, const struct load_engine *base,
 		  struct load_engine **ret_engine, struct shoal_err *err)
 {
@@ -444,16 +443,16 @@ int load_crew_new(const struct load_engine_options *options, const struct load_e
 	if (rc < 0)
 		return rc;
 	*ret_engine = ring;
-	c = shoal_nr_cores() > 1 ? calloc(1, sizeof(*c)) : NULL;
+	c = cores_available() > 1 ? calloc(1, sizeof(*c)) : NULL;
 	if (!c)
-		return 0; /* the ring does without */
+		return 0; /* the ring works without */
 	c->base = *ring;
 	c->base.ops = &crew_ops;
 	c->ring = ring;
 	c->options = *options;
-	c->options.pool = NULL; /* registered once: pages would count twice as locked */
-	c->most = (unsigned)shoal_min(shoal_nr_cores() - 1, HELPERS_MAX);
-	c->looked = load_now();
+	c->options.pool = NULL; /* registered once: the pages would count twice as locked memory */
+	c->most = (unsigned)u64_min(cores_available() - 1, HELPERS_MAX);
+	c->looked = clock_now();
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->work, NULL);
 	*ret_engine = &c->base;

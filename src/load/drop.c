@@ -1,10 +1,10 @@
-/* Have the page cache forget a dataset's files. */
+/* Drop a dataset's files from the page cache. */
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "load/cached.h"
-#include "store/posix.h"
+#include "store/posix/posix.h"
 
 static void drop_file(int root_fd, const char *name, struct shoal_drop_result *r)
 {
@@ -17,7 +17,7 @@ static void drop_file(int root_fd, const char *name, struct shoal_drop_result *r
 	}
 	(void)!posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 	if (r->told)
-		left = load_cached_pages(fd, 0, 0); /* of no length: to its end */
+		left = load_cached_pages(fd, 0, 0); /* length 0: up to its end */
 	if (left < 0)
 		r->told = false;
 	else if (left > 0)
@@ -37,7 +37,7 @@ static int drop_files(const struct shoal_catalog *cat, int root_fd, uint64_t fir
 
 	for (; rc >= 0 && first < end; first++) {
 		if (stop && __atomic_load_n(stop, __ATOMIC_RELAXED)) {
-			rc = shoal_fail(err, -ECANCELED, "interrupted");
+			rc = err_set(err, -ECANCELED, "interrupted");
 			break;
 		}
 		rc = shoal_cursor_next(cursor, &name, &len);
@@ -57,13 +57,13 @@ int shoal_drop_cache(const struct shoal_catalog *cat, const char *store, uint64_
 	struct shoal_drop_result r = { .told = true };
 	const struct store_posix *files;
 	struct shoal_catalog_info info;
-	struct shoal_store *s = NULL;
+	struct store *s = NULL;
 	int rc;
 
 	shoal_catalog_info(cat, &info);
 	if (nr_shares == 0 || share >= nr_shares)
-		return shoal_fail(err, -EINVAL, "there is no such share of the files");
-	rc = shoal_store_open(store ? store : info.root, &s, err);
+		return err_set(err, -EINVAL, "this part of the files does not exist");
+	rc = store_open(store ? store : info.root, NULL, &s, err);
 	if (rc < 0)
 		return rc;
 	files = store_posix_of(s);
@@ -73,7 +73,7 @@ int shoal_drop_cache(const struct shoal_catalog *cat, const char *store, uint64_
 			(uint64_t)((unsigned __int128)info.nr_files * share / nr_shares),
 			(uint64_t)((unsigned __int128)info.nr_files * (share + 1) / nr_shares),
 			stop, &r, err);
-	shoal_store_close(s);
+	store_close(s);
 	if (rc == 0)
 		*ret_result = r;
 	return rc;

@@ -4,21 +4,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "load/engine_inside.h"
-#include "store/s3.h"
+#include "load/engine_private.h"
+#include "store/s3/s3.h"
 
-/* ---- What of a file is read next ---- */
+/* ---- The next read of a file ---- */
 
-/* One call never reads more than 2 GiB less a page; a power of two keeps direct reads aligned. */
+/* A single read is less than 2 GiB minus a page; a power of two keeps direct reads aligned. */
 #define PIECE_MAX (UINT64_C(1) << 30)
 
-/* Bytes in front of what is wanted that come along. */
+/* Bytes before the wanted ones that an aligned read includes. */
 static size_t skip_of(const struct load_engine *e, const struct load_request *r)
 {
 	return e->direct && e->posix ? (size_t)(r->off % LOAD_ALIGN) : 0;
 }
 
-/* So many bytes in whole blocks. */
+/* Round up to whole blocks. */
 static uint64_t load_whole(uint64_t len)
 {
 	return (len + LOAD_ALIGN - 1) / LOAD_ALIGN * LOAD_ALIGN;
@@ -36,15 +36,15 @@ struct load_piece load_next_piece(const struct load_engine *e, const struct load
 	}
 	return (struct load_piece){
 		.buf = r->buf + from,
-		.len = (uint32_t)shoal_min(end - from, PIECE_MAX),
+		.len = (uint32_t)u64_min(end - from, PIECE_MAX),
 		.off = r->off - skip + from,
 	};
 }
 
 /*
- * A read that is short of the wanted bytes is tried again until nothing comes: then the file ends
- * there. One that brought them all is not, though it may have been short of the byte that tells of
- * growth: that would be a second call for nearly every file.
+ * A short read is repeated until it returns nothing: then the file ends there. A read that
+ * returned all wanted bytes is not repeated, even if the extra byte that detects growth is
+ * missing: that would be a second call for nearly every file.
  */
 bool load_took(const struct load_engine *e, struct load_request *r, uint32_t n)
 {
@@ -56,7 +56,7 @@ bool load_took(const struct load_engine *e, struct load_request *r, uint32_t n)
 	return end < skip_of(e, r) + r->len;
 }
 
-/* ---- Files that are shared ---- */
+/* ---- Shared files ---- */
 
 int load_shared_fd(const struct load_request *r)
 {
@@ -67,11 +67,11 @@ void load_share_fd(struct load_request *r)
 {
 	int none = -1;
 
-	if (r->file) /* else it stays its own: another was first */
+	if (r->file) /* otherwise the descriptor stays the request's own: another one was first */
 		atomic_compare_exchange_strong(&r->file->fd, &none, r->fd);
 }
 
-struct load_closing load_let_go(struct load_request *r)
+struct load_closing load_release_file(struct load_request *r)
 {
 	struct load_closing c = { .own = r->fd, .shared = -1 };
 
@@ -113,15 +113,15 @@ void load_file_release(struct load_file *f)
 		close(fd);
 }
 
-/* ---- How it ends ---- */
+/* ---- Completion ---- */
 
-/* What is not a file may have been read as if it were one that has shrunk. */
+/* Something other than a regular file may look like a file that has shrunk. */
 static int check_regular(int fd)
 {
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
-		return shoal_errno();
+		return err_errno();
 	return S_ISREG(st.st_mode) ? 0 : S_ISDIR(st.st_mode) ? -EISDIR : -ESPIPE;
 }
 
@@ -130,17 +130,15 @@ void load_settle(const struct load_engine *e, struct load_request *r, int rc)
 	size_t skip = skip_of(e, r);
 	uint64_t got = r->got > skip ? r->got - skip : 0;
 
-	got = shoal_min(got, r->len + !r->inside);
+	got = u64_min(got, r->len + !r->inside);
 	if (rc == 0 && got != r->len)
 		rc = check_regular(r->fd);
 	r->data = r->buf + skip;
 	r->result = rc < 0 ? rc : (int64_t)got;
 }
 
-/*
- * Directories refuse O_DIRECT with the same EINVAL as file systems that do not have it. To tell
- * them apart is worth a second open, here and not for each file.
- */
+/* Directories refuse O_DIRECT with the same EINVAL as file systems without support for it. A
+ * second open tells them apart; it is done here and not for each file. */
 int load_open_error(const struct load_engine *e, const struct load_request *r, int rc)
 {
 	int fd;
@@ -157,31 +155,29 @@ int load_open_error(const struct load_engine *e, const struct load_request *r, i
 	return rc < 0 ? rc : -EOPNOTSUPP;
 }
 
-/* ---- Choosing ---- */
+/* ---- Choosing an engine ---- */
 
-/* A file without a name, that is never written, or an error. */
-static int open_nameless(const struct store_posix *p, int flags)
+/* Open an unnamed file that is never written; or an error. */
+static int engine_open_nameless(const struct store_posix *p, int flags)
 {
 	int fd = openat(p->root_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
 
-	return fd < 0 ? shoal_errno() : fd;
+	return fd < 0 ? err_errno() : fd;
 }
 
-/*
- * Only files can be asked for O_DIRECT, and none is known yet. Where none can be made either, as on
- * a file system that is read-only, the first request tells.
- */
+/* O_DIRECT can only be tried on a file, and none is known yet. If no file can be created either,
+ * as on a read-only file system, the first request shows whether it works. */
 static int probe_direct(const struct load_engine *e, struct shoal_err *err)
 {
-	int fd = open_nameless(e->posix, O_DIRECT);
+	int fd = engine_open_nameless(e->posix, O_DIRECT);
 
 	if (fd == -EINVAL) {
-		fd = open_nameless(e->posix, 0);
+		fd = engine_open_nameless(e->posix, 0);
 		if (fd >= 0) {
 			close(fd);
-			return shoal_fail(err, -ENOTSUP,
-					  "the file system of '%.300s' refuses O_DIRECT",
-					  e->store->uri);
+			return err_set(err, -ENOTSUP,
+				       "the file system of '%.300s' does not support O_DIRECT",
+				       e->store->uri);
 		}
 	}
 	if (fd >= 0)
@@ -189,14 +185,14 @@ static int probe_direct(const struct load_engine *e, struct shoal_err *err)
 	return 0;
 }
 
-static int check_options(const struct load_engine_options *o, struct shoal_err *err)
+static int engine_check_options(const struct load_engine_options *o, struct shoal_err *err)
 {
 	if (o->in_flight < 1 || o->in_flight > LOAD_IN_FLIGHT_MAX)
-		return shoal_fail(err, -EINVAL, "%u requests in flight: there are 1 to %u",
-				  o->in_flight, LOAD_IN_FLIGHT_MAX);
+		return err_set(err, -EINVAL, "%u requests in flight: there must be 1 to %u",
+			       o->in_flight, LOAD_IN_FLIGHT_MAX);
 	if (o->kind == LOAD_URING && !store_posix_of(o->store))
-		return shoal_fail(err, -ENOTSUP, "io_uring reads files, and a %s store has none",
-				  o->store->ops->kind);
+		return err_set(err, -ENOTSUP, "io_uring reads files, but a %s store has none",
+			       o->store->ops->kind);
 	return 0;
 }
 
@@ -209,7 +205,7 @@ int load_engine_new(const struct load_engine_options *options, struct load_engin
 		.in_flight = options->in_flight,
 	};
 	struct shoal_err why = { "" };
-	int rc = check_options(options, err);
+	int rc = engine_check_options(options, err);
 
 	if (rc < 0)
 		return rc;
@@ -224,7 +220,7 @@ int load_engine_new(const struct load_engine_options *options, struct load_engin
 	if (options->kind == LOAD_AUTO && base.posix) {
 		rc = load_crew_new(options, &base, ret_engine, &why);
 		if (rc == 0 || rc == -ENOMEM)
-			return rc < 0 ? shoal_fail(err, rc, "%s", why.msg) : 0;
+			return rc < 0 ? err_set_as(err, rc, &why, "%s", why.msg) : 0;
 		snprintf(base.detail, sizeof(base.detail), "%.200s", why.msg);
 	} else if (options->direct && !base.posix) {
 		snprintf(base.detail, sizeof(base.detail),
@@ -235,7 +231,7 @@ int load_engine_new(const struct load_engine_options *options, struct load_engin
 	return load_threads_new(&base, ret_engine, err);
 }
 
-/* ---- The thin calls ---- */
+/* ---- Wrappers ---- */
 
 struct load_engine *load_engine_free(struct load_engine *e)
 {
@@ -279,14 +275,14 @@ void load_engine_submit(struct load_engine *e, struct load_request *r)
 	r->state = 0;
 	r->opened = 0;
 	r->data = r->buf;
-	r->started = load_now();
+	r->started = clock_now();
 	if (rc == 0) {
 		e->ops->submit(e, r);
 		return;
 	}
 	r->result = rc;
 	r->finished = r->started;
-	c = load_let_go(r);
+	c = load_release_file(r);
 	if (c.shared >= 0)
 		close(c.shared);
 	load_push(&e->done, r);
@@ -342,33 +338,34 @@ int load_engine_why(const struct load_engine *e, const struct load_request *r,
 {
 	int rc = r->result < 0 ? (int)r->result : 0;
 
-	if (rc == -ESTALE && r->etag) /* short: a loader keeps 160 bytes, names of 90 among them */
-		return shoal_fail(err, rc,
-				  "'%.200s' changed since it was listed: index the bucket again "
-				  "with --etags",
-				  r->name);
+	if (rc == -ESTALE &&
+	    r->etag) /* short: a loader keeps 160 bytes for it, with names of up to 90 */
+		return err_set_hint(err, rc, SHOAL_HINT_ETAGS,
+				    "'%.200s' changed since it was listed (ETag mismatch)",
+				    r->name);
 	if (rc < 0 && e->ops->why && e->ops->why(e, r, err) < 0)
 		return rc;
 	switch (rc) {
 	case 0:
 		return 0;
 	case -ENOENT:
-		return shoal_fail(err, rc, "'%.200s' is not there", r->name);
+		return err_set(err, rc, "'%.200s' does not exist", r->name);
 	case -EISDIR:
-		return shoal_fail(err, rc, "'%.200s' is a directory", r->name);
+		return err_set(err, rc, "'%.200s' is a directory", r->name);
 	case -ESPIPE:
-		return shoal_fail(err, rc, "'%.200s' is not a regular file", r->name);
+		return err_set(err, rc, "'%.200s' is not a regular file", r->name);
 	case -EOPNOTSUPP:
 		if (e->direct)
-			return shoal_fail(err, rc, "the file system of '%.200s' refuses O_DIRECT",
-					  r->name);
-		return shoal_fail_errno(err, rc, "cannot read '%.200s'", r->name);
+			return err_set(err, rc,
+				       "the file system of '%.200s' does not support O_DIRECT",
+				       r->name);
+		return err_set_errno(err, rc, "cannot read '%.200s'", r->name);
 	case -EMFILE:
-		return shoal_fail(err, rc,
-				  "cannot open '%.200s': the process may open no more files "
-				  "(ulimit -n): allow it more, or have fewer in flight",
-				  r->name);
+		return err_set(err, rc,
+			       "cannot open '%.200s': too many open files in this process: "
+			       "raise its limit (ulimit -n), or have fewer in flight",
+			       r->name);
 	default:
-		return shoal_fail_errno(err, rc, "cannot read '%.200s'", r->name);
+		return err_set_errno(err, rc, "cannot read '%.200s'", r->name);
 	}
 }

@@ -1,18 +1,21 @@
 /*
- * The caller's side: opening and closing, epochs, and batches taken and given back. One thread of
- * the loader's own reads ahead: ahead.c. All memory is taken when it is opened: a ring of batches,
- * each with a slot of the pool and room for a name for every sample.
+ * The caller's side: opening and closing, epochs, and taking and giving back batches. A thread
+ * of the loader reads ahead (ahead.c). It fills a ring of batches, whose samples are read into
+ * buffers of the pool (pool.h).
  */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/queue.h"
 #include "base/text.h"
-#include "load/loader_inside.h"
+#include "load/loader_private.h"
+#include "store/uri.h"
 
 #define IN_FLIGHT 64u
 #define PREFETCH  2u
@@ -20,13 +23,16 @@
 
 #define PREFETCH_MAX 65536u
 
-/* Of a piece, unless a slot is given. */
+#define KEPT_ALIGN (UINT64_C(2) << 20)
+
+/* Size of a piece, unless a slot size is given. */
 #define PIECE (UINT64_C(1) << 20)
 
 /* ---- Opening and closing ---- */
 
-/* The largest sample that the catalog has, in bytes. */
-static int largest(const struct shoal_catalog *cat, uint64_t *ret_size, struct shoal_err *err)
+/* The size of the catalog's largest sample, in bytes. */
+static int loader_largest(const struct shoal_catalog *cat, uint64_t *ret_size,
+			  struct shoal_err *err)
 {
 	struct shoal_catalog_info info;
 	int rc;
@@ -34,29 +40,28 @@ static int largest(const struct shoal_catalog *cat, uint64_t *ret_size, struct s
 	shoal_catalog_info(cat, &info);
 	*ret_size = 0;
 	if (info.nr_bytes == SHOAL_SIZE_UNKNOWN)
-		return shoal_fail(
-			err, -EINVAL,
-			"the catalog has no sizes: say how large a sample may be (--slot)");
+		return err_set_hint(err, -EINVAL, SHOAL_HINT_SLOT, "the catalog has no sizes");
 	rc = shoal_catalog_largest(cat, ret_size);
 	if (rc < 0)
 		return shoal_catalog_explain(cat, rc, err);
-	/* The last record of a file has what is left over, more of it maybe in a smaller file. */
+	/* The last record of a file includes the remainder, which may be larger in a smaller
+	 * file. */
 	if (info.samples_per_file > 1)
-		*ret_size = shoal_min(*ret_size, *ret_size / info.samples_per_file +
-							 (info.samples_per_file - 1));
+		*ret_size = u64_min(*ret_size, *ret_size / info.samples_per_file +
+						       (info.samples_per_file - 1));
 	return 0;
 }
 
 /*
- * One for each file that pieces in the ring share, or those that come next: 8 bytes a slot. They
- * are begun in turn, and batches handed out in the same order: when it is the first one's turn
- * again, all that it was for has been read.
+ * One entry per file that pieces in the ring, or the next ones, share: 8 bytes per slot. They
+ * are used in turn, and batches are handed out in the same order: when an entry's turn comes
+ * again, all its pieces have been read.
  */
 static int take_files(struct shoal_loader *l, uint64_t nr)
 {
 	if (l->piece == UINT64_MAX)
 		return 0;
-	l->nr_files = (uint32_t)shoal_min(nr + 1, UINT32_MAX);
+	l->nr_files = (uint32_t)u64_min(nr + 1, UINT32_MAX);
 	l->files = calloc(l->nr_files, sizeof(*l->files));
 	if (!l->files)
 		return -ENOMEM;
@@ -65,31 +70,106 @@ static int take_files(struct shoal_loader *l, uint64_t nr)
 	return 0;
 }
 
+/* The mean number of bytes of a sample, or piece. */
+static uint64_t mean_bytes(const struct shoal_loader *l)
+{
+	uint64_t mean = l->options.object_size;
+	struct shoal_catalog_info info;
+
+	shoal_catalog_info(l->cat, &info);
+	if (!mean && (!l->sizes || info.nr_samples == 0))
+		return l->slot_bytes; /* the size is not known */
+	if (!mean)
+		mean = info.nr_bytes / info.nr_samples + (info.nr_bytes % info.nr_samples > 0);
+	if (mean > l->piece) /* the number of pieces of a sample of that size */
+		mean = mean / ((mean - 1) / l->piece + 1) + 1;
+	return u64_min(mean, l->slot_bytes);
+}
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+	uint64_t product;
+
+	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+/* The most bytes that may be reserved and not used. */
+static uint64_t may_reserve(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+	struct rlimit space;
+
+	/* Other mappings need address space if it is limited. */
+	if (getrlimit(RLIMIT_AS, &space) < 0 || space.rlim_cur != RLIM_INFINITY)
+		return 0;
+	return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+}
+
+/*
+ * The size of the pool. The kept part has room for the batches of the ring at their mean size,
+ * but for no more than the existing samples. The range has room for their maximum size, up to
+ * the machine's memory; or it is the given limit.
+ */
+static void plan_pool(struct shoal_loader *l, struct load_pool_options *ret_options)
+{
+	const struct shoal_order_spec *spec = shoal_order_spec(l->order);
+	uint64_t most = load_buffer_len(l->slot_bytes, l->anywhere), nr = l->nr_ring * spec->batch;
+	uint64_t each = load_buffer_expected(mean_bytes(l), l->slot_bytes, l->anywhere);
+	struct load_pool_options o = { .nr_batches = l->nr_ring };
+	uint64_t limit = l->options.memory / LOAD_ALIGN * LOAD_ALIGN;
+
+	if (l->piece == UINT64_MAX && spec->remainder != SHOAL_PAD)
+		o.kept = times(u64_min(nr, spec->nr_samples), each);
+	else
+		o.kept = times(nr, each);
+	o.limited = limit > 0;
+	o.len = u64_min(limit ? limit : u64_max(o.kept, may_reserve()), times(nr, most));
+	if (o.kept < o.len &&
+	    o.kept < SIZE_MAX / 2) /* huge pages are kept as a whole or not at all */
+		o.kept = (o.kept + KEPT_ALIGN - 1) / KEPT_ALIGN * KEPT_ALIGN;
+	o.kept = u64_min(o.kept, o.len);
+	if (each == most || o.kept == times(nr, most)) { /* all buffers can have the maximum size */
+		l->buffer_len = most;
+		o.lane = times(spec->batch, most);
+	}
+	*ret_options = o;
+}
+
 static int take_memory(struct shoal_loader *l, struct shoal_err *err)
 {
 	uint64_t batch = shoal_order_spec(l->order)->batch;
 	uint64_t nr = (uint64_t)l->nr_ring * batch;
+	struct load_pool_options po;
 	struct shoal_catalog_info info;
 	int rc;
 
 	if (batch > UINT32_MAX || nr > UINT32_MAX)
-		return shoal_fail(err, -EINVAL, "a batch of %" PRIu64 " samples is too large",
-				  batch);
+		return err_set(err, -EINVAL, "a batch of %" PRIu64 " samples is too large", batch);
+	if (l->slot_bytes >= SIZE_MAX / 4)
+		return err_set(err, -ENOMEM,
+			       "a sample of %" PRIu64 " bytes is more than fits in memory: "
+			       "lower the batch, the prefetch or the slot",
+			       l->slot_bytes);
 	shoal_catalog_info(l->cat, &info);
-	rc = load_pool_init(&l->pool, l->slot_bytes,
-			    info.samples_per_file != 1 || l->piece < LOAD_ALIGN, nr, err);
+	l->anywhere = info.samples_per_file != 1 || l->piece < LOAD_ALIGN;
+	plan_pool(l, &po);
+	rc = load_pool_init(&l->pool, &po, err);
 	if (rc < 0)
 		return rc;
-	/* For each sample of the ring its slot with a name, and a few numbers: some 4.3 KB. */
 	l->ring = calloc(l->nr_ring, sizeof(*l->ring));
 	l->samples = calloc(nr, sizeof(*l->samples));
 	l->slots = calloc(nr, sizeof(*l->slots));
 	l->cursor.ids = calloc(batch, sizeof(*l->cursor.ids));
-	if (!l->ring || !l->samples || !l->slots || !l->cursor.ids || take_files(l, nr) < 0)
-		return shoal_fail(err, -ENOMEM, "out of memory");
+	/* Only the part that the names of a batch fill is touched and becomes memory. */
+	l->names = malloc(nr * (SHOAL_NAME_MAX + 1));
+	if (!l->ring || !l->samples || !l->slots || !l->cursor.ids || !l->names ||
+	    take_files(l, nr) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
 	for (uint32_t i = 0; i < l->nr_ring; i++)
-		l->ring[i] = (struct load_batch){ .sample = l->samples + i * batch,
-						  .slot = l->slots + i * batch };
+		l->ring[i] =
+			(struct load_batch){ .sample = l->samples + i * batch,
+					     .slot = l->slots + i * batch,
+					     .names = l->names + i * batch * (SHOAL_NAME_MAX + 1) };
 	return 0;
 }
 
@@ -98,14 +178,12 @@ int load_check_etags(const struct shoal_catalog *cat, const char *store, struct 
 	struct shoal_catalog_info info;
 
 	shoal_catalog_info(cat, &info);
-	if (strncmp(store ? store : info.root, "s3://", strlen("s3://")) != 0)
-		return shoal_fail(err, -EINVAL,
-				  "only objects in a bucket have ETags, so --if-match is for "
-				  "s3://bucket/prefix");
+	if (!store_uri_traits(store ? store : info.root).etags)
+		return err_set_hint(err, -EINVAL, SHOAL_HINT_IF_MATCH,
+				    "only objects in a bucket have ETags to compare");
 	if (!info.etags)
-		return shoal_fail(err, -EINVAL,
-				  "the catalog has no ETags, which --if-match needs: index the "
-				  "bucket again with --etags");
+		return err_set_hint(err, -EINVAL, SHOAL_HINT_ETAGS,
+				    "the catalog has no ETags to compare with");
 	return 0;
 }
 
@@ -119,21 +197,23 @@ static int open_engine(struct shoal_loader *l, struct shoal_err *err)
 					  .in_flight = l->options.in_flight,
 					  .direct = l->options.direct,
 					  .pool = l->pool.bytes,
-					  .pool_len = l->pool.len };
+					  .pool_len = l->pool.is.kept };
 	int rc;
 
 	shoal_catalog_info(l->cat, &info);
-	rc = shoal_store_open(l->options.store ? l->options.store : info.root, &l->store, err);
+	rc = store_open(l->options.store ? l->options.store : info.root, l->options.config,
+			&l->store, err);
 	if (rc < 0)
 		return rc;
+	l->options.config = NULL; /* it was lent, and the store has copied what it needs */
 	eo.store = l->store;
-	l->made_up = strncmp(l->store->uri, "null:", 5) == 0;
-	if (l->options.object_size && !l->made_up)
-		return shoal_fail(err, -EINVAL, "an object size is for the null store only");
-	if (!l->sizes && !l->made_up && info.samples_per_file != 1)
-		return shoal_fail(err, -EINVAL,
-				  "the catalog has no sizes, so it is not known where in a file "
-				  "its samples are: index it with sizes");
+	l->synthetic = l->store->traits.synthetic;
+	if (l->options.object_size && !l->synthetic)
+		return err_set(err, -EINVAL, "an object size is for the null store only");
+	if (!l->sizes && !l->synthetic && info.samples_per_file != 1)
+		return err_set_hint(err, -EINVAL, SHOAL_HINT_SIZES,
+				    "the catalog has no sizes, so the offsets of samples in "
+				    "their files are unknown");
 	load_cached_init(&l->cached, l->store, l->options.direct);
 	return load_engine_new(&eo, &l->engine, err);
 }
@@ -152,17 +232,22 @@ static void set_defaults(struct shoal_loader *l, const struct shoal_load_options
 	l->nr_ring = l->options.prefetch + 1;
 }
 
-static int check_options(const struct shoal_load_options *o, struct shoal_err *err)
+static int loader_check_options(const struct shoal_load_options *o, struct shoal_err *err)
 {
 	if (o->prefetch > PREFETCH_MAX)
-		return shoal_fail(err, -EINVAL, "%u batches ahead: there are 1 to %u", o->prefetch,
-				  PREFETCH_MAX);
+		return err_set(err, -EINVAL, "%u batches ahead: there must be 1 to %u", o->prefetch,
+			       PREFETCH_MAX);
 	if ((unsigned)o->engine > SHOAL_ENGINE_THREADS)
-		return shoal_fail(err, -EINVAL, "there is no engine %u", (unsigned)o->engine);
+		return err_set(err, -EINVAL, "there is no engine %u", (unsigned)o->engine);
+	if (o->memory && o->memory < LOAD_ALIGN)
+		return err_set(err, -EINVAL,
+			       "%" PRIu64 " bytes of memory hold no sample: there must be "
+			       "%u at least",
+			       o->memory, LOAD_ALIGN);
 	return 0;
 }
 
-/* How much room a sample has, and of which size pieces are. */
+/* Determine the room per sample and the size of pieces. */
 static int choose_slot(struct shoal_loader *l, struct shoal_err *err)
 {
 	int rc = 0;
@@ -170,19 +255,19 @@ static int choose_slot(struct shoal_loader *l, struct shoal_err *err)
 	l->piece = UINT64_MAX;
 	l->slot_bytes = l->options.slot ? l->options.slot : l->options.object_size;
 	if (l->options.pieces && !l->sizes && !l->options.object_size)
-		return shoal_fail(err, -EINVAL,
-				  "the catalog has no sizes, so it is not known how many pieces a "
-				  "sample has: index it with sizes");
+		return err_set_hint(err, -EINVAL, SHOAL_HINT_SIZES,
+				    "the catalog has no sizes, so the number of pieces of a "
+				    "sample is unknown");
 	if (l->slot_bytes == 0)
-		rc = largest(l->cat, &l->slot_bytes, err);
+		rc = loader_largest(l->cat, &l->slot_bytes, err);
 	if (rc < 0 || !l->options.pieces)
 		return rc;
 	if (!l->options.slot)
-		l->slot_bytes = shoal_min(l->slot_bytes, PIECE);
-	/* Where one begins the next ends: direct reads like it to be at a block. */
+		l->slot_bytes = u64_min(l->slot_bytes, PIECE);
+	/* A piece ends where the next begins: direct reads need that to be a block boundary. */
 	l->piece = l->slot_bytes < LOAD_ALIGN ? l->slot_bytes
 					      : l->slot_bytes / LOAD_ALIGN * LOAD_ALIGN;
-	l->piece = shoal_max(l->piece, 1);
+	l->piece = u64_max(l->piece, 1);
 	return 0;
 }
 
@@ -196,19 +281,18 @@ static int open_parts(struct shoal_loader *l, const struct shoal_order_spec *spe
 	l->sizes = info.nr_bytes != SHOAL_SIZE_UNKNOWN;
 	if (l->options.part && (l->options.first > info.nr_samples ||
 				spec->nr_samples > info.nr_samples - l->options.first))
-		return shoal_fail(err, -EINVAL,
-				  "the order is of %" PRIu64 " samples from %" PRIu64
-				  " on, and the catalog has %" PRIu64,
-				  spec->nr_samples, l->options.first, info.nr_samples);
+		return err_set(err, -EINVAL,
+			       "the order has %" PRIu64 " samples from %" PRIu64
+			       " on, but the catalog has %" PRIu64,
+			       spec->nr_samples, l->options.first, info.nr_samples);
 	if (!l->options.part && (l->options.first || spec->nr_samples != info.nr_samples))
-		return shoal_fail(err, -EINVAL,
-				  "the order is of %" PRIu64
-				  " samples, and the catalog has %" PRIu64,
-				  spec->nr_samples, info.nr_samples);
+		return err_set(err, -EINVAL,
+			       "the order has %" PRIu64 " samples, but the catalog has %" PRIu64,
+			       spec->nr_samples, info.nr_samples);
 	if (l->rank >= spec->nr_ranks)
-		return shoal_fail(err, -EINVAL, "there is no rank %" PRIu64 " of %" PRIu64, l->rank,
-				  spec->nr_ranks);
-	rc = check_options(&l->options, err);
+		return err_set(err, -EINVAL, "there is no rank %" PRIu64 " of %" PRIu64, l->rank,
+			       spec->nr_ranks);
+	rc = loader_check_options(&l->options, err);
 	if (rc == 0 && l->options.if_match)
 		rc = load_check_etags(l->cat, l->options.store, err);
 	if (rc == 0)
@@ -231,7 +315,7 @@ int shoal_loader_open(const struct shoal_catalog *cat, const struct shoal_order_
 	int rc;
 
 	if (!l)
-		return shoal_fail(err, -ENOMEM, "out of memory");
+		return err_set(err, -ENOMEM, "out of memory");
 	l->cat = cat;
 	l->rank = rank;
 	l->all_filled = true; /* there is no epoch yet */
@@ -244,10 +328,10 @@ int shoal_loader_open(const struct shoal_catalog *cat, const struct shoal_order_
 	pthread_condattr_destroy(&attr);
 	rc = open_parts(l, spec, err);
 	if (rc == 0) {
-		rc = shoal_thread_start(&l->thread, load_ahead, l);
+		rc = thread_start(&l->thread, load_ahead, l);
 		l->started = rc == 0;
 		if (rc < 0)
-			shoal_fail_errno(err, rc, "cannot start the loader");
+			err_set_errno(err, rc, "cannot start the loader");
 	}
 	if (rc < 0)
 		shoal_loader_close(l);
@@ -269,12 +353,15 @@ struct shoal_loader *shoal_loader_close(struct shoal_loader *l)
 	if (l->started)
 		pthread_join(l->thread, NULL);
 	load_engine_free(l->engine); /* of a loader whose thread did not start */
-	shoal_store_close(l->store);
+	store_close(l->store);
 	shoal_order_free(l->order);
+	for (uint32_t i = 0; l->ring && i < l->nr_ring; i++)
+		load_pool_give(&l->pool, &l->ring[i].room);
 	load_pool_release(&l->pool);
 	free(l->ring);
 	free(l->samples);
 	free(l->slots);
+	free(l->names);
 	free(l->files);
 	free(l->cursor.ids);
 	pthread_mutex_destroy(&l->lock);
@@ -286,22 +373,20 @@ struct shoal_loader *shoal_loader_close(struct shoal_loader *l)
 
 /* ---- Epochs and batches ---- */
 
-static bool stopped(const struct shoal_loader *l)
+static bool loader_stopped(const struct shoal_loader *l)
 {
 	return l->options.stop && __atomic_load_n(l->options.stop, __ATOMIC_RELAXED);
 }
 
-/*
- * With the lock held, which it gives up meanwhile: wait for the thread, but not for ever at once: a
- * signal may want us to stop, or the caller has other things to hear.
- */
-static int wait_for_news(struct shoal_loader *l, struct shoal_err *err)
+/* With the lock held, which it releases meanwhile: wait for the thread, but for a limited time:
+ * a signal may require a stop, or the caller may have to poll. */
+static int loader_wait(struct shoal_loader *l, struct shoal_err *err)
 {
 	struct timespec until;
 	int rc = 0;
 
-	if (stopped(l))
-		return shoal_fail(err, -ECANCELED, "interrupted");
+	if (loader_stopped(l))
+		return err_set(err, -ECANCELED, "interrupted");
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += until.tv_nsec >= 900000000;
 	until.tv_nsec = (until.tv_nsec + 100000000) % 1000000000;
@@ -313,7 +398,8 @@ static int wait_for_news(struct shoal_loader *l, struct shoal_err *err)
 	return rc < 0 ? rc : 0;
 }
 
-/* With the lock held: the order as opened is of epoch 0, and `consumed` is of the first begun. */
+/* With the lock held: the opened order is that of epoch 0, and `consumed` belongs to the first
+ * one begun. */
 static int first_order(struct shoal_loader *l, uint64_t epoch, struct shoal_err *err)
 {
 	struct shoal_order *order;
@@ -331,7 +417,7 @@ int shoal_loader_epoch(struct shoal_loader *l, uint64_t epoch, struct shoal_err 
 	int rc = 0;
 
 	pthread_mutex_lock(&l->lock);
-	if (l->running == 0) /* also when one was asked for before, and was interrupted */
+	if (l->running == 0) /* also if an earlier request for an epoch was interrupted */
 		rc = first_order(l, epoch, err);
 	if (rc == 0) {
 		l->epoch = epoch;
@@ -340,30 +426,31 @@ int shoal_loader_epoch(struct shoal_loader *l, uint64_t epoch, struct shoal_err 
 		pthread_cond_broadcast(&l->work);
 	}
 	while (rc == 0 && l->running != l->wanted && !l->broken && !l->late)
-		rc = wait_for_news(l, err);
+		rc = loader_wait(l, err);
 	if (rc == 0 && l->late)
-		rc = shoal_fail(err, -ETIMEDOUT, "%s", l->err.msg);
+		rc = err_set_as(err, -ETIMEDOUT, &l->err, "%s", l->err.msg);
 	if (rc == 0 && l->broken)
-		rc = shoal_fail_errno(err, l->broken, "the engine that reads has failed");
+		rc = err_set_errno(err, l->broken, "the reading engine failed");
 	pthread_mutex_unlock(&l->lock);
 	return rc;
 }
 
-/* With the lock held: a batch is taken that lacks a sample. */
-static void count_error(struct shoal_loader *l, const struct load_slot *s)
+/* With the lock held: count a batch that lacks a sample. */
+static void count_error(struct shoal_loader *l, const struct load_slot *s,
+			struct shoal_err *ret_err)
 {
 	uint64_t nr = l->stats.nr_errors++;
-	struct shoal_err err = { "" };
-	char *text;
+	struct shoal_err why = { "" };
 	size_t room = sizeof(l->stats.first_errors[0]);
 
-	if (nr >= SHOAL_ARRAY_LEN(l->stats.first_errors))
+	if (l->options.skip_errors && nr >= ARRAY_LEN(l->stats.first_errors))
 		return;
-	text = l->stats.first_errors[nr];
-	load_judge(l, s, &err);
-	if ((size_t)snprintf(text, room, "sample %" PRIu64 ": %s", s->batch->sample[s->index].id,
-			     err.msg) >= room)
-		shoal_mark_cut(text);
+	load_judge(l, s, &why);
+	(void)err_set_as(ret_err, 0, &why, "sample %" PRIu64 ": %s", s->batch->sample[s->index].id,
+			 why.msg);
+	if (nr < ARRAY_LEN(l->stats.first_errors) &&
+	    (size_t)snprintf(l->stats.first_errors[nr], room, "%s", ret_err->msg) >= room)
+		text_mark_truncated(l->stats.first_errors[nr]);
 }
 
 /* With the lock held. */
@@ -371,6 +458,7 @@ static void count_delivered(struct shoal_loader *l, const struct load_batch *b)
 {
 	const struct shoal_order_spec *spec = shoal_order_spec(l->order);
 	uint64_t first = spec->consumed + (b->public.step * spec->nr_ranks + l->rank) * spec->batch;
+	struct shoal_err err;
 
 	for (size_t i = 0; i < b->public.nr; i++) {
 		const struct shoal_sample *s = &b->sample[i];
@@ -382,7 +470,7 @@ static void count_delivered(struct shoal_loader *l, const struct load_batch *b)
 		if (slot->off == 0)
 			l->spoiled = false;
 		if (s->error && !l->spoiled)
-			count_error(l, slot);
+			count_error(l, slot, &err);
 		if (s->error) {
 			l->spoiled = true;
 			continue;
@@ -395,7 +483,7 @@ static void count_delivered(struct shoal_loader *l, const struct load_batch *b)
 	}
 }
 
-/* With the lock held: whether all batches are held, so that none can ever be ready. */
+/* With the lock held: whether the caller holds all batches, so that none can become ready. */
 static bool all_held(const struct shoal_loader *l)
 {
 	for (uint32_t i = 0; i < l->nr_ring; i++)
@@ -404,7 +492,28 @@ static bool all_held(const struct shoal_loader *l)
 	return true;
 }
 
-/* With the lock held: wait until the next batch is ready, the epoch ended early, or an error. */
+/* With the lock held: whether the next batch cannot get memory. If it never will, the epoch ends
+ * here; otherwise the batches that the caller holds have that memory. */
+static int check_memory(struct shoal_loader *l, struct shoal_err *err)
+{
+	unsigned nr = 0;
+
+	if (!l->blocked || l->next_take != l->next_fill)
+		return 0;
+	if (l->unfit < 0) {
+		load_end_epoch(l, l->unfit, &l->unfit_err);
+		return 0;
+	}
+	for (uint32_t i = 0; i < l->nr_ring; i++)
+		nr += l->ring[i].state == BATCH_HELD;
+	return err_set(err, -EBUSY,
+		       "give batches back first: %u are held, and the memory has no room for "
+		       "another",
+		       nr);
+}
+
+/* With the lock held: wait until the next batch is ready, the epoch ended early, or an error
+ * occurred. */
 static int wait_for_batch(struct shoal_loader *l, struct load_batch **ret_batch,
 			  struct shoal_err *err)
 {
@@ -415,21 +524,27 @@ static int wait_for_batch(struct shoal_loader *l, struct load_batch **ret_batch,
 		*ret_batch = load_batch_of(l, l->next_take);
 		if (*ret_batch && (*ret_batch)->state == BATCH_READY)
 			break;
-		start = start ? start : load_now();
-		rc = wait_for_news(l, err);
+		rc = check_memory(l, err);
+		if (rc < 0 || l->rc < 0)
+			break;
+		start = start ? start : clock_now();
+		rc = loader_wait(l, err);
 	}
-	l->stats.wait_ns += start ? load_now() - start : 0;
+	l->stats.wait_ns += start ? clock_now() - start : 0;
 	return rc;
 }
 
-/* With the lock held: what the first error of the batch in the order's order says, if it counts. */
+/* With the lock held: the first error of the batch, in the order's sequence, if errors are not
+ * skipped. */
 static void check_batch(struct shoal_loader *l, const struct load_batch *b)
 {
+	struct shoal_err err = { "" };
+
 	for (size_t i = 0; i < b->public.nr && l->rc == 0 && !l->options.skip_errors; i++) {
 		if (!b->sample[i].error)
 			continue;
-		count_error(l, &b->slot[i]);
-		load_end_epoch(l, b->sample[i].error, l->stats.first_errors[0]);
+		count_error(l, &b->slot[i], &err);
+		load_end_epoch(l, b->sample[i].error, &err);
 	}
 }
 
@@ -444,20 +559,21 @@ static int take_next(struct shoal_loader *l, struct load_batch **ret_batch, stru
 {
 	int rc = 0;
 
-	if (stopped(l))
-		return shoal_fail(err, -ECANCELED, "interrupted");
+	if (loader_stopped(l))
+		return err_set(err, -ECANCELED, "interrupted");
 	if (l->rc == 0 && at_end(l))
 		return 0;
 	if (l->rc == 0 && all_held(l))
-		return shoal_fail(err, -EBUSY, "give batches back first: %u are held", l->nr_ring);
+		return err_set(err, -EBUSY, "all %u batches are held: give some back first",
+			       l->nr_ring);
 	rc = wait_for_batch(l, ret_batch, err);
 	if (rc < 0)
 		return rc;
 	if (l->rc == 0 && *ret_batch)
 		check_batch(l, *ret_batch);
 	if (l->rc < 0)
-		return shoal_fail(err, l->rc, "%s", l->err.msg);
-	assert(*ret_batch); /* there is one, or an error */
+		return err_set_as(err, l->rc, &l->err, "%s", l->err.msg);
+	assert(*ret_batch); /* there is a batch, or an error */
 	(*ret_batch)->state = BATCH_HELD;
 	l->next_take++;
 	count_delivered(l, *ret_batch);
@@ -472,7 +588,7 @@ int shoal_loader_next(struct shoal_loader *l, const struct shoal_batch **ret_bat
 
 	pthread_mutex_lock(&l->lock);
 	if (l->running == 0 || l->running != l->wanted)
-		rc = shoal_fail(err, -EINVAL, "no epoch was begun");
+		rc = err_set(err, -EINVAL, "no epoch was begun");
 	else
 		rc = take_next(l, &b, err);
 	if (rc == 1)
@@ -485,9 +601,12 @@ void shoal_loader_give_back(struct shoal_loader *l, const struct shoal_batch *ba
 {
 	pthread_mutex_lock(&l->lock);
 	for (uint32_t i = 0; i < l->nr_ring; i++)
-		if (&l->ring[i].public == batch && l->ring[i].state == BATCH_HELD)
+		if (&l->ring[i].public == batch && l->ring[i].state == BATCH_HELD) {
 			l->ring[i].state = BATCH_FREE;
-	if (l->reaping && !l->all_filled) { /* it can read more meanwhile */
+			l->freed = true;
+			l->blocked = false;
+		}
+	if (l->reaping && !l->all_filled) { /* the thread can read more meanwhile */
 		load_engine_wake(l->engine);
 		l->reaping = false;
 	}
@@ -495,17 +614,26 @@ void shoal_loader_give_back(struct shoal_loader *l, const struct shoal_batch *ba
 	pthread_mutex_unlock(&l->lock);
 }
 
-/* ---- What was done ---- */
-
-static struct shoal_latency summary(const struct load_histogram *h)
+void load_exceed(struct shoal_loader *l)
 {
-	struct shoal_latency s = { .p50 = load_histogram_at(h, 0.5),
-				   .p90 = load_histogram_at(h, 0.9),
-				   .p99 = load_histogram_at(h, 0.99),
-				   .p999 = load_histogram_at(h, 0.999),
-				   .max = load_histogram_at(h, 1) };
+	pthread_mutex_lock(&l->lock);
+	l->beyond = true;
+	l->blocked = false;
+	pthread_cond_broadcast(&l->work); /* nothing is in flight, or no batch would be missing */
+	pthread_mutex_unlock(&l->lock);
+}
 
-	for (uint32_t i = 0; i < LOAD_HISTOGRAM_PLACES; i++)
+/* ---- Figures ---- */
+
+static struct shoal_latency summary(const struct histogram *h)
+{
+	struct shoal_latency s = { .p50 = histogram_at(h, 0.5),
+				   .p90 = histogram_at(h, 0.9),
+				   .p99 = histogram_at(h, 0.99),
+				   .p999 = histogram_at(h, 0.999),
+				   .max = histogram_at(h, 1) };
+
+	for (uint32_t i = 0; i < HISTOGRAM_PLACES; i++)
 		s.nr += h->count[i];
 	return s;
 }
@@ -518,7 +646,8 @@ void shoal_loader_stats(const struct shoal_loader *loader, struct shoal_load_sta
 	*ret_stats = l->stats;
 	memcpy(ret_stats->sum_ids, l->sums.ids, sizeof(l->sums.ids));
 	memcpy(ret_stats->sum_order, l->sums.order, sizeof(l->sums.order));
-	ret_stats->pool_bytes = l->pool.len;
+	ret_stats->pool_bytes = l->pool.peak;
+	ret_stats->pool_now = l->pool.now;
 	ret_stats->latency = summary(&l->latency);
 	ret_stats->open = summary(&l->open);
 	ret_stats->read = summary(&l->read);
@@ -537,7 +666,7 @@ const struct load_request *load_request_of(const struct shoal_batch *batch, size
 	return &((const struct load_batch *)(const void *)batch)->slot[i].request;
 }
 
-void load_latency(const struct shoal_loader *loader, struct load_histogram *ret_latency)
+void load_latency(const struct shoal_loader *loader, struct histogram *ret_latency)
 {
 	struct shoal_loader *l = (struct shoal_loader *)(uintptr_t)loader;
 
@@ -546,8 +675,8 @@ void load_latency(const struct shoal_loader *loader, struct load_histogram *ret_
 	pthread_mutex_unlock(&l->lock);
 }
 
-void load_latency_parts(const struct shoal_loader *loader, struct load_histogram *ret_open,
-			struct load_histogram *ret_read)
+void load_latency_parts(const struct shoal_loader *loader, struct histogram *ret_open,
+			struct histogram *ret_read)
 {
 	struct shoal_loader *l = (struct shoal_loader *)(uintptr_t)loader;
 

@@ -17,7 +17,8 @@ int load_locate(const struct shoal_catalog *cat, uint64_t sample, char *name,
 		return rc;
 	s.file = file;
 	s.len = size;
-	if (count > 1 && size != SHOAL_SIZE_UNKNOWN) { /* equal records; the last has the rest */
+	if (count > 1 &&
+	    size != SHOAL_SIZE_UNKNOWN) { /* equal records; the last one includes the remainder */
 		s.off = size / count * index;
 		s.len = index + 1 < count ? size / count : size - s.off;
 		s.more = index + 1 < count;

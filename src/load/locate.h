@@ -6,13 +6,14 @@
 
 struct load_stretch {
 	uint64_t off;
-	uint64_t len;  /* SHOAL_SIZE_UNKNOWN where the catalog has no sizes: all of the file */
-	bool more;     /* the file goes on behind it: bytes there are no growth */
-	uint64_t file; /* in which it is */
+	uint64_t len;  /* SHOAL_SIZE_UNKNOWN if the catalog has no sizes: the whole file */
+	bool more;     /* the file continues after it: further bytes do not mean growth */
+	uint64_t file; /* the file that holds it */
 };
 
-/* Into @name, of SHOAL_NAME_MAX + 1 bytes, the file that holds @sample. Errors of the lookups. */
+/* Write the name of the file that holds @sample to @name, of SHOAL_NAME_MAX + 1 bytes. Errors of
+ * the lookups. */
 int load_locate(const struct shoal_catalog *cat, uint64_t sample, char *name,
-		struct load_stretch *ret_stretch) SHOAL_MUST_USE;
+		struct load_stretch *ret_stretch) MUST_USE;
 
 #endif

@@ -1,7 +1,5 @@
-/*
- * Single samples, when they are asked for. Threads live for one call only: so nothing is lost in a
- * fork, and a thread costs far less than what a store that needs many at once takes to answer.
- */
+/* Single samples on request. Threads live for one call only: so nothing is lost in a fork, and a
+ * thread costs far less than the latency of a store that needs many requests at once. */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,29 +15,30 @@
 
 struct shoal_reader {
 	const struct shoal_catalog *cat;
-	struct shoal_store *store;
-	bool made_up;  /* by a store that has any size */
-	bool if_match; /* ETags are to be as listed */
+	struct store *store;
+	bool synthetic; /* the store computes the bytes, of any size */
+	bool if_match;  /* ETags must be as listed */
 };
 
 int shoal_reader_open(const struct shoal_catalog *cat, const char *store,
-		      struct shoal_reader **ret_reader, struct shoal_err *err)
+		      const struct shoal_store_config *config, struct shoal_reader **ret_reader,
+		      struct shoal_err *err)
 {
 	struct shoal_reader *r = calloc(1, sizeof(*r));
 	struct shoal_catalog_info info;
 	int rc;
 
 	if (!r)
-		return shoal_fail(err, -ENOMEM, "out of memory");
+		return err_set(err, -ENOMEM, "out of memory");
 	shoal_catalog_info(cat, &info);
 	r->cat = cat;
-	rc = shoal_store_open(store ? store : info.root, &r->store, err);
+	rc = store_open(store ? store : info.root, config, &r->store, err);
 	if (rc == 0) {
-		r->made_up = strncmp(r->store->uri, "null:", 5) == 0;
+		r->synthetic = r->store->traits.synthetic;
 		if (info.nr_bytes == SHOAL_SIZE_UNKNOWN && info.samples_per_file != 1)
-			rc = shoal_fail(err, -EINVAL,
-					"the catalog has no sizes, so it is not known where in a "
-					"file its samples are: index it with sizes");
+			rc = err_set_hint(err, -EINVAL, SHOAL_HINT_SIZES,
+					  "the catalog has no sizes, so the offsets of samples in "
+					  "their files are unknown");
 	}
 	if (rc < 0)
 		shoal_reader_close(r);
@@ -51,7 +50,7 @@ int shoal_reader_open(const struct shoal_catalog *cat, const char *store,
 struct shoal_reader *shoal_reader_close(struct shoal_reader *r)
 {
 	if (r)
-		shoal_store_close(r->store);
+		store_close(r->store);
 	free(r);
 	return NULL;
 }
@@ -64,13 +63,13 @@ int shoal_reader_if_match(struct shoal_reader *r, struct shoal_err *err)
 	return rc;
 }
 
-static int locate(const struct shoal_reader *r, uint64_t sample, char *name,
-		  struct load_stretch *ret_at, struct shoal_err *err)
+static int reader_locate(const struct shoal_reader *r, uint64_t sample, char *name,
+			 struct load_stretch *ret_at, struct shoal_err *err)
 {
 	int rc = load_locate(r->cat, sample, name, ret_at);
 
 	if (rc == -ERANGE)
-		return shoal_fail(err, rc, "there is no sample %" PRIu64, sample);
+		return err_set(err, rc, "there is no sample %" PRIu64, sample);
 	return rc < 0 ? shoal_catalog_explain(r->cat, rc, err) : 0;
 }
 
@@ -80,7 +79,7 @@ int shoal_reader_size(struct shoal_reader *r, uint64_t sample, uint64_t *ret_siz
 	char name[SHOAL_NAME_MAX + 1];
 	struct store_stat st;
 	struct load_stretch at;
-	int rc = locate(r, sample, name, &at, err);
+	int rc = reader_locate(r, sample, name, &at, err);
 
 	if (rc == 0 && at.len == SHOAL_SIZE_UNKNOWN) {
 		rc = store_stat(r->store, name, &st, err);
@@ -91,18 +90,22 @@ int shoal_reader_size(struct shoal_reader *r, uint64_t sample, uint64_t *ret_siz
 	return rc;
 }
 
-/* One byte more than there should be: so a file that has grown is noticed. */
+/* One byte more than expected, to detect a file that has grown. */
 static int64_t read_bytes(struct shoal_reader *r, const struct shoal_read *read, const char *name,
 			  const struct load_stretch *at, struct shoal_err *err)
 {
-	struct shoal_etag etag;
-	int rc = r->if_match ? shoal_catalog_etag_of(r->cat, at->file, &etag) : 0;
+	struct etag etag;
+	int rc = r->if_match ? catalog_etag_of(r->cat, at->file, &etag) : 0;
+	int64_t got;
 
 	if (rc < 0)
 		return shoal_catalog_explain(r->cat, rc, err);
-	if (r->if_match && shoal_etag_is_kept(&etag))
-		return store_read_if(r->store, name, &etag, at->off, read->buf, read->len + 1, err);
-	return store_read(r->store, name, at->off, read->buf, read->len + 1, err);
+	if (!r->if_match || !etag_is_kept(&etag))
+		return store_read(r->store, name, at->off, read->buf, read->len + 1, err);
+	got = store_read_if(r->store, name, &etag, at->off, read->buf, read->len + 1, err);
+	if (got == -ESTALE)
+		err_hint(err, SHOAL_HINT_ETAGS, 0);
+	return got;
 }
 
 static int read_one(struct shoal_reader *r, const struct shoal_read *read, struct shoal_err *err)
@@ -111,41 +114,42 @@ static int read_one(struct shoal_reader *r, const struct shoal_read *read, struc
 	struct shoal_err why = { "" };
 	struct load_stretch at;
 	int64_t got;
-	int rc = locate(r, read->sample, name, &at, err);
+	int rc = reader_locate(r, read->sample, name, &at, err);
 
 	if (rc < 0)
 		return rc;
 	got = read_bytes(r, read, name, &at, &why);
 	if (got < 0)
-		return shoal_fail(err, (int)got, "sample %" PRIu64 ": %s", read->sample, why.msg);
+		return err_set_as(err, (int)got, &why, "sample %" PRIu64 ": %s", read->sample,
+				  why.msg);
 	if ((uint64_t)got < read->len)
-		return shoal_fail(err, -ENODATA,
-				  "sample %" PRIu64 ": '%.512s' has %" PRId64
-				  " bytes of the %" PRIu64 " that it had",
-				  read->sample, name, got, read->len);
-	if ((uint64_t)got > read->len && !at.more && !r->made_up)
-		return shoal_fail(err, -EFBIG,
-				  "sample %" PRIu64 ": '%.512s' is larger than the %" PRIu64
-				  " bytes that it had",
-				  read->sample, name, read->len);
+		return err_set(err, -ENODATA,
+			       "sample %" PRIu64 ": '%.512s' has only %" PRId64 " of the %" PRIu64
+			       " bytes in the catalog",
+			       read->sample, name, got, read->len);
+	if ((uint64_t)got > read->len && !at.more && !r->synthetic)
+		return err_set(err, -EFBIG,
+			       "sample %" PRIu64 ": '%.512s' is larger than the %" PRIu64
+			       " bytes in the catalog",
+			       read->sample, name, read->len);
 	return 0;
 }
 
-/* What the threads of one call share. */
-struct crew {
+/* Shared by the threads of one call. */
+struct reader_crew {
 	struct shoal_reader *reader;
 	const struct shoal_read *reads;
 	size_t nr;
 	atomic_size_t next;
-	pthread_mutex_t lock; /* of all that follows */
-	size_t failed;        /* the first that did; nr: none */
+	pthread_mutex_t lock; /* protects everything below */
+	size_t failed;        /* the first that failed; nr: none did */
 	int rc;
 	struct shoal_err *err;
 };
 
 static void *read_some(void *arg)
 {
-	struct crew *c = arg;
+	struct reader_crew *c = arg;
 	size_t i;
 
 	while ((i = atomic_fetch_add(&c->next, 1)) < c->nr) {
@@ -162,7 +166,7 @@ static void *read_some(void *arg)
 				*c->err = err;
 		}
 		pthread_mutex_unlock(&c->lock);
-		atomic_store(&c->next, c->nr); /* those before it are on their way already */
+		atomic_store(&c->next, c->nr); /* those before it are being read already */
 	}
 	return NULL;
 }
@@ -170,15 +174,16 @@ static void *read_some(void *arg)
 int shoal_reader_read(struct shoal_reader *r, const struct shoal_read *reads, size_t nr,
 		      unsigned in_flight, struct shoal_err *err)
 {
-	struct crew crew = { .reader = r, .reads = reads, .nr = nr, .failed = nr, .err = err };
-	unsigned nr_threads = (unsigned)shoal_min(shoal_min(in_flight, THREADS_MAX), nr);
+	struct reader_crew crew = {
+		.reader = r, .reads = reads, .nr = nr, .failed = nr, .err = err
+	};
+	unsigned nr_threads = (unsigned)u64_min(u64_min(in_flight, THREADS_MAX), nr);
 	pthread_t thread[THREADS_MAX];
 	unsigned started = 0;
 
 	pthread_mutex_init(&crew.lock, NULL);
-	/* One less than are wanted: the caller reads too. Fewer will do. */
-	while (started + 1 < nr_threads &&
-	       shoal_thread_start(&thread[started], read_some, &crew) == 0)
+	/* One less than wanted, because the caller reads too. Fewer threads are enough. */
+	while (started + 1 < nr_threads && thread_start(&thread[started], read_some, &crew) == 0)
 		started++;
 	read_some(&crew);
 	for (unsigned i = 0; i < started; i++)

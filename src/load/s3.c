@@ -1,23 +1,22 @@
-/*
- * Reads of objects: one client, one thread, as many range GETs in flight as were asked for. The
- * only copy is the one from libcurl's receive buffer to the request's own.
- */
+/* Reads of objects: one client, one thread, with the requested number of range GETs in flight.
+ * The only copy is the one from libcurl's receive buffer to the request's buffer. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "load/engine_inside.h"
-#include "store/s3.h"
+#include "load/engine_private.h"
+#include "store/s3/s3.h"
 
-/* Failed requests whose words are kept until somebody asks for them: ten are told of, as a rule. */
+/* How many failed requests keep their messages until they are asked for: usually ten are
+ * printed. */
 #define WORDS_KEPT 16u
 
-/* One GET on its way. */
+/* One GET in flight. */
 struct flight {
 	struct s3_request get;
 	struct load_request *request; /* NULL: free */
-	struct flight *next;          /* that is free */
+	struct flight *next;          /* the next free one */
 	struct s3_engine *engine;
 	struct shoal_err err;
 	char key[S3_KEY_MAX + 1];
@@ -25,7 +24,7 @@ struct flight {
 };
 
 struct said {
-	const uint8_t *buf; /* of the request: it stays the slot's */
+	const uint8_t *buf; /* the error of the request; it stays with the slot */
 	int rc;
 	struct shoal_err err;
 };
@@ -34,10 +33,10 @@ struct s3_engine {
 	struct load_engine base;
 	struct store_s3 *s3;
 	struct s3_client *client;
-	int woken;                /* by s3_wake(), atomic, until the next s3_wait() */
+	int woken;                /* set by s3_wake(), atomic, until the next s3_wait() */
 	struct load_list waiting; /* for a flight */
 	struct flight *free;
-	pthread_mutex_t lock; /* of all that follows, up to the flights */
+	pthread_mutex_t lock; /* protects everything below, up to the flights */
 	struct said said[WORDS_KEPT];
 	unsigned nr_said;
 	struct load_remote remote;
@@ -51,25 +50,26 @@ static struct s3_engine *s3_engine_of(struct load_engine *e)
 
 /* ---- One GET ---- */
 
-static int take_bytes(struct s3_request *get, const void *data, size_t len)
+static int s3_engine_receive(struct s3_request *get, const void *data, size_t len)
 {
 	struct load_request *r = ((struct flight *)get->self)->request;
 
-	if (len > r->cap - r->got) /* never: a range is cut off where it should end */
+	if (len > r->cap - r->got) /* never: a range is cut off at its end */
 		return -EOVERFLOW;
 	memcpy(r->buf + r->got, data, len);
 	r->got += len;
 	return 0;
 }
 
-static void take_again(struct s3_request *get)
+static void s3_engine_restart(struct s3_request *get)
 {
 	((struct flight *)get->self)->request->got = 0;
 }
 
 /*
- * The server tells with each range how long the object is: so growth is seen without a byte more.
- * Behind the end of an object there is no range at all, which says the same as no bytes.
+ * The server sends the object's length with each range, so growth is detected without an extra
+ * byte. A range after the end of an object is an error of its own, which means the same as 0
+ * bytes.
  */
 static int64_t result_of(const struct s3_request *get, const struct load_request *r)
 {
@@ -79,10 +79,10 @@ static int64_t result_of(const struct s3_request *get, const struct load_request
 		return get->rc;
 	if (!get->size_known)
 		return (int64_t)r->got;
-	return (int64_t)shoal_min(get->size > r->off ? get->size - r->off : 0, r->len + !r->inside);
+	return (int64_t)u64_min(get->size > r->off ? get->size - r->off : 0, r->len + !r->inside);
 }
 
-static void count(struct s3_engine *e, const struct s3_request *get)
+static void s3_engine_count(struct s3_engine *e, const struct s3_request *get)
 {
 	pthread_mutex_lock(&e->lock);
 	e->remote.nr_requests += get->tries;
@@ -90,9 +90,9 @@ static void count(struct s3_engine *e, const struct s3_request *get)
 	e->remote.nr_throttled += get->throttled;
 	e->remote.bytes += get->nr_bytes;
 	if (get->first > get->sent)
-		shoal_histogram_add(&e->remote.first_ns, get->first - get->sent);
+		histogram_add(&e->remote.first_ns, get->first - get->sent);
 	if (get->rc == 0)
-		shoal_histogram_add(&e->remote.total_ns, get->finished - get->started);
+		histogram_add(&e->remote.total_ns, get->finished - get->started);
 	pthread_mutex_unlock(&e->lock);
 }
 
@@ -103,7 +103,7 @@ static void keep_words(struct s3_engine *e, const struct load_request *r,
 
 	pthread_mutex_lock(&e->lock);
 	for (unsigned i = 0; i < WORDS_KEPT; i++)
-		if (e->said[i].buf == r->buf) /* of a request that had the slot before */
+		if (e->said[i].buf == r->buf) /* of an earlier request in this slot */
 			e->said[i].rc = 0;
 	s = &e->said[e->nr_said++ % WORDS_KEPT];
 	s->buf = r->buf;
@@ -112,7 +112,7 @@ static void keep_words(struct s3_engine *e, const struct load_request *r,
 	pthread_mutex_unlock(&e->lock);
 }
 
-static void take_done(struct s3_request *get)
+static void s3_engine_done(struct s3_request *get)
 {
 	struct flight *f = get->self;
 	struct s3_engine *e = f->engine;
@@ -123,31 +123,30 @@ static void take_done(struct s3_request *get)
 	r->finished = get->finished;
 	if (r->result < 0)
 		keep_words(e, r, &f->err);
-	count(e, get);
+	s3_engine_count(e, get);
 	f->request = NULL;
 	f->next = e->free;
 	e->free = f;
 	load_push(&e->base.done, r);
 }
 
-static void start(struct s3_engine *e, struct flight *f, struct load_request *r)
+static void s3_engine_start(struct s3_engine *e, struct flight *f, struct load_request *r)
 {
 	f->request = r;
 	f->get = (struct s3_request){ .method = S3_GET,
 				      .key = f->key,
-				      .key_len = e->s3->prefix_len + strlen(r->name),
+				      .key_len = store_s3_key(e->s3, r->name, f->key),
 				      .ranged = true,
 				      .range_off = r->off,
 				      .range_len = r->len ? r->len : 1,
 				      .if_match = r->etag ? f->match : NULL,
-				      .sink = take_bytes,
-				      .again = take_again,
-				      .done = take_done,
+				      .sink = s3_engine_receive,
+				      .again = s3_engine_restart,
+				      .done = s3_engine_done,
 				      .self = f,
 				      .err = &f->err };
-	store_s3_key(e->s3, r->name, f->key);
 	if (r->etag)
-		shoal_etag_print(r->etag, f->match);
+		etag_print(r->etag, f->match);
 	s3_client_submit(e->client, &f->get);
 }
 
@@ -157,7 +156,7 @@ static void start_waiting(struct s3_engine *e)
 		struct flight *f = e->free;
 
 		e->free = f->next;
-		start(e, f, load_pop(&e->waiting));
+		s3_engine_start(e, f, load_pop(&e->waiting));
 	}
 }
 
@@ -167,16 +166,16 @@ static void s3_submit(struct load_engine *base, struct load_request *r)
 {
 	struct s3_engine *e = s3_engine_of(base);
 
-	if (e->s3->prefix_len + strlen(r->name) > S3_KEY_MAX) {
+	if (store_s3_key_len(e->s3, r->name) > S3_KEY_MAX) {
 		r->result = -ENAMETOOLONG;
-		r->finished = load_now();
+		r->finished = clock_now();
 		load_push(&base->done, r);
 		return;
 	}
 	load_push(&e->waiting, r);
 }
 
-/* By any thread. A kick may be what the client wakes from: the next wait is to know still. */
+/* From any thread. The client may wake from a kick instead, so the next wait must still know. */
 static void s3_wake(struct load_engine *base)
 {
 	struct s3_engine *e = s3_engine_of(base);
@@ -201,16 +200,16 @@ static int s3_wait(struct load_engine *base, uint64_t timeout_us, struct shoal_e
 
 	if (__atomic_exchange_n(&e->woken, 0, __ATOMIC_SEQ_CST))
 		timeout_us = 0;
-	return drive(e, (unsigned)shoal_min((timeout_us + 999) / 1000, 3600000), err);
+	return drive(e, (unsigned)u64_min((timeout_us + 999) / 1000, 3600000), err);
 }
 
-/* An error of the loop comes again when it is waited for. */
+/* An error of the loop is returned again by the next wait. */
 static void s3_kick(struct load_engine *base)
 {
 	(void)!drive(s3_engine_of(base), 0, NULL);
 }
 
-/* Where its own words are gone those of another that failed in the same way will do. */
+/* If its own message is gone, that of another request with the same error is used. */
 static int s3_why(const struct load_engine *base, const struct load_request *r,
 		  struct shoal_err *err)
 {
@@ -227,9 +226,11 @@ static int s3_why(const struct load_engine *base, const struct load_request *r,
 		own = s->buf == r->buf ? s : NULL;
 	}
 	if (own)
-		shoal_say(err, "%s", own->err.msg);
+		err_describe(err, "%s", own->err.msg);
 	else if (same)
-		shoal_say(err, "cannot read '%.200s', as others: %s", r->name, same->err.msg);
+		err_describe(err, "cannot read '%.200s', like others: %s", r->name, same->err.msg);
+	if (same)
+		err_hint(err, same->err.hint, same->err.hint_value);
 	pthread_mutex_unlock(&e->lock);
 	return same ? (int)r->result : 0;
 }
@@ -241,14 +242,14 @@ static void s3_remote(struct load_engine *base, struct load_remote *ret, bool cl
 	pthread_mutex_lock(&e->lock);
 	if (ret)
 		*ret = e->remote;
-	if (clear) { /* an epoch begins, and slots with it */
+	if (clear) { /* an epoch begins, with new slots */
 		memset(&e->remote, 0, sizeof(e->remote));
 		memset(e->said, 0, sizeof(e->said));
 	}
 	pthread_mutex_unlock(&e->lock);
 }
 
-/* Nothing writes into a buffer once the client is gone: no need to wait. */
+/* Nothing writes into a buffer once the client is freed: no need to wait. */
 static void s3_free(struct load_engine *base)
 {
 	struct s3_engine *e = s3_engine_of(base);
@@ -276,7 +277,7 @@ int load_s3_new(const struct load_engine *base, struct load_engine **ret_engine,
 	int rc;
 
 	if (!e)
-		return shoal_fail(err, -ENOMEM, "out of memory");
+		return err_set(err, -ENOMEM, "out of memory");
 	e->base = *base;
 	e->base.ops = &s3_ops;
 	e->s3 = store_s3_of(base->store);
@@ -286,14 +287,14 @@ int load_s3_new(const struct load_engine *base, struct load_engine **ret_engine,
 		e->flight[i].next = e->free;
 		e->free = &e->flight[i];
 	}
-	rc = s3_client_new(e->s3->config, base->in_flight, &e->client, err);
+	rc = s3_client_new(store_s3_config(e->s3), base->in_flight, &e->client, err);
 	if (rc < 0) {
 		s3_free(&e->base);
 		return rc;
 	}
 	snprintf(e->base.detail, sizeof(e->base.detail), "%u connections to %.100s%s%s",
-		 s3_client_in_flight(e->client), e->s3->config->endpoint[0].host,
-		 e->s3->config->nr_endpoints > 1 ? " and others" : "",
+		 s3_client_in_flight(e->client), store_s3_config(e->s3)->endpoint[0].host,
+		 store_s3_config(e->s3)->nr_endpoints > 1 ? " and others" : "",
 		 s3_client_in_flight(e->client) < base->in_flight
 			 ? ", as many as the process may open (ulimit -n)"
 			 : "");

@@ -1,7 +1,8 @@
 /*
- * Reads by a pool of threads, one request a thread, through any store. Where reads take no time
- * there is no pool, and the owner reads: 24 ranks on 2 cores spent more on waking threads than on
- * all else (15.6 us of CPU a sample, and 5.1 without).
+ * Reads by a pool of threads, one request per thread, through any store.
+ *
+ * If reads take no time there is no pool, and the owner reads: 24 ranks on 2 cores spent more on
+ * waking threads than on everything else (15.6 us of CPU per sample, and 5.1 without threads).
  */
 #include <assert.h>
 #include <errno.h>
@@ -12,42 +13,40 @@
 #include <unistd.h>
 
 #include "base/queue.h"
-#include "load/engine_inside.h"
+#include "load/engine_private.h"
 
-/* More threads than this cost more than they bring; further requests wait. */
+/* More threads than this cost more than they gain; further requests wait. */
 #define THREADS_MAX 256
 
 /*
- * How many threads are on their way at once. The first of them to come wakes more, if there is
- * still work: where reads take no time, one does them all before a second would have come. With the
- * next two, a null store took 0.9 us of CPU a request and not 3.5 as when all were woken (64 in
- * flight, 2 cores, medians of 30 taken by turns); with 8 in flight 5.1 and not 7.7.
+ * How many threads are being woken at once. The first of them to run wakes more, if there is
+ * still work: if reads take no time, one thread does them all before a second could start. With
+ * 2, a null store took 0.9 us of CPU per request, instead of 3.5 when all were woken (64 in
+ * flight, 2 cores, medians of 30 alternating runs); with 8 in flight 5.1 instead of 7.7.
  */
 #define WAKING_MAX 4
 
-/*
- * The owner is not woken for each request while there is work without it: for so many, or for one
- * that took so long that waking costs little beside it.
- */
+/* The owner is not woken for each request while threads have work: only for this many, or for
+ * one that took so long that waking costs little in comparison. */
 #define DONE_MANY    16
 #define DONE_SLOW_NS 50000
 
 struct threads {
 	struct load_engine base;
-	struct load_list fresh; /* submitted, not kicked. The owner's */
-	pthread_mutex_t lock;   /* of all that follows, but for what never changes */
+	struct load_list fresh; /* submitted, not kicked. Used by the owner only */
+	pthread_mutex_t lock;   /* protects everything below, except what never changes */
 	pthread_cond_t work;    /* something is queued, or stop */
 	pthread_cond_t some;    /* something is done, and the owner waits for it */
-	pthread_cond_t freed;   /* something was closed, and somebody is starved */
+	pthread_cond_t freed;   /* a file was closed, and a thread waits for a descriptor */
 	struct load_list queued, done;
 	unsigned nr_queued, nr_done;
-	unsigned idle;    /* threads that wait for work */
-	unsigned woken;   /* of those, signalled and not yet here */
+	unsigned idle;    /* idle threads */
+	unsigned woken;   /* of those, signalled and not yet running */
 	unsigned busy;    /* threads that have a request */
-	unsigned starved; /* of those, waiting for another to close a file */
-	uint64_t closed;  /* requests that were done, ever */
-	bool waiting;     /* the owner, for something done */
-	bool poked;       /* it shall not wait */
+	unsigned starved; /* of those, waiting for another thread to close a file */
+	uint64_t closed;  /* requests completed so far */
+	bool waiting;     /* the owner waits for a completion */
+	bool poked;       /* the owner must not wait */
 	bool stop;
 	unsigned nr_threads;
 	pthread_t thread[];
@@ -81,18 +80,18 @@ static int read_file(const struct load_engine *e, struct load_request *r)
 			return load_open_error(e, r, r->fd);
 		load_share_fd(r);
 	}
-	r->opened = load_now();
+	r->opened = clock_now();
 	while (more) {
 		struct load_piece p = load_next_piece(e, r);
 
 		n = pread(r->fd, p.buf, p.len, (off_t)p.off);
 		more = n < 0 ? errno == EINTR : load_took(e, r, (uint32_t)n);
 	}
-	load_settle(e, r, n < 0 ? shoal_errno() : 0);
+	load_settle(e, r, n < 0 ? err_errno() : 0);
 	return 0;
 }
 
-/* Into r->result. */
+/* Store the result in r->result. */
 static void read_once(const struct load_engine *e, struct load_request *r)
 {
 	int rc;
@@ -111,9 +110,9 @@ static void read_once(const struct load_engine *e, struct load_request *r)
 		r->result = rc;
 }
 
-static void close_files(struct load_request *r)
+static void threads_close_files(struct load_request *r)
 {
-	struct load_closing c = load_let_go(r);
+	struct load_closing c = load_release_file(r);
 
 	if (c.own >= 0)
 		close(c.own);
@@ -121,10 +120,8 @@ static void close_files(struct load_request *r)
 		close(c.shared);
 }
 
-/*
- * Wait until another thread has closed its file, under the lock: more than @before were closed by
- * then. False when there is nobody to wait for: all that have a request are starved too.
- */
+/* Wait under the lock until another thread has closed its file, so that more than @before were
+ * closed. False if there is no such thread: all that have a request are waiting too. */
 static bool wait_for_descriptor(struct threads *t, uint64_t before)
 {
 	if (t->closed == before)
@@ -132,13 +129,13 @@ static bool wait_for_descriptor(struct threads *t, uint64_t before)
 	while (t->closed == before && t->busy > t->starved && !t->stop)
 		pthread_cond_wait(&t->freed, &t->lock);
 	if (t->closed == before)
-		t->starved--; /* else whoever closed has, for all who waited */
+		t->starved--; /* otherwise the closing thread has reset it for all */
 	return t->closed != before && !t->stop;
 }
 
-static void serve(struct threads *t, struct load_request *r);
+static void threads_serve(struct threads *t, struct load_request *r);
 
-/* One that needs no descriptor, as its file is open, if such a one is queued. */
+/* Take a queued request that needs no descriptor because its shared file is open. */
 static bool serve_open(struct threads *t)
 {
 	struct load_request *r = t->stop ? NULL : load_pop_open(&t->queued);
@@ -146,34 +143,34 @@ static bool serve_open(struct threads *t)
 	if (!r)
 		return false;
 	t->nr_queued--;
-	serve(t, r); /* which cannot come here again: its file stays open until it is done */
+	threads_serve(t, r); /* does not recurse further: its file stays open until it is done */
 	return true;
 }
 
-/* Called and left with the lock. */
-static void serve(struct threads *t, struct load_request *r)
+/* Called and left with the lock held. */
+static void threads_serve(struct threads *t, struct load_request *r)
 {
-	uint64_t before, began = load_now();
+	uint64_t before, began = clock_now();
 
 	t->busy++;
 	do {
-		/* Taken before it is tried, lest one that closes meanwhile is missed. */
+		/* Read before the attempt, so that a file closed meanwhile is not missed. */
 		before = t->closed;
 		pthread_mutex_unlock(&t->lock);
 		read_once(&t->base, r);
 		if (!load_starved(r->result))
-			close_files(r);
-		r->finished = load_now();
+			threads_close_files(r);
+		r->finished = clock_now();
 		pthread_mutex_lock(&t->lock);
 	} while (load_starved(r->result) && (wait_for_descriptor(t, before) || serve_open(t)));
 	if (load_starved(r->result))
-		close_files(r);
+		threads_close_files(r);
 	t->busy--;
 	t->closed++;
 	load_push(&t->done, r);
 	t->nr_done++;
 	if (t->starved > 0) {
-		t->starved = 0; /* they try again, though not at once */
+		t->starved = 0; /* they retry, though not at once */
 		pthread_cond_broadcast(&t->freed);
 	}
 	if (t->waiting &&
@@ -183,7 +180,7 @@ static void serve(struct threads *t, struct load_request *r)
 	}
 }
 
-static void *run(void *arg)
+static void *threads_main(void *arg)
 {
 	struct threads *t = arg;
 
@@ -194,7 +191,7 @@ static void *run(void *arg)
 		if (r) {
 			t->nr_queued--;
 			wake(t);
-			serve(t, r);
+			threads_serve(t, r);
 			continue;
 		}
 		t->idle++;
@@ -215,7 +212,7 @@ static void threads_submit(struct load_engine *e, struct load_request *r)
 }
 
 /* Under the lock. */
-static void hand_over(struct threads *t)
+static void threads_deliver(struct threads *t)
 {
 	for (struct load_request *r = t->fresh.head; r; r = r->next)
 		t->nr_queued++;
@@ -227,29 +224,29 @@ static void threads_kick(struct load_engine *e)
 {
 	struct threads *t = threads_of(e);
 
-	if (!t->fresh.head || e->store->instant)
+	if (!t->fresh.head || e->store->traits.instant)
 		return;
 	pthread_mutex_lock(&t->lock);
-	hand_over(t);
+	threads_deliver(t);
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* The owner reads what it has submitted. */
+/* The owner executes what it has submitted. */
 static void read_at_once(struct threads *t)
 {
 	struct load_request *r;
 
 	for (unsigned i = 0; i < DONE_MANY && (r = load_pop(&t->fresh)); i++) {
 		read_once(&t->base, r);
-		r->finished = load_now();
+		r->finished = clock_now();
 		load_push(&t->base.done, r);
 	}
 }
 
 static struct timespec deadline_after(uint64_t timeout_us)
 {
-	/* A year is for ever, and does not overflow. */
-	uint64_t ns = load_now() + shoal_min(timeout_us, UINT64_C(31536000000000)) * 1000;
+	/* A year stands for no timeout, and does not overflow. */
+	uint64_t ns = clock_now() + u64_min(timeout_us, UINT64_C(31536000000000)) * 1000;
 
 	return (struct timespec){ (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
 }
@@ -261,12 +258,12 @@ static int threads_wait(struct load_engine *e, uint64_t timeout_us, struct shoal
 	int rc = 0;
 
 	(void)err;
-	if (e->store->instant) {
+	if (e->store->traits.instant) {
 		read_at_once(t);
 		return 0;
 	}
 	pthread_mutex_lock(&t->lock);
-	hand_over(t);
+	threads_deliver(t);
 	if (!t->done.head && timeout_us > 0)
 		until = deadline_after(timeout_us);
 	while (!t->done.head && !t->poked && timeout_us > 0 && rc == 0) {
@@ -325,13 +322,13 @@ static void init_lock(struct threads *t)
 	pthread_cond_init(&t->work, NULL);
 	pthread_cond_init(&t->freed, NULL);
 	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* people set the other one */
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* users set the other limit */
 	pthread_cond_init(&t->some, &attr);
 	pthread_condattr_destroy(&attr);
 }
 
 /* "64 threads, direct; <why threads>" */
-static void describe(struct threads *t, unsigned asked)
+static void threads_describe(struct threads *t, unsigned asked)
 {
 	char why[sizeof(t->base.detail)];
 
@@ -349,25 +346,26 @@ static void describe(struct threads *t, unsigned asked)
 int load_threads_new(const struct load_engine *base, struct load_engine **ret_engine,
 		     struct shoal_err *err)
 {
-	unsigned nr = base->store->instant ? 0 : (unsigned)shoal_min(base->in_flight, THREADS_MAX);
+	unsigned nr =
+		base->store->traits.instant ? 0 : (unsigned)u64_min(base->in_flight, THREADS_MAX);
 	struct threads *t = calloc(1, sizeof(*t) + nr * sizeof(t->thread[0]));
 	int rc = 0;
 
 	if (!t)
-		return shoal_fail(err, -ENOMEM, "out of memory");
+		return err_set(err, -ENOMEM, "out of memory");
 	t->base = *base;
 	t->base.ops = &threads_ops;
 	init_lock(t);
 	for (; t->nr_threads < nr; t->nr_threads++) {
-		rc = shoal_thread_start(&t->thread[t->nr_threads], run, t);
+		rc = thread_start(&t->thread[t->nr_threads], threads_main, t);
 		if (rc < 0)
 			break;
 	}
 	if (rc < 0 && t->nr_threads == 0) {
 		threads_free(&t->base);
-		return shoal_fail_errno(err, rc, "cannot start a thread to read with");
+		return err_set_errno(err, rc, "cannot start a reading thread");
 	}
-	describe(t, nr);
+	threads_describe(t, nr);
 	*ret_engine = &t->base;
 	return 0;
 }

@@ -1,14 +1,15 @@
 /*
- * Reads of files by io_uring: open, read, close, each of many files in flight, by one thread.
+ * Reads of files by io_uring: open, read and close of many files in flight, by one thread.
  *
- * A file whose names are in the kernel's cache is opened by openat2(RESOLVE_CACHED) on the spot:
- * that never waits, and saves a turn through the ring. What would have to wait is opened by the
- * ring's workers. Against opening all of them in the ring, which tries its cache first too, this
- * was no clear gain on a noisy machine: 16 KB files, direct, best of 9 to 12, 64 in flight 6.0 to
- * 6.5 us of CPU each (ring: 5.7 to 6.0) and 66,000 to 67,000 a second (61,000 to 62,000); 8 in
- * flight 13.3 us and 32,000 (12.0 and 35,000); names not cached, three runs on a loop device, 13.3
- * to 15.6 us (14.7 to 15.5). To close by the ring, by it without a completion, or by close(2) could
- * not be told apart.
+ * A file whose path is in the kernel's cache is opened directly by openat2(RESOLVE_CACHED): that
+ * never waits, and saves a round through the ring. Other files are opened by the ring's workers.
+ *
+ * Opening all files in the ring, which also tries the cache first, was not clearly different on a
+ * noisy machine. For direct reads of 16 KB files, best of 9 to 12 runs: with 64 in flight 6.0 to
+ * 6.5 us of CPU per file (ring: 5.7 to 6.0) and 66,000 to 67,000 files per second (ring: 61,000 to
+ * 62,000); with 8 in flight 13.3 us and 32,000 per second (ring: 12.0 us and 35,000); with paths
+ * not cached, three runs on a loop device, 13.3 to 15.6 us (ring: 14.7 to 15.5). Closing by the
+ * ring, by the ring without a completion, and by close(2) did not differ measurably.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,19 +25,18 @@
 
 #include <liburing.h>
 
-#include "load/engine_inside.h"
+#include "load/engine_private.h"
 
-#define BUFFER_MAX (UINT64_C(1) << 30) /* of one registered buffer: the kernel's limit */
+#define BUFFER_MAX (UINT64_C(1) << 30) /* bytes of one registered buffer: the kernel's limit */
 #define BUFFERS    1024u               /* at most */
 
-/* After so many opens in a row that were not in the cache, only one in so many tries it. */
+/* After this many consecutive opens that were not cached, only one in this many tries the cache. */
 #define COLD_AFTER 64u
 #define COLD_TRY   64u
 
 enum { OPENING, OPENING_LEASED, READING, READING_AGAIN };
 
-/* How often a file is tried to be opened when no descriptor is free, and none will be given back.
- */
+/* How often opening a file is retried if no descriptor is free and none will be closed. */
 #define STARVED_TRIES 16u
 
 struct uring {
@@ -45,15 +45,15 @@ struct uring {
 	struct load_list waiting; /* submitted, not begun */
 	unsigned active;          /* begun, not done: each has one entry in the ring */
 	unsigned closing;         /* entries in the ring that close a file */
-	unsigned misses;          /* opens in a row that were not in the cache */
-	bool disabled;            /* until the first submit, which says whose the ring is */
-	bool starved;             /* no descriptor is free: wait until one is closed */
-	bool cached;              /* the kernel has RESOLVE_CACHED */
-	bool no_nonblock;         /* O_NONBLOCK makes this file system's reads fail */
-	bool armed;               /* the ring watches wake_fd */
-	bool woken;               /* by it, so do not wait */
-	int wake_fd;              /* others write here to wake the owner; -1: there is none */
-	unsigned nr_buffers;      /* registered; 0: none */
+	unsigned misses;          /* consecutive opens that were not cached */
+	bool disabled;       /* set until the first submit, which determines the ring's thread */
+	bool starved;        /* no descriptor is free: wait until a file is closed */
+	bool cached;         /* the kernel supports RESOLVE_CACHED */
+	bool no_nonblock;    /* O_NONBLOCK makes this file system's reads fail */
+	bool armed;          /* the ring watches wake_fd */
+	bool woken;          /* it was woken, so it must not wait */
+	int wake_fd;         /* other threads write here to wake the owner; -1: there is none */
+	unsigned nr_buffers; /* registered; 0: none */
 	uint8_t *pool;
 	size_t pool_len;
 };
@@ -65,10 +65,8 @@ static struct uring *uring_of(struct load_engine *e)
 
 /* ---- Entries ---- */
 
-/*
- * The ring has room for what `active` and `closing` may be: it is full only while the kernel, out
- * of memory, does not take what is in it. NULL then.
- */
+/* The ring has room for the maximum of `active` and `closing`: it is full only if the kernel,
+ * out of memory, does not take its entries. NULL then. */
 static struct io_uring_sqe *entry_for(struct uring *u, void *what)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
@@ -80,7 +78,7 @@ static struct io_uring_sqe *entry_for(struct uring *u, void *what)
 	return sqe;
 }
 
-/* By the ring: on network file systems to close takes a message, and waits for its answer. */
+/* In the ring: on network file systems close sends a message and waits for the answer. */
 static void close_file(struct uring *u, int fd)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
@@ -94,24 +92,24 @@ static void close_file(struct uring *u, int fd)
 	u->closing++;
 }
 
-/* It is done, with an error or what it got. */
-static void finish(struct uring *u, struct load_request *r, int rc)
+/* Complete the request, with an error or the bytes it has. */
+static void uring_finish(struct uring *u, struct load_request *r, int rc)
 {
 	struct load_closing c;
 
 	load_settle(&u->base, r, rc);
-	c = load_let_go(r);
+	c = load_release_file(r);
 	if (c.own >= 0)
 		close_file(u, c.own);
 	if (c.shared >= 0)
 		close_file(u, c.shared);
-	r->finished = load_now();
+	r->finished = clock_now();
 	u->active--;
 	u->starved = false;
 	load_push(&u->base.done, r);
 }
 
-/* The registered buffer that all of a piece lies in; -1: none. */
+/* The registered buffer that contains the whole read; -1: none. */
 static int buffer_of(const struct uring *u, const struct load_piece *p)
 {
 	uint64_t from = (uint64_t)((uintptr_t)p->buf - (uintptr_t)u->pool), end = from + p->len;
@@ -130,7 +128,7 @@ static void read_on(struct uring *u, struct load_request *r)
 	int buffer;
 
 	if (!sqe) {
-		finish(u, r, -EAGAIN);
+		uring_finish(u, r, -EAGAIN);
 		return;
 	}
 	buffer = buffer_of(u, &p);
@@ -147,14 +145,14 @@ static int open_flags(const struct uring *u)
 	return STORE_POSIX_READ | (u->base.direct ? O_DIRECT : 0);
 }
 
-/* O_NONBLOCK was for opening. Who reads through the ring may wait. */
+/* O_NONBLOCK was for opening only. Reads in the ring may wait. */
 static void clear_nonblock(const struct uring *u, int fd)
 {
 	fcntl(fd, F_SETFL, u->base.direct ? O_DIRECT : 0);
 }
 
-/* Back to the front of the queue, as nothing says that it was begun. */
-static void put_back(struct uring *u, struct load_request *r)
+/* Put it back at the front of the queue, as if it had not begun. */
+static void uring_put_back(struct uring *u, struct load_request *r)
 {
 	u->active--;
 	u->starved = true;
@@ -167,7 +165,7 @@ static void open_in_ring(struct uring *u, struct load_request *r, uint32_t state
 	int flags = open_flags(u);
 
 	if (!sqe) {
-		finish(u, r, -EAGAIN);
+		uring_finish(u, r, -EAGAIN);
 		return;
 	}
 	r->state = state;
@@ -175,20 +173,21 @@ static void open_in_ring(struct uring *u, struct load_request *r, uint32_t state
 		flags &= ~O_NONBLOCK;
 	io_uring_prep_openat(sqe, u->base.posix->root_fd, r->name, flags, 0);
 	if (u->cached)
-		sqe->flags |= IOSQE_ASYNC; /* it is known that it would have to wait */
+		sqe->flags |= IOSQE_ASYNC; /* it is known to require waiting */
 }
 
-/* Its file is open. */
+/* The file of the request is open. */
 static void read_first(struct uring *u, struct load_request *r)
 {
-	r->got = 0; /* it counted tries until now */
+	r->got = 0; /* it was a retry counter until now */
 	r->state = READING;
-	r->opened = load_now();
+	r->opened = clock_now();
 	read_on(u, r);
 }
 
-/* One that needs no descriptor, as its file is open, if such a one is waiting. */
-static bool begin_open(struct uring *u)
+/* Begin a waiting request that needs no descriptor because its shared file is open. Whether
+ * there was one. */
+static bool uring_begin_open(struct uring *u)
 {
 	struct load_request *r = load_pop_open(&u->waiting);
 
@@ -201,7 +200,7 @@ static bool begin_open(struct uring *u)
 }
 
 /* @fd is the open file or an error. */
-static void opened(struct uring *u, struct load_request *r, int fd)
+static void uring_opened(struct uring *u, struct load_request *r, int fd)
 {
 	if (fd == -EAGAIN && r->state == OPENING) {
 		open_in_ring(u, r, OPENING_LEASED);
@@ -211,21 +210,19 @@ static void opened(struct uring *u, struct load_request *r, int fd)
 		open_in_ring(u, r, r->state);
 		return;
 	}
-	if (load_starved(fd) && (u->active > 1 || u->closing > 0 || begin_open(u))) {
-		put_back(u, r);
+	if (load_starved(fd) && (u->active > 1 || u->closing > 0 || uring_begin_open(u))) {
+		uring_put_back(u, r);
 		return;
 	}
-	/*
-	 * Nobody to wait for, but one that was opening a file that is not there may have had the
-	 * last descriptor for that long: try a few times more before it is an error.
-	 */
+	/* There is no request to wait for, but one that failed to open a missing file may have
+	 * held the last descriptor until now: retry a few times before this is an error. */
 	if (load_starved(fd) && r->got < STARVED_TRIES) {
 		r->got++;
 		open_in_ring(u, r, r->state == OPENING_LEASED ? OPENING_LEASED : OPENING);
 		return;
 	}
 	if (fd < 0) {
-		finish(u, r, load_open_error(&u->base, r, fd));
+		uring_finish(u, r, load_open_error(&u->base, r, fd));
 		return;
 	}
 	r->fd = fd;
@@ -235,7 +232,7 @@ static void opened(struct uring *u, struct load_request *r, int fd)
 	read_first(u, r);
 }
 
-/* -EAGAIN where it would have to wait. */
+/* -EAGAIN if it would have to wait. */
 static int open_cached(struct uring *u, const char *name)
 {
 	struct open_how how = { .flags = (unsigned)open_flags(u), .resolve = RESOLVE_CACHED };
@@ -245,12 +242,12 @@ static int open_cached(struct uring *u, const char *name)
 		return -EAGAIN;
 	fd = (int)syscall(SYS_openat2, u->base.posix->root_fd, name, &how, sizeof(how));
 	if (fd < 0)
-		fd = shoal_errno();
+		fd = err_errno();
 	u->misses = fd == -EAGAIN ? u->misses + 1 : 0;
 	return fd;
 }
 
-static void begin(struct uring *u, struct load_request *r)
+static void uring_begin(struct uring *u, struct load_request *r)
 {
 	int fd;
 
@@ -261,33 +258,36 @@ static void begin(struct uring *u, struct load_request *r)
 		return;
 	}
 	r->state = OPENING;
-	if (strlen(r->name) >= PATH_MAX) { /* as long as a name may be: takes two steps */
+	if (strlen(r->name) >= PATH_MAX) { /* as long as a path may be: opened in two steps */
 		r->state = OPENING_LEASED;
-		opened(u, r, store_posix_open_file(u->base.posix, r->name, open_flags(u)));
+		uring_opened(u, r, store_posix_open_file(u->base.posix, r->name, open_flags(u)));
 		return;
 	}
 	fd = open_cached(u, r->name);
 	if (fd == -EAGAIN)
 		open_in_ring(u, r, OPENING);
 	else
-		opened(u, r, fd);
+		uring_opened(u, r, fd);
 }
 
 static void begin_waiting(struct uring *u)
 {
 	while (u->waiting.head && !u->starved && u->active < u->base.in_flight &&
 	       u->closing < u->base.in_flight)
-		begin(u, load_pop(&u->waiting));
+		uring_begin(u, load_pop(&u->waiting));
 }
 
-/* ---- What comes out of the ring ---- */
+/* ---- Completions ---- */
 
 /* @n bytes or an error came for the last read of a request. */
 static void came(struct uring *u, struct load_request *r, int n)
 {
 	if (n == -EAGAIN && r->state == READING) {
-		/* Of file systems whose reads cannot but wait (NFS, some FUSE), or old kernels.
-		 * Others that share the file may have found out first, or before it was open. */
+		/*
+		 * Returned by file systems whose reads always wait (NFS, some FUSE), and by old
+		 * kernels. Other requests of the same file may have found this first, or before
+		 * it was open.
+		 */
 		u->no_nonblock = true;
 		clear_nonblock(u, r->fd);
 		r->state = READING_AGAIN;
@@ -295,11 +295,11 @@ static void came(struct uring *u, struct load_request *r, int n)
 	} else if (n == -EINTR || (n >= 0 && load_took(&u->base, r, (uint32_t)n))) {
 		read_on(u, r);
 	} else {
-		finish(u, r, n < 0 ? n : 0);
+		uring_finish(u, r, n < 0 ? n : 0);
 	}
 }
 
-/* Somebody has written to wake_fd. */
+/* wake_fd was written to. */
 static void take_wake(struct uring *u)
 {
 	uint64_t times;
@@ -350,14 +350,15 @@ static void take_completions(struct uring *u)
 		} else if (r->state == READING || r->state == READING_AGAIN) {
 			came(u, r, cqe->res);
 		} else {
-			opened(u, r, cqe->res);
+			uring_opened(u, r, cqe->res);
 		}
 	}
 	io_uring_cq_advance(&u->ring, nr);
 	begin_waiting(u);
 }
 
-/* Hand the kernel what is in the ring. What it does not take now it is given again later. */
+/* Submit the entries of the ring. Entries that the kernel does not take now are submitted again
+ * later. */
 static void uring_kick(struct load_engine *e)
 {
 	struct uring *u = uring_of(e);
@@ -366,8 +367,8 @@ static void uring_kick(struct load_engine *e)
 		io_uring_submit(&u->ring);
 }
 
-/* One turn: hand over, wait for something to come out or @ns, take it. 1 when time is up. */
-static int turn(struct uring *u, uint64_t ns)
+/* One round: submit, wait for a completion or @ns, handle completions. 1 when time is up. */
+static int uring_turn(struct uring *u, uint64_t ns)
 {
 	struct __kernel_timespec ts = {
 		.tv_sec = (long long)(ns / 1000000000),
@@ -377,29 +378,29 @@ static int turn(struct uring *u, uint64_t ns)
 	int rc = io_uring_submit_and_wait_timeout(&u->ring, &cqe, 1, &ts, NULL);
 
 	take_completions(u);
-	/* Busy: it takes no more before something came out, which was just done. */
+	/* EBUSY: the kernel takes no more before completions are reaped, which was just done. */
 	return rc >= 0 || rc == -EAGAIN || rc == -EBUSY ? 0 : rc;
 }
 
 static int uring_wait(struct load_engine *e, uint64_t timeout_us, struct shoal_err *err)
 {
 	struct uring *u = uring_of(e);
-	uint64_t now = load_now(), end = now + shoal_min(timeout_us, UINT64_MAX / 4000) * 1000;
+	uint64_t now = clock_now(), end = now + u64_min(timeout_us, UINT64_MAX / 4000) * 1000;
 	int rc = 0;
 
 	take_completions(u);
 	watch_wake(u);
 	while (!e->done.head && !u->woken && rc == 0) {
-		rc = turn(u, end > now ? end - now : 0);
-		now = load_now();
+		rc = uring_turn(u, end > now ? end - now : 0);
+		now = clock_now();
 		if (now >= end)
 			break;
 	}
 	u->woken = false;
-	/* Whoever was waiting has begun: not to be left until the owner comes back. */
+	/* Waiting requests have begun: submit them now, not when the owner returns. */
 	uring_kick(e);
 	if (rc < 0 && rc != -ETIME && rc != -EINTR && !e->done.head)
-		return shoal_fail_errno(err, rc, "io_uring failed");
+		return err_set_errno(err, rc, "io_uring failed");
 	return 0;
 }
 
@@ -408,8 +409,7 @@ static void uring_submit(struct load_engine *e, struct load_request *r)
 	struct uring *u = uring_of(e);
 
 	if (u->disabled) {
-		/* When it fails, so does the first turn. (liburing 2.3 forgot to export its call.)
-		 */
+		/* If it fails, so does the first round. (liburing 2.3 does not export its call.) */
 		syscall(SYS_io_uring_register, u->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL,
 			0);
 		u->disabled = false;
@@ -418,7 +418,7 @@ static void uring_submit(struct load_engine *e, struct load_request *r)
 	begin_waiting(u);
 }
 
-/* ---- Making and freeing ---- */
+/* ---- Creating and freeing ---- */
 
 static void uring_free(struct load_engine *e)
 {
@@ -427,7 +427,7 @@ static void uring_free(struct load_engine *e)
 
 	u->waiting = (struct load_list){ NULL, NULL };
 	while (u->active + u->closing > 0 && (rc == 0 || rc == -ETIME || rc == -EINTR)) {
-		rc = turn(u, 1000000000);
+		rc = uring_turn(u, 1000000000);
 		u->waiting = (struct load_list){ NULL, NULL }; /* what was starved */
 	}
 	io_uring_queue_exit(&u->ring);
@@ -445,27 +445,27 @@ static const struct load_engine_ops uring_ops = {
 	.free = uring_free,
 };
 
-static int refused(struct shoal_err *err, int rc)
+static int uring_refused(struct shoal_err *err, int rc)
 {
 	switch (rc) {
 	case -EPERM:
 	case -EACCES:
-		return shoal_fail(err, -ENOTSUP,
-				  "io_uring is not permitted here (seccomp, as in containers, or "
-				  "kernel.io_uring_disabled)");
+		return err_set(err, -ENOTSUP,
+			       "io_uring is not permitted here (seccomp, as in containers, or "
+			       "kernel.io_uring_disabled)");
 	case -ENOSYS:
-		return shoal_fail(err, -ENOTSUP, "this kernel has no io_uring");
+		return err_set(err, -ENOTSUP, "this kernel does not have io_uring");
 	case -ENOMEM:
-		return shoal_fail(err, -ENOTSUP,
-				  "io_uring gets no memory: RLIMIT_MEMLOCK (ulimit -l) may be too "
-				  "small");
+		return err_set(err, -ENOTSUP,
+			       "io_uring cannot lock memory: RLIMIT_MEMLOCK (ulimit -l) may be "
+			       "too small");
 	default:
-		shoal_say_errno(err, rc, "io_uring cannot be set up");
+		err_describe_errno(err, rc, "io_uring cannot be set up");
 		return -ENOTSUP;
 	}
 }
 
-/* Older kernels say EINVAL to what they do not know. */
+/* Older kernels return EINVAL for unknown flags. */
 static int make_ring(struct uring *u, struct shoal_err *err)
 {
 	static const unsigned flags[] = {
@@ -476,18 +476,19 @@ static int make_ring(struct uring *u, struct shoal_err *err)
 	struct io_uring_params params;
 	int rc = -EINVAL;
 
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(flags) && rc == -EINVAL; i++) {
+	for (size_t i = 0; i < ARRAY_LEN(flags) && rc == -EINVAL; i++) {
 		params = (struct io_uring_params){ .flags = flags[i] | IORING_SETUP_CLAMP };
-		/* Each request in flight has a read or an open there, and a close of the last. */
+		/* Each request in flight has a read or an open in the ring, and the close of its
+		 * predecessor. */
 		rc = io_uring_queue_init_params(2 * u->base.in_flight, &u->ring, &params);
 	}
 	if (rc < 0)
-		return refused(err, rc);
+		return uring_refused(err, rc);
 	u->disabled = params.flags & IORING_SETUP_R_DISABLED;
 	if (!(params.features & IORING_FEAT_EXT_ARG) || !(params.features & IORING_FEAT_NODROP)) {
 		io_uring_queue_exit(&u->ring);
-		return shoal_fail(err, -ENOTSUP,
-				  "the io_uring of this kernel is too old (before 5.11)");
+		return err_set(err, -ENOTSUP,
+			       "the io_uring of this kernel is too old (before 5.11)");
 	}
 	return 0;
 }
@@ -499,15 +500,15 @@ static int check_operations(struct uring *u, struct shoal_err *err)
 	struct io_uring_probe *probe = io_uring_get_probe_ring(&u->ring);
 	bool all = probe;
 
-	for (size_t i = 0; i < SHOAL_ARRAY_LEN(needed) && all; i++)
+	for (size_t i = 0; i < ARRAY_LEN(needed) && all; i++)
 		all = io_uring_opcode_supported(probe, needed[i]);
 	io_uring_free_probe(probe);
 	return all ? 0
-		   : shoal_fail(err, -ENOTSUP,
-				"the io_uring of this kernel cannot open and read files");
+		   : err_set(err, -ENOTSUP,
+			     "the io_uring of this kernel cannot open and read files");
 }
 
-/* Registered, the kernel need not pin and unpin the pages for each direct read. */
+/* With registered buffers the kernel need not pin and unpin the pages for each direct read. */
 static int register_pool(struct uring *u, const struct load_engine_options *o)
 {
 	struct iovec *part;
@@ -523,7 +524,7 @@ static int register_pool(struct uring *u, const struct load_engine_options *o)
 	for (size_t i = 0; i < nr; i++)
 		part[i] = (struct iovec){
 			.iov_base = o->pool + i * BUFFER_MAX,
-			.iov_len = (size_t)shoal_min(o->pool_len - i * BUFFER_MAX, BUFFER_MAX),
+			.iov_len = (size_t)u64_min(o->pool_len - i * BUFFER_MAX, BUFFER_MAX),
 		};
 	rc = io_uring_register_buffers(&u->ring, part, (unsigned)nr);
 	free(part);
@@ -552,7 +553,7 @@ int load_uring_new(const struct load_engine_options *options, const struct load_
 	int rc;
 
 	if (!u)
-		return shoal_fail(err, -ENOMEM, "out of memory");
+		return err_set(err, -ENOMEM, "out of memory");
 	u->base = *base;
 	u->base.ops = &uring_ops;
 	u->wake_fd = -1;
@@ -567,7 +568,8 @@ int load_uring_new(const struct load_engine_options *options, const struct load_
 		return rc;
 	}
 	u->cached = has_resolve_cached(u);
-	u->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); /* without one it wakes by itself */
+	u->wake_fd =
+		eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); /* without one it wakes by its timeout */
 	rc = register_pool(u, options);
 	snprintf(u->base.detail, sizeof(u->base.detail), "%s%s",
 		 rc == 0         ? "registered buffers"

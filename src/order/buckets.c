@@ -6,47 +6,48 @@
 #include "base/text.h"
 #include "order/perm.h"
 
-#define BUCKETS_MAX 65536u /* so that the table below is 512 KB at most */
-/* Where the spec leaves it to us: many batches in a bucket, but buckets enough to keep lengths
- * apart. */
+#define BUCKETS_MAX 65536u /* limits the table below to 512 KB */
+/* Defaults: many batches per bucket, but enough buckets to keep lengths apart. */
 #define BATCHES_TO_MIX 32u
 #define BATCHES_LEAST  2u
 #define BUCKETS_LEAST  16u
-#define PERM_BUCKETS   SHOAL_PERM_TAG('b')
+#define PERM_BUCKETS   PERM_TAG('b')
 
 struct buckets {
 	struct bucket_source source;
 	struct shoal_batch_spec spec;
 	uint64_t nr_buckets, nr_batches, largest;
 	/*
-	 * For each bucket the batches in those before it. At most BUCKETS_MAX + 1: buckets grow
-	 * with the samples beyond that.
+	 * Per bucket, the number of batches in all buckets before it. At most BUCKETS_MAX + 1
+	 * entries: with more samples, buckets become larger.
 	 */
 	uint64_t *before;
-	uint32_t *count; /* samples of a batch */
+	uint32_t *count; /* samples per batch */
 };
 
-static uint64_t divide_up(uint64_t x, uint64_t by)
+static uint64_t buckets_divide_up(uint64_t x, uint64_t by)
 {
 	return x / by + (x % by != 0);
 }
 
-static int check_spec(const struct bucket_source *source, const struct shoal_batch_spec *spec,
-		      struct shoal_err *err)
+static int buckets_check_spec(const struct bucket_source *source,
+			      const struct shoal_batch_spec *spec, struct shoal_err *err)
 {
 	if (!source->nr)
-		return shoal_fail(err, -EINVAL, "no samples to make batches of");
+		return err_set(err, -EINVAL, "there are no samples to make batches of");
 	if (!spec->batch && !spec->max_tokens)
-		return shoal_fail(err, -EINVAL,
-				  "a batch of what size? Give a number of samples, or max_tokens");
+		return err_set(err, -EINVAL,
+			       "the batch size is missing: give a number of samples, or "
+			       "max_tokens");
 	if (spec->batch > UINT32_MAX)
-		return shoal_fail(err, -EINVAL, "a batch of %" PRIu64 " samples is too large",
-				  spec->batch);
+		return err_set(err, -EINVAL, "a batch of %" PRIu64 " samples is too large",
+			       spec->batch);
 	if (spec->bucket && spec->bucket < spec->batch)
-		return shoal_fail(err, -EINVAL,
-				  "a bucket of %" PRIu64 " sample%s has not one batch of %" PRIu64
-				  ": use a larger bucket",
-				  spec->bucket, shoal_plural(spec->bucket), spec->batch);
+		return err_set(err, -EINVAL,
+			       "a bucket of %" PRIu64
+			       " sample%s is smaller than a batch of %" PRIu64
+			       ": use a larger bucket",
+			       spec->bucket, plural(spec->bucket), spec->batch);
 	return 0;
 }
 
@@ -57,15 +58,15 @@ static uint64_t clamp_count(const struct shoal_batch_spec *spec, uint64_t longes
 	if (spec->max_tokens) {
 		count = longest ? spec->max_tokens / longest : UINT32_MAX;
 		if (spec->batch)
-			count = shoal_min(count, spec->batch);
+			count = u64_min(count, spec->batch);
 	}
-	return shoal_min(count, UINT32_MAX);
+	return u64_min(count, UINT32_MAX);
 }
 
-/* Samples in a bucket: asked for, or of 2 to 32 batches; whole batches where all have one size. */
+/* Samples per bucket: as given, or 2 to 32 batches; whole batches if all batches have one size. */
 static int choose_bucket(const struct bucket_source *source, struct shoal_batch_spec *spec)
 {
-	uint64_t least = divide_up(source->nr, BUCKETS_MAX);
+	uint64_t least = buckets_divide_up(source->nr, BUCKETS_MAX);
 
 	if (!spec->bucket) {
 		uint64_t middle = 0;
@@ -73,25 +74,24 @@ static int choose_bucket(const struct bucket_source *source, struct shoal_batch_
 
 		if (rc < 0)
 			return rc;
-		middle = shoal_max(clamp_count(spec, middle), 1);
-		spec->bucket = shoal_min(BATCHES_TO_MIX * middle, source->nr / BUCKETS_LEAST);
-		spec->bucket = shoal_max(spec->bucket, BATCHES_LEAST * middle);
+		middle = u64_max(clamp_count(spec, middle), 1);
+		spec->bucket = u64_min(BATCHES_TO_MIX * middle, source->nr / BUCKETS_LEAST);
+		spec->bucket = u64_max(spec->bucket, BATCHES_LEAST * middle);
 	}
-	/* Not past all samples: rounding up below would overflow. */
-	spec->bucket =
-		shoal_min(shoal_max(spec->bucket, least), shoal_max(source->nr, spec->batch));
+	/* At most all samples: rounding up below would overflow. */
+	spec->bucket = u64_min(u64_max(spec->bucket, least), u64_max(source->nr, spec->batch));
 	if (!spec->max_tokens)
-		spec->bucket = divide_up(spec->bucket, spec->batch) * spec->batch;
-	spec->bucket = shoal_min(spec->bucket, shoal_max(source->nr, spec->batch));
+		spec->bucket = buckets_divide_up(spec->bucket, spec->batch) * spec->batch;
+	spec->bucket = u64_min(spec->bucket, u64_max(source->nr, spec->batch));
 	return 0;
 }
 
 static uint64_t bucket_len(const struct buckets *b, uint64_t bucket)
 {
-	return shoal_min(b->spec.bucket, b->source.nr - bucket * b->spec.bucket);
+	return u64_min(b->spec.bucket, b->source.nr - bucket * b->spec.bucket);
 }
 
-static int fill(struct buckets *b, struct shoal_err *err)
+static int buckets_fill(struct buckets *b, struct shoal_err *err)
 {
 	for (uint64_t i = 0; i < b->nr_buckets; i++) {
 		uint64_t len = bucket_len(b, i), longest = 0, count;
@@ -99,19 +99,18 @@ static int fill(struct buckets *b, struct shoal_err *err)
 
 		if (rc < 0)
 			return rc;
-		count = shoal_min(clamp_count(&b->spec, longest), len);
+		count = u64_min(clamp_count(&b->spec, longest), len);
 		if (!count)
-			return shoal_fail(
-				err, -EINVAL,
-				"a sample of length %" PRIu64
-				" does not fit into a batch of %" PRIu64
-				" tokens: raise max_tokens, or leave long samples out with "
-				"a keep column",
-				longest, b->spec.max_tokens);
+			return err_set(err, -EINVAL,
+				       "a sample of length %" PRIu64
+				       " does not fit into a batch of %" PRIu64
+				       " tokens: raise max_tokens, or leave long samples out with "
+				       "a keep column",
+				       longest, b->spec.max_tokens);
 		b->before[i] = b->nr_batches;
 		b->count[i] = (uint32_t)count;
-		b->nr_batches += divide_up(len, count);
-		b->largest = shoal_max(b->largest, count);
+		b->nr_batches += buckets_divide_up(len, count);
+		b->largest = u64_max(b->largest, count);
 	}
 	return 0;
 }
@@ -120,7 +119,7 @@ int buckets_new(const struct bucket_source *source, struct shoal_batch_spec *spe
 		struct buckets **ret_buckets, struct shoal_err *err)
 {
 	struct buckets *b;
-	int rc = check_spec(source, spec, err);
+	int rc = buckets_check_spec(source, spec, err);
 
 	if (rc == 0)
 		rc = choose_bucket(source, spec);
@@ -128,14 +127,14 @@ int buckets_new(const struct bucket_source *source, struct shoal_batch_spec *spe
 		return rc;
 	b = calloc(1, sizeof(*b));
 	if (!b)
-		return shoal_fail(err, -ENOMEM, "out of memory for batches");
+		return err_set(err, -ENOMEM, "out of memory for batches");
 	b->source = *source;
 	b->spec = *spec;
-	b->nr_buckets = divide_up(source->nr, spec->bucket);
+	b->nr_buckets = buckets_divide_up(source->nr, spec->bucket);
 	b->before = calloc(b->nr_buckets, sizeof(*b->before));
 	b->count = calloc(b->nr_buckets, sizeof(*b->count));
-	rc = b->before && b->count ? fill(b, err)
-				   : shoal_fail(err, -ENOMEM, "out of memory for batches");
+	rc = b->before && b->count ? buckets_fill(b, err)
+				   : err_set(err, -ENOMEM, "out of memory for batches");
 	if (rc < 0) {
 		buckets_free(b);
 		return rc;
@@ -164,7 +163,7 @@ uint64_t buckets_largest(const struct buckets *b)
 	return b->largest;
 }
 
-/* The last bucket that begins at @batch or before. */
+/* The last bucket that begins at or before @batch. */
 static uint64_t bucket_of(const struct buckets *b, uint64_t batch)
 {
 	uint64_t low = 0, high = b->nr_buckets;
@@ -180,8 +179,8 @@ static uint64_t bucket_of(const struct buckets *b, uint64_t batch)
 	return low;
 }
 
-/* Samples at places of a bucket that lie apart: each is a look-up of its own. */
-static int look_up(const struct buckets *b, uint64_t start, uint64_t nr, uint64_t *ids)
+/* Samples at scattered places of a bucket: each needs its own look-up. */
+static int buckets_look_up(const struct buckets *b, uint64_t start, uint64_t nr, uint64_t *ids)
 {
 	for (uint64_t i = 0; i < nr; i++) {
 		int rc = b->source.samples(b->source.self, start + ids[i], 1, &ids[i]);
@@ -197,20 +196,20 @@ int64_t buckets_batch(const struct buckets *b, uint64_t epoch, uint64_t batch, u
 	uint64_t bucket = bucket_of(b, batch), start = bucket * b->spec.bucket;
 	uint64_t len = bucket_len(b, bucket),
 		 first = (batch - b->before[bucket]) * b->count[bucket];
-	uint64_t nr = shoal_min(b->count[bucket], len - first);
-	struct shoal_perm_key key = { .domain = PERM_BUCKETS,
-				      .seed = b->spec.seed,
-				      .epoch = b->spec.frozen ? 0 : epoch,
-				      .stream = bucket };
-	struct shoal_perm perm;
+	uint64_t nr = u64_min(b->count[bucket], len - first);
+	struct perm_key key = { .domain = PERM_BUCKETS,
+				.seed = b->spec.seed,
+				.epoch = b->spec.frozen ? 0 : epoch,
+				.stream = bucket };
+	struct perm perm;
 	int rc;
 
 	if (b->spec.in_order) {
 		rc = b->source.samples(b->source.self, start + first, nr, ids);
 		return rc < 0 ? rc : (int64_t)nr;
 	}
-	shoal_perm_init(&perm, len, &key);
-	shoal_perm_range(&perm, first, nr, ids);
-	rc = look_up(b, start, nr, ids);
+	perm_init(&perm, len, &key);
+	perm_range(&perm, first, nr, ids);
+	rc = buckets_look_up(b, start, nr, ids);
 	return rc < 0 ? rc : (int64_t)nr;
 }

@@ -1,10 +1,10 @@
 /*
- * order.c - which sample comes at which position of an epoch, and which positions a rank takes.
+ * order.c - which sample is at which position of an epoch, and which positions a rank reads.
  *
- * Everything is arithmetic on a position: nothing here depends on what was asked before. The modes
- * are built from one another. A position in SHOAL_FILES is a slot and an offset in it; the slot is
- * permuted into a unit. In SHOAL_WINDOW the positions are first permuted inside their window, and
- * then as in SHOAL_FILES. SHOAL_LOCAL has no order of its own but one for each rank.
+ * Everything is arithmetic on a position: no call depends on an earlier one. The modes build on one
+ * another. A position in SHOAL_FILES is a slot and an offset in it; the slot is permuted into a
+ * unit. In SHOAL_WINDOW the positions are first permuted inside their window, and then treated as
+ * in SHOAL_FILES. SHOAL_LOCAL has a separate order per rank.
  */
 #include <assert.h>
 #include <errno.h>
@@ -21,32 +21,32 @@
 
 #define DEFAULT_WINDOW 16
 
-/* Positions that are worked on together where a step needs room beside the caller's. */
+/* Positions processed together when a step needs memory besides the caller's. */
 #define CHUNK 256
 
 struct shoal_order {
-	struct shoal_order_spec spec; /* with the defaults put in */
+	struct shoal_order_spec spec; /* with defaults filled in */
 	uint64_t epoch;
 	uint64_t steps;
 	/* FILES, WINDOW: */
 	uint64_t nr_units;   /* the last one may be short */
-	uint64_t missing;    /* samples that the last unit is short of a whole one */
-	uint64_t after_last; /* the position after those of the last unit */
+	uint64_t missing;    /* samples that the last unit lacks */
+	uint64_t after_last; /* the first position after the last unit's */
 	/* LOCAL: */
-	uint64_t share;         /* samples of every rank; some have one more */
-	uint64_t nr_larger;     /* how many have */
-	uint64_t share_read;    /* samples each rank has read already */
-	struct shoal_perm perm; /* GLOBAL: of samples. FILES, WINDOW: of units */
+	uint64_t share;      /* samples per rank; some have one more */
+	uint64_t nr_larger;  /* how many ranks have one more */
+	uint64_t share_read; /* samples that each rank has read already */
+	struct perm perm;    /* GLOBAL: of samples. FILES, WINDOW: of units */
 };
 
 /*
- * A part of the epoch that is permuted by itself: a window, or a rank's share. It is made on the
- * stack of a call, because orders are shared by threads, and serves while positions stay in it.
+ * A part of the epoch with a permutation of its own: a window, or a rank's share. It is built on
+ * the stack of each call, because threads share orders, and is reused while positions stay in it.
  */
-struct part {
-	uint64_t nr; /* of the window or the rank */
+struct order_part {
+	uint64_t nr; /* number of the window or the rank */
 	uint64_t first, count;
-	struct shoal_perm perm;
+	struct perm perm;
 };
 
 static uint64_t divide_up(uint64_t x, uint64_t by)
@@ -60,9 +60,9 @@ static uint64_t scale(uint64_t x, uint64_t y, uint64_t by)
 	return (uint64_t)((unsigned __int128)x * y / by);
 }
 
-static struct shoal_perm_key key_of(const struct shoal_order *o, uint64_t domain, uint64_t stream)
+static struct perm_key key_of(const struct shoal_order *o, uint64_t domain, uint64_t stream)
 {
-	return (struct shoal_perm_key){
+	return (struct perm_key){
 		.domain = domain,
 		.seed = o->spec.seed,
 		.epoch = o->spec.frozen ? 0 : o->epoch,
@@ -70,39 +70,39 @@ static struct shoal_perm_key key_of(const struct shoal_order *o, uint64_t domain
 	};
 }
 
-/* No part yet. Leaves the rest as it is: clearing 16 KB would cost more than a small batch. */
-static void part_init(struct part *part)
+/* No part yet. The rest is left unset: clearing 16 KB would cost more than a small batch. */
+static void part_init(struct order_part *part)
 {
 	part->nr = UINT64_MAX;
 	part->first = part->count = 0;
 }
 
-/* Make @part the one of that number, unless it is already. */
-static void part_use(const struct shoal_order *o, struct part *part, uint64_t domain, uint64_t nr,
-		     uint64_t first, uint64_t end)
+/* Make @part the part number @nr, unless it is already. */
+static void part_use(const struct shoal_order *o, struct order_part *part, uint64_t domain,
+		     uint64_t nr, uint64_t first, uint64_t end)
 {
-	struct shoal_perm_key key = key_of(o, domain, nr);
+	struct perm_key key = key_of(o, domain, nr);
 
 	if (part->nr == nr)
 		return;
 	part->nr = nr;
 	part->first = first;
 	part->count = end - first;
-	shoal_perm_init(&part->perm, part->count, &key);
+	perm_init(&part->perm, part->count, &key);
 }
 
 /* ---- FILES and WINDOW ------------------------------------------------------------------- */
 
 /*
- * A position as it would be if the last unit were whole. Only those after it move, so slots can
- * be found by division.
+ * The position as it would be if the last unit were complete. Only positions after that unit
+ * change, so slots can be found by division.
  */
 static uint64_t to_whole(const struct shoal_order *o, uint64_t position)
 {
 	return position + (position >= o->after_last ? o->missing : 0);
 }
 
-/* The position of the first sample in @slot, which may be the number of slots. */
+/* The position of the first sample in @slot. @slot may equal the number of slots. */
 static uint64_t slot_start(const struct shoal_order *o, uint64_t slot)
 {
 	uint64_t whole = slot * o->spec.unit;
@@ -110,7 +110,7 @@ static uint64_t slot_start(const struct shoal_order *o, uint64_t slot)
 	return whole - (whole >= o->after_last + o->missing ? o->missing : 0);
 }
 
-/* Positions to ids, in place, with the samples of a unit in order. */
+/* Replace positions by ids; the samples of a unit stay in order. */
 static void units_map(const struct shoal_order *o, uint64_t *p, size_t nr)
 {
 	uint64_t slots[CHUNK];
@@ -121,7 +121,7 @@ static void units_map(const struct shoal_order *o, uint64_t *p, size_t nr)
 		slots[i] = whole / o->spec.unit;
 		p[i] = whole - slots[i] * o->spec.unit;
 	}
-	shoal_perm_many(&o->perm, slots, nr, slots);
+	perm_many(&o->perm, slots, nr, slots);
 	for (size_t i = 0; i < nr; i++)
 		p[i] += slots[i] * o->spec.unit;
 }
@@ -130,27 +130,28 @@ static uint64_t units_position(const struct shoal_order *o, uint64_t id)
 {
 	uint64_t unit = id / o->spec.unit;
 
-	return slot_start(o, shoal_perm_inverse(&o->perm, unit)) + id % o->spec.unit;
+	return slot_start(o, perm_inverse(&o->perm, unit)) + id % o->spec.unit;
 }
 
-/* Make @part the window that @position lies in. */
-static void window_use(const struct shoal_order *o, struct part *part, uint64_t position)
+/* Make @part the window that contains @position. */
+static void window_use(const struct shoal_order *o, struct order_part *part, uint64_t position)
 {
 	uint64_t window = to_whole(o, position) / o->spec.unit / o->spec.window;
 	uint64_t slot = window * o->spec.window;
-	uint64_t end = shoal_min(o->nr_units - slot, o->spec.window) + slot;
+	uint64_t end = u64_min(o->nr_units - slot, o->spec.window) + slot;
 
-	part_use(o, part, SHOAL_PERM_WINDOW, window, slot_start(o, slot), slot_start(o, end));
+	part_use(o, part, PERM_WINDOW, window, slot_start(o, slot), slot_start(o, end));
 }
 
-/* Permute positions in their windows, in place. */
-static void windows_map(const struct shoal_order *o, struct part *part, uint64_t *p, size_t nr)
+/* Permute positions within their windows, in place. */
+static void windows_map(const struct shoal_order *o, struct order_part *part, uint64_t *p,
+			size_t nr)
 {
 	for (size_t done = 0, i = 0; done < nr; done = i) {
 		window_use(o, part, p[done]);
 		for (; i < nr && p[i] - part->first < part->count; i++)
 			p[i] -= part->first;
-		shoal_perm_many(&part->perm, p + done, i - done, p + done);
+		perm_many(&part->perm, p + done, i - done, p + done);
 		for (size_t k = done; k < i; k++)
 			p[k] += part->first;
 	}
@@ -158,39 +159,39 @@ static void windows_map(const struct shoal_order *o, struct part *part, uint64_t
 
 static uint64_t window_position(const struct shoal_order *o, uint64_t position)
 {
-	struct part part;
+	struct order_part part;
 
 	part_init(&part);
 	window_use(o, &part, position);
-	return part.first + shoal_perm_inverse(&part.perm, position - part.first);
+	return part.first + perm_inverse(&part.perm, position - part.first);
 }
 
 /* ---- LOCAL ------------------------------------------------------------------------------ */
 
 /*
- * Positions of the whole job. They come in steps: first those of what was read before, counted
- * as steps of this order's batch with a narrower last one, then those of this order, also with a
- * narrower last one, and at the end one for each rank whose share is larger. In a step the ranks
- * come one after the other. So it is a bijection whatever the batch, and in whole steps it is what
- * all other modes do.
+ * Positions of the whole job. They come in steps: first the steps that were read before, counted
+ * with this order's batch and a narrower last one; then the steps of this order, also with a
+ * narrower last one; and at the end one position for each rank whose share is larger. Within a step
+ * the ranks follow one another. So it is a bijection for any batch, and in whole steps it equals
+ * all other modes.
  */
 static uint64_t share_start(const struct shoal_order *o, uint64_t rank)
 {
 	return scale(rank, o->spec.nr_samples, o->spec.nr_ranks);
 }
 
-static void share_use(const struct shoal_order *o, struct part *part, uint64_t rank)
+static void share_use(const struct shoal_order *o, struct order_part *part, uint64_t rank)
 {
-	part_use(o, part, SHOAL_PERM_LOCAL, rank, share_start(o, rank), share_start(o, rank + 1));
+	part_use(o, part, PERM_LOCAL, rank, share_start(o, rank), share_start(o, rank + 1));
 }
 
-/* Samples of each rank that are counted as read when positions are cut into steps. */
+/* The samples per rank that count as read when positions are divided into steps. */
 static uint64_t share_before(const struct shoal_order *o)
 {
-	return shoal_min(o->share_read, o->share);
+	return u64_min(o->share_read, o->share);
 }
 
-/* Which rank reads @position, and which of its own it is. */
+/* The rank that reads @position, and the index in its share. */
 static uint64_t local_split(const struct shoal_order *o, uint64_t position, uint64_t *ret_index)
 {
 	uint64_t ranks = o->spec.nr_ranks, before = share_before(o);
@@ -208,7 +209,7 @@ static uint64_t local_split(const struct shoal_order *o, uint64_t position, uint
 	step = position / (ranks * o->spec.batch);
 	position -= step * ranks * o->spec.batch;
 	base += step * o->spec.batch;
-	width = shoal_min(o->spec.batch, end - base);
+	width = u64_min(o->spec.batch, end - base);
 	*ret_index = base + position % width;
 	return position / width;
 }
@@ -223,47 +224,47 @@ static uint64_t local_join(const struct shoal_order *o, uint64_t rank, uint64_t 
 	if (index == o->share)
 		return o->share * ranks + scale(rank, o->nr_larger, ranks);
 	base += (index - base) / o->spec.batch * o->spec.batch;
-	return base * ranks + rank * shoal_min(o->spec.batch, end - base) + (index - base);
+	return base * ranks + rank * u64_min(o->spec.batch, end - base) + (index - base);
 }
 
-/* Positions to ids, in place. */
-static void local_map(const struct shoal_order *o, struct part *part, uint64_t *p, size_t nr)
+/* Replace positions by ids. */
+static void local_map(const struct shoal_order *o, struct order_part *part, uint64_t *p, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++) {
 		uint64_t index, rank = local_split(o, p[i], &index);
 
 		share_use(o, part, rank);
-		p[i] = part->first + shoal_perm_at(&part->perm, index);
+		p[i] = part->first + perm_at(&part->perm, index);
 	}
 }
 
 static uint64_t local_position(const struct shoal_order *o, uint64_t id)
 {
-	struct part part;
+	struct order_part part;
 	uint64_t rank = (uint64_t)(((unsigned __int128)(id + 1) * o->spec.nr_ranks - 1) /
 				   o->spec.nr_samples);
 
 	part_init(&part);
 	share_use(o, &part, rank);
-	return local_join(o, rank, shoal_perm_inverse(&part.perm, id - part.first));
+	return local_join(o, rank, perm_inverse(&part.perm, id - part.first));
 }
 
 static int64_t local_batch(const struct shoal_order *o, uint64_t step, uint64_t rank, uint64_t *ids)
 {
 	uint64_t index = o->share_read + step * o->spec.batch, nr = o->spec.batch;
-	struct part part;
+	struct order_part part;
 
 	if (share_start(o, rank) == share_start(o, rank + 1))
 		return 0; /* more ranks than samples */
 	part_init(&part);
 	share_use(o, &part, rank);
 	if (o->spec.remainder != SHOAL_PAD)
-		nr = index < part.count ? shoal_min(nr, part.count - index) : 0;
+		nr = index < part.count ? u64_min(nr, part.count - index) : 0;
 	for (uint64_t done = 0, len; done < nr; done += len) {
 		uint64_t at = (index + done) % part.count;
 
-		len = shoal_min(nr - done, part.count - at);
-		shoal_perm_range(&part.perm, at, len, ids + done);
+		len = u64_min(nr - done, part.count - at);
+		perm_range(&part.perm, at, len, ids + done);
 	}
 	for (uint64_t i = 0; i < nr; i++)
 		ids[i] += part.first;
@@ -282,8 +283,8 @@ static int check_enums(const struct shoal_order_spec *spec, struct shoal_err *er
 	case SHOAL_LOCAL:
 		break;
 	default:
-		return shoal_fail(err, -EINVAL, "unknown mode %d: use one of enum shoal_mode",
-				  (int)spec->mode);
+		return err_set(err, -EINVAL, "unknown mode %d: use one of enum shoal_mode",
+			       (int)spec->mode);
 	}
 	switch (spec->remainder) {
 	case SHOAL_DROP:
@@ -291,87 +292,88 @@ static int check_enums(const struct shoal_order_spec *spec, struct shoal_err *er
 	case SHOAL_KEEP:
 		return 0;
 	default:
-		return shoal_fail(err, -EINVAL,
-				  "unknown remainder %d: use one of enum shoal_remainder",
-				  (int)spec->remainder);
+		return err_set(err, -EINVAL,
+			       "unknown remainder %d: use one of enum shoal_remainder",
+			       (int)spec->remainder);
 	}
 }
 
-static int check_sizes(const struct shoal_order_spec *spec, struct shoal_err *err)
+static int order_check_sizes(const struct shoal_order_spec *spec, struct shoal_err *err)
 {
 	uint64_t step;
 
 	if (!spec->nr_samples)
-		return shoal_fail(err, -EINVAL,
-				  "no samples to order: nr_samples must be 1 or more");
+		return err_set(err, -EINVAL,
+			       "there are no samples to order: nr_samples must be 1 or more");
 	if (spec->nr_samples > SHOAL_ORDER_SAMPLES_MAX)
-		return shoal_fail(
+		return err_set(
 			err, -EINVAL,
 			"%" PRIu64
 			" samples are too many: split the dataset, an order has at most 2^48",
 			spec->nr_samples);
 	if (!spec->nr_ranks)
-		return shoal_fail(err, -EINVAL, "no ranks to read: nr_ranks must be 1 or more");
+		return err_set(err, -EINVAL, "there are no ranks: nr_ranks must be 1 or more");
 	if (!spec->batch)
-		return shoal_fail(err, -EINVAL, "an empty batch: batch must be 1 or more");
+		return err_set(err, -EINVAL, "an empty batch: batch must be 1 or more");
 	if (__builtin_mul_overflow(spec->nr_ranks, spec->batch, &step) ||
 	    step > SHOAL_ORDER_SAMPLES_MAX)
-		return shoal_fail(err, -EINVAL,
-				  "%" PRIu64 " ranks of batch %" PRIu64
-				  " take more than 2^48 samples in a step: use a smaller batch",
-				  spec->nr_ranks, spec->batch);
+		return err_set(err, -EINVAL,
+			       "%" PRIu64 " ranks of batch %" PRIu64
+			       " take more than 2^48 samples in a step: use a smaller batch",
+			       spec->nr_ranks, spec->batch);
 	if (spec->consumed > spec->nr_samples)
-		return shoal_fail(err, -EINVAL,
-				  "%" PRIu64 " positions are consumed of only %" PRIu64
-				  " samples: start a new epoch with consumed 0",
-				  spec->consumed, spec->nr_samples);
+		return err_set(err, -EINVAL,
+			       "%" PRIu64 " positions are consumed, but there are only %" PRIu64
+			       " samples: start a new epoch with consumed 0",
+			       spec->consumed, spec->nr_samples);
 	return 0;
 }
 
-/* Whether all ranks have read the same number: the only states that SHOAL_LOCAL can be in. */
+/* Whether all ranks have read the same number of samples: SHOAL_LOCAL has no other states. */
 static bool is_whole_share(const struct shoal_order_spec *spec)
 {
 	return spec->consumed % spec->nr_ranks == 0 || spec->consumed == spec->nr_samples;
 }
 
-static int check_mode(const struct shoal_order_spec *spec, struct shoal_err *err)
+static int order_check_mode(const struct shoal_order_spec *spec, struct shoal_err *err)
 {
 	uint64_t product;
 
 	if (spec->mode == SHOAL_WINDOW &&
 	    __builtin_mul_overflow(spec->window, spec->unit, &product))
-		return shoal_fail(err, -EINVAL,
-				  "a window of %" PRIu64 " units of %" PRIu64
-				  " samples is past 2^64: use a smaller window",
-				  spec->window, spec->unit);
+		return err_set(err, -EINVAL,
+			       "a window of %" PRIu64 " units of %" PRIu64
+			       " samples exceeds 2^64 samples: use a smaller window",
+			       spec->window, spec->unit);
 	if (spec->mode != SHOAL_LOCAL)
 		return 0;
 	if (!is_whole_share(spec))
-		return shoal_fail(err, -EINVAL,
-				  "%" PRIu64
-				  " consumed positions are not the same number for each of %" PRIu64
-				  " ranks: in local mode use a multiple of the ranks",
-				  spec->consumed, spec->nr_ranks);
+		return err_set(err, -EINVAL,
+			       "%" PRIu64
+			       " consumed positions cannot be divided equally among %" PRIu64
+			       " ranks: in local mode use a multiple of the number of ranks",
+			       spec->consumed, spec->nr_ranks);
 	if (spec->remainder == SHOAL_PAD && spec->nr_samples < spec->nr_ranks)
-		return shoal_fail(err, -EINVAL,
-				  "%" PRIu64 " sample%s leave%s some of %" PRIu64
-				  " ranks none to pad with: use fewer ranks, or drop or keep",
-				  spec->nr_samples, shoal_plural(spec->nr_samples),
-				  spec->nr_samples == 1 ? "s" : "", spec->nr_ranks);
+		return err_set(err, -EINVAL,
+			       "%" PRIu64 " sample%s leave%s some of %" PRIu64
+			       " ranks with nothing to pad with: use fewer ranks, or drop or "
+			       "keep the remainder",
+			       spec->nr_samples, plural(spec->nr_samples),
+			       spec->nr_samples == 1 ? "s" : "", spec->nr_ranks);
 	return 0;
 }
 
-static int check_spec(const struct shoal_order_spec *spec, struct shoal_err *err)
+static int order_check_spec(const struct shoal_order_spec *spec, struct shoal_err *err)
 {
 	int rc;
 
 	rc = check_enums(spec, err);
 	if (rc < 0)
 		return rc;
-	rc = check_sizes(spec, err);
+	rc = order_check_sizes(spec, err);
 	if (rc < 0)
 		return rc;
-	return check_mode(spec, err);
+	return order_check_mode(spec, err);
 }
 
 static struct shoal_order_spec with_defaults(const struct shoal_order_spec *spec)
@@ -387,15 +389,15 @@ static struct shoal_order_spec with_defaults(const struct shoal_order_spec *spec
 
 /* ---- An epoch --------------------------------------------------------------------------- */
 
-static uint64_t count_steps(const struct shoal_order *o)
+static uint64_t order_count_steps(const struct shoal_order *o)
 {
 	const struct shoal_order_spec *s = &o->spec;
 	uint64_t left = s->nr_samples - s->consumed, width = s->batch * s->nr_ranks;
 
 	if (s->mode == SHOAL_LOCAL) {
-		/* What the smallest share can fill, or what the largest needs. */
+		/* What the smallest share can fill, or what the largest share needs. */
 		left = o->share + (s->remainder != SHOAL_DROP && o->nr_larger);
-		left -= shoal_min(left, o->share_read);
+		left -= u64_min(left, o->share_read);
 		width = s->batch;
 	}
 	return s->remainder == SHOAL_DROP ? left / width : divide_up(left, width);
@@ -403,14 +405,14 @@ static uint64_t count_steps(const struct shoal_order *o)
 
 static void start_units(struct shoal_order *o)
 {
-	struct shoal_perm_key key = key_of(o, SHOAL_PERM_UNITS, 0);
+	struct perm_key key = key_of(o, PERM_UNITS, 0);
 	uint64_t slot;
 
-	/* A product of both can wrap no more than T can: two units or more are each below T. */
+	/* The product cannot wrap: with two or more units, each is smaller than T. */
 	o->nr_units = divide_up(o->spec.nr_samples, o->spec.unit);
 	o->missing = o->nr_units * o->spec.unit - o->spec.nr_samples;
-	shoal_perm_init(&o->perm, o->nr_units, &key);
-	slot = shoal_perm_inverse(&o->perm, o->nr_units - 1);
+	perm_init(&o->perm, o->nr_units, &key);
+	slot = perm_inverse(&o->perm, o->nr_units - 1);
 	o->after_last = (slot + 1) * o->spec.unit - o->missing;
 }
 
@@ -420,21 +422,24 @@ static void start_shares(struct shoal_order *o)
 
 	o->share = s->nr_samples / s->nr_ranks;
 	o->nr_larger = s->nr_samples % s->nr_ranks;
-	/* All samples read is not always a multiple of the ranks; the larger shares are, too. */
+	/*
+	 * If all samples were read, consumed need not be a multiple of the ranks; round up to cover
+	 * the larger shares.
+	 */
 	o->share_read = divide_up(s->consumed, s->nr_ranks);
 }
 
 static void start_epoch(struct shoal_order *o, uint64_t epoch)
 {
-	struct shoal_perm_key key;
+	struct perm_key key;
 
 	o->epoch = epoch;
 	switch (o->spec.mode) {
 	case SHOAL_SEQUENTIAL:
 		break;
 	case SHOAL_GLOBAL:
-		key = key_of(o, SHOAL_PERM_GLOBAL, 0);
-		shoal_perm_init(&o->perm, o->spec.nr_samples, &key);
+		key = key_of(o, PERM_GLOBAL, 0);
+		perm_init(&o->perm, o->spec.nr_samples, &key);
 		break;
 	case SHOAL_FILES:
 	case SHOAL_WINDOW:
@@ -444,7 +449,7 @@ static void start_epoch(struct shoal_order *o, uint64_t epoch)
 		start_shares(o);
 		break;
 	}
-	o->steps = count_steps(o);
+	o->steps = order_count_steps(o);
 }
 
 int shoal_order_new(const struct shoal_order_spec *spec, uint64_t epoch,
@@ -454,12 +459,12 @@ int shoal_order_new(const struct shoal_order_spec *spec, uint64_t epoch,
 	struct shoal_order *o;
 	int rc;
 
-	rc = check_spec(&full, err);
+	rc = order_check_spec(&full, err);
 	if (rc < 0)
 		return rc;
 	o = calloc(1, sizeof(*o));
 	if (!o)
-		return shoal_fail(err, -ENOMEM, "out of memory for an order");
+		return err_set(err, -ENOMEM, "out of memory for an order");
 	o->spec = full;
 	start_epoch(o, epoch);
 	*ret_order = o;
@@ -490,14 +495,14 @@ uint64_t shoal_order_steps(const struct shoal_order *order)
 
 /* ---- Positions and ids ------------------------------------------------------------------ */
 
-/* Turn @nr positions, at most a chunk of them, into ids. */
-static void chunk_map(const struct shoal_order *o, struct part *part, uint64_t *p, size_t nr)
+/* Replace @nr positions, at most one chunk, by ids. */
+static void chunk_map(const struct shoal_order *o, struct order_part *part, uint64_t *p, size_t nr)
 {
 	switch (o->spec.mode) {
 	case SHOAL_SEQUENTIAL:
 		break;
 	case SHOAL_GLOBAL:
-		shoal_perm_many(&o->perm, p, nr, p);
+		perm_many(&o->perm, p, nr, p);
 		break;
 	case SHOAL_WINDOW:
 		windows_map(o, part, p, nr);
@@ -513,15 +518,15 @@ static void chunk_map(const struct shoal_order *o, struct part *part, uint64_t *
 }
 
 /* The ids at consecutive positions, all below nr_samples. */
-static void map_range(const struct shoal_order *o, struct part *part, uint64_t first, uint64_t nr,
-		      uint64_t *ids)
+static void order_map_range(const struct shoal_order *o, struct order_part *part, uint64_t first,
+			    uint64_t nr, uint64_t *ids)
 {
 	if (o->spec.mode == SHOAL_GLOBAL) {
-		shoal_perm_range(&o->perm, first, nr, ids);
+		perm_range(&o->perm, first, nr, ids);
 		return;
 	}
 	for (uint64_t done = 0, len; done < nr; done += len) {
-		len = shoal_min(nr - done, CHUNK);
+		len = u64_min(nr - done, CHUNK);
 		for (uint64_t i = 0; i < len; i++)
 			ids[done + i] = first + done + i;
 		chunk_map(o, part, ids + done, len);
@@ -532,7 +537,7 @@ int64_t shoal_order_batch(const struct shoal_order *order, uint64_t step, uint64
 			  uint64_t *ids)
 {
 	const struct shoal_order_spec *s = &order->spec;
-	struct part part;
+	struct order_part part;
 	uint64_t first, nr = s->batch;
 
 	if (step >= order->steps || rank >= s->nr_ranks)
@@ -542,12 +547,12 @@ int64_t shoal_order_batch(const struct shoal_order *order, uint64_t step, uint64
 	part_init(&part);
 	first = s->consumed + (step * s->nr_ranks + rank) * s->batch;
 	if (s->remainder != SHOAL_PAD)
-		nr = first < s->nr_samples ? shoal_min(nr, s->nr_samples - first) : 0;
+		nr = first < s->nr_samples ? u64_min(nr, s->nr_samples - first) : 0;
 	for (uint64_t done = 0, len; done < nr; done += len) {
 		uint64_t at = (first + done) % s->nr_samples;
 
-		len = shoal_min(nr - done, s->nr_samples - at);
-		map_range(order, &part, at, len, ids + done);
+		len = u64_min(nr - done, s->nr_samples - at);
+		order_map_range(order, &part, at, len, ids + done);
 	}
 	return (int64_t)nr;
 }
@@ -555,14 +560,14 @@ int64_t shoal_order_batch(const struct shoal_order *order, uint64_t step, uint64
 int shoal_order_at(const struct shoal_order *order, const uint64_t *positions, size_t nr,
 		   uint64_t *ids)
 {
-	struct part part;
+	struct order_part part;
 
 	part_init(&part);
 	for (size_t i = 0; i < nr; i++)
 		if (positions[i] >= order->spec.nr_samples)
 			return -ERANGE;
 	for (size_t done = 0, len; done < nr; done += len) {
-		len = shoal_min(nr - done, CHUNK);
+		len = u64_min(nr - done, CHUNK);
 		memmove(ids + done, positions + done, len * sizeof(*ids));
 		chunk_map(order, &part, ids + done, len);
 	}
@@ -578,7 +583,7 @@ int shoal_order_position(const struct shoal_order *order, uint64_t id, uint64_t 
 		*ret_position = id;
 		break;
 	case SHOAL_GLOBAL:
-		*ret_position = shoal_perm_inverse(&order->perm, id);
+		*ret_position = perm_inverse(&order->perm, id);
 		break;
 	case SHOAL_FILES:
 		*ret_position = units_position(order, id);
@@ -595,17 +600,17 @@ int shoal_order_position(const struct shoal_order *order, uint64_t id, uint64_t 
 
 /* ---- Save and resume -------------------------------------------------------------------- */
 
-/* What a state's positions mean: all of the spec that decides which sample a position has. */
+/* Hash everything in the spec that decides which sample a position has. */
 static uint64_t order_hash(const struct shoal_order_spec *s)
 {
 	bool units = s->mode == SHOAL_FILES || s->mode == SHOAL_WINDOW;
-	struct shoal_le64 word[] = {
-		shoal_le64_of(UINT64_C(0x316f6c616f6873)), /* "shoalo1" */
-		shoal_le64_of(s->mode),
-		shoal_le64_of(s->nr_samples),
-		shoal_le64_of(s->mode != SHOAL_SEQUENTIAL && s->frozen),
-		shoal_le64_of(units ? s->unit : 0),
-		shoal_le64_of(s->mode == SHOAL_WINDOW ? s->window : 0),
+	struct le64 word[] = {
+		le64_of(UINT64_C(0x316f6c616f6873)), /* "shoalo1" */
+		le64_of(s->mode),
+		le64_of(s->nr_samples),
+		le64_of(s->mode != SHOAL_SEQUENTIAL && s->frozen),
+		le64_of(units ? s->unit : 0),
+		le64_of(s->mode == SHOAL_WINDOW ? s->window : 0),
 	};
 
 	return XXH3_64bits(word, sizeof(word));
@@ -622,30 +627,33 @@ void shoal_order_save(const struct shoal_order *order, uint64_t steps, const cha
 
 	assert(len < sizeof(state.digest));
 	memcpy(state.digest, digest, len);
-	steps = shoal_min(steps, order->steps);
-	/* The last step may reach past the end: padding and short batches are not positions. */
-	state.consumed = shoal_min(s->consumed + steps * s->nr_ranks * s->batch, s->nr_samples);
+	steps = u64_min(steps, order->steps);
+	/* The last step may extend past the end: padding and short batches are not positions. */
+	state.consumed = u64_min(s->consumed + steps * s->nr_ranks * s->batch, s->nr_samples);
 	if (s->mode == SHOAL_LOCAL)
 		state.nr_ranks = s->nr_ranks;
 	*ret_state = state;
 }
 
-/* Whether a state's ranks, which only SHOAL_LOCAL records, let @spec go on from it. */
+/*
+ * Check that the number of ranks in a state, which only SHOAL_LOCAL records, allows @spec to
+ * resume.
+ */
 static int check_state_ranks(const struct shoal_order_spec *spec,
 			     const struct shoal_order_state *state, struct shoal_err *err)
 {
 	if (spec->mode != SHOAL_LOCAL && state->nr_ranks)
-		return shoal_fail(
+		return err_set(
 			err, -ENOTSUP,
 			"the state was saved in local mode: resume it in local mode, or start a new epoch");
 	if (spec->mode != SHOAL_LOCAL || !state->consumed)
 		return 0;
 	if (!state->nr_ranks)
-		return shoal_fail(
+		return err_set(
 			err, -ENOTSUP,
 			"the state was not saved in local mode: resume it in its own mode, or start a new epoch");
 	if (state->nr_ranks != spec->nr_ranks)
-		return shoal_fail(
+		return err_set(
 			err, -ENOTSUP,
 			"the state was saved by %" PRIu64
 			" ranks, and in local mode each has its own share: resume with as many, not %" PRIu64
@@ -661,7 +669,7 @@ int shoal_order_resume(const struct shoal_order_spec *spec, const struct shoal_o
 	int rc;
 
 	if (strncmp(state->digest, digest, sizeof(state->digest)) != 0)
-		return shoal_fail(
+		return err_set(
 			err, -ESTALE,
 			"the state belongs to the catalog with digest %.*s, not %s: open that one, or start a new run",
 			(int)sizeof(state->digest), state->digest, digest);
@@ -670,7 +678,7 @@ int shoal_order_resume(const struct shoal_order_spec *spec, const struct shoal_o
 		return rc;
 	next = with_defaults(&next);
 	if (order_hash(&next) != state->order)
-		return shoal_fail(
+		return err_set(
 			err, -ENOTSUP,
 			"the state was saved with another mode, unit, window, frozen or number of samples: resume it with its own, or start a new epoch");
 	next.seed = state->seed;

@@ -1,46 +1,46 @@
-/* Catalogs and cursors. Lookups keep the GIL: they take less time than giving it up does. */
+/* Catalogs and cursors. Lookups keep the GIL: they take less time than releasing it. */
 #include <errno.h>
 
-#include "python/door.h"
+#include "python/py_private.h"
 
-PyTypeObject *door_catalog_type;
+PyTypeObject *py_catalog_type;
 static PyTypeObject *cursor_type;
 
-static struct door_catalog *of(PyObject *self)
+static struct py_catalog *py_catalog_of(PyObject *self)
 {
-	return (struct door_catalog *)self;
+	return (struct py_catalog *)self;
 }
 
-struct shoal_catalog *door_catalog_use(PyObject *object)
+struct shoal_catalog *py_catalog_use(PyObject *object)
 {
-	if (!PyObject_TypeCheck(object, door_catalog_type)) {
+	if (!PyObject_TypeCheck(object, py_catalog_type)) {
 		PyErr_Format(PyExc_TypeError, "a catalog is needed, not %.100s",
 			     Py_TYPE(object)->tp_name);
 		return NULL;
 	}
-	if (!of(object)->cat) {
+	if (!py_catalog_of(object)->cat) {
 		PyErr_SetString(PyExc_ValueError, "the catalog is closed");
 		return NULL;
 	}
-	of(object)->nr_users++;
+	py_catalog_of(object)->nr_users++;
 	Py_INCREF(object);
-	return of(object)->cat;
+	return py_catalog_of(object)->cat;
 }
 
-void door_catalog_done(PyObject *object)
+void py_catalog_done(PyObject *object)
 {
-	of(object)->nr_users--;
+	py_catalog_of(object)->nr_users--;
 	Py_DECREF(object);
 }
 
-static struct shoal_catalog *opened(PyObject *self)
+static struct shoal_catalog *py_catalog_opened(PyObject *self)
 {
-	if (!of(self)->cat)
+	if (!py_catalog_of(self)->cat)
 		PyErr_SetString(PyExc_ValueError, "the catalog is closed");
-	return of(self)->cat;
+	return py_catalog_of(self)->cat;
 }
 
-/* A lookup failed: words where there are some, IndexError past the end. */
+/* A lookup failed: raise its message if there is one, or IndexError past the end. */
 static PyObject *lookup_failed(const struct shoal_catalog *cat, int rc)
 {
 	struct shoal_err err = { "" };
@@ -50,11 +50,11 @@ static PyObject *lookup_failed(const struct shoal_catalog *cat, int rc)
 		return NULL;
 	}
 	shoal_catalog_explain(cat, rc, &err);
-	return door_raise(rc, &err);
+	return py_raise(rc, &err);
 }
 
-/* The words may have a path of any bytes in them. */
-static int warn(const char *words)
+/* The message may contain a path of any bytes. */
+static int py_catalog_warn(const char *words)
 {
 	PyObject *text = PyUnicode_DecodeFSDefault(words);
 	int rc = text ? PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "%U", text) : -1;
@@ -65,23 +65,31 @@ static int warn(const char *words)
 
 static PyObject *catalog_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-	static char *names[] = { "path", "copy", NULL };
-	PyObject *path = NULL, *copy = NULL, *self = NULL;
+	static char *names[] = { "path", "copy", "config", NULL };
+	PyObject *path = NULL, *copy = NULL, *config = NULL, *self = NULL;
+	struct shoal_catalog_options options = { NULL };
+	struct shoal_store_config room;
 	struct shoal_catalog *cat = NULL;
 	struct shoal_err err = { "" };
 	int rc;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&|O&", names, PyUnicode_FSConverter,
-					 &path, PyUnicode_FSConverter, &copy))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&|O&O", names, PyUnicode_FSConverter,
+					 &path, PyUnicode_FSConverter, &copy, &config))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS if (copy) rc = shoal_catalog_open_local(
-		PyBytes_AS_STRING(path), PyBytes_AS_STRING(copy), NULL, &cat, &err);
-	else rc = shoal_catalog_open(PyBytes_AS_STRING(path), &cat, &err);
-	Py_END_ALLOW_THREADS Py_DECREF(path);
+	if (py_store_config(config, &room, &options.config) < 0) {
+		Py_DECREF(path);
+		Py_XDECREF(copy);
+		return NULL;
+	}
+	options.copy_dir = copy ? PyBytes_AS_STRING(copy) : NULL;
+	Py_BEGIN_ALLOW_THREADS;
+	rc = shoal_catalog_open_with(PyBytes_AS_STRING(path), &options, &cat, &err);
+	Py_END_ALLOW_THREADS;
+	Py_DECREF(path);
 	Py_XDECREF(copy);
 	if (rc < 0)
-		return door_raise(rc, &err);
-	if (*err.msg && warn(err.msg) < 0) {
+		return py_raise(rc, &err);
+	if (*err.msg && py_catalog_warn(err.msg) < 0) {
 		shoal_catalog_close(cat);
 		return NULL;
 	}
@@ -89,7 +97,7 @@ static PyObject *catalog_new(PyTypeObject *type, PyObject *args, PyObject *keywo
 	if (!self)
 		shoal_catalog_close(cat);
 	else
-		of(self)->cat = cat;
+		py_catalog_of(self)->cat = cat;
 	return self;
 }
 
@@ -97,7 +105,7 @@ static void catalog_dealloc(PyObject *self)
 {
 	PyTypeObject *type = Py_TYPE(self);
 
-	shoal_catalog_close(of(self)->cat);
+	shoal_catalog_close(py_catalog_of(self)->cat);
 	type->tp_free(self);
 	Py_DECREF(type);
 }
@@ -105,13 +113,13 @@ static void catalog_dealloc(PyObject *self)
 static PyObject *catalog_close(PyObject *self, PyObject *unused)
 {
 	(void)unused;
-	if (of(self)->nr_users > 0) {
+	if (py_catalog_of(self)->nr_users > 0) {
 		PyErr_SetString(
 			PyExc_BufferError,
 			"the catalog is in use by a loader or an iterator: close that first");
 		return NULL;
 	}
-	of(self)->cat = shoal_catalog_close(of(self)->cat);
+	py_catalog_of(self)->cat = shoal_catalog_close(py_catalog_of(self)->cat);
 	Py_RETURN_NONE;
 }
 
@@ -119,9 +127,9 @@ static Py_ssize_t catalog_len(PyObject *self)
 {
 	struct shoal_catalog_info info;
 
-	if (!opened(self))
+	if (!py_catalog_opened(self))
 		return -1;
-	shoal_catalog_info(of(self)->cat, &info);
+	shoal_catalog_info(py_catalog_of(self)->cat, &info);
 	return (Py_ssize_t)info.nr_files;
 }
 
@@ -130,9 +138,9 @@ static PyObject *catalog_info(PyObject *self, PyObject *unused)
 	struct shoal_catalog_info info;
 
 	(void)unused;
-	if (!opened(self))
+	if (!py_catalog_opened(self))
 		return NULL;
-	shoal_catalog_info(of(self)->cat, &info);
+	shoal_catalog_info(py_catalog_of(self)->cat, &info);
 	return Py_BuildValue("{s:s,s:K,s:K,s:K,s:K,s:K,s:K,s:O,s:K,s:K,s:I,s:s}", "root", info.root,
 			     "nr_files", (unsigned long long)info.nr_files, "nr_samples",
 			     (unsigned long long)info.nr_samples, "samples_per_file",
@@ -152,12 +160,12 @@ static PyObject *catalog_name(PyObject *self, PyObject *id_object)
 	uint64_t id;
 	int len;
 
-	if (door_u64(id_object, &id) < 0 ||
-	    !opened(self)) /* in this order: __index__() may close it */
+	if (py_u64(id_object, &id) < 0 ||
+	    !py_catalog_opened(self)) /* in this order: __index__() may close it */
 		return NULL;
-	len = shoal_catalog_name(of(self)->cat, id, name);
+	len = shoal_catalog_name(py_catalog_of(self)->cat, id, name);
 	if (len < 0)
-		return lookup_failed(of(self)->cat, len);
+		return lookup_failed(py_catalog_of(self)->cat, len);
 	return PyBytes_FromStringAndSize(name, len);
 }
 
@@ -166,12 +174,12 @@ static PyObject *catalog_size(PyObject *self, PyObject *id_object)
 	uint64_t id, size;
 	int rc;
 
-	if (door_u64(id_object, &id) < 0 ||
-	    !opened(self)) /* in this order: __index__() may close it */
+	if (py_u64(id_object, &id) < 0 ||
+	    !py_catalog_opened(self)) /* in this order: __index__() may close it */
 		return NULL;
-	rc = shoal_catalog_size(of(self)->cat, id, &size);
+	rc = shoal_catalog_size(py_catalog_of(self)->cat, id, &size);
 	if (rc < 0)
-		return lookup_failed(of(self)->cat, rc);
+		return lookup_failed(py_catalog_of(self)->cat, rc);
 	return PyLong_FromUnsignedLongLong(size);
 }
 
@@ -181,12 +189,12 @@ static PyObject *catalog_etag(PyObject *self, PyObject *id_object)
 	uint64_t id;
 	int len;
 
-	if (door_u64(id_object, &id) < 0 ||
-	    !opened(self)) /* in this order: __index__() may close it */
+	if (py_u64(id_object, &id) < 0 ||
+	    !py_catalog_opened(self)) /* in this order: __index__() may close it */
 		return NULL;
-	len = shoal_catalog_etag(of(self)->cat, id, etag);
+	len = shoal_catalog_etag(py_catalog_of(self)->cat, id, etag);
 	if (len < 0)
-		return lookup_failed(of(self)->cat, len);
+		return lookup_failed(py_catalog_of(self)->cat, len);
 	return PyUnicode_FromStringAndSize(etag, len);
 }
 
@@ -198,9 +206,9 @@ static PyObject *catalog_sizes(PyObject *self, PyObject *args)
 	Py_ssize_t nr;
 	int rc = 0;
 
-	if (!PyArg_ParseTuple(args, "O&O&w*", door_u64_arg, &start, door_u64_arg, &step, &out))
+	if (!PyArg_ParseTuple(args, "O&O&w*", py_u64_arg, &start, py_u64_arg, &step, &out))
 		return NULL;
-	if (!door_catalog_use(self)) {
+	if (!py_catalog_use(self)) {
 		PyBuffer_Release(&out);
 		return NULL;
 	}
@@ -208,12 +216,12 @@ static PyObject *catalog_sizes(PyObject *self, PyObject *args)
 	nr = out.len / (Py_ssize_t)sizeof(*size);
 	Py_BEGIN_ALLOW_THREADS
 		/* A step back is one of 2^64 - n. */
-		for (Py_ssize_t i = 0; i < nr && rc == 0; i++) rc =
-			shoal_catalog_size(of(self)->cat, start + (uint64_t)i * step, &size[i]);
+		for (Py_ssize_t i = 0; i < nr && rc == 0; i++) rc = shoal_catalog_size(
+			py_catalog_of(self)->cat, start + (uint64_t)i * step, &size[i]);
 	Py_END_ALLOW_THREADS PyBuffer_Release(&out);
 	if (rc < 0)
-		lookup_failed(of(self)->cat, rc);
-	door_catalog_done(self);
+		lookup_failed(py_catalog_of(self)->cat, rc);
+	py_catalog_done(self);
 	if (rc < 0)
 		return NULL;
 	Py_RETURN_NONE;
@@ -229,16 +237,16 @@ static PyObject *find_with(PyObject *self, PyObject *name,
 
 	if (PyObject_GetBuffer(name, &view, PyBUF_SIMPLE) < 0)
 		return NULL;
-	if (!opened(self)) { /* a buffer written in Python may have closed it */
+	if (!py_catalog_opened(self)) { /* a buffer written in Python may have closed it */
 		PyBuffer_Release(&view);
 		return NULL;
 	}
-	rc = find(of(self)->cat, view.buf, (size_t)view.len, &id);
+	rc = find(py_catalog_of(self)->cat, view.buf, (size_t)view.len, &id);
 	PyBuffer_Release(&view);
 	if (rc == -ENOENT)
 		Py_RETURN_NONE;
 	if (rc < 0)
-		return lookup_failed(of(self)->cat, rc);
+		return lookup_failed(py_catalog_of(self)->cat, rc);
 	return PyLong_FromUnsignedLongLong(id);
 }
 
@@ -257,16 +265,16 @@ static PyObject *catalog_locate(PyObject *self, PyObject *sample_object)
 	uint64_t sample, file, index;
 	int rc;
 
-	if (door_u64(sample_object, &sample) < 0 ||
-	    !opened(self)) /* in this order: __index__() may close it */
+	if (py_u64(sample_object, &sample) < 0 ||
+	    !py_catalog_opened(self)) /* in this order: __index__() may close it */
 		return NULL;
-	rc = shoal_catalog_locate(of(self)->cat, sample, &file, &index);
+	rc = shoal_catalog_locate(py_catalog_of(self)->cat, sample, &file, &index);
 	if (rc == -ERANGE) {
 		PyErr_SetString(PyExc_IndexError, "the catalog has fewer samples than that");
 		return NULL;
 	}
 	if (rc < 0)
-		return lookup_failed(of(self)->cat, rc);
+		return lookup_failed(py_catalog_of(self)->cat, rc);
 	return Py_BuildValue("KK", (unsigned long long)file, (unsigned long long)index);
 }
 
@@ -275,12 +283,12 @@ static PyObject *catalog_samples(PyObject *self, PyObject *id_object)
 	uint64_t id, first, count;
 	int rc;
 
-	if (door_u64(id_object, &id) < 0 ||
-	    !opened(self)) /* in this order: __index__() may close it */
+	if (py_u64(id_object, &id) < 0 ||
+	    !py_catalog_opened(self)) /* in this order: __index__() may close it */
 		return NULL;
-	rc = shoal_catalog_samples(of(self)->cat, id, &first, &count);
+	rc = shoal_catalog_samples(py_catalog_of(self)->cat, id, &first, &count);
 	if (rc < 0)
-		return lookup_failed(of(self)->cat, rc);
+		return lookup_failed(py_catalog_of(self)->cat, rc);
 	return Py_BuildValue("KK", (unsigned long long)first, (unsigned long long)count);
 }
 
@@ -290,27 +298,27 @@ static PyObject *catalog_largest(PyObject *self, PyObject *unused)
 	int rc;
 
 	(void)unused;
-	if (!door_catalog_use(self))
+	if (!py_catalog_use(self))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS rc = shoal_catalog_largest(of(self)->cat, &size);
-	Py_END_ALLOW_THREADS if (rc < 0) lookup_failed(of(self)->cat, rc);
-	door_catalog_done(self);
+	Py_BEGIN_ALLOW_THREADS rc = shoal_catalog_largest(py_catalog_of(self)->cat, &size);
+	Py_END_ALLOW_THREADS if (rc < 0) lookup_failed(py_catalog_of(self)->cat, rc);
+	py_catalog_done(self);
 	return rc < 0 ? NULL : PyLong_FromUnsignedLongLong(size);
 }
 
-/* Call what reads much, and says what is wrong. */
+/* Call a function that reads much and reports errors. */
 static PyObject *check_with(PyObject *self,
 			    int (*check)(const struct shoal_catalog *, struct shoal_err *))
 {
 	struct shoal_err err = { "" };
 	int rc;
 
-	if (!door_catalog_use(self))
+	if (!py_catalog_use(self))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS rc = check(of(self)->cat, &err);
-	Py_END_ALLOW_THREADS door_catalog_done(self);
+	Py_BEGIN_ALLOW_THREADS rc = check(py_catalog_of(self)->cat, &err);
+	Py_END_ALLOW_THREADS py_catalog_done(self);
 	if (rc < 0)
-		return door_raise(rc, &err);
+		return py_raise(rc, &err);
 	Py_RETURN_NONE;
 }
 
@@ -341,21 +349,21 @@ static PyObject *catalog_cursor(PyObject *self, PyObject *args)
 	struct cursor *c;
 	int rc;
 
-	if (!PyArg_ParseTuple(args, "O&O&", door_u64_arg, &start, door_u64_arg, &stop))
+	if (!PyArg_ParseTuple(args, "O&O&", py_u64_arg, &start, py_u64_arg, &stop))
 		return NULL;
-	if (!door_catalog_use(self))
+	if (!py_catalog_use(self))
 		return NULL;
 	c = (struct cursor *)cursor_type->tp_alloc(cursor_type, 0);
 	if (!c) {
-		door_catalog_done(self);
+		py_catalog_done(self);
 		return NULL;
 	}
 	c->catalog = self;
 	c->nr_left = stop > start ? stop - start : 0;
-	rc = shoal_cursor_new(of(self)->cat, start, &c->cursor, &err);
+	rc = shoal_cursor_new(py_catalog_of(self)->cat, start, &c->cursor, &err);
 	if (rc < 0) {
 		Py_DECREF(c);
-		return door_raise(rc, &err);
+		return py_raise(rc, &err);
 	}
 	return (PyObject *)c;
 }
@@ -367,7 +375,7 @@ static void cursor_dealloc(PyObject *self)
 
 	shoal_cursor_free(c->cursor);
 	if (c->catalog)
-		door_catalog_done(c->catalog);
+		py_catalog_done(c->catalog);
 	type->tp_free(self);
 	Py_DECREF(type);
 }
@@ -383,7 +391,7 @@ static PyObject *cursor_next(PyObject *self)
 		return NULL;
 	rc = shoal_cursor_next(c->cursor, &name, &len);
 	if (rc < 0)
-		return lookup_failed(of(c->catalog)->cat, rc);
+		return lookup_failed(py_catalog_of(c->catalog)->cat, rc);
 	if (rc == 0)
 		return NULL;
 	c->nr_left--;
@@ -431,13 +439,13 @@ static PyType_Slot catalog_slots[] = {
 };
 
 static PyType_Spec catalog_spec = { .name = "shoal._shoal.Catalog",
-				    .basicsize = sizeof(struct door_catalog),
+				    .basicsize = sizeof(struct py_catalog),
 				    .flags = Py_TPFLAGS_DEFAULT,
 				    .slots = catalog_slots };
 
-int door_add_catalog(PyObject *module)
+int py_add_catalog(PyObject *module)
 {
-	if (door_add_type(module, &catalog_spec, &door_catalog_type) < 0)
+	if (py_add_type(module, &catalog_spec, &py_catalog_type) < 0)
 		return -1;
-	return door_add_type(module, &cursor_spec, &cursor_type);
+	return py_add_type(module, &cursor_spec, &cursor_type);
 }

@@ -3,14 +3,14 @@
 #include <errno.h>
 #include <string.h>
 
-#include "python/door.h"
+#include "python/py_private.h"
 
 struct column {
 	PyObject_HEAD struct shoal_column *column;
 };
 
 struct writer {
-	PyObject_HEAD struct shoal_column_writer *writer; /* NULL once it is sealed or given up */
+	PyObject_HEAD struct shoal_column_writer *writer; /* NULL once it is sealed or aborted */
 	size_t width;
 	bool busy; /* a thread is in a call that released the GIL */
 };
@@ -22,12 +22,12 @@ struct batches {
 
 static PyTypeObject *column_type, *writer_type, *batches_type;
 
-static struct shoal_column *of(PyObject *self)
+static struct shoal_column *py_column_of(PyObject *self)
 {
 	return ((struct column *)self)->column;
 }
 
-/* Words for the errors of reads, which have none. */
+/* Set the messages of read errors, which have none. */
 static PyObject *read_failed(int rc)
 {
 	struct shoal_err err = { "" };
@@ -44,13 +44,14 @@ static PyObject *read_failed(int rc)
 	else if (rc == -EINVAL)
 		words = "that is for whole columns of type bit";
 	else if (rc == -ENOTSUP)
-		words = "the column is not sorted: sort it first";
+		words = "the column is not sorted";
 	memcpy(err.msg, words, strlen(words) + 1);
-	return door_raise(rc, &err);
+	err.hint = rc == -ENOTSUP ? SHOAL_HINT_SORT_COLUMN : SHOAL_HINT_NONE;
+	return py_raise(rc, &err);
 }
 
 /* Bytes of a value in an array. */
-static size_t width_of(enum shoal_column_type type)
+static size_t py_column_width_of(enum shoal_column_type type)
 {
 	switch (type) {
 	case SHOAL_BIT:
@@ -88,7 +89,7 @@ static PyObject *column_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 	Py_END_ALLOW_THREADS;
 	Py_DECREF(path);
 	if (rc < 0)
-		return door_raise(rc, &err);
+		return py_raise(rc, &err);
 	self = type->tp_alloc(type, 0);
 	if (self)
 		((struct column *)self)->column = column;
@@ -101,7 +102,7 @@ static void column_dealloc(PyObject *self)
 {
 	PyTypeObject *type = Py_TYPE(self);
 
-	shoal_column_close(of(self));
+	shoal_column_close(py_column_of(self));
 	type->tp_free(self);
 	Py_DECREF(type);
 }
@@ -111,7 +112,7 @@ static PyObject *column_info(PyObject *self, PyObject *unused)
 	struct shoal_column_info i;
 
 	(void)unused;
-	shoal_column_info(of(self), &i);
+	shoal_column_info(py_column_of(self), &i);
 	return Py_BuildValue(
 		"{s:s,s:s,s:K,s:K,s:K,s:K,s:K,s:O,s:d,s:d,s:K,s:K,s:s}", "name", i.name, "type",
 		shoal_column_type_name(i.type), "first", (unsigned long long)i.first, "nr",
@@ -131,17 +132,17 @@ static PyObject *column_read(PyObject *self, PyObject *args)
 	size_t width;
 	int rc;
 
-	if (!PyArg_ParseTuple(args, "O&O&w*", door_u64_arg, &first, door_u64_arg, &nr, &out))
+	if (!PyArg_ParseTuple(args, "O&O&w*", py_u64_arg, &first, py_u64_arg, &nr, &out))
 		return NULL;
-	shoal_column_info(of(self), &info);
-	width = width_of(info.type);
+	shoal_column_info(py_column_of(self), &info);
+	width = py_column_width_of(info.type);
 	if (nr > (uint64_t)out.len / width) {
 		PyBuffer_Release(&out);
 		PyErr_SetString(PyExc_ValueError, "the buffer is too small");
 		return NULL;
 	}
 	Py_BEGIN_ALLOW_THREADS;
-	rc = shoal_column_read(of(self), first, nr, out.buf);
+	rc = shoal_column_read(py_column_of(self), first, nr, out.buf);
 	Py_END_ALLOW_THREADS;
 	PyBuffer_Release(&out);
 	if (rc < 0)
@@ -163,7 +164,7 @@ static PyObject *column_select(PyObject *self, PyObject *args)
 	nr = (size_t)view.len / sizeof(*id);
 	Py_BEGIN_ALLOW_THREADS;
 	for (size_t i = 0; i < nr && rc == 0; i++)
-		rc = shoal_column_select(of(self), id[i], &id[i]);
+		rc = shoal_column_select(py_column_of(self), id[i], &id[i]);
 	Py_END_ALLOW_THREADS;
 	PyBuffer_Release(&view);
 	if (rc < 0)
@@ -176,23 +177,24 @@ static PyObject *column_rank(PyObject *self, PyObject *sample_object)
 	uint64_t sample, nr;
 	int rc;
 
-	if (door_u64(sample_object, &sample) < 0)
+	if (py_u64(sample_object, &sample) < 0)
 		return NULL;
-	rc = shoal_column_rank(of(self), sample, &nr);
+	rc = shoal_column_rank(py_column_of(self), sample, &nr);
 	return rc < 0 ? read_failed(rc) : PyLong_FromUnsignedLongLong(nr);
 }
 
-/* sorted(place, out): the samples from a place on of the order of values. */
+/* sorted(place, out): the samples from a place on, in the order of values. */
 static PyObject *column_sorted(PyObject *self, PyObject *args)
 {
 	uint64_t place;
 	Py_buffer out;
 	int rc;
 
-	if (!PyArg_ParseTuple(args, "O&w*", door_u64_arg, &place, &out))
+	if (!PyArg_ParseTuple(args, "O&w*", py_u64_arg, &place, &out))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS;
-	rc = shoal_column_sorted(of(self), place, (uint64_t)out.len / sizeof(uint64_t), out.buf);
+	rc = shoal_column_sorted(py_column_of(self), place, (uint64_t)out.len / sizeof(uint64_t),
+				 out.buf);
 	Py_END_ALLOW_THREADS;
 	PyBuffer_Release(&out);
 	if (rc < 0)
@@ -207,10 +209,10 @@ static PyObject *column_verify(PyObject *self, PyObject *unused)
 
 	(void)unused;
 	Py_BEGIN_ALLOW_THREADS;
-	rc = shoal_column_verify(of(self), &err);
+	rc = shoal_column_verify(py_column_of(self), &err);
 	Py_END_ALLOW_THREADS;
 	if (rc < 0)
-		return door_raise(rc, &err);
+		return py_raise(rc, &err);
 	Py_RETURN_NONE;
 }
 
@@ -222,7 +224,7 @@ static PyObject *column_sort(PyObject *self, PyObject *args)
 	uint64_t memory;
 	int rc;
 
-	if (!PyArg_ParseTuple(args, "O&OO&", PyUnicode_FSConverter, &path, &keep, door_u64_arg,
+	if (!PyArg_ParseTuple(args, "O&OO&", PyUnicode_FSConverter, &path, &keep, py_u64_arg,
 			      &memory))
 		return NULL;
 	if (keep != Py_None && !PyObject_TypeCheck(keep, column_type)) {
@@ -231,12 +233,12 @@ static PyObject *column_sort(PyObject *self, PyObject *args)
 		return NULL;
 	}
 	Py_BEGIN_ALLOW_THREADS;
-	rc = shoal_column_sort(of(self), keep == Py_None ? NULL : of(keep), PyBytes_AS_STRING(path),
-			       memory, NULL, &err);
+	rc = shoal_column_sort(py_column_of(self), keep == Py_None ? NULL : py_column_of(keep),
+			       PyBytes_AS_STRING(path), memory, NULL, &err);
 	Py_END_ALLOW_THREADS;
 	Py_DECREF(path);
 	if (rc < 0)
-		return door_raise(rc, &err);
+		return py_raise(rc, &err);
 	Py_RETURN_NONE;
 }
 
@@ -277,8 +279,8 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 
 	(void)keywords;
 	if (!PyArg_ParseTuple(args, "O&sssO&O&O&", PyUnicode_FSConverter, &path, &o.name,
-			      &type_name, &o.digest, door_u64_arg, &o.nr_samples, door_u64_arg,
-			      &o.first, door_u64_arg, &o.nr))
+			      &type_name, &o.digest, py_u64_arg, &o.nr_samples, py_u64_arg,
+			      &o.first, py_u64_arg, &o.nr))
 		return NULL;
 	if (shoal_column_type_of(type_name, &o.type) < 0) {
 		Py_DECREF(path);
@@ -292,14 +294,14 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 	Py_END_ALLOW_THREADS;
 	Py_DECREF(path);
 	if (rc < 0)
-		return door_raise(rc, &err);
+		return py_raise(rc, &err);
 	self = type->tp_alloc(type, 0);
 	if (!self) {
 		shoal_column_abort(writer);
 		return NULL;
 	}
 	((struct writer *)self)->writer = writer;
-	((struct writer *)self)->width = width_of(o.type);
+	((struct writer *)self)->width = py_column_width_of(o.type);
 	return self;
 }
 
@@ -333,9 +335,9 @@ static PyObject *writer_append(PyObject *self, PyObject *args)
 	uint64_t nr;
 	int rc;
 
-	if (!PyArg_ParseTuple(args, "y*O&", &values, door_u64_arg, &nr))
+	if (!PyArg_ParseTuple(args, "y*O&", &values, py_u64_arg, &nr))
 		return NULL;
-	if (!writing(self)) { /* after the arguments: __index__() may give the column up */
+	if (!writing(self)) { /* after the arguments: __index__() may abort the column */
 		PyBuffer_Release(&values);
 		return NULL;
 	}
@@ -351,7 +353,7 @@ static PyObject *writer_append(PyObject *self, PyObject *args)
 	w->busy = false;
 	PyBuffer_Release(&values);
 	if (rc < 0)
-		return door_raise(rc, &err);
+		return py_raise(rc, &err);
 	Py_RETURN_NONE;
 }
 
@@ -369,7 +371,7 @@ static PyObject *writer_seal(PyObject *self, PyObject *unused)
 	rc = shoal_column_seal(writer, &err);
 	Py_END_ALLOW_THREADS;
 	if (rc < 0)
-		return door_raise(rc, &err);
+		return py_raise(rc, &err);
 	Py_RETURN_NONE;
 }
 
@@ -418,7 +420,7 @@ static PyObject *join_columns(PyObject *module, PyObject *args)
 	if (!PyArg_ParseTuple(args, "O&O!", PyUnicode_FSConverter, &path, &PyList_Type, &list))
 		return NULL;
 	nr = PyList_GET_SIZE(list);
-	part = PyMem_Calloc((size_t)nr + 1, sizeof(*part)); /* a pointer for each rank */
+	part = PyMem_Calloc((size_t)nr + 1, sizeof(*part)); /* one pointer per rank */
 	for (Py_ssize_t i = 0; part && i < nr && rc == 0; i++) {
 		part[i] = PyBytes_AsString(PyList_GET_ITEM(list, i));
 		rc = part[i] ? 0 : -1;
@@ -430,7 +432,7 @@ static PyObject *join_columns(PyObject *module, PyObject *args)
 		rc = shoal_column_join(PyBytes_AS_STRING(path), part, (size_t)nr, &err);
 		Py_END_ALLOW_THREADS;
 		if (rc < 0)
-			door_raise(rc, &err);
+			py_raise(rc, &err);
 	}
 	PyMem_Free(part);
 	Py_DECREF(path);
@@ -448,10 +450,10 @@ static int batch_spec(PyObject *tuple, struct shoal_batch_spec *ret_spec)
 	struct shoal_batch_spec s = { 0 };
 	int in_order, frozen, remainder;
 
-	if (!PyArg_ParseTuple(tuple, "O&O&O&O&ppiO&O&O&", door_u64_arg, &s.batch, door_u64_arg,
-			      &s.max_tokens, door_u64_arg, &s.bucket, door_u64_arg, &s.group,
-			      &in_order, &frozen, &remainder, door_u64_arg, &s.seed, door_u64_arg,
-			      &s.nr_ranks, door_u64_arg, &s.consumed))
+	if (!PyArg_ParseTuple(tuple, "O&O&O&O&ppiO&O&O&", py_u64_arg, &s.batch, py_u64_arg,
+			      &s.max_tokens, py_u64_arg, &s.bucket, py_u64_arg, &s.group, &in_order,
+			      &frozen, &remainder, py_u64_arg, &s.seed, py_u64_arg, &s.nr_ranks,
+			      py_u64_arg, &s.consumed))
 		return -1;
 	s.in_order = in_order;
 	s.frozen = frozen;
@@ -464,9 +466,9 @@ static int parse_state(PyObject *tuple, struct shoal_order_state *state)
 {
 	const char *digest;
 
-	if (!PyArg_ParseTuple(tuple, "O&O&O&sO&O&", door_u64_arg, &state->seed, door_u64_arg,
-			      &state->epoch, door_u64_arg, &state->consumed, &digest, door_u64_arg,
-			      &state->nr_ranks, door_u64_arg, &state->order))
+	if (!PyArg_ParseTuple(tuple, "O&O&O&sO&O&", py_u64_arg, &state->seed, py_u64_arg,
+			      &state->epoch, py_u64_arg, &state->consumed, &digest, py_u64_arg,
+			      &state->nr_ranks, py_u64_arg, &state->order))
 		return -1;
 	if (strlen(digest) >= sizeof(state->digest)) {
 		PyErr_SetString(PyExc_ValueError, "the state's digest is too long to be one");
@@ -491,14 +493,15 @@ static PyObject *batches_new(PyTypeObject *type, PyObject *args, PyObject *keywo
 	if (!PyArg_ParseTuple(args, "O!O!O", column_type, &column, &PyTuple_Type, &tuple, &when) ||
 	    batch_spec(tuple, &spec) < 0)
 		return NULL;
-	if (PyTuple_Check(when) ? parse_state(when, &state) < 0 : door_u64(when, &epoch) < 0)
+	if (PyTuple_Check(when) ? parse_state(when, &state) < 0 : py_u64(when, &epoch) < 0)
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS;
-	rc = PyTuple_Check(when) ? shoal_batches_resume(of(column), &spec, &state, &batches, &err)
-				 : shoal_batches_new(of(column), &spec, epoch, &batches, &err);
+	rc = PyTuple_Check(when)
+		     ? shoal_batches_resume(py_column_of(column), &spec, &state, &batches, &err)
+		     : shoal_batches_new(py_column_of(column), &spec, epoch, &batches, &err);
 	Py_END_ALLOW_THREADS;
 	if (rc < 0)
-		return door_raise(rc, &err);
+		return py_raise(rc, &err);
 	self = type->tp_alloc(type, 0);
 	if (!self) {
 		shoal_batches_free(batches);
@@ -554,7 +557,7 @@ static PyObject *batches_get(PyObject *self, PyObject *args)
 	Py_buffer out;
 	int64_t nr;
 
-	if (!PyArg_ParseTuple(args, "O&O&w*", door_u64_arg, &step, door_u64_arg, &rank, &out))
+	if (!PyArg_ParseTuple(args, "O&O&w*", py_u64_arg, &step, py_u64_arg, &rank, &out))
 		return NULL;
 	if ((uint64_t)out.len / sizeof(uint64_t) < shoal_batches_largest(batches_of(self))) {
 		PyBuffer_Release(&out);
@@ -572,7 +575,7 @@ static PyObject *batches_set_epoch(PyObject *self, PyObject *epoch_object)
 {
 	uint64_t epoch;
 
-	if (door_u64(epoch_object, &epoch) < 0)
+	if (py_u64(epoch_object, &epoch) < 0)
 		return NULL;
 	shoal_batches_set_epoch(batches_of(self), epoch);
 	Py_RETURN_NONE;
@@ -583,7 +586,7 @@ static PyObject *batches_save(PyObject *self, PyObject *steps_object)
 	struct shoal_order_state s;
 	uint64_t steps;
 
-	if (door_u64(steps_object, &steps) < 0)
+	if (py_u64(steps_object, &steps) < 0)
 		return NULL;
 	shoal_batches_save(batches_of(self), steps, &s);
 	return Py_BuildValue("KKKsKK", (unsigned long long)s.seed, (unsigned long long)s.epoch,
@@ -617,11 +620,11 @@ static PyMethodDef functions[] = {
 	{ NULL, NULL, 0, NULL },
 };
 
-int door_add_column(PyObject *module)
+int py_add_column(PyObject *module)
 {
-	if (door_add_type(module, &column_spec, &column_type) < 0 ||
-	    door_add_type(module, &writer_spec, &writer_type) < 0 ||
-	    door_add_type(module, &batches_type_spec, &batches_type) < 0)
+	if (py_add_type(module, &column_spec, &column_type) < 0 ||
+	    py_add_type(module, &writer_spec, &writer_type) < 0 ||
+	    py_add_type(module, &batches_type_spec, &batches_type) < 0)
 		return -1;
 	return PyModule_AddFunctions(module, functions);
 }

@@ -1,19 +1,22 @@
-/* Making catalogs, with the caller's own words on the way, and a Ctrl-C that is heard. */
+/* Making catalogs, comparing them with a store, and writing manifests. Callbacks report progress
+ * and warnings, and Ctrl-C is handled. */
 #include <errno.h>
 #include <pthread.h>
 #include <time.h>
 
 #include "base/queue.h"
-#include "load/fetch.h"
-#include "python/door.h"
+#include "open/transfer.h"
+#include "python/py_private.h"
 
 struct watch {
 	PyObject *progress, *warn; /* callables or None */
+	PyObject *differs;         /* a callable; NULL once it wants no more calls */
 	int stop;
-	PyObject *type, *value, *traceback; /* what one of them raised first */
+	struct shoal_store_config config;
+	PyObject *type, *value, *traceback; /* the first exception that one of them raised */
 };
 
-/* With the GIL held: what was raised ends the work, and is raised again at its end. */
+/* With the GIL held: an exception ends the work, and is raised again at its end. */
 static void keep_exception(struct watch *w)
 {
 	if (w->type)
@@ -57,24 +60,52 @@ static void on_warning(void *self, const char *words)
 	PyGILState_Release(gil);
 }
 
-/* (output, root, tmp_dir, memory, samples_per_file, progress, warn) */
-static int take_options(PyObject *tuple, struct watch *watch,
-			struct shoal_index_options *ret_options)
+/* A difference between a catalog and the store. The callable returns whether it wants more. */
+static int on_difference(void *self, enum shoal_difference what, const char *name, size_t len,
+			 uint64_t was, uint64_t is)
+{
+	struct watch *w = self;
+	PyGILState_STATE gil;
+	PyObject *done;
+
+	if (!w->differs)
+		return 0;
+	gil = PyGILState_Ensure();
+	done = PyObject_CallFunction(w->differs, "iy#KK", (int)what, name, (Py_ssize_t)len,
+				     (unsigned long long)was, (unsigned long long)is);
+	if (!done)
+		keep_exception(w);
+	else if (done != Py_True)
+		w->differs = NULL;
+	Py_XDECREF(done);
+	if (PyErr_CheckSignals() < 0)
+		keep_exception(w);
+	PyGILState_Release(gil);
+	return w->type ? -ECANCELED : 0;
+}
+
+/* (output, root, tmp_dir, memory, samples_per_file, progress, warn, config, refuse_empty) */
+static int py_index_options(PyObject *tuple, struct watch *watch,
+			    struct shoal_index_options *ret_options)
 {
 	struct shoal_index_options o = {
 		.stop = &watch->stop, .progress = on_progress, .warn = on_warning, .self = watch
 	};
+	PyObject *config;
+	int refuse_empty;
 
-	if (!PyArg_ParseTuple(tuple, "yzzO&O&OO", &o.output, &o.root, &o.tmp_dir, door_u64_arg,
-			      &o.memory, door_u64_arg, &o.samples_per_file, &watch->progress,
-			      &watch->warn))
+	if (!PyArg_ParseTuple(tuple, "yzzO&O&OOOp", &o.output, &o.root, &o.tmp_dir, py_u64_arg,
+			      &o.memory, py_u64_arg, &o.samples_per_file, &watch->progress,
+			      &watch->warn, &config, &refuse_empty) ||
+	    py_store_config(config, &watch->config, &o.config) < 0)
 		return -1;
+	o.refuse_empty = refuse_empty;
 	*ret_options = o;
 	return 0;
 }
 
-static PyObject *finish(struct watch *w, int rc, const struct shoal_index_result *r,
-			const struct shoal_err *err)
+static PyObject *py_index_finish(struct watch *w, int rc, const struct shoal_index_result *r,
+				 const struct shoal_err *err)
 {
 #define U(field) (unsigned long long)r->field
 	if (w->type) {
@@ -82,7 +113,7 @@ static PyObject *finish(struct watch *w, int rc, const struct shoal_index_result
 		return NULL;
 	}
 	if (rc < 0)
-		return door_raise(rc, err);
+		return py_raise(rc, err);
 	return Py_BuildValue(
 		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}",
 		"nr_names", U(nr_names), "nr_repeated", U(nr_repeated), "nr_blank", U(nr_blank),
@@ -116,8 +147,8 @@ static const char **strings(PyObject *tuple, size_t *ret_nr)
 }
 
 /* index_tree(where, (no_sizes, follow, one_fs, keep_going, include, exclude, threads, update,
- * resume, etags), options) */
-static PyObject *index_tree(PyObject *module, PyObject *args)
+ * resume, etags, shard, nr_shards), options) */
+static PyObject *py_index_tree(PyObject *module, PyObject *args)
 {
 	int no_sizes, follow, one_fs, keep_going, resume, etags, rc;
 	PyObject *include, *exclude, *options_tuple, *result = NULL;
@@ -130,11 +161,11 @@ static PyObject *index_tree(PyObject *module, PyObject *args)
 	const char *where;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "y(ppppO!O!Izpp)O!", &where, &no_sizes, &follow, &one_fs,
+	if (!PyArg_ParseTuple(args, "y(ppppO!O!IzppII)O!", &where, &no_sizes, &follow, &one_fs,
 			      &keep_going, &PyTuple_Type, &include, &PyTuple_Type, &exclude,
-			      &t.nr_threads, &t.update, &resume, &etags, &PyTuple_Type,
-			      &options_tuple) ||
-	    take_options(options_tuple, &watch, &options) < 0)
+			      &t.nr_threads, &t.update, &resume, &etags, &t.shard, &t.nr_shards,
+			      &PyTuple_Type, &options_tuple) ||
+	    py_index_options(options_tuple, &watch, &options) < 0)
 		return NULL;
 	t.no_sizes = no_sizes;
 	t.follow = follow;
@@ -148,7 +179,7 @@ static PyObject *index_tree(PyObject *module, PyObject *args)
 		t.include = includes;
 		t.exclude = excludes;
 		Py_BEGIN_ALLOW_THREADS rc = shoal_index_tree(where, &t, &options, &r, &err);
-		Py_END_ALLOW_THREADS result = finish(&watch, rc, &r, &err);
+		Py_END_ALLOW_THREADS result = py_index_finish(&watch, rc, &r, &err);
 	}
 	PyMem_Free(includes);
 	PyMem_Free(excludes);
@@ -169,19 +200,23 @@ static PyObject *index_list(PyObject *module, PyObject *args)
 	(void)module;
 	if (!PyArg_ParseTuple(args, "icpO!", &fd, &separator, &names_only, &PyTuple_Type,
 			      &options_tuple) ||
-	    take_options(options_tuple, &watch, &options) < 0)
+	    py_index_options(options_tuple, &watch, &options) < 0)
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS rc = shoal_index_list(fd, separator, names_only, &options, &r, &err);
-	Py_END_ALLOW_THREADS return finish(&watch, rc, &r, &err);
+	Py_END_ALLOW_THREADS return py_index_finish(&watch, rc, &r, &err);
 }
 
-/* What tells no progress is done by a thread, while this one listens for signals. */
+/* Work without progress callbacks runs on a thread, while this one handles signals. */
 struct work {
 	int (*run)(struct work *work);
 	const struct shoal_pattern *pattern;
 	const struct shoal_index_options *options;
+	const struct shoal_catalog *cat;
+	const struct shoal_order_spec *spec;
+	const struct shoal_manifest_options *manifest;
 	struct shoal_index_result *result;
 	const char *path, *uri;
+	const struct shoal_store_config *config;
 	const int *stop;
 	struct shoal_err *err;
 	int rc;
@@ -192,9 +227,14 @@ static int make_pattern(struct work *work)
 	return shoal_index_pattern(work->pattern, work->options, work->result, work->err);
 }
 
+static int make_manifest(struct work *work)
+{
+	return shoal_manifest_write(work->cat, work->spec, work->manifest, work->err);
+}
+
 static int send_file(struct work *work)
 {
-	return load_put_file(work->path, work->uri, work->stop, work->err);
+	return transfer_put_file(work->path, work->uri, work->config, work->stop, work->err);
 }
 
 static void *run_work(void *arg)
@@ -226,7 +266,7 @@ static int run_listening(struct work *work, struct watch *watch)
 {
 	pthread_t thread;
 
-	if (shoal_thread_start(&thread, run_work, work) < 0) {
+	if (thread_start(&thread, run_work, work) < 0) {
 		Py_BEGIN_ALLOW_THREADS;
 		run_work(work);
 		Py_END_ALLOW_THREADS;
@@ -254,47 +294,123 @@ static PyObject *index_pattern(PyObject *module, PyObject *args)
 	int rc;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "yO&O&O&O&O!", &p.format, door_u64_arg, &p.first, door_u64_arg,
-			      &p.count, door_u64_arg, &p.subfolders, door_u64_arg, &p.size,
+	if (!PyArg_ParseTuple(args, "yO&O&O&O&O!", &p.format, py_u64_arg, &p.first, py_u64_arg,
+			      &p.count, py_u64_arg, &p.subfolders, py_u64_arg, &p.size,
 			      &PyTuple_Type, &options_tuple) ||
-	    take_options(options_tuple, &watch, &options) < 0)
+	    py_index_options(options_tuple, &watch, &options) < 0)
 		return NULL;
 	rc = run_listening(&work, &watch);
-	return finish(&watch, rc, &r, &err);
+	return py_index_finish(&watch, rc, &r, &err);
 }
 
-/* put_file(path, uri), both bytes: an object that is there only once it is whole. */
-static PyObject *put_file(PyObject *module, PyObject *args)
+static PyObject *finish_plain(struct watch *w, int rc, const struct shoal_err *err)
+{
+	if (w->type) {
+		PyErr_Restore(w->type, w->value, w->traceback);
+		return NULL;
+	}
+	if (rc < 0)
+		return py_raise(rc, err);
+	Py_RETURN_NONE;
+}
+
+/* put_file(path, uri, config), the first two bytes: the object appears only when it is complete. */
+static PyObject *py_index_put_file(PyObject *module, PyObject *args)
 {
 	struct watch watch = { 0 };
 	struct shoal_err err = { "" };
 	struct work work = { .run = send_file, .stop = &watch.stop, .err = &err };
+	PyObject *config;
 	int rc;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "yy", &work.path, &work.uri))
+	if (!PyArg_ParseTuple(args, "yyO", &work.path, &work.uri, &config) ||
+	    py_store_config(config, &watch.config, &work.config) < 0)
 		return NULL;
 	rc = run_listening(&work, &watch);
-	if (watch.type) {
-		PyErr_Restore(watch.type, watch.value, watch.traceback);
+	return finish_plain(&watch, rc, &err);
+}
+
+/* manifest(catalog, spec, dir, prefix, first_epoch, nr_epochs, paths, null) */
+static PyObject *manifest(PyObject *module, PyObject *args)
+{
+	struct watch watch = { 0 };
+	struct shoal_err err = { "" };
+	struct shoal_order_spec spec;
+	struct shoal_manifest_options options = { .stop = &watch.stop };
+	struct work work = {
+		.run = make_manifest, .spec = &spec, .manifest = &options, .err = &err
+	};
+	PyObject *catalog, *tuple;
+	int paths, null, rc;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "OO!yyO&O&pp", &catalog, &PyTuple_Type, &tuple, &options.dir,
+			      &options.prefix, py_u64_arg, &options.first_epoch, py_u64_arg,
+			      &options.nr_epochs, &paths, &null) ||
+	    py_order_spec(tuple, &spec) < 0)
 		return NULL;
-	}
-	if (rc < 0)
-		return door_raise(rc, &err);
-	Py_RETURN_NONE;
+	options.paths = paths;
+	options.null = null;
+	work.cat = py_catalog_use(catalog);
+	if (!work.cat)
+		return NULL;
+	rc = run_listening(&work, &watch);
+	py_catalog_done(catalog);
+	return finish_plain(&watch, rc, &err);
+}
+
+/* compare(catalog, where, path, tmp_dir, memory, threads, keep_going, differs, progress, warn) */
+static PyObject *py_index_compare(PyObject *module, PyObject *args)
+{
+	struct watch watch = { 0 };
+	struct shoal_err err = { "" };
+	struct shoal_compare_result r = { 0 };
+	struct shoal_compare_options o = { .stop = &watch.stop,
+					   .differs = on_difference,
+					   .progress = on_progress,
+					   .warn = on_warning,
+					   .self = &watch };
+	struct shoal_catalog *cat;
+	PyObject *catalog, *config;
+	int keep_going, rc;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "OzzzO&IpOOOO", &catalog, &o.where, &o.catalog, &o.tmp_dir,
+			      py_u64_arg, &o.memory, &o.nr_threads, &keep_going, &watch.differs,
+			      &watch.progress, &watch.warn, &config) ||
+	    py_store_config(config, &watch.config, &o.config) < 0)
+		return NULL;
+	o.keep_going = keep_going;
+	cat = py_catalog_use(catalog);
+	if (!cat)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS rc = shoal_catalog_compare(cat, &o, &r, &err);
+	Py_END_ALLOW_THREADS py_catalog_done(catalog);
+	if (watch.type || rc < 0)
+		return finish_plain(&watch, rc, &err);
+	return Py_BuildValue("KKKKK", (unsigned long long)r.nr_same,
+			     (unsigned long long)r.nr_missing, (unsigned long long)r.nr_new,
+			     (unsigned long long)r.nr_resized, (unsigned long long)r.nr_changed);
 }
 
 static PyMethodDef functions[] = {
-	{ "index_tree", index_tree, METH_VARARGS, "index_tree(where, tree, options)" },
+	{ "index_tree", py_index_tree, METH_VARARGS, "index_tree(where, tree, options)" },
 	{ "index_list", index_list, METH_VARARGS,
 	  "index_list(fd, separator, names_only, options)" },
 	{ "index_pattern", index_pattern, METH_VARARGS,
 	  "index_pattern(format, first, count, subfolders, size, options)" },
-	{ "put_file", put_file, METH_VARARGS, "put_file(path, uri): into a bucket." },
+	{ "manifest", manifest, METH_VARARGS,
+	  "manifest(catalog, spec, dir, prefix, first_epoch, nr_epochs, paths, null)" },
+	{ "compare", py_index_compare, METH_VARARGS,
+	  "compare(catalog, where, path, tmp_dir, memory, threads, keep_going, differs, "
+	  "progress, warn): (same, missing, new, resized, changed)" },
+	{ "put_file", py_index_put_file, METH_VARARGS,
+	  "put_file(path, uri, config): into a bucket." },
 	{ NULL, NULL, 0, NULL },
 };
 
-int door_add_index(PyObject *module)
+int py_add_index(PyObject *module)
 {
 	return PyModule_AddFunctions(module, functions);
 }

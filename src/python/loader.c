@@ -13,7 +13,7 @@
 
 #include "load/audit.h"
 #include "load/loader.h"
-#include "python/door.h"
+#include "python/py_private.h"
 
 struct loader {
 	PyObject_HEAD PyObject *catalog; /* in use until this is closed */
@@ -21,13 +21,13 @@ struct loader {
 	char *store;
 	pid_t pid;
 	bool busy;    /* a thread is in a call that released the GIL */
-	bool closing; /* when the last batch is back */
+	bool closing; /* close when the last batch is given back */
 	unsigned nr_held, prefetch;
-	pthread_mutex_t lock; /* of the words, which come from the loader's thread */
+	pthread_mutex_t lock; /* protects the messages, which come from the loader's thread */
 	char stalled[256];
 };
 
-struct batch {
+struct py_batch {
 	PyObject_HEAD struct loader *loader;
 	const struct shoal_batch *batch; /* of the loader; NULL for a copy */
 	void *copy;
@@ -37,8 +37,8 @@ struct batch {
 	Py_ssize_t shape[2], strides[2]; /* of the samples as rows, while a view is made */
 };
 
-struct sample {
-	PyObject_HEAD struct batch *batch;
+struct py_sample {
+	PyObject_HEAD struct py_batch *batch;
 	const struct shoal_sample *sample;
 };
 
@@ -46,7 +46,7 @@ static PyTypeObject *loader_type, *batch_type, *sample_type;
 
 /* ---- Opening and closing ---- */
 
-/* By the loader's thread, which must not wait for the GIL: next() tells the words. */
+/* On the loader's thread, which must not wait for the GIL: next() passes the message on. */
 static void on_stalled(void *self, const char *words)
 {
 	struct loader *l = self;
@@ -56,7 +56,7 @@ static void on_stalled(void *self, const char *words)
 	pthread_mutex_unlock(&l->lock);
 }
 
-/* What the loader's thread had to say, as a warning. */
+/* Raise the messages of the loader's thread as warnings. */
 static int tell_stalled(struct loader *l)
 {
 	char words[sizeof(l->stalled)];
@@ -69,7 +69,7 @@ static int tell_stalled(struct loader *l)
 	pthread_mutex_unlock(&l->lock);
 	if (!words[0])
 		return 0;
-	/* They may have a name that is not UTF-8, or be cut inside a character. */
+	/* They may contain a name that is not UTF-8, or be truncated inside a character. */
 	text = PyUnicode_DecodeFSDefault(words);
 	if (!text)
 		return -1;
@@ -78,7 +78,7 @@ static int tell_stalled(struct loader *l)
 	return rc;
 }
 
-/* Ten times a second while a call waits: signals are heard, and leave the epoch as it is. */
+/* Called ten times per second while a call waits: signals are handled, and the epoch continues. */
 static int on_waiting(void *self, struct shoal_err *err)
 {
 	PyGILState_STATE gil = PyGILState_Ensure();
@@ -90,21 +90,26 @@ static int on_waiting(void *self, struct shoal_err *err)
 }
 
 /* (store, engine, direct, in_flight, prefetch, slot, first_step, stride, object_size, skip_errors,
- * stall_ms, timeout_ms, if_match) */
-static int take_options(PyObject *tuple, struct shoal_load_options *o)
+ * stall_ms, timeout_ms, if_match, memory, part, first, steps, config) */
+static int py_loader_options(PyObject *tuple, struct shoal_load_options *o,
+			     struct shoal_store_config *config)
 {
-	int engine, direct, skip_errors, if_match;
+	int engine, direct, skip_errors, if_match, part;
+	PyObject *config_tuple;
 
-	if (!PyArg_ParseTuple(tuple, "zipIIO&O&O&O&pO&O&p", &o->store, &engine, &direct,
-			      &o->in_flight, &o->prefetch, door_u64_arg, &o->slot, door_u64_arg,
-			      &o->first_step, door_u64_arg, &o->stride, door_u64_arg,
-			      &o->object_size, &skip_errors, door_u64_arg, &o->stall_ms,
-			      door_u64_arg, &o->timeout_ms, &if_match))
+	if (!PyArg_ParseTuple(tuple, "zipIIO&O&O&O&pO&O&pO&pO&O&O", &o->store, &engine, &direct,
+			      &o->in_flight, &o->prefetch, py_u64_arg, &o->slot, py_u64_arg,
+			      &o->first_step, py_u64_arg, &o->stride, py_u64_arg, &o->object_size,
+			      &skip_errors, py_u64_arg, &o->stall_ms, py_u64_arg, &o->timeout_ms,
+			      &if_match, py_u64_arg, &o->memory, &part, py_u64_arg, &o->first,
+			      py_u64_arg, &o->steps, &config_tuple) ||
+	    py_store_config(config_tuple, config, &o->config) < 0)
 		return -1;
 	o->engine = (enum shoal_engine)engine;
 	o->direct = direct;
 	o->skip_errors = skip_errors;
 	o->if_match = if_match;
+	o->part = part;
 	return 0;
 }
 
@@ -113,6 +118,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 {
 	struct shoal_load_options options = { 0 };
 	PyObject *catalog, *spec_tuple, *options_tuple;
+	struct shoal_store_config config;
 	struct shoal_order_spec spec;
 	struct shoal_err err = { "" };
 	struct shoal_catalog *cat;
@@ -121,16 +127,17 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 	int rc;
 
 	(void)keywords;
-	if (!PyArg_ParseTuple(args, "OO!O&O!", &catalog, &PyTuple_Type, &spec_tuple, door_u64_arg,
+	if (!PyArg_ParseTuple(args, "OO!O&O!", &catalog, &PyTuple_Type, &spec_tuple, py_u64_arg,
 			      &rank, &PyTuple_Type, &options_tuple) ||
-	    door_order_spec(spec_tuple, &spec) < 0 || take_options(options_tuple, &options) < 0)
+	    py_order_spec(spec_tuple, &spec) < 0 ||
+	    py_loader_options(options_tuple, &options, &config) < 0)
 		return NULL;
-	cat = door_catalog_use(catalog);
+	cat = py_catalog_use(catalog);
 	if (!cat)
 		return NULL;
 	l = (struct loader *)type->tp_alloc(type, 0);
 	if (!l) {
-		door_catalog_done(catalog);
+		py_catalog_done(catalog);
 		return NULL;
 	}
 	l->catalog = catalog;
@@ -152,18 +159,18 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 	Py_END_ALLOW_THREADS if (rc < 0)
 	{
 		Py_DECREF(l);
-		return door_raise(rc, &err);
+		return py_raise(rc, &err);
 	}
 	return (PyObject *)l;
 }
 
-/* The thread is not in a process that was forked off: there is nothing to wait for then. */
+/* The thread does not exist in a forked process: there is nothing to wait for. */
 static void close_now(struct loader *l)
 {
 	struct shoal_loader *loader = l->loader;
 	PyObject *catalog = l->catalog;
 
-	/* Both now: another thread may close it as well while the GIL is released. */
+	/* Clear both now: another thread may close it as well while the GIL is released. */
 	l->loader = NULL;
 	l->catalog = NULL;
 	if (loader && l->pid == getpid()) {
@@ -171,7 +178,7 @@ static void close_now(struct loader *l)
 		Py_END_ALLOW_THREADS
 	}
 	if (catalog)
-		door_catalog_done(catalog);
+		py_catalog_done(catalog);
 }
 
 static void loader_dealloc(PyObject *self)
@@ -224,18 +231,18 @@ static PyObject *loader_epoch(PyObject *self, PyObject *epoch_object)
 	uint64_t epoch;
 	int rc;
 
-	if (door_u64(epoch_object, &epoch) < 0 || !enter(l))
+	if (py_u64(epoch_object, &epoch) < 0 || !enter(l))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS rc = shoal_loader_epoch(l->loader, epoch, &err);
 	Py_END_ALLOW_THREADS l->busy = false;
 	if (rc < 0)
-		return door_raise(rc, &err);
+		return py_raise(rc, &err);
 	Py_RETURN_NONE;
 }
 
 /* ---- Batches ---- */
 
-/* All samples of a batch behind one another, with their table in front. NULL: no memory. */
+/* Copy all samples of a batch, one after another, after their table. NULL: no memory. */
 static struct shoal_sample *copy_of(const struct shoal_batch *b)
 {
 	size_t table = b->nr * sizeof(struct shoal_sample), len = table;
@@ -258,10 +265,10 @@ static struct shoal_sample *copy_of(const struct shoal_batch *b)
 	return copy;
 }
 
-/* Take the batch over. Without a free one in the ring for the next it is copied. */
+/* Take the batch over. It is copied if the ring has no free one for the next. */
 static PyObject *lend(struct loader *l, const struct shoal_batch *taken)
 {
-	struct batch *b = (struct batch *)batch_type->tp_alloc(batch_type, 0);
+	struct py_batch *b = (struct py_batch *)batch_type->tp_alloc(batch_type, 0);
 	bool copy = l->nr_held >= l->prefetch;
 
 	if (!b) {
@@ -290,7 +297,7 @@ static PyObject *lend(struct loader *l, const struct shoal_batch *taken)
 
 static void batch_dealloc(PyObject *self)
 {
-	struct batch *b = (struct batch *)self;
+	struct py_batch *b = (struct py_batch *)self;
 	PyTypeObject *type = Py_TYPE(self);
 	struct loader *l = b->loader;
 
@@ -320,14 +327,19 @@ static PyObject *loader_next(PyObject *self, PyObject *unused)
 	if (!enter(l))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS rc = shoal_loader_next(l->loader, &batch, &err);
-	Py_END_ALLOW_THREADS if (rc < 0) door_raise(rc, &err);
+	/* Views of the held batch exist: it stays, as a copy would. */
+	if (rc == -EBUSY) {
+		load_exceed(l->loader);
+		rc = shoal_loader_next(l->loader, &batch, &err);
+	}
+	Py_END_ALLOW_THREADS if (rc < 0) py_raise(rc, &err);
 	else if (rc == 1) result = lend(l, batch);
 	else Py_INCREF(result = Py_None);
 	l->busy = false;
 	return result;
 }
 
-/* ---- What was done ---- */
+/* ---- Figures ---- */
 
 static PyObject *loader_stats(PyObject *self, PyObject *unused)
 {
@@ -355,7 +367,7 @@ static PyObject *loader_stats(PyObject *self, PyObject *unused)
 	if (!errors)
 		return NULL;
 	all = Py_BuildValue(
-		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:(KK),s:(KK),s:K,s:s,s:s,s:N}", "nr_samples",
+		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:(KK),s:(KK),s:K,s:K,s:s,s:s,s:N}", "nr_samples",
 		(unsigned long long)s.nr_samples, "nr_errors", (unsigned long long)s.nr_errors,
 		"bytes_asked", (unsigned long long)s.bytes_asked, "bytes_delivered",
 		(unsigned long long)s.bytes_delivered, "wait_ns", (unsigned long long)s.wait_ns,
@@ -363,11 +375,12 @@ static PyObject *loader_stats(PyObject *self, PyObject *unused)
 		(unsigned long long)s.nr_cached, "sum_ids", (unsigned long long)s.sum_ids[0],
 		(unsigned long long)s.sum_ids[1], "sum_order", (unsigned long long)s.sum_order[0],
 		(unsigned long long)s.sum_order[1], "pool_bytes", (unsigned long long)s.pool_bytes,
-		"engine", s.engine, "engine_detail", s.engine_detail, "first_errors", errors);
+		"pool_now", (unsigned long long)s.pool_now, "engine", s.engine, "engine_detail",
+		s.engine_detail, "first_errors", errors);
 	return all;
 }
 
-/* expect(steps): this rank's part of (nr, ids, ids) that @steps steps of all ranks come to. */
+/* expect(steps): this rank's part of the expected (nr, ids, ids) for @steps steps of all ranks. */
 static PyObject *loader_expect(PyObject *self, PyObject *args)
 {
 	struct loader *l = (struct loader *)self;
@@ -376,13 +389,13 @@ static PyObject *loader_expect(PyObject *self, PyObject *args)
 	uint64_t steps, rank;
 	int rc;
 
-	if (!PyArg_ParseTuple(args, "O&O&", door_u64_arg, &steps, door_u64_arg, &rank) || !enter(l))
+	if (!PyArg_ParseTuple(args, "O&O&", py_u64_arg, &steps, py_u64_arg, &rank) || !enter(l))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS rc =
 		load_sums_expect(load_order(l->loader), steps, rank, &sums, &err);
 	Py_END_ALLOW_THREADS l->busy = false;
 	if (rc < 0)
-		return door_raise(rc, &err);
+		return py_raise(rc, &err);
 	return Py_BuildValue("KKK", (unsigned long long)sums.nr, (unsigned long long)sums.ids[0],
 			     (unsigned long long)sums.ids[1]);
 }
@@ -398,23 +411,23 @@ static PyObject *loader_steps(PyObject *self, PyObject *unused)
 	return PyLong_FromUnsignedLongLong(shoal_order_steps(load_order(l->loader)));
 }
 
-/* ---- What is in a batch ---- */
+/* ---- Contents of a batch ---- */
 
 static Py_ssize_t batch_len(PyObject *self)
 {
-	return ((struct batch *)self)->nr;
+	return ((struct py_batch *)self)->nr;
 }
 
 static PyObject *batch_item(PyObject *self, Py_ssize_t i)
 {
-	struct batch *b = (struct batch *)self;
-	struct sample *s;
+	struct py_batch *b = (struct py_batch *)self;
+	struct py_sample *s;
 
 	if (i < 0 || i >= b->nr) {
 		PyErr_SetString(PyExc_IndexError, "the batch has fewer samples");
 		return NULL;
 	}
-	s = (struct sample *)sample_type->tp_alloc(sample_type, 0);
+	s = (struct py_sample *)sample_type->tp_alloc(sample_type, 0);
 	if (!s)
 		return NULL;
 	Py_INCREF(b);
@@ -426,19 +439,19 @@ static PyObject *batch_item(PyObject *self, Py_ssize_t i)
 static PyObject *batch_step(PyObject *self, void *unused)
 {
 	(void)unused;
-	return PyLong_FromUnsignedLongLong(((struct batch *)self)->step);
+	return PyLong_FromUnsignedLongLong(((struct py_batch *)self)->step);
 }
 
 static PyObject *batch_copied(PyObject *self, void *unused)
 {
 	(void)unused;
-	return PyBool_FromLong(((struct batch *)self)->copy != NULL);
+	return PyBool_FromLong(((struct py_batch *)self)->copy != NULL);
 }
 
-/* table(out): id, length and error of each sample, three 64-bit words a sample. */
+/* table(out): id, length and error of each sample, three 64-bit words per sample. */
 static PyObject *batch_table(PyObject *self, PyObject *args)
 {
-	struct batch *b = (struct batch *)self;
+	struct py_batch *b = (struct py_batch *)self;
 	Py_buffer out;
 	uint64_t *word;
 
@@ -454,8 +467,8 @@ static PyObject *batch_table(PyObject *self, PyObject *args)
 	Py_RETURN_NONE;
 }
 
-/* Whether the samples are as long as one another, at equal distances: rows of one array. */
-static bool find_rows(struct batch *b)
+/* Whether all samples have one length and equal distances: rows of one array. */
+static bool find_rows(struct py_batch *b)
 {
 	const struct shoal_sample *s = b->sample;
 	uintptr_t distance = b->nr > 0 ? (uintptr_t)s[0].len : 0;
@@ -476,7 +489,7 @@ static bool find_rows(struct batch *b)
 }
 
 /* Whether rows with gaps between them, or not one below the other, are what is asked for. */
-static bool is_laid_out(const struct batch *b, int flags)
+static bool is_laid_out(const struct py_batch *b, int flags)
 {
 	if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS)
 		return b->shape[0] == 1 || b->shape[1] == 1;
@@ -489,7 +502,7 @@ static bool is_laid_out(const struct batch *b, int flags)
 /* All samples as an array of two dimensions, without a copy. */
 static int batch_buffer(PyObject *self, Py_buffer *view, int flags)
 {
-	struct batch *b = (struct batch *)self;
+	struct py_batch *b = (struct py_batch *)self;
 
 	view->obj = NULL;
 	if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES || !find_rows(b) || !is_laid_out(b, flags)) {
@@ -509,7 +522,7 @@ static int batch_buffer(PyObject *self, Py_buffer *view, int flags)
 	return 0;
 }
 
-static void copy_rows(const struct batch *b, char *to, size_t width, int fill)
+static void copy_rows(const struct py_batch *b, char *to, size_t width, int fill)
 {
 	for (Py_ssize_t i = 0; i < b->nr; i++, to += width) {
 		size_t len = b->sample[i].data ? (size_t)b->sample[i].len : 0;
@@ -521,10 +534,10 @@ static void copy_rows(const struct batch *b, char *to, size_t width, int fill)
 	}
 }
 
-/* stack(out, width, fill): each sample in a row of @width bytes, cut or filled up. */
+/* stack(out, width, fill): each sample in a row of @width bytes, truncated or padded. */
 static PyObject *batch_stack(PyObject *self, PyObject *args)
 {
-	const struct batch *b = (const struct batch *)self;
+	const struct py_batch *b = (const struct py_batch *)self;
 	Py_ssize_t width;
 	Py_buffer out;
 	bool fits;
@@ -551,15 +564,15 @@ static void sample_dealloc(PyObject *self)
 {
 	PyTypeObject *type = Py_TYPE(self);
 
-	Py_XDECREF(((struct sample *)self)->batch);
+	Py_XDECREF(((struct py_sample *)self)->batch);
 	type->tp_free(self);
 	Py_DECREF(type);
 }
 
-/* Writable: until the batch is given back its memory is the holder's alone. */
+/* Writable: until the batch is given back, only the holder uses its memory. */
 static int sample_buffer(PyObject *self, Py_buffer *view, int flags)
 {
-	const struct shoal_sample *s = ((struct sample *)self)->sample;
+	const struct shoal_sample *s = ((struct py_sample *)self)->sample;
 	static char nothing[1];
 	void *data = s->data ? (void *)(uintptr_t)s->data : nothing;
 
@@ -568,19 +581,19 @@ static int sample_buffer(PyObject *self, Py_buffer *view, int flags)
 
 static Py_ssize_t sample_len(PyObject *self)
 {
-	return (Py_ssize_t)((struct sample *)self)->sample->len;
+	return (Py_ssize_t)((struct py_sample *)self)->sample->len;
 }
 
 static PyObject *sample_id(PyObject *self, void *unused)
 {
 	(void)unused;
-	return PyLong_FromUnsignedLongLong(((struct sample *)self)->sample->id);
+	return PyLong_FromUnsignedLongLong(((struct py_sample *)self)->sample->id);
 }
 
 static PyObject *sample_error(PyObject *self, void *unused)
 {
 	(void)unused;
-	return PyLong_FromLong(-((struct sample *)self)->sample->error);
+	return PyLong_FromLong(-((struct py_sample *)self)->sample->error);
 }
 
 /* ---- Types ---- */
@@ -643,18 +656,18 @@ static PyType_Spec loader_spec = { .name = "shoal._shoal.Loader",
 				   .flags = Py_TPFLAGS_DEFAULT,
 				   .slots = loader_slots };
 static PyType_Spec batch_spec = { .name = "shoal._shoal.Batch",
-				  .basicsize = sizeof(struct batch),
+				  .basicsize = sizeof(struct py_batch),
 				  .flags = Py_TPFLAGS_DEFAULT,
 				  .slots = batch_slots };
 static PyType_Spec sample_spec = { .name = "shoal._shoal.Sample",
-				   .basicsize = sizeof(struct sample),
+				   .basicsize = sizeof(struct py_sample),
 				   .flags = Py_TPFLAGS_DEFAULT,
 				   .slots = sample_slots };
 
-int door_add_loader(PyObject *module)
+int py_add_loader(PyObject *module)
 {
-	if (door_add_type(module, &loader_spec, &loader_type) < 0 ||
-	    door_add_type(module, &batch_spec, &batch_type) < 0)
+	if (py_add_type(module, &loader_spec, &loader_type) < 0 ||
+	    py_add_type(module, &batch_spec, &batch_type) < 0)
 		return -1;
-	return door_add_type(module, &sample_spec, &sample_type);
+	return py_add_type(module, &sample_spec, &sample_type);
 }

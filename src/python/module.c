@@ -1,16 +1,18 @@
-/* The module _shoal: see door.h. */
-#include "python/door.h"
+/* The module _shoal: see py_private.h. */
+#include "python/py_private.h"
 
-PyObject *door_raise(int rc, const struct shoal_err *err)
+PyObject *py_raise(int rc, const struct shoal_err *err)
 {
 	PyObject *module, *exception;
 
-	if (PyErr_Occurred()) /* by a callback: it knows better */
+	if (PyErr_Occurred()) /* set by a callback: it is more precise */
 		return NULL;
 	module = PyImport_ImportModule("shoal._errors");
 	if (!module)
 		return NULL;
-	exception = PyObject_CallMethod(module, "error", "iy", -rc, err ? err->msg : "");
+	exception = PyObject_CallMethod(module, "error", "iyzK", -rc, err ? err->msg : "",
+					err ? shoal_hint_name(err->hint) : NULL,
+					(unsigned long long)(err ? err->hint_value : 0));
 	Py_DECREF(module);
 	if (!exception)
 		return NULL;
@@ -19,7 +21,7 @@ PyObject *door_raise(int rc, const struct shoal_err *err)
 	return NULL;
 }
 
-int door_u64(PyObject *object, uint64_t *ret_value)
+int py_u64(PyObject *object, uint64_t *ret_value)
 {
 	PyObject *number = PyNumber_Index(object); /* NumPy's integers too, but no floats */
 	unsigned long long value;
@@ -34,12 +36,12 @@ int door_u64(PyObject *object, uint64_t *ret_value)
 	return 0;
 }
 
-int door_u64_arg(PyObject *object, void *ret_value)
+int py_u64_arg(PyObject *object, void *ret_value)
 {
-	return door_u64(object, ret_value) == 0;
+	return py_u64(object, ret_value) == 0;
 }
 
-int door_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **ret_type)
+int py_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **ret_type)
 {
 	PyObject *type = PyType_FromSpec(spec);
 	const char *dot = strrchr(spec->name, '.');
@@ -50,9 +52,9 @@ int door_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **ret_type)
 	*ret_type = (PyTypeObject *)type;
 	for (const PyType_Slot *slot = spec->slots; !makes && slot->slot; slot++)
 		makes = slot->slot == Py_tp_new;
-	if (!makes) /* only we make these: one without its handle would be no good */
+	if (!makes) /* only this module creates these: one without its handle would be useless */
 		(*ret_type)->tp_new = NULL;
-	Py_INCREF(type); /* the module takes one, and we keep one */
+	Py_INCREF(type); /* the module takes one reference, and we keep one */
 	if (PyModule_AddObject(module, dot ? dot + 1 : spec->name, type) < 0) {
 		Py_DECREF(type);
 		return -1;
@@ -86,10 +88,9 @@ PyMODINIT_FUNC PyInit__shoal(void)
 	if (!module)
 		return NULL;
 	if (PyModule_AddStringConstant(module, "version", shoal_version()) < 0 ||
-	    door_add_catalog(module) < 0 || door_add_column(module) < 0 ||
-	    door_add_order(module) < 0 || door_add_loader(module) < 0 ||
-	    door_add_reader(module) < 0 || door_add_index(module) < 0 ||
-	    door_add_plain(module) < 0) {
+	    py_add_catalog(module) < 0 || py_add_column(module) < 0 || py_add_order(module) < 0 ||
+	    py_add_loader(module) < 0 || py_add_reader(module) < 0 || py_add_index(module) < 0 ||
+	    py_add_plain(module) < 0 || py_add_shared(module) < 0 || py_add_store(module) < 0) {
 		Py_DECREF(module);
 		return NULL;
 	}

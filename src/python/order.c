@@ -1,8 +1,8 @@
-/* Orders: numbers in, ids out, into buffers of 64-bit words that the caller brings. */
+/* Orders: numbers in, ids out, into the caller's buffers of 64-bit words. */
 #include <errno.h>
 #include <string.h>
 
-#include "python/door.h"
+#include "python/py_private.h"
 
 struct order {
 	PyObject_HEAD struct shoal_order *order;
@@ -10,20 +10,20 @@ struct order {
 
 static PyTypeObject *order_type;
 
-static struct shoal_order *of(PyObject *self)
+static struct shoal_order *py_order_of(PyObject *self)
 {
 	return ((struct order *)self)->order;
 }
 
-int door_order_spec(PyObject *tuple, struct shoal_order_spec *ret_spec)
+int py_order_spec(PyObject *tuple, struct shoal_order_spec *ret_spec)
 {
 	struct shoal_order_spec s = { 0 };
 	int mode, remainder, frozen;
 
-	if (!PyArg_ParseTuple(tuple, "iiO&pO&O&O&O&O&O&", &mode, &remainder, door_u64_arg, &s.seed,
-			      &frozen, door_u64_arg, &s.nr_samples, door_u64_arg, &s.unit,
-			      door_u64_arg, &s.window, door_u64_arg, &s.nr_ranks, door_u64_arg,
-			      &s.batch, door_u64_arg, &s.consumed))
+	if (!PyArg_ParseTuple(tuple, "iiO&pO&O&O&O&O&O&", &mode, &remainder, py_u64_arg, &s.seed,
+			      &frozen, py_u64_arg, &s.nr_samples, py_u64_arg, &s.unit, py_u64_arg,
+			      &s.window, py_u64_arg, &s.nr_ranks, py_u64_arg, &s.batch, py_u64_arg,
+			      &s.consumed))
 		return -1;
 	s.mode = (enum shoal_mode)mode;
 	s.remainder = (enum shoal_remainder)remainder;
@@ -54,18 +54,18 @@ static PyObject *order_new(PyTypeObject *type, PyObject *args, PyObject *keyword
 	int rc;
 
 	(void)keywords;
-	if (!PyArg_ParseTuple(args, "O!O&", &PyTuple_Type, &tuple, door_u64_arg, &epoch) ||
-	    door_order_spec(tuple, &spec) < 0)
+	if (!PyArg_ParseTuple(args, "O!O&", &PyTuple_Type, &tuple, py_u64_arg, &epoch) ||
+	    py_order_spec(tuple, &spec) < 0)
 		return NULL;
 	rc = shoal_order_new(&spec, epoch, &order, &err);
-	return rc < 0 ? door_raise(rc, &err) : wrap(type, order);
+	return rc < 0 ? py_raise(rc, &err) : wrap(type, order);
 }
 
 static void order_dealloc(PyObject *self)
 {
 	PyTypeObject *type = Py_TYPE(self);
 
-	shoal_order_free(of(self));
+	shoal_order_free(py_order_of(self));
 	type->tp_free(self);
 	Py_DECREF(type);
 }
@@ -74,21 +74,21 @@ static PyObject *order_set_epoch(PyObject *self, PyObject *epoch_object)
 {
 	uint64_t epoch;
 
-	if (door_u64(epoch_object, &epoch) < 0)
+	if (py_u64(epoch_object, &epoch) < 0)
 		return NULL;
-	shoal_order_set_epoch(of(self), epoch);
+	shoal_order_set_epoch(py_order_of(self), epoch);
 	Py_RETURN_NONE;
 }
 
 static PyObject *order_steps(PyObject *self, PyObject *unused)
 {
 	(void)unused;
-	return PyLong_FromUnsignedLongLong(shoal_order_steps(of(self)));
+	return PyLong_FromUnsignedLongLong(shoal_order_steps(py_order_of(self)));
 }
 
 static PyObject *order_spec(PyObject *self, PyObject *unused)
 {
-	const struct shoal_order_spec *s = shoal_order_spec(of(self));
+	const struct shoal_order_spec *s = shoal_order_spec(py_order_of(self));
 
 	(void)unused;
 	return Py_BuildValue("iiKiKKKKKK", (int)s->mode, (int)s->remainder,
@@ -98,9 +98,9 @@ static PyObject *order_spec(PyObject *self, PyObject *unused)
 			     (unsigned long long)s->batch, (unsigned long long)s->consumed);
 }
 
-/* As many steps as there is room for, one behind the other: how many ids, or an error. */
-static int64_t fill(const struct shoal_order *order, uint64_t step, uint64_t rank, uint64_t *ids,
-		    uint64_t room)
+/* As many steps as fit, one after another. Returns how many ids, or an error. */
+static int64_t py_order_fill(const struct shoal_order *order, uint64_t step, uint64_t rank,
+			     uint64_t *ids, uint64_t room)
 {
 	uint64_t batch = shoal_order_spec(order)->batch, steps = shoal_order_steps(order);
 	int64_t nr = 0;
@@ -122,10 +122,10 @@ static PyObject *order_batches(PyObject *self, PyObject *args)
 	Py_buffer out;
 	int64_t nr;
 
-	if (!PyArg_ParseTuple(args, "O&O&w*", door_u64_arg, &step, door_u64_arg, &rank, &out))
+	if (!PyArg_ParseTuple(args, "O&O&w*", py_u64_arg, &step, py_u64_arg, &rank, &out))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS nr =
-		fill(of(self), step, rank, out.buf, (uint64_t)out.len / sizeof(uint64_t));
+	Py_BEGIN_ALLOW_THREADS nr = py_order_fill(py_order_of(self), step, rank, out.buf,
+						  (uint64_t)out.len / sizeof(uint64_t));
 	Py_END_ALLOW_THREADS PyBuffer_Release(&out);
 	if (nr < 0) {
 		PyErr_SetString(PyExc_IndexError, "there is no such rank or step");
@@ -142,8 +142,8 @@ static PyObject *order_at(PyObject *self, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "w*", &view))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS rc =
-		shoal_order_at(of(self), view.buf, (size_t)view.len / sizeof(uint64_t), view.buf);
+	Py_BEGIN_ALLOW_THREADS rc = shoal_order_at(py_order_of(self), view.buf,
+						   (size_t)view.len / sizeof(uint64_t), view.buf);
 	Py_END_ALLOW_THREADS PyBuffer_Release(&view);
 	if (rc < 0) {
 		PyErr_SetString(PyExc_IndexError, "a position is past the end of the epoch");
@@ -156,9 +156,9 @@ static PyObject *order_position(PyObject *self, PyObject *id_object)
 {
 	uint64_t id, position;
 
-	if (door_u64(id_object, &id) < 0)
+	if (py_u64(id_object, &id) < 0)
 		return NULL;
-	if (shoal_order_position(of(self), id, &position) < 0) {
+	if (shoal_order_position(py_order_of(self), id, &position) < 0) {
 		PyErr_SetString(PyExc_IndexError, "there is no such sample");
 		return NULL;
 	}
@@ -172,15 +172,15 @@ static PyObject *order_save(PyObject *self, PyObject *args)
 	const char *digest;
 	uint64_t steps;
 
-	if (!PyArg_ParseTuple(args, "O&s", door_u64_arg, &steps, &digest))
+	if (!PyArg_ParseTuple(args, "O&s", py_u64_arg, &steps, &digest))
 		return NULL;
-	shoal_order_save(of(self), steps, digest, &s);
+	shoal_order_save(py_order_of(self), steps, digest, &s);
 	return Py_BuildValue("KKKsKK", (unsigned long long)s.seed, (unsigned long long)s.epoch,
 			     (unsigned long long)s.consumed, s.digest,
 			     (unsigned long long)s.nr_ranks, (unsigned long long)s.order);
 }
 
-/* resume(spec, state, digest): a new order that goes on. */
+/* resume(spec, state, digest): a new order that continues. */
 static PyObject *resume(PyObject *module, PyObject *args)
 {
 	struct shoal_order_state state = { 0 };
@@ -192,11 +192,11 @@ static PyObject *resume(PyObject *module, PyObject *args)
 	int rc;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "O!(O&O&O&sO&O&)s", &PyTuple_Type, &tuple, door_u64_arg,
-			      &state.seed, door_u64_arg, &state.epoch, door_u64_arg,
-			      &state.consumed, &saved, door_u64_arg, &state.nr_ranks, door_u64_arg,
-			      &state.order, &digest) ||
-	    door_order_spec(tuple, &spec) < 0)
+	if (!PyArg_ParseTuple(args, "O!(O&O&O&sO&O&)s", &PyTuple_Type, &tuple, py_u64_arg,
+			      &state.seed, py_u64_arg, &state.epoch, py_u64_arg, &state.consumed,
+			      &saved, py_u64_arg, &state.nr_ranks, py_u64_arg, &state.order,
+			      &digest) ||
+	    py_order_spec(tuple, &spec) < 0)
 		return NULL;
 	if (strlen(saved) >= sizeof(state.digest)) {
 		PyErr_SetString(PyExc_ValueError, "the state's digest is too long to be one");
@@ -204,7 +204,7 @@ static PyObject *resume(PyObject *module, PyObject *args)
 	}
 	memcpy(state.digest, saved, strlen(saved) + 1);
 	rc = shoal_order_resume(&spec, &state, digest, &order, &err);
-	return rc < 0 ? door_raise(rc, &err) : wrap(order_type, order);
+	return rc < 0 ? py_raise(rc, &err) : wrap(order_type, order);
 }
 
 static PyMethodDef methods[] = {
@@ -235,9 +235,9 @@ static PyMethodDef functions[] = {
 	{ NULL, NULL, 0, NULL },
 };
 
-int door_add_order(PyObject *module)
+int py_add_order(PyObject *module)
 {
-	if (door_add_type(module, &type_spec, &order_type) < 0)
+	if (py_add_type(module, &type_spec, &order_type) < 0)
 		return -1;
 	return PyModule_AddFunctions(module, functions);
 }

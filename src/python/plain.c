@@ -1,19 +1,19 @@
 /*
- * Which objects can be pickled one by one without that being seen afterwards: see _stream.py.
+ * Which objects can be pickled one by one without a visible difference: see _stream.py.
  *
- * In C, as it looks at every object of a list that may have hundreds of millions: what Python's own
- * iterators need for it is twice the time of pickling them.
+ * In C, because it visits every object of a list that may have hundreds of millions: Python's own
+ * iterators would take twice the time of pickling them.
  */
-#include "python/door.h"
+#include "python/py_private.h"
 
-enum { DEPTH_MAX = 16 }; /* of containers within an item; what is deeper is not plain */
+enum { DEPTH_MAX = 16 }; /* of containers within an item; deeper ones are not plain */
 
 struct walk {
 	PyObject *atoms; /* a set of further types without parts, such as NumPy's numbers */
 	bool failed;     /* an exception is set */
 };
 
-static bool is_plain(struct walk *w, PyObject *o, Py_ssize_t own, bool shared, int depth);
+static bool py_plain_is_plain(struct walk *w, PyObject *o, Py_ssize_t own, bool shared, int depth);
 
 static bool is_atom(struct walk *w, PyObject *o)
 {
@@ -39,7 +39,8 @@ static bool is_plain_dict(struct walk *w, PyObject *dict, int depth)
 
 	while (plain && PyDict_Next(dict, &at, &key, &value)) {
 		Py_INCREF(value);
-		plain = is_plain(w, key, 1, true, depth) && is_plain(w, value, 2, false, depth);
+		plain = py_plain_is_plain(w, key, 1, true, depth) &&
+			py_plain_is_plain(w, value, 2, false, depth);
 		Py_DECREF(value);
 	}
 	return plain;
@@ -53,20 +54,21 @@ static bool is_plain_sequence(struct walk *w, PyObject *sequence, bool shared, i
 		PyObject *item =
 			list ? PyList_GET_ITEM(sequence, i) : PyTuple_GET_ITEM(sequence, i);
 
-		if (!is_plain(w, item, 1, shared, depth))
+		if (!py_plain_is_plain(w, item, 1, shared, depth))
 			return false;
 	}
 	return true;
 }
 
-/* What is in a set has a hash, so of containers only tuples and frozensets: all are "shared". */
+/* Members of a set are hashable, so the only containers are tuples and frozensets: all are
+ * "shared". */
 static bool is_plain_set(struct walk *w, PyObject *set, int depth)
 {
 	PyObject *iterator = PyObject_GetIter(set), *item = NULL;
 	bool plain = iterator != NULL;
 
 	while (plain && (item = PyIter_Next(iterator))) {
-		plain = is_plain(w, item, 1, true, depth);
+		plain = py_plain_is_plain(w, item, 1, true, depth);
 		Py_DECREF(item);
 	}
 	w->failed = w->failed || PyErr_Occurred();
@@ -81,7 +83,7 @@ static bool is_plain_set(struct walk *w, PyObject *set, int depth)
  * An iterator over a set is an allocation, at which Python before 3.12 may collect garbage and so
  * run anybody's code: what is being walked is held on to.
  */
-static bool is_plain(struct walk *w, PyObject *o, Py_ssize_t own, bool shared, int depth)
+static bool py_plain_is_plain(struct walk *w, PyObject *o, Py_ssize_t own, bool shared, int depth)
 {
 	PyTypeObject *type = Py_TYPE(o);
 	bool frozen = type == &PyTuple_Type || type == &PyFrozenSet_Type, plain;
@@ -116,17 +118,17 @@ static PyObject *count_plain(PyObject *module, PyObject *args)
 	if (!PyArg_ParseTuple(args, "O!pO!", &PyList_Type, &items, &pairs, &PyFrozenSet_Type,
 			      &w.atoms))
 		return NULL;
-#ifndef Py_GIL_DISABLED /* counts of references mean nothing there, so nothing is plain */
+#ifndef Py_GIL_DISABLED /* reference counts mean nothing there, so nothing is plain */
 	for (; nr < PyList_GET_SIZE(items); nr++) {
 		PyObject *item = PyList_GET_ITEM(items, nr);
 		bool plain;
 
-		/* Two: the container's, and that of the copy. */
+		/* Two references: the container's, and the copy's. */
 		if (pairs && PyTuple_CheckExact(item) && PyTuple_GET_SIZE(item) == 2)
-			plain = is_plain(&w, PyTuple_GET_ITEM(item, 0), 2, true, 0) &&
-				is_plain(&w, PyTuple_GET_ITEM(item, 1), 2, false, 0);
+			plain = py_plain_is_plain(&w, PyTuple_GET_ITEM(item, 0), 2, true, 0) &&
+				py_plain_is_plain(&w, PyTuple_GET_ITEM(item, 1), 2, false, 0);
 		else
-			plain = is_plain(&w, item, 2, false, 0);
+			plain = py_plain_is_plain(&w, item, 2, false, 0);
 		if (!plain)
 			break;
 	}
@@ -139,7 +141,7 @@ static PyMethodDef functions[] = {
 	{ NULL, NULL, 0, NULL },
 };
 
-int door_add_plain(PyObject *module)
+int py_add_plain(PyObject *module)
 {
 	return PyModule_AddFunctions(module, functions);
 }

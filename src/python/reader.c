@@ -1,7 +1,7 @@
 /* Single samples, as bytes or bytearrays. */
 #include <errno.h>
 
-#include "python/door.h"
+#include "python/py_private.h"
 
 struct reader {
 	PyObject_HEAD PyObject *catalog; /* in use until this ends */
@@ -10,7 +10,7 @@ struct reader {
 
 static PyTypeObject *reader_type;
 
-static struct shoal_reader *of(PyObject *self)
+static struct shoal_reader *py_reader_of(PyObject *self)
 {
 	return ((struct reader *)self)->reader;
 }
@@ -18,32 +18,35 @@ static struct shoal_reader *of(PyObject *self)
 /* Reader(catalog, store or None, if_match) */
 static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
+	const struct shoal_store_config *config;
+	PyObject *catalog, *config_tuple = NULL;
+	struct shoal_store_config room;
 	struct shoal_err err = { "" };
 	struct shoal_catalog *cat;
 	const char *store;
-	PyObject *catalog;
 	struct reader *r;
 	int if_match, rc;
 
 	(void)keywords;
-	if (!PyArg_ParseTuple(args, "Ozp", &catalog, &store, &if_match))
+	if (!PyArg_ParseTuple(args, "Ozp|O", &catalog, &store, &if_match, &config_tuple) ||
+	    py_store_config(config_tuple, &room, &config) < 0)
 		return NULL;
-	cat = door_catalog_use(catalog);
+	cat = py_catalog_use(catalog);
 	if (!cat)
 		return NULL;
 	r = (struct reader *)type->tp_alloc(type, 0);
 	if (!r) {
-		door_catalog_done(catalog);
+		py_catalog_done(catalog);
 		return NULL;
 	}
 	r->catalog = catalog;
-	Py_BEGIN_ALLOW_THREADS rc = shoal_reader_open(cat, store, &r->reader, &err);
+	Py_BEGIN_ALLOW_THREADS rc = shoal_reader_open(cat, store, config, &r->reader, &err);
 	if (rc == 0 && if_match)
 		rc = shoal_reader_if_match(r->reader, &err);
 	Py_END_ALLOW_THREADS if (rc < 0)
 	{
 		Py_DECREF(r);
-		return door_raise(rc, &err);
+		return py_raise(rc, &err);
 	}
 	return (PyObject *)r;
 }
@@ -52,9 +55,9 @@ static void reader_dealloc(PyObject *self)
 {
 	PyTypeObject *type = Py_TYPE(self);
 
-	shoal_reader_close(of(self));
+	shoal_reader_close(py_reader_of(self));
 	if (((struct reader *)self)->catalog)
-		door_catalog_done(((struct reader *)self)->catalog);
+		py_catalog_done(((struct reader *)self)->catalog);
 	type->tp_free(self);
 	Py_DECREF(type);
 }
@@ -72,8 +75,8 @@ static int find_sizes(struct shoal_reader *reader, struct shoal_read *reads, siz
 	return rc;
 }
 
-/* With the byte more that a read takes, which is cut off afterwards. */
-static PyObject *make_room(struct shoal_read *reads, size_t nr, int writable)
+/* With the extra byte that a read takes, which is cut off afterwards. */
+static PyObject *py_reader_make_room(struct shoal_read *reads, size_t nr, int writable)
 {
 	PyObject *list = PyList_New((Py_ssize_t)nr);
 
@@ -127,22 +130,23 @@ static PyObject *reader_read(PyObject *self, PyObject *args)
 	if (!sequence)
 		return NULL;
 	nr = (size_t)PyTuple_GET_SIZE(sequence);
-	reads = PyMem_Calloc(nr + 1, sizeof(*reads)); /* for each sample that was asked for */
+	reads = PyMem_Calloc(nr + 1, sizeof(*reads)); /* one per requested sample */
 	if (!reads)
 		PyErr_NoMemory();
 	for (size_t i = 0; reads && rc == 0 && i < nr; i++)
-		rc = door_u64(PyTuple_GET_ITEM(sequence, (Py_ssize_t)i), &reads[i].sample);
+		rc = py_u64(PyTuple_GET_ITEM(sequence, (Py_ssize_t)i), &reads[i].sample);
 	Py_DECREF(sequence);
 	if (!reads || rc < 0)
 		goto out;
-	Py_BEGIN_ALLOW_THREADS rc = find_sizes(of(self), reads, nr, &err);
-	Py_END_ALLOW_THREADS if (rc == 0) list = make_room(reads, nr, writable);
+	Py_BEGIN_ALLOW_THREADS rc = find_sizes(py_reader_of(self), reads, nr, &err);
+	Py_END_ALLOW_THREADS if (rc == 0) list = py_reader_make_room(reads, nr, writable);
 	if (list) {
-		Py_BEGIN_ALLOW_THREADS rc = shoal_reader_read(of(self), reads, nr, in_flight, &err);
+		Py_BEGIN_ALLOW_THREADS rc =
+			shoal_reader_read(py_reader_of(self), reads, nr, in_flight, &err);
 		Py_END_ALLOW_THREADS
 	}
 	if (rc < 0)
-		door_raise(rc, &err);
+		py_raise(rc, &err);
 	if (list && (rc < 0 || cut(list, reads, nr, writable) < 0))
 		Py_CLEAR(list);
 out:
@@ -156,11 +160,10 @@ static PyObject *reader_size(PyObject *self, PyObject *id_object)
 	uint64_t id, size = 0;
 	int rc;
 
-	if (door_u64(id_object, &id) < 0)
+	if (py_u64(id_object, &id) < 0)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS rc = shoal_reader_size(of(self), id, &size, &err);
-	Py_END_ALLOW_THREADS return rc < 0 ? door_raise(rc, &err)
-					   : PyLong_FromUnsignedLongLong(size);
+	Py_BEGIN_ALLOW_THREADS rc = shoal_reader_size(py_reader_of(self), id, &size, &err);
+	Py_END_ALLOW_THREADS return rc < 0 ? py_raise(rc, &err) : PyLong_FromUnsignedLongLong(size);
 }
 
 static PyMethodDef methods[] = {
@@ -181,7 +184,7 @@ static PyType_Spec type_spec = { .name = "shoal._shoal.Reader",
 				 .flags = Py_TPFLAGS_DEFAULT,
 				 .slots = slots };
 
-int door_add_reader(PyObject *module)
+int py_add_reader(PyObject *module)
 {
-	return door_add_type(module, &type_spec, &reader_type);
+	return py_add_type(module, &type_spec, &reader_type);
 }

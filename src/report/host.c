@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-/* Without blanks at both ends. */
-static char *trim(char *text)
+/* Remove blanks at both ends. */
+static char *trim_blanks(char *text)
 {
 	size_t len;
 
@@ -18,36 +18,27 @@ static char *trim(char *text)
 	return text;
 }
 
-json_t *report_proc_json(const char *path)
+void report_put_proc(struct json *j, const char *key, const char *path)
 {
-	json_t *o = json_object();
 	char line[4096], *colon;
 	FILE *f = fopen(path, "r");
 
+	json_open_object(j, key);
 	while (f && fgets(line, sizeof(line), f) && line[0] != '\n') {
 		colon = strchr(line, ':');
 		if (!colon)
 			continue;
 		*colon = '\0';
-		(void)!json_object_set_new(o, trim(line), json_string(trim(colon + 1)));
+		json_string(j, trim_blanks(line), trim_blanks(colon + 1));
 	}
+	json_close_object(j);
 	if (f)
 		fclose(f);
-	return o;
 }
 
-char *report_proc_text(const char *path)
+void report_put_processor(struct json *j, const char *key)
 {
-	json_t *o = report_proc_json(path);
-	char *text = o ? json_dumps(o, 0) : NULL;
+	struct utsname u;
 
-	json_decref(o);
-	return text;
-}
-
-const char *report_processor_name(void)
-{
-	static __thread struct utsname u;
-
-	return uname(&u) == 0 ? u.machine : "";
+	json_string(j, key, uname(&u) == 0 ? u.machine : "");
 }

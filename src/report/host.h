@@ -1,16 +1,13 @@
-/* host.h - what /proc says of this host, as DLIO's results repeat it. */
+/* host.h - facts about this host from /proc, as in DLIO's results. */
 #ifndef SHOAL_REPORT_HOST_H
 #define SHOAL_REPORT_HOST_H
 
-#include <jansson.h>
+#include "base/json.h"
 
-/* "key: value" lines as an object, up to the first empty one: the first processor's. */
-json_t *report_proc_json(const char *path);
+/* "key: value" lines as an object, up to the first empty line: the first processor's. */
+void report_put_proc(struct json *j, const char *key, const char *path);
 
-/* The same as text, to be freed: NULL without memory. */
-char *report_proc_text(const char *path);
-
-/* As uname(2) has it. */
-const char *report_processor_name(void);
+/* The machine as uname(2) has it, such as "x86_64". */
+void report_put_processor(struct json *j, const char *key);
 
 #endif

@@ -1,11 +1,9 @@
-/* summary.json. Field names up to "metric" are DLIO's. */
+/* summary.json. The fields up to "metric" are DLIO's. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <jansson.h>
 
 #include "report/host.h"
 #include "report/report.h"
@@ -13,294 +11,303 @@
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 
-/* Something could not be put in: a summary that lacks it must not be written. */
-static __thread bool lost;
-
-/* Takes @value over. */
-static void set(json_t *object, const char *key, json_t *value)
+/* As DLIO has its figures; what is not finite is 0, because its readers take no null. */
+static void summary_put_real(struct json *j, const char *key, double v)
 {
-	lost = json_object_set_new(object, key, value) < 0 || lost;
+	json_real(j, key, isfinite(v) ? v : 0, 12);
 }
 
-static void add(json_t *list, json_t *value)
-{
-	lost = json_array_append_new(list, value) < 0 || lost;
-}
-
-static json_t *number(uint64_t v)
-{
-	return json_integer((json_int_t)v);
-}
-
-static json_t *real(double v)
-{
-	return json_real(isfinite(v) ? v : 0);
-}
-
-/* Bytes from elsewhere may not be UTF-8, which jansson refuses. */
-static json_t *text(const char *s)
-{
-	json_t *t = json_string(s ? s : "");
-
-	return t ? t : json_string("(not UTF-8)");
-}
-
-static json_t *time_of(uint64_t ns)
+static void summary_put_time(struct json *j, const char *key, uint64_t ns)
 {
 	char buf[REPORT_TIME_BYTES];
 
 	report_time(ns, buf);
-	return json_string(buf);
+	json_string(j, key, buf);
 }
 
-/* ---- What DLIO has ---- */
+/* ---- DLIO's fields ---- */
 
-static json_t *over_phases(const struct bench_result *r, bool eval, bool au)
+static void summary_put_phases(struct json *j, const char *key, const struct run_result *r,
+			       bool eval, bool au)
 {
-	json_t *list = json_array();
-
+	json_open_array(j, key);
 	for (size_t i = 0; i < r->nr_phases; i++) {
-		const struct bench_figures *f = &r->phases[i].figures;
+		const struct step_figures *f = &r->phases[i].figures;
 
-		if ((r->phases[i].eval != 0) == eval && bench_result_counts(r, i))
-			add(list, real(au ? f->au : f->throughput));
+		if ((r->phases[i].eval != 0) == eval && run_result_counts(r, i))
+			summary_put_real(j, NULL, au ? f->au : f->throughput);
 	}
-	return list;
+	json_close_array(j);
 }
 
-/* Whoever reads only DLIO's fields must not take part of a run, or one with gaps, for a success. */
-static bool is_success(const struct bench_result *r, const struct bench_summary *s)
+/*
+ * A reader of DLIO's fields alone must not take part of a run, or one with missing samples, for a
+ * success.
+ */
+static bool is_success(const struct run_result *r, const struct run_summary *s)
 {
 	bool whole = !r->partial;
 
 	for (size_t i = 0; i < r->nr_phases; i++)
 		whole = whole && !r->phases[i].partial && r->phases[i].errors == 0 &&
-			r->phases[i].proof != BENCH_WRONG;
+			r->phases[i].proof != RUN_WRONG;
 	return whole && s->meets;
 }
 
-static void set_metric(json_t *metric, const struct bench_result *r, bool eval)
+static void summary_put_metric(struct json *j, const struct run_result *r, bool eval)
 {
-	const struct bench_summary *s = eval ? &r->eval : &r->train;
+	const struct run_summary *s = eval ? &r->eval : &r->train;
 	const char *kind = eval ? "eval" : "train";
 	char key[64];
 
 #define KEY(words) (snprintf(key, sizeof(key), "%s_" words, kind), key)
-	set(metric, KEY("au_percentage"), over_phases(r, eval, true));
-	set(metric, KEY("au_mean_percentage"), real(s->au));
-	set(metric, KEY("au_meet_expectation"), json_string(is_success(r, s) ? "success" : "fail"));
-	set(metric, KEY("au_stdev_percentage"), real(s->au_stdev));
-	set(metric, KEY("throughput_samples_per_second"), over_phases(r, eval, false));
-	set(metric, KEY("throughput_mean_samples_per_second"), real(s->throughput));
-	set(metric, KEY("throughput_stdev_samples_per_second"), real(s->throughput_stdev));
-	set(metric, KEY("io_mean_MB_per_second"), real(s->io));
-	set(metric, KEY("io_stdev_MB_per_second"), real(s->io_stdev));
+	summary_put_phases(j, KEY("au_percentage"), r, eval, true);
+	summary_put_real(j, KEY("au_mean_percentage"), s->au);
+	json_string(j, KEY("au_meet_expectation"), is_success(r, s) ? "success" : "fail");
+	summary_put_real(j, KEY("au_stdev_percentage"), s->au_stdev);
+	summary_put_phases(j, KEY("throughput_samples_per_second"), r, eval, false);
+	summary_put_real(j, KEY("throughput_mean_samples_per_second"), s->throughput);
+	summary_put_real(j, KEY("throughput_stdev_samples_per_second"), s->throughput_stdev);
+	summary_put_real(j, KEY("io_mean_MB_per_second"), s->io);
+	summary_put_real(j, KEY("io_stdev_MB_per_second"), s->io_stdev);
 #undef KEY
 }
 
-static json_t *metric_of(const struct bench_result *r)
+static void summary_put_hosts(struct json *j, const struct run_result *r)
 {
-	json_t *metric = json_object();
+	double data = r->bytes / GIB / (r->nr_nodes ? (double)r->nr_nodes : 1);
 
-	set_metric(metric, r, false);
-	if (r->eval.nr > 0)
-		set_metric(metric, r, true);
-	return metric;
+	json_u64(j, "num_accelerators", r->nr_accelerators);
+	json_u64(j, "num_hosts", r->nr_nodes);
+	json_string(j, "hostname", r->nr_nodes ? r->nodes[0].host : "");
+	json_open_array(j, "host_memory_GB");
+	for (size_t i = 0; i < r->nr_nodes; i++)
+		summary_put_real(j, NULL, (double)r->nodes[i].memory_bytes / GIB);
+	json_close_array(j);
+	json_open_array(j, "host_cpu_count");
+	for (size_t i = 0; i < r->nr_nodes; i++)
+		json_u64(j, NULL, r->nodes[i].nr_cpus);
+	json_close_array(j);
+	report_put_processor(j, "host_processor_name");
+	json_open_array(j, "potential_caching");
+	for (size_t i = 0; i < r->nr_nodes; i++)
+		json_u64(j, NULL, (double)r->nodes[i].memory_bytes / GIB > data);
+	json_close_array(j);
+	summary_put_real(j, "data_size_per_host_GB", data);
+	report_put_proc(j, "host_cpuinfo", "/proc/cpuinfo");
+	report_put_proc(j, "host_meminfo", "/proc/meminfo");
 }
 
-static void set_hosts(json_t *top, const struct bench_result *r)
+/* ---- What DLIO does not have ---- */
+
+static void summary_put_latency(struct json *j, const char *key, const struct run_latency *l)
 {
-	double data = r->bytes / GIB;
-	json_t *cpus = json_array(), *memory = json_array(), *caching = json_array();
-
-	data /= r->nr_nodes ? (double)r->nr_nodes : 1;
-	for (size_t i = 0; i < r->nr_nodes; i++) {
-		double gib = (double)r->nodes[i].memory_bytes / GIB;
-
-		add(cpus, number(r->nodes[i].nr_cpus));
-		add(memory, real(gib));
-		add(caching, number(gib > data));
+	if (!l->known) {
+		json_null(j, key);
+		return;
 	}
-	set(top, "num_accelerators", number(r->nr_accelerators));
-	set(top, "num_hosts", number(r->nr_nodes));
-	set(top, "hostname", text(r->nr_nodes ? r->nodes[0].host : ""));
-	set(top, "host_memory_GB", memory);
-	set(top, "host_cpu_count", cpus);
-	set(top, "host_processor_name", text(report_processor_name()));
-	set(top, "potential_caching", caching);
-	set(top, "data_size_per_host_GB", real(data));
-	set(top, "host_cpuinfo", report_proc_json("/proc/cpuinfo"));
-	set(top, "host_meminfo", report_proc_json("/proc/meminfo"));
+	json_open_object(j, key);
+	summary_put_real(j, "p50", l->p50);
+	summary_put_real(j, "p90", l->p90);
+	summary_put_real(j, "p99", l->p99);
+	summary_put_real(j, "p99.9", l->p999);
+	summary_put_real(j, "max", l->max);
+	json_close_object(j);
 }
 
-/* ---- What it has not ---- */
-
-static json_t *latency_json(const struct bench_latency *l)
+static void summary_put_audit(struct json *j, const struct run_result_phase *p)
 {
-	if (!l->known)
-		return json_null();
-	return json_pack("{s:f,s:f,s:f,s:f,s:f}", "p50", l->p50, "p90", l->p90, "p99", l->p99,
-			 "p99.9", l->p999, "max", l->max);
+	json_open_object(j, "audit");
+	if (p->proof == RUN_NOT_PROVEN)
+		json_null(j, "exactly_once");
+	else
+		json_bool(j, "exactly_once", p->proof == RUN_PROVEN);
+	json_format(j, "order_digest", "%016" PRIx64 "%016" PRIx64, p->order_digest[0],
+		    p->order_digest[1]);
+	json_u64(j, "samples", p->samples);
+	json_u64(j, "errors", p->errors);
+	json_u64(j, "bytes_asked", p->bytes_asked);
+	json_u64(j, "bytes_delivered", p->bytes_delivered);
+	if (p->device_told)
+		json_u64(j, "bytes_from_device", p->bytes_device);
+	else
+		json_null(j, "bytes_from_device");
+	/* NAN, so null: nothing was looked up in the page cache. */
+	json_real(j, "cached_share",
+		  p->nr_pages ? (double)p->nr_cached / (double)p->nr_pages : (double)NAN, 12);
+	json_u64(j, "files_dropped_from_cache", p->nr_dropped);
+	json_u64(j, "files_kept_in_cache", p->nr_kept);
+	json_close_object(j);
 }
 
-static json_t *audit_json(const struct bench_phase *p)
+/* null if no request was sent to a server. */
+static void summary_put_requests(struct json *j, const struct run_result_phase *p)
 {
-	json_t *audit = json_object();
-	char digest[40];
-
-	snprintf(digest, sizeof(digest), "%016" PRIx64 "%016" PRIx64, p->order_digest[0],
-		 p->order_digest[1]);
-	set(audit, "exactly_once",
-	    p->proof == BENCH_NOT_PROVEN ? json_null() : json_boolean(p->proof == BENCH_PROVEN));
-	set(audit, "order_digest", json_string(digest));
-	set(audit, "samples", number(p->samples));
-	set(audit, "errors", number(p->errors));
-	set(audit, "bytes_asked", number(p->bytes_asked));
-	set(audit, "bytes_delivered", number(p->bytes_delivered));
-	set(audit, "bytes_from_device", p->device_told ? number(p->bytes_device) : json_null());
-	set(audit, "cached_share",
-	    p->nr_pages ? real((double)p->nr_cached / (double)p->nr_pages) : json_null());
-	set(audit, "files_dropped_from_cache", number(p->nr_dropped));
-	set(audit, "files_kept_in_cache", number(p->nr_kept));
-	return audit;
-}
-
-/* null where nothing was asked of a server. */
-static json_t *requests_json(const struct bench_phase *p)
-{
-	json_t *o;
-
-	if (p->nr_requests == 0)
-		return json_null();
-	o = json_object();
-	set(o, "sent", number(p->nr_requests));
-	set(o, "retries", number(p->nr_retries));
-	set(o, "throttled", number(p->nr_throttled));
-	set(o, "bytes", number(p->bytes_remote));
-	set(o, "first_byte_us", latency_json(&p->first_byte));
-	set(o, "total_us", latency_json(&p->request));
-	return o;
-}
-
-static json_t *phase_json(const struct bench_phase *p)
-{
-	json_t *o = json_object(), *slowest = json_object(), *latency = json_object();
-
-	set(o, "epoch", number(p->epoch));
-	set(o, "kind", json_string(p->eval ? "eval" : "train"));
-	set(o, "partial", json_boolean(p->partial));
-	set(o, "steps", number(p->steps));
-	set(o, "steps_due", number(p->steps_due));
-	set(o, "steps_before_resume", number(p->steps_before));
-	set(o, "start", time_of(p->started));
-	set(o, "end", time_of(p->ended));
-	set(o, "seconds", real(p->seconds));
-	set(o, "au_percentage", real(p->figures.au));
-	set(o, "au_planned_percentage", real(p->figures.au_planned));
-	set(o, "throughput_samples_per_second", real(p->figures.throughput));
-	set(o, "measured_seconds", real(p->block_seconds));
-	set(o, "measured_bytes_per_second",
-	    real(p->block_seconds > 0 ? (double)p->bytes_delivered / p->block_seconds : 0));
-	set(latency, "total", latency_json(&p->latency));
-	set(latency, "open", latency_json(&p->open));
-	set(latency, "read_and_close", latency_json(&p->read));
-	set(o, "latency_us", latency);
-	set(o, "requests", requests_json(p));
-	set(o, "queue_depth", real(p->queue_depth));
-	set(o, "cpu_us_per_sample", real(p->cpu_us));
-	set(o, "wait_share", real(p->wait_share));
-	set(slowest, "rank", number(p->slowest.rank));
-	set(slowest, "rank_wait_seconds", real(p->slowest.seconds));
-	set(slowest, "sample", number(p->slowest.sample));
-	set(slowest, "sample_file", text(p->slowest.name));
-	set(slowest, "sample_rank", number(p->slowest.sample_rank));
-	set(slowest, "sample_seconds", real(p->slowest.sample_seconds));
-	set(o, "slowest", slowest);
-	set(o, "audit", audit_json(p));
-	return o;
-}
-
-static json_t *nodes_json(const struct bench_result *r)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < r->nr_nodes; i++) {
-		const struct bench_node *n = &r->nodes[i];
-		json_t *o = json_object();
-
-		set(o, "host", text(n->host));
-		set(o, "ranks", number(n->nr_ranks));
-		set(o, "pss_bytes", number(n->pss_bytes));
-		set(o, "pool_bytes", number(n->pool_bytes));
-		set(o, "catalog_bytes", number(n->catalog_bytes));
-		add(list, o);
+	if (p->nr_requests == 0) {
+		json_null(j, "requests");
+		return;
 	}
-	return list;
+	json_open_object(j, "requests");
+	json_u64(j, "sent", p->nr_requests);
+	json_u64(j, "retries", p->nr_retries);
+	json_u64(j, "throttled", p->nr_throttled);
+	json_u64(j, "bytes", p->bytes_remote);
+	summary_put_latency(j, "first_byte_us", &p->first_byte);
+	summary_put_latency(j, "total_us", &p->request);
+	json_close_object(j);
 }
 
-/* Samples that could not be read, and words for the first of them. */
-static json_t *errors_json(const struct bench_result *r)
+static void summary_put_slowest(struct json *j, const struct run_result_phase *p)
 {
-	json_t *o = json_object(), *first = json_array();
+	json_open_object(j, "slowest");
+	json_u64(j, "rank", p->slowest.rank);
+	summary_put_real(j, "rank_wait_seconds", p->slowest.seconds);
+	json_u64(j, "sample", p->slowest.sample);
+	json_string(j, "sample_file", p->slowest.name);
+	json_u64(j, "sample_rank", p->slowest.sample_rank);
+	summary_put_real(j, "sample_seconds", p->slowest.sample_seconds);
+	json_close_object(j);
+}
 
+static void summary_put_phase(struct json *j, const struct run_result_phase *p)
+{
+	json_open_object(j, NULL);
+	json_u64(j, "epoch", p->epoch);
+	json_string(j, "kind", p->eval ? "eval" : "train");
+	json_bool(j, "partial", p->partial);
+	json_u64(j, "steps", p->steps);
+	json_u64(j, "steps_due", p->steps_due);
+	json_u64(j, "steps_before_resume", p->steps_before);
+	summary_put_time(j, "start", p->started);
+	summary_put_time(j, "end", p->ended);
+	summary_put_real(j, "seconds", p->seconds);
+	summary_put_real(j, "au_percentage", p->figures.au);
+	summary_put_real(j, "au_planned_percentage", p->figures.au_planned);
+	summary_put_real(j, "throughput_samples_per_second", p->figures.throughput);
+	summary_put_real(j, "measured_seconds", p->block_seconds);
+	summary_put_real(j, "measured_bytes_per_second",
+			 p->block_seconds > 0 ? (double)p->bytes_delivered / p->block_seconds : 0);
+	json_open_object(j, "latency_us");
+	summary_put_latency(j, "total", &p->latency);
+	summary_put_latency(j, "open", &p->open);
+	summary_put_latency(j, "read_and_close", &p->read);
+	json_close_object(j);
+	summary_put_requests(j, p);
+	summary_put_real(j, "queue_depth", p->queue_depth);
+	summary_put_real(j, "cpu_us_per_sample", p->cpu_us);
+	summary_put_real(j, "wait_share", p->wait_share);
+	summary_put_slowest(j, p);
+	summary_put_audit(j, p);
+	json_close_object(j);
+}
+
+static void summary_put_nodes(struct json *j, const struct run_result *r)
+{
+	json_open_array(j, "memory_per_node");
+	for (size_t i = 0; i < r->nr_nodes; i++) {
+		const struct run_node *n = &r->nodes[i];
+
+		json_open_object(j, NULL);
+		json_string(j, "host", n->host);
+		json_u64(j, "ranks", n->nr_ranks);
+		json_u64(j, "pss_bytes", n->pss_bytes);
+		json_u64(j, "pool_bytes", n->pool_bytes);
+		json_u64(j, "catalog_bytes", n->catalog_bytes);
+		json_close_object(j);
+	}
+	json_close_array(j);
+}
+
+/* Samples that could not be read, with messages for the first of them. */
+static void summary_put_errors(struct json *j, const struct run_result *r)
+{
+	json_open_object(j, "errors");
+	json_u64(j, "samples", run_result_errors(r));
+	json_open_array(j, "first");
 	for (size_t i = 0; i < r->nr_errors; i++)
-		add(first, text(r->errors[i]));
-	set(o, "samples", number(bench_result_errors(r)));
-	set(o, "first", first);
-	return o;
+		json_string(j, NULL, r->errors[i]);
+	json_close_array(j);
+	json_close_object(j);
 }
 
-static json_t *shoal_json(const struct bench_result *r)
+static void summary_put_shoal(struct json *j, const struct run_result *r)
 {
-	json_t *o = json_object(), *phases = json_array();
-
-	set(o, "version", json_string(shoal_version()));
-	set(o, "workload", text(r->workload->name));
-	set(o, "partial", json_boolean(r->partial));
-	set(o, "why_partial", r->partial ? text(r->why_partial) : json_null());
-	set(o, "resumed", number(r->resumed));
-	set(o, "ranks", number(r->nr_ranks));
-	set(o, "data", text(r->data));
-	set(o, "catalog", text(r->catalog));
-	set(o, "catalog_digest", json_string(r->digest));
-	set(o, "bytes_made_up", json_boolean(r->made_up));
-	set(o, "engine", text(r->engine));
-	set(o, "engine_detail", text(r->engine_detail));
-	set(o, "direct", json_boolean(r->direct));
-	set(o, "in_flight_per_rank", number(r->in_flight));
-	set(o, "prefetch_batches", number(r->prefetch));
-	set(o, "order", json_string(r->order));
-	set(o, "seed", json_sprintf("%" PRIu64, r->seed)); /* may be past 2^53 */
-	set(o, "seconds_to_first_batch", real(r->seconds_to_first_batch));
-	set(o, "au_bar_percentage", real(r->workload->au * 100.0));
-	set(o, "memory_per_node", nodes_json(r));
-	set(o, "errors", errors_json(r));
+	json_open_object(j, "shoal");
+	json_string(j, "version", shoal_version());
+	json_string(j, "workload", r->workload->name);
+	json_bool(j, "partial", r->partial);
+	json_string(j, "why_partial", r->partial ? r->why_partial : NULL);
+	json_u64(j, "resumed", r->resumed);
+	json_u64(j, "ranks", r->nr_ranks);
+	json_string(j, "data", r->data ? r->data : "");
+	json_string(j, "catalog", r->catalog);
+	json_string(j, "catalog_digest", r->digest);
+	json_bool(j, "bytes_made_up", r->synthetic);
+	json_string(j, "engine", r->engine);
+	json_string(j, "engine_detail", r->engine_detail);
+	json_bool(j, "direct", r->direct);
+	json_u64(j, "in_flight_per_rank", r->in_flight);
+	json_u64(j, "prefetch_batches", r->prefetch);
+	json_string(j, "order", r->order);
+	json_format(j, "seed", "%" PRIu64, r->seed); /* a string: it may be past 2^53 */
+	summary_put_real(j, "seconds_to_first_batch", r->seconds_to_first_batch);
+	summary_put_real(j, "au_bar_percentage", r->workload->au * 100.0);
+	summary_put_nodes(j, r);
+	summary_put_errors(j, r);
+	json_open_array(j, "phases");
 	for (size_t i = 0; i < r->nr_phases; i++)
-		add(phases, phase_json(&r->phases[i]));
-	set(o, "phases", phases);
-	return o;
+		summary_put_phase(j, &r->phases[i]);
+	json_close_array(j);
+	json_close_object(j);
 }
 
-int report_summary_text(const struct bench_result *r, char **ret_text, struct shoal_err *err)
+static void summary_put_file(void *self, const void *bytes, size_t len)
 {
-	json_t *top = json_object();
-
-	lost = false;
-	set(top, "start", time_of(r->started));
-	set(top, "end", time_of(r->ended));
-	set(top, "epochs", number(r->workload->train.epochs));
-	set(top, "num_files_train", number(r->nr_files));
-	set(top, "num_files_eval", number(r->nr_files_eval));
-	set(top, "num_samples_per_file", number(r->workload->dataset.samples_per_file));
-	set_hosts(top, r);
-	set(top, "metric", metric_of(r));
-	set(top, "shoal", shoal_json(r));
-	*ret_text = top && !lost ? json_dumps(top, JSON_INDENT(4) | JSON_REAL_PRECISION(12)) : NULL;
-	json_decref(top);
-	return *ret_text ? 0 : shoal_fail(err, -ENOMEM, "out of memory");
+	fwrite(bytes, 1, len, self);
 }
 
-int report_summary_write(const struct bench_result *r, const char *folder, struct shoal_err *err)
+static void put_summary(struct json *j, const struct run_result *r)
+{
+	json_open_object(j, NULL);
+	summary_put_time(j, "start", r->started);
+	summary_put_time(j, "end", r->ended);
+	json_u64(j, "epochs", r->workload->train.epochs);
+	json_u64(j, "num_files_train", r->nr_files);
+	json_u64(j, "num_files_eval", r->nr_files_eval);
+	json_u64(j, "num_samples_per_file", r->workload->dataset.samples_per_file);
+	summary_put_hosts(j, r);
+	json_open_object(j, "metric");
+	summary_put_metric(j, r, false);
+	if (r->eval.nr > 0)
+		summary_put_metric(j, r, true);
+	json_close_object(j);
+	summary_put_shoal(j, r);
+	json_close_object(j);
+}
+
+int report_summary_text(const struct run_result *r, char **ret_text, struct shoal_err *err)
+{
+	size_t len;
+	FILE *f = open_memstream(ret_text, &len);
+	bool lost = !f;
+
+	if (f) {
+		put_summary(
+			&(struct json){
+				.put = summary_put_file, .self = f, .indent = 4, .lines = 9 },
+			r);
+		lost = ferror(f) != 0;
+		lost = fclose(f) != 0 || lost;
+	}
+	if (!lost)
+		return 0;
+	if (f)
+		free(*ret_text);
+	*ret_text = NULL;
+	return err_set(err, -ENOMEM, "out of memory");
+}
+
+int report_summary_write(const struct run_result *r, const char *folder, struct shoal_err *err)
 {
 	char *words = NULL;
 	int rc = report_summary_text(r, &words, err);
@@ -311,7 +318,7 @@ int report_summary_write(const struct bench_result *r, const char *folder, struc
 	return rc;
 }
 
-int report_config_write(const struct bench_result *r, const char *folder, struct shoal_err *err)
+int report_config_write(const struct run_result *r, const char *folder, struct shoal_err *err)
 {
 	return report_write_text(folder, "config.yaml", r->workload->yaml, err);
 }

@@ -10,19 +10,19 @@
 #include "base/text.h"
 #include "report/report.h"
 
-#define TEXT_MAX (1u << 20) /* a line an epoch */
+#define TEXT_MAX (1u << 20) /* a line per epoch */
 
-/* Above this share a reader should know that the figures are not the storage's. */
+/* Above this cached share, a note says that the figures are not the storage's. */
 #define CACHED_NOTABLE 0.05
 
 #define LATE_NOTABLE 1.0 /* percent */
 
 struct table {
-	struct shoal_buf buf;
+	struct buf buf;
 	bool colour;
 };
 
-static void SHOAL_PRINTF(2, 3) put(struct table *t, const char *fmt, ...)
+static void PRINTF_LIKE(2, 3) table_put(struct table *t, const char *fmt, ...)
 {
 	char line[2048];
 	va_list args;
@@ -32,7 +32,7 @@ static void SHOAL_PRINTF(2, 3) put(struct table *t, const char *fmt, ...)
 	len = vsnprintf(line, sizeof(line), fmt, args);
 	va_end(args);
 	if (len > 0)
-		shoal_buf_append(&t->buf, line, (size_t)shoal_min((uint64_t)len, sizeof(line) - 1));
+		buf_append(&t->buf, line, (size_t)u64_min((uint64_t)len, sizeof(line) - 1));
 }
 
 static const char *colour(const struct table *t, const char *escape)
@@ -45,73 +45,76 @@ static const char *colour(const struct table *t, const char *escape)
 #define GREEN "\033[32m"
 #define PLAIN "\033[0m"
 
-static const char *proof_words(const struct bench_phase *p)
+static const char *proof_words(const struct run_result_phase *p)
 {
-	if (p->proof == BENCH_PROVEN)
+	if (p->proof == RUN_PROVEN)
 		return p->steps_before ? "once (rest)" : "once";
-	return p->proof == BENCH_WRONG ? "NOT ONCE" : "-";
+	return p->proof == RUN_WRONG ? "NOT ONCE" : "-";
 }
 
-static void put_phase(struct table *t, const struct bench_phase *p, bool direct)
+static void table_put_phase(struct table *t, const struct run_result_phase *p, bool direct)
 {
 	char cached[16] = "-", name[32];
 	double rate = p->block_seconds > 0 ? (double)p->bytes_delivered / p->block_seconds : 0;
 
-	if (direct) /* whatever is in the page cache, it was not read from there */
+	if (direct) /* whatever the page cache held, it was not used */
 		snprintf(cached, sizeof(cached), "direct");
 	else if (p->nr_pages)
 		snprintf(cached, sizeof(cached), "%.1f %%",
 			 100.0 * (double)p->nr_cached / (double)p->nr_pages);
 	snprintf(name, sizeof(name), "%" PRIu32 "%s%s", p->epoch, p->eval ? " eval" : "",
 		 p->partial ? "*" : "");
-	put(t, "%-8s %9" PRIu64 " %9.1f %7.2f %11.0f %9.1f %6.1f %9.2f %9.2f %8s %7.1f %7.1f  %s\n",
-	    name, p->steps, p->seconds, p->figures.au, p->figures.throughput, rate * 1e-6,
-	    100.0 * p->wait_share, p->latency.p50 * 1e-3, p->latency.p99 * 1e-3, cached,
-	    p->queue_depth, p->cpu_us, proof_words(p));
+	table_put(t,
+		  "%-8s %9" PRIu64
+		  " %9.1f %7.2f %11.0f %9.1f %6.1f %9.2f %9.2f %8s %7.1f %7.1f  %s\n",
+		  name, p->steps, p->seconds, p->figures.au, p->figures.throughput, rate * 1e-6,
+		  100.0 * p->wait_share, p->latency.p50 * 1e-3, p->latency.p99 * 1e-3, cached,
+		  p->queue_depth, p->cpu_us, proof_words(p));
 }
 
-static void put_slowest(struct table *t, const struct bench_result *r)
+static void table_put_slowest(struct table *t, const struct run_result *r)
 {
-	const struct bench_phase *worst = NULL;
+	const struct run_result_phase *worst = NULL;
 
 	for (size_t i = 0; i < r->nr_phases; i++)
 		if (!worst || r->phases[i].slowest.sample_seconds > worst->slowest.sample_seconds)
 			worst = &r->phases[i];
 	if (!worst)
 		return;
-	put(t,
-	    "slowest   sample %" PRIu64 " '%s' took %.3f s on rank %" PRIu64 " in epoch %" PRIu32
-	    "; rank %" PRIu64 " waited most for batches there: %.2f s\n",
-	    worst->slowest.sample, worst->slowest.name, worst->slowest.sample_seconds,
-	    worst->slowest.sample_rank, worst->epoch, worst->slowest.rank, worst->slowest.seconds);
+	table_put(t,
+		  "slowest   sample %" PRIu64 " '%s' took %.3f s on rank %" PRIu64
+		  " in epoch %" PRIu32 "; rank %" PRIu64 " waited most for batches there: %.2f s\n",
+		  worst->slowest.sample, worst->slowest.name, worst->slowest.sample_seconds,
+		  worst->slowest.sample_rank, worst->epoch, worst->slowest.rank,
+		  worst->slowest.seconds);
 }
 
-static void put_memory(struct table *t, const struct bench_result *r)
+static void table_put_memory(struct table *t, const struct run_result *r)
 {
 	for (size_t i = 0; i < r->nr_nodes && i < 8; i++) {
-		const struct bench_node *n = &r->nodes[i];
+		const struct run_node *n = &r->nodes[i];
 
-		put(t,
-		    "memory    %.1f MB on %s (%" PRIu64
-		    " rank%s): of it up to %.1f MB of buffers, a "
-		    "catalog of %.3f MB\n",
-		    (double)n->pss_bytes * 1e-6, n->host, n->nr_ranks, shoal_plural(n->nr_ranks),
-		    (double)n->pool_bytes * 1e-6, (double)n->catalog_bytes * 1e-6);
+		table_put(t,
+			  "memory    %.1f MB on %s (%" PRIu64
+			  " rank%s): of it up to %.1f MB of buffers, a "
+			  "catalog of %.3f MB\n",
+			  (double)n->pss_bytes * 1e-6, n->host, n->nr_ranks, plural(n->nr_ranks),
+			  (double)n->pool_bytes * 1e-6, (double)n->catalog_bytes * 1e-6);
 	}
 	if (r->nr_nodes > 8)
-		put(t, "memory    %zu nodes more: see summary.json\n", r->nr_nodes - 8);
+		table_put(t, "memory    %zu nodes more: see summary.json\n", r->nr_nodes - 8);
 }
 
-/* How much of the utilisation is sleep beyond what was planned, in percent. */
-static double late(const struct bench_result *r)
+/* The percentage of utilisation that is sleep beyond the planned time. */
+static double late_percent(const struct run_result *r)
 {
-	const struct bench_figures *f = &r->phases[r->nr_phases - 1].figures;
+	const struct step_figures *f = &r->phases[r->nr_phases - 1].figures;
 
 	return f->au - f->au_planned;
 }
 
-/* What one must know to judge the figures. */
-static void put_notes(struct table *t, const struct bench_result *r)
+/* Facts that one needs to judge the figures. */
+static void table_put_notes(struct table *t, const struct run_result *r)
 {
 	uint64_t pages = 0, cached = 0;
 
@@ -119,68 +122,75 @@ static void put_notes(struct table *t, const struct bench_result *r)
 		pages += r->phases[i].nr_pages;
 		cached += r->phases[i].nr_cached;
 	}
-	if (r->made_up)
-		put(t, "note      the bytes were made up: this measures Shoal, not a storage\n");
+	if (r->synthetic)
+		table_put(
+			t,
+			"note      the bytes were made up: this measures Shoal, not the storage\n");
 	else if (!r->direct && pages && (double)cached > CACHED_NOTABLE * (double)pages)
-		put(t,
-		    "note      %.1f %% of what was looked at was in memory before it was read: "
-		    "this is not the storage's speed\n",
-		    100.0 * (double)cached / (double)pages);
-	if (r->nr_phases && late(r) > LATE_NOTABLE)
-		put(t,
-		    "note      this machine woke sleepers late: by the compute times that were planned "
-		    "AU is %.2f %% in the last epoch\n",
-		    r->phases[r->nr_phases - 1].figures.au_planned);
+		table_put(
+			t,
+			"note      %.1f %% of the pages looked at were in memory before they were read: "
+			"this is not the storage's speed\n",
+			100.0 * (double)cached / (double)pages);
+	if (r->nr_phases && late_percent(r) > LATE_NOTABLE)
+		table_put(
+			t,
+			"note      this machine woke sleepers late: with the planned compute times "
+			"AU is %.2f %% in the last epoch\n",
+			r->phases[r->nr_phases - 1].figures.au_planned);
 	if (r->resumed)
-		put(t,
-		    "note      resumed %" PRIu64 " time%s: each part of an epoch has its own "
-		    "figures in *_output.json\n",
-		    r->resumed, shoal_plural(r->resumed));
+		table_put(t,
+			  "note      resumed %" PRIu64 " time%s: each part of an epoch has its own "
+			  "figures in *_output.json\n",
+			  r->resumed, plural(r->resumed));
 	if (r->partial)
-		put(t,
-		    "note      * %s: these figures are partial, and are in no mean beside whole "
-		    "epochs\n",
-		    r->why_partial);
+		table_put(
+			t,
+			"note      * %s: these figures are partial, and not part of any mean with whole "
+			"epochs\n",
+			r->why_partial);
 }
 
-/* Samples that are missing in all of the above. */
-static void put_errors(struct table *t, const struct bench_result *r)
+/* Samples missing from all of the above. */
+static void table_put_errors(struct table *t, const struct run_result *r)
 {
-	uint64_t nr = bench_result_errors(r);
+	uint64_t nr = run_result_errors(r);
 
 	if (nr > 0)
-		put(t, "errors    %" PRIu64 " sample%s could not be read and count%s nowhere\n", nr,
-		    shoal_plural(nr), nr == 1 ? "s" : "");
+		table_put(t,
+			  "errors    %" PRIu64 " sample%s could not be read and %s not counted\n",
+			  nr, plural(nr), nr == 1 ? "is" : "are");
 	for (size_t i = 0; i < r->nr_errors; i++)
-		put(t, "          %s\n", r->errors[i]);
+		table_put(t, "          %s\n", r->errors[i]);
 }
 
-static void put_sums(struct table *t, const struct bench_result *r)
+static void table_put_sums(struct table *t, const struct run_result *r)
 {
 	double bar = r->workload->au * 100.0;
 
-	if (!bench_result_measured(r)) {
-		put(t, "AU        not known: no step counts, as all of an epoch are excluded\n");
+	if (!run_result_measured(r)) {
+		table_put(t, "AU        unknown: all steps of an epoch are excluded\n");
 		return;
 	}
-	put(t, "%sAU        %.2f %% (deviation %.2f)%s, %s%s the bar of %.0f %%%s\n",
-	    colour(t, BOLD), r->train.au, r->train.au_stdev, colour(t, PLAIN),
-	    colour(t, r->train.meets ? GREEN : RED), r->train.meets ? "meets" : "MISSES", bar,
-	    colour(t, PLAIN));
-	put(t, "samples   %.1f/s (deviation %.1f), %.1f MiB/s at the nominal size\n",
-	    r->train.throughput, r->train.throughput_stdev, r->train.io);
+	table_put(t, "%sAU        %.2f %% (deviation %.2f)%s, %s%s the bar of %.0f %%%s\n",
+		  colour(t, BOLD), r->train.au, r->train.au_stdev, colour(t, PLAIN),
+		  colour(t, r->train.meets ? GREEN : RED), r->train.meets ? "meets" : "MISSES", bar,
+		  colour(t, PLAIN));
+	table_put(t, "samples   %.1f/s (deviation %.1f), %.1f MiB/s at the nominal size\n",
+		  r->train.throughput, r->train.throughput_stdev, r->train.io);
 	if (r->eval.nr)
-		put(t, "eval      AU %.2f %%, %.1f samples/s\n", r->eval.au, r->eval.throughput);
+		table_put(t, "eval      AU %.2f %%, %.1f samples/s\n", r->eval.au,
+			  r->eval.throughput);
 }
 
-/* Of all epochs together; how soon the answers began in the slowest of them. */
-static void put_requests(struct table *t, const struct bench_result *r)
+/* Over all epochs; the time to the first byte is that of the slowest epoch. */
+static void table_put_requests(struct table *t, const struct run_result *r)
 {
 	uint64_t sent = 0, again = 0, throttled = 0;
 	double p50 = 0, p99 = 0;
 
 	for (size_t i = 0; i < r->nr_phases; i++) {
-		const struct bench_phase *p = &r->phases[i];
+		const struct run_result_phase *p = &r->phases[i];
 
 		sent += p->nr_requests;
 		again += p->nr_retries;
@@ -189,44 +199,46 @@ static void put_requests(struct table *t, const struct bench_result *r)
 		p99 = fmax(p99, p->first_byte.p99);
 	}
 	if (sent > 0)
-		put(t,
-		    "requests  %" PRIu64 " sent, %" PRIu64 " of them again, %" PRIu64
-		    " throttled; first byte after p50 %.2f ms, p99 %.2f ms in the slowest epoch\n",
-		    sent, again, throttled, p50 * 1e-3, p99 * 1e-3);
+		table_put(
+			t,
+			"requests  %" PRIu64 " sent, %" PRIu64 " of them again, %" PRIu64
+			" throttled; first byte after p50 %.2f ms, p99 %.2f ms in the slowest epoch\n",
+			sent, again, throttled, p50 * 1e-3, p99 * 1e-3);
 }
 
-int report_table_text(const struct bench_result *r, bool in_colour, char **ret_text,
+int report_table_text(const struct run_result *r, bool in_colour, char **ret_text,
 		      struct shoal_err *err)
 {
 	struct table t = { .buf.max = TEXT_MAX, .colour = in_colour };
 
-	put(&t,
-	    "%s%s%s: %" PRIu64 " accelerator%s on %" PRIu64 " rank%s, %" PRIu64
-	    " file%s, batch %" PRIu64 "\n",
-	    colour(&t, BOLD), r->workload->name, colour(&t, PLAIN), r->nr_accelerators,
-	    shoal_plural(r->nr_accelerators), r->nr_ranks, shoal_plural(r->nr_ranks), r->nr_files,
-	    shoal_plural(r->nr_files), r->workload->reader.batch);
-	put(&t,
-	    "data      %.500s (%.900s)\nreading   %s (%s), %" PRIu64 " in flight a rank, %" PRIu64
-	    " batches ahead, order %s, seed %" PRIu64 "\nfirst     batch after %.2f s\n\n",
-	    r->data, r->catalog, r->engine, r->engine_detail, r->in_flight, r->prefetch, r->order,
-	    r->seed, r->seconds_to_first_batch);
-	put(&t, "%-8s %9s %9s %7s %11s %9s %6s %9s %9s %8s %7s %7s  %s\n", "epoch", "steps",
-	    "seconds", "AU %", "samples/s", "MB/s", "wait %", "p50 ms", "p99 ms", "cached", "depth",
-	    "CPU us", "audit");
+	table_put(&t,
+		  "%s%s%s: %" PRIu64 " accelerator%s on %" PRIu64 " rank%s, %" PRIu64
+		  " file%s, batch %" PRIu64 "\n",
+		  colour(&t, BOLD), r->workload->name, colour(&t, PLAIN), r->nr_accelerators,
+		  plural(r->nr_accelerators), r->nr_ranks, plural(r->nr_ranks), r->nr_files,
+		  plural(r->nr_files), r->workload->reader.batch);
+	table_put(&t,
+		  "data      %.500s (%.900s)\nreading   %s (%s), %" PRIu64
+		  " in flight per rank, %" PRIu64 " batches ahead, order %s, seed %" PRIu64
+		  "\nfirst     batch after %.2f s\n\n",
+		  r->data, r->catalog, r->engine, r->engine_detail, r->in_flight, r->prefetch,
+		  r->order, r->seed, r->seconds_to_first_batch);
+	table_put(&t, "%-8s %9s %9s %7s %11s %9s %6s %9s %9s %8s %7s %7s  %s\n", "epoch", "steps",
+		  "seconds", "AU %", "samples/s", "MB/s", "wait %", "p50 ms", "p99 ms", "cached",
+		  "depth", "CPU us", "audit");
 	for (size_t i = 0; i < r->nr_phases; i++)
-		put_phase(&t, &r->phases[i], r->direct);
-	put(&t, "\n");
-	put_sums(&t, r);
-	put_slowest(&t, r);
-	put_requests(&t, r);
-	put_memory(&t, r);
-	put_errors(&t, r);
-	put_notes(&t, r);
-	shoal_buf_u8(&t.buf, 0);
+		table_put_phase(&t, &r->phases[i], r->direct);
+	table_put(&t, "\n");
+	table_put_sums(&t, r);
+	table_put_slowest(&t, r);
+	table_put_requests(&t, r);
+	table_put_memory(&t, r);
+	table_put_errors(&t, r);
+	table_put_notes(&t, r);
+	buf_u8(&t.buf, 0);
 	if (t.buf.rc < 0) {
-		shoal_buf_release(&t.buf);
-		return shoal_fail(err, -ENOMEM, "out of memory");
+		buf_release(&t.buf);
+		return err_set(err, -ENOMEM, "out of memory");
 	}
 	*ret_text = (char *)t.buf.data;
 	return 0;

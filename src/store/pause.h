@@ -1,4 +1,4 @@
-/* pause.h - wait for a time, whatever signals come. */
+/* pause.h - sleep for a time that signals do not change. */
 #ifndef SHOAL_STORE_PAUSE_H
 #define SHOAL_STORE_PAUSE_H
 
@@ -7,10 +7,8 @@
 
 #include "base/base.h"
 
-/*
- * Until a point in time, so that a signal does not make it longer. The kernel may add its timer
- * slack, 50 us unless the thread asked for less (PR_SET_TIMERSLACK).
- */
+/* Sleeps until a point in time, so that a signal does not make it longer. The kernel may add its
+ * timer slack, 50 us unless the thread has set less (PR_SET_TIMERSLACK). */
 static inline void store_pause_us(uint64_t us)
 {
 	struct timespec until;

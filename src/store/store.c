@@ -1,73 +1,48 @@
 #include "store/store.h"
 
-#include <ctype.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "store/null.h"
-#include "store/posix.h"
-#include "store/s3.h"
+#include "base/out.h"
+#include "store/kind.h"
+
+#define FETCH_BYTES (1u << 20)
 
 /* ---- Opening ---- */
 
-#define FILE_SCHEME "file:"
-#define NULL_SCHEME "null:"
-
-static bool starts_with(const char *text, const char *prefix)
+int shoal_store_config_check(const struct shoal_store_config *config, struct shoal_err *err)
 {
-	return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
-/* Length of the scheme of "scheme://..."; 0 when @uri is a path. */
-static size_t scheme_len(const char *uri)
-{
-	size_t i = 0;
-
-	if (!isalpha((unsigned char)uri[0]))
-		return 0;
-	while (isalnum((unsigned char)uri[i]) || uri[i] == '+' || uri[i] == '-' || uri[i] == '.')
-		i++;
-	return starts_with(uri + i, "://") ? i : 0;
-}
-
-int shoal_store_open(const char *uri, struct shoal_store **ret_store, struct shoal_err *err)
-{
-	size_t scheme;
-
-	if (!*uri)
-		return shoal_fail(err, -EINVAL, "the store is empty: give a URI or a path");
-	if (starts_with(uri, NULL_SCHEME))
-		return store_null_open(uri + strlen(NULL_SCHEME), ret_store, err);
-	if (starts_with(uri, FILE_SCHEME)) {
-		if (!starts_with(uri, "file:///"))
-			return shoal_fail(err, -EINVAL,
-					  "'%.200s': a file URI has three slashes, as file:///data",
-					  uri);
-		return store_posix_open(uri + strlen("file://"), ret_store, err);
-	}
-	if (starts_with(uri, "s3://"))
-		return store_s3_open(uri + strlen("s3://"), ret_store, err);
-	scheme = scheme_len(uri);
-	if (scheme)
-		return shoal_fail(
-			err, -ENOTSUP,
-			"'%.*s://' is no kind of store: there are file://, s3://, null: and paths",
-			(int)shoal_min(scheme, 200), uri);
-	return store_posix_open(uri, ret_store, err);
-}
-
-int shoal_store_make(const char *uri, struct shoal_store **ret_store, struct shoal_err *err)
-{
+	const struct store_kind *kind;
 	int rc = 0;
 
-	if (starts_with(uri, "file:///"))
-		rc = store_posix_make(uri + strlen("file://"), err);
-	else if (*uri && !starts_with(uri, NULL_SCHEME) && !scheme_len(uri))
-		rc = store_posix_make(uri, err);
-	return rc < 0 ? rc : shoal_store_open(uri, ret_store, err);
+	for (size_t i = 0; rc == 0 && (kind = store_kind_at(i)) != NULL; i++)
+		if (kind->check_config)
+			rc = kind->check_config(config, err);
+	return rc;
 }
 
-struct shoal_store *shoal_store_close(struct shoal_store *s)
+int store_open(const char *uri, const struct shoal_store_config *config, struct store **ret_store,
+	       struct shoal_err *err)
+{
+	struct store_uri u = store_uri_parse(uri);
+	int rc = store_uri_check(uri, err);
+
+	return rc < 0 ? rc : u.kind->open(&u, config, ret_store, err);
+}
+
+int store_make(const char *uri, const struct shoal_store_config *config, struct store **ret_store,
+	       struct shoal_err *err)
+{
+	struct store_uri u = store_uri_parse(uri);
+	int rc = store_uri_check(uri, err);
+
+	if (rc == 0 && u.kind->make)
+		rc = u.kind->make(&u, err);
+	return rc < 0 ? rc : u.kind->open(&u, config, ret_store, err);
+}
+
+struct store *store_close(struct store *s)
 {
 	if (s && s->ops->close)
 		s->ops->close(s);
@@ -81,16 +56,16 @@ static int check_length(const char *name, struct shoal_err *err)
 	size_t len = strnlen(name, SHOAL_NAME_MAX + 1);
 
 	if (len == 0)
-		return shoal_fail(err, -EINVAL, "the name is empty");
+		return err_set(err, -EINVAL, "the name is empty");
 	if (len > SHOAL_NAME_MAX)
-		return shoal_fail(err, -ENAMETOOLONG, "the name has more than %d bytes",
-				  SHOAL_NAME_MAX);
+		return err_set(err, -ENAMETOOLONG, "the name has more than %d bytes",
+			       SHOAL_NAME_MAX);
 	return 0;
 }
 
-int store_check_name_for(const struct shoal_store *s, const char *name, struct shoal_err *err)
+int store_check_name_for(const struct store *s, const char *name, struct shoal_err *err)
 {
-	return s->ops->any_name ? check_length(name, err) : store_check_name(name, err);
+	return s->traits.any_name ? check_length(name, err) : store_check_name(name, err);
 }
 
 int store_check_name(const char *name, struct shoal_err *err)
@@ -101,28 +76,29 @@ int store_check_name(const char *name, struct shoal_err *err)
 	if (rc < 0)
 		return rc;
 	if (name[0] == '/')
-		return shoal_fail(err, -EINVAL,
-				  "'%.200s' starts with a slash: names are relative to the store",
-				  name);
+		return err_set(err, -EINVAL,
+			       "'%.200s' starts with a slash: names are relative to the store",
+			       name);
 	for (;;) {
 		size_t part = strcspn(at, "/");
 
 		if (part == 2 && at[0] == '.' && at[1] == '.')
-			return shoal_fail(err, -EINVAL,
-					  "'%.200s' has a '..': names do not lead out of the store",
-					  name);
+			return err_set(
+				err, -EINVAL,
+				"'%.200s' contains '..': names must not lead out of the store",
+				name);
 		if (!at[part])
 			return 0;
 		at += part + 1;
 	}
 }
 
-static int cannot(const struct shoal_store *s, const char *verb, struct shoal_err *err)
+static int cannot(const struct store *s, const char *verb, struct shoal_err *err)
 {
-	return shoal_fail(err, -ENOTSUP, "a %s store cannot %s", s->ops->kind, verb);
+	return err_set(err, -ENOTSUP, "a %s store cannot %s", s->ops->kind, verb);
 }
 
-int store_stat(struct shoal_store *s, const char *name, struct store_stat *ret_stat,
+int store_stat(struct store *s, const char *name, struct store_stat *ret_stat,
 	       struct shoal_err *err)
 {
 	int rc = store_check_name_for(s, name, err);
@@ -134,7 +110,7 @@ int store_stat(struct shoal_store *s, const char *name, struct store_stat *ret_s
 	return s->ops->stat(s, name, ret_stat, err);
 }
 
-int64_t store_read(struct shoal_store *s, const char *name, uint64_t off, void *buf, size_t len,
+int64_t store_read(struct store *s, const char *name, uint64_t off, void *buf, size_t len,
 		   struct shoal_err *err)
 {
 	int rc = store_check_name_for(s, name, err);
@@ -146,8 +122,8 @@ int64_t store_read(struct shoal_store *s, const char *name, uint64_t off, void *
 	return s->ops->read(s, name, off, buf, len, err);
 }
 
-int64_t store_read_if(struct shoal_store *s, const char *name, const struct shoal_etag *etag,
-		      uint64_t off, void *buf, size_t len, struct shoal_err *err)
+int64_t store_read_if(struct store *s, const char *name, const struct etag *etag, uint64_t off,
+		      void *buf, size_t len, struct shoal_err *err)
 {
 	int rc = store_check_name_for(s, name, err);
 
@@ -158,7 +134,67 @@ int64_t store_read_if(struct shoal_store *s, const char *name, const struct shoa
 	return s->ops->read_if(s, name, etag, off, buf, len, err);
 }
 
-int store_create(struct shoal_store *s, const char *name, struct store_writer **ret_writer,
+int store_examine(struct store *s, const char *name, const int *stop,
+		  struct store_object *ret_object, struct shoal_err *err)
+{
+	int rc = store_check_name_for(s, name, err);
+	struct store_stat st;
+
+	if (rc < 0)
+		return rc;
+	if (s->ops->examine)
+		return s->ops->examine(s, name, stop, ret_object, err);
+	rc = store_stat(s, name, &st, err);
+	if (rc == 0 && st.is_dir)
+		rc = err_set(err, -EISDIR, "'%.200s' is a directory", name);
+	if (rc == 0)
+		*ret_object = (struct store_object){ .size = st.size };
+	return rc;
+}
+
+/* By one read after the other. */
+static int fetch_by_reads(struct store *s, const char *name, uint64_t size, int fd, const int *stop,
+			  struct shoal_err *err)
+{
+	uint8_t *buf = malloc(FETCH_BYTES);
+	uint64_t at = 0;
+	int64_t n = 1;
+	int rc = buf ? 0 : err_set(err, -ENOMEM, "out of memory");
+
+	while (rc == 0 && n > 0) {
+		if (stop && __atomic_load_n(stop, __ATOMIC_RELAXED)) {
+			rc = err_set(err, -ECANCELED, "interrupted");
+			break;
+		}
+		n = store_read(s, name, at, buf, FETCH_BYTES, err);
+		if (n < 0) {
+			rc = (int)n;
+			break;
+		}
+		rc = pwrite_all(fd, buf, (size_t)n, at);
+		if (rc < 0)
+			err_set_errno(err, rc, "cannot write a copy");
+		at += (uint64_t)n;
+	}
+	free(buf);
+	if (rc == 0 && at != size)
+		rc = err_set(err, -ESTALE, "'%.200s' changed while it was being fetched", name);
+	return rc;
+}
+
+int store_fetch(struct store *s, const char *name, const struct store_object *object, int fd,
+		const int *stop, struct shoal_err *err)
+{
+	int rc = store_check_name_for(s, name, err);
+
+	if (rc < 0)
+		return rc;
+	if (s->ops->fetch)
+		return s->ops->fetch(s, name, object, fd, stop, err);
+	return fetch_by_reads(s, name, object->size, fd, stop, err);
+}
+
+int store_create(struct store *s, const char *name, struct store_writer **ret_writer,
 		 struct shoal_err *err)
 {
 	int rc = store_check_name_for(s, name, err);
@@ -176,7 +212,7 @@ int store_write(struct store_writer *w, const void *data, size_t len, struct sho
 	int rc;
 
 	if (w->rc < 0)
-		return shoal_fail_errno(err, w->rc, "an earlier write failed");
+		return err_set_errno(err, w->rc, "an earlier write failed");
 	if (ops->write)
 		rc = ops->write(w, data, len, err);
 	else
@@ -194,7 +230,7 @@ int store_commit(struct store_writer *w, struct shoal_err *err)
 	if (rc == 0 && ops->commit)
 		return ops->commit(w, err);
 	if (rc < 0)
-		shoal_say_errno(err, rc, "it is not whole, as a write failed");
+		err_describe_errno(err, rc, "it is incomplete because a write failed");
 	else
 		rc = cannot(w->store, "be written to", err);
 	store_abort(w);
@@ -207,7 +243,7 @@ void store_abort(struct store_writer *w)
 		w->store->ops->abort(w);
 }
 
-int store_remove(struct shoal_store *s, const char *name, struct shoal_err *err)
+int store_remove(struct store *s, const char *name, struct shoal_err *err)
 {
 	int rc = store_check_name_for(s, name, err);
 
@@ -218,19 +254,19 @@ int store_remove(struct shoal_store *s, const char *name, struct shoal_err *err)
 	return s->ops->remove(s, name, err);
 }
 
-int store_sync(struct shoal_store *s, struct shoal_err *err)
+int store_sync(struct store *s, struct shoal_err *err)
 {
 	return s->ops->sync ? s->ops->sync(s, err) : 0;
 }
 
-int store_space(struct shoal_store *s, struct store_space *ret_space, struct shoal_err *err)
+int store_space(struct store *s, struct store_space *ret_space, struct shoal_err *err)
 {
 	if (!s->ops->space)
 		return cannot(s, "tell how much room there is", err);
 	return s->ops->space(s, ret_space, err);
 }
 
-struct store_requests store_requests(struct shoal_store *s)
+struct store_requests store_requests(struct store *s)
 {
 	struct store_requests r = { 0 };
 
@@ -239,18 +275,18 @@ struct store_requests store_requests(struct shoal_store *s)
 	return r;
 }
 
-size_t store_unit(struct shoal_store *s, const char *name, size_t len, void *unit)
+size_t store_unit(struct store *s, const char *name, size_t len, void *unit)
 {
 	return s->ops->unit ? s->ops->unit(s, name, len, unit) : 0;
 }
 
-bool store_unit_dir(struct shoal_store *s, const void *unit, size_t len, const char **ret_name,
-		    size_t *ret_len)
+bool store_unit_start(struct store *s, const void *unit, size_t len, const char **ret_name,
+		      size_t *ret_len)
 {
-	return s->ops->unit_dir && s->ops->unit_dir(s, unit, len, ret_name, ret_len);
+	return s->ops->unit_start && s->ops->unit_start(s, unit, len, ret_name, ret_len);
 }
 
-int store_shard(struct shoal_store *s, unsigned k, unsigned n, const int *stop, void *unit,
+int store_shard(struct store *s, unsigned k, unsigned n, const int *stop, void *unit,
 		size_t *ret_len, struct shoal_err *err)
 {
 	if (!s->ops->shard)
@@ -258,12 +294,26 @@ int store_shard(struct shoal_store *s, unsigned k, unsigned n, const int *stop, 
 	return s->ops->shard(s, k, n, stop, unit, ret_len, err);
 }
 
-int store_list(struct shoal_store *s, const struct store_list_options *options, const void *unit,
+bool store_is_wanted(struct store_sink *sink, const char *name, size_t len)
+{
+	const char *slash = name;
+
+	if (!sink->wanted)
+		return true;
+	while ((slash = memchr(slash, '/', (size_t)(name + len - slash))) != NULL) {
+		if (slash > name && !sink->wanted(sink, name, (size_t)(slash - name), true))
+			return false;
+		slash++;
+	}
+	return sink->wanted(sink, name, len, false);
+}
+
+int store_list(struct store *s, const struct store_list_options *options, const void *unit,
 	       size_t len, struct store_sink *sink, struct shoal_err *err)
 {
 	if (len > STORE_UNIT_MAX)
-		return shoal_fail(err, -EINVAL, "a unit of a listing has more than %u bytes",
-				  STORE_UNIT_MAX);
+		return err_set(err, -EINVAL, "a unit of a listing has more than %u bytes",
+			       STORE_UNIT_MAX);
 	if (!s->ops->list)
 		return cannot(s, "be listed", err);
 	return s->ops->list(s, options, unit, len, sink, err);

@@ -7,7 +7,7 @@
  * operations may be called by any thread, on the same store at the same time; a writer belongs to
  * one thread at a time.
  *
- * A backend embeds struct shoal_store as its first member. What it leaves NULL in its table is
+ * A backend embeds struct store as its first member. What it leaves NULL in its table is
  * answered with -ENOTSUP and words. Callers use the functions below, not the table: they check
  * names and keep a writer's first error, so that no backend need do it again.
  */
@@ -17,10 +17,21 @@
 #include "base/err.h"
 #include "base/etag.h"
 
-struct shoal_store {
+/* What a store is like: known for a kind from a URI alone (uri.h), and for every open store. */
+struct store_traits {
+	bool files;   /* in this machine's file systems: paths, descriptors, the page cache */
+	bool objects; /* on a server: objects are written as a whole, and there is no page cache */
+	bool synthetic;   /* synthetic: every name exists, with as many bytes as are read */
+	bool directories; /* it is listed by directories, which have modification times */
+	bool etags;       /* listings have ETags, and reads can require them */
+	bool any_name;    /* leading slashes and ".." have no meaning, and are allowed in names */
+	bool instant;     /* reads take no time: several threads are useless */
+};
+
+struct store {
 	const struct store_ops *ops;
-	char *uri;    /* as errors and catalogs name it; the backend's close frees it */
-	bool instant; /* reads take no time: to have them in several threads is no use */
+	struct store_traits traits;
+	char *uri; /* as in errors and catalogs; the backend's close frees it */
 };
 
 struct store_stat {
@@ -28,33 +39,39 @@ struct store_stat {
 	bool is_dir;
 };
 
-/* What can still be written. */
+/* A file or object that is fetched as a whole. */
+struct store_object {
+	uint64_t size;
+	char version[80]; /* its version, an ETag; "": the store has none */
+};
+
+/* How much can still be written. */
 struct store_space {
 	uint64_t bytes;
-	uint64_t names; /* UINT64_MAX where the file system does not tell */
+	uint64_t names; /* UINT64_MAX if the file system does not report it */
 };
 
 /* ---- Listing ---- */
 
-/* A thing that was found. The name is lent. */
+/* An entry that was found. The name is lent. */
 struct store_entry {
 	const char *name;
 	size_t len;
-	uint64_t size;                 /* SHOAL_SIZE_UNKNOWN where it was not asked for */
-	const struct shoal_etag *etag; /* NULL where it was not asked for. Lent */
+	uint64_t size;           /* SHOAL_SIZE_UNKNOWN if it was not requested */
+	const struct etag *etag; /* NULL if it was not requested. Lent */
 };
 
-/* Most entries that are handed over at once: a directory, unless it is large. */
+/* The most entries per call: a whole directory, unless it is large. */
 #define STORE_FOUND_MAX 2048u
 
-/* What was met on the way and is not in the list. */
+/* What was found and is not listed. */
 enum store_skip {
-	STORE_SKIP_VANISHED, /* gone between being seen and being asked for */
-	STORE_SKIP_LINK,     /* a symbolic link, without `follow`; or one that leads nowhere */
+	STORE_SKIP_VANISHED, /* removed between being found and being examined */
+	STORE_SKIP_LINK,     /* a symbolic link, without `follow`; or a dangling one */
 	STORE_SKIP_LOOP,     /* a link to a directory above it */
 	STORE_SKIP_SPECIAL,  /* a socket, a pipe or a device */
 	STORE_SKIP_OTHER_FS, /* a directory of another file system, with `one_fs` */
-	STORE_SKIP_FILTERED, /* not wanted */
+	STORE_SKIP_FILTERED, /* excluded by the filter */
 	STORE_NR_SKIPS,
 };
 
@@ -62,46 +79,51 @@ enum store_skip {
 struct store_dir {
 	const char *name; /* "" is the root; lent */
 	size_t len;
-	uint64_t changed; /* when something was last added or removed: ns since 1970 */
-	uint64_t moved;   /* when that happened, or it was itself renamed, or its mode changed */
-	bool coarse;      /* by a clock that may count whole seconds, or two */
-	uint64_t nr_directories; /* in it, or UINT64_MAX when the file system does not tell */
+	uint64_t changed;        /* when an entry was last added or removed: ns since 1970 */
+	uint64_t moved;          /* when that happened, or it was renamed, or its mode changed */
+	bool coarse;             /* from a clock that may count in steps of one or two seconds */
+	uint64_t nr_directories; /* entries in it, or UINT64_MAX if the file system does not report
+				    it */
 };
 
 /*
- * Who takes what a listing finds. A listing is cut into units: a directory, a key range, names
- * whose sizes are missing. Each unit is listed by one call of store_list(); what it finds beyond
- * itself it hands back as further units, for any thread or any rank to take.
+ * The receiver of a listing. A listing is split into units: a directory, an interval of keys,
+ * names whose sizes are missing. Each unit is listed by one call of store_list(), which may add
+ * further units for any thread or rank to take.
  */
 struct store_sink {
-	/* Take up to STORE_FOUND_MAX entries, which are all of a directory where `whole` is set. 0
-	 * to go on, or an error, which ends the listing of the unit. */
+	/* Take up to STORE_FOUND_MAX entries, which are a complete directory if `whole` is set.
+	 * 0 to continue, or an error, which ends the listing of the unit. */
 	int (*found)(struct store_sink *sink, const struct store_entry *entries, size_t nr,
 		     struct shoal_err *err);
-	/* Take a further unit: bytes that mean something to the store only. */
-	int (*more)(struct store_sink *sink, const void *unit, size_t len, struct shoal_err *err);
-	/* Something cannot be listed, @err says what. 0 to go on without it, or @rc to end. */
+	/* Take a further unit: bytes that only the store interprets. */
+	int (*add_unit)(struct store_sink *sink, const void *unit, size_t len,
+			struct shoal_err *err);
+	/* Something cannot be listed; @err has the message. 0 to continue without it, or @rc to
+	 * end. */
 	int (*trouble)(struct store_sink *sink, int rc, struct shoal_err *err);
 	/*
-	 * 1: what is in this directory is known without reading it, and the sink has taken it; 0:
-	 * read it; 2: read it and all below without asking; or an error. NULL: read all of them.
+	 * 1: the contents of this directory are known without reading it, and the sink has taken
+	 * them; 0: read it; 2: read it and everything below without asking; or an error. NULL:
+	 * read all directories.
 	 */
-	int (*known)(struct store_sink *sink, const struct store_dir *dir, struct shoal_err *err);
+	int (*is_cached)(struct store_sink *sink, const struct store_dir *dir,
+			 struct shoal_err *err);
 	/*
-	 * What is left to do of the unit being listed, once all that was found before is taken:
-	 * whoever has to list it again may list this instead. A unit shrinks also when a part of it
-	 * was handed to more(). NULL: nobody asks.
+	 * What remains of the unit being listed, once all entries found before are taken: a
+	 * restart may list this instead. A unit also shrinks when a part of it was passed to
+	 * add_unit(). NULL: not used.
 	 */
-	void (*left)(struct store_sink *sink, const void *unit, size_t len);
-	/* How many others have nothing to do: work that can be cut should be, for as many. */
-	unsigned (*hungry)(struct store_sink *sink);
-	/* Whether to look at a file, or into a directory, of this name. NULL: at all of them. */
+	void (*remaining)(struct store_sink *sink, const void *unit, size_t len);
+	/* How many other threads or ranks are idle: work should be split for as many. */
+	unsigned (*nr_idle)(struct store_sink *sink);
+	/* Whether to examine a file, or read a directory, of this name. NULL: all of them. */
 	bool (*wanted)(struct store_sink *sink, const char *name, size_t len, bool is_dir);
 	bool whole;      /* set by stores that have directories */
-	const int *stop; /* ends with -ECANCELED once it is not 0. May be NULL */
+	const int *stop; /* the listing ends with -ECANCELED once it is not 0. May be NULL */
 	uint64_t skipped[STORE_NR_SKIPS];
-	uint64_t nr_directories; /* read to their end, where the store has directories */
-	uint64_t nr_foreign;     /* of them on other file systems than the root's */
+	uint64_t nr_directories; /* directories read completely, if the store has directories */
+	uint64_t nr_foreign;     /* of these, on other file systems than the root's */
 	/* The store's buffers, kept from unit to unit. A sink belongs to one thread at a time. */
 	void *scratch;
 	void (*free_scratch)(void *scratch);
@@ -110,151 +132,181 @@ struct store_sink {
 #define STORE_PREFIXES 8u
 
 /*
- * Files of one directory that are no part of what is listed: those called @name, or something that
- * begins with a prefix. The directory is known by what it is and not by its path, as links and
- * mounts may lead to it by several.
+ * Files of one directory that are not listed: those called @name, or beginning with a prefix.
+ * The directory is identified by device and inode and not by its path, because links and mounts
+ * may lead to it by several.
  */
 struct store_hidden {
 	uint64_t dev, ino;           /* of the directory */
-	uint64_t file_dev, file_ino; /* of the file @name, for links to it; 0: it is not there */
-	const char *name;            /* or NULL; lent, as the prefixes */
+	uint64_t file_dev, file_ino; /* of the file @name, for links to it; 0: it does not exist */
+	const char *name;            /* or NULL; lent, like the prefixes */
 	const char *prefix[STORE_PREFIXES]; /* up to the first NULL */
 };
 
 struct store_list_options {
 	const struct store_hidden *hidden; /* lent. For stores with directories */
 	unsigned nr_hidden;                /* up to 32 */
-	bool sizes;                        /* ask for sizes: many times the cost of the names */
-	bool follow;                       /* symbolic links are what they lead to */
+	bool sizes;                        /* request sizes: many times the cost of the names */
+	bool follow;                       /* symbolic links are followed */
 	bool one_fs;                       /* stay on the file system of the root */
 	bool etags;                        /* of objects; other stores have none */
 };
 
-/* What was asked of a server so far. */
+/* The requests to a server so far. */
 struct store_requests {
 	uint64_t nr, nr_retries, nr_throttled;
-	uint64_t busy_ns; /* from being sent to being answered, added up */
+	uint64_t busy_ns; /* from sending to the answer, summed */
 };
 
 #define STORE_UNIT_MAX (60u << 10) /* bytes: it travels in one message, with others */
 
 /* ---- The table ---- */
 
-/* A thing being written: nothing is under its name before commit. */
+/* A file or object being written: its name does not exist before commit. */
 struct store_writer {
-	struct shoal_store *store;
-	int rc; /* 0, or what the first failed write said: kept by store_write() */
+	struct store *store;
+	int rc; /* 0, or the error of the first failed write: kept by store_write() */
 };
 
 struct store_ops {
-	const char *kind; /* "posix" */
-	bool any_name;    /* slashes in front and ".." mean nothing here, and are allowed */
-	void (*close)(struct shoal_store *s);
-	int (*stat)(struct shoal_store *s, const char *name, struct store_stat *ret_stat,
+	const char *kind; /* "posix": for messages */
+	void (*close)(struct store *s);
+	int (*stat)(struct store *s, const char *name, struct store_stat *ret_stat,
 		    struct shoal_err *err);
-	/* Up to @len bytes from @off on: how many, fewer only where the thing ends. */
-	int64_t (*read)(struct shoal_store *s, const char *name, uint64_t off, void *buf,
-			size_t len, struct shoal_err *err);
-	/* The same of what still has this ETag, else -ESTALE: see store_read_if(). */
-	int64_t (*read_if)(struct shoal_store *s, const char *name, const struct shoal_etag *etag,
-			   uint64_t off, void *buf, size_t len, struct shoal_err *err);
-	int (*create)(struct shoal_store *s, const char *name, struct store_writer **ret_writer,
+	/* Read up to @len bytes from @off. Returns how many, fewer only at the end. */
+	int64_t (*read)(struct store *s, const char *name, uint64_t off, void *buf, size_t len,
+			struct shoal_err *err);
+	/* The same if it still has this ETag, or -ESTALE: see store_read_if(). */
+	int64_t (*read_if)(struct store *s, const char *name, const struct etag *etag, uint64_t off,
+			   void *buf, size_t len, struct shoal_err *err);
+	/* See store_examine() and store_fetch(). NULL: they use stat and read. */
+	int (*examine)(struct store *s, const char *name, const int *stop,
+		       struct store_object *ret_object, struct shoal_err *err);
+	int (*fetch)(struct store *s, const char *name, const struct store_object *object, int fd,
+		     const int *stop, struct shoal_err *err);
+	int (*create)(struct store *s, const char *name, struct store_writer **ret_writer,
 		      struct shoal_err *err);
 	int (*write)(struct store_writer *w, const void *data, size_t len, struct shoal_err *err);
-	int (*commit)(struct store_writer *w, struct shoal_err *err); /* frees, also on failure */
+	int (*commit)(struct store_writer *w, struct shoal_err *err); /* frees, even on failure */
 	void (*abort)(struct store_writer *w);                        /* frees */
-	int (*remove)(struct shoal_store *s, const char *name, struct shoal_err *err);
-	int (*sync)(struct shoal_store *s, struct shoal_err *err);
-	int (*space)(struct shoal_store *s, struct store_space *ret_space, struct shoal_err *err);
-	/* Of requests that have ended. NULL: nothing is asked of a server. */
-	void (*requests)(struct shoal_store *s, struct store_requests *ret_requests);
-	/* The unit that lists directory @name, into @unit of STORE_UNIT_MAX bytes: its length. */
-	size_t (*unit)(struct shoal_store *s, const char *name, size_t len, void *unit);
+	int (*remove)(struct store *s, const char *name, struct shoal_err *err);
+	int (*sync)(struct store *s, struct shoal_err *err);
+	int (*space)(struct store *s, struct store_space *ret_space, struct shoal_err *err);
+	/* Of requests that have ended. NULL: the store has no server. */
+	void (*requests)(struct store *s, struct store_requests *ret_requests);
+	/* Write the unit that lists directory @name to @unit, of STORE_UNIT_MAX bytes. Returns
+	 * its length. */
+	size_t (*unit)(struct store *s, const char *name, size_t len, void *unit);
 	/*
-	 * Whether @unit lists all of one directory, and which: all names that it or any that follow
-	 * from it finds lie below that. NULL: none does.
+	 * A unit is an interval of names: all that it, or any unit that follows from it, finds
+	 * comes after *@ret_name. Of directory D that is "D/". False: it is part of a directory,
+	 * in no order. NULL: so are all.
 	 */
-	bool (*unit_dir)(struct shoal_store *s, const void *unit, size_t len, const char **ret_name,
-			 size_t *ret_len);
+	bool (*unit_start)(struct store *s, const void *unit, size_t len, const char **ret_name,
+			   size_t *ret_len);
 	/*
 	 * The unit of part @k (from 0 on) of @n about equal parts of the store, into @unit of
 	 * STORE_UNIT_MAX bytes: everybody who asks finds the same parts.
 	 */
-	int (*shard)(struct shoal_store *s, unsigned k, unsigned n, const int *stop, void *unit,
+	int (*shard)(struct store *s, unsigned k, unsigned n, const int *stop, void *unit,
 		     size_t *ret_len, struct shoal_err *err);
 	/* List one unit; @len 0 is all of the store. */
-	int (*list)(struct shoal_store *s, const struct store_list_options *options,
-		    const void *unit, size_t len, struct store_sink *sink, struct shoal_err *err);
+	int (*list)(struct store *s, const struct store_list_options *options, const void *unit,
+		    size_t len, struct store_sink *sink, struct shoal_err *err);
 };
 
 /*
- * Open the store at @uri, which must be there:
+ * Open the store at @uri (see uri.h), which must be there:
  *
  * "file:///data" or a path: a directory. The URI's path is taken as it is, without %-decoding.
- * "s3://bucket/prefix": the objects whose keys start with "prefix/"; see s3_config.h for whose keys
+ * "s3://bucket/prefix": the objects whose keys start with "prefix/"; see s3/config.h for whose keys
  * and which server. Whether it is there is not asked.
- * "null:size=300000,delay_us=100": every name has that many generated bytes (see null.c), read
+ * "null:size=300000,delay_us=100": every name has that many generated bytes (see null/null.c), read
  * after that delay; what is written is thrown away. Both options may be left out, and are 0 then.
  * With "fill=none" nothing is generated: a read takes no time, and brings whatever was there.
+ *
+ * @config (NULL: the environment has it all) says how to reach a server; it is lent for the call.
  */
-int shoal_store_open(const char *uri, struct shoal_store **ret_store,
-		     struct shoal_err *err) SHOAL_MUST_USE;
-struct shoal_store *shoal_store_close(struct shoal_store *s); /* NULL is fine */
+int store_open(const char *uri, const struct shoal_store_config *config, struct store **ret_store,
+	       struct shoal_err *err) MUST_USE;
+struct store *store_close(struct store *s); /* @s may be NULL */
 
-/* The same, after making a directory that is not there, with those above it. */
-int shoal_store_make(const char *uri, struct shoal_store **ret_store,
-		     struct shoal_err *err) SHOAL_MUST_USE;
+/* The same, after creating the directory and its missing parents. */
+int store_make(const char *uri, const struct shoal_store_config *config, struct store **ret_store,
+	       struct shoal_err *err) MUST_USE;
 
-/* Whether it is a name as above: for who passes one to a store by another way. */
-int store_check_name(const char *name, struct shoal_err *err) SHOAL_MUST_USE;
-int store_check_name_for(const struct shoal_store *s, const char *name,
-			 struct shoal_err *err) SHOAL_MUST_USE;
+/* Whether it is a valid name: for callers that pass one to a store in another way. */
+int store_check_name(const char *name, struct shoal_err *err) MUST_USE;
+int store_check_name_for(const struct store *s, const char *name, struct shoal_err *err) MUST_USE;
 
-int store_stat(struct shoal_store *s, const char *name, struct store_stat *ret_stat,
-	       struct shoal_err *err) SHOAL_MUST_USE;
-int64_t store_read(struct shoal_store *s, const char *name, uint64_t off, void *buf, size_t len,
-		   struct shoal_err *err) SHOAL_MUST_USE;
+int store_stat(struct store *s, const char *name, struct store_stat *ret_stat,
+	       struct shoal_err *err) MUST_USE;
+int64_t store_read(struct store *s, const char *name, uint64_t off, void *buf, size_t len,
+		   struct shoal_err *err) MUST_USE;
 
-/* store_read() of an object that has this ETag, which is one that is kept; -ESTALE: it changed. */
-int64_t store_read_if(struct shoal_store *s, const char *name, const struct shoal_etag *etag,
-		      uint64_t off, void *buf, size_t len, struct shoal_err *err) SHOAL_MUST_USE;
-int store_create(struct shoal_store *s, const char *name, struct store_writer **ret_writer,
-		 struct shoal_err *err) SHOAL_MUST_USE;
+/* store_read() of an object that has this ETag, in the stored form; -ESTALE: it changed. */
+int64_t store_read_if(struct store *s, const char *name, const struct etag *etag, uint64_t off,
+		      void *buf, size_t len, struct shoal_err *err) MUST_USE;
 
-/* After a failure the thing cannot be completed any more: commit fails then, and removes it. */
+/*
+ * Fetch all of @name: first its size and version, or the reason why it is refused. Then all of
+ * that version into the file @fd from its start; -ESTALE: it has changed. Both end with
+ * -ECANCELED once *@stop (may be NULL) is not 0.
+ */
+int store_examine(struct store *s, const char *name, const int *stop,
+		  struct store_object *ret_object, struct shoal_err *err) MUST_USE;
+int store_fetch(struct store *s, const char *name, const struct store_object *object, int fd,
+		const int *stop, struct shoal_err *err) MUST_USE;
+
+int store_create(struct store *s, const char *name, struct store_writer **ret_writer,
+		 struct shoal_err *err) MUST_USE;
+
+/* After a failure the file cannot be completed any more: commit fails then, and removes it. */
 int store_write(struct store_writer *w, const void *data, size_t len,
-		struct shoal_err *err) SHOAL_MUST_USE;
+		struct shoal_err *err) MUST_USE;
 
 /*
- * Put it under its name, in place of what was there. On failure nothing of it is left, and what was
- * there stays. Not synced to the disk: whoever needs that asks the system once, for many.
- * Directories that create made stay in any case.
+ * Publish it under its name, replacing what was there. On failure nothing of it is left, and the
+ * old file stays. It is not synced to the disk: store_sync() does that once, for many.
+ * Directories created by create stay in any case.
  */
-int store_commit(struct store_writer *w, struct shoal_err *err) SHOAL_MUST_USE;
-void store_abort(struct store_writer *w); /* NULL is fine */
-int store_remove(struct shoal_store *s, const char *name, struct shoal_err *err) SHOAL_MUST_USE;
+int store_commit(struct store_writer *w, struct shoal_err *err) MUST_USE;
+void store_abort(struct store_writer *w); /* @s may be NULL */
+int store_remove(struct store *s, const char *name, struct shoal_err *err) MUST_USE;
 
 /*
- * All that was committed by this machine is on the disk, as far as the store knows: once for many
- * things. At once where commits are for good (s3) or nothing is kept (null).
+ * Ensure that everything committed by this machine is on the disk, as far as the store knows:
+ * one call for many files. Returns at once if commits are durable (s3) or nothing is stored
+ * (null).
  */
-int store_sync(struct shoal_store *s, struct shoal_err *err) SHOAL_MUST_USE;
+int store_sync(struct store *s, struct shoal_err *err) MUST_USE;
 
-/* How much room there is. -ENOTSUP where that is not known. */
-int store_space(struct shoal_store *s, struct store_space *ret_space,
-		struct shoal_err *err) SHOAL_MUST_USE;
+/* How much space is left. -ENOTSUP if that is not known. */
+int store_space(struct store *s, struct store_space *ret_space, struct shoal_err *err) MUST_USE;
 
-/* None where the store is no server's. */
-struct store_requests store_requests(struct shoal_store *s);
+/* All zeros if the store has no server. */
+struct store_requests store_requests(struct store *s);
 
-/* @name has at most SHOAL_NAME_MAX bytes. 0 where the store has no directories. */
-size_t store_unit(struct shoal_store *s, const char *name, size_t len, void *unit);
-bool store_unit_dir(struct shoal_store *s, const void *unit, size_t len, const char **ret_name,
-		    size_t *ret_len);
-int store_shard(struct shoal_store *s, unsigned k, unsigned n, const int *stop, void *unit,
-		size_t *ret_len, struct shoal_err *err) SHOAL_MUST_USE;
-int store_list(struct shoal_store *s, const struct store_list_options *options, const void *unit,
-	       size_t len, struct store_sink *sink, struct shoal_err *err) SHOAL_MUST_USE;
+/* @name has at most SHOAL_NAME_MAX bytes. 0 if the store has no directories. */
+size_t store_unit(struct store *s, const char *name, size_t len, void *unit);
+
+/* Whether units are directories; otherwise they are ranges of names, which are listed in order. */
+static inline bool store_has_directories(struct store *s)
+{
+	uint8_t unit[16];
+
+	return store_unit(s, "", 0, unit) > 0;
+}
+
+bool store_unit_start(struct store *s, const void *unit, size_t len, const char **ret_name,
+		      size_t *ret_len);
+int store_shard(struct store *s, unsigned k, unsigned n, const int *stop, void *unit,
+		size_t *ret_len, struct shoal_err *err) MUST_USE;
+int store_list(struct store *s, const struct store_list_options *options, const void *unit,
+	       size_t len, struct store_sink *sink, struct shoal_err *err) MUST_USE;
+
+/* For backends without directories: whether @sink wants @name and every directory part of it. */
+bool store_is_wanted(struct store_sink *sink, const char *name, size_t len);
 
 /* ---- Stores on stores, for tests ---- */
 
@@ -273,9 +325,9 @@ enum store_op {
 };
 
 /*
- * From the @nth call of @op on (counted from 1, over all threads), @count calls fail with @rc and
- * do not reach the store below; @count 0 is for ever. For STORE_LIST a call is a unit. Where more
- * than one fits, the first counts.
+ * From the @nth call of @op on (counted from 1, over all threads), @count calls fail with @rc
+ * and do not reach the store below; @count 0: all of them. For STORE_LIST a call is a unit. If
+ * more than one fits, the first counts.
  */
 struct store_fault {
 	enum store_op op;
@@ -284,15 +336,15 @@ struct store_fault {
 	size_t short_by; /* STORE_READ with rc 0: no error, but this many bytes fewer */
 };
 
-/* Take over @inner, which is closed with the new one; on failure it stays. @faults are copied. */
-int store_fault_new(struct shoal_store *inner, const struct store_fault *faults, size_t nr,
-		    struct shoal_store **ret_store, struct shoal_err *err) SHOAL_MUST_USE;
+/* Takes over @inner, which is closed with the new one; not on failure. @faults are copied. */
+int store_fault_new(struct store *inner, const struct store_fault *faults, size_t nr,
+		    struct store **ret_store, struct shoal_err *err) MUST_USE;
 
-/* How many calls were failed or cut short so far: a sweep over @nth ends where it stays 0. */
-uint64_t store_fault_fired(const struct shoal_store *s);
+/* How many calls have failed or were shortened so far: a sweep over @nth ends when it stays 0. */
+uint64_t store_fault_fired(const struct store *s);
 
 /* Every operation takes @delay_us longer, up to STORE_DELAY_MAX_US. @inner as above. */
-int store_delay_new(struct shoal_store *inner, uint64_t delay_us, struct shoal_store **ret_store,
-		    struct shoal_err *err) SHOAL_MUST_USE;
+int store_delay_new(struct store *inner, uint64_t delay_us, struct store **ret_store,
+		    struct shoal_err *err) MUST_USE;
 
 #endif

@@ -55,6 +55,15 @@ def wait_until_it_hears(process, number):
         time.sleep(0.001)
 
 
+def wait_until_it_has_read(process, nr_bytes):
+    end = time.monotonic() + 60
+    while process.poll() is None:
+        if int(re.search(r"rchar: (\d+)", pathlib.Path(f"/proc/{process.pid}/io").read_text())[1]) > nr_bytes:
+            return
+        assert time.monotonic() < end, "it never does"
+        time.sleep(0.001)
+
+
 def stop(process):
     """Have all threads of a process stand still, until it is sent a SIGCONT. False when it has ended instead."""
     process.send_signal(signal.SIGSTOP)

@@ -62,7 +62,7 @@ def test_an_option_with_a_value_that_it_does_not_take_is_told(shoal, fails, comm
     (["-", "-o", "c", "--memory", ""], "--memory '' is not a size"),
     (["-", "-o", "c", "--samples-per-file", "x"], "--samples-per-file 'x' is not a whole number"),
     (["-", "-o", "c", "--samples-per-file", "0"], "--samples-per-file"),
-    (["s3://", "-o", "c"], "'s3://' has no bucket: s3://bucket/prefix"),
+    (["s3://", "-o", "c"], "'s3://' has no bucket: write s3://bucket/prefix"),
     (["s3:///prefix", "-o", "c"], "'s3:///prefix' has no bucket"),
     (["-", "-o", "s3://"], "'s3://' has no bucket"),
     (["s3://b", "-o", "c", "--threads", "3"], "--threads is for a directory: a bucket is listed with --connections N"),
@@ -74,15 +74,15 @@ def test_index_refuses_arguments_that_make_no_sense(shoal, fails, tmp_path, argu
 @pytest.mark.parametrize("command", [["index", "s3://b", "-o", "c"], ["read", "c"], ["verify", "c", "--storage"], ["info", "c"]],
                          ids=lambda command: command[0])
 @pytest.mark.parametrize("option, value, words", [
-    ("--endpoint", "ftp://x", "'ftp://x' is no endpoint: give http:// or https://"),
-    ("--endpoint", "http://", "'http://' is no endpoint"),
-    ("--endpoint", "http://a,b", "'b' is no endpoint"),
-    ("--endpoint", "", "'' names no endpoint"),
+    ("--endpoint", "ftp://x", "'ftp://x' is not an endpoint: write http:// or https://"),
+    ("--endpoint", "http://", "'http://' is not an endpoint"),
+    ("--endpoint", "http://a,b", "'b' is not an endpoint"),
+    ("--endpoint", "", "'' contains no endpoint"),
     ("--endpoint", ",".join(["http://a"] * 65), "more than 64 endpoints"),
-    ("--endpoint", "http://user:word@x", "an endpoint has no user and password in it"),
-    ("--region", "a b", "'a b' is no region"),
-    ("--region", "", "'' is no region"),
-    ("--bucket-style", "both", "'both' is no way to address a bucket: auto, path or virtual"),
+    ("--endpoint", "http://user:word@x", "an endpoint must not contain a user and password"),
+    ("--region", "a b", "'a b' is not a region"),
+    ("--region", "", "'' is not a region"),
+    ("--bucket-style", "both", "'both' is not a way to address a bucket: use auto, path or virtual"),
 ])
 def test_options_for_s3_that_make_no_sense_are_wrong_use(shoal, fails, tmp_path, command, option, value, words):
     fails(shoal(*command, option, value, cwd=tmp_path), 2, words, empty=tmp_path)
@@ -92,7 +92,7 @@ def test_options_for_s3_that_make_no_sense_are_wrong_use(shoal, fails, tmp_path,
                                      ["run", "resnet50_h100", "--results", "r", "--data", "s3://"],
                                      ["datagen", "resnet50_h100", "--data", "s3://"]], ids=" ".join)
 def test_a_bucket_that_is_not_named_is_wrong_use(shoal, fails, tmp_path, command):
-    fails(shoal(*command, cwd=tmp_path), 2, "has no bucket: s3://bucket/prefix", empty=tmp_path)
+    fails(shoal(*command, cwd=tmp_path), 2, "has no bucket: write s3://bucket/prefix", empty=tmp_path)
 
 
 @pytest.mark.parametrize("memory", ["48M", "64m", "49MiB", "100MB", "1G", "60000000", "51539607552", "2T"])

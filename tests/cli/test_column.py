@@ -132,15 +132,15 @@ GOOD = ["%s,%d" % (name.decode(), i) for i, name in enumerate(NAMES)]
     (GOOD[:499], (), "only 499 lines for 500 samples"),
     (GOOD + ["x,1"], (), "more than 500 lines"),
     (GOOD[:499] + ["x,one"], (), "line 500: 'one' is not a number"),
-    (GOOD[:499] + ['x,"1'], (), "line 500: a quote does not end"),
-    (GOOD[:499] + ['x,"1"2'], (), "line 500: a quote does not end, or something follows it"),
+    (GOOD[:499] + ['x,"1'], (), "line 500: a quote is not closed"),
+    (GOOD[:499] + ['x,"1"2'], (), "line 500: a quote is not closed, or text follows it"),
     (GOOD[:499] + ["x,-1"], ("--type", "u8"), "line 257: the number does not fit type u8"),
     (GOOD, ("--field", "9"), "line 1: it has only 2 fields"),
-    (GOOD, ("--field", "size"), "no field of the first line is called 'size'"),
+    (GOOD, ("--field", "size"), "no field of the first line is named 'size'"),
     (GOOD[:499], ("--by-name", "1"), "no line for file 499, 'train/0499.bin'"),
-    (GOOD[:499] + GOOD[:1], ("--by-name", "1"), "line 500: 'train/0000.bin' comes a second time"),
-    (GOOD[:499] + ["nobody,1"], ("--by-name", "1"), "line 500: the catalog has no file called 'nobody'"),
-    ([], (), "it has no lines"),
+    (GOOD[:499] + GOOD[:1], ("--by-name", "1"), "line 500: 'train/0000.bin' is repeated"),
+    (GOOD[:499] + ["nobody,1"], ("--by-name", "1"), "line 500: the catalog has no file named 'nobody'"),
+    ([], (), "the file has no lines"),
     (["1" * 70000], (), "line 1 is longer than"),
     ([","] * 500, (), "line 1: '' is not a number"),
     ([",".join("1" * 300)], (), "too many fields"),
@@ -181,7 +181,7 @@ WHOLE = npy("|u1", "(500,)", bytes(500))
     (npy(">u4", "(500,)", bytes(2000)), "little-endian"), (npy("<U3", "(500,)", bytes(6000)), "little-endian"),
     (npy("|u1", "(250, 2)", bytes(500)), "one dimension"), (npy("|u1", "()", bytes(1)), "one dimension"),
     (npy("|u1", "(99999999999999999999,)", bytes(1)), "one dimension"),
-    (npy("|u1", "(499,)", bytes(499)), "499 values, but the catalog 500 samples")])
+    (npy("|u1", "(499,)", bytes(499)), "499 values, but the catalog has 500 samples")])
 def test_an_array_that_cannot_be_taken_is_told(shoal, catalog, tmp_path, data, words):
     (tmp_path / "v.npy").write_bytes(data)
     fails(shoal, "import", catalog, tmp_path / "v.npy", "-o", tmp_path / "c", words=words)
@@ -210,8 +210,8 @@ def test_golden_columns_hold_what_they_always_held(shoal):
 
 
 @pytest.mark.parametrize("args, words", [
-    ((), "do what"), (("sizes",), "give sizes"), (("grow", "x"), "give sizes"), (("info", "a", "b"), "give sizes"),
-    (("sizes", "x", "--type", "u7"), "--type 'u7' is none of")])
+    ((), "give an action"), (("sizes",), "give sizes"), (("grow", "x"), "give sizes"), (("info", "a", "b"), "give sizes"),
+    (("sizes", "x", "--type", "u7"), "--type 'u7' is not bit")])
 def test_usage_is_told(shoal, args, words):
     fails(shoal, *args, words=words, code=2)
 

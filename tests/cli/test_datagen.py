@@ -250,7 +250,7 @@ def test_files_that_are_not_of_the_dataset_are_told_also_without_a_note(shoal, f
     (data / name).parent.mkdir(parents=True)
     (data / name).write_bytes(b"mine")
     for options in ([], ["--resume"]):
-        fails(shoal("datagen", workload(), "--data", data, "-q", *options), 1, name, "not of this dataset")
+        fails(shoal("datagen", workload(), "--data", data, "-q", *options), 1, name, "not part of this dataset; choose another directory, or use --force")
         assert list(tree(data)) == [name]
     shoal.good("datagen", workload(), "--data", data, "-q", "--force")
     assert (data / name).read_bytes() == b"mine"
@@ -289,7 +289,7 @@ def test_more_files_than_there_are_inodes_is_told(shoal, fails, workload, tmp_pa
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=30", "tmpfs", disk], capture_output=True).returncode != 0:
         pytest.skip("cannot mount a file system")
     try:
-        fails(shoal("datagen", workload(), "--data", disk, "-q"), 1, "inodes", "the dataset has 47")
+        fails(shoal("datagen", workload(), "--data", disk, "-q"), 1, "inodes free", "the dataset has 47 files", "--force")
         assert contents(disk) == []
     finally:
         subprocess.run(["umount", disk], check=True)
@@ -299,7 +299,7 @@ def test_the_plan_is_that_of_datasize_and_run(shoal, workload, data):
     result = shoal("datagen", workload(), "--data", data, "--json")
     said = facts(result.stdout)
     assert (said["bytes_train"], said["bytes_valid"], said["steps_per_epoch"]) == (40 * 5000, 7 * 5000, 20)
-    assert b"47 files, 235 KB; 20 steps an epoch on 1 accelerator" in result.stderr
+    assert b"47 files, 235 KB; 20 steps per epoch on 1 accelerator" in result.stderr
     needed = facts(shoal.good("datasize", workload(), "--accelerators", 1, "--json"))["files"]
     warning, = [line for line in lines(result.stderr) if b"warning" in line]
     assert b"MLPerf's rule asks for %d here" % needed in warning
@@ -367,7 +367,7 @@ def test_a_full_disk_is_told_in_one_sentence_and_leaves_nothing_half(shoal, fail
         pytest.skip("cannot mount a file system")
     try:
         path = workload(num_files_train=500, record_length_bytes=40_000)
-        fails(shoal("datagen", path, "--data", disk, "-q"), 1, "has 1048576 bytes free", "the dataset has 20280000", "--force")
+        fails(shoal("datagen", path, "--data", disk, "-q"), 1, "has 1048576 bytes free", "the dataset needs 20280000", "--force")
         assert contents(disk) == []
         fails(shoal("datagen", path, "--data", disk, "-q", "--force"), 1, "No space left on device", "train/img_")
         files = contents(disk / "train")

@@ -7,11 +7,10 @@ import re
 import stat
 
 import signal
-import time
 
 import pytest
 import shapes
-from conftest import contents, lines
+from conftest import contents, lines, wait_until_it_has_read, wait_until_it_hears
 
 
 def index_text(shoal, text, *options, **run):
@@ -104,7 +103,8 @@ def test_a_first_name_that_is_absolute_asks_all_to_be(shoal, fails, tmp_path):
 
 def test_endless_blank_names_can_be_interrupted(shoal, tmp_path):
     process = shoal.start("index", "/dev/zero", "-0", "-q", "-o", tmp_path / "c")
-    time.sleep(0.3)
+    wait_until_it_hears(process, signal.SIGTERM)
+    wait_until_it_has_read(process, 1 << 20)
     process.send_signal(signal.SIGTERM)
     try:
         process.wait(timeout=10)
@@ -207,7 +207,7 @@ def test_temporary_files_do_not_go_into_a_file(shoal, fails, tmp_path, mode):
     (tmp_path / "file").chmod(mode)
     for source in "-", tmp_path:
         result = shoal("index", source, "--tmp-dir", tmp_path / "file", "-o", tmp_path / "c", "-q", stdin=b"one\n")
-        fails(result, 1, "cannot put temporary files into '%s': it is not a directory" % (tmp_path / "file"))
+        fails(result, 1, "cannot write temporary files to '%s': it is not a directory" % (tmp_path / "file"))
     assert contents(tmp_path) == ["file"]
 
 
@@ -328,26 +328,26 @@ def test_names_outside_the_root_are_refused_with_their_line(shoal, fails, tmp_pa
     (b"\r\n", ["line 1 ends in CR LF"]),
     (b"a\nb\r", ["line 2 ends in CR LF"]),
     (b"a\t5\r\nb\t6\r\n", ["line 1 ends in CR LF"]),
-    (b"a\nb\0c\n", ["line 2 holds a NUL byte", "-0"]),
-    (b"a\0b\0", ["line 1 holds a NUL byte", "-0"]),
+    (b"a\nb\0c\n", ["line 2 contains a NUL byte", "--null"]),
+    (b"a\0b\0", ["line 1 contains a NUL byte", "--null"]),
     (b"a\t5\n\nb\n", ["line 3 has no size", "line 1 has a size"]),
     (b"\na\nb\t5\n", ["line 3 has a size", "line 2 has no size"]),
     (b"a\t5\nb\t5\t1\n", ["line 2 has a size and samples", "line 1 has a size"]),
     (b"a\t5\t1\nb\t5\n", ["line 2 has a size after", "line 1 has a size and samples"]),
-    (b"a\t5\nb\t-5\n", ["line 2: what follows a tab is no size"]),
-    (b"a\t\n", ["line 1: what follows a tab is no size"]),
-    (b"a\t12KB\n", ["line 1: what follows a tab is no size", "--names-only"]),
-    (b"a\tb\t5\n", ["line 1: what follows a tab is no size"]),
-    (b"a\t1\t2\t3\n", ["line 1: what follows a tab is no size"]),
-    (b"a\t99999999999999999999\n", ["line 1: what follows a tab is too large"]),
+    (b"a\t5\nb\t-5\n", ["line 2: the text after a tab is not a size"]),
+    (b"a\t\n", ["line 1: the text after a tab is not a size"]),
+    (b"a\t12KB\n", ["line 1: the text after a tab is not a size", "--names-only"]),
+    (b"a\tb\t5\n", ["line 1: the text after a tab is not a size"]),
+    (b"a\t1\t2\t3\n", ["line 1: the text after a tab is not a size"]),
+    (b"a\t99999999999999999999\n", ["line 1: the text after a tab is too large"]),
     (b"\xef\xbb\xbfa\n", ["line 1 starts with a byte order mark"]),
     (b"a\t%d\n" % (2**64 - 1), ["line 1", "size", "too large"]),
     (b"a\t1\nb\t%d\n" % 2**64, ["line 2"]),
     (b"a\t%d\nb\t1\n" % (2**64 - 2), ["sizes"]),
-    (b"a\n" + b"x" * 4097 + b"\n", ["line 2: a name of 4097 bytes, 4096 are the most"]),
-    (b"a\n" + b"x" * 12000 + b"\n", ["line 2: a name of 12000 bytes"]),
+    (b"a\n" + b"x" * 4097 + b"\n", ["line 2: a name has 4097 bytes, but at most 4096 are allowed"]),
+    (b"a\n" + b"x" * 12000 + b"\n", ["line 2: a name has 12000 bytes"]),
     (b"x" * 3_000_000, ["line 1 is longer than any name"]),
-    (b"x\0" * 1_500_000, ["line 1", "NUL", "-0"]),
+    (b"x\0" * 1_500_000, ["line 1", "NUL", "--null"]),
     (b"\t5\n", ["line 1", "''"]),
 ], ids=lambda value: repr(value)[:60])  # it goes into the environment, which holds no 3 MB
 def test_a_bad_line_is_named_and_nothing_is_written(shoal, fails, tmp_path, text, words):
@@ -365,7 +365,7 @@ def test_a_name_of_up_to_4096_bytes_is_taken(shoal, length, prefix):
 @pytest.mark.parametrize("prefix", [b"", b"./", b"/data/"])
 def test_a_name_of_4097_bytes_below_the_root_is_refused(shoal, fails, tmp_path, prefix):
     result = shoal("index", "-", "-0", "-q", "--root", "/data", "-o", tmp_path / "c", stdin=prefix + b"n" * 4097 + b"\0")
-    fails(result, 1, "line 1: a name of 4097 bytes", empty=tmp_path)
+    fails(result, 1, "line 1: a name has 4097 bytes", empty=tmp_path)
 
 
 @pytest.mark.parametrize("root, words", [
@@ -433,7 +433,7 @@ def test_that_there_was_nothing_is_said(shoal, tmp_path, json):
     result = shoal("index", tmp_path / "empty", "-o", tmp_path / "c", *json)
     said = lines(result.stderr)
     assert result.returncode == 0 and len(said) == 2 and said[1].startswith(b"0 names in ")
-    assert said[0] == b"shoal index: nothing is listed under '%s': the catalog is empty" % bytes(tmp_path / "empty")
+    assert said[0] == b"shoal index: no files under '%s': the catalog is empty" % bytes(tmp_path / "empty")
     result = shoal("index", "-", "-o", tmp_path / "c", *json, stdin=b"\n")
     assert result.returncode == 0 and lines(result.stderr)[0] == b"shoal index: '-' has no names: the catalog is empty"
     for source in tmp_path / "empty", "-":

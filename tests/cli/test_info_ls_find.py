@@ -159,7 +159,7 @@ def test_ls_refuses_to_print_a_newline_in_a_name_as_text(shoal):
     path = shoal.index([b"a", b"b\nc", b"d"])
     result = shoal("ls", path)
     assert (result.returncode, result.stdout) == (1, b"a\n")
-    assert b"name 1 holds a line end: use -0" in result.stderr
+    assert b"name 1 contains a line end: use --null" in result.stderr
     assert shoal.good("ls", path, "--id", 0) == b"a\n"
     assert shoal.names(path) == [b"a", b"b\nc", b"d"]
 

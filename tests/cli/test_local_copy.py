@@ -84,8 +84,8 @@ def replaced(shoal, catalog, copies, name, want):
     """The copy was bad: that is said of it, once, and all is well."""
     result = shoal("ls", catalog, "--local-copy", copies)
     assert (result.returncode, result.stdout) == (0, want)
-    assert lines(result.stderr) == [os.fsencode(f"shoal: '{catalog}': its copy '{copies}/{name}' was damaged, and has "
-                                                "been made anew")]
+    assert lines(result.stderr) == [os.fsencode(f"shoal: '{catalog}': its local copy '{copies}/{name}' was damaged and has "
+                                                "been replaced")]
     assert shoal.good("ls", catalog, "--local-copy", copies) == want
 
 
@@ -133,8 +133,8 @@ def test_damage_that_nobody_did_is_said_of_the_copy_and_healed_the_next_time(sho
     os.utime(copy, ns=(time, time))
     result = shoal("ls", catalog, "--local-copy", copies)
     assert result.returncode == 1
-    assert lines(result.stderr)[0].startswith(os.fsencode(f"shoal ls: '{catalog}': its copy '{copy}' is a damaged catalog: "))
-    assert lines(result.stderr)[0].endswith(b": it is made anew when it is opened again")
+    assert lines(result.stderr)[0].startswith(os.fsencode(f"shoal ls: '{catalog}': its local copy '{copy}' is a damaged catalog: "))
+    assert lines(result.stderr)[0].endswith(b"; it is replaced when it is next opened")
     replaced(shoal, catalog, copies, copy.name, want)
 
 

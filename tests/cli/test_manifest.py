@@ -149,7 +149,7 @@ def test_nul_ends_lines_when_asked(shoal, tmp_path):
 def test_a_name_with_a_newline_is_refused_without_nul(shoal, fails, tmp_path):
     path = shoal.index([b"a", b"b\nc", b"d"])
     result = shoal("manifest", path, "-o", tmp_path / "m", "--mode", "sequential")
-    fails(result, 1, "name 1 holds a line end: use -0", empty=tmp_path / "m")
+    fails(result, 1, "name 1 contains a line end; use --null", empty=tmp_path / "m")
 
 
 def test_no_list_is_cut_short_by_a_name_with_a_newline(shoal, tmp_path):
@@ -193,7 +193,7 @@ def test_lists_left_by_a_run_with_more_ranks_are_told_of(shoal, fails, tmp_path,
     manifest(shoal, path, tmp_path, "--ranks", 3, "--epoch", 1)
     before = read_lists(tmp_path)
     result = shoal("manifest", path, "-o", tmp_path, "--ranks", 2, *options)
-    fails(result, 1, "train_epoch0001_rank00002.txt' is there from a run with more ranks")
+    fails(result, 1, "train_epoch0001_rank00002.txt' exists from a run with more ranks")
     assert read_lists(tmp_path) == before, "nothing was written"
 
 
@@ -217,7 +217,7 @@ def test_a_directory_that_cannot_be_made_is_told(shoal, fails, tmp_path, make, w
 
 def test_only_one_level_of_directories_is_made(shoal, fails, tmp_path):
     result = shoal("manifest", shoal.index([b"a"]), "-o", tmp_path / "x" / "y")
-    fails(result, 1, "cannot make the directory", "No such file or directory", empty=tmp_path)
+    fails(result, 1, "cannot create the directory", "No such file or directory", empty=tmp_path)
 
 
 def test_a_list_that_cannot_be_written_is_told(shoal, fails, tmp_path):
@@ -233,7 +233,7 @@ def test_a_list_that_cannot_be_written_is_told(shoal, fails, tmp_path):
 @pytest.mark.parametrize("options, words", [
     (["--ranks", 0], "--ranks must be 1 or more"),
     (["--ranks", "x"], "--ranks 'x' is not a whole number"),
-    (["--mode", "x"], "--mode 'x' is none of"),
+    (["--mode", "x"], "--mode 'x' is not sequential"),
     (["--epochs", "3"], "--epochs '3' is not a range such as 0..4"),
     (["--epochs", "5..3"], "--epochs '5..3' is not a range"),
     (["--epochs", "a..b"], "--epochs 'a..b' is not a range"),
@@ -242,7 +242,7 @@ def test_a_list_that_cannot_be_written_is_told(shoal, fails, tmp_path):
     (["--epochs", "1...3"], "--epochs '1...3' is not a range"),
     (["--epochs", "0..2", "--epoch", 1], "not both"),
     (["--epoch", 1, "--epochs", "0..2"], "not both"),
-    (["--prefix", "a/b"], "--prefix must be a name without a '/'"),
+    (["--prefix", "a/b"], "must be a name without a '/'"),
     (["--window", 0], "--window must be 1 or more"),
     (["--batch", 3], "unknown option '--batch'"),
     (["second"], "give one catalog"),
@@ -258,7 +258,7 @@ def test_where_to_write_must_be_said(shoal, fails):
 
 def test_paths_need_a_root_of_files(shoal, fails, tmp_path):
     result = shoal("manifest", shoal.index([b"a"], root="s3://b"), "-o", tmp_path / "m", "--paths")
-    fails(result, 1, "the root 's3://b' is not a file:// URI", empty=tmp_path)
+    fails(result, 1, "the root 's3://b' is not a local directory", empty=tmp_path)
 
 
 def test_a_catalog_without_files_has_no_manifest(shoal, fails, tmp_path):

@@ -302,7 +302,7 @@ def test_a_newline_in_a_name_is_not_printed_as_text(shoal):
     path = shoal.index([b"a\nb"])
     result = shoal("order", path, "--names")
     assert (result.returncode, result.stdout) == (1, b"")
-    assert b"name 0 holds a line end: use -0" in result.stderr
+    assert b"name 0 contains a line end: use --null" in result.stderr
     assert shoal.good("order", path, "--names", "-0") == b"a\nb\0"
 
 
@@ -328,24 +328,24 @@ def test_there_is_no_position_of_a_sample_past_the_end(shoal, fails):
     (["--ranks", "two"], "--ranks 'two' is not a whole number"),
     (["--ranks", ""], "--ranks '' is not a whole number"),
     (["--ranks", 2**64], "is too large"),
-    (["--ranks", 3, "--rank", 3], "--rank 3 is not below --ranks 3"),
-    (["--ranks", 3, "--rank", 4], "--rank 4 is not below --ranks 3"),
-    (["--rank", 1], "--rank 1 is not below --ranks 1"),
-    (["--rank", 2**64 - 1], "is not below --ranks 1"),
+    (["--ranks", 3, "--rank", 3], "--rank 3 must be less than --ranks 3"),
+    (["--ranks", 3, "--rank", 4], "--rank 4 must be less than --ranks 3"),
+    (["--rank", 1], "--rank 1 must be less than --ranks 1"),
+    (["--rank", 2**64 - 1], "must be less than --ranks 1"),
     (["--batch", 0], "--batch must be 1 to 16777216"),
     (["--batch", 16777217], "--batch must be 1 to 16777216"),
     (["--batch", "1e3"], "--batch '1e3' is not a whole number"),
-    (["--mode", "random"], "--mode 'random' is none of sequential, global, files, window, local"),
-    (["--mode", ""], "--mode '' is none of"),
-    (["--mode", "Global"], "--mode 'Global' is none of"),
-    (["--remainder", "ignore"], "--remainder 'ignore' is none of drop, pad, keep"),
+    (["--mode", "random"], "--mode 'random' is not sequential, global, files, window or local"),
+    (["--mode", ""], "--mode '' is not sequential"),
+    (["--mode", "Global"], "--mode 'Global' is not sequential"),
+    (["--remainder", "ignore"], "--remainder 'ignore' is not drop, pad or keep"),
     (["--window", 0], "--window must be 1 or more"),
     (["--seed", "x"], "--seed 'x' is not a whole number"),
     (["--epoch", "-3"], "--epoch '-3' is not a whole number"),
-    (["--consumed", 11], "11 positions are consumed of only 10"),
+    (["--consumed", 11], "11 positions are consumed, but there are only 10"),
     (["--ranks", 2**40, "--batch", 2**20], "more than 2^48 samples in a step"),
-    (["--mode", "local", "--ranks", 4, "--consumed", 6], "6 consumed positions are not the same number for each of 4"),
-    (["--mode", "local", "--ranks", 11, "--remainder", "pad"], "10 samples leave some of 11 ranks none"),
+    (["--mode", "local", "--ranks", 4, "--consumed", 6], "6 consumed positions cannot be divided equally among 4"),
+    (["--mode", "local", "--ranks", 11, "--remainder", "pad"], "10 samples leave some of 11 ranks with nothing"),
     (["--count"], "option '--count' needs a value"),
     (["--bogus"], "unknown option '--bogus'"),
     (["--frozen=yes"], "option '--frozen=yes' takes no value"),
@@ -357,7 +357,7 @@ def test_numbers_that_make_no_sense_are_refused(shoal, fails, options, words):
 
 
 def test_a_catalog_without_samples_has_no_order(shoal, fails):
-    fails(shoal("order", shoal.index([])), 1, "the catalog lists no files: index a place that has some")
+    fails(shoal("order", shoal.index([])), 1, "the catalog lists no files: index a directory that has some")
     fails(shoal("order", shoal.index([b"a", b"b"], sizes=[1, 1], samples=[0, 0])), 1, "the catalog has no samples")
 
 

@@ -128,14 +128,14 @@ def test_json_tells_the_number_of_names(shoal, tmp_path):
     ("a{", "has no '}'"),
     ("a{:03d", "has no '}'"),
     ("a}b{}", "has no '{'"),
-    ("{:3d}", "a number is written"),
-    ("{:03x}", "a number is written"),
-    ("{i}", "a number is written"),
-    ("{0}", "a number is written"),
-    ("{:-3d}", "a number is written"),
-    ("{:,}", "a number is written"),
-    ("{:0256d}", "a number is written"),
-    ("{:099999999999999999999d}", "a number is written"),
+    ("{:3d}", "write a number as"),
+    ("{:03x}", "write a number as"),
+    ("{i}", "write a number as"),
+    ("{0}", "write a number as"),
+    ("{:-3d}", "write a number as"),
+    ("{:,}", "write a number as"),
+    ("{:0256d}", "write a number as"),
+    ("{:099999999999999999999d}", "write a number as"),
     ("../{}", "is not a name below the root"),
     ("x" * 4096 + "{}", "more than 4096 bytes"),
     ("x" * 5000 + "{}", "more than 4096 bytes"),
@@ -147,7 +147,7 @@ def test_a_bad_pattern_is_refused(shoal, fails, tmp_path, pattern, words):
 
 @pytest.mark.parametrize("options, words", [
     ([], "--count"),
-    (["--count", "0"], "--count must be 1 or more"),
+    (["--count", "0"], "the count of names must be 1 or more"),
     (["--count", "-1"], "--count '-1' is not a whole number"),
     (["--count", "x"], "--count 'x' is not a whole number"),
     (["--count", "3.0"], "--count '3.0' is not a whole number"),
@@ -174,7 +174,7 @@ def test_options_of_a_pattern_are_refused_with_a_list(shoal, fails, tmp_path, op
 
 def test_with_subfolders_the_number_is_in_the_last_part(shoal, fails, tmp_path):
     result = shoal("index", "--pattern", "{}/x", "--count", 3, "--subfolders", 2, "-o", tmp_path / "c")
-    fails(result, 2, "the last part of the pattern", empty=tmp_path)
+    fails(result, 2, "the last component of the pattern", empty=tmp_path)
 
 
 def test_the_size_that_stands_for_an_unknown_one_is_refused(shoal, tmp_path):

@@ -1,7 +1,9 @@
 """shoal read: what an epoch took, in text and JSON, the proof that it was all there, and words for what was not."""
 
 import json
+import math
 import os
+import random
 import re
 import signal
 import subprocess
@@ -81,13 +83,6 @@ def test_text_says_the_same(shoal, catalog):
     assert [line.split()[0] for line in said[1:]] == ["engine", "latency", "audit", "bytes"]
     assert said[3] == f"audit     every sample exactly once; order {digest}"
     assert said[4].startswith(f"bytes     {TOTAL} asked, {TOTAL} delivered")
-
-
-def test_help_names_every_option(shoal):
-    said = shoal.good("read", "--help").decode()
-    for option in ("--epoch", "--seed", "--batch", "--in-flight", "--steps", "--engine", "--direct", "--store",
-                   "--object-size", "--on-error", "--slot", "--prefetch", "--timeout", "--json"):
-        assert option in said
 
 
 # ------------------------------------------------------------------------------------------------------------- the order
@@ -184,14 +179,14 @@ def test_a_local_copy_is_read_as_well(shoal, catalog, tmp_path):
 
 def test_what_cannot_be_read_ends_it_with_its_name(shoal, catalog, tree, fails):
     (tree / "d" / "007").unlink()
-    fails(shoal("read", catalog), 1, "'d/007' is not there")
-    fails(shoal("read", catalog, "--on-error", "fail", "--json"), 1, "sample 7", "'d/007' is not there")
+    fails(shoal("read", catalog), 1, "'d/007' does not exist")
+    fails(shoal("read", catalog, "--on-error", "fail", "--json"), 1, "sample 7", "'d/007' does not exist")
 
 
 TROUBLES = {
-    "vanished": (lambda path: path.unlink(), "is not there"),
-    "shrunk": (lambda path: path.write_bytes(b"x" * 100), "has 100 bytes of the 20000 that the catalog has"),
-    "grown": (lambda path: path.write_bytes(b"x" * 20001), "is larger than the 20000 bytes that the catalog has"),
+    "vanished": (lambda path: path.unlink(), "does not exist"),
+    "shrunk": (lambda path: path.write_bytes(b"x" * 100), "has only 100 of the 20000 bytes in the catalog"),
+    "grown": (lambda path: path.write_bytes(b"x" * 20001), "is larger than the 20000 bytes in the catalog"),
     "a directory": (lambda path: (path.unlink(), path.mkdir()), "is a directory"),
     "a pipe": (lambda path: (path.unlink(), os.mkfifo(path)), "is not a regular file"),
 }
@@ -253,7 +248,7 @@ def test_a_catalog_without_sizes_needs_to_be_told(shoal, tree, fails):
 
 
 def test_a_slot_that_is_too_small_is_said(shoal, catalog, fails):
-    fails(shoal("read", catalog, "--slot", "4K"), 1, "bytes, and the room for a sample is 4096")
+    fails(shoal("read", catalog, "--slot", "4K"), 1, "bytes, and there is room for 4096; raise --slot to ", ", or use --pieces")
 
 
 @pytest.mark.parametrize("engine, direct", [("uring", []), ("uring", ["--direct"]), ("threads", [])])
@@ -270,7 +265,76 @@ def test_samples_come_in_pieces_when_asked(shoal, catalog, engine, direct):
 def test_pieces_need_sizes(shoal, tree, fails):
     path = shoal.scratch / "no-sizes.cat"
     shoal.good("index", tree, "-q", "--no-sizes", "-o", path)
-    fails(shoal("read", path, "--pieces", "--slot", "4K"), 1, "index it with sizes")
+    fails(shoal("read", path, "--pieces", "--slot", "4K"), 1, "the number of pieces of a sample is unknown; index it again without --no-sizes")
+
+
+# --------------------------------------------------------------------------------------------------------------- memory
+
+
+# A small process in between: a child's peak begins with the size of the process that forked it, which may be pytest's.
+MEASURE = """import os, resource, subprocess, sys
+done = subprocess.run(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+sys.exit(done.returncode)"""
+
+
+def read_and_peak(*args):
+    """The facts, and the most memory that the process had, in bytes."""
+    done = subprocess.run([sys.executable, "-c", MEASURE, binary(), "read", "--json", "-q", *map(str, args)],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True)
+    return json.loads(done.stdout), int(done.stderr) * 1024
+
+
+def is_plain():
+    """Whether the command is without a sanitizer, which has memory of its own."""
+    return b"__asan_init" not in (said := open(binary(), "rb").read()) and b"__tsan_init" not in said
+
+
+@pytest.mark.parametrize("engine, direct", [("uring", []), ("uring", ["--direct"]), ("threads", [])])
+def test_one_large_file_does_not_make_all_buffers_large(shoal, tmp_path, engine, direct):
+    (tmp_path / "tree").mkdir()
+    for i in range(600):
+        (tmp_path / "tree" / f"{i:03}").write_bytes(b"x" * 1000)
+    (tmp_path / "tree" / "large").write_bytes(b"x" * 15_300_000)
+    shoal.good("index", tmp_path / "tree", "-q", "-o", tmp_path / "c")
+    facts, peak = read_and_peak(tmp_path / "c", "--batch", 256, "--engine", engine, *direct)
+    assert facts["samples"] == 601 and facts["audit"]["exactly_once"]
+    assert facts["pool_bytes"] < 40e6
+    assert peak < 120e6 or not is_plain()
+
+
+@pytest.mark.parametrize("engine", ["uring", "threads"])
+@pytest.mark.parametrize("batch, prefetch", [(4, 2), (16, 2), (16, 6)])
+def test_memory_follows_the_bytes_in_flight(shoal, tmp_path, engine, batch, prefetch):
+    draw = random.Random(5)
+    sizes = [int(min(1e8, max(1e3, draw.lognormvariate(math.log(3e5), 2)))) for _ in range(160)]
+    sizes[80] = 10**8
+    (tmp_path / "tree").mkdir()
+    for i, n in enumerate(sizes):
+        with open(tmp_path / "tree" / f"{i:03}", "wb") as f:
+            f.truncate(n)  # takes no disk
+    shoal.good("index", tmp_path / "tree", "-q", "-o", tmp_path / "c")
+    steps = [sum(sizes[i:i + batch]) for i in range(0, 160, batch)]
+    most = max(sum(steps[i:i + prefetch + 1]) for i in range(len(steps)))
+    facts, peak = read_and_peak(tmp_path / "c", "--batch", batch, "--prefetch", prefetch, "--engine", engine, "--mode",
+                                "sequential")
+    assert facts["samples"] == 160 and facts["bytes"] == sum(sizes)
+    assert facts["pool_bytes"] < 1.3 * most
+    assert peak < 1.3 * most or not is_plain()
+
+
+@pytest.mark.parametrize("engine", ["uring", "threads"])
+def test_a_memory_limit_is_kept_or_the_step_that_exceeds_it_is_named(shoal, catalog, fails, engine):
+    options = [catalog, "--batch", 5, "--prefetch", 8, "--engine", engine, "--mode", "sequential"]
+    needs = [sum((size(i) + 4096) // 4096 * 4096 for i in range(first, first + 5)) for first in range(0, FILES, 5)]
+    for memory in (max(needs), max(needs) + 4096, 3 * max(needs)):
+        facts = read(shoal, *options, "--memory", memory)
+        assert parts(facts) == (True, FILES, TOTAL, 0) and facts["pool_bytes"] <= memory
+    fails(shoal("read", *options, "--memory", max(needs) - 1), 1,
+          f"the batch of step {needs.index(max(needs))} needs {max(needs)} bytes of memory, and the limit is "
+          f"{max(needs) - 1}: raise the memory limit or lower the batch size")
+    facts = read(shoal, *options, "--memory", 8192, "--pieces", "--slot", "4K")
+    assert parts(facts) == (True, FILES, TOTAL, 0) and facts["pool_bytes"] <= 8192
 
 
 BAD = {
@@ -282,6 +346,7 @@ BAD = {
     "--on-error": ["ignore", ""],
     "--object-size": ["0", "x"],
     "--slot": ["0", "-5"],
+    "--memory": ["0", "-5", "x"],
     "--timeout": ["0", "x"],
     "--mode": ["random"],
     "--ranks": ["2", "x"],
@@ -303,10 +368,10 @@ def test_other_bad_uses_are_refused(shoal, catalog, tmp_path, fails):
         fails(shoal("read", catalog, "--object-size", 5, *store), 2, "--object-size is for --store null")
     for store in "null", "null:size=5", "s3://bucket":
         fails(shoal("read", catalog, "--store", store, "--engine", "uring"), 2, "--engine uring reads files", store)
-    for store, words in ("", "empty"), ("null:fill=all", "null:fill is none"), ("null:size=x", "'x'"):
+    for store, words in ("", "empty"), ("null:fill=all", "null:fill must be none"), ("null:size=x", "'x'"):
         fails(shoal("read", catalog, "--store", store), 2, "--store: ", words)
     fails(shoal("read", catalog, "--store", tmp_path / "none"), 1, str(tmp_path / "none"))
-    fails(shoal("read", shoal.index([], to=tmp_path / "empty")), 1, "empty'", "the catalog lists no files: index a place that has some")
+    fails(shoal("read", shoal.index([], to=tmp_path / "empty")), 1, "empty'", "the catalog lists no files: index a directory that has some")
     none = shoal.index([b"a"], sizes=[1], samples=[0], to=tmp_path / "none")
     fails(shoal("read", none), 1, "none'", "the catalog has no samples")
 

@@ -93,7 +93,7 @@ def test_what_was_interrupted_goes_on(shoal, tree, tmp_path, threads, after):
         if after == 0 and words == b"shoal index: interrupted: nothing was written":  # before it found anything
             assert contents(tmp_path) == []
         else:
-            assert words == b"shoal index: interrupted: give the same command again to go on"
+            assert words == b"shoal index: interrupted; give the same command again to go on"
             assert contents(tmp_path) == LEFT
     result = finish(shoal, tree, out, "--threads", threads)
     if cut and after >= 0.02:
@@ -278,13 +278,23 @@ def tries(shoal, tree, left):
 
 
 def test_a_damaged_checkpoint_is_refused(shoal, tree, left):
-    """Every byte of it: test_listing.c."""
+    """Every byte of it: test_provenance.c."""
     image = (left / ".c.resume").read_bytes()
     for bad in image[:-1], image[:8], image[:7], b"", image + b"\0", b"x" + image[1:], image[:20] + b"\x7f" + image[21:]:
         (left / ".c.resume").write_bytes(bad)
-        assert "cannot be used to go on: remove it" in tries(shoal, tree, left)
+        assert "cannot continue from '" in tries(shoal, tree, left)
     (left / ".c.resume").unlink()  # as it says
     assert finish(shoal, tree, left / "c")["resumed"] == 0
+
+
+@pytest.mark.parametrize("version", [b"4", b"6"])
+def test_a_checkpoint_of_another_version_is_refused(shoal, tree, left, version):
+    image = (left / ".c.resume").read_bytes()
+    (left / ".c.resume").write_bytes(image[:7] + version + image[8:])
+    assert "is a checkpoint of another version of Shoal: remove it to start anew" in tries(shoal, tree, left)
+    assert (left / ".c.runs").exists()
+    (left / ".c.resume").write_bytes(image)
+    assert finish(shoal, tree, left / "c")["resumed"] > 0
 
 
 @pytest.mark.parametrize("how", ["missing", "empty", "cut"])
@@ -295,7 +305,7 @@ def test_runs_that_do_not_fit_are_refused(shoal, tree, left, how):
     else:
         os.truncate(runs, 0 if how == "empty" else runs.stat().st_size // 2)
     said = tries(shoal, tree, left)
-    assert ".c.runs' is damaged, or not what '" in said and "remove both" in said
+    assert ".c.runs' is damaged, or does not belong to '" in said and "remove both" in said
     for name in (".c.resume", ".c.runs"):
         if (left / name).exists():
             (left / name).unlink()

@@ -75,7 +75,7 @@ def test_index_that_spills_to_a_full_disk_says_so_and_cleans_up(shoal, fails, sm
 
 def test_index_that_spills_to_another_full_disk_says_so_and_cleans_up(shoal, fails, small_disk, tmp_path, long_list):
     result = shoal("index", long_list, "-q", "--memory", "48M", "--tmp-dir", small_disk, "-o", tmp_path / "c")
-    fails(result, 1, "in '%s': " % small_disk, "No space left on device: make room, or have --tmp-dir say another place", empty=small_disk)
+    fails(result, 1, "in '%s': " % small_disk, "No space left on device; free some space, or choose another directory with --tmp-dir", empty=small_disk)
     assert contents(tmp_path) == ["small"]
 
 

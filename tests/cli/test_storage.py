@@ -38,7 +38,7 @@ def differs(result, missing=0, new=0, resized=0, same=0):
     assert result.returncode == 1
     (said,) = lines(result.stderr)
     assert said.startswith(b"shoal verify: '")
-    assert said.endswith(b"' is not what is there now: %d missing, %d new, %d of another size, %d as they were"
+    assert said.endswith(b"' differs from the storage: %d missing, %d new, %d with another size, %d unchanged"
                          % (missing, new, resized, same))
     return lines(result.stdout)
 

@@ -318,7 +318,7 @@ def test_a_directory_in_which_every_name_is_too_long_says_so(tree, shoal, fails,
     make(root, "a")
     make_deep(root, parts_of(nr_bytes), [b"n"])
     result = shoal("index", root, "-q", "-o", tree.path)
-    fails(result, 1, "directory 'd", "bytes: what lies in it has more than the 4096 that a name in a catalog has")
+    fails(result, 1, "directory 'd", "bytes: names below it would exceed the maximum of 4096 in a catalog")
     result = shoal("index", root, "-q", "--keep-going", "-o", tree.path)
     assert result.returncode == 0 and len(lines(result.stderr)) == 1
     assert shoal.names(tree.path) == [b"a"]
@@ -503,7 +503,7 @@ def test_what_patterns_leave_out_is_counted_and_not_looked_into(tree, nobody, sh
     ("--include", "", "a pattern is empty"),
     ("--exclude", "/", "the pattern '/' cannot match"),
     ("--exclude", "./a", "the pattern './a' cannot match"),
-    ("--include", "d/", "the pattern 'd/' is for directories, but files are taken in: write 'd/**'"),
+    ("--include", "d/", "the pattern 'd/' matches directories, but only files can be included: write 'd/**'"),
 ])
 def test_a_pattern_that_cannot_match_is_a_usage_error(shoal, fails, tmp_path, option, pattern, words):
     fails(shoal("index", tmp_path, option, pattern, "-o", tmp_path / "c"), 2, words, empty=tmp_path)
@@ -598,7 +598,7 @@ def test_a_root_that_is_no_text_needs_another_name(tree, shoal, fails, tmp_path)
     ("file://{0}/file", 1, "{0}/file' is a file, not a directory"),
     ("file://data", 1, "a file URI has three slashes"),
     ("s3:///data", 2, "has no bucket"),
-    ("nfs://host/x", 1, "'nfs://' is no kind of store"),
+    ("nfs://host/x", 1, "'nfs://' is not a kind of store"),
 ])
 def test_a_place_that_cannot_be_listed_is_told(shoal, fails, tmp_path, where, status, words):
     make(tmp_path, "file")
@@ -669,7 +669,7 @@ def test_ten_warnings_are_shown_and_all_are_counted(nobody, shoal, tree, locked,
     assert result.returncode == 0
     said = lines(result.stderr)
     assert sum(b"cannot open directory" in line for line in said) == min(nr, 10)
-    assert said.count(b"shoal index: more of these are only counted") == (1 if nr > 10 else 0)
+    assert said.count(b"shoal index: further warnings suppressed; they are counted at the end") == (1 if nr > 10 else 0)
     assert said[-1].endswith(b", %d unreadable left out" % nr)
     assert len(said) == min(nr, 10) + (nr > 10) + 1
     assert shoal.names(tree.path) == [b"a"]

@@ -237,7 +237,7 @@ def test_links_that_are_followed_are_refused(shoal, fails, update, tree, tmp_pat
 
 
 def test_a_catalog_of_another_root_is_refused(shoal, fails, update, tree, tmp_path):
-    refused(shoal, fails, tree / "b", tmp_path, update.old, f"it is of 'file://{tree}', not of 'file://{tree}/b'")
+    refused(shoal, fails, tree / "b", tmp_path, update.old, f"it lists 'file://{tree}', not 'file://{tree}/b'")
 
 
 def test_a_catalog_that_no_listing_made_is_refused(shoal, fails, tree, tmp_path):

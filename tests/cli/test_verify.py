@@ -180,7 +180,7 @@ def test_bytes_after_the_end_are_told(shoal, verify_images):
     found = verify_images([image + b"\0" * more for more in (1, 8, 24, 5000)] + [image + image])
     assert len(found) == 5
     for what in found.values():
-        assert b"but it ends after %d" % len(image) in what
+        assert b"but its header says %d" % len(image) in what
 
 
 def test_damage_is_named_by_section_and_offset(large_image, verify_images):
@@ -212,7 +212,7 @@ def test_damage_in_the_tables_is_named(shoal, verify_images):
     sums_offset = HEADER.unpack_from(image)[17]
     found = verify_images([flipped(image, 8 * 256), flipped(image, 8 * sums_offset)])
     assert b"section table" in found[0]
-    assert b"page sums at offset %d" % sums_offset in found[1]
+    assert b"page checksums at offset %d" % sums_offset in found[1]
 
 
 @pytest.mark.parametrize("command", [["info"], ["ls"], ["ls", "--id", "0"], ["ls", "--prefix", "a"], ["find", "a"],
@@ -309,7 +309,7 @@ def test_features_that_a_reader_may_ignore_and_reserved_bytes_are_ignored(shoal,
     (32, struct.pack("<Q", 24), "damaged catalog"),
     (32, struct.pack("<Q", 2**64 - 1), "damaged catalog"),
     (40, struct.pack("<Q", 1), "samples"),
-    (48, struct.pack("<Q", 1), "contradict"),
+    (48, struct.pack("<Q", 1), "inconsistent counts"),
     (48, struct.pack("<Q", 10**4), "sizes add up to"),
     (48, struct.pack("<Q", 2**64 - 1), "damaged catalog"),
     (56, struct.pack("<Q", 1), "damaged catalog"),

@@ -48,20 +48,16 @@ def good(job):
     return job
 
 
-def byte_of(rank, off):
-    return (off * 31 + (off >> 9) + rank * 17) & 0xff
-
-
 def length_of(rank, unit):
     return 0 if rank % 4 == 2 else unit * (rank + 1) + rank
 
 
 @pytest.mark.parametrize("ranks", SIZES)
-def test_ranks_know_their_places_and_all_calls_work(mpi, ranks, tmp_path):
-    path, unit = tmp_path / "gathered", 70001
+def test_ranks_know_their_places_and_all_calls_work(mpi, ranks):
+    unit = 70001
     job = good(start(mpi, ranks, "place", "+", "trees", "+", "gather", ranks - 1, 4096, unit, "+",
                      "gather", "all", 4096, unit, "+", "gather", 0, 1 << 20, 10 * unit, "+",
-                     "gather", "all", 1 << 20, 10 * unit, "+", "file", path, 30000, unit, "+",
+                     "gather", "all", 1 << 20, 10 * unit, "+",
                      "exchange", 4096, unit, "+", "exchange", 1 << 20, 10 * unit, "+", "mail", 60))
     for rank in range(ranks):
         place = f"rank {rank} of {ranks}, node 0 of 1, {rank} of {ranks} there, leader 0, {NAMES[mpi]}"
@@ -70,12 +66,6 @@ def test_ranks_know_their_places_and_all_calls_work(mpi, ranks, tmp_path):
     assert job.out.count("mail read") == ranks
     total = sum(length_of(rank, unit) for rank in range(ranks))
     assert job.out.count(f"gathered {total}") == ranks + 1
-    offset = 0
-    for rank in range(ranks):
-        assert f"at {offset} of {total}" in job.out
-        offset += length_of(rank, unit)
-    want = b"".join(bytes(byte_of(rank, off) for off in range(length_of(rank, unit))) for rank in range(ranks))
-    assert path.read_bytes() == want
 
 
 @pytest.mark.parametrize("where", ["barrier", "poll", "gather", "gather-all"])

@@ -97,7 +97,7 @@ def test_a_file_that_is_missing_ends_all_with_one_sentence(mpi, broken):
     job = start(mpi, 3, broken).finish()
     assert job.code != 0
     assert len(job.ours) == 1, job.err
-    assert "'0100' is not there" in job.ours[0] and ": rank " in job.ours[0]
+    assert "'0100' does not exist" in job.ours[0] and ": rank " in job.ours[0]
     assert job.seconds < 30
 
 
@@ -105,7 +105,7 @@ def test_a_file_that_is_skipped_is_named_by_its_rank(mpi, broken):
     job = start(mpi, 3, broken, "--on-error", "skip", "--json").finish()
     assert job.code != 0
     assert len(job.out) == 1, "the figures of all"
-    assert len(job.ours) == 1 and "sample 100: '0100' is not there" in job.ours[0], job.err
+    assert len(job.ours) == 1 and "sample 100: '0100' does not exist" in job.ours[0], job.err
 
 
 def test_what_fails_on_all_ranks_is_said_once(mpi, tmp_path):
@@ -154,7 +154,7 @@ def leased(tmp_path):
 def test_a_rank_that_waits_for_a_dead_read_hears_another_fail(mpi, leased):
     job = start(mpi, 2, leased, "--mode", "sequential", "--batch", 1).finish()
     assert job.code != 0
-    assert len(job.ours) == 1 and ": rank 1: " in job.ours[0] and "'b' is not there" in job.ours[0], job.err
+    assert len(job.ours) == 1 and ": rank 1: " in job.ours[0] and "'b' does not exist" in job.ours[0], job.err
     assert job.seconds < 30
 
 

@@ -185,7 +185,7 @@ def test_a_run_is_resumed_with_as_many_ranks(start, tmp_path):
     running.finish()
     job = start(3, *SLOW, "--resume").finish()
     assert job.code != 0 and len(ours(job)) == 1, job.err
-    assert "had 2 ranks of 1 accelerator:" in ours(job)[0]
+    assert "had 2 ranks of 1 accelerator; resume it with the same ranks" in ours(job)[0]
 
 
 def test_waiting_ranks_sleep(start, tmp_path):

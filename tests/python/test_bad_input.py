@@ -129,6 +129,7 @@ def test_a_state_after_more_steps_than_there_are_is_the_end(files):
 
 @pytest.mark.parametrize("name, value, kind", [
     ("in_flight", 2**40, ValueError), ("in_flight", 1.5, TypeError), ("prefetch", 2**40, ValueError), ("prefetch", "2", TypeError),
+    ("memory", -1, ValueError), ("memory", 2**64, ValueError), ("memory", "1G", TypeError), ("memory", 4095, ValueError),
     ("slot", -1, ValueError), ("slot", 2**64, ValueError), ("slot", 1.5, TypeError), ("object_size", -1, ValueError),
     ("timeout", -1, ValueError), ("timeout", 0, ValueError), ("timeout", float("nan"), ValueError),
     ("timeout", float("inf"), ValueError), ("timeout", "5", TypeError), ("stall", -1, ValueError), ("stall", 1e300, ValueError),
@@ -297,7 +298,7 @@ def test_an_argument_of_a_column_that_makes_no_sense_is_named(files, tmp_path):
     refused(lambda: shoal.Batches(tmp_path / "none.col", batch_size=2), FileNotFoundError, "none.col")
     refused(lambda: shoal.Batches(5, batch_size=2), TypeError, "PathLike")
     assert len(shoal.Batches(tmp_path / "c.col", batch_size=2)) == 300
-    for more, words in (({"batch_size": -1}, "batch_size"), ({"max_tokens": -5}, "max_tokens"), ({}, "what size"),
+    for more, words in (({"batch_size": -1}, "batch_size"), ({"max_tokens": -5}, "max_tokens"), ({}, "batch size is missing"),
                         ({"batch_size": 4, "group": -1}, "group"), ({"batch_size": 4, "rank": 2, "world_size": 2}, "no rank 2")):
         refused(lambda: shoal.Batches(column, **more), ValueError, words)
     for use in (lambda: column.kept([0]), lambda: column.rank(0)):
@@ -323,7 +324,7 @@ def test_the_length_of_an_order_of_kept_samples_is_theirs(files, tmp_path):
 
 
 def test_an_empty_catalog_has_nothing_and_says_so(tmp_path):
-    catalog = shoal.index([], tmp_path / "c.cat", root="/r")
+    catalog = shoal.index([], tmp_path / "c.cat", root="/r", allow_empty=True)
     assert (len(catalog), list(catalog), list(catalog[:]), catalog.find("x"), "x" in catalog) == (0, [], [], None, False)
     assert catalog.sizes().tolist() == [] and catalog.nr_samples == 0
     for use in (lambda: catalog[0], lambda: catalog.name(-1), lambda: catalog.locate(0)):
@@ -339,7 +340,7 @@ def test_an_empty_catalog_has_nothing_and_says_so(tmp_path):
 @pytest.mark.parametrize("arguments, kind, words", [
     ({"threads": -1}, ValueError, "threads"), ({"threads": 2**33}, ValueError, "threads"), ({"memory": -1}, ValueError, "memory"),
     ({"samples_per_file": -1}, ValueError, "samples_per_file"), ({"samples_per_file": 1.5}, TypeError, "samples_per_file"),
-    ({"root": 5}, TypeError, "PathLike"), ({"include": [5]}, TypeError, "PathLike"), ({"tmp_dir": 5}, TypeError, "PathLike")])
+    ({"root": 5}, TypeError, "PathLike"), ({"include": [5]}, TypeError, "include is a pattern"), ({"tmp_dir": 5}, TypeError, "PathLike")])
 def test_an_option_of_indexing_that_makes_no_sense_is_named(files, tmp_path, arguments, kind, words):
     refused(lambda: shoal.index(Path(files).parent / "data", tmp_path / "x.cat", **arguments), kind, words)
     assert os.listdir(tmp_path) == []

@@ -32,7 +32,7 @@ def test_a_damaged_copy_is_told_of_by_verify_and_made_anew(files, tmp_path):
     data[len(data) // 2] ^= 1
     copy.write_bytes(data)
     os.utime(copy, ns=(when.st_atime_ns, when.st_mtime_ns))
-    with pytest.raises(shoal.Error, match="its copy '%s' is a damaged catalog.*made anew" % copy):
+    with pytest.raises(shoal.Error, match="its local copy '%s' is a damaged catalog.*is replaced" % copy):
         shoal.Catalog(files, copy=tmp_path).verify()
     with pytest.warns(RuntimeWarning, match="copy"):
         shoal.Catalog(files, copy=tmp_path).verify()
@@ -131,7 +131,7 @@ def test_nothing_but_what_it_said_of_itself_is_left_of_a_closed_catalog(files):
 
 def test_an_empty_catalog_is_named(tmp_path):
     (tmp_path / "none").mkdir()
-    catalog = shoal.index(tmp_path / "none", tmp_path / "e.cat")
+    catalog = shoal.index(tmp_path / "none", tmp_path / "e.cat", allow_empty=True)
     assert len(catalog) == 0 and list(catalog) == []
     for use in (shoal.Order, lambda c: shoal.Loader(c, 2)):
         with pytest.raises(shoal.BadValueError, match="e.cat' is empty"):
@@ -202,3 +202,22 @@ def test_a_number_that_closes_the_catalog_or_empties_the_list_is_met_with_words(
     ids = [Empties()] + [1000 * 10**6 + i for i in range(1000)]
     with pytest.raises((IndexError, ValueError, OSError)):
         shoal._shoal.Reader(catalog.handle, None, False).read(ids, 1, False)
+
+
+@pytest.mark.parametrize("root, uri", [
+    ("/", "file:///a/b"),
+    ("file:///", "file:///a/b"),
+    ("/data", "file:///data/a/b"),
+    ("s3://bucket", "s3://bucket/a/b"),
+    ("s3://bucket/x", "s3://bucket/x/a/b"),
+    ("s3://bucket/x/", "s3://bucket/x/a/b"),
+])
+def test_a_uri_is_the_root_a_slash_and_the_name(tmp_path, root, uri):
+    assert shoal.index(["a/b"], tmp_path / "c.cat", root=root).uri(0) == uri
+
+
+def test_who_gives_a_dataset_in_place_of_its_catalog_hears_of_index(tmp_path):
+    (tmp_path / "names.txt").write_text("a\nb\n")
+    for path, words in ((tmp_path, "make a catalog of what is in it"), (tmp_path / "names.txt", "if it is a list of names")):
+        with pytest.raises(shoal.Error, match=words + r".* with shoal\.index\('%s', '%s\.cat'\)$" % (path, path)):
+            shoal.Catalog(path)

@@ -275,7 +275,7 @@ def test_batches_leave_out_what_was_not_kept(files, lengths, keep, tmp_path):
 @pytest.mark.parametrize("options, words", [
     ({"sort_by": "l.col", "keep": "k.col"}, "without keep"), ({"max_tokens": 5}, "sort_by"), ({"bucket": 5}, "sort_by"),
     ({"sort_by": "l.col", "max_tokens": 100}, "raise max_tokens"), ({"sort_by": "u.col"}, "not sorted"),
-    ({"sort_by": "l.col", "bucket": 2, "batch_size": 4}, "larger bucket"), ({"sort_by": "l.col"}, "what size")])
+    ({"sort_by": "l.col", "bucket": 2, "batch_size": 4}, "larger bucket"), ({"sort_by": "l.col"}, "batch size is missing")])
 def test_what_makes_no_sense_is_told_in_words(files, lengths, keep, tmp_path, options, words):
     with shoal.ColumnWriter(tmp_path / "u.col", shoal.Catalog(files), "x", "u8") as writer:
         writer.append(numpy.ones(600))

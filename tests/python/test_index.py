@@ -1,4 +1,5 @@
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -93,3 +94,118 @@ def test_ctrl_c_ends_it_and_leaves_nothing(tmp_path):
               "except KeyboardInterrupt: print('heard')\n" % str(tmp_path / "c.cat"))
     done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, timeout=60, text=True, check=False)
     assert done.stdout == "heard\n" and os.listdir(tmp_path) == [] and signal.SIGINT
+
+
+# ---- Patterns, and what is left of nothing ----
+
+
+@pytest.fixture
+def images(tmp_path):
+    """Three kinds of files by their ends: 8, 2 and 1 of them."""
+    folder = tmp_path / "images"
+    (folder / "deep").mkdir(parents=True)
+    for name in ["%d.jpg" % i for i in range(6)] + ["deep/6.jpg", "deep/7.jpg", "a.JPEG", "deep/b.JPEG", "notes.txt"]:
+        (folder / name).write_bytes(b"x")
+    return folder
+
+
+@pytest.mark.parametrize("include, exclude, count", [
+    ("*.jpg", (), 8),
+    (b"*.jpg", (), 8),
+    (pathlib.PurePath("*.jpg"), (), 8),
+    (["*.jpg"], (), 8),
+    (iter(["*.jpg", "*.JPEG"]), (), 10),
+    ((), "*.jpg", 3),
+    ((), b"deep/", 8),
+    ("*.jpg", "deep/", 6),
+    (None, None, 11),
+])
+def test_a_string_is_one_pattern_and_not_its_letters(images, tmp_path, include, exclude, count):
+    assert len(shoal.index(images, tmp_path / "c.cat", include=include, exclude=exclude)) == count
+
+
+@pytest.mark.parametrize("given", [7, ["*.jpg", 7], [["*.jpg"]], True])
+@pytest.mark.parametrize("what", ["include", "exclude"])
+def test_what_is_no_pattern_is_refused_by_name(images, tmp_path, what, given):
+    with pytest.raises(TypeError, match=what + " is a pattern, as"):
+        shoal.index(images, tmp_path / "c.cat", **{what: given})
+    with pytest.raises(shoal.BadValueError, match="NUL"):
+        shoal.index(images, tmp_path / "c.cat", **{what: "*.jpg\0x"})
+    assert not (tmp_path / "c.cat").exists()
+
+
+@pytest.mark.parametrize("what", ["include", "exclude"])
+def test_patterns_are_not_for_lists_of_names(tmp_path, what):
+    (tmp_path / "names.txt").write_text("a\nb\n")
+    for source in (["a", "b"], tmp_path / "names.txt"):
+        with pytest.raises(shoal.BadValueError, match=what + " is for a directory or a bucket"):
+            shoal.index(source, tmp_path / "c.cat", root="/r", **{what: "a"})
+
+
+@pytest.mark.parametrize("patterns, words", [
+    ({"include": "*.png"}, r"none of the 11 files in 'file:.*images' matches include '\*\.png'$"),
+    ({"include": "*.{jpg,JPEG}"}, r"none of the 11 files .* include '\*\.\{jpg,JPEG\}': \{a,b\} is not a pattern here"),
+    ({"include": ["p%d" % i for i in range(9)]}, r"include 'p0', 'p1', 'p2', 'p3' and others$"),
+    ({"exclude": "*"}, r"9 files and directories are left out by exclude '\*'$"),
+    ({"include": "*.txt", "exclude": "n*"}, r"left out by include '\*\.txt' and exclude 'n\*'$"),
+])
+@pytest.mark.parametrize("resume", [False, True])
+def test_patterns_that_leave_nothing_make_no_catalog(images, tmp_path, patterns, words, resume):
+    with pytest.raises(FileNotFoundError, match=words):
+        shoal.index(images, tmp_path / "c.cat", resume=resume, **patterns)
+    assert os.listdir(tmp_path) == ["images"]
+    before = shoal.index(images, tmp_path / "c.cat").digest
+    with pytest.raises(shoal.NotFoundError, match=words):
+        shoal.index(images, tmp_path / "c.cat", resume=resume, **patterns)
+    assert sorted(os.listdir(tmp_path)) == ["c.cat", "images"] and shoal.Catalog(tmp_path / "c.cat").digest == before
+    empty = shoal.index(images, tmp_path / "c.cat", allow_empty=True, **patterns)
+    assert len(empty) == 0 and empty.made["nr_filtered"] > 0
+
+
+def test_an_empty_place_makes_no_catalog(tmp_path):
+    (tmp_path / "there").mkdir()
+    with pytest.raises(FileNotFoundError, match="there is no file in '.*there'$"):
+        shoal.index(tmp_path / "there", tmp_path / "c.cat")
+    (tmp_path / "there" / "link").symlink_to("nowhere")
+    with pytest.raises(FileNotFoundError, match="there is no file in '.*there', but 1 symbolic links"):
+        shoal.index(tmp_path / "there", tmp_path / "c.cat")
+    with pytest.raises(FileNotFoundError, match="no names to make a catalog of"):
+        shoal.index([], tmp_path / "c.cat", root="/r")
+    assert os.listdir(tmp_path) == ["there"]
+    assert len(shoal.index(tmp_path / "there", tmp_path / "c.cat", allow_empty=True)) == 0
+    assert len(shoal.index([], tmp_path / "c.cat", root="/r", allow_empty=True)) == 0
+
+
+def test_a_list_may_be_separated_by_nul_bytes(tmp_path):
+    (tmp_path / "names").write_bytes(b"a\nb\0c\0")
+    with pytest.raises(shoal.Error, match="null=True"):
+        shoal.index(tmp_path / "names", tmp_path / "c.cat", root="/r")
+    assert list(shoal.index(tmp_path / "names", tmp_path / "c.cat", root="/r", null=True)) == ["a\nb", "c"]
+    with pytest.raises(shoal.BadValueError, match="null is for a file with names"):
+        shoal.index(["a"], tmp_path / "c.cat", root="/r", null=True)
+
+
+@pytest.mark.parametrize("shard, error, words", [
+    ((0, 2), shoal.BadValueError, "shard is for a bucket"),
+    ((2, 2), shoal.BadValueError, "no shard 2 of 2: shards are counted from 0"),
+    ((-1, 2), shoal.BadValueError, "k of shard"),
+    ((0, 0), shoal.BadValueError, "n of shard"),
+    ((0, 10**9), shoal.BadValueError, "at most 65536"),
+    (3, TypeError, r"shard is \(k, n\)"),
+    ((1, 2, 3), TypeError, r"shard is \(k, n\)"),
+    ("1/2", TypeError, r"shard is \(k, n\)"),
+])
+def test_a_shard_that_makes_no_sense_is_refused(tmp_path, shard, error, words):
+    with pytest.raises(error, match=words):
+        shoal.index(tmp_path, tmp_path / "c.cat", shard=shard)
+
+
+@pytest.mark.parametrize("options, missing", [({"output": "no/such/x.cat"}, "no/such"), ({"tmp_dir": "missing"}, "missing"),
+                                              ({"update": "missing.cat"}, "missing.cat")])
+def test_a_missing_folder_is_not_taken_for_an_empty_dataset(tmp_path, options, missing):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "file").write_bytes(b"x")
+    paths = {name: tmp_path / path for name, path in {"output": "x.cat", **options}.items()}
+    with pytest.raises(OSError) as told:
+        shoal.index(tmp_path / "d", paths.pop("output"), **paths)
+    assert missing in str(told.value) and "there is no file" not in str(told.value)

@@ -46,6 +46,41 @@ def test_without_a_number_each_epoch_is_the_next(files):
         assert second == list(shoal.Order(600, epoch=1))
 
 
+def test_an_order_may_be_of_a_range_of_the_samples(files):
+    with shoal.Loader(files, 16, seed=9, samples=range(100, 300)) as loader:
+        for epoch in (0, 3):
+            batches = list(loader.epoch(epoch))
+            for batch in batches:
+                check(batch)
+            assert [i - 100 for batch in batches for i in batch.ids.tolist()] == list(shoal.Order(200, seed=9, epoch=epoch))
+            assert loader.audit.exactly_once and loader.audit.samples == 200 and len(loader) == 13
+        state = loader.state_dict()
+    with shoal.Loader(files, 16, seed=9, samples=range(300, 500)) as other, pytest.raises(shoal.StaleError):
+        other.load_state_dict(state)
+    with shoal.Loader(files, 16, seed=9, samples=range(100, 300), world_size=2) as again:
+        again.load_state_dict(state)
+    for wrong in (range(0, 0), range(500, 601), range(-1, 5)):
+        with pytest.raises(shoal.BadValueError, match="there are no samples"):
+            shoal.Loader(files, 16, samples=wrong)
+    for wrong in (200, [1, 2], range(0, 100, 2)):
+        with pytest.raises(TypeError, match="samples is a range"):
+            shoal.Loader(files, 16, samples=wrong)
+
+
+def test_nothing_is_read_for_steps_that_are_not_taken(files):
+    with shoal.Loader(files, 10, prefetch=16, steps=3) as loader:
+        assert len(loader) == 3
+        for epoch in (0, 1):
+            expected = list(shoal.Order(600, epoch=epoch))[:30]
+            assert [i for batch in loader.epoch(epoch) for i in batch.ids.tolist()] == expected
+            assert loader.audit.exactly_once and loader.audit.samples == 30
+            assert loader.stats["bytes_asked"] == sum(len(content(i)) for i in expected)
+    with shoal.Loader(files, 10, steps=100) as loader:
+        assert len(loader) == 60 and sum(map(len, loader)) == 600
+    with pytest.raises(shoal.BadValueError, match="steps must be at least 1"):
+        shoal.Loader(files, 10, steps=0)
+
+
 def test_views_keep_their_batch_and_the_loader_alive(files):
     loader = shoal.Loader(files, 10, prefetch=1)
     kept = {}
@@ -203,26 +238,23 @@ def test_a_loader_is_not_used_in_a_child_or_by_two_threads(files):
             os._exit(42 if "another process" in str(e) else 1)
         os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 42
-    slow = shoal.Loader(files, 600, store="null:size=10,delay_us=1000000", object_size=10, engine="threads",
+    slow = shoal.Loader(files, 600, store="null:size=10,delay_us=3000000", object_size=10, engine="threads",
                         in_flight=600)
-    raised, begun = [], threading.Event()
+    raised = []
 
-    def take():
+    def take(what):
         try:
-            batches = slow.epoch(0)
-            begun.set()
-            list(batches)
-        except Exception as e:
-            raised.append(e)
+            what()
+        except RuntimeError as e:
+            raised.append(str(e))
 
-    thread = threading.Thread(target=take)
+    thread = threading.Thread(target=take, args=(lambda: list(slow.epoch(0)),))
     thread.start()
-    begun.wait()
-    time.sleep(0.3)
-    with pytest.raises(RuntimeError, match="another thread"):
-        slow.handle.next()
+    while slow.handle is None:  # until the other thread has opened the epoch
+        time.sleep(0.01)
+    take(lambda: slow.handle.next())  # whichever of the two comes second is refused
     thread.join()
-    assert not raised
+    assert len(raised) == 1 and "another thread" in raised[0]
 
 
 def test_ctrl_c_is_heard_while_a_read_hangs(files, tmp_path):
@@ -316,3 +348,83 @@ def ctypes_view(handle):
     get.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]
     get(handle, view, 0x20 | 0x18)
     ctypes.pythonapi.PyBuffer_Release(view)
+
+
+# ---- Memory ----
+
+
+def buffers(catalog, ids):
+    """Bytes of buffer that these samples need: whole pages, and room for one byte more."""
+    return sum((catalog.size(i) + 4096) // 4096 * 4096 for i in ids)
+
+
+@pytest.fixture(scope="module")
+def outlier(tmp_path_factory):
+    """A catalog of 600 small files and one that is 15,000 times as large."""
+    folder = tmp_path_factory.mktemp("outlier")
+    (folder / "data").mkdir()
+    for i in range(600):
+        (folder / "data" / ("%03d" % i)).write_bytes(b"%03d" % i * 333)
+    (folder / "data" / "large").write_bytes(b"x" * 15_300_000)
+    shoal.index(str(folder / "data"), str(folder / "x.cat"))
+    return str(folder / "x.cat")
+
+
+READ_OUTLIER = """
+import re, sys, shoal
+with shoal.Loader(sys.argv[1], 256, engine=sys.argv[2]) as loader:
+    for epoch in range(2):
+        for batch in loader.epoch(epoch):
+            for sample in batch:
+                assert len(sample) in (999, 15300000)
+    pool = loader.stats["pool_bytes"]
+print(pool, int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) * 1024)
+"""
+
+
+@pytest.mark.parametrize("engine", ["auto", "threads"])
+def test_one_large_file_does_not_make_all_buffers_large(outlier, engine):
+    pool, peak = map(int, subprocess.check_output([sys.executable, "-c", READ_OUTLIER, outlier, engine]).split())
+    sanitized = "libasan" in os.environ.get("LD_PRELOAD", "")  # which has memory of its own
+    assert pool < 40e6 and (peak < 120e6 or sanitized)
+
+
+def test_a_loop_ends_with_any_memory_that_holds_one_batch(outlier):
+    catalog = shoal.Catalog(outlier)
+    order = list(shoal.Order(catalog))
+    needs = [buffers(catalog, order[i:i + 100]) for i in range(0, 601, 100)]
+    step = needs.index(max(needs))
+    with shoal.Loader(catalog, 100, memory=max(needs)) as loader:
+        for epoch in range(2):
+            for batch in loader.epoch(epoch):  # each is held while the next is taken
+                assert all(len(sample) in (999, 15_300_000) for sample in batch)
+            assert loader.audit.exactly_once
+    with shoal.Loader(catalog, 100, memory=max(needs) - 1) as loader:
+        taken = []
+        with pytest.raises(MemoryError, match="the batch of step %d needs %d bytes of memory, and the limit is %d: raise "
+                           "the memory limit or lower the batch size" % (step, max(needs), max(needs) - 1)):
+            for batch in loader.epoch(0):
+                taken.append(batch.step)
+        assert taken == list(range(step))
+
+
+def test_batches_that_are_kept_do_not_stop_a_loader_with_a_limit(files):
+    with shoal.Loader(files, 10, memory=10 * 4096, prefetch=4) as loader:
+        kept = list(loader.epoch(0))
+        assert len(kept) == 60 and loader.audit.exactly_once
+        for batch in kept:
+            check(batch)
+
+
+def test_the_limit_of_steps_counts_from_the_beginning_of_an_epoch_that_is_resumed(tmp_path):
+    (tmp_path / "d").mkdir()
+    make_files(tmp_path / "d", 200)
+    catalog = shoal.index(tmp_path / "d", tmp_path / "c.cat")
+    first = shoal.Loader(catalog, 4, seed=1, steps=20)
+    batches = iter(first)
+    for _ in range(12):
+        next(batches)
+    again = shoal.Loader(catalog, 4, seed=1, steps=20)
+    again.load_state_dict(first.state_dict())
+    assert len(again) == 8 and len(list(again)) == 8
+    assert len(again) == 20 and len(list(again)) == 20

@@ -46,7 +46,7 @@ def error(status, code, message="", **more):
     return {"status": status, "body": f"<?xml version='1.0'?><Error>{inner}</Error>".encode()}
 
 
-def wrong_signature(request):
+def wrong_signature(request, keys=(ACCESS, SECRET)):
     """Why the request is not signed by us, or None. Written from AWS' description, not from the client's code."""
     match = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/s3/aws4_request, ?"
                          r"SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})", request.headers.get("Authorization", ""))
@@ -54,7 +54,7 @@ def wrong_signature(request):
         return "AccessDenied"
     access, day, request.region, names, signature = match.groups()
     names = names.split(";")
-    if access != ACCESS:
+    if access != keys[0]:
         return "InvalidAccessKeyId"
     assert names == sorted(names) and "host" in names and "x-amz-date" in names
     assert all(name.lower() in names for name in request.headers if name.lower().startswith("x-amz-"))
@@ -67,7 +67,7 @@ def wrong_signature(request):
                            *(f"{name}:{request.headers[name].strip()}" for name in names), "", ";".join(names), payload])
     text = "\n".join(["AWS4-HMAC-SHA256", request.headers["x-amz-date"], f"{day}/{request.region}/s3/aws4_request",
                       hashlib.sha256(canonical.encode("latin-1")).hexdigest()])
-    key = b"AWS4" + SECRET.encode()
+    key = b"AWS4" + keys[1].encode()
     for part in (day, request.region, "s3", "aws4_request"):
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()
     good = hmac.new(key, text.encode(), hashlib.sha256).hexdigest() == signature
@@ -96,7 +96,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return fault["do"](self, request)
         if fault:
             return self.send(request, **fault["do"])
-        wrong = None if server.public and "Authorization" not in self.headers else wrong_signature(request)
+        wrong = None if server.public and "Authorization" not in self.headers else wrong_signature(request, server.keys)
         if wrong:
             return self.send(request, **error(403, wrong))
         if server.token and request.headers.get("x-amz-security-token") != server.token:
@@ -186,13 +186,13 @@ class Objects(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 512
 
-    def __init__(self, tls=None, public=False, token=None):
+    def __init__(self, tls=None, public=False, token=None, keys=(ACCESS, SECRET)):
         super().__init__(("127.0.0.1", 0), Handler)
         self.lock = threading.RLock()
         self.ended = threading.Event()
         self.log, self.faults, self.uploads, self.objects = [], [], {}, {}
         self.buckets = {b"bucket"}
-        self.public, self.token = public, token
+        self.public, self.token, self.keys = public, token, keys
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(*tls)

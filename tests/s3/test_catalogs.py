@@ -103,7 +103,7 @@ def test_a_damaged_copy_is_made_again(server, client, stored, tmp_path):
     (copy,) = copies.iterdir()
     copy.chmod(0o644)
     image = copy.read_bytes()
-    anew = f"its copy '{copy}' was damaged, and has been made anew\n"
+    anew = f"its local copy '{copy}' was damaged and has been replaced\n"
     for bad in b"x" * len(image), image[:-1]:
         copy.write_bytes(bad)
         done = client.shoal("info", stored[0], "--local-copy", copies)
@@ -120,14 +120,14 @@ def test_damage_inside_a_copy_is_said_of_the_copy_and_healed_the_next_time(serve
     image[len(image) // 2] ^= 1
     copy.write_bytes(image)
     done = client.shoal("ls", stored[0], "--local-copy", copies)
-    assert done.returncode == 1 and f"its copy '{copy}' is a damaged catalog" in done.stderr.decode()
+    assert done.returncode == 1 and f"its local copy '{copy}' is a damaged catalog" in done.stderr.decode()
     done = client.shoal("ls", stored[0], "--local-copy", copies)
-    assert done.returncode == 0 and done.stdout == want and b"made anew" in done.stderr
+    assert done.returncode == 0 and done.stdout == want and b"has been replaced" in done.stderr
     assert good(client.shoal("ls", stored[0], "--local-copy", copies)) == want
 
 
 def test_a_catalog_that_is_none_is_said(server, client, stored):
-    says(client.shoal("info", "s3://bucket/no.cat"), "s3://bucket/no.cat", "not there")
+    says(client.shoal("info", "s3://bucket/no.cat"), "s3://bucket/no.cat", "does not exist")
     says(client.shoal("info", "s3://bucket"), "s3://bucket/name")
     server.objects[b"bucket", b"text"] = b"hello"
     says(client.shoal("info", "s3://bucket/text"), "s3://bucket/text")

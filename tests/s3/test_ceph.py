@@ -96,7 +96,7 @@ def test_objects_that_changed_since_they_were_listed_are_told_by_their_etags(cep
         for options in ([], ["--engine", "threads"], ["--pieces", "--slot", "1M"]):
             done = read(*options)
             assert done.returncode == 1 and done.stderr.count(b"\n") == 1
-            assert b"'%s' changed since it was listed: index the bucket again with --etags" % name in done.stderr
+            assert b"'%s' changed since it was listed (ETag mismatch)" % name in done.stderr
         ceph_client.good("write", b"set/" + name, uri=uri, stdin=bodies[b"set/" + name])
         assert read().returncode == 0, "the same bytes have the same ETag"
     ceph_client.good("write", b"set/f 03", uri=uri, stdin=b"y" * 300)

@@ -79,5 +79,5 @@ def test_a_catalog_that_cannot_be_sent_is_told_and_leaves_nothing(server, client
     (tmp_path / "t").mkdir()
     status, _, err = datagen(client, "--catalog", "s3://bucket/other", "--force", data=tmp_path / "d")
     assert status == 1 and len(err.splitlines()) == 1
-    assert "the files are there, but not their catalog 's3://bucket/other'" in err and "127.0.0.1:9" in err
+    assert "the files are written, but not their catalog 's3://bucket/other'" in err and "127.0.0.1:9" in err
     assert list((tmp_path / "t").iterdir()) == []

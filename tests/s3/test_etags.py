@@ -92,7 +92,7 @@ def test_etags_of_the_usual_kinds_are_kept_and_others_counted(tmp_path):
         done = index(client, tmp_path / "c", "--json")
     kept = [kept for _, kept in KINDS.values()]
     assert done.returncode == 0 and json.loads(done.stdout)["odd_etags"] == kept.count(None)
-    assert b"%d without an ETag in the catalog, as theirs is no MD5" % kept.count(None) in done.stderr
+    assert b"%d without an ETag in the catalog, because their ETags are not MD5" % kept.count(None) in done.stderr
     assert dict(zip(KINDS, etags(tmp_path / "c"))) == dict(zip(KINDS, kept))
     Catalog(tmp_path / "c").check()
     shown = client.shoal("ls", tmp_path / "c", "--etags", "--sizes").stdout.decode().splitlines()
@@ -242,7 +242,7 @@ def sentence(done, *words):
         assert word in done.stderr, done.stderr
 
 
-WORDS = b"'f 07' changed since it was listed: index the bucket again with --etags"
+WORDS = b"'f 07' changed since it was listed (ETag mismatch)"
 
 
 @pytest.mark.parametrize("engine", [(), ("--engine", "threads", "--in-flight", 4)], ids=["s3", "threads"])
@@ -282,7 +282,7 @@ def test_an_empty_object_that_was_written_anew_changed(server, client, dataset):
 
 def test_one_that_is_gone_is_not_there(server, client, dataset):
     del server.objects[b"bucket", b"data/f 07"]
-    sentence(read(client, dataset), b"data/f 07", b"not there")
+    sentence(read(client, dataset), b"data/f 07", b"does not exist")
 
 
 def test_ranges_of_an_object_have_its_etag(server, client, dataset, tmp_path):
@@ -328,7 +328,7 @@ def test_objects_whose_etag_is_not_kept_are_read_as_they_are(server, client, dat
 def test_a_catalog_without_etags_is_refused(client, dataset, tmp_path):
     path, results = tmp_path / "without.cat", tmp_path / "results"
     assert client.shoal("index", "s3://bucket/data", "-o", path, "-q").returncode == 0
-    words = b"the catalog has no ETags, which --if-match needs: index the bucket again with --etags"
+    words = b"the catalog has no ETags to compare with; index the bucket again with --etags"
     assert refused(read(client, path), words).count(b"\n") == 1
     done = client.shoal("run", "retinanet_b200", "--data", path, "--results", results, "-q", "--if-match",
                         "dataset.num_files_train=41", "dataset.format=synthetic")
@@ -337,8 +337,8 @@ def test_a_catalog_without_etags_is_refused(client, dataset, tmp_path):
 
 
 def test_a_store_that_is_no_bucket_is_refused(client, dataset, tmp_path):
-    refused(read(client, dataset, "--store", tmp_path), b"--if-match is for s3://bucket/prefix")
-    refused(read(client, dataset, "--store", "null", "--object-size", 5), b"--if-match is for s3://bucket/prefix")
+    refused(read(client, dataset, "--store", tmp_path), b"only objects in a bucket have ETags to compare; leave out --if-match")
+    refused(read(client, dataset, "--store", "null", "--object-size", 5), b"only objects in a bucket have ETags to compare; leave out --if-match")
 
 
 def test_verify_tells_objects_that_changed(server, client, dataset):
@@ -351,7 +351,7 @@ def test_verify_tells_objects_that_changed(server, client, dataset):
     server.objects[b"bucket", b"data/f 08"] = b"shorter"
     assert compare() == {"same": 39, "missing": 0, "new": 0, "resized": 1, "changed": 1}
     done = client.shoal("verify", "--storage", dataset, "-q")
-    assert done.returncode == 1 and b"1 of another size, 1 of another ETag, 39 as they were" in done.stderr
+    assert done.returncode == 1 and b"1 with another size, 1 with another ETag, 39 unchanged" in done.stderr
     done = client.shoal("verify", "--storage", dataset)
     assert done.stdout == b"changed\tf 07\nresized\tf 08\t500\t7\n"
 

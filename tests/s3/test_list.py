@@ -85,7 +85,7 @@ def test_requests_are_counted_with_those_that_were_sent_again(tmp_path):
     told = json.loads(done.stdout)["requests"]
     assert told["sent"] == server.nr and told["retries"] == told["throttled"] == server.nr // 2 > 0
     assert 0 < told["percent_in_flight"] <= 100
-    said = b", %d requests that filled the connections for %.0f %% of the time, %d of them sent again, %d answers asking to slow down"
+    said = b", %d requests that used the connections for %.0f %% of the time, %d of them retried, %d throttled responses"
     assert said % (told["sent"], told["percent_in_flight"], told["retries"], told["throttled"]) in done.stderr
 
 
@@ -102,7 +102,7 @@ def test_that_nothing_is_listed_is_said(uri, tmp_path):
         client = Client(tmp_path, server.url)
         done = client.shoal("index", uri, "-o", tmp_path / "c")
         said = done.stderr.split(b"\n")
-        assert done.returncode == 0 and said[0] == b"shoal index: nothing is listed under '%s': the catalog is empty" % uri.encode()
+        assert done.returncode == 0 and said[0] == b"shoal index: no files under '%s': the catalog is empty" % uri.encode()
         assert said[1].startswith(b"0 names in ") and said[2:] == [b""]
         assert good(client, tmp_path / "c", uri=uri) == []
 
@@ -123,7 +123,7 @@ def bomb(q, nr, keys):
 
 
 LONG = "word \u00fc " * 1000
-ORDER = b"it does not list in order, or not from where it is asked to"
+ORDER = b"it does not list in order, or not from the requested key"
 REFUSED = {
     "it only ever asks to slow down": (lambda q, nr, keys: error(503, "SlowDown"), b"slow down"),
     "every answer breaks off": (lambda q, nr, keys: Answer(body=page(keys, True)[:5000], length=70000, then="close"), b""),
@@ -135,7 +135,7 @@ REFUSED = {
     "the XML breaks off": (lambda q, nr, keys: Answer(body=page(keys, True)[:5000]), b"cut off"),
     "it is empty": (lambda q, nr, keys: Answer(body=b""), b"cut off"),
     "tags do not fit": (lambda q, nr, keys: Answer(body=page(keys, True).replace(b"</Key>", b"</Kay>")),
-                        b"an end of what was not begun"),
+                        b"a mismatched end tag"),
     "it is a bomb": (bomb, b"a document type"),
     "a good status has an error in it": (lambda q, nr, keys: error(200, "InternalError", "try later"), b"InternalError: try later"),
     "there is no word on whether that is all": (lambda q, nr, keys: Answer(body=page(keys, None)), b"no word on whether"),
@@ -152,9 +152,9 @@ REFUSED = {
     "a key comes twice": (lambda q, nr, keys: Answer(body=page([b"a", b"a"], False)), b"lists 'a' again"),
     "the same page comes again and again": (lambda q, nr, keys: Answer(body=page(KEYS[:1000], True, token="t")), ORDER),
     "pages go backwards": (lambda q, nr, keys: Answer(body=page([b"%05d" % (90000 - nr)], True)), ORDER),
-    "a token repeats without an end": (lambda q, nr, keys: Answer(body=page([], True, token="again")), b"repeats a page"),
+    "a token repeats without an end": (lambda q, nr, keys: Answer(body=page([], True, token="again")), b"repeats the same page"),
     "tokens never end": (lambda q, nr, keys: Answer(body=page([], True, token="t%d" % nr)), b"1000 pages without a key"),
-    "there is more, but no token": (lambda q, nr, keys: Answer(body=page([], True)), b"neither what nor where"),
+    "there is more, but no token": (lambda q, nr, keys: Answer(body=page([], True)), b"gives no continuation"),
     "it sends us elsewhere": (lambda q, nr, keys: error(301, "PermanentRedirect", headers=(
         "Location: http://127.0.0.1:1/bucket",)), b""),
     "it sends us round in circles": (lambda q, nr, keys: error(307, "TemporaryRedirect", headers=(
@@ -169,7 +169,7 @@ REFUSED = {
     "it says no at great length that people know": (lambda q, nr, keys: error(403, "SignatureDoesNotMatch", LONG), b"...)\n"),
     "a code is long": (lambda q, nr, keys: error(403, "Odd" * 99, "words"), b"OddOd... (words)\n"),
     "a good status has a long error in it": (lambda q, nr, keys: error(200, "Odd", LONG[:700]), b"...\n"),
-    "a key has a NUL": (lambda q, nr, keys: Answer(body=page([b"a\0b"], False)), b"has a NUL"),
+    "a key contains a NUL": (lambda q, nr, keys: Answer(body=page([b"a\0b"], False)), b"contains a NUL"),
 }
 
 
@@ -202,7 +202,7 @@ def test_keys_outside_of_the_prefix_are_refused(tmp_path):
 def test_what_no_catalog_can_hold_is_left_out_with_keep_going(tmp_path):
     odd = [b"a", b"b\0c", b"d"]
     client, done, out, _ = run_script(tmp_path, lambda q, nr, keys: Answer(body=page(odd, False)), "--keep-going")
-    assert done.returncode == 0 and b"has a NUL" in done.stderr
+    assert done.returncode == 0 and b"contains a NUL" in done.stderr
     assert names(client, out / "c") == [b"a", b"d"]
 
 
@@ -230,7 +230,7 @@ def test_a_list_goes_on_behind_names_up_to_the_longest(length, more, rc, tmp_pat
     client, done, out, _ = run_script(tmp_path, script, "--keep-going", keys=[b"b"])
     assert done.returncode == rc, done.stderr
     if rc:
-        assert b"of 4097 bytes: no list can be continued" in done.stderr and os.listdir(out) == []
+        assert b"of 4097 bytes: a list cannot be continued" in done.stderr and os.listdir(out) == []
     else:
         assert names(client, out / "c") == ([b"a" * length] if length == 4096 else []) + ([b"b"] if more else [])
 
@@ -279,7 +279,7 @@ def test_names_are_taken_in_and_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("options, words", [
-    (["--update", "c"], b"a bucket does not tell what changed"),
+    (["--update", "c"], b"a bucket does not record what changed"),
     (["--follow"], b"--follow is for a directory, not for a bucket"),
     (["-x"], b"--one-file-system is for a directory, not for a bucket"),
     (["--connections", "0"], b"--connections must be 1 to 1024"),
@@ -455,7 +455,7 @@ def test_a_checkpoint_of_another_shard_is_refused(tmp_path):
             child.send_signal(signal.SIGINT)
             child.communicate(timeout=BOUND)
         done = client.run(*command, "2/2")
-        assert done.returncode == 1 and b"of a listing of something else" in done.stderr
+        assert done.returncode == 1 and b"to a listing of something else" in done.stderr
 
 
 # ---- A real server -----------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def test_a_workload_that_reads_past_the_page_cache_may_be_run_on_a_bucket(server
 
 def test_an_object_that_vanished_is_named(server, client, dataset):
     del server.objects[b"bucket", b"data/d/e%20f3"]
-    fails(client.shoal("read", dataset, "-q"), "data/d/e%20f3", "not there")
+    fails(client.shoal("read", dataset, "-q"), "data/d/e%20f3", "does not exist")
     done = client.shoal("read", dataset, "-q", "--on-error", "skip", "--json")
     assert done.returncode == 1 and json.loads(done.stdout)["samples"] == 59
     assert b"d/e%20f3" in done.stderr
@@ -113,8 +113,8 @@ def test_each_object_that_vanished_is_named_although_slots_are_used_again(server
     assert re.findall(rb"d/f\d\d", done.stderr) == [b"d/f01", b"d/f04", b"d/f07", b"d/f10"], done.stderr
 
 
-@pytest.mark.parametrize("change,words", [(lambda b: b[:-1], "996 bytes of the 997"), (lambda b: b + b"x", "larger than the 997"),
-                                          (lambda b: b"", "0 bytes of the 997")])
+@pytest.mark.parametrize("change,words", [(lambda b: b[:-1], "only 996 of the 997 bytes"), (lambda b: b + b"x", "larger than the 997"),
+                                          (lambda b: b"", "only 0 of the 997 bytes")])
 def test_an_object_of_another_length_is_named(server, client, dataset, change, words):
     at = b"bucket", b"data/a b+c1"
     server.objects[at] = change(server.objects[at])
@@ -141,7 +141,7 @@ def test_refusals_too_long_for_a_line_of_many_end_in_dots(server, client, datase
 
 def test_a_server_that_hangs_is_given_up(server, client, dataset):
     server.fault(Handler.sleep, 10**6)
-    fails(client.shoal("read", dataset, "-q", AWS_MAX_ATTEMPTS="1", SHOAL_S3_TIMEOUT="1"), "no answer from 127.0.0.1")
+    fails(client.shoal("read", dataset, "-q", AWS_MAX_ATTEMPTS="1", SHOAL_S3_TIMEOUT="1"), "no response from 127.0.0.1")
 
 
 def test_an_interrupt_ends_it_at_once(server, client, dataset):

@@ -7,12 +7,13 @@
 See docs/python.md.
 """
 
-from .dataset import ShoalDataset
+from .dataset import ShoalDataset, sample_rng
 from .gather import GatheredFile, GatherError, gather_objects, iter_objects
 from .iterable import ShoalIterable
 from .loading import DataLoader
 from .place import reduce_audit
 from .samplers import ShoalBatchSampler, ShoalSampler
+from .shared import TooManyErrors, skip_none
 
 __all__ = ["DataLoader", "GatherError", "GatheredFile", "ShoalBatchSampler", "ShoalDataset", "ShoalIterable",
-           "ShoalSampler", "gather_objects", "iter_objects", "reduce_audit"]
+           "ShoalSampler", "TooManyErrors", "gather_objects", "iter_objects", "reduce_audit", "sample_rng", "skip_none"]

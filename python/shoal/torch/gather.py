@@ -7,21 +7,22 @@ object in chunks, which the others unpickle as they come (see _stream.py), so th
 result is a few chunks.
 """
 
+from __future__ import annotations
+
 import collections
 import contextlib
-import hashlib
 import os
-import pickle
-import stat
 import struct
 import sys
 import threading
 import weakref
+from typing import Any, Callable, Deque, Dict, Generator, Iterator, List, Literal, Optional, Sequence, Tuple, Union, overload
 
 import torch
 import torch.distributed as dist
 
 from .. import _stream
+from .gathered import GatheredFile, target_of, write_file
 
 __all__ = ["GatherError", "GatheredFile", "gather_objects", "iter_objects"]
 
@@ -40,18 +41,18 @@ class GatherError(RuntimeError):
     """One or more ranks failed inside a gather: raised on all of them. ``errors`` has words by rank; it is empty
     where a rank was lost, which can say nothing any more."""
 
-    def __init__(self, errors, lost=None):
+    def __init__(self, errors: Dict[int, str], lost: Optional[str] = None) -> None:
         self.errors, self._lost = dict(errors), lost
         words = "; ".join(f"rank {rank}: {text}" for rank, text in sorted(self.errors.items()))
         super().__init__(f"gather_objects failed on {words}" if lost is None else
                          "gather_objects lost another rank: it has died, left the group, or does not answer. What that "
                          f"rank has printed says why; start the ranks again. Seen here: {lost}")
 
-    def __reduce__(self):
+    def __reduce__(self) -> Tuple[Any, ...]:
         return GatherError, (self.errors, self._lost)
 
 
-def _parse_budget(budget):
+def _parse_budget(budget: Any) -> int:
     if isinstance(budget, bool) or not isinstance(budget, (str, int, float)):
         raise TypeError(f"budget={budget!r}: give a number of bytes, such as 64000000 or '64MB'")
     text = str(budget).strip().upper()
@@ -66,7 +67,7 @@ def _parse_budget(budget):
     return min(size, 1 << 62)
 
 
-def _parse_to(to, size):
+def _parse_to(to: Any, size: int) -> int:
     """_ALL, _FILE or a rank of a group of this size."""
     if isinstance(to, bool) or not isinstance(to, (str, os.PathLike, int)):
         raise TypeError(f"to={to!r}: give 'all', a rank or a path")
@@ -82,7 +83,7 @@ def _parse_to(to, size):
 # ---- Between the ranks ----------------------------------------------------------------------------
 
 
-def _takes_cpu(group):
+def _takes_cpu(group: Any) -> bool:
     """Whether the group moves tensors in main memory."""
     name = str(dist.get_backend(group)).lower()
     if name == "nccl":
@@ -94,19 +95,19 @@ def _takes_cpu(group):
         return "nccl" not in name or "cpu" in name
 
 
-def _ranks_of(group):
+def _ranks_of(group: Any) -> List[int]:
     if group is None or group is dist.group.WORLD:
         return list(range(dist.get_world_size()))
-    c10d = dist.distributed_c10d
+    c10d: Any = dist.distributed_c10d
     if hasattr(c10d, "get_process_group_ranks"):
-        return c10d.get_process_group_ranks(group)
+        return list(c10d.get_process_group_ranks(group))
     get = getattr(c10d, "get_global_rank", None) or c10d._get_global_rank
     return [get(group, rank) for rank in range(dist.get_world_size(group))]
 
 
-def _cpu_group_like(group):
+def _cpu_group_like(group: Any) -> Any:
     """A group of the same ranks over main memory that exists already, or None. All ranks find the same one."""
-    c10d = dist.distributed_c10d
+    c10d: Any = dist.distributed_c10d
     known = getattr(getattr(c10d, "_world", c10d), "pg_map", None) or getattr(c10d, "_pg_map", {})
     ranks = _ranks_of(group)
     for other in known:
@@ -118,17 +119,18 @@ def _cpu_group_like(group):
 class _History:
     """What this process has gathered in a group: how often, and iterations that may not be at their end."""
 
-    def __init__(self):
-        self.count, self._iterations = 0, weakref.WeakSet()
+    def __init__(self) -> None:
+        self.count = 0
+        self._iterations: weakref.WeakSet[_Iteration] = weakref.WeakSet()
 
-    def next_number(self):
+    def next_number(self) -> int:
         self.count += 1
         return self.count
 
-    def add(self, iteration):
+    def add(self, iteration: _Iteration) -> None:
         self._iterations.add(iteration)
 
-    def end_before(self, number):
+    def end_before(self, number: int) -> None:
         """End what is left of earlier iterations: a later gather would take their bytes for its own."""
         for one in sorted(self._iterations, key=lambda one: one.number):
             if one.number < number:
@@ -136,21 +138,21 @@ class _History:
                 one.end()
 
 
-_histories = weakref.WeakKeyDictionary()  # of groups
+_histories: weakref.WeakKeyDictionary[Any, _History] = weakref.WeakKeyDictionary()  # of groups
 
 
-def _history_of(group):
+def _history_of(group: Any) -> _History:
     return _histories.setdefault(group, _History())
 
 
 class _Sent:
     """A transfer under way. wait() ends it; with a GPU between, that is when the bytes are copied out."""
 
-    def __init__(self, work=None, wire=None, then=None):
+    def __init__(self, work: Any = None, wire: Optional[_Wire] = None, then: Optional[Callable[[], Any]] = None) -> None:
         self._work, self._wire, self._then = work, wire, then
 
-    def wait(self):
-        if self._work is not None:
+    def wait(self) -> None:
+        if self._work is not None and self._wire is not None:
             with self._wire.whole():
                 self._work.wait()
             if self._then:
@@ -161,8 +163,11 @@ class _Sent:
 class _Wire:
     """Small collectives and one chunk at a time, in main memory or through one buffer on the GPU."""
 
-    def __init__(self, group):
-        self.group, self._device, self._staging, self._lost = group, None, None, None
+    def __init__(self, group: Any) -> None:
+        self.group = group
+        self._device: Optional[torch.device] = None
+        self._staging: Optional[torch.Tensor] = None
+        self._lost: Optional[GatherError] = None
         if dist.get_rank(group) < 0:
             raise ValueError("this process is not in the group that it is to gather in")
         if not _takes_cpu(group):
@@ -177,7 +182,7 @@ class _Wire:
         self._ranks = _ranks_of(self.group)
 
     @contextlib.contextmanager
-    def whole(self):
+    def whole(self) -> Iterator[None]:
         """Around each call to the group. Once a rank was lost the others may have left: nothing more is waited for."""
         if self._lost is not None:
             raise self._lost
@@ -187,12 +192,12 @@ class _Wire:
             self._lost = GatherError({}, str(error).strip())
             raise self._lost from error
 
-    def take_memory(self, chunk):
+    def take_memory(self, chunk: int) -> None:
         """What chunks pass through on a GPU. Numbers go between ranks without it, so that its lack can be told."""
         if self._device is not None:
             self._staging = torch.empty(chunk + _TRAILER, dtype=torch.uint8, device=self._device)
 
-    def all_gather(self, tensor):
+    def all_gather(self, tensor: torch.Tensor) -> List[torch.Tensor]:
         """One tensor of the same shape from each rank."""
         if self._device is not None:
             tensor = tensor.to(self._device)
@@ -201,10 +206,10 @@ class _Wire:
             dist.all_gather(found, tensor, group=self.group)
         return [one.cpu() for one in found]
 
-    def numbers(self, *values):
+    def numbers(self, *values: int) -> List[List[int]]:
         return [one.tolist() for one in self.all_gather(torch.tensor(values, dtype=torch.int64))]
 
-    def send(self, tensor, dst):
+    def send(self, tensor: torch.Tensor, dst: Optional[int]) -> _Sent:
         """To all, or to rank ``dst``; the tensor is needed until wait()."""
         if self._staging is not None:
             tensor = self._staging[:tensor.numel()].copy_(tensor)
@@ -215,7 +220,7 @@ class _Wire:
                 return _Sent(dist.broadcast(tensor, self._ranks[self.rank], group=self.group, async_op=True), self)
             return _Sent(dist.isend(tensor, self._ranks[dst], group=self.group), self)
 
-    def receive(self, tensor, src, dst):
+    def receive(self, tensor: torch.Tensor, src: int, dst: Optional[int]) -> _Sent:
         into = tensor if self._staging is None else self._staging[:tensor.numel()]
         then = None if self._staging is None else lambda: tensor.copy_(into)
         with self.whole():
@@ -229,19 +234,19 @@ class _Alone:
 
     rank, size = 0, 1
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.history = _History()
 
-    def take_memory(self, chunk):
+    def take_memory(self, chunk: int) -> None:
         pass
 
-    def numbers(self, *values):
+    def numbers(self, *values: int) -> List[List[int]]:
         return [list(values)]
 
-    def all_gather(self, tensor):
+    def all_gather(self, tensor: torch.Tensor) -> List[torch.Tensor]:
         return [tensor]
 
-    def send(self, tensor, dst):
+    def send(self, tensor: torch.Tensor, dst: Optional[int]) -> _Sent:
         return _Sent()
 
 
@@ -252,29 +257,39 @@ class _Stopped(Exception):
     """The gather was given up while this rank was still pickling."""
 
 
+def _view(tensor: torch.Tensor) -> memoryview:
+    array: Any = tensor.numpy()
+    return memoryview(array)
+
+
 class _Chunk:
-    def __init__(self, size):
+    def __init__(self, size: int) -> None:
         self.tensor = torch.empty(size + _TRAILER, dtype=torch.uint8)
-        self.view = memoryview(self.tensor.numpy())
+        self.view = _view(self.tensor)
         self.len = 0
 
-    def with_trailer(self, following):
+    def with_trailer(self, following: int) -> torch.Tensor:
         self.view[self.len:self.len + _TRAILER] = struct.pack("<q", following)
-        return self.tensor[:self.len + _TRAILER]
+        cut: torch.Tensor = self.tensor[:self.len + _TRAILER]
+        return cut
 
 
 class _Encoder:
     """Pickles in a thread of its own, a few chunks ahead: pickle pushes, and collectives must come in turn."""
 
-    def __init__(self, obj, size):
-        self._size, self._free, self._full = size, 3, collections.deque()
-        self._pool, self._change = [], threading.Condition()
-        self._stop, self._current, self.error = False, None, None
+    def __init__(self, obj: Any, size: int) -> None:
+        self._size, self._free = size, 3
+        self._full: Deque[_Chunk] = collections.deque()
+        self._pool: List[_Chunk] = []
+        self._change = threading.Condition()
+        self._stop = False
+        self._current: Optional[_Chunk] = None
+        self.error: Optional[BaseException] = None
         self._done = False
         self._thread = threading.Thread(target=self._run, args=(obj,), name="shoal-gather", daemon=True)
         self._thread.start()
 
-    def _run(self, obj):
+    def _run(self, obj: Any) -> None:
         try:
             _stream.write(obj, self._sink)
             self._push()
@@ -286,7 +301,7 @@ class _Encoder:
             self._done = True
             self._change.notify_all()
 
-    def _sink(self, data):
+    def _sink(self, data: Any) -> None:
         view = memoryview(data)
         while len(view):
             if self._current is None:
@@ -299,7 +314,7 @@ class _Encoder:
             if chunk.len == self._size:
                 self._push()
 
-    def _take(self):
+    def _take(self) -> _Chunk:
         with self._change:
             self._change.wait_for(lambda: self._pool or self._free or self._stop)
             if self._stop:
@@ -309,14 +324,14 @@ class _Encoder:
             self._free -= 1
         return _Chunk(self._size)
 
-    def _push(self):
+    def _push(self) -> None:
         if self._current is not None:
             with self._change:
                 self._full.append(self._current)
                 self._current = None
                 self._change.notify_all()
 
-    def peek(self, index):
+    def peek(self, index: int) -> int:
         """The length of a chunk to come, _END, or _ABORTED. Waits until that is known."""
         with self._change:
             self._change.wait_for(lambda: len(self._full) > index or self._done)
@@ -324,16 +339,16 @@ class _Encoder:
                 return self._full[index].len
         return _ABORTED if self.error is not None else _END
 
-    def pop(self):
+    def pop(self) -> _Chunk:
         return self._full.popleft()
 
-    def give_back(self, chunk):
+    def give_back(self, chunk: _Chunk) -> None:
         with self._change:
             chunk.len = 0
             self._pool.append(chunk)
             self._change.notify_all()
 
-    def close(self):
+    def close(self) -> None:
         with self._change:
             self._stop = True
             self._change.notify_all()
@@ -346,11 +361,12 @@ class _Encoder:
 class _Outgoing:
     """This rank's turn: each chunk goes out, and is lent to the caller meanwhile."""
 
-    def __init__(self, wire, encoder, dst):
+    def __init__(self, wire: Union[_Wire, _Alone], encoder: _Encoder, dst: Optional[int]) -> None:
         self._wire, self._encoder, self._dst = wire, encoder, dst
-        self._sent, self._chunk, self.aborted = _Sent(), None, False
+        self._sent, self.aborted = _Sent(), False
+        self._chunk: Optional[_Chunk] = None
 
-    def next(self):
+    def next(self) -> Optional[memoryview]:
         self._sent.wait()
         if self._chunk is not None:
             self._encoder.give_back(self._chunk)
@@ -366,17 +382,17 @@ class _Outgoing:
 class _Incoming:
     """Another rank's turn: the next chunk is under way while the caller reads this one."""
 
-    def __init__(self, wire, src, dst, first, chunks):
+    def __init__(self, wire: _Wire, src: int, dst: Optional[int], first: int, chunks: List[_Chunk]) -> None:
         self._wire, self._src, self._dst = wire, src, dst
         self._chunks, self._len, self.aborted = chunks, first, first == _ABORTED
         self._coming = self._start()
 
-    def _start(self):
+    def _start(self) -> Optional[_Sent]:
         if self._len <= 0:
             return None
         return self._wire.receive(self._chunks[0].tensor[:self._len + _TRAILER], self._src, self._dst)
 
-    def next(self):
+    def next(self) -> Optional[memoryview]:
         if self._coming is None:
             return None
         self._coming.wait()
@@ -388,33 +404,36 @@ class _Incoming:
         return chunk.view[:size].toreadonly()
 
 
-def _words_of(error):
+def _words_of(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # its __str__() fails too
         return f"{type(error).__name__}, which has no words"
 
 
-def _nth(count):
+def _nth(count: int) -> str:
     return f"{count}{'th' if 10 < count % 100 < 20 else {1: 'st', 2: 'nd', 3: 'rd'}.get(count % 10, 'th')}"
 
 
 class _Gather:
     """One gather. Whatever fails here, the rank takes its part in all messages to the end."""
 
-    def __init__(self, obj, group, budget, to):
+    def __init__(self, obj: Any, group: Any, budget: Any, to: Any) -> None:
         initialised = dist.is_available() and dist.is_initialized()
-        self.wire = _Wire(group) if initialised else _Alone()
+        self.wire: Union[_Wire, _Alone] = _Wire(group) if initialised else _Alone()
         self.number = self.wire.history.next_number()
-        self._obj, self._encoder, self._chunks = obj, None, []
-        self._error, self.aborted, self._refused = None, False, False
+        self._obj, self.aborted, self._refused = obj, False, False
+        self._encoder: Optional[_Encoder] = None
+        self._chunks: List[_Chunk] = []
+        self._error: Optional[BaseException] = None
+        self._dst: Optional[int] = None
         self._budget = self._to = 0
         try:
             self._budget, self._to = _parse_budget(budget), _parse_to(to, self.wire.size)
         except Exception as error:  # of the arguments: the other ranks must hear of it
             self._error, self._refused = error, True
 
-    def begin(self):
+    def begin(self) -> None:
         """Agree with the other ranks on what is to be done; raise on all of them where they do not."""
         history = self.wire.history
         history.end_before(self.number)
@@ -434,22 +453,22 @@ class _Gather:
         self._take(min(budgets))
 
     @staticmethod
-    def _must_be_one(values, words, name):
+    def _must_be_one(values: Sequence[int], words: str, name: Callable[[int], str]) -> None:
         """Every rank has all the values, so all raise the same."""
         errors = {rank: words.format(name(value), name(values[0]))
                   for rank, value in enumerate(values) if value != values[0]}
         if errors:
             raise GatherError(errors)
 
-    def _raise_refusal(self):
+    def _raise_refusal(self) -> None:
         try:
             self.agree()
         except GatherError:
-            if self._refused:
+            if self._refused and self._error is not None:
                 raise self._error from None
             raise
 
-    def _take(self, budget):
+    def _take(self, budget: int) -> None:
         """What chunks need, of the least budget that a rank has given."""
         self._budget, self._size = budget, min(_CHUNK_MAX, budget // _BUFFERS)
         self._dst = {_ALL: None, _FILE: 0}.get(self._to, self._to)
@@ -463,28 +482,29 @@ class _Gather:
         self._obj = None  # the caller's to keep or drop
 
     @property
-    def to_file(self):
+    def to_file(self) -> bool:
         return self._to == _FILE
 
     @property
-    def receives(self):
+    def receives(self) -> bool:
         return self._dst in (None, self.wire.rank)
 
-    def fail(self, error):
+    def fail(self, error: BaseException) -> None:
         self._error = error if self._error is None else self._error
 
-    def _source(self, src, first):
+    def _source(self, src: int, first: int) -> Union[_Outgoing, _Incoming, None]:
         wire = self.wire
-        if src == wire.rank:
+        if src == wire.rank or isinstance(wire, _Alone):
+            assert self._encoder is not None
             return _Outgoing(wire, self._encoder, self._dst)
         if self._dst not in (None, wire.rank):
             return None
         return _Incoming(wire, src, self._dst, first, self._chunks)
 
-    def sources(self):
+    def sources(self) -> Iterator[Tuple[int, Callable[[], Optional[memoryview]]]]:
         """(rank, function that gives chunks) for each rank whose stream passes here; drains what is left unread."""
         try:
-            mine = (_ABORTED, _ABORTED) if self._error is not None else (self._encoder.peek(0), self._encoder.peek(1))
+            mine = (_ABORTED, _ABORTED) if self._error is not None or self._encoder is None else (self._encoder.peek(0), self._encoder.peek(1))
             heads = self.wire.numbers(*mine)
             firsts = [first for first, _ in heads]
             if any(_ABORTED in head for head in heads):
@@ -497,7 +517,7 @@ class _Gather:
             if self._encoder is not None:
                 self._encoder.close()
 
-    def _in_turn(self, firsts):
+    def _in_turn(self, firsts: List[int]) -> Iterator[Tuple[int, Callable[[], Optional[memoryview]]]]:
         turns = iter(range(self.wire.size))
         try:
             for src in turns:
@@ -507,7 +527,7 @@ class _Gather:
                 for _ in self._one_source(src, firsts[src]):
                     pass
 
-    def _one_source(self, src, first):
+    def _one_source(self, src: int, first: int) -> Iterator[Tuple[int, Callable[[], Optional[memoryview]]]]:
         source = self._source(src, first)
         if source is None:
             return
@@ -518,18 +538,19 @@ class _Gather:
                 pass
             self.aborted = self.aborted or source.aborted
 
-    def _is_small(self, heads):
+    def _is_small(self, heads: List[List[int]]) -> bool:
         """Whether one collective will do, of which torch may hold three copies."""
         largest = max(first for first, _ in heads)
         return (self._dst is None and all(second == _END for _, second in heads)
                 and 3 * largest * self.wire.size <= self._budget)
 
-    def _at_once(self, firsts):
+    def _at_once(self, firsts: List[int]) -> Iterator[Tuple[int, Callable[[], Optional[memoryview]]]]:
+        assert self._encoder is not None
         chunk = self._encoder.pop()
         for src, one in enumerate(self.wire.all_gather(chunk.tensor[:max(firsts)])):
-            yield src, iter([memoryview(one.numpy())[:firsts[src]], None]).__next__
+            yield src, iter([_view(one)[:firsts[src]], None]).__next__
 
-    def agree(self):
+    def agree(self) -> None:
         """Raise the same error on all ranks when one has one."""
         error = self._error
         if error is None and self._encoder is not None:
@@ -548,7 +569,7 @@ class _Gather:
         raise GatherError(errors) from error
 
 
-def _objects(gather):
+def _objects(gather: _Gather) -> Generator[Tuple[int, Any], None, None]:
     for src, next_chunk in gather.sources():
         if gather.aborted or gather._error is not None:
             continue
@@ -567,15 +588,16 @@ def _objects(gather):
 class _Iteration:
     """What iter_objects gives: an iterator that takes its part in the transfers also where it is not used to the end."""
 
-    def __init__(self, gather):
-        self.number, self._gather, self._objects = gather.number, gather, None
+    def __init__(self, gather: _Gather) -> None:
+        self.number, self._gather = gather.number, gather
+        self._objects: Any = None  # a generator
         self._pid, self._ended = os.getpid(), False
         gather.wire.history.add(self)
 
-    def __iter__(self):
+    def __iter__(self) -> _Iteration:
         return self
 
-    def __next__(self):
+    def __next__(self) -> Any:
         if self._ended:
             raise RuntimeError("this iteration over gathered objects was ended by a later gather in the same group: go "
                                "to its end, or close it, first")
@@ -583,14 +605,14 @@ class _Iteration:
             self._objects = _yield_objects(self._gather)
         return next(self._objects)
 
-    def close(self):
+    def close(self) -> None:
         """Take no more objects. This rank's own still goes to the others, and theirs come here."""
         if self._objects is None:
             self._objects = _yield_nothing(self._gather)
             next(self._objects, None)
         self._objects.close()
 
-    def end(self):
+    def end(self) -> None:
         """As close(), for the next gather in the group."""
         if self._objects is not None and self._objects.gi_frame is None:
             return  # it is at its end
@@ -600,12 +622,12 @@ class _Iteration:
         except Exception:
             pass  # of what is not wanted here; those who want it hear of it
 
-    def __del__(self):
+    def __del__(self) -> None:
         if self._pid == os.getpid() and not sys.is_finalizing():
             self.close()
 
 
-def _yield_nothing(gather):
+def _yield_nothing(gather: _Gather) -> Generator[Any, None, None]:
     """Take part in the transfers only."""
     gather.begin()
     for _ in gather.sources():
@@ -614,7 +636,7 @@ def _yield_nothing(gather):
     yield from ()
 
 
-def _yield_objects(gather):
+def _yield_objects(gather: _Gather) -> Generator[Any, None, None]:
     gather.begin()
     objects = _objects(gather)
     try:
@@ -626,7 +648,7 @@ def _yield_objects(gather):
         gather.agree()
 
 
-def iter_objects(obj, group=None, budget="64MB"):
+def iter_objects(obj: Any, group: Any = None, budget: Union[int, float, str] = "64MB") -> _Iteration:
     """Yield the object of each rank in the order of ranks, holding one at a time. Collective.
 
     A rank that leaves the loop early, or drops the iterator unused, takes its part in the transfers all the same,
@@ -636,7 +658,23 @@ def iter_objects(obj, group=None, budget="64MB"):
     return _Iteration(_Gather(obj, group, budget, "all"))
 
 
-def gather_objects(obj, group=None, budget="64MB", to="all"):
+@overload
+def gather_objects(obj: Any, group: Any = None, budget: Union[int, float, str] = "64MB",
+                   to: Literal["all"] = "all") -> List[Any]: ...
+
+
+@overload
+def gather_objects(obj: Any, group: Any = None, budget: Union[int, float, str] = "64MB", *,
+                   to: int) -> Optional[List[Any]]: ...
+
+
+@overload
+def gather_objects(obj: Any, group: Any = None, budget: Union[int, float, str] = "64MB", *,
+                   to: Union[str, os.PathLike[str]]) -> Union[List[Any], GatheredFile]: ...
+
+
+def gather_objects(obj: Any, group: Any = None, budget: Union[int, float, str] = "64MB",
+                   to: Union[str, int, os.PathLike[str]] = "all") -> Union[List[Any], GatheredFile, None]:
     """Gather one picklable object from each rank of a group. Collective: all ranks call it.
 
     to="all"
@@ -658,11 +696,13 @@ def gather_objects(obj, group=None, budget="64MB", to="all"):
     gather = _Gather(obj, group, budget, to)
     gather.begin()
     if gather.to_file:
+        assert not isinstance(to, int)
         return _gather_file(gather, os.fspath(to))
     return _gather_to(gather)
 
 
-def _gather_to(gather):
+def _gather_to(gather: _Gather) -> Optional[List[Any]]:
+    found: Optional[List[Any]]
     if gather.receives:
         found = [one for _, one in _objects(gather)]
     else:
@@ -673,55 +713,17 @@ def _gather_to(gather):
     return found
 
 
-# ---- A file of objects ----------------------------------------------------------------------------
-
-# magic, then the streams one after the other, then for each its offset and length, then the footer.
-_MAGIC = b"\x89SHOALG1\r\n"
-_ENTRY = struct.Struct("<QQ")
-_FOOTER = struct.Struct("<QQ16s")  # offset of the index, number of objects, hash of the index
-
-
-def _hash(data):
-    return hashlib.blake2b(data, digest_size=16).digest()
-
-
-def _write_file(sources, file):
-    index = []
-    with file:
-        file.write(_MAGIC)
-        for _, next_chunk in sources:
-            start = file.tell()
-            for chunk in iter(next_chunk, None):
-                file.write(chunk)
-            index.append(_ENTRY.pack(start, file.tell() - start))
-        at, table = file.tell(), b"".join(index)
-        file.write(table + _FOOTER.pack(at, len(index), _hash(table)))
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _target(path):
-    """The file that a path leads to, when one may be put there: never in the place of a device, a pipe, a directory."""
-    target = os.path.realpath(path)
-    try:
-        if not stat.S_ISREG(os.stat(target).st_mode):
-            raise ValueError(f"'{os.fsdecode(path)}' is there and is not a file: give another path")
-    except FileNotFoundError:
-        pass
-    return target
-
-
-def _gather_file(gather, path):
-    partial, writes = None, gather.wire.rank == 0
+def _gather_file(gather: _Gather, path: str) -> GatheredFile:
+    partial, target, writes = "", "", gather.wire.rank == 0
     try:
         sources = gather.sources()
         try:
             if writes:
-                target = os.fsdecode(_target(path))
+                target = os.fsdecode(target_of(path))
                 name = f"{target}.partial-{os.getpid()}"
                 file = open(name, "xb")  # one that is there already is another's, and stays
                 partial = name
-                _write_file(sources, file)
+                write_file(sources, file)
         except Exception as error:
             gather.fail(error)
         for _ in sources:  # all on the other ranks; on rank 0 what is left after an error
@@ -729,71 +731,13 @@ def _gather_file(gather, path):
         gather.agree()
         try:
             if writes:
-                _target(path)
+                target_of(path)
                 os.replace(partial, target)
         except (OSError, ValueError) as error:
             gather.fail(error)
         gather.agree()
     except BaseException:
-        if partial is not None and os.path.exists(partial):
+        if partial and os.path.exists(partial):
             os.unlink(partial)
         raise
     return GatheredFile(path)
-
-
-class GatheredFile:
-    """The objects of a gather(to=path): len(), [rank], iteration; read when asked for, one at a time.
-
-    The file holds pickles: open only files that you trust.
-    """
-
-    def __init__(self, path):
-        self.path = os.fspath(path)
-        self._index = None
-
-    def _load_index(self):
-        if self._index is not None:
-            return self._index
-        with open(self.path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if file.read(len(_MAGIC)) != _MAGIC:
-                raise ValueError(f"'{self.path}' is not a file of gathered objects")
-            try:
-                file.seek(size - _FOOTER.size)
-                at, count, digest = _FOOTER.unpack(file.read(_FOOTER.size))
-                if at + count * _ENTRY.size != size - _FOOTER.size:
-                    raise ValueError
-                file.seek(at)
-                table = file.read(count * _ENTRY.size)
-                if _hash(table) != digest:
-                    raise ValueError
-            except (OSError, OverflowError, MemoryError, ValueError, struct.error):
-                raise ValueError(f"'{self.path}' is truncated or damaged: gather it again") from None
-        self._index = list(_ENTRY.iter_unpack(table))
-        return self._index
-
-    def __len__(self):
-        return len(self._load_index())
-
-    def __getitem__(self, rank):
-        index = self._load_index()
-        start, left = index[rank]
-        with open(self.path, "rb") as file:
-            file.seek(start)
-
-            def next_chunk():
-                nonlocal left
-                data = file.read(min(left, 1 << 20))
-                left -= len(data)
-                return memoryview(data) if data else None
-
-            try:
-                return _stream.read(next_chunk)
-            except (EOFError, pickle.UnpicklingError, MemoryError, OverflowError, struct.error) as error:
-                raise ValueError(f"'{self.path}' is damaged at object {rank}: {error}") from error
-
-    def __iter__(self):
-        return (self[rank] for rank in range(len(self)))
-
-    def __repr__(self):
-        return f"GatheredFile({self.path!r})"

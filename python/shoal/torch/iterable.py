@@ -1,18 +1,22 @@
 """An iterable dataset over the C loader."""
 
+import dataclasses
 import os
 
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from .. import _shoal
-from .._errors import BadValueError, StaleError
+from .._errors import BadValueError, Error, StaleError, TransformError
 from ..catalog import Catalog
 from ..loader import Audit, Loader
 from ..order import Order, _choice, _number
+from .callers import accelerate_callers, batched_again, shares_out
 from .dataset import Tensors, apply, as_tensor, check_transform
 from .place import Place
-from .samplers import choose_remainder, warn_repeated
+from .samplers import _steps_before, choose_remainder, same_number, warn_left, warn_repeated
+from .shared import Skips, make_left_out
+from .watch import Ranks
 
 OUTPUTS = ("tensors", "stack", "bytes")
 
@@ -20,7 +24,7 @@ OUTPUTS = ("tensors", "stack", "bytes")
 _WORKERS_MAX = 256
 _ROW = 13  # words: see _keep_audit()
 
-_EPOCH, _CONSUMED, _SEED = 0, 1, 2
+_EPOCH, _CONSUMED, _SEED, _LOADED = 0, 1, 2, 3
 _EPOCH_BITS = 62  # what a signed word of shared memory has room for, and one more
 
 
@@ -40,31 +44,42 @@ class _Batches:
     def _begin(self, epoch, consumed, skip):
         self._at = (epoch, consumed)
         self._taken = skip
-        self._failed = False
+        self._failed = self._kept = False
         self._dataset._local = (epoch, consumed, skip) if get_worker_info() is None else None
         self._loader = self._dataset._open_loader(self._worker, self._workers, epoch, consumed, skip)
+        self._steps = len(range(self._worker, self._dataset._order_at(epoch, consumed).steps, self._workers))
         self._batches = self._loader.epoch(epoch)
 
     def __iter__(self):
         return self
 
     def __next__(self):
+        batch = self._next()
+        while len(batch) == 0:  # of a rank that has fewer than others: len() does not count it either
+            batch = self._next()
+        if self._dataset._local is not None:
+            self._dataset._local = (*self._at, self._taken)
+        finished = self._dataset._finish(batch)
+        if self._taken == self._steps:  # the last: a loop that counts does not ask for the end
+            try:
+                self._next()
+            except StopIteration:
+                pass
+        return finished
+
+    def _next(self):
         try:
             batch = next(self._batches)
-            while len(batch) == 0:  # of a rank that has fewer than others: len() does not count it either
-                self._taken += 1
-                batch = next(self._batches)
         except StopIteration:
-            if not self._failed:
+            if not self._failed and not self._kept:
+                self._kept = True
                 self._dataset._keep_audit(self._worker, self._workers, self._at, self._loader.audit)
             raise
         except Exception:  # not Ctrl-C, after which it goes on
             self._failed = True  # what comes after it is not the end of the epoch
             raise
         self._taken += 1
-        if self._dataset._local is not None:
-            self._dataset._local = (*self._at, self._taken)
-        return self._dataset._finish(batch)
+        return batch
 
     def state_dict(self):
         epoch, consumed = self._at
@@ -85,7 +100,7 @@ class _Batches:
             self._dataset._now_at(*at)
 
 
-class ShoalIterable(IterableDataset):
+class ShoalIterable(Skips, IterableDataset):
     """Batches of a rank, read by the C loader with many reads in flight, in the order of an epoch.
 
         dataset = ShoalIterable("train.cat", batch_size=256, seed=7)
@@ -97,34 +112,44 @@ class ShoalIterable(IterableDataset):
 
     output: "tensors" (a list of uint8 tensors, without a copy), "stack" (one tensor of a row for each sample,
     filled up with zeros, and their lengths) or "bytes". transform: a function of one sample's tensor or bytes,
-    with_name=True also of its name; the batch is the list of what it returns.
+    with_name=True also of its name, with_id=True also of its id and the epoch (data, name, id, epoch); the batch is
+    the list of what it returns.
+
+    on_error="skip": a sample that cannot be read, or whose transform raises, is left out, and the batch is shorter. `errors`
+    counts such samples over all workers, each once, `first_errors` names some, the first is warned of, audit().errors counts
+    those of the epoch, and more than max_errors (None: any number) raise TooManyErrors.
 
     set_epoch() reaches workers that live on. Nothing that was read in one epoch is delivered in another, and
     audit() says whether each sample came exactly once. Other arguments are those of ShoalBatchSampler and
     Loader.
     """
 
-    def __init__(self, catalog, batch_size, transform=None, *, output="tensors", with_name=False, rank=None,
+    def __init__(self, catalog, batch_size, transform=None, *, output="tensors", with_name=False, with_id=False,
+                 on_error="fail", max_errors=1000, rank=None,
                  world_size=None, seed=0, shuffle=True, drop_last=False, remainder=None, mode=None, unit=None,
-                 window=None, frozen=False, copy=None, **loading):
+                 window=None, frozen=False, copy=None, num_replicas=None, **loading):
         super().__init__()
-        self._place = Place(rank, world_size)
+        self._place = Place(rank, same_number(world_size, num_replicas))
         _choice("output", output, OUTPUTS)
-        if output == "stack" and (transform or with_name):
+        if output == "stack" and (transform or with_name or with_id):
             raise BadValueError(22, "output='stack' takes no transform and no names: they are for single samples")
         self.output, self.transform, self.with_name = output, check_transform(transform), with_name
-        catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog, copy)
+        self.with_id, self._left_out, loading["on_error"] = with_id, make_left_out(on_error, max_errors), on_error
+        catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog, copy, loading.get("s3"))
         self._catalog, self._path, self._copy, self._digest = catalog, catalog.path, catalog._copy, catalog.digest
+        self._s3 = catalog.s3
         self._order = dict(mode=mode or ("global" if shuffle else "sequential"),
                            remainder=choose_remainder(remainder, drop_last, self._place.world_size),
                            rank=self._place.rank, world_size=self._place.world_size, unit=unit, window=window,
                            frozen=frozen)
+        self._shuffled = self._order["mode"] != "sequential"
         self.batch_size = batch_size
         self._loading = loading
         Order(catalog, batch_size=batch_size, seed=seed, **self._order)  # says what is wrong with them
         Loader(catalog, batch_size, seed=seed, **self._order, **loading)
-        # Shared with workers, also those that live on: the epoch, where in it to begin, the seed; and their audits.
-        self._shared = torch.zeros(3, dtype=torch.int64).share_memory_()
+        # Shared with workers, also those that live on: the epoch, where in it to begin, the seed,
+        # whether a state was loaded and nothing read since; and their audits.
+        self._shared = torch.zeros(4, dtype=torch.int64).share_memory_()
         self._set_seed(seed)
         self._audits = torch.zeros(_WORKERS_MAX, _ROW, dtype=torch.int64).share_memory_()
         self._forget()
@@ -133,13 +158,15 @@ class ShoalIterable(IterableDataset):
         self._pid = self._loader = None
         self._key = self._done = None
         self._local = None  # (epoch, consumed, batches) of an iteration in this process
+        self._before = 0  # batches of this epoch that the loop had taken before the state was saved
+        self._ranks = Ranks("ShoalIterable/" + self._digest)
 
     # ---- Epochs ----
 
     @property
     def catalog(self):
         if self._catalog is None:
-            catalog = Catalog(self._path, self._copy)
+            catalog = Catalog(self._path, self._copy, self._s3)
             if catalog.digest != self._digest:
                 raise StaleError(116, "'%s' is another catalog now than when the dataset was made: its digest is %s, "
                                  "and was %s. Start again with the new one" % (self._path, catalog.digest, self._digest))
@@ -155,12 +182,16 @@ class ShoalIterable(IterableDataset):
 
         The epoch that a loaded state is in goes on where it was, until it was read to its end.
         """
+        self._check_callers(accelerate_callers())
         epoch = _number("epoch", epoch, 0, _EPOCH_BITS)
         if epoch == self.epoch and int(self._shared[_CONSUMED]) and not self._is_done():
             return
+        if int(self._shared[_LOADED]) and epoch != self.epoch:
+            warn_left(self.epoch, int(self._shared[_CONSUMED]), epoch)
         self._now_at(epoch, 0)
         self._audits.zero_()
         self._local = None
+        self._before = 0
 
     @property
     def seed(self):
@@ -173,25 +204,53 @@ class ShoalIterable(IterableDataset):
         """Where the next iteration begins, also in workers that live on."""
         self._shared[_EPOCH] = _number("epoch", epoch, 0, _EPOCH_BITS)
         self._shared[_CONSUMED] = consumed
+        self._shared[_LOADED] = 0
 
     def _is_done(self):
         """Whether all of the epoch was delivered, by as many workers as said so."""
         return self._audits[0, 0] == self.epoch + 1
 
+    def _check_callers(self, found):
+        if self._place.world_size > 1 and shares_out(found):
+            raise BadValueError(22, "Accelerate would divide what rank %d of %d reads among the ranks once more: prepare() the "
+                                "data loader as shoal.torch.DataLoader, which it leaves as it is"
+                                % (self._place.rank, self._place.world_size))
+
     def __iter__(self):
         self._place.check()
-        epoch, consumed, _ = self._shared.tolist()
-        if self._done == (epoch, consumed):
+        self._check_callers(accelerate_callers())
+        if batched_again():
+            raise BadValueError(22, "a ShoalIterable gives batches already: say DataLoader(..., batch_size=None)")
+        epoch, consumed = self._shared.tolist()[:2]
+        worker = get_worker_info()
+        row = self._audits[0 if worker is None else worker.id % _WORKERS_MAX]
+        if self._done == (epoch, consumed) or row[[0, 2]].tolist() == [epoch + 1, consumed]:
             warn_repeated(epoch)
+        self._shared[_LOADED] = 0
         return _Batches(self, epoch, consumed)
 
-    def __len__(self):
-        epoch, consumed, _ = self._shared.tolist()
+    def _remaining(self):
+        """How many batches the next iteration gives."""
+        return self._count(*self._shared.tolist()[:2])
+
+    def _count(self, epoch, consumed):
         order = self._order_at(epoch, consumed)
         steps = order.steps
         if steps and len(order.batch(steps - 1)) == 0:
             steps -= 1
         return steps
+
+    def __len__(self):
+        """How many batches an epoch gives. Not fewer in one that goes on from a state: loops ask once, for all epochs,
+        and count from where they were."""
+        epoch, consumed = self._shared.tolist()[:2]
+        length = self._count(epoch, 0)
+        return max(length, self._before + self._count(epoch, consumed)) if consumed else length
+
+    def _finished(self):
+        """The rank has read its epoch to the end: in the process that has the ranks' group."""
+        epoch, consumed = self._shared.tolist()[:2]
+        self._ranks.finished(self._order_at(epoch, consumed), self._place.rank, self._place.world_size, self.batch_size)
 
     def _order_at(self, epoch, consumed):
         order = Order(self.catalog, batch_size=self.batch_size, epoch=epoch, seed=self.seed, **self._order)
@@ -211,28 +270,46 @@ class ShoalIterable(IterableDataset):
                                   **self._order, **self._loading)
             self._pid, self._key = os.getpid(), key
         self._loader.seek(epoch, consumed, skip)
+        self._reading, self._nr_failed = epoch, 0  # transforms that failed in it, in this process
         return self._loader
 
     def _finish(self, batch):
+        if batch.errors.any():  # on_error="skip"
+            for sample in batch:
+                if sample.error:
+                    name = self.catalog.name(self.catalog.locate(sample.id)[0])
+                    self._left_out.add(sample.id, Error(sample.error, "sample %d, '%s': cannot be read: %s" % (
+                        sample.id, name, os.strerror(sample.error))), self.catalog)
         if self.output == "stack":
-            lengths = torch.from_numpy(batch.lengths.copy())
-            return torch.from_numpy(batch.stack()), lengths
+            rows, lengths = torch.from_numpy(batch.stack()), torch.from_numpy(batch.lengths.copy())
+            good = torch.from_numpy(batch.errors == 0)
+            return (rows, lengths) if good.all() else (rows[good], lengths[good])
         items = []
         for sample in batch:
-            if sample.error:  # on_error="skip"
+            if sample.error:
                 continue
             data = bytes(sample) if self.output == "bytes" else as_tensor(sample)
-            items.append(apply(self.transform, data, self.catalog, sample.id, self.with_name))
-        plain = self.output == "tensors" and self.transform is None and not self.with_name
+            try:
+                items.append(apply(self.transform, data, self.catalog, sample.id, self.with_name,
+                                   self._reading if self.with_id else None))
+            except TransformError as e:
+                if self._left_out is None:
+                    raise
+                self._nr_failed += 1
+                self._left_out.add(sample.id, e, self.catalog)
+        plain = self.output == "tensors" and self.transform is None and not self.with_name and not self.with_id
         return Tensors(items) if plain else items
 
     def _keep_audit(self, worker, workers, at, audit):
         self._done = at
         if audit is None or worker >= _WORKERS_MAX:
             return
+        audit = dataclasses.replace(audit, samples=audit.samples - self._nr_failed, errors=audit.errors + self._nr_failed)
         words = [at[0] + 1, workers, at[1], audit.samples, audit.errors, audit.bytes, *audit.sum_ids, *audit.sum_order,
                  audit.expected_samples, *audit.expected_ids]
         self._audits[worker] = torch.tensor([_signed(word) for word in words], dtype=torch.int64)
+        if get_worker_info() is None:
+            self._finished()
 
     # ---- The proof ----
 
@@ -270,11 +347,11 @@ class ShoalIterable(IterableDataset):
         if get_worker_info() is not None:
             return {}  # of a worker its iterator keeps the state
         if batches is None and self._local is not None:
-            return self._state(*self._local)
+            return dict(self._state(*self._local), steps=self._before + self._local[2], steps_are="batches")
         if batches is None:
             raise BadValueError(22, "how many batches the training loop has finished only it knows: give "
                                 "state_dict(batches=...), or use shoal.torch.DataLoader, which counts")
-        return self._state(*self._shared.tolist()[:2], _number("batches", batches))
+        return dict(self._state(*self._shared.tolist()[:2], _number("batches", batches)), steps=self._before + batches, steps_are="batches")
 
     def load_state_dict(self, state):
         """Go on from a state, saved with any number of ranks, batch size and workers."""
@@ -286,6 +363,8 @@ class ShoalIterable(IterableDataset):
         self._set_seed(order.seed)
         self._audits.zero_()
         self._done = self._local = None
+        self._before = 0 if at_end else _steps_before(state, "batches")
+        self._shared[_LOADED] = 1
 
     # ---- Copies in other processes ----
 

@@ -48,7 +48,8 @@ class Place:
         rank, world_size = _found()
         if (rank, world_size) != (self.rank, self.world_size):
             raise BadValueError(22, "this is rank %d of %d now, but was rank %d of %d when the sampler was made: make it "
-                                "after torch.distributed.init_process_group(), or give rank and world_size"
+                                "after torch.distributed.init_process_group() (in Lightning: in train_dataloader()), or give rank "
+                                "and world_size"
                                 % (rank, world_size, self.rank, self.world_size))
 
 

@@ -1,0 +1,99 @@
+"""Where things are: what a URI names, and how to reach a bucket."""
+
+from __future__ import annotations
+
+import operator
+import os
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Optional, Tuple
+
+from . import _shoal
+from ._errors import BadValueError
+
+
+class Where(NamedTuple):
+    """What kind of store a URI or a path is of."""
+
+    files: bool
+    objects: bool
+    synthetic: bool
+    etags: bool
+    local: Optional[bytes]  # the path of files
+
+    @property
+    def path(self) -> Optional[str]:
+        return None if self.local is None else os.fsdecode(self.local)
+
+
+def parse_uri(uri: Any) -> Where:
+    """Of a str, bytes or PathLike; BadValueError of a URI that no store can have."""
+    return Where(*_shoal.parse_uri(os.fsencode(uri)))
+
+
+_NUMBERS = ("max_tries", "connect_timeout", "timeout", "backoff_ms")
+
+
+@dataclass(frozen=True)
+class S3Config:
+    """How to reach a bucket, where the environment is not to say it.
+
+        s3 = shoal.S3Config(endpoint="https://storage:9000", access_key="...", secret_key="...")
+        catalog = shoal.index("s3://bucket/train", "train.cat", s3=s3)
+        loader = shoal.Loader(catalog, batch_size=256)  # reads with the catalog's configuration
+
+    What is None comes from the AWS variables and files, as ever: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, the
+    profile in ~/.aws and so on. Keys that are given are used instead of all of those; a profile that is named
+    goes before keys in variables. Several configurations can be in use at once.
+
+    A pickle holds the keys, so that workers have them; repr() and errors do not show them.
+
+    endpoint: the server's URL, or several with commas, used in turn. bucket_style: the bucket is in the "path"
+    or in the "virtual" host's name. anonymous: send no keys. max_tries: of a request. connect_timeout, timeout
+    (without a byte): seconds. backoff_ms: the longest pause before the second try.
+    """
+
+    endpoint: Optional[str] = None
+    region: Optional[str] = None
+    access_key: Optional[str] = field(default=None, repr=False)
+    secret_key: Optional[str] = field(default=None, repr=False)
+    session_token: Optional[str] = field(default=None, repr=False)
+    profile: Optional[str] = None
+    ca_file: Optional[str] = None
+    bucket_style: Optional[str] = None
+    anonymous: bool = False
+    max_tries: Optional[int] = None
+    connect_timeout: Optional[int] = None
+    timeout: Optional[int] = None
+    backoff_ms: Optional[int] = None
+
+    def __post_init__(self) -> None:
+        _shoal.check_config(as_tuple(self))
+
+
+def _text(config: S3Config, name: str) -> Optional[str]:
+    value = getattr(config, name)
+    if isinstance(value, os.PathLike):
+        value = os.fsdecode(value)
+    if value is not None and not isinstance(value, str):  # the value is not shown: it may be a secret
+        raise TypeError("%s of an S3Config is a str, not %s" % (name, type(value).__name__))
+    return value
+
+
+def _count(config: S3Config, name: str) -> int:
+    value = getattr(config, name)
+    if value is None:
+        return 0
+    value = operator.index(value)
+    if not 0 < value < 2**31:
+        raise BadValueError(22, "%s of an S3Config must be 1 or more, not %d" % (name, value))
+    return value
+
+
+def as_tuple(s3: Optional[S3Config]) -> Optional[Tuple[Any, ...]]:
+    """What the C side takes."""
+    if s3 is None:
+        return None
+    if not isinstance(s3, S3Config):  # its repr is not shown: it may have a secret in it
+        raise TypeError("s3 is a shoal.S3Config, not %s" % type(s3).__name__)
+    texts = ("endpoint", "region", "access_key", "secret_key", "session_token", "profile", "ca_file", "bucket_style")
+    return (*(_text(s3, name) for name in texts), bool(s3.anonymous), *(_count(s3, name) for name in _NUMBERS))

@@ -1,0 +1,44 @@
+#include "base/path.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+char *path_dir(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return strdup(".");
+	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+int path_join(const char *dir, const char *name, char *buf, size_t cap, struct shoal_err *err)
+{
+	if (snprintf(buf, cap, "%s/%s", dir, name) >= (int)cap)
+		return err_set(err, -ENAMETOOLONG, "the path '%.100s.../%.100s' is too long", dir,
+			       name);
+	return 0;
+}
+
+int path_make_dirs(const char *path, struct shoal_err *err)
+{
+	char part[4096];
+	size_t len = strlen(path);
+
+	if (len == 0 || len >= sizeof(part))
+		return err_set(err, -ENAMETOOLONG, "the path '%.100s' is %s", path,
+			       len ? "too long" : "empty");
+	for (size_t i = 1; i <= len; i++) {
+		if (path[i] != '/' && path[i] != '\0')
+			continue;
+		memcpy(part, path, i);
+		part[i] = '\0';
+		/* EISDIR: some systems say so of "/". */
+		if (mkdir(part, 0777) < 0 && errno != EEXIST && errno != EISDIR)
+			return err_set_errno(err, err_errno(), "cannot create the folder '%s'",
+					     part);
+	}
+	return 0;
+}

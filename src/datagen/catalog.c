@@ -1,0 +1,236 @@
+/* The catalog of a dataset. Its names and sizes are known, so nothing is listed. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "catalog/writer.h"
+#include "datagen/datagen_private.h"
+#include "open/transfer.h"
+
+#define PROGRESS_EVERY 65536 /* names */
+
+int datagen_catalog_path(const struct datagen *g, char *path, size_t cap, struct shoal_err *err)
+{
+	const char *uri = g->store->uri, *dir = store_local_path(uri);
+	int n;
+
+	if (g->o->catalog)
+		n = snprintf(path, cap, "%s", g->o->catalog);
+	else if (dir || store_uri_traits(uri).objects)
+		n = snprintf(path, cap, "%s/%s", dir ? dir : uri, DATAGEN_CATALOG_NAME);
+	else /* there is no place for a catalog */
+		n = snprintf(path, cap, "%s", "");
+	if (n < 0 || (size_t)n >= cap)
+		return err_set(err, -ENAMETOOLONG, "the catalog's path is too long");
+	return 0;
+}
+
+/* "DIR/catalog.shoal" -> "DIR/catalog-train.shoal" */
+static int part_path(const char *path, const char *part, char *to, size_t cap,
+		     struct shoal_err *err)
+{
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+	const char *dot = strrchr(base, '.');
+	size_t stem = dot && dot > base ? (size_t)(dot - path) : strlen(path);
+	int n = snprintf(to, cap, "%.*s-%s%s", (int)stem, path, part, path + stem);
+
+	if (n < 0 || (size_t)n >= cap)
+		return err_set(err, -ENAMETOOLONG, "the catalog's path is too long");
+	return 0;
+}
+
+/* Add the files of train, or of valid, in the order of their names. */
+static int add_files(struct datagen *g, struct shoal_writer *writer, bool valid,
+		     struct shoal_err *err)
+{
+	uint64_t nr = workload_nr_files(g->w, valid), id;
+	char name[WORKLOAD_NAME_MAX];
+	int rc = 0;
+
+	for (uint64_t i = 0; i < nr && rc == 0; i++) {
+		int len;
+
+		if (i % PROGRESS_EVERY == 0 && datagen_stopped(g))
+			return err_set(err, -ECANCELED, "interrupted");
+		if (i % PROGRESS_EVERY == 0 && g->o->progress)
+			g->o->progress(g->o->self,
+				       &(struct datagen_progress){ .phase = DATAGEN_CATALOG,
+								   .nr_done = i,
+								   .nr_files = nr });
+		rc = workload_file_at(g->w, valid, i, &id);
+		len = rc < 0 ? rc : workload_file_name(g->w, valid, id, name, sizeof(name));
+		if (len < 0)
+			return err_set_errno(err, len, "cannot name file %" PRIu64, i);
+		rc = shoal_writer_add(writer, name, (size_t)len,
+				      workload_file_size(g->w, valid, id), 0, err);
+	}
+	return rc;
+}
+
+/* If all sizes are equal and folders have one level, a pattern makes the catalog in no time. */
+static bool is_pattern(const struct datagen *g, bool valid)
+{
+	const struct workload_dataset *d = &g->w->dataset;
+	const struct workload_subfolders *f = valid ? &d->subfolders_eval : &d->subfolders_train;
+
+	return d->spread.sigma <= 0 && f->nr_levels <= 1;
+}
+
+static int seal_pattern(struct datagen *g, bool valid, const char *path, struct shoal_err *err)
+{
+	const struct workload_dataset *d = &g->w->dataset;
+	uint64_t nr = workload_nr_files(g->w, valid);
+	char format[WORKLOAD_PATTERN_MAX];
+	struct shoal_pattern pattern = {
+		.format = format,
+		.count = nr,
+		.subfolders = (valid ? d->subfolders_eval : d->subfolders_train).nr,
+		.size = workload_file_size(g->w, valid, 0),
+	};
+	struct shoal_index_options io = {
+		.output = path,
+		.root = g->store->uri,
+		.samples_per_file = d->samples_per_file,
+		.stop = g->o->stop,
+	};
+	struct shoal_index_result result;
+	int rc = workload_file_pattern(g->w, valid, format, sizeof(format));
+
+	if (rc < 0)
+		return err_set_errno(err, rc, "cannot name the files");
+	return shoal_index_pattern(&pattern, &io, &result, err);
+}
+
+static int open_writer(struct datagen *g, const char *path, struct shoal_writer **ret_writer,
+		       struct shoal_err *err)
+{
+	struct shoal_writer_options wo = {
+		.root = g->store->uri,
+		.sizes = true,
+		.samples_per_file = g->w->dataset.samples_per_file,
+	};
+
+	return shoal_writer_open(path, &wo, ret_writer, err);
+}
+
+/* The catalog of train, or of valid. */
+static int seal_part(struct datagen *g, bool valid, const char *path, struct shoal_err *err)
+{
+	struct shoal_writer *writer = NULL;
+	int rc;
+
+	if (is_pattern(g, valid))
+		return seal_pattern(g, valid, path, err);
+	rc = open_writer(g, path, &writer, err);
+	if (rc < 0)
+		return rc;
+	rc = add_files(g, writer, valid, err);
+	if (rc == 0)
+		return shoal_writer_seal(writer, err);
+	shoal_writer_abort(writer);
+	return rc;
+}
+
+static int append_catalog(struct shoal_writer *writer, const char *path, struct shoal_err *err)
+{
+	struct shoal_catalog *part = NULL;
+	int rc = catalog_open_file(path, &part, err);
+
+	if (rc == 0)
+		rc = shoal_writer_append(writer, part, err);
+	shoal_catalog_close(part);
+	return rc;
+}
+
+/* train, then valid. */
+static int seal_both(struct datagen *g, const char *path, struct shoal_err *err)
+{
+	char part[2][4200];
+	struct shoal_writer *writer = NULL;
+	int rc;
+
+	for (unsigned valid = 0; valid < 2; valid++) {
+		rc = part_path(path, valid ? "valid" : "train", part[valid], sizeof(part[valid]),
+			       err);
+		if (rc == 0)
+			rc = seal_part(g, valid, part[valid], err);
+		if (rc < 0)
+			return rc;
+	}
+	rc = open_writer(g, path, &writer, err);
+	for (unsigned valid = 0; valid < 2 && rc == 0; valid++)
+		rc = append_catalog(writer, part[valid], err);
+	if (rc == 0)
+		return shoal_writer_seal(writer, err);
+	shoal_writer_abort(writer);
+	return rc;
+}
+
+/* The catalogs of train and valid and the whole, or only the whole. */
+static int seal_all(struct datagen *g, bool parts, const char *path, struct shoal_err *err)
+{
+	return parts ? seal_both(g, path, err) : seal_part(g, g->nr_train == 0, path, err);
+}
+
+/* ---- In a bucket ---- */
+
+/* Send @from to @to, or with a @part the files that part_path() names. Removes the local file. */
+static int send_one(struct datagen *g, const char *from, const char *to, const char *part, int rc,
+		    struct shoal_err *err)
+{
+	char file[4200], uri[4200];
+
+	if (part && part_path(from, part, file, sizeof(file), NULL) == 0) {
+		if (rc == 0)
+			rc = part_path(to, part, uri, sizeof(uri), err);
+		from = file;
+		to = uri;
+	}
+	if (rc == 0)
+		rc = transfer_put_file(from, to, g->o->config, g->o->stop, err);
+	unlink(from);
+	return rc;
+}
+
+/* Seal it in a directory of its own, and send it once it is complete: train and valid first. */
+static int seal_remote(struct datagen *g, bool parts, const char *uri, struct shoal_err *err)
+{
+	const char *tmp = getenv("TMPDIR");
+	char dir[2100], path[2200];
+	int rc;
+
+	snprintf(dir, sizeof(dir), "%.2000s/shoal-datagen-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	if (!mkdtemp(dir))
+		return err_set_errno(err, err_errno(), "cannot create the directory '%.200s'", dir);
+	snprintf(path, sizeof(path), "%s/%s", dir, DATAGEN_CATALOG_NAME);
+	rc = seal_all(g, parts, path, err);
+	if (parts) {
+		rc = send_one(g, path, uri, "train", rc, err);
+		rc = send_one(g, path, uri, "valid", rc, err);
+	}
+	rc = send_one(g, path, uri, NULL, rc, err);
+	rmdir(dir);
+	return rc;
+}
+
+int datagen_seal(struct datagen *g, struct datagen_result *result, struct shoal_err *err)
+{
+	bool train = g->nr_train > 0, valid = g->nr_files > g->nr_train;
+	int rc = datagen_catalog_path(g, result->catalog, sizeof(result->catalog), err);
+
+	if (rc < 0 || !result->catalog[0])
+		return rc;
+	result->parts = train && valid;
+	rc = store_uri_traits(result->catalog).objects
+		     ? seal_remote(g, result->parts, result->catalog, err)
+		     : seal_all(g, result->parts, result->catalog, err);
+	if (rc < 0) {
+		struct shoal_err why = *err;
+
+		err_describe(err, "the files are written, but not their catalog '%.300s': %.300s",
+			     result->catalog, why.msg);
+	}
+	return rc;
+}

@@ -1,0 +1,444 @@
+#include "index/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cores.h"
+#include "base/publish.h"
+#include "index/empty.h"
+#include "index/tree.h"
+
+/* Memory besides the sorter's: the writer's chunk, values and buffers, stacks, and the
+ * libraries. With 100 million names and 256 MiB the whole process took 232 MiB. */
+#define OVERHEAD (UINT64_C(32) << 20)
+
+/* A thread that lists, with its buffers (of the store 369 KB, for a directory 192, for what was
+ * found 80, a unit 60) and its stack; and what the sorter is left in any case, together with what
+ * waits (below). */
+#define THREAD_BYTES (UINT64_C(768) << 10)
+#define SORTER_LEAST (UINT64_C(4) << 20)
+
+/* The part of the sorter's memory that is kept for entries that wait for a slow directory before
+ * them. */
+#define NEXT_SHARE 8u
+
+/* The same for intervals: several connections list names far apart, and most entries would wait
+ * in vain. */
+#define NEXT_OF_RANGES (UINT64_C(2) << 20)
+
+/* ---- Memory and threads ---- */
+
+static uint64_t share_of_memory(const struct comm_place *place, const struct shoal_index_options *o)
+{
+	return (o->memory ? o->memory : SHOAL_INDEX_MEMORY) /
+	       (uint64_t)(place ? place->node_size : 1);
+}
+
+bool index_tree_exceeds_memory(const struct comm_place *place,
+			       const struct shoal_index_options *options)
+{
+	return place->node_size > 1 && share_of_memory(place, options) < SHOAL_INDEX_MEMORY_MIN;
+}
+
+/* This rank's part of the node's memory, or the minimum if that is more. */
+static uint64_t memory_of_rank(const struct index_job *j)
+{
+	return j->place && index_tree_exceeds_memory(j->place, j->options)
+		       ? SHOAL_INDEX_MEMORY_MIN
+		       : share_of_memory(j->place, j->options);
+}
+
+static int divide_memory(struct index_job *j, struct shoal_err *err)
+{
+	uint64_t memory = memory_of_rank(j), threads;
+	int rc;
+
+	if (memory < SHOAL_INDEX_MEMORY_MIN) {
+		rc = err_set(err, -EINVAL, "%llu bytes of memory are too few",
+			     (unsigned long long)memory);
+		err_hint(err, SHOAL_HINT_MORE_MEMORY, SHOAL_INDEX_MEMORY_MIN);
+		return rc;
+	}
+	threads = j->tree ? THREAD_BYTES * index_scan_threads(j) : 0;
+	j->memory = (size_t)u64_max(SORTER_LEAST,
+				    memory - OVERHEAD - u64_min(threads, memory - OVERHEAD));
+	j->next_memory = j->in_order ? j->memory / NEXT_SHARE : 0;
+	if (j->in_order && !store_has_directories(j->store))
+		j->next_memory = (size_t)u64_min(j->next_memory, NEXT_OF_RANGES);
+	j->memory -= j->next_memory;
+	return 0;
+}
+
+/* A thread sorts ten million names per second: less than many cores list. */
+static unsigned threads_to_sort(const struct index_job *j)
+{
+	uint64_t most = j->tree ? index_scan_threads(j) / 4 : SORTER_THREADS_MAX;
+
+	return (unsigned)u64_min(most, cores_available() / 4);
+}
+
+/* Where runs are written: beside the catalog or, on a rank whose node does not have that, to the
+ * default directory. */
+static char *choose_tmp_dir(const struct index_job *j)
+{
+	const struct shoal_index_options *o = j->options;
+	const char *usual = getenv("TMPDIR");
+	char *dir = o->tmp_dir ? strdup(o->tmp_dir) : path_dir(o->output);
+
+	if (!dir || o->tmp_dir || j->writer || access(dir, W_OK | X_OK) == 0)
+		return dir;
+	free(dir);
+	return strdup(usual && *usual ? usual : "/tmp");
+}
+
+/* ---- Opening ---- */
+
+static int open_sorter(struct index_job *j, struct shoal_err *err)
+{
+	const struct shoal_index_options *o = j->options;
+	struct sorter_options so = { .memory = j->memory,
+				     .stop = o->stop,
+				     .nr_threads = threads_to_sort(j),
+				     .nr_lanes = j->tree ? cores_available() : 1 };
+	struct stat st;
+	int rc;
+
+	j->tmp_dir = choose_tmp_dir(j);
+	if (!j->tmp_dir)
+		return err_set(err, -ENOMEM, "out of memory");
+	if (o->tmp_dir && stat(o->tmp_dir, &st) == 0 && !S_ISDIR(st.st_mode))
+		return err_set(err, -ENOTDIR,
+			       "cannot write temporary files to '%s': it is not a directory",
+			       o->tmp_dir);
+	if (o->tmp_dir && access(o->tmp_dir, W_OK | X_OK) < 0)
+		return err_set_errno(err, err_errno(), "cannot write temporary files to '%s'",
+				     o->tmp_dir);
+	so.tmp_dir = j->tmp_dir;
+	if (j->tree && j->tree->resume) {
+		rc = index_resume_open(&j->resume, j, err);
+		if (rc < 0)
+			return rc;
+		so.spill = &j->resume.spill;
+		so.tmp_dir = j->resume.runs_path; /* for words */
+	}
+	return sorter_new(&so, &j->sorter, err);
+}
+
+int index_job_open(struct index_job *j, bool sizes, bool samples, struct shoal_err *err)
+{
+	struct shoal_writer_options wo = {
+		.root = j->root.uri,
+		.sizes = sizes,
+		.samples_per_file = samples ? 0 : index_job_samples(j),
+		.tmp_dir = j->options->tmp_dir,
+		.listing = j->tree ? "" : NULL, /* known when it is sealed */
+		.etags = j->tree && j->tree->etags,
+	};
+	int rc = divide_memory(j, err);
+
+	if (rc == 0 && (!j->place || j->place->rank == 0))
+		rc = shoal_writer_open(j->options->output, &wo, &j->writer, err);
+	if (rc == 0 && j->writer)
+		j->digester = writer_digester(j->writer);
+	return rc < 0 ? rc : open_sorter(j, err);
+}
+
+void index_job_release(struct index_job *j)
+{
+	j->sorter = sorter_free(j->sorter);
+	j->writer = shoal_writer_abort(j->writer);
+	free(j->tmp_dir);
+	j->tmp_dir = NULL;
+	index_sample_release(&j->sample);
+	index_update_release(&j->update);
+	j->store = store_close(j->store);
+	for (size_t i = 0; i < ARRAY_LEN(j->own); i++) {
+		free(j->own[i]);
+		j->own[i] = NULL;
+	}
+}
+
+/* ---- Putting entries in ---- */
+
+int index_job_add(struct index_job *j, const void *name, size_t len,
+		  const struct index_record *record, struct shoal_err *err)
+{
+	uint8_t payload[INDEX_RECORD_MAX];
+	struct sort_entry e = { .name = name,
+				.len = len,
+				.payload = payload,
+				.payload_len = index_record_put(record, payload) };
+
+	if ((++j->nr_added & 0xffff) == 0) {
+		if (sort_stopped(j->options->stop))
+			return err_set(err, -ECANCELED, "interrupted");
+		if (j->options->progress)
+			j->options->progress(j->options->self,
+					     &(struct shoal_index_progress){
+						     .nr_names = j->nr_added, .where = "" });
+	}
+	return sorter_add(j->sorter, &e, err);
+}
+
+static int job_put(struct index_job *j, const struct sort_entry *e, struct shoal_err *err)
+{
+	struct index_record r = index_record_of(e);
+
+	j->nr_put++;
+	j->nr_unkept += r.etag && !etag_is_kept(r.etag);
+	return writer_add_sorted(j->writer, (const char *)e->name, e->len, r.size, r.samples,
+				 r.etag, err);
+}
+
+int index_job_put_next(void *job, const struct sort_entry *entry, struct shoal_err *err)
+{
+	struct index_job *j = job;
+
+	index_record_digest(&j->digester, entry);
+	j->nr_next++;
+	return job_put(j, entry, err);
+}
+
+/* Entries put in order must come before all sorted ones, or the catalog would be damaged: check
+ * the first. */
+static int put_first_sorted(struct index_job *j, const struct sort_entry *e, struct shoal_err *err)
+{
+	int rc = writer_check_name(j->writer, (const char *)e->name, e->len, err);
+
+	return rc < 0 ? rc : job_put(j, e, err);
+}
+
+static int report_sealing(const struct index_job *j, struct shoal_err *err)
+{
+	const struct shoal_index_options *o = j->options;
+
+	if (sort_stopped(o->stop))
+		return err_set(err, -ECANCELED, "interrupted");
+	if (o->progress)
+		o->progress(o->self, &(struct shoal_index_progress){
+					     .sealing = true, .nr_names = j->nr_put, .where = "" });
+	return 0;
+}
+
+static int put_sorted(void *self, const struct sort_entry *e, struct shoal_err *err)
+{
+	struct index_job *j = self;
+	bool follows_others = j->nr_next > 0 && j->nr_put == j->nr_next;
+	int rc = follows_others ? put_first_sorted(j, e, err) : job_put(j, e, err);
+
+	return rc == 0 && (j->nr_put & 0xffff) == 0 ? report_sealing(j, err) : rc;
+}
+
+int index_job_finish(struct index_job *j, struct shoal_index_result *result, struct shoal_err *err)
+{
+	/* A copy: another thread writes the original, and sharing its cache line would be slow. */
+	struct cat_digester digester = j->digester;
+	struct sort_stage digest = { .see = index_record_digest, .self = &digester };
+	struct shoal_writer *writer = j->writer;
+	uint64_t repeated = 0;
+	int rc = sorter_finish(j->sorter, put_sorted, j, &digest, &repeated, err);
+
+	if (rc < 0)
+		return rc;
+	if (sort_stopped(j->options->stop))
+		return err_set(err, -ECANCELED, "interrupted");
+	j->refused = j->options->refuse_empty && j->nr_put == 0;
+	if (j->refused)
+		return err_set(err, -ENOENT, "there are no names to make a catalog of");
+	j->sorter = sorter_free(j->sorter);
+	j->writer = NULL; /* sealing frees it */
+	writer_add_packed(writer, &digester);
+	result->nr_names = j->nr_put;
+	result->nr_odd_etags = j->nr_unkept;
+	result->nr_repeated += repeated;
+	return shoal_writer_seal(writer, err);
+}
+
+/* ---- A tree ---- */
+
+/* Rank 0 decides what to resume from. */
+static int agree_on_start(struct index_job *j, struct shoal_err *err)
+{
+	struct index_resume *r = &j->resume;
+	uint64_t word[3] = { r->started, r->session, (uint64_t)r->old_ranks };
+	int rc = comm_broadcast(j->comm, 0, word, sizeof(word), err);
+
+	j->provenance.started = r->started = word[0];
+	r->session = word[1];
+	r->old_ranks = (int)word[2];
+	return rc;
+}
+
+/* No rank may change files that others may still be reading. */
+static int wait_for_resuming(struct index_job *j, struct shoal_err *err)
+{
+	int rc = comm_barrier(j->comm, err);
+
+	return rc < 0 || !j->resume.found ? rc : index_resume_sample(&j->resume, &j->sample, err);
+}
+
+/* Whether entries may go into the catalog in order as they are found: units are intervals of
+ * names, no other rank lists some of them, and no checkpoint is kept. */
+static bool can_be_in_order(const struct index_job *j)
+{
+	const char *name;
+	size_t len;
+
+	return j->place->size == 1 && !j->tree->resume && !j->tree->update &&
+	       store_unit_start(j->store, "", 0, &name, &len);
+}
+
+static int open_tree(struct index_job *j, struct shoal_err *err)
+{
+	bool resume = j->tree->resume, first = j->place->rank == 0, many = j->place->size > 1;
+	int rc = 0;
+
+	j->provenance = index_scan_provenance(j);
+	j->in_order = can_be_in_order(j);
+	if (j->tree->update)
+		rc = index_update_open(&j->update, j->tree->update, &j->provenance, j->root.uri,
+				       err);
+	if (rc == 0 && resume && !first)
+		rc = agree_on_start(j, err); /* once rank 0 has the catalog to itself */
+	if (rc == 0)
+		rc = index_job_open(j, !j->tree->no_sizes, /* samples= */ false, err);
+	if (rc == 0 && resume && first)
+		rc = agree_on_start(j, err);
+	if (rc == 0 && many)
+		rc = index_sample_init(&j->sample, j->place->size, err);
+	if (rc == 0 && many && resume)
+		rc = wait_for_resuming(j, err);
+	return rc;
+}
+
+/* What the catalog records about the listing, once its result is known. */
+static int job_describe(struct index_job *j, uint64_t nr_unreadable, struct shoal_err *err)
+{
+	uint64_t nr[2] = { nr_unreadable, j->nr_foreign };
+	char *text;
+	int rc;
+
+	rc = comm_reduce(j->comm, COMM_SUM, nr, ARRAY_LEN(nr), err);
+	if (rc < 0 || !j->writer)
+		return rc;
+	j->provenance.nr_unreadable = nr[0];
+	j->provenance.nr_foreign = nr[1];
+	text = index_provenance_text(&j->provenance);
+	rc = text ? writer_set_listing(j->writer, text, err)
+		  : err_set(err, -ENOMEM, "out of memory");
+	free(text);
+	return rc;
+}
+
+static int list_tree(struct index_job *j, struct shoal_index_result *result, struct shoal_err *err)
+{
+	const char *output = j->options->output;
+	const char *root = j->options->root ? j->options->root : j->store->uri;
+	int rc = index_root_init(&j->root, root, NULL, 0, err);
+
+	if (rc == 0)
+		rc = open_tree(j, err);
+	if (rc == 0)
+		rc = index_scan_run(j, result, err);
+	if (rc == 0)
+		rc = job_describe(j, result->nr_unreadable, err);
+	if (rc == 0 && j->place->rank == 0)
+		index_resume_sweep(output,
+				   j->tree->resume ? j->place->size : index_resume_ranks(output));
+	if (rc == 0)
+		rc = j->place->size == 1 ? index_job_finish(j, result, err)
+					 : index_exchange_seal(j, result, err);
+	if (j->refused)
+		rc = index_say_empty(j, result, err);
+	if (rc == 0) /* the catalog exists: too late to be interrupted */
+		comm_set_stop(j->comm, NULL);
+	result->nr_resumed = j->resume.nr_names;
+	if (rc == 0) /* a result consists of numbers only */
+		rc = comm_reduce(j->comm, COMM_SUM, (uint64_t *)(void *)result,
+				 sizeof(*result) / sizeof(uint64_t), err);
+	/* Units that were begun and not finished are in the runs as often as they were begun. */
+	result->nr_resumed = u64_min(result->nr_resumed, result->nr_names);
+	return rc;
+}
+
+/* A problem of the directory usually occurs on all ranks: the first of them reports it, and the
+ * others end quietly. */
+static int agree_on_opening(struct comm *comm, int rc, struct shoal_err *words)
+{
+	uint64_t rank = (uint64_t)comm_place(comm)->rank, first = rc < 0 ? rank : UINT64_MAX;
+	struct shoal_err err = { "" };
+	int reduced = comm_reduce(comm, COMM_MIN, &first, 1, &err);
+
+	if (rc < 0 && (reduced < 0 || first == rank))
+		return rc;
+	if (reduced < 0)
+		return err_set_as(words, reduced, &err, "%s", err.msg);
+	return first == UINT64_MAX ? 0 : err_set(words, -EREMOTEIO, "another rank has failed");
+}
+
+static bool job_is_full(int rc)
+{
+	return rc == -ENOSPC || rc == -EDQUOT;
+}
+
+/* Add the hint. */
+static void job_explain(const struct index_job *j, int rc, struct shoal_err *words)
+{
+	if (rc == -ECANCELED && j->resume.found) {
+		err_describe(words, "interrupted");
+		err_hint(words, SHOAL_HINT_SAME_CALL, 0);
+	} else if (rc == -ECANCELED) {
+		err_describe(words, "interrupted: nothing was written");
+	} else if (job_is_full(rc) && j->tree->resume) { /* all of it is beside the catalog */
+		err_hint(words, SHOAL_HINT_FREE_SPACE, 0);
+	}
+}
+
+int index_tree(struct comm *comm, const char *where, const struct shoal_tree_options *tree,
+	       const struct shoal_index_options *options, struct shoal_index_result *ret_result,
+	       struct shoal_err *err)
+{
+	struct shoal_index_result result = { 0 };
+	struct shoal_err words = { "" };
+	struct index_job j = { .options = options,
+			       .tree = tree,
+			       .comm = comm,
+			       .place = comm_place(comm),
+			       .sample_lock = PTHREAD_MUTEX_INITIALIZER,
+			       .resume = { .spill.fd = -1 } };
+	int rc;
+
+	comm_set_stop(comm, options->stop);
+	rc = index_scan_open(&j, where, options->output, &words);
+	rc = agree_on_opening(comm, rc, &words);
+	if (rc == 0)
+		rc = list_tree(&j, &result, &words);
+	job_explain(&j, rc, &words);
+	if (rc < 0 && rc != -EREMOTEIO)
+		comm_fail(comm, &words);
+	index_job_release(&j);
+	index_resume_close(&j.resume, rc == 0 || j.refused);
+	if (rc == 0 && j.place->rank == 0 && !tree->resume)
+		index_resume_forget(options->output);
+	if (rc < 0)
+		return err_set_as(err, rc, &words, "%s", words.msg);
+	*ret_result = result;
+	return 0;
+}
+
+int shoal_index_tree(const char *where, const struct shoal_tree_options *tree,
+		     const struct shoal_index_options *options,
+		     struct shoal_index_result *ret_result, struct shoal_err *err)
+{
+	struct comm *self = NULL;
+	int rc = comm_self(&self, err);
+
+	if (rc == 0)
+		rc = index_tree(self, where, tree, options, ret_result, err);
+	comm_close(self);
+	return rc;
+}

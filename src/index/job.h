@@ -1,0 +1,104 @@
+/*
+ * job.h - one listing, from the request to a sealed catalog.
+ *
+ * One structure holds everything that the files of this room share about it. job.c opens the
+ * catalog and the sorter, puts entries in, seals, and runs a whole tree; scan.c opens the store
+ * and walks it; checkpoint.c and resume.c let it resume later; exchange.c and balance.c run it
+ * with many ranks.
+ */
+#ifndef SHOAL_INDEX_JOB_H
+#define SHOAL_INDEX_JOB_H
+
+#include <pthread.h>
+
+#include "catalog/writer.h"
+#include "comm/comm.h"
+#include "index/checkpoint.h"
+#include "index/exchange.h"
+#include "index/filter.h"
+#include "index/provenance.h"
+#include "index/record.h"
+#include "index/root.h"
+#include "index/update.h"
+
+struct index_job {
+	/* The request. All lent. */
+	const struct shoal_index_options *options;
+	const struct shoal_tree_options *tree; /* NULL: a list of names */
+	struct comm *comm;                     /* of a tree, as place */
+	const struct comm_place *place;
+	struct index_root root;
+	struct index_provenance provenance; /* what the catalog will record about it */
+
+	/* The storage, of a tree. */
+	struct store *store;
+	struct index_filter filter;
+	char *own[5];        /* paths of the catalog and its companion files, or NULL */
+	const char *own_key; /* the catalog's name in the bucket; lent, NULL: it is not there */
+	struct store_hidden hidden[3];
+	unsigned nr_hidden;
+	struct index_update update; /* an older catalog to take from, if requested */
+	struct index_resume resume; /* to write checkpoints and to resume from, if requested */
+	struct index_walk *walk;    /* while it walks */
+	uint64_t nr_foreign;        /* directories on other file systems */
+
+	/* Where entries go. */
+	size_t memory; /* the sorter's */
+	char *tmp_dir;
+	struct sorter *sorter;
+	pthread_mutex_t sample_lock;  /* of the sample */
+	struct index_sample sample;   /* if there are several ranks */
+	bool in_order;                /* some entries may go into the catalog without sorting */
+	size_t next_memory;           /* memory for entries that wait for that */
+	struct shoal_writer *writer;  /* NULL: another rank's */
+	struct cat_digester digester; /* of what is put into it */
+	uint64_t nr_added;
+	uint64_t nr_put,
+		nr_unkept; /* in the catalog, and of these with an ETag that is not stored */
+	uint64_t nr_next;  /* of those that were put in order */
+	bool refused;      /* nothing was found, and refuse_empty: there is nothing to resume */
+};
+
+/* ---- The catalog: job.c ---- */
+
+/* Open the catalog and the sorter. @sizes, @samples: each name comes with them. The catalog is
+ * first: an output that cannot be written is better reported before an hour's work. */
+int index_job_open(struct index_job *j, bool sizes, bool samples, struct shoal_err *err) MUST_USE;
+
+/* Add a name of a list. */
+int index_job_add(struct index_job *j, const void *name, size_t len,
+		  const struct index_record *record, struct shoal_err *err) MUST_USE;
+
+/* A sort_entry_fn: put the next name in order, before all that is still to be added. */
+int index_job_put_next(void *job, const struct sort_entry *entry, struct shoal_err *err) MUST_USE;
+
+/* Sort, write and seal. Adds to the result's nr_repeated. */
+int index_job_finish(struct index_job *j, struct shoal_index_result *result,
+		     struct shoal_err *err) MUST_USE;
+
+/* Release all, after success or failure. */
+void index_job_release(struct index_job *j);
+
+/* Samples per file, if a list does not have them. */
+static inline uint64_t index_job_samples(const struct index_job *j)
+{
+	return j->options->samples_per_file ? j->options->samples_per_file : 1;
+}
+
+/* ---- The storage: scan.c ---- */
+
+/* Open the store at @where. @catalog (or NULL), which is not part of the dataset, may lie in it. */
+int index_scan_open(struct index_job *j, const char *where, const char *catalog,
+		    struct shoal_err *err) MUST_USE;
+
+/* Collective: list everything, each rank into its own sorter and sample. */
+int index_scan_run(struct index_job *j, struct shoal_index_result *result,
+		   struct shoal_err *err) MUST_USE;
+
+/* How many threads a rank lists with. */
+unsigned index_scan_threads(const struct index_job *j);
+
+/* What the catalog will record about it. Patterns are lent. */
+struct index_provenance index_scan_provenance(const struct index_job *j);
+
+#endif

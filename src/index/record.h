@@ -1,0 +1,71 @@
+/*
+ * record.h - what a catalog stores about a file besides its name, as the sorter carries it: a
+ * payload.
+ *
+ * The size plus one, as a varint; the number of samples, as another, unless it is 1; the ETag, if
+ * there is one. Empty if only the name is known. Only a payload with an ETag is longer than both
+ * numbers.
+ */
+#ifndef SHOAL_INDEX_RECORD_H
+#define SHOAL_INDEX_RECORD_H
+
+#include "base/etag.h"
+#include "base/span.h"
+#include "catalog/digest.h"
+#include "sort/sort.h"
+
+struct index_record {
+	uint64_t size; /* or SHOAL_SIZE_UNKNOWN */
+	uint64_t samples;
+	const struct etag *etag; /* NULL: none. Lent */
+};
+
+#define INDEX_RECORD_NUMBERS 20u /* bytes of both numbers at most */
+#define INDEX_RECORD_MAX     (INDEX_RECORD_NUMBERS + sizeof(struct etag))
+_Static_assert(INDEX_RECORD_MAX <= SORT_PAYLOAD_MAX, "a record is a payload");
+_Static_assert(sizeof(struct etag) >= INDEX_RECORD_NUMBERS, "its length tells what is in it");
+
+/* Write it to @to, which has room for INDEX_RECORD_MAX bytes. Returns its length. */
+static inline size_t index_record_put(const struct index_record *r, uint8_t *to)
+{
+	uint8_t *p = to;
+
+	if (r->size == SHOAL_SIZE_UNKNOWN && r->samples == 1 && !r->etag)
+		return 0;
+	p = varint_put(p, r->size + 1); /* unknown becomes 0 */
+	if (r->samples != 1)
+		p = varint_put(p, r->samples);
+	if (r->etag) {
+		memcpy(p, r->etag, sizeof(*r->etag));
+		p += sizeof(*r->etag);
+	}
+	return (size_t)(p - to);
+}
+
+/* The record of an entry; the ETag is the entry's. */
+static inline struct index_record index_record_of(const struct sort_entry *e)
+{
+	struct index_record r = { .size = SHOAL_SIZE_UNKNOWN, .samples = 1 };
+	struct span s = { .p = e->payload, .end = e->payload + e->payload_len };
+
+	if (e->payload_len == 0)
+		return r;
+	if (e->payload_len > INDEX_RECORD_NUMBERS) {
+		s.end -= sizeof(struct etag);
+		r.etag = (const struct etag *)(const void *)s.end;
+	}
+	r.size = span_varint(&s) - 1;
+	if (span_left(&s) > 0)
+		r.samples = span_varint(&s);
+	return r;
+}
+
+/* For a sort_stage: computes the digest of entries before they are put into a catalog. */
+static inline void index_record_digest(void *digester, const struct sort_entry *e)
+{
+	struct index_record r = index_record_of(e);
+
+	cat_digester_add(digester, e->name, e->len, r.size, r.samples);
+}
+
+#endif

@@ -1,0 +1,272 @@
+/* Names from a text list, a NUL-separated list or standard input. */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "index/job.h"
+
+/* Limit of a line: longer than any name with its root and numbers, so that too long a name is
+ * reported as such. */
+#define LINE_MAX_BYTES (2 * SHOAL_NAME_MAX + 4096)
+#define READ_BYTES     (1u << 20)
+
+struct list {
+	int fd;
+	char separator;
+	bool names_only;
+	const struct shoal_index_options *options;
+	char *buf;
+	size_t at, fill;
+	bool ended;
+	uint64_t line; /* number of the one being read, from 1 */
+	/* From the first line: */
+	bool has_sizes, has_samples;
+	uint64_t first_line;
+	struct index_job job;
+	bool started;
+	uint64_t nr_blank;
+};
+
+/* Wait for input, but for a limited time: a signal that comes just before waiting, or to another
+ * thread, would otherwise be noticed only with the next line. */
+static int wait_readable(const struct list *l, struct shoal_err *err)
+{
+	struct pollfd p = { .fd = l->fd, .events = POLLIN };
+
+	while (l->fd >= 0) { /* poll() would wait for ever on none */
+		int n;
+
+		if (sort_stopped(l->options->stop))
+			return err_set(err, -ECANCELED, "interrupted");
+		n = poll(&p, 1, /* timeout_ms= */ 200);
+		if (n > 0 || (n < 0 && errno != EINTR))
+			break;
+	}
+	return 0; /* read() reports the error, if there is one */
+}
+
+/* Read more after the rest. */
+static int textlist_refill(struct list *l, struct shoal_err *err)
+{
+	ssize_t n;
+	int rc;
+
+	memmove(l->buf, l->buf + l->at, l->fill - l->at);
+	l->fill -= l->at;
+	l->at = 0;
+	do {
+		rc = wait_readable(l, err);
+		if (rc < 0)
+			return rc;
+		n = read(l->fd, l->buf + l->fill, READ_BYTES + LINE_MAX_BYTES - l->fill);
+	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
+	if (n < 0)
+		return err_set_errno(err, err_errno(), "cannot read the list");
+	l->fill += (size_t)n;
+	l->ended = n == 0;
+	return 0;
+}
+
+/* The next line without its separator: 1, or 0 at the end of the list. */
+static int textlist_next_line(struct list *l, const char **ret_line, size_t *ret_len,
+			      struct shoal_err *err)
+{
+	for (;;) {
+		const char *start = l->buf + l->at;
+		size_t left = l->fill - l->at;
+		const char *end = memchr(start, l->separator, left);
+		int rc;
+
+		if (end || (l->ended && left > 0)) {
+			*ret_line = start;
+			*ret_len = end ? (size_t)(end - start) : left;
+			l->at += *ret_len + (end ? 1 : 0);
+			l->line++;
+			return 1;
+		}
+		if (l->ended)
+			return 0;
+		if (left > LINE_MAX_BYTES)
+			return err_set_hint(
+				err, -EINVAL,
+				memchr(start, 0, left) ? SHOAL_HINT_NUL_ENDS : SHOAL_HINT_NONE,
+				"line %" PRIu64 " is longer than any name (%d bytes at most)",
+				l->line + 1, SHOAL_NAME_MAX);
+		rc = textlist_refill(l, err);
+		if (rc < 0)
+			return rc;
+	}
+}
+
+/* Cut a number off the end of the line, after a tab: 1, 0 if there is no tab, or an error. */
+static int cut_number(const char *line, size_t *len, uint64_t *ret_value)
+{
+	const char *tab = memrchr(line, '\t', *len);
+	int rc;
+
+	if (!tab)
+		return 0;
+	rc = parse_digits(tab + 1, (size_t)(line + *len - tab - 1), ret_value);
+	if (rc < 0)
+		return rc;
+	*len = (size_t)(tab - line);
+	return 1;
+}
+
+/* Name, size, samples. Returns how many numbers there are, or an error. */
+static int split_line(const struct list *l, const char *line, size_t *len, struct index_record *r)
+{
+	uint64_t number[2];
+	int nr = 0, rc = 0;
+
+	*r = (struct index_record){ .size = SHOAL_SIZE_UNKNOWN,
+				    .samples = index_job_samples(&l->job) };
+	if (l->names_only)
+		return 0;
+	while (nr < 2 && (rc = cut_number(line, len, &number[nr])) > 0)
+		nr++;
+	if (rc < 0)
+		return rc;
+	if (memchr(line, '\t', *len))
+		return -EINVAL;
+	if (nr > 0) /* from the end of the line */
+		r->size = number[nr - 1];
+	if (nr == 2)
+		r->samples = number[0];
+	return nr;
+}
+
+static int textlist_start(struct list *l, const char *name, size_t len, int numbers,
+			  struct shoal_err *err)
+{
+	int rc;
+
+	l->has_sizes = numbers >= 1;
+	l->has_samples = numbers == 2;
+	l->first_line = l->line;
+	rc = index_root_init(&l->job.root, l->options->root, name, len, err);
+	if (rc == 0)
+		rc = index_job_open(&l->job, l->has_sizes, l->has_samples, err);
+	l->started = rc == 0;
+	return rc;
+}
+
+static int check_line(const struct list *l, const char *line, size_t len, struct shoal_err *err)
+{
+	if (l->separator != '\n')
+		return 0;
+	if (l->line == 1 && len >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0)
+		return err_set(err, -EINVAL, "line 1 starts with a byte order mark: remove it");
+	if (memchr(line, 0, len))
+		return err_set_hint(err, -EINVAL, SHOAL_HINT_NUL_ENDS,
+				    "line %" PRIu64 " contains a NUL byte", l->line);
+	if (len > 0 && line[len - 1] == '\r')
+		return err_set(err, -EINVAL,
+			       "line %" PRIu64 " ends in CR LF: convert the line ends to LF",
+			       l->line);
+	return 0;
+}
+
+/* All lines must have as many numbers as the first one. */
+static int check_numbers(const struct list *l, int numbers, const struct index_record *r,
+			 struct shoal_err *err)
+{
+	int want = l->has_samples ? 2 : l->has_sizes ? 1 : 0;
+	static const char *const says[] = { "no size", "a size", "a size and samples" };
+
+	if (numbers != want)
+		return err_set_hint(err, -EINVAL, SHOAL_HINT_NAMES_ONLY,
+				    "line %" PRIu64 " has %s after the name, but line %" PRIu64
+				    " has %s",
+				    l->line, says[numbers], l->first_line, says[want]);
+	if (numbers >= 1 && r->size == SHOAL_SIZE_UNKNOWN)
+		return err_set(err, -EINVAL, "line %" PRIu64 ": the size is too large", l->line);
+	return 0;
+}
+
+static int take_line(struct list *l, const char *line, size_t len, struct shoal_err *err)
+{
+	struct shoal_err why = { "" };
+	struct index_record record;
+	const char *name = line;
+	int numbers, rc;
+
+	rc = check_line(l, line, len, err);
+	if (rc < 0)
+		return rc;
+	if (len == 0) {
+		l->nr_blank++;
+		return 0;
+	}
+	numbers = split_line(l, line, &len, &record);
+	if (numbers < 0)
+		return err_set_hint(err, -EINVAL, SHOAL_HINT_NAMES_ONLY,
+				    "line %" PRIu64 ": the text after a tab is %s", l->line,
+				    numbers == -ERANGE
+					    ? "too large"
+					    : "not a size in bytes or a number of samples");
+	if (!l->started) {
+		rc = textlist_start(l, name, len, numbers, err);
+		if (rc < 0)
+			return rc;
+	}
+	rc = check_numbers(l, numbers, &record, err);
+	if (rc < 0)
+		return rc;
+	rc = index_root_strip(&l->job.root, &name, &len, &why);
+	if (rc < 0)
+		return err_set_as(err, rc, &why, "line %" PRIu64 ": %s", l->line, why.msg);
+	if (len > SHOAL_NAME_MAX)
+		return err_set(err, -EINVAL,
+			       "line %" PRIu64 ": a name has %zu bytes, but at most %d are allowed",
+			       l->line, len, SHOAL_NAME_MAX);
+	return index_job_add(&l->job, name, len, &record, err);
+}
+
+static int read_list(struct list *l, struct shoal_index_result *result, struct shoal_err *err)
+{
+	const char *line = NULL;
+	size_t len = 0;
+	int rc;
+
+	while ((rc = textlist_next_line(l, &line, &len, err)) > 0) {
+		rc = take_line(l, line, len, err);
+		if (rc < 0)
+			return rc;
+	}
+	if (rc == 0 && !l->started) /* an empty list makes an empty catalog */
+		rc = textlist_start(l, "", 0, 0, err);
+	if (rc < 0)
+		return rc;
+	result->nr_blank = l->nr_blank;
+	return index_job_finish(&l->job, result, err);
+}
+
+int shoal_index_list(int fd, char separator, bool names_only,
+		     const struct shoal_index_options *options,
+		     struct shoal_index_result *ret_result, struct shoal_err *err)
+{
+	struct shoal_index_result result = { 0 };
+	struct list *l = calloc(1, sizeof(*l));
+	int rc;
+
+	if (!l)
+		return err_set(err, -ENOMEM, "out of memory");
+	*l = (struct list){ .fd = fd,
+			    .separator = separator,
+			    .names_only = names_only,
+			    .options = options,
+			    .job = { .options = options },
+			    .buf = malloc(READ_BYTES + LINE_MAX_BYTES) };
+	rc = l->buf ? read_list(l, &result, err) : err_set(err, -ENOMEM, "out of memory");
+	index_job_release(&l->job);
+	free(l->buf);
+	free(l);
+	if (rc == 0)
+		*ret_result = result;
+	return rc;
+}

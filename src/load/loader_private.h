@@ -1,0 +1,117 @@
+/* loader_private.h - shared by the two sides of a loader: the caller's, in loader.c, and the
+ * thread that reads ahead, in ahead.c. */
+#ifndef SHOAL_LOAD_LOADER_PRIVATE_H
+#define SHOAL_LOAD_LOADER_PRIVATE_H
+
+#include <pthread.h>
+
+#include "load/audit.h"
+#include "load/cached.h"
+#include "load/engine_private.h"
+#include "load/loader.h"
+#include "load/pool.h"
+
+/* One sample, or a piece of one, that is being read. */
+struct load_slot {
+	struct load_request request; /* first member: the engine returns this */
+	struct load_batch *batch;
+	uint32_t index;   /* the batch it belongs to */
+	uint32_t place;   /* index of the sample in the step */
+	uint64_t off;     /* index of the piece in the sample */
+	uint64_t size;    /* size of the sample, or the room for it if its size is not known */
+	bool last;        /* index of the piece in the sample */
+	bool in_flight;   /* submitted to the engine */
+	struct etag etag; /* of the file, with if_match */
+};
+
+/* BATCH_WAITING: its samples are known, but there is no memory for it yet. */
+enum load_batch_state { BATCH_FREE, BATCH_WAITING, BATCH_FILLING, BATCH_READY, BATCH_HELD };
+
+struct load_batch {
+	struct shoal_batch public; /* first member: the caller receives this */
+	enum load_batch_state state;
+	uint64_t number; /* number in the epoch */
+	uint32_t nr_submitted, nr_done;
+	struct shoal_sample *sample;
+	struct load_slot *slot;
+	char *names;   /* names of its files, one after another; room for the longest ones */
+	uint64_t need; /* bytes of buffer for all its samples */
+	struct load_room room; /* the memory of these. Used by the thread only */
+};
+
+/* What is added next. */
+struct load_cursor {
+	uint64_t step;
+	uint64_t *ids; /* index in the step */
+	uint64_t nr;
+	uint64_t next; /* number of these */
+	uint64_t off;  /* offset in that sample */
+	bool begun;    /* ids are those of the step */
+	uint32_t file; /* shared by its pieces; one of the loader's files */
+};
+
+struct shoal_loader {
+	const struct shoal_catalog *cat;
+	struct shoal_load_options options;
+	struct shoal_order *order;
+	uint64_t rank;
+	bool sizes;          /* the catalog has sizes */
+	bool synthetic;      /* the store computes the bytes, of any size */
+	uint64_t slot_bytes; /* size of the largest sample, or piece, that is read */
+	uint64_t buffer_len; /* room for each sample; 0: by its own size */
+	bool anywhere;       /* samples begin at any offset of a file */
+	uint64_t piece; /* bytes of each piece but a sample's last; UINT64_MAX: samples are not cut
+			 */
+	struct store *store;
+	struct load_engine *engine;
+	struct load_pool pool; /* used only by the thread once it runs */
+	struct load_batch *ring;
+	uint32_t nr_ring;
+	struct shoal_sample *samples;
+	struct load_slot *slots;
+	char *names;
+	struct load_file *files; /* shared by pieces; NULL: there are none */
+	uint32_t nr_files;
+	struct load_cursor cursor; /* used by the thread only */
+	struct load_cached cached;
+	pthread_t thread;
+	bool started;
+
+	pthread_mutex_t lock; /* protects everything below */
+	pthread_cond_t work, news;
+	bool closing;
+	uint64_t epoch, wanted,
+		running; /* generations: the last epoch requested, and the last begun */
+	uint64_t steps;
+	uint64_t next_fill, next_submit, next_take; /* the next batch of each */
+	bool all_filled;                            /* the epoch has no batch after next_fill - 1 */
+	bool reaping;               /* the thread waits for reads and could submit more */
+	struct load_batch *waiting; /* the batch that waits for memory; NULL: none */
+	bool blocked;               /* there was no memory: wait until a batch is given back */
+	bool beyond;                /* the batch may exceed the limit */
+	int unfit;                  /* it will never get memory, for this reason */
+	struct shoal_err unfit_err;
+	bool freed;   /* batches were given back whose memory may still be in use */
+	bool spoiled; /* a piece of the sample that is being taken is missing */
+	bool late;    /* the requested epoch waits for a read that is overdue */
+	int broken;   /* the engine's error, after which no epoch can begin */
+	int rc;       /* why the epoch ended early */
+	struct shoal_err err;
+	struct shoal_load_stats stats;
+	struct load_sums sums;
+	struct histogram latency, open, read;
+};
+
+/* The thread, which runs while the loader is open. It frees the engine. */
+void *load_ahead(void *loader);
+
+/* With the lock held: the batch of that number, if it is being filled or ready, or NULL. */
+struct load_batch *load_batch_of(const struct shoal_loader *l, uint64_t number);
+
+/* With the lock held: end the epoch here. Only the first reason is kept. */
+void load_end_epoch(struct shoal_loader *l, int rc, const struct shoal_err *err);
+
+/* The result of a sample: 0, or an error and, if @err is not NULL, its message. */
+int load_judge(const struct shoal_loader *l, const struct load_slot *s, struct shoal_err *err);
+
+#endif

@@ -1,0 +1,235 @@
+/*
+ * A list of URIs for each rank and epoch.
+ *
+ * Rank r gets the files at positions r, r + W, r + 2 W ... of the epoch, so that the lists of an
+ * epoch are a partition of the dataset whose parts differ by at most one file. Each list is made
+ * by itself, by computing its positions: memory does not grow with files, ranks or epochs.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/out.h"
+#include "base/publish.h"
+#include "store/uri.h"
+
+/* Positions converted to ids per call. */
+#define CHUNK 1024u
+
+struct manifest {
+	const struct shoal_catalog *cat;
+	const struct shoal_manifest_options *options;
+	struct shoal_order_spec spec;
+	struct shoal_order *order;
+	const char *root, *prefix;
+	char end;
+};
+
+static bool is_stopped(const struct manifest *m)
+{
+	return m->options->stop && __atomic_load_n(m->options->stop, __ATOMIC_RELAXED);
+}
+
+static int interrupted(struct shoal_err *err)
+{
+	return err_set(err, -ECANCELED, "interrupted: the lists made so far are complete");
+}
+
+static char *list_name(const struct manifest *m, uint64_t epoch, uint64_t rank)
+{
+	char *name = NULL;
+
+	if (asprintf(&name, "%s/%s_epoch%04" PRIu64 "_rank%05" PRIu64 ".txt", m->options->dir,
+		     m->prefix, epoch, rank) < 0)
+		return NULL;
+	return name;
+}
+
+/* Write one line: the root, a slash unless it ends in one, the name. */
+static int put_uri(const struct manifest *m, struct out *out, uint64_t id, struct shoal_err *err)
+{
+	char name[SHOAL_NAME_MAX + 1];
+	size_t root_len = strlen(m->root);
+	int len = shoal_catalog_name(m->cat, id, name);
+
+	if (len < 0)
+		return shoal_catalog_explain(m->cat, len, err);
+	if (memchr(name, m->end, (size_t)len))
+		return err_set_hint(err, -EILSEQ, SHOAL_HINT_NUL_ENDS,
+				    "name %" PRIu64 " contains a line end", id);
+	out_write(out, m->root, root_len);
+	if (root_len == 0 || m->root[root_len - 1] != '/')
+		out_write(out, "/", 1);
+	out_write(out, name, (size_t)len);
+	out_write(out, &m->end, 1);
+	return 0;
+}
+
+/*
+ * The next files of the rank, at most CHUNK of them: those at positions rank, rank + W ... of the
+ * epoch; in mode local, where batches are of CHUNK, those of its own share.
+ */
+static int64_t next_files(const struct manifest *m, uint64_t rank, uint64_t chunk, uint64_t *ids)
+{
+	uint64_t positions[CHUNK];
+	size_t nr = 0;
+	int rc;
+
+	if (m->spec.mode == SHOAL_LOCAL)
+		return chunk < shoal_order_steps(m->order)
+			       ? shoal_order_batch(m->order, chunk, rank, ids)
+			       : 0;
+	for (uint64_t i = 0; i < CHUNK; i++) {
+		uint64_t p = (chunk * CHUNK + i) * m->spec.nr_ranks + rank;
+
+		if (p < m->spec.nr_samples)
+			positions[nr++] = p;
+	}
+	rc = shoal_order_at(m->order, positions, nr, ids);
+	return rc < 0 ? rc : (int64_t)nr;
+}
+
+static int manifest_put_files(const struct manifest *m, struct out *out, uint64_t rank,
+			      struct shoal_err *err)
+{
+	uint64_t ids[CHUNK];
+	int64_t nr;
+
+	for (uint64_t chunk = 0; (nr = next_files(m, rank, chunk, ids)) >= 0; chunk++) {
+		if (is_stopped(m))
+			return interrupted(err);
+		if (nr == 0)
+			return 0;
+		for (int64_t i = 0; i < nr; i++) {
+			int rc = put_uri(m, out, ids[i], err);
+
+			if (rc < 0)
+				return rc;
+		}
+	}
+	return err_set_errno(err, (int)nr, "cannot compute the order");
+}
+
+static int write_list(const struct manifest *m, const char *path, uint64_t rank,
+		      struct shoal_err *err)
+{
+	struct publish pub = PUBLISH_CLOSED;
+	struct out out;
+	int rc;
+
+	rc = publish_open(path, &pub, err);
+	if (rc < 0)
+		return rc;
+	rc = out_init(&out, pub.fd, 0, 1u << 18);
+	if (rc < 0)
+		err_set(err, rc, "out of memory");
+	if (rc == 0)
+		rc = manifest_put_files(m, &out, rank, err);
+	if (rc == 0) {
+		out_flush(&out);
+		rc = out.rc < 0 ? err_set_errno(err, out.rc, "cannot write '%s'", path) : 0;
+	}
+	out_release(&out);
+	if (rc == 0)
+		rc = publish_commit(&pub, err);
+	publish_abort(&pub);
+	return rc;
+}
+
+/* A list of a higher rank, left by an earlier run, would make the lists overlap. */
+static int check_leftover(const struct manifest *m, uint64_t epoch, struct shoal_err *err)
+{
+	char *name = list_name(m, epoch, m->spec.nr_ranks);
+	struct stat st;
+	int rc = 0;
+
+	if (is_stopped(m))
+		rc = interrupted(err);
+	else if (!name)
+		rc = err_set(err, -ENOMEM, "out of memory");
+	else if (stat(name, &st) == 0)
+		rc = err_set(err, -EEXIST,
+			     "'%s' exists from a run with more ranks: remove its lists, or "
+			     "write to another directory",
+			     name);
+	free(name);
+	return rc;
+}
+
+static int write_epoch(const struct manifest *m, uint64_t epoch, struct shoal_err *err)
+{
+	int rc = 0;
+
+	shoal_order_set_epoch(m->order, epoch);
+	for (uint64_t rank = 0; rank < m->spec.nr_ranks && rc == 0; rank++) {
+		char *name = list_name(m, epoch, rank);
+
+		rc = name ? write_list(m, name, rank, err) : err_set(err, -ENOMEM, "out of memory");
+		free(name);
+	}
+	return rc;
+}
+
+static int manifest_make_dir(const char *dir, struct shoal_err *err)
+{
+	struct stat st;
+
+	if (mkdir(dir, 0777) == 0)
+		return 0;
+	if (errno != EEXIST)
+		return err_set_errno(err, err_errno(), "cannot create the directory '%s'", dir);
+	if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode))
+		return 0;
+	return err_set(err, -ENOTDIR, "'%s' is not a directory", dir);
+}
+
+/* Check the request, and compute what to write. */
+static int prepare(struct manifest *m, const struct shoal_order_spec *spec, struct shoal_err *err)
+{
+	const struct shoal_manifest_options *o = m->options;
+	struct shoal_catalog_info info;
+
+	shoal_catalog_info(m->cat, &info);
+	m->root = o->paths ? store_local_path(info.root) : info.root;
+	m->prefix = o->prefix ? o->prefix : "train";
+	m->end = o->null ? '\0' : '\n';
+	m->spec = *spec;
+	m->spec.nr_samples = info.nr_files; /* lists are of files */
+	m->spec.remainder = SHOAL_KEEP;
+	m->spec.batch = spec->mode == SHOAL_LOCAL ? CHUNK : 1;
+	m->spec.consumed = 0;
+	if (!*m->prefix || strchr(m->prefix, '/'))
+		return err_set(err, -EINVAL,
+			       "the prefix of the lists must be a name without a '/'");
+	if (o->nr_epochs == 0 || o->nr_epochs > SHOAL_MANIFEST_EPOCHS_MAX ||
+	    o->first_epoch > UINT64_MAX - (o->nr_epochs - 1))
+		return err_set(err, -EINVAL, "lists are for 1 to %u epochs in one go",
+			       SHOAL_MANIFEST_EPOCHS_MAX);
+	if (!m->root)
+		return err_set(err, -ENOTSUP,
+			       "there are no plain paths: the root '%s' is not a local directory",
+			       info.root);
+	if (info.nr_files == 0)
+		return err_set(err, -ENODATA,
+			       "the catalog lists no files: index a place that has some");
+	return shoal_order_new(&m->spec, o->first_epoch, &m->order, err);
+}
+
+int shoal_manifest_write(const struct shoal_catalog *cat, const struct shoal_order_spec *spec,
+			 const struct shoal_manifest_options *options, struct shoal_err *err)
+{
+	struct manifest m = { .cat = cat, .options = options };
+	int rc = prepare(&m, spec, err);
+
+	if (rc == 0)
+		rc = manifest_make_dir(options->dir, err);
+	for (uint64_t i = 0; i < options->nr_epochs && rc == 0; i++)
+		rc = check_leftover(&m, options->first_epoch + i, err);
+	for (uint64_t i = 0; i < options->nr_epochs && rc == 0; i++)
+		rc = write_epoch(&m, options->first_epoch + i, err);
+	shoal_order_free(m.order);
+	return rc == 0 ? shoal_catalog_check_fresh(cat, err) : rc;
+}

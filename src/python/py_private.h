@@ -1,0 +1,65 @@
+/*
+ * py_private.h - what the files of the Python module share.
+ *
+ * The module _shoal is a thin layer: handles, numbers and buffers. The classes that people use are
+ * written in Python, over it. The GIL is released around all that can block or takes long.
+ */
+#ifndef SHOAL_PYTHON_PY_PRIVATE_H
+#define SHOAL_PYTHON_PY_PRIVATE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "shoal.h"
+
+/* Raise the exception for @rc, with its message: shoal._errors.error(). Returns NULL. */
+PyObject *py_raise(int rc, const struct shoal_err *err);
+
+/* A number from 0 to 2^64 - 1. On failure -1, and an exception is set. */
+int py_u64(PyObject *object, uint64_t *ret_value);
+
+/* For "O&". */
+int py_u64_arg(PyObject *object, void *ret_value);
+
+/* ---- Catalogs ---- */
+
+struct py_catalog {
+	PyObject_HEAD struct shoal_catalog *cat; /* NULL once it is closed */
+	Py_ssize_t nr_users; /* cursors, loaders and calls that use it: it must not be closed */
+};
+
+extern PyTypeObject *py_catalog_type;
+
+/* The catalog of @object, in use until py_catalog_done(); NULL with an exception. */
+struct shoal_catalog *py_catalog_use(PyObject *object);
+void py_catalog_done(PyObject *object);
+
+/* ---- Orders ---- */
+
+/* The spec in a tuple: mode, remainder, seed, frozen, samples, unit, window, ranks, batch,
+ * consumed. */
+int py_order_spec(PyObject *tuple, struct shoal_order_spec *ret_spec);
+
+/* ---- Stores ---- */
+
+/* Convert what shoal.S3Config passes: a tuple, or None for the environment. Its strings are lent
+ * by @object. 0 and *@ret_config, which is @config or NULL; -1 with an exception. */
+int py_store_config(PyObject *object, struct shoal_store_config *config,
+		    const struct shoal_store_config **ret_config);
+
+/* ---- Each file adds its types and functions. 0, or -1 with an exception ---- */
+
+int py_add_catalog(PyObject *module);
+int py_add_column(PyObject *module);
+int py_add_index(PyObject *module);
+int py_add_loader(PyObject *module);
+int py_add_order(PyObject *module);
+int py_add_plain(PyObject *module);
+int py_add_reader(PyObject *module);
+int py_add_shared(PyObject *module);
+int py_add_store(PyObject *module);
+
+/* Make a type of @spec, add it to the module, and keep it in @ret_type. */
+int py_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **ret_type);
+
+#endif

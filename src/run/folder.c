@@ -1,0 +1,132 @@
+#include "run/folder.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/lock.h"
+#include "base/path.h"
+#include "datagen/datagen.h"
+
+#define SUBFOLDER ".shoal-run"
+
+static const char *const names[] = {
+	[RUN_FILE_SUMMARY] = "summary.json",     [RUN_FILE_TRAIN_CATALOG] = "train.shoal",
+	[RUN_FILE_EVAL_CATALOG] = "valid.shoal", [RUN_FILE_COPY] = DATAGEN_CATALOG_NAME,
+	[RUN_FILE_STATE] = SUBFOLDER "/state",   [RUN_FILE_LOCK] = SUBFOLDER "/lock",
+};
+
+int run_file_path(const char *results, enum run_file file, char buf[RUN_PATH_MAX],
+		  struct shoal_err *err)
+{
+	return path_join(results, names[file], buf, RUN_PATH_MAX, err);
+}
+
+int run_step_log_path(const char *results, int rank, char buf[RUN_PATH_MAX], struct shoal_err *err)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), SUBFOLDER "/steps.%d", rank);
+	return path_join(results, name, buf, RUN_PATH_MAX, err);
+}
+
+static bool has_file(const char *results, enum run_file file)
+{
+	char path[RUN_PATH_MAX];
+
+	return run_file_path(results, file, path, NULL) == 0 && access(path, F_OK) == 0;
+}
+
+bool run_can_resume(const char *results)
+{
+	return has_file(results, RUN_FILE_STATE);
+}
+
+int run_folder_begin(const char *results, struct shoal_err *err)
+{
+	char path[RUN_PATH_MAX];
+	int rc = path_join(results, SUBFOLDER, path, sizeof(path), err);
+
+	if (rc == 0 && mkdir(path, 0777) < 0 && errno != EEXIST)
+		rc = err_set_errno(err, err_errno(), "cannot create the folder '%s'", path);
+	return rc;
+}
+
+static int take_lock(const char *results, int *ret_lock, struct shoal_err *err)
+{
+	char path[RUN_PATH_MAX];
+	int rc = run_file_path(results, RUN_FILE_LOCK, path, err);
+
+	if (rc < 0)
+		return rc;
+	rc = -ENOENT;
+	/* The holder may be removing the folder right now. */
+	for (int i = 0; rc == -ENOENT && i < 100; i++) {
+		rc = run_folder_begin(results, err);
+		if (rc == 0)
+			rc = file_lock_take(path, ret_lock, err);
+	}
+	if (rc == -EBUSY)
+		return err_set(
+			err, rc,
+			"another run is writing to '%.500s': wait for it, or choose another folder",
+			results);
+	return rc;
+}
+
+static int check_contents(const char *results, bool resume, struct shoal_err *err)
+{
+	bool finished = has_file(results, RUN_FILE_SUMMARY), resumable = run_can_resume(results);
+
+	if (resume && !resumable)
+		return err_set(err, -ENOENT,
+			       finished ? "'%s' has the results of a finished run: there is "
+					  "nothing to resume"
+					: "there is no run to resume in '%s'",
+			       results);
+	if (!resume && resumable)
+		return err_set_hint(
+			err, -EEXIST, SHOAL_HINT_RESUME,
+			"'%s' has the results of an interrupted run: choose another folder",
+			results);
+	if (!resume && finished)
+		return err_set(err, -EEXIST,
+			       "'%s' has the results of another run: choose another folder",
+			       results);
+	return 0;
+}
+
+int run_folder_open(const char *results, bool resume, int *ret_lock, struct shoal_err *err)
+{
+	int rc = path_make_dirs(results, err);
+
+	if (rc == 0 && access(results, W_OK) < 0)
+		rc = err_set_errno(err, err_errno(), "cannot write results to '%s'", results);
+	if (rc == 0)
+		rc = take_lock(results, ret_lock, err);
+	return rc < 0 ? rc : check_contents(results, resume, err);
+}
+
+void run_folder_finish(const char *results, int nr_ranks)
+{
+	char path[RUN_PATH_MAX];
+
+	for (int r = 0; r < nr_ranks; r++)
+		if (run_step_log_path(results, r, path, NULL) == 0)
+			(void)!unlink(path);
+	if (run_file_path(results, RUN_FILE_STATE, path, NULL) == 0)
+		(void)!unlink(path);
+	if (run_file_path(results, RUN_FILE_LOCK, path, NULL) == 0)
+		(void)!unlink(path);
+	if (path_join(results, SUBFOLDER, path, sizeof(path), NULL) == 0)
+		(void)!rmdir(path);
+}
+
+void run_folder_close(const char *results, int lock)
+{
+	if (lock < 0)
+		return;
+	if (!run_can_resume(results))
+		run_folder_finish(results, 0);
+	close(lock);
+}

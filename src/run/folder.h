@@ -1,0 +1,55 @@
+/*
+ * folder.h - the results folder of a run: where each file is, and which process may write to it.
+ *
+ * The results are in the folder itself: summary.json, config.yaml, the files of each rank, and the
+ * catalogs that the run made itself. Files that only a resumed run needs are in the subfolder
+ * ".shoal-run": the state, the step log of each rank and the lock. It is removed when the run is
+ * complete.
+ */
+#ifndef SHOAL_RUN_FOLDER_H
+#define SHOAL_RUN_FOLDER_H
+
+#include "base/err.h"
+
+#define RUN_PATH_MAX 4096
+
+/* The files that the folder may hold. */
+enum run_file {
+	RUN_FILE_SUMMARY, /* summary.json: exists once the run is complete or was interrupted */
+	RUN_FILE_TRAIN_CATALOG, /* train.shoal */
+	RUN_FILE_EVAL_CATALOG,  /* valid.shoal */
+	RUN_FILE_COPY,          /* catalog.shoal: a copy of a catalog in a bucket */
+	RUN_FILE_STATE,
+	RUN_FILE_LOCK,
+};
+
+/* The path of @file below the folder @results. -ENAMETOOLONG, with a message. */
+int run_file_path(const char *results, enum run_file file, char buf[RUN_PATH_MAX],
+		  struct shoal_err *err) MUST_USE;
+
+/* The path of a rank's step log. */
+int run_step_log_path(const char *results, int rank, char buf[RUN_PATH_MAX],
+		      struct shoal_err *err) MUST_USE;
+
+/*
+ * On rank 0: make the folder if it is missing, take its lock, and check that it holds no other
+ * results: with @resume there must be a run to resume. The lock is held from before anything is
+ * written until everything is; on a file system without locks this has no effect. -EBUSY: another
+ * run is writing there. *@ret_lock is set on failure, too, if the lock was taken.
+ */
+int run_folder_open(const char *results, bool resume, int *ret_lock,
+		    struct shoal_err *err) MUST_USE;
+
+/* Release the lock; remove the subfolder if no run can be resumed there. -1 is fine. */
+void run_folder_close(const char *results, int lock);
+
+/* Make the subfolder for the state and the step logs. */
+int run_folder_begin(const char *results, struct shoal_err *err) MUST_USE;
+
+/* On rank 0, once all results are written: remove the files that only a resumed run needs. */
+void run_folder_finish(const char *results, int nr_ranks);
+
+/* Whether there is a run in @results that can be resumed. */
+bool run_can_resume(const char *results);
+
+#endif

@@ -1,0 +1,74 @@
+#include "run/result.h"
+
+#include <stdlib.h>
+
+bool run_result_measured(const struct run_result *r)
+{
+	for (size_t i = 0; i < r->nr_phases; i++)
+		if (!r->phases[i].eval && r->phases[i].steps_counted > 0 && run_result_counts(r, i))
+			return true;
+	return false;
+}
+
+uint64_t run_result_errors(const struct run_result *r)
+{
+	uint64_t nr = 0;
+
+	for (size_t i = 0; i < r->nr_phases; i++)
+		nr += r->phases[i].errors;
+	return nr;
+}
+
+bool run_result_counts(const struct run_result *r, size_t i)
+{
+	if (!r->phases[i].partial)
+		return true;
+	for (size_t k = 0; k < r->nr_phases; k++)
+		if (r->phases[k].eval == r->phases[i].eval && !r->phases[k].partial)
+			return false;
+	return true;
+}
+
+/* Mean and deviation of one figure over the phases of a kind. */
+static void over_epochs(const struct run_result *r, bool eval, bool au, double *ret_mean,
+			double *ret_stdev, size_t *ret_nr)
+{
+	double values[64] = { 0 }, *v = values; /* most runs have few epochs */
+	size_t nr = 0;
+
+	if (r->nr_phases > ARRAY_LEN(values))
+		v = calloc(r->nr_phases, sizeof(*v));
+	for (size_t i = 0; v && i < r->nr_phases; i++)
+		if ((r->phases[i].eval != 0) == eval && run_result_counts(r, i))
+			v[nr++] = au ? r->phases[i].figures.au : r->phases[i].figures.throughput;
+	step_mean_stdev(v ? v : values, nr, ret_mean, ret_stdev);
+	*ret_nr = nr;
+	if (v != values)
+		free(v);
+}
+
+static void summarise(const struct run_result *r, bool eval, struct run_summary *s)
+{
+	double mib = r->workload->dataset.record_bytes / 1048576.0;
+
+	over_epochs(r, eval, true, &s->au, &s->au_stdev, &s->nr);
+	over_epochs(r, eval, false, &s->throughput, &s->throughput_stdev, &s->nr);
+	s->io = s->throughput * mib;
+	s->io_stdev = s->throughput_stdev * mib;
+	s->meets = s->au >= r->workload->au * 100.0;
+}
+
+void run_result_sum_up(struct run_result *r)
+{
+	summarise(r, false, &r->train);
+	summarise(r, true, &r->eval);
+}
+
+void run_result_release(struct run_result *r)
+{
+	free(r->phases);
+	free(r->nodes);
+	free(r->data);
+	free(r->catalog);
+	*r = (struct run_result){ 0 };
+}

@@ -1,0 +1,71 @@
+/* run_private.h - shared by run.c, the whole run, and steps.c, one phase. */
+#ifndef SHOAL_RUN_RUN_PRIVATE_H
+#define SHOAL_RUN_RUN_PRIVATE_H
+
+#include "datagen/datasize.h"
+#include "load/tally.h"
+#include "run/node.h"
+#include "run/pace.h"
+#include "run/run.h"
+#include "run/state.h"
+
+struct run {
+	const struct run_options *o;
+	const struct workload *w;
+	struct comm *comm;
+	struct comm_fast *fast; /* after every step */
+	struct datasize_plan plan;
+	uint64_t nr_ranks, rank, nr_here,
+		nr_all; /* processes; accelerators of this process, and of all */
+	struct run_state state;
+	struct step_log log;
+	struct shoal_load_options load; /* the resolved options of the loaders */
+	uint64_t read_threads;          /* per accelerator */
+	struct shoal_loader *loader;    /* of training: kept across epochs */
+	/* Per accelerator of this process: */
+	struct run_step *steps;
+	uint64_t *ready;
+	struct run_workers *workers; /* NULL without preprocessing */
+	struct step_block *blocks;
+	struct step_mean *means;
+	struct load_tally tally;        /* of the current phase */
+	uint64_t first_batch;           /* when it arrived: clock_now() */
+	uint64_t pool_bytes, pss_bytes; /* of this rank, maximum */
+	struct run_result *result;
+};
+
+/* An epoch of training, or an evaluation, while it runs. */
+struct phase {
+	struct run_result_phase *p; /* its results */
+	const struct run_data_part *part;
+	struct shoal_loader *loader;
+	uint64_t batch; /* samples per accelerator and step */
+	const struct workload_time *compute;
+	uint64_t first_step, steps; /* done before this block; of the whole phase */
+	uint64_t started;           /* clock_now() */
+	uint64_t started_at;        /* ns since 1970 */
+	uint64_t nr_done;           /* in this block */
+	bool stopped;
+	const struct shoal_batch *held; /* the batch being computed on */
+	/* For progress, of this process: */
+	uint64_t compute_ns, load_ns, outside_ns, shown;
+	uint64_t slowest_ns, slowest_sample; /* of the slowest sample read here */
+	uint64_t step_slowest; /* slowest rank in the last step over all: us and rank */
+};
+
+/* The name of an order in the results. */
+const char *run_order_name(const struct workload *w);
+
+/* Collective: run the remaining steps of a phase, and write the results to phase->p. */
+int run_phase(struct run *run, struct phase *phase, struct shoal_err *err) MUST_USE;
+
+/* Collective: compute the figures of phase->p from the step log. */
+int run_figures(struct run *run, struct phase *phase, struct shoal_err *err) MUST_USE;
+
+/* Open a loader for the phase. */
+int run_open_loader(struct run *run, const struct phase *phase, struct shoal_loader **ret_loader,
+		    struct shoal_err *err) MUST_USE;
+
+uint64_t run_wall_clock(void); /* ns since 1970 */
+
+#endif

@@ -1,0 +1,70 @@
+/*
+ * run.h - sorted, front-coded runs of entries in a spill file.
+ *
+ * A run consists of blocks. No entry lies across the end of a block, what is left of it is zeros,
+ * and the first name of a block is whole: so a run can be searched, and read from any block on.
+ */
+#ifndef SHOAL_SORT_RUN_H
+#define SHOAL_SORT_RUN_H
+
+#include "base/out.h"
+#include "sort/pack.h"
+
+/* Where a run lies in the spill file. */
+struct sort_run {
+	uint64_t off;
+	uint64_t len;
+	uint32_t shared; /* length of the common prefix of its names */
+};
+
+/* The runs so far, in input order. 24 bytes per few megabytes of names. */
+struct sort_runs {
+	struct sort_run *run;
+	size_t nr, cap;
+};
+
+int sort_runs_add(struct sort_runs *runs, const struct sort_run *run) MUST_USE;
+void sort_runs_release(struct sort_runs *runs);
+
+/* The maximum size of an entry: two varints, a payload with its length, and a name. */
+#define RUN_ENTRY_MAX (SHOAL_NAME_MAX + 8 + SORT_PAYLOAD_MAX)
+
+#define RUN_BLOCK (256u << 10) /* bytes from one block of a run to the next */
+
+struct sort_run_writer {
+	struct out *out;
+	uint64_t start;
+	size_t first_len, last_len;
+	uint8_t first[SHOAL_NAME_MAX], last[SHOAL_NAME_MAX];
+	size_t in_block; /* bytes of the last block so far */
+};
+
+void sort_run_start(struct sort_run_writer *w, struct out *out);
+void sort_run_put(struct sort_run_writer *w, const struct sort_entry *e);
+struct sort_run sort_run_end(const struct sort_run_writer *w);
+
+struct sort_run_reader {
+	int fd;
+	uint64_t off, end; /* the part not yet read into the buffer */
+	uint8_t *buf;      /* lent */
+	size_t cap, at, fill;
+	struct sort_entry entry;
+	bool done;
+	uint8_t name[SHOAL_NAME_MAX];
+	uint64_t start; /* of the run */
+};
+
+void sort_run_open(struct sort_run_reader *r, int fd, const struct sort_run *run, uint8_t *buf,
+		   size_t cap);
+
+/* Step to the next entry, or set done. */
+int sort_run_next(struct sort_run_reader *r) MUST_USE;
+
+/*
+ * Split a run by a name: where the block starts that it lies in, if it is in the run. All names in
+ * the blocks before come before it, and all in those after are it or come after it. -EIO.
+ */
+int sort_run_split(int fd, const struct sort_run *run, const uint8_t *name, size_t len,
+		   uint64_t *ret_off) MUST_USE;
+
+#endif

@@ -1,0 +1,94 @@
+/*
+ * sort.h - sort any number of names in bounded memory.
+ *
+ * Entries are collected in packers, which the sorter's threads sort into packs when they are full.
+ * When one half of the memory is full, one of these threads merges its packs into a front-coded
+ * run on disk while the other half fills. At the end the runs are merged, in several passes if
+ * necessary. If everything fits into one half nothing is spilled, and the packs are merged in
+ * memory.
+ *
+ * Several threads may add at the same time, each on a lane, which fills a packer of its own.
+ */
+#ifndef SHOAL_SORT_SORT_H
+#define SHOAL_SORT_SORT_H
+
+#include "base/err.h"
+#include "sort/pack.h"
+
+struct sorter;
+
+/* Receives the entries in order. Returns 0 to continue, or an error. */
+typedef int sort_entry_fn(void *self, const struct sort_entry *entry, struct shoal_err *err);
+
+/* Sees each entry just before it is taken, on the merging thread, which has time to spare: what
+ * is computed from the sorted entries is best computed here. */
+struct sort_stage {
+	void (*see)(void *self, const struct sort_entry *entry);
+	void *self;
+};
+
+struct sort_runs;
+
+/* A file of runs that outlives the sorter. Lent. */
+struct sort_spill {
+	int fd;
+	uint64_t end;                 /* where new runs go */
+	const struct sort_runs *runs; /* the existing runs, or NULL */
+};
+
+struct sorter_options {
+	size_t memory;       /* bytes to use, at least SORTER_MEMORY_MIN */
+	const char *tmp_dir; /* for the runs */
+	const struct sort_spill
+		*spill;      /* runs to continue with; NULL: an unnamed file in tmp_dir */
+	const int *stop;     /* the sort ends with -ECANCELED once it is not 0. May be NULL */
+	unsigned nr_threads; /* that sort, 1 to SORTER_THREADS_MAX; 0: 1 */
+	unsigned nr_lanes;   /* that add, 1 to SORTER_LANES_MAX; 0: 1 */
+};
+
+#define SORTER_THREADS_MAX 4u
+
+/* Each lane takes a packer; half-full packers waste memory, so there are few. */
+#define SORTER_LANES_MAX 4u
+
+/* The largest number of entries in a group. */
+#define SORTER_GROUP_MAX 2048u
+
+#define SORTER_MEMORY_MIN (256u << 10)
+
+/* Whether the user wants to stop. The flag is set by a signal handler, on any thread. */
+static inline bool sort_stopped(const int *stop)
+{
+	return stop && __atomic_load_n(stop, __ATOMIC_RELAXED);
+}
+
+int sorter_new(const struct sorter_options *options, struct sorter **ret_sorter,
+	       struct shoal_err *err) MUST_USE;
+struct sorter *sorter_free(struct sorter *s);
+
+/* Add an entry, whose name has no NUL. Only one thread may add at that time. */
+int sorter_add(struct sorter *s, const struct sort_entry *entry, struct shoal_err *err) MUST_USE;
+
+/*
+ * Add up to SORTER_GROUP_MAX entries. From any thread; @lane is any number that differs between
+ * threads that should not wait for each other. @group: they belong together, such as all of a
+ * directory, and are best sorted at once.
+ */
+int sorter_add_many(struct sorter *s, unsigned lane, const struct sort_entry *entries, size_t nr,
+		    bool group, struct shoal_err *err) MUST_USE;
+
+/* Block all threads that add, until sorter_release(). Nothing is added between these calls. */
+void sorter_hold(struct sorter *s);
+void sorter_release(struct sorter *s);
+
+/* While all are blocked, or no thread adds: spill all entries, and wait until they are in the
+ * file. Then the runs contain everything. */
+int sorter_flush(struct sorter *s, const struct sort_runs **ret_runs, uint64_t *ret_end,
+		 struct shoal_err *err) MUST_USE;
+
+/* Hand all entries to @take in bytewise order of their names. Of equal names the one added last
+ * is taken; the others are counted in *@ret_repeated. @stage may be NULL. */
+int sorter_finish(struct sorter *s, sort_entry_fn *take, void *self, const struct sort_stage *stage,
+		  uint64_t *ret_repeated, struct shoal_err *err) MUST_USE;
+
+#endif

@@ -1,0 +1,92 @@
+/*
+ * page.h - read a page of a bucket's list (ListObjectsV2) while its bytes come in.
+ *
+ * Expat reads 0.2 to 0.3 million keys a second; the scanner here knows the dozen elements that
+ * matter, and reads some 5 million. It takes any well-formed page: elements in any sequence,
+ *unknown ones, namespaces, comments, CDATA, references. It refuses document types, and with them
+ *every trick with entities; what is too large or too deep; and what is not whole. The bytes are a
+ * server's, and nothing they say makes it take more memory than a page of the longest keys.
+ *
+ *	s3_page_start(&page);
+ *	while (more)
+ *		rc = s3_page_feed(&page, bytes, nr);
+ *	rc = s3_page_end(&page, &err);
+ */
+#ifndef SHOAL_STORE_S3_PAGE_H
+#define SHOAL_STORE_S3_PAGE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/etag.h"
+
+#define S3_PAGE_KEYS  1000 /* no server gives more */
+#define S3_TOKEN_KEEP 4096 /* bytes of a continuation token */
+
+/* Bytes of markup or text that are looked at in one piece: a key in which each byte is encoded. */
+#define S3_PAGE_PIECE (3 * SHOAL_NAME_MAX + 4096)
+#define S3_PAGE_DEPTH 12
+#define S3_PAGE_TAG   48 /* bytes of an element's name */
+
+/* What the text of an element is wanted for. */
+enum s3_page_want {
+	S3_WANT_NOTHING,
+	S3_WANT_KEY,
+	S3_WANT_SIZE,
+	S3_WANT_ETAG,
+	S3_WANT_TRUNCATED,
+	S3_WANT_ENCODING,
+	S3_WANT_TOKEN,
+	S3_WANT_CODE,
+	S3_WANT_MESSAGE,
+};
+
+struct s3_page_key {
+	uint32_t off, len; /* of the name, in names */
+	uint64_t size;     /* SHOAL_SIZE_UNKNOWN where the page has none */
+};
+
+struct s3_page {
+	/* What it said; keys and names are good after s3_page_end(). */
+	struct s3_page_key key[S3_PAGE_KEYS];
+	size_t nr;
+	/* The caller's, for S3_PAGE_KEYS of them, or NULL: ETags are not wanted. */
+	struct etag *etags;
+	struct buf names; /* each ended by a NUL; kept from page to page */
+	bool truncated;   /* there are more behind these */
+	char token[S3_TOKEN_KEEP + 1];
+	char code[64], message[256]; /* of an <Error> that came with a good status */
+	bool message_cut;            /* there was more of it */
+
+	/* The scanner's own: */
+	int rc;
+	const char *wrong; /* words for rc */
+	uint64_t nr_bytes;
+	struct {
+		uint8_t len;
+		char name[S3_PAGE_TAG];
+	} open[S3_PAGE_DEPTH]; /* elements */
+	unsigned depth;
+	bool ended; /* the last tag was there */
+	bool is_error, in_contents, has_key, has_size, has_etag, has_truncated, encoded;
+	enum s3_page_want want;
+	char text[S3_TOKEN_KEEP + 1]; /* of what is wanted and is no key */
+	size_t text_len;
+	uint8_t piece[S3_PAGE_PIECE]; /* the start of what is not whole yet */
+	size_t piece_len;
+};
+
+/* Zeroed before the first time. */
+void s3_page_start(struct s3_page *p);
+
+/* -EBADMSG, -E2BIG past a limit, -ENOMEM: s3_page_end() has the words. */
+int s3_page_feed(struct s3_page *p, const void *data, size_t len) MUST_USE;
+
+/*
+ * The page is whole: decode the names. The error of s3_page_feed(), if there was one; -EIO
+ * when it is an <Error>, with what that says.
+ */
+int s3_page_end(struct s3_page *p, struct shoal_err *err) MUST_USE;
+
+void s3_page_release(struct s3_page *p);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * uri.h - the one place that takes the names of stores apart.
+ *
+ *   file:///data, s3://bucket/prefix   a prefix that a kind has, an authority, a path
+ *   null:size=4K                       a prefix without "//": what follows means something to the
+ *                                      kind only
+ *   data, ./data, /data                anything else is the path of a directory
+ *
+ * A path is taken as it is: nothing is %-decoded.
+ */
+#ifndef SHOAL_STORE_URI_H
+#define SHOAL_STORE_URI_H
+
+#include "store/store.h"
+
+struct store_kind;
+
+struct store_uri {
+	const char *text;              /* the whole text; it and everything below is lent */
+	const struct store_kind *kind; /* NULL: no kind has its scheme */
+	const char *authority;         /* the bucket, of authority_len bytes */
+	size_t authority_len;
+	const char *path; /* for files as open(2) takes it; otherwise what follows the authority and
+			     its slash, or the prefix of a kind without one */
+};
+
+/* Parse any text. The kind is found without opening anything; whether the URI is valid is not
+ * checked. */
+struct store_uri store_uri_parse(const char *text);
+
+/* Length of "scheme://" at the start of @text; 0: there is none. Any scheme counts. */
+size_t store_uri_scheme_len(const char *text, size_t len);
+
+/* -EINVAL, -ENOTSUP with a message if no store can have this URI. Nothing is opened. */
+int store_uri_check(const char *text, struct shoal_err *err) MUST_USE;
+
+/* The same, but the scheme may be unknown: names below it can be listed. */
+int store_uri_check_root(const char *text, struct shoal_err *err) MUST_USE;
+
+/* The traits of a store of this URI; none if no kind has its scheme. */
+struct store_traits store_uri_traits(const char *text);
+
+/* The path in a file URI, or a path itself; NULL for everything else. Lent by @text. */
+const char *store_local_path(const char *text);
+
+/* The prefix that makes an absolute path a URI. */
+#define STORE_FILE_URI "file://"
+
+/* A store whose files have any size. */
+#define STORE_ANY_SIZE "null:size=1T"
+
+/* The short forms of users: "null", or the URI of such a store without a size, means files of
+ * any size. 1 and its URI in @buf; 0: @text is another store; -ENAMETOOLONG. */
+int store_uri_any_size(const char *text, char *buf, size_t cap) MUST_USE;
+
+#endif

@@ -1,0 +1,555 @@
+/* Goal: a file has exactly the asked size whatever is asked, is the same however it is taken, and
+ * its samples are found. */
+#include "format/format.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "format/format_private.h"
+
+static struct format_maker maker;
+
+static uint8_t *block(uint64_t len)
+{
+	uint8_t *p = malloc(len ? len : 1);
+
+	assert_non_null(p);
+	return p;
+}
+
+/* The whole part, in steps of @step bytes. */
+static uint8_t *made(const struct format *f, unsigned part, const struct format_spec *spec,
+		     size_t step, size_t *ret_len)
+{
+	size_t cap = spec->size + 64 * spec->nr_samples + 100, len = 0, n;
+	uint8_t *file = block(cap);
+	struct shoal_err err = { "" };
+
+	if (format_make(&maker, f, part, spec, &err) < 0)
+		fail_msg("%s of %lu bytes: %s", format_name(f), spec->size, err.msg);
+	while (len < cap &&
+	       (n = format_next(&maker, file + len, step < cap - len ? step : cap - len)) > 0)
+		len += n;
+	assert_int_equal(format_next(&maker, file, 1), 0);
+	*ret_len = len;
+	return file;
+}
+
+static uint64_t samples_of(const struct format *f, unsigned i)
+{
+	static const uint64_t nr[] = { 1, 2, 7, 1000 };
+
+	return f->samples_max == 1 ? 1 : nr[i];
+}
+
+static void every_size_is_exact(void **state)
+{
+	(void)state;
+	for (size_t which = 0; format_at(which); which++) {
+		const struct format *f = format_at(which);
+
+		for (unsigned k = 0; k < 4; k++) {
+			uint64_t nr = samples_of(f, k), least = format_least(f, nr);
+
+			for (uint64_t more = 0; more < 9000; more += more < 700 ? 1 : 97) {
+				struct format_spec spec = { least + more, nr, more };
+				size_t len;
+
+				free(made(f, 0, &spec, SIZE_MAX, &len));
+				assert_int_equal(len, spec.size);
+			}
+		}
+	}
+}
+
+static void sizes_around_what_blocks_hold_are_exact(void **state)
+{
+	static const uint64_t size[] = { 65535,  65536,  65537,  65552,   65553,  131070,
+					 131072, 131200, 322957, 1000000, 1048576 };
+
+	(void)state;
+	for (size_t which = 0; format_at(which); which++)
+		for (size_t i = 0; i < ARRAY_LEN(size); i++)
+			for (uint64_t more = 0; more < 40; more++) {
+				struct format_spec spec = { size[i] + more, 1, i };
+				size_t len;
+
+				free(made(format_at(which), 0, &spec, SIZE_MAX, &len));
+				assert_int_equal(len, spec.size);
+			}
+}
+
+static void one_byte_less_than_the_least_is_refused_in_words(void **state)
+{
+	(void)state;
+	for (size_t which = 0; format_at(which); which++) {
+		const struct format *f = format_at(which);
+
+		for (unsigned k = 0; k < 4; k++) {
+			uint64_t nr = samples_of(f, k), least = format_least(f, nr);
+			struct format_spec spec = { least - 1, nr, 1 };
+			struct shoal_err err = { "" };
+			char words[64];
+
+			assert_int_equal(format_make(&maker, f, 0, &spec, &err), -EINVAL);
+			snprintf(words, sizeof(words), "the least is %lu", least);
+			assert_non_null(strstr(err.msg, words));
+			assert_non_null(strstr(err.msg, format_name(f)));
+		}
+	}
+}
+
+static void sample_counts_that_do_not_fit_are_refused(void **state)
+{
+	struct shoal_err err = { "" };
+
+	(void)state;
+	for (size_t which = 0; format_at(which); which++) {
+		const struct format *f = format_at(which);
+
+		assert_int_equal(format_check(f, 1u << 30, 0, NULL), -EINVAL);
+		if (f->samples_max) {
+			assert_int_equal(format_check(f, 1u << 30, f->samples_max, NULL), 0);
+			assert_int_equal(format_check(f, 1u << 30, f->samples_max + 1, NULL),
+					 -EINVAL);
+		}
+	}
+	assert_int_equal(format_check(&format_tfrecord, UINT64_C(1) << 32, 1, &err), -EINVAL);
+	assert_non_null(strstr(err.msg, "too many"));
+	assert_int_equal(format_check(&format_tfrecord, UINT64_C(1) << 32, 4, NULL), 0);
+}
+
+static void cuts_do_not_change_the_bytes(void **state)
+{
+	static const size_t step[] = { 1, 7, 64, 4095, 4097, 65536 };
+
+	(void)state;
+	for (size_t which = 0; format_at(which); which++) {
+		const struct format *f = format_at(which);
+		struct format_spec spec = { 150000, f->samples_max == 1 ? 1 : 3, 5 };
+
+		for (unsigned part = 0; part == 0 || format_side(f, part - 1); part++) {
+			size_t whole_len, len;
+			uint8_t *whole = made(f, part, &spec, SIZE_MAX, &whole_len);
+
+			for (size_t i = 0; i < ARRAY_LEN(step); i++) {
+				uint8_t *file = made(f, part, &spec, step[i], &len);
+
+				assert_int_equal(len, whole_len);
+				assert_memory_equal(file, whole, len);
+				free(file);
+			}
+			free(whole);
+		}
+	}
+}
+
+/* How many stretches of 4 KB of the two are the same, at any multiple of 512 bytes. */
+static void content_differs_by_key_and_place(void **state)
+{
+	(void)state;
+	for (size_t which = 0; format_at(which); which++) {
+		struct format_spec spec = { 300000, 1, 1 }, other = { 300000, 1, 2 };
+		size_t len;
+		uint8_t *a = made(format_at(which), 0, &spec, SIZE_MAX, &len);
+		uint8_t *b = made(format_at(which), 0, &other, SIZE_MAX, &len);
+
+		for (size_t i = 4096; i + 512 <= len; i += 512) {
+			assert_memory_not_equal(a + i, b + i, 512);
+			for (size_t k = 4096; k < i; k += 512)
+				assert_memory_not_equal(a + i, a + k, 512);
+		}
+		free(a);
+		free(b);
+	}
+}
+
+/* The bytes of a dataset must not change from one version to the next: --verify compares. */
+static void content_is_frozen(void **state)
+{
+	static const struct {
+		const char *name;
+		uint32_t crc;
+	} want[] = {
+		{ "csv", 0xc93f7349 },
+		{ "hdf5", 0xf99c99ab },
+		{ "indexed_binary", 0xe050caff },
+		{ "jpeg", 0x7d7919bf },
+		{ "npy", 0x3eb37af8 },
+		{ "npz", 0xd0793c9d },
+		{ "png", 0x3770b1c0 },
+		{ "tfrecord", 0x02dae6f9 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+		struct format_spec spec = { 123457, 1, 42 };
+		size_t len;
+		uint8_t *file = made(format_by_name(want[i].name), 0, &spec, SIZE_MAX, &len);
+
+		if (format_crc32(0, file, len) != want[i].crc)
+			fail_msg("%s is 0x%08x", want[i].name, format_crc32(0, file, len));
+		free(file);
+	}
+}
+
+static void checksums_are_the_known_ones(void **state)
+{
+	uint32_t crc = format_crc32(0, "12345678", 8), four;
+	uint8_t bytes[4];
+
+	(void)state;
+	assert_int_equal(format_crc32(0, "123456789", 9), 0xcbf43926);
+	assert_int_equal(format_crc32c(0, "123456789", 9), 0xe3069283);
+	assert_int_equal(format_crc32c(format_crc32c(0, "1234", 4), "56789", 5), 0xe3069283);
+	assert_int_equal(format_adler32(1, "Wikipedia", 9), 0x11e60398);
+	for (uint32_t target = 1; target; target <<= 1) {
+		four = format_crc32_steer(crc, target);
+		format_le32(bytes, four);
+		assert_int_equal(format_crc32(crc, bytes, 4), target);
+	}
+}
+
+static void a_square_root_is_rounded_down(void **state)
+{
+	static const uint64_t root[] = { 0, 1, 2, 3, 1000, 65535, 65536, 0xfffffffe, 0xffffffff };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(root); i++) {
+		uint64_t r = root[i];
+
+		assert_int_equal(format_isqrt(r * r), r);
+		assert_int_equal(format_isqrt(r * r + 2 * r), r);
+	}
+	assert_int_equal(format_isqrt(UINT64_MAX), 0xffffffff);
+}
+
+/* ---- Finding ---- */
+
+struct memory {
+	const uint8_t *bytes;
+	uint64_t reads;
+};
+
+static int read_memory(void *self, uint64_t off, void *buf, size_t len, struct shoal_err *err)
+{
+	struct memory *m = self;
+
+	(void)err;
+	memcpy(buf, m->bytes + off, len);
+	m->reads++;
+	return 0;
+}
+
+struct places {
+	uint64_t nr, end, size, bytes;
+};
+
+/* In order, inside the file, and not over each other. */
+static int take_place(void *self, uint64_t index, uint64_t off, uint64_t len)
+{
+	struct places *p = self;
+
+	assert_int_equal(index, p->nr);
+	assert_true(off >= p->end && off <= p->size && len <= p->size - off);
+	p->end = off + len;
+	p->bytes += len;
+	p->nr++;
+	return 0;
+}
+
+static int find(const struct format *f, const uint8_t *file, size_t len, uint64_t nr,
+		struct places *p, struct shoal_err *err)
+{
+	struct memory m = { .bytes = file };
+	struct format_source s = { .size = len, .read = read_memory, .self = &m };
+
+	*p = (struct places){ .size = len };
+	return format_find(f, &s, nr, take_place, p, err);
+}
+
+static void samples_are_found(void **state)
+{
+	(void)state;
+	for (size_t which = 0; format_at(which); which++) {
+		const struct format *f = format_at(which);
+
+		for (unsigned k = 0; k < 4; k++) {
+			uint64_t nr = samples_of(f, k);
+			struct format_spec spec = { format_least(f, nr) + 200 * nr, nr, 3 };
+			struct shoal_err err = { "" };
+			struct places p;
+			size_t len;
+			uint8_t *file = made(f, 0, &spec, SIZE_MAX, &len);
+			int rc = find(f, file, len, nr, &p, &err);
+
+			if (f == &format_indexed_binary)
+				assert_int_equal(rc, -ENOTSUP);
+			else if (rc != 0)
+				fail_msg("%s: %s", format_name(f), err.msg);
+			else
+				assert_int_equal(p.nr, nr);
+			if (rc == 0) /* all but the frame and the padding is samples */
+				assert_true(p.bytes >= 200 * nr - 200);
+			free(file);
+		}
+	}
+}
+
+static void another_number_of_samples_is_told(void **state)
+{
+	(void)state;
+	for (size_t which = 0; format_at(which); which++) {
+		const struct format *f = format_at(which);
+		uint64_t nr = samples_of(f, 2);
+		struct format_spec spec = { 20000, nr, 3 };
+		struct places p;
+		size_t len;
+		uint8_t *file = made(f, 0, &spec, SIZE_MAX, &len);
+
+		if (f != &format_indexed_binary) {
+			assert_int_equal(find(f, file, len, nr + 1, &p, NULL), -ERANGE);
+			if (nr > 2)
+				assert_int_equal(find(f, file, len, nr - 1, &p, NULL), -ERANGE);
+		}
+		free(file);
+	}
+}
+
+/* A file that is cut is refused, or what is found of it lies inside: ASan watches the reads. */
+static void every_truncation_is_refused(void **state)
+{
+	static const struct format *const strict[] = { &format_hdf5, &format_npy, &format_npz,
+						       &format_tfrecord, &format_csv };
+
+	(void)state;
+	for (size_t which = 0; which < ARRAY_LEN(strict); which++) {
+		const struct format *f = strict[which];
+		struct format_spec spec = { format_least(f, 3) + 500, 3, 9 };
+		size_t len;
+		uint8_t *file = made(f, 0, &spec, SIZE_MAX, &len);
+
+		for (size_t cut = 0; cut < len; cut++) {
+			uint8_t *part = block(cut);
+			struct places p;
+			int rc;
+
+			memcpy(part, file, cut);
+			rc = find(f, part, cut, 3, &p, NULL);
+			/* The last line of a csv may have lost its end, and still be one. */
+			if (f != &format_csv && (f != &format_tfrecord || cut))
+				assert_true(rc == -EBADMSG || rc == -ERANGE);
+			free(part);
+		}
+		free(file);
+	}
+}
+
+/* Any one byte changed: an error or places inside the file, never a crash or a walk outside. */
+static void any_flipped_byte_is_survived(void **state)
+{
+	(void)state;
+	for (size_t which = 0; format_at(which); which++) {
+		const struct format *f = format_at(which);
+		uint64_t nr = f->samples_max == 1 ? 1 : 3;
+		struct format_spec spec = { format_least(f, nr) + 50, nr, 9 };
+		size_t len;
+		uint8_t *file = made(f, 0, &spec, SIZE_MAX, &len);
+		struct shoal_err err;
+		struct memory m = { .bytes = file };
+		struct format_source s = { .size = len, .read = read_memory, .self = &m };
+
+		for (size_t i = 0; i < len; i++)
+			for (unsigned bit = 0; bit < 8; bit += 7) {
+				struct places p = { .size = len };
+
+				file[i] ^= (uint8_t)(1u << bit);
+				(void)!format_find(f, &s, nr, take_place, &p, &err);
+				file[i] ^= (uint8_t)(1u << bit);
+			}
+		free(file);
+	}
+}
+
+static int find_sides(const struct format *f, uint8_t **side, size_t *len, uint64_t size,
+		      uint64_t nr, struct places *p)
+{
+	struct memory m[2] = { { .bytes = side[0] }, { .bytes = side[1] } };
+	struct format_source s[2] = { { len[0], read_memory, &m[0] },
+				      { len[1], read_memory, &m[1] } };
+
+	*p = (struct places){ .size = size };
+	return format_find_sides(f, s, size, nr, take_place, p, NULL);
+}
+
+static void index_files_say_the_same_as_the_file(void **state)
+{
+	static const struct format *const with[] = { &format_tfrecord, &format_indexed_binary };
+
+	(void)state;
+	for (size_t which = 0; which < 2; which++) {
+		const struct format *f = with[which];
+		struct format_spec spec = { 1234567, 1000, 8 };
+		uint8_t *side[2] = { NULL, NULL };
+		size_t len[2] = { 0, 0 }, file_len;
+		struct places p, q;
+
+		for (unsigned i = 0; format_side(f, i); i++)
+			side[i] = made(f, i + 1, &spec, SIZE_MAX, &len[i]);
+		assert_int_equal(find_sides(f, side, len, spec.size, 1000, &p), 0);
+		assert_int_equal(p.nr, 1000);
+		if (f == &format_tfrecord) {
+			uint8_t *file = made(f, 0, &spec, SIZE_MAX, &file_len);
+
+			assert_int_equal(find(f, file, file_len, 1000, &q, NULL), 0);
+			assert_int_equal(p.bytes, q.bytes);
+			assert_int_equal(p.end, q.end);
+			free(file);
+		} else {
+			assert_int_equal(p.bytes, spec.size);
+		}
+		assert_int_equal(find_sides(f, side, len, spec.size, 999, &p), -ERANGE);
+		assert_int_equal(find_sides(f, side, len, spec.size, 1001, &p), -ERANGE);
+		assert_int_equal(find_sides(f, side, len, spec.size - 1, 1000, &p), -EBADMSG);
+		len[0]--;
+		assert_int_equal(find_sides(f, side, len, spec.size, 1000, &p), -EBADMSG);
+		free(side[0]);
+		free(side[1]);
+	}
+}
+
+/* numpy writes C order unless told otherwise: samples behind each other lie in pieces then. */
+static void interleaved_samples_are_not_supported_but_one_is(void **state)
+{
+	static const char head[] = "\x93NUMPY\1\0\x46\0{'descr': '|u1', 'fortran_order': False, "
+				   "'shape': (2, 3, 4), }       \n";
+	uint8_t file[sizeof(head) - 1 + 24] = { 0 };
+	struct places p;
+
+	(void)state;
+	assert_int_equal(sizeof(head) - 1, 80);
+	memcpy(file, head, sizeof(head) - 1);
+	assert_int_equal(find(&format_npy, file, sizeof(file), 4, &p, NULL), -ENOTSUP);
+	assert_int_equal(find(&format_npy, file, sizeof(file), 2, &p, NULL), 0);
+	assert_int_equal(p.bytes, 24);
+	assert_int_equal(find(&format_npy, file, sizeof(file), 1, &p, NULL), 0);
+	assert_int_equal(p.end, sizeof(file));
+	assert_int_equal(find(&format_npy, file, sizeof(file) - 1, 1, &p, NULL), -EBADMSG);
+}
+
+/* A shape that says less, or more, than the layout has bytes for. */
+static void a_shape_that_does_not_fit_its_bytes_is_refused(void **state)
+{
+	static const char scalar[] = "\x93NUMPY\1\0\x46\0{'descr': '<f8', 'fortran_order': False, "
+				     "'shape': (), }              \n";
+	struct format_spec spec = { 5000, 4, 1 };
+	uint8_t file[sizeof(scalar) - 1 + 8] = { 0 };
+	size_t len, dims = 1064 + 16 + 8 + 8; /* those of records */
+	uint8_t *hdf5 = made(&format_hdf5, 0, &spec, SIZE_MAX, &len);
+	struct places p;
+
+	(void)state;
+	assert_int_equal(hdf5[dims], 4);
+	assert_int_equal(find(&format_hdf5, hdf5, len, 4, &p, NULL), 0);
+	hdf5[dims] = 3;
+	assert_int_equal(find(&format_hdf5, hdf5, len, 3, &p, NULL), -EBADMSG);
+	hdf5[dims] = 5;
+	assert_int_equal(find(&format_hdf5, hdf5, len, 5, &p, NULL), -EBADMSG);
+	free(hdf5);
+	assert_int_equal(sizeof(scalar) - 1, 80);
+	memcpy(file, scalar, sizeof(scalar) - 1);
+	assert_int_equal(find(&format_npy, file, sizeof(file), 1, &p, NULL), 0);
+	assert_int_equal(p.bytes, 8);
+	assert_int_equal(find(&format_npy, file, sizeof(file) - 1, 1, &p, NULL), -EBADMSG);
+}
+
+/* ---- Past 4 GiB ---- */
+
+#define ENDS 70000
+
+/* The first and the last bytes of a file that is too large to keep. */
+struct ends {
+	uint8_t head[ENDS], tail[ENDS];
+	uint64_t size;
+};
+
+static int read_ends(void *self, uint64_t off, void *buf, size_t len, struct shoal_err *err)
+{
+	const struct ends *e = self;
+
+	(void)err;
+	assert_true(off + len <= ENDS || off >= e->size - ENDS);
+	if (off + len <= ENDS)
+		memcpy(buf, e->head + off, len);
+	else
+		memcpy(buf, e->tail + (off - (e->size - ENDS)), len);
+	return 0;
+}
+
+static void an_archive_of_more_than_four_gigabytes_has_wide_numbers(void **state)
+{
+	struct format_spec spec = { (UINT64_C(1) << 32) + 100000, 1, 6 };
+	static struct ends e;
+	struct format_source s = { spec.size, read_ends, &e };
+	struct places p = { .size = spec.size };
+	size_t cap = 1 << 20, n;
+	uint8_t *buf = block(cap);
+	uint64_t at = 0, x_at = 0, x_end = 0;
+	uint32_t crc = 0;
+
+	(void)state;
+	e.size = spec.size;
+	assert_int_equal(format_make(&maker, &format_npz, 0, &spec, NULL), 0);
+	while ((n = format_next(&maker, buf, cap)) > 0) {
+		if (at == 0) {
+			memcpy(e.head, buf, ENDS);
+			x_at = 30 + 5 + (buf[28] | (uint64_t)buf[29] << 8);
+			x_end = x_at + le64_load(buf + 39);
+		}
+		if (at + n > x_at && at < x_end) {
+			uint64_t from = u64_max(at, x_at), end = u64_min(at + n, x_end);
+
+			crc = format_crc32(crc, buf + (from - at), end - from);
+		}
+		for (size_t i = 0; i < n && at + n > spec.size - ENDS; i++)
+			if (at + i >= spec.size - ENDS)
+				e.tail[at + i - (spec.size - ENDS)] = buf[i];
+		at += n;
+	}
+	free(buf);
+	assert_int_equal(at, spec.size);
+	assert_int_equal(crc, le32_load(e.head + 14));
+	assert_int_equal(format_find(&format_npz, &s, 1, take_place, &p, NULL), 0);
+	assert_int_equal(p.end, x_end);
+	assert_true(p.bytes > UINT64_C(1) << 32);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_size_is_exact),
+		cmocka_unit_test(sizes_around_what_blocks_hold_are_exact),
+		cmocka_unit_test(one_byte_less_than_the_least_is_refused_in_words),
+		cmocka_unit_test(sample_counts_that_do_not_fit_are_refused),
+		cmocka_unit_test(cuts_do_not_change_the_bytes),
+		cmocka_unit_test(content_differs_by_key_and_place),
+		cmocka_unit_test(content_is_frozen),
+		cmocka_unit_test(checksums_are_the_known_ones),
+		cmocka_unit_test(a_square_root_is_rounded_down),
+		cmocka_unit_test(samples_are_found),
+		cmocka_unit_test(another_number_of_samples_is_told),
+		cmocka_unit_test(every_truncation_is_refused),
+		cmocka_unit_test(any_flipped_byte_is_survived),
+		cmocka_unit_test(index_files_say_the_same_as_the_file),
+		cmocka_unit_test(interleaved_samples_are_not_supported_but_one_is),
+		cmocka_unit_test(a_shape_that_does_not_fit_its_bytes_is_refused),
+		cmocka_unit_test(an_archive_of_more_than_four_gigabytes_has_wide_numbers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

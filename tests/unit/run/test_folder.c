@@ -1,0 +1,232 @@
+/*
+ * Goal: a results folder belongs to one run at a time; a new run does not write over other results,
+ * a resumed one needs something to resume, and a complete run leaves only its results.
+ */
+#include "run/folder.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "help.h"
+
+static int make_folder(void **state)
+{
+	(void)state;
+	return mkdir(test_path("r"), 0777);
+}
+
+static int remove_folder(void **state)
+{
+	static const char *const file[] = { "r/summary.json", "r/.shoal-run/state",
+					    "r/.shoal-run/lock" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(file); i++)
+		(void)!unlink(test_path(file[i]));
+	(void)!rmdir(test_path("r/.shoal-run"));
+	return rmdir(test_path("r"));
+}
+
+static bool exists(const char *name)
+{
+	return access(test_path(name), F_OK) == 0;
+}
+
+static int open_folder(bool resume, int *ret_lock, struct shoal_err *err)
+{
+	*ret_lock = -1;
+	*err = (struct shoal_err){ "" };
+	return run_folder_open(test_path("r"), resume, ret_lock, err);
+}
+
+/* What a run writes that goes on later. */
+static void write_state(void)
+{
+	struct shoal_err err = { "" };
+
+	assert_int_equal(run_folder_begin(test_path("r"), &err), 0);
+	file_write(test_path("r/.shoal-run/state"), "x", 1);
+}
+
+static void a_folder_is_refused_or_taken_by_what_is_in_it(void **state)
+{
+	static const struct {
+		bool summary, resumable, resume;
+		int rc;
+		const char *words;
+	} row[] = {
+		{ false, false, false, 0, "" },
+		{ false, false, true, -ENOENT, "there is no run to resume in '" },
+		{ false, true, false, -EEXIST, "has the results of an interrupted run" },
+		{ false, true, true, 0, "" },
+		{ true, false, false, -EEXIST, "has the results of another run" },
+		{ true, false, true, -ENOENT, "has the results of a finished run" },
+		{ true, true, false, -EEXIST, "has the results of an interrupted run" },
+		{ true, true, true, 0, "" },
+	};
+	struct shoal_err err;
+	int lock;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		remove_folder(NULL);
+		make_folder(NULL);
+		if (row[i].summary)
+			file_write(test_path("r/summary.json"), "{}", 2);
+		if (row[i].resumable)
+			write_state();
+		assert_int_equal(open_folder(row[i].resume, &lock, &err), row[i].rc);
+		check_words(&err, row[i].words);
+		assert_true(lock >= 0); /* also on failure, so that it is released below */
+		assert_int_equal(err.hint, i == 2 || i == 6 ? SHOAL_HINT_RESUME : 0);
+		run_folder_close(test_path("r"), lock);
+		assert_int_equal(exists("r/summary.json"), row[i].summary);
+		assert_int_equal(run_can_resume(test_path("r")), row[i].resumable);
+		assert_int_equal(exists("r/.shoal-run"), row[i].resumable);
+	}
+}
+
+static void folders_above_it_are_made(void **state)
+{
+	struct shoal_err err = { "" };
+	int lock = -1;
+
+	(void)state;
+	assert_int_equal(run_folder_open(test_path("r/a/b"), false, &lock, &err), 0);
+	assert_true(exists("r/a/b/.shoal-run/lock"));
+	run_folder_close(test_path("r/a/b"), lock);
+	assert_false(exists("r/a/b/.shoal-run"));
+	assert_int_equal(rmdir(test_path("r/a/b")), 0);
+	assert_int_equal(rmdir(test_path("r/a")), 0);
+}
+
+/* Another process, which holds the folder until the pipe is closed. */
+static pid_t hold(int *ret_pipe)
+{
+	int ready[2], go[2];
+	struct shoal_err err;
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready) | pipe(go), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		int lock;
+
+		close(go[1]);
+		byte = open_folder(false, &lock, &err) == 0 ? 'y' : 'n';
+		(void)!write(ready[1], &byte, 1);
+		(void)!read(go[0], &byte, 1);
+		_exit(0);
+	}
+	close(ready[1]);
+	close(go[0]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	assert_int_equal(byte, 'y');
+	close(ready[0]);
+	*ret_pipe = go[1];
+	return pid;
+}
+
+static void a_folder_that_another_process_writes_to_is_busy_until_it_ends(void **state)
+{
+	struct shoal_err err;
+	int lock, go, status;
+	pid_t pid = hold(&go);
+
+	(void)state;
+	for (int resume = 0; resume < 2; resume++) {
+		assert_int_equal(open_folder(resume, &lock, &err), -EBUSY);
+		check_words(&err, "another run is writing to '");
+		assert_int_equal(lock, -1);
+		run_folder_close(test_path("r"), lock);
+		assert_true(exists("r/.shoal-run/lock")); /* the holder's */
+	}
+	close(go);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	/* It died without releasing anything: its lock file is no obstacle. */
+	assert_int_equal(open_folder(false, &lock, &err), 0);
+	run_folder_close(test_path("r"), lock);
+}
+
+static void a_complete_run_leaves_its_results_and_nothing_else(void **state)
+{
+	struct shoal_err err;
+	char path[RUN_PATH_MAX];
+	int lock;
+
+	(void)state;
+	assert_int_equal(open_folder(false, &lock, &err), 0);
+	write_state();
+	for (int rank = 0; rank < 3; rank++) {
+		assert_int_equal(run_step_log_path(test_path("r"), rank, path, &err), 0);
+		file_write(path, "x", 1);
+	}
+	file_write(test_path("r/summary.json"), "{}", 2);
+	run_folder_finish(test_path("r"), 3);
+	run_folder_close(test_path("r"), lock);
+	assert_false(exists("r/.shoal-run"));
+	assert_true(exists("r/summary.json"));
+}
+
+static void an_interrupted_run_leaves_what_a_resumed_one_needs(void **state)
+{
+	struct shoal_err err;
+	char path[RUN_PATH_MAX];
+	int lock;
+
+	(void)state;
+	assert_int_equal(open_folder(false, &lock, &err), 0);
+	write_state();
+	assert_int_equal(run_step_log_path(test_path("r"), 0, path, &err), 0);
+	file_write(path, "x", 1);
+	run_folder_close(test_path("r"), lock);
+	assert_true(run_can_resume(test_path("r")));
+	assert_int_equal(access(path, F_OK), 0);
+	assert_int_equal(open_folder(true, &lock, &err), 0);
+	run_folder_finish(test_path("r"), 1);
+	run_folder_close(test_path("r"), lock);
+	assert_false(run_can_resume(test_path("r")));
+}
+
+static void a_folder_whose_paths_are_too_long_is_refused(void **state)
+{
+	struct shoal_err err = { "" };
+	char dir[RUN_PATH_MAX], path[RUN_PATH_MAX];
+	/* As long as it may be for "/summary.json" to fit behind it, with its zero. */
+	size_t len = sizeof(path) - sizeof("/summary.json");
+
+	(void)state;
+	memset(dir, 'a', sizeof(dir));
+	dir[len] = '\0';
+	assert_int_equal(run_file_path(dir, RUN_FILE_SUMMARY, path, &err), 0);
+	assert_int_equal(strlen(path), RUN_PATH_MAX - 1);
+	dir[len] = 'a';
+	dir[len + 1] = '\0';
+	assert_int_equal(run_file_path(dir, RUN_FILE_SUMMARY, path, &err), -ENAMETOOLONG);
+	check_words(&err, "is too long");
+	assert_int_equal(run_step_log_path(dir, 1, path, &err), -ENAMETOOLONG);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		TEST(a_folder_is_refused_or_taken_by_what_is_in_it),
+		TEST(folders_above_it_are_made),
+		TEST(a_folder_that_another_process_writes_to_is_busy_until_it_ends),
+		TEST(a_complete_run_leaves_its_results_and_nothing_else),
+		TEST(an_interrupted_run_leaves_what_a_resumed_one_needs),
+		TEST(a_folder_whose_paths_are_too_long_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, test_dir_make, test_dir_remove);
+}
