@@ -1,0 +1,448 @@
+#include "report/outputs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/map.h"
+
+enum {
+	EPOCHS_MAX = 256,     /* later ones are left out */
+	INTERVALS = 1024,     /* of all epochs together, about */
+	INTERVALS_LEAST = 16, /* of one epoch */
+	GROUPS = 64,          /* of ranks */
+};
+
+struct interval {
+	double sum_wait, sum_step; /* seconds, over ranks and steps */
+	float max_wait;
+	unsigned nr, worst_rank;
+};
+
+struct epoch_steps {
+	uint64_t number;
+	uint64_t width; /* steps per interval, a power of two */
+	unsigned nr;    /* intervals in use */
+	struct interval *all;
+	float *wait; /* the longest wait, by group and interval */
+};
+
+struct outputs {
+	unsigned nr_epochs, cap, nr_ranks, nr_damaged, first_damaged;
+	struct epoch_steps epochs[EPOCHS_MAX];
+};
+
+/* ---- Intervals ---- */
+
+static void join_pair(struct interval *to, const struct interval *from)
+{
+	to->sum_wait += from->sum_wait;
+	to->sum_step += from->sum_step;
+	to->nr += from->nr;
+	if (from->max_wait > to->max_wait) {
+		to->max_wait = from->max_wait;
+		to->worst_rank = from->worst_rank;
+	}
+}
+
+/* Twice as many steps per interval, so half of the intervals are free. */
+static void double_width(struct epoch_steps *e, unsigned cap)
+{
+	for (unsigned i = 0; i < cap; i++) {
+		struct interval one = e->all[i];
+
+		e->all[i] = (struct interval){ 0 };
+		join_pair(&e->all[i / 2], &one);
+	}
+	for (unsigned g = 0; g < GROUPS; g++) {
+		float *row = e->wait + (size_t)g * cap;
+
+		for (unsigned i = 0; i < cap; i++) {
+			float one = row[i];
+
+			row[i] = 0;
+			if (one > row[i / 2])
+				row[i / 2] = one;
+		}
+	}
+	e->width *= 2;
+	e->nr = (e->nr + 1) / 2;
+}
+
+static unsigned interval_of(struct epoch_steps *e, unsigned cap, uint64_t step)
+{
+	while (step / e->width >= cap)
+		double_width(e, cap);
+	if (step / e->width >= e->nr)
+		e->nr = (unsigned)(step / e->width) + 1;
+	return (unsigned)(step / e->width);
+}
+
+static int new_epoch(struct outputs *o, uint64_t number, struct epoch_steps **ret_e)
+{
+	struct epoch_steps *e;
+
+	*ret_e = NULL;
+	for (unsigned i = 0; i < o->nr_epochs; i++)
+		if (o->epochs[i].number == number)
+			*ret_e = &o->epochs[i];
+	if (*ret_e || o->nr_epochs == EPOCHS_MAX)
+		return 0;
+	e = &o->epochs[o->nr_epochs];
+	*e = (struct epoch_steps){ .number = number, .width = 1 };
+	e->all = calloc(o->cap, sizeof(*e->all));
+	e->wait = calloc((size_t)GROUPS * o->cap, sizeof(*e->wait));
+	o->nr_epochs++;
+	*ret_e = e;
+	return e->all && e->wait ? 0 : -ENOMEM;
+}
+
+/* ---- Reading JSON: only what these files have. A pointer past the end means damage. ---- */
+
+struct scan {
+	const char *at, *end;
+	bool bad;
+};
+
+static void skip_space(struct scan *s)
+{
+	while (s->at < s->end && strchr(" \t\r\n", *s->at))
+		s->at++;
+}
+
+static bool take_char(struct scan *s, char c)
+{
+	skip_space(s);
+	if (s->at == s->end || *s->at != c)
+		return false;
+	s->at++;
+	return true;
+}
+
+static bool need_char(struct scan *s, char c)
+{
+	if (!s->bad && !take_char(s, c))
+		s->bad = true;
+	return !s->bad;
+}
+
+/* A string's bytes between its quotes, escapes as they stand. */
+static bool need_string(struct scan *s, const char **ret_text, size_t *ret_len)
+{
+	if (!need_char(s, '"'))
+		return false;
+	*ret_text = s->at;
+	while (s->at < s->end && *s->at != '"')
+		s->at += *s->at == '\\' && s->end - s->at > 1 ? 2 : 1;
+	*ret_len = (size_t)(s->at - *ret_text);
+	return need_char(s, '"');
+}
+
+/* Skip a value of any kind, without recursion: brackets are counted. */
+static void skip_value(struct scan *s)
+{
+	const char *text;
+	unsigned depth = 0;
+	size_t len;
+
+	do {
+		skip_space(s);
+		if (s->at == s->end)
+			s->bad = true;
+		else if (*s->at == '"')
+			need_string(s, &text, &len);
+		else if (strchr("{[", *s->at) && s->at++)
+			depth++;
+		else if (strchr("}]", *s->at)) {
+			if (depth == 0)
+				s->bad = true;
+			else if (s->at++)
+				depth--;
+		} else if (strchr(",:", *s->at)) {
+			s->at++;
+			continue; /* never the last of a value */
+		} else
+			while (s->at < s->end && !strchr(" \t\r\n,:]}[{\"", *s->at))
+				s->at++;
+	} while (!s->bad && depth > 0);
+}
+
+/* The next member of an object whose { was taken; false at its end or on damage. */
+static bool next_member(struct scan *s, bool *first, const char **ret_key, size_t *ret_len)
+{
+	if (s->bad || take_char(s, '}'))
+		return false;
+	if (!*first && !need_char(s, ','))
+		return false;
+	*first = false;
+	return need_string(s, ret_key, ret_len) && need_char(s, ':');
+}
+
+static bool need_number(struct scan *s, double *ret_value)
+{
+	char text[64];
+	size_t len = 0;
+	char *end;
+
+	skip_space(s);
+	while (s->at < s->end && len < sizeof(text) - 1 && !strchr(" \t\r\n,]}", *s->at))
+		text[len++] = *s->at++;
+	text[len] = '\0';
+	*ret_value = strtod(text, &end);
+	if (s->at == s->end || len == 0 || *end)
+		s->bad = true; /* a number at the very end may be cut */
+	return !s->bad;
+}
+
+/* ---- Reading a rank's file ---- */
+
+struct reading {
+	struct outputs *o;
+	struct epoch_steps *epoch;
+	unsigned rank, group;
+};
+
+static void take_wait(struct reading *r, uint64_t step, double seconds)
+{
+	unsigned i = interval_of(r->epoch, r->o->cap, step);
+	struct interval one = {
+		.sum_wait = seconds, .max_wait = (float)seconds, .nr = 1, .worst_rank = r->rank
+	};
+	float *most = &r->epoch->wait[(size_t)r->group * r->o->cap + i];
+
+	join_pair(&r->epoch->all[i], &one);
+	if ((float)seconds > *most)
+		*most = (float)seconds;
+}
+
+static void take_step(struct reading *r, uint64_t step, double seconds)
+{
+	unsigned i = interval_of(r->epoch, r->o->cap, step);
+
+	r->epoch->all[i].sum_step += seconds;
+}
+
+/* {"block1": [numbers], ...}: the steps of an epoch's blocks, one block after the other. */
+static void read_blocks(struct scan *s, struct reading *r,
+			void (*take)(struct reading *, uint64_t, double))
+{
+	bool first = true;
+	uint64_t step = 0;
+	const char *key;
+	double value;
+	size_t len;
+
+	if (!need_char(s, '{'))
+		return;
+	while (next_member(s, &first, &key, &len)) {
+		if (!need_char(s, '[') || take_char(s, ']'))
+			continue;
+		do {
+			if (need_number(s, &value))
+				take(r, step++, value);
+		} while (!s->bad && take_char(s, ','));
+		need_char(s, ']');
+	}
+}
+
+static void read_epoch(struct scan *s, struct reading *r)
+{
+	bool first = true;
+	const char *key;
+	size_t len;
+
+	if (!need_char(s, '{'))
+		return;
+	while (next_member(s, &first, &key, &len)) {
+		if (len == 4 && memcmp(key, "load", 4) == 0)
+			read_blocks(s, r, take_wait);
+		else if (len == 4 && memcmp(key, "proc", 4) == 0)
+			read_blocks(s, r, take_step);
+		else
+			skip_value(s);
+	}
+}
+
+static int read_rank(struct scan *s, struct reading *r)
+{
+	bool first = true;
+	const char *key;
+	size_t len;
+	int rc = 0;
+
+	need_char(s, '{');
+	while (rc == 0 && next_member(s, &first, &key, &len)) {
+		char *end;
+		char text[24] = "";
+
+		if (len < sizeof(text))
+			memcpy(text, key, len);
+		rc = 0;
+		r->epoch = NULL;
+		if (*text >= '0' && *text <= '9') {
+			uint64_t number = strtoull(text, &end, 10);
+
+			if (!*end)
+				rc = new_epoch(r->o, number, &r->epoch);
+		}
+		if (rc == 0 && r->epoch)
+			read_epoch(s, r);
+		else if (rc == 0)
+			skip_value(s);
+	}
+	return rc;
+}
+
+static bool rank_path(const char *folder, unsigned rank, char *buf, size_t cap)
+{
+	return snprintf(buf, cap, "%s/%u_output.json", folder, rank) < (int)cap;
+}
+
+/* How many epochs a file has, so that all of them share the intervals. */
+static unsigned count_epochs(const struct map *m)
+{
+	struct scan s = { (const char *)m->addr, (const char *)m->addr + m->len, false };
+	bool first = true;
+	unsigned nr = 0;
+	const char *key;
+	size_t len;
+
+	need_char(&s, '{');
+	while (next_member(&s, &first, &key, &len)) {
+		nr += len > 0 && *key >= '0' && *key <= '9';
+		skip_value(&s);
+	}
+	return nr ? nr : 1;
+}
+
+static int read_file(struct outputs *o, const char *path, unsigned rank, unsigned nr_ranks,
+		     struct shoal_err *err)
+{
+	struct reading r = { .o = o,
+			     .rank = rank,
+			     .group = nr_ranks <= GROUPS
+					      ? rank
+					      : (unsigned)((uint64_t)rank * GROUPS / nr_ranks) };
+	struct map m = MAP_CLOSED;
+	struct scan s;
+	int rc = map_open(path, &m, err);
+
+	if (rc < 0)
+		return rc;
+	if (o->cap == 0) {
+		o->cap = INTERVALS / count_epochs(&m);
+		if (o->cap < INTERVALS_LEAST)
+			o->cap = INTERVALS_LEAST;
+	}
+	s = (struct scan){ (const char *)m.addr, (const char *)m.addr + m.len, false };
+	rc = read_rank(&s, &r);
+	if (rc < 0)
+		rc = err_set(err, rc, "out of memory");
+	if (rc == 0 && (s.bad || map_faulted(&m)) && o->nr_damaged++ == 0)
+		o->first_damaged = rank;
+	map_close(&m);
+	return rc;
+}
+
+int outputs_read(const char *folder, struct outputs **ret_o, struct shoal_err *err)
+{
+	struct outputs *o = calloc(1, sizeof(*o));
+	char path[4096];
+	int rc = 0;
+
+	if (!o)
+		return err_set(err, -ENOMEM, "out of memory");
+	while (rank_path(folder, o->nr_ranks, path, sizeof(path)) && access(path, F_OK) == 0)
+		o->nr_ranks++;
+	for (unsigned rank = 0; rc == 0 && rank < o->nr_ranks; rank++) {
+		rank_path(folder, rank, path, sizeof(path));
+		rc = read_file(o, path, rank, o->nr_ranks, err);
+	}
+	if (rc < 0)
+		o = outputs_free(o);
+	*ret_o = o;
+	return rc;
+}
+
+struct outputs *outputs_free(struct outputs *o)
+{
+	for (unsigned i = 0; o && i < o->nr_epochs; i++) {
+		free(o->epochs[i].all);
+		free(o->epochs[i].wait);
+	}
+	free(o);
+	return NULL;
+}
+
+unsigned outputs_damaged(const struct outputs *o, unsigned *ret_first)
+{
+	*ret_first = o->first_damaged;
+	return o->nr_damaged;
+}
+
+/* ---- Writing ---- */
+
+enum column { STEP_SECONDS, WAIT_MEAN, WAIT_MAX, WORST_RANK };
+
+static void put_column(struct json *j, const char *key, const struct epoch_steps *e, enum column c)
+{
+	json_open_array(j, key);
+	for (unsigned i = 0; i < e->nr; i++) {
+		const struct interval *v = &e->all[i];
+		double nr = v->nr ? v->nr : 1;
+
+		switch (c) {
+		case STEP_SECONDS:
+			json_real(j, NULL, v->sum_step / nr, 4);
+			break;
+		case WAIT_MEAN:
+			json_real(j, NULL, 1e3 * v->sum_wait / nr, 3);
+			break;
+		case WAIT_MAX:
+			json_real(j, NULL, 1e3 * (double)v->max_wait, 4);
+			break;
+		case WORST_RANK:
+			json_u64(j, NULL, v->worst_rank);
+			break;
+		}
+	}
+	json_close_array(j);
+}
+
+static void put_epoch(struct json *j, const struct epoch_steps *e)
+{
+	json_open_object(j, NULL);
+	json_u64(j, "epoch", e->number);
+	json_u64(j, "width", e->width);
+	put_column(j, "step_seconds", e, STEP_SECONDS);
+	put_column(j, "wait_mean_ms", e, WAIT_MEAN);
+	put_column(j, "wait_max_ms", e, WAIT_MAX);
+	put_column(j, "worst_rank", e, WORST_RANK);
+	json_close_object(j);
+}
+
+void outputs_put(const struct outputs *o, struct json *j, const char *key)
+{
+	unsigned rows = o->nr_ranks < GROUPS ? o->nr_ranks : GROUPS;
+
+	json_open_object(j, key);
+	json_u64(j, "ranks", o->nr_ranks);
+	json_open_array(j, "epochs");
+	for (unsigned i = 0; i < o->nr_epochs; i++)
+		put_epoch(j, &o->epochs[i]);
+	json_close_array(j);
+	json_open_array(j, "heat_ms");
+	for (unsigned g = 0; g < rows; g++) {
+		json_open_array(j, NULL);
+		for (unsigned i = 0; i < o->nr_epochs; i++)
+			for (unsigned k = 0; k < o->epochs[i].nr; k++)
+				json_real(j, NULL,
+					  1e3 * (double)o->epochs[i].wait[(size_t)g * o->cap + k],
+					  3);
+		json_close_array(j);
+	}
+	json_close_array(j);
+	json_close_object(j);
+}

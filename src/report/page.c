@@ -1,0 +1,163 @@
+#include "report/page.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "report/outputs.h"
+#include "report/write.h"
+#include "shoal.h"
+
+/* From page/, made by tools/embed.py. */
+extern const char page_html[], page_css[], page_js[];
+extern const size_t page_html_len, page_css_len, page_js_len;
+
+enum { TEXT_MAX = 4 << 20 }; /* of one file: a summary of 1,000 epochs has 1 MB */
+
+/* '<' occurs in strings only. Escaped, no name of a file can end the script element. */
+static void put_escaped(void *self, const void *bytes, size_t len)
+{
+	const char *at = bytes, *end = at + len;
+
+	while (at < end) {
+		const char *angle = memchr(at, '<', (size_t)(end - at));
+
+		out_write(self, at, (size_t)((angle ? angle : end) - at));
+		if (angle)
+			out_write(self, "\\u003c", 6);
+		at = angle ? angle + 1 : end;
+	}
+}
+
+/* A file as text, or null if there is none. */
+static int put_file(struct json *j, const char *key, const char *folder, const char *name,
+		    bool *ret_there, struct shoal_err *err)
+{
+	char path[4096];
+	struct map m = MAP_CLOSED;
+	char *text;
+
+	*ret_there = false;
+	if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path) ||
+	    map_open(path, &m, err) < 0) {
+		json_null(j, key);
+		return 0;
+	}
+	text = strndup((const char *)m.addr, m.len < TEXT_MAX ? m.len : TEXT_MAX);
+	map_close(&m);
+	if (!text)
+		return err_set(err, -ENOMEM, "out of memory");
+	json_string(j, key, text);
+	free(text);
+	*ret_there = true;
+	return 0;
+}
+
+static void put_notes(struct json *j, const struct outputs *o)
+{
+	unsigned first, nr = outputs_damaged(o, &first);
+
+	json_open_array(j, "notes");
+	if (nr > 0)
+		json_format(
+			j, NULL,
+			"%u_output.json%s truncated or damaged: the plots show what comes before",
+			first, nr == 1 ? " is" : " and others are");
+	json_close_array(j);
+}
+
+static int put_run(struct json *j, const char *folder, struct shoal_err *err)
+{
+	const char *slash = strrchr(folder, '/');
+	struct outputs *o = NULL;
+	bool summary = false, config = false;
+	unsigned first;
+	int rc = outputs_read(folder, &o, err);
+
+	if (rc < 0)
+		return rc;
+	json_open_object(j, NULL);
+	json_string(j, "name", slash && slash[1] ? slash + 1 : folder);
+	rc = put_file(j, "summary_text", folder, "summary.json", &summary, err);
+	if (rc == 0)
+		rc = put_file(j, "config_text", folder, "config.yaml", &config, err);
+	put_notes(j, o);
+	outputs_put(o, j, "steps");
+	json_close_object(j);
+	if (rc == 0 && !summary && !config && outputs_damaged(o, &first) == 0)
+		rc = err_set(err, -ENOENT,
+			     "'%s' has no results: neither summary.json nor config.yaml", folder);
+	outputs_free(o);
+	return rc;
+}
+
+static int put_data(struct out *out, const char *const *folders, size_t nr, uint64_t made_ns,
+		    struct shoal_err *err)
+{
+	struct json j = { .put = put_escaped, .self = out };
+	char made[REPORT_TIME_BYTES];
+	int rc = 0;
+
+	report_time(made_ns, made);
+	made[19] = '\0'; /* to the second */
+	json_open_object(&j, NULL);
+	json_string(&j, "version", shoal_version());
+	json_string(&j, "made", made);
+	json_open_array(&j, "runs");
+	for (size_t i = 0; rc == 0 && i < nr; i++)
+		rc = put_run(&j, folders[i], err);
+	json_close_array(&j);
+	json_close_object(&j);
+	return rc;
+}
+
+/* The frame up to @mark, which is passed over. */
+static const char *put_until(struct out *out, const char *at, const char *mark)
+{
+	const char *found = strstr(at, mark);
+
+	out_write(out, at, (size_t)(found - at));
+	return found + strlen(mark);
+}
+
+static int put_page(struct out *out, const char *const *folders, size_t nr, uint64_t made_ns,
+		    struct shoal_err *err)
+{
+	const char *at = put_until(out, page_html, "@STYLE@");
+	int rc;
+
+	out_write(out, page_css, page_css_len);
+	at = put_until(out, at, "@DATA@");
+	rc = put_data(out, folders, nr, made_ns, err);
+	if (rc < 0)
+		return rc;
+	at = put_until(out, at, "@SCRIPT@");
+	out_write(out, page_js, page_js_len);
+	out_write(out, at, strlen(at));
+	out_flush(out);
+	return out->rc < 0 ? err_set(err, out->rc, "%s", strerror(-out->rc)) : 0;
+}
+
+int report_page_write(const char *const *folders, size_t nr, const char *path, uint64_t made_ns,
+		      struct shoal_err *err)
+{
+	struct publish pub = PUBLISH_CLOSED;
+	struct out out;
+	int rc = publish_open(path, &pub, err);
+
+	if (rc < 0)
+		return rc;
+	rc = out_init(&out, pub.fd, 0, 1u << 16);
+	if (rc < 0)
+		rc = err_set(err, rc, "out of memory");
+	else {
+		rc = put_page(&out, folders, nr, made_ns, err);
+		out_release(&out);
+	}
+	if (rc == 0)
+		return publish_commit(&pub, err);
+	publish_abort(&pub);
+	return rc;
+}
