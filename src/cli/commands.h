@@ -5,7 +5,7 @@
 #include "cli/options.h"
 
 extern const struct cli_command cmd_column, cmd_completion, cmd_datagen, cmd_datasize, cmd_find,
-	cmd_index, cmd_info, cmd_ls, cmd_manifest, cmd_order, cmd_read, cmd_run, cmd_verify,
-	cmd_workloads;
+	cmd_index, cmd_info, cmd_ls, cmd_manifest, cmd_order, cmd_read, cmd_report, cmd_run,
+	cmd_verify, cmd_workloads;
 
 #endif

@@ -1,0 +1,54 @@
+/* shoal report: the results of runs as one page. */
+#include <string.h>
+#include <time.h>
+
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/hints.h"
+#include "report/page.h"
+
+struct cmd_report_arguments {
+	const char *output;
+};
+
+static int cmd_report_run(void *arguments, int nr, char **words)
+{
+	const struct cmd_report_arguments *a = arguments;
+	const char *path = a->output ? a->output : "report.html";
+	uint64_t now = (uint64_t)time(NULL) * UINT64_C(1000000000);
+	struct shoal_err err = { "" };
+
+	for (int i = 0; i < nr; i++) { /* "results/" is called "results" on the page */
+		size_t len = strlen(words[i]);
+
+		while (len > 1 && words[i][len - 1] == '/')
+			words[i][--len] = '\0';
+	}
+	if (report_page_write((const char *const *)words, (size_t)nr, path, now, &err) < 0)
+		return cli_fail("report", "%s", cli_words("report", &err));
+	if (!a->output)
+		printf("%s\n", path);
+	return CLI_OK;
+}
+
+static const struct cli_option options[] = {
+	CLI_TEXT('o', "output", "FILE", offsetof(struct cmd_report_arguments, output),
+		 "write the page here (default: report.html, whose name is printed)"),
+	CLI_END,
+};
+
+const struct cli_command cmd_report = {
+	.name = "report",
+	.summary = "write a page with the results of runs, side by side",
+	.usage = "RESULTS... [-o FILE]",
+	.about =
+		"Write one HTML page with the results in the folders that 'shoal run' made: where the "
+		"time went, throughput and waits by step, which rank waited when, latency, and for "
+		"several runs their differences. The page needs no network and no other file. What "
+		"is missing or damaged, as after a crash, is stated on the page.\n",
+	.sections = { { .options = options } },
+	.min = 1,
+	.give = "give at least one folder of results",
+	.size = sizeof(struct cmd_report_arguments),
+	.run = cmd_report_run,
+};

@@ -1,0 +1,94 @@
+"""shoal report: one page from the results of runs, which a browser opens without a network, an error or a surprise."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import binary
+
+SMALL = ["dataset.num_files_train=60", "dataset.record_length_bytes=2000", "dataset.record_length_bytes_stdev=0",
+         "train.epochs=2", "train.computation_time=0.001", "reader.batch_size=4", "metric.au=0.01"]
+CHROMIUM = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+            "--disable-background-networking", "--disable-component-update", "--disable-sync", "--enable-logging=stderr",
+            "--virtual-time-budget=3000"]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder, shoal_binary = tmp_path_factory.mktemp("results"), binary()
+    for name, more in (("first", []), ("second", ["train.computation_time=0.002"])):
+        if not (folder / "data").exists():
+            subprocess.run([shoal_binary, "datagen", "retinanet_b200", "--data", folder / "data", "-q", *SMALL], check=True)
+        subprocess.run([shoal_binary, "run", "retinanet_b200", "--data", folder / "data", "--results", folder / name, "-q",
+                        *SMALL, *more], check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def data_of(page):
+    """The runs that a page holds."""
+    text = page.read_text()
+    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])["runs"]
+
+
+def open_in_browser(page, tmp_path, *more):
+    """(the page as the browser has it after its scripts ran, what the scripts complained of)"""
+    done = subprocess.run([*CHROMIUM, f"--user-data-dir={tmp_path / 'browser'}", *more, "--dump-dom", page.as_uri()],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+    complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    return done.stdout, complaints
+
+
+def test_one_page_has_a_run_and_all_of_its_steps(shoal, results, tmp_path):
+    shoal.good("report", results / "first", "-o", tmp_path / "page.html")
+    [run] = data_of(tmp_path / "page.html")
+    assert run["name"] == "first" and run["notes"] == [] and json.loads(run["summary_text"])["epochs"] == 2
+    assert [(epoch["epoch"], len(epoch["step_seconds"])) for epoch in run["steps"]["epochs"]] == [(1, 15), (2, 15)]
+    assert "default-src 'none'" in (tmp_path / "page.html").read_text()  # the browser refuses to fetch anything
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed; tools/install-deps test installs it")
+@pytest.mark.parametrize("window", [["--window-size=1200,900"], ["--window-size=380,800"],
+                                    ["--window-size=1200,900", "--blink-settings=preferredColorScheme=0"]],
+                         ids=["wide", "phone", "dark"])
+def test_a_browser_draws_two_runs_side_by_side_without_an_error(shoal, results, tmp_path, window):
+    shoal.good("report", results / "first", results / "second", "-o", tmp_path / "page.html")
+    page, complaints = open_in_browser(tmp_path / "page.html", tmp_path, *window)
+    assert complaints == [] and 'data-ready="1"' in page
+    assert "2 runs side by side" in page and page.count("u-wrap") >= 6 and "computation_time: 0.002" in page
+
+
+def test_results_of_a_crashed_run_are_shown_up_to_where_they_are(shoal, results, tmp_path):
+    crashed = tmp_path / "crashed"
+    shutil.copytree(results / "first", crashed)
+    (crashed / "summary.json").unlink()
+    half = (crashed / "0_output.json").read_bytes()
+    (crashed / "0_output.json").write_bytes(half[:len(half) * 9 // 10])
+    shoal.good("report", crashed, "-o", tmp_path / "page.html")
+    [run] = data_of(tmp_path / "page.html")
+    assert run["summary_text"] is None and "0_output.json is truncated" in run["notes"][0]
+    assert run["steps"]["epochs"][0]["epoch"] == 1
+
+
+def test_a_name_with_markup_is_text(shoal, results, tmp_path):
+    bad = tmp_path / "<img src=x onerror=alert(1)>"
+    shutil.copytree(results / "first", bad)
+    summary = json.loads((bad / "summary.json").read_text())
+    summary["hostname"] = "</script><script>document.title='owned'</script>"
+    summary["metric"]["train_au_mean_percentage"] = None
+    (bad / "summary.json").write_text(json.dumps(summary))
+    shoal.good("report", bad, "-o", tmp_path / "page.html")
+    assert "<script>document.title" not in (tmp_path / "page.html").read_text()
+    if shutil.which("chromium"):
+        page, complaints = open_in_browser(tmp_path / "page.html", tmp_path)
+        assert complaints == [] and "<title>owned" not in page and "<img src" not in page
+
+
+def test_folders_without_results_and_pages_that_cannot_be_written_are_errors(shoal, results, tmp_path, fails):
+    (tmp_path / "empty").mkdir()
+    fails(shoal("report", tmp_path / "empty", "-o", tmp_path / "page.html"), 1, "has no results")
+    fails(shoal("report", tmp_path / "nowhere", "-o", tmp_path / "page.html"), 1, "nowhere")
+    fails(shoal("report", results / "first", "-o", tmp_path / "no" / "page.html"), 1, "page.html")
+    assert not (tmp_path / "page.html").exists()
