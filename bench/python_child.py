@@ -21,7 +21,7 @@ from shoal.torch import ShoalBatchSampler, ShoalDataset, ShoalIterable, ShoalSam
 
 WORKERS = 8
 BLOCK = 1024  # samples a worker touches at once
-NULL = "null:size=1M"
+NULL = "null:size=1M,fill=none"  # names are measured, not bytes
 
 
 # ---- Datasets: Shoal's, and what people use instead ----
@@ -74,10 +74,10 @@ def as_it_is(batch):
     return batch
 
 
-def loader_of(dataset, start):
+def loader_of(dataset, start, workers=WORKERS):
     """Blocks of ids in Shoal's order, to any dataset: only what is held differs."""
     sampler = ShoalBatchSampler(len(dataset), BLOCK, rank=0, world_size=1)
-    return sampler, DataLoader(dataset, batch_size=None, sampler=sampler, num_workers=WORKERS, persistent_workers=True,
+    return sampler, DataLoader(dataset, batch_size=None, sampler=sampler, num_workers=int(workers), persistent_workers=True,
                                multiprocessing_context=start, collate_fn=as_it_is)
 
 
@@ -145,11 +145,11 @@ def tree_pss():
     return total
 
 
-def measure_memory(path, kind, start, epochs):
+def measure_memory(path, kind, start, epochs, workers=WORKERS):
     """PSS of this process and its workers, which live on, after they have touched every sample."""
     catalog = shoal.Catalog(path)
     dataset = KINDS[kind](catalog)
-    sampler, loader = loader_of(dataset, start)
+    sampler, loader = loader_of(dataset, start, workers)
     nr = len(catalog)
     for epoch in range(int(epochs)):
         sampler.set_epoch(epoch)
