@@ -31,7 +31,8 @@ static const char usage[] =
 	"      --resume          continue an interrupted run after its last step\n"
 	"      --in-flight K     samples read at once per rank (default: reader.read_threads per\n"
 	"                        accelerator)\n"
-	"      --prefetch P      batches read ahead (default: reader.prefetch_size)\n" LOAD_USAGE
+	"      --prefetch P      batches read ahead (default: as DLIO's loader does with\n"
+	"                        reader.prefetch_size and reader.read_threads)\n" LOAD_USAGE
 	"      --drop-cache      before each epoch drop the dataset's files from the page cache\n"
 	"      --local-copy DIR  read a copy of the catalog in DIR, made if necessary\n"
 	"      --json            print summary.json instead of a table\n"

@@ -246,6 +246,7 @@ static void summary_put_shoal(struct json *j, const struct run_result *r)
 	json_string(j, "engine", r->engine);
 	json_string(j, "engine_detail", r->engine_detail);
 	json_bool(j, "direct", r->direct);
+	json_u64(j, "read_threads_per_accelerator", r->read_threads);
 	json_u64(j, "in_flight_per_rank", r->in_flight);
 	json_u64(j, "prefetch_batches", r->prefetch);
 	json_string(j, "order", r->order);

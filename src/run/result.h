@@ -94,7 +94,7 @@ struct run_result {
 	char digest[33];
 	/* How it was read: */
 	char engine[32], engine_detail[256], order[32];
-	uint64_t seed, in_flight, prefetch;
+	uint64_t seed, read_threads, in_flight, prefetch;    /* threads per accelerator */
 	char errors[RUN_ERRORS_NAMED][RUN_ERROR_BYTES + 32]; /* messages for unread samples */
 	size_t nr_errors;
 	bool direct, synthetic; /* past the page cache; synthetic data */

@@ -405,7 +405,8 @@ static void choose_reading(struct run *run, const struct comm_place *place)
 		run->load.in_flight =
 			(unsigned)u64_min(run->read_threads * run->nr_here, LOAD_IN_FLIGHT_MAX);
 	if (!run->load.prefetch)
-		run->load.prefetch = (unsigned)u64_min(u64_max(1, reader->prefetch), 65536);
+		run->load.prefetch =
+			(unsigned)u64_min(workload_batches_ahead(run->w, run->read_threads), 65536);
 	run->load.stop = run->o->stop;
 }
 
@@ -429,6 +430,7 @@ static void run_describe(struct run *run)
 	memcpy(r->digest, info.digest, sizeof(r->digest));
 	snprintf(r->order, sizeof(r->order), "%s", run_order_name(run->w));
 	r->in_flight = run->load.in_flight;
+	r->read_threads = run->read_threads;
 	r->prefetch = run->load.prefetch;
 	r->direct = run->load.direct;
 	r->synthetic = run->o->load.store && store_uri_traits(run->o->load.store).synthetic;

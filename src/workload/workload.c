@@ -280,6 +280,15 @@ static int name_keys(struct yaml_node *root, const char *label, const struct wor
 	return 0;
 }
 
+uint64_t workload_batches_ahead(const struct workload *w, uint64_t read_threads)
+{
+	uint64_t per_worker = (w->reader.prefetch + read_threads - 1) / read_threads;
+
+	if (!w->reader.torch)
+		return u64_max(1, w->reader.prefetch);
+	return read_threads * (per_worker ? per_worker : 2);
+}
+
 /* ---- All together ---- */
 
 static int from_tree(struct yaml_node **root, const char *label, char *const *overrides, size_t nr,

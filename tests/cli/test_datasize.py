@@ -96,8 +96,10 @@ def test_memory_of_shoal_itself_grows_with_ranks_and_not_with_files(shoal):
     assert large["files"] > 50 * small["files"]
     assert large["shoal_memory_per_host"] - small["shoal_memory_per_host"] < 100000
     assert small["shoal_memory_per_host"] == 12 * small["buffer_bytes_per_rank"] + small["catalog_bytes"]
-    # Three batches of 24 files of 323 KB.
-    assert small["buffer_bytes_per_rank"] == pytest.approx(3 * 24 * 322957, rel=0.03)
+    # Nine batches of 24 files of 323 KB: eight read ahead by eight workers, and the one in use.
+    assert small["buffer_bytes_per_rank"] == pytest.approx(9 * 24 * 322957, rel=0.03)
+    fewer = datasize(shoal, "retinanet_b200", "reader.read_threads=2", "--memory-per-host", "1G", "--accelerators", 12)
+    assert fewer["buffer_bytes_per_rank"] == pytest.approx(3 * 24 * 322957, rel=0.03)
 
 
 def test_without_memory_that_of_this_host_is_measured(shoal):

@@ -136,6 +136,26 @@ def test_several_accelerators_have_files_of_their_own(run, data, tmp_path):
     assert json.loads(done.stdout)["au"] == pytest.approx(facts["metric"]["train_au_mean_percentage"], rel=1e-6)
 
 
+@pytest.mark.parametrize("loader, read_threads, prefetch_size, ahead", [
+    ("framework=pytorch", 4, 2, 4), ("framework=pytorch", 8, 2, 8), ("framework=pytorch", 1, 2, 2),
+    ("framework=pytorch", 4, 4, 4), ("framework=pytorch", 4, 5, 8), ("framework=pytorch", 3, 0, 6),
+    ("framework=tensorflow", 4, 2, 2), ("framework=tensorflow", 4, 0, 1),
+    ("reader.data_loader=tensorflow", 4, 2, 2), ("reader.data_loader=dali", 4, 2, 2),
+    ("reader.data_loader=pytorch", 4, 2, 4)])
+def test_as_many_batches_are_read_ahead_as_in_dlio(run, tmp_path, loader, read_threads, prefetch_size, ahead):
+    """PyTorch reads ahead per worker: read_threads * ceil(prefetch_size / read_threads), or twice read_threads."""
+    done = run("--store", "null", loader, f"reader.read_threads={read_threads}", f"reader.prefetch_size={prefetch_size}",
+               "train.computation_time=0", "train.epochs=1", "metric.au=0")
+    assert b", %d batches ahead, " % ahead in done.stdout, done
+    facts = summary(tmp_path / "results")["shoal"]
+    assert (facts["prefetch_batches"], facts["read_threads_per_accelerator"]) == (ahead, read_threads)
+
+
+def test_batches_ahead_may_be_set_by_hand(run, tmp_path):
+    run("--store", "null", "--prefetch", 3, "reader.read_threads=8", "train.computation_time=0", "metric.au=0")
+    assert summary(tmp_path / "results")["shoal"]["prefetch_batches"] == 3
+
+
 def test_the_table_and_the_json_on_standard_output(run, data, tmp_path):
     done = run("--data", data, "-q", results=tmp_path / "a")
     assert done.returncode == 0 and done.stderr == b""
@@ -315,7 +335,8 @@ def test_the_memory_is_what_was_taken_while_reading(run, memory_dir, tmp_path):
 @pytest.mark.parametrize("args, most", [
     (["--accelerators", 2, "reader.read_threads=5"], 10),
     (["--accelerators", 3, "--in-flight", 7], 7),
-    (["--accelerators", 4000, "reader.batch_size=1", "dataset.num_files_train=4000", "reader.read_threads=8192"], 8192),
+    (["--accelerators", 4000, "reader.batch_size=1", "dataset.num_files_train=4000", "reader.read_threads=8192",
+      "--prefetch", 2], 8192),
 ])
 def test_the_results_say_how_many_were_really_in_flight(run, tmp_path, args, most):
     assert run("--store", "null", "train.epochs=1", "metric.au=0", *args).returncode == 0
