@@ -115,7 +115,7 @@ static void summary_put_latency(struct json *j, const char *key, const struct ru
 	json_close_object(j);
 }
 
-static void summary_put_audit(struct json *j, const struct run_result_phase *p)
+static void summary_put_audit(struct json *j, const struct run_result_phase *p, bool device_known)
 {
 	json_open_object(j, "audit");
 	if (p->proof == RUN_NOT_PROVEN)
@@ -132,9 +132,11 @@ static void summary_put_audit(struct json *j, const struct run_result_phase *p)
 		json_u64(j, "bytes_from_device", p->bytes_device);
 	else
 		json_null(j, "bytes_from_device");
-	/* NAN, so null: nothing was looked up in the page cache. */
-	json_real(j, "cached_share",
-		  p->nr_pages ? (double)p->nr_cached / (double)p->nr_pages : (double)NAN, 12);
+	json_real(j, "cached_share", p->cached_share, 12); /* NAN, so null: unknown */
+	json_string(j, "cached_share_from",
+		    isnan(p->cached_share) ? NULL
+		    : device_known         ? "device bytes"
+					   : "samples looked up before");
 	json_u64(j, "files_dropped_from_cache", p->nr_dropped);
 	json_u64(j, "files_kept_in_cache", p->nr_kept);
 	json_close_object(j);
@@ -169,7 +171,7 @@ static void summary_put_slowest(struct json *j, const struct run_result_phase *p
 	json_close_object(j);
 }
 
-static void summary_put_phase(struct json *j, const struct run_result_phase *p)
+static void summary_put_phase(struct json *j, const struct run_result_phase *p, bool device_known)
 {
 	json_open_object(j, NULL);
 	json_u64(j, "epoch", p->epoch);
@@ -197,7 +199,7 @@ static void summary_put_phase(struct json *j, const struct run_result_phase *p)
 	summary_put_real(j, "cpu_us_per_sample", p->cpu_us);
 	summary_put_real(j, "wait_share", p->wait_share);
 	summary_put_slowest(j, p);
-	summary_put_audit(j, p);
+	summary_put_audit(j, p, device_known);
 	json_close_object(j);
 }
 
@@ -246,6 +248,8 @@ static void summary_put_shoal(struct json *j, const struct run_result *r)
 	json_string(j, "engine", r->engine);
 	json_string(j, "engine_detail", r->engine_detail);
 	json_bool(j, "direct", r->direct);
+	/* As DLIO 3 does before each epoch. */
+	json_bool(j, "page_cache_dropped_before_each_epoch", r->drop_cache);
 	json_u64(j, "read_threads_per_accelerator", r->read_threads);
 	json_u64(j, "in_flight_per_rank", r->in_flight);
 	json_u64(j, "prefetch_batches", r->prefetch);
@@ -257,7 +261,7 @@ static void summary_put_shoal(struct json *j, const struct run_result *r)
 	summary_put_errors(j, r);
 	json_open_array(j, "phases");
 	for (size_t i = 0; i < r->nr_phases; i++)
-		summary_put_phase(j, &r->phases[i]);
+		summary_put_phase(j, &r->phases[i], r->device_known);
 	json_close_array(j);
 	json_close_object(j);
 }

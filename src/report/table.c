@@ -59,9 +59,8 @@ static void table_put_phase(struct table *t, const struct run_result_phase *p, b
 
 	if (direct) /* whatever the page cache held, it was not used */
 		snprintf(cached, sizeof(cached), "direct");
-	else if (p->nr_pages)
-		snprintf(cached, sizeof(cached), "%.1f %%",
-			 100.0 * (double)p->nr_cached / (double)p->nr_pages);
+	else if (!isnan(p->cached_share))
+		snprintf(cached, sizeof(cached), "%.1f %%", 100.0 * p->cached_share);
 	snprintf(name, sizeof(name), "%" PRIu32 "%s%s", p->epoch, p->eval ? " eval" : "",
 		 p->partial ? "*" : "");
 	table_put(t,
@@ -116,22 +115,26 @@ static double late_percent(const struct run_result *r)
 /* Facts that one needs to judge the figures. */
 static void table_put_notes(struct table *t, const struct run_result *r)
 {
-	uint64_t pages = 0, cached = 0;
+	double bytes = 0, cached = 0;
 
 	for (size_t i = 0; i < r->nr_phases; i++) {
-		pages += r->phases[i].nr_pages;
-		cached += r->phases[i].nr_cached;
+		const struct run_result_phase *p = &r->phases[i];
+
+		bytes += isnan(p->cached_share) ? 0 : (double)p->bytes_delivered;
+		cached += isnan(p->cached_share) ? 0 : p->cached_share * (double)p->bytes_delivered;
 	}
 	if (r->synthetic)
 		table_put(
 			t,
 			"note      the bytes were made up: this measures Shoal, not the storage\n");
-	else if (!r->direct && pages && (double)cached > CACHED_NOTABLE * (double)pages)
+	else if (!r->direct && cached > CACHED_NOTABLE * bytes)
 		table_put(
 			t,
-			"note      %.1f %% of the pages looked at were in memory before they were read: "
-			"this is not the storage's speed\n",
-			100.0 * (double)cached / (double)pages);
+			"note      %.1f %% of the bytes came from memory: this is not the storage's speed%s\n",
+			100.0 * cached / bytes,
+			r->drop_cache
+				? ""
+				: "; DLIO 3 drops the page cache before each epoch, this run did not");
 	if (r->nr_phases && late_percent(r) > LATE_NOTABLE)
 		table_put(
 			t,

@@ -32,8 +32,7 @@ struct run_result_phase {
 	/* The rest concerns the last block only, if there are several. */
 	uint64_t samples, bytes_asked, bytes_delivered;
 	uint64_t device_told, bytes_device;
-	uint64_t nr_pages,
-		nr_cached; /* checked before reading; 0 if the kernel does not report it */
+	double cached_share; /* of the bytes delivered; NAN: unknown. See load_cached_share() */
 	uint64_t nr_dropped,
 		nr_kept; /* files dropped from the page cache, and not completely dropped */
 	/* enum run_proof; also wrong if samples of an earlier block could not be read. */
@@ -98,6 +97,8 @@ struct run_result {
 	char errors[RUN_ERRORS_NAMED][RUN_ERROR_BYTES + 32]; /* messages for unread samples */
 	size_t nr_errors;
 	bool direct, synthetic; /* past the page cache; synthetic data */
+	bool drop_cache;        /* files were dropped from the page cache before each phase */
+	bool device_known;      /* cached_share is from what the devices read */
 	/* Of a stopped run: loaders that may still be reading. See run_close(). */
 	struct shoal_loader *reading[2];
 	/* Over the epochs: */

@@ -433,6 +433,9 @@ static void run_describe(struct run *run)
 	r->read_threads = run->read_threads;
 	r->prefetch = run->load.prefetch;
 	r->direct = run->load.direct;
+	r->drop_cache = run->o->drop_cache;
+	r->device_known = reads_files(run->o) &&
+			  load_device_known(run->o->load.store ? run->o->load.store : d->root);
 	r->synthetic = run->o->load.store && store_uri_traits(run->o->load.store).synthetic;
 }
 

@@ -426,8 +426,8 @@ static void take_tally(const struct run *run, const struct phase *phase, bool de
 	p->bytes_delivered = t->bytes_delivered;
 	p->device_told = device_told;
 	p->bytes_device = t->bytes_device;
-	p->nr_pages = t->nr_pages;
-	p->nr_cached = t->nr_cached;
+	p->cached_share = load_cached_share(t, run->result->device_known,
+					    (double)run->w->dataset.samples_per_file);
 	p->nr_dropped = t->nr_dropped;
 	p->nr_kept = t->nr_kept;
 	p->order_digest[0] = t->got[2];

@@ -266,6 +266,51 @@ def test_the_page_cache_is_dropped_before_every_epoch(run, tmp_path):
             assert phase["audit"]["cached_share"] is None or phase["audit"]["cached_share"] < 1
 
 
+@pytest.fixture
+def disk(tmp_path):
+    """A folder on a file system whose files leave the page cache when told to, and whose reads are accounted."""
+    kind = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True).stdout.strip()
+    if kind not in ("ext2/ext3", "xfs", "btrfs", "f2fs"):
+        pytest.skip(f"needs a file system on a disk, not {kind}")
+    return tmp_path / "disk"
+
+
+def drop(path, length=0):
+    with open(path, "rb") as file:
+        os.posix_fadvise(file.fileno(), 0, length, os.POSIX_FADV_DONTNEED)
+
+
+def test_readahead_is_not_taken_for_data_that_was_cached_before(run, disk, tmp_path):
+    """Samples of a container, in order: the kernel has read the next one when it is asked for."""
+    write_files(disk, [f"train/img_{i}_of_4.tfrecord" for i in range(4)], size=11466 * 200)
+    os.sync()
+    done = run("--data", disk, "--drop-cache", "dataset.format=tfrecord", "dataset.num_samples_per_file=200",
+               "dataset.num_files_train=4", "dataset.record_length_bytes=11466", "reader.file_shuffle=off",
+               "reader.sample_shuffle=off", "reader.batch_size=50", "train.epochs=1", "metric.au=0")
+    assert done.returncode == 0, done.stderr
+    audit = phases(tmp_path / "results")[0]["audit"]
+    if audit["files_kept_in_cache"]:
+        pytest.skip("the kernel kept pages of these files")
+    assert audit["cached_share"] < 0.1 and audit["cached_share_from"] == "device bytes"
+    assert b"not the storage's speed" not in done.stdout
+
+
+def test_files_that_are_cached_but_for_their_beginning_are_noticed(run, disk, tmp_path):
+    names = [f"train/img_{i}_of_4.npz" for i in range(4)]
+    write_files(disk, names, size=24 << 20)
+    os.sync()
+    for name in names:
+        (disk / name).read_bytes()
+        drop(disk / name, length=4 << 20)
+    done = run("--data", disk, "dataset.num_files_train=4", f"dataset.record_length_bytes={24 << 20}",
+               "reader.batch_size=1", "train.epochs=1", "metric.au=0")
+    assert done.returncode == 0, done.stderr
+    audit = phases(tmp_path / "results")[0]["audit"]
+    assert audit["cached_share"] > 0.5
+    assert b"of the bytes came from memory: this is not the storage's speed; DLIO 3 drops" in done.stdout
+    assert summary(tmp_path / "results")["shoal"]["page_cache_dropped_before_each_epoch"] is False
+
+
 def test_a_catalog_without_files_is_told(run, shoal, fails, tmp_path):
     empty = shoal.index([], to=tmp_path / "empty.cat")
     fails(run("--data", empty, "-q"), 1, "the catalog '%s' lists no files: index a directory that has some" % empty)
