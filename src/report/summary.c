@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "report/host.h"
 #include "report/report.h"
 #include "report/write.h"
@@ -323,7 +324,37 @@ int report_summary_write(const struct run_result *r, const char *folder, struct 
 	return rc;
 }
 
+/* The values are set as a user would: by overrides of the resolved workload. */
+static int write_effective(const struct run_result *r, const char *folder, struct shoal_err *err)
+{
+	const char *yaml = r->workload->yaml;
+	char values[5][64], data[4200], *overrides[ARRAY_LEN(values) + 1];
+	size_t nr = 0;
+	struct workload *used = NULL;
+	int rc;
+
+	snprintf(values[0], sizeof(values[0]), "reader.read_threads=%" PRIu64, r->read_threads);
+	snprintf(values[1], sizeof(values[1]), "reader.prefetch_size=%" PRIu64, r->prefetch);
+	snprintf(values[2], sizeof(values[2]), "reader.odirect=%s", r->direct ? "true" : "false");
+	snprintf(values[3], sizeof(values[3]), "workflow.checkpoint=false"); /* none is written */
+	snprintf(values[4], sizeof(values[4]), "train.seed=%" PRIu64, r->seed);
+	for (; nr < ARRAY_LEN(values); nr++)
+		overrides[nr] = values[nr];
+	/* A folder that cannot be written between quotes is only in summary.json. */
+	if (r->data && is_plain_utf8(r->data, strlen(r->data)) && !strpbrk(r->data, "\"\\$") &&
+	    snprintf(data, sizeof(data), "dataset.data_folder=\"%s\"", r->data) < (int)sizeof(data))
+		overrides[nr++] = data;
+	rc = workload_parse(yaml, strlen(yaml), r->workload->name, overrides, nr, NULL, NULL, &used,
+			    err);
+	if (rc == 0)
+		rc = report_write_text(folder, "effective.yaml", used->yaml, err);
+	workload_free(used);
+	return rc;
+}
+
 int report_config_write(const struct run_result *r, const char *folder, struct shoal_err *err)
 {
-	return report_write_text(folder, "config.yaml", r->workload->yaml, err);
+	int rc = report_write_text(folder, "config.yaml", r->workload->asked, err);
+
+	return rc < 0 ? rc : write_effective(r, folder, err);
 }

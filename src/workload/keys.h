@@ -73,6 +73,10 @@ int workload_check(struct workload *w, struct yaml_node *root, workload_warn_fn 
 int workload_write(const struct workload *w, struct yaml_node *root, char **ret_yaml,
 		   struct shoal_err *err) MUST_USE;
 
+/* The tree as it is, below "workload:"; the caller frees it. */
+int workload_write_asked(const struct yaml_node *root, char **ret_yaml,
+			 struct shoal_err *err) MUST_USE;
+
 /* Numbers in YAML's syntax: all of @text. -EINVAL, -ERANGE. */
 int workload_parse_real(const char *text, double *ret_value) MUST_USE;
 int workload_parse_count(const char *text, bool *ret_negative, uint64_t *ret_value) MUST_USE;

@@ -19,6 +19,7 @@ struct workload *workload_free(struct workload *w)
 	free(w->checkpoint.folder);
 	free(w->output.folder);
 	free(w->yaml);
+	free(w->asked);
 	free(w);
 	return NULL;
 }
@@ -301,9 +302,11 @@ static int from_tree(struct yaml_node **root, const char *label, char *const *ov
 	for (size_t i = 0; rc == 0 && i < nr; i++)
 		rc = apply_override(*root, overrides[i], err);
 	if (rc == 0)
-		rc = yaml_interpolate(*root, err);
-	if (rc == 0)
 		rc = workload_defaults(w, err);
+	if (rc == 0)
+		rc = workload_write_asked(*root, &w->asked, err);
+	if (rc == 0)
+		rc = yaml_interpolate(*root, err);
 	if (rc == 0)
 		rc = read_keys(*root, w, err);
 	if (rc == 0)

@@ -154,6 +154,7 @@ struct workload {
 	} output;
 	double au;  /* metric.au: 0.90 is 90 % */
 	char *yaml; /* the resolved workload with every default, as a file that loads to the same */
+	char *asked; /* the file with the overrides and nothing else, as Hydra saves it */
 };
 
 /* Receives a warning, one sentence: a key is unknown, or not used yet. */

@@ -12,6 +12,7 @@ import sys
 import time
 
 import pytest
+import yaml
 from conftest import contents, lines
 
 SCRIPT = pathlib.Path(__file__).with_name("read_dlio_summary.py")
@@ -91,7 +92,8 @@ def test_dlio_names_are_computed_and_looked_for(run, data, tmp_path):
     digests = [phase["audit"]["order_digest"] for phase in facts["shoal"]["phases"]]
     assert digests[0] != digests[1]
     assert contents(tmp_path / "results") == sorted(
-        ["0_output.json", "0_per_epoch_stats.json", "config.yaml", "summary.json", "train.shoal"])
+        ["0_output.json", "0_per_epoch_stats.json", "config.yaml", "effective.yaml", "summary.json",
+         "train.shoal"])
 
 
 def test_less_data_than_the_rule_asks_for_is_told_unless_quiet(run, data, tmp_path):
@@ -121,6 +123,33 @@ def test_the_summary_is_read_by_a_script_that_knows_only_dlio(run, data, tmp_pat
     assert values["accelerators"] == 1
     assert values["au"] == pytest.approx(metric["train_au_mean_percentage"], rel=1e-6)
     assert values["samples_per_second"] == pytest.approx(metric["train_throughput_mean_samples_per_second"], rel=1e-6)
+
+
+def test_the_configuration_is_what_was_asked_for_and_the_effective_one_what_was_used(run, shoal, data, tmp_path):
+    done = run("--data", data, "--prefetch", 7, "reader.odirect=false", "++workload.train.epochs=1",
+               "dataset.record_length_bytes=1e3", "storage.storage_options.secret_key=x", "workflow.checkpoint=true")
+    results = tmp_path / "results"
+    asked = yaml.safe_load((results / "config.yaml").read_text())["workload"]
+    want = yaml.safe_load(WORKLOAD)
+    want["train"]["epochs"] = 1
+    want["reader"]["odirect"] = False
+    want["dataset"]["record_length_bytes"] = "1e3"  # as PyYAML, and so Hydra, reads it
+    want["storage"] = {"storage_options": {"secret_key": "***"}}
+    want["workflow"] = {"checkpoint": True}
+    assert asked == want, done.stderr
+    used = yaml.safe_load((results / "effective.yaml").read_text())
+    assert used["reader"]["prefetch_size"] == 7 and used["reader"]["read_threads"] == 3
+    assert used["workflow"]["checkpoint"] is False and used["dataset"]["data_folder"] == f"file://{data}"
+    assert used["train"]["seed"] == 123 and used["train"]["seed_change_epoch"] is True  # a default
+    for name in ("config.yaml", "effective.yaml"):
+        assert shoal("workloads", results / name).returncode == 0
+
+
+def test_references_stay_references_in_the_configuration(run, workload, tmp_path):
+    workload.write_text(WORKLOAD + "output: {folder: '${model.name}/x', log_file: \"a: 'b' #c\"}\n")
+    assert run("--store", "null").returncode == 0
+    asked = yaml.safe_load((tmp_path / "results" / "config.yaml").read_text())["workload"]
+    assert asked["output"] == {"folder": "${model.name}/x", "log_file": "a: 'b' #c"}
 
 
 def test_several_accelerators_have_files_of_their_own(run, data, tmp_path):
