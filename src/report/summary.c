@@ -41,20 +41,6 @@ static void summary_put_phases(struct json *j, const char *key, const struct run
 	json_close_array(j);
 }
 
-/*
- * A reader of DLIO's fields alone must not take part of a run, or one with missing samples, for a
- * success.
- */
-static bool is_success(const struct run_result *r, const struct run_summary *s)
-{
-	bool whole = !r->partial;
-
-	for (size_t i = 0; i < r->nr_phases; i++)
-		whole = whole && !r->phases[i].partial && r->phases[i].errors == 0 &&
-			r->phases[i].proof != RUN_WRONG;
-	return whole && s->meets;
-}
-
 static void summary_put_metric(struct json *j, const struct run_result *r, bool eval)
 {
 	const struct run_summary *s = eval ? &r->eval : &r->train;
@@ -64,7 +50,8 @@ static void summary_put_metric(struct json *j, const struct run_result *r, bool 
 #define KEY(words) (snprintf(key, sizeof(key), "%s_" words, kind), key)
 	summary_put_phases(j, KEY("au_percentage"), r, eval, true);
 	summary_put_real(j, KEY("au_mean_percentage"), s->au);
-	json_string(j, KEY("au_meet_expectation"), is_success(r, s) ? "success" : "fail");
+	json_string(j, KEY("au_meet_expectation"),
+		    s->meets && !run_result_unfit(r) ? "success" : "fail");
 	summary_put_real(j, KEY("au_stdev_percentage"), s->au_stdev);
 	summary_put_phases(j, KEY("throughput_samples_per_second"), r, eval, false);
 	summary_put_real(j, KEY("throughput_mean_samples_per_second"), s->throughput);
@@ -240,6 +227,8 @@ static void summary_put_shoal(struct json *j, const struct run_result *r)
 	json_string(j, "workload", r->workload->name);
 	json_bool(j, "partial", r->partial);
 	json_string(j, "why_partial", r->partial ? r->why_partial : NULL);
+	/* Other reasons for "fail" than an AU below the bar. */
+	json_string(j, "not_a_success_because", run_result_unfit(r));
 	json_u64(j, "resumed", r->resumed);
 	json_u64(j, "ranks", r->nr_ranks);
 	json_string(j, "data", r->data ? r->data : "");

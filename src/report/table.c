@@ -169,16 +169,21 @@ static void table_put_errors(struct table *t, const struct run_result *r)
 
 static void table_put_sums(struct table *t, const struct run_result *r)
 {
+	const char *unfit = run_result_unfit(r);
 	double bar = r->workload->au * 100.0;
 
 	if (!run_result_measured(r)) {
 		table_put(t, "AU        unknown: all steps of an epoch are excluded\n");
 		return;
 	}
-	table_put(t, "%sAU        %.2f %% (deviation %.2f)%s, %s%s the bar of %.0f %%%s\n",
+	table_put(t, "%sAU        %.2f %% (deviation %.2f)%s, %s%s the bar of %.0f %%%s%s%s\n",
 		  colour(t, BOLD), r->train.au, r->train.au_stdev, colour(t, PLAIN),
-		  colour(t, r->train.meets ? GREEN : RED), r->train.meets ? "meets" : "MISSES", bar,
-		  colour(t, PLAIN));
+		  colour(t, r->train.meets && !unfit ? GREEN : RED),
+		  !r->train.meets ? "MISSES"
+		  : unfit         ? "above"
+				  : "meets",
+		  bar, colour(t, PLAIN), unfit ? ", but this is no success: " : "",
+		  unfit ? unfit : "");
 	table_put(t, "samples   %.1f/s (deviation %.1f), %.1f MiB/s at the nominal size\n",
 		  r->train.throughput, r->train.throughput_stdev, r->train.io);
 	if (r->eval.nr)

@@ -121,6 +121,12 @@ uint64_t run_result_errors(const struct run_result *r);
  */
 bool run_result_counts(const struct run_result *r, size_t i);
 
+/*
+ * Why this run must not count as a success, whatever its AU; NULL if there is no reason. A reader
+ * of DLIO's fields alone must not take part of a run, or one that read no storage, for a result.
+ */
+const char *run_result_unfit(const struct run_result *r);
+
 /* Compute the means over the epochs that count, and whether they reach the required AU. */
 void run_result_sum_up(struct run_result *r);
 

@@ -132,7 +132,7 @@ static int resume_run(struct run *run, size_t nr_phases, struct shoal_err *err)
 		return err_set_hint(err, -ESTALE, SHOAL_HINT_SAME_RUN,
 				    "the run to resume had another workload, other values, "
 				    "other files or other options for reading");
-	s->resumed++;
+	s->resumed += s->nr_phases < nr_phases; /* not if only its results are to be written */
 	return run_state_save(run->o->results, s, run->result->phases, err);
 }
 

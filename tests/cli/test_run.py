@@ -381,6 +381,36 @@ def test_a_sample_left_out_before_a_run_was_resumed_is_not_forgotten(run, shoal,
     assert summary(results)["metric"]["train_au_meet_expectation"] == "fail"
 
 
+@pytest.mark.parametrize("args, reason", [
+    ([], None),
+    (["--store", "null"], "the bytes were made up"),
+    (["workflow.checkpoint=true"], "the workload's checkpoints were not written"),
+])
+def test_only_a_whole_run_that_read_storage_is_a_success(run, data, tmp_path, args, reason):
+    done = run("--data", data, "-q", *args)
+    assert done.returncode == 0, done.stderr
+    facts = summary(tmp_path / "results")
+    assert facts["metric"]["train_au_mean_percentage"] > 5
+    assert facts["metric"]["train_au_meet_expectation"] == ("fail" if reason else "success")
+    assert facts["shoal"]["not_a_success_because"] == reason
+    said, = [line for line in lines(done.stdout) if line.startswith(b"AU")]
+    if reason:
+        assert said.endswith(b"above the bar of 5 %%, but this is no success: %s" % reason.encode())
+    else:
+        assert said.endswith(b"meets the bar of 5 %")
+
+
+def test_a_resumed_run_is_no_success(shoal, run, workload, data, tmp_path):
+    results, args = tmp_path / "results", ["--data", data, "-q", "train.computation_time=0.05"]
+    process = shoal.start("run", workload, "--results", results, *args)
+    until(lambda: steps_recorded(results) >= 2)
+    process.kill()
+    process.communicate()
+    done = run(*args, "--resume")
+    assert done.returncode == 0 and b"but this is no success: the run was interrupted and resumed" in done.stdout
+    assert summary(results)["metric"]["train_au_meet_expectation"] == "fail"
+
+
 def test_samples_that_were_not_read_are_in_no_rate(run, shoal, memory_dir, tmp_path):
     folder = memory_dir / "mostly-gone"
     write_files(folder, dlio_names(40))
@@ -586,6 +616,7 @@ def test_results_that_cannot_be_written_are_shown_and_written_by_resume(run, dat
     assert again.returncode == 0, again.stderr
     assert shown(again) == shown(done)
     assert summary(results)["shoal"]["partial"] is False and ".shoal-run" not in contents(results)
+    assert summary(results)["metric"]["train_au_meet_expectation"] == "success"  # all of it was one run
 
 
 def test_a_disk_that_becomes_full_shows_the_epochs_that_were_finished(run, tmp_path):

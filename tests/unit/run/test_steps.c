@@ -282,7 +282,7 @@ static void preprocessing_holds_batches_up(void **state)
 		forget();
 		assert_true(r.phases[0].seconds > 0.9 * 0.008 * (double)r.phases[0].steps);
 		assert_true(r.phases[0].wait_share > 0.5);
-		assert_true(r.phases[0].figures.au < 50);
+		assert_true(r.phases[0].figures.au_planned < 50);
 		done(&r);
 	}
 }
