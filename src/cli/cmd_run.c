@@ -271,7 +271,7 @@ static int cmd_run_check_use(struct cmd_run_state *c, struct shoal_err *err)
 	return rc;
 }
 
-/* Collective: rank 0 warns if there is less data than MLPerf's rule requires. */
+/* Collective: rank 0 warns if MLPerf's rules require more data or another cluster. */
 static int note_size(struct cmd_run_state *c, struct shoal_err *err)
 {
 	struct datasize_cluster cluster;
@@ -284,6 +284,8 @@ static int note_size(struct cmd_run_state *c, struct shoal_err *err)
 	cluster.nr_accelerators = (uint64_t)c->place->size * c->a.accelerators;
 	if (rc == 0 && datasize_too_small(c->workload, &cluster, words, sizeof(words)))
 		show_words(c, words);
+	if (rc == 0)
+		datasize_note_rules(c->workload, &cluster, show_words, c);
 	return rc;
 }
 

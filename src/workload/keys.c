@@ -210,7 +210,7 @@ const struct workload_key_spec workload_keys[] = {
 	ANY("reader.dont_use_mmap"),
 	BOOL("reader.odirect", reader.odirect),
 	ANY("reader.pin_memory"),
-	ANY("reader.multiprocessing_context"),
+	LABEL("reader.multiprocessing_context"), /* there are no worker processes */
 	ANY("reader.data_loader_classname"),
 	ANY("reader.reader_classname"),
 	ANY("reader.data_loader_sampler"),

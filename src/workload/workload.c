@@ -96,6 +96,31 @@ static int rename_reader(struct yaml_node *root, struct shoal_err *err)
 	return 0;
 }
 
+/* "model: unet3d" is the name of the model. */
+static int expand_model(struct yaml_node *root, struct shoal_err *err)
+{
+	struct yaml_node *model = yaml_node_child(root, "model", 5), *name;
+
+	if (!model || model->kind != YAML_SCALAR || yaml_node_is_null(model))
+		return 0;
+	name = calloc(1, sizeof(*name));
+	if (name)
+		name->key = strdup("name");
+	if (!name || !name->key) {
+		free(name);
+		return err_set(err, -ENOMEM, "out of memory");
+	}
+	name->text = model->text;
+	name->quoted = model->quoted;
+	name->line = model->line;
+	name->column = model->column;
+	name->origin = model->origin;
+	model->kind = YAML_MAP;
+	model->text = NULL;
+	model->child = name;
+	return 0;
+}
+
 /* ---- Overrides ---- */
 
 /* The key of "++workload.dataset.format=jpeg" as in the table; false if it is malformed. */
@@ -299,6 +324,8 @@ static int from_tree(struct yaml_node **root, const char *label, char *const *ov
 
 	if (rc == 0)
 		rc = rename_reader(*root, err);
+	if (rc == 0)
+		rc = expand_model(*root, err);
 	for (size_t i = 0; rc == 0 && i < nr; i++)
 		rc = apply_override(*root, overrides[i], err);
 	if (rc == 0)

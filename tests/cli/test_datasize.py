@@ -5,7 +5,7 @@ import os
 from fractions import Fraction
 
 import pytest
-from conftest import check_words
+from conftest import check_words, lines
 from test_workloads import MLPERF
 
 GIB = 1 << 30
@@ -80,6 +80,31 @@ def test_folders_are_suggested_above_ten_thousand_files(shoal):
     huge = datasize(shoal, "retinanet_b200", "--hosts", 64, "--memory-per-host", "2T", "--accelerators", 64)
     assert len(huge["subfolders"]) == 2
     assert huge["files"] / (huge["subfolders"][0] * huge["subfolders"][1]) <= 10000
+
+
+@pytest.mark.parametrize("gib, folders", [("6", 11), ("60", 101), ("601", 1001), ("66", 110)])
+def test_numbers_of_folders_that_dlio_cannot_find_are_not_suggested(shoal, gib, folders):
+    """Its generator writes folders with the digits of n, and its skip_listing looks for those of n - 1."""
+    facts = datasize(shoal, "retinanet_b200", "--memory-per-host", f"{gib}G", "--accelerators", 1)
+    plain = -(-facts["files"] // 10000)
+    assert facts["subfolders"] == folders and plain == (folders - 1 if gib != "66" else 110)
+
+
+def test_a_workload_without_a_dataset_has_no_size(shoal, fails, tmp_path):
+    path = tmp_path / "llama.yaml"
+    path.write_text("model: {name: llama}\nworkflow: {train: false, checkpoint: true}\n")
+    for args in (["datasize", path, "--accelerators", "8"], ["datagen", path, "--data", tmp_path / "d"]):
+        result = shoal(*args)
+        assert result.returncode == 1 and b"neither trains nor generates data" in lines(result.stderr)[-1]
+    assert not (tmp_path / "d").exists()
+    path.write_text("workflow: {train: false, generate_data: true}\n")
+    assert shoal("datasize", path, "--accelerators", "8").returncode == 0
+
+
+def test_a_cluster_with_uneven_hosts_is_warned_about(shoal):
+    args = ["datasize", "retinanet_b200", "--memory-per-host", "16G", "--hosts", 2, "--accelerators"]
+    check_words(shoal(*args, 3), 0, "warning: 3 accelerators on 2 hosts: MLPerf's rule 3.3.6 asks for the same number")
+    assert shoal(*args, 4).stderr == b""
 
 
 def test_what_it_prints_can_be_given_back(shoal):

@@ -98,8 +98,9 @@ def test_dlio_names_are_computed_and_looked_for(run, data, tmp_path):
 
 def test_less_data_than_the_rule_asks_for_is_told_unless_quiet(run, data, tmp_path):
     done = run("--data", data)
-    said, = [line for line in lines(done.stderr) if b"MLPerf" in line]
-    assert said.startswith(b"run: 40 files") and b"500 steps on 1 accelerator" in said
+    few, steps = [line for line in lines(done.stderr) if b"MLPerf's rule asks" in line]
+    assert few.startswith(b"run: 40 files") and b"500 steps on 1 accelerator" in few
+    assert steps == b"run: an epoch has 10 steps: MLPerf's rule asks for 500"
     assert run("--data", data, "-q", results=tmp_path / "quiet").stderr == b""
     assert b"MLPerf" not in run("--store", "null", results=tmp_path / "null").stderr
 

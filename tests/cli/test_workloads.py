@@ -70,6 +70,15 @@ def test_each_is_printed_resolved_and_loads_to_the_same(shoal, tmp_path, name):
     assert resolved(result.stdout)["dataset.format"] == MLPERF[name][0]
 
 
+def test_a_model_may_be_its_name_alone(shoal, tmp_path):
+    for model in ("unet3d", "'7'"):
+        result = shoal("workloads", write(tmp_path, f"model: {model}\nreader: {{multiprocessing_context: fork}}\n"))
+        assert (result.returncode, result.stderr) == (0, b"")
+        assert resolved(result.stdout)["model.name"] == model.strip("'")
+    result = shoal("workloads", write(tmp_path, "model: unet3d\n"), "model.name=other")
+    assert resolved(result.stdout)["model.name"] == "other"
+
+
 def test_shuffles_are_those_of_mlperf(shoal):
     for name in MLPERF:
         keys = resolved(shoal("workloads", name).stdout)
