@@ -113,6 +113,7 @@ static void summary_put_audit(struct json *j, const struct run_result_phase *p, 
 	json_format(j, "order_digest", "%016" PRIx64 "%016" PRIx64, p->order_digest[0],
 		    p->order_digest[1]);
 	json_u64(j, "samples", p->samples);
+	json_u64(j, "samples_left_over", p->left_over);
 	json_u64(j, "errors", p->errors);
 	json_u64(j, "bytes_asked", p->bytes_asked);
 	json_u64(j, "bytes_delivered", p->bytes_delivered);
@@ -230,6 +231,7 @@ static void summary_put_shoal(struct json *j, const struct run_result *r)
 	/* Other reasons for "fail" than an AU below the bar. */
 	json_string(j, "not_a_success_because", run_result_unfit(r));
 	json_u64(j, "resumed", r->resumed);
+	json_u64(j, "epochs_due", r->workload->train.epochs);
 	json_u64(j, "ranks", r->nr_ranks);
 	json_string(j, "data", r->data ? r->data : "");
 	json_string(j, "catalog", r->catalog);
@@ -266,7 +268,7 @@ static void put_summary(struct json *j, const struct run_result *r)
 	json_open_object(j, NULL);
 	summary_put_time(j, "start", r->started);
 	summary_put_time(j, "end", r->ended);
-	json_u64(j, "epochs", r->workload->train.epochs);
+	json_u64(j, "epochs", r->train.nr); /* those in the metrics, as in DLIO */
 	json_u64(j, "num_files_train", r->nr_files);
 	json_u64(j, "num_files_eval", r->nr_files_eval);
 	json_u64(j, "num_samples_per_file", r->workload->dataset.samples_per_file);

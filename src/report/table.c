@@ -112,6 +112,19 @@ static double late_percent(const struct run_result *r)
 	return f->au - f->au_planned;
 }
 
+/* Samples of training that no epoch reads. */
+static void table_put_left_over(struct table *t, const struct run_result *r)
+{
+	const struct run_result_phase *p = r->phases;
+
+	if (r->nr_phases && p->left_over)
+		table_put(t,
+			  "note      %" PRIu64
+			  " sample%s fill%s no step and %s left over in each epoch\n",
+			  p->left_over, plural(p->left_over), p->left_over == 1 ? "s" : "",
+			  p->left_over == 1 ? "is" : "are");
+}
+
 /* Facts that one needs to judge the figures. */
 static void table_put_notes(struct table *t, const struct run_result *r)
 {
@@ -242,6 +255,7 @@ int report_table_text(const struct run_result *r, bool in_colour, char **ret_tex
 	table_put_requests(&t, r);
 	table_put_memory(&t, r);
 	table_put_errors(&t, r);
+	table_put_left_over(&t, r);
 	table_put_notes(&t, r);
 	buf_u8(&t.buf, 0);
 	if (t.buf.rc < 0) {

@@ -49,6 +49,9 @@ int run_folder_begin(const char *results, struct shoal_err *err) MUST_USE;
 /* On rank 0, once all results are written: remove the files that only a resumed run needs. */
 void run_folder_finish(const char *results, int nr_ranks);
 
+/* Whether files below @data, a directory or a URI, are on the file system of the folder. */
+bool run_folder_shares_device(const char *results, const char *data);
+
 /* Whether there is a run in @results that can be resumed. */
 bool run_can_resume(const char *results);
 

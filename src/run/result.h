@@ -27,6 +27,7 @@ struct run_result_phase {
 	uint64_t started, ended; /* ns since 1970 */
 	double seconds;
 	uint64_t partial;            /* 1: it was interrupted */
+	uint64_t left_over;          /* samples that fill no step, so that they are not read */
 	struct step_figures figures; /* utilisation: mean over accelerators; samples/s: sum */
 	uint64_t errors;             /* samples that could not be read and were left out */
 	/* The rest concerns the last block only, if there are several. */

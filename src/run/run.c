@@ -311,6 +311,7 @@ static int start_phase(struct run *run, struct phase *phase, uint64_t first_step
 	phase->first_step = first_step;
 	phase->p->steps_before = first_step;
 	phase->p->steps_due = phase->steps;
+	phase->p->left_over = phase->part->nr_samples - phase->steps * phase->batch * run->nr_all;
 	phase->loader = eval ? NULL : run->loader;
 	if (!phase->loader)
 		rc = run_open_loader(run, phase, &phase->loader, err);

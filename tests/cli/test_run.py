@@ -161,7 +161,8 @@ def test_several_accelerators_have_files_of_their_own(run, data, tmp_path):
     assert [phase["steps"] for phase in facts["shoal"]["phases"]] == [3, 3]
     for rank in range(3):
         output = json.loads((results / f"{rank}_output.json").read_text())
-        assert len(output["2"]["load"]["block1"]) == 3
+        stats = json.loads((results / f"{rank}_per_epoch_stats.json").read_text())
+        assert len(output["2"]["load"]["block1"]) == 3 and output["2"]["end"] == stats["2"]["end"]
     done = subprocess.run([sys.executable, SCRIPT, results], stdout=subprocess.PIPE, text=True, check=True)
     assert json.loads(done.stdout)["au"] == pytest.approx(facts["metric"]["train_au_mean_percentage"], rel=1e-6)
 
@@ -195,6 +196,24 @@ def test_the_table_and_the_json_on_standard_output(run, data, tmp_path):
     for facts in (printed, written):  # what the machine says of itself changes by the moment
         del facts["host_meminfo"], facts["host_cpuinfo"]
     assert printed == written
+
+
+@pytest.mark.parametrize("batch, left, words", [(4, 0, None), (39, 1, b"1 sample fills no step and is left over"),
+                                                (7, 5, b"5 samples fill no step and are left over in each epoch")])
+def test_samples_that_fill_no_step_are_told(run, data, tmp_path, batch, left, words):
+    done = run("--data", data, "-q", f"reader.batch_size={batch}", "metric.au=0")
+    for phase in phases(tmp_path / "results"):
+        assert phase["audit"]["exactly_once"] is True and phase["audit"]["samples_left_over"] == left
+        assert phase["audit"]["samples"] == 40 - left
+    assert (b"left over" in done.stdout) == bool(left) and (words or b"AU") in done.stdout
+
+
+def test_results_beside_the_data_are_warned_about(run, data, memory_dir, tmp_path):
+    words = b"run: data and results are on one file system: MLPerf's rule 3.4.2 asks for two"
+    same = os.stat(data).st_dev == os.stat(tmp_path).st_dev
+    assert (words in lines(run("--data", data).stderr)) == same
+    assert words in lines(run("--data", data, results=memory_dir / "beside").stderr)
+    assert words not in lines(run("--store", "null", results=tmp_path / "null").stderr)
 
 
 def test_a_catalog_is_taken_as_it_is(run, shoal, memory_dir, tmp_path):
@@ -770,6 +789,7 @@ def test_an_interrupted_run_is_partial_and_can_be_resumed(shoal, run, workload, 
     assert facts["shoal"]["partial"] is True and facts["shoal"]["phases"][-1]["partial"] is True
     before = facts["shoal"]["phases"][0]["steps"]
     assert 3 <= before
+    assert facts["epochs"] == len(facts["metric"]["train_au_percentage"]) == 1 and facts["shoal"]["epochs_due"] == 2
     refused(run(*SLOW), b"continue it with --resume")
     for other in (["--in-flight", 9], ["--prefetch", 5], ["--on-error", "skip"], ["--drop-cache"],
                   ["--engine", "threads"], ["--store", "null:size=1T,delay_us=1"]):
@@ -796,7 +816,8 @@ def test_an_interrupted_run_whose_results_cannot_be_written_does_not_say_that_al
     assert process.returncode == -signal.SIGTERM and b"partial" in out
     said, = lines(err)
     assert b"interrupted, but the results were not written" in said and b"0_output.json': Is a directory" in said
-    assert said.endswith(b"go on with --resume") and "summary.json" not in contents(results)
+    assert said.endswith(b"go on with --resume")
+    assert summary(results)["shoal"]["partial"] is True, "it comes first: a launcher kills soon after the signal"
     (results / "0_output.json").rmdir()
     assert run(*SLOW, "-q", "--resume").returncode == 0
     assert [phase["steps"] for phase in phases(results)] == [10, 10]
