@@ -224,6 +224,10 @@ static int load_workload(struct cmd_run_state *c, struct shoal_err *err)
 		rc = err_set(err, -EINVAL,
 			     "the workload does not train (workflow.train is false): there is "
 			     "nothing to run");
+	if (rc == 0 && c->workload->workflow.checkpoint)
+		show_words(c,
+			   "the workload's checkpoints (workflow.checkpoint) are not written: this "
+			   "run cannot be a success");
 	return rc;
 }
 

@@ -57,7 +57,7 @@ const char *workload_nearest(const char *text, const char *const *words, size_t 
 int workload_key_read(const struct workload_key_spec *key, struct yaml_node *node,
 		      struct workload *w, struct shoal_err *err) MUST_USE;
 
-/* Whether the section of a key was switched off by workflow.checkpoint and the like. */
+/* Whether the section of a key has no effect, such as evaluation without workflow.evaluation. */
 bool workload_key_is_off(const struct workload_key_spec *key, const struct workload *w);
 
 /* Set the defaults of all keys, which are DLIO's; strings are duplicated. */

@@ -407,8 +407,9 @@ def test_a_sample_left_out_before_a_run_was_resumed_is_not_forgotten(run, shoal,
     (["workflow.checkpoint=true"], "the workload's checkpoints were not written"),
 ])
 def test_only_a_whole_run_that_read_storage_is_a_success(run, data, tmp_path, args, reason):
-    done = run("--data", data, "-q", *args)
+    done = run("--data", data, *args)
     assert done.returncode == 0, done.stderr
+    assert (b"checkpoints (workflow.checkpoint) are not written" in done.stderr) == ("checkpoint=true" in str(args))
     facts = summary(tmp_path / "results")
     assert facts["metric"]["train_au_mean_percentage"] > 5
     assert facts["metric"]["train_au_meet_expectation"] == ("fail" if reason else "success")
