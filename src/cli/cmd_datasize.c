@@ -220,6 +220,22 @@ static int cmd_datasize_run(const struct cmd_datasize_arguments *a, struct comm 
 	return datasize_compute(*ret_w, &o->cluster, &o->size, err);
 }
 
+static void datasize_warn(void *self, const char *words)
+{
+	(void)self;
+	cli_fail("datasize", "warning: %s", words);
+}
+
+/* Of the workload with the number of files that was found. */
+static void note_rules(const struct workload *w, const struct datasize_outcome *o)
+{
+	struct workload sized = *w; /* shares its strings */
+
+	sized.dataset.nr_files_train = o->size.nr_files;
+	sized.dataset.nr_files_generated = 0;
+	datasize_note_rules(&sized, &o->cluster, datasize_warn, NULL);
+}
+
 static int datasize(const struct cmd_datasize_arguments *a)
 {
 	struct workload *w = NULL;
@@ -233,6 +249,8 @@ static int datasize(const struct cmd_datasize_arguments *a)
 	rc = cmd_datasize_run(a, comm, &w, &o, &err);
 	status = rc < 0 ? CLI_FAILED : CLI_OK;
 	if (comm_place(comm)->rank == 0) {
+		if (rc == 0)
+			note_rules(w, &o);
 		if (rc < 0 && !w && rc != -ENODATA)
 			status = cli_usage("datasize", "%s", cli_words("datasize", &err));
 		else if (rc < 0 && w)

@@ -147,6 +147,10 @@ static int load_workload(struct cmd_run_state *c, struct shoal_err *err)
 		rc = err_set(err, -EINVAL,
 			     "the workload does not train (workflow.train is false): there is "
 			     "nothing to run");
+	if (rc == 0 && c->workload->workflow.checkpoint)
+		show_words(c,
+			   "the workload's checkpoints (workflow.checkpoint) are not written: this "
+			   "run cannot be a success");
 	return rc;
 }
 
@@ -195,7 +199,7 @@ static int cmd_run_check_use(struct cmd_run_state *c, struct shoal_err *err)
 	return rc;
 }
 
-/* Collective: rank 0 warns if there is less data than MLPerf's rule requires. */
+/* Collective: rank 0 warns if MLPerf's rules require more data or another cluster. */
 static int note_size(struct cmd_run_state *c, struct shoal_err *err)
 {
 	struct datasize_cluster cluster;
@@ -208,6 +212,11 @@ static int note_size(struct cmd_run_state *c, struct shoal_err *err)
 	cluster.nr_accelerators = (uint64_t)c->place->size * c->a.accelerators;
 	if (rc == 0 && datasize_too_small(c->workload, &cluster, words, sizeof(words)))
 		show_words(c, words);
+	if (c->place->rank == 0 && run_folder_shares_device(c->a.results, c->data.root))
+		show_words(c, "data and results are on one file system: MLPerf's rule 3.4.2 asks "
+			      "for two");
+	if (rc == 0)
+		datasize_note_rules(c->workload, &cluster, show_words, c);
 	return rc;
 }
 
@@ -238,14 +247,41 @@ static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 	return run_execute(&o, &c->result, err);
 }
 
-/* Every rank writes its own files, from its step log; then rank 0 writes the summary. */
+/* Rank 0: the table, or the JSON. */
+static int print(const struct cmd_run_state *c)
+{
+	/* mpirun gives rank 0 a terminal of its own, whatever its output is. */
+	bool colour = c->place->size == 1 && isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+	struct shoal_err err = { "" };
+	char *words = NULL;
+	int rc = c->a.json ? report_summary_text(&c->result, &words, &err)
+			   : report_table_text(&c->result, colour, &words, &err);
+
+	if (rc < 0)
+		return cli_fail("run", "%s", cli_words("run", &err));
+	fputs(words, stdout);
+	free(words);
+	return CLI_OK;
+}
+
+/*
+ * Every rank writes its own files, from its step log; then rank 0 writes the summary. An
+ * interrupted run has it first: launchers kill all ranks a few seconds after the signal.
+ */
 static int write_results(struct cmd_run_state *c, struct shoal_err *err)
 {
 	struct step_log log = STEP_LOG_CLOSED;
 	uint32_t nr = (uint32_t)c->a.accelerators;
 	char path[RUN_PATH_MAX];
-	int rc = run_step_log_path(c->a.results, c->place->rank, path, err);
+	int rc = 0;
 
+	if (c->place->rank == 0 && c->result.partial) {
+		rc = report_summary_write(&c->result, c->a.results, err);
+		print(c);
+		fflush(stdout);
+	}
+	if (rc == 0)
+		rc = run_step_log_path(c->a.results, c->place->rank, path, err);
 	if (rc == 0)
 		rc = step_log_open(path, c->result.run, nr, &log, err);
 	if (rc == 0)
@@ -258,11 +294,11 @@ static int write_results(struct cmd_run_state *c, struct shoal_err *err)
 		comm_fail(c->comm, err);
 	else
 		rc = comm_barrier(c->comm, err); /* all files are there */
-	if (rc == 0 && c->place->rank == 0) {
+	if (rc == 0 && c->place->rank == 0 && !c->result.partial) {
 		rc = report_summary_write(&c->result, c->a.results, err);
 		if (rc < 0)
 			comm_fail(c->comm, err);
-		else if (!c->result.partial)
+		else
 			run_folder_finish(c->a.results, c->place->size);
 	}
 	return rc;
@@ -305,23 +341,6 @@ static int cmd_run_run(struct cmd_run_state *c, struct shoal_err *err)
 
 /* ---- Telling ---- */
 
-/* Rank 0: the table, or the JSON. */
-static int print(const struct cmd_run_state *c)
-{
-	/* mpirun gives rank 0 a terminal of its own, whatever its output is. */
-	bool colour = c->place->size == 1 && isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
-	struct shoal_err err = { "" };
-	char *words = NULL;
-	int rc = c->a.json ? report_summary_text(&c->result, &words, &err)
-			   : report_table_text(&c->result, colour, &words, &err);
-
-	if (rc < 0)
-		return cli_fail("run", "%s", cli_words("run", &err));
-	fputs(words, stdout);
-	free(words);
-	return CLI_OK;
-}
-
 /* Rank 0, after a failure: completed parts are kept and shown, marked as partial. */
 static void keep_what_is_there(struct cmd_run_state *c, struct shoal_err *why)
 {
@@ -347,7 +366,8 @@ static int cmd_run_print_failure(struct cmd_run_state *c, int rc, struct shoal_e
 	if (c->place->size > 1 && rc != -EREMOTEIO)
 		snprintf(rank, sizeof(rank), "rank %d: ", c->place->rank);
 	if (c->unwritten) {
-		print(c);
+		if (!c->result.partial) /* otherwise it was printed first */
+			print(c);
 		return cli_fail(
 			"run",
 			"%s, but the results were not written: %s%s; free some space, then %s",
@@ -389,7 +409,7 @@ static void say_not_once(const struct run_result *r)
 static int cmd_run_report(struct cmd_run_state *c)
 {
 	const struct run_result *r = &c->result;
-	int status = c->place->rank == 0 ? print(c) : CLI_OK;
+	int status = c->place->rank == 0 && !r->partial ? print(c) : CLI_OK;
 
 	if (r->partial) {
 		if (c->place->rank == 0)
@@ -491,7 +511,8 @@ const struct cli_command cmd_run = {
 		"Prints how busy they were (AU), and writes summary.json and the files of each rank "
 		"to the results folder. Under mpirun a rank is one or several accelerators.\n"
 		"KEY=VALUE sets a value of the workload: dataset.num_files_train=5000. Exits with 1 "
-		"if the utilisation is below the workload's target (metric.au).",
+		"if the utilisation is below the workload's target (metric.au). Results of Shoal are not "
+		"MLPerf results: those come from MLPerf's own code, and are verified by MLCommons.",
 	.sections = { { .options = options },
 		      CLI_LOAD_SECTION(AT(load)),
 		      CLI_S3_SECTION(AT(where.config)) },

@@ -42,7 +42,8 @@ const struct cli_option cli_load_options[] = {
 		  "samples that each rank reads at once (default 64; run: reader.read_threads per "
 		  "accelerator)"),
 	CLI_COUNT("prefetch", "BATCHES", AT(prefetch), 1, 1024,
-		  "batches read ahead (default 2; run: reader.prefetch_size)"),
+		  "batches read ahead (default 2; run: as DLIO's loader does with "
+		  "reader.prefetch_size and reader.read_threads)"),
 	CLI_WORD("engine", "ENGINE", AT(engine), engines,
 		 "uring, threads or auto (default: uring for files; s3:// has its own)"),
 	CLI_FLAG(0, "direct", AT(direct), "read files without the page cache (O_DIRECT)"),

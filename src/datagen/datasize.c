@@ -56,6 +56,11 @@ static int count_samples(const struct workload *w, struct datasize_plan *p, stru
 	const struct workload_dataset *d = &w->dataset;
 	int rc;
 
+	/* As MLPerf's files for checkpoints, whose dataset is DLIO's default. */
+	if (!w->workflow.train && !w->workflow.generate_data)
+		return err_set(err, -EINVAL,
+			       "the workload neither trains nor generates data (workflow.train and "
+			       "workflow.generate_data are false): it has no dataset");
 	p->nr_files = d->nr_files_train;
 	p->nr_files_eval = d->nr_files_eval;
 	if (!multiply(p->nr_files, d->samples_per_file, &p->nr_samples) ||
@@ -153,7 +158,10 @@ static double buffers_of(const struct workload *w, double largest, double nr)
 static int estimate_memory(const struct workload *w, struct datasize_plan *p, struct shoal_err *err)
 {
 	uint64_t batch = u64_max(w->reader.batch, p->nr_evals ? w->reader.batch_eval : 0);
-	uint64_t prefetch = w->reader.prefetch ? w->reader.prefetch : 1;
+	/* Automatic read threads depend on the host: assume the most. */
+	uint64_t threads =
+		w->reader.read_threads ? w->reader.read_threads : WORKLOAD_READ_THREADS_MAX;
+	uint64_t prefetch = workload_batches_ahead(w, threads);
 	double record = (double)workload_file_size_max(w) / (double)w->dataset.samples_per_file;
 	double nr = (double)batch * (double)(prefetch + 1);
 	double catalog = (double)(p->nr_files + p->nr_files_eval) * size_bits(w) / 8 +
@@ -210,6 +218,17 @@ static bool ceil_ratio(uint64_t times, uint64_t a, uint64_t c, uint64_t *ret)
 }
 
 /*
+ * With skip_listing DLIO looks for folders with the digits of nr - 1, and its generator gives them
+ * those of nr: it does not find its own files in 10, 100, 1000 ... folders.
+ */
+static bool is_power_of_ten(uint64_t nr)
+{
+	while (nr >= 10 && nr % 10 == 0)
+		nr /= 10;
+	return nr == 1;
+}
+
+/*
  * Enough folders that none has more files than file systems handle well; levels if there are many.
  */
 static struct workload_subfolders choose_folders(uint64_t nr_files)
@@ -224,6 +243,7 @@ static struct workload_subfolders choose_folders(uint64_t nr_files)
 		f.nr *= 100;
 		nr = (nr + 99) / 100;
 	}
+	nr += f.nr_levels == 0 && is_power_of_ten(nr);
 	f.fanout[f.nr_levels++] = nr;
 	f.nr *= nr;
 	return f;
@@ -308,6 +328,28 @@ bool datasize_too_small(const struct workload *w, const struct datasize_cluster 
 		 have, plural(have), s.nr_files, (double)cluster->memory_bytes / 0x1p30,
 		 DATASIZE_STEPS_MIN, cluster->nr_accelerators, plural(cluster->nr_accelerators));
 	return true;
+}
+
+void datasize_note_rules(const struct workload *w, const struct datasize_cluster *cluster,
+			 workload_warn_fn *say, void *self)
+{
+	struct datasize_plan p;
+	char words[200];
+
+	if (cluster->nr_accelerators % cluster->nr_hosts != 0) {
+		snprintf(words, sizeof(words),
+			 "%" PRIu64 " accelerators on %" PRIu64
+			 " hosts: MLPerf's rule 3.3.6 asks for the same number on each host",
+			 cluster->nr_accelerators, cluster->nr_hosts);
+		say(self, words);
+	}
+	if (datasize_plan(w, cluster->nr_accelerators, &p, NULL) == 0 &&
+	    p.steps < DATASIZE_STEPS_MIN) {
+		snprintf(words, sizeof(words),
+			 "an epoch has %" PRIu64 " step%s: MLPerf's rule asks for %u", p.steps,
+			 plural(p.steps), DATASIZE_STEPS_MIN);
+		say(self, words);
+	}
 }
 
 /* ---- Measuring ---- */

@@ -75,6 +75,13 @@ int datasize_measure(struct comm *comm, struct datasize_cluster *ret_cluster,
 		     struct shoal_err *err) MUST_USE;
 
 /*
+ * Call @say with a sentence for each other rule of MLPerf that a run of the workload on @cluster
+ * breaks: as many accelerators on each host, and 500 steps per epoch.
+ */
+void datasize_note_rules(const struct workload *w, const struct datasize_cluster *cluster,
+			 workload_warn_fn *say, void *self);
+
+/*
  * Whether the workload has fewer files than the rule requires on @cluster; if so, @words is a
  * sentence about it.
  */

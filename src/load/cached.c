@@ -26,9 +26,6 @@
 /* Bytes per call of mincore(). */
 #define WINDOW (UINT64_C(4) << 20)
 
-/* Only this many bytes from the beginning of a large sample are checked. */
-#define LOOK_MAX (UINT64_C(4) << 20)
-
 /* As in linux/mman.h since 6.5; older headers lack them. */
 #define CACHESTAT_NUMBER 451
 struct cached_range {
@@ -128,7 +125,8 @@ void load_cached_look(struct load_cached *c, const char *name, uint64_t off, uin
 	struct stat st;
 	int fd;
 
-	if (!c->told)
+	/* Later samples of a file may be there because the kernel read ahead. */
+	if (!c->told || off > 0)
 		return;
 	if (c->until_next > 0) {
 		uint64_t counts = 1 + (len == SHOAL_SIZE_UNKNOWN ? 0 : len / LARGE_BYTES);
@@ -146,7 +144,6 @@ void load_cached_look(struct load_cached *c, const char *name, uint64_t off, uin
 		return;                /* the read will report the reason */
 	if (len == SHOAL_SIZE_UNKNOWN) /* the file is not even open, so it does not matter */
 		len = fd >= 0 && fstat(fd, &st) == 0 ? (uint64_t)st.st_size : PAGE;
-	len = u64_min(len, LOOK_MAX);
 	if (fd >= 0 && len > 0)
 		cached = load_cached_pages(fd, off, len);
 	if (fd >= 0)

@@ -1,11 +1,17 @@
 #include "load/tally.h"
 
 #include <inttypes.h>
+#include <linux/magic.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/vfs.h>
 
 #include "load/audit.h"
+#include "store/uri.h"
+
+#define PAGE 4096.0
 
 static uint64_t cpu_ns(void)
 {
@@ -44,6 +50,33 @@ void load_meter_stop(const struct load_meter *m, struct load_tally *t)
 	t->cpu_ns = cpu_ns() - m->cpu_ns;
 	if (m->device_told && device_bytes(&bytes))
 		t->bytes_device = bytes - m->device_bytes;
+}
+
+bool load_device_known(const char *place)
+{
+	/* Not ZFS, Lustre or FUSE: their own threads or servers read. */
+	static const uint64_t charged[] = { EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
+					    F2FS_SUPER_MAGIC, NFS_SUPER_MAGIC, TMPFS_MAGIC };
+	const char *path = store_local_path(place);
+	struct statfs fs;
+	uint64_t bytes;
+
+	if (!path || statfs(path, &fs) < 0 || !device_bytes(&bytes))
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(charged); i++)
+		if ((uint64_t)(unsigned)fs.f_type == charged[i])
+			return true;
+	return false;
+}
+
+double load_cached_share(const struct load_tally *t, bool device_known, double samples_per_file)
+{
+	double least = (double)t->samples / samples_per_file * PAGE;
+
+	if (device_known && t->bytes_delivered > 0)
+		return fmax(0,
+			    1 - (double)t->bytes_device / fmax(least, (double)t->bytes_delivered));
+	return t->nr_pages ? (double)t->nr_cached / (double)t->nr_pages : (double)NAN;
 }
 
 void load_tally_batch(struct load_tally *t, const struct shoal_batch *batch)

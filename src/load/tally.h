@@ -27,6 +27,15 @@ void load_meter_start(struct load_meter *m);
 /* Store CPU time and device bytes since then in @t. */
 void load_meter_stop(const struct load_meter *m, struct load_tally *t);
 
+/* Whether the kernel charges what it reads from the device for files below @place to the process
+ * that reads them, or they are in memory anyway. It does on common file systems. */
+bool load_device_known(const char *place);
+
+/* The share of the delivered bytes that was in memory before, over all ranks; NAN: unknown.
+ * @device_known: from what the devices read; a file of less than a page counts as one. Otherwise
+ * from the samples that were looked up in the page cache. */
+double load_cached_share(const struct load_tally *t, bool device_known, double samples_per_file);
+
 /* Add the latencies of a batch that is not given back yet, for the queue depth. */
 void load_tally_batch(struct load_tally *t, const struct shoal_batch *batch);
 

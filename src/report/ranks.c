@@ -148,6 +148,7 @@ static void open_epoch(struct ranks_writing *x, size_t from)
 static int put_epoch(struct ranks_writing *x, size_t from, size_t to, struct shoal_err *err)
 {
 	static const char *const lists[] = { "load", "proc", "compute" };
+	char end[REPORT_TIME_BYTES];
 	int rc = 0;
 
 	open_epoch(x, from);
@@ -162,6 +163,8 @@ static int put_epoch(struct ranks_writing *x, size_t from, size_t to, struct sho
 		json_close_object(&x->json);
 	}
 	report_put_proc(&x->json, "host_meminfo", "/proc/meminfo");
+	report_time(x->blocks[to - 1].at.ended, end);
+	json_string(&x->json, "end", end);
 	json_close_object(&x->json);
 	return rc;
 }

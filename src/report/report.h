@@ -15,7 +15,10 @@ int report_summary_text(const struct run_result *r, char **ret_text,
 int report_summary_write(const struct run_result *r, const char *folder,
 			 struct shoal_err *err) MUST_USE;
 
-/* config.yaml: the resolved workload with all its values. */
+/*
+ * config.yaml: the workload as it was asked for, the file with the overrides. effective.yaml: the
+ * same with every default, and with the values that the run used.
+ */
 int report_config_write(const struct run_result *r, const char *folder,
 			struct shoal_err *err) MUST_USE;
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "report/host.h"
 #include "report/report.h"
 #include "report/write.h"
@@ -40,20 +41,6 @@ static void summary_put_phases(struct json *j, const char *key, const struct run
 	json_close_array(j);
 }
 
-/*
- * A reader of DLIO's fields alone must not take part of a run, or one with missing samples, for a
- * success.
- */
-static bool is_success(const struct run_result *r, const struct run_summary *s)
-{
-	bool whole = !r->partial;
-
-	for (size_t i = 0; i < r->nr_phases; i++)
-		whole = whole && !r->phases[i].partial && r->phases[i].errors == 0 &&
-			r->phases[i].proof != RUN_WRONG;
-	return whole && s->meets;
-}
-
 static void summary_put_metric(struct json *j, const struct run_result *r, bool eval)
 {
 	const struct run_summary *s = eval ? &r->eval : &r->train;
@@ -63,7 +50,8 @@ static void summary_put_metric(struct json *j, const struct run_result *r, bool 
 #define KEY(words) (snprintf(key, sizeof(key), "%s_" words, kind), key)
 	summary_put_phases(j, KEY("au_percentage"), r, eval, true);
 	summary_put_real(j, KEY("au_mean_percentage"), s->au);
-	json_string(j, KEY("au_meet_expectation"), is_success(r, s) ? "success" : "fail");
+	json_string(j, KEY("au_meet_expectation"),
+		    s->meets && !run_result_unfit(r) ? "success" : "fail");
 	summary_put_real(j, KEY("au_stdev_percentage"), s->au_stdev);
 	summary_put_phases(j, KEY("throughput_samples_per_second"), r, eval, false);
 	summary_put_real(j, KEY("throughput_mean_samples_per_second"), s->throughput);
@@ -115,7 +103,7 @@ static void summary_put_latency(struct json *j, const char *key, const struct ru
 	json_close_object(j);
 }
 
-static void summary_put_audit(struct json *j, const struct run_result_phase *p)
+static void summary_put_audit(struct json *j, const struct run_result_phase *p, bool device_known)
 {
 	json_open_object(j, "audit");
 	if (p->proof == RUN_NOT_PROVEN)
@@ -125,6 +113,7 @@ static void summary_put_audit(struct json *j, const struct run_result_phase *p)
 	json_format(j, "order_digest", "%016" PRIx64 "%016" PRIx64, p->order_digest[0],
 		    p->order_digest[1]);
 	json_u64(j, "samples", p->samples);
+	json_u64(j, "samples_left_over", p->left_over);
 	json_u64(j, "errors", p->errors);
 	json_u64(j, "bytes_asked", p->bytes_asked);
 	json_u64(j, "bytes_delivered", p->bytes_delivered);
@@ -132,9 +121,11 @@ static void summary_put_audit(struct json *j, const struct run_result_phase *p)
 		json_u64(j, "bytes_from_device", p->bytes_device);
 	else
 		json_null(j, "bytes_from_device");
-	/* NAN, so null: nothing was looked up in the page cache. */
-	json_real(j, "cached_share",
-		  p->nr_pages ? (double)p->nr_cached / (double)p->nr_pages : (double)NAN, 12);
+	json_real(j, "cached_share", p->cached_share, 12); /* NAN, so null: unknown */
+	json_string(j, "cached_share_from",
+		    isnan(p->cached_share) ? NULL
+		    : device_known         ? "device bytes"
+					   : "samples looked up before");
 	json_u64(j, "files_dropped_from_cache", p->nr_dropped);
 	json_u64(j, "files_kept_in_cache", p->nr_kept);
 	json_close_object(j);
@@ -157,6 +148,17 @@ static void summary_put_requests(struct json *j, const struct run_result_phase *
 	json_close_object(j);
 }
 
+/* Per accelerator; they add up to the seconds of the phase. */
+static void summary_put_time_parts(struct json *j, const struct run_time *t)
+{
+	json_open_object(j, "time");
+	summary_put_real(j, "compute_planned_seconds", t->planned);
+	summary_put_real(j, "woken_late_seconds", t->late);
+	summary_put_real(j, "waiting_for_data_seconds", t->data);
+	summary_put_real(j, "waiting_for_ranks_seconds", t->ranks);
+	json_close_object(j);
+}
+
 static void summary_put_slowest(struct json *j, const struct run_result_phase *p)
 {
 	json_open_object(j, "slowest");
@@ -169,7 +171,7 @@ static void summary_put_slowest(struct json *j, const struct run_result_phase *p
 	json_close_object(j);
 }
 
-static void summary_put_phase(struct json *j, const struct run_result_phase *p)
+static void summary_put_phase(struct json *j, const struct run_result_phase *p, bool device_known)
 {
 	json_open_object(j, NULL);
 	json_u64(j, "epoch", p->epoch);
@@ -196,8 +198,9 @@ static void summary_put_phase(struct json *j, const struct run_result_phase *p)
 	summary_put_real(j, "queue_depth", p->queue_depth);
 	summary_put_real(j, "cpu_us_per_sample", p->cpu_us);
 	summary_put_real(j, "wait_share", p->wait_share);
+	summary_put_time_parts(j, &p->time);
 	summary_put_slowest(j, p);
-	summary_put_audit(j, p);
+	summary_put_audit(j, p, device_known);
 	json_close_object(j);
 }
 
@@ -237,7 +240,10 @@ static void summary_put_shoal(struct json *j, const struct run_result *r)
 	json_string(j, "workload", r->workload->name);
 	json_bool(j, "partial", r->partial);
 	json_string(j, "why_partial", r->partial ? r->why_partial : NULL);
+	/* Other reasons for "fail" than an AU below the bar. */
+	json_string(j, "not_a_success_because", run_result_unfit(r));
 	json_u64(j, "resumed", r->resumed);
+	json_u64(j, "epochs_due", r->workload->train.epochs);
 	json_u64(j, "ranks", r->nr_ranks);
 	json_string(j, "data", r->data ? r->data : "");
 	json_string(j, "catalog", r->catalog);
@@ -246,6 +252,9 @@ static void summary_put_shoal(struct json *j, const struct run_result *r)
 	json_string(j, "engine", r->engine);
 	json_string(j, "engine_detail", r->engine_detail);
 	json_bool(j, "direct", r->direct);
+	/* As DLIO 3 does before each epoch. */
+	json_bool(j, "page_cache_dropped_before_each_epoch", r->drop_cache);
+	json_u64(j, "read_threads_per_accelerator", r->read_threads);
 	json_u64(j, "in_flight_per_rank", r->in_flight);
 	json_u64(j, "prefetch_batches", r->prefetch);
 	json_string(j, "order", r->order);
@@ -256,7 +265,7 @@ static void summary_put_shoal(struct json *j, const struct run_result *r)
 	summary_put_errors(j, r);
 	json_open_array(j, "phases");
 	for (size_t i = 0; i < r->nr_phases; i++)
-		summary_put_phase(j, &r->phases[i]);
+		summary_put_phase(j, &r->phases[i], r->device_known);
 	json_close_array(j);
 	json_close_object(j);
 }
@@ -271,7 +280,7 @@ static void put_summary(struct json *j, const struct run_result *r)
 	json_open_object(j, NULL);
 	summary_put_time(j, "start", r->started);
 	summary_put_time(j, "end", r->ended);
-	json_u64(j, "epochs", r->workload->train.epochs);
+	json_u64(j, "epochs", r->train.nr); /* those in the metrics, as in DLIO */
 	json_u64(j, "num_files_train", r->nr_files);
 	json_u64(j, "num_files_eval", r->nr_files_eval);
 	json_u64(j, "num_samples_per_file", r->workload->dataset.samples_per_file);
@@ -318,7 +327,37 @@ int report_summary_write(const struct run_result *r, const char *folder, struct 
 	return rc;
 }
 
+/* The values are set as a user would: by overrides of the resolved workload. */
+static int write_effective(const struct run_result *r, const char *folder, struct shoal_err *err)
+{
+	const char *yaml = r->workload->yaml;
+	char values[5][64], data[4200], *overrides[ARRAY_LEN(values) + 1];
+	size_t nr = 0;
+	struct workload *used = NULL;
+	int rc;
+
+	snprintf(values[0], sizeof(values[0]), "reader.read_threads=%" PRIu64, r->read_threads);
+	snprintf(values[1], sizeof(values[1]), "reader.prefetch_size=%" PRIu64, r->prefetch);
+	snprintf(values[2], sizeof(values[2]), "reader.odirect=%s", r->direct ? "true" : "false");
+	snprintf(values[3], sizeof(values[3]), "workflow.checkpoint=false"); /* none is written */
+	snprintf(values[4], sizeof(values[4]), "train.seed=%" PRIu64, r->seed);
+	for (; nr < ARRAY_LEN(values); nr++)
+		overrides[nr] = values[nr];
+	/* A folder that cannot be written between quotes is only in summary.json. */
+	if (r->data && is_plain_utf8(r->data, strlen(r->data)) && !strpbrk(r->data, "\"\\$") &&
+	    snprintf(data, sizeof(data), "dataset.data_folder=\"%s\"", r->data) < (int)sizeof(data))
+		overrides[nr++] = data;
+	rc = workload_parse(yaml, strlen(yaml), r->workload->name, overrides, nr, NULL, NULL, &used,
+			    err);
+	if (rc == 0)
+		rc = report_write_text(folder, "effective.yaml", used->yaml, err);
+	workload_free(used);
+	return rc;
+}
+
 int report_config_write(const struct run_result *r, const char *folder, struct shoal_err *err)
 {
-	return report_write_text(folder, "config.yaml", r->workload->yaml, err);
+	int rc = report_write_text(folder, "config.yaml", r->workload->asked, err);
+
+	return rc < 0 ? rc : write_effective(r, folder, err);
 }

@@ -59,9 +59,8 @@ static void table_put_phase(struct table *t, const struct run_result_phase *p, b
 
 	if (direct) /* whatever the page cache held, it was not used */
 		snprintf(cached, sizeof(cached), "direct");
-	else if (p->nr_pages)
-		snprintf(cached, sizeof(cached), "%.1f %%",
-			 100.0 * (double)p->nr_cached / (double)p->nr_pages);
+	else if (!isnan(p->cached_share))
+		snprintf(cached, sizeof(cached), "%.1f %%", 100.0 * p->cached_share);
 	snprintf(name, sizeof(name), "%" PRIu32 "%s%s", p->epoch, p->eval ? " eval" : "",
 		 p->partial ? "*" : "");
 	table_put(t,
@@ -70,6 +69,31 @@ static void table_put_phase(struct table *t, const struct run_result_phase *p, b
 		  name, p->steps, p->seconds, p->figures.au, p->figures.throughput, rate * 1e-6,
 		  100.0 * p->wait_share, p->latency.p50 * 1e-3, p->latency.p99 * 1e-3, cached,
 		  p->queue_depth, p->cpu_us, proof_words(p));
+}
+
+/* Where the utilisation was lost, over all epochs of training. */
+static void table_put_time(struct table *t, const struct run_result *r)
+{
+	struct run_time sum = { 0 };
+	double all;
+
+	for (size_t i = 0; i < r->nr_phases; i++) {
+		const struct run_time *one = &r->phases[i].time;
+
+		if (r->phases[i].eval)
+			continue;
+		sum.planned += one->planned;
+		sum.late += one->late;
+		sum.data += one->data;
+		sum.ranks += one->ranks;
+	}
+	all = sum.planned + sum.late + sum.data + sum.ranks;
+	if (all > 0)
+		table_put(t,
+			  "time      %.1f s: compute %.1f %%, woken late %.1f %%, waiting for data "
+			  "%.1f %%, waiting for other ranks %.1f %%\n",
+			  all, 100 * sum.planned / all, 100 * sum.late / all, 100 * sum.data / all,
+			  100 * sum.ranks / all);
 }
 
 static void table_put_slowest(struct table *t, const struct run_result *r)
@@ -95,9 +119,9 @@ static void table_put_memory(struct table *t, const struct run_result *r)
 		const struct run_node *n = &r->nodes[i];
 
 		table_put(t,
-			  "memory    %.1f MB on %s (%" PRIu64
-			  " rank%s): of it up to %.1f MB of buffers, a "
-			  "catalog of %.3f MB\n",
+			  "memory    %.1f MB used on %s (%" PRIu64
+			  " rank%s); there is room for %.1f MB in buffers, and a catalog of %.3f "
+			  "MB\n",
 			  (double)n->pss_bytes * 1e-6, n->host, n->nr_ranks, plural(n->nr_ranks),
 			  (double)n->pool_bytes * 1e-6, (double)n->catalog_bytes * 1e-6);
 	}
@@ -113,25 +137,42 @@ static double late_percent(const struct run_result *r)
 	return f->au - f->au_planned;
 }
 
+/* Samples of training that no epoch reads. */
+static void table_put_left_over(struct table *t, const struct run_result *r)
+{
+	const struct run_result_phase *p = r->phases;
+
+	if (r->nr_phases && p->left_over)
+		table_put(t,
+			  "note      %" PRIu64
+			  " sample%s fill%s no step and %s left over in each epoch\n",
+			  p->left_over, plural(p->left_over), p->left_over == 1 ? "s" : "",
+			  p->left_over == 1 ? "is" : "are");
+}
+
 /* Facts that one needs to judge the figures. */
 static void table_put_notes(struct table *t, const struct run_result *r)
 {
-	uint64_t pages = 0, cached = 0;
+	double bytes = 0, cached = 0;
 
 	for (size_t i = 0; i < r->nr_phases; i++) {
-		pages += r->phases[i].nr_pages;
-		cached += r->phases[i].nr_cached;
+		const struct run_result_phase *p = &r->phases[i];
+
+		bytes += isnan(p->cached_share) ? 0 : (double)p->bytes_delivered;
+		cached += isnan(p->cached_share) ? 0 : p->cached_share * (double)p->bytes_delivered;
 	}
 	if (r->synthetic)
 		table_put(
 			t,
 			"note      the bytes were made up: this measures Shoal, not the storage\n");
-	else if (!r->direct && pages && (double)cached > CACHED_NOTABLE * (double)pages)
+	else if (!r->direct && cached > CACHED_NOTABLE * bytes)
 		table_put(
 			t,
-			"note      %.1f %% of the pages looked at were in memory before they were read: "
-			"this is not the storage's speed\n",
-			100.0 * (double)cached / (double)pages);
+			"note      %.1f %% of the bytes came from memory: this is not the storage's speed%s\n",
+			100.0 * cached / bytes,
+			r->drop_cache
+				? ""
+				: "; DLIO 3 drops the page cache before each epoch, this run did not");
 	if (r->nr_phases && late_percent(r) > LATE_NOTABLE)
 		table_put(
 			t,
@@ -166,16 +207,21 @@ static void table_put_errors(struct table *t, const struct run_result *r)
 
 static void table_put_sums(struct table *t, const struct run_result *r)
 {
+	const char *unfit = run_result_unfit(r);
 	double bar = r->workload->au * 100.0;
 
 	if (!run_result_measured(r)) {
 		table_put(t, "AU        unknown: all steps of an epoch are excluded\n");
 		return;
 	}
-	table_put(t, "%sAU        %.2f %% (deviation %.2f)%s, %s%s the bar of %.0f %%%s\n",
+	table_put(t, "%sAU        %.2f %% (deviation %.2f)%s, %s%s the bar of %.0f %%%s%s%s\n",
 		  colour(t, BOLD), r->train.au, r->train.au_stdev, colour(t, PLAIN),
-		  colour(t, r->train.meets ? GREEN : RED), r->train.meets ? "meets" : "MISSES", bar,
-		  colour(t, PLAIN));
+		  colour(t, r->train.meets && !unfit ? GREEN : RED),
+		  !r->train.meets ? "MISSES"
+		  : unfit         ? "above"
+				  : "meets",
+		  bar, colour(t, PLAIN), unfit ? ", but this is no success: " : "",
+		  unfit ? unfit : "");
 	table_put(t, "samples   %.1f/s (deviation %.1f), %.1f MiB/s at the nominal size\n",
 		  r->train.throughput, r->train.throughput_stdev, r->train.io);
 	if (r->eval.nr)
@@ -230,10 +276,12 @@ int report_table_text(const struct run_result *r, bool in_colour, char **ret_tex
 		table_put_phase(&t, &r->phases[i], r->direct);
 	table_put(&t, "\n");
 	table_put_sums(&t, r);
+	table_put_time(&t, r);
 	table_put_slowest(&t, r);
 	table_put_requests(&t, r);
 	table_put_memory(&t, r);
 	table_put_errors(&t, r);
+	table_put_left_over(&t, r);
 	table_put_notes(&t, r);
 	buf_u8(&t.buf, 0);
 	if (t.buf.rc < 0) {

@@ -7,6 +7,7 @@
 #include "base/lock.h"
 #include "base/path.h"
 #include "datagen/datagen.h"
+#include "store/uri.h"
 
 #define SUBFOLDER ".shoal-run"
 
@@ -40,6 +41,14 @@ static bool has_file(const char *results, enum run_file file)
 bool run_can_resume(const char *results)
 {
 	return has_file(results, RUN_FILE_STATE);
+}
+
+bool run_folder_shares_device(const char *results, const char *data)
+{
+	const char *path = store_local_path(data);
+	struct stat a, b;
+
+	return path && stat(results, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev;
 }
 
 int run_folder_begin(const char *results, struct shoal_err *err)

@@ -1,10 +1,10 @@
 /*
  * folder.h - the results folder of a run: where each file is, and which process may write to it.
  *
- * The results are in the folder itself: summary.json, config.yaml, the files of each rank, and the
- * catalogs that the run made itself. Files that only a resumed run needs are in the subfolder
- * ".shoal-run": the state, the step log of each rank and the lock. It is removed when the run is
- * complete.
+ * The results are in the folder itself: summary.json, config.yaml, effective.yaml, the files of
+ * each rank, and the catalogs that the run made itself. Files that only a resumed run needs are in
+ * the subfolder ".shoal-run": the state, the step log of each rank and the lock. It is removed when
+ * the run is complete.
  */
 #ifndef SHOAL_RUN_FOLDER_H
 #define SHOAL_RUN_FOLDER_H
@@ -48,6 +48,9 @@ int run_folder_begin(const char *results, struct shoal_err *err) MUST_USE;
 
 /* On rank 0, once all results are written: remove the files that only a resumed run needs. */
 void run_folder_finish(const char *results, int nr_ranks);
+
+/* Whether files below @data, a directory or a URI, are on the file system of the folder. */
+bool run_folder_shares_device(const char *results, const char *data);
 
 /* Whether there is a run in @results that can be resumed. */
 bool run_can_resume(const char *results);

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define READ_THREADS_MAX 8u
-
 /* The number of kB after @key in a file of /proc, as bytes; 0 if it is not there. */
 static uint64_t proc_bytes(const char *path, const char *key)
 {
@@ -33,7 +31,7 @@ uint64_t run_read_threads(uint64_t nr_mine, uint64_t nr_node, uint64_t node_size
 {
 	uint64_t share = u64_min(nr_mine / nr_here, nr_node / (node_size * nr_here));
 
-	return u64_max(1, u64_min(share, READ_THREADS_MAX));
+	return u64_max(1, u64_min(share, WORKLOAD_READ_THREADS_MAX));
 }
 
 uint64_t run_nr_cpus_node(void)

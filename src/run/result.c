@@ -29,6 +29,27 @@ bool run_result_counts(const struct run_result *r, size_t i)
 	return true;
 }
 
+const char *run_result_unfit(const struct run_result *r)
+{
+	bool partial = r->partial, wrong = false;
+
+	for (size_t i = 0; i < r->nr_phases; i++) {
+		partial = partial || r->phases[i].partial;
+		wrong = wrong || r->phases[i].proof == RUN_WRONG;
+	}
+	if (r->synthetic)
+		return "the bytes were made up";
+	if (partial)
+		return "the run was interrupted";
+	if (run_result_errors(r) > 0)
+		return "samples were left out";
+	if (wrong)
+		return "not every sample was read exactly once";
+	if (r->workload->workflow.checkpoint)
+		return "the workload's checkpoints were not written";
+	return r->resumed ? "the run was interrupted and resumed" : NULL;
+}
+
 /* Mean and deviation of one figure over the phases of a kind. */
 static void over_epochs(const struct run_result *r, bool eval, bool au, double *ret_mean,
 			double *ret_stdev, size_t *ret_nr)

@@ -27,13 +27,13 @@ struct run_result_phase {
 	uint64_t started, ended; /* ns since 1970 */
 	double seconds;
 	uint64_t partial;            /* 1: it was interrupted */
+	uint64_t left_over;          /* samples that fill no step, so that they are not read */
 	struct step_figures figures; /* utilisation: mean over accelerators; samples/s: sum */
 	uint64_t errors;             /* samples that could not be read and were left out */
 	/* The rest concerns the last block only, if there are several. */
 	uint64_t samples, bytes_asked, bytes_delivered;
 	uint64_t device_told, bytes_device;
-	uint64_t nr_pages,
-		nr_cached; /* checked before reading; 0 if the kernel does not report it */
+	double cached_share; /* of the bytes delivered; NAN: unknown. See load_cached_share() */
 	uint64_t nr_dropped,
 		nr_kept; /* files dropped from the page cache, and not completely dropped */
 	/* enum run_proof; also wrong if samples of an earlier block could not be read. */
@@ -43,9 +43,17 @@ struct run_result_phase {
 	/* Requests of a remote store; time to the first byte, and to the last. */
 	uint64_t nr_requests, nr_retries, nr_throttled, bytes_remote;
 	struct run_latency first_byte, request;
-	double queue_depth;   /* samples in flight, mean over time, over all ranks */
-	double cpu_us;        /* per sample */
-	double wait_share;    /* share of the accelerators' time spent loading */
+	double queue_depth; /* samples in flight, mean over time, over all ranks */
+	double cpu_us;      /* per sample */
+	double wait_share;  /* share of the accelerators' time spent loading */
+	/*
+	 * Where the seconds of the phase went, per accelerator: compute as planned, compute beyond
+	 * that because the sleeper was woken late, waiting for data, and the rest, which is waiting
+	 * for other ranks. They add up to @seconds.
+	 */
+	struct run_time {
+		double planned, late, data, ranks;
+	} time;
 	double block_seconds; /* the last block's */
 	struct {
 		uint64_t rank; /* the rank that waited most for batches, and its total wait */
@@ -94,10 +102,12 @@ struct run_result {
 	char digest[33];
 	/* How it was read: */
 	char engine[32], engine_detail[256], order[32];
-	uint64_t seed, in_flight, prefetch;
+	uint64_t seed, read_threads, in_flight, prefetch;    /* threads per accelerator */
 	char errors[RUN_ERRORS_NAMED][RUN_ERROR_BYTES + 32]; /* messages for unread samples */
 	size_t nr_errors;
 	bool direct, synthetic; /* past the page cache; synthetic data */
+	bool drop_cache;        /* files were dropped from the page cache before each phase */
+	bool device_known;      /* cached_share is from what the devices read */
 	/* Of a stopped run: loaders that may still be reading. See run_close(). */
 	struct shoal_loader *reading[2];
 	/* Over the epochs: */
@@ -119,6 +129,12 @@ uint64_t run_result_errors(const struct run_result *r);
  * complete phase of its kind.
  */
 bool run_result_counts(const struct run_result *r, size_t i);
+
+/*
+ * Why this run must not count as a success, whatever its AU; NULL if there is no reason. A reader
+ * of DLIO's fields alone must not take part of a run, or one that read no storage, for a result.
+ */
+const char *run_result_unfit(const struct run_result *r);
 
 /* Compute the means over the epochs that count, and whether they reach the required AU. */
 void run_result_sum_up(struct run_result *r);

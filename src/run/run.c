@@ -132,7 +132,7 @@ static int resume_run(struct run *run, size_t nr_phases, struct shoal_err *err)
 		return err_set_hint(err, -ESTALE, SHOAL_HINT_SAME_RUN,
 				    "the run to resume had another workload, other values, "
 				    "other files or other options for reading");
-	s->resumed++;
+	s->resumed += s->nr_phases < nr_phases; /* not if only its results are to be written */
 	return run_state_save(run->o->results, s, run->result->phases, err);
 }
 
@@ -311,6 +311,7 @@ static int start_phase(struct run *run, struct phase *phase, uint64_t first_step
 	phase->first_step = first_step;
 	phase->p->steps_before = first_step;
 	phase->p->steps_due = phase->steps;
+	phase->p->left_over = phase->part->nr_samples - phase->steps * phase->batch * run->nr_all;
 	phase->loader = eval ? NULL : run->loader;
 	if (!phase->loader)
 		rc = run_open_loader(run, phase, &phase->loader, err);
@@ -405,7 +406,8 @@ static void choose_reading(struct run *run, const struct comm_place *place)
 		run->load.in_flight =
 			(unsigned)u64_min(run->read_threads * run->nr_here, LOAD_IN_FLIGHT_MAX);
 	if (!run->load.prefetch)
-		run->load.prefetch = (unsigned)u64_min(u64_max(1, reader->prefetch), 65536);
+		run->load.prefetch =
+			(unsigned)u64_min(workload_batches_ahead(run->w, run->read_threads), 65536);
 	run->load.stop = run->o->stop;
 }
 
@@ -429,8 +431,12 @@ static void run_describe(struct run *run)
 	memcpy(r->digest, info.digest, sizeof(r->digest));
 	snprintf(r->order, sizeof(r->order), "%s", run_order_name(run->w));
 	r->in_flight = run->load.in_flight;
+	r->read_threads = run->read_threads;
 	r->prefetch = run->load.prefetch;
 	r->direct = run->load.direct;
+	r->drop_cache = run->o->drop_cache;
+	r->device_known = reads_files(run->o) &&
+			  load_device_known(run->o->load.store ? run->o->load.store : d->root);
 	r->synthetic = run->o->load.store && store_uri_traits(run->o->load.store).synthetic;
 }
 

@@ -108,6 +108,19 @@ static int check_counts(const struct workload *w, struct yaml_node *root, struct
 	return 0;
 }
 
+/* DLIO's loader is chosen by reader.data_loader; without that key, by the framework. */
+static bool uses_torch(const struct workload *w, struct yaml_node *root)
+{
+	const struct yaml_node *n = yaml_find(root, "reader.data_loader");
+
+	if (n && n->kind == YAML_SCALAR && strcmp(n->text, "pytorch") == 0)
+		return true;
+	if (n && n->kind == YAML_SCALAR &&
+	    (strcmp(n->text, "tensorflow") == 0 || strstr(n->text, "dali")))
+		return false;
+	return w->framework == WORKLOAD_PYTORCH;
+}
+
 int workload_check(struct workload *w, struct yaml_node *root, workload_warn_fn *warn, void *self,
 		   struct shoal_err *err)
 {
@@ -115,6 +128,7 @@ int workload_check(struct workload *w, struct yaml_node *root, workload_warn_fn 
 
 	if (w->storage.type == WORKLOAD_DIRECT_FS) /* which means direct I/O */
 		w->reader.odirect = true;
+	w->reader.torch = uses_torch(w, root);
 	if (rc == 0)
 		rc = workload_check_sizes(w, root, err);
 	if (rc == 0)

@@ -54,7 +54,7 @@ const char *workload_key_nearest(const char *path);
 int workload_key_read(const struct workload_key_spec *key, struct yaml_node *node,
 		      struct workload *w, struct shoal_err *err) MUST_USE;
 
-/* Whether the section of a key was switched off by workflow.checkpoint and the like. */
+/* Whether the section of a key has no effect, such as evaluation without workflow.evaluation. */
 bool workload_key_is_off(const struct workload_key_spec *key, const struct workload *w);
 
 /* Set the defaults of all keys, which are DLIO's; strings are duplicated. */
@@ -69,6 +69,10 @@ int workload_check(struct workload *w, struct yaml_node *root, workload_warn_fn 
  */
 int workload_write(const struct workload *w, struct yaml_node *root, char **ret_yaml,
 		   struct shoal_err *err) MUST_USE;
+
+/* The tree as it is, below "workload:"; the caller frees it. */
+int workload_write_asked(const struct yaml_node *root, char **ret_yaml,
+			 struct shoal_err *err) MUST_USE;
 
 /* Numbers in YAML's syntax: all of @text. -EINVAL, -ERANGE. */
 int workload_parse_real(const char *text, double *ret_value) MUST_USE;

@@ -19,6 +19,7 @@ struct workload *workload_free(struct workload *w)
 	free(w->checkpoint.folder);
 	free(w->output.folder);
 	free(w->yaml);
+	free(w->asked);
 	free(w);
 	return NULL;
 }
@@ -92,6 +93,31 @@ static int rename_reader(struct yaml_node *root, struct shoal_err *err)
 		return yaml_node_fail(old, err, "'data_reader' means 'reader', but both are given");
 	old->key[0] = '\0';
 	memcpy(old->key, "reader", 7);
+	return 0;
+}
+
+/* "model: unet3d" is the name of the model. */
+static int expand_model(struct yaml_node *root, struct shoal_err *err)
+{
+	struct yaml_node *model = yaml_node_child(root, "model", 5), *name;
+
+	if (!model || model->kind != YAML_SCALAR || yaml_node_is_null(model))
+		return 0;
+	name = calloc(1, sizeof(*name));
+	if (name)
+		name->key = strdup("name");
+	if (!name || !name->key) {
+		free(name);
+		return err_set(err, -ENOMEM, "out of memory");
+	}
+	name->text = model->text;
+	name->quoted = model->quoted;
+	name->line = model->line;
+	name->column = model->column;
+	name->origin = model->origin;
+	model->kind = YAML_MAP;
+	model->text = NULL;
+	model->child = name;
 	return 0;
 }
 
@@ -280,6 +306,15 @@ static int name_keys(struct yaml_node *root, const char *label, const struct wor
 	return 0;
 }
 
+uint64_t workload_batches_ahead(const struct workload *w, uint64_t read_threads)
+{
+	uint64_t per_worker = (w->reader.prefetch + read_threads - 1) / read_threads;
+
+	if (!w->reader.torch)
+		return u64_max(1, w->reader.prefetch);
+	return read_threads * (per_worker ? per_worker : 2);
+}
+
 /* ---- All together ---- */
 
 static int from_tree(struct yaml_node **root, const char *label, char *const *overrides, size_t nr,
@@ -289,12 +324,16 @@ static int from_tree(struct yaml_node **root, const char *label, char *const *ov
 
 	if (rc == 0)
 		rc = rename_reader(*root, err);
+	if (rc == 0)
+		rc = expand_model(*root, err);
 	for (size_t i = 0; rc == 0 && i < nr; i++)
 		rc = apply_override(*root, overrides[i], err);
 	if (rc == 0)
-		rc = yaml_interpolate(*root, err);
-	if (rc == 0)
 		rc = workload_defaults(w, err);
+	if (rc == 0)
+		rc = workload_write_asked(*root, &w->asked, err);
+	if (rc == 0)
+		rc = yaml_interpolate(*root, err);
 	if (rc == 0)
 		rc = read_keys(*root, w, err);
 	if (rc == 0)

@@ -98,7 +98,8 @@ struct workload_reader {
 	uint64_t read_threads;      /* samples in flight per rank; 0: automatic */
 	uint64_t write_threads;     /* for data generation; 0: automatic */
 	uint64_t computation_threads;
-	uint64_t prefetch; /* batches ahead; 0: none */
+	uint64_t prefetch; /* prefetch_size: see workload_batches_ahead() */
+	bool torch;        /* DLIO reads this workload with PyTorch's loader */
 	enum workload_shuffle file_shuffle, sample_shuffle;
 	uint64_t shuffle_size;   /* samples shuffled together when a container is read */
 	uint64_t transfer_bytes; /* per read; 0: automatic */
@@ -153,6 +154,7 @@ struct workload {
 	} output;
 	double au;  /* metric.au: 0.90 is 90 % */
 	char *yaml; /* the resolved workload with every default, as a file that loads to the same */
+	char *asked; /* the file with the overrides and nothing else, as Hydra saves it */
 };
 
 /* Receives a warning, one sentence: a key is unknown, or not used yet. */
@@ -243,6 +245,18 @@ int workload_file_at(const struct workload *w, bool valid, uint64_t position,
  */
 uint64_t workload_file_size(const struct workload *w, bool valid, uint64_t id);
 uint64_t workload_file_size_max(const struct workload *w);
+
+/* ---- Reading ----------------------------------------------------------------------------- */
+
+/* Without read_threads an accelerator has at most this many. */
+#define WORKLOAD_READ_THREADS_MAX 8u
+
+/*
+ * The batches that an accelerator with @read_threads (at least 1) reads ahead, as in DLIO: PyTorch
+ * gives every worker ceil(prefetch_size / read_threads) batches, or two if prefetch_size is 0.
+ * Other loaders read prefetch_size batches ahead; at least one.
+ */
+uint64_t workload_batches_ahead(const struct workload *w, uint64_t read_threads);
 
 /* ---- Times ------------------------------------------------------------------------------- */
 

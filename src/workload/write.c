@@ -252,6 +252,20 @@ static bool is_printed(const struct workload_key_spec *key, const struct workloa
 	return true;
 }
 
+static int write_end(struct buf *out, char **ret_yaml, struct shoal_err *err)
+{
+	int rc;
+
+	buf_u8(out, '\0');
+	rc = out->rc;
+	if (rc < 0) {
+		buf_release(out);
+		return err_set(err, rc, "out of memory while writing the workload");
+	}
+	*ret_yaml = (char *)out->data;
+	return 0;
+}
+
 int workload_write(const struct workload *w, struct yaml_node *root, char **ret_yaml,
 		   struct shoal_err *err)
 {
@@ -269,13 +283,35 @@ int workload_write(const struct workload *w, struct yaml_node *root, char **ret_
 		buf_u8(&out, '\n');
 		before = key->path;
 	}
-	buf_u8(&out, '\0');
-	if (out.rc < 0) {
-		int rc = out.rc;
+	return write_end(&out, ret_yaml, err);
+}
 
-		buf_release(&out);
-		return err_set(err, rc, "out of memory while writing the workload");
+/* ---- As given ---- */
+
+static void write_map(struct buf *out, const struct yaml_node *map, int depth)
+{
+	for (const struct yaml_node *n = map->child; n; n = n->next) {
+		write_format(out, "%*s", 2 * depth, "");
+		write_text(out, n->key);
+		if (n->kind == YAML_MAP && n->child && !is_secret(n->key)) {
+			write_word(out, ":\n");
+			write_map(out, n, depth + 1); /* at most DEPTH_MAX deep */
+			continue;
+		}
+		write_word(out, ": ");
+		if (is_secret(n->key))
+			write_word(out, "'***'");
+		else
+			write_node(out, n);
+		buf_u8(out, '\n');
 	}
-	*ret_yaml = (char *)out.data;
-	return 0;
+}
+
+int workload_write_asked(const struct yaml_node *root, char **ret_yaml, struct shoal_err *err)
+{
+	struct buf out = { .max = WRITE_MAX };
+
+	write_word(&out, "workload:\n");
+	write_map(&out, root, 1);
+	return write_end(&out, ret_yaml, err);
 }

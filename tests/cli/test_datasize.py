@@ -5,7 +5,7 @@ import os
 from fractions import Fraction
 
 import pytest
-from conftest import check_words
+from conftest import check_words, lines
 from test_workloads import MLPERF
 
 GIB = 1 << 30
@@ -82,6 +82,31 @@ def test_folders_are_suggested_above_ten_thousand_files(shoal):
     assert huge["files"] / (huge["subfolders"][0] * huge["subfolders"][1]) <= 10000
 
 
+@pytest.mark.parametrize("gib, folders", [("6", 11), ("60", 101), ("601", 1001), ("66", 110)])
+def test_numbers_of_folders_that_dlio_cannot_find_are_not_suggested(shoal, gib, folders):
+    """Its generator writes folders with the digits of n, and its skip_listing looks for those of n - 1."""
+    facts = datasize(shoal, "retinanet_b200", "--memory-per-host", f"{gib}G", "--accelerators", 1)
+    plain = -(-facts["files"] // 10000)
+    assert facts["subfolders"] == folders and plain == (folders - 1 if gib != "66" else 110)
+
+
+def test_a_workload_without_a_dataset_has_no_size(shoal, fails, tmp_path):
+    path = tmp_path / "llama.yaml"
+    path.write_text("model: {name: llama}\nworkflow: {train: false, checkpoint: true}\n")
+    for args in (["datasize", path, "--accelerators", "8"], ["datagen", path, "--data", tmp_path / "d"]):
+        result = shoal(*args)
+        assert result.returncode == 1 and b"neither trains nor generates data" in lines(result.stderr)[-1]
+    assert not (tmp_path / "d").exists()
+    path.write_text("workflow: {train: false, generate_data: true}\n")
+    assert shoal("datasize", path, "--accelerators", "8").returncode == 0
+
+
+def test_a_cluster_with_uneven_hosts_is_warned_about(shoal):
+    args = ["datasize", "retinanet_b200", "--memory-per-host", "16G", "--hosts", 2, "--accelerators"]
+    check_words(shoal(*args, 3), 0, "warning: 3 accelerators on 2 hosts: MLPerf's rule 3.3.6 asks for the same number")
+    assert shoal(*args, 4).stderr == b""
+
+
 def test_what_it_prints_can_be_given_back(shoal):
     said = shoal.good("datasize", "retinanet_b200", "--hosts", 2, "--memory-per-host", "256G", "--accelerators", 16)
     assert b"8511285: five times the memory are 8511285, 500 steps are 192000" in said
@@ -96,8 +121,10 @@ def test_memory_of_shoal_itself_grows_with_ranks_and_not_with_files(shoal):
     assert large["files"] > 50 * small["files"]
     assert large["shoal_memory_per_host"] - small["shoal_memory_per_host"] < 100000
     assert small["shoal_memory_per_host"] == 12 * small["buffer_bytes_per_rank"] + small["catalog_bytes"]
-    # Three batches of 24 files of 323 KB.
-    assert small["buffer_bytes_per_rank"] == pytest.approx(3 * 24 * 322957, rel=0.03)
+    # Nine batches of 24 files of 323 KB: eight read ahead by eight workers, and the one in use.
+    assert small["buffer_bytes_per_rank"] == pytest.approx(9 * 24 * 322957, rel=0.03)
+    fewer = datasize(shoal, "retinanet_b200", "reader.read_threads=2", "--memory-per-host", "1G", "--accelerators", 12)
+    assert fewer["buffer_bytes_per_rank"] == pytest.approx(3 * 24 * 322957, rel=0.03)
 
 
 def test_without_memory_that_of_this_host_is_measured(shoal):

@@ -12,6 +12,7 @@ import sys
 import time
 
 import pytest
+import yaml
 from conftest import contents, lines
 
 SCRIPT = pathlib.Path(__file__).with_name("read_dlio_summary.py")
@@ -91,13 +92,15 @@ def test_dlio_names_are_computed_and_looked_for(run, data, tmp_path):
     digests = [phase["audit"]["order_digest"] for phase in facts["shoal"]["phases"]]
     assert digests[0] != digests[1]
     assert contents(tmp_path / "results") == sorted(
-        ["0_output.json", "0_per_epoch_stats.json", "config.yaml", "summary.json", "train.shoal"])
+        ["0_output.json", "0_per_epoch_stats.json", "config.yaml", "effective.yaml", "summary.json",
+         "train.shoal"])
 
 
 def test_less_data_than_the_rule_asks_for_is_told_unless_quiet(run, data, tmp_path):
     done = run("--data", data)
-    said, = [line for line in lines(done.stderr) if b"MLPerf" in line]
-    assert said.startswith(b"run: 40 files") and b"500 steps on 1 accelerator" in said
+    few, steps = [line for line in lines(done.stderr) if b"MLPerf's rule asks" in line]
+    assert few.startswith(b"run: 40 files") and b"500 steps on 1 accelerator" in few
+    assert steps == b"run: an epoch has 10 steps: MLPerf's rule asks for 500"
     assert run("--data", data, "-q", results=tmp_path / "quiet").stderr == b""
     assert b"MLPerf" not in run("--store", "null", results=tmp_path / "null").stderr
 
@@ -123,6 +126,33 @@ def test_the_summary_is_read_by_a_script_that_knows_only_dlio(run, data, tmp_pat
     assert values["samples_per_second"] == pytest.approx(metric["train_throughput_mean_samples_per_second"], rel=1e-6)
 
 
+def test_the_configuration_is_what_was_asked_for_and_the_effective_one_what_was_used(run, shoal, data, tmp_path):
+    done = run("--data", data, "--prefetch", 7, "reader.odirect=false", "++workload.train.epochs=1",
+               "dataset.record_length_bytes=1e3", "storage.storage_options.secret_key=x", "workflow.checkpoint=true")
+    results = tmp_path / "results"
+    asked = yaml.safe_load((results / "config.yaml").read_text())["workload"]
+    want = yaml.safe_load(WORKLOAD)
+    want["train"]["epochs"] = 1
+    want["reader"]["odirect"] = False
+    want["dataset"]["record_length_bytes"] = "1e3"  # as PyYAML, and so Hydra, reads it
+    want["storage"] = {"storage_options": {"secret_key": "***"}}
+    want["workflow"] = {"checkpoint": True}
+    assert asked == want, done.stderr
+    used = yaml.safe_load((results / "effective.yaml").read_text())
+    assert used["reader"]["prefetch_size"] == 7 and used["reader"]["read_threads"] == 3
+    assert used["workflow"]["checkpoint"] is False and used["dataset"]["data_folder"] == f"file://{data}"
+    assert used["train"]["seed"] == 123 and used["train"]["seed_change_epoch"] is True  # a default
+    for name in ("config.yaml", "effective.yaml"):
+        assert shoal("workloads", results / name).returncode == 0
+
+
+def test_references_stay_references_in_the_configuration(run, workload, tmp_path):
+    workload.write_text(WORKLOAD + "output: {folder: '${model.name}/x', log_file: \"a: 'b' #c\"}\n")
+    assert run("--store", "null").returncode == 0
+    asked = yaml.safe_load((tmp_path / "results" / "config.yaml").read_text())["workload"]
+    assert asked["output"] == {"folder": "${model.name}/x", "log_file": "a: 'b' #c"}
+
+
 def test_several_accelerators_have_files_of_their_own(run, data, tmp_path):
     assert run("--data", data, "--accelerators", 3, "--in-flight", 8).returncode == 0
     results = tmp_path / "results"
@@ -131,9 +161,30 @@ def test_several_accelerators_have_files_of_their_own(run, data, tmp_path):
     assert [phase["steps"] for phase in facts["shoal"]["phases"]] == [3, 3]
     for rank in range(3):
         output = json.loads((results / f"{rank}_output.json").read_text())
-        assert len(output["2"]["load"]["block1"]) == 3
+        stats = json.loads((results / f"{rank}_per_epoch_stats.json").read_text())
+        assert len(output["2"]["load"]["block1"]) == 3 and output["2"]["end"] == stats["2"]["end"]
     done = subprocess.run([sys.executable, SCRIPT, results], stdout=subprocess.PIPE, text=True, check=True)
     assert json.loads(done.stdout)["au"] == pytest.approx(facts["metric"]["train_au_mean_percentage"], rel=1e-6)
+
+
+@pytest.mark.parametrize("loader, read_threads, prefetch_size, ahead", [
+    ("framework=pytorch", 4, 2, 4), ("framework=pytorch", 8, 2, 8), ("framework=pytorch", 1, 2, 2),
+    ("framework=pytorch", 4, 4, 4), ("framework=pytorch", 4, 5, 8), ("framework=pytorch", 3, 0, 6),
+    ("framework=tensorflow", 4, 2, 2), ("framework=tensorflow", 4, 0, 1),
+    ("reader.data_loader=tensorflow", 4, 2, 2), ("reader.data_loader=dali", 4, 2, 2),
+    ("reader.data_loader=pytorch", 4, 2, 4)])
+def test_as_many_batches_are_read_ahead_as_in_dlio(run, tmp_path, loader, read_threads, prefetch_size, ahead):
+    """PyTorch reads ahead per worker: read_threads * ceil(prefetch_size / read_threads), or twice read_threads."""
+    done = run("--store", "null", loader, f"reader.read_threads={read_threads}", f"reader.prefetch_size={prefetch_size}",
+               "train.computation_time=0", "train.epochs=1", "metric.au=0")
+    assert b", %d batches ahead, " % ahead in done.stdout, done
+    facts = summary(tmp_path / "results")["shoal"]
+    assert (facts["prefetch_batches"], facts["read_threads_per_accelerator"]) == (ahead, read_threads)
+
+
+def test_batches_ahead_may_be_set_by_hand(run, tmp_path):
+    run("--store", "null", "--prefetch", 3, "reader.read_threads=8", "train.computation_time=0", "metric.au=0")
+    assert summary(tmp_path / "results")["shoal"]["prefetch_batches"] == 3
 
 
 def test_the_table_and_the_json_on_standard_output(run, data, tmp_path):
@@ -145,6 +196,40 @@ def test_the_table_and_the_json_on_standard_output(run, data, tmp_path):
     for facts in (printed, written):  # what the machine says of itself changes by the moment
         del facts["host_meminfo"], facts["host_cpuinfo"]
     assert printed == written
+
+
+@pytest.mark.parametrize("batch, left, words", [(4, 0, None), (39, 1, b"1 sample fills no step and is left over"),
+                                                (7, 5, b"5 samples fill no step and are left over in each epoch")])
+def test_samples_that_fill_no_step_are_told(run, data, tmp_path, batch, left, words):
+    done = run("--data", data, "-q", f"reader.batch_size={batch}", "metric.au=0")
+    for phase in phases(tmp_path / "results"):
+        assert phase["audit"]["exactly_once"] is True and phase["audit"]["samples_left_over"] == left
+        assert phase["audit"]["samples"] == 40 - left
+    assert (b"left over" in done.stdout) == bool(left) and (words or b"AU") in done.stdout
+
+
+def test_the_time_of_an_epoch_is_told_in_four_parts(run, tmp_path):
+    """10 steps of 4 samples, 2 at a time, each taking 20 ms: 40 ms per step, of which 10 ms are computed meanwhile."""
+    done = run("--store", "null:size=1T,delay_us=20000", "--in-flight", 2, "--engine", "threads", "--prefetch", 1,
+               "train.computation_time=0.01", "metric.au=0")
+    assert done.returncode == 0, done.stderr
+    names = ("compute_planned", "woken_late", "waiting_for_data", "waiting_for_ranks")
+    for phase in phases(tmp_path / "results"):
+        parts = [phase["time"][f"{name}_seconds"] for name in names]
+        assert sum(parts) == pytest.approx(phase["seconds"], rel=1e-9) and min(parts) >= 0
+        assert parts[0] == pytest.approx(10 * 0.01, rel=1e-9)
+        assert parts[2] == pytest.approx(phase["wait_share"] * phase["seconds"], rel=1e-6)
+        assert parts[2] > 0.2
+    line, = [line for line in lines(done.stdout) if line.startswith(b"time ")]
+    assert b" s: compute " in line and b"%, waiting for data " in line and b"%, waiting for other ranks " in line
+
+
+def test_results_beside_the_data_are_warned_about(run, data, memory_dir, tmp_path):
+    words = b"run: data and results are on one file system: MLPerf's rule 3.4.2 asks for two"
+    same = os.stat(data).st_dev == os.stat(tmp_path).st_dev
+    assert (words in lines(run("--data", data).stderr)) == same
+    assert words in lines(run("--data", data, results=memory_dir / "beside").stderr)
+    assert words not in lines(run("--store", "null", results=tmp_path / "null").stderr)
 
 
 def test_a_catalog_is_taken_as_it_is(run, shoal, memory_dir, tmp_path):
@@ -246,6 +331,51 @@ def test_the_page_cache_is_dropped_before_every_epoch(run, tmp_path):
             assert phase["audit"]["cached_share"] is None or phase["audit"]["cached_share"] < 1
 
 
+@pytest.fixture
+def disk(tmp_path):
+    """A folder on a file system whose files leave the page cache when told to, and whose reads are accounted."""
+    kind = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True).stdout.strip()
+    if kind not in ("ext2/ext3", "xfs", "btrfs", "f2fs"):
+        pytest.skip(f"needs a file system on a disk, not {kind}")
+    return tmp_path / "disk"
+
+
+def drop(path, length=0):
+    with open(path, "rb") as file:
+        os.posix_fadvise(file.fileno(), 0, length, os.POSIX_FADV_DONTNEED)
+
+
+def test_readahead_is_not_taken_for_data_that_was_cached_before(run, disk, tmp_path):
+    """Samples of a container, in order: the kernel has read the next one when it is asked for."""
+    write_files(disk, [f"train/img_{i}_of_4.tfrecord" for i in range(4)], size=11466 * 200)
+    os.sync()
+    done = run("--data", disk, "--drop-cache", "dataset.format=tfrecord", "dataset.num_samples_per_file=200",
+               "dataset.num_files_train=4", "dataset.record_length_bytes=11466", "reader.file_shuffle=off",
+               "reader.sample_shuffle=off", "reader.batch_size=50", "train.epochs=1", "metric.au=0")
+    assert done.returncode == 0, done.stderr
+    audit = phases(tmp_path / "results")[0]["audit"]
+    if audit["files_kept_in_cache"]:
+        pytest.skip("the kernel kept pages of these files")
+    assert audit["cached_share"] < 0.1 and audit["cached_share_from"] == "device bytes"
+    assert b"not the storage's speed" not in done.stdout
+
+
+def test_files_that_are_cached_but_for_their_beginning_are_noticed(run, disk, tmp_path):
+    names = [f"train/img_{i}_of_4.npz" for i in range(4)]
+    write_files(disk, names, size=24 << 20)
+    os.sync()
+    for name in names:
+        (disk / name).read_bytes()
+        drop(disk / name, length=4 << 20)
+    done = run("--data", disk, "dataset.num_files_train=4", f"dataset.record_length_bytes={24 << 20}",
+               "reader.batch_size=1", "train.epochs=1", "metric.au=0")
+    assert done.returncode == 0, done.stderr
+    audit = phases(tmp_path / "results")[0]["audit"]
+    assert audit["cached_share"] > 0.5
+    assert b"of the bytes came from memory: this is not the storage's speed; DLIO 3 drops" in done.stdout
+    assert summary(tmp_path / "results")["shoal"]["page_cache_dropped_before_each_epoch"] is False
+
+
 def test_a_catalog_without_files_is_told(run, shoal, fails, tmp_path):
     empty = shoal.index([], to=tmp_path / "empty.cat")
     fails(run("--data", empty, "-q"), 1, "the catalog '%s' lists no files: index a directory that has some" % empty)
@@ -287,6 +417,37 @@ def test_a_sample_left_out_before_a_run_was_resumed_is_not_forgotten(run, shoal,
     assert summary(results)["metric"]["train_au_meet_expectation"] == "fail"
 
 
+@pytest.mark.parametrize("args, reason", [
+    ([], None),
+    (["--store", "null"], "the bytes were made up"),
+    (["workflow.checkpoint=true"], "the workload's checkpoints were not written"),
+])
+def test_only_a_whole_run_that_read_storage_is_a_success(run, data, tmp_path, args, reason):
+    done = run("--data", data, *args)
+    assert done.returncode == 0, done.stderr
+    assert (b"checkpoints (workflow.checkpoint) are not written" in done.stderr) == ("checkpoint=true" in str(args))
+    facts = summary(tmp_path / "results")
+    assert facts["metric"]["train_au_mean_percentage"] > 5
+    assert facts["metric"]["train_au_meet_expectation"] == ("fail" if reason else "success")
+    assert facts["shoal"]["not_a_success_because"] == reason
+    said, = [line for line in lines(done.stdout) if line.startswith(b"AU")]
+    if reason:
+        assert said.endswith(b"above the bar of 5 %%, but this is no success: %s" % reason.encode())
+    else:
+        assert said.endswith(b"meets the bar of 5 %")
+
+
+def test_a_resumed_run_is_no_success(shoal, run, workload, data, tmp_path):
+    results, args = tmp_path / "results", ["--data", data, "-q", "train.computation_time=0.05"]
+    process = shoal.start("run", workload, "--results", results, *args)
+    until(lambda: steps_recorded(results) >= 2)
+    process.kill()
+    process.communicate()
+    done = run(*args, "--resume")
+    assert done.returncode == 0 and b"but this is no success: the run was interrupted and resumed" in done.stdout
+    assert summary(results)["metric"]["train_au_meet_expectation"] == "fail"
+
+
 def test_samples_that_were_not_read_are_in_no_rate(run, shoal, memory_dir, tmp_path):
     folder = memory_dir / "mostly-gone"
     write_files(folder, dlio_names(40))
@@ -312,10 +473,19 @@ def test_the_memory_is_what_was_taken_while_reading(run, memory_dir, tmp_path):
     assert node["pss_bytes"] > node["pool_bytes"]
 
 
+def test_buffers_that_were_not_touched_are_not_called_a_part_of_the_memory(run, tmp_path):
+    done = run("--store", "null:size=1000000,fill=none", "dataset.record_length_bytes=1000000", "metric.au=0")
+    node, = summary(tmp_path / "results")["shoal"]["memory_per_node"]
+    assert node["pool_bytes"] > node["pss_bytes"]
+    line, = [line for line in lines(done.stdout) if line.startswith(b"memory")]
+    assert b" MB used on " in line and b"; there is room for %.1f MB in buffers" % (node["pool_bytes"] * 1e-6) in line
+
+
 @pytest.mark.parametrize("args, most", [
     (["--accelerators", 2, "reader.read_threads=5"], 10),
     (["--accelerators", 3, "--in-flight", 7], 7),
-    (["--accelerators", 4000, "reader.batch_size=1", "dataset.num_files_train=4000", "reader.read_threads=8192"], 8192),
+    (["--accelerators", 4000, "reader.batch_size=1", "dataset.num_files_train=4000", "reader.read_threads=8192",
+      "--prefetch", 2], 8192),
 ])
 def test_the_results_say_how_many_were_really_in_flight(run, tmp_path, args, most):
     assert run("--store", "null", "train.epochs=1", "metric.au=0", *args).returncode == 0
@@ -491,6 +661,7 @@ def test_results_that_cannot_be_written_are_shown_and_written_by_resume(run, dat
     assert again.returncode == 0, again.stderr
     assert shown(again) == shown(done)
     assert summary(results)["shoal"]["partial"] is False and ".shoal-run" not in contents(results)
+    assert summary(results)["metric"]["train_au_meet_expectation"] == "success"  # all of it was one run
 
 
 def test_a_disk_that_becomes_full_shows_the_epochs_that_were_finished(run, tmp_path):
@@ -643,6 +814,7 @@ def test_an_interrupted_run_is_partial_and_can_be_resumed(shoal, run, workload, 
     assert facts["shoal"]["partial"] is True and facts["shoal"]["phases"][-1]["partial"] is True
     before = facts["shoal"]["phases"][0]["steps"]
     assert 3 <= before
+    assert facts["epochs"] == len(facts["metric"]["train_au_percentage"]) == 1 and facts["shoal"]["epochs_due"] == 2
     refused(run(*SLOW), b"continue it with --resume")
     for other in (["--in-flight", 9], ["--prefetch", 5], ["--on-error", "skip"], ["--drop-cache"],
                   ["--engine", "threads"], ["--store", "null:size=1T,delay_us=1"]):
@@ -669,7 +841,8 @@ def test_an_interrupted_run_whose_results_cannot_be_written_does_not_say_that_al
     assert process.returncode == -signal.SIGTERM and b"partial" in out
     said, = lines(err)
     assert b"interrupted, but the results were not written" in said and b"0_output.json': Is a directory" in said
-    assert said.endswith(b"go on with --resume") and "summary.json" not in contents(results)
+    assert said.endswith(b"go on with --resume")
+    assert summary(results)["shoal"]["partial"] is True, "it comes first: a launcher kills soon after the signal"
     (results / "0_output.json").rmdir()
     assert run(*SLOW, "-q", "--resume").returncode == 0
     assert [phase["steps"] for phase in phases(results)] == [10, 10]
@@ -768,6 +941,12 @@ def test_a_terminal_shows_a_line_that_is_overwritten(shoal, workload, tmp_path):
     assert b"\033[1mAU" in got
     got = on_terminal(shoal, *args, "--results", tmp_path / "b", NO_COLOR="1")
     assert b"\033[1m" not in got and b"\033[3" not in got
+
+
+def test_steps_that_do_not_count_have_no_utilisation(shoal, workload, tmp_path):
+    got = on_terminal(shoal, "run", workload, "--store", "null", "train.computation_time=0.25", "train.epochs=1",
+                      "dataset.num_files_train=12", "--results", tmp_path / "a")
+    assert b"step 1/3, AU -, " in got and b"AU 0.0" not in got
 
 
 def test_a_read_that_takes_long_is_told(shoal, workload, tmp_path):

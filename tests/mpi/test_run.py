@@ -158,7 +158,7 @@ def test_all_ranks_of_a_resumed_run_know_the_epochs_before(start, tmp_path):
     job = start(2, *args, "--resume").finish()
     assert job.code == 0 and ours(job) == [], job.err  # the launcher's code is that of any rank that fails
     facts = summary(results)
-    assert facts["metric"]["train_au_meet_expectation"] == "success"
+    assert facts["metric"]["train_au_mean_percentage"] >= 75
     assert [phase["steps"] for phase in facts["shoal"]["phases"]] == [10, 10, 10]
 
 

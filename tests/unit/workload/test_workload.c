@@ -480,7 +480,8 @@ static void test_unknown_keys_are_named_with_the_nearest_right_one(void **state)
 
 static void test_known_keys_that_do_nothing_are_named_once(void **state)
 {
-	static const char yaml[] = "reader: {pin_memory: true, multiprocessing_context: fork}\n"
+	static const char yaml[] = "reader: {pin_memory: true, file_access: multi,\n"
+				   "  multiprocessing_context: fork}\n" /* silently */
 				   "checkpoint: {fsync: true}\n"
 				   "profiling: {profiler: iostat}\n"
 				   "dataset: {compression: none}\n";
@@ -489,10 +490,9 @@ static void test_known_keys_that_do_nothing_are_named_once(void **state)
 	/* Not those of a part that is off, nor those that ask for nothing. */
 	workload_free(load(yaml, NULL));
 	assert_string_equal(warnings, "w.yaml: not used yet: reader.pin_memory, "
-				      "reader.multiprocessing_context\n");
+				      "reader.file_access\n");
 	workload_free(load(yaml, "workflow.checkpoint=true|reader.pin_memory=off"));
-	assert_string_equal(warnings, "w.yaml: not used yet: reader.multiprocessing_context, "
-				      "checkpoint.fsync, workflow.checkpoint\n");
+	assert_string_equal(warnings, "w.yaml: not used yet: reader.file_access\n");
 	workload_free(load("%YAML 1.1\n---\nmodel: {name: a%b}\n", NULL));
 	assert_string_equal(warnings, "");
 	workload_free(load("storage: {post_generation_settle_seconds: 0.0}\n"
@@ -953,9 +953,11 @@ static void test_folders_grow_with_the_files(void **state)
 {
 	static const struct {
 		uint64_t memory_kib, nr, levels;
-	} row[] = { { 2000, 1, 0 },         { 2001, 2, 1 },
-		    { 20000, 10, 1 },       { 20000000, 10000, 1 },
-		    { 20000001, 10100, 2 }, { UINT64_C(2000000000), 1000000, 2 } };
+	} row[] = {
+		{ 2000, 1, 0 },         { 2001, 2, 1 }, /* 10 and 10000: see is_power_of_ten() */
+		{ 20000, 11, 1 },       { 20000000, 10001, 1 },
+		{ 20000001, 10100, 2 }, { UINT64_C(2000000000), 1000000, 2 }
+	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
