@@ -36,16 +36,26 @@ int cli_usage(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void cli_put_plain(FILE *out, const char *text, size_t len);
 
 /* In the options of every command that opens catalogs with cli_open(), and its line of help. */
-enum { CLI_OPT_LOCAL_COPY = 1000 };
+enum { CLI_OPT_LOCAL_COPY = 1000, CLI_OPT_PEER_TIMEOUT };
 #define CLI_LOCAL_COPY                                                    \
 	{                                                                 \
 		"local-copy", required_argument, NULL, CLI_OPT_LOCAL_COPY \
 	}
 
+/* In the options of every command that ranks run together, and its line of help. */
+#define CLI_PEER_TIMEOUT                                                      \
+	{                                                                     \
+		"peer-timeout", required_argument, NULL, CLI_OPT_PEER_TIMEOUT \
+	}
+#define CLI_PEER_TIMEOUT_USAGE                                                              \
+	"      --peer-timeout S  end if another rank gives no sign of life for S seconds\n" \
+	"                        (default 120; 0: wait for ever)\n"
+
 /* The options that commands share: how to reach stores and to open catalogs. */
 struct cli_where {
 	struct shoal_store_config config; /* by cli/s3_options.h */
 	const char *local_copy;           /* --local-copy, or NULL */
+	const char *peer_timeout;         /* --peer-timeout, or NULL */
 };
 
 /*
@@ -84,10 +94,22 @@ int cli_lookup_failed(const char *command, const char *path, const struct shoal_
 /* Flush standard output; a write that failed there turns @status into CLI_FAILED. */
 int cli_finish(const char *command, int status);
 
-/* Close the comm. Output is flushed first: as soon as one rank has exited with a failure, a
- * launcher may kill the others. */
 struct comm;
-void cli_part(struct comm *comm);
+
+/* Open the comm of all ranks, and catch signals from then on. */
+int cli_join(const struct cli_where *where, struct comm **ret_comm, struct shoal_err *err) MUST_USE;
+
+/*
+ * Close the comm. Output is flushed first: as soon as one rank has exited with a failure, a
+ * launcher may kill the others. From here on a signal ends the process at once; and if MPI does not
+ * come to its end, the process exits without it, with @status. Returns @status, or CLI_FAILED if
+ * the other ranks did not come to their end.
+ */
+int cli_part(const char *command, struct comm *comm, int status) MUST_USE;
+
+/* Print the error of a rank that misses another one: rank 0 may be the one that is missing. */
+void cli_print_lost_peer(const char *command, const struct comm *comm, int rc,
+			 struct shoal_err *err);
 
 /* Exit with @status while threads are still reading, which may never end: exit() would destroy
  * what they use. */
@@ -96,7 +118,8 @@ _Noreturn void cli_exit_now(const char *command, int status);
 /* The writer of every --json: to standard output, a document per line. */
 struct json cli_json(void);
 
-/* Becomes 1 on a terminating signal, once cli_catch_signals() was called. */
+/* Becomes 1 on a terminating signal, once cli_catch_signals() was called. A second one ends the
+ * process at once. */
 extern int cli_stop;
 void cli_catch_signals(void);
 void cli_release_signals(void);

@@ -38,7 +38,7 @@ static const char usage[] =
 	"      --threads T       files written at once per rank (default: reader.write_threads, or a\n"
 	"                        number that suits the machine)\n"
 	"      --json            print the result as JSON\n"
-	"  -q, --quiet           print no progress\n"
+	"  -q, --quiet           print no progress\n" CLI_PEER_TIMEOUT_USAGE
 	"  -h, --help            print this text\n" CLI_S3_USAGE;
 
 enum {
@@ -64,6 +64,7 @@ static const struct option longs[] = {
 	{ "threads", required_argument, NULL, OPT_THREADS },
 	{ "json", no_argument, NULL, OPT_JSON },
 	CLI_S3_OPTIONS,
+	CLI_PEER_TIMEOUT,
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
@@ -410,7 +411,6 @@ static int cmd_datagen_run(struct cmd_datagen_arguments *a, struct comm *comm, s
 	a->o.progress = cmd_datagen_show_progress;
 	a->o.warn = cmd_datagen_warn;
 	a->o.self = s;
-	comm_set_stop(comm, &cli_stop);
 	return datagen_execute(comm, *ret_w, &a->o, r, err);
 }
 
@@ -433,8 +433,7 @@ int cmd_datagen(int argc, char **argv)
 	status = take_words(argc, argv, &a);
 	if (status != CLI_OK)
 		return status;
-	cli_catch_signals();
-	if (comm_open(&comm, &err) < 0)
+	if (cli_join(&a.where, &comm, &err) < 0)
 		return cli_fail("datagen", "%s", cli_words("datagen", &err));
 	s.rank = comm_place(comm)->rank;
 	s.nr_ranks = comm_place(comm)->size;
@@ -442,7 +441,8 @@ int cmd_datagen(int argc, char **argv)
 	rc = cmd_datagen_run(&a, comm, &s, &w, &r, &err);
 	status = cmd_datagen_report(&a, &s, w, &r, rc, &err);
 	workload_free(w);
-	cli_part(comm);
+	cli_print_lost_peer("datagen", comm, rc, &err);
+	status = cli_part("datagen", comm, status);
 	if (rc == -ECANCELED)
 		cli_die_of_signal();
 	return status;

@@ -29,7 +29,7 @@ static const char usage[] =
 	"      --drop-cache      first drop the dataset's files from the page cache; needs no root\n"
 	"      --local-copy DIR  read a copy of the catalog in DIR, made if necessary\n"
 	"      --json            print the facts as JSON\n"
-	"  -q, --quiet           print no progress\n" CLI_S3_USAGE;
+	"  -q, --quiet           print no progress\n" CLI_PEER_TIMEOUT_USAGE CLI_S3_USAGE;
 
 enum {
 	OPT_BATCH = 400,
@@ -49,6 +49,7 @@ static const struct option longs[] = {
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "quiet", no_argument, NULL, 'q' },
 	CLI_LOCAL_COPY,
+	CLI_PEER_TIMEOUT,
 	CLI_S3_OPTIONS,
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
@@ -212,7 +213,6 @@ static int cmd_read_run(struct cmd_read_arguments *a, struct comm *comm,
 {
 	int rc;
 
-	comm_set_stop(comm, &cli_stop);
 	rc = cli_open_catalog(a->path, &a->where, ret_cat, err);
 	if (rc == 0) {
 		rc = cmd_read_check_use(a, *ret_cat, err);
@@ -441,12 +441,12 @@ int cmd_read(int argc, char **argv)
 	if (cli_s3_check_uri("read", a.path) != CLI_OK)
 		return CLI_USAGE;
 	o.started = clock_seconds();
-	cli_catch_signals();
-	if (comm_open(&comm, &err) < 0)
+	if (cli_join(&a.where, &comm, &err) < 0)
 		return cli_fail("read", "%s", cli_words("read", &err));
 	rc = cmd_read_run(&a, comm, &cat, &loader, &o, &err);
 	status = cmd_read_report(&a, comm_place(comm), &o, rc, &err);
-	cli_part(comm);
+	cli_print_lost_peer("read", comm, rc, &err);
+	status = cli_part("read", comm, status);
 	if (rc == -ECANCELED)
 		cli_die_of_signal();
 	if (rc < 0 && loader)

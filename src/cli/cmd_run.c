@@ -35,7 +35,7 @@ static const char usage[] =
 	"      --drop-cache      before each epoch drop the dataset's files from the page cache\n"
 	"      --local-copy DIR  read a copy of the catalog in DIR, made if necessary\n"
 	"      --json            print summary.json instead of a table\n"
-	"  -q, --quiet           print no progress\n" CLI_S3_USAGE "\n"
+	"  -q, --quiet           print no progress\n" CLI_PEER_TIMEOUT_USAGE CLI_S3_USAGE "\n"
 	"Exits with 1 if the utilisation is below the workload's target (metric.au).\n";
 
 enum { OPT_DATA = 400, OPT_RESULTS, OPT_ACCELERATORS, OPT_RESUME, OPT_DROP_CACHE, OPT_JSON };
@@ -50,6 +50,7 @@ static const struct option longs[] = {
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "quiet", no_argument, NULL, 'q' },
 	CLI_LOCAL_COPY,
+	CLI_PEER_TIMEOUT,
 	CLI_S3_OPTIONS,
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
@@ -243,9 +244,9 @@ static int open_data(struct cmd_run_state *c, struct shoal_err *err)
 	int rc;
 
 	/* Until the first step a signal ends all; from then on the run ends after a step. */
-	comm_set_stop(c->comm, &cli_stop);
+	comm_defer_stop(c->comm, false);
 	rc = run_data_open(&c->data, c->comm, c->workload, &o, err);
-	comm_set_stop(c->comm, NULL);
+	comm_defer_stop(c->comm, true);
 	run_screen_clear(&c->screen);
 	return rc;
 }
@@ -430,7 +431,10 @@ static int cmd_run_print_failure(struct cmd_run_state *c, int rc, struct shoal_e
 			cli_words("run", err),
 			c->result.partial ? "go on with --resume" : "write them with --resume");
 	}
-	if (rc == -ECANCELED)
+	if (rc == -ECANCELED && c->result.begun)
+		cli_fail("run", "interrupted, and not all ranks came to the end of the step; go on "
+				"with --resume");
+	else if (rc == -ECANCELED)
 		cli_fail("run", "interrupted before the first step: nothing was measured");
 	else
 		cli_fail("run", "%s%s", rank, cli_words("run", err));
@@ -495,11 +499,12 @@ static int cmd_run_finish(struct cmd_run_state *c, int rc, int status)
 	bool reading = c->result.reading[0] || c->result.reading[1];
 
 	run_folder_close(c->a.results, c->lock);
-	cli_part(c->comm);
+	status = cli_part("run", c->comm,
+			  cli_stop && (rc == -ECANCELED || partial) ? CLI_INTERRUPTED : status);
 	if (rc == -ECANCELED || partial) {
 		if (alone)
 			cli_die_of_signal();
-		cli_exit_now("run", cli_stop ? CLI_INTERRUPTED : status);
+		cli_exit_now("run", status);
 	}
 	run_result_release(&c->result);
 	if ((rc < 0 && c->loaded) || reading)
@@ -522,8 +527,7 @@ int cmd_run(int argc, char **argv)
 		return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
 	if (status != CLI_OK)
 		return status;
-	cli_catch_signals();
-	if (comm_open(&c.comm, &err) < 0)
+	if (cli_join(&c.a.where, &c.comm, &err) < 0)
 		return cli_fail("run", "%s", cli_words("run", &err));
 	c.place = comm_place(c.comm);
 	c.rank = c.place->rank;
@@ -532,5 +536,6 @@ int cmd_run(int argc, char **argv)
 	rc = cmd_run_run(&c, &err);
 	run_screen_clear(&c.screen);
 	status = rc < 0 ? cmd_run_print_failure(&c, rc, &err) : cmd_run_report(&c);
+	cli_print_lost_peer("run", c.comm, rc, &err);
 	return cmd_run_finish(&c, rc, status);
 }

@@ -29,6 +29,8 @@ static const char usage[] =
 	"                             catalog)\n"
 	"      --json                 print the result as JSON\n"
 	"  -q, --quiet                print nothing but errors\n"
+	"      --peer-timeout S       end if another rank gives no sign of life for S seconds\n"
+	"                             (default 120; 0: wait for ever)\n"
 	"\n"
 	"of a directory:\n"
 	"      --no-sizes             names only: several times faster\n"
@@ -125,6 +127,7 @@ static const struct option longs[] = {
 	{ "etags", no_argument, NULL, OPT_ETAGS },
 	{ "shard", required_argument, NULL, OPT_SHARD },
 	CLI_S3_OPTIONS,
+	CLI_PEER_TIMEOUT,
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };
