@@ -71,6 +71,7 @@ struct cat_dict_entry {
 	struct le64 off;
 	struct le64 len;
 };
+#define CAT_DICT_MAX (UINT64_C(1) << 20)
 _Static_assert(sizeof(struct cat_dict_entry) == 24, "a dictionary entry is 24 bytes");
 
 struct cat_run {

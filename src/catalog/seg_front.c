@@ -15,10 +15,16 @@ enum { FRONT_COMPRESSED = 1, FRONT_DICTIONARY = 2 };
 
 #define NOTHING UINT64_MAX
 
+#define SHARED_BYTES  (UINT64_C(32) << 20)
+#define NR_SHARED_MAX (UINT64_C(1) << 17)  /* 1 MiB of pointers */
+#define TABLES_BYTES  (UINT64_C(32) << 10) /* that zstd allocates beside a copy: 27 KB */
+
 /* Scratch memory for expanding a block, too large for a stack. */
 struct front_scratch {
 	ZSTD_DCtx *context; /* NULL before the first compressed block */
-	uint64_t holds;     /* number of the segment that raw holds already; or NOTHING */
+	ZSTD_DDict *dict;   /* the last one that was not to be shared, or NULL */
+	uint64_t dict_number;
+	uint64_t holds; /* number of the segment that raw holds already; or NOTHING */
 	int raw_len;
 	uint8_t raw[CAT_FRONT_RAW_MAX];
 };
@@ -29,14 +35,17 @@ struct cat_dicts {
 	/*
 	 * Kept for good, about 80 KB each once used. A writer adds one only after the names have
 	 * doubled, so a part of 100 million names has at most 12, and a catalog that many per rank.
+	 * Those that exceed SHARED_BYTES or NR_SHARED_MAX are not kept here, but one per scratch
+	 * area: a catalog may come from anywhere.
 	 */
+	_Atomic(uint64_t) shared_bytes;
 	uint64_t nr;
 	_Atomic(ZSTD_DDict *) dict[];
 };
 
 struct cat_dicts *cat_dicts_new(const struct cat_view *v)
 {
-	uint64_t nr = v->sec[CAT_DTAB].len / sizeof(struct cat_dict_entry);
+	uint64_t nr = u64_min(v->sec[CAT_DTAB].len / sizeof(struct cat_dict_entry), NR_SHARED_MAX);
 	struct cat_dicts *d = calloc(1, sizeof(*d) + nr * sizeof(d->dict[0]));
 
 	if (d) {
@@ -48,8 +57,10 @@ struct cat_dicts *cat_dicts_new(const struct cat_view *v)
 
 static void scratch_free(struct front_scratch *scratch)
 {
-	if (scratch)
+	if (scratch) {
 		ZSTD_freeDCtx(scratch->context);
+		ZSTD_freeDDict(scratch->dict);
+	}
 	free(scratch);
 }
 
@@ -78,6 +89,7 @@ static struct front_scratch *scratch_take(struct cat_dicts *d)
 	scratch = malloc(sizeof(*scratch));
 	if (scratch) {
 		scratch->context = NULL;
+		scratch->dict = NULL;
 		scratch->holds = NOTHING;
 	}
 	return scratch;
@@ -125,40 +137,85 @@ static int explain_no_dict(const struct cat_view *v, uint64_t off)
 	return cat_damaged(v, CAT_DICT, off, "a dictionary is invalid");
 }
 
-static int dict_make(const struct cat_view *v, uint64_t k, ZSTD_DDict **ret_dict)
+static const struct cat_dict_entry *dict_entry(const struct cat_view *v, uint64_t k)
 {
-	const struct cat_dict_entry *e =
-		(const struct cat_dict_entry *)cat_need(v, CAT_DTAB, k * sizeof(*e), sizeof(*e));
-	const uint8_t *bytes;
-	uint64_t len;
-
-	if (!e)
-		return -EBADMSG;
-	len = le64_get(e->len);
-	bytes = cat_need(v, CAT_DICT, le64_get(e->off), len);
-	if (!bytes)
-		return -EBADMSG;
-	*ret_dict = ZSTD_createDDict(bytes, (size_t)len);
-	return *ret_dict ? 0 : explain_no_dict(v, le64_get(e->off));
+	return (const struct cat_dict_entry *)cat_need(
+		v, CAT_DTAB, k * sizeof(struct cat_dict_entry), sizeof(struct cat_dict_entry));
 }
 
-static int dict_get(const struct cat_segment *seg, const ZSTD_DDict **ret_dict)
+int cat_dict_bounds(const struct cat_view *v, uint64_t k, uint64_t *ret_off, uint64_t *ret_len)
 {
-	int64_t k = dict_of_segment(seg->view, seg->number);
-	ZSTD_DDict *dict, *none = NULL;
+	const struct cat_dict_entry *e = dict_entry(v, k), *before = k ? dict_entry(v, k - 1) : e;
+	uint64_t end = 0;
+
+	if (!e || !before)
+		return -EBADMSG;
+	*ret_off = le64_get(e->off);
+	*ret_len = le64_get(e->len);
+	if (*ret_len > CAT_DICT_MAX)
+		return cat_damaged(v, CAT_DTAB, k * sizeof(*e), "a dictionary is too long");
+	if (k && (__builtin_add_overflow(le64_get(before->off), le64_get(before->len), &end) ||
+		  *ret_off < end))
+		return cat_damaged(v, CAT_DTAB, k * sizeof(*e), "two dictionaries overlap");
+	return 0;
+}
+
+static int dict_make(const struct cat_view *v, uint64_t k, ZSTD_DDict **ret_dict, uint64_t *ret_len)
+{
+	const uint8_t *bytes;
+	uint64_t off;
+	int rc = cat_dict_bounds(v, k, &off, ret_len);
+
+	if (rc < 0)
+		return rc;
+	bytes = cat_need(v, CAT_DICT, off, *ret_len);
+	if (!bytes)
+		return -EBADMSG;
+	*ret_dict = ZSTD_createDDict(bytes, (size_t)*ret_len);
+	return *ret_dict ? 0 : explain_no_dict(v, off);
+}
+
+/* Give @dict to all readers if there is room for it; otherwise to this scratch area. */
+static ZSTD_DDict *dict_keep(struct cat_dicts *d, struct front_scratch *scratch, uint64_t k,
+			     ZSTD_DDict *dict, uint64_t len)
+{
+	uint64_t bytes = len + TABLES_BYTES;
+	ZSTD_DDict *none = NULL;
+
+	if (k >= d->nr || atomic_fetch_add(&d->shared_bytes, bytes) + bytes > SHARED_BYTES) {
+		if (k < d->nr)
+			atomic_fetch_sub(&d->shared_bytes, bytes);
+		ZSTD_freeDDict(scratch->dict);
+		scratch->dict = dict;
+		scratch->dict_number = k;
+		return dict;
+	}
+	if (atomic_compare_exchange_strong(&d->dict[k], &none, dict))
+		return dict;
+	ZSTD_freeDDict(dict); /* another thread was faster */
+	atomic_fetch_sub(&d->shared_bytes, bytes);
+	return none;
+}
+
+static int dict_get(const struct cat_segment *seg, struct front_scratch *scratch,
+		    const ZSTD_DDict **ret_dict)
+{
+	int64_t number = dict_of_segment(seg->view, seg->number);
+	uint64_t k = (uint64_t)number, len;
+	ZSTD_DDict *dict = NULL;
 	int rc;
 
-	if (k < 0)
+	if (number < 0)
 		return cat_segment_bad(seg, "a block's dictionary is missing");
-	dict = atomic_load(&seg->dicts->dict[k]);
+	if (k < seg->dicts->nr)
+		dict = atomic_load(&seg->dicts->dict[k]);
+	if (!dict && scratch->dict && scratch->dict_number == k)
+		dict = scratch->dict;
 	if (!dict) {
-		rc = dict_make(seg->view, (uint64_t)k, &dict);
+		rc = dict_make(seg->view, k, &dict, &len);
 		if (rc < 0)
 			return rc;
-		if (!atomic_compare_exchange_strong(&seg->dicts->dict[k], &none, dict)) {
-			ZSTD_freeDDict(dict); /* another thread was faster */
-			dict = none;
-		}
+		dict = dict_keep(seg->dicts, scratch, k, dict, len);
 	}
 	*ret_dict = dict;
 	return 0;
@@ -171,7 +228,7 @@ static int decompress(const struct cat_segment *seg, struct front_scratch *scrat
 	size_t n;
 
 	if (with_dict) {
-		int rc = dict_get(seg, &dict);
+		int rc = dict_get(seg, scratch, &dict);
 
 		if (rc < 0)
 			return rc;

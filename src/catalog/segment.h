@@ -78,7 +78,17 @@ int cat_front_step(struct span *raw, uint8_t *buf, size_t *len) MUST_USE;
 
 /* ---- zstd dictionaries and contexts of an open catalog ---- */
 
-/* Created on first use and kept: one per dictionary, and one context per concurrent reader. */
+/*
+ * Where dictionary @k lies in DICT. -EBADMSG if it is too long, or overlaps the one before it:
+ * otherwise a small catalog could make a reader hold any number of large dictionaries.
+ */
+int cat_dict_bounds(const struct cat_view *v, uint64_t k, uint64_t *ret_off,
+		    uint64_t *ret_len) MUST_USE;
+
+/*
+ * Created on first use: dictionaries up to 32 MiB together, which are kept and shared, and one
+ * context and one further dictionary per concurrent reader.
+ */
 struct cat_dicts *cat_dicts_new(const struct cat_view *v);
 struct cat_dicts *cat_dicts_free(struct cat_dicts *d);
 

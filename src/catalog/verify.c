@@ -50,6 +50,29 @@ static int check_directory(const struct cat_view *v)
 	return 0;
 }
 
+/* First segments rise strictly, or some dictionaries would serve nothing. */
+static int check_dictionaries(const struct cat_view *v)
+{
+	uint64_t nr = v->sec[CAT_DTAB].len / sizeof(struct cat_dict_entry), before = 0;
+
+	for (uint64_t k = 0; k < nr; k++) {
+		const struct cat_dict_entry *e = (const struct cat_dict_entry *)cat_need(
+			v, CAT_DTAB, k * sizeof(*e), sizeof(*e));
+		uint64_t off, len;
+		int rc = e ? cat_dict_bounds(v, k, &off, &len) : -EBADMSG;
+
+		if (rc < 0)
+			return rc;
+		if (!cat_need(v, CAT_DICT, off, len))
+			return -EBADMSG;
+		if (k > 0 && le64_get(e->first_segment) <= before)
+			return cat_damaged(v, CAT_DTAB, k * sizeof(*e),
+					   "first segments are out of order");
+		before = le64_get(e->first_segment);
+	}
+	return 0;
+}
+
 /* A scan of a column: every value, and the sum at the start of each run and block. */
 struct column_scan {
 	enum cat_section_id runs;
@@ -166,6 +189,8 @@ int shoal_catalog_verify(const struct shoal_catalog *cat, struct shoal_err *err)
 		return rc == -EBADMSG && cat->copy ? cat_explain_copy(cat, rc, err) : rc;
 	if (rc == 0)
 		rc = check_directory(&cat->view);
+	if (rc == 0)
+		rc = check_dictionaries(&cat->view);
 	if (rc < 0)
 		return shoal_catalog_explain(cat, cat_is_stale(cat) ? -ESTALE : rc, err);
 	rc = shoal_cursor_new(cat, 0, &cursor, err);

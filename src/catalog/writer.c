@@ -454,13 +454,12 @@ static int append_dictionaries(struct shoal_writer *w, const struct cat_view *v,
 		const struct cat_dict_entry *e = (const struct cat_dict_entry *)cat_need(
 			v, CAT_DTAB, k * sizeof(*e), sizeof(*e));
 		const uint8_t *bytes;
-		uint64_t len;
-		int rc;
+		uint64_t off, len;
+		int rc = e ? cat_dict_bounds(v, k, &off, &len) : -EBADMSG;
 
-		if (!e)
-			return -EBADMSG;
-		len = le64_get(e->len);
-		bytes = cat_need(v, CAT_DICT, le64_get(e->off), len);
+		if (rc < 0)
+			return rc;
+		bytes = cat_need(v, CAT_DICT, off, len);
 		if (!bytes)
 			return -EBADMSG;
 		rc = put_dict_entry(w, segment_shift + le64_get(e->first_segment),

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "cli/hints.h"
 #include "cli/s3_options.h"
@@ -158,16 +159,78 @@ struct json cli_json(void)
 int cli_stop;
 static volatile sig_atomic_t caught;
 
+static uint64_t caught_at;
+
+/* A launcher may pass on a Ctrl-C that the terminal has sent already: one signal, not two. */
+#define SAME_SIGNAL_NS UINT64_C(100000000)
+
 static void on_signal(int sig)
 {
-	caught = sig;
+	bool asks_to_end = sig != SIGXCPU && sig != SIGUSR1 && sig != SIGUSR2; /* may be repeated */
+
+	if (!caught) {
+		caught = sig;
+		caught_at = clock_now();
+	} else if (asks_to_end && clock_now() >= caught_at + SAME_SIGNAL_NS) {
+		signal(sig, SIG_DFL);
+		raise(sig); /* takes effect when this handler returns */
+	}
 	__atomic_store_n(&cli_stop, 1, __ATOMIC_RELAXED);
 }
 
-void cli_part(struct comm *comm)
+#define PEER_TIMEOUT 120u
+
+int cli_join(const struct cli_where *where, struct comm **ret_comm, struct shoal_err *err)
 {
+	unsigned seconds = where->peer_timeout_given ? where->peer_timeout : PEER_TIMEOUT;
+	int rc = comm_open(ret_comm, err); /* nothing to clean up yet: signals end it at once */
+
+	cli_catch_signals();
+	if (rc < 0)
+		return rc;
+	comm_set_stop(*ret_comm, &cli_stop);
+	comm_set_peer_timeout(*ret_comm, seconds);
+	return 0;
+}
+
+void cli_print_lost_peer(const char *command, const struct comm *comm, int rc,
+			 struct shoal_err *err)
+{
+	if (rc == -EHOSTDOWN && comm_place(comm)->rank > 0)
+		cli_fail(command, "rank %d: %s", comm_place(comm)->rank, cli_words(command, err));
+}
+
+/* Longer than MPI takes to shut down, and shorter than a user waits. */
+#define MPI_END_SECONDS 5u
+
+static volatile sig_atomic_t exit_status;
+
+static void on_mpi_overdue(int sig)
+{
+	static const char words[] = "shoal: MPI did not shut down within 5 s; exiting without it\n";
+
+	(void)sig;
+	(void)!write(STDERR_FILENO, words, sizeof(words) - 1);
+	_exit(exit_status);
+}
+
+int cli_part(const char *command, struct comm *comm, int status)
+{
+	struct sigaction overdue = { .sa_handler = on_mpi_overdue };
+	struct shoal_err err = { "" };
+
+	sigemptyset(&overdue.sa_mask);
 	fflush(stdout); /* a failure is told by cli_finish() */
+	cli_release_signals();
+	if (comm_finish(comm, &err) == -EHOSTDOWN)
+		status = cli_fail(command, "rank %d: %s", comm_place(comm)->rank,
+				  cli_words(command, &err));
+	exit_status = status;
+	sigaction(SIGALRM, &overdue, NULL);
+	alarm(MPI_END_SECONDS);
 	comm_close(comm);
+	alarm(0);
+	return status;
 }
 
 /* From users, and from batch systems before time is up. */

@@ -24,6 +24,8 @@ void cli_put_plain(FILE *out, const char *text, size_t len);
 struct cli_where {
 	struct shoal_store_config config; /* by cli/s3_options.h */
 	const char *local_copy;           /* --local-copy, or NULL */
+	unsigned peer_timeout;            /* --peer-timeout in seconds, if it was given */
+	bool peer_timeout_given;
 };
 
 /* Rows of options that many commands have. */
@@ -34,6 +36,13 @@ struct cli_where {
 		0, "local-copy", "DIR", at,                                                         \
 		"read a copy of the catalog in DIR, made if necessary by the first process of the " \
 		"node; the others map the same copy")
+#define CLI_PEER_TIMEOUT(at_, given_)                                                             \
+	{                                                                                         \
+		.name = "peer-timeout", .value = "SECONDS", .kind = CLI_IS_COUNT, .at = (at_),    \
+		.max = 604800, .given = (given_),                                                 \
+		.help = "end if another rank gives no sign of life for so long (default 120; 0: " \
+			"wait for ever)"                                                          \
+	}
 #define CLI_NULL(at, what) CLI_FLAG('0', "null", at, "end " what " with NUL bytes, not line ends")
 
 /* For shoal_catalog_open_with(), ended by signals; lends @where. */
@@ -57,10 +66,22 @@ int cli_lookup_failed(const char *command, const char *path, const struct shoal_
 /* Flush standard output; a write that failed there turns @status into CLI_FAILED. */
 int cli_finish(const char *command, int status);
 
-/* Close the comm. Output is flushed first: as soon as one rank has exited with a failure, a
- * launcher may kill the others. */
 struct comm;
-void cli_part(struct comm *comm);
+
+/* Open the comm of all ranks, and catch signals from then on. */
+int cli_join(const struct cli_where *where, struct comm **ret_comm, struct shoal_err *err) MUST_USE;
+
+/*
+ * Close the comm. Output is flushed first: as soon as one rank has exited with a failure, a
+ * launcher may kill the others. From here on a signal ends the process at once; and if MPI does not
+ * come to its end, the process exits without it, with @status. Returns @status, or CLI_FAILED if
+ * the other ranks did not come to their end.
+ */
+int cli_part(const char *command, struct comm *comm, int status) MUST_USE;
+
+/* Print the error of a rank that misses another one: rank 0 may be the one that is missing. */
+void cli_print_lost_peer(const char *command, const struct comm *comm, int rc,
+			 struct shoal_err *err);
 
 /* Exit with @status while threads are still reading, which may never end: exit() would destroy
  * what they use. */
@@ -69,7 +90,8 @@ _Noreturn void cli_exit_now(const char *command, int status);
 /* The writer of every --json: to standard output, a document per line. */
 struct json cli_json(void);
 
-/* Becomes 1 on a terminating signal, once cli_catch_signals() was called. */
+/* Becomes 1 on a terminating signal, once cli_catch_signals() was called. A second one ends the
+ * process at once. */
 extern int cli_stop;
 void cli_catch_signals(void);
 void cli_release_signals(void);

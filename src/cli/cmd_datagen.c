@@ -319,7 +319,6 @@ static int cmd_datagen_run(struct cmd_datagen_arguments *a, struct comm *comm, s
 	a->o.progress = cmd_datagen_show_progress;
 	a->o.warn = cmd_datagen_warn;
 	a->o.self = s;
-	comm_set_stop(comm, &cli_stop);
 	return datagen_execute(comm, *ret_w, &a->o, r, err);
 }
 
@@ -335,8 +334,7 @@ static int cmd_datagen_start(void *arguments, int nr, char **words)
 
 	if (status != CLI_OK)
 		return status;
-	cli_catch_signals();
-	if (comm_open(&comm, &err) < 0)
+	if (cli_join(&a->where, &comm, &err) < 0)
 		return cli_fail("datagen", "%s", cli_words("datagen", &err));
 	s.rank = comm_place(comm)->rank;
 	s.nr_ranks = comm_place(comm)->size;
@@ -344,7 +342,8 @@ static int cmd_datagen_start(void *arguments, int nr, char **words)
 	rc = cmd_datagen_run(a, comm, &s, &w, &r, &err);
 	status = cmd_datagen_report(a, &s, w, &r, rc, &err);
 	workload_free(w);
-	cli_part(comm);
+	cli_print_lost_peer("datagen", comm, rc, &err);
+	status = cli_part("datagen", comm, status);
 	if (rc == -ECANCELED)
 		cli_die_of_signal();
 	return status;
@@ -376,6 +375,7 @@ static const struct cli_option options[] = {
 		  "suits the machine)"),
 	CLI_FLAG(0, "json", AT(json), "print the result as JSON"),
 	CLI_QUIET(AT(quiet)),
+	CLI_PEER_TIMEOUT(AT(where.peer_timeout), AT(where.peer_timeout_given)),
 	CLI_END,
 };
 

@@ -239,12 +239,13 @@ static void note_rules(const struct workload *w, const struct datasize_outcome *
 static int datasize(const struct cmd_datasize_arguments *a)
 {
 	struct workload *w = NULL;
+	const struct cli_where where = { .local_copy = NULL };
 	struct comm *comm = NULL;
 	struct shoal_err err = { "" };
 	struct datasize_outcome o = { 0 };
 	int rc, status;
 
-	if (comm_open(&comm, &err) < 0)
+	if (cli_join(&where, &comm, &err) < 0)
 		return cli_fail("datasize", "%s", cli_words("datasize", &err));
 	rc = cmd_datasize_run(a, comm, &w, &o, &err);
 	status = rc < 0 ? CLI_FAILED : CLI_OK;
@@ -261,8 +262,8 @@ static int datasize(const struct cmd_datasize_arguments *a)
 			cmd_datasize_print_text(w, &o);
 	}
 	workload_free(w);
-	cli_part(comm);
-	return status;
+	cli_print_lost_peer("datasize", comm, rc, &err);
+	return cli_part("datasize", comm, status);
 }
 
 static int cmd_datasize_start(void *arguments, int nr, char **words)

@@ -175,7 +175,6 @@ static int cmd_index_run(const struct index_arguments *a, struct comm *comm,
 {
 	int rc;
 
-	comm_set_stop(comm, a->options.stop);
 	comm_set_stall(comm, STALL_SECONDS, cmd_index_show_stall, NULL);
 	rc = cmd_index_agree(a, comm, err);
 	if (rc < 0)
@@ -194,7 +193,7 @@ static int cmd_index_run(const struct index_arguments *a, struct comm *comm,
 		return rc;
 	}
 	if (comm_place(comm)->rank == 0) /* the catalog is there */
-		comm_set_stop(comm, NULL);
+		comm_defer_stop(comm, true);
 	return comm_barrier(comm, err);
 }
 
@@ -357,10 +356,10 @@ int cmd_index_start(void *arguments, int nr, char **words)
 
 	if (status != CLI_OK)
 		return status;
-	cli_catch_signals();
-	/* Who lists a shard has no part in what others do. */
-	if ((a->tree.nr_shards ? comm_self(&comm, &err) : comm_open(&comm, &err)) < 0)
+	/* A process that lists a shard has no part in what others do. */
+	if ((a->tree.nr_shards ? comm_self(&comm, &err) : cli_join(&a->where, &comm, &err)) < 0)
 		return cli_fail("index", "%s", cli_words("index", &err));
+	cli_catch_signals();
 	cli_progress_start(&telling.progress);
 	telling.quiet = a->quiet;
 	telling.place = comm_place(comm);
@@ -378,10 +377,10 @@ int cmd_index_start(void *arguments, int nr, char **words)
 		status = cmd_index_print_failure(a, telling.place, rc, &err);
 	else if (telling.place->rank == 0)
 		print_result(a, &result, clock_seconds() - telling.progress.start);
-	cli_part(comm);
+	status = cli_part("index", comm, rc == -ECANCELED ? CLI_INTERRUPTED : status);
 	if (rc == -ECANCELED && alone)
 		cli_die_of_signal();
 	/* Launchers distinguish a job that their own signal ended from a good one only by its
 	 * status. */
-	return rc == -ECANCELED ? CLI_INTERRUPTED : status;
+	return status;
 }

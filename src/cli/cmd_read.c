@@ -144,7 +144,6 @@ static int cmd_read_run(struct cmd_read_arguments *a, struct comm *comm,
 {
 	int rc;
 
-	comm_set_stop(comm, &cli_stop);
 	rc = cli_open_catalog(a->path, &a->where, ret_cat, err);
 	if (rc == 0) {
 		rc = cmd_read_check_use(a, *ret_cat, err);
@@ -360,12 +359,12 @@ static int cmd_read_start(void *arguments, int nr, char **words)
 	if (cli_s3_check_uri("read", a->path) != CLI_OK)
 		return CLI_USAGE;
 	o.started = clock_seconds();
-	cli_catch_signals();
-	if (comm_open(&comm, &err) < 0)
+	if (cli_join(&a->where, &comm, &err) < 0)
 		return cli_fail("read", "%s", cli_words("read", &err));
 	rc = cmd_read_run(a, comm, &cat, &loader, &o, &err);
 	status = cmd_read_report(a, comm_place(comm), &o, rc, &err);
-	cli_part(comm);
+	cli_print_lost_peer("read", comm, rc, &err);
+	status = cli_part("read", comm, status);
 	if (rc == -ECANCELED)
 		cli_die_of_signal();
 	if (rc < 0 && loader)
@@ -398,6 +397,7 @@ static const struct cli_option options[] = {
 	CLI_LOCAL_COPY(AT(where.local_copy)),
 	CLI_JSON(AT(json)),
 	CLI_QUIET(AT(quiet)),
+	CLI_PEER_TIMEOUT(AT(where.peer_timeout), AT(where.peer_timeout_given)),
 	CLI_END,
 };
 

@@ -172,9 +172,9 @@ static int open_data(struct cmd_run_state *c, struct shoal_err *err)
 	int rc;
 
 	/* Until the first step a signal ends all; from then on the run ends after a step. */
-	comm_set_stop(c->comm, &cli_stop);
+	comm_defer_stop(c->comm, false);
 	rc = run_data_open(&c->data, c->comm, c->workload, &o, err);
-	comm_set_stop(c->comm, NULL);
+	comm_defer_stop(c->comm, true);
 	run_screen_clear(&c->screen);
 	return rc;
 }
@@ -375,7 +375,10 @@ static int cmd_run_print_failure(struct cmd_run_state *c, int rc, struct shoal_e
 			cli_words("run", err),
 			c->result.partial ? "go on with --resume" : "write them with --resume");
 	}
-	if (rc == -ECANCELED)
+	if (rc == -ECANCELED && c->result.begun)
+		cli_fail("run", "interrupted, and not all ranks came to the end of the step; go on "
+				"with --resume");
+	else if (rc == -ECANCELED)
 		cli_fail("run", "interrupted before the first step: nothing was measured");
 	else
 		cli_fail("run", "%s%s", rank, cli_words("run", err));
@@ -440,11 +443,12 @@ static int cmd_run_finish(struct cmd_run_state *c, int rc, int status)
 	bool reading = c->result.reading[0] || c->result.reading[1];
 
 	run_folder_close(c->a.results, c->lock);
-	cli_part(c->comm);
+	status = cli_part("run", c->comm,
+			  cli_stop && (rc == -ECANCELED || partial) ? CLI_INTERRUPTED : status);
 	if (rc == -ECANCELED || partial) {
 		if (alone)
 			cli_die_of_signal();
-		cli_exit_now("run", cli_stop ? CLI_INTERRUPTED : status);
+		cli_exit_now("run", status);
 	}
 	run_result_release(&c->result);
 	if ((rc < 0 && c->loaded) || reading)
@@ -465,8 +469,7 @@ static int cmd_run_start(void *arguments, int nr, char **words)
 	if (status != CLI_OK)
 		return status;
 	c.a = *(struct cmd_run_arguments *)arguments;
-	cli_catch_signals();
-	if (comm_open(&c.comm, &err) < 0)
+	if (cli_join(&c.a.where, &c.comm, &err) < 0)
 		return cli_fail("run", "%s", cli_words("run", &err));
 	c.place = comm_place(c.comm);
 	c.rank = c.place->rank;
@@ -475,6 +478,7 @@ static int cmd_run_start(void *arguments, int nr, char **words)
 	rc = cmd_run_run(&c, &err);
 	run_screen_clear(&c.screen);
 	status = rc < 0 ? cmd_run_print_failure(&c, rc, &err) : cmd_run_report(&c);
+	cli_print_lost_peer("run", c.comm, rc, &err);
 	return cmd_run_finish(&c, rc, status);
 }
 
@@ -498,6 +502,7 @@ static const struct cli_option options[] = {
 	CLI_LOCAL_COPY(AT(where.local_copy)),
 	CLI_FLAG(0, "json", AT(json), "print summary.json instead of a table"),
 	CLI_QUIET(AT(quiet)),
+	CLI_PEER_TIMEOUT(AT(where.peer_timeout), AT(where.peer_timeout_given)),
 	CLI_END,
 };
 

@@ -206,6 +206,7 @@ static const struct cli_option options[] = {
 		 "put temporary files there (default, and with --resume: beside the catalog)"),
 	CLI_FLAG(0, "json", AT(json), "print the result as JSON"),
 	CLI_QUIET(AT(quiet)),
+	CLI_PEER_TIMEOUT(AT(where.peer_timeout), AT(where.peer_timeout_given)),
 	CLI_END,
 };
 

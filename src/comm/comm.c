@@ -67,6 +67,7 @@ void comm_fail(struct comm *c, const struct shoal_err *err)
 
 static void comm_release(struct comm *c)
 {
+	comm_pulse_close(c);
 	comm_mail_release(c);
 	comm_fast_release(c);
 	free(c->world.buf);
@@ -226,33 +227,50 @@ static int close_failed(struct comm *c)
 	return rc;
 }
 
+int comm_finish(struct comm *c, struct shoal_err *err)
+{
+	struct shoal_err own = { "" };
+	bool failed = c->failed;
+	int rc = 0;
+
+	err = err ? err : &own;
+	c->finished = true;
+	if (!c->t)
+		return 0;
+	if (!failed) {
+		rc = close_clean(c, err);
+		if (rc < 0 && rc != -ETIMEDOUT && !c->failed)
+			comm_fail(c, err);
+	}
+	c->clean = rc == 0;
+	if (c->failed)
+		c->clean = c->bye.nr > 0 && close_failed(c) == 0;
+	comm_pulse_close(c);
+	return failed ? 0 : rc;
+}
+
 struct comm *comm_close(struct comm *c)
 {
-	struct shoal_err err = { "" };
-	bool clean, at_rest;
-	int rc = 0;
+	bool at_rest;
 
 	if (!c)
 		return NULL;
+	if (!c->finished) {
+		int rc = comm_finish(c, NULL);
+
+		(void)rc; /* the caller of this call does not want to know */
+	}
 	if (!c->t) {
 		comm_release(c);
 		return NULL;
 	}
-	if (!c->failed) {
-		rc = close_clean(c, &err);
-		if (rc < 0 && rc != -ETIMEDOUT && !c->failed)
-			comm_fail(c, &err);
-	}
-	if (c->failed)
-		rc = c->bye.nr > 0 ? close_failed(c) : -ENOMEM;
-	clean = rc == 0;
-	if (!clean && !comm_stopped(c))
+	if (!c->clean && !comm_stopped(c))
 		c->t->abort(c->t_self, 1);
 	at_rest = comm_cancel_all(c);
-	if (clean)
+	if (c->clean)
 		c->t->stop(c->t_self);
 	/* Memory that MPI may still write to is leaked; the process is about to end. */
-	if (clean || at_rest)
+	if (c->clean || at_rest)
 		comm_release(c);
 	return NULL;
 }
@@ -272,6 +290,16 @@ const char *comm_name(const struct comm *c)
 void comm_set_stop(struct comm *c, const int *stop)
 {
 	c->stop = stop;
+}
+
+void comm_defer_stop(struct comm *c, bool deferred)
+{
+	c->stop_deferred = deferred;
+}
+
+void comm_set_peer_timeout(struct comm *c, unsigned seconds)
+{
+	c->peer_seconds = seconds;
 }
 
 void comm_set_stall(struct comm *c, double seconds, void (*stalled)(void *self, const char *words),

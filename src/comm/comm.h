@@ -41,9 +41,15 @@ int comm_open(struct comm **ret_comm, struct shoal_err *err) MUST_USE;
 int comm_self(struct comm **ret_comm, struct shoal_err *err) MUST_USE;
 
 /*
- * Collective. After a failure it waits three seconds for the other ranks, and aborts the job if
- * they do not come; after a stop it waits one second and then returns anyway. Mail that was not
- * polled is discarded. NULL is fine. Returns NULL.
+ * Collective: wait until all ranks have come to their end. After a failure it waits three seconds
+ * for the other ranks, after a stop one second. Mail that was not polled is discarded. Only
+ * comm_close() is allowed afterwards, which calls this unless the caller has.
+ */
+int comm_finish(struct comm *c, struct shoal_err *err) MUST_USE;
+
+/*
+ * Collective. Aborts the job if ranks did not come to their end in time, unless there was a stop;
+ * otherwise shuts MPI down, which may hang for ever. NULL is fine. Returns NULL.
  */
 struct comm *comm_close(struct comm *c);
 
@@ -57,6 +63,20 @@ const char *comm_name(const struct comm *c);
  * that is a failure, which the other ranks see.
  */
 void comm_set_stop(struct comm *c, const int *stop);
+
+/*
+ * While @deferred, a stop does not end waits at once, because the ranks agree on it among
+ * themselves, or because it is too late for it; but waits after a stop last three seconds at most,
+ * all together, because a rank that was stopped or killed agrees to nothing.
+ */
+void comm_defer_stop(struct comm *c, bool deferred);
+
+/*
+ * Fail with -EHOSTDOWN if a rank that another one waits for does not answer for @seconds, though it
+ * has answered before: because it was stopped or killed, or is cut off. A rank that works answers.
+ * 0, as at the start: wait for ever.
+ */
+void comm_set_peer_timeout(struct comm *c, unsigned seconds);
 
 /*
  * Call @stalled when a wait lasts longer than @seconds, and again each time that long passes, with

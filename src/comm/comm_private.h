@@ -3,8 +3,8 @@
  *
  * comm.c opens, closes and fails; wait.c has single messages and the one way to wait for them;
  * tree.c has the calls along a tree (barrier, broadcast, reduce); flow.c moves chunks, gather.c
- * builds gather and exchange on it; mail.c is the mail; fast_reduce.c the fast reduce; open.c finds
- * the MPI.
+ * builds gather and exchange on it; mail.c is the mail; fast_reduce.c the fast reduce; pulse.c
+ * notices dead ranks; open.c finds the MPI.
  */
 #ifndef SHOAL_COMM_COMM_PRIVATE_H
 #define SHOAL_COMM_COMM_PRIVATE_H
@@ -140,11 +140,14 @@ struct comm {
 	struct comm_place place;
 	int *node_ranks; /* the ranks of this node, for the node barrier */
 	enum comm_state state;
+	bool finished, clean; /* comm_finish() was called; all ranks have come to their end */
 	struct comm_op *busy;
 	struct comm_group world, node, bye;
 
 	const int *stop;
-	uint64_t deadline; /* waits end with -ETIMEDOUT then; 0: never */
+	bool stop_deferred;
+	uint64_t stop_seen; /* when a deferred stop was first noticed; 0: not yet */
+	uint64_t deadline;  /* waits end with -ETIMEDOUT then; 0: never */
 	double stall_seconds;
 	void (*stalled)(void *self, const char *words);
 	void *stalled_self;
@@ -163,6 +166,8 @@ struct comm {
 	uint8_t *flow_mem; /* kept until close after a failure: messages may still use it */
 	struct comm_mailbox mail;
 	struct comm_fast *closed_fast; /* closed, but their memory may still be in use */
+	struct comm_pulse *pulse;      /* NULL: dead ranks are not noticed */
+	unsigned peer_seconds;         /* how long a rank may be silent; 0: for ever */
 	struct comm_op trash;
 	void *trash_buf;
 };
@@ -260,6 +265,16 @@ int comm_flows_run(struct comm *c, unsigned nr, struct shoal_err *err) MUST_USE;
 /* ---- fast_reduce.c ---- */
 
 void comm_fast_release(struct comm *c);
+
+/* ---- pulse.c ---- */
+
+/* Collective: start answering whether this rank is alive. Without a network it does nothing. */
+int comm_pulse_open(struct comm *c, struct shoal_err *err) MUST_USE;
+void comm_pulse_close(struct comm *c);
+
+/* In a wait that began at @since: ask the neighbours. -EHOSTDOWN if one has been silent too long.
+ */
+int comm_pulse_check(struct comm *c, uint64_t since, uint64_t now, struct shoal_err *err) MUST_USE;
 
 /* ---- mail.c ---- */
 

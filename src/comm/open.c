@@ -158,6 +158,8 @@ int comm_open(struct comm **ret_comm, struct shoal_err *err)
 	if (rc < 0)
 		return rc;
 	rc = check_size(c, comm_name(c), err);
+	if (rc == 0)
+		rc = comm_pulse_open(c, err);
 	if (rc < 0) {
 		comm_close(c);
 		return rc;

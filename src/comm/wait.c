@@ -18,6 +18,7 @@
 #define SLEEP_PART   32u      /* sleep for this fraction of the time waited */
 #define STRAY_TRIES  16u      /* a wrong call may be detected a little later */
 #define STOP_LIMIT   UINT64_C(1000000000)
+#define STOP_GRACE   UINT64_C(3000000000) /* for waits after a deferred stop, all together */
 
 bool comm_stopped(const struct comm *c)
 {
@@ -168,9 +169,14 @@ static int check_stop(struct comm *c, struct shoal_err *err)
 
 	if (!c->deadline && !comm_stopped(c))
 		return 0;
-	if (c->state == COMM_OPEN)
-		return err_set(err, -ECANCELED, "stopped");
 	now = clock_now();
+	if (c->state == COMM_OPEN) {
+		if (!c->stop_seen)
+			c->stop_seen = now;
+		if (c->stop_deferred && now < c->stop_seen + STOP_GRACE)
+			return 0;
+		return err_set(err, -ECANCELED, "stopped");
+	}
 	if (comm_stopped(c) && (!c->deadline || c->deadline > now + STOP_LIMIT))
 		c->deadline = now + STOP_LIMIT;
 	if (now >= c->deadline)
@@ -254,6 +260,9 @@ int comm_pause(struct comm *c, struct comm_pause *p, struct shoal_err *err)
 			report_stall(c, p, seconds);
 		p->stalls = stalls;
 	}
+	rc = c->state == COMM_DRAINING ? 0 : comm_pulse_check(c, p->since, now, err);
+	if (rc < 0)
+		return rc;
 	ns = (now - p->since) / SLEEP_PART;
 	ns = u64_min(u64_max(ns, SLEEP_MIN_NS), SLEEP_MAX_NS);
 	if (p->until)

@@ -542,7 +542,7 @@ static int assemble(struct index_job *j, int fd, struct shoal_err *err)
 		j->writer = NULL; /* sealing frees it */
 		rc = shoal_writer_seal(a.writer, err);
 		if (rc == 0) /* nothing can be undone from here on */
-			comm_set_stop(j->comm, NULL);
+			comm_defer_stop(j->comm, true);
 	}
 	return rc;
 }

@@ -355,7 +355,7 @@ static int list_tree(struct index_job *j, struct shoal_index_result *result, str
 	if (j->refused)
 		rc = index_say_empty(j, result, err);
 	if (rc == 0) /* the catalog exists: too late to be interrupted */
-		comm_set_stop(j->comm, NULL);
+		comm_defer_stop(j->comm, true);
 	result->nr_resumed = j->resume.nr_names;
 	if (rc == 0) /* a result consists of numbers only */
 		rc = comm_reduce(j->comm, COMM_SUM, (uint64_t *)(void *)result,

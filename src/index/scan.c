@@ -278,7 +278,7 @@ static int begin_checkpoints(struct index_job *j, struct shoal_err *err)
 	int rc = first ? 0 : index_resume_begin(j, err);
 
 	j->resume.alone = !first && j->resume.old_ranks != j->place->size;
-	comm_set_stop(j->comm, NULL);
+	comm_defer_stop(j->comm, true);
 	if (rc == 0)
 		rc = comm_barrier(j->comm, err);
 	if (rc == 0)
@@ -290,7 +290,7 @@ static int begin_checkpoints(struct index_job *j, struct shoal_err *err)
 	if (rc == 0)
 		index_resume_drop_old(&j->resume);
 	j->resume.found |= rc == 0;
-	comm_set_stop(j->comm, j->options->stop);
+	comm_defer_stop(j->comm, false);
 	return rc;
 }
 

@@ -2,10 +2,14 @@
 
 import os
 import resource
+import struct
+import subprocess
 
 import pytest
 import shapes
-from conftest import binary, contents, lines
+from conftest import binary, check_words, contents, lines
+
+import make  # of tests/reader, which conftest adds
 
 
 def limited(**limits):
@@ -107,3 +111,41 @@ def test_reading_with_few_open_files(shoal, tree, tmp_path, files, engine):
     else:
         assert result.returncode == 1 and len(lines(result.stderr)) == 1
         assert b"ulimit -n" in result.stderr and files < 16, result.stderr
+
+
+# ------------------------------------------------------------------------------------------------------- dictionaries
+
+
+def dictionary_catalog(path, nr, length, overlap=False):
+    """nr segments, each with a dictionary of its own, or (overlap) all with the same bytes."""
+    content = bytes(range(256)) * (length // 256)
+    names, payload = make.front([b"%05d" % 0, b"%05d/x" % 0], True, content)
+    segments = [([name.replace(b"00000", b"%05d" % i) for name in names], payload.replace(b"00000", b"%05d" % i))
+                for i in range(nr)]
+    sections, fields = make.parts(segments)
+    sections[b"DICT"] = content if overlap else content * nr
+    sections[b"DTAB"] = b"".join(struct.pack("<QQQ", i, 0 if overlap else i * length, length) for i in range(nr))
+    path.write_bytes(make.assemble([section for section in sections.items() if section[1]], **fields))
+
+
+@pytest.mark.parametrize("command", ["ls", "verify"])
+@pytest.mark.parametrize("nr, length", [(70, 2**20), (1700, 2**14)], ids=["long", "many"])
+def test_dictionaries_take_a_bounded_amount_of_memory(shoal, tmp_path, command, nr, length):
+    dictionary_catalog(tmp_path / "c", nr, length)
+    done = subprocess.run(["sh", "-c", 'ulimit -d 65536; exec "$@"', "sh", binary(), command, str(tmp_path / "c")],
+                          capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(b"\n") == (2 * nr if command == "ls" else 0)
+
+
+@pytest.mark.parametrize("command", ["ls", "verify"])
+def test_dictionaries_that_overlap_are_refused(shoal, tmp_path, command):
+    dictionary_catalog(tmp_path / "c", 3, 4096, overlap=True)
+    check_words(shoal(command, tmp_path / "c"), 1, "two dictionaries overlap")
+
+
+@pytest.mark.parametrize("length", [2**20, 2**20 + 256])
+def test_a_dictionary_of_more_than_a_mebibyte_is_refused(shoal, tmp_path, length):
+    dictionary_catalog(tmp_path / "c", 1, length)
+    done = shoal("verify", tmp_path / "c")
+    assert (done.returncode, b"too long" in done.stderr) == ((0, False) if length == 2**20 else (1, True))

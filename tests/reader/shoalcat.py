@@ -736,10 +736,13 @@ def key_of(name, skip):
 
 def read_dictionaries(table, content):
     """(first segment, dictionary) for each one, first segments rising strictly."""
-    dictionaries = []
+    dictionaries, end = [], 0
     for first, offset, length in read_table(table, DICTIONARY, "DTAB"):
         need(not dictionaries or first > dictionaries[-1][0], "first segments in DTAB do not rise at", first)
         need(offset + length <= len(content), "a dictionary goes past the end of DICT")
+        need(length <= 2**20, "a dictionary has", length, "bytes")
+        need(offset >= end, "dictionaries overlap at", offset)
+        end = offset + length
         dictionaries.append((first, content[offset:offset + length]))
     return dictionaries
 

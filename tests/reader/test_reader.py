@@ -223,6 +223,26 @@ def test_dictionaries_serve_the_segments_from_their_first_on():
         assert damage(make.catalog(segments, dictionaries=[(raw_first, raw), (trained_first, trained)])) is not None
 
 
+@pytest.mark.parametrize("second, words", [
+    ((1, 8, 8), None),
+    ((1, 9, 7), None),  # a gap
+    ((1, 16, 0), None),
+    ((1, 7, 8), "dictionaries overlap at 7"),
+    ((1, 0, 8), "dictionaries overlap at 0"),
+])
+def test_dictionaries_do_not_overlap(second, words):
+    sections, fields = make.parts([many_names(2)])
+    sections[b"DICT"], sections[b"DTAB"] = bytes(16), struct.pack("<QQQ", 0, 0, 8) + struct.pack("<QQQ", *second)
+    said = damage(make.assemble([section for section in sections.items() if section[1]], **fields))
+    assert said == (words and "damaged: " + words)
+
+
+@pytest.mark.parametrize("length", [2**20, 2**20 + 1])
+def test_a_dictionary_has_at_most_a_mebibyte(length):
+    said = damage(make.catalog([many_names(2)], dictionaries=[(0, bytes(length))]))
+    assert said == (None if length == 2**20 else f"damaged: a dictionary has {length} bytes")
+
+
 def test_sections_longer_than_a_page_have_a_sum_for_each_page():
     names = hex_names(1000, 60)
     data = make.catalog([front(names[:500]), front(names[500:])])
@@ -467,6 +487,7 @@ def become(content):
     ("DTAB", become(bytes(23)), "DTAB has"),
     ("DTAB", become(struct.pack("<QQQ", 0, 0, 1)), "a dictionary goes past"),
     ("DTAB", become(bytes(48)), "first segments in DTAB"),
+    ("DTAB", become(struct.pack("<QQQQQQ", 0, 0, 1, 1, 0, 1)), "a dictionary goes past"),
     ("SZRN", put(0, 1), "SZ run 0 starts at 1"),
     ("SZRN", put(32, 0), "SZ run"),
     ("SZRN", put(64, 30), "SZ"),

@@ -615,7 +615,8 @@ static void dictionaries_that_lie_are_explained(void **state)
 		{ 8, UINT64_MAX, "section DICT" },
 		{ 8, UINT64_MAX / CAT_NR_SECTIONS + 1, "section DICT" },
 		{ 8, 1, "section " },
-		{ 16, UINT64_MAX, "section DICT" },
+		{ 16, UINT64_MAX, "a dictionary is too long" },
+		{ 16, CAT_DICT_MAX, "section DICT" }, /* more than there is */
 		{ 16, 0, "section " },
 		{ 16, 100, "section " },
 	};

@@ -1,0 +1,143 @@
+/*
+ * Goal: a rank that is silent is missed in time and named; one that only works is not; and a stop
+ * that is deferred ends a wait all the same.
+ *
+ * Ranks are threads, see ranks.h. A rank without a pulse is like a process that was stopped.
+ */
+#include <unistd.h>
+
+#include "help.h"
+#include "ranks.h"
+
+static int stop_flag;
+static int parked; /* ranks that wait until the others have ended */
+
+static void run_ranks(int size, rank_fn *fn)
+{
+	struct thread_world w;
+
+	__atomic_store_n(&parked, size, __ATOMIC_RELAXED);
+	thread_world_init(&w, size, 2, 0);
+	ranks_run(&w, fn);
+	thread_world_release(&w);
+}
+
+/* As a process that was stopped: it calls nothing until all others have given up. */
+static void park(void)
+{
+	while (__atomic_load_n(&parked, __ATOMIC_RELAXED) > 1)
+		usleep(1000);
+}
+
+static void unpark(void)
+{
+	__atomic_sub_fetch(&parked, 1, __ATOMIC_RELAXED);
+}
+
+static void last_rank_is_silent(struct comm *c, int rank, int size)
+{
+	struct shoal_err err = { "" };
+	uint64_t began;
+	int rc;
+
+	CHECK(comm_pulse_open(c, &err) == 0);
+	comm_set_peer_timeout(c, 2);
+	CHECK(comm_barrier(c, NULL) == 0);
+	if (rank == size - 1) {
+		usleep(50000); /* the first questions are answered */
+		comm_pulse_close(c);
+		park();
+		return;
+	}
+	began = clock_now();
+	rc = comm_barrier(c, &err);
+	CHECK_ERR(rc == -EHOSTDOWN || rc == -EREMOTEIO, err);
+	CHECK_ERR(strstr(err.msg, "rank 3 (at 127.0.0.1) has ") != NULL ||
+			  strstr(err.msg, "rank 2 (at 127.0.0.1) has ") != NULL,
+		  err);
+	CHECK(clock_now() - began < UINT64_C(20000000000));
+	unpark();
+}
+
+static void a_silent_rank_is_missed_and_named(void **state)
+{
+	(void)state;
+	run_ranks(4, last_rank_is_silent);
+}
+
+static void last_rank_works(struct comm *c, int rank, int size)
+{
+	struct shoal_err err = { "" };
+
+	CHECK(comm_pulse_open(c, &err) == 0);
+	comm_set_peer_timeout(c, 1);
+	if (rank == size - 1)
+		usleep(4500000); /* it calls nothing of the comm meanwhile */
+	CHECK_ERR(comm_barrier(c, &err) == 0, err);
+}
+
+static void a_rank_that_works_is_not_missed(void **state)
+{
+	(void)state;
+	run_ranks(3, last_rank_works);
+}
+
+static void nobody_limits_the_wait(struct comm *c, int rank, int size)
+{
+	struct shoal_err err = { "" };
+
+	CHECK(comm_pulse_open(c, &err) == 0);
+	if (rank == size - 1) {
+		usleep(50000);
+		comm_pulse_close(c);
+		usleep(3500000);
+	}
+	CHECK_ERR(comm_barrier(c, &err) == 0, err);
+}
+
+static void without_a_limit_a_silent_rank_is_waited_for(void **state)
+{
+	(void)state;
+	run_ranks(2, nobody_limits_the_wait);
+}
+
+static void stop_is_deferred(struct comm *c, int rank, int size)
+{
+	struct shoal_err err = { "" };
+	uint64_t began = clock_now();
+	int rc;
+
+	comm_set_stop(c, &stop_flag);
+	comm_defer_stop(c, true);
+	CHECK(comm_barrier(c, &err) == 0);
+	if (rank == size - 1) {
+		park();
+		return;
+	}
+	__atomic_store_n(&stop_flag, 1, __ATOMIC_RELAXED);
+	rc = comm_barrier(c, &err);
+	CHECK_ERR(rc == -ECANCELED || rc == -EREMOTEIO, err);
+	CHECK(clock_now() - began >= UINT64_C(2900000000)); /* the others had time to agree */
+	CHECK(clock_now() - began < UINT64_C(20000000000));
+	unpark();
+}
+
+static void a_deferred_stop_ends_a_wait_that_nobody_comes_to(void **state)
+{
+	(void)state;
+	stop_flag = 0;
+	run_ranks(3, stop_is_deferred);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_silent_rank_is_missed_and_named),
+		cmocka_unit_test(a_rank_that_works_is_not_missed),
+		cmocka_unit_test(without_a_limit_a_silent_rank_is_waited_for),
+		cmocka_unit_test(a_deferred_stop_ends_a_wait_that_nobody_comes_to),
+	};
+
+	alarm(120); /* whatever hangs is found by it */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
