@@ -43,7 +43,7 @@ void load_cached_init(struct load_cached *c, struct store *store, bool direct)
 	const struct store_posix *files = store_posix_of(store);
 
 	*c = (struct load_cached){ .root_fd = files ? files->root_fd : -1,
-				   .told = files,
+				   .supported = files,
 				   .direct = direct };
 }
 
@@ -128,7 +128,7 @@ void load_cached_look(struct load_cached *c, const char *name, uint64_t off, uin
 	struct stat st;
 	int fd;
 
-	if (!c->told)
+	if (!c->supported)
 		return;
 	if (c->until_next > 0) {
 		uint64_t counts = 1 + (len == SHOAL_SIZE_UNKNOWN ? 0 : len / LARGE_BYTES);
@@ -152,7 +152,7 @@ void load_cached_look(struct load_cached *c, const char *name, uint64_t off, uin
 	if (fd >= 0)
 		close(fd);
 	if (cached < 0) {
-		c->told = false; /* it fails for this file and most likely for the others */
+		c->supported = false; /* it fails for this file and most likely for the others */
 		return;
 	}
 	c->nr_pages += (len + PAGE - 1) / PAGE;

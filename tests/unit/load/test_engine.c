@@ -658,7 +658,7 @@ static void of_others_files_the_page_cache_is_not_known(void **state)
 	load_cached_look(&c, "others", 0, 9000);
 	assert_int_equal(seteuid(0), 0);
 	assert_int_equal(c.nr_pages, 0);
-	assert_false(c.told);
+	assert_false(c.supported);
 	fail_cachestat = 0;
 	close(fd);
 	store_close(store);
@@ -1187,7 +1187,7 @@ static void options_that_make_no_sense_are_refused(void **state)
 	o = (struct load_engine_options){ .kind = LOAD_URING, .store = null, .in_flight = 1 };
 	engine_new(&o, -ENOTSUP, "io_uring reads files, but a null store has none");
 	o = (struct load_engine_options){ .store = null, .in_flight = 1, .direct = true };
-	load_engine_free(engine_new(&o, 0, "no O_DIRECT, as a null store has no files"));
+	load_engine_free(engine_new(&o, 0, "no O_DIRECT: a null store has no files"));
 	store_close(null);
 }
 
