@@ -138,10 +138,10 @@ REFUSED = {
                         b"a mismatched end tag"),
     "it is a bomb": (bomb, b"a document type"),
     "a good status has an error in it": (lambda q, nr, keys: error(200, "InternalError", "try later"), b"InternalError: try later"),
-    "there is no word on whether that is all": (lambda q, nr, keys: Answer(body=page(keys, None)), b"no word on whether"),
-    "a size is no number": (lambda q, nr, keys: Answer(body=page([b"a"], False, sizes=[b"1e3"])), b"no number"),
+    "there is no word on whether that is all": (lambda q, nr, keys: Answer(body=page(keys, None)), b"no IsTruncated element"),
+    "a size is no number": (lambda q, nr, keys: Answer(body=page([b"a"], False, sizes=[b"1e3"])), b"a malformed size"),
     "a key's encoding is broken": (lambda q, nr, keys: Answer(body=page([b"a"], False).replace(b">a<", b">%4<")),
-                                   b"encoding is broken"),
+                                   b"malformed encoding"),
     "there are more keys than a page has": (lambda q, nr, keys: Answer(body=page([b"%05d" % i for i in range(1001)], False)),
                                             b"more keys than requested"),
     "it never stops sending": (lambda q, nr, keys: Answer(body=b"<ListBucketResult>", length=1 << 40,
@@ -154,7 +154,7 @@ REFUSED = {
     "pages go backwards": (lambda q, nr, keys: Answer(body=page([b"%05d" % (90000 - nr)], True)), ORDER),
     "a token repeats without an end": (lambda q, nr, keys: Answer(body=page([], True, token="again")), b"repeats the same page"),
     "tokens never end": (lambda q, nr, keys: Answer(body=page([], True, token="t%d" % nr)), b"1000 pages without a key"),
-    "there is more, but no token": (lambda q, nr, keys: Answer(body=page([], True)), b"gives no continuation"),
+    "there is more, but no token": (lambda q, nr, keys: Answer(body=page([], True)), b"sends no continuation"),
     "it sends us elsewhere": (lambda q, nr, keys: error(301, "PermanentRedirect", headers=(
         "Location: http://127.0.0.1:1/bucket",)), b""),
     "it sends us round in circles": (lambda q, nr, keys: error(307, "TemporaryRedirect", headers=(

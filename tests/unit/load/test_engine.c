@@ -551,7 +551,7 @@ static void a_leased_file_is_waited_for(void **state)
 
 static void *wake_later(void *arg)
 {
-	usleep(50000);
+	wait_until_others_sleep();
 	load_engine_wake(arg);
 	return NULL;
 }
