@@ -115,7 +115,7 @@ class Batch(Sequence):
 
     @property
     def step(self) -> int:
-        """Which step of the epoch it is."""
+        """The step of the epoch."""
         return self.handle.step
 
     @property

@@ -1,7 +1,7 @@
 /*
- * HDF5 as h5py writes it by default: hdf5_superblock 0, a root group with a symbol table, and in it
- * the contiguous datasets "records" of shape (samples, rows, columns) and "labels", both of bytes.
- * The rest of the requested size is unused space between the labels and the records.
+ * HDF5 as h5py writes it by default: superblock version 0, a root group with a symbol table, and in
+ * it the contiguous datasets "records" of shape (samples, rows, columns) and "labels", both of
+ * bytes. The rest of the requested size is unused space between the labels and the records.
  *
  * Section numbers in comments are those of the HDF5 File Format Specification, version 3.0.
  */

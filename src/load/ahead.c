@@ -14,7 +14,7 @@
 #define REAP_US 100000
 #define REAPED  64u
 
-/* The minimum time between checks for stalls; a check visits all slots. */
+/* The minimum time between checks for stalls; each check visits all slots. */
 #define WATCH_NS 50000000
 
 /* How many bytes of a sample in pieces are read before its file is opened again. */
@@ -61,10 +61,10 @@ int load_judge(const struct shoal_loader *l, const struct load_slot *s, struct s
 	size_t len;
 
 	if (r.len <= l->slot_bytes && r.result >= 0 && (uint64_t)r.result == r.len)
-		return 0; /* nearly always */
+		return 0; /* almost always */
 	len = strlen(r.name);
 	r.name += len > NAME_SHOWN ? len - NAME_SHOWN : 0;
-	/* the end of a path identifies it better */
+	/* The end of a path identifies a file better than its start. */
 	if (r.len > l->slot_bytes) {
 		err_describe(err, "'%s' has %" PRIu64 " bytes, and there is room for %" PRIu64,
 			     r.name, r.len, l->slot_bytes);
@@ -344,7 +344,7 @@ static unsigned find_stalled(const struct shoal_loader *l, uint64_t now, uint64_
 }
 
 /* With the lock held: report samples that are in flight for too long, or fail after the timeout. */
-static void watch(struct shoal_loader *l, uint64_t *watched, uint64_t *told)
+static void watch(struct shoal_loader *l, uint64_t *watched, uint64_t *reported)
 {
 	uint64_t now = clock_now(), stall = l->options.stall_ms, timeout = l->options.timeout_ms;
 	uint64_t ms = timeout && timeout < stall ? timeout : stall, age;
@@ -365,16 +365,16 @@ static void watch(struct shoal_loader *l, uint64_t *watched, uint64_t *told)
 		 nr == 1 ? " is" : "s are", (double)ms * 1e-3, (double)age * 1e-3,
 		 oldest->request.name);
 	if (timeout && age >= timeout && l->running != l->wanted) {
-		/* of an epoch that was abandoned */
+		/* it may be a read of an abandoned epoch */
 		l->rc = err_set(&l->err, -ETIMEDOUT, "%s", words);
 		l->late = true;
 		pthread_cond_broadcast(&l->news);
 	} else if (timeout && age >= timeout) {
 		err_describe(&err, "%s", words);
 		load_end_epoch(l, -ETIMEDOUT, &err);
-	} else if (l->options.stalled && (now - *told) / 1000000 >= stall) {
+	} else if (l->options.stalled && (now - *reported) / 1000000 >= stall) {
 		l->options.stalled(l->options.self, words);
-		*told = now;
+		*reported = now;
 	}
 }
 
@@ -548,7 +548,7 @@ static bool can_go_on(const struct shoal_loader *l)
 void *load_ahead(void *arg)
 {
 	struct shoal_loader *l = arg;
-	uint64_t watched = 0, told = 0;
+	uint64_t watched = 0, reported = 0;
 
 	pthread_mutex_lock(&l->lock);
 	while (!l->closing) {
@@ -563,7 +563,7 @@ void *load_ahead(void *arg)
 		if (load_engine_pending(l->engine) > 0 && !l->broken) {
 			reap(l);
 			finish_batches(l);
-			watch(l, &watched, &told);
+			watch(l, &watched, &reported);
 		} else if (!l->closing && !can_go_on(l)) {
 			if (l->rc < 0 && !l->broken)
 				ahead_close_files(l);

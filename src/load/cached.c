@@ -40,7 +40,7 @@ void load_cached_init(struct load_cached *c, struct store *store, bool direct)
 	const struct store_posix *files = store_posix_of(store);
 
 	*c = (struct load_cached){ .root_fd = files ? files->root_fd : -1,
-				   .told = files,
+				   .supported = files,
 				   .direct = direct };
 }
 
@@ -126,7 +126,7 @@ void load_cached_look(struct load_cached *c, const char *name, uint64_t off, uin
 	int fd;
 
 	/* Later samples of a file may be there because the kernel read ahead. */
-	if (!c->told || off > 0)
+	if (!c->supported || off > 0)
 		return;
 	if (c->until_next > 0) {
 		uint64_t counts = 1 + (len == SHOAL_SIZE_UNKNOWN ? 0 : len / LARGE_BYTES);
@@ -149,7 +149,7 @@ void load_cached_look(struct load_cached *c, const char *name, uint64_t off, uin
 	if (fd >= 0)
 		close(fd);
 	if (cached < 0) {
-		c->told = false; /* it fails for this file and most likely for the others */
+		c->supported = false; /* it fails for this file and most likely for the others */
 		return;
 	}
 	c->nr_pages += (len + PAGE - 1) / PAGE;

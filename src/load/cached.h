@@ -17,7 +17,7 @@ struct load_cached {
 	uint32_t until_next, nr_looks;
 	bool direct; /* reads are direct */
 	uint64_t nr_pages, nr_cached;
-	bool told; /* the kernel supports it */
+	bool supported; /* the kernel reports what is cached */
 };
 
 void load_cached_init(struct load_cached *c, struct store *store, bool direct);

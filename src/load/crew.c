@@ -61,7 +61,7 @@ struct crew {
 	unsigned take;             /* only the first this many take requests */
 	unsigned grace; /* how often requests that found no free descriptor have been retried */
 
-	atomic_bool poked; /* another thread wants the owner not to wait */
+	atomic_bool wake_asked; /* another thread wants the owner not to wait */
 
 	pthread_mutex_t lock; /* protects everything below */
 	pthread_cond_t work;  /* requests are queued for helpers, or stop is set */
@@ -182,7 +182,7 @@ static void *help(void *arg)
 	return NULL;
 }
 
-/* ---- How many ---- */
+/* ---- The number of helpers ---- */
 
 static uint64_t cpu_now(void)
 {
@@ -273,8 +273,9 @@ static void crew_kick(struct load_engine *e)
 	c->ring->ops->kick(c->ring);
 }
 
-/* No descriptor was free: whether helpers hold some, or did a moment ago, because closing takes
- * a while after the last read. Waits a little, so that retries do not use up a core. */
+/* No descriptor was free: whether helpers hold some, or held some until a moment ago, because
+ * closing takes a while after the last read. Waits a little, so that retries do not use up a core.
+ * */
 static bool may_be_freed(struct crew *c)
 {
 	if (c->nr_helpers == 0)
@@ -293,7 +294,8 @@ static bool may_be_freed(struct crew *c)
 	return true;
 }
 
-/* No descriptor was free: begin a waiting request that needs none. Whether there was one. */
+/* No descriptor was free: begin a waiting request that needs none. Returns whether there was one.
+ * */
 static bool crew_begin_open(struct crew *c)
 {
 	struct load_request *r;
@@ -395,14 +397,14 @@ static int crew_wait(struct load_engine *e, uint64_t timeout_us, struct shoal_er
 		if (helped && rc == 0)
 			rc = look_at_helpers(c, err);
 		now = clock_now();
-	} while (rc == 0 && !e->done.head && left > 0 && !c->poked);
-	c->poked = false;
+	} while (rc == 0 && !e->done.head && left > 0 && !c->wake_asked);
+	c->wake_asked = false;
 	return e->done.head ? 0 : rc;
 }
 
 static void crew_wake(struct load_engine *e)
 {
-	crew_of(e)->poked = true;
+	crew_of(e)->wake_asked = true;
 	load_engine_wake(crew_of(e)->ring);
 }
 
@@ -432,7 +434,7 @@ static const struct load_engine_ops crew_ops = {
 	.free = crew_free,
 };
 
-/* Create a crew for the cores that this thread may run on. */
+/* Create a crew, sized for the cores that this thread may run on. */
 int load_crew_new(const struct load_engine_options *options, const struct load_engine *base,
 		  struct load_engine **ret_engine, struct shoal_err *err)
 {
@@ -445,7 +447,7 @@ int load_crew_new(const struct load_engine_options *options, const struct load_e
 	*ret_engine = ring;
 	c = cores_available() > 1 ? calloc(1, sizeof(*c)) : NULL;
 	if (!c)
-		return 0; /* the ring works without */
+		return 0; /* one ring works without helpers */
 	c->base = *ring;
 	c->base.ops = &crew_ops;
 	c->ring = ring;

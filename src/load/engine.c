@@ -224,7 +224,7 @@ int load_engine_new(const struct load_engine_options *options, struct load_engin
 		snprintf(base.detail, sizeof(base.detail), "%.200s", why.msg);
 	} else if (options->direct && !base.posix) {
 		snprintf(base.detail, sizeof(base.detail),
-			 "no O_DIRECT, as a %.50s store has no files", options->store->ops->kind);
+			 "no O_DIRECT: a %.50s store has no files", options->store->ops->kind);
 	}
 	if (options->kind == LOAD_AUTO && store_s3_of(options->store))
 		return load_s3_new(&base, ret_engine, err);

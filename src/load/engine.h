@@ -40,7 +40,7 @@ static inline void load_file_init(struct load_file *f, unsigned nr)
 /* Close the file, if it is open. No request for it may be in flight, and none may follow. */
 void load_file_release(struct load_file *f);
 
-/* One read. The owner fills in the first part and must not touch any of it until it is reaped. */
+/* One read. The owner fills in the first part, and leaves the request alone until it is reaped. */
 struct load_request {
 	const char *name;        /* below the store's root; lent */
 	const struct etag *etag; /* the ETag that an object must have, or the request fails with

@@ -40,7 +40,7 @@ struct load_engine {
 	char detail[256];
 };
 
-/* With the common members filled in. */
+/* Constructors of the engines. @base has the common members filled in. */
 int load_uring_new(const struct load_engine_options *options, const struct load_engine *base,
 		   struct load_engine **ret_engine, struct shoal_err *err) MUST_USE;
 /* A ring, and further rings with threads of their own if one is not enough. */
@@ -126,11 +126,11 @@ void load_take_again(struct load_request *r);
 /* The next read, with r->got bytes of the extent already read. */
 struct load_piece load_next_piece(const struct load_engine *e, const struct load_request *r);
 
-/* @n more bytes came for that read. Whether to continue reading. */
+/* Account for @n more bytes of that read. Returns whether to continue reading. */
 bool load_took(const struct load_engine *e, struct load_request *r, uint32_t n);
 
-/* Reading is over: set the request's result. @rc is 0 or an error; r->fd is still open, if it
- * was. */
+/* Reading has ended: set the request's result. @rc is 0 or an error; r->fd is still open if it was
+ * opened. */
 void load_settle(const struct load_engine *e, struct load_request *r, int rc);
 
 /* The error to report if the file could not be opened with @rc. */

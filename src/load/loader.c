@@ -235,8 +235,8 @@ static void set_defaults(struct shoal_loader *l, const struct shoal_load_options
 static int loader_check_options(const struct shoal_load_options *o, struct shoal_err *err)
 {
 	if (o->prefetch > PREFETCH_MAX)
-		return err_set(err, -EINVAL, "%u batches ahead: there must be 1 to %u", o->prefetch,
-			       PREFETCH_MAX);
+		return err_set(err, -EINVAL, "a prefetch of %u batches: it must be 1 to %u",
+			       o->prefetch, PREFETCH_MAX);
 	if ((unsigned)o->engine > SHOAL_ENGINE_THREADS)
 		return err_set(err, -EINVAL, "there is no engine %u", (unsigned)o->engine);
 	if (o->memory && o->memory < LOAD_ALIGN)
@@ -378,8 +378,8 @@ static bool loader_stopped(const struct shoal_loader *l)
 	return l->options.stop && __atomic_load_n(l->options.stop, __ATOMIC_RELAXED);
 }
 
-/* With the lock held, which it releases meanwhile: wait for the thread, but for a limited time:
- * a signal may require a stop, or the caller may have to poll. */
+/* With the lock held, which it releases meanwhile: wait for the thread, for a limited time, because
+ * a signal may request a stop or the caller may have to poll. */
 static int loader_wait(struct shoal_loader *l, struct shoal_err *err)
 {
 	struct timespec until;
@@ -398,8 +398,8 @@ static int loader_wait(struct shoal_loader *l, struct shoal_err *err)
 	return rc < 0 ? rc : 0;
 }
 
-/* With the lock held: the opened order is that of epoch 0, and `consumed` belongs to the first
- * one begun. */
+/* With the lock held: the order that was opened is that of epoch 0; `consumed` belongs to the first
+ * epoch begun. */
 static int first_order(struct shoal_loader *l, uint64_t epoch, struct shoal_err *err)
 {
 	struct shoal_order *order;
@@ -619,11 +619,11 @@ void load_exceed(struct shoal_loader *l)
 	pthread_mutex_lock(&l->lock);
 	l->beyond = true;
 	l->blocked = false;
-	pthread_cond_broadcast(&l->work); /* nothing is in flight, or no batch would be missing */
+	pthread_cond_broadcast(&l->work); /* nothing is in flight while a batch lacks memory */
 	pthread_mutex_unlock(&l->lock);
 }
 
-/* ---- Figures ---- */
+/* ---- Statistics ---- */
 
 static struct shoal_latency summary(const struct histogram *h)
 {

@@ -15,11 +15,11 @@
 struct load_slot {
 	struct load_request request; /* first member: the engine returns this */
 	struct load_batch *batch;
-	uint32_t index;   /* the batch it belongs to */
+	uint32_t index;   /* of the batch's slots */
 	uint32_t place;   /* index of the sample in the step */
-	uint64_t off;     /* index of the piece in the sample */
-	uint64_t size;    /* size of the sample, or the room for it if its size is not known */
-	bool last;        /* index of the piece in the sample */
+	uint64_t off;     /* where the piece begins in the sample */
+	uint64_t size;    /* of the sample, or of the room for it if its size is not known */
+	bool last;        /* it is the sample's last piece */
 	bool in_flight;   /* submitted to the engine */
 	struct etag etag; /* of the file, with if_match */
 };
@@ -39,15 +39,15 @@ struct load_batch {
 	struct load_room room; /* the memory of these. Used by the thread only */
 };
 
-/* What is added next. */
+/* The next sample, or piece, to add to a batch. */
 struct load_cursor {
 	uint64_t step;
-	uint64_t *ids; /* index in the step */
+	uint64_t *ids; /* the samples of the step, of this rank */
 	uint64_t nr;
-	uint64_t next; /* number of these */
-	uint64_t off;  /* offset in that sample */
+	uint64_t next; /* index of the next one in ids */
+	uint64_t off;  /* where the next piece begins in that sample */
 	bool begun;    /* ids are those of the step */
-	uint32_t file; /* shared by its pieces; one of the loader's files */
+	uint32_t file; /* index of the file that its pieces share, in the loader's files */
 };
 
 struct shoal_loader {
@@ -86,7 +86,7 @@ struct shoal_loader {
 	uint64_t next_fill, next_submit, next_take; /* the next batch of each */
 	bool all_filled;                            /* the epoch has no batch after next_fill - 1 */
 	bool reaping;               /* the thread waits for reads and could submit more */
-	struct load_batch *waiting; /* the batch that waits for memory; NULL: none */
+	struct load_batch *waiting; /* the batch that waits for memory, or NULL */
 	bool blocked;               /* there was no memory: wait until a batch is given back */
 	bool beyond;                /* the batch may exceed the limit */
 	int unfit;                  /* it will never get memory, for this reason */

@@ -206,7 +206,7 @@ static int prepare(struct manifest *m, const struct shoal_order_spec *spec, stru
 			       "the prefix of the lists must be a name without a '/'");
 	if (o->nr_epochs == 0 || o->nr_epochs > SHOAL_MANIFEST_EPOCHS_MAX ||
 	    o->first_epoch > UINT64_MAX - (o->nr_epochs - 1))
-		return err_set(err, -EINVAL, "lists are for 1 to %u epochs in one go",
+		return err_set(err, -EINVAL, "lists can be made for 1 to %u epochs at a time",
 			       SHOAL_MANIFEST_EPOCHS_MAX);
 	if (!m->root)
 		return err_set(err, -ENOTSUP,

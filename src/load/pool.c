@@ -20,7 +20,7 @@ static uint8_t *map_range(uint64_t len, int flags)
 	if (len > SIZE_MAX / 2)
 		return NULL;
 	len = (len + page - 1) / page *
-	      page; /* munmap() below takes whole pages, of 64 KiB maybe */
+	      page; /* munmap() below takes whole pages, which may have 64 KiB */
 	at = mmap(NULL, len + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags,
 		  -1, 0);
 	if (at == MAP_FAILED)
@@ -192,7 +192,7 @@ static uint32_t find_part(const struct load_pool *p, struct spread *s, uint64_t 
 }
 
 /* Spread over several gaps, from the front, so that the kept part is used before other pages.
- * Returns how many bytes found no place; the slots that need them have no buffer. */
+ * Returns how many bytes found no place; the slots that need them are left without a buffer. */
 static uint64_t spread_out(const struct load_pool *p, struct load_slot *slot, size_t nr,
 			   struct spread *ret_spread)
 {
@@ -215,7 +215,7 @@ static uint64_t spread_out(const struct load_pool *p, struct load_slot *slot, si
 }
 
 /* Undo the placement. Returns how many bytes need a place. */
-static uint64_t forget_buffers(struct load_slot *slot, size_t nr, struct spread *s)
+static uint64_t clear_buffers(struct load_slot *slot, size_t nr, struct spread *s)
 {
 	uint64_t sum = 0;
 
@@ -262,7 +262,7 @@ int load_pool_take(struct load_pool *p, struct load_slot *slot, size_t nr, uint6
 		if (rest > 0 && p->is.limited) {
 			if (!beyond)
 				return -EAGAIN;
-			rest = forget_buffers(slot, nr, &s); /* the next one may fit then */
+			rest = clear_buffers(slot, nr, &s); /* another gap may fit the next slot */
 		}
 		if (rest > 0 && map_rest(slot, nr, rest, &room) < 0)
 			return -ENOMEM;

@@ -166,7 +166,7 @@ static void *read_some(void *arg)
 				*c->err = err;
 		}
 		pthread_mutex_unlock(&c->lock);
-		atomic_store(&c->next, c->nr); /* those before it are being read already */
+		atomic_store(&c->next, c->nr); /* those before it are already being read */
 	}
 	return NULL;
 }

@@ -8,8 +8,8 @@
 #include "load/engine_private.h"
 #include "store/s3/s3.h"
 
-/* How many failed requests keep their messages until they are asked for: usually ten are
- * printed. */
+/* How many failed requests keep their messages until these are requested: usually ten are printed.
+ * */
 #define WORDS_KEPT 16u
 
 /* One GET in flight. */
@@ -23,8 +23,8 @@ struct flight {
 	char match[SHOAL_ETAG_MAX + 1];
 };
 
-struct said {
-	const uint8_t *buf; /* the error of the request; it stays with the slot */
+struct kept_error {
+	const uint8_t *buf; /* identifies the request: the buffer stays with its slot */
 	int rc;
 	struct shoal_err err;
 };
@@ -33,12 +33,12 @@ struct s3_engine {
 	struct load_engine base;
 	struct store_s3 *s3;
 	struct s3_client *client;
-	int woken;                /* set by s3_wake(), atomic, until the next s3_wait() */
+	int woken;                /* atomic; set by s3_wake() until the next s3_wait() */
 	struct load_list waiting; /* for a flight */
 	struct flight *free;
 	pthread_mutex_t lock; /* protects everything below, up to the flights */
-	struct said said[WORDS_KEPT];
-	unsigned nr_said;
+	struct kept_error kept[WORDS_KEPT];
+	unsigned nr_kept;
 	struct load_remote remote;
 	struct flight flight[];
 };
@@ -99,13 +99,13 @@ static void s3_engine_count(struct s3_engine *e, const struct s3_request *get)
 static void keep_words(struct s3_engine *e, const struct load_request *r,
 		       const struct shoal_err *err)
 {
-	struct said *s;
+	struct kept_error *s;
 
 	pthread_mutex_lock(&e->lock);
 	for (unsigned i = 0; i < WORDS_KEPT; i++)
-		if (e->said[i].buf == r->buf) /* of an earlier request in this slot */
-			e->said[i].rc = 0;
-	s = &e->said[e->nr_said++ % WORDS_KEPT];
+		if (e->kept[i].buf == r->buf) /* a message of an earlier request in this slot */
+			e->kept[i].rc = 0;
+	s = &e->kept[e->nr_kept++ % WORDS_KEPT];
 	s->buf = r->buf;
 	s->rc = (int)r->result;
 	s->err = *err;
@@ -175,7 +175,8 @@ static void s3_submit(struct load_engine *base, struct load_request *r)
 	load_push(&e->waiting, r);
 }
 
-/* From any thread. The client may wake from a kick instead, so the next wait must still know. */
+/* From any thread. A kick may consume the wake-up of the client, so the flag is kept for the next
+ * wait. */
 static void s3_wake(struct load_engine *base)
 {
 	struct s3_engine *e = s3_engine_of(base);
@@ -214,11 +215,11 @@ static int s3_why(const struct load_engine *base, const struct load_request *r,
 		  struct shoal_err *err)
 {
 	struct s3_engine *e = (struct s3_engine *)(uintptr_t)base; /* for its lock */
-	const struct said *same = NULL, *own = NULL;
+	const struct kept_error *same = NULL, *own = NULL;
 
 	pthread_mutex_lock(&e->lock);
 	for (unsigned i = 0; i < WORDS_KEPT && !own; i++) {
-		const struct said *s = &e->said[i];
+		const struct kept_error *s = &e->kept[i];
 
 		if (s->rc == 0 || s->rc != r->result)
 			continue;
@@ -244,7 +245,7 @@ static void s3_remote(struct load_engine *base, struct load_remote *ret, bool cl
 		*ret = e->remote;
 	if (clear) { /* an epoch begins, with new slots */
 		memset(&e->remote, 0, sizeof(e->remote));
-		memset(e->said, 0, sizeof(e->said));
+		memset(e->kept, 0, sizeof(e->kept));
 	}
 	pthread_mutex_unlock(&e->lock);
 }

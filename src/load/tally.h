@@ -19,7 +19,7 @@ struct load_tally {
 /* The counters of a process before it reads. */
 struct load_meter {
 	uint64_t cpu_ns, device_bytes;
-	bool device_told; /* the kernel reports what the devices read */
+	bool device_told; /* the kernel reports the bytes read from devices */
 };
 
 void load_meter_start(struct load_meter *m);

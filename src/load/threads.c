@@ -46,7 +46,7 @@ struct threads {
 	unsigned starved; /* of those, waiting for another thread to close a file */
 	uint64_t closed;  /* requests completed so far */
 	bool waiting;     /* the owner waits for a completion */
-	bool poked;       /* the owner must not wait */
+	bool wake_asked;  /* the owner must not wait */
 	bool stop;
 	unsigned nr_threads;
 	pthread_t thread[];
@@ -175,7 +175,7 @@ static void threads_serve(struct threads *t, struct load_request *r)
 	}
 	if (t->waiting &&
 	    (t->nr_queued == 0 || t->nr_done >= DONE_MANY || r->finished - began > DONE_SLOW_NS)) {
-		t->waiting = false; /* once is enough */
+		t->waiting = false; /* one wake-up is enough */
 		pthread_cond_signal(&t->some);
 	}
 }
@@ -266,11 +266,11 @@ static int threads_wait(struct load_engine *e, uint64_t timeout_us, struct shoal
 	threads_deliver(t);
 	if (!t->done.head && timeout_us > 0)
 		until = deadline_after(timeout_us);
-	while (!t->done.head && !t->poked && timeout_us > 0 && rc == 0) {
+	while (!t->done.head && !t->wake_asked && timeout_us > 0 && rc == 0) {
 		t->waiting = true;
 		rc = pthread_cond_timedwait(&t->some, &t->lock, &until);
 	}
-	t->waiting = t->poked = false;
+	t->waiting = t->wake_asked = false;
 	load_splice(&e->done, &t->done);
 	t->nr_done = 0;
 	pthread_mutex_unlock(&t->lock);
@@ -282,7 +282,7 @@ static void threads_wake(struct load_engine *e)
 	struct threads *t = threads_of(e);
 
 	pthread_mutex_lock(&t->lock);
-	t->poked = true;
+	t->wake_asked = true;
 	pthread_cond_signal(&t->some);
 	pthread_mutex_unlock(&t->lock);
 }

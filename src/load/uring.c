@@ -185,7 +185,7 @@ static void read_first(struct uring *u, struct load_request *r)
 	read_on(u, r);
 }
 
-/* Begin a waiting request that needs no descriptor because its shared file is open. Whether
+/* Begin a waiting request that needs no descriptor because its shared file is open. Returns whether
  * there was one. */
 static bool uring_begin_open(struct uring *u)
 {
@@ -279,8 +279,8 @@ static void begin_waiting(struct uring *u)
 
 /* ---- Completions ---- */
 
-/* @n bytes or an error came for the last read of a request. */
-static void came(struct uring *u, struct load_request *r, int n)
+/* The last read of a request returned @n bytes or an error. */
+static void uring_read_done(struct uring *u, struct load_request *r, int n)
 {
 	if (n == -EAGAIN && r->state == READING) {
 		/*
@@ -348,7 +348,7 @@ static void take_completions(struct uring *u)
 			u->closing--;
 			u->starved = false;
 		} else if (r->state == READING || r->state == READING_AGAIN) {
-			came(u, r, cqe->res);
+			uring_read_done(u, r, cqe->res);
 		} else {
 			uring_opened(u, r, cqe->res);
 		}
@@ -428,7 +428,8 @@ static void uring_free(struct load_engine *e)
 	u->waiting = (struct load_list){ NULL, NULL };
 	while (u->active + u->closing > 0 && (rc == 0 || rc == -ETIME || rc == -EINTR)) {
 		rc = uring_turn(u, 1000000000);
-		u->waiting = (struct load_list){ NULL, NULL }; /* what was starved */
+		u->waiting =
+			(struct load_list){ NULL, NULL }; /* requests that found no descriptor */
 	}
 	io_uring_queue_exit(&u->ring);
 	if (u->wake_fd >= 0)

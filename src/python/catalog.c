@@ -46,7 +46,7 @@ static PyObject *lookup_failed(const struct shoal_catalog *cat, int rc)
 	struct shoal_err err = { "" };
 
 	if (rc == -ERANGE) {
-		PyErr_SetString(PyExc_IndexError, "the catalog has fewer files than that");
+		PyErr_SetString(PyExc_IndexError, "the catalog has no such file");
 		return NULL;
 	}
 	shoal_catalog_explain(cat, rc, &err);
@@ -270,7 +270,7 @@ static PyObject *catalog_locate(PyObject *self, PyObject *sample_object)
 		return NULL;
 	rc = shoal_catalog_locate(py_catalog_of(self)->cat, sample, &file, &index);
 	if (rc == -ERANGE) {
-		PyErr_SetString(PyExc_IndexError, "the catalog has fewer samples than that");
+		PyErr_SetString(PyExc_IndexError, "the catalog has no such sample");
 		return NULL;
 	}
 	if (rc < 0)
@@ -413,7 +413,7 @@ static PyType_Spec cursor_spec = { .name = "shoal._shoal.Cursor",
 
 static PyMethodDef catalog_methods[] = {
 	{ "close", catalog_close, METH_NOARGS, "Unmap it." },
-	{ "info", catalog_info, METH_NOARGS, "What it says of itself." },
+	{ "info", catalog_info, METH_NOARGS, "Its header as a tuple." },
 	{ "name", catalog_name, METH_O, "The name of file id, as bytes." },
 	{ "size", catalog_size, METH_O, "The size of file id; 2**64 - 1: not known." },
 	{ "etag", catalog_etag, METH_O, "The ETag of file id, in quotes; empty: not known." },
@@ -424,7 +424,7 @@ static PyMethodDef catalog_methods[] = {
 	{ "samples", catalog_samples, METH_O, "(first, count) of the samples of a file." },
 	{ "largest", catalog_largest, METH_NOARGS, "The size of the largest file." },
 	{ "verify", catalog_verify, METH_NOARGS, "Read and check everything." },
-	{ "check_fresh", catalog_check_fresh, METH_NOARGS, "Whether the file is as it was." },
+	{ "check_fresh", catalog_check_fresh, METH_NOARGS, "Whether the file is unchanged." },
 	{ "cursor", catalog_cursor, METH_VARARGS, "cursor(start, stop): an iterator of names." },
 	{ NULL, NULL, 0, NULL },
 };

@@ -40,7 +40,7 @@ static PyObject *read_failed(int rc)
 	if (rc == -EBADMSG)
 		words = "damaged column: a checksum does not match; make it again";
 	else if (rc == -ESTALE)
-		words = "the column's file was cut short while it was in use";
+		words = "the column's file was truncated while it was in use";
 	else if (rc == -EINVAL)
 		words = "that is for whole columns of type bit";
 	else if (rc == -ENOTSUP)
@@ -243,7 +243,7 @@ static PyObject *column_sort(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef column_methods[] = {
-	{ "info", column_info, METH_NOARGS, "What it says of itself." },
+	{ "info", column_info, METH_NOARGS, "Its header as a tuple." },
 	{ "read", column_read, METH_VARARGS, "read(first, nr, out): values into a buffer." },
 	{ "select", column_select, METH_VARARGS, "select(buffer): the n-th ones become samples." },
 	{ "rank", column_rank, METH_O, "How many before this sample are 1." },
@@ -322,7 +322,7 @@ static struct shoal_column_writer *writing(PyObject *self)
 		PyErr_SetString(PyExc_RuntimeError,
 				"the column is being written by another thread");
 	else if (!w->writer)
-		PyErr_SetString(PyExc_ValueError, "the column is sealed, or was given up");
+		PyErr_SetString(PyExc_ValueError, "the column is sealed or was aborted");
 	return w->busy ? NULL : w->writer;
 }
 
@@ -381,7 +381,7 @@ static PyObject *writer_abort(PyObject *self, PyObject *unused)
 
 	(void)unused;
 	if (w->busy) {
-		writing(self); /* says so */
+		writing(self); /* sets the exception */
 		return NULL;
 	}
 	w->writer = shoal_column_abort(w->writer);
@@ -390,8 +390,8 @@ static PyObject *writer_abort(PyObject *self, PyObject *unused)
 
 static PyMethodDef writer_methods[] = {
 	{ "append", writer_append, METH_VARARGS, "append(buffer, nr): the next values." },
-	{ "seal", writer_seal, METH_NOARGS, "Give it its name." },
-	{ "abort", writer_abort, METH_NOARGS, "Give up, and leave nothing." },
+	{ "seal", writer_seal, METH_NOARGS, "Seal the column and publish it." },
+	{ "abort", writer_abort, METH_NOARGS, "Abort, and remove the partial file." },
 	{ NULL, NULL, 0, NULL },
 };
 
@@ -471,7 +471,7 @@ static int parse_state(PyObject *tuple, struct shoal_order_state *state)
 			      &state->nr_ranks, py_u64_arg, &state->order))
 		return -1;
 	if (strlen(digest) >= sizeof(state->digest)) {
-		PyErr_SetString(PyExc_ValueError, "the state's digest is too long to be one");
+		PyErr_SetString(PyExc_ValueError, "the state's digest is too long");
 		return -1;
 	}
 	memcpy(state->digest, digest, strlen(digest) + 1);
@@ -596,7 +596,7 @@ static PyObject *batches_save(PyObject *self, PyObject *steps_object)
 
 static PyMethodDef batches_methods[] = {
 	{ "info", batches_info, METH_NOARGS, "(steps, batches, samples of the largest)." },
-	{ "spec", batches_spec, METH_NOARGS, "The spec, with defaults put in." },
+	{ "spec", batches_spec, METH_NOARGS, "The spec, with defaults filled in." },
 	{ "get", batches_get, METH_VARARGS, "get(step, rank, out): how many ids." },
 	{ "set_epoch", batches_set_epoch, METH_O, "Go to an epoch, at its first batch." },
 	{ "save", batches_save, METH_O, "save(steps): the state after these steps." },

@@ -1,9 +1,9 @@
 /*
  * Loaders, and the batches and samples that they lend.
  *
- * A sample's bytes are reached through the buffer protocol: no copy. Each view keeps its sample
- * alive, each sample its batch and each batch its loader; when the last view of a batch is gone the
- * batch is given back. Who holds on to more batches than the ring has gets copies.
+ * A sample's bytes are accessible through the buffer protocol, without a copy. Each view keeps its
+ * sample alive, each sample its batch and each batch its loader; when the last view of a batch is
+ * gone, the batch is given back. A caller that holds more batches than the ring has gets copies.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -57,7 +57,7 @@ static void on_stalled(void *self, const char *words)
 }
 
 /* Raise the messages of the loader's thread as warnings. */
-static int tell_stalled(struct loader *l)
+static int warn_stalled(struct loader *l)
 {
 	char words[sizeof(l->stalled)];
 	PyObject *text;
@@ -82,7 +82,7 @@ static int tell_stalled(struct loader *l)
 static int on_waiting(void *self, struct shoal_err *err)
 {
 	PyGILState_STATE gil = PyGILState_Ensure();
-	int rc = PyErr_CheckSignals() < 0 || tell_stalled(self) < 0 ? -EINTR : 0;
+	int rc = PyErr_CheckSignals() < 0 || warn_stalled(self) < 0 ? -EINTR : 0;
 
 	(void)err; /* the exception is set */
 	PyGILState_Release(gil);
@@ -251,7 +251,7 @@ static struct shoal_sample *copy_of(const struct shoal_batch *b)
 
 	for (size_t i = 0; i < b->nr; i++)
 		len += (size_t)b->sample[i].len;
-	copy = malloc(len + 1); /* what the caller holds on to */
+	copy = malloc(len + 1); /* owned by the caller */
 	if (!copy)
 		return NULL;
 	memcpy(copy, b->sample, table);
@@ -339,7 +339,7 @@ static PyObject *loader_next(PyObject *self, PyObject *unused)
 	return result;
 }
 
-/* ---- Figures ---- */
+/* ---- Statistics ---- */
 
 static PyObject *loader_stats(PyObject *self, PyObject *unused)
 {
@@ -424,7 +424,7 @@ static PyObject *batch_item(PyObject *self, Py_ssize_t i)
 	struct py_sample *s;
 
 	if (i < 0 || i >= b->nr) {
-		PyErr_SetString(PyExc_IndexError, "the batch has fewer samples");
+		PyErr_SetString(PyExc_IndexError, "the batch has no such sample");
 		return NULL;
 	}
 	s = (struct py_sample *)sample_type->tp_alloc(sample_type, 0);
@@ -488,7 +488,7 @@ static bool find_rows(struct py_batch *b)
 	return b->nr > 0 && b->strides[0] >= b->shape[1];
 }
 
-/* Whether rows with gaps between them, or not one below the other, are what is asked for. */
+/* Whether the rows are as contiguous as the flags require. */
 static bool is_laid_out(const struct py_batch *b, int flags)
 {
 	if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS)
@@ -558,7 +558,7 @@ static PyObject *batch_stack(PyObject *self, PyObject *args)
 	Py_RETURN_NONE;
 }
 
-/* ---- A sample: its bytes, lent ---- */
+/* ---- A sample: its bytes are lent ---- */
 
 static void sample_dealloc(PyObject *self)
 {
@@ -599,12 +599,12 @@ static PyObject *sample_error(PyObject *self, void *unused)
 /* ---- Types ---- */
 
 static PyMethodDef loader_methods[] = {
-	{ "close", loader_close, METH_NOARGS, "End it, once all its batches are back." },
+	{ "close", loader_close, METH_NOARGS, "Close it once all its batches are given back." },
 	{ "epoch", loader_epoch, METH_O, "Begin an epoch." },
 	{ "next", loader_next, METH_NOARGS, "The next batch, or None." },
-	{ "stats", loader_stats, METH_NOARGS, "What was done in this epoch." },
-	{ "expect", loader_expect, METH_VARARGS, "expect(steps, rank): what the sums should be." },
-	{ "steps", loader_steps, METH_NOARGS, "Steps of the epoch, of all that share the rank." },
+	{ "stats", loader_stats, METH_NOARGS, "The statistics of this epoch." },
+	{ "expect", loader_expect, METH_VARARGS, "expect(steps, rank): the expected sums." },
+	{ "steps", loader_steps, METH_NOARGS, "Steps of the epoch, over all loaders of the rank." },
 	{ NULL, NULL, 0, NULL },
 };
 
@@ -616,13 +616,13 @@ static PyType_Slot loader_slots[] = {
 };
 
 static PyMethodDef batch_methods[] = {
-	{ "table", batch_table, METH_VARARGS, "table(out): id, length and error of each." },
-	{ "stack", batch_stack, METH_VARARGS, "stack(out, width, fill): a row for each." },
+	{ "table", batch_table, METH_VARARGS, "table(out): id, length and error per sample." },
+	{ "stack", batch_stack, METH_VARARGS, "stack(out, width, fill): one row per sample." },
 	{ NULL, NULL, 0, NULL },
 };
 
 static PyGetSetDef batch_values[] = {
-	{ "step", batch_step, NULL, "Which step of the epoch it is.", NULL },
+	{ "step", batch_step, NULL, "The step of the epoch.", NULL },
 	{ "copied", batch_copied, NULL, "Whether it is a copy of the loader's memory.", NULL },
 	{ NULL, NULL, NULL, NULL, NULL },
 };
@@ -638,8 +638,8 @@ static PyType_Slot batch_slots[] = {
 };
 
 static PyGetSetDef sample_values[] = {
-	{ "id", sample_id, NULL, "Of the sample, in the catalog.", NULL },
-	{ "error", sample_error, NULL, "0, or an errno: why it could not be read.", NULL },
+	{ "id", sample_id, NULL, "The sample's id in the catalog.", NULL },
+	{ "error", sample_error, NULL, "0, or the errno of the failed read.", NULL },
 	{ NULL, NULL, NULL, NULL, NULL },
 };
 

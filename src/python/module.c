@@ -72,7 +72,7 @@ static PyObject *catch_sigbus(PyObject *module, PyObject *unused)
 
 static PyMethodDef functions[] = {
 	{ "catch_sigbus", catch_sigbus, METH_NOARGS,
-	  "Be in front again where others installed a handler." },
+	  "Reinstall the SIGBUS handler after others were installed." },
 	{ NULL, NULL, 0, NULL },
 };
 
@@ -80,9 +80,11 @@ PyMODINIT_FUNC PyInit__shoal(void);
 
 PyMODINIT_FUNC PyInit__shoal(void)
 {
-	static struct PyModuleDef definition = { PyModuleDef_HEAD_INIT, .m_name = "_shoal",
-						 .m_doc = "Handles of libshoal. Use shoal.",
-						 .m_size = -1, .m_methods = functions };
+	static struct PyModuleDef definition = {
+		PyModuleDef_HEAD_INIT, .m_name = "_shoal",
+		.m_doc = "Handles of libshoal. Use the package shoal.", .m_size = -1,
+		.m_methods = functions
+	};
 	PyObject *module = PyModule_Create(&definition);
 
 	if (!module)

@@ -199,7 +199,7 @@ static PyObject *resume(PyObject *module, PyObject *args)
 	    py_order_spec(tuple, &spec) < 0)
 		return NULL;
 	if (strlen(saved) >= sizeof(state.digest)) {
-		PyErr_SetString(PyExc_ValueError, "the state's digest is too long to be one");
+		PyErr_SetString(PyExc_ValueError, "the state's digest is too long");
 		return NULL;
 	}
 	memcpy(state.digest, saved, strlen(saved) + 1);
@@ -210,10 +210,10 @@ static PyObject *resume(PyObject *module, PyObject *args)
 static PyMethodDef methods[] = {
 	{ "set_epoch", order_set_epoch, METH_O, "Go to an epoch, at its first position." },
 	{ "steps", order_steps, METH_NOARGS, "Steps to the end of the epoch." },
-	{ "spec", order_spec, METH_NOARGS, "The spec, with defaults put in." },
+	{ "spec", order_spec, METH_NOARGS, "The spec, with defaults filled in." },
 	{ "batches", order_batches, METH_VARARGS, "batches(step, rank, out): how many ids." },
 	{ "at", order_at, METH_VARARGS, "at(buffer): positions become ids." },
-	{ "position", order_position, METH_O, "Where in the epoch a sample comes." },
+	{ "position", order_position, METH_O, "The position of a sample in the epoch." },
 	{ "save", order_save, METH_VARARGS, "save(steps, digest): the state after these steps." },
 	{ NULL, NULL, 0, NULL },
 };
@@ -231,7 +231,7 @@ static PyType_Spec type_spec = { .name = "shoal._shoal.Order",
 				 .slots = slots };
 
 static PyMethodDef functions[] = {
-	{ "resume", resume, METH_VARARGS, "resume(spec, state, digest): an order that goes on." },
+	{ "resume", resume, METH_VARARGS, "resume(spec, state, digest): an order that continues." },
 	{ NULL, NULL, 0, NULL },
 };
 

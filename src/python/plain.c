@@ -1,8 +1,8 @@
 /*
  * Which objects can be pickled one by one without a visible difference: see _stream.py.
  *
- * In C, because it visits every object of a list that may have hundreds of millions: Python's own
- * iterators would take twice the time of pickling them.
+ * In C, because it visits every object of lists that may have hundreds of millions: in Python this
+ * would take twice the time of pickling them.
  */
 #include "python/py_private.h"
 
@@ -24,7 +24,8 @@ static bool is_atom(struct walk *w, PyObject *o)
 	    o == Py_None || type == &PyBool_Type || type == &PyBytes_Type ||
 	    type == &PyComplex_Type)
 		return true;
-	if (Py_TYPE(type) != &PyType_Type) /* it may have a hash of its own: no foreign code here */
+	if (Py_TYPE(type) !=
+	    &PyType_Type) /* it may have a hash function of its own: no foreign code may run here */
 		return false;
 	found = PySet_Contains(w->atoms, (PyObject *)type);
 	w->failed = w->failed || found < 0;
@@ -77,11 +78,12 @@ static bool is_plain_set(struct walk *w, PyObject *set, int depth)
 }
 
 /*
- * Whether @o is made of atoms and containers of which each mutable one is referred to by one place
- * only. @own: references that this place has. @shared: @o can be reached in two ways already.
+ * Whether @o consists of atoms and containers, and each mutable container in it is referred to from
+ * one place only. @own: references that this place holds. @shared: @o can already be reached in two
+ * ways.
  *
- * An iterator over a set is an allocation, at which Python before 3.12 may collect garbage and so
- * run anybody's code: what is being walked is held on to.
+ * Creating an iterator over a set allocates memory, at which Python before 3.12 may collect garbage
+ * and run arbitrary code: the objects being visited are kept alive.
  */
 static bool py_plain_is_plain(struct walk *w, PyObject *o, Py_ssize_t own, bool shared, int depth)
 {
@@ -105,8 +107,8 @@ static bool py_plain_is_plain(struct walk *w, PyObject *o, Py_ssize_t own, bool 
 	return plain;
 }
 
-/* count_plain(items, pairs, atoms): how many of a list, a copy of a part of a container, are plain
- * from the first on; of pairs, keys and values. */
+/* count_plain(items, pairs, atoms): how many leading items of a list, a copy of a part of a
+ * container, are plain; with pairs, keys and values both count. */
 static PyObject *count_plain(PyObject *module, PyObject *args)
 {
 	struct walk w = { NULL, false };
@@ -118,7 +120,8 @@ static PyObject *count_plain(PyObject *module, PyObject *args)
 	if (!PyArg_ParseTuple(args, "O!pO!", &PyList_Type, &items, &pairs, &PyFrozenSet_Type,
 			      &w.atoms))
 		return NULL;
-#ifndef Py_GIL_DISABLED /* reference counts mean nothing there, so nothing is plain */
+#ifndef Py_GIL_DISABLED /* reference counts are meaningless without the GIL, so nothing is plain \
+			 */
 	for (; nr < PyList_GET_SIZE(items); nr++) {
 		PyObject *item = PyList_GET_ITEM(items, nr);
 		bool plain;

@@ -1,8 +1,8 @@
 /*
- * py_private.h - what the files of the Python module share.
+ * py_private.h - shared by the files of the Python module.
  *
- * The module _shoal is a thin layer: handles, numbers and buffers. The classes that people use are
- * written in Python, over it. The GIL is released around all that can block or takes long.
+ * The module _shoal is a thin layer: handles, numbers and buffers. The public classes are written
+ * in Python on top of it. The GIL is released around every call that can block or takes long.
  */
 #ifndef SHOAL_PYTHON_PY_PRIVATE_H
 #define SHOAL_PYTHON_PY_PRIVATE_H
@@ -18,7 +18,7 @@ PyObject *py_raise(int rc, const struct shoal_err *err);
 /* A number from 0 to 2^64 - 1. On failure -1, and an exception is set. */
 int py_u64(PyObject *object, uint64_t *ret_value);
 
-/* For "O&". */
+/* The same, as a converter for "O&". */
 int py_u64_arg(PyObject *object, void *ret_value);
 
 /* ---- Catalogs ---- */

@@ -75,7 +75,7 @@ static int find_sizes(struct shoal_reader *reader, struct shoal_read *reads, siz
 	return rc;
 }
 
-/* With the extra byte that a read takes, which is cut off afterwards. */
+/* With room for the extra byte that a read includes, which is removed afterwards. */
 static PyObject *py_reader_make_room(struct shoal_read *reads, size_t nr, int writable)
 {
 	PyObject *list = PyList_New((Py_ssize_t)nr);
@@ -106,7 +106,7 @@ static int cut(PyObject *list, const struct shoal_read *reads, size_t nr, int wr
 			rc = PyByteArray_Resize(item, len);
 		} else {
 			rc = _PyBytes_Resize(&item, len);
-			PyList_SET_ITEM(list, (Py_ssize_t)i, item); /* NULL when it failed */
+			PyList_SET_ITEM(list, (Py_ssize_t)i, item); /* NULL if it failed */
 		}
 		if (rc < 0)
 			return -1;
@@ -167,8 +167,8 @@ static PyObject *reader_size(PyObject *self, PyObject *id_object)
 }
 
 static PyMethodDef methods[] = {
-	{ "read", reader_read, METH_VARARGS, "read(ids, in_flight, writable): what they hold." },
-	{ "size", reader_size, METH_O, "How many bytes a sample has." },
+	{ "read", reader_read, METH_VARARGS, "read(ids, in_flight, writable): their bytes." },
+	{ "size", reader_size, METH_O, "The number of bytes of a sample." },
 	{ NULL, NULL, 0, NULL },
 };
 

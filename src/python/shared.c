@@ -1,7 +1,7 @@
 /* Samples that were left out, recorded in memory that processes share. */
 #include "python/py_private.h"
 
-/* The first that were noted; then the table. See shared.py. */
+/* The words of the first samples recorded; the table follows. See shared.py. */
 #define NR_FIRST 16u
 
 /* Insert @word, which is not 0, into the table. Returns whether it is new; if the table is full
@@ -51,7 +51,7 @@ static PyObject *note_sample(PyObject *module, PyObject *args)
 
 static PyMethodDef functions[] = {
 	{ "note_sample", note_sample, METH_VARARGS,
-	  "note_sample(words, sample): how many are noted with it; 0: it was noted before." },
+	  "note_sample(words, sample): the number of different samples; 0: it is not new." },
 	{ NULL, NULL, 0, NULL },
 };
 

@@ -1,4 +1,4 @@
-/* Stores on top of another store that act before each call: they fail it, or wait. */
+/* Stores on top of another store that fail or delay each call. */
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -31,7 +31,7 @@ static struct stack *stack_of(struct store *s)
 	return (struct stack *)s;
 }
 
-/* ---- Passing on ---- */
+/* ---- Forwarding ---- */
 
 static void stack_close(struct store *s)
 {

@@ -93,9 +93,9 @@ int store_check_name(const char *name, struct shoal_err *err)
 	}
 }
 
-static int cannot(const struct store *s, const char *verb, struct shoal_err *err)
+static int unsupported(const struct store *s, const char *what, struct shoal_err *err)
 {
-	return err_set(err, -ENOTSUP, "a %s store cannot %s", s->ops->kind, verb);
+	return err_set(err, -ENOTSUP, "a %s store does not support %s", s->ops->kind, what);
 }
 
 int store_stat(struct store *s, const char *name, struct store_stat *ret_stat,
@@ -106,7 +106,7 @@ int store_stat(struct store *s, const char *name, struct store_stat *ret_stat,
 	if (rc < 0)
 		return rc;
 	if (!s->ops->stat)
-		return cannot(s, "tell sizes", err);
+		return unsupported(s, "sizes", err);
 	return s->ops->stat(s, name, ret_stat, err);
 }
 
@@ -118,7 +118,7 @@ int64_t store_read(struct store *s, const char *name, uint64_t off, void *buf, s
 	if (rc < 0)
 		return rc;
 	if (!s->ops->read)
-		return cannot(s, "be read from", err);
+		return unsupported(s, "reading", err);
 	return s->ops->read(s, name, off, buf, len, err);
 }
 
@@ -130,7 +130,7 @@ int64_t store_read_if(struct store *s, const char *name, const struct etag *etag
 	if (rc < 0)
 		return rc;
 	if (!s->ops->read_if)
-		return cannot(s, "be read from by ETags", err);
+		return unsupported(s, "conditional reads", err);
 	return s->ops->read_if(s, name, etag, off, buf, len, err);
 }
 
@@ -152,7 +152,7 @@ int store_examine(struct store *s, const char *name, const int *stop,
 	return rc;
 }
 
-/* By one read after the other. */
+/* With one read after the other, for stores without an operation of their own. */
 static int fetch_by_reads(struct store *s, const char *name, uint64_t size, int fd, const int *stop,
 			  struct shoal_err *err)
 {
@@ -202,7 +202,7 @@ int store_create(struct store *s, const char *name, struct store_writer **ret_wr
 	if (rc < 0)
 		return rc;
 	if (!s->ops->create)
-		return cannot(s, "be written to", err);
+		return unsupported(s, "writing", err);
 	return s->ops->create(s, name, ret_writer, err);
 }
 
@@ -216,7 +216,7 @@ int store_write(struct store_writer *w, const void *data, size_t len, struct sho
 	if (ops->write)
 		rc = ops->write(w, data, len, err);
 	else
-		rc = cannot(w->store, "be written to", err);
+		rc = unsupported(w->store, "writing", err);
 	if (rc < 0)
 		w->rc = rc;
 	return rc;
@@ -232,7 +232,7 @@ int store_commit(struct store_writer *w, struct shoal_err *err)
 	if (rc < 0)
 		err_describe_errno(err, rc, "it is incomplete because a write failed");
 	else
-		rc = cannot(w->store, "be written to", err);
+		rc = unsupported(w->store, "writing", err);
 	store_abort(w);
 	return rc;
 }
@@ -250,7 +250,7 @@ int store_remove(struct store *s, const char *name, struct shoal_err *err)
 	if (rc < 0)
 		return rc;
 	if (!s->ops->remove)
-		return cannot(s, "remove things", err);
+		return unsupported(s, "removal", err);
 	return s->ops->remove(s, name, err);
 }
 
@@ -262,7 +262,7 @@ int store_sync(struct store *s, struct shoal_err *err)
 int store_space(struct store *s, struct store_space *ret_space, struct shoal_err *err)
 {
 	if (!s->ops->space)
-		return cannot(s, "tell how much room there is", err);
+		return unsupported(s, "queries of free space", err);
 	return s->ops->space(s, ret_space, err);
 }
 
@@ -290,7 +290,7 @@ int store_shard(struct store *s, unsigned k, unsigned n, const int *stop, void *
 		size_t *ret_len, struct shoal_err *err)
 {
 	if (!s->ops->shard)
-		return cannot(s, "be listed by shards", err);
+		return unsupported(s, "shards", err);
 	return s->ops->shard(s, k, n, stop, unit, ret_len, err);
 }
 
@@ -315,6 +315,6 @@ int store_list(struct store *s, const struct store_list_options *options, const 
 		return err_set(err, -EINVAL, "a unit of a listing has more than %u bytes",
 			       STORE_UNIT_MAX);
 	if (!s->ops->list)
-		return cannot(s, "be listed", err);
+		return unsupported(s, "listing", err);
 	return s->ops->list(s, options, unit, len, sink, err);
 }

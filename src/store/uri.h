@@ -1,12 +1,11 @@
 /*
- * uri.h - the one place that takes the names of stores apart.
+ * uri.h - the one place that parses the URIs of stores.
  *
- *   file:///data, s3://bucket/prefix   a prefix that a kind has, an authority, a path
- *   null:size=4K                       a prefix without "//": what follows means something to the
- *                                      kind only
+ *   file:///data, s3://bucket/prefix   the prefix of a kind, an authority, a path
+ *   null:size=4K                       a prefix without "//": only the kind interprets the rest
  *   data, ./data, /data                anything else is the path of a directory
  *
- * A path is taken as it is: nothing is %-decoded.
+ * A path is used as it is, without %-decoding.
  */
 #ifndef SHOAL_STORE_URI_H
 #define SHOAL_STORE_URI_H

@@ -54,7 +54,7 @@ def run_script(tmp_path, script, *options, keys=None, uri="s3://bucket", **env):
 
 SURVIVED = {
     "it is slow": lambda q, nr, keys: Answer(body=page(keys, len(keys) == 1000), wait=0.3),
-    "it asks to slow down now and then": lambda q, nr, keys: error(503, "SlowDown") if nr % 2 else None,
+    "it throttles requests now and then": lambda q, nr, keys: error(503, "SlowDown") if nr % 2 else None,
     "it has an internal error at first": lambda q, nr, keys: error(500, "InternalError") if nr < 2 else None,
     "it throttles in another way": lambda q, nr, keys: error(429, "TooManyRequests") if nr == 1 else None,
     "an answer breaks off": lambda q, nr, keys: Answer(body=page(keys, len(keys) == 1000)[:9000], length=99999,
@@ -79,7 +79,7 @@ def test_a_list_is_whole_although(name, tmp_path):
 
 
 def test_requests_are_counted_with_those_that_were_sent_again(tmp_path):
-    with FaultServer(KEYS, SURVIVED["it asks to slow down now and then"]) as server:
+    with FaultServer(KEYS, SURVIVED["it throttles requests now and then"]) as server:
         client = Client(tmp_path, server.url)
         done = client.shoal("index", "s3://bucket", "-o", tmp_path / "c", "--json", "--connections", 2, SHOAL_S3_BACKOFF_MS="5")
     told = json.loads(done.stdout)["requests"]
@@ -125,36 +125,36 @@ def bomb(q, nr, keys):
 LONG = "word \u00fc " * 1000
 ORDER = b"it does not list in order, or not from the requested key"
 REFUSED = {
-    "it only ever asks to slow down": (lambda q, nr, keys: error(503, "SlowDown"), b"slow down"),
+    "it only ever throttles requests": (lambda q, nr, keys: error(503, "SlowDown"), b"the server throttles requests"),
     "every answer breaks off": (lambda q, nr, keys: Answer(body=page(keys, True)[:5000], length=70000, then="close"), b""),
     "no answer ever comes": (lambda q, nr, keys: Answer(0, then="hang"), b""),
     "every connection closes": (lambda q, nr, keys: Answer(0, then="close"), b""),
     "it is not XML": (lambda q, nr, keys: Answer(body=b"It works!"), b"has not XML"),
     "it is a web page": (lambda q, nr, keys: Answer(body=b"<html><body>Log in</body></html>"),
                          b"neither a list nor an error"),
-    "the XML breaks off": (lambda q, nr, keys: Answer(body=page(keys, True)[:5000]), b"cut off"),
-    "it is empty": (lambda q, nr, keys: Answer(body=b""), b"cut off"),
+    "the XML breaks off": (lambda q, nr, keys: Answer(body=page(keys, True)[:5000]), b"truncated"),
+    "it is empty": (lambda q, nr, keys: Answer(body=b""), b"truncated"),
     "tags do not fit": (lambda q, nr, keys: Answer(body=page(keys, True).replace(b"</Key>", b"</Kay>")),
                         b"a mismatched end tag"),
     "it is a bomb": (bomb, b"a document type"),
     "a good status has an error in it": (lambda q, nr, keys: error(200, "InternalError", "try later"), b"InternalError: try later"),
-    "there is no word on whether that is all": (lambda q, nr, keys: Answer(body=page(keys, None)), b"no word on whether"),
-    "a size is no number": (lambda q, nr, keys: Answer(body=page([b"a"], False, sizes=[b"1e3"])), b"no number"),
+    "there is no word on whether that is all": (lambda q, nr, keys: Answer(body=page(keys, None)), b"no IsTruncated element"),
+    "a size is no number": (lambda q, nr, keys: Answer(body=page([b"a"], False, sizes=[b"1e3"])), b"a malformed size"),
     "a key's encoding is broken": (lambda q, nr, keys: Answer(body=page([b"a"], False).replace(b">a<", b">%4<")),
-                                   b"encoding is broken"),
+                                   b"malformed encoding"),
     "there are more keys than a page has": (lambda q, nr, keys: Answer(body=page([b"%05d" % i for i in range(1001)], False)),
-                                            b"more keys than were asked for"),
+                                            b"more keys than requested"),
     "it never stops sending": (lambda q, nr, keys: Answer(body=b"<ListBucketResult>", length=1 << 40,
                                                           endless=b"<Owner>x</Owner>" * 4096), b"more bytes than"),
     "an element never ends": (lambda q, nr, keys: Answer(body=b"<ListBucketResult><Prefix a='", length=1 << 40,
-                                                         endless=b"x" * 65536), b"a piece that is too long"),
+                                                         endless=b"x" * 65536), b"markup that is too long"),
     "keys are out of order": (lambda q, nr, keys: Answer(body=page([b"b", b"a"], False)), ORDER),
     "a key comes twice": (lambda q, nr, keys: Answer(body=page([b"a", b"a"], False)), b"lists 'a' again"),
     "the same page comes again and again": (lambda q, nr, keys: Answer(body=page(KEYS[:1000], True, token="t")), ORDER),
     "pages go backwards": (lambda q, nr, keys: Answer(body=page([b"%05d" % (90000 - nr)], True)), ORDER),
     "a token repeats without an end": (lambda q, nr, keys: Answer(body=page([], True, token="again")), b"repeats the same page"),
     "tokens never end": (lambda q, nr, keys: Answer(body=page([], True, token="t%d" % nr)), b"1000 pages without a key"),
-    "there is more, but no token": (lambda q, nr, keys: Answer(body=page([], True)), b"gives no continuation"),
+    "there is more, but no token": (lambda q, nr, keys: Answer(body=page([], True)), b"sends no continuation"),
     "it sends us elsewhere": (lambda q, nr, keys: error(301, "PermanentRedirect", headers=(
         "Location: http://127.0.0.1:1/bucket",)), b""),
     "it sends us round in circles": (lambda q, nr, keys: error(307, "TemporaryRedirect", headers=(

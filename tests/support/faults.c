@@ -38,8 +38,7 @@ void fault_disarm(struct fault *f)
 			armed[i] = NULL;
 }
 
-/* The fault by which this call fails, with errno set. Every one that is armed for it counts it. */
-static struct fault *fails(enum fault_call call)
+struct fault *fault_fails(unsigned call)
 {
 	struct fault *failed = NULL;
 
@@ -83,32 +82,32 @@ int __real_open64(const char *path, int flags, ...);
 
 void *__wrap_malloc(size_t size)
 {
-	return fails(FAULT_MALLOC) ? NULL : __real_malloc(size);
+	return fault_fails(FAULT_MALLOC) ? NULL : __real_malloc(size);
 }
 
 void *__wrap_calloc(size_t nr, size_t size)
 {
-	return fails(FAULT_CALLOC) ? NULL : __real_calloc(nr, size);
+	return fault_fails(FAULT_CALLOC) ? NULL : __real_calloc(nr, size);
 }
 
 void *__wrap_realloc(void *p, size_t size)
 {
-	return fails(FAULT_REALLOC) ? NULL : __real_realloc(p, size);
+	return fault_fails(FAULT_REALLOC) ? NULL : __real_realloc(p, size);
 }
 
 char *__wrap_strdup(const char *s)
 {
-	return fails(FAULT_STRDUP) ? NULL : __real_strdup(s);
+	return fault_fails(FAULT_STRDUP) ? NULL : __real_strdup(s);
 }
 
 char *__wrap_strndup(const char *s, size_t n)
 {
-	return fails(FAULT_STRNDUP) ? NULL : __real_strndup(s, n);
+	return fault_fails(FAULT_STRNDUP) ? NULL : __real_strndup(s, n);
 }
 
 ssize_t __wrap_pwrite64(int fd, const void *buf, size_t len, off_t off)
 {
-	if (fails(FAULT_PWRITE)) {
+	if (fault_fails(FAULT_PWRITE)) {
 		if (errno)
 			return -1;
 		len = len > 1 ? len / 2 : len;
@@ -118,7 +117,7 @@ ssize_t __wrap_pwrite64(int fd, const void *buf, size_t len, off_t off)
 
 ssize_t __wrap_pread64(int fd, void *buf, size_t len, off_t off)
 {
-	struct fault *f = fails(FAULT_PREAD);
+	struct fault *f = fault_fails(FAULT_PREAD);
 
 	if (f && f->limit && f->fired % 2 == 0) {
 		len = len < (size_t)f->limit ? len : (size_t)f->limit;
@@ -132,27 +131,29 @@ ssize_t __wrap_pread64(int fd, void *buf, size_t len, off_t off)
 
 int __wrap_fsync(int fd)
 {
-	return fails(FAULT_FSYNC) ? -1 : __real_fsync(fd);
+	return fault_fails(FAULT_FSYNC) ? -1 : __real_fsync(fd);
 }
 
 int __wrap_rename(const char *from, const char *to)
 {
-	return fails(FAULT_RENAME) ? -1 : __real_rename(from, to);
+	return fault_fails(FAULT_RENAME) ? -1 : __real_rename(from, to);
 }
 
 int __wrap_flock(int fd, int operation)
 {
-	return fails(FAULT_FLOCK) ? -1 : __real_flock(fd, operation);
+	return fault_fails(FAULT_FLOCK) ? -1 : __real_flock(fd, operation);
 }
 
 int __wrap_ftruncate64(int fd, off_t len)
 {
-	return fails(FAULT_FTRUNCATE) ? -1 : __real_ftruncate64(fd, len);
+	return fault_fails(FAULT_FTRUNCATE) ? -1 : __real_ftruncate64(fd, len);
 }
 
 void *__wrap_mmap64(void *addr, size_t len, int prot, int flags, int fd, off_t off)
 {
-	return fails(FAULT_MMAP) ? MAP_FAILED : __real_mmap64(addr, len, prot, flags, fd, off);
+	return fault_fails(fd < 0 ? FAULT_MMAP | FAULT_MAP : FAULT_MMAP)
+		       ? MAP_FAILED
+		       : __real_mmap64(addr, len, prot, flags, fd, off);
 }
 
 int __wrap_open64(const char *path, int flags, ...)
@@ -163,19 +164,19 @@ int __wrap_open64(const char *path, int flags, ...)
 	va_start(args, flags);
 	mode = va_arg(args, mode_t);
 	va_end(args);
-	return fails(FAULT_OPEN) ? -1 : __real_open64(path, flags, mode);
+	return fault_fails(FAULT_OPEN) ? -1 : __real_open64(path, flags, mode);
 }
 
-/* The file is closed even so, as by the kernel. */
+/* The file is closed nevertheless, as by the kernel. */
 int __wrap_close(int fd)
 {
 	int rc = __real_close(fd);
 
-	return fails(FAULT_CLOSE) ? -1 : rc;
+	return fault_fails(FAULT_CLOSE) ? -1 : rc;
 }
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
 			  void *arg)
 {
-	return fails(FAULT_THREAD) ? errno : __real_pthread_create(thread, attr, run, arg);
+	return fault_fails(FAULT_THREAD) ? errno : __real_pthread_create(thread, attr, run, arg);
 }

@@ -1,9 +1,10 @@
 /*
- * faults.h - calls of the library that fail when their turn comes.
+ * faults.h - calls of the library that fail at a chosen call.
  *
- * The linker turns the library's calls into __wrap_...() (see tests/meson.build), which ask here.
- * A program has as many faults as it likes, static ones; each has its own calls, its own counter
- * and its own time. While none is armed, all calls go through.
+ * The linker redirects the library's calls to __wrap_...() (see tests/meson.build), which check for
+ * armed faults. A program may have several faults, which are static; each has its own calls,
+ * counters and duration. While none is armed, all calls succeed. Calls of the ring are in
+ * faults_ring.c.
  */
 #ifndef SHOAL_TESTS_FAULTS_H
 #define SHOAL_TESTS_FAULTS_H
@@ -12,7 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* The calls, as bits. The 64s are what the library's own names become with large files. */
+/* The calls, as bits. */
 enum fault_call {
 	FAULT_MALLOC = 1 << 0,
 	FAULT_CALLOC = 1 << 1,
@@ -29,12 +30,22 @@ enum fault_call {
 	FAULT_OPEN = 1 << 12,
 	FAULT_CLOSE = 1 << 13,
 	FAULT_THREAD = 1 << 14,
+	FAULT_MAP = 1 << 15, /* mmap() of memory; FAULT_MMAP includes it */
+	/* In faults_ring.c: */
+	FAULT_EVENTFD = 1 << 16,
+	FAULT_RING = 1 << 17,     /* creating a ring */
+	FAULT_REGISTER = 1 << 18, /* registering buffers */
+	FAULT_OPENAT = 1 << 19,
+	FAULT_OPENAT2 = 1 << 20,
+	FAULT_CACHESTAT = 1 << 21,
+	/* For calls that a program wraps itself: see fault_fails(). */
+	FAULT_OWN = 1 << 24,
 
 	FAULT_MEMORY = FAULT_MALLOC | FAULT_CALLOC | FAULT_REALLOC | FAULT_STRDUP | FAULT_STRNDUP,
 };
 
 enum {
-	FAULT_NEVER = 0, /* they are counted only */
+	FAULT_NEVER = 0, /* calls are only counted */
 	FAULT_ONCE = 1,
 	FAULT_FROM_THEN_ON = INT_MAX,
 };
@@ -42,18 +53,25 @@ enum {
 struct fault {
 	atomic_uint calls; /* 0: not armed */
 	atomic_int nth, count, error;
-	atomic_int limit; /* if not 0: every second read succeeds, with so many bytes at most */
+	atomic_int limit; /* if not 0: every second read succeeds, with at most this many bytes */
 	atomic_int nr;    /* calls since it was armed */
-	atomic_int fired; /* of these failed */
+	atomic_int fired; /* those of them that failed */
 };
 
 /*
- * From the @nth of @calls on, 1 is the next, @count of them fail with @error. A read or write with
- * error 0 does half of what it should.
+ * From the @nth of @calls on (1 is the next one), @count of them fail with @error. A read or write
+ * with error 0 transfers half of the bytes.
  */
 void fault_arm(struct fault *f, unsigned calls, int nth, int count, int error);
 
-/* Nothing fails any more. The counters stay. */
+/* Nothing fails any more. The counters are kept. */
 void fault_disarm(struct fault *f);
+
+/* The armed fault that makes this call fail, with errno set, or NULL. All faults armed for the call
+ * count it. */
+struct fault *fault_fails(unsigned call);
+
+/* Called before each openat2(), if not NULL. */
+extern void (*_Atomic fault_on_openat2)(void);
 
 #endif

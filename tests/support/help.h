@@ -30,8 +30,15 @@ uint64_t random_below(uint64_t end);
 /* That an error says this, too. */
 void check_words(const struct shoal_err *err, const char *words);
 
-/* Until all threads but this one sleep: those that were started wait for what they wait for. */
+/* Wait until all threads but this one sleep: they have started, and wait for something. */
 void wait_until_others_sleep(void);
+
+/* Wait until @condition, or for a minute: the caller checks it afterwards. */
+#define WAIT_UNTIL(condition)                                                  \
+	do {                                                                   \
+		for (int tries_ = 0; tries_ < 60000 && !(condition); tries_++) \
+			usleep(1000);                                          \
+	} while (0)
 
 /* ---- Files ---- */
 

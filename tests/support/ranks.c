@@ -29,6 +29,13 @@ void ranks_check(const struct thread_world *w)
 		fail_msg("%s", fault);
 }
 
+static int closed; /* atomic */
+
+int ranks_closed(void)
+{
+	return __atomic_load_n(&closed, __ATOMIC_SEQ_CST);
+}
+
 struct rank_thread {
 	pthread_t thread;
 	struct thread_world *world;
@@ -50,6 +57,7 @@ static void *run_rank(void *arg)
 	CHECK(comm_place(c)->rank == t->rank);
 	t->fn(c, t->rank, t->world->size);
 	CHECK(comm_close(c) == NULL);
+	__atomic_add_fetch(&closed, 1, __ATOMIC_SEQ_CST);
 	return NULL;
 }
 
@@ -58,6 +66,7 @@ int ranks_run(struct thread_world *w, rank_fn *fn)
 	struct rank_thread t[THREAD_RANKS_MAX];
 
 	ranks_forget_fault();
+	__atomic_store_n(&closed, 0, __ATOMIC_SEQ_CST);
 	for (int i = 0; i < w->size; i++) {
 		t[i] = (struct rank_thread){ .world = w, .fn = fn, .rank = i };
 		assert_int_equal(pthread_create(&t[i].thread, NULL, run_rank, &t[i]), 0);

@@ -13,6 +13,9 @@ typedef void rank_fn(struct comm *c, int rank, int size);
 /* All ranks of @w run @fn; fails if one has noted a fault. Returns the code of an abort. */
 int ranks_run(struct thread_world *w, rank_fn *fn);
 
+/* How many ranks of the current run have closed their comm. */
+int ranks_closed(void);
+
 /* The first fault is kept. ranks_check() fails with it; ranks_run() does both. */
 void ranks_forget_fault(void);
 void ranks_note_fault(int line, const char *condition, const char *words);

@@ -232,7 +232,8 @@ static void end_all(void *self, int code)
 	struct thread_rank *me = self;
 
 	pthread_mutex_lock(&me->world->lock);
-	me->world->aborted = code;
+	__atomic_store_n(&me->world->aborted, code,
+			 __ATOMIC_RELAXED); /* read without the lock, too */
 	pthread_mutex_unlock(&me->world->lock);
 }
 

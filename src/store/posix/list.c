@@ -69,7 +69,7 @@ static int posix_list_flush(struct posix_listing *l, struct shoal_err *err)
 	return nr ? l->sink->found(l->sink, s->entry, nr, err) : 0;
 }
 
-/* Make the name of @base in the batch; it becomes an entry only when posix_list_put() follows. */
+/* Write the name of @base into the batch; posix_list_put() makes it an entry. */
 static int posix_list_make_name(struct posix_listing *l, const char *base, size_t len,
 				const char **ret_name, struct shoal_err *err)
 {
@@ -98,9 +98,9 @@ static void posix_list_put(struct posix_listing *l, const char *name, size_t len
 	s->fill += len + 1;
 }
 
-/* ---- Exceptions ---- */
+/* ---- What cannot be listed ---- */
 
-/* Let the sink decide whether to continue without the entry that @words describe. */
+/* Let the sink decide whether to continue without the entry that @words describes. */
 static int report_or_fail(struct posix_listing *l, int rc, struct shoal_err *words,
 			  struct shoal_err *err)
 {
@@ -192,7 +192,7 @@ static bool is_loop(const struct posix_listing *l, const char *name)
 	return true;
 }
 
-/* ---- An entry of the directory ---- */
+/* ---- An entry of a directory ---- */
 
 /* Its type and size are known now; @type is what the directory entry has. */
 static int take_by_mode(struct posix_listing *l, const char *name, size_t len, uint8_t type,
@@ -215,7 +215,7 @@ static int take_by_mode(struct posix_listing *l, const char *name, size_t len, u
 	return 0;
 }
 
-/* Its type is not known, or its size is required. */
+/* Its type is unknown, or its size is required. */
 static int take_unknown(struct posix_listing *l, const char *name, size_t len, uint8_t type,
 			struct shoal_err *err)
 {
@@ -623,10 +623,10 @@ static int list_directory(struct posix_listing *l, const char *path, struct shoa
 	return rc < 0 ? reading_failed(l, rc, path, &words, err) : 0;
 }
 
-/* ---- Half of a directory ---- */
+/* ---- A part of a directory ---- */
 
 /* Whether the directory is still the one that was split. */
-static bool is_the_one(const struct posix_listing *l, uint64_t dev, uint64_t ino)
+static bool is_same_directory(const struct posix_listing *l, uint64_t dev, uint64_t ino)
 {
 	struct stat st;
 
@@ -649,7 +649,7 @@ static int posix_list_list_range(struct posix_listing *l, const char *path, stru
 		return trouble(l, rc, "open directory", path, err);
 	if (l->fd < 0)
 		return 0;
-	if (is_the_one(l, dev, ino)) {
+	if (is_same_directory(l, dev, ino)) {
 		l->parts = CUTTABLE;
 		l->range = (struct posix_range){ .from = from, .to = to, .at = from };
 		rc = lseek(l->fd, (off_t)from, SEEK_SET) < 0 ? err_errno() : 0;

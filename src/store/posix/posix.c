@@ -31,7 +31,7 @@ static struct store_posix *posix_of(struct store *s)
 	return (struct store_posix *)s;
 }
 
-/* ---- Finding the place of a name ---- */
+/* ---- Resolving a name ---- */
 
 /* A descriptor or a negative errno. */
 static int open_at(int dir_fd, const char *path, int flags)
@@ -228,7 +228,7 @@ static void posix_writer_free(struct posix_writer *w)
 	free(w);
 }
 
-/* Hidden, and named after the final file so that a person can guess, unless that would be too
+/* Hidden, and named after the final file so that a person recognises it, unless that would be too
  * long. */
 static void name_partial(struct posix_writer *w, bool brief)
 {
@@ -462,8 +462,8 @@ static int open_root(const char *path, struct shoal_err *err)
 	return fd;
 }
 
-/* Any number is good enough, because existing names are not taken: so it is no error if there
- * are no random bytes. */
+/* Any number will do, because existing names are not overwritten. So failing to get random bytes is
+ * not an error. */
 static uint32_t draw_salt(void)
 {
 	uint32_t salt;

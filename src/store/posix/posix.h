@@ -21,7 +21,7 @@ struct store_posix {
 	atomic_uint_least32_t uses; /* counter for the salt; atomic */
 };
 
-/* @s as one of these; NULL if it is another kind of store. */
+/* @s if it is a directory tree, NULL for any other kind of store. */
 struct store_posix *store_posix_of(struct store *s);
 
 /* Open @name, which was checked, for reading: returns a descriptor, without a message on
@@ -31,7 +31,7 @@ int store_posix_open_file(const struct store_posix *p, const char *name, int fla
 /* Opening a pipe must not wait for its writer; files ignore the flag, unless they are leased. */
 #define STORE_POSIX_READ (O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)
 
-/* As the table's: see unit.c and list.c. */
+/* Entries of the table: see unit.c and list.c. */
 size_t store_posix_unit(struct store *s, const char *name, size_t len, void *unit);
 bool store_posix_unit_start(struct store *s, const void *unit, size_t len, const char **ret_name,
 			    size_t *ret_len);

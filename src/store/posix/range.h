@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* As the kernel has it; glibc's struct dirent64 is the same. */
+/* As the kernel writes it; glibc's struct dirent64 is the same. */
 struct posix_dent {
 	uint64_t ino;
 	int64_t off; /* the position of the next entry */

@@ -1,12 +1,15 @@
 /*
- * unit.h - what is written into a unit of the listing of a directory tree.
+ * unit.h - the contents of a unit of the listing of a directory tree.
  *
- * A unit is a letter and what follows: 'D' and the path of a directory, or 'd' where all below is
- * to be read whatever the sink may know of it; or 'S', the path's length, the path, and names in
- * it, each behind its type and ended by a NUL, whose sizes somebody idle may ask for; or 'N' (or
- * 'n', as with 'd'), the path in the same way, and entries of it as the kernel gave them, for
- * somebody idle to take; or 'H' (or 'h'), the path in the same way, what the directory is known by,
- * and the two positions between which to read it.
+ * A unit starts with a letter:
+ *
+ *   'D'  the path of a directory
+ *   'S'  the path's length, the path, and names in it, each preceded by its type and ended by a
+ *        NUL: an idle thread looks up their sizes
+ *   'N'  the path likewise, and entries as the kernel returned them, for an idle thread to process
+ *   'H'  the path likewise, the directory's device and inode, and the two positions to read between
+ *
+ * 'd', 'n' and 'h' are the same, but everything below must be read even if the sink has it cached.
  */
 #ifndef SHOAL_STORE_POSIX_UNIT_H
 #define SHOAL_STORE_POSIX_UNIT_H

@@ -134,7 +134,7 @@ static bool ends_with(const char *text, size_t len, const char *end)
  * @other is in the same domain as @host, and that is more than a top-level domain; or if both
  * are Amazon's.
  */
-static bool are_kin(const char *host, const char *other, size_t other_len)
+static bool same_operator(const char *host, const char *other, size_t other_len)
 {
 	size_t len = host_alone(host, strlen(host));
 	const char *domain = memchr(host, '.', len);
@@ -171,7 +171,7 @@ static bool adopt_location(struct s3_slot *s)
 	said = s3_host_len(host, len, tls);
 	if (said == 0 || said >= sizeof(s->place) || s->hops >= S3_HOPS_MAX || (s->to.tls && !tls))
 		return false;
-	if (!s->client->config->anonymous && !are_kin(s->to.host, host, said))
+	if (!s->client->config->anonymous && !same_operator(s->to.host, host, said))
 		return false;
 	s->hops++;
 	memmove(s->place, host, said);
@@ -240,7 +240,7 @@ static bool is_throttle(const struct s3_request *r)
 	return r->status == 429 || r->status == 503 || strcmp(r->code, "SlowDown") == 0;
 }
 
-static bool is_passing(const struct s3_request *r)
+static bool is_transient(const struct s3_request *r)
 {
 	static const char *const codes[] = { "RequestTimeout", "InternalError", "SlowDown",
 					     "OperationAborted" };
@@ -309,7 +309,7 @@ static int say_status(struct s3_slot *s)
 				   reason(s, why, sizeof(why)));
 	case 429:
 	case 503:
-		return answer_fail(s, -EBUSY, "the server asks to slow down: %s",
+		return answer_fail(s, -EBUSY, "the server throttles requests: %s",
 				   reason(s, why, sizeof(why)));
 	default:
 		return answer_fail(s, -EIO, "the server failed: %s", reason(s, why, sizeof(why)));
@@ -348,7 +348,7 @@ static enum s3_verdict answer_refused(struct s3_slot *s)
 	if ((r->status == 400 || r->status == 403) && s->region[0] &&
 	    strcmp(s->region, s->client->region) != 0 && adopt_region(s))
 		return S3_AGAIN_AT_ONCE;
-	if (is_passing(r) && again_if_allowed(s) == S3_AGAIN)
+	if (is_transient(r) && again_if_allowed(s) == S3_AGAIN)
 		return S3_AGAIN;
 	r->rc = say_refusal(s);
 	return S3_ENDED;
@@ -414,7 +414,7 @@ static int say_broken(struct s3_slot *s, CURLcode code)
 	}
 }
 
-static bool is_passing_break(CURLcode code)
+static bool is_transient_break(CURLcode code)
 {
 	switch ((int)code) {
 	case CURLE_COULDNT_RESOLVE_HOST:
@@ -447,7 +447,7 @@ static enum s3_verdict broken(struct s3_slot *s, CURLcode code)
 		r->rc = answer_fail(s, -EBADMSG,
 				    "the response of %.200s has a header that is too long",
 				    s->to.host);
-	else if (is_passing_break(code) && again_if_allowed(s) == S3_AGAIN)
+	else if (is_transient_break(code) && again_if_allowed(s) == S3_AGAIN)
 		return S3_AGAIN;
 	else
 		r->rc = say_broken(s, code);
@@ -467,7 +467,7 @@ static bool is_whole(const struct s3_slot *s)
 }
 
 /* A server that does not support If-Match sends any version: its ETag is compared. */
-static bool is_another(const struct s3_request *r)
+static bool etag_differs(const struct s3_request *r)
 {
 	return r->if_match && r->etag[0] == '"' && strcmp(r->etag, r->if_match) != 0;
 }
@@ -476,7 +476,7 @@ static enum s3_verdict answered(struct s3_slot *s)
 {
 	struct s3_request *r = s->request;
 
-	if (is_another(r)) {
+	if (etag_differs(r)) {
 		r->rc = answer_fail(s, -ESTALE,
 				    "object changed since it was listed (ETag mismatch)");
 		return S3_ENDED;

@@ -90,7 +90,7 @@ static bool requests_remove(struct s3_request **head, struct s3_request **tail,
 
 /* ---- Between libcurl and epoll ---- */
 
-/* libcurl watches other events of a socket, or none any more. */
+/* libcurl wants other events of a socket, or none any more. */
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *self, void *known)
 {
 	struct s3_client *c = self;
@@ -135,7 +135,7 @@ static int act(struct s3_client *c, curl_socket_t fd, int events, struct shoal_e
 	return 0;
 }
 
-/* ---- Ends of requests ---- */
+/* ---- The end of a request ---- */
 
 /* Its done() is called later, outside of all callbacks. */
 static void end_request(struct s3_client *c, struct s3_request *r)
@@ -337,7 +337,8 @@ static void take_messages(struct s3_client *c)
 	}
 }
 
-/* Milliseconds until the next event is due, at most @limit. Rounded up, so as not to be early. */
+/* Milliseconds until the next event is due, at most until @until. Rounded up, so as not to be
+ * early. */
 static int wait_ms(const struct s3_client *c, uint64_t until)
 {
 	uint64_t now = clock_now(), due = u64_min(until, c->timer);
@@ -438,7 +439,7 @@ int s3_client_run(struct s3_client *c, unsigned timeout_ms, struct shoal_err *er
 	return rc;
 }
 
-/* ---- The rest ---- */
+/* ---- Creating and using a client ---- */
 
 /* A connection is an open file: a quarter of the allowed number is left for others. */
 static unsigned fit_files(unsigned in_flight)
@@ -459,7 +460,7 @@ static int open_loop(struct s3_client *c, struct shoal_err *err)
 	e.data.fd = c->wake_fd;
 	if (c->epoll_fd < 0 || c->wake_fd < 0 ||
 	    epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, c->wake_fd, &e) < 0)
-		return err_set_errno(err, err_errno(), "cannot watch the network");
+		return err_set_errno(err, err_errno(), "cannot set up network polling");
 	c->multi = curl_multi_init();
 	if (!c->multi)
 		return err_set(err, -ENOMEM, "out of memory");
@@ -652,7 +653,7 @@ void s3_stats_add(struct s3_stats *sum, const struct s3_stats *more)
 	uint64_t *to = (uint64_t *)(void *)sum;
 	const uint64_t *from = (const uint64_t *)(const void *)more;
 
-	_Static_assert(sizeof(struct s3_stats) % sizeof(uint64_t) == 0, "it is all numbers");
+	_Static_assert(sizeof(struct s3_stats) % sizeof(uint64_t) == 0, "only numbers");
 	for (size_t i = 0; i < sizeof(*sum) / sizeof(uint64_t); i++)
 		to[i] += from[i];
 }

@@ -2,13 +2,13 @@
  * client.h - many requests to one bucket in flight at once, from one thread.
  *
  * A client belongs to one thread at a time: it is that thread's event loop (libcurl's multi
- * interface on epoll). Requests are submitted in any number; up to `in_flight` of them are on their
- * way, the others wait inside. Each is signed, sent, sent again after a pause where that may help,
- * and ends by a call of its done() from inside s3_client_run(), where it may submit the next.
+ * interface on epoll). Any number of requests can be submitted; up to `in_flight` of them are sent,
+ * the others are queued. Each is signed, sent, and retried after a pause if that may help. It ends
+ * with a call of its done() from inside s3_client_run(); done() may submit the next.
  *
- * A request is the caller's memory: it fills in the first part and leaves all of it alone, and what
- * it points to, until done() is called. Nothing is allocated for a request once as many have been
- * in flight before, but for connections.
+ * A request is the caller's memory. The caller fills in the first part and changes neither the
+ * request nor anything it points to until done() is called. Once as many requests have been in
+ * flight before, a further one allocates nothing except for its connection.
  *
  *	struct s3_request r = { .method = S3_GET, .key = "a/b", .key_len = 3, .sink = take,
  *				.done = finish, .err = &err };
@@ -106,19 +106,19 @@ int s3_client_new(const struct s3_config *config, unsigned in_flight, struct s3_
 struct s3_client *s3_client_free(struct s3_client *c);
 
 /*
- * Never waits, never fails: what cannot be sent ends with an error, from inside s3_client_run().
- * What rc may be, and its words say more:
+ * Never waits and never fails: a request that cannot be sent ends with an error inside
+ * s3_client_run(). Values of rc, which come with a more detailed message:
  *
  * -ENOENT      no such object or upload: see code
- * -ENXIO       no such bucket (of a HEAD this, too, is -ENOENT)
- * -EACCES      refused: wrong keys, no permission, a clock that is wrong, an expired token
- * -ESTALE      412: not the ETag of if_match
- * -ERANGE      416: the range starts at or behind the object's end
- * -EBADMSG     an answer that is none of S3's, or that broke off
+ * -ENXIO       no such bucket (after a HEAD this, too, is -ENOENT)
+ * -EACCES      refused: wrong keys, no permission, wrong clock, expired token
+ * -ESTALE      412: the ETag differs from if_match
+ * -ERANGE      416: the range starts at or after the object's end
+ * -EBADMSG     the answer is not S3's, or is incomplete
  * -ETIMEDOUT, -ECONNREFUSED, -EHOSTUNREACH, -EPROTO (TLS)   no answer
- * -EBUSY       the server asked us to slow down until there was no try left
+ * -EBUSY       throttled until no try was left
  * -EIO         another error of the server
- * and whatever the sink said.
+ * and whatever the sink returned.
  */
 void s3_client_submit(struct s3_client *c, struct s3_request *r);
 

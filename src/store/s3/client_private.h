@@ -1,6 +1,6 @@
 /*
- * client_private.h - what the parts of a client share: the event loop in client.c, sending one
- * request once in try.c, and what to make of the answer in answer.c.
+ * client_private.h - shared by the parts of a client: the event loop in client.c, sending one
+ * request once in try.c, and judging the answer in answer.c.
  */
 #ifndef SHOAL_STORE_S3_CLIENT_PRIVATE_H
 #define SHOAL_STORE_S3_CLIENT_PRIVATE_H

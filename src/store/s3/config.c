@@ -30,7 +30,7 @@
 struct profile {
 	char *access_key, *secret_key, *session_token, *region, *endpoint, *ca_bundle, *style;
 	char *services; /* the section with more settings of it */
-	char *source;   /* a setting that requires keys from elsewhere */
+	char *source;   /* a setting that selects a source of keys which is not supported */
 	bool found;
 };
 
@@ -321,7 +321,7 @@ static int check_given_keys(const struct shoal_store_config *given, struct shoal
 			       access ? "an access" : "a secret",
 			       access ? "the secret" : "the access");
 	if (given->session_token && !access)
-		return err_set(err, -ENOKEY, "a session token is given without the keys it is of");
+		return err_set(err, -ENOKEY, "a session token is given without its keys");
 	return 0;
 }
 
@@ -511,7 +511,7 @@ static int find_endpoints(struct s3_config *c, const struct shoal_store_config *
 	return add_endpoint(c, aws, strlen(aws), style, err);
 }
 
-/* ---- The rest ---- */
+/* ---- Regions, numbers and all together ---- */
 
 static int check_region(const char *region, struct shoal_err *err)
 {
@@ -641,8 +641,8 @@ static int config_check_bucket(const char *bucket, struct shoal_err *err)
 		if (!isalnum((unsigned char)bucket[i]) && !strchr(".-_:", bucket[i]))
 			len = 0;
 	if (len < 1 || len > 255)
-		return err_set(err, -EINVAL, "'%.100s' is not a bucket: write s3://bucket/prefix",
-			       bucket);
+		return err_set(err, -EINVAL,
+			       "'%.100s' is not a bucket name: write s3://bucket/prefix", bucket);
 	return 0;
 }
 

@@ -1,9 +1,9 @@
 /*
- * config.h - which server, which bucket, whose keys, and how patient to be.
+ * config.h - the server, the bucket, the keys, and the limits of time and tries.
  *
- * What the caller's struct shoal_store_config does not say comes from where the AWS tools have it:
- * environment variables first, then the profile in ~/.aws/config and ~/.aws/credentials. This is
- * the one place that reads them:
+ * Values missing in the caller's struct shoal_store_config are taken from where the AWS tools keep
+ * them: environment variables first, then the profile in ~/.aws/config and ~/.aws/credentials. This
+ * is the one place that reads them:
  *
  *   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN  keys
  *   AWS_PROFILE, AWS_CONFIG_FILE, AWS_SHARED_CREDENTIALS_FILE    where else keys are

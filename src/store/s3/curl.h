@@ -8,7 +8,7 @@
 #ifndef SHOAL_STORE_S3_CURL_H
 #define SHOAL_STORE_S3_CURL_H
 
-#define CURL_DISABLE_TYPECHECK /* whose macros call functions, not pointers */
+#define CURL_DISABLE_TYPECHECK /* its macros would call functions, not pointers */
 #include <curl/curl.h>
 
 #include "base/base.h"

@@ -101,7 +101,7 @@ static int fetch_bytes(struct fetch *f, const int *stop)
 	while (f->rc == 0 && s3_client_pending(f->client) > 0) {
 		rc = fetch_stopped(stop) ? err_set(f->err, -ECANCELED, "interrupted")
 					 : s3_client_run(f->client, LOOK_MS, f->err);
-		f->rc = err_first(f->rc, rc); /* which ranges may have set meanwhile */
+		f->rc = err_first(f->rc, rc); /* ranges may have set it meanwhile */
 	}
 	return f->rc;
 }

@@ -1,13 +1,13 @@
 /*
- * A bucket's list, by ranges of keys.
+ * Listing a bucket by ranges of keys.
  *
- * A unit is a range: the letter 'K', the length of lo as a varint, lo, and, where the range has an
- * end, hi. Names, that is, without the store's prefix. No bytes at all: everything.
+ * A unit is a range: the letter 'K', the length of lo as a varint, lo, and hi if the range has an
+ * end. Both are names, without the store's prefix. An empty unit is the whole store.
  *
- * Pages are asked for by the name that came last (start-after), not by the server's token: so any
- * thread, rank or later run can go on, and any name at all is a place to start from. A token is
- * used only behind a page that has no keys in it. A page is looked at whole before anything of it
- * is taken: a server that lists out of order, repeats itself or never ends is found out.
+ * The next page is requested by the last name seen (start-after), not by the server's token. So any
+ * thread, rank or later run can continue, and a range can start at any name. A token is used only
+ * after a page without keys. A page is checked completely before any of it is taken, which detects
+ * servers that list out of order, repeat themselves or never end.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -316,7 +316,7 @@ static int follow_token(struct s3_listing *l, char *token, unsigned *nr_empty,
 
 	if (!*next)
 		return err_set(err, -EBADMSG,
-			       "the list is truncated, but the server gives no continuation");
+			       "the list is truncated, but the server sends no continuation token");
 	if (strcmp(next, token) == 0)
 		return err_set(err, -EBADMSG, "the server repeats the same page of the list");
 	if (++*nr_empty == EMPTY_PAGES)

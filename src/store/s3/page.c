@@ -32,7 +32,7 @@ static int page_put_text(struct s3_page *p, const char *text, size_t len)
 		return p->names.rc < 0 ? wrong(p, p->names.rc, "out of memory") : 0;
 	}
 	if (len > S3_TOKEN_KEEP - p->text_len) /* a server's message may be long */
-		return p->want == S3_WANT_MESSAGE ? 0 : wrong(p, -E2BIG, "a text that is too long");
+		return p->want == S3_WANT_MESSAGE ? 0 : wrong(p, -E2BIG, "text that is too long");
 	memcpy(p->text + p->text_len, text, len);
 	p->text_len += len;
 	return 0;
@@ -100,7 +100,7 @@ static int put_reference(struct s3_page *p, const char *name, size_t len)
 	for (size_t i = 0; i < ARRAY_LEN(known); i++)
 		if (len == strlen(known[i].name) && memcmp(name, known[i].name, len) == 0)
 			return page_put_text(p, &known[i].is, 1);
-	return wrong(p, -EBADMSG, "a reference to nothing");
+	return wrong(p, -EBADMSG, "an undefined reference");
 }
 
 /* Every line ending becomes a line feed. */
@@ -134,7 +134,7 @@ static int take_text(struct s3_page *p, const char *text, const char *end)
 			break;
 		semi = memchr(amp, ';', (size_t)(end - amp));
 		if (!semi)
-			return wrong(p, -EBADMSG, "a reference without an end");
+			return wrong(p, -EBADMSG, "an unterminated reference");
 		rc = put_reference(p, amp + 1, (size_t)(semi - amp - 1));
 		text = semi + 1;
 	}
@@ -184,7 +184,7 @@ static enum s3_page_want want_of(const struct s3_page *p, const char *name, size
 static int start_contents(struct s3_page *p)
 {
 	if (p->nr == S3_PAGE_KEYS)
-		return wrong(p, -E2BIG, "more keys than were asked for");
+		return wrong(p, -E2BIG, "more keys than requested");
 	p->in_contents = true;
 	p->has_key = p->has_size = p->has_etag = false;
 	if (p->etags)
@@ -223,9 +223,9 @@ static int start_element(struct s3_page *p, const char *name, size_t len)
 	enum s3_page_want want;
 
 	if (p->ended)
-		return wrong(p, -EBADMSG, "something behind its end");
+		return wrong(p, -EBADMSG, "content after its end");
 	if (p->want != S3_WANT_NOTHING)
-		return wrong(p, -EBADMSG, "an element inside a text");
+		return wrong(p, -EBADMSG, "an element inside text");
 	if (len == 0)
 		return wrong(p, -EBADMSG, "an element without a name");
 	if (len > S3_PAGE_TAG || p->depth == S3_PAGE_DEPTH)
@@ -236,7 +236,7 @@ static int start_element(struct s3_page *p, const char *name, size_t len)
 	if (p->depth == 0)
 		p->is_error = is(name, len, "Error");
 	if (p->depth == 0 && !p->is_error && !is(name, len, "ListBucketResult"))
-		return wrong(p, -EBADMSG, "neither a list nor an error in it");
+		return wrong(p, -EBADMSG, "neither a list nor an error");
 	want = want_of(p, name, len);
 	if (p->depth == 1 && !p->is_error && is(name, len, "Contents")) {
 		int rc = start_contents(p);
@@ -277,7 +277,7 @@ static int end_wanted(struct s3_page *p)
 	case S3_WANT_SIZE:
 		if (parse_u64(text, &p->key[p->nr].size) < 0 ||
 		    p->key[p->nr].size == SHOAL_SIZE_UNKNOWN)
-			return wrong(p, -EBADMSG, "a size that is no number");
+			return wrong(p, -EBADMSG, "a malformed size");
 		break;
 	case S3_WANT_ETAG:
 		p->etags[p->nr] = etag_parse(text, len - (size_t)(text - p->text));
@@ -368,7 +368,7 @@ static int take_tag(struct s3_page *p, const char *at, const char *gt)
 	if (*name == '/') {
 		stop = end_of_name(++name, gt);
 		if (!is_blank(stop, gt))
-			return wrong(p, -EBADMSG, "an end with something in it");
+			return wrong(p, -EBADMSG, "an end tag with attributes");
 		return end_element(p, name, (size_t)(stop - name));
 	}
 	stop = end_of_name(name, gt - empty);
@@ -388,7 +388,7 @@ static int take_instruction(struct s3_page *p, const char *at, const char *end)
 	for (enc += 8; enc < end && (page_is_space(*enc) || *enc == '='); enc++)
 		;
 	if (end - enc < 7 || strncasecmp(enc + 1, "utf-8", 5) != 0 || enc[6] != *enc)
-		return wrong(p, -EBADMSG, "a text that is not in UTF-8");
+		return wrong(p, -EBADMSG, "text that is not UTF-8");
 	return 0;
 }
 
@@ -424,14 +424,14 @@ static const char *take_markup(struct s3_page *p, const char *at, const char *en
 		if (!stop)
 			return NULL;
 		if (p->depth == 0)
-			(void)!wrong(p, -EBADMSG, "a text outside of it");
+			(void)!wrong(p, -EBADMSG, "text outside its elements");
 		else if (p->want != S3_WANT_NOTHING)
 			(void)!put_lines(p, at + 9, stop);
 		return stop + 3;
 	}
 	if (left >= 9 ||
 	    (memcmp(at, "<!--", left < 4 ? left : 4) != 0 && memcmp(at, "<![CDATA[", left) != 0))
-		(void)!wrong(p, -EBADMSG, "a document type, which no answer of S3 has");
+		(void)!wrong(p, -EBADMSG, "a document type, which S3 never sends");
 	return NULL;
 }
 
@@ -579,7 +579,7 @@ static size_t complete_piece(struct s3_page *p, const char *data, size_t len)
 	p->piece_len += more;
 	used = page_take_whole(p, (const char *)p->piece, p->piece_len);
 	if (p->rc == 0 && used == 0 && p->piece_len == sizeof(p->piece))
-		(void)!wrong(p, -E2BIG, "a piece that is too long");
+		(void)!wrong(p, -E2BIG, "markup that is too long");
 	if (used > before) { /* the rest is parsed in place */
 		p->piece_len = 0;
 		return used - before;
@@ -649,7 +649,7 @@ static int decode_names(struct s3_page *p)
 		size_t len = decode((char *)p->names.data + p->key[i].off, p->key[i].len);
 
 		if (len == SIZE_MAX)
-			return wrong(p, -EBADMSG, "a key whose encoding is broken");
+			return wrong(p, -EBADMSG, "a malformed encoding of a key");
 		p->key[i].len = (uint32_t)len;
 		p->names.data[p->key[i].off + len] = '\0';
 	}
@@ -659,13 +659,13 @@ static int decode_names(struct s3_page *p)
 int s3_page_end(struct s3_page *p, struct shoal_err *err)
 {
 	if (p->rc == 0 && (!p->ended || p->piece_len > 0))
-		(void)!wrong(p, -EBADMSG, "no end: it was cut off");
+		(void)!wrong(p, -EBADMSG, "no end: it was truncated");
 	if (p->rc == 0 && p->is_error && p->message_cut)
 		text_mark_truncated(p->message);
 	if (p->rc == 0 && p->is_error)
-		return err_set(err, -EIO, "the server says %s: %s", p->code, p->message);
+		return err_set(err, -EIO, "the server reported %s: %s", p->code, p->message);
 	if (p->rc == 0 && !p->has_truncated)
-		(void)!wrong(p, -EBADMSG, "no word on whether there is more");
+		(void)!wrong(p, -EBADMSG, "no IsTruncated element");
 	if (p->rc == 0)
 		(void)!decode_names(p);
 	if (p->rc == -ENOMEM)

@@ -1,11 +1,12 @@
 /*
- * page.h - read a page of a bucket's list (ListObjectsV2) while its bytes come in.
+ * page.h - parse a page of a bucket's list (ListObjectsV2) while its bytes arrive.
  *
- * Expat reads 0.2 to 0.3 million keys a second; the scanner here knows the dozen elements that
- * matter, and reads some 5 million. It takes any well-formed page: elements in any sequence,
- *unknown ones, namespaces, comments, CDATA, references. It refuses document types, and with them
- *every trick with entities; what is too large or too deep; and what is not whole. The bytes are a
- * server's, and nothing they say makes it take more memory than a page of the longest keys.
+ * Expat parses 0.2 to 0.3 million keys per second; this scanner knows only the dozen elements that
+ * matter, and parses more than 5 million. It accepts any well-formed page: elements in any
+ * sequence, unknown ones, namespaces, comments, CDATA, references. It refuses document types, and
+ * with them every attack by entities; anything too large or too deep; and incomplete pages. The
+ * bytes come from a server: no content makes the scanner use more memory than a page of the longest
+ * keys.
  *
  *	s3_page_start(&page);
  *	while (more)
@@ -19,15 +20,15 @@
 #include "base/err.h"
 #include "base/etag.h"
 
-#define S3_PAGE_KEYS  1000 /* no server gives more */
+#define S3_PAGE_KEYS  1000 /* the most that a server sends */
 #define S3_TOKEN_KEEP 4096 /* bytes of a continuation token */
 
-/* Bytes of markup or text that are looked at in one piece: a key in which each byte is encoded. */
+/* Bytes of markup or text that are parsed in one piece: a key in which each byte is encoded. */
 #define S3_PAGE_PIECE (3 * SHOAL_NAME_MAX + 4096)
 #define S3_PAGE_DEPTH 12
 #define S3_PAGE_TAG   48 /* bytes of an element's name */
 
-/* What the text of an element is wanted for. */
+/* The purpose of an element's text. */
 enum s3_page_want {
 	S3_WANT_NOTHING,
 	S3_WANT_KEY,
@@ -42,48 +43,48 @@ enum s3_page_want {
 
 struct s3_page_key {
 	uint32_t off, len; /* of the name, in names */
-	uint64_t size;     /* SHOAL_SIZE_UNKNOWN where the page has none */
+	uint64_t size;     /* SHOAL_SIZE_UNKNOWN if the page has none */
 };
 
 struct s3_page {
-	/* What it said; keys and names are good after s3_page_end(). */
+	/* The result; keys and names are valid after s3_page_end(). */
 	struct s3_page_key key[S3_PAGE_KEYS];
 	size_t nr;
-	/* The caller's, for S3_PAGE_KEYS of them, or NULL: ETags are not wanted. */
+	/* The caller's array of S3_PAGE_KEYS, or NULL: ETags are not wanted. */
 	struct etag *etags;
 	struct buf names; /* each ended by a NUL; kept from page to page */
-	bool truncated;   /* there are more behind these */
+	bool truncated;   /* more keys follow */
 	char token[S3_TOKEN_KEEP + 1];
-	char code[64], message[256]; /* of an <Error> that came with a good status */
-	bool message_cut;            /* there was more of it */
+	char code[64], message[256]; /* of an <Error> that came with a successful status */
+	bool message_cut;            /* the message was truncated */
 
-	/* The scanner's own: */
+	/* Used by the scanner: */
 	int rc;
-	const char *wrong; /* words for rc */
+	const char *wrong; /* the message for rc */
 	uint64_t nr_bytes;
 	struct {
 		uint8_t len;
 		char name[S3_PAGE_TAG];
 	} open[S3_PAGE_DEPTH]; /* elements */
 	unsigned depth;
-	bool ended; /* the last tag was there */
+	bool ended; /* the last tag was seen */
 	bool is_error, in_contents, has_key, has_size, has_etag, has_truncated, encoded;
 	enum s3_page_want want;
-	char text[S3_TOKEN_KEEP + 1]; /* of what is wanted and is no key */
+	char text[S3_TOKEN_KEEP + 1]; /* of a wanted element other than a key */
 	size_t text_len;
-	uint8_t piece[S3_PAGE_PIECE]; /* the start of what is not whole yet */
+	uint8_t piece[S3_PAGE_PIECE]; /* the start of an incomplete piece */
 	size_t piece_len;
 };
 
-/* Zeroed before the first time. */
+/* Zeroed before the first call. */
 void s3_page_start(struct s3_page *p);
 
-/* -EBADMSG, -E2BIG past a limit, -ENOMEM: s3_page_end() has the words. */
+/* -EBADMSG, -E2BIG past a limit, -ENOMEM: s3_page_end() has the message. */
 int s3_page_feed(struct s3_page *p, const void *data, size_t len) MUST_USE;
 
 /*
- * The page is whole: decode the names. The error of s3_page_feed(), if there was one; -EIO
- * when it is an <Error>, with what that says.
+ * The page is complete: decode the names. Returns the error of s3_page_feed(), if there was one;
+ * -EIO with the server's message if the page is an <Error>.
  */
 int s3_page_end(struct s3_page *p, struct shoal_err *err) MUST_USE;
 

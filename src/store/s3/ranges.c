@@ -7,11 +7,12 @@
 
 #include "base/name.h"
 
-#define CUTS_MAX 64u /* of a range, at one time */
+#define CUTS_MAX 64u /* of one range, at a time */
 
 /*
- * A range that is cut has at least so many pages left, the one that is asked for already included;
- * more, the more requests have found less than a page, beyond a few of them: so much where all did.
+ * A range is split only if it has at least this many pages left, including the page being
+ * requested. The limit rises with the share of requests that found less than a page, apart from the
+ * first few: by up to WASTE_PAGES if all of them did.
  */
 #define LEAST_PAGES 1.8
 #define WASTE_PAGES 45.0
@@ -20,27 +21,27 @@
 /* Parts are smaller than a number of whole pages by this much, because estimates are not exact. */
 #define SLACK 0.12
 
-/* Behind the highest name there is as much again as was seen, but this much in the beginning. */
+/* After the highest name seen, as many pages are assumed as were seen, but at first this many. */
 #define UNKNOWN_PAGES 64.0
 
-/* To find its end, no more cuts at a time, and no more for each doubling of what was seen. */
+/* To find the end: at most this many splits at a time, and per doubling of the pages seen. */
 #define UNKNOWN_CUTS  24u
 #define DOUBLING_CUTS 8.0
 
-/* Requests that find nothing may be as many, and one of so many pages. */
+/* This many requests may find nothing, and in addition one per this many pages. */
 #define EMPTY_FREE 24.0
 #define EMPTY_ONE  16.0
 
-/* A range's own pages count against as many of all together. */
+/* The weight of the average over all ranges, in pages, against a range's own pages. */
 #define PRIOR_PAGES 2.0
 
-/* What is many, of values that a hash takes for each name. */
+/* Names whose values are this many times as far apart as their number look hashed. */
 #define HASH_SPAN 4.0
 
-/* A page that takes fewer numbers is not measured well on the whole scale. */
+/* A page that covers fewer numbers cannot be measured well on the whole scale. */
 #define NUMBERS_MIN 8.0
 
-/* Pages that are remembered, to be measured again when other names are seen. */
+/* Pages that are remembered, to be measured again after new names were seen. */
 #define SAMPLES 64u
 
 struct ranges_sample {
@@ -51,15 +52,15 @@ struct ranges_sample {
 
 struct s3_ranges {
 	struct s3_keys keys;  /* atomic */
-	pthread_mutex_t lock; /* of the rest, and of all ranges */
+	pthread_mutex_t lock; /* protects the rest, and all ranges */
 	struct s3_range *active;
-	struct s3_name lowest, highest; /* that were seen, or lie in front of what was seen */
+	struct s3_name lowest, highest; /* that were seen, or are known to precede the first name */
 	struct s3_name end;             /* nothing comes after it */
 	bool seen, ended, hashed;
-	size_t page_keys; /* of a full page: the most that came */
+	size_t page_keys; /* keys in a full page: the most seen */
 	double nr_requests, nr_empty;
-	double pages, covered; /* numbers of the whole scale that pages took */
-	uint64_t version;      /* of the keys that it is made for */
+	double pages, covered; /* numbers of the whole scale that pages covered */
+	uint64_t version;      /* of the keys that it was made for */
 	struct s3_scale whole;
 	struct ranges_sample sample[SAMPLES];
 	uint64_t nr_samples, random;
@@ -108,7 +109,7 @@ static size_t shared(const struct s3_name *a, const struct s3_name *b)
 	return name_shared(a->bytes, a->len, b->bytes, b->len);
 }
 
-/* ---- The whole scale, and how much of it a page takes ---- */
+/* ---- The whole scale, and how much of it a page covers ---- */
 
 static uint64_t ranges_number(const struct s3_scale *s, const struct s3_name *name)
 {
@@ -130,7 +131,7 @@ static double sample_covers(const struct s3_scale *s, const struct ranges_sample
 	return b > a ? (double)(b - a) : 0;
 }
 
-/* Once other bytes were seen in names all numbers are different: measure again. */
+/* After new bytes were seen in names all numbers change: measure again. */
 static void renew_whole(struct s3_ranges *r)
 {
 	uint64_t version = __atomic_load_n(&r->keys.version, __ATOMIC_ACQUIRE);
@@ -177,7 +178,7 @@ static double page_covers(const struct s3_ranges *r)
 
 /* ---- How much is left of a range ---- */
 
-/* Where the word begins (letters and digits) in which the first @len bytes of a name end. */
+/* Where the word (letters and digits) begins in which the first @len bytes of a name end. */
 static size_t word_start(const struct s3_name *name, size_t len)
 {
 	while (len > 0) {
@@ -191,8 +192,8 @@ static size_t word_start(const struct s3_name *name, size_t len)
 }
 
 /*
- * Pages of a range as a function of names: first those that begin as the names of its last pages
- * do, up to a word in which they differ; then all behind them.
+ * Pages of a range as a function of names, in two parts: near are the names that begin like those
+ * of its last pages, up to the word in which these differ; far are all names after them.
  */
 struct measure {
 	struct s3_scale near;
@@ -223,7 +224,7 @@ static void measure_near(const struct s3_ranges *r, const struct s3_range *range
 	double pages = range->last[0] + range->last[1], covers;
 
 	s3_scale_under(&m->near, &r->keys, range->lo.bytes, head);
-	if (shared(&range->start, &range->lo) >= head) { /* it has been there all the time */
+	if (shared(&range->start, &range->lo) >= head) { /* within this prefix from its start */
 		from = &range->start;
 		pages = range->listed;
 	}
@@ -246,7 +247,7 @@ static void measure(struct s3_ranges *r, const struct s3_range *range, struct me
 	m->far_rate = (range->listed + PRIOR_PAGES) /
 		      (distance(&r->whole, &range->start, &range->lo) + PRIOR_PAGES * covers);
 	m->far_from = ranges_number(&r->whole, &range->lo);
-	m->near.total = m->near_from = 0; /* there are none, or measure_near() will tell */
+	m->near.total = m->near_from = 0; /* if there are any, measure_near() sets them */
 	m->near_rate = m->near_pages = 0;
 	if (range->listed > 0)
 		head = word_start(&range->lo, shared(&range->before[1], &range->lo));
@@ -274,12 +275,13 @@ static double pages_left(const struct s3_ranges *r, const struct s3_range *range
 {
 	double unknown = m->all - m->known;
 
-	if (ranges_continues(m) && range->listed == 0) /* a guess whether there is anything */
+	if (ranges_continues(m) && range->listed == 0) /* a guess: there may be nothing */
 		return 0;
 	return m->known + fmin(unknown / 2, UNKNOWN_PAGES + r->pages);
 }
 
-/* Measure a range and note what is left; one with more than was expected has as much again. */
+/* Measure a range and store what is left; a range that had more than expected is assumed to have as
+ * much again. */
 static void estimate(struct s3_ranges *r, struct s3_range *range, struct measure *m)
 {
 	double over = range->listed - range->expected, least;
@@ -380,8 +382,9 @@ static void note_ends(struct s3_ranges *r, const struct s3_range *range,
 }
 
 /*
- * Whether names begin with something that is spread over all it can be, as a hash is: the first
- * page, of @nr names, takes many more values of it than it has names, near the lowest there is.
+ * Whether names begin with something that is spread over all its possible values, like a hash: the
+ * first page, of @nr names, covers many more values than it has names, starting near the lowest
+ * one.
  */
 static bool looks_hashed(const struct s3_ranges *r, size_t nr)
 {
@@ -443,7 +446,7 @@ size_t s3_ranges_take(struct s3_ranges *r, struct s3_range *range, const struct 
 	return nr;
 }
 
-/* ---- Cutting ---- */
+/* ---- Splitting ---- */
 
 static bool is_text(const struct s3_name *name)
 {
@@ -478,7 +481,7 @@ static bool make_cut(const struct s3_ranges *r, const struct measure *m, double 
 	       (!below || ranges_compare(cut, below) < 0);
 }
 
-/* Parts of equal numbers of whole pages. */
+/* Split into parts of equal numbers of whole pages. */
 static size_t cut_evenly(struct s3_ranges *r, const struct s3_range *range, const struct measure *m,
 			 size_t nr)
 {
@@ -500,7 +503,7 @@ static size_t cut_evenly(struct s3_ranges *r, const struct s3_range *range, cons
 	return made;
 }
 
-/* Parts that grow, after the highest name seen. */
+/* Split into growing parts, after the highest name seen. */
 static size_t cut_growing(struct s3_ranges *r, const struct s3_range *range,
 			  const struct measure *m, size_t nr)
 {
@@ -542,7 +545,7 @@ static double least_pages(const struct s3_ranges *r)
 	return LEAST_PAGES + WASTE_PAGES * waste / (r->pages + UNKNOWN_PAGES);
 }
 
-/* The range with the most left, and what each would have if all had the same. */
+/* The range with the most pages left, and the average over ranges and idle threads. */
 static struct s3_range *ranges_largest(const struct s3_ranges *r, size_t nr_idle, double *ret_share)
 {
 	struct s3_range *most = NULL;

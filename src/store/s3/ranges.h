@@ -1,19 +1,19 @@
 /*
- * ranges.h - who lists which keys of a bucket, and what to give to those who have nothing to do.
+ * ranges.h - which thread lists which keys of a bucket, and what idle threads are given.
  *
- * A range is (lo, hi]: names behind lo up to hi. Whoever lists one shows each page, and is told how
- * much of it is its own. Whenever others are idle, anyone may have the largest ranges cut for them,
- * also those that somebody else is listing: the end of such a range comes nearer, which its lister
- * sees when its next page has come.
+ * A range is (lo, hi]: the names after lo up to hi. The thread that lists a range reports each page
+ * and gets back how many of its names belong to the range. Whenever threads are idle, any thread
+ * may split the largest ranges for them, even ranges that another thread is listing: hi of such a
+ * range moves down, which its lister sees when it reports its next page.
  *
- * How many pages a range has left is estimated from what pages took so far on the scale of
- * keys.h: its own in the directory (or whatever names have in common) that it is in, those of
- * all for what lies behind that. Every range ends with a page that is only in part its own, so
- * parts are given whole pages, as far as they can be foreseen.
+ * The number of pages left in a range is estimated from how much of the scale of keys.h pages have
+ * covered so far: the range's own pages for the directory (or common prefix) that it is in, those
+ * of all ranges for what follows. Every range ends with a page that belongs to it only in part, so
+ * parts are cut at whole pages as far as these can be estimated.
  *
- * What lies behind the highest name seen is anybody's guess. Where names begin with something that
- * looks like a hash it is taken to go on as it began; else it is cut in steps that grow, so that
- * the end is found in a few requests, whether it is near or far.
+ * How much follows the highest name seen is unknown. If names begin with something that looks like
+ * a hash, it is assumed to continue evenly; otherwise it is split in growing steps, so that the end
+ * is found in a few requests whether it is near or far.
  */
 #ifndef SHOAL_STORE_S3_RANGES_H
 #define SHOAL_STORE_S3_RANGES_H
@@ -85,8 +85,8 @@ void s3_ranges_rest(struct s3_ranges *r, const struct s3_range *range,
 		    void *self);
 
 /*
- * The name of number @at, between @above and @below (NULL: no end) or so. It is UTF-8 where these
- * are: some servers read names as text, and would look for another than they were sent.
+ * The name of number @at, roughly between @above and @below (NULL: no end). It is valid UTF-8 if
+ * these are: some servers convert names to text, and would continue from another name.
  */
 void s3_cut_name(const struct s3_scale *scale, uint64_t at, const struct s3_name *above,
 		 const struct s3_name *below, struct s3_name *cut);

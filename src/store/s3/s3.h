@@ -1,11 +1,11 @@
 /*
  * s3.h - a bucket, or a part of one, as a store; the only header of this folder for other rooms.
  *
- * "s3://bucket/prefix": names are what follows "prefix/" in a key. Any number of threads may use
- * it: each call takes a client that nobody uses, or makes one. Opening asks the server nothing, as
- * who may read objects need not be allowed to ask for the bucket.
+ * "s3://bucket/prefix": a name is the part of a key after "prefix/". Any number of threads may use
+ * a store: each call takes an unused client, or creates one. Opening sends no request, because keys
+ * that may read objects may not be allowed to query the bucket.
  *
- * What reads many objects at once has a client of its own (client.h), with the store's
+ * An engine that reads many objects at once has a client of its own (client.h), with the store's
  * configuration.
  */
 #ifndef SHOAL_STORE_S3_S3_H

@@ -1,12 +1,12 @@
 /*
- * The K-th of N parts of a bucket, found by each rank for itself.
+ * The K-th of N parts of a bucket, computed by each rank for itself.
  *
- * Samples of the list are taken in a fixed sequence: the first page, then pages ever further on
- * until the end is found, then in the middle of whichever gap seems to hold most keys. How many
- * that is is guessed from how dense keys lie on either side. From the guesses come the names that
- * cut all into N parts. Whoever looks at the same keys takes the same samples and comes to the same
- * cuts, so the parts are disjoint and together everything, without a message. If keys are added or
- * removed meanwhile the cuts may differ by some names.
+ * Samples of the list are taken in a fixed sequence: the first page, then pages further and further
+ * on until the end is found, then in the middle of the gap that seems to hold the most keys. The
+ * number of keys in a gap is estimated from how densely keys lie on either side of it. From the
+ * estimates follow the names that split everything into N parts. Ranks that see the same keys take
+ * the same samples and compute the same splits, so the parts are disjoint and complete without
+ * communication. If keys are added or removed meanwhile, the splits may differ by some names.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "base/name.h"
 #include "store/s3/list.h"
 
-#define SAMPLE_KEYS 250u /* of a sample */
+#define SAMPLE_KEYS 250u /* keys per sample */
 #define SAMPLES_MIN 64u
 #define SAMPLES_MAX 512u
 
@@ -60,7 +60,7 @@ static int shard_take_sample(struct shards *s, struct shoal_err *err)
 	shard_copy(&f->floor, s->at.bytes, s->at.len);
 	for (size_t i = 0; i < s->lister.page.nr; i++) {
 		name = s3_list_name(&s->lister, i, &len);
-		if (len == 0) /* the prefix itself: nothing can be cut there */
+		if (len == 0) /* the prefix itself: it cannot be a splitter */
 			continue;
 		s3_keys_learn(&s->keys, name, len);
 		if (f->nr++ == 0)
@@ -122,7 +122,7 @@ static void shard_insert(struct shards *s, size_t i)
 	guess(s, i);
 }
 
-/* Look further and further on until nothing is found, then go back: the last sample. */
+/* Look further and further ahead until nothing is found, then go back to find the last sample. */
 static int find_end(struct shards *s, struct shoal_err *err)
 {
 	for (unsigned i = 0; s->nr < s->most && i < 64; i++) {
@@ -205,7 +205,7 @@ static double count_all(const struct shards *s)
 	return sum;
 }
 
-/* The name after which @rank or more keys are estimated. */
+/* The name after @rank keys, by the estimates. */
 static void cut_at(struct shards *s, double rank, struct s3_name *ret_cut)
 {
 	size_t i = 0;
@@ -220,7 +220,7 @@ static void cut_at(struct shards *s, double rank, struct s3_name *ret_cut)
 	a = &s->sample[i];
 	part = a->gap > 0 ? (rank - (double)a->nr) / a->gap : 0;
 	shard_copy(ret_cut, a->last.bytes, a->last.len);
-	if (part <= 0 && rank < (double)a->nr) { /* inside of what was seen */
+	if (part <= 0 && rank < (double)a->nr) { /* among the names that were seen */
 		set_scale(s, &a->first, &a->last);
 		from = shard_number(s, &a->first);
 		to = shard_number(s, &a->last);

@@ -1,9 +1,9 @@
 /*
  * sign.h - AWS Signature Version 4, and the encoding that it is computed over.
  *
- * Our own instead of libcurl's, whose signature depends on its version. All of it is arithmetic:
- * no call fails or allocates. A signer belongs to one thread; it caches the part that depends only
- * on the day and the region, which is two thirds of the work.
+ * Not libcurl's signature, because that depends on its version. This is pure computation: no call
+ * fails or allocates. A signer belongs to one thread; it caches the part that depends only on the
+ * day and the region, which is two thirds of the work.
  */
 #ifndef SHOAL_STORE_S3_SIGN_H
 #define SHOAL_STORE_S3_SIGN_H
@@ -19,7 +19,7 @@
 #define S3_SHA256_HEX       65 /* bytes, with the NUL */
 #define S3_DATE_MAX         17 /* "20130524T000000Z" */
 #define S3_REGION_MAX       64
-#define S3_AUTHORIZATION    640 /* bytes that an Authorization header's value takes at most */
+#define S3_AUTHORIZATION    640 /* maximum length of an Authorization header's value */
 #define S3_ACCESS_KEY_MAX   128
 
 /* A header that is signed: its name in lower case, its value without spaces around it. */

@@ -1,4 +1,4 @@
-/* Sending a request once: to which endpoint, with which headers, and what is recorded of the
+/* Sending a request once: the choice of the endpoint, the headers, and the data recorded from the
  * answer. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -213,7 +213,7 @@ static void append_query(struct buf *b, const struct s3_request *r)
 	}
 }
 
-/* Where in the URL's buffer its path and its query begin; a NUL is between the two still. */
+/* Where the URL's path and query begin in its buffer; a NUL separates the two until then. */
 struct url_parts {
 	size_t path, query;
 };
@@ -328,7 +328,7 @@ static void add_conditions(struct s3_slot *s, size_t *nr)
 		add_header(s, nr, no_expect); /* an extra round trip without benefit */
 }
 
-/* ---- All of it ---- */
+/* ---- A request ---- */
 
 CURL *s3_try_handle(struct s3_slot *s)
 {
@@ -390,7 +390,7 @@ static void set_method(CURL *e, const struct s3_request *r)
 }
 
 /* The next endpoint in turn, or the redirect's. A retry goes to the endpoint after the one that
- * failed: otherwise the client's turn might reach a dead one each time. */
+ * failed: by the client's own turn it might reach a dead endpoint every time. */
 static void choose_endpoint(struct s3_slot *s)
 {
 	struct s3_client *c = s->client;

@@ -13,8 +13,9 @@ struct s3_xml_field {
 	bool cut; /* it was truncated */
 };
 
-/* Find each field's first element in a complete document. -EBADMSG if it is not XML, or has what
- * an S3 answer never has: a document type, which could define entities, or a hundred levels. */
+/* Find each field's first element in a complete document. -EBADMSG if it is not XML, or contains
+ * anything that an S3 answer never has: a document type, which could define entities, or a hundred
+ * levels. */
 int s3_xml_find(const void *data, size_t len, struct s3_xml_field *fields, size_t nr) MUST_USE;
 
 #endif

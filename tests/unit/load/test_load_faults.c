@@ -3,170 +3,63 @@
  * epoch ends in words. Nothing hangs, nothing is wrong, nothing is left open, and the next epoch is
  * whole again.
  *
- * The linker turns the library's calls into __wrap_...(), which fail when their turn comes. What
- * io_uring does itself cannot be wrapped: its results are changed in the ring, before they are
- * looked at.
+ * Calls fail through faults.h. What io_uring does itself cannot be wrapped: its results are changed
+ * in the ring, before the engine sees them.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <liburing.h>
 
+#include "faults.h"
 #include "help.h"
 #include "load/engine.h"
 
 /* ---- The calls ---- */
 
-/* What is made to fail. */
-enum call {
-	NOTHING,
-	OPENS,  /* opening a file, by a call or by the ring */
-	READS,  /* reading from one, in either way; with error 0 it is short */
-	WAITS,  /* reading, without waiting, what would have to: as on some file systems */
-	TURNS,  /* handing over to the ring and waiting for it */
-	MAPS,   /* mapping memory, and nothing else */
-	MEMORY, /* taking memory, making threads and rings: what opening a loader does */
+enum {
+	OPENS = FAULT_OPENAT | FAULT_OPENAT2, /* by a call or by the ring */
+	READS = FAULT_PREAD,                  /* likewise; with error 0 it is short */
+	WAITS = FAULT_OWN,                    /* reads without waiting, as on some file systems */
+	TURNS = FAULT_OWN << 1,               /* submitting to the ring and waiting for it */
+	MAPS = FAULT_MAP,                     /* mapping memory, and nothing else */
+	/* Allocating memory, creating threads and rings: what opening a loader does. */
+	MEMORY = FAULT_MEMORY | FAULT_MMAP | FAULT_EVENTFD | FAULT_THREAD | FAULT_RING |
+		 FAULT_REGISTER,
 };
 
-static _Atomic enum call fault;
-static atomic_int fault_error;
-static atomic_uint fault_nth, fault_fired;
+static struct fault fault;
+static struct fault cold; /* no name is in the kernel's cache: the ring opens all files */
 
-/* Whether this is the call whose turn it is. */
-static bool fails(enum call call)
+static void arm(unsigned calls, int error, unsigned nth)
 {
-	if (fault != call || atomic_fetch_sub(&fault_nth, 1) != 1)
-		return false;
-	fault_fired++;
-	errno = fault_error;
-	return true;
-}
-
-static void arm(enum call call, int error, unsigned nth)
-{
-	fault_error = error;
-	fault_nth = nth;
-	fault_fired = 0;
-	fault = call;
+	/* While it is cold, openat2() fails anyway, and is not counted. */
+	fault_arm(&fault, cold.calls ? calls & ~(unsigned)FAULT_OPENAT2 : calls, (int)nth,
+		  FAULT_ONCE, error);
 }
 
 static unsigned disarm(void)
 {
-	fault = NOTHING;
-	return fault_fired;
+	fault_disarm(&fault);
+	return (unsigned)fault.fired;
 }
 
 #define DECLARE(type, name, ...)         \
 	type __wrap_##name(__VA_ARGS__); \
 	type __real_##name(__VA_ARGS__)
 
-DECLARE(void *, malloc, size_t size);
-DECLARE(void *, calloc, size_t nr, size_t size);
-DECLARE(char *, strdup, const char *s);
-DECLARE(void *, mmap64, void *addr, size_t len, int prot, int flags, int fd, off_t off);
-DECLARE(int, eventfd, unsigned start, int flags);
-DECLARE(int, pthread_create, pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
-	void *arg);
-DECLARE(int, io_uring_queue_init_params, unsigned entries, struct io_uring *ring,
-	struct io_uring_params *p);
-DECLARE(int, io_uring_register_buffers, struct io_uring *ring, const struct iovec *v, unsigned nr);
 DECLARE(int, io_uring_submit, struct io_uring *ring);
 DECLARE(int, io_uring_submit_and_wait_timeout, struct io_uring *ring, struct io_uring_cqe **cqe,
 	unsigned nr, struct __kernel_timespec *ts, sigset_t *mask);
-DECLARE(ssize_t, pread64, int fd, void *buf, size_t len, off_t off);
-DECLARE(long, syscall, long nr, long a, long b, long c, long d, long e, long f);
-int __wrap_openat64(int dir, const char *path, int flags, ...);
-int __real_openat64(int dir, const char *path, int flags, ...);
 
-void *__wrap_malloc(size_t size)
-{
-	return fails(MEMORY) ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t nr, size_t size)
-{
-	return fails(MEMORY) ? NULL : __real_calloc(nr, size);
-}
-
-char *__wrap_strdup(const char *s)
-{
-	return fails(MEMORY) ? NULL : __real_strdup(s);
-}
-
-void *__wrap_mmap64(void *addr, size_t len, int prot, int flags, int fd, off_t off)
-{
-	if (fails(MEMORY) || (fd < 0 && fails(MAPS)))
-		return MAP_FAILED;
-	return __real_mmap64(addr, len, prot, flags, fd, off);
-}
-
-int __wrap_eventfd(unsigned start, int flags)
-{
-	return fails(MEMORY) ? -1 : __real_eventfd(start, flags);
-}
-
-int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
-{
-	return fails(MEMORY) ? EAGAIN : __real_pthread_create(t, attr, run, arg);
-}
-
-int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *ring,
-				      struct io_uring_params *p)
-{
-	return fails(MEMORY) ? -ENOMEM : __real_io_uring_queue_init_params(entries, ring, p);
-}
-
-int __wrap_io_uring_register_buffers(struct io_uring *ring, const struct iovec *v, unsigned nr)
-{
-	return fails(MEMORY) ? -ENOMEM : __real_io_uring_register_buffers(ring, v, nr);
-}
-
-int __wrap_openat64(int dir, const char *path, int flags, ...)
-{
-	va_list args;
-	mode_t mode;
-
-	va_start(args, flags);
-	mode = va_arg(args, mode_t);
-	va_end(args);
-	return fails(OPENS) ? -1 : __real_openat64(dir, path, flags, mode);
-}
-
-ssize_t __wrap_pread64(int fd, void *buf, size_t len, off_t off)
-{
-	bool fail = fails(READS);
-	ssize_t n = fail && fault_error ? -1 : __real_pread64(fd, buf, len, off);
-
-	return fail && n > 0 ? n - n / 2 : n;
-}
-
-static atomic_bool cold; /* no name is in the kernel's cache: all files are opened by the ring */
-
-long __wrap_syscall(long nr, long a, long b, long c, long d, long e, long f)
-{
-	if (nr == SYS_openat2 && cold) {
-		errno = EAGAIN;
-		return -1;
-	}
-	if (nr == SYS_openat2 && fails(OPENS))
-		return -1;
-	return __real_syscall(nr, a, b, c, d, e, f);
-}
-
-/* Results in the ring that were not yet looked at: spoil that whose turn it is. */
+/* Change the result in the ring, among those that the engine has not seen, that is to fail. */
 static void spoil(struct io_uring *ring)
 {
 	static struct io_uring *last_ring;
@@ -184,14 +77,15 @@ static void spoil(struct io_uring *ring)
 		/* Those that close a file have nothing, that of the engine's waking itself. */
 		if (!what || (what <= (uint8_t *)ring && what + 4096 > (uint8_t *)ring))
 			continue;
-		if (r->fd < 0 && cqe->res >= 0 && fails(OPENS)) {
+		if (r->fd < 0 && cqe->res >= 0 && fault_fails(FAULT_OPENAT)) {
 			close(cqe->res);
-			cqe->res = -fault_error;
-		} else if (r->fd >= 0 && cqe->res > 0 && fails(READS)) {
-			cqe->res = fault_error ? -fault_error : cqe->res - cqe->res / 2;
-		} else if (r->fd >= 0 && fault == WAITS && fcntl(r->fd, F_GETFL) & O_NONBLOCK) {
+			cqe->res = -fault.error;
+		} else if (r->fd >= 0 && cqe->res > 0 && fault_fails(READS)) {
+			cqe->res = fault.error ? -fault.error : cqe->res - cqe->res / 2;
+		} else if (r->fd >= 0 && fault.calls == WAITS &&
+			   fcntl(r->fd, F_GETFL) & O_NONBLOCK) {
 			cqe->res = -EAGAIN; /* of all that were begun before the first is seen */
-			fault_fired++;
+			fault.fired++;
 		}
 	}
 	seen = tail;
@@ -211,8 +105,8 @@ int __wrap_io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uri
 {
 	int rc;
 
-	if (fails(TURNS))
-		return -fault_error;
+	if (fault_fails(TURNS))
+		return -fault.error;
 	rc = __real_io_uring_submit_and_wait_timeout(ring, cqe, nr, ts, mask);
 	spoil(ring);
 	return rc;
@@ -294,7 +188,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	disarm();
-	cold = false;
+	fault_disarm(&cold);
 	alarm(0);
 	return count_open() == open_before ? 0 : -1;
 }
@@ -328,7 +222,9 @@ static int open_loader(const struct way *w, bool skip, struct shoal_loader **ret
 					.pieces = w->pieces,
 					.slot = w->pieces ? 4096 : 0 };
 
-	cold = w->cold;
+	fault_disarm(&cold);
+	if (w->cold)
+		fault_arm(&cold, FAULT_OPENAT2, 1, FAULT_FROM_THEN_ON, EAGAIN);
 	return shoal_loader_open(cat, &spec, 0, &o, ret_loader, err);
 }
 
@@ -393,7 +289,7 @@ static void check_whole_epoch(struct shoal_loader *l, uint64_t epoch)
 }
 
 /* One epoch in which a call fails, and one after it. How many calls failed: 0 or 1. */
-static unsigned load_with_fault(const struct way *w, bool skip, enum call call, int error,
+static unsigned load_with_fault(const struct way *w, bool skip, unsigned call, int error,
 				unsigned nth)
 {
 	struct shoal_loader *l = loader_of(w, skip);
@@ -428,7 +324,7 @@ static unsigned load_with_fault(const struct way *w, bool skip, enum call call, 
 static void every_open_and_read_may_fail(void **state)
 {
 	static const struct {
-		enum call call;
+		unsigned call;
 		int error;
 	} row[] = { { OPENS, EIO },    { OPENS, EMFILE }, { OPENS, ENFILE },
 		    { OPENS, ENOMEM }, { READS, EIO },    { READS, ENOMEM } };

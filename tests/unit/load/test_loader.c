@@ -1179,7 +1179,7 @@ static void errors_of_batches_that_nobody_takes_do_not_count(void **state)
 		struct shoal_load_stats s;
 
 		begin(l, 0);
-		usleep(20000); /* long enough for it to be met */
+		wait_until_others_sleep(); /* all of the prefetch was read */
 		check_batch(next(l), 0);
 		shoal_loader_stats(l, &s);
 		assert_int_equal(s.nr_errors, 0);
@@ -1239,7 +1239,7 @@ static double seconds(void)
 
 static void *raise_flag(void *arg)
 {
-	usleep(50000);
+	wait_until_others_sleep();
 	__atomic_store_n((int *)arg, 1, __ATOMIC_RELAXED);
 	return NULL;
 }
@@ -1305,7 +1305,7 @@ static void a_stop_is_seen_while_batches_are_ready(void **state)
 	(void)state;
 	begin(l, 0);
 	shoal_loader_give_back(l, next(l));
-	usleep(20000);
+	wait_until_others_sleep(); /* batches are ready */
 	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
 	check_fails(l, -ECANCELED, "interrupted");
 	shoal_loader_close(l);

@@ -464,7 +464,7 @@ static void what_is_given_is_checked_without_showing_secrets(void **state)
 		  -ENOKEY,
 		  "an access key is given, and the secret key is not" },
 		{ { .secret_key = "hush" }, -ENOKEY, "a secret key is given, and the access key" },
-		{ { .session_token = "hush" }, -ENOKEY, "without the keys" },
+		{ { .session_token = "hush" }, -ENOKEY, "without its keys" },
 		{ { .endpoint = "" }, -EINVAL, "contains no endpoint" },
 		{ { .endpoint = "ftp://h" }, -EINVAL, "is not an endpoint" },
 		{ { .region = "a b" }, -EINVAL, "is not a region" },
