@@ -218,16 +218,16 @@ def _reconfigure(self, epoch_number):
 
 
 _epochs = []  # of the iterable datasets of this process: two at most
-_reading = None  # the dataset type whose loader is being made
+_reading = None  # the loader that is being made
 
 
 def _make_sampler(*_):
     """In place of dlio_sampler: of the dataset whose loader is being made."""
     from dlio_benchmark.common.enumerations import DatasetType
-    from dlio_benchmark.utils.config import ConfigArguments
 
-    args = ConfigArguments.get_instance()
-    attribute = "file_list_train" if _reading is DatasetType.TRAIN else "file_list_eval"
+    # Not ConfigArguments.get_instance(): without workers that is a copy, which DLIO does not reconfigure.
+    args = _reading._args
+    attribute = "file_list_train" if _reading.dataset_type is DatasetType.TRAIN else "file_list_eval"
     files = getattr(args, attribute)
     return Sampler(lambda: getattr(args, attribute), args.num_samples_per_file, _share(args, files) if files else range(0))
 
@@ -236,7 +236,7 @@ def _wrap_read(original):
     @functools.wraps(original)
     def read(self):
         global _reading
-        _reading = self.dataset_type
+        _reading = self
         result = original(self)
         data = self._dataset.dataset
         if type(data).__name__.startswith("TorchIterable"):
