@@ -1,5 +1,6 @@
 """What shoal.dlio says when it cannot go on. DLIO's own modules are stood in for here; test_dlio.py runs DLIO itself."""
 import enum
+import importlib
 import os
 import shutil
 import sys
@@ -34,16 +35,15 @@ def dlio():
                "dlio_benchmark.common.enumerations": {"DatasetType": DatasetType, "DataLoaderType": None, "Shuffle": None},
                "dlio_benchmark.data_loader.base_data_loader": {"BaseDataLoader": object},
                "dlio_benchmark.utils.utility": {"DLIOMPI": mpi}}
-    before = {name: module for name, module in sys.modules.items() if name.startswith("dlio_benchmark") or name == "shoal.dlio"}
+    before = {name: module for name, module in sys.modules.items() if name.startswith("dlio_benchmark") or name == "shoal.dlio.dataset"}
     for name, contents in modules.items():
         sys.modules[name] = types.ModuleType(name)
         sys.modules[name].__dict__.update(contents)
-    sys.modules.pop("shoal.dlio", None)
-    import shoal.dlio
-
-    shoal.dlio.ranks = ranks
-    yield shoal.dlio
-    for name in [*modules, "shoal.dlio"]:
+    sys.modules.pop("shoal.dlio.dataset", None)
+    dataset = importlib.import_module("shoal.dlio.dataset")
+    dataset.ranks = ranks
+    yield dataset
+    for name in [*modules, "shoal.dlio.dataset"]:
         sys.modules.pop(name, None)
     sys.modules.update(before)
 
@@ -93,11 +93,11 @@ def test_other_kinds_of_storage_are_refused(dlio, tmp_path):
 def test_what_fails_on_one_rank_fails_on_all(dlio):
     dlio.ranks[0] = Ranks((None, "there is no such file"))
     with pytest.raises(shoal.Error, match="rank 1: there is no such file"):
-        dlio._on_all_ranks(lambda: 1)
+        dlio.on_all_ranks(lambda: 1)
     dlio.ranks[0] = Ranks((2, None))
-    assert dlio._on_all_ranks(lambda: 1) == [1, 2]
+    assert dlio.on_all_ranks(lambda: 1) == [1, 2]
     with pytest.raises(KeyError):
-        dlio._on_all_ranks(lambda: {}["a"])
+        dlio.on_all_ranks(lambda: {}["a"])
 
 
 def test_a_part_of_a_catalog_is_made_once_and_has_the_sizes(dlio, tmp_path, monkeypatch):

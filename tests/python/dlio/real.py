@@ -11,6 +11,15 @@ from reads import Reads
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 NR_FILES = 480
+_SECONDS = 900  # spawned workers import torch anew in each epoch: minutes on a busy machine
+
+# How DLIO is started: the program, and overrides. Without the plug-in it has its own loader and readers.
+_MAIN = ["-c", "from dlio_benchmark.main import main; main()"]
+_OWN = ["~workload.reader.data_loader_classname", "~workload.reader.data_loader_sampler"]
+PLUG_IN = [_MAIN]
+PLAIN = [_MAIN, *_OWN]
+CALLBACK = [_MAIN, "+hydra.callbacks.shoal._target_=shoal.dlio.Callback", *_OWN]
+MODULE = [["-m", "shoal.dlio"], *_OWN]
 
 # By name: the variable that says where it is, and how to get it.
 DLIOS = {
@@ -70,37 +79,42 @@ class Dlio:
         (folder / "bin" / "sudo").write_text("#!/bin/sh\nexit 1\n")
         (folder / "bin" / "sudo").chmod(0o755)
 
-    def make(self, part="train", nr=NR_FILES, where=lambda i: "", ext="jpeg"):
-        """Files of different sizes; the names as DLIO's generator makes them."""
+    def make(self, part="train", nr=NR_FILES, where=lambda i: "", ext="jpeg", content=None):
+        """Files of different sizes, or of this content; the names as DLIO's generator makes them."""
         names = []
         for i in range(nr):
             names.append(where(i) + "img_%03d_of_%d.%s" % (i, nr, ext))
             path = self.data / part / names[-1]
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(b"x" * (500 + i))
+            path.write_bytes(b"x" * (500 + i) if content is None else content)
         return names
 
     def has(self, module):
         """Whether it can import a module."""
         return subprocess.run([self.python, "-c", "import " + module], stderr=subprocess.DEVNULL, check=False).returncode == 0
 
-    def command(self, ranks, **keys):
+    def command(self, ranks, how=PLUG_IN, **keys):
         keys = {"dataset__data_folder": self.data, "dataset__num_files_train": NR_FILES, "train__epochs": 3,
                 "train__computation_time": 0.001, "output__folder": self.folder / "out", **keys}
-        return ["mpirun", "-n", str(ranks), self.python, "-c", "from dlio_benchmark.main import main; main()", "--config-dir",
-                str(self.folder / "conf"), "workload=dlio", "hydra.run.dir=" + str(self.folder / "out"),
+        program, *overrides = how
+        return ["mpirun", "-n", str(ranks), self.python, *program, "--config-dir",
+                str(self.folder / "conf"), "workload=dlio", "hydra.run.dir=" + str(self.folder / "out"), *overrides,
                 *("++workload.%s=%s" % (key.replace("__", "."), value) for key, value in keys.items())]
 
-    def run(self, ranks=2, watch=None, **keys):
-        """Run it; keys as dataset__num_files_train=200."""
+    def variables(self):
+        """The environment that it runs in."""
         paths = [self.checkout, os.environ.get("PYTHONPATH"), os.path.join(HERE, "stand_in")]
-        env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", HYDRA_FULL_ERROR="1",
-                   OMPI_MCA_rmaps_base_oversubscribe="1", CUDA_VISIBLE_DEVICES="", DLIO_MAX_AUTO_THREADS="1",
-                   PYTHONPATH=os.pathsep.join(filter(None, paths)),
-                   PATH=str(self.folder / "bin") + os.pathsep + os.environ["PATH"], **self.environment)
+        return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", HYDRA_FULL_ERROR="1",
+                    OMPI_MCA_rmaps_base_oversubscribe="1", CUDA_VISIBLE_DEVICES="", DLIO_MAX_AUTO_THREADS="1",
+                    PYTHONPATH=os.pathsep.join(filter(None, paths)),
+                    PATH=str(self.folder / "bin") + os.pathsep + os.environ["PATH"], **self.environment)
+
+    def run(self, ranks=2, watch=None, how=PLUG_IN, **keys):
+        """Run it; keys as dataset__num_files_train=200."""
         watched = watch or self.data
         with Reads(watched) as reads:
-            done = subprocess.run(self.command(ranks, **keys), cwd=self.folder, env=env, stdin=subprocess.DEVNULL,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=300, check=False)
+            done = subprocess.run(self.command(ranks, how, **keys), cwd=self.folder, env=self.variables(), stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=_SECONDS,
+                                  check=False)
         names = [os.path.relpath(name, watched) for name in reads.names]
         return Run([name for name in names if not name.endswith(".cat")], done.stdout, done.returncode)

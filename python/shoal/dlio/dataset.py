@@ -1,42 +1,19 @@
-"""DLIO on Shoal's catalog and order, through DLIO's own plug-in keys, without changing DLIO.
-
-The data loader reads with Shoal's engine, in Shoal's order, new in every epoch; DLIO's workers, their pickles
-and their caches are not used:
-
-    reader:
-      data_loader_classname: shoal.dlio.ShoalDataLoader
-      data_loader_sampler: index
-
-The files of an epoch are those that DLIO itself would read: the first num_files_train of its list, below storage_root and
-data_folder, in a folder or a bucket. Each is read once per epoch, but for those that do not fill a step of all ranks.
-
-The catalog is $SHOAL_CATALOG, in which {dataset} stands for train or valid; by default train.cat and valid.cat in the data folder, which
-must be writable then. It is made of the folder when it is not there. DLIO lists the folder itself before any plug-in is
-asked, which takes its own memory and time.
-
-read_threads is how many reads are in flight per rank; prefetch_size how many batches are read ahead; sample_shuffle off
-reads in the order of names; seed_change_epoch off repeats one order.
-"""
+"""Where DLIO's dataset is, the catalog of it, and which of its files DLIO reads."""
 
 import errno
 import hashlib
 import importlib.util
-import logging
 import os
 import time
 
 import numpy
-from dlio_benchmark.common.enumerations import DataLoaderType, DatasetType, Shuffle
-from dlio_benchmark.data_loader.base_data_loader import BaseDataLoader
+from dlio_benchmark.common.enumerations import DatasetType, Shuffle
 from dlio_benchmark.utils.utility import DLIOMPI
 
-from ._errors import BadValueError, Error
-from ._store import S3Config, parse_uri
-from .catalog import Catalog, local_path
-from .indexing import index
-from .loader import Loader
-
-__all__ = ["ShoalDataLoader"]
+from .._errors import BadValueError, Error
+from .._store import S3Config, parse_uri
+from ..catalog import Catalog, local_path
+from ..indexing import index
 
 _WAIT = 3600  # seconds for another process to make the catalog
 
@@ -48,8 +25,13 @@ _S3_OPTIONS = {"endpoint_url": "endpoint", "region": "region", "access_key_id": 
 # ---- Where the dataset is
 
 
-def _dataset_name(dataset_type):
+def dataset_name(dataset_type):
     return "train" if dataset_type is DatasetType.TRAIN else "valid"
+
+
+def config_name(dataset_type):
+    """What DLIO's keys call it: num_files_train, num_files_eval."""
+    return "train" if dataset_type is DatasetType.TRAIN else "eval"
 
 
 def _is_bucket(args):
@@ -61,7 +43,7 @@ def _is_bucket(args):
 
 def data_folder(args, dataset_type):
     """The folder, or s3:// URI, that DLIO lists: its list's names begin with it."""
-    folder = os.path.join(args.data_folder, _dataset_name(dataset_type))
+    folder = os.path.join(args.data_folder, dataset_name(dataset_type))
     if not _is_bucket(args):
         return os.path.join(args.storage_root or "", folder)
     return folder if "://" in folder else _bucket_uri(args.storage_root.rstrip("/"), folder.lstrip("/"))
@@ -71,7 +53,7 @@ def _bucket_uri(bucket, key):
     return "%s://%s/%s" % ("s3", bucket, key)
 
 
-def _storage(args, dataset_type):
+def storage_of(args, dataset_type):
     """The same as Shoal finds it."""
     folder = data_folder(args, dataset_type)
     if not _is_bucket(args):
@@ -92,7 +74,7 @@ def _s3_config(args):
 
 def catalog_path(args, dataset_type):
     """Where the catalog of a dataset is."""
-    name = _dataset_name(dataset_type)
+    name = dataset_name(dataset_type)
     given = os.environ.get("SHOAL_CATALOG")
     if given:
         return given.replace("{dataset}", name)
@@ -105,7 +87,7 @@ def catalog_path(args, dataset_type):
 # ---- The catalog
 
 
-def _patterns(args, dataset_type):
+def patterns(args, dataset_type):
     """Which files DLIO takes: by the end of the name in a folder, by the extension in subfolders."""
     kind = str(args.format)
     nr_subfolders = args.num_subfolders_train if dataset_type is DatasetType.TRAIN else args.num_subfolders_eval
@@ -135,15 +117,8 @@ def _when_made(path, make, s3=None):
 
 def open_catalog(args, dataset_type):
     """The catalog of all files of a dataset."""
-    if args.num_samples_per_file != 1:
-        raise BadValueError(22, "shoal.dlio reads files of one sample, and num_samples_per_file is %d: use DLIO's own "
-                            "loader for these" % args.num_samples_per_file)
     path, s3 = catalog_path(args, dataset_type), _s3_config(args)
-    catalog = _when_made(path, lambda: index(_storage(args, dataset_type), path, s3=s3, **_patterns(args, dataset_type)), s3)
-    if len(catalog) and catalog.samples_per_file != 1:
-        raise BadValueError(22, "shoal.dlio reads files of one sample, and those of '%s' have more: make it with "
-                            "samples_per_file=1" % path)
-    return catalog
+    return _when_made(path, lambda: index(storage_of(args, dataset_type), path, s3=s3, **patterns(args, dataset_type)), s3)
 
 
 def _open_part(catalog, ids):
@@ -167,7 +142,7 @@ def _open_part(catalog, ids):
 # ---- Which of its files DLIO reads
 
 
-def _prefix(catalog, storage):
+def prefix_in(catalog, storage):
     """What the catalog's names of the files in the folder begin with."""
     folder, root = storage.rstrip("/"), catalog.root.rstrip("/")
     if not parse_uri(storage).objects:
@@ -190,7 +165,7 @@ def _find(args, dataset_type):
     catalog, files = open_catalog(args, dataset_type), _list_of_dlio(args, dataset_type)
     if not getattr(args, "files_pre_sharded", False):  # then every rank has all of it
         files = files[args.my_rank::args.comm_size]
-    prefix, folder = _prefix(catalog, _storage(args, dataset_type)), data_folder(args, dataset_type).rstrip("/") + "/"
+    prefix, folder = prefix_in(catalog, storage_of(args, dataset_type)), data_folder(args, dataset_type).rstrip("/") + "/"
     ids = numpy.empty(len(files), dtype=numpy.int64)
     for i, file in enumerate(files):
         found = catalog.find(prefix + file[len(folder):]) if file.startswith(folder) else None
@@ -201,7 +176,7 @@ def _find(args, dataset_type):
     return catalog, ids
 
 
-def _on_all_ranks(function):
+def on_all_ranks(function):
     """What function() gives on each rank. When it fails on one it fails on all: the others would wait for that one for ever."""
     mine = failed = None
     try:
@@ -228,72 +203,23 @@ def files_of_dlio(args, dataset_type):
         ids = found[1]
         return (len(ids), int(ids.min()), int(ids.max()), int(ids.sum())) if len(ids) else None
 
-    parts = [part for part in _on_all_ranks(look) if part]
+    parts = [part for part in on_all_ranks(look) if part]
     catalog, mine = found
     files = range(min(part[1] for part in parts), max(part[2] for part in parts) + 1)
     nr, ids = sum(part[0] for part in parts), sum(part[3] for part in parts)
     if nr == len(files) and 2 * ids == (files[0] + files[-1]) * nr:
         return catalog, files
-    ids = numpy.unique(numpy.concatenate(_on_all_ranks(lambda: mine)))
+    ids = numpy.unique(numpy.concatenate(on_all_ranks(lambda: mine)))
     found[:] = []
-    _on_all_ranks(lambda: found.append(_open_part(catalog, ids)))
+    on_all_ranks(lambda: found.append(_open_part(catalog, ids)))
     return found[0], range(len(found[0]))
 
 
-# ---- The plug-in
+# ---- In which order
 
 
-def _order_options(args):
+def order_options(args):
     """Shoal's words for DLIO's."""
     shuffled = str(args.sample_shuffle) != str(Shuffle.OFF) or str(args.file_shuffle) != str(Shuffle.OFF)
     return {"mode": "global" if shuffled else "sequential", "seed": args.seed, "remainder": "drop",
             "world_size": args.comm_size, "frozen": not getattr(args, "seed_change_epoch", True)}
-
-
-class ShoalDataLoader(BaseDataLoader):
-    """For data_loader_classname. Batches are shaped as DLIO's own are: the sample's bytes are read and counted."""
-
-    def __init__(self, format_type, dataset_type, epoch_number, *_):
-        super().__init__(format_type, dataset_type, epoch_number, DataLoaderType.PYTORCH)
-        self._loader = None
-
-    def read(self, *_):
-        """Collective over all ranks: once, before the first epoch."""
-        args = self._args
-        catalog, files = files_of_dlio(args, self.dataset_type)
-        if not files:
-            return
-        # DLIO leaves its loop after these; what follows would be read for nothing.
-        steps = args.total_training_steps if self.dataset_type is DatasetType.TRAIN else -1
-        self._loader = Loader(catalog, self.batch_size, rank=args.my_rank, samples=files, steps=steps if steps > 0 else None,
-                              in_flight=max(1, args.read_threads), prefetch=max(1, min(64, args.prefetch_size or 2)),
-                              **_order_options(args))
-
-    def _shaped(self, nr):
-        image = numpy.asarray(self._args.resized_image)
-        batch = numpy.broadcast_to(image, (nr,) + image.shape)
-        if str(self._args.framework) == "tensorflow":
-            return batch
-        import torch
-
-        return torch.from_numpy(batch.copy())
-
-    def next(self):
-        # DLIO leaves its loop at the last step, so what follows a yield may never run: the epoch goes on first.
-        epoch, self.epoch_number = self.epoch_number, self.epoch_number + 1
-        if self._loader is None:
-            return
-        nr_samples = nr_bytes = 0
-        started = time.monotonic()
-        try:
-            for batch in self._loader.epoch(epoch):
-                nr_samples += len(batch)
-                nr_bytes += int(batch.lengths.sum())
-                yield self._shaped(len(batch))
-        finally:
-            logging.info("shoal: %s epoch %d: rank %d read %d samples, %d bytes, in %.3f s",
-                         _dataset_name(self.dataset_type), epoch, self._args.my_rank, nr_samples, nr_bytes,
-                         time.monotonic() - started)
-
-    def finalize(self):
-        """After each epoch: the loader stays, for the next."""

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""What each file of the dataset costs DLIO in memory, over all its processes: plain, and with shoal.dlio.Callback.
+
+    SHOAL_DLIO_MLCOMMONS=DIR bench/dlio_memory.py mlcommons --workers 4 --files 20000 1000000
+
+The files are links to one small JPEG: 1,000 hard links in each of as many folders as it takes, so that DLIO reads a real file behind
+each name. PSS of all processes of mpirun is summed several times a second while the steps of two epochs run; the largest sum counts.
+The growth per file is the difference of two sizes, by which the interpreters and torch cancel out."""
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "tests", "python", "dlio"))
+import contents  # noqa: E402
+import real  # noqa: E402
+
+PER_FOLDER = 1000  # a file system allows some ten thousand links to one file
+
+
+def make(folder, nr):
+    """nr files in folders, as DLIO's own generator would name them."""
+    train, digits = folder / "data" / "train", len(str(nr))
+    nr_folders = nr // PER_FOLDER
+    for sub in range(nr_folders):
+        below = train / str(sub).zfill(len(str(nr_folders)))
+        below.mkdir(parents=True)
+        first = below / ("img_%s_of_%d.jpeg" % (str(sub).zfill(digits), nr))
+        first.write_bytes(contents.CONTENTS["jpeg"](1))
+        for i in range(sub + nr_folders, nr, nr_folders):
+            os.link(first, below / ("img_%s_of_%d.jpeg" % (str(i).zfill(digits), nr)))
+    return nr_folders
+
+
+def processes(root):
+    """A process and all below it."""
+    children = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open("/proc/%s/stat" % entry, encoding="utf-8", errors="replace") as file:
+                    children.setdefault(int(file.read().rsplit(")", 1)[1].split()[1]), []).append(int(entry))
+            except OSError:
+                pass  # it ended
+    found, todo = [], [root]
+    while todo:
+        found.append(todo.pop())
+        todo += children.get(found[-1], [])
+    return found
+
+
+def pss(pids):
+    total = 0
+    for pid in pids:
+        try:
+            with open("/proc/%d/smaps_rollup" % pid, encoding="ascii") as file:
+                total += sum(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
+        except OSError:
+            pass
+    return total
+
+
+def measure(dlio, how, nr, nr_folders, options):
+    """(largest sum of PSS in bytes, processes then, seconds to the first block)"""
+    command = dlio.command(options.ranks, how, dataset__num_files_train=nr, dataset__num_subfolders_train=nr_folders, train__epochs=2,
+                           train__total_training_steps=options.steps, reader__batch_size=8, reader__read_threads=options.workers,
+                           reader__multiprocessing_context=options.context, reader__prefetch_size=2, train__computation_time=0.05)
+    started, first, most, nr_most = time.monotonic(), None, 0, 0
+    log = dlio.folder / "out.txt"
+    with open(log, "w", encoding="utf-8") as out:
+        job = subprocess.Popen(command, cwd=dlio.folder, env=dlio.variables(), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+        while job.poll() is None:
+            pids = processes(job.pid)
+            most, nr_most = max((most, nr_most), (pss(pids), len(pids)))
+            if first is None and "block 1" in log.read_text(errors="replace"):
+                first = time.monotonic() - started
+            time.sleep(0.3)
+    if job.returncode:
+        sys.exit(log.read_text(errors="replace")[-2000:])
+    return most, nr_most, first or 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("dlio", choices=real.DLIOS)
+    parser.add_argument("--files", type=int, nargs=2, default=[20000, 1000000])
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--context", default="fork")
+    parser.add_argument("--how", nargs="+", default=["plain", "callback"])
+    parser.add_argument("--scratch", default=None, help="where the files are made")
+    options = parser.parse_args()
+    rows = {}
+    for nr in options.files:
+        folder = pathlib.Path(tempfile.mkdtemp(dir=options.scratch))
+        try:
+            dlio = real.Dlio(options.dlio, folder)
+            nr_folders = make(folder, nr)
+            for how in options.how:
+                most, nr_processes, first = measure(dlio, getattr(real, how.upper()), nr, nr_folders, options)
+                rows.setdefault(how, []).append((nr, most))
+                print("%s %s: %d files, %d processes, %.0f MB, first block after %.1f s"
+                      % (options.dlio, how, nr, nr_processes, most / 1e6, first), flush=True)
+        finally:
+            shutil.rmtree(folder)
+    for how, ((nr_a, a), (nr_b, b)) in rows.items():
+        print("%s %s, %s, %d ranks x %d workers: %.1f bytes per file"
+              % (options.dlio, how, options.context, options.ranks, options.workers, (b - a) / (nr_b - nr_a)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""The command line of `dlio_benchmark`, as Hydra takes it: options, overrides, and the workload file that they change.
+
+What Hydra can do and this cannot is refused with the argument's name: sweeps, config groups other than `workload`, other plug-ins."""
+
+import os
+import re
+
+from .._errors import BadValueError
+
+_OVERRIDE = re.compile(r"(\+\+|\+|~)?([A-Za-z_][\w.]*)(=(.*))?$", re.S)
+_OPTIONS = {"--config-dir": "config_dir", "-cd": "config_dir", "--config-name": "config_name", "-cn": "config_name"}
+_IGNORED = {"--run", "-r"}  # what Hydra does anyway
+_HYDRA = ("hydra.run.dir", "hydra.output_subdir")
+_HYDRA_IGNORED = ("hydra.job.chdir", "hydra.job.name", "hydra.verbose", "hydra.job_logging", "hydra.hydra_logging")
+
+
+def refuse(what, words):
+    raise BadValueError(22, "%s: %s" % (what, words))
+
+
+def _yaml():
+    try:
+        import yaml
+    except ImportError:
+        raise BadValueError(22, "the dlio_benchmark of Shoal needs PyYAML in %s: pip install pyyaml" % os.environ.get("VIRTUAL_ENV", "its Python")) from None
+    return yaml
+
+
+def value_of(text):
+    """What an override's value means: a YAML scalar, list or mapping, as in Hydra for all that DLIO's keys take."""
+    try:
+        return _yaml().safe_load(text) if text else ""
+    except _yaml().YAMLError:
+        return text
+
+
+class Arguments:
+    """What was asked for: options, and overrides as (prefix, key, value's text)."""
+
+    def __init__(self, argv):
+        self.config_dir, self.config_name, self.workload = None, "config", None
+        self.overrides, self.hydra, self.texts = [], {}, []
+        todo = list(argv)
+        while todo:
+            self._take(todo.pop(0), todo)
+
+    def _take(self, argument, rest):
+        option, equals, value = argument.partition("=")
+        if option in _OPTIONS:
+            if not equals and not rest:
+                refuse(option, "a value must follow")
+            setattr(self, _OPTIONS[option], value if equals else rest.pop(0))
+        elif argument.startswith("-"):
+            if argument not in _IGNORED:
+                refuse(option, "Shoal's dlio_benchmark has no such option; it takes --config-dir, --config-name and overrides")
+        else:
+            self._override(argument)
+
+    def _override(self, argument):
+        match = _OVERRIDE.match(argument)
+        if not match or not match[3] and match[1] != "~":
+            refuse(argument, "this is not an override of Hydra's: KEY=VALUE, +KEY=VALUE, ++KEY=VALUE or ~KEY")
+        prefix, key, value = match[1] or "", match[2], match[4] or ""
+        self.texts.append(argument)
+        if key == "workload" and prefix != "~":
+            self.workload = value
+        elif key.startswith("workload."):
+            self.overrides.append((prefix, key[len("workload."):], value))
+        elif key in _HYDRA:
+            self.hydra[key] = value_of(value)
+        elif not key.startswith(_HYDRA_IGNORED):
+            refuse(key, "Shoal's dlio_benchmark takes workload=, workload.*, %s" % " and ".join(_HYDRA))
+
+
+# ---- The workload
+
+
+def _merge(into, other):
+    for key, value in other.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value
+
+
+def _load(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = _yaml().safe_load(file)
+    except OSError as e:
+        refuse(path, e.strerror)
+    except _yaml().YAMLError as e:
+        refuse(path, "it is not YAML: %s" % " ".join(str(e).split()))
+    if not isinstance(content or {}, dict):
+        refuse(path, "it is not a mapping")
+    return content or {}
+
+
+def _top_file(arguments):
+    """DIR/NAME.yaml, where --config-name was given: it may choose the workload, change it, and say where results go."""
+    if arguments.config_name in ("config", "config.yaml"):
+        return {}
+    if not arguments.config_dir:
+        refuse("--config-name", "needs --config-dir")
+    top = _load(os.path.join(arguments.config_dir, arguments.config_name.replace(".yaml", "") + ".yaml"))
+    for entry in top.pop("defaults", []):
+        if isinstance(entry, dict) and list(entry) in (["workload"], ["override workload"]):
+            arguments.workload = arguments.workload or str(next(iter(entry.values())))
+        elif entry != "_self_":
+            refuse(arguments.config_name, "its defaults name %r, and only workload is a group here" % (entry,))
+    for key in top:
+        if key not in ("workload", "hydra"):
+            refuse("%s in %s.yaml" % (key, arguments.config_name), "only workload and hydra are known")
+    return top
+
+
+def _set(workload, prefix, key, text):
+    *parents, last = key.split(".")
+    for parent in parents:
+        workload = workload.setdefault(parent, {}) if not isinstance(workload.get(parent), dict) else workload[parent]
+        if not isinstance(workload, dict):
+            refuse("workload." + key, "'%s' is not a section" % parent)
+    if prefix == "~":
+        if last not in workload:
+            refuse("~workload." + key, "the workload has no such key")
+        del workload[last]
+    else:
+        workload[last] = value_of(text)
+
+
+def workload_of(arguments, shipped):
+    """The workload as it was asked for. shipped(name) gives one that no --config-dir has."""
+    top = _top_file(arguments)
+    if not arguments.workload:
+        refuse("workload", "say which: workload=NAME")
+    path = os.path.join(arguments.config_dir or "", "workload", arguments.workload.replace(".yaml", "") + ".yaml")
+    if arguments.config_dir and not os.path.isdir(arguments.config_dir):
+        refuse("--config-dir", "there is no directory '%s'" % arguments.config_dir)
+    workload = _load(path) if arguments.config_dir and os.path.exists(path) else shipped(arguments.workload)
+    workload.pop("defaults", None)
+    _merge(workload, top.get("workload") or {})
+    for key, value in (("hydra.run.dir", ((top.get("hydra") or {}).get("run") or {}).get("dir")),
+                       ("hydra.output_subdir", (top.get("hydra") or {}).get("output_subdir"))):
+        if value is not None:
+            arguments.hydra.setdefault(key, value)
+    for override in arguments.overrides:
+        _set(workload, *override)
+    return workload

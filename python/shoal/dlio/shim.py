@@ -1,0 +1,309 @@
+"""A `dlio_benchmark` that Shoal serves: `python -m shoal.dlio.shim install DIR` writes that command into DIR.
+
+It takes what DLIO's takes, so that mlpstorage and scripts for DLIO start it unchanged, and runs `shoal datagen` and `shoal run`
+with the workload that the arguments make. The results are in the places where DLIO has them: config.yaml, hydra.yaml and
+overrides.yaml in .hydra or hydra.output_subdir, dlio.log, summary.json and the files of each rank. It exits with 0 where DLIO
+does, also when the accelerators were too idle.
+
+What it cannot do it refuses, with the key's name and exit status 2, before anything is written.
+"""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+
+from .._errors import BadValueError, Error
+from .hydra_args import Arguments, refuse, workload_of
+
+_RANK = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
+_SIZE = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+
+# storage_options that say how DLIO reads, which Shoal does in its own way.
+_OPTIONS_IGNORED = ("storage_library", "uri_scheme", "prefetch_window", "prefetch_workers", "stagger_workers", "s3_max_attempts")
+
+
+def _number(names, default):
+    return next((int(os.environ[name]) for name in names if os.environ.get(name, "").isdigit()), default)
+
+
+def rank():
+    return _number(_RANK, 0)
+
+
+def nr_ranks():
+    return _number(_SIZE, 1)
+
+
+def _shoal():
+    """The command, beside this Python or in PATH; or $SHOAL."""
+    given = os.environ.get("SHOAL") or shutil.which("shoal", path=os.path.dirname(sys.executable)) or shutil.which("shoal")
+    return given or refuse("shoal", "there is no such command in PATH: install it, or name it in SHOAL")
+
+
+def _shipped(name):
+    """A workload that comes with Shoal, with all defaults filled in."""
+    import yaml
+
+    done = subprocess.run([_shoal(), "workloads", name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        refuse("workload=" + name, "there is no such file in workload/ of --config-dir, and none of that name comes with Shoal")
+    return yaml.safe_load(done.stdout)
+
+
+# ---- What is asked for
+
+
+def _flag(section, key, default=False):
+    value = (section or {}).get(key, default)
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        value = value.strip().lower() == "true"
+    if not isinstance(value, bool):
+        refuse("workload.workflow." + key, "must be True or False, not %r" % (value,))
+    return value
+
+
+class Plan:
+    """What is to be done with a workload: which commands, where the data is, where results go."""
+
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.workload = workload_of(arguments, _shipped)
+        self.options, self.environment = [], {}
+        self._read_workflow()
+        self._read_storage()
+        self._read_places()
+
+    def _section(self, name):
+        section = self.workload.get(name)
+        if section is not None and not isinstance(section, dict) and name != "model":
+            refuse("workload." + name, "must be a section, not %r" % (section,))
+        return section if isinstance(section, dict) else {}
+
+    def _read_workflow(self):
+        workflow = self._section("workflow")
+        self.generate, self.train = _flag(workflow, "generate_data"), _flag(workflow, "train", True)
+        for key, words in (("checkpoint", "writes no checkpoints"), ("profiling", "has no profilers")):
+            if _flag(workflow, key):
+                refuse("workload.workflow." + key, "Shoal %s: set it to False" % words)
+        if not self.generate and not self.train:
+            refuse("workload.workflow", "neither generate_data nor train is True: there is nothing to do")
+        for key in ("reader_classname", "data_loader_classname"):
+            if (self.workload.get("reader") or {}).get(key):
+                refuse("workload.reader." + key, "Shoal reads by itself, and loads no class of DLIO's")
+
+    def _read_storage(self):
+        storage, dataset = self._section("storage"), self._section("dataset")
+        kind, root = str(storage.get("storage_type", "local_fs")), str(storage.get("storage_root") or "./")
+        folder = str(dataset.get("data_folder", "./data/"))
+        known = ("storage_type", "storage_root", "storage_options", "storage_library", "s3_force_path_style", "post_generation_settle_seconds")
+        for key in storage:
+            if key not in known:
+                refuse("workload.storage." + key, "Shoal has no such key")
+        if kind in ("local_fs", "direct_fs"):
+            self.data = os.path.join(root, folder)
+            self.options += ["--direct"] if kind == "direct_fs" else []
+        elif kind == "s3":
+            self.data = folder if "://" in folder else "/".join(("s3:/", root.strip("/"), folder.strip("/")))
+            self._read_s3(storage)
+        else:
+            refuse("workload.storage.storage_type", "Shoal reads local_fs, direct_fs and s3, not %s" % kind)
+
+    def _read_s3(self, storage):
+        options = dict(storage.get("storage_options") or {})
+        for key, option in (("endpoint_url", "--endpoint"), ("region", "--region")):
+            if options.get(key):
+                self.options += [option, str(options[key])]
+        for key, variable in (("access_key_id", "AWS_ACCESS_KEY_ID"), ("secret_access_key", "AWS_SECRET_ACCESS_KEY")):
+            if options.get(key):
+                self.environment[variable] = str(options[key])
+        style = str(options.get("s3_force_path_style", storage.get("s3_force_path_style", ""))).lower()
+        if style in ("true", "false"):
+            self.options += ["--bucket-style", "path" if style == "true" else "virtual"]
+        for key in options:
+            if key not in ("endpoint_url", "region", "access_key_id", "secret_access_key", "s3_force_path_style", *_OPTIONS_IGNORED):
+                refuse("workload.storage.storage_options." + key, "Shoal has no such option")
+
+    def _read_places(self):
+        output = self._section("output")
+        given = self.arguments.hydra.get("hydra.run.dir") or output.get("folder")
+        model = self.workload.get("model")
+        model = (model or {}).get("name", "default") if isinstance(model, dict) else model
+        if not given and nr_ranks() > 1:
+            refuse("hydra.run.dir", "must be given for %d ranks, which cannot agree on a name that has the time in it" % nr_ranks())
+        self.run_dir = str(given or os.path.join("hydra_log", str(model), time.strftime("%Y-%m-%d-%H-%M-%S")))
+        self.results = str(output.get("folder") or self.run_dir)
+        self.log_file = os.path.join(self.results, str(output.get("log_file") or "dlio.log"))
+        subdir = self.arguments.hydra.get("hydra.output_subdir", ".hydra")
+        self.config_dir = os.path.join(self.run_dir, str(subdir)) if subdir else None
+
+    def for_shoal(self):
+        """The workload without what the command line says."""
+        kept = {key: value for key, value in self.workload.items() if key not in ("storage", "profiling")}
+        if not isinstance(kept.get("model", {}), dict):
+            kept["model"] = {"name": str(kept["model"])}
+        for section, keys in (("workflow", ("profiling", "query")), ("output", ("folder", "log_file")), ("dataset", ("data_folder",))):
+            if isinstance(kept.get(section), dict):
+                kept[section] = {key: value for key, value in kept[section].items() if key not in keys}
+        return kept
+
+
+# ---- What DLIO and Hydra would have written
+
+
+def _dump(path, value):
+    import yaml
+
+    with open(path, "w", encoding="utf-8") as file:
+        yaml.safe_dump(value, file, sort_keys=False)
+
+
+def write_config(plan):
+    """The three files of Hydra's. The workload is as it was asked for."""
+    if not plan.config_dir:
+        return
+    os.makedirs(plan.config_dir, exist_ok=True)
+    arguments = plan.arguments
+    task = [text for text in arguments.texts if not text.lstrip("+~").startswith("hydra.")]
+    _dump(os.path.join(plan.config_dir, "config.yaml"), {"workload": plan.workload})
+    _dump(os.path.join(plan.config_dir, "overrides.yaml"), task)
+    _dump(os.path.join(plan.config_dir, "hydra.yaml"), {"hydra": {
+        "run": {"dir": plan.run_dir}, "output_subdir": os.path.basename(plan.config_dir), "mode": "RUN",
+        "overrides": {"hydra": [text for text in arguments.texts if text not in task], "task": task},
+        "job": {"name": "dlio_benchmark", "config_name": arguments.config_name},
+        "runtime": {"cwd": os.getcwd(), "choices": {"workload": arguments.workload}, "output_dir": os.path.abspath(plan.run_dir),
+                    "config_sources": [{"path": os.path.abspath(arguments.config_dir or "."), "provider": "command-line"}]}}})
+
+
+class Log:
+    """Lines as DLIO prints them, in dlio.log as well."""
+
+    def __init__(self, path):
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        self._file = open(path, "w", encoding="utf-8")
+
+    def line(self, text, kind="OUTPUT"):
+        for file in (self._file, sys.stdout):
+            print("[%s] %s" % (kind, text), file=file, flush=True)
+
+    def timed(self, text, when=None):
+        self.line("%s %s" % (when or time.strftime("%Y-%m-%dT%H:%M:%S"), text))
+
+    def close(self):
+        self._file.close()
+
+
+def _read_json(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError):
+        return None
+
+
+def report(plan, log):
+    """The epochs and the metrics of a run, in DLIO's form. False: there is no whole result."""
+    summary = _read_json(os.path.join(plan.results, "summary.json"))
+    epochs = _read_json(os.path.join(plan.results, "0_per_epoch_stats.json")) or {}
+    metric = (summary or {}).get("metric") or {}
+    if not metric.get("train_au_percentage"):
+        return False
+    for number, epoch in epochs.items():
+        log.timed("Starting epoch %s" % number, epoch.get("start"))
+        log.timed("Ending epoch %s - completed in %s s" % (number, epoch.get("duration")), epoch.get("end"))
+    log.line("==========================================================", "METRIC")
+    log.line("Number of Simulated Accelerators: %s" % summary["num_accelerators"], "METRIC")
+    for words, name in (("Accelerator Utilization [AU] (%)", "au_%s_percentage"), ("Throughput (samples/second)", "throughput_%s_samples_per_second"),
+                        ("I/O Throughput (MB/second)", "io_%s_MB_per_second")):
+        values = [metric.get("train_" + name % which) for which in ("mean", "stdev")]
+        if None not in values:
+            log.line("Training %s: %.4f (%.4f)" % (words, *values), "METRIC")
+    log.line("train_au_meet_expectation: %s" % metric.get("train_au_meet_expectation"), "METRIC")
+    log.line("==========================================================", "METRIC")
+    log.timed("outputs saved in RANKID_output.json")
+    return len(metric["train_au_percentage"]) == int((plan.workload.get("train") or {}).get("epochs", 1))
+
+
+# ---- To run
+
+
+def _commands(plan, path):
+    """What to start, for which part."""
+    own = [option for option in plan.options if option != "--direct"]
+    if plan.generate:
+        yield "Generating data", [_shoal(), "datagen", path, "--data", plan.data, "--no-catalog", *own]
+    if plan.train:
+        drop = ["--drop-cache"] if "DLIO_DROP_CACHES_TIMEOUT" in os.environ and "://" not in plan.data else []
+        yield "Training", [_shoal(), "run", path, "--data", plan.data, "--results", plan.results, *plan.options, *drop]
+
+
+def _start(plan, log, path):
+    """Run the commands in turn. The status of this command."""
+    for what, command in _commands(plan, path):
+        if log:
+            log.timed("Running DLIO [%s] with %d process(es)" % (what, nr_ranks()))
+            log.timed("served by Shoal: %s" % " ".join(command))
+        status = subprocess.run(command, env={**os.environ, **plan.environment}, check=False).returncode
+        if what == "Generating data" and not status and log:
+            log.timed("Generation done")
+        if what == "Training" and status in (0, 1):
+            # Below the bar Shoal exits with 1 and DLIO with 0. Rank 0 tells that from a failure, which is one of all ranks.
+            status = 0 if not log or report(plan, log) else 1
+        if status:
+            return status if status > 0 else 128 - status
+    return 0
+
+
+def run(argv):
+    """dlio_benchmark ARGV..."""
+    plan = Plan(Arguments(argv))
+    log = None
+    if rank() == 0:
+        write_config(plan)
+        log = Log(plan.log_file)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, plan.arguments.workload.replace("/", "_").replace(".yaml", "") + ".yaml")
+        _dump(path, plan.for_shoal())
+        try:
+            return _start(plan, log, path)
+        finally:
+            if log:
+                log.close()
+
+
+def install(folder):
+    """Write the command `dlio_benchmark` into a folder."""
+    path = os.path.join(folder, "dlio_benchmark")
+    if os.path.lexists(path):
+        with open(path, "rb") as file:
+            if b"shoal.dlio.shim" not in file.read(4096):
+                raise BadValueError(22, "'%s' is there, and is not Shoal's: choose another folder, and put it first in PATH" % path)
+    os.makedirs(folder, exist_ok=True)
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("#!%s\n# Shoal's dlio_benchmark (docs/dlio.md), written by python -m shoal.dlio.shim install.\nimport sys\n\n"
+                   "sys.path.append(%r)\nfrom shoal.dlio.shim import main\n\nsys.exit(main(sys.argv[1:]))\n" % (sys.executable, package))
+    os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    return path
+
+
+def main(argv):
+    try:
+        return run(argv)
+    except Error as e:
+        if rank() == 0:
+            print("dlio_benchmark (Shoal): %s" % e, file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1] != "install":
+        sys.exit("usage: python -m shoal.dlio.shim install DIR")
+    try:
+        print("wrote %s; put '%s' first in PATH" % (install(sys.argv[2]), sys.argv[2]))
+    except Error as e:
+        sys.exit("shoal.dlio.shim: %s" % e)
