@@ -24,31 +24,14 @@
 #include "base/publish.h"
 #include "base/queue.h"
 #include "index/record.h"
+#include "list/content.h"
 #include "list/list.h"
 #include "sort/run.h"
 #include "sort/sort.h"
 
 #define TREE_THREADS_MAX 64u
 #define TREE_WAIT_MS     100u
-#define TREE_DIR         1u /* tag of a reference to a subdirectory */
-#define RUN_BUFFER       (16u << 10)
 #define SPILL_BUFFER     (256u << 10)
-
-/* A sorted directory, in memory or in a file. */
-struct tree_content {
-	struct buf bytes; /* of each entry the name, the payload's length, the payload */
-	struct sort_ref *refs;
-	size_t nr, cap;
-	size_t nr_dirs;
-	int fd; /* of the file, or -1 */
-	struct sort_run run;
-};
-
-/* A place in it. */
-struct tree_reader {
-	size_t at;
-	struct sort_run_reader *run; /* with its buffer, if it is in a file */
-};
 
 struct tree_node {
 	struct tree_node *parent;
@@ -58,9 +41,9 @@ struct tree_node {
 	bool in_begun, listed;
 	int rc;
 	struct shoal_err *err; /* of rc; NULL: none, or no memory for it */
-	struct tree_content content;
-	struct tree_reader next;  /* for the consumer */
-	struct tree_reader ahead; /* the next subdirectory to begin; under the lock */
+	struct list_content content;
+	struct list_reader next;  /* for the consumer */
+	struct list_reader ahead; /* the next subdirectory to begin; under the lock */
 	size_t memory;            /* that it is charged with */
 	size_t path_len;
 	char path[]; /* with a slash at its end; "" for the root */
@@ -89,93 +72,6 @@ struct list_of_tree {
 	void *scratch; /* the store's, of the consumer */
 	void (*free_scratch)(void *scratch);
 };
-
-/* ---- The content of a directory ---- */
-
-static void content_release(struct tree_content *c)
-{
-	buf_release(&c->bytes);
-	free(c->refs);
-	if (c->fd >= 0)
-		close(c->fd);
-	*c = (struct tree_content){ .fd = -1 };
-}
-
-static int content_put(struct tree_content *c, const struct sort_entry *e, unsigned tag)
-{
-	size_t off = c->bytes.len;
-
-	if (c->nr == c->cap) {
-		size_t cap = c->cap ? 2 * c->cap : 16;
-		struct sort_ref *refs = realloc(c->refs, cap * sizeof(*refs));
-
-		if (!refs)
-			return -ENOMEM;
-		c->refs = refs;
-		c->cap = cap;
-	}
-	buf_append(&c->bytes, e->name, e->len);
-	buf_u8(&c->bytes, (uint8_t)e->payload_len);
-	buf_append(&c->bytes, e->payload, e->payload_len);
-	c->refs[c->nr++] = (struct sort_ref){ .off = (uint32_t)off,
-					      .len = (uint16_t)e->len,
-					      .tag = (uint16_t)tag };
-	return c->bytes.rc;
-}
-
-static struct sort_entry content_at(const struct tree_content *c, size_t i)
-{
-	const uint8_t *name = c->bytes.data + c->refs[i].off;
-	size_t len = c->refs[i].len;
-
-	return (struct sort_entry){
-		.name = name, .len = len, .payload = name + len + 1, .payload_len = name[len]
-	};
-}
-
-static int content_sort(struct tree_content *c)
-{
-	struct sort_ref *spare = malloc(u64_max(c->nr, 1) * sizeof(*spare));
-
-	if (!spare)
-		return -ENOMEM;
-	sort_radix(c->bytes.data, c->refs, spare, c->nr, 0);
-	free(spare);
-	return 0;
-}
-
-static size_t content_memory(const struct tree_content *c)
-{
-	return c->bytes.cap + c->cap * sizeof(*c->refs) + (c->fd >= 0 ? 2 * RUN_BUFFER : 0);
-}
-
-/* The next entry, or the next subdirectory with @dirs: 1, 0 at the end, or an error. */
-static int content_read(const struct tree_content *c, struct tree_reader *r, bool dirs,
-			struct sort_entry *ret_entry)
-{
-	if (c->fd < 0) {
-		while (dirs && r->at < c->nr && c->refs[r->at].tag != TREE_DIR)
-			r->at++;
-		if (r->at >= c->nr)
-			return 0;
-		*ret_entry = content_at(c, r->at++);
-		return 1;
-	}
-	if (!r->run) {
-		r->run = malloc(sizeof(*r->run) + RUN_BUFFER);
-		if (!r->run)
-			return -ENOMEM;
-		sort_run_open(r->run, c->fd, &c->run, (uint8_t *)(r->run + 1), RUN_BUFFER);
-	}
-	do {
-		int rc = sort_run_next(r->run);
-
-		if (rc < 0 || r->run->done)
-			return rc;
-	} while (dirs && r->run->entry.name[r->run->entry.len - 1] != '/');
-	*ret_entry = r->run->entry;
-	return 1;
-}
 
 /* ---- Nodes ---- */
 
@@ -241,7 +137,7 @@ static void node_free(struct list_of_tree *t, struct tree_node *n)
 {
 	begun_remove(t, n);
 	t->memory -= n->memory;
-	content_release(&n->content);
+	list_content_release(&n->content);
 	free(n->next.run);
 	free(n->ahead.run);
 	free(n->err);
@@ -258,7 +154,7 @@ static int node_begin_child(struct list_of_tree *t, struct tree_node *n,
 	struct sort_entry e;
 	int rc;
 
-	while ((rc = content_read(&n->content, &n->ahead, true, &e)) > 0) {
+	while ((rc = list_content_read(&n->content, &n->ahead, true, &e)) > 0) {
 		struct tree_node *child = node_new(t, n, e.name, e.len);
 		enum list_verdict within;
 
@@ -311,7 +207,7 @@ static const char *tree_tmp_dir(const struct list_of_tree *t)
 static int spill_begin(struct tree_listing *l, struct shoal_err *err)
 {
 	struct list_of_tree *t = l->tree;
-	struct tree_content *c = &l->node->content;
+	struct list_content *c = &l->node->content;
 	struct sorter_options so = { .memory = t->limits.sorter,
 				     .tmp_dir = tree_tmp_dir(t),
 				     .stop = l->sink.stop };
@@ -324,7 +220,7 @@ static int spill_begin(struct tree_listing *l, struct shoal_err *err)
 		return rc;
 	}
 	for (size_t i = 0; i < c->nr && rc == 0; i++) {
-		struct sort_entry e = content_at(c, i);
+		struct sort_entry e = list_content_at(c, i);
 
 		rc = sorter_add(l->sorter, &e, err);
 	}
@@ -340,7 +236,7 @@ static int spill_begin(struct tree_listing *l, struct shoal_err *err)
 static int spill_write(struct tree_listing *l, struct shoal_err *err)
 {
 	const char *dir = tree_tmp_dir(l->tree);
-	struct tree_content *c = &l->node->content;
+	struct list_content *c = &l->node->content;
 	struct sort_run_writer *w = malloc(sizeof(*w));
 	struct out out = { 0 };
 	uint64_t repeated = 0;
@@ -377,17 +273,17 @@ static void spill_end(struct tree_listing *l)
 static int tree_put(struct tree_listing *l, const struct sort_entry *e, unsigned tag,
 		    struct shoal_err *err)
 {
-	struct tree_content *c = &l->node->content;
+	struct list_content *c = &l->node->content;
 	int rc = 0;
 
-	c->nr_dirs += tag == TREE_DIR;
+	c->nr_dirs += tag == LIST_DIR;
 	if (!l->sorter && c->bytes.len + c->nr * sizeof(*c->refs) > l->limit)
 		rc = spill_begin(l, err);
 	if (rc < 0)
 		return rc;
 	if (l->sorter)
 		return sorter_add(l->sorter, e, err);
-	return content_put(c, e, tag) < 0 ? err_set(err, -ENOMEM, "out of memory") : 0;
+	return list_content_put(c, e, tag) < 0 ? err_set(err, -ENOMEM, "out of memory") : 0;
 }
 
 static int tree_found(struct store_sink *sink, const struct store_entry *entries, size_t nr,
@@ -424,7 +320,7 @@ static int tree_add_unit(struct store_sink *sink, const void *unit, size_t len,
 		return err_set(err, -EBADMSG, "a unit of the listing is damaged");
 	e.name = (const uint8_t *)name + l->node->path_len;
 	e.len -= l->node->path_len;
-	return tree_put(l, &e, TREE_DIR, err);
+	return tree_put(l, &e, LIST_DIR, err);
 }
 
 static int tree_trouble(struct store_sink *sink, int rc, struct shoal_err *err)
@@ -481,7 +377,7 @@ static void tree_list_node(struct list_of_tree *t, struct tree_node *n, size_t l
 	*free_scratch = l.sink.free_scratch;
 	if (rc == 0 && l.sorter)
 		rc = spill_write(&l, &err);
-	else if (rc == 0 && content_sort(&n->content) < 0)
+	else if (rc == 0 && list_content_sort(&n->content) < 0)
 		rc = err_set(&err, -ENOMEM, "out of memory");
 	spill_end(&l);
 	n->rc = rc;
@@ -502,7 +398,7 @@ static size_t tree_limit(const struct list_of_tree *t)
 /* It is listed: under the lock. */
 static void node_done(struct list_of_tree *t, struct tree_node *n)
 {
-	size_t memory = content_memory(&n->content);
+	size_t memory = list_content_memory(&n->content);
 
 	n->memory += memory;
 	t->memory += memory;
@@ -706,7 +602,7 @@ static int tree_next(struct shoal_list *list, struct list_entry *ret_entry, stru
 	int rc = t->root ? 0 : tree_begin(t, err);
 
 	while (rc == 0 && t->current && !t->past_end) {
-		rc = content_read(&t->current->content, &t->current->next, false, &e);
+		rc = list_content_read(&t->current->content, &t->current->next, false, &e);
 		if (rc < 0)
 			return err_set_errno(err, rc, "cannot read a temporary file");
 		if (rc == 0)
