@@ -585,6 +585,13 @@ SHOAL_API void shoal_list_info(const struct shoal_list *list, struct shoal_list_
 SHOAL_CHECKED int shoal_list_next(struct shoal_list *list, const struct shoal_entry **ret_entry,
 				  struct shoal_err *err);
 
+/*
+ * Have @waiting called by the thread that steps, some ten times per second while that takes long:
+ * a value other than 0 ends the list with -ECANCELED.
+ */
+SHOAL_API void shoal_list_set_waiting(struct shoal_list *list, int (*waiting)(void *self),
+				      void *self);
+
 /* End its threads and free it. NULL is fine. Returns NULL. */
 SHOAL_API struct shoal_list *shoal_list_close(struct shoal_list *list);
 

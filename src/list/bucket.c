@@ -369,21 +369,28 @@ static int bucket_start_threads(struct list_of_bucket *b, struct shoal_err *err)
 
 /* ---- The consumer ---- */
 
-static void bucket_wait(struct list_of_bucket *b)
+/* Wait until something is found, for a limited time. Under the lock. */
+static int bucket_wait(struct list_of_bucket *b, struct shoal_err *err)
 {
 	struct timespec until;
+	int rc;
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_nsec += BUCKET_WAIT_MS * 1000000L;
 	until.tv_sec += until.tv_nsec / 1000000000L;
 	until.tv_nsec %= 1000000000L;
 	pthread_cond_timedwait(&b->found, &b->lock, &until);
+	pthread_mutex_unlock(&b->lock); /* the user's function may take its time */
+	rc = list_check_stop(&b->base, err);
+	pthread_mutex_lock(&b->lock);
+	return rc;
 }
 
 /* The next chunk in order: 1, 0 at the end, or an error. Under the lock. */
 static int bucket_next_chunk(struct list_of_bucket *b, struct shoal_err *err)
 {
 	struct bucket_interval *v;
+	int rc;
 
 	while ((v = b->first) != NULL) {
 		if (v->first) {
@@ -403,9 +410,9 @@ static int bucket_next_chunk(struct list_of_bucket *b, struct shoal_err *err)
 			pthread_cond_broadcast(&b->work); /* another is the first */
 			continue;
 		}
-		if (list_is_stopped(b->options.stop))
-			return err_set(err, -ECANCELED, "interrupted");
-		bucket_wait(b);
+		rc = bucket_wait(b, err);
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
 }

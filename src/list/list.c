@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/name.h"
 #include "catalog/writer.h"
 
@@ -12,6 +13,9 @@
 const struct list_limits list_default_limits = {
 	.directory = 8u << 20, .ahead = 16u << 20, .sorter = 32u << 20, .interval = 8000
 };
+
+#define WAITING_NS    50000000u
+#define STEPS_BETWEEN 256u
 
 /* ---- All lists ---- */
 
@@ -42,15 +46,32 @@ void shoal_list_info(const struct shoal_list *list, struct shoal_list_info *ret_
 	*ret_info = list->info;
 }
 
+int list_check_stop(struct shoal_list *list, struct shoal_err *err)
+{
+	uint64_t now;
+
+	if (list_is_stopped(list->stop))
+		return err_set(err, -ECANCELED, "interrupted");
+	if (!list->waiting)
+		return 0;
+	now = clock_ns(CLOCK_MONOTONIC);
+	if (now - list->asked < WAITING_NS)
+		return 0;
+	list->asked = now;
+	return list->waiting(list->waiting_self) ? err_set(err, -ECANCELED, "interrupted") : 0;
+}
+
 /* The next entry that is selected: 1, 0 or an error. */
 static int list_find_next(struct shoal_list *list, struct list_entry *e, struct shoal_err *err)
 {
 	int rc, verdict;
 
 	do {
-		if (list_is_stopped(list->stop))
-			return err_set(err, -ECANCELED, "interrupted");
-		rc = list->ops->next(list, e, err);
+		bool ask = list->nr_steps++ % STEPS_BETWEEN == 0 || list_is_stopped(list->stop);
+
+		rc = ask ? list_check_stop(list, err) : 0;
+		if (rc == 0)
+			rc = list->ops->next(list, e, err);
 		if (rc <= 0)
 			return rc;
 		memcpy(list->name, e->name, e->len);
@@ -364,6 +385,16 @@ static void merge_close(struct shoal_list *list)
 }
 
 static const struct list_ops merge_ops = { .next = merge_next, .close = merge_close };
+
+void shoal_list_set_waiting(struct shoal_list *list, int (*waiting)(void *self), void *self)
+{
+	const struct list_of_lists *m = (const struct list_of_lists *)list;
+
+	list->waiting = waiting;
+	list->waiting_self = self;
+	for (size_t i = 0; list->ops == &merge_ops && i < m->nr; i++)
+		shoal_list_set_waiting(m->source[i].list, waiting, self);
+}
 
 /* What all of them together are like. */
 static struct shoal_list_info merge_info(struct shoal_list *const *lists, size_t nr)

@@ -50,10 +50,14 @@ struct shoal_list {
 	const struct list_ops *ops;
 	struct list_select select;
 	struct shoal_list_info info;
-	char *root;      /* of the info */
-	const int *stop; /* may be NULL */
-	uint64_t nr;     /* delivered */
-	int ended;       /* 1: at the end; or the error that ended it */
+	char *root;                 /* of the info */
+	const int *stop;            /* may be NULL */
+	int (*waiting)(void *self); /* see shoal_list_set_waiting(); or NULL */
+	void *waiting_self;
+	uint64_t asked;    /* when it was called, by the monotonic clock */
+	uint64_t nr_steps; /* of the source */
+	uint64_t nr;       /* delivered */
+	int ended;         /* 1: at the end; or the error that ended it */
 	struct shoal_entry entry;
 	char etag[SHOAL_ETAG_MAX + 1];
 	char name[SHOAL_NAME_MAX + 1]; /* of the entry, with the NUL that sources do not have */
@@ -68,6 +72,9 @@ int list_init(struct shoal_list *list, const struct list_ops *ops, const char *r
 /* Step as shoal_list_next(), with the entry as the source has it. The name ends with a NUL. */
 int list_step(struct shoal_list *list, struct list_entry *ret_entry,
 	      struct shoal_err *err) MUST_USE;
+
+/* By the consumer, now and then: -ECANCELED if the user wants to stop. */
+int list_check_stop(struct shoal_list *list, struct shoal_err *err) MUST_USE;
 
 static inline bool list_is_stopped(const int *stop)
 {

@@ -185,6 +185,7 @@ struct tree_listing {
 	struct tree_node *node;
 	struct sorter *sorter; /* once it exceeds its limit */
 	size_t limit;
+	bool here; /* by the consumer */
 };
 
 static int spill_put_run(void *self, const struct sort_entry *e, struct shoal_err *err)
@@ -291,7 +292,7 @@ static int tree_found(struct store_sink *sink, const struct store_entry *entries
 {
 	struct tree_listing *l = (struct tree_listing *)sink;
 	uint8_t payload[INDEX_RECORD_MAX];
-	int rc = 0;
+	int rc = l->here ? list_check_stop(&l->tree->base, err) : 0;
 
 	for (size_t i = 0; i < nr && rc == 0; i++) {
 		struct index_record r = { .size = entries[i].size, .samples = 1 };
@@ -365,7 +366,8 @@ static void tree_list_node(struct list_of_tree *t, struct tree_node *n, size_t l
 					    .free_scratch = *free_scratch },
 				  .tree = t,
 				  .node = n,
-				  .limit = limit };
+				  .limit = limit,
+				  .here = stop != &t->closing };
 	struct shoal_err err = { "" };
 	int rc;
 
@@ -469,10 +471,8 @@ static void tree_start_threads(struct list_of_tree *t)
 
 /* ---- The consumer ---- */
 
-static int tree_failed(struct list_of_tree *t, const struct tree_node *n, struct shoal_err *err)
+static int tree_failed(const struct tree_node *n, struct shoal_err *err)
 {
-	if (list_is_stopped(t->options.stop))
-		return err_set(err, -ECANCELED, "interrupted");
 	if (!n->err)
 		return err_set(err, n->rc, "out of memory");
 	return err_set_as(err, n->rc, n->err, "%s", n->err->msg);
@@ -494,8 +494,15 @@ static int tree_wait(struct list_of_tree *t, const struct tree_node *n, struct s
 	while (!n->listed) {
 		struct timespec until;
 
-		if (list_is_stopped(t->options.stop))
-			return err_set(err, -ECANCELED, "interrupted");
+		int rc;
+
+		pthread_mutex_unlock(&t->lock); /* the user's function may take its time */
+		rc = list_check_stop(&t->base, err);
+		pthread_mutex_lock(&t->lock);
+		if (rc < 0)
+			return rc;
+		if (n->listed)
+			break;
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_nsec += TREE_WAIT_MS * 1000000L;
 		until.tv_sec += until.tv_nsec / 1000000000L;
@@ -526,7 +533,7 @@ static int tree_descend_locked(struct list_of_tree *t, struct shoal_err *err)
 	if (!n->child)
 		n->last_child = &n->child;
 	t->current = child;
-	return child->rc < 0 ? tree_failed(t, child, err) : 0;
+	return child->rc < 0 ? tree_failed(child, err) : 0;
 }
 
 static int tree_descend(struct list_of_tree *t, struct shoal_err *err)
@@ -566,7 +573,7 @@ static int tree_begin(struct list_of_tree *t, struct shoal_err *err)
 	if (!t->root)
 		return err_set(err, -ENOMEM, "out of memory");
 	if (t->root->rc < 0)
-		rc = tree_failed(t, t->root, err);
+		rc = tree_failed(t->root, err);
 	else if (t->root->content.nr_dirs > 0)
 		tree_start_threads(t);
 	return rc;

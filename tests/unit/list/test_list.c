@@ -228,12 +228,38 @@ static void an_interrupted_list_says_so(void **state)
 	struct test_list l = awkward_tree();
 	struct shoal_list *list = open_tree(&o, &list_default_limits);
 	const struct shoal_entry *e;
+	int rc;
 
 	(void)state;
 	assert_int_equal(shoal_list_next(list, &e, NULL), 1);
 	stop = 1;
-	assert_int_equal(shoal_list_next(list, &e, NULL), -ECANCELED);
+	while ((rc = shoal_list_next(list, &e, NULL)) > 0)
+		continue;
+	assert_int_equal(rc, -ECANCELED);
 	shoal_list_close(list);
+	remove_tree(&l);
+}
+
+static int wants_to_stop(void *self)
+{
+	return ++*(int *)self > 0;
+}
+
+/* By the function that is called while a list takes long, too. */
+static void a_list_asks_whether_to_stop(void **state)
+{
+	struct test_list l = awkward_tree();
+	struct shoal_list_options o = { 0 };
+	struct shoal_list *list = open_tree(&o, &list_default_limits), *all;
+	struct shoal_list_totals totals;
+	int calls = 0;
+
+	(void)state;
+	assert_int_equal(shoal_list_merge(&list, 1, SHOAL_REPEATED_FAIL, &all, NULL), 0);
+	shoal_list_set_waiting(all, wants_to_stop, &calls);
+	assert_int_equal(shoal_list_count(all, &totals, NULL), -ECANCELED);
+	assert_int_equal(calls, 1);
+	shoal_list_close(all);
 	remove_tree(&l);
 }
 
@@ -740,6 +766,7 @@ int main(void)
 		cmocka_unit_test(what_is_outside_of_the_bounds_is_not_read),
 		cmocka_unit_test(an_error_of_a_directory_ends_the_list),
 		cmocka_unit_test(an_interrupted_list_says_so),
+		cmocka_unit_test(a_list_asks_whether_to_stop),
 		cmocka_unit_test(shards_of_a_tree_are_a_partition),
 		cmocka_unit_test(a_shard_that_does_not_exist_is_refused),
 		cmocka_unit_test(a_selection_takes_what_it_says),
