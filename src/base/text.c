@@ -106,3 +106,54 @@ bool is_plain_utf8(const char *text, size_t len)
 	}
 	return true;
 }
+
+#define NEAR_MAX 96u
+
+size_t text_distance(const char *a, const char *b)
+{
+	size_t row[3][NEAR_MAX + 1], a_len = strlen(a), b_len = strlen(b);
+	size_t *two = row[0], *one = row[1], *now = row[2];
+
+	if (a_len > NEAR_MAX || b_len > NEAR_MAX)
+		return SIZE_MAX;
+	for (size_t j = 0; j <= b_len; j++)
+		one[j] = j;
+	for (size_t i = 1; i <= a_len; i++) {
+		size_t *old = two;
+
+		now[0] = i;
+		for (size_t j = 1; j <= b_len; j++) {
+			size_t best = one[j - 1] + (a[i - 1] != b[j - 1]);
+
+			best = u64_min(best, u64_min(one[j], now[j - 1]) + 1);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				best = u64_min(best, two[j - 2] + 1);
+			now[j] = best;
+		}
+		two = one;
+		one = now;
+		now = old;
+	}
+	return one[b_len];
+}
+
+bool text_is_near(const char *text, size_t d)
+{
+	return d != SIZE_MAX && d * 3 <= strlen(text);
+}
+
+const char *text_nearest(const char *text, const char *const *words, size_t nr)
+{
+	size_t best = SIZE_MAX;
+	const char *found = NULL;
+
+	for (size_t i = 0; i < nr; i++) {
+		size_t d = text_distance(text, words[i]);
+
+		if (d < best) {
+			best = d;
+			found = words[i];
+		}
+	}
+	return text_is_near(text, best) ? found : NULL;
+}

@@ -34,4 +34,14 @@ void text_mark_truncated(char *text);
 /* Whether the bytes are valid UTF-8 without control characters. */
 bool is_plain_utf8(const char *text, size_t len);
 
+/* The edit distance of @a and @b: letters to add, drop, change or swap. SIZE_MAX if one has more
+ * than 96. */
+size_t text_distance(const char *a, const char *b);
+
+/* Whether @distance from @text is small enough to be a typing error: a third of its letters. */
+bool text_is_near(const char *text, size_t distance);
+
+/* The word that is most similar to @text, if it is near. NULL otherwise. */
+const char *text_nearest(const char *text, const char *const *words, size_t nr);
+
 #endif

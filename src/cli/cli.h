@@ -1,29 +1,14 @@
-/* cli.h - shared by the commands: exit codes, options, output. */
+/* cli.h - shared by the commands: exit codes, opening catalogs, output, signals. */
 #ifndef SHOAL_CLI_CLI_H
 #define SHOAL_CLI_CLI_H
 
-#include <getopt.h>
 #include <stdio.h>
 
 #include "base/err.h"
 #include "base/json.h"
+#include "cli/options.h"
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
-
-/* Each parses its own arguments; argv[0] is the command's name. */
-int cmd_column(int argc, char **argv);
-int cmd_datasize(int argc, char **argv);
-int cmd_datagen(int argc, char **argv);
-int cmd_find(int argc, char **argv);
-int cmd_index(int argc, char **argv);
-int cmd_info(int argc, char **argv);
-int cmd_ls(int argc, char **argv);
-int cmd_manifest(int argc, char **argv);
-int cmd_order(int argc, char **argv);
-int cmd_read(int argc, char **argv);
-int cmd_run(int argc, char **argv);
-int cmd_verify(int argc, char **argv);
-int cmd_workloads(int argc, char **argv);
 
 /* Print "shoal COMMAND: words" on standard error. Returns CLI_FAILED. */
 int cli_fail(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -35,33 +20,21 @@ int cli_usage(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
  * escaped. */
 void cli_put_plain(FILE *out, const char *text, size_t len);
 
-/* In the options of every command that opens catalogs with cli_open(), and its line of help. */
-enum { CLI_OPT_LOCAL_COPY = 1000 };
-#define CLI_LOCAL_COPY                                                    \
-	{                                                                 \
-		"local-copy", required_argument, NULL, CLI_OPT_LOCAL_COPY \
-	}
-
-/* The options that commands share: how to reach stores and to open catalogs. */
+/* How to reach stores and to open catalogs. */
 struct cli_where {
 	struct shoal_store_config config; /* by cli/s3_options.h */
 	const char *local_copy;           /* --local-copy, or NULL */
 };
 
-/*
- * The next option, as getopt_long(); an error is printed in our words and gives '?'. Shared options
- * go to @where, which may be NULL if @longs has none of them. "shoal COMMAND --list-options" prints
- * the names of all, with a = where one has a value, and exits.
- */
-int cli_getopt(int argc, char **argv, const char *shorts, const struct option *longs,
-	       struct cli_where *where);
-
-/* The value of the option just read as a number or a size: false with a message if malformed. */
-bool cli_number(const char *command, const char *option, uint64_t *ret_value) MUST_USE;
-bool cli_size(const char *command, const char *option, uint64_t *ret_value) MUST_USE;
-
-/* The value of --threads. */
-bool cli_threads(const char *command, uint64_t *ret_nr) MUST_USE;
+/* Rows of options that many commands have. */
+#define CLI_JSON(at)  CLI_FLAG(0, "json", at, "print the facts as JSON")
+#define CLI_QUIET(at) CLI_FLAG('q', "quiet", at, "print nothing but errors and results")
+#define CLI_LOCAL_COPY(at)                                                                          \
+	CLI_TEXT(                                                                                   \
+		0, "local-copy", "DIR", at,                                                         \
+		"read a copy of the catalog in DIR, made if necessary by the first process of the " \
+		"node; the others map the same copy")
+#define CLI_NULL(at, what) CLI_FLAG('0', "null", at, "end " what " with NUL bytes, not line ends")
 
 /* For shoal_catalog_open_with(), ended by signals; lends @where. */
 struct shoal_catalog_options cli_catalog_options(const struct cli_where *where);

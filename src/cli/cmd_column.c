@@ -9,51 +9,9 @@
 #include "base/publish.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/hints.h"
 #include "format/import.h"
-
-static const char usage[] =
-	"usage: shoal column sizes CATALOG [OPTION]...\n"
-	"       shoal column import CATALOG FILE [OPTION]...\n"
-	"       shoal column sort COLUMN [--keep KEEP] [-o FILE]\n"
-	"       shoal column info COLUMN [--json]\n"
-	"       shoal column verify COLUMN...\n"
-	"\n"
-	"A column is one number per sample of a catalog, in a file of its own: the catalog's sizes, or the\n"
-	"values in FILE: a NumPy array (.npy), or CSV with one line per sample. Batches by length need a\n"
-	"sorted column; a column of type bit selects the samples to keep.\n"
-	"\n"
-	"  -o, --output FILE   the column to write (default CATALOG.NAME.col; sort: in place)\n"
-	"      --name NAME     its name (default size, or length)\n"
-	"      --type TYPE     bit, u8, u16, u32, u64, i64, f32 or f64 (default u64; import: that of the\n"
-	"                      array, or f64)\n"
-	"      --field N       CSV: the field with the number, from 1, or by its name in the first line\n"
-	"                      (default: the last)\n"
-	"      --by-name N     CSV: the field with the file's name; lines may then be in any order\n"
-	"      --header        CSV: the first line has names, not values\n"
-	"      --sort          also write the order of samples by value\n"
-	"      --keep KEEP     only of the samples that this column of type bit keeps\n"
-	"      --json          print the facts as JSON\n"
-	"      --local-copy DIR   read a copy of the catalog in DIR, made if necessary\n"
-	"  -q, --quiet         print nothing but errors\n";
-
-enum { OPT_NAME = 256, OPT_TYPE, OPT_FIELD, OPT_BY_NAME, OPT_HEADER, OPT_SORT, OPT_KEEP, OPT_JSON };
-
-static const struct option longs[] = {
-	{ "output", required_argument, NULL, 'o' },
-	{ "name", required_argument, NULL, OPT_NAME },
-	{ "type", required_argument, NULL, OPT_TYPE },
-	{ "field", required_argument, NULL, OPT_FIELD },
-	{ "by-name", required_argument, NULL, OPT_BY_NAME },
-	{ "header", no_argument, NULL, OPT_HEADER },
-	{ "sort", no_argument, NULL, OPT_SORT },
-	{ "keep", required_argument, NULL, OPT_KEEP },
-	{ "json", no_argument, NULL, OPT_JSON },
-	{ "quiet", no_argument, NULL, 'q' },
-	CLI_LOCAL_COPY,
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
-};
 
 #define CHUNK      4096u /* values at once */
 #define FIELDS_MAX 256
@@ -596,45 +554,12 @@ static int verify(const struct cmd_column_arguments *a, const char *path)
 
 /* ---- The command ------------------------------------------------------------------------ */
 
-static bool take_type(struct cmd_column_arguments *a)
+static bool take_type(const char *command, const char *value, void *into)
 {
-	if (shoal_column_type_of(optarg, &a->type) == 0)
+	if (shoal_column_type_of(value, &((struct cmd_column_arguments *)into)->type) == 0)
 		return true;
-	cli_usage("column", "--type '%s' is not bit, u8, u16, u32, u64, i64, f32 or f64", optarg);
+	cli_usage(command, "--type '%s' is not bit, u8, u16, u32, u64, i64, f32 or f64", value);
 	return false;
-}
-
-static bool cmd_column_option(int c, struct cmd_column_arguments *a)
-{
-	switch (c) {
-	case 'o':
-		a->output = optarg;
-		return true;
-	case OPT_NAME:
-		a->name = optarg;
-		return true;
-	case OPT_TYPE:
-		return take_type(a);
-	case OPT_FIELD:
-		a->field = optarg;
-		return true;
-	case OPT_BY_NAME:
-		a->by_name = optarg;
-		return true;
-	case OPT_HEADER:
-		return a->header = true;
-	case OPT_SORT:
-		return a->sort = true;
-	case OPT_KEEP:
-		a->keep = optarg;
-		return true;
-	case OPT_JSON:
-		return a->json = true;
-	case 'q':
-		return a->quiet = true;
-	default:
-		return false;
-	}
 }
 
 /* Those that make a column of a catalog. */
@@ -655,7 +580,7 @@ static int cmd_column_create(struct cmd_column_arguments *a, const char *catalog
 	return status;
 }
 
-static int cmd_column_run(struct cmd_column_arguments *a, const char *what, int argc, char **argv)
+static int cmd_column_act(struct cmd_column_arguments *a, const char *what, int argc, char **argv)
 {
 	int status = CLI_OK;
 
@@ -678,24 +603,69 @@ static int cmd_column_run(struct cmd_column_arguments *a, const char *what, int 
 			 "verify COLUMN...");
 }
 
-int cmd_column(int argc, char **argv)
+static int cmd_column_run(void *arguments, int nr, char **words)
 {
-	struct cmd_column_arguments a = { 0 };
-	int c, status;
+	int status;
 
-	while ((c = cli_getopt(argc, argv, ":ho:q", longs, &a.where)) != -1) {
-		if (c == 'h')
-			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (!cmd_column_option(c, &a))
-			return CLI_USAGE;
-	}
-	if (optind == argc)
-		return cli_usage("column", "give an action: sizes, import, sort, info or verify");
 	cli_catch_signals();
-	status = cmd_column_run(&a, argv[optind], argc - optind - 1, argv + optind + 1);
+	status = cmd_column_act(arguments, words[0], nr - 1, words + 1);
 	if (status == CLI_INTERRUPTED) {
 		cli_fail("column", "interrupted: nothing was written");
 		cli_die_of_signal();
 	}
 	return status;
 }
+
+#define AT(field) offsetof(struct cmd_column_arguments, field)
+
+static const struct cli_option options[] = {
+	CLI_TEXT('o', "output", "FILE", AT(output),
+		 "the column to write (default CATALOG.NAME.col; sort: in place)"),
+	CLI_TEXT(0, "name", "NAME", AT(name), "its name (default size, or length)"),
+	CLI_OTHER(
+		0, "type", "TYPE", take_type,
+		"bit, u8, u16, u32, u64, i64, f32 or f64 (default u64; import: that of the array, "
+		"or f64)"),
+	CLI_FLAG(0, "sort", AT(sort), "also write the order of samples by value"),
+	CLI_TEXT(0, "keep", "COLUMN", AT(keep),
+		 "only of the samples that this column of type bit keeps"),
+	CLI_JSON(AT(json)),
+	CLI_LOCAL_COPY(AT(where.local_copy)),
+	CLI_QUIET(AT(quiet)),
+	CLI_END,
+};
+
+static const struct cli_option csv_options[] = {
+	CLI_TEXT(
+		0, "field", "FIELD", AT(field),
+		"the field with the number, from 1, or by its name in the first line (default: the "
+		"last)"),
+	CLI_TEXT(0, "by-name", "FIELD", AT(by_name),
+		 "the field with the file's name; lines may then be in any order"),
+	CLI_FLAG(0, "header", AT(header), "the first line has names, not values"),
+	CLI_END,
+};
+
+static const char *const actions[] = { "sizes", "import", "sort", "info", "verify", NULL };
+
+const struct cli_command cmd_column = {
+	.name = "column",
+	.summary = "make, sort and check columns: one number per sample",
+	.usage = "sizes CATALOG [OPTION]...\n"
+		 "import CATALOG FILE [OPTION]...\n"
+		 "sort COLUMN [--keep COLUMN] [-o FILE]\n"
+		 "info COLUMN [--json]\n"
+		 "verify COLUMN...",
+	.about =
+		"A column is one number per sample of a catalog, in a file of its own: the catalog's "
+		"sizes, or the values in FILE: a NumPy array (.npy), or CSV with one line per "
+		"sample. Batches by length need a sorted column; a column of type bit selects the "
+		"samples to keep.",
+	.sections = { { .options = options },
+		      { .title = "import of CSV", .options = csv_options } },
+	.first_word = actions,
+	.min = 1,
+	.give = "give an action: sizes, import, sort, info or verify",
+	.size = sizeof(struct cmd_column_arguments),
+	.run = cmd_column_run,
+};

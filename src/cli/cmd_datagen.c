@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "cli/commands.h"
 #include "cli/hints.h"
 #include "cli/progress.h"
 #include "cli/s3_options.h"
@@ -13,69 +14,13 @@
 #include "datagen/datagen.h"
 #include "datagen/datasize.h"
 
-static const char usage[] =
-	"usage: shoal datagen WORKLOAD|FILE.yaml --data DIR [OPTION]... [KEY=VALUE]...\n"
-	"       mpirun -n RANKS shoal datagen ...\n"
-	"\n"
-	"Write the dataset of a workload: train and valid files of its format, with DLIO's names and the\n"
-	"workload's sizes, and content that neither compresses nor deduplicates. A file appears under its\n"
-	"name when it is complete. At the end the catalog is sealed. Any number of ranks and threads\n"
-	"writes the same files. KEY=VALUE changes the workload: dataset.num_files_train=5000.\n"
-	"\n"
-	"      --data DIR        the directory to write to, made if necessary, or a URI\n"
-	"      --resume          write only files that are missing or have another size, and check the\n"
-	"                        content of one file in 64; with --verify of all of them\n"
-	"      --verify          write nothing: read all files, and compare them with what they should be\n"
-	"      --force           write even if there are files of this or another dataset, or too little\n"
-	"                        space\n"
-	"      --catalog FILE    seal the catalog there (default DIR/" DATAGEN_CATALOG_NAME
-	"), a file or an\n"
-	"                        object s3://bucket/name. If there are\n"
-	"                        valid files, catalogs of train and valid files alone are written beside\n"
-	"                        it, with -train and -valid in their names\n"
-	"      --no-catalog      write no catalog\n"
-	"      --no-sync         do not wait for the disk at the end: a power cut may cost files\n"
-	"      --threads T       files written at once per rank (default: reader.write_threads, or a\n"
-	"                        number that suits the machine)\n"
-	"      --json            print the result as JSON\n"
-	"  -q, --quiet           print no progress\n"
-	"  -h, --help            print this text\n" CLI_S3_USAGE;
-
-enum {
-	OPT_DATA = 400,
-	OPT_RESUME,
-	OPT_VERIFY,
-	OPT_FORCE,
-	OPT_CATALOG,
-	OPT_NO_CATALOG,
-	OPT_NO_SYNC,
-	OPT_THREADS,
-	OPT_JSON
-};
-
-static const struct option longs[] = {
-	{ "data", required_argument, NULL, OPT_DATA },
-	{ "resume", no_argument, NULL, OPT_RESUME },
-	{ "verify", no_argument, NULL, OPT_VERIFY },
-	{ "force", no_argument, NULL, OPT_FORCE },
-	{ "catalog", required_argument, NULL, OPT_CATALOG },
-	{ "no-catalog", no_argument, NULL, OPT_NO_CATALOG },
-	{ "no-sync", no_argument, NULL, OPT_NO_SYNC },
-	{ "threads", required_argument, NULL, OPT_THREADS },
-	{ "json", no_argument, NULL, OPT_JSON },
-	CLI_S3_OPTIONS,
-	{ "quiet", no_argument, NULL, 'q' },
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
-};
-
 struct cmd_datagen_arguments {
 	struct cli_where where;
 	const char *workload;
 	char *const *overrides;
 	size_t nr_overrides;
 	struct datagen_options o;
-	bool resume, verify, json, quiet;
+	bool resume, verify, no_catalog, json, quiet;
 	struct datasize_plan plan; /* of the ranks as accelerators; steps 0: they cannot make one */
 };
 
@@ -91,50 +36,12 @@ struct screen {
 
 /* ---- Options ---- */
 
-static bool cmd_datagen_option(int c, struct cmd_datagen_arguments *a)
-{
-	uint64_t v = 0;
-
-	switch (c) {
-	case OPT_DATA:
-		a->o.data = optarg;
-		return true;
-	case OPT_RESUME:
-		return a->resume = true;
-	case OPT_VERIFY:
-		return a->verify = true;
-	case OPT_FORCE:
-		return a->o.force = true;
-	case OPT_CATALOG:
-		a->o.catalog = optarg;
-		return true;
-	case OPT_NO_CATALOG:
-		a->o.catalog = "";
-		return true;
-	case OPT_NO_SYNC:
-		return a->o.no_sync = true;
-	case OPT_THREADS:
-		if (!cli_threads("datagen", &v))
-			return false;
-		a->o.nr_threads = (unsigned)v;
-		return true;
-	case OPT_JSON:
-		return a->json = true;
-	case 'q':
-		return a->quiet = true;
-	default:
-		return false;
-	}
-}
-
 /* Check combinations of options, and arguments that are not options. CLI_OK, or the exit code. */
-static int take_words(int argc, char **argv, struct cmd_datagen_arguments *a)
+static int take_words(int nr, char **words, struct cmd_datagen_arguments *a)
 {
-	if (optind == argc)
-		return cli_usage("datagen", "give a workload: 'shoal workloads' lists them");
-	a->workload = argv[optind];
-	a->overrides = argv + optind + 1;
-	a->nr_overrides = (size_t)(argc - optind - 1);
+	a->workload = words[0];
+	a->overrides = words + 1;
+	a->nr_overrides = (size_t)nr - 1;
 	for (size_t i = 0; i < a->nr_overrides; i++)
 		if (!strchr(a->overrides[i], '='))
 			return cli_usage("datagen", "'%s' is neither an option nor KEY=VALUE",
@@ -150,6 +57,8 @@ static int take_words(int argc, char **argv, struct cmd_datagen_arguments *a)
 				 "--force has no effect with --verify, which writes nothing");
 	a->o.mode = a->resume ? DATAGEN_RESUME : a->verify ? DATAGEN_VERIFY : DATAGEN_WRITE;
 	a->o.check_all = a->verify;
+	if (a->no_catalog)
+		a->o.catalog = "";
 	return CLI_OK;
 }
 
@@ -414,23 +323,16 @@ static int cmd_datagen_run(struct cmd_datagen_arguments *a, struct comm *comm, s
 	return datagen_execute(comm, *ret_w, &a->o, r, err);
 }
 
-int cmd_datagen(int argc, char **argv)
+static int cmd_datagen_start(void *arguments, int nr, char **words)
 {
-	struct cmd_datagen_arguments a = { 0 };
-	struct screen s = { .a = &a };
+	struct cmd_datagen_arguments *a = arguments;
+	struct screen s = { .a = a };
 	struct datagen_result r = { 0 };
 	struct workload *w = NULL;
 	struct shoal_err err = { "" };
 	struct comm *comm = NULL;
-	int c, rc, status;
+	int rc, status = take_words(nr, words, a);
 
-	while ((c = cli_getopt(argc, argv, ":qh", longs, &a.where)) != -1) {
-		if (c == 'h')
-			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (!cmd_datagen_option(c, &a))
-			return CLI_USAGE;
-	}
-	status = take_words(argc, argv, &a);
 	if (status != CLI_OK)
 		return status;
 	cli_catch_signals();
@@ -439,11 +341,57 @@ int cmd_datagen(int argc, char **argv)
 	s.rank = comm_place(comm)->rank;
 	s.nr_ranks = comm_place(comm)->size;
 	cli_progress_start(&s.line);
-	rc = cmd_datagen_run(&a, comm, &s, &w, &r, &err);
-	status = cmd_datagen_report(&a, &s, w, &r, rc, &err);
+	rc = cmd_datagen_run(a, comm, &s, &w, &r, &err);
+	status = cmd_datagen_report(a, &s, w, &r, rc, &err);
 	workload_free(w);
 	cli_part(comm);
 	if (rc == -ECANCELED)
 		cli_die_of_signal();
 	return status;
 }
+
+#define AT(field) offsetof(struct cmd_datagen_arguments, field)
+
+static const struct cli_option options[] = {
+	CLI_TEXT(0, "data", "PLACE", AT(o.data),
+		 "the directory to write to, made if necessary, or a URI"),
+	CLI_FLAG(0, "resume", AT(resume),
+		 "write only files that are missing or have another size, and check the content of "
+		 "one file in 64; with --verify of all of them"),
+	CLI_FLAG(0, "verify", AT(verify),
+		 "write nothing: read all files, and compare them with what they should be"),
+	CLI_FLAG(0, "force", AT(o.force),
+		 "write even if there are files of this or another dataset, or too little space"),
+	CLI_TEXT(
+		0, "catalog", "FILE", AT(o.catalog),
+		"seal the catalog there (default PLACE/" DATAGEN_CATALOG_NAME
+		"), a file or an object "
+		"s3://bucket/name. If there are valid files, catalogs of train and valid files alone "
+		"are written beside it, with -train and -valid in their names"),
+	CLI_FLAG(0, "no-catalog", AT(no_catalog), "write no catalog"),
+	CLI_FLAG(0, "no-sync", AT(o.no_sync),
+		 "do not wait for the disk at the end: a power cut may cost files"),
+	CLI_COUNT("threads", "THREADS", AT(o.nr_threads), 1, 1024,
+		  "files written at once per rank (default: reader.write_threads, or a number that "
+		  "suits the machine)"),
+	CLI_FLAG(0, "json", AT(json), "print the result as JSON"),
+	CLI_QUIET(AT(quiet)),
+	CLI_END,
+};
+
+const struct cli_command cmd_datagen = {
+	.name = "datagen",
+	.summary = "write the files of a workload, or verify them",
+	.usage = "WORKLOAD|FILE.yaml --data PLACE [KEY=VALUE]... [OPTION]...",
+	.about =
+		"Write the dataset of a workload: train and valid files of its format, with DLIO's "
+		"names and the workload's sizes, and content that neither compresses nor "
+		"deduplicates. A file appears under its name when it is complete. At the end the "
+		"catalog is sealed. Any number of threads, and of ranks under mpirun, writes the same "
+		"files. KEY=VALUE changes the workload: dataset.num_files_train=5000.",
+	.sections = { { .options = options }, CLI_S3_SECTION(AT(where.config)) },
+	.min = 1,
+	.give = "give a workload: 'shoal workloads' lists them",
+	.size = sizeof(struct cmd_datagen_arguments),
+	.run = cmd_datagen_start,
+};

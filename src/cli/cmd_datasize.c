@@ -1,33 +1,12 @@
 /* shoal datasize: how much data a workload needs on a cluster, and what a run of it requires. */
+#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/text.h"
+#include "cli/commands.h"
 #include "cli/hints.h"
 #include "cli/workload_options.h"
 #include "datagen/datasize.h"
-
-static const char usage[] =
-	"usage: shoal datasize WORKLOAD|FILE.yaml [key=value]... --accelerators A [OPTION]...\n"
-	"       mpirun -n A shoal datasize WORKLOAD|FILE.yaml [key=value]...\n"
-	"\n"
-	"Print how many files a workload needs by the rule of MLPerf Storage: five times the memory of\n"
-	"all hosts, and 500 steps per epoch.\n\n" WORKLOAD_USAGE "\n"
-	"      --accelerators A      accelerators of all hosts together (under mpirun: the ranks)\n"
-	"      --hosts H             hosts (default 1; under mpirun: those it started ranks on)\n"
-	"      --memory-per-host M   such as 256G (default: measured; under mpirun at least that)\n"
-	"      --json                print the facts as JSON\n";
-
-enum { OPT_ACCELERATORS = 400, OPT_HOSTS, OPT_MEMORY, OPT_JSON };
-
-static const struct option longs[] = {
-	{ "accelerators", required_argument, NULL, OPT_ACCELERATORS },
-	{ "hosts", required_argument, NULL, OPT_HOSTS },
-	{ "memory-per-host", required_argument, NULL, OPT_MEMORY },
-	{ "json", no_argument, NULL, OPT_JSON },
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
-};
 
 struct cmd_datasize_arguments {
 	uint64_t accelerators, hosts, memory; /* 0: not given */
@@ -42,38 +21,20 @@ struct datasize_outcome {
 	struct datasize_result size;
 };
 
-/* ---- Options ---- */
-
-static bool take_number(const char *option, uint64_t *ret)
+static bool take_host_memory(const char *command, const char *value, void *into)
 {
-	if (!cli_number("datasize", option, ret))
-		return false;
-	if (*ret >= 1 && *ret <= 100000000)
+	uint64_t *memory = &((struct cmd_datasize_arguments *)into)->memory;
+	int rc = parse_size(value, memory);
+
+	if (rc < 0)
+		cli_usage(command, "--memory-per-host '%s' is %s", value,
+			  rc == -ERANGE ? "too large" : "not a size, such as 256G");
+	else if (*memory < UINT64_C(1) << 20 || *memory > UINT64_C(1) << 50)
+		cli_usage(command,
+			  "--memory-per-host must be 1M to 1024T: did you leave out the G?");
+	else
 		return true;
-	cli_usage("datasize", "%s must be 1 to 100000000", option);
 	return false;
-}
-
-static bool cmd_datasize_option(int c, struct cmd_datasize_arguments *a)
-{
-	switch (c) {
-	case OPT_ACCELERATORS:
-		return take_number("--accelerators", &a->accelerators);
-	case OPT_HOSTS:
-		return take_number("--hosts", &a->hosts);
-	case OPT_MEMORY:
-		if (!cli_size("datasize", "--memory-per-host", &a->memory))
-			return false;
-		if (a->memory >= UINT64_C(1) << 20 && a->memory <= UINT64_C(1) << 50)
-			return true;
-		cli_usage("datasize", "--memory-per-host must be 1M to 1024T: did you leave out "
-				      "the G?");
-		return false;
-	case OPT_JSON:
-		return a->json = true;
-	default:
-		return false;
-	}
 }
 
 /* ---- The cluster ---- */
@@ -286,20 +247,38 @@ static int datasize(const struct cmd_datasize_arguments *a)
 	return status;
 }
 
-int cmd_datasize(int argc, char **argv)
+static int cmd_datasize_start(void *arguments, int nr, char **words)
 {
-	struct cmd_datasize_arguments a = { 0 };
-	int c;
+	struct cmd_datasize_arguments *a = arguments;
 
-	while ((c = cli_getopt(argc, argv, ":h", longs, NULL)) != -1) {
-		if (c == 'h')
-			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (!cmd_datasize_option(c, &a))
-			return CLI_USAGE;
-	}
-	if (optind == argc)
-		return cli_usage("datasize", "give a workload");
-	a.workload = argv + optind;
-	a.nr = argc - optind;
-	return datasize(&a);
+	a->workload = words;
+	a->nr = nr;
+	return datasize(a);
 }
+
+#define AT(field) offsetof(struct cmd_datasize_arguments, field)
+
+static const struct cli_option options[] = {
+	CLI_NUMBER("accelerators", "COUNT", AT(accelerators), 1, 100000000,
+		   "accelerators of all hosts together (under mpirun: the ranks)"),
+	CLI_NUMBER("hosts", "COUNT", AT(hosts), 1, 100000000,
+		   "hosts (default 1; under mpirun: those it started ranks on)"),
+	CLI_OTHER(0, "memory-per-host", "SIZE", take_host_memory,
+		  "such as 256G (default: measured; under mpirun at least that)"),
+	CLI_JSON(AT(json)),
+	CLI_END,
+};
+
+const struct cli_command cmd_datasize = {
+	.name = "datasize",
+	.summary = "compute how much data a workload needs",
+	.usage = "WORKLOAD|FILE.yaml --accelerators COUNT [KEY=VALUE]... [OPTION]...",
+	.about = "Print how many files a workload needs by the rule of MLPerf Storage: five times "
+		 "the memory of all hosts, and 500 steps per epoch. Under mpirun each rank is an "
+		 "accelerator.\n" WORKLOAD_HELP,
+	.sections = { { .options = options } },
+	.min = 1,
+	.give = "give a workload",
+	.size = sizeof(struct cmd_datasize_arguments),
+	.run = cmd_datasize_start,
+};

@@ -4,23 +4,13 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/s3_options.h"
 #include "shoal.h"
 
-static const char usage[] =
-	"usage: shoal find FILE NAME... [--json]\n"
-	"\n"
-	"Print the id of each name, one per line. A name that is not in the catalog is\n"
-	"reported on standard error, and the exit status is 1.\n"
-	"\n"
-	"      --json             print a list of ids, null for a name that is not in the catalog\n"
-	"      --local-copy DIR   read a copy of the catalog in DIR, made if necessary\n" CLI_S3_USAGE;
-
-enum { OPT_JSON = 256 };
-
-static const struct option longs[] = {
-	{ "json", no_argument, NULL, OPT_JSON }, CLI_LOCAL_COPY, CLI_S3_OPTIONS,
-	{ "help", no_argument, NULL, 'h' },      { 0 },
+struct cmd_find_arguments {
+	struct cli_where where;
+	bool json;
 };
 
 static int find_one(const char *path, const struct shoal_catalog *cat, const char *name, bool json)
@@ -39,40 +29,49 @@ static int find_one(const char *path, const struct shoal_catalog *cat, const cha
 	return cli_lookup_failed("find", path, cat, rc);
 }
 
-int cmd_find(int argc, char **argv)
+static int cmd_find_run(void *arguments, int nr, char **words)
 {
-	struct cli_where where = { 0 };
-	struct shoal_catalog *cat;
-	int c, status = CLI_OK;
-	const char *path;
-	bool json = false;
+	const struct cmd_find_arguments *a = arguments;
+	struct shoal_catalog *cat = cli_open("find", words[0], &a->where);
+	int status = CLI_OK;
 
-	while ((c = cli_getopt(argc, argv, ":h", longs, &where)) != -1) {
-		if (c == 'h')
-			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (c != OPT_JSON)
-			return CLI_USAGE;
-		json = true;
-	}
-	if (argc - optind < 2)
-		return cli_usage("find", "give a catalog and at least one name");
-	path = argv[optind++];
-	cat = cli_open("find", path, &where);
 	if (!cat)
 		return CLI_FAILED;
-	for (int i = optind; i < argc; i++) {
+	for (int i = 1; i < nr; i++) {
 		int one;
 
-		if (json)
-			fputs(i == optind ? "[" : ", ", stdout);
-		one = find_one(path, cat, argv[i], json);
-		if (one == CLI_OK && !json)
+		if (a->json)
+			fputs(i == 1 ? "[" : ", ", stdout);
+		one = find_one(words[0], cat, words[i], a->json);
+		if (one == CLI_OK && !a->json)
 			putchar('\n');
 		if (one != CLI_OK)
 			status = CLI_FAILED;
 	}
-	if (json)
+	if (a->json)
 		puts("]");
 	shoal_catalog_close(cat);
 	return status;
 }
+
+#define AT(field) offsetof(struct cmd_find_arguments, field)
+
+static const struct cli_option options[] = {
+	CLI_FLAG(0, "json", AT(json),
+		 "print a list of ids, null for a name that is not in the catalog"),
+	CLI_LOCAL_COPY(AT(where.local_copy)),
+	CLI_END,
+};
+
+const struct cli_command cmd_find = {
+	.name = "find",
+	.summary = "print the id of a name",
+	.usage = "CATALOG NAME... [OPTION]...",
+	.about = "Print the id of each name, one per line. A name that is not in the catalog is "
+		 "reported on standard error, and the exit status is 1.",
+	.sections = { { .options = options }, CLI_S3_SECTION(AT(where.config)) },
+	.min = 2,
+	.give = "give a catalog and at least one name",
+	.size = sizeof(struct cmd_find_arguments),
+	.run = cmd_find_run,
+};

@@ -344,40 +344,40 @@ static int cmd_index_print_failure(const struct index_arguments *a, const struct
 	return CLI_FAILED;
 }
 
-int cmd_index(int argc, char **argv)
+int cmd_index_start(void *arguments, int nr, char **words)
 {
+	struct index_arguments *a = arguments;
 	struct shoal_index_result result = { 0 };
 	struct shoal_err err = { "" };
 	struct comm *comm = NULL;
-	struct index_arguments a;
 	struct telling telling = { .lock = PTHREAD_MUTEX_INITIALIZER };
 	struct staging staging = { .uri = NULL };
-	bool done, alone;
-	int rc, status = index_arguments_parse(argc, argv, &a, &done);
+	int rc, status = index_arguments_check(a, nr, words);
+	bool alone;
 
-	if (status != CLI_OK || done)
+	if (status != CLI_OK)
 		return status;
 	cli_catch_signals();
 	/* Who lists a shard has no part in what others do. */
-	if ((a.tree.nr_shards ? comm_self(&comm, &err) : comm_open(&comm, &err)) < 0)
+	if ((a->tree.nr_shards ? comm_self(&comm, &err) : comm_open(&comm, &err)) < 0)
 		return cli_fail("index", "%s", cli_words("index", &err));
 	cli_progress_start(&telling.progress);
-	telling.quiet = a.quiet;
+	telling.quiet = a->quiet;
 	telling.place = comm_place(comm);
-	a.options.progress = cmd_index_show_progress;
-	a.options.warn = cmd_index_show_warning;
-	a.options.self = &telling;
+	a->options.progress = cmd_index_show_progress;
+	a->options.warn = cmd_index_show_warning;
+	a->options.self = &telling;
 	alone = telling.place->size == 1;
-	rc = stage(&a, comm, &staging, &err);
+	rc = stage(a, comm, &staging, &err);
 	if (rc == 0)
-		rc = cmd_index_run(&a, comm, &result, &err);
+		rc = cmd_index_run(a, comm, &result, &err);
 	if (telling.place->rank == 0)
-		rc = unstage(&a, &staging, rc, &err);
+		rc = unstage(a, &staging, rc, &err);
 	cli_progress_clear(&telling.progress);
 	if (rc < 0)
-		status = cmd_index_print_failure(&a, telling.place, rc, &err);
+		status = cmd_index_print_failure(a, telling.place, rc, &err);
 	else if (telling.place->rank == 0)
-		print_result(&a, &result, clock_seconds() - telling.progress.start);
+		print_result(a, &result, clock_seconds() - telling.progress.start);
 	cli_part(comm);
 	if (rc == -ECANCELED && alone)
 		cli_die_of_signal();

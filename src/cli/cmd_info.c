@@ -2,22 +2,13 @@
 #include <inttypes.h>
 
 #include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/s3_options.h"
 #include "shoal.h"
 
-static const char usage[] =
-	"usage: shoal info FILE [--json] [--local-copy DIR]\n"
-	"\n"
-	"Describe a catalog, without reading all of it.\n"
-	"\n"
-	"      --json             print the facts as JSON\n"
-	"      --local-copy DIR   read a copy of the catalog in DIR, made if necessary\n" CLI_S3_USAGE;
-
-enum { OPT_JSON = 256 };
-
-static const struct option longs[] = {
-	{ "json", no_argument, NULL, OPT_JSON }, CLI_LOCAL_COPY, CLI_S3_OPTIONS,
-	{ "help", no_argument, NULL, 'h' },      { 0 },
+struct cmd_info_arguments {
+	struct cli_where where;
+	bool json;
 };
 
 static double bytes_per_name(const struct shoal_catalog_info *i)
@@ -71,28 +62,39 @@ static int cmd_info_print_text(const struct shoal_catalog_info *i)
 	return CLI_OK;
 }
 
-int cmd_info(int argc, char **argv)
+static int cmd_info_run(void *arguments, int nr, char **words)
 {
-	struct cli_where where = { 0 };
+	const struct cmd_info_arguments *a = arguments;
+	struct shoal_catalog *cat = cli_open("info", words[0], &a->where);
 	struct shoal_catalog_info info;
-	struct shoal_catalog *cat;
-	bool json = false;
-	int c, status;
+	int status;
 
-	while ((c = cli_getopt(argc, argv, ":h", longs, &where)) != -1) {
-		if (c == 'h')
-			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (c != OPT_JSON)
-			return CLI_USAGE;
-		json = true;
-	}
-	if (argc - optind != 1)
-		return cli_usage("info", "give one catalog");
-	cat = cli_open("info", argv[optind], &where);
+	(void)nr;
 	if (!cat)
 		return CLI_FAILED;
 	shoal_catalog_info(cat, &info);
-	status = json ? cmd_info_print_json(&info) : cmd_info_print_text(&info);
+	status = a->json ? cmd_info_print_json(&info) : cmd_info_print_text(&info);
 	shoal_catalog_close(cat);
 	return status;
 }
+
+#define AT(field) offsetof(struct cmd_info_arguments, field)
+
+static const struct cli_option options[] = {
+	CLI_JSON(AT(json)),
+	CLI_LOCAL_COPY(AT(where.local_copy)),
+	CLI_END,
+};
+
+const struct cli_command cmd_info = {
+	.name = "info",
+	.summary = "describe a catalog",
+	.usage = "CATALOG [OPTION]...",
+	.about = "Describe a catalog, without reading all of it.",
+	.sections = { { .options = options }, CLI_S3_SECTION(AT(where.config)) },
+	.min = 1,
+	.max = 1,
+	.give = "give one catalog",
+	.size = sizeof(struct cmd_info_arguments),
+	.run = cmd_info_run,
+};

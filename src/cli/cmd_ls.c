@@ -5,75 +5,18 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/hints.h"
 #include "cli/s3_options.h"
 #include "shoal.h"
-
-static const char usage[] =
-	"usage: shoal ls FILE [--id N | --from N --count K | --prefix P] [--sizes] [--etags] [-0]\n"
-	"\n"
-	"Print names of a catalog, in order, one per line.\n"
-	"\n"
-	"      --id N       only the name with this id\n"
-	"      --from N     start with this id (default 0)\n"
-	"      --count K    print at most K names\n"
-	"      --prefix P   only names that start with P\n"
-	"      --sizes      print the size after a tab\n"
-	"      --etags      print the ETag after a tab, without its quotes; - if there is none\n"
-	"  -0, --null       end names with NUL bytes, not line ends\n"
-	"      --local-copy DIR   read a copy of the catalog in DIR, made if necessary\n" CLI_S3_USAGE;
-
-enum { OPT_ID = 256, OPT_FROM, OPT_COUNT, OPT_PREFIX, OPT_SIZES, OPT_ETAGS };
-
-static const struct option longs[] = {
-	{ "id", required_argument, NULL, OPT_ID },
-	{ "from", required_argument, NULL, OPT_FROM },
-	{ "count", required_argument, NULL, OPT_COUNT },
-	{ "prefix", required_argument, NULL, OPT_PREFIX },
-	{ "sizes", no_argument, NULL, OPT_SIZES },
-	{ "etags", no_argument, NULL, OPT_ETAGS },
-	{ "null", no_argument, NULL, '0' },
-	CLI_LOCAL_COPY,
-	CLI_S3_OPTIONS,
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
-};
 
 struct cmd_ls_arguments {
 	struct cli_where where;
 	const char *path, *prefix;
 	uint64_t from, count;
-	bool id_given, range_given, sizes, etags;
+	bool id_given, from_given, count_given, sizes, etags, null;
 	char end;
 };
-
-static bool cmd_ls_option(int c, struct cmd_ls_arguments *a)
-{
-	switch (c) {
-	case OPT_ID:
-		a->id_given = true;
-		a->count = 1;
-		return cli_number("ls", "--id", &a->from);
-	case OPT_FROM:
-		a->range_given = true;
-		return cli_number("ls", "--from", &a->from);
-	case OPT_COUNT:
-		a->range_given = true;
-		return cli_number("ls", "--count", &a->count);
-	case OPT_PREFIX:
-		a->prefix = optarg;
-		return true;
-	case OPT_SIZES:
-		return a->sizes = true;
-	case OPT_ETAGS:
-		return a->etags = true;
-	case '0':
-		a->end = '\0';
-		return true;
-	default:
-		return false;
-	}
-}
 
 static int print_etag(const struct shoal_catalog *cat, uint64_t id)
 {
@@ -165,27 +108,58 @@ static int list(struct cmd_ls_arguments *a, const struct shoal_catalog *cat)
 	return status;
 }
 
-int cmd_ls(int argc, char **argv)
+static int cmd_ls_run(void *arguments, int nr, char **words)
 {
-	struct cmd_ls_arguments a = { .count = UINT64_MAX, .end = '\n' };
+	struct cmd_ls_arguments *a = arguments;
+	bool range = a->from_given || a->count_given;
 	struct shoal_catalog *cat;
-	int c, status;
+	int status;
 
-	while ((c = cli_getopt(argc, argv, ":0h", longs, &a.where)) != -1) {
-		if (c == 'h')
-			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (!cmd_ls_option(c, &a))
-			return CLI_USAGE;
-	}
-	if (argc - optind != 1)
-		return cli_usage("ls", "give one catalog");
-	if (a.id_given + a.range_given + (a.prefix != NULL) > 1)
+	(void)nr;
+	if (a->id_given + range + (a->prefix != NULL) > 1)
 		return cli_usage("ls", "--id, --from/--count and --prefix exclude each other");
-	a.path = argv[optind];
-	cat = cli_open("ls", a.path, &a.where);
+	if (a->id_given)
+		a->count = 1;
+	a->end = a->null ? '\0' : '\n';
+	a->path = words[0];
+	cat = cli_open("ls", a->path, &a->where);
 	if (!cat)
 		return CLI_FAILED;
-	status = list(&a, cat);
+	status = list(a, cat);
 	shoal_catalog_close(cat);
 	return status;
 }
+
+static void cmd_ls_defaults(void *arguments)
+{
+	((struct cmd_ls_arguments *)arguments)->count = UINT64_MAX;
+}
+
+#define AT(field) offsetof(struct cmd_ls_arguments, field)
+
+static const struct cli_option options[] = {
+	CLI_NUMBER_IF("id", "ID", AT(from), AT(id_given), "only the name with this id"),
+	CLI_NUMBER_IF("from", "ID", AT(from), AT(from_given), "start with this id (default 0)"),
+	CLI_NUMBER_IF("count", "NAMES", AT(count), AT(count_given), "print at most so many names"),
+	CLI_TEXT(0, "prefix", "TEXT", AT(prefix), "only names that start with TEXT"),
+	CLI_FLAG(0, "sizes", AT(sizes), "print the size after a tab"),
+	CLI_FLAG(0, "etags", AT(etags),
+		 "print the ETag after a tab, without its quotes; - if there is none"),
+	CLI_NULL(AT(null), "names"),
+	CLI_LOCAL_COPY(AT(where.local_copy)),
+	CLI_END,
+};
+
+const struct cli_command cmd_ls = {
+	.name = "ls",
+	.summary = "print names by id or prefix",
+	.usage = "CATALOG [--id ID | --from ID --count NAMES | --prefix TEXT] [OPTION]...",
+	.about = "Print names of a catalog, in order, one per line.",
+	.sections = { { .options = options }, CLI_S3_SECTION(AT(where.config)) },
+	.min = 1,
+	.max = 1,
+	.give = "give one catalog",
+	.size = sizeof(struct cmd_ls_arguments),
+	.set_defaults = cmd_ls_defaults,
+	.run = cmd_ls_run,
+};

@@ -4,95 +4,37 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/hints.h"
 #include "cli/order_options.h"
 #include "cli/s3_options.h"
 
-static const char usage[] =
-	"usage: shoal manifest FILE --ranks W -o DIR [OPTION]...\n"
-	"\n"
-	"Write DIR/train_epoch0000_rank00000.txt and so on: the URIs of the files that each rank reads,\n"
-	"one per line, in the order in which it reads them. Together the lists of an epoch contain every\n"
-	"file once. A URI is the root, a slash and the unchanged name: nothing is percent-encoded.\n"
-	"\n"
-	"      --ranks W       one list for each of W ranks (default 1)\n"
-	"  -o, --output DIR    write the lists here; made if necessary\n"
-	"      --epochs A..B   lists for epochs A to B, inclusive\n" ORDER_USAGE
-	"      --prefix NAME   start of the lists' names (default train)\n"
-	"      --paths         plain paths instead of file:// URIs\n"
-	"  -0, --null          end URIs with NUL bytes, not line ends\n"
-	"      --local-copy DIR   read a copy of the catalog in DIR, made if necessary\n"
-	"  -q, --quiet         print nothing but errors\n" CLI_S3_USAGE;
-
-enum { OPT_EPOCHS = 400, OPT_PREFIX, OPT_PATHS };
-
-static const struct option longs[] = {
-	ORDER_LONG_OPTIONS,
-	{ "ranks", required_argument, NULL, OPT_RANKS },
-	{ "output", required_argument, NULL, 'o' },
-	{ "epochs", required_argument, NULL, OPT_EPOCHS },
-	{ "prefix", required_argument, NULL, OPT_PREFIX },
-	{ "paths", no_argument, NULL, OPT_PATHS },
-	{ "null", no_argument, NULL, '0' },
-	{ "quiet", no_argument, NULL, 'q' },
-	CLI_LOCAL_COPY,
-	CLI_S3_OPTIONS,
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
-};
-
 struct cmd_manifest_arguments {
 	struct cli_where where;
+	struct cli_order order;
 	const char *path;
-	struct shoal_order_spec spec;
 	struct shoal_manifest_options options;
-	bool quiet, epoch_given, epochs_given;
+	bool quiet, epochs_given;
 };
 
-static bool take_epochs(struct cmd_manifest_arguments *a)
+static bool take_epochs(const char *command, const char *value, void *into)
 {
-	const char *dots = strstr(optarg, "..");
+	struct cmd_manifest_arguments *a = into;
+	const char *dots = strstr(value, "..");
 	uint64_t first, last;
 
 	a->epochs_given = true;
-	if (dots && parse_digits(optarg, (size_t)(dots - optarg), &first) == 0 &&
+	if (dots && parse_digits(value, (size_t)(dots - value), &first) == 0 &&
 	    parse_u64(dots + 2, &last) == 0 && first <= last &&
 	    last - first < SHOAL_MANIFEST_EPOCHS_MAX) {
 		a->options.first_epoch = first;
 		a->options.nr_epochs = last - first + 1;
 		return true;
 	}
-	cli_usage("manifest", "--epochs '%s' is not a range such as 0..4, of a million at most",
-		  optarg);
+	cli_usage(command, "--epochs '%s' is not a range such as 0..4, of a million at most",
+		  value);
 	return false;
-}
-
-static bool cmd_manifest_option(int c, struct cmd_manifest_arguments *a)
-{
-	int shared = order_option("manifest", c, &a->spec, &a->options.first_epoch);
-
-	if (shared) {
-		a->epoch_given |= c == OPT_EPOCH;
-		return shared > 0;
-	}
-	switch (c) {
-	case 'o':
-		a->options.dir = optarg;
-		return true;
-	case OPT_EPOCHS:
-		return take_epochs(a);
-	case OPT_PREFIX:
-		a->options.prefix = optarg;
-		return true;
-	case OPT_PATHS:
-		return a->options.paths = true;
-	case '0':
-		return a->options.null = true;
-	case 'q':
-		return a->quiet = true;
-	default:
-		return false;
-	}
 }
 
 /* Errors of the catalog do not name its path. */
@@ -103,10 +45,10 @@ static bool is_of_catalog(int rc)
 
 static int write_manifests(const struct cmd_manifest_arguments *a, const struct shoal_catalog *cat)
 {
-	uint64_t nr = a->options.nr_epochs * a->spec.nr_ranks;
+	uint64_t nr = a->options.nr_epochs * a->order.spec.nr_ranks;
 	struct shoal_catalog_info info;
 	struct shoal_err err = { "" };
-	int rc = shoal_manifest_write(cat, &a->spec, &a->options, &err);
+	int rc = shoal_manifest_write(cat, &a->order.spec, &a->options, &err);
 
 	if (rc == -EINVAL)
 		return cli_usage("manifest", "%s", cli_words("manifest", &err));
@@ -125,31 +67,70 @@ static int write_manifests(const struct cmd_manifest_arguments *a, const struct 
 	return CLI_OK;
 }
 
-int cmd_manifest(int argc, char **argv)
+static int cmd_manifest_run(void *arguments, int nr, char **words)
 {
-	struct cmd_manifest_arguments a = { .spec = { .mode = SHOAL_GLOBAL, .nr_ranks = 1 },
-					    .options = { .nr_epochs = 1, .stop = &cli_stop } };
+	struct cmd_manifest_arguments *a = arguments;
 	struct shoal_catalog *cat;
-	int c, status;
+	int status;
 
-	while ((c = cli_getopt(argc, argv, ":o:0qh", longs, &a.where)) != -1) {
-		if (c == 'h')
-			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (!cmd_manifest_option(c, &a))
-			return CLI_USAGE;
-	}
-	if (argc - optind != 1)
-		return cli_usage("manifest", "give one catalog");
-	if (!a.options.dir)
+	(void)nr;
+	if (!a->options.dir)
 		return cli_usage("manifest", "say where to write the lists: -o DIR");
-	if (a.epoch_given && a.epochs_given)
+	if (a->order.epoch_given && a->epochs_given)
 		return cli_usage("manifest", "give --epoch or --epochs, not both");
-	a.path = argv[optind];
-	cat = cli_open("manifest", a.path, &a.where);
+	if (a->order.epoch_given)
+		a->options.first_epoch = a->order.epoch;
+	a->path = words[0];
+	a->options.stop = &cli_stop;
+	cat = cli_open("manifest", a->path, &a->where);
 	if (!cat)
 		return CLI_FAILED;
 	cli_catch_signals();
-	status = write_manifests(&a, cat);
+	status = write_manifests(a, cat);
 	shoal_catalog_close(cat);
 	return status;
 }
+
+static void cmd_manifest_defaults(void *arguments)
+{
+	struct cmd_manifest_arguments *a = arguments;
+
+	a->order.spec = (struct shoal_order_spec){ .mode = SHOAL_GLOBAL, .nr_ranks = 1 };
+	a->options.nr_epochs = 1;
+}
+
+#define AT(field) offsetof(struct cmd_manifest_arguments, field)
+
+static const struct cli_option options[] = {
+	CLI_NUMBER("ranks", "RANKS", AT(order.spec.nr_ranks), 1, 0,
+		   "one list for each of so many ranks (default 1)"),
+	CLI_TEXT('o', "output", "DIR", AT(options.dir), "write the lists here; made if necessary"),
+	CLI_OTHER(0, "epochs", "FIRST..LAST", take_epochs, "lists for these epochs, both included"),
+	CLI_TEXT(0, "prefix", "NAME", AT(options.prefix),
+		 "start of the lists' names (default train)"),
+	CLI_FLAG(0, "paths", AT(options.paths), "plain paths instead of file:// URIs"),
+	CLI_NULL(AT(options.null), "URIs"),
+	CLI_LOCAL_COPY(AT(where.local_copy)),
+	CLI_QUIET(AT(quiet)),
+	CLI_END,
+};
+
+const struct cli_command cmd_manifest = {
+	.name = "manifest",
+	.summary = "write a list of URIs for each rank and epoch",
+	.usage = "CATALOG --ranks RANKS -o DIR [OPTION]...",
+	.about =
+		"Write DIR/train_epoch0000_rank00000.txt and so on: the URIs of the files that each "
+		"rank reads, one per line, in the order in which it reads them. Together the lists "
+		"of an epoch contain every file once. A URI is the root, a slash and the unchanged "
+		"name: nothing is percent-encoded.",
+	.sections = { { .options = options },
+		      CLI_ORDER_SECTION(AT(order)),
+		      CLI_S3_SECTION(AT(where.config)) },
+	.min = 1,
+	.max = 1,
+	.give = "give one catalog",
+	.size = sizeof(struct cmd_manifest_arguments),
+	.set_defaults = cmd_manifest_defaults,
+	.run = cmd_manifest_run,
+};

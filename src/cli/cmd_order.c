@@ -4,116 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/hints.h"
 #include "cli/order_options.h"
 #include "cli/s3_options.h"
-
-static const char usage[] =
-	"usage: shoal order FILE --ranks W --rank R --batch B --epoch E --seed S [OPTION]...\n"
-	"\n"
-	"Print the ids of the samples that rank R of W reads in an epoch, one per line.\n"
-	"\n"
-	"      --ranks W       ranks that share the epoch (default 1)\n"
-	"      --rank R        the one to print, from 0 (default 0)\n"
-	"      --batch B       samples per rank and step (default 1)\n" ORDER_USAGE
-	"      --remainder R   drop (default), pad or keep the samples after the last whole step\n"
-	"      --consumed C    positions of the epoch already read: to resume with any W and B\n"
-	"      --from-step T   start with this step\n"
-	"      --count K       print at most K ids\n"
-	"      --names         print names; if files hold several samples, also a tab and which\n"
-	"      --position ID   print only the position of sample ID in the epoch\n"
-	"  -0, --null          end lines with NUL bytes\n"
-	"      --local-copy DIR   read a copy of the catalog in DIR, made if necessary by the first\n"
-	"                      process of the node; the others map the same copy\n" CLI_S3_USAGE;
-
-enum {
-	OPT_RANK = 400,
-	OPT_BATCH,
-	OPT_REMAINDER,
-	OPT_CONSUMED,
-	OPT_FROM_STEP,
-	OPT_COUNT,
-	OPT_NAMES,
-	OPT_POSITION
-};
-
-static const struct option longs[] = {
-	ORDER_LONG_OPTIONS,
-	{ "ranks", required_argument, NULL, OPT_RANKS },
-	{ "rank", required_argument, NULL, OPT_RANK },
-	{ "batch", required_argument, NULL, OPT_BATCH },
-	{ "remainder", required_argument, NULL, OPT_REMAINDER },
-	{ "consumed", required_argument, NULL, OPT_CONSUMED },
-	{ "from-step", required_argument, NULL, OPT_FROM_STEP },
-	{ "count", required_argument, NULL, OPT_COUNT },
-	{ "names", no_argument, NULL, OPT_NAMES },
-	{ "position", required_argument, NULL, OPT_POSITION },
-	{ "null", no_argument, NULL, '0' },
-	CLI_LOCAL_COPY,
-	CLI_S3_OPTIONS,
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
-};
 
 /* A batch is held in memory: 128 MB at the most. */
 #define BATCH_MAX (UINT64_C(1) << 24)
 
 struct cmd_order_arguments {
 	struct cli_where where;
+	struct cli_order order;
 	const char *path;
-	struct shoal_order_spec spec;
-	uint64_t epoch, rank, from_step, count, position;
-	bool names, position_given;
+	uint64_t rank, from_step, count, position;
+	bool names, null, position_given;
 	char end;
 };
-
-static bool take_remainder(struct cmd_order_arguments *a)
-{
-	static const char *const names[] = {
-		[SHOAL_DROP] = "drop", [SHOAL_PAD] = "pad", [SHOAL_KEEP] = "keep"
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		if (strcmp(optarg, names[i]) == 0) {
-			a->spec.remainder = (enum shoal_remainder)i;
-			return true;
-		}
-	}
-	cli_usage("order", "--remainder '%s' is not drop, pad or keep", optarg);
-	return false;
-}
-
-static bool cmd_order_option(int c, struct cmd_order_arguments *a)
-{
-	int shared = order_option("order", c, &a->spec, &a->epoch);
-
-	if (shared)
-		return shared > 0;
-	switch (c) {
-	case OPT_RANK:
-		return cli_number("order", "--rank", &a->rank);
-	case OPT_BATCH:
-		return cli_number("order", "--batch", &a->spec.batch);
-	case OPT_REMAINDER:
-		return take_remainder(a);
-	case OPT_CONSUMED:
-		return cli_number("order", "--consumed", &a->spec.consumed);
-	case OPT_FROM_STEP:
-		return cli_number("order", "--from-step", &a->from_step);
-	case OPT_COUNT:
-		return cli_number("order", "--count", &a->count);
-	case OPT_POSITION:
-		a->position_given = true;
-		return cli_number("order", "--position", &a->position);
-	case OPT_NAMES:
-		return a->names = true;
-	case '0':
-		a->end = '\0';
-		return true;
-	default:
-		return false;
-	}
-}
 
 static int print_name(const struct cmd_order_arguments *a, const struct shoal_catalog *cat,
 		      uint64_t sample, bool several)
@@ -151,12 +58,13 @@ static int print_ids(const struct cmd_order_arguments *a, const struct shoal_cat
 static int print_steps(const struct cmd_order_arguments *a, const struct shoal_catalog *cat,
 		       const struct shoal_order *order, bool several)
 {
-	uint64_t *ids = malloc(a->spec.batch * sizeof(*ids));
+	uint64_t *ids = malloc(a->order.spec.batch * sizeof(*ids));
 	uint64_t left = a->count;
 	int status = CLI_OK;
 
 	if (!ids)
-		return cli_fail("order", "out of memory for a batch of %" PRIu64, a->spec.batch);
+		return cli_fail("order", "out of memory for a batch of %" PRIu64,
+				a->order.spec.batch);
 	for (uint64_t step = a->from_step; status == CLI_OK && left > 0; step++) {
 		int64_t n = shoal_order_batch(order, step, a->rank, ids);
 		uint64_t nr;
@@ -192,12 +100,12 @@ static int print_order(struct cmd_order_arguments *a, const struct shoal_catalog
 	shoal_catalog_info(cat, &info);
 	if (cli_check_samples(cat, &err) < 0)
 		return cli_fail("order", "'%s': %s", a->path, cli_words("order", &err));
-	a->spec.nr_samples = info.nr_samples;
+	a->order.spec.nr_samples = info.nr_samples;
 	/* If files differ, a unit is the mean number of samples per file. */
-	a->spec.unit = info.samples_per_file ? info.samples_per_file
-					     : info.nr_samples / info.nr_files +
-						       (info.nr_samples % info.nr_files != 0);
-	if (shoal_order_new(&a->spec, a->epoch, &order, &err) < 0)
+	a->order.spec.unit = info.samples_per_file ? info.samples_per_file
+						   : info.nr_samples / info.nr_files +
+							     (info.nr_samples % info.nr_files != 0);
+	if (shoal_order_new(&a->order.spec, a->order.epoch, &order, &err) < 0)
 		return cli_usage("order", "'%s': %s", a->path, cli_words("order", &err));
 	if (a->position_given)
 		status = print_position(a, order);
@@ -210,34 +118,72 @@ static int print_order(struct cmd_order_arguments *a, const struct shoal_catalog
 	return status;
 }
 
-int cmd_order(int argc, char **argv)
+static int cmd_order_run(void *arguments, int nr, char **words)
 {
-	struct cmd_order_arguments a = {
-		.spec = { .mode = SHOAL_GLOBAL, .nr_ranks = 1, .batch = 1 },
-		.count = UINT64_MAX,
-		.end = '\n'
-	};
+	struct cmd_order_arguments *a = arguments;
 	struct shoal_catalog *cat;
-	int c, status;
+	int status;
 
-	while ((c = cli_getopt(argc, argv, ":0h", longs, &a.where)) != -1) {
-		if (c == 'h')
-			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (!cmd_order_option(c, &a))
-			return CLI_USAGE;
-	}
-	if (argc - optind != 1)
-		return cli_usage("order", "give one catalog");
-	if (a.spec.batch == 0 || a.spec.batch > BATCH_MAX)
-		return cli_usage("order", "--batch must be 1 to %" PRIu64, BATCH_MAX);
-	if (a.rank >= a.spec.nr_ranks)
+	(void)nr;
+	if (a->rank >= a->order.spec.nr_ranks)
 		return cli_usage("order", "--rank %" PRIu64 " must be less than --ranks %" PRIu64,
-				 a.rank, a.spec.nr_ranks);
-	a.path = argv[optind];
-	cat = cli_open("order", a.path, &a.where);
+				 a->rank, a->order.spec.nr_ranks);
+	a->path = words[0];
+	a->end = a->null ? '\0' : '\n';
+	cat = cli_open("order", a->path, &a->where);
 	if (!cat)
 		return CLI_FAILED;
-	status = print_order(&a, cat);
+	status = print_order(a, cat);
 	shoal_catalog_close(cat);
 	return status;
 }
+
+static void cmd_order_defaults(void *arguments)
+{
+	struct cmd_order_arguments *a = arguments;
+
+	a->order.spec =
+		(struct shoal_order_spec){ .mode = SHOAL_GLOBAL, .nr_ranks = 1, .batch = 1 };
+	a->count = UINT64_MAX;
+}
+
+#define AT(field) offsetof(struct cmd_order_arguments, field)
+
+static const struct cli_option options[] = {
+	CLI_NUMBER("ranks", "RANKS", AT(order.spec.nr_ranks), 1, 0,
+		   "ranks that share the epoch (default 1)"),
+	CLI_NUMBER("rank", "RANK", AT(rank), 0, 0, "the one to print, from 0 (default 0)"),
+	CLI_NUMBER("batch", "SAMPLES", AT(order.spec.batch), 1, BATCH_MAX,
+		   "samples per rank and step (default 1)"),
+	CLI_WORD("remainder", "WHAT", AT(order.spec.remainder), cli_remainders,
+		 "drop (default), pad or keep the samples after the last whole step"),
+	CLI_NUMBER("consumed", "POSITIONS", AT(order.spec.consumed), 0, 0,
+		   "positions of the epoch already read: to resume with any --ranks and --batch"),
+	CLI_NUMBER("from-step", "STEP", AT(from_step), 0, 0, "start with this step"),
+	CLI_NUMBER("count", "IDS", AT(count), 0, 0, "print at most so many ids"),
+	CLI_FLAG(0, "names", AT(names),
+		 "print names; if files hold several samples, also a tab and which"),
+	CLI_NUMBER_IF("position", "ID", AT(position), AT(position_given),
+		      "print only the position of sample ID in the epoch"),
+	CLI_NULL(AT(null), "lines"),
+	CLI_LOCAL_COPY(AT(where.local_copy)),
+	CLI_END,
+};
+
+const struct cli_command cmd_order = {
+	.name = "order",
+	.summary = "print the samples that a rank reads in an epoch",
+	.usage = "CATALOG --ranks RANKS --rank RANK --batch SAMPLES --epoch EPOCH [OPTION]...",
+	.about =
+		"Print the ids of the samples that one of several ranks reads in an epoch, one per "
+		"line.",
+	.sections = { { .options = options },
+		      CLI_ORDER_SECTION(AT(order)),
+		      CLI_S3_SECTION(AT(where.config)) },
+	.min = 1,
+	.max = 1,
+	.give = "give one catalog",
+	.size = sizeof(struct cmd_order_arguments),
+	.set_defaults = cmd_order_defaults,
+	.run = cmd_order_run,
+};

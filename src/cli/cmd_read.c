@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "cli/commands.h"
 #include "cli/hints.h"
 #include "cli/load_options.h"
 #include "cli/order_options.h"
@@ -14,84 +15,15 @@
 #include "comm/comm.h"
 #include "load/tally.h"
 
-static const char usage[] =
-	"usage: shoal read FILE [OPTION]...\n"
-	"       mpirun -n RANKS shoal read FILE [OPTION]...\n"
-	"\n"
-	"Read every sample of an epoch from storage, in the epoch's order, and report how fast it was.\n"
-	"Under mpirun the ranks share the epoch, and their total is printed.\n"
-	"\n" ORDER_USAGE "      --batch B         samples per rank and step (default 32)\n"
-	"      --steps T         stop after T steps\n"
-	"      --in-flight K     samples read at once per rank (default 64)\n"
-	"      --prefetch P      batches read ahead (default 2)\n" LOAD_USAGE
-	"      --pieces          read a sample that is larger than its slot piece by piece (slot by\n"
-	"                        default: 1M)\n"
-	"      --drop-cache      first drop the dataset's files from the page cache; needs no root\n"
-	"      --local-copy DIR  read a copy of the catalog in DIR, made if necessary\n"
-	"      --json            print the facts as JSON\n"
-	"  -q, --quiet           print no progress\n" CLI_S3_USAGE;
-
-enum {
-	OPT_BATCH = 400,
-	OPT_STEPS,
-	OPT_PIECES,
-	OPT_DROP_CACHE,
-	OPT_JSON,
-};
-
-static const struct option longs[] = {
-	ORDER_LONG_OPTIONS,
-	{ "batch", required_argument, NULL, OPT_BATCH },
-	{ "steps", required_argument, NULL, OPT_STEPS },
-	LOAD_LONG_OPTIONS,
-	{ "pieces", no_argument, NULL, OPT_PIECES },
-	{ "drop-cache", no_argument, NULL, OPT_DROP_CACHE },
-	{ "json", no_argument, NULL, OPT_JSON },
-	{ "quiet", no_argument, NULL, 'q' },
-	CLI_LOCAL_COPY,
-	CLI_S3_OPTIONS,
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
-};
-
 struct cmd_read_arguments {
 	struct cli_where where;
-	const char *path;
-	struct shoal_order_spec spec;
+	struct cli_order order;
 	struct shoal_load_options load;
-	uint64_t epoch, steps;
+	const char *path;
+	uint64_t steps;
 	bool json, quiet, drop;
 	bool misused; /* an option does not fit the catalog */
 };
-
-/* ---- Options ---- */
-
-static bool cmd_read_option(int c, struct cmd_read_arguments *a)
-{
-	int shared;
-
-	shared = order_option("read", c, &a->spec, &a->epoch);
-	if (shared == 0)
-		shared = load_option("read", c, &a->load);
-	if (shared)
-		return shared > 0;
-	switch (c) {
-	case OPT_BATCH:
-		return load_number("read", "--batch", UINT64_C(1) << 20, &a->spec.batch);
-	case OPT_STEPS:
-		return load_number("read", "--steps", UINT64_MAX, &a->steps);
-	case OPT_PIECES:
-		return a->load.pieces = true;
-	case OPT_DROP_CACHE:
-		return a->drop = true;
-	case OPT_JSON:
-		return a->json = true;
-	case 'q':
-		return a->quiet = true;
-	default:
-		return false;
-	}
-}
 
 /* ---- Reading ---- */
 
@@ -152,7 +84,7 @@ static int read_epoch(const struct cmd_read_arguments *a, struct comm *comm, str
 	rc = comm_barrier(comm, err); /* all begin together */
 	start = clock_seconds();
 	if (rc == 0)
-		rc = shoal_loader_epoch(l, a->epoch, err);
+		rc = shoal_loader_epoch(l, a->order.epoch, err);
 	if (rc == 0)
 		rc = read_steps(a, comm, l, o, &steps, err);
 	longest[0] = (uint64_t)((clock_seconds() - start) * 1e9);
@@ -181,15 +113,15 @@ static int open_loader(struct cmd_read_arguments *a, struct comm *comm,
 	struct shoal_catalog_info info;
 
 	shoal_catalog_info(cat, &info);
-	a->spec.nr_samples = info.nr_samples;
-	a->spec.nr_ranks = (uint64_t)comm_place(comm)->size;
-	a->spec.unit = info.samples_per_file ? info.samples_per_file : 1;
+	a->order.spec.nr_samples = info.nr_samples;
+	a->order.spec.nr_ranks = (uint64_t)comm_place(comm)->size;
+	a->order.spec.unit = info.samples_per_file ? info.samples_per_file : 1;
 	a->load.stalled = cmd_read_show_stall;
 	a->load.stop = &cli_stop;
-	if (a->spec.nr_ranks > 1)
+	if (a->order.spec.nr_ranks > 1)
 		a->load.waiting = cmd_read_poll_peers;
 	a->load.self = comm;
-	return shoal_loader_open(cat, &a->spec, (uint64_t)comm_place(comm)->rank, &a->load,
+	return shoal_loader_open(cat, &a->order.spec, (uint64_t)comm_place(comm)->rank, &a->load,
 				 ret_loader, err);
 }
 
@@ -295,7 +227,7 @@ static void cmd_read_print_json(const struct cmd_read_arguments *a, const struct
 	struct json j = cli_json();
 
 	json_open_object(&j, NULL);
-	json_u64(&j, "epoch", a->epoch);
+	json_u64(&j, "epoch", a->order.epoch);
 	json_u64(&j, "ranks", (uint64_t)nr_ranks);
 	json_u64(&j, "samples", t->samples);
 	json_u64(&j, "bytes", t->bytes_delivered);
@@ -321,9 +253,9 @@ static void print_proof(const struct cmd_read_arguments *a, const struct load_ta
 	bool once = load_tally_exactly_once(t);
 
 	printf("audit     ");
-	if (once && t->samples < a->spec.nr_samples)
+	if (once && t->samples < a->order.spec.nr_samples)
 		printf("%" PRIu64 " of %" PRIu64 " sample%s, each exactly once", t->samples,
-		       a->spec.nr_samples, plural(a->spec.nr_samples));
+		       a->order.spec.nr_samples, plural(a->order.spec.nr_samples));
 	else
 		printf("%severy sample exactly once", once ? "" : "NOT ");
 	printf("; order %016" PRIx64 "%016" PRIx64 "\n", t->got[2], t->got[3]);
@@ -337,7 +269,7 @@ static void cmd_read_print_text(const struct cmd_read_arguments *a, const struct
 	printf("epoch %" PRIu64 ": %" PRIu64
 	       " sample%s, %.1f MB in %.2f s by %d rank%s: %.0f samples/s, "
 	       "%.1f MB/s\n",
-	       a->epoch, t->samples, plural(t->samples), (double)t->bytes_delivered * 1e-6,
+	       a->order.epoch, t->samples, plural(t->samples), (double)t->bytes_delivered * 1e-6,
 	       o->seconds, nr_ranks, plural((uint64_t)nr_ranks), (double)t->samples / o->seconds,
 	       (double)t->bytes_delivered * 1e-6 / o->seconds);
 	if (t->errors > 0)
@@ -412,40 +344,27 @@ static int cmd_read_report(const struct cmd_read_arguments *a, const struct comm
 	return load_tally_exactly_once(&o->sum) ? CLI_OK : CLI_FAILED;
 }
 
-int cmd_read(int argc, char **argv)
+static int cmd_read_start(void *arguments, int nr, char **words)
 {
-	struct cmd_read_arguments a = { .spec = { .mode = SHOAL_GLOBAL,
-						  .remainder = SHOAL_KEEP,
-						  .nr_ranks = 1,
-						  .batch = 32 },
-					.steps = UINT64_MAX };
+	struct cmd_read_arguments *a = arguments;
 	static struct read_outcome o; /* large: it has a histogram */
 	struct shoal_loader *loader = NULL;
 	struct shoal_catalog *cat = NULL;
 	struct shoal_err err = { "" };
 	struct comm *comm = NULL;
-	int c, rc, status;
+	int rc, status;
 
-	while ((c = cli_getopt(argc, argv, ":qh", longs, &a.where)) != -1) {
-		if (c == 'h')
-			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (!cmd_read_option(c, &a))
-			return CLI_USAGE;
-	}
-	if (argc - optind != 1)
-		return cli_usage("read", "give one catalog");
-	if (load_check("read", &a.load) != CLI_OK)
-		return CLI_USAGE;
-	a.path = argv[optind];
-	a.load.config = &a.where.config;
-	if (cli_s3_check_uri("read", a.path) != CLI_OK)
+	(void)nr;
+	a->path = words[0];
+	a->load.config = &a->where.config;
+	if (cli_s3_check_uri("read", a->path) != CLI_OK)
 		return CLI_USAGE;
 	o.started = clock_seconds();
 	cli_catch_signals();
 	if (comm_open(&comm, &err) < 0)
 		return cli_fail("read", "%s", cli_words("read", &err));
-	rc = cmd_read_run(&a, comm, &cat, &loader, &o, &err);
-	status = cmd_read_report(&a, comm_place(comm), &o, rc, &err);
+	rc = cmd_read_run(a, comm, &cat, &loader, &o, &err);
+	status = cmd_read_report(a, comm_place(comm), &o, rc, &err);
 	cli_part(comm);
 	if (rc == -ECANCELED)
 		cli_die_of_signal();
@@ -455,3 +374,47 @@ int cmd_read(int argc, char **argv)
 	shoal_catalog_close(cat);
 	return status;
 }
+
+static void cmd_read_defaults(void *arguments)
+{
+	struct cmd_read_arguments *a = arguments;
+
+	a->order.spec = (struct shoal_order_spec){
+		.mode = SHOAL_GLOBAL, .remainder = SHOAL_KEEP, .nr_ranks = 1, .batch = 32
+	};
+	a->steps = UINT64_MAX;
+}
+
+#define AT(field) offsetof(struct cmd_read_arguments, field)
+
+static const struct cli_option options[] = {
+	CLI_NUMBER("batch", "SAMPLES", AT(order.spec.batch), 1, 1u << 20,
+		   "samples per rank and step (default 32)"),
+	CLI_NUMBER("steps", "STEPS", AT(steps), 1, 0, "stop after so many steps"),
+	CLI_FLAG(0, "pieces", AT(load.pieces),
+		 "read a sample that is larger than its slot piece by piece (slot by default: 1M)"),
+	CLI_FLAG(0, "drop-cache", AT(drop),
+		 "first drop the dataset's files from the page cache; needs no root"),
+	CLI_LOCAL_COPY(AT(where.local_copy)),
+	CLI_JSON(AT(json)),
+	CLI_QUIET(AT(quiet)),
+	CLI_END,
+};
+
+const struct cli_command cmd_read = {
+	.name = "read",
+	.summary = "load an epoch and report how fast it was",
+	.usage = "CATALOG [OPTION]...",
+	.about = "Read every sample of an epoch from storage, in the epoch's order, and report how "
+		 "fast it was. Under mpirun the ranks share the epoch, and their total is printed.",
+	.sections = { { .options = options },
+		      CLI_ORDER_SECTION(AT(order)),
+		      CLI_LOAD_SECTION(AT(load)),
+		      CLI_S3_SECTION(AT(where.config)) },
+	.min = 1,
+	.max = 1,
+	.give = "give one catalog",
+	.size = sizeof(struct cmd_read_arguments),
+	.set_defaults = cmd_read_defaults,
+	.run = cmd_read_start,
+};

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/commands.h"
 #include "cli/hints.h"
 #include "cli/load_options.h"
 #include "cli/run_screen.h"
@@ -15,45 +16,6 @@
 #include "run/pace.h"
 #include "run/run.h"
 #include "store/uri.h"
-
-static const char usage[] =
-	"usage: shoal run WORKLOAD|FILE.yaml --data WHERE --results DIR [KEY=VALUE]... [OPTION]...\n"
-	"       mpirun -n RANKS shoal run ...\n"
-	"\n"
-	"Run a training workload against storage: each simulated accelerator loads batches and sleeps for\n"
-	"its compute time, and all wait for each other after every step. Prints how busy they were (AU), and\n"
-	"writes summary.json and the files of each rank to DIR. A rank is one or several accelerators. KEY=VALUE\n"
-	"sets a value of the workload: dataset.num_files_train=5000.\n"
-	"\n"
-	"      --data WHERE      a directory, a URI or a catalog; with --store null it may be left out\n"
-	"      --results DIR     the directory for the results of this run alone; made if necessary\n"
-	"      --accelerators A  accelerators that each rank simulates (default 1)\n"
-	"      --resume          continue an interrupted run after its last step\n"
-	"      --in-flight K     samples read at once per rank (default: reader.read_threads per\n"
-	"                        accelerator)\n"
-	"      --prefetch P      batches read ahead (default: reader.prefetch_size)\n" LOAD_USAGE
-	"      --drop-cache      before each epoch drop the dataset's files from the page cache\n"
-	"      --local-copy DIR  read a copy of the catalog in DIR, made if necessary\n"
-	"      --json            print summary.json instead of a table\n"
-	"  -q, --quiet           print no progress\n" CLI_S3_USAGE "\n"
-	"Exits with 1 if the utilisation is below the workload's target (metric.au).\n";
-
-enum { OPT_DATA = 400, OPT_RESULTS, OPT_ACCELERATORS, OPT_RESUME, OPT_DROP_CACHE, OPT_JSON };
-
-static const struct option longs[] = {
-	{ "data", required_argument, NULL, OPT_DATA },
-	{ "results", required_argument, NULL, OPT_RESULTS },
-	{ "accelerators", required_argument, NULL, OPT_ACCELERATORS },
-	{ "resume", no_argument, NULL, OPT_RESUME },
-	LOAD_LONG_OPTIONS,
-	{ "drop-cache", no_argument, NULL, OPT_DROP_CACHE },
-	{ "json", no_argument, NULL, OPT_JSON },
-	{ "quiet", no_argument, NULL, 'q' },
-	CLI_LOCAL_COPY,
-	CLI_S3_OPTIONS,
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
-};
 
 /* More in one process than any test of a machine needs; memory for them is taken at once. */
 #define ACCELERATORS_MAX 4096
@@ -90,52 +52,17 @@ struct cmd_run_state {
 
 /* ---- Options ---- */
 
-static bool cmd_run_option(int c, struct cmd_run_arguments *a)
-{
-	int shared = load_option("run", c, &a->load);
-
-	if (shared)
-		return shared > 0;
-	switch (c) {
-	case OPT_DATA:
-		a->data = optarg;
-		return true;
-	case OPT_RESULTS:
-		a->results = optarg;
-		return true;
-	case OPT_ACCELERATORS:
-		return load_number("run", "--accelerators", ACCELERATORS_MAX, &a->accelerators);
-	case OPT_RESUME:
-		return a->resume = true;
-	case OPT_DROP_CACHE:
-		return a->drop = true;
-	case OPT_JSON:
-		return a->json = true;
-	case 'q':
-		return a->quiet = true;
-	default:
-		return false;
-	}
-}
-
 static bool is_synthetic(const struct cmd_run_arguments *a)
 {
 	return a->load.store && store_uri_traits(a->load.store).synthetic;
 }
 
-/* CLI_OK, or what to exit with. */
-static int cmd_run_parse(int argc, char **argv, struct cmd_run_arguments *a)
+/* Arguments that are not options, and combinations. CLI_OK, or what to exit with. */
+static int cmd_run_check(struct cmd_run_arguments *a, int nr, char **words)
 {
-	int c;
-
-	while ((c = cli_getopt(argc, argv, ":qh", longs, &a->where)) != -1)
-		if (c == 'h' || !cmd_run_option(c, a))
-			return c == 'h' ? -1 : CLI_USAGE;
-	if (optind == argc)
-		return cli_usage("run", "give a workload: its name, or a file");
-	a->workload = argv[optind];
-	a->overrides = argv + optind + 1;
-	a->nr_overrides = (size_t)(argc - optind - 1);
+	a->workload = words[0];
+	a->overrides = words + 1;
+	a->nr_overrides = (size_t)nr - 1;
 	for (size_t i = 0; i < a->nr_overrides; i++)
 		if (!strchr(a->overrides[i], '='))
 			return cli_usage("run", "'%s' is not KEY=VALUE", a->overrides[i]);
@@ -145,9 +72,7 @@ static int cmd_run_parse(int argc, char **argv, struct cmd_run_arguments *a)
 		return cli_usage("run", "--results is empty");
 	if (!a->data && !is_synthetic(a))
 		return cli_usage("run", "say where the data is: --data DIR, URI or CATALOG");
-	if (cli_s3_check_uri("run", a->data) != CLI_OK)
-		return CLI_USAGE;
-	return load_check("run", &a->load);
+	return cli_s3_check_uri("run", a->data);
 }
 
 /* ---- Output during the run; by rank 0, except for stalled reads ---- */
@@ -509,19 +434,17 @@ static int cmd_run_finish(struct cmd_run_state *c, int rc, int status)
 	return status;
 }
 
-int cmd_run(int argc, char **argv)
+static int cmd_run_start(void *arguments, int nr, char **words)
 {
-	static struct cmd_run_state c = { .a.accelerators = 1,
-					  .lock = -1 }; /* errors leave it to the threads */
+	static struct cmd_run_state c = { .lock = -1 }; /* errors leave it to the threads */
 	struct shoal_err err = { "" };
 	int rc, status;
 
 	c.began = clock_now();
-	status = cmd_run_parse(argc, argv, &c.a);
-	if (status == -1)
-		return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
+	status = cmd_run_check(arguments, nr, words);
 	if (status != CLI_OK)
 		return status;
+	c.a = *(struct cmd_run_arguments *)arguments;
 	cli_catch_signals();
 	if (comm_open(&c.comm, &err) < 0)
 		return cli_fail("run", "%s", cli_words("run", &err));
@@ -534,3 +457,47 @@ int cmd_run(int argc, char **argv)
 	status = rc < 0 ? cmd_run_print_failure(&c, rc, &err) : cmd_run_report(&c);
 	return cmd_run_finish(&c, rc, status);
 }
+
+static void cmd_run_defaults(void *arguments)
+{
+	((struct cmd_run_arguments *)arguments)->accelerators = 1;
+}
+
+#define AT(field) offsetof(struct cmd_run_arguments, field)
+
+static const struct cli_option options[] = {
+	CLI_TEXT(0, "data", "PLACE", AT(data),
+		 "a directory, a URI or a catalog; with --store null it may be left out"),
+	CLI_TEXT(0, "results", "DIR", AT(results),
+		 "the directory for the results of this run alone; made if necessary"),
+	CLI_NUMBER("accelerators", "COUNT", AT(accelerators), 1, ACCELERATORS_MAX,
+		   "accelerators that each rank simulates (default 1)"),
+	CLI_FLAG(0, "resume", AT(resume), "continue an interrupted run after its last step"),
+	CLI_FLAG(0, "drop-cache", AT(drop),
+		 "before each epoch drop the dataset's files from the page cache"),
+	CLI_LOCAL_COPY(AT(where.local_copy)),
+	CLI_FLAG(0, "json", AT(json), "print summary.json instead of a table"),
+	CLI_QUIET(AT(quiet)),
+	CLI_END,
+};
+
+const struct cli_command cmd_run = {
+	.name = "run",
+	.summary = "benchmark storage with a training workload",
+	.usage = "WORKLOAD|FILE.yaml --data PLACE --results DIR [KEY=VALUE]... [OPTION]...",
+	.about =
+		"Run a training workload against storage: each simulated accelerator loads batches "
+		"and sleeps for its compute time, and all wait for each other after every step. "
+		"Prints how busy they were (AU), and writes summary.json and the files of each rank "
+		"to the results folder. Under mpirun a rank is one or several accelerators.\n"
+		"KEY=VALUE sets a value of the workload: dataset.num_files_train=5000. Exits with 1 "
+		"if the utilisation is below the workload's target (metric.au).",
+	.sections = { { .options = options },
+		      CLI_LOAD_SECTION(AT(load)),
+		      CLI_S3_SECTION(AT(where.config)) },
+	.min = 1,
+	.give = "give a workload: its name, or a file",
+	.size = sizeof(struct cmd_run_arguments),
+	.set_defaults = cmd_run_defaults,
+	.run = cmd_run_start,
+};

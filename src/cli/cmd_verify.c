@@ -4,60 +4,16 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/hints.h"
 #include "cli/progress.h"
 #include "cli/s3_options.h"
 #include "shoal.h"
 
-static const char usage[] =
-	"usage: shoal verify FILE... [--json] [--verbose]\n"
-	"       shoal verify --storage FILE... [OPTION]...\n"
-	"\n"
-	"Check all of each catalog: checksums, sort order, totals, digest. Quiet if all are good;\n"
-	"otherwise one line per damaged catalog, with the section and the offset, and exit status 1.\n"
-	"\n"
-	"  -v, --verbose       also report good catalogs\n"
-	"      --json          print a list of {\"file\", \"good\", \"damage\"}\n"
-	"      --storage       also compare each with the storage. Prints a line for each file that is\n"
-	"                      missing, new, or has another size (with both sizes) or, if the catalog\n"
-	"                      has ETags (index --etags), another ETag, and exits with 1 if there is\n"
-	"                      one; --json has only the counts\n"
-	"      --where DIR     compare with this directory instead of the catalog's root\n"
-	"      --memory SIZE   use at most this much memory (default 256M)\n"
-	"      --tmp-dir DIR   put temporary files there (default: $TMPDIR, or /tmp)\n"
-	"      --threads N     list with N threads\n"
-	"      --keep-going    count what cannot be read as missing, with a warning\n"
-	"  -q, --quiet         print no differences and no progress\n" CLI_S3_USAGE;
-
-enum {
-	OPT_JSON = 256,
-	OPT_STORAGE,
-	OPT_WHERE,
-	OPT_MEMORY,
-	OPT_TMP_DIR,
-	OPT_THREADS,
-	OPT_KEEP_GOING
-};
-
-static const struct option longs[] = {
-	{ "json", no_argument, NULL, OPT_JSON },
-	{ "verbose", no_argument, NULL, 'v' },
-	{ "storage", no_argument, NULL, OPT_STORAGE },
-	{ "where", required_argument, NULL, OPT_WHERE },
-	{ "memory", required_argument, NULL, OPT_MEMORY },
-	{ "tmp-dir", required_argument, NULL, OPT_TMP_DIR },
-	{ "threads", required_argument, NULL, OPT_THREADS },
-	{ "keep-going", no_argument, NULL, OPT_KEEP_GOING },
-	{ "quiet", no_argument, NULL, 'q' },
-	CLI_S3_OPTIONS,
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
-};
-
 struct cmd_verify_arguments {
 	struct cli_where where;
 	bool verbose, json, storage, quiet;
-	const char *storage_only; /* an option that was given and needs --storage */
+	const char *storage_only; /* the last option given of those for --storage */
 	struct shoal_compare_options compare;
 	struct cli_progress progress;
 };
@@ -70,58 +26,6 @@ struct finding {
 	struct shoal_catalog_info info;
 	struct shoal_compare_result result;
 };
-
-/* ---- Options ---- */
-
-static bool take_storage_option(int c, struct cmd_verify_arguments *a)
-{
-	uint64_t nr;
-
-	switch (c) {
-	case OPT_WHERE:
-		a->storage_only = "--where";
-		a->compare.where = optarg;
-		return true;
-	case OPT_MEMORY:
-		a->storage_only = "--memory";
-		if (!cli_size("verify", "--memory", &a->compare.memory))
-			return false;
-		if (a->compare.memory < SHOAL_INDEX_MEMORY_MIN)
-			cli_usage("verify", "--memory must be 48M or more");
-		return a->compare.memory >= SHOAL_INDEX_MEMORY_MIN;
-	case OPT_TMP_DIR:
-		a->storage_only = "--tmp-dir";
-		a->compare.tmp_dir = optarg;
-		return true;
-	case OPT_KEEP_GOING:
-		a->storage_only = "--keep-going";
-		return a->compare.keep_going = true;
-	case OPT_THREADS:
-		a->storage_only = "--threads";
-		if (!cli_threads("verify", &nr))
-			return false;
-		a->compare.nr_threads = (unsigned)nr;
-		return true;
-	default:
-		return false;
-	}
-}
-
-static bool cmd_verify_option(int c, struct cmd_verify_arguments *a)
-{
-	switch (c) {
-	case 'v':
-		return a->verbose = true;
-	case 'q':
-		return a->quiet = true;
-	case OPT_JSON:
-		return a->json = true;
-	case OPT_STORAGE:
-		return a->storage = true;
-	default:
-		return take_storage_option(c, a);
-	}
-}
 
 /* ---- Looking ---- */
 
@@ -228,45 +132,84 @@ static void print_words(const struct cmd_verify_arguments *a, const char *path, 
 		       plural(f->info.nr_files), f->compared ? ", all there" : "", f->info.digest);
 }
 
-int cmd_verify(int argc, char **argv)
+static int cmd_verify_run(void *arguments, int nr, char **words)
 {
-	struct cmd_verify_arguments a = { .verbose = false };
+	struct cmd_verify_arguments *a = arguments;
 	struct json j = cli_json();
 	bool all_good = true;
-	int c, rc = 0;
+	int rc = 0;
 
-	while ((c = cli_getopt(argc, argv, ":vqh", longs, &a.where)) != -1) {
-		if (c == 'h')
-			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (!cmd_verify_option(c, &a))
-			return CLI_USAGE;
-	}
-	if (optind == argc)
-		return cli_usage("verify", "give at least one catalog");
-	if (a.storage_only && !a.storage)
-		return cli_usage("verify", "%s is for --storage", a.storage_only);
-	a.compare.stop = &cli_stop;
-	a.compare.config = &a.where.config;
-	a.compare.differs = print_difference;
-	a.compare.progress = cmd_verify_show_progress;
-	a.compare.warn = cmd_verify_show_warning;
-	a.compare.self = &a;
-	if (a.storage)
+	if (a->storage_only && !a->storage)
+		return cli_usage("verify", "--%s is for --storage", a->storage_only);
+	a->compare.stop = &cli_stop;
+	a->compare.config = &a->where.config;
+	a->compare.differs = print_difference;
+	a->compare.progress = cmd_verify_show_progress;
+	a->compare.warn = cmd_verify_show_warning;
+	a->compare.self = a;
+	if (a->storage)
 		cli_catch_signals();
-	if (a.json)
+	if (a->json)
 		json_open_array(&j, NULL);
-	for (int i = optind; i < argc && rc != -ECANCELED; i++) {
+	for (int i = 0; i < nr && rc != -ECANCELED; i++) {
 		struct finding f; /* every bad file, not only the first */
 
-		rc = verify_one(&a, argv[i], &f);
+		rc = verify_one(a, words[i], &f);
 		all_good &= f.good;
-		if (a.json)
-			cmd_verify_print_json(&j, argv[i], &f);
-		print_words(&a, argv[i], &f);
+		if (a->json)
+			cmd_verify_print_json(&j, words[i], &f);
+		print_words(a, words[i], &f);
 	}
-	if (a.json)
+	if (a->json)
 		json_close_array(&j);
 	if (rc == -ECANCELED)
 		cli_die_of_signal();
 	return all_good ? CLI_OK : CLI_FAILED;
 }
+
+#define AT(field) offsetof(struct cmd_verify_arguments, field)
+
+static const struct cli_option options[] = {
+	CLI_FLAG(0, "storage", AT(storage),
+		 "also compare each catalog with the storage. Prints a line for each file that is "
+		 "missing, new, or has another size (with both sizes) or, if the catalog has ETags "
+		 "(index --etags), another ETag, and exits with 1 if there is one; --json has only "
+		 "the counts"),
+	CLI_FLAG('v', "verbose", AT(verbose), "also report good catalogs"),
+	CLI_FLAG(0, "json", AT(json), "print a list of {\"file\", \"good\", \"damage\"}"),
+	CLI_FLAG('q', "quiet", AT(quiet), "print no differences and no progress"),
+	CLI_END,
+};
+
+static const struct cli_option storage_options[] = {
+	CLI_TEXT(0, "where", "DIR", AT(compare.where),
+		 "compare with this directory instead of the catalog's root"),
+	CLI_SIZE("memory", AT(compare.memory), SHOAL_INDEX_MEMORY_MIN, 0,
+		 "use at most this much memory (default 256M)"),
+	CLI_TEXT(0, "tmp-dir", "DIR", AT(compare.tmp_dir),
+		 "put temporary files there (default: $TMPDIR, or /tmp)"),
+	CLI_COUNT("threads", "THREADS", AT(compare.nr_threads), 1, 1024,
+		  "list with so many threads"),
+	CLI_FLAG(0, "keep-going", AT(compare.keep_going),
+		 "count what cannot be read as missing, with a warning"),
+	CLI_END,
+};
+
+const struct cli_command cmd_verify = {
+	.name = "verify",
+	.summary = "check catalogs for damage, or against the storage",
+	.usage = "CATALOG... [OPTION]...\n--storage CATALOG... [OPTION]...",
+	.about =
+		"Check all of each catalog: checksums, sort order, totals, digest. Quiet if all are "
+		"good; otherwise one line per damaged catalog, with the section and the offset, and "
+		"exit status 1.",
+	.sections = { { .options = options },
+		      { .title = "with --storage",
+			.options = storage_options,
+			.given = AT(storage_only) },
+		      CLI_S3_SECTION(AT(where.config)) },
+	.min = 1,
+	.give = "give at least one catalog",
+	.size = sizeof(struct cmd_verify_arguments),
+	.run = cmd_verify_run,
+};

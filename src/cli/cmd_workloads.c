@@ -2,24 +2,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/commands.h"
 #include "cli/hints.h"
 #include "cli/workload_options.h"
-
-static const char usage[] =
-	"usage: shoal workloads [--json]\n"
-	"       shoal workloads WORKLOAD|FILE.yaml [key=value]... [--json]\n"
-	"\n"
-	"List the shipped workloads, or print one as YAML with every default filled in, to be saved\n"
-	"and changed.\n\n" WORKLOAD_USAGE "\n"
-	"      --json   print the facts as JSON\n";
-
-enum { OPT_JSON = 400 };
-
-static const struct option longs[] = {
-	{ "json", no_argument, NULL, OPT_JSON },
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
-};
 
 static void cmd_workloads_print_json(struct json *j, const struct workload *w)
 {
@@ -98,29 +83,41 @@ static int print_all(bool json)
 	return l.failed ? CLI_FAILED : CLI_OK;
 }
 
-int cmd_workloads(int argc, char **argv)
+struct cmd_workloads_arguments {
+	bool json;
+};
+
+static int cmd_workloads_run(void *arguments, int nr, char **words)
 {
+	const struct cmd_workloads_arguments *a = arguments;
 	struct json j = cli_json();
 	struct workload *w;
-	bool json = false;
-	int c;
 
-	while ((c = cli_getopt(argc, argv, ":h", longs, NULL)) != -1) {
-		if (c == 'h')
-			return fputs(usage, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (c != OPT_JSON)
-			return CLI_USAGE;
-		json = true;
-	}
-	if (optind == argc)
-		return print_all(json);
-	w = cli_workload("workloads", argv + optind, argc - optind, false);
+	if (nr == 0)
+		return print_all(a->json);
+	w = cli_workload("workloads", words, nr, false);
 	if (!w)
 		return CLI_FAILED;
-	if (json)
+	if (a->json)
 		cmd_workloads_print_json(&j, w);
 	else
 		fputs(w->yaml, stdout);
 	workload_free(w);
 	return CLI_OK;
 }
+
+static const struct cli_option options[] = {
+	CLI_JSON(offsetof(struct cmd_workloads_arguments, json)),
+	CLI_END,
+};
+
+const struct cli_command cmd_workloads = {
+	.name = "workloads",
+	.summary = "list the shipped workloads, or print one",
+	.usage = "[OPTION]...\nWORKLOAD|FILE.yaml [KEY=VALUE]... [OPTION]...",
+	.about = "List the shipped workloads, or print one as YAML with every default filled in, "
+		 "to be saved and changed.\n" WORKLOAD_HELP,
+	.sections = { { .options = options } },
+	.size = sizeof(struct cmd_workloads_arguments),
+	.run = cmd_workloads_run,
+};

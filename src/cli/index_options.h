@@ -22,15 +22,16 @@ struct index_arguments {
 	struct shoal_tree_options tree;
 	struct shoal_pattern pattern;
 	bool null, names_only; /* of a list */
-	bool json, quiet;
+	bool json, quiet, count_given;
 	const char *include[INDEX_PATTERNS], *exclude[INDEX_PATTERNS];
-	/* Options that were given and are for one kind only: the last of each, for messages. */
+	/* The last option given of those for one kind only, for messages. */
 	const char *tree_only, *list_only, *pattern_only, *files_only, *bucket_only;
-	bool count_given, samples_given, memory_given;
 };
 
-/* CLI_OK, or the exit code; *@ret_done is set after --help. */
-int index_arguments_parse(int argc, char **argv, struct index_arguments *ret_arguments,
-			  bool *ret_done) MUST_USE;
+/* Check arguments that are not options, and combinations: CLI_OK, or the exit status. */
+int index_arguments_check(struct index_arguments *a, int nr, char **words) MUST_USE;
+
+/* Run the command; in cmd_index.c. */
+int cmd_index_start(void *arguments, int nr, char **words);
 
 #endif

@@ -1,140 +1,85 @@
 #include "cli/load_options.h"
 
-#include <inttypes.h>
-#include <string.h>
-
 #include "cli/hints.h"
 #include "cli/s3_options.h"
 #include "store/uri.h"
 
-bool load_number(const char *command, const char *option, uint64_t max, uint64_t *ret_value)
-{
-	if (!cli_number(command, option, ret_value))
-		return false;
-	if (*ret_value >= 1 && *ret_value <= max)
-		return true;
-	cli_usage(command, "%s must be 1 to %" PRIu64, option, max);
-	return false;
-}
-
-/* A number of bytes, but not 0, which is for none given. */
-static bool take_size(const char *command, const char *option, uint64_t *ret_value)
-{
-	if (!cli_size(command, option, ret_value))
-		return false;
-	if (*ret_value == 0)
-		cli_usage(command, "%s must be at least 1", option);
-	return *ret_value > 0;
-}
-
-static bool take_word(const char *command, const char *option, const char *const *words, size_t nr,
-		      size_t *ret_which)
-{
-	for (size_t i = 0; i < nr; i++) {
-		*ret_which = i;
-		if (strcmp(optarg, words[i]) == 0)
-			return true;
-	}
-	cli_usage(command, "%s '%s' is unknown: see --help", option, optarg);
-	return false;
-}
-
-static bool take_choice(const char *command, int c, struct shoal_load_options *load)
-{
-	static const char *const engines[] = { "auto", "uring", "threads" };
-	static const char *const policies[] = { "fail", "skip" };
-	size_t which = 0;
-
-	if (c == OPT_ENGINE) {
-		if (!take_word(command, "--engine", engines, ARRAY_LEN(engines), &which))
-			return false;
-		load->engine = (enum shoal_engine)which;
-		return true;
-	}
-	if (!take_word(command, "--on-error", policies, ARRAY_LEN(policies), &which))
-		return false;
-	load->skip_errors = which == 1;
-	return true;
-}
+#define AT(field) offsetof(struct shoal_load_options, field)
 
 /* Check the value itself, without looking at files or servers. */
-static bool take_store(const char *command, struct shoal_load_options *load)
+static bool take_store(const char *command, const char *value, void *into)
 {
+	struct shoal_load_options *load = into;
 	struct shoal_err err = { "" };
 	static char sized[256];
-	int rc = store_uri_any_size(optarg, sized, sizeof(sized));
+	int rc = store_uri_any_size(value, sized, sizeof(sized));
 
 	if (rc < 0) {
 		cli_usage(command, "--store is too long");
 		return false;
 	}
-	load->store = rc ? sized : optarg;
-	if ((store_uri_traits(optarg).synthetic || !*optarg) && store_uri_check(optarg, &err) < 0) {
+	load->store = rc ? sized : value;
+	if ((store_uri_traits(value).synthetic || !*value) && store_uri_check(value, &err) < 0) {
 		cli_usage(command, "--store: %s", cli_words(command, &err));
 		return false;
 	}
 	return true;
 }
 
-static bool load_options_take(const char *command, int c, struct shoal_load_options *load)
+static bool take_on_error(const char *command, const char *value, void *into)
 {
-	uint64_t v = 0;
-
-	switch (c) {
-	case OPT_IN_FLIGHT:
-		if (!load_number(command, "--in-flight", 8192, &v))
-			return false;
-		load->in_flight = (unsigned)v;
+	((struct shoal_load_options *)into)->skip_errors = strcmp(value, "skip") == 0;
+	if (strcmp(value, "skip") == 0 || strcmp(value, "fail") == 0)
 		return true;
-	case OPT_PREFETCH:
-		if (!load_number(command, "--prefetch", 1024, &v))
-			return false;
-		load->prefetch = (unsigned)v;
-		return true;
-	case OPT_DIRECT:
-		return load->direct = true;
-	case OPT_STORE:
-		return take_store(command, load);
-	case OPT_IF_MATCH:
-		return load->if_match = true;
-	case OPT_OBJECT_SIZE:
-		return take_size(command, "--object-size", &load->object_size);
-	case OPT_SLOT:
-		return take_size(command, "--slot", &load->slot);
-	case OPT_MEMORY:
-		return take_size(command, "--memory", &load->memory);
-	case OPT_TIMEOUT:
-		if (!load_number(command, "--timeout", 1000000, &v))
-			return false;
-		load->timeout_ms = v * 1000;
-		return true;
-	default:
-		return take_choice(command, c, load);
-	}
+	cli_usage(command, "--on-error '%s' is not fail or skip", value);
+	return false;
 }
 
-int load_option(const char *command, int c, struct shoal_load_options *load)
-{
-	if (c < OPT_LOAD_FIRST || c > OPT_LOAD_LAST)
-		return 0;
-	return load_options_take(command, c, load) ? 1 : -1;
-}
+static const char *const engines[] = { "auto", "uring", "threads", NULL };
 
-int load_check(const char *command, const struct shoal_load_options *load)
+const struct cli_option cli_load_options[] = {
+	CLI_COUNT("in-flight", "SAMPLES", AT(in_flight), 1, 8192,
+		  "samples that each rank reads at once (default 64; run: reader.read_threads per "
+		  "accelerator)"),
+	CLI_COUNT("prefetch", "BATCHES", AT(prefetch), 1, 1024,
+		  "batches read ahead (default 2; run: reader.prefetch_size)"),
+	CLI_WORD("engine", "ENGINE", AT(engine), engines,
+		 "uring, threads or auto (default: uring for files; s3:// has its own)"),
+	CLI_FLAG(0, "direct", AT(direct), "read files without the page cache (O_DIRECT)"),
+	CLI_OTHER(0, "store", "PLACE", take_store,
+		  "read from this directory or URI instead of the catalog's root; null generates "
+		  "bytes, to measure Shoal itself"),
+	CLI_SIZE("object-size", AT(object_size), 1, 0,
+		 "with --store null: the size of every sample"),
+	CLI_SIZE("slot", AT(slot), 1, 0,
+		 "a larger sample cannot be read (default: the largest of the catalog)"),
+	CLI_SIZE("memory", AT(memory), 1, 0,
+		 "use at most this much memory for samples; fewer batches are read ahead then"),
+	CLI_OTHER(0, "on-error", "ACTION", take_on_error,
+		  "fail (default): stop at the first sample that cannot be read; skip: go on"),
+	CLI_FLAG(0, "if-match", AT(if_match),
+		 "fail if an object's ETag differs from the one that 'index --etags' recorded"),
+	CLI_SECONDS("timeout", AT(timeout_ms), 1, UINT64_C(1000000000),
+		    "fail if a sample takes longer than this"),
+	CLI_END,
+};
+
+bool cli_load_check(const char *command, void *into)
 {
+	const struct shoal_load_options *load = into;
 	struct store_traits where = { .files = true };
 
 	if (load->store)
 		where = store_uri_traits(load->store);
 	if (cli_s3_check_uri(command, load->store) != CLI_OK)
-		return CLI_USAGE;
+		return false;
 	if (load->object_size && !where.synthetic)
-		return cli_usage(command,
-				 "--object-size is for --store null: real samples have a size");
-	if (load->engine == SHOAL_ENGINE_URING && (where.synthetic || where.objects))
-		return cli_usage(command, "--engine uring reads files, not --store %.200s",
-				 load->store);
-	return CLI_OK;
+		cli_usage(command, "--object-size is for --store null: real samples have a size");
+	else if (load->engine == SHOAL_ENGINE_URING && (where.synthetic || where.objects))
+		cli_usage(command, "--engine uring reads files, not --store %.200s", load->store);
+	else
+		return true;
+	return false;
 }
 
 int load_check_place(const char *place, const struct shoal_load_options *load, bool drop,

@@ -3,44 +3,38 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
+#include "cli/commands.h"
 
-static const struct command {
-	const char *name;
-	int (*run)(int argc, char **argv);
-	const char *summary;
-} commands[] = {
-	{ "index", cmd_index, "make a catalog of a directory, a list or a pattern" },
-	{ "info", cmd_info, "describe a catalog" },
-	{ "ls", cmd_ls, "print names by id or prefix" },
-	{ "find", cmd_find, "print the id of a name" },
-	{ "verify", cmd_verify, "check catalogs for damage, or against the storage" },
-	{ "order", cmd_order, "print the samples that a rank reads in an epoch" },
-	{ "read", cmd_read, "load an epoch and report how fast it was" },
-	{ "run", cmd_run, "benchmark storage with a training workload" },
-	{ "column", cmd_column, "make, sort and check columns: one number per sample" },
-	{ "manifest", cmd_manifest, "write a list of URIs for each rank and epoch" },
-	{ "workloads", cmd_workloads, "list the shipped workloads, or print one" },
-	{ "datasize", cmd_datasize, "compute how much data a workload needs" },
-	{ "datagen", cmd_datagen, "write the files of a workload, or verify them" },
+const struct cli_command *const cli_commands[] = {
+	&cmd_index,     &cmd_info,     &cmd_ls,      &cmd_find,       &cmd_verify,
+	&cmd_order,     &cmd_read,     &cmd_run,     &cmd_column,     &cmd_manifest,
+	&cmd_workloads, &cmd_datasize, &cmd_datagen, &cmd_completion, NULL,
 };
 
-static void print_help(FILE *out)
+/* What is not a command: the most similar one, if there is one. */
+static int unknown_command(const char *name)
 {
-	fputs("usage: shoal COMMAND [OPTION]...\n\n", out);
-	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-		fprintf(out, "  %-10s%s\n", commands[i].name, commands[i].summary);
-	fputs("\nRun 'shoal COMMAND --help' for a command's options, 'shoal --version' for the version.\n",
-	      out);
-}
+	const char *near = NULL;
+	size_t best = SIZE_MAX;
 
-static const struct command *find_command(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-		if (strcmp(commands[i].name, name) == 0)
-			return &commands[i];
-	return NULL;
+	for (const struct cli_command *const *c = cli_commands; *c; c++) {
+		size_t d = text_distance(name, (*c)->name);
+
+		if (d < best) {
+			best = d;
+			near = (*c)->name;
+		}
+	}
+	if (text_is_near(name, best))
+		cli_fail("", "unknown command '%s'; did you mean %s?", name, near);
+	else
+		cli_fail("", "unknown command '%s'", name);
+	fputs("Try 'shoal --help'.\n", stderr);
+	return CLI_USAGE;
 }
 
 /* The heap of a thread takes 64 MiB of addresses, though little memory: where addresses are limited
@@ -53,37 +47,45 @@ static void share_heaps(void)
 		mallopt(M_ARENA_MAX, 2);
 }
 
+/* "shoal help", "shoal help COMMAND", "shoal help --man [COMMAND]". */
+static int main_help(int argc, char **argv)
+{
+	bool man = argc > 2 && strcmp(argv[2], "--man") == 0;
+	const char *name = argc > 2 + man ? argv[2 + man] : NULL;
+	const struct cli_command *c = name ? cli_find_command(name) : NULL;
+
+	if (name && !c)
+		return unknown_command(name);
+	if (man)
+		cli_put_man(stdout, c);
+	else if (c)
+		cli_put_help(stdout, c, cli_columns(STDOUT_FILENO));
+	else
+		cli_put_commands(stdout, cli_columns(STDOUT_FILENO));
+	return cli_finish("", CLI_OK);
+}
+
 int main(int argc, char **argv)
 {
-	static char help_option[] = "--help";
-	const struct command *c;
+	const struct cli_command *c;
 	int status;
 
 	if (argc < 2) {
-		print_help(stderr);
+		cli_put_commands(stderr, cli_columns(STDERR_FILENO));
 		return CLI_USAGE;
 	}
-	if (strcmp(argv[1], "--version") == 0) {
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
 		printf("shoal %s\n", shoal_version());
 		return cli_finish("", CLI_OK);
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-	    (strcmp(argv[1], "help") == 0 && argc == 2)) {
-		print_help(stdout);
-		return cli_finish("", CLI_OK);
-	}
-	if (strcmp(argv[1], "help") == 0) { /* "help index" is "index --help" */
-		argv[1] = argv[2];
-		argv[2] = help_option;
-	}
-	c = find_command(argv[1]);
-	if (!c) {
-		cli_fail("", "unknown command '%s'", argv[1]);
-		fputs("Try 'shoal --help'.\n", stderr);
-		return CLI_USAGE;
-	}
+	    strcmp(argv[1], "help") == 0)
+		return main_help(argc, argv);
+	c = cli_find_command(argv[1]);
+	if (!c)
+		return unknown_command(argv[1]);
 	share_heaps();
 	setvbuf(stdout, NULL, _IOFBF, 1u << 16);
-	status = c->run(argc - 1, argv + 1);
+	status = cli_run_command(c, argc - 1, argv + 1);
 	return cli_finish(c->name, status);
 }

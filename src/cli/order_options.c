@@ -1,58 +1,23 @@
 #include "cli/order_options.h"
 
-#include <string.h>
+#define AT(field) offsetof(struct cli_order, field)
 
-static bool take_mode(const char *command, struct shoal_order_spec *spec)
-{
-	static const char *const names[] = {
-		[SHOAL_SEQUENTIAL] = "sequential", [SHOAL_GLOBAL] = "global",
-		[SHOAL_FILES] = "files",           [SHOAL_WINDOW] = "window",
-		[SHOAL_LOCAL] = "local",
-	};
+static const char *const modes[] = {
+	[SHOAL_SEQUENTIAL] = "sequential", [SHOAL_GLOBAL] = "global", [SHOAL_FILES] = "files",
+	[SHOAL_WINDOW] = "window",         [SHOAL_LOCAL] = "local",   NULL,
+};
 
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		if (strcmp(optarg, names[i]) == 0) {
-			spec->mode = (enum shoal_mode)i;
-			return true;
-		}
-	}
-	cli_usage(command, "--mode '%s' is not sequential, global, files, window or local", optarg);
-	return false;
-}
+const char *const cli_remainders[] = {
+	[SHOAL_DROP] = "drop", [SHOAL_PAD] = "pad", [SHOAL_KEEP] = "keep", NULL
+};
 
-int order_option(const char *command, int c, struct shoal_order_spec *spec, uint64_t *epoch)
-{
-	bool good;
-
-	switch (c) {
-	case OPT_RANKS:
-		good = cli_number(command, "--ranks", &spec->nr_ranks);
-		if (good && spec->nr_ranks == 0) {
-			cli_usage(command, "--ranks must be 1 or more");
-			good = false;
-		}
-		break;
-	case OPT_EPOCH:
-		good = cli_number(command, "--epoch", epoch);
-		break;
-	case OPT_SEED:
-		good = cli_number(command, "--seed", &spec->seed);
-		break;
-	case OPT_MODE:
-		good = take_mode(command, spec);
-		break;
-	case OPT_WINDOW:
-		good = cli_number(command, "--window", &spec->window);
-		if (good && spec->window == 0) {
-			cli_usage(command, "--window must be 1 or more");
-			good = false;
-		}
-		break;
-	case OPT_FROZEN:
-		good = spec->frozen = true;
-		break;
-	default:
-		return 0;
-	}
-	return good ? 1 : -1;
-}
+const struct cli_option cli_order_options[] = {
+	CLI_NUMBER_IF("epoch", "EPOCH", AT(epoch), AT(epoch_given), "which epoch (default 0)"),
+	CLI_NUMBER("seed", "SEED", AT(spec.seed), 0, 0, "which shuffle (default 0)"),
+	CLI_WORD("mode", "MODE", AT(spec.mode), modes,
+		 "sequential, global (default), files, window or local"),
+	CLI_NUMBER("window", "FILES", AT(spec.window), 1, 0,
+		   "mode window: files whose samples are mixed (default 16)"),
+	CLI_FLAG(0, "frozen", AT(spec.frozen), "the same order in every epoch"),
+	CLI_END,
+};

@@ -4,35 +4,30 @@
 #include "cli/hints.h"
 #include "store/uri.h"
 
-int cli_s3_option(int c, const char *value, struct shoal_store_config *config,
-		  struct shoal_err *err)
-{
-	int rc;
+#define AT(field) offsetof(struct shoal_store_config, field)
 
-	switch (c) {
-	case CLI_OPT_S3_ENDPOINT:
-		config->endpoint = value;
-		break;
-	case CLI_OPT_S3_REGION:
-		config->region = value;
-		break;
-	case CLI_OPT_S3_PROFILE:
-		config->profile = value;
-		break;
-	case CLI_OPT_S3_CA:
-		config->ca_file = value;
-		break;
-	case CLI_OPT_S3_STYLE:
-		config->bucket_style = value;
-		break;
-	case CLI_OPT_S3_ANONYMOUS:
-		config->anonymous = true;
-		break;
-	default:
-		return 0;
-	}
-	rc = shoal_store_config_check(config, err);
-	return rc < 0 ? rc : 1;
+const struct cli_option cli_s3_options[] = {
+	CLI_TEXT(0, "endpoint", "URL", AT(endpoint),
+		 "the server, or several with commas, used in turn"),
+	CLI_TEXT(0, "region", "REGION", AT(region), "(default us-east-1)"),
+	CLI_TEXT(0, "profile", "PROFILE", AT(profile),
+		 "the keys: a section of ~/.aws/credentials and ~/.aws/config"),
+	CLI_FLAG(0, "anonymous", AT(anonymous), "send requests without keys"),
+	CLI_TEXT(0, "ca", "FILE", AT(ca_file), "trust the certificates in FILE"),
+	CLI_TEXT(0, "bucket-style", "STYLE", AT(bucket_style),
+		 "path or virtual: whether the bucket is in the path or in the host's name "
+		 "(default: path with an --endpoint, otherwise virtual)"),
+	CLI_END,
+};
+
+bool cli_s3_check(const char *command, void *config)
+{
+	struct shoal_err err = { "" };
+
+	if (shoal_store_config_check(config, &err) == 0)
+		return true;
+	cli_usage(command, "%s", cli_words(command, &err));
+	return false;
 }
 
 int cli_s3_check_uri(const char *command, const char *uri)

@@ -5,10 +5,10 @@
 #include "cli/cli.h"
 #include "workload/workload.h"
 
-#define WORKLOAD_USAGE                                                                              \
-	"WORKLOAD is the name of a shipped one ('shoal workloads' lists them) or a DLIO workload\n" \
-	"file, with a slash in its name or ending in .yaml. key=value changes it, such as\n"        \
-	"dataset.num_files_train=5000, also as ++workload.dataset.num_files_train=5000.\n"
+#define WORKLOAD_HELP                                                                              \
+	"WORKLOAD is the name of a shipped one ('shoal workloads' lists them) or a DLIO workload " \
+	"file, with a slash in its name or ending in .yaml. KEY=VALUE changes it, such as "        \
+	"dataset.num_files_train=5000, also as ++workload.dataset.num_files_train=5000."
 
 /* Load @args[0] with the overrides @args[1] to @args[@nr - 1]. NULL on failure. Errors and
  * warnings are printed unless @quiet: on one rank of many. */

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 /* Limits: nobody needs more, and products of them fit 64 bits (see datasize_plan()). */
 #define FILES_MAX   1e12
 #define SAMPLES_MAX 4294967296.0
@@ -302,59 +304,6 @@ bool workload_key_is_off(const struct workload_key_spec *key, const struct workl
 	return strncmp(key->path, "evaluation.", 11) == 0 && !w->workflow.evaluation;
 }
 
-#define NEAR_MAX 96u
-
-/* The edit distance of @a and @b: letters to add, drop, change or swap; both are short. */
-static size_t edit_distance(const char *a, const char *b)
-{
-	size_t row[3][NEAR_MAX + 1], a_len = strlen(a), b_len = strlen(b);
-	size_t *two = row[0], *one = row[1], *now = row[2];
-
-	if (a_len > NEAR_MAX || b_len > NEAR_MAX)
-		return SIZE_MAX;
-	for (size_t j = 0; j <= b_len; j++)
-		one[j] = j;
-	for (size_t i = 1; i <= a_len; i++) {
-		size_t *old = two;
-
-		now[0] = i;
-		for (size_t j = 1; j <= b_len; j++) {
-			size_t best = one[j - 1] + (a[i - 1] != b[j - 1]);
-
-			best = u64_min(best, u64_min(one[j], now[j - 1]) + 1);
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				best = u64_min(best, two[j - 2] + 1);
-			now[j] = best;
-		}
-		two = one;
-		one = now;
-		now = old;
-	}
-	return one[b_len];
-}
-
-/* Similar: at most a third of the letters are wrong. */
-static bool is_near(const char *text, size_t d)
-{
-	return d != SIZE_MAX && d * 3 <= strlen(text);
-}
-
-const char *workload_nearest(const char *text, const char *const *words, size_t nr)
-{
-	size_t best = SIZE_MAX;
-	const char *found = NULL;
-
-	for (size_t i = 0; i < nr; i++) {
-		size_t d = edit_distance(text, words[i]);
-
-		if (d < best) {
-			best = d;
-			found = words[i];
-		}
-	}
-	return is_near(text, best) ? found : NULL;
-}
-
 static const char *last_component(const char *path)
 {
 	const char *dot = strrchr(path, '.');
@@ -370,7 +319,7 @@ static const char *nearest_section(const char *path)
 						"train",   "evaluation", "checkpoint",
 						"output",  "profiling",  "metric" };
 
-	return workload_nearest(path, sections, ARRAY_LEN(sections));
+	return text_nearest(path, sections, ARRAY_LEN(sections));
 }
 
 /*
@@ -387,8 +336,8 @@ const char *workload_key_nearest(const char *path)
 		return nearest_section(path);
 	for (size_t i = 0; i < workload_nr_keys; i++) {
 		const char *known = workload_keys[i].path;
-		size_t d = edit_distance(path, known),
-		       dl = edit_distance(last, last_component(known));
+		size_t d = text_distance(path, known),
+		       dl = text_distance(last, last_component(known));
 
 		if (workload_keys[i].alias_of)
 			continue;
@@ -401,7 +350,7 @@ const char *workload_key_nearest(const char *path)
 			found_last = known;
 		}
 	}
-	if (found && is_near(last, best)) /* relative to the last component: sections are long */
+	if (found && text_is_near(last, best)) /* relative to the last component: sections are long */
 		return found;
-	return found_last && is_near(last, best_last) ? found_last : NULL;
+	return found_last && text_is_near(last, best_last) ? found_last : NULL;
 }

@@ -50,9 +50,6 @@ bool workload_key_is_section(const char *path);
 /* The key most similar to @path; NULL if none is similar. */
 const char *workload_key_nearest(const char *path);
 
-/* The most similar of @nr words; NULL if none is similar. */
-const char *workload_nearest(const char *text, const char *const *words, size_t nr);
-
 /* Parse @node as the type of @key, into @w. */
 int workload_key_read(const struct workload_key_spec *key, struct yaml_node *node,
 		      struct workload *w, struct shoal_err *err) MUST_USE;

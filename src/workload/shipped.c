@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/text.h"
 #include "workload/keys.h"
 
 /* ---- The folder ---- */
@@ -141,7 +142,7 @@ static int fail_name(const char *name, const char *folder, struct shoal_err *err
 					       at ? ", " : "", w);
 	}
 	if (!at) {
-		const char *near = workload_nearest(name, words, nr_words);
+		const char *near = text_nearest(name, words, nr_words);
 
 		snprintf(alike, sizeof(alike), "%s", near ? near : "");
 	}

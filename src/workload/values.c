@@ -214,7 +214,7 @@ static int fail_word(const struct workload_key_spec *key, const struct yaml_node
 	for (size_t i = 0; i < nr && at < sizeof(want); i++)
 		at += (size_t)snprintf(want + at, sizeof(want) - at, "%s%s", i ? ", " : "",
 				       key->words[i]);
-	near = node->kind == YAML_SCALAR ? workload_nearest(node->text, key->words, nr) : NULL;
+	near = node->kind == YAML_SCALAR ? text_nearest(node->text, key->words, nr) : NULL;
 	if (near)
 		return yaml_node_fail(node, err, "%s must be %s, not '%.80s'; did you mean %s?",
 				      key->path, want, node->text, near);

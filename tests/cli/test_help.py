@@ -1,12 +1,19 @@
-"""The help of each command: it names every option that the command takes, and no other."""
+"""The help of each command, its manual page and its completion: they have every option that the command takes, and no
+other; they fit the terminal; and a typing error is answered with what was meant."""
 
+import os
+import pty
 import re
+import struct
+import fcntl
+import subprocess
+import termios
 
 import pytest
 
-from conftest import ROOT, lines
+from conftest import ROOT, binary, lines
 
-COMMANDS = re.findall(r'\{ "(\w+)", cmd_\w+,', (ROOT / "src" / "cli" / "main.c").read_text())
+COMMANDS = re.findall(r"&cmd_(\w+)", (ROOT / "src" / "cli" / "main.c").read_text())
 
 
 def options(shoal, command):
@@ -17,25 +24,138 @@ def options(shoal, command):
 
 def explained(text):
     """{name: whether a value is shown} of the options that a help text has a line for."""
-    found = re.findall(r"^ +(?:-\w, )?(--[a-z][a-z0-9-]*)( [A-Z][A-Za-z/|]*\b)?", text, re.M)
+    found = re.findall(r"^(?:  -\w, |      )(--[a-z][a-z0-9-]*)( [A-Z][A-Za-z/|.]*\b)?", text, re.M)
     return {name: bool(value) for name, value in found}
 
 
 def test_every_command_is_looked_at(shoal):
-    assert len(COMMANDS) >= 13
+    assert len(COMMANDS) >= 14
     assert re.findall(r"^  (\w+) ", shoal.good("--help").decode(), re.M) == COMMANDS
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_help_of_a_command_has_a_line_for_every_option_that_it_takes(shoal, command):
+def test_every_option_that_the_help_explains_is_taken_by_the_parser(shoal, command):
     takes = options(shoal, command)
-    assert takes.pop("--help") is False
-    said = explained(shoal.good(command, "--help").decode())
-    said.pop("--help", None)
-    assert said == takes
+    assert explained(shoal.good(command, "--help").decode()) == takes
+    for name, has_value in takes.items():
+        said = shoal(command, name) if has_value else shoal(command, f"{name}=x")
+        if name != "--help":
+            assert said.returncode == 2
+            assert (b"needs a value" if has_value else b"takes no value") in said.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_two_options_of_a_command_have_a_name_or_letter_in_common(shoal, command):
+    listed = [line.decode().rstrip("=") for line in lines(shoal.good(command, "--list-options"))]
+    letters = re.findall(r"^  (-\w), --", shoal.good(command, "--help").decode(), re.M)
+    assert len(set(listed)) == len(listed)
+    assert len(set(letters)) == len(letters)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_usage_of_a_command_names_only_options_that_it_takes(shoal, command):
     usage = shoal.good(command, "--help").decode().split("\n\n")[0]
     assert set(re.findall(r"--[a-z][a-z-]*", usage)) <= set(options(shoal, command))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_values_in_the_help_are_whole_words(shoal, command):
+    values = re.findall(r"^(?:  -\w, |      )--[a-z-]+ ([A-Z./]+)", shoal.good(command, "--help").decode(), re.M)
+    assert [v for v in values if len(v) < 2] == []
+
+
+def help_at(command, columns):
+    """The help on a terminal of that width."""
+    here, there = pty.openpty()
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen([binary(), command, "--help"], stdout=there)
+    os.close(there)
+    text = b""
+    while True:
+        try:
+            got = os.read(here, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not got:
+            break
+        text += got
+    os.close(here)
+    assert process.wait() == 0
+    return text.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_fits_the_terminal(command, columns):
+    assert max(len(line) for line in help_at(command, columns).split("\n")) <= columns
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_manual_page_has_every_option(shoal, command):
+    page = shoal.good(command, "--help=man").decode()
+    assert page == shoal.good("help", "--man", command).decode()
+    named = re.findall(r"^\.TP\n\\fB(?:\\-\w\\fR, \\fB)?\\-\\-([a-z\\-]+?)\\fR", page, re.M)
+    assert ["--" + name.replace("\\-", "-") for name in named] == list(options(shoal, command))
+
+
+def test_the_manual_page_of_shoal_names_every_command(shoal):
+    page = shoal.good("help", "--man").decode()
+    assert re.findall(r"^\\fBshoal\\-(\w+)\\fR\(1\)", page, re.M) == COMMANDS
+
+
+def complete_in_bash(tmp_path, *words):
+    """What bash would offer after these words."""
+    script = ('source <("$0" completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _shoal;'
+              ' printf "%s\\n" "${COMPREPLY[@]}"')
+    out = subprocess.run(["bash", "-c", script, binary(), *words], check=True, stdout=subprocess.PIPE, cwd=tmp_path).stdout
+    return out.decode().split()
+
+
+def test_bash_completes_commands_options_and_values(tmp_path):
+    (tmp_path / "some.cat").touch()
+    assert complete_in_bash(tmp_path, "shoal", "ma") == ["manifest"]
+    assert complete_in_bash(tmp_path, "shoal", "order", "--mo") == ["--mode"]
+    assert complete_in_bash(tmp_path, "shoal", "order", "--mode", "s") == ["sequential"]
+    assert complete_in_bash(tmp_path, "shoal", "index", "d", "-o", "so") == ["some.cat"]
+    assert complete_in_bash(tmp_path, "shoal", "order", "--epoch", "") == []
+    assert complete_in_bash(tmp_path, "shoal", "column", "imp") == ["import"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_has_every_option_of_every_command(shoal, shell):
+    script = shoal.good("completion", shell).decode()
+    for command in COMMANDS:
+        for name in options(shoal, command):
+            if shell == "bash":
+                assert re.search(rf"^\t{command}\) words='[^']* ?{name}\b", script, re.M)
+            elif shell == "zsh":
+                part = script[script.index(f"    {command}) _arguments"):]
+                assert f"'*{name}" in part[:part.index(";;")]
+            else:
+                assert f"from {command}' -l {name[2:]} " in script
+
+
+@pytest.mark.parametrize("words, said", [
+    (["indx"], "unknown command 'indx'; did you mean index?"),
+    (["frobnicate"], "unknown command 'frobnicate'\n"),
+    (["help", "mainfest"], "unknown command 'mainfest'; did you mean manifest?"),
+    (["order", "--reminder", "keep"], "unknown option '--reminder'; did you mean --remainder?"),
+    (["order", "--zebra=1"], "unknown option '--zebra=1'\n"),
+    (["order", "--r", "2"], "'--r' is ambiguous: --ranks, --rank, --remainder"),
+    (["order", "-z"], "unknown option '-z'"),
+    (["index", "-o=c.cat", "."], "write '-o c.cat' or '--output=c.cat'"),
+    (["order", "--mode"], "option '--mode' needs a value"),
+    (["order", "--mode", "shuffle", "c"], "--mode 'shuffle' is not sequential, global, files, window or local"),
+])
+def test_a_typing_error_is_answered_with_what_was_meant(shoal, words, said):
+    result = shoal(*words)
+    assert result.returncode == 2
+    assert said in result.stderr.decode()
+
+
+def test_options_may_stand_anywhere_be_short_and_end_with_two_dashes(shoal, tmp_path):
+    names = [b"--null", b"a", b"b"]
+    catalog = shoal.index(names)
+    assert shoal.good("ls", "--cou", "1", catalog) == b"--null\n"
+    assert shoal.good("ls", catalog, "-0", "--count=2") == b"--null\0a\0"
+    assert shoal.good("find", catalog, "--", "--null", "a") == b"0\n1\n"

@@ -159,7 +159,7 @@ def test_a_bad_pattern_is_refused(shoal, fails, tmp_path, pattern, words):
     (["--count", "3", "--size", "many"], "--size 'many' is not a size"),
     (["--count", "3", "--size", "5X"], "--size '5X' is not a size"),
     (["--count", "3", "--size", "99999999999T"], "--size '99999999999T' is too large"),
-    (["--count", "3", "-0"], "-0 is for a LIST"),
+    (["--count", "3", "-0"], "--null is for a LIST"),
     (["--count", "3", "--names-only"], "--names-only is for a LIST"),
     (["--count", "3", "list.txt"], "not two"),
 ])

@@ -622,7 +622,7 @@ def test_options_of_a_directory_are_refused_for_others(shoal, fails, tmp_path, o
 
 
 @pytest.mark.parametrize("options, words", [
-    (["-0"], "-0 is for a LIST, not for a directory"),
+    (["-0"], "--null is for a LIST, not for a directory"),
     (["--names-only"], "--names-only is for a LIST, not for a directory"),
     (["--count", "3"], "--count is for --pattern"),
     (["--size", "3"], "--size is for --pattern"),

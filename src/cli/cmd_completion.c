@@ -1,0 +1,248 @@
+/* shoal completion: scripts that complete commands, options and values, made from the tables. */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/commands.h"
+
+static const char *const shells[] = { "bash", "zsh", "fish", NULL };
+
+/* For cli_each_option(). */
+struct each_of {
+	const struct cli_command *command;
+};
+
+/* Whether a value is the name of a file or directory. */
+static bool is_path(const struct cli_option *o)
+{
+	static const char *const paths[] = { "FILE", "DIR", "PLACE", "COLUMN", "OLD", "CATALOG" };
+
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+		if (strcmp(o->value, paths[i]) == 0)
+			return true;
+	return false;
+}
+
+static void put_list(const char *const *words)
+{
+	for (size_t i = 0; words[i]; i++)
+		printf("%s%s", i ? " " : "", words[i]);
+}
+
+static void put_command_names(void)
+{
+	for (const struct cli_command *const *c = cli_commands; *c; c++)
+		printf("%s ", (*c)->name);
+	fputs("help", stdout);
+}
+
+/* ---- bash ---- */
+
+static bool put_bash_name(const struct cli_section *s, const struct cli_option *o, void *self)
+{
+	(void)s;
+	(void)self;
+	printf(" --%s", o->name);
+	return true;
+}
+
+/* What to complete after an option that has a value: "command --option". */
+static bool put_bash_value(const struct cli_section *s, const struct cli_option *o, void *self)
+{
+	const struct cli_command *c = ((struct each_of *)self)->command;
+
+	(void)s;
+	if (!o->value)
+		return true;
+	printf("\t%s\\ --%s", c->name, o->name);
+	if (o->letter)
+		printf("|%s\\ -%c", c->name, o->letter);
+	fputs(") ", stdout);
+	if (o->words) {
+		fputs("words='", stdout);
+		put_list(o->words);
+		fputs("'", stdout);
+	} else if (is_path(o)) {
+		fputs("files=1", stdout);
+	} else {
+		fputs("return", stdout);
+	}
+	fputs(" ;;\n", stdout);
+	return true;
+}
+
+static void put_bash(void)
+{
+	fputs("# bash completion for shoal: source <(shoal completion bash)\n"
+	      "_shoal() {\n"
+	      "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}\n"
+	      "    local command=${COMP_WORDS[1]} words= files=\n"
+	      "    COMPREPLY=()\n"
+	      "    if ((COMP_CWORD == 1)); then\n"
+	      "        COMPREPLY=($(compgen -W '",
+	      stdout);
+	put_command_names();
+	fputs("' -- \"$word\"))\n        return\n    fi\n    case \"$command $before\" in\n",
+	      stdout);
+	for (const struct cli_command *const *c = cli_commands; *c; c++) {
+		struct each_of of = { *c };
+
+		cli_each_option(*c, put_bash_value, &of);
+	}
+	fputs("\t*) files=1\n\tcase $command in\n", stdout);
+	for (const struct cli_command *const *c = cli_commands; *c; c++) {
+		printf("\t%s) words='", (*c)->name);
+		if ((*c)->first_word)
+			put_list((*c)->first_word);
+		cli_each_option(*c, put_bash_name, NULL);
+		puts("' ;;");
+	}
+	fputs("\thelp) words='", stdout);
+	put_command_names();
+	fputs("' ;;\n\tesac ;;\n    esac\n"
+	      "    [[ $words ]] && COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+	      "    [[ $files && $word != -* ]] && COMPREPLY+=($(compgen -f -- \"$word\"))\n"
+	      "}\n"
+	      "complete -o filenames -F _shoal shoal\n",
+	      stdout);
+}
+
+/* ---- zsh and fish ---- */
+
+/* The first sentence of an explanation, without what quotes and brackets would end. */
+static void put_short(const char *help)
+{
+	for (size_t i = 0; help[i] && i < 60 && help[i] != ';' && help[i] != ':' &&
+			   !(help[i] == '.' && help[i + 1] == ' ');
+	     i++)
+		if (!strchr("'[]\\`$\"", help[i]))
+			putchar(help[i]);
+}
+
+static bool put_zsh_option(const struct cli_section *s, const struct cli_option *o, void *self)
+{
+	(void)s;
+	(void)self;
+	printf(" \\\n\t    '*--%s%s[", o->name, o->value ? "=" : "");
+	put_short(o->help);
+	putchar(']');
+	if (o->value) {
+		printf(":%s:", o->value);
+		if (o->words) {
+			putchar('(');
+			put_list(o->words);
+			putchar(')');
+		} else if (is_path(o)) {
+			fputs("_files", stdout);
+		} else {
+			putchar(' ');
+		}
+	}
+	putchar('\'');
+	return true;
+}
+
+static void put_zsh(void)
+{
+	fputs("#compdef shoal\n"
+	      "# zsh completion for shoal: shoal completion zsh > \"${fpath[1]}/_shoal\"\n"
+	      "_shoal() {\n"
+	      "    local -a commands=(\n",
+	      stdout);
+	for (const struct cli_command *const *c = cli_commands; *c; c++) {
+		printf("\t'%s:", (*c)->name);
+		put_short((*c)->summary);
+		puts("'");
+	}
+	fputs("    )\n"
+	      "    if ((CURRENT == 2)); then\n"
+	      "        _describe command commands\n"
+	      "        return\n"
+	      "    fi\n"
+	      "    local command=$words[2]\n"
+	      "    shift words\n"
+	      "    ((CURRENT--))\n"
+	      "    case $command in\n",
+	      stdout);
+	for (const struct cli_command *const *c = cli_commands; *c; c++) {
+		printf("    %s) _arguments", (*c)->name);
+		cli_each_option(*c, put_zsh_option, NULL);
+		if ((*c)->first_word) {
+			fputs(" \\\n\t    '1: :(", stdout);
+			put_list((*c)->first_word);
+			fputs(")'", stdout);
+		}
+		puts(" \\\n\t    '*:file:_files' ;;");
+	}
+	fputs("    esac\n}\n_shoal \"$@\"\n", stdout);
+}
+
+static bool put_fish_option(const struct cli_section *s, const struct cli_option *o, void *self)
+{
+	const struct cli_command *c = ((struct each_of *)self)->command;
+
+	(void)s;
+	printf("complete -c shoal -n '__fish_seen_subcommand_from %s' -l %s", c->name, o->name);
+	if (o->letter)
+		printf(" -s %c", o->letter);
+	if (o->value && o->words) {
+		fputs(" -x -a '", stdout);
+		put_list(o->words);
+		putchar('\'');
+	} else if (o->value) {
+		fputs(is_path(o) ? " -r" : " -x", stdout);
+	}
+	fputs(" -d '", stdout);
+	put_short(o->help);
+	puts("'");
+	return true;
+}
+
+static void put_fish(void)
+{
+	puts("# fish completion for shoal: shoal completion fish | source");
+	for (const struct cli_command *const *c = cli_commands; *c; c++) {
+		struct each_of of = { *c };
+
+		printf("complete -c shoal -f -n __fish_use_subcommand -a %s -d '", (*c)->name);
+		put_short((*c)->summary);
+		puts("'");
+		if ((*c)->first_word) {
+			printf("complete -c shoal -n '__fish_seen_subcommand_from %s' -a '",
+			       (*c)->name);
+			put_list((*c)->first_word);
+			puts("'");
+		}
+		cli_each_option(*c, put_fish_option, &of);
+	}
+}
+
+static int cmd_completion_run(void *arguments, int nr, char **words)
+{
+	(void)arguments;
+	(void)nr;
+	if (strcmp(words[0], "bash") == 0)
+		put_bash();
+	else if (strcmp(words[0], "zsh") == 0)
+		put_zsh();
+	else if (strcmp(words[0], "fish") == 0)
+		put_fish();
+	else
+		return cli_usage("completion", "'%s' is not bash, zsh or fish", words[0]);
+	return CLI_OK;
+}
+
+static const struct cli_option options[] = { CLI_END };
+
+const struct cli_command cmd_completion = {
+	.name = "completion",
+	.summary = "print a script that completes commands and options in a shell",
+	.usage = "bash|zsh|fish",
+	.about = "Print a script for bash, zsh or fish that completes commands, options and their "
+		 "values. For bash: source <(shoal completion bash)",
+	.sections = { { .options = options } },
+	.first_word = shells,
+	.min = 1,
+	.max = 1,
+	.give = "give a shell: bash, zsh or fish",
+	.run = cmd_completion_run,
+};

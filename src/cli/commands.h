@@ -1,0 +1,11 @@
+/* commands.h - the table of each command, in cmd_NAME.c. */
+#ifndef SHOAL_CLI_COMMANDS_H
+#define SHOAL_CLI_COMMANDS_H
+
+#include "cli/options.h"
+
+extern const struct cli_command cmd_column, cmd_completion, cmd_datagen, cmd_datasize, cmd_find,
+	cmd_index, cmd_info, cmd_ls, cmd_manifest, cmd_order, cmd_read, cmd_run, cmd_verify,
+	cmd_workloads;
+
+#endif

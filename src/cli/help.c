@@ -1,0 +1,169 @@
+/* The help of a command, as text that fits the terminal. */
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "cli/options.h"
+
+#define COLUMNS_DEFAULT 80u
+/* Longer lines are hard to read. */
+#define COLUMNS_MAX 100u
+#define COLUMNS_MIN 40u
+
+/* Where the explanations of options begin, at most: a longer option has its line for itself. */
+#define HELP_COLUMN_MAX(columns) ((columns) < 80 ? (columns)*3 / 8 : 28)
+
+size_t cli_columns(int fd)
+{
+	struct winsize w;
+
+	return ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col >= 20 ? w.ws_col : COLUMNS_DEFAULT;
+}
+
+/* One paragraph of @len bytes, in lines of up to @columns; the cursor is at column @at, and
+ * further lines begin at column @indent. */
+static void put_paragraph(FILE *out, const char *text, size_t len, size_t at, size_t indent,
+			  size_t columns)
+{
+	bool first = true;
+
+	for (size_t i = 0, n; i < len; i += n) {
+		n = strcspn(text + i, " ");
+		if (n > len - i)
+			n = len - i;
+		if (n == 0) {
+			n = 1;
+			continue;
+		}
+		if (!first && at + 1 + n >= columns) {
+			fprintf(out, "\n%*s", (int)indent, "");
+			at = indent;
+			first = true;
+		}
+		at += fprintf(out, "%s%.*s", first ? "" : " ", (int)n, text + i) > 0 ? n + !first
+										     : 0;
+		first = false;
+	}
+	fputc('\n', out);
+}
+
+static void put_paragraphs(FILE *out, const char *text, size_t columns)
+{
+	for (; text && *text; text += strcspn(text, "\n"), text += *text == '\n')
+		put_paragraph(out, text, strcspn(text, "\n"), 0, 0, columns);
+}
+
+static void put_usage(FILE *out, const struct cli_command *c, size_t columns)
+{
+	const char *lead = "usage:", *text = c->usage;
+	size_t at = strlen("usage: shoal  ") + strlen(c->name);
+
+	do {
+		fprintf(out, "%s shoal %s ", lead, c->name);
+		put_paragraph(out, text, strcspn(text, "\n"), at, at, columns);
+		text += strcspn(text, "\n");
+		text += *text == '\n';
+		lead = "      ";
+	} while (*text);
+}
+
+struct help_page {
+	FILE *out;
+	size_t column, columns;
+	const struct cli_section *section; /* of the option before */
+};
+
+static size_t option_len(const struct cli_option *o)
+{
+	return 8 + strlen(o->name) + (o->value ? 1 + strlen(o->value) : 0);
+}
+
+/* "  -o, --output FILE". */
+static void put_option(FILE *out, const struct cli_option *o)
+{
+	if (o->letter)
+		fprintf(out, "  -%c, --%s", o->letter, o->name);
+	else
+		fprintf(out, "      --%s", o->name);
+	if (o->value)
+		fprintf(out, " %s", o->value);
+}
+
+static bool widen(const struct cli_section *s, const struct cli_option *o, void *self)
+{
+	struct help_page *page = self;
+	size_t len = option_len(o) + 2;
+
+	(void)s;
+	if (len > page->column && len <= HELP_COLUMN_MAX(page->columns))
+		page->column = len;
+	return true;
+}
+
+static bool put_entry(const struct cli_section *s, const struct cli_option *o, void *self)
+{
+	struct help_page *page = self;
+	size_t at = option_len(o);
+	char title[128];
+
+	if (page->section != s)
+		fputc('\n', page->out);
+	if (page->section != s && s->title) {
+		snprintf(title, sizeof(title), "%s:", s->title);
+		put_paragraphs(page->out, title, page->columns);
+	}
+	if (page->section != s)
+		put_paragraphs(page->out, s->about, page->columns);
+	page->section = s;
+	put_option(page->out, o);
+	if (at + 2 > page->column) {
+		fputc('\n', page->out);
+		at = 0;
+	}
+	fprintf(page->out, "%*s", (int)(page->column - at), "");
+	put_paragraph(page->out, o->help, strlen(o->help), page->column, page->column,
+		      page->columns);
+	return true;
+}
+
+static size_t readable(size_t columns)
+{
+	return columns > COLUMNS_MAX ? COLUMNS_MAX : columns < COLUMNS_MIN ? COLUMNS_MIN : columns;
+}
+
+void cli_put_help(FILE *out, const struct cli_command *c, size_t columns)
+{
+	struct help_page page = { .out = out, .columns = readable(columns) };
+
+	put_usage(out, c, page.columns);
+	fputc('\n', out);
+	put_paragraphs(out, c->about, page.columns);
+	cli_each_option(c, widen, &page);
+	cli_each_option(c, put_entry, &page);
+	if (c->notes) {
+		fputc('\n', out);
+		put_paragraphs(out, c->notes, page.columns);
+	}
+}
+
+void cli_put_commands(FILE *out, size_t columns)
+{
+	size_t indent = 0;
+
+	fputs("usage: shoal COMMAND [OPTION]...\n\n", out);
+	for (const struct cli_command *const *c = cli_commands; *c; c++)
+		if (strlen((*c)->name) + 4 > indent)
+			indent = strlen((*c)->name) + 4;
+	for (const struct cli_command *const *c = cli_commands; *c; c++) {
+		fprintf(out, "  %-*s", (int)indent - 2, (*c)->name);
+		put_paragraph(out, (*c)->summary, strlen((*c)->summary), indent, indent,
+			      readable(columns));
+	}
+	fputc('\n', out);
+	put_paragraphs(out,
+		       "Run 'shoal COMMAND --help' for a command's options and 'shoal --version' "
+		       "for the version. Exit status: 0 for success, 1 for a failure or a "
+		       "result that is not good, 2 for a wrong command line, 128 plus the "
+		       "signal's number if a signal ended it.",
+		       readable(columns));
+}

@@ -1,0 +1,384 @@
+#include "cli/options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cli/cli.h"
+
+static const struct cli_option help_option = CLI_OTHER(
+	'h', "help", NULL, NULL, "print this text; --help=man prints it as a manual page");
+static const struct cli_section no_section;
+
+/* What parsing knows. */
+struct parser {
+	const struct cli_command *command;
+	void *into; /* the command's arguments */
+	int argc;
+	char **argv;
+	int at;          /* the next one to look at */
+	int nr;          /* words, moved to the front of argv */
+	bool only_words; /* after "--" */
+};
+
+/* An option of the command, and where it was found. */
+struct parser_match {
+	const struct cli_section *section;
+	const struct cli_option *option;
+};
+
+void cli_each_option(const struct cli_command *c,
+		     bool (*each)(const struct cli_section *s, const struct cli_option *o,
+				  void *self),
+		     void *self)
+{
+	for (const struct cli_section *s = c->sections; s->options; s++)
+		for (const struct cli_option *o = s->options; o->name; o++)
+			if (!each(s, o, self))
+				return;
+	each(&no_section, &help_option, self);
+}
+
+/* ---- Values ---- */
+
+/* "1.5": in milliseconds. */
+static int parse_milliseconds(const char *text, uint64_t *ret_ms)
+{
+	size_t whole = strspn(text, "0123456789");
+	const char *rest = text + whole + (text[whole] == '.');
+	size_t digits = strspn(rest, "0123456789");
+	uint64_t s = 0, ms = 0;
+	char thousandths[4] = "000";
+
+	if (whole + digits == 0 || rest[digits] || (whole && parse_digits(text, whole, &s) < 0))
+		return -EINVAL;
+	memcpy(thousandths, rest, u64_min(digits, 3));
+	if (parse_u64(thousandths, &ms) < 0 || s > UINT64_MAX / 1000 - 1)
+		return -ERANGE;
+	*ret_ms = s * 1000 + ms;
+	return 0;
+}
+
+/* The limit as the user would write it. */
+static void put_limit(char *to, size_t cap, enum cli_kind kind, uint64_t v)
+{
+	static const char units[] = "KMGTP";
+	size_t i = 0;
+
+	if (kind == CLI_IS_SECONDS)
+		snprintf(to, cap, "%g", (double)v / 1000);
+	else if (kind != CLI_IS_SIZE || v == 0 || v % 1024)
+		snprintf(to, cap, "%" PRIu64, v);
+	else {
+		for (v /= 1024; v % 1024 == 0 && i + 1 < strlen(units); v /= 1024)
+			i++;
+		snprintf(to, cap, "%" PRIu64 "%c", v, units[i]);
+	}
+}
+
+static bool is_in_limits(const char *command, const struct cli_option *o, uint64_t v)
+{
+	char min[32], max[32];
+
+	if (v >= o->min && (o->max == 0 || v <= o->max))
+		return true;
+	put_limit(min, sizeof(min), o->kind, o->min);
+	put_limit(max, sizeof(max), o->kind, o->max);
+	if (o->max == 0 || o->max >= UINT64_MAX - 1)
+		cli_usage(command, "--%s must be %s or more", o->name, min);
+	else
+		cli_usage(command, "--%s must be %s to %s", o->name, min, max);
+	return false;
+}
+
+static bool take_number(const char *command, const struct cli_option *o, const char *value,
+			void *to)
+{
+	uint64_t v = 0;
+	unsigned count;
+	int rc = o->kind == CLI_IS_SIZE      ? parse_size(value, &v)
+		 : o->kind == CLI_IS_SECONDS ? parse_milliseconds(value, &v)
+					     : parse_u64(value, &v);
+
+	if (rc < 0) {
+		cli_usage(command, "--%s '%s' is %s", o->name, value,
+			  rc == -ERANGE               ? "too large"
+			  : o->kind == CLI_IS_SIZE    ? "not a size, such as 256M or 1.5GB"
+			  : o->kind == CLI_IS_SECONDS ? "not a number of seconds"
+						      : "not a whole number");
+		return false;
+	}
+	if (!is_in_limits(command, o, v))
+		return false;
+	count = (unsigned)v;
+	if (o->kind == CLI_IS_COUNT)
+		memcpy(to, &count, sizeof(count));
+	else
+		memcpy(to, &v, sizeof(v));
+	return true;
+}
+
+/* "a, b or c". */
+static void put_words(char *to, size_t cap, const char *const *words)
+{
+	size_t len = 0;
+
+	*to = '\0';
+	for (size_t i = 0; words[i] && len < cap; i++)
+		len += (size_t)snprintf(to + len, cap - len, "%s%s",
+					i == 0         ? ""
+					: words[i + 1] ? ", "
+						       : " or ",
+					words[i]);
+}
+
+static bool take_word(const char *command, const struct cli_option *o, const char *value, void *to)
+{
+	char known[256];
+
+	for (unsigned i = 0; o->words[i]; i++) {
+		if (strcmp(value, o->words[i]) == 0) {
+			memcpy(to, &i, sizeof(i)); /* an enum has the size of an int */
+			return true;
+		}
+	}
+	put_words(known, sizeof(known), o->words);
+	cli_usage(command, "--%s '%s' is not %s", o->name, value, known);
+	return false;
+}
+
+static bool take_value(const struct parser *p, const struct parser_match *m, const char *value)
+{
+	const char *command = p->command->name;
+	const struct cli_option *o = m->option;
+	char *base = (char *)p->into + m->section->base, *to = base + o->at;
+
+	if (o->given)
+		*(bool *)(base + o->given) = true;
+	switch (o->kind) {
+	case CLI_IS_FLAG:
+		*(bool *)to = true;
+		return true;
+	case CLI_IS_TEXT:
+		memcpy(to, &value, sizeof(value));
+		return true;
+	case CLI_IS_WORD:
+		return take_word(command, o, value, to);
+	case CLI_IS_OTHER:
+		return o->take(command, value, base);
+	case CLI_IS_NUMBER:
+	case CLI_IS_COUNT:
+	case CLI_IS_SIZE:
+	case CLI_IS_SECONDS:
+		break;
+	}
+	return take_number(command, o, value, to);
+}
+
+/* ---- Finding options ---- */
+
+struct search {
+	const char *name;
+	size_t len;
+	char letter;
+	struct parser_match found;
+	bool exact;
+	size_t nr;            /* that begin with the name */
+	const char *names[3]; /* of them, the first */
+	const char *near;     /* the most similar one */
+	size_t distance;
+};
+
+static bool search_option(const struct cli_section *s, const struct cli_option *o, void *self)
+{
+	struct search *x = self;
+
+	if (x->letter ? o->letter == x->letter
+		      : strncmp(o->name, x->name, x->len) == 0 && !o->name[x->len]) {
+		x->found = (struct parser_match){ s, o };
+		x->exact = true;
+		return false;
+	}
+	if (!x->letter && strncmp(o->name, x->name, x->len) == 0) {
+		x->found = (struct parser_match){ s, o };
+		if (x->nr < ARRAY_LEN(x->names))
+			x->names[x->nr] = o->name;
+		x->nr++;
+	}
+	return true;
+}
+
+static bool search_similar(const struct cli_section *s, const struct cli_option *o, void *self)
+{
+	struct search *x = self;
+	size_t d = text_distance(x->name, o->name);
+
+	(void)s;
+	if (d < x->distance) {
+		x->distance = d;
+		x->near = o->name;
+	}
+	return true;
+}
+
+static int unknown_option(const struct parser *p, struct search *x, const char *text)
+{
+	const char *command = p->command->name;
+	char name[64];
+
+	if (x->nr > 1)
+		return cli_usage(command, "'%s' is ambiguous: --%s, --%s%s%s", text, x->names[0],
+				 x->names[1], x->nr > 2 ? ", --" : "",
+				 x->nr > 2 ? x->names[2] : "");
+	snprintf(name, sizeof(name), "%.*s", (int)x->len, x->name);
+	x->name = name;
+	x->distance = SIZE_MAX;
+	cli_each_option(p->command, search_similar, x);
+	if (text_is_near(name, x->distance))
+		return cli_usage(command, "unknown option '%s'; did you mean --%s?", text, x->near);
+	return cli_usage(command, "unknown option '%s'", text);
+}
+
+/* ---- --help and --list-options ---- */
+
+static bool list_option(const struct cli_section *s, const struct cli_option *o, void *self)
+{
+	(void)s;
+	(void)self;
+	printf("--%s%s\n", o->name, o->value ? "=" : "");
+	return true;
+}
+
+static int parser_help(const struct parser *p, const char *value)
+{
+	if (value && strcmp(value, "man") == 0)
+		cli_put_man(stdout, p->command);
+	else if (value)
+		return cli_usage(p->command->name, "--help '%s' is not man", value);
+	else
+		cli_put_help(stdout, p->command, cli_columns(STDOUT_FILENO));
+	return CLI_OK;
+}
+
+/* ---- Parsing ---- */
+
+/* What a step of parsing ends with: go on, or exit. */
+enum { PARSE_ON = -1 };
+
+/* @value follows the option in its word, or is NULL. */
+static int take_option(struct parser *p, const struct parser_match *m, const char *text,
+		       const char *value)
+{
+	const struct cli_option *o = m->option;
+	const char **given;
+
+	if (o == &help_option)
+		return parser_help(p, value);
+	if (o->value && !value) {
+		if (p->at == p->argc)
+			return cli_usage(p->command->name, "option '%s' needs a value", text);
+		value = p->argv[p->at++];
+	} else if (!o->value && value) {
+		return cli_usage(p->command->name, "option '%s' takes no value", text);
+	}
+	if (m->section->given) {
+		given = (const char **)(void *)((char *)p->into + m->section->given);
+		*given = o->name;
+	}
+	return take_value(p, m, value) ? PARSE_ON : CLI_USAGE;
+}
+
+static int parse_long(struct parser *p, const char *text)
+{
+	const char *name = text + 2, *equals = strchr(name, '=');
+	struct search x = { .name = name, .len = equals ? (size_t)(equals - name) : strlen(name) };
+
+	cli_each_option(p->command, search_option, &x);
+	if (!x.exact && x.nr != 1)
+		return unknown_option(p, &x, text);
+	return take_option(p, &x.found, text, equals ? equals + 1 : NULL);
+}
+
+/* "-qo FILE", "-oFILE". */
+static int parse_letters(struct parser *p, const char *text)
+{
+	int rc = PARSE_ON;
+
+	for (const char *at = text + 1; *at && rc == PARSE_ON; at++) {
+		struct search x = { .letter = *at };
+		char name[3] = { '-', *at, '\0' };
+
+		cli_each_option(p->command, search_option, &x);
+		if (!x.exact)
+			return cli_usage(p->command->name, "unknown option '%s'", name);
+		if (x.found.option->value && at[1] == '=')
+			return cli_usage(p->command->name, "write '%s %s' or '--%s=%s'", name,
+					 at + 2, x.found.option->name, at + 2);
+		if (x.found.option->value && at[1])
+			return take_option(p, &x.found, name, at + 1);
+		rc = take_option(p, &x.found, name, NULL);
+	}
+	return rc;
+}
+
+/* The next word: options may stand between others. */
+static int parse_next(struct parser *p)
+{
+	char *text = p->argv[p->at++];
+
+	if (!p->only_words && strcmp(text, "--") == 0) {
+		p->only_words = true;
+		return PARSE_ON;
+	}
+	if (!p->only_words && text[0] == '-' && text[1] == '-')
+		return parse_long(p, text);
+	if (!p->only_words && text[0] == '-' && text[1])
+		return parse_letters(p, text);
+	p->argv[p->nr++] = text;
+	return PARSE_ON;
+}
+
+static int check_sections(const struct parser *p)
+{
+	for (const struct cli_section *s = p->command->sections; s->options; s++)
+		if (s->check && !s->check(p->command->name, (char *)p->into + s->base))
+			return CLI_USAGE;
+	return PARSE_ON;
+}
+
+int cli_run_command(const struct cli_command *c, int argc, char **argv)
+{
+	struct parser p = { .command = c, .argc = argc - 1, .argv = argv + 1 };
+	int status = PARSE_ON;
+
+	if (argc == 2 && strcmp(argv[1], "--list-options") == 0) {
+		cli_each_option(c, list_option, NULL);
+		return CLI_OK;
+	}
+	p.into = calloc(1, c->size + 1);
+	if (!p.into)
+		return cli_fail(c->name, "out of memory");
+	if (c->set_defaults)
+		c->set_defaults(p.into);
+	while (p.at < p.argc && status == PARSE_ON)
+		status = parse_next(&p);
+	if (status == PARSE_ON)
+		status = check_sections(&p);
+	if (status == PARSE_ON && ((unsigned)p.nr < c->min || (c->max && (unsigned)p.nr > c->max)))
+		status = cli_usage(c->name, "%s", c->give);
+	if (status == PARSE_ON)
+		status = c->run(p.into, p.nr, p.argv);
+	free(p.into);
+	return status;
+}
+
+const struct cli_command *cli_find_command(const char *name)
+{
+	for (const struct cli_command *const *c = cli_commands; *c; c++)
+		if (strcmp((*c)->name, name) == 0)
+			return *c;
+	return NULL;
+}

@@ -1,0 +1,141 @@
+/*
+ * options.h - commands as data.
+ *
+ * A command is one table: what it does, its sections of options, and the function that runs it.
+ * Parsing, --help, --help=man, completion and --list-options are made from that table, so none of
+ * them can differ from the others. Sections that several commands share (S3, opening a catalog,
+ * order, loading) are written once; a command embeds the structure that they fill, and gives its
+ * offset as the section's base.
+ */
+#ifndef SHOAL_CLI_OPTIONS_H
+#define SHOAL_CLI_OPTIONS_H
+
+#include <stdio.h>
+
+#include "base/base.h"
+
+/* What an option's value is, and what is stored. */
+enum cli_kind {
+	CLI_IS_FLAG,    /* bool: it takes no value */
+	CLI_IS_TEXT,    /* const char * */
+	CLI_IS_NUMBER,  /* uint64_t */
+	CLI_IS_COUNT,   /* unsigned */
+	CLI_IS_SIZE,    /* uint64_t, in bytes: 256M, 1.5GB */
+	CLI_IS_SECONDS, /* uint64_t, in milliseconds: 10, 0.5 */
+	CLI_IS_WORD,    /* an enum: which of the words it is */
+	CLI_IS_OTHER,   /* what take() does; without a value if the option has none */
+};
+
+struct cli_option {
+	char letter; /* 0: none */
+	const char *name, *value, *help;
+	enum cli_kind kind;
+	size_t at;                /* offset in the structure of the section */
+	uint64_t min, max;        /* of numbers; max 0: no limit */
+	const char *const *words; /* ended by NULL */
+	size_t given;             /* offset of a bool that becomes true; 0: not wanted */
+	/* @into is the structure of the section. False after printing what is wrong. */
+	bool (*take)(const char *command, const char *value, void *into);
+};
+
+/* Rows of a table of options, which ends with CLI_END. @at_ is an offsetof(). */
+#define CLI_FLAG(letter_, name_, at_, help_)                                            \
+	{                                                                               \
+		.letter = (letter_), .name = (name_), .kind = CLI_IS_FLAG, .at = (at_), \
+		.help = help_                                                           \
+	}
+#define CLI_VALUE(letter_, name_, value_, kind_, at_, min_, max_, help_)                  \
+	{                                                                                 \
+		.letter = (letter_), .name = (name_), .value = (value_), .kind = (kind_), \
+		.at = (at_), .min = (min_), .max = (max_), .help = help_                  \
+	}
+#define CLI_TEXT(letter, name, value, at, help) \
+	CLI_VALUE(letter, name, value, CLI_IS_TEXT, at, 0, 0, help)
+#define CLI_NUMBER(name, value, at, min, max, help) \
+	CLI_VALUE(0, name, value, CLI_IS_NUMBER, at, min, max, help)
+/* For commands that must know whether it was given. */
+#define CLI_NUMBER_IF(name_, value_, at_, given_, help_)                                \
+	{                                                                               \
+		.name = (name_), .value = (value_), .kind = CLI_IS_NUMBER, .at = (at_), \
+		.given = (given_), .help = help_                                        \
+	}
+#define CLI_COUNT(name, value, at, min, max, help) \
+	CLI_VALUE(0, name, value, CLI_IS_COUNT, at, min, max, help)
+#define CLI_SIZE(name, at, min, max, help) \
+	CLI_VALUE(0, name, "SIZE", CLI_IS_SIZE, at, min, max, help)
+#define CLI_SECONDS(name, at, min, max, help) \
+	CLI_VALUE(0, name, "SECONDS", CLI_IS_SECONDS, at, min, max, help)
+#define CLI_WORD(name_, value_, at_, words_, help_)                                   \
+	{                                                                             \
+		.name = (name_), .value = (value_), .kind = CLI_IS_WORD, .at = (at_), \
+		.words = (words_), .help = help_                                      \
+	}
+#define CLI_OTHER(letter_, name_, value_, take_, help_)                                        \
+	{                                                                                      \
+		.letter = (letter_), .name = (name_), .value = (value_), .kind = CLI_IS_OTHER, \
+		.take = (take_), .help = help_                                                 \
+	}
+#define CLI_END              \
+	{                    \
+		.name = NULL \
+	}
+
+struct cli_section {
+	const char *title, *about;        /* NULL: without */
+	const struct cli_option *options; /* NULL: the end of the sections */
+	size_t base;                      /* offset of their structure in the command's arguments */
+	/* Offset of a const char * in the arguments, which becomes the last option given of this
+	 * section, such as "--threads"; 0: not wanted. */
+	size_t given;
+	/* After all options were taken, if not NULL. False after printing what is wrong. */
+	bool (*check)(const char *command, void *into);
+};
+
+#define CLI_SECTIONS_MAX 12
+
+struct cli_command {
+	const char *name, *summary;
+	const char *usage; /* a line for each form, without "shoal NAME" */
+	const char *about; /* paragraphs, with a line end after each */
+	struct cli_section sections[CLI_SECTIONS_MAX];
+	const char *notes;             /* paragraphs after the options, or NULL */
+	const char *const *first_word; /* what the first argument may be, for completion; or NULL */
+	unsigned min, max;             /* arguments that are not options; max 0: any number */
+	const char *give;              /* what to say if there are fewer or more */
+	size_t size;                   /* of the arguments, which begin as zeros */
+	void (*set_defaults)(void *arguments);             /* NULL: zeros are right */
+	int (*run)(void *arguments, int nr, char **words); /* returns the exit status */
+};
+
+/* All commands, in the order of the help; ended by NULL. */
+extern const struct cli_command *const cli_commands[];
+
+/* The command @name, or NULL. */
+const struct cli_command *cli_find_command(const char *name);
+
+/* Parse @argv, of which [0] is the command's name, and run it. Returns the exit status. */
+int cli_run_command(const struct cli_command *c, int argc, char **argv);
+
+/* Call @each for all options of a command, --help included, until it returns false. */
+void cli_each_option(const struct cli_command *c,
+		     bool (*each)(const struct cli_section *s, const struct cli_option *o,
+				  void *self),
+		     void *self);
+
+/* ---- help.c ---- */
+
+/* As text for a terminal of @columns. */
+void cli_put_help(FILE *out, const struct cli_command *c, size_t columns);
+
+/* The columns of the terminal that @fd is, or 80. */
+size_t cli_columns(int fd);
+
+/* A list of all commands. */
+void cli_put_commands(FILE *out, size_t columns);
+
+/* ---- man.c ---- */
+
+/* A page in roff, of a command or, if NULL, of shoal itself. */
+void cli_put_man(FILE *out, const struct cli_command *c);
+
+#endif
