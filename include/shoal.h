@@ -481,6 +481,205 @@ SHOAL_CHECKED int shoal_catalog_compare(const struct shoal_catalog *cat,
 					struct shoal_compare_result *ret_result,
 					struct shoal_err *err);
 
+/* ---- Lists as streams ------------------------------------------------------------------- */
+
+/* A file as a list delivers it. What it points to is lent until the next step. */
+struct shoal_entry {
+	const char *name; /* relative to the list's root, ended by a NUL */
+	size_t len;
+	uint64_t size;    /* or SHOAL_SIZE_UNKNOWN */
+	uint64_t samples; /* 1, unless a catalog has another number */
+	const char *etag; /* in quotes; "" if there is none */
+};
+
+/*
+ * Which files a list delivers. Zeros and NULL: all of them. Everything is lent until the list is
+ * closed.
+ */
+struct shoal_select {
+	/* Shell patterns of names to take in (none: all) and to leave out, as for an index. */
+	const char *const *include, *const *exclude;
+	size_t nr_include, nr_exclude;
+	const char *regex;       /* POSIX extended, to be found somewhere in the name */
+	bool ignore_case;        /* of the regular expression */
+	uint64_t min_size;       /* bytes; files of unknown size are refused: -EINVAL */
+	uint64_t max_size;       /* bytes; 0: no limit */
+	const char *start_after; /* names after this one, which need not exist */
+	const char *end_before;  /* names before this one, which need not exist */
+	uint64_t limit;          /* at most so many; 0: no limit */
+	/* Only names that this catalog has, or, with `not_in`, only those that it does not have. */
+	const struct shoal_catalog *names;
+	bool not_in;
+	/*
+	 * A share of the names: those whose hash with the key `seed`, as a fraction of 1, is at
+	 * least `from` and less than `to`. It depends on the name alone, so that a file stays in
+	 * its share when others come and go. `to` 0: all.
+	 */
+	double from, to;
+	uint64_t seed;
+};
+
+struct shoal_list_options {
+	struct shoal_select select;
+	bool no_sizes;   /* do not request sizes, which of files cost many times what names cost */
+	bool etags;      /* of a bucket: request ETags */
+	bool follow;     /* symbolic links are what they lead to; otherwise they are left out */
+	bool one_fs;     /* stay on the file system of the root */
+	bool keep_going; /* leave out what cannot be read, and warn */
+	unsigned nr_threads; /* that list ahead; 0: what suits the store */
+	/*
+	 * Only part shard (from 0 on) of nr_shards disjoint parts: of a bucket an interval of keys,
+	 * on which all callers agree as long as the bucket is unchanged; of a directory the names
+	 * with that hash modulo nr_shards, so that every caller reads the whole tree. 0: all.
+	 */
+	unsigned shard, nr_shards;
+	const char *tmp_dir; /* for directories that exceed memory; NULL: $TMPDIR, or /tmp */
+	const struct shoal_store_config *config; /* how to reach a bucket; lent for the call */
+	const int *stop; /* a step ends with -ECANCELED once it is not 0. May be NULL */
+	/* Something that was left out, with keep_going: by any thread, one at a time. May be NULL.
+	 */
+	void (*warn)(void *self, const char *words);
+	void *self;
+};
+
+struct shoal_list;
+
+/*
+ * List the files below @uri, a directory or a bucket (as for shoal_index_tree()), in bytewise order
+ * of their names, without a catalog and in memory that does not grow with their number. Threads
+ * list ahead of the caller, up to a limit; a directory that is too large for memory is sorted in a
+ * temporary file. Files that change meanwhile may or may not be delivered; the others are, once.
+ */
+SHOAL_CHECKED int shoal_list_open(const char *uri, const struct shoal_list_options *options,
+				  struct shoal_list **ret_list, struct shoal_err *err);
+
+/* The same stream from a catalog, which is lent until the list is closed. @select may be NULL. */
+SHOAL_CHECKED int shoal_list_catalog(const struct shoal_catalog *cat,
+				     const struct shoal_select *select,
+				     struct shoal_list **ret_list, struct shoal_err *err);
+
+enum shoal_repeated {
+	SHOAL_REPEATED_LAST, /* of a name in several lists the last one's entry is taken */
+	SHOAL_REPEATED_FAIL, /* a name in several lists is an error: -EEXIST */
+};
+
+/*
+ * One list of all that is in @nr lists. It takes them over, and closes them with itself; after a
+ * failure they are still the caller's. Its root is that of the first.
+ */
+SHOAL_CHECKED int shoal_list_merge(struct shoal_list *const *lists, size_t nr,
+				   enum shoal_repeated repeated, struct shoal_list **ret_list,
+				   struct shoal_err *err);
+
+struct shoal_list_info {
+	const char *root; /* URI that the names are relative to; lent until the list is closed */
+	bool sizes;       /* entries have sizes */
+	bool etags;       /* entries have ETags, as far as they can be kept */
+	uint64_t samples_per_file; /* 0 if it differs from file to file */
+};
+
+SHOAL_API void shoal_list_info(const struct shoal_list *list, struct shoal_list_info *ret_info);
+
+/* Step to the next file: 1, 0 at the end, or an error, after which the list can only be closed.
+ * By one thread at a time. */
+SHOAL_CHECKED int shoal_list_next(struct shoal_list *list, const struct shoal_entry **ret_entry,
+				  struct shoal_err *err);
+
+/*
+ * Have @waiting called by the thread that steps, some ten times per second while that takes long:
+ * a value other than 0 ends the list with -ECANCELED.
+ */
+SHOAL_API void shoal_list_set_waiting(struct shoal_list *list, int (*waiting)(void *self),
+				      void *self);
+
+/* End its threads and free it. NULL is fine. Returns NULL. */
+SHOAL_API struct shoal_list *shoal_list_close(struct shoal_list *list);
+
+struct shoal_list_totals {
+	uint64_t nr_files, nr_samples;
+	uint64_t nr_bytes; /* SHOAL_SIZE_UNKNOWN if sizes are not known */
+};
+
+/* Step to the end and count. */
+SHOAL_CHECKED int shoal_list_count(struct shoal_list *list, struct shoal_list_totals *ret_totals,
+				   struct shoal_err *err);
+
+struct shoal_write_options {
+	const char *output;        /* the catalog to write */
+	const char *root;          /* URI; NULL: the list's own */
+	const char *tmp_dir;       /* NULL: beside the catalog */
+	uint64_t samples_per_file; /* of every file, instead of the list's; 0: the list's */
+	bool refuse_empty; /* -ENOENT rather than a catalog without names; what was there stays */
+	const int *stop;   /* ends with -ECANCELED once it is not 0. May be NULL */
+	void (*progress)(void *self, uint64_t nr_names); /* now and then. May be NULL */
+	void *self;
+};
+
+/* Write the rest of a list to a catalog, in about 20 MB at any number of names. */
+SHOAL_CHECKED int shoal_list_write(struct shoal_list *list,
+				   const struct shoal_write_options *options,
+				   struct shoal_list_totals *ret_totals, struct shoal_err *err);
+
+/*
+ * Join catalogs, such as the parts of a bucket that were listed apart, to one. All have the same
+ * root, or options->root replaces them; all know sizes, or none does: otherwise -EINVAL. If the
+ * names of each come after those of the one before, they are copied without decoding them.
+ */
+SHOAL_CHECKED int shoal_catalog_merge(const struct shoal_catalog *const *cats, size_t nr,
+				      enum shoal_repeated repeated,
+				      const struct shoal_write_options *options,
+				      struct shoal_list_totals *ret_totals, struct shoal_err *err);
+
+struct shoal_diff_options {
+	/* Each difference, in the order of names: as in shoal_compare_options. May be NULL. */
+	int (*differs)(void *self, enum shoal_difference what, const char *name, size_t len,
+		       uint64_t was, uint64_t is);
+	void *self;
+	const int *stop; /* ends with -ECANCELED once it is not 0. May be NULL */
+};
+
+/*
+ * Compare what @old has with what @new has: names, sizes where both have them, and ETags where both
+ * have them. SHOAL_MISSING is in @old only, SHOAL_NEW in @new only.
+ */
+SHOAL_CHECKED int shoal_list_diff(struct shoal_list *old, struct shoal_list *new_list,
+				  const struct shoal_diff_options *options,
+				  struct shoal_compare_result *ret_result, struct shoal_err *err);
+
+#define SHOAL_STAT_TOP   100 /* folders and extensions, the largest; and largest files */
+#define SHOAL_STAT_DEPTH 64
+
+struct shoal_stat_row {
+	char *name; /* of a folder: without a slash at its end, "" for the root; ".jpg" */
+	uint64_t nr_files, nr_bytes;
+};
+
+/* Figures about a dataset. All of bounded size, whatever the number of files. */
+struct shoal_stat {
+	struct shoal_list_totals totals;
+	uint64_t
+		nr_folders; /* at the depth that was asked for, the root included if it has files */
+	uint64_t nr_extensions;
+	/* Largest first, by bytes, or by files if sizes are not known. */
+	struct shoal_stat_row folder[SHOAL_STAT_TOP], extension[SHOAL_STAT_TOP],
+		largest[SHOAL_STAT_TOP];
+	size_t nr_folder_rows, nr_extension_rows, nr_largest;
+	/* Files of 0 bytes, then of 2^(i-1) up to 2^i - 1 bytes. */
+	uint64_t sizes[65], bytes[65];
+	uint64_t min_size, max_size;
+	uint64_t depth[SHOAL_STAT_DEPTH]; /* files by the slashes in their names; the last: or more
+					   */
+	uint64_t max_depth, longest_name;
+	/* Files whose extension did not fit into the table of 4096: they are in no row. */
+	uint64_t nr_other_extensions;
+};
+
+/* Step to the end and count. Folders are those with @depth parts (0 means 1), or fewer. Release it
+ * after success. */
+SHOAL_CHECKED int shoal_list_stat(struct shoal_list *list, unsigned depth,
+				  struct shoal_stat *ret_stat, struct shoal_err *err);
+SHOAL_API void shoal_stat_release(struct shoal_stat *stat);
+
 /* ---- Columns ---------------------------------------------------------------------------- */
 
 /*

@@ -20,13 +20,14 @@ SEES = {
     "sort": [],
     "open": ["store", "catalog"],
     "index": ["sort", "store", "catalog", "comm", "open"],
+    "list": ["index", "sort", "store", "catalog"],
     "load": ["store", "catalog", "order", "comm"],
     "workload": ["order"],
     "datagen": ["workload", "store", "catalog", "open", "load", "comm", "format"],
     "run": ["workload", "datagen", "store", "index", "catalog", "open", "order", "load", "comm"],
     "report": ["workload", "run"],
-    "cli": ["store", "index", "catalog", "open", "order", "load", "workload", "datagen", "run", "report", "comm", "format"],
-    "python": ["store", "index", "catalog", "open", "order", "load", "comm"],
+    "cli": ["store", "index", "list", "catalog", "open", "order", "load", "workload", "datagen", "run", "report", "comm", "format"],
+    "python": ["store", "index", "list", "catalog", "open", "order", "load", "comm"],
 }
 
 BANNED = {

@@ -13,6 +13,7 @@ from ._store import S3Config
 from .catalog import Catalog, Difference, Names, StorageCheck
 from .columns import Batches, Column, ColumnWriter, KeptOrder, join_columns
 from .indexing import IndexProgress, index, index_pattern
+from .listing import Entry, Listing, Stat, StatRow, count, diff, filter, from_uris, list, merge, split, stat
 from .loader import Audit, AuditError, Batch, Loader
 from .manifests import manifest
 from .order import Order, sample_seed
@@ -30,23 +31,35 @@ __all__ = [
     "ColumnWriter",
     "DamagedError",
     "Difference",
+    "Entry",
     "Error",
     "IndexProgress",
     "KeptOrder",
+    "Listing",
     "Loader",
     "Names",
     "NotFoundError",
     "Order",
     "S3Config",
     "StaleError",
+    "Stat",
+    "StatRow",
     "StorageCheck",
     "TransformError",
     "WaitedTooLongError",
     "__version__",
+    "count",
+    "diff",
+    "filter",
+    "from_uris",
     "index",
     "index_pattern",
     "join_columns",
+    "list",
     "manifest",
+    "merge",
     "sample_seed",
     "scan",
+    "split",
+    "stat",
 ]

@@ -91,7 +91,7 @@ PyMODINIT_FUNC PyInit__shoal(void)
 		return NULL;
 	if (PyModule_AddStringConstant(module, "version", shoal_version()) < 0 ||
 	    py_add_catalog(module) < 0 || py_add_column(module) < 0 || py_add_order(module) < 0 ||
-	    py_add_loader(module) < 0 || py_add_reader(module) < 0 || py_add_index(module) < 0 ||
+	    py_add_loader(module) < 0 || py_add_reader(module) < 0 || py_add_index(module) < 0 || py_add_list(module) < 0 ||
 	    py_add_plain(module) < 0 || py_add_shared(module) < 0 || py_add_store(module) < 0) {
 		Py_DECREF(module);
 		return NULL;

@@ -52,6 +52,7 @@ int py_store_config(PyObject *object, struct shoal_store_config *config,
 int py_add_catalog(PyObject *module);
 int py_add_column(PyObject *module);
 int py_add_index(PyObject *module);
+int py_add_list(PyObject *module);
 int py_add_loader(PyObject *module);
 int py_add_order(PyObject *module);
 int py_add_plain(PyObject *module);

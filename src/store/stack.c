@@ -181,6 +181,18 @@ static bool stack_unit_start(struct store *s, const void *unit, size_t len, cons
 	return store_unit_start(stack_of(s)->inner, unit, len, ret_name, ret_len);
 }
 
+static bool stack_unit_end(struct store *s, const void *unit, size_t len, const char **ret_name,
+			   size_t *ret_len)
+{
+	return store_unit_end(stack_of(s)->inner, unit, len, ret_name, ret_len);
+}
+
+static size_t stack_interval(struct store *s, const char *after, size_t after_len, const char *upto,
+			     size_t upto_len, void *unit)
+{
+	return store_interval(stack_of(s)->inner, after, after_len, upto, upto_len, unit);
+}
+
 static int stack_shard(struct store *s, unsigned k, unsigned n, const int *stop, void *unit,
 		       size_t *ret_len, struct shoal_err *err)
 {
@@ -208,6 +220,7 @@ static int stack_list(struct store *s, const struct store_list_options *options,
 		.abort = stack_abort, .remove = stack_remove, .sync = stack_sync,             \
 		.space = stack_space, .unit = stack_unit, .unit_start = stack_unit_start,     \
 		.list = stack_list, .read_if = stack_read_if, .shard = stack_shard,           \
+		.unit_end = stack_unit_end, .interval = stack_interval,                       \
 		.requests = stack_requests, .examine = stack_examine, .fetch = stack_fetch,   \
 	}
 

@@ -286,6 +286,20 @@ bool store_unit_start(struct store *s, const void *unit, size_t len, const char 
 	return s->ops->unit_start && s->ops->unit_start(s, unit, len, ret_name, ret_len);
 }
 
+bool store_unit_end(struct store *s, const void *unit, size_t len, const char **ret_name,
+		    size_t *ret_len)
+{
+	return s->ops->unit_end && s->ops->unit_end(s, unit, len, ret_name, ret_len);
+}
+
+size_t store_interval(struct store *s, const char *after, size_t after_len, const char *upto,
+		      size_t upto_len, void *unit)
+{
+	if (!s->ops->interval)
+		return 0;
+	return s->ops->interval(s, after, after_len, upto, upto_len, unit);
+}
+
 int store_shard(struct store *s, unsigned k, unsigned n, const int *stop, void *unit,
 		size_t *ret_len, struct shoal_err *err)
 {

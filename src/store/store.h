@@ -204,6 +204,13 @@ struct store_ops {
 	 */
 	bool (*unit_start)(struct store *s, const void *unit, size_t len, const char **ret_name,
 			   size_t *ret_len);
+	/* As unit_start: all that a unit finds is at most *@ret_name. False: it has no end. */
+	bool (*unit_end)(struct store *s, const void *unit, size_t len, const char **ret_name,
+			 size_t *ret_len);
+	/* Write the unit of the names after @after up to @upto (NULL: all) to @unit, of
+	 * STORE_UNIT_MAX bytes. Returns its length. NULL: units are not intervals of names. */
+	size_t (*interval)(struct store *s, const char *after, size_t after_len, const char *upto,
+			   size_t upto_len, void *unit);
 	/*
 	 * Write the unit of part @k (from 0) of @n roughly equal parts of the store to @unit, of
 	 * STORE_UNIT_MAX bytes. All callers get the same parts.
@@ -300,6 +307,12 @@ static inline bool store_has_directories(struct store *s)
 
 bool store_unit_start(struct store *s, const void *unit, size_t len, const char **ret_name,
 		      size_t *ret_len);
+bool store_unit_end(struct store *s, const void *unit, size_t len, const char **ret_name,
+		    size_t *ret_len);
+
+/* 0 if units of the store are not intervals of names. */
+size_t store_interval(struct store *s, const char *after, size_t after_len, const char *upto,
+		      size_t upto_len, void *unit);
 int store_shard(struct store *s, unsigned k, unsigned n, const int *stop, void *unit,
 		size_t *ret_len, struct shoal_err *err) MUST_USE;
 int store_list(struct store *s, const struct store_list_options *options, const void *unit,

@@ -99,6 +99,35 @@ bool store_s3_unit_start(struct store *s, const void *unit, size_t len, const ch
 	return !span.bad;
 }
 
+bool store_s3_unit_end(struct store *s, const void *unit, size_t len, const char **ret_name,
+		       size_t *ret_len)
+{
+	struct span span = { .p = unit, .end = (const uint8_t *)unit + len };
+
+	(void)s;
+	if (len == 0 || span_u8(&span) != 'K')
+		return false;
+	(void)span_bytes(&span, span_varint(&span));
+	*ret_len = span_left(&span);
+	*ret_name = (const char *)span.p;
+	return !span.bad && *ret_len > 0;
+}
+
+size_t store_s3_interval(struct store *s, const char *after, size_t after_len, const char *upto,
+			 size_t upto_len, void *unit)
+{
+	uint8_t *p = unit;
+
+	(void)s;
+	*p++ = 'K';
+	p = varint_put(p, after_len);
+	memcpy(p, after, after_len);
+	p += after_len;
+	if (upto)
+		memcpy(p, upto, upto_len);
+	return (size_t)(p - (uint8_t *)unit) + (upto ? upto_len : 0);
+}
+
 static void say_left(void *self, const struct s3_name *lo, const struct s3_name *hi)
 {
 	struct s3_listing *l = self;

@@ -36,6 +36,10 @@ int store_s3_list(struct store *s, const struct store_list_options *options, con
 /* The K-th of N parts: see shard.c. */
 bool store_s3_unit_start(struct store *s, const void *unit, size_t len, const char **ret_name,
 			 size_t *ret_len);
+bool store_s3_unit_end(struct store *s, const void *unit, size_t len, const char **ret_name,
+		       size_t *ret_len);
+size_t store_s3_interval(struct store *s, const char *after, size_t after_len, const char *upto,
+			 size_t upto_len, void *unit);
 int store_s3_shard(struct store *s, unsigned k, unsigned n, const int *stop, void *unit,
 		   size_t *ret_len, struct shoal_err *err) MUST_USE;
 

@@ -1,0 +1,244 @@
+/* From lists to catalogs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/name.h"
+#include "catalog/writer.h"
+#include "list/list.h"
+
+#define PROGRESS_EVERY 0x10000u
+
+static struct shoal_writer_options writer_options(const struct shoal_list_info *info,
+						  const struct shoal_write_options *o)
+{
+	return (struct shoal_writer_options){
+		.root = o->root ? o->root : info->root,
+		.sizes = info->sizes,
+		.etags = info->etags,
+		.samples_per_file =
+			o->samples_per_file ? o->samples_per_file : info->samples_per_file,
+		.tmp_dir = o->tmp_dir,
+	};
+}
+
+static int write_report(const struct shoal_write_options *o, uint64_t nr, struct shoal_err *err)
+{
+	if (list_is_stopped(o->stop))
+		return err_set(err, -ECANCELED, "interrupted: nothing was written");
+	if (o->progress)
+		o->progress(o->self, nr);
+	return 0;
+}
+
+/* Add all entries; of the digest the writer takes care. */
+static int write_entries(struct shoal_list *list, struct shoal_writer *writer,
+			 const struct shoal_write_options *o, struct shoal_list_totals *t,
+			 struct shoal_err *err)
+{
+	struct cat_digester digester = writer_digester(writer);
+	struct list_entry e;
+	int rc;
+
+	while ((rc = list_step(list, &e, err)) > 0) {
+		if (o->samples_per_file)
+			e.samples = o->samples_per_file;
+		if (!list->info.sizes)
+			e.size = SHOAL_SIZE_UNKNOWN;
+		t->nr_samples += e.samples;
+		t->nr_bytes += list->info.sizes ? e.size : 0;
+		cat_digester_add(&digester, e.name, e.len, e.size, e.samples);
+		rc = writer_add_sorted(writer, (const char *)e.name, e.len, e.size, e.samples,
+				       e.etag, err);
+		if (rc == 0 && (t->nr_files++ & (PROGRESS_EVERY - 1)) == 0)
+			rc = write_report(o, t->nr_files, err);
+		if (rc < 0)
+			return rc;
+	}
+	writer_add_packed(writer, &digester);
+	return rc;
+}
+
+static int write_seal(struct shoal_writer *writer, const struct shoal_write_options *o,
+		      const struct shoal_list_totals *t, struct shoal_err *err)
+{
+	int rc = write_report(o, t->nr_files, err);
+
+	if (rc == 0 && o->refuse_empty && t->nr_files == 0)
+		rc = err_set(err, -ENOENT, "there are no names to make a catalog of");
+	if (rc == 0)
+		return shoal_writer_seal(writer, err);
+	shoal_writer_abort(writer);
+	return rc;
+}
+
+int shoal_list_write(struct shoal_list *list, const struct shoal_write_options *options,
+		     struct shoal_list_totals *ret_totals, struct shoal_err *err)
+{
+	struct shoal_list_totals t = { 0 };
+	struct shoal_writer_options wo = writer_options(&list->info, options);
+	struct shoal_writer *writer;
+	int rc = shoal_writer_open(options->output, &wo, &writer, err);
+
+	if (rc < 0)
+		return rc;
+	rc = write_entries(list, writer, options, &t, err);
+	if (rc < 0) {
+		shoal_writer_abort(writer);
+		return rc;
+	}
+	rc = write_seal(writer, options, &t, err);
+	if (!list->info.sizes)
+		t.nr_bytes = SHOAL_SIZE_UNKNOWN;
+	if (rc == 0 && ret_totals)
+		*ret_totals = t;
+	return rc;
+}
+
+/* ---- Joining catalogs ---- */
+
+struct catalog_join {
+	const struct shoal_catalog *const *cats;
+	size_t nr;
+	struct shoal_list_info info; /* of all together */
+	bool etags_differ, samples_differ;
+};
+
+static int join_check(struct catalog_join *j, const struct shoal_write_options *o,
+		      struct shoal_err *err)
+{
+	struct shoal_catalog_info first, info;
+
+	if (j->nr == 0)
+		return err_set(err, -EINVAL, "there is no catalog to join");
+	shoal_catalog_info(j->cats[0], &first);
+	j->info = (struct shoal_list_info){ .root = first.root,
+					    .sizes = first.nr_bytes != SHOAL_SIZE_UNKNOWN,
+					    .etags = first.etags,
+					    .samples_per_file = first.samples_per_file };
+	for (size_t i = 1; i < j->nr; i++) {
+		shoal_catalog_info(j->cats[i], &info);
+		if (!o->root && strcmp(first.root, info.root) != 0)
+			return err_set_hint(err, -EINVAL, SHOAL_HINT_ROOT,
+					    "the roots of catalog 1, '%.200s', and catalog %zu, "
+					    "'%.200s', differ",
+					    first.root, i + 1, info.root);
+		if ((info.nr_bytes != SHOAL_SIZE_UNKNOWN) != j->info.sizes)
+			return err_set_hint(err, -EINVAL, SHOAL_HINT_SIZES,
+					    "catalog %zu has %s sizes, but catalog 1 has %s", i + 1,
+					    j->info.sizes ? "no" : "",
+					    j->info.sizes ? "them" : "none");
+		j->etags_differ = j->etags_differ || info.etags != first.etags;
+		j->info.etags = j->info.etags || info.etags;
+		if (info.samples_per_file != j->info.samples_per_file)
+			j->info.samples_per_file = 0;
+	}
+	return 0;
+}
+
+/* The first and the last name of a catalog, which has some. */
+static int join_ends(const struct shoal_catalog *cat, uint64_t nr, char *first, char *last,
+		     struct shoal_err *err)
+{
+	int rc = shoal_catalog_name(cat, 0, first);
+
+	if (rc >= 0)
+		rc = shoal_catalog_name(cat, nr - 1, last);
+	return rc < 0 ? shoal_catalog_explain(cat, rc, err) : 0;
+}
+
+/* Whether the names of each come after those of the one before: 1, 0, or an error. */
+static int join_is_in_order(const struct catalog_join *j, struct shoal_err *err)
+{
+	char(*name)[SHOAL_NAME_MAX + 1] = malloc(3 * sizeof(*name));
+	struct shoal_catalog_info info;
+	bool any = false;
+	int rc = name ? 1 : err_set(err, -ENOMEM, "out of memory");
+
+	for (size_t i = 0; i < j->nr && rc > 0; i++) {
+		int ends;
+
+		shoal_catalog_info(j->cats[i], &info);
+		if (info.nr_files == 0)
+			continue;
+		ends = join_ends(j->cats[i], info.nr_files, name[0], name[1], err);
+		if (ends < 0)
+			rc = ends;
+		else if (any && strcmp(name[2], name[0]) >= 0)
+			rc = 0;
+		memcpy(name[2], name[1], sizeof(name[1]));
+		any = true;
+	}
+	free(name);
+	return rc;
+}
+
+/* Copy them one after the other, without decoding them. */
+static int join_append(const struct catalog_join *j, const struct shoal_write_options *o,
+		       struct shoal_list_totals *t, struct shoal_err *err)
+{
+	struct shoal_writer_options wo = writer_options(&j->info, o);
+	struct shoal_catalog_info info;
+	struct shoal_writer *writer;
+	int rc = shoal_writer_open(o->output, &wo, &writer, err);
+
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < j->nr && rc == 0; i++) {
+		shoal_catalog_info(j->cats[i], &info);
+		rc = shoal_writer_append(writer, j->cats[i], err);
+		t->nr_files += info.nr_files;
+		t->nr_samples += info.nr_samples;
+		t->nr_bytes += j->info.sizes ? info.nr_bytes : 0;
+		if (rc == 0)
+			rc = write_report(o, t->nr_files, err);
+	}
+	if (rc == 0)
+		return write_seal(writer, o, t, err);
+	shoal_writer_abort(writer);
+	return rc;
+}
+
+/* Merge their entries. */
+static int join_merge(const struct catalog_join *j, enum shoal_repeated repeated,
+		      const struct shoal_write_options *o, struct shoal_list_totals *t,
+		      struct shoal_err *err)
+{
+	struct shoal_list **lists = calloc(j->nr, sizeof(struct shoal_list *)), *all = NULL;
+	size_t nr = 0;
+	int rc = lists ? 0 : err_set(err, -ENOMEM, "out of memory");
+
+	for (; nr < j->nr && rc == 0; nr += rc == 0)
+		rc = shoal_list_catalog(j->cats[nr], NULL, &lists[nr], err);
+	if (rc == 0)
+		rc = shoal_list_merge(lists, nr, repeated, &all, err);
+	if (rc == 0)
+		rc = shoal_list_write(all, o, t, err);
+	else
+		while (nr > 0)
+			shoal_list_close(lists[--nr]);
+	shoal_list_close(all);
+	free(lists);
+	return rc;
+}
+
+int shoal_catalog_merge(const struct shoal_catalog *const *cats, size_t nr,
+			enum shoal_repeated repeated, const struct shoal_write_options *options,
+			struct shoal_list_totals *ret_totals, struct shoal_err *err)
+{
+	struct catalog_join j = { .cats = cats, .nr = nr };
+	struct shoal_list_totals t = { 0 };
+	int rc = join_check(&j, options, err);
+	bool as_they_are = !options->root && !options->samples_per_file && !j.etags_differ;
+
+	if (rc == 0 && as_they_are)
+		rc = join_is_in_order(&j, err);
+	if (rc > 0)
+		rc = join_append(&j, options, &t, err);
+	else if (rc == 0)
+		rc = join_merge(&j, repeated, options, &t, err);
+	if (rc == 0 && !j.info.sizes)
+		t.nr_bytes = SHOAL_SIZE_UNKNOWN;
+	if (rc == 0 && ret_totals)
+		*ret_totals = t;
+	return rc;
+}
