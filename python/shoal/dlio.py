@@ -1,21 +1,24 @@
-"""DLIO on Shoal's catalog and order, through DLIO's own plug-in keys, without changing DLIO.
+"""DLIO with Shoal's catalog, order and loader, through DLIO's own plug-in keys, without changes to
+DLIO.
 
-The data loader reads with Shoal's engine, in Shoal's order, new in every epoch; DLIO's workers, their pickles
-and their caches are not used:
+The data loader reads with Shoal's engine, in Shoal's order, which is new in every epoch; DLIO's
+workers, their pickles and their caches are not used:
 
     reader:
       data_loader_classname: shoal.dlio.ShoalDataLoader
       data_loader_sampler: index
 
-The files of an epoch are those that DLIO itself would read: the first num_files_train of its list, below storage_root and
-data_folder, in a folder or a bucket. Each is read once per epoch, but for those that do not fill a step of all ranks.
+The files of an epoch are those that DLIO itself would read: the first num_files_train of its list,
+below storage_root and data_folder, in a folder or a bucket. Each is read once per epoch, except for
+those that do not fill a step of all ranks.
 
-The catalog is $SHOAL_CATALOG, in which {dataset} stands for train or valid; by default train.cat and valid.cat in the data folder, which
-must be writable then. It is made of the folder when it is not there. DLIO lists the folder itself before any plug-in is
-asked, which takes its own memory and time.
+The catalog is $SHOAL_CATALOG, in which {dataset} stands for train or valid; by default train.cat
+and valid.cat in the data folder, which must then be writable. A missing catalog is made from the
+folder. DLIO lists the folder itself before it calls any plug-in, which takes its own memory and
+time.
 
-read_threads is how many reads are in flight per rank; prefetch_size how many batches are read ahead; sample_shuffle off
-reads in the order of names; seed_change_epoch off repeats one order.
+read_threads is the number of reads in flight per rank; prefetch_size the number of batches that are
+read ahead; sample_shuffle off reads in the order of names; seed_change_epoch off repeats one order.
 """
 
 import errno
@@ -38,14 +41,14 @@ from .loader import Loader
 
 __all__ = ["ShoalDataLoader"]
 
-_WAIT = 3600  # seconds for another process to make the catalog
+_WAIT = 3600  # seconds to wait for another process that makes the catalog
 
-# DLIO's storage_options and the fields of S3Config.
+# DLIO's storage_options, and the fields of S3Config.
 _S3_OPTIONS = {"endpoint_url": "endpoint", "region": "region", "access_key_id": "access_key",
                "secret_access_key": "secret_key"}
 
 
-# ---- Where the dataset is
+# ---- The location of the dataset
 
 
 def _dataset_name(dataset_type):
@@ -55,12 +58,12 @@ def _dataset_name(dataset_type):
 def _is_bucket(args):
     kind = str(args.storage_type)
     if kind not in ("local_fs", "s3"):
-        raise BadValueError(22, "shoal.dlio reads storage_type local_fs and s3, not %s: use DLIO's own loader for that" % kind)
+        raise BadValueError(22, "shoal.dlio supports storage_type local_fs and s3, not %s: use DLIO's own loader for that" % kind)
     return kind == "s3"
 
 
 def data_folder(args, dataset_type):
-    """The folder, or s3:// URI, that DLIO lists: its list's names begin with it."""
+    """The folder, or s3:// URI, that DLIO lists: the prefix of the names in its list."""
     folder = os.path.join(args.data_folder, _dataset_name(dataset_type))
     if not _is_bucket(args):
         return os.path.join(args.storage_root or "", folder)
@@ -72,32 +75,32 @@ def _bucket_uri(bucket, key):
 
 
 def _storage(args, dataset_type):
-    """The same as Shoal finds it."""
+    """The same folder as a URI or path for Shoal."""
     folder = data_folder(args, dataset_type)
     if not _is_bucket(args):
         return folder
     whole = str((getattr(args, "storage_options", None) or {}).get("use_full_object_uri", "")).lower() in ("true", "1", "yes")
-    if whole or importlib.util.find_spec("dlio_benchmark.storage.s3_torch_storage"):  # Argonne's always does
-        # The whole URI is the object's key.
+    if whole or importlib.util.find_spec("dlio_benchmark.storage.s3_torch_storage"):  # always so in Argonne's DLIO
+        # The key of the object is the whole URI.
         return _bucket_uri(folder.split("/")[2], folder)
     return folder
 
 
 def _s3_config(args):
-    """The server and the keys of storage_options. None: as the environment has them."""
+    """The server and the keys of storage_options. None: the environment's."""
     options = getattr(args, "storage_options", None) or {}
     given = {field: str(options[key]) for key, field in _S3_OPTIONS.items() if options.get(key)}
     return S3Config(**given) if _is_bucket(args) and given else None
 
 
 def catalog_path(args, dataset_type):
-    """Where the catalog of a dataset is."""
+    """The path of the catalog of a dataset."""
     name = _dataset_name(dataset_type)
     given = os.environ.get("SHOAL_CATALOG")
     if given:
         return given.replace("{dataset}", name)
     if _is_bucket(args):
-        raise BadValueError(22, "with storage_type s3, say where the catalog is, or shall be made: SHOAL_CATALOG=/path/{dataset}.cat, in which "
+        raise BadValueError(22, "with storage_type s3, set the path of the catalog, which is made if it is missing: SHOAL_CATALOG=/path/{dataset}.cat, in which "
                             "{dataset} stands for train or valid")
     return data_folder(args, dataset_type) + ".cat"
 
@@ -106,7 +109,9 @@ def catalog_path(args, dataset_type):
 
 
 def _patterns(args, dataset_type):
-    """Which files DLIO takes: by the end of the name in a folder, by the extension in subfolders."""
+    """The patterns of the files that DLIO reads: by the end of the name in a folder, by the
+    extension in subfolders.
+    """
     kind = str(args.format)
     nr_subfolders = args.num_subfolders_train if dataset_type is DatasetType.TRAIN else args.num_subfolders_eval
     if _is_bucket(args):
@@ -117,7 +122,7 @@ def _patterns(args, dataset_type):
 
 
 def _when_made(path, make, s3=None):
-    """A catalog that whoever comes first makes when it is not there, while the others wait."""
+    """A catalog that the first process makes if it is missing, while the others wait."""
     until = time.monotonic() + _WAIT
     while not parse_uri(path).objects and not os.path.exists(path):
         try:
@@ -128,7 +133,7 @@ def _when_made(path, make, s3=None):
             elif e.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                 raise
             else:
-                raise type(e)(e.errno, "the catalog '%s' cannot be made: %s. Say where it may be: SHOAL_CATALOG=/path/{dataset}.cat, in which "
+                raise type(e)(e.errno, "the catalog '%s' cannot be made: %s. Set another path: SHOAL_CATALOG=/path/{dataset}.cat, in which "
                               "{dataset} stands for train or valid" % (path, e)) from None
     return Catalog(path, s3=s3)
 
@@ -136,59 +141,59 @@ def _when_made(path, make, s3=None):
 def open_catalog(args, dataset_type):
     """The catalog of all files of a dataset."""
     if args.num_samples_per_file != 1:
-        raise BadValueError(22, "shoal.dlio reads files of one sample, and num_samples_per_file is %d: use DLIO's own "
+        raise BadValueError(22, "shoal.dlio supports files of one sample, but num_samples_per_file is %d: use DLIO's own "
                             "loader for these" % args.num_samples_per_file)
     path, s3 = catalog_path(args, dataset_type), _s3_config(args)
     catalog = _when_made(path, lambda: index(_storage(args, dataset_type), path, s3=s3, **_patterns(args, dataset_type)), s3)
     if len(catalog) and catalog.samples_per_file != 1:
-        raise BadValueError(22, "shoal.dlio reads files of one sample, and those of '%s' have more: make it with "
+        raise BadValueError(22, "shoal.dlio supports files of one sample, but those of '%s' have more: make it with "
                             "samples_per_file=1" % path)
     return catalog
 
 
 def _open_part(catalog, ids):
-    """A catalog of some of the files of another one, beside that, named after what is in it."""
+    """A catalog of some of the files of another one, next to it, named after its content."""
     name = hashlib.sha256(catalog.digest.encode() + ids.tobytes()).hexdigest()[:16]
     if parse_uri(catalog.path).objects:
-        raise BadValueError(22, "the %d files that DLIO reads are not side by side in '%s': name a catalog in SHOAL_CATALOG that "
-                            "is a file, beside which one of these can be made" % (len(ids), catalog.path))
+        raise BadValueError(22, "the %d files that DLIO reads are not contiguous in '%s': set SHOAL_CATALOG to a file, "
+                            "so that a catalog of these can be made next to it" % (len(ids), catalog.path))
     path = "%s-%s.cat" % (os.path.splitext(catalog.path)[0], name)
 
-    def names():  # made anew for each try: a try that has to wait for another process has taken some of them
+    def names():  # created anew for each try: a try that has to wait for another process has consumed some
         return ((catalog.name(i), catalog.size(i)) if catalog.size(i) is not None else catalog.name(i) for i in ids.tolist())
 
     part = _when_made(path, lambda: index(names(), path, root=catalog.root, s3=catalog.s3), catalog.s3)
     if len(part) != len(ids):
-        raise BadValueError(22, "'%s' has %d files, and should have the %d that DLIO reads: remove it, and it is made again"
+        raise BadValueError(22, "'%s' has %d files instead of the %d that DLIO reads: remove it, and it is made again"
                             % (path, len(part), len(ids)))
     return part
 
 
-# ---- Which of its files DLIO reads
+# ---- The files that DLIO reads
 
 
 def _prefix(catalog, storage):
-    """What the catalog's names of the files in the folder begin with."""
+    """The common prefix of the folder's files in the catalog."""
     folder, root = storage.rstrip("/"), catalog.root.rstrip("/")
     if not parse_uri(storage).objects:
         folder, root = os.path.realpath(folder), os.path.realpath(local_path(catalog.root))
     if folder == root:
         return ""
     if not folder.startswith(root.rstrip("/") + "/"):
-        raise BadValueError(22, "'%s' is a catalog of %s, and DLIO reads %s: give another one in SHOAL_CATALOG, or remove it, and it is "
+        raise BadValueError(22, "'%s' is a catalog of %s, but DLIO reads %s: set another one in SHOAL_CATALOG, or remove it, and it is "
                             "made again" % (catalog.path, catalog.root, storage))
     return folder[len(root.rstrip("/")) + 1:] + "/"
 
 
 def _list_of_dlio(args, dataset_type):
-    """Of all files, or in MLCommons' of as many on every rank."""
+    """All files, or in MLCommons' DLIO the same number on every rank."""
     return args.file_list_train if dataset_type is DatasetType.TRAIN else args.file_list_eval
 
 
 def _find(args, dataset_type):
-    """The catalog, and the ids there of this rank's part of DLIO's list."""
+    """The catalog, and the ids of this rank's part of DLIO's list."""
     catalog, files = open_catalog(args, dataset_type), _list_of_dlio(args, dataset_type)
-    if not getattr(args, "files_pre_sharded", False):  # then every rank has all of it
+    if not getattr(args, "files_pre_sharded", False):  # then every rank has the whole list
         files = files[args.my_rank::args.comm_size]
     prefix, folder = _prefix(catalog, _storage(args, dataset_type)), data_folder(args, dataset_type).rstrip("/") + "/"
     ids = numpy.empty(len(files), dtype=numpy.int64)
@@ -202,7 +207,9 @@ def _find(args, dataset_type):
 
 
 def _on_all_ranks(function):
-    """What function() gives on each rank. When it fails on one it fails on all: the others would wait for that one for ever."""
+    """The result of function() on each rank. If it fails on one, it fails on all: otherwise they
+    would wait for that rank for ever.
+    """
     mine = failed = None
     try:
         mine = function()
@@ -218,8 +225,9 @@ def _on_all_ranks(function):
 
 
 def files_of_dlio(args, dataset_type):
-    """A catalog, and the range of its files that DLIO's list has, on all ranks together. Collective over these."""
-    if not len(_list_of_dlio(args, dataset_type)):  # so it is on all ranks
+    """A catalog, and the range of its files that DLIO's list contains, over all ranks. Collective.
+    """
+    if not len(_list_of_dlio(args, dataset_type)):  # the same on all ranks
         return None, range(0)
     found = []
 
@@ -244,14 +252,16 @@ def files_of_dlio(args, dataset_type):
 
 
 def _order_options(args):
-    """Shoal's words for DLIO's."""
+    """Shoal's options for DLIO's."""
     shuffled = str(args.sample_shuffle) != str(Shuffle.OFF) or str(args.file_shuffle) != str(Shuffle.OFF)
     return {"mode": "global" if shuffled else "sequential", "seed": args.seed, "remainder": "drop",
             "world_size": args.comm_size, "frozen": not getattr(args, "seed_change_epoch", True)}
 
 
 class ShoalDataLoader(BaseDataLoader):
-    """For data_loader_classname. Batches are shaped as DLIO's own are: the sample's bytes are read and counted."""
+    """For data_loader_classname. Batches have the shape of DLIO's own: the bytes of a sample are
+    read and counted.
+    """
 
     def __init__(self, format_type, dataset_type, epoch_number, *_):
         super().__init__(format_type, dataset_type, epoch_number, DataLoaderType.PYTORCH)
@@ -263,7 +273,7 @@ class ShoalDataLoader(BaseDataLoader):
         catalog, files = files_of_dlio(args, self.dataset_type)
         if not files:
             return
-        # DLIO leaves its loop after these; what follows would be read for nothing.
+        # DLIO leaves its loop after these; more would be read in vain.
         steps = args.total_training_steps if self.dataset_type is DatasetType.TRAIN else -1
         self._loader = Loader(catalog, self.batch_size, rank=args.my_rank, samples=files, steps=steps if steps > 0 else None,
                               in_flight=max(1, args.read_threads), prefetch=max(1, min(64, args.prefetch_size or 2)),
@@ -279,7 +289,8 @@ class ShoalDataLoader(BaseDataLoader):
         return torch.from_numpy(batch.copy())
 
     def next(self):
-        # DLIO leaves its loop at the last step, so what follows a yield may never run: the epoch goes on first.
+        # DLIO leaves its loop at the last step, so code after a yield may never run: advance the
+        # epoch first.
         epoch, self.epoch_number = self.epoch_number, self.epoch_number + 1
         if self._loader is None:
             return
@@ -296,4 +307,4 @@ class ShoalDataLoader(BaseDataLoader):
                          time.monotonic() - started)
 
     def finalize(self):
-        """After each epoch: the loader stays, for the next."""
+        """After each epoch: the loader is kept for the next."""
