@@ -1,9 +1,10 @@
-"""Ranks that only a file system connects wait for each other.
+"""Let ranks that share only a file system wait for each other.
 
-A file that is there may be of an earlier start, killed or not, and looks the same. So every rank brings a word that nobody
-had before, and believes only what answers that word. Rank r writes its word to PATH.meet-r; rank 0 puts it with its own
-into PATH.meet-r.answer; rank r writes both to PATH.meet-r, which proves to rank 0 that it is alive; and once all have done
-so, rank 0 writes its word to PATH.meet-0. Each rank removes its files as it leaves, rank 0 last.
+An existing file may be left over from an earlier start, killed or not, and looks the same. So every
+rank chooses a unique token, and trusts only files that contain it. Rank r writes its token to
+PATH.meet-r. Rank 0 writes that token and its own to PATH.meet-r.answer. Rank r writes both to
+PATH.meet-r, which proves to rank 0 that it is alive. Once all ranks have done so, rank 0 writes its
+token to PATH.meet-0. Each rank removes its files when it leaves, rank 0 last.
 """
 
 import os
@@ -14,7 +15,7 @@ from ._errors import NotFoundError
 
 
 def publish(path: str, text: str) -> None:
-    """A small file, whole under its name or not there at all."""
+    """Write a small file that appears completely or not at all."""
     partial = "%s.%s.partial" % (path, secrets.token_hex(4))
     try:
         with open(partial, "w", encoding="utf-8", errors="replace") as file:
@@ -36,19 +37,19 @@ def _words(path):
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().split()
-    except OSError:  # not there yet or, on NFS, just replaced
+    except OSError:  # missing or, on NFS, just replaced
         return []
 
 
-class _Patience:
-    """Sleeps a little longer each time, and raises when it is over."""
+class _Backoff:
+    """Sleeps a little longer each time, and raises after the timeout."""
 
     def __init__(self, timeout):
         self._timeout, self._until, self._sleep = timeout, time.monotonic() + timeout, 0.01
 
     def wait_for(self, rank, path):
         if time.monotonic() > self._until:
-            raise NotFoundError(2, "waited %g s for rank %d to come to '%s': is it still running?" % (
+            raise NotFoundError(2, "waited %g s for rank %d at '%s': is it still running?" % (
                 self._timeout, rank, path))
         time.sleep(self._sleep)
         self._sleep = min(2 * self._sleep, 0.5)
@@ -72,8 +73,8 @@ def _come(path, rank, patience):
 
 def _call(path, world_size, patience):
     word = secrets.token_hex(8)
-    missing = dict.fromkeys(range(1, world_size))  # rank: the word that was answered. Some 100 bytes a rank
-    came = {}  # rank: the word with which it did
+    missing = dict.fromkeys(range(1, world_size))  # rank: the token that was answered. About 100 bytes per rank
+    came = {}  # rank: the token that it confirmed
     try:
         while missing:
             for rank, answered in list(missing.items()):
@@ -90,15 +91,16 @@ def _call(path, world_size, patience):
         publish(path + ".meet-0", word)
         for rank, theirs in came.items():
             own = "%s.meet-%d" % (path, rank)
-            while os.path.exists(own) and _words(own)[:1] in ([], [theirs]):  # another word: it has been here, and calls again
+            # Another token: that rank has left, and calls again.
+            while os.path.exists(own) and _words(own)[:1] in ([], [theirs]):
                 patience.wait_for(rank, path)
     finally:
         remove(path + ".meet-0")
 
 
 def meet(path: str, rank: int, world_size: int, timeout: float) -> None:
-    """Nobody returns before all ranks have called this. NotFoundError after ``timeout`` seconds."""
-    patience = _Patience(timeout)
+    """Return once all ranks have called this. NotFoundError after ``timeout`` seconds."""
+    patience = _Backoff(timeout)
     if rank == 0:
         _call(path, world_size, patience)
     else:

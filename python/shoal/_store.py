@@ -1,4 +1,4 @@
-"""Where things are: what a URI names, and how to reach a bucket."""
+"""URIs of stores, and the configuration of S3."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ._errors import BadValueError
 
 
 class Where(NamedTuple):
-    """What kind of store a URI or a path is of."""
+    """The kind of store that a URI or a path refers to."""
 
     files: bool
     objects: bool
     synthetic: bool
     etags: bool
-    local: Optional[bytes]  # the path of files
+    local: Optional[bytes]  # the path, if it has files
 
     @property
     def path(self) -> Optional[str]:
@@ -26,7 +26,7 @@ class Where(NamedTuple):
 
 
 def parse_uri(uri: Any) -> Where:
-    """Of a str, bytes or PathLike; BadValueError of a URI that no store can have."""
+    """Accepts a str, bytes or PathLike; BadValueError if no store can have this URI."""
     return Where(*_shoal.parse_uri(os.fsencode(uri)))
 
 
@@ -35,21 +35,23 @@ _NUMBERS = ("max_tries", "connect_timeout", "timeout", "backoff_ms")
 
 @dataclass(frozen=True)
 class S3Config:
-    """How to reach a bucket, where the environment is not to say it.
+    """The server and keys of a bucket, to override the environment.
 
         s3 = shoal.S3Config(endpoint="https://storage:9000", access_key="...", secret_key="...")
         catalog = shoal.index("s3://bucket/train", "train.cat", s3=s3)
         loader = shoal.Loader(catalog, batch_size=256)  # reads with the catalog's configuration
 
-    What is None comes from the AWS variables and files, as ever: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, the
-    profile in ~/.aws and so on. Keys that are given are used instead of all of those; a profile that is named
-    goes before keys in variables. Several configurations can be in use at once.
+    Values that are None are taken from the AWS variables and files: AWS_ENDPOINT_URL,
+    AWS_ACCESS_KEY_ID, the profile in ~/.aws and so on. Keys that are given here replace all of
+    those; a profile that is named here takes precedence over keys in variables. Several
+    configurations can be in use at the same time.
 
-    A pickle holds the keys, so that workers have them; repr() and errors do not show them.
+    A pickle contains the keys, so that workers have them; repr() and errors do not show them.
 
-    endpoint: the server's URL, or several with commas, used in turn. bucket_style: the bucket is in the "path"
-    or in the "virtual" host's name. anonymous: send no keys. max_tries: of a request. connect_timeout, timeout
-    (without a byte): seconds. backoff_ms: the longest pause before the second try.
+    endpoint: the server's URL, or several separated by commas, used in turn. bucket_style: the
+    bucket is in the "path" or in the "virtual" host name. anonymous: send no keys. max_tries: tries
+    per request. connect_timeout, timeout (without a byte received): seconds. backoff_ms: the
+    longest pause before the second try.
     """
 
     endpoint: Optional[str] = None
@@ -75,7 +77,7 @@ def _text(config: S3Config, name: str) -> Optional[str]:
     if isinstance(value, os.PathLike):
         value = os.fsdecode(value)
     if value is not None and not isinstance(value, str):  # the value is not shown: it may be a secret
-        raise TypeError("%s of an S3Config is a str, not %s" % (name, type(value).__name__))
+        raise TypeError("%s of an S3Config must be a str, not %s" % (name, type(value).__name__))
     return value
 
 
@@ -90,10 +92,10 @@ def _count(config: S3Config, name: str) -> int:
 
 
 def as_tuple(s3: Optional[S3Config]) -> Optional[Tuple[Any, ...]]:
-    """What the C side takes."""
+    """The form that the C module takes."""
     if s3 is None:
         return None
-    if not isinstance(s3, S3Config):  # its repr is not shown: it may have a secret in it
-        raise TypeError("s3 is a shoal.S3Config, not %s" % type(s3).__name__)
+    if not isinstance(s3, S3Config):  # its repr is not shown: it may contain a secret
+        raise TypeError("s3 must be a shoal.S3Config, not %s" % type(s3).__name__)
     texts = ("endpoint", "region", "access_key", "secret_key", "session_token", "profile", "ca_file", "bucket_style")
     return (*(_text(s3, name) for name in texts), bool(s3.anonymous), *(_count(s3, name) for name in _NUMBERS))

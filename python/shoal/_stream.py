@@ -1,20 +1,21 @@
 """Objects as a stream of bytes that neither side ever holds as a whole.
 
-``pickle.dumps`` needs room for the whole pickle beside the object, and its memo, some 40 bytes for every
-string in it, beside that. Here an object becomes records, each a kind (1 byte), a length (8 bytes) and
-that many bytes:
+``pickle.dumps`` needs memory for the whole pickle besides the object, and for its memo, about 40
+bytes for every string in it. Here an object becomes a sequence of records, each with a kind (1
+byte), a length (8 bytes) and that many bytes:
 
-- the parts: large containers whose items are *plain* (strings, numbers, and tuples, lists, dicts and sets of
-  those, no two of which are the same mutable object) travel first, in pieces of about a megabyte, each a
-  pickle of its own, so that the memo never holds more than a piece;
-- the rest: one pickle, which refers to the parts by number. Before it, where parts have a tail, comes a
-  pickle of their tails. Buffers (NumPy arrays, tensors, bytearrays) go into records of their own and are
-  received where they stay.
+- parts: large containers whose items are *plain* (strings, numbers, and tuples, lists, dicts and
+  sets of those, in which no mutable object occurs twice) are sent first, in pieces of about a
+  megabyte. Each piece is a pickle of its own, so that the memo never holds more than a piece;
+- the rest: one pickle, which refers to the parts by number. If parts have a tail, a pickle of the
+  tails precedes it. Buffers (NumPy arrays, tensors, bytearrays) have records of their own, and are
+  received directly into their final memory.
 
-Cutting a container into pieces must not be seen afterwards. It could be where two places share one mutable
-object, so an item is cut off only when each mutable object in it has one reference. From the first item on
-for which that is not so, the container's tail goes with the rest, where sharing and loops survive, at the
-price of the memo. (Tuples and frozensets, which cannot be filled later, are cut as a whole or not at all.)
+Cutting a container into pieces must not be visible afterwards. It would be if two places shared a
+mutable object, so an item is sent in a piece only if each mutable object in it has one reference.
+From the first item on for which that is not so, the container's tail is sent with the rest, which
+preserves sharing and loops, at the price of the memo. (Tuples and frozensets, which cannot be
+filled later, are cut as a whole or not at all.)
 """
 
 import collections
@@ -32,10 +33,10 @@ from . import _shoal
 _RECORD = struct.Struct("<BQ")
 _PICKLE, _BUFFER, _PART, _PIECE, _TAIL = 1, 2, 3, 4, 5
 
-_PIECE_BYTES = 1 << 20  # what a piece should come to
-_PART_MIN = 8192  # containers with fewer elements are not worth it
-_PROBE = 1024  # items that must be plain for a container to be worth it
-_NODES_MAX = 4096  # containers looked at while searching for large ones
+_PIECE_BYTES = 1 << 20  # target size of a piece
+_PART_MIN = 8192  # containers with fewer elements are not worth cutting
+_PROBE = 1024  # items that must be plain for a container to be worth cutting
+_NODES_MAX = 4096  # containers visited while searching for large ones
 
 _ATOMS = frozenset(kind for kind in numpy.sctypeDict.values() if issubclass(kind, (numpy.number, numpy.bool_)))
 _CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
@@ -70,7 +71,9 @@ def _is_worth_cutting(container):
 
 
 def _search(queue, items):
-    """Look for large containers in the first of these, too. The queue never holds more than are looked at."""
+    """Search the first of these for large containers, too. The queue never exceeds the number
+    visited.
+    """
     few = (item for item in itertools.islice(items, _NODES_MAX) if type(item) in _CONTAINERS)
     queue.extend(itertools.islice(few, max(0, _NODES_MAX - len(queue))))
 
@@ -79,7 +82,9 @@ def _search(queue, items):
 
 
 def _tensor_reduce(obj):
-    """A tensor as a buffer, which torch's own pickling would copy twice; None for those it must do."""
+    """A tensor as a buffer, because torch's own pickling would copy it twice; None if torch must do
+    it.
+    """
     torch = sys.modules.get("torch")
     if torch is None or type(obj) is not torch.Tensor:
         return None
@@ -103,7 +108,7 @@ class _Pickler(pickle.Pickler):
 
 
 class _PartsPickler(_Pickler):
-    """Calls back for every object, so it is only used where parts were found and the rest is small."""
+    """Calls back for every object, so it is used only if parts were found and the rest is small."""
 
     parts = {}  # id of a part: its number
 
@@ -112,7 +117,7 @@ class _PartsPickler(_Pickler):
 
 
 class _Writer:
-    """The pickler's file: what it writes becomes records."""
+    """The pickler's file: writes become records."""
 
     def __init__(self, sink):
         self._sink = sink
@@ -132,12 +137,15 @@ class _Writer:
 
 
 def _write_part(part, writer):
-    """The plain items, in slices that pickle to about _PIECE_BYTES each. Returns the tail, a list."""
+    """Write the plain items, in slices that pickle to about _PIECE_BYTES each. Returns the tail, a
+    list.
+    """
     kind, take, count = type(part), _walk(part), _PROBE
     writer.record(_PART, pickle.dumps((kind.__name__, len(part)), 5))
     while True:
         items = take(count)
-        # Of what cannot be filled later all was looked at before, and others may have taken hold of items since.
+        # A container that cannot be filled later was checked as a whole before, and other threads
+        # may have taken references to items since.
         nr = len(items) if kind in _FROZEN else _nr_plain(items, kind)
         if nr < len(items):
             tail = items[nr:] + take(None)
@@ -153,7 +161,7 @@ def _write_part(part, writer):
 
 
 def _write_parts(obj, writer):
-    """Find the large containers, without looking at more than a few thousand others: [(part, tail), ...]."""
+    """Find the large containers by visiting at most a few thousand others: [(part, tail), ...]."""
     parts, seen, queue = [], set(), collections.deque([obj])
     while queue and len(seen) < _NODES_MAX:
         node = queue.popleft()
@@ -172,7 +180,9 @@ def _write_parts(obj, writer):
 
 
 def write(obj: Any, sink: Callable[[Any], Any]) -> None:
-    """Give the stream of an object to ``sink``, a function of bytes, which must be done with them when it returns."""
+    """Pass the stream of an object to ``sink``, a function of bytes, which must not keep them after
+    it returns.
+    """
     writer = _Writer(sink)
     parts = _write_parts(obj, writer)
     kind = _PartsPickler if parts else _Pickler
@@ -188,11 +198,11 @@ def write(obj: Any, sink: Callable[[Any], Any]) -> None:
 
 
 class EndedEarly(EOFError):
-    """The writer of a stream stopped before its end."""
+    """A stream ended before the object was complete."""
 
 
 class _Chunks:
-    """Bytes from chunks that come one after the other. A chunk is only valid until the next is asked for."""
+    """Bytes from consecutive chunks. A chunk is valid only until the next is requested."""
 
     def __init__(self, next_chunk):
         self._next = next_chunk
@@ -204,7 +214,7 @@ class _Chunks:
             self._view = self._next()
             if self._view is None:
                 self._view = memoryview(b"")
-                raise EndedEarly("the stream of an object ends too early")
+                raise EndedEarly("the stream of an object is truncated")
         view, self._view = self._view[:size], self._view[size:]
         return view
 
@@ -228,11 +238,11 @@ class _Chunks:
 
 
 class _File:
-    """What an unpickler reads: the bytes of pickle records; buffers on the way are put aside for it."""
+    """The unpickler's file: the bytes of pickle records; buffers between them are stored for it."""
 
     def __init__(self, chunks, left):
         self._chunks = chunks
-        self._left = left  # of the record
+        self._left = left  # bytes left in the record
         self._buffers = collections.deque()
 
     def buffers(self):
@@ -312,7 +322,9 @@ def _add_tail(part, tail):
 
 
 def read(next_chunk: Callable[[], Optional[memoryview]]) -> Any:
-    """The object of a stream; ``next_chunk()`` gives a memoryview, valid until its next call, or None at the end."""
+    """Read the object of a stream; ``next_chunk()`` returns a memoryview, valid until its next
+    call, or None at the end.
+    """
     chunks = _Chunks(next_chunk)
     kind, size = chunks.record()
     parts, with_tails = [], []
@@ -331,7 +343,7 @@ def read(next_chunk: Callable[[], Optional[memoryview]]) -> Any:
 
 
 class _Pushed:
-    """Chunks with one record's header put back."""
+    """Chunks preceded by the header of one record, which was read already."""
 
     def __init__(self, chunks, kind, size):
         self._first = (kind, size)

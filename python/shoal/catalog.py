@@ -15,36 +15,39 @@ from ._errors import BadValueError, DamagedError, Error, StaleError
 from ._store import S3Config, as_tuple, parse_uri
 
 SIZE_UNKNOWN = 2**64 - 1
-_MAGIC = b"\x89SHOAL\r\n"  # what a catalog file begins with: docs/format/catalog.md
+_MAGIC = b"\x89SHOAL\r\n"  # the start of every catalog file: docs/format/catalog.md
 
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 _KINDS: Tuple[Literal["missing", "new", "resized", "changed"], ...] = ("missing", "new", "resized", "changed")
-_FIRST = 20  # differences that a StorageCheck holds
+_FIRST = 20  # differences that a StorageCheck keeps
 
 
 def local_path(path: Path) -> str:
-    """The absolute path of a str, bytes, PathLike or file URI, whose path is taken as it is; the URI of an object stays."""
+    """The absolute path of a str, bytes, PathLike or file URI (whose path is not %-decoded); the
+    URI of an object is unchanged.
+    """
     text = os.fsdecode(path)
     if "\0" in text:
-        raise BadValueError(22, "%.100r has a NUL byte in it, which no path can have" % (path,))
+        raise BadValueError(22, "%.100r contains a NUL byte, which paths cannot have" % (path,))
     where = parse_uri(text)
     return text if where.objects else os.path.abspath(where.path or text)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A file that is not there as the catalog has it: "missing", "new", "resized", or "changed" (its ETag)."""
+    """A file that differs from the catalog: "missing", "new", "resized", or "changed" (its ETag).
+    """
 
     kind: Literal["missing", "new", "resized", "changed"]
     name: str
-    was: Optional[int]  # the size in the catalog, where it has one
-    now: Optional[int]  # the size that is there
+    was: Optional[int]  # the size in the catalog, if it has one
+    now: Optional[int]  # the size in the store
 
 
 @dataclass(frozen=True)
 class StorageCheck:
-    """How many files of a catalog are there as they were, and how many are not; and the first of those by name."""
+    """How many files are as in the catalog, how many differ, and the first that differ, by name."""
 
     same: int
     missing: int
@@ -55,7 +58,7 @@ class StorageCheck:
 
     @property
     def good(self) -> bool:
-        """Whether all is as the catalog has it."""
+        """Whether everything is as in the catalog."""
         return self.missing + self.new + self.resized + self.changed == 0
 
     def __str__(self) -> str:
@@ -64,7 +67,7 @@ class StorageCheck:
 
 
 class Names(Sequence[str]):
-    """Names of a catalog from a slice, made when they are asked for."""
+    """Names of a slice of a catalog, computed on access."""
 
     def __init__(self, catalog: Catalog, ids: range) -> None:
         self._catalog = catalog
@@ -109,21 +112,22 @@ class Names(Sequence[str]):
 class Catalog(Sequence[str]):
     """A sealed list of file names, sorted bytewise, and their sizes.
 
-    The file is mapped: all processes of a machine share one copy of it, and a pickle holds only its
-    path. A file's id is its place in the list. Names are str, with bytes that are no UTF-8 as in
-    os.fsdecode(); name_bytes() gives them as they are.
+    The file is mapped: all processes of a machine share one copy of it, and a pickle contains only
+    its path. A file's id is its index in the list. Names are str, decoded like os.fsdecode() if
+    they are not UTF-8; name_bytes() returns the bytes.
 
-    `copy` is a local directory through which a catalog on slow storage is read: the first process
-    of a machine copies it there, named after its content.
+    `copy` is a local directory for copies of catalogs on slow storage: the first process of a
+    machine copies the catalog there, under a name that depends on its content, and all read the
+    copy.
 
-    `path` may be an object, "s3://bucket/name", which is fetched when the catalog is opened, and again
-    where it is unpickled: workers that are spawned share one with `copy`.
+    `path` may be an object, "s3://bucket/name", which is fetched when the catalog is opened, and
+    again when it is unpickled: spawned workers share one if `copy` is set.
 
-    `s3` says how to reach that bucket, and the one that the names are in: loaders and datasets of this
-    catalog use it. None: the environment says it.
+    `s3` configures access to that bucket, and to the bucket of the files: loaders and datasets of
+    this catalog use it. None: the environment's configuration.
     """
 
-    made: dict[str, int]  # by index(): what was met on the way
+    made: dict[str, int]  # set by index(): counters of the listing
 
     def __init__(self, path: Path, copy: Optional[Path] = None, s3: Optional[S3Config] = None) -> None:
         self._path = local_path(path)
@@ -143,9 +147,9 @@ class Catalog(Sequence[str]):
         self._closed = False
 
     def _hint(self, error: Error) -> str:
-        """What to do where a dataset was given in place of its catalog."""
+        """What to do if a dataset was given in place of its catalog."""
         if os.path.isdir(self._path):
-            return ": make a catalog of what is in it with shoal.index(%r, %r)" % (self._path, self._path + ".cat")
+            return ": make a catalog of its files with shoal.index(%r, %r)" % (self._path, self._path + ".cat")
         if isinstance(error, DamagedError) and not self._starts_as_catalog():
             return ": if it is a list of names, make a catalog of them with shoal.index(%r, %r)" % (
                 self._path, self._path + ".cat")
@@ -158,16 +162,16 @@ class Catalog(Sequence[str]):
         except OSError:
             return True  # there is no such file: it is in a bucket
 
-    # ---- What it says of itself ----
+    # ---- Properties ----
 
     @property
     def path(self) -> str:
-        """Where the catalog itself is."""
+        """The location of the catalog itself."""
         return self._path
 
     @property
     def s3(self) -> Optional[S3Config]:
-        """How to reach its bucket and that of its files; None: as the environment says."""
+        """The configuration of its bucket and of that of its files; None: the environment's."""
         return self._s3
 
     @property
@@ -177,28 +181,28 @@ class Catalog(Sequence[str]):
 
     @property
     def digest(self) -> str:
-        """Of the names, sizes and numbers of samples; 32 hexadecimal digits."""
+        """The hash of the names, sizes and numbers of samples: 32 hexadecimal digits."""
         return str(self._info["digest"])
 
     @property
     def nr_samples(self) -> int:
-        """Samples in all files together."""
+        """The number of samples in all files."""
         return int(self._info["nr_samples"])
 
     @property
     def samples_per_file(self) -> Optional[int]:
-        """How many samples a file has, or None when it differs from file to file."""
+        """The number of samples per file, or None if it differs from file to file."""
         return self._info["samples_per_file"] or None
 
     @property
     def nr_bytes(self) -> Optional[int]:
-        """The sum of the sizes, or None when they are not known."""
+        """The sum of the sizes, or None if they are not known."""
         nr: int = self._info["nr_bytes"]
         return None if nr == SIZE_UNKNOWN else nr
 
     @property
     def info(self) -> dict[str, Any]:
-        """All of it, as a dict."""
+        """All properties, as a dict."""
         return dict(self._info)
 
     def __repr__(self) -> str:
@@ -237,26 +241,26 @@ class Catalog(Sequence[str]):
         return os.fsdecode(self.handle.name(self._id(i)))
 
     def name_bytes(self, i: int) -> bytes:
-        """The name of file i, as the bytes it is."""
+        """The name of file i, as bytes."""
         return self.handle.name(self._id(i))
 
     def uri(self, i: int) -> str:
-        """The root and the name of file i together."""
+        """The root and the name of file i, joined."""
         return self.root + ("" if self.root.endswith("/") else "/") + self.name(i)
 
     def size(self, i: int) -> Optional[int]:
-        """The size of file i in bytes, or None when it is not known."""
+        """The size of file i in bytes, or None if it is not known."""
         size = self.handle.size(self._id(i))
         return None if size == SIZE_UNKNOWN else size
 
     def etag(self, i: int) -> Optional[str]:
-        """The ETag of object i when it was listed, in its quotes, or None where none is kept."""
+        """The ETag of object i when it was listed, in quotes, or None if it was not recorded."""
         return self.handle.etag(self._id(i)) or None
 
     def sizes(self, key: slice = slice(None)) -> numpy.typing.NDArray[numpy.uint64]:
         """The sizes of a slice of files as an array of uint64."""
         if not isinstance(key, slice):
-            raise TypeError("sizes() takes a slice, as sizes(slice(0, 10)), not %r: size(i) is for one file" % (key,))
+            raise TypeError("sizes() takes a slice, such as sizes(slice(0, 10)), not %r: use size(i) for one file" % (key,))
         if self.nr_bytes is None and len(self):
             raise ValueError("the catalog has no sizes: index it with sizes")
         ids = range(*key.indices(len(self)))
@@ -265,48 +269,48 @@ class Catalog(Sequence[str]):
         return out
 
     def largest(self) -> Optional[int]:
-        """The size of the largest file, or None. Goes through all sizes."""
+        """The size of the largest file, or None. Reads all sizes."""
         size = self.handle.largest()
         return None if size == SIZE_UNKNOWN else size
 
     # ---- By name ----
 
     def find(self, name: Union[str, bytes], default: Any = None) -> Any:
-        """The id of the file called name (str or bytes), or default."""
+        """The id of the file with this name (str or bytes), or default."""
         i = self.handle.find(os.fsencode(name))
         return default if i is None else i
 
     def index(self, name: Union[str, bytes], start: int = 0, stop: Optional[int] = None) -> int:
-        """The id of the file called name; ValueError when there is none."""
+        """The id of the file with this name; ValueError if there is none."""
         i: Optional[int] = self.find(name)
         if i is None or i not in range(*slice(start, stop).indices(len(self))):
-            raise ValueError("no file is called %r" % (name,))
+            raise ValueError("there is no file %r" % (name,))
         return i
 
     def count(self, name: Any) -> int:
         return int(name in self)
 
     def lower_bound(self, name: Union[str, bytes]) -> int:
-        """The first id whose name is not less than name bytewise; len() if there is none."""
+        """The first id whose name is not less than name, bytewise; len() if there is none."""
         return self.handle.lower_bound(os.fsencode(name))
 
     def __contains__(self, name: object) -> bool:
         try:
             return isinstance(name, (str, bytes)) and self.find(name) is not None
-        except UnicodeEncodeError:  # half a character, which no file's name decodes to
+        except UnicodeEncodeError:  # half a surrogate pair, which no file's name decodes to
             return False
 
     # ---- Samples ----
 
     def locate(self, sample: int) -> Tuple[int, int]:
-        """(file, index): which file holds a sample, and which of its samples it is."""
+        """(file, index): the file that holds a sample, and the sample's index in it."""
         sample = operator.index(sample)
         if not 0 <= sample < self.nr_samples:
             raise IndexError("sample %d of a catalog of %d" % (sample, self.nr_samples))
         return self.handle.locate(sample)
 
     def samples(self, i: int) -> range:
-        """The samples of file i, as a range of their ids."""
+        """The samples of file i, as a range of ids."""
         first, count = self.handle.samples(self._id(i))
         return range(first, first + count)
 
@@ -329,12 +333,14 @@ class Catalog(Sequence[str]):
                tmp_dir: Optional[Path] = None, threads: int = 0, keep_going: bool = False,
                progress: Optional[Callable[[Any], Any]] = None, warn: Optional[Callable[[str], Any]] = None
                ) -> Optional[StorageCheck]:
-        """Read and check everything; DamagedError says where damage is.
+        """Read and check everything; DamagedError has the place of the damage.
 
-        storage=True then lists what is there now, with the patterns that the catalog was made with, and compares names, sizes and, of
-        a bucket, ETags, where the catalog has them. It returns a StorageCheck: how many files are missing, new or different, and
-        the first 20 of them. `differs` is called with each Difference, in the order of names. where: look there instead of at
-        the root. memory, tmp_dir, threads, keep_going (what cannot be read counts as missing), progress and warn are those of index().
+        storage=True then lists the store, with the patterns that the catalog was made with, and
+        compares names, sizes and, in a bucket, ETags, if the catalog has them. It returns a
+        StorageCheck: how many files are missing, new or different, and the first 20 of them.
+        `differs` is called with each Difference, in the order of names. where: the place to list
+        instead of the root. memory, tmp_dir, threads, keep_going (files that cannot be read count
+        as missing), progress and warn are those of index().
         """
         self.handle.verify()
         if not storage:
@@ -344,7 +350,7 @@ class Catalog(Sequence[str]):
                 if given:
                     raise BadValueError(22, "%s is for verify(storage=True)" % name)
             return None
-        from .indexing import callbacks, check_threads  # which itself needs Catalog
+        from .indexing import callbacks, check_threads  # which imports Catalog itself
         from .order import _number
 
         first: List[Difference] = []
@@ -364,13 +370,14 @@ class Catalog(Sequence[str]):
         return StorageCheck(*counts, first=tuple(first))
 
     def check_fresh(self) -> None:
-        """StaleError when the file that was opened has another length now."""
+        """StaleError if the length of the file has changed since it was opened."""
         self.handle.check_fresh()
 
     def close(self) -> None:
-        """Unmap it. Closing twice is fine; one that a loader or an iterator uses is refused: BufferError.
+        """Unmap it. Closing twice is allowed; BufferError if a loader or an iterator uses it.
 
-        What it said of itself (digest, info, a pickle) is still known; anything else raises ValueError."""
+        Its properties (digest, info) and pickling still work; anything else raises ValueError.
+        """
         self.handle.close()
         self._closed = True
 
@@ -380,7 +387,7 @@ class Catalog(Sequence[str]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # ---- Copies in other processes: the path, and what must be found there ----
+    # ---- Copies in other processes: the path, and the digest that must be found there ----
 
     def __getstate__(self) -> dict[str, Any]:
         state = {"path": self._path, "copy": self._copy, "digest": self.digest}
@@ -390,8 +397,8 @@ class Catalog(Sequence[str]):
         self._path, self._copy, self._s3 = state["path"], state["copy"], state.get("s3")
         self._open()
         if self.digest != state["digest"]:
-            raise StaleError(116, "'%s' is another catalog now than the one that was pickled: its "
-                             "digest is %s, and was %s" % (self._path, self.digest, state["digest"]))
+            raise StaleError(116, "'%s' is not the catalog that was pickled: its digest is "
+                             "%s, not %s" % (self._path, self.digest, state["digest"]))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Catalog) and self.digest == other.digest and self.root == other.root

@@ -1,4 +1,6 @@
-"""Columns: one number a sample, in a file beside the catalog; and batches by length made from one."""
+"""Columns: one number per sample, in a file next to the catalog; and batches by length made from
+one.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ DTYPES: Dict[str, Any] = {"bit": numpy.uint8, "u8": numpy.uint8, "u16": numpy.ui
 
 
 def _digest_of(catalog: Any) -> Optional[str]:
-    """A catalog's digest, of a Catalog or its path, of what has one, or as it is; None of what has none."""
+    """The digest of a catalog, given as a Catalog, its path, an object with a catalog, or the
+    digest itself; None if there is none.
+    """
     if catalog is None or isinstance(catalog, str) and re.fullmatch("[0-9a-f]{32}", catalog):
         return catalog
     catalog = opened(catalog)
@@ -35,9 +39,9 @@ def _digest_of(catalog: Any) -> Optional[str]:
 
 
 def check_name(name: Any) -> str:
-    """A column's name is a part of its file's name."""
+    """Check a column's name, which becomes part of its file's name."""
     if not isinstance(name, str):
-        raise TypeError("a column's name is a str, not %r" % (name,))
+        raise TypeError("a column's name must be a str, not %r" % (name,))
     if not name or "/" in name or "\0" in name or len(os.fsencode(name)) > _NAME_MAX:
         raise BadValueError(22, "%.100r cannot be a column's name: it needs 1 to %d bytes, without '/' and NUL"
                             % (name, _NAME_MAX))
@@ -45,10 +49,10 @@ def check_name(name: Any) -> str:
 
 
 class Column:
-    """One number for each sample of a catalog, mapped and shared by all processes of a machine.
+    """One number per sample of a catalog, mapped and shared by all processes of a machine.
 
-    column[i], column[a:b] (an array), len(column). With `catalog` (a Catalog, or what has one) a column of
-    another catalog is refused: StaleError. A pickle holds only the path.
+    column[i], column[a:b] (an array), len(column). With `catalog` (a Catalog, or an object with
+    one), a column of another catalog is refused: StaleError. A pickle contains only the path.
     """
 
     def __init__(self, path: Path, catalog: Any = None) -> None:
@@ -69,7 +73,9 @@ class Column:
         return self._handle
 
     def close(self) -> None:
-        """Unmap it, once batches made of it are gone too. Its info is still known; reading raises ValueError."""
+        """Unmap it, once batches made from it are gone. Its info stays available; reading raises
+        ValueError.
+        """
         self._handle = None
 
     def __enter__(self) -> Column:
@@ -80,7 +86,7 @@ class Column:
 
     @property
     def info(self) -> Dict[str, Any]:
-        """All that it says of itself, as a dict."""
+        """All properties, as a dict."""
         return dict(self._info)
 
     @property
@@ -102,7 +108,7 @@ class Column:
 
     @property
     def nr_kept(self) -> int:
-        """Type bit: how many samples have a 1."""
+        """Type bit: the number of samples with a 1."""
         return int(self._info["nr_ones"])
 
     def __len__(self) -> int:
@@ -137,7 +143,7 @@ class Column:
             yield from self[start:start + 65536].tolist()
 
     def sorted_ids(self, start: int = 0, stop: Optional[int] = None) -> Ids:
-        """Samples in the order of their values, from a place to another, as an array of int64."""
+        """Samples in the order of their values, from one place to another, as an array of int64."""
         nr = self._info["nr_sorted"]
         if nr == UNSORTED:
             raise BadValueError(22, "column '%s' is not sorted: use sort()" % self.name)
@@ -147,28 +153,30 @@ class Column:
         return ids
 
     def sort(self, path: Optional[Path] = None, keep: Union[Column, Path, None] = None, memory: int = 0) -> Column:
-        """Write it again with the order of its samples by value, in its own place or as `path`; of those only
-        that the column `keep` (a Column, or its path) keeps. Returns the new column. Memory does not grow with the samples."""
+        """Write it again with the order of its samples by value, in place or as `path`; with `keep`
+        (a Column of type bit, or its path) the order includes only the samples with a 1 there.
+        Returns the new column. Memory does not grow with the samples.
+        """
         path = self.path if path is None else os.path.abspath(os.fsdecode(path))
         kept = None if keep is None else open_column(keep, self._info["digest"]).handle
         self.handle.sort(path, kept, _number("memory", memory))
         return Column(path, self._info["digest"])
 
     def kept(self, numbers: Any) -> Ids:
-        """Type bit: the samples that are the n-th kept ones, as an array of int64."""
+        """Type bit: the samples of the n-th ones, as an array of int64."""
         ids = ids_of(numbers)
         self.handle.select(ids)
         return ids
 
     def rank(self, sample: int) -> int:
-        """Type bit: how many samples before this one are kept."""
+        """Type bit: the number of ones before this sample."""
         sample = operator.index(sample)
         if not 0 <= sample <= len(self):
             raise IndexError("sample %d of a column of %d" % (sample, len(self)))
         return self.handle.rank(sample)
 
     def verify(self) -> None:
-        """Read and check everything; DamagedError says where damage is."""
+        """Read and check everything; DamagedError has the place of the damage."""
         self.handle.verify()
 
     def __repr__(self) -> str:
@@ -181,13 +189,14 @@ class Column:
         self.path = state["path"]
         self._open(state["info"]["digest"])
         if self._info != state["info"]:
-            raise StaleError(116, "'%s' is another column now than the one that was pickled" % self.path)
+            raise StaleError(116, "'%s' is not the column that was pickled" % self.path)
 
 
 class ColumnWriter:
-    """Writes a column, or the part of one from sample `first` on, value after value, in constant memory.
+    """Writes a column, or the part of one from sample `first` on, in constant memory.
 
-    As a context: sealed at the end of the block, given up when it raises. Nothing appears before it is sealed.
+    As a context manager: sealed at the end of the block, aborted if the block raises. No file
+    appears before it is sealed.
     """
 
     def __init__(self, path: Path, catalog: Any, name: str, type: str, first: int = 0, nr: Optional[int] = None) -> None:
@@ -205,10 +214,10 @@ class ColumnWriter:
         self._writer = _shoal.ColumnWriter(self.path, name, type, catalog.digest, total, first, nr)
 
     def append(self, values: Any) -> None:
-        """Add values: numbers, or an array of them. What does not fit the type is refused."""
+        """Add values: numbers, or an array of them. Values that do not fit the type are refused."""
         given = numpy.atleast_1d(numpy.asarray(values))
         if given.ndim != 1 or given.dtype.kind not in "biuf":
-            raise BadValueError(22, "a column takes numbers, one a sample, not %.100r" % (values,))
+            raise BadValueError(22, "a column takes numbers, one per sample, not %.100r" % (values,))
         if self.type == "bit" and not ((given == 0) | (given == 1)).all():
             wrong = given[(given != 0) & (given != 1)][0]
             raise BadValueError(22, "%r does not fit a column of type bit: it takes 0, 1, False and True" % (wrong.item(),))
@@ -239,12 +248,12 @@ class ColumnWriter:
 
 
 def join_columns(path: Path, parts: Iterable[Path]) -> None:
-    """Put parts of a column together, given in the order of samples."""
+    """Join parts of a column, given in the order of samples."""
     _shoal.join_columns(os.fsdecode(path), [os.fsencode(part) for part in parts])
 
 
 def open_column(column: Union[Column, Path], catalog: Any) -> Column:
-    """The Column that is meant by a Column, a path, or a name: beside the catalog, CATALOG.NAME.col."""
+    """The Column given as a Column, a path, or a name (next to the catalog, CATALOG.NAME.col)."""
     if isinstance(column, Column):
         digest = _digest_of(catalog)
         if digest is not None and column.info["digest"] != digest:
@@ -259,7 +268,9 @@ def open_column(column: Union[Column, Path], catalog: Any) -> Column:
 
 
 def column_path(catalog: Any, name: str) -> Optional[str]:
-    """Where the column of this name lies: beside the catalog. None for one in a bucket: columns are files."""
+    """The path of the column of this name: next to the catalog. None if that is in a bucket,
+    because columns are files.
+    """
     catalog = getattr(catalog, "catalog", catalog)
     if not isinstance(catalog, Catalog) or os.sep in name or parse_uri(catalog.path).objects:
         return None
@@ -267,12 +278,12 @@ def column_path(catalog: Any, name: str) -> Optional[str]:
 
 
 class KeptOrder(Order):
-    """An order over the samples only that a keep column has a 1 for. No list of them is made."""
+    """An order over only the samples that have a 1 in a keep column. No list of them is made."""
 
     def __init__(self, dataset: Any, keep: Union[Column, Path], **options: Any) -> None:
         keep = open_column(keep, opened(dataset))
         if keep.type != "bit":
-            raise BadValueError(22, "column '%s' does not say what to keep: its type is %s, not bit"
+            raise BadValueError(22, "column '%s' is not a keep column: its type is %s, not bit"
                                 % (keep.name, keep.type))
         if not keep.nr_kept:
             raise BadValueError(22, "column '%s' keeps no sample" % keep.name)
@@ -315,13 +326,14 @@ class KeptOrder(Order):
 
 
 class Batches:
-    """Batches of samples of similar length, from a sorted column alone; shuffled each epoch, the same on all ranks.
+    """Batches of samples of similar length, computed from a sorted column; shuffled in each epoch,
+    the same on all ranks.
 
-    column: a Column, or its path.
-    batch_size: samples in a batch. max_tokens: instead, or beside it: the longest sample of a batch times its
-    samples is at most this. bucket: samples that are mixed with each other (default 2 to 32 batches). group:
-    batches of similar length that come together, for the ranks of a step (default world_size; say it where the
-    number of ranks may change on the way).
+    column: a Column, or its path. batch_size: samples per batch. max_tokens: instead, or in
+    addition: the longest sample of a batch times its number of samples is at most this. bucket:
+    number of samples that are shuffled together (default 2 to 32 batches). group: number of batches
+    of similar length that come together, for the ranks of a step (default world_size; set it if the
+    number of ranks may change on resume).
     """
 
     def __init__(self, column: Union[Column, Path], *, batch_size: Optional[int] = None, max_tokens: Optional[int] = None,
@@ -338,7 +350,7 @@ class Batches:
         self.handle = _shoal.Batches(column.handle, self._spec, self._epoch)
 
     def __len__(self) -> int:
-        """Batches of an epoch, of all ranks together."""
+        """The number of batches of an epoch, over all ranks."""
         return self.handle.info()[1]
 
     @property
@@ -347,7 +359,7 @@ class Batches:
 
     @property
     def largest(self) -> int:
-        """Samples of the largest batch."""
+        """The number of samples of the largest batch."""
         return self.handle.info()[2]
 
     @property
@@ -367,7 +379,7 @@ class Batches:
         self.handle.set_epoch(self._epoch)
 
     def batch(self, step: int, rank: Optional[int] = None) -> Ids:
-        """The sample ids that a rank takes in a step, as an array of int64."""
+        """The sample ids of a rank's batch in a step, as an array of int64."""
         step = _number("step", step)
         if step >= self.steps:
             raise IndexError("there is no step %d of %d: steps are counted from 0" % (step, self.steps))

@@ -19,14 +19,14 @@ from ._store import S3Config, as_tuple, parse_uri
 from .catalog import SIZE_UNKNOWN, Catalog, Path
 from .order import _number
 
-_THREADS_MAX, _SHARDS_MAX = 1024, 65536  # as the command has them
+_THREADS_MAX, _SHARDS_MAX = 1024, 65536  # as in the command
 
 Patterns = Union[Path, Iterable[Path]]
 
 
 @dataclass(frozen=True)
 class IndexProgress:
-    """How far it is: names so far, parts of the tree that nobody has begun, and the name listed last."""
+    """The progress: names so far, parts of the tree not yet begun, and the name listed last."""
 
     names: int
     pending: int
@@ -36,7 +36,7 @@ class IndexProgress:
 
 def callbacks(progress: Optional[Callable[[IndexProgress], Any]], warn: Optional[Callable[[str], Any]]
               ) -> Tuple[Optional[Callable[..., None]], Optional[Callable[..., None]]]:
-    """What the library calls, for what the user wants to be told."""
+    """The library's callbacks for the user's functions."""
     def tell(sealing: bool, names: int, pending: int, where: bytes) -> None:
         assert progress is not None
         progress(IndexProgress(names, pending, os.fsdecode(where), sealing))
@@ -56,8 +56,8 @@ def _options(output: Path, root: Optional[str], tmp_dir: Optional[Path], memory:
 
 
 def _patterns(what: str, given: Optional[Patterns]) -> Tuple[bytes, ...]:
-    """Patterns as bytes. A str is one of them, and not an iterable of its letters."""
-    words = "%s is a pattern, as '*.jpg', or several, as ['*.jpg', '*.png'], not %.100r"
+    """Patterns as bytes. A str is one pattern, not an iterable of its characters."""
+    words = "%s must be a pattern, such as '*.jpg', or several, such as ['*.jpg', '*.png'], not %.100r"
     if given is None:
         return ()
     if isinstance(given, (str, bytes, os.PathLike)):
@@ -70,18 +70,18 @@ def _patterns(what: str, given: Optional[Patterns]) -> Tuple[bytes, ...]:
         if not isinstance(one, (str, bytes, os.PathLike)):
             raise TypeError(words % (what, one))
         if b"\0" in os.fsencode(one):
-            raise BadValueError(22, "%s: the pattern %.100r has a NUL byte in it, which no name can have" % (what, one))
+            raise BadValueError(22, "%s: the pattern %.100r contains a NUL byte, which names cannot have" % (what, one))
     return tuple(map(os.fsencode, several))
 
 
 def _shard(shard: Optional[Tuple[int, int]]) -> Tuple[int, int]:
-    """(k, n) as the library takes it: n is 0 for all of it."""
+    """(k, n) as the library takes it: n is 0 for the whole store."""
     if shard is None:
         return 0, 0
     try:
         k, n = shard
     except (TypeError, ValueError):
-        raise TypeError("shard is (k, n), which is shard k of n, counted from 0; not %.100r" % (shard,)) from None
+        raise TypeError("shard must be (k, n), which is shard k of n, counted from 0, not %.100r" % (shard,)) from None
     k, n = _number("k of shard=(k, n)", k), _number("n of shard=(k, n)", n, 1)
     if k >= n or n > _SHARDS_MAX:
         raise BadValueError(22, "there is no shard %d of %d: shards are counted from 0, and there are at most %d"
@@ -90,15 +90,15 @@ def _shard(shard: Optional[Tuple[int, int]]) -> Tuple[int, int]:
 
 
 def _name(name: Union[str, bytes]) -> bytes:
-    """The bytes of a name; NUL is what separates names on the way, and no file has it in its name."""
+    """The bytes of a name. Names are separated by NUL on the way, and no file name contains one."""
     text = os.fsencode(name)
     if b"\0" in text:
-        raise BadValueError(22, "the name %.100r has a NUL byte in it, which no file name can have" % (name,))
+        raise BadValueError(22, "the name %.100r contains a NUL byte, which file names cannot have" % (name,))
     return text
 
 
 def _feed(names: Iterable[Any], fd: int, failed: List[BaseException]) -> None:
-    """Write names, and sizes where they come, into a pipe; by a thread of its own."""
+    """Write names, and sizes if there are any, to a pipe; runs on a thread of its own."""
     try:
         with open(fd, "wb", closefd=True) as out:
             try:
@@ -110,15 +110,16 @@ def _feed(names: Iterable[Any], fd: int, failed: List[BaseException]) -> None:
                         out.write(b"\t".join([_name(name)] + [b"%d" % operator.index(n) for n in numbers]) + b"\0")
             except BrokenPipeError:
                 raise
-            except BaseException as e:  # the caller's iterable: raised again over there
+            except BaseException as e:  # raised by the caller's iterable, and raised again in the caller's thread
                 failed.append(e)
-                out.write(b"\0" + b"x" * 2 * 4096 + b"\0")  # no name: so that nothing is sealed
+                out.write(b"\0" + b"x" * 2 * 4096 + b"\0")  # an invalid name, so that nothing is sealed
     except BrokenPipeError:
-        pass  # the reader has said why
+        pass  # the reader reports the reason
 
 
 def _index_names(names: Iterable[Any], options: Tuple[Any, ...], names_only: bool) -> dict[str, int]:
-    """A catalog is sealed only when all names were there: what the iterable raises is raised here."""
+    """The catalog is sealed only if all names arrived; an exception of the iterable is raised here.
+    """
     reading, writing = os.pipe()
     failed: List[BaseException] = []
     feeder = threading.Thread(target=_feed, args=(names, writing, failed), daemon=True)
@@ -141,7 +142,9 @@ def _index_names(names: Iterable[Any], options: Tuple[Any, ...], names_only: boo
 
 @contextlib.contextmanager
 def _staged(output: Path, tmp_dir: Optional[Path], s3: Optional[S3Config]) -> Iterator[Path]:
-    """Where to make the catalog: for a bucket in a file first, which is sent when it is sealed."""
+    """The path at which to make the catalog: for a bucket, first a local file, which is uploaded
+    once it is sealed.
+    """
     uri = os.fsdecode(output)
     if not parse_uri(uri).objects:
         yield output
@@ -166,29 +169,36 @@ def index(source: Union[Path, Iterable[Any]], output: Path, *, root: Optional[Pa
           shard: Optional[Tuple[int, int]] = None, allow_empty: bool = False, endpoint: Optional[str] = None,
           s3: Optional[S3Config] = None, progress: Optional[Callable[[IndexProgress], Any]] = None,
           warn: Optional[Callable[[str], Any]] = None) -> Catalog:
-    """Make the catalog `output`, a file or "s3://bucket/name", of all files below a directory, of a list of names, or of an
-    iterable.
+    """Make the catalog `output`, a file or "s3://bucket/name", of all files below a directory, of a
+    list of names, or of an iterable.
 
-    source: a directory or file URI; a bucket or a prefix in one, "s3://bucket/prefix"; a file with a name on each line (after a tab its size, after another its
-    number of samples; null=True: ended by NUL bytes, not line ends); or an iterable of names, or of (name, size) or (name, size, samples). progress is
-    called with an IndexProgress now and then, warn with what was left out under keep_going. Ctrl-C, or an
-    exception in either, ends it and leaves nothing behind. Returns the open Catalog; its `made` says what
-    was met on the way. Memory stays below `memory` bytes (256 MB) at any number of names.
+    source: a directory or file URI; a bucket or a prefix in one, "s3://bucket/prefix"; a file with
+    one name per line (followed by a tab and its size, and another tab and its number of samples;
+    null=True: ended by NUL bytes instead of line ends); or an iterable of names, (name, size) or
+    (name, size, samples). progress is called with an IndexProgress now and then, warn with what
+    keep_going left out. Ctrl-C, or an exception in either, ends the call and leaves nothing.
+    Returns the open Catalog; its `made` has the counters of the listing. Memory stays below
+    `memory` bytes (256 MB) for any number of names.
 
-    include and exclude, of a directory or a bucket: a pattern, or an iterable of them, of files to take in (none: all) and of files
-    and directories to leave out. '*' and '?' match all but a slash, '**' slashes too, [a-z] one of a set; {a,b} is no pattern: give two.
-    A pattern without a slash is matched with the last part of a name, one with a slash with all of it.
+    include and exclude, for a directory or a bucket: a pattern or an iterable of patterns, of files
+    to include (default: all) and of files and directories to exclude. '*' and '?' match anything
+    but a slash, '**' also slashes, [a-z] one character of a set; {a,b} is not supported: use two
+    patterns. A pattern without a slash is matched against the last part of a name, one with a slash
+    against all of it.
 
-    Where nothing is found, or the patterns leave nothing, NotFoundError says so, no catalog is made, and one that was there stays as it was;
-    allow_empty=True makes an empty one.
+    If nothing is found, or the patterns exclude everything, NotFoundError is raised and an existing
+    catalog is left unchanged; allow_empty=True makes an empty catalog instead.
 
-    Of a bucket, etags=True keeps the ETag of each object, which Loader and ShoalDataset need for if_match=True; `made["nr_odd_etags"]` counts those that
-    are no MD5, which are not kept. shard=(k, n) lists only the k-th, from 0 to n - 1, of n about equal ranges of keys, which all processes find
-    alike as long as the bucket is not changed; it may be empty. Each makes a catalog of its own.
+    For a bucket, etags=True records the ETag of each object, which Loader and ShoalDataset need for
+    if_match=True; `made["nr_odd_etags"]` counts the ETags that are not an MD5, which are not
+    recorded. shard=(k, n) lists only part k, from 0 to n - 1, of n roughly equal ranges of keys.
+    All processes compute the same ranges as long as the bucket does not change; a range may be
+    empty. Each process makes a catalog of its own.
 
-    The usual AWS variables and files say where a bucket is and whose keys are used, where s3, a shoal.S3Config, does not;
-    endpoint is short for one with that endpoint. The Catalog keeps it: loaders and datasets of it, and their workers, ask
-    the same server with the same keys.
+    The bucket's server and keys come from s3, a shoal.S3Config, and for values that it does not
+    have from the usual AWS variables and files; endpoint is short for an S3Config with that
+    endpoint. The Catalog keeps the configuration: its loaders and datasets, and their workers, use
+    the same server and keys.
     """
     s3 = _with_endpoint(s3, endpoint)
     k, n = _shard(shard)
@@ -197,7 +207,7 @@ def index(source: Union[Path, Iterable[Any]], output: Path, *, root: Optional[Pa
     _check_bucket(source, endpoint, etags, n, {"follow": follow, "one_file_system": one_file_system, "update": update})
     check_threads(threads)
     if resume and parse_uri(output).objects:
-        raise BadValueError(22, "resume is for a catalog that is a file: one for a bucket is made anew")
+        raise BadValueError(22, "resume requires a catalog that is a file: one in a bucket is always made anew")
     root = None if root is None else os.fsdecode(root)
     with _staged(output, tmp_dir, s3) as path:
         options = _options(path, root, tmp_dir, memory, samples_per_file, progress, warn, s3, allow_empty or n > 0)
@@ -218,7 +228,7 @@ def _make(source: Union[Path, Iterable[Any]], tree: Tuple[Any, ...], options: Tu
 
 
 def _with_endpoint(s3: Optional[S3Config], endpoint: Optional[str]) -> Optional[S3Config]:
-    as_tuple(s3)  # says what is wrong with it
+    as_tuple(s3)  # raises if it is invalid
     return s3 if endpoint is None else dataclasses.replace(s3 or S3Config(), endpoint=endpoint)
 
 
@@ -232,9 +242,9 @@ def _check_source(source: Union[Path, Iterable[Any]], patterns: Tuple[Tuple[byte
     a_list = isinstance(source, (str, bytes, os.PathLike)) and _is_list(source)
     for what, given in zip(("include", "exclude"), patterns):
         if given and (a_list or not isinstance(source, (str, bytes, os.PathLike))):
-            raise BadValueError(22, "%s is for a directory or a bucket, not for a list of names" % what)
+            raise BadValueError(22, "%s applies to a directory or a bucket, not to a list of names" % what)
     if null and not a_list:
-        raise BadValueError(22, "null is for a file with names in it")
+        raise BadValueError(22, "null applies to a file of names")
 
 
 def _check_bucket(source: Union[Path, Iterable[Any]], endpoint: Optional[str], etags: bool, nr_shards: int,
@@ -242,26 +252,28 @@ def _check_bucket(source: Union[Path, Iterable[Any]], endpoint: Optional[str], e
     bucket = isinstance(source, (str, bytes)) and parse_uri(source).objects
     wrong = [name for name, given in of_directories.items() if given]
     if bucket and wrong:
-        raise BadValueError(22, "%s is for a directory, not for a bucket" % wrong[0])
+        raise BadValueError(22, "%s applies to a directory, not to a bucket" % wrong[0])
     if etags and not bucket:
-        raise BadValueError(22, "etags is for a bucket, as s3://bucket/prefix")
+        raise BadValueError(22, "etags applies to a bucket, such as s3://bucket/prefix")
     if nr_shards and not bucket:
-        raise BadValueError(22, "shard is for a bucket, as s3://bucket/prefix")
+        raise BadValueError(22, "shard applies to a bucket, such as s3://bucket/prefix")
     if endpoint is not None and not bucket:
-        raise BadValueError(22, "endpoint is for a bucket, as s3://bucket/prefix")
+        raise BadValueError(22, "endpoint applies to a bucket, such as s3://bucket/prefix")
 
 
 def _is_list(source: Path) -> bool:
     try:
         return not stat.S_ISDIR(os.stat(source).st_mode)
     except OSError:
-        return False  # a URI, or nothing: the library says which
+        return False  # a URI, or missing: the library raises the error
 
 
 def index_pattern(pattern: Union[str, bytes], count: int, output: Path, *, first: int = 0, subfolders: int = 0,
                   size: Optional[int] = None, root: Optional[Path] = None, samples_per_file: Optional[int] = None,
                   s3: Optional[S3Config] = None) -> Catalog:
-    """Make a catalog of the names that a pattern makes, such as "img_{:07d}.jpeg", without any list."""
+    """Make a catalog of the names that a pattern generates, such as "img_{:07d}.jpeg", without any
+    list.
+    """
     root = None if root is None else os.fsdecode(root)
     with _staged(output, None, s3) as path:
         options = _options(path, root, None, None, samples_per_file, None, None, s3, allow_empty=False)

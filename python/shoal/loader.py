@@ -19,24 +19,27 @@ from .order import _choice, _number, check_rank, dataset_facts, make_spec, state
 
 ENGINES = ("auto", "uring", "threads")
 _WORD = 2**64
-_COUNT_MAX = 2**32 - 1  # what the library counts batches and reads in; its own limits are lower, and it tells them
+# The library's type for counts of batches and reads; its limits are lower, and it reports them.
+_COUNT_MAX = 2**32 - 1
 
 
 def _milliseconds(what, seconds):
-    """A time that makes sense, 1 or more; 0 for none."""
+    """A time in milliseconds, at least 1; 0 for none."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
-        raise TypeError("%s is a number of seconds, not %r" % (what, seconds))
+        raise TypeError("%s must be a number of seconds, not %r" % (what, seconds))
     if not (math.isfinite(seconds) and 0 < seconds < 2**40):
-        raise BadValueError(22, "%s must be more than 0 seconds, and finite, not %r" % (what, seconds))
+        raise BadValueError(22, "%s must be finite and more than 0 seconds, not %r" % (what, seconds))
     return max(1, int(seconds * 1000))
 
 
 def _part(facts, samples):
-    """The facts of a range of the samples, and the first of them. A state of one range does not go on in another."""
+    """The facts of a range of the samples, and its first sample. A state of one range cannot be
+    resumed in another.
+    """
     if samples is None:
         return facts, 0
     if not isinstance(samples, range) or samples.step != 1:
-        raise TypeError("samples is a range of ids, as range(0, 200), not %r" % (samples,))
+        raise TypeError("samples must be a range of ids, such as range(0, 200), not %r" % (samples,))
     if not 0 <= samples.start < samples.stop <= facts[0]:
         raise BadValueError(22, "there are no samples %d to %d in a catalog of %d" % (samples.start, samples.stop, facts[0]))
     digest = facts[1] if samples.start == 0 else "%.16s%016x" % (facts[1], samples.start)
@@ -49,10 +52,11 @@ class AuditError(Error):
 
 @dataclass(frozen=True)
 class Audit:
-    """What was delivered in an epoch, and what should have been: sums that add up over ranks.
+    """What an epoch delivered, and what it should have delivered, as sums that can be added over
+    ranks.
 
-    Of one rank of several, or one worker of several, they are a part only: add them up with +, then
-    exactly_once says whether every sample came once.
+    With several ranks or workers, each has a part: add them with +; then exactly_once tells whether
+    every sample was delivered once.
     """
 
     samples: int
@@ -76,21 +80,22 @@ class Audit:
 
     @property
     def exactly_once(self) -> bool:
-        """Whether all that the epoch has was delivered, each sample once."""
+        """Whether all samples of the epoch were delivered, each once."""
         return self.errors == 0 and self.samples == self.expected_samples and self.sum_ids == self.expected_ids
 
     @property
     def order_digest(self) -> str:
-        """Of which sample came where: equal for two epochs only when their orders are."""
+        """A hash of which sample was at which position: equal only for epochs in the same order."""
         return "%016x%016x" % self.sum_order
 
 
 class Batch(Sequence):
-    """The samples of a step. Their memory is the loader's, lent for as long as a view of it lives.
+    """The samples of a step. Their memory belongs to the loader, and is lent as long as a view of
+    it exists.
 
-    batch[i] is a sample: it has an id, an error (0, or why it could not be read), a length, and its
-    bytes through the buffer protocol: memoryview(sample), numpy.frombuffer(sample, numpy.uint8),
-    torch.frombuffer(sample, dtype=torch.uint8) are views, bytes(sample) is a copy.
+    batch[i] is a sample: it has an id, an error (0, or the reason why it could not be read), a
+    length, and its bytes through the buffer protocol: memoryview(sample), numpy.frombuffer(sample,
+    numpy.uint8) and torch.frombuffer(sample, dtype=torch.uint8) are views, bytes(sample) is a copy.
     """
 
     __slots__ = ("handle", "_table")
@@ -138,16 +143,18 @@ class Batch(Sequence):
         return [numpy.frombuffer(sample, dtype=numpy.uint8) for sample in self.handle]
 
     def stack(self, width: Optional[int] = None, fill: int = 0) -> numpy.ndarray:
-        """All samples in the rows of one array of uint8, filled up or cut to the width (the longest).
+        """All samples as the rows of one array of uint8, padded with zeros or truncated to the
+        width (default: the longest).
 
-        Where all are as long as that it is a view of the loader's memory: no copy."""
+        If all have that length, it is a view of the loader's memory: no copy.
+        """
         lengths = self.lengths
         if width is None:
             width = int(lengths.max()) if len(self) else 0
         if len(self) and width and (lengths == width).all():
             try:
                 return numpy.asarray(memoryview(self.handle))
-            except BufferError:  # read past the page cache, they may lie anywhere
+            except BufferError:  # after direct reads they may be at any place
                 pass
         out = numpy.empty((len(self), width), dtype=numpy.uint8)
         self.handle.stack(out, width, fill)
@@ -158,12 +165,13 @@ class Batch(Sequence):
 
 
 class _Epoch:
-    """One iteration over a loader. No generator: after Ctrl-C it goes on where it was, and an error never looks like the
-    epoch's end."""
+    """One iteration over a loader. Not a generator: after Ctrl-C it continues, and an error never
+    looks like the end of the epoch.
+    """
 
     def __init__(self, loader, number):
         self._loader, self._number, self._begun, self._done = loader, number, False, False
-        self._turn = object()  # not this: the loader would keep itself alive by it
+        self._turn = object()  # not self: the loader would keep itself alive
         self._beginning = threading.Lock()
 
     def __iter__(self):
@@ -191,7 +199,8 @@ class _Epoch:
 
 
 class Loader:
-    """Reads what a rank needs of each epoch, in the order's order, with many reads in flight.
+    """Reads the samples of a rank in each epoch, in the order's sequence, with many reads in
+    flight.
 
         loader = shoal.Loader("train.cat", batch_size=256, seed=7)
         for epoch in range(90):
@@ -199,26 +208,28 @@ class Loader:
                 train(batch.stack())
             assert loader.audit.exactly_once
 
-    Memory follows the bytes of the batches in flight, prefetch + 2 of them, whatever the number of files and
-    the largest of them. `memory` limits it, in bytes: fewer batches are read ahead then, and a batch that is
-    larger than that alone raises MemoryError. A batch that is kept while the next is taken counts too; only
-    where the limit has no room for both does it come on top. A batch's memory is used again when nothing refers to
-    it any more; who keeps more batches than there is room for gets copies. Nothing that was read in one
-    epoch is delivered in another.
+    Memory is proportional to the bytes of the batches in flight (prefetch + 2 of them), and depends
+    neither on the number of files nor on the largest one. `memory` limits it, in bytes: fewer
+    batches are then read ahead, and a single batch that exceeds it raises MemoryError. A batch that
+    is kept while the next is taken counts, too; only if the limit has no room for both is it
+    exceeded. The memory of a batch is reused when nothing refers to it any more; a caller that
+    keeps more batches than there is room for gets copies. Nothing that was read in one epoch is
+    delivered in another.
 
-    Without an epoch's number, iter(loader) is the one after the last, from 0 on. At the end of an epoch
-    `audit` has the proof; of a single rank that failed it raises AuditError. on_error="skip" goes on after
-    samples that cannot be read: they are in the batch with their error.
+    Without an epoch's number, iter(loader) is the epoch after the last one, starting at 0. At the
+    end of an epoch `audit` has the proof; for a single rank, a failed audit raises AuditError.
+    on_error="skip" continues after samples that cannot be read: they are in the batch with their
+    error.
 
-    if_match=True has the bucket give only objects that have the ETag which the catalog keeps (index(..., etags=True)): one that changed
-    since it was listed cannot be read, errno ESTALE.
+    if_match=True makes reads from a bucket conditional on the ETags in the catalog (index(...,
+    etags=True)): an object that changed since it was listed fails with errno ESTALE.
 
-    samples, a range of ids, has the order be of these samples of the catalog only, as if there were no others; steps is how many of
-    an epoch's steps are taken at most: nothing is read for later ones.
-    s3 says how to reach the bucket, where that is not as the catalog has it (Catalog.s3).
+    samples, a range of ids, restricts the order to these samples, as if there were no others; steps
+    is the maximum number of steps of an epoch: nothing is read for later ones. s3 is the
+    configuration of the bucket if it differs from the catalog's (Catalog.s3).
 
-    A loader belongs to one thread of one process. `worker` of `workers` shares a rank: it takes every
-    workers-th step.
+    A loader belongs to one thread of one process. `worker` of `workers` shares a rank: it takes
+    every workers-th step.
     """
 
     def __init__(self, catalog: Any, batch_size: int, *, seed: int = 0, mode: str = "global", remainder: str = "keep",
@@ -240,7 +251,8 @@ class Loader:
         self.workers = _number("workers", workers, 1)
         self.worker = check_rank(worker, self.workers, "worker")
         skip = _choice("on_error", on_error, ("fail", "skip")) == 1
-        # One batch more than are read ahead: in a loop the last is still held when the next is taken.
+        # One batch more than are read ahead: in a loop the last one is still held when the next is
+        # taken.
         self._options = (None if store is None else os.fsdecode(store), _choice("engine", engine, ENGINES), bool(direct),
                          min(_number("in_flight", in_flight, 1), _COUNT_MAX),
                          min(_number("prefetch", prefetch, 1) + 1, _COUNT_MAX), _number("slot", slot or 0), self.worker,
@@ -250,28 +262,30 @@ class Loader:
                          as_tuple(self.catalog.s3 if s3 is None else s3))
         self._skip = skip
         self._at = (0, 0)  # epoch and consumed of the next epoch
-        self._skipping = 0  # batches to leave out of that epoch, and of no other
+        self._skipping = 0  # batches to skip in that epoch only
         self._epoch = self._turn = None
         self._taken = 0
-        _shoal.Order(self._spec, 0)  # says what is wrong with them
+        _shoal.Order(self._spec, 0)  # raises if they are invalid
 
     # ---- Epochs ----
 
     def seek(self, epoch: int, consumed: int, skip: int = 0) -> None:
-        """Have the epoch begin behind these positions, and leave out the first `skip` of this worker's batches.
+        """Start the epoch after these positions, and skip the first `skip` of this worker's
+        batches.
 
-        There is no audit then."""
+        There is no audit for it.
+        """
         self._skipping = _number("skip", skip)
-        self._turn = None  # an iteration that is under way ends with words
+        self._turn = None  # an iteration in progress ends with an error
         self._epoch = None
         self._at = (_number("epoch", epoch), _number("consumed", consumed))
 
     def _check_open(self):
         if self._closed:
-            raise ValueError("the loader is closed: make another")
+            raise ValueError("the loader is closed: open another")
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
-        """The batches of an epoch. What is left of the one before is given up."""
+        """The batches of an epoch. The rest of the previous one is dropped."""
         self._check_open()
         return _Epoch(self, _number("epoch", epoch))
 
@@ -280,7 +294,7 @@ class Loader:
         return _Epoch(self, _number("epoch", self._at[0]))
 
     def _begin(self, epoch, turn):
-        self._check_open()  # it may have been closed since the iteration was made
+        self._check_open()  # it may have been closed after the iteration was created
         start, consumed = self._at
         consumed, skip = (consumed, self._skipping) if start == epoch else (0, 0)
         first_step = self.worker + skip * self.workers
@@ -297,7 +311,7 @@ class Loader:
         self._turn = turn
 
     def _next(self, turn):
-        """The next batch of the iteration that has the turn, or None at the end."""
+        """The next batch of the current iteration, or None at the end."""
         if self._turn is not turn or self.handle is None:
             raise RuntimeError("the loader was closed, or another epoch of it begun, meanwhile")
         handle = self.handle.next()
@@ -310,52 +324,56 @@ class Loader:
         self.audit = None if skipped else self._audit()
         epoch, self._epoch = self._epoch, None
         self._at, self._skipping = (epoch + 1, 0), 0
-        if skipped:  # what was read before is not known here
+        if skipped:  # what was read before is unknown here
             return
         if self._spec[7] == 1 and self.workers == 1 and not self._skip and not self.audit.exactly_once:
-            raise AuditError(5, "epoch %d delivered %d samples, and should have delivered %d, each once"
+            raise AuditError(5, "epoch %d delivered %d samples instead of %d, each once"
                              % (epoch, self.audit.samples, self.audit.expected_samples))
 
     def _audit(self):
         stats = self.handle.stats()
-        # What all workers of the rank should have delivered is the first one's to know.
+        # What all workers of the rank should have delivered is part of the first worker's audit.
         nr, *ids = (0, 0, 0) if self.worker else self.handle.expect(self._at_most(self.handle.steps(), self._consumed), self.rank)
         return Audit(stats["nr_samples"], stats["nr_errors"], stats["bytes_delivered"], stats["sum_ids"],
                      stats["sum_order"], nr, tuple(ids))
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What was done so far in this epoch, as a dict."""
+        """The statistics of this epoch so far, as a dict."""
         self._check_open()
         if self.handle is None:
             raise ValueError("no epoch was begun yet")
         return self.handle.stats()
 
     def __len__(self) -> int:
-        """Batches of the epoch that comes next, or is running."""
+        """The number of batches of the next or current epoch."""
         order = _shoal.Order(self._spec[:9] + (self._at[1],), self._at[0])
         return max(0, -(-(self._at_most(order.steps(), self._at[1]) - self.worker) // self.workers))
 
     def _at_most(self, steps, consumed):
-        """Of the steps from there on, those that the limit leaves."""
+        """The number of these steps that the limit allows."""
         return steps if self._steps is None else min(steps, self._left(consumed))
 
     def _left(self, consumed):
-        """What the limit leaves of an epoch of which so many positions are consumed; 0 without a limit, too."""
+        """The steps that the limit leaves of an epoch of which that many positions are consumed; 0
+        without a limit.
+        """
         return max(0, (self._steps or 0) - consumed // (self._spec[7] * self._spec[8]))
 
     # ---- States ----
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the epoch is, after the batches taken so far; or where the next begins."""
+        """The place in the epoch after the batches taken so far; or the start of the next epoch."""
         if self.workers > 1:
-            raise BadValueError(22, "of several workers none knows what the others have delivered")
+            raise BadValueError(22, "with several workers, none knows what the others have delivered")
         epoch, consumed = (self._epoch, self._consumed) if self._epoch is not None else self._at
         order = _shoal.Order(self._spec[:9] + (consumed,), epoch)
         return state_to_dict(order.save(self._taken if self._epoch is not None else self._skipping, self._facts[1]))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state, also of another number of ranks or batch size: the next epoch begins there."""
+        """Continue from a state, possibly with another number of ranks or batch size: the next
+        epoch begins there.
+        """
         kept = state_from_dict(state)
         order = _shoal.resume(self._spec, kept, self._facts[1])
         spec, epoch = order.spec(), kept[1]
@@ -363,21 +381,22 @@ class Loader:
         self._at = (epoch, spec[9])
         self._epoch, self._skipping = None, 0
         self._give_up()
-        if self._at_most(order.steps(), spec[9]) == 0:  # that epoch was at its end
+        if self._at_most(order.steps(), spec[9]) == 0:  # that epoch was complete
             self._at = (epoch + 1, 0)
 
-    # ---- The end ----
+    # ---- Closing ----
 
     def close(self) -> None:
-        """End the reads for good, and give the memory back as soon as no batch, sample or view of one is held.
+        """End all reads, and release the memory as soon as no batch, sample or view of one is held.
 
-        Views stay good until then; audit and state_dict() are still known."""
+        Views stay valid until then; audit and state_dict() stay available.
+        """
         self._closed = True
         self._give_up()
 
     def _give_up(self):
         self._epoch = None
-        handle, self.handle = self.handle, None  # first: what comes next may be interrupted
+        handle, self.handle = self.handle, None  # first, because what follows may be interrupted
         if handle is not None:
             handle.close()
 

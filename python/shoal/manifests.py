@@ -1,4 +1,4 @@
-"""Lists of what each rank reads, for programs that take a list."""
+"""Lists of the files that each rank reads, for programs that take a list."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from .order import _number, make_spec, opened
 def manifest(catalog: Union[Catalog, Path], output_dir: Path, world_size: int = 1, *, epochs: Union[int, range] = 1,
              seed: int = 0, mode: str = "global", window: Optional[int] = None, frozen: bool = False, prefix: str = "train",
              paths: bool = False, null: bool = False) -> int:
-    """Write output_dir/train_epoch0000_rank00000.txt and so on: the URIs of the files that each rank reads, one on each line, in the
-    order in which it reads them. Returns how many lists were written.
+    """Write output_dir/train_epoch0000_rank00000.txt and so on: the URIs of the files that each
+    rank reads, one per line, in the order in which it reads them. Returns the number of lists.
 
-    Together the lists of an epoch hold every file once: rank r has the files at positions r, r + world_size ... of the epoch's
-    order. epochs: a number, from epoch 0 on, or a range. paths=True: plain paths instead of file:// URIs. null=True: names
-    are ended by NUL bytes, not line ends. Memory does not grow with files, ranks or epochs. Ctrl-C leaves the lists made so far,
-    each of them whole.
+    The lists of an epoch together contain every file once: rank r has the files at positions r, r +
+    world_size ... of the epoch's order. epochs: a number of epochs starting at 0, or a range.
+    paths=True: plain paths instead of file:// URIs. null=True: NUL bytes instead of line ends.
+    Memory does not grow with files, ranks or epochs. Ctrl-C keeps the lists made so far, each of
+    them complete.
     """
     catalog = opened(catalog)
     if not isinstance(catalog, Catalog):
-        raise TypeError("a manifest is made of a Catalog or its path, not of %.100r" % (catalog,))
+        raise TypeError("a manifest is made from a Catalog or its path, not from %.100r" % (catalog,))
     if isinstance(epochs, range):
         if epochs.step != 1 or not epochs:
-            raise BadValueError(22, "epochs is a number or a range of epochs one after the other, not %r" % (epochs,))
+            raise BadValueError(22, "epochs must be a number or a range of consecutive epochs, not %r" % (epochs,))
         first, nr = _number("epochs", epochs.start), len(epochs)
     else:
         first, nr = 0, _number("epochs", epochs, 1)

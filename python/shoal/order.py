@@ -19,7 +19,7 @@ MODES = ("sequential", "global", "files", "window", "local")
 REMAINDERS = ("drop", "pad", "keep")
 STATE_VERSION = 1
 
-# Ids computed at once while iterating.
+# Number of ids computed at a time while iterating.
 _BLOCK = 4096
 
 Ids = numpy.typing.NDArray[numpy.int64]
@@ -27,7 +27,7 @@ Ids = numpy.typing.NDArray[numpy.int64]
 
 def _choice(what: str, word: str, words: Sequence[str]) -> int:
     if word not in words:
-        raise BadValueError(22, "%s is one of %s, not %r" % (what, ", ".join(words), word))
+        raise BadValueError(22, "%s must be one of %s, not %r" % (what, ", ".join(words), word))
     return words.index(word)
 
 
@@ -42,7 +42,7 @@ def _number(what: str, value: Any, least: int = 0, bits: int = 64) -> int:
 
 
 def ids_of(numbers: Any) -> Ids:
-    """A copy of these whole numbers as an array of int64. NumPy alone would cut 1.5 to 1."""
+    """A copy of these integers as an array of int64. NumPy alone would truncate 1.5 to 1."""
     given = numpy.atleast_1d(numpy.asarray(numbers))
     if given.size and (given.dtype.kind not in "iu" or given.dtype.kind == "u" and given.max() >= 2**63):
         raise TypeError("whole numbers below 2**63 are needed, not %.100r" % (numbers,))
@@ -50,23 +50,27 @@ def ids_of(numbers: Any) -> Ids:
 
 
 def sample_seed(seed: int, epoch: int, sample: int) -> int:
-    """A number of 64 bits for random numbers of one sample in one epoch: the same on all ranks, in all workers, and after a resume.
+    """A 64-bit seed for the random numbers of one sample in one epoch: the same on all ranks, in
+    all workers, and after a resume.
 
-    It is the BLAKE2b hash, 8 bytes, of the three as little-endian numbers of 64 bits, in little-endian order: neighbours have
-    nothing in common, also not in generators that take a seed as it is. For NumPy: numpy.random.default_rng(sample_seed(...)).
+    It is the BLAKE2b hash, 8 bytes, of the three arguments as little-endian 64-bit numbers, read as
+    a little-endian number: neighbours are unrelated, even in generators that use a seed without
+    hashing it. For NumPy: numpy.random.default_rng(sample_seed(...)).
     """
     words = _number("seed", seed), _number("epoch", epoch), _number("sample", sample)
     return int.from_bytes(hashlib.blake2b(struct.pack("<3Q", *words), digest_size=8).digest(), "little")
 
 
 def opened(dataset: Any) -> Any:
-    """The catalog that a path means; anything else as it is."""
+    """The catalog at a path; anything else is returned as it is."""
     return Catalog(dataset) if isinstance(dataset, (str, bytes, os.PathLike)) else dataset
 
 
 def dataset_facts(dataset: Any) -> Tuple[int, str, int]:
-    """(samples, digest, samples per file) of a catalog or its path, of what has one, or of a number."""
-    dataset = opened(dataset)  # the length of a path's text is no number of samples
+    """(samples, digest, samples per file) of a catalog, its path, an object with a catalog, or a
+    number.
+    """
+    dataset = opened(dataset)  # otherwise the length of a path's text would be taken for a number of samples
     catalog = getattr(dataset, "catalog", dataset)
     if isinstance(catalog, Catalog):
         if not catalog.nr_samples:
@@ -89,7 +93,7 @@ def make_spec(facts: Tuple[int, str, int], *, batch_size: int, seed: int, mode: 
 
 
 def check_rank(rank: int, world_size: int, what: str = "rank") -> int:
-    """The rank as a number, when there is such a rank."""
+    """The rank as a number; an error if it does not exist."""
     rank = _number(what, rank)
     if rank >= world_size:
         raise BadValueError(22, "there is no %s %d of %d: %ss are counted from 0" % (what, rank, world_size, what))
@@ -101,10 +105,10 @@ def state_to_dict(state: Tuple[Any, ...]) -> dict[str, Any]:
 
 
 def state_from_dict(state: dict[str, Any]) -> Tuple[int, int, int, str, int, int]:
-    """The tuple that the library takes, of a state that came from a file."""
+    """The tuple that the library takes, for a state that came from a file."""
     try:
         if state["version"] != STATE_VERSION:
-            raise BadValueError(22, "the state is of version %r, and this is version %d: it was saved by another Shoal"
+            raise BadValueError(22, "the state has version %r, but this Shoal reads version %d: it was saved by another release"
                                 % (state["version"], STATE_VERSION))
         numbers = [operator.index(state[key]) for key in ("seed", "epoch", "consumed", "world_size", "order")]
         if not all(0 <= number < 2**64 for number in numbers) or len(state["digest"]) > 32 or "\0" in state["digest"]:
@@ -112,20 +116,21 @@ def state_from_dict(state: dict[str, Any]) -> Tuple[int, int, int, str, int, int
         seed, epoch, consumed, world_size, order = numbers
         return seed, epoch, consumed, "" + state["digest"], world_size, order
     except (KeyError, TypeError):
-        raise BadValueError(22, "this is not a state that Shoal saved: %.100r" % (state,)) from None
+        raise BadValueError(22, "not a state of Shoal: %.100r" % (state,)) from None
 
 
 class Order:
-    """Which sample comes at which position of an epoch; and which of them a rank takes in which step.
+    """Which sample is at which position of an epoch; and which samples a rank takes in which step.
 
-    `dataset` is a Catalog or its path, something with a catalog, or a number of samples. As a sequence it is the
-    epoch's sample ids: order[p] is computed from (seed, epoch, p) alone, at any p and any number of
-    samples, and order.position(id) is the way back. Ranks take batches: batch(step) and batches().
+    `dataset` is a Catalog or its path, an object with a catalog, or a number of samples. As a
+    sequence, an order consists of the epoch's sample ids: order[p] is computed from (seed, epoch,
+    p) alone, for any p and any number of samples, and order.position(id) is the inverse. Ranks take
+    batches: batch(step) and batches().
 
     mode: "global" (all samples permuted), "sequential", "files" (files permuted, their samples in
-    order), "window" (samples mixed over a window of files), "local" (each rank permutes its own share).
-    remainder: what becomes of samples that do not fill a step of all ranks: "keep" (a short or empty
-    last batch), "drop", or "pad" (from the epoch's beginning).
+    order), "window" (samples shuffled within a window of files), "local" (each rank permutes its
+    own share). remainder: what happens to samples that do not fill a step of all ranks: "keep" (a
+    short or empty last batch), "drop", or "pad" (with samples from the beginning of the epoch).
     """
 
     def __init__(self, dataset: Any, *, batch_size: int = 1, seed: int = 0, epoch: int = 0, mode: str = "global",
@@ -161,7 +166,7 @@ class Order:
     def at(self, positions: Any) -> Ids:
         """The sample ids at these positions, as an array of int64."""
         ids = ids_of(positions)
-        self.handle.at(ids)  # a negative one is past the end of anything
+        self.handle.at(ids)  # a negative position is past any end
         return ids
 
     def __iter__(self) -> Iterator[int]:
@@ -169,7 +174,7 @@ class Order:
             yield from self[start:start + _BLOCK].tolist()
 
     def position(self, sample: int) -> int:
-        """At which position of this epoch a sample comes."""
+        """The position of a sample in this epoch."""
         sample = operator.index(sample)
         if not 0 <= sample < len(self):
             raise IndexError("there is no sample %d of %d" % (sample, len(self)))
@@ -191,16 +196,16 @@ class Order:
 
     @property
     def consumed(self) -> int:
-        """Positions that were read before step 0, by whoever saved the state."""
+        """The number of positions that were read before step 0, by the job that saved the state."""
         return self.handle.spec()[9]
 
     @property
     def steps(self) -> int:
-        """Steps to the end of the epoch: the same number for all ranks."""
+        """The number of steps to the end of the epoch: the same for all ranks."""
         return self.handle.steps()
 
     def batch(self, step: int, rank: Optional[int] = None) -> Ids:
-        """The sample ids that a rank takes in a step, as an array of int64."""
+        """The sample ids of a rank's batch in a step, as an array of int64."""
         step = _number("step", step)
         if step >= self.steps:
             raise IndexError("there is no step %d of %d: steps are counted from 0" % (step, self.steps))
@@ -209,12 +214,13 @@ class Order:
         return ids[:self.handle.batches(step, rank, ids)]
 
     def batches(self, first: int = 0) -> Iterator[Ids]:
-        """The rank's batches, from a step on."""
+        """The rank's batches, starting at a step."""
         for step in range(first, self.steps):
             yield self.batch(step)
 
     def ids(self, first: int = 0) -> Iterator[int]:
-        """The rank's sample ids one by one, from a step on. Fast also where a batch is one sample."""
+        """The rank's sample ids one by one, starting at a step. Fast even if a batch is one sample.
+        """
         size = self.batch_size
         ids = numpy.empty(max(1, _BLOCK // size) * size, dtype=numpy.int64)
         for step in range(first, self.steps, max(1, _BLOCK // size)):
@@ -227,16 +233,16 @@ class Order:
         return self._epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the first position of an epoch. Takes microseconds at any number of samples."""
+        """Go to the first position of an epoch. Takes microseconds for any number of samples."""
         self._epoch = _number("epoch", epoch)
         self.handle.set_epoch(self._epoch)
 
     def state_dict(self, steps: int = 0) -> dict[str, Any]:
-        """What to save after this many steps, counted from where this order began."""
+        """The state to save after this many steps, counted from the start of this order."""
         return state_to_dict(self.handle.save(_number("steps", steps), self._facts[1]))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state, which may be of another number of ranks and another batch size."""
+        """Continue from a state, possibly of another number of ranks or batch size."""
         kept = state_from_dict(state)
         self.handle = _shoal.resume(self._spec, kept, self._facts[1])
         self._epoch = kept[1]

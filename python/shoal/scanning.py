@@ -1,4 +1,4 @@
-"""Run a function over every sample once, and keep one number of each in a column."""
+"""Run a function over every sample once, and store one number per sample in a column."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, Uni
 import numpy
 import numpy.typing
 
-from . import _meeting
+from . import _rendezvous
 from ._errors import BadValueError, NotFoundError, TransformError
 from .catalog import Catalog, Path
 from .columns import DTYPES, Column, ColumnWriter, check_name, column_path, join_columns, open_column
 from .order import _number, opened
 
-_BLOCK = 256  # samples that a worker is given at once
+_BLOCK = 256  # samples per piece of work
 
 
 class _Progress:
-    """A line on a terminal that is overwritten; on anything else one now and then."""
+    """A line that is overwritten on a terminal; otherwise one line now and then."""
 
     def __init__(self, total: int, name: str, wanted: bool) -> None:
         self._total, self._name, self._wanted = total, name, wanted
@@ -51,7 +51,7 @@ def _values(dataset: Any, fn: Callable[[Any], Any], ids: List[int]) -> numpy.typ
     found = []
     items = dataset.__getitems__(ids) if hasattr(dataset, "__getitems__") else [dataset[i] for i in ids]
     if len(items) != len(ids):
-        raise BadValueError(22, "the dataset gave %d samples of %d, and a column has a number for each" % (len(items), len(ids)))
+        raise BadValueError(22, "the dataset returned %d of %d samples, but a column needs a number for each" % (len(items), len(ids)))
     for i, item in zip(ids, items):
         try:
             value = fn(item)
@@ -74,13 +74,14 @@ def _scanned(dataset: Any, fn: Callable[[Any], Any], first: int, stop: int, work
     if not workers:
         yield from map(work, _blocks(first, stop))
         return
-    # What cannot be sent fails here and now: a pool finds out in a thread of its own, which may leave it waiting.
+    # What cannot be pickled fails here: a pool would notice in a thread of its own, and might wait
+    # for ever.
     ForkingPickler.dumps(work)
-    # Not multiprocessing.Pool, which waits for ever for what a worker that was killed had in hand.
+    # Not multiprocessing.Pool, which waits for ever for the work of a worker that was killed.
     pool = concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context(context))
     pending: List[concurrent.futures.Future[Any]] = []
     try:
-        # map() would take all the blocks ahead: hand them out as results are taken.
+        # map() would read all blocks ahead: submit new ones as results are taken.
         for block in _blocks(first, stop):
             pending.append(pool.submit(work, block))
             if len(pending) >= 4 * workers:
@@ -91,7 +92,8 @@ def _scanned(dataset: Any, fn: Callable[[Any], Any], first: int, stop: int, work
         raise TransformError(5, "a worker of the scan died (killed, perhaps for lack of memory, or a crash in the "
                              "function): run it again with fewer workers, or workers=0 to see why") from None
     finally:
-        # Not one.cancel() for each: Python before 3.12 waits for ever when the last of them is cancelled from outside.
+        # Not one.cancel() for each: Python before 3.12 waits for ever if the last of them is
+        # cancelled from outside.
         pool.shutdown(cancel_futures=True)
 
 
@@ -111,8 +113,8 @@ def _write_part(path: str, dataset: Any, fn: Callable[[Any], Any], name: str, ty
     shown.show(done, end=True)
 
 
-def _is_mine(path: str, digest: str, name: str, type: str, first: int, stop: int) -> bool:
-    """Whether a part is there already, from a scan that was interrupted."""
+def _part_exists(path: str, digest: str, name: str, type: str, first: int, stop: int) -> bool:
+    """Whether a part exists already, from a scan that was interrupted."""
     try:
         info = Column(path, digest).info
     except OSError:
@@ -120,8 +122,9 @@ def _is_mine(path: str, digest: str, name: str, type: str, first: int, stop: int
     return bool((info["name"], info["type"], info["first"], info["nr"]) == (name, type, first, stop - first))
 
 
-def _which(path: str) -> Optional[Tuple[int, int, int]]:
-    """What tells a file from one that had its name before; None when there is none."""
+def _file_identity(path: str) -> Optional[Tuple[int, int, int]]:
+    """What distinguishes a file from an earlier one with the same name; None if there is no file.
+    """
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -130,29 +133,30 @@ def _which(path: str) -> Optional[Tuple[int, int, int]]:
 
 
 def _wait_for(paths: Sequence[str], timeout: float, fail: str, old: Tuple[Any, Any] = (None, None)) -> None:
-    """Until all parts are there. For ranks that no group connects.
+    """Wait until all parts exist. For ranks without a torch.distributed group.
 
-    old: the file, and the word of a failure, that an earlier scan has left."""
+    old: the file, and the message of a failure, that an earlier scan has left.
+    """
     until = time.monotonic() + timeout
     for path in paths:
-        while _which(path) in (None, old[0]):
+        while _file_identity(path) in (None, old[0]):
             if time.monotonic() > until:
                 raise NotFoundError(2, "waited %d s for '%s': is its rank still running?" % (timeout, path))
-            if _which(fail) not in (None, old[1]):
+            if _file_identity(fail) not in (None, old[1]):
                 with open(fail, encoding="utf-8", errors="replace") as file:
                     raise TransformError(22, file.read())
             time.sleep(0.2)
 
 
 def _group() -> Any:
-    """torch.distributed, when it is loaded and has a group."""
+    """torch.distributed, if it is loaded and has a group."""
     torch = sys.modules.get("torch")
     dist = getattr(torch, "distributed", None)
     return dist if dist is not None and dist.is_available() and dist.is_initialized() else None
 
 
 def _agree(error: Optional[Exception]) -> None:
-    """All ranks raise when one did."""
+    """Raise on all ranks if one raised."""
     from .torch.gather import gather_objects
 
     words = None if error is None else "%s: %s" % (type(error).__name__, error)
@@ -163,7 +167,7 @@ def _agree(error: Optional[Exception]) -> None:
 
 
 def _join(parts: Sequence[str], path: str, sort: bool, keep: Optional[Column]) -> None:
-    """The column under its name at once: other ranks may be waiting for that."""
+    """Publish the column atomically: other ranks may be waiting for it."""
     if not sort:
         join_columns(path, parts)
         return
@@ -176,15 +180,15 @@ def _join(parts: Sequence[str], path: str, sort: bool, keep: Optional[Column]) -
             os.unlink(joined)
 
 
-def _settle(dist: Any, parts: Sequence[str], path: str, rank: int, sort: bool, keep: Optional[Column], timeout: float,
+def _finish(dist: Any, parts: Sequence[str], path: str, rank: int, sort: bool, keep: Optional[Column], timeout: float,
             old: Tuple[Any, Any], error: Optional[Exception]) -> None:
-    """After a rank's part was written, or failed: rank 0 joins the parts once all are there."""
+    """After a rank's part was written or failed: rank 0 joins the parts once all exist."""
     fail = path + ".failed"
     if dist is not None:
         _agree(error)
     elif error is not None:
         if len(parts) > 1:
-            _meeting.publish(fail, "rank %d: %s" % (rank, error))
+            _rendezvous.publish(fail, "rank %d: %s" % (rank, error))
         raise error
     try:
         if rank == 0:
@@ -196,16 +200,16 @@ def _settle(dist: Any, parts: Sequence[str], path: str, rank: int, sort: bool, k
     if dist is not None:
         _agree(error)
     elif error is not None:
-        # The others are waiting; unless it is one of them that said so.
-        if len(parts) > 1 and timeout and _which(fail) in (None, old[1]):
-            _meeting.publish(fail, "rank %d: %s" % (rank, error))
+        # The other ranks are waiting, unless one of them reported the failure.
+        if len(parts) > 1 and timeout and _file_identity(fail) in (None, old[1]):
+            _rendezvous.publish(fail, "rank %d: %s" % (rank, error))
         raise error
     elif rank != 0:
         _wait_for([path], timeout, fail, old)
     if rank == 0:
         for one in parts:
             os.unlink(one)
-        if _which(fail) is not None:  # of an earlier scan
+        if _file_identity(fail) is not None:  # left by an earlier scan
             os.unlink(fail)
 
 
@@ -213,28 +217,31 @@ def scan(dataset: Any, fn: Callable[[Any], Any], column: str = "length", *, type
          rank: Optional[int] = None, world_size: Optional[int] = None, workers: int = 0, context: Optional[str] = None,
          sort: Optional[bool] = None, keep: Union[Column, Path, None] = None, progress: Optional[bool] = None,
          timeout: float = 3600) -> Column:
-    """Run fn(sample) over all samples and seal what it gives, one number each, as a column. Collective.
+    """Run fn(sample) over all samples and store the results, one number per sample, as a column.
+    Collective.
 
-    Each rank reads its own stretch of samples, with `workers` processes, and writes a part; rank 0 puts the
-    parts together. No sample and no list of values is gathered. Ranks are those of torch.distributed, or of
-    what started them (torchrun, mpirun), which then must share a file system. A rank that raises ends the scan
-    on all, with the name of the sample. A scan that was interrupted keeps the parts that were finished.
+    Each rank reads a contiguous range of samples, with `workers` processes, and writes a part; rank
+    0 joins the parts. Neither samples nor values are gathered. Ranks are those of
+    torch.distributed, or of the launcher (torchrun, mpirun), and must then share a file system. An
+    exception on one rank ends the scan on all, with the name of the sample. A scan that is
+    interrupted keeps its finished parts.
 
-    Ranks without a torch.distributed group wait for each other at the start, by files beside the column, and for the
-    column at the end; each time for `timeout` seconds at the most. With 0 they wait for nothing: run one after the
-    other they leave a part each, and rank 0, the last, puts them together.
+    Ranks without a torch.distributed group wait for each other at the start, through files next to
+    the column, and for the column at the end; each time for at most `timeout` seconds. With 0 they
+    do not wait: run one after the other, each leaves a part, and rank 0, which must be the last,
+    joins them.
 
-    dataset: a ShoalDataset, or a Catalog or its path, whose samples are bytes. column: its name. type: bit (a keep
-    flag), u8, u16, u32, u64, i64, f32 or f64. path: by default beside the catalog, CATALOG.NAME.col. sort: write the
-    order of samples by value too, which batches by length need (default: for all types but bit). keep: a keep column,
-    or its name or path; that order then leaves out what it leaves out.
-    Returns the Column.
+    dataset: a ShoalDataset, or a Catalog or its path, whose samples are bytes. column: its name.
+    type: bit (a keep flag), u8, u16, u32, u64, i64, f32 or f64. path: by default next to the
+    catalog, CATALOG.NAME.col. sort: also write the order of samples by value, which batches by
+    length need (default: for all types but bit). keep: a keep column, or its name or path; the
+    order then includes only the samples that it keeps. Returns the Column.
     """
     if type not in DTYPES:
         raise BadValueError(22, "a column's type is one of %s, not %r" % (", ".join(DTYPES), type))
     check_name(column)
     if not callable(fn):
-        raise TypeError("fn is a function of a sample that gives a number, not %.100r" % (fn,))
+        raise TypeError("fn must be a function of a sample that returns a number, not %.100r" % (fn,))
     workers = _number("workers", workers)
     from .torch.dataset import ShoalDataset
     from .torch.place import Place
@@ -246,7 +253,7 @@ def scan(dataset: Any, fn: Callable[[Any], Any], column: str = "length", *, type
         raise TypeError("scan() needs a ShoalDataset, or a Catalog or its path, not %.100r" % (dataset,))
     if getattr(dataset, "_left_out", None) is not None:
         raise BadValueError(22, "a column has a number for each sample: scan() takes no dataset with on_error='skip', which leaves "
-                            "some out. Have fn give a number for those instead")
+                            "some out. Return a number for those in fn instead")
     place = Place(rank, world_size)
     rank, world_size = place.rank, place.world_size
     catalog = dataset.catalog
@@ -258,13 +265,14 @@ def scan(dataset: Any, fn: Callable[[Any], Any], column: str = "length", *, type
     parts = ["%s.part-%d-of-%d" % (to, r, world_size) for r in range(world_size)]
     first, stop = cut[rank], cut[rank + 1]
     error: Optional[Exception] = None
-    old = (_which(to), _which(to + ".failed"))
-    mine = _is_mine(parts[rank], catalog.digest, column, type, first, stop)
-    # What is there before all have come is of an earlier scan; what comes later is of this one.
+    old = (_file_identity(to), _file_identity(to + ".failed"))
+    mine = _part_exists(parts[rank], catalog.digest, column, type, first, stop)
+    # Files that exist before all ranks have arrived are left over from an earlier scan; later ones
+    # belong to this one.
     if world_size > 1 and timeout and _group() is None:
         if not mine:
-            _meeting.remove(parts[rank])  # or rank 0 might take it
-        _meeting.meet(to, rank, world_size, timeout)
+            _rendezvous.remove(parts[rank])  # otherwise rank 0 might use it
+        _rendezvous.meet(to, rank, world_size, timeout)
     kept: Optional[Column] = None
     try:
         kept = None if keep is None else open_column(keep, catalog)
@@ -273,5 +281,5 @@ def scan(dataset: Any, fn: Callable[[Any], Any], column: str = "length", *, type
                         rank == 0 if progress is None else progress)
     except Exception as e:
         error = e
-    _settle(_group(), parts, to, rank, type != "bit" if sort is None else sort, kept, timeout, old, error)
+    _finish(_group(), parts, to, rank, type != "bit" if sort is None else sort, kept, timeout, old, error)
     return Column(to, catalog)

@@ -48,7 +48,7 @@ def test_an_epoch_that_there_is_not_leaves_the_order_where_it_was(files, value, 
 
 
 @pytest.mark.parametrize("arguments, words", [
-    ({"mode": "random"}, "mode is one of"), ({"remainder": "wrap"}, "remainder is one of"), ({"rank": 1}, "no rank 1 of 1"),
+    ({"mode": "random"}, "mode must be one of"), ({"remainder": "wrap"}, "remainder must be one of"), ({"rank": 1}, "no rank 1 of 1"),
     ({"batch_size": 0}, "batch_size must be at least 1"), ({"world_size": 0}, "world_size must be at least 1"),
     ({"unit": -1}, "unit"), ({"window": -1}, "window")])
 def test_an_order_that_cannot_be_is_refused(arguments, words):
@@ -340,7 +340,7 @@ def test_an_empty_catalog_has_nothing_and_says_so(tmp_path):
 @pytest.mark.parametrize("arguments, kind, words", [
     ({"threads": -1}, ValueError, "threads"), ({"threads": 2**33}, ValueError, "threads"), ({"memory": -1}, ValueError, "memory"),
     ({"samples_per_file": -1}, ValueError, "samples_per_file"), ({"samples_per_file": 1.5}, TypeError, "samples_per_file"),
-    ({"root": 5}, TypeError, "PathLike"), ({"include": [5]}, TypeError, "include is a pattern"), ({"tmp_dir": 5}, TypeError, "PathLike")])
+    ({"root": 5}, TypeError, "PathLike"), ({"include": [5]}, TypeError, "include must be a pattern"), ({"tmp_dir": 5}, TypeError, "PathLike")])
 def test_an_option_of_indexing_that_makes_no_sense_is_named(files, tmp_path, arguments, kind, words):
     refused(lambda: shoal.index(Path(files).parent / "data", tmp_path / "x.cat", **arguments), kind, words)
     assert os.listdir(tmp_path) == []

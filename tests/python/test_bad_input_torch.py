@@ -67,8 +67,8 @@ def test_an_argument_of_a_dataset_that_makes_no_sense_is_named(files):
     for in_flight in (0, -1, 2**32):
         refused(lambda: ShoalDataset(files, in_flight=in_flight), ValueError, "in_flight must be at least 1")
     for make in (lambda: ShoalDataset(files, "tensor"), lambda: ShoalIterable(files, 8, "tensor")):
-        refused(make, TypeError, "transform is a function")
-    refused(lambda: ShoalDataset(files, output="arrays"), ValueError, "output is one of")
+        refused(make, TypeError, "transform must be a function")
+    refused(lambda: ShoalDataset(files, output="arrays"), ValueError, "output must be one of")
     refused(lambda: ShoalDataset(files, store="/nowhere")[0], shoal.Error, "nowhere")
     dataset = ShoalDataset(files)
     for i in (1.0, "1", None):
@@ -186,7 +186,7 @@ def test_a_catalog_that_was_replaced_or_cut_is_told_by_spawned_workers(files, tm
                TorchLoader(ShoalIterable(path, 8, number), batch_size=None, **more)]
     shoal.index_pattern("other{}", 600, tmp_path / "new.cat", root="/r", size=1)
     os.rename(tmp_path / "new.cat", path)
-    with pytest.raises(shoal.StaleError, match="another catalog now"):
+    with pytest.raises(shoal.StaleError, match="is not the catalog that"):
         list(loaders[0])
     path.write_bytes(Path(files).read_bytes()[:1000])
     with pytest.raises(shoal.DamagedError, match="c.cat"):
@@ -294,7 +294,7 @@ def test_workers_that_come_and_go_leave_no_file_open(files):
 
 
 @pytest.mark.parametrize("use, kind, words", [
-    (lambda f, p: shoal.scan(f, 5, path=p), TypeError, "fn is a function"),
+    (lambda f, p: shoal.scan(f, 5, path=p), TypeError, "fn must be a function"),
     (lambda f, p: shoal.scan(5, len, path=p), TypeError, "needs a ShoalDataset"),
     (lambda f, p: shoal.scan(f, len, path=p, workers=-1), ValueError, "workers"),
     (lambda f, p: shoal.scan(f, len, path=p, workers=1.5), TypeError, "workers"),

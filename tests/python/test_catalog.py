@@ -98,7 +98,7 @@ def test_a_pickle_is_small_and_refuses_another_catalog(pattern, tmp_path):
     with pytest.raises(FileNotFoundError, match="moved.cat"):
         pickle.loads(kept)
     path.write_bytes(open(pattern(5), "rb").read())
-    with pytest.raises(shoal.StaleError, match="another catalog"):
+    with pytest.raises(shoal.StaleError, match="is not the catalog"):
         pickle.loads(kept)
 
 
@@ -218,6 +218,6 @@ def test_a_uri_is_the_root_a_slash_and_the_name(tmp_path, root, uri):
 
 def test_who_gives_a_dataset_in_place_of_its_catalog_hears_of_index(tmp_path):
     (tmp_path / "names.txt").write_text("a\nb\n")
-    for path, words in ((tmp_path, "make a catalog of what is in it"), (tmp_path / "names.txt", "if it is a list of names")):
+    for path, words in ((tmp_path, "make a catalog of its files"), (tmp_path / "names.txt", "if it is a list of names")):
         with pytest.raises(shoal.Error, match=words + r".* with shoal\.index\('%s', '%s\.cat'\)$" % (path, path)):
             shoal.Catalog(path)

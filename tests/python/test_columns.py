@@ -273,7 +273,7 @@ def test_batches_leave_out_what_was_not_kept(files, lengths, keep, tmp_path):
 
 
 @pytest.mark.parametrize("options, words", [
-    ({"sort_by": "l.col", "keep": "k.col"}, "without keep"), ({"max_tokens": 5}, "sort_by"), ({"bucket": 5}, "sort_by"),
+    ({"sort_by": "l.col", "keep": "k.col"}, "combined with keep"), ({"max_tokens": 5}, "sort_by"), ({"bucket": 5}, "sort_by"),
     ({"sort_by": "l.col", "max_tokens": 100}, "raise max_tokens"), ({"sort_by": "u.col"}, "not sorted"),
     ({"sort_by": "l.col", "bucket": 2, "batch_size": 4}, "larger bucket"), ({"sort_by": "l.col"}, "batch size is missing")])
 def test_what_makes_no_sense_is_told_in_words(files, lengths, keep, tmp_path, options, words):
@@ -456,7 +456,7 @@ def test_what_fails_when_rank_0_joins_the_parts_is_heard_by_all(files, tmp_path)
 
 def test_ranks_that_do_not_come_are_named(files, tmp_path):
     for rank, missing in ((0, 1), (1, 0)):
-        with pytest.raises(FileNotFoundError, match="waited 0.3 s for rank %d to come" % missing):
+        with pytest.raises(FileNotFoundError, match="waited 0.3 s for rank %d at" % missing):
             scan_as(files, tmp_path, rank, 3, number_of, timeout=0.3)
     assert os.listdir(tmp_path) == []
 
@@ -484,7 +484,7 @@ def test_what_an_earlier_meeting_left_is_not_believed(files, tmp_path):
 
 def test_ranks_that_come_again_at_once_meet_again(files, tmp_path):
     """Rank 1 has left and come again before rank 0 looks whether it has left."""
-    from shoal._meeting import meet
+    from shoal._rendezvous import meet
     path = str(tmp_path / "n")
 
     def often(rank):

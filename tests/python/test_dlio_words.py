@@ -80,7 +80,7 @@ def test_a_dataset_that_may_not_be_written_to_asks_for_a_place(dlio, monkeypatch
 def test_a_bucket_needs_a_place_for_its_catalog(dlio, monkeypatch):
     monkeypatch.delenv("SHOAL_CATALOG", raising=False)
     bucket = settings("set", storage_type="s3", storage_root="bucket")
-    with pytest.raises(ValueError, match="with storage_type s3, say where the catalog is, or shall be made: SHOAL_CATALOG="):
+    with pytest.raises(ValueError, match="with storage_type s3, set the path of the catalog, which is made if it is missing: SHOAL_CATALOG="):
         dlio.open_catalog(bucket, DatasetType.TRAIN)
     assert dlio.data_folder(bucket, DatasetType.VALID) == "s3://bucket/set/valid"
 

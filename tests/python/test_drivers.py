@@ -104,7 +104,7 @@ def test_an_iteration_keeps_its_epoch_when_another_is_set_meanwhile_and_tells(fi
         running = iter(sampler)
         first = next(running)
         sampler.set_epoch(2)
-        with pytest.warns(RuntimeWarning, match="goes on in epoch 0, and the next one is in epoch 2"):
+        with pytest.warns(RuntimeWarning, match="continues in epoch 0, and the next one is in epoch 2"):
             rest = list(running)
         got = flat([first, *rest]) if isinstance(first, list) else [first, *rest]
         assert got == order(0)
@@ -129,7 +129,7 @@ def test_leaving_a_loaded_state_for_another_epoch_is_told(files, kind, workers):
     state = loader.state_dict()
     loader, source = make(files, kind, workers=workers)
     loader.load_state_dict(state)
-    with pytest.warns(RuntimeWarning, match=r"set_epoch\(0\) leaves the state .* epoch 3 after 100 samples"):
+    with pytest.warns(RuntimeWarning, match=r"set_epoch\(0\) discards the state .* epoch 3 after 100 samples"):
         source.set_epoch(0)
     loader.load_state_dict(state)
 
@@ -149,7 +149,7 @@ def test_a_sampler_of_a_sampler_or_a_loader_is_refused(files):
     for other in (DistributedSampler(dataset, num_replicas=2, rank=0), SequentialSampler(dataset), ShoalSampler(dataset),
                   BatchSampler(SequentialSampler(dataset), 4, False), TorchLoader(dataset)):
         for build in (lambda: ShoalBatchSampler(other, batch_size=8, drop_last=False), lambda: ShoalSampler(other)):
-            with pytest.raises(TypeError, match="not of a dataset. In Lightning: use shoal.torch.DataLoader"):
+            with pytest.raises(TypeError, match="not for a dataset. In Lightning: use shoal.torch.DataLoader"):
                 build()
 
 
@@ -165,7 +165,7 @@ def test_a_batch_sampler_given_as_a_sampler_is_told_apart(files):
 def test_an_iterable_whose_batches_would_be_batched_again_is_refused(files):
     for workers in (0, 2):
         for size in (1, 4):
-            with pytest.raises(ValueError, match="say DataLoader\\(..., batch_size=None\\)"):
+            with pytest.raises(ValueError, match="use DataLoader\\(..., batch_size=None\\)"):
                 list(TorchLoader(ShoalIterable(files, 20, number), batch_size=size, num_workers=workers))
 
 
@@ -196,7 +196,7 @@ def test_other_datasets_are_read_as_torch_reads_them(files):
     assert loader.state_dict() == {}
     loader.load_state_dict({})
     loader.set_epoch(3)
-    with pytest.raises(ValueError, match="here are none"):
+    with pytest.raises(ValueError, match="this loader has none"):
         loader.load_state_dict({"epoch": 1})
     sampler = DistributedSampler(data, num_replicas=2, rank=0)
     loader = DataLoader(data, 10, sampler=sampler, shuffle=False)
@@ -288,14 +288,14 @@ def test_samples_that_something_leaves_out_are_told_with_their_number(files, sta
                          multiprocessing_context=start)
     assert len(flat(loader)) == 300
     sampler.set_epoch(1)
-    with pytest.warns(RuntimeWarning, match="epoch 0 on rank 0 of 1: the sampler gave 600 samples, but .* asked for 300"):
+    with pytest.warns(RuntimeWarning, match="epoch 0 on rank 0 of 1: the sampler yielded 600 samples, but .* read 300"):
         flat(loader)
 
 
 def test_a_dataset_that_is_read_without_the_sampler_that_was_made_over_it_is_told(files):
     dataset = ShoalDataset(files, number)
     ShoalBatchSampler(dataset, 20, rank=0, world_size=2)
-    with pytest.warns(RuntimeWarning, match="300 samples were read, but not one in the order of the sampler"):
+    with pytest.warns(RuntimeWarning, match="300 samples were read, but none in the order of the sampler"):
         list(TorchLoader(dataset, 20))
     other = ShoalDataset(files, number)
     sampler = ShoalBatchSampler(other, 20)
@@ -392,7 +392,7 @@ def test_a_sampler_of_another_dataset_is_refused(files, tmp_path):
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "y").write_bytes(b"1")
     other = shoal.index(tmp_path / "x", tmp_path / "x.cat")
-    for wrong, words in ((other, "another catalog"), (50, "50 samples, and the dataset has 600")):
+    for wrong, words in ((other, "another catalog"), (50, "50 samples, but the dataset has 600")):
         with pytest.raises(shoal.BadValueError, match=words):
             DataLoader(ShoalDataset(files), batch_sampler=ShoalBatchSampler(wrong, 8))
 

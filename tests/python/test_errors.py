@@ -37,13 +37,13 @@ def test_an_exception_has_the_hint_as_a_code_and_its_words_at_the_end(files, tmp
     with pytest.raises(shoal.Error) as caught:
         list(shoal.Loader(catalog, 1).epoch(0))
     assert caught.value.hint == "slot" and caught.value.errno == errno.EINVAL
-    assert str(caught.value) == "the catalog has no sizes; say how large a sample may be with slot="
+    assert str(caught.value) == "the catalog has no sizes; set the largest size of a sample with slot="
     assert pickle.loads(pickle.dumps(caught.value)).hint == "slot"
 
 
 def test_a_hint_with_a_number_names_it():
     made = _errors.error(errno.EFBIG, b"'a' has 7 bytes", "larger_slot", 7)
-    assert type(made) is shoal.Error and str(made) == "'a' has 7 bytes; give it slot=7 or more"
+    assert type(made) is shoal.Error and str(made) == "'a' has 7 bytes; use slot=7 or more"
 
 
 def test_an_exception_without_a_hint_has_none(tmp_path):

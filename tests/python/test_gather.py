@@ -231,7 +231,7 @@ def test_an_iteration_may_be_closed_before_it_is_used():
 def interrupted(rank, world):
     if rank == 1:  # as after a gather that was begun and never met the other ranks
         gather._history_of(dist.group.WORLD).next_number()
-    with pytest.raises(GatherError, match="rank 1: this is its 2nd gather in this group, and rank 0's 1st"):
+    with pytest.raises(GatherError, match="rank 1: this is its 2nd gather in this group, but rank 0's 1st"):
         gather_objects(rank)
     return gather_objects(rank)
 

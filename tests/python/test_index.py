@@ -127,7 +127,7 @@ def test_a_string_is_one_pattern_and_not_its_letters(images, tmp_path, include, 
 @pytest.mark.parametrize("given", [7, ["*.jpg", 7], [["*.jpg"]], True])
 @pytest.mark.parametrize("what", ["include", "exclude"])
 def test_what_is_no_pattern_is_refused_by_name(images, tmp_path, what, given):
-    with pytest.raises(TypeError, match=what + " is a pattern, as"):
+    with pytest.raises(TypeError, match=what + " must be a pattern, such as"):
         shoal.index(images, tmp_path / "c.cat", **{what: given})
     with pytest.raises(shoal.BadValueError, match="NUL"):
         shoal.index(images, tmp_path / "c.cat", **{what: "*.jpg\0x"})
@@ -138,7 +138,7 @@ def test_what_is_no_pattern_is_refused_by_name(images, tmp_path, what, given):
 def test_patterns_are_not_for_lists_of_names(tmp_path, what):
     (tmp_path / "names.txt").write_text("a\nb\n")
     for source in (["a", "b"], tmp_path / "names.txt"):
-        with pytest.raises(shoal.BadValueError, match=what + " is for a directory or a bucket"):
+        with pytest.raises(shoal.BadValueError, match=what + " applies to a directory or a bucket"):
             shoal.index(source, tmp_path / "c.cat", root="/r", **{what: "a"})
 
 
@@ -181,19 +181,19 @@ def test_a_list_may_be_separated_by_nul_bytes(tmp_path):
     with pytest.raises(shoal.Error, match="null=True"):
         shoal.index(tmp_path / "names", tmp_path / "c.cat", root="/r")
     assert list(shoal.index(tmp_path / "names", tmp_path / "c.cat", root="/r", null=True)) == ["a\nb", "c"]
-    with pytest.raises(shoal.BadValueError, match="null is for a file with names"):
+    with pytest.raises(shoal.BadValueError, match="null applies to a file of names"):
         shoal.index(["a"], tmp_path / "c.cat", root="/r", null=True)
 
 
 @pytest.mark.parametrize("shard, error, words", [
-    ((0, 2), shoal.BadValueError, "shard is for a bucket"),
+    ((0, 2), shoal.BadValueError, "shard applies to a bucket"),
     ((2, 2), shoal.BadValueError, "no shard 2 of 2: shards are counted from 0"),
     ((-1, 2), shoal.BadValueError, "k of shard"),
     ((0, 0), shoal.BadValueError, "n of shard"),
     ((0, 10**9), shoal.BadValueError, "at most 65536"),
-    (3, TypeError, r"shard is \(k, n\)"),
-    ((1, 2, 3), TypeError, r"shard is \(k, n\)"),
-    ("1/2", TypeError, r"shard is \(k, n\)"),
+    (3, TypeError, r"shard must be \(k, n\)"),
+    ((1, 2, 3), TypeError, r"shard must be \(k, n\)"),
+    ("1/2", TypeError, r"shard must be \(k, n\)"),
 ])
 def test_a_shard_that_makes_no_sense_is_refused(tmp_path, shard, error, words):
     with pytest.raises(error, match=words):

@@ -63,7 +63,7 @@ def test_an_order_may_be_of_a_range_of_the_samples(files):
         with pytest.raises(shoal.BadValueError, match="there are no samples"):
             shoal.Loader(files, 16, samples=wrong)
     for wrong in (200, [1, 2], range(0, 100, 2)):
-        with pytest.raises(TypeError, match="samples is a range"):
+        with pytest.raises(TypeError, match="samples must be a range"):
             shoal.Loader(files, 16, samples=wrong)
 
 
@@ -273,8 +273,8 @@ def test_ctrl_c_is_heard_while_a_read_hangs(files, tmp_path):
 
 
 def test_what_makes_no_sense_is_said_in_words(files, tmp_path):
-    for wrong, says in ((dict(batch_size=0), "batch_size"), (dict(engine="fast"), "engine is one of"),
-                        (dict(on_error="ignore"), "on_error is one of"), (dict(worker=3, workers=3), "no worker 3 of 3"),
+    for wrong, says in ((dict(batch_size=0), "batch_size"), (dict(engine="fast"), "engine must be one of"),
+                        (dict(on_error="ignore"), "on_error must be one of"), (dict(worker=3, workers=3), "no worker 3 of 3"),
                         (dict(prefetch=0), "prefetch"), (dict(rank=1), "no rank 1 of 1")):
         with pytest.raises(ValueError, match=says):
             shoal.Loader(files, **{**dict(batch_size=8), **wrong})

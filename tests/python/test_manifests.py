@@ -39,8 +39,8 @@ def test_a_list_can_be_indexed_again(files, tmp_path):
 @pytest.mark.parametrize("options, error, words", [
     ({"world_size": 0}, shoal.BadValueError, "world_size"),
     ({"epochs": 0}, shoal.BadValueError, "epochs"),
-    ({"epochs": range(0, 4, 2)}, shoal.BadValueError, "one after the other"),
-    ({"epochs": range(0)}, shoal.BadValueError, "one after the other"),
+    ({"epochs": range(0, 4, 2)}, shoal.BadValueError, "consecutive"),
+    ({"epochs": range(0)}, shoal.BadValueError, "consecutive"),
     ({"epochs": 10**7}, shoal.BadValueError, "1 to 1000000 epochs"),
     ({"epochs": "0..3"}, TypeError, "epochs"),
     ({"mode": "random"}, shoal.BadValueError, "mode"),
@@ -60,11 +60,11 @@ def test_what_cannot_be_written_is_told(files, tmp_path):
         shoal.manifest(files, tmp_path / "no" / "folder")
     with pytest.raises(shoal.Error, match="is not a local directory"):
         shoal.manifest(shoal.index(["a"], tmp_path / "s.cat", root="s3://b"), tmp_path / "s", paths=True)
-    with pytest.raises(shoal.Error, match="name 0 contains a line end; give null=True"):
+    with pytest.raises(shoal.Error, match="name 0 contains a line end; use null=True"):
         shoal.manifest(shoal.index(["a\nb"], tmp_path / "n.cat", root="/r"), tmp_path / "n")
     with pytest.raises(shoal.Error, match="lists no files"):
         shoal.manifest(shoal.index([], tmp_path / "e.cat", root="/r", allow_empty=True), tmp_path / "e")
-    with pytest.raises(TypeError, match="of a Catalog or its path"):
+    with pytest.raises(TypeError, match="from a Catalog or its path"):
         shoal.manifest(600, tmp_path / "m")
 
 

@@ -88,7 +88,7 @@ def test_a_state_of_another_dataset_or_order_is_refused(files, pattern):
 
 
 def test_what_makes_no_sense_is_said_in_words():
-    for wrong, says in ((dict(mode="random"), "mode is one of"), (dict(remainder="x"), "remainder is one of"),
+    for wrong, says in ((dict(mode="random"), "mode must be one of"), (dict(remainder="x"), "remainder must be one of"),
                         (dict(rank=2, world_size=2), "no rank 2 of 2"), (dict(batch_size=0), "batch_size must"),
                         (dict(seed=-1), "seed must"), (dict(rank=-1), "rank must")):
         with pytest.raises(ValueError, match=says):

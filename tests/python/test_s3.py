@@ -91,7 +91,7 @@ def test_an_object_that_changed_is_refused_by_its_etag(bucket, tmp_path):
         ShoalDataset(without, if_match=True)[0]
     with pytest.raises(ValueError, match="the catalog has no ETags to compare with"):
         list(shoal.Loader(without, 8, if_match=True))
-    with pytest.raises(ValueError, match="etags is for a bucket"):
+    with pytest.raises(ValueError, match="etags applies to a bucket"):
         shoal.index(tmp_path, tmp_path / "no.cat", etags=True)
 
 
@@ -120,9 +120,9 @@ def test_a_bucket_that_cannot_be_listed_is_told_and_leaves_nothing(keys, tmp_pat
     with FaultServer(keys, lambda *_: error(403, "AccessDenied")) as server:
         with pytest.raises(PermissionError):
             shoal.index("s3://bucket/train", tmp_path / "c.cat", endpoint=server.url)
-        with pytest.raises(shoal.BadValueError, match="follow is for a directory"):
+        with pytest.raises(shoal.BadValueError, match="follow applies to a directory"):
             shoal.index("s3://bucket", tmp_path / "c.cat", follow=True)
-    with pytest.raises(shoal.BadValueError, match="endpoint is for a bucket"):
+    with pytest.raises(shoal.BadValueError, match="endpoint applies to a bucket"):
         shoal.index(tmp_path, tmp_path / "c.cat", endpoint="http://x")
     assert os.listdir(tmp_path) == []
 
@@ -172,7 +172,7 @@ def test_another_catalog_under_the_name_is_noticed(kept, tmp_path):
     pickled = pickle.dumps(shoal.Catalog(uri))
     shoal.index([("other", 1)], tmp_path / "other.cat", root="s3://bucket")
     server.objects[b"bucket", b"cats/c.cat"] = (tmp_path / "other.cat").read_bytes()
-    with pytest.raises(shoal.StaleError, match="another catalog now"):
+    with pytest.raises(shoal.StaleError, match="is not the catalog that"):
         pickle.loads(pickled)
 
 

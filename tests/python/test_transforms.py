@@ -177,7 +177,7 @@ def test_samples_that_cannot_be_read_or_transformed_are_left_out_and_counted_onc
 def test_one_sample_is_none_a_batch_is_shorter_and_the_first_is_warned_of(damaged):
     catalog, store = damaged
     dataset = ShoalDataset(catalog, number, store=store, on_error="skip")
-    with pytest.warns(RuntimeWarning, match="left out.*sample 77"):
+    with pytest.warns(RuntimeWarning, match="skipped.*sample 77"):
         assert dataset[77] is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -204,7 +204,7 @@ def test_too_many_end_it_with_their_number_and_names(damaged, iterable, start):
                            collate_fn=functools.partial(skip_none, collate=list))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with pytest.raises(TooManyErrors, match=r"2\d samples were left out, and max_errors allows 20. The first: \d+ 'd"):
+        with pytest.raises(TooManyErrors, match=r"2\d samples were skipped, but max_errors allows 20. The first: \d+ 'd"):
             list(loader)
     assert dataset.errors > 20
 
@@ -278,5 +278,5 @@ def test_as_many_samples_as_max_errors_says_may_be_left_out_and_not_one_more(fil
     dataset = ShoalDataset(files, fails_on_every_tenth, on_error="skip", max_errors=2)
     assert [dataset[i] for i in tenths[:2]] == [None, None] and dataset.errors == 2
     assert dataset[tenths[0]] is None and dataset.errors == 2  # each counts once
-    with pytest.raises(TooManyErrors, match="3 samples were left out, and max_errors allows 2"):
+    with pytest.raises(TooManyErrors, match="3 samples were skipped, but max_errors allows 2"):
         dataset[tenths[2]]

@@ -15,14 +15,14 @@ from .._store import S3Config, parse_uri
 from ..catalog import Catalog, local_path
 from ..indexing import index
 
-_WAIT = 3600  # seconds for another process to make the catalog
+_WAIT = 3600  # seconds to wait for another process that makes the catalog
 
-# DLIO's storage_options and the fields of S3Config.
+# DLIO's storage_options, and the fields of S3Config.
 _S3_OPTIONS = {"endpoint_url": "endpoint", "region": "region", "access_key_id": "access_key",
                "secret_access_key": "secret_key"}
 
 
-# ---- Where the dataset is
+# ---- The location of the dataset
 
 
 def dataset_name(dataset_type):
@@ -37,7 +37,7 @@ def config_name(dataset_type):
 def _is_bucket(args):
     kind = str(args.storage_type)
     if kind not in ("local_fs", "s3"):
-        raise BadValueError(22, "shoal.dlio reads storage_type local_fs and s3, not %s: use DLIO's own loader for that" % kind)
+        raise BadValueError(22, "shoal.dlio supports storage_type local_fs and s3, not %s: use DLIO's own loader for that" % kind)
     return kind == "s3"
 
 
@@ -59,14 +59,14 @@ def storage_of(args, dataset_type):
     if not _is_bucket(args):
         return folder
     whole = str((getattr(args, "storage_options", None) or {}).get("use_full_object_uri", "")).lower() in ("true", "1", "yes")
-    if whole or importlib.util.find_spec("dlio_benchmark.storage.s3_torch_storage"):  # Argonne's always does
-        # The whole URI is the object's key.
+    if whole or importlib.util.find_spec("dlio_benchmark.storage.s3_torch_storage"):  # always so in Argonne's DLIO
+        # The key of the object is the whole URI.
         return _bucket_uri(folder.split("/")[2], folder)
     return folder
 
 
 def _s3_config(args):
-    """The server and the keys of storage_options. None: as the environment has them."""
+    """The server and the keys of storage_options. None: the environment's."""
     options = getattr(args, "storage_options", None) or {}
     given = {field: str(options[key]) for key, field in _S3_OPTIONS.items() if options.get(key)}
     return S3Config(**given) if _is_bucket(args) and given else None
@@ -79,7 +79,7 @@ def catalog_path(args, dataset_type):
     if given:
         return given.replace("{dataset}", name)
     if _is_bucket(args):
-        raise BadValueError(22, "with storage_type s3, say where the catalog is, or shall be made: SHOAL_CATALOG=/path/{dataset}.cat, in which "
+        raise BadValueError(22, "with storage_type s3, set the path of the catalog, which is made if it is missing: SHOAL_CATALOG=/path/{dataset}.cat, in which "
                             "{dataset} stands for train or valid")
     return data_folder(args, dataset_type) + ".cat"
 
@@ -99,7 +99,7 @@ def patterns(args, dataset_type):
 
 
 def _when_made(path, make, s3=None):
-    """A catalog that whoever comes first makes when it is not there, while the others wait."""
+    """A catalog that the first process makes if it is missing, while the others wait."""
     until = time.monotonic() + _WAIT
     while not parse_uri(path).objects and not os.path.exists(path):
         try:
@@ -110,7 +110,7 @@ def _when_made(path, make, s3=None):
             elif e.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                 raise
             else:
-                raise type(e)(e.errno, "the catalog '%s' cannot be made: %s. Say where it may be: SHOAL_CATALOG=/path/{dataset}.cat, in which "
+                raise type(e)(e.errno, "the catalog '%s' cannot be made: %s. Set another path: SHOAL_CATALOG=/path/{dataset}.cat, in which "
                               "{dataset} stands for train or valid" % (path, e)) from None
     return Catalog(path, s3=s3)
 
@@ -122,24 +122,24 @@ def open_catalog(args, dataset_type):
 
 
 def _open_part(catalog, ids):
-    """A catalog of some of the files of another one, beside that, named after what is in it."""
+    """A catalog of some of the files of another one, next to it, named after its content."""
     name = hashlib.sha256(catalog.digest.encode() + ids.tobytes()).hexdigest()[:16]
     if parse_uri(catalog.path).objects:
-        raise BadValueError(22, "the %d files that DLIO reads are not side by side in '%s': name a catalog in SHOAL_CATALOG that "
-                            "is a file, beside which one of these can be made" % (len(ids), catalog.path))
+        raise BadValueError(22, "the %d files that DLIO reads are not contiguous in '%s': set SHOAL_CATALOG to a file, "
+                            "so that a catalog of these can be made next to it" % (len(ids), catalog.path))
     path = "%s-%s.cat" % (os.path.splitext(catalog.path)[0], name)
 
-    def names():  # made anew for each try: a try that has to wait for another process has taken some of them
+    def names():  # created anew for each try: a try that has to wait for another process has consumed some
         return ((catalog.name(i), catalog.size(i)) if catalog.size(i) is not None else catalog.name(i) for i in ids.tolist())
 
     part = _when_made(path, lambda: index(names(), path, root=catalog.root, s3=catalog.s3), catalog.s3)
     if len(part) != len(ids):
-        raise BadValueError(22, "'%s' has %d files, and should have the %d that DLIO reads: remove it, and it is made again"
+        raise BadValueError(22, "'%s' has %d files instead of the %d that DLIO reads: remove it, and it is made again"
                             % (path, len(part), len(ids)))
     return part
 
 
-# ---- Which of its files DLIO reads
+# ---- The files that DLIO reads
 
 
 def prefix_in(catalog, storage):
@@ -150,20 +150,20 @@ def prefix_in(catalog, storage):
     if folder == root:
         return ""
     if not folder.startswith(root.rstrip("/") + "/"):
-        raise BadValueError(22, "'%s' is a catalog of %s, and DLIO reads %s: give another one in SHOAL_CATALOG, or remove it, and it is "
+        raise BadValueError(22, "'%s' is a catalog of %s, but DLIO reads %s: set another one in SHOAL_CATALOG, or remove it, and it is "
                             "made again" % (catalog.path, catalog.root, storage))
     return folder[len(root.rstrip("/")) + 1:] + "/"
 
 
 def _list_of_dlio(args, dataset_type):
-    """Of all files, or in MLCommons' of as many on every rank."""
+    """All files, or in MLCommons' DLIO the same number on every rank."""
     return args.file_list_train if dataset_type is DatasetType.TRAIN else args.file_list_eval
 
 
 def _find(args, dataset_type):
-    """The catalog, and the ids there of this rank's part of DLIO's list."""
+    """The catalog, and the ids of this rank's part of DLIO's list."""
     catalog, files = open_catalog(args, dataset_type), _list_of_dlio(args, dataset_type)
-    if not getattr(args, "files_pre_sharded", False):  # then every rank has all of it
+    if not getattr(args, "files_pre_sharded", False):  # then every rank has the whole list
         files = files[args.my_rank::args.comm_size]
     prefix, folder = prefix_in(catalog, storage_of(args, dataset_type)), data_folder(args, dataset_type).rstrip("/") + "/"
     ids = numpy.empty(len(files), dtype=numpy.int64)
@@ -193,8 +193,9 @@ def on_all_ranks(function):
 
 
 def files_of_dlio(args, dataset_type):
-    """A catalog, and the range of its files that DLIO's list has, on all ranks together. Collective over these."""
-    if not len(_list_of_dlio(args, dataset_type)):  # so it is on all ranks
+    """A catalog, and the range of its files that DLIO's list contains, over all ranks. Collective.
+    """
+    if not len(_list_of_dlio(args, dataset_type)):  # the same on all ranks
         return None, range(0)
     found = []
 

@@ -1,4 +1,5 @@
-"""Shoal for PyTorch: datasets without a list, samplers without memory, epochs that reach every worker.
+"""Shoal for PyTorch: datasets without a list, samplers without memory, epochs that reach every
+worker.
 
     dataset = ShoalDataset("train.cat", transform=decode)
     sampler = ShoalBatchSampler(dataset, batch_size=64, seed=7)

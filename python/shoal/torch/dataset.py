@@ -18,14 +18,14 @@ from .shared import LeftOut, Skips, Words, make_left_out
 
 OUTPUTS = ("bytes", "tensor")
 
-# Readers of a process that was forked: what they hold is their parent's, and is left alone.
+# Readers of a forked process: they belong to the parent, and are left alone.
 _INHERITED: List[Any] = []
 
-_LEFT_OUT: Any = object()  # in the place of a sample that could not be used
+_LEFT_OUT: Any = object()  # in place of a sample that could not be used
 
 
 class SampleId(int):
-    """A sample's id, from a sampler that says in which epoch it is wanted."""
+    """A sample's id from a sampler that also provides the epoch."""
 
     epoch: int
 
@@ -38,13 +38,15 @@ class SampleId(int):
         return SampleId, (int(self), self.epoch)
 
 
-def tell_epoch(item: Union[int, List[int]], epoch: int) -> Union[int, List[SampleId]]:
-    """What a sampler gives, an id or a list of them, with the epoch in each."""
+def with_epoch(item: Union[int, List[int]], epoch: int) -> Union[int, List[SampleId]]:
+    """The output of a sampler, an id or a list of ids, with the epoch attached to each."""
     return [SampleId(i, epoch) for i in item] if isinstance(item, list) else SampleId(item, epoch)
 
 
 def sample_rng(seed: int, epoch: int, sample: int) -> torch.Generator:
-    """Random numbers for one sample in one epoch, on the CPU: the same on all ranks, in all workers, and after a resume."""
+    """A random number generator (CPU) for one sample in one epoch: the same on all ranks, in all
+    workers, and after a resume.
+    """
     return torch.Generator().manual_seed(sample_seed(seed, epoch, sample))
 
 
@@ -58,7 +60,9 @@ def _rebuild(flat: torch.Tensor, lengths: List[int]) -> Tensors:
 
 
 class Tensors(List[torch.Tensor]):
-    """Tensors of one dimension. They travel between processes as one: each alone would take a file descriptor."""
+    """One-dimensional tensors that are sent between processes as one: separately, each would take a
+    file descriptor.
+    """
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return _rebuild, (torch.cat(tuple(self)) if self else torch.empty(0, dtype=torch.uint8), [len(t) for t in self])
@@ -66,13 +70,15 @@ class Tensors(List[torch.Tensor]):
 
 def check_transform(transform: Optional[Callable[..., Any]]) -> Optional[Callable[..., Any]]:
     if transform is not None and not callable(transform):
-        raise TypeError("transform is a function of a sample, not %.100r" % (transform,))
+        raise TypeError("transform must be a function of a sample, not %.100r" % (transform,))
     return transform
 
 
 def apply(transform: Optional[Callable[..., Any]], data: Any, catalog: Catalog, sample: int, with_name: bool,
           epoch: Optional[int] = None) -> Any:
-    """What the user makes of a sample: of (data), (data, name), (data, id, epoch) or (data, name, id, epoch). An error names it."""
+    """Call the user's transform with (data), (data, name), (data, id, epoch) or (data, name, id,
+    epoch). An error names the sample.
+    """
     if transform is None and not with_name and epoch is None:
         return data
     name = catalog.name(catalog.locate(sample)[0])
@@ -87,28 +93,30 @@ def apply(transform: Optional[Callable[..., Any]], data: Any, catalog: Catalog, 
 
 
 class ShoalDataset(Skips, Dataset):  # type: ignore[type-arg]
-    """The samples of a catalog by id, read from where they are when they are asked for.
+    """The samples of a catalog by id, read when they are requested.
 
-    What is pickled to a worker is a path and a digest: under 1 KB at any number of files. Each process opens
-    the catalog when it first needs it, shares its pages with all others, and refuses another catalog that was
-    put in its place meanwhile. Works with fork, spawn and forkserver.
+    A pickle for a worker contains a path and a digest: less than 1 KB for any number of files. Each
+    process opens the catalog when it first needs it, shares its pages with all others, and refuses
+    another catalog that has replaced it meanwhile. Works with fork, spawn and forkserver.
 
     catalog: a Catalog, or a path. transform: a function of a sample's bytes (or uint8 tensor, with
-    output="tensor"), and with_name=True also of its file's name; with_id=True also of its id and the epoch, which come
-    last: transform(data), transform(data, name), transform(data, id, epoch) or transform(data, name, id, epoch). Without
-    one items are the bytes, or a tuple of these. store: read from this directory or URI instead of the catalog's root.
-    in_flight: reads at once for a batch (default 1 for files, 16 elsewhere). if_match: only objects that have the ETag
-    which the catalog keeps (index(..., etags=True)); one that changed is an error. s3: how to reach the bucket, where that is not as the
-    catalog has it.
+    output="tensor"); with_name=True adds its file's name; with_id=True adds its id and the epoch at
+    the end: transform(data), transform(data, name), transform(data, id, epoch) or transform(data,
+    name, id, epoch). Without a transform, items are the bytes, or a tuple of these. store: read
+    from this directory or URI instead of the catalog's root. in_flight: simultaneous reads for a
+    batch (default 1 for files, 16 otherwise). if_match: an object whose ETag differs from the one
+    in the catalog (index(..., etags=True)) is an error. s3: the configuration of the bucket if it
+    differs from the catalog's.
 
-    The epoch comes with each id from a Shoal sampler that was made of this dataset, as ShoalBatchSampler(dataset, ...), also
-    in workers that live on; with another sampler call set_epoch() of the dataset before each epoch. Where neither was done
-    BadValueError says so.
+    The epoch comes with each id from a Shoal sampler that was created with this dataset, such as
+    ShoalBatchSampler(dataset, ...), even in persistent workers; with any other sampler, call
+    set_epoch() of the dataset before each epoch. Otherwise BadValueError is raised.
 
-    on_error="skip": a sample that cannot be read, or whose transform raises, is left out. A batch is shorter then: torch 2 reads
-    batches with __getitems__(), which leaves it out; dataset[i] is None, and collate_fn=skip_none leaves that out. `errors`
-    counts such samples over all workers, each once, `first_errors` names some, the first is warned of, and more than max_errors
-    (None: any number) raise TooManyErrors.
+    on_error="skip": a sample that cannot be read, or whose transform raises, is skipped. The batch
+    is then shorter: torch 2 reads batches with __getitems__(), which skips it; dataset[i] is None,
+    and collate_fn=skip_none skips that. `errors` counts such samples over all workers, each once,
+    `first_errors` names some, a warning is raised for the first, and more than max_errors (None:
+    any number) raise TooManyErrors.
     """
 
     _reads: Any = None  # counters for samplers: see watch.py
@@ -118,7 +126,7 @@ class ShoalDataset(Skips, Dataset):  # type: ignore[type-arg]
                  store: Optional[Path] = None, in_flight: Optional[int] = None, copy: Optional[Path] = None,
                  if_match: bool = False, s3: Optional[S3Config] = None) -> None:
         if output not in OUTPUTS:
-            raise BadValueError(22, "output is one of %s, not %r" % (", ".join(OUTPUTS), output))
+            raise BadValueError(22, "output must be one of %s, not %r" % (", ".join(OUTPUTS), output))
         self.transform = check_transform(transform)
         self.output = output
         self.with_name, self.with_id = bool(with_name), bool(with_id)
@@ -136,17 +144,19 @@ class ShoalDataset(Skips, Dataset):  # type: ignore[type-arg]
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog, opened in this process when need be."""
+        """The catalog, opened in this process when needed."""
         if self._catalog is None:
             catalog = Catalog(self._path, self._copy, self._catalog_s3)
             if catalog.digest != self._digest:
-                raise StaleError(116, "'%s' is another catalog now than when the dataset was made: its digest is %s, "
+                raise StaleError(116, "'%s' is not the catalog that the dataset was made with: its digest is %s, "
                                  "and was %s. Start again with the new one" % (self._path, catalog.digest, self._digest))
             self._catalog = catalog
         return self._catalog
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch comes, also to workers that live on: for transforms with_id, where the sampler is not Shoal's."""
+        """Set the next epoch, even in persistent workers: for transforms with_id if the sampler is
+        not Shoal's.
+        """
         if self._epoch is not None:
             self._epoch[0] = _number("epoch", epoch, 0, 62)
 
@@ -155,8 +165,8 @@ class ShoalDataset(Skips, Dataset):  # type: ignore[type-arg]
             return None
         epoch = i.epoch if isinstance(i, SampleId) else self._epoch[0]
         if epoch < 0:
-            raise BadValueError(22, "the transform is to have the epoch (with_id=True), and which it is nobody has said: make the "
-                                "sampler of this dataset, as ShoalBatchSampler(dataset, ...), or call dataset.set_epoch()")
+            raise BadValueError(22, "the transform takes the epoch (with_id=True), but no epoch was set: make the "
+                                "sampler for this dataset, such as ShoalBatchSampler(dataset, ...), or call dataset.set_epoch()")
         return int(epoch)
 
     def _opened(self) -> Any:
@@ -165,7 +175,7 @@ class ShoalDataset(Skips, Dataset):  # type: ignore[type-arg]
                 _INHERITED.append(self._reader)
             catalog = self.catalog
             if torch.utils.data.get_worker_info() is not None:
-                _shoal.catch_sigbus()  # torch has put its own handler there
+                _shoal.catch_sigbus()  # torch has installed its own handler
             self._reader = _shoal.Reader(catalog.handle, self._store, self._if_match, as_tuple(self._s3))
             self._remote = not parse_uri(self._store or catalog.root).files
             self._pid = os.getpid()
@@ -186,7 +196,7 @@ class ShoalDataset(Skips, Dataset):  # type: ignore[type-arg]
 
     def _id(self, i: Any) -> int:
         if isinstance(i, slice):
-            raise TypeError("a dataset gives one sample at a time, not a slice: [dataset[i] for i in range(0, 4)], or "
+            raise TypeError("a dataset returns one sample at a time, not a slice: [dataset[i] for i in range(0, 4)], or "
                             "torch.utils.data.Subset(dataset, range(0, 4)) for a dataset that is a part of this one")
         if isinstance(i, (list, tuple)):
             raise TypeError("%.60r is a list, where the number of one sample is needed: a ShoalBatchSampler is for "
@@ -210,7 +220,9 @@ class ShoalDataset(Skips, Dataset):  # type: ignore[type-arg]
         return _LEFT_OUT
 
     def _try_to_read(self, ids: Sequence[int]) -> List[Any]:
-        """All at once; only where that fails one by one, to see whose fault it is. A damaged catalog is no sample's."""
+        """Read all at once, and only after a failure one by one, to find the failing sample. A
+        damaged catalog is not an error of a sample.
+        """
         self._opened()
         try:
             return self.read(ids)
@@ -248,7 +260,7 @@ class ShoalDataset(Skips, Dataset):  # type: ignore[type-arg]
         return [item for item in items if item is not _LEFT_OUT]
 
     def name(self, i: int) -> str:
-        """The name of the file that sample i is in."""
+        """The name of the file that contains sample i."""
         return self.catalog.name(self.catalog.locate(self._id(i))[0])
 
     def __getstate__(self) -> Dict[str, Any]:

@@ -1,10 +1,10 @@
-"""Gather Python objects from all ranks in memory that is bounded by bytes.
+"""Gather Python objects from all ranks, in memory that is bounded in bytes.
 
-``torch.distributed.all_gather_object`` pickles the whole object, pads it to the largest of all ranks,
-receives all of them into one buffer (on the GPU with NCCL) and only then unpickles: (2 W + 2) times the
-object beside the object itself. ``gather_objects`` gives the same result; each rank in turn streams its
-object in chunks, which the others unpickle as they come (see _stream.py), so that what is held beside the
-result is a few chunks.
+``torch.distributed.all_gather_object`` pickles the whole object, pads it to the largest of all
+ranks, receives all of them into one buffer (on the GPU with NCCL) and only then unpickles: (2 W +
+2) times the object besides the object itself. ``gather_objects`` has the same result; each rank in
+turn streams its object in chunks, which the others unpickle as they arrive (see _stream.py), so
+that only a few chunks are held besides the result.
 """
 
 from __future__ import annotations
@@ -28,25 +28,26 @@ __all__ = ["GatherError", "GatheredFile", "gather_objects", "iter_objects"]
 
 _CHUNK_MAX = 8 << 20
 _BUFFERS = 5  # chunks that a rank may hold: three to send, two to receive
-_TRAILER = 8  # after each chunk: the length of the next
+_TRAILER = 8  # after each chunk: the length of the next one
 _END, _ABORTED = 0, -1
-_WORDS_MAX = 4096  # of an error, in bytes
-_GREETING = 0x5368_6F61_6C47  # a rank that says anything else is in another collective
-_ALL, _FILE = -1, -2  # where to, beside the ranks
+_WORDS_MAX = 4096  # maximum length of an error message, in bytes
+_GREETING = 0x5368_6F61_6C47  # a rank that sends anything else is in another collective
+_ALL, _FILE = -1, -2  # destinations other than ranks
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 
 
 class GatherError(RuntimeError):
-    """One or more ranks failed inside a gather: raised on all of them. ``errors`` has words by rank; it is empty
-    where a rank was lost, which can say nothing any more."""
+    """One or more ranks failed inside a gather: raised on all of them. ``errors`` has the messages
+    by rank; it is empty if a rank was lost, which cannot report anything.
+    """
 
     def __init__(self, errors: Dict[int, str], lost: Optional[str] = None) -> None:
         self.errors, self._lost = dict(errors), lost
         words = "; ".join(f"rank {rank}: {text}" for rank, text in sorted(self.errors.items()))
         super().__init__(f"gather_objects failed on {words}" if lost is None else
-                         "gather_objects lost another rank: it has died, left the group, or does not answer. What that "
-                         f"rank has printed says why; start the ranks again. Seen here: {lost}")
+                         "gather_objects lost another rank: it has died, left the group, or does not answer. That rank's "
+                         f"own output has the reason; start the ranks again. Seen here: {lost}")
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return GatherError, (self.errors, self._lost)
@@ -84,11 +85,11 @@ def _parse_to(to: Any, size: int) -> int:
 
 
 def _takes_cpu(group: Any) -> bool:
-    """Whether the group moves tensors in main memory."""
+    """Whether the group transfers tensors in main memory."""
     name = str(dist.get_backend(group)).lower()
     if name == "nccl":
         return False
-    try:  # since torch 2.0 a group may have one backend for each kind of device
+    try:  # since torch 2.0 a group may have one backend per kind of device
         group._get_backend(torch.device("cpu"))
         return True
     except (AttributeError, RuntimeError):
@@ -106,7 +107,8 @@ def _ranks_of(group: Any) -> List[int]:
 
 
 def _cpu_group_like(group: Any) -> Any:
-    """A group of the same ranks over main memory that exists already, or None. All ranks find the same one."""
+    """An existing group of the same ranks over main memory, or None. All ranks find the same one.
+    """
     c10d: Any = dist.distributed_c10d
     known = getattr(getattr(c10d, "_world", c10d), "pg_map", None) or getattr(c10d, "_pg_map", {})
     ranks = _ranks_of(group)
@@ -117,7 +119,7 @@ def _cpu_group_like(group: Any) -> Any:
 
 
 class _History:
-    """What this process has gathered in a group: how often, and iterations that may not be at their end."""
+    """This process's gathers in a group: how many, and iterations that may be incomplete."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -131,7 +133,7 @@ class _History:
         self._iterations.add(iteration)
 
     def end_before(self, number: int) -> None:
-        """End what is left of earlier iterations: a later gather would take their bytes for its own."""
+        """End earlier iterations that are incomplete: a later gather would receive their bytes."""
         for one in sorted(self._iterations, key=lambda one: one.number):
             if one.number < number:
                 self._iterations.discard(one)
@@ -146,7 +148,9 @@ def _history_of(group: Any) -> _History:
 
 
 class _Sent:
-    """A transfer under way. wait() ends it; with a GPU between, that is when the bytes are copied out."""
+    """A transfer in progress. wait() ends it; with a GPU, that is when the bytes have been copied
+    out.
+    """
 
     def __init__(self, work: Any = None, wire: Optional[_Wire] = None, then: Optional[Callable[[], Any]] = None) -> None:
         self._work, self._wire, self._then = work, wire, then
@@ -161,7 +165,8 @@ class _Sent:
 
 
 class _Wire:
-    """Small collectives and one chunk at a time, in main memory or through one buffer on the GPU."""
+    """Small collectives, and one chunk at a time, in main memory or through one buffer on the GPU.
+    """
 
     def __init__(self, group: Any) -> None:
         self.group = group
@@ -169,7 +174,7 @@ class _Wire:
         self._staging: Optional[torch.Tensor] = None
         self._lost: Optional[GatherError] = None
         if dist.get_rank(group) < 0:
-            raise ValueError("this process is not in the group that it is to gather in")
+            raise ValueError("this process is not in the group that it gathers in")
         if not _takes_cpu(group):
             other = _cpu_group_like(group)
             if other is not None:
@@ -183,7 +188,9 @@ class _Wire:
 
     @contextlib.contextmanager
     def whole(self) -> Iterator[None]:
-        """Around each call to the group. Once a rank was lost the others may have left: nothing more is waited for."""
+        """Around each call to the group. Once a rank is lost the others may have left: nothing more
+        is waited for.
+        """
         if self._lost is not None:
             raise self._lost
         try:
@@ -193,7 +200,9 @@ class _Wire:
             raise self._lost from error
 
     def take_memory(self, chunk: int) -> None:
-        """What chunks pass through on a GPU. Numbers go between ranks without it, so that its lack can be told."""
+        """Allocate the memory for chunks on a GPU. Numbers are exchanged without it, so that a
+        failure can be reported.
+        """
         if self._device is not None:
             self._staging = torch.empty(chunk + _TRAILER, dtype=torch.uint8, device=self._device)
 
@@ -210,7 +219,7 @@ class _Wire:
         return [one.tolist() for one in self.all_gather(torch.tensor(values, dtype=torch.int64))]
 
     def send(self, tensor: torch.Tensor, dst: Optional[int]) -> _Sent:
-        """To all, or to rank ``dst``; the tensor is needed until wait()."""
+        """To all, or to rank ``dst``; the tensor must be kept until wait()."""
         if self._staging is not None:
             tensor = self._staging[:tensor.numel()].copy_(tensor)
         if dst == self.rank:
@@ -254,7 +263,7 @@ class _Alone:
 
 
 class _Stopped(Exception):
-    """The gather was given up while this rank was still pickling."""
+    """The gather was aborted while this rank was still pickling."""
 
 
 def _view(tensor: torch.Tensor) -> memoryview:
@@ -275,7 +284,9 @@ class _Chunk:
 
 
 class _Encoder:
-    """Pickles in a thread of its own, a few chunks ahead: pickle pushes, and collectives must come in turn."""
+    """Pickles in a thread of its own, a few chunks ahead, because pickle pushes and collectives
+    have a fixed sequence.
+    """
 
     def __init__(self, obj: Any, size: int) -> None:
         self._size, self._free = size, 3
@@ -295,7 +306,7 @@ class _Encoder:
             self._push()
         except _Stopped:
             pass
-        except BaseException as error:  # told to all ranks: also a SystemExit inside a __reduce__
+        except BaseException as error:  # reported to all ranks, even a SystemExit inside a __reduce__
             self.error = error
         with self._change:
             self._done = True
@@ -332,7 +343,7 @@ class _Encoder:
                 self._change.notify_all()
 
     def peek(self, index: int) -> int:
-        """The length of a chunk to come, _END, or _ABORTED. Waits until that is known."""
+        """The length of the next chunk, _END, or _ABORTED. Waits until it is known."""
         with self._change:
             self._change.wait_for(lambda: len(self._full) > index or self._done)
             if len(self._full) > index:
@@ -359,7 +370,7 @@ class _Encoder:
 
 
 class _Outgoing:
-    """This rank's turn: each chunk goes out, and is lent to the caller meanwhile."""
+    """This rank's turn: each chunk is sent, and lent to the caller meanwhile."""
 
     def __init__(self, wire: Union[_Wire, _Alone], encoder: _Encoder, dst: Optional[int]) -> None:
         self._wire, self._encoder, self._dst = wire, encoder, dst
@@ -380,7 +391,7 @@ class _Outgoing:
 
 
 class _Incoming:
-    """Another rank's turn: the next chunk is under way while the caller reads this one."""
+    """Another rank's turn: the next chunk is being received while the caller reads this one."""
 
     def __init__(self, wire: _Wire, src: int, dst: Optional[int], first: int, chunks: List[_Chunk]) -> None:
         self._wire, self._src, self._dst = wire, src, dst
@@ -407,8 +418,8 @@ class _Incoming:
 def _words_of(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # its __str__() fails too
-        return f"{type(error).__name__}, which has no words"
+    except Exception:  # its __str__() fails, too
+        return f"{type(error).__name__}, without a message"
 
 
 def _nth(count: int) -> str:
@@ -416,7 +427,7 @@ def _nth(count: int) -> str:
 
 
 class _Gather:
-    """One gather. Whatever fails here, the rank takes its part in all messages to the end."""
+    """One gather. Whatever fails here, the rank takes part in all messages to the end."""
 
     def __init__(self, obj: Any, group: Any, budget: Any, to: Any) -> None:
         initialised = dist.is_available() and dist.is_initialized()
@@ -430,11 +441,11 @@ class _Gather:
         self._budget = self._to = 0
         try:
             self._budget, self._to = _parse_budget(budget), _parse_to(to, self.wire.size)
-        except Exception as error:  # of the arguments: the other ranks must hear of it
+        except Exception as error:  # of the arguments: the other ranks must be informed
             self._error, self._refused = error, True
 
     def begin(self) -> None:
-        """Agree with the other ranks on what is to be done; raise on all of them where they do not."""
+        """Agree with the other ranks on the parameters; raise on all of them if they differ."""
         history = self.wire.history
         history.end_before(self.number)
         rows = self.wire.numbers(_GREETING, self.number, self._refused, self._budget, self._to)
@@ -444,7 +455,7 @@ class _Gather:
             raise GatherError(strangers)
         _, numbers, refusals, budgets, targets = zip(*rows)
         history.count = max(history.count, *numbers)
-        self._must_be_one(numbers, "this is its {} gather in this group, and rank 0's {}: it left one out, or was interrupted "
+        self._must_be_one(numbers, "this is its {} gather in this group, but rank 0's {}: it skipped one, or was interrupted "
                           "in one", _nth)
         if any(refusals):
             self._raise_refusal()
@@ -454,7 +465,7 @@ class _Gather:
 
     @staticmethod
     def _must_be_one(values: Sequence[int], words: str, name: Callable[[int], str]) -> None:
-        """Every rank has all the values, so all raise the same."""
+        """Every rank has all values, so all raise the same error."""
         errors = {rank: words.format(name(value), name(values[0]))
                   for rank, value in enumerate(values) if value != values[0]}
         if errors:
@@ -469,17 +480,17 @@ class _Gather:
             raise
 
     def _take(self, budget: int) -> None:
-        """What chunks need, of the least budget that a rank has given."""
+        """Allocate the chunks, for the smallest budget of all ranks."""
         self._budget, self._size = budget, min(_CHUNK_MAX, budget // _BUFFERS)
         self._dst = {_ALL: None, _FILE: 0}.get(self._to, self._to)
-        try:  # all memory now: once chunks are under way a rank cannot leave any more
+        try:  # all memory now: once transfers have begun a rank cannot leave any more
             self.wire.take_memory(self._size)
             if self.wire.size > 1 and self._dst in (None, self.wire.rank):
                 self._chunks = [_Chunk(self._size), _Chunk(self._size)]
             self._encoder = _Encoder(self._obj, self._size)
         except Exception as error:
             self.fail(error)
-        self._obj = None  # the caller's to keep or drop
+        self._obj = None  # the caller may keep or drop it
 
     @property
     def to_file(self) -> bool:
@@ -502,13 +513,15 @@ class _Gather:
         return _Incoming(wire, src, self._dst, first, self._chunks)
 
     def sources(self) -> Iterator[Tuple[int, Callable[[], Optional[memoryview]]]]:
-        """(rank, function that gives chunks) for each rank whose stream passes here; drains what is left unread."""
+        """(rank, function that returns chunks) for each rank whose stream passes here; discards
+        what is left unread.
+        """
         try:
             mine = (_ABORTED, _ABORTED) if self._error is not None or self._encoder is None else (self._encoder.peek(0), self._encoder.peek(1))
             heads = self.wire.numbers(*mine)
             firsts = [first for first, _ in heads]
             if any(_ABORTED in head for head in heads):
-                self.aborted = True  # there will be no result: spare the transfers
+                self.aborted = True  # there will be no result: skip the transfers
             elif self._is_small(heads):
                 yield from self._at_once(firsts)
             else:
@@ -522,7 +535,7 @@ class _Gather:
         try:
             for src in turns:
                 yield from self._one_source(src, firsts[src])
-        finally:  # the turns that a caller who left does not want: the other ranks go on
+        finally:  # the turns that the caller does not want: the other ranks continue
             for src in turns:
                 for _ in self._one_source(src, firsts[src]):
                     pass
@@ -539,7 +552,7 @@ class _Gather:
             self.aborted = self.aborted or source.aborted
 
     def _is_small(self, heads: List[List[int]]) -> bool:
-        """Whether one collective will do, of which torch may hold three copies."""
+        """Whether one collective is enough, of which torch may hold three copies."""
         largest = max(first for first, _ in heads)
         return (self._dst is None and all(second == _END for _, second in heads)
                 and 3 * largest * self.wire.size <= self._budget)
@@ -551,7 +564,7 @@ class _Gather:
             yield src, iter([_view(one)[:firsts[src]], None]).__next__
 
     def agree(self) -> None:
-        """Raise the same error on all ranks when one has one."""
+        """Raise the same error on all ranks if one rank has one."""
         error = self._error
         if error is None and self._encoder is not None:
             error = self._encoder.error
@@ -565,7 +578,7 @@ class _Gather:
         errors = {rank: text[:n].decode("utf-8", "replace")
                   for rank, (text, n) in enumerate(zip(texts, lens)) if n}
         if self._error is not None and not isinstance(self._error, Exception):
-            raise self._error  # SystemExit or KeyboardInterrupt, now that the others know
+            raise self._error  # SystemExit or KeyboardInterrupt, now that the others are informed
         raise GatherError(errors) from error
 
 
@@ -575,10 +588,10 @@ def _objects(gather: _Gather) -> Generator[Tuple[int, Any], None, None]:
             continue
         try:
             obj = _stream.read(next_chunk)
-        except _stream.EndedEarly:  # the sender has the words
+        except _stream.EndedEarly:  # the sender has the message
             gather.aborted = True
             continue
-        except BaseException as error:  # told to all ranks at the end: also a SystemExit inside a __setstate__
+        except BaseException as error:  # reported to all ranks at the end, even a SystemExit inside a __setstate__
             gather.fail(error)
             continue
         yield src, obj
@@ -586,7 +599,9 @@ def _objects(gather: _Gather) -> Generator[Tuple[int, Any], None, None]:
 
 
 class _Iteration:
-    """What iter_objects gives: an iterator that takes its part in the transfers also where it is not used to the end."""
+    """The result of iter_objects: an iterator that takes part in the transfers even if it is not
+    used to its end.
+    """
 
     def __init__(self, gather: _Gather) -> None:
         self.number, self._gather = gather.number, gather
@@ -599,14 +614,15 @@ class _Iteration:
 
     def __next__(self) -> Any:
         if self._ended:
-            raise RuntimeError("this iteration over gathered objects was ended by a later gather in the same group: go "
-                               "to its end, or close it, first")
+            raise RuntimeError("this iteration over gathered objects was ended by a later gather in the same group: "
+                               "finish or close it first")
         if self._objects is None:
             self._objects = _yield_objects(self._gather)
         return next(self._objects)
 
     def close(self) -> None:
-        """Take no more objects. This rank's own still goes to the others, and theirs come here."""
+        """Take no more objects. This rank's own object is still sent, and the others' are received.
+        """
         if self._objects is None:
             self._objects = _yield_nothing(self._gather)
             next(self._objects, None)
@@ -615,12 +631,12 @@ class _Iteration:
     def end(self) -> None:
         """As close(), for the next gather in the group."""
         if self._objects is not None and self._objects.gi_frame is None:
-            return  # it is at its end
+            return  # it is complete
         self._ended = True
         try:
             self.close()
         except Exception:
-            pass  # of what is not wanted here; those who want it hear of it
+            pass  # an error of an object that is not wanted here; ranks that want it get the error
 
     def __del__(self) -> None:
         if self._pid == os.getpid() and not sys.is_finalizing():
@@ -628,7 +644,7 @@ class _Iteration:
 
 
 def _yield_nothing(gather: _Gather) -> Generator[Any, None, None]:
-    """Take part in the transfers only."""
+    """Only take part in the transfers."""
     gather.begin()
     for _ in gather.sources():
         pass
@@ -651,9 +667,10 @@ def _yield_objects(gather: _Gather) -> Generator[Any, None, None]:
 def iter_objects(obj: Any, group: Any = None, budget: Union[int, float, str] = "64MB") -> _Iteration:
     """Yield the object of each rank in the order of ranks, holding one at a time. Collective.
 
-    A rank that leaves the loop early, or drops the iterator unused, takes its part in the transfers all the same,
-    so the others go on. One that keeps it ends it with its next gather in the group; other collectives must wait
-    until it is at its end, closed (``close()``) or dropped. GatherError at the end when a rank failed.
+    A rank that leaves the loop early, or drops the iterator unused, still takes part in the
+    transfers, so the others continue. A rank that keeps the iterator ends it with its next gather
+    in the group; other collectives must wait until it is complete, closed (``close()``) or dropped.
+    GatherError at the end if a rank failed.
     """
     return _Iteration(_Gather(obj, group, budget, "all"))
 
@@ -677,21 +694,22 @@ def gather_objects(obj: Any, group: Any = None, budget: Union[int, float, str] =
                    to: Union[str, int, os.PathLike[str]] = "all") -> Union[List[Any], GatheredFile, None]:
     """Gather one picklable object from each rank of a group. Collective: all ranks call it.
 
-    to="all"
-        every rank gets the list of all objects, as all_gather_object gives it.
-    to=N
-        rank N of the group gets the list, the others None.
-    to="some/path"
-        rank 0 writes the objects to that file (all at once, or not at all), and every rank gets a
-        GatheredFile, which reads them one at a time.
+        to="all"
+            every rank gets the list of all objects, as from all_gather_object.
+        to=N
+            rank N of the group gets the list, the others None.
+        to="some/path"
+            rank 0 writes the objects to that file (completely, or not at all), and every rank gets a
+            GatheredFile, which reads them one at a time.
 
-    What a rank holds beside its own object and its result is less than ``budget`` bytes; where ranks give different
-    ones, the least. The bytes go over the group when that takes main memory (gloo, MPI), over another group of the
-    same ranks which does when there is one, and else, with NCCL alone, through less than ``budget`` of GPU memory.
+    A rank holds less than ``budget`` bytes besides its own object and its result; if ranks have
+    different budgets, the smallest applies. The bytes are sent over the group if it uses main
+    memory (gloo, MPI), over another group of the same ranks that does if there is one, and
+    otherwise, with NCCL alone, through less than ``budget`` bytes of GPU memory.
 
-    When an object does not pickle, an argument is bad, ranks do not agree on ``to``, or anything else goes wrong on
-    one rank, all ranks raise GatherError with that rank's words (a rank with a bad argument its own ValueError or
-    TypeError).
+    If an object cannot be pickled, an argument is invalid, ranks do not agree on ``to``, or
+    anything else fails on one rank, all ranks raise GatherError with that rank's message (a rank
+    with an invalid argument raises its own ValueError or TypeError).
     """
     gather = _Gather(obj, group, budget, to)
     gather.begin()
@@ -707,7 +725,7 @@ def _gather_to(gather: _Gather) -> Optional[List[Any]]:
         found = [one for _, one in _objects(gather)]
     else:
         found = None
-        for _ in gather.sources():  # it sends by draining
+        for _ in gather.sources():  # draining it sends
             pass
     gather.agree()
     return found
@@ -721,12 +739,12 @@ def _gather_file(gather: _Gather, path: str) -> GatheredFile:
             if writes:
                 target = os.fsdecode(target_of(path))
                 name = f"{target}.partial-{os.getpid()}"
-                file = open(name, "xb")  # one that is there already is another's, and stays
+                file = open(name, "xb")  # an existing file is not ours, and is left alone
                 partial = name
                 write_file(sources, file)
         except Exception as error:
             gather.fail(error)
-        for _ in sources:  # all on the other ranks; on rank 0 what is left after an error
+        for _ in sources:  # everything on the other ranks; on rank 0 what is left after an error
             pass
         gather.agree()
         try:

@@ -1,4 +1,4 @@
-"""A file of the objects that ranks have gathered."""
+"""A file of objects that were gathered from ranks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Callable, Iterator, List, Optional, Tuple, Uni
 
 from .. import _stream
 
-# magic, then the streams one after the other, then for each its offset and length, then the footer.
+# magic number, streams, an offset and a length per stream, footer
 _MAGIC = b"\x89SHOALG1\r\n"
 _ENTRY = struct.Struct("<QQ")
 _FOOTER = struct.Struct("<QQ16s")  # offset of the index, number of objects, hash of the index
@@ -39,20 +39,22 @@ def write_file(sources: Iterator[Tuple[int, Callable[[], Optional[memoryview]]]]
 
 
 def target_of(path: str) -> str:
-    """The file that a path leads to, when one may be put there: never in the place of a device, a pipe, a directory."""
+    """The file that a path leads to, if it may be replaced: never a device, a pipe or a directory.
+    """
     target = os.path.realpath(path)
     try:
         if not stat.S_ISREG(os.stat(target).st_mode):
-            raise ValueError(f"'{os.fsdecode(path)}' is there and is not a file: give another path")
+            raise ValueError(f"'{os.fsdecode(path)}' exists and is not a file: choose another path")
     except FileNotFoundError:
         pass
     return target
 
 
 class GatheredFile:
-    """The objects of a gather(to=path): len(), [rank], iteration; read when asked for, one at a time.
+    """The objects of a gather(to=path): len(), [rank], iteration; each is read when it is
+    requested.
 
-    The file holds pickles: open only files that you trust.
+    The file contains pickles: open only files that you trust.
     """
 
     def __init__(self, path: Union[str, os.PathLike[str]]) -> None:

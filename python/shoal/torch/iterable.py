@@ -11,7 +11,7 @@ from .._errors import BadValueError, Error, StaleError, TransformError
 from ..catalog import Catalog
 from ..loader import Audit, Loader
 from ..order import Order, _choice, _number
-from .callers import accelerate_callers, batched_again, shares_out
+from .callers import accelerate_callers, batched_again, divides_batches
 from .dataset import Tensors, apply, as_tensor, check_transform
 from .place import Place
 from .samplers import _steps_before, choose_remainder, same_number, warn_left, warn_repeated
@@ -20,12 +20,12 @@ from .watch import Ranks
 
 OUTPUTS = ("tensors", "stack", "bytes")
 
-# Workers of a rank whose audits have room in shared memory.
+# Workers of a rank whose audits fit into shared memory.
 _WORKERS_MAX = 256
 _ROW = 13  # words: see _keep_audit()
 
 _EPOCH, _CONSUMED, _SEED, _LOADED = 0, 1, 2, 3
-_EPOCH_BITS = 62  # what a signed word of shared memory has room for, and one more
+_EPOCH_BITS = 62  # a signed word of shared memory holds one more
 
 
 def _signed(word):
@@ -33,7 +33,9 @@ def _signed(word):
 
 
 class _Batches:
-    """One iteration, in one process. Its state is for torchdata's StatefulDataLoader, which keeps one a worker."""
+    """One iteration, in one process. Its state is for torchdata's StatefulDataLoader, which keeps
+    one per worker.
+    """
 
     def __init__(self, dataset, epoch, consumed):
         info = get_worker_info()
@@ -60,7 +62,7 @@ class _Batches:
         if self._dataset._local is not None:
             self._dataset._local = (*self._at, self._taken)
         finished = self._dataset._finish(batch)
-        if self._taken == self._steps:  # the last: a loop that counts does not ask for the end
+        if self._taken == self._steps:  # the last one: a loop that counts does not request the end
             try:
                 self._next()
             except StopIteration:
@@ -75,8 +77,8 @@ class _Batches:
                 self._kept = True
                 self._dataset._keep_audit(self._worker, self._workers, self._at, self._loader.audit)
             raise
-        except Exception:  # not Ctrl-C, after which it goes on
-            self._failed = True  # what comes after it is not the end of the epoch
+        except Exception:  # not Ctrl-C, after which it continues
+            self._failed = True  # a StopIteration after it is not the end of the epoch
             raise
         self._taken += 1
         return batch
@@ -90,13 +92,13 @@ class _Batches:
         try:
             workers, at, taken, kept = state["workers"], (state["epoch"], state["consumed"]), state["taken"], state["state"]
         except (KeyError, TypeError):
-            raise BadValueError(22, "this is not the state of an iteration over a ShoalIterable: %.100r" % (state,)) from None
+            raise BadValueError(22, "not the state of an iteration over a ShoalIterable: %.100r" % (state,)) from None
         if workers != self._workers:
-            raise BadValueError(22, "this state is of %s workers, and there are %d: go on with ShoalIterable's own "
+            raise BadValueError(22, "this state was saved with %s workers, not %d: resume with ShoalIterable's own "
                                 "load_state_dict()" % (workers, self._workers))
         self._dataset._set_seed(self._dataset._check_state(kept).seed)
         self._begin(*at, taken)
-        if at[0] > self._dataset.epoch:  # nobody has said since which epoch it is, or a later one
+        if at[0] > self._dataset.epoch:  # no later epoch was set since
             self._dataset._now_at(*at)
 
 
@@ -106,22 +108,23 @@ class ShoalIterable(Skips, IterableDataset):
         dataset = ShoalIterable("train.cat", batch_size=256, seed=7)
         loader = DataLoader(dataset, batch_size=None)
 
-    Give DataLoader batch_size=None: what comes out are batches already. One process is enough for reading;
-    workers are for transforms that take long. Worker w of n takes every n-th batch, and DataLoader takes from
-    them in turn, so the rank's order is the same at any number of workers.
+    Pass batch_size=None to DataLoader: the items are batches already. One process is enough for
+    reading; workers are for slow transforms. Worker w of n takes every n-th batch, and DataLoader
+    takes from them in turn, so the rank's order is the same for any number of workers.
 
-    output: "tensors" (a list of uint8 tensors, without a copy), "stack" (one tensor of a row for each sample,
-    filled up with zeros, and their lengths) or "bytes". transform: a function of one sample's tensor or bytes,
-    with_name=True also of its name, with_id=True also of its id and the epoch (data, name, id, epoch); the batch is
-    the list of what it returns.
+    output: "tensors" (a list of uint8 tensors, without a copy), "stack" (one tensor with a row per
+    sample, padded with zeros, and their lengths) or "bytes". transform: a function of one sample's
+    tensor or bytes; with_name=True adds its name, with_id=True its id and the epoch (data, name,
+    id, epoch); the batch is the list of its results.
 
-    on_error="skip": a sample that cannot be read, or whose transform raises, is left out, and the batch is shorter. `errors`
-    counts such samples over all workers, each once, `first_errors` names some, the first is warned of, audit().errors counts
-    those of the epoch, and more than max_errors (None: any number) raise TooManyErrors.
+    on_error="skip": a sample that cannot be read, or whose transform raises, is skipped, and the
+    batch is shorter. `errors` counts such samples over all workers, each once, `first_errors` names
+    some, a warning is raised for the first, audit().errors counts those of the epoch, and more than
+    max_errors (None: any number) raise TooManyErrors.
 
-    set_epoch() reaches workers that live on. Nothing that was read in one epoch is delivered in another, and
-    audit() says whether each sample came exactly once. Other arguments are those of ShoalBatchSampler and
-    Loader.
+    set_epoch() reaches persistent workers. Nothing that was read in one epoch is delivered in
+    another, and audit() tells whether each sample was delivered exactly once. Other arguments are
+    those of ShoalBatchSampler and Loader.
     """
 
     def __init__(self, catalog, batch_size, transform=None, *, output="tensors", with_name=False, with_id=False,
@@ -132,7 +135,7 @@ class ShoalIterable(Skips, IterableDataset):
         self._place = Place(rank, same_number(world_size, num_replicas))
         _choice("output", output, OUTPUTS)
         if output == "stack" and (transform or with_name or with_id):
-            raise BadValueError(22, "output='stack' takes no transform and no names: they are for single samples")
+            raise BadValueError(22, "output='stack' cannot be combined with a transform or names: they are for single samples")
         self.output, self.transform, self.with_name = output, check_transform(transform), with_name
         self.with_id, self._left_out, loading["on_error"] = with_id, make_left_out(on_error, max_errors), on_error
         catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog, copy, loading.get("s3"))
@@ -145,9 +148,9 @@ class ShoalIterable(Skips, IterableDataset):
         self._shuffled = self._order["mode"] != "sequential"
         self.batch_size = batch_size
         self._loading = loading
-        Order(catalog, batch_size=batch_size, seed=seed, **self._order)  # says what is wrong with them
+        Order(catalog, batch_size=batch_size, seed=seed, **self._order)  # raises if they are invalid
         Loader(catalog, batch_size, seed=seed, **self._order, **loading)
-        # Shared with workers, also those that live on: the epoch, where in it to begin, the seed,
+        # Shared with workers, even persistent ones: the epoch, where in it to begin, the seed,
         # whether a state was loaded and nothing read since; and their audits.
         self._shared = torch.zeros(4, dtype=torch.int64).share_memory_()
         self._set_seed(seed)
@@ -158,7 +161,7 @@ class ShoalIterable(Skips, IterableDataset):
         self._pid = self._loader = None
         self._key = self._done = None
         self._local = None  # (epoch, consumed, batches) of an iteration in this process
-        self._before = 0  # batches of this epoch that the loop had taken before the state was saved
+        self._before = 0  # batches of this epoch that the loop had taken when the state was saved
         self._ranks = Ranks("ShoalIterable/" + self._digest)
 
     # ---- Epochs ----
@@ -168,7 +171,7 @@ class ShoalIterable(Skips, IterableDataset):
         if self._catalog is None:
             catalog = Catalog(self._path, self._copy, self._s3)
             if catalog.digest != self._digest:
-                raise StaleError(116, "'%s' is another catalog now than when the dataset was made: its digest is %s, "
+                raise StaleError(116, "'%s' is not the catalog that the dataset was made with: its digest is %s, "
                                  "and was %s. Start again with the new one" % (self._path, catalog.digest, self._digest))
             self._catalog = catalog
         return self._catalog
@@ -178,9 +181,9 @@ class ShoalIterable(Skips, IterableDataset):
         return int(self._shared[_EPOCH])
 
     def set_epoch(self, epoch):
-        """Choose the epoch that the next iteration gives, also in workers that live on.
+        """Choose the epoch of the next iteration, even in persistent workers.
 
-        The epoch that a loaded state is in goes on where it was, until it was read to its end.
+        The epoch of a loaded state continues where it was, until it has been read to its end.
         """
         self._check_callers(accelerate_callers())
         epoch = _number("epoch", epoch, 0, _EPOCH_BITS)
@@ -201,26 +204,26 @@ class ShoalIterable(Skips, IterableDataset):
         self._shared[_SEED] = _signed(_number("seed", seed))
 
     def _now_at(self, epoch, consumed):
-        """Where the next iteration begins, also in workers that live on."""
+        """Set where the next iteration begins, even in persistent workers."""
         self._shared[_EPOCH] = _number("epoch", epoch, 0, _EPOCH_BITS)
         self._shared[_CONSUMED] = consumed
         self._shared[_LOADED] = 0
 
     def _is_done(self):
-        """Whether all of the epoch was delivered, by as many workers as said so."""
+        """Whether all of the epoch was delivered, by as many workers as reported it."""
         return self._audits[0, 0] == self.epoch + 1
 
     def _check_callers(self, found):
-        if self._place.world_size > 1 and shares_out(found):
+        if self._place.world_size > 1 and divides_batches(found):
             raise BadValueError(22, "Accelerate would divide what rank %d of %d reads among the ranks once more: prepare() the "
-                                "data loader as shoal.torch.DataLoader, which it leaves as it is"
+                                "data loader as shoal.torch.DataLoader, which it leaves unchanged"
                                 % (self._place.rank, self._place.world_size))
 
     def __iter__(self):
         self._place.check()
         self._check_callers(accelerate_callers())
         if batched_again():
-            raise BadValueError(22, "a ShoalIterable gives batches already: say DataLoader(..., batch_size=None)")
+            raise BadValueError(22, "a ShoalIterable yields batches: use DataLoader(..., batch_size=None)")
         epoch, consumed = self._shared.tolist()[:2]
         worker = get_worker_info()
         row = self._audits[0 if worker is None else worker.id % _WORKERS_MAX]
@@ -230,7 +233,7 @@ class ShoalIterable(Skips, IterableDataset):
         return _Batches(self, epoch, consumed)
 
     def _remaining(self):
-        """How many batches the next iteration gives."""
+        """The number of batches of the next iteration."""
         return self._count(*self._shared.tolist()[:2])
 
     def _count(self, epoch, consumed):
@@ -241,14 +244,16 @@ class ShoalIterable(Skips, IterableDataset):
         return steps
 
     def __len__(self):
-        """How many batches an epoch gives. Not fewer in one that goes on from a state: loops ask once, for all epochs,
-        and count from where they were."""
+        """The number of batches of an epoch. Not fewer in an epoch that continues from a state:
+        loops ask once, for all epochs, and count from where they were.
+        """
         epoch, consumed = self._shared.tolist()[:2]
         length = self._count(epoch, 0)
         return max(length, self._before + self._count(epoch, consumed)) if consumed else length
 
     def _finished(self):
-        """The rank has read its epoch to the end: in the process that has the ranks' group."""
+        """The rank has read its epoch to the end: called in the process that has the ranks' group.
+        """
         epoch, consumed = self._shared.tolist()[:2]
         self._ranks.finished(self._order_at(epoch, consumed), self._place.rank, self._place.world_size, self.batch_size)
 
@@ -261,16 +266,18 @@ class ShoalIterable(Skips, IterableDataset):
     # ---- In the process that reads ----
 
     def _open_loader(self, worker, workers, epoch, consumed, skip):
-        """The process's loader, at this place. One that was inherited in a fork is another process's."""
+        """The process's loader, at this place. A loader inherited by a fork belongs to another
+        process.
+        """
         key = (worker, workers, self.seed)
         if self._pid != os.getpid() or self._key != key:
             if get_worker_info() is not None:
-                _shoal.catch_sigbus()  # torch has put its own handler there
+                _shoal.catch_sigbus()  # torch has installed its own handler
             self._loader = Loader(self.catalog, self.batch_size, worker=worker, workers=workers, seed=self.seed,
                                   **self._order, **self._loading)
             self._pid, self._key = os.getpid(), key
         self._loader.seek(epoch, consumed, skip)
-        self._reading, self._nr_failed = epoch, 0  # transforms that failed in it, in this process
+        self._reading, self._nr_failed = epoch, 0  # transforms that failed in this epoch, in this process
         return self._loader
 
     def _finish(self, batch):
@@ -311,12 +318,12 @@ class ShoalIterable(Skips, IterableDataset):
         if get_worker_info() is None:
             self._finished()
 
-    # ---- The proof ----
+    # ---- The audit ----
 
     def audit(self):
-        """What this rank delivered in the epoch that was read last, or None before it was read to its end.
+        """What this rank delivered in the epoch that was read last, or None before its end.
 
-        Of several ranks it is a part: shoal.torch.reduce_audit() adds them up.
+        With several ranks it is a part: shoal.torch.reduce_audit() adds them.
         """
         rows = [[word % 2**64 for word in row] for row in self._audits.tolist()]
         workers = rows[0][1]
@@ -339,22 +346,24 @@ class ShoalIterable(Skips, IterableDataset):
         return order
 
     def state_dict(self, batches=None):
-        """Where the epoch is when the training loop has finished this many batches of the running iteration.
+        """The place in the epoch after the training loop has finished this many batches of the
+        current iteration.
 
-        Only the loop knows how many, when workers read ahead: give the number, or use shoal.torch.DataLoader,
-        which counts. Without workers, those that were given out are meant.
+        If workers read ahead, only the loop knows how many: pass the number, or use
+        shoal.torch.DataLoader, which counts. Without workers, the default is the number of batches
+        yielded.
         """
         if get_worker_info() is not None:
-            return {}  # of a worker its iterator keeps the state
+            return {}  # a worker's iterator keeps the state
         if batches is None and self._local is not None:
             return dict(self._state(*self._local), steps=self._before + self._local[2], steps_are="batches")
         if batches is None:
-            raise BadValueError(22, "how many batches the training loop has finished only it knows: give "
-                                "state_dict(batches=...), or use shoal.torch.DataLoader, which counts")
+            raise BadValueError(22, "only the training loop knows how many batches it has finished: use "
+                                "state_dict(batches=...), or shoal.torch.DataLoader, which counts")
         return dict(self._state(*self._shared.tolist()[:2], _number("batches", batches)), steps=self._before + batches, steps_are="batches")
 
     def load_state_dict(self, state):
-        """Go on from a state, saved with any number of ranks, batch size and workers."""
+        """Continue from a state, saved with any number of ranks, batch size and workers."""
         if get_worker_info() is not None and not state:
             return
         order = self._check_state(state)

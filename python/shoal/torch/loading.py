@@ -1,4 +1,6 @@
-"""torch's DataLoader with epochs that go on by themselves, and a state that counts what was delivered."""
+"""torch's DataLoader with epochs that advance by themselves, and a state that counts what was
+delivered.
+"""
 
 import itertools
 import warnings
@@ -15,9 +17,9 @@ from .samplers import ShoalBatchSampler, ShoalSampler
 
 def _with_sampler(dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0, collate_fn=None,
                   pin_memory=False, drop_last=False, **more):
-    """The arguments of a torch DataLoader by name, with Shoal's sampler where shuffle asks for one."""
+    """The arguments of a torch DataLoader by name, with Shoal's sampler if shuffle is given."""
     if isinstance(sampler, ShoalBatchSampler):
-        raise BadValueError(22, "a ShoalBatchSampler gives batches: say DataLoader(..., batch_sampler=...), not sampler=")
+        raise BadValueError(22, "a ShoalBatchSampler yields batches: use DataLoader(..., batch_sampler=...), not sampler=")
     if isinstance(dataset, ShoalDataset) and sampler is None and batch_sampler is None and shuffle is not None:
         sampler, shuffle = ShoalSampler(dataset, shuffle=shuffle, drop_last=drop_last), None
     more.update(batch_size=batch_size, sampler=sampler, batch_sampler=batch_sampler, num_workers=num_workers,
@@ -28,7 +30,7 @@ def _with_sampler(dataset, batch_size=1, shuffle=None, sampler=None, batch_sampl
 
 
 class _EpochOfIterable(Sampler):
-    """What torch's DataLoader takes from in place of ids; frameworks look here for set_epoch()."""
+    """Takes the place of a sampler in torch's DataLoader; frameworks look here for set_epoch()."""
 
     def __init__(self, iterable):
         self._iterable = iterable
@@ -41,16 +43,18 @@ class _EpochOfIterable(Sampler):
 
 
 class DataLoader(torch.utils.data.DataLoader):
-    """A torch DataLoader over Shoal's samplers or iterable, to be used in the same way, and
+    """A torch DataLoader over Shoal's samplers or iterable, used in the same way, and
 
-    - each iteration that follows a whole one is the next epoch, unless set_epoch() says which. An iteration that gave
-      all of its batches was whole, also where the loop did not ask for one more;
-    - state_dict() is where the training loop stands, not the workers that read ahead; load_state_dict() goes on
-      there with any number of ranks, workers, and samples per batch;
-    - Lightning, Ray Train and Accelerate find the ranks' shares made already: see docs/frameworks.md.
+    - each iteration that follows a complete one is the next epoch, unless set_epoch() was called.
+      An iteration that yielded all its batches is complete, even if the loop did not request one
+      more;
+    - state_dict() is the state of the training loop, not of the workers that read ahead;
+      load_state_dict() continues there with any number of ranks, workers, and samples per batch;
+    - Lightning, Ray Train and Accelerate do not divide the data among ranks again: see
+      docs/frameworks.md.
 
-    Over a ShoalDataset, shuffle=True or False without a sampler makes a ShoalSampler. Other datasets with other
-    samplers are read as torch's DataLoader reads them; their state is empty.
+    Over a ShoalDataset, shuffle=True or False without a sampler creates a ShoalSampler. Other
+    datasets with other samplers are read as by torch's DataLoader; their state is empty.
     """
 
     def __init__(self, dataset, *args, **kwargs):
@@ -61,24 +65,27 @@ class DataLoader(torch.utils.data.DataLoader):
         super().__init__(dataset, **_with_sampler(dataset, **dict(zip(names, args)), **kwargs))
         self._shoal_batches = 0
         self._shoal_done = None
-        self._shoal_length = None  # that somebody was told
+        self._shoal_length = None  # a length that was returned by len()
         source = self._source()[0]
-        if isinstance(source, ShoalBatchSampler):  # instead of one that nobody uses
+        if isinstance(source, ShoalBatchSampler):  # instead of one that is not used
             source._check_dataset(dataset)
             self.__dict__["sampler"] = source
         elif source is dataset:
             self.__dict__["sampler"] = _EpochOfIterable(dataset)
         elif source is not None:
             source._check_dataset(dataset)
-        self._shoal_left = None  # (epoch, where it began) of an iteration that broke off
-        # Accelerate's prepare() then leaves it alone, whose batches of any kind it could neither cut nor join.
+        self._shoal_left = None  # (epoch, where it began) of an iteration that was left early
+        # Then Accelerate's prepare() leaves it unchanged: it could neither split nor join batches
+        # of an unknown kind.
         self._is_accelerate_prepared = source is dataset
 
     def _source(self):
-        """Who decides the order here, and how many of its steps a batch is; (None, 1): nobody of Shoal's."""
+        """The object that decides the order, and how many of its steps make a batch; (None, 1): it
+        is not Shoal's.
+        """
         if isinstance(self.dataset, ShoalIterable):
             if self.batch_size is not None:
-                raise BadValueError(22, "a ShoalIterable gives batches already: say DataLoader(..., batch_size=None)")
+                raise BadValueError(22, "a ShoalIterable yields batches: use DataLoader(..., batch_size=None)")
             return self.dataset, 1
         if isinstance(self.batch_sampler, ShoalBatchSampler):
             return self.batch_sampler, 1
@@ -88,11 +95,11 @@ class DataLoader(torch.utils.data.DataLoader):
         if isinstance(self.dataset, ShoalDataset) and isinstance(self.sampler, torch.utils.data.SequentialSampler) and (
                 type(self.batch_sampler) in (torch.utils.data.BatchSampler, type(None))):
             raise BadValueError(22, "over a ShoalDataset shoal.torch.DataLoader needs shuffle=True or False, a ShoalSampler or a "
-                                "ShoalBatchSampler, which share the samples among the ranks: without one use torch's own")
+                                "ShoalBatchSampler, which divide the samples among the ranks: without one use torch's DataLoader")
         return None, 1
 
     def _remaining(self):
-        """How many batches the next iteration gives; None if nobody knows."""
+        """The number of batches of the next iteration; None if unknown."""
         source, size = self._source()
         if source is None:
             return None
@@ -100,12 +107,13 @@ class DataLoader(torch.utils.data.DataLoader):
         return samples // size if getattr(self.batch_sampler, "drop_last", False) else -(-samples // size)
 
     def __len__(self):
-        """Batches of an epoch, also where one goes on from a state: see the samplers."""
+        """The number of batches of an epoch, even if one continues from a state: see the samplers.
+        """
         self._shoal_length = super().__len__()
         return self._shoal_length
 
     def set_epoch(self, epoch):
-        """Choose the epoch that the next iteration gives."""
+        """Choose the epoch of the next iteration."""
         source = self._source()[0] or getattr(self.batch_sampler, "sampler", self.sampler)
         if hasattr(source, "set_epoch"):
             source.set_epoch(epoch)
@@ -119,13 +127,15 @@ class DataLoader(torch.utils.data.DataLoader):
         return self._epoch(source)
 
     def _epoch(self, source):
-        """Begins when its first batch is asked for: until then set_epoch() and load_state_dict() may come."""
+        """Begins when its first batch is requested: set_epoch() and load_state_dict() may be called
+        until then.
+        """
         if self._shoal_done is not None and self._shoal_done == source.epoch:
             source.set_epoch(source.epoch + 1)
         self._shoal_done = None
         self._shoal_batches = 0
         epoch, left = source.epoch, self._remaining()
-        self._tell_if_left(source, left)
+        self._warn_if_left(source, left)
         try:
             for batch in super().__iter__():
                 self._shoal_batches += 1
@@ -141,11 +151,13 @@ class DataLoader(torch.utils.data.DataLoader):
                 if source is not self.dataset:
                     source._left_early(epoch)
 
-    def _tell_if_left(self, source, left):
-        """A loop that breaks off and begins again reads the same samples again, which may be meant, or not."""
+    def _warn_if_left(self, source, left):
+        """A loop that is left early and begins again reads the same samples again, which may be
+        intended or not.
+        """
         if self._shoal_left == (source.epoch, left) and source._shuffled:
             warnings.warn("epoch %d was left before its end, and begins again in the same order, so its last samples may never "
-                          "come: call set_epoch() before each iteration, or load_state_dict() to go on where it was left"
+                          "be read: call set_epoch() before each iteration, or load_state_dict() to continue"
                           % source.epoch, RuntimeWarning, stacklevel=3)
         self._shoal_left = None
 
@@ -155,21 +167,21 @@ class DataLoader(torch.utils.data.DataLoader):
             source._finished()  # workers have no group of ranks
 
     def state_dict(self):
-        """Where the loop stands: after the batches that it was given."""
+        """The state after the batches that the loop has received."""
         source, steps = self._source()
         return {} if source is None else source.state_dict(self._shoal_batches * steps)
 
     def load_state_dict(self, state):
         source = self._source()[0]
         if source is None and state:
-            raise BadValueError(22, "this is the state of a loader over Shoal's samplers or iterable, and here are none")
+            raise BadValueError(22, "this is the state of a loader over Shoal's samplers or iterable, but this loader has none")
         told = self._shoal_length
         if source is not None:
             source.load_state_dict(state)
         self._shoal_done = None
         self._shoal_batches = 0
         if told is not None and len(self) > told and called_by_lightning():
-            raise BadValueError(22, "of this epoch %d steps are done and %d are left, but Lightning has asked for the number of "
-                                "steps before it loads the state, and would stop after %d and leave the rest out: load the state "
+            raise BadValueError(22, "%d steps of this epoch are done and %d are left, but Lightning has read the number of "
+                                "steps before it loads the state, and would stop after %d: load the state "
                                 "in train_dataloader(), as docs/frameworks.md shows" % (len(self) - self._remaining(),
                                                                                         self._remaining(), told))

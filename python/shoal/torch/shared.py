@@ -1,4 +1,4 @@
-"""What a dataset and its copies in workers share: small numbers in shared memory."""
+"""Small numbers in shared memory, shared by a dataset and its copies in workers."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from ..order import _choice, _number
 if TYPE_CHECKING:
     from ..catalog import Catalog
 
-_NR_FIRST = 16  # samples that are named: as many as note_sample() keeps
-_ROOM = (1 << 11, 1 << 20)  # different samples that are told apart, for any limit
+_NR_FIRST = 16  # samples that are named: as many as note_sample() records
+_ROOM = (1 << 11, 1 << 20)  # table sizes: the number of different samples that can be distinguished
 
 ON_ERROR = ("fail", "skip")
 
 
 class TooManyErrors(Error, RuntimeError):
-    """More samples were left out than max_errors allows; the text says how many, and names the first."""
+    """More samples were skipped than max_errors allows; the message has their number and names the
+    first.
+    """
 
 
 class Words:
-    """Numbers of 64 bits in shared memory. Workers that are started share them; another pickle has a copy."""
+    """64-bit numbers in shared memory. Started workers share them; any other pickle has a copy."""
 
     def __init__(self, values: Sequence[int]) -> None:
         self._tensor = torch.tensor(values, dtype=torch.int64).share_memory_()
@@ -55,9 +57,12 @@ class Words:
 
 
 class LeftOut:
-    """The samples that could not be read or transformed: how many different ones, in all processes together, and the first.
+    """The samples that could not be read or transformed: the number of different ones, over all
+    processes, and the first.
 
-    Memory: 8 bytes for each of twice as many as are allowed, at most 8 MB; those beyond are counted each time they come."""
+    Memory: 8 bytes for each of twice as many as are allowed, at most 8 MB; beyond that, samples are
+    counted each time they occur.
+    """
 
     def __init__(self, limit: Optional[int]) -> None:
         self.limit = limit
@@ -71,17 +76,17 @@ class LeftOut:
         return [self._words[1 + k] - 1 for k in range(min(len(self), _NR_FIRST)) if self._words[1 + k]]
 
     def add(self, sample: int, error: BaseException, catalog: Catalog) -> None:
-        """Note a sample. Raises when it is one too many; the first is warned of."""
+        """Record a sample. Raises if it is one too many; warns of the first."""
         nr = _shoal.note_sample(self._words.buffer, sample)
         if nr == 1:
-            warnings.warn("left out (on_error='skip'), and from now on only counted: %s" % error, RuntimeWarning, stacklevel=4)
+            warnings.warn("skipped (on_error='skip'); further samples are only counted: %s" % error, RuntimeWarning, stacklevel=4)
         if self.limit is not None and len(self) > self.limit:
-            raise TooManyErrors(5, "%d samples were left out, and max_errors allows %d. The first: %s. The last: %s" % (
+            raise TooManyErrors(5, "%d samples were skipped, but max_errors allows %d. The first: %s. The last: %s" % (
                 len(self), self.limit, ", ".join("%d '%s'" % (i, _name(catalog, i)) for i in self.first()), error)) from error
 
     def __reduce__(self) -> Tuple[Any, ...]:
         if multiprocessing.context.get_spawning_popen() is None:
-            return LeftOut, (self.limit,)  # another job's: it counts for itself
+            return LeftOut, (self.limit,)  # for another job, which counts separately
         return _shared, (self.limit, self._words)
 
 
@@ -103,7 +108,7 @@ def make_left_out(on_error: str, max_errors: Optional[int]) -> Optional[LeftOut]
 
 
 class Skips:
-    """What datasets with on_error="skip" tell."""
+    """Properties of datasets with on_error="skip"."""
 
     _left_out: Optional[LeftOut]
 
@@ -113,7 +118,9 @@ class Skips:
 
     @property
     def errors(self) -> int:
-        """How many different samples were left out so far, in this process and its workers (on_error="skip")."""
+        """The number of different samples that were skipped so far, in this process and its workers
+        (on_error="skip").
+        """
         return 0 if self._left_out is None else len(self._left_out)
 
     @property
@@ -123,8 +130,10 @@ class Skips:
 
 
 def skip_none(batch: Sequence[Any], collate: Callable[[List[Any]], Any] = default_collate) -> Any:
-    """A collate_fn that leaves out None, which dataset[i] gives with on_error="skip" for a sample that could not be used.
+    """A collate_fn that skips None, which dataset[i] returns with on_error="skip" for a sample that
+    could not be used.
 
-    A batch of which nothing is left is None."""
+    A batch without any samples is None.
+    """
     left = [item for item in batch if item is not None]
     return collate(left) if left else None

@@ -1,16 +1,20 @@
-"""The last line of defence: epochs that other code has divided wrongly are noticed, and a RuntimeWarning tells the numbers.
+"""The last line of defence: detect epochs that other code has divided wrongly, and raise a
+RuntimeWarning with the numbers.
 
-Three checks, each with a few numbers of memory at any number of samples:
+Three checks, each with a few numbers of memory for any number of samples:
 
-- In each rank, samples that its sampler gave against samples that its dataset was asked for. Fewer means that something
-  between them leaves samples out. Workers count in shared memory. What they have not read yet when the sampler ends they
-  have read when its next iteration begins, so that is when the two are compared.
-- In each process, whether a dataset is read over which a sampler was made that was never asked: a framework has replaced it.
-- Between ranks, whether all have finished the same epoch of the same order, each with a rank of its own. Then, and only
-  then, has every sample come once, because each rank's share follows from these. Ranks reach the end of an epoch at
-  different times, and some never do, so no collective operation is made: it could wait for ever, or meet another one of
-  the training loop. Each rank adds its numbers to counters in the store of torch.distributed, which answers at once, and
-  the rank that comes last finds them complete and compares them. Where a rank is missing nothing is compared.
+- In each rank, the number of samples that its sampler yielded is compared with the number that its
+  dataset read. Fewer means that something between them skips samples. Workers count in shared
+  memory. Samples that they have not read when the sampler ends are read by the time its next
+  iteration begins, so the two are compared then.
+- In each process, whether a dataset is read for which a sampler was created that was never used: a
+  framework has replaced it.
+- Between ranks, whether all have finished the same epoch of the same order, each with a rank of its
+  own. Then, and only then, was every sample read once, because each rank's share follows from
+  these. Ranks reach the end of an epoch at different times, and some never do, so no collective
+  operation is used: it could wait for ever, or interfere with one of the training loop. Each rank
+  adds its numbers to counters in the store of torch.distributed, which answers at once, and the
+  last rank finds them complete and compares them. If a rank is missing, nothing is compared.
 """
 
 from __future__ import annotations
@@ -27,9 +31,9 @@ import torch
 import torch.distributed
 from torch.utils.data import get_worker_info
 
-_GIVEN, _MAIN, _WORKERS = 0, 1, 2  # rows: whether a sampler was asked; the process itself; its workers
+_GIVEN, _MAIN, _WORKERS = 0, 1, 2  # rows: whether a sampler was used; the process itself; its workers
 _ROWS = _WORKERS + 256
-_UNASKED_MIN, _UNASKED_MAX = 8, 1000  # samples that may be read without one, to have a look
+_UNASKED_MIN, _UNASKED_MAX = 8, 1000  # samples that may be read without one, for inspection
 _TOLD_MAX = 8  # ranks that a warning names
 
 _ordinals: Dict[str, int] = {}
@@ -42,7 +46,7 @@ def _attached(rows: torch.Tensor, unasked: int) -> Reads:
 
 
 class Reads:
-    """How many samples were read of a dataset, in this process and in its workers."""
+    """The number of samples read from a dataset, in this process and in its workers."""
 
     _here: Optional[Tuple[int, Any, int]]
 
@@ -52,7 +56,7 @@ class Reads:
         self._here = None
 
     def note(self, nr: int) -> None:
-        """In the process that reads."""
+        """Called in the process that reads."""
         if self._here is None or self._here[0] != os.getpid():
             info = get_worker_info()
             row = _MAIN if info is None else _WORKERS + info.id % (_ROWS - _WORKERS)
@@ -60,45 +64,45 @@ class Reads:
         _, rows, row = self._here
         rows[row] += nr
         if not rows[_GIVEN] and rows[row] >= self._unasked:
-            rows[_GIVEN] = 1  # once is enough
-            warnings.warn("%d samples were read, but not one in the order of the sampler that was made over this dataset. If a "
+            rows[_GIVEN] = 1  # one warning is enough
+            warnings.warn("%d samples were read, but none in the order of the sampler that was made for this dataset. If a "
                           "framework has replaced it (Ray Train does that in torch's DataLoader over a batch sampler), use "
-                          "shoal.torch.DataLoader, which it leaves as it is. See docs/frameworks.md" % rows[row],
+                          "shoal.torch.DataLoader, which it leaves unchanged. See docs/frameworks.md" % rows[row],
                           RuntimeWarning, stacklevel=4)
 
     def asked(self) -> None:
-        """A sampler gives what is read now."""
+        """A sampler is the source of the current reads."""
         self._rows[_GIVEN] = 1
 
     def total(self) -> int:
         return int(self._rows[_MAIN:].sum())
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        """Workers that are started share the counters; a pickle for anything else has none."""
+        """Started workers share the counters; a pickle for anything else has none."""
         if multiprocessing.context.get_spawning_popen() is None:
             return type(None), ()
         return _attached, (self._rows, self._unasked)
 
 
 def watch_reads(dataset: Any, world_size: int) -> Optional[Reads]:
-    """The dataset's counters, from now on; None of what is no ShoalDataset."""
+    """Start counting the dataset's reads; None if it is not a ShoalDataset."""
     if not hasattr(dataset, "_reads"):
         return None
     if dataset._reads is None:
         try:
             dataset._reads = Reads(-(-len(dataset) // world_size))
-        except (OSError, RuntimeError):  # there is no room for shared memory: it works without
+        except (OSError, RuntimeError):  # no shared memory is available: continue without
             return None
     reads: Optional[Reads] = dataset._reads
     return reads
 
 
 def compare_reads(epoch: int, given: int, read: int, rank: int, world_size: int) -> None:
-    """0 is not told: a dataset in between may keep all samples in memory."""
+    """0 is not reported: a dataset in between may keep all samples in memory."""
     if 0 < read < given:
-        warnings.warn("epoch %d on rank %d of %d: the sampler gave %d samples, but the dataset was asked for %d. Something "
-                      "between them left %d out (a second division among ranks?), or keeps samples itself (a cache), or the "
-                      "loop broke off; the last two are harmless. See docs/frameworks.md" % (epoch, rank, world_size, given, read, given - read),
+        warnings.warn("epoch %d on rank %d of %d: the sampler yielded %d samples, but the dataset read %d. Something "
+                      "between them skipped %d (a second division among ranks?), or keeps samples itself (a cache), or the "
+                      "loop was left early; the last two are harmless. See docs/frameworks.md" % (epoch, rank, world_size, given, read, given - read),
                       RuntimeWarning, stacklevel=4)
 
 
@@ -115,7 +119,7 @@ def _store(world_size: int) -> Any:
 
 
 class Ranks:
-    """Compares what the ranks' samplers, or iterables, say at the end of each epoch."""
+    """Compares what the ranks' samplers, or iterables, report at the end of each epoch."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind  # equal on all ranks, whatever else differs
@@ -123,23 +127,27 @@ class Ranks:
         self._epochs = 0
 
     def finished(self, order: Any, rank: int, world_size: int, batch_size: Optional[int]) -> None:
-        """This rank has finished an epoch of the order. Waits for no other rank."""
+        """This rank has finished an epoch of the order. Does not wait for other ranks."""
         store = _store(world_size)
         if store is None:
             return
         facts = dict(order.state_dict(0), batch_size=batch_size, rank=rank)
         try:
             said = self._compare(store, facts, world_size)
-        except Exception:  # of the store, whose rank may be gone: then nobody is left to compare with, and training goes on
+        # Of the store, whose rank may be gone: there is nothing to compare with, and training
+        # continues.
+        except Exception:
             return
         if said:
-            warnings.warn("the %d ranks did not read the same epoch, each a share of its own, so samples came twice and others "
-                          "not at all: %s. Give all ranks the same dataset, seed, batch size and set_epoch(), and each its own "
+            warnings.warn("the %d ranks did not read the same epoch, each its own share, so some samples were read twice and "
+                          "others never: %s. Give all ranks the same dataset, seed, batch size and set_epoch(), and each its own "
                           "rank" % (world_size, "; ".join(said)), RuntimeWarning, stacklevel=4)
 
     def _compare(self, store: Any, facts: Dict[str, Any], world_size: int) -> Optional[List[str]]:
-        """What the ranks have read, as text, if it does not fit together; None if it does, or if others are yet to come."""
-        if self._base is None:  # the first to finish is the first on all ranks, whatever else they have made
+        """The ranks' epochs as text, if they do not match; None if they do, or if ranks are
+        missing.
+        """
+        if self._base is None:  # the first one to finish is the same on all ranks, whatever else they have created
             kind = "shoal/%s/%d" % (self._kind, world_size)
             _ordinals[kind] = _ordinals.get(kind, -1) + 1
             self._base = "%s/%d" % (kind, _ordinals[kind])
@@ -154,7 +162,7 @@ class Ranks:
         store.set(here + str(place), json.dumps([rank, facts["epoch"], facts["seed"], facts["consumed"]]))
         for key, nr in zip(counters, (mark, rank, rank * rank)):
             store.add(key, nr)
-        if store.add(counters[3], 1) != world_size:  # the last of its additions: the last rank finds all of the others'
+        if store.add(counters[3], 1) != world_size:  # its last addition: the last rank sees all others'
             return None
         n = world_size
         if [store.add(key, 0) for key in counters[:3]] != [n * mark, n * (n - 1) // 2, n * (n - 1) * (2 * n - 1) // 6]:
@@ -166,7 +174,8 @@ class Ranks:
     def _words(self, store: Any, here: str, world_size: int) -> List[str]:
         said = []
         for place in range(min(world_size, _TOLD_MAX)):
-            store.wait([here + str(place)], datetime.timedelta(seconds=1))  # it is there; get() alone might wait for long
+            # It exists; get() alone might wait for long.
+            store.wait([here + str(place)], datetime.timedelta(seconds=1))
             rank, epoch, seed, consumed = json.loads(store.get(here + str(place)))
             said.append("process %d read rank %d's share of epoch %d, seed %d, from sample %d on"
                         % (place, rank, epoch, seed, consumed))

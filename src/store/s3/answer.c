@@ -467,7 +467,7 @@ static bool is_whole(const struct s3_slot *s)
 }
 
 /* A server that does not support If-Match sends any version: its ETag is compared. */
-static bool etag_differs(const struct s3_request *r)
+static bool answer_etag_differs(const struct s3_request *r)
 {
 	return r->if_match && r->etag[0] == '"' && strcmp(r->etag, r->if_match) != 0;
 }
@@ -476,7 +476,7 @@ static enum s3_verdict answered(struct s3_slot *s)
 {
 	struct s3_request *r = s->request;
 
-	if (etag_differs(r)) {
+	if (answer_etag_differs(r)) {
 		r->rc = answer_fail(s, -ESTALE,
 				    "object changed since it was listed (ETag mismatch)");
 		return S3_ENDED;
