@@ -4,7 +4,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "built.h"
 #include "cli/cli.h"
+#include "comm/comm.h"
 
 static const struct command {
 	const char *name;
@@ -33,6 +35,17 @@ static void print_help(FILE *out)
 		fprintf(out, "  %-10s%s\n", commands[i].name, commands[i].summary);
 	fputs("\nRun 'shoal COMMAND --help' for a command's options, 'shoal --version' for the version.\n",
 	      out);
+}
+
+/* The second line has what this build can do (+) and what was missing (-). */
+static void print_version(void)
+{
+	const char *openmpi = comm_has_module("openmpi") ? " +openmpi" : " -openmpi";
+	const char *mpich = comm_has_module("mpich") ? " +mpich" : " -mpich";
+
+	printf("shoal %s\n", shoal_version());
+	printf("features: %cio_uring %cs3%s%s\n", SHOAL_WITH_URING ? '+' : '-',
+	       SHOAL_WITH_S3 ? '+' : '-', openmpi, mpich);
 }
 
 static const struct command *find_command(const char *name)
@@ -64,7 +77,7 @@ int main(int argc, char **argv)
 		return CLI_USAGE;
 	}
 	if (strcmp(argv[1], "--version") == 0) {
-		printf("shoal %s\n", shoal_version());
+		print_version();
 		return cli_finish("", CLI_OK);
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "built.h"
 #include "workload/keys.h"
 
 /* ---- The folder ---- */
