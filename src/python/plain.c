@@ -24,7 +24,8 @@ static bool is_atom(struct walk *w, PyObject *o)
 	    o == Py_None || type == &PyBool_Type || type == &PyBytes_Type ||
 	    type == &PyComplex_Type)
 		return true;
-	if (Py_TYPE((PyObject *)type) != &PyType_Type) /* it may have a hash of its own: no foreign code here */
+	if (Py_TYPE((PyObject *)type) !=
+	    &PyType_Type) /* it may have a hash of its own: no foreign code here */
 		return false;
 	found = PySet_Contains(w->atoms, (PyObject *)type);
 	w->failed = w->failed || found < 0;
