@@ -5,7 +5,7 @@ BUILD   = build
 ASAN    = build-asan
 TSAN    = build-tsan
 FUZZ    = build-fuzz
-PREFIX  = /usr/local
+DIST    = dist
 FUZZ_SECONDS = 60
 
 SETUP_asan = -Db_sanitize=address,undefined -Db_lundef=false --buildtype=debugoptimized \
@@ -13,89 +13,117 @@ SETUP_asan = -Db_sanitize=address,undefined -Db_lundef=false --buildtype=debugop
 SETUP_tsan = -Db_sanitize=thread -Db_lundef=false --buildtype=debugoptimized
 SETUP_fuzz = -Dfuzzing=true -Db_sanitize=address,undefined -Db_lundef=false --buildtype=debugoptimized
 
-# Meson says much that nobody needs, unless it fails.
-setup = meson setup $(1) > build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }; rm -f build.log
+# Where it is installed: /usr/local, unless make PREFIX=DIR was said once.
+prefix = $(if $(PREFIX),prefix=$(abspath $(PREFIX)))
+# On a terminal a line that counts, and nothing else.
+ninja = if [ -t 1 ]; then ninja -C $(1); else ninja -C $(1) --quiet; fi
 
-.PHONY: all asan tsan check test test-torchdata test-frameworks test-dlio test-types run bench bench-dlio fuzz lint format install clean
+.PHONY: all tested asan tsan check test test-torchdata test-frameworks test-dlio test-types run bench bench-dlio fuzz lint format \
+	install uninstall wheel tarball deb clean
 .DELETE_ON_ERROR:
 
-all: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) --quiet
+# The library, the command, and the Python package where Python's headers are.
+all:
+	@tools/install-deps build
+	@tools/configure $(BUILD) $(prefix)
+	@$(call ninja,$(BUILD))
 
-$(BUILD)/build.ninja:
+# The same, with the unit tests and benchmarks.
+tested:
 	@tools/install-deps build test
-	@$(call setup,$(BUILD) --buildtype=debugoptimized --prefix=$(PREFIX))
+	@tools/configure $(BUILD) tests=true $(prefix)
+	@$(call ninja,$(BUILD))
 
-asan: all $(ASAN)/build.ninja
-	@ninja -C $(ASAN) --quiet
+asan: tested
+	@tools/configure $(ASAN) tests=true -- $(SETUP_asan)
+	@$(call ninja,$(ASAN))
 
-$(ASAN)/build.ninja:
-	@$(call setup,$(ASAN) $(SETUP_asan))
-
-tsan: all $(TSAN)/build.ninja
-	@ninja -C $(TSAN) --quiet
-
-$(TSAN)/build.ninja:
-	@$(call setup,$(TSAN) $(SETUP_tsan))
+tsan: tested
+	@tools/configure $(TSAN) tests=true -- $(SETUP_tsan)
+	@$(call ninja,$(TSAN))
 
 # The quick part, for use while working: one build without sanitizers, all unit programs, the quick part of the others.
-check: all
+check: tested
 	@tools/run-tests --check $(BUILD)
 
 # Everything. Ends, as the above, with one line: N passed, N failed.
-test: all asan tsan
+test: tested asan tsan
 	@tools/run-tests $(BUILD) $(ASAN) $(TSAN)
 
 # With torchdata from PyPI, which this fetches below $(BUILD); make test-torchdata TORCH=torch for PyPI's torch as well.
-test-torchdata: all
+test-torchdata: tested
 	@tools/install-deps test-torchdata
 	@tools/test-torchdata $(BUILD) $(TORCH)
 
 # With Lightning, Accelerate, transformers and Ray Train from PyPI, below $(BUILD); FRAMEWORKS=newest for their newest versions.
-test-frameworks: all
+test-frameworks: tested
 	@tools/install-deps test-torchdata
 	@tools/test-frameworks $(BUILD) $(FRAMEWORKS)
 
 # In DLIO itself: PyPI's, which this fetches below $(BUILD); make test-dlio SHOAL_DLIO_ARGONNE=DIR SHOAL_DLIO_MLCOMMONS=DIR for checkouts
 # of the other two as well.
-test-dlio: all
+test-dlio: tested
 	@tools/install-deps bench-dlio
 	@SHOAL_DLIO_ARGONNE='$(SHOAL_DLIO_ARGONNE)' SHOAL_DLIO_MLCOMMONS='$(SHOAL_DLIO_MLCOMMONS)' tools/test-dlio $(BUILD)
 
 # mypy --strict and pyright, which this fetches below $(BUILD), over the package, code of users and the examples.
-test-types: all
+test-types: tested
 	@tools/install-deps test-torchdata
 	@tools/test-types $(BUILD)
 
-run: all
+run:
+	@tools/install-deps build run
+	@tools/configure $(BUILD) $(prefix)
+	@$(call ninja,$(BUILD))
 	@tools/demo $(BUILD)
 
 # make bench BENCH=--full for 100 million names, BENCH=--quick for a first look.
-bench: all
+bench: tested
 	@tools/install-deps bench
 	@$$(tools/python numpy) bench/run.py --build $(BUILD) $(BENCH)
 
 # Beside DLIO from PyPI, which this installs below $(BUILD).
-bench-dlio: all
+bench-dlio: tested
 	@tools/install-deps bench-dlio
 	@/usr/bin/python3 bench/dlio.py --build $(BUILD) $(BENCH)
 
-fuzz: $(BUILD)/build.ninja
-	@tools/install-deps fuzz
-	@test -f $(FUZZ)/build.ninja || { export CC=clang; $(call setup,$(FUZZ) $(SETUP_fuzz)); }
-	@ninja -C $(FUZZ) --quiet
+fuzz:
+	@tools/install-deps build test fuzz
+	@CC=clang tools/configure $(FUZZ) -- $(SETUP_fuzz)
+	@$(call ninja,$(FUZZ))
 	@tools/run-fuzzers $(FUZZ) $(FUZZ_SECONDS)
 
-lint: $(BUILD)/build.ninja
-	@tools/install-deps lint
+lint:
+	@tools/install-deps build test lint
+	@tools/configure $(BUILD) tests=true
 	@tools/lint $(BUILD)
 
 format:
 	@tools/install-deps lint
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
+# make install PREFIX=DIR, whatever was built before; DESTDIR is honoured.
 install: all
-	@meson install -C $(BUILD) --quiet
+	@DESTDIR=$(if $(DESTDIR),$(abspath $(DESTDIR))) tools/install $(BUILD)
+
+uninstall:
+	@test -f $(BUILD)/build.ninja || { echo "there is no build in $(BUILD): it knows what was installed"; exit 1; }
+	@tools/configure $(BUILD) $(prefix)
+	@DESTDIR=$(if $(DESTDIR),$(abspath $(DESTDIR))) tools/install --remove $(BUILD)
+
+# A wheel for every Python since 3.11 and an sdist, tried in fresh environments: see docs/install.md.
+wheel:
+	@tools/install-deps build wheel
+	@tools/make-wheel $(BUILD)/wheel $(DIST)
+
+# The command with its libraries inside, to be unpacked anywhere.
+tarball:
+	@tools/install-deps build wheel
+	@tools/make-tarball $(BUILD)/wheel $(DIST)
+
+deb:
+	@tools/install-deps build deb
+	@tools/make-deb $(BUILD)/deb $(DIST)
 
 clean:
-	rm -rf $(BUILD) $(ASAN) $(TSAN) $(FUZZ)
+	rm -rf $(BUILD) $(ASAN) $(TSAN) $(FUZZ) $(DIST)

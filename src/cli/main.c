@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "built.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "comm/comm.h"
 
 const struct cli_command *const cli_commands[] = {
 	&cmd_index,    &cmd_info,    &cmd_ls,         &cmd_find,   &cmd_verify,   &cmd_order,
@@ -35,6 +37,17 @@ static int unknown_command(const char *name)
 		cli_fail("", "unknown command '%s'", name);
 	fputs("Try 'shoal --help'.\n", stderr);
 	return CLI_USAGE;
+}
+
+/* The second line has what this build can do (+) and what was missing (-). */
+static void print_version(void)
+{
+	const char *openmpi = comm_has_module("openmpi") ? " +openmpi" : " -openmpi";
+	const char *mpich = comm_has_module("mpich") ? " +mpich" : " -mpich";
+
+	printf("shoal %s\n", shoal_version());
+	printf("features: %cio_uring %cs3%s%s\n", SHOAL_WITH_URING ? '+' : '-',
+	       SHOAL_WITH_S3 ? '+' : '-', openmpi, mpich);
 }
 
 /* The heap of a thread takes 64 MiB of addresses, though little memory: where addresses are limited
@@ -75,7 +88,7 @@ int main(int argc, char **argv)
 		return CLI_USAGE;
 	}
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
-		printf("shoal %s\n", shoal_version());
+		print_version();
 		return cli_finish("", CLI_OK);
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||

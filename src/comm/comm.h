@@ -30,12 +30,15 @@ struct comm_place {
 /*
  * Use MPI if the environment shows that mpirun or srun started this process, otherwise a single
  * process. SHOAL_MPI forces a choice: "none", "openmpi", "mpich", or the path of a module. Modules
- * are searched in the folder SHOAL_MODULE_DIR, next to the program, and in the installed location.
- * To be started under MPI without a module for it, or with the module of another MPI, is an error:
- * W processes that all believe to be alone would overwrite each other's files. Collective; a
- * process can open one comm with MPI in its life.
+ * are searched in the folder SHOAL_MODULE_DIR, next to the program, in ../lib/shoal from there, and
+ * in the installed location. To be started under MPI without a module for it, or with the module of
+ * another MPI, is an error: W processes that all believe to be alone would overwrite each other's
+ * files. Collective; a process can open one comm with MPI in its life.
  */
 int comm_open(struct comm **ret_comm, struct shoal_err *err) MUST_USE;
+
+/* Whether there is a module for @mpi: "openmpi" or "mpich". */
+bool comm_has_module(const char *mpi);
 
 /* A comm of one process, whatever started it. */
 int comm_self(struct comm **ret_comm, struct shoal_err *err) MUST_USE;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "built.h"
 #include "comm/comm_private.h"
 
 /* Variables that only one launcher sets. The first one found decides. */
@@ -60,34 +61,68 @@ static int load_module(const char *path, const struct comm_transport **ret_t, st
 	return 0;
 }
 
-/* The folder of the running program: a build puts its modules there. */
-static const char *module_folder(char *room, size_t size)
-{
-	ssize_t len = readlink("/proc/self/exe", room, size - 1);
+/* Where modules may be: SHOAL_MODULE_DIR; next to the running program, as in a build; below its
+ * prefix, wherever that was moved to, and as a Python wheel has them; the installed location. NULL
+ * or "": none. */
+struct module_folders {
+	const char *at[5];
+	char beside[PATH_MAX], below[PATH_MAX + 16], wheel[PATH_MAX + 16];
+};
 
-	if (len <= 0)
-		return NULL;
-	room[len] = '\0';
-	return dirname(room);
+static void find_module_folders(struct module_folders *f)
+{
+	ssize_t len = readlink("/proc/self/exe", f->beside, sizeof(f->beside) - 1);
+
+	f->beside[len > 0 ? len : 0] = '\0';
+	f->below[0] = f->wheel[0] = '\0';
+	if (len > 0) {
+		dirname(f->beside);
+		snprintf(f->below, sizeof(f->below), "%s/../lib/shoal", f->beside);
+		snprintf(f->wheel, sizeof(f->wheel), "%s/../share/shoal", f->beside);
+	}
+	f->at[0] = getenv("SHOAL_MODULE_DIR");
+	f->at[1] = f->beside;
+	f->at[2] = f->below;
+	f->at[3] = f->wheel;
+	f->at[4] = SHOAL_MODULE_DIR_INSTALLED;
+}
+
+/* Whether @folder has the module, and its path. */
+static bool has_module(const char *folder, const char *mpi, char *ret_path, size_t cap)
+{
+	int n = snprintf(ret_path, cap, "%s/shoal_mpi_%s.so", folder, mpi);
+
+	return n > 0 && (size_t)n < cap && access(ret_path, F_OK) == 0;
+}
+
+bool comm_has_module(const char *mpi)
+{
+	char path[PATH_MAX + 64];
+	struct module_folders f;
+
+	find_module_folders(&f);
+	for (size_t i = 0; i < ARRAY_LEN(f.at); i++)
+		if (f.at[i] && f.at[i][0] && has_module(f.at[i], mpi, path, sizeof(path)))
+			return true;
+	return false;
 }
 
 static int find_module(const char *mpi, const char *why, const struct comm_transport **ret_t,
 		       struct shoal_err *err)
 {
-	char exe[PATH_MAX], path[PATH_MAX + 64], looked[512] = "";
-	const char *folder[] = { getenv("SHOAL_MODULE_DIR"), module_folder(exe, sizeof(exe)),
-				 SHOAL_MODULE_DIR_INSTALLED };
+	char path[PATH_MAX + 64], looked[512] = "";
+	struct module_folders f;
 	size_t at = 0;
 
-	for (size_t i = 0; i < ARRAY_LEN(folder); i++) {
+	find_module_folders(&f);
+	for (size_t i = 0; i < ARRAY_LEN(f.at); i++) {
 		int n;
 
-		if (!folder[i] || !folder[i][0])
+		if (!f.at[i] || !f.at[i][0])
 			continue;
-		n = snprintf(path, sizeof(path), "%s/shoal_mpi_%s.so", folder[i], mpi);
-		if (n > 0 && (size_t)n < sizeof(path) && access(path, F_OK) == 0)
+		if (has_module(f.at[i], mpi, path, sizeof(path)))
 			return load_module(path, ret_t, err);
-		n = snprintf(looked + at, sizeof(looked) - at, "%s%s", at ? ", " : "", folder[i]);
+		n = snprintf(looked + at, sizeof(looked) - at, "%s%s", at ? ", " : "", f.at[i]);
 		if (n > 0)
 			at = u64_min(at + (size_t)n, sizeof(looked) - 1);
 	}

@@ -14,8 +14,7 @@ static struct py_catalog *py_catalog_of(PyObject *self)
 struct shoal_catalog *py_catalog_use(PyObject *object)
 {
 	if (!PyObject_TypeCheck(object, py_catalog_type)) {
-		PyErr_Format(PyExc_TypeError, "a catalog is needed, not %.100s",
-			     Py_TYPE(object)->tp_name);
+		py_refuse_type("a catalog is needed", object);
 		return NULL;
 	}
 	if (!py_catalog_of(object)->cat) {
@@ -81,9 +80,9 @@ static PyObject *catalog_new(PyTypeObject *type, PyObject *args, PyObject *keywo
 		Py_XDECREF(copy);
 		return NULL;
 	}
-	options.copy_dir = copy ? PyBytes_AS_STRING(copy) : NULL;
+	options.copy_dir = copy ? PyBytes_AsString(copy) : NULL;
 	Py_BEGIN_ALLOW_THREADS;
-	rc = shoal_catalog_open_with(PyBytes_AS_STRING(path), &options, &cat, &err);
+	rc = shoal_catalog_open_with(PyBytes_AsString(path), &options, &cat, &err);
 	Py_END_ALLOW_THREADS;
 	Py_DECREF(path);
 	Py_XDECREF(copy);
@@ -93,7 +92,7 @@ static PyObject *catalog_new(PyTypeObject *type, PyObject *args, PyObject *keywo
 		shoal_catalog_close(cat);
 		return NULL;
 	}
-	self = type->tp_alloc(type, 0);
+	self = PyType_GenericAlloc(type, 0);
 	if (!self)
 		shoal_catalog_close(cat);
 	else
@@ -106,7 +105,7 @@ static void catalog_dealloc(PyObject *self)
 	PyTypeObject *type = Py_TYPE(self);
 
 	shoal_catalog_close(py_catalog_of(self)->cat);
-	type->tp_free(self);
+	py_free(type, self);
 	Py_DECREF(type);
 }
 
@@ -353,7 +352,7 @@ static PyObject *catalog_cursor(PyObject *self, PyObject *args)
 		return NULL;
 	if (!py_catalog_use(self))
 		return NULL;
-	c = (struct cursor *)cursor_type->tp_alloc(cursor_type, 0);
+	c = (struct cursor *)PyType_GenericAlloc(cursor_type, 0);
 	if (!c) {
 		py_catalog_done(self);
 		return NULL;
@@ -376,7 +375,7 @@ static void cursor_dealloc(PyObject *self)
 	shoal_cursor_free(c->cursor);
 	if (c->catalog)
 		py_catalog_done(c->catalog);
-	type->tp_free(self);
+	py_free(type, self);
 	Py_DECREF(type);
 }
 

@@ -85,12 +85,12 @@ static PyObject *column_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 	if (!PyArg_ParseTuple(args, "O&z", PyUnicode_FSConverter, &path, &digest))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS;
-	rc = shoal_column_open(PyBytes_AS_STRING(path), digest, &column, &err);
+	rc = shoal_column_open(PyBytes_AsString(path), digest, &column, &err);
 	Py_END_ALLOW_THREADS;
 	Py_DECREF(path);
 	if (rc < 0)
 		return py_raise(rc, &err);
-	self = type->tp_alloc(type, 0);
+	self = PyType_GenericAlloc(type, 0);
 	if (self)
 		((struct column *)self)->column = column;
 	else
@@ -103,7 +103,7 @@ static void column_dealloc(PyObject *self)
 	PyTypeObject *type = Py_TYPE(self);
 
 	shoal_column_close(py_column_of(self));
-	type->tp_free(self);
+	py_free(type, self);
 	Py_DECREF(type);
 }
 
@@ -234,7 +234,7 @@ static PyObject *column_sort(PyObject *self, PyObject *args)
 	}
 	Py_BEGIN_ALLOW_THREADS;
 	rc = shoal_column_sort(py_column_of(self), keep == Py_None ? NULL : py_column_of(keep),
-			       PyBytes_AS_STRING(path), memory, NULL, &err);
+			       PyBytes_AsString(path), memory, NULL, &err);
 	Py_END_ALLOW_THREADS;
 	Py_DECREF(path);
 	if (rc < 0)
@@ -290,12 +290,12 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 			type_name);
 	}
 	Py_BEGIN_ALLOW_THREADS;
-	rc = shoal_column_create(PyBytes_AS_STRING(path), &o, &writer, &err);
+	rc = shoal_column_create(PyBytes_AsString(path), &o, &writer, &err);
 	Py_END_ALLOW_THREADS;
 	Py_DECREF(path);
 	if (rc < 0)
 		return py_raise(rc, &err);
-	self = type->tp_alloc(type, 0);
+	self = PyType_GenericAlloc(type, 0);
 	if (!self) {
 		shoal_column_abort(writer);
 		return NULL;
@@ -310,7 +310,7 @@ static void writer_dealloc(PyObject *self)
 	PyTypeObject *type = Py_TYPE(self);
 
 	shoal_column_abort(((struct writer *)self)->writer);
-	type->tp_free(self);
+	py_free(type, self);
 	Py_DECREF(type);
 }
 
@@ -419,17 +419,17 @@ static PyObject *join_columns(PyObject *module, PyObject *args)
 	(void)module;
 	if (!PyArg_ParseTuple(args, "O&O!", PyUnicode_FSConverter, &path, &PyList_Type, &list))
 		return NULL;
-	nr = PyList_GET_SIZE(list);
+	nr = PyList_Size(list);
 	part = PyMem_Calloc((size_t)nr + 1, sizeof(*part)); /* one pointer per rank */
 	for (Py_ssize_t i = 0; part && i < nr && rc == 0; i++) {
-		part[i] = PyBytes_AsString(PyList_GET_ITEM(list, i));
+		part[i] = PyBytes_AsString(PyList_GetItem(list, i));
 		rc = part[i] ? 0 : -1;
 	}
 	if (!part)
 		PyErr_NoMemory();
 	if (part && rc == 0) {
 		Py_BEGIN_ALLOW_THREADS;
-		rc = shoal_column_join(PyBytes_AS_STRING(path), part, (size_t)nr, &err);
+		rc = shoal_column_join(PyBytes_AsString(path), part, (size_t)nr, &err);
 		Py_END_ALLOW_THREADS;
 		if (rc < 0)
 			py_raise(rc, &err);
@@ -502,7 +502,7 @@ static PyObject *batches_new(PyTypeObject *type, PyObject *args, PyObject *keywo
 	Py_END_ALLOW_THREADS;
 	if (rc < 0)
 		return py_raise(rc, &err);
-	self = type->tp_alloc(type, 0);
+	self = PyType_GenericAlloc(type, 0);
 	if (!self) {
 		shoal_batches_free(batches);
 		return NULL;
@@ -524,7 +524,7 @@ static void batches_dealloc(PyObject *self)
 
 	shoal_batches_free(batches_of(self));
 	Py_XDECREF(((struct batches *)self)->column);
-	type->tp_free(self);
+	py_free(type, self);
 	Py_DECREF(type);
 }
 

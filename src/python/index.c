@@ -130,13 +130,13 @@ static PyObject *py_index_finish(struct watch *w, int rc, const struct shoal_ind
 /* The strings of a tuple of bytes, lent. NULL with an exception. */
 static const char **strings(PyObject *tuple, size_t *ret_nr)
 {
-	size_t nr = (size_t)PyTuple_GET_SIZE(tuple);
+	size_t nr = (size_t)PyTuple_Size(tuple);
 	const char **text = PyMem_Calloc(nr + 1, sizeof(*text));
 
 	if (!text)
 		return (const char **)PyErr_NoMemory();
 	for (size_t i = 0; i < nr; i++) {
-		text[i] = PyBytes_AsString(PyTuple_GET_ITEM(tuple, (Py_ssize_t)i));
+		text[i] = PyBytes_AsString(PyTuple_GetItem(tuple, (Py_ssize_t)i));
 		if (!text[i]) {
 			PyMem_Free(text);
 			return NULL;

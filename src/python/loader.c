@@ -135,7 +135,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 	cat = py_catalog_use(catalog);
 	if (!cat)
 		return NULL;
-	l = (struct loader *)type->tp_alloc(type, 0);
+	l = (struct loader *)PyType_GenericAlloc(type, 0);
 	if (!l) {
 		py_catalog_done(catalog);
 		return NULL;
@@ -189,7 +189,7 @@ static void loader_dealloc(PyObject *self)
 	close_now(l);
 	free(l->store);
 	pthread_mutex_destroy(&l->lock);
-	type->tp_free(self);
+	py_free(type, self);
 	Py_DECREF(type);
 }
 
@@ -268,7 +268,7 @@ static struct shoal_sample *copy_of(const struct shoal_batch *b)
 /* Take the batch over. It is copied if the ring has no free one for the next. */
 static PyObject *lend(struct loader *l, const struct shoal_batch *taken)
 {
-	struct py_batch *b = (struct py_batch *)batch_type->tp_alloc(batch_type, 0);
+	struct py_batch *b = (struct py_batch *)PyType_GenericAlloc(batch_type, 0);
 	bool copy = l->nr_held >= l->prefetch;
 
 	if (!b) {
@@ -278,7 +278,7 @@ static PyObject *lend(struct loader *l, const struct shoal_batch *taken)
 	b->step = taken->step;
 	b->nr = (Py_ssize_t)taken->nr;
 	if (!copy) {
-		Py_INCREF(l);
+		Py_INCREF((PyObject *)l);
 		b->loader = l;
 		l->nr_held++;
 		b->batch = taken;
@@ -310,7 +310,7 @@ static void batch_dealloc(PyObject *self)
 		Py_DECREF(l);
 	}
 	free(b->copy);
-	type->tp_free(self);
+	py_free(type, self);
 	Py_DECREF(type);
 }
 
@@ -362,7 +362,7 @@ static PyObject *loader_stats(PyObject *self, PyObject *unused)
 		if (!text)
 			Py_CLEAR(errors);
 		else
-			PyList_SET_ITEM(errors, i, text);
+			PyList_SetItem(errors, i, text);
 	}
 	if (!errors)
 		return NULL;
@@ -427,10 +427,10 @@ static PyObject *batch_item(PyObject *self, Py_ssize_t i)
 		PyErr_SetString(PyExc_IndexError, "the batch has no such sample");
 		return NULL;
 	}
-	s = (struct py_sample *)sample_type->tp_alloc(sample_type, 0);
+	s = (struct py_sample *)PyType_GenericAlloc(sample_type, 0);
 	if (!s)
 		return NULL;
-	Py_INCREF(b);
+	Py_INCREF((PyObject *)b);
 	s->batch = b;
 	s->sample = &b->sample[i];
 	return (PyObject *)s;
@@ -564,8 +564,8 @@ static void sample_dealloc(PyObject *self)
 {
 	PyTypeObject *type = Py_TYPE(self);
 
-	Py_XDECREF(((struct py_sample *)self)->batch);
-	type->tp_free(self);
+	Py_XDECREF((PyObject *)((struct py_sample *)self)->batch);
+	py_free(type, self);
 	Py_DECREF(type);
 }
 

@@ -41,19 +41,42 @@ int py_u64_arg(PyObject *object, void *ret_value)
 	return py_u64(object, ret_value) == 0;
 }
 
+void py_refuse_type(const char *needed, PyObject *object)
+{
+	PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__name__");
+
+	if (name)
+		PyErr_Format(PyExc_TypeError, "%s, not %.100U", needed, name);
+	Py_XDECREF(name);
+}
+
+void py_free(PyTypeObject *type, PyObject *self)
+{
+	freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+
+	free_object(self);
+}
+
 int py_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **ret_type)
 {
-	PyObject *type = PyType_FromSpec(spec);
 	const char *dot = strrchr(spec->name, '.');
 	bool makes = false;
+	PyObject *type;
 
+	for (const PyType_Slot *slot = spec->slots; !makes && slot->slot; slot++)
+		makes = slot->slot == Py_tp_new;
+#ifdef Py_TPFLAGS_DISALLOW_INSTANTIATION
+	if (!makes) /* only this module creates these: one without its handle would be useless */
+		spec->flags |= Py_TPFLAGS_DISALLOW_INSTANTIATION;
+#endif
+	type = PyType_FromSpec(spec);
 	if (!type)
 		return -1;
 	*ret_type = (PyTypeObject *)type;
-	for (const PyType_Slot *slot = spec->slots; !makes && slot->slot; slot++)
-		makes = slot->slot == Py_tp_new;
-	if (!makes) /* only this module creates these: one without its handle would be useless */
+#ifndef Py_TPFLAGS_DISALLOW_INSTANTIATION /* before Python 3.10 */
+	if (!makes)
 		(*ret_type)->tp_new = NULL;
+#endif
 	Py_INCREF(type); /* the module takes one reference, and we keep one */
 	if (PyModule_AddObject(module, dot ? dot + 1 : spec->name, type) < 0) {
 		Py_DECREF(type);

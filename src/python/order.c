@@ -34,7 +34,7 @@ int py_order_spec(PyObject *tuple, struct shoal_order_spec *ret_spec)
 
 static PyObject *wrap(PyTypeObject *type, struct shoal_order *order)
 {
-	PyObject *self = type->tp_alloc(type, 0);
+	PyObject *self = PyType_GenericAlloc(type, 0);
 
 	if (!self)
 		shoal_order_free(order);
@@ -66,7 +66,7 @@ static void order_dealloc(PyObject *self)
 	PyTypeObject *type = Py_TYPE(self);
 
 	shoal_order_free(py_order_of(self));
-	type->tp_free(self);
+	py_free(type, self);
 	Py_DECREF(type);
 }
 

@@ -24,7 +24,7 @@ static bool is_atom(struct walk *w, PyObject *o)
 	    o == Py_None || type == &PyBool_Type || type == &PyBytes_Type ||
 	    type == &PyComplex_Type)
 		return true;
-	if (Py_TYPE(type) !=
+	if (Py_TYPE((PyObject *)type) !=
 	    &PyType_Type) /* it may have a hash function of its own: no foreign code may run here */
 		return false;
 	found = PySet_Contains(w->atoms, (PyObject *)type);
@@ -52,8 +52,7 @@ static bool is_plain_sequence(struct walk *w, PyObject *sequence, bool shared, i
 	bool list = PyList_CheckExact(sequence);
 
 	for (Py_ssize_t i = 0; i < Py_SIZE(sequence); i++) {
-		PyObject *item =
-			list ? PyList_GET_ITEM(sequence, i) : PyTuple_GET_ITEM(sequence, i);
+		PyObject *item = list ? PyList_GetItem(sequence, i) : PyTuple_GetItem(sequence, i);
 
 		if (!py_plain_is_plain(w, item, 1, shared, depth))
 			return false;
@@ -120,16 +119,15 @@ static PyObject *count_plain(PyObject *module, PyObject *args)
 	if (!PyArg_ParseTuple(args, "O!pO!", &PyList_Type, &items, &pairs, &PyFrozenSet_Type,
 			      &w.atoms))
 		return NULL;
-#ifndef Py_GIL_DISABLED /* reference counts are meaningless without the GIL, so nothing is plain \
-			 */
-	for (; nr < PyList_GET_SIZE(items); nr++) {
-		PyObject *item = PyList_GET_ITEM(items, nr);
+#ifndef Py_GIL_DISABLED /* without the GIL reference counts are meaningless, so nothing is plain */
+	for (; nr < PyList_Size(items); nr++) {
+		PyObject *item = PyList_GetItem(items, nr);
 		bool plain;
 
 		/* Two references: the container's, and the copy's. */
-		if (pairs && PyTuple_CheckExact(item) && PyTuple_GET_SIZE(item) == 2)
-			plain = py_plain_is_plain(&w, PyTuple_GET_ITEM(item, 0), 2, true, 0) &&
-				py_plain_is_plain(&w, PyTuple_GET_ITEM(item, 1), 2, false, 0);
+		if (pairs && PyTuple_CheckExact(item) && PyTuple_Size(item) == 2)
+			plain = py_plain_is_plain(&w, PyTuple_GetItem(item, 0), 2, true, 0) &&
+				py_plain_is_plain(&w, PyTuple_GetItem(item, 1), 2, false, 0);
 		else
 			plain = py_plain_is_plain(&w, item, 2, false, 0);
 		if (!plain)

@@ -3,12 +3,17 @@
  *
  * The module _shoal is a thin layer: handles, numbers and buffers. The public classes are written
  * in Python on top of it. The GIL is released around every call that can block or takes long.
+ *
+ * From Python 3.11 on only the limited API is used (Meson defines Py_LIMITED_API), so that one
+ * build serves every later Python.
  */
 #ifndef SHOAL_PYTHON_PY_PRIVATE_H
 #define SHOAL_PYTHON_PY_PRIVATE_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "shoal.h"
 
@@ -20,6 +25,12 @@ int py_u64(PyObject *object, uint64_t *ret_value);
 
 /* The same, as a converter for "O&". */
 int py_u64_arg(PyObject *object, void *ret_value);
+
+/* Raise TypeError: "@needed, not TYPE". */
+void py_refuse_type(const char *needed, PyObject *object);
+
+/* The end of a dealloc function: free @self, of @type. */
+void py_free(PyTypeObject *type, PyObject *self);
 
 /* ---- Catalogs ---- */
 

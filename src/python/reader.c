@@ -34,7 +34,7 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 	cat = py_catalog_use(catalog);
 	if (!cat)
 		return NULL;
-	r = (struct reader *)type->tp_alloc(type, 0);
+	r = (struct reader *)PyType_GenericAlloc(type, 0);
 	if (!r) {
 		py_catalog_done(catalog);
 		return NULL;
@@ -58,7 +58,7 @@ static void reader_dealloc(PyObject *self)
 	shoal_reader_close(py_reader_of(self));
 	if (((struct reader *)self)->catalog)
 		py_catalog_done(((struct reader *)self)->catalog);
-	type->tp_free(self);
+	py_free(type, self);
 	Py_DECREF(type);
 }
 
@@ -75,43 +75,31 @@ static int find_sizes(struct shoal_reader *reader, struct shoal_read *reads, siz
 	return rc;
 }
 
-/* With room for the extra byte that a read includes, which is removed afterwards. */
-static PyObject *py_reader_make_room(struct shoal_read *reads, size_t nr, int writable)
+/*
+ * Objects of the sizes. A read needs room for one byte more, with which it finds that a file has
+ * grown: that of the NUL which Python keeps after both kinds. A read that succeeds leaves it alone;
+ * after one that fails the objects are discarded. Empty objects share their NUL with others: for
+ * them @spare has a byte each.
+ */
+static PyObject *py_reader_make_room(struct shoal_read *reads, size_t nr, int writable, char *spare)
 {
 	PyObject *list = PyList_New((Py_ssize_t)nr);
 
 	for (size_t i = 0; list && i < nr; i++) {
-		Py_ssize_t room = (Py_ssize_t)reads[i].len + 1;
-		PyObject *item = writable ? PyByteArray_FromStringAndSize(NULL, room)
-					  : PyBytes_FromStringAndSize(NULL, room);
+		Py_ssize_t len = (Py_ssize_t)reads[i].len;
+		PyObject *item = writable ? PyByteArray_FromStringAndSize(NULL, len)
+					  : PyBytes_FromStringAndSize(NULL, len);
 
 		if (!item) {
 			Py_CLEAR(list);
 			break;
 		}
-		reads[i].buf = writable ? PyByteArray_AS_STRING(item) : PyBytes_AS_STRING(item);
-		PyList_SET_ITEM(list, (Py_ssize_t)i, item);
+		reads[i].buf = len == 0   ? spare + i
+			       : writable ? PyByteArray_AsString(item)
+					  : PyBytes_AsString(item);
+		PyList_SetItem(list, (Py_ssize_t)i, item);
 	}
 	return list;
-}
-
-static int cut(PyObject *list, const struct shoal_read *reads, size_t nr, int writable)
-{
-	for (size_t i = 0; i < nr; i++) {
-		PyObject *item = PyList_GET_ITEM(list, (Py_ssize_t)i);
-		Py_ssize_t len = (Py_ssize_t)reads[i].len;
-		int rc;
-
-		if (writable) {
-			rc = PyByteArray_Resize(item, len);
-		} else {
-			rc = _PyBytes_Resize(&item, len);
-			PyList_SET_ITEM(list, (Py_ssize_t)i, item); /* NULL if it failed */
-		}
-		if (rc < 0)
-			return -1;
-	}
-	return 0;
 }
 
 /* read(ids, in_flight, writable): a list of bytes, or of bytearrays. */
@@ -129,26 +117,28 @@ static PyObject *reader_read(PyObject *self, PyObject *args)
 	sequence = PySequence_Tuple(ids); /* a list could be changed by an id's __index__() */
 	if (!sequence)
 		return NULL;
-	nr = (size_t)PyTuple_GET_SIZE(sequence);
-	reads = PyMem_Calloc(nr + 1, sizeof(*reads)); /* one per requested sample */
+	nr = (size_t)PyTuple_Size(sequence);
+	reads = PyMem_Calloc(nr + 1,
+			     sizeof(*reads) + 1); /* one per requested sample, and a spare byte */
 	if (!reads)
 		PyErr_NoMemory();
 	for (size_t i = 0; reads && rc == 0 && i < nr; i++)
-		rc = py_u64(PyTuple_GET_ITEM(sequence, (Py_ssize_t)i), &reads[i].sample);
+		rc = py_u64(PyTuple_GetItem(sequence, (Py_ssize_t)i), &reads[i].sample);
 	Py_DECREF(sequence);
 	if (!reads || rc < 0)
 		goto out;
 	Py_BEGIN_ALLOW_THREADS rc = find_sizes(py_reader_of(self), reads, nr, &err);
-	Py_END_ALLOW_THREADS if (rc == 0) list = py_reader_make_room(reads, nr, writable);
+	Py_END_ALLOW_THREADS if (rc == 0) list =
+		py_reader_make_room(reads, nr, writable, (char *)(reads + nr));
 	if (list) {
 		Py_BEGIN_ALLOW_THREADS rc =
 			shoal_reader_read(py_reader_of(self), reads, nr, in_flight, &err);
 		Py_END_ALLOW_THREADS
 	}
-	if (rc < 0)
+	if (rc < 0) {
 		py_raise(rc, &err);
-	if (list && (rc < 0 || cut(list, reads, nr, writable) < 0))
 		Py_CLEAR(list);
+	}
 out:
 	PyMem_Free(reads);
 	return list;

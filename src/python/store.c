@@ -38,8 +38,7 @@ int py_store_config(PyObject *object, struct shoal_store_config *config,
 	if (!object || object == Py_None)
 		return 0;
 	if (!PyTuple_Check(object)) { /* its repr is not shown: it may contain a secret */
-		PyErr_Format(PyExc_TypeError, "a configuration is a tuple, not %.100s",
-			     Py_TYPE(object)->tp_name);
+		py_refuse_type("a configuration is a tuple", object);
 		return -1;
 	}
 	if (!PyArg_ParseTuple(object, "zzzzzzzzpIIII", &c.endpoint, &c.region, &c.access_key,

@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/text.h"
+#include "built.h"
 #include "workload/keys.h"
 
 /* ---- The folder ---- */

@@ -1,4 +1,6 @@
-"""What others build against: the installed header, library and pkg-config file."""
+"""What `make install` puts where: the header, library and pkg-config file that others build against, the command; and a
+build that lacks all that it can lack."""
+import json
 import os
 import pathlib
 import re
@@ -29,6 +31,9 @@ int main(int argc, char **argv)
 """
 
 
+LACKING = ["s3=disabled", "uring=disabled", "mpi=disabled", "python=disabled"]
+
+
 def run(*command, **options):
     return subprocess.run([os.fspath(c) for c in command], check=True, stdout=subprocess.PIPE, text=True,
                           **options).stdout
@@ -38,8 +43,9 @@ def run(*command, **options):
 def installed(tmp_path_factory):
     """Of the release build: a sanitizer build is not for installing."""
     where = tmp_path_factory.mktemp("installed")
-    run("meson", "install", "-C", ROOT / "build", "--destdir", where, "--quiet")
-    return where / "usr" / "local"
+    run("meson", "install", "-C", ROOT / "build", "--no-rebuild", "--destdir", where, "--quiet")
+    options = json.loads((ROOT / "build" / "meson-info" / "intro-buildoptions.json").read_text())
+    return where / next(option["value"] for option in options if option["name"] == "prefix").lstrip("/")
 
 
 @pytest.mark.parametrize("compiler, language, standard", [("cc", "c", "c11"), ("c++", "c++", "c++17")])
@@ -60,7 +66,8 @@ def test_the_library_exports_what_the_header_declares_and_nothing_else(installed
 
 def test_a_program_builds_with_pkg_config_and_runs(shoal, installed, tmp_path):
     pc = next(installed.glob("lib/**/pkgconfig/shoal.pc"))
-    environment = dict(os.environ, PKG_CONFIG_PATH=str(pc.parent), PKG_CONFIG_SYSROOT_DIR=str(installed.parents[1]))
+    prefix = re.search(r"^prefix=(.*)", pc.read_text(), re.M).group(1)
+    environment = dict(os.environ, PKG_CONFIG_PATH=str(pc.parent), PKG_CONFIG_SYSROOT_DIR=str(installed).removesuffix(prefix))
     flags = run("pkg-config", "--cflags", "--libs", "shoal", env=environment).split()
     source = tmp_path / "program.c"
     source.write_text(PROGRAM)
@@ -79,3 +86,86 @@ def test_the_installed_command_finds_its_workloads(installed):
     listed = run(installed / "bin" / "shoal", "workloads", env=environment).splitlines()
     assert len(listed) == len(list((ROOT / "workloads").glob("*.yaml")))
     assert len(list((installed / "share" / "shoal" / "workloads").iterdir())) == len(listed)
+
+
+# ---- make install ----
+
+
+def files_of(folder):
+    return sorted(os.path.relpath(os.path.join(where, name), folder) for where, _, names in os.walk(folder) for name in names)
+
+
+@pytest.fixture(scope="module")
+def lacking(tmp_path_factory):
+    """A build of its own, as PREFIX reconfigures it; without what it can do without, and quickly compiled."""
+    build = tmp_path_factory.mktemp("lacking") / "build"
+    run(ROOT / "tools" / "configure", build, *LACKING, "prefix=/nowhere", "--", "--optimization=0", "-Ddebug=false", "-Dwerror=false", cwd=ROOT)
+    run("ninja", "-C", build, "--quiet")
+    return build
+
+
+def make(build, *arguments):
+    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    return run("make", "-C", ROOT, "--no-print-directory", *arguments, f"BUILD={build}", env=environment)
+
+
+def test_a_build_without_libraries_prints_what_it_lacks(lacking):
+    features = run(lacking / "shoal", "--version").splitlines()[1]
+    assert features == "features: -io_uring -s3 -openmpi -mpich"
+    assert re.search(r"S3 *: no: .*libcurl", run("meson", "setup", "--reconfigure", lacking, ROOT))
+
+
+def test_the_full_build_has_everything(installed):
+    assert run(installed / "bin" / "shoal", "--version").splitlines()[1].startswith("features: +io_uring +s3 ")
+
+
+def test_a_build_without_liburing_reads_with_threads(lacking, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a").write_bytes(b"abc")
+    run(lacking / "shoal", "index", tmp_path / "data", "-o", tmp_path / "a.cat")
+    assert "this build of shoal has no io_uring" in run(lacking / "shoal", "read", tmp_path / "a.cat")
+    failed = subprocess.run([lacking / "shoal", "read", tmp_path / "a.cat", "--engine", "uring"], stderr=subprocess.PIPE, text=True)
+    assert failed.returncode == 1 and "this build of shoal has no io_uring" in failed.stderr
+
+
+def test_a_build_without_libcurl_reads_catalogs_of_buckets_and_no_buckets(lacking, tmp_path):
+    (tmp_path / "list").write_text("a\t1\nb\t2\n")
+    run(lacking / "shoal", "index", tmp_path / "list", "--root", "s3://bucket/x", "-o", tmp_path / "a.cat")
+    assert run(lacking / "shoal", "ls", tmp_path / "a.cat").splitlines() == ["a", "b"]
+    for command in (["read", tmp_path / "a.cat"], ["index", "s3://bucket/x", "-o", tmp_path / "b.cat"]):
+        failed = subprocess.run([lacking / "shoal", *command], stderr=subprocess.PIPE, text=True)
+        assert failed.returncode == 1 and "this build of shoal has no S3 support" in failed.stderr
+
+
+def test_a_build_without_mpi_fails_under_mpirun(lacking, tmp_path):
+    failed = subprocess.run([lacking / "shoal", "index", ROOT / "docs", "-o", tmp_path / "a.cat"], stderr=subprocess.PIPE,
+                            env=dict(os.environ, OMPI_COMM_WORLD_SIZE="2"), text=True)
+    assert failed.returncode == 1 and "there is no shoal_mpi_openmpi.so" in failed.stderr
+    assert not (tmp_path / "a.cat").exists()
+
+
+def test_prefix_and_destdir_are_honoured_after_a_build_and_uninstall_removes_all(lacking, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    (first / "bin").mkdir(parents=True)
+    (first / "bin" / "other").touch()
+    said = make(lacking, "install", f"PREFIX={first}")
+    assert f"installed in {first};" in said
+    names = files_of(first)
+    assert {"bin/shoal", "bin/other", "include/shoal.h", "share/shoal/workloads/unet3d_h100.yaml"} < set(names)
+    # Without PREFIX the last one stays; the workloads are found at the prefix, not only beside the program.
+    make(lacking, "install", f"DESTDIR={second}")
+    assert set(files_of(second / str(first).lstrip("/"))) == set(names) - {"bin/other"}
+    moved = tmp_path / "elsewhere"
+    shutil.copy(first / "bin" / "shoal", moved)
+    assert "unet3d_h100" in run(moved, "workloads")
+    make(lacking, "uninstall", f"DESTDIR={second}")
+    assert files_of(second) == [] and files_of(first) == names
+    make(lacking, "uninstall")
+    assert files_of(first) == ["bin/other"]
+    with pytest.raises(subprocess.CalledProcessError):
+        run(moved, "workloads", stderr=subprocess.PIPE)
+
+
+def test_the_installed_tree_can_be_moved(installed, tmp_path):
+    shutil.copytree(installed, tmp_path / "moved", symlinks=True)
+    assert "unet3d_h100" in run(tmp_path / "moved" / "bin" / "shoal", "workloads")

@@ -3,10 +3,12 @@
 The programs are of the build that the environment variable SHOAL names, or of build/.
 """
 
+import functools
 import os
 import pathlib
 import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -23,14 +25,24 @@ def environment(**more):
     return env
 
 
+@functools.lru_cache(maxsize=None)
+def launcher(mpi):
+    """Debian has both MPIs by names of their own; elsewhere there is mpirun, of one of them. None: it is not here."""
+    own = shutil.which(f"mpirun.{mpi}")
+    if own or not shutil.which("mpirun"):
+        return own
+    version = subprocess.run(["mpirun", "--version"], stdout=subprocess.PIPE, text=True, check=False).stdout
+    return shutil.which("mpirun") if ("Open MPI" in version) == (mpi == "openmpi") else None
+
+
 def mpirun(mpi, ranks):
-    return [f"mpirun.{mpi}"] + (["--oversubscribe"] if mpi == "openmpi" else []) + ["-n", str(ranks)]
+    return [launcher(mpi)] + (["--oversubscribe"] if mpi == "openmpi" else []) + ["-n", str(ranks)]
 
 
 @pytest.fixture(params=["openmpi", "mpich"])
 def mpi(request):
-    if not shutil.which(f"mpirun.{request.param}"):
-        pytest.skip(f"there is no mpirun.{request.param} here")
+    if not launcher(request.param):
+        pytest.skip(f"there is no mpirun of {request.param} here")
     if not (BUILD / f"shoal_mpi_{request.param}.so").exists():
         pytest.skip(f"{BUILD} was configured without {request.param}")
     return request.param

@@ -1,0 +1,13 @@
+/* In place of uring.c and crew.c, in a build without liburing: threads read files instead. */
+#include "load/engine_private.h"
+
+int load_crew_new(const struct load_engine_options *options, const struct load_engine *base,
+		  struct load_engine **ret_engine, struct shoal_err *err)
+{
+	(void)options;
+	(void)base;
+	(void)ret_engine;
+	return err_set(err, -ENOTSUP,
+		       "this build of shoal has no io_uring (liburing was missing when it was "
+		       "built)");
+}
