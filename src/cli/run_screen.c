@@ -59,7 +59,7 @@ void run_screen_show(struct run_screen *s, const struct run_progress *p)
 {
 	bool other = p->epoch != s->epoch || p->eval != s->eval;
 	double now = clock_seconds();
-	char line[512], left[32];
+	char line[512], left[32], au[32];
 	size_t room, len;
 
 	if (s->quiet || now - s->shown < (s->terminal ? TERMINAL_SECONDS : PIPE_SECONDS))
@@ -70,10 +70,11 @@ void run_screen_show(struct run_screen *s, const struct run_progress *p)
 	s->epoch = p->epoch;
 	s->eval = p->eval;
 	put_left(left, sizeof(left), p->seconds_left);
+	snprintf(au, sizeof(au), isnan(p->au) ? "-" : "%.1f %%", p->au);
 	snprintf(line, sizeof(line),
 		 "epoch %" PRIu64 "/%" PRIu64 "%s step %" PRIu64 "/%" PRIu64
-		 ", AU %.1f %%, %.0f samples/s, %.1f MB/s, wait %.1f %%, ETA %s",
-		 p->epoch, p->nr_epochs, p->eval ? " eval" : "", p->step, p->steps, p->au,
+		 ", AU %s, %.0f samples/s, %.1f MB/s, wait %.1f %%, ETA %s",
+		 p->epoch, p->nr_epochs, p->eval ? " eval" : "", p->step, p->steps, au,
 		 p->samples_per_second, p->bytes_per_second * 1e-6, 100.0 * p->wait_share, left);
 	len = strlen(line);
 	if (p->slowest_seconds > SLOW_SECONDS)

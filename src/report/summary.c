@@ -148,6 +148,17 @@ static void summary_put_requests(struct json *j, const struct run_result_phase *
 	json_close_object(j);
 }
 
+/* Per accelerator; they add up to the seconds of the phase. */
+static void summary_put_time_parts(struct json *j, const struct run_time *t)
+{
+	json_open_object(j, "time");
+	summary_put_real(j, "compute_planned_seconds", t->planned);
+	summary_put_real(j, "woken_late_seconds", t->late);
+	summary_put_real(j, "waiting_for_data_seconds", t->data);
+	summary_put_real(j, "waiting_for_ranks_seconds", t->ranks);
+	json_close_object(j);
+}
+
 static void summary_put_slowest(struct json *j, const struct run_result_phase *p)
 {
 	json_open_object(j, "slowest");
@@ -187,6 +198,7 @@ static void summary_put_phase(struct json *j, const struct run_result_phase *p, 
 	summary_put_real(j, "queue_depth", p->queue_depth);
 	summary_put_real(j, "cpu_us_per_sample", p->cpu_us);
 	summary_put_real(j, "wait_share", p->wait_share);
+	summary_put_time_parts(j, &p->time);
 	summary_put_slowest(j, p);
 	summary_put_audit(j, p, device_known);
 	json_close_object(j);

@@ -71,6 +71,31 @@ static void table_put_phase(struct table *t, const struct run_result_phase *p, b
 		  p->queue_depth, p->cpu_us, proof_words(p));
 }
 
+/* Where the utilisation was lost, over all epochs of training. */
+static void table_put_time(struct table *t, const struct run_result *r)
+{
+	struct run_time sum = { 0 };
+	double all;
+
+	for (size_t i = 0; i < r->nr_phases; i++) {
+		const struct run_time *one = &r->phases[i].time;
+
+		if (r->phases[i].eval)
+			continue;
+		sum.planned += one->planned;
+		sum.late += one->late;
+		sum.data += one->data;
+		sum.ranks += one->ranks;
+	}
+	all = sum.planned + sum.late + sum.data + sum.ranks;
+	if (all > 0)
+		table_put(t,
+			  "time      %.1f s: compute %.1f %%, woken late %.1f %%, waiting for data "
+			  "%.1f %%, waiting for other ranks %.1f %%\n",
+			  all, 100 * sum.planned / all, 100 * sum.late / all, 100 * sum.data / all,
+			  100 * sum.ranks / all);
+}
+
 static void table_put_slowest(struct table *t, const struct run_result *r)
 {
 	const struct run_result_phase *worst = NULL;
@@ -94,9 +119,9 @@ static void table_put_memory(struct table *t, const struct run_result *r)
 		const struct run_node *n = &r->nodes[i];
 
 		table_put(t,
-			  "memory    %.1f MB on %s (%" PRIu64
-			  " rank%s): of it up to %.1f MB of buffers, a "
-			  "catalog of %.3f MB\n",
+			  "memory    %.1f MB used on %s (%" PRIu64
+			  " rank%s); there is room for %.1f MB in buffers, and a catalog of %.3f "
+			  "MB\n",
 			  (double)n->pss_bytes * 1e-6, n->host, n->nr_ranks, plural(n->nr_ranks),
 			  (double)n->pool_bytes * 1e-6, (double)n->catalog_bytes * 1e-6);
 	}
@@ -251,6 +276,7 @@ int report_table_text(const struct run_result *r, bool in_colour, char **ret_tex
 		table_put_phase(&t, &r->phases[i], r->direct);
 	table_put(&t, "\n");
 	table_put_sums(&t, r);
+	table_put_time(&t, r);
 	table_put_slowest(&t, r);
 	table_put_requests(&t, r);
 	table_put_memory(&t, r);

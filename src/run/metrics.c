@@ -17,6 +17,8 @@ static bool inside(const struct step_block *b, uint64_t i)
 void step_block_add(struct step_block *b, const struct run_step *step)
 {
 	b->load += step->load;
+	b->compute += step->compute;
+	b->planned += step->planned;
 	b->errors += step->errors;
 	if (inside(b, b->nr_added++)) {
 		b->nr_inside++;

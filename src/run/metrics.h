@@ -32,8 +32,8 @@ struct step_block {
 	uint64_t nr_added;
 	/* Over the steps in the window, and (proc: load and compute) over those outside: */
 	uint64_t nr_inside, compute_inside, planned_inside, proc_outside;
-	uint64_t load;                  /* of all steps */
-	uint64_t errors, errors_inside; /* unread samples, which count in no rate */
+	uint64_t load, compute, planned; /* of all steps */
+	uint64_t errors, errors_inside;  /* unread samples, which count in no rate */
 };
 
 /* The resulting figures. */

@@ -43,9 +43,17 @@ struct run_result_phase {
 	/* Requests of a remote store; time to the first byte, and to the last. */
 	uint64_t nr_requests, nr_retries, nr_throttled, bytes_remote;
 	struct run_latency first_byte, request;
-	double queue_depth;   /* samples in flight, mean over time, over all ranks */
-	double cpu_us;        /* per sample */
-	double wait_share;    /* share of the accelerators' time spent loading */
+	double queue_depth; /* samples in flight, mean over time, over all ranks */
+	double cpu_us;      /* per sample */
+	double wait_share;  /* share of the accelerators' time spent loading */
+	/*
+	 * Where the seconds of the phase went, per accelerator: compute as planned, compute beyond
+	 * that because the sleeper was woken late, waiting for data, and the rest, which is waiting
+	 * for other ranks. They add up to @seconds.
+	 */
+	struct run_time {
+		double planned, late, data, ranks;
+	} time;
 	double block_seconds; /* the last block's */
 	struct {
 		uint64_t rank; /* the rank that waited most for batches, and its total wait */

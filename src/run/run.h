@@ -19,8 +19,8 @@
 struct run_progress {
 	uint64_t epoch, nr_epochs; /* from 1 */
 	bool eval;
-	uint64_t step, steps;                        /* done in this phase */
-	double au;                                   /* so far, in percent */
+	uint64_t step, steps; /* done in this phase */
+	double au;            /* so far, in percent; NAN: no step counts yet */
 	double samples_per_second, bytes_per_second; /* over all accelerators */
 	double wait_share;     /* share of the time spent waiting for batches */
 	double seconds_left;   /* of the whole run, at this pace */

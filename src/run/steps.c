@@ -251,6 +251,7 @@ static void run_show_progress(const struct run *run, struct phase *phase)
 {
 	uint64_t now = clock_now(), wall = now - phase->started;
 	uint64_t total = wall * run->nr_here - u64_min(wall * run->nr_here, phase->outside_ns);
+	bool counted = phase->nr_done > run->w->output.exclude_start_steps;
 	double seconds = (double)wall * 1e-9;
 	struct shoal_load_stats stats;
 	struct run_progress p;
@@ -266,7 +267,8 @@ static void run_show_progress(const struct run *run, struct phase *phase)
 		.eval = phase->p->eval != 0,
 		.step = phase->first_step + phase->nr_done,
 		.steps = phase->steps,
-		.au = total ? 100.0 * (double)phase->compute_ns / (double)total : 0,
+		.au = counted && total ? 100.0 * (double)phase->compute_ns / (double)total
+				       : (double)NAN,
 		.samples_per_second = (double)stats.nr_samples * (double)run->nr_ranks / seconds,
 		.bytes_per_second = (double)stats.bytes_delivered * (double)run->nr_ranks / seconds,
 		.wait_share = total ? (double)phase->load_ns / (double)total : 0,
@@ -312,8 +314,14 @@ static int block_add_step(void *self, uint32_t accelerator, const struct run_ste
 	return 0;
 }
 
+/* What the figures of a phase are made of: sums over accelerators, then over ranks. */
+struct phase_sums {
+	uint64_t au, au_planned, rate; /* in parts */
+	uint64_t load, compute, planned, errors;
+};
+
 static int phase_add_block(struct run *run, const struct phase *phase,
-			   const struct step_log_block *block, uint64_t *load_ns, uint64_t *errors,
+			   const struct step_log_block *block, struct phase_sums *sum,
 			   struct shoal_err *err)
 {
 	struct step_window window =
@@ -332,8 +340,10 @@ static int phase_add_block(struct run *run, const struct phase *phase,
 
 		/* Weighted by the steps that count: a block without any has no weight. */
 		step_mean_add(&run->means[a], &f, block->eval ? b->nr_added : b->nr_inside);
-		*load_ns += b->load;
-		*errors += b->errors;
+		sum->load += b->load;
+		sum->compute += b->compute;
+		sum->planned += b->planned;
+		sum->errors += b->errors;
 	}
 	return rc;
 }
@@ -342,11 +352,42 @@ static int phase_add_block(struct run *run, const struct phase *phase,
 #define AU_PARTS   1e9
 #define RATE_PARTS 1e6
 
+static struct run_time time_of(const struct run *run, const struct phase_sums *sum, double seconds)
+{
+	double one = 1e-9 / (double)run->nr_all;
+	struct run_time t = { .planned = (double)sum->planned * one,
+			      .late = (double)(sum->compute - u64_min(sum->planned, sum->compute)) *
+				      one,
+			      .data = (double)sum->load * one };
+
+	t.ranks = fmax(0, seconds - t.planned - t.late - t.data);
+	return t;
+}
+
+/* Write the figures from the sums over all ranks. */
+static void take_figures(const struct run *run, const struct phase_sums *sum, uint64_t wall,
+			 struct run_result_phase *p)
+{
+	double nr = (double)run->nr_all;
+
+	p->figures = (struct step_figures){ .au = (double)sum->au / AU_PARTS / nr,
+					    .au_planned = (double)sum->au_planned / AU_PARTS / nr,
+					    .throughput = (double)sum->rate / RATE_PARTS };
+	p->errors = sum->errors;
+	/* The tally covers the last block; unread samples of earlier blocks are in the step log. */
+	if (p->errors > 0)
+		p->proof = RUN_WRONG;
+	p->seconds = (double)wall * 1e-9;
+	p->wait_share = wall ? (double)sum->load / ((double)wall * nr) : 0;
+	p->time = time_of(run, sum, p->seconds);
+}
+
 int run_figures(struct run *run, struct phase *phase, struct shoal_err *err)
 {
 	struct step_log_block block = { 0 };
 	struct run_result_phase *p = phase->p;
-	uint64_t load_ns = 0, wall = 0, sum[5] = { 0 }, slowest;
+	struct phase_sums sum = { 0 };
+	uint64_t wall = 0, slowest;
 	int rc = 0;
 
 	p->steps_counted = 0;
@@ -354,7 +395,7 @@ int run_figures(struct run *run, struct phase *phase, struct shoal_err *err)
 	while (rc >= 0 && (rc = step_log_next(&run->log, &block, err)) == 1) {
 		if (block.epoch != p->epoch || block.eval != (p->eval != 0))
 			continue;
-		rc = phase_add_block(run, phase, &block, &load_ns, &sum[4], err);
+		rc = phase_add_block(run, phase, &block, &sum, err);
 		wall += block.wall;
 		p->steps_counted += run->blocks[0].nr_inside; /* the same for all accelerators */
 		p->started = p->started ? p->started : block.started;
@@ -367,27 +408,18 @@ int run_figures(struct run *run, struct phase *phase, struct shoal_err *err)
 	for (uint64_t a = 0; a < run->nr_here; a++) {
 		struct step_figures f = step_mean_figures(&run->means[a]);
 
-		sum[0] += (uint64_t)(f.au * AU_PARTS + 0.5);
-		sum[1] += (uint64_t)(f.au_planned * AU_PARTS + 0.5);
-		sum[2] += (uint64_t)(f.throughput * RATE_PARTS + 0.5);
+		sum.au += (uint64_t)(f.au * AU_PARTS + 0.5);
+		sum.au_planned += (uint64_t)(f.au_planned * AU_PARTS + 0.5);
+		sum.rate += (uint64_t)(f.throughput * RATE_PARTS + 0.5);
 	}
-	sum[3] = load_ns;
-	slowest = with_rank(load_ns, run->rank);
-	rc = comm_reduce(run->comm, COMM_SUM, sum, ARRAY_LEN(sum), err);
+	slowest = with_rank(sum.load, run->rank);
+	rc = comm_reduce(run->comm, COMM_SUM, (uint64_t *)(void *)&sum,
+			 sizeof(sum) / sizeof(uint64_t), err);
 	if (rc == 0)
 		rc = comm_reduce(run->comm, COMM_MAX, &slowest, 1, err);
 	if (rc < 0)
 		return rc;
-	p->figures = (struct step_figures){ .au = (double)sum[0] / AU_PARTS / (double)run->nr_all,
-					    .au_planned =
-						    (double)sum[1] / AU_PARTS / (double)run->nr_all,
-					    .throughput = (double)sum[2] / RATE_PARTS };
-	p->errors = sum[4];
-	/* The tally covers the last block; unread samples of earlier blocks are in the step log. */
-	if (p->errors > 0)
-		p->proof = RUN_WRONG;
-	p->seconds = (double)wall * 1e-9;
-	p->wait_share = wall ? (double)sum[3] / ((double)wall * (double)run->nr_all) : 0;
+	take_figures(run, &sum, wall, p);
 	p->slowest.rank = slowest & ((UINT64_C(1) << RANK_BITS) - 1);
 	p->slowest.seconds = (double)(slowest >> RANK_BITS) * 1e-6 / (double)run->nr_here;
 	return 0;

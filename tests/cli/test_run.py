@@ -208,6 +208,22 @@ def test_samples_that_fill_no_step_are_told(run, data, tmp_path, batch, left, wo
     assert (b"left over" in done.stdout) == bool(left) and (words or b"AU") in done.stdout
 
 
+def test_the_time_of_an_epoch_is_told_in_four_parts(run, tmp_path):
+    """10 steps of 4 samples, 2 at a time, each taking 20 ms: 40 ms per step, of which 10 ms are computed meanwhile."""
+    done = run("--store", "null:size=1T,delay_us=20000", "--in-flight", 2, "--engine", "threads", "--prefetch", 1,
+               "train.computation_time=0.01", "metric.au=0")
+    assert done.returncode == 0, done.stderr
+    names = ("compute_planned", "woken_late", "waiting_for_data", "waiting_for_ranks")
+    for phase in phases(tmp_path / "results"):
+        parts = [phase["time"][f"{name}_seconds"] for name in names]
+        assert sum(parts) == pytest.approx(phase["seconds"], rel=1e-9) and min(parts) >= 0
+        assert parts[0] == pytest.approx(10 * 0.01, rel=1e-9)
+        assert parts[2] == pytest.approx(phase["wait_share"] * phase["seconds"], rel=1e-6)
+        assert parts[2] > 0.2
+    line, = [line for line in lines(done.stdout) if line.startswith(b"time ")]
+    assert b" s: compute " in line and b"%, waiting for data " in line and b"%, waiting for other ranks " in line
+
+
 def test_results_beside_the_data_are_warned_about(run, data, memory_dir, tmp_path):
     words = b"run: data and results are on one file system: MLPerf's rule 3.4.2 asks for two"
     same = os.stat(data).st_dev == os.stat(tmp_path).st_dev
@@ -455,6 +471,14 @@ def test_the_memory_is_what_was_taken_while_reading(run, memory_dir, tmp_path):
     node, = summary(tmp_path / "results")["shoal"]["memory_per_node"]
     assert node["pool_bytes"] >= 4 * 8 * 500_000
     assert node["pss_bytes"] > node["pool_bytes"]
+
+
+def test_buffers_that_were_not_touched_are_not_called_a_part_of_the_memory(run, tmp_path):
+    done = run("--store", "null:size=1000000,fill=none", "dataset.record_length_bytes=1000000", "metric.au=0")
+    node, = summary(tmp_path / "results")["shoal"]["memory_per_node"]
+    assert node["pool_bytes"] > node["pss_bytes"]
+    line, = [line for line in lines(done.stdout) if line.startswith(b"memory")]
+    assert b" MB used on " in line and b"; there is room for %.1f MB in buffers" % (node["pool_bytes"] * 1e-6) in line
 
 
 @pytest.mark.parametrize("args, most", [
@@ -917,6 +941,12 @@ def test_a_terminal_shows_a_line_that_is_overwritten(shoal, workload, tmp_path):
     assert b"\033[1mAU" in got
     got = on_terminal(shoal, *args, "--results", tmp_path / "b", NO_COLOR="1")
     assert b"\033[1m" not in got and b"\033[3" not in got
+
+
+def test_steps_that_do_not_count_have_no_utilisation(shoal, workload, tmp_path):
+    got = on_terminal(shoal, "run", workload, "--store", "null", "train.computation_time=0.25", "train.epochs=1",
+                      "dataset.num_files_train=12", "--results", tmp_path / "a")
+    assert b"step 1/3, AU -, " in got and b"AU 0.0" not in got
 
 
 def test_a_read_that_takes_long_is_told(shoal, workload, tmp_path):

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,9 @@ static void see_progress(void *self, const struct run_progress *p)
 	(void)self;
 	nr_progress++;
 	assert_true(p->step <= p->steps && p->epoch <= p->nr_epochs);
-	assert_true(p->au >= 0 && p->wait_share >= 0 && p->seconds_left >= 0);
+	/* The first step of a block is excluded. */
+	assert_true(isnan(p->au) || (p->au >= 0 && p->step > 1));
+	assert_true(p->wait_share >= 0 && p->seconds_left >= 0);
 	if (stop_after && p->step >= stop_after && p->epoch >= stop_epoch)
 		__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
 }
