@@ -127,7 +127,8 @@ static int fail_yaml(const struct yaml_reader *r)
 
 	e = fy_diag_errors_iterate(r->diag, &prev);
 	if (!e)
-		return err_set(r->err, -EINVAL, "%.300s: not YAML", r->origin);
+		return err_set(r->err, -EINVAL,
+			       "%.300s: cannot be read: not YAML, or out of memory", r->origin);
 	if (!r->override && e->line > 0) {
 		at.line = e->line;
 		at.column = e->column;
@@ -171,6 +172,20 @@ static int copy_text(const struct yaml_reader *r, const struct yaml_node *at, co
 	return *ret_text ? 0 : err_set(r->err, -ENOMEM, "out of memory");
 }
 
+/*
+ * The text of a token, which libfyaml builds when it is asked for: if memory fails then, the text is
+ * empty or NULL, but its length is known. Without a token it is empty.
+ */
+static int token_text(const struct yaml_reader *r, struct fy_token *token, const char **ret_text,
+		      size_t *ret_len)
+{
+	*ret_len = 0;
+	*ret_text = token ? fy_token_get_text(token, ret_len) : "";
+	if (!*ret_text || (token && *ret_len != fy_token_get_text_length(token)))
+		return err_set(r->err, -ENOMEM, "out of memory");
+	return 0;
+}
+
 static int copy_node(struct yaml_reader *r, const struct yaml_node *from, unsigned depth,
 		     struct yaml_node **ret_node)
 {
@@ -204,15 +219,17 @@ static int read_alias(struct yaml_reader *r, struct fy_event *e, unsigned depth,
 		      struct yaml_node **ret_node)
 {
 	struct yaml_node at = at_event(r, e);
-	size_t len = 0;
-	const char *name = fy_token_get_text(fy_event_get_token(e), &len);
+	const char *name;
+	size_t len;
+	int rc = token_text(r, fy_event_get_token(e), &name, &len);
 
-	for (const struct anchor *a = r->anchors; name && a; a = a->next)
+	if (rc < 0)
+		return rc;
+	for (const struct anchor *a = r->anchors; a; a = a->next)
 		if (a->len == len && memcmp(a->name, name, len) == 0)
 			return copy_node(r, a->node, depth, ret_node);
 	at.column -= at.column > 1; /* its mark is after the star */
-	return yaml_node_fail(&at, r->err, "alias '*%.*s' is not defined", (int)len,
-			      name ? name : "");
+	return yaml_node_fail(&at, r->err, "alias '*%.*s' is not defined", (int)len, name);
 }
 
 static int remember_anchor(struct yaml_reader *r, struct fy_event *e, const struct yaml_node *node)
@@ -220,13 +237,13 @@ static int remember_anchor(struct yaml_reader *r, struct fy_event *e, const stru
 	struct fy_token *token = fy_event_get_anchor_token(e);
 	struct anchor *a;
 	const char *name;
-	size_t len = 0;
+	size_t len;
+	int rc = token_text(r, token, &name, &len);
 
-	if (!token)
-		return 0;
-	name = fy_token_get_text(token, &len);
+	if (!token || rc < 0)
+		return rc;
 	a = calloc(1, sizeof(*a));
-	if (a && name)
+	if (a)
 		a->name = strndup(name, len);
 	if (!a || !a->name) {
 		free(a);
@@ -291,12 +308,14 @@ static int read_key(struct yaml_reader *r, struct fy_event *e, const struct yaml
 {
 	struct yaml_node at = at_event(r, e);
 	const char *text;
-	size_t len = 0;
+	size_t len;
+	int rc;
 
 	if (e->type != FYET_SCALAR)
 		return yaml_node_fail(&at, r->err, "a key must be a plain word");
-	text = fy_token_get_text(fy_event_get_token(e), &len);
-	text = text ? text : "";
+	rc = token_text(r, fy_event_get_token(e), &text, &len);
+	if (rc < 0)
+		return rc;
 	for (const struct yaml_node *n = map->child; n; n = n->next)
 		if (strlen(n->key) == len && memcmp(n->key, text, len) == 0)
 			return yaml_node_fail(&at, r->err, "key '%.100s' is given twice", n->key);
@@ -359,11 +378,12 @@ static int read_inside(struct yaml_reader *r, struct yaml_node *node, unsigned d
 static int read_scalar(const struct yaml_reader *r, struct fy_event *e, struct yaml_node *node)
 {
 	enum fy_node_style style = fy_event_get_node_style(e);
-	size_t len = 0;
-	const char *text = fy_token_get_text(fy_event_get_token(e), &len);
+	const char *text;
+	size_t len;
+	int rc = token_text(r, fy_event_get_token(e), &text, &len);
 
 	node->quoted = style != FYNS_PLAIN && style != FYNS_ANY;
-	return copy_text(r, node, text ? text : "", text ? len : 0, &node->text);
+	return rc < 0 ? rc : copy_text(r, node, text, len, &node->text);
 }
 
 static int read_value(struct yaml_reader *r, struct fy_event *e, unsigned depth,

@@ -3,10 +3,11 @@
 import hashlib
 import json
 import os
+import subprocess
 
 import pytest
 import yaml
-from conftest import ROOT, check_words
+from conftest import ROOT, binary, check_words
 
 # name: format, files, samples a file, bytes a sample, deviation, batch, threads, seconds a step, epochs, utilisation.
 MLPERF = {
@@ -265,3 +266,45 @@ def test_a_list_that_nobody_reads_is_an_error(shoal):
 
 def test_options_that_are_none_are_told(shoal, fails):
     fails(shoal("workloads", "--frobnicate"), 2, "unknown option '--frobnicate'")
+
+
+FAIL_NTH_MALLOC = r"""
+#include <errno.h>
+#include <stdlib.h>
+void *__libc_malloc(size_t size);
+void *malloc(size_t size)
+{
+	static int left = -1;
+	if (left < 0)
+		left = atoi(getenv("FAIL_NTH"));
+	if (left > 0 && --left == 0) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return __libc_malloc(size);
+}
+"""
+
+
+def test_memory_that_fails_never_makes_another_workload(shoal, tmp_path):
+    """Of the program or of its libraries. libfyaml crashes at some; what must not be is success with other values."""
+    if b"libasan" in subprocess.run(["ldd", binary()], capture_output=True).stdout:
+        pytest.skip("the address sanitizer has a malloc of its own")
+    (tmp_path / "fail.c").write_text(FAIL_NTH_MALLOC)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "fail.so", tmp_path / "fail.c"], check=True)
+    env = dict(os.environ, LD_PRELOAD=str(tmp_path / "fail.so"))
+
+    def workload(nth):
+        return shoal("workloads", "retinanet_b200", "dataset.num_files_train=5", env=dict(env, FAIL_NTH=str(nth)))
+
+    whole = workload(0)
+    assert whole.returncode == 0
+    failed = 0
+    for nth in range(1, 320):  # more than there are
+        result = workload(nth)
+        failed += result.returncode != 0
+        if result.returncode == 0:
+            assert result.stdout == whole.stdout, nth
+        elif result.returncode > 0:
+            assert result.returncode == 1 and b"\nshoal workloads: " in b"\n" + result.stderr, nth
+    assert failed > 50
