@@ -13,6 +13,44 @@
 
 #include <xxhash.h>
 
+int publish_check_own(int fd, const char *path, struct shoal_err *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_set_errno(err, err_errno(), "cannot read '%s'", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, -EPERM, "'%s' is not a regular file: remove it", path);
+	if (st.st_uid != geteuid())
+		return err_set(err, -EPERM,
+			       "'%s' belongs to another user: remove it, or write elsewhere", path);
+	if (st.st_nlink > 1)
+		return err_set(err, -EPERM,
+			       "'%s' has several names (hard links): remove it, or write elsewhere",
+			       path);
+	return 0;
+}
+
+/*
+ * Whether the link at @path may lead us elsewhere: the rule of fs.protected_symlinks, which the
+ * kernel does not apply to readlink(2). In a directory that anyone may write to, such as /tmp, a
+ * link must be this user's, or of the directory's owner.
+ */
+static bool link_is_trusted(const char *path)
+{
+	char *dir = path_dir(path);
+	struct stat link, parent;
+	bool trusted;
+
+	if (!dir)
+		return false;
+	trusted = lstat(path, &link) == 0 && stat(dir, &parent) == 0 &&
+		  ((parent.st_mode & (S_ISVTX | S_IWOTH)) != (S_ISVTX | S_IWOTH) ||
+		   link.st_uid == geteuid() || link.st_uid == parent.st_uid);
+	free(dir);
+	return trusted;
+}
+
 /* The target of the link at @path as a path of its own; NULL if @path is not a link. */
 static char *link_target(const char *path)
 {
@@ -33,25 +71,30 @@ static char *link_target(const char *path)
 /*
  * The final path of the bytes: links are followed, so that a link is kept and its target written.
  */
-static char *follow_links(const char *path)
+static int follow_links(const char *path, char **ret_path, struct shoal_err *err)
 {
-	char *at = strdup(path);
+	char *at = strdup(path), *next;
 
-	for (int depth = 0; at && depth < 40; depth++) {
-		char *next = link_target(at);
+	for (int depth = 0; at && depth < 40 && (next = link_target(at)) != NULL; depth++) {
+		bool trusted = link_is_trusted(at);
 
-		if (!next)
-			break;
 		free(at);
 		at = next;
+		if (trusted)
+			continue;
+		free(at);
+		return err_set(err, -EPERM,
+			       "'%s' leads through another user's symbolic link in a directory "
+			       "that anyone may write to: remove it, or write elsewhere",
+			       path);
 	}
-	return at;
+	*ret_path = at;
+	return at ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
 static int final_path(const char *path, char **ret_path, struct shoal_err *err)
 {
 	struct stat st;
-	char *resolved;
 
 	if (!*path || path[strlen(path) - 1] == '/')
 		return err_set(err, -EISDIR, "'%s' names a directory, not a file to write", path);
@@ -62,12 +105,10 @@ static int final_path(const char *path, char **ret_path, struct shoal_err *err)
 			return err_set(err, -ENOTSUP, "'%s' is not a regular file", path);
 	} else if (errno == ELOOP) {
 		return err_set(err, -ELOOP, "'%s' is a symbolic link to itself", path);
+	} else if (errno == EACCES) { /* as for a link that the kernel does not follow */
+		return err_set_errno(err, -EACCES, "cannot write '%s'", path);
 	}
-	resolved = follow_links(path);
-	if (!resolved)
-		return err_set(err, -ENOMEM, "out of memory");
-	*ret_path = resolved;
-	return 0;
+	return follow_links(path, ret_path, err);
 }
 
 static char *partial_name(const char *path)
@@ -144,8 +185,7 @@ static int open_unique(char **partial, struct shoal_err *err)
  */
 static int make_partial(const char *partial, struct shoal_err *err)
 {
-	struct stat st;
-	int fd = open(partial, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+	int fd = open(partial, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666), rc;
 
 	if (fd >= 0)
 		return fd;
@@ -153,11 +193,10 @@ static int make_partial(const char *partial, struct shoal_err *err)
 		fd = open(partial, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
 	if (fd < 0)
 		return err_set_errno(err, err_errno(), "cannot write '%s'", partial);
-	if (fstat(fd, &st) == 0 && st.st_uid == geteuid())
-		return fd;
-	close(fd);
-	return err_set(err, -EPERM, "'%s' belongs to another user: remove it, or write elsewhere",
-		       partial);
+	rc = publish_check_own(fd, partial, err);
+	if (rc < 0)
+		close(fd);
+	return rc < 0 ? rc : fd;
 }
 
 static int open_or_take_partial(char **partial, const char *path, struct shoal_err *err)

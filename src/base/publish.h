@@ -19,6 +19,13 @@ struct publish {
 
 #define PUBLISH_CLOSED ((struct publish){ .fd = -1 })
 
+/*
+ * Whether the file @fd, opened as @path, is this user's alone: a regular file that belongs to this
+ * user and has one name. Another user could change any other file after it was checked, or have
+ * had it made for that purpose. -EPERM.
+ */
+int publish_check_own(int fd, const char *path, struct shoal_err *err) MUST_USE;
+
 /* -EBUSY: another process is writing @path now. */
 int publish_open(const char *path, struct publish *ret_pub, struct shoal_err *err) MUST_USE;
 

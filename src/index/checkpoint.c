@@ -111,6 +111,22 @@ void index_resume_sweep(const char *output, int nr_ranks)
 	free(runs);
 }
 
+int index_checkpoint_map(const char *path, struct map *ret_map, struct shoal_err *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW), rc;
+
+	if (fd < 0 && errno == ELOOP)
+		return err_set(err, -EPERM, "'%s' is a symbolic link: remove it", path);
+	if (fd < 0)
+		return err_set_errno(err, err_errno(), "cannot open it");
+	rc = publish_check_own(fd, path, err);
+	if (rc < 0) {
+		close(fd);
+		return rc;
+	}
+	return map_open_fd(fd, ret_map, err);
+}
+
 int index_resume_ranks(const char *output)
 {
 	struct index_checkpoint c = { .root = "", .listing = "" };
@@ -118,7 +134,7 @@ int index_resume_ranks(const char *output)
 	char *path = index_resume_path(output, "resume");
 	int nr_ranks = 0;
 
-	if (path && map_open(path, &map, NULL) == 0 &&
+	if (path && index_checkpoint_map(path, &map, NULL) == 0 &&
 	    index_checkpoint_parse(map.addr, map.len, &c) == 0)
 		nr_ranks = (int)c.nr_ranks;
 	map_close(&map);

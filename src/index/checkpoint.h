@@ -114,9 +114,12 @@ void index_resume_forget(const char *output);
 int index_resume_open(struct index_resume *r, const struct index_job *job,
 		      struct shoal_err *err) MUST_USE;
 
-/* Add the names that were listed before to @sample. */
-int index_resume_sample(const struct index_resume *r, struct index_sample *sample,
-			struct shoal_err *err) MUST_USE;
+/*
+ * Check the names that were listed before, and add them to @sample unless it is NULL. @any_name:
+ * leading slashes and ".." are allowed.
+ */
+int index_resume_names(const struct index_resume *r, bool any_name, struct index_sample *sample,
+		       struct shoal_err *err) MUST_USE;
 
 /* @done: the catalog is sealed, and the files are removed; otherwise they stay. */
 void index_resume_close(struct index_resume *r, bool done);
@@ -156,5 +159,11 @@ int index_checkpoint_sum(int fd, uint64_t from, uint64_t end, uint64_t *ret_sum)
 
 /* How many handoffs of rank @from the checkpoint includes. */
 uint64_t index_checkpoint_got(const struct index_checkpoint *c, uint64_t from);
+
+/*
+ * Map a checkpoint. -ENOENT; -EPERM if it is another user's, has several names or is a link: its
+ * names would go into the catalog as if they had been listed.
+ */
+int index_checkpoint_map(const char *path, struct map *ret_map, struct shoal_err *err) MUST_USE;
 
 #endif

@@ -276,9 +276,12 @@ static int agree_on_start(struct index_job *j, struct shoal_err *err)
 /* No rank may change files that others may still be reading. */
 static int wait_for_resuming(struct index_job *j, struct shoal_err *err)
 {
+	struct index_sample *sample = j->place->size > 1 ? &j->sample : NULL;
 	int rc = comm_barrier(j->comm, err);
 
-	return rc < 0 || !j->resume.found ? rc : index_resume_sample(&j->resume, &j->sample, err);
+	if (rc < 0 || !j->resume.found)
+		return rc;
+	return index_resume_names(&j->resume, j->store->traits.any_name, sample, err);
 }
 
 /* Whether entries may go into the catalog in order as they are found: units are intervals of
@@ -310,7 +313,7 @@ static int open_tree(struct index_job *j, struct shoal_err *err)
 		rc = agree_on_start(j, err);
 	if (rc == 0 && many)
 		rc = index_sample_init(&j->sample, j->place->size, err);
-	if (rc == 0 && many && resume)
+	if (rc == 0 && resume)
 		rc = wait_for_resuming(j, err);
 	return rc;
 }

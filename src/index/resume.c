@@ -18,6 +18,7 @@
 #include "base/le.h"
 #include "base/publish.h"
 #include "base/span.h"
+#include "base/text.h"
 #include "index/job.h"
 #include "index/walk.h"
 
@@ -109,7 +110,10 @@ static int take_runs(struct index_resume *r, const struct index_checkpoint *c, b
 		     const char *path)
 {
 	int fd = in_place ? r->spill.fd : open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	int rc = fd < 0 ? err_errno() : check_sums(fd, c);
+	int rc = fd < 0 ? err_errno() : publish_check_own(fd, path, NULL);
+
+	if (rc == 0)
+		rc = check_sums(fd, c);
 
 	if (rc == 0)
 		rc = add_runs(r, c, r->spill.end);
@@ -143,9 +147,11 @@ static int read_checkpoint(const struct index_resume *r, int k, struct map *ret_
 	*ret_path = index_resume_path_of(r->output, "resume", k, r->old_ranks);
 	if (!*ret_path)
 		return err_set(err, -ENOMEM, "out of memory");
-	rc = map_open(*ret_path, ret_map, &why);
+	rc = index_checkpoint_map(*ret_path, ret_map, &why);
 	if (rc == -ENOENT)
 		return rc;
+	if (rc == -EPERM)
+		return err_set_as(err, rc, &why, "%s", why.msg);
 	if (rc == 0)
 		rc = index_checkpoint_parse(ret_map->addr, ret_map->len, ret_c);
 	if (rc < 0 && ret_map->addr &&
@@ -325,6 +331,12 @@ int index_resume_open(struct index_resume *r, const struct index_job *job, struc
 	r->spill.fd = open(r->runs_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (r->spill.fd < 0)
 		return err_set_errno(err, err_errno(), "cannot write '%s'", r->runs_path);
+	rc = publish_check_own(r->spill.fd, r->runs_path, err);
+	if (rc < 0) {
+		close(r->spill.fd);
+		r->spill.fd = -1; /* it is not removed either */
+		return rc;
+	}
 	if (r->old_ranks > 0)
 		rc = adopt_all(r, err);
 	/* Data after the last checkpoint is useless, and without a checkpoint all of it is. */
@@ -339,7 +351,7 @@ static bool is_counted_on(const struct index_resume *r)
 	struct index_checkpoint c = { .root = "", .listing = "" };
 	struct map map = MAP_CLOSED;
 	char *path = index_resume_path(r->output, "resume");
-	bool counted = path && map_open(path, &map, NULL) == 0 &&
+	bool counted = path && index_checkpoint_map(path, &map, NULL) == 0 &&
 		       index_checkpoint_parse(map.addr, map.len, &c) == 0 &&
 		       c.session == r->session;
 
@@ -410,8 +422,16 @@ int index_resume_units(struct index_resume *r, struct index_walk *walk, struct s
 	return rc;
 }
 
-int index_resume_sample(const struct index_resume *r, struct index_sample *sample,
-			struct shoal_err *err)
+/* Runs are files, and a name from them goes into the catalog like one from a list. */
+static bool is_good_name(const struct sort_entry *e, bool any_name)
+{
+	if (e->len == 0 || memchr(e->name, 0, e->len))
+		return false;
+	return any_name || (e->name[0] != '/' && !path_goes_up((const char *)e->name, e->len));
+}
+
+int index_resume_names(const struct index_resume *r, bool any_name, struct index_sample *sample,
+		       struct shoal_err *err)
 {
 	uint8_t *buf = malloc(SAMPLE_BYTES);
 	struct sort_run_reader *reader = calloc(1, sizeof(*reader));
@@ -419,10 +439,21 @@ int index_resume_sample(const struct index_resume *r, struct index_sample *sampl
 
 	for (size_t i = 0; i < r->runs.nr && rc == 0; i++) {
 		sort_run_open(reader, r->spill.fd, &r->runs.run[i], buf, SAMPLE_BYTES);
-		while ((rc = sort_run_next(reader)) == 0 && !reader->done)
-			index_sample_see(sample, reader->entry.name, reader->entry.len);
+		while ((rc = sort_run_next(reader)) == 0 && !reader->done) {
+			if (!is_good_name(&reader->entry, any_name)) {
+				rc = -EBADMSG;
+				break;
+			}
+			if (sample)
+				index_sample_see(sample, reader->entry.name, reader->entry.len);
+		}
 	}
 	free(reader);
 	free(buf);
+	if (rc == -EBADMSG)
+		return err_set(err, rc,
+			       "'%s' is damaged: it has a name that no listing finds; "
+			       "remove it to start again",
+			       r->runs_path);
 	return rc < 0 ? err_set_errno(err, rc, "cannot read '%s'", r->runs_path) : 0;
 }

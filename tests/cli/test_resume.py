@@ -4,13 +4,17 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
 import pytest
 from conftest import Shoal, contents, is_being_written, lines, stop
+
+from shoalcat import hash64  # of tests/reader, which conftest adds
 
 LEFT = [".c.resume", ".c.runs"]
 
@@ -329,6 +333,53 @@ def test_a_link_in_the_place_of_the_runs_is_no_trap(shoal, fails, tree, tmp_path
     (tmp_path / ".c.runs").symlink_to("precious")
     fails(shoal("index", tree, "-q", "-o", tmp_path / "c", "--resume"), 1, f"cannot write '{tmp_path}/.c.runs'")
     assert (tmp_path / "precious").read_bytes() == b"mine"
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+
+
+@needs_root
+@pytest.mark.parametrize("name", LEFT)
+def test_files_of_another_user_are_not_taken(shoal, fails, tree, left, name):
+    os.chown(left / name, 65534, 65534)
+    fails(shoal("index", tree, "-q", "-o", left / "c", "--resume"), 1, f"'{left}/{name}' belongs to another user")
+    assert contents(left) == LEFT
+    os.chown(left / name, 0, 0)
+    assert finish(shoal, tree, left / "c")["resumed"] > 0
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_files_with_several_names_are_not_taken(shoal, fails, tree, left, name):
+    os.link(left / name, left / "other")
+    fails(shoal("index", tree, "-q", "-o", left / "c", "--resume"), 1, f"'{left}/{name}' has several names")
+    (left / "other").unlink()
+    assert finish(shoal, tree, left / "c")["resumed"] > 0
+
+
+def test_a_link_in_the_place_of_a_checkpoint_is_not_followed(shoal, fails, tree, left):
+    (left / ".c.resume").rename(left / "elsewhere")
+    (left / ".c.resume").symlink_to("elsewhere")
+    fails(shoal("index", tree, "-q", "-o", left / "c", "--resume"), 1, f"'{left}/.c.resume' is a symbolic link")
+
+
+@pytest.mark.parametrize("start", [b"../00/", b"/a000/", b"0/\x0000/", b"0/000/"], ids=["up", "absolute", "nul", "good"])
+def test_names_from_runs_are_checked(shoal, fails, tree, left, start):
+    """All sums are right, so that only the name itself can be noticed."""
+    runs, state = (left / ".c.runs").read_bytes(), (left / ".c.resume").read_bytes()
+    name = re.search(rb"[0-9a-f]/\d{3}/[0-9a-f]{8}", runs)
+    if start == b"0/000/":
+        start = name[0][:6]
+    bad = runs[:name.start()] + start + runs[name.start() + 6:]
+    old, new = (struct.pack("<Q", hash64(data)) for data in (runs, bad))
+    assert state.count(old) == 1
+    state = state[:-8].replace(old, new)
+    (left / ".c.runs").write_bytes(bad)
+    (left / ".c.resume").write_bytes(state + struct.pack("<Q", hash64(state)))
+    if start == name[0][:6]:
+        assert finish(shoal, tree, left / "c")["resumed"] > 0
+    else:
+        fails(shoal("index", tree, "-q", "-o", left / "c", "--resume"), 1, "it has a name that no listing finds")
+        assert not (left / "c").exists()
 
 
 # ----------------------------------------------------------------------------------------------------------- changes

@@ -413,6 +413,33 @@ def test_the_name_of_the_partial_file_is_no_trap(shoal, tmp_path):
     assert len(lines(result.stderr)) <= 1
 
 
+def test_a_partial_file_with_several_names_is_not_taken(shoal, fails, tmp_path):
+    (tmp_path / "precious").write_bytes(b"mine")
+    os.link(tmp_path / "precious", tmp_path / ".c.partial")
+    fails(shoal("index", "-", "-q", "-o", tmp_path / "c", stdin=b"a\n"), 1, "has several names")
+    assert (tmp_path / "precious").read_bytes() == b"mine"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's link")
+@pytest.mark.parametrize("mode, owner, follows", [
+    (0o1777, 65534, False), (0o1777, 0, True), (0o755, 65534, True), (0o1775, 65534, True), (0o777, 65534, True)])
+def test_another_users_link_is_not_followed_where_anyone_may_write(shoal, fails, tmp_path, mode, owner, follows):
+    """As fs.protected_symlinks has it, which does not protect who reads the link himself."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (tmp_path / "precious").write_bytes(b"mine")
+    (shared / "c").symlink_to(tmp_path / "precious")
+    os.chown(shared / "c", owner, owner, follow_symlinks=False)
+    shared.chmod(mode)
+    result = shoal("index", "-", "-q", "-o", shared / "c", stdin=b"a\n")
+    if follows:
+        assert result.returncode == 0, result.stderr
+        assert shoal.names(tmp_path / "precious") == [b"a"]
+    else:
+        fails(result, 1, "another user's symbolic link")
+        assert (tmp_path / "precious").read_bytes() == b"mine"
+
+
 def test_a_list_may_come_slowly(shoal, tmp_path):
     process = shoal.start("index", "-", "-q", "-o", tmp_path / "c")
     for piece in (b"a", b"b", b"\n", b"c", b"\nd\n\n", b"e"):

@@ -41,7 +41,10 @@ bool posix_unit_parse(struct span *span, uint8_t *ret_kind, struct span *ret_pat
 		return false;
 	if (len > 0 && path[--len] != '/')
 		return false;
-	if (path_goes_up((const char *)path, len)) /* no listing creates such a unit */
+	/* No listing creates such a unit. */
+	if (len > 0 && (path[0] == '/' || memchr(path, 0, len)))
+		return false;
+	if (path_goes_up((const char *)path, len))
 		return false;
 	*ret_kind = kind;
 	*ret_path = (struct span){ .p = path, .end = path + len };
