@@ -184,32 +184,23 @@ int index_job_add(struct index_job *j, const void *name, size_t len,
 	return sorter_add(j->sorter, &e, err);
 }
 
-static int job_put(struct index_job *j, const struct sort_entry *e, struct shoal_err *err)
+static int job_put(struct index_job *j, const struct sort_entry *e, const struct index_record *r,
+		   struct shoal_err *err)
 {
-	struct index_record r = index_record_of(e);
-
 	j->nr_put++;
-	j->nr_unkept += r.etag && !etag_is_kept(r.etag);
-	return writer_add_sorted(j->writer, (const char *)e->name, e->len, r.size, r.samples,
-				 r.etag, err);
+	j->nr_unkept += r->etag && !etag_is_kept(r->etag);
+	return writer_add_sorted(j->writer, (const char *)e->name, e->len, r->size, r->samples,
+				 r->etag, err);
 }
 
 int index_job_put_next(void *job, const struct sort_entry *entry, struct shoal_err *err)
 {
 	struct index_job *j = job;
+	struct index_record r = index_record_of(entry);
 
-	index_record_digest(&j->digester, entry);
+	cat_digester_add(&j->digester, entry->name, entry->len, r.size, r.samples);
 	j->nr_next++;
-	return job_put(j, entry, err);
-}
-
-/* Entries put in order must come before all sorted ones, or the catalog would be damaged: check
- * the first. */
-static int put_first_sorted(struct index_job *j, const struct sort_entry *e, struct shoal_err *err)
-{
-	int rc = writer_check_name(j->writer, (const char *)e->name, e->len, err);
-
-	return rc < 0 ? rc : job_put(j, e, err);
+	return job_put(j, entry, &r, err);
 }
 
 static int report_sealing(const struct index_job *j, struct shoal_err *err)
@@ -227,9 +218,15 @@ static int report_sealing(const struct index_job *j, struct shoal_err *err)
 static int put_sorted(void *self, const struct sort_entry *e, struct shoal_err *err)
 {
 	struct index_job *j = self;
-	bool follows_others = j->nr_next > 0 && j->nr_put == j->nr_next;
-	int rc = follows_others ? put_first_sorted(j, e, err) : job_put(j, e, err);
+	struct index_record r = index_record_of(e);
+	int rc = 0;
 
+	/* Entries put in order must come before all sorted ones, or the catalog would be damaged:
+	 * check the first. */
+	if (j->nr_next > 0 && j->nr_put == j->nr_next)
+		rc = writer_check_name(j->writer, (const char *)e->name, e->len, err);
+	if (rc == 0)
+		rc = job_put(j, e, &r, err);
 	return rc == 0 && (j->nr_put & 0xffff) == 0 ? report_sealing(j, err) : rc;
 }
 

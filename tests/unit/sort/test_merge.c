@@ -59,7 +59,7 @@ static void put(struct packer *c, const char *name, size_t len, uint64_t size)
 	uint8_t payload[INDEX_RECORD_MAX];
 	struct sort_entry e = entry_with(name, len, size, 1, NULL, payload);
 
-	assert_true(packer_put(c, &e));
+	assert_int_equal(packer_put(c, &e, 1), 1);
 }
 
 struct taken {
