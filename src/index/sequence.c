@@ -510,10 +510,9 @@ int index_sequence_rest(struct index_sequence *o, size_t most,
 	for (size_t done = 0; o->first && done < most && rc == 0;) {
 		struct index_waiting *w = o->first;
 		struct sort_entry entry[REST_ENTRIES];
-		size_t nr = 0;
+		size_t nr = pack_entries(&w->at, w->pack.bytes + w->pack.len, entry,
+					 (size_t)u64_min(REST_ENTRIES, most - done));
 
-		while (nr < REST_ENTRIES && nr < most - done && !is_empty(w))
-			w->at = pack_entry(w->at, &entry[nr++]);
 		rc = take(self, 0, entry, nr, false, err);
 		done += nr;
 		if (is_empty(w)) {

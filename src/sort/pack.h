@@ -136,6 +136,17 @@ static inline uint8_t *pack_put(uint8_t *to, const struct sort_entry *e)
 	return sort_payload_copy(to, e->payload, e->payload_len);
 }
 
+/* Up to @most of the packed entries from *@at to @end, and step over them. Returns how many. */
+static inline size_t pack_entries(const uint8_t **at, const uint8_t *end,
+				  struct sort_entry *ret_entries, size_t most)
+{
+	size_t nr = 0;
+
+	while (nr < most && *at < end)
+		*at = pack_entry(*at, &ret_entries[nr++]);
+	return nr;
+}
+
 /* Split a pack by a name: the first entry at or after @from that comes after @name (or equals
  * it, unless @with_equal); the end of the pack if there is none. */
 const uint8_t *pack_split(const struct pack *pack, const uint8_t *from, const uint8_t *name,
