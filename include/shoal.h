@@ -327,12 +327,10 @@ struct shoal_index_progress {
 };
 
 struct shoal_index_options {
-	const char *output; /* the catalog to write */
-	const char
-		*goes_to; /* where it is put afterwards, and left out of a listing; NULL: nowhere */
-	const char *root; /* URI or path; NULL: from the first name, or the current folder */
-	const char *tmp_dir;       /* for sorted runs; NULL: beside the catalog */
-	uint64_t memory;           /* bytes, for all of it; 0 means SHOAL_INDEX_MEMORY */
+	const char *output;  /* the catalog to write: a file, or an object, as s3://bucket/name */
+	const char *root;    /* URI or path; NULL: from the first name, or the current folder */
+	const char *tmp_dir; /* for sorted runs; NULL: beside the catalog */
+	uint64_t memory;     /* bytes, for all of it; 0 means SHOAL_INDEX_MEMORY */
 	uint64_t samples_per_file; /* 0 means 1, or what the list says */
 	bool refuse_empty; /* -ENOENT rather than a catalog without names; what was there stays */
 	const struct shoal_store_config *config; /* how to reach a bucket; NULL: the environment */

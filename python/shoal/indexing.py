@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import operator
 import os
-import shutil
 import stat
-import tempfile
 import threading
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple, Union
+from typing import Any, Callable, Iterable, List, Optional, Tuple, Union
 
 from . import _shoal
-from ._errors import BadValueError, Error
+from ._errors import BadValueError
 from ._store import S3Config, as_tuple, parse_uri
 from .catalog import SIZE_UNKNOWN, Catalog, Path
 from .order import _number
@@ -140,27 +137,6 @@ def _index_names(names: Iterable[Any], options: Tuple[Any, ...], names_only: boo
             raise failed[0]
 
 
-@contextlib.contextmanager
-def _staged(output: Path, tmp_dir: Optional[Path], s3: Optional[S3Config]) -> Iterator[Path]:
-    """The path at which to make the catalog: for a bucket, first a local file, which is uploaded
-    once it is sealed.
-    """
-    uri = os.fsdecode(output)
-    if not parse_uri(uri).objects:
-        yield output
-        return
-    folder = tempfile.mkdtemp(prefix="shoal-index-", dir=None if tmp_dir is None else os.fsdecode(tmp_dir))
-    try:
-        path = os.path.join(folder, "catalog")
-        yield path
-        try:
-            _shoal.put_file(os.fsencode(path), os.fsencode(uri), as_tuple(s3))
-        except Error as e:
-            raise type(e)(e.errno, "cannot write the catalog to %s: %s" % (uri, e)) from None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def index(source: Union[Path, Iterable[Any]], output: Path, *, root: Optional[Path] = None,
           sizes: bool = True, include: Optional[Patterns] = (), exclude: Optional[Patterns] = (), follow: bool = False,
           one_file_system: bool = False, keep_going: bool = False, samples_per_file: Optional[int] = None,
@@ -209,11 +185,10 @@ def index(source: Union[Path, Iterable[Any]], output: Path, *, root: Optional[Pa
     if resume and parse_uri(output).objects:
         raise BadValueError(22, "resume requires a catalog that is a file: one in a bucket is always made anew")
     root = None if root is None else os.fsdecode(root)
-    with _staged(output, tmp_dir, s3) as path:
-        options = _options(path, root, tmp_dir, memory, samples_per_file, progress, warn, s3, allow_empty or n > 0)
-        tree = (not sizes, follow, one_file_system, keep_going, *patterns, threads,
-                None if update is None else os.fsdecode(update), resume, etags, k, n)
-        made = _make(source, tree, options, names_only, b"\0" if null else b"\n")
+    options = _options(output, root, tmp_dir, memory, samples_per_file, progress, warn, s3, allow_empty or n > 0)
+    tree = (not sizes, follow, one_file_system, keep_going, *patterns, threads,
+            None if update is None else os.fsdecode(update), resume, etags, k, n)
+    made = _make(source, tree, options, names_only, b"\0" if null else b"\n")
     return _opened(output, made, s3)
 
 
@@ -275,11 +250,10 @@ def index_pattern(pattern: Union[str, bytes], count: int, output: Path, *, first
     list.
     """
     root = None if root is None else os.fsdecode(root)
-    with _staged(output, None, s3) as path:
-        options = _options(path, root, None, None, samples_per_file, None, None, s3, allow_empty=False)
-        made = _shoal.index_pattern(os.fsencode(pattern), _number("first", first), _number("count", count),
-                                    _number("subfolders", subfolders), SIZE_UNKNOWN if size is None else _number("size", size),
-                                    options)
+    options = _options(output, root, None, None, samples_per_file, None, None, s3, allow_empty=False)
+    made = _shoal.index_pattern(os.fsencode(pattern), _number("first", first), _number("count", count),
+                                _number("subfolders", subfolders), SIZE_UNKNOWN if size is None else _number("size", size),
+                                options)
     return _opened(output, made, s3)
 
 

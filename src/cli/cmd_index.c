@@ -16,8 +16,6 @@
 #include "cli/progress.h"
 #include "comm/comm.h"
 #include "index/tree.h"
-#include "open/transfer.h"
-#include "store/uri.h"
 
 /* What the library tells on the way, from several threads. */
 struct telling {
@@ -117,57 +115,6 @@ static void cmd_index_show_stall(void *self, const char *words)
 {
 	(void)self;
 	cli_fail("index", "%s", words);
-}
-
-/* ---- A catalog in a bucket ---- */
-
-/* It is made in a file first, and sent when it is sealed. */
-struct staging {
-	const char *uri; /* NULL: it is not for a bucket */
-	char dir[2048];
-	char path[2048 + 16]; /* in dir */
-};
-
-/* Where: the same file for all ranks, as rank 0 names it. */
-static int stage(struct index_arguments *a, struct comm *comm, struct staging *st,
-		 struct shoal_err *err)
-{
-	const char *tmp = getenv("TMPDIR");
-	int rc = 0;
-
-	if (!store_uri_traits(a->options.output).objects)
-		return 0;
-	tmp = a->options.tmp_dir ? a->options.tmp_dir : tmp && *tmp ? tmp : "/tmp";
-	snprintf(st->dir, sizeof(st->dir), "%.2000s/shoal-index-XXXXXX", tmp);
-	if (comm_place(comm)->rank == 0 && !mkdtemp(st->dir)) {
-		rc = err_set_errno(err, err_errno(), "cannot create a directory in '%.200s'", tmp);
-		comm_fail(comm, err);
-		return rc;
-	}
-	rc = comm_broadcast(comm, 0, st->dir, sizeof(st->dir), err);
-	snprintf(st->path, sizeof(st->path), "%s/catalog", st->dir);
-	st->uri = a->options.goes_to = a->options.output;
-	a->options.output = st->path;
-	return rc;
-}
-
-/* By rank 0, once the others are done with it. */
-static int unstage(const struct index_arguments *a, const struct staging *st, int rc,
-		   struct shoal_err *err)
-{
-	struct shoal_err why = { "" };
-
-	if (!st->uri)
-		return rc;
-	if (rc == 0) {
-		rc = transfer_put_file(st->path, st->uri, a->options.config, a->options.stop, &why);
-		if (rc < 0)
-			err_set_as(err, rc, &why, "cannot write the catalog to %.300s: %s", st->uri,
-				   why.msg);
-	}
-	unlink(st->path);
-	rmdir(st->dir);
-	return rc;
 }
 
 static int cmd_index_run(const struct index_arguments *a, struct comm *comm,
@@ -350,7 +297,6 @@ int cmd_index_start(void *arguments, int nr, char **words)
 	struct shoal_err err = { "" };
 	struct comm *comm = NULL;
 	struct telling telling = { .lock = PTHREAD_MUTEX_INITIALIZER };
-	struct staging staging = { .uri = NULL };
 	int rc, status = index_arguments_check(a, nr, words);
 	bool alone;
 
@@ -367,11 +313,7 @@ int cmd_index_start(void *arguments, int nr, char **words)
 	a->options.warn = cmd_index_show_warning;
 	a->options.self = &telling;
 	alone = telling.place->size == 1;
-	rc = stage(a, comm, &staging, &err);
-	if (rc == 0)
-		rc = cmd_index_run(a, comm, &result, &err);
-	if (telling.place->rank == 0)
-		rc = unstage(a, &staging, rc, &err);
+	rc = cmd_index_run(a, comm, &result, &err);
 	cli_progress_clear(&telling.progress);
 	if (rc < 0)
 		status = cmd_index_print_failure(a, telling.place, rc, &err);

@@ -189,7 +189,8 @@ static int send_one(struct datagen *g, const char *from, const char *to, const c
 		to = uri;
 	}
 	if (rc == 0)
-		rc = transfer_put_file(from, to, g->o->config, g->o->stop, err);
+		rc = transfer_put_file(from, to, g->o->config,
+				       &(struct transfer_watch){ .stop = g->o->stop }, err);
 	unlink(from);
 	return rc;
 }

@@ -271,8 +271,7 @@ static void start_run(struct splitting *s)
 	sort_run_start(&s->writer, &s->out);
 }
 
-/* From time to time, while nothing blocks: check whether another rank has failed. */
-static int check_peers(struct comm *comm, struct shoal_err *err)
+int index_exchange_check_peers(struct comm *comm, struct shoal_err *err)
 {
 	struct comm_mail mail;
 	int rc = comm_poll(comm, 0, &mail, err);
@@ -285,7 +284,7 @@ static int split(void *self, const struct sort_entry *e, struct shoal_err *err)
 	struct splitting *s = self;
 
 	if ((++s->nr & 0xffff) == 0) {
-		int rc = check_peers(s->comm, err);
+		int rc = index_exchange_check_peers(s->comm, err);
 
 		if (rc < 0)
 			return rc;
@@ -414,41 +413,13 @@ static int send_runs(const struct index_job *j, int from_fd, const struct sort_r
 
 /* ---- Writing this rank's range ---- */
 
-struct part {
-	const struct index_job *job;
-	struct shoal_writer *writer;
-	uint64_t nr, nr_unkept;
-};
-
-static int put_in_part(void *self, const struct sort_entry *e, struct shoal_err *err)
-{
-	struct part *part = self;
-	const struct shoal_index_options *o = part->job->options;
-	struct index_record r = index_record_of(e);
-
-	if ((++part->nr & 0xffff) == 0) {
-		int rc = sort_stopped(o->stop) ? err_set(err, -ECANCELED, "interrupted")
-					       : check_peers(part->job->comm, err);
-
-		if (rc < 0)
-			return rc;
-		if (o->progress)
-			o->progress(o->self, &(struct shoal_index_progress){ .sealing = true,
-									     .nr_names = part->nr,
-									     .where = "" });
-	}
-	part->nr_unkept += r.etag && !etag_is_kept(r.etag);
-	return writer_add_sorted(part->writer, (const char *)e->name, e->len, r.size, r.samples,
-				 r.etag, err);
-}
-
-static int merge_part(const struct index_job *j, struct incoming *in, struct part *part,
-		      uint64_t *repeated, struct shoal_err *err)
+static int merge_part(struct index_job *j, struct incoming *in, uint64_t *repeated,
+		      struct shoal_err *err)
 {
 	size_t size = (size_t)comm_place(j->comm)->size;
 	struct sort_runs runs = { 0 };
 	struct out out = { 0 };
-	struct cat_digester digester = writer_digester(part->writer);
+	struct cat_digester digester = writer_digester(j->writer);
 	struct sort_stage digest = { .see = index_record_digest, .self = &digester };
 	struct sort_merge_job job = { .fd = in->fd,
 				      .runs = &runs,
@@ -456,8 +427,8 @@ static int merge_part(const struct index_job *j, struct incoming *in, struct par
 				      .memory_len = j->memory,
 				      .stop = j->options->stop,
 				      .repeated = repeated,
-				      .take = put_in_part,
-				      .self = part,
+				      .take = index_job_put_sorted,
+				      .self = j,
 				      .stage = &digest };
 	int rc = 0;
 
@@ -472,7 +443,7 @@ static int merge_part(const struct index_job *j, struct incoming *in, struct par
 		rc = err_set(err, -ENOMEM, "out of memory");
 	else if (runs.nr > 0)
 		rc = sort_merge(&job, err);
-	writer_add_packed(part->writer, &digester);
+	writer_add_packed(j->writer, &digester);
 	if (job.memory != MAP_FAILED)
 		munmap(job.memory, j->memory);
 	out_release(&out);
@@ -550,27 +521,28 @@ static int assemble(struct index_job *j, int fd, struct shoal_err *err)
 /* ---- All of it ---- */
 
 /* Write this rank's range: to an unnamed file, or on rank 0 to the beginning of the whole. */
-static int write_part(const struct index_job *j, struct incoming *in, int *ret_fd,
+static int write_part(struct index_job *j, struct incoming *in, int *ret_fd,
 		      struct shoal_index_result *result, struct shoal_err *err)
 {
+	bool whole = j->writer;
 	struct shoal_writer_options wo = { .root = j->root.uri,
 					   .sizes = !j->tree->no_sizes,
 					   .samples_per_file = index_job_samples(j),
 					   .tmp_dir = j->tmp_dir,
 					   .etags = j->tree->etags };
-	struct part part = { .job = j, .writer = j->writer };
-	int rc = j->writer ? 0 : shoal_writer_open(NULL, &wo, &part.writer, err);
+	int rc = whole ? 0 : shoal_writer_open(NULL, &wo, &j->writer, err);
 
 	if (rc == 0)
-		rc = merge_part(j, in, &part, &result->nr_repeated, err);
-	if (!j->writer && rc < 0)
-		shoal_writer_abort(part.writer);
-	if (!j->writer && rc == 0) {
-		*ret_fd = writer_seal_nameless(part.writer, err);
+		rc = merge_part(j, in, &result->nr_repeated, err);
+	if (rc == 0 && !whole) {
+		struct shoal_writer *part = j->writer;
+
+		j->writer = NULL; /* sealing frees it */
+		*ret_fd = writer_seal_nameless(part, err);
 		rc = *ret_fd < 0 ? *ret_fd : 0;
 	}
-	result->nr_names = part.nr;
-	result->nr_odd_etags = part.nr_unkept;
+	result->nr_names = j->nr_put;
+	result->nr_odd_etags = j->nr_unkept;
 	return rc;
 }
 

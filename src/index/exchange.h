@@ -45,9 +45,10 @@ bool index_splitters_is_past(const struct index_splitters *c, int range, const u
 
 struct index_job;
 
-/*
- * Collective: write and seal the catalog. The job's sorter is used up, and rank 0's writer.
- */
+/* Called now and then by a rank that is not blocked: has another rank failed? */
+int index_exchange_check_peers(struct comm *comm, struct shoal_err *err) MUST_USE;
+
+/* Collective: write and seal the catalog. The job's sorter is used up, and rank 0's writer. */
 int index_exchange_seal(struct index_job *j, struct shoal_index_result *result,
 			struct shoal_err *err) MUST_USE;
 

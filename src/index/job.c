@@ -10,6 +10,7 @@
 #include "base/cores.h"
 #include "base/publish.h"
 #include "index/empty.h"
+#include "index/stage.h"
 #include "index/tree.h"
 
 /* Memory besides the sorter's: the writer's chunk, values and buffers, stacks, and the
@@ -184,38 +185,32 @@ int index_job_add(struct index_job *j, const void *name, size_t len,
 	return sorter_add(j->sorter, &e, err);
 }
 
-static int job_put(struct index_job *j, const struct sort_entry *e, struct shoal_err *err)
+static int job_put(struct index_job *j, const struct sort_entry *e, const struct index_record *r,
+		   struct shoal_err *err)
 {
-	struct index_record r = index_record_of(e);
-
 	j->nr_put++;
-	j->nr_unkept += r.etag && !etag_is_kept(r.etag);
-	return writer_add_sorted(j->writer, (const char *)e->name, e->len, r.size, r.samples,
-				 r.etag, err);
+	j->nr_unkept += r->etag && !etag_is_kept(r->etag);
+	return writer_add_sorted(j->writer, (const char *)e->name, e->len, r->size, r->samples,
+				 r->etag, err);
 }
 
 int index_job_put_next(void *job, const struct sort_entry *entry, struct shoal_err *err)
 {
 	struct index_job *j = job;
+	struct index_record r = index_record_of(entry);
 
-	index_record_digest(&j->digester, entry);
+	cat_digester_add(&j->digester, entry->name, entry->len, r.size, r.samples);
 	j->nr_next++;
-	return job_put(j, entry, err);
-}
-
-/* Entries put in order must come before all sorted ones, or the catalog would be damaged: check
- * the first. */
-static int put_first_sorted(struct index_job *j, const struct sort_entry *e, struct shoal_err *err)
-{
-	int rc = writer_check_name(j->writer, (const char *)e->name, e->len, err);
-
-	return rc < 0 ? rc : job_put(j, e, err);
+	return job_put(j, entry, &r, err);
 }
 
 static int report_sealing(const struct index_job *j, struct shoal_err *err)
 {
 	const struct shoal_index_options *o = j->options;
+	int rc = j->comm ? index_exchange_check_peers(j->comm, err) : 0;
 
+	if (rc < 0)
+		return rc;
 	if (sort_stopped(o->stop))
 		return err_set(err, -ECANCELED, "interrupted");
 	if (o->progress)
@@ -224,12 +219,18 @@ static int report_sealing(const struct index_job *j, struct shoal_err *err)
 	return 0;
 }
 
-static int put_sorted(void *self, const struct sort_entry *e, struct shoal_err *err)
+int index_job_put_sorted(void *job, const struct sort_entry *e, struct shoal_err *err)
 {
-	struct index_job *j = self;
-	bool follows_others = j->nr_next > 0 && j->nr_put == j->nr_next;
-	int rc = follows_others ? put_first_sorted(j, e, err) : job_put(j, e, err);
+	struct index_job *j = job;
+	struct index_record r = index_record_of(e);
+	int rc = 0;
 
+	/* Entries put in order must come before all sorted ones, or the catalog would be damaged:
+	 * check the first. */
+	if (j->nr_next > 0 && j->nr_put == j->nr_next)
+		rc = writer_check_name(j->writer, (const char *)e->name, e->len, err);
+	if (rc == 0)
+		rc = job_put(j, e, &r, err);
 	return rc == 0 && (j->nr_put & 0xffff) == 0 ? report_sealing(j, err) : rc;
 }
 
@@ -240,7 +241,7 @@ int index_job_finish(struct index_job *j, struct shoal_index_result *result, str
 	struct sort_stage digest = { .see = index_record_digest, .self = &digester };
 	struct shoal_writer *writer = j->writer;
 	uint64_t repeated = 0;
-	int rc = sorter_finish(j->sorter, put_sorted, j, &digest, &repeated, err);
+	int rc = sorter_finish(j->sorter, index_job_put_sorted, j, &digest, &repeated, err);
 
 	if (rc < 0)
 		return rc;
@@ -304,7 +305,7 @@ static int open_tree(struct index_job *j, struct shoal_err *err)
 	j->in_order = can_be_in_order(j);
 	if (j->tree->update)
 		rc = index_update_open(&j->update, j->tree->update, &j->provenance, j->root.uri,
-				       err);
+				       index_job_samples(j), err);
 	if (rc == 0 && resume && !first)
 		rc = agree_on_start(j, err); /* once rank 0 has the catalog to itself */
 	if (rc == 0)
@@ -401,13 +402,23 @@ static void job_explain(const struct index_job *j, int rc, struct shoal_err *wor
 	}
 }
 
+/* Rank 0 sends the catalog, if it becomes an object; then all have finished. */
+static int send_catalog(struct index_stage *stage, uint64_t nr_names, struct comm *comm,
+			struct shoal_err *err)
+{
+	int rc = comm_place(comm)->rank == 0 ? index_stage_send(stage, nr_names, err) : 0;
+
+	return rc == 0 && stage->uri ? comm_barrier(comm, err) : rc;
+}
+
 int index_tree(struct comm *comm, const char *where, const struct shoal_tree_options *tree,
 	       const struct shoal_index_options *options, struct shoal_index_result *ret_result,
 	       struct shoal_err *err)
 {
 	struct shoal_index_result result = { 0 };
 	struct shoal_err words = { "" };
-	struct index_job j = { .options = options,
+	struct index_stage stage;
+	struct index_job j = { .options = &stage.options,
 			       .tree = tree,
 			       .comm = comm,
 			       .place = comm_place(comm),
@@ -416,17 +427,27 @@ int index_tree(struct comm *comm, const char *where, const struct shoal_tree_opt
 	int rc;
 
 	comm_set_stop(comm, options->stop);
-	rc = index_scan_open(&j, where, options->output, &words);
-	rc = agree_on_opening(comm, rc, &words);
+	rc = index_stage_open(&stage, options, comm, &words);
+	j.object = stage.uri;
+	if (rc == 0 && stage.uri && tree->resume)
+		rc = err_set(&words, -EINVAL, "only a catalog that is a file can be resumed");
+	if (rc == 0) {
+		rc = index_scan_open(&j, where, stage.options.output, &words);
+		rc = agree_on_opening(comm, rc, &words);
+	}
 	if (rc == 0)
 		rc = list_tree(&j, &result, &words);
+	if (rc == 0)
+		rc = send_catalog(&stage, result.nr_names, comm, &words);
 	job_explain(&j, rc, &words);
 	if (rc < 0 && rc != -EREMOTEIO)
 		comm_fail(comm, &words);
 	index_job_release(&j);
 	index_resume_close(&j.resume, rc == 0 || j.refused);
 	if (rc == 0 && j.place->rank == 0 && !tree->resume)
-		index_resume_forget(options->output);
+		index_resume_forget(stage.options.output);
+	if (j.place->rank == 0)
+		index_stage_release(&stage);
 	if (rc < 0)
 		return err_set_as(err, rc, &words, "%s", words.msg);
 	*ret_result = result;

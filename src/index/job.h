@@ -26,6 +26,7 @@ struct index_job {
 	const struct shoal_index_options *options;
 	const struct shoal_tree_options *tree; /* NULL: a list of names */
 	struct comm *comm;                     /* of a tree, as place */
+	const char *object;                    /* that the catalog becomes; NULL: it stays a file */
 	const struct comm_place *place;
 	struct index_root root;
 	struct index_provenance provenance; /* what the catalog will record about it */
@@ -71,6 +72,9 @@ int index_job_add(struct index_job *j, const void *name, size_t len,
 
 /* A sort_entry_fn: put the next name in order, before all that is still to be added. */
 int index_job_put_next(void *job, const struct sort_entry *entry, struct shoal_err *err) MUST_USE;
+
+/* A sort_entry_fn: put the next name of those that were sorted; a stage computes the digest. */
+int index_job_put_sorted(void *job, const struct sort_entry *entry, struct shoal_err *err) MUST_USE;
 
 /* Sort, write and seal. Adds to the result's nr_repeated. */
 int index_job_finish(struct index_job *j, struct shoal_index_result *result,

@@ -8,6 +8,7 @@
 #include "catalog/decimal.h"
 #include "catalog/writer.h"
 #include "index/job.h"
+#include "index/stage.h"
 
 /* A parsed pattern: folder/ [subfolder/] before number after. */
 struct parsed {
@@ -279,14 +280,21 @@ int shoal_index_pattern(const struct shoal_pattern *pattern,
 			struct shoal_index_result *ret_result, struct shoal_err *err)
 {
 	struct shoal_index_result result = { 0 };
+	struct index_stage stage;
 	struct index_root root;
 	struct parsed p;
-	int rc;
+	int rc = pattern_parse(pattern, options, &p, &root, err);
 
-	rc = pattern_parse(pattern, options, &p, &root, err);
 	if (rc == 0)
-		rc = is_grid(&p, pattern) ? write_grids(&p, pattern, options, &root, &result, err)
-					  : write_sorted(&p, pattern, options, &root, &result, err);
+		rc = index_stage_open(&stage, options, NULL, err);
+	if (rc < 0)
+		return rc;
+	options = &stage.options;
+	rc = is_grid(&p, pattern) ? write_grids(&p, pattern, options, &root, &result, err)
+				  : write_sorted(&p, pattern, options, &root, &result, err);
+	if (rc == 0)
+		rc = index_stage_send(&stage, result.nr_names, err);
+	index_stage_release(&stage);
 	if (rc == 0)
 		*ret_result = result;
 	return rc;

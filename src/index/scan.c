@@ -90,8 +90,7 @@ static int find_own(struct index_job *j, const char *catalog, struct shoal_err *
 	int rc;
 
 	if (is_bucket(j))
-		j->own_key =
-			key_in(j->store->uri, j->options->goes_to ? j->options->goes_to : catalog);
+		j->own_key = key_in(j->store->uri, j->object ? j->object : catalog);
 	if (!j->store->traits.files)
 		return 0;
 	rc = publish_names(catalog, &j->own[0], &j->own[1], err);

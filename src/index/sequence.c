@@ -107,13 +107,12 @@ bool index_sequence_found(struct index_sequence *o, unsigned thread,
 	struct packer before;
 	bool fits = sequence_make_dir(at) && nr <= INDEX_DIR_MAX - at->dir.nr;
 
-	if (fits)
+	if (fits) {
 		before = at->dir;
-	for (size_t i = 0; i < nr && fits; i++)
-		if (!packer_put(&at->dir, &entries[i])) {
+		fits = packer_put(&at->dir, entries, nr) == nr;
+		if (!fits)
 			at->dir = before;
-			fits = false;
-		}
+	}
 	if (!fits) {
 		index_sequence_stop(o);
 		return false;
@@ -150,6 +149,8 @@ static int sort_found(struct index_sequence *o, struct index_sequence_at *at, st
 		return err_set(err, -ENOMEM, "out of memory");
 	w->pack = packer_sort(&at->dir, at->bytes + INDEX_DIR_BYTES, w->bytes);
 	w->at = w->pack.bytes;
+	/* A file system may return a name twice while a directory changes. */
+	__atomic_fetch_add(&o->repeated, w->pack.repeated, __ATOMIC_RELAXED);
 	packer_init(&at->dir, at->bytes, INDEX_DIR_BYTES);
 	name = pack_name(w->at, &len);
 	if (name_compare(name, len, at->start, at->start_len) <= 0)
@@ -479,32 +480,16 @@ static int check_that_it_follows(const struct index_sequence *o, const struct in
 		       (const char *)o->last_name);
 }
 
-/* Whether the entry at @at has the same name. */
-static bool is_again(const struct sort_entry *e, const uint8_t *at)
-{
-	size_t len;
-	const uint8_t *name = pack_name(at, &len);
-
-	return len == e->len && memcmp(name, e->name, len) == 0;
-}
-
 int index_sequence_hand_on(struct index_sequence *o, struct index_waiting *w, const uint8_t *to,
 			   struct shoal_err *err)
 {
 	struct sort_entry e = { .len = 0 };
-	uint64_t repeated = 0;
 	int rc = check_that_it_follows(o, w, err);
 
 	while (w->at < to && rc == 0) {
 		w->at = pack_entry(w->at, &e);
-		/* A file system may return a name twice while a directory changes: the last one
-		 * counts. */
-		if (w->at < to && is_again(&e, w->at))
-			repeated++;
-		else
-			rc = o->take(o->self, &e, err);
+		rc = o->take(o->self, &e, err);
 	}
-	__atomic_fetch_add(&o->repeated, repeated, __ATOMIC_RELAXED);
 	if (rc == 0 && e.name) {
 		o->last_len = e.len;
 		memcpy(o->last_name, e.name, e.len);
@@ -525,10 +510,9 @@ int index_sequence_rest(struct index_sequence *o, size_t most,
 	for (size_t done = 0; o->first && done < most && rc == 0;) {
 		struct index_waiting *w = o->first;
 		struct sort_entry entry[REST_ENTRIES];
-		size_t nr = 0;
+		size_t nr = pack_entries(&w->at, w->pack.bytes + w->pack.len, entry,
+					 (size_t)u64_min(REST_ENTRIES, most - done));
 
-		while (nr < REST_ENTRIES && nr < most - done && !is_empty(w))
-			w->at = pack_entry(w->at, &entry[nr++]);
 		rc = take(self, 0, entry, nr, false, err);
 		done += nr;
 		if (is_empty(w)) {

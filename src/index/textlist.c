@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "index/job.h"
+#include "index/stage.h"
 
 /* Limit of a line: longer than any name with its root and numbers, so that too long a name is
  * reported as such. */
@@ -252,18 +253,25 @@ int shoal_index_list(int fd, char separator, bool names_only,
 {
 	struct shoal_index_result result = { 0 };
 	struct list *l = calloc(1, sizeof(*l));
-	int rc;
+	struct index_stage stage;
+	int rc = l ? index_stage_open(&stage, options, NULL, err)
+		   : err_set(err, -ENOMEM, "out of memory");
 
-	if (!l)
-		return err_set(err, -ENOMEM, "out of memory");
+	if (rc < 0) {
+		free(l);
+		return rc;
+	}
 	*l = (struct list){ .fd = fd,
 			    .separator = separator,
 			    .names_only = names_only,
-			    .options = options,
-			    .job = { .options = options },
+			    .options = &stage.options,
+			    .job = { .options = &stage.options },
 			    .buf = malloc(READ_BYTES + LINE_MAX_BYTES) };
 	rc = l->buf ? read_list(l, &result, err) : err_set(err, -ENOMEM, "out of memory");
+	if (rc == 0)
+		rc = index_stage_send(&stage, result.nr_names, err);
 	index_job_release(&l->job);
+	index_stage_release(&stage);
 	free(l->buf);
 	free(l);
 	if (rc == 0)

@@ -7,16 +7,20 @@
 
 #include "base/text.h"
 #include "catalog/writer.h"
-#include "index/queue.h"
+#include "index/record.h"
+#include "index/walk.h"
 
 /* How much older than the listing a change must be to be included: clocks have steps. */
 #define FINE_NS   UINT64_C(100000000)
 #define COARSE_NS UINT64_C(3000000000)
 
-#define BATCH 256u
+/* Entries that go to the walk at a time, and bytes of entries that a directory may have before it
+ * is counted first. */
+#define TAKEN_AT_ONCE 256u
+#define HELD_BYTES    (48u << 10)
 
 int index_update_open(struct index_update *u, const char *path,
-		      const struct index_provenance *listing, const char *root,
+		      const struct index_provenance *listing, const char *root, uint64_t samples,
 		      struct shoal_err *err)
 {
 	struct index_provenance was = { 0 };
@@ -26,7 +30,7 @@ int index_update_open(struct index_update *u, const char *path,
 	size_t len;
 	int rc;
 
-	*u = (struct index_update){ .path = path };
+	*u = (struct index_update){ .path = path, .samples = samples };
 	if (listing->follow) /* links may lead to directories whose times mean nothing here */
 		return err_set(err, -EINVAL,
 			       "a catalog cannot be updated while symbolic links are followed");
@@ -179,14 +183,14 @@ static int count_directories(const struct shoal_catalog *cat, const struct store
 
 /* ---- Handing it over ---- */
 
-/* Entries and directories for the sink. */
+/* Packed entries, and directories, for the walk. */
 struct update_batch {
+	struct index_update *update;
 	struct store_sink *sink;
 	bool holding; /* set until it is known that the directory has not changed */
 	uint64_t nr_names, nr_directories;
-	size_t nr, fill, units_fill;
-	struct store_entry entry[BATCH];
-	char names[12 * (SHOAL_NAME_MAX + 1)];
+	size_t fill, units_fill;
+	uint8_t bytes[HELD_BYTES];
 	uint8_t units[8 * (SHOAL_NAME_MAX + 64)]; /* a list of directories */
 };
 
@@ -194,22 +198,23 @@ static void batch_clear(struct update_batch *b, bool holding)
 {
 	b->holding = holding;
 	b->nr_names = b->nr_directories = 0;
-	b->nr = b->fill = b->units_fill = 0;
+	b->fill = b->units_fill = 0;
 }
 
 static int send(struct update_batch *b, struct shoal_err *err)
 {
 	struct span units = { .p = b->units, .end = b->units + b->units_fill };
+	const uint8_t *at = b->bytes, *end = b->bytes + b->fill;
+	struct sort_entry entry[TAKEN_AT_ONCE];
 	struct index_unit_ref ref;
-	size_t nr = b->nr;
-	int rc;
+	size_t nr;
+	int rc = 0;
 
-	b->sink->whole = false; /* they come in order */
-	rc = nr ? b->sink->found(b->sink, b->entry, nr, err) : 0;
-
+	while (rc == 0 && (nr = pack_entries(&at, end, entry, TAKEN_AT_ONCE)) > 0)
+		rc = index_walk_add(b->sink, entry, nr, err);
 	while (rc == 0 && index_unit_next(&units, &ref) > 0)
 		rc = b->sink->add_unit(b->sink, ref.unit, ref.len, err);
-	b->nr = b->fill = b->units_fill = 0;
+	b->fill = b->units_fill = 0;
 	return rc;
 }
 
@@ -222,24 +227,23 @@ static int update_make_room(struct update_batch *b, struct shoal_err *err)
 static int take_file(struct update_batch *b, const struct below *from, const char *name, size_t len,
 		     uint64_t id, struct shoal_err *err)
 {
-	uint64_t size;
+	struct index_record record = { .samples = b->update->samples };
+	uint8_t payload[INDEX_RECORD_MAX];
+	struct sort_entry e = { .name = (const uint8_t *)name, .len = len, .payload = payload };
 	int rc = 0;
 
 	b->nr_names++;
-	if (memchr(name, 0,
-		   len)) /* no listing makes such names, but other programs write catalogs, too */
+	/* No listing makes such names, but other programs write catalogs, too. */
+	if (memchr(name, 0, len))
 		return err_set(err, -EINVAL, "a name in the old catalog contains a NUL byte");
-	if (b->nr == BATCH || sizeof(b->names) - b->fill < len + 1)
+	if (sizeof(b->bytes) - b->fill < PACK_ENTRY_MAX)
 		rc = update_make_room(b, err);
 	if (rc == 0)
-		rc = shoal_catalog_size(from->cat, id, &size);
+		rc = shoal_catalog_size(from->cat, id, &record.size);
 	if (rc < 0)
 		return rc;
-	memcpy(b->names + b->fill, name, len);
-	b->names[b->fill + len] = '\0';
-	b->entry[b->nr++] =
-		(struct store_entry){ .name = b->names + b->fill, .len = len, .size = size };
-	b->fill += len + 1;
+	e.payload_len = index_record_put(&record, payload);
+	b->fill = (size_t)(pack_put(b->bytes + b->fill, &e) - b->bytes);
 	return 0;
 }
 
@@ -340,6 +344,7 @@ int index_update_take(struct index_update *u, struct store *store, struct store_
 	b = malloc(sizeof(*b));
 	if (!b)
 		return err_set(err, -ENOMEM, "out of memory");
+	b->update = u;
 	b->sink = sink;
 	rc = take_unchanged(u, store, dir, b, err);
 	if (rc == 1) {

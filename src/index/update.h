@@ -15,13 +15,14 @@ struct index_update {
 	struct shoal_catalog *old;
 	const char *path;                  /* of it; lent */
 	uint64_t started;                  /* when it was listed */
+	uint64_t samples;                  /* of each file in the new one */
 	uint64_t nr_directories, nr_names; /* taken over; atomic while it is used */
 };
 
 /* @listing and @root are the new one's: -EINVAL with a message if the old one was made
  * differently. */
 int index_update_open(struct index_update *u, const char *path,
-		      const struct index_provenance *listing, const char *root,
+		      const struct index_provenance *listing, const char *root, uint64_t samples,
 		      struct shoal_err *err) MUST_USE;
 void index_update_release(struct index_update *u);
 

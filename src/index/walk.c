@@ -162,21 +162,40 @@ static int convert(struct walker *me, const struct store_entry *entries, size_t 
 }
 
 /* Keep entries until their turn, or add them to the sorter. */
-static int keep_or_add(struct walker *me, const struct store_entry *entries, size_t nr, bool whole,
+static int keep_or_add(struct walker *me, const struct sort_entry *entries, size_t nr, bool whole,
 		       struct shoal_err *err)
 {
 	struct index_walk *w = me->walk;
-	int kept = convert(me, entries, nr, err), rc;
+	int rc;
 
-	if (kept < 0)
-		return kept;
-	if (is_in_order(w) &&
-	    index_sequence_found(&w->sequence, walk_number_of(me), me->found->entry, (size_t)kept))
+	if (is_in_order(w) && index_sequence_found(&w->sequence, walk_number_of(me), entries, nr))
 		return 0;
 	rc = release_units(me, err);
 	return rc < 0 ? rc
-		      : w->options.take(w->options.self, walk_number_of(me), me->found->entry,
-					(size_t)kept, whole, err);
+		      : w->options.take(w->options.self, walk_number_of(me), entries, nr, whole,
+					err);
+}
+
+/* With the lock held. */
+static void count_found(struct index_walk *w, const void *last_name, size_t len, uint64_t nr)
+{
+	size_t shown = (size_t)u64_min(len, sizeof(w->state.where) - 1);
+
+	memcpy(w->state.where, last_name, shown);
+	w->state.where[shown] = '\0';
+	w->state.nr_names += nr;
+}
+
+int index_walk_add(struct store_sink *sink, const struct sort_entry *entries, size_t nr,
+		   struct shoal_err *err)
+{
+	struct walker *me = walker_of(sink);
+	int rc = keep_or_add(me, entries, nr, /* whole= */ false, err);
+
+	pthread_mutex_lock(&me->walk->lock);
+	count_found(me->walk, entries[nr - 1].name, entries[nr - 1].len, nr);
+	pthread_mutex_unlock(&me->walk->lock);
+	return rc;
 }
 
 static int hand_on(struct index_walk *w, struct shoal_err *err);
@@ -201,19 +220,19 @@ static int sink_found(struct store_sink *sink, const struct store_entry *entries
 	struct walker *me = walker_of(sink);
 	struct index_walk *w = me->walk;
 	const struct store_entry *last = &entries[nr - 1];
-	size_t shown = (size_t)u64_min(last->len, sizeof(w->state.where) - 1);
 	size_t step = sink->whole ? nr : FOUND_STEP;
 	bool page = w->ranges && w->options.take_next; /* all there is up to its last name */
 	int rc = 0;
 
-	for (size_t i = 0; i < nr && rc == 0; i += step)
-		rc = keep_or_add(me, entries + i, (size_t)u64_min(step, nr - i), sink->whole, err);
+	for (size_t i = 0; i < nr && rc == 0; i += step) {
+		rc = convert(me, entries + i, (size_t)u64_min(step, nr - i), err);
+		if (rc >= 0)
+			rc = keep_or_add(me, me->found->entry, (size_t)rc, sink->whole, err);
+	}
 	if (rc == 0 && page)
 		rc = index_sequence_sort(&w->sequence, walk_number_of(me), err);
 	pthread_mutex_lock(&w->lock);
-	memcpy(w->state.where, last->name, shown);
-	w->state.where[shown] = '\0';
-	w->state.nr_names += nr;
+	count_found(w, last->name, last->len, nr);
 	if (rc == 0 && page)
 		rc = put_page(me, err);
 	pthread_mutex_unlock(&w->lock);

@@ -97,14 +97,17 @@ int transfer_get_file(const char *uri, const char *path, const struct shoal_stor
 	return rc;
 }
 
-static int copy_file(int fd, struct store_writer *w, const int *stop, struct shoal_err *err)
+static int copy_file(int fd, struct store_writer *w, const struct transfer_watch *watch,
+		     struct shoal_err *err)
 {
 	uint8_t *buf = malloc(PUT_BYTES);
 	int rc = buf ? 0 : err_set(err, -ENOMEM, "out of memory");
 	ssize_t n = 1;
 
 	while (rc == 0 && n > 0) {
-		if (transfer_stopped(stop)) {
+		if (watch->progress)
+			watch->progress(watch->self);
+		if (transfer_stopped(watch->stop)) {
 			rc = err_set(err, -ECANCELED, "interrupted");
 			break;
 		}
@@ -119,7 +122,7 @@ static int copy_file(int fd, struct store_writer *w, const int *stop, struct sho
 }
 
 int transfer_put_file(const char *path, const char *uri, const struct shoal_store_config *config,
-		      const int *stop, struct shoal_err *err)
+		      const struct transfer_watch *watch, struct shoal_err *err)
 {
 	struct store_writer *w = NULL;
 	struct store *s = NULL;
@@ -132,7 +135,7 @@ int transfer_put_file(const char *path, const char *uri, const struct shoal_stor
 	if (rc == 0)
 		rc = store_create(s, key, &w, err);
 	if (rc == 0) {
-		rc = copy_file(fd, w, stop, err);
+		rc = copy_file(fd, w, watch, err);
 		if (rc == 0)
 			rc = store_commit(w, err);
 		else

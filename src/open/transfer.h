@@ -35,8 +35,15 @@ int transfer_is_object(const char *uri, const struct shoal_store_config *config,
 int transfer_get_file(const char *uri, const char *path, const struct shoal_store_config *config,
 		      const int *stop, struct shoal_err *err) MUST_USE;
 
+/* Who waits for a transfer. */
+struct transfer_watch {
+	const int *stop;              /* may be NULL */
+	void (*progress)(void *self); /* called now and then, by the calling thread; or NULL */
+	void *self;
+};
+
 /* Copy the file @path to the object @uri, which appears only when it is complete. */
 int transfer_put_file(const char *path, const char *uri, const struct shoal_store_config *config,
-		      const int *stop, struct shoal_err *err) MUST_USE;
+		      const struct transfer_watch *watch, struct shoal_err *err) MUST_USE;
 
 #endif

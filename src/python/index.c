@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "base/queue.h"
-#include "open/transfer.h"
 #include "python/py_private.h"
 
 struct watch {
@@ -215,9 +214,6 @@ struct work {
 	const struct shoal_order_spec *spec;
 	const struct shoal_manifest_options *manifest;
 	struct shoal_index_result *result;
-	const char *path, *uri;
-	const struct shoal_store_config *config;
-	const int *stop;
 	struct shoal_err *err;
 	int rc;
 };
@@ -230,11 +226,6 @@ static int make_pattern(struct work *work)
 static int make_manifest(struct work *work)
 {
 	return shoal_manifest_write(work->cat, work->spec, work->manifest, work->err);
-}
-
-static int send_file(struct work *work)
-{
-	return transfer_put_file(work->path, work->uri, work->config, work->stop, work->err);
 }
 
 static void *run_work(void *arg)
@@ -314,23 +305,6 @@ static PyObject *finish_plain(struct watch *w, int rc, const struct shoal_err *e
 	Py_RETURN_NONE;
 }
 
-/* put_file(path, uri, config), the first two bytes: the object appears only when it is complete. */
-static PyObject *py_index_put_file(PyObject *module, PyObject *args)
-{
-	struct watch watch = { 0 };
-	struct shoal_err err = { "" };
-	struct work work = { .run = send_file, .stop = &watch.stop, .err = &err };
-	PyObject *config;
-	int rc;
-
-	(void)module;
-	if (!PyArg_ParseTuple(args, "yyO", &work.path, &work.uri, &config) ||
-	    py_store_config(config, &watch.config, &work.config) < 0)
-		return NULL;
-	rc = run_listening(&work, &watch);
-	return finish_plain(&watch, rc, &err);
-}
-
 /* manifest(catalog, spec, dir, prefix, first_epoch, nr_epochs, paths, null) */
 static PyObject *manifest(PyObject *module, PyObject *args)
 {
@@ -405,8 +379,6 @@ static PyMethodDef functions[] = {
 	{ "compare", py_index_compare, METH_VARARGS,
 	  "compare(catalog, where, path, tmp_dir, memory, threads, keep_going, differs, "
 	  "progress, warn): (same, missing, new, resized, changed)" },
-	{ "put_file", py_index_put_file, METH_VARARGS,
-	  "put_file(path, uri, config): into a bucket." },
 	{ NULL, NULL, 0, NULL },
 };
 

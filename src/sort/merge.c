@@ -332,6 +332,8 @@ static int merge_sources(const struct sort_merge_job *job, const struct sources 
 	struct tournament t;
 	int rc;
 
+	for (uint32_t i = 0; src->packs && i < src->nr; i++)
+		*job->repeated += src->packs[i].repeated;
 	if (src->packs)
 		rc = tournament_of_packs(&t, src->packs, src->nr);
 	else
@@ -382,19 +384,17 @@ static int merge_into_run(struct sort_merge_job *job, size_t first, uint32_t nr,
 
 /* ---- The last pass, on a thread of its own ---- */
 
-#define BATCH_ENTRIES 4096u
-#define BATCH_BYTES   (64u << 10)
-#define BATCHES       16u
+#define BATCH_BYTES (128u << 10)
+#define BATCHES     16u
 
 /* How often the consumer may be moved off the merging thread's core. If other work occupies all
  * other cores, moving again does not help. */
 #define MOVES_MAX 8u
 
-/* Entries on their way to the consumer, with a copy of the names they lend if these do not stay. */
+/* Entries on their way to the consumer, packed. */
 struct merge_batch {
 	int core; /* the core that it was filled on */
-	size_t nr, fill;
-	struct sort_entry entry[BATCH_ENTRIES];
+	uint8_t *end;
 	uint8_t bytes[BATCH_BYTES];
 };
 
@@ -418,14 +418,13 @@ static struct merge_batch *batch_with_room(struct pipeline *p)
 {
 	struct merge_batch *b = p->current;
 
-	if (b && b->nr < BATCH_ENTRIES &&
-	    BATCH_BYTES - b->fill >= SHOAL_NAME_MAX + SORT_PAYLOAD_MAX)
+	if (b && (size_t)(b->bytes + BATCH_BYTES - b->end) >= PACK_ENTRY_MAX)
 		return b;
 	if (b && !give_batch(p, b))
 		return NULL;
 	p->current = b = queue_take(&p->empty);
 	if (b)
-		b->nr = b->fill = 0;
+		b->end = b->bytes;
 	return b;
 }
 
@@ -433,21 +432,12 @@ static int put_in_batch(void *self, const struct sort_entry *e, struct shoal_err
 {
 	struct pipeline *p = self;
 	struct merge_batch *b = batch_with_room(p);
-	struct sort_entry *mine;
 
 	if (!b)
 		return err_set(err, -ECANCELED, "stopped");
 	if (p->job->stage)
 		p->job->stage->see(p->job->stage->self, e);
-	mine = &b->entry[b->nr++];
-	*mine = *e;
-	if (p->src->packs) /* it stays where it is */
-		return 0;
-	mine->name = memcpy(b->bytes + b->fill, e->name, e->len);
-	b->fill += e->len;
-	sort_payload_copy(b->bytes + b->fill, e->payload, e->payload_len);
-	mine->payload = b->bytes + b->fill;
-	b->fill += e->payload_len;
+	b->end = pack_put(b->end, e);
 	return 0;
 }
 
@@ -465,10 +455,13 @@ static void *merge_thread(void *arg)
 static int take_batch(const struct sort_merge_job *job, const struct merge_batch *b,
 		      struct shoal_err *err)
 {
+	struct sort_entry e;
 	int rc = 0;
 
-	for (size_t i = 0; i < b->nr && rc == 0; i++)
-		rc = job->take(job->self, &b->entry[i], err);
+	for (const uint8_t *at = b->bytes; at < b->end && rc == 0;) {
+		at = pack_entry(at, &e);
+		rc = job->take(job->self, &e, err);
+	}
 	return rc;
 }
 

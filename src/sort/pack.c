@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/name.h"
-#include "base/span.h"
 
 /* A packed entry is preceded by its name's length, a varint; its payload's length follows the
  * name. */
@@ -57,17 +56,17 @@ static void start_stretch(struct packer *p, const struct sort_entry *e)
 	p->mixed = p->nr_stretches > STRETCHES_MIN + p->nr / STRETCH_MIN;
 }
 
-static size_t bytes_of(const struct sort_entry *e)
+static inline size_t bytes_of(const struct sort_entry *e)
 {
 	return e->len + 1 + e->payload_len;
 }
 
-static bool has_room(const struct packer *p, const struct sort_entry *e)
+static inline bool has_room(const struct packer *p, const struct sort_entry *e)
 {
 	return (p->nr + 1) * sizeof(struct sort_ref) + p->fill + bytes_of(e) <= p->cap;
 }
 
-static void packer_append(struct packer *p, const struct sort_entry *e)
+static inline void packer_append(struct packer *p, const struct sort_entry *e)
 {
 	uint8_t *to = p->bytes + p->fill;
 
@@ -84,17 +83,28 @@ static void packer_append(struct packer *p, const struct sort_entry *e)
 	p->fill += bytes_of(e);
 }
 
-bool packer_put(struct packer *p, const struct sort_entry *e)
+size_t packer_put(struct packer *p, const struct sort_entry *entries, size_t nr)
 {
-	if (!has_room(p, e))
-		return false;
-	if (!p->mixed && !packer_continues(p, e))
-		start_stretch(p, e);
-	packer_append(p, e);
-	return true;
+	struct packer mine = *p; /* stays in registers, because what is written may alias *p */
+	size_t put = 0;
+
+	for (; put < nr && has_room(&mine, &entries[put]); put++) {
+		if (!mine.mixed && !packer_continues(&mine, &entries[put]))
+			start_stretch(&mine, &entries[put]);
+		packer_append(&mine, &entries[put]);
+	}
+	*p = mine;
+	return put;
 }
 
-/* Set the references of a stretch whose names rise; they are stored in reverse order. */
+/* Whether both names are equal: then so are their keys, because they were sorted together. */
+static bool is_repeated(const struct packer *p, const struct sort_ref *a, const struct sort_ref *b)
+{
+	return a->key == b->key && a->len == b->len &&
+	       bytes_equal(p->bytes + a->off, p->bytes + b->off, a->len);
+}
+
+/* Sort the last stretch; its references are stored in reverse order. */
 static void sort_last_stretch(struct packer *p, struct sort_ref *spare)
 {
 	struct sort_ref *refs = packer_refs(p);
@@ -106,6 +116,8 @@ static void sort_last_stretch(struct packer *p, struct sort_ref *spare)
 		shared = name_shared(p->bytes + first->off, shared, p->bytes + refs[i].off,
 				     refs[i].len);
 	sort_radix(p->bytes, refs, spare, nr, (uint32_t)shared);
+	for (size_t i = 1; i < nr && !p->mixed; i++)
+		p->mixed = is_repeated(p, &refs[i - 1], &refs[i]);
 	for (size_t i = 0; i < nr / 2; i++) {
 		struct sort_ref swap = refs[i];
 
@@ -131,11 +143,8 @@ size_t packer_put_group(struct packer *p, const struct sort_entry *entries, size
 
 	if (nr == 0 || !has_room(p, &entries[0]))
 		return 0;
-	if (p->mixed || rises(entries, nr)) {
-		while (put < nr && packer_put(p, &entries[put]))
-			put++;
-		return put;
-	}
+	if (p->mixed || rises(entries, nr))
+		return packer_put(p, entries, nr);
 	start_stretch(p, &entries[0]);
 	for (; put < nr && has_room(p, &entries[put]); put++)
 		packer_append(p, &entries[put]);
@@ -151,6 +160,7 @@ struct packing {
 	uint8_t *start, *to;
 	uint32_t *mark;
 	size_t nr;
+	uint64_t repeated;
 	const struct sort_ref *first, *last;
 };
 
@@ -233,7 +243,10 @@ static void pack_names(struct packing *w, uint8_t *spare)
 	for (size_t i = 0; i < p->nr; i++) {
 		if (i + 16 < p->nr)
 			__builtin_prefetch(p->bytes + refs[i + 16].off);
-		pack_one(w, &refs[i]);
+		if (i + 1 < p->nr && is_repeated(p, &refs[i], &refs[i + 1]))
+			w->repeated++;
+		else
+			pack_one(w, &refs[i]);
 	}
 	w->first = &refs[0];
 	w->last = &refs[p->nr - 1];
@@ -244,12 +257,15 @@ struct pack packer_sort(struct packer *p, uint8_t *spare, uint8_t *to)
 	uintptr_t align = sizeof(uint32_t) - 1;
 	uint32_t *mark = (uint32_t *)(((uintptr_t)to + p->packed + align) & ~align);
 	struct packing w = { .from = p, .start = to, .to = to, .mark = mark };
-	struct pack pack = { .bytes = to, .len = p->packed, .mark = mark, .nr = p->nr };
+	struct pack pack = { .bytes = to, .mark = mark };
 
 	if (p->nr == 0)
 		return pack;
 	if (!pack_stretches(&w, spare))
 		pack_names(&w, spare);
+	pack.len = (size_t)(w.to - to);
+	pack.nr = w.nr;
+	pack.repeated = w.repeated;
 	/* In sorted names, all share what the first and the last share. */
 	pack.shared = (uint32_t)name_shared(p->bytes + w.first->off, w.first->len,
 					    p->bytes + w.last->off, w.last->len);

@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "base/span.h"
 #include "sort/radix.h"
 
 /* A name and its payload. Both are lent. */
@@ -54,7 +55,7 @@ struct packer {
 	size_t last_stretch, stretch_before; /* where the last two start */
 	size_t stretch_dir;                  /* length of the last one's directory */
 	size_t packed;                       /* bytes that its entries will take */
-	bool mixed; /* there were too many, so stretches are no longer tracked */
+	bool mixed; /* there were too many, or a name twice in one: they are no longer tracked */
 };
 
 /* Less would not be enough as spare memory for a packer of short names. */
@@ -63,14 +64,11 @@ struct packer {
 /* Empty it, with @cap bytes at @bytes. Both are multiples of 16. */
 void packer_init(struct packer *p, uint8_t *bytes, size_t cap);
 
-/* False if there is no room. */
-bool packer_put(struct packer *p, const struct sort_entry *e) MUST_USE;
+/* Put up to @nr entries. Returns how many were put: fewer if there is no room. */
+size_t packer_put(struct packer *p, const struct sort_entry *entries, size_t nr) MUST_USE;
 
-/*
- * Put up to @nr entries that belong together, such as all of a directory, and sort them while
- * they are in the cache. @spare has room for @nr references. Returns how many were put: fewer if
- * there is no room.
- */
+/* The same for entries that belong together, such as all of a directory: sort them while they are
+ * in the cache. @spare has room for @nr references. */
 size_t packer_put_group(struct packer *p, const struct sort_entry *entries, size_t nr,
 			struct sort_ref *spare) MUST_USE;
 
@@ -83,19 +81,20 @@ struct pack {
 	size_t len;
 	const uint32_t *mark; /* where entries PACK_MARK, 2 * PACK_MARK, ... start */
 	size_t nr;
-	uint32_t shared; /* length of the common prefix of all names */
+	uint32_t shared;   /* length of the common prefix of all names */
+	uint64_t repeated; /* entries that were dropped, because a later one has the same name */
 };
 
-/* How many bytes packer_sort() writes. */
+/* The most bytes that packer_sort() writes. */
 static inline size_t packer_packed(const struct packer *p)
 {
 	return p->packed + p->nr / PACK_MARK * sizeof(uint32_t) + sizeof(uint32_t) - 1;
 }
 
 /*
- * Sort all entries into @to, which has room for packer_packed() bytes. Equal names keep the
- * order in which they were added. @spare has `cap` bytes, or room for `nr` references. The
- * caller then empties the packer.
+ * Sort all entries into @to, which has room for packer_packed() bytes. Of equal names the one
+ * added last is kept. @spare has `cap` bytes, or room for `nr` references. The caller then
+ * empties the packer.
  */
 struct pack packer_sort(struct packer *p, uint8_t *spare, uint8_t *to) MUST_USE;
 
@@ -124,6 +123,28 @@ static inline const uint8_t *pack_entry(const uint8_t *p, struct sort_entry *ret
 	ret_entry->payload_len = *p++;
 	ret_entry->payload = p;
 	return p + ret_entry->payload_len;
+}
+
+/* The most bytes of a packed entry. */
+#define PACK_ENTRY_MAX (2 + SHOAL_NAME_MAX + 1 + SORT_PAYLOAD_MAX)
+
+/* Pack one more entry at @to. Returns its end. */
+static inline uint8_t *pack_put(uint8_t *to, const struct sort_entry *e)
+{
+	to = mempcpy(varint_put(to, e->len), e->name, e->len);
+	*to++ = (uint8_t)e->payload_len;
+	return sort_payload_copy(to, e->payload, e->payload_len);
+}
+
+/* Up to @most of the packed entries from *@at to @end, and step over them. Returns how many. */
+static inline size_t pack_entries(const uint8_t **at, const uint8_t *end,
+				  struct sort_entry *ret_entries, size_t most)
+{
+	size_t nr = 0;
+
+	while (nr < most && *at < end)
+		*at = pack_entry(*at, &ret_entries[nr++]);
+	return nr;
 }
 
 /* Split a pack by a name: the first entry at or after @from that comes after @name (or equals

@@ -9,7 +9,7 @@ _Static_assert(SHOAL_NAME_MAX <= UINT16_MAX, "a reference has a name's length");
 
 struct sort_ref {
 	/* Eight bytes of the name at the depth being sorted, big-endian. For the caller's use
-	 * before and after. */
+	 * before; equal names have equal keys afterwards. */
 	uint64_t key;
 	uint32_t off; /* of the name in the buffer; also the order in which names were added */
 	uint16_t len;

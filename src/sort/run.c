@@ -163,38 +163,3 @@ int sort_run_next(struct sort_run_reader *r)
 	r->at = (size_t)(s.p - r->buf);
 	return 0;
 }
-
-/* The first name of block @block. */
-static int run_read_first(int fd, const struct sort_run *run, uint64_t block,
-			  struct sort_run_reader *reader, uint8_t *buf)
-{
-	struct sort_run rest = { .off = run->off + block * RUN_BLOCK };
-	int rc;
-
-	rest.len = u64_min(RUN_ENTRY_MAX, run->off + run->len - rest.off);
-	sort_run_open(reader, fd, &rest, buf, RUN_ENTRY_MAX);
-	rc = sort_run_next(reader);
-	return rc == 0 && reader->done ? -EIO : rc;
-}
-
-int sort_run_split(int fd, const struct sort_run *run, const uint8_t *name, size_t len,
-		   uint64_t *ret_off)
-{
-	struct sort_run_reader *reader = malloc(sizeof(*reader) + RUN_ENTRY_MAX);
-	uint64_t low = 0, high = (run->len + RUN_BLOCK - 1) / RUN_BLOCK;
-	int rc = reader ? 0 : -ENOMEM;
-
-	while (rc == 0 && high - low > 1) { /* block low, unless it is 0, starts before the name */
-		uint64_t middle = low + (high - low) / 2;
-
-		rc = run_read_first(fd, run, middle, reader, (uint8_t *)(reader + 1));
-		if (rc == 0 && name_compare(reader->entry.name, reader->entry.len, name, len) < 0)
-			low = middle;
-		else
-			high = middle;
-	}
-	free(reader);
-	if (rc == 0)
-		*ret_off = run->off + low * RUN_BLOCK;
-	return rc;
-}

@@ -2,7 +2,7 @@
  * run.h - sorted, front-coded runs of entries in a spill file.
  *
  * A run consists of blocks. No entry lies across the end of a block, what is left of it is zeros,
- * and the first name of a block is whole: so a run can be searched, and read from any block on.
+ * and the first name of a block is whole: so a run can be read from any block on.
  */
 #ifndef SHOAL_SORT_RUN_H
 #define SHOAL_SORT_RUN_H
@@ -59,12 +59,5 @@ void sort_run_open(struct sort_run_reader *r, int fd, const struct sort_run *run
 
 /* Step to the next entry, or set done. */
 int sort_run_next(struct sort_run_reader *r) MUST_USE;
-
-/*
- * Split a run by a name: where the block starts that it lies in, if it is in the run. All names in
- * the blocks before come before it, and all in those after are it or come after it. -EIO.
- */
-int sort_run_split(int fd, const struct sort_run *run, const uint8_t *name, size_t len,
-		   uint64_t *ret_off) MUST_USE;
 
 #endif

@@ -425,7 +425,7 @@ int sorter_add(struct sorter *s, const struct sort_entry *entry, struct shoal_er
 	struct lane *l = &s->lane[0];
 
 	assert(entry->len >= 1 && entry->len <= SHOAL_NAME_MAX);
-	while (!l->filling || !packer_put(l->filling, entry)) {
+	while (!l->filling || packer_put(l->filling, entry, 1) == 0) {
 		int rc = make_room_in(s, l, err);
 
 		if (rc < 0)
@@ -437,17 +437,12 @@ int sorter_add(struct sorter *s, const struct sort_entry *entry, struct shoal_er
 /* Put as many as fit. */
 static size_t put_some(struct lane *l, const struct sort_entry *entries, size_t nr, bool group)
 {
-	size_t put = 0;
-
 	if (!l->filling)
 		return 0;
 	if (group && !l->spare)
 		l->spare = malloc(SORTER_GROUP_MAX * sizeof(*l->spare));
-	if (group && l->spare)
-		return packer_put_group(l->filling, entries, nr, l->spare);
-	while (put < nr && packer_put(l->filling, &entries[put]))
-		put++;
-	return put;
+	return group && l->spare ? packer_put_group(l->filling, entries, nr, l->spare)
+				 : packer_put(l->filling, entries, nr);
 }
 
 int sorter_add_many(struct sorter *s, unsigned lane, const struct sort_entry *entries, size_t nr,

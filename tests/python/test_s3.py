@@ -147,6 +147,14 @@ def test_a_catalog_is_opened_where_it_lies_in_a_bucket(kept):
     assert ShoalDataset(remote, number)[7] == 7
 
 
+def test_a_bucket_is_listed_into_itself_without_the_catalog_of_before(bucket):
+    server, catalog = bucket
+    for _ in range(2):
+        again = shoal.index("s3://bucket", "s3://bucket/own.cat")
+        assert (b"bucket", b"own.cat") in server.objects
+        assert b"own.cat" not in list(again) and len(again) == len(server.objects) - 1
+
+
 def test_workers_that_are_spawned_open_it_there_too(kept):
     server, _, uri = kept
     dataset = ShoalDataset(uri, number)

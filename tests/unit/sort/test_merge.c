@@ -59,7 +59,7 @@ static void put(struct packer *c, const char *name, size_t len, uint64_t size)
 	uint8_t payload[INDEX_RECORD_MAX];
 	struct sort_entry e = entry_with(name, len, size, 1, NULL, payload);
 
-	assert_true(packer_put(c, &e));
+	assert_int_equal(packer_put(c, &e, 1), 1);
 }
 
 struct taken {
@@ -195,12 +195,12 @@ static void a_name_with_a_nul_is_refused_wherever_it_is(void **state)
 }
 
 /* Runs of less than a block, of some, and with names so long that much of a block is left. */
-static void a_run_is_split_by_any_name_and_read_from_there(void **state)
+static void a_run_is_read_from_any_block_on(void **state)
 {
 	static const struct {
 		unsigned nr;
-		size_t len;
-	} row[] = { { 1, 12 }, { 1000, 12 }, { 200000, 12 }, { 700, SHOAL_NAME_MAX } };
+		size_t len, at; /* of names, and where their numbers are */
+	} row[] = { { 1, 12, 4 }, { 1000, 12, 4 }, { 200000, 12, 4 }, { 700, SHOAL_NAME_MAX, 0 } };
 	struct sort_run_writer *w = allocate(1, sizeof(*w));
 	struct sort_run_reader *r = allocate(1, sizeof(*r));
 	uint8_t *buf = allocate(1u << 16, 1), *name = allocate(SHOAL_NAME_MAX + 1, 1);
@@ -209,41 +209,46 @@ static void a_run_is_split_by_any_name_and_read_from_there(void **state)
 	memset(name, 'n', SHOAL_NAME_MAX);
 	for (size_t k = 0; k < ARRAY_LEN(row); k++) {
 		int fd = memfd_create("run", MFD_CLOEXEC);
-		struct out out;
+		unsigned before = row[k].nr;
 		struct sort_run run;
+		struct out out;
 
 		assert_int_equal(out_init(&out, fd, 100, 1u << 16), 0);
 		sort_run_start(w, &out);
-		for (unsigned i = 0; i < row[k].nr; i++) { /* even numbers, at the names' ends */
-			snprintf((char *)name + row[k].len - 8, 9, "%07u-", 2 * i);
+		for (unsigned i = 0; i < row[k].nr; i++) {
+			char number[16];
+
+			snprintf(number, sizeof(number), "%08u", i);
+			memcpy(name + row[k].at, number, 8);
 			sort_run_put(w, &(struct sort_entry){ .name = name, .len = row[k].len });
 		}
 		out_flush(&out);
 		run = sort_run_end(w);
-		for (unsigned i = 0; i <= 40; i++) {
-			unsigned number = (unsigned)((uint64_t)(2 * row[k].nr + 1) * i / 40), at;
-			struct sort_run rest = run;
-			char found[9] = "", before[9] = "";
+		assert_int_equal(run.len > RUN_BLOCK, k >= 2);
+		for (uint64_t block = (run.len - 1) / RUN_BLOCK + 1; block-- > 0;) {
+			uint64_t skip = block * RUN_BLOCK;
+			struct sort_run rest = { .off = run.off + skip, .len = run.len - skip };
+			unsigned first = 0, nr = 0;
 
-			snprintf((char *)name + row[k].len - 8, 9, "%07u-", number);
-			assert_int_equal(sort_run_split(fd, &run, name, row[k].len, &rest.off), 0);
-			assert_int_equal((rest.off - run.off) % RUN_BLOCK, 0);
-			rest.len = run.off + run.len - rest.off;
 			sort_run_open(r, fd, &rest, buf, 1u << 16);
-			for (at = 0; sort_run_next(r) == 0 && !r->done; at++) {
-				memcpy(found, r->entry.name + r->entry.len - 8, 8);
-				if (at == 0)
-					memcpy(before, found, 8);
-				if (memcmp(r->entry.name, name, row[k].len) >= 0)
-					break;
+			for (; sort_run_next(r) == 0 && !r->done; nr++) {
+				char number[9] = "";
+
+				memcpy(number, r->entry.name + row[k].at, 8);
+				assert_int_equal(r->entry.len, row[k].len);
+				assert_memory_equal(r->entry.name + row[k].at + 8,
+						    name + row[k].at + 8,
+						    row[k].len - row[k].at - 8);
+				if (nr == 0)
+					first = (unsigned)strtoul(number, NULL, 10);
+				assert_int_equal(strtoul(number, NULL, 10), first + nr);
 			}
-			if (!r->done) /* the first that is not before it */
-				assert_int_equal(strtoul(found, NULL, 10), (number + 1) / 2 * 2);
-			else
-				assert_true(number > 2 * (row[k].nr - 1));
-			if (rest.off > run.off) /* all in the blocks before are before it */
-				assert_true(strtoul(before, NULL, 10) < number);
+			assert_true(r->done);
+			assert_int_equal(first + nr, row[k].nr);
+			assert_true(first < before); /* each block has names of its own */
+			before = first;
 		}
+		assert_int_equal(before, 0);
 		out_release(&out);
 		close(fd);
 	}
@@ -259,7 +264,7 @@ int main(void)
 		cmocka_unit_test(stretches_of_any_length_come_out_in_order),
 		cmocka_unit_test(what_is_wrong_in_a_run_is_refused),
 		cmocka_unit_test(a_name_with_a_nul_is_refused_wherever_it_is),
-		cmocka_unit_test(a_run_is_split_by_any_name_and_read_from_there),
+		cmocka_unit_test(a_run_is_read_from_any_block_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

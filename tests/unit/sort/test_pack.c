@@ -1,7 +1,7 @@
 /*
  * Goal: whatever order entries come in, one by one or in groups, a packer brings them into order
- * with their payloads, equal names in the order they came in; directories that came one after the
- * other are not sorted name by name; and a pack is split by any name.
+ * with their payloads, and of equal names keeps the one that came last; directories that came one
+ * after the other are not sorted name by name; and a pack is split by any name.
  */
 #include "sort/pack.h"
 
@@ -45,21 +45,25 @@ static uint32_t *right_order(const struct names *n)
 	return order;
 }
 
-/* Names in the pack, in the order that is right, with what was said of them, up to its last byte.
- */
+/* Each name is once in the pack, in the order that is right, with what was last said of it, and
+ * nothing follows. */
 static void check_pack(const struct pack *p, const struct names *n, bool etags)
 {
 	uint32_t *order = right_order(n);
 	const uint8_t *at = p->bytes;
+	size_t kept = 0;
 
 	for (size_t i = 0; i < n->nr; i++) {
 		struct sort_entry e = { 0 };
 		struct index_record r;
 		size_t nr = order[i];
 
+		if (i + 1 < n->nr && strcmp(n->name[nr], n->name[order[i + 1]]) == 0)
+			continue; /* a later one follows */
 		assert_true(at < p->bytes + p->len);
-		if (i > 0 && i % PACK_MARK == 0)
-			assert_int_equal(p->mark[i / PACK_MARK - 1], at - p->bytes);
+		if (kept > 0 && kept % PACK_MARK == 0)
+			assert_int_equal(p->mark[kept / PACK_MARK - 1], at - p->bytes);
+		kept++;
 		at = pack_entry(at, &e);
 		r = index_record_of(&e);
 		assert_int_equal(r.size, nr);
@@ -72,7 +76,8 @@ static void check_pack(const struct pack *p, const struct names *n, bool etags)
 		if (etags)
 			assert_memory_equal(r.etag, &nr, sizeof(nr));
 	}
-	assert_int_equal(p->nr, n->nr);
+	assert_int_equal(p->nr, kept);
+	assert_int_equal(p->repeated, n->nr - kept);
 	assert_ptr_equal(at, p->bytes + p->len);
 	free(order);
 }
@@ -96,7 +101,7 @@ static bool sort_and_check(const struct names *n, bool etags)
 		memcpy(&etag, &i, sizeof(i));
 		e = entry_with(n->name[i], strlen(n->name[i]), i, i % 300, etags ? &etag : NULL,
 			       payload);
-		assert_true(packer_put(&c, &e));
+		assert_int_equal(packer_put(&c, &e, 1), 1);
 	}
 	refs = allocate(n->nr, sizeof(*refs));
 	memcpy(refs, packer_refs(&c), n->nr * sizeof(*refs));
@@ -165,7 +170,7 @@ static void stretches_that_lie_within_others_are_taken_apart(void **state)
 	free(n);
 }
 
-static void equal_names_of_two_stretches_stay_in_the_order_they_came_in(void **state)
+static void of_equal_names_of_two_stretches_the_later_is_kept(void **state)
 {
 	struct names *n = allocate(1, sizeof(*n));
 
@@ -256,7 +261,7 @@ static void names_of_any_length_are_packed(void **state)
 		struct sort_entry e =
 			entry_with(name, len[i], UINT64_MAX - i, UINT64_MAX, NULL, payload);
 
-		assert_true(packer_put(&c, &e));
+		assert_int_equal(packer_put(&c, &e, 1), 1);
 	}
 	to = allocate(packer_packed(&c), 1);
 	pack = packer_sort(&c, spare, to);
@@ -318,11 +323,24 @@ static void groups_are_sorted_when_they_come_and_then_only_change_places(void **
 
 	(void)state;
 	for (unsigned d = 0; d < 50; d++)
-		for (unsigned i = 0; i < 100; i++) /* each name in a directory twice */
-			add(n, "%03u/file-%03u", d * 17 % 50, i * 37 % 100 / 2);
+		for (unsigned i = 0; i < 100; i++)
+			add(n, "%03u/file-%03u", d * 17 % 50, i * 37 % 100);
 	assert_true(sort_groups_and_check(n, 100));
 	assert_true(sort_groups_and_check(n, 50)); /* which overlap */
 	assert_false(sort_groups_and_check(n, 1));
+	free(n);
+}
+
+static void a_group_with_a_name_twice_is_sorted_name_by_name(void **state)
+{
+	struct names *n = allocate(1, sizeof(*n));
+
+	(void)state;
+	for (unsigned i = 0; i < 100; i++)
+		add(n, "d/%03u", (i * 37 + 1) % 100);
+	assert_true(sort_groups_and_check(n, 100));
+	strcpy(n->name[70], n->name[20]);
+	assert_false(sort_groups_and_check(n, 100));
 	n->nr = 0;
 	for (unsigned i = 0; i < 5000; i++)
 		add(n, "%u", i * 7919 % 1000);
@@ -366,9 +384,9 @@ static void a_pack_is_split_at_any_name(void **state)
 			char name[16];
 			int len = snprintf(name, sizeof(name), "%06zu", 2 * i + 1);
 
-			assert_true(
-				packer_put(&c, &(struct sort_entry){ .name = (const uint8_t *)name,
-								     .len = (size_t)len }));
+			struct sort_entry e = { .name = (const uint8_t *)name, .len = (size_t)len };
+
+			assert_int_equal(packer_put(&c, &e, 1), 1);
 		}
 		to = allocate(packer_packed(&c), 1);
 		pack = packer_sort(&c, spare, to);
@@ -400,11 +418,12 @@ int main(void)
 		cmocka_unit_test(directories_that_came_one_after_the_other_only_change_places),
 		cmocka_unit_test(names_that_came_in_order_stay_where_they_are),
 		cmocka_unit_test(stretches_that_lie_within_others_are_taken_apart),
-		cmocka_unit_test(equal_names_of_two_stretches_stay_in_the_order_they_came_in),
+		cmocka_unit_test(of_equal_names_of_two_stretches_the_later_is_kept),
 		cmocka_unit_test(stretches_of_any_length_are_sorted),
 		cmocka_unit_test(names_at_random_are_sorted),
 		cmocka_unit_test(names_of_any_length_are_packed),
 		cmocka_unit_test(groups_are_sorted_when_they_come_and_then_only_change_places),
+		cmocka_unit_test(a_group_with_a_name_twice_is_sorted_name_by_name),
 		cmocka_unit_test(of_a_group_as_many_are_put_as_there_is_room_for),
 		cmocka_unit_test(a_pack_is_split_at_any_name),
 	};
