@@ -3,17 +3,14 @@
 
 #include "python/py_private.h"
 
-PyTypeObject *py_catalog_type;
-static PyTypeObject *cursor_type;
-
 static struct py_catalog *py_catalog_of(PyObject *self)
 {
 	return (struct py_catalog *)self;
 }
 
-struct shoal_catalog *py_catalog_use(PyObject *object)
+struct shoal_catalog *py_catalog_use(PyObject *near, PyObject *object)
 {
-	if (!PyObject_TypeCheck(object, py_catalog_type)) {
+	if (!PyObject_TypeCheck(object, py_type(near, PY_CATALOG))) {
 		py_refuse_type("a catalog is needed", object);
 		return NULL;
 	}
@@ -102,11 +99,8 @@ static PyObject *catalog_new(PyTypeObject *type, PyObject *args, PyObject *keywo
 
 static void catalog_dealloc(PyObject *self)
 {
-	PyTypeObject *type = Py_TYPE(self);
-
 	shoal_catalog_close(py_catalog_of(self)->cat);
-	py_free(type, self);
-	Py_DECREF(type);
+	py_free(self);
 }
 
 static PyObject *catalog_close(PyObject *self, PyObject *unused)
@@ -207,17 +201,19 @@ static PyObject *catalog_sizes(PyObject *self, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "O&O&w*", py_u64_arg, &start, py_u64_arg, &step, &out))
 		return NULL;
-	if (!py_catalog_use(self)) {
+	if (!py_catalog_use(self, self)) {
 		PyBuffer_Release(&out);
 		return NULL;
 	}
 	size = out.buf;
 	nr = out.len / (Py_ssize_t)sizeof(*size);
-	Py_BEGIN_ALLOW_THREADS
-		/* A step back is one of 2^64 - n. */
-		for (Py_ssize_t i = 0; i < nr && rc == 0; i++) rc = shoal_catalog_size(
-			py_catalog_of(self)->cat, start + (uint64_t)i * step, &size[i]);
-	Py_END_ALLOW_THREADS PyBuffer_Release(&out);
+	Py_BEGIN_ALLOW_THREADS;
+	/* A step back is one of 2^64 - n. */
+	for (Py_ssize_t i = 0; i < nr && rc == 0; i++)
+		rc = shoal_catalog_size(py_catalog_of(self)->cat, start + (uint64_t)i * step,
+					&size[i]);
+	Py_END_ALLOW_THREADS;
+	PyBuffer_Release(&out);
 	if (rc < 0)
 		lookup_failed(py_catalog_of(self)->cat, rc);
 	py_catalog_done(self);
@@ -297,10 +293,13 @@ static PyObject *catalog_largest(PyObject *self, PyObject *unused)
 	int rc;
 
 	(void)unused;
-	if (!py_catalog_use(self))
+	if (!py_catalog_use(self, self))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS rc = shoal_catalog_largest(py_catalog_of(self)->cat, &size);
-	Py_END_ALLOW_THREADS if (rc < 0) lookup_failed(py_catalog_of(self)->cat, rc);
+	Py_BEGIN_ALLOW_THREADS;
+	rc = shoal_catalog_largest(py_catalog_of(self)->cat, &size);
+	Py_END_ALLOW_THREADS;
+	if (rc < 0)
+		lookup_failed(py_catalog_of(self)->cat, rc);
 	py_catalog_done(self);
 	return rc < 0 ? NULL : PyLong_FromUnsignedLongLong(size);
 }
@@ -312,10 +311,12 @@ static PyObject *check_with(PyObject *self,
 	struct shoal_err err = { "" };
 	int rc;
 
-	if (!py_catalog_use(self))
+	if (!py_catalog_use(self, self))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS rc = check(py_catalog_of(self)->cat, &err);
-	Py_END_ALLOW_THREADS py_catalog_done(self);
+	Py_BEGIN_ALLOW_THREADS;
+	rc = check(py_catalog_of(self)->cat, &err);
+	Py_END_ALLOW_THREADS;
+	py_catalog_done(self);
 	if (rc < 0)
 		return py_raise(rc, &err);
 	Py_RETURN_NONE;
@@ -350,9 +351,9 @@ static PyObject *catalog_cursor(PyObject *self, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "O&O&", py_u64_arg, &start, py_u64_arg, &stop))
 		return NULL;
-	if (!py_catalog_use(self))
+	if (!py_catalog_use(self, self))
 		return NULL;
-	c = (struct cursor *)PyType_GenericAlloc(cursor_type, 0);
+	c = py_alloc(self, PY_CURSOR);
 	if (!c) {
 		py_catalog_done(self);
 		return NULL;
@@ -370,13 +371,11 @@ static PyObject *catalog_cursor(PyObject *self, PyObject *args)
 static void cursor_dealloc(PyObject *self)
 {
 	struct cursor *c = (struct cursor *)self;
-	PyTypeObject *type = Py_TYPE(self);
 
 	shoal_cursor_free(c->cursor);
 	if (c->catalog)
 		py_catalog_done(c->catalog);
-	py_free(type, self);
-	Py_DECREF(type);
+	py_free(self);
 }
 
 static PyObject *cursor_next(PyObject *self)
@@ -405,11 +404,6 @@ static PyType_Slot cursor_slots[] = {
 	{ 0, NULL },
 };
 
-static PyType_Spec cursor_spec = { .name = "shoal._shoal.Cursor",
-				   .basicsize = sizeof(struct cursor),
-				   .flags = Py_TPFLAGS_DEFAULT,
-				   .slots = cursor_slots };
-
 static PyMethodDef catalog_methods[] = {
 	{ "close", catalog_close, METH_NOARGS, "Unmap it." },
 	{ "info", catalog_info, METH_NOARGS, "Its header as a tuple." },
@@ -437,14 +431,11 @@ static PyType_Slot catalog_slots[] = {
 	{ 0, NULL },
 };
 
-static PyType_Spec catalog_spec = { .name = "shoal._shoal.Catalog",
-				    .basicsize = sizeof(struct py_catalog),
-				    .flags = Py_TPFLAGS_DEFAULT,
-				    .slots = catalog_slots };
-
 int py_add_catalog(PyObject *module)
 {
-	if (py_add_type(module, &catalog_spec, &py_catalog_type) < 0)
+	if (py_add_type(module, PY_CATALOG, "shoal._shoal.Catalog", sizeof(struct py_catalog),
+			catalog_slots) < 0)
 		return -1;
-	return py_add_type(module, &cursor_spec, &cursor_type);
+	return py_add_type(module, PY_CURSOR, "shoal._shoal.Cursor", sizeof(struct cursor),
+			   cursor_slots);
 }

@@ -20,8 +20,6 @@ struct batches {
 	PyObject *column; /* lent to the batches: kept alive */
 };
 
-static PyTypeObject *column_type, *writer_type, *batches_type;
-
 static struct shoal_column *py_column_of(PyObject *self)
 {
 	return ((struct column *)self)->column;
@@ -100,11 +98,8 @@ static PyObject *column_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 
 static void column_dealloc(PyObject *self)
 {
-	PyTypeObject *type = Py_TYPE(self);
-
 	shoal_column_close(py_column_of(self));
-	py_free(type, self);
-	Py_DECREF(type);
+	py_free(self);
 }
 
 static PyObject *column_info(PyObject *self, PyObject *unused)
@@ -227,7 +222,7 @@ static PyObject *column_sort(PyObject *self, PyObject *args)
 	if (!PyArg_ParseTuple(args, "O&OO&", PyUnicode_FSConverter, &path, &keep, py_u64_arg,
 			      &memory))
 		return NULL;
-	if (keep != Py_None && !PyObject_TypeCheck(keep, column_type)) {
+	if (keep != Py_None && !PyObject_TypeCheck(keep, py_type(self, PY_COLUMN))) {
 		Py_DECREF(path);
 		PyErr_SetString(PyExc_TypeError, "keep must be a column");
 		return NULL;
@@ -259,11 +254,6 @@ static PyType_Slot column_slots[] = {
 	{ Py_tp_methods, column_methods },
 	{ 0, NULL },
 };
-
-static PyType_Spec column_spec = { .name = "shoal._shoal.Column",
-				   .basicsize = sizeof(struct column),
-				   .flags = Py_TPFLAGS_DEFAULT,
-				   .slots = column_slots };
 
 /* ---- Writing ---- */
 
@@ -307,11 +297,8 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 
 static void writer_dealloc(PyObject *self)
 {
-	PyTypeObject *type = Py_TYPE(self);
-
 	shoal_column_abort(((struct writer *)self)->writer);
-	py_free(type, self);
-	Py_DECREF(type);
+	py_free(self);
 }
 
 static struct shoal_column_writer *writing(PyObject *self)
@@ -402,11 +389,6 @@ static PyType_Slot writer_slots[] = {
 	{ 0, NULL },
 };
 
-static PyType_Spec writer_spec = { .name = "shoal._shoal.ColumnWriter",
-				   .basicsize = sizeof(struct writer),
-				   .flags = Py_TPFLAGS_DEFAULT,
-				   .slots = writer_slots };
-
 /* join_columns(path, [part, ...]): paths as bytes. */
 static PyObject *join_columns(PyObject *module, PyObject *args)
 {
@@ -490,7 +472,8 @@ static PyObject *batches_new(PyTypeObject *type, PyObject *args, PyObject *keywo
 	int rc;
 
 	(void)keywords;
-	if (!PyArg_ParseTuple(args, "O!O!O", column_type, &column, &PyTuple_Type, &tuple, &when) ||
+	if (!PyArg_ParseTuple(args, "O!O!O", py_type((PyObject *)type, PY_COLUMN), &column,
+			      &PyTuple_Type, &tuple, &when) ||
 	    batch_spec(tuple, &spec) < 0)
 		return NULL;
 	if (PyTuple_Check(when) ? parse_state(when, &state) < 0 : py_u64(when, &epoch) < 0)
@@ -520,12 +503,9 @@ static struct shoal_batches *batches_of(PyObject *self)
 
 static void batches_dealloc(PyObject *self)
 {
-	PyTypeObject *type = Py_TYPE(self);
-
 	shoal_batches_free(batches_of(self));
 	Py_XDECREF(((struct batches *)self)->column);
-	py_free(type, self);
-	Py_DECREF(type);
+	py_free(self);
 }
 
 static PyObject *batches_info(PyObject *self, PyObject *unused)
@@ -610,11 +590,6 @@ static PyType_Slot batches_slots[] = {
 	{ 0, NULL },
 };
 
-static PyType_Spec batches_type_spec = { .name = "shoal._shoal.Batches",
-					 .basicsize = sizeof(struct batches),
-					 .flags = Py_TPFLAGS_DEFAULT,
-					 .slots = batches_slots };
-
 static PyMethodDef functions[] = {
 	{ "join_columns", join_columns, METH_VARARGS, "join_columns(path, parts)" },
 	{ NULL, NULL, 0, NULL },
@@ -622,9 +597,12 @@ static PyMethodDef functions[] = {
 
 int py_add_column(PyObject *module)
 {
-	if (py_add_type(module, &column_spec, &column_type) < 0 ||
-	    py_add_type(module, &writer_spec, &writer_type) < 0 ||
-	    py_add_type(module, &batches_type_spec, &batches_type) < 0)
+	if (py_add_type(module, PY_COLUMN, "shoal._shoal.Column", sizeof(struct column),
+			column_slots) < 0 ||
+	    py_add_type(module, PY_COLUMN_WRITER, "shoal._shoal.ColumnWriter",
+			sizeof(struct writer), writer_slots) < 0 ||
+	    py_add_type(module, PY_BATCHES, "shoal._shoal.Batches", sizeof(struct batches),
+			batches_slots) < 0)
 		return -1;
 	return PyModule_AddFunctions(module, functions);
 }

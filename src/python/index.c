@@ -177,8 +177,10 @@ static PyObject *py_index_tree(PyObject *module, PyObject *args)
 	if (excludes) {
 		t.include = includes;
 		t.exclude = excludes;
-		Py_BEGIN_ALLOW_THREADS rc = shoal_index_tree(where, &t, &options, &r, &err);
-		Py_END_ALLOW_THREADS result = py_index_finish(&watch, rc, &r, &err);
+		Py_BEGIN_ALLOW_THREADS;
+		rc = shoal_index_tree(where, &t, &options, &r, &err);
+		Py_END_ALLOW_THREADS;
+		result = py_index_finish(&watch, rc, &r, &err);
 	}
 	PyMem_Free(includes);
 	PyMem_Free(excludes);
@@ -201,8 +203,10 @@ static PyObject *index_list(PyObject *module, PyObject *args)
 			      &options_tuple) ||
 	    py_index_options(options_tuple, &watch, &options) < 0)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS rc = shoal_index_list(fd, separator, names_only, &options, &r, &err);
-	Py_END_ALLOW_THREADS return py_index_finish(&watch, rc, &r, &err);
+	Py_BEGIN_ALLOW_THREADS;
+	rc = shoal_index_list(fd, separator, names_only, &options, &r, &err);
+	Py_END_ALLOW_THREADS;
+	return py_index_finish(&watch, rc, &r, &err);
 }
 
 /* Work without progress callbacks runs on a thread, while this one handles signals. */
@@ -318,7 +322,6 @@ static PyObject *manifest(PyObject *module, PyObject *args)
 	PyObject *catalog, *tuple;
 	int paths, null, rc;
 
-	(void)module;
 	if (!PyArg_ParseTuple(args, "OO!yyO&O&pp", &catalog, &PyTuple_Type, &tuple, &options.dir,
 			      &options.prefix, py_u64_arg, &options.first_epoch, py_u64_arg,
 			      &options.nr_epochs, &paths, &null) ||
@@ -326,7 +329,7 @@ static PyObject *manifest(PyObject *module, PyObject *args)
 		return NULL;
 	options.paths = paths;
 	options.null = null;
-	work.cat = py_catalog_use(catalog);
+	work.cat = py_catalog_use(module, catalog);
 	if (!work.cat)
 		return NULL;
 	rc = run_listening(&work, &watch);
@@ -349,18 +352,19 @@ static PyObject *py_index_compare(PyObject *module, PyObject *args)
 	PyObject *catalog, *config;
 	int keep_going, rc;
 
-	(void)module;
 	if (!PyArg_ParseTuple(args, "OzzzO&IpOOOO", &catalog, &o.where, &o.catalog, &o.tmp_dir,
 			      py_u64_arg, &o.memory, &o.nr_threads, &keep_going, &watch.differs,
 			      &watch.progress, &watch.warn, &config) ||
 	    py_store_config(config, &watch.config, &o.config) < 0)
 		return NULL;
 	o.keep_going = keep_going;
-	cat = py_catalog_use(catalog);
+	cat = py_catalog_use(module, catalog);
 	if (!cat)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS rc = shoal_catalog_compare(cat, &o, &r, &err);
-	Py_END_ALLOW_THREADS py_catalog_done(catalog);
+	Py_BEGIN_ALLOW_THREADS;
+	rc = shoal_catalog_compare(cat, &o, &r, &err);
+	Py_END_ALLOW_THREADS;
+	py_catalog_done(catalog);
 	if (watch.type || rc < 0)
 		return finish_plain(&watch, rc, &err);
 	return Py_BuildValue("KKKKK", (unsigned long long)r.nr_same,

@@ -1,5 +1,6 @@
 /* Lists for Python: streams of names from stores and catalogs, and what is made of them. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,8 +22,6 @@ struct py_list {
 	struct shoal_err late_err;
 	PyObject *type, *value, *traceback; /* the first exception of a callback */
 };
-
-static PyTypeObject *list_type;
 
 /* ---- Callbacks ---- */
 
@@ -110,7 +109,7 @@ static int rows_put(struct list_rows *r, const struct shoal_entry *e)
 
 	if (r->cap - r->len < need) {
 		size_t cap = 2 * r->cap + need + 4096;
-		char *bytes = PyMem_RawRealloc(r->bytes, cap);
+		char *bytes = realloc(r->bytes, cap);
 
 		if (!bytes)
 			return -ENOMEM;
@@ -155,7 +154,7 @@ static PyObject *rows_build(const struct list_rows *r)
 		if (!row)
 			Py_CLEAR(list);
 		else
-			PyList_SET_ITEM(list, (Py_ssize_t)i, row);
+			PyList_SetItem(list, (Py_ssize_t)i, row);
 	}
 	return list;
 }
@@ -177,7 +176,7 @@ static PyObject *list_next(PyObject *self, PyObject *arg)
 		(void)list_leave(l, l->late, &l->late_err);
 		return NULL;
 	}
-	rows = PyMem_RawCalloc(1, sizeof(*rows));
+	rows = calloc(1, sizeof(*rows));
 	if (!rows) {
 		l->busy = false;
 		return PyErr_NoMemory();
@@ -192,8 +191,8 @@ static PyObject *list_next(PyObject *self, PyObject *arg)
 	}
 	if (list_leave(l, rc, &err))
 		list = rows_build(rows);
-	PyMem_RawFree(rows->bytes);
-	PyMem_RawFree(rows);
+	free(rows->bytes);
+	free(rows);
 	return list;
 }
 
@@ -267,7 +266,7 @@ static PyObject *stat_rows(const struct shoal_stat_row *rows, size_t nr)
 		if (!row)
 			Py_CLEAR(list);
 		else
-			PyList_SET_ITEM(list, (Py_ssize_t)i, row);
+			PyList_SetItem(list, (Py_ssize_t)i, row);
 	}
 	return list;
 }
@@ -282,7 +281,7 @@ static PyObject *stat_numbers(const uint64_t *numbers, size_t nr)
 		if (!number)
 			Py_CLEAR(list);
 		else
-			PyList_SET_ITEM(list, (Py_ssize_t)i, number);
+			PyList_SetItem(list, (Py_ssize_t)i, number);
 	}
 	return list;
 }
@@ -315,7 +314,7 @@ static PyObject *list_stat(PyObject *self, PyObject *arg)
 
 	if (py_u64(arg, &depth) < 0 || !list_enter(l))
 		return NULL;
-	stat = PyMem_RawCalloc(1, sizeof(*stat));
+	stat = calloc(1, sizeof(*stat));
 	if (!stat) {
 		l->busy = false;
 		return PyErr_NoMemory();
@@ -326,7 +325,7 @@ static PyObject *list_stat(PyObject *self, PyObject *arg)
 	if (list_leave(l, rc, &err))
 		dict = stat_dict(stat);
 	shoal_stat_release(stat);
-	PyMem_RawFree(stat);
+	free(stat);
 	return dict;
 }
 
@@ -370,14 +369,12 @@ static PyObject *list_close(PyObject *self, PyObject *unused)
 static void list_dealloc(PyObject *self)
 {
 	struct py_list *l = (struct py_list *)self;
-	PyTypeObject *type = Py_TYPE(self);
 
 	list_shut(l);
 	Py_CLEAR(l->type);
 	Py_CLEAR(l->value);
 	Py_CLEAR(l->traceback);
-	type->tp_free(self);
-	Py_DECREF(type);
+	py_free(self);
 }
 
 /* The patterns of two tuples of bytes, one after the other. */
@@ -387,16 +384,16 @@ static int list_patterns(struct py_list *l, PyObject *include, PyObject *exclude
 	PyObject *tuple[2] = { include, exclude };
 	size_t nr = 0;
 
-	s->nr_include = (size_t)PyTuple_GET_SIZE(include);
-	s->nr_exclude = (size_t)PyTuple_GET_SIZE(exclude);
+	s->nr_include = (size_t)PyTuple_Size(include);
+	s->nr_exclude = (size_t)PyTuple_Size(exclude);
 	l->patterns = PyMem_Calloc(s->nr_include + s->nr_exclude + 1, sizeof(*l->patterns));
 	if (!l->patterns) {
 		PyErr_NoMemory();
 		return -1;
 	}
 	for (int k = 0; k < 2; k++)
-		for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple[k]); i++) {
-			l->patterns[nr] = PyBytes_AsString(PyTuple_GET_ITEM(tuple[k], i));
+		for (Py_ssize_t i = 0; i < PyTuple_Size(tuple[k]); i++) {
+			l->patterns[nr] = PyBytes_AsString(PyTuple_GetItem(tuple[k], i));
 			if (!l->patterns[nr++])
 				return -1;
 		}
@@ -422,16 +419,16 @@ static int list_select(struct py_list *l, PyObject *tuple, struct shoal_select *
 	s->not_in = not_in;
 	if (names == Py_None)
 		return 0;
-	s->names = py_catalog_use(names);
+	s->names = py_catalog_use((PyObject *)l, names);
 	if (!s->names)
 		return -1;
 	l->catalog[1] = names;
 	return 0;
 }
 
-static struct py_list *list_new(PyObject *lent)
+static struct py_list *list_new(PyObject *module, PyObject *lent)
 {
-	struct py_list *l = (struct py_list *)list_type->tp_alloc(list_type, 0);
+	struct py_list *l = py_alloc(module, PY_LIST);
 
 	if (!l)
 		return NULL;
@@ -459,11 +456,10 @@ static PyObject *list_store(PyObject *module, PyObject *args)
 	struct shoal_store_config config;
 	struct shoal_err err = { "" };
 	PyObject *select, *warn, *config_tuple;
-	struct py_list *l = list_new(args);
+	struct py_list *l = list_new(module, args);
 	int no_sizes, etags, follow, one_fs, keep_going, rc;
 	const char *uri;
 
-	(void)module;
 	if (!l)
 		return NULL;
 	if (!PyArg_ParseTuple(args, "yO!(pppppIIIz)OO", &uri, &PyTuple_Type, &select, &no_sizes,
@@ -471,7 +467,7 @@ static PyObject *list_store(PyObject *module, PyObject *args)
 			      &o.nr_shards, &o.tmp_dir, &warn, &config_tuple) ||
 	    list_select(l, select, &o.select) < 0 ||
 	    py_store_config(config_tuple, &config, &o.config) < 0) {
-		Py_DECREF(l);
+		Py_DECREF((PyObject *)l);
 		return NULL;
 	}
 	o.no_sizes = no_sizes;
@@ -496,21 +492,20 @@ static PyObject *list_catalog(PyObject *module, PyObject *args)
 	struct shoal_select s = { 0 };
 	struct shoal_err err = { "" };
 	PyObject *select, *catalog;
-	struct py_list *l = list_new(args);
+	struct py_list *l = list_new(module, args);
 	struct shoal_catalog *cat;
 	int rc;
 
-	(void)module;
 	if (!l)
 		return NULL;
 	if (!PyArg_ParseTuple(args, "OO!", &catalog, &PyTuple_Type, &select) ||
 	    list_select(l, select, &s) < 0) {
-		Py_DECREF(l);
+		Py_DECREF((PyObject *)l);
 		return NULL;
 	}
-	cat = py_catalog_use(catalog);
+	cat = py_catalog_use(module, catalog);
 	if (!cat) {
-		Py_DECREF(l);
+		Py_DECREF((PyObject *)l);
 		return NULL;
 	}
 	l->catalog[0] = catalog;
@@ -531,16 +526,16 @@ static PyObject *merge_catalogs(PyObject *module, PyObject *args)
 	Py_ssize_t nr, used = 0;
 	int fail, refuse_empty, rc;
 
-	(void)module;
 	if (!PyArg_ParseTuple(args, "O!pyzp", &PyTuple_Type, &tuple, &fail, &o.output, &o.root,
 			      &refuse_empty))
 		return NULL;
-	nr = PyTuple_GET_SIZE(tuple);
+	nr = PyTuple_Size(tuple);
 	cats = PyMem_Calloc((size_t)nr + 1, sizeof(*cats));
 	if (!cats)
 		return PyErr_NoMemory();
 	o.refuse_empty = refuse_empty;
-	while (used < nr && (cats[used] = py_catalog_use(PyTuple_GET_ITEM(tuple, used))) != NULL)
+	while (used < nr &&
+	       (cats[used] = py_catalog_use(module, PyTuple_GetItem(tuple, used))) != NULL)
 		used++;
 	if (used == nr) {
 		Py_BEGIN_ALLOW_THREADS;
@@ -551,7 +546,7 @@ static PyObject *merge_catalogs(PyObject *module, PyObject *args)
 		result = rc < 0 ? py_raise(rc, &err) : list_totals(&totals);
 	}
 	while (used > 0)
-		py_catalog_done(PyTuple_GET_ITEM(tuple, --used));
+		py_catalog_done(PyTuple_GetItem(tuple, --used));
 	PyMem_Free(cats);
 	return result;
 }
@@ -589,12 +584,11 @@ static PyObject *diff_lists(PyObject *module, PyObject *args)
 	struct shoal_diff_options o = { .differs = list_on_difference, .self = &d };
 	struct shoal_compare_result r = { 0 };
 	struct shoal_err err = { "" };
+	PyTypeObject *type = py_type(module, PY_LIST);
 	struct py_list *a, *b;
 	int rc;
 
-	(void)module;
-	if (!PyArg_ParseTuple(args, "O!O!O", list_type, &a, list_type, &b, &d.call) ||
-	    !list_enter(a))
+	if (!PyArg_ParseTuple(args, "O!O!O", type, &a, type, &b, &d.call) || !list_enter(a))
 		return NULL;
 	if (!list_enter(b)) {
 		a->busy = false;
@@ -634,11 +628,6 @@ static PyType_Slot list_slots[] = {
 	{ 0, NULL },
 };
 
-static PyType_Spec list_spec = { .name = "shoal._shoal.List",
-				 .basicsize = sizeof(struct py_list),
-				 .flags = Py_TPFLAGS_DEFAULT,
-				 .slots = list_slots };
-
 static PyMethodDef list_functions[] = {
 	{ "list_store", list_store, METH_VARARGS,
 	  "list_store(uri, select, options, warn, config)" },
@@ -652,7 +641,8 @@ static PyMethodDef list_functions[] = {
 
 int py_add_list(PyObject *module)
 {
-	if (py_add_type(module, &list_spec, &list_type) < 0)
+	if (py_add_type(module, PY_LIST, "shoal._shoal.List", sizeof(struct py_list), list_slots) <
+	    0)
 		return -1;
 	return PyModule_AddFunctions(module, list_functions);
 }

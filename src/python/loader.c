@@ -42,8 +42,6 @@ struct py_sample {
 	const struct shoal_sample *sample;
 };
 
-static PyTypeObject *loader_type, *batch_type, *sample_type;
-
 /* ---- Opening and closing ---- */
 
 /* On the loader's thread, which must not wait for the GIL: next() passes the message on. */
@@ -132,7 +130,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 	    py_order_spec(spec_tuple, &spec) < 0 ||
 	    py_loader_options(options_tuple, &options, &config) < 0)
 		return NULL;
-	cat = py_catalog_use(catalog);
+	cat = py_catalog_use((PyObject *)type, catalog);
 	if (!cat)
 		return NULL;
 	l = (struct loader *)PyType_GenericAlloc(type, 0);
@@ -155,9 +153,10 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 			return PyErr_NoMemory();
 		}
 	}
-	Py_BEGIN_ALLOW_THREADS rc = shoal_loader_open(cat, &spec, rank, &options, &l->loader, &err);
-	Py_END_ALLOW_THREADS if (rc < 0)
-	{
+	Py_BEGIN_ALLOW_THREADS;
+	rc = shoal_loader_open(cat, &spec, rank, &options, &l->loader, &err);
+	Py_END_ALLOW_THREADS;
+	if (rc < 0) {
 		Py_DECREF(l);
 		return py_raise(rc, &err);
 	}
@@ -174,8 +173,9 @@ static void close_now(struct loader *l)
 	l->loader = NULL;
 	l->catalog = NULL;
 	if (loader && l->pid == getpid()) {
-		Py_BEGIN_ALLOW_THREADS shoal_loader_close(loader);
-		Py_END_ALLOW_THREADS
+		Py_BEGIN_ALLOW_THREADS;
+		shoal_loader_close(loader);
+		Py_END_ALLOW_THREADS;
 	}
 	if (catalog)
 		py_catalog_done(catalog);
@@ -184,13 +184,11 @@ static void close_now(struct loader *l)
 static void loader_dealloc(PyObject *self)
 {
 	struct loader *l = (struct loader *)self;
-	PyTypeObject *type = Py_TYPE(self);
 
 	close_now(l);
 	free(l->store);
 	pthread_mutex_destroy(&l->lock);
-	py_free(type, self);
-	Py_DECREF(type);
+	py_free(self);
 }
 
 /* Whether a call may begin; it ends with l->busy = false. */
@@ -233,8 +231,10 @@ static PyObject *loader_epoch(PyObject *self, PyObject *epoch_object)
 
 	if (py_u64(epoch_object, &epoch) < 0 || !enter(l))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS rc = shoal_loader_epoch(l->loader, epoch, &err);
-	Py_END_ALLOW_THREADS l->busy = false;
+	Py_BEGIN_ALLOW_THREADS;
+	rc = shoal_loader_epoch(l->loader, epoch, &err);
+	Py_END_ALLOW_THREADS;
+	l->busy = false;
 	if (rc < 0)
 		return py_raise(rc, &err);
 	Py_RETURN_NONE;
@@ -268,7 +268,7 @@ static struct shoal_sample *copy_of(const struct shoal_batch *b)
 /* Take the batch over. It is copied if the ring has no free one for the next. */
 static PyObject *lend(struct loader *l, const struct shoal_batch *taken)
 {
-	struct py_batch *b = (struct py_batch *)PyType_GenericAlloc(batch_type, 0);
+	struct py_batch *b = py_alloc((PyObject *)l, PY_BATCH);
 	bool copy = l->nr_held >= l->prefetch;
 
 	if (!b) {
@@ -285,9 +285,11 @@ static PyObject *lend(struct loader *l, const struct shoal_batch *taken)
 		b->sample = taken->sample;
 		return (PyObject *)b;
 	}
-	Py_BEGIN_ALLOW_THREADS b->copy = copy_of(taken);
+	Py_BEGIN_ALLOW_THREADS;
+	b->copy = copy_of(taken);
 	shoal_loader_give_back(l->loader, taken);
-	Py_END_ALLOW_THREADS b->sample = b->copy;
+	Py_END_ALLOW_THREADS;
+	b->sample = b->copy;
 	if (!b->copy) {
 		Py_DECREF(b);
 		return PyErr_NoMemory();
@@ -298,7 +300,6 @@ static PyObject *lend(struct loader *l, const struct shoal_batch *taken)
 static void batch_dealloc(PyObject *self)
 {
 	struct py_batch *b = (struct py_batch *)self;
-	PyTypeObject *type = Py_TYPE(self);
 	struct loader *l = b->loader;
 
 	if (l) {
@@ -310,8 +311,7 @@ static void batch_dealloc(PyObject *self)
 		Py_DECREF(l);
 	}
 	free(b->copy);
-	py_free(type, self);
-	Py_DECREF(type);
+	py_free(self);
 }
 
 /* next(): a Batch, or None at the end of the epoch. */
@@ -326,15 +326,20 @@ static PyObject *loader_next(PyObject *self, PyObject *unused)
 	(void)unused;
 	if (!enter(l))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS rc = shoal_loader_next(l->loader, &batch, &err);
+	Py_BEGIN_ALLOW_THREADS;
+	rc = shoal_loader_next(l->loader, &batch, &err);
 	/* Views of the held batch exist: it stays, as a copy would. */
 	if (rc == -EBUSY) {
 		load_exceed(l->loader);
 		rc = shoal_loader_next(l->loader, &batch, &err);
 	}
-	Py_END_ALLOW_THREADS if (rc < 0) py_raise(rc, &err);
-	else if (rc == 1) result = lend(l, batch);
-	else Py_INCREF(result = Py_None);
+	Py_END_ALLOW_THREADS;
+	if (rc < 0)
+		py_raise(rc, &err);
+	else if (rc == 1)
+		result = lend(l, batch);
+	else
+		Py_INCREF(result = Py_None);
 	l->busy = false;
 	return result;
 }
@@ -391,9 +396,10 @@ static PyObject *loader_expect(PyObject *self, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "O&O&", py_u64_arg, &steps, py_u64_arg, &rank) || !enter(l))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS rc =
-		load_sums_expect(load_order(l->loader), steps, rank, &sums, &err);
-	Py_END_ALLOW_THREADS l->busy = false;
+	Py_BEGIN_ALLOW_THREADS;
+	rc = load_sums_expect(load_order(l->loader), steps, rank, &sums, &err);
+	Py_END_ALLOW_THREADS;
+	l->busy = false;
 	if (rc < 0)
 		return py_raise(rc, &err);
 	return Py_BuildValue("KKK", (unsigned long long)sums.nr, (unsigned long long)sums.ids[0],
@@ -427,7 +433,7 @@ static PyObject *batch_item(PyObject *self, Py_ssize_t i)
 		PyErr_SetString(PyExc_IndexError, "the batch has no such sample");
 		return NULL;
 	}
-	s = (struct py_sample *)PyType_GenericAlloc(sample_type, 0);
+	s = py_alloc(self, PY_SAMPLE);
 	if (!s)
 		return NULL;
 	Py_INCREF((PyObject *)b);
@@ -547,8 +553,9 @@ static PyObject *batch_stack(PyObject *self, PyObject *args)
 		return NULL;
 	fits = width >= 0 && (b->nr == 0 || width <= out.len / b->nr);
 	if (fits) {
-		Py_BEGIN_ALLOW_THREADS copy_rows(b, out.buf, (size_t)width, fill);
-		Py_END_ALLOW_THREADS
+		Py_BEGIN_ALLOW_THREADS;
+		copy_rows(b, out.buf, (size_t)width, fill);
+		Py_END_ALLOW_THREADS;
 	}
 	PyBuffer_Release(&out);
 	if (!fits) {
@@ -562,11 +569,8 @@ static PyObject *batch_stack(PyObject *self, PyObject *args)
 
 static void sample_dealloc(PyObject *self)
 {
-	PyTypeObject *type = Py_TYPE(self);
-
 	Py_XDECREF((PyObject *)((struct py_sample *)self)->batch);
-	py_free(type, self);
-	Py_DECREF(type);
+	py_free(self);
 }
 
 /* Writable: until the batch is given back, only the holder uses its memory. */
@@ -651,23 +655,13 @@ static PyType_Slot sample_slots[] = {
 	{ 0, NULL },
 };
 
-static PyType_Spec loader_spec = { .name = "shoal._shoal.Loader",
-				   .basicsize = sizeof(struct loader),
-				   .flags = Py_TPFLAGS_DEFAULT,
-				   .slots = loader_slots };
-static PyType_Spec batch_spec = { .name = "shoal._shoal.Batch",
-				  .basicsize = sizeof(struct py_batch),
-				  .flags = Py_TPFLAGS_DEFAULT,
-				  .slots = batch_slots };
-static PyType_Spec sample_spec = { .name = "shoal._shoal.Sample",
-				   .basicsize = sizeof(struct py_sample),
-				   .flags = Py_TPFLAGS_DEFAULT,
-				   .slots = sample_slots };
-
 int py_add_loader(PyObject *module)
 {
-	if (py_add_type(module, &loader_spec, &loader_type) < 0 ||
-	    py_add_type(module, &batch_spec, &batch_type) < 0)
+	if (py_add_type(module, PY_LOADER, "shoal._shoal.Loader", sizeof(struct loader),
+			loader_slots) < 0 ||
+	    py_add_type(module, PY_BATCH, "shoal._shoal.Batch", sizeof(struct py_batch),
+			batch_slots) < 0)
 		return -1;
-	return py_add_type(module, &sample_spec, &sample_type);
+	return py_add_type(module, PY_SAMPLE, "shoal._shoal.Sample", sizeof(struct py_sample),
+			   sample_slots);
 }

@@ -50,39 +50,56 @@ void py_refuse_type(const char *needed, PyObject *object)
 	Py_XDECREF(name);
 }
 
-void py_free(PyTypeObject *type, PyObject *self)
-{
-	freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+struct state {
+	PyTypeObject *type[PY_TYPES];
+};
 
-	free_object(self);
-}
-
-int py_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **ret_type)
+int py_add_type(PyObject *module, enum py_type which, const char *name, size_t size,
+		PyType_Slot *slots)
 {
-	const char *dot = strrchr(spec->name, '.');
+	PyType_Spec spec = {
+		.name = name, .basicsize = (int)size, .flags = Py_TPFLAGS_DEFAULT, .slots = slots
+	};
+	struct state *s = PyModule_GetState(module);
 	bool makes = false;
-	PyObject *type;
 
-	for (const PyType_Slot *slot = spec->slots; !makes && slot->slot; slot++)
+	for (const PyType_Slot *slot = slots; !makes && slot->slot; slot++)
 		makes = slot->slot == Py_tp_new;
 #ifdef Py_TPFLAGS_DISALLOW_INSTANTIATION
 	if (!makes) /* only this module creates these: one without its handle would be useless */
-		spec->flags |= Py_TPFLAGS_DISALLOW_INSTANTIATION;
+		spec.flags |= Py_TPFLAGS_DISALLOW_INSTANTIATION;
 #endif
-	type = PyType_FromSpec(spec);
-	if (!type)
+	s->type[which] = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+	if (!s->type[which])
 		return -1;
-	*ret_type = (PyTypeObject *)type;
 #ifndef Py_TPFLAGS_DISALLOW_INSTANTIATION /* before Python 3.10 */
 	if (!makes)
-		(*ret_type)->tp_new = NULL;
+		s->type[which]->tp_new = NULL;
 #endif
-	Py_INCREF(type); /* the module takes one reference, and we keep one */
-	if (PyModule_AddObject(module, dot ? dot + 1 : spec->name, type) < 0) {
-		Py_DECREF(type);
-		return -1;
-	}
-	return 0;
+	return PyModule_AddType(module, s->type[which]);
+}
+
+PyTypeObject *py_type(PyObject *near, enum py_type which)
+{
+	PyTypeObject *type = PyType_Check(near) ? (PyTypeObject *)near : Py_TYPE(near);
+	const struct state *s =
+		PyModule_Check(near) ? PyModule_GetState(near) : PyType_GetModuleState(type);
+
+	return s->type[which];
+}
+
+void *py_alloc(PyObject *near, enum py_type which)
+{
+	return PyType_GenericAlloc(py_type(near, which), 0);
+}
+
+void py_free(PyObject *self)
+{
+	PyTypeObject *type = Py_TYPE(self);
+	freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+
+	free_object(self);
+	Py_DECREF((PyObject *)type);
 }
 
 static PyObject *catch_sigbus(PyObject *module, PyObject *unused)
@@ -99,25 +116,52 @@ static PyMethodDef functions[] = {
 	{ NULL, NULL, 0, NULL },
 };
 
+static int module_exec(PyObject *module)
+{
+	static int (*const add[])(PyObject *) = { py_add_catalog, py_add_column, py_add_order,
+						  py_add_loader,  py_add_reader, py_add_index,
+						  py_add_list,    py_add_plain,  py_add_shared,
+						  py_add_store };
+
+	for (size_t i = 0; i < sizeof(add) / sizeof(*add); i++)
+		if (add[i](module) < 0)
+			return -1;
+	return PyModule_AddStringConstant(module, "version", shoal_version());
+}
+
+static int module_traverse(PyObject *module, visitproc visit, void *arg)
+{
+	struct state *s = PyModule_GetState(module);
+
+	for (int i = 0; i < PY_TYPES; i++)
+		Py_VISIT(s->type[i]);
+	return 0;
+}
+
+static int module_clear(PyObject *module)
+{
+	struct state *s = PyModule_GetState(module);
+
+	for (int i = 0; i < PY_TYPES; i++)
+		Py_CLEAR(s->type[i]);
+	return 0;
+}
+
 PyMODINIT_FUNC PyInit__shoal(void);
 
 PyMODINIT_FUNC PyInit__shoal(void)
 {
+	static PyModuleDef_Slot slots[] = { { Py_mod_exec, module_exec }, { 0, NULL } };
 	static struct PyModuleDef definition = {
-		PyModuleDef_HEAD_INIT, .m_name = "_shoal",
-		.m_doc = "Handles of libshoal. Use the package shoal.", .m_size = -1,
-		.m_methods = functions
+		PyModuleDef_HEAD_INIT,
+		.m_name = "_shoal",
+		.m_doc = "Handles of libshoal. Use the package shoal.",
+		.m_size = sizeof(struct state),
+		.m_methods = functions,
+		.m_slots = slots,
+		.m_traverse = module_traverse,
+		.m_clear = module_clear,
 	};
-	PyObject *module = PyModule_Create(&definition);
 
-	if (!module)
-		return NULL;
-	if (PyModule_AddStringConstant(module, "version", shoal_version()) < 0 ||
-	    py_add_catalog(module) < 0 || py_add_column(module) < 0 || py_add_order(module) < 0 ||
-	    py_add_loader(module) < 0 || py_add_reader(module) < 0 || py_add_index(module) < 0 || py_add_list(module) < 0 ||
-	    py_add_plain(module) < 0 || py_add_shared(module) < 0 || py_add_store(module) < 0) {
-		Py_DECREF(module);
-		return NULL;
-	}
-	return module;
+	return PyModuleDef_Init(&definition);
 }

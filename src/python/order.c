@@ -8,8 +8,6 @@ struct order {
 	PyObject_HEAD struct shoal_order *order;
 };
 
-static PyTypeObject *order_type;
-
 static struct shoal_order *py_order_of(PyObject *self)
 {
 	return ((struct order *)self)->order;
@@ -63,11 +61,8 @@ static PyObject *order_new(PyTypeObject *type, PyObject *args, PyObject *keyword
 
 static void order_dealloc(PyObject *self)
 {
-	PyTypeObject *type = Py_TYPE(self);
-
 	shoal_order_free(py_order_of(self));
-	py_free(type, self);
-	Py_DECREF(type);
+	py_free(self);
 }
 
 static PyObject *order_set_epoch(PyObject *self, PyObject *epoch_object)
@@ -124,9 +119,11 @@ static PyObject *order_batches(PyObject *self, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "O&O&w*", py_u64_arg, &step, py_u64_arg, &rank, &out))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS nr = py_order_fill(py_order_of(self), step, rank, out.buf,
-						  (uint64_t)out.len / sizeof(uint64_t));
-	Py_END_ALLOW_THREADS PyBuffer_Release(&out);
+	Py_BEGIN_ALLOW_THREADS;
+	nr = py_order_fill(py_order_of(self), step, rank, out.buf,
+			   (uint64_t)out.len / sizeof(uint64_t));
+	Py_END_ALLOW_THREADS;
+	PyBuffer_Release(&out);
 	if (nr < 0) {
 		PyErr_SetString(PyExc_IndexError, "there is no such rank or step");
 		return NULL;
@@ -142,9 +139,11 @@ static PyObject *order_at(PyObject *self, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "w*", &view))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS rc = shoal_order_at(py_order_of(self), view.buf,
-						   (size_t)view.len / sizeof(uint64_t), view.buf);
-	Py_END_ALLOW_THREADS PyBuffer_Release(&view);
+	Py_BEGIN_ALLOW_THREADS;
+	rc = shoal_order_at(py_order_of(self), view.buf, (size_t)view.len / sizeof(uint64_t),
+			    view.buf);
+	Py_END_ALLOW_THREADS;
+	PyBuffer_Release(&view);
 	if (rc < 0) {
 		PyErr_SetString(PyExc_IndexError, "a position is past the end of the epoch");
 		return NULL;
@@ -191,7 +190,6 @@ static PyObject *resume(PyObject *module, PyObject *args)
 	PyObject *tuple;
 	int rc;
 
-	(void)module;
 	if (!PyArg_ParseTuple(args, "O!(O&O&O&sO&O&)s", &PyTuple_Type, &tuple, py_u64_arg,
 			      &state.seed, py_u64_arg, &state.epoch, py_u64_arg, &state.consumed,
 			      &saved, py_u64_arg, &state.nr_ranks, py_u64_arg, &state.order,
@@ -204,7 +202,7 @@ static PyObject *resume(PyObject *module, PyObject *args)
 	}
 	memcpy(state.digest, saved, strlen(saved) + 1);
 	rc = shoal_order_resume(&spec, &state, digest, &order, &err);
-	return rc < 0 ? py_raise(rc, &err) : wrap(order_type, order);
+	return rc < 0 ? py_raise(rc, &err) : wrap(py_type(module, PY_ORDER), order);
 }
 
 static PyMethodDef methods[] = {
@@ -225,11 +223,6 @@ static PyType_Slot slots[] = {
 	{ 0, NULL },
 };
 
-static PyType_Spec type_spec = { .name = "shoal._shoal.Order",
-				 .basicsize = sizeof(struct order),
-				 .flags = Py_TPFLAGS_DEFAULT,
-				 .slots = slots };
-
 static PyMethodDef functions[] = {
 	{ "resume", resume, METH_VARARGS, "resume(spec, state, digest): an order that continues." },
 	{ NULL, NULL, 0, NULL },
@@ -237,7 +230,7 @@ static PyMethodDef functions[] = {
 
 int py_add_order(PyObject *module)
 {
-	if (py_add_type(module, &type_spec, &order_type) < 0)
+	if (py_add_type(module, PY_ORDER, "shoal._shoal.Order", sizeof(struct order), slots) < 0)
 		return -1;
 	return PyModule_AddFunctions(module, functions);
 }

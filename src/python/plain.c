@@ -119,7 +119,8 @@ static PyObject *count_plain(PyObject *module, PyObject *args)
 	if (!PyArg_ParseTuple(args, "O!pO!", &PyList_Type, &items, &pairs, &PyFrozenSet_Type,
 			      &w.atoms))
 		return NULL;
-#ifndef Py_GIL_DISABLED /* without the GIL reference counts are meaningless, so nothing is plain */
+#ifndef Py_GIL_DISABLED /* without the GIL reference counts are meaningless, so nothing is plain \
+			 */
 	for (; nr < PyList_Size(items); nr++) {
 		PyObject *item = PyList_GetItem(items, nr);
 		bool plain;

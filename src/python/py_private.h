@@ -29,8 +29,35 @@ int py_u64_arg(PyObject *object, void *ret_value);
 /* Raise TypeError: "@needed, not TYPE". */
 void py_refuse_type(const char *needed, PyObject *object);
 
-/* The end of a dealloc function: free @self, of @type. */
-void py_free(PyTypeObject *type, PyObject *self);
+/* ---- Types: kept in the state of the module ---- */
+
+enum py_type {
+	PY_CATALOG,
+	PY_CURSOR,
+	PY_LIST,
+	PY_COLUMN,
+	PY_COLUMN_WRITER,
+	PY_BATCHES,
+	PY_ORDER,
+	PY_LOADER,
+	PY_BATCH,
+	PY_SAMPLE,
+	PY_READER,
+	PY_TYPES
+};
+
+/* Create a type and add it to the module. @name is static and starts with "shoal._shoal.". */
+int py_add_type(PyObject *module, enum py_type which, const char *name, size_t size,
+		PyType_Slot *slots);
+
+/* A type of the module. @near is that module, one of its types or an object of one of them. */
+PyTypeObject *py_type(PyObject *near, enum py_type which);
+
+/* A new zeroed object of a type; NULL with an exception. */
+void *py_alloc(PyObject *near, enum py_type which);
+
+/* The end of a tp_dealloc. */
+void py_free(PyObject *self);
 
 /* ---- Catalogs ---- */
 
@@ -39,10 +66,9 @@ struct py_catalog {
 	Py_ssize_t nr_users; /* cursors, loaders and calls that use it: it must not be closed */
 };
 
-extern PyTypeObject *py_catalog_type;
-
-/* The catalog of @object, in use until py_catalog_done(); NULL with an exception. */
-struct shoal_catalog *py_catalog_use(PyObject *object);
+/* The catalog of @object, in use until py_catalog_done(); NULL with an exception. @near: as for
+ * py_type(). */
+struct shoal_catalog *py_catalog_use(PyObject *near, PyObject *object);
 void py_catalog_done(PyObject *object);
 
 /* ---- Orders ---- */
@@ -70,8 +96,5 @@ int py_add_plain(PyObject *module);
 int py_add_reader(PyObject *module);
 int py_add_shared(PyObject *module);
 int py_add_store(PyObject *module);
-
-/* Make a type of @spec, add it to the module, and keep it in @ret_type. */
-int py_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **ret_type);
 
 #endif

@@ -8,8 +8,6 @@ struct reader {
 	struct shoal_reader *reader;
 };
 
-static PyTypeObject *reader_type;
-
 static struct shoal_reader *py_reader_of(PyObject *self)
 {
 	return ((struct reader *)self)->reader;
@@ -31,7 +29,7 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 	if (!PyArg_ParseTuple(args, "Ozp|O", &catalog, &store, &if_match, &config_tuple) ||
 	    py_store_config(config_tuple, &room, &config) < 0)
 		return NULL;
-	cat = py_catalog_use(catalog);
+	cat = py_catalog_use((PyObject *)type, catalog);
 	if (!cat)
 		return NULL;
 	r = (struct reader *)PyType_GenericAlloc(type, 0);
@@ -40,11 +38,12 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 		return NULL;
 	}
 	r->catalog = catalog;
-	Py_BEGIN_ALLOW_THREADS rc = shoal_reader_open(cat, store, config, &r->reader, &err);
+	Py_BEGIN_ALLOW_THREADS;
+	rc = shoal_reader_open(cat, store, config, &r->reader, &err);
 	if (rc == 0 && if_match)
 		rc = shoal_reader_if_match(r->reader, &err);
-	Py_END_ALLOW_THREADS if (rc < 0)
-	{
+	Py_END_ALLOW_THREADS;
+	if (rc < 0) {
 		Py_DECREF(r);
 		return py_raise(rc, &err);
 	}
@@ -53,13 +52,10 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 
 static void reader_dealloc(PyObject *self)
 {
-	PyTypeObject *type = Py_TYPE(self);
-
 	shoal_reader_close(py_reader_of(self));
 	if (((struct reader *)self)->catalog)
 		py_catalog_done(((struct reader *)self)->catalog);
-	py_free(type, self);
-	Py_DECREF(type);
+	py_free(self);
 }
 
 static int find_sizes(struct shoal_reader *reader, struct shoal_read *reads, size_t nr,
@@ -127,13 +123,15 @@ static PyObject *reader_read(PyObject *self, PyObject *args)
 	Py_DECREF(sequence);
 	if (!reads || rc < 0)
 		goto out;
-	Py_BEGIN_ALLOW_THREADS rc = find_sizes(py_reader_of(self), reads, nr, &err);
-	Py_END_ALLOW_THREADS if (rc == 0) list =
-		py_reader_make_room(reads, nr, writable, (char *)(reads + nr));
+	Py_BEGIN_ALLOW_THREADS;
+	rc = find_sizes(py_reader_of(self), reads, nr, &err);
+	Py_END_ALLOW_THREADS;
+	if (rc == 0)
+		list = py_reader_make_room(reads, nr, writable, (char *)(reads + nr));
 	if (list) {
-		Py_BEGIN_ALLOW_THREADS rc =
-			shoal_reader_read(py_reader_of(self), reads, nr, in_flight, &err);
-		Py_END_ALLOW_THREADS
+		Py_BEGIN_ALLOW_THREADS;
+		rc = shoal_reader_read(py_reader_of(self), reads, nr, in_flight, &err);
+		Py_END_ALLOW_THREADS;
 	}
 	if (rc < 0) {
 		py_raise(rc, &err);
@@ -152,8 +150,10 @@ static PyObject *reader_size(PyObject *self, PyObject *id_object)
 
 	if (py_u64(id_object, &id) < 0)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS rc = shoal_reader_size(py_reader_of(self), id, &size, &err);
-	Py_END_ALLOW_THREADS return rc < 0 ? py_raise(rc, &err) : PyLong_FromUnsignedLongLong(size);
+	Py_BEGIN_ALLOW_THREADS;
+	rc = shoal_reader_size(py_reader_of(self), id, &size, &err);
+	Py_END_ALLOW_THREADS;
+	return rc < 0 ? py_raise(rc, &err) : PyLong_FromUnsignedLongLong(size);
 }
 
 static PyMethodDef methods[] = {
@@ -169,12 +169,7 @@ static PyType_Slot slots[] = {
 	{ 0, NULL },
 };
 
-static PyType_Spec type_spec = { .name = "shoal._shoal.Reader",
-				 .basicsize = sizeof(struct reader),
-				 .flags = Py_TPFLAGS_DEFAULT,
-				 .slots = slots };
-
 int py_add_reader(PyObject *module)
 {
-	return py_add_type(module, &type_spec, &reader_type);
+	return py_add_type(module, PY_READER, "shoal._shoal.Reader", sizeof(struct reader), slots);
 }

@@ -1,4 +1,5 @@
 import gc
+import importlib.util
 import os
 import pickle
 import subprocess
@@ -221,3 +222,15 @@ def test_who_gives_a_dataset_in_place_of_its_catalog_hears_of_index(tmp_path):
     for path, words in ((tmp_path, "make a catalog of its files"), (tmp_path / "names.txt", "if it is a list of names")):
         with pytest.raises(shoal.Error, match=words + r".* with shoal\.index\('%s', '%s\.cat'\)$" % (path, path)):
             shoal.Catalog(path)
+
+
+def test_each_instance_of_the_module_has_types_of_its_own(files):
+    spec = importlib.util.find_spec("shoal._shoal")
+    second = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(second)
+    assert second.Catalog is not shoal._shoal.Catalog
+    path, catalog = os.fsencode(files), shoal.Catalog(files)
+    with pytest.raises(TypeError, match="a catalog is needed, not shoal._shoal.Catalog"):
+        second.Reader(shoal._shoal.Catalog(path), None, False)
+    other = second.Catalog(path)
+    assert second.Reader(other, None, False) and list(other.cursor(0, 1)) == [catalog.name_bytes(0)]
