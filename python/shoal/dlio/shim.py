@@ -152,6 +152,18 @@ class Plan:
         return kept
 
 
+    def changes(self):
+        """Overrides once more as KEY=VALUE: in a file Shoal only warns of a key that it does not know, and here it refuses."""
+        kept, found = self.for_shoal(), []
+        for _, key, _ in self.arguments.overrides:
+            value = kept
+            for part in key.split("."):
+                value = value.get(part) if isinstance(value, dict) else None
+            if isinstance(value, (bool, int, float, str)):
+                found.append("%s=%s" % (key, str(value).lower() if isinstance(value, bool) else value))
+        return list(dict.fromkeys(found))
+
+
 # ---- What DLIO and Hydra would have written
 
 
@@ -235,10 +247,10 @@ def _commands(plan, path):
     """What to start, for which part."""
     own = [option for option in plan.options if option != "--direct"]
     if plan.generate:
-        yield "Generating data", [_shoal(), "datagen", path, "--data", plan.data, "--no-catalog", *own]
+        yield "Generating data", [_shoal(), "datagen", path, "--data", plan.data, "--no-catalog", *own, *plan.changes()]
     if plan.train:
         drop = ["--drop-cache"] if "DLIO_DROP_CACHES_TIMEOUT" in os.environ and "://" not in plan.data else []
-        yield "Training", [_shoal(), "run", path, "--data", plan.data, "--results", plan.results, *plan.options, *drop]
+        yield "Training", [_shoal(), "run", path, "--data", plan.data, "--results", plan.results, *plan.options, *drop, *plan.changes()]
 
 
 def _start(plan, log, path):

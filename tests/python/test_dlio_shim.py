@@ -1,0 +1,190 @@
+"""The dlio_benchmark that Shoal serves, with command lines as mlpstorage 2.0 and 3.0 write them."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+yaml = pytest.importorskip("yaml")
+SHOAL = os.environ.get("SHOAL", "shoal")
+if not shutil.which(SHOAL):
+    pytest.skip("no command 'shoal': it is named in SHOAL", allow_module_level=True)
+
+# mlpstorage adds for each model a workload that only generates.
+DATAGEN = {"unet3d": "npz", "retinanet": "jpeg", "resnet50": "tfrecord", "cosmoflow": "tfrecord"}
+# What mlpstorage writes after the workload: {out}, {data} and {conf} are its folders. The last are of --params.
+RECORDED = [
+    "workload={model}_datagen ++hydra.run.dir={out} ++hydra.output_subdir=dlio_config ++workload.dataset.num_files_train={files} "
+    "++workload.dataset.data_folder={data}/{model} --config-dir={conf}",
+    "workload={model}_{kind} ++hydra.run.dir={out} ++hydra.output_subdir=dlio_config ++workload.dataset.num_files_train={files} "
+    "++workload.dataset.data_folder={data}/{model} ++workload.dataset.skip_listing=True ++workload.dataset.listing_validation_interval=1 "
+    "++workload.train.epochs=2 ++workload.reader.batch_size=2 ++workload.train.computation_time=0.001 --config-dir={conf}",
+]
+SMALL = "++workload.dataset.record_length_bytes=4096 ++workload.dataset.record_length_bytes_stdev=0 ++workload.dataset.num_samples_per_file={samples}"
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bin")
+    done = subprocess.run([sys.executable, "-m", "shoal.dlio.shim", "install", str(folder)], stdout=subprocess.PIPE, text=True, check=True)
+    assert str(folder) in done.stdout
+    return str(folder / "dlio_benchmark")
+
+
+@pytest.fixture(scope="module")
+def conf(tmp_path_factory):
+    """A --config-dir with the workloads that Shoal ships, and mlpstorage's for data generation."""
+    folder = tmp_path_factory.mktemp("conf")
+    (folder / "workload").mkdir()
+    for name in ("unet3d_b200", "retinanet_b200", "resnet50_h100", "cosmoflow_h100"):
+        text = subprocess.run([SHOAL, "workloads", name], stdout=subprocess.PIPE, text=True, check=True).stdout
+        (folder / "workload" / (name + ".yaml")).write_text(text)
+        model = name.split("_")[0]
+        (folder / "workload" / (model + "_datagen.yaml")).write_text(yaml.safe_dump({
+            "model": {"name": model}, "framework": "pytorch", "workflow": {"generate_data": True, "train": False, "checkpoint": False},
+            "dataset": {"data_folder": "data", "format": DATAGEN[model], "num_files_train": 8, "num_samples_per_file": 1,
+                        "record_length_bytes": 1000}}))
+    return folder
+
+
+def start(command, line, ranks=1, where=None, **variables):
+    mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)] if ranks > 1 else []
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("OMPI_", "PMIX_", "PMI_", "DLIO_"))}
+    return subprocess.run([*mpirun, command, *line.split()], cwd=where, env={**env, "SHOAL": os.path.abspath(shutil.which(SHOAL)), **variables},
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+
+
+def fill(line, conf, folder, out, **fields):
+    return line.format(conf=conf, data=folder / "data", out=out, **fields)
+
+
+@pytest.mark.parametrize("model, kind, samples, ranks", [("unet3d", "b200", 1, 2), ("retinanet", "b200", 1, 1), ("resnet50", "h100", 4, 1),
+                                                          ("cosmoflow", "h100", 1, 1)])
+def test_what_mlpstorage_starts_writes_what_it_looks_for(command, conf, tmp_path, model, kind, samples, ranks):
+    if ranks > 1 and not shutil.which("mpirun"):
+        pytest.skip("no mpirun")
+    fields = {"model": model, "kind": kind, "files": 16, "samples": samples}
+    generated, ran = (fill(line + " " + SMALL, conf, tmp_path, tmp_path / out, **fields) for line, out in zip(RECORDED, ("gen", "run")))
+    done = start(command, generated, ranks)
+    assert done.returncode == 0, done.stderr
+    assert len(os.listdir(tmp_path / "data" / model / "train")) == 16
+    assert sorted(os.listdir(tmp_path / "gen")) == ["dlio.log", "dlio_config"]
+    done = start(command, ran, ranks)
+    assert done.returncode == 0, done.stderr
+    assert sorted(os.listdir(tmp_path / "run" / "dlio_config")) == ["config.yaml", "hydra.yaml", "overrides.yaml"]
+    files = os.listdir(tmp_path / "run")
+    assert {"dlio.log", "summary.json", *("%d_%s.json" % (r, name) for r in range(ranks) for name in ("output", "per_epoch_stats"))} <= set(files)
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["num_accelerators"] == ranks and summary["num_files_train"] == 16 and len(summary["metric"]["train_au_percentage"]) == 2
+    for text in (done.stdout, (tmp_path / "run" / "dlio.log").read_text()):
+        for words in ("Running DLIO [Training] with %d process(es)" % ranks, "Starting epoch 2", "Ending epoch 2",
+                      "[METRIC] Number of Simulated Accelerators: %d" % ranks, "[METRIC] Training Accelerator Utilization [AU] (%): ",
+                      "train_au_meet_expectation: "):
+            assert text.count(words) == 1, words
+
+
+def test_the_configuration_is_as_it_was_asked_for(command, conf, tmp_path):
+    line = fill(RECORDED[0], conf, tmp_path, tmp_path / "gen", model="unet3d", files=8) + " ++workload.reader.read_threads=3 +workload.train.seed=5"
+    assert start(command, line + " ~workload.dataset.record_length_bytes ++workload.dataset.record_length_bytes='500'").returncode == 0
+    config = yaml.safe_load((tmp_path / "gen" / "dlio_config" / "config.yaml").read_text())
+    assert config["workload"]["dataset"] == {"data_folder": str(tmp_path / "data" / "unet3d"), "format": "npz", "num_files_train": 8,
+                                             "num_samples_per_file": 1, "record_length_bytes": "500"}
+    assert config["workload"]["reader"] == {"read_threads": 3} and config["workload"]["train"] == {"seed": 5}
+    overrides = yaml.safe_load((tmp_path / "gen" / "dlio_config" / "overrides.yaml").read_text())
+    assert overrides[0] == "workload=unet3d_datagen" and "++workload.reader.read_threads=3" in overrides
+    assert not any("hydra" in text for text in overrides)
+    hydra = yaml.safe_load((tmp_path / "gen" / "dlio_config" / "hydra.yaml").read_text())["hydra"]
+    assert hydra["run"]["dir"] == str(tmp_path / "gen") and hydra["runtime"]["choices"]["workload"] == "unet3d_datagen"
+    assert hydra["overrides"]["hydra"] == ["++hydra.run.dir=%s" % (tmp_path / "gen"), "++hydra.output_subdir=dlio_config"]
+
+
+def test_hydras_own_places_and_a_config_of_ones_own(command, conf, tmp_path):
+    (conf / "mine.yaml").write_text(yaml.safe_dump({"defaults": ["_self_", {"workload": "retinanet_datagen"}], "hydra": {"run": {"dir": "here"}},
+                                                    "workload": {"dataset": {"num_files_train": 4, "data_folder": "files"}}}))
+    assert start(command, "--config-dir %s --config-name mine" % conf, where=tmp_path).returncode == 0
+    assert sorted(os.listdir(tmp_path / "here")) == [".hydra", "dlio.log"] and len(os.listdir(tmp_path / "files" / "train")) == 4
+    line = "--config-dir %s workload=retinanet_datagen ++workload.output.folder=there ++workload.dataset.data_folder=more hydra.output_subdir=null" % conf
+    assert start(command, line, where=tmp_path).returncode == 0
+    assert os.listdir(tmp_path / "there") == ["dlio.log"]
+
+
+def test_data_is_generated_and_then_read_in_one_start(command, conf, tmp_path):
+    line = fill(RECORDED[1], conf, tmp_path, tmp_path / "run", model="retinanet", kind="b200", files=8) + " " + SMALL.format(samples=1)
+    done = start(command, line + " ++workload.workflow.generate_data=True ++workload.dataset.skip_listing=False")
+    assert done.returncode == 0 and "Generation done" in done.stdout and (tmp_path / "run" / "summary.json").exists()
+
+
+def test_a_run_that_fails_is_told_by_its_status(command, conf, tmp_path):
+    line = fill(RECORDED[1], conf, tmp_path, tmp_path / "run", model="retinanet", kind="b200", files=8)
+    done = start(command, line)  # there is no data
+    assert done.returncode == 1 and "shoal run:" in done.stderr and not (tmp_path / "run" / "summary.json").exists()
+
+
+BASE = "--config-dir={conf} workload=retinanet_b200 hydra.run.dir={out} "
+
+
+@pytest.mark.parametrize("line, words", [
+    ("--config-dir={conf}", "workload: say which"),
+    ("--config-dir={conf} workload=nothing", "workload=nothing: there is no such file in workload/"),
+    ("--config-dir={conf}/none workload=retinanet_b200", "--config-dir: there is no directory"),
+    ("--config-dir", "--config-dir: a value must follow"),
+    ("--config-dir={conf} --config-name=none", "none.yaml: No such file"),
+    (BASE + "--multirun", "--multirun: Shoal's dlio_benchmark has no such option"),
+    (BASE + "what", "what: this is not an override of Hydra's"),
+    (BASE + "hydra.launcher.n_jobs=3", "hydra.launcher.n_jobs: Shoal's dlio_benchmark takes"),
+    (BASE + "+hydra.callbacks.a._target_=b.C", "hydra.callbacks.a._target_: Shoal's"),
+    (BASE + "model=other", "model: Shoal's dlio_benchmark takes"),
+    (BASE + "++workload.workflow.checkpoint=True", "workload.workflow.checkpoint: Shoal writes no checkpoints"),
+    (BASE + "++workload.workflow.profiling=true", "workload.workflow.profiling: Shoal has no profilers"),
+    (BASE + "++workload.workflow.train=maybe", "workload.workflow.train: must be True or False"),
+    (BASE + "++workload.workflow.train=False", "workload.workflow: neither generate_data nor train"),
+    (BASE + "++workload.storage.storage_type=aistore", "workload.storage.storage_type: Shoal reads local_fs, direct_fs and s3, not aistore"),
+    (BASE + "++workload.storage.wheels=4", "workload.storage.wheels: Shoal has no such key"),
+    (BASE + "++workload.storage.storage_type=s3 ++workload.storage.storage_options.columns=a", "workload.storage.storage_options.columns: Shoal"),
+    (BASE + "++workload.reader.data_loader_classname=a.B", "workload.reader.data_loader_classname: Shoal reads by itself"),
+    (BASE + "~workload.reader.nothing", "~workload.reader.nothing: the workload has no such key"),
+    (BASE + "++workload.framework.name=a", "workload.framework.name: 'framework' is not a section"),
+])
+def test_what_shoal_cannot_do_is_refused_by_name(command, conf, tmp_path, line, words):
+    done = start(command, line.format(conf=conf, out=tmp_path / "run"), where=tmp_path)
+    assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_key_that_shoal_does_not_know_is_refused_by_its_name(command, conf, tmp_path):
+    done = start(command, (BASE + "++workload.dataset.wheels=4").format(conf=conf, out=tmp_path / "run"), where=tmp_path)
+    assert done.returncode == 1 and "dataset.wheels" in done.stderr and not (tmp_path / "run" / "summary.json").exists()
+
+
+def test_several_ranks_need_a_folder(command, conf, tmp_path):
+    done = start(command, "--config-dir=%s workload=retinanet_b200" % conf, where=tmp_path, OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_SIZE="2")
+    assert done.returncode == 2 and "hydra.run.dir: must be given for 2 ranks" in done.stderr
+
+
+@pytest.mark.parametrize("overrides, options", [
+    ("++workload.storage.storage_type=direct_fs ++workload.storage.storage_root=/d ++workload.dataset.data_folder=m "
+     "++workload.storage.storage_options.uri_scheme=direct ++workload.storage.storage_options.storage_library=s3dlio",
+     ["--data", "/d/m", "--results", "R", "--direct"]),
+    ("++workload.storage.storage_type=s3 ++workload.storage.storage_root=bucket ++workload.dataset.data_folder=a/m "
+     "++workload.storage.s3_force_path_style=true ++workload.storage.storage_options.endpoint_url=http://h:9",
+     ["--data", "s3" + "://bucket/a/m", "--results", "R", "--endpoint", "http://h:9", "--bucket-style", "path"]),
+    ("++workload.storage.storage_root=/d ++workload.dataset.data_folder=m", ["--data", "/d/m", "--results", "R"]),
+])
+def test_where_data_is_follows_from_the_storage_keys(conf, monkeypatch, overrides, options):
+    from shoal.dlio import shim
+
+    monkeypatch.setenv("SHOAL", "shoal")
+    monkeypatch.delenv("DLIO_DROP_CACHES_TIMEOUT", raising=False)
+    plan = shim.Plan(shim.Arguments(["--config-dir=%s" % conf, "workload=retinanet_b200", "hydra.run.dir=R", *overrides.split()]))
+    assert [command for _, command in shim._commands(plan, "W")] == [["shoal", "run", "W", *options]]
+    assert "storage" not in plan.for_shoal() and "data_folder" not in plan.for_shoal()["dataset"]
+    monkeypatch.setenv("DLIO_DROP_CACHES_TIMEOUT", "30")
+    assert ("--drop-cache" in next(shim._commands(plan, "W"))[1]) == (str(plan.workload["storage"].get("storage_type")) != "s3")
+
+
+def test_an_installed_dlio_is_not_written_over(tmp_path):
+    (tmp_path / "dlio_benchmark").write_text("#!/bin/sh\n")
+    done = subprocess.run([sys.executable, "-m", "shoal.dlio.shim", "install", str(tmp_path)], stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1 and "is there, and is not Shoal's" in done.stderr and (tmp_path / "dlio_benchmark").read_text() == "#!/bin/sh\n"
