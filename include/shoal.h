@@ -490,6 +490,7 @@ struct shoal_entry {
 	uint64_t size;    /* or SHOAL_SIZE_UNKNOWN */
 	uint64_t samples; /* 1, unless a catalog has another number */
 	const char *etag; /* in quotes; "" if there is none */
+	uint64_t id;      /* in its catalog; of a store, how many came before it */
 };
 
 /*
@@ -1193,6 +1194,14 @@ struct shoal_read {
  */
 SHOAL_CHECKED int shoal_reader_read(struct shoal_reader *reader, const struct shoal_read *reads,
 				    size_t nr, unsigned in_flight, struct shoal_err *err);
+
+/*
+ * Read up to @len bytes of @sample from @off on, for samples that are too large for memory. Returns
+ * how many, fewer than @len only at the sample's end. -ENODATA: the file is shorter than the
+ * catalog has it.
+ */
+SHOAL_CHECKED int64_t shoal_reader_part(struct shoal_reader *reader, uint64_t sample, uint64_t off,
+					void *buf, size_t len, struct shoal_err *err);
 
 struct shoal_drop_result {
 	uint64_t nr_files; /* whose pages were dropped, or that had none */

@@ -165,12 +165,12 @@ def _remove_of(pid: int, folder: str) -> None:
 # ---- Catalogs of catalogs ----
 
 
-def merge(catalogs: Iterable[Catalog], output: Path, *, root: Optional[Path] = None, repeated: str = "last",
+def merge(catalogs: Iterable[Catalog], output: Path, *, root: Optional[Path] = None, repeated: str = "fail",
           allow_empty: bool = False, s3: Optional[S3Config] = None) -> Catalog:
     """Join catalogs to one, such as those of the shards of a bucket.
 
-    They have the same root, or root= replaces it. Of a name in several catalogs the last one's entry is taken, or with
-    repeated="fail" it is an error. Sizes, samples per file and ETags are kept. Names that come in order, as those of shards
+    They have the same root, or root= replaces it. A name in several catalogs is an error; with repeated="last" the last
+    one's entry is taken. Sizes, samples per file and ETags are kept. Names that come in order, as those of shards
     do, are copied without decoding them.
     """
     if repeated not in ("last", "fail"):
@@ -223,13 +223,11 @@ def split(catalog: Catalog, parts: Mapping[str, float], outputs: Union[Path, Map
     shares = [float(share) for share in parts.values()]
     if not all(share > 0 for share in shares) or math.fsum(shares) > 1 + 1e-9:
         raise BadValueError(22, "the shares of all parts must be positive, and add up to at most 1: not %r" % (dict(parts),))
-    made = {}
-    for i, part in enumerate(parts):
+    made, end = {}, 0.0
+    for part, share in zip(parts, shares):
         path = outputs[part] if isinstance(outputs, Mapping) else os.path.join(os.fsdecode(outputs), part + ".cat")
-        ends = (math.fsum(shares[:i]), min(1.0, math.fsum(shares[: i + 1])))
-        if i == len(shares) - 1 and math.fsum(shares) > 1 - 1e-9:
-            ends = (ends[0], 1.0)  # nothing is lost to rounding
-        made[part] = _write(catalog, _select(share=ends, seed=seed), path, True, s3)
+        begin, end = end, 1.0 if end + share > 1 - 1e-9 else end + share  # nothing is lost to rounding: as the command
+        made[part] = _write(catalog, _select(share=(begin, end), seed=seed), path, True, s3)
     return made
 
 
