@@ -8,6 +8,7 @@
 #include "catalog/decimal.h"
 #include "catalog/writer.h"
 #include "index/job.h"
+#include "index/replace.h"
 
 /* A parsed pattern: folder/ [subfolder/] before number after. */
 struct parsed {
@@ -281,9 +282,14 @@ int shoal_index_pattern(const struct shoal_pattern *pattern,
 	struct shoal_index_result result = { 0 };
 	struct index_root root;
 	struct parsed p;
+	uint64_t least;
 	int rc;
 
 	rc = pattern_parse(pattern, options, &p, &root, err);
+	if (rc == 0)
+		rc = index_replace_check(options, /* may_be_empty= */ false, &least, err);
+	if (rc == 0 && pattern->count < least)
+		rc = index_replace_refuse(options, pattern->count, err);
 	if (rc == 0)
 		rc = is_grid(&p, pattern) ? write_grids(&p, pattern, options, &root, &result, err)
 					  : write_sorted(&p, pattern, options, &root, &result, err);
