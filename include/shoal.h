@@ -52,6 +52,7 @@ enum shoal_hint {
 	SHOAL_HINT_KEEP_GOING = 26,       /* leave out what cannot be read */
 	SHOAL_HINT_SAMPLES_PER_FILE = 27, /* index again, with another number of samples per file */
 	SHOAL_HINT_SORT_COLUMN = 28,      /* sort the column first */
+	SHOAL_HINT_REPLACE = 29,          /* write it in spite of that */
 	/* Reading. */
 	SHOAL_HINT_SLOT = 40,        /* say how large a sample may be */
 	SHOAL_HINT_LARGER_SLOT = 41, /* room for hint_value bytes per sample, or read in pieces */
@@ -332,7 +333,12 @@ struct shoal_index_options {
 	const char *tmp_dir; /* for sorted runs; NULL: beside the catalog */
 	uint64_t memory;     /* bytes, for all of it; 0 means SHOAL_INDEX_MEMORY */
 	uint64_t samples_per_file; /* 0 means 1, or what the list says */
-	bool refuse_empty; /* -ENOENT rather than a catalog without names; what was there stays */
+	/*
+	 * Replace only what is safe to replace. -ENOENT rather than a catalog without names;
+	 * -EEXIST if the output is not a catalog, or one with more than twice as many names as
+	 * were found. What was there stays.
+	 */
+	bool careful;
 	const struct shoal_store_config *config; /* how to reach a bucket; NULL: the environment */
 	const int *stop; /* ends with -ECANCELED once it is not 0. May be NULL */
 	/* Called now and then, by the calling thread. May be NULL. */
@@ -488,6 +494,7 @@ struct shoal_entry {
 	uint64_t size;    /* or SHOAL_SIZE_UNKNOWN */
 	uint64_t samples; /* 1, unless a catalog has another number */
 	const char *etag; /* in quotes; "" if there is none */
+	uint64_t id;      /* in its catalog; of a store, how many came before it */
 };
 
 /*
@@ -603,9 +610,10 @@ SHOAL_CHECKED int shoal_list_count(struct shoal_list *list, struct shoal_list_to
 				   struct shoal_err *err);
 
 struct shoal_write_options {
-	const char *output;        /* the catalog to write */
-	const char *root;          /* URI; NULL: the list's own */
-	const char *tmp_dir;       /* NULL: beside the catalog */
+	const char *output; /* the catalog to write: a file, or an object s3://bucket/name */
+	const struct shoal_store_config *config; /* for an object; NULL: the environment's */
+	const char *root;                        /* URI; NULL: the list's own */
+	const char *tmp_dir;                     /* NULL: beside the catalog */
 	uint64_t samples_per_file; /* of every file, instead of the list's; 0: the list's */
 	bool refuse_empty; /* -ENOENT rather than a catalog without names; what was there stays */
 	const int *stop;   /* ends with -ECANCELED once it is not 0. May be NULL */
@@ -926,7 +934,11 @@ struct shoal_manifest_options {
 	uint64_t nr_epochs;   /* and those after it: 1 to SHOAL_MANIFEST_EPOCHS_MAX in all */
 	bool paths;           /* plain paths instead of file:// URIs */
 	bool null;            /* URIs are ended by NUL bytes, not line ends */
+	bool force;           /* remove lists of another catalog first, instead of -EEXIST */
 	const int *stop;      /* ends with -ECANCELED once it is not 0. May be NULL */
+	/* How many lists of how many are written: after each. May be NULL. */
+	void (*progress)(void *self, uint64_t nr_done, uint64_t nr);
+	void *self;
 };
 
 /*
@@ -935,8 +947,10 @@ struct shoal_manifest_options {
  * unit, window and nr_ranks count. The lists of an epoch are a partition of the files, and each
  * appears under its name only when it is whole. Memory does not grow with files, ranks or epochs.
  *
- * -EINVAL: the spec or the options cannot be met. -EEXIST: a list of a higher rank is there, from
- * an earlier call, which would make the lists no partition. -EILSEQ: a name holds a line end.
+ * -EINVAL: the spec or the options cannot be met. -EEXIST: the directory has lists of another
+ * catalog with the same prefix (a note beside them, ".PREFIX.shoal-manifest", records which), or a
+ * list of a higher rank from an earlier call, which would make the lists no partition. -EILSEQ: a
+ * name holds a line end.
  */
 SHOAL_CHECKED int shoal_manifest_write(const struct shoal_catalog *cat,
 				       const struct shoal_order_spec *spec,
@@ -1191,6 +1205,14 @@ struct shoal_read {
  */
 SHOAL_CHECKED int shoal_reader_read(struct shoal_reader *reader, const struct shoal_read *reads,
 				    size_t nr, unsigned in_flight, struct shoal_err *err);
+
+/*
+ * Read up to @len bytes of @sample from @off on, for samples that are too large for memory. Returns
+ * how many, fewer than @len only at the sample's end. -ENODATA: the file is shorter than the
+ * catalog has it.
+ */
+SHOAL_CHECKED int64_t shoal_reader_part(struct shoal_reader *reader, uint64_t sample, uint64_t off,
+					void *buf, size_t len, struct shoal_err *err);
 
 struct shoal_drop_result {
 	uint64_t nr_files; /* whose pages were dropped, or that had none */

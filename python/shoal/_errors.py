@@ -79,6 +79,7 @@ _HINTS = {
     "keep_going": (("index",), "leave it out with keep_going=True"),
     "samples_per_file": (("index", "index_pattern"), "index it again with another samples_per_file="),
     "sort_column": ((), "sort it first with Column.sort()"),
+    "replace": (("index", "index_pattern", "manifest"), "write it all the same with force=True"),
     "slot": (("Loader",), "set the largest size of a sample with slot="),
     "larger_slot": (("Loader",), "use slot={} or more"),
     "if_match": (("Loader", "torch.ShoalDataset"), "leave out if_match="),

@@ -47,9 +47,9 @@ def callbacks(progress: Optional[Callable[[IndexProgress], Any]], warn: Optional
 
 def _options(output: Path, root: Optional[str], tmp_dir: Optional[Path], memory: Optional[int],
              samples_per_file: Optional[int], progress: Optional[Callable[[IndexProgress], Any]],
-             warn: Optional[Callable[[str], Any]], s3: Optional[S3Config], allow_empty: bool) -> Tuple[Any, ...]:
+             warn: Optional[Callable[[str], Any]], s3: Optional[S3Config], force: bool) -> Tuple[Any, ...]:
     return (os.fsencode(output), root, None if tmp_dir is None else os.fsdecode(tmp_dir), _number("memory", memory or 0),
-            _number("samples_per_file", samples_per_file or 0), *callbacks(progress, warn), as_tuple(s3), not allow_empty)
+            _number("samples_per_file", samples_per_file or 0), *callbacks(progress, warn), as_tuple(s3), not force)
 
 
 def _patterns(what: str, given: Optional[Patterns]) -> Tuple[bytes, ...]:
@@ -142,7 +142,7 @@ def index(source: Union[Path, Iterable[Any]], output: Path, *, root: Optional[Pa
           one_file_system: bool = False, keep_going: bool = False, samples_per_file: Optional[int] = None,
           memory: Optional[int] = None, tmp_dir: Optional[Path] = None, threads: int = 0, update: Optional[Path] = None,
           resume: bool = False, names_only: bool = False, null: bool = False, etags: bool = False,
-          shard: Optional[Tuple[int, int]] = None, allow_empty: bool = False, endpoint: Optional[str] = None,
+          shard: Optional[Tuple[int, int]] = None, force: bool = False, endpoint: Optional[str] = None,
           s3: Optional[S3Config] = None, progress: Optional[Callable[[IndexProgress], Any]] = None,
           warn: Optional[Callable[[str], Any]] = None) -> Catalog:
     """Make the catalog `output`, a file or "s3://bucket/name", of all files below a directory, of a
@@ -163,7 +163,9 @@ def index(source: Union[Path, Iterable[Any]], output: Path, *, root: Optional[Pa
     against all of it.
 
     If nothing is found, or the patterns exclude everything, NotFoundError is raised and an existing
-    catalog is left unchanged; allow_empty=True makes an empty catalog instead.
+    catalog is left unchanged. A catalog with more than twice as many names as were found, and a
+    file that is not a catalog, are not replaced either: Error with errno EEXIST. force=True makes
+    the catalog in all these cases.
 
     For a bucket, etags=True records the ETag of each object, which Loader and ShoalDataset need for
     if_match=True; `made["nr_odd_etags"]` counts the ETags that are not an MD5, which are not
@@ -185,7 +187,7 @@ def index(source: Union[Path, Iterable[Any]], output: Path, *, root: Optional[Pa
     if resume and parse_uri(output).objects:
         raise BadValueError(22, "resume requires a catalog that is a file: one in a bucket is always made anew")
     root = None if root is None else os.fsdecode(root)
-    options = _options(output, root, tmp_dir, memory, samples_per_file, progress, warn, s3, allow_empty or n > 0)
+    options = _options(output, root, tmp_dir, memory, samples_per_file, progress, warn, s3, force)
     tree = (not sizes, follow, one_file_system, keep_going, *patterns, threads,
             None if update is None else os.fsdecode(update), resume, etags, k, n)
     made = _make(source, tree, options, names_only, b"\0" if null else b"\n")
@@ -245,12 +247,12 @@ def _is_list(source: Path) -> bool:
 
 def index_pattern(pattern: Union[str, bytes], count: int, output: Path, *, first: int = 0, subfolders: int = 0,
                   size: Optional[int] = None, root: Optional[Path] = None, samples_per_file: Optional[int] = None,
-                  s3: Optional[S3Config] = None) -> Catalog:
+                  s3: Optional[S3Config] = None, force: bool = False) -> Catalog:
     """Make a catalog of the names that a pattern generates, such as "img_{:07d}.jpeg", without any
-    list.
+    list. force: see index().
     """
     root = None if root is None else os.fsdecode(root)
-    options = _options(output, root, None, None, samples_per_file, None, None, s3, allow_empty=False)
+    options = _options(output, root, None, None, samples_per_file, None, None, s3, force)
     made = _shoal.index_pattern(os.fsencode(pattern), _number("first", first), _number("count", count),
                                 _number("subfolders", subfolders), SIZE_UNKNOWN if size is None else _number("size", size),
                                 options)

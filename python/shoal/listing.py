@@ -15,7 +15,7 @@ from . import _shoal
 from ._errors import BadValueError
 from ._store import S3Config, as_tuple
 from .catalog import _FIRST, _KINDS, SIZE_UNKNOWN, Catalog, Difference, Path, StorageCheck
-from .indexing import Patterns, _patterns, _shard, _staged, _with_endpoint, check_threads, index
+from .indexing import Patterns, _patterns, _shard, _with_endpoint, check_threads, index
 from .order import _number
 
 _BATCH = 1024  # names that are taken from the library at once
@@ -165,27 +165,25 @@ def _remove_of(pid: int, folder: str) -> None:
 # ---- Catalogs of catalogs ----
 
 
-def merge(catalogs: Iterable[Catalog], output: Path, *, root: Optional[Path] = None, repeated: str = "last",
-          allow_empty: bool = False, s3: Optional[S3Config] = None) -> Catalog:
+def merge(catalogs: Iterable[Catalog], output: Path, *, root: Optional[Path] = None, repeated: str = "fail",
+          force: bool = False, s3: Optional[S3Config] = None) -> Catalog:
     """Join catalogs to one, such as those of the shards of a bucket.
 
-    They have the same root, or root= replaces it. Of a name in several catalogs the last one's entry is taken, or with
-    repeated="fail" it is an error. Sizes, samples per file and ETags are kept. Names that come in order, as those of shards
+    They have the same root, or root= replaces it. A name in several catalogs is an error; with repeated="last" the last
+    one's entry is taken. Sizes, samples per file and ETags are kept. Names that come in order, as those of shards
     do, are copied without decoding them.
     """
     if repeated not in ("last", "fail"):
         raise BadValueError(22, "repeated is 'last' or 'fail', not %.100r" % (repeated,))
     handles = tuple(catalog.handle for catalog in catalogs)
-    with _staged(output, None, s3) as path:
-        _shoal.merge_catalogs(handles, repeated == "fail", os.fsencode(path), _text(root), not allow_empty)
+    _shoal.merge_catalogs(handles, repeated == "fail", os.fsencode(output), _text(root), not force, as_tuple(s3))
     return Catalog(output, s3=s3)
 
 
-def _write(catalog: Catalog, select: Tuple[Any, ...], output: Path, allow_empty: bool, s3: Optional[S3Config]) -> Catalog:
+def _write(catalog: Catalog, select: Tuple[Any, ...], output: Path, force: bool, s3: Optional[S3Config]) -> Catalog:
     handle = _shoal.list_catalog(catalog.handle, select)
     try:
-        with _staged(output, None, s3) as path:
-            handle.write(os.fsencode(path), None, 0, not allow_empty)
+        handle.write(os.fsencode(output), None, 0, not force, as_tuple(s3))
     finally:
         handle.close()
     return Catalog(output, s3=s3)
@@ -195,7 +193,7 @@ def filter(catalog: Catalog, output: Path, *, include: Optional[Patterns] = None
            regex: Optional[str] = None, ignore_case: bool = False, min_size: Optional[int] = None,
            max_size: Optional[int] = None, names: Optional[Union[Catalog, Iterable[Any]]] = None,
            not_names: Optional[Union[Catalog, Iterable[Any]]] = None, start_after: Optional[Path] = None,
-           end_before: Optional[Path] = None, limit: Optional[int] = None, allow_empty: bool = False,
+           end_before: Optional[Path] = None, limit: Optional[int] = None, force: bool = False,
            s3: Optional[S3Config] = None) -> Catalog:
     """Make a catalog of some files of another one; sizes, samples per file and ETags are kept.
 
@@ -205,10 +203,10 @@ def filter(catalog: Catalog, output: Path, *, include: Optional[Patterns] = None
         raise BadValueError(22, "give names or not_names, not both")
     chosen = names if names is not None else not_names
     if chosen is not None and not isinstance(chosen, Catalog):
-        chosen = from_uris(chosen, root=catalog.root, names_only=True, allow_empty=True)
+        chosen = from_uris(chosen, root=catalog.root, names_only=True, force=True)
     select = _select(include, exclude, regex, ignore_case, min_size, max_size, start_after, end_before, limit, chosen,
                      not_names is not None)
-    return _write(catalog, select, output, allow_empty, s3)
+    return _write(catalog, select, output, force, s3)
 
 
 def split(catalog: Catalog, parts: Mapping[str, float], outputs: Union[Path, Mapping[str, Path]], *, seed: int = 0,
@@ -223,13 +221,11 @@ def split(catalog: Catalog, parts: Mapping[str, float], outputs: Union[Path, Map
     shares = [float(share) for share in parts.values()]
     if not all(share > 0 for share in shares) or math.fsum(shares) > 1 + 1e-9:
         raise BadValueError(22, "the shares of all parts must be positive, and add up to at most 1: not %r" % (dict(parts),))
-    made = {}
-    for i, part in enumerate(parts):
+    made, end = {}, 0.0
+    for part, share in zip(parts, shares):
         path = outputs[part] if isinstance(outputs, Mapping) else os.path.join(os.fsdecode(outputs), part + ".cat")
-        ends = (math.fsum(shares[:i]), min(1.0, math.fsum(shares[: i + 1])))
-        if i == len(shares) - 1 and math.fsum(shares) > 1 - 1e-9:
-            ends = (ends[0], 1.0)  # nothing is lost to rounding
-        made[part] = _write(catalog, _select(share=ends, seed=seed), path, True, s3)
+        begin, end = end, 1.0 if end + share > 1 - 1e-9 else end + share  # nothing is lost to rounding: as the command
+        made[part] = _write(catalog, _select(share=(begin, end), seed=seed), path, True, s3)
     return made
 
 

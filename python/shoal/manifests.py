@@ -13,7 +13,7 @@ from .order import _number, make_spec, opened
 
 def manifest(catalog: Union[Catalog, Path], output_dir: Path, world_size: int = 1, *, epochs: Union[int, range] = 1,
              seed: int = 0, mode: str = "global", window: Optional[int] = None, frozen: bool = False, prefix: str = "train",
-             paths: bool = False, null: bool = False) -> int:
+             paths: bool = False, null: bool = False, force: bool = False) -> int:
     """Write output_dir/train_epoch0000_rank00000.txt and so on: the URIs of the files that each
     rank reads, one per line, in the order in which it reads them. Returns the number of lists.
 
@@ -21,7 +21,8 @@ def manifest(catalog: Union[Catalog, Path], output_dir: Path, world_size: int = 
     world_size ... of the epoch's order. epochs: a number of epochs starting at 0, or a range.
     paths=True: plain paths instead of file:// URIs. null=True: NUL bytes instead of line ends.
     Memory does not grow with files, ranks or epochs. Ctrl-C keeps the lists made so far, each of
-    them complete.
+    them complete. A folder that has lists of another catalog with this prefix is refused;
+    force=True removes them first.
     """
     catalog = opened(catalog)
     if not isinstance(catalog, Catalog):
@@ -34,5 +35,5 @@ def manifest(catalog: Union[Catalog, Path], output_dir: Path, world_size: int = 
         first, nr = 0, _number("epochs", epochs, 1)
     spec = make_spec((len(catalog), catalog.digest, 1), batch_size=1, seed=seed, mode=mode, remainder="keep",
                      world_size=world_size, unit=None, window=window, frozen=frozen)
-    _shoal.manifest(catalog.handle, spec, os.fsencode(output_dir), os.fsencode(prefix), first, nr, paths, null)
+    _shoal.manifest(catalog.handle, spec, os.fsencode(output_dir), os.fsencode(prefix), first, nr, paths, null, force)
     return nr * world_size

@@ -62,6 +62,8 @@ const char *shoal_hint_name(enum shoal_hint hint)
 		return "samples_per_file";
 	case SHOAL_HINT_SORT_COLUMN:
 		return "sort_column";
+	case SHOAL_HINT_REPLACE:
+		return "replace";
 	case SHOAL_HINT_SLOT:
 		return "slot";
 	case SHOAL_HINT_LARGER_SLOT:

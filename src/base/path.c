@@ -42,3 +42,33 @@ int path_make_dirs(const char *path, struct shoal_err *err)
 	}
 	return 0;
 }
+
+static bool is_partial(const char *base, size_t len)
+{
+	static const char end[] = ".partial";
+	size_t end_len = sizeof(end) - 1, digits = 0;
+
+	if (base[0] != '.' || len < end_len + 10 || memcmp(base + len - end_len, end, end_len) != 0)
+		return false;
+	len -= end_len;
+	while (digits < 8 && strchr("0123456789abcdef", base[len - 1 - digits]))
+		digits++;
+	return digits == 8 && base[len - 9] == '.';
+}
+
+bool path_is_own(const char *name, size_t len)
+{
+	static const char *const own[] = { ".shoal-dataset", ".shoal-lock", "catalog.shoal",
+					   "catalog-train.shoal", "catalog-valid.shoal" };
+	const char *base = name;
+
+	if (len == 0 || !strchr("tkl", name[len - 1])) /* nearly all names end otherwise */
+		return false;
+	base = memrchr(name, '/', len);
+	base = base ? base + 1 : name;
+	len -= (size_t)(base - name);
+	for (size_t i = 0; i < ARRAY_LEN(own); i++)
+		if (len == strlen(own[i]) && memcmp(base, own[i], len) == 0)
+			return true;
+	return len > 0 && is_partial(base, len);
+}

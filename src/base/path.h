@@ -14,4 +14,11 @@ int path_join(const char *dir, const char *name, char *buf, size_t cap,
 /* Make the directory @path and all directories above it that are missing. */
 int path_make_dirs(const char *path, struct shoal_err *err) MUST_USE;
 
+/*
+ * Whether the last component of the name @name, of @len bytes, is one that Shoal writes beside
+ * data: the note, the lock and the catalogs of datagen, and files that it has not finished
+ * (".NAME.01234567.partial"). These are never samples.
+ */
+bool path_is_own(const char *name, size_t len);
+
 #endif

@@ -8,54 +8,91 @@
 #include "cli/commands.h"
 #include "cli/hints.h"
 #include "cli/s3_options.h"
+#include "cli/select_options.h"
 #include "shoal.h"
 
 struct cmd_ls_arguments {
 	struct cli_where where;
+	struct cli_select select;
+	struct cli_format format;
 	const char *path, *prefix;
-	uint64_t from, count;
-	bool id_given, from_given, count_given, sizes, etags, null;
-	char end;
+	uint64_t from, count, random, seed;
+	bool id_given, from_given, count_given;
 };
 
-static int print_etag(const struct shoal_catalog *cat, uint64_t id)
-{
-	char etag[SHOAL_ETAG_MAX + 1];
-	int len = shoal_catalog_etag(cat, id, etag);
-
-	if (len > 2)
-		printf("\t%.*s", len - 2, etag + 1);
-	else if (len >= 0)
-		fputs("\t-", stdout);
-	return len;
-}
-
+/* Print file @id. Looks up only what is printed. */
 static int cmd_ls_print_entry(const struct cmd_ls_arguments *a, const struct shoal_catalog *cat,
 			      uint64_t id, const char *name, size_t len)
 {
-	uint64_t size;
-	int rc;
+	const struct cli_format *f = &a->format;
+	bool all = f->json || f->csv;
+	char etag[SHOAL_ETAG_MAX + 1] = "";
+	struct shoal_entry e = { .name = name,
+				 .len = len,
+				 .size = SHOAL_SIZE_UNKNOWN,
+				 .samples = 1,
+				 .etag = etag,
+				 .id = id };
+	uint64_t first;
+	int rc = 0;
 
-	if (memchr(name, a->end, len))
-		return cli_fail("ls", "'%s': name %" PRIu64 " contains a line end: use --null",
-				a->path, id);
-	fwrite_unlocked(name, 1, len, stdout);
-	if (a->sizes) {
-		rc = shoal_catalog_size(cat, id, &size);
-		if (rc < 0)
-			return cli_lookup_failed("ls", a->path, cat, rc);
-		if (size == SHOAL_SIZE_UNKNOWN)
-			fputs("\t-", stdout);
-		else
-			printf("\t%" PRIu64, size);
+	if (f->sizes || all)
+		rc = shoal_catalog_size(cat, id, &e.size);
+	if (rc == 0 && all)
+		rc = shoal_catalog_samples(cat, id, &first, &e.samples);
+	if (rc == 0 && (f->etags || all))
+		rc = shoal_catalog_etag(cat, id, etag);
+	if (rc < 0)
+		return cli_lookup_failed("ls", a->path, cat, rc);
+	return cli_put_entry("ls", f, &e, true);
+}
+
+/* Files drawn at random, each once: the first of a permutation. */
+static int cmd_ls_print_random(const struct cmd_ls_arguments *a, const struct shoal_catalog *cat,
+			       uint64_t nr_files)
+{
+	struct shoal_order_spec spec = { .mode = SHOAL_GLOBAL,
+					 .remainder = SHOAL_KEEP,
+					 .seed = a->seed,
+					 .nr_samples = nr_files,
+					 .nr_ranks = 1,
+					 .batch = 1 };
+	char name[SHOAL_NAME_MAX + 1];
+	struct shoal_order *order;
+	struct shoal_err err = { "" };
+	int status = CLI_OK;
+
+	if (nr_files == 0)
+		return CLI_OK;
+	if (shoal_order_new(&spec, 0, &order, &err) < 0)
+		return cli_fail("ls", "'%s': %s", a->path, cli_words("ls", &err));
+	for (uint64_t i = 0; i < a->random && i < nr_files && status == CLI_OK; i++) {
+		uint64_t id;
+		int rc = shoal_order_at(order, &i, 1, &id);
+
+		if (rc == 0)
+			rc = shoal_catalog_name(cat, id, name);
+		status = rc < 0 ? cli_lookup_failed("ls", a->path, cat, rc)
+				: cmd_ls_print_entry(a, cat, id, name, (size_t)rc);
+		if (ferror_unlocked(stdout))
+			break;
 	}
-	if (a->etags) {
-		rc = print_etag(cat, id);
-		if (rc < 0)
-			return cli_lookup_failed("ls", a->path, cat, rc);
-	}
-	putc_unlocked(a->end, stdout);
-	return CLI_OK;
+	shoal_order_free(order);
+	return status;
+}
+
+/* Files that the options select. */
+static int cmd_ls_print_selected(struct cmd_ls_arguments *a, const struct shoal_catalog *cat)
+{
+	struct shoal_err err = { "" };
+	struct shoal_list *list;
+	int status;
+
+	if (shoal_list_catalog(cat, cli_select_finish(&a->select), &list, &err) < 0)
+		return cli_fail("ls", "'%s': %s", a->path, cli_words("ls", &err));
+	status = cli_put_list("ls", a->path, list, &a->format, true);
+	shoal_list_close(list);
+	return status;
 }
 
 /* Names from a->from on, while they start with the prefix. */
@@ -91,6 +128,11 @@ static int list(struct cmd_ls_arguments *a, const struct shoal_catalog *cat)
 	int status, rc;
 
 	shoal_catalog_info(cat, &info);
+	if (a->select.given)
+		return cmd_ls_print_selected(a, cat);
+	cli_put_header(&a->format);
+	if (a->random)
+		return cmd_ls_print_random(a, cat, info.nr_files);
 	if (a->prefix) {
 		rc = shoal_catalog_lower_bound(cat, a->prefix, strlen(a->prefix), &a->from);
 		if (rc < 0)
@@ -116,11 +158,18 @@ static int cmd_ls_run(void *arguments, int nr, char **words)
 	int status;
 
 	(void)nr;
-	if (a->id_given + range + (a->prefix != NULL) > 1)
-		return cli_usage("ls", "--id, --from/--count and --prefix exclude each other");
+	if (a->id_given + range + (a->prefix != NULL) + (a->random > 0) > 1)
+		return cli_usage("ls", "--id, --from/--count, --prefix and --random exclude each "
+				       "other");
+	if (a->select.given && (a->id_given || range || a->prefix || a->random))
+		return cli_usage("ls",
+				 "--%s cannot be used with --id, --from, --count, --prefix "
+				 "or --random",
+				 a->select.given);
+	if (cli_format_check("ls", &a->format) != CLI_OK)
+		return CLI_USAGE;
 	if (a->id_given)
 		a->count = 1;
-	a->end = a->null ? '\0' : '\n';
 	a->path = words[0];
 	cat = cli_open("ls", a->path, &a->where);
 	if (!cat)
@@ -142,20 +191,24 @@ static const struct cli_option options[] = {
 	CLI_NUMBER_IF("from", "ID", AT(from), AT(from_given), "start with this id (default 0)"),
 	CLI_NUMBER_IF("count", "NAMES", AT(count), AT(count_given), "print at most so many names"),
 	CLI_TEXT(0, "prefix", "TEXT", AT(prefix), "only names that start with TEXT"),
-	CLI_FLAG(0, "sizes", AT(sizes), "print the size after a tab"),
-	CLI_FLAG(0, "etags", AT(etags),
-		 "print the ETag after a tab, without its quotes; - if there is none"),
-	CLI_NULL(AT(null), "names"),
+	CLI_NUMBER("random", "FILES", AT(random), 1, 0,
+		   "so many files drawn at random, each at most once"),
+	CLI_NUMBER("seed", "SEED", AT(seed), 0, 0, "of --random: other files (default 0)"),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
 	CLI_END,
 };
 
 const struct cli_command cmd_ls = {
 	.name = "ls",
-	.summary = "print names by id or prefix",
-	.usage = "CATALOG [--id ID | --from ID --count NAMES | --prefix TEXT] [OPTION]...",
+	.summary = "print names by id, prefix, pattern, or at random",
+	.usage = "CATALOG [--id ID | --from ID --count NAMES | --prefix TEXT | --random FILES] "
+		 "[OPTION]...\n"
+		 "CATALOG [--include GLOB] [--regex REGEX] [OPTION]...",
 	.about = "Print names of a catalog, in order, one per line.",
-	.sections = { { .options = options }, CLI_S3_SECTION(AT(where.config)) },
+	.sections = { { .options = options },
+		      CLI_SELECT_SECTION(AT(select)),
+		      CLI_FORMAT_SECTION(AT(format)),
+		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.max = 1,
 	.give = "give one catalog",

@@ -110,6 +110,8 @@ static const struct cli_option options[] = {
 		 "start of the lists' names (default train)"),
 	CLI_FLAG(0, "paths", AT(options.paths), "plain paths instead of file:// URIs"),
 	CLI_NULL(AT(options.null), "URIs"),
+	CLI_FLAG(0, "force", AT(options.force),
+		 "write even if DIR has lists of another catalog, which are removed first"),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
 	CLI_QUIET(AT(quiet)),
 	CLI_END,

@@ -7,7 +7,8 @@
 #include "base/text.h"
 
 /* Commands that have the options of s3_options.h. */
-#define S3_COMMANDS "datagen find index info ls manifest order read run verify"
+#define S3_COMMANDS \
+	"cat datagen diff filter find index info list ls manifest merge order read run split stat verify"
 
 /*
  * The first row for a hint and a command counts. tests/cli/test_hints.py reads this table, and
@@ -23,7 +24,7 @@ static const struct {
 	{ SHOAL_HINT_LESS_MEMORY, "index verify", NULL, "lower --memory" },
 	{ SHOAL_HINT_LESS_MEMORY, NULL, NULL, "free some memory" },
 	{ SHOAL_HINT_MORE_MEMORY, "index verify", NULL, "--memory must be {} or more" },
-	{ SHOAL_HINT_TMP_DIR, "index verify", NULL,
+	{ SHOAL_HINT_TMP_DIR, "index list verify", NULL,
 	  "free some space, or choose another directory with --tmp-dir" },
 	{ SHOAL_HINT_TMP_DIR, NULL, NULL, "free some space" },
 	{ SHOAL_HINT_FREE_SPACE, "index", NULL,
@@ -31,24 +32,27 @@ static const struct {
 	{ SHOAL_HINT_SAME_CALL, "index", NULL, "give the same command again to go on" },
 
 	{ SHOAL_HINT_ROOT, "index", NULL, "give it another name with --root" },
+	{ SHOAL_HINT_ROOT, "merge", NULL, "give the root of all with --root" },
 	{ SHOAL_HINT_NAMES_ONLY, "index", NULL,
 	  "give all lines the same fields, or use --names-only if tabs are part of the names" },
 	{ SHOAL_HINT_NUL_ENDS, "manifest", NULL, "use --null" },
-	{ SHOAL_HINT_NUL_ENDS, "index", NULL,
+	{ SHOAL_HINT_NUL_ENDS, "filter index", NULL,
 	  "use --null if the names of the list end in NUL bytes" },
-	{ SHOAL_HINT_SIZES, "read run", "index", "index it again without --no-sizes" },
-	{ SHOAL_HINT_ETAGS, "read run", "index", "index the bucket again with --etags" },
+	{ SHOAL_HINT_SIZES, "cat diff filter find ls merge read run stat", "index",
+	  "index it again without --no-sizes" },
+	{ SHOAL_HINT_ETAGS, "cat read run", "index", "index the bucket again with --etags" },
 	{ SHOAL_HINT_WHERE, "verify", NULL, "say what to compare it with: --where" },
 	{ SHOAL_HINT_KEEP_GOING, "index", NULL, "leave it out with --keep-going" },
 	{ SHOAL_HINT_KEEP_GOING, "verify", NULL, "count it as missing with --keep-going" },
 	{ SHOAL_HINT_SAMPLES_PER_FILE, "run", "index",
 	  "index it again with --samples-per-file, or set dataset.num_samples_per_file" },
+	{ SHOAL_HINT_REPLACE, "index manifest", NULL, "write it all the same with --force" },
 	{ SHOAL_HINT_SORT_COLUMN, NULL, NULL, "sort it first with 'shoal column sort'" },
 
 	{ SHOAL_HINT_SLOT, "read run", NULL, "say how large a sample may be with --slot" },
 	{ SHOAL_HINT_LARGER_SLOT, "read", NULL, "raise --slot to {}, or use --pieces" },
 	{ SHOAL_HINT_LARGER_SLOT, "run", NULL, "raise --slot to {}" },
-	{ SHOAL_HINT_IF_MATCH, "read run", NULL, "leave out --if-match" },
+	{ SHOAL_HINT_IF_MATCH, "cat read run", NULL, "leave out --if-match" },
 
 	{ SHOAL_HINT_ENDPOINT, S3_COMMANDS, NULL,
 	  "if that server is to be trusted, name it with --endpoint" },

@@ -176,6 +176,7 @@ int index_arguments_check(struct index_arguments *a, int nr, char **words)
 		return status;
 	a->options.stop = &cli_stop;
 	a->options.config = &a->where.config;
+	a->options.careful = !a->force;
 	a->tree.include = a->include;
 	a->tree.exclude = a->exclude;
 	a->source = nr ? words[0] : NULL;
@@ -204,6 +205,10 @@ static const struct cli_option options[] = {
 		 "use at most this much memory (default 256M)"),
 	CLI_TEXT(0, "tmp-dir", "DIR", AT(options.tmp_dir),
 		 "put temporary files there (default, and with --resume: beside the catalog)"),
+	CLI_FLAG(
+		0, "force", AT(force),
+		"write the catalog even if it is empty, or would replace one with more than twice as "
+		"many names, or a file that is not a catalog"),
 	CLI_FLAG(0, "json", AT(json), "print the result as JSON"),
 	CLI_QUIET(AT(quiet)),
 	CLI_PEER_TIMEOUT(AT(where.peer_timeout), AT(where.peer_timeout_given)),

@@ -22,7 +22,7 @@ struct index_arguments {
 	struct shoal_tree_options tree;
 	struct shoal_pattern pattern;
 	bool null, names_only; /* of a list */
-	bool json, quiet, count_given;
+	bool json, quiet, force, count_given;
 	const char *include[INDEX_PATTERNS], *exclude[INDEX_PATTERNS];
 	/* The last option given of those for one kind only, for messages. */
 	const char *tree_only, *list_only, *pattern_only, *files_only, *bucket_only;

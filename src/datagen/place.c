@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/lock.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "datagen/datagen_private.h"
 #include "datagen/datasize.h"
@@ -109,7 +110,8 @@ struct peek {
 	struct datagen *g;
 	uint64_t nr, nr_ours;
 	char foreign[SHOAL_NAME_MAX + 1]; /* the first name that is not ours; or "" */
-	struct buf next;                  /* one further unit: length, bytes */
+	struct buf next;                  /* further units, each after its length */
+	unsigned nr_next;
 };
 
 /* Whether the name ends in @end, and its length without it. */
@@ -167,7 +169,7 @@ static int peek_found(struct store_sink *sink, const struct store_entry *entries
 		const struct store_entry *e = &entries[i];
 
 		p->nr++;
-		if (is_leftover(e->name, e->len))
+		if (is_leftover(e->name, e->len) || path_is_own(e->name, e->len))
 			continue;
 		if (is_ours(p->g, e->name, e->len))
 			p->nr_ours++;
@@ -182,8 +184,11 @@ static int peek_more(struct store_sink *sink, const void *unit, size_t len, stru
 	struct peek *p = (struct peek *)sink;
 
 	(void)err;
-	if (p->next.len == 0)
+	if (p->nr_next < PEEK_FOLDERS) {
+		buf_append(&p->next, &len, sizeof(len));
 		buf_append(&p->next, unit, len);
+		p->nr_next++;
+	}
 	return p->next.rc;
 }
 
@@ -208,32 +213,32 @@ static void close_sink(struct store_sink *sink)
 	sink->scratch = NULL;
 }
 
-/* Look into @folder and its first subfolders. */
+/* Look into @folder ("": all of it) and its first subfolders. */
 static int peek_into(struct datagen *g, struct peek *p, const char *folder, struct shoal_err *err)
 {
 	struct store_list_options options = { 0 };
 	uint8_t *unit;
 	struct store_stat st;
 	size_t len;
-	int rc = store_stat(g->store, folder, &st, err);
+	int rc = *folder ? store_stat(g->store, folder, &st, err) : 0;
 
 	if (rc < 0)
 		return rc == -ENOENT || rc == -ENOTSUP ? 0 : rc;
-	if (!st.is_dir)
+	if (*folder && !st.is_dir)
 		return err_set(err, -EEXIST, "'%s' in '%.300s' is a file", folder, g->o->data);
 	unit = malloc(STORE_UNIT_MAX);
 	if (!unit)
 		return err_set(err, -ENOMEM, "out of memory");
 	len = store_unit(g->store, folder, strlen(folder), unit);
 	p->next.len = 0;
-	for (unsigned i = 0; len > 0 && i < PEEK_FOLDERS; i++) {
+	p->nr_next = 0;
+	for (size_t at = 0; len > 0;) {
 		rc = store_list(g->store, &options, unit, len, &p->sink, err);
-		if (rc < 0)
+		if (rc < 0 || at == p->next.len)
 			break;
-		len = p->next.len;
-		if (len > 0)
-			memcpy(unit, p->next.data, len);
-		p->next.len = 0;
+		memcpy(&len, p->next.data + at, sizeof(len));
+		memcpy(unit, p->next.data + at + sizeof(len), len);
+		at += sizeof(len) + len;
 	}
 	free(unit);
 	return rc == -ECANCELED || rc == -ENOTSUP ? 0 : rc;
@@ -267,20 +272,22 @@ static int probe_first(struct datagen *g, struct peek *p, struct shoal_err *err)
 /* Refuse a destination that holds something else. */
 static int check_place(struct datagen *g, struct shoal_err *err)
 {
-	static const char *const folder[] = { "train", "valid" };
+	/* A dataset that is resumed may have other files beside its folders. */
+	static const char *const folder[] = { "train", "valid", "" };
+	size_t nr_folders = g->o->mode == DATAGEN_WRITE ? 3 : 2;
 	struct peek *p = calloc(1, sizeof(*p));
 	int rc = 0;
 
 	if (!p)
 		return err_set(err, -ENOMEM, "out of memory");
 	p->g = g;
-	p->next.max = STORE_UNIT_MAX;
+	p->next.max = PEEK_FOLDERS * (STORE_UNIT_MAX + sizeof(size_t));
 	p->sink = (struct store_sink){ .found = peek_found,
 				       .add_unit = peek_more,
 				       .trouble = no_trouble,
 				       .nr_idle = none_idle,
 				       .stop = g->o->stop };
-	for (size_t i = 0; i < 2 && rc == 0 && !p->foreign[0]; i++)
+	for (size_t i = 0; i < nr_folders && rc == 0 && !p->foreign[0]; i++)
 		rc = peek_into(g, p, folder[i], err);
 	if (rc == 0 && p->nr == 0)
 		rc = probe_first(g, p, err);

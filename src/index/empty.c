@@ -94,5 +94,7 @@ int index_say_empty(const struct index_job *j, const struct shoal_index_result *
 		return rc;
 	if (j->place->rank > 0)
 		return err_set(err, -EREMOTEIO, "another rank has failed");
-	return empty_fail(j, &all, err);
+	rc = empty_fail(j, &all, err);
+	err_hint(err, SHOAL_HINT_REPLACE, 0);
+	return rc;
 }

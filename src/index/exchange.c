@@ -12,6 +12,7 @@
 #include "base/publish.h"
 #include "catalog/writer.h"
 #include "index/job.h"
+#include "index/replace.h"
 #include "sort/merge.h"
 
 #define WRITE_BUF (1u << 20)
@@ -567,13 +568,20 @@ static int exchange(struct index_job *j, const struct index_splitters *cuts, str
 	return rc;
 }
 
-/* All ranks agree. */
-static int refuse_empty(struct index_job *j, uint64_t nr_names, struct shoal_err *err)
+/* All ranks agree on whether these are enough names to replace what is there. */
+static int exchange_check_least(struct index_job *j, uint64_t nr_names, struct shoal_err *err)
 {
-	int rc = comm_reduce(j->comm, COMM_SUM, &nr_names, 1, err);
+	uint64_t all[2] = { nr_names, j->least }; /* names of all ranks; only rank 0 has a least */
+	int rc = comm_reduce(j->comm, COMM_SUM, all, ARRAY_LEN(all), err);
 
-	j->refused = rc == 0 && nr_names == 0;
-	return j->refused ? err_set(err, -ENOENT, "there are no names to make a catalog of") : rc;
+	if (rc < 0 || all[0] >= all[1])
+		return rc;
+	j->refused = all[0] == 0;
+	if (j->refused)
+		return err_set(err, -ENOENT, "there are no names to make a catalog of");
+	if (j->place->rank > 0)
+		return err_set(err, -EREMOTEIO, "another rank has failed");
+	return index_replace_refuse(j->options, all[0], err);
 }
 
 int index_exchange_seal(struct index_job *j, struct shoal_index_result *result,
@@ -597,8 +605,8 @@ int index_exchange_seal(struct index_job *j, struct shoal_index_result *result,
 		rc = write_part(j, &in, &part_fd, result, err);
 	if (in.fd >= 0)
 		close(in.fd);
-	if (rc == 0 && j->options->refuse_empty)
-		rc = refuse_empty(j, result->nr_names, err);
+	if (rc == 0 && j->options->careful)
+		rc = exchange_check_least(j, result->nr_names, err);
 	if (rc == 0)
 		rc = assemble(j, part_fd, err);
 	if (rc == 0) /* no rank reports completion before the catalog exists */

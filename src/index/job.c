@@ -10,6 +10,7 @@
 #include "base/cores.h"
 #include "base/publish.h"
 #include "index/empty.h"
+#include "index/replace.h"
 #include "index/stage.h"
 #include "index/tree.h"
 
@@ -247,9 +248,12 @@ int index_job_finish(struct index_job *j, struct shoal_index_result *result, str
 		return rc;
 	if (sort_stopped(j->options->stop))
 		return err_set(err, -ECANCELED, "interrupted");
-	j->refused = j->options->refuse_empty && j->nr_put == 0;
+	j->refused = j->nr_put == 0 && j->least > 0;
 	if (j->refused)
-		return err_set(err, -ENOENT, "there are no names to make a catalog of");
+		return err_set_hint(err, -ENOENT, SHOAL_HINT_REPLACE,
+				    "there are no names to make a catalog of");
+	if (j->nr_put < j->least)
+		return index_replace_refuse(j->options, j->nr_put, err);
 	j->sorter = sorter_free(j->sorter);
 	j->writer = NULL; /* sealing frees it */
 	writer_add_packed(writer, &digester);
@@ -433,6 +437,8 @@ int index_tree(struct comm *comm, const char *where, const struct shoal_tree_opt
 		rc = err_set(&words, -EINVAL, "only a catalog that is a file can be resumed");
 	if (rc == 0) {
 		rc = index_scan_open(&j, where, stage.options.output, &words);
+		if (rc == 0 && j.place->rank == 0)
+			rc = index_replace_check(options, tree->nr_shards > 0, &j.least, &words);
 		rc = agree_on_opening(comm, rc, &words);
 	}
 	if (rc == 0)

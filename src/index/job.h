@@ -57,7 +57,8 @@ struct index_job {
 	uint64_t nr_put,
 		nr_unkept; /* in the catalog, and of these with an ETag that is not stored */
 	uint64_t nr_next;  /* of those that were put in order */
-	bool refused;      /* nothing was found, and refuse_empty: there is nothing to resume */
+	uint64_t least;    /* names, for the catalog to be replaced: see replace.h; of rank 0 */
+	bool refused;      /* nothing was found, which is not enough: there is nothing to resume */
 };
 
 /* ---- The catalog: job.c ---- */

@@ -8,6 +8,7 @@
 #include "catalog/decimal.h"
 #include "catalog/writer.h"
 #include "index/job.h"
+#include "index/replace.h"
 #include "index/stage.h"
 
 /* A parsed pattern: folder/ [subfolder/] before number after. */
@@ -283,8 +284,13 @@ int shoal_index_pattern(const struct shoal_pattern *pattern,
 	struct index_stage stage;
 	struct index_root root;
 	struct parsed p;
+	uint64_t least;
 	int rc = pattern_parse(pattern, options, &p, &root, err);
 
+	if (rc == 0)
+		rc = index_replace_check(options, /* may_be_empty= */ false, &least, err);
+	if (rc == 0 && pattern->count < least)
+		rc = index_replace_refuse(options, pattern->count, err);
 	if (rc == 0)
 		rc = index_stage_open(&stage, options, NULL, err);
 	if (rc < 0)

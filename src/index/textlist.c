@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "catalog/catalog_format.h"
 #include "index/job.h"
+#include "index/replace.h"
 #include "index/stage.h"
 
 /* Limit of a line: longer than any name with its root and numbers, so that too long a name is
@@ -228,13 +230,27 @@ static int take_line(struct list *l, const char *line, size_t len, struct shoal_
 	return index_job_add(&l->job, name, len, &record, err);
 }
 
+/* A line ends before the magic does; what ends a name is not part of it. */
+static bool begins_with_magic(const char *line, size_t len)
+{
+	size_t n = strcspn(CAT_MAGIC, "\r\n");
+
+	return len >= n && memcmp(line, CAT_MAGIC, n) == 0;
+}
+
 static int read_list(struct list *l, struct shoal_index_result *result, struct shoal_err *err)
 {
 	const char *line = NULL;
 	size_t len = 0;
 	int rc;
 
+	rc = index_replace_check(l->options, /* may_be_empty= */ false, &l->job.least, err);
+	if (rc < 0)
+		return rc;
 	while ((rc = textlist_next_line(l, &line, &len, err)) > 0) {
+		if (l->line == 1 && begins_with_magic(line, len))
+			return err_set(err, -EINVAL,
+				       "it is a catalog already, not a list of names");
 		rc = take_line(l, line, len, err);
 		if (rc < 0)
 			return rc;

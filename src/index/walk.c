@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
+#include "base/path.h"
 #include "base/queue.h"
 #include "index/record.h"
 #include "index/sequence.h"
@@ -130,7 +131,7 @@ static int release_units(struct walker *me, struct shoal_err *err)
 	return rc;
 }
 
-/* Convert entries to records, without the catalog itself. Returns how many, or an error. */
+/* Convert entries to records, without what Shoal writes. Returns how many, or an error. */
 static int convert(struct walker *me, const struct store_entry *entries, size_t nr,
 		   struct shoal_err *err)
 {
@@ -149,7 +150,8 @@ static int convert(struct walker *me, const struct store_entry *entries, size_t 
 		struct index_record r = { .size = e->size, .samples = o->samples, .etag = e->etag };
 		size_t len;
 
-		if (own_len && own_len == e->len && memcmp(o->own_name, e->name, own_len) == 0)
+		if ((own_len && own_len == e->len && memcmp(o->own_name, e->name, own_len) == 0) ||
+		    path_is_own(e->name, e->len))
 			continue;
 		len = index_record_put(&r, to);
 		me->found->entry[kept++] = (struct sort_entry){ .name = (const uint8_t *)e->name,

@@ -94,8 +94,8 @@ int list_step(struct shoal_list *list, struct list_entry *ret_entry, struct shoa
 	rc = list_find_next(list, ret_entry, err);
 	if (rc <= 0)
 		list->ended = rc < 0 ? rc : 1;
-	else
-		list->nr++;
+	else if (list->nr++, !list->has_ids)
+		ret_entry->id = list->nr - 1;
 	return rc;
 }
 
@@ -114,7 +114,8 @@ int shoal_list_next(struct shoal_list *list, const struct shoal_entry **ret_entr
 					    .len = e.len,
 					    .size = e.size,
 					    .samples = e.samples,
-					    .etag = list->etag };
+					    .etag = list->etag,
+					    .id = e.id };
 	*ret_entry = &list->entry;
 	return 1;
 }
@@ -217,7 +218,7 @@ static int catalog_list_next(struct shoal_list *list, struct list_entry *e, stru
 		int known = catalog_list_entry(c, e);
 
 		e->name = (const uint8_t *)name;
-		c->id++;
+		e->id = c->id++;
 		rc = known < 0 ? known : 1;
 	}
 	return rc < 0 ? shoal_catalog_explain(c->cat, rc, err) : rc;
@@ -256,6 +257,7 @@ int shoal_list_catalog(const struct shoal_catalog *cat, const struct shoal_selec
 		return err_set(err, -ENOMEM, "out of memory");
 	shoal_catalog_info(cat, &info);
 	c->cat = cat;
+	c->base.has_ids = true;
 	c->base.info = (struct shoal_list_info){ .sizes = info.nr_bytes != SHOAL_SIZE_UNKNOWN,
 						 .etags = info.etags,
 						 .samples_per_file = info.samples_per_file };

@@ -23,6 +23,7 @@ struct list_entry {
 	uint64_t size; /* or SHOAL_SIZE_UNKNOWN */
 	uint64_t samples;
 	const struct etag *etag; /* NULL: none */
+	uint64_t id;             /* of a catalog's; a store's are numbered by list.c */
 };
 
 struct list_ops {
@@ -51,6 +52,7 @@ struct shoal_list {
 	struct list_select select;
 	struct shoal_list_info info;
 	char *root;                 /* of the info */
+	bool has_ids;               /* entries come with those of their catalog */
 	const int *stop;            /* may be NULL */
 	int (*waiting)(void *self); /* see shoal_list_set_waiting(); or NULL */
 	void *waiting_self;

@@ -4,6 +4,7 @@
 
 #include "base/name.h"
 #include "catalog/writer.h"
+#include "index/stage.h"
 #include "list/list.h"
 
 #define PROGRESS_EVERY 0x10000u
@@ -71,27 +72,64 @@ static int write_seal(struct shoal_writer *writer, const struct shoal_write_opti
 	return rc;
 }
 
-int shoal_list_write(struct shoal_list *list, const struct shoal_write_options *options,
-		     struct shoal_list_totals *ret_totals, struct shoal_err *err)
+static int write_list(struct shoal_list *list, const struct shoal_write_options *o,
+		      struct shoal_list_totals *t, struct shoal_err *err)
 {
-	struct shoal_list_totals t = { 0 };
-	struct shoal_writer_options wo = writer_options(&list->info, options);
+	struct shoal_writer_options wo = writer_options(&list->info, o);
 	struct shoal_writer *writer;
-	int rc = shoal_writer_open(options->output, &wo, &writer, err);
+	int rc = shoal_writer_open(o->output, &wo, &writer, err);
 
 	if (rc < 0)
 		return rc;
-	rc = write_entries(list, writer, options, &t, err);
+	rc = write_entries(list, writer, o, t, err);
 	if (rc < 0) {
 		shoal_writer_abort(writer);
 		return rc;
 	}
-	rc = write_seal(writer, options, &t, err);
+	rc = write_seal(writer, o, t, err);
 	if (!list->info.sizes)
-		t.nr_bytes = SHOAL_SIZE_UNKNOWN;
-	if (rc == 0 && ret_totals)
-		*ret_totals = t;
+		t->nr_bytes = SHOAL_SIZE_UNKNOWN;
 	return rc;
+}
+
+/* The options with a file as output, which becomes the object at the end. */
+static int write_stage(struct index_stage *stage, const struct shoal_write_options *options,
+		       struct shoal_write_options *ret_o, struct shoal_err *err)
+{
+	struct shoal_index_options io = { .output = options->output,
+					  .tmp_dir = options->tmp_dir,
+					  .config = options->config,
+					  .stop = options->stop };
+	int rc = index_stage_open(stage, &io, NULL, err);
+
+	*ret_o = *options;
+	ret_o->output = stage->options.output;
+	return rc;
+}
+
+static int write_unstage(struct index_stage *stage, int rc, const struct shoal_list_totals *t,
+			 struct shoal_list_totals *ret_totals, struct shoal_err *err)
+{
+	if (rc == 0)
+		rc = index_stage_send(stage, t->nr_files, err);
+	index_stage_release(stage);
+	if (rc == 0 && ret_totals)
+		*ret_totals = *t;
+	return rc;
+}
+
+int shoal_list_write(struct shoal_list *list, const struct shoal_write_options *options,
+		     struct shoal_list_totals *ret_totals, struct shoal_err *err)
+{
+	struct shoal_list_totals t = { 0 };
+	struct shoal_write_options o;
+	struct index_stage stage;
+	int rc = write_stage(&stage, options, &o, err);
+
+	if (rc < 0)
+		return rc;
+	rc = write_list(list, &o, &t, err);
+	return write_unstage(&stage, rc, &t, ret_totals, err);
 }
 
 /* ---- Joining catalogs ---- */
@@ -212,7 +250,7 @@ static int join_merge(const struct catalog_join *j, enum shoal_repeated repeated
 	if (rc == 0)
 		rc = shoal_list_merge(lists, nr, repeated, &all, err);
 	if (rc == 0)
-		rc = shoal_list_write(all, o, t, err);
+		rc = write_list(all, o, t, err);
 	else
 		while (nr > 0)
 			shoal_list_close(lists[--nr]);
@@ -227,18 +265,22 @@ int shoal_catalog_merge(const struct shoal_catalog *const *cats, size_t nr,
 {
 	struct catalog_join j = { .cats = cats, .nr = nr };
 	struct shoal_list_totals t = { 0 };
+	struct shoal_write_options o;
+	struct index_stage stage;
 	int rc = join_check(&j, options, err);
 	bool as_they_are = !options->root && !options->samples_per_file && !j.etags_differ;
 
-	if (rc == 0 && as_they_are)
+	if (rc == 0)
+		rc = write_stage(&stage, options, &o, err);
+	if (rc < 0)
+		return rc;
+	if (as_they_are)
 		rc = join_is_in_order(&j, err);
 	if (rc > 0)
-		rc = join_append(&j, options, &t, err);
+		rc = join_append(&j, &o, &t, err);
 	else if (rc == 0)
-		rc = join_merge(&j, repeated, options, &t, err);
+		rc = join_merge(&j, repeated, &o, &t, err);
 	if (rc == 0 && !j.info.sizes)
 		t.nr_bytes = SHOAL_SIZE_UNKNOWN;
-	if (rc == 0 && ret_totals)
-		*ret_totals = t;
-	return rc;
+	return write_unstage(&stage, rc, &t, ret_totals, err);
 }

@@ -5,12 +5,14 @@
  * epoch are a partition of the dataset whose parts differ by at most one file. Each list is made
  * by itself, by computing its positions: memory does not grow with files, ranks or epochs.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/out.h"
 #include "base/publish.h"
@@ -169,6 +171,11 @@ static int write_epoch(const struct manifest *m, uint64_t epoch, struct shoal_er
 
 		rc = name ? write_list(m, name, rank, err) : err_set(err, -ENOMEM, "out of memory");
 		free(name);
+		if (rc == 0 && m->options->progress)
+			m->options->progress(m->options->self,
+					     (epoch - m->options->first_epoch) * m->spec.nr_ranks +
+						     rank + 1,
+					     m->options->nr_epochs * m->spec.nr_ranks);
 	}
 	return rc;
 }
@@ -184,6 +191,113 @@ static int manifest_make_dir(const char *dir, struct shoal_err *err)
 	if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode))
 		return 0;
 	return err_set(err, -ENOTDIR, "'%s' is not a directory", dir);
+}
+
+/* ---- The note: which catalog the lists of a folder are of ---- */
+
+/* Whether it is the name of a list with this prefix, of any epoch and rank. */
+static bool is_list(const struct manifest *m, const char *name)
+{
+	size_t len = strlen(m->prefix);
+	unsigned long long epoch, rank;
+	int end = 0;
+
+	return strncmp(name, m->prefix, len) == 0 &&
+	       sscanf(name + len, "_epoch%llu_rank%llu.txt%n", &epoch, &rank, &end) == 2 &&
+	       end > 0 && !name[len + (size_t)end];
+}
+
+/* How many lists there are, which are removed if @remove; or an error. */
+static int count_lists(const struct manifest *m, bool remove, struct shoal_err *err)
+{
+	DIR *dir = opendir(m->options->dir);
+	const struct dirent *e;
+	int nr = 0, rc = 0;
+
+	if (!dir)
+		return err_set_errno(err, err_errno(), "cannot read '%s'", m->options->dir);
+	while (rc == 0 && (e = readdir(dir))) {
+		if (e->d_type == DT_DIR || !is_list(m, e->d_name))
+			continue;
+		nr++;
+		if (remove && unlinkat(dirfd(dir), e->d_name, 0) < 0)
+			rc = err_set_errno(err, err_errno(), "cannot remove '%s'", e->d_name);
+	}
+	closedir(dir);
+	return rc < 0 ? rc : nr;
+}
+
+/* Whether the note at @path says what @want does. */
+static bool note_is(const char *path, const char *want)
+{
+	FILE *in = fopen(path, "re");
+	size_t len = strlen(want), n = 0;
+	char *is = malloc(len + 1);
+
+	if (in && is)
+		n = fread(is, 1, len + 1, in);
+	n = n == len && memcmp(is, want, len) == 0;
+	free(is);
+	if (in)
+		fclose(in);
+	return n;
+}
+
+static int manifest_note_write(const char *path, const char *text, struct shoal_err *err)
+{
+	struct publish pub = PUBLISH_CLOSED;
+	size_t len = strlen(text);
+	int rc = publish_open(path, &pub, err);
+
+	if (rc == 0 && write(pub.fd, text, len) != (ssize_t)len)
+		rc = err_set_errno(err, err_errno(), "cannot write '%s'", path);
+	if (rc == 0)
+		rc = publish_commit(&pub, err);
+	publish_abort(&pub);
+	return rc;
+}
+
+static char *note_path(const struct manifest *m)
+{
+	char *path = NULL;
+
+	return asprintf(&path, "%s/.%s.shoal-manifest", m->options->dir, m->prefix) < 0 ? NULL
+											: path;
+}
+
+/* After a failure: without lists there is nothing to note. */
+static void drop_note(const struct manifest *m)
+{
+	char *path = note_path(m);
+
+	if (path && count_lists(m, false, NULL) == 0)
+		unlink(path);
+	free(path);
+}
+
+/* Lists of two catalogs in one folder would look like those of one. */
+static int manifest_claim(const struct manifest *m, struct shoal_err *err)
+{
+	struct shoal_catalog_info info;
+	char *path = note_path(m), *want = NULL;
+	int rc = 0;
+
+	shoal_catalog_info(m->cat, &info);
+	if (!path || asprintf(&want, "catalog %s\nroot %s\n", info.digest, info.root) < 0) {
+		rc = err_set(err, -ENOMEM, "out of memory");
+	} else if (!note_is(path, want)) {
+		rc = count_lists(m, m->options->force, err);
+		if (rc > 0 && !m->options->force)
+			rc = err_set_hint(err, -EEXIST, SHOAL_HINT_REPLACE,
+					  "'%.300s' has lists of another catalog: write to another "
+					  "directory, or remove them",
+					  m->options->dir);
+		if (rc >= 0)
+			rc = manifest_note_write(path, want, err);
+	}
+	free(path);
+	free(want);
+	return rc;
 }
 
 /* Check the request, and compute what to write. */
@@ -223,13 +337,20 @@ int shoal_manifest_write(const struct shoal_catalog *cat, const struct shoal_ord
 {
 	struct manifest m = { .cat = cat, .options = options };
 	int rc = prepare(&m, spec, err);
+	bool claimed = false;
 
 	if (rc == 0)
 		rc = manifest_make_dir(options->dir, err);
+	if (rc == 0) {
+		rc = manifest_claim(&m, err);
+		claimed = rc == 0;
+	}
 	for (uint64_t i = 0; i < options->nr_epochs && rc == 0; i++)
 		rc = check_leftover(&m, options->first_epoch + i, err);
 	for (uint64_t i = 0; i < options->nr_epochs && rc == 0; i++)
 		rc = write_epoch(&m, options->first_epoch + i, err);
 	shoal_order_free(m.order);
+	if (rc < 0 && claimed)
+		drop_note(&m);
 	return rc == 0 ? shoal_catalog_check_fresh(cat, err) : rc;
 }

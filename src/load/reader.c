@@ -90,22 +90,53 @@ int shoal_reader_size(struct shoal_reader *r, uint64_t sample, uint64_t *ret_siz
 	return rc;
 }
 
-/* One byte more than expected, to detect a file that has grown. */
-static int64_t read_bytes(struct shoal_reader *r, const struct shoal_read *read, const char *name,
-			  const struct load_stretch *at, struct shoal_err *err)
+/* Read @len bytes at @off of the sample's file, if it is the object that was listed. */
+static int64_t reader_read_at(struct shoal_reader *r, const char *name, uint64_t file, uint64_t off,
+			      void *buf, size_t len, struct shoal_err *err)
 {
 	struct etag etag;
-	int rc = r->if_match ? catalog_etag_of(r->cat, at->file, &etag) : 0;
+	int rc = r->if_match ? catalog_etag_of(r->cat, file, &etag) : 0;
 	int64_t got;
 
 	if (rc < 0)
 		return shoal_catalog_explain(r->cat, rc, err);
 	if (!r->if_match || !etag_is_kept(&etag))
-		return store_read(r->store, name, at->off, read->buf, read->len + 1, err);
-	got = store_read_if(r->store, name, &etag, at->off, read->buf, read->len + 1, err);
+		return store_read(r->store, name, off, buf, len, err);
+	got = store_read_if(r->store, name, &etag, off, buf, len, err);
 	if (got == -ESTALE)
 		err_hint(err, SHOAL_HINT_ETAGS, 0);
 	return got;
+}
+
+int64_t shoal_reader_part(struct shoal_reader *r, uint64_t sample, uint64_t off, void *buf,
+			  size_t len, struct shoal_err *err)
+{
+	char name[SHOAL_NAME_MAX + 1];
+	struct load_stretch at;
+	uint64_t want = len;
+	int64_t got;
+	int rc = reader_locate(r, sample, name, &at, err);
+
+	if (rc < 0)
+		return rc;
+	if (at.len != SHOAL_SIZE_UNKNOWN)
+		want = off < at.len ? u64_min(len, at.len - off) : 0;
+	if (want == 0)
+		return 0;
+	got = reader_read_at(r, name, at.file, at.off + off, buf, (size_t)want, err);
+	if (got >= 0 && (uint64_t)got < want && at.len != SHOAL_SIZE_UNKNOWN)
+		return err_set(err, -ENODATA,
+			       "'%.512s' has only %" PRIu64 " of the %" PRIu64
+			       " bytes in the catalog",
+			       name, off + (uint64_t)got, at.len);
+	return got;
+}
+
+/* One byte more than expected, to detect a file that has grown. */
+static int64_t read_bytes(struct shoal_reader *r, const struct shoal_read *read, const char *name,
+			  const struct load_stretch *at, struct shoal_err *err)
+{
+	return reader_read_at(r, name, at->file, at->off, read->buf, read->len + 1, err);
 }
 
 static int read_one(struct shoal_reader *r, const struct shoal_read *read, struct shoal_err *err)

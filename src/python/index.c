@@ -83,7 +83,7 @@ static int on_difference(void *self, enum shoal_difference what, const char *nam
 	return w->type ? -ECANCELED : 0;
 }
 
-/* (output, root, tmp_dir, memory, samples_per_file, progress, warn, config, refuse_empty) */
+/* (output, root, tmp_dir, memory, samples_per_file, progress, warn, config, careful) */
 static int py_index_options(PyObject *tuple, struct watch *watch,
 			    struct shoal_index_options *ret_options)
 {
@@ -91,14 +91,14 @@ static int py_index_options(PyObject *tuple, struct watch *watch,
 		.stop = &watch->stop, .progress = on_progress, .warn = on_warning, .self = watch
 	};
 	PyObject *config;
-	int refuse_empty;
+	int careful;
 
 	if (!PyArg_ParseTuple(tuple, "yzzO&O&OOOp", &o.output, &o.root, &o.tmp_dir, py_u64_arg,
 			      &o.memory, py_u64_arg, &o.samples_per_file, &watch->progress,
-			      &watch->warn, &config, &refuse_empty) ||
+			      &watch->warn, &config, &careful) ||
 	    py_store_config(config, &watch->config, &o.config) < 0)
 		return -1;
-	o.refuse_empty = refuse_empty;
+	o.careful = careful;
 	*ret_options = o;
 	return 0;
 }
@@ -309,7 +309,7 @@ static PyObject *finish_plain(struct watch *w, int rc, const struct shoal_err *e
 	Py_RETURN_NONE;
 }
 
-/* manifest(catalog, spec, dir, prefix, first_epoch, nr_epochs, paths, null) */
+/* manifest(catalog, spec, dir, prefix, first_epoch, nr_epochs, paths, null, force) */
 static PyObject *manifest(PyObject *module, PyObject *args)
 {
 	struct watch watch = { 0 };
@@ -320,15 +320,16 @@ static PyObject *manifest(PyObject *module, PyObject *args)
 		.run = make_manifest, .spec = &spec, .manifest = &options, .err = &err
 	};
 	PyObject *catalog, *tuple;
-	int paths, null, rc;
+	int paths, null, force, rc;
 
-	if (!PyArg_ParseTuple(args, "OO!yyO&O&pp", &catalog, &PyTuple_Type, &tuple, &options.dir,
+	if (!PyArg_ParseTuple(args, "OO!yyO&O&ppp", &catalog, &PyTuple_Type, &tuple, &options.dir,
 			      &options.prefix, py_u64_arg, &options.first_epoch, py_u64_arg,
-			      &options.nr_epochs, &paths, &null) ||
+			      &options.nr_epochs, &paths, &null, &force) ||
 	    py_order_spec(tuple, &spec) < 0)
 		return NULL;
 	options.paths = paths;
 	options.null = null;
+	options.force = force;
 	work.cat = py_catalog_use(module, catalog);
 	if (!work.cat)
 		return NULL;
@@ -379,7 +380,7 @@ static PyMethodDef functions[] = {
 	{ "index_pattern", index_pattern, METH_VARARGS,
 	  "index_pattern(format, first, count, subfolders, size, options)" },
 	{ "manifest", manifest, METH_VARARGS,
-	  "manifest(catalog, spec, dir, prefix, first_epoch, nr_epochs, paths, null)" },
+	  "manifest(catalog, spec, dir, prefix, first_epoch, nr_epochs, paths, null, force)" },
 	{ "compare", py_index_compare, METH_VARARGS,
 	  "compare(catalog, where, path, tmp_dir, memory, threads, keep_going, differs, "
 	  "progress, warn): (same, missing, new, resized, changed)" },

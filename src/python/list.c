@@ -234,18 +234,20 @@ static PyObject *list_count(PyObject *self, PyObject *unused)
 	return list_leave(l, rc, &err) ? list_totals(&totals) : NULL;
 }
 
-/* write(output, root, samples_per_file, refuse_empty) */
+/* write(output, root, samples_per_file, refuse_empty, config) */
 static PyObject *list_write(PyObject *self, PyObject *args)
 {
 	struct py_list *l = (struct py_list *)self;
 	struct shoal_write_options o = { 0 };
 	struct shoal_list_totals totals = { 0 };
+	struct shoal_store_config config;
 	struct shoal_err err = { "" };
+	PyObject *config_tuple;
 	int refuse_empty, rc;
 
-	if (!PyArg_ParseTuple(args, "yzO&p", &o.output, &o.root, py_u64_arg, &o.samples_per_file,
-			      &refuse_empty) ||
-	    !list_enter(l))
+	if (!PyArg_ParseTuple(args, "yzO&pO", &o.output, &o.root, py_u64_arg, &o.samples_per_file,
+			      &refuse_empty, &config_tuple) ||
+	    py_store_config(config_tuple, &config, &o.config) < 0 || !list_enter(l))
 		return NULL;
 	o.refuse_empty = refuse_empty;
 	Py_BEGIN_ALLOW_THREADS;
@@ -515,19 +517,21 @@ static PyObject *list_catalog(PyObject *module, PyObject *args)
 
 /* ---- Several ---- */
 
-/* merge_catalogs((catalog, ...), fail, output, root, refuse_empty) */
+/* merge_catalogs((catalog, ...), fail, output, root, refuse_empty, config) */
 static PyObject *merge_catalogs(PyObject *module, PyObject *args)
 {
 	struct shoal_write_options o = { 0 };
 	struct shoal_list_totals totals = { 0 };
 	struct shoal_err err = { "" };
 	const struct shoal_catalog **cats;
-	PyObject *tuple, *result = NULL;
+	struct shoal_store_config config;
+	PyObject *tuple, *config_tuple, *result = NULL;
 	Py_ssize_t nr, used = 0;
 	int fail, refuse_empty, rc;
 
-	if (!PyArg_ParseTuple(args, "O!pyzp", &PyTuple_Type, &tuple, &fail, &o.output, &o.root,
-			      &refuse_empty))
+	if (!PyArg_ParseTuple(args, "O!pyzpO", &PyTuple_Type, &tuple, &fail, &o.output, &o.root,
+			      &refuse_empty, &config_tuple) ||
+	    py_store_config(config_tuple, &config, &o.config) < 0)
 		return NULL;
 	nr = PyTuple_Size(tuple);
 	cats = PyMem_Calloc((size_t)nr + 1, sizeof(*cats));
@@ -615,7 +619,7 @@ static PyMethodDef list_methods[] = {
 	{ "info", list_info, METH_NOARGS, "(root, sizes, etags, samples_per_file)" },
 	{ "count", list_count, METH_NOARGS, "(files, samples, bytes) of the rest." },
 	{ "write", list_write, METH_VARARGS,
-	  "write(output, root, samples_per_file, refuse_empty): (files, samples, bytes)" },
+	  "write(output, root, samples_per_file, refuse_empty, config): (files, samples, bytes)" },
 	{ "stat", list_stat, METH_O, "stat(depth): figures about the rest." },
 	{ "close", list_close, METH_NOARGS, "End its threads." },
 	{ NULL, NULL, 0, NULL },
@@ -633,7 +637,7 @@ static PyMethodDef list_functions[] = {
 	  "list_store(uri, select, options, warn, config)" },
 	{ "list_catalog", list_catalog, METH_VARARGS, "list_catalog(catalog, select)" },
 	{ "merge_catalogs", merge_catalogs, METH_VARARGS,
-	  "merge_catalogs(catalogs, fail, output, root, refuse_empty)" },
+	  "merge_catalogs(catalogs, fail, output, root, refuse_empty, config)" },
 	{ "diff_lists", diff_lists, METH_VARARGS,
 	  "diff_lists(old, new, differs): (same, missing, new, resized, changed)" },
 	{ NULL, NULL, 0, NULL },

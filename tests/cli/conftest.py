@@ -114,14 +114,14 @@ class Shoal:
         entries = [name + b"".join(b"\t%d" % column[i] for column in (sizes, samples) if column)
                    for i, name in enumerate(names)]
         plain = [] if sizes else ["--names-only"]
-        self.good("index", "-", "-0", "-q", "--root", root, "-o", path, *plain, *options,
+        self.good("index", "-", "-0", "-q", "--force", "--root", root, "-o", path, *plain, *options,
                   stdin=b"".join(entry + b"\0" for entry in entries))
         return path
 
     def pattern(self, pattern, count, *options, to=None):
         """The path of a new catalog of a pattern's names."""
         path = self.scratch / "pattern.shoal" if to is None else to
-        self.good("index", "--pattern", pattern, "--count", count, "-q", "--root", "s3://bucket", "-o", path, *options)
+        self.good("index", "--pattern", pattern, "--count", count, "-q", "--force", "--root", "s3://bucket", "-o", path, *options)
         return path
 
     def names(self, path, *options):

@@ -9,7 +9,7 @@ from conftest import ROOT, lines
 
 SOURCE = (ROOT / "src" / "cli" / "hints.c").read_text()
 HEADER = (ROOT / "include" / "shoal.h").read_text()
-S3_COMMANDS = re.search(r'#define S3_COMMANDS ("[^"]*")', SOURCE)[1]
+S3_COMMANDS = re.search(r'#define S3_COMMANDS[\s\\]+("[^"]*")', SOURCE)[1]
 
 
 def rows():

@@ -16,7 +16,7 @@ from conftest import contents, lines, wait_until_it_has_read, wait_until_it_hear
 def index_text(shoal, text, *options, **run):
     """A catalog of a text list: its path."""
     path = shoal.scratch / "catalog.shoal"
-    result = shoal("index", "-", "-q", "-o", path, *options, stdin=text, **run)
+    result = shoal("index", "-", "-q", "--force", "-o", path, *options, stdin=text, **run)
     assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"")
     return path
 
@@ -430,14 +430,14 @@ def test_one_is_not_called_many(shoal, tmp_path):
 @pytest.mark.parametrize("json", [[], ["--json"]], ids=["words", "json"])
 def test_that_there_was_nothing_is_said(shoal, tmp_path, json):
     (tmp_path / "empty" / "inside").mkdir(parents=True)
-    result = shoal("index", tmp_path / "empty", "-o", tmp_path / "c", *json)
+    result = shoal("index", tmp_path / "empty", "--force", "-o", tmp_path / "c", *json)
     said = lines(result.stderr)
     assert result.returncode == 0 and len(said) == 2 and said[1].startswith(b"0 names in ")
     assert said[0] == b"shoal index: no files under '%s': the catalog is empty" % bytes(tmp_path / "empty")
-    result = shoal("index", "-", "-o", tmp_path / "c", *json, stdin=b"\n")
+    result = shoal("index", "-", "--force", "-o", tmp_path / "c", *json, stdin=b"\n")
     assert result.returncode == 0 and lines(result.stderr)[0] == b"shoal index: '-' has no names: the catalog is empty"
     for source in tmp_path / "empty", "-":
-        result = shoal("index", source, "-q", "-o", tmp_path / "c", *json)
+        result = shoal("index", source, "-q", "--force", "-o", tmp_path / "c", *json)
         assert (result.returncode, result.stderr) == (0, b"")
     assert shoal.info(tmp_path / "c")["files"] == 0
 

@@ -5,13 +5,19 @@ import os
 
 import pytest
 import shapes
-from conftest import contents, lines
+import conftest
+from conftest import lines
 
 MODES = ["sequential", "global", "files", "window", "local"]
 
 
 def manifest(shoal, path, directory, *options):
     assert shoal.good("manifest", path, "-o", directory, "-q", *options) == b""
+
+
+def contents(directory):
+    """What is in it, without the note that says which catalog the lists are of."""
+    return [name for name in conftest.contents(directory) if not name.endswith(".shoal-manifest")]
 
 
 def read_lists(directory, end=b"\n"):

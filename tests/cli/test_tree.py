@@ -98,17 +98,17 @@ class Trees:
 
     def __call__(self, where, *options, **run):
         """The catalog's names and sizes, after a run that complains of nothing."""
-        assert self.shoal.good("index", where, "-q", "-o", self.path, *options, **run) == b""
+        assert self.shoal.good("index", where, "-q", "--force", "-o", self.path, *options, **run) == b""
         assert self.shoal.good("verify", self.path) == b""
         return sizes_of(self.shoal, self.path)
 
     def names(self, where, *options, **run):
-        self.shoal.good("index", where, "-q", "-o", self.path, *options, **run)
+        self.shoal.good("index", where, "-q", "--force", "-o", self.path, *options, **run)
         return self.shoal.names(self.path)
 
     def told(self, where, *options, **run):
         """What --json tells."""
-        return json.loads(self.shoal.good("index", where, "-q", "--json", "-o", self.path, *options, **run))
+        return json.loads(self.shoal.good("index", where, "-q", "--force", "--json", "-o", self.path, *options, **run))
 
     def digest(self, where, *options, **run):
         self.names(where, *options, **run)
@@ -665,7 +665,7 @@ def test_ten_warnings_are_shown_and_all_are_counted(nobody, shoal, tree, locked,
     make(tmp_path, "a", *("%02d/x" % i for i in range(nr)))
     for i in range(nr):
         locked(tmp_path / ("%02d" % i))
-    result = nobody("index", tmp_path, "--keep-going", "-o", tree.path)
+    result = nobody("index", tmp_path, "--keep-going", "--force", "-o", tree.path)
     assert result.returncode == 0
     said = lines(result.stderr)
     assert sum(b"cannot open directory" in line for line in said) == min(nr, 10)
@@ -682,7 +682,7 @@ def test_a_directory_that_may_be_read_but_not_entered_gives_names_without_sizes(
     fails(nobody("index", tmp_path, "-q", "-o", tree.path), 1, "cannot stat 'd/", "Permission denied")
     assert nobody("index", tmp_path, "-q", "--no-sizes", "-o", tree.path).returncode == 0
     assert shoal.names(tree.path) == [b"d/a", b"d/b"]
-    result = nobody("index", tmp_path, "--keep-going", "-o", tree.path)
+    result = nobody("index", tmp_path, "--keep-going", "--force", "-o", tree.path)
     assert result.returncode == 0 and result.stderr.endswith(b", 2 unreadable left out\n")
 
 
@@ -712,7 +712,7 @@ def test_a_catalog_in_the_tree_is_not_in_its_own_list(shoal, tmp_path, output):
 def test_a_catalog_of_the_same_name_elsewhere_is_a_file_like_any_other(shoal, tmp_path):
     make(tmp_path, "a", "d/c", "c/c")
     shoal.good("index", tmp_path, "-q", "-o", tmp_path / "c2")
-    shoal.good("index", tmp_path / "d", "-q", "-o", tmp_path / "d" / "c")
+    shoal.good("index", tmp_path / "d", "-q", "--force", "-o", tmp_path / "d" / "c")
     assert shoal.names(tmp_path / "c2") == [b"a", b"c/c", b"d/c"]
     assert shoal.names(tmp_path / "d" / "c") == []
 

@@ -218,7 +218,7 @@ def test_with_the_same_options(shoal, update, tree, options):
 def test_other_options_are_refused(shoal, fails, update, tree, tmp_path, options):
     (tmp_path / "empty").mkdir()
     for first, second in ([], options), (options, []), (options, options + ["--exclude", "q"]):
-        shoal.good("index", tree, "-q", "-o", update.old, *first)
+        shoal.good("index", tree, "-q", "--force", "-o", update.old, *first)
         result = shoal("index", tree, "-q", "-o", tmp_path / "empty" / "c", "--update", update.old, *second)
         fails(result, 1, "cannot update '%s'" % update.old, "with other options", empty=tmp_path / "empty")
 

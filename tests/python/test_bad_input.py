@@ -324,7 +324,7 @@ def test_the_length_of_an_order_of_kept_samples_is_theirs(files, tmp_path):
 
 
 def test_an_empty_catalog_has_nothing_and_says_so(tmp_path):
-    catalog = shoal.index([], tmp_path / "c.cat", root="/r", allow_empty=True)
+    catalog = shoal.index([], tmp_path / "c.cat", root="/r", force=True)
     assert (len(catalog), list(catalog), list(catalog[:]), catalog.find("x"), "x" in catalog) == (0, [], [], None, False)
     assert catalog.sizes().tolist() == [] and catalog.nr_samples == 0
     for use in (lambda: catalog[0], lambda: catalog.name(-1), lambda: catalog.locate(0)):

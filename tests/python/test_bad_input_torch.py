@@ -109,7 +109,7 @@ def test_the_length_of_a_sampler_with_a_filter_is_what_it_gives(files, tmp_path)
 
 
 def test_an_empty_catalog_is_an_empty_dataset_and_has_no_order(tmp_path):
-    catalog = shoal.index([], tmp_path / "c.cat", root=tmp_path, allow_empty=True)
+    catalog = shoal.index([], tmp_path / "c.cat", root=tmp_path, force=True)
     dataset = ShoalDataset(catalog)
     assert len(dataset) == 0 and dataset.__getitems__([]) == []
     refused(lambda: dataset[0], IndexError, "sample 0 of a dataset of 0")

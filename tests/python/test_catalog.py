@@ -132,7 +132,7 @@ def test_nothing_but_what_it_said_of_itself_is_left_of_a_closed_catalog(files):
 
 def test_an_empty_catalog_is_named(tmp_path):
     (tmp_path / "none").mkdir()
-    catalog = shoal.index(tmp_path / "none", tmp_path / "e.cat", allow_empty=True)
+    catalog = shoal.index(tmp_path / "none", tmp_path / "e.cat", force=True)
     assert len(catalog) == 0 and list(catalog) == []
     for use in (shoal.Order, lambda c: shoal.Loader(c, 2)):
         with pytest.raises(shoal.BadValueError, match="e.cat' is empty"):

@@ -158,7 +158,7 @@ def test_patterns_that_leave_nothing_make_no_catalog(images, tmp_path, patterns,
     with pytest.raises(shoal.NotFoundError, match=words):
         shoal.index(images, tmp_path / "c.cat", resume=resume, **patterns)
     assert sorted(os.listdir(tmp_path)) == ["c.cat", "images"] and shoal.Catalog(tmp_path / "c.cat").digest == before
-    empty = shoal.index(images, tmp_path / "c.cat", allow_empty=True, **patterns)
+    empty = shoal.index(images, tmp_path / "c.cat", force=True, **patterns)
     assert len(empty) == 0 and empty.made["nr_filtered"] > 0
 
 
@@ -172,8 +172,8 @@ def test_an_empty_place_makes_no_catalog(tmp_path):
     with pytest.raises(FileNotFoundError, match="no names to make a catalog of"):
         shoal.index([], tmp_path / "c.cat", root="/r")
     assert os.listdir(tmp_path) == ["there"]
-    assert len(shoal.index(tmp_path / "there", tmp_path / "c.cat", allow_empty=True)) == 0
-    assert len(shoal.index([], tmp_path / "c.cat", root="/r", allow_empty=True)) == 0
+    assert len(shoal.index(tmp_path / "there", tmp_path / "c.cat", force=True)) == 0
+    assert len(shoal.index([], tmp_path / "c.cat", root="/r", force=True)) == 0
 
 
 def test_a_list_may_be_separated_by_nul_bytes(tmp_path):

@@ -180,10 +180,10 @@ def test_catalogs_are_merged_filtered_and_split(tree, tmp_path):
     small = shoal.filter(whole, tmp_path / "small.cat", max_size=10)
     large = shoal.filter(whole, tmp_path / "large.cat", min_size=11)
     assert len(small) + len(large) == len(whole) and small.root == whole.root
-    assert shoal.merge([large, small], tmp_path / "merged.cat", repeated="fail") == whole
+    assert shoal.merge([large, small], tmp_path / "merged.cat") == whole
     with pytest.raises(OSError, match="more than one"):
         shoal.merge([whole, small], tmp_path / "x.cat", repeated="fail")
-    assert shoal.merge([whole, small], tmp_path / "y.cat") == whole
+    assert shoal.merge([whole, small], tmp_path / "y.cat", repeated="last") == whole
     assert not (tmp_path / "x.cat").exists()
     few = shoal.filter(whole, tmp_path / "few.cat", names=list(sizes)[3:6])
     assert list(few) == list(sizes)[3:6]

@@ -10,7 +10,7 @@ from conftest import SHOAL
 
 
 def lists(folder):
-    return {name: (folder / name).read_bytes() for name in os.listdir(folder)}
+    return {name: (folder / name).read_bytes() for name in os.listdir(folder) if not name.startswith(".")}
 
 
 @pytest.mark.parametrize("options, words", [
@@ -63,7 +63,7 @@ def test_what_cannot_be_written_is_told(files, tmp_path):
     with pytest.raises(shoal.Error, match="name 0 contains a line end; use null=True"):
         shoal.manifest(shoal.index(["a\nb"], tmp_path / "n.cat", root="/r"), tmp_path / "n")
     with pytest.raises(shoal.Error, match="lists no files"):
-        shoal.manifest(shoal.index([], tmp_path / "e.cat", root="/r", allow_empty=True), tmp_path / "e")
+        shoal.manifest(shoal.index([], tmp_path / "e.cat", root="/r", force=True), tmp_path / "e")
     with pytest.raises(TypeError, match="from a Catalog or its path"):
         shoal.manifest(600, tmp_path / "m")
 

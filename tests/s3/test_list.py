@@ -101,6 +101,9 @@ def test_that_nothing_is_listed_is_said(uri, tmp_path):
     with FaultServer([b"other/x", b"other/y"]) as server:
         client = Client(tmp_path, server.url)
         done = client.shoal("index", uri, "-o", tmp_path / "c")
+        assert done.returncode == 1 and b"there is no file in '" in done.stderr and b"--force" in done.stderr
+        assert not (tmp_path / "c").exists()
+        done = client.shoal("index", uri, "--force", "-o", tmp_path / "c")
         said = done.stderr.split(b"\n")
         assert done.returncode == 0 and said[0] == b"shoal index: no files under '%s': the catalog is empty" % uri.encode()
         assert said[1].startswith(b"0 names in ") and said[2:] == [b""]

@@ -1,0 +1,141 @@
+/* shoal diff: what differs between two catalogs. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/hints.h"
+#include "cli/s3_options.h"
+#include "cli/select_options.h"
+
+struct cmd_diff_arguments {
+	struct cli_where where;
+	struct cli_select select;
+	bool json, quiet, null;
+};
+
+static const char *const difference_words[] = {
+	[SHOAL_MISSING] = "missing",
+	[SHOAL_NEW] = "new",
+	[SHOAL_RESIZED] = "resized",
+	[SHOAL_CHANGED] = "changed",
+};
+
+static void cmd_diff_put_size(uint64_t size)
+{
+	if (size == SHOAL_SIZE_UNKNOWN)
+		fputs("\t-", stdout);
+	else
+		printf("\t%" PRIu64, size);
+}
+
+static int show_difference(void *self, enum shoal_difference what, const char *name, size_t len,
+			   uint64_t was, uint64_t is)
+{
+	const struct cmd_diff_arguments *a = self;
+
+	if (a->json || a->quiet)
+		return 0;
+	printf("%s\t", difference_words[what]);
+	if (a->null)
+		fwrite(name, 1, len, stdout);
+	else
+		cli_put_plain(stdout, name, len);
+	cmd_diff_put_size(was);
+	cmd_diff_put_size(is);
+	putchar(a->null ? '\0' : '\n');
+	return ferror(stdout) ? -EPIPE : 0;
+}
+
+static int cmd_diff_report(const struct cmd_diff_arguments *a, const struct shoal_compare_result *r)
+{
+	uint64_t nr = r->nr_missing + r->nr_new + r->nr_resized + r->nr_changed;
+	struct json j = cli_json();
+
+	if (a->json) {
+		json_open_object(&j, NULL);
+		json_bool(&j, "equal", nr == 0);
+		json_u64(&j, "same", r->nr_same);
+		json_u64(&j, "missing", r->nr_missing);
+		json_u64(&j, "new", r->nr_new);
+		json_u64(&j, "resized", r->nr_resized);
+		json_u64(&j, "changed", r->nr_changed);
+		json_close_object(&j);
+	} else if (!a->quiet && nr > 0) {
+		fprintf(stderr,
+			"%" PRIu64 " missing, %" PRIu64 " new, %" PRIu64
+			" of another size, %" PRIu64 " of another ETag, %" PRIu64 " the same\n",
+			r->nr_missing, r->nr_new, r->nr_resized, r->nr_changed, r->nr_same);
+	}
+	return nr == 0 ? CLI_OK : CLI_FAILED;
+}
+
+static int cmd_diff_compare(struct cmd_diff_arguments *a, const struct shoal_catalog *old,
+			    const struct shoal_catalog *now)
+{
+	const struct shoal_select *select = cli_select_finish(&a->select);
+	struct shoal_diff_options o = { .differs = show_difference, .self = a, .stop = &cli_stop };
+	struct shoal_compare_result r;
+	struct shoal_list *x = NULL, *y = NULL;
+	struct shoal_err err = { "" };
+	int rc = shoal_list_catalog(old, select, &x, &err);
+
+	if (rc == 0)
+		rc = shoal_list_catalog(now, select, &y, &err);
+	if (rc == 0)
+		rc = shoal_list_diff(x, y, &o, &r, &err);
+	shoal_list_close(x);
+	shoal_list_close(y);
+	if (rc < 0 && ferror(stdout))
+		return CLI_FAILED; /* cli_finish() reports it */
+	if (rc < 0)
+		return cli_fail("diff", "%s", cli_words("diff", &err));
+	return cmd_diff_report(a, &r);
+}
+
+static int cmd_diff_run(void *arguments, int nr, char **words)
+{
+	struct cmd_diff_arguments *a = arguments;
+	struct shoal_catalog *old = cli_open("diff", words[0], &a->where), *now;
+	int status = CLI_FAILED;
+
+	(void)nr;
+	if (!old)
+		return CLI_FAILED;
+	now = cli_open("diff", words[1], &a->where);
+	cli_catch_signals();
+	if (now)
+		status = cmd_diff_compare(a, old, now);
+	shoal_catalog_close(now);
+	shoal_catalog_close(old);
+	return status;
+}
+
+#define AT(field) offsetof(struct cmd_diff_arguments, field)
+
+static const struct cli_option options[] = {
+	CLI_FLAG(0, "json", AT(json), "print the numbers as JSON, and no names"),
+	CLI_FLAG('q', "quiet", AT(quiet), "print nothing: only the exit status"),
+	CLI_NULL(AT(null), "lines"),
+	CLI_LOCAL_COPY(AT(where.local_copy)),
+	CLI_END,
+};
+
+const struct cli_command cmd_diff = {
+	.name = "diff",
+	.summary = "compare two catalogs",
+	.usage = "OLD NEW [OPTION]...",
+	.about =
+		"Print what differs, one file per line: 'missing' (only in OLD), 'new' (only in "
+		"NEW), 'resized' or 'changed' (another ETag), the name, and the size in each. Sizes "
+		"and ETags are compared if both catalogs have them. The exit status is 1 if they "
+		"differ.",
+	.sections = { { .options = options },
+		      CLI_SELECT_SECTION(AT(select)),
+		      CLI_S3_SECTION(AT(where.config)) },
+	.min = 2,
+	.max = 2,
+	.give = "give two catalogs",
+	.size = sizeof(struct cmd_diff_arguments),
+	.run = cmd_diff_run,
+};

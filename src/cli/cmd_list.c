@@ -1,0 +1,138 @@
+/* shoal list: what is in a directory or a bucket, in order, without a catalog. */
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/hints.h"
+#include "cli/s3_options.h"
+#include "cli/select_options.h"
+#include "store/uri.h"
+
+#define LIST_SHARDS 65536u
+
+struct cmd_list_arguments {
+	struct cli_where where;
+	struct cli_select select;
+	struct cli_format format;
+	struct shoal_list_options options;
+	bool count;
+};
+
+static bool cmd_list_take_shard(const char *command, const char *value, void *into)
+{
+	struct cmd_list_arguments *a = into;
+	const char *slash = strchr(value, '/');
+	uint64_t k = 0, n = 0;
+
+	if (!slash || parse_digits(value, (size_t)(slash - value), &k) < 0 ||
+	    parse_u64(slash + 1, &n) < 0 || k < 1 || k > n || n > LIST_SHARDS) {
+		cli_usage(command, "--shard '%s' is not K/N, with K from 1 to N, and N up to %u",
+			  value, LIST_SHARDS);
+		return false;
+	}
+	a->options.shard = (unsigned)k - 1;
+	a->options.nr_shards = (unsigned)n;
+	return true;
+}
+
+static void cmd_list_warn(void *self, const char *words)
+{
+	(void)self;
+	cli_fail("list", "%s", words);
+}
+
+static int cmd_list_count(const char *uri, struct shoal_list *list, const struct cli_format *f)
+{
+	struct shoal_list_totals t;
+	struct shoal_err err = { "" };
+	struct json j = cli_json();
+
+	if (shoal_list_count(list, &t, &err) < 0)
+		return cli_fail("list", "'%s': %s", uri, cli_words("list", &err));
+	if (!f->json) {
+		printf("%llu", (unsigned long long)t.nr_files);
+		if (f->sizes)
+			printf("\t%llu", (unsigned long long)t.nr_bytes);
+		putchar('\n');
+		return CLI_OK;
+	}
+	json_open_object(&j, NULL);
+	json_u64(&j, "files", t.nr_files);
+	if (t.nr_bytes == SHOAL_SIZE_UNKNOWN)
+		json_null(&j, "bytes");
+	else
+		json_u64(&j, "bytes", t.nr_bytes);
+	json_close_object(&j);
+	return CLI_OK;
+}
+
+/* Sizes of objects come with their names; those of files are requested only if they are used. */
+static bool cmd_list_wants_sizes(const struct cmd_list_arguments *a, const char *uri)
+{
+	return store_uri_traits(uri).objects || a->format.sizes || a->format.json ||
+	       a->format.csv || a->select.select.min_size || a->select.select.max_size;
+}
+
+static int cmd_list_run(void *arguments, int nr, char **words)
+{
+	struct cmd_list_arguments *a = arguments;
+	const char *uri = words[0];
+	struct shoal_err err = { "" };
+	struct shoal_list *list;
+	int status = cli_format_check("list", &a->format);
+
+	(void)nr;
+	if (status != CLI_OK || cli_s3_check_uri("list", uri) != CLI_OK)
+		return CLI_USAGE;
+	a->options.select = *cli_select_finish(&a->select);
+	a->options.no_sizes = !cmd_list_wants_sizes(a, uri);
+	a->options.etags = a->format.etags;
+	a->options.config = &a->where.config;
+	a->options.stop = &cli_stop;
+	a->options.warn = cmd_list_warn;
+	cli_catch_signals();
+	if (shoal_list_open(uri, &a->options, &list, &err) < 0)
+		return cli_fail("list", "'%s': %s", uri, cli_words("list", &err));
+	status = a->count ? cmd_list_count(uri, list, &a->format)
+			  : cli_put_list("list", uri, list, &a->format, false);
+	shoal_list_close(list);
+	return status;
+}
+
+#define AT(field) offsetof(struct cmd_list_arguments, field)
+
+static const struct cli_option options[] = {
+	CLI_FLAG(0, "count", AT(count), "print only how many there are; with --sizes their bytes"),
+	CLI_OTHER(0, "shard", "K/N", cmd_list_take_shard,
+		  "only part K (1 to N) of N disjoint parts: of a bucket an interval of keys, of a "
+		  "directory the names with that hash"),
+	CLI_FLAG(0, "keep-going", AT(options.keep_going),
+		 "leave out what cannot be read, with a warning, and go on"),
+	CLI_FLAG(0, "follow", AT(options.follow),
+		 "follow symbolic links (otherwise they are left out)"),
+	CLI_FLAG('x', "one-file-system", AT(options.one_fs), "do not go into other file systems"),
+	CLI_COUNT("threads", "THREADS", AT(options.nr_threads), 1, 256,
+		  "list ahead with so many threads, or connections of a bucket (default: 8 to 32)"),
+	CLI_TEXT(0, "tmp-dir", "DIR", AT(options.tmp_dir),
+		 "sort directories that are too large for memory there (default $TMPDIR or /tmp)"),
+	CLI_END,
+};
+
+const struct cli_command cmd_list = {
+	.name = "list",
+	.summary = "print what is in a directory or a bucket, in order",
+	.usage = "DIR|URI [OPTION]...",
+	.about = "Print the names of all files below a directory, or all objects of a bucket, in "
+		 "bytewise order, relative to it. No catalog is made, and memory does not grow "
+		 "with the number of names: the first ones are printed at once.",
+	.sections = { { .options = options },
+		      CLI_SELECT_SECTION(AT(select)),
+		      CLI_FORMAT_SECTION(AT(format)),
+		      CLI_S3_SECTION(AT(where.config)) },
+	.min = 1,
+	.max = 1,
+	.give = "give one directory or URI",
+	.size = sizeof(struct cmd_list_arguments),
+	.run = cmd_list_run,
+};

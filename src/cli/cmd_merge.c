@@ -1,0 +1,93 @@
+/* shoal merge: join catalogs. */
+#include <stdlib.h>
+
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/hints.h"
+#include "cli/progress.h"
+#include "cli/s3_options.h"
+#include "cli/select_options.h"
+
+struct cmd_merge_arguments {
+	struct cli_where where;
+	struct cli_output output;
+	const char *root;
+	enum { MERGE_FAIL, MERGE_LAST } repeated;
+};
+
+static int cmd_merge_write(const struct cmd_merge_arguments *a,
+			   const struct shoal_catalog *const *cats, size_t nr)
+{
+	enum shoal_repeated repeated =
+		a->repeated == MERGE_LAST ? SHOAL_REPEATED_LAST : SHOAL_REPEATED_FAIL;
+	struct cli_progress progress;
+	struct shoal_write_options o = { .output = a->output.path,
+					 .config = &a->where.config,
+					 .root = a->root,
+					 .refuse_empty = !a->output.force,
+					 .stop = &cli_stop,
+					 .progress = a->output.quiet ? NULL : cli_output_progress,
+					 .self = &progress };
+	struct shoal_list_totals totals;
+	struct shoal_err err = { "" };
+	int rc;
+
+	cli_catch_signals();
+	cli_progress_start(&progress);
+	rc = shoal_catalog_merge(cats, nr, repeated, &o, &totals, &err);
+	cli_progress_clear(&progress);
+	if (rc < 0)
+		return cli_fail("merge", "'%s': %s", a->output.path, cli_words("merge", &err));
+	cli_output_report(&a->output, a->output.path, &totals);
+	return CLI_OK;
+}
+
+static int cmd_merge_run(void *arguments, int nr, char **words)
+{
+	const struct cmd_merge_arguments *a = arguments;
+	const struct shoal_catalog **cats;
+	int status = cli_output_check("merge", a->output.path, a->output.force), opened = 0;
+
+	if (status != CLI_OK)
+		return status;
+	cats = calloc((size_t)nr, sizeof(*cats));
+	if (!cats)
+		return cli_fail("merge", "out of memory");
+	while (opened < nr && (cats[opened] = cli_open("merge", words[opened], &a->where)) != NULL)
+		opened++;
+	status = opened == nr ? cmd_merge_write(a, cats, (size_t)nr) : CLI_FAILED;
+	while (opened > 0)
+		shoal_catalog_close((struct shoal_catalog *)(uintptr_t)cats[--opened]);
+	free(cats);
+	return status;
+}
+
+#define AT(field) offsetof(struct cmd_merge_arguments, field)
+
+static const char *const repeated_words[] = { "fail", "last", NULL };
+
+static const struct cli_option options[] = {
+	CLI_OUTPUT_OPTIONS(AT(output)),
+	CLI_TEXT(0, "root", "URI", AT(root),
+		 "what names are relative to, if the catalogs have different roots"),
+	CLI_WORD("repeated", "ACTION", AT(repeated), repeated_words,
+		 "a name in several catalogs is an error (fail, the default), or the entry of the "
+		 "last catalog is taken (last)"),
+	CLI_LOCAL_COPY(AT(where.local_copy)),
+	CLI_END,
+};
+
+const struct cli_command cmd_merge = {
+	.name = "merge",
+	.summary = "join catalogs to one",
+	.usage = "CATALOG... -o FILE [OPTION]...",
+	.about =
+		"Join catalogs, such as those of 'shoal index --shard', to one. Sizes, samples per "
+		"file and ETags are kept. Catalogs whose names follow one another are copied "
+		"without decoding them; others are merged, in bounded memory.",
+	.sections = { { .options = options }, CLI_S3_SECTION(AT(where.config)) },
+	.min = 1,
+	.give = "give the catalogs to join",
+	.size = sizeof(struct cmd_merge_arguments),
+	.run = cmd_merge_run,
+};

@@ -1,0 +1,283 @@
+#include "cli/select_options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cli/hints.h"
+#include "cli/progress.h"
+#include "store/uri.h"
+
+/* ---- Which files ---- */
+
+static bool select_take(const char *command, const char *option, const char *value,
+			const char **list, size_t *nr)
+{
+	if (*nr == SELECT_PATTERNS) {
+		cli_usage(command, "more than %d times %s", SELECT_PATTERNS, option);
+		return false;
+	}
+	list[(*nr)++] = value;
+	return true;
+}
+
+static bool select_include(const char *command, const char *value, void *into)
+{
+	struct cli_select *s = into;
+
+	return select_take(command, "--include", value, s->include, &s->select.nr_include);
+}
+
+static bool select_exclude(const char *command, const char *value, void *into)
+{
+	struct cli_select *s = into;
+
+	return select_take(command, "--exclude", value, s->exclude, &s->select.nr_exclude);
+}
+
+#define AT(field) offsetof(struct cli_select, select.field)
+
+const struct cli_option cli_select_options[] = {
+	CLI_OTHER(0, "include", "GLOB", select_include,
+		  "only files that match one of these, as for 'shoal index'; may be repeated"),
+	CLI_OTHER(0, "exclude", "GLOB", select_exclude,
+		  "no files, and nothing below directories, that match one of these"),
+	CLI_TEXT(0, "regex", "REGEX", AT(regex),
+		 "only names in which this POSIX extended regular expression is found"),
+	CLI_FLAG('i', "ignore-case", AT(ignore_case), "of the regular expression"),
+	CLI_SIZE("min-size", AT(min_size), 0, 0, "only files of this size or more"),
+	CLI_SIZE("max-size", AT(max_size), 1, 0, "only files of this size or less"),
+	CLI_TEXT(0, "start-after", "NAME", AT(start_after), "only names that sort after NAME"),
+	CLI_TEXT(0, "end-before", "NAME", AT(end_before), "only names that sort before NAME"),
+	CLI_NUMBER("limit", "FILES", AT(limit), 1, 0, "at most so many"),
+	CLI_END,
+};
+
+#undef AT
+
+const struct shoal_select *cli_select_finish(struct cli_select *s)
+{
+	s->select.include = s->include;
+	s->select.exclude = s->exclude;
+	return &s->select;
+}
+
+/* ---- Printing ---- */
+
+#define AT(field) offsetof(struct cli_format, field)
+
+const struct cli_option cli_format_options[] = {
+	CLI_FLAG(0, "sizes", AT(sizes), "the size after a tab; - if it is not known"),
+	CLI_FLAG(0, "etags", AT(etags),
+		 "the ETag after a tab, without its quotes; - if there is none"),
+	CLI_NULL(AT(null), "names"),
+	CLI_FLAG(0, "json", AT(json), "a JSON object per line, with all that is known"),
+	CLI_FLAG(0, "csv", AT(csv), "comma-separated values, with a header"),
+	CLI_END,
+};
+
+#undef AT
+
+int cli_format_check(const char *command, const struct cli_format *f)
+{
+	if (f->null + f->json + f->csv > 1)
+		return cli_usage(command, "--null, --json and --csv exclude each other");
+	return CLI_OK;
+}
+
+void cli_put_header(const struct cli_format *f)
+{
+	if (f->csv)
+		fputs("name,size,samples,etag\n", stdout);
+}
+
+static bool is_utf8(const char *text, size_t len)
+{
+	for (size_t i = 0, n; i < len; i += n)
+		if ((n = utf8_len(text + i, len - i)) == 0)
+			return false;
+	return true;
+}
+
+/* The ETag without its quotes. */
+static size_t bare_etag(const struct shoal_entry *e, const char **ret_etag)
+{
+	size_t len = strlen(e->etag);
+
+	*ret_etag = len > 2 ? e->etag + 1 : "";
+	return len > 2 ? len - 2 : 0;
+}
+
+/* Names are bytes: one that JSON cannot hold comes in hexadecimal digits, too. */
+static void put_json_entry(const struct shoal_entry *e, bool with_id)
+{
+	struct json j = cli_json();
+	char hex[2 * SHOAL_NAME_MAX + 1];
+	const char *etag;
+	int len;
+
+	json_open_object(&j, NULL);
+	if (with_id)
+		json_u64(&j, "id", e->id);
+	json_string(&j, "name", e->name);
+	if (!is_utf8(e->name, e->len)) {
+		for (size_t i = 0; i < e->len; i++)
+			snprintf(hex + 2 * i, 3, "%02x", (unsigned char)e->name[i]);
+		json_string(&j, "name_hex", hex);
+	}
+	if (e->size == SHOAL_SIZE_UNKNOWN)
+		json_null(&j, "size");
+	else
+		json_u64(&j, "size", e->size);
+	json_u64(&j, "samples", e->samples);
+	len = (int)bare_etag(e, &etag);
+	if (len > 0)
+		json_format(&j, "etag", "%.*s", len, etag);
+	json_close_object(&j);
+}
+
+/* As RFC 4180: quoted if necessary, with quotes doubled. */
+static void put_csv_name(const char *name, size_t len)
+{
+	bool plain = !memchr(name, ',', len) && !memchr(name, '"', len) &&
+		     !memchr(name, '\n', len) && !memchr(name, '\r', len);
+
+	if (plain) {
+		fwrite_unlocked(name, 1, len, stdout);
+		return;
+	}
+	putc_unlocked('"', stdout);
+	for (size_t i = 0; i < len; i++) {
+		if (name[i] == '"')
+			putc_unlocked('"', stdout);
+		putc_unlocked(name[i], stdout);
+	}
+	putc_unlocked('"', stdout);
+}
+
+static void put_csv_entry(const struct shoal_entry *e)
+{
+	const char *etag;
+	int len = (int)bare_etag(e, &etag);
+
+	put_csv_name(e->name, e->len);
+	putc_unlocked(',', stdout);
+	if (e->size != SHOAL_SIZE_UNKNOWN)
+		printf("%" PRIu64, e->size);
+	printf(",%" PRIu64 ",%.*s\n", e->samples, len, etag);
+}
+
+int cli_put_entry(const char *command, const struct cli_format *f, const struct shoal_entry *e,
+		  bool with_id)
+{
+	char end = f->null ? '\0' : '\n';
+	const char *etag;
+	int len;
+
+	if (f->json || f->csv) {
+		if (f->json)
+			put_json_entry(e, with_id);
+		else
+			put_csv_entry(e);
+		return CLI_OK;
+	}
+	if (memchr(e->name, end, e->len))
+		return cli_fail(command, "name %" PRIu64 " contains a line end: use --null", e->id);
+	if (f->ids)
+		printf("%" PRIu64 "\t", e->id);
+	fwrite_unlocked(e->name, 1, e->len, stdout);
+	if (f->sizes && e->size == SHOAL_SIZE_UNKNOWN)
+		fputs("\t-", stdout);
+	else if (f->sizes)
+		printf("\t%" PRIu64, e->size);
+	if (f->etags) {
+		len = (int)bare_etag(e, &etag);
+		printf("\t%.*s", len > 0 ? len : 1, len > 0 ? etag : "-");
+	}
+	putc_unlocked(end, stdout);
+	return CLI_OK;
+}
+
+int cli_put_list(const char *command, const char *what, struct shoal_list *list,
+		 const struct cli_format *f, bool with_ids)
+{
+	struct shoal_err err = { "" };
+	const struct shoal_entry *e;
+	int rc;
+
+	cli_put_header(f);
+	while ((rc = shoal_list_next(list, &e, &err)) > 0) {
+		if (cli_put_entry(command, f, e, with_ids) != CLI_OK)
+			return CLI_FAILED;
+		if (ferror_unlocked(stdout))
+			return CLI_OK; /* cli_finish() reports it */
+	}
+	if (rc < 0)
+		return cli_fail(command, "'%s': %s", what, cli_words(command, &err));
+	return CLI_OK;
+}
+
+/* ---- Catalogs that are made ---- */
+
+/* Whether the file begins as a catalog does. */
+static bool output_is_catalog(const char *path)
+{
+	struct shoal_catalog *cat;
+	int rc = shoal_catalog_open(path, &cat, NULL);
+
+	if (rc == 0)
+		shoal_catalog_close(cat);
+	return rc == 0 || rc == -EPROTONOSUPPORT;
+}
+
+int cli_output_check(const char *command, const char *path, bool force)
+{
+	struct stat st;
+
+	if (!path)
+		return cli_usage(command, "say where to write the catalog: -o FILE");
+	if (strcmp(path, "-") == 0)
+		return cli_usage(command,
+				 "a catalog cannot be written to standard output: -o FILE");
+	if (force || stat(path, &st) < 0)
+		return CLI_OK;
+	if (!S_ISREG(st.st_mode))
+		return cli_fail(command, "'%s': it exists and is not a file", path);
+	if (st.st_size > 0 && !output_is_catalog(path))
+		return cli_fail(command,
+				"'%s': it exists and is not a catalog; use another name, or "
+				"--force to replace it",
+				path);
+	return CLI_OK;
+}
+
+void cli_output_progress(void *progress, uint64_t nr_names)
+{
+	cli_progress_show(progress, &(struct shoal_index_progress){
+					    .sealing = true, .nr_names = nr_names, .where = "" });
+}
+
+void cli_output_report(const struct cli_output *o, const char *path,
+		       const struct shoal_list_totals *t)
+{
+	struct json j;
+
+	if (o->json) {
+		j = cli_json();
+		json_open_object(&j, NULL);
+		json_string(&j, "catalog", path);
+		json_u64(&j, "files", t->nr_files);
+		json_u64(&j, "samples", t->nr_samples);
+		if (t->nr_bytes == SHOAL_SIZE_UNKNOWN)
+			json_null(&j, "bytes");
+		else
+			json_u64(&j, "bytes", t->nr_bytes);
+		json_close_object(&j);
+	} else if (!o->quiet) {
+		printf("%s: %" PRIu64 " file%s\n", path, t->nr_files, plural(t->nr_files));
+	}
+}

@@ -1,0 +1,64 @@
+#include "index/replace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "catalog/catalog_format.h"
+
+/* Whether the file begins as a catalog does; a damaged one may be replaced. Empty files may, too.
+ */
+static bool begins_as_catalog(const char *path)
+{
+	char start[sizeof(CAT_MAGIC) - 1];
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t n = fd < 0 ? -1 : pread(fd, start, sizeof(start), 0);
+
+	if (fd >= 0)
+		close(fd);
+	return n <= 0 ||
+	       ((size_t)n == sizeof(start) && memcmp(start, CAT_MAGIC, sizeof(start)) == 0);
+}
+
+/* The names of the catalog at @path; 0 if it cannot be opened. */
+static uint64_t nr_names_of(const char *path)
+{
+	struct shoal_catalog_info info = { .nr_files = 0 };
+	struct shoal_catalog *cat = NULL;
+
+	if (shoal_catalog_open(path, &cat, NULL) == 0)
+		shoal_catalog_info(cat, &info);
+	shoal_catalog_close(cat);
+	return info.nr_files;
+}
+
+int index_replace_check(const struct shoal_index_options *options, bool may_be_empty,
+			uint64_t *ret_least, struct shoal_err *err)
+{
+	struct stat st;
+
+	*ret_least = options->careful && !may_be_empty;
+	if (!options->careful || stat(options->output, &st) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	if (!begins_as_catalog(options->output))
+		return err_set_hint(err, -EEXIST, SHOAL_HINT_REPLACE,
+				    "'%.300s' exists and is not a catalog", options->output);
+	*ret_least = u64_max(*ret_least, (nr_names_of(options->output) + 1) / 2);
+	return 0;
+}
+
+int index_replace_refuse(const struct shoal_index_options *options, uint64_t nr,
+			 struct shoal_err *err)
+{
+	uint64_t was = nr_names_of(options->output);
+
+	return err_set_hint(err, -EEXIST, SHOAL_HINT_REPLACE,
+			    "'%.300s' has %" PRIu64 " name%s, and only %" PRIu64
+			    " %s found now: it stays as it was",
+			    options->output, was, plural(was), nr, nr == 1 ? "was" : "were");
+}

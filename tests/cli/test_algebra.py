@@ -1,0 +1,154 @@
+"""Catalogs made of catalogs: merge, filter, split and diff."""
+
+import json
+import random
+
+import pytest
+from conftest import check_words, contents, lines
+
+NAMES = [b"%s/img_%04d.%s" % ((b"train", b"tmp", b"test")[i % 3], i, b"txt" if i % 5 == 0 else b"jpg") for i in range(300)]
+SIZES = [i * 3 for i in range(300)]
+
+
+def facts(shoal, path):
+    """All that a catalog says of its files."""
+    return [json.loads(line) for line in lines(shoal.good("ls", path, "--json"))]
+
+
+def whole(shoal):
+    samples = [i % 4 + 1 for i in range(300)]
+    return shoal.index(NAMES, sizes=SIZES, samples=samples)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("nr", [1, 2, 7])
+def test_merged_parts_are_the_whole(shoal, tmp_path, nr, interleaved):
+    want = sorted(NAMES)
+    all_of_it = shoal.index(want)
+    parts = []
+    for k in range(nr):
+        part = want[k::nr] if interleaved else want[len(want) * k // nr:len(want) * (k + 1) // nr]
+        parts.append(shoal.index(part, to=tmp_path / f"part{k}"))
+    assert b"%d file" % len(want) in shoal.good("merge", *parts, "-o", tmp_path / "all")
+    assert shoal.info(tmp_path / "all")["digest"] == shoal.info(all_of_it)["digest"]
+    shoal.good("verify", tmp_path / "all", "-q")
+
+
+def test_merge_keeps_sizes_and_samples(shoal, tmp_path):
+    path = whole(shoal)
+    shoal.good("filter", path, "-o", tmp_path / "a", "--include", "*.txt", "-q")
+    shoal.good("filter", path, "-o", tmp_path / "b", "--exclude", "*.txt", "-q")
+    said = json.loads(shoal.good("merge", tmp_path / "b", tmp_path / "a", "-o", tmp_path / "c", "--json"))
+    assert said["files"] == 300 and said["bytes"] == sum(SIZES)
+    assert facts(shoal, tmp_path / "c") == facts(shoal, path)
+    assert shoal.good("diff", path, tmp_path / "c") == b""
+
+
+def test_names_that_repeat_are_an_error_or_the_last_ones(shoal, tmp_path, fails):
+    a = shoal.index([b"a", b"b"], sizes=[1, 2], to=tmp_path / "a")
+    b = shoal.index([b"b", b"c"], sizes=[20, 30], to=tmp_path / "b")
+    fails(shoal("merge", a, b, "-o", tmp_path / "c"), 1, "'b' is in more than one of them")
+    assert contents(tmp_path) == ["a", "b"]
+    shoal.good("merge", a, b, "--repeated", "last", "-o", tmp_path / "c")
+    assert [(f["name"], f["size"]) for f in facts(shoal, tmp_path / "c")] == [("a", 1), ("b", 20), ("c", 30)]
+
+
+def test_catalogs_that_do_not_fit_are_refused(shoal, tmp_path, fails):
+    a = shoal.index([b"a"], to=tmp_path / "a")
+    other = shoal.index([b"b"], root="s3://other", to=tmp_path / "b")
+    sized = shoal.index([b"c"], sizes=[1], to=tmp_path / "c")
+    fails(shoal("merge", a, other, "-o", tmp_path / "x"), 1, "s3://bucket", "s3://other", "--root")
+    fails(shoal("merge", a, sized, "-o", tmp_path / "x"), 1, "sizes")
+    fails(shoal("merge", a, tmp_path / "none", "-o", tmp_path / "x"), 1, "none")
+    fails(shoal("merge", a), 2, "-o FILE")
+    fails(shoal("merge", a, "-o", "s3://bucket/x"), 2, "file")
+    shoal.good("merge", a, other, "--root", "s3://both", "-o", tmp_path / "x")
+    assert shoal.info(tmp_path / "x")["root"] == "s3://both" and shoal.names(tmp_path / "x") == [b"a", b"b"]
+
+
+def test_what_is_no_catalog_is_not_replaced(shoal, tmp_path, fails):
+    path = whole(shoal)
+    (tmp_path / "notes").write_text("precious")
+    for command in (["merge", path], ["filter", path, "--limit", 3]):
+        fails(shoal(*command, "-o", tmp_path / "notes"), 1, "not a catalog", "--force")
+        assert (tmp_path / "notes").read_text() == "precious"
+    shoal.good("filter", path, "--limit", 3, "--force", "-o", tmp_path / "notes")
+    assert shoal.info(tmp_path / "notes")["files"] == 3
+
+
+def test_a_filter_that_leaves_nothing_leaves_what_was_there(shoal, tmp_path, fails):
+    path = whole(shoal)
+    shoal.good("filter", path, "-o", tmp_path / "c", "--limit", 5, "-q")
+    fails(shoal("filter", path, "-o", tmp_path / "c", "--include", "*.nothing"), 1, "no file", "--force")
+    assert shoal.info(tmp_path / "c")["files"] == 5
+    shoal.good("filter", path, "-o", tmp_path / "c", "--include", "*.nothing", "--force")
+    assert shoal.info(tmp_path / "c")["files"] == 0
+
+
+@pytest.mark.parametrize("options, wanted", [
+    (["--include", "*.txt"], lambda n, s: n.endswith(b".txt")),
+    (["--include", "train/*", "--exclude", "*1.jpg"], lambda n, s: n.startswith(b"train/") and not n.endswith(b"1.jpg")),
+    (["--exclude", "tmp/"], lambda n, s: not n.startswith(b"tmp/")),
+    (["--min-size", "100", "--max-size", "200"], lambda n, s: 100 <= s <= 200),
+    (["--regex", r"_0[0-9]{2}7\.jpg$"], lambda n, s: n.endswith(b"7.jpg")),
+    (["--regex", "TRAIN", "-i"], lambda n, s: n.startswith(b"train")),
+    (["--start-after", "test/img_0100", "--end-before", "tmp/img_0200"], lambda n, s: b"test/img_0100" < n < b"tmp/img_0200"),
+])
+def test_a_filter_takes_what_it_says(shoal, tmp_path, options, wanted):
+    path = whole(shoal)
+    shoal.good("filter", path, "-o", tmp_path / "c", "-q", *options)
+    want = sorted(n for n, s in zip(NAMES, SIZES) if wanted(n, s))
+    assert shoal.names(tmp_path / "c") == want
+    assert shoal.names(path, *options) == want, "ls selects alike"
+
+
+def test_a_filter_by_a_list_of_names(shoal, tmp_path, fails):
+    path = whole(shoal)
+    some = random.Random(5).sample(NAMES, 50)
+    (tmp_path / "list").write_bytes(b"\n".join(some) + b"\nnot/there\n")
+    shoal.good("filter", path, "--names", tmp_path / "list", "-o", tmp_path / "c", "-q")
+    assert shoal.names(tmp_path / "c") == sorted(some)
+    shoal.good("filter", path, "--not-names", "-", "-0", "-o", tmp_path / "d", "-q", stdin=b"".join(n + b"\0" for n in some))
+    assert shoal.names(tmp_path / "d") == sorted(set(NAMES) - set(some))
+    fails(shoal("filter", path, "--names", tmp_path / "none", "-o", tmp_path / "e"), 1, "none", "cannot open")
+    fails(shoal("filter", path, "--names", "a", "--not-names", "b", "-o", tmp_path / "e"), 2, "exclude each other")
+
+
+def test_the_parts_of_a_split_are_disjoint_and_stay_when_the_dataset_grows(shoal, tmp_path, fails):
+    names = [b"img_%06d" % i for i in range(10000)]
+    path = shoal.index(names)
+    fewer = shoal.index(names[::2], to=tmp_path / "fewer")
+    parts = ["--part", "train=0.8", "--part", "valid=0.1", "--part", "test=0.1", "-q"]
+    for of, folder in ((path, "all"), (fewer, "half")):
+        (tmp_path / folder).mkdir()
+        shoal.good("split", of, *parts, "-o", tmp_path / folder, "--seed", 7)
+    found = {part: shoal.names(tmp_path / "all" / f"{part}.cat") for part in ("train", "valid", "test")}
+    assert sorted(sum(found.values(), [])) == names
+    assert all(abs(len(found[part]) - share) < 200 for part, share in (("train", 8000), ("valid", 1000), ("test", 1000)))
+    for part in found:
+        assert shoal.names(tmp_path / "half" / f"{part}.cat") == [n for n in found[part] if n in set(names[::2])]
+    shoal.good("split", path, *parts, "-o", tmp_path / "half", "--seed", 8)
+    assert shoal.names(tmp_path / "half" / "valid.cat") != found["valid"]
+    fails(shoal("split", path, "--part", "a=0.7", "--part", "b=0.5"), 2, "more than 1")
+    fails(shoal("split", path), 2, "--part")
+    fails(shoal("split", path, "--part", "a"), 2, "NAME=SHARE")
+    fails(shoal("split", path, "--part", "../a=0.5"), 2, "slash")
+    fails(shoal("split", path, "--part", "a=0.5", "--part", "a=0.5"), 2, "twice")
+    fails(shoal("split", path, "--part", "a=0.5", "-o", tmp_path / "none"), 1, "none")
+
+
+def test_differences_are_printed_in_order_and_tell_by_the_status(shoal, tmp_path):
+    a = shoal.index([b"b", b"c", b"e", b"f"], sizes=[1, 1, 5, 1], to=tmp_path / "a")
+    b = shoal.index([b"a", b"c", b"e\n", b"e", b"f"], sizes=[9, 1, 2, 6, 1], to=tmp_path / "b")
+    done = shoal("diff", a, b)
+    assert done.returncode == 1
+    assert lines(done.stdout) == [b"new\ta\t-\t9", b"missing\tb\t1\t-", b"resized\te\t5\t6", b"new\te\\x0a\t-\t2"]
+    assert b"1 missing, 2 new, 1 of another size" in done.stderr
+    done = shoal("diff", a, b, "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout) == {"equal": False, "same": 2, "missing": 1, "new": 2, "resized": 1, "changed": 0}
+    assert shoal("diff", a, b, "-q").stdout == b"" and shoal.good("diff", a, a, "-q") == b""
+    assert json.loads(shoal.good("diff", a, a, "--json"))["equal"] is True
+    done = shoal("diff", a, b, "--include", "f")
+    assert (done.returncode, done.stdout) == (0, b"")
+    check_words(shoal("diff", a, tmp_path / "none"), 1, "none")

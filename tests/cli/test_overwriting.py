@@ -1,0 +1,158 @@
+"""What a command replaces, and what it refuses to: a typing error must not cost a good catalog or a file of the user's. Also
+what is never taken for data: the files that Shoal itself writes."""
+
+import os
+
+import pytest
+
+WORKLOAD = """
+workflow: {generate_data: True, train: True}
+dataset: {format: npz, num_files_train: 8, num_samples_per_file: 1, record_length_bytes: 1000}
+reader: {batch_size: 1}
+train: {epochs: 1, computation_time: 0.0}
+"""
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A folder with ten files."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for i in range(10):
+        (folder / f"{i}.jpg").write_bytes(b"x" * i)
+    return folder
+
+
+@pytest.fixture
+def catalog(shoal, tree, tmp_path):
+    path = tmp_path / "good.cat"
+    shoal.good("index", tree, "-q", "-o", path)
+    return path
+
+
+@pytest.mark.parametrize("options, words", [
+    (["--include", "*.jpgg"], "none of the 10 files"),
+    (["--exclude", "*"], "nothing is left of"),
+    (["--include", "*.{jpg,jpeg}"], "{a,b} is not a pattern here"),
+])
+def test_a_pattern_that_leaves_nothing_does_not_replace_a_catalog(shoal, fails, tree, catalog, options, words):
+    before = catalog.read_bytes()
+    fails(shoal("index", tree, *options, "-o", catalog), 1, words, "write it all the same with --force")
+    assert catalog.read_bytes() == before
+    shoal.good("index", tree, *options, "-q", "--force", "-o", catalog)
+    assert shoal.info(catalog)["files"] == 0
+
+
+def test_an_empty_folder_makes_a_catalog_only_by_force(shoal, fails, tmp_path):
+    (tmp_path / "none").mkdir()
+    (tmp_path / "out").mkdir()
+    fails(shoal("index", tmp_path / "none", "-o", tmp_path / "out" / "c"), 1, "there is no file in", "--force",
+          empty=tmp_path / "out")
+    said = shoal("index", tmp_path / "none", "--force", "-o", tmp_path / "out" / "c")
+    assert said.returncode == 0
+    assert b"the catalog is empty" in said.stderr
+
+
+@pytest.mark.parametrize("left, replaced", [(5, True), (4, False)])
+def test_a_catalog_is_replaced_by_one_with_at_least_half_of_its_names(shoal, fails, tree, catalog, left, replaced):
+    for i in range(left, 10):
+        (tree / f"{i}.jpg").unlink()
+    said = shoal("index", tree, "-q", "-o", catalog)
+    if replaced:
+        assert (said.returncode, said.stderr) == (0, b"")
+    else:
+        fails(said, 1, "has 10 names, and only 4 were found now: it stays as it was; write it all the same with --force")
+    assert shoal.info(catalog)["files"] == (left if replaced else 10)
+    shoal.good("index", tree, "-q", "-o", catalog, "--force")
+    assert shoal.info(catalog)["files"] == left
+
+
+def test_a_list_and_a_pattern_are_as_careful(shoal, fails, catalog):
+    fails(shoal("index", "-", "--root", "/r", "-o", catalog, stdin=b"a\nb\n"), 1, "has 10 names", "--force")
+    fails(shoal("index", "-", "--root", "/r", "-o", catalog, stdin=b""), 1, "there are no names", "--force")
+    fails(shoal("index", "--pattern", "f{:03d}", "--count", 4, "-o", catalog), 1, "has 10 names", "--force")
+    shoal.good("index", "--pattern", "f{:03d}", "--count", 5, "-q", "-o", catalog)
+    assert shoal.info(catalog)["files"] == 5
+
+
+@pytest.mark.parametrize("content", [b"my notes\n", b"\x89SHCOL\r\n", b"x"])
+def test_a_file_that_is_not_a_catalog_is_not_replaced(shoal, fails, tree, tmp_path, content):
+    path = tmp_path / "notes"
+    path.write_bytes(content)
+    fails(shoal("index", tree, "-o", path), 1, "exists and is not a catalog; write it all the same with --force")
+    assert path.read_bytes() == content
+    shoal.good("index", tree, "-q", "--force", "-o", path)
+    assert shoal.info(path)["files"] == 10
+
+
+def test_an_empty_file_and_a_damaged_catalog_are_replaced(shoal, tree, catalog, tmp_path):
+    (tmp_path / "empty").touch()
+    shoal.good("index", tree, "-q", "-o", tmp_path / "empty")
+    catalog.write_bytes(catalog.read_bytes()[:100])
+    shoal.good("index", tree, "-q", "-o", catalog)
+    assert shoal.info(catalog)["files"] == 10
+
+
+@pytest.mark.parametrize("options", [[], ["--null"], ["--names-only"]])
+def test_a_catalog_is_not_taken_for_a_list_of_names(shoal, fails, catalog, tmp_path, options):
+    fails(shoal("index", catalog, *options, "-o", tmp_path / "x.cat"), 1, "it is a catalog already, not a list of names")
+    assert not (tmp_path / "x.cat").exists()
+
+
+# ---- Lists ----
+
+
+def test_lists_of_two_catalogs_are_not_mixed_in_one_folder(shoal, fails, catalog, tmp_path):
+    out, other = tmp_path / "lists", tmp_path / "other.cat"
+    shoal.good("index", "-", "--root", "s3://bucket/x", "-q", "-o", other, stdin=b"a\nb\nc\n")
+    shoal.good("manifest", catalog, "-q", "--ranks", 2, "--epochs", "0..1", "-o", out)
+    before = {p.name: p.read_bytes() for p in out.iterdir()}
+    fails(shoal("manifest", other, "--ranks", 2, "-o", out), 1, "has lists of another catalog", "--force")
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == before
+    shoal.good("manifest", other, "-q", "--prefix", "valid", "-o", out)  # of another kind: beside them
+    shoal.good("manifest", catalog, "-q", "--ranks", 2, "--epochs", "2..2", "-o", out)
+    shoal.good("manifest", other, "-q", "--ranks", 1, "--force", "-o", out)
+    assert sorted(p.name for p in out.iterdir() if not p.name.startswith(".")) == [
+        "train_epoch0000_rank00000.txt", "valid_epoch0000_rank00000.txt"]
+
+
+def test_a_catalog_of_the_same_names_with_another_root_is_another_catalog(shoal, fails, tmp_path):
+    for name, root in (("a", "/one"), ("b", "/two")):
+        shoal.good("index", "-", "--root", root, "-q", "-o", tmp_path / name, stdin=b"x\ny\n")
+    shoal.good("manifest", tmp_path / "a", "-q", "-o", tmp_path / "m")
+    fails(shoal("manifest", tmp_path / "b", "-o", tmp_path / "m"), 1, "has lists of another catalog")
+
+
+# ---- What Shoal writes ----
+
+
+@pytest.fixture
+def workload(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(WORKLOAD)
+    return path
+
+
+def test_what_shoal_writes_into_a_dataset_is_never_listed(shoal, workload, tmp_path):
+    data = tmp_path / "data"
+    shoal.good("datagen", workload, "--data", data, "-q", "--json")
+    assert {".shoal-dataset", "catalog.shoal"} <= set(os.listdir(data))
+    (data / "train" / ".img_1.npz.0123abcd.partial").touch()
+    (data / "train" / ".img_1.npz.0123abc.partial").touch()  # seven digits: not ours
+    (data / "train" / "my-catalog.shoal").touch()
+    shoal.good("index", data, "-q", "-o", tmp_path / "c")
+    names = shoal.names(tmp_path / "c")
+    assert [n for n in names if not n.endswith(b".npz")] == [b"train/.img_1.npz.0123abc.partial", b"train/my-catalog.shoal"]
+    assert len(names) == 10
+
+
+@pytest.mark.parametrize("foreign", ["a.txt", "other/b.txt", "zzz/deep/c.txt"])
+def test_datagen_does_not_write_among_foreign_files(shoal, fails, workload, tmp_path, foreign):
+    data = tmp_path / "data"
+    (data / foreign).parent.mkdir(parents=True)
+    (data / foreign).touch()
+    fails(shoal("datagen", workload, "--data", data, "-q"), 1, f"contains '{foreign}', which is not part of this dataset", "--force")
+    assert not (data / "train").exists()
+    shoal.good("datagen", workload, "--data", data, "--force", "-q", "--json")
+    (data / "catalog.shoal").unlink()
+    shoal.good("datagen", workload, "--data", data, "--resume", "-q", "--json")  # it is known whose this is
