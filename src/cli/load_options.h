@@ -59,6 +59,9 @@ int load_option(const char *command, int c, struct shoal_load_options *load) MUS
 /* CLI_OK if the options are consistent, otherwise CLI_USAGE after printing why. */
 int load_check(const char *command, const struct shoal_load_options *load) MUST_USE;
 
+/* A line for each option that all ranks must have alike: see comm_compare(). */
+void load_describe(FILE *f, const struct shoal_load_options *load);
+
 /* Whether --direct and --drop-cache (@drop), which are for files, were given though @place is a
  * bucket: -EINVAL with words. */
 int load_check_place(const char *place, const struct shoal_load_options *load, bool drop,
