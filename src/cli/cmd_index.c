@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/publish.h"
 #include "base/text.h"
+#include "cli/compare_ranks.h"
 #include "cli/hints.h"
 #include "cli/index_options.h"
 #include "cli/progress.h"
@@ -111,6 +112,26 @@ static int cmd_index_agree(const struct index_arguments *a, struct comm *comm,
 	return rc;
 }
 
+static void describe_index(FILE *f, const void *self)
+{
+	const struct index_arguments *a = self;
+	const struct shoal_tree_options *t = &a->tree;
+
+	fprintf(f, "source: %s\noutput: %s\nroot: %s\nsamples: %" PRIu64 "\nforce: %d\n",
+		a->source ? a->source : "a pattern", a->options.output,
+		a->options.root ? a->options.root : "none", a->options.samples_per_file,
+		!a->options.careful);
+	fprintf(f,
+		"no-sizes: %d\nfollow: %d\none-file-system: %d\nkeep-going: %d\netags: %d\n"
+		"resume: %d\nupdate: %s\n",
+		t->no_sizes, t->follow, t->one_fs, t->keep_going, t->etags, t->resume,
+		t->update ? t->update : "none");
+	for (size_t i = 0; i < t->nr_include; i++)
+		fprintf(f, "include: %s\n", t->include[i]);
+	for (size_t i = 0; i < t->nr_exclude; i++)
+		fprintf(f, "exclude: %s\n", t->exclude[i]);
+}
+
 static void cmd_index_show_stall(void *self, const char *words)
 {
 	(void)self;
@@ -124,6 +145,8 @@ static int cmd_index_run(const struct index_arguments *a, struct comm *comm,
 
 	comm_set_stall(comm, STALL_SECONDS, cmd_index_show_stall, NULL);
 	rc = cmd_index_agree(a, comm, err);
+	if (rc == 0)
+		rc = cli_compare_ranks(comm, describe_index, a, err);
 	if (rc < 0)
 		return rc;
 

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/compare_ranks.h"
 #include "cli/hints.h"
 #include "cli/load_options.h"
 #include "cli/order_options.h"
@@ -138,6 +139,28 @@ static int cmd_read_check_use(const struct cmd_read_arguments *a, const struct s
 	return load_check_place(a->load.store ? a->load.store : info.root, &a->load, a->drop, err);
 }
 
+struct read_plan {
+	const struct cmd_read_arguments *a;
+	const struct shoal_catalog *cat;
+};
+
+static void describe_read(FILE *f, const void *self)
+{
+	const struct read_plan *p = self;
+	const struct shoal_order_spec *s = &p->a->order.spec;
+	struct shoal_catalog_info info;
+
+	shoal_catalog_info(p->cat, &info);
+	fprintf(f,
+		"catalog: %s of %" PRIu64 " files\nmode: %d\nremainder: %d\nseed: %" PRIu64
+		"\nfrozen: %d\nunit: %" PRIu64 "\nwindow: %" PRIu64 "\nbatch: %" PRIu64
+		"\nconsumed: %" PRIu64 "\nepoch: %" PRIu64 "\nsteps: %" PRIu64 "\ndrop-cache: %d\n",
+		info.digest, info.nr_files, (int)s->mode, (int)s->remainder, s->seed, s->frozen,
+		s->unit, s->window, s->batch, s->consumed, p->a->order.epoch, p->a->steps,
+		p->a->drop);
+	load_describe(f, &p->a->load);
+}
+
 static int cmd_read_run(struct cmd_read_arguments *a, struct comm *comm,
 			struct shoal_catalog **ret_cat, struct shoal_loader **ret_loader,
 			struct read_outcome *o, struct shoal_err *err)
@@ -151,6 +174,9 @@ static int cmd_read_run(struct cmd_read_arguments *a, struct comm *comm,
 	}
 	if (rc == 0)
 		rc = cli_check_samples(*ret_cat, err);
+	if (rc == 0)
+		rc = cli_compare_ranks(comm, describe_read, &(struct read_plan){ a, *ret_cat },
+				       err);
 	if (rc == 0)
 		rc = open_loader(a, comm, *ret_cat, ret_loader, err);
 	if (rc == 0 && a->drop)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/compare_ranks.h"
 #include "cli/hints.h"
 #include "cli/load_options.h"
 #include "cli/run_screen.h"
@@ -314,6 +315,31 @@ static int cmd_run_agree(struct cmd_run_state *c, int rc, struct shoal_err *err)
 	return comm_barrier(c->comm, err);
 }
 
+static void describe_run(FILE *f, const void *self)
+{
+	const struct cmd_run_state *c = self;
+
+	fprintf(f, "accelerators: %" PRIu64 "\nresume: %d\ndrop-cache: %d\n", c->a.accelerators,
+		c->a.resume, c->a.drop);
+	load_describe(f, &c->a.load);
+	fputs(c->workload->yaml, f);
+}
+
+static void describe_catalogs(FILE *f, const void *self)
+{
+	const struct cmd_run_state *c = self;
+	const struct shoal_catalog *const cats[] = { c->data.cat, c->data.cat_eval };
+
+	for (size_t i = 0; i < ARRAY_LEN(cats); i++) {
+		struct shoal_catalog_info info;
+
+		if (!cats[i])
+			continue;
+		shoal_catalog_info(cats[i], &info);
+		fprintf(f, "catalog: %s of %" PRIu64 " files\n", info.digest, info.nr_files);
+	}
+}
+
 static int cmd_run_run(struct cmd_run_state *c, struct shoal_err *err)
 {
 	int rc = load_workload(c, err);
@@ -322,7 +348,11 @@ static int cmd_run_run(struct cmd_run_state *c, struct shoal_err *err)
 		rc = check_folder(c, err);
 	rc = cmd_run_agree(c, rc, err);
 	if (rc == 0)
+		rc = cli_compare_ranks(c->comm, describe_run, c, err);
+	if (rc == 0)
 		rc = open_data(c, err);
+	if (rc == 0)
+		rc = cli_compare_ranks(c->comm, describe_catalogs, c, err);
 	if (rc == 0)
 		rc = cmd_run_check_use(c, err);
 	if (rc == 0)

@@ -17,6 +17,9 @@ bool cli_load_check(const char *command, void *load) MUST_USE;
 		.check = cli_load_check                                           \
 	}
 
+/* A line for each option that all ranks must have alike: see comm_compare(). */
+void load_describe(FILE *f, const struct shoal_load_options *load);
+
 /* Whether --direct and --drop-cache (@drop), which are for files, were given though @place is a
  * bucket: -EINVAL with words. */
 int load_check_place(const char *place, const struct shoal_load_options *load, bool drop,
