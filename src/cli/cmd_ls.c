@@ -93,6 +93,9 @@ static int cmd_ls_print_entry(const struct cmd_ls_arguments *a, const struct sho
 	uint64_t size;
 	int rc;
 
+	if (memchr(name, 0, len))
+		return cli_fail("ls", "'%s': damaged catalog: name %" PRIu64 " contains a NUL byte",
+				a->path, id);
 	if (memchr(name, a->end, len))
 		return cli_fail("ls", "'%s': name %" PRIu64 " contains a line end: use --null",
 				a->path, id);
