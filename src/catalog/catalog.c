@@ -380,6 +380,8 @@ int shoal_catalog_explain(const struct shoal_catalog *cat, int rc, struct shoal_
 			       cat->view.nr_files, plural(cat->view.nr_files));
 	if (rc == -ENOENT)
 		return err_set(err, rc, "no such name");
+	if (rc == -EILSEQ)
+		return err_set(err, -EBADMSG, "damaged catalog: a name contains a NUL byte");
 	if (rc != -EBADMSG || !where)
 		return err_set_errno(err, rc, "cannot read it");
 	sec = &cat->view.sec[(where - 1) % CAT_NR_SECTIONS];

@@ -36,6 +36,9 @@ static int cmd_ls_print_entry(const struct cmd_ls_arguments *a, const struct sho
 	uint64_t first;
 	int rc = 0;
 
+	if (memchr(name, 0, len))
+		return cli_fail("ls", "'%s': damaged catalog: name %" PRIu64 " contains a NUL byte",
+				a->path, id);
 	if (f->sizes || all)
 		rc = shoal_catalog_size(cat, id, &e.size);
 	if (rc == 0 && all)

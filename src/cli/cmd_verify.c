@@ -71,7 +71,14 @@ static int verify_one(struct cmd_verify_arguments *a, const char *path, struct f
 	rc = cli_open_catalog(path, &a->where, &cat, &f->err);
 	if (rc < 0)
 		return rc;
-	rc = shoal_catalog_verify(cat, &f->err);
+	if (a->storage) { /* nothing to clean up: a signal may end it at once, as without --storage
+			   */
+		fflush(stdout);
+		cli_release_signals();
+	}
+	rc = cli_stop ? -ECANCELED : shoal_catalog_verify(cat, &f->err);
+	if (a->storage)
+		cli_catch_signals();
 	shoal_catalog_info(cat, &f->info);
 	if (rc == 0 && a->storage) {
 		cli_progress_start(&a->progress);

@@ -1,5 +1,7 @@
 #include "cli/load_options.h"
 
+#include <inttypes.h>
+
 #include "cli/hints.h"
 #include "cli/s3_options.h"
 #include "store/uri.h"

@@ -468,7 +468,8 @@ static int write_checkpoint(struct index_job *j, const struct index_walk_state *
 			     .units_fd = -1,
 			     .handoffs = { .max = SIZE_MAX } };
 	char *dir = path_dir(r->state_path);
-	int rc = dir && w.sum ? publish_open(r->state_path, &pub, err) : -ENOMEM;
+	int rc = dir && w.sum ? publish_open(r->state_path, &pub, err)
+			      : err_set(err, -ENOMEM, "out of memory");
 
 	if (rc == 0)
 		w.units_fd = spill_open(dir, err);
@@ -478,6 +479,8 @@ static int write_checkpoint(struct index_job *j, const struct index_walk_state *
 		XXH3_64bits_reset(w.sum);
 		rc = err_first(out_init(&w.out, pub.fd, 0, 1u << 16),
 			       out_init(&w.units, w.units_fd, 0, 1u << 16));
+		if (rc < 0)
+			err_set(err, rc, "out of memory");
 	}
 	if (rc == 0) { /* entries that are found and not added yet must be covered by a unit */
 		sorter_hold(j->sorter);

@@ -1,5 +1,8 @@
 #include "load/locate.h"
 
+#include <errno.h>
+#include <string.h>
+
 int load_locate(const struct shoal_catalog *cat, uint64_t sample, char *name,
 		struct load_stretch *ret_stretch)
 {
@@ -11,6 +14,8 @@ int load_locate(const struct shoal_catalog *cat, uint64_t sample, char *name,
 		rc = shoal_catalog_samples(cat, file, &first, &count);
 	if (rc == 0)
 		rc = shoal_catalog_name(cat, file, name);
+	if (rc > 0 && memchr(name, 0, (size_t)rc)) /* a store would read another file */
+		return -EILSEQ;
 	if (rc >= 0)
 		rc = shoal_catalog_size(cat, file, &size);
 	if (rc < 0)

@@ -16,6 +16,7 @@
 
 #include "base/out.h"
 #include "base/publish.h"
+#include "store/store.h"
 #include "store/uri.h"
 
 /* Positions converted to ids per call. */
@@ -27,6 +28,7 @@ struct manifest {
 	struct shoal_order_spec spec;
 	struct shoal_order *order;
 	const char *root, *prefix;
+	bool files; /* the root is a directory: names must not lead out of it */
 	char end;
 };
 
@@ -55,10 +57,15 @@ static int put_uri(const struct manifest *m, struct out *out, uint64_t id, struc
 {
 	char name[SHOAL_NAME_MAX + 1];
 	size_t root_len = strlen(m->root);
+	struct shoal_err why = { "" };
 	int len = shoal_catalog_name(m->cat, id, name);
 
 	if (len < 0)
 		return shoal_catalog_explain(m->cat, len, err);
+	if (memchr(name, 0, (size_t)len))
+		return shoal_catalog_explain(m->cat, -EILSEQ, err);
+	if (m->files && store_check_name(name, &why) < 0)
+		return err_set(err, -EBADMSG, "name %" PRIu64 ": %s", id, why.msg);
 	if (memchr(name, m->end, (size_t)len))
 		return err_set_hint(err, -EILSEQ, SHOAL_HINT_NUL_ENDS,
 				    "name %" PRIu64 " contains a line end", id);
@@ -308,6 +315,7 @@ static int prepare(struct manifest *m, const struct shoal_order_spec *spec, stru
 
 	shoal_catalog_info(m->cat, &info);
 	m->root = o->paths ? store_local_path(info.root) : info.root;
+	m->files = store_uri_traits(info.root).files;
 	m->prefix = o->prefix ? o->prefix : "train";
 	m->end = o->null ? '\0' : '\n';
 	m->spec = *spec;

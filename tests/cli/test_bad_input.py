@@ -3,6 +3,8 @@
 import pytest
 from conftest import contents
 
+import make  # of tests/reader, which conftest adds
+
 COMMANDS = ["index", "info", "ls", "find", "verify", "order", "manifest"]
 
 
@@ -168,3 +170,30 @@ def test_a_name_with_a_newline_does_not_make_two_lines_of_an_error(shoal, fails)
 
 def test_a_very_long_name_of_a_file_is_told_too(shoal, fails):
     fails(shoal("info", "x" * 5000), 1, "File name too long")
+
+
+# ------------------------------------------------------------------------------- names that no listing and no list has
+
+
+def named(path, *names, root=b"file:///data"):
+    """A catalog with checksums that match, whatever the names are."""
+    path.write_bytes(make.catalog([make.front(sorted(names))], sizes=[("constant", len(names), 1)], root=root))
+    return path
+
+
+@pytest.mark.parametrize("arguments", [["ls"], ["ls", "-0"], ["read", "--store", "null:size=1"], ["verify"],
+                                       ["manifest", "-o", "m", "--ranks", "1"],
+                                       ["manifest", "-o", "m", "--ranks", "1", "--null"]], ids=" ".join)
+def test_a_name_with_a_nul_is_found(shoal, fails, tmp_path, arguments):
+    fails(shoal(arguments[0], named(tmp_path / "c", b"b\0c"), *arguments[1:], cwd=tmp_path), 1, "NUL")
+
+
+@pytest.mark.parametrize("root, name, written", [
+    (b"file:///data", b"../x", False), (b"file:///data", b"a/../x", False), (b"file:///data", b"/x", False),
+    (b"file:///data", b"a..b/..c", True), (b"s3://bucket/data", b"../x", True), (b"s3://bucket/data", b"/x", True)])
+def test_a_manifest_does_not_lead_out_of_its_directory(shoal, fails, tmp_path, root, name, written):
+    done = shoal("manifest", named(tmp_path / "c", name, root=root), "-o", "m", "--ranks", "1", cwd=tmp_path)
+    if written:
+        assert done.returncode == 0, done.stderr
+    else:
+        fails(done, 1, "name 0", "slash" if name == b"/x" else "'..'")

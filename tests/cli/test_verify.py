@@ -4,8 +4,10 @@ import json
 import os
 import random
 import re
+import signal
 import struct
 import subprocess
+import time
 
 import pytest
 import shapes
@@ -388,3 +390,17 @@ def test_the_second_reader_tells_the_same_kinds_of_damage(shoal, tmp_path):
     for bit in range(0, 8 * len(image), 37):
         with pytest.raises(Exception, match="damaged|not a catalog|newer|truncated|bytes after"):
             Catalog(flipped(image, bit)).check()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_while_it_reads_a_catalog_of_very_many_names(shoal, tmp_path, number):
+    """623 bytes can name 10^9 files: to check them takes minutes, before anything is compared."""
+    shoal.good("index", "--pattern", "f{:012d}", "--count", 10**9, "--root", tmp_path, "-q", "-o", tmp_path / "c")
+    process = shoal.start("verify", "--storage", tmp_path / "c")
+    end = time.monotonic() + 60
+    while "c" not in [os.path.basename(line.split()[-1]) for line in open(f"/proc/{process.pid}/maps")]:
+        assert process.poll() is None and time.monotonic() < end
+    time.sleep(0.2)  # it has opened the catalog: now it reads it
+    process.send_signal(number)
+    process.communicate(timeout=10)
+    assert process.returncode == -number
