@@ -29,6 +29,18 @@ enum fault_call {
 	FAULT_OPEN = 1 << 12,
 	FAULT_CLOSE = 1 << 13,
 	FAULT_THREAD = 1 << 14,
+	FAULT_MAP_MEMORY = 1 << 15, /* mmap64 of no file */
+	FAULT_EVENTFD = 1 << 16,
+	FAULT_OPENAT = 1 << 17,
+	FAULT_OPENAT2 = 1 << 18,   /* by syscall() */
+	FAULT_CACHESTAT = 1 << 19, /* by syscall() */
+	FAULT_RING = 1 << 20,      /* making a ring */
+	FAULT_REGISTER = 1 << 21,  /* registering its buffers */
+	/* What a ring does is not a call: programs spoil it themselves, and ask fault_hits(). */
+	FAULT_RING_OPEN = 1 << 22,
+	FAULT_RING_READ = 1 << 23,
+	FAULT_RING_WAIT = 1 << 24,
+	FAULT_RING_TURN = 1 << 25,
 
 	FAULT_MEMORY = FAULT_MALLOC | FAULT_CALLOC | FAULT_REALLOC | FAULT_STRDUP | FAULT_STRNDUP,
 };
@@ -55,5 +67,14 @@ void fault_arm(struct fault *f, unsigned calls, int nth, int count, int error);
 
 /* Nothing fails any more. The counters stay. */
 void fault_disarm(struct fault *f);
+
+/* From now on @calls fail with @error, or none if it is 0. */
+void fault_always(struct fault *f, unsigned calls, int error);
+
+/* For what is not a call of the library's: the fault by which it fails now, or NULL. */
+struct fault *fault_hits(enum fault_call call);
+
+/* If not NULL, called before each openat2(). */
+extern void (*_Atomic fault_sees_openat2)(void);
 
 #endif

@@ -22,83 +22,31 @@
 
 #include <liburing.h>
 
+#include "faults.h"
 #include "help.h"
 #include "load/cached.h"
 #include "load/engine_private.h"
 
-/* ---- Calls that fail on purpose: see tests/meson.build ---- */
+/* ---- Calls that fail on purpose ---- */
 
-static int fail_ring, fail_register; /* what the call says, if not 0 */
-static int fail_openat2;             /* errno, if not 0 */
-static int fail_cachestat;           /* errno, if not 0 */
-static int fail_alloc;               /* the call that brings it to 0 fails */
-static atomic_int threads_left = INT_MAX;
+static struct fault ring, registering, openat2s, cachestats, allocs, threads, preads;
 static atomic_bool busy; /* whoever asks has used all of its core, else none of it */
 static pthread_t owner;
-static atomic_int helped;       /* files that another thread than the owner has opened */
-static atomic_int spoil_preads; /* so many calls are interrupted or give 4608 bytes at most */
+static atomic_int helped; /* files that another thread than the owner has opened */
 
-int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *ring,
-				      struct io_uring_params *p);
-int __real_io_uring_queue_init_params(unsigned entries, struct io_uring *ring,
-				      struct io_uring_params *p);
-int __wrap_io_uring_register_buffers(struct io_uring *ring, const struct iovec *v, unsigned nr);
-int __real_io_uring_register_buffers(struct io_uring *ring, const struct iovec *v, unsigned nr);
-long __wrap_syscall(long nr, long a, long b, long c, long d, long e, long f);
-long __real_syscall(long nr, long a, long b, long c, long d, long e, long f);
-void *__wrap_calloc(size_t nr, size_t len);
-void *__real_calloc(size_t nr, size_t len);
-ssize_t __wrap_pread64(int fd, void *buf, size_t len, off_t off);
-ssize_t __real_pread64(int fd, void *buf, size_t len, off_t off);
+static void count_help(void)
+{
+	helped += !pthread_equal(pthread_self(), owner);
+}
+
+/* Only so many threads can be started from now on. */
+static void allow_threads(int nr)
+{
+	fault_arm(&threads, FAULT_THREAD, nr + 1, FAULT_FROM_THEN_ON, EAGAIN);
+}
+
 int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
 int __real_clock_gettime(clockid_t clock, struct timespec *t);
-int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
-			  void *arg);
-int __real_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
-			  void *arg);
-
-int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *ring,
-				      struct io_uring_params *p)
-{
-	return fail_ring ? fail_ring : __real_io_uring_queue_init_params(entries, ring, p);
-}
-
-int __wrap_io_uring_register_buffers(struct io_uring *ring, const struct iovec *v, unsigned nr)
-{
-	return fail_register ? fail_register : __real_io_uring_register_buffers(ring, v, nr);
-}
-
-long __wrap_syscall(long nr, long a, long b, long c, long d, long e, long f)
-{
-	helped += nr == SYS_openat2 && !pthread_equal(pthread_self(), owner);
-	if (nr == SYS_openat2 && fail_openat2) {
-		errno = fail_openat2;
-		return -1;
-	}
-	if (nr == 451 && fail_cachestat) {
-		errno = fail_cachestat;
-		return -1;
-	}
-	return __real_syscall(nr, a, b, c, d, e, f);
-}
-
-void *__wrap_calloc(size_t nr, size_t len)
-{
-	if (fail_alloc > 0 && --fail_alloc == 0) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	return __real_calloc(nr, len);
-}
-
-ssize_t __wrap_pread64(int fd, void *buf, size_t len, off_t off)
-{
-	if (spoil_preads > 0 && spoil_preads-- % 2 == 0) {
-		errno = EINTR;
-		return -1;
-	}
-	return __real_pread64(fd, buf, spoil_preads > 0 ? (size_t)u64_min(len, 4608) : len, off);
-}
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
 {
@@ -106,11 +54,6 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
 		return __real_clock_gettime(CLOCK_MONOTONIC, t);
 	*t = (struct timespec){ 0, 0 };
 	return 0;
-}
-
-int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
-{
-	return threads_left-- > 0 ? __real_pthread_create(t, attr, run, arg) : EAGAIN;
 }
 
 /* ---- A directory on a disk, as not every kernel has O_DIRECT for what is in memory ---- */
@@ -187,16 +130,19 @@ static int setup(void **state)
 	(void)state;
 	open_before = count_open();
 	owner = pthread_self();
+	fault_sees_openat2 = count_help;
 	return 0;
 }
 
 static int teardown(void **state)
 {
+	struct fault *const all[] = { &ring,   &registering, &openat2s, &cachestats,
+				      &allocs, &threads,     &preads };
+
 	(void)state;
-	fail_ring = fail_register = fail_openat2 = fail_alloc = 0;
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		fault_disarm(all[i]);
 	busy = false;
-	threads_left = INT_MAX;
-	spoil_preads = 0;
 	/* A ring is torn down behind our back, after its descriptor was closed. */
 	return count_open() == open_before ? 0 : -1;
 }
@@ -237,7 +183,7 @@ static struct load_engine *engine_of(const struct way *w, unsigned in_flight)
 	assert_int_equal(strstr(load_engine_detail(e), "direct") != NULL, w->direct);
 	if (w->helped)
 		have_help(e);
-	fail_openat2 = w->cold ? EAGAIN : 0;
+	fault_always(&openat2s, FAULT_OPENAT2, w->cold ? EAGAIN : 0);
 	return e;
 }
 
@@ -329,7 +275,7 @@ static void have_help(struct load_engine *e)
 #define FOR_ALL_WAYS(w, e, in_flight)                                     \
 	for (const struct way *w = ways; w < ways + ARRAY_LEN(ways); w++) \
 		for (struct load_engine *e = engine_of(w, in_flight); e;  \
-		     e = load_engine_free(e), fail_openat2 = 0, busy = false)
+		     e = load_engine_free(e), fault_disarm(&openat2s), busy = false)
 
 /* ---- What is there ---- */
 
@@ -382,11 +328,13 @@ static void short_and_interrupted_reads_are_continued(void **state)
 	(void)state;
 	FOR_ALL_WAYS(w, e, 1)
 	{
-		spoil_preads = w->kind == LOAD_THREADS ? 100 : 0;
+		/* By turns they are interrupted, and give 4608 bytes at most. */
+		preads.limit = 4608;
+		fault_always(&preads, FAULT_PREAD, w->kind == LOAD_THREADS ? EINTR : 0);
 		assert_int_equal(read_one(e, "d/8192", 0, 8192, 8192), 8192);
 		assert_int_equal(read_one(e, "d/300000", 100, 9000, 300000), 9000 + 1);
 		assert_int_equal(read_one(e, "d/8191", 0, 20000, 8191), 8191);
-		spoil_preads = 0;
+		fault_disarm(&preads);
 	}
 }
 
@@ -604,9 +552,9 @@ static void check_pages(int fd, uint64_t off, uint64_t len, int64_t want)
 {
 	assert_int_equal(load_cached_pages(fd, off, len), want);
 	assert_int_equal(load_resident_pages(fd, off, len), want);
-	fail_cachestat = ENOSYS;
+	fault_always(&cachestats, FAULT_CACHESTAT, ENOSYS);
 	assert_int_equal(load_cached_pages(fd, off, len), want);
-	fail_cachestat = 0;
+	fault_disarm(&cachestats);
 }
 
 static void pages_in_the_cache_are_counted_on_old_kernels_too(void **state)
@@ -653,13 +601,13 @@ static void of_others_files_the_page_cache_is_not_known(void **state)
 	load_cached_init(&c, store, false);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert_int_equal(seteuid(65534), 0);
-	fail_cachestat = ENOSYS;
+	fault_always(&cachestats, FAULT_CACHESTAT, ENOSYS);
 	assert_int_equal(load_cached_pages(fd, 0, 0), -EPERM);
 	load_cached_look(&c, "others", 0, 9000);
 	assert_int_equal(seteuid(0), 0);
 	assert_int_equal(c.nr_pages, 0);
 	assert_false(c.told);
-	fail_cachestat = 0;
+	fault_disarm(&cachestats);
 	close(fd);
 	store_close(store);
 }
@@ -780,10 +728,10 @@ static void an_owner_that_is_not_busy_reads_alone(void **state)
 	assert_int_equal(load_engine_new(&o, &e, NULL), 0);
 	helped = 0;
 	if (strcmp(load_engine_name(e), "uring") == 0) {
-		threads_left = 0;
+		allow_threads(0);
 		for (int i = 0; i < 20; i++)
 			read_many(e, 64);
-		assert_int_equal(threads_left, 0); /* none was asked for */
+		assert_int_equal(threads.nr, 0); /* none was asked for */
 		assert_int_equal(helped, 0);
 	}
 	load_engine_free(e);
@@ -799,14 +747,15 @@ static void help_that_cannot_be_had_is_done_without(void **state)
 
 		assert_int_equal(load_engine_new(&o, &e, NULL), 0);
 		busy = strcmp(load_engine_name(e), "uring") == 0;
-		threads_left = missing == 0 ? 0 : INT_MAX;
-		fail_ring = missing == 1 ? -ENOMEM : 0;
+		if (missing == 0)
+			allow_threads(0);
+		fault_always(&ring, FAULT_RING, missing == 1 ? ENOMEM : 0);
 		for (int i = 0; i < 5; i++)
 			read_many(e, 64);
 		if (missing == 0 && busy && nr_cores() > 1)
-			assert_int_equal(threads_left,
-					 -1); /* it was asked for once, and not again */
-		fail_ring = 0;
+			assert_int_equal(threads.nr, 1); /* once, and not again */
+		fault_disarm(&threads);
+		fault_disarm(&ring);
 		busy = false;
 		load_engine_free(e);
 	}
@@ -887,7 +836,7 @@ static void an_engine_is_freed_with_requests_in_flight(void **state)
 			for (size_t i = 0; i < ARRAY_LEN(r); i++)
 				request_free(r[i]);
 			assert_int_equal(count_open(), open_before);
-			fail_openat2 = 0;
+			fault_disarm(&openat2s);
 			busy = false;
 			break;
 		}
@@ -1074,7 +1023,7 @@ static void an_engine_belongs_to_the_thread_that_first_submits(void **state)
 			continue; /* it was used here to have help */
 		assert_int_equal(pthread_create(&thread, NULL, use_engine, e), 0);
 		pthread_join(thread, NULL);
-		fail_openat2 = 0;
+		fault_disarm(&openat2s);
 		break;
 	}
 }
@@ -1115,7 +1064,7 @@ static void without_io_uring_there_are_threads_and_it_is_said(void **state)
 		struct load_engine_options o = { .store = tree, .in_flight = 3 };
 		struct load_engine *e;
 
-		fail_ring = row[i].rc;
+		fault_always(&ring, FAULT_RING, -row[i].rc);
 		e = engine_new(&o, 0, row[i].words);
 		assert_string_equal(load_engine_name(e), "threads");
 		assert_non_null(strstr(load_engine_detail(e), "3 threads"));
@@ -1137,7 +1086,10 @@ static void buffers_that_cannot_be_registered_are_used_all_the_same(void **state
 	for (int i = 0; e && i < 4; i++) {
 		struct load_engine *one;
 
-		fail_register = i == 1 ? -ENOMEM : i == 2 ? -EOPNOTSUPP : 0;
+		fault_always(&registering, FAULT_REGISTER,
+			     i == 1   ? ENOMEM
+			     : i == 2 ? EOPNOTSUPP
+				      : 0);
 		o.pool = i < 3 ? pool : NULL;
 		o.pool_len = r->cap;
 		o.direct = false;
@@ -1163,7 +1115,7 @@ static void kernels_without_cached_opens_open_in_the_ring(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
-		fail_openat2 = i == 0 ? ENOSYS : i == 1 ? EINVAL : EPERM;
+		fault_always(&openat2s, FAULT_OPENAT2, i == 0 ? ENOSYS : i == 1 ? EINVAL : EPERM);
 		e = NULL;
 		if (load_engine_new(&(struct load_engine_options){ .kind = LOAD_URING,
 								   .store = tree,
@@ -1229,11 +1181,11 @@ static void threads_that_do_not_start_are_done_without(void **state)
 	struct load_engine *e;
 
 	(void)state;
-	threads_left = 2;
+	allow_threads(2);
 	e = engine_new(&o, 0, "2 threads, no more could be started");
 	read_many(e, 30);
 	load_engine_free(e);
-	threads_left = 0;
+	allow_threads(0);
 	engine_new(&o, -EAGAIN, "cannot start a reading thread");
 }
 
@@ -1244,9 +1196,9 @@ static void no_memory_is_an_error_and_nothing_is_left(void **state)
 		struct load_engine_options o = { .store = tree, .in_flight = 1 };
 
 		o.kind = (enum load_engine_kind)kind;
-		fail_alloc = 1;
+		fault_arm(&allocs, FAULT_CALLOC, 1, FAULT_ONCE, ENOMEM);
 		engine_new(&o, -ENOMEM, "out of memory");
-		assert_int_equal(fail_alloc, 0);
+		assert_int_equal(allocs.fired, 1);
 		assert_int_equal(count_open(), open_before);
 	}
 }
@@ -1283,7 +1235,7 @@ static void what_takes_no_time_is_read_by_the_owner(void **state)
 	struct load_engine *e;
 
 	(void)state;
-	threads_left = 0;
+	allow_threads(0);
 	assert_int_equal(store_open("null:size=5000,fill=none", NULL, &o.store, NULL), 0);
 	e = engine_new(&o, 0, "none: reads take no time here");
 	for (unsigned i = 0; i < 300; i++)

@@ -3,9 +3,8 @@
  * epoch ends in words. Nothing hangs, nothing is wrong, nothing is left open, and the next epoch is
  * whole again.
  *
- * The linker turns the library's calls into __wrap_...(), which fail when their turn comes. What
- * io_uring does itself cannot be wrapped: its results are changed in the ring, before they are
- * looked at.
+ * Calls fail by support/faults.c. What io_uring does itself is no call: its results are changed in
+ * the ring, before they are looked at.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +24,7 @@
 
 #include <liburing.h>
 
+#include "faults.h"
 #include "help.h"
 #include "load/engine.h"
 
@@ -32,139 +32,46 @@
 
 /* What is made to fail. */
 enum call {
-	NOTHING,
-	OPENS,  /* opening a file, by a call or by the ring */
-	READS,  /* reading from one, in either way; with error 0 it is short */
-	WAITS,  /* reading, without waiting, what would have to: as on some file systems */
-	TURNS,  /* handing over to the ring and waiting for it */
-	MAPS,   /* mapping memory, and nothing else */
-	MEMORY, /* taking memory, making threads and rings: what opening a loader does */
+	/* opening a file, by a call or by the ring */
+	OPENS = FAULT_OPENAT | FAULT_OPENAT2 | FAULT_RING_OPEN,
+	/* reading from one, in either way; with error 0 it is short */
+	READS = FAULT_PREAD | FAULT_RING_READ,
+	/* reading, without waiting, what would have to: as on some file systems */
+	WAITS = FAULT_RING_WAIT,
+	/* handing over to the ring and waiting for it */
+	TURNS = FAULT_RING_TURN,
+	/* mapping memory, and nothing else */
+	MAPS = FAULT_MAP_MEMORY,
+	/* taking memory, making threads and rings: what opening a loader does */
+	MEMORY = FAULT_MALLOC | FAULT_CALLOC | FAULT_STRDUP | FAULT_MMAP | FAULT_EVENTFD |
+		 FAULT_THREAD | FAULT_RING | FAULT_REGISTER,
 };
 
-static _Atomic enum call fault;
-static atomic_int fault_error;
-static atomic_uint fault_nth, fault_fired;
-
-/* Whether this is the call whose turn it is. */
-static bool fails(enum call call)
-{
-	if (fault != call || atomic_fetch_sub(&fault_nth, 1) != 1)
-		return false;
-	fault_fired++;
-	errno = fault_error;
-	return true;
-}
+static struct fault fault;
+static struct fault cold; /* no name is in the kernel's cache: all files are opened by the ring */
 
 static void arm(enum call call, int error, unsigned nth)
 {
-	fault_error = error;
-	fault_nth = nth;
-	fault_fired = 0;
-	fault = call;
+	unsigned calls = call;
+
+	if (cold.calls && call == OPENS)
+		calls &= ~(unsigned)FAULT_OPENAT2; /* it fails in any case */
+	fault_arm(&fault, calls, (int)nth, call == WAITS ? FAULT_FROM_THEN_ON : FAULT_ONCE, error);
 }
 
 static unsigned disarm(void)
 {
-	fault = NOTHING;
-	return fault_fired;
+	fault_disarm(&fault);
+	return (unsigned)fault.fired;
 }
 
 #define DECLARE(type, name, ...)         \
 	type __wrap_##name(__VA_ARGS__); \
 	type __real_##name(__VA_ARGS__)
 
-DECLARE(void *, malloc, size_t size);
-DECLARE(void *, calloc, size_t nr, size_t size);
-DECLARE(char *, strdup, const char *s);
-DECLARE(void *, mmap64, void *addr, size_t len, int prot, int flags, int fd, off_t off);
-DECLARE(int, eventfd, unsigned start, int flags);
-DECLARE(int, pthread_create, pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
-	void *arg);
-DECLARE(int, io_uring_queue_init_params, unsigned entries, struct io_uring *ring,
-	struct io_uring_params *p);
-DECLARE(int, io_uring_register_buffers, struct io_uring *ring, const struct iovec *v, unsigned nr);
 DECLARE(int, io_uring_submit, struct io_uring *ring);
 DECLARE(int, io_uring_submit_and_wait_timeout, struct io_uring *ring, struct io_uring_cqe **cqe,
 	unsigned nr, struct __kernel_timespec *ts, sigset_t *mask);
-DECLARE(ssize_t, pread64, int fd, void *buf, size_t len, off_t off);
-DECLARE(long, syscall, long nr, long a, long b, long c, long d, long e, long f);
-int __wrap_openat64(int dir, const char *path, int flags, ...);
-int __real_openat64(int dir, const char *path, int flags, ...);
-
-void *__wrap_malloc(size_t size)
-{
-	return fails(MEMORY) ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t nr, size_t size)
-{
-	return fails(MEMORY) ? NULL : __real_calloc(nr, size);
-}
-
-char *__wrap_strdup(const char *s)
-{
-	return fails(MEMORY) ? NULL : __real_strdup(s);
-}
-
-void *__wrap_mmap64(void *addr, size_t len, int prot, int flags, int fd, off_t off)
-{
-	if (fails(MEMORY) || (fd < 0 && fails(MAPS)))
-		return MAP_FAILED;
-	return __real_mmap64(addr, len, prot, flags, fd, off);
-}
-
-int __wrap_eventfd(unsigned start, int flags)
-{
-	return fails(MEMORY) ? -1 : __real_eventfd(start, flags);
-}
-
-int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
-{
-	return fails(MEMORY) ? EAGAIN : __real_pthread_create(t, attr, run, arg);
-}
-
-int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *ring,
-				      struct io_uring_params *p)
-{
-	return fails(MEMORY) ? -ENOMEM : __real_io_uring_queue_init_params(entries, ring, p);
-}
-
-int __wrap_io_uring_register_buffers(struct io_uring *ring, const struct iovec *v, unsigned nr)
-{
-	return fails(MEMORY) ? -ENOMEM : __real_io_uring_register_buffers(ring, v, nr);
-}
-
-int __wrap_openat64(int dir, const char *path, int flags, ...)
-{
-	va_list args;
-	mode_t mode;
-
-	va_start(args, flags);
-	mode = va_arg(args, mode_t);
-	va_end(args);
-	return fails(OPENS) ? -1 : __real_openat64(dir, path, flags, mode);
-}
-
-ssize_t __wrap_pread64(int fd, void *buf, size_t len, off_t off)
-{
-	bool fail = fails(READS);
-	ssize_t n = fail && fault_error ? -1 : __real_pread64(fd, buf, len, off);
-
-	return fail && n > 0 ? n - n / 2 : n;
-}
-
-static atomic_bool cold; /* no name is in the kernel's cache: all files are opened by the ring */
-
-long __wrap_syscall(long nr, long a, long b, long c, long d, long e, long f)
-{
-	if (nr == SYS_openat2 && cold) {
-		errno = EAGAIN;
-		return -1;
-	}
-	if (nr == SYS_openat2 && fails(OPENS))
-		return -1;
-	return __real_syscall(nr, a, b, c, d, e, f);
-}
 
 /* Results in the ring that were not yet looked at: spoil that whose turn it is. */
 static void spoil(struct io_uring *ring)
@@ -184,14 +91,14 @@ static void spoil(struct io_uring *ring)
 		/* Those that close a file have nothing, that of the engine's waking itself. */
 		if (!what || (what <= (uint8_t *)ring && what + 4096 > (uint8_t *)ring))
 			continue;
-		if (r->fd < 0 && cqe->res >= 0 && fails(OPENS)) {
+		if (r->fd < 0 && cqe->res >= 0 && fault_hits(FAULT_RING_OPEN)) {
 			close(cqe->res);
-			cqe->res = -fault_error;
-		} else if (r->fd >= 0 && cqe->res > 0 && fails(READS)) {
-			cqe->res = fault_error ? -fault_error : cqe->res - cqe->res / 2;
-		} else if (r->fd >= 0 && fault == WAITS && fcntl(r->fd, F_GETFL) & O_NONBLOCK) {
+			cqe->res = -fault.error;
+		} else if (r->fd >= 0 && cqe->res > 0 && fault_hits(FAULT_RING_READ)) {
+			cqe->res = fault.error ? -fault.error : cqe->res - cqe->res / 2;
+		} else if (r->fd >= 0 && fcntl(r->fd, F_GETFL) & O_NONBLOCK &&
+			   fault_hits(FAULT_RING_WAIT)) {
 			cqe->res = -EAGAIN; /* of all that were begun before the first is seen */
-			fault_fired++;
 		}
 	}
 	seen = tail;
@@ -211,8 +118,8 @@ int __wrap_io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uri
 {
 	int rc;
 
-	if (fails(TURNS))
-		return -fault_error;
+	if (fault_hits(FAULT_RING_TURN))
+		return -fault.error;
 	rc = __real_io_uring_submit_and_wait_timeout(ring, cqe, nr, ts, mask);
 	spoil(ring);
 	return rc;
@@ -294,7 +201,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	disarm();
-	cold = false;
+	fault_disarm(&cold);
 	alarm(0);
 	return count_open() == open_before ? 0 : -1;
 }
@@ -328,7 +235,7 @@ static int open_loader(const struct way *w, bool skip, struct shoal_loader **ret
 					.pieces = w->pieces,
 					.slot = w->pieces ? 4096 : 0 };
 
-	cold = w->cold;
+	fault_always(&cold, FAULT_OPENAT2, w->cold ? EAGAIN : 0);
 	return shoal_loader_open(cat, &spec, 0, &o, ret_loader, err);
 }
 
@@ -476,7 +383,7 @@ static void reads_that_cannot_but_wait_are_let_wait(void **state)
 
 		if (!l)
 			continue;
-		arm(WAITS, EAGAIN, 0);
+		arm(WAITS, EAGAIN, 1);
 		check_whole_epoch(l, 0);
 		assert_int_equal(disarm() > 0, w->engine == SHOAL_ENGINE_URING);
 		check_whole_epoch(l, 1);
