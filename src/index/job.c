@@ -30,7 +30,7 @@
 
 /* The same for intervals: several connections list names far apart, and most entries would wait
  * in vain. */
-#define NEXT_OF_RANGES (UINT64_C(2) << 20)
+#define NEXT_OF_RANGES (UINT64_C(1) << 20)
 
 /* ---- Memory and threads ---- */
 

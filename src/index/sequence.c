@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/name.h"
 
@@ -11,6 +12,10 @@
 
 /* References of a directory, to sort it. */
 #define SPARE_BYTES (INDEX_DIR_MAX * sizeof(struct sort_ref))
+
+/* Mapped, not allocated: freeing an allocation of this size would raise malloc's threshold, and
+ * buffers of 64 connections that are freed would stay resident (8 MB). */
+#define DIR_AND_SPARE (INDEX_DIR_BYTES + SPARE_BYTES)
 
 struct index_waiting {
 	struct index_waiting *next, *before;
@@ -31,11 +36,32 @@ bool index_sequence_init(struct index_sequence *o)
 	return o->at;
 }
 
+static bool sequence_make_dir(struct index_sequence_at *at)
+{
+	if (!at->bytes) {
+		void *bytes = mmap(NULL, DIR_AND_SPARE, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+		if (bytes == MAP_FAILED)
+			return false;
+		at->bytes = bytes;
+		packer_init(&at->dir, at->bytes, INDEX_DIR_BYTES);
+	}
+	return true;
+}
+
+static void free_dir(struct index_sequence_at *at)
+{
+	if (at->bytes)
+		munmap(at->bytes, DIR_AND_SPARE);
+	at->bytes = NULL;
+}
+
 void index_sequence_release(struct index_sequence *o)
 {
 	for (unsigned i = 0; o->at && i < o->nr_threads; i++) {
 		free(o->at[i].found);
-		free(o->at[i].bytes);
+		free_dir(&o->at[i]);
 		free(o->at[i].sorted);
 		free(o->at[i].units);
 	}
@@ -77,16 +103,6 @@ void index_sequence_begin(struct index_sequence *o, unsigned thread, const void 
 	at->at_work = store_unit_start(o->store, unit, len, &at->start, &at->start_len);
 	if (!at->at_work) /* part of a directory */
 		index_sequence_stop(o);
-}
-
-static bool sequence_make_dir(struct index_sequence_at *at)
-{
-	if (!at->bytes) {
-		at->bytes = malloc(INDEX_DIR_BYTES + SPARE_BYTES);
-		if (at->bytes)
-			packer_init(&at->dir, at->bytes, INDEX_DIR_BYTES);
-	}
-	return at->bytes;
 }
 
 /* Memory is used as it fills, and kept for the next directory. */
@@ -343,10 +359,8 @@ void index_sequence_put(struct index_sequence *o, unsigned thread)
 	}
 	if (o->used + __atomic_load_n(&o->held, __ATOMIC_RELAXED) > o->room)
 		index_sequence_stop(o);
-	if (index_sequence_is_over(o)) { /* nothing is collected any more */
-		free(at->bytes);
-		at->bytes = NULL;
-	}
+	if (index_sequence_is_over(o)) /* nothing is collected any more */
+		free_dir(at);
 }
 
 int index_sequence_end(struct index_sequence *o, unsigned thread, struct index_queue *units,
