@@ -1,10 +1,10 @@
 /*
- * bench_catalog - what opening, looking up, walking, checking and writing a catalog cost.
+ * bench_catalog - the cost of opening, looking up, iterating over, checking and writing a catalog.
  *
- * A line has a name, the number of names, a value and its unit, by tabs. Values are medians of
- * several tries. Those called _wall are wall time; the others are CPU time, which other work on the
- * machine disturbs less. Lookups are random over the whole file, of other ids in each try, by one
- * thread, after one pass over the whole map, so that no page is missing.
+ * Each line has a name, the number of names, a value and its unit, separated by tabs. Values are
+ * medians of several tries. Names with _wall are wall times; the others are CPU times, which other
+ * work on the machine disturbs less. Lookups are random over the whole file, with new ids in each
+ * try, on one thread, after one pass over the whole map, so that no page is missing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -141,7 +141,7 @@ static uint64_t draw(void)
 
 /* ---- Lookups ---------------------------------------------------------------------------- */
 
-/* What a try looks up, made before its clock starts. */
+/* The lookups of a try, prepared before its clock starts. */
 struct queries {
 	size_t nr;
 	uint64_t ids[LOOKUPS];
@@ -224,7 +224,7 @@ static struct span id_to_size(const struct queries *q, const struct shoal_catalo
 	return span_since(start, (double)q->nr);
 }
 
-/* So many that a try takes about a second at most: packed blocks take microseconds. */
+/* At most as many as take about a second per try: packed blocks take microseconds. */
 static void choose_nr(struct queries *q, const struct shoal_catalog *cat, uint64_t n)
 {
 	q->nr = LOOKUPS / 100;
@@ -247,7 +247,7 @@ static void bench_lookups(const struct shoal_catalog *cat, const struct shoal_ca
 		names[i] = id_to_name(q, cat);
 		if (info->size_bytes > 0)
 			sizes[i] = id_to_size(q, cat);
-		/* Others than those just seen, whose cache lines may still be there. */
+		/* Not those just used, whose cache lines may still be present. */
 		draw_ids(q, n);
 		prepare_names(q, cat);
 		ids[i] = name_to_id(q, cat);
@@ -323,7 +323,7 @@ static void bench_walk(const struct shoal_catalog *cat, uint64_t n)
 	row_spans("walk", n, spans, passes(n), 1, "ns/name");
 }
 
-/* A fast catalog of other names is worth nothing: all names are those of the list. */
+/* All names must be those of the list: a fast catalog of other names is worthless. */
 static void compare_list(const struct shoal_catalog *cat, uint64_t n, const char *path)
 {
 	struct shoal_cursor *cursor = NULL;
@@ -410,7 +410,7 @@ static void read_text(struct list *l, const char *path)
 	close(fd);
 }
 
-/* Finding the line ends is a list's cost, not the writer's, so it is done beforehand. */
+/* Finding line ends is not the writer's cost, so it is done beforehand. */
 static void split_lines(struct list *l, const char *path)
 {
 	const char *p = l->text, *end = l->text + l->len, *stop;
@@ -432,7 +432,7 @@ static void split_lines(struct list *l, const char *path)
 		die(path, "has no names");
 }
 
-/* One catalog, with @ret_add the time until it is sealed, and all of it returned. */
+/* Write one catalog. Returns the total time, and in @ret_add the time until it is sealed. */
 static struct span encode(const struct list *l, const char *out, struct span *ret_add)
 {
 	struct shoal_writer *writer = NULL;
@@ -471,7 +471,7 @@ static int bench_encode(const char *path, const char *out)
 	return 0;
 }
 
-/* For lists too large for the memory. The time includes reading, and waiting for the names. */
+/* For lists that are larger than memory. The time includes reading and waiting for the names. */
 static int bench_stream(const char *out)
 {
 	struct shoal_writer *writer = NULL;

@@ -1,10 +1,9 @@
 /*
- * bench_engine - read all files of a list (names relative to a directory, one a line, with their
- * size behind a tab) in random order through an engine. A line for each try: the engine, files a
- * second, MB a second, and CPU time a file of all threads, kernel workers and all.
+ * bench_engine - read all files of a list (names relative to a directory, one per line, followed by
+ * a tab and the size) in random order through an engine. Prints a line per try: the engine, files
+ * per second, MB per second, and CPU time per file over all threads, including kernel workers.
  *
- *	find DIR -type f -printf '%P\t%s\n' | bench_engine DIR ENGINE IN_FLIGHT direct|buffered
- *[TRIES]
+ * find DIR -type f -printf '%P\t%s\n' | bench_engine DIR ENGINE IN_FLIGHT direct|buffered [TRIES]
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -97,7 +96,7 @@ static double now_us(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* Huge pages, as the loader takes them: many times fewer to register. */
+/* Huge pages, as in the loader: far fewer pages to register. */
 static uint8_t *take_pool(size_t len)
 {
 	size_t huge = 2u << 20;

@@ -1,7 +1,7 @@
 /*
- * bench_order - what an index of the order costs, one by one and in batches, and what an epoch
- * costs to start. A line has a name, the number of samples, a value and its unit, by tabs. The
- * value is CPU time, and the least of several tries, because what disturbs a try only ever makes it
+ * bench_order - the cost of an index of the order, one by one and in batches, and of starting an
+ * epoch. Each line has a name, the number of samples, a value and its unit, separated by tabs. The
+ * value is CPU time, and the minimum of several tries, because disturbances only ever make a try
  * longer.
  */
 #include <inttypes.h>
@@ -110,7 +110,7 @@ static void bench_perm(uint64_t n)
 	}
 }
 
-/* Batches of 256 for 24 ranks, as a training job asks for them. */
+/* Batches of 256 for 24 ranks, as in a training job. */
 static double batches(const struct shoal_order *o)
 {
 	double start = now_ns();

@@ -1,4 +1,4 @@
-/* How long a signature takes: of a GET in a bucket, with the day's key kept, and with a new day for
+/* The time of a signature of a GET in a bucket, with the day's key kept, and with a new day for
  * each. */
 #include <inttypes.h>
 #include <stdio.h>

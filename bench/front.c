@@ -1,8 +1,8 @@
 /*
- * front - what front coding in blocks of 32 would take for a sorted list: the usual way to store
- * sorted names, and what the catalog must never be worse than. Each block starts with a full name
- * (varint length, bytes); the others drop what they share with the one before (varint shared
- * length, varint rest length, rest). Each block also costs 4 bytes of index, for random access.
+ * front - the size of a sorted list with front coding in blocks of 32: the usual way to store
+ * sorted names, and the upper limit for the catalog. Each block starts with a full name (varint
+ * length, bytes); the others omit what they share with the name before (varint shared length,
+ * varint rest length, rest). Each block also costs 4 bytes of index, for random access.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -36,7 +36,7 @@ static size_t shared_len(const char *a, size_t a_len, const char *b, size_t b_le
 	return i;
 }
 
-/* Returns the bytes of all names in @f, which end with @separator, and how many there are. */
+/* Returns the bytes of all names in @f, which end with @separator, and their number. */
 static uint64_t code(FILE *f, int separator, uint64_t *ret_nr)
 {
 	char *line = NULL, *last = NULL;

@@ -1,11 +1,11 @@
 /*
  * gen_names - write N synthetic names of a kind to standard output, for the benchmark.
  *
- * The names of the random kinds are true uniform draws, made in rising order by the spacings of
- * order statistics: evenly spread ones would have less entropy than the floor says, and flatter the
- * catalog. With --shuffle the random kinds come from a bijection of a counter instead, so that 100
- * million names need no memory; that is another set than the sorted one, of the same law. The same
- * seed gives the same names.
+ * The names of the random kinds are uniform draws, generated in rising order from the spacings of
+ * order statistics: evenly spaced names would have less entropy than the reported floor, and
+ * flatter the catalog. With --shuffle the random kinds come from a bijection of a counter instead,
+ * so that 100 million names need no memory; that is a different set from the sorted one, with the
+ * same distribution. The same seed gives the same names.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -20,12 +20,12 @@
 #include "base/base.h"
 #include "order/perm.h"
 
-#define LINE_MAX_BYTES   256 /* no kind comes near */
+#define LINE_MAX_BYTES   256 /* more than any kind needs */
 #define SUBFOLDERS       1000
 #define NAMES_PER_CLASS  458
 #define CLASS_SPREAD     100 /* a class has NAMES_PER_CLASS, more or less this many */
 #define CLASS_MAX_NAMES  (NAMES_PER_CLASS + CLASS_SPREAD)
-#define CLASS_IDS        UINT64_C(15000000) /* WordNet offsets end about there */
+#define CLASS_IDS        UINT64_C(15000000) /* the approximate end of WordNet's offsets */
 #define IMAGENET_DENSITY 0.1
 #define S3_DAYS          30
 #define S3_MS            (UINT64_C(86400000) * S3_DAYS)
@@ -47,10 +47,10 @@ struct set {
 	uint64_t n;
 	uint64_t seed;
 	uint64_t rng;       /* state of the names' draws */
-	uint64_t sizes_rng; /* its own, so that sizes do not change the names */
+	uint64_t sizes_rng; /* separate, so that sizes do not change the names */
 	bool sizes;
 	double size_mean, size_sd;
-	bool keep; /* names go to `text`, not out */
+	bool keep; /* store names in `text` instead of printing them */
 	char *text;
 	size_t text_len, text_cap;
 	size_t *ends; /* of each kept name in `text` */
@@ -246,7 +246,7 @@ static void dlio1k_sorted(struct set *s)
 	}
 }
 
-/* As Open Images has them. */
+/* As in Open Images. */
 static void hex_name(struct set *s, uint64_t value)
 {
 	char line[LINE_MAX_BYTES], *p = put_text(line, "train/");
@@ -285,7 +285,7 @@ static void uuid_name(struct set *s, uint64_t high, uint64_t low)
 	emit(s, line, put_text(p, ".jpg"));
 }
 
-/* Two that agree in all of the first 60 bits are too rare to be missed. */
+/* Two names that agree in all of the first 60 bits are too rare to matter. */
 static void uuid_sorted(struct set *s)
 {
 	struct rising r = { .last = (UINT64_C(1) << 60) - 1, .left = s->n };
@@ -307,7 +307,7 @@ static int compare_lines(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-/* The unpadded numbers of a class are made rising, but as names 10 comes before 9. */
+/* The unpadded numbers of a class are generated in rising order, but as names 10 comes before 9. */
 static void imagenet_class(struct set *s, uint64_t class, uint64_t nr)
 {
 	static char lines[CLASS_MAX_NAMES][64];
@@ -375,7 +375,7 @@ static void s3_sorted(struct set *s)
 
 /* ---- Floors ----------------------------------------------------------------------------- */
 
-/* Bits a name of @n distinct ones drawn from 2^@bits, when @n is far less. */
+/* Bits per name of @n distinct names drawn from 2^@bits, if @n is far smaller. */
 static double sparse_floor(double bits, uint64_t n)
 {
 	return bits - log2((double)n) + LOG2_E;
@@ -397,7 +397,7 @@ static double uuid_floor(uint64_t n)
 	return sparse_floor(122, n);
 }
 
-/* Of the numbers alone: the classes' names come on top. */
+/* Of the numbers alone: the names of the classes are added. */
 static double imagenet_floor(uint64_t n)
 {
 	double p = IMAGENET_DENSITY;
@@ -414,7 +414,7 @@ static double s3_floor(uint64_t n)
 static const struct kind {
 	const char *name;
 	void (*sorted)(struct set *s);
-	/* The name number @i of the set in no order at all; NULL: only through memory. */
+	/* Name number @i of the set, in no order; NULL: only through memory. */
 	void (*any)(struct set *s, uint64_t i);
 	bool any_in_turn; /* `any` gives them in sorted order, so its numbers must be permuted */
 	double (*floor_bits)(uint64_t n);

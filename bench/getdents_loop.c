@@ -1,11 +1,11 @@
 /*
- * getdents_loop - the least that anybody who lists a tree of directories must do: threads that take
- * the next directory, open it, read it by getdents64 and close it. Names are only counted, so this
- * is no peer but what a listing cannot go below. Nothing here is Shoal's.
+ * getdents_loop - the minimum that any program that lists a directory tree must do: threads that
+ * take the next directory, open it, read it with getdents64 and close it. Names are only counted,
+ * so this is not a competitor but a lower bound for listings. It uses no code of Shoal.
  *
- *	getdents_loop THREADS DIR
+ * getdents_loop THREADS DIR
  *
- * DIR has either files or directories of files in it. Prints how many names were seen.
+ * DIR contains either files or directories of files. Prints the number of names.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -54,7 +54,7 @@ static void keep_folder(const char *name)
 		die("out of memory", "");
 }
 
-/* Where the file system does not tell. */
+/* For file systems that do not report types. */
 static int type_of(int fd, const char *name)
 {
 	struct stat st;
@@ -64,7 +64,7 @@ static int type_of(int fd, const char *name)
 	return S_ISREG(st.st_mode) ? DT_REG : S_ISDIR(st.st_mode) ? DT_DIR : DT_UNKNOWN;
 }
 
-/* Count the files in a directory; of the root also keep the folders. */
+/* Count the files in a directory; for the root, also store the directories. */
 static void read_directory(int fd, const char *name, void (*keep)(const char *name))
 {
 	static _Thread_local _Alignas(8) uint8_t bytes[READ_BYTES];

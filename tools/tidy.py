@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The house rules that no compiler knows: which room may include which, how long a function may be,
-what must not be called, and that every file belongs to a build."""
+"""House rules that compilers do not check: which room may include which, the length of functions,
+forbidden calls, and that every file belongs to a build."""
 import ast
 import os
 import re
@@ -80,7 +80,7 @@ def schemes():
 
 
 def check_uris(path, text, prefixes):
-    """Only the store takes URIs apart. A literal that begins with a scheme is for comparing or for building one; in
+    """Only the store parses URIs. A literal that begins with a scheme is for comparing or for building one; in
     messages and help an example URI stands inside a sentence, or in the literal that continues one."""
     before = False  # is the token before this one a literal?
     for m in re.finditer(r'/\*.*?\*/|//[^\n]*|"((?:\\.|[^"\\\n])*)"|\'(?:\\.|[^\'\\\n])*\'|\w+|[^\s\w]', text, re.S):
@@ -114,7 +114,7 @@ def check_calls(path, code):
 
 
 def check_words(path, text):
-    """What to do about an error is a hint (include/shoal.h); the words for it are at the doors."""
+    """The remedy for an error is a hint (include/shoal.h); its text is at the doors."""
     room = path.split("/")[1]
     if room == "cli":
         if not path.endswith("hints.c"):
@@ -133,7 +133,7 @@ def check_words(path, text):
 
 
 def check_python_words(path, text):
-    """Nothing in the package looks into an error's words."""
+    """Nothing in the package examines the text of an error."""
     for number, line in enumerate(text.split("\n"), 1):
         if re.search(r"\bre\.\w+\(.*(str\(e\w*\)|strerror|words|message)|\bin (str\(e\w*\)|\w+\.strerror)", line):
             yield f"{path}:{number}: what an error is comes from its errno or hint, not from its words"

@@ -14,10 +14,8 @@ struct shoal_catalog *py_catalog_use(PyObject *near, PyObject *object)
 		py_refuse_type("a catalog is needed", object);
 		return NULL;
 	}
-	if (!py_catalog_of(object)->cat) {
-		PyErr_SetString(PyExc_ValueError, "the catalog is closed");
-		return NULL;
-	}
+	if (!py_catalog_of(object)->cat)
+		return py_error(PyExc_ValueError, "the catalog is closed");
 	py_catalog_of(object)->nr_users++;
 	Py_INCREF(object);
 	return py_catalog_of(object)->cat;
@@ -41,10 +39,8 @@ static PyObject *lookup_failed(const struct shoal_catalog *cat, int rc)
 {
 	struct shoal_err err = { "" };
 
-	if (rc == -ERANGE) {
-		PyErr_SetString(PyExc_IndexError, "the catalog has no such file");
-		return NULL;
-	}
+	if (rc == -ERANGE)
+		return py_error(PyExc_IndexError, "the catalog has no such file");
 	shoal_catalog_explain(cat, rc, &err);
 	return py_raise(rc, &err);
 }
@@ -106,12 +102,10 @@ static void catalog_dealloc(PyObject *self)
 static PyObject *catalog_close(PyObject *self, PyObject *unused)
 {
 	(void)unused;
-	if (py_catalog_of(self)->nr_users > 0) {
-		PyErr_SetString(
+	if (py_catalog_of(self)->nr_users > 0)
+		return py_error(
 			PyExc_BufferError,
 			"the catalog is in use by a loader or an iterator: close that first");
-		return NULL;
-	}
 	py_catalog_of(self)->cat = shoal_catalog_close(py_catalog_of(self)->cat);
 	Py_RETURN_NONE;
 }
@@ -264,10 +258,8 @@ static PyObject *catalog_locate(PyObject *self, PyObject *sample_object)
 	    !py_catalog_opened(self)) /* in this order: __index__() may close it */
 		return NULL;
 	rc = shoal_catalog_locate(py_catalog_of(self)->cat, sample, &file, &index);
-	if (rc == -ERANGE) {
-		PyErr_SetString(PyExc_IndexError, "the catalog has no such sample");
-		return NULL;
-	}
+	if (rc == -ERANGE)
+		return py_error(PyExc_IndexError, "the catalog has no such sample");
 	if (rc < 0)
 		return lookup_failed(py_catalog_of(self)->cat, rc);
 	return Py_BuildValue("KK", (unsigned long long)file, (unsigned long long)index);
@@ -317,9 +309,7 @@ static PyObject *check_with(PyObject *self,
 	rc = check(py_catalog_of(self)->cat, &err);
 	Py_END_ALLOW_THREADS;
 	py_catalog_done(self);
-	if (rc < 0)
-		return py_raise(rc, &err);
-	Py_RETURN_NONE;
+	return py_done(rc, &err);
 }
 
 static PyObject *catalog_verify(PyObject *self, PyObject *unused)

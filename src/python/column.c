@@ -31,10 +31,8 @@ static PyObject *read_failed(int rc)
 	struct shoal_err err = { "" };
 	const char *words = "";
 
-	if (rc == -ERANGE) {
-		PyErr_SetString(PyExc_IndexError, "the column has no such sample");
-		return NULL;
-	}
+	if (rc == -ERANGE)
+		return py_error(PyExc_IndexError, "the column has no such sample");
 	if (rc == -EBADMSG)
 		words = "damaged column: a checksum does not match; make it again";
 	else if (rc == -ESTALE)
@@ -133,8 +131,7 @@ static PyObject *column_read(PyObject *self, PyObject *args)
 	width = py_column_width_of(info.type);
 	if (nr > (uint64_t)out.len / width) {
 		PyBuffer_Release(&out);
-		PyErr_SetString(PyExc_ValueError, "the buffer is too small");
-		return NULL;
+		return py_error(PyExc_ValueError, "the buffer is too small");
 	}
 	Py_BEGIN_ALLOW_THREADS;
 	rc = shoal_column_read(py_column_of(self), first, nr, out.buf);
@@ -206,9 +203,7 @@ static PyObject *column_verify(PyObject *self, PyObject *unused)
 	Py_BEGIN_ALLOW_THREADS;
 	rc = shoal_column_verify(py_column_of(self), &err);
 	Py_END_ALLOW_THREADS;
-	if (rc < 0)
-		return py_raise(rc, &err);
-	Py_RETURN_NONE;
+	return py_done(rc, &err);
 }
 
 /* sort(path, keep or None, memory) */
@@ -224,17 +219,14 @@ static PyObject *column_sort(PyObject *self, PyObject *args)
 		return NULL;
 	if (keep != Py_None && !PyObject_TypeCheck(keep, py_type(self, PY_COLUMN))) {
 		Py_DECREF(path);
-		PyErr_SetString(PyExc_TypeError, "keep must be a column");
-		return NULL;
+		return py_error(PyExc_TypeError, "keep must be a column");
 	}
 	Py_BEGIN_ALLOW_THREADS;
 	rc = shoal_column_sort(py_column_of(self), keep == Py_None ? NULL : py_column_of(keep),
 			       PyBytes_AsString(path), memory, NULL, &err);
 	Py_END_ALLOW_THREADS;
 	Py_DECREF(path);
-	if (rc < 0)
-		return py_raise(rc, &err);
-	Py_RETURN_NONE;
+	return py_done(rc, &err);
 }
 
 static PyMethodDef column_methods[] = {
@@ -330,8 +322,7 @@ static PyObject *writer_append(PyObject *self, PyObject *args)
 	}
 	if (nr > (uint64_t)values.len / w->width) {
 		PyBuffer_Release(&values);
-		PyErr_SetString(PyExc_ValueError, "the buffer is too small");
-		return NULL;
+		return py_error(PyExc_ValueError, "the buffer is too small");
 	}
 	w->busy = true;
 	Py_BEGIN_ALLOW_THREADS;
@@ -339,9 +330,7 @@ static PyObject *writer_append(PyObject *self, PyObject *args)
 	Py_END_ALLOW_THREADS;
 	w->busy = false;
 	PyBuffer_Release(&values);
-	if (rc < 0)
-		return py_raise(rc, &err);
-	Py_RETURN_NONE;
+	return py_done(rc, &err);
 }
 
 static PyObject *writer_seal(PyObject *self, PyObject *unused)
@@ -357,9 +346,7 @@ static PyObject *writer_seal(PyObject *self, PyObject *unused)
 	Py_BEGIN_ALLOW_THREADS;
 	rc = shoal_column_seal(writer, &err);
 	Py_END_ALLOW_THREADS;
-	if (rc < 0)
-		return py_raise(rc, &err);
-	Py_RETURN_NONE;
+	return py_done(rc, &err);
 }
 
 static PyObject *writer_abort(PyObject *self, PyObject *unused)
@@ -444,22 +431,6 @@ static int batch_spec(PyObject *tuple, struct shoal_batch_spec *ret_spec)
 	return 0;
 }
 
-static int parse_state(PyObject *tuple, struct shoal_order_state *state)
-{
-	const char *digest;
-
-	if (!PyArg_ParseTuple(tuple, "O&O&O&sO&O&", py_u64_arg, &state->seed, py_u64_arg,
-			      &state->epoch, py_u64_arg, &state->consumed, &digest, py_u64_arg,
-			      &state->nr_ranks, py_u64_arg, &state->order))
-		return -1;
-	if (strlen(digest) >= sizeof(state->digest)) {
-		PyErr_SetString(PyExc_ValueError, "the state's digest is too long");
-		return -1;
-	}
-	memcpy(state->digest, digest, strlen(digest) + 1);
-	return 0;
-}
-
 /* Batches(column, spec, epoch), or with a state in place of the epoch. */
 static PyObject *batches_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
@@ -476,7 +447,7 @@ static PyObject *batches_new(PyTypeObject *type, PyObject *args, PyObject *keywo
 			      &PyTuple_Type, &tuple, &when) ||
 	    batch_spec(tuple, &spec) < 0)
 		return NULL;
-	if (PyTuple_Check(when) ? parse_state(when, &state) < 0 : py_u64(when, &epoch) < 0)
+	if (PyTuple_Check(when) ? py_state_parse(when, &state) < 0 : py_u64(when, &epoch) < 0)
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS;
 	rc = PyTuple_Check(when)
@@ -541,8 +512,7 @@ static PyObject *batches_get(PyObject *self, PyObject *args)
 		return NULL;
 	if ((uint64_t)out.len / sizeof(uint64_t) < shoal_batches_largest(batches_of(self))) {
 		PyBuffer_Release(&out);
-		PyErr_SetString(PyExc_ValueError, "the buffer is too small");
-		return NULL;
+		return py_error(PyExc_ValueError, "the buffer is too small");
 	}
 	Py_BEGIN_ALLOW_THREADS;
 	nr = shoal_batches_get(batches_of(self), step, rank, out.buf);
@@ -569,9 +539,7 @@ static PyObject *batches_save(PyObject *self, PyObject *steps_object)
 	if (py_u64(steps_object, &steps) < 0)
 		return NULL;
 	shoal_batches_save(batches_of(self), steps, &s);
-	return Py_BuildValue("KKKsKK", (unsigned long long)s.seed, (unsigned long long)s.epoch,
-			     (unsigned long long)s.consumed, s.digest,
-			     (unsigned long long)s.nr_ranks, (unsigned long long)s.order);
+	return py_state_tuple(&s);
 }
 
 static PyMethodDef batches_methods[] = {

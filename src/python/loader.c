@@ -212,10 +212,8 @@ static PyObject *loader_close(PyObject *self, PyObject *unused)
 	struct loader *l = (struct loader *)self;
 
 	(void)unused;
-	if (l->busy && l->pid == getpid()) {
-		PyErr_SetString(PyExc_RuntimeError, "the loader is in use by another thread");
-		return NULL;
-	}
+	if (l->busy && l->pid == getpid())
+		return py_error(PyExc_RuntimeError, "the loader is in use by another thread");
 	l->closing = true;
 	if (l->nr_held == 0)
 		close_now(l);
@@ -235,9 +233,7 @@ static PyObject *loader_epoch(PyObject *self, PyObject *epoch_object)
 	rc = shoal_loader_epoch(l->loader, epoch, &err);
 	Py_END_ALLOW_THREADS;
 	l->busy = false;
-	if (rc < 0)
-		return py_raise(rc, &err);
-	Py_RETURN_NONE;
+	return py_done(rc, &err);
 }
 
 /* ---- Batches ---- */
@@ -429,10 +425,8 @@ static PyObject *batch_item(PyObject *self, Py_ssize_t i)
 	struct py_batch *b = (struct py_batch *)self;
 	struct py_sample *s;
 
-	if (i < 0 || i >= b->nr) {
-		PyErr_SetString(PyExc_IndexError, "the batch has no such sample");
-		return NULL;
-	}
+	if (i < 0 || i >= b->nr)
+		return py_error(PyExc_IndexError, "the batch has no such sample");
 	s = py_alloc(self, PY_SAMPLE);
 	if (!s)
 		return NULL;
@@ -558,10 +552,8 @@ static PyObject *batch_stack(PyObject *self, PyObject *args)
 		Py_END_ALLOW_THREADS;
 	}
 	PyBuffer_Release(&out);
-	if (!fits) {
-		PyErr_SetString(PyExc_ValueError, "there is no room for that many rows");
-		return NULL;
-	}
+	if (!fits)
+		return py_error(PyExc_ValueError, "there is no room for that many rows");
 	Py_RETURN_NONE;
 }
 

@@ -21,6 +21,19 @@ PyObject *py_raise(int rc, const struct shoal_err *err)
 	return NULL;
 }
 
+PyObject *py_done(int rc, const struct shoal_err *err)
+{
+	if (rc < 0)
+		return py_raise(rc, err);
+	Py_RETURN_NONE;
+}
+
+void *py_error(PyObject *type, const char *words)
+{
+	PyErr_SetString(type, words);
+	return NULL;
+}
+
 int py_u64(PyObject *object, uint64_t *ret_value)
 {
 	PyObject *number = PyNumber_Index(object); /* NumPy's integers too, but no floats */

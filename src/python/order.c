@@ -30,6 +30,31 @@ int py_order_spec(PyObject *tuple, struct shoal_order_spec *ret_spec)
 	return 0;
 }
 
+int py_state_parse(PyObject *tuple, struct shoal_order_state *ret_state)
+{
+	struct shoal_order_state s = { 0 };
+	const char *digest;
+
+	if (!PyArg_ParseTuple(tuple, "O&O&O&sO&O&", py_u64_arg, &s.seed, py_u64_arg, &s.epoch,
+			      py_u64_arg, &s.consumed, &digest, py_u64_arg, &s.nr_ranks, py_u64_arg,
+			      &s.order))
+		return -1;
+	if (strlen(digest) >= sizeof(s.digest)) {
+		PyErr_SetString(PyExc_ValueError, "the state's digest is too long");
+		return -1;
+	}
+	memcpy(s.digest, digest, strlen(digest) + 1);
+	*ret_state = s;
+	return 0;
+}
+
+PyObject *py_state_tuple(const struct shoal_order_state *s)
+{
+	return Py_BuildValue("KKKsKK", (unsigned long long)s->seed, (unsigned long long)s->epoch,
+			     (unsigned long long)s->consumed, s->digest,
+			     (unsigned long long)s->nr_ranks, (unsigned long long)s->order);
+}
+
 static PyObject *wrap(PyTypeObject *type, struct shoal_order *order)
 {
 	PyObject *self = PyType_GenericAlloc(type, 0);
@@ -124,10 +149,8 @@ static PyObject *order_batches(PyObject *self, PyObject *args)
 			   (uint64_t)out.len / sizeof(uint64_t));
 	Py_END_ALLOW_THREADS;
 	PyBuffer_Release(&out);
-	if (nr < 0) {
-		PyErr_SetString(PyExc_IndexError, "there is no such rank or step");
-		return NULL;
-	}
+	if (nr < 0)
+		return py_error(PyExc_IndexError, "there is no such rank or step");
 	return PyLong_FromLongLong(nr);
 }
 
@@ -144,10 +167,8 @@ static PyObject *order_at(PyObject *self, PyObject *args)
 			    view.buf);
 	Py_END_ALLOW_THREADS;
 	PyBuffer_Release(&view);
-	if (rc < 0) {
-		PyErr_SetString(PyExc_IndexError, "a position is past the end of the epoch");
-		return NULL;
-	}
+	if (rc < 0)
+		return py_error(PyExc_IndexError, "a position is past the end of the epoch");
 	Py_RETURN_NONE;
 }
 
@@ -157,10 +178,8 @@ static PyObject *order_position(PyObject *self, PyObject *id_object)
 
 	if (py_u64(id_object, &id) < 0)
 		return NULL;
-	if (shoal_order_position(py_order_of(self), id, &position) < 0) {
-		PyErr_SetString(PyExc_IndexError, "there is no such sample");
-		return NULL;
-	}
+	if (shoal_order_position(py_order_of(self), id, &position) < 0)
+		return py_error(PyExc_IndexError, "there is no such sample");
 	return PyLong_FromUnsignedLongLong(position);
 }
 
@@ -174,9 +193,7 @@ static PyObject *order_save(PyObject *self, PyObject *args)
 	if (!PyArg_ParseTuple(args, "O&s", py_u64_arg, &steps, &digest))
 		return NULL;
 	shoal_order_save(py_order_of(self), steps, digest, &s);
-	return Py_BuildValue("KKKsKK", (unsigned long long)s.seed, (unsigned long long)s.epoch,
-			     (unsigned long long)s.consumed, s.digest,
-			     (unsigned long long)s.nr_ranks, (unsigned long long)s.order);
+	return py_state_tuple(&s);
 }
 
 /* resume(spec, state, digest): a new order that continues. */
@@ -186,21 +203,14 @@ static PyObject *resume(PyObject *module, PyObject *args)
 	struct shoal_order_spec spec;
 	struct shoal_order *order;
 	struct shoal_err err = { "" };
-	const char *digest, *saved;
-	PyObject *tuple;
+	PyObject *tuple, *saved;
+	const char *digest;
 	int rc;
 
-	if (!PyArg_ParseTuple(args, "O!(O&O&O&sO&O&)s", &PyTuple_Type, &tuple, py_u64_arg,
-			      &state.seed, py_u64_arg, &state.epoch, py_u64_arg, &state.consumed,
-			      &saved, py_u64_arg, &state.nr_ranks, py_u64_arg, &state.order,
+	if (!PyArg_ParseTuple(args, "O!O!s", &PyTuple_Type, &tuple, &PyTuple_Type, &saved,
 			      &digest) ||
-	    py_order_spec(tuple, &spec) < 0)
+	    py_order_spec(tuple, &spec) < 0 || py_state_parse(saved, &state) < 0)
 		return NULL;
-	if (strlen(saved) >= sizeof(state.digest)) {
-		PyErr_SetString(PyExc_ValueError, "the state's digest is too long");
-		return NULL;
-	}
-	memcpy(state.digest, saved, strlen(saved) + 1);
 	rc = shoal_order_resume(&spec, &state, digest, &order, &err);
 	return rc < 0 ? py_raise(rc, &err) : wrap(py_type(module, PY_ORDER), order);
 }

@@ -20,6 +20,12 @@
 /* Raise the exception for @rc, with its message: shoal._errors.error(). Returns NULL. */
 PyObject *py_raise(int rc, const struct shoal_err *err);
 
+/* None, or py_raise() if @rc is negative. */
+PyObject *py_done(int rc, const struct shoal_err *err);
+
+/* Raise an exception of Python's own. Returns NULL. */
+void *py_error(PyObject *type, const char *words);
+
 /* A number from 0 to 2^64 - 1. On failure -1, and an exception is set. */
 int py_u64(PyObject *object, uint64_t *ret_value);
 
@@ -76,6 +82,10 @@ void py_catalog_done(PyObject *object);
 /* The spec in a tuple: mode, remainder, seed, frozen, samples, unit, window, ranks, batch,
  * consumed. */
 int py_order_spec(PyObject *tuple, struct shoal_order_spec *ret_spec);
+
+/* A state as a tuple: seed, epoch, consumed, digest, number of ranks, order. */
+int py_state_parse(PyObject *tuple, struct shoal_order_state *ret_state);
+PyObject *py_state_tuple(const struct shoal_order_state *s);
 
 /* ---- Stores ---- */
 

@@ -37,8 +37,7 @@ static PyObject *note_sample(PyObject *module, PyObject *args)
 	nr_words = (size_t)out.len / sizeof(*words);
 	if (nr_words < 2 + NR_FIRST || (uintptr_t)out.buf % sizeof(*words) != 0) {
 		PyBuffer_Release(&out);
-		PyErr_SetString(PyExc_ValueError, "there is no room for a table");
-		return NULL;
+		return py_error(PyExc_ValueError, "there is no room for a table");
 	}
 	if (py_shared_insert(words + 1 + NR_FIRST, nr_words - 1 - NR_FIRST, sample + 1)) {
 		nr = __atomic_add_fetch(&words[0], 1, __ATOMIC_RELAXED);

@@ -63,9 +63,7 @@ static PyObject *check_config(PyObject *module, PyObject *object)
 	if (py_store_config(object, &room, &config) < 0)
 		return NULL;
 	rc = config ? shoal_store_config_check(config, &err) : 0;
-	if (rc < 0)
-		return py_raise(rc, &err);
-	Py_RETURN_NONE;
+	return py_done(rc, &err);
 }
 
 static PyMethodDef functions[] = {

@@ -64,6 +64,19 @@ def wait_until_it_has_read(process, nr_bytes):
         time.sleep(0.001)
 
 
+def wait_until_it_sleeps(process):
+    """Until all threads of a command wait: in several looks in a row, because some waits are short."""
+    end, asleep = time.monotonic() + 60, 0
+    while process.poll() is None and asleep < 5:
+        try:
+            tasks = [(task / "status").read_text() for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir()]
+        except (FileNotFoundError, ProcessLookupError):  # a thread has ended meanwhile
+            continue
+        asleep = asleep + 1 if all("State:\tS" in task for task in tasks) else 0
+        assert time.monotonic() < end, "it never does"
+        time.sleep(0.002)
+
+
 def stop(process):
     """Have all threads of a process stand still, until it is sent a SIGCONT. False when it has ended instead."""
     process.send_signal(signal.SIGSTOP)

@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from conftest import binary, wait_until_it_hears
+from conftest import binary, wait_until_it_hears, wait_until_it_sleeps
 
 SIZES = [0, 1, 4095, 4096, 4097, 20000, 300]
 FILES = 50
@@ -401,7 +401,7 @@ def slow(shoal, *options):
 def test_a_signal_ends_it_at_once(shoal, number):
     process = slow(shoal)
     wait_until_it_hears(process, number)
-    time.sleep(0.3)
+    wait_until_it_sleeps(process)
     sent = time.monotonic()
     process.send_signal(number)
     out, err = process.communicate(timeout=60)

@@ -13,7 +13,7 @@ import time
 
 import pytest
 import yaml
-from conftest import contents, lines
+from conftest import contents, lines, wait_until_it_sleeps
 
 SCRIPT = pathlib.Path(__file__).with_name("read_dlio_summary.py")
 
@@ -851,7 +851,7 @@ def test_an_interrupted_run_whose_results_cannot_be_written_does_not_say_that_al
 def test_a_signal_ends_a_run_at_once_though_the_storage_hangs(shoal, workload, tmp_path):
     process = shoal.start("run", workload, "--results", tmp_path / "results", "--store", "null:size=1T,delay_us=25000000")
     until(lambda: (tmp_path / "results" / ".shoal-run" / "steps.0").exists())
-    time.sleep(0.3)
+    wait_until_it_sleeps(process)
     process.send_signal(signal.SIGTERM)
     since = time.monotonic()
     process.communicate(timeout=60)

@@ -394,19 +394,30 @@ def in_process(function):
     return child
 
 
-def scan_as(files, folder, rank, world, fn, timeout=20):
+def wait_until_it_sleeps(child):
+    """Until a child process waits: in several looks in a row, because some waits are short."""
+    end, asleep = time.monotonic() + 60, 0
+    while asleep < 5:
+        with open("/proc/%d/stat" % child) as file:
+            asleep = asleep + 1 if file.read().rpartition(")")[2].split()[0] in "SZ" else 0
+        assert time.monotonic() < end, "it never does"
+        time.sleep(0.005)
+
+
+def scan_as(files, folder, rank, world, fn, timeout=120):
     return shoal.scan(ShoalDataset(files), fn, "n", path=folder / "n", rank=rank, world_size=world, progress=False,
                       timeout=timeout)
 
 
 def test_a_rank_that_comes_late_hears_of_one_that_failed_before(files, tmp_path):
-    def hears(rank, late):
-        time.sleep(late)
+    def hears(rank, first):
+        while first and not os.path.exists(tmp_path / first):
+            time.sleep(0.01)
         with pytest.raises(shoal.TransformError, match="rank 1: scan failed on sample 200"):
             scan_as(files, tmp_path, rank, 3, number_of)
         return True
 
-    children = [in_process(lambda rank=rank, late=late: hears(rank, late)) for rank, late in ((0, 0), (2, 1.5))]
+    children = [in_process(lambda rank=rank, first=first: hears(rank, first)) for rank, first in ((0, None), (2, "n.meet-1"))]
     with pytest.raises(shoal.TransformError, match="sample 200"):
         scan_as(files, tmp_path, 1, 3, lambda data: 1 / 0)
     assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
@@ -420,7 +431,7 @@ def test_a_rank_that_comes_late_gets_the_column_of_parts_that_were_there(files, 
             scan_as(files, tmp_path, rank, 2, number_of, timeout=0)
     assert sorted(os.listdir(tmp_path)) == ["n", "n.part-0-of-2", "n.part-1-of-2"]
     child = in_process(lambda: scan_as(files, tmp_path, 0, 2, number_of)[:].tolist() == list(range(600)))
-    time.sleep(1)
+    wait_until_it_sleeps(child)
     assert scan_as(files, tmp_path, 1, 2, number_of)[:].tolist() == list(range(600))
     assert os.waitpid(child, 0)[1] == 0
     assert os.listdir(tmp_path) == ["n"]
@@ -477,7 +488,7 @@ def test_what_an_earlier_meeting_left_is_not_believed(files, tmp_path):
         children = {}
         for rank in sorted(range(3), key=lambda rank: rank != first):
             children[rank] = in_process(lambda: scan_as(files, tmp_path, rank, 3, number_of)[:].tolist() == list(range(600)))
-            time.sleep(0.3)
+            wait_until_it_sleeps(children[rank])
         assert [os.waitpid(child, 0)[1] for child in children.values()] == [0, 0, 0]
         assert os.listdir(tmp_path) == ["n"]
 
@@ -489,7 +500,7 @@ def test_ranks_that_come_again_at_once_meet_again(files, tmp_path):
 
     def often(rank):
         for _ in range(6):
-            meet(path, rank, 3, 20)
+            meet(path, rank, 3, 120)
         return True
 
     children = [in_process(lambda rank=rank: often(rank)) for rank in (1, 2)]
@@ -509,10 +520,10 @@ def test_a_rank_without_a_group_does_not_take_an_older_column_for_the_new_one(fi
         scan(1, 2, number_of, 0.5)
     child = os.fork()
     if child == 0:
-        values = scan(1, 2, number_of, 30)
+        values = scan(1, 2, number_of, 120)
         os._exit(0 if values.is_sorted and values[:].tolist() == list(range(600)) else 1)
-    time.sleep(1)
-    assert scan(0, 2, number_of, 30)[:].tolist() == list(range(600))
+    wait_until_it_sleeps(child)
+    assert scan(0, 2, number_of, 120)[:].tolist() == list(range(600))
     assert os.waitpid(child, 0)[1] == 0
     assert os.listdir(tmp_path) == ["n"]
 
