@@ -37,11 +37,11 @@ def make(dlio, nr=NR, kind="jpeg", samples=1, **options):
     return [os.path.join("train", name) for name in names]
 
 
-def run(dlio, ranks=2, how=CALLBACK, **keys):
+def run(dlio, ranks=2, how=CALLBACK, good=True, **keys):
     keys = {"dataset__num_files_train": NR, "reader__batch_size": BATCH, "reader__read_threads": 2, "reader__multiprocessing_context": "fork",
             "reader__prefetch_size": 2, **keys}
     done = dlio.run(ranks, how=how, **keys)
-    assert done.code == 0, done.text[-3000:]
+    assert done.code == 0 or not good and "outputs saved" in done.text, done.text[-3000:]
     return [name for name in done.names if not name.endswith(".idx")]
 
 
@@ -75,17 +75,18 @@ def test_spawned_workers_read_the_same(dlio):
 
 
 def test_without_workers_the_order_is_that_of_the_epoch(dlio):
+    # MLCommons' forgets MPI_Finalize() without workers, with and without the callback, which mpirun takes for a failure.
     names = make(dlio)
     epochs = [[names[i] for i in shoal.Order(NR, seed=123, epoch=epoch)] for epoch in (1, 2, 3, 4)]
     expected = sum(epochs[:3], [])
     if dlio.name == "mlcommons":  # its first batch is read twice in each epoch, and in a fourth that is not run
         expected = sum(([*epoch[:BATCH], *epoch] for epoch in epochs[:3]), []) + epochs[3][:BATCH]
-    assert run(dlio, 1, reader__read_threads=0) == expected
+    assert run(dlio, 1, good=dlio.name != "mlcommons", reader__read_threads=0) == expected
 
 
 def test_without_shuffles_the_order_is_that_of_the_names(dlio):
     names = make(dlio)
-    read = run(dlio, 1, reader__read_threads=0, reader__file_shuffle="'off'", reader__sample_shuffle="'off'")
+    read = run(dlio, 1, good=dlio.name != "mlcommons", reader__read_threads=0, reader__file_shuffle="'off'", reader__sample_shuffle="'off'")
     assert [name for i, name in enumerate(read) if dlio.name != "mlcommons" or i % (NR + BATCH) >= BATCH] == names * 3
 
 
