@@ -3,9 +3,10 @@ import importlib.metadata
 import os
 import shutil
 import sys
+from typing import Optional
 
 
-def find():
+def find() -> Optional[str]:
     """The path of the command that belongs to this package: of its wheel, beside it in a build, or of the PATH."""
     try:
         files = importlib.metadata.files("shoal") or []
@@ -19,7 +20,7 @@ def find():
     return shutil.which("shoal")
 
 
-def main():
+def main() -> int:
     command = find()
     if not command:
         print("shoal: the command is not installed: this package has come without it, and PATH has none", file=sys.stderr)

@@ -169,3 +169,62 @@ def test_prefix_and_destdir_are_honoured_after_a_build_and_uninstall_removes_all
 def test_the_installed_tree_can_be_moved(installed, tmp_path):
     shutil.copytree(installed, tmp_path / "moved", symlinks=True)
     assert "unet3d_h100" in run(tmp_path / "moved" / "bin" / "shoal", "workloads")
+
+
+# ---- tools/install-deps where there is no apt ----
+
+
+def machine(folder, modules):
+    """A PATH with what a build needs, of which pkg-config knows these modules, and no apt-get."""
+    folder.mkdir()
+    for name in ("awk", "bash", "cat", "dirname", "env", "id"):
+        (folder / name).symlink_to(shutil.which(name))
+    for name in ("cc", "make", "meson", "ninja"):
+        (folder / name).symlink_to(shutil.which("true"))
+    (folder / "pkg-config").write_text(f"#!/bin/sh\ncase ' {modules} ' in *\" $2 \"*) exit 0;; esac\nexit 1\n")
+    (folder / "pkg-config").chmod(0o755)
+    return subprocess.run(["bash", ROOT / "tools" / "install-deps", "build"], env={"PATH": str(folder)}, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+NEEDED = "libfyaml libisal libxxhash libzstd"
+OPTIONAL = "expat libcrypto libcurl liburing"
+
+
+def test_without_apt_a_machine_that_has_all_is_fine(tmp_path):
+    done = machine(tmp_path / "bin", f"{NEEDED} {OPTIONAL}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_without_apt_what_is_optional_is_advised_and_the_build_goes_on(tmp_path):
+    done = machine(tmp_path / "bin", f"{NEEDED} expat libcrypto libcurl")
+    assert done.returncode == 0
+    assert "The build does without these" in done.stderr and "dnf install liburing-devel " in done.stderr
+
+
+def test_without_apt_what_is_missing_is_named_for_other_distributions(tmp_path):
+    done = machine(tmp_path / "bin", "libfyaml libxxhash libzstd " + OPTIONAL)
+    assert done.returncode == 1
+    for words in ("libisal-dev", "dnf install isa-l-devel ", "pacman -S isa-l\n", "zypper install libisal-devel\n"):
+        assert words in done.stderr
+    assert "libzstd" not in done.stderr
+
+
+# ---- tools/install-extras ----
+
+
+def test_man_pages_and_completions_of_the_command_are_installed_and_removed(tmp_path):
+    program, prefix = tmp_path / "program", tmp_path / "prefix"
+    program.write_text("""#!/bin/sh
+case "$*" in
+--help) printf 'usage\\n\\n  index     make a catalog\\n  ls        print names\\n';;
+--help=man|'index --help=man') echo ".TH SHOAL 1";;
+'completion bash') echo bash;;
+*) exit 2;;
+esac
+""")
+    program.chmod(0o755)
+    run(ROOT / "tools" / "install-extras", program, prefix)
+    assert files_of(prefix) == ["share/bash-completion/completions/shoal", "share/man/man1/shoal-index.1", "share/man/man1/shoal.1"]
+    run(ROOT / "tools" / "install-extras", "--remove", prefix)
+    assert files_of(prefix) == [] and not (prefix / "share").exists()

@@ -36,7 +36,9 @@ static int s3_curl_resolve(struct shoal_err *err)
 	CURLcode code;
 
 	if (!library)
-		return err_set(err, -ELIBACC, "buckets need libcurl: %s", dlerror());
+		return err_set(err, -ELIBACC,
+			       "buckets need libcurl: %s; install the package libcurl4 or libcurl",
+			       dlerror());
 	for (size_t i = 0; i < ARRAY_LEN(functions); i++) {
 		void *function = dlsym(library, functions[i].name);
 
