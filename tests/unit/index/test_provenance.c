@@ -401,8 +401,8 @@ static void a_name_with_a_nul_is_not_taken_over_from_an_old_catalog(void **state
 		struct shoal_err err = { "" };
 
 		write_unchecked(test_path("old.cat"), &l, row[i].name, 5);
-		assert_int_equal(index_update_open(&u, test_path("old.cat"), &l, "file:///x", &err),
-				 0);
+		assert_int_equal(
+			index_update_open(&u, test_path("old.cat"), &l, "file:///x", 1, &err), 0);
 		assert_int_equal(index_update_take(&u, NULL, &sink, &dir, &err), row[i].rc);
 		assert_int_equal(sink.nr_foreign, row[i].rc == 1);
 		if (row[i].rc < 0)
