@@ -7,6 +7,8 @@
 #ifndef SHOAL_BASE_BUF_H
 #define SHOAL_BASE_BUF_H
 
+#include <string.h>
+
 #include "base/base.h"
 
 struct buf {
@@ -23,6 +25,11 @@ void buf_append(struct buf *b, const void *data, size_t len);
 void buf_u8(struct buf *b, uint8_t v);
 void buf_varint(struct buf *b, uint64_t v);
 void buf_release(struct buf *b);
+
+static inline void buf_text(struct buf *b, const char *text)
+{
+	buf_append(b, text, strlen(text));
+}
 
 static inline void buf_clear(struct buf *b)
 {

@@ -35,7 +35,7 @@ static void csv_plan(struct format_maker *m)
 
 static uint64_t row_at(const struct format_maker *m, uint64_t i)
 {
-	return format_share(m->spec.size - m->plan.text.head, i, m->spec.nr_samples);
+	return u64_scale(m->spec.size - m->plan.text.head, i, m->spec.nr_samples);
 }
 
 static void csv_fill(const struct format_maker *m, uint64_t cell, uint8_t *out, size_t len)

@@ -35,11 +35,6 @@ const struct format_side *format_side(const struct format *f, size_t side)
 
 /* ---- Arithmetic ---- */
 
-uint64_t format_share(uint64_t all, uint64_t i, uint64_t nr)
-{
-	return (uint64_t)((unsigned __int128)all * i / nr);
-}
-
 uint64_t format_isqrt(uint64_t v)
 {
 	uint64_t root = 0;

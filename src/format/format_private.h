@@ -48,8 +48,6 @@ uint64_t format_mix(uint64_t a, uint64_t b);
 
 /* ---- Arithmetic ---- */
 
-/* The start of part @i if @all is divided into @nr parts whose lengths differ by at most one. */
-uint64_t format_share(uint64_t all, uint64_t i, uint64_t nr);
 uint64_t format_isqrt(uint64_t v);
 
 /* A rectangle, roughly square, of an area as close to @area as a few tries find, and not larger. */

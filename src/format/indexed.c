@@ -28,10 +28,10 @@ static void side_next(struct format_maker *m)
 		return;
 	p = format_put(m, 8 * (size_t)nr, 0);
 	for (uint64_t i = m->index; i < m->index + nr; i++) {
-		uint64_t off = format_share(m->spec.size, i, m->spec.nr_samples);
+		uint64_t off = u64_scale(m->spec.size, i, m->spec.nr_samples);
 
 		if (sizes)
-			off = format_share(m->spec.size, i + 1, m->spec.nr_samples) - off;
+			off = u64_scale(m->spec.size, i + 1, m->spec.nr_samples) - off;
 		p = format_le64(p, off);
 	}
 	m->index += nr;

@@ -186,7 +186,7 @@ static void put_tables(struct format_maker *m)
 static void put_comment(struct format_maker *m, bool head)
 {
 	uint64_t pad = m->plan.image.pad, nr = (pad + COMMENT_MOST - 1) / COMMENT_MOST;
-	uint64_t len = format_share(pad, m->index + 1, nr) - format_share(pad, m->index, nr);
+	uint64_t len = u64_scale(pad, m->index + 1, nr) - u64_scale(pad, m->index, nr);
 
 	if (head) {
 		format_be16(format_be16(format_put(m, 4, 0), 0xfffe), len - 2);

@@ -28,7 +28,7 @@ static void tfrecord_sum(struct format_maker *m, const uint8_t *bytes, size_t le
 
 static uint64_t record_at(const struct format_maker *m, uint64_t i)
 {
-	return format_share(m->spec.size, i, m->spec.nr_samples);
+	return u64_scale(m->spec.size, i, m->spec.nr_samples);
 }
 
 /* The image bytes of the current record. */

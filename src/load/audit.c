@@ -76,12 +76,6 @@ static int sum_step(const struct shoal_order *order, uint64_t step, struct load_
 	return nr < 0 ? (int)nr : 0;
 }
 
-/* This rank's share of 0 up to @nr. */
-static uint64_t audit_share(uint64_t nr, uint64_t rank, uint64_t nr_ranks)
-{
-	return (uint64_t)((unsigned __int128)nr * rank / nr_ranks);
-}
-
 int load_sums_expect(const struct shoal_order *order, uint64_t steps, uint64_t rank,
 		     struct load_sums *ret_sums, struct shoal_err *err)
 {
@@ -94,13 +88,13 @@ int load_sums_expect(const struct shoal_order *order, uint64_t steps, uint64_t r
 	if (steps > 0) /* positions of all steps but the last */
 		last += (steps - 1) * spec->nr_ranks * spec->batch;
 	if (whole && steps > 0)
-		for (uint64_t id = audit_share(nr, rank, spec->nr_ranks);
-		     id < audit_share(nr, rank + 1, spec->nr_ranks); id++)
+		for (uint64_t id = u64_scale(nr, rank, spec->nr_ranks);
+		     id < u64_scale(nr, rank + 1, spec->nr_ranks); id++)
 			add_id(&s, id);
 	else
-		rc = sum_positions(order, first + audit_share(last - first, rank, spec->nr_ranks),
-				   first + audit_share(last - first, rank + 1, spec->nr_ranks),
-				   true, &s);
+		rc = sum_positions(order, first + u64_scale(last - first, rank, spec->nr_ranks),
+				   first + u64_scale(last - first, rank + 1, spec->nr_ranks), true,
+				   &s);
 	if (rc == 0 && rank == 0 && whole && steps > 0)
 		rc = sum_positions(order, last, nr, false, &s);
 	if (rc == 0 && rank == 0 && steps > 0)

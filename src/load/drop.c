@@ -36,7 +36,7 @@ static int drop_files(const struct shoal_catalog *cat, int root_fd, uint64_t fir
 	int rc = shoal_cursor_new(cat, first, &cursor, err);
 
 	for (; rc >= 0 && first < end; first++) {
-		if (stop && __atomic_load_n(stop, __ATOMIC_RELAXED)) {
+		if (stop_requested(stop)) {
 			rc = err_set(err, -ECANCELED, "interrupted");
 			break;
 		}

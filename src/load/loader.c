@@ -373,11 +373,6 @@ struct shoal_loader *shoal_loader_close(struct shoal_loader *l)
 
 /* ---- Epochs and batches ---- */
 
-static bool loader_stopped(const struct shoal_loader *l)
-{
-	return l->options.stop && __atomic_load_n(l->options.stop, __ATOMIC_RELAXED);
-}
-
 /* With the lock held, which it releases meanwhile: wait for the thread, for a limited time, because
  * a signal may request a stop or the caller may have to poll. */
 static int loader_wait(struct shoal_loader *l, struct shoal_err *err)
@@ -385,7 +380,7 @@ static int loader_wait(struct shoal_loader *l, struct shoal_err *err)
 	struct timespec until;
 	int rc = 0;
 
-	if (loader_stopped(l))
+	if (stop_requested(l->options.stop))
 		return err_set(err, -ECANCELED, "interrupted");
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += until.tv_nsec >= 900000000;
@@ -559,7 +554,7 @@ static int take_next(struct shoal_loader *l, struct load_batch **ret_batch, stru
 {
 	int rc = 0;
 
-	if (loader_stopped(l))
+	if (stop_requested(l->options.stop))
 		return err_set(err, -ECANCELED, "interrupted");
 	if (l->rc == 0 && at_end(l))
 		return 0;

@@ -32,11 +32,6 @@ struct manifest {
 	char end;
 };
 
-static bool is_stopped(const struct manifest *m)
-{
-	return m->options->stop && __atomic_load_n(m->options->stop, __ATOMIC_RELAXED);
-}
-
 static int interrupted(struct shoal_err *err)
 {
 	return err_set(err, -ECANCELED, "interrupted: the lists made so far are complete");
@@ -108,7 +103,7 @@ static int manifest_put_files(const struct manifest *m, struct out *out, uint64_
 	int64_t nr;
 
 	for (uint64_t chunk = 0; (nr = next_files(m, rank, chunk, ids)) >= 0; chunk++) {
-		if (is_stopped(m))
+		if (stop_requested(m->options->stop))
 			return interrupted(err);
 		if (nr == 0)
 			return 0;
@@ -155,7 +150,7 @@ static int check_leftover(const struct manifest *m, uint64_t epoch, struct shoal
 	struct stat st;
 	int rc = 0;
 
-	if (is_stopped(m))
+	if (stop_requested(m->options->stop))
 		rc = interrupted(err);
 	else if (!name)
 		rc = err_set(err, -ENOMEM, "out of memory");

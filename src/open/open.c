@@ -32,11 +32,6 @@ struct opening {
 	struct shoal_err *err;
 };
 
-static bool open_stopped(const int *stop)
-{
-	return stop && __atomic_load_n(stop, __ATOMIC_RELAXED);
-}
-
 /* Through an unnamed file. */
 static int open_open_nameless(struct opening *f, const int *stop, struct shoal_catalog **ret_cat)
 {
@@ -100,7 +95,7 @@ static int open_by_copy(struct opening *f, const char *path, const int *stop,
 	/* A damaged copy is fetched again. */
 	while ((rc = open_copy(f, path, ret_cat)) == -ENOENT || rc == -EBADMSG) {
 		rc = transfer_to_file(&f->from, path, stop, f->err);
-		if (rc == -EBUSY && !open_stopped(stop)) {
+		if (rc == -EBUSY && !stop_requested(stop)) {
 			nanosleep(&pause, NULL);
 			continue;
 		}

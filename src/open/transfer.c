@@ -10,11 +10,6 @@
 
 #define PUT_BYTES (1u << 20)
 
-static bool transfer_stopped(const int *stop)
-{
-	return stop && __atomic_load_n(stop, __ATOMIC_RELAXED);
-}
-
 /* The store that @uri is in, and its name there, which is inside @uri. */
 static int open_store_of(const char *uri, const struct shoal_store_config *config,
 			 struct store **ret_store, const char **ret_name, struct shoal_err *err)
@@ -107,7 +102,7 @@ static int copy_file(int fd, struct store_writer *w, const struct transfer_watch
 	while (rc == 0 && n > 0) {
 		if (watch->progress)
 			watch->progress(watch->self);
-		if (transfer_stopped(watch->stop)) {
+		if (stop_requested(watch->stop)) {
 			rc = err_set(err, -ECANCELED, "interrupted");
 			break;
 		}

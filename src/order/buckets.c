@@ -25,11 +25,6 @@ struct buckets {
 	uint32_t *count; /* samples per batch */
 };
 
-static uint64_t buckets_divide_up(uint64_t x, uint64_t by)
-{
-	return x / by + (x % by != 0);
-}
-
 static int buckets_check_spec(const struct bucket_source *source,
 			      const struct shoal_batch_spec *spec, struct shoal_err *err)
 {
@@ -66,7 +61,7 @@ static uint64_t clamp_count(const struct shoal_batch_spec *spec, uint64_t longes
 /* Samples per bucket: as given, or 2 to 32 batches; whole batches if all batches have one size. */
 static int choose_bucket(const struct bucket_source *source, struct shoal_batch_spec *spec)
 {
-	uint64_t least = buckets_divide_up(source->nr, BUCKETS_MAX);
+	uint64_t least = u64_divide_up(source->nr, BUCKETS_MAX);
 
 	if (!spec->bucket) {
 		uint64_t middle = 0;
@@ -81,7 +76,7 @@ static int choose_bucket(const struct bucket_source *source, struct shoal_batch_
 	/* At most all samples: rounding up below would overflow. */
 	spec->bucket = u64_min(u64_max(spec->bucket, least), u64_max(source->nr, spec->batch));
 	if (!spec->max_tokens)
-		spec->bucket = buckets_divide_up(spec->bucket, spec->batch) * spec->batch;
+		spec->bucket = u64_divide_up(spec->bucket, spec->batch) * spec->batch;
 	spec->bucket = u64_min(spec->bucket, u64_max(source->nr, spec->batch));
 	return 0;
 }
@@ -109,7 +104,7 @@ static int buckets_fill(struct buckets *b, struct shoal_err *err)
 				       longest, b->spec.max_tokens);
 		b->before[i] = b->nr_batches;
 		b->count[i] = (uint32_t)count;
-		b->nr_batches += buckets_divide_up(len, count);
+		b->nr_batches += u64_divide_up(len, count);
 		b->largest = u64_max(b->largest, count);
 	}
 	return 0;
@@ -130,7 +125,7 @@ int buckets_new(const struct bucket_source *source, struct shoal_batch_spec *spe
 		return err_set(err, -ENOMEM, "out of memory for batches");
 	b->source = *source;
 	b->spec = *spec;
-	b->nr_buckets = buckets_divide_up(source->nr, spec->bucket);
+	b->nr_buckets = u64_divide_up(source->nr, spec->bucket);
 	b->before = calloc(b->nr_buckets, sizeof(*b->before));
 	b->count = calloc(b->nr_buckets, sizeof(*b->count));
 	rc = b->before && b->count ? buckets_fill(b, err)

@@ -49,17 +49,6 @@ struct order_part {
 	struct perm perm;
 };
 
-static uint64_t divide_up(uint64_t x, uint64_t by)
-{
-	return x / by + (x % by != 0);
-}
-
-/* x * y / by, with a product of 128 bits. */
-static uint64_t scale(uint64_t x, uint64_t y, uint64_t by)
-{
-	return (uint64_t)((unsigned __int128)x * y / by);
-}
-
 static struct perm_key key_of(const struct shoal_order *o, uint64_t domain, uint64_t stream)
 {
 	return (struct perm_key){
@@ -177,7 +166,7 @@ static uint64_t window_position(const struct shoal_order *o, uint64_t position)
  */
 static uint64_t share_start(const struct shoal_order *o, uint64_t rank)
 {
-	return scale(rank, o->spec.nr_samples, o->spec.nr_ranks);
+	return u64_scale(rank, o->spec.nr_samples, o->spec.nr_ranks);
 }
 
 static void share_use(const struct shoal_order *o, struct order_part *part, uint64_t rank)
@@ -222,7 +211,7 @@ static uint64_t local_join(const struct shoal_order *o, uint64_t rank, uint64_t 
 	uint64_t end = index < before ? before : o->share;
 
 	if (index == o->share)
-		return o->share * ranks + scale(rank, o->nr_larger, ranks);
+		return o->share * ranks + u64_scale(rank, o->nr_larger, ranks);
 	base += (index - base) / o->spec.batch * o->spec.batch;
 	return base * ranks + rank * u64_min(o->spec.batch, end - base) + (index - base);
 }
@@ -400,7 +389,7 @@ static uint64_t order_count_steps(const struct shoal_order *o)
 		left -= u64_min(left, o->share_read);
 		width = s->batch;
 	}
-	return s->remainder == SHOAL_DROP ? left / width : divide_up(left, width);
+	return s->remainder == SHOAL_DROP ? left / width : u64_divide_up(left, width);
 }
 
 static void start_units(struct shoal_order *o)
@@ -409,7 +398,7 @@ static void start_units(struct shoal_order *o)
 	uint64_t slot;
 
 	/* The product cannot wrap: with two or more units, each is smaller than T. */
-	o->nr_units = divide_up(o->spec.nr_samples, o->spec.unit);
+	o->nr_units = u64_divide_up(o->spec.nr_samples, o->spec.unit);
 	o->missing = o->nr_units * o->spec.unit - o->spec.nr_samples;
 	perm_init(&o->perm, o->nr_units, &key);
 	slot = perm_inverse(&o->perm, o->nr_units - 1);
@@ -426,7 +415,7 @@ static void start_shares(struct shoal_order *o)
 	 * If all samples were read, consumed need not be a multiple of the ranks; round up to cover
 	 * the larger shares.
 	 */
-	o->share_read = divide_up(s->consumed, s->nr_ranks);
+	o->share_read = u64_divide_up(s->consumed, s->nr_ranks);
 }
 
 static void start_epoch(struct shoal_order *o, uint64_t epoch)

@@ -162,7 +162,7 @@ static int fetch_by_reads(struct store *s, const char *name, uint64_t size, int 
 	int rc = buf ? 0 : err_set(err, -ENOMEM, "out of memory");
 
 	while (rc == 0 && n > 0) {
-		if (stop && __atomic_load_n(stop, __ATOMIC_RELAXED)) {
+		if (stop_requested(stop)) {
 			rc = err_set(err, -ECANCELED, "interrupted");
 			break;
 		}

@@ -52,11 +52,6 @@ struct posix_listing {
 	size_t prefix_len;
 };
 
-static bool posix_list_stopped(const struct store_sink *sink)
-{
-	return sink->stop && __atomic_load_n(sink->stop, __ATOMIC_RELAXED);
-}
-
 /* ---- What was found ---- */
 
 static int posix_list_flush(struct posix_listing *l, struct shoal_err *err)
@@ -380,7 +375,7 @@ static int posix_list_stat(struct posix_listing *l, struct shoal_err *err)
 		size_t nr = 1;
 		int rc;
 
-		if ((i & 63) == 0 && posix_list_stopped(l->sink))
+		if ((i & 63) == 0 && stop_requested(l->sink->stop))
 			return err_set(err, -ECANCELED, "interrupted");
 		if (s->nr_ask - i > 64 && l->sink->nr_idle(l->sink))
 			rc = give_stats(l, i, &nr, err);
@@ -545,7 +540,7 @@ static int read_directory(struct posix_listing *l, struct shoal_err *err)
 			rc = posix_list_flush(l, err); /* the entries read so far are valid */
 			return rc < 0 ? rc : why;
 		}
-		if (posix_list_stopped(l->sink))
+		if (stop_requested(l->sink->stop))
 			return err_set(err, -ECANCELED, "interrupted");
 		ours = posix_range_take(&l->range, l->scratch->dents, (size_t)n);
 		rc = share_dents(l, ours, err);
@@ -681,7 +676,7 @@ static int list_stats(struct posix_listing *l, const char *path, const uint8_t *
 			break;
 		}
 		p += len + 1;
-		if ((i & 63) == 0 && posix_list_stopped(l->sink))
+		if ((i & 63) == 0 && stop_requested(l->sink->stop))
 			rc = err_set(err, -ECANCELED, "interrupted");
 		if (rc == 0)
 			rc = posix_list_make_name(l, base, len, &name, err);

@@ -617,7 +617,7 @@ int s3_client_do(struct s3_client *c, struct s3_request *r, const int *stop)
 
 	s3_client_submit(c, r);
 	while (r->finished == 0 && rc == 0) {
-		if (stop && __atomic_load_n(stop, __ATOMIC_RELAXED))
+		if (stop_requested(stop))
 			rc = err_set(r->err, -ECANCELED, "interrupted");
 		else
 			rc = s3_client_run(c, stop ? LOOK_MS : 1000, r->err);

@@ -24,7 +24,6 @@
 #include "store/s3/config.h"
 
 #define S3_IN_FLIGHT_MAX 8192u
-#define S3_QUERY_MAX     12u
 
 enum s3_method { S3_GET, S3_HEAD, S3_PUT, S3_POST, S3_DELETE };
 
@@ -40,7 +39,7 @@ struct s3_request {
 	enum s3_method method;
 	const char *key; /* not encoded, any bytes; the bucket itself when key_len is 0 */
 	size_t key_len;
-	const struct s3_pair *query; /* in any sequence; up to S3_QUERY_MAX */
+	const struct s3_pair *query; /* in any sequence */
 	size_t nr_query;
 	bool ranged; /* only range_len (at least 1) bytes from range_off on */
 	uint64_t range_off, range_len;

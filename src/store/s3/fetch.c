@@ -11,11 +11,6 @@
 /* How often to check whether to stop. */
 #define LOOK_MS 50u
 
-static bool fetch_stopped(const int *stop)
-{
-	return stop && __atomic_load_n(stop, __ATOMIC_RELAXED);
-}
-
 struct fetch;
 
 /* A range in flight, and its place in the file. */
@@ -99,8 +94,8 @@ static int fetch_bytes(struct fetch *f, const int *stop)
 		next_range(&f->range[i]);
 	}
 	while (f->rc == 0 && s3_client_pending(f->client) > 0) {
-		rc = fetch_stopped(stop) ? err_set(f->err, -ECANCELED, "interrupted")
-					 : s3_client_run(f->client, LOOK_MS, f->err);
+		rc = stop_requested(stop) ? err_set(f->err, -ECANCELED, "interrupted")
+					  : s3_client_run(f->client, LOOK_MS, f->err);
 		f->rc = err_first(f->rc, rc); /* ranges may have set it meanwhile */
 	}
 	return f->rc;

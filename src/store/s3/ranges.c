@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/name.h"
-
 #define CUTS_MAX 64u /* of one range, at a time */
 
 /*
@@ -86,11 +84,6 @@ struct s3_ranges *s3_ranges_free(struct s3_ranges *r)
 		pthread_mutex_destroy(&r->lock);
 	free(r);
 	return NULL;
-}
-
-static int ranges_compare(const struct s3_name *a, const struct s3_name *b)
-{
-	return name_compare(a->bytes, a->len, b->bytes, b->len);
 }
 
 static void set(struct s3_name *to, const uint8_t *name, size_t len)
@@ -242,7 +235,7 @@ static void measure(struct s3_ranges *r, const struct s3_range *range, struct me
 
 	renew_whole(r);
 	covers = page_covers(r);
-	if (r->ended && (!end || ranges_compare(&r->end, end) < 0))
+	if (r->ended && (!end || s3_name_compare(&r->end, end) < 0))
 		end = &r->end;
 	m->far_rate = (range->listed + PRIOR_PAGES) /
 		      (distance(&r->whole, &range->start, &range->lo) + PRIOR_PAGES * covers);
@@ -261,7 +254,7 @@ static void measure(struct s3_ranges *r, const struct s3_range *range, struct me
 				 (double)(r->whole.total - u64_min(m->far_from, r->whole.total)) *
 					 m->far_rate;
 	m->known = m->all;
-	if (!r->hashed && (!end || ranges_compare(&r->highest, end) < 0))
+	if (!r->hashed && (!end || s3_name_compare(&r->highest, end) < 0))
 		m->known = fmin(pages_to(r, m, &r->highest), m->all);
 }
 
@@ -441,7 +434,7 @@ size_t s3_ranges_take(struct s3_ranges *r, struct s3_range *range, const struct 
 	}
 	estimate(r, range, &m);
 	*ret_done = nr < page->nr || !page->truncated ||
-		    (!range->open && ranges_compare(&range->lo, &range->hi) >= 0);
+		    (!range->open && s3_name_compare(&range->lo, &range->hi) >= 0);
 	pthread_mutex_unlock(&r->lock);
 	return nr;
 }
@@ -477,8 +470,8 @@ static bool make_cut(const struct s3_ranges *r, const struct measure *m, double 
 	if (at >= (double)scale->total)
 		return false;
 	s3_cut_name(scale, (uint64_t)at, above, below, cut);
-	return cut->len > 0 && ranges_compare(above, cut) < 0 &&
-	       (!below || ranges_compare(cut, below) < 0);
+	return cut->len > 0 && s3_name_compare(above, cut) < 0 &&
+	       (!below || s3_name_compare(cut, below) < 0);
 }
 
 /* Split into parts of equal numbers of whole pages. */

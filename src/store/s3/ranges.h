@@ -19,6 +19,7 @@
 #define SHOAL_STORE_S3_RANGES_H
 
 #include "base/err.h"
+#include "base/name.h"
 #include "store/s3/keys.h"
 
 struct s3_ranges;
@@ -27,6 +28,11 @@ struct s3_name {
 	size_t len;
 	uint8_t bytes[SHOAL_NAME_MAX + 1];
 };
+
+static inline int s3_name_compare(const struct s3_name *a, const struct s3_name *b)
+{
+	return name_compare(a->bytes, a->len, b->bytes, b->len);
+}
 
 /* A range that is being listed, by one thread. All of it is under the lock of s3_ranges. */
 struct s3_range {

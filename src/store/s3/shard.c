@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/name.h"
 #include "store/s3/list.h"
 
 #define SAMPLE_KEYS 250u /* keys per sample */
@@ -69,11 +68,6 @@ static int shard_take_sample(struct shards *s, struct shoal_err *err)
 			shard_copy(&f->last, name, len);
 	}
 	return (int)f->nr;
-}
-
-static int shard_compare(const struct s3_name *a, const struct s3_name *b)
-{
-	return name_compare(a->bytes, a->len, b->bytes, b->len);
 }
 
 static void set_scale(struct shards *s, const struct s3_name *lo, const struct s3_name *hi)
@@ -139,8 +133,8 @@ static int find_end(struct shards *s, struct shoal_err *err)
 			break;
 		s3_cut_name(&s->scale, from + (to - from) / 2, &last->last,
 			    s->end.len ? &s->end : NULL, &s->at);
-		if (shard_compare(&s->at, &last->last) <= 0 ||
-		    (s->end.len && shard_compare(&s->at, &s->end) >= 0))
+		if (s3_name_compare(&s->at, &last->last) <= 0 ||
+		    (s->end.len && s3_name_compare(&s->at, &s->end) >= 0))
 			break;
 		rc = shard_take_sample(s, err);
 		if (rc < 0)
@@ -173,20 +167,20 @@ static int halve_largest(struct shards *s, struct shoal_err *err)
 	to = shard_number(s, &b->floor);
 	if (to >= from + 2)
 		s3_cut_name(&s->scale, from + (to - from) / 2, &a->last, &b->floor, &s->at);
-	if (to < from + 2 || shard_compare(&s->at, &a->last) <= 0 ||
-	    shard_compare(&s->at, &b->floor) >= 0) {
+	if (to < from + 2 || s3_name_compare(&s->at, &a->last) <= 0 ||
+	    s3_name_compare(&s->at, &b->floor) >= 0) {
 		a->gap = 0; /* it cannot be cut */
 		return 1;
 	}
 	rc = shard_take_sample(s, err);
 	if (rc < 0)
 		return rc;
-	if (rc == 0 || shard_compare(&s->found.first, &b->first) >= 0) {
+	if (rc == 0 || s3_name_compare(&s->found.first, &b->first) >= 0) {
 		shard_copy(&b->floor, s->at.bytes, s->at.len); /* nothing from there on */
 		guess(s, at);
 		return 1;
 	}
-	if (shard_compare(&s->found.last, &b->first) >= 0) { /* it reaches into the next */
+	if (s3_name_compare(&s->found.last, &b->first) >= 0) { /* it reaches into the next */
 		s->found.last = b->first;
 		s->found.closed = true;
 	}
@@ -236,7 +230,7 @@ static void cut_at(struct shards *s, double rank, struct s3_name *ret_cut)
 	if (to > from + 1)
 		s3_cut_name(&s->scale, from + (uint64_t)((double)(to - from) * part), ret_cut, NULL,
 			    &s->at);
-	if (to > from + 1 && shard_compare(&s->at, ret_cut) > 0)
+	if (to > from + 1 && s3_name_compare(&s->at, ret_cut) > 0)
 		shard_copy(ret_cut, s->at.bytes, s->at.len);
 }
 
@@ -273,7 +267,7 @@ static size_t make_unit(struct shards *s, unsigned k, unsigned n, uint8_t *unit)
 		if (cut.len == 0) /* an empty end would mean no end */
 			cut = (struct s3_name){ .len = 1, .bytes = { 1 } };
 		lo = hi;
-		if (shard_compare(&cut, &hi) > 0)
+		if (s3_name_compare(&cut, &hi) > 0)
 			hi = cut;
 	}
 	if (k + 1 == n)

@@ -177,11 +177,6 @@ static size_t on_header(char *line, size_t one, size_t len, void *self)
 
 /* ---- The URL ---- */
 
-static void try_append(struct buf *b, const char *text)
-{
-	buf_append(b, text, strlen(text));
-}
-
 static void append_encoded(struct buf *b, const void *data, size_t len, bool keep_slashes)
 {
 	uint8_t *at = buf_reserve(b, 3 * len);
@@ -205,9 +200,9 @@ static void append_query(struct buf *b, const struct s3_request *r)
 		if (!next)
 			return;
 		if (i > 0)
-			try_append(b, "&");
+			buf_text(b, "&");
 		append_encoded(b, next->name, strlen(next->name), false);
-		try_append(b, "=");
+		buf_text(b, "=");
 		append_encoded(b, next->value, next->value ? next->value_len : 0, false);
 		last = next->name;
 	}
@@ -224,14 +219,14 @@ static int make_url(struct s3_slot *s, struct url_parts *ret, struct shoal_err *
 	struct buf *b = &s->url;
 
 	buf_clear(b);
-	try_append(b, s->to.tls ? "https://" : "http://");
-	try_append(b, s->to.host);
+	buf_text(b, s->to.tls ? "https://" : "http://");
+	buf_text(b, s->to.host);
 	ret->path = b->len;
-	try_append(b, "/");
+	buf_text(b, "/");
 	if (!s->to.bucket_in_host) {
 		append_encoded(b, s->client->config->bucket, strlen(s->client->config->bucket),
 			       false); /* that of a tenant contains a colon */
-		try_append(b, r->key_len > 0 ? "/" : "");
+		buf_text(b, r->key_len > 0 ? "/" : "");
 	}
 	append_encoded(b, r->key, r->key_len, true);
 	buf_u8(b, '\0');
@@ -293,10 +288,10 @@ static int add_signature(struct s3_slot *s, const struct url_parts *u, size_t *n
 	s3_date(time(NULL), date);
 	hash_body(s, hash);
 	buf_clear(&s->authorization);
-	try_append(&s->authorization, "Authorization: ");
+	buf_text(&s->authorization, "Authorization: ");
 	room = buf_reserve(&s->authorization, S3_AUTHORIZATION);
 	if (token && s->token.len == 0) {
-		try_append(&s->token, TOKEN_HEADER);
+		buf_text(&s->token, TOKEN_HEADER);
 		buf_append(&s->token, token, strlen(token) + 1);
 	}
 	if (!room || s->token.rc < 0)

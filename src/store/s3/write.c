@@ -138,21 +138,16 @@ static int send_part(struct s3_writer *w, struct shoal_err *err)
 
 /* ---- Joining ---- */
 
-static void s3_writer_append(struct buf *b, const char *text)
-{
-	buf_append(b, text, strlen(text));
-}
-
 /* An ETag comes from the server: markup characters are escaped. */
 static void append_text(struct buf *b, const char *text)
 {
 	for (; *text; text++) {
 		if (*text == '&')
-			s3_writer_append(b, "&amp;");
+			buf_text(b, "&amp;");
 		else if (*text == '<')
-			s3_writer_append(b, "&lt;");
+			buf_text(b, "&lt;");
 		else if (*text == '>')
-			s3_writer_append(b, "&gt;");
+			buf_text(b, "&gt;");
 		else
 			buf_append(b, text, 1);
 	}
@@ -162,14 +157,14 @@ static int list_parts(const struct s3_writer *w, struct buf *b)
 {
 	char number[64];
 
-	s3_writer_append(b, "<CompleteMultipartUpload>");
+	buf_text(b, "<CompleteMultipartUpload>");
 	for (uint32_t i = 0; i < w->nr_parts; i++) {
 		snprintf(number, sizeof(number), "<Part><PartNumber>%u</PartNumber><ETag>", i + 1);
-		s3_writer_append(b, number);
+		buf_text(b, number);
 		append_text(b, (char *)w->etags.data + (size_t)i * ETAG_BYTES);
-		s3_writer_append(b, "</ETag></Part>");
+		buf_text(b, "</ETag></Part>");
 	}
-	s3_writer_append(b, "</CompleteMultipartUpload>");
+	buf_text(b, "</CompleteMultipartUpload>");
 	return b->rc;
 }
 
