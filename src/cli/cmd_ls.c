@@ -14,7 +14,7 @@ struct cmd_ls_arguments {
 	struct cli_where where;
 	const char *path, *prefix;
 	uint64_t from, count;
-	bool id_given, from_given, count_given, sizes, etags, null;
+	bool id_given, from_given, count_given, sizes, etags, null, json;
 	char end;
 };
 
@@ -30,12 +30,40 @@ static int print_etag(const struct shoal_catalog *cat, uint64_t id)
 	return len;
 }
 
+/* An object per line, which streams like the names. */
+static int cmd_ls_print_json(const struct cmd_ls_arguments *a, const struct shoal_catalog *cat,
+			     uint64_t id, const char *name)
+{
+	char etag[SHOAL_ETAG_MAX + 1] = "";
+	uint64_t size = SHOAL_SIZE_UNKNOWN;
+	struct json j = cli_json();
+	int rc = shoal_catalog_size(cat, id, &size);
+
+	if (rc == 0 && a->etags)
+		rc = shoal_catalog_etag(cat, id, etag);
+	if (rc < 0)
+		return cli_lookup_failed("ls", a->path, cat, rc);
+	json_open_object(&j, NULL);
+	json_u64(&j, "id", id);
+	json_string(&j, "name", name);
+	if (size == SHOAL_SIZE_UNKNOWN)
+		json_null(&j, "size");
+	else
+		json_u64(&j, "size", size);
+	if (a->etags)
+		json_string(&j, "etag", *etag ? etag : NULL);
+	json_close_object(&j);
+	return CLI_OK;
+}
+
 static int cmd_ls_print_entry(const struct cmd_ls_arguments *a, const struct shoal_catalog *cat,
 			      uint64_t id, const char *name, size_t len)
 {
 	uint64_t size;
 	int rc;
 
+	if (a->json)
+		return cmd_ls_print_json(a, cat, id, name);
 	if (memchr(name, a->end, len))
 		return cli_fail("ls", "'%s': name %" PRIu64 " contains a line end: use --null",
 				a->path, id);
@@ -146,6 +174,7 @@ static const struct cli_option options[] = {
 	CLI_FLAG(0, "etags", AT(etags),
 		 "print the ETag after a tab, without its quotes; - if there is none"),
 	CLI_NULL(AT(null), "names"),
+	CLI_FLAG(0, "json", AT(json), "print an object per line: id, name, size"),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
 	CLI_END,
 };
