@@ -29,7 +29,7 @@ def index(client, path, *options, uri="s3://bucket", **env):
 
 
 def good(client, path, *options, **more):
-    done = index(client, path, *options, **more)
+    done = index(client, path, "--force", *options, **more)  # one path for several catalogs
     assert (done.returncode, done.stderr) == (0, b"")
     return names(client, path)
 
@@ -256,7 +256,7 @@ def test_places_to_start_from_are_text_where_names_are(letters, options, tmp_pat
 
 
 def test_an_empty_bucket_has_an_empty_catalog(tmp_path):
-    client, done, out, nr = run_script(tmp_path, None, keys=[])
+    client, done, out, nr = run_script(tmp_path, None, "--force", keys=[])
     assert (done.returncode, nr) == (0, 1)
     assert names(client, out / "c") == []
 
