@@ -251,6 +251,16 @@ def test_a_catalog_without_files_is_told(run, shoal, fails, tmp_path):
     fails(run("--data", empty, "-q"), 1, "the catalog '%s' lists no files: index a directory that has some" % empty)
 
 
+def test_a_catalog_is_read_from_where_the_data_is_now(run, shoal, memory_dir, tmp_path):
+    folder = memory_dir / "before"
+    write_files(folder, dlio_names(40))
+    shoal.good("index", folder, "-q", "-o", tmp_path / "c")
+    folder.rename(memory_dir / "after")
+    assert run("--catalog", tmp_path / "c", "-q", results=tmp_path / "a").returncode == 1
+    done = run("--catalog", tmp_path / "c", "--data", memory_dir / "after", "-q", "metric.au=0", results=tmp_path / "b")
+    assert done.returncode == 0, done.stderr
+
+
 def test_samples_that_cannot_be_read_may_be_skipped(run, shoal, memory_dir, tmp_path):
     folder = memory_dir / "holes"
     write_files(folder, dlio_names(40))
@@ -759,6 +769,12 @@ def on_terminal(shoal, *args, **env):
     os.close(master)
     assert process.wait(timeout=30) == 0, got
     return got
+
+
+def test_no_au_is_shown_while_steps_are_excluded(shoal, workload, tmp_path):
+    got = on_terminal(shoal, "run", workload, "--data", "null", "train.computation_time=0.1", "train.epochs=1",
+                      "output.metric.exclude_start_steps=6", "--results", tmp_path / "a")
+    assert b", AU -, " in got and b"AU 0.0 %" not in got
 
 
 def test_a_terminal_shows_a_line_that_is_overwritten(shoal, workload, tmp_path):
