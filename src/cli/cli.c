@@ -131,10 +131,17 @@ int cli_lookup_failed(const char *command, const char *path, const struct shoal_
 	return cli_fail(command, "'%s': %s", path, cli_words(command, &err));
 }
 
+/* SIGPIPE is ignored by this process itself, and was not when it started. */
+static bool ignores_pipe;
+
 int cli_finish(const char *command, int status)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return status;
+	if (errno == EPIPE && ignores_pipe) { /* end as if signals had never been caught */
+		signal(SIGPIPE, SIG_DFL);
+		raise(SIGPIPE);
+	}
 	return cli_fail(command, "cannot write to standard output: %s", strerror(errno));
 }
 
@@ -256,7 +263,7 @@ void cli_catch_signals(void)
 
 	sigemptyset(&act.sa_mask);
 	/* A pipe without a reader and a file that may not grow are ordinary errors. */
-	signal(SIGPIPE, SIG_IGN);
+	ignores_pipe |= signal(SIGPIPE, SIG_IGN) != SIG_IGN; /* otherwise the user ignores it */
 	signal(SIGXFSZ, SIG_IGN);
 	for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
 		struct sigaction old;

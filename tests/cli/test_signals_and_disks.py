@@ -90,7 +90,7 @@ def test_manifest_on_a_full_disk_says_so_and_leaves_no_part_of_a_list(shoal, fai
     path = shoal.pattern("f{:06d}", 60_000)  # lists of some 240 kB each: three fit
     result = shoal("manifest", path, "--ranks", 6, "-o", small_disk / "m")
     fails(result, 1, "No space left on device")
-    for name in contents(small_disk / "m"):
+    for name in set(contents(small_disk / "m")) - {".train.shoal-manifest"}:
         assert name.startswith("train_")
         assert len(lines((small_disk / "m" / name).read_bytes())) == 10_000
 
@@ -307,7 +307,7 @@ def test_a_signal_ends_a_manifest_of_very_many_lists(shoal, tmp_path, options):
         process.kill()
         process.wait()
     assert process.returncode == -signal.SIGINT
-    assert not [name for name in contents(tmp_path / "m") if name.startswith(".")]
+    assert not [name for name in contents(tmp_path / "m") if name.endswith(".partial")]
 
 
 def test_a_signal_while_a_list_has_stalled_ends_the_command(shoal, tmp_path):
