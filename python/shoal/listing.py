@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import math
 import os
 import shutil
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _shoal
-from ._errors import BadValueError
-from ._store import S3Config, as_tuple
+from ._errors import BadValueError, DamagedError, Error
+from ._store import S3Config, as_tuple, parse_uri
 from .catalog import _FIRST, _KINDS, SIZE_UNKNOWN, Catalog, Difference, Path, StorageCheck
 from .indexing import Patterns, _patterns, _shard, _staged, _with_endpoint, check_threads, index
 from .order import _number
@@ -166,26 +167,26 @@ def _remove_of(pid: int, folder: str) -> None:
 
 
 def merge(catalogs: Iterable[Catalog], output: Path, *, root: Optional[Path] = None, repeated: str = "fail",
-          allow_empty: bool = False, s3: Optional[S3Config] = None) -> Catalog:
+          force: bool = False, s3: Optional[S3Config] = None) -> Catalog:
     """Join catalogs to one, such as those of the shards of a bucket.
 
     They have the same root, or root= replaces it. A name in several catalogs is an error; with repeated="last" the last
     one's entry is taken. Sizes, samples per file and ETags are kept. Names that come in order, as those of shards
-    do, are copied without decoding them.
+    do, are copied without decoding them. force: also replace a file that is not a catalog, and write a catalog without files.
     """
     if repeated not in ("last", "fail"):
         raise BadValueError(22, "repeated is 'last' or 'fail', not %.100r" % (repeated,))
     handles = tuple(catalog.handle for catalog in catalogs)
     with _staged(output, None, s3) as path:
-        _shoal.merge_catalogs(handles, repeated == "fail", os.fsencode(path), _text(root), not allow_empty)
+        _shoal.merge_catalogs(handles, repeated == "fail", os.fsencode(path), _text(root), not force)
     return Catalog(output, s3=s3)
 
 
-def _write(catalog: Catalog, select: Tuple[Any, ...], output: Path, allow_empty: bool, s3: Optional[S3Config]) -> Catalog:
+def _write(catalog: Catalog, select: Tuple[Any, ...], output: Path, force: bool, s3: Optional[S3Config]) -> Catalog:
     handle = _shoal.list_catalog(catalog.handle, select)
     try:
         with _staged(output, None, s3) as path:
-            handle.write(os.fsencode(path), None, 0, not allow_empty)
+            handle.write(os.fsencode(path), None, 0, not force)
     finally:
         handle.close()
     return Catalog(output, s3=s3)
@@ -195,24 +196,25 @@ def filter(catalog: Catalog, output: Path, *, include: Optional[Patterns] = None
            regex: Optional[str] = None, ignore_case: bool = False, min_size: Optional[int] = None,
            max_size: Optional[int] = None, names: Optional[Union[Catalog, Iterable[Any]]] = None,
            not_names: Optional[Union[Catalog, Iterable[Any]]] = None, start_after: Optional[Path] = None,
-           end_before: Optional[Path] = None, limit: Optional[int] = None, allow_empty: bool = False,
+           end_before: Optional[Path] = None, limit: Optional[int] = None, force: bool = False,
            s3: Optional[S3Config] = None) -> Catalog:
     """Make a catalog of some files of another one; sizes, samples per file and ETags are kept.
 
     All conditions must hold. names, not_names: a Catalog, or an iterable of names, of which the files are taken or left out.
+    If nothing is left, or output is a file that is not a catalog, it is an error, and output stays as it was, without force.
     """
     if names is not None and not_names is not None:
         raise BadValueError(22, "give names or not_names, not both")
     chosen = names if names is not None else not_names
     if chosen is not None and not isinstance(chosen, Catalog):
-        chosen = from_uris(chosen, root=catalog.root, names_only=True, allow_empty=True)
+        chosen = from_uris(chosen, root=catalog.root, names_only=True, force=True)
     select = _select(include, exclude, regex, ignore_case, min_size, max_size, start_after, end_before, limit, chosen,
                      not_names is not None)
-    return _write(catalog, select, output, allow_empty, s3)
+    return _write(catalog, select, output, force, s3)
 
 
 def split(catalog: Catalog, parts: Mapping[str, float], outputs: Union[Path, Mapping[str, Path]], *, seed: int = 0,
-          s3: Optional[S3Config] = None) -> Dict[str, Catalog]:
+          force: bool = False, s3: Optional[S3Config] = None) -> Dict[str, Catalog]:
     """Split a catalog into parts by share, such as {"train": 0.9, "valid": 0.1}: a Catalog for each.
 
     Where a file goes depends on its name and the seed alone, so that it stays in its part when the dataset grows or
@@ -227,8 +229,20 @@ def split(catalog: Catalog, parts: Mapping[str, float], outputs: Union[Path, Map
     for part, share in zip(parts, shares):
         path = outputs[part] if isinstance(outputs, Mapping) else os.path.join(os.fsdecode(outputs), part + ".cat")
         begin, end = end, 1.0 if end + share > 1 - 1e-9 else end + share  # nothing is lost to rounding: as the command
-        made[part] = _write(catalog, _select(share=(begin, end), seed=seed), path, True, s3)
+        if not force:
+            _check_output(path)
+        made[part] = _write(catalog, _select(share=(begin, end), seed=seed), path, True, s3)  # a part may be empty
     return made
+
+
+def _check_output(path: Path) -> None:
+    """A file that is not a catalog is not replaced."""
+    if not parse_uri(path).objects and os.path.isfile(path) and os.path.getsize(path) > 0:
+        try:
+            Catalog(path).close()
+        except DamagedError:
+            raise Error(errno.EEXIST, "%s exists and is not a catalog: use another name, or force=True"
+                        % os.fsdecode(path)) from None
 
 
 def diff(old: Catalog, new: Catalog, differs: Optional[Callable[[Difference], Any]] = None) -> StorageCheck:
