@@ -50,7 +50,8 @@ static void check_import(enum shoal_import format, const char *columns, const ch
 		assert_true(shoal_catalog_name(cat, i, name) > 0);
 		assert_int_equal(shoal_catalog_size(cat, i, &size), 0);
 		assert_true(shoal_catalog_etag(cat, i, etag) >= 0);
-		snprintf(found + used, sizeof(found) - used, "%.40s:%d:%.4s|", name, (int)size, etag);
+		snprintf(found + used, sizeof(found) - used, "%.40s:%d:%.4s|", name, (int)size,
+			 etag);
 	}
 	assert_string_equal(found, want);
 	shoal_catalog_close(cat);
