@@ -345,7 +345,7 @@ class Load:
         return path
 
     def read_null(self, catalog, *options):
-        return json.loads(run([self.shoal, "read", catalog, "--json", "-q", "--store", "null", *options],
+        return json.loads(run([self.shoal, "read", catalog, "--json", "-q", "--data", "null", *options],
                               timeout=TIME_LIMIT))
 
     def time_null(self):
@@ -390,7 +390,7 @@ class Load:
         for names in self.mode.names:
             steps = ["--object-size", "300000", "--steps", "400"]
             pool = self.read_null(self.pattern(names), *steps)["pool_bytes"]
-            peak = self.watch([self.shoal, "read", self.pattern(names), "--json", "--store", "null", *steps])
+            peak = self.watch([self.shoal, "read", self.pattern(names), "--json", "--data", "null", *steps])
             over = (peak.total - pool) / 1e6
             verdict = self.results.judge("loading", "memory of a rank beyond its pool", names, over, "MB", 8)
             lines.append(["%s names" % count(names), peak.total / 1e6, pool / 1e6, over, verdict])
@@ -405,7 +405,7 @@ class Load:
         for names in (NODE_BASE, self.mode.node_names):
             say("%d ranks, %s names" % (RANKS, count(names)))
             totals.append(self.watch(["mpirun", "-n", str(RANKS), self.shoal, "read", self.sized(names), "--json", "-q",
-                                      "--store", "null", "--object-size", "4096", "--batch", "16", "--in-flight",
+                                      "--data", "null", "--object-size", "4096", "--batch", "16", "--in-flight",
                                       str(RANK_IN_FLIGHT)]).total)
         a_file = (totals[1] - totals[0]) / (self.mode.node_names - NODE_BASE)
         verdict = self.results.judge("loading", "memory a file, %d ranks x %d in flight" % (RANKS, RANK_IN_FLIGHT),

@@ -83,7 +83,7 @@ class Running:
             say("start at %d files" % files)
             times = []
             for _ in range(3):
-                facts = self.run(ranks, "--data", self.catalog(files), "--store", INSTANT, "train.epochs=1",
+                facts = self.run(ranks, "--catalog", self.catalog(files), "--data", INSTANT, "train.epochs=1",
                                  "dataset.num_files_train=%d" % files, "train.total_training_steps=3")
                 times.append(facts["shoal"]["seconds_to_first_batch"])
             seconds = statistics.median(times)
@@ -99,7 +99,7 @@ class Running:
         say("24 ranks")
         steps = 60 if self.mode.name == "quick" else 200
         files = 24 * BATCH * steps
-        facts = self.run(24, "--store", INSTANT, "train.epochs=1", "dataset.num_files_train=%d" % files)
+        facts = self.run(24, "--data", INSTANT, "train.epochs=1", "dataset.num_files_train=%d" % files)
         phase = facts["shoal"]["phases"][0]
         rank = 100 * phase["cpu_us_per_sample"] * 1e-6 * phase["audit"]["samples"] / phase["seconds"] / 24
         verdicts = [self.results.judge("run", "AU of 24 ranks, instant store", 24, phase["au_planned_percentage"], "%",
@@ -116,7 +116,7 @@ class Running:
         rows, best = [], 0
         for nr in (50, 100, 200, 400, 800):
             say("%d accelerators on a core" % nr)
-            facts = self.run(1, "--store", INSTANT, "--accelerators", nr, "train.epochs=1",
+            facts = self.run(1, "--data", INSTANT, "--accelerators-per-rank", nr, "train.epochs=1",
                              "dataset.num_files_train=%d" % (nr * BATCH * 40), before=["taskset", "-c", str(self.core())])
             phase = facts["shoal"]["phases"][0]
             core = phase["cpu_us_per_sample"] * 1e-6 * nr * DEMAND
@@ -143,7 +143,7 @@ class Running:
         rows = []
         for files in (1000, FILES_MEMORY):
             say("memory at %d files" % files)
-            argv = self.argv(ranks, "--data", self.catalog(files), "--store", "null", "--in-flight", 16,
+            argv = self.argv(ranks, "--catalog", self.catalog(files), "--data", "null", "--in-flight", 16,
                              "dataset.num_files_train=%d" % files,
                              *(["train.epochs=7"] if files == 1000 else ["train.epochs=1",
                                                                          "train.total_training_steps=21"]))

@@ -26,28 +26,44 @@ int parse_u64(const char *text, uint64_t *ret_value)
 	return parse_digits(text, strlen(text), ret_value);
 }
 
+/* The factor of a unit such as "K", "KiB" or "kb"; 0: there is no such unit. */
+static uint64_t size_factor(const char *unit)
+{
+	static const char letters[] = "KMGTP";
+	const char *letter = strchr(letters, *unit >= 'a' ? *unit - 'a' + 'A' : *unit);
+	uint64_t factor = 1;
+
+	if (!*unit || strcasecmp(unit, "B") == 0)
+		return 1;
+	if (!letter ||
+	    (unit[1] && strcasecmp(unit + 1, "iB") != 0 && strcasecmp(unit + 1, "B") != 0))
+		return 0;
+	for (const char *l = letters; l <= letter; l++)
+		factor *= strcasecmp(unit + 1, "B") == 0 ? 1000 : 1024;
+	return factor;
+}
+
 int parse_size(const char *text, uint64_t *ret_bytes)
 {
-	static const char letters[] = "KMGT";
-	size_t digits = strspn(text, "0123456789");
-	const char *unit = text + digits;
-	const char *letter;
-	uint64_t v, factor = 1;
-	int rc;
+	size_t digits = strspn(text, "0123456789"), after = 0;
+	const char *point = text + digits, *unit = point;
+	uint64_t v, factor, fraction = 0, tens = 1;
+	int rc = parse_digits(text, digits, &v);
 
-	rc = parse_digits(text, digits, &v);
 	if (rc < 0)
 		return rc;
-	if (*unit && strcasecmp(unit, "B") != 0) {
-		letter = strchr(letters, *unit >= 'a' ? *unit - 'a' + 'A' : *unit);
-		if (!letter)
-			return -EINVAL;
-		if (unit[1] && strcasecmp(unit + 1, "iB") != 0 && strcasecmp(unit + 1, "B") != 0)
-			return -EINVAL;
-		for (const char *l = letters; l <= letter; l++)
-			factor *= strcasecmp(unit + 1, "B") == 0 ? 1000 : 1024;
+	if (*point == '.') {
+		after = strspn(point + 1, "0123456789");
+		unit = point + 1 + after;
+		rc = parse_digits(point + 1, after, &fraction);
 	}
-	if (__builtin_mul_overflow(v, factor, &v))
+	factor = size_factor(unit);
+	if (rc == -EINVAL || factor == 0 || (after > 0 && factor == 1) || after > 6)
+		return -EINVAL; /* half a byte, or more digits than anyone means */
+	for (size_t i = 0; i < after; i++)
+		tens *= 10;
+	if (__builtin_mul_overflow(v, factor, &v) ||
+	    __builtin_add_overflow(v, (uint64_t)((unsigned __int128)fraction * factor / tens), &v))
 		return -ERANGE;
 	*ret_bytes = v;
 	return 0;

@@ -10,7 +10,8 @@ int parse_u64(const char *text, uint64_t *ret_value) MUST_USE;
 /* As above, for @len bytes. */
 int parse_digits(const char *text, size_t len, uint64_t *ret_value) MUST_USE;
 
-/* A number with an optional suffix: K, M, G, T or KiB ... are powers of 1024, KB ... of 1000. */
+/* A number, whole or as 1.5, with an optional unit: K, M, G, T, P or KiB ... are powers of 1024,
+ * KB ... of 1000. A fraction of a byte is dropped. */
 int parse_size(const char *text, uint64_t *ret_bytes) MUST_USE;
 
 /* The ending of a noun that follows the number @nr: "1 file", "2 files". */

@@ -134,6 +134,10 @@ int cli_finish(const char *command, int status)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return status;
+	if (errno == EPIPE) { /* as a command that never caught signals: head has seen enough */
+		signal(SIGPIPE, SIG_DFL);
+		raise(SIGPIPE);
+	}
 	return cli_fail(command, "cannot write to standard output: %s", strerror(errno));
 }
 

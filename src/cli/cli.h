@@ -27,8 +27,7 @@ struct cli_where {
 };
 
 /* Rows of options that many commands have. */
-#define CLI_JSON(at)  CLI_FLAG(0, "json", at, "print the facts as JSON")
-#define CLI_QUIET(at) CLI_FLAG('q', "quiet", at, "print nothing but errors and results")
+#define CLI_JSON(at) CLI_FLAG(0, "json", at, "print the facts as JSON")
 #define CLI_LOCAL_COPY(at)                                                                          \
 	CLI_TEXT(                                                                                   \
 		0, "local-copy", "DIR", at,                                                         \

@@ -11,6 +11,8 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/hints.h"
+#include "cli/progress.h"
+#include "cli/s3_options.h"
 #include "format/import.h"
 
 #define CHUNK      4096u /* values at once */
@@ -22,7 +24,10 @@ struct cmd_column_arguments {
 	const char *output, *name, *field, *by_name, *keep;
 	char *default_output;
 	enum shoal_column_type type; /* 0: not given */
-	bool header, sort, json, quiet;
+	bool header, sort, json;
+	struct cli_talk talk;
+	struct cli_progress progress;
+	uint64_t nr_written;
 	/* While a column is made: */
 	const char *catalog_path;
 	const struct shoal_catalog *cat;
@@ -63,6 +68,7 @@ static int cmd_column_begin(struct cmd_column_arguments *a, const char *default_
 		return cli_fail("column", "out of memory");
 	if (!a->output)
 		a->output = a->default_output;
+	cli_progress_start(&a->progress, "column", &a->talk, true);
 	o.name = a->name;
 	o.type = a->type;
 	if (shoal_column_create(a->output, &o, &a->writer, &err) < 0)
@@ -89,6 +95,10 @@ static int cmd_column_append(struct cmd_column_arguments *a, const void *values,
 		return CLI_INTERRUPTED;
 	if (shoal_column_append(a->writer, values, nr, &err) < 0)
 		return cmd_column_failed(a->output, &err);
+	a->nr_written += nr;
+	cli_progress_show(&a->progress, &(struct cli_step){ .what = "values",
+							    .done = a->nr_written,
+							    .total = a->info.nr_samples });
 	return CLI_OK;
 }
 
@@ -113,11 +123,14 @@ static int sort_column(const struct cmd_column_arguments *a, const char *path, c
 	return status;
 }
 
+static int print_info(const struct cmd_column_arguments *a, const char *path);
+
 /* Seal it, or give it up. */
 static int cmd_column_end(struct cmd_column_arguments *a, int status)
 {
 	struct shoal_err err = { "" };
 
+	cli_progress_clear(&a->progress);
 	if (status != CLI_OK)
 		a->writer = shoal_column_abort(a->writer);
 	else if (shoal_column_seal(a->writer, &err) < 0)
@@ -125,7 +138,9 @@ static int cmd_column_end(struct cmd_column_arguments *a, int status)
 	a->writer = NULL;
 	if (status == CLI_OK && (a->sort || a->keep))
 		status = sort_column(a, a->output, a->output);
-	if (status == CLI_OK && !a->quiet)
+	if (status == CLI_OK && a->json)
+		return print_info(a, a->output);
+	if (status == CLI_OK && !a->talk.quiet)
 		fprintf(stderr, "%" PRIu64 " value%s of type %s in '%s'\n", a->info.nr_samples,
 			plural(a->info.nr_samples), shoal_column_type_name(a->type), a->output);
 	return status;
@@ -537,18 +552,40 @@ static int print_info(const struct cmd_column_arguments *a, const char *path)
 	return CLI_OK;
 }
 
-static int verify(const struct cmd_column_arguments *a, const char *path)
+static int verify(const struct cmd_column_arguments *a, struct json *j, const char *path)
 {
 	struct shoal_column *column = NULL;
 	struct shoal_err err = { "" };
+	bool good = shoal_column_open(path, NULL, &column, &err) == 0 &&
+		    shoal_column_verify(column, &err) == 0;
+
+	if (!good)
+		cmd_column_failed(path, &err);
+	else if (!a->talk.quiet && !a->json)
+		printf("%s: good\n", path);
+	if (a->json) { /* as verify --json has it */
+		json_open_object(j, NULL);
+		json_string(j, "file", path);
+		json_bool(j, "good", good);
+		json_string(j, "damage", good ? NULL : err.msg);
+		json_close_object(j);
+	}
+	shoal_column_close(column);
+	return good ? CLI_OK : CLI_FAILED;
+}
+
+static int verify_all(const struct cmd_column_arguments *a, int nr, char **paths)
+{
+	struct json j = cli_json();
 	int status = CLI_OK;
 
-	if (shoal_column_open(path, NULL, &column, &err) < 0 ||
-	    shoal_column_verify(column, &err) < 0)
-		status = cmd_column_failed(path, &err);
-	else if (!a->quiet)
-		printf("%s: good\n", path);
-	shoal_column_close(column);
+	if (a->json)
+		json_open_array(&j, NULL);
+	for (int i = 0; i < nr; i++)
+		if (verify(a, &j, paths[i]) != CLI_OK)
+			status = CLI_FAILED;
+	if (a->json)
+		json_close_array(&j);
 	return status;
 }
 
@@ -560,6 +597,14 @@ static bool take_type(const char *command, const char *value, void *into)
 		return true;
 	cli_usage(command, "--type '%s' is not bit, u8, u16, u32, u64, i64, f32 or f64", value);
 	return false;
+}
+
+static int cmd_column_sort(const struct cmd_column_arguments *a, const char *path,
+			   const char *output)
+{
+	int status = sort_column(a, path, output);
+
+	return status == CLI_OK && a->json ? print_info(a, output) : status;
 }
 
 /* Those that make a column of a catalog. */
@@ -582,22 +627,16 @@ static int cmd_column_create(struct cmd_column_arguments *a, const char *catalog
 
 static int cmd_column_act(struct cmd_column_arguments *a, const char *what, int argc, char **argv)
 {
-	int status = CLI_OK;
-
 	if (strcmp(what, "sizes") == 0 && argc == 1)
 		return cmd_column_create(a, argv[0], NULL);
 	if (strcmp(what, "import") == 0 && argc == 2)
 		return cmd_column_create(a, argv[0], argv[1]);
 	if (strcmp(what, "sort") == 0 && argc == 1)
-		return sort_column(a, argv[0], a->output ? a->output : argv[0]);
+		return cmd_column_sort(a, argv[0], a->output ? a->output : argv[0]);
 	if (strcmp(what, "info") == 0 && argc == 1)
 		return print_info(a, argv[0]);
-	if (strcmp(what, "verify") == 0 && argc > 0) {
-		for (int i = 0; i < argc; i++)
-			if (verify(a, argv[i]) != CLI_OK)
-				status = CLI_FAILED;
-		return status;
-	}
+	if (strcmp(what, "verify") == 0 && argc > 0)
+		return verify_all(a, argc, argv);
 	return cli_usage("column",
 			 "give sizes CATALOG, import CATALOG FILE, sort COLUMN, info COLUMN or "
 			 "verify COLUMN...");
@@ -631,7 +670,6 @@ static const struct cli_option options[] = {
 		 "only of the samples that this column of type bit keeps"),
 	CLI_JSON(AT(json)),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
-	CLI_QUIET(AT(quiet)),
 	CLI_END,
 };
 
@@ -662,7 +700,9 @@ const struct cli_command cmd_column = {
 		"sample. Batches by length need a sorted column; a column of type bit selects the "
 		"samples to keep.",
 	.sections = { { .options = options },
-		      { .title = "import of CSV", .options = csv_options } },
+		      { .title = "import of CSV", .options = csv_options },
+		      CLI_S3_SECTION(AT(where.config)),
+		      CLI_TALK_SECTION(AT(talk)) },
 	.first_word = actions,
 	.min = 1,
 	.give = "give an action: sizes, import, sort, info or verify",

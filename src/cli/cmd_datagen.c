@@ -20,7 +20,8 @@ struct cmd_datagen_arguments {
 	char *const *overrides;
 	size_t nr_overrides;
 	struct datagen_options o;
-	bool resume, verify, no_catalog, json, quiet;
+	bool resume, verify, no_catalog, json, dry_run;
+	struct cli_talk talk;
 	struct datasize_plan plan; /* of the ranks as accelerators; steps 0: they cannot make one */
 };
 
@@ -29,9 +30,7 @@ struct screen {
 	const struct cmd_datagen_arguments *a;
 	int rank, nr_ranks;
 	struct cli_progress line;
-	uint64_t nr_bytes_shown;    /* when something was last shown */
-	uint64_t nr_done, nr_first; /* files: now, and when something was first shown */
-	double first;               /* when that was */
+	uint64_t nr_done; /* files */
 };
 
 /* ---- Options ---- */
@@ -64,59 +63,17 @@ static int take_words(int nr, char **words, struct cmd_datagen_arguments *a)
 
 /* ---- Progress ---- */
 
-static void put_time(char *to, size_t cap, double seconds)
-{
-	uint64_t s = seconds < 1e9 ? (uint64_t)(seconds + 0.5) : 1000000000;
-
-	if (s >= 3600)
-		snprintf(to, cap, "%" PRIu64 " h %02u min", s / 3600, (unsigned)(s / 60 % 60));
-	else if (s >= 60)
-		snprintf(to, cap, "%u min %02u s", (unsigned)(s / 60), (unsigned)(s % 60));
-	else
-		snprintf(to, cap, "%u s", (unsigned)s);
-}
-
-static void cmd_datagen_put_files(char *line, size_t cap, struct screen *s,
-				  const struct datagen_progress *now, double t)
-{
-	double since = t - s->line.shown, all = t - s->first;
-	double speed = since > 0 ? (double)(now->nr_bytes - s->nr_bytes_shown) / since : 0;
-	double rate = all > 0 ? (double)(now->nr_done - s->nr_first) / all : 0;
-	char left[64] = "?";
-
-	if (rate > 0)
-		put_time(left, sizeof(left), (double)(now->nr_files - now->nr_done) / rate);
-	snprintf(line, cap,
-		 "%" PRIu64 " of %" PRIu64 " file%s (%.1f %%), %.0f/s, %.1f MB/s, %s left",
-		 now->nr_done, now->nr_files, plural(now->nr_files),
-		 100.0 * (double)now->nr_done / (double)now->nr_files, rate, speed * 1e-6, left);
-}
-
 static void cmd_datagen_show_progress(void *self, const struct datagen_progress *now)
 {
 	struct screen *s = self;
-	double t = clock_seconds();
-	char line[256];
+	struct cli_step step = { .what = now->phase == DATAGEN_CATALOG ? "names" : "files",
+				 .done = now->nr_done,
+				 .total = now->nr_files,
+				 .bytes = now->phase == DATAGEN_FILES ? now->nr_bytes : 0 };
 
-	if (s->first == 0) {
-		s->first = t;
-		s->nr_first = now->nr_done;
-	}
-	s->nr_done = now->nr_done;
-	if (s->a->quiet || t - s->line.shown < (s->line.terminal ? 0.2 : 5.0))
-		return;
-	if (now->phase == DATAGEN_CATALOG)
-		snprintf(line, sizeof(line), "catalog: %" PRIu64 " of %" PRIu64 " name%s",
-			 now->nr_done, now->nr_files, plural(now->nr_files));
-	else
-		cmd_datagen_put_files(line, sizeof(line), s, now, t);
-	s->line.shown = t;
-	s->line.dirty = true;
-	s->nr_bytes_shown = now->nr_bytes;
-	if (s->line.terminal)
-		fprintf(stderr, "\r\033[K%s", line);
-	else
-		fprintf(stderr, "%s\n", line);
+	if (now->phase == DATAGEN_FILES)
+		s->nr_done = now->nr_done;
+	cli_progress_show(&s->line, &step);
 }
 
 /* Warn about a file, or about a key of the workload: on any rank. */
@@ -136,7 +93,7 @@ static void warn_once(void *self, const char *words)
 {
 	struct screen *s = self;
 
-	if (s->rank == 0 && !s->a->quiet)
+	if (s->rank == 0 && !s->a->talk.quiet)
 		cli_fail("datagen", "warning: %s", words);
 }
 
@@ -244,6 +201,8 @@ static int cmd_datagen_report(const struct cmd_datagen_arguments *a, struct scre
 	cli_progress_clear(&s->line);
 	if (rc < 0)
 		return cmd_datagen_print_failure(a, s, rc, err);
+	if (a->dry_run)
+		return CLI_OK; /* show_plan() has printed it */
 	if (s->rank == 0 && a->json)
 		cmd_datagen_print_json(a, w, r, s->nr_ranks);
 	else if (s->rank == 0 && a->o.mode == DATAGEN_VERIFY)
@@ -288,7 +247,7 @@ static int show_plan(struct cmd_datagen_arguments *a, struct comm *comm, const s
 	else if (a->o.mode == DATAGEN_WRITE &&
 		 datasize_too_small(w, &cluster, words, sizeof(words)))
 		warn_once(s, words);
-	if (s->rank > 0 || a->quiet || a->o.mode == DATAGEN_VERIFY)
+	if (s->rank > 0 || ((a->talk.quiet || a->o.mode == DATAGEN_VERIFY) && !a->dry_run))
 		return 0;
 	nr = a->plan.nr_files + a->plan.nr_files_eval;
 	fprintf(stderr, "datagen: %" PRIu64 " file%s, ", nr, plural(nr));
@@ -314,6 +273,8 @@ static int cmd_datagen_run(struct cmd_datagen_arguments *a, struct comm *comm, s
 		comm_fail(comm, err);
 		return rc;
 	}
+	if (a->dry_run)
+		return 0;
 	a->o.config = &a->where.config;
 	a->o.stop = &cli_stop;
 	a->o.progress = cmd_datagen_show_progress;
@@ -340,7 +301,7 @@ static int cmd_datagen_start(void *arguments, int nr, char **words)
 		return cli_fail("datagen", "%s", cli_words("datagen", &err));
 	s.rank = comm_place(comm)->rank;
 	s.nr_ranks = comm_place(comm)->size;
-	cli_progress_start(&s.line);
+	cli_progress_start(&s.line, "datagen", &a->talk, s.rank == 0);
 	rc = cmd_datagen_run(a, comm, &s, &w, &r, &err);
 	status = cmd_datagen_report(a, &s, w, &r, rc, &err);
 	workload_free(w);
@@ -354,7 +315,7 @@ static int cmd_datagen_start(void *arguments, int nr, char **words)
 
 static const struct cli_option options[] = {
 	CLI_TEXT(0, "data", "PLACE", AT(o.data),
-		 "the directory to write to, made if necessary, or a URI"),
+		 "write files to this directory, made if necessary, or URI"),
 	CLI_FLAG(0, "resume", AT(resume),
 		 "write only files that are missing or have another size, and check the content of "
 		 "one file in 64; with --verify of all of them"),
@@ -374,8 +335,9 @@ static const struct cli_option options[] = {
 	CLI_COUNT("threads", "THREADS", AT(o.nr_threads), 1, 1024,
 		  "files written at once per rank (default: reader.write_threads, or a number that "
 		  "suits the machine)"),
+	CLI_FLAG(0, "dry-run", AT(dry_run),
+		 "write nothing: print how many files and bytes there would be"),
 	CLI_FLAG(0, "json", AT(json), "print the result as JSON"),
-	CLI_QUIET(AT(quiet)),
 	CLI_END,
 };
 
@@ -389,7 +351,9 @@ const struct cli_command cmd_datagen = {
 		"deduplicates. A file appears under its name when it is complete. At the end the "
 		"catalog is sealed. Any number of threads, and of ranks under mpirun, writes the same "
 		"files. KEY=VALUE changes the workload: dataset.num_files_train=5000.",
-	.sections = { { .options = options }, CLI_S3_SECTION(AT(where.config)) },
+	.sections = { { .options = options },
+		      CLI_S3_SECTION(AT(where.config)),
+		      CLI_TALK_SECTION(AT(talk)) },
 	.min = 1,
 	.give = "give a workload: 'shoal workloads' lists them",
 	.size = sizeof(struct cmd_datagen_arguments),

@@ -24,8 +24,8 @@ struct telling {
 	pthread_mutex_t lock;
 	struct cli_progress progress;
 	const struct comm_place *place;
-	bool quiet;
 	unsigned nr_warned;
+	uint64_t nr_old; /* names of the catalog to update, a fair guess of the total; or 0 */
 };
 
 /* More warnings would scroll away important ones. All are counted at the end. */
@@ -39,10 +39,8 @@ static void cmd_index_show_progress(void *self, const struct shoal_index_progres
 {
 	struct telling *t = self;
 
-	if (t->quiet || t->place->rank > 0)
-		return;
 	pthread_mutex_lock(&t->lock);
-	cli_progress_show(&t->progress, now);
+	cli_progress_show_index(&t->progress, now, t->nr_old);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -57,6 +55,17 @@ static void cmd_index_show_warning(void *self, const char *words)
 	else if (t->nr_warned == WARNINGS + 1)
 		cli_fail("index", "further warnings suppressed; they are counted at the end");
 	pthread_mutex_unlock(&t->lock);
+}
+
+static uint64_t cmd_index_nr_names(const char *path)
+{
+	struct shoal_catalog_info info = { .nr_files = 0 };
+	struct shoal_catalog *cat = NULL;
+
+	if (shoal_catalog_open(path, &cat, NULL) == 0)
+		shoal_catalog_info(cat, &info);
+	shoal_catalog_close(cat);
+	return info.nr_files;
 }
 
 static int open_list(const char *path, const char *output)
@@ -193,7 +202,7 @@ static int cmd_index_run(const struct index_arguments *a, struct comm *comm,
 	if (rc < 0)
 		return rc;
 
-	if (a->kind == INDEX_TREE && !a->quiet && comm_place(comm)->rank == 0 &&
+	if (a->kind == INDEX_TREE && !a->talk.quiet && comm_place(comm)->rank == 0 &&
 	    index_tree_exceeds_memory(comm_place(comm), &a->options))
 		cli_fail("index", "each rank needs 48M, which together is more than the --memory "
 				  "of a node: using 48M per rank");
@@ -311,7 +320,7 @@ static void print_result(const struct index_arguments *a, const struct shoal_ind
 {
 	if (a->json)
 		cmd_index_print_json(r, seconds);
-	if (a->quiet)
+	if (a->talk.quiet)
 		return;
 	if (r->nr_names == 0)
 		say_empty(a);
@@ -373,9 +382,9 @@ int cmd_index_start(void *arguments, int nr, char **words)
 	/* Who lists a shard has no part in what others do. */
 	if ((a->tree.nr_shards ? comm_self(&comm, &err) : comm_open(&comm, &err)) < 0)
 		return cli_fail("index", "%s", cli_words("index", &err));
-	cli_progress_start(&telling.progress);
-	telling.quiet = a->quiet;
 	telling.place = comm_place(comm);
+	telling.nr_old = a->tree.update ? cmd_index_nr_names(a->tree.update) : 0;
+	cli_progress_start(&telling.progress, "index", &a->talk, telling.place->rank == 0);
 	a->options.progress = cmd_index_show_progress;
 	a->options.warn = cmd_index_show_warning;
 	a->options.self = &telling;
@@ -390,6 +399,8 @@ int cmd_index_start(void *arguments, int nr, char **words)
 		status = cmd_index_print_failure(a, telling.place, rc, &err);
 	else if (telling.place->rank == 0)
 		print_result(a, &result, clock_seconds() - telling.progress.start);
+	if (rc == 0 && result.nr_unreadable > 0) /* --keep-going: something was left out */
+		status = CLI_FAILED;
 	cli_part(comm);
 	if (rc == -ECANCELED && alone)
 		cli_die_of_signal();

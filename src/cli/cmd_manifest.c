@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/hints.h"
 #include "cli/order_options.h"
+#include "cli/progress.h"
 #include "cli/s3_options.h"
 
 struct cmd_manifest_arguments {
@@ -15,7 +16,9 @@ struct cmd_manifest_arguments {
 	struct cli_order order;
 	const char *path;
 	struct shoal_manifest_options options;
-	bool quiet, epochs_given;
+	bool epochs_given, json, dry_run;
+	struct cli_talk talk;
+	struct cli_progress progress;
 };
 
 static bool take_epochs(const char *command, const char *value, void *into)
@@ -43,13 +46,19 @@ static bool is_of_catalog(int rc)
 	return rc == -EBADMSG || rc == -ESTALE || rc == -ENODATA || rc == -EILSEQ;
 }
 
-static int write_manifests(const struct cmd_manifest_arguments *a, const struct shoal_catalog *cat)
+static int write_manifests(struct cmd_manifest_arguments *a, const struct shoal_catalog *cat)
 {
 	uint64_t nr = a->options.nr_epochs * a->order.spec.nr_ranks;
 	struct shoal_catalog_info info;
 	struct shoal_err err = { "" };
-	int rc = shoal_manifest_write(cat, &a->order.spec, &a->options, &err);
+	struct json j = cli_json();
+	int rc = 0;
 
+	shoal_catalog_info(cat, &info);
+	cli_progress_start(&a->progress, "manifest", &a->talk, true);
+	if (!a->dry_run)
+		rc = shoal_manifest_write(cat, &a->order.spec, &a->options, &err);
+	cli_progress_clear(&a->progress);
 	if (rc == -EINVAL)
 		return cli_usage("manifest", "%s", cli_words("manifest", &err));
 	if (rc < 0 && is_of_catalog(rc))
@@ -60,11 +69,26 @@ static int write_manifests(const struct cmd_manifest_arguments *a, const struct 
 			cli_die_of_signal();
 		return CLI_FAILED;
 	}
-	shoal_catalog_info(cat, &info);
-	if (!a->quiet)
-		fprintf(stderr, "%" PRIu64 " list%s of %" PRIu64 " file%s in '%s'\n", nr,
-			plural(nr), info.nr_files, plural(info.nr_files), a->options.dir);
+	if (a->json) {
+		json_open_object(&j, NULL);
+		json_string(&j, "directory", a->options.dir);
+		json_u64(&j, "lists", nr);
+		json_u64(&j, "files", info.nr_files);
+		json_bool(&j, "written", !a->dry_run);
+		json_close_object(&j);
+	} else if (!a->talk.quiet || a->dry_run)
+		fprintf(stderr, "%" PRIu64 " list%s of %" PRIu64 " file%s %s'%s'\n", nr, plural(nr),
+			info.nr_files, plural(info.nr_files),
+			a->dry_run ? "would be written to " : "in ", a->options.dir);
 	return CLI_OK;
+}
+
+static void cmd_manifest_show_progress(void *self, uint64_t nr_done, uint64_t nr)
+{
+	struct cmd_manifest_arguments *a = self;
+
+	cli_progress_show(&a->progress,
+			  &(struct cli_step){ .what = "lists", .done = nr_done, .total = nr });
 }
 
 static int cmd_manifest_run(void *arguments, int nr, char **words)
@@ -82,6 +106,8 @@ static int cmd_manifest_run(void *arguments, int nr, char **words)
 		a->options.first_epoch = a->order.epoch;
 	a->path = words[0];
 	a->options.stop = &cli_stop;
+	a->options.progress = cmd_manifest_show_progress;
+	a->options.self = a;
 	cat = cli_open("manifest", a->path, &a->where);
 	if (!cat)
 		return CLI_FAILED;
@@ -112,8 +138,9 @@ static const struct cli_option options[] = {
 	CLI_NULL(AT(options.null), "URIs"),
 	CLI_FLAG(0, "force", AT(options.force),
 		 "write even if DIR has lists of another catalog, which are removed first"),
+	CLI_FLAG(0, "dry-run", AT(dry_run), "write nothing: print how many lists there would be"),
+	CLI_JSON(AT(json)),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
-	CLI_QUIET(AT(quiet)),
 	CLI_END,
 };
 
@@ -128,7 +155,8 @@ const struct cli_command cmd_manifest = {
 		"name: nothing is percent-encoded.",
 	.sections = { { .options = options },
 		      CLI_ORDER_SECTION(AT(order)),
-		      CLI_S3_SECTION(AT(where.config)) },
+		      CLI_S3_SECTION(AT(where.config)),
+		      CLI_TALK_SECTION(AT(talk)) },
 	.min = 1,
 	.max = 1,
 	.give = "give one catalog",

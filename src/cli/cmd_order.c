@@ -18,7 +18,7 @@ struct cmd_order_arguments {
 	struct cli_order order;
 	const char *path;
 	uint64_t rank, from_step, count, position;
-	bool names, null, position_given;
+	bool names, null, json, position_given;
 	char end;
 };
 
@@ -26,6 +26,7 @@ static int print_name(const struct cmd_order_arguments *a, const struct shoal_ca
 		      uint64_t sample, bool several)
 {
 	char name[SHOAL_NAME_MAX + 1];
+	struct json j = cli_json();
 	uint64_t file, index;
 	int rc = shoal_catalog_locate(cat, sample, &file, &index);
 
@@ -33,6 +34,15 @@ static int print_name(const struct cmd_order_arguments *a, const struct shoal_ca
 		rc = shoal_catalog_name(cat, file, name);
 	if (rc < 0)
 		return cli_lookup_failed("order", a->path, cat, rc);
+	if (a->json) {
+		json_open_object(&j, NULL);
+		json_u64(&j, "sample", sample);
+		json_string(&j, "name", name);
+		if (several)
+			json_u64(&j, "index", index);
+		json_close_object(&j);
+		return CLI_OK;
+	}
 	if (memchr(name, a->end, (size_t)rc))
 		return cli_fail("order", "'%s': name %" PRIu64 " contains a line end: use --null",
 				a->path, file);
@@ -47,7 +57,9 @@ static int print_ids(const struct cmd_order_arguments *a, const struct shoal_cat
 		     const uint64_t *ids, uint64_t nr, bool several)
 {
 	for (uint64_t i = 0; i < nr; i++) {
-		if (!a->names)
+		if (!a->names && a->json)
+			printf("{\"sample\": %" PRIu64 "}\n", ids[i]);
+		else if (!a->names)
 			printf("%" PRIu64 "%c", ids[i], a->end);
 		else if (print_name(a, cat, ids[i], several) != CLI_OK)
 			return CLI_FAILED;
@@ -86,7 +98,11 @@ static int print_position(const struct cmd_order_arguments *a, const struct shoa
 	if (shoal_order_position(order, a->position, &position) < 0)
 		return cli_fail("order", "'%s': there is no sample %" PRIu64 ": it has %" PRIu64,
 				a->path, a->position, shoal_order_spec(order)->nr_samples);
-	printf("%" PRIu64 "%c", position, a->end);
+	if (a->json)
+		printf("{\"sample\": %" PRIu64 ", \"position\": %" PRIu64 "}\n", a->position,
+		       position);
+	else
+		printf("%" PRIu64 "%c", position, a->end);
 	return CLI_OK;
 }
 
@@ -142,8 +158,9 @@ static void cmd_order_defaults(void *arguments)
 {
 	struct cmd_order_arguments *a = arguments;
 
-	a->order.spec =
-		(struct shoal_order_spec){ .mode = SHOAL_GLOBAL, .nr_ranks = 1, .batch = 1 };
+	a->order.spec = (struct shoal_order_spec){
+		.mode = SHOAL_GLOBAL, .remainder = SHOAL_KEEP, .nr_ranks = 1, .batch = 1
+	};
 	a->count = UINT64_MAX;
 }
 
@@ -156,7 +173,7 @@ static const struct cli_option options[] = {
 	CLI_NUMBER("batch", "SAMPLES", AT(order.spec.batch), 1, BATCH_MAX,
 		   "samples per rank and step (default 1)"),
 	CLI_WORD("remainder", "WHAT", AT(order.spec.remainder), cli_remainders,
-		 "drop (default), pad or keep the samples after the last whole step"),
+		 "keep (default), drop or pad the samples after the last whole step"),
 	CLI_NUMBER("consumed", "POSITIONS", AT(order.spec.consumed), 0, 0,
 		   "positions of the epoch already read: to resume with any --ranks and --batch"),
 	CLI_NUMBER("from-step", "STEP", AT(from_step), 0, 0, "start with this step"),
@@ -166,6 +183,7 @@ static const struct cli_option options[] = {
 	CLI_NUMBER_IF("position", "ID", AT(position), AT(position_given),
 		      "print only the position of sample ID in the epoch"),
 	CLI_NULL(AT(null), "lines"),
+	CLI_FLAG(0, "json", AT(json), "print an object per line"),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
 	CLI_END,
 };

@@ -21,7 +21,8 @@ struct cmd_read_arguments {
 	struct shoal_load_options load;
 	const char *path;
 	uint64_t steps;
-	bool json, quiet, drop;
+	bool json, drop;
+	struct cli_talk talk;
 	bool misused; /* an option does not fit the catalog */
 };
 
@@ -34,7 +35,24 @@ struct read_outcome {
 	double seconds;
 	struct shoal_load_stats stats; /* of this rank */
 	struct load_meter meter;
+	struct cli_progress line;
+	bool partial; /* it was interrupted: the sum is of what was read until then */
 };
+
+/* Of all ranks, as far as this one can know: they advance together. */
+static void show_read(const struct cmd_read_arguments *a, struct read_outcome *o, uint64_t steps,
+		      uint64_t bytes)
+{
+	uint64_t step = a->order.spec.batch * a->order.spec.nr_ranks,
+		 total = a->order.spec.nr_samples;
+
+	if (a->steps < total / step)
+		total = a->steps * step;
+	cli_progress_show(&o->line, &(struct cli_step){ .what = "samples",
+							.done = u64_min(steps * step, total),
+							.total = total,
+							.bytes = bytes * a->order.spec.nr_ranks });
+}
 
 /* Seconds between checks for a failure of another rank. */
 #define LISTEN_EVERY 0.1
@@ -54,6 +72,7 @@ static int read_steps(const struct cmd_read_arguments *a, struct comm *comm, str
 	bool others = comm_place(comm)->size > 1;
 	const struct shoal_batch *batch;
 	double listened = clock_seconds();
+	uint64_t bytes = 0;
 	int rc = 1;
 
 	while (rc == 1 && *ret_steps < a->steps) {
@@ -67,6 +86,9 @@ static int read_steps(const struct cmd_read_arguments *a, struct comm *comm, str
 		o->first = o->first > 0 ? o->first : clock_seconds() - o->started;
 		if (rc == 1) {
 			*ret_steps += batch->last;
+			for (size_t i = 0; i < batch->nr; i++)
+				bytes += batch->sample[i].len;
+			show_read(a, o, *ret_steps, bytes);
 			shoal_loader_give_back(l, batch);
 		}
 	}
@@ -87,6 +109,13 @@ static int read_epoch(const struct cmd_read_arguments *a, struct comm *comm, str
 		rc = shoal_loader_epoch(l, a->order.epoch, err);
 	if (rc == 0)
 		rc = read_steps(a, comm, l, o, &steps, err);
+	cli_progress_clear(&o->line);
+	if (rc == -ECANCELED && comm_place(comm)->size == 1 && steps > 0) {
+		comm_set_stop(comm,
+			      NULL); /* what was measured is not lost; other ranks may be gone */
+		o->partial = true;
+		rc = 0;
+	}
 	longest[0] = (uint64_t)((clock_seconds() - start) * 1e9);
 	longest[1] = (uint64_t)(o->first * 1e9);
 	load_meter_stop(&o->meter, &o->sum);
@@ -154,6 +183,9 @@ static int cmd_read_run(struct cmd_read_arguments *a, struct comm *comm,
 		rc = cli_check_samples(*ret_cat, err);
 	if (rc == 0)
 		rc = open_loader(a, comm, *ret_cat, ret_loader, err);
+	cli_progress_start(&o->line, "read", &a->talk, comm_place(comm)->rank == 0);
+	if (rc == 0 && a->drop && o->line.terminal && !o->line.silent)
+		cli_progress_put(&o->line, "dropping the files from the page cache");
 	if (rc == 0 && a->drop)
 		rc = load_drop_cache(&o->sum, comm, *ret_cat, a->load.store, &cli_stop, err);
 	if (rc == 0)
@@ -233,6 +265,7 @@ static void cmd_read_print_json(const struct cmd_read_arguments *a, const struct
 	json_u64(&j, "bytes", t->bytes_delivered);
 	json_real(&j, "seconds", o->seconds, 9);
 	json_real(&j, "first_batch_seconds", o->first, 9);
+	json_bool(&j, "interrupted", o->partial);
 	json_u64(&j, "errors", t->errors);
 	json_string(&j, "engine", o->stats.engine);
 	json_string(&j, "engine_detail", o->stats.engine_detail);
@@ -341,6 +374,8 @@ static int cmd_read_report(const struct cmd_read_arguments *a, const struct comm
 	else if (place->rank == 0)
 		cmd_read_print_text(a, o, place->size);
 	name_errors(o, rank);
+	if (o->partial)
+		return cli_fail("read", "interrupted: these figures are of the part that was read");
 	return load_tally_exactly_once(&o->sum) ? CLI_OK : CLI_FAILED;
 }
 
@@ -366,8 +401,10 @@ static int cmd_read_start(void *arguments, int nr, char **words)
 	rc = cmd_read_run(a, comm, &cat, &loader, &o, &err);
 	status = cmd_read_report(a, comm_place(comm), &o, rc, &err);
 	cli_part(comm);
-	if (rc == -ECANCELED)
+	if (rc == -ECANCELED || o.partial) {
+		fflush(stdout);
 		cli_die_of_signal();
+	}
 	if (rc < 0 && loader)
 		cli_exit_now("read", status);
 	shoal_loader_close(loader);
@@ -397,7 +434,6 @@ static const struct cli_option options[] = {
 		 "first drop the dataset's files from the page cache; needs no root"),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
 	CLI_JSON(AT(json)),
-	CLI_QUIET(AT(quiet)),
 	CLI_END,
 };
 
@@ -410,7 +446,8 @@ const struct cli_command cmd_read = {
 	.sections = { { .options = options },
 		      CLI_ORDER_SECTION(AT(order)),
 		      CLI_LOAD_SECTION(AT(load)),
-		      CLI_S3_SECTION(AT(where.config)) },
+		      CLI_S3_SECTION(AT(where.config)),
+		      CLI_TALK_SECTION(AT(talk)) },
 	.min = 1,
 	.max = 1,
 	.give = "give one catalog",

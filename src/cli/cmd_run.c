@@ -30,7 +30,8 @@ struct cmd_run_arguments {
 	size_t nr_overrides;
 	uint64_t accelerators;
 	struct shoal_load_options load;
-	bool resume, drop, json, quiet;
+	bool resume, drop, json;
+	struct cli_talk talk;
 };
 
 struct cmd_run_state {
@@ -70,8 +71,12 @@ static int cmd_run_check(struct cmd_run_arguments *a, int nr, char **words)
 		return cli_usage("run", "say where the results go: --results DIR");
 	if (!*a->results)
 		return cli_usage("run", "--results is empty");
-	if (!a->data && !is_synthetic(a))
+	if (!a->data && !a->load.store)
 		return cli_usage("run", "say where the data is: --data DIR, URI or CATALOG");
+	if (!a->data && !is_synthetic(a)) { /* what is there is found out by looking */
+		a->data = a->load.store;
+		a->load.store = NULL;
+	}
 	return cli_s3_check_uri("run", a->data);
 }
 
@@ -86,8 +91,7 @@ static void show_index(void *self, const struct shoal_index_progress *p)
 {
 	struct cmd_run_state *c = self;
 
-	if (!c->a.quiet)
-		cli_progress_show(&c->screen.index, p);
+	cli_progress_show_index(&c->screen.line, p, 0);
 }
 
 static void show_words(void *self, const char *words)
@@ -308,8 +312,9 @@ static int cmd_run_run(struct cmd_run_state *c, struct shoal_err *err)
 /* Rank 0: the table, or the JSON. */
 static int print(const struct cmd_run_state *c)
 {
+	const char *no_colour = getenv("NO_COLOR");
 	/* mpirun gives rank 0 a terminal of its own, whatever its output is. */
-	bool colour = c->place->size == 1 && isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+	bool colour = c->place->size == 1 && isatty(STDOUT_FILENO) && !(no_colour && *no_colour);
 	struct shoal_err err = { "" };
 	char *words = NULL;
 	int rc = c->a.json ? report_summary_text(&c->result, &words, &err)
@@ -450,7 +455,7 @@ static int cmd_run_start(void *arguments, int nr, char **words)
 		return cli_fail("run", "%s", cli_words("run", &err));
 	c.place = comm_place(c.comm);
 	c.rank = c.place->rank;
-	run_screen_start(&c.screen, c.a.quiet);
+	run_screen_start(&c.screen, &c.a.talk, c.rank == 0);
 	comm_set_stall(c.comm, STALL_SECONDS, cmd_run_show_warning, &c);
 	rc = cmd_run_run(&c, &err);
 	run_screen_clear(&c.screen);
@@ -466,18 +471,19 @@ static void cmd_run_defaults(void *arguments)
 #define AT(field) offsetof(struct cmd_run_arguments, field)
 
 static const struct cli_option options[] = {
-	CLI_TEXT(0, "data", "PLACE", AT(data),
-		 "a directory, a URI or a catalog; with --store null it may be left out"),
+	CLI_TEXT(
+		0, "catalog", "CATALOG", AT(data),
+		"the catalog of the data (default: catalog.shoal in --data, or --data is listed). --data "
+		"itself may be a catalog, too"),
 	CLI_TEXT(0, "results", "DIR", AT(results),
 		 "the directory for the results of this run alone; made if necessary"),
-	CLI_NUMBER("accelerators", "COUNT", AT(accelerators), 1, ACCELERATORS_MAX,
+	CLI_NUMBER("accelerators-per-rank", "COUNT", AT(accelerators), 1, ACCELERATORS_MAX,
 		   "accelerators that each rank simulates (default 1)"),
 	CLI_FLAG(0, "resume", AT(resume), "continue an interrupted run after its last step"),
 	CLI_FLAG(0, "drop-cache", AT(drop),
 		 "before each epoch drop the dataset's files from the page cache"),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
 	CLI_FLAG(0, "json", AT(json), "print summary.json instead of a table"),
-	CLI_QUIET(AT(quiet)),
 	CLI_END,
 };
 
@@ -494,7 +500,8 @@ const struct cli_command cmd_run = {
 		"if the utilisation is below the workload's target (metric.au).",
 	.sections = { { .options = options },
 		      CLI_LOAD_SECTION(AT(load)),
-		      CLI_S3_SECTION(AT(where.config)) },
+		      CLI_S3_SECTION(AT(where.config)),
+		      CLI_TALK_SECTION(AT(talk)) },
 	.min = 1,
 	.give = "give a workload: its name, or a file",
 	.size = sizeof(struct cmd_run_arguments),

@@ -12,7 +12,9 @@
 
 struct cmd_verify_arguments {
 	struct cli_where where;
-	bool verbose, json, storage, quiet;
+	bool verbose, json, storage;
+	struct cli_talk talk;
+	uint64_t nr_files;        /* of the catalog that is compared */
 	const char *storage_only; /* the last option given of those for --storage */
 	struct shoal_compare_options compare;
 	struct cli_progress progress;
@@ -34,7 +36,7 @@ static int print_difference(void *self, enum shoal_difference what, const char *
 {
 	const struct cmd_verify_arguments *a = self;
 
-	if (a->json || a->quiet)
+	if (a->json || a->talk.quiet)
 		return 0;
 	fputs(what == SHOAL_MISSING   ? "missing\t"
 	      : what == SHOAL_NEW     ? "new\t"
@@ -52,8 +54,7 @@ static void cmd_verify_show_progress(void *self, const struct shoal_index_progre
 {
 	struct cmd_verify_arguments *a = self;
 
-	if (!a->quiet)
-		cli_progress_show(&a->progress, now);
+	cli_progress_show_index(&a->progress, now, a->nr_files);
 }
 
 static void cmd_verify_show_warning(void *self, const char *words)
@@ -74,7 +75,8 @@ static int verify_one(struct cmd_verify_arguments *a, const char *path, struct f
 	rc = shoal_catalog_verify(cat, &f->err);
 	shoal_catalog_info(cat, &f->info);
 	if (rc == 0 && a->storage) {
-		cli_progress_start(&a->progress);
+		cli_progress_start(&a->progress, "verify", &a->talk, true);
+		a->nr_files = f->info.nr_files;
 		a->compare.catalog = path;
 		rc = shoal_catalog_compare(cat, &a->compare, &f->result, &f->err);
 		cli_progress_clear(&a->progress);
@@ -177,13 +179,12 @@ static const struct cli_option options[] = {
 		 "the counts"),
 	CLI_FLAG('v', "verbose", AT(verbose), "also report good catalogs"),
 	CLI_FLAG(0, "json", AT(json), "print a list of {\"file\", \"good\", \"damage\"}"),
-	CLI_FLAG('q', "quiet", AT(quiet), "print no differences and no progress"),
 	CLI_END,
 };
 
 static const struct cli_option storage_options[] = {
-	CLI_TEXT(0, "where", "DIR", AT(compare.where),
-		 "compare with this directory instead of the catalog's root"),
+	CLI_TEXT(0, "data", "PLACE", AT(compare.where),
+		 "compare with this directory or URI (default: the catalog's root)"),
 	CLI_SIZE("memory", AT(compare.memory), SHOAL_INDEX_MEMORY_MIN, 0,
 		 "use at most this much memory (default 256M)"),
 	CLI_TEXT(0, "tmp-dir", "DIR", AT(compare.tmp_dir),
@@ -207,7 +208,8 @@ const struct cli_command cmd_verify = {
 		      { .title = "with --storage",
 			.options = storage_options,
 			.given = AT(storage_only) },
-		      CLI_S3_SECTION(AT(where.config)) },
+		      CLI_S3_SECTION(AT(where.config)),
+		      CLI_TALK_SECTION(AT(talk)) },
 	.min = 1,
 	.give = "give at least one catalog",
 	.size = sizeof(struct cmd_verify_arguments),

@@ -41,7 +41,7 @@ static const struct {
 	{ SHOAL_HINT_SIZES, "cat diff filter find ls merge read run stat", "index",
 	  "index it again without --no-sizes" },
 	{ SHOAL_HINT_ETAGS, "cat read run", "index", "index the bucket again with --etags" },
-	{ SHOAL_HINT_WHERE, "verify", NULL, "say what to compare it with: --where" },
+	{ SHOAL_HINT_WHERE, "verify", NULL, "say what to compare it with: --data" },
 	{ SHOAL_HINT_KEEP_GOING, "index", NULL, "leave it out with --keep-going" },
 	{ SHOAL_HINT_KEEP_GOING, "verify", NULL, "count it as missing with --keep-going" },
 	{ SHOAL_HINT_SAMPLES_PER_FILE, "run", "index",
@@ -72,8 +72,8 @@ static const struct {
 	  "there is" },
 	{ SHOAL_HINT_RESUME, "run", NULL, "or continue it with --resume" },
 	{ SHOAL_HINT_SAME_RUN, "run", NULL,
-	  "resume it with the same ranks, workload, values, --data, --accelerators, --store, "
-	  "--in-flight, --prefetch, --direct, --engine, --on-error, --if-match, --memory and --drop-cache, or "
+	  "resume it with the same ranks, workload, values, --data, --catalog, --accelerators-per-rank, "
+	  "--in-flight, --prefetch, --direct, --engine, --keep-going, --if-match, --memory and --drop-cache, or "
 	  "start another run with another --results" },
 
 	{ SHOAL_HINT_LAUNCHER, NULL, "srun",

@@ -214,7 +214,6 @@ static const struct cli_option options[] = {
 		"write the catalog even if it is empty, or would replace one with more than twice as "
 		"many names, or a file that is not a catalog"),
 	CLI_FLAG(0, "json", AT(json), "print the result as JSON"),
-	CLI_QUIET(AT(quiet)),
 	CLI_END,
 };
 
@@ -327,7 +326,8 @@ const struct cli_command cmd_index = {
 		      { .title = "of a pattern, a name with one number, {:07d} or {}",
 			.options = pattern_options,
 			.given = AT(pattern_only) },
-		      CLI_S3_SECTION(AT(where.config)) },
+		      CLI_S3_SECTION(AT(where.config)),
+		      CLI_TALK_SECTION(AT(talk)) },
 	.size = sizeof(struct index_arguments),
 	.set_defaults = index_defaults,
 	.run = cmd_index_start,

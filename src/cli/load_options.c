@@ -7,7 +7,7 @@
 #define AT(field) offsetof(struct shoal_load_options, field)
 
 /* Check the value itself, without looking at files or servers. */
-static bool take_store(const char *command, const char *value, void *into)
+static bool take_data(const char *command, const char *value, void *into)
 {
 	struct shoal_load_options *load = into;
 	struct shoal_err err = { "" };
@@ -15,24 +15,15 @@ static bool take_store(const char *command, const char *value, void *into)
 	int rc = store_uri_any_size(value, sized, sizeof(sized));
 
 	if (rc < 0) {
-		cli_usage(command, "--store is too long");
+		cli_usage(command, "--data is too long");
 		return false;
 	}
 	load->store = rc ? sized : value;
 	if ((store_uri_traits(value).synthetic || !*value) && store_uri_check(value, &err) < 0) {
-		cli_usage(command, "--store: %s", cli_words(command, &err));
+		cli_usage(command, "--data: %s", cli_words(command, &err));
 		return false;
 	}
 	return true;
-}
-
-static bool take_on_error(const char *command, const char *value, void *into)
-{
-	((struct shoal_load_options *)into)->skip_errors = strcmp(value, "skip") == 0;
-	if (strcmp(value, "skip") == 0 || strcmp(value, "fail") == 0)
-		return true;
-	cli_usage(command, "--on-error '%s' is not fail or skip", value);
-	return false;
 }
 
 static const char *const engines[] = { "auto", "uring", "threads", NULL };
@@ -46,17 +37,17 @@ const struct cli_option cli_load_options[] = {
 	CLI_WORD("engine", "ENGINE", AT(engine), engines,
 		 "uring, threads or auto (default: uring for files; s3:// has its own)"),
 	CLI_FLAG(0, "direct", AT(direct), "read files without the page cache (O_DIRECT)"),
-	CLI_OTHER(0, "store", "PLACE", take_store,
-		  "read from this directory or URI instead of the catalog's root; null generates "
-		  "bytes, to measure Shoal itself"),
+	CLI_OTHER(0, "data", "PLACE", take_data,
+		  "read samples from this directory or URI (default: the catalog's root); null "
+		  "generates bytes, to measure Shoal itself"),
 	CLI_SIZE("object-size", AT(object_size), 1, 0,
-		 "with --store null: the size of every sample"),
+		 "with --data null: the size of every sample"),
 	CLI_SIZE("slot", AT(slot), 1, 0,
 		 "a larger sample cannot be read (default: the largest of the catalog)"),
 	CLI_SIZE("memory", AT(memory), 1, 0,
 		 "use at most this much memory for samples; fewer batches are read ahead then"),
-	CLI_OTHER(0, "on-error", "ACTION", take_on_error,
-		  "fail (default): stop at the first sample that cannot be read; skip: go on"),
+	CLI_FLAG(0, "keep-going", AT(skip_errors),
+		 "leave out samples that cannot be read, and go on; the exit status is 1 then"),
 	CLI_FLAG(0, "if-match", AT(if_match),
 		 "fail if an object's ETag differs from the one that 'index --etags' recorded"),
 	CLI_SECONDS("timeout", AT(timeout_ms), 1, UINT64_C(1000000000),
@@ -74,9 +65,9 @@ bool cli_load_check(const char *command, void *into)
 	if (cli_s3_check_uri(command, load->store) != CLI_OK)
 		return false;
 	if (load->object_size && !where.synthetic)
-		cli_usage(command, "--object-size is for --store null: real samples have a size");
+		cli_usage(command, "--object-size is for --data null: real samples have a size");
 	else if (load->engine == SHOAL_ENGINE_URING && (where.synthetic || where.objects))
-		cli_usage(command, "--engine uring reads files, not --store %.200s", load->store);
+		cli_usage(command, "--engine uring reads files, not --data %.200s", load->store);
 	else
 		return true;
 	return false;

@@ -1,19 +1,64 @@
-/* progress.h - the progress of an index: a line that is overwritten on a terminal, otherwise one
- * from time to time. */
+/*
+ * progress.h - how far a command is, on standard error: a line that is overwritten on a terminal,
+ * a line every few seconds in a log, or a JSON document per second for tools (--progress). Only
+ * rank 0 prints.
+ */
 #ifndef SHOAL_CLI_PROGRESS_H
 #define SHOAL_CLI_PROGRESS_H
 
-#include "base/base.h"
+#include "cli/options.h"
 #include "shoal.h"
 
-struct cli_progress {
-	double start, shown; /* seconds */
-	uint64_t nr_shown;   /* names, when it was shown last */
-	bool terminal, dirty;
+enum cli_style { CLI_AUTO, CLI_PLAIN, CLI_AS_JSON, CLI_SILENT };
+
+/* What a command prints beside its result. */
+struct cli_talk {
+	bool quiet;
+	enum cli_style style;
 };
 
-void cli_progress_start(struct cli_progress *p);
-void cli_progress_show(struct cli_progress *p, const struct shoal_index_progress *now);
+extern const struct cli_option cli_talk_options[];
+
+/* The section for a command whose arguments have a struct cli_talk at @base_. */
+#define CLI_TALK_SECTION(base_)                                                   \
+	{                                                                         \
+		.title = "messages", .options = cli_talk_options, .base = (base_) \
+	}
+
+struct cli_progress {
+	const char *command;
+	bool silent, terminal, json, dirty;
+	double start, shown;            /* seconds */
+	uint64_t nr_shown, bytes_shown; /* when it was shown last */
+	bool begun;
+	double first; /* when something was first known, and how much was done then */
+	uint64_t nr_first;
+};
+
+/* How far it is. */
+struct cli_step {
+	const char *what;     /* "names" */
+	uint64_t done, total; /* total 0: unknown */
+	uint64_t bytes;       /* done; 0: it is not about bytes */
+	const char *more;     /* further words for a line, or NULL */
+};
+
+/* @speaks: this is rank 0. */
+void cli_progress_start(struct cli_progress *p, const char *command, const struct cli_talk *talk,
+			bool speaks);
+
+/* Print it, unless something was printed a moment ago. */
+void cli_progress_show(struct cli_progress *p, const struct cli_step *now);
+
+/* The same for a listing; @total is known if it is compared with a catalog, otherwise 0. */
+void cli_progress_show_index(struct cli_progress *p, const struct shoal_index_progress *now,
+			     uint64_t total);
+
+/* Whether it is time to print again: for a command that makes its own line. */
+bool cli_progress_is_due(const struct cli_progress *p);
+
+/* Print a line, as much of it as fits the terminal. */
+void cli_progress_put(struct cli_progress *p, const char *line);
 
 /* Take the line off the terminal, to print something else. */
 void cli_progress_clear(struct cli_progress *p);

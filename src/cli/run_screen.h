@@ -1,5 +1,4 @@
-/* run_screen.h - the progress of a run: a line that is overwritten on a terminal, otherwise one
- * from time to time. */
+/* run_screen.h - the progress of a run. */
 #ifndef SHOAL_CLI_RUN_SCREEN_H
 #define SHOAL_CLI_RUN_SCREEN_H
 
@@ -7,14 +6,13 @@
 #include "run/run.h"
 
 struct run_screen {
-	struct cli_progress index; /* while files are listed */
-	double shown;              /* seconds */
-	uint64_t epoch;            /* of the line shown last, and its kind */
+	struct cli_progress line;
+	uint64_t epoch; /* of the line shown last, and its kind */
 	bool eval;
-	bool terminal, dirty, quiet;
+	bool quiet;
 };
 
-void run_screen_start(struct run_screen *s, bool quiet);
+void run_screen_start(struct run_screen *s, const struct cli_talk *talk, bool speaks);
 void run_screen_show(struct run_screen *s, const struct run_progress *p);
 
 /* Take the line off the terminal, to print something else. */

@@ -88,7 +88,7 @@ def test_options_for_s3_that_make_no_sense_are_wrong_use(shoal, fails, tmp_path,
     fails(shoal(*command, option, value, cwd=tmp_path), 2, words, empty=tmp_path)
 
 
-@pytest.mark.parametrize("command", [["read", "s3://"], ["read", "c", "--store", "s3:///x"],
+@pytest.mark.parametrize("command", [["read", "s3://"], ["read", "c", "--data", "s3:///x"],
                                      ["run", "resnet50_h100", "--results", "r", "--data", "s3://"],
                                      ["datagen", "resnet50_h100", "--data", "s3://"]], ids=" ".join)
 def test_a_bucket_that_is_not_named_is_wrong_use(shoal, fails, tmp_path, command):

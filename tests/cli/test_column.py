@@ -243,3 +243,19 @@ def test_two_processes_do_not_write_one_column(shoal, catalog, tmp_path):
 def test_a_name_that_is_too_long_is_refused(shoal, catalog, tmp_path):
     fails(shoal, "sizes", catalog, "--name", "x" * 64, "-o", tmp_path / "c", words="1 to 63 bytes")
     shoal.good("column", "sizes", catalog, "-q", "--name", "x" * 63, "-o", tmp_path / "c")
+
+
+def test_verify_sizes_and_sort_print_json(shoal, catalog, tmp_path):
+    made = json.loads(shoal.good("column", "sizes", catalog, "--json", "-o", tmp_path / "s.col"))
+    assert made["name"] == "size" and made["sorted"] is None
+    assert json.loads(shoal.good("column", "sort", tmp_path / "s.col", "--json"))["sorted"]["samples"] == made["samples"]
+    (tmp_path / "bad.col").write_bytes(b"no column")
+    result = shoal("column", "verify", "--json", tmp_path / "s.col", tmp_path / "bad.col")
+    good, bad = json.loads(result.stdout)
+    assert result.returncode == 1 and good["good"] and good["damage"] is None
+    assert not bad["good"] and bad["damage"]
+
+
+def test_a_column_takes_the_options_for_buckets(shoal, fails):
+    fails(shoal("column", "sizes", "s3://bucket/c.cat", "--endpoint", "http://127.0.0.1:1", "--anonymous", "-o", "x"), 1,
+          "127.0.0.1:1")

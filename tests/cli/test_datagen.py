@@ -421,7 +421,7 @@ def test_a_terminal_shows_one_line_that_is_overwritten_and_taken_away(shoal, wor
     seen = on_terminal(shoal.arguments(["datagen", path, "--data", "null:", "--threads", 1]))
     shown = seen.split(b"\r\033[K")
     assert len(shown) >= 3 and shown[-1] == b"" and b"\n" not in b"".join(shown[1:])
-    assert b"of 97 files" in shown[1] and b" left" in shown[-2] and b"MB/s" in shown[-2]
+    assert b"of 97 files" in shown[1] and b"ETA " in shown[-2] and b"MB/s" in shown[-2]
     assert not data.exists()
 
 

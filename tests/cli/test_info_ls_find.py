@@ -239,3 +239,14 @@ def test_help_goes_to_standard_output(shoal):
 def test_help_fits_a_terminal(shoal):
     for command in ("index", "info", "ls", "find", "verify", "order", "manifest"):
         assert max(map(len, lines(shoal.good(command, "--help")))) <= 100
+
+
+def test_ls_prints_an_object_for_each_name(shoal):
+    names = [b"a", b"b\xff", b"new\nline"]
+    path = shoal.index(names, sizes=[5, 0, 7])
+    facts = [json.loads(line) for line in lines(shoal.good("ls", path, "--json"))]
+    assert facts == [{"id": 0, "name": "a", "size": 5, "samples": 1},
+                     {"id": 1, "name": "b\ufffd", "name_hex": "62ff", "size": 0, "samples": 1},
+                     {"id": 2, "name": "new\nline", "size": 7, "samples": 1}]
+    assert json.loads(shoal.good("ls", shoal.index([b"x"]), "--json", "--etags")) == {
+        "id": 0, "name": "x", "size": None, "samples": 1}

@@ -1,6 +1,7 @@
 """Manifests: one list of URIs for each rank and epoch, together a partition of the dataset."""
 
 import itertools
+import json
 import os
 
 import pytest
@@ -275,3 +276,12 @@ def test_a_bad_catalog_makes_no_directory(shoal, fails, tmp_path):
     bad = shoal.scratch / "bad"
     bad.write_bytes(b"no catalog")
     fails(shoal("manifest", bad, "-o", tmp_path / "m"), 1, "not a catalog", empty=tmp_path)
+
+
+def test_a_dry_run_writes_nothing_and_json_has_the_counts(shoal, tmp_path):
+    path = shoal.index([b"a", b"b", b"c"])
+    said = json.loads(shoal.good("manifest", path, "--ranks", 2, "--epochs", "0..2", "-o", tmp_path / "m", "--dry-run", "--json"))
+    assert said == {"directory": str(tmp_path / "m"), "lists": 6, "files": 3, "written": False}
+    assert not (tmp_path / "m").exists()
+    said = json.loads(shoal.good("manifest", path, "--ranks", 2, "-o", tmp_path / "m", "--json"))
+    assert said["written"] and said["lists"] == len(contents(tmp_path / "m")) == 2

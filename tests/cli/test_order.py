@@ -1,6 +1,7 @@
 """The ranks of an epoch read every sample once, in an order that seed and epoch choose."""
 
 import itertools
+import json
 
 import pytest
 import shapes
@@ -133,7 +134,7 @@ def test_the_ranks_of_millions_of_files_read_each_once(shoal, ranks):
         total += len(ids)
         for i in ids:
             seen[i] = 1
-    assert total == sum(seen) == nr // (ranks * batch) * (ranks * batch)
+    assert total == sum(seen) == nr
 
 
 # ------------------------------------------------------------------------------------------------------ seeds and epochs
@@ -257,7 +258,7 @@ def test_from_step_starts_in_the_middle(shoal, mode):
 
 def test_a_step_past_the_end_is_refused(shoal, fails):
     path = catalog(shoal, 100)
-    run = ["order", path, "--ranks", 2, "--batch", 8]
+    run = ["order", path, "--ranks", 2, "--batch", 8, "--remainder", "drop"]
     assert shoal.good(*run, "--from-step", 6) == b""
     fails(shoal(*run, "--from-step", 7), 1, "there is no step 7: the epoch has 6")
 
@@ -362,4 +363,22 @@ def test_a_catalog_without_samples_has_no_order(shoal, fails):
 
 
 def test_drop_with_fewer_samples_than_a_step_prints_nothing(shoal):
-    assert shoal.good("order", catalog(shoal, 7), "--ranks", 8) == b""
+    assert shoal.good("order", catalog(shoal, 7), "--ranks", 8, "--remainder", "drop") == b""
+
+
+def test_by_default_the_union_over_the_ranks_is_every_sample_once(shoal):
+    """As read, manifest and the Python package have it."""
+    path = catalog(shoal, 1000)
+    ids = [i for rank in range(24) for i in shoal.ids("order", path, "--ranks", 24, "--rank", rank, "--batch", 4)]
+    assert sorted(ids) == list(range(1000))
+
+
+def test_json_has_an_object_for_each_sample(shoal):
+    path = catalog(shoal, 5, 2)
+    facts = [json.loads(line) for line in lines(shoal.good("order", path, "--mode", "sequential", "--names", "--json"))]
+    assert [(f["sample"], f["index"]) for f in facts] == [(i, i % 2) for i in range(10)]
+    assert [f["name"].encode() for f in facts[::2]] == shoal.names(path)
+    assert [json.loads(line) for line in lines(shoal.good("order", path, "--mode", "sequential", "--count", 1, "--json"))] == [
+        {"sample": 0}]
+    assert json.loads(shoal.good("order", path, "--mode", "sequential", "--position", 3, "--json")) == {
+        "sample": 3, "position": 3}

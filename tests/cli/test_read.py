@@ -147,25 +147,25 @@ def test_records_are_samples_of_their_own(shoal, tree):
 def test_another_directory_may_be_read(shoal, catalog, tree, tmp_path, fails):
     tree.rename(tmp_path / "moved")
     fails(shoal("read", catalog), 1, "tree")
-    assert parts(read(shoal, catalog, "--store", tmp_path / "moved")) == (True, FILES, TOTAL, 0)
-    assert parts(read(shoal, catalog, "--store", f"file://{tmp_path}/moved")) == (True, FILES, TOTAL, 0)
+    assert parts(read(shoal, catalog, "--data", tmp_path / "moved")) == (True, FILES, TOTAL, 0)
+    assert parts(read(shoal, catalog, "--data", f"file://{tmp_path}/moved")) == (True, FILES, TOTAL, 0)
 
 
 def test_the_null_store_needs_no_files(shoal):
     path = shoal.pattern("img_{:06d}", 100_000)
-    facts = read(shoal, path, "--store", "null", "--object-size", 1000)
+    facts = read(shoal, path, "--data", "null", "--object-size", 1000)
     assert parts(facts) == (True, 100_000, 100_000_000, 0)
     assert facts["audit"]["cached_share"] is None, "there is nothing to look at"
     assert facts["audit"]["bytes_asked"] == 100_000_000
     sized = shoal.pattern("img_{:06d}", 100, "--size", 77, to=shoal.scratch / "sized")
-    assert read(shoal, sized, "--store", "null")["bytes"] == 7700
-    assert read(shoal, sized, "--store", "null", "--object-size", 5)["bytes"] == 500
+    assert read(shoal, sized, "--data", "null")["bytes"] == 7700
+    assert read(shoal, sized, "--data", "null", "--object-size", 5)["bytes"] == 500
 
 
 @pytest.mark.parametrize("store", ["null:", "null:delay_us=1", "null:fill=none", "null:fill=none,delay_us=1"])
 def test_samples_of_a_null_store_that_is_not_told_their_size_have_the_catalog_s(shoal, catalog, store):
-    assert parts(read(shoal, catalog, "--store", store)) == (True, FILES, TOTAL, 0)
-    assert parts(read(shoal, catalog, "--store", store, "--object-size", "10")) == (True, FILES, 10 * FILES, 0)
+    assert parts(read(shoal, catalog, "--data", store)) == (True, FILES, TOTAL, 0)
+    assert parts(read(shoal, catalog, "--data", store, "--object-size", "10")) == (True, FILES, 10 * FILES, 0)
 
 
 def test_a_local_copy_is_read_as_well(shoal, catalog, tmp_path):
@@ -180,7 +180,7 @@ def test_a_local_copy_is_read_as_well(shoal, catalog, tmp_path):
 def test_what_cannot_be_read_ends_it_with_its_name(shoal, catalog, tree, fails):
     (tree / "d" / "007").unlink()
     fails(shoal("read", catalog), 1, "'d/007' does not exist")
-    fails(shoal("read", catalog, "--on-error", "fail", "--json"), 1, "sample 7", "'d/007' does not exist")
+    fails(shoal("read", catalog, "--json"), 1, "sample 7", "'d/007' does not exist")
 
 
 TROUBLES = {
@@ -197,7 +197,7 @@ TROUBLES = {
 def test_what_is_skipped_is_counted_and_named(shoal, catalog, tree, make, words, engine):
     for i in 5, 12:
         make(tree / "d" / f"{i:03}")
-    result = shoal("read", catalog, "--on-error", "skip", "--json", "--engine", engine)
+    result = shoal("read", catalog, "--keep-going", "--json", "--engine", engine)
     assert result.returncode == 1, "not every sample was read"
     said = sorted(result.stderr.decode().splitlines())
     assert len(said) == 2
@@ -206,7 +206,7 @@ def test_what_is_skipped_is_counted_and_named(shoal, catalog, tree, make, words,
     facts = json.loads(result.stdout)
     assert parts(facts) == (False, FILES - 2, TOTAL - 40000, 2)
     assert facts["audit"]["bytes_asked"] == TOTAL
-    result = shoal("read", catalog, "--on-error", "skip", "--engine", engine)
+    result = shoal("read", catalog, "--keep-going", "--engine", engine)
     assert result.returncode == 1
     assert b"NOT every sample exactly once" in result.stdout
     assert b"\nerrors    2 samples could not be read, and were left out\n" in result.stdout
@@ -214,17 +214,17 @@ def test_what_is_skipped_is_counted_and_named(shoal, catalog, tree, make, words,
 
 def test_of_nothing_that_was_read_there_is_no_cpu_time(shoal, tmp_path):
     path = shoal.index([b"gone"], sizes=[5], root=tmp_path)
-    result = shoal("read", path, "--on-error", "skip")
+    result = shoal("read", path, "--keep-going")
     assert result.returncode == 1 and b"CPU" not in result.stdout and b"latency" not in result.stdout
     assert b"\nerrors    1 sample could not be read, and was left out\n" in result.stdout
-    facts = json.loads(shoal("read", path, "--on-error", "skip", "--json").stdout)
+    facts = json.loads(shoal("read", path, "--keep-going", "--json").stdout)
     assert facts["samples"] == 0 and facts["cpu_us_per_sample"] is None
 
 
 def test_no_more_than_ten_are_named(shoal, catalog, tree):
     for i in range(30):
         (tree / "d" / f"{i:03}").unlink()
-    result = shoal("read", catalog, "--on-error", "skip", "--json")
+    result = shoal("read", catalog, "--keep-going", "--json")
     assert result.returncode == 1
     assert len(result.stderr.splitlines()) == 10
     assert json.loads(result.stdout)["errors"] == 30
@@ -235,7 +235,7 @@ def test_errors_behind_the_last_step_do_not_count(shoal, catalog, tree):
     options = ["--mode", "sequential", "--batch", 5, "--steps", 2, "--prefetch", 5]
     for _ in range(5):
         assert read(shoal, catalog, *options)["samples"] == 10
-        assert parts(read(shoal, catalog, *options, "--on-error", "skip"))[:2] == (True, 10)
+        assert parts(read(shoal, catalog, *options, "--keep-going"))[:2] == (True, 10)
 
 
 def test_a_catalog_without_sizes_needs_to_be_told(shoal, tree, fails):
@@ -343,7 +343,6 @@ BAD = {
     "--in-flight": ["0", "8193", "x"],
     "--prefetch": ["0", "1025"],
     "--engine": ["posix", ""],
-    "--on-error": ["ignore", ""],
     "--object-size": ["0", "x"],
     "--slot": ["0", "-5"],
     "--memory": ["0", "-5", "x"],
@@ -364,13 +363,13 @@ def test_other_bad_uses_are_refused(shoal, catalog, tmp_path, fails):
     fails(shoal("read", catalog, "--what"), 2, "--what")
     fails(shoal("read", tmp_path / "none"), 1, "none", "No such file")
     fails(shoal("read", __file__), 1, "test_read.py")
-    for store in [], ["--store", tmp_path]:
-        fails(shoal("read", catalog, "--object-size", 5, *store), 2, "--object-size is for --store null")
+    for store in [], ["--data", tmp_path]:
+        fails(shoal("read", catalog, "--object-size", 5, *store), 2, "--object-size is for --data null")
     for store in "null", "null:size=5", "s3://bucket":
-        fails(shoal("read", catalog, "--store", store, "--engine", "uring"), 2, "--engine uring reads files", store)
+        fails(shoal("read", catalog, "--data", store, "--engine", "uring"), 2, "--engine uring reads files", store)
     for store, words in ("", "empty"), ("null:fill=all", "null:fill must be none"), ("null:size=x", "'x'"):
-        fails(shoal("read", catalog, "--store", store), 2, "--store: ", words)
-    fails(shoal("read", catalog, "--store", tmp_path / "none"), 1, str(tmp_path / "none"))
+        fails(shoal("read", catalog, "--data", store), 2, "--data: ", words)
+    fails(shoal("read", catalog, "--data", tmp_path / "none"), 1, str(tmp_path / "none"))
     fails(shoal("read", shoal.index([], to=tmp_path / "empty")), 1, "empty'", "the catalog lists no files: index a directory that has some")
     none = shoal.index([b"a"], sizes=[1], samples=[0], to=tmp_path / "none")
     fails(shoal("read", none), 1, "none'", "the catalog has no samples")
@@ -379,13 +378,13 @@ def test_other_bad_uses_are_refused(shoal, catalog, tmp_path, fails):
 @pytest.mark.parametrize("options", [["--direct"], ["--drop-cache"], ["--direct", "--drop-cache"]])
 def test_what_is_for_files_is_refused_for_a_bucket(shoal, catalog, options):
     bucket = shoal.index([b"a"], sizes=[1], root="s3://bucket/d")
-    for path, store in (bucket, []), (catalog, ["--store", "s3://bucket"]):
+    for path, store in (bucket, []), (catalog, ["--data", "s3://bucket"]):
         result = shoal("read", path, *options, *store)
         assert result.returncode == 2 and not result.stdout
         words = f"shoal read: '{path}': {options[0]} is for files: objects in a bucket are not in the page cache\n"
         assert result.stderr.decode() == words
-    assert shoal("read", catalog, *options, "--store", "null").returncode == 0
-    assert shoal("read", bucket, *options, "--store", shoal.scratch).returncode == 1, "it goes on to read files"
+    assert shoal("read", catalog, *options, "--data", "null").returncode == 0
+    assert shoal("read", bucket, *options, "--data", shoal.scratch).returncode == 1, "it goes on to read files"
 
 
 # -------------------------------------------------------------------------------------------------- stopping and stalling
@@ -394,7 +393,7 @@ def test_what_is_for_files_is_refused_for_a_bucket(shoal, catalog, options):
 def slow(shoal, *options):
     """Reading from a store that does not answer within an hour."""
     path = shoal.pattern("img_{:06d}", 1000, "--size", 10)
-    return shoal.start("read", path, "--store", "null:size=10,delay_us=3600000000", *options)
+    return shoal.start("read", path, "--data", "null:size=10,delay_us=3600000000", *options)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

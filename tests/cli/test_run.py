@@ -99,7 +99,7 @@ def test_less_data_than_the_rule_asks_for_is_told_unless_quiet(run, data, tmp_pa
     said, = [line for line in lines(done.stderr) if b"MLPerf" in line]
     assert said.startswith(b"run: 40 files") and b"500 steps on 1 accelerator" in said
     assert run("--data", data, "-q", results=tmp_path / "quiet").stderr == b""
-    assert b"MLPerf" not in run("--store", "null", results=tmp_path / "null").stderr
+    assert b"MLPerf" not in run("--data", "null", results=tmp_path / "null").stderr
 
 
 def test_files_of_another_size_than_the_workload_says_are_told(run, shoal, memory_dir, tmp_path):
@@ -124,7 +124,7 @@ def test_the_summary_is_read_by_a_script_that_knows_only_dlio(run, data, tmp_pat
 
 
 def test_several_accelerators_have_files_of_their_own(run, data, tmp_path):
-    assert run("--data", data, "--accelerators", 3, "--in-flight", 8).returncode == 0
+    assert run("--data", data, "--accelerators-per-rank", 3, "--in-flight", 8).returncode == 0
     results = tmp_path / "results"
     facts = summary(results)
     assert (facts["num_accelerators"], facts["shoal"]["ranks"]) == (3, 1)
@@ -251,12 +251,22 @@ def test_a_catalog_without_files_is_told(run, shoal, fails, tmp_path):
     fails(run("--data", empty, "-q"), 1, "the catalog '%s' lists no files: index a directory that has some" % empty)
 
 
+def test_a_catalog_is_read_from_where_the_data_is_now(run, shoal, memory_dir, tmp_path):
+    folder = memory_dir / "before"
+    write_files(folder, dlio_names(40))
+    shoal.good("index", folder, "-q", "-o", tmp_path / "c")
+    folder.rename(memory_dir / "after")
+    assert run("--catalog", tmp_path / "c", "-q", results=tmp_path / "a").returncode == 1
+    done = run("--catalog", tmp_path / "c", "--data", memory_dir / "after", "-q", "metric.au=0", results=tmp_path / "b")
+    assert done.returncode == 0, done.stderr
+
+
 def test_samples_that_cannot_be_read_may_be_skipped(run, shoal, memory_dir, tmp_path):
     folder = memory_dir / "holes"
     write_files(folder, dlio_names(40))
     shoal.good("index", folder, "-q", "-o", tmp_path / "c")
     (folder / dlio_names(40)[7]).unlink()
-    done = run("--data", tmp_path / "c", "--on-error", "skip")
+    done = run("--data", tmp_path / "c", "--keep-going")
     assert done.returncode == 1
     assert b"not every sample was read exactly once: 2 could not be read" in done.stderr
     assert done.stderr.count(b"'%s'" % os.fsencode(dlio_names(40)[7])) == 2, done.stderr  # of each epoch
@@ -272,7 +282,7 @@ def test_a_sample_left_out_before_a_run_was_resumed_is_not_forgotten(run, shoal,
     write_files(folder, dlio_names(40))
     shoal.good("index", folder, "-q", "-o", tmp_path / "c")
     (folder / dlio_names(40)[0]).unlink()
-    args = ["--data", tmp_path / "c", "--on-error", "skip", "-q", "reader.file_shuffle=off", "reader.sample_shuffle=off",
+    args = ["--data", tmp_path / "c", "--keep-going", "-q", "reader.file_shuffle=off", "reader.sample_shuffle=off",
             "train.computation_time=0.05", "train.epochs=1"]
     process = shoal.start("run", workload, "--results", results, *args)
     until(lambda: steps_recorded(results) >= 2)
@@ -293,7 +303,7 @@ def test_samples_that_were_not_read_are_in_no_rate(run, shoal, memory_dir, tmp_p
     shoal.good("index", folder, "-q", "-o", tmp_path / "c")
     for name in dlio_names(40)[10:]:
         (folder / name).unlink()
-    done = run("--data", tmp_path / "c", "--on-error", "skip", "output.metric.exclude_start_steps=0")
+    done = run("--data", tmp_path / "c", "--keep-going", "output.metric.exclude_start_steps=0")
     assert done.returncode == 1
     for phase in phases(tmp_path / "results"):
         assert phase["audit"]["errors"] == 30
@@ -313,19 +323,19 @@ def test_the_memory_is_what_was_taken_while_reading(run, memory_dir, tmp_path):
 
 
 @pytest.mark.parametrize("args, most", [
-    (["--accelerators", 2, "reader.read_threads=5"], 10),
-    (["--accelerators", 3, "--in-flight", 7], 7),
-    (["--accelerators", 4000, "reader.batch_size=1", "dataset.num_files_train=4000", "reader.read_threads=8192"], 8192),
+    (["--accelerators-per-rank", 2, "reader.read_threads=5"], 10),
+    (["--accelerators-per-rank", 3, "--in-flight", 7], 7),
+    (["--accelerators-per-rank", 4000, "reader.batch_size=1", "dataset.num_files_train=4000", "reader.read_threads=8192"], 8192),
 ])
 def test_the_results_say_how_many_were_really_in_flight(run, tmp_path, args, most):
-    assert run("--store", "null", "train.epochs=1", "metric.au=0", *args).returncode == 0
+    assert run("--data", "null", "train.epochs=1", "metric.au=0", *args).returncode == 0
     assert summary(tmp_path / "results")["shoal"]["in_flight_per_rank"] == most
 
 
 def test_threads_that_are_not_given_are_a_share_of_the_machines(shoal, tmp_path):
     path = tmp_path / "w.yaml"
     path.write_text(WORKLOAD.replace("read_threads: 3, ", ""))
-    shoal("run", path, "--results", tmp_path / "results", "--store", "null")
+    shoal("run", path, "--results", tmp_path / "results", "--data", "null")
     cpus = len(os.sched_getaffinity(0))
     assert summary(tmp_path / "results")["shoal"]["in_flight_per_rank"] == max(1, min(cpus, 8))
 
@@ -334,7 +344,7 @@ def test_threads_that_are_not_given_are_a_share_of_the_machines(shoal, tmp_path)
 
 
 def test_a_utilisation_below_the_bar_is_a_failure(run, tmp_path):
-    done = run("--store", "null:size=1T,delay_us=30000", "metric.au=0.9", "-q")
+    done = run("--data", "null:size=1T,delay_us=30000", "metric.au=0.9", "-q")
     assert done.returncode == 1
     said = lines(done.stderr)
     assert len(said) == 1 and b"below the workload's target of 90 %" in said[0]
@@ -361,7 +371,7 @@ def refused(done, *words, status=1):
     (["W"], b"--results"),
     (["W", "--results", "R"], b"--data"),
     (["W", "--results", "R", "--data", "D", "epochs"], b"is not KEY=VALUE"),
-    (["W", "--results", "R", "--data", "D", "--accelerators", "0"], b"--accelerators must be"),
+    (["W", "--results", "R", "--data", "D", "--accelerators-per-rank", "0"], b"--accelerators-per-rank must be"),
     (["W", "--results", "R", "--data", "D", "--engine", "steam"], b"--engine"),
 ])
 def test_wrong_use_is_told(shoal, args, words, tmp_path):
@@ -399,11 +409,11 @@ def test_files_of_a_larger_set_are_refused_unless_its_size_is_said(run, shoal, m
 
 
 def test_without_a_step_that_counts_there_is_no_utilisation(run, tmp_path):
-    done = run("--store", "null", "-q", "output.metric.exclude_start_steps=6", "output.metric.exclude_end_steps=4")
+    done = run("--data", "null", "-q", "output.metric.exclude_start_steps=6", "output.metric.exclude_end_steps=4")
     assert done.returncode == 1
     assert b"AU is unknown: all steps of an epoch are excluded" in done.stderr
     assert b"AU        unknown" in done.stdout
-    assert run("--store", "null", "-q", "output.metric.exclude_start_steps=5", "output.metric.exclude_end_steps=4",
+    assert run("--data", "null", "-q", "output.metric.exclude_start_steps=5", "output.metric.exclude_end_steps=4",
                results=tmp_path / "one").returncode == 0
 
 
@@ -494,7 +504,7 @@ def test_results_that_cannot_be_written_are_shown_and_written_by_resume(run, dat
 
 
 def test_a_disk_that_becomes_full_shows_the_epochs_that_were_finished(run, tmp_path):
-    args = ["--store", "null", "-q", "train.epochs=4", "--accelerators", 4, "reader.batch_size=1", "metric.au=0",
+    args = ["--data", "null", "-q", "train.epochs=4", "--accelerators-per-rank", 4, "reader.batch_size=1", "metric.au=0",
             "train.computation_time=0", "dataset.num_files_train=800"]
     of_an_epoch = 40 * (2 + 4 * 200)  # bytes of the record
     room = 5 * of_an_epoch // 2
@@ -557,8 +567,8 @@ def test_a_run_is_not_resumed_on_other_data(shoal, run, workload, data, memory_d
 def test_a_folder_is_locked_until_all_is_written(shoal, workload, tmp_path):
     results = tmp_path / "results"
     lock = results / ".shoal-run" / "lock"
-    process = shoal.start("run", workload, "--results", results, "-q", "--accelerators", 400, "reader.batch_size=1",
-                          "dataset.num_files_train=4000", "train.epochs=1", "metric.au=0", "--store", "null")
+    process = shoal.start("run", workload, "--results", results, "-q", "--accelerators-per-rank", 400, "reader.batch_size=1",
+                          "dataset.num_files_train=4000", "train.epochs=1", "metric.au=0", "--data", "null")
     until(lambda: (results / "0_output.json").exists())
     while process.poll() is None and not (results / "summary.json").exists():
         try:
@@ -627,7 +637,7 @@ def steps_recorded(results):
     return (path.stat().st_size - 80) // 40 if path.exists() else 0
 
 
-SLOW = ["train.computation_time=0.02", "--store", "null"]
+SLOW = ["train.computation_time=0.02", "--data", "null"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -644,8 +654,8 @@ def test_an_interrupted_run_is_partial_and_can_be_resumed(shoal, run, workload, 
     before = facts["shoal"]["phases"][0]["steps"]
     assert 3 <= before
     refused(run(*SLOW), b"continue it with --resume")
-    for other in (["--in-flight", 9], ["--prefetch", 5], ["--on-error", "skip"], ["--drop-cache"],
-                  ["--engine", "threads"], ["--store", "null:size=1T,delay_us=1"]):
+    for other in (["--in-flight", 9], ["--prefetch", 5], ["--keep-going"], ["--drop-cache"],
+                  ["--engine", "threads"], ["--data", "null:size=1T,delay_us=1"]):
         refused(run(*SLOW, *other, "--resume"), b"other options for reading", b"--in-flight")
     done = run(*SLOW, "--resume", "-q")
     assert done.returncode == 0, done.stderr
@@ -676,7 +686,7 @@ def test_an_interrupted_run_whose_results_cannot_be_written_does_not_say_that_al
 
 
 def test_a_signal_ends_a_run_at_once_though_the_storage_hangs(shoal, workload, tmp_path):
-    process = shoal.start("run", workload, "--results", tmp_path / "results", "--store", "null:size=1T,delay_us=25000000")
+    process = shoal.start("run", workload, "--results", tmp_path / "results", "--data", "null:size=1T,delay_us=25000000")
     until(lambda: (tmp_path / "results" / ".shoal-run" / "steps.0").exists())
     time.sleep(0.3)
     process.send_signal(signal.SIGTERM)
@@ -687,7 +697,7 @@ def test_a_signal_ends_a_run_at_once_though_the_storage_hangs(shoal, workload, t
 
 def test_a_partial_summary_does_not_wait_for_reads(shoal, workload, tmp_path):
     results = tmp_path / "results"
-    process = shoal.start("run", workload, "--results", results, "--store", "null:size=1T,delay_us=4000000",
+    process = shoal.start("run", workload, "--results", results, "--data", "null:size=1T,delay_us=4000000",
                           "--in-flight", 4)
     until(lambda: steps_recorded(results) >= 1)
     process.send_signal(signal.SIGTERM)
@@ -699,9 +709,9 @@ def test_a_partial_summary_does_not_wait_for_reads(shoal, workload, tmp_path):
 
 def test_a_folder_is_of_one_run_at_a_time(shoal, run, workload, tmp_path):
     results = tmp_path / "results"
-    process = shoal.start("run", workload, "--results", results, "train.computation_time=0.2", "--store", "null", "-q")
+    process = shoal.start("run", workload, "--results", results, "train.computation_time=0.2", "--data", "null", "-q")
     until(lambda: steps_recorded(results) >= 2)
-    refused(run("train.computation_time=0.2", "--store", "null", "--resume"), b"another run is writing")
+    refused(run("train.computation_time=0.2", "--data", "null", "--resume"), b"another run is writing")
     process.communicate(timeout=60)
     assert process.returncode == 0
     assert [phase["audit"]["exactly_once"] for phase in phases(results)] == [True, True]
@@ -709,7 +719,7 @@ def test_a_folder_is_of_one_run_at_a_time(shoal, run, workload, tmp_path):
 
 def test_a_last_part_of_one_step_does_not_lower_the_utilisation(shoal, run, workload, tmp_path):
     results = tmp_path / "results"
-    args = ["train.computation_time=0.1", "train.epochs=1", "--store", "null", "-q"]
+    args = ["train.computation_time=0.1", "train.epochs=1", "--data", "null", "-q"]
     process = shoal.start("run", workload, "--results", results, *args)
     until(lambda: steps_recorded(results) >= 9)
     process.kill()
@@ -761,8 +771,14 @@ def on_terminal(shoal, *args, **env):
     return got
 
 
+def test_no_au_is_shown_while_steps_are_excluded(shoal, workload, tmp_path):
+    got = on_terminal(shoal, "run", workload, "--data", "null", "train.computation_time=0.1", "train.epochs=1",
+                      "output.metric.exclude_start_steps=6", "--results", tmp_path / "a")
+    assert b", AU -, " in got and b"AU 0.0 %" not in got
+
+
 def test_a_terminal_shows_a_line_that_is_overwritten(shoal, workload, tmp_path):
-    args = ["run", workload, "--store", "null", "train.computation_time=0.03"]
+    args = ["run", workload, "--data", "null", "train.computation_time=0.03"]
     got = on_terminal(shoal, *args, "--results", tmp_path / "a")
     assert b"\r\033[K" in got and b"epoch 1/2 step " in got and b"ETA 0:00:0" in got
     assert b"\033[1mAU" in got
@@ -771,7 +787,7 @@ def test_a_terminal_shows_a_line_that_is_overwritten(shoal, workload, tmp_path):
 
 
 def test_a_read_that_takes_long_is_told(shoal, workload, tmp_path):
-    process = shoal.start("run", workload, "--results", tmp_path / "results", "--store",
+    process = shoal.start("run", workload, "--results", tmp_path / "results", "--data",
                           "null:size=1T,delay_us=3000000", "--timeout", 1)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 1 and out == b""

@@ -182,8 +182,8 @@ TREES = {"nothing": [], "fewer files than ranks": [b"a/1", b"b/2", b"c"]}
 def test_less_than_there_are_ranks(mpi, names, tmp_path):
     (tmp_path / "tree").mkdir()
     fill(tmp_path / "tree", names, size=7)
-    good(index(mpi, 5, tmp_path / "tree", "-q", "-o", tmp_path / "c"))
-    alone("index", tmp_path / "tree", "-q", "-o", tmp_path / "one")
+    good(index(mpi, 5, tmp_path / "tree", "-q", "--force", "-o", tmp_path / "c"))
+    alone("index", tmp_path / "tree", "-q", "--force", "-o", tmp_path / "one")
     assert listed(tmp_path / "c") == listed(tmp_path / "one")
     assert contents(tmp_path) == ["c", "one", "tree"]
 
@@ -312,6 +312,21 @@ def test_a_directory_that_cannot_be_read_ends_all_ranks_with_its_name(mpi, unrea
     assert job.seconds < 30
 
 
+def test_ranks_together_do_not_replace_a_catalog_by_less_than_half_of_it(mpi, tmp_path):
+    tree, path = tmp_path / "tree", tmp_path / "c"
+    for i in range(30):
+        (tree / str(i)).mkdir(parents=True)
+        (tree / str(i) / "f").touch()
+    good(index(mpi, 3, tree, "-q", "-o", path))
+    before = path.read_bytes()
+    for options, words in (["--include", "x"], "none of the 30 files"), (["--include", "1*/f"], "has 30 names, and only 11 were found"):
+        job = index(mpi, 3, tree, "-q", "-o", path, *options)
+        assert job.code == 1 and len([line for line in job.ours if words in line and "--force" in line]) == 1, job.err
+        assert path.read_bytes() == before and contents(tmp_path) == ["c", "tree"]
+    good(index(mpi, 3, tree, "-q", "-o", path, "--force", "--include", "1*/f"))
+    assert json.loads(alone("info", path, "--json"))["files"] == 11
+
+
 def test_keep_going_leaves_out_what_cannot_be_read(mpi, unreadable):
     tree, out, closed = unreadable
     job = index(mpi, 3, tree, "-o", out / "c", "--keep-going", "--json", **as_nobody())
@@ -319,7 +334,7 @@ def test_keep_going_leaves_out_what_cannot_be_read(mpi, unreadable):
     warned = [line for line in job.ours if "Permission denied" in line]
     assert result["files"] == 198 and result["unreadable"] == 2
     assert len(warned) == 2 and all(any(str(path.relative_to(tree)) in line for line in warned) for path in closed)
-    assert job.code == 0
+    assert job.code == 1, "something was left out"
     assert contents(out) == ["c"]
 
 

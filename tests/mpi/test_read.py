@@ -102,7 +102,7 @@ def test_a_file_that_is_missing_ends_all_with_one_sentence(mpi, broken):
 
 
 def test_a_file_that_is_skipped_is_named_by_its_rank(mpi, broken):
-    job = start(mpi, 3, broken, "--on-error", "skip", "--json").finish()
+    job = start(mpi, 3, broken, "--keep-going", "--json").finish()
     assert job.code != 0
     assert len(job.out) == 1, "the figures of all"
     assert len(job.ours) == 1 and "sample 100: '0100' does not exist" in job.ours[0], job.err
@@ -117,7 +117,7 @@ def test_what_fails_on_all_ranks_is_said_once(mpi, tmp_path):
 def test_other_ranks_stop_reading_when_one_is_told_to(mpi, tmp_path):
     alone("index", "--pattern", "{:07d}", "--count", 500_000, "--size", 1, "--root", tmp_path, "-q", "-o",
           tmp_path / "c")
-    running = start(mpi, 2, tmp_path / "c", "--store", "null:size=1,delay_us=2000", "--in-flight", 4)
+    running = start(mpi, 2, tmp_path / "c", "--data", "null:size=1,delay_us=2000", "--in-flight", 4)
     until(lambda: len(running.ranks()) == 2)
     time.sleep(0.4)
     os.kill(running.ranks()[1], signal.SIGINT)
@@ -130,7 +130,7 @@ def test_other_ranks_stop_reading_when_one_is_told_to(mpi, tmp_path):
 def dead(tmp_path):
     """Options for a job whose reads never end."""
     alone("index", "--pattern", "{:07d}", "--count", 500_000, "--size", 1, "--root", tmp_path, "-q", "-o", tmp_path / "c")
-    return tmp_path / "c", "--store", "null:size=1,delay_us=3600000000", "--in-flight", 4
+    return tmp_path / "c", "--data", "null:size=1,delay_us=3600000000", "--in-flight", 4
 
 
 @pytest.fixture

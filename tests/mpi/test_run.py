@@ -78,7 +78,7 @@ def test_ranks_of_several_accelerators_read_what_single_ones_do(start, place, tm
     digests = []
     for ranks, accelerators in [(4, 1), (2, 2), (1, 4)]:
         results = tmp_path / str(ranks)
-        job = start(ranks, "--data", place / "data", "-q", "--accelerators", accelerators, results=results).finish()
+        job = start(ranks, "--data", place / "data", "-q", "--accelerators-per-rank", accelerators, results=results).finish()
         assert job.code == 0, job.err
         facts = summary(results)
         assert facts["num_accelerators"] == 4
@@ -123,7 +123,7 @@ def recorded(results, rank):
     return (path.stat().st_size - 80) // 40 if path.exists() else 0
 
 
-SLOW = ["train.computation_time=0.1", "--store", "null"]
+SLOW = ["train.computation_time=0.1", "--data", "null"]
 
 
 def test_a_signal_to_one_rank_ends_all_after_the_step_and_is_resumed(start, tmp_path):
@@ -148,7 +148,7 @@ def test_a_signal_to_one_rank_ends_all_after_the_step_and_is_resumed(start, tmp_
 
 def test_all_ranks_of_a_resumed_run_know_the_epochs_before(start, tmp_path):
     results = tmp_path / "results"
-    args = ["train.computation_time=0.05", "train.epochs=3", "metric.au=0.75", "--store", "null", "-q"]
+    args = ["train.computation_time=0.05", "train.epochs=3", "metric.au=0.75", "--data", "null", "-q"]
     running = start(2, *args)
     until(lambda: recorded(results, 0) >= 10 + 2 + 2)  # of the second epoch
     os.kill(running.ranks()[0], signal.SIGTERM)
@@ -190,7 +190,7 @@ def test_a_run_is_resumed_with_as_many_ranks(start, tmp_path):
 
 def test_waiting_ranks_sleep(start, tmp_path):
     """Three ranks that sleep in computing, and wait for each other, use less than a tenth of a core each."""
-    running = start(3, "train.computation_time=0.3", "--store", "null")
+    running = start(3, "train.computation_time=0.3", "--data", "null")
     until(lambda: recorded(tmp_path / "results", 0) >= 1)
     pids = running.ranks()
     since = time.monotonic()

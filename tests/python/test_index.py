@@ -143,11 +143,11 @@ def test_patterns_are_not_for_lists_of_names(tmp_path, what):
 
 
 @pytest.mark.parametrize("patterns, words", [
-    ({"include": "*.png"}, r"none of the 11 files in 'file:.*images' matches include '\*\.png'$"),
+    ({"include": "*.png"}, r"none of the 11 files in 'file:.*images' matches include '\*\.png'; write it all the same with force=True$"),
     ({"include": "*.{jpg,JPEG}"}, r"none of the 11 files .* include '\*\.\{jpg,JPEG\}': \{a,b\} is not a pattern here"),
-    ({"include": ["p%d" % i for i in range(9)]}, r"include 'p0', 'p1', 'p2', 'p3' and others$"),
-    ({"exclude": "*"}, r"9 files and directories are left out by exclude '\*'$"),
-    ({"include": "*.txt", "exclude": "n*"}, r"left out by include '\*\.txt' and exclude 'n\*'$"),
+    ({"include": ["p%d" % i for i in range(9)]}, r"include 'p0', 'p1', 'p2', 'p3' and others; write it all the same with force=True$"),
+    ({"exclude": "*"}, r"9 files and directories are left out by exclude '\*'; write it all the same with force=True$"),
+    ({"include": "*.txt", "exclude": "n*"}, r"left out by include '\*\.txt' and exclude 'n\*'; write it all the same with force=True$"),
 ])
 @pytest.mark.parametrize("resume", [False, True])
 def test_patterns_that_leave_nothing_make_no_catalog(images, tmp_path, patterns, words, resume):
@@ -164,7 +164,7 @@ def test_patterns_that_leave_nothing_make_no_catalog(images, tmp_path, patterns,
 
 def test_an_empty_place_makes_no_catalog(tmp_path):
     (tmp_path / "there").mkdir()
-    with pytest.raises(FileNotFoundError, match="there is no file in '.*there'$"):
+    with pytest.raises(FileNotFoundError, match="there is no file in '.*there'; write it all the same with force=True$"):
         shoal.index(tmp_path / "there", tmp_path / "c.cat")
     (tmp_path / "there" / "link").symlink_to("nowhere")
     with pytest.raises(FileNotFoundError, match="there is no file in '.*there', but 1 symbolic links"):
@@ -174,6 +174,22 @@ def test_an_empty_place_makes_no_catalog(tmp_path):
     assert os.listdir(tmp_path) == ["there"]
     assert len(shoal.index(tmp_path / "there", tmp_path / "c.cat", force=True)) == 0
     assert len(shoal.index([], tmp_path / "c.cat", root="/r", force=True)) == 0
+
+
+def test_a_good_catalog_and_other_files_are_not_replaced_by_accident(tmp_path):
+    path = tmp_path / "c.cat"
+    shoal.index(["a", "b", "c", "d", "e"], path, root="/r")
+    with pytest.raises(shoal.Error, match="has 5 names, and only 2 were found now.*force=True"):
+        shoal.index(["a", "b"], path, root="/r")
+    with pytest.raises(shoal.Error, match="has 5 names"):
+        shoal.index_pattern("{:03d}", 2, path, root="/r")
+    assert len(shoal.Catalog(path)) == 5
+    assert len(shoal.index_pattern("{:03d}", 2, path, root="/r", force=True)) == 2
+    path.write_text("notes")
+    with pytest.raises(shoal.Error, match="is not a catalog"):
+        shoal.index(["a"], path, root="/r")
+    assert path.read_text() == "notes"
+    assert len(shoal.index(["a"], path, root="/r", force=True)) == 1
 
 
 def test_a_list_may_be_separated_by_nul_bytes(tmp_path):

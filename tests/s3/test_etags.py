@@ -263,7 +263,7 @@ def test_an_object_that_changed_is_an_error_by_policy(server, client, dataset, e
     change(server)
     assert client.shoal("read", dataset, "-q", *engine).returncode == 0, "nothing else tells that it changed"
     sentence(read(client, dataset, *engine), WORDS)
-    done = read(client, dataset, "--on-error", "skip", "--json", *engine)
+    done = read(client, dataset, "--keep-going", "--json", *engine)
     result = json.loads(done.stdout)
     assert done.returncode == 1 and (result["samples"], result["errors"]) == (40, 1)
     assert WORDS in done.stderr and done.stderr.count(b"\n") == 1
@@ -293,7 +293,7 @@ def test_ranges_of_an_object_have_its_etag(server, client, dataset, tmp_path):
     change(server)
     sentence(read(client, path), WORDS)
     server.log.clear()
-    done = read(client, path, "--pieces", "--slot", 16, "--on-error", "skip", "--json")
+    done = read(client, path, "--pieces", "--slot", 16, "--keep-going", "--json")
     assert done.returncode == 1 and json.loads(done.stdout)["samples"] == 45
     assert all("If-Match" in r.headers for r in server.log)
 
@@ -337,8 +337,8 @@ def test_a_catalog_without_etags_is_refused(client, dataset, tmp_path):
 
 
 def test_a_store_that_is_no_bucket_is_refused(client, dataset, tmp_path):
-    refused(read(client, dataset, "--store", tmp_path), b"only objects in a bucket have ETags to compare; leave out --if-match")
-    refused(read(client, dataset, "--store", "null", "--object-size", 5), b"only objects in a bucket have ETags to compare; leave out --if-match")
+    refused(read(client, dataset, "--data", tmp_path), b"only objects in a bucket have ETags to compare; leave out --if-match")
+    refused(read(client, dataset, "--data", "null", "--object-size", 5), b"only objects in a bucket have ETags to compare; leave out --if-match")
 
 
 def test_verify_tells_objects_that_changed(server, client, dataset):

@@ -95,7 +95,7 @@ def test_a_workload_that_reads_past_the_page_cache_may_be_run_on_a_bucket(server
 def test_an_object_that_vanished_is_named(server, client, dataset):
     del server.objects[b"bucket", b"data/d/e%20f3"]
     fails(client.shoal("read", dataset, "-q"), "data/d/e%20f3", "does not exist")
-    done = client.shoal("read", dataset, "-q", "--on-error", "skip", "--json")
+    done = client.shoal("read", dataset, "-q", "--keep-going", "--json")
     assert done.returncode == 1 and json.loads(done.stdout)["samples"] == 59
     assert b"d/e%20f3" in done.stderr
 
@@ -107,8 +107,7 @@ def test_each_object_that_vanished_is_named_although_slots_are_used_again(server
     listing = b"".join(b"f%02d\t100\0" % i for i in range(12))
     done = client.shoal("index", "-", "-0", "-q", "--root", "s3://bucket/d", "-o", tmp_path / "y.cat", stdin=listing)
     assert done.returncode == 0
-    done = client.shoal("read", tmp_path / "y.cat", "-q", "--batch", 1, "--in-flight", 1, "--mode", "sequential", "--on-error",
-                        "skip")
+    done = client.shoal("read", tmp_path / "y.cat", "-q", "--batch", 1, "--in-flight", 1, "--mode", "sequential", "--keep-going")
     assert done.returncode == 1
     assert re.findall(rb"d/f\d\d", done.stderr) == [b"d/f01", b"d/f04", b"d/f07", b"d/f10"], done.stderr
 
@@ -134,7 +133,7 @@ def test_refusals_have_the_server_s_words(server, client, dataset):
 
 def test_refusals_too_long_for_a_line_of_many_end_in_dots(server, client, dataset):
     server.fault(error(403, "AccountProblem", "pay your bills, " * 20), 10**6)
-    said = client.shoal("read", dataset, "-q", "--on-error", "skip").stderr.decode().splitlines()
+    said = client.shoal("read", dataset, "-q", "--keep-going").stderr.decode().splitlines()
     assert len(said) == 10 and all(line.startswith("shoal read: sample ") for line in said)
     assert sum(line.endswith("...") for line in said) > 0, said
 
@@ -178,4 +177,4 @@ def test_options_count_more_than_the_environment(server, client, dataset, tmp_pa
 def test_the_bucket_may_be_another_than_the_catalog_s(server, client, dataset):
     server.buckets.add(b"other")
     server.objects = {(b"other", key): body for (_, key), body in server.objects.items()}
-    assert read(client, dataset, "--store", "s3://other/data/")["audit"]["exactly_once"]
+    assert read(client, dataset, "--data", "s3://other/data/")["audit"]["exactly_once"]

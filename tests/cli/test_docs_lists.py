@@ -1,4 +1,4 @@
-"""The commands of docs/commands.md work when pasted, in its order."""
+"""The commands of docs/lists.md work when pasted, in its order."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from conftest import ROOT, binary
 
 
 def test_the_commands_of_the_page_work_as_pasted(tmp_path):
-    blocks = re.findall(r"^```sh\n(.*?)^```$", (ROOT / "docs" / "commands.md").read_text(), re.M | re.S)
+    blocks = re.findall(r"^```sh\n(.*?)^```$", (ROOT / "docs" / "lists.md").read_text(), re.M | re.S)
     assert len(blocks) >= 6
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "shoal").symlink_to(binary())

@@ -1,0 +1,101 @@
+"""What a command shows of its progress: on a terminal, in a log and for a tool; what remains of a command that was
+interrupted; and that a reader which leaves ends a command quietly."""
+
+import json
+import os
+import pty
+import signal
+import struct
+import subprocess
+import fcntl
+import termios
+
+import pytest
+
+from conftest import lines
+
+
+@pytest.fixture
+def catalog(shoal, tmp_path):
+    """Of 4,000 names, to be read from the null store."""
+    return shoal.pattern("f{:05d}", 4000, "--size", 1000)
+
+
+SLOW = ["--data", "null:size=1000,delay_us=20000", "--in-flight", 20, "--batch", 20]  # four seconds
+
+
+def on_terminal(arguments, columns=80, **env):
+    """What the command shows on a terminal of that width, as standard error."""
+    here, there = pty.openpty()
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=there, env={**os.environ, "TERM": "xterm", **env})
+    os.close(there)
+    seen = b""
+    while True:
+        try:
+            part = os.read(here, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        seen += part
+    os.close(here)
+    assert process.wait() == 0
+    return seen
+
+
+@pytest.mark.parametrize("columns", [60, 120])
+def test_read_shows_how_far_it_is_on_a_terminal(shoal, catalog, columns):
+    shown = on_terminal(shoal.arguments(["read", catalog, *SLOW]), columns).split(b"\r\033[K")
+    assert len(shown) >= 4 and shown[0] == b"" and shown[-1] == b""
+    assert all(len(line) < columns for line in shown)
+    assert b"ETA 0:00:0" in shown[-2] and b" %" in shown[-2]
+    assert (b"####" in shown[-2]) == (columns == 120)
+    if columns == 120:
+        assert b" of 4000 samples, " in shown[-2] and b"MB/s" in shown[-2]
+
+
+@pytest.mark.parametrize("options, env", [(["-q"], {}), (["--progress=none"], {})])
+def test_a_quiet_command_shows_nothing(shoal, catalog, options, env):
+    assert on_terminal(shoal.arguments(["read", catalog, *SLOW, *options]), **env) == b""
+
+
+def test_a_dumb_terminal_gets_no_control_characters(shoal, catalog):
+    assert b"\033" not in on_terminal(shoal.arguments(["read", catalog, *SLOW]), TERM="dumb")
+
+
+def test_a_tool_gets_a_document_a_line(shoal, catalog):
+    result = shoal("read", catalog, *SLOW, "--progress", "json", "--json")
+    shown = [json.loads(line) for line in lines(result.stderr)]
+    assert result.returncode == 0 and len(shown) >= 2
+    assert [d["done"] for d in shown] == sorted(d["done"] for d in shown)
+    assert all(d["progress"] == "read" and d["total"] == 4000 and d["eta_seconds"] >= 0 and d["bytes"] > 0 for d in shown)
+    assert json.loads(result.stdout)["interrupted"] is False
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_read_that_is_interrupted_reports_what_it_read(shoal, catalog, as_json):
+    options = ["--progress", "json"] + (["--json"] if as_json else [])
+    process = shoal.start("read", catalog, *SLOW, *options)
+    assert b'"progress"' in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    assert lines(err)[-1] == b"shoal read: interrupted: these figures are of the part that was read"
+    if as_json:
+        facts = json.loads(out)
+        assert facts["interrupted"] and 0 < facts["samples"] < 4000 and facts["audit"]["exactly_once"]
+    else:
+        assert b"of 4000 samples, each exactly once" in out
+
+
+def test_a_reader_that_leaves_ends_verify_quietly(shoal, tmp_path):
+    """As it ends ls and order: by SIGPIPE."""
+    (tmp_path / "d").mkdir()
+    catalog = shoal.pattern("f{:07d}", 300_000, "--root", tmp_path / "d")
+    process = shoal.start("verify", "--storage", "--progress=none", catalog)
+    assert process.stdout.readline() == b"missing\tf0000000\n"
+    process.stdout.close()
+    process.wait(timeout=60)
+    assert process.returncode == -signal.SIGPIPE
+    assert process.stderr.read() == b""
