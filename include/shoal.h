@@ -386,6 +386,30 @@ SHOAL_CHECKED int shoal_index_list(int fd, char separator, bool names_only,
 				   const struct shoal_index_options *options,
 				   struct shoal_index_result *ret_result, struct shoal_err *err);
 
+/* Lists that other tools write, in any order; plain, or compressed by gzip. */
+enum shoal_import {
+	SHOAL_IMPORT_FIND, /* find -printf '%s %p\n': a size, a blank, a path */
+	SHOAL_IMPORT_GPFS, /* mmapplypolicy: three numbers, the size if SHOW has it, " -- ", a path
+			    */
+	SHOAL_IMPORT_INVENTORY, /* S3 Inventory, as comma-separated values */
+};
+
+struct shoal_import_options {
+	enum shoal_import format;
+	bool null; /* lines end with NUL bytes */
+	/*
+	 * Of an inventory, as "fileSchema" in its manifest.json has them; NULL: "Bucket, Key,
+	 * Size". Of Bucket, Key, Size, ETag, IsLatest and IsDeleteMarker use is made: old versions
+	 * and deleted objects are left out, and counted in nr_filtered.
+	 */
+	const char *columns;
+};
+
+/* As shoal_index_list(), of a list that another tool wrote. */
+SHOAL_CHECKED int shoal_index_import(int fd, const struct shoal_import_options *import,
+				     const struct shoal_index_options *options,
+				     struct shoal_index_result *ret_result, struct shoal_err *err);
+
 struct shoal_tree_options {
 	bool no_sizes;   /* do not ask for sizes: many times faster */
 	bool follow;     /* symbolic links are what they lead to; else they are left out */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import math
 import os
 import shutil
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _shoal
-from ._errors import BadValueError
-from ._store import S3Config, as_tuple
+from ._errors import BadValueError, DamagedError, Error
+from ._store import S3Config, as_tuple, parse_uri
 from .catalog import _FIRST, _KINDS, SIZE_UNKNOWN, Catalog, Difference, Path, StorageCheck
 from .indexing import Patterns, _patterns, _shard, _with_endpoint, check_threads, index
 from .order import _number
@@ -171,7 +172,7 @@ def merge(catalogs: Iterable[Catalog], output: Path, *, root: Optional[Path] = N
 
     They have the same root, or root= replaces it. A name in several catalogs is an error; with repeated="last" the last
     one's entry is taken. Sizes, samples per file and ETags are kept. Names that come in order, as those of shards
-    do, are copied without decoding them.
+    do, are copied without decoding them. force: also replace a file that is not a catalog, and write a catalog without files.
     """
     if repeated not in ("last", "fail"):
         raise BadValueError(22, "repeated is 'last' or 'fail', not %.100r" % (repeated,))
@@ -198,6 +199,7 @@ def filter(catalog: Catalog, output: Path, *, include: Optional[Patterns] = None
     """Make a catalog of some files of another one; sizes, samples per file and ETags are kept.
 
     All conditions must hold. names, not_names: a Catalog, or an iterable of names, of which the files are taken or left out.
+    If nothing is left, or output is a file that is not a catalog, it is an error, and output stays as it was, without force.
     """
     if names is not None and not_names is not None:
         raise BadValueError(22, "give names or not_names, not both")
@@ -210,7 +212,7 @@ def filter(catalog: Catalog, output: Path, *, include: Optional[Patterns] = None
 
 
 def split(catalog: Catalog, parts: Mapping[str, float], outputs: Union[Path, Mapping[str, Path]], *, seed: int = 0,
-          s3: Optional[S3Config] = None) -> Dict[str, Catalog]:
+          force: bool = False, s3: Optional[S3Config] = None) -> Dict[str, Catalog]:
     """Split a catalog into parts by share, such as {"train": 0.9, "valid": 0.1}: a Catalog for each.
 
     Where a file goes depends on its name and the seed alone, so that it stays in its part when the dataset grows or
@@ -225,8 +227,20 @@ def split(catalog: Catalog, parts: Mapping[str, float], outputs: Union[Path, Map
     for part, share in zip(parts, shares):
         path = outputs[part] if isinstance(outputs, Mapping) else os.path.join(os.fsdecode(outputs), part + ".cat")
         begin, end = end, 1.0 if end + share > 1 - 1e-9 else end + share  # nothing is lost to rounding: as the command
-        made[part] = _write(catalog, _select(share=(begin, end), seed=seed), path, True, s3)
+        if not force:
+            _check_output(path)
+        made[part] = _write(catalog, _select(share=(begin, end), seed=seed), path, True, s3)  # a part may be empty
     return made
+
+
+def _check_output(path: Path) -> None:
+    """A file that is not a catalog is not replaced."""
+    if not parse_uri(path).objects and os.path.isfile(path) and os.path.getsize(path) > 0:
+        try:
+            Catalog(path).close()
+        except DamagedError:
+            raise Error(errno.EEXIST, "%s exists and is not a catalog: use another name, or force=True"
+                        % os.fsdecode(path)) from None
 
 
 def diff(old: Catalog, new: Catalog, differs: Optional[Callable[[Difference], Any]] = None) -> StorageCheck:

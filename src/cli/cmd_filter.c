@@ -63,7 +63,7 @@ static int cmd_filter_write(const struct cmd_filter_arguments *a, const struct s
 					 .config = &a->where.config,
 					 .refuse_empty = !a->output.force,
 					 .stop = &cli_stop,
-					 .progress = a->output.quiet ? NULL : cli_output_progress,
+					 .progress = cli_output_progress,
 					 .self = &progress };
 	struct shoal_list_totals totals;
 	struct shoal_err err = { "" };
@@ -72,7 +72,7 @@ static int cmd_filter_write(const struct cmd_filter_arguments *a, const struct s
 
 	if (shoal_list_catalog(cat, select, &list, &err) < 0)
 		return cli_fail("filter", "'%s': %s", path, cli_words("filter", &err));
-	cli_progress_start(&progress);
+	cli_progress_start(&progress, "filter", &a->output.talk, true);
 	rc = shoal_list_write(list, &o, &totals, &err);
 	cli_progress_clear(&progress);
 	shoal_list_close(list);
@@ -139,7 +139,8 @@ const struct cli_command cmd_filter = {
 		 "samples per file and ETags are kept.",
 	.sections = { { .options = options },
 		      CLI_SELECT_SECTION(AT(select)),
-		      CLI_S3_SECTION(AT(where.config)) },
+		      CLI_S3_SECTION(AT(where.config)),
+		      CLI_TALK_SECTION(AT(output.talk)) },
 	.min = 1,
 	.max = 1,
 	.give = "give one catalog",

@@ -93,6 +93,9 @@ static int open_list(const char *path, const char *output)
 static int run_alone(const struct index_arguments *a, struct shoal_index_result *result,
 		     struct shoal_err *err)
 {
+	static const enum shoal_import imports[] = { [FORMAT_FIND] = SHOAL_IMPORT_FIND,
+						     [FORMAT_GPFS] = SHOAL_IMPORT_GPFS,
+						     [FORMAT_INVENTORY] = SHOAL_IMPORT_INVENTORY };
 	int fd, rc;
 
 	if (a->kind == INDEX_PATTERN)
@@ -100,7 +103,16 @@ static int run_alone(const struct index_arguments *a, struct shoal_index_result 
 	fd = open_list(a->source, a->options.output);
 	if (fd < 0)
 		return -ENODATA; /* said already */
-	rc = shoal_index_list(fd, a->null ? '\0' : '\n', a->names_only, &a->options, result, err);
+	if (a->format == FORMAT_LINES)
+		rc = shoal_index_list(fd, a->null ? '\0' : '\n', a->names_only, &a->options, result,
+				      err);
+	else
+		rc = shoal_index_import(
+			fd,
+			&(struct shoal_import_options){ .format = imports[a->format],
+							.null = a->null,
+							.columns = a->columns },
+			&a->options, result, err);
 	if (fd != STDIN_FILENO)
 		close(fd);
 	return rc;

@@ -26,14 +26,14 @@ static int cmd_merge_write(const struct cmd_merge_arguments *a,
 					 .root = a->root,
 					 .refuse_empty = !a->output.force,
 					 .stop = &cli_stop,
-					 .progress = a->output.quiet ? NULL : cli_output_progress,
+					 .progress = cli_output_progress,
 					 .self = &progress };
 	struct shoal_list_totals totals;
 	struct shoal_err err = { "" };
 	int rc;
 
 	cli_catch_signals();
-	cli_progress_start(&progress);
+	cli_progress_start(&progress, "merge", &a->output.talk, true);
 	rc = shoal_catalog_merge(cats, nr, repeated, &o, &totals, &err);
 	cli_progress_clear(&progress);
 	if (rc < 0)
@@ -85,7 +85,9 @@ const struct cli_command cmd_merge = {
 		"Join catalogs, such as those of 'shoal index --shard', to one. Sizes, samples per "
 		"file and ETags are kept. Catalogs whose names follow one another are copied "
 		"without decoding them; others are merged, in bounded memory.",
-	.sections = { { .options = options }, CLI_S3_SECTION(AT(where.config)) },
+	.sections = { { .options = options },
+		      CLI_S3_SECTION(AT(where.config)),
+		      CLI_TALK_SECTION(AT(output.talk)) },
 	.min = 1,
 	.give = "give the catalogs to join",
 	.size = sizeof(struct cmd_merge_arguments),

@@ -149,6 +149,10 @@ static int check(const struct index_arguments *a, int nr_sources)
 		return cli_usage(
 			"index",
 			"give one directory or LIST (- is standard input), or a --pattern");
+	if (a->columns && a->format != FORMAT_INVENTORY)
+		return cli_usage("index", "--columns is for --format inventory");
+	if (a->names_only && a->format != FORMAT_LINES)
+		return cli_usage("index", "--names-only is for --format lines");
 	if (a->pattern.format && !a->count_given)
 		return cli_usage("index", "say how many names the pattern generates: --count N");
 	if (check_root(a) != CLI_OK)
@@ -264,9 +268,20 @@ static const struct cli_option bucket_options[] = {
 	CLI_END,
 };
 
+static const char *const format_words[] = { "lines", "find", "gpfs", "inventory", NULL };
+
 static const struct cli_option list_options[] = {
 	CLI_FLAG('0', "null", AT(null), "names end in NUL bytes, not line ends"),
 	CLI_FLAG(0, "names-only", AT(names_only), "a tab is part of the name"),
+	CLI_WORD(
+		"format", "FORMAT", AT(format), format_words,
+		"lines: names, as above (default; lfs find prints them); find: 'SIZE PATH', as find "
+		"-printf '%s %p\\n' prints; gpfs: a list of mmapplypolicy, with the size if SHOW has "
+		"it; inventory: S3 Inventory as CSV. All but lines may be compressed by gzip"),
+	CLI_TEXT(
+		0, "columns", "NAMES", AT(columns),
+		"of an inventory: its columns, as fileSchema in its manifest.json has them (default "
+		"'Bucket, Key, Size')"),
 	CLI_END,
 };
 

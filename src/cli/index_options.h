@@ -24,6 +24,8 @@ struct index_arguments {
 	struct shoal_tree_options tree;
 	struct shoal_pattern pattern;
 	bool null, names_only; /* of a list */
+	enum { FORMAT_LINES, FORMAT_FIND, FORMAT_GPFS, FORMAT_INVENTORY } format;
+	const char *columns;
 	bool json, force, count_given;
 	const char *include[INDEX_PATTERNS], *exclude[INDEX_PATTERNS];
 	/* The last option given of those for one kind only, for messages. */

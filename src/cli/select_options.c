@@ -257,8 +257,7 @@ int cli_output_check(const char *command, const char *path, bool force)
 
 void cli_output_progress(void *progress, uint64_t nr_names)
 {
-	cli_progress_show(progress, &(struct shoal_index_progress){
-					    .sealing = true, .nr_names = nr_names, .where = "" });
+	cli_progress_show(progress, &(struct cli_step){ .what = "names", .done = nr_names });
 }
 
 void cli_output_report(const struct cli_output *o, const char *path,
@@ -277,7 +276,7 @@ void cli_output_report(const struct cli_output *o, const char *path,
 		else
 			json_u64(&j, "bytes", t->nr_bytes);
 		json_close_object(&j);
-	} else if (!o->quiet) {
+	} else if (!o->talk.quiet) {
 		printf("%s: %" PRIu64 " file%s\n", path, t->nr_files, plural(t->nr_files));
 	}
 }

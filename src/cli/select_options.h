@@ -4,6 +4,7 @@
 #define SHOAL_CLI_SELECT_OPTIONS_H
 
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "shoal.h"
 
 #define SELECT_PATTERNS 64
@@ -59,7 +60,8 @@ int cli_put_list(const char *command, const char *what, struct shoal_list *list,
 
 struct cli_output {
 	const char *path;
-	bool force, quiet, json;
+	bool force, json;
+	struct cli_talk talk;
 };
 
 #define CLI_OUTPUT_OPTIONS(base)                                                    \
@@ -69,8 +71,7 @@ struct cli_output {
 #define CLI_OUTPUT_COMMON(base)                                                           \
 	CLI_FLAG(0, "force", (base) + offsetof(struct cli_output, force),                 \
 		 "write a catalog without files, and replace a file that is no catalog"), \
-		CLI_JSON((base) + offsetof(struct cli_output, json)),                     \
-		CLI_QUIET((base) + offsetof(struct cli_output, quiet))
+		CLI_JSON((base) + offsetof(struct cli_output, json))
 
 /* Whether a catalog may be written to @path: CLI_OK, or the exit status after a message. */
 int cli_output_check(const char *command, const char *path, bool force) MUST_USE;

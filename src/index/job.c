@@ -138,7 +138,7 @@ int index_job_open(struct index_job *j, bool sizes, bool samples, struct shoal_e
 		.samples_per_file = samples ? 0 : index_job_samples(j),
 		.tmp_dir = j->options->tmp_dir,
 		.listing = j->tree ? "" : NULL, /* known when it is sealed */
-		.etags = j->tree && j->tree->etags,
+		.etags = j->tree ? j->tree->etags : j->etags,
 	};
 	int rc = divide_memory(j, err);
 

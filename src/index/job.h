@@ -49,6 +49,7 @@ struct index_job {
 	struct sorter *sorter;
 	pthread_mutex_t sample_lock;  /* of the sample */
 	struct index_sample sample;   /* if there are several ranks */
+	bool etags;                   /* of a list, whose entries have them */
 	bool in_order;                /* some entries may go into the catalog without sorting */
 	size_t next_memory;           /* memory for entries that wait for that */
 	struct shoal_writer *writer;  /* NULL: another rank's */

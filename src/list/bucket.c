@@ -68,7 +68,8 @@ struct list_of_bucket {
 	struct etag etag;             /* of the entry */
 	pthread_mutex_t warn_lock;
 	pthread_mutex_t lock; /* guards all below */
-	pthread_cond_t work;  /* for threads: there may be something to list, or room, or it ends */
+	pthread_cond_t work;  /* for idle threads: there is something to list, or it ends */
+	pthread_cond_t room; /* for the thread of the first interval: the consumer has taken some */
 	pthread_cond_t found; /* for the consumer */
 	struct bucket_interval *first;
 	bool has_end;
@@ -210,7 +211,7 @@ static struct bucket_chunk *chunk_new(const struct store_entry *entries, size_t 
 static void bucket_wait_for_room(struct list_of_bucket *b, const struct bucket_interval *v)
 {
 	while (v == b->first && !interval_has_room(b, v) && !b->closing)
-		pthread_cond_wait(&b->work, &b->lock);
+		pthread_cond_wait(&b->room, &b->lock);
 }
 
 static int bucket_found(struct store_sink *sink, const struct store_entry *entries, size_t nr,
@@ -314,7 +315,8 @@ static void bucket_list_interval(struct bucket_listing *l, uint8_t *unit)
 		b->rc = rc;
 		b->err = err;
 	}
-	pthread_cond_broadcast(&b->work);
+	if (b->rc < 0 || bucket_is_done(b))
+		pthread_cond_broadcast(&b->work); /* idle threads end */
 	pthread_cond_signal(&b->found);
 }
 
@@ -386,6 +388,16 @@ static int bucket_wait(struct list_of_bucket *b, struct shoal_err *err)
 	return rc;
 }
 
+/* The first interval may have been left before, and may be continued now. One thread is woken: all
+ * of them for each chunk would take more time than listing. */
+static void bucket_wake_for_first(struct list_of_bucket *b)
+{
+	const struct bucket_interval *v = b->first;
+
+	if (v && v->state == INTERVAL_PENDING && interval_has_room(b, v))
+		pthread_cond_signal(&b->work);
+}
+
 /* The next chunk in order: 1, 0 at the end, or an error. Under the lock. */
 static int bucket_next_chunk(struct list_of_bucket *b, struct shoal_err *err)
 {
@@ -399,7 +411,8 @@ static int bucket_next_chunk(struct list_of_bucket *b, struct shoal_err *err)
 			if (!v->first)
 				v->last = &v->first;
 			v->nr -= b->current->nr;
-			pthread_cond_broadcast(&b->work); /* there is room */
+			pthread_cond_signal(&b->room);
+			bucket_wake_for_first(b);
 			return 1;
 		}
 		if (b->rc < 0)
@@ -407,7 +420,7 @@ static int bucket_next_chunk(struct list_of_bucket *b, struct shoal_err *err)
 		if (v->state == INTERVAL_DONE) {
 			b->first = v->next;
 			interval_free(v);
-			pthread_cond_broadcast(&b->work); /* another is the first */
+			bucket_wake_for_first(b);
 			continue;
 		}
 		rc = bucket_wait(b, err);
@@ -464,6 +477,7 @@ static void bucket_close(struct shoal_list *list)
 	pthread_mutex_lock(&b->lock);
 	__atomic_store_n(&b->closing, 1, __ATOMIC_RELAXED);
 	pthread_cond_broadcast(&b->work);
+	pthread_cond_broadcast(&b->room);
 	pthread_mutex_unlock(&b->lock);
 	for (unsigned i = 0; i < b->nr_threads; i++)
 		pthread_join(b->thread[i], NULL);
@@ -476,6 +490,7 @@ static void bucket_close(struct shoal_list *list)
 	free(b->current);
 	store_close(b->store);
 	pthread_cond_destroy(&b->work);
+	pthread_cond_destroy(&b->room);
 	pthread_cond_destroy(&b->found);
 	pthread_mutex_destroy(&b->lock);
 	pthread_mutex_destroy(&b->warn_lock);
@@ -558,6 +573,7 @@ int list_bucket_open(struct store *store, const struct shoal_list_options *optio
 	pthread_mutex_init(&b->lock, NULL);
 	pthread_mutex_init(&b->warn_lock, NULL);
 	pthread_cond_init(&b->work, NULL);
+	pthread_cond_init(&b->room, NULL);
 	pthread_cond_init(&b->found, NULL);
 	b->base.stop = options->stop;
 	b->base.info = (struct shoal_list_info){ .sizes = !options->no_sizes,

@@ -4,6 +4,7 @@
 
 #include "base/name.h"
 #include "catalog/writer.h"
+#include "index/replace.h"
 #include "index/stage.h"
 #include "list/list.h"
 
@@ -29,6 +30,18 @@ static int write_report(const struct shoal_write_options *o, uint64_t nr, struct
 	if (o->progress)
 		o->progress(o->self, nr);
 	return 0;
+}
+
+/* Open a writer, unless that would replace what is not a catalog. */
+static int write_open(const struct shoal_list_info *info, const struct shoal_write_options *o,
+		      struct shoal_writer **ret_writer, struct shoal_err *err)
+{
+	struct shoal_writer_options wo = writer_options(info, o);
+	struct shoal_index_options careful = { .output = o->output, .careful = o->refuse_empty };
+	uint64_t least;
+	int rc = index_replace_check(&careful, /* may_be_empty= */ true, &least, err);
+
+	return rc < 0 ? rc : shoal_writer_open(o->output, &wo, ret_writer, err);
 }
 
 /* Add all entries; of the digest the writer takes care. */
@@ -75,9 +88,8 @@ static int write_seal(struct shoal_writer *writer, const struct shoal_write_opti
 static int write_list(struct shoal_list *list, const struct shoal_write_options *o,
 		      struct shoal_list_totals *t, struct shoal_err *err)
 {
-	struct shoal_writer_options wo = writer_options(&list->info, o);
 	struct shoal_writer *writer;
-	int rc = shoal_writer_open(o->output, &wo, &writer, err);
+	int rc = write_open(&list->info, o, &writer, err);
 
 	if (rc < 0)
 		return rc;
@@ -214,10 +226,9 @@ static int join_is_in_order(const struct catalog_join *j, struct shoal_err *err)
 static int join_append(const struct catalog_join *j, const struct shoal_write_options *o,
 		       struct shoal_list_totals *t, struct shoal_err *err)
 {
-	struct shoal_writer_options wo = writer_options(&j->info, o);
 	struct shoal_catalog_info info;
 	struct shoal_writer *writer;
-	int rc = shoal_writer_open(o->output, &wo, &writer, err);
+	int rc = write_open(&j->info, o, &writer, err);
 
 	if (rc < 0)
 		return rc;

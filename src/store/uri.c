@@ -127,3 +127,14 @@ int store_uri_any_size(const char *text, char *buf, size_t cap)
 		return -ENAMETOOLONG;
 	return 1;
 }
+
+size_t store_bucket_uri(const char *name, size_t len, char *to)
+{
+	static const char scheme[] = "s3://";
+	size_t at = sizeof(scheme) - 1;
+
+	memcpy(to, scheme, at);
+	memcpy(to + at, name, len);
+	to[at + len] = '/';
+	return at + len + 1;
+}

@@ -42,6 +42,10 @@ struct store_traits store_uri_traits(const char *text);
 /* The path in a file URI, or a path itself; NULL for everything else. Lent by @text. */
 const char *store_local_path(const char *text);
 
+/* Write the URI of the bucket @name, of @len bytes, with a slash at its end and without a NUL to
+ * @to. Returns its length, at most @len + 8. */
+size_t store_bucket_uri(const char *name, size_t len, char *to);
+
 /* The prefix that makes an absolute path a URI. */
 #define STORE_FILE_URI "file://"
 

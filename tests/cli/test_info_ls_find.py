@@ -245,7 +245,8 @@ def test_ls_prints_an_object_for_each_name(shoal):
     names = [b"a", b"b\xff", b"new\nline"]
     path = shoal.index(names, sizes=[5, 0, 7])
     facts = [json.loads(line) for line in lines(shoal.good("ls", path, "--json"))]
-    assert facts == [{"id": 0, "name": "a", "size": 5}, {"id": 1, "name": "b\ufffd", "size": 0},
-                     {"id": 2, "name": "new\nline", "size": 7}]
+    assert facts == [{"id": 0, "name": "a", "size": 5, "samples": 1},
+                     {"id": 1, "name": "b\ufffd", "name_hex": "62ff", "size": 0, "samples": 1},
+                     {"id": 2, "name": "new\nline", "size": 7, "samples": 1}]
     assert json.loads(shoal.good("ls", shoal.index([b"x"]), "--json", "--etags")) == {
-        "id": 0, "name": "x", "size": None, "etag": None}
+        "id": 0, "name": "x", "size": None, "samples": 1}

@@ -195,6 +195,12 @@ def test_catalogs_are_merged_filtered_and_split(tree, tmp_path):
     assert set(again["train"]) == set(parts["train"]) - set(few)
     with pytest.raises(shoal.NotFoundError):
         shoal.filter(whole, tmp_path / "none.cat", include="*.nothing")
+    (tmp_path / "notes").write_text("precious")
+    with pytest.raises(shoal.Error, match="not a catalog"):
+        shoal.filter(whole, tmp_path / "notes", limit=3)
+    with pytest.raises(OSError, match="not a catalog"):
+        shoal.split(whole, {"a": 0.5}, {"a": tmp_path / "notes"})
+    assert (tmp_path / "notes").read_text() == "precious"
     with pytest.raises(shoal.BadValueError, match="shares"):
         shoal.split(whole, {"a": 0.9, "b": 0.2}, tmp_path)
 

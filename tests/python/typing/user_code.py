@@ -100,6 +100,16 @@ def columns(path: str) -> None:
     print(shoal.KeptOrder(path, "keep", seed=3)[0])
 
 
+def lists(whole: shoal.Catalog) -> None:
+    listing: shoal.Listing = shoal.list("/data", start_after="a", limit=5, shard=(0, 2), sizes=True)
+    print([entry for entry in listing], shoal.count("/data", include="*.jpg"))
+    some: shoal.Catalog = shoal.filter(whole, "some.cat", regex="jpg$", names=["a", "b"])
+    parts: Dict[str, shoal.Catalog] = shoal.split(whole, {"train": 0.9}, pathlib.Path("splits"), seed=1)
+    print(shoal.merge([some, *parts.values()], "all.cat", repeated="last"), shoal.diff(whole, some).good)
+    figures: shoal.Stat = shoal.stat(whole, depth=2)
+    print(figures.folders[0].name, shoal.from_uris(["s3://b/a"]).root)
+
+
 def gather(records: List[Dict[str, float]]) -> None:
     everywhere: List[Any] = shoal.torch.gather_objects(records, budget="16MB")
     on_one: Optional[List[Any]] = shoal.torch.gather_objects(records, to=0)
