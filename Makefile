@@ -116,7 +116,7 @@ wheel:
 	@tools/install-deps build wheel
 	@tools/make-wheel $(BUILD)/wheel $(DIST)
 
-# The command with its libraries inside, to be unpacked anywhere.
+# The command of the wheel, to be unpacked anywhere.
 tarball:
 	@tools/install-deps build wheel
 	@tools/make-tarball $(BUILD)/wheel $(DIST)
