@@ -207,6 +207,7 @@ static int cmd_run_check_use(struct cmd_run_state *c, struct shoal_err *err)
 /* Collective: rank 0 warns if MLPerf's rules require more data or another cluster. */
 static int note_size(struct cmd_run_state *c, struct shoal_err *err)
 {
+	const char *place = c->a.load.store ? c->a.load.store : c->data.root;
 	struct datasize_cluster cluster;
 	char words[300];
 	int rc;
@@ -217,7 +218,7 @@ static int note_size(struct cmd_run_state *c, struct shoal_err *err)
 	cluster.nr_accelerators = (uint64_t)c->place->size * c->a.accelerators;
 	if (rc == 0 && datasize_too_small(c->workload, &cluster, words, sizeof(words)))
 		show_words(c, words);
-	if (c->place->rank == 0 && run_folder_shares_device(c->a.results, c->data.root))
+	if (c->place->rank == 0 && run_folder_shares_device(c->a.results, place))
 		show_words(c, "data and results are on one file system: MLPerf's rule 3.4.2 asks "
 			      "for two");
 	if (rc == 0)

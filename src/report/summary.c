@@ -110,13 +110,15 @@ static void summary_put_audit(struct json *j, const struct run_result_phase *p, 
 		json_null(j, "exactly_once");
 	else
 		json_bool(j, "exactly_once", p->proof == RUN_PROVEN);
-	json_format(j, "order_digest", "%016" PRIx64 "%016" PRIx64, p->order_digest[0],
-		    p->order_digest[1]);
-	json_u64(j, "samples", p->samples);
+	json_u64(j, "covers_from_step", p->audit.from_step);
+	json_bool(j, "covers_whole_epoch", p->audit.from_step == 0 && p->steps == p->steps_due);
+	json_format(j, "order_digest", "%016" PRIx64 "%016" PRIx64, p->audit.got[2],
+		    p->audit.got[3]);
+	json_u64(j, "samples", p->audit.samples);
 	json_u64(j, "samples_left_over", p->left_over);
 	json_u64(j, "errors", p->errors);
-	json_u64(j, "bytes_asked", p->bytes_asked);
-	json_u64(j, "bytes_delivered", p->bytes_delivered);
+	json_u64(j, "bytes_asked", p->audit.bytes_asked);
+	json_u64(j, "bytes_delivered", p->audit.bytes_delivered);
 	if (p->device_told)
 		json_u64(j, "bytes_from_device", p->bytes_device);
 	else

@@ -48,7 +48,7 @@ static const char *colour(const struct table *t, const char *escape)
 static const char *proof_words(const struct run_result_phase *p)
 {
 	if (p->proof == RUN_PROVEN)
-		return p->steps_before ? "once (rest)" : "once";
+		return p->audit.from_step ? "once (rest)" : "once";
 	return p->proof == RUN_WRONG ? "NOT ONCE" : "-";
 }
 

@@ -36,9 +36,18 @@ struct run_result_phase {
 	double cached_share; /* of the bytes delivered; NAN: unknown. See load_cached_share() */
 	uint64_t nr_dropped,
 		nr_kept; /* files dropped from the page cache, and not completely dropped */
-	/* enum run_proof; also wrong if samples of an earlier block could not be read. */
+	/* enum run_proof of the audit; also wrong if any sample of the epoch could not be read. */
 	uint64_t proof;
-	uint64_t order_digest[2];
+	/*
+	 * The sums of load/audit.h over all ranks, from this step of the phase on: from 0 if an
+	 * interrupted run has kept those of its part.
+	 */
+	struct run_audit {
+		uint64_t from_step;
+		uint64_t samples, bytes_asked, bytes_delivered;
+		uint64_t got[4];           /* of ids, and of ids and positions */
+		uint64_t expected[2], due; /* of ids; samples */
+	} audit;
 	struct run_latency latency, open, read;
 	/* Requests of a remote store; time to the first byte, and to the last. */
 	uint64_t nr_requests, nr_retries, nr_throttled, bytes_remote;

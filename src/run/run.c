@@ -111,14 +111,14 @@ static int start_new_run(struct run *run, struct shoal_err *err)
 	if (reader->file_shuffle == WORKLOAD_SHUFFLE_RANDOM ||
 	    reader->sample_shuffle == WORKLOAD_SHUFFLE_RANDOM)
 		s->seed = workload_key(s->run, s->started, 0, 0);
-	return run_state_save(run->o->results, s, run->result->phases, err);
+	return run_state_create(run->o->results, s, err);
 }
 
 /* On rank 0: restore the finished phases. */
 static int resume_run(struct run *run, size_t nr_phases, struct shoal_err *err)
 {
 	struct run_state *s = &run->state;
-	int rc = run_state_load(run->o->results, s, run->result->phases, nr_phases, err);
+	int rc = run_state_load(run->o->results, s, run->result->phases, nr_phases, &run->cut, err);
 
 	if (rc < 0)
 		return rc;
@@ -132,8 +132,10 @@ static int resume_run(struct run *run, size_t nr_phases, struct shoal_err *err)
 		return err_set_hint(err, -ESTALE, SHOAL_HINT_SAME_RUN,
 				    "the run to resume had another workload, other values, "
 				    "other files or other options for reading");
-	s->resumed += s->nr_phases < nr_phases; /* not if only its results are to be written */
-	return run_state_save(run->o->results, s, run->result->phases, err);
+	if (s->now.nr_phases == nr_phases) /* only its results are to be written */
+		return 0;
+	s->now.resumed++;
+	return run_state_append(run->o->results, s, NULL, err);
 }
 
 /* The last block of the log, if it belongs to this phase. Returns 1 and the number of its steps. */
@@ -224,10 +226,12 @@ static int run_begin(struct run *run, size_t nr_phases, struct shoal_err *err)
 		run->result->begun = true;
 	}
 	rc = comm_broadcast(run->comm, 0, &run->state, sizeof(run->state), err);
-	/* All ranks need the finished phases: each judges the whole run. */
-	if (rc == 0 && run->state.nr_phases > 0)
+	/* All ranks need the phases that were run: each judges the whole run. */
+	if (rc == 0)
+		rc = comm_broadcast(run->comm, 0, &run->cut, sizeof(run->cut), err);
+	if (rc == 0 && run->state.now.nr_phases > 0)
 		rc = comm_broadcast(run->comm, 0, run->result->phases,
-				    (size_t)run->state.nr_phases * sizeof(*run->result->phases),
+				    (size_t)run->state.now.nr_phases * sizeof(*run->result->phases),
 				    err);
 	return rc < 0 ? rc : open_log(run, run->o->resume, err);
 }
@@ -282,16 +286,15 @@ static int keep_phase(struct run *run, const struct phase *phase, struct shoal_e
 		return 0; /* none of it was done */
 	r->nr_phases++;
 	if (!phase->p->partial)
-		run->state.nr_phases = r->nr_phases;
+		run->state.now.nr_phases = r->nr_phases;
 	/* For a run that is resumed only to write its results. */
-	memcpy(run->state.engine, r->engine, sizeof(run->state.engine));
-	memcpy(run->state.detail, r->engine_detail, sizeof(run->state.detail));
-	if (run->first_batch && !run->state.first_batch)
-		run->state.first_batch = run->first_batch - run->o->began;
+	memcpy(run->state.now.engine, r->engine, sizeof(run->state.now.engine));
+	memcpy(run->state.now.detail, r->engine_detail, sizeof(run->state.now.detail));
+	if (run->first_batch && !run->state.now.first_batch)
+		run->state.now.first_batch = run->first_batch - run->o->began;
 	if (run->rank != 0)
 		return 0;
-	if (!phase->p->partial)
-		rc = run_state_save(run->o->results, &run->state, r->phases, err);
+	rc = run_state_append(run->o->results, &run->state, phase->p, err);
 	if (rc < 0)
 		comm_fail(run->comm, err);
 	return rc;
@@ -353,13 +356,13 @@ static int run_phases(struct run *run, size_t nr_phases, struct shoal_err *err)
 	bool stopped = false;
 	int rc = 0;
 
-	r->nr_phases = (size_t)run->state.nr_phases;
+	r->nr_phases = (size_t)run->state.now.nr_phases;
 	for (size_t i = r->nr_phases; rc == 0 && i < nr_phases && !stopped; i++) {
 		struct phase phase = { .p = &r->phases[i] };
 
 		name_phase(run->w, i, phase.p);
 		first_step = 0;
-		if (run->state.resumed)
+		if (run->state.now.resumed)
 			rc = find_step(run, phase.p, &first_step, err);
 		if (rc == 0)
 			rc = start_phase(run, &phase, first_step, err);
@@ -445,15 +448,15 @@ static int run_sum_up(struct run *run, struct shoal_err *err)
 {
 	struct run_result *r = run->result;
 	uint64_t first =
-		run->first_batch ? run->first_batch - run->o->began : run->state.first_batch;
+		run->first_batch ? run->first_batch - run->o->began : run->state.now.first_batch;
 	struct shoal_catalog_info info;
 	int rc = comm_reduce(run->comm, COMM_MAX, &first, 1, err);
 
 	shoal_catalog_info(run->o->data->cat, &info);
 	r->seconds_to_first_batch = (double)first * 1e-9;
 	if (!r->engine[0]) { /* everything was done before */
-		memcpy(r->engine, run->state.engine, sizeof(r->engine));
-		memcpy(r->engine_detail, run->state.detail, sizeof(r->engine_detail));
+		memcpy(r->engine, run->state.now.engine, sizeof(r->engine));
+		memcpy(r->engine_detail, run->state.now.detail, sizeof(r->engine_detail));
 	}
 	if (!run->pss_bytes)
 		run->pss_bytes = run_pss_bytes();
@@ -481,7 +484,7 @@ static int run_all(struct run *run, struct shoal_err *err)
 		return rc;
 	run->result->run = run->state.run;
 	run->result->started = run->state.started;
-	run->result->resumed = run->state.resumed;
+	run->result->resumed = run->state.now.resumed;
 	run->result->seed = run->state.seed;
 	rc = run_phases(run, nr_phases, err);
 	if (rc == 0)

@@ -18,6 +18,8 @@ struct run {
 	uint64_t nr_ranks, rank, nr_here,
 		nr_all; /* processes; accelerators of this process, and of all */
 	struct run_state state;
+	struct run_result_phase
+		cut; /* of a resumed run: its interrupted phase, if steps is not 0 */
 	struct step_log log;
 	struct shoal_load_options load; /* the resolved options of the loaders */
 	uint64_t read_threads;          /* per accelerator */
@@ -47,6 +49,7 @@ struct phase {
 	uint64_t nr_done;           /* in this block */
 	bool stopped;
 	const struct shoal_batch *held; /* the batch being computed on */
+	struct run_audit delivered;     /* by this rank, in the steps that all have done */
 	/* For progress, of this process: */
 	uint64_t compute_ns, load_ns, outside_ns, shown;
 	uint64_t slowest_ns, slowest_sample; /* of the slowest sample read here */
@@ -65,6 +68,19 @@ int run_figures(struct run *run, struct phase *phase, struct shoal_err *err) MUS
 /* Open a loader for the phase. */
 int run_open_loader(struct run *run, const struct phase *phase, struct shoal_loader **ret_loader,
 		    struct shoal_err *err) MUST_USE;
+
+/*
+ * Note what this rank was given, after a step that all ranks have done: a rank that is stopped in
+ * the middle of a step may have taken a batch that belongs to no recorded step.
+ */
+void run_audit_note(struct phase *phase);
+
+/*
+ * Collective, after the tally: write the audit and the proof to phase->p. If the phase was
+ * interrupted before and the audit of that part was kept, it covers both.
+ */
+int run_audit_take(const struct run *run, const struct phase *phase,
+		   struct shoal_err *err) MUST_USE;
 
 uint64_t run_wall_clock(void); /* ns since 1970 */
 

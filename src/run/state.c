@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <xxhash.h>
@@ -11,77 +12,135 @@
 #include "base/publish.h"
 #include "run/run.h"
 
-#define MAGIC "ShoalRun"
+#define MAGIC "ShoalRn2"
 
 /* Read by the same program on the same kind of machine: sizes tell other versions apart. */
 struct file_head {
 	char magic[8];
-	uint64_t head_bytes, phase_bytes;
+	uint64_t head_bytes, entry_bytes;
 	struct run_state state;
-	uint64_t checksum; /* of the state and the phases */
+	uint64_t checksum; /* of the state */
 };
 
-static uint64_t checksum(const struct run_state *state, const struct run_result_phase *phases)
+struct state_entry {
+	struct run_state_now now;
+	struct run_result_phase phase; /* all zero if there is none */
+	uint64_t checksum;             /* of both, seeded with the run and the entry's number */
+};
+
+static uint64_t entry_checksum(const struct state_entry *e, uint64_t run, uint64_t number)
 {
-	return XXH3_64bits_withSeed(phases, (size_t)state->nr_phases * sizeof(*phases),
-				    XXH3_64bits(state, sizeof(*state)));
+	return XXH3_64bits_withSeed(e, offsetof(struct state_entry, checksum), run + number);
 }
 
-static int read_state(int fd, struct run_state *ret_state, struct run_result_phase *phases,
-		      size_t max, struct shoal_err *err)
+static int state_damaged(struct shoal_err *err)
+{
+	return err_set(err, -EBADMSG,
+		       "the state of the earlier run is damaged, or from another version of "
+		       "Shoal: start again in another folder");
+}
+
+static int read_head(int fd, struct run_state *ret_state, struct shoal_err *err)
 {
 	struct file_head head;
 	int rc = pread_all(fd, &head, sizeof(head), 0);
 
 	if (rc < 0 || memcmp(head.magic, MAGIC, sizeof(head.magic)) != 0 ||
-	    head.head_bytes != sizeof(head) || head.phase_bytes != sizeof(*phases))
-		return err_set(err, -EBADMSG,
-			       "the state of the earlier run is damaged, or from another "
-			       "version of Shoal: start again in another folder");
-	if (!phases) {
-		*ret_state = head.state;
-		return 0;
-	}
-	if (head.state.nr_phases > max)
-		return err_set(err, -ESTALE, "the earlier run had more epochs than this one");
-	rc = pread_all(fd, phases, (size_t)head.state.nr_phases * sizeof(*phases), sizeof(head));
-	if (rc < 0 || checksum(&head.state, phases) != head.checksum)
-		return err_set(err, -EBADMSG,
-			       "the state of the earlier run is damaged: start again in another "
-			       "folder");
+	    head.head_bytes != sizeof(head) || head.entry_bytes != sizeof(struct state_entry) ||
+	    head.checksum != XXH3_64bits(&head.state, sizeof(head.state)))
+		return state_damaged(err);
 	*ret_state = head.state;
 	return 0;
 }
 
-int run_state_load(const char *results, struct run_state *ret_state,
-		   struct run_result_phase *phases, size_t max, struct shoal_err *err)
+/* The number of complete entries. */
+static int count_entries(int fd, uint64_t *ret_nr)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_errno();
+	*ret_nr = (uint64_t)st.st_size < sizeof(struct file_head)
+			  ? 0
+			  : ((uint64_t)st.st_size - sizeof(struct file_head)) /
+				    sizeof(struct state_entry);
+	return 0;
+}
+
+static int read_entries(int fd, struct run_state *state, struct run_result_phase *phases,
+			size_t max, struct run_result_phase *ret_cut, struct shoal_err *err)
+{
+	struct state_entry e;
+	uint64_t nr = 0;
+	int rc = count_entries(fd, &nr);
+
+	*ret_cut = (struct run_result_phase){ 0 };
+	for (uint64_t i = 0; rc == 0 && i < nr; i++) {
+		bool finished;
+
+		rc = pread_all(fd, &e, sizeof(e), sizeof(struct file_head) + i * sizeof(e));
+		finished = rc == 0 && e.now.nr_phases == state->now.nr_phases + 1;
+		if (rc < 0 || e.checksum != entry_checksum(&e, state->run, i) ||
+		    (!finished && e.now.nr_phases != state->now.nr_phases))
+			return state_damaged(err);
+		if (finished && e.now.nr_phases > max)
+			return err_set(err, -ESTALE,
+				       "the earlier run had more epochs than this one");
+		if (finished)
+			phases[e.now.nr_phases - 1] = e.phase;
+		if (finished)
+			*ret_cut = (struct run_result_phase){ 0 };
+		else if (e.phase.partial)
+			*ret_cut = e.phase;
+		state->now = e.now;
+	}
+	return rc < 0 ? state_damaged(err) : 0;
+}
+
+static int open_state(const char *results, int flags, int *ret_fd, struct shoal_err *err)
 {
 	char path[RUN_PATH_MAX];
-	int fd, rc = run_file_path(results, RUN_FILE_STATE, path, err);
+	int rc = run_file_path(results, RUN_FILE_STATE, path, err);
 
 	if (rc < 0)
 		return rc;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return err_set_errno(err, err_errno(), "cannot open '%s'", path);
-	rc = read_state(fd, ret_state, phases, max, err);
+	*ret_fd = open(path, flags | O_CLOEXEC);
+	return *ret_fd < 0 ? err_set_errno(err, err_errno(), "cannot open '%s'", path) : 0;
+}
+
+int run_state_load(const char *results, struct run_state *ret_state,
+		   struct run_result_phase *phases, size_t max, struct run_result_phase *ret_cut,
+		   struct shoal_err *err)
+{
+	int fd, rc = open_state(results, O_RDONLY, &fd, err);
+
+	if (rc < 0)
+		return rc;
+	rc = read_head(fd, ret_state, err);
+	if (rc == 0)
+		rc = read_entries(fd, ret_state, phases, max, ret_cut, err);
 	close(fd);
 	return rc;
 }
 
 int run_state_peek(const char *results, struct run_state *ret_state, struct shoal_err *err)
 {
-	return run_state_load(results, ret_state, NULL, 0, err);
+	int fd, rc = open_state(results, O_RDONLY, &fd, err);
+
+	if (rc < 0)
+		return rc;
+	rc = read_head(fd, ret_state, err);
+	close(fd);
+	return rc;
 }
 
-int run_state_save(const char *results, const struct run_state *state,
-		   const struct run_result_phase *phases, struct shoal_err *err)
+int run_state_create(const char *results, const struct run_state *state, struct shoal_err *err)
 {
 	struct file_head head = { .magic = MAGIC,
 				  .head_bytes = sizeof(head),
-				  .phase_bytes = sizeof(*phases),
+				  .entry_bytes = sizeof(struct state_entry),
 				  .state = *state,
-				  .checksum = checksum(state, phases) };
+				  .checksum = XXH3_64bits(state, sizeof(*state)) };
 	struct publish pub = PUBLISH_CLOSED;
 	char path[RUN_PATH_MAX];
 	int rc = run_file_path(results, RUN_FILE_STATE, path, err);
@@ -92,10 +151,30 @@ int run_state_save(const char *results, const struct run_state *state,
 		return rc;
 	rc = pwrite_all(pub.fd, &head, sizeof(head), 0);
 	if (rc == 0)
-		rc = pwrite_all(pub.fd, phases, (size_t)state->nr_phases * sizeof(*phases),
-				sizeof(head));
-	if (rc == 0)
 		return publish_commit(&pub, err);
 	publish_abort(&pub);
 	return err_set_errno(err, rc, "cannot write '%s'", path);
+}
+
+int run_state_append(const char *results, const struct run_state *state,
+		     const struct run_result_phase *phase, struct shoal_err *err)
+{
+	struct state_entry e;
+	uint64_t nr = 0;
+	int fd, rc = open_state(results, O_RDWR, &fd, err);
+
+	if (rc < 0)
+		return rc;
+	memset(&e, 0, sizeof(e)); /* padding too: the checksum covers it */
+	e.now = state->now;
+	if (phase)
+		memcpy(&e.phase, phase, sizeof(e.phase));
+	rc = count_entries(fd, &nr);
+	e.checksum = entry_checksum(&e, state->run, nr);
+	if (rc == 0)
+		rc = pwrite_all(fd, &e, sizeof(e), sizeof(struct file_head) + nr * sizeof(e));
+	if (rc == 0 && fdatasync(fd) < 0)
+		rc = err_errno();
+	close(fd);
+	return rc < 0 ? err_set_errno(err, rc, "cannot write the state of the run") : 0;
 }

@@ -294,6 +294,7 @@ static int phase_run_steps(struct run *run, struct phase *phase, struct shoal_er
 			rc = step_log_step(&run->log, run->steps, err);
 			add_to_progress(run, phase);
 			phase->nr_done++;
+			run_audit_note(phase);
 			run_show_progress(run, phase);
 			if (rc < 0)
 				comm_fail(run->comm, err);
@@ -462,12 +463,6 @@ static void take_tally(const struct run *run, const struct phase *phase, bool de
 					    (double)run->w->dataset.samples_per_file);
 	p->nr_dropped = t->nr_dropped;
 	p->nr_kept = t->nr_kept;
-	p->order_digest[0] = t->got[2];
-	p->order_digest[1] = t->got[3];
-	p->proof = load_tally_exactly_once(t) ? RUN_PROVEN : RUN_WRONG;
-	/* A rank may have taken one batch more than others; or nothing was left to read. */
-	if ((phase->stopped && p->steps < phase->steps) || phase->nr_done == 0)
-		p->proof = RUN_NOT_PROVEN;
 	p->latency = latency_of(&t->latency);
 	p->open = latency_of(&t->open);
 	p->read = latency_of(&t->read);
@@ -582,7 +577,9 @@ static int phase_finish(struct run *run, struct phase *phase, const struct load_
 	phase->p->steps = phase->first_step + phase->nr_done;
 	phase->p->block_seconds = (double)wall * 1e-9;
 	take_tally(run, phase, meter->device_told);
-	rc = find_slowest(run, phase, err);
+	rc = run_audit_take(run, phase, err);
+	if (rc == 0)
+		rc = find_slowest(run, phase, err);
 	if (rc == 0 && run->tally.errors > 0) /* on all ranks, or on none */
 		rc = gather_errors(run, phase, err);
 	return rc < 0 ? rc : run_figures(run, phase, err);

@@ -173,8 +173,8 @@ static int copy_text(const struct yaml_reader *r, const struct yaml_node *at, co
 }
 
 /*
- * The text of a token, which libfyaml builds when it is asked for: if memory fails then, the text is
- * empty or NULL, but its length is known. Without a token it is empty.
+ * The text of a token, which libfyaml builds when it is asked for: if memory fails then, the text
+ * is empty or NULL, but its length is known. Without a token it is empty.
  */
 static int token_text(const struct yaml_reader *r, struct fy_token *token, const char **ret_text,
 		      size_t *ret_len)

@@ -835,7 +835,12 @@ def test_an_interrupted_run_is_partial_and_can_be_resumed(shoal, run, workload, 
     first = facts["shoal"]["phases"][0]
     assert facts["shoal"]["partial"] is False and facts["shoal"]["resumed"] == 1
     assert (first["steps"], first["steps_before_resume"]) == (10, before)
-    assert first["audit"]["exactly_once"] is True and first["audit"]["samples"] == 4 * (10 - before)
+    audit = first["audit"]  # the first part's was kept
+    assert audit["exactly_once"] is True and audit["samples"] == 40 and audit["bytes_delivered"] == TOTAL
+    assert (audit["covers_from_step"], audit["covers_whole_epoch"]) == (0, True)
+    assert b" once\n" in done.stdout and b"once (rest)" not in done.stdout
+    assert run(*SLOW, "-q", results=tmp_path / "at-once").returncode == 0
+    assert audit["order_digest"] == phases(tmp_path / "at-once")[0]["audit"]["order_digest"]
     output = json.loads((results / "0_output.json").read_text())
     assert (len(output["1"]["load"]["block1"]), len(output["1"]["load"]["block2"])) == (before, 10 - before)
     assert ".shoal-run" not in contents(results)
@@ -917,7 +922,10 @@ def test_a_killed_run_is_resumed_behind_its_last_step(shoal, run, workload, tmp_
     assert done.returncode == 0, done.stderr
     first = phases(results)[0]
     assert (first["steps"], first["steps_before_resume"]) == (10, before)
-    assert first["audit"]["exactly_once"] is True
+    audit = first["audit"]  # a kill leaves none of the first part
+    assert audit["exactly_once"] is True and audit["samples"] == 4 * (10 - before)
+    assert (audit["covers_from_step"], audit["covers_whole_epoch"]) == (before, False)
+    assert b"once (rest)" in done.stdout
     refused(run(*SLOW, "--resume"), b"nothing to resume")
 
 

@@ -144,6 +144,8 @@ def test_a_signal_to_one_rank_ends_all_after_the_step_and_is_resumed(start, tmp_
     assert [phase["steps"] for phase in facts["shoal"]["phases"]] == [6, 6]
     assert facts["shoal"]["phases"][0]["steps_before_resume"] == before
     assert all(phase["audit"]["exactly_once"] for phase in facts["shoal"]["phases"])
+    # Though ranks were stopped in the middle of a step, some after they had taken its batch.
+    assert all(phase["audit"]["covers_whole_epoch"] for phase in facts["shoal"]["phases"])
 
 
 def test_all_ranks_of_a_resumed_run_know_the_epochs_before(start, tmp_path):

@@ -644,7 +644,7 @@ static void what_is_read_is_looked_at_before(void **state)
 	load_cached_clear(&c);
 	for (int i = 0; i < 4; i++)
 		load_cached_look(&c, "looked", 0, 1u << 30); /* as the catalog says */
-	assert_int_equal(c.nr_pages, 4 * (1u << 18)); /* all of it, not the beginning */
+	assert_int_equal(c.nr_pages, 4 * (1u << 18));        /* all of it, not the beginning */
 	assert_int_equal(c.nr_cached, 4 * 3);
 	load_cached_look(&c, "looked", 4096, 4096); /* it may be there because of read-ahead */
 	assert_int_equal(c.nr_pages, 4 * (1u << 18));

@@ -5,6 +5,7 @@
 #include "run/folder.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "help.h"
+#include "run/state.h"
 
 static int make_folder(void **state)
 {
@@ -217,6 +219,88 @@ static void a_folder_whose_paths_are_too_long_is_refused(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
 
+/* ---- The state ---- */
+
+static const char *state_path(void)
+{
+	static char path[RUN_PATH_MAX];
+
+	assert_int_equal(run_file_path(test_path("r"), RUN_FILE_STATE, path, NULL), 0);
+	return path;
+}
+
+static uint64_t state_bytes(void)
+{
+	struct stat st;
+
+	assert_int_equal(stat(state_path(), &st), 0);
+	return (uint64_t)st.st_size;
+}
+
+static void flip(uint64_t off)
+{
+	int fd = open(state_path(), O_RDWR | O_CLOEXEC);
+	uint8_t byte;
+
+	assert_int_equal(pread(fd, &byte, 1, (off_t)off), 1);
+	byte ^= 1;
+	assert_int_equal(pwrite(fd, &byte, 1, (off_t)off), 1);
+	close(fd);
+}
+
+/* A finished phase, or one that was interrupted after some steps. */
+static void append_phase(struct run_state *s, uint32_t epoch, bool partial)
+{
+	struct run_result_phase phase = { .epoch = epoch, .steps = 10 + epoch, .partial = partial };
+
+	s->now.nr_phases += !partial;
+	assert_int_equal(run_state_append(test_path("r"), s, &phase, NULL), 0);
+}
+
+static void the_state_grows_by_an_entry_per_phase(void **state)
+{
+	struct run_state s = { .run = 77, .data = "here" }, got;
+	struct run_result_phase phases[3] = { 0 }, cut;
+	struct shoal_err err = { "" };
+	uint64_t head, entry;
+
+	(void)state;
+	assert_int_equal(run_folder_begin(test_path("r"), NULL), 0);
+	assert_int_equal(run_state_create(test_path("r"), &s, NULL), 0);
+	head = state_bytes();
+	append_phase(&s, 1, false);
+	entry = state_bytes() - head;
+	assert_true(entry < 2048); /* whatever the name of the data */
+	append_phase(&s, 2, true);
+	s.now.resumed = 1;
+	assert_int_equal(run_state_append(test_path("r"), &s, NULL, NULL), 0);
+	assert_int_equal(state_bytes(), head + 3 * entry);
+	assert_int_equal(run_state_load(test_path("r"), &got, phases, 3, &cut, NULL), 0);
+	assert_true(got.now.nr_phases == 1 && got.now.resumed == 1 && phases[0].steps == 11);
+	assert_true(cut.epoch == 2 && cut.steps == 12);
+	append_phase(&s, 2, false);
+	assert_int_equal(run_state_load(test_path("r"), &got, phases, 3, &cut, NULL), 0);
+	assert_true(got.now.nr_phases == 2 && phases[1].epoch == 2 && cut.steps == 0);
+	assert_int_equal(run_state_load(test_path("r"), &got, phases, 1, &cut, &err), -ESTALE);
+	/* A kill in the middle of an entry: it does not count, and is overwritten. */
+	assert_int_equal(truncate(state_path(), (off_t)(head + 4 * entry - 1)), 0);
+	assert_int_equal(run_state_load(test_path("r"), &got, phases, 3, &cut, NULL), 0);
+	assert_true(got.now.nr_phases == 1 && cut.epoch == 2);
+	s.now = got.now;
+	append_phase(&s, 2, true);
+	assert_int_equal(state_bytes(), head + 4 * entry);
+	assert_int_equal(run_state_load(test_path("r"), &got, phases, 3, &cut, NULL), 0);
+	/* Damage anywhere is told. */
+	for (uint64_t off = 0; off < head + 4 * entry; off += off < 64 || off > head ? 1 : 97) {
+		flip(off);
+		assert_int_equal(run_state_load(test_path("r"), &got, phases, 3, &cut, &err),
+				 -EBADMSG);
+		flip(off);
+	}
+	assert_int_equal(run_state_load(test_path("r"), &got, phases, 3, &cut, NULL), 0);
+	assert_int_equal(unlink(state_path()), 0);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -226,6 +310,7 @@ int main(void)
 		TEST(a_complete_run_leaves_its_results_and_nothing_else),
 		TEST(an_interrupted_run_leaves_what_a_resumed_one_needs),
 		TEST(a_folder_whose_paths_are_too_long_is_refused),
+		TEST(the_state_grows_by_an_entry_per_phase),
 	};
 
 	return cmocka_run_group_tests(tests, test_dir_make, test_dir_remove);
