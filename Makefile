@@ -16,7 +16,7 @@ SETUP_fuzz = -Dfuzzing=true -Db_sanitize=address,undefined -Db_lundef=false --bu
 # Meson says much that nobody needs, unless it fails.
 setup = meson setup $(1) > build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }; rm -f build.log
 
-.PHONY: all asan tsan check test test-torchdata test-frameworks test-dlio test-types run bench bench-dlio fuzz lint format install clean
+.PHONY: all asan tsan check test test-torchdata test-frameworks test-dlio test-types run bench bench-dlio fuzz torture lint format install clean
 .DELETE_ON_ERROR:
 
 all: $(BUILD)/build.ninja
@@ -79,6 +79,10 @@ bench: all
 bench-dlio: all
 	@tools/install-deps bench-dlio
 	@/usr/bin/python3 bench/dlio.py --build $(BUILD) $(BENCH)
+
+# Every call that can fail, one after the other.
+torture: all
+	@SHOAL_TORTURE=1 SHOAL=$(BUILD)/shoal python3 -m pytest tests/cli/test_failing_calls.py -q
 
 fuzz: $(BUILD)/build.ninja
 	@tools/install-deps fuzz
