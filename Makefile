@@ -18,7 +18,7 @@ prefix = $(if $(PREFIX),prefix=$(abspath $(PREFIX)))
 # On a terminal a line that counts, and nothing else.
 ninja = if [ -t 1 ]; then ninja -C $(1); else ninja -C $(1) --quiet; fi
 
-.PHONY: all tested asan tsan check test test-torchdata test-frameworks test-dlio test-types run bench bench-dlio fuzz lint format \
+.PHONY: all tested asan tsan check test test-torchdata test-frameworks test-dlio test-types run bench bench-dlio fuzz torture lint format \
 	install uninstall wheel tarball deb clean
 .DELETE_ON_ERROR:
 
@@ -86,6 +86,10 @@ bench: tested
 bench-dlio: tested
 	@tools/install-deps bench-dlio
 	@/usr/bin/python3 bench/dlio.py --build $(BUILD) $(BENCH)
+
+# Every call that can fail, one after the other.
+torture: tested
+	@SHOAL_TORTURE=1 SHOAL=$(BUILD)/shoal $$(tools/python pytest) -m pytest tests/cli/test_failing_calls.py -q
 
 fuzz:
 	@tools/install-deps build test fuzz

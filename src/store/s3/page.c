@@ -617,8 +617,7 @@ static int hex_of(char c)
 				      : -1;
 }
 
-/* Decode "%41" and '+' in place. Returns the length, or SIZE_MAX if malformed. */
-static size_t decode(char *name, size_t len)
+size_t s3_page_decode_key(char *name, size_t len)
 {
 	size_t in = 0, out = 0;
 
@@ -646,7 +645,8 @@ static size_t decode(char *name, size_t len)
 static int decode_names(struct s3_page *p)
 {
 	for (size_t i = 0; p->encoded && i < p->nr; i++) {
-		size_t len = decode((char *)p->names.data + p->key[i].off, p->key[i].len);
+		size_t len =
+			s3_page_decode_key((char *)p->names.data + p->key[i].off, p->key[i].len);
 
 		if (len == SIZE_MAX)
 			return wrong(p, -EBADMSG, "a malformed encoding of a key");
@@ -656,7 +656,41 @@ static int decode_names(struct s3_page *p)
 	return 0;
 }
 
-int s3_page_end(struct s3_page *p, struct shoal_err *err)
+/* Whether no server leaves this byte when it encodes keys; some leave more than others do. */
+static bool is_always_escaped(uint8_t c)
+{
+	return c <= ' ' || c > '~' || strchr("\"<>\\^`{|}", c);
+}
+
+static bool key_is_raw(const uint8_t *key, size_t len, bool *ret_changes)
+{
+	bool raw = false;
+
+	for (size_t i = 0; i < len; i++) {
+		*ret_changes |= key[i] == '%' || key[i] == '+';
+		raw |= is_always_escaped(key[i]);
+		raw |= key[i] == '%' && (i + 2 >= len || hex_of((char)key[i + 1]) < 0 ||
+					 hex_of((char)key[i + 2]) < 0);
+	}
+	return raw;
+}
+
+size_t s3_page_find_encoded(const struct s3_page *p, bool *ret_raw)
+{
+	size_t first = p->nr;
+
+	*ret_raw = false;
+	for (size_t i = 0; p->encoded && i < p->nr; i++) {
+		bool changes = false;
+
+		*ret_raw |= key_is_raw(p->names.data + p->key[i].off, p->key[i].len, &changes);
+		if (changes && first == p->nr)
+			first = i;
+	}
+	return first;
+}
+
+int s3_page_check(struct s3_page *p, struct shoal_err *err)
 {
 	if (p->rc == 0 && (!p->ended || p->piece_len > 0))
 		(void)!wrong(p, -EBADMSG, "no end: it was truncated");
@@ -666,9 +700,21 @@ int s3_page_end(struct s3_page *p, struct shoal_err *err)
 		return err_set(err, -EIO, "the server reported %s: %s", p->code, p->message);
 	if (p->rc == 0 && !p->has_truncated)
 		(void)!wrong(p, -EBADMSG, "no IsTruncated element");
-	if (p->rc == 0)
-		(void)!decode_names(p);
 	if (p->rc == -ENOMEM)
 		return err_set(err, -ENOMEM, "out of memory");
 	return p->rc < 0 ? err_set(err, p->rc, "a page of the list has %s", p->wrong) : 0;
+}
+
+int s3_page_decode(struct s3_page *p, struct shoal_err *err)
+{
+	int rc = decode_names(p);
+
+	return rc < 0 ? err_set(err, rc, "a page of the list has %s", p->wrong) : 0;
+}
+
+int s3_page_end(struct s3_page *p, struct shoal_err *err)
+{
+	int rc = s3_page_check(p, err);
+
+	return rc < 0 ? rc : s3_page_decode(p, err);
 }

@@ -82,6 +82,22 @@ void s3_page_start(struct s3_page *p);
 /* -EBADMSG, -E2BIG past a limit, -ENOMEM: s3_page_end() has the message. */
 int s3_page_feed(struct s3_page *p, const void *data, size_t len) MUST_USE;
 
+/* As s3_page_end(), but names stay as they came. */
+int s3_page_check(struct s3_page *p, struct shoal_err *err) MUST_USE;
+
+/* Decode the names of a checked page that claims to have encoded ones. */
+int s3_page_decode(struct s3_page *p, struct shoal_err *err) MUST_USE;
+
+/*
+ * The first key that decoding changes, of a page that claims to have encoded keys; p->nr if there
+ * is none. *@ret_raw: some key has a byte that an encoding server escapes, or a '%' without two
+ * digits, so that the claim is hardly true.
+ */
+size_t s3_page_find_encoded(const struct s3_page *p, bool *ret_raw);
+
+/* Decode "%41" and '+' in place. Returns the length, or SIZE_MAX if malformed. */
+size_t s3_page_decode_key(char *name, size_t len);
+
 /*
  * The page is complete: decode the names. Returns the error of s3_page_feed(), if there was one;
  * -EIO with the server's message if the page is an <Error>.

@@ -6,6 +6,9 @@
 #include "store/s3/ranges.h"
 #include "store/s3/s3.h"
 
+/* Whether a server that claims to encode the keys of its lists does so. */
+enum s3_key_encoding { S3_KEYS_UNKNOWN = 0, S3_KEYS_ENCODED, S3_KEYS_RAW };
+
 struct store_s3 {
 	struct store base;
 	struct s3_config *config;
@@ -13,6 +16,7 @@ struct store_s3 {
 	size_t prefix_len;
 	struct s3_pool *pool;
 	struct s3_ranges *ranges; /* ranges that are being listed */
+	int key_encoding;         /* enum s3_key_encoding: what was found out. Atomic */
 };
 
 /* Writing: see write.c. */

@@ -1,0 +1,51 @@
+"""What the compiler and the linker are told to protect is in the programs, whatever flags a build was made with."""
+
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+from conftest import binary
+
+BUILD = pathlib.Path(binary()).parent
+
+
+def elf_files():
+    found = [BUILD / "shoal", *BUILD.glob("libshoal.so.?.*"), *BUILD.glob("shoal_mpi_*.so"),
+             *(BUILD / "python").glob("**/*.so")]
+    return [path for path in found if path.is_file() and not path.is_symlink()]
+
+
+def readelf(path, *options):
+    if not shutil.which("readelf"):
+        pytest.skip("there is no readelf here")
+    return subprocess.run(["readelf", "-W", *options, path], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("path", elf_files(), ids=lambda path: path.name)
+class TestEveryProgram:
+    def test_it_is_loaded_at_a_random_address(self, path):
+        assert "DYN" in readelf(path, "-h")
+
+    def test_its_stack_cannot_be_executed(self, path):
+        stack = [line for line in readelf(path, "-l").splitlines() if "GNU_STACK" in line]
+        assert len(stack) == 1 and " RWE " not in stack[0]
+
+    def test_its_relocations_are_read_only_once_it_is_loaded(self, path):
+        assert "GNU_RELRO" in readelf(path, "-l")
+        assert "NOW" in readelf(path, "-d")
+
+    def test_nothing_is_both_written_and_executed(self, path):
+        loads = [line for line in readelf(path, "-l").splitlines() if line.strip().startswith("LOAD")]
+        assert loads and not any(" RWE " in line for line in loads)
+
+    def test_libraries_are_not_searched_in_relative_folders(self, path):
+        """The modules may name the folder of their MPI. Until it is installed, a name of X keeps room for that."""
+        for line in readelf(path, "-d").splitlines():
+            if "(RPATH)" in line or "(RUNPATH)" in line:
+                folders = line.partition("[")[2].rstrip("]").split(":")
+                assert all(folder.startswith(("/", "$ORIGIN")) or set(folder) == {"X"} for folder in folders), line
+
+
+def test_the_command_has_stack_protectors():
+    assert "__stack_chk_fail" in readelf(BUILD / "shoal", "--dyn-syms")
