@@ -99,7 +99,8 @@ def test_each_format_is_read_by_dlios_own_reader(dlio, kind, samples):
     keys = {"dataset__format": kind, "dataset__num_files_train": 32, "dataset__num_samples_per_file": samples, "reader__batch_size": 4,
             "dataset__record_length_bytes": 64, "reader__read_threads": 1}
     opened = collections.Counter(run(dlio, 1, **keys))
-    assert set(opened) == set(names) and min(opened.values()) >= 3
+    # A worker that lives for all epochs keeps what it mapped, of few files.
+    assert set(opened) == set(names) and min(opened.values()) >= (1 if kind == "mmap_indexed_binary" else 3)
 
 
 def test_files_in_subfolders_and_evaluation(dlio):
