@@ -20,6 +20,8 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "python", "dlio"))
 import contents  # noqa: E402
 import real  # noqa: E402
 
+import shoal  # noqa: E402
+
 PER_FOLDER = 1000  # a file system allows some ten thousand links to one file
 
 
@@ -34,6 +36,8 @@ def make(folder, nr):
         first.write_bytes(contents.CONTENTS["jpeg"](1))
         for i in range(sub + nr_folders, nr, nr_folders):
             os.link(first, below / ("img_%s_of_%d.jpeg" % (str(i).zfill(digits), nr)))
+    # Made beforehand: the buffers of a listing, which are bounded, would stay in the rank that makes it.
+    shoal.index(train, folder / "data" / "train.cat", include=["*/*.jpeg"])
     return nr_folders
 
 

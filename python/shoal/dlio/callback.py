@@ -18,6 +18,8 @@ import os
 import sys
 
 from .._errors import BadValueError, Error
+from .._store import parse_uri
+from ..catalog import Catalog
 from . import pieces
 from .sequences import Entries, Files, Sampler, Samples
 
@@ -42,10 +44,14 @@ def _check_settings(args):
 
 
 def _check_names(catalog, ids, takes, wanted):
-    for name in catalog[ids.start:ids.stop]:
+    # Mapped by itself: all pages of it are touched, and would count as memory of this process and its workers.
+    own = catalog if parse_uri(catalog.path).objects else Catalog(catalog.path)
+    for name in own[ids.start:ids.stop]:
         if not takes(name):
             raise BadValueError(22, "'%s' has '%s', which DLIO does not read as %s: make the catalog without such files (shoal index "
                                 "--include)" % (catalog.path, name, wanted))
+    if own is not catalog:
+        own.close()
 
 
 def _takes(args, dataset_type, cut):

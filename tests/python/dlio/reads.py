@@ -6,19 +6,19 @@ import select
 import struct
 import threading
 
-_IN_ACCESS, _IN_ISDIR, _IN_Q_OVERFLOW = 0x1, 0x40000000, 0x4000
+_IN_ACCESS, _IN_OPEN, _IN_ISDIR, _IN_Q_OVERFLOW = 0x1, 0x20, 0x40000000, 0x4000
 
 
 class Reads:
-    """with Reads(folder) as reads: ...; then reads.names has a name for each read of a file. Small files take one."""
+    """with Reads(folder) as reads: ...; then reads.names has a name for each read of a file. Small files take one. Or for each open."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, opens=False):
         self.names = []
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         self._watches, self._ended = {}, threading.Event()
         for path, _, _ in os.walk(folder):
-            watch = self._libc.inotify_add_watch(self._fd, os.fsencode(path), _IN_ACCESS)
+            watch = self._libc.inotify_add_watch(self._fd, os.fsencode(path), _IN_OPEN if opens else _IN_ACCESS)
             if watch < 0:
                 raise OSError(ctypes.get_errno(), "inotify_add_watch", path)
             self._watches[watch] = path

@@ -109,12 +109,12 @@ class Dlio:
                     PYTHONPATH=os.pathsep.join(filter(None, paths)),
                     PATH=str(self.folder / "bin") + os.pathsep + os.environ["PATH"], **self.environment)
 
-    def run(self, ranks=2, watch=None, how=PLUG_IN, **keys):
+    def run(self, ranks=2, watch=None, how=PLUG_IN, opens=False, **keys):
         """Run it; keys as dataset__num_files_train=200."""
         watched = watch or self.data
-        with Reads(watched) as reads:
+        with Reads(watched, opens) as reads:
             done = subprocess.run(self.command(ranks, how, **keys), cwd=self.folder, env=self.variables(), stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=_SECONDS,
                                   check=False)
         names = [os.path.relpath(name, watched) for name in reads.names]
-        return Run([name for name in names if not name.endswith(".cat")], done.stdout, done.returncode)
+        return Run([name for name in names if ".cat" not in os.path.basename(name)], done.stdout, done.returncode)
