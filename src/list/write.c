@@ -85,8 +85,8 @@ static int write_seal(struct shoal_writer *writer, const struct shoal_write_opti
 	return rc;
 }
 
-static int write_list(struct shoal_list *list, const struct shoal_write_options *o,
-		      struct shoal_list_totals *t, struct shoal_err *err)
+static int list_write_all(struct shoal_list *list, const struct shoal_write_options *o,
+			  struct shoal_list_totals *t, struct shoal_err *err)
 {
 	struct shoal_writer *writer;
 	int rc = write_open(&list->info, o, &writer, err);
@@ -140,7 +140,7 @@ int shoal_list_write(struct shoal_list *list, const struct shoal_write_options *
 
 	if (rc < 0)
 		return rc;
-	rc = write_list(list, &o, &t, err);
+	rc = list_write_all(list, &o, &t, err);
 	return write_unstage(&stage, rc, &t, ret_totals, err);
 }
 
@@ -261,7 +261,7 @@ static int join_merge(const struct catalog_join *j, enum shoal_repeated repeated
 	if (rc == 0)
 		rc = shoal_list_merge(lists, nr, repeated, &all, err);
 	if (rc == 0)
-		rc = write_list(all, o, t, err);
+		rc = list_write_all(all, o, t, err);
 	else
 		while (nr > 0)
 			shoal_list_close(lists[--nr]);

@@ -247,7 +247,7 @@ static void read_blocks(struct scan *s, struct reading *r,
 	}
 }
 
-static void read_epoch(struct scan *s, struct reading *r)
+static void outputs_read_epoch(struct scan *s, struct reading *r)
 {
 	bool first = true;
 	const char *key;
@@ -288,7 +288,7 @@ static int read_rank(struct scan *s, struct reading *r)
 				rc = new_epoch(r->o, number, &r->epoch);
 		}
 		if (rc == 0 && r->epoch)
-			read_epoch(s, r);
+			outputs_read_epoch(s, r);
 		else if (rc == 0)
 			skip_value(s);
 	}
@@ -317,8 +317,8 @@ static unsigned count_epochs(const struct map *m)
 	return nr ? nr : 1;
 }
 
-static int read_file(struct outputs *o, const char *path, unsigned rank, unsigned nr_ranks,
-		     struct shoal_err *err)
+static int outputs_read_file(struct outputs *o, const char *path, unsigned rank, unsigned nr_ranks,
+			     struct shoal_err *err)
 {
 	struct reading r = { .o = o,
 			     .rank = rank,
@@ -358,7 +358,7 @@ int outputs_read(const char *folder, struct outputs **ret_o, struct shoal_err *e
 		o->nr_ranks++;
 	for (unsigned rank = 0; rc == 0 && rank < o->nr_ranks; rank++) {
 		rank_path(folder, rank, path, sizeof(path));
-		rc = read_file(o, path, rank, o->nr_ranks, err);
+		rc = outputs_read_file(o, path, rank, o->nr_ranks, err);
 	}
 	if (rc < 0)
 		o = outputs_free(o);
@@ -411,7 +411,7 @@ static void put_column(struct json *j, const char *key, const struct epoch_steps
 	json_close_array(j);
 }
 
-static void put_epoch(struct json *j, const struct epoch_steps *e)
+static void outputs_put_epoch(struct json *j, const struct epoch_steps *e)
 {
 	json_open_object(j, NULL);
 	json_u64(j, "epoch", e->number);
@@ -431,7 +431,7 @@ void outputs_put(const struct outputs *o, struct json *j, const char *key)
 	json_u64(j, "ranks", o->nr_ranks);
 	json_open_array(j, "epochs");
 	for (unsigned i = 0; i < o->nr_epochs; i++)
-		put_epoch(j, &o->epochs[i]);
+		outputs_put_epoch(j, &o->epochs[i]);
 	json_close_array(j);
 	json_open_array(j, "heat_ms");
 	for (unsigned g = 0; g < rows; g++) {

@@ -68,7 +68,7 @@ static void put_notes(struct json *j, const struct outputs *o)
 	json_close_array(j);
 }
 
-static int put_run(struct json *j, const char *folder, struct shoal_err *err)
+static int page_put_run(struct json *j, const char *folder, struct shoal_err *err)
 {
 	const char *slash = strrchr(folder, '/');
 	struct outputs *o = NULL;
@@ -107,7 +107,7 @@ static int put_data(struct out *out, const char *const *folders, size_t nr, uint
 	json_string(&j, "made", made);
 	json_open_array(&j, "runs");
 	for (size_t i = 0; rc == 0 && i < nr; i++)
-		rc = put_run(&j, folders[i], err);
+		rc = page_put_run(&j, folders[i], err);
 	json_close_array(&j);
 	json_close_object(&j);
 	return rc;
@@ -122,7 +122,7 @@ static const char *put_until(struct out *out, const char *at, const char *mark)
 	return found + strlen(mark);
 }
 
-static int put_page(struct out *out, const char *const *folders, size_t nr, uint64_t made_ns,
+static int page_put(struct out *out, const char *const *folders, size_t nr, uint64_t made_ns,
 		    struct shoal_err *err)
 {
 	const char *at = put_until(out, page_html, "@STYLE@");
@@ -137,7 +137,7 @@ static int put_page(struct out *out, const char *const *folders, size_t nr, uint
 	out_write(out, page_js, page_js_len);
 	out_write(out, at, strlen(at));
 	out_flush(out);
-	return out->rc < 0 ? err_set(err, out->rc, "%s", strerror(-out->rc)) : 0;
+	return out->rc < 0 ? err_set_errno(err, out->rc, "cannot write it") : 0;
 }
 
 int report_page_write(const char *const *folders, size_t nr, const char *path, uint64_t made_ns,
@@ -153,7 +153,7 @@ int report_page_write(const char *const *folders, size_t nr, const char *path, u
 	if (rc < 0)
 		rc = err_set(err, rc, "out of memory");
 	else {
-		rc = put_page(&out, folders, nr, made_ns, err);
+		rc = page_put(&out, folders, nr, made_ns, err);
 		out_release(&out);
 	}
 	if (rc == 0)

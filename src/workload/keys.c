@@ -356,7 +356,8 @@ const char *workload_key_nearest(const char *path)
 			found_last = known;
 		}
 	}
-	if (found && text_is_near(last, best)) /* relative to the last component: sections are long */
+	if (found &&
+	    text_is_near(last, best)) /* relative to the last component: sections are long */
 		return found;
 	return found_last && text_is_near(last, best_last) ? found_last : NULL;
 }
