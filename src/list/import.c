@@ -294,10 +294,12 @@ static size_t decode_key(const char *key, size_t len, char *to)
 		bool coded = key[i] == '%' && i + 2 < len && hex_digit(key[i + 1]) >= 0 &&
 			     hex_digit(key[i + 2]) >= 0;
 
-		to[nr++] = coded ? (char)(hex_digit(key[i + 1]) << 4 | hex_digit(key[i + 2]))
-			   : key[i] == '+' ? ' '
-					   : key[i];
-		i += coded ? 2 : 0;
+		if (coded) {
+			to[nr++] = (char)(hex_digit(key[i + 1]) << 4 | hex_digit(key[i + 2]));
+			i += 2;
+		} else {
+			to[nr++] = key[i] == '+' ? ' ' : key[i];
+		}
 	}
 	return nr;
 }

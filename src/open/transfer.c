@@ -100,9 +100,9 @@ static int copy_file(int fd, struct store_writer *w, const struct transfer_watch
 	ssize_t n = 1;
 
 	while (rc == 0 && n > 0) {
-		if (watch->progress)
+		if (watch && watch->progress)
 			watch->progress(watch->self);
-		if (stop_requested(watch->stop)) {
+		if (watch && stop_requested(watch->stop)) {
 			rc = err_set(err, -ECANCELED, "interrupted");
 			break;
 		}
