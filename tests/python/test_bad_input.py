@@ -259,7 +259,8 @@ def test_a_catalog_that_is_written_over_under_its_user_is_an_error_and_no_death(
     numbers = random.Random(5)
     names = sorted({"%032x" % numbers.getrandbits(128) for _ in range(3000)})
     for at in list(range(0, 1000, 24)) + [numbers.randrange(60000) for _ in range(30)]:
-        catalog = shoal.index(((name, i) for i, name in enumerate(names)), tmp_path / "c.cat", root="/r")
+        catalog = shoal.index(((name, i) for i, name in enumerate(names)), tmp_path / "c.cat", root="/r",
+                              force=True)
         catalog.name(0)
         with open(tmp_path / "c.cat", "r+b") as file:
             file.seek(at % os.path.getsize(file.name))

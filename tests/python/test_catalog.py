@@ -230,7 +230,7 @@ def test_each_instance_of_the_module_has_types_of_its_own(files):
     spec.loader.exec_module(second)
     assert second.Catalog is not shoal._shoal.Catalog
     path, catalog = os.fsencode(files), shoal.Catalog(files)
-    with pytest.raises(TypeError, match="a catalog is needed, not shoal._shoal.Catalog"):
+    with pytest.raises(TypeError, match="a catalog is needed, not Catalog"):
         second.Reader(shoal._shoal.Catalog(path), None, False)
     other = second.Catalog(path)
     assert second.Reader(other, None, False) and list(other.cursor(0, 1)) == [catalog.name_bytes(0)]

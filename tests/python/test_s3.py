@@ -320,7 +320,7 @@ def test_shards_of_a_bucket_are_a_partition_of_it(bucket, tmp_path):
 def test_a_shard_may_be_empty_and_a_prefix_may_not(bucket, tmp_path):
     server, _ = bucket
     server.objects[b"bucket", b"one/alone"] = b"x"
-    assert sorted(len(shoal.index("s3://bucket/one", tmp_path / "s.cat", shard=(k, 3))) for k in range(3)) == [0, 0, 1]
+    assert sorted(len(shoal.index("s3://bucket/one", tmp_path / f"s{k}.cat", shard=(k, 3))) for k in range(3)) == [0, 0, 1]
     with pytest.raises(FileNotFoundError, match="none of the 90 files in 's3://bucket/train.*matches include 'x'"):
         shoal.index("s3://bucket/train", tmp_path / "n.cat", include="x")
     with pytest.raises(FileNotFoundError, match="there is no file in 's3://bucket/none"):
