@@ -20,10 +20,12 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIMIT = 300  # seconds for one command
+HOME = "/home/me"  # what a page says for the folder in which it runs
 SHOWN = 100  # columns: a longer line would not fit the page
 
 # What differs from run to run, and from machine to machine.
 VARIABLE = [
+    (re.compile(r"^engine .*"), "engine"),
     (re.compile(r"\b[0-9a-f]{16,}\b"), "#"),
     (re.compile(r"\d[\d.,:]*(e[+-]\d+)?"), "#"),
     (re.compile(r"# [kKMGT]?i?B\b"), "# B"),
@@ -53,7 +55,7 @@ def run(command, folder, wanted):
                           stderr=subprocess.STDOUT, text=True, errors="replace", timeout=LIMIT)
     if done.returncode != wanted:
         raise Mismatch(f"exit status {done.returncode}, not {wanted}, of: {command[-1]}\n{done.stdout}")
-    return [line.rstrip() for line in done.stdout.splitlines()]
+    return [line.rstrip().replace(folder, HOME) for line in done.stdout.splitlines()]
 
 
 def plain(line):

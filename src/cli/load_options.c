@@ -92,7 +92,7 @@ void load_describe(FILE *f, const struct shoal_load_options *load)
 	fprintf(f,
 		"store: %s\nengine: %d\ndirect: %d\nin-flight: %u\nprefetch: %u\nslot: %" PRIu64
 		"\nmemory: %" PRIu64 "\nobject-size: %" PRIu64
-		"\npieces: %d\non-error skip: %d\nif-match: %d\n",
+		"\npieces: %d\nkeep-going: %d\nif-match: %d\n",
 		load->store ? load->store : "that of the catalog", (int)load->engine, load->direct,
 		load->in_flight, load->prefetch, load->slot, load->memory, load->object_size,
 		load->pieces, load->skip_errors, load->if_match);

@@ -181,7 +181,7 @@ def named(path, *names, root=b"file:///data"):
     return path
 
 
-@pytest.mark.parametrize("arguments", [["ls"], ["ls", "-0"], ["read", "--store", "null:size=1"], ["verify"],
+@pytest.mark.parametrize("arguments", [["ls"], ["ls", "-0"], ["read", "--data", "null:size=1"], ["verify"],
                                        ["manifest", "-o", "m", "--ranks", "1"],
                                        ["manifest", "-o", "m", "--ranks", "1", "--null"]], ids=" ".join)
 def test_a_name_with_a_nul_is_found(shoal, fails, tmp_path, arguments):

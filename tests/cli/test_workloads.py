@@ -109,7 +109,7 @@ def test_each_is_of_the_class_of_the_same_name(name):
 
 
 def test_a_run_is_of_its_class_until_something_that_counts_is_changed(shoal, tmp_path):
-    args = ["run", "retinanet_b200", "--store", "null", "-q", "dataset.num_files_train=24", "reader.read_threads=2"]
+    args = ["run", "retinanet_b200", "--data", "null", "-q", "dataset.num_files_train=24", "reader.read_threads=2"]
     for name, more, same in [("a", [], True), ("b", ["train.epochs=1"], False)]:
         shoal(*args, *more, "--direct", "--results", tmp_path / name)
         assert (comparability_hash((tmp_path / name / "config.yaml").read_text()) == CLASSES["retinanet_b200"]) is same

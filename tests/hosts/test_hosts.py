@@ -60,7 +60,7 @@ def survivors(hosts, how):
 @pytest.mark.parametrize("how", ["cut", "freeze", "kill"])
 def test_a_host_that_is_lost_ends_the_job_with_a_message(hosts, mpi, tree, how):
     """Whether the launcher notices it or not: the ranks that are left miss the others, and say whom."""
-    job = hosts.mpirun(mpi, 2, SHOAL, "run", "w.yaml", "--results", "results", "--store", "null", "-q", "--peer-timeout", 4,
+    job = hosts.mpirun(mpi, 2, SHOAL, "run", "w.yaml", "--results", "results", "--data", "null", "-q", "--peer-timeout", 4,
                        "train.epochs=1000")
     logs = [hosts.shared / "results" / ".shoal-run" / f"steps.{rank}" for rank in range(4)]
     until(lambda: all(log.exists() and log.stat().st_size > 500 for log in logs) or job.poll() is not None, 40,

@@ -74,7 +74,7 @@ class Jobs:
 
     def run(self):
         (self.folder / "w.yaml").write_text(WORKLOAD)
-        return ["run", str(self.folder / "w.yaml"), "--results", str(self.folder / "results"), "--store", "null", "-q"]
+        return ["run", str(self.folder / "w.yaml"), "--results", str(self.folder / "results"), "--data", "null", "-q"]
 
     def run_works(self, _):
         logs = [self.folder / "results" / ".shoal-run" / f"steps.{rank}" for rank in range(3)]
@@ -84,7 +84,7 @@ class Jobs:
         """The ranks' shares differ in nothing, and a stopped rank keeps the others from their end."""
         alone("index", "--pattern", "{:07d}", "--count", 3000, "--size", 1, "--root", self.folder, "-q", "-o",
               self.folder / "c")
-        return ["read", str(self.folder / "c"), "--store", "null:size=1,delay_us=1000", "--in-flight", "1", "-q"]
+        return ["read", str(self.folder / "c"), "--data", "null:size=1,delay_us=1000", "--in-flight", "1", "-q"]
 
     def read_works(self, pids):
         """MPI has started: the catalog is opened after that."""
