@@ -431,7 +431,7 @@ def test_another_users_link_is_not_followed_where_anyone_may_write(shoal, fails,
     (shared / "c").symlink_to(tmp_path / "precious")
     os.chown(shared / "c", owner, owner, follow_symlinks=False)
     shared.chmod(mode)
-    result = shoal("index", "-", "-q", "-o", shared / "c", stdin=b"a\n")
+    result = shoal("index", "-", "-q", "--force", "-o", shared / "c", stdin=b"a\n")
     if follows:
         assert result.returncode == 0, result.stderr
         assert shoal.names(tmp_path / "precious") == [b"a"]
