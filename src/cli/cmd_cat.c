@@ -69,7 +69,7 @@ static int put_samples(const struct cmd_cat_arguments *a, const struct shoal_cat
 	int status = buf ? CLI_OK : cli_fail("cat", "out of memory");
 
 	for (int i = 1; i < nr && status == CLI_OK; i++) {
-		uint64_t first, count;
+		uint64_t first = 0, count = 0;
 
 		status = find_samples(a, words[0], cat, words[i], &first, &count);
 		for (uint64_t k = 0; status == CLI_OK && k < count; k++)

@@ -111,7 +111,7 @@ static void put_bash(void)
 /* The first sentence of an explanation, without what quotes and brackets would end. */
 static void put_short(const char *help)
 {
-	for (size_t i = 0; help[i] && i < 60 && help[i] != ';' && help[i] != ':' &&
+	for (size_t i = 0; i < 60 && help[i] && help[i] != ';' && help[i] != ':' &&
 			   !(help[i] == '.' && help[i + 1] == ' ');
 	     i++)
 		if (!strchr("'[]\\`$\"", help[i]))

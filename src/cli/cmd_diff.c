@@ -75,7 +75,7 @@ static int cmd_diff_compare(struct cmd_diff_arguments *a, const struct shoal_cat
 {
 	const struct shoal_select *select = cli_select_finish(&a->select);
 	struct shoal_diff_options o = { .differs = show_difference, .self = a, .stop = &cli_stop };
-	struct shoal_compare_result r;
+	struct shoal_compare_result r = { 0 };
 	struct shoal_list *x = NULL, *y = NULL;
 	struct shoal_err err = { "" };
 	int rc = shoal_list_catalog(old, select, &x, &err);

@@ -50,7 +50,7 @@ static int cmd_merge_run(void *arguments, int nr, char **words)
 
 	if (status != CLI_OK)
 		return status;
-	cats = calloc((size_t)nr, sizeof(*cats));
+	cats = calloc((size_t)nr, sizeof(const struct shoal_catalog *));
 	if (!cats)
 		return cli_fail("merge", "out of memory");
 	while (opened < nr && (cats[opened] = cli_open("merge", words[opened], &a->where)) != NULL)

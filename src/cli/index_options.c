@@ -164,7 +164,7 @@ static enum index_source index_options_kind_of(const struct index_arguments *a)
 {
 	struct stat st;
 
-	if (a->pattern.format)
+	if (a->pattern.format || !a->source)
 		return INDEX_PATTERN;
 	if (store_uri_scheme_len(a->source, strlen(a->source)) ||
 	    (stat(a->source, &st) == 0 && S_ISDIR(st.st_mode)))

@@ -42,12 +42,12 @@ struct cli_option {
 #define CLI_FLAG(letter_, name_, at_, help_)                                            \
 	{                                                                               \
 		.letter = (letter_), .name = (name_), .kind = CLI_IS_FLAG, .at = (at_), \
-		.help = help_                                                           \
+		.help = (help_)                                                         \
 	}
 #define CLI_VALUE(letter_, name_, value_, kind_, at_, min_, max_, help_)                  \
 	{                                                                                 \
 		.letter = (letter_), .name = (name_), .value = (value_), .kind = (kind_), \
-		.at = (at_), .min = (min_), .max = (max_), .help = help_                  \
+		.at = (at_), .min = (min_), .max = (max_), .help = (help_)                \
 	}
 #define CLI_TEXT(letter, name, value, at, help) \
 	CLI_VALUE(letter, name, value, CLI_IS_TEXT, at, 0, 0, help)
@@ -57,7 +57,7 @@ struct cli_option {
 #define CLI_NUMBER_IF(name_, value_, at_, given_, help_)                                \
 	{                                                                               \
 		.name = (name_), .value = (value_), .kind = CLI_IS_NUMBER, .at = (at_), \
-		.given = (given_), .help = help_                                        \
+		.given = (given_), .help = (help_)                                      \
 	}
 #define CLI_COUNT(name, value, at, min, max, help) \
 	CLI_VALUE(0, name, value, CLI_IS_COUNT, at, min, max, help)
@@ -68,12 +68,12 @@ struct cli_option {
 #define CLI_WORD(name_, value_, at_, words_, help_)                                   \
 	{                                                                             \
 		.name = (name_), .value = (value_), .kind = CLI_IS_WORD, .at = (at_), \
-		.words = (words_), .help = help_                                      \
+		.words = (words_), .help = (help_)                                    \
 	}
 #define CLI_OTHER(letter_, name_, value_, take_, help_)                                        \
 	{                                                                                      \
 		.letter = (letter_), .name = (name_), .value = (value_), .kind = CLI_IS_OTHER, \
-		.take = (take_), .help = help_                                                 \
+		.take = (take_), .help = (help_)                                               \
 	}
 #define CLI_END              \
 	{                    \

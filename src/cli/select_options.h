@@ -19,10 +19,10 @@ struct cli_select {
 extern const struct cli_option cli_select_options[];
 
 /* The section for a command whose arguments have a struct cli_select at @base_. */
-#define CLI_SELECT_SECTION(base_)                                                     \
-	{                                                                             \
-		.title = "which files", .options = cli_select_options, .base = base_, \
-		.given = (base_) + offsetof(struct cli_select, given)                 \
+#define CLI_SELECT_SECTION(base_)                                                       \
+	{                                                                               \
+		.title = "which files", .options = cli_select_options, .base = (base_), \
+		.given = (base_) + offsetof(struct cli_select, given)                   \
 	}
 
 /* Before it is used. */
@@ -37,9 +37,9 @@ struct cli_format {
 
 extern const struct cli_option cli_format_options[];
 
-#define CLI_FORMAT_SECTION(base_)                                                          \
-	{                                                                                  \
-		.title = "how to print them", .options = cli_format_options, .base = base_ \
+#define CLI_FORMAT_SECTION(base_)                                                            \
+	{                                                                                    \
+		.title = "how to print them", .options = cli_format_options, .base = (base_) \
 	}
 
 /* CLI_OK, or CLI_USAGE for formats that exclude each other. */

@@ -95,7 +95,7 @@ static void note_heard(struct pulse_peer *peer, const struct sockaddr_in *from)
 static void take_packet(struct comm_pulse *p)
 {
 	struct packet packet;
-	struct sockaddr_in from;
+	struct sockaddr_in from = { 0 };
 	socklen_t len = sizeof(from);
 	ssize_t n = recvfrom(p->fd, &packet, sizeof(packet), MSG_DONTWAIT | MSG_TRUNC,
 			     (struct sockaddr *)&from, &len);

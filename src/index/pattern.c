@@ -281,7 +281,7 @@ int shoal_index_pattern(const struct shoal_pattern *pattern,
 			struct shoal_index_result *ret_result, struct shoal_err *err)
 {
 	struct shoal_index_result result = { 0 };
-	struct index_stage stage;
+	struct index_stage stage = { .uri = NULL };
 	struct index_root root;
 	struct parsed p;
 	uint64_t least;

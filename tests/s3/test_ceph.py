@@ -148,7 +148,7 @@ def test_datagen_leaves_a_catalog_in_the_bucket_that_is_what_is_there(retina, tm
     assert retina.shoal("verify", "--storage", tmp_path / "listed", "-q").returncode == 0
     done = retina.shoal("manifest", catalog, "--ranks", 2, "-o", tmp_path / "lists", "-q")
     assert (done.returncode, done.stderr) == (0, b"")
-    lines = [line for path in (tmp_path / "lists").iterdir() for line in path.read_text().splitlines()]
+    lines = [line for path in (tmp_path / "lists").glob("*.txt") for line in path.read_text().splitlines()]
     assert len(set(lines)) == len(lines) == 300 and all(line.startswith("s3://set/retina/train/") for line in lines)
 
 

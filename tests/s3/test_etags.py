@@ -131,7 +131,7 @@ def test_without_the_option_nothing_is_kept_and_the_digest_is_the_same(tmp_path)
 def test_an_empty_bucket_has_a_catalog_that_knows_of_etags(tmp_path):
     with FaultServer([]) as server:
         client = Client(tmp_path, server.url)
-        good(client, tmp_path / "c")
+        good(client, tmp_path / "c", "--force")
     assert info(client, tmp_path / "c")["etags"] and etags(tmp_path / "c") is None
 
 
