@@ -91,8 +91,9 @@
   const mean = (list) => (list.length ? list.reduce((a, b) => a + b, 0) / list.length : NaN);
   const cached = (run) => mean(run.audits.map((audit) => audit.cached_share).filter(isNumber)) * 100;
   const lost = (phase) => {
-    const t = phase.time || phase.au_lost || phase.lost;
-    if (t && isNumber(t.compute_seconds)) return [t.compute_seconds, t.late_seconds, t.data_seconds, t.ranks_seconds];
+    const t = phase.time || {};
+    const parts = [t.compute_planned_seconds, t.woken_late_seconds, t.waiting_for_data_seconds, t.waiting_for_ranks_seconds];
+    if (parts.every(isNumber)) return parts;
     if (!isNumber(phase.seconds) || !isNumber(phase.au_percentage)) return null;
     const wait = (phase.wait_share || 0) * phase.seconds;
     const planned = Math.min(phase.au_planned_percentage ?? phase.au_percentage, phase.au_percentage) / 100 * phase.seconds;
