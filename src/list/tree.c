@@ -161,12 +161,12 @@ static int node_begin_child(struct list_of_tree *t, struct tree_node *n,
 		if (!child)
 			return -ENOMEM;
 		within = list_select_bounds(&t->base.select, child->path, child->path_len);
-		if (within != LIST_TAKE)
+		if (within != LIST_TAKE) {
 			node_free(t, child);
-		if (within == LIST_SKIP)
+			if (within == LIST_END)
+				break;
 			continue;
-		if (within == LIST_END)
-			break;
+		}
 		begun_insert(t, child);
 		*n->last_child = child;
 		n->last_child = &child->sibling;

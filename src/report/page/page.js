@@ -186,7 +186,7 @@
       context.fillStyle = `rgba(214,69,65,${heat})`;
       context.fillRect(x, y, 1, 1);
     }));
-    section.append(canvas, make("p", { class: "dim" }, `${show(run.steps.ranks, 0)} ranks from top to bottom, steps of all epochs from left to right; white: 0.01 ms, red: 100 ms or more`));
+    section.append(canvas, make("p", { class: "dim" }, `${show(run.steps.ranks, 0)} ranks from top to bottom, steps of all epochs from left to right; pale: 0.01 ms or less, red: 100 ms or more`));
     return section;
   };
   const drawEpochs = (run) => make("section", {}, make("h2", {}, "Epochs"), table(
