@@ -233,16 +233,16 @@ static int count_lists(const struct manifest *m, bool remove, struct shoal_err *
 static bool note_is(const char *path, const char *want)
 {
 	FILE *in = fopen(path, "re");
-	size_t len = strlen(want), n = 0;
+	size_t len = strlen(want);
 	char *is = malloc(len + 1);
+	bool same = false;
 
 	if (in && is)
-		n = fread(is, 1, len + 1, in);
-	n = n == len && memcmp(is, want, len) == 0;
+		same = fread(is, 1, len + 1, in) == len && memcmp(is, want, len) == 0;
 	free(is);
 	if (in)
 		fclose(in);
-	return n;
+	return same;
 }
 
 static int manifest_note_write(const char *path, const char *text, struct shoal_err *err)

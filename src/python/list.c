@@ -107,7 +107,7 @@ static int rows_put(struct list_rows *r, const struct shoal_entry *e)
 {
 	size_t etag_len = strlen(e->etag), need = e->len + etag_len + 2;
 
-	if (r->cap - r->len < need) {
+	if (!r->bytes || r->cap - r->len < need) {
 		size_t cap = 2 * r->cap + need + 4096;
 		char *bytes = realloc(r->bytes, cap);
 
@@ -534,7 +534,7 @@ static PyObject *merge_catalogs(PyObject *module, PyObject *args)
 	    py_store_config(config_tuple, &config, &o.config) < 0)
 		return NULL;
 	nr = PyTuple_Size(tuple);
-	cats = PyMem_Calloc((size_t)nr + 1, sizeof(*cats));
+	cats = PyMem_Calloc((size_t)nr + 1, sizeof(const struct shoal_catalog *));
 	if (!cats)
 		return PyErr_NoMemory();
 	o.refuse_empty = refuse_empty;
