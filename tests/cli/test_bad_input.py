@@ -143,7 +143,7 @@ def test_ls_refuses_arguments_that_make_no_sense(shoal, fails, options, words):
 @pytest.mark.parametrize("arguments, words", [
     (["info"], "give one catalog"),
     (["info", "a", "b"], "give one catalog"),
-    (["find"], "give a catalog and names"),
+    (["find"], "give a catalog and at least one name"),
     (["find", "a"], "give a catalog and names"),
     (["verify"], "give at least one catalog"),
     (["order"], "give one catalog"),
