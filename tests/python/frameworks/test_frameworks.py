@@ -142,7 +142,7 @@ def test_lightning_goes_on_in_the_middle_of_an_epoch_with_any_number_of_ranks(ca
 
 def test_lightning_is_told_when_it_would_stop_before_the_end_of_a_resumed_epoch(catalog, tmp_path, stopped_lightning):
     """Without the data module's own state it has counted the steps before it loads the loader's."""
-    refused("4 steps are done and 4 are left", "lightning", catalog, tmp_path, max_epochs=3, devices=3, kind="batches",
+    refused("4 steps of this epoch are done and 4 are left", "lightning", catalog, tmp_path, max_epochs=3, devices=3, kind="batches",
             go_on=stopped_lightning[1])
     assert not seen(tmp_path)
 
