@@ -394,8 +394,8 @@ def test_the_second_reader_tells_the_same_kinds_of_damage(shoal, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_while_it_reads_a_catalog_of_very_many_names(shoal, tmp_path, number):
-    """623 bytes can name 10^9 files: to check them takes minutes, before anything is compared."""
-    shoal.good("index", "--pattern", "f{:012d}", "--count", 10**9, "--root", tmp_path, "-q", "-o", tmp_path / "c")
+    """A few hundred bytes can name any number of files: to check them takes seconds to minutes, before anything is compared."""
+    shoal.good("index", "--pattern", "f{:012d}", "--count", 5 * 10**7, "--root", tmp_path, "-q", "-o", tmp_path / "c")
     process = shoal.start("verify", "--storage", tmp_path / "c")
     end = time.monotonic() + 60
     while "c" not in [os.path.basename(line.split()[-1]) for line in open(f"/proc/{process.pid}/maps")]:
