@@ -128,6 +128,7 @@ def dictionary_catalog(path, nr, length, overlap=False):
     path.write_bytes(make.assemble([section for section in sections.items() if section[1]], **fields))
 
 
+@pytest.mark.skipif(not is_plain(), reason="built with a sanitizer, which needs more")
 @pytest.mark.parametrize("command", ["ls", "verify"])
 @pytest.mark.parametrize("nr, length", [(70, 2**20), (1700, 2**14)], ids=["long", "many"])
 def test_dictionaries_take_a_bounded_amount_of_memory(shoal, tmp_path, command, nr, length):

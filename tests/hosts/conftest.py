@@ -20,8 +20,14 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.path.abspath(os.environ.get("SHOAL", ROOT / "build" / "shoal"))).parent
+# The checkout is there on every host, even if it is below /tmp.
 HOST = """set -e
+mkdir "$1/checkout.$2"
+mount --bind "$3" "$1/checkout.$2"
 mount -t tmpfs tmpfs /tmp
+mkdir -p "$3"
+mount --bind "$1/checkout.$2" "$3"
+umount "$1/checkout.$2"
 mount -t tmpfs tmpfs /dev/shm
 mount --bind "$1/hosts" /etc/hosts
 hostname "$2"
@@ -52,7 +58,7 @@ class Host:
         self.address = f"10.99.0.{number}"
         self.entered = []  # what entered it from outside
         self.outer = subprocess.Popen(["unshare", "-n", "-m", "-u", "-p", "-f", "--mount-proc", "--kill-child", "sh", "-c",
-                                       HOST, "sh", hosts.shared, self.name], stderr=subprocess.DEVNULL)
+                                       HOST, "sh", hosts.shared, self.name, ROOT], stderr=subprocess.DEVNULL)
         until(lambda: (hosts.shared / f"{self.name}.up").exists(), 20, "the host did not start")
         children = pathlib.Path(f"/proc/{self.outer.pid}/task/{self.outer.pid}/children").read_text().split()
         self.pid = int(children[0])
