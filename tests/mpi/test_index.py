@@ -1,5 +1,6 @@
 """mpirun -n W shoal index DIR: the same catalog as one process makes, one word of success or failure, and no hang."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -67,9 +68,12 @@ class Running:
         return sorted(found)
 
     def kill(self):
+        """The ranks and the launcher; one that has just ended by itself is as good."""
         for pid in self.ranks():
-            os.kill(pid, signal.SIGKILL)
-        os.killpg(self.process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
 
 
 def start(mpi, ranks, *args, **options):

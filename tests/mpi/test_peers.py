@@ -57,6 +57,15 @@ train: {epochs: 100, computation_time: 0.05}
 """
 
 
+def has_open(pid, path):
+    """Whether the process has @path open; what it closes while we look is not that."""
+    for fd in pathlib.Path("/proc", str(pid), "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            if os.readlink(fd) == str(path):
+                return True
+    return False
+
+
 class Jobs:
     """Jobs of three ranks that would not end by themselves, each with a sign that all ranks are at work."""
 
@@ -98,14 +107,12 @@ class Jobs:
         return ["index", str(path), "--root", str(self.folder), "-q", "-o", str(self.folder / "o.cat")]
 
     def index_works(self, pids):
-        until(lambda: any(os.path.exists(fd) and os.readlink(fd).endswith("/list")
-                          for fd in pathlib.Path("/proc", str(pids[0]), "fd").iterdir()))
+        until(lambda: has_open(pids[0], self.folder / "list"))
         time.sleep(0.3)  # for the others to come to their wait, which nothing shows
 
     def end(self):
         for job in self.jobs:
-            with contextlib.suppress(ProcessLookupError):
-                job.kill()
+            job.kill()
             job.process.communicate()
         if self.fifo is not None:
             os.close(self.fifo)
