@@ -103,7 +103,7 @@ def contents(directory):
     return sorted(os.listdir(directory))
 
 
-def until(condition, limit=20):
+def until(condition, limit=60):
     end = time.monotonic() + limit
     while not condition():
         assert time.monotonic() < end, "it did not come to that"
