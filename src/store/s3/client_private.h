@@ -82,6 +82,9 @@ CURL *s3_try_handle(struct s3_slot *s);
 /* Prepare it for sending to the next endpoint. An error ends the request. */
 int s3_try_prepare(struct s3_slot *s, struct shoal_err *err) MUST_USE;
 
+/* For libcurl: take what matters of one line of an answer's head. Returns @len. */
+size_t s3_try_header(char *line, size_t one, size_t len, void *slot);
+
 enum s3_verdict { S3_ENDED, S3_AGAIN, S3_AGAIN_AT_ONCE };
 
 /* It has ended with @code: set the request's rc and message, and decide whether to retry. */

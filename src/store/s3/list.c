@@ -230,7 +230,7 @@ static enum s3_key_encoding ask_for_key(struct s3_lister *l, size_t i, bool look
 static int decode_keys(struct s3_lister *l, struct shoal_err *err)
 {
 	struct store_s3 *store = l->store;
-	int known = __atomic_load_n(&store->key_encoding, __ATOMIC_RELAXED);
+	unsigned known = __atomic_load_n(&store->key_encoding, __ATOMIC_RELAXED);
 	bool looks_raw;
 	size_t i;
 

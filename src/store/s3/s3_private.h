@@ -16,7 +16,7 @@ struct store_s3 {
 	size_t prefix_len;
 	struct s3_pool *pool;
 	struct s3_ranges *ranges; /* ranges that are being listed */
-	int key_encoding;         /* enum s3_key_encoding: what was found out. Atomic */
+	unsigned key_encoding;    /* enum s3_key_encoding: what was found out. Atomic */
 };
 
 /* Writing: see write.c. */

@@ -145,7 +145,7 @@ static void begin_answer(struct s3_slot *s)
 	buf_clear(&s->refusal);
 }
 
-static size_t on_header(char *line, size_t one, size_t len, void *self)
+size_t s3_try_header(char *line, size_t one, size_t len, void *self)
 {
 	struct s3_slot *s = self;
 	char text[512];
@@ -350,7 +350,7 @@ CURL *s3_try_handle(struct s3_slot *s)
 	curl_easy_setopt(e, CURLOPT_READDATA, s);
 	curl_easy_setopt(e, CURLOPT_SEEKFUNCTION, on_rewind);
 	curl_easy_setopt(e, CURLOPT_SEEKDATA, s);
-	curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+	curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, s3_try_header);
 	curl_easy_setopt(e, CURLOPT_HEADERDATA, s);
 	curl_easy_setopt(e, CURLOPT_ERRORBUFFER, s->words);
 	curl_easy_setopt(e, CURLOPT_USERAGENT, "shoal/" SHOAL_VERSION);

@@ -301,6 +301,34 @@ static void the_state_grows_by_an_entry_per_phase(void **state)
 	assert_int_equal(unlink(state_path()), 0);
 }
 
+/* Whoever writes a state can also make its checksums fit. */
+static void a_state_with_text_that_does_not_end_or_phases_without_entries_is_refused(void **state)
+{
+	struct run_result_phase phases[3] = { 0 }, cut;
+	struct run_state good = { .run = 77, .data = "here" }, bad[4], got;
+
+	(void)state;
+	assert_int_equal(run_folder_begin(test_path("r"), NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		bad[i] = good;
+	memset(bad[0].data, 'x', sizeof(bad[0].data));
+	memset(bad[1].now.engine, 'x', sizeof(bad[1].now.engine));
+	memset(bad[2].now.detail, 'x', sizeof(bad[2].now.detail));
+	bad[3].now.nr_phases = 1;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		assert_int_equal(run_state_create(test_path("r"), &bad[i], NULL), 0);
+		assert_int_equal(run_state_load(test_path("r"), &got, phases, 3, &cut, NULL),
+				 -EBADMSG);
+	}
+	for (size_t i = 1; i < 3; i++) {
+		assert_int_equal(run_state_create(test_path("r"), &good, NULL), 0);
+		assert_int_equal(run_state_append(test_path("r"), &bad[i], NULL, NULL), 0);
+		assert_int_equal(run_state_load(test_path("r"), &got, phases, 3, &cut, NULL),
+				 -EBADMSG);
+	}
+	assert_int_equal(unlink(state_path()), 0);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -311,6 +339,7 @@ int main(void)
 		TEST(an_interrupted_run_leaves_what_a_resumed_one_needs),
 		TEST(a_folder_whose_paths_are_too_long_is_refused),
 		TEST(the_state_grows_by_an_entry_per_phase),
+		TEST(a_state_with_text_that_does_not_end_or_phases_without_entries_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, test_dir_make, test_dir_remove);
