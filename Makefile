@@ -18,7 +18,7 @@ prefix = $(if $(PREFIX),prefix=$(abspath $(PREFIX)))
 # On a terminal a line that counts, and nothing else.
 ninja = if [ -t 1 ]; then ninja -C $(1); else ninja -C $(1) --quiet; fi
 
-.PHONY: all tested asan tsan check test test-torchdata test-frameworks test-dlio test-types run bench bench-dlio fuzz torture lint format \
+.PHONY: all tested asan tsan check test test-torchdata test-frameworks test-dlio test-types run bench bench-dlio fuzz torture soak lint format \
 	install uninstall wheel tarball deb clean
 .DELETE_ON_ERROR:
 
@@ -90,6 +90,11 @@ bench-dlio: tested
 # Every call that can fail, one after the other.
 torture: tested
 	@SHOAL_TORTURE=1 SHOAL=$(BUILD)/shoal $$(tools/python pytest) -m pytest tests/cli/test_failing_calls.py -q
+
+# An hour of everything at once; make soak SECONDS=60 for a first look.
+SECONDS = 3600
+soak: tested
+	@PYTHONPATH=$(BUILD)/python $$(tools/python numpy) tools/soak.py $(BUILD) --seconds $(SECONDS) --keep $(BUILD)/soak.json
 
 fuzz:
 	@tools/install-deps build test fuzz
