@@ -46,15 +46,15 @@ static bool checksum_fits(uint64_t is, uint64_t want)
 }
 
 /* Whether text from the file ends within its room: it is printed. */
-static bool is_text(const char *text, size_t room)
+static bool state_is_text(const char *text, size_t room)
 {
 	return memchr(text, '\0', room) != NULL;
 }
 
-static bool is_text_of_now(const struct run_state_now *now)
+static bool state_now_is_text(const struct run_state_now *now)
 {
-	return is_text(now->engine, sizeof(now->engine)) &&
-	       is_text(now->detail, sizeof(now->detail));
+	return state_is_text(now->engine, sizeof(now->engine)) &&
+	       state_is_text(now->detail, sizeof(now->detail));
 }
 
 static int state_damaged(struct shoal_err *err)
@@ -72,8 +72,8 @@ static int read_head(int fd, struct run_state *ret_state, struct shoal_err *err)
 	if (rc < 0 || memcmp(head.magic, MAGIC, sizeof(head.magic)) != 0 ||
 	    head.head_bytes != sizeof(head) || head.entry_bytes != sizeof(struct state_entry) ||
 	    !checksum_fits(head.checksum, XXH3_64bits(&head.state, sizeof(head.state))) ||
-	    !is_text(head.state.data, sizeof(head.state.data)) ||
-	    !is_text_of_now(&head.state.now) ||
+	    !state_is_text(head.state.data, sizeof(head.state.data)) ||
+	    !state_now_is_text(&head.state.now) ||
 	    head.state.now.nr_phases != 0) /* only entries can have some */
 		return state_damaged(err);
 	*ret_state = head.state;
@@ -108,7 +108,7 @@ static int read_entries(int fd, struct run_state *state, struct run_result_phase
 		rc = pread_all(fd, &e, sizeof(e), sizeof(struct file_head) + i * sizeof(e));
 		finished = rc == 0 && e.now.nr_phases == state->now.nr_phases + 1;
 		if (rc < 0 || !checksum_fits(e.checksum, entry_checksum(&e, state->run, i)) ||
-		    !is_text_of_now(&e.now) ||
+		    !state_now_is_text(&e.now) ||
 		    (!finished && e.now.nr_phases != state->now.nr_phases))
 			return state_damaged(err);
 		if (finished && e.now.nr_phases > max)
