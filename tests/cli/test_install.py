@@ -101,6 +101,8 @@ def files_of(folder):
 def lacking(tmp_path_factory):
     """A build of its own, as PREFIX reconfigures it; without what it can do without, and quickly compiled."""
     build = tmp_path_factory.mktemp("lacking") / "build"
+    build.mkdir()
+    (build / "wheel").write_text("not Meson's")
     run(ROOT / "tools" / "configure", build, *LACKING, "prefix=/nowhere", "--", "--optimization=0", "-Ddebug=false", "-Dwerror=false", cwd=ROOT)
     run("ninja", "-C", build, "--quiet")
     return build
@@ -115,6 +117,10 @@ def test_a_build_without_libraries_prints_what_it_lacks(lacking):
     features = run(lacking / "shoal", "--version").splitlines()[1]
     assert features == "features: -io_uring -s3 -openmpi -mpich"
     assert re.search(r"S3 *: no: .*libcurl", run("meson", "setup", "--reconfigure", lacking, ROOT))
+
+
+def test_configuring_keeps_what_is_not_mesons(lacking):
+    assert (lacking / "wheel").exists()
 
 
 def test_the_full_build_has_everything(installed):
