@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 char *path_dir(const char *path)
 {
@@ -12,6 +13,18 @@ char *path_dir(const char *path)
 	if (!slash)
 		return strdup(".");
 	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+bool path_of_program(char *ret_dir, size_t cap)
+{
+	ssize_t len = readlink("/proc/self/exe", ret_dir, cap - 1);
+	char *slash;
+
+	ret_dir[len > 0 ? len : 0] = '\0';
+	slash = strrchr(ret_dir, '/');
+	if (slash)
+		*slash = '\0';
+	return slash != NULL;
 }
 
 int path_join(const char *dir, const char *name, char *buf, size_t cap, struct shoal_err *err)

@@ -1,12 +1,12 @@
 /* open.c - find out what started this process, and load the matching transport. */
 #include <dlfcn.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "built.h"
 #include "comm/comm_private.h"
 
@@ -71,12 +71,8 @@ struct module_folders {
 
 static void find_module_folders(struct module_folders *f)
 {
-	ssize_t len = readlink("/proc/self/exe", f->beside, sizeof(f->beside) - 1);
-
-	f->beside[len > 0 ? len : 0] = '\0';
-	f->below[0] = f->wheel[0] = '\0';
-	if (len > 0) {
-		dirname(f->beside);
+	f->beside[0] = f->below[0] = f->wheel[0] = '\0';
+	if (path_of_program(f->beside, sizeof(f->beside))) {
 		snprintf(f->below, sizeof(f->below), "%s/../lib/shoal", f->beside);
 		snprintf(f->wheel, sizeof(f->wheel), "%s/../share/shoal", f->beside);
 	}

@@ -2,7 +2,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "built.h"
 #include "workload/keys.h"
@@ -22,18 +22,6 @@ static bool is_folder(const char *path)
 	struct stat st;
 
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-/* The folder of the running program. */
-static bool workload_program_folder(char *room, size_t cap)
-{
-	ssize_t len = readlink("/proc/self/exe", room, cap - 1);
-
-	if (len <= 0)
-		return false;
-	room[len] = '\0';
-	dirname(room);
-	return true;
 }
 
 /* SHOAL_WORKLOADS; next to the program, as in a build; below its prefix; the installed location. */
@@ -50,8 +38,7 @@ static int find_folder(char *ret_path, size_t cap, struct shoal_err *err)
 		snprintf(ret_path, cap, "%s", set);
 		return 0;
 	}
-	for (size_t i = 0; i < ARRAY_LEN(beside) && workload_program_folder(exe, sizeof(exe));
-	     i++) {
+	for (size_t i = 0; i < ARRAY_LEN(beside) && path_of_program(exe, sizeof(exe)); i++) {
 		int n = snprintf(ret_path, cap, "%s/%s", exe, beside[i]);
 
 		if (n > 0 && (size_t)n < cap && is_folder(ret_path))

@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from conftest import binary
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADER = ROOT / "include" / "shoal.h"
 
@@ -99,6 +101,8 @@ def files_of(folder):
 def lacking(tmp_path_factory):
     """A build of its own, as PREFIX reconfigures it; without what it can do without, and quickly compiled."""
     build = tmp_path_factory.mktemp("lacking") / "build"
+    build.mkdir()
+    (build / "wheel").write_text("not Meson's")
     run(ROOT / "tools" / "configure", build, *LACKING, "prefix=/nowhere", "--", "--optimization=0", "-Ddebug=false", "-Dwerror=false", cwd=ROOT)
     run("ninja", "-C", build, "--quiet")
     return build
@@ -113,6 +117,10 @@ def test_a_build_without_libraries_prints_what_it_lacks(lacking):
     features = run(lacking / "shoal", "--version").splitlines()[1]
     assert features == "features: -io_uring -s3 -openmpi -mpich"
     assert re.search(r"S3 *: no: .*libcurl", run("meson", "setup", "--reconfigure", lacking, ROOT))
+
+
+def test_configuring_keeps_what_is_not_mesons(lacking):
+    assert (lacking / "wheel").exists()
 
 
 def test_the_full_build_has_everything(installed):
@@ -214,17 +222,13 @@ def test_without_apt_what_is_missing_is_named_for_other_distributions(tmp_path):
 
 
 def test_man_pages_and_completions_of_the_command_are_installed_and_removed(tmp_path):
-    program, prefix = tmp_path / "program", tmp_path / "prefix"
-    program.write_text("""#!/bin/sh
-case "$*" in
---help) printf 'usage\\n\\n  index     make a catalog\\n  ls        print names\\n';;
---help=man|'index --help=man') echo ".TH SHOAL 1";;
-'completion bash') echo bash;;
-*) exit 2;;
-esac
-""")
-    program.chmod(0o755)
-    run(ROOT / "tools" / "install-extras", program, prefix)
-    assert files_of(prefix) == ["share/bash-completion/completions/shoal", "share/man/man1/shoal-index.1", "share/man/man1/shoal.1"]
+    prefix = tmp_path / "prefix"
+    run(ROOT / "tools" / "install-extras", binary(), prefix)
+    commands = re.findall(r"^  ([a-z]+) {2,}", run(binary(), "--help"), re.M)
+    assert "index" in commands
+    assert files_of(prefix) == sorted(["share/bash-completion/completions/shoal", "share/fish/vendor_completions.d/shoal.fish",
+                                       "share/zsh/site-functions/_shoal", "share/man/man1/shoal.1",
+                                       *(f"share/man/man1/shoal-{command}.1" for command in commands)])
+    assert "shoal \\- " in (prefix / "share/man/man1/shoal.1").read_text()
     run(ROOT / "tools" / "install-extras", "--remove", prefix)
     assert files_of(prefix) == [] and not (prefix / "share").exists()

@@ -1,4 +1,4 @@
-"""The README and the guide: every command that they show runs, and prints what they say."""
+"""The README, the guide and coming-from.md: every command that they show runs, and prints what they say."""
 
 import pathlib
 import sys
@@ -6,8 +6,9 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "s3")]
 import page as pages  # noqa: E402
+from objects import ACCESS, SECRET, Objects  # noqa: E402
 
 BUCKETS = "buckets.md"  # needs a server: tests/s3 runs it
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
@@ -16,6 +17,16 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 @pytest.mark.parametrize("path", [page for page in PAGES if page.name != BUCKETS], ids=lambda path: path.name)
 def test_every_command_of_a_page_runs_and_prints_what_the_page_says(path):
     assert pages.run_page(path) > 0
+
+
+def test_both_sides_of_coming_from_run_with_a_bucket(monkeypatch):
+    names = [f"{folder}/{i:03}" for folder in ("cat", "dog", "emu", "fox") for i in range(1, 101)]
+    with Objects() as server:
+        server.objects.update({(b"bucket", f"train/{name}.txt".encode()): (name.replace("/", " ") + "\n").encode() for name in names})
+        for name, value in {"AWS_ENDPOINT_URL": server.url, "AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET,
+                            "no_proxy": "*"}.items():
+            monkeypatch.setenv(name, value)
+        assert pages.run_page(ROOT / "docs" / "coming-from.md") > 20
 
 
 def make_page(tmp_path, text):

@@ -15,6 +15,7 @@
 #include "base/err.h"
 
 struct s3_curl {
+	curl_version_info_data *(*version_info)(CURLversion age);
 	CURLcode (*global_init)(long flags);
 	time_t (*getdate)(const char *text, const time_t *unused);
 	CURL *(*easy_init)(void);
