@@ -44,22 +44,30 @@ void cli_each_option(const struct cli_command *c,
 
 /* ---- Values ---- */
 
-/* "1.5": in milliseconds. */
+/* "1.5", "90s", "10m", "2h", "500ms": in milliseconds. */
 static int parse_milliseconds(const char *text, uint64_t *ret_ms)
 {
+	static const struct {
+		const char *name;
+		uint64_t ms;
+	} units[] = { { "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 } };
 	size_t whole = strspn(text, "0123456789");
 	const char *rest = text + whole + (text[whole] == '.');
 	size_t digits = strspn(rest, "0123456789");
-	uint64_t s = 0, ms = 0;
+	uint64_t n = 0, part = 0;
 	char thousandths[4] = "000";
 
-	if (whole + digits == 0 || rest[digits] || (whole && parse_digits(text, whole, &s) < 0))
+	if (whole + digits == 0 || (whole && parse_digits(text, whole, &n) < 0))
 		return -EINVAL;
 	memcpy(thousandths, rest, u64_min(digits, 3));
-	if (parse_u64(thousandths, &ms) < 0 || s > UINT64_MAX / 1000 - 1)
+	if (parse_u64(thousandths, &part) < 0 || n > UINT64_MAX / 3600000 - 1)
 		return -ERANGE;
-	*ret_ms = s * 1000 + ms;
-	return 0;
+	for (size_t i = 0; i < ARRAY_LEN(units); i++)
+		if (strcmp(rest + digits, units[i].name) == 0) {
+			*ret_ms = n * units[i].ms + part * units[i].ms / 1000;
+			return 0;
+		}
+	return -EINVAL;
 }
 
 /* The limit as the user would write it. */
@@ -107,7 +115,7 @@ static bool take_number(const char *command, const struct cli_option *o, const c
 		cli_usage(command, "--%s '%s' is %s", o->name, value,
 			  rc == -ERANGE               ? "too large"
 			  : o->kind == CLI_IS_SIZE    ? "not a size, such as 256M or 1.5GB"
-			  : o->kind == CLI_IS_SECONDS ? "not a number of seconds"
+			  : o->kind == CLI_IS_SECONDS ? "not a time, such as 0.5, 30s or 10m"
 						      : "not a whole number");
 		return false;
 	}

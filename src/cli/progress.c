@@ -105,10 +105,10 @@ static void put_head(char *line, size_t cap, const struct cli_progress *p,
 		     const struct cli_step *now, double left)
 {
 	uint64_t s = (uint64_t)(left >= 0 && left < 1e9 ? left + 0.5 : clock_seconds() - p->start);
-	double share = now->total ? (double)now->done / (double)now->total : 0;
+	double share = now->total ? (double)now->done / (double)now->total : now->share;
 	char bar[BAR_LEN + 1] = "";
 
-	if (!now->total) {
+	if (!now->total && now->share <= 0) {
 		*line = '\0';
 		return;
 	}
@@ -140,6 +140,8 @@ void cli_progress_show(struct cli_progress *p, const struct cli_step *now)
 	if (now->total && now->done > p->nr_first)
 		left = (double)(now->total - u64_min(now->done, now->total)) * (t - p->first) /
 		       (double)(now->done - p->nr_first);
+	else if (now->share > 0)
+		left = now->left > 0 ? now->left : 0;
 	if (p->json) {
 		show_json(p, now, left);
 		p->shown = t;

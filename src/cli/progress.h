@@ -40,7 +40,10 @@ struct cli_step {
 	const char *what;     /* "names" */
 	uint64_t done, total; /* total 0: unknown */
 	uint64_t bytes;       /* done; 0: it is not about bytes */
-	const char *more;     /* further words for a line, or NULL */
+	/* If it ends after a time rather than a number: how much of that is over, and how many
+	 * seconds are left. */
+	double share, left;
+	const char *more; /* further words for a line, or NULL */
 };
 
 /* @speaks: this is rank 0. */
