@@ -77,13 +77,13 @@ struct size_words size_in_words(uint64_t bytes)
 	double v = (double)bytes / 1000;
 	size_t i = 0;
 
-	if (bytes < 1000) {
+	if (bytes < 10000) {
 		snprintf(w.text, sizeof(w.text), "%u byte%s", (unsigned)bytes, plural(bytes));
 		return w;
 	}
-	for (; v >= 999.95 && i + 1 < ARRAY_LEN(units); v /= 1000)
+	for (; v >= 999.5 && i + 1 < ARRAY_LEN(units); v /= 1000)
 		i++;
-	snprintf(w.text, sizeof(w.text), "%.1f %s", v, units[i]);
+	snprintf(w.text, sizeof(w.text), "%.*f %s", v < 9.995 ? 2 : v < 99.95 ? 1 : 0, v, units[i]);
 	return w;
 }
 

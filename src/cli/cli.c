@@ -5,11 +5,13 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/hints.h"
+#include "cli/progress.h"
 #include "cli/s3_options.h"
 #include "comm/comm.h"
 #include "shoal.h"
@@ -76,13 +78,29 @@ struct shoal_catalog_options cli_catalog_options(const struct cli_where *where)
 					       .stop = &cli_stop };
 }
 
+/* Whether this is the only process of its job, or rank 0. */
+static bool speaks = true;
+
+static void cli_show_fetched(void *self, uint64_t nr_bytes, uint64_t nr_all)
+{
+	cli_progress_show(self, &(struct cli_step){ .what = "bytes of the catalog",
+						    .done = nr_bytes,
+						    .total = nr_all });
+}
+
 int cli_open_catalog(const char *path, const struct cli_where *where,
 		     struct shoal_catalog **ret_cat, struct shoal_err *err)
 {
 	struct shoal_catalog_options options = cli_catalog_options(where);
 	struct shoal_err words = { "" };
-	int rc = shoal_catalog_open_with(path, &options, ret_cat, &words);
+	struct cli_progress progress;
+	int rc;
 
+	cli_progress_start(&progress, "fetch", speaks);
+	options.progress = cli_show_fetched;
+	options.self = &progress;
+	rc = shoal_catalog_open_with(path, &options, ret_cat, &words);
+	cli_progress_clear(&progress);
 	if (rc < 0)
 		return err_set_as(err, rc, &words, "%s", words.msg);
 	if (*words.msg)
@@ -145,6 +163,20 @@ int cli_finish(const char *command, int status)
 	return cli_fail(command, "cannot write to standard output: %s", strerror(errno));
 }
 
+void cli_report_costs(const char *command)
+{
+	struct rusage used;
+	double cpu;
+
+	if (!cli_talk.verbose || getrusage(RUSAGE_SELF, &used) < 0)
+		return;
+	cpu = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+	      (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6;
+	cli_fail(command, "%.2f s, of CPU %.2f s, and at most %s of memory",
+		 clock_seconds() - cli_talk.began, cpu,
+		 size_in_words((uint64_t)used.ru_maxrss * 1024).text);
+}
+
 _Noreturn void cli_exit_now(const char *command, int status)
 {
 	status = cli_finish(command, status);
@@ -195,6 +227,8 @@ int cli_join(const struct cli_where *where, struct comm **ret_comm, struct shoal
 	cli_catch_signals();
 	if (rc < 0)
 		return rc;
+	speaks = comm_place(*ret_comm)->rank == 0;
+	cli_talk.verbose &= speaks;
 	comm_set_stop(*ret_comm, &cli_stop);
 	comm_set_peer_timeout(*ret_comm, seconds);
 	return 0;

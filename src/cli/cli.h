@@ -65,6 +65,9 @@ int cli_lookup_failed(const char *command, const char *path, const struct shoal_
 /* Flush standard output; a write that failed there turns @status into CLI_FAILED. */
 int cli_finish(const char *command, int status);
 
+/* With --verbose: print the time and the memory that the command took. */
+void cli_report_costs(const char *command);
+
 struct comm;
 
 /* Open the comm of all ranks, and catch signals from then on. */

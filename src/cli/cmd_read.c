@@ -21,7 +21,6 @@ struct cmd_read_arguments {
 	struct read_plan plan;
 	struct read_measure *measure;
 	bool json;
-	struct cli_talk talk;
 	bool misused; /* an option does not fit the catalog */
 };
 
@@ -122,7 +121,7 @@ static int cmd_read_run(struct cmd_read_arguments *a, struct comm *comm,
 		a->measure = read_measure_new(&a->plan, comm, o);
 		rc = open_loader(a, comm, *ret_cat, ret_loader, err);
 	}
-	cli_progress_start(&o->line, "read", &a->talk, comm_place(comm)->rank == 0);
+	cli_progress_start(&o->line, "read", comm_place(comm)->rank == 0);
 	if (rc == 0)
 		rc = read_measure_run(a->measure, *ret_loader, err);
 	if (rc < 0 && rc != -EREMOTEIO)
@@ -271,8 +270,7 @@ const struct cli_command cmd_read = {
 	.sections = { { .options = options },
 		      CLI_ORDER_SECTION(AT(order)),
 		      CLI_LOAD_SECTION(AT(load)),
-		      CLI_S3_SECTION(AT(where.config)),
-		      CLI_TALK_SECTION(AT(talk)) },
+		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.max = 1,
 	.give = "give one catalog",

@@ -46,6 +46,7 @@ static const struct {
 	{ SHOAL_HINT_KEEP_GOING, "verify", NULL, "count it as missing with --keep-going" },
 	{ SHOAL_HINT_SAMPLES_PER_FILE, "run", "index",
 	  "index it again with --samples-per-file, or set dataset.num_samples_per_file" },
+	{ SHOAL_HINT_REPLACE, "run", NULL, "--force removes them first" },
 	{ SHOAL_HINT_REPLACE, "index manifest", NULL, "write it all the same with --force" },
 	{ SHOAL_HINT_SORT_COLUMN, NULL, NULL, "sort it first with 'shoal column sort'" },
 

@@ -6,12 +6,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/progress.h"
 
 static const struct cli_option help_option = CLI_OTHER(
 	'h', "help", NULL, NULL, "print this text; --help=man prints it as a manual page");
 static const struct cli_section no_section;
+
+/* Every command has these. */
+static const struct cli_section common_section = { .title = "messages",
+						   .options = cli_talk_options };
 
 /* What parsing knows. */
 struct parser {
@@ -39,6 +45,9 @@ void cli_each_option(const struct cli_command *c,
 		for (const struct cli_option *o = s->options; o->name; o++)
 			if (!each(s, o, self))
 				return;
+	for (const struct cli_option *o = cli_talk_options; o->name; o++)
+		if (!each(&common_section, o, self))
+			return;
 	each(&no_section, &help_option, self);
 }
 
@@ -162,7 +171,9 @@ static bool take_value(const struct parser *p, const struct parser_match *m, con
 {
 	const char *command = p->command->name;
 	const struct cli_option *o = m->option;
-	char *base = (char *)p->into + m->section->base, *to = base + o->at;
+	char *base = m->section == &common_section ? (char *)&cli_talk
+						   : (char *)p->into + m->section->base;
+	char *to = base + o->at;
 
 	if (o->given)
 		*(bool *)(base + o->given) = true;
@@ -366,6 +377,7 @@ int cli_run_command(const struct cli_command *c, int argc, char **argv)
 		cli_each_option(c, list_option, NULL);
 		return CLI_OK;
 	}
+	cli_talk.began = clock_seconds();
 	p.into = calloc(1, c->size + 1);
 	if (!p.into)
 		return cli_fail(c->name, "out of memory");
@@ -377,8 +389,10 @@ int cli_run_command(const struct cli_command *c, int argc, char **argv)
 		status = check_sections(&p);
 	if (status == PARSE_ON && ((unsigned)p.nr < c->min || (c->max && (unsigned)p.nr > c->max)))
 		status = cli_usage(c->name, "%s", c->give);
-	if (status == PARSE_ON)
+	if (status == PARSE_ON) {
 		status = c->run(p.into, p.nr, p.argv);
+		cli_report_costs(c->name);
+	}
 	free(p.into);
 	return status;
 }

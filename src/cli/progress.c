@@ -17,36 +17,45 @@
 #define BAR_COLUMNS 100u
 #define BAR_LEN     20
 
+struct cli_talk cli_talk;
+
 static const char *const styles[] = { "auto", "plain", "json", "none", NULL };
 
 const struct cli_option cli_talk_options[] = {
 	CLI_FLAG('q', "quiet", offsetof(struct cli_talk, quiet),
 		 "print nothing but errors and the result that was asked for"),
+	CLI_FLAG('v', "verbose", offsetof(struct cli_talk, verbose),
+		 "also report what is good, the time and the memory that it took"),
 	CLI_WORD("progress", "STYLE", offsetof(struct cli_talk, style), styles,
 		 "auto (default): a line that changes on a terminal, otherwise a line every 5 "
 		 "seconds; plain: lines; json: a document per second on standard error; none"),
 	CLI_END,
 };
 
-static bool is_terminal(const struct cli_talk *talk)
+static bool is_terminal(void)
 {
 	const char *term = getenv("TERM");
 
-	return talk->style == CLI_AUTO && isatty(STDERR_FILENO) &&
+	return cli_talk.style == CLI_AUTO && isatty(STDERR_FILENO) &&
 	       !(term && strcmp(term, "dumb") == 0);
 }
 
-void cli_progress_start(struct cli_progress *p, const char *command, const struct cli_talk *talk,
-			bool speaks)
+void cli_progress_start(struct cli_progress *p, const char *command, bool speaks)
 {
 	double now = clock_seconds();
 
 	*p = (struct cli_progress){ .command = command,
-				    .silent = talk->quiet || talk->style == CLI_SILENT || !speaks,
-				    .terminal = is_terminal(talk),
-				    .json = talk->style == CLI_AS_JSON,
+				    .silent = cli_talk.quiet || cli_talk.style == CLI_SILENT ||
+					      !speaks,
+				    .terminal = is_terminal(),
+				    .json = cli_talk.style == CLI_AS_JSON,
 				    .start = now,
 				    .shown = now };
+}
+
+void cli_progress_start_beside(struct cli_progress *p, const char *command)
+{
+	cli_progress_start(p, command, cli_talk.style != CLI_AUTO || !isatty(STDOUT_FILENO));
 }
 
 bool cli_progress_is_due(const struct cli_progress *p)
@@ -189,7 +198,7 @@ void cli_progress_show_index(struct cli_progress *p, const struct shoal_index_pr
 
 	if (p->begun && !cli_progress_is_due(p))
 		return;
-	len = snprintf(more, sizeof(more), "%.1f MB of memory%s", (double)resident_bytes() * 1e-6,
+	len = snprintf(more, sizeof(more), "%s of memory%s", size_in_words(resident_bytes()).text,
 		       slash ? ", " : "");
 	/* The folder of the name listed last, in plain ASCII. */
 	for (const char *c = now->where; slash && c < slash && len + 1 < (int)sizeof(more); c++)
