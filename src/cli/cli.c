@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/publish.h"
 #include "base/text.h"
 #include "cli/hints.h"
 #include "cli/progress.h"
@@ -121,7 +122,8 @@ struct shoal_catalog *cli_open(const char *command, const char *path, const stru
 	if (copies)
 		cli_release_signals(); /* the command may take them again */
 	if (rc < 0)
-		cli_fail(command, "'%s': %s", path, cli_words(command, &err));
+		cli_fail(command, "'%s': %s%s", path, cli_words(command, &err),
+			 rc == -ENOENT ? cli_guess_uri(path).text : "");
 	if (rc == -ECANCELED || cli_stop)
 		cli_die_of_signal();
 	return cat;
@@ -147,6 +149,61 @@ int cli_lookup_failed(const char *command, const char *path, const struct shoal_
 
 	shoal_catalog_explain(cat, rc, &err);
 	return cli_fail(command, "'%s': %s", path, cli_words(command, &err));
+}
+
+int cli_no_such_name(const char *command, const char *path, const struct shoal_catalog *cat,
+		     const char *name)
+{
+	struct shoal_catalog_info info;
+	const char *root, *fronts[2];
+	uint64_t id;
+
+	shoal_catalog_info(cat, &info);
+	root = store_local_path(info.root);
+	fronts[0] = root = root ? root : info.root;
+	fronts[1] = strrchr(root, '/') ? strrchr(root, '/') + 1 : root;
+	for (size_t i = 0; i < ARRAY_LEN(fronts); i++) {
+		size_t len = strlen(fronts[i]);
+
+		if (len && strncmp(name, fronts[i], len) == 0 && name[len] == '/' &&
+		    shoal_catalog_find(cat, name + len + 1, strlen(name + len + 1), &id) == 0)
+			return cli_fail(command,
+					"'%s': there is no name '%s', because names are relative "
+					"to '%s'; did you mean '%s'?",
+					path, name, info.root, name + len + 1);
+	}
+	return cli_fail(command, "'%s': there is no name '%s'", path, name);
+}
+
+int cli_check_directory(const char *command, const char *path)
+{
+	const char *local = store_local_path(path);
+	char *dir;
+	int status = CLI_OK;
+
+	if (store_uri_traits(path).objects)
+		return CLI_OK;
+	dir = path_dir(local ? local : path);
+	if (!dir)
+		return cli_fail(command, "out of memory");
+	if (access(dir, F_OK) < 0)
+		status = cli_fail(command, "cannot write '%s': there is no directory '%s'", path,
+				  dir);
+	else if (access(dir, W_OK) < 0)
+		status = cli_fail(command, "cannot write '%s': %s", path, strerror(errno));
+	free(dir);
+	return status;
+}
+
+struct cli_guess cli_guess_uri(const char *path)
+{
+	struct cli_guess g = { "" };
+	size_t len = strspn(path, "abcdefghijklmnopqrstuvwxyz0123456789");
+
+	if (len > 1 && path[len] == ':' && path[len + 1] == '/' && path[len + 2] != '/')
+		snprintf(g.text, sizeof(g.text), "; did you mean '%.*s://%.200s'?", (int)len, path,
+			 path + len + 2);
+	return g;
 }
 
 /* SIGPIPE is ignored by this process itself, and was not when it started. */

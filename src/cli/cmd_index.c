@@ -79,7 +79,8 @@ static int open_list(const char *path, const char *output)
 		return STDIN_FILENO;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
-		cli_fail("index", "'%s': cannot open it: %s", path, strerror(errno));
+		cli_fail("index", "'%s': cannot open it: %s%s", path, strerror(errno),
+			 cli_guess_uri(path).text);
 		return -1;
 	}
 	if (fstat(fd, &st) < 0)
@@ -231,9 +232,14 @@ static int cmd_index_run(const struct index_arguments *a, struct comm *comm,
 	    index_tree_exceeds_memory(comm_place(comm), &a->options))
 		cli_fail("index", "each rank needs 48M, which together is more than the --memory "
 				  "of a node: using 48M per rank");
+	if (comm_place(comm)->rank == 0 &&
+	    cli_check_directory("index", a->options.output) != CLI_OK) {
+		comm_fail(comm, err); /* it was printed */
+		return -ENODATA;
+	}
 	if (a->kind == INDEX_TREE)
 		return index_tree(comm, a->source, &a->tree, &a->options, result, err);
-	if (comm_place(comm)->rank == 0)
+	if (rc == 0 && comm_place(comm)->rank == 0)
 		rc = run_alone(a, result, err);
 	if (rc < 0) {
 		comm_fail(comm, err);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -12,6 +13,7 @@
 #include "cli/order_options.h"
 #include "cli/read_print.h"
 #include "cli/s3_options.h"
+#include "store/uri.h"
 
 struct cmd_read_arguments {
 	struct cli_where where;
@@ -140,6 +142,19 @@ static void name_errors(const struct read_outcome *o, const char *rank)
 		cli_fail("read", "%s%s", rank, s->first_errors[i]);
 }
 
+/* Whether the directory that the catalog lists is not there. */
+static bool has_moved(const struct cmd_read_arguments *a)
+{
+	struct shoal_catalog_info info;
+	const char *root;
+
+	if (!a->plan.cat || a->load.store)
+		return false;
+	shoal_catalog_info(a->plan.cat, &info);
+	root = store_local_path(info.root);
+	return root && access(root, F_OK) < 0;
+}
+
 /* Only rank 0 prints: its own failure, or the first it received, with its rank. */
 static int cmd_read_print_failure(const struct cmd_read_arguments *a,
 				  const struct comm_place *place, const char *rank, int rc,
@@ -151,8 +166,9 @@ static int cmd_read_print_failure(const struct cmd_read_arguments *a,
 		return status;
 	if (rc == -ECANCELED)
 		return cli_fail("read", "interrupted");
-	cli_fail("read", "%s'%s': %s", rc == -EREMOTEIO ? "" : rank, a->path,
-		 cli_words("read", err));
+	cli_fail("read", "%s'%s': %s%s", rc == -EREMOTEIO ? "" : rank, a->path,
+		 cli_words("read", err),
+		 has_moved(a) ? "; if the data has moved, say where it is with --data" : "");
 	return status;
 }
 

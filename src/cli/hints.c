@@ -42,7 +42,7 @@ static const struct {
 	  "index it again without --no-sizes" },
 	{ SHOAL_HINT_ETAGS, "cat read run", "index", "index the bucket again with --etags" },
 	{ SHOAL_HINT_WHERE, "verify", NULL, "say what to compare it with: --data" },
-	{ SHOAL_HINT_KEEP_GOING, "index", NULL, "leave it out with --keep-going" },
+	{ SHOAL_HINT_KEEP_GOING, "index list", NULL, "leave it out with --keep-going" },
 	{ SHOAL_HINT_KEEP_GOING, "verify", NULL, "count it as missing with --keep-going" },
 	{ SHOAL_HINT_SAMPLES_PER_FILE, "run", "index",
 	  "index it again with --samples-per-file, or set dataset.num_samples_per_file" },

@@ -86,7 +86,7 @@ static void put_limit(char *to, size_t cap, enum cli_kind kind, uint64_t v)
 	size_t i = 0;
 
 	if (kind == CLI_IS_SECONDS)
-		snprintf(to, cap, "%g", (double)v / 1000);
+		snprintf(to, cap, "%.15g", (double)v / 1000);
 	else if (kind != CLI_IS_SIZE || v == 0 || v % 1024)
 		snprintf(to, cap, "%" PRIu64, v);
 	else {
@@ -243,6 +243,29 @@ static bool search_similar(const struct cli_section *s, const struct cli_option 
 	return true;
 }
 
+/* What users of other tools type, and where it is here. */
+static const struct {
+	const char *command, *option, *words;
+} habits[] = {
+	{ "read", "ranks", "there are as many ranks as mpirun starts" },
+	{ "read", "on-error", "--keep-going leaves out what cannot be read" },
+	{ "run", "on-error", "--keep-going leaves out what cannot be read" },
+	{ "run", "param", "write KEY=VALUE without an option" },
+	{ "run", "epochs", "write train.epochs=EPOCHS without an option" },
+	{ "run", "batch", "write reader.batch_size=SAMPLES without an option" },
+	{ "run", "accelerators", "--accelerators-per-rank are those of one rank" },
+	{ "datagen", "param", "write KEY=VALUE without an option" },
+};
+
+static const char *find_habit(const char *command, const struct search *x)
+{
+	for (size_t i = 0; i < ARRAY_LEN(habits); i++)
+		if (strcmp(habits[i].command, command) == 0 &&
+		    strncmp(habits[i].option, x->name, x->len) == 0 && !habits[i].option[x->len])
+			return habits[i].words;
+	return NULL;
+}
+
 static int unknown_option(const struct parser *p, struct search *x, const char *text)
 {
 	const char *command = p->command->name;
@@ -252,6 +275,8 @@ static int unknown_option(const struct parser *p, struct search *x, const char *
 		return cli_usage(command, "'%s' is ambiguous: --%s, --%s%s%s", text, x->names[0],
 				 x->names[1], x->nr > 2 ? ", --" : "",
 				 x->nr > 2 ? x->names[2] : "");
+	if (find_habit(command, x))
+		return cli_usage(command, "unknown option '%s': %s", text, find_habit(command, x));
 	snprintf(name, sizeof(name), "%.*s", (int)x->len, x->name);
 	x->name = name;
 	x->distance = SIZE_MAX;
@@ -316,7 +341,7 @@ static int parse_long(struct parser *p, const char *text)
 	struct search x = { .name = name, .len = equals ? (size_t)(equals - name) : strlen(name) };
 
 	cli_each_option(p->command, search_option, &x);
-	if (!x.exact && x.nr != 1)
+	if (!x.exact && (x.nr != 1 || find_habit(p->command->name, &x)))
 		return unknown_option(p, &x, text);
 	return take_option(p, &x.found, text, equals ? equals + 1 : NULL);
 }

@@ -252,6 +252,8 @@ int cli_output_check(const char *command, const char *path, bool force)
 	if (strcmp(path, "-") == 0)
 		return cli_usage(command,
 				 "a catalog cannot be written to standard output: -o FILE");
+	if (cli_check_directory(command, path) != CLI_OK)
+		return CLI_FAILED;
 	if (force || stat(path, &st) < 0)
 		return CLI_OK;
 	if (!S_ISREG(st.st_mode))

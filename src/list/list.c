@@ -145,10 +145,12 @@ int shoal_list_count(struct shoal_list *list, struct shoal_list_totals *ret_tota
 /* ---- A store ---- */
 
 int list_trouble(const struct shoal_list_options *options, pthread_mutex_t *warn_lock, int rc,
-		 const struct shoal_err *why)
+		 struct shoal_err *why)
 {
-	if (!options->keep_going)
+	if (!options->keep_going) {
+		err_hint(why, SHOAL_HINT_KEEP_GOING, 0);
 		return rc;
+	}
 	pthread_mutex_lock(warn_lock);
 	if (options->warn)
 		options->warn(options->self, why->msg);

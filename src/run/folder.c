@@ -162,8 +162,11 @@ static int remove_results(const char *results, struct shoal_err *err)
 int run_folder_open(const char *results, bool resume, bool force, int *ret_lock,
 		    struct shoal_err *err)
 {
+	struct stat st;
 	int rc = path_make_dirs(results, err);
 
+	if (rc == 0 && stat(results, &st) == 0 && !S_ISDIR(st.st_mode))
+		rc = err_set(err, -ENOTDIR, "'%s' is a file: results need a folder", results);
 	if (rc == 0 && access(results, W_OK) < 0)
 		rc = err_set_errno(err, err_errno(), "cannot write results to '%s'", results);
 	if (rc == 0)
