@@ -127,7 +127,12 @@ void cli_each_option(const struct cli_command *c,
 /* As text for a terminal of @columns. */
 void cli_put_help(FILE *out, const struct cli_command *c, size_t columns);
 
-/* The columns of the terminal that @fd is, or 80. */
+/* Lines of a result: on a terminal the end of a line that is too long stands on further lines,
+ * which begin at column @indent. */
+void cli_put_lines(FILE *out, const char *text, size_t indent);
+
+/* The columns of the terminal that @fd is, or that the reader of a pipe has (less); otherwise 80.
+ */
 size_t cli_columns(int fd);
 
 /* A list of all commands. */

@@ -162,9 +162,10 @@ void cli_progress_show(struct cli_progress *p, const struct cli_step *now)
 	if (now->total)
 		len += (size_t)snprintf(line + len, sizeof(line) - len, "%" PRIu64 " of ",
 					now->done);
-	len += (size_t)snprintf(line + len, sizeof(line) - len,
-				rate < 1e5 ? "%" PRIu64 " %s, %.0f/s" : "%" PRIu64 " %s, %.3g/s",
-				now->total ? now->total : now->done, now->what, rate);
+	len += (size_t)snprintf(
+		line + len, sizeof(line) - len,
+		rate < 1e6 ? "%" PRIu64 " %s, %.0f/s" : "%" PRIu64 " %s, %.2f million/s",
+		now->total ? now->total : now->done, now->what, rate < 1e6 ? rate : rate * 1e-6);
 	if (now->bytes)
 		len += (size_t)snprintf(line + len, sizeof(line) - len, ", %.1f MB/s",
 					(double)(now->bytes - u64_min(now->bytes, p->bytes_shown)) *

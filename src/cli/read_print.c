@@ -178,103 +178,125 @@ void read_print_json(const struct read_plan *plan, const struct read_outcome *o,
 /* ---- Text ---- */
 
 /* "epoch 0", "epochs 0 to 4", "epoch 0, 3 times". */
-static void print_what(const struct read_plan *plan, const struct read_outcome *o)
+static void print_what(FILE *out, const struct read_plan *plan, const struct read_outcome *o)
 {
 	if (o->all.epochs > 1)
-		printf("epochs %" PRIu64 " to %" PRIu64, plan->epoch,
-		       plan->epoch + o->all.epochs - 1);
+		fprintf(out, "epochs %" PRIu64 " to %" PRIu64, plan->epoch,
+			plan->epoch + o->all.epochs - 1);
 	else
-		printf("epoch %" PRIu64, plan->epoch);
+		fprintf(out, "epoch %" PRIu64, plan->epoch);
 	if (plan->repeats > 1)
-		printf(", %" PRIu64 " time%s", o->nr_each, plural(o->nr_each));
+		fprintf(out, ", %" PRIu64 " time%s", o->nr_each, plural(o->nr_each));
 }
 
-static void read_put_figures(const struct read_figures *f, const char *by)
+static void read_put_figures(FILE *out, const struct read_figures *f, const char *by)
 {
-	printf(": %" PRIu64 " sample%s, %s in %.2f s%s: %.0f samples/s, %.1f MB/s%s\n", f->samples,
-	       plural(f->samples), size_in_words(f->bytes).text, f->seconds, by, samples_rate(f),
-	       bytes_rate(f) * 1e-6, f->interrupted && !*by ? " (interrupted)" : "");
+	fprintf(out, ": %" PRIu64 " sample%s, %s in %.2f s%s: %.0f samples/s, %.1f MB/s%s\n",
+		f->samples, plural(f->samples), size_in_words(f->bytes).text, f->seconds, by,
+		samples_rate(f), bytes_rate(f) * 1e-6,
+		f->interrupted && !*by ? " (interrupted)" : "");
 }
 
-static void put_repeats(const struct read_outcome *o)
+static void put_repeats(FILE *out, const struct read_outcome *o)
 {
 	struct spread samples, bytes;
 
 	for (uint64_t i = 0; i < o->nr_each; i++) {
-		printf("repeat %" PRIu64, i + 1);
-		read_put_figures(&o->each[i], "");
+		fprintf(out, "repeat %" PRIu64, i + 1);
+		read_put_figures(out, &o->each[i], "");
 	}
 	if (find_spread(o, samples_rate, &samples) && find_spread(o, bytes_rate, &bytes))
-		printf("spread    samples/s: median %.0f, lowest %.0f, highest %.0f; MB/s: median "
-		       "%.1f, lowest %.1f, highest %.1f\n",
-		       samples.median, samples.lowest, samples.highest, bytes.median * 1e-6,
-		       bytes.lowest * 1e-6, bytes.highest * 1e-6);
+		fprintf(out,
+			"spread    samples/s: median %.0f, lowest %.0f, highest %.0f; MB/s: median "
+			"%.1f, lowest %.1f, highest %.1f\n",
+			samples.median, samples.lowest, samples.highest, bytes.median * 1e-6,
+			bytes.lowest * 1e-6, bytes.highest * 1e-6);
 }
 
 /* Of part of an epoch, only that part is proven. */
-static void put_proof(const struct read_plan *plan, const struct read_outcome *o)
+static void put_proof(FILE *out, const struct read_plan *plan, const struct read_outcome *o)
 {
 	bool several = o->all.epochs > 1 || o->nr_each > 1;
 
-	printf("audit     ");
+	fprintf(out, "audit     ");
 	if (o->once && !o->whole && !several)
-		printf("%" PRIu64 " of %" PRIu64 " sample%s, each exactly once", o->sum.samples,
-		       plan->epoch_samples, plural(plan->epoch_samples));
+		fprintf(out, "%" PRIu64 " of %" PRIu64 " sample%s, each exactly once",
+			o->sum.samples, plan->epoch_samples, plural(plan->epoch_samples));
 	else if (o->once && !o->whole)
-		printf("%" PRIu64 " sample%s of epochs that were not read whole, each exactly once "
-		       "per epoch",
-		       o->sum.samples, plural(o->sum.samples));
+		fprintf(out,
+			"%" PRIu64
+			" sample%s of epochs that were not read whole, each exactly once "
+			"per epoch",
+			o->sum.samples, plural(o->sum.samples));
 	else
-		printf("%severy sample exactly once%s", o->once ? "" : "NOT ",
-		       several ? " per epoch" : "");
-	printf("; order %016" PRIx64 "%016" PRIx64 "\n", o->sum.got[2], o->sum.got[3]);
+		fprintf(out, "%severy sample exactly once%s", o->once ? "" : "NOT ",
+			several ? " per epoch" : "");
+	fprintf(out, "; order %016" PRIx64 "%016" PRIx64 "\n", o->sum.got[2], o->sum.got[3]);
 }
 
-static void put_costs(const struct read_outcome *o)
+static void put_costs(FILE *out, const struct read_outcome *o)
 {
 	const struct load_tally *t = &o->sum;
 
 	if (t->errors > 0)
-		printf("errors    %" PRIu64 " sample%s could not be read, and %s left out\n",
-		       t->errors, plural(t->errors), t->errors == 1 ? "was" : "were");
-	printf("engine    %s (%s), %s of buffers\n", o->stats.engine, o->stats.engine_detail,
-	       size_in_words(t->pool_bytes).text);
+		fprintf(out, "errors    %" PRIu64 " sample%s could not be read, and %s left out\n",
+			t->errors, plural(t->errors), t->errors == 1 ? "was" : "were");
+	fprintf(out, "engine    %s (%s), %s of buffers\n", o->stats.engine, o->stats.engine_detail,
+		size_in_words(t->pool_bytes).text);
 	if (t->samples > 0)
-		printf("latency   p50 %.0f us, p90 %.0f us, p99 %.0f us, max %.0f us; %.2f us of "
-		       "CPU per sample\n",
-		       us_at(&t->latency, 0.5), us_at(&t->latency, 0.9), us_at(&t->latency, 0.99),
-		       us_at(&t->latency, 1), (double)t->cpu_ns * 1e-3 / (double)t->samples);
+		fprintf(out,
+			"latency   p50 %.0f us, p90 %.0f us, p99 %.0f us, max %.0f us; %.2f us of "
+			"CPU per sample\n",
+			us_at(&t->latency, 0.5), us_at(&t->latency, 0.9), us_at(&t->latency, 0.99),
+			us_at(&t->latency, 1), (double)t->cpu_ns * 1e-3 / (double)t->samples);
 	if (t->remote.nr_requests > 0)
-		printf("requests  %" PRIu64 " sent, %" PRIu64 " of them retries, %" PRIu64
-		       " throttled; first byte after p50 %.0f us, p99 %.0f us\n",
-		       t->remote.nr_requests, t->remote.nr_retries, t->remote.nr_throttled,
-		       us_at(&t->remote.first_ns, 0.5), us_at(&t->remote.first_ns, 0.99));
+		fprintf(out,
+			"requests  %" PRIu64 " sent, %" PRIu64 " of them retries, %" PRIu64
+			" throttled; first byte after p50 %.0f us, p99 %.0f us\n",
+			t->remote.nr_requests, t->remote.nr_retries, t->remote.nr_throttled,
+			us_at(&t->remote.first_ns, 0.5), us_at(&t->remote.first_ns, 0.99));
 }
 
-void read_print_text(const struct read_plan *plan, const struct read_outcome *o, int nr_ranks)
+static void put_all(FILE *out, const struct read_plan *plan, const struct read_outcome *o,
+		    int nr_ranks)
 {
 	const struct load_tally *t = &o->sum;
 	char by[32];
 
 	snprintf(by, sizeof(by), " by %d rank%s", nr_ranks, plural((uint64_t)nr_ranks));
-	print_what(plan, o);
-	read_put_figures(&o->all, by);
+	print_what(out, plan, o);
+	read_put_figures(out, &o->all, by);
 	if (plan->repeats > 1)
-		put_repeats(o);
+		put_repeats(out, o);
 	if (plan->warm_up_ms > 0)
-		printf("warm-up   %g s%s, not counted\n", (double)plan->warm_up_ms * 1e-3,
-		       plan->repeats > 1 ? " each time" : "");
-	put_costs(o);
-	put_proof(plan, o);
-	printf("bytes     %" PRIu64 " asked, %" PRIu64 " delivered", t->bytes_asked,
-	       t->bytes_delivered);
+		fprintf(out, "warm-up   %g s%s, not counted\n", (double)plan->warm_up_ms * 1e-3,
+			plan->repeats > 1 ? " each time" : "");
+	put_costs(out, o);
+	put_proof(out, plan, o);
+	fprintf(out, "bytes     %" PRIu64 " asked, %" PRIu64 " delivered", t->bytes_asked,
+		t->bytes_delivered);
 	if (o->device_told)
-		printf(", %" PRIu64 " from the device", t->bytes_device);
+		fprintf(out, ", %" PRIu64 " from the device", t->bytes_device);
 	if (t->nr_pages)
-		printf("; %.1f %% in the page cache before",
-		       100.0 * (double)t->nr_cached / (double)t->nr_pages);
-	putchar('\n');
+		fprintf(out, "; %.1f %% in the page cache before",
+			100.0 * (double)t->nr_cached / (double)t->nr_pages);
+	fputc('\n', out);
 	if (plan->drop)
-		printf("dropped   the pages of %" PRIu64 " file%s before; %" PRIu64 " kept some\n",
-		       t->nr_dropped, plural(t->nr_dropped), t->nr_kept);
+		fprintf(out,
+			"dropped   the pages of %" PRIu64 " file%s before; %" PRIu64 " kept some\n",
+			t->nr_dropped, plural(t->nr_dropped), t->nr_kept);
+}
+
+void read_print_text(const struct read_plan *plan, const struct read_outcome *o, int nr_ranks)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+
+	if (!out)
+		return;
+	put_all(out, plan, o, nr_ranks);
+	if (fclose(out) == 0)
+		cli_put_lines(stdout, text, 10);
+	free(text);
 }
