@@ -642,7 +642,7 @@ struct shoal_write_options {
 	const char *root;                        /* URI; NULL: the list's own */
 	const char *tmp_dir;                     /* NULL: beside the catalog */
 	uint64_t samples_per_file; /* of every file, instead of the list's; 0: the list's */
-	bool dry_run;      /* write nothing, and compute the totals all the same */
+	bool dry_run;              /* write nothing, and compute the totals all the same */
 	bool refuse_empty; /* -ENOENT rather than a catalog without names; what was there stays */
 	const int *stop;   /* ends with -ECANCELED once it is not 0. May be NULL */
 	void (*progress)(void *self, uint64_t nr_names); /* now and then. May be NULL */
