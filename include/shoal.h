@@ -168,6 +168,9 @@ struct shoal_catalog_options {
 	const char *copy_dir;
 	const struct shoal_store_config *config; /* how to reach a bucket; NULL: the environment */
 	const int *stop; /* ends with -ECANCELED once it is not 0. May be NULL */
+	/* While it is fetched from a bucket: how many of its bytes are there. May be NULL. */
+	void (*progress)(void *self, uint64_t nr_bytes, uint64_t nr_all);
+	void *self;
 };
 
 /* The same with options, which are lent for the call; NULL is none. */
@@ -639,6 +642,7 @@ struct shoal_write_options {
 	const char *root;                        /* URI; NULL: the list's own */
 	const char *tmp_dir;                     /* NULL: beside the catalog */
 	uint64_t samples_per_file; /* of every file, instead of the list's; 0: the list's */
+	bool dry_run;              /* write nothing, and compute the totals all the same */
 	bool refuse_empty; /* -ENOENT rather than a catalog without names; what was there stays */
 	const int *stop;   /* ends with -ECANCELED once it is not 0. May be NULL */
 	void (*progress)(void *self, uint64_t nr_names); /* now and then. May be NULL */
@@ -666,6 +670,7 @@ struct shoal_diff_options {
 		       uint64_t was, uint64_t is);
 	void *self;
 	const int *stop; /* ends with -ECANCELED once it is not 0. May be NULL */
+	void (*progress)(void *self, uint64_t nr_names); /* compared, now and then. May be NULL */
 };
 
 /*

@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -67,6 +68,23 @@ int parse_size(const char *text, uint64_t *ret_bytes)
 		return -ERANGE;
 	*ret_bytes = v;
 	return 0;
+}
+
+struct size_words size_in_words(uint64_t bytes)
+{
+	static const char *const units[] = { "KB", "MB", "GB", "TB", "PB", "EB" };
+	struct size_words w;
+	double v = (double)bytes / 1000;
+	size_t i = 0;
+
+	if (bytes < 10000) {
+		snprintf(w.text, sizeof(w.text), "%u byte%s", (unsigned)bytes, plural(bytes));
+		return w;
+	}
+	for (; v >= 999.5 && i + 1 < ARRAY_LEN(units); v /= 1000)
+		i++;
+	snprintf(w.text, sizeof(w.text), "%.*f %s", v < 9.995 ? 2 : v < 99.95 ? 1 : 0, v, units[i]);
+	return w;
 }
 
 size_t utf8_len(const char *text, size_t left)

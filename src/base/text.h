@@ -14,6 +14,13 @@ int parse_digits(const char *text, size_t len, uint64_t *ret_value) MUST_USE;
  * KB ... of 1000. A fraction of a byte is dropped. */
 int parse_size(const char *text, uint64_t *ret_bytes) MUST_USE;
 
+/* Bytes for people to read, in powers of 1000 and three digits: "38.2 MB". Every size that is
+ * printed as text has this form, unless each byte matters. */
+struct size_words {
+	char text[24];
+};
+struct size_words size_in_words(uint64_t bytes);
+
 /* The ending of a noun that follows the number @nr: "1 file", "2 files". */
 static inline const char *plural(uint64_t nr)
 {

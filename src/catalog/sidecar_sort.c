@@ -26,7 +26,7 @@ struct entry {
 struct column_sorter {
 	const struct shoal_column *column, *keep;
 	struct shoal_column_writer *writer;
-	const int *stop;
+	const struct side_sort_watch *watch;
 	struct entry *entries, *scratch;
 	uint64_t room; /* entries that fit into memory */
 	uint64_t nr_out;
@@ -76,8 +76,10 @@ static int run_pass(struct column_sorter *s, struct pass *p, struct shoal_err *e
 
 	for (uint64_t at = 0; at < v->nr; at += nr) {
 		nr = u64_min(CHUNK, v->nr - at);
-		if (s->stop && __atomic_load_n(s->stop, __ATOMIC_RELAXED))
+		if (stop_requested(s->watch->stop))
 			return err_set(err, -ECANCELED, "interrupted");
+		if (s->watch->progress)
+			s->watch->progress(s->watch->self, s->nr_out);
 		rc = shoal_column_read(s->column, at, nr, values);
 		if (rc < 0)
 			return side_explain(s->column, rc, err);
@@ -234,7 +236,15 @@ static int check_inputs(const struct shoal_column *column, const struct shoal_co
 int shoal_column_sort(const struct shoal_column *column, const struct shoal_column *keep,
 		      const char *path, uint64_t memory, const int *stop, struct shoal_err *err)
 {
-	struct column_sorter s = { .column = column, .keep = keep, .stop = stop };
+	struct side_sort_watch watch = { .stop = stop };
+
+	return side_sort(column, keep, path, memory, &watch, err);
+}
+
+int side_sort(const struct shoal_column *column, const struct shoal_column *keep, const char *path,
+	      uint64_t memory, const struct side_sort_watch *watch, struct shoal_err *err)
+{
+	struct column_sorter s = { .column = column, .keep = keep, .watch = watch };
 	struct entry *blocks[2];
 	int rc = check_inputs(column, keep, err);
 

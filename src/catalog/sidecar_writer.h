@@ -35,6 +35,17 @@ int side_writer_like(const char *path, const struct side_view *like, uint64_t fi
 int side_writer_copy(struct shoal_column_writer *w, const struct shoal_column *column,
 		     struct shoal_err *err) MUST_USE;
 
+/* Who waits for a column to be sorted. */
+struct side_sort_watch {
+	const int *stop;                           /* may be NULL */
+	void (*progress)(void *self, uint64_t nr); /* samples in order; now and then. Or NULL */
+	void *self;
+};
+
+/* shoal_column_sort(), watched. */
+int side_sort(const struct shoal_column *column, const struct shoal_column *keep, const char *path,
+	      uint64_t memory, const struct side_sort_watch *watch, struct shoal_err *err) MUST_USE;
+
 /* Write the message for a failed read of @column into @err. Returns @rc. */
 int side_explain(const struct shoal_column *column, int rc, struct shoal_err *err);
 

@@ -6,6 +6,7 @@
 #include "catalog/catalog.h"
 #include "catalog/column.h"
 #include "catalog/digest.h"
+#include "catalog/writer.h"
 
 /* A shape that computes names must also reproduce the first name: lookups rely on it. */
 static int check_first(const struct cat_segment *seg)
@@ -143,7 +144,10 @@ static int check_totals(const struct cat_view *v, const struct cat_digest *d,
 	return 0;
 }
 
+#define PROGRESS_EVERY 0x10000u
+
 static int verify_names(const struct shoal_catalog *cat, struct shoal_cursor *cursor,
+			void (*progress)(void *self, uint64_t nr_names), void *self,
 			struct shoal_err *err)
 {
 	const struct cat_view *v = &cat->view;
@@ -172,7 +176,8 @@ static int verify_names(const struct shoal_catalog *cat, struct shoal_cursor *cu
 		if (rc < 0)
 			return shoal_catalog_explain(cat, rc, err);
 		cat_digest_add(&digest, name, len, size, nr);
-		id++;
+		if ((++id & (PROGRESS_EVERY - 1)) == 0 && progress)
+			progress(self, id);
 	}
 	if (rc < 0)
 		return shoal_catalog_explain(cat, rc, err);
@@ -180,6 +185,13 @@ static int verify_names(const struct shoal_catalog *cat, struct shoal_cursor *cu
 }
 
 int shoal_catalog_verify(const struct shoal_catalog *cat, struct shoal_err *err)
+{
+	return catalog_verify_with(cat, NULL, NULL, err);
+}
+
+int catalog_verify_with(const struct shoal_catalog *cat,
+			void (*progress)(void *self, uint64_t nr_names), void *self,
+			struct shoal_err *err)
 {
 	struct shoal_cursor *cursor = NULL;
 	int rc;
@@ -196,7 +208,7 @@ int shoal_catalog_verify(const struct shoal_catalog *cat, struct shoal_err *err)
 	rc = shoal_cursor_new(cat, 0, &cursor, err);
 	if (rc < 0)
 		return rc;
-	rc = verify_names(cat, cursor, err);
+	rc = verify_names(cat, cursor, progress, self, err);
 	shoal_cursor_free(cursor);
 	return rc < 0 ? rc : shoal_catalog_check_fresh(cat, err);
 }

@@ -56,6 +56,11 @@ int catalog_open_file_local(const char *path, const char *dir, const int *stop,
  * Declare that @cat is a node-local copy at @path. If it turns out to be damaged, the message names
  * the copy, and the copy is marked so that the next process that opens it replaces it.
  */
+/* As shoal_catalog_verify(), and report how many names were checked. */
+int catalog_verify_with(const struct shoal_catalog *cat,
+			void (*progress)(void *self, uint64_t nr_names), void *self,
+			struct shoal_err *err) MUST_USE;
+
 void catalog_set_copy(struct shoal_catalog *cat, const char *path);
 
 /* Whether a copy with this mtime was marked as damaged. */

@@ -5,11 +5,14 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/publish.h"
 #include "base/text.h"
 #include "cli/hints.h"
+#include "cli/progress.h"
 #include "cli/s3_options.h"
 #include "comm/comm.h"
 #include "shoal.h"
@@ -76,13 +79,29 @@ struct shoal_catalog_options cli_catalog_options(const struct cli_where *where)
 					       .stop = &cli_stop };
 }
 
+/* Whether this is the only process of its job, or rank 0. */
+static bool speaks = true;
+
+static void cli_show_fetched(void *self, uint64_t nr_bytes, uint64_t nr_all)
+{
+	cli_progress_show(self, &(struct cli_step){ .what = "bytes of the catalog",
+						    .done = nr_bytes,
+						    .total = nr_all });
+}
+
 int cli_open_catalog(const char *path, const struct cli_where *where,
 		     struct shoal_catalog **ret_cat, struct shoal_err *err)
 {
 	struct shoal_catalog_options options = cli_catalog_options(where);
 	struct shoal_err words = { "" };
-	int rc = shoal_catalog_open_with(path, &options, ret_cat, &words);
+	struct cli_progress progress;
+	int rc;
 
+	cli_progress_start(&progress, "fetch", speaks);
+	options.progress = cli_show_fetched;
+	options.self = &progress;
+	rc = shoal_catalog_open_with(path, &options, ret_cat, &words);
+	cli_progress_clear(&progress);
 	if (rc < 0)
 		return err_set_as(err, rc, &words, "%s", words.msg);
 	if (*words.msg)
@@ -103,7 +122,8 @@ struct shoal_catalog *cli_open(const char *command, const char *path, const stru
 	if (copies)
 		cli_release_signals(); /* the command may take them again */
 	if (rc < 0)
-		cli_fail(command, "'%s': %s", path, cli_words(command, &err));
+		cli_fail(command, "'%s': %s%s", path, cli_words(command, &err),
+			 rc == -ENOENT ? cli_guess_uri(path).text : "");
 	if (rc == -ECANCELED || cli_stop)
 		cli_die_of_signal();
 	return cat;
@@ -131,6 +151,61 @@ int cli_lookup_failed(const char *command, const char *path, const struct shoal_
 	return cli_fail(command, "'%s': %s", path, cli_words(command, &err));
 }
 
+int cli_no_such_name(const char *command, const char *path, const struct shoal_catalog *cat,
+		     const char *name)
+{
+	struct shoal_catalog_info info;
+	const char *root, *fronts[2];
+	uint64_t id;
+
+	shoal_catalog_info(cat, &info);
+	root = store_local_path(info.root);
+	fronts[0] = root = root ? root : info.root;
+	fronts[1] = strrchr(root, '/') ? strrchr(root, '/') + 1 : root;
+	for (size_t i = 0; i < ARRAY_LEN(fronts); i++) {
+		size_t len = strlen(fronts[i]);
+
+		if (len && strncmp(name, fronts[i], len) == 0 && name[len] == '/' &&
+		    shoal_catalog_find(cat, name + len + 1, strlen(name + len + 1), &id) == 0)
+			return cli_fail(command,
+					"'%s': there is no name '%s', because names are relative "
+					"to '%s'; did you mean '%s'?",
+					path, name, info.root, name + len + 1);
+	}
+	return cli_fail(command, "'%s': there is no name '%s'", path, name);
+}
+
+int cli_check_directory(const char *command, const char *path)
+{
+	const char *local = store_local_path(path);
+	char *dir;
+	int status = CLI_OK;
+
+	if (store_uri_traits(path).objects)
+		return CLI_OK;
+	dir = path_dir(local ? local : path);
+	if (!dir)
+		return cli_fail(command, "out of memory");
+	if (access(dir, F_OK) < 0)
+		status = cli_fail(command, "cannot write '%s': there is no directory '%s'", path,
+				  dir);
+	else if (access(dir, W_OK) < 0)
+		status = cli_fail(command, "cannot write '%s': %s", path, strerror(errno));
+	free(dir);
+	return status;
+}
+
+struct cli_guess cli_guess_uri(const char *path)
+{
+	struct cli_guess g = { "" };
+	size_t len = strspn(path, "abcdefghijklmnopqrstuvwxyz0123456789");
+
+	if (len > 1 && path[len] == ':' && path[len + 1] == '/' && path[len + 2] != '/')
+		snprintf(g.text, sizeof(g.text), "; did you mean '%.*s://%.200s'?", (int)len, path,
+			 path + len + 2);
+	return g;
+}
+
 /* SIGPIPE is ignored by this process itself, and was not when it started. */
 static bool ignores_pipe;
 
@@ -143,6 +218,20 @@ int cli_finish(const char *command, int status)
 		raise(SIGPIPE);
 	}
 	return cli_fail(command, "cannot write to standard output: %s", strerror(errno));
+}
+
+void cli_report_costs(const char *command)
+{
+	struct rusage used;
+	double cpu;
+
+	if (!cli_talk.verbose || getrusage(RUSAGE_SELF, &used) < 0)
+		return;
+	cpu = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+	      (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6;
+	cli_fail(command, "%.2f s, of CPU %.2f s, and at most %s of memory",
+		 clock_seconds() - cli_talk.began, cpu,
+		 size_in_words((uint64_t)used.ru_maxrss * 1024).text);
 }
 
 _Noreturn void cli_exit_now(const char *command, int status)
@@ -195,6 +284,8 @@ int cli_join(const struct cli_where *where, struct comm **ret_comm, struct shoal
 	cli_catch_signals();
 	if (rc < 0)
 		return rc;
+	speaks = comm_place(*ret_comm)->rank == 0;
+	cli_talk.verbose &= speaks;
 	comm_set_stop(*ret_comm, &cli_stop);
 	comm_set_peer_timeout(*ret_comm, seconds);
 	return 0;

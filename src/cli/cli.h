@@ -62,8 +62,26 @@ int cli_check_samples(const struct shoal_catalog *cat, struct shoal_err *err) MU
 int cli_lookup_failed(const char *command, const char *path, const struct shoal_catalog *cat,
 		      int rc);
 
+/* Print that the catalog at @path has no file @name; names are often given with the root, or its
+ * last folder, in front. Returns CLI_FAILED. */
+int cli_no_such_name(const char *command, const char *path, const struct shoal_catalog *cat,
+		     const char *name);
+
+/* Whether a file may be written at @path: CLI_OK, or CLI_FAILED after printing what is wrong with
+ * its directory. Buckets are not looked at. */
+int cli_check_directory(const char *command, const char *path) MUST_USE;
+
+/* For a file that does not exist: "; did you mean 's3://bucket/x'?" for "s3:/bucket/x", or "". */
+struct cli_guess {
+	char text[320];
+};
+struct cli_guess cli_guess_uri(const char *path);
+
 /* Flush standard output; a write that failed there turns @status into CLI_FAILED. */
 int cli_finish(const char *command, int status);
+
+/* With --verbose: print the time and the memory that the command took. */
+void cli_report_costs(const char *command);
 
 struct comm;
 

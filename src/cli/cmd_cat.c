@@ -38,7 +38,7 @@ static int find_samples(const struct cmd_cat_arguments *a, const char *path,
 	}
 	rc = shoal_catalog_find(cat, word, strlen(word), &id);
 	if (rc == -ENOENT)
-		return cli_fail("cat", "'%s': there is no name '%s'", path, word);
+		return cli_no_such_name("cat", path, cat, word);
 	if (rc == 0)
 		rc = shoal_catalog_samples(cat, id, ret_first, ret_nr);
 	return rc < 0 ? cli_lookup_failed("cat", path, cat, rc) : CLI_OK;

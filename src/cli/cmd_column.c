@@ -8,6 +8,7 @@
 
 #include "base/publish.h"
 #include "base/text.h"
+#include "catalog/sidecar_writer.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/hints.h"
@@ -24,10 +25,9 @@ struct cmd_column_arguments {
 	const char *output, *name, *field, *by_name, *keep;
 	char *default_output;
 	enum shoal_column_type type; /* 0: not given */
-	bool header, sort, json;
-	struct cli_talk talk;
+	bool header, sort, dry_run, json;
 	struct cli_progress progress;
-	uint64_t nr_written;
+	uint64_t nr_written, nr_to_sort;
 	/* While a column is made: */
 	const char *catalog_path;
 	const struct shoal_catalog *cat;
@@ -68,10 +68,10 @@ static int cmd_column_begin(struct cmd_column_arguments *a, const char *default_
 		return cli_fail("column", "out of memory");
 	if (!a->output)
 		a->output = a->default_output;
-	cli_progress_start(&a->progress, "column", &a->talk, true);
+	cli_progress_start(&a->progress, "column", true);
 	o.name = a->name;
 	o.type = a->type;
-	if (shoal_column_create(a->output, &o, &a->writer, &err) < 0)
+	if (!a->dry_run && shoal_column_create(a->output, &o, &a->writer, &err) < 0)
 		return cmd_column_failed(a->output, &err);
 	return CLI_OK;
 }
@@ -93,7 +93,7 @@ static int cmd_column_append(struct cmd_column_arguments *a, const void *values,
 
 	if (cli_stop)
 		return CLI_INTERRUPTED;
-	if (shoal_column_append(a->writer, values, nr, &err) < 0)
+	if (!a->dry_run && shoal_column_append(a->writer, values, nr, &err) < 0)
 		return cmd_column_failed(a->output, &err);
 	a->nr_written += nr;
 	cli_progress_show(&a->progress, &(struct cli_step){ .what = "values",
@@ -102,18 +102,39 @@ static int cmd_column_append(struct cmd_column_arguments *a, const void *values,
 	return CLI_OK;
 }
 
-static int sort_column(const struct cmd_column_arguments *a, const char *path, const char *output)
+static void cmd_column_show_sorted(void *self, uint64_t nr)
 {
+	struct cmd_column_arguments *a = self;
+
+	cli_progress_show(
+		&a->progress,
+		&(struct cli_step){ .what = "values sorted", .done = nr, .total = a->nr_to_sort });
+}
+
+static int sort_column(struct cmd_column_arguments *a, const char *path, const char *output)
+{
+	struct side_sort_watch watch = { &cli_stop, cmd_column_show_sorted, a };
 	struct shoal_column *column = NULL, *keep = NULL;
+	struct shoal_column_info info;
 	struct shoal_err err = { "" };
 	int status = CLI_OK, rc = 0;
 
 	if (shoal_column_open(path, NULL, &column, &err) < 0)
 		return cmd_column_failed(path, &err);
+	shoal_column_info(column, &info);
+	a->nr_to_sort = info.nr;
+	if (a->dry_run) {
+		fprintf(stderr, "%" PRIu64 " value%s and their order would be written to '%s'\n",
+			info.nr, plural(info.nr), output);
+		shoal_column_close(column);
+		return CLI_OK;
+	}
+	cli_progress_start(&a->progress, "column", true);
 	if (a->keep && shoal_column_open(a->keep, NULL, &keep, &err) < 0)
 		status = cmd_column_failed(a->keep, &err);
 	if (status == CLI_OK)
-		rc = shoal_column_sort(column, keep, output, 0, &cli_stop, &err);
+		rc = side_sort(column, keep, output, 0, &watch, &err);
+	cli_progress_clear(&a->progress);
 	if (rc == -ECANCELED)
 		status = CLI_INTERRUPTED;
 	else if (rc < 0)
@@ -133,16 +154,17 @@ static int cmd_column_end(struct cmd_column_arguments *a, int status)
 	cli_progress_clear(&a->progress);
 	if (status != CLI_OK)
 		a->writer = shoal_column_abort(a->writer);
-	else if (shoal_column_seal(a->writer, &err) < 0)
+	else if (!a->dry_run && shoal_column_seal(a->writer, &err) < 0)
 		status = cmd_column_failed(a->output, &err);
 	a->writer = NULL;
-	if (status == CLI_OK && (a->sort || a->keep))
+	if (status == CLI_OK && !a->dry_run && (a->sort || a->keep))
 		status = sort_column(a, a->output, a->output);
-	if (status == CLI_OK && a->json)
+	if (status == CLI_OK && a->json && !a->dry_run)
 		return print_info(a, a->output);
-	if (status == CLI_OK && !a->talk.quiet)
-		fprintf(stderr, "%" PRIu64 " value%s of type %s in '%s'\n", a->info.nr_samples,
-			plural(a->info.nr_samples), shoal_column_type_name(a->type), a->output);
+	if (status == CLI_OK && (a->dry_run || !cli_talk.quiet))
+		fprintf(stderr, "%" PRIu64 " value%s of type %s %s '%s'\n", a->info.nr_samples,
+			plural(a->info.nr_samples), shoal_column_type_name(a->type),
+			a->dry_run ? "would be written to" : "in", a->output);
 	return status;
 }
 
@@ -561,7 +583,7 @@ static int verify(const struct cmd_column_arguments *a, struct json *j, const ch
 
 	if (!good)
 		cmd_column_failed(path, &err);
-	else if (!a->talk.quiet && !a->json)
+	else if (!cli_talk.quiet && !a->json)
 		printf("%s: good\n", path);
 	if (a->json) { /* as verify --json has it */
 		json_open_object(j, NULL);
@@ -599,12 +621,11 @@ static bool take_type(const char *command, const char *value, void *into)
 	return false;
 }
 
-static int cmd_column_sort(const struct cmd_column_arguments *a, const char *path,
-			   const char *output)
+static int cmd_column_sort(struct cmd_column_arguments *a, const char *path, const char *output)
 {
 	int status = sort_column(a, path, output);
 
-	return status == CLI_OK && a->json ? print_info(a, output) : status;
+	return status == CLI_OK && a->json && !a->dry_run ? print_info(a, output) : status;
 }
 
 /* Those that make a column of a catalog. */
@@ -668,6 +689,7 @@ static const struct cli_option options[] = {
 	CLI_FLAG(0, "sort", AT(sort), "also write the order of samples by value"),
 	CLI_TEXT(0, "keep", "COLUMN", AT(keep),
 		 "only of the samples that this column of type bit keeps"),
+	CLI_FLAG(0, "dry-run", AT(dry_run), "write nothing: print what would be written"),
 	CLI_JSON(AT(json)),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
 	CLI_END,
@@ -701,8 +723,7 @@ const struct cli_command cmd_column = {
 		"samples to keep.",
 	.sections = { { .options = options },
 		      { .title = "import of CSV", .options = csv_options },
-		      CLI_S3_SECTION(AT(where.config)),
-		      CLI_TALK_SECTION(AT(talk)) },
+		      CLI_S3_SECTION(AT(where.config)) },
 	.first_word = actions,
 	.min = 1,
 	.give = "give an action: sizes, import, sort, info or verify",

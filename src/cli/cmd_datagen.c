@@ -21,7 +21,6 @@ struct cmd_datagen_arguments {
 	size_t nr_overrides;
 	struct datagen_options o;
 	bool resume, verify, no_catalog, json, dry_run;
-	struct cli_talk talk;
 	struct datasize_plan plan; /* of the ranks as accelerators; steps 0: they cannot make one */
 };
 
@@ -93,7 +92,7 @@ static void warn_once(void *self, const char *words)
 {
 	struct screen *s = self;
 
-	if (s->rank == 0 && !s->a->talk.quiet)
+	if (s->rank == 0 && !cli_talk.quiet)
 		cli_fail("datagen", "warning: %s", words);
 }
 
@@ -143,11 +142,12 @@ static void print_written(const struct cmd_datagen_arguments *a, const struct da
 	const struct datagen_counts *c = &r->counts;
 	double seconds = r->seconds > 0 ? r->seconds : 1e-9;
 
-	printf("%" PRIu64 " file%s, %.1f MB written in %.2f s by %d rank%s of %u thread%s: %.0f "
+	printf("%" PRIu64 " file%s, %s written in %.2f s by %d rank%s of %u thread%s: %.0f "
 	       "files/s, %.1f MB/s\n",
-	       c->nr_written, plural(c->nr_written), (double)c->bytes_written * 1e-6, r->seconds,
-	       nr_ranks, plural((uint64_t)nr_ranks), r->nr_threads, plural(r->nr_threads),
-	       (double)c->nr_written / seconds, (double)c->bytes_written * 1e-6 / seconds);
+	       c->nr_written, plural(c->nr_written), size_in_words(c->bytes_written).text,
+	       r->seconds, nr_ranks, plural((uint64_t)nr_ranks), r->nr_threads,
+	       plural(r->nr_threads), (double)c->nr_written / seconds,
+	       (double)c->bytes_written * 1e-6 / seconds);
 	if (a->resume)
 		printf("before    %" PRIu64 " good (%" PRIu64 " of them compared), %" PRIu64
 		       " missing, %" PRIu64 " of another size, %" PRIu64
@@ -166,8 +166,8 @@ static void print_verified(const struct datagen_result *r)
 	const struct datagen_counts *c = &r->counts;
 	double seconds = r->seconds > 0 ? r->seconds : 1e-9;
 
-	printf("%" PRIu64 " of %" PRIu64 " file%s good, %.1f MB compared in %.2f s: %.1f MB/s\n",
-	       c->nr_good, r->nr_files, plural(r->nr_files), (double)c->bytes_compared * 1e-6,
+	printf("%" PRIu64 " of %" PRIu64 " file%s good, %s compared in %.2f s: %.1f MB/s\n",
+	       c->nr_good, r->nr_files, plural(r->nr_files), size_in_words(c->bytes_compared).text,
 	       r->seconds, (double)c->bytes_compared * 1e-6 / seconds);
 	if (nr_wrong(c))
 		printf("wrong     %" PRIu64 " missing, %" PRIu64 " of another size, %" PRIu64
@@ -247,13 +247,14 @@ static int show_plan(struct cmd_datagen_arguments *a, struct comm *comm, const s
 	else if (a->o.mode == DATAGEN_WRITE &&
 		 datasize_too_small(w, &cluster, words, sizeof(words)))
 		warn_once(s, words);
-	if (s->rank > 0 || ((a->talk.quiet || a->o.mode == DATAGEN_VERIFY) && !a->dry_run))
+	if (s->rank > 0 || ((cli_talk.quiet || a->o.mode == DATAGEN_VERIFY) && !a->dry_run))
 		return 0;
 	nr = a->plan.nr_files + a->plan.nr_files_eval;
-	fprintf(stderr, "datagen: %" PRIu64 " file%s, ", nr, plural(nr));
-	cli_put_bytes(stderr, (double)a->plan.nr_bytes + (double)a->plan.nr_bytes_eval);
-	fprintf(stderr, "; %" PRIu64 " step%s per epoch on %d accelerator%s\n", a->plan.steps,
-		plural(a->plan.steps), s->nr_ranks, plural((uint64_t)s->nr_ranks));
+	fprintf(stderr,
+		"datagen: %" PRIu64 " file%s, %s; %" PRIu64
+		" step%s per epoch on %d accelerator%s\n",
+		nr, plural(nr), size_in_words(a->plan.nr_bytes + a->plan.nr_bytes_eval).text,
+		a->plan.steps, plural(a->plan.steps), s->nr_ranks, plural((uint64_t)s->nr_ranks));
 	return 0;
 }
 
@@ -299,7 +300,7 @@ static int cmd_datagen_start(void *arguments, int nr, char **words)
 		return cli_fail("datagen", "%s", cli_words("datagen", &err));
 	s.rank = comm_place(comm)->rank;
 	s.nr_ranks = comm_place(comm)->size;
-	cli_progress_start(&s.line, "datagen", &a->talk, s.rank == 0);
+	cli_progress_start(&s.line, "datagen", s.rank == 0);
 	rc = cmd_datagen_run(a, comm, &s, &w, &r, &err);
 	status = cmd_datagen_report(a, &s, w, &r, rc, &err);
 	workload_free(w);
@@ -351,9 +352,7 @@ const struct cli_command cmd_datagen = {
 		"deduplicates. A file appears under its name when it is complete. At the end the "
 		"catalog is sealed. Any number of threads, and of ranks under mpirun, writes the same "
 		"files. KEY=VALUE changes the workload: dataset.num_files_train=5000.",
-	.sections = { { .options = options },
-		      CLI_S3_SECTION(AT(where.config)),
-		      CLI_TALK_SECTION(AT(talk)) },
+	.sections = { { .options = options }, CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.give = "give a workload: 'shoal workloads' lists them",
 	.size = sizeof(struct cmd_datagen_arguments),

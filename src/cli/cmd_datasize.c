@@ -134,9 +134,7 @@ static void cmd_datasize_print_json(const struct workload *w, const struct datas
 
 static void print_bytes(const char *before, double bytes, const char *after)
 {
-	fputs(before, stdout);
-	cli_put_bytes(stdout, bytes);
-	fputs(after, stdout);
+	printf("%s%s%s", before, size_in_words((uint64_t)bytes).text, after);
 }
 
 static void print_seconds(const char *before, double seconds, const char *after)
@@ -172,10 +170,9 @@ static void cmd_datasize_print_text(const struct workload *w, const struct datas
 	printf("workload     %s: %s files of %" PRIu64 " sample%s of %.15g bytes\n", w->name,
 	       workload_format_name(w->dataset.format), w->dataset.samples_per_file,
 	       plural(w->dataset.samples_per_file), w->dataset.record_bytes);
-	printf("cluster      %" PRIu64 " host%s, %" PRIu64
-	       " accelerator%s, %.1f GiB of memory (%s)\n",
+	printf("cluster      %" PRIu64 " host%s, %" PRIu64 " accelerator%s, %s of memory (%s)\n",
 	       o->cluster.nr_hosts, plural(o->cluster.nr_hosts), o->cluster.nr_accelerators,
-	       plural(o->cluster.nr_accelerators), (double)o->cluster.memory_bytes / 0x1p30,
+	       plural(o->cluster.nr_accelerators), size_in_words(o->cluster.memory_bytes).text,
 	       o->measured ? "measured" : "declared");
 	printf("files        %" PRIu64 ": five times the memory are %" PRIu64
 	       ", 500 steps are %" PRIu64 "\n",

@@ -5,13 +5,16 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/hints.h"
+#include "cli/progress.h"
 #include "cli/s3_options.h"
 #include "cli/select_options.h"
 
 struct cmd_diff_arguments {
 	struct cli_where where;
 	struct cli_select select;
-	bool json, quiet, null;
+	bool json, null;
+	struct cli_progress progress;
+	uint64_t nr_names; /* of the larger catalog */
 };
 
 static const char *const difference_words[] = {
@@ -34,7 +37,7 @@ static int show_difference(void *self, enum shoal_difference what, const char *n
 {
 	const struct cmd_diff_arguments *a = self;
 
-	if (a->json || a->quiet)
+	if (a->json || cli_talk.quiet)
 		return 0;
 	printf("%s\t", difference_words[what]);
 	if (a->null)
@@ -45,6 +48,15 @@ static int show_difference(void *self, enum shoal_difference what, const char *n
 	cmd_diff_put_size(is);
 	putchar(a->null ? '\0' : '\n');
 	return ferror(stdout) ? -EPIPE : 0;
+}
+
+static void cmd_diff_show_progress(void *self, uint64_t nr_names)
+{
+	struct cmd_diff_arguments *a = self;
+
+	cli_progress_show(
+		&a->progress,
+		&(struct cli_step){ .what = "names", .done = nr_names, .total = a->nr_names });
 }
 
 static int cmd_diff_report(const struct cmd_diff_arguments *a, const struct shoal_compare_result *r)
@@ -61,7 +73,7 @@ static int cmd_diff_report(const struct cmd_diff_arguments *a, const struct shoa
 		json_u64(&j, "resized", r->nr_resized);
 		json_u64(&j, "changed", r->nr_changed);
 		json_close_object(&j);
-	} else if (!a->quiet && nr > 0) {
+	} else if (!cli_talk.quiet && nr > 0) {
 		fprintf(stderr,
 			"%" PRIu64 " missing, %" PRIu64 " new, %" PRIu64
 			" of another size, %" PRIu64 " of another ETag, %" PRIu64 " the same\n",
@@ -74,16 +86,25 @@ static int cmd_diff_compare(struct cmd_diff_arguments *a, const struct shoal_cat
 			    const struct shoal_catalog *now)
 {
 	const struct shoal_select *select = cli_select_finish(&a->select);
-	struct shoal_diff_options o = { .differs = show_difference, .self = a, .stop = &cli_stop };
+	struct shoal_diff_options o = { .differs = show_difference,
+					.self = a,
+					.stop = &cli_stop,
+					.progress = cmd_diff_show_progress };
+	struct shoal_catalog_info was, is;
 	struct shoal_compare_result r = { 0 };
 	struct shoal_list *x = NULL, *y = NULL;
 	struct shoal_err err = { "" };
 	int rc = shoal_list_catalog(old, select, &x, &err);
 
+	shoal_catalog_info(old, &was);
+	shoal_catalog_info(now, &is);
+	a->nr_names = u64_max(was.nr_files, is.nr_files);
+	cli_progress_start_beside(&a->progress, "diff");
 	if (rc == 0)
 		rc = shoal_list_catalog(now, select, &y, &err);
 	if (rc == 0)
 		rc = shoal_list_diff(x, y, &o, &r, &err);
+	cli_progress_clear(&a->progress);
 	shoal_list_close(x);
 	shoal_list_close(y);
 	if (rc < 0 && ferror(stdout))
@@ -115,7 +136,6 @@ static int cmd_diff_run(void *arguments, int nr, char **words)
 
 static const struct cli_option options[] = {
 	CLI_FLAG(0, "json", AT(json), "print the numbers as JSON, and no names"),
-	CLI_FLAG('q', "quiet", AT(quiet), "print nothing: only the exit status"),
 	CLI_NULL(AT(null), "lines"),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
 	CLI_END,

@@ -61,6 +61,7 @@ static int cmd_filter_write(const struct cmd_filter_arguments *a, const struct s
 	struct cli_progress progress;
 	struct shoal_write_options o = { .output = a->output.path,
 					 .config = &a->where.config,
+					 .dry_run = a->output.dry_run,
 					 .refuse_empty = !a->output.force,
 					 .stop = &cli_stop,
 					 .progress = cli_output_progress,
@@ -72,7 +73,7 @@ static int cmd_filter_write(const struct cmd_filter_arguments *a, const struct s
 
 	if (shoal_list_catalog(cat, select, &list, &err) < 0)
 		return cli_fail("filter", "'%s': %s", path, cli_words("filter", &err));
-	cli_progress_start(&progress, "filter", &a->output.talk, true);
+	cli_progress_start(&progress, "filter", true);
 	rc = shoal_list_write(list, &o, &totals, &err);
 	cli_progress_clear(&progress);
 	shoal_list_close(list);
@@ -139,8 +140,7 @@ const struct cli_command cmd_filter = {
 		 "samples per file and ETags are kept.",
 	.sections = { { .options = options },
 		      CLI_SELECT_SECTION(AT(select)),
-		      CLI_S3_SECTION(AT(where.config)),
-		      CLI_TALK_SECTION(AT(output.talk)) },
+		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.max = 1,
 	.give = "give one catalog",

@@ -44,7 +44,7 @@ static int find_one(const char *path, const struct shoal_catalog *cat, const cha
 	if (json)
 		printf("null");
 	if (rc == -ENOENT)
-		return cli_fail("find", "'%s': there is no name '%s'", path, name);
+		return cli_no_such_name("find", path, cat, name);
 	return cli_lookup_failed("find", path, cat, rc);
 }
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,10 @@
 #include "cli/hints.h"
 #include "cli/index_options.h"
 #include "cli/progress.h"
+#include "cli/select_options.h"
 #include "comm/comm.h"
 #include "index/tree.h"
+#include "store/uri.h"
 
 /* What the library tells on the way, from several threads. */
 struct telling {
@@ -76,7 +79,8 @@ static int open_list(const char *path, const char *output)
 		return STDIN_FILENO;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
-		cli_fail("index", "'%s': cannot open it: %s", path, strerror(errno));
+		cli_fail("index", "'%s': cannot open it: %s%s", path, strerror(errno),
+			 cli_guess_uri(path).text);
 		return -1;
 	}
 	if (fstat(fd, &st) < 0)
@@ -116,6 +120,57 @@ static int run_alone(const struct index_arguments *a, struct shoal_index_result 
 	if (fd != STDIN_FILENO)
 		close(fd);
 	return rc;
+}
+
+/* ---- --dry-run ---- */
+
+/* The catalog is made in a directory of its own, and removed. */
+struct index_trial {
+	char dir[PATH_MAX], path[PATH_MAX + 8];
+	const char *output; /* what would be written */
+	uint64_t nr_old;    /* names of the catalog that it would replace; 0: none */
+};
+
+static int index_trial_begin(struct index_arguments *a, struct index_trial *t)
+{
+	const char *tmp = a->options.tmp_dir ? a->options.tmp_dir : getenv("TMPDIR");
+	bool local = !store_uri_traits(a->options.output).objects;
+
+	t->output = a->options.output;
+	if (local && cli_output_check("index", t->output, a->force) != CLI_OK)
+		return CLI_FAILED;
+	t->nr_old = local ? cmd_index_nr_names(t->output) : 0;
+	snprintf(t->dir, sizeof(t->dir), "%s/shoal-dry-run-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	if (!mkdtemp(t->dir))
+		return cli_fail("index", "cannot create '%s': %s", t->dir, strerror(errno));
+	snprintf(t->path, sizeof(t->path), "%s/c", t->dir);
+	a->options.output = t->path;
+	a->options.careful = false;
+	return CLI_OK;
+}
+
+/* Returns the exit status that the command would have had. */
+static int index_trial_end(const struct index_arguments *a, const struct index_trial *t,
+			   const struct shoal_index_result *r, int status)
+{
+	struct stat st = { 0 };
+	bool made = stat(t->path, &st) == 0;
+	char replaced[64] = "";
+
+	unlink(t->path);
+	rmdir(t->dir);
+	if (!made || status == CLI_USAGE)
+		return status;
+	if (t->nr_old > 0)
+		snprintf(replaced, sizeof(replaced), ", instead of one of %" PRIu64 " names",
+			 t->nr_old);
+	fprintf(stderr, "a catalog of %" PRIu64 " name%s, of %s, would be written to '%s'%s\n",
+		r->nr_names, plural(r->nr_names), size_in_words((uint64_t)st.st_size).text,
+		t->output, replaced);
+	if (!a->force && (r->nr_names == 0 || t->nr_old > 2 * r->nr_names))
+		return cli_fail("index", "it would be refused, because it has %s, without --force",
+				r->nr_names == 0 ? "no names" : "less than half of the names");
+	return status;
 }
 
 /* What is a directory here may be nothing elsewhere. */
@@ -164,6 +219,8 @@ static int cmd_index_run(const struct index_arguments *a, struct comm *comm,
 {
 	int rc;
 
+	if (a->dry_run && comm_place(comm)->size > 1)
+		return err_set(err, -EINVAL, "--dry-run is for one process, without mpirun");
 	comm_set_stall(comm, STALL_SECONDS, cmd_index_show_stall, NULL);
 	rc = cmd_index_agree(a, comm, err);
 	if (rc == 0)
@@ -171,13 +228,18 @@ static int cmd_index_run(const struct index_arguments *a, struct comm *comm,
 	if (rc < 0)
 		return rc;
 
-	if (a->kind == INDEX_TREE && !a->talk.quiet && comm_place(comm)->rank == 0 &&
+	if (a->kind == INDEX_TREE && !cli_talk.quiet && comm_place(comm)->rank == 0 &&
 	    index_tree_exceeds_memory(comm_place(comm), &a->options))
 		cli_fail("index", "each rank needs 48M, which together is more than the --memory "
 				  "of a node: using 48M per rank");
+	if (comm_place(comm)->rank == 0 &&
+	    cli_check_directory("index", a->options.output) != CLI_OK) {
+		comm_fail(comm, err); /* it was printed */
+		return -ENODATA;
+	}
 	if (a->kind == INDEX_TREE)
 		return index_tree(comm, a->source, &a->tree, &a->options, result, err);
-	if (comm_place(comm)->rank == 0)
+	if (rc == 0 && comm_place(comm)->rank == 0)
 		rc = run_alone(a, result, err);
 	if (rc < 0) {
 		comm_fail(comm, err);
@@ -289,7 +351,7 @@ static void print_result(const struct index_arguments *a, const struct shoal_ind
 {
 	if (a->json)
 		cmd_index_print_json(r, seconds);
-	if (a->talk.quiet)
+	if (cli_talk.quiet)
 		return;
 	if (r->nr_names == 0)
 		say_empty(a);
@@ -341,9 +403,12 @@ int cmd_index_start(void *arguments, int nr, char **words)
 	struct shoal_err err = { "" };
 	struct comm *comm = NULL;
 	struct telling telling = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	static struct index_trial trial;
 	int rc, status = index_arguments_check(a, nr, words);
 	bool alone;
 
+	if (status == CLI_OK && a->dry_run)
+		status = index_trial_begin(a, &trial);
 	if (status != CLI_OK)
 		return status;
 	/* A process that lists a shard has no part in what others do. */
@@ -352,7 +417,7 @@ int cmd_index_start(void *arguments, int nr, char **words)
 	cli_catch_signals();
 	telling.place = comm_place(comm);
 	telling.nr_old = a->tree.update ? cmd_index_nr_names(a->tree.update) : 0;
-	cli_progress_start(&telling.progress, "index", &a->talk, telling.place->rank == 0);
+	cli_progress_start(&telling.progress, "index", telling.place->rank == 0);
 	a->options.progress = cmd_index_show_progress;
 	a->options.warn = cmd_index_show_warning;
 	a->options.self = &telling;
@@ -363,6 +428,8 @@ int cmd_index_start(void *arguments, int nr, char **words)
 		status = cmd_index_print_failure(a, telling.place, rc, &err);
 	else if (telling.place->rank == 0)
 		print_result(a, &result, clock_seconds() - telling.progress.start);
+	if (a->dry_run)
+		status = index_trial_end(a, &trial, &result, status);
 	if (rc == 0 && result.nr_unreadable > 0) /* --keep-going: something was left out */
 		status = CLI_FAILED;
 	status = cli_part("index", comm, rc == -ECANCELED ? CLI_INTERRUPTED : status);

@@ -5,11 +5,13 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/hints.h"
+#include "cli/progress.h"
 #include "cli/s3_options.h"
 #include "cli/select_options.h"
 #include "store/uri.h"
 
 #define LIST_SHARDS 65536u
+#define COUNT_EVERY 1024u /* names between two looks at the clock */
 
 struct cmd_list_arguments {
 	struct cli_where where;
@@ -17,6 +19,7 @@ struct cmd_list_arguments {
 	struct cli_format format;
 	struct shoal_list_options options;
 	bool count;
+	bool skipped; /* something could not be listed */
 };
 
 static bool cmd_list_take_shard(const char *command, const char *value, void *into)
@@ -38,17 +41,27 @@ static bool cmd_list_take_shard(const char *command, const char *value, void *in
 
 static void cmd_list_warn(void *self, const char *words)
 {
-	(void)self;
+	__atomic_store_n(&((struct cmd_list_arguments *)self)->skipped, true, __ATOMIC_RELAXED);
 	cli_fail("list", "%s", words);
 }
 
 static int cmd_list_count(const char *uri, struct shoal_list *list, const struct cli_format *f)
 {
-	struct shoal_list_totals t;
+	struct shoal_list_totals t = { 0 };
 	struct shoal_err err = { "" };
 	struct json j = cli_json();
+	const struct shoal_entry *e;
+	struct cli_progress progress;
+	int rc;
 
-	if (shoal_list_count(list, &t, &err) < 0)
+	cli_progress_start(&progress, "list", true);
+	while ((rc = shoal_list_next(list, &e, &err)) > 0) {
+		t.nr_bytes = e->size == SHOAL_SIZE_UNKNOWN ? e->size : t.nr_bytes + e->size;
+		if ((++t.nr_files & (COUNT_EVERY - 1)) == 0)
+			cli_output_progress(&progress, t.nr_files);
+	}
+	cli_progress_clear(&progress);
+	if (rc < 0)
 		return cli_fail("list", "'%s': %s", uri, cli_words("list", &err));
 	if (!f->json) {
 		printf("%llu", (unsigned long long)t.nr_files);
@@ -91,13 +104,15 @@ static int cmd_list_run(void *arguments, int nr, char **words)
 	a->options.config = &a->where.config;
 	a->options.stop = &cli_stop;
 	a->options.warn = cmd_list_warn;
+	a->options.self = a;
 	cli_catch_signals();
 	if (shoal_list_open(uri, &a->options, &list, &err) < 0)
-		return cli_fail("list", "'%s': %s", uri, cli_words("list", &err));
+		return cli_fail("list", "'%s': %s%s", uri, cli_words("list", &err),
+				cli_guess_uri(uri).text);
 	status = a->count ? cmd_list_count(uri, list, &a->format)
 			  : cli_put_list("list", uri, list, &a->format, false);
 	shoal_list_close(list);
-	return status;
+	return status == CLI_OK && a->skipped ? CLI_FAILED : status;
 }
 
 #define AT(field) offsetof(struct cmd_list_arguments, field)
@@ -108,7 +123,8 @@ static const struct cli_option options[] = {
 		  "only part K (1 to N) of N disjoint parts: of a bucket an interval of keys, of a "
 		  "directory the names with that hash"),
 	CLI_FLAG(0, "keep-going", AT(options.keep_going),
-		 "leave out what cannot be read, with a warning, and go on"),
+		 "leave out what cannot be read, with a warning, and go on; the exit status is 1 "
+		 "then"),
 	CLI_FLAG(0, "follow", AT(options.follow),
 		 "follow symbolic links (otherwise they are left out)"),
 	CLI_FLAG('x', "one-file-system", AT(options.one_fs), "do not go into other file systems"),

@@ -214,7 +214,7 @@ const struct cli_command cmd_ls = {
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.max = 1,
-	.give = "give one catalog",
+	.give = "give one catalog; patterns for names are given with --include",
 	.size = sizeof(struct cmd_ls_arguments),
 	.set_defaults = cmd_ls_defaults,
 	.run = cmd_ls_run,

@@ -17,7 +17,6 @@ struct cmd_manifest_arguments {
 	const char *path;
 	struct shoal_manifest_options options;
 	bool epochs_given, json, dry_run;
-	struct cli_talk talk;
 	struct cli_progress progress;
 };
 
@@ -55,7 +54,7 @@ static int write_manifests(struct cmd_manifest_arguments *a, const struct shoal_
 	int rc = 0;
 
 	shoal_catalog_info(cat, &info);
-	cli_progress_start(&a->progress, "manifest", &a->talk, true);
+	cli_progress_start(&a->progress, "manifest", true);
 	if (!a->dry_run)
 		rc = shoal_manifest_write(cat, &a->order.spec, &a->options, &err);
 	cli_progress_clear(&a->progress);
@@ -76,7 +75,7 @@ static int write_manifests(struct cmd_manifest_arguments *a, const struct shoal_
 		json_u64(&j, "files", info.nr_files);
 		json_bool(&j, "written", !a->dry_run);
 		json_close_object(&j);
-	} else if (!a->talk.quiet || a->dry_run)
+	} else if (!cli_talk.quiet || a->dry_run)
 		fprintf(stderr, "%" PRIu64 " list%s of %" PRIu64 " file%s %s'%s'\n", nr, plural(nr),
 			info.nr_files, plural(info.nr_files),
 			a->dry_run ? "would be written to " : "in ", a->options.dir);
@@ -155,8 +154,7 @@ const struct cli_command cmd_manifest = {
 		"name: nothing is percent-encoded.",
 	.sections = { { .options = options },
 		      CLI_ORDER_SECTION(AT(order)),
-		      CLI_S3_SECTION(AT(where.config)),
-		      CLI_TALK_SECTION(AT(talk)) },
+		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.max = 1,
 	.give = "give one catalog",

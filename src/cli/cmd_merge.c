@@ -23,6 +23,7 @@ static int cmd_merge_write(const struct cmd_merge_arguments *a,
 	struct cli_progress progress;
 	struct shoal_write_options o = { .output = a->output.path,
 					 .config = &a->where.config,
+					 .dry_run = a->output.dry_run,
 					 .root = a->root,
 					 .refuse_empty = !a->output.force,
 					 .stop = &cli_stop,
@@ -33,7 +34,7 @@ static int cmd_merge_write(const struct cmd_merge_arguments *a,
 	int rc;
 
 	cli_catch_signals();
-	cli_progress_start(&progress, "merge", &a->output.talk, true);
+	cli_progress_start(&progress, "merge", true);
 	rc = shoal_catalog_merge(cats, nr, repeated, &o, &totals, &err);
 	cli_progress_clear(&progress);
 	if (rc < 0)
@@ -85,9 +86,7 @@ const struct cli_command cmd_merge = {
 		"Join catalogs, such as those of 'shoal index --shard', to one. Sizes, samples per "
 		"file and ETags are kept. Catalogs whose names follow one another are copied "
 		"without decoding them; others are merged, in bounded memory.",
-	.sections = { { .options = options },
-		      CLI_S3_SECTION(AT(where.config)),
-		      CLI_TALK_SECTION(AT(output.talk)) },
+	.sections = { { .options = options }, CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.give = "give the catalogs to join",
 	.size = sizeof(struct cmd_merge_arguments),

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/compare_ranks.h"
 #include "cli/hints.h"
@@ -31,8 +32,7 @@ struct cmd_run_arguments {
 	size_t nr_overrides;
 	uint64_t accelerators;
 	struct shoal_load_options load;
-	bool resume, drop, json;
-	struct cli_talk talk;
+	bool resume, force, dry_run, drop, json;
 };
 
 struct cmd_run_state {
@@ -78,6 +78,8 @@ static int cmd_run_check(struct cmd_run_arguments *a, int nr, char **words)
 		a->data = a->load.store;
 		a->load.store = NULL;
 	}
+	if (a->resume && a->force)
+		return cli_usage("run", "--resume and --force exclude each other");
 	return cli_s3_check_uri("run", a->data);
 }
 
@@ -134,7 +136,7 @@ static int cmd_run_poll_peers(void *self, struct shoal_err *err)
 /* Rank 0. */
 static int check_folder(struct cmd_run_state *c, struct shoal_err *err)
 {
-	int rc = run_folder_open(c->a.results, c->a.resume, &c->lock, err);
+	int rc = run_folder_open(c->a.results, c->a.resume, c->a.force, &c->lock, err);
 
 	if (rc == 0 && c->a.resume)
 		rc = run_check_data(c->a.results, c->a.data, &c->kept, err);
@@ -346,10 +348,34 @@ static void describe_catalogs(FILE *f, const void *self)
 	}
 }
 
+/* Rank 0, with --dry-run. */
+static int print_plan(const struct cmd_run_state *c, struct shoal_err *err)
+{
+	const struct workload *w = c->workload;
+	uint64_t accelerators = c->a.accelerators * (uint64_t)c->place->size;
+	int rc = c->a.force ? 0 : run_folder_check(c->a.results, c->a.resume, err);
+
+	if (rc < 0)
+		return rc;
+	fprintf(stderr,
+		"%s: %" PRIu64 " epoch%s of %" PRIu64 " file%s on %" PRIu64
+		" accelerator%s would be run with the data of '%s'; summary.json, config.yaml, "
+		"effective.yaml and the files of each accelerator would be written to '%s'\n",
+		w->name, w->train.epochs, plural(w->train.epochs), w->dataset.nr_files_train,
+		plural(w->dataset.nr_files_train), accelerators, plural(accelerators),
+		c->a.data ? c->a.data : c->a.load.store, c->a.results);
+	return 0;
+}
+
 static int cmd_run_run(struct cmd_run_state *c, struct shoal_err *err)
 {
 	int rc = load_workload(c, err);
 
+	if (c->a.dry_run) {
+		if (rc == 0 && c->place->rank == 0)
+			rc = print_plan(c, err);
+		return cmd_run_agree(c, rc, err);
+	}
 	if (rc == 0 && c->place->rank == 0)
 		rc = check_folder(c, err);
 	rc = cmd_run_agree(c, rc, err);
@@ -509,11 +535,13 @@ static int cmd_run_start(void *arguments, int nr, char **words)
 		return cli_fail("run", "%s", cli_words("run", &err));
 	c.place = comm_place(c.comm);
 	c.rank = c.place->rank;
-	run_screen_start(&c.screen, &c.a.talk, c.rank == 0);
+	run_screen_start(&c.screen, c.rank == 0);
 	comm_set_stall(c.comm, STALL_SECONDS, cmd_run_show_warning, &c);
 	rc = cmd_run_run(&c, &err);
 	run_screen_clear(&c.screen);
-	status = rc < 0 ? cmd_run_print_failure(&c, rc, &err) : cmd_run_report(&c);
+	status = rc < 0        ? cmd_run_print_failure(&c, rc, &err)
+		 : c.a.dry_run ? CLI_OK
+			       : cmd_run_report(&c);
 	cli_print_lost_peer("run", c.comm, rc, &err);
 	return cmd_run_finish(&c, rc, status);
 }
@@ -535,6 +563,10 @@ static const struct cli_option options[] = {
 	CLI_NUMBER("accelerators-per-rank", "COUNT", AT(accelerators), 1, ACCELERATORS_MAX,
 		   "accelerators that each rank simulates (default 1)"),
 	CLI_FLAG(0, "resume", AT(resume), "continue an interrupted run after its last step"),
+	CLI_FLAG(0, "force", AT(force),
+		 "write even if the directory has the results of another run, which are removed "
+		 "first"),
+	CLI_FLAG(0, "dry-run", AT(dry_run), "write nothing: print what would be run and written"),
 	CLI_FLAG(0, "drop-cache", AT(drop),
 		 "before each epoch drop the dataset's files from the page cache"),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
@@ -557,8 +589,7 @@ const struct cli_command cmd_run = {
 		"MLPerf results: those come from MLPerf's own code, and are verified by MLCommons.",
 	.sections = { { .options = options },
 		      CLI_LOAD_SECTION(AT(load)),
-		      CLI_S3_SECTION(AT(where.config)),
-		      CLI_TALK_SECTION(AT(talk)) },
+		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.give = "give a workload: its name, or a file",
 	.size = sizeof(struct cmd_run_arguments),

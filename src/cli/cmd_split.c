@@ -65,6 +65,7 @@ static int cmd_split_write(const struct cmd_split_arguments *a, const struct sho
 	struct cli_progress progress;
 	struct shoal_write_options o = { .output = path,
 					 .config = &a->where.config,
+					 .dry_run = a->output.dry_run,
 					 .stop = &cli_stop,
 					 .progress = cli_output_progress,
 					 .self = &progress };
@@ -74,7 +75,7 @@ static int cmd_split_write(const struct cmd_split_arguments *a, const struct sho
 	int rc = shoal_list_catalog(cat, select, &list, &err);
 
 	if (rc == 0) {
-		cli_progress_start(&progress, "split", &a->output.talk, true);
+		cli_progress_start(&progress, "split", true);
 		rc = shoal_list_write(list, &o, &totals, &err);
 		cli_progress_clear(&progress);
 		shoal_list_close(list);
@@ -158,9 +159,7 @@ const struct cli_command cmd_split = {
 		"machine and in every version. So shares hold about, not exactly. Parts that are "
 		"given in the same sequence with the same shares are disjoint; shares that add up "
 		"to less than 1 leave files out.",
-	.sections = { { .options = options },
-		      CLI_S3_SECTION(AT(where.config)),
-		      CLI_TALK_SECTION(AT(output.talk)) },
+	.sections = { { .options = options }, CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.max = 1,
 	.give = "give one catalog",

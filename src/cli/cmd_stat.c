@@ -20,20 +20,6 @@ struct cmd_stat_arguments {
 
 /* ---- Text ---- */
 
-/* 1.5 GiB and so on. */
-static void cmd_stat_put_bytes(uint64_t bytes)
-{
-	static const char *const unit[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-	double value = (double)bytes;
-	unsigned i = 0;
-
-	while (value >= 1024 && i + 1 < ARRAY_LEN(unit)) {
-		value /= 1024;
-		i++;
-	}
-	printf(i == 0 ? "%.0f %s" : "%.1f %s", value, unit[i]);
-}
-
 static void put_rows(const char *title, const struct shoal_stat_row *rows, size_t nr, uint64_t all,
 		     bool sizes, const char *none)
 {
@@ -74,10 +60,9 @@ static void put_histogram(const struct shoal_stat *s)
 
 		if (s->sizes[i] == 0)
 			continue;
-		printf("  from ");
-		cmd_stat_put_bytes(i ? UINT64_C(1) << (i - 1) : 0);
-		printf("\t%14" PRIu64 "  %.*s\n", s->sizes[i], (int)u64_max(bar, 1),
-		       "########################################");
+		printf("  from %-10s  %14" PRIu64 "  %.*s\n",
+		       size_in_words(i ? UINT64_C(1) << (i - 1) : 0).text, s->sizes[i],
+		       (int)u64_max(bar, 1), "########################################");
 	}
 }
 
@@ -89,9 +74,9 @@ static void put_text(const struct cmd_stat_arguments *a, const struct shoal_stat
 	printf("files           %" PRIu64 "\n", s->totals.nr_files);
 	printf("samples         %" PRIu64 "\n", s->totals.nr_samples);
 	if (sizes) {
-		printf("bytes           %" PRIu64 " (", s->totals.nr_bytes);
-		cmd_stat_put_bytes(s->totals.nr_bytes);
-		printf(")\nsmallest        %" PRIu64 "\nlargest         %" PRIu64 "\n", s->min_size,
+		printf("bytes           %" PRIu64 " (%s)\nsmallest        %" PRIu64
+		       "\nlargest         %" PRIu64 "\n",
+		       s->totals.nr_bytes, size_in_words(s->totals.nr_bytes).text, s->min_size,
 		       s->max_size);
 	}
 	printf("folders         %" PRIu64 "\n", s->nr_folders);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/text.h"
+#include "catalog/writer.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/hints.h"
@@ -12,8 +13,7 @@
 
 struct cmd_verify_arguments {
 	struct cli_where where;
-	bool verbose, json, storage;
-	struct cli_talk talk;
+	bool json, storage;
 	uint64_t nr_files;        /* of the catalog that is compared */
 	const char *storage_only; /* the last option given of those for --storage */
 	struct shoal_compare_options compare;
@@ -36,7 +36,7 @@ static int print_difference(void *self, enum shoal_difference what, const char *
 {
 	const struct cmd_verify_arguments *a = self;
 
-	if (a->json || a->talk.quiet)
+	if (a->json || cli_talk.quiet)
 		return 0;
 	fputs(what == SHOAL_MISSING   ? "missing\t"
 	      : what == SHOAL_NEW     ? "new\t"
@@ -55,6 +55,15 @@ static void cmd_verify_show_progress(void *self, const struct shoal_index_progre
 	struct cmd_verify_arguments *a = self;
 
 	cli_progress_show_index(&a->progress, now, a->nr_files);
+}
+
+static void cmd_verify_show_names(void *self, uint64_t nr_names)
+{
+	struct cmd_verify_arguments *a = self;
+
+	cli_progress_show(&a->progress, &(struct cli_step){ .what = "names checked",
+							    .done = nr_names,
+							    .total = a->nr_files });
 }
 
 static void cmd_verify_show_warning(void *self, const char *words)
@@ -77,13 +86,15 @@ static int verify_one(struct cmd_verify_arguments *a, const char *path, struct f
 		fflush(stdout);
 		cli_release_signals();
 	}
-	rc = cli_stop ? -ECANCELED : shoal_catalog_verify(cat, &f->err);
+	shoal_catalog_info(cat, &f->info);
+	a->nr_files = f->info.nr_files;
+	cli_progress_start(&a->progress, "verify", true);
+	rc = cli_stop ? -ECANCELED : catalog_verify_with(cat, cmd_verify_show_names, a, &f->err);
+	cli_progress_clear(&a->progress);
 	if (a->storage)
 		cli_catch_signals();
-	shoal_catalog_info(cat, &f->info);
 	if (rc == 0 && a->storage) {
-		cli_progress_start(&a->progress, "verify", &a->talk, true);
-		a->nr_files = f->info.nr_files;
+		cli_progress_start(&a->progress, "verify", true);
 		a->compare.catalog = path;
 		rc = shoal_catalog_compare(cat, &a->compare, &f->result, &f->err);
 		cli_progress_clear(&a->progress);
@@ -136,7 +147,7 @@ static void print_words(const struct cmd_verify_arguments *a, const char *path, 
 			 "'%s' differs from the storage: %" PRIu64 " missing, %" PRIu64
 			 " new, %" PRIu64 " with another size, %s%" PRIu64 " unchanged",
 			 path, r->nr_missing, r->nr_new, r->nr_resized, changed, r->nr_same);
-	else if (a->verbose && !a->json)
+	else if (cli_talk.verbose && !a->json)
 		printf("%s: good, %" PRIu64 " file%s%s, digest %s\n", path, f->info.nr_files,
 		       plural(f->info.nr_files), f->compared ? ", all there" : "", f->info.digest);
 }
@@ -184,7 +195,6 @@ static const struct cli_option options[] = {
 		 "missing, new, or has another size (with both sizes) or, if the catalog has ETags "
 		 "(index --etags), another ETag, and exits with 1 if there is one; --json has only "
 		 "the counts"),
-	CLI_FLAG('v', "verbose", AT(verbose), "also report good catalogs"),
 	CLI_FLAG(0, "json", AT(json), "print a list of {\"file\", \"good\", \"damage\"}"),
 	CLI_END,
 };
@@ -215,8 +225,7 @@ const struct cli_command cmd_verify = {
 		      { .title = "with --storage",
 			.options = storage_options,
 			.given = AT(storage_only) },
-		      CLI_S3_SECTION(AT(where.config)),
-		      CLI_TALK_SECTION(AT(talk)) },
+		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.give = "give at least one catalog",
 	.size = sizeof(struct cmd_verify_arguments),

@@ -1,6 +1,7 @@
 /* The help of a command, as text that fits the terminal. */
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/options.h"
@@ -16,7 +17,10 @@
 size_t cli_columns(int fd)
 {
 	struct winsize w;
+	struct stat st;
 
+	if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode))
+		fd = STDERR_FILENO;
 	return ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col >= 20 ? w.ws_col : COLUMNS_DEFAULT;
 }
 
@@ -51,6 +55,22 @@ static void put_paragraphs(FILE *out, const char *text, size_t columns)
 {
 	for (; text && *text; text += strcspn(text, "\n"), text += *text == '\n')
 		put_paragraph(out, text, strcspn(text, "\n"), 0, 0, columns);
+}
+
+void cli_put_lines(FILE *out, const char *text, size_t indent)
+{
+	size_t columns = isatty(fileno(out)) ? cli_columns(fileno(out)) : SIZE_MAX;
+
+	for (; *text; text += strcspn(text, "\n"), text += *text == '\n') {
+		size_t len = strcspn(text, "\n"), head = len < indent ? len : indent;
+
+		if (len < columns) {
+			fprintf(out, "%.*s\n", (int)len, text);
+			continue;
+		}
+		fprintf(out, "%.*s", (int)head, text);
+		put_paragraph(out, text + head, len - head, head, indent, columns);
+	}
 }
 
 static void put_usage(FILE *out, const struct cli_command *c, size_t columns)

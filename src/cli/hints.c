@@ -42,10 +42,11 @@ static const struct {
 	  "index it again without --no-sizes" },
 	{ SHOAL_HINT_ETAGS, "cat read run", "index", "index the bucket again with --etags" },
 	{ SHOAL_HINT_WHERE, "verify", NULL, "say what to compare it with: --data" },
-	{ SHOAL_HINT_KEEP_GOING, "index", NULL, "leave it out with --keep-going" },
+	{ SHOAL_HINT_KEEP_GOING, "index list", NULL, "leave it out with --keep-going" },
 	{ SHOAL_HINT_KEEP_GOING, "verify", NULL, "count it as missing with --keep-going" },
 	{ SHOAL_HINT_SAMPLES_PER_FILE, "run", "index",
 	  "index it again with --samples-per-file, or set dataset.num_samples_per_file" },
+	{ SHOAL_HINT_REPLACE, "run", NULL, "--force removes them first" },
 	{ SHOAL_HINT_REPLACE, "index manifest", NULL, "write it all the same with --force" },
 	{ SHOAL_HINT_SORT_COLUMN, NULL, NULL, "sort it first with 'shoal column sort'" },
 

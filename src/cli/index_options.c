@@ -139,6 +139,8 @@ static int check(const struct index_arguments *a, int nr_sources)
 				 "a catalog cannot be written to standard output: -o FILE");
 	if (a->tree.resume && store_uri_traits(a->options.output).objects)
 		return cli_usage("index", "--resume needs a catalog that is a file: -o FILE");
+	if (a->dry_run && a->tree.resume)
+		return cli_usage("index", "--dry-run keeps nothing that --resume could go on from");
 	if (a->tree.update && a->tree.follow)
 		return cli_usage("index",
 				 "--update cannot be used with --follow: behind links, times "
@@ -213,6 +215,8 @@ static const struct cli_option options[] = {
 		0, "force", AT(force),
 		"write the catalog even if it is empty, or would replace one with more than twice as "
 		"many names, or a file that is not a catalog"),
+	CLI_FLAG(0, "dry-run", AT(dry_run),
+		 "list, but keep no catalog: print what would be written"),
 	CLI_FLAG(0, "json", AT(json), "print the result as JSON"),
 	CLI_PEER_TIMEOUT(AT(where.peer_timeout), AT(where.peer_timeout_given)),
 	CLI_END,
@@ -327,8 +331,7 @@ const struct cli_command cmd_index = {
 		      { .title = "of a pattern, a name with one number, {:07d} or {}",
 			.options = pattern_options,
 			.given = AT(pattern_only) },
-		      CLI_S3_SECTION(AT(where.config)),
-		      CLI_TALK_SECTION(AT(talk)) },
+		      CLI_S3_SECTION(AT(where.config)) },
 	.size = sizeof(struct index_arguments),
 	.set_defaults = index_defaults,
 	.run = cmd_index_start,

@@ -17,7 +17,6 @@ enum index_source { INDEX_TREE, INDEX_LIST, INDEX_PATTERN };
 
 struct index_arguments {
 	struct cli_where where;
-	struct cli_talk talk;
 	enum index_source kind;
 	const char *source; /* a directory, a URI or a list; NULL for a pattern */
 	struct shoal_index_options options;
@@ -26,7 +25,7 @@ struct index_arguments {
 	bool null, names_only; /* of a list */
 	enum { FORMAT_LINES, FORMAT_FIND, FORMAT_GPFS, FORMAT_INVENTORY } format;
 	const char *columns;
-	bool json, force, count_given;
+	bool json, force, dry_run, count_given;
 	const char *include[INDEX_PATTERNS], *exclude[INDEX_PATTERNS];
 	/* The last option given of those for one kind only, for messages. */
 	const char *tree_only, *list_only, *pattern_only, *files_only, *bucket_only;

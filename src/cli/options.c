@@ -6,12 +6,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/progress.h"
 
 static const struct cli_option help_option = CLI_OTHER(
 	'h', "help", NULL, NULL, "print this text; --help=man prints it as a manual page");
 static const struct cli_section no_section;
+
+/* Every command has these. */
+static const struct cli_section common_section = { .title = "messages",
+						   .options = cli_talk_options };
 
 /* What parsing knows. */
 struct parser {
@@ -39,27 +45,38 @@ void cli_each_option(const struct cli_command *c,
 		for (const struct cli_option *o = s->options; o->name; o++)
 			if (!each(s, o, self))
 				return;
+	for (const struct cli_option *o = cli_talk_options; o->name; o++)
+		if (!each(&common_section, o, self))
+			return;
 	each(&no_section, &help_option, self);
 }
 
 /* ---- Values ---- */
 
-/* "1.5": in milliseconds. */
+/* "1.5", "90s", "10m", "2h", "500ms": in milliseconds. */
 static int parse_milliseconds(const char *text, uint64_t *ret_ms)
 {
+	static const struct {
+		const char *name;
+		uint64_t ms;
+	} units[] = { { "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 } };
 	size_t whole = strspn(text, "0123456789");
 	const char *rest = text + whole + (text[whole] == '.');
 	size_t digits = strspn(rest, "0123456789");
-	uint64_t s = 0, ms = 0;
+	uint64_t n = 0, part = 0;
 	char thousandths[4] = "000";
 
-	if (whole + digits == 0 || rest[digits] || (whole && parse_digits(text, whole, &s) < 0))
+	if (whole + digits == 0 || (whole && parse_digits(text, whole, &n) < 0))
 		return -EINVAL;
 	memcpy(thousandths, rest, u64_min(digits, 3));
-	if (parse_u64(thousandths, &ms) < 0 || s > UINT64_MAX / 1000 - 1)
+	if (parse_u64(thousandths, &part) < 0 || n > UINT64_MAX / 3600000 - 1)
 		return -ERANGE;
-	*ret_ms = s * 1000 + ms;
-	return 0;
+	for (size_t i = 0; i < ARRAY_LEN(units); i++)
+		if (strcmp(rest + digits, units[i].name) == 0) {
+			*ret_ms = n * units[i].ms + part * units[i].ms / 1000;
+			return 0;
+		}
+	return -EINVAL;
 }
 
 /* The limit as the user would write it. */
@@ -69,7 +86,7 @@ static void put_limit(char *to, size_t cap, enum cli_kind kind, uint64_t v)
 	size_t i = 0;
 
 	if (kind == CLI_IS_SECONDS)
-		snprintf(to, cap, "%g", (double)v / 1000);
+		snprintf(to, cap, "%.15g", (double)v / 1000);
 	else if (kind != CLI_IS_SIZE || v == 0 || v % 1024)
 		snprintf(to, cap, "%" PRIu64, v);
 	else {
@@ -107,7 +124,7 @@ static bool take_number(const char *command, const struct cli_option *o, const c
 		cli_usage(command, "--%s '%s' is %s", o->name, value,
 			  rc == -ERANGE               ? "too large"
 			  : o->kind == CLI_IS_SIZE    ? "not a size, such as 256M or 1.5GB"
-			  : o->kind == CLI_IS_SECONDS ? "not a number of seconds"
+			  : o->kind == CLI_IS_SECONDS ? "not a time, such as 0.5, 30s or 10m"
 						      : "not a whole number");
 		return false;
 	}
@@ -154,7 +171,9 @@ static bool take_value(const struct parser *p, const struct parser_match *m, con
 {
 	const char *command = p->command->name;
 	const struct cli_option *o = m->option;
-	char *base = (char *)p->into + m->section->base, *to = base + o->at;
+	char *base = m->section == &common_section ? (char *)&cli_talk
+						   : (char *)p->into + m->section->base;
+	char *to = base + o->at;
 
 	if (o->given)
 		*(bool *)(base + o->given) = true;
@@ -224,6 +243,29 @@ static bool search_similar(const struct cli_section *s, const struct cli_option 
 	return true;
 }
 
+/* What users of other tools type, and where it is here. */
+static const struct {
+	const char *command, *option, *words;
+} habits[] = {
+	{ "read", "ranks", "there are as many ranks as mpirun starts" },
+	{ "read", "on-error", "--keep-going leaves out what cannot be read" },
+	{ "run", "on-error", "--keep-going leaves out what cannot be read" },
+	{ "run", "param", "write KEY=VALUE without an option" },
+	{ "run", "epochs", "write train.epochs=EPOCHS without an option" },
+	{ "run", "batch", "write reader.batch_size=SAMPLES without an option" },
+	{ "run", "accelerators", "--accelerators-per-rank are those of one rank" },
+	{ "datagen", "param", "write KEY=VALUE without an option" },
+};
+
+static const char *find_habit(const char *command, const struct search *x)
+{
+	for (size_t i = 0; i < ARRAY_LEN(habits); i++)
+		if (strcmp(habits[i].command, command) == 0 &&
+		    strncmp(habits[i].option, x->name, x->len) == 0 && !habits[i].option[x->len])
+			return habits[i].words;
+	return NULL;
+}
+
 static int unknown_option(const struct parser *p, struct search *x, const char *text)
 {
 	const char *command = p->command->name;
@@ -233,6 +275,8 @@ static int unknown_option(const struct parser *p, struct search *x, const char *
 		return cli_usage(command, "'%s' is ambiguous: --%s, --%s%s%s", text, x->names[0],
 				 x->names[1], x->nr > 2 ? ", --" : "",
 				 x->nr > 2 ? x->names[2] : "");
+	if (find_habit(command, x))
+		return cli_usage(command, "unknown option '%s': %s", text, find_habit(command, x));
 	snprintf(name, sizeof(name), "%.*s", (int)x->len, x->name);
 	x->name = name;
 	x->distance = SIZE_MAX;
@@ -297,7 +341,7 @@ static int parse_long(struct parser *p, const char *text)
 	struct search x = { .name = name, .len = equals ? (size_t)(equals - name) : strlen(name) };
 
 	cli_each_option(p->command, search_option, &x);
-	if (!x.exact && x.nr != 1)
+	if (!x.exact && (x.nr != 1 || find_habit(p->command->name, &x)))
 		return unknown_option(p, &x, text);
 	return take_option(p, &x.found, text, equals ? equals + 1 : NULL);
 }
@@ -358,6 +402,7 @@ int cli_run_command(const struct cli_command *c, int argc, char **argv)
 		cli_each_option(c, list_option, NULL);
 		return CLI_OK;
 	}
+	cli_talk.began = clock_seconds();
 	p.into = calloc(1, c->size + 1);
 	if (!p.into)
 		return cli_fail(c->name, "out of memory");
@@ -369,8 +414,10 @@ int cli_run_command(const struct cli_command *c, int argc, char **argv)
 		status = check_sections(&p);
 	if (status == PARSE_ON && ((unsigned)p.nr < c->min || (c->max && (unsigned)p.nr > c->max)))
 		status = cli_usage(c->name, "%s", c->give);
-	if (status == PARSE_ON)
+	if (status == PARSE_ON) {
 		status = c->run(p.into, p.nr, p.argv);
+		cli_report_costs(c->name);
+	}
 	free(p.into);
 	return status;
 }

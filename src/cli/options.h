@@ -21,7 +21,7 @@ enum cli_kind {
 	CLI_IS_NUMBER,  /* uint64_t */
 	CLI_IS_COUNT,   /* unsigned */
 	CLI_IS_SIZE,    /* uint64_t, in bytes: 256M, 1.5GB */
-	CLI_IS_SECONDS, /* uint64_t, in milliseconds: 10, 0.5 */
+	CLI_IS_SECONDS, /* uint64_t, in milliseconds: 10, 0.5, 10m */
 	CLI_IS_WORD,    /* an enum: which of the words it is */
 	CLI_IS_OTHER,   /* what take() does; without a value if the option has none */
 };
@@ -64,7 +64,7 @@ struct cli_option {
 #define CLI_SIZE(name, at, min, max, help) \
 	CLI_VALUE(0, name, "SIZE", CLI_IS_SIZE, at, min, max, help)
 #define CLI_SECONDS(name, at, min, max, help) \
-	CLI_VALUE(0, name, "SECONDS", CLI_IS_SECONDS, at, min, max, help)
+	CLI_VALUE(0, name, "TIME", CLI_IS_SECONDS, at, min, max, help)
 #define CLI_WORD(name_, value_, at_, words_, help_)                                   \
 	{                                                                             \
 		.name = (name_), .value = (value_), .kind = CLI_IS_WORD, .at = (at_), \
@@ -127,7 +127,12 @@ void cli_each_option(const struct cli_command *c,
 /* As text for a terminal of @columns. */
 void cli_put_help(FILE *out, const struct cli_command *c, size_t columns);
 
-/* The columns of the terminal that @fd is, or 80. */
+/* Lines of a result: on a terminal the end of a line that is too long stands on further lines,
+ * which begin at column @indent. */
+void cli_put_lines(FILE *out, const char *text, size_t indent);
+
+/* The columns of the terminal that @fd is, or that the reader of a pipe has (less); otherwise 80.
+ */
 size_t cli_columns(int fd);
 
 /* A list of all commands. */

@@ -17,36 +17,45 @@
 #define BAR_COLUMNS 100u
 #define BAR_LEN     20
 
+struct cli_talk cli_talk;
+
 static const char *const styles[] = { "auto", "plain", "json", "none", NULL };
 
 const struct cli_option cli_talk_options[] = {
 	CLI_FLAG('q', "quiet", offsetof(struct cli_talk, quiet),
 		 "print nothing but errors and the result that was asked for"),
+	CLI_FLAG('v', "verbose", offsetof(struct cli_talk, verbose),
+		 "also report what is good, the time and the memory that it took"),
 	CLI_WORD("progress", "STYLE", offsetof(struct cli_talk, style), styles,
 		 "auto (default): a line that changes on a terminal, otherwise a line every 5 "
 		 "seconds; plain: lines; json: a document per second on standard error; none"),
 	CLI_END,
 };
 
-static bool is_terminal(const struct cli_talk *talk)
+static bool is_terminal(void)
 {
 	const char *term = getenv("TERM");
 
-	return talk->style == CLI_AUTO && isatty(STDERR_FILENO) &&
+	return cli_talk.style == CLI_AUTO && isatty(STDERR_FILENO) &&
 	       !(term && strcmp(term, "dumb") == 0);
 }
 
-void cli_progress_start(struct cli_progress *p, const char *command, const struct cli_talk *talk,
-			bool speaks)
+void cli_progress_start(struct cli_progress *p, const char *command, bool speaks)
 {
 	double now = clock_seconds();
 
 	*p = (struct cli_progress){ .command = command,
-				    .silent = talk->quiet || talk->style == CLI_SILENT || !speaks,
-				    .terminal = is_terminal(talk),
-				    .json = talk->style == CLI_AS_JSON,
+				    .silent = cli_talk.quiet || cli_talk.style == CLI_SILENT ||
+					      !speaks,
+				    .terminal = is_terminal(),
+				    .json = cli_talk.style == CLI_AS_JSON,
 				    .start = now,
 				    .shown = now };
+}
+
+void cli_progress_start_beside(struct cli_progress *p, const char *command)
+{
+	cli_progress_start(p, command, cli_talk.style != CLI_AUTO || !isatty(STDOUT_FILENO));
 }
 
 bool cli_progress_is_due(const struct cli_progress *p)
@@ -105,10 +114,10 @@ static void put_head(char *line, size_t cap, const struct cli_progress *p,
 		     const struct cli_step *now, double left)
 {
 	uint64_t s = (uint64_t)(left >= 0 && left < 1e9 ? left + 0.5 : clock_seconds() - p->start);
-	double share = now->total ? (double)now->done / (double)now->total : 0;
+	double share = now->total ? (double)now->done / (double)now->total : now->share;
 	char bar[BAR_LEN + 1] = "";
 
-	if (!now->total) {
+	if (!now->total && now->share <= 0) {
 		*line = '\0';
 		return;
 	}
@@ -140,6 +149,8 @@ void cli_progress_show(struct cli_progress *p, const struct cli_step *now)
 	if (now->total && now->done > p->nr_first)
 		left = (double)(now->total - u64_min(now->done, now->total)) * (t - p->first) /
 		       (double)(now->done - p->nr_first);
+	else if (now->share > 0)
+		left = now->left > 0 ? now->left : 0;
 	if (p->json) {
 		show_json(p, now, left);
 		p->shown = t;
@@ -151,9 +162,10 @@ void cli_progress_show(struct cli_progress *p, const struct cli_step *now)
 	if (now->total)
 		len += (size_t)snprintf(line + len, sizeof(line) - len, "%" PRIu64 " of ",
 					now->done);
-	len += (size_t)snprintf(line + len, sizeof(line) - len,
-				rate < 1e5 ? "%" PRIu64 " %s, %.0f/s" : "%" PRIu64 " %s, %.3g/s",
-				now->total ? now->total : now->done, now->what, rate);
+	len += (size_t)snprintf(
+		line + len, sizeof(line) - len,
+		rate < 1e6 ? "%" PRIu64 " %s, %.0f/s" : "%" PRIu64 " %s, %.2f million/s",
+		now->total ? now->total : now->done, now->what, rate < 1e6 ? rate : rate * 1e-6);
 	if (now->bytes)
 		len += (size_t)snprintf(line + len, sizeof(line) - len, ", %.1f MB/s",
 					(double)(now->bytes - u64_min(now->bytes, p->bytes_shown)) *
@@ -187,7 +199,7 @@ void cli_progress_show_index(struct cli_progress *p, const struct shoal_index_pr
 
 	if (p->begun && !cli_progress_is_due(p))
 		return;
-	len = snprintf(more, sizeof(more), "%.1f MB of memory%s", (double)resident_bytes() * 1e-6,
+	len = snprintf(more, sizeof(more), "%s of memory%s", size_in_words(resident_bytes()).text,
 		       slash ? ", " : "");
 	/* The folder of the name listed last, in plain ASCII. */
 	for (const char *c = now->where; slash && c < slash && len + 1 < (int)sizeof(more); c++)

@@ -11,19 +11,15 @@
 
 enum cli_style { CLI_AUTO, CLI_PLAIN, CLI_AS_JSON, CLI_SILENT };
 
-/* What a command prints beside its result. */
+/* What the command prints beside its result: options that every command has. */
 struct cli_talk {
-	bool quiet;
+	bool quiet, verbose;
 	enum cli_style style;
+	double began; /* when the command began, by clock_seconds() */
 };
 
+extern struct cli_talk cli_talk;
 extern const struct cli_option cli_talk_options[];
-
-/* The section for a command whose arguments have a struct cli_talk at @base_. */
-#define CLI_TALK_SECTION(base_)                                                   \
-	{                                                                         \
-		.title = "messages", .options = cli_talk_options, .base = (base_) \
-	}
 
 struct cli_progress {
 	const char *command;
@@ -40,12 +36,17 @@ struct cli_step {
 	const char *what;     /* "names" */
 	uint64_t done, total; /* total 0: unknown */
 	uint64_t bytes;       /* done; 0: it is not about bytes */
-	const char *more;     /* further words for a line, or NULL */
+	/* If it ends after a time rather than a number: how much of that is over, and how many
+	 * seconds are left. */
+	double share, left;
+	const char *more; /* further words for a line, or NULL */
 };
 
 /* @speaks: this is rank 0. */
-void cli_progress_start(struct cli_progress *p, const char *command, const struct cli_talk *talk,
-			bool speaks);
+void cli_progress_start(struct cli_progress *p, const char *command, bool speaks);
+
+/* The same for a command that prints its result meanwhile: not on the terminal that shows it. */
+void cli_progress_start_beside(struct cli_progress *p, const char *command);
 
 /* Print it, unless something was printed a moment ago. */
 void cli_progress_show(struct cli_progress *p, const struct cli_step *now);

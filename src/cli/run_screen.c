@@ -11,10 +11,10 @@
 /* A step that waits longer than this for its batch is shown. */
 #define SLOW_SECONDS 1.0
 
-void run_screen_start(struct run_screen *s, const struct cli_talk *talk, bool speaks)
+void run_screen_start(struct run_screen *s, bool speaks)
 {
-	*s = (struct run_screen){ .quiet = talk->quiet };
-	cli_progress_start(&s->line, "run", talk, speaks);
+	*s = (struct run_screen){ .quiet = cli_talk.quiet };
+	cli_progress_start(&s->line, "run", speaks);
 }
 
 void run_screen_clear(struct run_screen *s)

@@ -12,7 +12,7 @@ struct run_screen {
 	bool quiet;
 };
 
-void run_screen_start(struct run_screen *s, const struct cli_talk *talk, bool speaks);
+void run_screen_start(struct run_screen *s, bool speaks);
 void run_screen_show(struct run_screen *s, const struct run_progress *p);
 
 /* Take the line off the terminal, to print something else. */

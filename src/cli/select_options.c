@@ -202,20 +202,29 @@ int cli_put_entry(const char *command, const struct cli_format *f, const struct 
 	return CLI_OK;
 }
 
+/* Names between two looks at the clock. */
+#define SHOW_EVERY 1024u
+
 int cli_put_list(const char *command, const char *what, struct shoal_list *list,
 		 const struct cli_format *f, bool with_ids)
 {
 	struct shoal_err err = { "" };
 	const struct shoal_entry *e;
+	struct cli_progress progress;
+	uint64_t nr = 0;
 	int rc;
 
+	cli_progress_start_beside(&progress, command);
 	cli_put_header(f);
 	while ((rc = shoal_list_next(list, &e, &err)) > 0) {
+		if ((++nr & (SHOW_EVERY - 1)) == 0)
+			cli_output_progress(&progress, nr);
 		if (cli_put_entry(command, f, e, with_ids) != CLI_OK)
 			return CLI_FAILED;
 		if (ferror_unlocked(stdout))
 			return CLI_OK; /* cli_finish() reports it */
 	}
+	cli_progress_clear(&progress);
 	if (rc < 0)
 		return cli_fail(command, "'%s': %s", what, cli_words(command, &err));
 	return CLI_OK;
@@ -243,6 +252,8 @@ int cli_output_check(const char *command, const char *path, bool force)
 	if (strcmp(path, "-") == 0)
 		return cli_usage(command,
 				 "a catalog cannot be written to standard output: -o FILE");
+	if (cli_check_directory(command, path) != CLI_OK)
+		return CLI_FAILED;
 	if (force || stat(path, &st) < 0)
 		return CLI_OK;
 	if (!S_ISREG(st.st_mode))
@@ -275,8 +286,10 @@ void cli_output_report(const struct cli_output *o, const char *path,
 			json_null(&j, "bytes");
 		else
 			json_u64(&j, "bytes", t->nr_bytes);
+		json_bool(&j, "written", !o->dry_run);
 		json_close_object(&j);
-	} else if (!o->talk.quiet) {
-		printf("%s: %" PRIu64 " file%s\n", path, t->nr_files, plural(t->nr_files));
+	} else if (!cli_talk.quiet || o->dry_run) {
+		printf("%s: %s%" PRIu64 " file%s\n", path, o->dry_run ? "would have " : "",
+		       t->nr_files, plural(t->nr_files));
 	}
 }

@@ -60,8 +60,7 @@ int cli_put_list(const char *command, const char *what, struct shoal_list *list,
 
 struct cli_output {
 	const char *path;
-	bool force, json;
-	struct cli_talk talk;
+	bool force, dry_run, json;
 };
 
 #define CLI_OUTPUT_OPTIONS(base)                                                    \
@@ -71,6 +70,8 @@ struct cli_output {
 #define CLI_OUTPUT_COMMON(base)                                                           \
 	CLI_FLAG(0, "force", (base) + offsetof(struct cli_output, force),                 \
 		 "write a catalog without files, and replace a file that is no catalog"), \
+		CLI_FLAG(0, "dry-run", (base) + offsetof(struct cli_output, dry_run),     \
+			 "write nothing: print what would be written"),                   \
 		CLI_JSON((base) + offsetof(struct cli_output, json))
 
 /* Whether a catalog may be written to @path: CLI_OK, or the exit status after a message. */

@@ -43,17 +43,3 @@ void cli_put_seconds(FILE *out, double seconds)
 	else
 		fprintf(out, "%.0fh %02.0fm", floor(whole / 3600), floor(fmod(whole, 3600) / 60));
 }
-
-void cli_put_bytes(FILE *out, double bytes)
-{
-	static const char *const units[] = { "KB", "MB", "GB", "TB", "PB", "EB" };
-	size_t i = 0;
-
-	if (bytes < 1e4) {
-		fprintf(out, "%.0f bytes", bytes);
-		return;
-	}
-	for (bytes /= 1e3; bytes >= 1e3 && i + 1 < ARRAY_LEN(units); bytes /= 1e3)
-		i++;
-	fprintf(out, "%.*f %s", bytes < 10 ? 2 : bytes < 100 ? 1 : 0, bytes, units[i]);
-}

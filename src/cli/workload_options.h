@@ -17,7 +17,4 @@ struct workload *cli_workload(const char *command, char **args, int nr, bool qui
 /* "1h 02m 03s", "12.3 s", "47.6 ms". */
 void cli_put_seconds(FILE *out, double seconds);
 
-/* A number of bytes in words: "2.75 TB", "322957 bytes". */
-void cli_put_bytes(FILE *out, double bytes);
-
 #endif

@@ -323,9 +323,8 @@ bool datasize_too_small(const struct workload *w, const struct datasize_cluster 
 		return false;
 	snprintf(words, cap,
 		 "%" PRIu64 " file%s: MLPerf's rule asks for %" PRIu64
-		 " here, five times the memory of %.1f GiB and %u steps on %" PRIu64
-		 " accelerator%s",
-		 have, plural(have), s.nr_files, (double)cluster->memory_bytes / 0x1p30,
+		 " here, five times the memory of %s and %u steps on %" PRIu64 " accelerator%s",
+		 have, plural(have), s.nr_files, size_in_words(cluster->memory_bytes).text,
 		 DATASIZE_STEPS_MIN, cluster->nr_accelerators, plural(cluster->nr_accelerators));
 	return true;
 }

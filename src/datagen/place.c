@@ -366,9 +366,8 @@ static int check_space(const struct datagen *g, struct shoal_err *err)
 		need = UINT64_MAX;
 	if (need > space.bytes)
 		return err_set_hint(err, -ENOSPC, SHOAL_HINT_FORCE,
-				    "'%.300s' has %" PRIu64
-				    " bytes free, and the dataset needs %" PRIu64,
-				    g->o->data, space.bytes, need);
+				    "'%.300s' has %s free, and the dataset needs %s", g->o->data,
+				    size_in_words(space.bytes).text, size_in_words(need).text);
 	if (g->nr_files > space.names)
 		return err_set_hint(err, -ENOSPC, SHOAL_HINT_FORCE,
 				    "'%.300s' has %" PRIu64

@@ -2,10 +2,13 @@
 #include "base/name.h"
 #include "list/list.h"
 
+#define PROGRESS_EVERY 0x10000u
+
 struct list_diff {
 	const struct shoal_diff_options *options;
 	struct shoal_compare_result result;
 	bool sizes; /* both have them */
+	uint64_t nr;
 };
 
 static int diff_report(const struct list_diff *d, enum shoal_difference what,
@@ -66,6 +69,8 @@ int shoal_list_diff(struct shoal_list *old, struct shoal_list *new_list,
 			break;
 		if (list_is_stopped(options->stop))
 			return err_set(err, -ECANCELED, "interrupted");
+		if (options->progress && (++d.nr & (PROGRESS_EVERY - 1)) == 0)
+			options->progress(options->self, d.nr);
 		rc = diff_entries(&d, &a, has_a > 0, &b, has_b > 0, &order);
 		if (rc < 0)
 			return err_set_errno(err, rc, "the comparison was ended");

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/name.h"
+#include "base/path.h"
 #include "catalog/writer.h"
 
 /* A directory of 150,000 short names fits into memory, one of 50 million is sorted in a file. Eight
@@ -77,7 +78,10 @@ static int list_find_next(struct shoal_list *list, struct list_entry *e, struct 
 		memcpy(list->name, e->name, e->len);
 		list->name[e->len] = '\0';
 		e->name = (const uint8_t *)list->name;
-		verdict = list_select_entry(&list->select, e, err);
+		if (list->of_store && path_is_own(list->name, e->len))
+			verdict = LIST_SKIP;
+		else
+			verdict = list_select_entry(&list->select, e, err);
 	} while (verdict == LIST_SKIP);
 	return verdict == LIST_END ? 0 : verdict;
 }
@@ -141,10 +145,12 @@ int shoal_list_count(struct shoal_list *list, struct shoal_list_totals *ret_tota
 /* ---- A store ---- */
 
 int list_trouble(const struct shoal_list_options *options, pthread_mutex_t *warn_lock, int rc,
-		 const struct shoal_err *why)
+		 struct shoal_err *why)
 {
-	if (!options->keep_going)
+	if (!options->keep_going) {
+		err_hint(why, SHOAL_HINT_KEEP_GOING, 0);
 		return rc;
+	}
 	pthread_mutex_lock(warn_lock);
 	if (options->warn)
 		options->warn(options->self, why->msg);
@@ -156,6 +162,8 @@ int list_store_open(struct store *store, const struct shoal_list_options *option
 		    const struct list_limits *limits, struct shoal_list **ret_list,
 		    struct shoal_err *err)
 {
+	int rc;
+
 	if (options->nr_shards > 0 && options->shard >= options->nr_shards) {
 		store_close(store);
 		return err_set(err, -EINVAL, "there is no shard %u of %u: they count from 0",
@@ -165,9 +173,11 @@ int list_store_open(struct store *store, const struct shoal_list_options *option
 		store_close(store);
 		return err_set(err, -EINVAL, "only objects in a bucket have ETags");
 	}
-	return store_has_directories(store)
-		       ? list_tree_open(store, options, limits, ret_list, err)
-		       : list_bucket_open(store, options, limits, ret_list, err);
+	rc = store_has_directories(store) ? list_tree_open(store, options, limits, ret_list, err)
+					  : list_bucket_open(store, options, limits, ret_list, err);
+	if (rc == 0)
+		(*ret_list)->of_store = true;
+	return rc;
 }
 
 int shoal_list_open(const char *uri, const struct shoal_list_options *options,

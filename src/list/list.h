@@ -52,6 +52,7 @@ struct shoal_list {
 	struct list_select select;
 	struct shoal_list_info info;
 	char *root;                 /* of the info */
+	bool of_store;              /* it may have files that Shoal wrote, which are left out */
 	bool has_ids;               /* entries come with those of their catalog */
 	const int *stop;            /* may be NULL */
 	int (*waiting)(void *self); /* see shoal_list_set_waiting(); or NULL */
@@ -121,7 +122,7 @@ int list_bucket_open(struct store *store, const struct shoal_list_options *optio
 
 /* What a sink of either does about entries that cannot be listed. */
 int list_trouble(const struct shoal_list_options *options, pthread_mutex_t *warn_lock, int rc,
-		 const struct shoal_err *why);
+		 struct shoal_err *why);
 
 /* shoal_list_open() of an open store, with other limits. */
 int list_store_open(struct store *store, const struct shoal_list_options *options,

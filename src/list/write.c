@@ -32,7 +32,7 @@ static int write_report(const struct shoal_write_options *o, uint64_t nr, struct
 	return 0;
 }
 
-/* Open a writer, unless that would replace what is not a catalog. */
+/* Open a writer, unless that would replace what is not a catalog. NULL for a dry run. */
 static int write_open(const struct shoal_list_info *info, const struct shoal_write_options *o,
 		      struct shoal_writer **ret_writer, struct shoal_err *err)
 {
@@ -41,7 +41,8 @@ static int write_open(const struct shoal_list_info *info, const struct shoal_wri
 	uint64_t least;
 	int rc = index_replace_check(&careful, /* may_be_empty= */ true, &least, err);
 
-	return rc < 0 ? rc : shoal_writer_open(o->output, &wo, ret_writer, err);
+	*ret_writer = NULL;
+	return rc < 0 || o->dry_run ? rc : shoal_writer_open(o->output, &wo, ret_writer, err);
 }
 
 /* Add all entries; of the digest the writer takes care. */
@@ -79,9 +80,27 @@ static int write_seal(struct shoal_writer *writer, const struct shoal_write_opti
 
 	if (rc == 0 && o->refuse_empty && t->nr_files == 0)
 		rc = err_set(err, -ENOENT, "there are no names to make a catalog of");
-	if (rc == 0)
+	if (rc == 0 && !o->dry_run)
 		return shoal_writer_seal(writer, err);
 	shoal_writer_abort(writer);
+	return rc;
+}
+
+/* A dry run: what write_entries() would add. */
+static int write_count_entries(struct shoal_list *list, const struct shoal_write_options *o,
+			       struct shoal_list_totals *t, struct shoal_err *err)
+{
+	struct list_entry e;
+	int rc;
+
+	while ((rc = list_step(list, &e, err)) > 0) {
+		t->nr_samples += o->samples_per_file ? o->samples_per_file : e.samples;
+		t->nr_bytes += list->info.sizes ? e.size : 0;
+		if ((t->nr_files++ & (PROGRESS_EVERY - 1)) == 0)
+			rc = write_report(o, t->nr_files, err);
+		if (rc < 0)
+			return rc;
+	}
 	return rc;
 }
 
@@ -93,7 +112,8 @@ static int list_write_all(struct shoal_list *list, const struct shoal_write_opti
 
 	if (rc < 0)
 		return rc;
-	rc = write_entries(list, writer, o, t, err);
+	rc = o->dry_run ? write_count_entries(list, o, t, err)
+			: write_entries(list, writer, o, t, err);
 	if (rc < 0) {
 		shoal_writer_abort(writer);
 		return rc;
@@ -119,10 +139,11 @@ static int write_stage(struct index_stage *stage, const struct shoal_write_optio
 	return rc;
 }
 
-static int write_unstage(struct index_stage *stage, int rc, const struct shoal_list_totals *t,
-			 struct shoal_list_totals *ret_totals, struct shoal_err *err)
+static int write_unstage(struct index_stage *stage, bool dry_run, int rc,
+			 const struct shoal_list_totals *t, struct shoal_list_totals *ret_totals,
+			 struct shoal_err *err)
 {
-	if (rc == 0)
+	if (rc == 0 && !dry_run)
 		rc = index_stage_send(stage, t->nr_files, err);
 	index_stage_release(stage);
 	if (rc == 0 && ret_totals)
@@ -141,7 +162,7 @@ int shoal_list_write(struct shoal_list *list, const struct shoal_write_options *
 	if (rc < 0)
 		return rc;
 	rc = list_write_all(list, &o, &t, err);
-	return write_unstage(&stage, rc, &t, ret_totals, err);
+	return write_unstage(&stage, options->dry_run, rc, &t, ret_totals, err);
 }
 
 /* ---- Joining catalogs ---- */
@@ -234,7 +255,7 @@ static int join_append(const struct catalog_join *j, const struct shoal_write_op
 		return rc;
 	for (size_t i = 0; i < j->nr && rc == 0; i++) {
 		shoal_catalog_info(j->cats[i], &info);
-		rc = shoal_writer_append(writer, j->cats[i], err);
+		rc = o->dry_run ? 0 : shoal_writer_append(writer, j->cats[i], err);
 		t->nr_files += info.nr_files;
 		t->nr_samples += info.nr_samples;
 		t->nr_bytes += j->info.sizes ? info.nr_bytes : 0;
@@ -293,5 +314,5 @@ int shoal_catalog_merge(const struct shoal_catalog *const *cats, size_t nr,
 		rc = join_merge(&j, repeated, &o, &t, err);
 	if (rc == 0 && !j.info.sizes)
 		t.nr_bytes = SHOAL_SIZE_UNKNOWN;
-	return write_unstage(&stage, rc, &t, ret_totals, err);
+	return write_unstage(&stage, options->dry_run, rc, &t, ret_totals, err);
 }

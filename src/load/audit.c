@@ -104,3 +104,25 @@ int load_sums_expect(const struct shoal_order *order, uint64_t steps, uint64_t r
 	*ret_sums = s;
 	return 0;
 }
+
+int load_sums_expect_own(const struct shoal_order *order, uint64_t steps, uint64_t more,
+			 uint64_t rank, struct load_sums *ret_sums, struct shoal_err *err)
+{
+	const struct shoal_order_spec *spec = shoal_order_spec(order);
+	uint64_t *ids = malloc((size_t)spec->batch * sizeof(*ids)); /* per batch */
+	struct load_sums s = { 0 };
+	int64_t nr = ids ? 0 : -ENOMEM;
+
+	for (uint64_t step = 0; step < steps + (more > 0) && nr >= 0; step++) {
+		nr = shoal_order_batch(order, step, rank, ids);
+		if (step == steps && nr > (int64_t)more)
+			nr = (int64_t)more;
+		for (int64_t i = 0; i < nr; i++)
+			add_id(&s, ids[i]);
+	}
+	free(ids);
+	if (nr < 0)
+		return err_set_errno(err, (int)nr, "cannot compute the expected samples");
+	*ret_sums = s;
+	return 0;
+}

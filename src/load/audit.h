@@ -26,4 +26,9 @@ void load_sums_add(struct load_sums *s, uint64_t id, uint64_t position);
 int load_sums_expect(const struct shoal_order *order, uint64_t steps, uint64_t rank,
 		     struct load_sums *ret_sums, struct shoal_err *err) MUST_USE;
 
+/* The expected sums of one rank that took @steps steps and the first @more samples of the next one,
+ * wherever the other ranks are. */
+int load_sums_expect_own(const struct shoal_order *order, uint64_t steps, uint64_t more,
+			 uint64_t rank, struct load_sums *ret_sums, struct shoal_err *err) MUST_USE;
+
 #endif

@@ -90,21 +90,10 @@ void load_tally_batch(struct load_tally *t, const struct shoal_batch *batch)
 	}
 }
 
-int load_tally_add_up(struct load_tally *t, struct comm *comm, struct shoal_loader *l,
-		      uint64_t steps, struct shoal_err *err)
+void load_tally_take(struct load_tally *t, const struct shoal_loader *l)
 {
-	struct load_sums expected;
 	struct shoal_load_stats s;
-	struct shoal_err own = { "" };
-	int rc;
 
-	err = err ? err : &own;
-	rc = load_sums_expect(load_order(l), steps, (uint64_t)comm_place(comm)->rank, &expected,
-			      err);
-	if (rc < 0) {
-		comm_fail(comm, err); /* the other ranks are in the reduction */
-		return rc;
-	}
 	shoal_loader_stats(l, &s);
 	t->samples = s.nr_samples;
 	t->errors = s.nr_errors;
@@ -116,11 +105,28 @@ int load_tally_add_up(struct load_tally *t, struct comm *comm, struct shoal_load
 	t->pool_bytes = s.pool_bytes;
 	memcpy(t->got, s.sum_ids, sizeof(s.sum_ids));
 	memcpy(t->got + 2, s.sum_order, sizeof(s.sum_order));
-	memcpy(t->expected, expected.ids, sizeof(expected.ids));
-	t->nr_expected = expected.nr;
 	load_latency(l, &t->latency);
 	load_latency_parts(l, &t->open, &t->read);
 	load_remote(l, &t->remote);
+}
+
+int load_tally_add_up(struct load_tally *t, struct comm *comm, struct shoal_loader *l,
+		      uint64_t steps, struct shoal_err *err)
+{
+	struct load_sums expected;
+	struct shoal_err own = { "" };
+	int rc;
+
+	err = err ? err : &own;
+	rc = load_sums_expect(load_order(l), steps, (uint64_t)comm_place(comm)->rank, &expected,
+			      err);
+	if (rc < 0) {
+		comm_fail(comm, err); /* the other ranks are in the reduction */
+		return rc;
+	}
+	load_tally_take(t, l);
+	memcpy(t->expected, expected.ids, sizeof(expected.ids));
+	t->nr_expected = expected.nr;
 	return comm_reduce(comm, COMM_SUM, (uint64_t *)(void *)t, sizeof(*t) / sizeof(uint64_t),
 			   err);
 }

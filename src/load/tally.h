@@ -39,6 +39,9 @@ double load_cached_share(const struct load_tally *t, bool device_known, double s
 /* Add the latencies of a batch that is not given back yet, for the queue depth. */
 void load_tally_batch(struct load_tally *t, const struct shoal_batch *batch);
 
+/* Store the loader's figures of its epoch so far, of this rank, in @t; not what is expected. */
+void load_tally_take(struct load_tally *t, const struct shoal_loader *l);
+
 /* Collective: add the loader's figures of its epoch, of which this rank of the order took @steps
  * steps, to @t, and then add the tallies of all ranks. */
 int load_tally_add_up(struct load_tally *t, struct comm *comm, struct shoal_loader *l,

@@ -29,8 +29,16 @@
 struct opening {
 	struct transfer from;
 	bool bad; /* there was a copy, but it was damaged */
+	const struct shoal_catalog_options *options;
 	struct shoal_err *err;
 };
+
+static void opening_progress(void *self, uint64_t nr_bytes)
+{
+	const struct opening *f = self;
+
+	f->options->progress(f->options->self, nr_bytes, f->from.object.size);
+}
 
 /* Through an unnamed file. */
 static int open_open_nameless(struct opening *f, const int *stop, struct shoal_catalog **ret_cat)
@@ -120,12 +128,16 @@ static int open_by_copy(struct opening *f, const char *path, const int *stop,
 static int open_object(const char *uri, const struct shoal_catalog_options *o,
 		       struct shoal_catalog **ret_cat, struct shoal_err *err)
 {
-	struct opening f = { .err = err };
+	struct opening f = { .err = err, .options = o };
 	char *path = NULL;
 	int rc = transfer_begin(&f.from, uri, o->config, o->stop, err);
 
 	if (rc < 0)
 		return rc;
+	if (o->progress) {
+		f.from.object.progress = opening_progress;
+		f.from.object.self = &f;
+	}
 	if (o->copy_dir) {
 		path = copy_path(&f, uri, o->copy_dir);
 		rc = path ? open_by_copy(&f, path, o->stop, ret_cat)

@@ -119,11 +119,11 @@ static void table_put_memory(struct table *t, const struct run_result *r)
 		const struct run_node *n = &r->nodes[i];
 
 		table_put(t,
-			  "memory    %.1f MB used on %s (%" PRIu64
-			  " rank%s); there is room for %.1f MB in buffers, and a catalog of %.3f "
-			  "MB\n",
-			  (double)n->pss_bytes * 1e-6, n->host, n->nr_ranks, plural(n->nr_ranks),
-			  (double)n->pool_bytes * 1e-6, (double)n->catalog_bytes * 1e-6);
+			  "memory    %s used on %s (%" PRIu64
+			  " rank%s); there is room for %s in buffers, and a catalog of %s\n",
+			  size_in_words(n->pss_bytes).text, n->host, n->nr_ranks,
+			  plural(n->nr_ranks), size_in_words(n->pool_bytes).text,
+			  size_in_words(n->catalog_bytes).text);
 	}
 	if (r->nr_nodes > 8)
 		table_put(t, "memory    %zu nodes more: see summary.json\n", r->nr_nodes - 8);

@@ -1,6 +1,8 @@
 #include "run/folder.h"
 
+#include <dirent.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -83,7 +85,7 @@ static int take_lock(const char *results, int *ret_lock, struct shoal_err *err)
 	return rc;
 }
 
-static int check_contents(const char *results, bool resume, struct shoal_err *err)
+int run_folder_check(const char *results, bool resume, struct shoal_err *err)
 {
 	bool finished = has_file(results, RUN_FILE_SUMMARY), resumable = run_can_resume(results);
 
@@ -99,21 +101,79 @@ static int check_contents(const char *results, bool resume, struct shoal_err *er
 			"'%s' has the results of an interrupted run: choose another folder",
 			results);
 	if (!resume && finished)
-		return err_set(err, -EEXIST,
-			       "'%s' has the results of another run: choose another folder",
-			       results);
+		return err_set_hint(err, -EEXIST, SHOAL_HINT_REPLACE,
+				    "'%s' has the results of another run: choose another folder",
+				    results);
 	return 0;
 }
 
-int run_folder_open(const char *results, bool resume, int *ret_lock, struct shoal_err *err)
+/* Whether a run has written a file of this name. */
+static bool is_result(const char *name)
 {
+	static const char *const others[] = { "config.yaml", "effective.yaml" };
+	size_t digits = strspn(name, "0123456789");
+
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (strcmp(name, others[i]) == 0)
+			return true;
+	for (size_t i = 0; i < RUN_FILE_STATE; i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return digits > 0 && (strcmp(name + digits, "_output.json") == 0 ||
+			      strcmp(name + digits, "_per_epoch_stats.json") == 0);
+}
+
+static bool is_step_log(const char *name)
+{
+	return strncmp(name, "steps.", 6) == 0 || strcmp(name, "state") == 0;
+}
+
+/* Remove the files below @dir that @wanted says. */
+static int remove_files(const char *dir, bool (*wanted)(const char *name), struct shoal_err *err)
+{
+	char path[RUN_PATH_MAX];
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	int rc = 0;
+
+	if (!d)
+		return err_set_errno(err, err_errno(), "cannot open the folder '%s'", dir);
+	while (rc == 0 && (e = readdir(d)) != NULL) {
+		if (wanted(e->d_name))
+			rc = path_join(dir, e->d_name, path, sizeof(path), err);
+		if (rc == 0 && wanted(e->d_name) && unlink(path) < 0)
+			rc = err_set_errno(err, err_errno(), "cannot remove '%s'", path);
+	}
+	closedir(d);
+	return rc;
+}
+
+/* Remove what an earlier run left, whatever its number of ranks. */
+static int remove_results(const char *results, struct shoal_err *err)
+{
+	char path[RUN_PATH_MAX];
+	int rc = path_join(results, SUBFOLDER, path, sizeof(path), err);
+
+	if (rc == 0)
+		rc = remove_files(results, is_result, err);
+	return rc < 0 ? rc : remove_files(path, is_step_log, err);
+}
+
+int run_folder_open(const char *results, bool resume, bool force, int *ret_lock,
+		    struct shoal_err *err)
+{
+	struct stat st;
 	int rc = path_make_dirs(results, err);
 
+	if (rc == 0 && stat(results, &st) == 0 && !S_ISDIR(st.st_mode))
+		rc = err_set(err, -ENOTDIR, "'%s' is a file: results need a folder", results);
 	if (rc == 0 && access(results, W_OK) < 0)
 		rc = err_set_errno(err, err_errno(), "cannot write results to '%s'", results);
 	if (rc == 0)
 		rc = take_lock(results, ret_lock, err);
-	return rc < 0 ? rc : check_contents(results, resume, err);
+	if (rc == 0 && force)
+		rc = remove_results(results, err);
+	return rc < 0 ? rc : run_folder_check(results, resume, err);
 }
 
 void run_folder_finish(const char *results, int nr_ranks)

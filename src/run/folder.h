@@ -33,12 +33,16 @@ int run_step_log_path(const char *results, int rank, char buf[RUN_PATH_MAX],
 
 /*
  * On rank 0: make the folder if it is missing, take its lock, and check that it holds no other
- * results: with @resume there must be a run to resume. The lock is held from before anything is
- * written until everything is; on a file system without locks this has no effect. -EBUSY: another
- * run is writing there. *@ret_lock is set on failure, too, if the lock was taken.
+ * results: with @resume there must be a run to resume, and @force removes other results. The lock
+ * is held from before anything is written until everything is; on a file system without locks this
+ * has no effect. -EBUSY: another run is writing there. *@ret_lock is set on failure, too, if the
+ * lock was taken.
  */
-int run_folder_open(const char *results, bool resume, int *ret_lock,
+int run_folder_open(const char *results, bool resume, bool force, int *ret_lock,
 		    struct shoal_err *err) MUST_USE;
+
+/* Whether run_folder_open() would refuse the folder because of other results. Writes nothing. */
+int run_folder_check(const char *results, bool resume, struct shoal_err *err) MUST_USE;
 
 /* Release the lock; remove the subfolder if no run can be resumed there. -1 is fine. */
 void run_folder_close(const char *results, int lock);

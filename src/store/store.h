@@ -43,6 +43,9 @@ struct store_stat {
 struct store_object {
 	uint64_t size;
 	char version[80]; /* its version, an ETag; "": the store has none */
+	/* Called now and then by store_fetch(), with the bytes that there are; or NULL. */
+	void (*progress)(void *self, uint64_t nr_bytes);
+	void *self;
 };
 
 /* How much can still be written. */

@@ -367,7 +367,7 @@ def test_a_full_disk_is_told_in_one_sentence_and_leaves_nothing_half(shoal, fail
         pytest.skip("cannot mount a file system")
     try:
         path = workload(num_files_train=500, record_length_bytes=40_000)
-        fails(shoal("datagen", path, "--data", disk, "-q"), 1, "has 1048576 bytes free", "the dataset needs 20280000", "--force")
+        fails(shoal("datagen", path, "--data", disk, "-q"), 1, "has 1.05 MB free", "the dataset needs 20.3 MB", "--force")
         assert contents(disk) == []
         fails(shoal("datagen", path, "--data", disk, "-q", "--force"), 1, "No space left on device", "train/img_")
         files = contents(disk / "train")

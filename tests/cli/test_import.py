@@ -21,6 +21,23 @@ def test_what_find_prints_is_the_directory(shoal, tmp_path):
     assert shoal.info(tmp_path / "null")["digest"] == shoal.info(tmp_path / "walked")["digest"]
 
 
+def test_what_lfs_find_prints_is_the_directory(shoal, tmp_path):
+    """Absolute paths; with -printf sizes before them, with -print0 NUL bytes after them."""
+    (tmp_path / "d" / "e").mkdir(parents=True)
+    for i in range(20):
+        (tmp_path / "d" / "e" / f"{i}").write_bytes(b"x" * i)
+    shoal.good("index", tmp_path / "d", "--no-sizes", "-q", "-o", tmp_path / "walked")
+    paths = [f"{tmp_path}/d/e/{i}".encode() for i in range(20)]
+    for options, end in (([], b"\n"), (["-0"], b"\0")):
+        shoal.good("index", "-", "--root", tmp_path / "d", "-q", "--force", "-o", tmp_path / "names", *options,
+                   stdin=b"".join(path + end for path in paths))
+        assert shoal.info(tmp_path / "names")["digest"] == shoal.info(tmp_path / "walked")["digest"]
+    shoal.good("index", "-", "--format", "find", "--root", tmp_path / "d", "-q", "-o", tmp_path / "sized",
+               stdin=b"".join(b"%d %s\n" % (i, path) for i, path in enumerate(paths)))
+    shoal.good("diff", tmp_path / "walked", tmp_path / "sized")
+    assert shoal.info(tmp_path / "sized")["bytes"] == sum(range(20))
+
+
 @pytest.mark.parametrize("nr_files", [1, 3])
 def test_a_compressed_inventory_in_one_file_or_several(shoal, tmp_path, nr_files):
     keys = [b"train/%07d.jpg" % i for i in range(100000)]

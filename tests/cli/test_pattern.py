@@ -192,7 +192,7 @@ def test_sizes_whose_sum_has_no_64_bits_are_refused(shoal, fails, tmp_path):
 @pytest.mark.parametrize("pattern", ["{}", "{:06d}"])
 def test_an_output_that_cannot_be_written_is_no_usage_error(shoal, fails, tmp_path, pattern):
     run = ["index", "--pattern", pattern, "--count", 3, "-o"]
-    fails(shoal(*run, tmp_path / "missing" / "c"), 1, "No such file or directory", empty=tmp_path)
+    fails(shoal(*run, tmp_path / "missing" / "c"), 1, "there is no directory", empty=tmp_path)
     fails(shoal(*run, tmp_path), 1, "directory", empty=tmp_path)
     fails(shoal(*run, "/dev/null"), 1, "'/dev/null' is not a regular file")
 

@@ -3,16 +3,18 @@ interrupted; and that a reader which leaves ends a command quietly."""
 
 import json
 import os
+import pathlib
 import pty
 import signal
 import struct
 import subprocess
 import fcntl
 import termios
+import time
 
 import pytest
 
-from conftest import lines
+from conftest import binary, lines, stop
 
 
 @pytest.fixture
@@ -71,6 +73,43 @@ def test_a_tool_gets_a_document_a_line(shoal, catalog):
     assert [d["done"] for d in shown] == sorted(d["done"] for d in shown)
     assert all(d["progress"] == "read" and d["total"] == 4000 and d["eta_seconds"] >= 0 and d["bytes"] > 0 for d in shown)
     assert json.loads(result.stdout)["interrupted"] is False
+
+
+LONG = 4_000_000
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory):
+    """A catalog of names that take a while."""
+    folder = tmp_path_factory.mktemp("long")
+    run = [binary(), "index", "--pattern", "f{:08d}", "--count", str(LONG), "--size", "7", "--root", "/r", "-q", "-o"]
+    subprocess.run([*run, folder / "c"], check=True)
+    return folder
+
+
+def wait_until_it_has_worked(process, ticks=10):
+    """Until it has used so many hundredths of a second of a core, a quarter of what it needs, however busy the machine is."""
+    while process.poll() is None:
+        fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        if int(fields[11]) + int(fields[12]) >= ticks:
+            return
+        time.sleep(0.001)
+
+
+# A document is due after a second. The command stands still for that long, so that it need not take so long.
+@pytest.mark.parametrize("arguments, what, total", [
+    (["verify", "c"], "names checked", LONG), (["diff", "c", "c"], "names", LONG), (["ls", "c", "--include", "*"], "names", None),
+    (["filter", "c", "--exclude", "x", "-o", "filtered"], "names", None)])
+def test_what_takes_long_shows_how_far_it_is(shoal, long, arguments, what, total):
+    process = shoal.start(*arguments, "--progress", "json", cwd=long, stdout=subprocess.DEVNULL)
+    wait_until_it_has_worked(process)
+    assert stop(process), "it has ended already"
+    time.sleep(1.1)
+    process.send_signal(signal.SIGCONT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    shown = [json.loads(line) for line in lines(err) if line.startswith(b"{")]
+    assert shown and all(d["what"] == what and d.get("total") == total for d in shown), err
 
 
 @pytest.mark.parametrize("as_json", [False, True])

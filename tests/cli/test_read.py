@@ -85,6 +85,101 @@ def test_text_says_the_same(shoal, catalog):
     assert said[4].startswith(f"bytes     {TOTAL} asked, {TOTAL} delivered")
 
 
+# --------------------------------------------------------------------------------- several epochs, for a time, repeatedly
+
+
+@pytest.fixture
+def pattern(shoal):
+    """A catalog of 200 names, to be read from the null store."""
+    return shoal.pattern("f{:05d}", 200, "--size", 1000)
+
+
+def rates(figures):
+    return figures["samples_per_second"], figures["bytes_per_second"]
+
+
+def test_several_epochs_are_read_one_after_the_other(shoal, catalog):
+    facts = read(shoal, catalog, "--epochs", 3, "--epoch", 4)
+    assert parts(facts) == (True, 3 * FILES, 3 * TOTAL, 0)
+    assert (facts["epoch"], facts["epochs"], facts["audit"]["whole"]) == (4, 3, True)
+    digests = [int(read(shoal, catalog, "--epoch", e)["audit"]["order_digest"][:16], 16) for e in (4, 5, 6)]
+    assert int(facts["audit"]["order_digest"][:16], 16) == sum(digests) % 2**64
+    said = shoal.good("read", catalog, "--epochs", 3).decode()
+    assert said.startswith(f"epochs 0 to 2: {3 * FILES} samples, ")
+    assert "\naudit     every sample exactly once per epoch; order " in said
+
+
+def test_steps_are_those_of_each_epoch(shoal, catalog):
+    facts = read(shoal, catalog, "--epochs", 3, "--steps", 2, "--batch", 7)
+    assert (facts["samples"], facts["audit"]["exactly_once"], facts["audit"]["whole"]) == (42, True, False)
+
+
+def test_it_ends_when_the_time_is_up(shoal, pattern):
+    """In the middle of an epoch that would take hours; without --epochs it reads any number of them."""
+    facts = read(shoal, pattern, "--data", "null:size=1000,delay_us=20000", "--in-flight", 1, "--batch", 1, "--duration", 0.3)
+    assert 0 < facts["samples"] < 200 and 0.3 <= facts["seconds"]
+    assert facts["audit"]["exactly_once"] and not facts["audit"]["whole"] and facts["epochs"] == 1
+    facts = read(shoal, pattern, "--data", "null", "--duration", 0.3)
+    assert facts["samples"] > 200 and facts["epochs"] > 1 and facts["audit"]["exactly_once"]
+
+
+def test_a_read_that_never_ends_ends_with_its_time(shoal, pattern):
+    facts = read(shoal, pattern, "--data", "null:size=1,delay_us=3600000000", "--in-flight", 1, "--duration", 0.2)
+    assert facts["samples"] == 0 and facts["seconds"] >= 0.2
+
+
+def test_epochs_may_end_before_the_time(shoal, pattern):
+    facts = read(shoal, pattern, "--data", "null", "--epochs", 2, "--duration", "1h")
+    assert (facts["samples"], facts["epochs"], facts["audit"]["whole"]) == (400, 2, True)
+
+
+def test_a_warm_up_is_read_and_not_counted(shoal, pattern):
+    slow = ["--data", "null:size=1000,delay_us=10000", "--in-flight", 1, "--batch", 1]
+    facts = read(shoal, pattern, *slow, "--warm-up", 0.5)
+    assert 0 < facts["samples"] < 200 and facts["bytes"] == 1000 * facts["samples"]
+    assert facts["audit"]["exactly_once"] and not facts["audit"]["whole"] and facts["warm_up_seconds"] == 0.5
+    facts = read(shoal, pattern, "--data", "null", "--warm-up", 0.1, "--duration", 0.2)
+    assert 0.2 <= facts["seconds"] and facts["audit"]["exactly_once"]
+    said = shoal.good("read", pattern, *slow, "--warm-up", "500ms").decode()
+    assert "\nwarm-up   0.5 s, not counted\n" in said and " of 200 samples, each exactly once; order " in said
+
+
+def test_a_warm_up_that_takes_all_is_refused(shoal, pattern, fails):
+    fails(shoal("read", pattern, "--data", "null", "--warm-up", 60, "--epochs", 2), 1,
+          "within the warm-up of 60.00 s", "--epochs")
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_the_spread_of_repeated_measurements_is_printed(shoal, pattern, times):
+    facts = read(shoal, pattern, "--data", "null", "--repeat", times, "--epochs", 2)
+    each = facts["repeats"]
+    assert [f["samples"] for f in each] == times * [400] and facts["samples"] == times * 400
+    assert math.isclose(facts["seconds"], sum(f["seconds"] for f in each), rel_tol=1e-6)
+    for nr, name in enumerate(["samples_per_second", "bytes_per_second"]):
+        values = sorted(rates(f)[nr] for f in each)
+        middle = (values[(times - 1) // 2] + values[times // 2]) / 2
+        spread = facts["spread"][name]
+        assert math.isclose(spread["median"], middle, rel_tol=1e-4)
+        assert (spread["lowest"], spread["highest"]) == (values[0], values[-1])
+    said = shoal.good("read", pattern, "--data", "null", "--repeat", times).decode()
+    assert said.count("\nrepeat ") == (times if times > 1 else 0)
+    assert ("\nspread    samples/s: median " in said) == (times > 1)
+
+
+def test_an_interrupted_repetition_is_not_in_the_spread(shoal, pattern):
+    process = shoal.start("read", pattern, "--data", "null:size=1000,delay_us=1000", "--in-flight", 4, "--repeat", 9999,
+                          "--json", "--progress", "json")
+    assert b'"progress"' in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT and b"interrupted: these figures" in err
+    facts = json.loads(out)
+    whole = [f for f in facts["repeats"] if not f["interrupted"]]
+    assert facts["interrupted"] and 0 < len(whole) < 9999 and len(facts["repeats"]) - len(whole) <= 1
+    assert facts["spread"]["samples_per_second"]["highest"] == max(f["samples_per_second"] for f in whole)
+    assert facts["audit"]["exactly_once"]
+
+
 # ------------------------------------------------------------------------------------------------------------- the order
 
 

@@ -106,9 +106,18 @@ def test_verify_is_quiet_when_all_is_good(shoal, tmp_path):
 
 def test_verbose_tells_what_is_good(shoal):
     path = shoal.index([b"a", b"b"])
-    told = shoal.good("verify", "--verbose", path)
+    told = shoal("verify", "--verbose", path).stdout
     assert told == b"%s: good, 2 files, digest %s\n" % (os.fsencode(path), shoal.info(path)["digest"].encode())
-    assert shoal.good("verify", "-v", path) == told
+    assert shoal("verify", "-v", path).stdout == told
+    assert shoal("verify", path).stdout == b""
+
+
+@pytest.mark.parametrize("command", ["info", "ls", "verify", "order", "stat"])
+def test_every_command_reports_its_costs_when_asked(shoal, command):
+    result = shoal(command, shoal.index([b"a", b"b"]), "-v")
+    assert result.returncode == 0
+    assert re.fullmatch(rb"shoal %s: [0-9.]+ s, of CPU [0-9.]+ s, and at most [0-9.]+ MB of memory\n" % command.encode(),
+                        result.stderr)
 
 
 def test_json_tells_of_good_and_bad_files(shoal, tmp_path):

@@ -275,7 +275,7 @@ def test_a_uri_that_is_not_there_is_said_once(mpi, tmp_path):
 
 
 def test_an_output_that_cannot_be_written_is_said_once(mpi, mixed, tmp_path):
-    fails(index(mpi, 3, mixed[0], "-o", tmp_path / "no" / "c"), "rank 0", f"'{tmp_path}/no", "No such file")
+    fails(index(mpi, 3, mixed[0], "-o", tmp_path / "no" / "c"), f"there is no directory '{tmp_path}/no'")
 
 
 @pytest.fixture

@@ -81,6 +81,18 @@ def test_more_ranks_than_samples(mpi, tmp_path):
     assert (facts["samples"], facts["bytes"], facts["audit"]["exactly_once"]) == (2, 10, True)
 
 
+def test_the_ranks_end_when_the_time_is_up_and_what_they_read_is_proven(mpi, tree):
+    facts = read(mpi, 3, tree / "c", "--data", "null:delay_us=1000", "--batch", 5, "--in-flight", 2,
+                 "--warm-up", 0.2, "--duration", 0.4, "--repeat", 2)
+    assert len(facts["repeats"]) == 2 and all(f["seconds"] >= 0.3 and f["samples"] > 0 for f in facts["repeats"])
+    assert facts["audit"]["exactly_once"] is True
+
+
+def test_the_ranks_read_several_epochs(mpi, tree):
+    facts = read(mpi, 3, tree / "c", "--epochs", 2, "--repeat", 2)
+    assert (facts["samples"], facts["audit"]["exactly_once"], facts["audit"]["whole"]) == (4 * FILES, True, True)
+
+
 # ---------------------------------------------------------------------------------------------------------------- errors
 
 
@@ -114,16 +126,20 @@ def test_what_fails_on_all_ranks_is_said_once(mpi, tmp_path):
     assert len(job.ours) == 1 and "none" in job.ours[0], job.err
 
 
-def test_other_ranks_stop_reading_when_one_is_told_to(mpi, tmp_path):
+@pytest.mark.parametrize("who", ["one rank", "all ranks"])
+def test_what_was_read_is_reported_when_a_rank_is_interrupted(mpi, tmp_path, who):
     alone("index", "--pattern", "{:07d}", "--count", 500_000, "--size", 1, "--root", tmp_path, "-q", "-o",
           tmp_path / "c")
-    running = start(mpi, 2, tmp_path / "c", "--data", "null:size=1,delay_us=2000", "--in-flight", 4)
-    until(lambda: len(running.ranks()) == 2)
-    time.sleep(0.4)
-    os.kill(running.ranks()[1], signal.SIGINT)
+    running = start(mpi, 2, tmp_path / "c", "--data", "null:size=1,delay_us=2000", "--in-flight", 4, "--json",
+                    "--progress", "json")
+    assert '"progress"' in running.process.stderr.readline()  # all read
+    for pid in running.ranks()[0 if who == "all ranks" else 1:]:
+        os.kill(pid, signal.SIGINT)
     job = running.finish()
     assert job.code != 0
-    assert job.seconds < 30
+    facts = json.loads(job.out[0])
+    assert facts["interrupted"] and 0 < facts["samples"] < 500_000 and facts["audit"]["exactly_once"]
+    assert job.ours == ["shoal read: interrupted: these figures are of the part that was read"]
 
 
 @pytest.fixture

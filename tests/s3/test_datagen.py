@@ -24,6 +24,18 @@ def test_a_bucket_gets_the_files_that_a_directory_gets(server, client, tmp_path)
     assert (info["files"], info["root"]) == (9, "s3://bucket/some/set")
 
 
+def test_what_shoal_writes_into_a_bucket_is_never_listed(server, client, tmp_path):
+    assert datagen(client)[0] == 0
+    keys = {key for _, key in server.objects}
+    assert {b"some/set/.shoal-dataset", b"some/set/catalog.shoal"} < keys
+    server.objects[b"bucket", b"some/set/my-catalog.shoal"] = b"x"  # not ours
+    wanted = sorted([key[len(b"some/set/"):] for key in keys if key.endswith(b".jpeg")] + [b"my-catalog.shoal"])
+    for uri, prefix in (("s3://bucket/some/set", b""), ("s3://bucket/some", b"set/"), ("s3://bucket", b"some/set/")):
+        assert client.shoal("index", uri, "-q", "--force", "-o", tmp_path / "c").returncode == 0
+        assert client.shoal("ls", tmp_path / "c").stdout.split() == [prefix + name for name in wanted]
+        assert client.shoal("list", uri).stdout.split() == [prefix + name for name in wanted]
+
+
 def test_what_is_missing_in_a_bucket_is_found_and_written(server, client, tmp_path):
     datagen(client, "--no-catalog")
     del server.objects[b"bucket", b"some/set/train/1/img_3_of_9.jpeg"]

@@ -25,6 +25,7 @@ struct fetch {
 	char key[STORE_S3_KEY];
 	const char *etag;
 	uint64_t size, next; /* next: where the next range begins */
+	uint64_t done;       /* bytes that came, some of them again */
 	int fd;
 	int rc;
 	struct shoal_err *err;
@@ -36,6 +37,7 @@ static int put_bytes(struct s3_request *get, const void *data, size_t len)
 	struct fetch_range *r = get->self;
 	int rc = pwrite_all(r->fetch->fd, data, len, get->range_off + get->nr_bytes);
 
+	r->fetch->done += len;
 	return rc < 0 ? err_set_errno(&r->err, rc, "cannot write a copy") : 0;
 }
 
@@ -83,7 +85,7 @@ static void next_range(struct fetch_range *r)
 }
 
 /* Fetch all of the object into @fd. */
-static int fetch_bytes(struct fetch *f, const int *stop)
+static int fetch_bytes(struct fetch *f, const struct store_object *object, const int *stop)
 {
 	int rc;
 
@@ -94,6 +96,8 @@ static int fetch_bytes(struct fetch *f, const int *stop)
 		next_range(&f->range[i]);
 	}
 	while (f->rc == 0 && s3_client_pending(f->client) > 0) {
+		if (object->progress)
+			object->progress(object->self, u64_min(f->done, f->size));
 		rc = stop_requested(stop) ? err_set(f->err, -ECANCELED, "interrupted")
 					  : s3_client_run(f->client, LOOK_MS, f->err);
 		f->rc = err_first(f->rc, rc); /* ranges may have set it meanwhile */
@@ -117,7 +121,7 @@ int store_s3_fetch(struct store *s, const char *name, const struct store_object 
 	f->err = err;
 	rc = s3_client_new(s3->config, AT_ONCE, &f->client, err);
 	if (rc == 0)
-		rc = fetch_bytes(f, stop);
+		rc = fetch_bytes(f, object, stop);
 	s3_client_free(f->client);
 	free(f);
 	return rc;

@@ -43,7 +43,7 @@ static int open_folder(bool resume, int *ret_lock, struct shoal_err *err)
 {
 	*ret_lock = -1;
 	*err = (struct shoal_err){ "" };
-	return run_folder_open(test_path("r"), resume, ret_lock, err);
+	return run_folder_open(test_path("r"), resume, false, ret_lock, err);
 }
 
 /* What a run writes that goes on later. */
@@ -85,12 +85,44 @@ static void a_folder_is_refused_or_taken_by_what_is_in_it(void **state)
 		assert_int_equal(open_folder(row[i].resume, &lock, &err), row[i].rc);
 		check_words(&err, row[i].words);
 		assert_true(lock >= 0); /* also on failure, so that it is released below */
-		assert_int_equal(err.hint, i == 2 || i == 6 ? SHOAL_HINT_RESUME : 0);
+		assert_int_equal(err.hint, i == 2 || i == 6 ? SHOAL_HINT_RESUME
+					   : i == 4         ? SHOAL_HINT_REPLACE
+							    : 0);
 		run_folder_close(test_path("r"), lock);
 		assert_int_equal(exists("r/summary.json"), row[i].summary);
 		assert_int_equal(run_can_resume(test_path("r")), row[i].resumable);
 		assert_int_equal(exists("r/.shoal-run"), row[i].resumable);
 	}
+}
+
+static void force_removes_what_runs_have_written_and_nothing_else(void **state)
+{
+	static const char *const ours[] = { "r/summary.json",
+					    "r/config.yaml",
+					    "r/effective.yaml",
+					    "r/0_output.json",
+					    "r/12_per_epoch_stats.json",
+					    "r/train.shoal" };
+	static const char *const others[] = { "r/notes.txt", "r/x_output.json",
+					      "r/0_output.json2" };
+	struct shoal_err err = { "" };
+	int lock = -1;
+
+	(void)state;
+	remove_folder(NULL);
+	make_folder(NULL);
+	write_state();
+	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+		file_write(test_path(ours[i]), "x", 1);
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		file_write(test_path(others[i]), "x", 1);
+	assert_int_equal(run_folder_open(test_path("r"), false, true, &lock, &err), 0);
+	assert_false(run_can_resume(test_path("r")));
+	run_folder_close(test_path("r"), lock);
+	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+		assert_false(exists(ours[i]));
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		assert_int_equal(unlink(test_path(others[i])), 0);
 }
 
 static void folders_above_it_are_made(void **state)
@@ -99,7 +131,7 @@ static void folders_above_it_are_made(void **state)
 	int lock = -1;
 
 	(void)state;
-	assert_int_equal(run_folder_open(test_path("r/a/b"), false, &lock, &err), 0);
+	assert_int_equal(run_folder_open(test_path("r/a/b"), false, false, &lock, &err), 0);
 	assert_true(exists("r/a/b/.shoal-run/lock"));
 	run_folder_close(test_path("r/a/b"), lock);
 	assert_false(exists("r/a/b/.shoal-run"));
@@ -333,6 +365,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		TEST(a_folder_is_refused_or_taken_by_what_is_in_it),
+		TEST(force_removes_what_runs_have_written_and_nothing_else),
 		TEST(folders_above_it_are_made),
 		TEST(a_folder_that_another_process_writes_to_is_busy_until_it_ends),
 		TEST(a_complete_run_leaves_its_results_and_nothing_else),

@@ -1,0 +1,96 @@
+"""--dry-run: says what would be written and where, and writes nothing."""
+
+import json
+
+import pytest
+
+from conftest import lines
+
+WORKLOAD = """model: {name: x}
+framework: pytorch
+workflow: {train: true}
+dataset: {format: npz, num_files_train: 8, record_length_bytes: 3000}
+reader: {batch_size: 2}
+train: {epochs: 2, computation_time: 0.001}
+"""
+
+
+@pytest.fixture
+def place(shoal, tmp_path):
+    """A directory d of three files, a catalog of it, a sorted column and a workload."""
+    (tmp_path / "d").mkdir()
+    for i in range(3):
+        (tmp_path / "d" / f"f{i}").write_bytes(b"x" * i)
+    shoal.good("index", tmp_path / "d", "-q", "-o", tmp_path / "c.cat")
+    shoal.good("column", "sizes", tmp_path / "c.cat", "-q")
+    (tmp_path / "w.yaml").write_text(WORKLOAD)
+    return tmp_path
+
+
+def everything(place):
+    return {path: path.read_bytes() if path.is_file() else None for path in place.rglob("*")}
+
+
+COMMANDS = {
+    "index of a directory": (["index", "d", "-o", "new.cat"], "a catalog of 3 names, of ", "'new.cat'"),
+    "index over a catalog": (["index", "d", "-o", "c.cat"], "'c.cat', instead of one of 3 names"),
+    "index of a list": (["index", "-", "--root", "/r", "-o", "new.cat"], "a catalog of 2 names", "'new.cat'"),
+    "index of a pattern": (["index", "--pattern", "{:03d}", "--count", "7", "--root", "/r", "-o", "new.cat"], "7 names"),
+    "index --update": (["index", "d", "--update", "c.cat", "-o", "c.cat"], "a catalog of 3 names"),
+    "merge": (["merge", "c.cat", "-o", "new.cat"], "new.cat: would have 3 files"),
+    "filter": (["filter", "c.cat", "--include", "f[12]", "-o", "new.cat"], "new.cat: would have 2 files"),
+    "split": (["split", "c.cat", "--part", "a=1", "-o", "."], "./a.cat: would have 3 files"),
+    "column sizes": (["column", "sizes", "c.cat", "-o", "x.col"], "3 values of type u64 would be written to 'x.col'"),
+    "column sort": (["column", "sort", "c.cat.size.col"], "3 values and their order would be written to 'c.cat.size.col'"),
+    "manifest": (["manifest", "c.cat", "--ranks", "2", "-o", "lists"], "would be written to 'lists'"),
+    "datagen": (["datagen", "w.yaml", "--data", "new"], "8 files"),
+    "run": (["run", "w.yaml", "--data", "d", "--results", "r"], "2 epochs of 8 files on 1 accelerator", "'r'"),
+}
+
+
+@pytest.mark.parametrize("quiet", [[], ["-q"]], ids=["", "quiet"])
+@pytest.mark.parametrize("what", COMMANDS)
+def test_a_dry_run_says_what_would_be_written_and_writes_nothing(shoal, place, what, quiet):
+    arguments, *words = COMMANDS[what]
+    before = everything(place)
+    result = shoal(*arguments, "--dry-run", *quiet, stdin=b"a\nb\n", cwd=place)
+    said = (result.stdout + result.stderr).decode()
+    assert result.returncode == 0, said
+    assert all(word in said for word in words), said
+    assert everything(place) == before
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["index", "d", "--include", "x", "-o", "new.cat"], "without --force"),
+    (["index", "d", "--include", "f1", "-o", "c.cat"], "less than half of the names"),
+    (["index", "d", "-o", "w.yaml"], "is not a catalog"),
+    (["merge", "c.cat", "-o", "w.yaml"], "is not a catalog"),
+    (["filter", "c.cat", "--include", "x", "-o", "new.cat"], "no file of 'c.cat' is left"),
+    (["filter", "none.cat", "-o", "new.cat"], "none.cat"),
+])
+def test_a_dry_run_is_refused_as_the_command_itself_would_be(shoal, place, arguments, words):
+    before = everything(place)
+    result = shoal(*arguments, "--dry-run", cwd=place)
+    assert result.returncode == 1 and words in result.stderr.decode()
+    assert everything(place) == before
+
+
+def test_a_dry_run_says_in_json_that_nothing_was_written(shoal, place):
+    for arguments in (["merge", "c.cat", "-o", "n"], ["manifest", "c.cat", "-o", "n"]):
+        assert json.loads(shoal.good(*arguments, "--dry-run", "--json", cwd=place))["written"] is False
+    facts = lines(shoal.good("split", "c.cat", "--part", "a=1", "-o", ".", "--json", cwd=place))
+    assert json.loads(facts[0])["written"] is True
+
+
+def test_force_replaces_the_results_of_another_run(shoal, place):
+    options = ["w.yaml", "--data", "null", "--results", "r", "-q", "--json"]
+    shoal("run", *options, cwd=place)
+    (place / "r" / "mine.txt").write_text("kept")
+    (place / "r" / "7_output.json").write_text("of more ranks")
+    for more in ([], ["--dry-run"]):
+        refused = shoal("run", *options, *more, cwd=place)
+        assert refused.returncode == 1 and b"--force removes them first" in refused.stderr
+    again = shoal("run", *options, "--force", cwd=place)
+    assert b"another run" not in again.stderr and json.loads(again.stdout)
+    assert (place / "r" / "mine.txt").exists() and not (place / "r" / "7_output.json").exists()
+    assert shoal("run", *options, "--force", "--resume", cwd=place).returncode == 2
