@@ -19,8 +19,9 @@
 /* One run, as its files have it. */
 struct leaf {
 	char path[CHECK_PATH_MAX];
-	char summary_path[CHECK_PATH_MAX], metadata_path[CHECK_PATH_MAX]; /* lent to the documents */
-	struct yaml_node *summary, *metadata;                 /* NULL: none that can be read */
+	char summary_path[CHECK_PATH_MAX],
+		metadata_path[CHECK_PATH_MAX]; /* lent to the documents */
+	struct yaml_node *summary, *metadata;  /* NULL: none that can be read */
 };
 
 /* ---- Files ---- */
@@ -35,7 +36,7 @@ static bool has_match(const struct tree_names *names, const char *pattern, const
 	return false;
 }
 
-static void check_config(struct check *c, const char *rule, const char *leaf)
+static void check_dlio_config(struct check *c, const char *rule, const char *leaf)
 {
 	static const char *const files[] = { "config.yaml", "hydra.yaml", "overrides.yaml" };
 	struct tree_names names;
@@ -106,7 +107,7 @@ static void open_leaf(struct check *c, const char *command, const char *dir, con
 		check_path(ret->summary_path, ret->path, "summary.json");
 		ret->summary = load_document(c, rule, ret->summary_path);
 	}
-	check_config(c, is_run ? "2.1.20" : "2.1.15", ret->path);
+	check_dlio_config(c, is_run ? "2.1.20" : "2.1.15", ret->path);
 	tree_names_release(&names);
 }
 
@@ -137,7 +138,7 @@ static void check_ranks(struct check *c, const struct leaf *l)
 
 /* ---- What a run says ---- */
 
-static void check_size(struct check *c, const struct leaf *l)
+static void check_dataset_size(struct check *c, const struct leaf *l)
 {
 	double files = tree_number(l->metadata, "parameters.dataset.num_files_train", 0);
 	double each = tree_number(l->metadata, "parameters.dataset.num_samples_per_file", 1);
@@ -385,7 +386,7 @@ static double parse_iso(const char *text)
 static void check_one_run(struct check *c, const struct check_system *s, const struct leaf *l)
 {
 	if (l->metadata && l->summary)
-		check_size(c, l);
+		check_dataset_size(c, l);
 	if (l->summary) {
 		check_summary(c, l);
 		check_hosts(c, s, l);

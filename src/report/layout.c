@@ -93,11 +93,14 @@ static int write_if_missing(const char *dir, const char *name, const char *text,
 /* What every tree has: which organization it is of, and the code that ran. */
 static int make_top(const struct layout *l, struct shoal_err *err)
 {
-	char path[RUN_PATH_MAX], text[512];
+	char path[RUN_PATH_MAX], text[512], now[REPORT_TIME_BYTES];
 	int rc = write_if_missing(l->root, "NOT-A-SUBMISSION.txt", NOT_A_SUBMISSION "\n", err);
 
-	snprintf(text, sizeof(text), "mlperf_results_version: 1\norgname: %.200s\n",
-		 l->organization);
+	report_time((uint64_t)time(NULL) * UINT64_C(1000000000), now);
+	snprintf(text, sizeof(text),
+		 "mlperf_results_version: 1\norgname: '%.200s'\ninitialized_at: '%s+00:00'\n"
+		 "initialized_by: shoal %s\n",
+		 l->organization, now, shoal_version());
 	if (rc == 0)
 		rc = write_if_missing(l->root, "mlperf-results.yaml", text, err);
 	if (rc == 0)
@@ -162,9 +165,9 @@ static bool find_mount(const char *path, struct mntent *ret, char *strings, size
 		if (len < best || strncmp(real, m.mnt_dir, len) != 0 ||
 		    (!root && real[len] && real[len] != '/'))
 			continue;
-		best = len;
 		if (snprintf(strings, cap, "%s%c%s", m.mnt_fsname, 0, m.mnt_dir) >= (int)cap)
 			continue;
+		best = len;
 		ret->mnt_fsname = strings;
 		ret->mnt_dir = strings + strlen(strings) + 1;
 	}
@@ -177,7 +180,7 @@ static bool find_mount(const char *path, struct mntent *ret, char *strings, size
 static void put_df(struct out *o, const char *const *paths, size_t nr)
 {
 	char strings[2][4096];
-	struct mntent m[2];
+	struct mntent m[2] = { 0 };
 	struct statvfs v;
 	size_t found = 0;
 
@@ -354,6 +357,20 @@ static void put_args(struct json *j, const struct layout *l, const struct layout
 	json_close_object(j);
 }
 
+/* The report generator takes a run's figures from here. */
+static void put_metrics(struct json *j, const struct run_result *r)
+{
+	const struct run_summary *s = &r->train;
+
+	json_open_object(j, "metrics");
+	json_real(j, "train_au_mean_percentage", s->au, 12);
+	json_string(j, "train_au_meet_expectation",
+		    s->meets && !run_result_unfit(r) ? "success" : "fail");
+	json_real(j, "train_throughput_mean_samples_per_second", s->throughput, 12);
+	json_real(j, "train_io_mean_MB_per_second", s->io, 12);
+	json_close_object(j);
+}
+
 static int write_metadata(const struct layout *l, const char *leaf, const struct layout_job *job,
 			  const struct yaml_node *parameters, struct shoal_err *err)
 {
@@ -384,6 +401,8 @@ static int write_metadata(const struct layout *l, const char *leaf, const struct
 	put_args(&j, l, job, accelerator);
 	put_changes(&j, job);
 	core_config_put_json(&j, "parameters", parameters);
+	if (job->result)
+		put_metrics(&j, job->result);
 	json_close_object(&j);
 	return report_file_commit(&f, err);
 }

@@ -34,7 +34,7 @@ DESCRIPTION = {"system_under_test": {
                  "architecture": {"storage_location": "local", "benchmark_API": "file", "product_API": "block",
                                   "client_footprint": "open_source", "client_installation": "in_box"},
                  "capabilities": {"multi_host": False, "simultaneous_write": False, "simultaneous_read": False, "remap_time_in_seconds": 30}},
-    "deployment": "onprem", "total_rack_units": 1,
+    "deployment": "onprem", "total_rack_units": 0,
     "clients": [{"friendly_description": "client", "quantity": 1,
                  "chassis": {"model_name": "M", "rack_units": 1, "cpu_model": "C", "cpu_qty": 1, "cpu_cores": 2, "memory_capacity": 16,
                              "power": {"min_psus_active": 1, "psus_configured": [
@@ -103,7 +103,7 @@ def tree(one, tmp_path):
         leaf = tree.model / "run" / name
         shutil.copytree(first, leaf)
         metadata(leaf).rename(leaf / ("training_%s_metadata.json" % name))
-        edit(metadata(leaf), lambda m: (enlarge(m["parameters"]), m["args"].update(data_dir="/somewhere")))
+        edit(metadata(leaf), lambda m, name=name: (enlarge(m["parameters"]), m["args"].update(data_dir="/somewhere"), m.update(run_datetime=name)))
         edit(leaf / "summary.json", lambda s, at=10 * number: s.update(
             start="2026-11-18T08:00:%02d.5" % at, end="2026-11-18T08:00:%02d" % (at + 9), host_memory_GB=[15.6]))
         log = leaf / "training_run.stdout.log"
@@ -238,7 +238,7 @@ BROKEN = {
     "a pause before the last run": ({"2.1.18"}, lambda t: move(t.runs()[5], "20261118_090000")),
     "a run without its output": ({"2.1.19"}, lambda t: (t.runs()[1] / "0_output.json").unlink()),
     "a run without its log": ({"2.1.19"}, lambda t: (t.runs()[1] / "dlio.log").unlink()),
-    "a run without a summary": ({"2.1.19"}, lambda t: (t.runs()[1] / "summary.json").unlink()),
+    "a run without a summary": ({"2.1.18", "2.1.19"}, lambda t: (t.runs()[1] / "summary.json").unlink()),
     "a run without its configuration": ({"2.1.19", "2.1.20"}, lambda t: shutil.rmtree(t.runs()[1] / "dlio_config")),
     "too few files": ({"3.1.2"}, lambda t: edit(metadata(t.runs()[0]), lambda m: m["parameters"]["dataset"].update(num_files_train=80000))),
     "less data than is read": ({"3.2.1"}, lambda t: edit(metadata(t.datagen), lambda m: m["parameters"]["dataset"].update(num_files_train=8))),
