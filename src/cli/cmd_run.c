@@ -516,11 +516,13 @@ static int cmd_run_print_failure(struct cmd_run_state *c, int rc, struct shoal_e
 			"%s, but the results were not written: %s%s; free some space, then %s",
 			c->result.partial ? "interrupted" : "the run is complete", rank,
 			cli_words("run", err),
-			c->result.partial ? "go on with --resume" : "write them with --resume");
+			c->leaf[0]          ? "run it again"
+			: c->result.partial ? "go on with --resume"
+					    : "write them with --resume");
 	}
 	if (rc == -ECANCELED && c->result.begun)
-		cli_fail("run", "interrupted, and not all ranks came to the end of the step; go on "
-				"with --resume");
+		cli_fail("run", "interrupted, and not all ranks came to the end of the step; %s",
+			 c->leaf[0] ? "run it again" : "go on with --resume");
 	else if (rc == -ECANCELED)
 		cli_fail("run", "interrupted before the first step: nothing was measured");
 	else

@@ -13,7 +13,7 @@ import sys
 
 import pytest
 import yaml
-from conftest import contents, lines
+from conftest import contents, lines, wait_until_it_sleeps
 
 LAYOUT = ["--results-layout", "mlpstorage", "--system", "box", "--organization", "acme"]
 CHECKOUT = os.environ.get("SHOAL_MLPSTORAGE", "")
@@ -195,6 +195,16 @@ def test_newer_rules_get_a_leaf_of_datasize(shoal, one, tmp_path):
                "--results-layout", "mlpstorage-2026-09", "--system", "box")
     leaf, = tmp_path.glob("closed/unknown/results/box/training/unet3d/datasize/*")
     assert json.loads(metadata(leaf).read_text())["command"] == "datasize"
+
+
+def test_an_interrupted_run_is_not_taken_for_a_whole_one(shoal, one, tmp_path):
+    process = shoal.start("run", one.root.parent / "small.yaml", "--data", one.root.parent / "data", "--results", tmp_path, *LAYOUT, "-q",
+                          "train.computation_time=5")
+    wait_until_it_sleeps(process)
+    process.terminate()
+    _, words = process.communicate(timeout=60)
+    assert process.returncode != 0 and (b"remove that directory" in words or b"nothing was measured" in words)
+    assert not list(tmp_path.glob("**/*_metadata.json"))
 
 
 def test_a_run_that_never_began_leaves_no_leaf(shoal, tmp_path):
