@@ -8,17 +8,21 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/hints.h"
+#include "cli/layout_options.h"
 #include "cli/progress.h"
 #include "cli/s3_options.h"
 #include "cli/workload_options.h"
 #include "datagen/datagen.h"
 #include "datagen/datasize.h"
+#include "store/uri.h"
 
 struct cmd_datagen_arguments {
 	struct cli_where where;
 	const char *workload;
 	char *const *overrides;
 	size_t nr_overrides;
+	const char *results;
+	struct cli_layout layout;
 	struct datagen_options o;
 	bool resume, verify, no_catalog, json, dry_run;
 	struct datasize_plan plan; /* of the ranks as accelerators; steps 0: they cannot make one */
@@ -53,6 +57,11 @@ static int take_words(int nr, char **words, struct cmd_datagen_arguments *a)
 	if (a->verify && !a->resume && a->o.force)
 		return cli_usage("datagen",
 				 "--force has no effect with --verify, which writes nothing");
+	if ((a->results != NULL) != (a->layout.kind != LAYOUT_PLAIN))
+		return cli_usage("datagen",
+				 "--results and --results-layout mlpstorage need each other");
+	if (a->results && a->verify && !a->resume)
+		return cli_usage("datagen", "--verify writes no files, so it has no results");
 	a->o.mode = a->resume ? DATAGEN_RESUME : a->verify ? DATAGEN_VERIFY : DATAGEN_WRITE;
 	a->o.check_all = a->verify;
 	if (a->no_catalog)
@@ -258,6 +267,28 @@ static int show_plan(struct cmd_datagen_arguments *a, struct comm *comm, const s
 	return 0;
 }
 
+/* Rank 0, once all files are there: the leaf that the submission checker asks for. */
+static int datagen_write_leaf(const struct cmd_datagen_arguments *a, const struct workload *w,
+			      const struct screen *s, const struct datagen_result *r,
+			      struct shoal_err *err)
+{
+	struct layout tree = cli_layout_of(&a->layout, a->results);
+	char leaf[RUN_PATH_MAX], text[200];
+	struct layout_job job = { .command = "datagen",
+				  .workload = w,
+				  .overrides = a->overrides,
+				  .nr_overrides = a->nr_overrides,
+				  .data = a->o.data,
+				  .objects = store_uri_traits(a->o.data).objects,
+				  .nr_processes = (uint64_t)s->nr_ranks,
+				  .text = text };
+	int rc = layout_leaf(&tree, w->model, "datagen", leaf, err);
+
+	snprintf(text, sizeof(text), "%" PRIu64 " files, of which %" PRIu64 " were written\n",
+		 r->nr_files, r->counts.nr_written);
+	return rc < 0 ? rc : layout_write(&tree, leaf, &job, err);
+}
+
 static int cmd_datagen_run(struct cmd_datagen_arguments *a, struct comm *comm, struct screen *s,
 			   struct workload **ret_w, struct datagen_result *r, struct shoal_err *err)
 {
@@ -281,7 +312,13 @@ static int cmd_datagen_run(struct cmd_datagen_arguments *a, struct comm *comm, s
 	a->o.progress = cmd_datagen_show_progress;
 	a->o.warn = cmd_datagen_warn;
 	a->o.self = s;
-	return datagen_execute(comm, *ret_w, &a->o, r, err);
+	rc = datagen_execute(comm, *ret_w, &a->o, r, err);
+	if (rc == 0 && a->results && s->rank == 0) {
+		rc = datagen_write_leaf(a, *ret_w, s, r, err);
+		if (rc < 0)
+			comm_fail(comm, err);
+	}
+	return rc;
 }
 
 static int cmd_datagen_start(void *arguments, int nr, char **words)
@@ -337,6 +374,9 @@ static const struct cli_option options[] = {
 		  "suits the machine)"),
 	CLI_FLAG(0, "dry-run", AT(dry_run),
 		 "write nothing: print how many files and bytes there would be"),
+	CLI_TEXT(
+		0, "results", "DIR", AT(results),
+		"add a record of this to the tree of results at DIR (--results-layout mlpstorage)"),
 	CLI_FLAG(0, "json", AT(json), "print the result as JSON"),
 	CLI_PEER_TIMEOUT(AT(where.peer_timeout), AT(where.peer_timeout_given)),
 	CLI_END,
@@ -352,7 +392,9 @@ const struct cli_command cmd_datagen = {
 		"deduplicates. A file appears under its name when it is complete. At the end the "
 		"catalog is sealed. Any number of threads, and of ranks under mpirun, writes the same "
 		"files. KEY=VALUE changes the workload: dataset.num_files_train=5000.",
-	.sections = { { .options = options }, CLI_S3_SECTION(AT(where.config)) },
+	.sections = { { .options = options },
+		      CLI_LAYOUT_SECTION(AT(layout)),
+		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.give = "give a workload: 'shoal workloads' lists them",
 	.size = sizeof(struct cmd_datagen_arguments),

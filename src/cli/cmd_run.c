@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/compare_ranks.h"
 #include "cli/hints.h"
+#include "cli/layout_options.h"
 #include "cli/load_options.h"
 #include "cli/run_screen.h"
 #include "cli/s3_options.h"
@@ -31,6 +32,8 @@ struct cmd_run_arguments {
 	char **overrides;
 	size_t nr_overrides;
 	uint64_t accelerators;
+	unsigned runs;
+	struct cli_layout layout;
 	struct shoal_load_options load;
 	bool resume, force, dry_run, drop, json;
 };
@@ -44,6 +47,8 @@ struct cmd_run_state {
 	struct run_data data;
 	struct run_result result;
 	struct run_screen screen;
+	struct layout tree;      /* if the layout is mlpstorage's */
+	char leaf[RUN_PATH_MAX]; /* in it, which --results then is */
 	uint64_t began;
 	bool loaded;    /* a loader may be left that waits for reads: do not clean up */
 	int lock;       /* of the results folder, on rank 0; else -1 */
@@ -81,6 +86,18 @@ static int cmd_run_check(struct cmd_run_arguments *a, int nr, char **words)
 	if (a->resume && a->force)
 		return cli_usage("run", "--resume and --force exclude each other");
 	return cli_s3_check_uri("run", a->data);
+}
+
+static int cmd_run_check_layout(const struct cmd_run_arguments *a)
+{
+	if (a->runs > 1 && a->layout.kind == LAYOUT_PLAIN)
+		return cli_usage("run", "--runs needs --results-layout mlpstorage, which has a "
+					"directory for each run");
+	if (a->resume && a->layout.kind != LAYOUT_PLAIN)
+		return cli_usage("run",
+				 "--resume cannot be combined with --results-layout mlpstorage: a "
+				 "run that was interrupted does not count, start again");
+	return CLI_OK;
 }
 
 /* ---- Output during the run; by rank 0, except for stalled reads ---- */
@@ -132,6 +149,18 @@ static int cmd_run_poll_peers(void *self, struct shoal_err *err)
 }
 
 /* ---- The results folder ---- */
+
+/* Collective: a new leaf is the results folder from here on. */
+static int begin_leaf(struct cmd_run_state *c, struct shoal_err *err)
+{
+	int rc;
+
+	if (c->a.layout.kind == LAYOUT_PLAIN)
+		return 0;
+	rc = cli_layout_leaf(&c->tree, c->comm, c->workload->model, "run", c->leaf, err);
+	c->a.results = c->leaf;
+	return rc;
+}
 
 /* Rank 0. */
 static int check_folder(struct cmd_run_state *c, struct shoal_err *err)
@@ -313,6 +342,45 @@ static int write_results(struct cmd_run_state *c, struct shoal_err *err)
 	return rc;
 }
 
+/* Rank 0, of a whole run: what makes its folder a leaf of the tree. */
+static int write_leaf(const struct cmd_run_state *c, const char *command, const char *leaf,
+		      struct shoal_err *err)
+{
+	const char *place = c->a.load.store ? c->a.load.store : c->data.root;
+	bool is_run = strcmp(command, "run") == 0;
+	char *words = NULL;
+	int rc = is_run ? report_table_text(&c->result, false, &words, err) : 0;
+
+	if (rc == 0) {
+		struct layout_job job = { .command = command,
+					  .workload = c->workload,
+					  .overrides = c->a.overrides,
+					  .nr_overrides = c->a.nr_overrides,
+					  .data = c->a.data ? c->a.data : place,
+					  .objects = store_uri_traits(place).objects,
+					  .result = is_run ? &c->result : NULL,
+					  .nr_processes =
+						  (uint64_t)c->place->size * c->a.accelerators,
+					  .text = words ? words : "" };
+
+		rc = layout_write(&c->tree, leaf, &job, err);
+	}
+	free(words);
+	return rc;
+}
+
+/* Rank 0: newer rules require a leaf of datasize, which each run computes before it starts. */
+static int write_datasize_leaf(const struct cmd_run_state *c, struct shoal_err *err)
+{
+	char leaf[RUN_PATH_MAX];
+	int rc;
+
+	if (c->a.layout.kind != LAYOUT_MLPSTORAGE_NEWER || c->place->rank > 0)
+		return 0;
+	rc = layout_leaf(&c->tree, c->workload->model, "datasize", leaf, err);
+	return rc < 0 ? rc : write_leaf(c, "datasize", leaf, err);
+}
+
 /* Collective: rank 0's @rc for all. */
 static int cmd_run_agree(struct cmd_run_state *c, int rc, struct shoal_err *err)
 {
@@ -353,7 +421,9 @@ static int print_plan(const struct cmd_run_state *c, struct shoal_err *err)
 {
 	const struct workload *w = c->workload;
 	uint64_t accelerators = c->a.accelerators * (uint64_t)c->place->size;
-	int rc = c->a.force ? 0 : run_folder_check(c->a.results, c->a.resume, err);
+	int rc = c->a.force || c->a.layout.kind != LAYOUT_PLAIN
+			 ? 0
+			 : run_folder_check(c->a.results, c->a.resume, err);
 
 	if (rc < 0)
 		return rc;
@@ -367,7 +437,8 @@ static int print_plan(const struct cmd_run_state *c, struct shoal_err *err)
 	return 0;
 }
 
-static int cmd_run_run(struct cmd_run_state *c, struct shoal_err *err)
+/* Everything before the first step of the first run. */
+static int cmd_run_prepare(struct cmd_run_state *c, struct shoal_err *err)
 {
 	int rc = load_workload(c, err);
 
@@ -376,6 +447,8 @@ static int cmd_run_run(struct cmd_run_state *c, struct shoal_err *err)
 			rc = print_plan(c, err);
 		return cmd_run_agree(c, rc, err);
 	}
+	if (rc == 0)
+		rc = begin_leaf(c, err);
 	if (rc == 0 && c->place->rank == 0)
 		rc = check_folder(c, err);
 	rc = cmd_run_agree(c, rc, err);
@@ -390,15 +463,51 @@ static int cmd_run_run(struct cmd_run_state *c, struct shoal_err *err)
 	if (rc == 0)
 		rc = note_size(c, err);
 	if (rc == 0)
-		rc = run_steps(c, err);
+		rc = cmd_run_agree(c, write_datasize_leaf(c, err), err);
+	return rc;
+}
+
+static int cmd_run_run(struct cmd_run_state *c, struct shoal_err *err)
+{
+	int rc = run_steps(c, err);
+
 	if (rc == 0) {
+		bool leaf = c->a.layout.kind != LAYOUT_PLAIN && !c->result.partial;
+
 		rc = write_results(c, err);
+		if (rc == 0 && leaf && c->place->rank == 0)
+			rc = write_leaf(c, "run", c->a.results, err);
+		if (leaf)
+			rc = cmd_run_agree(c, rc, err);
 		c->unwritten = rc < 0;
 	}
-	/* A run that never began leaves nothing, and no catalog for another run to find. */
-	if (rc < 0 && !c->result.begun)
-		run_data_forget(&c->data, c->a.results);
 	return rc;
+}
+
+/* A run that never began leaves nothing, and no catalog for another run to find. */
+static void cmd_run_forget(struct cmd_run_state *c)
+{
+	run_data_forget(&c->data, c->a.results);
+	run_folder_close(c->a.results, c->lock);
+	c->lock = -1;
+	if (c->leaf[0] && c->place->rank == 0)
+		(void)!rmdir(c->leaf); /* if it is empty */
+}
+
+/* Collective: the next of several runs, with the data of the first one. */
+static int cmd_run_again(struct cmd_run_state *c, struct shoal_err *err)
+{
+	int rc;
+
+	run_folder_close(c->a.results, c->lock);
+	c->lock = -1;
+	run_result_release(&c->result);
+	c->result = (struct run_result){ 0 };
+	c->began = clock_now();
+	rc = begin_leaf(c, err);
+	if (rc == 0 && c->place->rank == 0)
+		rc = check_folder(c, err);
+	return cmd_run_agree(c, rc, err);
 }
 
 /* ---- Telling ---- */
@@ -435,11 +544,13 @@ static int cmd_run_print_failure(struct cmd_run_state *c, int rc, struct shoal_e
 			"%s, but the results were not written: %s%s; free some space, then %s",
 			c->result.partial ? "interrupted" : "the run is complete", rank,
 			cli_words("run", err),
-			c->result.partial ? "go on with --resume" : "write them with --resume");
+			c->leaf[0]          ? "run it again"
+			: c->result.partial ? "go on with --resume"
+					    : "write them with --resume");
 	}
 	if (rc == -ECANCELED && c->result.begun)
-		cli_fail("run", "interrupted, and not all ranks came to the end of the step; go on "
-				"with --resume");
+		cli_fail("run", "interrupted, and not all ranks came to the end of the step; %s",
+			 c->leaf[0] ? "run it again" : "go on with --resume");
 	else if (rc == -ECANCELED)
 		cli_fail("run", "interrupted before the first step: nothing was measured");
 	else
@@ -478,9 +589,10 @@ static int cmd_run_report(struct cmd_run_state *c)
 
 	if (r->partial) {
 		if (c->place->rank == 0)
-			cli_fail("run",
-				 "interrupted: '%s/summary.json' is partial; go on with --resume",
-				 c->a.results);
+			cli_fail("run", "interrupted: '%s/summary.json' is partial; %s",
+				 c->a.results,
+				 c->leaf[0] ? "remove that directory before the tree is checked"
+					    : "go on with --resume");
 		return CLI_FAILED;
 	}
 	if (!audit_holds(r)) {
@@ -520,14 +632,45 @@ static int cmd_run_finish(struct cmd_run_state *c, int rc, int status)
 	return status;
 }
 
+/* One run, or several in a row: those below the target count, a failure ends them. */
+static int cmd_run_all(struct cmd_run_state *c)
+{
+	struct shoal_err err = { "" };
+	int rc = cmd_run_prepare(c, &err), status = CLI_OK, one;
+
+	if (c->a.dry_run && rc == 0)
+		return cmd_run_finish(c, rc, CLI_OK);
+	for (unsigned i = 0; i < c->a.runs && (i == 0 || (rc == 0 && !c->result.partial)); i++) {
+		if (i > 0)
+			rc = cmd_run_again(c, &err);
+		if (c->a.runs > 1 && rc == 0) {
+			char words[64];
+
+			snprintf(words, sizeof(words), "run %u of %u", i + 1, c->a.runs);
+			show_words(c, words);
+		}
+		if (rc == 0)
+			rc = cmd_run_run(c, &err);
+		if (rc < 0 && !c->result.begun)
+			cmd_run_forget(c);
+		run_screen_clear(&c->screen);
+		one = rc < 0 ? cmd_run_print_failure(c, rc, &err) : cmd_run_report(c);
+		status = one > status ? one : status;
+	}
+	cli_print_lost_peer("run", c->comm, rc, &err);
+	return cmd_run_finish(c, rc, status);
+}
+
 static int cmd_run_start(void *arguments, int nr, char **words)
 {
 	static struct cmd_run_state c = { .lock = -1 }; /* errors leave it to the threads */
 	struct shoal_err err = { "" };
-	int rc, status;
+	int status;
 
 	c.began = clock_now();
 	status = cmd_run_check(arguments, nr, words);
+	if (status == CLI_OK)
+		status = cmd_run_check_layout(arguments);
 	if (status != CLI_OK)
 		return status;
 	c.a = *(struct cmd_run_arguments *)arguments;
@@ -537,18 +680,16 @@ static int cmd_run_start(void *arguments, int nr, char **words)
 	c.rank = c.place->rank;
 	run_screen_start(&c.screen, c.rank == 0);
 	comm_set_stall(c.comm, STALL_SECONDS, cmd_run_show_warning, &c);
-	rc = cmd_run_run(&c, &err);
-	run_screen_clear(&c.screen);
-	status = rc < 0        ? cmd_run_print_failure(&c, rc, &err)
-		 : c.a.dry_run ? CLI_OK
-			       : cmd_run_report(&c);
-	cli_print_lost_peer("run", c.comm, rc, &err);
-	return cmd_run_finish(&c, rc, status);
+	c.tree = cli_layout_of(&c.a.layout, c.a.results);
+	return cmd_run_all(&c);
 }
 
 static void cmd_run_defaults(void *arguments)
 {
-	((struct cmd_run_arguments *)arguments)->accelerators = 1;
+	struct cmd_run_arguments *a = arguments;
+
+	a->accelerators = 1;
+	a->runs = 1;
 }
 
 #define AT(field) offsetof(struct cmd_run_arguments, field)
@@ -559,7 +700,10 @@ static const struct cli_option options[] = {
 		"the catalog of the data (default: catalog.shoal in --data, or --data is listed). --data "
 		"itself may be a catalog, too"),
 	CLI_TEXT(0, "results", "DIR", AT(results),
-		 "the directory for the results of this run alone; made if necessary"),
+		 "the directory for the results of this run alone; made if necessary. With "
+		 "--results-layout mlpstorage the top of a tree of results"),
+	CLI_COUNT("runs", "COUNT", AT(runs), 1, 1000,
+		  "run so many times in a row: MLPerf's rules ask for 6, a warm-up and five"),
 	CLI_NUMBER("accelerators-per-rank", "COUNT", AT(accelerators), 1, ACCELERATORS_MAX,
 		   "accelerators that each rank simulates (default 1)"),
 	CLI_FLAG(0, "resume", AT(resume), "continue an interrupted run after its last step"),
@@ -588,6 +732,7 @@ const struct cli_command cmd_run = {
 		"if the utilisation is below the workload's target (metric.au). Results of Shoal are not "
 		"MLPerf results: those come from MLPerf's own code, and are verified by MLCommons.",
 	.sections = { { .options = options },
+		      CLI_LAYOUT_SECTION(AT(layout)),
 		      CLI_LOAD_SECTION(AT(load)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,

@@ -1,6 +1,7 @@
 #include "report/write.h"
 
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -74,6 +75,19 @@ void report_file_abort(struct report_file *f)
 {
 	out_release(&f->out);
 	publish_abort(&f->pub);
+}
+
+void report_printf(struct out *o, const char *fmt, ...)
+{
+	char text[16384];
+	va_list args;
+	int len;
+
+	va_start(args, fmt);
+	len = vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	if (len > 0)
+		out_write(o, text, (size_t)len < sizeof(text) ? (size_t)len : sizeof(text) - 1);
 }
 
 int report_write_text(const char *folder, const char *name, const char *text, struct shoal_err *err)

@@ -25,6 +25,9 @@ void report_file_abort(struct report_file *f);
 /* Sync the files committed unsynced in the folder, and everything else on its file system. */
 int report_sync(const char *folder, struct shoal_err *err) MUST_USE;
 
+/* Formatted text into a file, at most 16 KB at a time. */
+void report_printf(struct out *o, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
 /* Write @text to a file. */
 int report_write_text(const char *folder, const char *name, const char *text,
 		      struct shoal_err *err) MUST_USE;

@@ -132,6 +132,10 @@ BASE = "--config-dir={conf} workload=retinanet_b200 hydra.run.dir={out} "
     ("--config-dir", "--config-dir: a value must follow"),
     ("--config-dir={conf} --config-name=none", "none.yaml: No such file"),
     (BASE + "--multirun", "--multirun: Shoal's dlio_benchmark has no such option"),
+    (BASE + "--cfg=all", "--cfg: Shoal's dlio_benchmark shows the configuration of the job"),
+    (BASE + "workload@other=x", "workload@other=x: this is not an override of Hydra's"),
+    (BASE + "++workload.reader[0]=x", "++workload.reader[0]=x: this is not an override of Hydra's"),
+    (BASE + "storage=s3", "storage: Shoal's dlio_benchmark takes"),
     (BASE + "what", "what: this is not an override of Hydra's"),
     (BASE + "hydra.launcher.n_jobs=3", "hydra.launcher.n_jobs: Shoal's dlio_benchmark takes"),
     (BASE + "+hydra.callbacks.a._target_=b.C", "hydra.callbacks.a._target_: Shoal's"),
@@ -182,6 +186,28 @@ def test_where_data_is_follows_from_the_storage_keys(conf, monkeypatch, override
     assert "storage" not in plan.for_shoal() and "data_folder" not in plan.for_shoal()["dataset"]
     monkeypatch.setenv("DLIO_DROP_CACHES_TIMEOUT", "30")
     assert ("--drop-cache" in next(shim._commands(plan, "W"))[1]) == (str(plan.workload["storage"].get("storage_type")) != "s3")
+
+
+def test_the_configuration_is_shown_and_nothing_is_run(command, conf, tmp_path):
+    done = start(command, (BASE + "++workload.train.epochs=3 --cfg job").format(conf=conf, out=tmp_path / "run"), where=tmp_path)
+    assert done.returncode == 0 and yaml.safe_load(done.stdout)["workload"]["train"]["epochs"] == 3 and os.listdir(tmp_path) == []
+
+
+def test_results_that_are_there_are_not_written_over(command, conf, tmp_path):
+    line = fill(RECORDED[1], conf, tmp_path, tmp_path / "run", model="retinanet", kind="b200", files=8) + " " + SMALL.format(samples=1)
+    assert start(command, line + " ++workload.workflow.generate_data=True").returncode == 0
+    before = (tmp_path / "run" / "summary.json").read_bytes()
+    done = start(command, line)
+    assert done.returncode == 2 and "hydra.run.dir: '%s' has the results of another run" % (tmp_path / "run") in done.stderr
+    assert (tmp_path / "run" / "summary.json").read_bytes() == before
+
+
+def test_the_log_of_a_run_has_the_file_systems_of_data_and_results(command, conf, tmp_path):
+    line = fill(RECORDED[1], conf, tmp_path, tmp_path / "run", model="retinanet", kind="b200", files=8) + " " + SMALL.format(samples=1)
+    done = start(command, line + " ++workload.workflow.generate_data=True")
+    block = done.stdout.split("Filesystem ", 1)[1].split("\n\n", 1)[0].splitlines()
+    assert block[0].split() == ["1K-blocks", "Used", "Available", "Use%", "Mounted", "on"]
+    assert 1 <= len(block[1:]) <= 2 and all(str(tmp_path).startswith(row.split()[5]) for row in block[1:])
 
 
 def test_an_installed_dlio_is_not_written_over(tmp_path):

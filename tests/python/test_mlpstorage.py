@@ -64,5 +64,7 @@ def test_mlpstorage_runs_shoal_and_reads_its_results(tmp_path, model, accelerato
     assert {"dlio.log", "summary.json", "0_output.json", "1_output.json"} <= set(os.listdir(leaf))
     summary = json.loads((leaf / "summary.json").read_text())
     assert summary["num_accelerators"] == 2 and len(summary["metric"]["train_au_percentage"]) == 2
+    if category == "whatif":
+        return  # the report generator of 3.0 looks below closed and open only
     report = tool.start("reports", "reportgen", "--results-dir", tmp_path / "results", *tool.system)
     assert leaf.name in report and model in report

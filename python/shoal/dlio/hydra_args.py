@@ -38,7 +38,7 @@ class Arguments:
     """What was asked for: options, and overrides as (prefix, key, value's text)."""
 
     def __init__(self, argv):
-        self.config_dir, self.config_name, self.workload = None, "config", None
+        self.config_dir, self.config_name, self.workload, self.show = None, "config", None, False
         self.overrides, self.hydra, self.texts = [], {}, []
         todo = list(argv)
         while todo:
@@ -50,6 +50,10 @@ class Arguments:
             if not equals and not rest:
                 refuse(option, "a value must follow")
             setattr(self, _OPTIONS[option], value if equals else rest.pop(0))
+        elif option in ("--cfg", "-c"):
+            if (value if equals else rest.pop(0) if rest else "") != "job":
+                refuse(option, "Shoal's dlio_benchmark shows the configuration of the job: --cfg job")
+            self.show = True
         elif argument.startswith("-"):
             if argument not in _IGNORED:
                 refuse(option, "Shoal's dlio_benchmark has no such option; it takes --config-dir, --config-name and overrides")

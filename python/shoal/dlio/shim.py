@@ -217,6 +217,26 @@ def _read_json(path):
         return None
 
 
+def _mount(path, mounts):
+    """The file system that holds a path: the longest mount point that is a part of it."""
+    real = os.path.realpath(path)
+    return max((row for row in mounts if real == row[1] or real.startswith(row[1].rstrip("/") + "/")), key=lambda row: len(row[1]), default=None)
+
+
+def print_df(plan):
+    """The file systems of data and results as `df` prints them: mlpstorage's checker looks for that in the log of a run."""
+    if "://" in plan.data:
+        return
+    with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as file:
+        mounts = [line.split()[:2] for line in file]
+    print("Filesystem     1K-blocks      Used Available Use% Mounted on")
+    for device, where in {tuple(row) for row in (_mount(path, mounts) for path in (plan.results, plan.data)) if row}:
+        facts = os.statvfs(where)
+        size, free, rest = (blocks * facts.f_frsize // 1024 for blocks in (facts.f_blocks, facts.f_bfree, facts.f_bavail))
+        print("%-14s %9d %9d %9d %3d%% %s" % (device, size, size - free, rest, 100 * (size - free) // max(size - free + rest, 1), where))
+    print(flush=True)
+
+
 def report(plan, log):
     """The epochs and the metrics of a run, in DLIO's form. False: there is no whole result."""
     summary = _read_json(os.path.join(plan.results, "summary.json"))
@@ -262,6 +282,8 @@ def _start(plan, log, path):
         status = subprocess.run(command, env={**os.environ, **plan.environment}, check=False).returncode
         if what == "Generating data" and not status and log:
             log.timed("Generation done")
+        if what == "Training" and log:
+            print_df(plan)
         if what == "Training" and status in (0, 1):
             # Below the bar Shoal exits with 1 and DLIO with 0. Rank 0 tells that from a failure, which is one of all ranks.
             status = 0 if not log or report(plan, log) else 1
@@ -273,6 +295,15 @@ def _start(plan, log, path):
 def run(argv):
     """dlio_benchmark ARGV..."""
     plan = Plan(Arguments(argv))
+    if plan.arguments.show:
+        import yaml
+
+        if rank() == 0:
+            print(yaml.safe_dump({"workload": plan.workload}, sort_keys=False), end="")
+        return 0
+    if plan.train and os.path.exists(os.path.join(plan.results, "summary.json")):
+        # A run that then fails must not be reported by the summary of the one before.
+        refuse("hydra.run.dir", "'%s' has the results of another run: choose another folder" % plan.results)
     log = None
     if rank() == 0:
         write_config(plan)

@@ -1,0 +1,335 @@
+"""Results as a tree for mlpstorage, and shoal check, which says what its submission checker would refuse.
+
+Each way to break a tree has the rules that the checker of mlpstorage 3.0.26 was seen to name. Where SHOAL_MLPSTORAGE names a
+checkout of mlcommons/storage, 3.0 or newer, that checker is run on the same trees; SHOAL_MLPSTORAGE_PYTHON is a Python that has
+PyYAML and pydantic."""
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+from conftest import contents, lines, wait_until_it_sleeps
+
+LAYOUT = ["--results-layout", "mlpstorage", "--system", "box", "--organization", "acme"]
+CHECKOUT = os.environ.get("SHOAL_MLPSTORAGE", "")
+TIMES = ["20261118_0800%02d" % (10 * i) for i in range(6)]
+
+WORKLOAD = """
+model: {name: unet3d, type: cnn, model_size: 499153191}
+framework: pytorch
+workflow: {generate_data: false, train: true, checkpoint: false}
+dataset: {format: npz, num_files_train: 8, num_samples_per_file: 1, record_length_bytes: 1000}
+reader: {batch_size: 4, read_threads: 2, file_shuffle: seed, sample_shuffle: seed}
+train: {epochs: 1, computation_time: 0.001}
+metric: {au: 0.0}
+"""
+
+DESCRIPTION = {"system_under_test": {
+    "solution": {"submission_name": "box", "friendly_description": "a box",
+                 "architecture": {"storage_location": "local", "benchmark_API": "file", "product_API": "block",
+                                  "client_footprint": "open_source", "client_installation": "in_box"},
+                 "capabilities": {"multi_host": False, "simultaneous_write": False, "simultaneous_read": False, "remap_time_in_seconds": 30}},
+    "deployment": "onprem", "total_rack_units": 0,
+    "clients": [{"friendly_description": "client", "quantity": 1,
+                 "chassis": {"model_name": "M", "rack_units": 1, "cpu_model": "C", "cpu_qty": 1, "cpu_cores": 2, "memory_capacity": 16,
+                             "power": {"min_psus_active": 1, "psus_configured": [
+                                 {"nameplate_power_watts": 500, "inlet_voltage": 120, "efficiency": "Platinum", "unit_count": 1}]}},
+                 "drives": [{"vendor_name": "V", "model_name": "D", "interface": "nvme", "media_type": "TLC", "capacity_in_GB": 8000,
+                             "unit_count": 1, "performance": {"seq_read_MBps": 1, "seq_write_MBps": 1, "random_read_IOPS": 1,
+                                                              "random_write_IOPS": 1, "form_factor": "U.2",
+                                                              "interface_speed": "PCIe Gen5 x4"}}],
+                 "networking": [{"unit_count": 1, "type": "ethernet", "state": "up", "speed": 1, "traffic": ["management"]}],
+                 "operating_system": {"name": "Debian", "version": "12"},
+                 "environment": [{"name": "MPI", "value": "Open MPI 4.1.4"}]}]}}
+
+
+def edit(path, change):
+    """Change a JSON file by a function of its content."""
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def metadata(leaf):
+    found, = leaf.glob("training_*_metadata.json")
+    return found
+
+
+class Tree:
+    def __init__(self, root):
+        self.root = root
+        self.organization = root / "closed" / "acme"
+        self.model = self.organization / "results" / "box" / "training" / "unet3d"
+
+    def runs(self):
+        return sorted(path for path in (self.model / "run").iterdir() if path.is_dir())
+
+    @property
+    def datagen(self):
+        found, = (self.model / "datagen").iterdir()
+        return found
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    """A tree with the leaf of a real datagen, and that of a real run."""
+    from conftest import Shoal
+
+    shoal, folder = Shoal(tmp_path_factory.mktemp("catalogs")), tmp_path_factory.mktemp("tree")
+    (folder / "small.yaml").write_text(WORKLOAD)
+    shoal.good("datagen", folder / "small.yaml", "--data", folder / "data", "-q", "--results", folder / "tree", *LAYOUT)
+    shoal.good("run", folder / "small.yaml", "--data", folder / "data", "-q", "--results", folder / "tree", *LAYOUT,
+               "++workload.reader.read_threads=1", "dataset.num_files_train=8")
+    return Tree(folder / "tree")
+
+
+def enlarge(parameters):
+    """What the rules ask for: 16 GiB of memory, five times as much data."""
+    parameters["dataset"].update(num_files_train=90000, record_length_bytes=1000000)
+
+
+@pytest.fixture
+def tree(one, tmp_path):
+    """The same with six runs in a row, as large as the rules ask for, and all that the user has to add."""
+    shutil.copytree(one.root, tmp_path / "tree")
+    tree = Tree(tmp_path / "tree")
+    first, = tree.runs()
+    for number, name in enumerate(TIMES):
+        leaf = tree.model / "run" / name
+        shutil.copytree(first, leaf)
+        metadata(leaf).rename(leaf / ("training_%s_metadata.json" % name))
+        edit(metadata(leaf), lambda m, name=name: (enlarge(m["parameters"]), m["args"].update(data_dir="/somewhere"), m.update(run_datetime=name)))
+        edit(leaf / "summary.json", lambda s, at=10 * number: s.update(
+            start="2026-11-18T08:00:%02d.5" % at, end="2026-11-18T08:00:%02d" % (at + 9), host_memory_GB=[15.6]))
+        log = leaf / "training_run.stdout.log"
+        log.write_text(re.sub(r"(Mounted on\n)(.*\n)+?\n", r"\1/dev/a 1 1 1 1% /\n/dev/b 1 1 1 1% /somewhere\n\n", log.read_text()))
+    shutil.rmtree(first)
+    edit(metadata(tree.datagen), lambda m: enlarge(m["parameters"]))
+    (tree.organization / "systems" / "box.yaml").write_text(yaml.safe_dump(DESCRIPTION))
+    (tree.organization / "systems" / "box.pdf").write_bytes(b"%PDF-1.4\n")
+    return tree
+
+
+def said(shoal, tree, *options):
+    """The rules that shoal check names; its status must fit."""
+    done = shoal("check", tree.root, "--json", *options)
+    found = [json.loads(line) for line in lines(done.stdout)]
+    assert done.returncode == (1 if found else 0), done.stderr
+    assert all(set(one) == {"rule", "path", "why"} and one["why"] for one in found)
+    return {one["rule"] for one in found}
+
+
+def refused(tree):
+    """The rules that the real checker names in its errors."""
+    done = subprocess.run([os.environ.get("SHOAL_MLPSTORAGE_PYTHON", sys.executable), "-m", "mlpstorage_py.submission_checker.main",
+                           "--input", str(tree.root), "--csv", str(tree.root.parent / "s.csv")], cwd=CHECKOUT, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
+    rules = set(re.findall(r"^\[ERROR\] \[([0-9.]+) ", done.stdout, re.M))
+    assert ("submission looks OK" in done.stdout) == (done.returncode == 0) == (not rules), done.stdout[-3000:]
+    return rules
+
+
+# ---------------------------------------------------------------------------------------------------- what is written
+
+
+def test_a_run_becomes_a_leaf_with_all_files_that_the_checker_asks_for(one):
+    leaf, = one.runs()
+    assert re.fullmatch(r"\d{8}_\d{6}", leaf.name)
+    assert contents(leaf / "dlio_config") == ["config.yaml", "hydra.yaml", "overrides.yaml"]
+    assert {"training_run.stdout.log", "training_run.stderr.log", "dlio.log", "summary.json", "0_output.json", "0_per_epoch_stats.json",
+            "provenance.json", f"training_{leaf.name}_metadata.json"} <= set(contents(leaf))
+    found = json.loads(metadata(leaf).read_text())
+    assert found["parameters"]["dataset"]["record_length_bytes"] == 1000 and found["parameters"]["workflow"]["train"] is True
+    assert found["override_parameters"] == {"reader.read_threads": "1", "dataset.num_files_train": "8"}
+    assert found["args"]["results_dir"] == str(one.root) and found["args"]["hosts"] and found["command"] == "run"
+    assert yaml.safe_load((leaf / "dlio_config" / "config.yaml").read_text())["workload"]["reader"]["read_threads"] == 1
+    assert yaml.safe_load((leaf / "dlio_config" / "overrides.yaml").read_text())[1:] == [
+        "++workload.reader.read_threads=1", "++workload.dataset.num_files_train=8"]
+    assert yaml.safe_load((leaf / "dlio_config" / "hydra.yaml").read_text())["hydra"]["run"]["dir"] == [str(leaf)]
+    row, = json.loads((leaf.parent / "results.json").read_text())
+    assert row["run_datetime"] == leaf.name and row["train_au_meet_expectation"] == "success"
+    assert re.search(r"^Filesystem\s+\S+\s+Used\s+Avail\w*\s+Use%\s+Mounted on\n\S+ +\d+ ", (leaf / "training_run.stdout.log").read_text(), re.M)
+
+
+def test_every_place_says_that_it_is_no_submission(one):
+    leaf, = one.runs()
+    stamp = json.loads((leaf / "provenance.json").read_text())
+    assert stamp["tool"]["name"] == "shoal" and "no submission" in stamp["notes"] and None not in stamp.values()
+    assert stamp["schema"] == "mlps-run-provenance/1" and set(stamp["provenance"]) == {
+        "rules_edition", "layout_version", "tool", "dlio", "storage_library", "core_config"}
+    for text in (one.root / "NOT-A-SUBMISSION.txt", leaf / "dlio.log", leaf / "training_run.stdout.log", metadata(leaf)):
+        assert "not the code of MLPerf Storage" in text.read_text()
+
+
+def test_the_hash_of_the_code_is_the_md5_of_its_paths_and_contents(one):
+    code = one.organization / "code"
+    expected = hashlib.md5(b"SHOAL.txt" + (code / "SHOAL.txt").read_bytes()).hexdigest()
+    assert json.loads((code / ".code-hash.json").read_text())["hash"] == expected
+
+
+@pytest.mark.parametrize("workload, files, override, core", [
+    ("unet3d_b200", 7, "reader.read_threads=3", "0d3ad0dec188becd"), ("retinanet_b200", 24, "reader.read_threads=3", "20c73f53486caba0"),
+    ("retinanet_mi355", 36, "reader.prefetch_size=1", "66c43604eb650987"), ("resnet50_a100", 1, "reader.read_threads=3", "4a03838105aa5808"),
+    ("cosmoflow_h100", 4, "reader.read_threads=3", "4b7b36339a2a5b0d"), ("retinanet_b200", 24, "train.epochs=1", None)])
+def test_the_hash_of_the_configuration_is_upstreams_unless_a_key_that_counts_is_changed(shoal, tmp_path, workload, files, override, core):
+    shoal("run", workload, "--data", "null", "--results", tmp_path, *LAYOUT, "-q", "dataset.num_files_train=%d" % files, override)
+    stamp, = tmp_path.glob("closed/acme/results/box/training/*/run/*/provenance.json")
+    found = json.loads(stamp.read_text())["core_config"]["hash"]
+    assert found == core if core else re.fullmatch("[0-9a-f]{16}", found) and found != "20c73f53486caba0"
+
+
+def test_several_runs_in_a_row_get_a_leaf_each(shoal, one, tmp_path):
+    done = shoal("run", one.root.parent / "small.yaml", "--data", one.root.parent / "data", "--results", tmp_path, *LAYOUT, "--runs", "2")
+    tree = Tree(tmp_path)
+    assert done.returncode == 0 and len(tree.runs()) == 2 and b"run 2 of 2" in done.stderr
+    assert [row["run_datetime"] for row in json.loads((tree.model / "run" / "results.json").read_text())] == [leaf.name for leaf in tree.runs()]
+
+
+def test_newer_rules_get_a_leaf_of_datasize(shoal, one, tmp_path):
+    shoal.good("run", one.root.parent / "small.yaml", "--data", one.root.parent / "data", "-q", "--results", tmp_path,
+               "--results-layout", "mlpstorage-2026-09", "--system", "box")
+    leaf, = tmp_path.glob("closed/unknown/results/box/training/unet3d/datasize/*")
+    assert json.loads(metadata(leaf).read_text())["command"] == "datasize"
+
+
+def test_an_interrupted_run_is_not_taken_for_a_whole_one(shoal, one, tmp_path):
+    process = shoal.start("run", one.root.parent / "small.yaml", "--data", one.root.parent / "data", "--results", tmp_path, *LAYOUT, "-q",
+                          "train.computation_time=5")
+    wait_until_it_sleeps(process)
+    process.terminate()
+    _, words = process.communicate(timeout=60)
+    assert process.returncode != 0 and (b"remove that directory" in words or b"nothing was measured" in words)
+    assert not list(tmp_path.glob("**/*_metadata.json"))
+
+
+def test_a_run_that_never_began_leaves_no_leaf(shoal, tmp_path):
+    (tmp_path / "small.yaml").write_text(WORKLOAD)
+    done = shoal("run", tmp_path / "small.yaml", "--data", tmp_path / "nothing", "--results", tmp_path / "tree", *LAYOUT)
+    assert done.returncode == 1 and not list((tmp_path / "tree").glob("**/run/*"))
+
+
+# ---------------------------------------------------------------------------------------------------- what is refused
+
+
+def move(path, name):
+    path.rename(path.with_name(name))
+
+
+BROKEN = {
+    "nothing": (set(), lambda t: None),
+    "another directory at the top": ({"2.1.2"}, lambda t: (t.root / "more").mkdir()),
+    "the tree is one level deeper": ({"2.1.2"}, lambda t: move(t.root / "closed", "submission")),
+    "no code": ({"2.1.5", "2.1.6"}, lambda t: shutil.rmtree(t.organization / "code")),
+    "the code was changed": ({"2.1.6", "3.6.1"}, lambda t: (t.organization / "code" / "more.txt").write_text("x")),
+    "no hash of the code": ({"2.1.6", "3.6.1"}, lambda t: (t.organization / "code" / ".code-hash.json").unlink()),
+    "no description of the system": ({"2.1.7", "2.1.8"}, lambda t: (t.organization / "systems" / "box.yaml").unlink()),
+    "no page on the system": ({"2.1.7", "2.1.8"}, lambda t: (t.organization / "systems" / "box.pdf").unlink()),
+    "a system of another name": ({"2.1.8"}, lambda t: (t.organization / "systems" / "box.yaml").write_text(
+        yaml.safe_dump(DESCRIPTION).replace("submission_name: box", "submission_name: other"))),
+    "a stray file beside the systems": ({"2.1.7"}, lambda t: (t.organization / "systems" / "x.txt").write_text("")),
+    "two hosts in the summary": ({"2.1.9", "3.3.6", "3.1.2"}, lambda t: edit(t.runs()[2] / "summary.json", lambda s: s.update(num_hosts=2))),
+    "another memory than described": ({"2.1.9"}, lambda t: edit(t.runs()[0] / "summary.json", lambda s: s.update(host_memory_GB=[8]))),
+    "another kind of benchmark": ({"2.1.10"}, lambda t: (t.model.parents[1] / "other").mkdir()),
+    "another model": ({"2.1.11"}, lambda t: move(t.model, "resnet50")),
+    "a leaf of datasize": ({"2.1.12"}, lambda t: (t.model / "datasize").mkdir()),
+    "no datagen": ({"2.1.12"}, lambda t: shutil.rmtree(t.model / "datagen")),
+    "two of datagen": ({"2.1.13"}, lambda t: shutil.copytree(t.datagen, t.model / "datagen" / "20261118_075959")),
+    "datagen without its log": ({"2.1.14"}, lambda t: (t.datagen / "dlio.log").unlink()),
+    "datagen without metadata": ({"2.1.14"}, lambda t: metadata(t.datagen).unlink()),
+    "a stray file in datagen's configuration": ({"2.1.15"}, lambda t: (t.datagen / "dlio_config" / "x").write_text("")),
+    "no results.json": ({"2.1.16"}, lambda t: (t.model / "run" / "results.json").unlink()),
+    "five runs": ({"2.1.17"}, lambda t: shutil.rmtree(t.runs()[5])),
+    "a run that is named otherwise": ({"2.1.17", "2.1.18"}, lambda t: move(t.runs()[5], "last")),
+    "a pause before the last run": ({"2.1.18"}, lambda t: move(t.runs()[5], "20261118_090000")),
+    "a run without its output": ({"2.1.19"}, lambda t: (t.runs()[1] / "0_output.json").unlink()),
+    "a run without its log": ({"2.1.19"}, lambda t: (t.runs()[1] / "dlio.log").unlink()),
+    "a run without a summary": ({"2.1.18", "2.1.19"}, lambda t: (t.runs()[1] / "summary.json").unlink()),
+    "a run without its configuration": ({"2.1.19", "2.1.20"}, lambda t: shutil.rmtree(t.runs()[1] / "dlio_config")),
+    "too few files": ({"3.1.2"}, lambda t: edit(metadata(t.runs()[0]), lambda m: m["parameters"]["dataset"].update(num_files_train=80000))),
+    "less data than is read": ({"3.2.1"}, lambda t: edit(metadata(t.datagen), lambda m: m["parameters"]["dataset"].update(num_files_train=8))),
+    "no number of files": ({"3.3.1"}, lambda t: edit(t.runs()[0] / "summary.json", lambda s: s.pop("num_files_eval"))),
+    "a low AU": ({"3.3.2"}, lambda t: edit(t.runs()[3] / "summary.json", lambda s: s["metric"].update(train_au_meet_expectation="fail"))),
+    "no place of the data": ({"3.4.1"}, lambda t: edit(metadata(t.runs()[0]), lambda m: m["args"].pop("data_dir"))),
+    "data and results on one disk": ({"3.4.2"}, lambda t: edit(metadata(t.runs()[0]), lambda m: m["args"].update(data_dir="/elsewhere"))),
+    "a key that CLOSED does not allow": ({"3.6.2"}, lambda t: edit(metadata(t.runs()[0]), lambda m: m["override_parameters"].update(
+        {"train.epochs": "5"}))),
+    "a key that OPEN does not allow": ({"3.6.3"}, lambda t: edit(metadata(t.runs()[0]), lambda m: (
+        m.update(verification="open"), m["override_parameters"].update({"train.epochs": "5", "reader.data_loader": "x"})))),
+}
+# The checker has these under two numbers, or the loss of a file hides what depends on it; Shoal has one finding.
+OTHERWISE = {"no code": {"2.1.5", "2.1.6"}, "the code was changed": {"2.1.6"}, "no hash of the code": {"2.1.6"},
+             "no datagen": {"2.1.12"}, "a run that is named otherwise": {"2.1.17"}, "two hosts in the summary": {"2.1.9", "3.1.2", "3.3.6"}}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_tree_is_refused_by_the_rules_that_it_breaks(shoal, tree, what):
+    rules, broken = BROKEN[what]
+    broken(tree)
+    assert said(shoal, tree) == OTHERWISE.get(what, rules)
+    if CHECKOUT:
+        assert refused(tree) == rules
+
+
+@pytest.mark.skipif(not CHECKOUT, reason="no mlpstorage: git clone https://github.com/mlcommons/storage, then SHOAL_MLPSTORAGE=that folder")
+def test_the_real_report_generator_takes_the_tree(tree):
+    done = subprocess.run([os.environ.get("SHOAL_MLPSTORAGE_PYTHON", sys.executable), "-m", "mlpstorage_py.main", "reports", "reportgen",
+                           "--results-dir", str(tree.root), "--systemname", "box"], cwd=tree.root.parent,
+                          env=dict(os.environ, PYTHONPATH=CHECKOUT), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300,
+                          check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert all(name in done.stdout for name in TIMES), done.stdout[-3000:]
+
+
+def test_findings_are_lines_with_rule_place_and_reason(shoal, tree):
+    (tree.runs()[1] / "dlio.log").unlink()
+    done = shoal("check", str(tree.root) + "/")
+    assert done.returncode == 1
+    assert lines(done.stdout) == [b"2.1.19 closed/acme/results/box/training/unet3d/run/20261118_080010: there is no file 'dlio.log'"]
+    assert lines(done.stderr) == [b"shoal check: the checker would refuse '%s': 1 finding" % os.fsencode(tree.root)]
+    tree.runs()[1].joinpath("dlio.log").write_text("")
+    assert shoal.good("check", tree.root) == b"nothing that the checker would refuse\n"
+
+
+def test_newer_rules_ask_for_datasize_and_for_the_class_of_the_configuration(shoal, tree):
+    assert said(shoal, tree, "--rules", "2026-09") == {"3.1.1", "EDN-02"}
+    (tree.runs()[0] / "provenance.json").unlink()
+    assert said(shoal, tree, "--rules", "2026-09") == {"3.1.1", "EDN-02", "PROV-01"}
+
+
+def test_the_files_of_a_missing_rank_are_missed(shoal, tree):
+    edit(tree.runs()[4] / "summary.json", lambda s: s.update(num_accelerators=2))
+    done = shoal("check", tree.root)
+    assert b"the summary is of 2 accelerators, and '1_output.json' is missing" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["summary.json", "provenance.json", "metadata", "code", "system"])
+def test_a_damaged_document_is_a_finding_and_no_crash(shoal, tree, name):
+    leaf = tree.runs()[0]
+    path = {"metadata": metadata(leaf), "code": tree.organization / "code" / ".code-hash.json",
+            "system": tree.organization / "systems" / "box.yaml"}.get(name, leaf / name)
+    for damage in (b"", b"{", b"[1, 2]", b"\xff\xfe", b"{" * 40, b"null", b"x" * (1 << 21)):
+        path.write_bytes(damage)
+        done = shoal("check", tree.root, "--rules", "2026-09")
+        assert done.returncode == 1 and b"cannot be read" in done.stdout, damage[:9]
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["check"], b"give the top directory"),
+    (["check", "{here}/none"], b"cannot read"),
+    (["check", "{here}", "--rules", "2.0"], b"--rules"),
+    (["run", "unet3d_b200", "--data", "x", "--results", "{here}/r", "--runs", "6"], b"--runs needs --results-layout mlpstorage"),
+    (["run", "unet3d_b200", "--data", "x", "--results", "{here}/r", "--results-layout", "mlpstorage"], b"needs --system NAME"),
+    (["run", "unet3d_b200", "--data", "x", "--results", "{here}/r", "--system", "a"], b"are for --results-layout mlpstorage"),
+    (["run", "unet3d_b200", "--data", "x", "--results", "{here}/r", "--results-layout", "mlpstorage", "--system", "a/b"], b"'a/b' cannot be the name"),
+    (["run", "unet3d_b200", "--data", "x", "--results", "{here}/r", *LAYOUT, "--resume"], b"--resume cannot be combined"),
+    (["datagen", "unet3d_b200", "--data", "{here}/x", "--results", "{here}/r"], b"need each other"),
+    (["datagen", "unet3d_b200", "--data", "{here}/x", "--results", "{here}/r", *LAYOUT, "--verify"], b"--verify writes no files"),
+])
+def test_bad_arguments_are_refused_in_words_and_nothing_is_written(shoal, tmp_path, arguments, words):
+    done = shoal(*[argument.format(here=tmp_path) for argument in arguments])
+    assert done.returncode in (1, 2) and words in done.stderr and contents(tmp_path) == []
