@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/format.h"
+#include "format/samples.h"
 
 struct fuzz_file {
 	const uint8_t *bytes;
@@ -25,7 +25,7 @@ static inline int fuzz_read(void *self, uint64_t off, void *buf, size_t len, str
 }
 
 struct fuzz_found {
-	uint64_t nr, size;
+	uint64_t nr, size, end;
 };
 
 /* In order, and inside the file. Millions that a header claims would take the fuzzer's time. */
@@ -36,6 +36,31 @@ static inline int fuzz_take(void *self, uint64_t index, uint64_t off, uint64_t l
 	if (index != f->nr++ || off > f->size || len > f->size - off)
 		abort();
 	return f->nr > 1000 ? 1 : 0;
+}
+
+static inline int fuzz_take_extent(void *self, const struct samples_extent *e)
+{
+	struct fuzz_found *f = self;
+
+	if (e->off < f->end)
+		abort();
+	f->end = e->off + e->len;
+	return fuzz_take(f, f->nr, e->off, e->len);
+}
+
+/* Any bytes as a file of @kind: refused in words, or all samples inside it and in order. */
+static inline int fuzz_samples(const char *kind, const uint8_t *data, size_t size)
+{
+	struct fuzz_file file = { data, size };
+	struct format_source source = { size, fuzz_read, &file };
+	struct fuzz_found found = { .size = size };
+	struct shoal_err err = { "" };
+	int rc = samples_find(samples_kind_by_name(kind), 3, &source, fuzz_take_extent, &found,
+			      &err);
+
+	if (rc < 0 && (err.msg[0] == '\0' || (rc != -EBADMSG && rc != -ENOTSUP)))
+		abort();
+	return 0;
 }
 
 /* The number of samples is the first byte of the input: tests @find with it and the rest. */
@@ -49,7 +74,7 @@ static inline int fuzz_find(const char *name, const uint8_t *data, size_t size)
 
 	if (size == 0)
 		return 0;
-	source.size = found.size = file.len = size - 1;
+	fuzz_samples(name, data + 1, size - 1);
 	rc = format_find(format_by_name(name), &source, data[0], fuzz_take, &found, &err);
 	if (rc == 0 && found.nr != data[0])
 		abort();

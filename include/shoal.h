@@ -141,6 +141,10 @@ struct shoal_catalog_info {
 	uint64_t nr_segments;      /* stretches of names of one shape */
 	uint32_t version;          /* of the file format */
 	char digest[33];           /* of names, sizes and samples; hexadecimal */
+	bool extents;              /* it has the extents of samples inside files */
+	uint64_t nr_extents;       /* that are stored: files of one layout share them */
+	uint64_t extent_bytes;     /* part of file_bytes that holds those */
+	uint64_t longest;          /* bytes of the longest sample, if it has extents */
 };
 
 /*
@@ -234,6 +238,30 @@ SHOAL_CHECKED int shoal_catalog_locate(const struct shoal_catalog *cat, uint64_t
 SHOAL_CHECKED int shoal_catalog_samples(const struct shoal_catalog *cat, uint64_t id,
 					uint64_t *ret_first, uint64_t *ret_count);
 
+/* Where a sample lies in its file. */
+struct shoal_extent {
+	uint64_t off;
+	uint64_t len;  /* SHOAL_SIZE_UNKNOWN if the catalog has no sizes: the whole file */
+	uint64_t rows; /* of a row group or a record batch; otherwise 1 */
+};
+
+/*
+ * Where sample @index (from 0) of file @id lies. Without extents the samples of a file are equal
+ * parts of it, of which the last includes the remainder. -ERANGE past the end.
+ */
+SHOAL_CHECKED int shoal_catalog_extent(const struct shoal_catalog *cat, uint64_t id, uint64_t index,
+				       struct shoal_extent *ret_extent);
+
+/* Files of one format whose samples are known, and how many samples they have. */
+struct shoal_format_count {
+	char name[16];
+	uint64_t nr_files, nr_samples;
+};
+
+/* The formats of a catalog with extents in turn, from 0 on. -ERANGE after the last. */
+SHOAL_CHECKED int shoal_catalog_format(const struct shoal_catalog *cat, uint64_t index,
+				       struct shoal_format_count *ret_count);
+
 /*
  * -ESTALE when the file that was opened has another length now, or can no longer be read. A catalog
  * that was replaced by another file of its name stays as it was.
@@ -280,6 +308,7 @@ struct shoal_writer_options {
 	const char *tmp_dir;       /* for temporary files; NULL: beside the catalog */
 	const char *listing;       /* how the names were found, as text; NULL: not known */
 	bool etags;                /* keep ETags: 20 bytes a file */
+	bool extents; /* keep the extents of samples, where parts that are appended have them */
 };
 
 /*
@@ -337,6 +366,12 @@ struct shoal_index_options {
 	uint64_t memory;     /* bytes, for all of it; 0 means SHOAL_INDEX_MEMORY */
 	uint64_t samples_per_file; /* 0 means 1, or what the list says */
 	/*
+	 * Open each file and look up where its samples lie: "auto", by the end of its name, or one
+	 * of parquet, arrow, webdataset, tar, tfrecord, npz, npy, hdf5, csv, jsonl, whole,
+	 * "fixed:BYTES". NULL: no file is opened. Not of a pattern.
+	 */
+	const char *samples;
+	/*
 	 * Replace only what is safe to replace. -ENOENT rather than a catalog without names;
 	 * -EEXIST if the output is not a catalog, or one with more than twice as many names as
 	 * were found. What was there stays.
@@ -372,6 +407,8 @@ struct shoal_index_result {
 	uint64_t nr_filtered;    /* files and directories that were not wanted */
 	uint64_t nr_unreadable;  /* what could not be read, with keep_going */
 	uint64_t nr_odd_etags;   /* objects whose ETag is not kept, with etags: see there */
+	uint64_t nr_samples;     /* found inside files, with samples */
+	uint64_t nr_uncut; /* files that are one sample, as their samples are not contiguous */
 	/* Of a bucket: */
 	uint64_t nr_requests;  /* sent for the listing */
 	uint64_t nr_retries;   /* of them, sent again */
@@ -608,6 +645,7 @@ struct shoal_list_info {
 	bool sizes;       /* entries have sizes */
 	bool etags;       /* entries have ETags, as far as they can be kept */
 	uint64_t samples_per_file; /* 0 if it differs from file to file */
+	bool extents; /* of a catalog that knows where samples lie inside files: entries do not */
 };
 
 SHOAL_API void shoal_list_info(const struct shoal_list *list, struct shoal_list_info *ret_info);

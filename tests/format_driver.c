@@ -3,6 +3,7 @@
  *
  * format_driver make FORMAT SIZE SAMPLES KEY [PART]   to standard output
  * format_driver find FORMAT SAMPLES FILE              a line "offset length" for each sample
+ * format_driver samples KIND FILE [RECORD_LEN]        a line "offset length rows" for each sample
  * format_driver speed FORMAT SIZE SAMPLES SECONDS     CPU nanoseconds a byte
  */
 #include <inttypes.h>
@@ -11,13 +12,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "format/format.h"
+#include "format/samples.h"
 
 static uint8_t buf[1 << 20];
 
 static int usage(void)
 {
-	fputs("usage: format_driver make|find|speed FORMAT ...\n", stderr);
+	fputs("usage: format_driver make|find|samples|speed FORMAT ...\n", stderr);
 	return 2;
 }
 
@@ -71,6 +72,30 @@ static int find(const struct format *f, char **argv)
 	return rc < 0;
 }
 
+static int print_extent(void *self, const struct samples_extent *e)
+{
+	(void)self;
+	printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", e->off, e->len, e->rows);
+	return 0;
+}
+
+static int samples(const struct samples_kind *kind, const char *path, const char *record_len)
+{
+	FILE *in = fopen(path, "rb");
+	struct format_source s = { .read = read_file, .self = in };
+	struct shoal_err err = { "" };
+	int rc;
+
+	if (!in || fseeko(in, 0, SEEK_END) != 0)
+		return usage();
+	s.size = (uint64_t)ftello(in);
+	rc = samples_find(kind, strtoull(record_len, NULL, 10), &s, print_extent, NULL, &err);
+	fclose(in);
+	if (rc < 0)
+		fprintf(stderr, "%d %s\n", rc, err.msg);
+	return rc < 0;
+}
+
 static double cpu_seconds(void)
 {
 	struct timespec t;
@@ -103,6 +128,8 @@ int main(int argc, char **argv)
 {
 	const struct format *f = argc > 2 ? format_by_name(argv[2]) : NULL;
 
+	if (argc >= 4 && strcmp(argv[1], "samples") == 0 && samples_kind_by_name(argv[2]))
+		return samples(samples_kind_by_name(argv[2]), argv[3], argc > 4 ? argv[4] : "0");
 	if (f && argc >= 6 && strcmp(argv[1], "make") == 0)
 		return make(f, argv + 3, argc > 6 ? (unsigned)(argv[6][0] - '0') : 0);
 	if (f && argc == 5 && strcmp(argv[1], "find") == 0)

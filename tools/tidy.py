@@ -19,7 +19,7 @@ SEES = {
     "format": [],
     "sort": [],
     "open": ["store", "catalog"],
-    "index": ["sort", "store", "catalog", "comm", "open"],
+    "index": ["sort", "store", "catalog", "comm", "open", "format"],
     "list": ["index", "sort", "store", "catalog"],
     "load": ["store", "catalog", "order", "comm"],
     "workload": ["order"],

@@ -118,10 +118,12 @@ static uint64_t with_sums(const struct cat_section *sec)
 void shoal_catalog_info(const struct shoal_catalog *cat, struct shoal_catalog_info *ret_info)
 {
 	const struct cat_view *v = &cat->view;
-	uint64_t size_bytes = 0;
+	uint64_t size_bytes = 0, extent_bytes = 0;
 
 	for (int s = CAT_SZRN; s <= CAT_SZDT; s++)
 		size_bytes += with_sums(&v->sec[s]);
+	for (int s = CAT_XHDR; s <= CAT_XRDT; s++)
+		extent_bytes += with_sums(&v->sec[s]);
 	*ret_info = (struct shoal_catalog_info){
 		.root = cat->root,
 		.nr_files = v->nr_files,
@@ -132,6 +134,10 @@ void shoal_catalog_info(const struct shoal_catalog *cat, struct shoal_catalog_in
 		.size_bytes = size_bytes,
 		.etags = v->etags,
 		.etag_bytes = with_sums(&v->sec[CAT_ETGS]),
+		.extents = v->extents,
+		.nr_extents = v->nr_extents,
+		.longest = v->longest,
+		.extent_bytes = extent_bytes,
 		.nr_segments = v->nr_segments,
 		.version = CAT_VERSION,
 	};
@@ -166,7 +172,9 @@ int shoal_catalog_name(const struct shoal_catalog *cat, uint64_t id, char *buf)
 
 int shoal_catalog_size(const struct shoal_catalog *cat, uint64_t id, uint64_t *ret_size)
 {
-	struct cat_column sizes = { .view = &cat->view, .runs = CAT_SZRN };
+	struct cat_column sizes = { .view = &cat->view,
+				    .runs = CAT_SZRN,
+				    .nr = cat->view.nr_files };
 	uint64_t size;
 	int rc;
 
@@ -211,7 +219,9 @@ int shoal_catalog_etag(const struct shoal_catalog *cat, uint64_t id, char *buf)
 
 int shoal_catalog_largest(const struct shoal_catalog *cat, uint64_t *ret_size)
 {
-	struct cat_column sizes = { .view = &cat->view, .runs = CAT_SZRN };
+	struct cat_column sizes = { .view = &cat->view,
+				    .runs = CAT_SZRN,
+				    .nr = cat->view.nr_files };
 	uint64_t size = cat->view.largest;
 	int rc = 0;
 
@@ -291,7 +301,9 @@ int shoal_catalog_lower_bound(const struct shoal_catalog *cat, const char *name,
 int shoal_catalog_locate(const struct shoal_catalog *cat, uint64_t sample, uint64_t *ret_file,
 			 uint64_t *ret_index)
 {
-	struct cat_column counts = { .view = &cat->view, .runs = CAT_SMRN };
+	struct cat_column counts = { .view = &cat->view,
+				     .runs = CAT_SMRN,
+				     .nr = cat->view.nr_files };
 	uint64_t per_file = cat->view.samples_per_file, file, before;
 	int rc;
 
@@ -313,7 +325,9 @@ int shoal_catalog_locate(const struct shoal_catalog *cat, uint64_t sample, uint6
 int shoal_catalog_samples(const struct shoal_catalog *cat, uint64_t id, uint64_t *ret_first,
 			  uint64_t *ret_count)
 {
-	struct cat_column counts = { .view = &cat->view, .runs = CAT_SMRN };
+	struct cat_column counts = { .view = &cat->view,
+				     .runs = CAT_SMRN,
+				     .nr = cat->view.nr_files };
 	uint64_t first, count;
 	int rc;
 

@@ -12,18 +12,20 @@
 #include "base/etag.h"
 #include "base/le.h"
 
-#define CAT_MAGIC          "\211SHOAL\r\n"
-#define CAT_VERSION        1u
-#define CAT_INCOMPAT_KNOWN 0u /* refuse a file with any other bit */
-#define CAT_COMPAT_LARGEST 1u /* the header has the largest size */
-#define CAT_PAGE_SHIFT     14
-#define CAT_PAGE           (1u << CAT_PAGE_SHIFT)
-#define CAT_ROOT_MAX       4096u
-#define CAT_LISTING_MAX    (1u << 20)
-#define CAT_PREAMBLE_MAX   16384u /* bytes of a payload before its arrays */
-#define CAT_FRONT_RAW_MAX  65536u
-#define CAT_FRONT_NAMES    1024u
-#define CAT_BLOCK_VALUES   256u /* per block of a column */
+#define CAT_MAGIC   "\211SHOAL\r\n"
+#define CAT_VERSION 1u
+/* A reader that did not know it would take samples for equal parts of their files. */
+#define CAT_INCOMPAT_EXTENTS 1u /* the sections from XHDR on tell where samples lie */
+#define CAT_INCOMPAT_KNOWN   CAT_INCOMPAT_EXTENTS /* refuse a file with any other bit */
+#define CAT_COMPAT_LARGEST   1u                   /* the header has the largest size */
+#define CAT_PAGE_SHIFT       14
+#define CAT_PAGE             (1u << CAT_PAGE_SHIFT)
+#define CAT_ROOT_MAX         4096u
+#define CAT_LISTING_MAX      (1u << 20)
+#define CAT_PREAMBLE_MAX     16384u /* bytes of a payload before its arrays */
+#define CAT_FRONT_RAW_MAX    65536u
+#define CAT_FRONT_NAMES      1024u
+#define CAT_BLOCK_VALUES     256u /* per block of a column */
 
 struct cat_header {
 	uint8_t magic[8];
@@ -92,6 +94,22 @@ struct cat_block {
 };
 _Static_assert(sizeof(struct cat_block) == 24, "a block of a column is 24 bytes");
 
+struct cat_extents_header {
+	struct le64 nr_extents;
+	struct le64 longest; /* sample */
+	struct le64 nr_uncut;
+	struct le64 reserved;
+};
+
+/* After it, one for each format of files. */
+struct cat_format_entry {
+	char name[16];
+	struct le64 nr_files;
+	struct le64 nr_samples;
+};
+_Static_assert(sizeof(struct cat_extents_header) == 32 && sizeof(struct cat_format_entry) == 32,
+	       "XHDR consists of records of 32 bytes");
+
 /* In file order. */
 enum cat_section_id {
 	CAT_ROOT,
@@ -108,6 +126,23 @@ enum cat_section_id {
 	CAT_NR_ALWAYS, /* the sections before this are in every file */
 	CAT_LIST = CAT_NR_ALWAYS,
 	CAT_ETGS, /* one struct etag per file */
+	/* Samples inside files: see extents.h. In files that have XHDR, all of them are. */
+	CAT_XHDR,
+	CAT_XNRN, /* per file: extents that it adds */
+	CAT_XNBK,
+	CAT_XNDT,
+	CAT_XSRN, /* per file: extents that it shares */
+	CAT_XSBK,
+	CAT_XSDT,
+	CAT_XGRN, /* per extent: the gap before it */
+	CAT_XGBK,
+	CAT_XGDT,
+	CAT_XLRN, /* its length */
+	CAT_XLBK,
+	CAT_XLDT,
+	CAT_XRRN, /* its rows */
+	CAT_XRBK,
+	CAT_XRDT,
 	CAT_NR_SECTIONS,
 };
 
@@ -141,7 +176,10 @@ struct cat_view {
 	uint64_t nr_bytes;
 	uint64_t largest; /* largest size; SHOAL_SIZE_UNKNOWN if not stored, or without sizes */
 	uint64_t samples_per_file;
-	bool etags; /* ETGS is present and not empty */
+	bool etags;   /* ETGS is present and not empty */
+	bool extents; /* XHDR is present and not empty */
+	uint64_t nr_extents;
+	uint64_t longest; /* sample, if there are extents */
 	uint64_t file_len;
 	uint64_t lane[2];
 	uint64_t digest[2];

@@ -41,7 +41,7 @@ static int run_load(const struct cat_column *c, uint64_t k, struct column_run *r
 	if (!e)
 		return -EBADMSG;
 	r = (struct column_run){ .first_id = le64_get(e->first_id),
-				 .end_id = c->view->nr_files,
+				 .end_id = c->nr,
 				 .sum_before = le64_get(e->sum_before),
 				 .value = le64_get(e->value),
 				 .kind = le32_get(e->kind) };
@@ -52,7 +52,7 @@ static int run_load(const struct cat_column *c, uint64_t k, struct column_run *r
 			return -EBADMSG;
 		r.end_id = le64_get(e->first_id);
 	}
-	if (r.first_id >= r.end_id || r.end_id > c->view->nr_files || r.kind > CAT_RUN_BLOCKS)
+	if (r.first_id >= r.end_id || r.end_id > c->nr || r.kind > CAT_RUN_BLOCKS)
 		return bad(c, "runs are not ascending");
 	*ret_run = r;
 	return 0;

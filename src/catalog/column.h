@@ -1,4 +1,6 @@
-/* column.h - read a column, one unsigned number per file: docs/format/catalog.md section 5. */
+/* column.h - read a column, one unsigned number per file or extent: docs/format/catalog.md
+ * section 5.
+ */
 #ifndef SHOAL_CATALOG_COLUMN_H
 #define SHOAL_CATALOG_COLUMN_H
 
@@ -8,6 +10,7 @@
 struct cat_column {
 	const struct cat_view *view;
 	enum cat_section_id runs; /* then its blocks, then its data */
+	uint64_t nr;              /* values: files, or extents */
 };
 
 /*

@@ -8,8 +8,9 @@
 #include "catalog/digest.h"
 
 const char *const cat_section_names[CAT_NR_SECTIONS] = {
-	"ROOT", "NAME", "NDIR", "DICT", "DTAB", "SZRN", "SZBK",
-	"SZDT", "SMRN", "SMBK", "SMDT", "LIST", "ETGS",
+	"ROOT", "NAME", "NDIR", "DICT", "DTAB", "SZRN", "SZBK", "SZDT", "SMRN", "SMBK",
+	"SMDT", "LIST", "ETGS", "XHDR", "XNRN", "XNBK", "XNDT", "XSRN", "XSBK", "XSDT",
+	"XGRN", "XGBK", "XGDT", "XLRN", "XLBK", "XLDT", "XRRN", "XRBK", "XRDT",
 };
 
 /* Whether @want is the checksum of the bytes. The fuzzers' files have no good checksums. */
@@ -246,6 +247,34 @@ static bool cat_counts_consistent(const struct cat_view *v)
 	return !has_files || (sec[CAT_SZRN].len > 0) == (v->nr_bytes != SHOAL_SIZE_UNKNOWN);
 }
 
+/* Samples inside files. A damaged XHDR would make all extents wrong, so it is read at once. */
+static bool cat_parse_extents(struct cat_view *v, bool announced)
+{
+	const struct cat_section *sec = v->sec;
+	const struct cat_extents_header *h;
+
+	if (announced != (sec[CAT_XHDR].len > 0))
+		return false;
+	if (!announced)
+		return true;
+	if (sec[CAT_XHDR].len < sizeof(*h) || sec[CAT_XHDR].len % sizeof(*h))
+		return false;
+	h = (const struct cat_extents_header *)cat_need(v, CAT_XHDR, 0, sec[CAT_XHDR].len);
+	if (!h)
+		return false;
+	v->extents = true;
+	v->nr_extents = le64_get(h->nr_extents);
+	v->longest = le64_get(h->longest);
+	for (int s = CAT_XNRN; s <= CAT_XRRN; s += 3) {
+		bool some = s < CAT_XGRN ? v->nr_files > 0 : v->nr_extents > 0;
+
+		if (sec[s].len % sizeof(struct cat_run) ||
+		    sec[s + 1].len % sizeof(struct cat_block) || (sec[s].len > 0) != some)
+			return false;
+	}
+	return v->nr_bytes != SHOAL_SIZE_UNKNOWN && v->nr_extents <= v->nr_samples;
+}
+
 /* The largest size in the header, if it has one: some catalogs are older than that field. */
 static uint64_t header_largest(const struct cat_header *h)
 {
@@ -294,7 +323,9 @@ int cat_parse(const void *buf, size_t len, struct cat_view *ret_view, struct sho
 		v.digest[i] = le64_get(h->digest[i]);
 	}
 	v.etags = v.sec[CAT_ETGS].addr && (v.sec[CAT_ETGS].len > 0 || v.nr_files == 0);
-	if (!cat_counts_consistent(&v) || !cat_largest_consistent(&v) || !cat_etags_consistent(&v))
+	if (!cat_counts_consistent(&v) || !cat_largest_consistent(&v) ||
+	    !cat_etags_consistent(&v) ||
+	    !cat_parse_extents(&v, (le32_get(h->incompat) & CAT_INCOMPAT_EXTENTS) != 0))
 		return err_set(err, -EBADMSG, "damaged catalog: inconsistent counts");
 
 	if (v.key_skip > SHOAL_NAME_MAX)

@@ -6,6 +6,7 @@
 #include "catalog/catalog.h"
 #include "catalog/column.h"
 #include "catalog/digest.h"
+#include "catalog/extents.h"
 #include "catalog/writer.h"
 
 /* A shape that computes names must also reproduce the first name: lookups rely on it. */
@@ -77,6 +78,7 @@ static int check_dictionaries(const struct cat_view *v)
 /* A scan of a column: every value, and the sum at the start of each run and block. */
 struct column_scan {
 	enum cat_section_id runs;
+	uint64_t nr;       /* values */
 	uint64_t next_run; /* the run that has not started yet */
 	uint64_t first_id; /* of the one before it */
 	uint64_t sum;
@@ -86,7 +88,7 @@ struct column_scan {
 static int scan_step(const struct cat_view *v, struct column_scan *w, uint64_t id,
 		     uint64_t constant, uint64_t *ret_value)
 {
-	struct cat_column c = { .view = v, .runs = w->runs };
+	struct cat_column c = { .view = v, .runs = w->runs, .nr = w->nr };
 	uint64_t before = w->sum;
 	int rc;
 
@@ -144,6 +146,61 @@ static int check_totals(const struct cat_view *v, const struct cat_digest *d,
 	return 0;
 }
 
+/* The sums of a column of extents, and whether it has values for the right number of them. */
+static int check_column(const struct cat_view *v, enum cat_section_id runs, uint64_t nr,
+			struct column_scan *ret_scan)
+{
+	struct column_scan scan = { .runs = runs, .nr = nr };
+	uint64_t value;
+	int rc = 0;
+
+	for (uint64_t id = 0; id < nr && rc == 0; id++)
+		rc = scan_step(v, &scan, id, 0, &value);
+	*ret_scan = scan;
+	return rc;
+}
+
+/* The last extent of a file ends last, because sums rise: cat_extent() checks that it is inside. */
+static int check_layout(const struct cat_view *v, uint64_t id, uint64_t *longest)
+{
+	struct cat_column counts = { .view = v, .runs = CAT_SMRN, .nr = v->nr_files };
+	struct cat_column sizes = { .view = v, .runs = CAT_SZRN, .nr = v->nr_files };
+	uint64_t nr = v->samples_per_file, size;
+	struct shoal_extent last;
+	int rc = nr ? 0 : cat_column_get(&counts, id, &nr, NULL);
+
+	if (rc < 0 || nr == 0)
+		return rc;
+	rc = cat_extent(v, id, nr - 1, nr, &last);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	if (nr > 1)
+		return cat_damaged(v, CAT_XSRN, 0, "a file of several samples has no extents");
+	rc = cat_column_get(&sizes, id, &size, NULL);
+	if (rc == 0)
+		*longest = u64_max(*longest, size);
+	return rc;
+}
+
+static int check_extents(const struct cat_view *v)
+{
+	static const enum cat_section_id others[] = { CAT_XSRN, CAT_XGRN, CAT_XRRN };
+	struct column_scan added, other, lengths = { .largest = 0 };
+	int rc = check_column(v, CAT_XNRN, v->nr_files, &added);
+
+	if (rc == 0 && added.sum != v->nr_extents)
+		rc = cat_damaged(v, CAT_XHDR, 0, "wrong number of extents");
+	for (size_t i = 0; i < ARRAY_LEN(others) && rc == 0; i++)
+		rc = check_column(v, others[i], i == 0 ? v->nr_files : v->nr_extents, &other);
+	if (rc == 0)
+		rc = check_column(v, CAT_XLRN, v->nr_extents, &lengths);
+	for (uint64_t id = 0; id < v->nr_files && rc == 0; id++)
+		rc = check_layout(v, id, &lengths.largest);
+	if (rc == 0 && lengths.largest != v->longest)
+		rc = cat_damaged(v, CAT_XHDR, 8, "wrong length of the longest sample");
+	return rc;
+}
+
 #define PROGRESS_EVERY 0x10000u
 
 static int verify_names(const struct shoal_catalog *cat, struct shoal_cursor *cursor,
@@ -152,7 +209,8 @@ static int verify_names(const struct shoal_catalog *cat, struct shoal_cursor *cu
 {
 	const struct cat_view *v = &cat->view;
 	struct cat_digest digest = { 0 };
-	struct column_scan bytes = { .runs = CAT_SZRN }, samples = { .runs = CAT_SMRN };
+	struct column_scan bytes = { .runs = CAT_SZRN, .nr = v->nr_files };
+	struct column_scan samples = { .runs = CAT_SMRN, .nr = v->nr_files };
 	uint64_t id = 0;
 	char last[SHOAL_NAME_MAX];
 	size_t len, last_len = 0;
@@ -203,6 +261,8 @@ int catalog_verify_with(const struct shoal_catalog *cat,
 		rc = check_directory(&cat->view);
 	if (rc == 0)
 		rc = check_dictionaries(&cat->view);
+	if (rc == 0 && cat->view.extents)
+		rc = check_extents(&cat->view);
 	if (rc < 0)
 		return shoal_catalog_explain(cat, cat_is_stale(cat) ? -ESTALE : rc, err);
 	rc = shoal_cursor_new(cat, 0, &cursor, err);

@@ -15,6 +15,7 @@
 #include "catalog/column_writer.h"
 #include "catalog/digest.h"
 #include "catalog/encode.h"
+#include "catalog/extents_writer.h"
 #include "catalog/stream.h"
 
 struct shoal_writer {
@@ -23,7 +24,9 @@ struct shoal_writer {
 	char *listing;        /* the content of LIST; NULL if there is no LIST */
 	char *tmp_dir;
 	bool sizes;
-	bool etags; /* the file has an ETGS section */
+	bool etags;                      /* the file has an ETGS section */
+	bool extents;                    /* and sections of extents */
+	const struct cat_layout *layout; /* of the next file; lent, NULL: none */
 	uint64_t samples_per_file;
 	uint64_t nr_samples;
 	struct cat_digest digest;
@@ -37,6 +40,7 @@ struct shoal_writer {
 		last[SHOAL_NAME_MAX]; /* first names of the first and the last segment */
 	size_t first_len, last_len;
 	struct cat_column_writer size_column, sample_column;
+	struct cat_extents_writer extents_writer;
 	struct shoal_err *err; /* of the current call, for the encoder's sink */
 	int rc;                /* the first error that left something half added */
 };
@@ -104,6 +108,8 @@ static int writer_check_options(const struct shoal_writer_options *o, struct sho
 	if (len == 0 || len > CAT_ROOT_MAX || !is_plain_utf8(o->root, len))
 		return err_set(err, -EINVAL, "the root URI must be 1 to %u bytes of UTF-8",
 			       CAT_ROOT_MAX);
+	if (o->extents && !o->sizes)
+		return err_set(err, -EINVAL, "extents of samples need the sizes of files");
 	if (o->listing && strlen(o->listing) > CAT_LISTING_MAX)
 		return err_set(err, -EINVAL, "the listing metadata has more than %u bytes",
 			       CAT_LISTING_MAX);
@@ -113,6 +119,8 @@ static int writer_check_options(const struct shoal_writer_options *o, struct sho
 /* Whether section @s is in the file. */
 static bool has_section(const struct shoal_writer *w, int s)
 {
+	if (s >= CAT_XHDR)
+		return w->extents;
 	return s == CAT_LIST ? w->listing != NULL : s == CAT_ETGS ? w->etags : true;
 }
 
@@ -157,6 +165,8 @@ static int writer_init(struct shoal_writer *w, const char *path,
 			       &w->stream[CAT_SZDT]);
 	cat_column_writer_init(&w->sample_column, &w->stream[CAT_SMRN], &w->stream[CAT_SMBK],
 			       &w->stream[CAT_SMDT]);
+	if (w->extents)
+		cat_extents_writer_init(&w->extents_writer, &w->stream[CAT_XHDR]);
 	return cat_stream_write(&w->stream[CAT_ROOT], o->root, root_len, err);
 }
 
@@ -174,6 +184,7 @@ int shoal_writer_open(const char *path, const struct shoal_writer_options *optio
 	w->pub = PUBLISH_CLOSED;
 	w->sizes = options->sizes;
 	w->etags = options->etags;
+	w->extents = options->extents;
 	w->samples_per_file = options->samples_per_file;
 	rc = writer_init(w, path, options, err);
 	if (rc < 0) {
@@ -279,10 +290,26 @@ int writer_add_sorted(struct shoal_writer *writer, const char *name, size_t len,
 	rc = add_columns(writer, size, samples, 1, err);
 	if (rc == 0 && writer->etags)
 		rc = writer_put_etag(writer, etag, err);
+	if (rc == 0 && writer->extents)
+		rc = cat_extents_writer_add(&writer->extents_writer, writer->layout, size, samples,
+					    err);
+	writer->layout = NULL;
 	if (rc == 0)
 		rc = cat_encoder_add(&writer->encoder, (const uint8_t *)name, len);
 	writer->rc = rc;
 	return writer_explain(rc, err);
+}
+
+void writer_set_layout(struct shoal_writer *w, const struct cat_layout *layout)
+{
+	w->layout = layout;
+}
+
+int writer_count_format(struct shoal_writer *w, const char *format, uint64_t nr_samples, bool uncut,
+			struct shoal_err *err)
+{
+	w->extents_writer.nr_uncut += uncut;
+	return cat_extents_writer_count(&w->extents_writer, format, 1, nr_samples, err);
 }
 
 struct cat_digester writer_digester(const struct shoal_writer *w)
@@ -371,7 +398,7 @@ int writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, const char
 		size = SHOAL_SIZE_UNKNOWN;
 	if (w->samples_per_file)
 		samples = w->samples_per_file;
-	assert(!w->etags); /* names that were never listed have none */
+	assert(!w->etags && !w->extents); /* names that were never listed have none */
 	memcpy(name, first, len);
 	nr = digest_grid(w, g, name, len, size, samples, stop);
 	if (nr == 0)
@@ -401,6 +428,9 @@ static int writer_check_part(const struct shoal_writer *w, const struct shoal_ca
 		return err_set(err, -EINVAL, "the parts have different samples per file");
 	if (v->nr_files && w->etags && !v->etags)
 		return err_set(err, -EINVAL, "only some of the parts have ETags");
+	if (v->nr_files && w->extents && !v->extents)
+		return err_set(err, -EINVAL,
+			       "only some of the parts know where samples lie inside files");
 	return 0;
 }
 
@@ -475,7 +505,7 @@ static int append_dictionaries(struct shoal_writer *w, const struct cat_view *v,
 /* Append the part's sizes. */
 static int append_sizes(struct shoal_writer *w, const struct cat_view *v, struct shoal_err *err)
 {
-	struct cat_column sizes = { .view = v, .runs = CAT_SZRN };
+	struct cat_column sizes = { .view = v, .runs = CAT_SZRN, .nr = v->nr_files };
 	uint64_t largest = v->largest;
 	int rc = 0;
 
@@ -488,7 +518,7 @@ static int append_sizes(struct shoal_writer *w, const struct cat_view *v, struct
 
 static int append_columns(struct shoal_writer *w, const struct cat_view *v, struct shoal_err *err)
 {
-	struct cat_column samples = { .view = v, .runs = CAT_SMRN };
+	struct cat_column samples = { .view = v, .runs = CAT_SMRN, .nr = v->nr_files };
 	int rc = 0;
 
 	if (v->nr_samples > UINT64_MAX - w->nr_samples)
@@ -537,6 +567,8 @@ int shoal_writer_append(struct shoal_writer *writer, const struct shoal_catalog 
 		rc = append_columns(writer, v, err);
 	if (rc == 0 && writer->etags)
 		rc = append_section(writer, v, CAT_ETGS);
+	if (rc == 0 && writer->extents)
+		rc = cat_extents_writer_append(&writer->extents_writer, part, err);
 	cat_digest_append(&writer->digest, &digest);
 	if (cat_is_stale(part)) /* zeros may have been copied */
 		rc = -ESTALE;
@@ -619,6 +651,7 @@ static void fill_header(const struct shoal_writer *w, struct cat_header *h)
 	memcpy(h->magic, CAT_MAGIC, sizeof(h->magic));
 	h->version = le32_of(CAT_VERSION);
 	h->header_len = le32_of(sizeof(*h));
+	h->incompat = le32_of(w->extents ? CAT_INCOMPAT_EXTENTS : 0);
 	h->nr_files = le64_of(w->digest.nr_files);
 	h->nr_samples = le64_of(w->nr_samples);
 	h->nr_bytes = le64_of(w->sizes ? w->size_column.sum : SHOAL_SIZE_UNKNOWN);
@@ -665,6 +698,8 @@ static int writer_write_all(struct shoal_writer *w, struct buf *sums, struct sho
 		rc = cat_column_writer_finish(&w->size_column, err);
 	if (rc == 0)
 		rc = cat_column_writer_finish(&w->sample_column, err);
+	if (rc == 0 && w->extents)
+		rc = cat_extents_writer_finish(&w->extents_writer, err);
 	if (rc == 0)
 		rc = write_directory(w, &skip, err);
 	if (rc == 0)

@@ -26,6 +26,15 @@ int writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, const char
 int writer_add_sorted(struct shoal_writer *w, const char *name, size_t len, uint64_t size,
 		      uint64_t samples, const struct etag *etag, struct shoal_err *err) MUST_USE;
 
+/* The extents of the samples of the next file (NULL: none), of a writer with extents. Lent until it
+ * is added. */
+struct cat_layout;
+void writer_set_layout(struct shoal_writer *w, const struct cat_layout *layout);
+
+/* Count that file as one of @format, @uncut if its samples are not contiguous. */
+int writer_count_format(struct shoal_writer *w, const char *format, uint64_t nr_samples, bool uncut,
+			struct shoal_err *err) MUST_USE;
+
 /* Make the checks that writer_add_sorted() leaves to its caller. */
 int writer_check_name(const struct shoal_writer *w, const char *name, size_t len,
 		      struct shoal_err *err) MUST_USE;

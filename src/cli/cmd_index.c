@@ -193,10 +193,12 @@ static void describe_index(FILE *f, const void *self)
 	const struct index_arguments *a = self;
 	const struct shoal_tree_options *t = &a->tree;
 
-	fprintf(f, "source: %s\noutput: %s\nroot: %s\nsamples: %" PRIu64 "\nforce: %d\n",
+	fprintf(f,
+		"source: %s\noutput: %s\nroot: %s\nsamples-per-file: %" PRIu64
+		"\nsamples: %s\nforce: %d\n",
 		a->source ? a->source : "a pattern", a->options.output,
 		a->options.root ? a->options.root : "none", a->options.samples_per_file,
-		!a->options.careful);
+		a->options.samples ? a->options.samples : "none", !a->options.careful);
 	fprintf(f,
 		"no-sizes: %d\nfollow: %d\none-file-system: %d\nkeep-going: %d\netags: %d\n"
 		"resume: %d\nupdate: %s\n",
@@ -275,6 +277,9 @@ static const struct {
 	{ "other_file_systems", "other file system left out", "other file systems left out",
 	  COUNT(nr_other_fs) },
 	{ "filtered", "left out by patterns", "left out by patterns", COUNT(nr_filtered) },
+	{ "samples", "sample in it", "samples in them", COUNT(nr_samples) },
+	{ "uncut", "file with samples that are not contiguous, taken as one sample",
+	  "files with samples that are not contiguous, each taken as one sample", COUNT(nr_uncut) },
 	{ "odd_etags", "without an ETag in the catalog, because its ETag is not an MD5",
 	  "without an ETag in the catalog, because their ETags are not MD5", COUNT(nr_odd_etags) },
 };

@@ -1,6 +1,7 @@
 /* shoal info: what is in a catalog. */
 #include <inttypes.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/s3_options.h"
@@ -15,10 +16,42 @@ static double bytes_per_name(const struct shoal_catalog_info *i)
 {
 	if (i->nr_files == 0)
 		return 0;
-	return (double)(i->file_bytes - i->size_bytes - i->etag_bytes) / (double)i->nr_files;
+	return (double)(i->file_bytes - i->size_bytes - i->etag_bytes - i->extent_bytes) /
+	       (double)i->nr_files;
 }
 
-static int cmd_info_print_json(const struct shoal_catalog_info *i)
+/* The formats of files whose samples are known, and what their extents take. */
+static void print_json_formats(struct json *j, const struct shoal_catalog *cat,
+			       const struct shoal_catalog_info *i)
+{
+	struct shoal_format_count f;
+
+	json_u64(j, "extents", i->nr_extents);
+	json_u64(j, "extent_bytes", i->extent_bytes);
+	json_u64(j, "longest_sample", i->longest);
+	json_open_object(j, "formats");
+	for (uint64_t k = 0; shoal_catalog_format(cat, k, &f) == 0; k++) {
+		json_open_object(j, f.name);
+		json_u64(j, "files", f.nr_files);
+		json_u64(j, "samples", f.nr_samples);
+		json_close_object(j);
+	}
+	json_close_object(j);
+}
+
+static void print_formats(const struct shoal_catalog *cat, const struct shoal_catalog_info *i)
+{
+	struct shoal_format_count f;
+
+	printf("extents         %" PRIu64 "\n", i->nr_extents);
+	printf("extent_bytes    %" PRIu64 "\n", i->extent_bytes);
+	printf("longest_sample  %" PRIu64 "\n", i->longest);
+	for (uint64_t k = 0; shoal_catalog_format(cat, k, &f) == 0; k++)
+		printf("%-15s %" PRIu64 " file%s, %" PRIu64 " sample%s\n", f.name, f.nr_files,
+		       plural(f.nr_files), f.nr_samples, plural(f.nr_samples));
+}
+
+static int cmd_info_print_json(const struct shoal_catalog *cat, const struct shoal_catalog_info *i)
 {
 	struct json j = cli_json();
 
@@ -40,11 +73,13 @@ static int cmd_info_print_json(const struct shoal_catalog_info *i)
 	json_u64(&j, "segments", i->nr_segments);
 	json_string(&j, "digest", i->digest);
 	json_u64(&j, "version", i->version);
+	if (i->extents)
+		print_json_formats(&j, cat, i);
 	json_close_object(&j);
 	return CLI_OK;
 }
 
-static int cmd_info_print_text(const struct shoal_catalog_info *i)
+static int cmd_info_print_text(const struct shoal_catalog *cat, const struct shoal_catalog_info *i)
 {
 	printf("root            %s\n", i->root);
 	printf("files           %" PRIu64 "\n", i->nr_files);
@@ -59,6 +94,8 @@ static int cmd_info_print_text(const struct shoal_catalog_info *i)
 	printf("segments        %" PRIu64 "\n", i->nr_segments);
 	printf("digest          %s\n", i->digest);
 	printf("version         %" PRIu32 "\n", i->version);
+	if (i->extents)
+		print_formats(cat, i);
 	return CLI_OK;
 }
 
@@ -73,7 +110,7 @@ static int cmd_info_run(void *arguments, int nr, char **words)
 	if (!cat)
 		return CLI_FAILED;
 	shoal_catalog_info(cat, &info);
-	status = a->json ? cmd_info_print_json(&info) : cmd_info_print_text(&info);
+	status = a->json ? cmd_info_print_json(cat, &info) : cmd_info_print_text(cat, &info);
 	shoal_catalog_close(cat);
 	return status;
 }

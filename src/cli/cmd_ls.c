@@ -18,7 +18,31 @@ struct cmd_ls_arguments {
 	const char *path, *prefix;
 	uint64_t from, count, random, seed;
 	bool id_given, from_given, count_given;
+	bool samples;
 };
+
+/* Print the samples of file @id: name, sample, offset, length, rows, with tabs between them. */
+static int print_samples(const struct cmd_ls_arguments *a, const struct shoal_catalog *cat,
+			 uint64_t id, const char *name, size_t len)
+{
+	uint64_t first, count;
+	int rc = shoal_catalog_samples(cat, id, &first, &count);
+
+	for (uint64_t i = 0; rc == 0 && i < count && !ferror_unlocked(stdout); i++) {
+		struct shoal_extent e;
+
+		rc = shoal_catalog_extent(cat, id, i, &e);
+		if (rc < 0)
+			break;
+		cli_put_plain(stdout, name, len);
+		printf("\t%" PRIu64 "\t%" PRIu64 "\t", first + i, e.off);
+		if (e.len == SHOAL_SIZE_UNKNOWN)
+			printf("-\t%" PRIu64 "\n", e.rows);
+		else
+			printf("%" PRIu64 "\t%" PRIu64 "\n", e.len, e.rows);
+	}
+	return rc < 0 ? cli_lookup_failed("ls", a->path, cat, rc) : CLI_OK;
+}
 
 /* Print file @id. Looks up only what is printed. */
 static int cmd_ls_print_entry(const struct cmd_ls_arguments *a, const struct shoal_catalog *cat,
@@ -39,6 +63,8 @@ static int cmd_ls_print_entry(const struct cmd_ls_arguments *a, const struct sho
 	if (memchr(name, 0, len))
 		return cli_fail("ls", "'%s': damaged catalog: name %" PRIu64 " contains a NUL byte",
 				a->path, id);
+	if (a->samples)
+		return print_samples(a, cat, id, name, len);
 	if (f->sizes || all)
 		rc = shoal_catalog_size(cat, id, &e.size);
 	if (rc == 0 && all)
@@ -171,6 +197,10 @@ static int cmd_ls_run(void *arguments, int nr, char **words)
 				 a->select.given);
 	if (cli_format_check("ls", &a->format) != CLI_OK)
 		return CLI_USAGE;
+	if (a->samples && (a->select.given || a->format.json || a->format.csv || a->format.null))
+		return cli_usage("ls", "--samples cannot be used with %s%s",
+				 a->select.given ? "--" : "--json, --csv or --null",
+				 a->select.given ? a->select.given : "");
 	if (a->id_given)
 		a->count = 1;
 	a->path = words[0];
@@ -197,6 +227,10 @@ static const struct cli_option options[] = {
 	CLI_NUMBER("random", "FILES", AT(random), 1, 0,
 		   "so many files drawn at random, each at most once"),
 	CLI_NUMBER("seed", "SEED", AT(seed), 0, 0, "of --random: other files (default 0)"),
+	CLI_FLAG(
+		0, "samples", AT(samples),
+		"a line per sample: name, number of the sample, offset, length and rows, with tabs "
+		"between them"),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
 	CLI_END,
 };

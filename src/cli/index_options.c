@@ -9,6 +9,7 @@
 #include "cli/hints.h"
 #include "cli/s3_options.h"
 #include "index/filter.h"
+#include "index/inside.h"
 #include "index/root.h"
 #include "store/uri.h"
 
@@ -127,6 +128,22 @@ static int check_root(const struct index_arguments *a)
 	return cli_usage("index", "--root: %s", cli_words("index", &err));
 }
 
+static int check_samples(const struct index_arguments *a)
+{
+	struct shoal_err err = { "" };
+
+	if (!a->options.samples)
+		return CLI_OK;
+	if (a->pattern.format || a->tree.no_sizes || a->options.samples_per_file)
+		return cli_usage("index", "--samples cannot be used with %s",
+				 a->pattern.format  ? "--pattern: there are no files to open"
+				 : a->tree.no_sizes ? "--no-sizes"
+						    : "--samples-per-file");
+	if (index_inside_check(a->options.samples, &err) < 0)
+		return cli_usage("index", "--samples: %s", cli_words("index", &err));
+	return CLI_OK;
+}
+
 /* CLI_OK when the arguments make sense together. */
 static int check(const struct index_arguments *a, int nr_sources)
 {
@@ -157,7 +174,7 @@ static int check(const struct index_arguments *a, int nr_sources)
 		return cli_usage("index", "--names-only is for --format lines");
 	if (a->pattern.format && !a->count_given)
 		return cli_usage("index", "say how many names the pattern generates: --count N");
-	if (check_root(a) != CLI_OK)
+	if (check_root(a) != CLI_OK || check_samples(a) != CLI_OK)
 		return CLI_USAGE;
 	return check_globs(a);
 }
@@ -207,6 +224,11 @@ static const struct cli_option options[] = {
 		"first name's root, otherwise the current directory)"),
 	CLI_NUMBER("samples-per-file", "SAMPLES", AT(options.samples_per_file), 1, 0,
 		   "every file holds so many samples (default 1)"),
+	CLI_TEXT(
+		0, "samples", "KIND", AT(options.samples),
+		"open each file and store where its samples lie. KIND: parquet (row groups), arrow "
+		"(record batches), webdataset (members of one stem), tar (members), tfrecord, npz, npy, "
+		"hdf5, csv, jsonl, fixed:BYTES, whole; or auto: by the end of each file's name"),
 	CLI_SIZE("memory", AT(options.memory), SHOAL_INDEX_MEMORY_MIN, 0,
 		 "use at most this much memory (default 256M)"),
 	CLI_TEXT(0, "tmp-dir", "DIR", AT(options.tmp_dir),

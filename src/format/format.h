@@ -83,6 +83,8 @@ struct format_source {
  */
 typedef int format_found_fn(void *self, uint64_t index, uint64_t off, uint64_t len);
 
+#define FORMAT_ALL UINT64_MAX /* as many samples as there are */
+
 /*
  * Find the @nr_samples samples of a file, in order; every extent is inside the file. The samples
  * are: for tfrecord the payloads of the records, for npz and npy the array x, or the only one, for

@@ -464,6 +464,8 @@ static int hdf5_find(const struct format_source *file, uint64_t nr_samples, form
 	if (!d.has_space || !d.has_type || !d.has_layout || len == 0 || len != d.len ||
 	    !format_inside(d.at, len, file->size))
 		return err_set(err, -EBADMSG, "its records lie outside the file");
+	if (nr_samples == FORMAT_ALL)
+		nr_samples = d.nr_dims ? d.dims[0] : 1;
 	if (nr_samples == 1)
 		return found(self, 0, d.at, len);
 	if (d.nr_dims == 0 || d.dims[0] != nr_samples)

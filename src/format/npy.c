@@ -260,6 +260,13 @@ int format_find_npy(const struct format_source *file, uint64_t off, uint64_t len
 		return found(self, 0, off + data, bytes);
 	first = a.nr_dims ? a.shape[0] : 1;
 	last = a.nr_dims ? a.shape[a.nr_dims - 1] : 1;
+	if (nr_samples == FORMAT_ALL && a.fortran && a.nr_dims > 1)
+		return err_set(err, -ENOTSUP, "the samples of the array are interleaved");
+	if (nr_samples == FORMAT_ALL && bytes == 0 && first > 0) /* any number, of no bytes */
+		return err_set(err, -EBADMSG, "the array has no bytes");
+	if (nr_samples == FORMAT_ALL)
+		return format_found_array(off + data, first ? bytes / first : 0, first, found,
+					  self);
 	if (nr_samples == 0 || (first != nr_samples && last != nr_samples))
 		return err_set(err, -ERANGE, "no dimension of the array has length %" PRIu64,
 			       nr_samples);

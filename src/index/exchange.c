@@ -497,7 +497,7 @@ static int take_part(void *self, int from, uint64_t off, uint64_t total, const v
 /* @fd: this rank's part; -1 on rank 0, which has a writer instead. */
 static int assemble(struct index_job *j, int fd, struct shoal_err *err)
 {
-	struct assembly a = { .job = j, .writer = j->writer, .fd = -1 };
+	struct assembly a = { .job = j, .writer = index_job_output(j), .fd = -1 };
 	struct outgoing out = { .fd = fd };
 	struct comm_blob mine = { .read = read_outgoing, .self = &out };
 	off_t end = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
@@ -511,7 +511,7 @@ static int assemble(struct index_job *j, int fd, struct shoal_err *err)
 	if (a.fd >= 0)
 		close(a.fd);
 	if (rc == 0 && a.writer) {
-		j->writer = NULL; /* sealing frees it */
+		j->writer = j->final = NULL; /* sealing frees it */
 		rc = shoal_writer_seal(a.writer, err);
 		if (rc == 0) /* nothing can be undone from here on */
 			comm_defer_stop(j->comm, true);
@@ -520,6 +520,28 @@ static int assemble(struct index_job *j, int fd, struct shoal_err *err)
 }
 
 /* ---- All of it ---- */
+
+/* Replace the writer of this rank's names by one with samples; on rank 0 these are the beginning of
+ * the whole. */
+static int look_inside_part(struct index_job *j, const struct shoal_writer_options *names,
+			    struct shoal_index_result *result, struct shoal_err *err)
+{
+	struct shoal_writer_options wo = *names;
+	struct shoal_writer *part = j->writer, *to = j->final;
+	int rc = 0;
+
+	j->writer = NULL; /* sealing frees it */
+	wo.extents = true;
+	wo.samples_per_file = 0;
+	if (!to) {
+		rc = shoal_writer_open(NULL, &wo, &j->writer, err);
+		to = j->writer;
+	}
+	if (rc == 0)
+		return index_job_look_inside(j, part, to, result, err);
+	shoal_writer_abort(part);
+	return rc;
+}
 
 /* Write this rank's range: to an unnamed file, or on rank 0 to the beginning of the whole. */
 static int write_part(struct index_job *j, struct incoming *in, int *ret_fd,
@@ -535,15 +557,17 @@ static int write_part(struct index_job *j, struct incoming *in, int *ret_fd,
 
 	if (rc == 0)
 		rc = merge_part(j, in, &result->nr_repeated, err);
-	if (rc == 0 && !whole) {
+	result->nr_names = j->nr_put;
+	result->nr_odd_etags = j->nr_unkept;
+	if (rc == 0 && j->options->samples)
+		rc = look_inside_part(j, &wo, result, err);
+	if (rc == 0 && !whole && j->writer) {
 		struct shoal_writer *part = j->writer;
 
 		j->writer = NULL; /* sealing frees it */
 		*ret_fd = writer_seal_nameless(part, err);
 		rc = *ret_fd < 0 ? *ret_fd : 0;
 	}
-	result->nr_names = j->nr_put;
-	result->nr_odd_etags = j->nr_unkept;
 	return rc;
 }
 

@@ -10,6 +10,7 @@
 #include "base/cores.h"
 #include "base/publish.h"
 #include "index/empty.h"
+#include "index/inside.h"
 #include "index/replace.h"
 #include "index/stage.h"
 #include "index/tree.h"
@@ -91,7 +92,7 @@ static char *choose_tmp_dir(const struct index_job *j)
 	const char *usual = getenv("TMPDIR");
 	char *dir = o->tmp_dir ? strdup(o->tmp_dir) : path_dir(o->output);
 
-	if (!dir || o->tmp_dir || j->writer || access(dir, W_OK | X_OK) == 0)
+	if (!dir || o->tmp_dir || index_job_output(j) || access(dir, W_OK | X_OK) == 0)
 		return dir;
 	free(dir);
 	return strdup(usual && *usual ? usual : "/tmp");
@@ -130,6 +131,35 @@ static int open_sorter(struct index_job *j, struct shoal_err *err)
 	return sorter_new(&so, &j->sorter, err);
 }
 
+/* The catalog that is published. Names alone go to one without a name first, if files are opened.
+ */
+static int job_open_output(struct index_job *j, const struct shoal_writer_options *names,
+			   struct shoal_err *err)
+{
+	struct shoal_writer_options wo = *names;
+
+	if (!j->options->samples)
+		return shoal_writer_open(j->options->output, &wo, &j->writer, err);
+	wo.extents = true;
+	wo.samples_per_file = 0;
+	return shoal_writer_open(j->options->output, &wo, &j->final, err);
+}
+
+static int job_open_names(struct index_job *j, const struct shoal_writer_options *names,
+			  struct shoal_err *err)
+{
+	struct shoal_writer_options wo = *names;
+	char *dir = choose_tmp_dir(j);
+	int rc;
+
+	wo.listing = NULL;
+	wo.tmp_dir = dir;
+	rc = dir ? shoal_writer_open(NULL, &wo, &j->writer, err)
+		 : err_set(err, -ENOMEM, "out of memory");
+	free(dir);
+	return rc;
+}
+
 int index_job_open(struct index_job *j, bool sizes, bool samples, struct shoal_err *err)
 {
 	struct shoal_writer_options wo = {
@@ -140,10 +170,18 @@ int index_job_open(struct index_job *j, bool sizes, bool samples, struct shoal_e
 		.listing = j->tree ? "" : NULL, /* known when it is sealed */
 		.etags = j->tree ? j->tree->etags : j->etags,
 	};
+	bool inside = j->options->samples, many = j->place && j->place->size > 1;
 	int rc = divide_memory(j, err);
 
+	if (rc == 0 && inside && !sizes)
+		rc = err_set_hint(err, -EINVAL, SHOAL_HINT_SIZES,
+				  "to look inside files their sizes are needed");
+	if (rc == 0 && inside)
+		rc = index_inside_check(j->options->samples, err);
 	if (rc == 0 && (!j->place || j->place->rank == 0))
-		rc = shoal_writer_open(j->options->output, &wo, &j->writer, err);
+		rc = job_open_output(j, &wo, err);
+	if (rc == 0 && inside && !many)
+		rc = job_open_names(j, &wo, err);
 	if (rc == 0 && j->writer)
 		j->digester = writer_digester(j->writer);
 	return rc < 0 ? rc : open_sorter(j, err);
@@ -153,6 +191,7 @@ void index_job_release(struct index_job *j)
 {
 	j->sorter = sorter_free(j->sorter);
 	j->writer = shoal_writer_abort(j->writer);
+	j->final = shoal_writer_abort(j->final);
 	free(j->tmp_dir);
 	j->tmp_dir = NULL;
 	index_sample_release(&j->sample);
@@ -235,6 +274,28 @@ int index_job_put_sorted(void *job, const struct sort_entry *e, struct shoal_err
 	return rc == 0 && (j->nr_put & 0xffff) == 0 ? report_sealing(j, err) : rc;
 }
 
+int index_job_look_inside(struct index_job *j, struct shoal_writer *names, struct shoal_writer *to,
+			  struct shoal_index_result *result, struct shoal_err *err)
+{
+	struct index_inside in = { .options = j->options,
+				   .store = j->store,
+				   .nr_threads =
+					   j->tree ? index_scan_threads(j) : cores_available(),
+				   .keep_going = j->tree && j->tree->keep_going };
+	struct shoal_catalog *cat = NULL;
+	int fd = writer_seal_nameless(names, err), rc = fd < 0 ? fd : 0;
+
+	if (rc == 0)
+		rc = catalog_open_fd(fd, &cat, err);
+	if (rc == 0 && !j->store) /* of a list */
+		rc = store_open(j->root.uri, j->options->config, &j->store, err);
+	in.store = j->store;
+	if (rc == 0)
+		rc = index_inside_run(&in, cat, to, result, err);
+	shoal_catalog_close(cat);
+	return rc;
+}
+
 int index_job_finish(struct index_job *j, struct shoal_index_result *result, struct shoal_err *err)
 {
 	/* A copy: another thread writes the original, and sharing its cache line would be slow. */
@@ -260,6 +321,13 @@ int index_job_finish(struct index_job *j, struct shoal_index_result *result, str
 	result->nr_names = j->nr_put;
 	result->nr_odd_etags = j->nr_unkept;
 	result->nr_repeated += repeated;
+	if (j->final) {
+		rc = index_job_look_inside(j, writer, j->final, result, err);
+		if (rc < 0)
+			return rc;
+		writer = j->final;
+		j->final = NULL;
+	}
 	return shoal_writer_seal(writer, err);
 }
 
@@ -331,12 +399,12 @@ static int job_describe(struct index_job *j, uint64_t nr_unreadable, struct shoa
 	int rc;
 
 	rc = comm_reduce(j->comm, COMM_SUM, nr, ARRAY_LEN(nr), err);
-	if (rc < 0 || !j->writer)
+	if (rc < 0 || !index_job_output(j))
 		return rc;
 	j->provenance.nr_unreadable = nr[0];
 	j->provenance.nr_foreign = nr[1];
 	text = index_provenance_text(&j->provenance);
-	rc = text ? writer_set_listing(j->writer, text, err)
+	rc = text ? writer_set_listing(index_job_output(j), text, err)
 		  : err_set(err, -ENOMEM, "out of memory");
 	free(text);
 	return rc;

@@ -47,12 +47,14 @@ struct index_job {
 	size_t memory; /* the sorter's */
 	char *tmp_dir;
 	struct sorter *sorter;
-	pthread_mutex_t sample_lock;  /* of the sample */
-	struct index_sample sample;   /* if there are several ranks */
-	bool etags;                   /* of a list, whose entries have them */
-	bool in_order;                /* some entries may go into the catalog without sorting */
-	size_t next_memory;           /* memory for entries that wait for that */
-	struct shoal_writer *writer;  /* NULL: another rank's */
+	pthread_mutex_t sample_lock; /* of the sample */
+	struct index_sample sample;  /* if there are several ranks */
+	bool etags;                  /* of a list, whose entries have them */
+	bool in_order;               /* some entries may go into the catalog without sorting */
+	size_t next_memory;          /* memory for entries that wait for that */
+	struct shoal_writer *writer; /* NULL: another rank's */
+	struct shoal_writer
+		*final; /* of the catalog with samples; the writer is then only of names */
 	struct cat_digester digester; /* of what is put into it */
 	uint64_t nr_added;
 	uint64_t nr_put,
@@ -81,6 +83,16 @@ int index_job_put_sorted(void *job, const struct sort_entry *entry, struct shoal
 /* Sort, write and seal. Adds to the result's nr_repeated. */
 int index_job_finish(struct index_job *j, struct shoal_index_result *result,
 		     struct shoal_err *err) MUST_USE;
+
+/* Seal @names, look up the samples inside its files, and add these files to @to. */
+int index_job_look_inside(struct index_job *j, struct shoal_writer *names, struct shoal_writer *to,
+			  struct shoal_index_result *result, struct shoal_err *err) MUST_USE;
+
+/* The writer of the catalog that is published; NULL: another rank's. */
+static inline struct shoal_writer *index_job_output(const struct index_job *j)
+{
+	return j->options->samples ? j->final : j->writer;
+}
 
 /* Release all, after success or failure. */
 void index_job_release(struct index_job *j);

@@ -270,7 +270,8 @@ int shoal_list_catalog(const struct shoal_catalog *cat, const struct shoal_selec
 	c->base.has_ids = true;
 	c->base.info = (struct shoal_list_info){ .sizes = info.nr_bytes != SHOAL_SIZE_UNKNOWN,
 						 .etags = info.etags,
-						 .samples_per_file = info.samples_per_file };
+						 .samples_per_file = info.samples_per_file,
+						 .extents = info.extents };
 	rc = list_init(&c->base, &catalog_list_ops, info.root, select, err);
 	if (rc == 0)
 		rc = catalog_list_start(c, err);
@@ -416,6 +417,7 @@ static struct shoal_list_info merge_info(struct shoal_list *const *lists, size_t
 	for (size_t i = 1; i < nr; i++) {
 		info.sizes = info.sizes && lists[i]->info.sizes;
 		info.etags = info.etags || lists[i]->info.etags;
+		info.extents = info.extents || lists[i]->info.extents;
 		if (info.samples_per_file != lists[i]->info.samples_per_file)
 			info.samples_per_file = 0;
 	}

@@ -17,6 +17,7 @@ static struct shoal_writer_options writer_options(const struct shoal_list_info *
 		.root = o->root ? o->root : info->root,
 		.sizes = info->sizes,
 		.etags = info->etags,
+		.extents = info->extents,
 		.samples_per_file =
 			o->samples_per_file ? o->samples_per_file : info->samples_per_file,
 		.tmp_dir = o->tmp_dir,
@@ -30,6 +31,18 @@ static int write_report(const struct shoal_write_options *o, uint64_t nr, struct
 	if (o->progress)
 		o->progress(o->self, nr);
 	return 0;
+}
+
+/* Entries of a list have numbers of samples, but not where these lie: they would be taken for equal
+ * parts of their files. */
+static int check_extents_lost(const struct shoal_list_info *info, struct shoal_err *err)
+{
+	if (!info->extents)
+		return 0;
+	return err_set(
+		err, -ENOTSUP,
+		"the catalog knows where samples lie inside files, which would be lost; list "
+		"and look up the files again");
 }
 
 /* Open a writer, unless that would replace what is not a catalog. NULL for a dry run. */
@@ -108,7 +121,10 @@ static int list_write_all(struct shoal_list *list, const struct shoal_write_opti
 			  struct shoal_list_totals *t, struct shoal_err *err)
 {
 	struct shoal_writer *writer;
-	int rc = write_open(&list->info, o, &writer, err);
+	int rc = check_extents_lost(&list->info, err);
+
+	if (rc == 0)
+		rc = write_open(&list->info, o, &writer, err);
 
 	if (rc < 0)
 		return rc;
@@ -185,7 +201,8 @@ static int join_check(struct catalog_join *j, const struct shoal_write_options *
 	j->info = (struct shoal_list_info){ .root = first.root,
 					    .sizes = first.nr_bytes != SHOAL_SIZE_UNKNOWN,
 					    .etags = first.etags,
-					    .samples_per_file = first.samples_per_file };
+					    .samples_per_file = first.samples_per_file,
+					    .extents = first.extents };
 	for (size_t i = 1; i < j->nr; i++) {
 		shoal_catalog_info(j->cats[i], &info);
 		if (!o->root && strcmp(first.root, info.root) != 0)
@@ -200,6 +217,13 @@ static int join_check(struct catalog_join *j, const struct shoal_write_options *
 					    j->info.sizes ? "them" : "none");
 		j->etags_differ = j->etags_differ || info.etags != first.etags;
 		j->info.etags = j->info.etags || info.etags;
+		if (info.extents != first.extents)
+			return err_set(
+				err, -EINVAL,
+				"catalog %zu %s where samples lie inside files, but catalog 1 "
+				"%s",
+				i + 1, info.extents ? "knows" : "does not know",
+				first.extents ? "does" : "does not");
 		if (info.samples_per_file != j->info.samples_per_file)
 			j->info.samples_per_file = 0;
 	}

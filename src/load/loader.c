@@ -44,9 +44,11 @@ static int loader_largest(const struct shoal_catalog *cat, uint64_t *ret_size,
 	rc = shoal_catalog_largest(cat, ret_size);
 	if (rc < 0)
 		return shoal_catalog_explain(cat, rc, err);
+	if (info.extents)
+		*ret_size = info.longest;
 	/* The last record of a file includes the remainder, which may be larger in a smaller
 	 * file. */
-	if (info.samples_per_file > 1)
+	else if (info.samples_per_file > 1)
 		*ret_size = u64_min(*ret_size, *ret_size / info.samples_per_file +
 						       (info.samples_per_file - 1));
 	return 0;

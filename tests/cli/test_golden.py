@@ -127,6 +127,37 @@ def test_a_golden_catalog_holds_what_it_always_held(shoal, tmp_path, name):
         assert list(catalog.samples()) == [entries[name][1] for name in sorted(entries)]
 
 
+def lines():
+    """Files of lines: each third has the layout of the one before it, each fifth is one sample, the text as a whole."""
+    out = {}
+    for i, (nr, length) in enumerate(zip(numbers(9, 60, 9), numbers(10, 60, 40))):
+        i_like = i - (i % 3 == 1)
+        name = b"f%02d.%s" % (i, b"txt" if i % 5 == 4 else b"jsonl")
+        out[name] = b"".join(b"%d\n" % 10**((i_like * 7 + k * length) % 50) for k in range(nr if i % 3 != 1 else 3))
+    return out
+
+
+def test_a_golden_catalog_knows_where_samples_lie(shoal, tmp_path):
+    files, path = lines(), GOLDEN / "good-v1-extents.cat"
+    if RENEW:
+        for name, content in files.items():
+            (tmp_path / name.decode()).write_bytes(content)
+        assert shoal("index", tmp_path, "--samples", "auto", "--root", "file:///golden", "-o", path).returncode == 0
+    assert path.exists(), "a golden file is missing"
+    assert shoal("verify", path).returncode == 0
+    catalog = Catalog(path)
+    catalog.check()
+    want = []
+    for name, layout, nr in zip(catalog.names(), catalog.extents(), catalog.samples()):
+        parts = [files[name]] if name.endswith(b".txt") else files[name].splitlines(keepends=True)
+        extents = [(0, len(files[name]), 1)][:nr] if layout is None else layout
+        assert [files[name][off:off + length] for off, length, _ in extents] == parts
+        want += [b"%s\t%d\t%d\t%d" % (name, *extent) for extent in extents]
+    told = shoal("ls", "--samples", path).stdout.splitlines()
+    assert [b"\t".join(line.split(b"\t")[:1] + line.split(b"\t")[2:]) for line in told] == want
+    assert len(told) == catalog.header.nr_samples > catalog.nr_extents
+
+
 def etags():
     """Of whole objects, of parts, and of none; more of them than a page holds."""
     kinds = zip(numbers(7, 900, 2**31), numbers(8, 900, 3))

@@ -126,6 +126,7 @@ def check_name(name, what):
 # ----------------------------------------------------------------------------------------------------- section 1: file
 
 MAGIC = b"\x89SHOAL\r\n"
+EXTENTS_BIT = 1  # of incompat
 HEADER = struct.Struct("<8s IIII QQQQQ QQ16s IIII QQQ Q104s Q")
 ENTRY = struct.Struct("<4s4xQQ")
 assert HEADER.size == 256
@@ -150,8 +151,8 @@ class Header:
         need(self.version >= 1, "version 0")
         if self.version > 1:
             raise Damaged("newer: version %d" % self.version)
-        if self.incompat:
-            raise Damaged("newer: incompat features %#x" % self.incompat)
+        if self.incompat & ~EXTENTS_BIT:
+            raise Damaged("newer: incompat features %#x" % (self.incompat & ~EXTENTS_BIT))
         if len(data) < self.file_length:
             raise Damaged("truncated: %d bytes of %d" % (len(data), self.file_length))
         if len(data) > self.file_length:
@@ -599,7 +600,7 @@ BLOCK_VALUES = 256
 class Column:
     """One unsigned number a file, out of the three sections of a column."""
 
-    def __init__(self, name, runs, blocks, data, nr_files):
+    def __init__(self, name, runs, blocks, data, nr_files):  # or nr_files extents
         self.name = name
         self.runs = read_table(runs, RUN, name + "RN")
         self.blocks = read_table(blocks, BLOCK, name + "BK")
@@ -764,6 +765,23 @@ def etag_text(digest, number):
     return digest.hex() + ("-%d" % number if number else "")
 
 
+# ---------------------------------------------------------------------------------------- section 10: samples inside files
+
+EXTENTS = struct.Struct("<QQQ8x")
+FORMAT = struct.Struct("<16sQQ")
+
+
+def read_formats(section):
+    """{name: (files, samples)} of the formats that follow the first 32 bytes of XHDR."""
+    formats = {}
+    for name, files, samples in read_table(section[32:], FORMAT, "XHDR"):
+        text, _, zeros = name.partition(b"\0")
+        need(re.fullmatch(rb"[A-Za-z0-9_]+", text) and len(text) < 16 and not zeros.strip(b"\0"), "a format's name is", name)
+        need(text.decode() not in formats, "a format appears twice:", text)
+        formats[text.decode()] = files, samples
+    return formats
+
+
 class Catalog:
     """A catalog file, from bytes or from a path.
 
@@ -800,10 +818,28 @@ class Catalog:
         etags = read_table(self._section(b"ETGS"), ETAG, "ETGS")
         need(not etags or len(etags) == self.nr_files, len(etags), "ETags of", self.nr_files, "files")
         self._etags = etags
+        self._open_extents()
+
+    def _open_extents(self):
+        self.has_extents = bool(self._section(b"XHDR"))
+        need(self.has_extents == bool(self.header.incompat & EXTENTS_BIT), "extents that the header does not announce, or none")
+        if not self.has_extents:
+            return
+        header = self._section(b"XHDR")
+        need(len(header) >= 32, "XHDR has only", len(header), "bytes")
+        need(self.sizes_known, "there are extents but no sizes")
+        self.nr_extents, self.longest, self.nr_uncut = EXTENTS.unpack(header[:32])
+        self.formats = read_formats(header)
+        self._added, self._shared = [Column(name, *self._of_column(name), self.nr_files) for name in ("XN", "XS")]
+        self._gaps, self._lengths, self._rows = [
+            Column(name, *self._of_column(name), self.nr_extents) for name in ("XG", "XL", "XR")]
+
+    def _of_column(self, name):
+        return [self._section((name + part).encode()) for part in ("RN", "BK", "DT")]
 
     def _column(self, name, is_there):
         """The column, or None when the header says that there is none; then there may be no runs."""
-        runs, blocks, data = [self._section((name + part).encode()) for part in ("RN", "BK", "DT")]
+        runs, blocks, data = self._of_column(name)
         if is_there:
             return Column(name, runs, blocks, data, self.nr_files)
         need(not runs, name + "RN is there though the header says that it is empty")
@@ -906,6 +942,30 @@ class Catalog:
             return self._samples.values()
         return (self.header.samples_per_file for _ in range(self.nr_files))
 
+    def extents(self):
+        """For each file a list of (offset, length, rows), one for each sample, or None if it has no extents; or None
+        when there are no extents in the catalog."""
+        return self._read_extents() if self.has_extents else None
+
+    def _read_extents(self):
+        gaps, lengths, rows = [list(column.values()) for column in (self._gaps, self._lengths, self._rows)]
+        before = 0
+        for added, shared, nr in zip(self._added.values(), self._shared.values(), self.samples()):
+            need(added in (0, nr) and (added == 0 or shared == 0), "a file of", nr, "samples adds", added, "extents")
+            need(shared <= before + 1, "a layout starts before the first extent")
+            first = before - (shared - 1 if shared else 0)
+            before += added
+            need(before <= self.nr_extents and (not shared or first + nr <= before), "a layout ends after its extents")
+            if added == 0 and shared == 0:
+                yield None
+                continue
+            layout, at = [], 0
+            for e in range(first, first + nr):
+                layout.append((at + gaps[e], lengths[e], rows[e]))
+                at += gaps[e] + lengths[e]
+            yield layout
+        need(before == self.nr_extents, "files add", before, "extents and not", self.nr_extents)
+
     # -- whether it holds together
 
     def check(self):
@@ -914,6 +974,20 @@ class Catalog:
         self._check_totals()
         self._check_names()
         self._check_keys()
+        self._check_extents()
+
+    def _check_extents(self):
+        if not self.has_extents:
+            return
+        for column in (self._added, self._shared, self._gaps, self._lengths, self._rows):
+            column.check()
+        longest = 0
+        for layout, size, nr in zip(self.extents(), self.sizes(), self.samples()):
+            need(layout is not None or nr <= 1, "a file of", nr, "samples has no extents")
+            for offset, length, _ in [(0, size, 1)][:nr] if layout is None else layout:
+                need(offset + length <= size, "an extent ends at", offset + length, "in a file of", size)
+                longest = max(longest, length)
+        need(longest == self.longest, "the longest sample has", longest, "bytes and not", self.longest)
 
     def _check_root(self):
         need(1 <= len(self.root) <= MAX_ROOT, "the root has", len(self.root), "bytes")

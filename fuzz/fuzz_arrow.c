@@ -1,0 +1,9 @@
+/* Any bytes as an Arrow IPC file. */
+#include "find.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	return fuzz_samples("arrow", data, size);
+}

@@ -1,0 +1,70 @@
+/*
+ * extents_writer.h - write where samples lie inside files: docs/format/catalog.md section 10.
+ *
+ * A layout, all extents of one file, is collected first, by any thread; the writer then compares it
+ * with earlier ones. Equal extents in succession take a few bytes together, others 4 to 6 each.
+ */
+#ifndef SHOAL_CATALOG_EXTENTS_WRITER_H
+#define SHOAL_CATALOG_EXTENTS_WRITER_H
+
+#include "base/buf.h"
+#include "catalog/column_writer.h"
+
+#define CAT_LAYOUT_MAX  (64u << 20) /* bytes: at least 10 million extents */
+#define CAT_FORMATS_MAX 32u
+
+/* The extents of one file: runs of equal ones, each as number, gap, length, rows, all varints. */
+struct cat_layout {
+	struct buf runs;
+	uint64_t nr, end, longest;
+	uint64_t nr_same; /* extents of the last run, which is not in the buffer yet */
+	uint64_t gap, len, rows;
+};
+
+#define CAT_LAYOUT_EMPTY                         \
+	{                                        \
+		.runs = {.max = CAT_LAYOUT_MAX } \
+	}
+
+void cat_layout_clear(struct cat_layout *l);
+void cat_layout_release(struct cat_layout *l);
+
+/* Add an extent, which starts at or after the end of the last. -E2BIG: there are too many. */
+int cat_layout_add(struct cat_layout *l, const struct shoal_extent *extent) MUST_USE;
+
+/* No more extents follow. Needed before it is written. */
+int cat_layout_finish(struct cat_layout *l) MUST_USE;
+
+/* Layouts seen before: one of 4096 is compared with, chosen by its hash. A layout that is not found
+ * there is only stored again. */
+#define CAT_LAYOUTS_KEPT 4096u
+
+struct cat_extents_writer {
+	struct cat_stream *header; /* lent */
+	struct cat_column_writer added, shared, gaps, lengths, rows;
+	uint64_t longest, nr_uncut;
+	struct shoal_format_count format[CAT_FORMATS_MAX];
+	unsigned nr_formats;
+	struct {
+		uint64_t hash[2], first, nr;
+	} kept[CAT_LAYOUTS_KEPT];
+};
+
+/* @streams: of the sections from XHDR on. */
+void cat_extents_writer_init(struct cat_extents_writer *w, struct cat_stream *streams);
+
+/* Add the next file, of @size bytes: its layout, or NULL if it is one sample, or none. */
+int cat_extents_writer_add(struct cat_extents_writer *w, const struct cat_layout *layout,
+			   uint64_t size, uint64_t nr_samples, struct shoal_err *err) MUST_USE;
+
+/* Count @nr_files files of a format, with @nr_samples samples. */
+int cat_extents_writer_count(struct cat_extents_writer *w, const char *format, uint64_t nr_files,
+			     uint64_t nr_samples, struct shoal_err *err) MUST_USE;
+
+/* Append the extents of a catalog that has them. */
+int cat_extents_writer_append(struct cat_extents_writer *w, const struct shoal_catalog *part,
+			      struct shoal_err *err) MUST_USE;
+
+int cat_extents_writer_finish(struct cat_extents_writer *w, struct shoal_err *err) MUST_USE;
+
+#endif

@@ -1,0 +1,330 @@
+/*
+ * Parquet: the row groups, from the footer. The footer is a FileMetaData in Thrift's compact
+ * protocol. It is read from front to back, once, whatever its length; of its millions of bytes only
+ * the few fields are kept that locate a row group. Field numbers are those of parquet.thrift.
+ */
+#include <inttypes.h>
+
+#include "format/bytes.h"
+#include "format/samples_private.h"
+
+#define NESTING 32u /* Parquet's own structures need 7 */
+#define TAIL    8u  /* length of the footer, magic */
+
+enum thrift_type {
+	THRIFT_TRUE = 1,
+	THRIFT_FALSE,
+	THRIFT_I8,
+	THRIFT_I16,
+	THRIFT_I32,
+	THRIFT_I64,
+	THRIFT_DOUBLE,
+	THRIFT_BINARY,
+	THRIFT_LIST,
+	THRIFT_SET,
+	THRIFT_MAP,
+	THRIFT_STRUCT,
+};
+
+/* ---- Thrift ---- */
+
+static void thrift_bad(struct format_bytes *b, const char *what)
+{
+	if (b->rc == 0)
+		b->rc = err_set(b->err, -EBADMSG, "damaged footer: %s at %" PRIu64, what,
+				format_bytes_off(b));
+	b->at = b->fill;
+	b->next = b->end; /* no loop goes on */
+}
+
+static uint64_t thrift_varint(struct format_bytes *b)
+{
+	uint64_t v = 0;
+
+	for (unsigned shift = 0; shift < 64; shift += 7) {
+		uint8_t byte = format_byte(b);
+
+		v |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			return v;
+	}
+	thrift_bad(b, "a number that is too long");
+	return 0;
+}
+
+static int64_t thrift_number(struct format_bytes *b)
+{
+	uint64_t v = thrift_varint(b);
+
+	return (int64_t)(v >> 1 ^ (~(v & 1) + 1));
+}
+
+/* The next field of a structure; 0 at its end. @id is that of the field before. */
+static unsigned thrift_field(struct format_bytes *b, int64_t *id)
+{
+	uint8_t head = format_byte(b);
+
+	if (head == 0 || b->rc < 0)
+		return 0;
+	*id = head >> 4 ? *id + (head >> 4) : thrift_number(b);
+	return head & 15;
+}
+
+/* The number of elements of a list, and their type. Every element takes a byte or more. */
+static uint64_t thrift_list(struct format_bytes *b, unsigned *ret_type)
+{
+	uint8_t head = format_byte(b);
+	uint64_t nr = head >> 4;
+
+	*ret_type = head & 15;
+	if (nr == 15)
+		nr = thrift_varint(b);
+	if (nr > format_bytes_left(b)) {
+		thrift_bad(b, "a list that is longer than the footer");
+		return 0;
+	}
+	return nr;
+}
+
+static void thrift_skip(struct format_bytes *b, unsigned type, unsigned depth);
+
+static void skip_elements(struct format_bytes *b, unsigned type, uint64_t nr, unsigned depth)
+{
+	for (uint64_t i = 0; i < nr && b->rc == 0; i++)
+		if (type == THRIFT_TRUE || type == THRIFT_FALSE)
+			(void)format_byte(b);
+		else
+			thrift_skip(b, type, depth + 1);
+}
+
+static void skip_struct(struct format_bytes *b, unsigned depth)
+{
+	int64_t id = 0;
+	unsigned type;
+
+	while ((type = thrift_field(b, &id)) > 0)
+		thrift_skip(b, type, depth + 1);
+}
+
+static void skip_map(struct format_bytes *b, unsigned depth)
+{
+	uint64_t nr = thrift_varint(b);
+	uint8_t types = nr ? format_byte(b) : 0;
+
+	if (nr > format_bytes_left(b))
+		thrift_bad(b, "a map that is longer than the footer");
+	for (uint64_t i = 0; i < nr && b->rc == 0; i++) {
+		skip_elements(b, types >> 4, 1, depth);
+		skip_elements(b, types & 15, 1, depth);
+	}
+}
+
+static void thrift_skip(struct format_bytes *b, unsigned type, unsigned depth)
+{
+	uint64_t nr;
+
+	if (depth > NESTING) {
+		thrift_bad(b, "structures nested too deeply");
+		return;
+	}
+	switch (type) {
+	case THRIFT_TRUE:
+	case THRIFT_FALSE:
+		break;
+	case THRIFT_I8:
+		(void)format_byte(b);
+		break;
+	case THRIFT_I16:
+	case THRIFT_I32:
+	case THRIFT_I64:
+		(void)thrift_varint(b);
+		break;
+	case THRIFT_DOUBLE:
+		format_bytes_skip(b, 8);
+		break;
+	case THRIFT_BINARY:
+		nr = thrift_varint(b);
+		format_bytes_skip(b, nr);
+		break;
+	case THRIFT_LIST:
+	case THRIFT_SET:
+		nr = thrift_list(b, &type);
+		skip_elements(b, type, nr, depth);
+		break;
+	case THRIFT_MAP:
+		skip_map(b, depth);
+		break;
+	case THRIFT_STRUCT:
+		skip_struct(b, depth);
+		break;
+	default:
+		thrift_bad(b, "a field of an unknown type");
+		break;
+	}
+}
+
+static int64_t take_i64(struct format_bytes *b, unsigned type)
+{
+	if (type >= THRIFT_I16 && type <= THRIFT_I64)
+		return thrift_number(b);
+	thrift_bad(b, "a field of another type than a number");
+	return 0;
+}
+
+/* ---- The fields that matter ---- */
+
+struct parquet {
+	struct samples_search *search;
+	struct format_bytes *bytes;
+	uint64_t data_end; /* where the footer begins */
+	uint64_t rows;     /* of the groups so far */
+	int64_t rows_said; /* by the file; -1: not yet */
+};
+
+/* ColumnMetaData: 7 total_compressed_size, 9 data_page_offset, 11 dictionary_page_offset. Old
+ * writers wrote 0 for no dictionary. */
+static void parquet_column(struct parquet *p, uint64_t *start, uint64_t *end)
+{
+	int64_t id = 0, len = -1, data = -1, dictionary = 0, from;
+	unsigned type;
+
+	while ((type = thrift_field(p->bytes, &id)) > 0)
+		if (id == 7)
+			len = take_i64(p->bytes, type);
+		else if (id == 9)
+			data = take_i64(p->bytes, type);
+		else if (id == 11)
+			dictionary = take_i64(p->bytes, type);
+		else
+			thrift_skip(p->bytes, type, 4);
+	from = dictionary > 0 && dictionary < data ? dictionary : data;
+	if (from < 4 || len < 0 || !format_inside((uint64_t)from, (uint64_t)len, p->data_end)) {
+		thrift_bad(p->bytes, "a column that lies outside the data");
+		return;
+	}
+	*start = u64_min(*start, (uint64_t)from);
+	*end = u64_max(*end, (uint64_t)from + (uint64_t)len);
+}
+
+/* ColumnChunk: 1 file_path, 3 meta_data. */
+static void parquet_chunk(struct parquet *p, uint64_t *start, uint64_t *end)
+{
+	struct format_bytes *b = p->bytes;
+	bool found = false;
+	int64_t id = 0;
+	unsigned type;
+
+	while ((type = thrift_field(b, &id)) > 0) {
+		if (id == 1 && b->rc == 0) {
+			b->rc = err_set(b->err, -EBADMSG, "its columns are in other files");
+			return;
+		}
+		if (id == 3 && type == THRIFT_STRUCT) {
+			parquet_column(p, start, end);
+			found = true;
+		} else {
+			thrift_skip(b, type, 3);
+		}
+	}
+	if (!found)
+		thrift_bad(b, "a column without metadata, or with encrypted metadata,");
+}
+
+/* RowGroup: 1 columns, 3 num_rows. */
+static int parquet_group(struct parquet *p)
+{
+	struct format_bytes *b = p->bytes;
+	uint64_t start = UINT64_MAX, end = 0, nr;
+	int64_t id = 0, rows = -1;
+	unsigned type;
+
+	while ((type = thrift_field(b, &id)) > 0)
+		if (id == 1 && type == THRIFT_LIST) {
+			nr = thrift_list(b, &type);
+			if (type != THRIFT_STRUCT && nr > 0)
+				thrift_bad(b, "a list of columns of another type");
+			for (uint64_t i = 0; i < nr && b->rc == 0; i++)
+				parquet_chunk(p, &start, &end);
+		} else if (id == 3) {
+			rows = take_i64(b, type);
+		} else {
+			thrift_skip(b, type, 2);
+		}
+	if (b->rc == 0 && (rows < 0 || __builtin_add_overflow(p->rows, (uint64_t)rows, &p->rows)))
+		thrift_bad(b, "a row group without a number of rows");
+	if (b->rc < 0)
+		return b->rc;
+	if (end == 0) /* it has no columns */
+		start = end = u64_max(p->search->end, 4);
+	return samples_report(p->search, start, end - start, (uint64_t)rows);
+}
+
+/* FileMetaData: 3 num_rows, 4 row_groups. */
+static int parquet_footer(struct parquet *p)
+{
+	struct format_bytes *b = p->bytes;
+	bool found = false;
+	int64_t id = 0;
+	unsigned type;
+	uint64_t nr;
+	int rc = 0;
+
+	while (rc == 0 && (type = thrift_field(b, &id)) > 0)
+		if (id == 3) {
+			p->rows_said = take_i64(b, type);
+		} else if (id == 4 && type == THRIFT_LIST && !found) {
+			found = true;
+			nr = thrift_list(b, &type);
+			if (type != THRIFT_STRUCT && nr > 0)
+				thrift_bad(b, "a list of row groups of another type");
+			for (uint64_t i = 0; i < nr && rc == 0; i++)
+				rc = b->rc < 0 ? b->rc : parquet_group(p);
+		} else {
+			thrift_skip(b, type, 1);
+		}
+	if (rc != 0 || b->rc < 0)
+		return rc != 0 ? rc : b->rc;
+	if (!found || p->rows_said < 0 || (uint64_t)p->rows_said != p->rows)
+		return err_set(b->err, -EBADMSG,
+			       "damaged footer: its row groups have %" PRIu64
+			       " rows, but it says %" PRId64,
+			       p->rows, p->rows_said);
+	return 0;
+}
+
+int samples_find_parquet(struct samples_search *s)
+{
+	uint64_t size = s->file->size, len;
+	struct parquet p = { .search = s, .rows_said = -1 };
+	struct format_bytes bytes;
+	uint8_t tail[TAIL], head[4];
+	int rc;
+
+	if (size < 4 + TAIL)
+		return err_set(s->err, -EBADMSG, "%" PRIu64 " bytes are too few for a Parquet file",
+			       size);
+	rc = format_read(s->file, size - TAIL, tail, TAIL, s->err);
+	if (rc < 0)
+		return rc;
+	if (memcmp(tail + 4, "PARE", 4) == 0)
+		return err_set(s->err, -EBADMSG, "its footer is encrypted");
+	if (memcmp(tail + 4, "PAR1", 4) != 0)
+		return err_set(s->err, -EBADMSG,
+			       "not a Parquet file, or truncated: it does not end in PAR1");
+	len = le32_load(tail);
+	if (len > size - 4 - TAIL)
+		return err_set(s->err, -EBADMSG,
+			       "damaged footer: its length of %" PRIu64
+			       " bytes does not fit the file of %" PRIu64,
+			       len, size);
+	p.data_end = size - TAIL - len;
+	p.bytes = &bytes;
+	format_bytes_init(&bytes, s->file, p.data_end, size - TAIL, s->err);
+	rc = parquet_footer(&p);
+	if (rc != 0)
+		return rc;
+	rc = format_read(s->file, 0, head, sizeof(head), s->err);
+	if (rc == 0 && memcmp(head, "PAR1", 4) != 0)
+		rc = err_set(s->err, -EBADMSG, "it does not begin with PAR1");
+	return rc;
+}

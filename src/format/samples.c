@@ -1,0 +1,134 @@
+#include "format/samples.h"
+
+#include <inttypes.h>
+
+#include "format/samples_private.h"
+
+int samples_report(struct samples_search *s, uint64_t off, uint64_t len, uint64_t rows)
+{
+	struct samples_extent e = { off, len, rows };
+
+	if (!format_inside(off, len, s->file->size))
+		return err_set(s->err, -EBADMSG,
+			       "sample %" PRIu64 ", %" PRIu64 " bytes at %" PRIu64
+			       ", lies outside the file of %" PRIu64 " bytes",
+			       s->nr, len, off, s->file->size);
+	if (off < s->end)
+		return err_set(s->err, -EBADMSG,
+			       "sample %" PRIu64 " at %" PRIu64
+			       " begins before the end of the one before it, at %" PRIu64,
+			       s->nr, off, s->end);
+	s->nr++;
+	s->end = off + len;
+	return s->found(s->self, &e);
+}
+
+/* ---- Kinds that datagen also makes ---- */
+
+static int samples_take(void *self, uint64_t index, uint64_t off, uint64_t len)
+{
+	(void)index;
+	return samples_report(self, off, len, 1);
+}
+
+static int find_npy(struct samples_search *s)
+{
+	return format_find(&format_npy, s->file, FORMAT_ALL, samples_take, s, s->err);
+}
+
+static int find_npz(struct samples_search *s)
+{
+	return format_find(&format_npz, s->file, FORMAT_ALL, samples_take, s, s->err);
+}
+
+static int find_hdf5(struct samples_search *s)
+{
+	return format_find(&format_hdf5, s->file, FORMAT_ALL, samples_take, s, s->err);
+}
+
+static int find_tfrecord(struct samples_search *s)
+{
+	return format_find(&format_tfrecord, s->file, FORMAT_ALL, samples_take, s, s->err);
+}
+
+/* ---- Without a format ---- */
+
+static int find_whole(struct samples_search *s)
+{
+	return samples_report(s, 0, s->file->size, 1);
+}
+
+static int find_fixed(struct samples_search *s)
+{
+	uint64_t len = s->record_len;
+	int rc = 0;
+
+	if (len == 0 || s->file->size % len)
+		return err_set(s->err, -EBADMSG,
+			       "its %" PRIu64 " bytes are not a number of records of %" PRIu64
+			       " bytes",
+			       s->file->size, len);
+	for (uint64_t off = 0; off < s->file->size && rc == 0; off += len)
+		rc = samples_report(s, off, len, 1);
+	return rc;
+}
+
+static const struct samples_kind kinds[] = {
+	{ "whole", { NULL }, find_whole },
+	{ "parquet", { ".parquet", ".parq" }, samples_find_parquet },
+	{ "arrow", { ".arrow", ".feather" }, samples_find_arrow },
+	{ "webdataset", { ".tar" }, samples_find_webdataset },
+	{ "tar", { NULL }, samples_find_tar },
+	{ "tfrecord", { ".tfrecord", ".tfrecords" }, find_tfrecord },
+	{ "npz", { ".npz" }, find_npz },
+	{ "npy", { ".npy" }, find_npy },
+	{ "hdf5", { ".hdf5", ".h5" }, find_hdf5 },
+	{ "csv", { ".csv" }, samples_find_csv },
+	{ "jsonl", { ".jsonl", ".ndjson" }, samples_find_jsonl },
+	{ "fixed", { NULL }, find_fixed },
+};
+
+const struct samples_kind *samples_kind_at(size_t index)
+{
+	return index < ARRAY_LEN(kinds) ? &kinds[index] : NULL;
+}
+
+const char *samples_kind_name(const struct samples_kind *kind)
+{
+	return kind->name;
+}
+
+const struct samples_kind *samples_kind_by_name(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (strcmp(kinds[i].name, name) == 0)
+			return &kinds[i];
+	return NULL;
+}
+
+static bool name_ends(const char *name, size_t len, const char *suffix)
+{
+	size_t n = strlen(suffix);
+
+	return len >= n && strncasecmp(name + len - n, suffix, n) == 0;
+}
+
+const struct samples_kind *samples_kind_of_file(const char *name, size_t len)
+{
+	for (size_t i = 1; i < ARRAY_LEN(kinds); i++)
+		for (size_t k = 0; k < ARRAY_LEN(kinds[i].suffix) && kinds[i].suffix[k]; k++)
+			if (name_ends(name, len, kinds[i].suffix[k]))
+				return &kinds[i];
+	return &kinds[0];
+}
+
+int samples_find(const struct samples_kind *kind, uint64_t record_len,
+		 const struct format_source *file, samples_found_fn *found, void *self,
+		 struct shoal_err *err)
+{
+	struct samples_search s = {
+		.file = file, .record_len = record_len, .found = found, .self = self, .err = err
+	};
+
+	return kind->find(&s);
+}

@@ -1,0 +1,34 @@
+/* samples_private.h - shared by the kinds of samples. */
+#ifndef SHOAL_FORMAT_SAMPLES_PRIVATE_H
+#define SHOAL_FORMAT_SAMPLES_PRIVATE_H
+
+#include "format/format_private.h"
+#include "format/samples.h"
+
+/* A search: the file, and who receives its samples. */
+struct samples_search {
+	const struct format_source *file;
+	uint64_t record_len;
+	samples_found_fn *found;
+	void *self;
+	struct shoal_err *err;
+	uint64_t nr, end; /* found so far, and the end of the last of them */
+};
+
+struct samples_kind {
+	const char *name;
+	const char *suffix[3];
+	int (*find)(struct samples_search *s);
+};
+
+/* Report the next sample. -EBADMSG if it does not lie behind the last one and inside the file. */
+int samples_report(struct samples_search *s, uint64_t off, uint64_t len, uint64_t rows) MUST_USE;
+
+int samples_find_arrow(struct samples_search *s) MUST_USE;
+int samples_find_csv(struct samples_search *s) MUST_USE;
+int samples_find_jsonl(struct samples_search *s) MUST_USE;
+int samples_find_parquet(struct samples_search *s) MUST_USE;
+int samples_find_tar(struct samples_search *s) MUST_USE;
+int samples_find_webdataset(struct samples_search *s) MUST_USE;
+
+#endif

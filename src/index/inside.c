@@ -1,0 +1,393 @@
+#include "index/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/out.h"
+#include "base/queue.h"
+#include "base/text.h"
+#include "catalog/extents_writer.h"
+#include "format/samples.h"
+#include "store/uri.h"
+
+#define THREADS_MAX 256u
+#define PER_THREAD  4u          /* files in the window */
+#define WINDOW      (64u << 10) /* read at once where reads follow one another, or cost a request */
+#define STEP        4096u       /* read at once where a file is skipped through */
+#define LAYOUT_KEPT (1u << 20)  /* a larger buffer is given back after its file */
+
+/* ---- The kind ---- */
+
+struct inside_kind {
+	const struct samples_kind *kind; /* NULL: by the file's name */
+	uint64_t record_len;
+};
+
+static int parse_kind(const char *text, struct inside_kind *ret, struct shoal_err *err)
+{
+	struct inside_kind k = { 0 };
+
+	if (strncmp(text, "fixed:", 6) == 0) {
+		if (parse_u64(text + 6, &k.record_len) < 0 || k.record_len == 0)
+			return err_set(err, -EINVAL,
+				       "'%.100s': give the bytes per record, as fixed:4096", text);
+		k.kind = samples_kind_by_name("fixed");
+	} else if (strcmp(text, "auto") != 0) {
+		k.kind = samples_kind_by_name(text);
+		if (!k.kind || strcmp(text, "fixed") == 0)
+			return err_set(err, -EINVAL, "unknown kind of samples '%.100s'", text);
+	}
+	*ret = k;
+	return 0;
+}
+
+int index_inside_check(const char *kind, struct shoal_err *err)
+{
+	struct inside_kind k;
+
+	return parse_kind(kind, &k, err);
+}
+
+/* ---- One file ---- */
+
+enum slot_state { SLOT_FREE, SLOT_READY, SLOT_TAKEN, SLOT_DONE };
+
+/* A file of the window. */
+struct slot {
+	enum slot_state state;
+	uint64_t id, size;
+	const struct samples_kind *kind;
+	struct cat_layout layout;
+	int rc;
+	struct shoal_err err;
+	char name[SHOAL_NAME_MAX + 1];
+	size_t name_len;
+};
+
+/* A file being read, with the bytes that were read last. */
+struct inside_file {
+	struct store *store;
+	const char *name;
+	uint64_t size;
+	int fd; /* -1: read through the store */
+	uint64_t at;
+	size_t len;
+	uint8_t window[WINDOW];
+};
+
+static int read_exactly(struct inside_file *f, uint64_t off, void *buf, size_t len,
+			struct shoal_err *err)
+{
+	int64_t got;
+	int rc;
+
+	if (f->fd >= 0) {
+		rc = pread_all(f->fd, buf, len, off);
+		return rc < 0 ? err_set_errno(err, rc, "cannot read it") : 0;
+	}
+	got = store_read(f->store, f->name, off, buf, len, err);
+	if (got >= 0 && (uint64_t)got < len)
+		return err_set(err, -ESTALE, "it has become smaller since it was listed");
+	return got < 0 ? (int)got : 0;
+}
+
+/* Many small reads become few: the end of a file, where footers are, at once; what follows the
+ * bytes read last, much at once; elsewhere a little, if a read costs little. */
+static int inside_read(void *self, uint64_t off, void *buf, size_t len, struct shoal_err *err)
+{
+	struct inside_file *f = self;
+	bool next = off >= f->at && off <= f->at + f->len;
+	uint64_t n;
+	int rc;
+
+	if (off >= f->at && off + len <= f->at + f->len) {
+		memcpy(buf, f->window + (off - f->at), len);
+		return 0;
+	}
+	if (len >= WINDOW)
+		return read_exactly(f, off, buf, len, err);
+	f->at = off + len == f->size && f->size > WINDOW ? f->size - WINDOW : off;
+	n = u64_max(len, next || f->at != off || f->fd < 0 ? WINDOW : STEP);
+	f->len = (size_t)u64_min(n, f->size - f->at);
+	rc = read_exactly(f, f->at, f->window, f->len, err);
+	if (rc < 0)
+		f->len = 0;
+	else
+		memcpy(buf, f->window + (off - f->at), len);
+	return rc;
+}
+
+static int inside_open(struct inside_file *f, struct shoal_err *err)
+{
+	const char *dir = f->store->traits.files ? store_local_path(f->store->uri) : NULL;
+	struct stat st;
+	char *path = NULL;
+
+	f->fd = -1;
+	f->at = f->len = 0;
+	if (!dir)
+		return 0;
+	if (asprintf(&path, "%s/%s", dir, f->name) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	free(path);
+	if (f->fd < 0)
+		return err_set_errno(err, err_errno(), "cannot open it");
+	if (fstat(f->fd, &st) < 0)
+		return err_set_errno(err, err_errno(), "cannot stat it");
+	if ((uint64_t)st.st_size != f->size)
+		return err_set(err, -ESTALE,
+			       "it has %" PRIu64 " bytes, but had %" PRIu64 " when it was listed",
+			       (uint64_t)st.st_size, f->size);
+	return 0;
+}
+
+static int take_extent(void *self, const struct samples_extent *e)
+{
+	return cat_layout_add(self, &(struct shoal_extent){ e->off, e->len, e->rows });
+}
+
+static int find_in_file(struct slot *s, struct inside_file *f, uint64_t record_len)
+{
+	struct format_source source = { .size = s->size, .read = inside_read, .self = f };
+	int rc = inside_open(f, &s->err);
+
+	if (rc == 0)
+		rc = samples_find(s->kind, record_len, &source, take_extent, &s->layout, &s->err);
+	if (rc == 0)
+		rc = cat_layout_finish(&s->layout);
+	if (rc == -E2BIG)
+		rc = err_set(&s->err, rc, "it has too many samples of different lengths");
+	else if (rc == -ENOMEM)
+		rc = err_set(&s->err, rc, "out of memory");
+	if (f->fd >= 0)
+		close(f->fd);
+	return rc;
+}
+
+/* ---- The window ---- */
+
+struct inside_crew {
+	const struct index_inside *in;
+	struct inside_kind kind;
+	struct slot *slots;
+	unsigned nr;
+	pthread_mutex_t lock; /* protects the states, and what is below */
+	pthread_cond_t ready, done;
+	uint64_t next; /* the first slot that no thread has taken; counts up */
+	uint64_t end;  /* those before it are filled; counts up */
+	bool stop;
+};
+
+static bool inside_is_whole(const struct samples_kind *kind)
+{
+	return strcmp(samples_kind_name(kind), "whole") == 0;
+}
+
+static void *inside_work(void *arg)
+{
+	struct inside_crew *c = arg;
+	struct inside_file *f = malloc(sizeof(*f));
+
+	pthread_mutex_lock(&c->lock);
+	for (;;) {
+		struct slot *s;
+
+		while (c->next == c->end && !c->stop)
+			pthread_cond_wait(&c->ready, &c->lock);
+		if (c->stop)
+			break;
+		s = &c->slots[c->next++ % c->nr];
+		s->state = SLOT_TAKEN;
+		pthread_mutex_unlock(&c->lock);
+		if (f) {
+			f->store = c->in->store;
+			f->name = s->name;
+			f->size = s->size;
+			s->rc = find_in_file(s, f, c->kind.record_len);
+		} else {
+			s->rc = err_set(&s->err, -ENOMEM, "out of memory");
+		}
+		pthread_mutex_lock(&c->lock);
+		s->state = SLOT_DONE;
+		pthread_cond_signal(&c->done);
+	}
+	pthread_mutex_unlock(&c->lock);
+	free(f);
+	return NULL;
+}
+
+/* Put the cursor's next file into the window. 0 at the end. */
+static int fill_slot(struct inside_crew *c, const struct shoal_catalog *names,
+		     struct shoal_cursor *cursor, uint64_t id, struct shoal_err *err)
+{
+	struct slot *s = &c->slots[c->end % c->nr];
+	const char *name;
+	size_t len;
+	int rc = shoal_cursor_next(cursor, &name, &len), size_rc = 0;
+
+	if (rc > 0)
+		size_rc = shoal_catalog_size(names, id, &s->size);
+	if (rc < 0 || size_rc < 0)
+		return shoal_catalog_explain(names, rc < 0 ? rc : size_rc, err);
+	if (rc == 0)
+		return 0;
+	memcpy(s->name, name, len);
+	s->name[len] = '\0';
+	s->name_len = len;
+	s->id = id;
+	s->rc = 0;
+	s->err.msg[0] = '\0';
+	s->kind = c->kind.kind ? c->kind.kind : samples_kind_of_file(name, len);
+	cat_layout_clear(&s->layout);
+	pthread_mutex_lock(&c->lock);
+	s->state = SLOT_READY;
+	c->end++;
+	pthread_cond_signal(&c->ready);
+	pthread_mutex_unlock(&c->lock);
+	return 1;
+}
+
+/* ---- Writing ---- */
+
+/* A file that is one sample as a whole needs no extent. */
+static bool needs_layout(const struct slot *s)
+{
+	const struct cat_layout *l = &s->layout;
+
+	return s->rc == 0 && !inside_is_whole(s->kind) &&
+	       !(l->nr == 1 && l->longest == s->size && l->rows == 1);
+}
+
+static int inside_put_file(struct inside_crew *c, const struct shoal_catalog *names, struct slot *s,
+			   struct shoal_writer *to, struct shoal_index_result *result,
+			   struct shoal_err *err)
+{
+	bool uncut = s->rc == -ENOTSUP;
+	uint64_t nr = uncut || inside_is_whole(s->kind) ? 1 : s->layout.nr;
+	char etag[SHOAL_ETAG_MAX + 1], words[600];
+	int rc;
+
+	if (s->rc < 0 && !uncut) {
+		if (!c->in->keep_going || s->rc == -ENOMEM)
+			return err_set_as(err, s->rc, &s->err, "'%.512s': %s", s->name, s->err.msg);
+		snprintf(words, sizeof(words), "'%.300s': %.250s", s->name, s->err.msg);
+		if (c->in->options->warn)
+			c->in->options->warn(c->in->options->self, words);
+		result->nr_unreadable++;
+		result->nr_names--;
+		return 0;
+	}
+	rc = shoal_catalog_etag(names, s->id, etag);
+	if (rc < 0)
+		return shoal_catalog_explain(names, rc, err);
+	writer_set_layout(to, needs_layout(s) ? &s->layout : NULL);
+	rc = shoal_writer_add_object(to, s->name, s->name_len, s->size, nr, *etag ? etag : NULL,
+				     err);
+	if (rc == 0)
+		rc = writer_count_format(to, samples_kind_name(s->kind), nr, uncut, err);
+	result->nr_samples += nr;
+	result->nr_uncut += uncut;
+	if (s->layout.runs.cap > LAYOUT_KEPT) {
+		cat_layout_release(&s->layout);
+		s->layout = (struct cat_layout)CAT_LAYOUT_EMPTY;
+	}
+	return rc;
+}
+
+static int inside_check_stop(const struct shoal_index_options *o, uint64_t nr,
+			     struct shoal_err *err)
+{
+	if (o->stop && __atomic_load_n(o->stop, __ATOMIC_RELAXED))
+		return err_set(err, -ECANCELED, "interrupted");
+	if (nr % 1024 == 0 && o->progress)
+		o->progress(o->self, &(struct shoal_index_progress){
+					     .sealing = true, .nr_names = nr, .where = "" });
+	return 0;
+}
+
+static int inside_all(struct inside_crew *c, const struct shoal_catalog *names,
+		      struct shoal_cursor *cursor, struct shoal_writer *to,
+		      struct shoal_index_result *result, struct shoal_err *err)
+{
+	uint64_t put = 0;
+	int more = 1, rc = 0;
+
+	while (rc == 0 && (more || put < c->end)) {
+		struct slot *s = &c->slots[put % c->nr];
+
+		if (more && c->end - put < c->nr) {
+			more = fill_slot(c, names, cursor, c->end, err);
+			rc = more < 0 ? more : 0;
+			continue;
+		}
+		pthread_mutex_lock(&c->lock);
+		while (s->state != SLOT_DONE)
+			pthread_cond_wait(&c->done, &c->lock);
+		s->state = SLOT_FREE;
+		pthread_mutex_unlock(&c->lock);
+		rc = inside_put_file(c, names, s, to, result, err);
+		if (rc == 0)
+			rc = inside_check_stop(c->in->options, ++put, err);
+	}
+	return rc;
+}
+
+/* ---- All of it ---- */
+
+static int run_crew(struct inside_crew *c, const struct shoal_catalog *names,
+		    struct shoal_writer *to, struct shoal_index_result *result,
+		    struct shoal_err *err)
+{
+	unsigned nr_threads = (unsigned)u64_min(c->in->nr_threads, THREADS_MAX), started = 0;
+	struct shoal_cursor *cursor = NULL;
+	pthread_t thread[THREADS_MAX];
+	int rc = shoal_cursor_new(names, 0, &cursor, err);
+
+	if (rc < 0)
+		return rc;
+	while (started < nr_threads && thread_start(&thread[started], inside_work, c) == 0)
+		started++;
+	rc = started ? inside_all(c, names, cursor, to, result, err)
+		     : err_set(err, -EAGAIN, "cannot start a thread");
+	pthread_mutex_lock(&c->lock);
+	c->stop = true;
+	pthread_cond_broadcast(&c->ready);
+	pthread_mutex_unlock(&c->lock);
+	for (unsigned i = 0; i < started; i++)
+		pthread_join(thread[i], NULL);
+	shoal_cursor_free(cursor);
+	return rc;
+}
+
+int index_inside_run(const struct index_inside *in, const struct shoal_catalog *names,
+		     struct shoal_writer *to, struct shoal_index_result *result,
+		     struct shoal_err *err)
+{
+	struct inside_crew c = { .in = in,
+				 .nr = PER_THREAD * (unsigned)u64_min(in->nr_threads, THREADS_MAX),
+				 .lock = PTHREAD_MUTEX_INITIALIZER,
+				 .ready = PTHREAD_COND_INITIALIZER,
+				 .done = PTHREAD_COND_INITIALIZER };
+	int rc = parse_kind(in->options->samples, &c.kind, err);
+
+	if (rc < 0)
+		return rc;
+	c.slots = calloc(c.nr, sizeof(*c.slots));
+	if (!c.slots)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (unsigned i = 0; i < c.nr; i++)
+		c.slots[i].layout = (struct cat_layout)CAT_LAYOUT_EMPTY;
+	rc = run_crew(&c, names, to, result, err);
+	for (unsigned i = 0; i < c.nr; i++)
+		cat_layout_release(&c.slots[i].layout);
+	free(c.slots);
+	return rc;
+}

@@ -1,0 +1,31 @@
+/*
+ * inside.h - look up the samples inside files: a pass over the names of a sealed catalog, which
+ * writes another one with the extents of all samples.
+ *
+ * A number of threads open files and read their own indexes (a footer, headers of members); the
+ * caller's thread writes what they find, in the order of names. Each file is opened once. Memory is
+ * a window of files per thread, and the layouts of the files in it.
+ */
+#ifndef SHOAL_INDEX_INSIDE_H
+#define SHOAL_INDEX_INSIDE_H
+
+#include "catalog/writer.h"
+#include "shoal.h"
+#include "store/store.h"
+
+struct index_inside {
+	const struct shoal_index_options *options; /* lent, as all */
+	struct store *store;
+	unsigned nr_threads;
+	bool keep_going; /* leave out files that are damaged or cannot be read */
+};
+
+/* Whether @kind is one that shoal_index_options.samples may have. -EINVAL with a message. */
+int index_inside_check(const char *kind, struct shoal_err *err) MUST_USE;
+
+/* Add all files of @names to @to, a writer with extents. Adds to the result's counts. */
+int index_inside_run(const struct index_inside *in, const struct shoal_catalog *names,
+		     struct shoal_writer *to, struct shoal_index_result *result,
+		     struct shoal_err *err) MUST_USE;
+
+#endif

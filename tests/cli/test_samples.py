@@ -1,0 +1,160 @@
+"""shoal index --samples: where the samples inside files lie, compared with the readers that people have."""
+
+import io
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SHOAL = os.environ.get("SHOAL", str(ROOT / "build" / "shoal"))
+CORPUS = ROOT / "fuzz" / "corpus"
+sys.path.insert(0, str(ROOT / "tests" / "reader"))
+
+
+def shoal(*arguments, check=True):
+    done = subprocess.run([SHOAL, *map(str, arguments)], capture_output=True, text=True)
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+def rows(catalog):
+    """(name, offset, length, rows) of each sample, in order."""
+    out = []
+    for number, line in enumerate(shoal("ls", "--samples", catalog).stdout.splitlines()):
+        name, sample, offset, length, nr = line.split("\t")
+        assert int(sample) == number
+        out.append((name, int(offset), int(length), int(nr)))
+    return out
+
+
+def write_tar(path, format):
+    with tarfile.open(path, "w", format=format) as archive:
+        for i in range(20):
+            name = f"d/{'long' * 40 if format != tarfile.USTAR_FORMAT and i % 3 == 0 else ''}{i:03}"
+            for suffix in (".jpg", ".cls", ".seg.png")[:i % 3 + 1]:
+                member = tarfile.TarInfo(name + suffix)
+                member.size = (0, 1, 511, 512, 513, 3000)[i % 6]
+                if format == tarfile.PAX_FORMAT and i % 4 == 0:
+                    member.pax_headers = {"comment": "é" * 30}
+                archive.addfile(member, io.BytesIO(os.urandom(member.size)))
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A directory with files of most kinds, some of them written by pyarrow."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "a.parquet").write_bytes((CORPUS / "parquet" / "three-groups").read_bytes())
+    (folder / "b.parquet").write_bytes((CORPUS / "parquet" / "three-groups").read_bytes())
+    (folder / "c.arrow").write_bytes((CORPUS / "arrow" / "three-batches").read_bytes())
+    (folder / "d.jsonl").write_text('{"a": 1}\n\n{"b": 2}')
+    (folder / "e.csv").write_text('a,b\n1,"x\ny"\n2,z\n')
+    (folder / "f.txt").write_text("text")
+    return folder
+
+
+EXPECTED = [("a.parquet", 4, 163, 4), ("a.parquet", 167, 163, 4), ("a.parquet", 330, 148, 2),
+            ("b.parquet", 4, 163, 4), ("b.parquet", 167, 163, 4), ("b.parquet", 330, 148, 2),
+            ("c.arrow", 184, 288, 4), ("c.arrow", 472, 256, 4), ("c.arrow", 728, 240, 2),
+            ("d.jsonl", 0, 9, 1), ("d.jsonl", 10, 8, 1), ("e.csv", 4, 8, 1), ("e.csv", 12, 4, 1), ("f.txt", 0, 4, 1)]
+
+
+def test_samples_are_found_by_the_ends_of_names_and_equal_layouts_are_stored_once(data, tmp_path):
+    catalog = tmp_path / "x.cat"
+    assert "14 samples in them" in shoal("index", data, "--samples", "auto", "-o", catalog).stderr
+    assert rows(catalog) == EXPECTED
+    shoal("verify", catalog)
+    info = json.loads(shoal("info", catalog, "--json").stdout)
+    assert (info["samples"], info["extents"], info["longest_sample"]) == (14, 10, 288)
+    assert info["formats"]["parquet"] == {"files": 2, "samples": 6}
+    assert "parquet         2 files, 6 samples" in shoal("info", catalog).stdout
+
+
+def test_the_second_reader_sees_the_same_extents(data, tmp_path):
+    import shoalcat
+    shoal("index", data, "--samples", "auto", "-o", tmp_path / "x.cat")
+    catalog = shoalcat.Catalog(tmp_path / "x.cat")
+    catalog.check()
+    seen = [(name.decode(), *extent) for name, layout, size in zip(catalog.names(), catalog.extents(), catalog.sizes())
+            for extent in ([(0, size, 1)] if layout is None else layout)]
+    assert seen == EXPECTED
+    assert catalog.formats["parquet"] == (2, 6)
+
+
+@pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_members_and_groups_of_a_tar_are_those_of_tarfile(format, tmp_path):
+    (tmp_path / "data").mkdir()
+    write_tar(tmp_path / "data" / "a.tar", format)
+    with tarfile.open(tmp_path / "data" / "a.tar") as archive:
+        members = archive.getmembers()
+    shoal("index", tmp_path / "data", "--samples", "tar", "-o", tmp_path / "x.cat")
+    assert rows(tmp_path / "x.cat") == [("a.tar", member.offset_data, member.size, 1) for member in members]
+    shoal("index", tmp_path / "data", "--samples", "auto", "-o", tmp_path / "x.cat")
+    content = (tmp_path / "data" / "a.tar").read_bytes()
+    groups = []
+    for _, offset, length, _ in rows(tmp_path / "x.cat"):  # a group is an archive of its own
+        with tarfile.open(fileobj=io.BytesIO(content[offset:offset + length])) as group:
+            groups.append(group.getnames())
+    assert sum(groups, []) == [member.name for member in members]
+    assert len(groups) == 20
+    assert all(len({name.split(".")[0] for name in group}) == 1 for group in groups)
+
+
+def test_samples_are_read_as_they_lie_in_their_files(data, tmp_path):
+    shoal("index", data, "--samples", "auto", "-o", tmp_path / "x.cat")
+    done = shoal("read", tmp_path / "x.cat", "--batch", 3)
+    assert "every sample exactly once" in done.stdout + done.stderr
+    want = sum(length for _, _, length, _ in EXPECTED)
+    assert f"{want} delivered" in done.stdout + done.stderr
+
+
+def test_a_damaged_file_is_an_error_with_its_name_and_nothing_is_written(data, tmp_path):
+    (data / "b.parquet").write_bytes((data / "a.parquet").read_bytes()[:-1])
+    done = shoal("index", data, "--samples", "auto", "-o", tmp_path / "x.cat", check=False)
+    assert done.returncode == 1
+    assert "'b.parquet': not a Parquet file, or truncated" in done.stderr
+    assert sorted(os.listdir(tmp_path)) == ["data"]
+    done = shoal("index", data, "--samples", "auto", "--keep-going", "-o", tmp_path / "x.cat", check=False)
+    assert done.returncode == 1
+    assert "'b.parquet': not a Parquet file" in done.stderr and "1 unreadable left out" in done.stderr
+    assert rows(tmp_path / "x.cat") == [row for row in EXPECTED if row[0] != "b.parquet"]
+
+
+def test_what_cannot_be_cut_is_one_sample(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    (tmp_path / "data").mkdir()
+    numpy.savez_compressed(tmp_path / "data" / "a.npz", x=numpy.zeros((5, 4)))
+    numpy.savez(tmp_path / "data" / "b.npz", x=numpy.arange(20.0).reshape(5, 4), y=numpy.zeros(5))
+    done = shoal("index", tmp_path / "data", "--samples", "auto", "-o", tmp_path / "x.cat")
+    assert "1 file with samples that are not contiguous, taken as one sample" in done.stderr
+    found = rows(tmp_path / "x.cat")
+    assert found[0] == ("a.npz", 0, (tmp_path / "data" / "a.npz").stat().st_size, 1)
+    content = (tmp_path / "data" / "b.npz").read_bytes()
+    parts = [content[offset:offset + length] for _, offset, length, _ in found[1:]]
+    assert b"".join(parts) == numpy.arange(20.0).tobytes() and len(parts) == 5
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["--samples", "parket"], "unknown kind of samples 'parket'"),
+    (["--samples", "fixed:x"], "give the bytes per record"),
+    (["--samples", "auto", "--no-sizes"], "--samples cannot be used with --no-sizes"),
+    (["--samples", "auto", "--samples-per-file", "3"], "--samples cannot be used with --samples-per-file"),
+])
+def test_senseless_options_are_refused(arguments, words, data, tmp_path):
+    done = shoal("index", data, "-o", tmp_path / "x.cat", *arguments, check=False)
+    assert done.returncode == 2 and words in done.stderr
+
+
+def test_catalogs_are_merged_with_their_extents_and_not_filtered_without(data, tmp_path):
+    for name, pattern in (("1.cat", "[ab].*"), ("2.cat", "[c-f].*")):
+        shoal("index", data, "--samples", "auto", "--include", pattern, "-o", tmp_path / name)
+    shoal("merge", tmp_path / "1.cat", tmp_path / "2.cat", "-o", tmp_path / "x.cat")
+    assert rows(tmp_path / "x.cat") == EXPECTED
+    shoal("verify", tmp_path / "x.cat")
+    done = shoal("filter", tmp_path / "x.cat", "--include", "*.csv", "-o", tmp_path / "y.cat", check=False)
+    assert done.returncode == 1 and "where samples lie inside files, which would be lost" in done.stderr

@@ -1,0 +1,29 @@
+"""Samples inside objects: shoal index s3://... --samples, and reading them."""
+
+import json
+import pathlib
+
+CORPUS = pathlib.Path(__file__).resolve().parents[2] / "fuzz" / "corpus"
+
+
+def test_samples_inside_objects_are_found_and_read(server, client, tmp_path):
+    parquet = (CORPUS / "parquet" / "three-groups").read_bytes()
+    for name, body in {b"a.parquet": parquet, b"b.jsonl": b"1\n22\n", b"c.bin": b"x" * 100}.items():
+        server.objects[b"bucket", b"data/" + name] = body
+    catalog = tmp_path / "x.cat"
+    done = client.shoal("index", "s3://bucket/data", "--samples", "auto", "-q", "-o", catalog)
+    assert (done.returncode, done.stderr) == (0, b"")
+    lines = client.shoal("ls", "--samples", catalog).stdout.decode().splitlines()
+    assert [line.split("\t") for line in lines] == [
+        ["a.parquet", "0", "4", "163", "4"], ["a.parquet", "1", "167", "163", "4"], ["a.parquet", "2", "330", "148", "2"],
+        ["b.jsonl", "3", "0", "2", "1"], ["b.jsonl", "4", "2", "3", "1"], ["c.bin", "5", "0", "100", "1"]]
+    done = client.shoal("read", catalog, "--json", "-q")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["samples"] == 6
+
+
+def test_a_damaged_object_is_an_error_with_its_name(server, client, tmp_path):
+    server.objects[b"bucket", b"data/a.parquet"] = b"PAR1 and no footer"
+    done = client.shoal("index", "s3://bucket/data", "--samples", "auto", "-q", "-o", tmp_path / "x.cat")
+    assert done.returncode == 1 and b"'a.parquet': not a Parquet file, or truncated" in done.stderr
+    assert not (tmp_path / "x.cat").exists()
