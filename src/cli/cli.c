@@ -220,18 +220,33 @@ int cli_finish(const char *command, int status)
 	return cli_fail(command, "cannot write to standard output: %s", strerror(errno));
 }
 
+/* The most memory that this program had, in bytes; 0 if unknown. What getrusage() reports includes
+ * the memory of the process that started it. */
+static uint64_t most_memory(void)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	unsigned long long kib = 0;
+	char line[128];
+
+	while (f && kib == 0 && fgets(line, sizeof(line), f))
+		if (strncmp(line, "VmHWM:", 6) == 0)
+			kib = strtoull(line + 6, NULL, 10);
+	if (f)
+		fclose(f);
+	return (uint64_t)kib * 1024;
+}
+
 void cli_report_costs(const char *command)
 {
 	struct rusage used;
 	double cpu;
 
-	if (!cli_talk.verbose || getrusage(RUSAGE_SELF, &used) < 0)
-		return;
+	if (!cli_talk.verbose || fflush(stdout) != 0 || getrusage(RUSAGE_SELF, &used) < 0)
+		return; /* cli_finish() reports what could not be written, and nothing else */
 	cpu = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
 	      (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6;
 	cli_fail(command, "%.2f s, of CPU %.2f s, and at most %s of memory",
-		 clock_seconds() - cli_talk.began, cpu,
-		 size_in_words((uint64_t)used.ru_maxrss * 1024).text);
+		 clock_seconds() - cli_talk.began, cpu, size_in_words(most_memory()).text);
 }
 
 _Noreturn void cli_exit_now(const char *command, int status)

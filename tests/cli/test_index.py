@@ -522,7 +522,7 @@ def test_output_to_a_pipe_is_refused(shoal, fails, tmp_path):
 
 def test_output_in_a_missing_directory_is_refused(shoal, fails, tmp_path):
     result = shoal("index", "-", "-q", "-o", tmp_path / "missing" / "c", stdin=b"a\n")
-    fails(result, 1, "cannot write", "No such file or directory", empty=tmp_path)
+    fails(result, 1, "cannot write", "there is no directory", empty=tmp_path)
 
 
 def test_an_empty_output_name_is_refused(shoal, fails, tmp_path):

@@ -883,7 +883,7 @@ def test_many_threads_get_by_with_few_addresses(shoal, tmp_path):
             folder = tmp_path / "root" / str(i)
             folder.mkdir(parents=True)
         os.mknod(folder / str(i))
-    for megabytes in (100, 250, 400):
+    for megabytes in (250, 400):  # with less, it depends on how many threads list at the same time
         shoal.good("index", tmp_path / "root", "-q", "-o", tmp_path / "c", "--threads", 64, "--memory", "48M",
                    preexec_fn=limited(megabytes))
         assert shoal.info(tmp_path / "c")["files"] == 50_000
