@@ -296,7 +296,9 @@ void read_print_text(const struct read_plan *plan, const struct read_outcome *o,
 	if (!out)
 		return;
 	put_all(out, plan, o, nr_ranks);
-	if (fclose(out) == 0)
+	if (fclose(out) == 0 && nr_ranks == 1)
 		cli_put_lines(stdout, text, 10);
+	else if (text) /* a launcher's terminal is not the one that people look at */
+		fputs(text, stdout);
 	free(text);
 }

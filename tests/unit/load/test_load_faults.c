@@ -20,7 +20,7 @@
 
 #include "faults.h"
 #include "help.h"
-#include "load/engine.h"
+#include "load/engine_private.h"
 
 /* ---- The calls ---- */
 
@@ -74,8 +74,9 @@ static void spoil(struct io_uring *ring)
 		uint8_t *what = io_uring_cqe_get_data(cqe);
 		struct load_request *r = (struct load_request *)(void *)what;
 
-		/* Those that close a file have nothing, that of the engine's waking itself. */
-		if (!what || (what <= (uint8_t *)ring && what + 4096 > (uint8_t *)ring))
+		/* Those that close a file have nothing; that of waking has the engine itself, which
+		 * begins with a struct load_engine and then has the ring. */
+		if (!what || what == (uint8_t *)ring - sizeof(struct load_engine))
 			continue;
 		if (r->fd < 0 && cqe->res >= 0 && fault_fails(FAULT_OPENAT)) {
 			close(cqe->res);

