@@ -48,7 +48,7 @@ static inline int fuzz_take_extent(void *self, const struct samples_extent *e)
 	return fuzz_take(f, f->nr, e->off, e->len);
 }
 
-/* Any bytes as a file of @kind: refused in words, or all samples inside it and in order. */
+/* Any bytes as a file of @kind: refused with a message, or all samples inside it and in order. */
 static inline int fuzz_samples(const char *kind, const uint8_t *data, size_t size)
 {
 	struct fuzz_file file = { data, size };

@@ -1,6 +1,6 @@
 /*
- * Any bytes as the state of a run, after a head that fits: refused in words, or what is read is
- * text where text is printed, and no more phases than there is room for.
+ * Any bytes as the state of a run, after a head that fits: refused with a message, or what is read
+ * is text where text is printed, and no more phases than there is room for.
  */
 #include <errno.h>
 #include <string.h>
