@@ -32,7 +32,7 @@ struct part {
 
 /* Entries that were put in order must come before all sorted ones, or the catalog would be
  * damaged: check the first. */
-static int check_first(const struct part *p, const struct sort_entry *e, struct shoal_err *err)
+static int seal_check_first(const struct part *p, const struct sort_entry *e, struct shoal_err *err)
 {
 	if (p != p->all || p->nr_put > 0 || p->job->nr_next == 0)
 		return 0;
@@ -52,7 +52,7 @@ static int part_put(void *self, const struct sort_entry *e, struct shoal_err *er
 {
 	struct part *p = self;
 	struct index_record r = index_record_of(e);
-	int rc = check_first(p, e, err);
+	int rc = seal_check_first(p, e, err);
 
 	if (rc < 0)
 		return rc;
@@ -66,7 +66,7 @@ static int part_put(void *self, const struct sort_entry *e, struct shoal_err *er
 	return rc;
 }
 
-static int part_end(void *self, struct shoal_err *err)
+static int seal_part_end(void *self, struct shoal_err *err)
 {
 	struct part *p = self;
 
@@ -91,8 +91,8 @@ int index_append_part(struct shoal_writer *w, int fd, struct shoal_err *err)
 	return rc;
 }
 
-static int open_parts(struct index_job *j, struct part *parts, struct sort_part *to, unsigned nr,
-		      struct shoal_err *err)
+static int seal_open_parts(struct index_job *j, struct part *parts, struct sort_part *to,
+			   unsigned nr, struct shoal_err *err)
 {
 	struct shoal_writer_options wo = j->writer_options;
 	int rc = 0;
@@ -103,7 +103,7 @@ static int open_parts(struct index_job *j, struct part *parts, struct sort_part 
 		struct part *p = &parts[i];
 
 		*p = (struct part){ .job = j, .all = parts, .nr = nr, .fd = -1 };
-		to[i] = (struct sort_part){ .take = part_put, .end = part_end, .self = p };
+		to[i] = (struct sort_part){ .take = part_put, .end = seal_part_end, .self = p };
 		if (i == 0)
 			p->writer = j->writer;
 		else
@@ -114,7 +114,8 @@ static int open_parts(struct index_job *j, struct part *parts, struct sort_part 
 	return rc;
 }
 
-static int join_parts(struct index_job *j, struct part *parts, unsigned nr, struct shoal_err *err)
+static int seal_join_parts(struct index_job *j, struct part *parts, unsigned nr,
+			   struct shoal_err *err)
 {
 	int rc = 0;
 
@@ -145,14 +146,14 @@ static int seal_ranges(struct index_job *j, const struct sort_limits *limits, un
 {
 	struct part *parts = calloc(nr, sizeof(*parts));
 	struct sort_part *to = calloc(nr, sizeof(*to));
-	int rc = parts && to ? open_parts(j, parts, to, nr, err)
+	int rc = parts && to ? seal_open_parts(j, parts, to, nr, err)
 			     : err_set(err, -ENOMEM, "out of memory");
 
 	if (rc == 0)
 		rc = sorter_finish_ranges(j->sorter, limits, to, nr, ret_repeated, err);
 	if (rc == 0) { /* the memory is needed to append, if there are ETags or many pages */
 		j->sorter = sorter_free(j->sorter);
-		rc = join_parts(j, parts, nr, err);
+		rc = seal_join_parts(j, parts, nr, err);
 	}
 	if (parts)
 		release_parts(parts, nr);

@@ -18,7 +18,8 @@
 
 /* ---- How many ranges ---- */
 
-static uint64_t bytes_of(const struct sort_merge_job *job, const struct pack *packs, uint32_t nr)
+static uint64_t ranges_bytes(const struct sort_merge_job *job, const struct pack *packs,
+			     uint32_t nr)
 {
 	uint64_t sum = 0;
 
@@ -38,7 +39,7 @@ static size_t least_buffers(const struct sort_merge_job *job, const struct pack 
 unsigned sort_merge_ranges_of(const struct sort_merge_job *job, const struct pack *packs,
 			      uint32_t nr_packs, const struct sort_limits *limits)
 {
-	uint64_t nr = bytes_of(job, packs, nr_packs) / limits->least;
+	uint64_t nr = ranges_bytes(job, packs, nr_packs) / limits->least;
 	size_t memory = limits->range_memory + least_buffers(job, packs);
 
 	nr = u64_min(nr, limits->nr_max);
@@ -250,18 +251,19 @@ static int choose_splitters(struct range_merge *m, unsigned nr, struct sample *s
 }
 
 /* Give each range its buffers, and what is left of the memory back: parts allocate their own. */
-static void share_memory(struct range_merge *m, unsigned nr, size_t range_memory)
+static void ranges_share_memory(struct range_merge *m, unsigned nr, size_t range_memory)
 {
 	const struct sort_merge_job *job = m->job;
 	size_t reserved = (size_t)u64_min(job->memory_len, (uint64_t)nr * range_memory);
 	size_t each = m->packs ? 0 : (job->memory_len - reserved) / nr;
-	size_t used;
+	size_t used, whole = job->memory_len & ~(size_t)4095;
 
 	each = (size_t)u64_max(each, least_buffers(job, m->packs)) & ~(size_t)4095;
 	used = nr * each;
 	assert(used <= job->memory_len);
-	if (used < job->memory_len)
-		(void)madvise(job->memory + used, job->memory_len - used, MADV_DONTNEED);
+	/* The page in which the memory ends is not given back: packs may begin in it. */
+	if (used < whole)
+		(void)madvise(job->memory + used, whole - used, MADV_DONTNEED);
 	for (unsigned i = 0; i < nr; i++) {
 		m[i].memory = job->memory + i * each;
 		m[i].memory_len = each;
@@ -308,7 +310,7 @@ int sort_merge_ranges(struct sort_merge_job *job, const struct pack *packs, uint
 	for (uint32_t i = 0; i < nr_packs; i++)
 		*job->repeated += packs[i].repeated;
 	rc = choose_splitters(m, nr, &sample, err);
-	share_memory(m, nr, range_memory);
+	ranges_share_memory(m, nr, range_memory);
 	if (rc == 0)
 		rc = run_ranges(m, nr, err);
 	sample_release(&sample);

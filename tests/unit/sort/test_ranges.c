@@ -16,6 +16,9 @@
 
 #define NR_RANGES 9u
 
+/* Packs then begin inside a page. */
+#define ODD_MEMORY ((61u << 20) + 12288)
+
 /* What one range, or the one merge, took: names one after the other, each with its size. */
 struct taken {
 	uint8_t *bytes;
@@ -153,8 +156,8 @@ static void check_all(size_t memory, uint64_t nr, name_fn *make, unsigned least_
 static void ranges_in_memory_are_the_whole(void **state)
 {
 	(void)state;
-	check_all(64 << 20, 60000, in_folders, NR_RANGES);
-	check_all(64 << 20, 60000, without_prefix, NR_RANGES);
+	check_all(ODD_MEMORY, 60000, in_folders, NR_RANGES);
+	check_all(ODD_MEMORY, 60000, without_prefix, NR_RANGES);
 }
 
 static void ranges_of_spilled_runs_are_the_whole(void **state)
@@ -167,10 +170,10 @@ static void ranges_of_spilled_runs_are_the_whole(void **state)
 static void fewer_names_than_ranges_leave_ranges_empty(void **state)
 {
 	(void)state;
-	check_all(64 << 20, 0, in_folders, 0);
-	check_all(64 << 20, 1, in_folders, 1);
-	check_all(64 << 20, 5, without_prefix, 1);
-	check_all(64 << 20, 20000, few, 1);
+	check_all(ODD_MEMORY, 0, in_folders, 0);
+	check_all(ODD_MEMORY, 1, in_folders, 1);
+	check_all(ODD_MEMORY, 5, without_prefix, 1);
+	check_all(ODD_MEMORY, 20000, few, 1);
 	check_all(4 << 20, 400000, few, 1); /* spilled */
 }
 
@@ -179,7 +182,7 @@ static void the_error_of_one_range_is_the_error_of_all(void **state)
 	struct sort_limits limits = { .nr_max = 3, .least = 1, .range_memory = 1 };
 	struct taken t[3] = { 0 };
 	struct sort_part part[3];
-	struct sorter *s = fill(64 << 20, 30000, without_prefix);
+	struct sorter *s = fill(ODD_MEMORY, 30000, without_prefix);
 	struct shoal_err err = { "" };
 	uint64_t repeated;
 
