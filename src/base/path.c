@@ -69,16 +69,13 @@ static bool is_partial(const char *base, size_t len)
 	return digits == 8 && base[len - 9] == '.';
 }
 
-bool path_is_own(const char *name, size_t len)
+bool path_compare_own(const char *name, size_t len)
 {
 	static const char *const own[] = { ".shoal-dataset", ".shoal-lock", "catalog.shoal",
 					   "catalog-train.shoal", "catalog-valid.shoal" };
-	const char *base = name;
+	const char *slash = memrchr(name, '/', len);
+	const char *base = slash ? slash + 1 : name;
 
-	if (len == 0 || !strchr("tkl", name[len - 1])) /* nearly all names end otherwise */
-		return false;
-	base = memrchr(name, '/', len);
-	base = base ? base + 1 : name;
 	len -= (size_t)(base - name);
 	for (size_t i = 0; i < ARRAY_LEN(own); i++)
 		if (len == strlen(own[i]) && memcmp(base, own[i], len) == 0)
