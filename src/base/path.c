@@ -1,5 +1,6 @@
 #include "base/path.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,46 @@ int path_make_dirs(const char *path, struct shoal_err *err)
 					     part);
 	}
 	return 0;
+}
+
+/* Cut off the last component. False if there is no other. */
+static bool path_cut_last(char *path)
+{
+	size_t len = strlen(path);
+
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	while (len > 0 && path[len - 1] != '/')
+		len--;
+	path[len] = '\0';
+	return len > 0;
+}
+
+unsigned path_count_missing(const char *path)
+{
+	char part[4096];
+	struct stat st;
+	unsigned nr = 0;
+
+	if (snprintf(part, sizeof(part), "%s", path) >= (int)sizeof(part) || !*part)
+		return 0;
+	while (lstat(part, &st) < 0 && errno == ENOENT) {
+		nr++;
+		if (!path_cut_last(part))
+			break;
+	}
+	return nr;
+}
+
+void path_remove_empty(const char *path, unsigned nr)
+{
+	char part[4096];
+
+	if (snprintf(part, sizeof(part), "%s", path) >= (int)sizeof(part))
+		return;
+	for (; nr > 0 && rmdir(part) == 0; nr--)
+		if (!path_cut_last(part))
+			return;
 }
 
 static bool is_partial(const char *base, size_t len)

@@ -14,6 +14,13 @@ bool path_of_program(char *ret_dir, size_t cap);
 int path_join(const char *dir, const char *name, char *buf, size_t cap,
 	      struct shoal_err *err) MUST_USE;
 
+/* How many of the last components of @path do not exist: the directories that path_make_dirs()
+ * would make. */
+unsigned path_count_missing(const char *path);
+
+/* Remove the last @nr components of @path, as far as they are empty directories. */
+void path_remove_empty(const char *path, unsigned nr);
+
 /* Make the directory @path and all directories above it that are missing. */
 int path_make_dirs(const char *path, struct shoal_err *err) MUST_USE;
 

@@ -322,8 +322,8 @@ bool datasize_too_small(const struct workload *w, const struct datasize_cluster 
 	if (datasize_compute(w, cluster, &s, NULL) < 0 || have >= s.nr_files)
 		return false;
 	snprintf(words, cap,
-		 "%" PRIu64 " file%s: MLPerf's rule asks for %" PRIu64
-		 " here, five times the memory of %s and %u steps on %" PRIu64 " accelerator%s",
+		 "%" PRIu64 " file%s: MLPerf requires %" PRIu64
+		 " here (5 times %s of memory, and %u steps on %" PRIu64 " accelerator%s)",
 		 have, plural(have), s.nr_files, size_in_words(cluster->memory_bytes).text,
 		 DATASIZE_STEPS_MIN, cluster->nr_accelerators, plural(cluster->nr_accelerators));
 	return true;
@@ -338,14 +338,14 @@ void datasize_note_rules(const struct workload *w, const struct datasize_cluster
 	if (cluster->nr_accelerators % cluster->nr_hosts != 0) {
 		snprintf(words, sizeof(words),
 			 "%" PRIu64 " accelerators on %" PRIu64
-			 " hosts: MLPerf's rule 3.3.6 asks for the same number on each host",
+			 " hosts: MLPerf's rule 3.3.6 requires the same number on each host",
 			 cluster->nr_accelerators, cluster->nr_hosts);
 		say(self, words);
 	}
 	if (datasize_plan(w, cluster->nr_accelerators, &p, NULL) == 0 &&
 	    p.steps < DATASIZE_STEPS_MIN) {
 		snprintf(words, sizeof(words),
-			 "an epoch has %" PRIu64 " step%s: MLPerf's rule asks for %u", p.steps,
+			 "an epoch has %" PRIu64 " step%s: MLPerf requires %u", p.steps,
 			 plural(p.steps), DATASIZE_STEPS_MIN);
 		say(self, words);
 	}

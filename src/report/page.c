@@ -137,7 +137,7 @@ static int page_put(struct out *out, const char *const *folders, size_t nr, uint
 	out_write(out, page_js, page_js_len);
 	out_write(out, at, strlen(at));
 	out_flush(out);
-	return out->rc < 0 ? err_set_errno(err, out->rc, "cannot write it") : 0;
+	return out->rc < 0 ? err_set_errno(err, out->rc, "cannot write the page") : 0;
 }
 
 int report_page_write(const char *const *folders, size_t nr, const char *path, uint64_t made_ns,
@@ -145,7 +145,9 @@ int report_page_write(const char *const *folders, size_t nr, const char *path, u
 {
 	struct publish pub = PUBLISH_CLOSED;
 	struct out out;
-	int rc = publish_open(path, &pub, err);
+	const char *tmp = getenv("TMPDIR");
+	int rc = path ? publish_open(path, &pub, err)
+		      : publish_nameless(tmp && *tmp ? tmp : "/tmp", &pub, err);
 
 	if (rc < 0)
 		return rc;
@@ -156,7 +158,7 @@ int report_page_write(const char *const *folders, size_t nr, const char *path, u
 		rc = page_put(&out, folders, nr, made_ns, err);
 		out_release(&out);
 	}
-	if (rc == 0)
+	if (rc == 0 && path)
 		return publish_commit(&pub, err);
 	publish_abort(&pub);
 	return rc;
