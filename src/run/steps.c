@@ -252,12 +252,12 @@ static void run_show_progress(const struct run *run, struct phase *phase)
 	uint64_t now = clock_now(), wall = now - phase->started;
 	uint64_t total = wall * run->nr_here - u64_min(wall * run->nr_here, phase->outside_ns);
 	bool counted = phase->nr_done > run->w->output.exclude_start_steps;
-	double seconds = (double)wall * 1e-9;
+	double seconds = (double)u64_max(wall, 1) * 1e-9;
+	bool boundary = phase->nr_done == 0 || phase->first_step + phase->nr_done == phase->steps;
 	struct shoal_load_stats stats;
 	struct run_progress p;
 
-	if (run->rank != 0 || !run->o->progress || now - phase->shown < SHOW_NS ||
-	    phase->nr_done == 0)
+	if (run->rank != 0 || !run->o->progress || (now - phase->shown < SHOW_NS && !boundary))
 		return;
 	phase->shown = now;
 	shoal_loader_stats(phase->loader, &stats);
@@ -267,6 +267,7 @@ static void run_show_progress(const struct run *run, struct phase *phase)
 		.eval = phase->p->eval != 0,
 		.step = phase->first_step + phase->nr_done,
 		.steps = phase->steps,
+		.boundary = boundary,
 		.au = counted && total ? 100.0 * (double)phase->compute_ns / (double)total
 				       : (double)NAN,
 		.samples_per_second = (double)stats.nr_samples * (double)run->nr_ranks / seconds,
@@ -275,12 +276,13 @@ static void run_show_progress(const struct run *run, struct phase *phase)
 		.slowest_rank = phase->step_slowest & ((UINT64_C(1) << RANK_BITS) - 1),
 		.slowest_seconds = (double)(phase->step_slowest >> RANK_BITS) * 1e-6,
 	};
-	p.seconds_left = seconds_left(run, phase, seconds / (double)phase->nr_done);
+	p.seconds_left = seconds_left(run, phase, seconds / (double)u64_max(phase->nr_done, 1));
 	run->o->progress(run->o->self, &p);
 }
 
 static int phase_run_steps(struct run *run, struct phase *phase, struct shoal_err *err)
 {
+	run_show_progress(run, phase);
 	while (phase->first_step + phase->nr_done < phase->steps && !phase->stopped) {
 		bool all_done = false;
 		int rc = load_and_compute(run, phase, err);

@@ -208,6 +208,14 @@ def test_samples_that_fill_no_step_are_told(run, data, tmp_path, batch, left, wo
     assert (b"left over" in done.stdout) == bool(left) and (words or b"AU") in done.stdout
 
 
+def test_a_tool_is_shown_where_each_epoch_begins_and_ends(shoal, workload, data, tmp_path):
+    result = shoal("run", workload, "--data", data, "--results", tmp_path / "of-tool", "--progress", "json")
+    shown = [json.loads(line) for line in lines(result.stderr) if line[:1] in (b"{", "{")]
+    shown = [d for d in shown if d["progress"] == "run"]
+    assert [(d["epoch"], d["step"]) for d in shown if d["step"] in (0, 10)] == [(1, 0), (1, 10), (2, 0), (2, 10)]
+    assert all((d["au"] is None) == (d["step"] == 0) and d["steps"] == 10 for d in shown)
+
+
 def test_the_time_of_an_epoch_is_told_in_four_parts(run, tmp_path):
     """10 steps of 4 samples, 2 at a time, each taking 20 ms: 40 ms per step, of which 10 ms are computed meanwhile."""
     done = run("--data", "null:size=1T,delay_us=20000", "--in-flight", 2, "--engine", "threads", "--prefetch", 1,
