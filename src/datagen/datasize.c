@@ -157,12 +157,15 @@ static double buffers_of(const struct workload *w, double largest, double nr)
 
 static int estimate_memory(const struct workload *w, struct datasize_plan *p, struct shoal_err *err)
 {
-	uint64_t batch = u64_max(w->reader.batch, p->nr_evals ? w->reader.batch_eval : 0);
+	uint64_t rows = workload_rows_together(w); /* a group of rows is read, and kept, whole */
+	uint64_t batch =
+		(u64_max(w->reader.batch, p->nr_evals ? w->reader.batch_eval : 0) + rows - 1) / rows;
 	/* Automatic read threads depend on the host: assume the most. */
 	uint64_t threads =
 		w->reader.read_threads ? w->reader.read_threads : WORKLOAD_READ_THREADS_MAX;
 	uint64_t prefetch = workload_batches_ahead(w, threads);
-	double record = (double)workload_file_size_max(w) / (double)w->dataset.samples_per_file;
+	double record = (double)workload_file_size_max(w) / (double)w->dataset.samples_per_file *
+			(double)rows;
 	double nr = (double)batch * (double)(prefetch + 1);
 	double catalog = (double)(p->nr_files + p->nr_files_eval) * size_bits(w) / 8 +
 			 (double)p->nr_folders * 8 + 65536;

@@ -145,6 +145,12 @@ bool run_result_counts(const struct run_result *r, size_t i);
  */
 const char *run_result_unfit(const struct run_result *r);
 
+/*
+ * If training misses the workload's target of AU: a sentence about what limited its last epoch, the
+ * storage or the clients' processors. False if there is nothing to say.
+ */
+bool run_result_limit(const struct run_result *r, char *words, size_t cap);
+
 /* Compute the means over the epochs that count, and whether they reach the required AU. */
 void run_result_sum_up(struct run_result *r);
 

@@ -305,7 +305,7 @@ static int start_phase(struct run *run, struct phase *phase, uint64_t first_step
 {
 	const struct workload *w = run->w;
 	bool eval = phase->p->eval;
-	int rc = 0;
+	int rc;
 
 	phase->part = eval ? &run->o->data->eval : &run->o->data->train;
 	phase->batch = eval ? w->reader.batch_eval : w->reader.batch;
@@ -314,9 +314,10 @@ static int start_phase(struct run *run, struct phase *phase, uint64_t first_step
 	phase->first_step = first_step;
 	phase->p->steps_before = first_step;
 	phase->p->steps_due = phase->steps;
-	phase->p->left_over = phase->part->nr_samples - phase->steps * phase->batch * run->nr_all;
+	phase->p->left_over = phase->part->nr_rows - phase->steps * phase->batch * run->nr_all;
 	phase->loader = eval ? NULL : run->loader;
-	if (!phase->loader)
+	rc = run_groups_start(run, phase, err);
+	if (rc == 0 && !phase->loader)
 		rc = run_open_loader(run, phase, &phase->loader, err);
 	if (rc == 0 && !eval)
 		run->loader = phase->loader;
@@ -373,6 +374,7 @@ static int run_phases(struct run *run, size_t nr_phases, struct shoal_err *err)
 		if (rc == 0)
 			rc = keep_phase(run, &phase, err);
 		stopped = phase.stopped;
+		free(phase.held);
 		if (phase.p->eval && rc == 0)
 			close_loader(run, phase.loader, stopped, &r->reading[1]);
 	}
@@ -430,9 +432,9 @@ static void run_describe(struct run *run)
 	r->nr_files = d->train.nr_files;
 	r->nr_files_eval = d->eval.nr_files;
 	r->bytes = d->train.bytes > 0 ? d->train.bytes
-				      : (double)d->train.nr_samples * run->w->dataset.record_bytes;
+				      : (double)d->train.nr_rows * run->w->dataset.record_bytes;
 	memcpy(r->digest, info.digest, sizeof(r->digest));
-	snprintf(r->order, sizeof(r->order), "%s", run_order_name(run->w));
+	snprintf(r->order, sizeof(r->order), "%s", run_order_name(run->w, &d->train));
 	r->in_flight = run->load.in_flight;
 	r->read_threads = run->read_threads;
 	r->prefetch = run->load.prefetch;

@@ -30,7 +30,7 @@ def rule(name, hosts, gib, accelerators):
     return by_memory, by_steps
 
 
-@pytest.mark.parametrize("name", sorted(MLPERF))
+@pytest.mark.parametrize("name", sorted(name for name in MLPERF if not name.endswith("_datagen")))
 @pytest.mark.parametrize("hosts, gib, accelerators", [(1, 16, 1), (2, 256, 16), (51, 189, 204), (64, 2048, 1024)])
 def test_the_rule(shoal, name, hosts, gib, accelerators):
     # bert stops after 1000 steps, which small clusters do not have
