@@ -70,6 +70,16 @@ static void put_notes(struct json *j, const struct outputs *o, const struct time
 	json_close_array(j);
 }
 
+/* Results of other commands than run. */
+static const struct {
+	const char *key, *name;
+} others[] = {
+	{ "read_text", "read.json" },
+	{ "index_text", "index.json" },
+	{ "datagen_text", "datagen.json" },
+	{ "sweep_text", "sweep.json" },
+};
+
 static int page_put_run(struct json *j, const char *folder, struct shoal_err *err)
 {
 	const char *slash = strrchr(folder, '/');
@@ -93,6 +103,12 @@ static int page_put_run(struct json *j, const char *folder, struct shoal_err *er
 	rc = put_file(j, "summary_text", folder, "summary.json", &summary, err);
 	if (rc == 0)
 		rc = put_file(j, "config_text", folder, "config.yaml", &config, err);
+	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(others); i++) {
+		bool there = false;
+
+		rc = put_file(j, others[i].key, folder, others[i].name, &there, err);
+		summary = summary || there;
+	}
 	put_notes(j, o, t);
 	outputs_put(o, j, "steps");
 	timeline_put(t, j, "time");

@@ -76,7 +76,7 @@ static bool plausible(const struct series_record *r)
 	return r->start < most && r->duration < most;
 }
 
-static int find_end(void *self, const struct series_record *r)
+static int timeline_find_end(void *self, const struct series_record *r)
 {
 	struct timeline *t = self;
 
@@ -105,7 +105,7 @@ static void keep_stall(struct timeline *t, const struct series_record *r)
 }
 
 /* Add @part of a record to an interval. */
-static void add_part(struct bin *b, const struct series_record *r, double part)
+static void timeline_add_part(struct bin *b, const struct series_record *r, double part)
 {
 	b->covered += part * (double)r->duration * 1e-9;
 	b->samples += part * (double)r->samples;
@@ -143,7 +143,7 @@ static int add_record(void *self, const struct series_record *r)
 			t->bins[i].listed += part * (double)r->duration * 1e-9;
 			continue;
 		}
-		add_part(&t->bins[i], r, part);
+		timeline_add_part(&t->bins[i], r, part);
 		t->rank[i] += part * (double)r->samples;
 		t->rank_covered[i] += part * (double)r->duration * 1e-9;
 	}
@@ -211,7 +211,7 @@ static void look_at(struct timeline *t, const char *folder, unsigned rank)
 	struct shoal_err err = { "" };
 	bool damaged = false;
 
-	if (each_record(folder, rank, find_end, t, &head, &damaged, &err) < 0) {
+	if (each_record(folder, rank, timeline_find_end, t, &head, &damaged, &err) < 0) {
 		if (t->nr_refused++ == 0) {
 			t->first_refused = rank;
 			t->why = err;
@@ -411,7 +411,7 @@ static const struct {
 };
 
 /* A column without any value but 0 says nothing, and takes no room. */
-static bool is_empty(const struct timeline *t, bin_value *value)
+static bool timeline_is_empty(const struct timeline *t, bin_value *value)
 {
 	for (unsigned i = 0; i < t->nr; i++) {
 		double v = value(t, &t->bins[i]);
@@ -426,7 +426,7 @@ static void put_columns(const struct timeline *t, struct json *j)
 {
 	json_open_object(j, "columns");
 	for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
-		if (is_empty(t, columns[c].value) && columns[c].value != slowest_rank)
+		if (timeline_is_empty(t, columns[c].value) && columns[c].value != slowest_rank)
 			continue;
 		json_open_array(j, columns[c].name);
 		for (unsigned i = 0; i < t->nr; i++)
@@ -458,7 +458,7 @@ static void put_heat(const struct timeline *t, struct json *j)
 	json_close_array(j);
 }
 
-static void put_rows(const struct timeline *t, struct json *j)
+static void timeline_put_rows(const struct timeline *t, struct json *j)
 {
 	json_open_array(j, "rank_rates");
 	for (unsigned g = 0; g < t->groups; g++) {
@@ -505,7 +505,7 @@ void timeline_put(const struct timeline *t, struct json *j, const char *key)
 	json_u64(j, "started_ms", t->started / 1000000u);
 	put_columns(t, j);
 	put_heat(t, j);
-	put_rows(t, j);
+	timeline_put_rows(t, j);
 	put_stalls(t, j);
 	json_close_object(j);
 }

@@ -148,8 +148,8 @@ static int series_unpack(const uint8_t *from, size_t len, struct series_record *
 
 /* ---- Reading ---- */
 
-static int read_head(const uint8_t *data, size_t len, struct series_head *ret_head,
-		     struct shoal_err *err)
+static int series_read_head(const uint8_t *data, size_t len, struct series_head *ret_head,
+			    struct shoal_err *err)
 {
 	if (len < SERIES_HEAD || memcmp(data, magic, sizeof(magic)) != 0)
 		return err_set(err, -EBADMSG, "it is not a time series");
@@ -171,7 +171,7 @@ static int read_head(const uint8_t *data, size_t len, struct series_head *ret_he
 	return 0;
 }
 
-static bool is_whole(const uint8_t *at, size_t left, size_t *ret_len)
+static bool series_is_whole(const uint8_t *at, size_t left, size_t *ret_len)
 {
 	size_t len;
 
@@ -192,9 +192,9 @@ int series_read(const uint8_t *data, size_t len, struct series_head *ret_head, s
 {
 	struct series_record r;
 	size_t at = SERIES_HEAD, one;
-	int rc = read_head(data, len, ret_head, err);
+	int rc = series_read_head(data, len, ret_head, err);
 
-	while (rc == 0 && is_whole(data + at, len - at, &one)) {
+	while (rc == 0 && series_is_whole(data + at, len - at, &one)) {
 		if (series_unpack(data + at, one, &r))
 			rc = each(self, &r);
 		at += one;
@@ -248,7 +248,7 @@ static uint64_t cpu_time(void)
 	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000u;
 }
 
-static uint64_t resident_bytes(void)
+static uint64_t series_resident_bytes(void)
 {
 	unsigned long long all = 0, resident = 0;
 	FILE *f = fopen("/proc/self/statm", "r");
@@ -340,7 +340,7 @@ void series_totals(struct series *s, struct series_record *ret_total)
 	*ret_total = s->total;
 	add_second(ret_total, &s->second);
 	ret_total->cpu += cpu_time() - s->cpu;
-	ret_total->memory = resident_bytes();
+	ret_total->memory = series_resident_bytes();
 }
 
 static void end_second(struct series *s, uint64_t at)
@@ -352,7 +352,7 @@ static void end_second(struct series *s, uint64_t at)
 	name_slowest(s);
 	r->duration = at - r->start;
 	r->cpu = cpu - s->cpu;
-	r->memory = resident_bytes();
+	r->memory = series_resident_bytes();
 	s->cpu = cpu;
 	append(s, r, &s->seconds);
 	flush_series(s);
