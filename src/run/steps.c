@@ -114,6 +114,8 @@ static uint64_t note_ready(struct run *run, struct phase *phase, const struct sh
 
 		last = u64_max(last, r->finished);
 		run->steps[a].errors += batch->sample[i].error != 0;
+		if (!batch->sample[i].error)
+			series_sample(run->series, r->started, took, batch->sample[i].id);
 		if (took > phase->slowest_ns && !batch->sample[i].error) {
 			phase->slowest_ns = took;
 			phase->slowest_sample = batch->sample[i].id;
@@ -284,6 +286,27 @@ static void add_to_progress(const struct run *run, struct phase *phase)
 	}
 }
 
+/* The step, in the time series; and the audit of what it was given. */
+static void add_to_series(struct run *run, struct phase *phase)
+{
+	struct series_step step = { .now = clock_now(),
+				    .samples = phase->delivered.samples,
+				    .bytes = phase->delivered.bytes_delivered };
+
+	run_audit_note(phase);
+	step.samples = phase->delivered.samples - step.samples;
+	step.bytes = phase->delivered.bytes_delivered - step.bytes;
+	for (uint64_t a = 0; a < run->nr_here; a++) {
+		const struct run_step *s = &run->steps[a];
+
+		step.load += s->load;
+		step.load_max = u64_max(step.load_max, s->load);
+		step.compute += s->compute;
+		step.errors += s->errors;
+	}
+	series_step(run->series, &step);
+}
+
 /* The rest of the run at the pace of this block. */
 static double seconds_left(const struct run *run, const struct phase *phase, double step_seconds)
 {
@@ -345,7 +368,7 @@ static int phase_run_steps(struct run *run, struct phase *phase, struct shoal_er
 			rc = step_log_step(&run->log, run->steps, err);
 			add_to_progress(run, phase);
 			phase->nr_done++;
-			run_audit_note(phase);
+			add_to_series(run, phase);
 			run_show_progress(run, phase);
 			if (rc < 0)
 				comm_fail(run->comm, err);
@@ -617,6 +640,7 @@ static int phase_finish(struct run *run, struct phase *phase, const struct load_
 	int rc = 0;
 
 	load_meter_stop(meter, &run->tally);
+	series_pause(run->series, phase->started + wall);
 	note_memory(run, phase);
 	if (phase->nr_done > 0)
 		/* By one clock, so that differences of these times are the measured ones. */
@@ -655,6 +679,9 @@ static int start_block(struct run *run, struct phase *phase, struct shoal_err *e
 	rc = step_log_start(&run->log, &block, err);
 	if (rc == 0)
 		rc = shoal_loader_epoch(phase->loader, phase->p->epoch - 1, err);
+	if (rc == 0)
+		series_epoch(run->series, phase->started, phase->p->epoch, phase->p->eval != 0,
+			     phase->first_step, phase->loader, phase->part->cat);
 	if (rc == -ECANCELED)
 		rc = 0; /* the first step tells the other ranks */
 	if (rc < 0)
