@@ -159,7 +159,8 @@ static int estimate_memory(const struct workload *w, struct datasize_plan *p, st
 {
 	uint64_t rows = workload_rows_together(w); /* a group of rows is read, and kept, whole */
 	uint64_t batch =
-		(u64_max(w->reader.batch, p->nr_evals ? w->reader.batch_eval : 0) + rows - 1) / rows;
+		(u64_max(w->reader.batch, p->nr_evals ? w->reader.batch_eval : 0) + rows - 1) /
+		rows;
 	/* Automatic read threads depend on the host: assume the most. */
 	uint64_t threads =
 		w->reader.read_threads ? w->reader.read_threads : WORKLOAD_READ_THREADS_MAX;
