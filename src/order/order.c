@@ -146,7 +146,7 @@ static void window_use(const struct shoal_order *o, struct order_part *part, uin
 	uint64_t first = slot_start(o, slot), lane;
 
 	end = slot_start(o, end);
-	if (o->nr_shares == 1) {
+	if (o->nr_shares <= 1) {
 		part_use(o, part, PERM_WINDOW, window, first, end);
 		return;
 	}
@@ -270,7 +270,7 @@ static uint64_t lanes_position(const struct shoal_order *o, uint64_t position)
 {
 	uint64_t lane;
 
-	if (o->nr_shares == 1)
+	if (o->nr_shares <= 1)
 		return position;
 	lane = share_of(o, position);
 	return local_join(o, lane, position - share_start(o, lane));

@@ -39,6 +39,6 @@ int run_groups_start(const struct run *run, struct phase *phase, struct shoal_er
 	phase->take = step % part->nr_rows == 0 ? (uint64_t)(step / part->nr_rows) : 1;
 	/* Those of a step and of the one before: groups of the loader, of some megabytes each. */
 	phase->held_cap = 2 * (size_t)(run_loader_batches(phase, 1) + 1);
-	phase->held = calloc(phase->held_cap, sizeof(*phase->held));
+	phase->held = calloc(phase->held_cap, sizeof(struct shoal_batch *));
 	return phase->held ? 0 : err_set(err, -ENOMEM, "out of memory");
 }

@@ -491,35 +491,35 @@ static uint64_t series_wall_clock(void)
 	return clock_ns(CLOCK_REALTIME);
 }
 
-static int new_series(const char *path, int flags, struct series **ret_s, struct shoal_err *err)
+static struct series *new_series(const char *path, int flags, int *ret_rc, struct shoal_err *err)
 {
 	struct series *s = calloc(1, sizeof(*s)); /* 27 KB per process */
 
-	if (!s)
-		return err_set(err, -ENOMEM, "out of memory");
+	if (!s) {
+		*ret_rc = err_set(err, -ENOMEM, "out of memory");
+		return NULL;
+	}
 	s->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
 	if (s->fd < 0) {
-		int rc = err_set_errno(err, err_errno(), "cannot open '%s'", path);
-
+		*ret_rc = err_set_errno(err, err_errno(), "cannot open '%s'", path);
 		free(s);
-		return rc;
+		return NULL;
 	}
 	s->second.kind = SERIES_SECOND;
 	s->cpu = cpu_time();
-	*ret_s = s;
-	return 0;
+	return s;
 }
 
 int series_create(const char *path, const struct series_head *head, struct series **ret_s,
 		  struct shoal_err *err)
 {
 	uint8_t bytes[SERIES_HEAD] = { 0 };
-	struct series *s = NULL;
-	int rc;
+	struct series *s;
+	int rc = 0;
 
 	(void)!unlink(path); /* of a run that is not resumed; a link there is not followed */
-	rc = new_series(path, O_CREAT | O_EXCL, &s, err);
-	if (rc < 0)
+	s = new_series(path, O_CREAT | O_EXCL, &rc, err);
+	if (!s)
 		return rc;
 	memcpy(bytes, magic, sizeof(magic));
 	le64_store(bytes + 8, SERIES_VERSION | (uint64_t)SERIES_HEAD << 32);
@@ -561,11 +561,11 @@ int series_resume(const char *path, uint64_t run, struct series **ret_s, struct 
 {
 	struct series_head head = { 0 };
 	struct map m = MAP_CLOSED;
-	struct series *s = NULL;
 	size_t end = 0;
-	int rc = new_series(path, 0, &s, err);
+	int rc = 0;
+	struct series *s = new_series(path, 0, &rc, err);
 
-	if (rc < 0)
+	if (!s)
 		return rc;
 	rc = map_open(path, &m, err);
 	if (rc == 0)

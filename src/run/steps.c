@@ -168,7 +168,8 @@ static void return_batches(struct phase *phase, size_t nr)
 		shoal_loader_give_back(phase->loader, phase->held[i]);
 	phase->nr_held -= nr;
 	if (nr > 0 && phase->nr_held > 0)
-		memmove(phase->held, phase->held + nr, phase->nr_held * sizeof(*phase->held));
+		memmove(phase->held, phase->held + nr,
+			phase->nr_held * sizeof(struct shoal_batch *));
 }
 
 /* The next batch, which is then held. *@nr_before of those that are held are of the step before. */
@@ -330,7 +331,8 @@ static void run_show_progress(const struct run *run, struct phase *phase)
 
 	if (run->rank != 0 || !run->o->progress || (now - phase->shown < SHOW_NS && !boundary))
 		return;
-	phase->shown = now;
+	if (!boundary) /* the first step after it is shown at once */
+		phase->shown = now;
 	shoal_loader_stats(phase->loader, &stats);
 	p = (struct run_progress){
 		.epoch = phase->p->epoch,

@@ -194,14 +194,13 @@ static int begin_runs(const struct range_merge *m, struct tournament *t, struct 
 static int play_range(struct range_merge *m)
 {
 	size_t nr = m->packs ? m->nr_packs : m->job->runs->nr;
-	void *cut = calloc(nr, u64_max(sizeof(struct pack), sizeof(struct sort_run)));
 	struct tournament t = { 0 };
 	int rc = -ENOMEM;
+	void *cut;
 
-	if (nr == 0 || m->empty) {
-		free(cut);
+	if (nr == 0 || m->empty)
 		return 0;
-	}
+	cut = calloc(nr, u64_max(sizeof(struct pack), sizeof(struct sort_run)));
 	if (cut)
 		rc = m->packs ? begin_packs(m, &t, cut) : begin_runs(m, &t, cut);
 	if (rc == -ENOMEM)

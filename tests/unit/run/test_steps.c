@@ -110,6 +110,7 @@ static void forget(void)
 	run_folder_finish(test_dir(), 1);
 	unlink(test_path("train.shoal"));
 	unlink(test_path("valid.shoal"));
+	unlink(test_path("series.0"));
 }
 
 static void run_well(const struct setting *s, struct run_result *r)

@@ -885,7 +885,7 @@ static void test_fewer_files_than_the_rule_asks_for_are_told(void **state)
 		workload_free(w);
 	}
 	assert_non_null(strstr(words, "5119 files"));
-	assert_non_null(strstr(words, "asks for 5120 here"));
+	assert_non_null(strstr(words, "requires 5120 here"));
 	assert_non_null(strstr(words, "2 accelerators"));
 }
 
