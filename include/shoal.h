@@ -410,6 +410,7 @@ struct shoal_index_result {
 	uint64_t nr_odd_etags;   /* objects whose ETag is not kept, with etags: see there */
 	uint64_t nr_samples;     /* found inside files, with samples */
 	uint64_t nr_uncut; /* files that are one sample, as their samples are not contiguous */
+	uint64_t nr_known; /* files not opened: an update or an earlier run has their samples */
 	/* Of a bucket: */
 	uint64_t nr_requests;  /* sent for the listing */
 	uint64_t nr_retries;   /* of them, sent again */
