@@ -256,3 +256,74 @@ def test_damaged_parts_of_an_interrupted_run_are_not_used(settled, tmp_path):
     part.write_bytes(content)
     (settled / "c.arrow").write_bytes(whole)
     assert indexed(settled, catalog, "--resume")["not_opened"] == 0
+
+
+def test_verify_names_files_whose_samples_lie_elsewhere_now(data, tmp_path):
+    catalog = tmp_path / "x.cat"
+    shoal("index", data, "--samples", "auto", "-q", "-o", catalog)
+    good = json.loads(shoal("verify", "--storage", "--samples", "--json", catalog).stdout)
+    assert good[0]["storage"] == {"same": 6, "missing": 0, "new": 0, "resized": 0, "inside": 0}
+    (data / "d.jsonl").write_text('{"a": 12}\n{"b": 2}')  # of the same size
+    (data / "b.parquet").write_bytes(b"PAR1" + bytes((data / "b.parquet").stat().st_size - 4))
+    shoal("verify", "--storage", catalog)
+    done = shoal("verify", "--storage", "--samples", catalog, check=False)
+    assert done.returncode == 1 and done.stdout == "inside\td.jsonl\n"
+    assert "'b.parquet': not a Parquet file" in done.stderr
+    assert "2 with other samples inside, 4 unchanged" in done.stderr
+
+
+def test_verify_does_not_open_what_is_missing_or_has_another_size(data, tmp_path):
+    catalog = tmp_path / "x.cat"
+    shoal("index", data, "--samples", "auto", "-q", "-o", catalog)
+    os.remove(data / "a.parquet")
+    (data / "b.parquet").write_bytes(b"PAR1")
+    done = shoal("verify", "--storage", "--samples", "--json", catalog, check=False)
+    assert done.returncode == 1 and "parquet" not in done.stderr
+    assert json.loads(done.stdout)[0]["storage"] == {"same": 4, "missing": 1, "new": 0, "resized": 1, "inside": 0}
+
+
+def test_verify_refuses_to_compare_samples_that_a_catalog_does_not_have(data, tmp_path):
+    shoal("index", data, "-q", "-o", tmp_path / "x.cat")
+    done = shoal("verify", "--storage", "--samples", tmp_path / "x.cat", check=False)
+    assert done.returncode == 1 and "does not have where samples lie inside files" in done.stderr
+    done = shoal("verify", "--samples", tmp_path / "x.cat", check=False)
+    assert done.returncode == 2 and "--samples is for --storage" in done.stderr
+
+
+SMALL = {"parquet": "parquet/three-groups", "arrow": "arrow/three-batches"}
+
+
+@pytest.mark.parametrize("kind", [*SMALL, "tar", "npz", "tfrecord"])
+def test_a_file_cut_at_any_byte_is_refused_in_one_sentence(kind, tmp_path):
+    """The command ends with 1 and a sentence with the name, whichever byte is the last one."""
+    (tmp_path / "data").mkdir()
+    if kind in SMALL:
+        content = (CORPUS / SMALL[kind]).read_bytes()
+    elif kind == "tar":
+        with tarfile.open(tmp_path / "x.tar", "w") as archive:
+            for name in ("a.txt", "b.txt"):
+                member = tarfile.TarInfo(name)
+                member.size = 100
+                archive.addfile(member, io.BytesIO(b"x" * 100))
+        content = (tmp_path / "x.tar").read_bytes()[:2 * 1024]  # without the blocks of zeros behind the members
+    elif kind == "npz":
+        numpy = pytest.importorskip("numpy")
+        numpy.savez(tmp_path / "x.npz", x=numpy.arange(6.0))
+        content = (tmp_path / "x.npz").read_bytes()
+    else:
+        content = (CORPUS / "tfrecord" / sorted(os.listdir(CORPUS / "tfrecord"))[0]).read_bytes()
+    for length in range(1, len(content)):
+        (tmp_path / "data" / f"{length:05}.{kind}").write_bytes(content[:length])
+    done = shoal("index", tmp_path / "data", "--samples", kind, "--keep-going", "--force", "--json", "-o",
+                 tmp_path / "x.cat", check=False)
+    counts = json.loads(done.stdout)
+    assert done.returncode == 1 and counts["unreadable"] + counts["files"] == len(content) - 1
+    # A tar archive, and records, may end behind any member or record; the last block of a member may be short.
+    whole = {"tar": {*range(612, 1025), *range(1636, 2048)}}.get(kind, set())
+    if kind == "tfrecord":
+        whole = {int(name.split(".")[0]) for name, *_ in rows(tmp_path / "x.cat")}
+        assert len(whole) < 20
+    elif counts["files"]:
+        assert {int(name.split(".")[0]) for name, *_ in rows(tmp_path / "x.cat")} <= whole
+    else:
+        assert not whole
