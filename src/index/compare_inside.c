@@ -80,6 +80,8 @@ int index_compare_inside(const struct index_compare_inside *in, struct shoal_wri
 
 	if (rc == 0)
 		rc = catalog_open_fd(fd, &names, err);
+	shoal_catalog_info(in->cat, &info);
+	wo.root = info.root;
 	if (rc == 0)
 		rc = shoal_writer_open(NULL, &wo, &to, err);
 	if (rc == 0)
