@@ -2,8 +2,8 @@ from typing import Any, Callable, Iterator, Optional, Sequence, Tuple, Union
 
 version: str
 
-_Spec = Tuple[int, int, int, bool, int, int, int, int, int, int]
-_State = Tuple[int, int, int, str, int, int]
+_Spec = Tuple[int, int, int, bool, int, int, int, int, int, int, int, int]
+_State = Tuple[int, int, int, str, int, int, int, int]
 
 def catch_sigbus() -> None: ...
 def resume(spec: _Spec, state: _State, digest: str) -> Order: ...

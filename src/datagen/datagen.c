@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/path.h"
 #include "base/queue.h"
 #include "datagen/datagen_private.h"
 
@@ -382,6 +383,8 @@ int datagen_execute(struct comm *comm, const struct workload *w,
 	datagen_place_unlock(&g);
 	if (!options->store)
 		store_close(g.store);
+	if (rc < 0 && g.place_made > 0) /* refused: the directories are as they were */
+		path_remove_empty(store_local_path(options->data), g.place_made);
 	pthread_mutex_destroy(&g.lock);
 	/* Even after a failure: the counts so far. */
 	result.counts = g.counts;

@@ -114,6 +114,7 @@ struct run_result {
 	uint64_t seed, read_threads, in_flight, prefetch;    /* threads per accelerator */
 	char errors[RUN_ERRORS_NAMED][RUN_ERROR_BYTES + 32]; /* messages for unread samples */
 	size_t nr_errors;
+	char no_series[256];    /* why this rank's time series is not complete, or "" */
 	bool direct, synthetic; /* past the page cache; synthetic data */
 	bool drop_cache;        /* files were dropped from the page cache before each phase */
 	bool device_known;      /* cached_share is from what the devices read */

@@ -195,6 +195,27 @@ static int find_step(struct run *run, const struct run_result_phase *p, uint64_t
 	return rc;
 }
 
+/* A run without a series is as good a measurement: what went wrong is kept for the result. */
+static int open_series(struct run *run, bool resumed)
+{
+	struct series_head head = { .run = run->state.run,
+				    .started = run->state.started,
+				    .rank = (uint32_t)run->rank,
+				    .nr_ranks = (uint32_t)run->nr_ranks,
+				    .nr_accelerators = (uint32_t)run->nr_here };
+	struct shoal_err err = { "" };
+	char path[RUN_PATH_MAX];
+	int rc = run_series_path(run->o->results, (int)run->rank, path, &err);
+
+	if (rc == 0 && resumed && series_resume(path, head.run, &run->series, &err) == 0)
+		return 0;
+	if (rc == 0)
+		rc = series_create(path, &head, &run->series, &err);
+	if (rc < 0)
+		snprintf(run->result->no_series, sizeof(run->result->no_series), "%.255s", err.msg);
+	return 0;
+}
+
 static int open_log(struct run *run, bool resumed, struct shoal_err *err)
 {
 	char path[RUN_PATH_MAX];
@@ -206,7 +227,7 @@ static int open_log(struct run *run, bool resumed, struct shoal_err *err)
 		rc = step_log_create(path, run->state.run, (uint32_t)run->nr_here, &run->log, err);
 	if (rc < 0)
 		comm_fail(run->comm, err);
-	return rc;
+	return rc < 0 ? rc : open_series(run, resumed);
 }
 
 /* Collective. */
@@ -261,6 +282,15 @@ static int allocate_run(struct run *run, size_t nr_phases, struct shoal_err *err
 	return rc;
 }
 
+static void close_series(struct run *run)
+{
+	struct shoal_err err = { "" };
+
+	if (series_close(run->series, &err) < 0)
+		snprintf(run->result->no_series, sizeof(run->result->no_series), "%.255s", err.msg);
+	run->series = NULL;
+}
+
 static void run_release(struct run *run)
 {
 	for (size_t a = 0; run->workers && a < run->nr_here; a++)
@@ -270,6 +300,7 @@ static void run_release(struct run *run)
 	free(run->ready);
 	free(run->blocks);
 	free(run->means);
+	close_series(run);
 	step_log_close(&run->log);
 	comm_fast_close(run->fast);
 	free(run);

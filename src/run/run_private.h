@@ -7,6 +7,7 @@
 #include "run/node.h"
 #include "run/pace.h"
 #include "run/run.h"
+#include "run/series.h"
 #include "run/state.h"
 
 struct run {
@@ -21,6 +22,7 @@ struct run {
 	struct run_result_phase
 		cut; /* of a resumed run: its interrupted phase, if steps is not 0 */
 	struct step_log log;
+	struct series *series;          /* NULL after an error: it is not worth ending a run */
 	struct shoal_load_options load; /* the resolved options of the loaders */
 	uint64_t read_threads;          /* per accelerator */
 	struct shoal_loader *loader;    /* of training: kept across epochs */

@@ -114,6 +114,8 @@ static uint64_t note_ready(struct run *run, struct phase *phase, const struct sh
 
 		last = u64_max(last, r->finished);
 		run->steps[a].errors += batch->sample[i].error != 0;
+		if (!batch->sample[i].error)
+			series_sample(run->series, r->started, took, batch->sample[i].id);
 		if (took > phase->slowest_ns && !batch->sample[i].error) {
 			phase->slowest_ns = took;
 			phase->slowest_sample = batch->sample[i].id;
@@ -284,6 +286,27 @@ static void add_to_progress(const struct run *run, struct phase *phase)
 	}
 }
 
+/* The step, in the time series; and the audit of what it was given. */
+static void add_to_series(struct run *run, struct phase *phase)
+{
+	struct series_step step = { .now = clock_now(),
+				    .samples = phase->delivered.samples,
+				    .bytes = phase->delivered.bytes_delivered };
+
+	run_audit_note(phase);
+	step.samples = phase->delivered.samples - step.samples;
+	step.bytes = phase->delivered.bytes_delivered - step.bytes;
+	for (uint64_t a = 0; a < run->nr_here; a++) {
+		const struct run_step *s = &run->steps[a];
+
+		step.load += s->load;
+		step.load_max = u64_max(step.load_max, s->load);
+		step.compute += s->compute;
+		step.errors += s->errors;
+	}
+	series_step(run->series, &step);
+}
+
 /* The rest of the run at the pace of this block. */
 static double seconds_left(const struct run *run, const struct phase *phase, double step_seconds)
 {
@@ -300,12 +323,12 @@ static void run_show_progress(const struct run *run, struct phase *phase)
 	uint64_t now = clock_now(), wall = now - phase->started;
 	uint64_t total = wall * run->nr_here - u64_min(wall * run->nr_here, phase->outside_ns);
 	bool counted = phase->nr_done > run->w->output.exclude_start_steps;
-	double seconds = (double)wall * 1e-9;
+	double seconds = (double)u64_max(wall, 1) * 1e-9;
+	bool boundary = phase->nr_done == 0 || phase->first_step + phase->nr_done == phase->steps;
 	struct shoal_load_stats stats;
 	struct run_progress p;
 
-	if (run->rank != 0 || !run->o->progress || now - phase->shown < SHOW_NS ||
-	    phase->nr_done == 0)
+	if (run->rank != 0 || !run->o->progress || (now - phase->shown < SHOW_NS && !boundary))
 		return;
 	phase->shown = now;
 	shoal_loader_stats(phase->loader, &stats);
@@ -315,6 +338,7 @@ static void run_show_progress(const struct run *run, struct phase *phase)
 		.eval = phase->p->eval != 0,
 		.step = phase->first_step + phase->nr_done,
 		.steps = phase->steps,
+		.boundary = boundary,
 		.au = counted && total ? 100.0 * (double)phase->compute_ns / (double)total
 				       : (double)NAN,
 		.samples_per_second =
@@ -324,12 +348,13 @@ static void run_show_progress(const struct run *run, struct phase *phase)
 		.slowest_rank = phase->step_slowest & ((UINT64_C(1) << RANK_BITS) - 1),
 		.slowest_seconds = (double)(phase->step_slowest >> RANK_BITS) * 1e-6,
 	};
-	p.seconds_left = seconds_left(run, phase, seconds / (double)phase->nr_done);
+	p.seconds_left = seconds_left(run, phase, seconds / (double)u64_max(phase->nr_done, 1));
 	run->o->progress(run->o->self, &p);
 }
 
 static int phase_run_steps(struct run *run, struct phase *phase, struct shoal_err *err)
 {
+	run_show_progress(run, phase);
 	while (phase->first_step + phase->nr_done < phase->steps && !phase->stopped) {
 		bool all_done = false;
 		int rc = load_and_compute(run, phase, err);
@@ -343,7 +368,7 @@ static int phase_run_steps(struct run *run, struct phase *phase, struct shoal_er
 			rc = step_log_step(&run->log, run->steps, err);
 			add_to_progress(run, phase);
 			phase->nr_done++;
-			run_audit_note(phase);
+			add_to_series(run, phase);
 			run_show_progress(run, phase);
 			if (rc < 0)
 				comm_fail(run->comm, err);
@@ -615,6 +640,7 @@ static int phase_finish(struct run *run, struct phase *phase, const struct load_
 	int rc = 0;
 
 	load_meter_stop(meter, &run->tally);
+	series_pause(run->series, phase->started + wall);
 	note_memory(run, phase);
 	if (phase->nr_done > 0)
 		/* By one clock, so that differences of these times are the measured ones. */
@@ -653,6 +679,9 @@ static int start_block(struct run *run, struct phase *phase, struct shoal_err *e
 	rc = step_log_start(&run->log, &block, err);
 	if (rc == 0)
 		rc = shoal_loader_epoch(phase->loader, phase->p->epoch - 1, err);
+	if (rc == 0)
+		series_epoch(run->series, phase->started, phase->p->epoch, phase->p->eval != 0,
+			     phase->first_step, phase->loader, phase->part->cat);
 	if (rc == -ECANCELED)
 		rc = 0; /* the first step tells the other ranks */
 	if (rc < 0)

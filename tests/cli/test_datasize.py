@@ -103,7 +103,7 @@ def test_a_workload_without_a_dataset_has_no_size(shoal, fails, tmp_path):
 
 def test_a_cluster_with_uneven_hosts_is_warned_about(shoal):
     args = ["datasize", "retinanet_b200", "--memory-per-host", "16G", "--hosts", 2, "--accelerators"]
-    check_words(shoal(*args, 3), 0, "warning: 3 accelerators on 2 hosts: MLPerf's rule 3.3.6 asks for the same number")
+    check_words(shoal(*args, 3), 0, "warning: 3 accelerators on 2 hosts: MLPerf's rule 3.3.6 requires the same number")
     assert shoal(*args, 4).stderr == b""
 
 
