@@ -70,9 +70,8 @@ int index_compare_inside(const struct index_compare_inside *in, struct shoal_wri
 	struct index_inside inside = {
 		.options = &io, .store = in->store, .nr_threads = in->nr_threads, .keep_going = true
 	};
-	struct shoal_writer_options wo = {
-		.root = "file:///", .sizes = true, .tmp_dir = in->tmp_dir, .extents = true
-	};
+	struct shoal_catalog_info info;
+	struct shoal_writer_options wo = { .sizes = true, .tmp_dir = in->tmp_dir, .extents = true };
 	struct shoal_catalog *names = NULL, *now = NULL;
 	struct shoal_index_result found = { 0 };
 	struct shoal_writer *to = NULL;
