@@ -411,6 +411,7 @@ struct shoal_index_result {
 	uint64_t nr_odd_etags;   /* objects whose ETag is not kept, with etags: see there */
 	uint64_t nr_samples;     /* found inside files, with samples */
 	uint64_t nr_uncut; /* files that are one sample, as their samples are not contiguous */
+	uint64_t nr_known; /* files not opened: an update or an earlier run has their samples */
 	/* Of a bucket: */
 	uint64_t nr_requests;  /* sent for the listing */
 	uint64_t nr_retries;   /* of them, sent again */
@@ -516,6 +517,7 @@ enum shoal_difference {
 	SHOAL_NEW,     /* there, but not in the catalog */
 	SHOAL_RESIZED, /* there with another size */
 	SHOAL_CHANGED, /* there with the same size, and another ETag */
+	SHOAL_INSIDE,  /* there, but its samples lie elsewhere in it */
 };
 
 struct shoal_compare_options {
@@ -526,10 +528,12 @@ struct shoal_compare_options {
 	unsigned nr_threads; /* 0: what suits the machine */
 	const struct shoal_store_config *config; /* how to reach a bucket; NULL: the environment */
 	bool keep_going;                         /* take what cannot be read as missing, and warn */
+	bool samples; /* open each file that is the same, and look up its samples: -EINVAL if the
+			 catalog does not have where samples lie inside files */
 	void (*warn)(void *self, const char *words); /* by any thread, one at a time; or NULL */
 	const int *stop; /* ends with -ECANCELED once it is not 0. May be NULL */
-	/* Each difference, in the order of names. 0 to go on, or an error to end with. May be NULL.
-	 */
+	/* Each difference, in the order of names; those inside files at the end. 0 to go on, or an
+	 * error to end with. May be NULL. */
 	int (*differs)(void *self, enum shoal_difference what, const char *name, size_t len,
 		       uint64_t was, uint64_t is);
 	void (*progress)(void *self, const struct shoal_index_progress *progress); /* or NULL */
@@ -539,6 +543,7 @@ struct shoal_compare_options {
 struct shoal_compare_result {
 	uint64_t nr_same, nr_missing, nr_new, nr_resized;
 	uint64_t nr_changed; /* always 0 where the catalog has no ETags, or not of a bucket */
+	uint64_t nr_inside;  /* with other samples, or damaged ones, with samples */
 };
 
 /*

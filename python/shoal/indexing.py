@@ -195,7 +195,8 @@ def index(source: Union[Path, Iterable[Any]], output: Path, *, root: Optional[Pa
     k, n = _shard(shard)
     patterns = _patterns("include", include), _patterns("exclude", exclude)
     _check_source(source, patterns, null)
-    _check_bucket(source, endpoint, etags, n, {"follow": follow, "one_file_system": one_file_system, "update": update})
+    _check_bucket(source, endpoint, etags, n, {"follow": follow, "one_file_system": one_file_system,
+                                               "update": update if not (samples and etags) else None})
     check_threads(threads)
     if resume and parse_uri(output).objects:
         raise BadValueError(22, "resume requires a catalog that is a file: one in a bucket is always made anew")

@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "catalog/catalog.h"
+#include "catalog/extents.h"
 
 /* ---- A layout ---- */
 
@@ -49,6 +50,27 @@ int cat_layout_add(struct cat_layout *l, const struct shoal_extent *e)
 	l->end = e->off + e->len;
 	l->longest = u64_max(l->longest, e->len);
 	return rc;
+}
+
+int catalog_layout_of(const struct shoal_catalog *cat, uint64_t id, uint64_t nr,
+		      struct cat_layout *l)
+{
+	int rc = 1;
+
+	if (!cat->view.extents || nr == 0)
+		return 0;
+	for (uint64_t i = 0; i < nr && rc == 1; i++) {
+		struct shoal_extent e = { 0 };
+
+		rc = cat_extent(&cat->view, id, i, nr, &e);
+		if (rc == 1 && e.off < l->end)
+			rc = -EBADMSG;
+		else if (rc == 1 && cat_layout_add(l, &e) < 0)
+			rc = -E2BIG;
+	}
+	if (rc == 1 && cat_layout_finish(l) < 0)
+		rc = -E2BIG;
+	return cat_is_stale(cat) ? -ESTALE : rc;
 }
 
 /* ---- The columns ---- */

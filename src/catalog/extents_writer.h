@@ -35,6 +35,13 @@ int cat_layout_add(struct cat_layout *l, const struct shoal_extent *extent) MUST
 /* No more extents follow. Needed before it is written. */
 int cat_layout_finish(struct cat_layout *l) MUST_USE;
 
+/*
+ * Add the extents of all @nr samples of file @id to a layout, and finish it: 1. 0 if the file has
+ * none. -EBADMSG, -ESTALE, -E2BIG.
+ */
+int catalog_layout_of(const struct shoal_catalog *cat, uint64_t id, uint64_t nr,
+		      struct cat_layout *layout) MUST_USE;
+
 /* Layouts seen before: one of 4096 is compared with, chosen by its hash. A layout that is not found
  * there is only stored again. */
 #define CAT_LAYOUTS_KEPT 4096u

@@ -280,6 +280,8 @@ static const struct {
 	{ "samples", "sample in it", "samples in them", COUNT(nr_samples) },
 	{ "uncut", "file with samples that are not contiguous, taken as one sample",
 	  "files with samples that are not contiguous, each taken as one sample", COUNT(nr_uncut) },
+	{ "not_opened", "file not opened again, because it had not changed",
+	  "files not opened again, because they had not changed", COUNT(nr_known) },
 	{ "odd_etags", "without an ETag in the catalog, because its ETag is not an MD5",
 	  "without an ETag in the catalog, because their ETags are not MD5", COUNT(nr_odd_etags) },
 };

@@ -1,6 +1,7 @@
 /* shoal verify: read whole catalogs, and report what is damaged or out of date. */
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "catalog/writer.h"
@@ -41,6 +42,7 @@ static int print_difference(void *self, enum shoal_difference what, const char *
 	fputs(what == SHOAL_MISSING   ? "missing\t"
 	      : what == SHOAL_NEW     ? "new\t"
 	      : what == SHOAL_CHANGED ? "changed\t"
+	      : what == SHOAL_INSIDE  ? "inside\t"
 				      : "resized\t",
 	      stdout);
 	cli_put_plain(stdout, name, len);
@@ -101,7 +103,7 @@ static int verify_one(struct cmd_verify_arguments *a, const char *path, struct f
 		f->compared = rc == 0;
 	}
 	f->good = rc == 0 && f->result.nr_missing + f->result.nr_new + f->result.nr_resized +
-					     f->result.nr_changed ==
+					     f->result.nr_changed + f->result.nr_inside ==
 				     0;
 	shoal_catalog_close(cat);
 	return rc;
@@ -109,7 +111,8 @@ static int verify_one(struct cmd_verify_arguments *a, const char *path, struct f
 
 /* ---- Telling ---- */
 
-static void cmd_verify_print_json(struct json *j, const char *path, struct finding *f)
+static void cmd_verify_print_json(const struct cmd_verify_arguments *a, struct json *j,
+				  const char *path, struct finding *f)
 {
 	const struct shoal_compare_result *r = &f->result;
 
@@ -125,6 +128,8 @@ static void cmd_verify_print_json(struct json *j, const char *path, struct findi
 		json_u64(j, "resized", r->nr_resized);
 		if (f->info.etags)
 			json_u64(j, "changed", r->nr_changed);
+		if (a->compare.samples)
+			json_u64(j, "inside", r->nr_inside);
 		json_close_object(j);
 	}
 	json_close_object(j);
@@ -133,11 +138,14 @@ static void cmd_verify_print_json(struct json *j, const char *path, struct findi
 static void print_words(const struct cmd_verify_arguments *a, const char *path, struct finding *f)
 {
 	const struct shoal_compare_result *r = &f->result;
-	char changed[64] = "";
+	char changed[128] = "";
 
 	if (f->info.etags)
 		snprintf(changed, sizeof(changed), "%" PRIu64 " with another ETag, ",
 			 r->nr_changed);
+	if (a->compare.samples)
+		snprintf(changed + strlen(changed), sizeof(changed) - strlen(changed),
+			 "%" PRIu64 " with other samples inside, ", r->nr_inside);
 	if (ferror(stdout)) /* which cli_finish() tells */
 		return;
 	if (*f->err.msg)
@@ -177,7 +185,7 @@ static int cmd_verify_run(void *arguments, int nr, char **words)
 		rc = verify_one(a, words[i], &f);
 		all_good &= f.good;
 		if (a->json)
-			cmd_verify_print_json(&j, words[i], &f);
+			cmd_verify_print_json(a, &j, words[i], &f);
 		print_words(a, words[i], &f);
 	}
 	if (a->json)
@@ -202,6 +210,9 @@ static const struct cli_option options[] = {
 static const struct cli_option storage_options[] = {
 	CLI_TEXT(0, "data", "PLACE", AT(compare.where),
 		 "compare with this directory or URI (default: the catalog's root)"),
+	CLI_FLAG(0, "samples", AT(compare.samples),
+		 "also open each file that is unchanged, and compare where its samples lie "
+		 "(index --samples)"),
 	CLI_SIZE("memory", AT(compare.memory), SHOAL_INDEX_MEMORY_MIN, 0,
 		 "use at most this much memory (default 256M)"),
 	CLI_TEXT(0, "tmp-dir", "DIR", AT(compare.tmp_dir),

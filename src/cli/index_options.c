@@ -62,10 +62,13 @@ static int index_options_check_bucket(const struct index_arguments *a)
 
 	if (cli_s3_check_uri("index", a->source) != CLI_OK)
 		return CLI_USAGE;
-	if (bucket && a->files_only && strcmp(a->files_only, "update") == 0)
+	if (bucket && a->tree.update && !(a->options.samples && a->tree.etags))
 		return cli_usage("index",
 				 "--update is for a directory: a bucket does not record what "
-				 "changed in it; list it again");
+				 "changed in it; list it again. With --samples and --etags, "
+				 "objects with the ETag of the old catalog are not opened");
+	if (bucket && a->files_only && strcmp(a->files_only, "update") == 0)
+		return CLI_OK;
 	if (bucket && a->files_only && strcmp(a->files_only, "threads") == 0)
 		return cli_usage("index", "--threads is for a directory: a bucket is listed with "
 					  "--connections N");
@@ -269,10 +272,12 @@ static const struct cli_option files_options[] = {
 	CLI_FLAG(0, "follow", AT(tree.follow),
 		 "follow symbolic links (otherwise they are left out)"),
 	CLI_FLAG('x', "one-file-system", AT(tree.one_fs), "do not go into other file systems"),
-	CLI_TEXT(0, "update", "OLD", AT(tree.update),
-		 "reuse the catalog OLD, made with the same options, for directories that have not "
-		 "changed since; new sizes of files rewritten in place are not noticed; not with "
-		 "--follow"),
+	CLI_TEXT(
+		0, "update", "OLD", AT(tree.update),
+		"reuse the catalog OLD, made with the same options, for directories that have not "
+		"changed since; new sizes of files rewritten in place are not noticed; not with "
+		"--follow. With --samples every file is looked at, and those that have changed are "
+		"opened; objects of a bucket by their ETags (--etags)"),
 	CLI_COUNT("threads", "THREADS", AT(tree.nr_threads), 1, 1024,
 		  "list with so many threads per rank (default: up to 64 per node)"),
 	CLI_END,

@@ -74,7 +74,7 @@ static int find_fixed(struct samples_search *s)
 }
 
 static const struct samples_kind kinds[] = {
-	{ "whole", { NULL }, find_whole },
+	{ "whole", { NULL }, find_whole, true },
 	{ "parquet", { ".parquet", ".parq" }, samples_find_parquet },
 	{ "arrow", { ".arrow", ".feather" }, samples_find_arrow },
 	{ "webdataset", { ".tar" }, samples_find_webdataset },
@@ -83,9 +83,9 @@ static const struct samples_kind kinds[] = {
 	{ "npz", { ".npz" }, find_npz },
 	{ "npy", { ".npy" }, find_npy },
 	{ "hdf5", { ".hdf5", ".h5" }, find_hdf5 },
-	{ "csv", { ".csv" }, samples_find_csv },
-	{ "jsonl", { ".jsonl", ".ndjson" }, samples_find_jsonl },
-	{ "fixed", { NULL }, find_fixed },
+	{ "csv", { ".csv" }, samples_find_csv, true },
+	{ "jsonl", { ".jsonl", ".ndjson" }, samples_find_jsonl, true },
+	{ "fixed", { NULL }, find_fixed, true },
 };
 
 const struct samples_kind *samples_kind_at(size_t index)
@@ -96,6 +96,11 @@ const struct samples_kind *samples_kind_at(size_t index)
 const char *samples_kind_name(const struct samples_kind *kind)
 {
 	return kind->name;
+}
+
+bool samples_kind_covers(const struct samples_kind *kind)
+{
+	return kind->covers;
 }
 
 const struct samples_kind *samples_kind_by_name(const char *name)

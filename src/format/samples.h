@@ -40,6 +40,9 @@ const struct samples_kind *samples_kind_at(size_t index);
 const struct samples_kind *samples_kind_by_name(const char *name);
 const char *samples_kind_name(const struct samples_kind *kind);
 
+/* Whether one sample of this kind can be all of its file. */
+bool samples_kind_covers(const struct samples_kind *kind);
+
 /* The kind of a file by the end of its name: .parquet, .tar, ... "whole" if no kind has it. */
 const struct samples_kind *samples_kind_of_file(const char *name, size_t len);
 

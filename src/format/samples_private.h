@@ -19,6 +19,7 @@ struct samples_kind {
 	const char *name;
 	const char *suffix[3];
 	int (*find)(struct samples_search *s);
+	bool covers; /* see samples_kind_covers() */
 };
 
 /* Report the next sample. -EBADMSG if it does not lie behind the last one and inside the file. */

@@ -5,6 +5,7 @@
 
 #include "base/name.h"
 #include "catalog/writer.h"
+#include "index/compare_inside.h"
 #include "index/job.h"
 #include "store/uri.h"
 
@@ -20,6 +21,8 @@ struct comparison {
 	const char *name;
 	size_t len;
 	bool at_end;
+	const char *kind;          /* of samples, if insides are compared, or NULL */
+	struct shoal_writer *same; /* names to look into, then */
 	struct shoal_compare_result result;
 };
 
@@ -90,6 +93,8 @@ static int take_both(struct comparison *c, const struct index_record *e, struct 
 		rc = compare_report(c, SHOAL_CHANGED, c->name, c->len, was, e->size, err);
 	} else {
 		c->result.nr_same++;
+		if (rc == 0 && c->same)
+			rc = shoal_writer_add(c->same, c->name, c->len, e->size, 1, err);
 	}
 	c->id++;
 	return rc < 0 ? rc : compare_step(c, err);
@@ -140,6 +145,21 @@ static bool is_file_system(const char *root)
 	return path && strcmp(path, "/") == 0;
 }
 
+static int compare_look_inside(struct comparison *c, const struct index_job *j,
+			       struct shoal_err *err)
+{
+	struct index_compare_inside in = { .cat = c->cat,
+					   .options = c->options,
+					   .store = j->store,
+					   .kind = c->kind,
+					   .tmp_dir = j->tmp_dir,
+					   .nr_threads = index_scan_threads(j) };
+	struct shoal_writer *same = c->same;
+
+	c->same = NULL; /* sealing frees it */
+	return index_compare_inside(&in, same, &c->result, err);
+}
+
 static int scan_and_compare(struct comparison *c, const struct shoal_tree_options *tree,
 			    struct shoal_err *err)
 {
@@ -182,8 +202,17 @@ static int scan_and_compare(struct comparison *c, const struct shoal_tree_option
 	}
 	if (rc == 0)
 		rc = sorter_new(&so, &j.sorter, err);
+	if (rc == 0 && c->kind)
+		rc = shoal_writer_open(NULL,
+				       &(struct shoal_writer_options){ .root = info.root,
+								       .sizes = true,
+								       .samples_per_file = 1,
+								       .tmp_dir = j.tmp_dir },
+				       &c->same, err);
 	if (rc == 0)
 		rc = compare_compare(c, &j, err);
+	if (rc == 0 && c->kind)
+		rc = compare_look_inside(c, &j, err);
 	index_job_release(&j);
 	comm_close(comm);
 	return rc;
@@ -221,7 +250,15 @@ int shoal_catalog_compare(const struct shoal_catalog *cat,
 	tree.nr_include = was.nr_include;
 	tree.exclude = was.exclude;
 	tree.nr_exclude = was.nr_exclude;
+	if (options->samples && !info.extents) {
+		index_provenance_release(&was);
+		return err_set(err, -EINVAL,
+			       "the catalog does not have where samples lie inside files");
+	}
+	if (options->samples)
+		c.kind = was.samples ? was.samples : "auto";
 	rc = scan_and_compare(&c, &tree, err);
+	shoal_writer_abort(c.same);
 	shoal_cursor_free(c.cursor);
 	index_provenance_release(&was);
 	if (rc == 0)

@@ -604,6 +604,14 @@ static int exchange_check_least(struct index_job *j, uint64_t nr_names, struct s
 	return index_replace_refuse(j->options, all[0], err);
 }
 
+/* The catalog records the damaged files of all ranks. */
+static int exchange_add_unreadable(struct index_job *j, uint64_t nr, struct shoal_err *err)
+{
+	int rc = comm_reduce(j->comm, COMM_SUM, &nr, 1, err);
+
+	return rc < 0 ? rc : index_job_add_unreadable(j, nr, err);
+}
+
 int index_exchange_seal(struct index_job *j, struct shoal_index_result *result,
 			struct shoal_err *err)
 {
@@ -613,6 +621,7 @@ int index_exchange_seal(struct index_job *j, struct shoal_index_result *result,
 			       .start = calloc(size, sizeof(*in.start)),
 			       .run = calloc(size, sizeof(*in.run)) };
 	struct index_splitters cuts = { 0 };
+	uint64_t listed;
 	int part_fd = -1, rc = 0;
 
 	if (!in.start || !in.run)
@@ -621,8 +630,11 @@ int index_exchange_seal(struct index_job *j, struct shoal_index_result *result,
 		rc = index_splitters_agree(&cuts, j->comm, &j->sample, err);
 	if (rc == 0)
 		rc = exchange(j, &cuts, &in, result, err);
+	listed = result->nr_unreadable;
 	if (rc == 0)
 		rc = write_part(j, &in, &part_fd, result, err);
+	if (rc == 0 && j->options->samples && j->tree->keep_going)
+		rc = exchange_add_unreadable(j, result->nr_unreadable - listed, err);
 	if (in.fd >= 0)
 		close(in.fd);
 	if (rc == 0 && j->options->careful)

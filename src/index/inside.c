@@ -65,11 +65,20 @@ struct slot {
 	uint64_t id, size;
 	const struct samples_kind *kind;
 	struct cat_layout layout;
+	struct etag etag;
+	uint64_t nr;
+	bool known; /* from an earlier catalog: the file was not opened */
+	bool uncut; /* its samples are not contiguous */
 	int rc;
 	struct shoal_err err;
 	char name[SHOAL_NAME_MAX + 1];
 	size_t name_len;
 };
+
+static bool inside_is_whole(const struct samples_kind *kind)
+{
+	return strcmp(samples_kind_name(kind), "whole") == 0;
+}
 
 /* A file being read, with the bytes that were read last. */
 struct inside_file {
@@ -124,20 +133,26 @@ static int inside_read(void *self, uint64_t off, void *buf, size_t len, struct s
 	return rc;
 }
 
-static int inside_open(struct inside_file *f, struct shoal_err *err)
+/* The path of a file; NULL: it is read through the store. The caller frees it. -ENOMEM. */
+static int inside_path(const struct inside_file *f, char **ret_path, struct shoal_err *err)
 {
 	const char *dir = f->store->traits.files ? store_local_path(f->store->uri) : NULL;
+
+	*ret_path = NULL;
+	if (dir && asprintf(ret_path, "%s/%s", dir, f->name) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	return 0;
+}
+
+static int inside_open(struct inside_file *f, const char *path, struct shoal_err *err)
+{
 	struct stat st;
-	char *path = NULL;
 
 	f->fd = -1;
 	f->at = f->len = 0;
-	if (!dir)
+	if (!path)
 		return 0;
-	if (asprintf(&path, "%s/%s", dir, f->name) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
 	f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	free(path);
 	if (f->fd < 0)
 		return err_set_errno(err, err_errno(), "cannot open it");
 	if (fstat(f->fd, &st) < 0)
@@ -154,10 +169,40 @@ static int take_extent(void *self, const struct samples_extent *e)
 	return cat_layout_add(self, &(struct shoal_extent){ e->off, e->len, e->rows });
 }
 
-static int find_in_file(struct slot *s, struct inside_file *f, uint64_t record_len)
+static uint64_t latest_ns(const struct stat *st)
+{
+	const struct timespec *a = &st->st_mtim, *b = &st->st_ctim;
+	const struct timespec *t = a->tv_sec != b->tv_sec ? (a->tv_sec > b->tv_sec ? a : b)
+							  : (a->tv_nsec > b->tv_nsec ? a : b);
+
+	return (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_nsec;
+}
+
+/* Whether an earlier catalog has what is inside the file; takes its size as it is now. */
+static bool find_known(const struct index_known *known, struct slot *s, struct inside_file *f,
+		       const char *path)
+{
+	struct index_known_file now = { .name = s->name, .len = s->name_len, .etag = s->etag };
+	struct stat st;
+
+	if (path && stat(path, &st) < 0)
+		return false; /* which opening it will report */
+	if (path) {
+		s->size = f->size = (uint64_t)st.st_size;
+		now.changed = latest_ns(&st);
+		now.coarse = st.st_mtim.tv_nsec == 0 && st.st_ctim.tv_nsec == 0;
+	}
+	now.size = s->size;
+	s->known = index_known_find(known, &now, &s->layout, &s->nr) > 0;
+	s->uncut = s->known && s->nr == 1 && s->layout.nr == 0 && !samples_kind_covers(s->kind);
+	return s->known;
+}
+
+static int find_by_opening(struct slot *s, struct inside_file *f, const char *path,
+			   uint64_t record_len)
 {
 	struct format_source source = { .size = s->size, .read = inside_read, .self = f };
-	int rc = inside_open(f, &s->err);
+	int rc = inside_open(f, path, &s->err);
 
 	if (rc == 0)
 		rc = samples_find(s->kind, record_len, &source, take_extent, &s->layout, &s->err);
@@ -169,6 +214,27 @@ static int find_in_file(struct slot *s, struct inside_file *f, uint64_t record_l
 		rc = err_set(&s->err, rc, "out of memory");
 	if (f->fd >= 0)
 		close(f->fd);
+	s->uncut = rc == -ENOTSUP;
+	s->nr = s->uncut ? 1 : s->layout.nr;
+	return s->uncut ? 0 : rc;
+}
+
+static int find_in_file(const struct index_inside *in, struct slot *s, struct inside_file *f,
+			uint64_t record_len)
+{
+	char *path;
+	int rc = inside_path(f, &path, &s->err);
+
+	if (rc == 0 && inside_is_whole(s->kind)) {
+		struct stat st;
+
+		s->nr = 1;
+		if (in->known && path && stat(path, &st) == 0)
+			s->size = (uint64_t)st.st_size;
+	} else if (rc == 0 && !(in->known && find_known(in->known, s, f, path))) {
+		rc = find_by_opening(s, f, path, record_len);
+	}
+	free(path);
 	return rc;
 }
 
@@ -185,11 +251,6 @@ struct inside_crew {
 	uint64_t end;  /* those before it are filled; counts up */
 	bool stop;
 };
-
-static bool inside_is_whole(const struct samples_kind *kind)
-{
-	return strcmp(samples_kind_name(kind), "whole") == 0;
-}
 
 static void *inside_work(void *arg)
 {
@@ -211,7 +272,7 @@ static void *inside_work(void *arg)
 			f->store = c->in->store;
 			f->name = s->name;
 			f->size = s->size;
-			s->rc = find_in_file(s, f, c->kind.record_len);
+			s->rc = find_in_file(c->in, s, f, c->kind.record_len);
 		} else {
 			s->rc = err_set(&s->err, -ENOMEM, "out of memory");
 		}
@@ -235,6 +296,8 @@ static int fill_slot(struct inside_crew *c, const struct shoal_catalog *names,
 
 	if (rc > 0)
 		size_rc = shoal_catalog_size(names, id, &s->size);
+	if (rc > 0 && size_rc == 0)
+		size_rc = catalog_etag_of(names, id, &s->etag);
 	if (rc < 0 || size_rc < 0)
 		return shoal_catalog_explain(names, rc < 0 ? rc : size_rc, err);
 	if (rc == 0)
@@ -244,6 +307,8 @@ static int fill_slot(struct inside_crew *c, const struct shoal_catalog *names,
 	s->name_len = len;
 	s->id = id;
 	s->rc = 0;
+	s->nr = 0;
+	s->known = s->uncut = false;
 	s->err.msg[0] = '\0';
 	s->kind = c->kind.kind ? c->kind.kind : samples_kind_of_file(name, len);
 	cat_layout_clear(&s->layout);
@@ -262,20 +327,18 @@ static bool needs_layout(const struct slot *s)
 {
 	const struct cat_layout *l = &s->layout;
 
-	return s->rc == 0 && !inside_is_whole(s->kind) &&
+	return l->nr > 0 && !s->uncut && !inside_is_whole(s->kind) &&
 	       !(l->nr == 1 && l->longest == s->size && l->rows == 1);
 }
 
-static int inside_put_file(struct inside_crew *c, const struct shoal_catalog *names, struct slot *s,
-			   struct shoal_writer *to, struct shoal_index_result *result,
-			   struct shoal_err *err)
+static int inside_put_file(struct inside_crew *c, struct slot *s, struct shoal_writer *to,
+			   struct shoal_index_result *result, struct shoal_err *err)
 {
-	bool uncut = s->rc == -ENOTSUP;
-	uint64_t nr = uncut || inside_is_whole(s->kind) ? 1 : s->layout.nr;
+	const struct cat_layout *layout = needs_layout(s) ? &s->layout : NULL;
 	char etag[SHOAL_ETAG_MAX + 1], words[600];
-	int rc;
+	int rc = 0;
 
-	if (s->rc < 0 && !uncut) {
+	if (s->rc < 0) {
 		if (!c->in->keep_going || s->rc == -ENOMEM)
 			return err_set_as(err, s->rc, &s->err, "'%.512s': %s", s->name, s->err.msg);
 		snprintf(words, sizeof(words), "'%.300s': %.250s", s->name, s->err.msg);
@@ -285,16 +348,26 @@ static int inside_put_file(struct inside_crew *c, const struct shoal_catalog *na
 		result->nr_names--;
 		return 0;
 	}
-	rc = shoal_catalog_etag(names, s->id, etag);
-	if (rc < 0)
-		return shoal_catalog_explain(names, rc, err);
-	writer_set_layout(to, needs_layout(s) ? &s->layout : NULL);
-	rc = shoal_writer_add_object(to, s->name, s->name_len, s->size, nr, *etag ? etag : NULL,
-				     err);
+	etag_print(&s->etag, etag);
+	if (c->in->parts && !s->known && !inside_is_whole(s->kind)) {
+		struct index_parts_file part = { .name = s->name,
+						 .len = s->name_len,
+						 .size = s->size,
+						 .nr_samples = s->nr,
+						 .etag = *etag ? etag : NULL,
+						 .layout = layout };
+
+		rc = index_parts_add(c->in->parts, &part, err);
+	}
+	writer_set_layout(to, layout);
 	if (rc == 0)
-		rc = writer_count_format(to, samples_kind_name(s->kind), nr, uncut, err);
-	result->nr_samples += nr;
-	result->nr_uncut += uncut;
+		rc = shoal_writer_add_object(to, s->name, s->name_len, s->size, s->nr,
+					     *etag ? etag : NULL, err);
+	if (rc == 0)
+		rc = writer_count_format(to, samples_kind_name(s->kind), s->nr, s->uncut, err);
+	result->nr_samples += s->nr;
+	result->nr_uncut += s->uncut;
+	result->nr_known += s->known;
 	if (s->layout.runs.cap > LAYOUT_KEPT) {
 		cat_layout_release(&s->layout);
 		s->layout = (struct cat_layout)CAT_LAYOUT_EMPTY;
@@ -333,7 +406,7 @@ static int inside_all(struct inside_crew *c, const struct shoal_catalog *names,
 			pthread_cond_wait(&c->done, &c->lock);
 		s->state = SLOT_FREE;
 		pthread_mutex_unlock(&c->lock);
-		rc = inside_put_file(c, names, s, to, result, err);
+		rc = inside_put_file(c, s, to, result, err);
 		if (rc == 0)
 			rc = inside_check_stop(c->in->options, ++put, err);
 	}

@@ -10,6 +10,8 @@
 #define SHOAL_INDEX_INSIDE_H
 
 #include "catalog/writer.h"
+#include "index/known.h"
+#include "index/parts.h"
 #include "shoal.h"
 #include "store/store.h"
 
@@ -17,7 +19,11 @@ struct index_inside {
 	const struct shoal_index_options *options; /* lent, as all */
 	struct store *store;
 	unsigned nr_threads;
-	bool keep_going; /* leave out files that are damaged or cannot be read */
+	bool keep_going;                 /* leave out files that are damaged or cannot be read */
+	const struct index_known *known; /* what earlier catalogs know, or NULL. With it, a file
+					    whose size has changed since it was listed is read as it
+					    is now */
+	struct index_parts *parts;       /* where to keep what is found on the way, or NULL */
 };
 
 /* Whether @kind is one that shoal_index_options.samples may have. -EINVAL with a message. */

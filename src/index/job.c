@@ -277,6 +277,37 @@ int index_job_put_sorted(void *job, const struct sort_entry *e, struct shoal_err
 						    : rc;
 }
 
+/* What earlier catalogs know of the files, and where to keep what is found now. */
+static int open_known(struct index_job *j, struct index_inside *in, struct index_known *known,
+		      struct index_parts *parts, struct shoal_err *err)
+{
+	const struct index_resume *r = &j->resume;
+	struct index_known_source old = { .cat = j->update.old, .started = j->update.started };
+	int rc = 0;
+
+	if (!j->tree)
+		return 0;
+	if (j->tree->update || (j->tree->resume && r->old_ranks > 0))
+		in->known = known;
+	if (j->update.knows_insides && index_known_add(known, &old) < 0)
+		rc = err_set(err, -ENOMEM, "out of memory");
+	if (rc == 0 && j->tree->resume) {
+		*parts = (struct index_parts){ .options = { .root = j->root.uri,
+							    .sizes = true,
+							    .tmp_dir = j->tmp_dir,
+							    .etags = j->tree->etags,
+							    .extents = true },
+					       .output = r->output,
+					       .started = r->started,
+					       .session = r->session,
+					       .rank = r->rank };
+		in->parts = parts;
+		rc = index_parts_open(r->output, r->started, known, err);
+	}
+	index_known_sort(known);
+	return rc;
+}
+
 int index_job_look_inside(struct index_job *j, struct shoal_writer *names, struct shoal_writer *to,
 			  struct shoal_index_result *result, struct shoal_err *err)
 {
@@ -285,8 +316,10 @@ int index_job_look_inside(struct index_job *j, struct shoal_writer *names, struc
 				   .nr_threads =
 					   j->tree ? index_scan_threads(j) : cores_available(),
 				   .keep_going = j->tree && j->tree->keep_going };
+	struct index_known known = { .nr = 0 };
+	struct index_parts parts = { .nr = 0 };
 	struct shoal_catalog *cat = NULL;
-	int fd = writer_seal_nameless(names, err), rc = fd < 0 ? fd : 0;
+	int fd = writer_seal_nameless(names, err), rc = fd < 0 ? fd : 0, flushed;
 
 	if (rc == 0)
 		rc = catalog_open_fd(fd, &cat, err);
@@ -294,8 +327,29 @@ int index_job_look_inside(struct index_job *j, struct shoal_writer *names, struc
 		rc = store_open(j->root.uri, j->options->config, &j->store, err);
 	in.store = j->store;
 	if (rc == 0)
+		rc = open_known(j, &in, &known, &parts, err);
+	if (rc == 0)
 		rc = index_inside_run(&in, cat, to, result, err);
+	flushed = rc < 0 ? index_parts_flush(&parts, NULL) : 0; /* for the next run */
+	(void)flushed;
+	parts.writer = shoal_writer_abort(parts.writer);
+	index_known_release(&known);
 	shoal_catalog_close(cat);
+	return rc;
+}
+
+int index_job_add_unreadable(struct index_job *j, uint64_t nr, struct shoal_err *err)
+{
+	char *text;
+	int rc;
+
+	if (nr == 0 || !j->tree || !index_job_output(j))
+		return 0;
+	j->provenance.nr_unreadable += nr;
+	text = index_provenance_text(&j->provenance);
+	rc = text ? writer_set_listing(index_job_output(j), text, err)
+		  : err_set(err, -ENOMEM, "out of memory");
+	free(text);
 	return rc;
 }
 
@@ -322,7 +376,11 @@ int index_job_finish(struct index_job *j, struct shoal_index_result *result, str
 	result->nr_odd_etags = j->nr_unkept;
 	result->nr_repeated += repeated;
 	if (j->final) {
+		uint64_t before = result->nr_unreadable;
+
 		rc = index_job_look_inside(j, writer, j->final, result, err);
+		if (rc == 0)
+			rc = index_job_add_unreadable(j, result->nr_unreadable - before, err);
 		if (rc < 0)
 			return rc;
 		writer = j->final;
@@ -364,7 +422,9 @@ static bool can_be_in_order(const struct index_job *j)
 	const char *name;
 	size_t len;
 
-	return j->place->size == 1 && !j->tree->resume && !j->tree->update &&
+	if (j->tree->update && store_has_directories(j->store))
+		return false;
+	return j->place->size == 1 && !j->tree->resume &&
 	       store_unit_start(j->store, "", 0, &name, &len);
 }
 
@@ -518,6 +578,8 @@ int index_tree(struct comm *comm, const char *where, const struct shoal_tree_opt
 		comm_fail(comm, &words);
 	index_job_release(&j);
 	index_resume_close(&j.resume, rc == 0 || j.refused);
+	if (rc == 0 && j.place->rank == 0)
+		index_parts_sweep(stage.options.output);
 	if (rc == 0 && j.place->rank == 0 && !tree->resume)
 		index_resume_forget(stage.options.output);
 	if (j.place->rank == 0)

@@ -94,6 +94,9 @@ int index_job_finish(struct index_job *j, struct shoal_index_result *result,
 int index_job_look_inside(struct index_job *j, struct shoal_writer *names, struct shoal_writer *to,
 			  struct shoal_index_result *result, struct shoal_err *err) MUST_USE;
 
+/* Record that @nr more files could not be read, in the catalog that is published. */
+int index_job_add_unreadable(struct index_job *j, uint64_t nr, struct shoal_err *err) MUST_USE;
+
 /* The writer of the catalog that is published; NULL: another rank's. */
 static inline struct shoal_writer *index_job_output(const struct index_job *j)
 {

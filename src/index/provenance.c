@@ -51,6 +51,8 @@ char *index_provenance_text(const struct index_provenance *l)
 	put_line(&b, "one-file-system", l->one_fs ? "1" : "0");
 	if (l->etags)
 		put_line(&b, "etags", "1");
+	if (l->samples)
+		put_line(&b, "samples", l->samples);
 	for (size_t i = 0; i < l->nr_include; i++)
 		put_line(&b, "include", l->include[i]);
 	for (size_t i = 0; i < l->nr_exclude; i++)
@@ -120,7 +122,9 @@ static bool parse_line(struct index_provenance *l, size_t nr_lines, const char *
 		return parse_flag(value, &l->one_fs);
 	if (strcmp(key, "etags") == 0)
 		return parse_flag(value, &l->etags);
-	if (strcmp(key, "include") == 0)
+	if (strcmp(key, "samples") == 0)
+		l->samples = value;
+	else if (strcmp(key, "include") == 0)
 		l->patterns[l->nr_include++] = value;
 	else if (strcmp(key, "exclude") == 0)
 		l->patterns[nr_lines + l->nr_exclude++] = value;

@@ -15,7 +15,8 @@ struct index_provenance {
 	uint64_t nr_unreadable; /* entries left out because they could not be read */
 	uint64_t nr_foreign;    /* directories on other file systems than the root's */
 	bool sizes, follow, one_fs;
-	bool etags; /* were kept */
+	bool etags;          /* were kept */
+	const char *samples; /* the kind of samples that were looked up; NULL: none. As patterns */
 	/* Shell patterns. Lent when made, owned when parsed. */
 	const char *const *include, *const *exclude;
 	size_t nr_include, nr_exclude;

@@ -416,6 +416,7 @@ struct index_provenance index_scan_provenance(const struct index_job *j)
 					  .follow = j->tree->follow,
 					  .one_fs = j->tree->one_fs,
 					  .etags = j->tree->etags,
+					  .samples = j->options->samples,
 					  .include = j->tree->include,
 					  .nr_include = j->tree->nr_include,
 					  .exclude = j->tree->exclude,

@@ -72,6 +72,8 @@ int index_update_open(struct index_update *u, const char *path,
 			     "patterns or file systems)",
 			     path);
 	u->started = was.started;
+	u->knows_insides = info.extents && listing->samples && was.samples &&
+			   strcmp(was.samples, listing->samples) == 0;
 	index_provenance_release(&was);
 	if (rc < 0)
 		index_update_release(u);

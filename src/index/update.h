@@ -13,9 +13,10 @@
 
 struct index_update {
 	struct shoal_catalog *old;
-	const char *path;                  /* of it; lent */
-	uint64_t started;                  /* when it was listed */
-	uint64_t samples;                  /* of each file in the new one */
+	const char *path;   /* of it; lent */
+	uint64_t started;   /* when it was listed */
+	uint64_t samples;   /* of each file in the new one */
+	bool knows_insides; /* it has the samples inside files, of the kind that is asked for */
 	uint64_t nr_directories, nr_names; /* taken over; atomic while it is used */
 };
 

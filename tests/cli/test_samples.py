@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import tarfile
+import time
 
 import pytest
 
@@ -158,3 +159,171 @@ def test_catalogs_are_merged_with_their_extents_and_not_filtered_without(data, t
     shoal("verify", tmp_path / "x.cat")
     done = shoal("filter", tmp_path / "x.cat", "--include", "*.csv", "-o", tmp_path / "y.cat", check=False)
     assert done.returncode == 1 and "where samples lie inside files, which would be lost" in done.stderr
+
+
+# ------------------------------------------------------------------------------------- what has not changed
+
+
+def indexed(folder, catalog, *options):
+    """The counts of an index; the catalog is then compared with a fresh one."""
+    counts = json.loads(shoal("index", folder, "--samples", "auto", "-q", "--json", "-o", catalog, *options).stdout)
+    fresh = catalog.with_suffix(".fresh")
+    shoal("index", folder, "--samples", "auto", "-q", "-o", fresh)
+    assert rows(catalog) == rows(fresh)
+    assert (json.loads(shoal("info", catalog, "--json").stdout)["digest"] ==
+            json.loads(shoal("info", fresh, "--json").stdout)["digest"])
+    shoal("verify", catalog)
+    return counts
+
+
+@pytest.fixture
+def settled(data):
+    """The same directory, with files that are older than the clock's steps."""
+    time.sleep(0.12)
+    return data
+
+
+def test_an_update_opens_no_file_that_has_not_changed(settled, tmp_path):
+    old, new = tmp_path / "old.cat", tmp_path / "new.cat"
+    assert indexed(settled, old)["not_opened"] == 0
+    assert indexed(settled, new, "--update", old)["not_opened"] == 5  # f.txt is a sample as a whole
+    assert "5 files not opened again" in shoal("index", settled, "--samples", "auto", "--update", old, "-o", new).stderr
+
+
+def test_an_update_opens_what_was_rewritten_in_place_or_replaced_or_is_new(settled, tmp_path):
+    old, new = tmp_path / "old.cat", tmp_path / "new.cat"
+    indexed(settled, old)
+    with open(settled / "a.parquet", "r+b") as same_size:
+        same_size.write(b"PAR1")
+    assert indexed(settled, new, "--update", old)["not_opened"] == 4
+    (settled / "d.jsonl").write_text("1\n2\n3\n")  # another size, and the directory has not changed
+    (settled / "g.jsonl").write_text("1\n2\n")
+    (settled / "f.txt").write_text("another length")
+    os.remove(settled / "e.csv")
+    assert indexed(settled, new, "--update", old)["not_opened"] == 2  # b.parquet and c.arrow
+    shoal("verify", "--storage", new)
+
+
+def test_an_update_of_a_catalog_with_other_samples_opens_everything(settled, tmp_path):
+    old, new = tmp_path / "old.cat", tmp_path / "new.cat"
+    shoal("index", settled, "-q", "-o", old)
+    assert indexed(settled, new, "--update", old)["not_opened"] == 0
+    shoal("index", settled, "--samples", "fixed:1", "-q", "-o", old)
+    assert indexed(settled, new, "--update", old)["not_opened"] == 0
+
+
+def test_files_that_cannot_be_cut_are_known_as_such(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    (tmp_path / "data").mkdir()
+    numpy.savez_compressed(tmp_path / "data" / "a.npz", x=numpy.zeros((5, 4)))
+    (tmp_path / "data" / "b.jsonl").write_text("1")
+    time.sleep(0.12)
+    indexed(tmp_path / "data", tmp_path / "old.cat")
+    counts = indexed(tmp_path / "data", tmp_path / "new.cat", "--update", tmp_path / "old.cat")
+    assert (counts["not_opened"], counts["uncut"]) == (2, 1)
+
+
+def test_a_catalog_without_its_damaged_files_is_not_updated(settled, tmp_path):
+    (settled / "b.parquet").write_bytes(b"PAR1 damaged PAR1")
+    shoal("index", settled, "--samples", "auto", "--keep-going", "-q", "-o", tmp_path / "old.cat", check=False)
+    done = shoal("index", settled, "--samples", "auto", "--update", tmp_path / "old.cat", "-o", tmp_path / "new.cat",
+                 check=False)
+    assert done.returncode == 1 and "1 item could not be read when it was made" in done.stderr
+
+
+def test_an_interrupted_look_inside_goes_on_after_the_files_that_it_had_opened(settled, tmp_path):
+    whole = (settled / "c.arrow").read_bytes()
+    (settled / "c.arrow").write_bytes(whole[:-10])
+    catalog = tmp_path / "out" / "x.cat"
+    catalog.parent.mkdir()
+    done = shoal("index", settled, "--samples", "auto", "--resume", "-o", catalog, check=False)
+    assert done.returncode == 1 and "'c.arrow'" in done.stderr
+    assert any(".x.cat.runs.inside-" in name for name in os.listdir(catalog.parent))
+    (settled / "c.arrow").write_bytes(whole)  # of another size than was listed
+    counts = indexed(settled, catalog, "--resume")
+    assert (counts["resumed"], counts["not_opened"]) == (6, 2)  # a.parquet and b.parquet
+    assert sorted(os.listdir(catalog.parent)) == ["x.cat", "x.fresh"]
+
+
+def test_damaged_parts_of_an_interrupted_run_are_not_used(settled, tmp_path):
+    whole = (settled / "c.arrow").read_bytes()
+    (settled / "c.arrow").write_bytes(whole[:-10])
+    catalog = tmp_path / "x.cat"
+    shoal("index", settled, "--samples", "auto", "--resume", "-o", catalog, check=False)
+    (part,) = tmp_path.glob(".x.cat.runs.inside-*")
+    content = bytearray(part.read_bytes())
+    content[len(content) // 2] ^= 1
+    part.write_bytes(content)
+    (settled / "c.arrow").write_bytes(whole)
+    assert indexed(settled, catalog, "--resume")["not_opened"] == 0
+
+
+def test_verify_names_files_whose_samples_lie_elsewhere_now(data, tmp_path):
+    catalog = tmp_path / "x.cat"
+    shoal("index", data, "--samples", "auto", "-q", "-o", catalog)
+    good = json.loads(shoal("verify", "--storage", "--samples", "--json", catalog).stdout)
+    assert good[0]["storage"] == {"same": 6, "missing": 0, "new": 0, "resized": 0, "inside": 0}
+    (data / "d.jsonl").write_text('{"a": 12}\n{"b": 2}')  # of the same size
+    (data / "b.parquet").write_bytes(b"PAR1" + bytes((data / "b.parquet").stat().st_size - 4))
+    shoal("verify", "--storage", catalog)
+    done = shoal("verify", "--storage", "--samples", catalog, check=False)
+    assert done.returncode == 1 and done.stdout == "inside\td.jsonl\n"
+    assert "'b.parquet': not a Parquet file" in done.stderr
+    assert "2 with other samples inside, 4 unchanged" in done.stderr
+
+
+def test_verify_does_not_open_what_is_missing_or_has_another_size(data, tmp_path):
+    catalog = tmp_path / "x.cat"
+    shoal("index", data, "--samples", "auto", "-q", "-o", catalog)
+    os.remove(data / "a.parquet")
+    (data / "b.parquet").write_bytes(b"PAR1")
+    done = shoal("verify", "--storage", "--samples", "--json", catalog, check=False)
+    assert done.returncode == 1 and "parquet" not in done.stderr
+    assert json.loads(done.stdout)[0]["storage"] == {"same": 4, "missing": 1, "new": 0, "resized": 1, "inside": 0}
+
+
+def test_verify_refuses_to_compare_samples_that_a_catalog_does_not_have(data, tmp_path):
+    shoal("index", data, "-q", "-o", tmp_path / "x.cat")
+    done = shoal("verify", "--storage", "--samples", tmp_path / "x.cat", check=False)
+    assert done.returncode == 1 and "does not have where samples lie inside files" in done.stderr
+    done = shoal("verify", "--samples", tmp_path / "x.cat", check=False)
+    assert done.returncode == 2 and "--samples is for --storage" in done.stderr
+
+
+SMALL = {"parquet": "parquet/three-groups", "arrow": "arrow/three-batches"}
+
+
+@pytest.mark.parametrize("kind", [*SMALL, "tar", "npz", "tfrecord"])
+def test_a_file_cut_at_any_byte_is_refused_in_one_sentence(kind, tmp_path):
+    """The command ends with 1 and a sentence with the name, whichever byte is the last one."""
+    (tmp_path / "data").mkdir()
+    if kind in SMALL:
+        content = (CORPUS / SMALL[kind]).read_bytes()
+    elif kind == "tar":
+        with tarfile.open(tmp_path / "x.tar", "w") as archive:
+            for name in ("a.txt", "b.txt"):
+                member = tarfile.TarInfo(name)
+                member.size = 100
+                archive.addfile(member, io.BytesIO(b"x" * 100))
+        content = (tmp_path / "x.tar").read_bytes()[:2 * 1024]  # without the blocks of zeros behind the members
+    elif kind == "npz":
+        numpy = pytest.importorskip("numpy")
+        numpy.savez(tmp_path / "x.npz", x=numpy.arange(6.0))
+        content = (tmp_path / "x.npz").read_bytes()
+    else:
+        content = (CORPUS / "tfrecord" / sorted(os.listdir(CORPUS / "tfrecord"))[0]).read_bytes()
+    for length in range(1, len(content)):
+        (tmp_path / "data" / f"{length:05}.{kind}").write_bytes(content[:length])
+    done = shoal("index", tmp_path / "data", "--samples", kind, "--keep-going", "--force", "--json", "-o",
+                 tmp_path / "x.cat", check=False)
+    counts = json.loads(done.stdout)
+    assert done.returncode == 1 and counts["unreadable"] + counts["files"] == len(content) - 1
+    # A tar archive, and records, may end behind any member or record; the last block of a member may be short.
+    whole = {"tar": {*range(612, 1025), *range(1636, 2048)}}.get(kind, set())
+    if kind == "tfrecord":
+        whole = {int(name.split(".")[0]) for name, *_ in rows(tmp_path / "x.cat")}
+        assert len(whole) < 20
+    elif counts["files"]:
+        assert {int(name.split(".")[0]) for name, *_ in rows(tmp_path / "x.cat")} <= whole
+    else:
+        assert not whole

@@ -27,3 +27,22 @@ def test_a_damaged_object_is_an_error_with_its_name(server, client, tmp_path):
     done = client.shoal("index", "s3://bucket/data", "--samples", "auto", "-q", "-o", tmp_path / "x.cat")
     assert done.returncode == 1 and b"'a.parquet': not a Parquet file, or truncated" in done.stderr
     assert not (tmp_path / "x.cat").exists()
+
+
+def test_an_update_opens_only_objects_with_another_etag(server, client, tmp_path):
+    parquet = (CORPUS / "parquet" / "three-groups").read_bytes()
+    for name in (b"a.parquet", b"b.parquet", b"c.parquet"):
+        server.objects[b"bucket", b"data/" + name] = parquet
+    how = ["index", "s3://bucket/data", "--samples", "auto", "--etags", "-q", "--json", "-o"]
+    assert client.shoal(*how, tmp_path / "old.cat").returncode == 0
+    server.objects[b"bucket", b"data/b.parquet"] = parquet[:20] + bytes([parquet[20] ^ 1]) + parquet[21:]
+    done = client.shoal(*how, tmp_path / "new.cat", "--update", tmp_path / "old.cat")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["not_opened"] == 2
+    fresh = client.shoal(*how, tmp_path / "fresh.cat")
+    assert fresh.returncode == 0
+    assert client.shoal("ls", "--samples", tmp_path / "new.cat").stdout == client.shoal(
+        "ls", "--samples", tmp_path / "fresh.cat").stdout
+    done = client.shoal("index", "s3://bucket/data", "--samples", "auto", "-o", tmp_path / "new.cat", "--update",
+                        tmp_path / "old.cat")
+    assert done.returncode == 2 and b"With --samples and --etags" in done.stderr

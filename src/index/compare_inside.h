@@ -1,0 +1,22 @@
+/* compare_inside.h - whether samples still lie inside files where a catalog has them. */
+#ifndef SHOAL_INDEX_COMPARE_INSIDE_H
+#define SHOAL_INDEX_COMPARE_INSIDE_H
+
+#include "catalog/writer.h"
+#include "shoal.h"
+#include "store/store.h"
+
+struct index_compare_inside {
+	const struct shoal_catalog *cat; /* lent, as all */
+	const struct shoal_compare_options *options;
+	struct store *store;
+	const char *kind;    /* of samples, as the catalog recorded it */
+	const char *tmp_dir; /* for a catalog of what is there now */
+	unsigned nr_threads;
+};
+
+/* Compare the files of @same, which seals and frees it. Counts in @result. */
+int index_compare_inside(const struct index_compare_inside *in, struct shoal_writer *same,
+			 struct shoal_compare_result *result, struct shoal_err *err) MUST_USE;
+
+#endif
