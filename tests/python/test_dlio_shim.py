@@ -177,6 +177,10 @@ def test_several_ranks_need_a_folder(command, conf, tmp_path):
      "++workload.storage.s3_force_path_style=true ++workload.storage.storage_options.endpoint_url=http://h:9",
      ["--data", "s3" + "://bucket/a/m", "--results", "R", "--endpoint", "http://h:9", "--bucket-style", "path"]),
     ("++workload.storage.storage_root=/d ++workload.dataset.data_folder=m", ["--data", "/d/m", "--results", "R"]),
+    ("++workload.storage.storage_type=s3 ++workload.storage.storage_root=/d ++workload.dataset.data_folder=m "
+     "++workload.storage.storage_options.uri_scheme=direct", ["--data", "/d/m", "--results", "R", "--direct"]),
+    ("++workload.storage.storage_type=s3 ++workload.storage.storage_root=/d ++workload.dataset.data_folder=m "
+     "++workload.storage.storage_options.uri_scheme=file", ["--data", "/d/m", "--results", "R"]),
 ])
 def test_where_data_is_follows_from_the_storage_keys(conf, monkeypatch, overrides, options):
     from shoal.dlio import shim
@@ -187,7 +191,7 @@ def test_where_data_is_follows_from_the_storage_keys(conf, monkeypatch, override
     assert [command for _, command in shim._commands(plan, "W")] == [["shoal", "run", "W", *options]]
     assert "storage" not in plan.for_shoal() and "data_folder" not in plan.for_shoal()["dataset"]
     monkeypatch.setenv("DLIO_DROP_CACHES_TIMEOUT", "30")
-    assert ("--drop-cache" in next(shim._commands(plan, "W"))[1]) == (str(plan.workload["storage"].get("storage_type")) != "s3")
+    assert ("--drop-cache" in next(shim._commands(plan, "W"))[1]) == ("://" not in plan.data)
 
 
 def test_the_configuration_is_shown_and_nothing_is_run(command, conf, tmp_path):

@@ -102,6 +102,10 @@ class Plan:
         storage, dataset = self._section("storage"), self._section("dataset")
         kind, root = str(storage.get("storage_type", "local_fs")), str(storage.get("storage_root") or "./")
         folder = str(dataset.get("data_folder", "./data/"))
+        # s3dlio reads a file system through DLIO's storage type s3, if its options say so.
+        scheme = (storage.get("storage_options") or {}).get("uri_scheme")
+        if kind == "s3" and scheme in ("file", "direct"):
+            kind = "local_fs" if scheme == "file" else "direct_fs"
         known = ("storage_type", "storage_root", "storage_options", "storage_library", "s3_force_path_style", "post_generation_settle_seconds")
         for key in storage:
             if key not in known:
