@@ -195,6 +195,27 @@ int cli_check_directory(const char *command, const char *path)
 	return status;
 }
 
+int cli_keep_foreign(const char *command, const char *path, const char *what, const char *mark,
+		     bool force)
+{
+	char head[1024];
+	size_t len;
+	FILE *f;
+
+	if (force || store_uri_traits(path).objects)
+		return CLI_OK;
+	f = fopen(path, "re");
+	if (!f)
+		return CLI_OK; /* whoever writes it reports why that is not possible */
+	len = fread(head, 1, sizeof(head), f);
+	fclose(f);
+	if (len == 0 || memmem(head, len, mark, strlen(mark)))
+		return CLI_OK;
+	return cli_fail(command,
+			"'%s': it exists and is not %s; use another name, or --force to replace it",
+			path, what);
+}
+
 struct cli_guess cli_guess_uri(const char *path)
 {
 	struct cli_guess g = { "" };

@@ -71,6 +71,14 @@ int cli_no_such_name(const char *command, const char *path, const struct shoal_c
  * its directory. Buckets are not looked at. */
 int cli_check_directory(const char *command, const char *path) MUST_USE;
 
+/*
+ * CLI_OK if the file at @path may be replaced: there is none, it is empty, it contains @mark near
+ * its beginning, as all files of its kind do, or @force. Otherwise CLI_FAILED after a message that
+ * it is not @what ("a column").
+ */
+int cli_keep_foreign(const char *command, const char *path, const char *what, const char *mark,
+		     bool force) MUST_USE;
+
 /* For a file that does not exist: "; did you mean 's3://bucket/x'?" for "s3:/bucket/x", or "". */
 struct cli_guess {
 	char text[320];

@@ -8,6 +8,7 @@
 
 #include "base/publish.h"
 #include "base/text.h"
+#include "catalog/sidecar_format.h"
 #include "catalog/sidecar_writer.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -25,7 +26,7 @@ struct cmd_column_arguments {
 	const char *output, *name, *field, *by_name, *keep;
 	char *default_output;
 	enum shoal_column_type type; /* 0: not given */
-	bool header, sort, dry_run, json;
+	bool header, sort, force, dry_run, json;
 	struct cli_progress progress;
 	uint64_t nr_written, nr_to_sort;
 	/* While a column is made: */
@@ -68,6 +69,8 @@ static int cmd_column_begin(struct cmd_column_arguments *a, const char *default_
 		return cli_fail("column", "out of memory");
 	if (!a->output)
 		a->output = a->default_output;
+	if (cli_keep_foreign("column", a->output, "a column", SIDE_MAGIC, a->force) != CLI_OK)
+		return CLI_FAILED;
 	cli_progress_start(&a->progress, "column", true);
 	o.name = a->name;
 	o.type = a->type;
@@ -623,8 +626,11 @@ static bool take_type(const char *command, const char *value, void *into)
 
 static int cmd_column_sort(struct cmd_column_arguments *a, const char *path, const char *output)
 {
-	int status = sort_column(a, path, output);
+	int status = cli_keep_foreign("column", output, "a column", SIDE_MAGIC,
+				      a->force || strcmp(path, output) == 0);
 
+	if (status == CLI_OK)
+		status = sort_column(a, path, output);
 	return status == CLI_OK && a->json && !a->dry_run ? print_info(a, output) : status;
 }
 
@@ -689,6 +695,7 @@ static const struct cli_option options[] = {
 	CLI_FLAG(0, "sort", AT(sort), "also write the order of samples by value"),
 	CLI_TEXT(0, "keep", "COLUMN", AT(keep),
 		 "only of the samples that this column of type bit keeps"),
+	CLI_FLAG(0, "force", AT(force), "replace a file that is not a column"),
 	CLI_FLAG(0, "dry-run", AT(dry_run), "write nothing: print what would be written"),
 	CLI_JSON(AT(json)),
 	CLI_LOCAL_COPY(AT(where.local_copy)),

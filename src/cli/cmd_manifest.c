@@ -27,14 +27,15 @@ static bool take_epochs(const char *command, const char *value, void *into)
 	uint64_t first, last;
 
 	a->epochs_given = true;
-	if (dots && parse_digits(value, (size_t)(dots - value), &first) == 0 &&
-	    parse_u64(dots + 2, &last) == 0 && first <= last &&
+	if (parse_digits(value, dots ? (size_t)(dots - value) : strlen(value), &first) == 0 &&
+	    parse_u64(dots ? dots + 2 : value, &last) == 0 && first <= last &&
 	    last - first < SHOAL_MANIFEST_EPOCHS_MAX) {
 		a->options.first_epoch = first;
 		a->options.nr_epochs = last - first + 1;
 		return true;
 	}
-	cli_usage(command, "--epochs '%s' is not a range such as 0..4, of a million at most",
+	cli_usage(command,
+		  "--epochs '%s' is not an epoch or a range such as 0..4, of a million at most",
 		  value);
 	return false;
 }
@@ -130,7 +131,8 @@ static const struct cli_option options[] = {
 	CLI_NUMBER("ranks", "RANKS", AT(order.spec.nr_ranks), 1, 0,
 		   "one list for each of so many ranks (default 1)"),
 	CLI_TEXT('o', "output", "DIR", AT(options.dir), "write the lists here; made if necessary"),
-	CLI_OTHER(0, "epochs", "FIRST..LAST", take_epochs, "lists for these epochs, both included"),
+	CLI_OTHER(0, "epochs", "FIRST..LAST", take_epochs,
+		  "lists for these epochs, both included; one number for one epoch"),
 	CLI_TEXT(0, "prefix", "NAME", AT(options.prefix),
 		 "start of the lists' names (default train)"),
 	CLI_FLAG(0, "paths", AT(options.paths), "plain paths instead of file:// URIs"),

@@ -10,7 +10,7 @@
 
 struct cmd_report_arguments {
 	const char *output;
-	bool dry_run;
+	bool dry_run, force;
 };
 
 /* --dry-run: the page is made and not kept. */
@@ -41,6 +41,9 @@ static int cmd_report_run(void *arguments, int nr, char **words)
 		while (len > 1 && words[i][len - 1] == '/')
 			words[i][--len] = '\0';
 	}
+	if (cli_keep_foreign("report", path, "a report", "<title>Shoal report</title>", a->force) !=
+	    CLI_OK)
+		return CLI_FAILED;
 	if (a->dry_run)
 		return report_try((const char *const *)words, nr, path, now);
 	if (report_page_write((const char *const *)words, (size_t)nr, path, now, &err) < 0)
@@ -53,6 +56,8 @@ static int cmd_report_run(void *arguments, int nr, char **words)
 static const struct cli_option options[] = {
 	CLI_TEXT('o', "output", "FILE", offsetof(struct cmd_report_arguments, output),
 		 "write the page here (default: report.html, whose name is printed)"),
+	CLI_FLAG(0, "force", offsetof(struct cmd_report_arguments, force),
+		 "replace a file that is not a report"),
 	CLI_FLAG(0, "dry-run", offsetof(struct cmd_report_arguments, dry_run),
 		 "write nothing: check the results, and print what would be written"),
 	CLI_END,

@@ -118,3 +118,27 @@ def test_a_refused_command_leaves_no_folder(shoal, place, arguments, words):
     refused = shoal(*arguments, cwd=place)
     assert refused.returncode == 1 and words in refused.stderr.decode()
     assert everything(place) == before
+
+
+@pytest.mark.parametrize("arguments, kind", [
+    (["report", "r", "-o"], "a report"),
+    (["column", "sizes", "c.cat", "-o"], "a column"),
+    (["column", "sort", "c.cat.size.col", "-o"], "a column"),
+], ids=["report", "column sizes", "column sort"])
+@pytest.mark.parametrize("content", [b"my notes\n", b"", None], ids=["notes", "empty", "of its kind"])
+def test_only_a_file_of_its_kind_is_replaced_without_force(shoal, place, arguments, kind, content):
+    shoal("run", "w.yaml", "--data", "null", "--results", "r", "-q", cwd=place)
+    path = place / "out"
+    if content is None:
+        shoal.good(*arguments, path, "-q", cwd=place)
+    else:
+        path.write_bytes(content)
+    before = path.read_bytes()
+    for more in (["--dry-run"], []):
+        done = shoal(*arguments, path, *more, cwd=place)
+        assert (done.returncode == 1) == (content == b"my notes\n"), done.stderr
+    if content == b"my notes\n":
+        assert f"it exists and is not {kind}; use another name, or --force" in done.stderr.decode()
+        assert path.read_bytes() == before
+        shoal.good(*arguments, path, "--force", "-q", cwd=place)
+    assert len(path.read_bytes()) > 100
