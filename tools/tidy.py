@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""House rules that compilers do not check: which room may include which, the length of functions,
-forbidden calls, and that every file belongs to a build."""
+"""House rules that compilers do not check: which room may include which, the length of functions, forbidden calls, names
+that are defined twice, wording, a README per room, the width of docs, and that every file belongs to a build."""
 import ast
 import os
 import re
@@ -42,6 +42,18 @@ BANNED = {
 BANNED_IN_LIBRARY = {"printf": "", "puts": "", "fprintf": "", "perror": "", "exit": "", "abort": "",
                      "strerror": "use shoal_fail_errno"}
 
+# Wording that docs/glossary.md replaces, in comments and messages: {what to search: what to write}.
+WORDING = {
+    r"\bin words\b": "say what the message has",
+    r"\b(samples|bytes|files|names|keys|calls|times) an? (accelerator|sample|file|name|second|rank|node|thread|step)\b(?! of)": "write 'per'",
+    r"\bwho (waits|asks|takes|merges|reads|writes|lists)\b": "name the thread, rank or user",
+    r"\bwhat is told\b": "name what is reported",
+    r"\bputs? up with\b": "write 'accepts' or 'ignores'",
+}
+
+DOC_WIDTH = 100
+ROOM_FILES = 4     # from so many files on, a folder of src has a README
+README_LINES = 60  # which is at most a page
 FUNCTION_LINES = 70
 FILE_LINES = 800
 
@@ -174,6 +186,44 @@ def check_names(defined):
             yield f"{name}() is defined in {' and in '.join(sorted(where))}: begin its name with its module's"
 
 
+def check_rooms(paths):
+    """Every folder of src with ROOM_FILES files or more has a README of at most a page, and the folders of tests/unit
+    are those of src."""
+    files = {}
+    for path in paths:
+        files.setdefault(os.path.dirname(path), []).append(path)
+    for folder, held in sorted(files.items()):
+        readme = os.path.join(ROOT, folder, "README.md")
+        if folder.startswith("src/") and len(held) >= ROOM_FILES:
+            if not os.path.exists(readme):
+                yield f"{folder}: {len(held)} files and no README.md"
+            elif len(open(readme, encoding="utf-8").readlines()) > README_LINES:
+                yield f"{folder}/README.md: longer than a page of {README_LINES} lines"
+        if folder.startswith("tests/unit/") and not os.path.isdir(os.path.join(ROOT, "src", folder[len("tests/unit/"):])):
+            yield f"{folder}: tests/unit has the folders of src, and there is no such one"
+
+
+def check_width(path, text):
+    """Prose is wrapped. Tables cannot be; code and output are shown as they are."""
+    code = False
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith("```"):
+            code = not code
+        elif not code and len(line) > DOC_WIDTH and not line.lstrip().startswith("|") and " " in line.strip():
+            yield f"{path}:{number}: {len(line)} columns: wrap at {DOC_WIDTH}"
+
+
+def check_wording(path, text):
+    comments_and_literals = r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"'
+    for m in re.finditer(comments_and_literals, text, re.S):
+        said = re.sub(r"\s*\n\s*\*?\s*", " ", m.group())
+        for pattern, instead in WORDING.items():
+            found = re.search(pattern, said)
+            if found:
+                number = text.count("\n", 0, m.start()) + 1
+                yield f"{path}:{number}: '{found.group()}': {instead} (docs/glossary.md)"
+
+
 def check_builds(paths):
     lists = "".join(open(os.path.join(ROOT, path), encoding="utf-8").read()
                     for path in tracked("*meson.build", "meson.build"))
@@ -204,7 +254,9 @@ def check_format_version():
 
 def main():
     paths = tracked("src/*.c", "src/*.h", "tests/*.c", "tests/*.h", "bench/*.c", "fuzz/*.c", "examples/*.c")
-    faults = [*check_builds(paths), *check_golden(), *check_format_version()]
+    faults = [*check_builds(paths), *check_golden(), *check_format_version(), *check_rooms(paths)]
+    for path in tracked("docs/*.md", "src/*.md", "README.md", "CONTRIBUTING.md", "SECURITY.md"):
+        faults += check_width(path, open(os.path.join(ROOT, path), encoding="utf-8").read())
     prefixes = schemes()
     for path in tracked("python/shoal/*.py"):
         faults += check_python_uris(path, open(os.path.join(ROOT, path), encoding="utf-8").read(), prefixes)
@@ -220,6 +272,7 @@ def main():
             faults += check_includes(path, text)
             faults += check_calls(path, code)
             faults += check_words(path, text)
+            faults += check_wording(path, text)
         faults += check_lengths(path, code)
     faults += check_names(defined)
     for path in tracked("python/shoal/*.py", "python/shoal/*/*.py"):
