@@ -72,7 +72,7 @@ enum shoal_hint {
 	SHOAL_HINT_LAUNCHER = 100, /* have the launcher start the processes as one MPI job */
 };
 
-/* What failed, on what and why, in words for a person; and what to do about it, as a code. */
+/* What failed, on what and why, as a sentence; and what to do about it, as a code. */
 struct shoal_err {
 	char msg[768];
 	enum shoal_hint hint;
@@ -308,7 +308,7 @@ struct shoal_writer_options {
 	uint64_t samples_per_file; /* 0: given with each file */
 	const char *tmp_dir;       /* for temporary files; NULL: beside the catalog */
 	const char *listing;       /* how the names were found, as text; NULL: not known */
-	bool etags;                /* keep ETags: 20 bytes a file */
+	bool etags;                /* keep ETags: 20 bytes per file */
 	bool extents; /* keep the extents of samples, where parts that are appended have them */
 };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""House rules that compilers do not check: which room may include which, the length of functions,
-forbidden calls, and that every file belongs to a build."""
+"""House rules that compilers do not check: which room may include which, the length of functions, forbidden calls, names
+that are defined twice, wording, a README per room, the width of docs, and that every file belongs to a build."""
 import ast
 import os
 import re
@@ -42,6 +42,23 @@ BANNED = {
 BANNED_IN_LIBRARY = {"printf": "", "puts": "", "fprintf": "", "perror": "", "exit": "", "abort": "",
                      "strerror": "use shoal_fail_errno"}
 
+# Wording that has a plainer form, in comments, messages and pages: {what to search: what to write}.
+COUNTED = "(samples|bytes|files|keys|calls|requests|entries|batches|in flight|[KMG]i?B|[nu]s|ms|one|a line|a byte)"
+OWNERS = "(accelerator|sample|file|name|rank|node|thread|step|batch|directory|page|key|entry|epoch|core|worker|host|line)"
+WORDING = {
+    r"\bin words\b": "name the message",
+    rf"\b{COUNTED} an? {OWNERS}\b(?=[,;:.)|/]| \*/|$)": "write 'per'",
+    r"(?:^|[.;:,(] |\b(?:of|for|by|to|from|with|than) )[Ww]ho (?!is\b)\w+": "name the thread, rank or user",
+    r"\b(is|are|was|were|be) told (of|apart|by|in)\b|\bwhat is told\b": "write 'reported' or 'distinguished'",
+    r"\bputs? up with\b|\blets? (go|loose) of\b|\bmade up\b": "write 'accepts', 'releases', 'synthetic'",
+    r"(?<!there )(?<!There )\bis no (catalog|number|key|URI|size|name|directory|file)\b(?! of| that| in| to|,? and no)": "write 'is not a'",
+}
+
+DOC_WIDTH = 100
+FOLDER_FILES = 4   # a folder inside a room has a README if it has so many files; a room always
+README_LINES = 60  # at most a page
+# Rooms without unit programs, and the folders of tests that reach them.
+TESTED_ELSEWHERE = {"open": ("tests/s3", "tests/cli"), "python": ("tests/python",)}
 FUNCTION_LINES = 70
 FILE_LINES = 800
 
@@ -174,6 +191,54 @@ def check_names(defined):
             yield f"{name}() is defined in {' and in '.join(sorted(where))}: begin its name with its module's"
 
 
+def check_rooms(paths):
+    """Rooms and their larger folders have a README of at most a page. The folders of tests/unit are those of src, and
+    every room has tests."""
+    files = {}
+    for path in paths:
+        files.setdefault(os.path.dirname(path), []).append(path)
+    for folder, held in sorted(files.items()):
+        parts = folder.split("/")
+        readme = os.path.join(ROOT, folder, "README.md")
+        if parts[0] == "src" and (len(parts) == 2 or len(held) >= FOLDER_FILES):
+            if not os.path.exists(readme):
+                yield f"{folder}: {len(held)} files and no README.md"
+            elif len(open(readme, encoding="utf-8").readlines()) > README_LINES:
+                yield f"{folder}/README.md: longer than a page of {README_LINES} lines"
+        if parts[:2] == ["tests", "unit"] and "/".join(["src", *parts[2:]]) not in files:
+            yield f"{folder}: the folders of tests/unit are those of src, and src/{'/'.join(parts[2:])} does not exist"
+    for room in sorted({folder.split("/")[1] for folder in files if folder.startswith("src/")}):
+        tests = TESTED_ELSEWHERE.get(room, (f"tests/unit/{room}",))
+        if not all(tracked(f"{folder}/*test_*") for folder in tests):
+            yield f"src/{room}: no tests in {' and '.join(tests)}"
+
+
+def check_width(path, text):
+    """Prose is wrapped. Tables cannot be; code and output are shown as they are."""
+    code = False
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith("```"):
+            code = not code
+        elif not code and len(line) > DOC_WIDTH and not line.lstrip().startswith("|") and " " in line.strip():
+            yield f"{path}:{number}: {len(line)} columns: wrap at {DOC_WIDTH}"
+
+
+def check_wording(path, text):
+    """In C: comments and literals. In Python: strings and comments. In pages: paragraphs, less code."""
+    pieces = {".c": r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', ".h": r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"',
+              ".py": r'""".*?"""|#[^\n]*|"(?:\\.|[^"\\\n])*"', ".md": r"(?:[^\n]+\n?)+"}[os.path.splitext(path)[1]]
+    if path.endswith(".md"):
+        text = re.sub(r"^```.*?^```|`[^`\n]*`", lambda m: "`" + "\n" * m.group().count("\n"), text, flags=re.S | re.M)
+    for m in re.finditer(pieces, text, re.S):
+        said = re.sub(r"\s*\n\s*\*?\s*", " ", m.group())
+        said = re.sub(r"^(/\*|\"+|#)\s*", "", said)
+        for pattern, instead in WORDING.items():
+            found = re.search(pattern, said)
+            if found:
+                number = text.count("\n", 0, m.start()) + 1
+                yield f"{path}:{number}: '{found.group()}': {instead}"
+
+
 def check_builds(paths):
     lists = "".join(open(os.path.join(ROOT, path), encoding="utf-8").read()
                     for path in tracked("*meson.build", "meson.build"))
@@ -204,7 +269,11 @@ def check_format_version():
 
 def main():
     paths = tracked("src/*.c", "src/*.h", "tests/*.c", "tests/*.h", "bench/*.c", "fuzz/*.c", "examples/*.c")
-    faults = [*check_builds(paths), *check_golden(), *check_format_version()]
+    faults = [*check_builds(paths), *check_golden(), *check_format_version(), *check_rooms(paths)]
+    for path in tracked("docs/*.md", "src/*.md", "tests/*.md", "README.md", "CONTRIBUTING.md", "SECURITY.md"):
+        text = open(os.path.join(ROOT, path), encoding="utf-8").read()
+        faults += [*check_width(path, text), *check_wording(path, text)]
+    faults += check_wording("include/shoal.h", open(os.path.join(ROOT, "include/shoal.h"), encoding="utf-8").read())
     prefixes = schemes()
     for path in tracked("python/shoal/*.py"):
         faults += check_python_uris(path, open(os.path.join(ROOT, path), encoding="utf-8").read(), prefixes)
@@ -220,10 +289,12 @@ def main():
             faults += check_includes(path, text)
             faults += check_calls(path, code)
             faults += check_words(path, text)
+            faults += check_wording(path, text)
         faults += check_lengths(path, code)
     faults += check_names(defined)
     for path in tracked("python/shoal/*.py", "python/shoal/*/*.py"):
-        faults += check_python_words(path, open(os.path.join(ROOT, path), encoding="utf-8").read())
+        text = open(os.path.join(ROOT, path), encoding="utf-8").read()
+        faults += [*check_python_words(path, text), *check_wording(path, text)]
     for fault in faults:
         print(fault)
     return 1 if faults else 0

@@ -354,7 +354,7 @@ int cli_part(const char *command, struct comm *comm, int status)
 	struct shoal_err err = { "" };
 
 	sigemptyset(&overdue.sa_mask);
-	fflush(stdout); /* a failure is told by cli_finish() */
+	fflush(stdout); /* cli_finish() reports a failure */
 	cli_release_signals();
 	if (comm_finish(comm, &err) == -EHOSTDOWN)
 		status = cli_fail(command, "rank %d: %s", comm_place(comm)->rank,

@@ -69,7 +69,7 @@ struct cli_output {
 		CLI_OUTPUT_COMMON(base)
 #define CLI_OUTPUT_COMMON(base)                                                           \
 	CLI_FLAG(0, "force", (base) + offsetof(struct cli_output, force),                 \
-		 "write a catalog without files, and replace a file that is no catalog"), \
+		 "write a catalog without files, and replace a file that is not a catalog"), \
 		CLI_FLAG(0, "dry-run", (base) + offsetof(struct cli_output, dry_run),     \
 			 "write nothing: print what would be written"),                   \
 		CLI_JSON((base) + offsetof(struct cli_output, json))

@@ -35,7 +35,7 @@ int transfer_is_object(const char *uri, const struct shoal_store_config *config,
 int transfer_get_file(const char *uri, const char *path, const struct shoal_store_config *config,
 		      const int *stop, struct shoal_err *err) MUST_USE;
 
-/* Who waits for a transfer. */
+/* How to follow and to end a transfer. */
 struct transfer_watch {
 	const int *stop;              /* may be NULL */
 	void (*progress)(void *self); /* called now and then, by the calling thread; or NULL */

@@ -173,7 +173,7 @@ static void table_put_notes(struct table *t, const struct run_result *r)
 	if (r->synthetic)
 		table_put(
 			t,
-			"note      the bytes were made up: this measures Shoal, not the storage\n");
+			"note      the bytes are synthetic: this measures Shoal, not the storage\n");
 	else if (!r->direct && cached > CACHED_NOTABLE * bytes)
 		table_put(
 			t,

@@ -39,7 +39,7 @@ const char *run_result_unfit(const struct run_result *r)
 		wrong = wrong || r->phases[i].proof == RUN_WRONG;
 	}
 	if (r->synthetic)
-		return "the bytes were made up";
+		return "the bytes are synthetic";
 	if (partial)
 		return "the run was interrupted";
 	if (run_result_errors(r) > 0)

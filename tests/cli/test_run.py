@@ -437,7 +437,7 @@ def test_a_sample_left_out_before_a_run_was_resumed_is_not_forgotten(run, shoal,
 
 @pytest.mark.parametrize("args, reason", [
     ([], None),
-    (["--data", "null"], "the bytes were made up"),
+    (["--data", "null"], "the bytes are synthetic"),
     (["workflow.checkpoint=true"], "the workload's checkpoints were not written"),
 ])
 def test_only_a_whole_run_that_read_storage_is_a_success(run, data, tmp_path, args, reason):
