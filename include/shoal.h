@@ -53,6 +53,7 @@ enum shoal_hint {
 	SHOAL_HINT_SAMPLES_PER_FILE = 27, /* index again, with another number of samples per file */
 	SHOAL_HINT_SORT_COLUMN = 28,      /* sort the column first */
 	SHOAL_HINT_REPLACE = 29,          /* write it in spite of that */
+	SHOAL_HINT_REPEATED = 30,         /* say which of several entries counts */
 	/* Reading. */
 	SHOAL_HINT_SLOT = 40,        /* say how large a sample may be */
 	SHOAL_HINT_LARGER_SLOT = 41, /* room for hint_value bytes per sample, or read in pieces */
@@ -918,6 +919,13 @@ struct shoal_order_spec {
 	uint64_t nr_ranks;   /* W */
 	uint64_t batch;      /* B, samples a rank takes in a step */
 	uint64_t consumed;   /* positions already read in this epoch by any number of ranks */
+	/*
+	 * SEQUENTIAL, FILES, WINDOW: the epoch is cut into this many lanes of equal length, which
+	 * get `lane_batch` positions each in turn; 0 means 1. With as many lanes as ranks, and
+	 * their batch, each rank reads units of its own. Any ranks and batch can resume.
+	 */
+	uint64_t lanes;
+	uint64_t lane_batch; /* 0 means batch */
 };
 
 /*
@@ -971,7 +979,9 @@ struct shoal_order_state {
 	uint64_t consumed;
 	char digest[33];   /* of the catalog */
 	uint64_t nr_ranks; /* LOCAL: the ranks that saved it, whose shares it speaks of; else 0 */
-	uint64_t order; /* a hash of mode, unit, window, frozen and samples, and of their meaning */
+	uint64_t order;    /* a hash of mode, unit, window, lanes, frozen and samples, and of their
+			      meaning */
+	uint64_t lanes, lane_batch; /* with more than one lane; else 0 */
 };
 
 /*
@@ -984,8 +994,9 @@ SHOAL_API void shoal_order_save(const struct shoal_order *order, uint64_t steps,
 /*
  * Continue @state with @spec, whose ranks and batch may differ from those that made it; the spec's
  * own seed and consumed are not used. -ESTALE when @digest is of another catalog. -ENOTSUP when
- * the state is of another order (mode, unit, window, frozen or number of samples), or when other
- * ranks saved it in SHOAL_LOCAL. Errors otherwise as shoal_order_new().
+ * the state is of another order (mode, unit, window, lanes, frozen or number of samples), or when
+ * other ranks saved it in SHOAL_LOCAL. Where the spec has 0 lanes, those of the state are used.
+ * Errors otherwise as shoal_order_new().
  */
 SHOAL_CHECKED int shoal_order_resume(const struct shoal_order_spec *spec,
 				     const struct shoal_order_state *state, const char *digest,

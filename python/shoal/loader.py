@@ -15,7 +15,7 @@ from . import _shoal
 from ._errors import BadValueError, Error
 from ._store import S3Config, as_tuple
 from .catalog import Catalog
-from .order import _choice, _number, check_rank, dataset_facts, make_spec, state_from_dict, state_to_dict
+from .order import _choice, _number, check_rank, dataset_facts, make_spec, spec_from, state_from_dict, state_to_dict
 
 ENGINES = ("auto", "uring", "threads")
 _WORD = 2**64
@@ -238,7 +238,8 @@ class Loader:
                  slot: Optional[int] = None, engine: str = "auto", direct: bool = False, on_error: str = "fail",
                  object_size: Optional[int] = None, timeout: Optional[float] = None, stall: float = 10.0,
                  worker: int = 0, workers: int = 1, if_match: bool = False, memory: Optional[int] = None,
-                 samples: Optional[range] = None, steps: Optional[int] = None, s3: Optional[S3Config] = None) -> None:
+                 samples: Optional[range] = None, steps: Optional[int] = None, s3: Optional[S3Config] = None,
+                 lanes: Optional[int] = None, lane_batch: Optional[int] = None) -> None:
         self.handle = None
         self._closed = False
         self.audit: Optional[Audit] = None
@@ -246,7 +247,8 @@ class Loader:
         self._facts, first = _part(dataset_facts(self.catalog), samples)
         self._steps = None if steps is None else _number("steps", steps, 1)
         self._spec = make_spec(self._facts, batch_size=batch_size, seed=seed, mode=mode, remainder=remainder,
-                               world_size=world_size, unit=unit, window=window, frozen=frozen)
+                               world_size=world_size, unit=unit, window=window, frozen=frozen, lanes=lanes,
+                               lane_batch=lane_batch)
         self.rank = check_rank(rank, world_size)
         self.workers = _number("workers", workers, 1)
         self.worker = check_rank(worker, self.workers, "worker")
@@ -303,7 +305,7 @@ class Loader:
             self._give_up()
         if self.handle is None:
             self._options = self._options[:6] + (first_step,) + self._options[7:16] + (left,) + self._options[17:]
-            self.handle = _shoal.Loader(self.catalog.handle, self._spec[:9] + (consumed,), self.rank, self._options)
+            self.handle = _shoal.Loader(self.catalog.handle, spec_from(self._spec, consumed), self.rank, self._options)
         self.handle.epoch(epoch)
         self._epoch, self._consumed, self._taken, self._at = epoch, consumed, skip, (epoch, consumed)
         self._skipping = skip
@@ -347,7 +349,7 @@ class Loader:
 
     def __len__(self) -> int:
         """The number of batches of the next or current epoch."""
-        order = _shoal.Order(self._spec[:9] + (self._at[1],), self._at[0])
+        order = _shoal.Order(spec_from(self._spec, self._at[1]), self._at[0])
         return max(0, -(-(self._at_most(order.steps(), self._at[1]) - self.worker) // self.workers))
 
     def _at_most(self, steps, consumed):
@@ -367,7 +369,7 @@ class Loader:
         if self.workers > 1:
             raise BadValueError(22, "with several workers, none knows what the others have delivered")
         epoch, consumed = (self._epoch, self._consumed) if self._epoch is not None else self._at
-        order = _shoal.Order(self._spec[:9] + (consumed,), epoch)
+        order = _shoal.Order(spec_from(self._spec, consumed), epoch)
         return state_to_dict(order.save(self._taken if self._epoch is not None else self._skipping, self._facts[1]))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -377,7 +379,7 @@ class Loader:
         kept = state_from_dict(state)
         order = _shoal.resume(self._spec, kept, self._facts[1])
         spec, epoch = order.spec(), kept[1]
-        self._spec = spec[:9] + (0,)
+        self._spec = spec_from(spec, 0)
         self._at = (epoch, spec[9])
         self._epoch, self._skipping = None, 0
         self._give_up()

@@ -13,7 +13,7 @@ from .order import _number, make_spec, opened
 
 def manifest(catalog: Union[Catalog, Path], output_dir: Path, world_size: int = 1, *, epochs: Union[int, range] = 1,
              seed: int = 0, mode: str = "global", window: Optional[int] = None, frozen: bool = False, prefix: str = "train",
-             paths: bool = False, null: bool = False, force: bool = False) -> int:
+             paths: bool = False, null: bool = False, force: bool = False, lanes: Optional[int] = None) -> int:
     """Write output_dir/train_epoch0000_rank00000.txt and so on: the URIs of the files that each
     rank reads, one per line, in the order in which it reads them. Returns the number of lists.
 
@@ -34,6 +34,6 @@ def manifest(catalog: Union[Catalog, Path], output_dir: Path, world_size: int = 
     else:
         first, nr = 0, _number("epochs", epochs, 1)
     spec = make_spec((len(catalog), catalog.digest, 1), batch_size=1, seed=seed, mode=mode, remainder="keep",
-                     world_size=world_size, unit=None, window=window, frozen=frozen)
+                     world_size=world_size, unit=None, window=window, frozen=frozen, lanes=lanes)
     _shoal.manifest(catalog.handle, spec, os.fsencode(output_dir), os.fsencode(prefix), first, nr, paths, null, force)
     return nr * world_size

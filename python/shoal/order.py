@@ -83,13 +83,18 @@ def dataset_facts(dataset: Any) -> Tuple[int, str, int]:
 
 
 def make_spec(facts: Tuple[int, str, int], *, batch_size: int, seed: int, mode: str, remainder: str, world_size: int,
-              unit: Optional[int], window: Optional[int], frozen: bool, consumed: int = 0
-              ) -> Tuple[int, int, int, bool, int, int, int, int, int, int]:
+              unit: Optional[int], window: Optional[int], frozen: bool, lanes: Optional[int] = None,
+              lane_batch: Optional[int] = None) -> Tuple[int, int, int, bool, int, int, int, int, int, int, int, int]:
     """The tuple that the library takes."""
     return (_choice("mode", mode, MODES), _choice("remainder", remainder, REMAINDERS),
             _number("seed", seed), bool(frozen), facts[0], _number("unit", facts[2] if unit is None else unit),
             _number("window", window or 0), _number("world_size", world_size, 1),
-            _number("batch_size", batch_size, 1), consumed)
+            _number("batch_size", batch_size, 1), 0, _number("lanes", lanes or 0), _number("lane_batch", lane_batch or 0))
+
+
+def spec_from(spec: Tuple[Any, ...], consumed: int) -> Tuple[Any, ...]:
+    """The spec, starting after these positions."""
+    return spec[:9] + (consumed,) + spec[10:]
 
 
 def check_rank(rank: int, world_size: int, what: str = "rank") -> int:
@@ -101,20 +106,23 @@ def check_rank(rank: int, world_size: int, what: str = "rank") -> int:
 
 
 def state_to_dict(state: Tuple[Any, ...]) -> dict[str, Any]:
-    return dict(zip(("version", "seed", "epoch", "consumed", "digest", "world_size", "order"), (STATE_VERSION,) + state))
+    names = ("version", "seed", "epoch", "consumed", "digest", "world_size", "order")
+    lanes = {"lanes": state[6], "lane_batch": state[7]} if state[6] else {}
+    return dict(zip(names, (STATE_VERSION,) + state), **lanes)
 
 
-def state_from_dict(state: dict[str, Any]) -> Tuple[int, int, int, str, int, int]:
+def state_from_dict(state: dict[str, Any]) -> Tuple[int, int, int, str, int, int, int, int]:
     """The tuple that the library takes, for a state that came from a file."""
     try:
         if state["version"] != STATE_VERSION:
             raise BadValueError(22, "the state has version %r, but this Shoal reads version %d: it was saved by another release"
                                 % (state["version"], STATE_VERSION))
         numbers = [operator.index(state[key]) for key in ("seed", "epoch", "consumed", "world_size", "order")]
+        numbers += [operator.index(state.get(key, 0)) for key in ("lanes", "lane_batch")]
         if not all(0 <= number < 2**64 for number in numbers) or len(state["digest"]) > 32 or "\0" in state["digest"]:
             raise KeyError
-        seed, epoch, consumed, world_size, order = numbers
-        return seed, epoch, consumed, "" + state["digest"], world_size, order
+        seed, epoch, consumed, world_size, order, lanes, lane_batch = numbers
+        return seed, epoch, consumed, "" + state["digest"], world_size, order, lanes, lane_batch
     except (KeyError, TypeError):
         raise BadValueError(22, "not a state of Shoal: %.100r" % (state,)) from None
 
@@ -131,14 +139,20 @@ class Order:
     order), "window" (samples shuffled within a window of files), "local" (each rank permutes its
     own share). remainder: what happens to samples that do not fill a step of all ranks: "keep" (a
     short or empty last batch), "drop", or "pad" (with samples from the beginning of the epoch).
+
+    lanes cuts an epoch of mode "sequential", "files" or "window" into as many parts of equal
+    length. With lanes=world_size each rank has files of its own; any number of ranks may resume
+    such an order. lane_batch is the batch size for which the lanes are dealt (default: batch_size).
     """
 
     def __init__(self, dataset: Any, *, batch_size: int = 1, seed: int = 0, epoch: int = 0, mode: str = "global",
                  remainder: str = "keep", rank: int = 0, world_size: int = 1, unit: Optional[int] = None,
-                 window: Optional[int] = None, frozen: bool = False) -> None:
+                 window: Optional[int] = None, frozen: bool = False, lanes: Optional[int] = None,
+                 lane_batch: Optional[int] = None) -> None:
         self._facts = dataset_facts(dataset)
         self._spec = make_spec(self._facts, batch_size=batch_size, seed=seed, mode=mode, remainder=remainder,
-                               world_size=world_size, unit=unit, window=window, frozen=frozen)
+                               world_size=world_size, unit=unit, window=window, frozen=frozen, lanes=lanes,
+                               lane_batch=lane_batch)
         self.rank = check_rank(rank, world_size)
         self._epoch = _number("epoch", epoch)
         self.handle = _shoal.Order(self._spec, self._epoch)
@@ -246,7 +260,7 @@ class Order:
         kept = state_from_dict(state)
         self.handle = _shoal.resume(self._spec, kept, self._facts[1])
         self._epoch = kept[1]
-        self._spec = self.handle.spec()[:9] + (0,)
+        self._spec = spec_from(self.handle.spec(), 0)
 
     def __repr__(self) -> str:
         return "<shoal.Order: epoch %d of %d samples, %s, seed %d>" % (
@@ -257,5 +271,5 @@ class Order:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._facts, self.rank, self._epoch = state["facts"], state["rank"], state["epoch"]
-        self._spec = state["spec"][:9] + (0,)
+        self._spec = spec_from(state["spec"], 0)
         self.handle = _shoal.Order(state["spec"], self._epoch)

@@ -44,7 +44,10 @@ static void fill_plan(struct cmd_read_arguments *a, const struct comm *comm,
 	shoal_catalog_info(cat, &info);
 	spec->nr_samples = info.nr_samples;
 	spec->nr_ranks = (uint64_t)comm_place(comm)->size;
-	spec->unit = info.samples_per_file ? info.samples_per_file : 1;
+	/* If files differ, a unit is the mean number of samples per file, as in order. */
+	spec->unit = info.samples_per_file
+			     ? info.samples_per_file
+			     : u64_divide_up(info.nr_samples, u64_max(info.nr_files, 1));
 	a->plan.epoch = a->order.epoch;
 	a->plan.cat = cat;
 	a->plan.store = a->load.store;
@@ -91,10 +94,12 @@ static void describe_read(FILE *f, const void *self)
 	shoal_catalog_info(p->cat, &info);
 	fprintf(f,
 		"catalog: %s of %" PRIu64 " files\nmode: %d\nremainder: %d\nseed: %" PRIu64
-		"\nfrozen: %d\nunit: %" PRIu64 "\nwindow: %" PRIu64 "\nbatch: %" PRIu64
-		"\nconsumed: %" PRIu64 "\nepoch: %" PRIu64 "\nsteps: %" PRIu64 "\ndrop-cache: %d\n",
+		"\nfrozen: %d\nunit: %" PRIu64 "\nwindow: %" PRIu64 "\nlanes: %" PRIu64
+		" of %" PRIu64 "\nbatch: %" PRIu64 "\nconsumed: %" PRIu64 "\nepoch: %" PRIu64
+		"\nsteps: %" PRIu64 "\ndrop-cache: %d\n",
 		info.digest, info.nr_files, (int)s->mode, (int)s->remainder, s->seed, s->frozen,
-		s->unit, s->window, s->batch, s->consumed, p->epoch, p->steps, p->drop);
+		s->unit, s->window, s->lanes, s->lane_batch, s->batch, s->consumed, p->epoch,
+		p->steps, p->drop);
 	fprintf(f,
 		"epochs: %" PRIu64 "\nrepeat: %" PRIu64 "\nduration: %" PRIu64
 		" ms\nwarm-up: %" PRIu64 " ms\n",

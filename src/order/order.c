@@ -4,7 +4,9 @@
  * Everything is arithmetic on a position: no call depends on an earlier one. The modes build on one
  * another. A position in SHOAL_FILES is a slot and an offset in it; the slot is permuted into a
  * unit. In SHOAL_WINDOW the positions are first permuted inside their window, and then treated as
- * in SHOAL_FILES. SHOAL_LOCAL has a separate order per rank.
+ * in SHOAL_FILES. SHOAL_LOCAL has a separate order per rank. With lanes, the positions of
+ * SHOAL_SEQUENTIAL, SHOAL_FILES and SHOAL_WINDOW are first dealt to the lanes, as those of
+ * SHOAL_LOCAL are to the ranks.
  */
 #include <assert.h>
 #include <errno.h>
@@ -32,11 +34,13 @@ struct shoal_order {
 	uint64_t nr_units;   /* the last one may be short */
 	uint64_t missing;    /* samples that the last unit lacks */
 	uint64_t after_last; /* the first position after the last unit's */
-	/* LOCAL: */
-	uint64_t share;      /* samples per rank; some have one more */
-	uint64_t nr_larger;  /* how many ranks have one more */
-	uint64_t share_read; /* samples that each rank has read already */
-	struct perm perm;    /* GLOBAL: of samples. FILES, WINDOW: of units */
+	/* LOCAL: a share per rank. Lanes: a share per lane. */
+	uint64_t nr_shares;   /* 1: there are no lanes */
+	uint64_t share_batch; /* consecutive positions that one share has in a step */
+	uint64_t share;       /* samples per share; some have one more */
+	uint64_t nr_larger;   /* how many shares have one more */
+	uint64_t share_read;  /* LOCAL: samples that each rank has read already */
+	struct perm perm;     /* GLOBAL: of samples. FILES, WINDOW: of units */
 };
 
 /*
@@ -44,7 +48,7 @@ struct shoal_order {
  * the stack of each call, because threads share orders, and is reused while positions stay in it.
  */
 struct order_part {
-	uint64_t nr; /* number of the window or the rank */
+	uint64_t nr; /* number of the window or the rank; in a lane, the first position */
 	uint64_t first, count;
 	struct perm perm;
 };
@@ -78,6 +82,17 @@ static void part_use(const struct shoal_order *o, struct order_part *part, uint6
 	part->first = first;
 	part->count = end - first;
 	perm_init(&part->perm, part->count, &key);
+}
+
+static uint64_t share_start(const struct shoal_order *o, uint64_t nr)
+{
+	return u64_scale(nr, o->spec.nr_samples, o->nr_shares);
+}
+
+/* The share that has @index of all samples, or positions, in the sequence of the shares. */
+static uint64_t share_of(const struct shoal_order *o, uint64_t index)
+{
+	return (uint64_t)(((unsigned __int128)(index + 1) * o->nr_shares - 1) / o->spec.nr_samples);
 }
 
 /* ---- FILES and WINDOW ------------------------------------------------------------------- */
@@ -122,14 +137,22 @@ static uint64_t units_position(const struct shoal_order *o, uint64_t id)
 	return slot_start(o, perm_inverse(&o->perm, unit)) + id % o->spec.unit;
 }
 
-/* Make @part the window that contains @position. */
+/* Make @part the window that contains @position, or the part of it that is in the lane. */
 static void window_use(const struct shoal_order *o, struct order_part *part, uint64_t position)
 {
 	uint64_t window = to_whole(o, position) / o->spec.unit / o->spec.window;
 	uint64_t slot = window * o->spec.window;
 	uint64_t end = u64_min(o->nr_units - slot, o->spec.window) + slot;
+	uint64_t first = slot_start(o, slot), lane;
 
-	part_use(o, part, PERM_WINDOW, window, slot_start(o, slot), slot_start(o, end));
+	end = slot_start(o, end);
+	if (o->nr_shares == 1) {
+		part_use(o, part, PERM_WINDOW, window, first, end);
+		return;
+	}
+	lane = share_of(o, position);
+	first = u64_max(first, share_start(o, lane));
+	part_use(o, part, PERM_LANE, first, first, u64_min(end, share_start(o, lane + 1)));
 }
 
 /* Permute positions within their windows, in place. */
@@ -164,11 +187,6 @@ static uint64_t window_position(const struct shoal_order *o, uint64_t position)
  * the ranks follow one another. So it is a bijection for any batch, and in whole steps it equals
  * all other modes.
  */
-static uint64_t share_start(const struct shoal_order *o, uint64_t rank)
-{
-	return u64_scale(rank, o->spec.nr_samples, o->spec.nr_ranks);
-}
-
 static void share_use(const struct shoal_order *o, struct order_part *part, uint64_t rank)
 {
 	part_use(o, part, PERM_LOCAL, rank, share_start(o, rank), share_start(o, rank + 1));
@@ -180,10 +198,10 @@ static uint64_t share_before(const struct shoal_order *o)
 	return u64_min(o->share_read, o->share);
 }
 
-/* The rank that reads @position, and the index in its share. */
+/* The rank that reads @position, or its lane, and the index in that share. */
 static uint64_t local_split(const struct shoal_order *o, uint64_t position, uint64_t *ret_index)
 {
-	uint64_t ranks = o->spec.nr_ranks, before = share_before(o);
+	uint64_t ranks = o->nr_shares, before = share_before(o);
 	uint64_t base = position < before * ranks ? 0 : before;
 	uint64_t end = position < before * ranks ? before : o->share;
 	uint64_t step, width;
@@ -195,10 +213,10 @@ static uint64_t local_split(const struct shoal_order *o, uint64_t position, uint
 		return (uint64_t)(((unsigned __int128)(nth + 1) * ranks - 1) / o->nr_larger);
 	}
 	position -= base * ranks;
-	step = position / (ranks * o->spec.batch);
-	position -= step * ranks * o->spec.batch;
-	base += step * o->spec.batch;
-	width = u64_min(o->spec.batch, end - base);
+	step = position / (ranks * o->share_batch);
+	position -= step * ranks * o->share_batch;
+	base += step * o->share_batch;
+	width = u64_min(o->share_batch, end - base);
 	*ret_index = base + position % width;
 	return position / width;
 }
@@ -206,14 +224,14 @@ static uint64_t local_split(const struct shoal_order *o, uint64_t position, uint
 /* The inverse of local_split(). */
 static uint64_t local_join(const struct shoal_order *o, uint64_t rank, uint64_t index)
 {
-	uint64_t ranks = o->spec.nr_ranks, before = share_before(o);
+	uint64_t ranks = o->nr_shares, before = share_before(o);
 	uint64_t base = index < before ? 0 : before;
 	uint64_t end = index < before ? before : o->share;
 
 	if (index == o->share)
 		return o->share * ranks + u64_scale(rank, o->nr_larger, ranks);
-	base += (index - base) / o->spec.batch * o->spec.batch;
-	return base * ranks + rank * u64_min(o->spec.batch, end - base) + (index - base);
+	base += (index - base) / o->share_batch * o->share_batch;
+	return base * ranks + rank * u64_min(o->share_batch, end - base) + (index - base);
 }
 
 /* Replace positions by ids. */
@@ -230,12 +248,32 @@ static void local_map(const struct shoal_order *o, struct order_part *part, uint
 static uint64_t local_position(const struct shoal_order *o, uint64_t id)
 {
 	struct order_part part;
-	uint64_t rank = (uint64_t)(((unsigned __int128)(id + 1) * o->spec.nr_ranks - 1) /
-				   o->spec.nr_samples);
+	uint64_t rank = share_of(o, id);
 
 	part_init(&part);
 	share_use(o, &part, rank);
 	return local_join(o, rank, perm_inverse(&part.perm, id - part.first));
+}
+
+/* Replace positions by those of the mode without lanes: the shares follow one another. */
+static void lanes_map(const struct shoal_order *o, uint64_t *p, size_t nr)
+{
+	for (size_t i = 0; i < nr && o->nr_shares > 1; i++) {
+		uint64_t index, lane = local_split(o, p[i], &index);
+
+		p[i] = share_start(o, lane) + index;
+	}
+}
+
+/* The inverse of lanes_map(). */
+static uint64_t lanes_position(const struct shoal_order *o, uint64_t position)
+{
+	uint64_t lane;
+
+	if (o->nr_shares == 1)
+		return position;
+	lane = share_of(o, position);
+	return local_join(o, lane, position - share_start(o, lane));
 }
 
 static int64_t local_batch(const struct shoal_order *o, uint64_t step, uint64_t rank, uint64_t *ids)
@@ -324,6 +362,31 @@ static bool is_whole_share(const struct shoal_order_spec *spec)
 	return spec->consumed % spec->nr_ranks == 0 || spec->consumed == spec->nr_samples;
 }
 
+static bool mode_has_lanes(enum shoal_mode mode)
+{
+	return mode == SHOAL_SEQUENTIAL || mode == SHOAL_FILES || mode == SHOAL_WINDOW;
+}
+
+static int order_check_lanes(const struct shoal_order_spec *spec, struct shoal_err *err)
+{
+	uint64_t step;
+
+	if (spec->lanes == 1)
+		return 0;
+	if (!mode_has_lanes(spec->mode))
+		return err_set(err, -EINVAL,
+			       "%" PRIu64 " lanes: only the modes sequential, files and window "
+			       "have lanes",
+			       spec->lanes);
+	if (__builtin_mul_overflow(spec->lanes, spec->lane_batch, &step) ||
+	    step > SHOAL_ORDER_SAMPLES_MAX)
+		return err_set(err, -EINVAL,
+			       "%" PRIu64 " lanes of batch %" PRIu64
+			       " take more than 2^48 samples in a step: use fewer lanes",
+			       spec->lanes, spec->lane_batch);
+	return 0;
+}
+
 static int order_check_mode(const struct shoal_order_spec *spec, struct shoal_err *err)
 {
 	uint64_t product;
@@ -360,6 +423,8 @@ static int order_check_spec(const struct shoal_order_spec *spec, struct shoal_er
 	if (rc < 0)
 		return rc;
 	rc = order_check_sizes(spec, err);
+	if (rc == 0)
+		rc = order_check_lanes(spec, err);
 	if (rc < 0)
 		return rc;
 	return order_check_mode(spec, err);
@@ -373,6 +438,10 @@ static struct shoal_order_spec with_defaults(const struct shoal_order_spec *spec
 		full.unit = 1;
 	if (!full.window)
 		full.window = DEFAULT_WINDOW;
+	if (!full.lanes)
+		full.lanes = 1;
+	if (!full.lane_batch)
+		full.lane_batch = full.batch;
 	return full;
 }
 
@@ -408,14 +477,17 @@ static void start_units(struct shoal_order *o)
 static void start_shares(struct shoal_order *o)
 {
 	const struct shoal_order_spec *s = &o->spec;
+	bool local = s->mode == SHOAL_LOCAL;
 
-	o->share = s->nr_samples / s->nr_ranks;
-	o->nr_larger = s->nr_samples % s->nr_ranks;
+	o->nr_shares = local ? s->nr_ranks : s->lanes;
+	o->share_batch = local ? s->batch : s->lane_batch;
+	o->share = s->nr_samples / o->nr_shares;
+	o->nr_larger = s->nr_samples % o->nr_shares;
 	/*
 	 * If all samples were read, consumed need not be a multiple of the ranks; round up to cover
-	 * the larger shares.
+	 * the larger shares. Lanes do not depend on what was read before.
 	 */
-	o->share_read = u64_divide_up(s->consumed, s->nr_ranks);
+	o->share_read = local ? u64_divide_up(s->consumed, s->nr_ranks) : 0;
 }
 
 static void start_epoch(struct shoal_order *o, uint64_t epoch)
@@ -423,6 +495,7 @@ static void start_epoch(struct shoal_order *o, uint64_t epoch)
 	struct perm_key key;
 
 	o->epoch = epoch;
+	start_shares(o);
 	switch (o->spec.mode) {
 	case SHOAL_SEQUENTIAL:
 		break;
@@ -435,7 +508,6 @@ static void start_epoch(struct shoal_order *o, uint64_t epoch)
 		start_units(o);
 		break;
 	case SHOAL_LOCAL:
-		start_shares(o);
 		break;
 	}
 	o->steps = order_count_steps(o);
@@ -487,6 +559,8 @@ uint64_t shoal_order_steps(const struct shoal_order *order)
 /* Replace @nr positions, at most one chunk, by ids. */
 static void chunk_map(const struct shoal_order *o, struct order_part *part, uint64_t *p, size_t nr)
 {
+	if (mode_has_lanes(o->spec.mode))
+		lanes_map(o, p, nr);
 	switch (o->spec.mode) {
 	case SHOAL_SEQUENTIAL:
 		break;
@@ -569,16 +643,17 @@ int shoal_order_position(const struct shoal_order *order, uint64_t id, uint64_t 
 		return -ERANGE;
 	switch (order->spec.mode) {
 	case SHOAL_SEQUENTIAL:
-		*ret_position = id;
+		*ret_position = lanes_position(order, id);
 		break;
 	case SHOAL_GLOBAL:
 		*ret_position = perm_inverse(&order->perm, id);
 		break;
 	case SHOAL_FILES:
-		*ret_position = units_position(order, id);
+		*ret_position = lanes_position(order, units_position(order, id));
 		break;
 	case SHOAL_WINDOW:
-		*ret_position = window_position(order, units_position(order, id));
+		*ret_position =
+			lanes_position(order, window_position(order, units_position(order, id)));
 		break;
 	case SHOAL_LOCAL:
 		*ret_position = local_position(order, id);
@@ -600,9 +675,12 @@ static uint64_t order_hash(const struct shoal_order_spec *s)
 		le64_of(s->mode != SHOAL_SEQUENTIAL && s->frozen),
 		le64_of(units ? s->unit : 0),
 		le64_of(s->mode == SHOAL_WINDOW ? s->window : 0),
+		le64_of(s->lanes),
+		le64_of(s->lane_batch),
 	};
 
-	return XXH3_64bits(word, sizeof(word));
+	/* One lane is none: so the hash is that of releases that had no lanes. */
+	return XXH3_64bits(word, s->lanes > 1 ? sizeof(word) : sizeof(word) - 2 * sizeof(word[0]));
 }
 
 void shoal_order_save(const struct shoal_order *order, uint64_t steps, const char *digest,
@@ -621,6 +699,10 @@ void shoal_order_save(const struct shoal_order *order, uint64_t steps, const cha
 	state.consumed = u64_min(s->consumed + steps * s->nr_ranks * s->batch, s->nr_samples);
 	if (s->mode == SHOAL_LOCAL)
 		state.nr_ranks = s->nr_ranks;
+	if (s->lanes > 1) {
+		state.lanes = s->lanes;
+		state.lane_batch = s->lane_batch;
+	}
 	*ret_state = state;
 }
 
@@ -665,11 +747,15 @@ int shoal_order_resume(const struct shoal_order_spec *spec, const struct shoal_o
 	rc = check_state_ranks(spec, state, err);
 	if (rc < 0)
 		return rc;
+	if (!next.lanes && state->lanes) { /* the lanes that the spec leaves open */
+		next.lanes = state->lanes;
+		next.lane_batch = next.lane_batch ? next.lane_batch : state->lane_batch;
+	}
 	next = with_defaults(&next);
 	if (order_hash(&next) != state->order)
 		return err_set(
 			err, -ENOTSUP,
-			"the state was saved with another mode, unit, window, frozen or number of samples: resume it with its own, or start a new epoch");
+			"the state was saved with another mode, unit, window, lanes, frozen or number of samples: resume it with its own, or start a new epoch");
 	next.seed = state->seed;
 	next.consumed = state->consumed;
 	return shoal_order_new(&next, state->epoch, ret_order, err);

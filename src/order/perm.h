@@ -30,13 +30,15 @@
 #define PERM_UNITS       PERM_TAG('u')
 #define PERM_WINDOW      PERM_TAG('w')
 #define PERM_LOCAL       PERM_TAG('l')
+#define PERM_LANE        PERM_TAG('n')
 
 /* Everything that selects a permutation of a given n. */
 struct perm_key {
 	uint64_t domain; /* one of the tags above */
 	uint64_t seed;
 	uint64_t epoch;
-	uint64_t stream; /* which of many in one domain: the number of a window or a rank */
+	uint64_t stream; /* which of many in one domain: the number of a window or a rank,
+			    or where a lane's part of a window begins */
 };
 
 /* Implementations of a batch. All give the same numbers. */

@@ -18,10 +18,11 @@ int py_order_spec(PyObject *tuple, struct shoal_order_spec *ret_spec)
 	struct shoal_order_spec s = { 0 };
 	int mode, remainder, frozen;
 
-	if (!PyArg_ParseTuple(tuple, "iiO&pO&O&O&O&O&O&", &mode, &remainder, py_u64_arg, &s.seed,
-			      &frozen, py_u64_arg, &s.nr_samples, py_u64_arg, &s.unit, py_u64_arg,
-			      &s.window, py_u64_arg, &s.nr_ranks, py_u64_arg, &s.batch, py_u64_arg,
-			      &s.consumed))
+	if (!PyArg_ParseTuple(tuple, "iiO&pO&O&O&O&O&O&O&O&", &mode, &remainder, py_u64_arg,
+			      &s.seed, &frozen, py_u64_arg, &s.nr_samples, py_u64_arg, &s.unit,
+			      py_u64_arg, &s.window, py_u64_arg, &s.nr_ranks, py_u64_arg, &s.batch,
+			      py_u64_arg, &s.consumed, py_u64_arg, &s.lanes, py_u64_arg,
+			      &s.lane_batch))
 		return -1;
 	s.mode = (enum shoal_mode)mode;
 	s.remainder = (enum shoal_remainder)remainder;
@@ -35,9 +36,9 @@ int py_state_parse(PyObject *tuple, struct shoal_order_state *ret_state)
 	struct shoal_order_state s = { 0 };
 	const char *digest;
 
-	if (!PyArg_ParseTuple(tuple, "O&O&O&sO&O&", py_u64_arg, &s.seed, py_u64_arg, &s.epoch,
+	if (!PyArg_ParseTuple(tuple, "O&O&O&sO&O&O&O&", py_u64_arg, &s.seed, py_u64_arg, &s.epoch,
 			      py_u64_arg, &s.consumed, &digest, py_u64_arg, &s.nr_ranks, py_u64_arg,
-			      &s.order))
+			      &s.order, py_u64_arg, &s.lanes, py_u64_arg, &s.lane_batch))
 		return -1;
 	if (strlen(digest) >= sizeof(s.digest)) {
 		PyErr_SetString(PyExc_ValueError, "the state's digest is too long");
@@ -50,9 +51,10 @@ int py_state_parse(PyObject *tuple, struct shoal_order_state *ret_state)
 
 PyObject *py_state_tuple(const struct shoal_order_state *s)
 {
-	return Py_BuildValue("KKKsKK", (unsigned long long)s->seed, (unsigned long long)s->epoch,
+	return Py_BuildValue("KKKsKKKK", (unsigned long long)s->seed, (unsigned long long)s->epoch,
 			     (unsigned long long)s->consumed, s->digest,
-			     (unsigned long long)s->nr_ranks, (unsigned long long)s->order);
+			     (unsigned long long)s->nr_ranks, (unsigned long long)s->order,
+			     (unsigned long long)s->lanes, (unsigned long long)s->lane_batch);
 }
 
 static PyObject *wrap(PyTypeObject *type, struct shoal_order *order)
@@ -111,11 +113,12 @@ static PyObject *order_spec(PyObject *self, PyObject *unused)
 	const struct shoal_order_spec *s = shoal_order_spec(py_order_of(self));
 
 	(void)unused;
-	return Py_BuildValue("iiKiKKKKKK", (int)s->mode, (int)s->remainder,
+	return Py_BuildValue("iiKiKKKKKKKK", (int)s->mode, (int)s->remainder,
 			     (unsigned long long)s->seed, (int)s->frozen,
 			     (unsigned long long)s->nr_samples, (unsigned long long)s->unit,
 			     (unsigned long long)s->window, (unsigned long long)s->nr_ranks,
-			     (unsigned long long)s->batch, (unsigned long long)s->consumed);
+			     (unsigned long long)s->batch, (unsigned long long)s->consumed,
+			     (unsigned long long)s->lanes, (unsigned long long)s->lane_batch);
 }
 
 /* As many steps as fit, one after another. Returns how many ids, or an error. */

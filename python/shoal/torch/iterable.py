@@ -10,7 +10,7 @@ from .. import _shoal
 from .._errors import BadValueError, Error, StaleError, TransformError
 from ..catalog import Catalog
 from ..loader import Audit, Loader
-from ..order import Order, _choice, _number
+from ..order import Order, _choice, _number, spec_from
 from .callers import accelerate_callers, batched_again, divides_batches
 from .dataset import Tensors, apply, as_tensor, check_transform
 from .place import Place
@@ -130,7 +130,7 @@ class ShoalIterable(Skips, IterableDataset):
     def __init__(self, catalog, batch_size, transform=None, *, output="tensors", with_name=False, with_id=False,
                  on_error="fail", max_errors=1000, rank=None,
                  world_size=None, seed=0, shuffle=True, drop_last=False, remainder=None, mode=None, unit=None,
-                 window=None, frozen=False, copy=None, num_replicas=None, **loading):
+                 window=None, frozen=False, copy=None, num_replicas=None, lanes=None, lane_batch=None, **loading):
         super().__init__()
         self._place = Place(rank, same_number(world_size, num_replicas))
         _choice("output", output, OUTPUTS)
@@ -144,7 +144,7 @@ class ShoalIterable(Skips, IterableDataset):
         self._order = dict(mode=mode or ("global" if shuffle else "sequential"),
                            remainder=choose_remainder(remainder, drop_last, self._place.world_size),
                            rank=self._place.rank, world_size=self._place.world_size, unit=unit, window=window,
-                           frozen=frozen)
+                           frozen=frozen, lanes=lanes, lane_batch=lane_batch)
         self._shuffled = self._order["mode"] != "sequential"
         self.batch_size = batch_size
         self._loading = loading
@@ -260,7 +260,7 @@ class ShoalIterable(Skips, IterableDataset):
     def _order_at(self, epoch, consumed):
         order = Order(self.catalog, batch_size=self.batch_size, epoch=epoch, seed=self.seed, **self._order)
         if consumed:
-            order.handle = _shoal.Order(order.handle.spec()[:9] + (consumed,), epoch)
+            order.handle = _shoal.Order(spec_from(order.handle.spec(), consumed), epoch)
         return order
 
     # ---- In the process that reads ----

@@ -9,7 +9,7 @@ from torch.utils.data.distributed import DistributedSampler
 from .. import _shoal
 from .._errors import BadValueError
 from ..columns import Batches, KeptOrder, open_column
-from ..order import MODES, Order, _number, opened
+from ..order import MODES, Order, _number, opened, spec_from
 from .callers import accelerate_callers, divides_batches
 from .dataset import with_epoch
 from .place import Place
@@ -130,7 +130,7 @@ def _of_all_ranks(order):
     spec = order.handle.spec()
     order = copy.copy(order)
     order.rank, order.handle = 0, _shoal.Order(spec[:7] + (1,) + spec[8:], order.epoch)
-    order._spec = order.handle.spec()[:9] + (0,)
+    order._spec = spec_from(order.handle.spec(), 0)
     return order
 
 
@@ -144,7 +144,7 @@ class _ShoalSampler(DistributedSampler):
     _steps_are = "samples"  # the unit of the steps in a state
 
     def __init__(self, dataset, batch_size, rank, world_size, seed, shuffle, drop_last, remainder, mode, unit, window,
-                 frozen, keep=None, by_length=None):
+                 frozen, keep=None, by_length=None, lanes=None, lane_batch=None):
         dataset = check_dataset(dataset)
         self._place = Place(rank, world_size)
         mode = mode or ("global" if shuffle else "sequential")
@@ -152,13 +152,15 @@ class _ShoalSampler(DistributedSampler):
         self.shuffle, self.drop_last = bool(shuffle), remainder == "drop"
         here = {"seed": seed, "remainder": remainder, "rank": self._place.rank, "world_size": self._place.world_size,
                 "frozen": frozen}
+        lanes = {"lanes": lanes, "lane_batch": lane_batch}
         if by_length is not None:
             column = open_column(by_length.pop("sort_by"), dataset)
             self.order = Batches(column, batch_size=batch_size, shuffle=shuffle, **by_length, **here)
         elif keep is not None:
-            self.order = KeptOrder(dataset, keep, batch_size=batch_size, mode=mode, unit=unit, window=window, **here)
+            self.order = KeptOrder(dataset, keep, batch_size=batch_size, mode=mode, unit=unit, window=window, **lanes,
+                                   **here)
         else:
-            self.order = Order(dataset, batch_size=batch_size, mode=mode, unit=unit, window=window, **here)
+            self.order = Order(dataset, batch_size=batch_size, mode=mode, unit=unit, window=window, **lanes, **here)
         self._catalog_digest = getattr(getattr(dataset, "catalog", dataset), "digest", None)
         self._nr_samples = len(dataset) if hasattr(dataset, "__len__") else int(dataset)
         self._shuffled = mode != "sequential"
@@ -346,9 +348,9 @@ class ShoalSampler(_ShoalSampler):
     """
 
     def __init__(self, dataset, rank=None, world_size=None, seed=0, *, shuffle=True, drop_last=False, remainder=None,
-                 mode=None, unit=None, window=None, frozen=False, keep=None, num_replicas=None):
+                 mode=None, unit=None, window=None, frozen=False, keep=None, num_replicas=None, lanes=None, lane_batch=None):
         super().__init__(dataset, 1, rank, same_number(world_size, num_replicas), seed, shuffle, drop_last, remainder, mode,
-                         unit, window, frozen, keep)
+                         unit, window, frozen, keep, lanes=lanes, lane_batch=lane_batch)
 
     def _items(self, order, all_ranks=False):
         if not all_ranks:
@@ -370,17 +372,17 @@ class ShoalBatchSampler(_ShoalSampler):
 
     def __init__(self, dataset, batch_size=None, rank=None, world_size=None, seed=0, *, shuffle=True, drop_last=False,
                  remainder=None, mode=None, unit=None, window=None, frozen=False, keep=None, sort_by=None, bucket=None,
-                 max_tokens=None, group=None, num_replicas=None):
+                 max_tokens=None, group=None, num_replicas=None, lanes=None, lane_batch=None):
         by_length = None
         if sort_by is not None:
-            if keep is not None or mode is not None or unit is not None or window is not None:
-                raise BadValueError(22, "sort_by cannot be combined with keep, mode, unit and window: sort the column "
+            if any(x is not None for x in (keep, mode, unit, window, lanes, lane_batch)):
+                raise BadValueError(22, "sort_by cannot be combined with keep, mode, unit, window and lanes: sort the column "
                                     "with Column.sort(keep=...) to exclude samples")
             by_length = {"sort_by": sort_by, "bucket": bucket, "max_tokens": max_tokens, "group": group}
         elif bucket is not None or max_tokens is not None or group is not None:
             raise BadValueError(22, "bucket, max_tokens and group need a column of lengths: set sort_by")
         super().__init__(dataset, batch_size, rank, same_number(world_size, num_replicas), seed, shuffle, drop_last, remainder,
-                         mode, unit, window, frozen, keep, by_length)
+                         mode, unit, window, frozen, keep, by_length, lanes, lane_batch)
         self.batch_size = batch_size
 
     def _items(self, order, all_ranks=False):

@@ -18,8 +18,21 @@
 
 #define DIGEST "0123456789abcdef0123456789abcdef"
 
-static const enum shoal_mode modes[] = { SHOAL_SEQUENTIAL, SHOAL_GLOBAL, SHOAL_FILES, SHOAL_WINDOW,
-					 SHOAL_LOCAL };
+/* The mode with 5 lanes of 3 positions: see spec_of(). */
+#define LANES         0x100u
+#define WITH_LANES(m) ((enum shoal_mode)((unsigned)(m) | LANES))
+
+/* Those without a shuffle first, SHOAL_LOCAL last. */
+static const enum shoal_mode modes[] = {
+	SHOAL_SEQUENTIAL,
+	WITH_LANES(SHOAL_SEQUENTIAL),
+	SHOAL_GLOBAL,
+	SHOAL_FILES,
+	SHOAL_WINDOW,
+	WITH_LANES(SHOAL_FILES),
+	WITH_LANES(SHOAL_WINDOW),
+	SHOAL_LOCAL,
+};
 static const uint64_t rank_counts[] = { 1, 2, 3, 24, 204 };
 
 static void *allocate(uint64_t nr, size_t size)
@@ -40,18 +53,20 @@ static struct shoal_order *order_of(const struct shoal_order_spec *spec, uint64_
 	return o;
 }
 
-/* A spec of T samples in units of 7, windows of 3 units. */
+/* A spec of T samples in units of 7, windows of 3 units; WITH_LANES() of a mode has lanes. */
 static struct shoal_order_spec spec_of(enum shoal_mode mode, uint64_t nr_samples, uint64_t nr_ranks,
 				       uint64_t batch)
 {
 	return (struct shoal_order_spec){
-		.mode = mode,
+		.mode = (enum shoal_mode)((unsigned)mode & ~LANES),
 		.seed = 42,
 		.nr_samples = nr_samples,
 		.unit = 7,
 		.window = 3,
 		.nr_ranks = nr_ranks,
 		.batch = batch,
+		.lanes = (unsigned)mode & LANES ? 5 : 0,
+		.lane_batch = (unsigned)mode & LANES ? 3 : 0,
 	};
 }
 
@@ -328,16 +343,17 @@ static void a_state_is_refused_in_another_order(void **state)
 	o = order_of(&window, 3);
 	shoal_order_save(o, 5, DIGEST, &saved);
 	shoal_order_free(o);
-	for (int change = 0; change < 5; change++) {
+	for (int change = 0; change < 6; change++) {
 		other = window;
 		other.unit += change == 0;
 		other.window += change == 1;
 		other.frozen = change == 2;
 		other.mode = change == 3 ? SHOAL_FILES : SHOAL_WINDOW;
 		other.nr_samples += change == 4;
+		other.lanes = change == 5 ? 2 : 0;
 		assert_int_equal(shoal_order_resume(&other, &saved, DIGEST, &untouched, &err),
 				 -ENOTSUP);
-		assert_non_null(strstr(err.msg, "another mode, unit, window, frozen or number"));
+		assert_non_null(strstr(err.msg, "another mode, unit, window, lanes"));
 	}
 	other = window; /* what does not change the meaning of a position may change */
 	other.nr_ranks = 3;
@@ -557,7 +573,7 @@ static uint64_t *whole_epoch(const struct shoal_order_spec *spec, uint64_t epoch
 static void epochs_and_seeds_differ_and_frozen_ones_do_not(void **state)
 {
 	(void)state;
-	for (size_t m = 1; m < ARRAY_LEN(modes); m++) {
+	for (size_t m = 2; m < ARRAY_LEN(modes); m++) {
 		struct shoal_order_spec spec = spec_of(modes[m], 700, 3, 8);
 		uint64_t *first = whole_epoch(&spec, 0), *second = whole_epoch(&spec, 1);
 		uint64_t *other, *frozen;
@@ -697,6 +713,75 @@ static void a_rank_reads_only_its_own_share_in_local_mode(void **state)
 		}
 }
 
+/* Set in @owner the rank that reads each unit of 7; a unit of two ranks counts as cut. */
+static uint64_t count_cut_units(const struct shoal_order *o, uint8_t *owner)
+{
+	const struct shoal_order_spec *spec = shoal_order_spec(o);
+	uint64_t ids[16], cut = 0;
+
+	for (uint64_t step = 0; step < shoal_order_steps(o); step++)
+		for (uint64_t rank = 0; rank < spec->nr_ranks; rank++) {
+			int64_t nr = shoal_order_batch(o, step, rank, ids);
+
+			assert_in_range(nr, 0, 16);
+			for (int64_t i = 0; i < nr; i++) {
+				uint8_t *at = &owner[ids[i] / spec->unit];
+
+				cut += *at && *at != rank + 1;
+				*at = *at ? *at : (uint8_t)(rank + 1);
+			}
+		}
+	return cut;
+}
+
+static void with_a_lane_for_each_rank_a_rank_has_units_of_its_own(void **state)
+{
+	static const enum shoal_mode with[] = { SHOAL_FILES, SHOAL_WINDOW };
+
+	(void)state;
+	for (size_t m = 0; m < ARRAY_LEN(with); m++)
+		for (unsigned fewer = 1; fewer <= 4; fewer *= 2) {
+			/* 4 lanes of whole units and whole batches: 224 samples each. */
+			struct shoal_order_spec spec = spec_of(with[m], 896, 4 / fewer, 16);
+			uint8_t owner[128] = { 0 };
+			struct shoal_order *o;
+
+			spec.lanes = 4; /* also for ranks of several lanes each */
+			o = order_of(&spec, 2);
+			assert_int_equal(count_cut_units(o, owner), 0);
+			shoal_order_free(o);
+			if (fewer == 4)
+				continue;
+			spec.lanes = 1;
+			memset(owner, 0, sizeof(owner));
+			o = order_of(&spec, 2);
+			assert_in_range(count_cut_units(o, owner), 100, 896);
+			shoal_order_free(o);
+		}
+}
+
+static void a_state_keeps_its_lanes(void **state)
+{
+	struct shoal_order_spec spec = spec_of(WITH_LANES(SHOAL_WINDOW), 1000, 4, 8);
+	struct shoal_order *before = order_of(&spec, 3), *after = NULL;
+	struct shoal_order_state saved;
+	struct shoal_err err = { "" };
+	uint64_t p = 40, q = 40;
+
+	(void)state;
+	shoal_order_save(before, 1, DIGEST, &saved);
+	spec.lanes = spec.lane_batch = 0;
+	spec.nr_ranks = 3;
+	spec.batch = 5;
+	assert_int_equal(shoal_order_resume(&spec, &saved, DIGEST, &after, &err), 0);
+	assert_int_equal(shoal_order_spec(after)->lanes, 5);
+	assert_int_equal(shoal_order_spec(after)->lane_batch, 3);
+	assert_int_equal(shoal_order_at(before, &p, 1, &p) + shoal_order_at(after, &q, 1, &q), 0);
+	assert_int_equal(p, q);
+	shoal_order_free(before);
+	shoal_order_free(after);
+}
+
 static void defaults_are_put_into_the_spec(void **state)
 {
 	struct shoal_order_spec spec = spec_of(SHOAL_WINDOW, 1000, 2, 8);
@@ -721,6 +806,14 @@ static void the_order_of_each_mode_never_changes(void **state)
 		uint64_t
 			ids[6]; /* step 1 of rank 1 of 3, batch 3, then positions 0, T / 2, T - 1 */
 	} row[] = {
+		{ WITH_LANES(SHOAL_SEQUENTIAL), 1000, 0, 0, { 800, 801, 802, 0, 301, 999 } },
+		{ WITH_LANES(SHOAL_FILES), 1000, 7, 0, { 115, 116, 117, 329, 826, 342 } },
+		{ WITH_LANES(SHOAL_WINDOW), 1000, 7, 5, { 118, 116, 117, 323, 228, 762 } },
+		{ WITH_LANES(SHOAL_WINDOW),
+		  7646857,
+		  365,
+		  100,
+		  { 5279300, 5912799, 3440031, 3480124, 3593242, 1798889 } },
 		{ SHOAL_SEQUENTIAL, 1000, 0, 0, { 12, 13, 14, 0, 500, 999 } },
 		{ SHOAL_GLOBAL, 1000, 0, 0, { 727, 122, 236, 157, 181, 954 } },
 		{ SHOAL_GLOBAL,
@@ -785,6 +878,17 @@ static void a_spec_that_cannot_be_met_is_refused_with_words(void **state)
 		struct shoal_order_spec spec;
 		const char *says; /* NULL: it can be met after all */
 	} row[] = {
+		{ { .mode = SHOAL_GLOBAL, .nr_samples = 9, .nr_ranks = 1, .batch = 1, .lanes = 2 },
+		  "only the modes sequential, files and window" },
+		{ { .mode = SHOAL_FILES,
+		    .nr_samples = 9,
+		    .nr_ranks = 1,
+		    .batch = 1,
+		    .lanes = UINT64_MAX,
+		    .lane_batch = 2 },
+		  "use fewer lanes" },
+		{ { .mode = SHOAL_FILES, .nr_samples = 9, .nr_ranks = 1, .batch = 1, .lanes = 99 },
+		  NULL },
 		{ spec_of(SHOAL_GLOBAL, 0, 1, 1), "no samples to order" },
 		{ spec_of(SHOAL_GLOBAL, max, 1, 1), NULL },
 		{ spec_of(SHOAL_GLOBAL, max + 1, 1, 1), "281474976710657 samples are too many" },
@@ -900,6 +1004,8 @@ int main(void)
 		cmocka_unit_test(window_mixes_only_inside_a_window),
 		cmocka_unit_test(a_window_may_be_large_or_all),
 		cmocka_unit_test(a_rank_reads_only_its_own_share_in_local_mode),
+		cmocka_unit_test(with_a_lane_for_each_rank_a_rank_has_units_of_its_own),
+		cmocka_unit_test(a_state_keeps_its_lanes),
 		cmocka_unit_test(defaults_are_put_into_the_spec),
 		cmocka_unit_test(the_order_of_each_mode_never_changes),
 		cmocka_unit_test(a_spec_that_cannot_be_met_is_refused_with_words),
