@@ -2,7 +2,7 @@
 
 Kinds are calls (each call that can fail does once), kills (signals at random times) and hosts (hosts that are cut off,
 frozen or killed; needs root). They take turns until the time is over. FILE (default BUILD/campaign.json) keeps the counts
-per commit of the code, and the next run goes on from there. --render writes them, with fuzz.json and soak.json of the
+per commit of the code, and the next run of the same code goes on from there. --render writes them, with fuzz.json and soak.json of the
 builds, as tables into PAGE. Ends with status 1 if anything hung, crashed, was wrong, or failed without a message.
 """
 import argparse
@@ -40,15 +40,14 @@ class Record:
     def __init__(self, path):
         self.path = path
         self.facts = json.loads(path.read_text()) if path.exists() else {}
-        if self.facts.get("commit") != commit():
-            self.facts = {"commit": commit(), "rows": {}, "next": {}, "faults": []}
+        self.now = self.facts.setdefault("commits", {}).setdefault(commit(), {"rows": {}, "next": {}, "faults": []})
 
     def count(self, kind, name, fault, **more):
-        row = self.facts["rows"].setdefault(kind, {}).setdefault(name, {"tried": 0})
+        row = self.now["rows"].setdefault(kind, {}).setdefault(name, {"tried": 0})
         for key, by in {"tried": 1, **more, **({fault.partition(":")[0]: 1} if fault else {})}.items():
             row[key] = row.get(key, 0) + by
         if fault:
-            self.facts["faults"].append(fault)
+            self.now["faults"].append(fault)
             print(fault, file=sys.stderr, flush=True)
 
     def save(self):
@@ -83,18 +82,18 @@ class Campaign:
     def sweep(self, place, name, kind, code, on, end):
         """False when the time is over."""
         key = f"{name}/{kind}/{code}/{'on' if on else 'once'}"
-        at = self.record.facts["next"].get(key, 1)
+        at = self.record.now["next"].get(key, 1)
         if at == 0:
             return True
         sweep = calls.Sweep(self.shoal, self.shim, place, name, kind)
         while at <= sweep.nr:
             if time.monotonic() > end:
-                self.record.facts["next"][key] = at
+                self.record.now["next"][key] = at
                 self.record.save()
                 return False
             self.record.count("calls", name, sweep.try_one(at, code, on))
             at += 1
-        self.record.facts["next"][key] = 0
+        self.record.now["next"][key] = 0
         return True
 
     def kills(self, end):
@@ -117,7 +116,7 @@ class Campaign:
             how, mpi, name = self.rng.choice(hosts.HOWS), self.rng.choice(hosts.MPIS), self.rng.choice(("run", "read"))
             took, fault = hosts.one(self.rng, how, mpi, name)
             self.record.count("hosts", f"{name}, {mpi}, host {how}", fault)
-            row = self.record.facts["rows"]["hosts"][f"{name}, {mpi}, host {how}"]
+            row = self.record.now["rows"]["hosts"][f"{name}, {mpi}, host {how}"]
             row["slowest"] = max(row.get("slowest", 0), round(took, 1))
             self.record.save()
 
@@ -148,7 +147,7 @@ def main():
         record.save()
         shutil.rmtree(place, ignore_errors=True)
     print(render.tables(record.facts))
-    return 1 if record.facts["faults"] else 0
+    return 1 if record.now["faults"] else 0
 
 
 if __name__ == "__main__":

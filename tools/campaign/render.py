@@ -22,19 +22,44 @@ def campaign_table(kind, rows):
     return table(head, [*body, ["**all**", *total]])
 
 
+def added(rows):
+    """Counts of several commits, as one: times are the slowest, coverage is the newest, all else adds up."""
+    sum_ = {}
+    for row in rows:
+        for key, value in row.items():
+            old = sum_.get(key, 0)
+            sum_[key] = max(old, value) if key == "slowest" else value if key in ("edges", "features", "corpus") else old + value
+    return sum_
+
+
+def gathered(tables_of_commits):
+    """{name: counts} of all commits, from one {name: counts} each."""
+    names = {name for rows in tables_of_commits for name in rows}
+    return {name: added(rows[name] for rows in tables_of_commits if name in rows) for name in names}
+
+
+def measured_at(commits):
+    commits = list(commits)
+    return f"Measured at commit{'s' * (len(commits) > 1)} {', '.join(commits)}."
+
+
 def tables(facts):
-    parts = [f"Measured at commit {facts['commit']}."]
-    for kind, rows in facts["rows"].items():
-        parts += [f"### {TITLES[kind]}", campaign_table(kind, rows)]
+    parts = []
+    for kind in TITLES:
+        at = {commit: kept["rows"][kind] for commit, kept in facts["commits"].items() if kind in kept["rows"]}
+        if not at:
+            continue
+        rows = gathered(list(at.values()))
+        parts += [f"### {TITLES[kind]}", measured_at(at), campaign_table(kind, rows)]
     return "\n\n".join(parts)
 
 
 def fuzz_table(facts):
     keys = ("seconds", "executions", "edges", "features", "corpus", "crashes")
-    rows = [[name, *(row[key] for key in keys)] for name, row in sorted(facts["targets"].items())]
-    totals = [sum(row[key] for row in facts["targets"].values()) if key in ("seconds", "executions", "crashes") else ""
-              for key in keys]
-    return f"### Fuzzing\n\nMeasured at commit {facts['commit']}.\n\n" + table(["target", *keys], [*rows, ["**all**", *totals]])
+    targets = gathered(list(facts["commits"].values()))
+    rows = [[name, *(row[key] for key in keys)] for name, row in sorted(targets.items())]
+    totals = [sum(row[key] for row in targets.values()) if key in ("seconds", "executions", "crashes") else "" for key in keys]
+    return f"### Fuzzing\n\n{measured_at(facts['commits'])}\n\n" + table(["target", *keys], [*rows, ["**all**", *totals]])
 
 
 def soak_table(facts):
