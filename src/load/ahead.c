@@ -9,6 +9,7 @@
 #include "catalog/writer.h"
 #include "load/loader_private.h"
 #include "load/locate.h"
+#include "load/merge_reads.h"
 
 /* How long the thread waits for reads before it checks for other work. */
 #define REAP_US 100000
@@ -105,6 +106,7 @@ static int ahead_locate(const struct shoal_loader *l, struct load_slot *s, uint6
 		rc = find_etag(l, s, at.file);
 	if (rc < 0)
 		return rc;
+	s->file = at.file;
 	s->request.name = name;
 	s->request.inside = at.more || l->synthetic; /* a synthetic file never ends */
 	s->request.off = at.off;
@@ -232,6 +234,7 @@ static int ahead_fill(struct shoal_loader *l, struct load_batch *b)
 	}
 	if (rc < 0)
 		return rc;
+	load_merge(l, b, i);
 	b->public = (struct shoal_batch){
 		.step = c->step, .nr = i, .sample = b->sample, .last = c->next == c->nr
 	};
@@ -268,7 +271,11 @@ static void submit_more(struct shoal_loader *l)
 			l->next_submit++;
 			continue;
 		}
-		if (b->slot[b->nr_submitted].request.len > l->slot_bytes) {
+		if (b->slot[b->nr_submitted].follows) {
+			b->nr_submitted++;
+			continue;
+		}
+		if (b->slot[b->nr_submitted].len > l->slot_bytes) {
 			b->sample[b->nr_submitted++].error = -EFBIG;
 			b->nr_done++;
 			continue;
@@ -281,9 +288,9 @@ static void submit_more(struct shoal_loader *l)
 	}
 }
 
-/* With the lock held: record that a read has ended. Its error is reported when the batch is
+/* With the lock held: record that a sample was read. Its error is reported when the batch is
  * taken. */
-static void ahead_done(struct shoal_loader *l, struct load_slot *s)
+static void sample_done(struct shoal_loader *l, struct load_slot *s)
 {
 	const struct load_request *r = &s->request;
 	struct shoal_sample *sample = &s->batch->sample[s->index];
@@ -303,6 +310,20 @@ static void ahead_done(struct shoal_loader *l, struct load_slot *s)
 	sample->len = u64_min((uint64_t)r->result, r->len);
 	if (s->last)
 		sample->size = s->off + sample->len; /* the size may not have been known */
+}
+
+/* With the lock held: record that a read has ended, for all its samples. */
+static void ahead_done(struct shoal_loader *l, struct load_slot *s)
+{
+	const struct load_request *r = &s->request;
+
+	l->stats.nr_reads++;
+	/* Of pieces that share a file, the first opens it. */
+	l->stats.nr_opens += r->opened && (!r->file || s->off % SHARED_BYTES == 0);
+	l->stats.bytes_read += r->result > 0 ? u64_min((uint64_t)r->result, r->len) : 0;
+	load_unmerge(s);
+	for (; s; s = s->next)
+		sample_done(l, s);
 }
 
 /* With the lock held: mark completed batches as ready, in any sequence. */

@@ -162,6 +162,9 @@ static int take_memory(struct shoal_loader *l, struct shoal_err *err)
 	l->samples = calloc(nr, sizeof(*l->samples));
 	l->slots = calloc(nr, sizeof(*l->slots));
 	l->cursor.ids = calloc(batch, sizeof(*l->cursor.ids));
+	/* Samples of one file can be neighbours, unless they are whole files or made up. */
+	if (l->anywhere && l->sizes && l->piece == UINT64_MAX && !l->options.object_size)
+		l->sorted = calloc(batch, sizeof(struct load_slot *));
 	/* Only the part that the names of a batch fill is touched and becomes memory. */
 	l->names = malloc(nr * (SHOAL_NAME_MAX + 1));
 	if (!l->ring || !l->samples || !l->slots || !l->cursor.ids || !l->names ||
@@ -366,6 +369,7 @@ struct shoal_loader *shoal_loader_close(struct shoal_loader *l)
 	free(l->names);
 	free(l->files);
 	free(l->cursor.ids);
+	free(l->sorted);
 	pthread_mutex_destroy(&l->lock);
 	pthread_cond_destroy(&l->work);
 	pthread_cond_destroy(&l->news);
