@@ -56,7 +56,7 @@ static void merge(int fd, const uint8_t *data, size_t size)
 	}
 	if (!memory)
 		abort();
-	rc = tournament_of_runs(&t, fd, runs.run, nr, memory, MEMORY);
+	rc = tournament_of_runs(&t, fd, runs.run, nr, NULL, memory, MEMORY);
 	if (rc == 0)
 		rc = tournament_play(&t, NULL, &repeated, take, &taken, &err);
 	if (rc > 0)

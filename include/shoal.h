@@ -394,6 +394,7 @@ struct shoal_index_result {
 	uint64_t nr_names;    /* in the catalog */
 	uint64_t nr_repeated; /* entries dropped because a later one had the same name */
 	uint64_t nr_blank;    /* empty lines of a list */
+	uint64_t nr_sealers;  /* threads that merged and encoded, each a range of names */
 	/* Of a tree: */
 	uint64_t nr_directories; /* that were read */
 	uint64_t nr_unchanged;   /* that were not, because they had not changed */

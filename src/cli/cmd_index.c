@@ -339,6 +339,7 @@ static void cmd_index_print_json(const struct shoal_index_result *r, double seco
 	json_u64(&j, "directories", r->nr_directories);
 	for (size_t i = 0; i < ARRAY_LEN(counts); i++)
 		json_u64(&j, counts[i].key, count_of(r, i));
+	json_u64(&j, "seal_threads", r->nr_sealers);
 	if (r->nr_requests) {
 		json_open_object(&j, "requests");
 		json_u64(&j, "sent", r->nr_requests);

@@ -13,6 +13,7 @@
 #include "catalog/writer.h"
 #include "index/job.h"
 #include "index/replace.h"
+#include "index/seal.h"
 #include "sort/merge.h"
 
 #define WRITE_BUF (1u << 20)
@@ -463,15 +464,10 @@ struct assembly {
 
 static int append_part(struct assembly *a, struct shoal_err *err)
 {
-	struct shoal_catalog *part = NULL;
-	int fd = a->fd, rc;
+	int fd = a->fd;
 
 	a->fd = -1;
-	rc = catalog_open_fd(fd, &part, err);
-	if (rc == 0)
-		rc = shoal_writer_append(a->writer, part, err);
-	shoal_catalog_close(part);
-	return rc;
+	return index_append_part(a->writer, fd, err);
 }
 
 static int take_part(void *self, int from, uint64_t off, uint64_t total, const void *data,

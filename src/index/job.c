@@ -12,6 +12,7 @@
 #include "index/empty.h"
 #include "index/inside.h"
 #include "index/replace.h"
+#include "index/seal.h"
 #include "index/stage.h"
 #include "index/tree.h"
 
@@ -173,6 +174,7 @@ int index_job_open(struct index_job *j, bool sizes, bool samples, struct shoal_e
 	bool inside = j->options->samples, many = j->place && j->place->size > 1;
 	int rc = divide_memory(j, err);
 
+	j->writer_options = wo;
 	if (rc == 0 && inside && !sizes)
 		rc = err_set_hint(err, -EINVAL, SHOAL_HINT_SIZES,
 				  "to look inside files their sizes are needed");
@@ -244,7 +246,7 @@ int index_job_put_next(void *job, const struct sort_entry *entry, struct shoal_e
 	return job_put(j, entry, &r, err);
 }
 
-static int report_sealing(const struct index_job *j, struct shoal_err *err)
+int index_job_report_sealing(const struct index_job *j, uint64_t nr_names, struct shoal_err *err)
 {
 	const struct shoal_index_options *o = j->options;
 	int rc = j->comm ? index_exchange_check_peers(j->comm, err) : 0;
@@ -255,7 +257,7 @@ static int report_sealing(const struct index_job *j, struct shoal_err *err)
 		return err_set(err, -ECANCELED, "interrupted");
 	if (o->progress)
 		o->progress(o->self, &(struct shoal_index_progress){
-					     .sealing = true, .nr_names = j->nr_put, .where = "" });
+					     .sealing = true, .nr_names = nr_names, .where = "" });
 	return 0;
 }
 
@@ -271,7 +273,8 @@ int index_job_put_sorted(void *job, const struct sort_entry *e, struct shoal_err
 		rc = writer_check_name(j->writer, (const char *)e->name, e->len, err);
 	if (rc == 0)
 		rc = job_put(j, e, &r, err);
-	return rc == 0 && (j->nr_put & 0xffff) == 0 ? report_sealing(j, err) : rc;
+	return rc == 0 && (j->nr_put & 0xffff) == 0 ? index_job_report_sealing(j, j->nr_put, err)
+						    : rc;
 }
 
 int index_job_look_inside(struct index_job *j, struct shoal_writer *names, struct shoal_writer *to,
@@ -298,12 +301,9 @@ int index_job_look_inside(struct index_job *j, struct shoal_writer *names, struc
 
 int index_job_finish(struct index_job *j, struct shoal_index_result *result, struct shoal_err *err)
 {
-	/* A copy: another thread writes the original, and sharing its cache line would be slow. */
-	struct cat_digester digester = j->digester;
-	struct sort_stage digest = { .see = index_record_digest, .self = &digester };
 	struct shoal_writer *writer = j->writer;
 	uint64_t repeated = 0;
-	int rc = sorter_finish(j->sorter, index_job_put_sorted, j, &digest, &repeated, err);
+	int rc = index_seal_entries(j, &repeated, err);
 
 	if (rc < 0)
 		return rc;
@@ -317,8 +317,8 @@ int index_job_finish(struct index_job *j, struct shoal_index_result *result, str
 		return index_replace_refuse(j->options, j->nr_put, err);
 	j->sorter = sorter_free(j->sorter);
 	j->writer = NULL; /* sealing frees it */
-	writer_add_packed(writer, &digester);
 	result->nr_names = j->nr_put;
+	result->nr_sealers = j->nr_sealers;
 	result->nr_odd_etags = j->nr_unkept;
 	result->nr_repeated += repeated;
 	if (j->final) {

@@ -55,6 +55,8 @@ struct index_job {
 	struct shoal_writer *writer; /* NULL: another rank's */
 	struct shoal_writer
 		*final; /* of the catalog with samples; the writer is then only of names */
+	struct shoal_writer_options writer_options; /* as it was opened */
+	uint64_t nr_sealers;          /* threads that merged and encoded; 0: not yet */
 	struct cat_digester digester; /* of what is put into it */
 	uint64_t nr_added;
 	uint64_t nr_put,
@@ -79,6 +81,10 @@ int index_job_put_next(void *job, const struct sort_entry *entry, struct shoal_e
 
 /* A sort_entry_fn: put the next name of those that were sorted; a stage computes the digest. */
 int index_job_put_sorted(void *job, const struct sort_entry *entry, struct shoal_err *err) MUST_USE;
+
+/* Show how far sealing is; an error if it is to end. Called by the job's own thread. */
+int index_job_report_sealing(const struct index_job *j, uint64_t nr_names,
+			     struct shoal_err *err) MUST_USE;
 
 /* Sort, write and seal. Adds to the result's nr_repeated. */
 int index_job_finish(struct index_job *j, struct shoal_index_result *result,

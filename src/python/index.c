@@ -114,15 +114,15 @@ static PyObject *py_index_finish(struct watch *w, int rc, const struct shoal_ind
 	if (rc < 0)
 		return py_raise(rc, err);
 	return Py_BuildValue(
-		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}",
-		"nr_names", U(nr_names), "nr_repeated", U(nr_repeated), "nr_blank", U(nr_blank),
-		"nr_directories", U(nr_directories), "nr_unchanged", U(nr_unchanged), "nr_reused",
-		U(nr_reused), "nr_resumed", U(nr_resumed), "nr_vanished", U(nr_vanished),
-		"nr_links", U(nr_links), "nr_loops", U(nr_loops), "nr_special", U(nr_special),
-		"nr_other_fs", U(nr_other_fs), "nr_filtered", U(nr_filtered), "nr_unreadable",
-		U(nr_unreadable), "nr_odd_etags", U(nr_odd_etags), "nr_requests", U(nr_requests),
-		"nr_retries", U(nr_retries), "nr_throttled", U(nr_throttled), "busy_us", U(busy_us),
-		"allowed_us", U(allowed_us));
+		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}",
+		"nr_names", U(nr_names), "nr_sealers", U(nr_sealers), "nr_repeated", U(nr_repeated),
+		"nr_blank", U(nr_blank), "nr_directories", U(nr_directories), "nr_unchanged",
+		U(nr_unchanged), "nr_reused", U(nr_reused), "nr_resumed", U(nr_resumed),
+		"nr_vanished", U(nr_vanished), "nr_links", U(nr_links), "nr_loops", U(nr_loops),
+		"nr_special", U(nr_special), "nr_other_fs", U(nr_other_fs), "nr_filtered",
+		U(nr_filtered), "nr_unreadable", U(nr_unreadable), "nr_odd_etags", U(nr_odd_etags),
+		"nr_requests", U(nr_requests), "nr_retries", U(nr_retries), "nr_throttled",
+		U(nr_throttled), "busy_us", U(busy_us), "allowed_us", U(allowed_us));
 #undef U
 }
 

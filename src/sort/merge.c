@@ -11,9 +11,6 @@
 #include "base/publish.h"
 #include "base/queue.h"
 
-/* The least that is read of a run at a time: enough to make a disk seek worthwhile. */
-#define READ_MIN (64u << 10)
-
 /* Runs merged at a time: each reader holds a name of 4 KiB besides its buffer. */
 #define FAN_IN_MAX 512u
 
@@ -169,6 +166,27 @@ static int tournament_alloc(struct tournament *t, uint32_t nr)
 	return t->source && t->key && t->tree ? 0 : -ENOMEM;
 }
 
+/* Move a source to its first name, of a run to the first in the range. */
+static int first_step(const struct tournament *t, struct tournament_source *s)
+{
+	const struct sort_range *range = t->range;
+	int rc = merge_step(s);
+
+	while (rc == 0 && !s->done && range &&
+	       name_compare(s->name, s->len, range->from, range->from_len) < 0)
+		rc = merge_step(s);
+	return rc;
+}
+
+/* Whether source @i, the winner, offers a name after the range. */
+static bool is_past_range(const struct tournament *t, uint32_t i)
+{
+	const struct tournament_source *s = &t->source[i];
+
+	return t->range && t->key[i] >= t->end_key && t->range->to_len > 0 &&
+	       name_compare(s->name, s->len, t->range->to, t->range->to_len) >= 0;
+}
+
 /* Read the first entries, find their common prefix, and let them play. */
 static int tournament_begin(struct tournament *t, uint32_t shared)
 {
@@ -177,7 +195,7 @@ static int tournament_begin(struct tournament *t, uint32_t shared)
 	t->shared = shared;
 	for (uint32_t i = 0; i < t->nr; i++) {
 		struct tournament_source *s = &t->source[i];
-		int rc = merge_step(s);
+		int rc = first_step(t, s);
 
 		if (rc < 0)
 			return rc;
@@ -188,6 +206,10 @@ static int tournament_begin(struct tournament *t, uint32_t shared)
 		t->shared = (uint32_t)u64_min(
 			t->shared, name_shared(first->name, first->len, s->name, s->len));
 	}
+	/* An end without the common prefix is after all names: then the key means nothing, but the
+	 * names are compared. */
+	if (t->range)
+		t->end_key = name_key(t->range->to, t->range->to_len, t->shared);
 	for (uint32_t i = 0; i < t->nr; i++)
 		set_key(t, i);
 	play_first(t);
@@ -195,7 +217,7 @@ static int tournament_begin(struct tournament *t, uint32_t shared)
 }
 
 int tournament_of_runs(struct tournament *t, int fd, const struct sort_run *runs, uint32_t nr,
-		       uint8_t *memory, size_t memory_len)
+		       const struct sort_range *range, uint8_t *memory, size_t memory_len)
 {
 	uint32_t shared = UINT32_MAX;
 	size_t cap;
@@ -204,6 +226,7 @@ int tournament_of_runs(struct tournament *t, int fd, const struct sort_run *runs
 	assert(nr > 0 && runs);
 	if (rc < 0)
 		return rc;
+	t->range = range;
 	cap = (size_t)u64_min(READ_MAX, memory_len / nr);
 	t->reader = malloc(nr * sizeof(*t->reader));
 	if (!t->reader)
@@ -296,6 +319,8 @@ int tournament_play(struct tournament *t, const int *stop, uint64_t *repeated, s
 		struct tournament_source *s = &t->source[i];
 		bool again;
 
+		if (UNLIKELY(is_past_range(t, i)))
+			break;
 		rc = check_name(&held, s, t->key[i], &again, err);
 		if (again)
 			++*repeated;
@@ -337,7 +362,7 @@ static int merge_sources(const struct sort_merge_job *job, const struct sources 
 	if (src->packs)
 		rc = tournament_of_packs(&t, src->packs, src->nr);
 	else
-		rc = tournament_of_runs(&t, job->fd, src->runs, src->nr, job->memory,
+		rc = tournament_of_runs(&t, job->fd, src->runs, src->nr, NULL, job->memory,
 					job->memory_len);
 	if (rc == -ENOMEM)
 		err_set(err, rc, "out of memory");
@@ -527,9 +552,9 @@ static int merge_to_taker(struct sort_merge_job *job, const struct sources *src,
 	return rc;
 }
 
-int sort_merge(struct sort_merge_job *job, struct shoal_err *err)
+int sort_merge_reduce(struct sort_merge_job *job, struct shoal_err *err)
 {
-	size_t fan_in = (size_t)u64_max(2, u64_min(FAN_IN_MAX, job->memory_len / READ_MIN));
+	size_t fan_in = (size_t)u64_max(2, u64_min(FAN_IN_MAX, job->memory_len / SORT_READ_MIN));
 	size_t first = 0;
 
 	/* Merge neighbours, from front to back, so that an entry is rewritten once per round. */
@@ -547,9 +572,18 @@ int sort_merge(struct sort_merge_job *job, struct shoal_err *err)
 			return rc;
 		first++;
 	}
-	return merge_to_taker(
-		job, &(struct sources){ .runs = job->runs->run, .nr = (uint32_t)job->runs->nr },
-		err);
+	return 0;
+}
+
+int sort_merge(struct sort_merge_job *job, struct shoal_err *err)
+{
+	int rc = sort_merge_reduce(job, err);
+
+	return rc < 0 ? rc
+		      : merge_to_taker(job,
+				       &(struct sources){ .runs = job->runs->run,
+							  .nr = (uint32_t)job->runs->nr },
+				       err);
 }
 
 int sort_merge_packs(struct sort_merge_job *job, const struct pack *packs, uint32_t nr,

@@ -28,12 +28,15 @@ struct tournament {
 	uint32_t *tree; /* tree[0] is the winner, the others are losers on the way up */
 	uint32_t rival; /* the only source that can beat the winner's next name, if known */
 	uint32_t nr;
-	uint32_t shared; /* length of the common prefix of all names */
+	uint32_t shared;                /* length of the common prefix of all names */
+	const struct sort_range *range; /* what is taken of runs; NULL: everything. Lent */
+	uint64_t end_key;               /* of its end */
 };
 
-/* For @nr runs in the file @fd, read through @memory. It must be released even after a failure. */
+/* For the names of @range (NULL: all) in @nr runs in the file @fd, read through @memory. It must be
+ * released even after a failure. */
 int tournament_of_runs(struct tournament *t, int fd, const struct sort_run *runs, uint32_t nr,
-		       uint8_t *memory, size_t memory_len) MUST_USE;
+		       const struct sort_range *range, uint8_t *memory, size_t memory_len) MUST_USE;
 
 /* For @nr packs, some of which may be empty. */
 int tournament_of_packs(struct tournament *t, const struct pack *packs, uint32_t nr) MUST_USE;
@@ -50,6 +53,9 @@ void tournament_release(struct tournament *t);
 
 /* ---- All passes ---- */
 
+/* The least that is read of a run at a time: enough to make a disk seek worthwhile. */
+#define SORT_READ_MIN (64u << 10)
+
 struct sort_merge_job {
 	int fd;                 /* of the spill file */
 	struct sort_runs *runs; /* in input order; used up */
@@ -65,6 +71,23 @@ struct sort_merge_job {
 };
 
 int sort_merge(struct sort_merge_job *job, struct shoal_err *err) MUST_USE;
+
+/* Merge runs in as many passes as are needed until one pass can merge the rest. */
+int sort_merge_reduce(struct sort_merge_job *job, struct shoal_err *err) MUST_USE;
+
+/* ---- The last pass by ranges of names: ranges.c ---- */
+
+/* How many ranges the limits and the job's memory allow: of its runs, or of @packs, which need no
+ * buffers. At least 1. */
+unsigned sort_merge_ranges_of(const struct sort_merge_job *job, const struct pack *packs,
+			      uint32_t nr_packs, const struct sort_limits *limits) MUST_USE;
+
+/* Merge @nr ranges at the same time, each on a thread of its own; the first on the caller's.
+ * @range_memory of the job's memory per range is given back for the parts to use. The job's take
+ * and stage are not used. */
+int sort_merge_ranges(struct sort_merge_job *job, const struct pack *packs, uint32_t nr_packs,
+		      const struct sort_part *parts, unsigned nr, size_t range_memory,
+		      struct shoal_err *err) MUST_USE;
 
 /* Hand the entries of packs to the job's consumer, without a file: the members about files are
  * ignored, and the job may use all the memory. */

@@ -163,3 +163,64 @@ int sort_run_next(struct sort_run_reader *r)
 	r->at = (size_t)(s.p - r->buf);
 	return 0;
 }
+
+int sort_run_name(int fd, const struct sort_run *run, uint64_t block, uint8_t name[SHOAL_NAME_MAX])
+{
+	struct sort_run one = { .off = run->off + block * RUN_BLOCK,
+				.len = u64_min(RUN_BLOCK, run->len - block * RUN_BLOCK) };
+	struct sort_run_reader r;
+	uint8_t buf[RUN_ENTRY_MAX];
+	int rc;
+
+	sort_run_open(&r, fd, &one, buf, sizeof(buf));
+	rc = sort_run_next(&r);
+	if (rc < 0)
+		return rc;
+	if (r.done) /* a block has an entry */
+		return -EIO;
+	memcpy(name, r.entry.name, r.entry.len);
+	return (int)r.entry.len;
+}
+
+/* Of the blocks, how many begin before @name, or with it if @with_equal. Their first names rise. */
+static int blocks_before(int fd, const struct sort_run *run, const uint8_t *name, size_t len,
+			 bool with_equal, uint64_t *ret_nr)
+{
+	uint64_t low = 0, high = sort_run_blocks(run);
+	uint8_t first[SHOAL_NAME_MAX];
+
+	while (low < high) {
+		uint64_t mid = low + (high - low) / 2;
+		int first_len = sort_run_name(fd, run, mid, first), c;
+
+		if (first_len < 0)
+			return first_len;
+		c = name_compare(first, (size_t)first_len, name, len);
+		if (c < 0 || (c == 0 && with_equal))
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	*ret_nr = low;
+	return 0;
+}
+
+int sort_run_narrow(int fd, const struct sort_run *run, const struct sort_range *range,
+		    struct sort_run *ret_run)
+{
+	uint64_t first = 0, end = sort_run_blocks(run), last;
+	int rc = 0;
+
+	if (range->from_len > 0)
+		rc = blocks_before(fd, run, range->from, range->from_len, true, &first);
+	if (rc == 0 && range->to_len > 0)
+		rc = blocks_before(fd, run, range->to, range->to_len, false, &end);
+	if (rc < 0)
+		return rc;
+	first -= first > 0; /* the range may begin inside the block before */
+	last = u64_max(first, end);
+	*ret_run = *run;
+	ret_run->off += first * RUN_BLOCK;
+	ret_run->len = u64_min(run->len, last * RUN_BLOCK) - first * RUN_BLOCK;
+	return 0;
+}

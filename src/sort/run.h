@@ -43,6 +43,13 @@ void sort_run_start(struct sort_run_writer *w, struct out *out);
 void sort_run_put(struct sort_run_writer *w, const struct sort_entry *e);
 struct sort_run sort_run_end(const struct sort_run_writer *w);
 
+/* The names from @from up to and without @to. No bytes of @from: from the first name on; no bytes
+ * of @to: up to the last. Lent. */
+struct sort_range {
+	const uint8_t *from, *to;
+	size_t from_len, to_len;
+};
+
 struct sort_run_reader {
 	int fd;
 	uint64_t off, end; /* the part not yet read into the buffer */
@@ -59,5 +66,19 @@ void sort_run_open(struct sort_run_reader *r, int fd, const struct sort_run *run
 
 /* Step to the next entry, or set done. */
 int sort_run_next(struct sort_run_reader *r) MUST_USE;
+
+/* The number of blocks of a run. */
+static inline uint64_t sort_run_blocks(const struct sort_run *run)
+{
+	return (run->len + RUN_BLOCK - 1) / RUN_BLOCK;
+}
+
+/* Read the first name of block @block into @name. Returns its length. */
+int sort_run_name(int fd, const struct sort_run *run, uint64_t block,
+		  uint8_t name[SHOAL_NAME_MAX]) MUST_USE;
+
+/* The blocks of @run that have the names of @range, and perhaps some before and after them. */
+int sort_run_narrow(int fd, const struct sort_run *run, const struct sort_range *range,
+		    struct sort_run *ret_run) MUST_USE;
 
 #endif

@@ -60,6 +60,7 @@ struct sorter {
 	pthread_mutex_t
 		task_lock; /* protects what follows, up to the queues. Taken after a lane's lock */
 	struct half *half_now; /* the half that packers are sorted into */
+	bool ended;            /* nothing is added any more, and all is sorted */
 	uint64_t nr_turns;     /* halves given to threads, so that there is a spill file */
 	int spill_fd;
 	struct sort_thread thread[SORTER_THREADS_MAX];
@@ -521,18 +522,31 @@ static int sort_rest(struct sorter *s, struct shoal_err *err)
 	return err_first(stop_threads(s, err), rc);
 }
 
-int sorter_finish(struct sorter *s, sort_entry_fn *take, void *self, const struct sort_stage *stage,
-		  uint64_t *ret_repeated, struct shoal_err *err)
+/* How the entries are merged once the input has ended. */
+static struct sort_merge_job merge_job(struct sorter *s)
 {
 	struct sort_merge_job job = { .memory = s->memory,
 				      .memory_len = s->memory_len,
 				      .stop = s->options.stop,
-				      .repeated = &s->repeated,
-				      .take = take,
-				      .self = self,
-				      .stage = stage };
+				      .repeated = &s->repeated };
+
+	if (!has_spilled(s)) {
+		job.memory_len = (size_t)(s->half[0].bytes - s->memory); /* memory of packers */
+		return job;
+	}
+	job.fd = s->spill_fd;
+	job.keep = s->options.spill ? out_tell(&s->out) : 0;
+	job.runs = &s->runs;
+	job.out = &s->out;
+	return job;
+}
+
+int sorter_end_input(struct sorter *s, struct shoal_err *err)
+{
 	int rc = 0;
 
+	if (s->ended)
+		return 0;
 	if (!has_spilled(s) && s->runs.nr > 0)
 		rc = open_spill(s,
 				err); /* runs of an earlier, interrupted listing are merged too */
@@ -542,20 +556,68 @@ int sorter_finish(struct sorter *s, sort_entry_fn *take, void *self, const struc
 		return rc;
 	if (!has_spilled(s)) {
 		rc = sort_rest(s, err);
-		job.memory_len = (size_t)(s->half[0].bytes - s->memory); /* memory of packers */
-		if (rc == 0 && s->half_now->nr > 0)
-			rc = sort_merge_packs(&job, s->half_now->pack, s->half_now->nr, err);
 	} else {
+		struct sort_merge_job job;
+
 		if (s->half_now->nr > 0)
 			rc = next_half(s, err);
 		rc = err_first(rc, stop_threads(s, err));
-		job.fd = s->spill_fd;
-		job.keep = s->options.spill ? out_tell(&s->out) : 0;
-		job.runs = &s->runs;
-		job.out = &s->out;
-		if (rc == 0 && s->runs.nr > 0)
-			rc = sort_merge(&job, err);
+		job = merge_job(s);
+		if (rc == 0)
+			rc = sort_merge_reduce(&job, err);
 	}
+	s->ended = rc == 0;
+	return rc;
+}
+
+int sorter_finish(struct sorter *s, sort_entry_fn *take, void *self, const struct sort_stage *stage,
+		  uint64_t *ret_repeated, struct shoal_err *err)
+{
+	struct sort_merge_job job;
+	int rc = sorter_end_input(s, err);
+
+	if (rc < 0)
+		return rc;
+	job = merge_job(s);
+	job.take = take;
+	job.self = self;
+	job.stage = stage;
+	if (has_spilled(s))
+		rc = s->runs.nr > 0 ? sort_merge(&job, err) : 0;
+	else if (s->half_now->nr > 0)
+		rc = sort_merge_packs(&job, s->half_now->pack, s->half_now->nr, err);
+	*ret_repeated = s->repeated;
+	return rc;
+}
+
+/* The packs, if all entries are in memory. */
+static const struct pack *packs_of(const struct sorter *s, uint32_t *ret_nr)
+{
+	*ret_nr = has_spilled(s) ? 0 : s->half_now->nr;
+	return has_spilled(s) ? NULL : s->half_now->pack;
+}
+
+unsigned sorter_ranges(struct sorter *s, const struct sort_limits *limits)
+{
+	struct sort_merge_job job = merge_job(s);
+	uint32_t nr;
+	const struct pack *packs = packs_of(s, &nr);
+
+	assert(s->ended);
+	if (packs) /* the other half is unused */
+		job.memory_len = s->half[1].cap;
+	return sort_merge_ranges_of(&job, packs, nr, limits);
+}
+
+int sorter_finish_ranges(struct sorter *s, const struct sort_limits *limits,
+			 const struct sort_part *parts, unsigned nr, uint64_t *ret_repeated,
+			 struct shoal_err *err)
+{
+	struct sort_merge_job job = merge_job(s);
+	uint32_t nr_packs;
+	const struct pack *packs = packs_of(s, &nr_packs);
+	int rc = sort_merge_ranges(&job, packs, nr_packs, parts, nr, limits->range_memory, err);
+
 	*ret_repeated = s->repeated;
 	return rc;
 }

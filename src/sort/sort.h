@@ -36,6 +36,20 @@ struct sort_spill {
 	const struct sort_runs *runs; /* the existing runs, or NULL */
 };
 
+/* Where the entries of one range of names go. */
+struct sort_part {
+	sort_entry_fn *take;                           /* called by the range's own thread */
+	int (*end)(void *self, struct shoal_err *err); /* after the last, by that thread */
+	void *self;
+};
+
+/* How far all names are cut into ranges that are merged at the same time. */
+struct sort_limits {
+	unsigned nr_max;     /* ranges */
+	size_t least;        /* bytes of entries per range */
+	size_t range_memory; /* that the parts take per range, besides the first */
+};
+
 struct sorter_options {
 	size_t memory;       /* bytes to use, at least SORTER_MEMORY_MIN */
 	const char *tmp_dir; /* for the runs */
@@ -90,5 +104,17 @@ int sorter_flush(struct sorter *s, const struct sort_runs **ret_runs, uint64_t *
  * is taken; the others are counted in *@ret_repeated. @stage may be NULL. */
 int sorter_finish(struct sorter *s, sort_entry_fn *take, void *self, const struct sort_stage *stage,
 		  uint64_t *ret_repeated, struct shoal_err *err) MUST_USE;
+
+/*
+ * The same by ranges of names, each on a thread of its own, the first on the caller's: end the
+ * input, ask for the number of ranges, and merge as many, with a part per range in the order of
+ * names. If one range is enough, sorter_finish() is faster. In the end the memory is used for
+ * buffers and left to the parts.
+ */
+int sorter_end_input(struct sorter *s, struct shoal_err *err) MUST_USE;
+unsigned sorter_ranges(struct sorter *s, const struct sort_limits *limits) MUST_USE;
+int sorter_finish_ranges(struct sorter *s, const struct sort_limits *limits,
+			 const struct sort_part *parts, unsigned nr, uint64_t *ret_repeated,
+			 struct shoal_err *err) MUST_USE;
 
 #endif

@@ -147,7 +147,7 @@ static int play_run(const uint8_t *bytes, size_t len)
 	int fd = memfd_create("run", MFD_CLOEXEC), rc;
 
 	assert_int_equal(write(fd, bytes, len), (ssize_t)len);
-	rc = tournament_of_runs(&t, fd, &run, 1, memory, 1 << 16);
+	rc = tournament_of_runs(&t, fd, &run, 1, NULL, memory, 1 << 16);
 	if (rc == 0)
 		rc = tournament_play(&t, NULL, &repeated, take, taken, NULL);
 	tournament_release(&t);

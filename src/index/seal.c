@@ -1,0 +1,192 @@
+#include "index/seal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cores.h"
+
+/* Entries per range, in bytes: opening a part and appending it takes as long as encoding some ten
+ * thousand names. */
+#define RANGE_LEAST (4u << 20)
+
+/* What a part's encoder and streams take: with names of 100 bytes 11 MB were seen. */
+#define PART_MEMORY (12u << 20)
+
+#define RANGES_MAX 64u
+
+/* A range of names, on its way into a catalog. */
+struct part {
+	struct index_job *job;
+	struct part *all; /* parts of the job */
+	unsigned nr;      /* of them */
+	struct shoal_writer *writer;
+	struct cat_digester digester;
+	uint64_t nr_put; /* read by the first part's thread, to report progress */
+	uint64_t nr_unkept;
+	int fd; /* of the sealed part; -1: there is none */
+};
+
+/* ---- One range ---- */
+
+/* Entries that were put in order must come before all sorted ones, or the catalog would be
+ * damaged: check the first. */
+static int seal_check_first(const struct part *p, const struct sort_entry *e, struct shoal_err *err)
+{
+	if (p != p->all || p->nr_put > 0 || p->job->nr_next == 0)
+		return 0;
+	return writer_check_name(p->writer, (const char *)e->name, e->len, err);
+}
+
+static uint64_t parts_put(const struct part *p)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < p->nr; i++)
+		sum += __atomic_load_n(&p->all[i].nr_put, __ATOMIC_RELAXED);
+	return sum;
+}
+
+static int part_put(void *self, const struct sort_entry *e, struct shoal_err *err)
+{
+	struct part *p = self;
+	struct index_record r = index_record_of(e);
+	int rc = seal_check_first(p, e, err);
+
+	if (rc < 0)
+		return rc;
+	cat_digester_add(&p->digester, e->name, e->len, r.size, r.samples);
+	p->nr_unkept += r.etag && !etag_is_kept(r.etag);
+	__atomic_store_n(&p->nr_put, p->nr_put + 1, __ATOMIC_RELAXED);
+	rc = writer_add_sorted(p->writer, (const char *)e->name, e->len, r.size, r.samples, r.etag,
+			       err);
+	if (rc == 0 && p == p->all && (p->nr_put & 0xffff) == 0)
+		rc = index_job_report_sealing(p->job, p->job->nr_put + parts_put(p), err);
+	return rc;
+}
+
+static int seal_part_end(void *self, struct shoal_err *err)
+{
+	struct part *p = self;
+
+	writer_add_packed(p->writer, &p->digester);
+	if (p == p->all)
+		return 0;
+	p->fd = writer_seal_nameless(p->writer, err);
+	p->writer = NULL;
+	return p->fd < 0 ? p->fd : 0;
+}
+
+/* ---- All ranges ---- */
+
+int index_append_part(struct shoal_writer *w, int fd, struct shoal_err *err)
+{
+	struct shoal_catalog *part = NULL;
+	int rc = catalog_open_fd(fd, &part, err);
+
+	if (rc == 0)
+		rc = shoal_writer_append(w, part, err);
+	shoal_catalog_close(part);
+	return rc;
+}
+
+static int seal_open_parts(struct index_job *j, struct part *parts, struct sort_part *to,
+			   unsigned nr, struct shoal_err *err)
+{
+	struct shoal_writer_options wo = j->writer_options;
+	int rc = 0;
+
+	wo.listing = NULL;
+	wo.tmp_dir = j->tmp_dir;
+	for (unsigned i = 0; i < nr && rc == 0; i++) {
+		struct part *p = &parts[i];
+
+		*p = (struct part){ .job = j, .all = parts, .nr = nr, .fd = -1 };
+		to[i] = (struct sort_part){ .take = part_put, .end = seal_part_end, .self = p };
+		if (i == 0)
+			p->writer = j->writer;
+		else
+			rc = shoal_writer_open(NULL, &wo, &p->writer, err);
+		if (rc == 0)
+			p->digester = i == 0 ? j->digester : writer_digester(p->writer);
+	}
+	return rc;
+}
+
+static int seal_join_parts(struct index_job *j, struct part *parts, unsigned nr,
+			   struct shoal_err *err)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < nr && rc == 0; i++) {
+		j->nr_put += parts[i].nr_put;
+		j->nr_unkept += parts[i].nr_unkept;
+		if (i == 0)
+			continue;
+		rc = index_append_part(j->writer, parts[i].fd, err);
+		parts[i].fd = -1;
+		if (rc == 0)
+			rc = index_job_report_sealing(j, j->nr_put, err);
+	}
+	return rc;
+}
+
+static void release_parts(struct part *parts, unsigned nr)
+{
+	for (unsigned i = 1; i < nr; i++) {
+		shoal_writer_abort(parts[i].writer);
+		if (parts[i].fd >= 0)
+			close(parts[i].fd);
+	}
+}
+
+static int seal_ranges(struct index_job *j, const struct sort_limits *limits, unsigned nr,
+		       uint64_t *ret_repeated, struct shoal_err *err)
+{
+	struct part *parts = calloc(nr, sizeof(*parts));
+	struct sort_part *to = calloc(nr, sizeof(*to));
+	int rc = parts && to ? seal_open_parts(j, parts, to, nr, err)
+			     : err_set(err, -ENOMEM, "out of memory");
+
+	if (rc == 0)
+		rc = sorter_finish_ranges(j->sorter, limits, to, nr, ret_repeated, err);
+	if (rc == 0) { /* the memory is needed to append, if there are ETags or many pages */
+		j->sorter = sorter_free(j->sorter);
+		rc = seal_join_parts(j, parts, nr, err);
+	}
+	if (parts)
+		release_parts(parts, nr);
+	free(parts);
+	free(to);
+	return rc;
+}
+
+/* By one range, which a thread merges and digests while the caller encodes. */
+static int seal_whole(struct index_job *j, uint64_t *ret_repeated, struct shoal_err *err)
+{
+	/* A copy: another thread writes the original, and sharing its cache line would be slow. */
+	struct cat_digester digester = j->digester;
+	struct sort_stage digest = { .see = index_record_digest, .self = &digester };
+	int rc = sorter_finish(j->sorter, index_job_put_sorted, j, &digest, ret_repeated, err);
+
+	if (rc == 0)
+		writer_add_packed(j->writer, &digester);
+	return rc;
+}
+
+int index_seal_entries(struct index_job *j, uint64_t *ret_repeated, struct shoal_err *err)
+{
+	struct sort_limits limits = { .nr_max = (unsigned)u64_min(RANGES_MAX, cores_available()),
+				      .least = RANGE_LEAST,
+				      .range_memory = PART_MEMORY };
+	unsigned nr;
+	int rc = sorter_end_input(j->sorter, err);
+
+	if (rc < 0)
+		return rc;
+	nr = sorter_ranges(j->sorter, &limits);
+	j->nr_sealers = nr;
+	return nr > 1 ? seal_ranges(j, &limits, nr, ret_repeated, err)
+		      : seal_whole(j, ret_repeated, err);
+}

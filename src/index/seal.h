@@ -1,0 +1,19 @@
+/*
+ * seal.h - merge, digest and encode what was sorted, by ranges of names on several threads.
+ *
+ * The first range goes into the job's catalog, each other one into a catalog without a name, which
+ * is appended without decoding. The digest does not depend on the number of ranges; the bytes of
+ * the catalog do, because no segment crosses from one range into the next.
+ */
+#ifndef SHOAL_INDEX_SEAL_H
+#define SHOAL_INDEX_SEAL_H
+
+#include "index/job.h"
+
+/* Put all entries of the job's sorter into its writer. */
+int index_seal_entries(struct index_job *j, uint64_t *ret_repeated, struct shoal_err *err) MUST_USE;
+
+/* Append the catalog in the file @fd, which is closed. */
+int index_append_part(struct shoal_writer *w, int fd, struct shoal_err *err) MUST_USE;
+
+#endif
