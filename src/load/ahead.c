@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "catalog/writer.h"
+#include "load/kept_files.h"
 #include "load/loader_private.h"
 #include "load/locate.h"
 #include "load/merge_reads.h"
@@ -142,11 +143,12 @@ static struct load_file *share_file(struct shoal_loader *l, const struct load_sl
 	return &l->files[c->file];
 }
 
-/* When nothing is in flight: close files whose remaining pieces will not be read. */
+/* When nothing is in flight: close files that were kept open, whatever was to be read from them. */
 static void ahead_close_files(struct shoal_loader *l)
 {
 	for (uint32_t i = 0; i < l->nr_files; i++)
 		load_file_release(&l->files[i]);
+	load_kept_forget(l);
 }
 
 /* The next piece of the sample's extent, which may be all of it. */
@@ -253,6 +255,7 @@ static void submit(struct shoal_loader *l, struct load_slot *s)
 	struct load_request *r = &s->request;
 
 	s->in_flight = true;
+	load_keep_file(l, s);
 	if (s->off == 0) /* readahead for the first piece has already read the later ones */
 		load_cached_look(&l->cached, r->name, r->off,
 				 l->sizes || l->options.object_size ? s->size : SHOAL_SIZE_UNKNOWN);
@@ -318,8 +321,7 @@ static void ahead_done(struct shoal_loader *l, struct load_slot *s)
 	const struct load_request *r = &s->request;
 
 	l->stats.nr_reads++;
-	/* Of pieces that share a file, the first opens it. */
-	l->stats.nr_opens += r->opened && (!r->file || s->off % SHARED_BYTES == 0);
+	l->stats.nr_opens += r->opens;
 	l->stats.bytes_read += r->result > 0 ? u64_min((uint64_t)r->result, r->len) : 0;
 	load_unmerge(s);
 	for (; s; s = s->next)

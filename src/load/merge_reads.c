@@ -30,23 +30,28 @@ static bool join(const struct shoal_loader *l, struct load_slot *lead, struct lo
 		 struct load_slot *s)
 {
 	struct load_request *r = &lead->request;
-	uint64_t end = r->off + r->len, off = s->request.off, to = off + s->request.len, cap;
+	uint64_t end = r->off + r->len, off = s->request.off, len = off + s->request.len - r->off;
+	uint64_t cap;
 
-	if (s->file != lead->file || s->request.len > l->slot_bytes || off > end + GAP_MAX ||
-	    u64_max(to, end) - r->off > u64_max(MERGED_MAX, r->len))
+	if (s->file != lead->file || s->request.len > l->slot_bytes || off < end ||
+	    off - end > GAP_MAX || len > MERGED_MAX)
 		return false;
-	cap = load_cap(r->off, u64_max(to, end) - r->off);
+	cap = load_cap(r->off, len);
 	if (cap > r->cap + s->request.cap) /* merging must not take more memory */
 		return false;
-	if (to >= end) {
-		r->len = to - r->off;
-		r->inside = s->request.inside;
-	}
+	r->len = len;
+	r->inside = s->request.inside;
 	r->cap = u64_max(cap, r->cap);
 	s->request.cap = 0;
 	s->follows = true;
 	tail->next = s;
 	return true;
+}
+
+int load_merge_init(struct shoal_loader *l, uint64_t batch)
+{
+	l->sorted = calloc(batch, sizeof(struct load_slot *));
+	return l->sorted ? 0 : -ENOMEM;
 }
 
 void load_merge(struct shoal_loader *l, struct load_batch *b, uint32_t nr)
