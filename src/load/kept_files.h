@@ -16,8 +16,8 @@ void load_kept_free(struct shoal_loader *l);
 
 /*
  * Let the request use the open file of an earlier one, or keep its own. Called when the request is
- * submitted, so that a file is not held for requests that never begin. Nothing happens if the sample
- * is its whole file, or if requests in flight use all that can be kept.
+ * submitted, so that a file is not held for requests that never begin. Nothing happens if the
+ * sample is its whole file, or if requests in flight use all that can be kept.
  */
 void load_keep_file(struct shoal_loader *l, struct load_slot *s);
 

@@ -75,9 +75,9 @@ struct shoal_loader {
 	struct shoal_sample *samples;
 	struct load_slot *slots;
 	char *names;
-	struct load_file *files;   /* shared by pieces or samples; NULL: there are none */
+	struct load_file *files; /* shared by pieces or samples; NULL: there are none */
 	uint32_t nr_files;
-	struct kept_file *kept;    /* which files these are; NULL: see kept_files.h */
+	struct kept_file *kept; /* which files these are; NULL: see kept_files.h */
 	uint64_t nr_kept_uses;
 	struct load_slot **sorted; /* of a batch, by place in files; NULL: reads are not merged */
 	struct load_cursor cursor; /* used by the thread only */

@@ -102,10 +102,9 @@ static struct shoal_loader *open_loader(const struct shoal_catalog *cat, const s
 					const struct shoal_order_spec *spec, uint64_t rank)
 {
 	static bool said[3][2];
-	struct shoal_load_options o = { .store = dir,
-					.engine = w->engine,
-					.direct = w->direct,
-					.skip_errors = true };
+	struct shoal_load_options o = {
+		.store = dir, .engine = w->engine, .direct = w->direct, .skip_errors = true
+	};
 	struct shoal_loader *l = NULL;
 	struct shoal_err err = { "" };
 	int rc = shoal_loader_open(cat, spec, rank, &o, &l, &err);
@@ -170,7 +169,8 @@ static void each_sample_is_what_a_read_of_its_own_gives(void **state)
 		struct shoal_catalog *cat = make(37, sizes[i]);
 
 		for (size_t k = 0; k < ARRAY_LEN(batches) * ARRAY_LEN(modes); k++)
-			FOR_ALL_WAYS(w) {
+			FOR_ALL_WAYS(w)
+			{
 				struct shoal_order_spec spec =
 					spec_of(modes[k % ARRAY_LEN(modes)], 37,
 						batches[k / ARRAY_LEN(modes)]);
@@ -205,7 +205,8 @@ static void neighbours_come_by_one_read_and_files_are_opened_once(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
 		struct shoal_catalog *cat = make(37, row[i].bytes);
 
-		FOR_ALL_WAYS(w) {
+		FOR_ALL_WAYS(w)
+		{
 			struct shoal_order_spec spec = spec_of(SHOAL_FILES, 37, 37);
 			struct shoal_loader *l = open_loader(cat, w, &spec, 0);
 			struct shoal_load_stats s;
@@ -229,7 +230,8 @@ static void files_stay_open_from_batch_to_batch_but_not_to_the_next_epoch(void *
 	struct shoal_order_spec spec = spec_of(SHOAL_GLOBAL, 40, 1);
 
 	(void)state;
-	FOR_ALL_WAYS(w) {
+	FOR_ALL_WAYS(w)
+	{
 		struct shoal_loader *l = open_loader(cat, w, &spec, 0);
 		struct shoal_load_stats s;
 
@@ -284,7 +286,8 @@ static void a_sample_that_comes_twice_has_memory_of_its_own(void **state)
 
 	(void)state;
 	spec.remainder = SHOAL_PAD; /* 18 samples for a batch of 40 */
-	FOR_ALL_WAYS(w) {
+	FOR_ALL_WAYS(w)
+	{
 		struct shoal_loader *l = open_loader(cat, w, &spec, 0);
 		const struct shoal_batch *b = NULL;
 
@@ -333,12 +336,13 @@ static uint64_t reads_with_gaps(const struct way *w, uint64_t bytes, uint64_t ga
 static void a_gap_is_read_if_that_takes_no_more_memory_and_only_then(void **state)
 {
 	(void)state;
-	FOR_ALL_WAYS(w) {
+	FOR_ALL_WAYS(w)
+	{
 		uint64_t reads = reads_with_gaps(w, 512, 4);
 
 		if (reads == 0)
 			continue;
-		assert_int_equal(reads, FILES * 4);                       /* 1.5 KB apart */
+		assert_int_equal(reads, FILES * 4);                        /* 1.5 KB apart */
 		assert_int_equal(reads_with_gaps(w, 9000, 4), FILES * 36); /* 27 KB apart */
 	}
 }
