@@ -8,10 +8,20 @@
 
 #include "catalog/catalog.h"
 #include "catalog/digest.h"
+#include "catalog_mutator.h"
 
 #define WALK_MAX 2000
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
+
+/* Mostly one section, so that what was mutated is read; otherwise any bytes. */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+{
+	size_t len = seed % 4 ? mutate_catalog(data, size, max_size, seed / 4) : 0;
+
+	return len ? len : LLVMFuzzerMutate(data, size, max_size);
+}
 
 /* As shoal_catalog_open() does, but from memory. */
 static struct shoal_catalog *open_bytes(const uint8_t *data, size_t size)
@@ -42,6 +52,7 @@ static struct shoal_catalog *open_bytes(const uint8_t *data, size_t size)
 static void look_up(const struct shoal_catalog *cat, uint64_t id)
 {
 	char name[SHOAL_NAME_MAX + 1], etag[SHOAL_ETAG_MAX + 1];
+	struct shoal_extent extent;
 	uint64_t x, y;
 	struct shoal_err err;
 	int n = shoal_catalog_name(cat, id, name);
@@ -62,7 +73,11 @@ static void look_up(const struct shoal_catalog *cat, uint64_t id)
 	if (n > SHOAL_ETAG_MAX || (n >= 0 && etag[n] != '\0'))
 		abort();
 	(void)!shoal_catalog_size(cat, id, &x);
-	(void)!shoal_catalog_samples(cat, id, &x, &y);
+	if (shoal_catalog_samples(cat, id, &x, &y) == 0 &&
+	    shoal_catalog_extent(cat, id, y, &extent) == 0)
+		abort(); /* sample y is the first that the file does not have */
+	(void)!shoal_catalog_extent(cat, id, 0, &extent);
+	(void)!shoal_catalog_extent(cat, id, id, &extent);
 	(void)!shoal_catalog_locate(cat, id, &x, &y);
 }
 
@@ -107,6 +122,22 @@ static void check_etag(const struct shoal_catalog *cat, uint64_t id)
 		abort();
 }
 
+/* Each sample of a file lies inside of it. */
+static void check_extents(const struct shoal_catalog *cat, uint64_t id, uint64_t count)
+{
+	struct shoal_extent e;
+	uint64_t size;
+
+	if (shoal_catalog_size(cat, id, &size) != 0)
+		abort();
+	for (uint64_t i = 0; i < u64_min(count, WALK_MAX); i++) {
+		if (shoal_catalog_extent(cat, id, i, &e) != 0)
+			abort();
+		if (size != SHOAL_SIZE_UNKNOWN && (e.off > size || e.len > size - e.off))
+			abort();
+	}
+}
+
 /* Verify found nothing wrong: now everything must fit together. */
 static void check_consistent(const struct shoal_catalog *cat)
 {
@@ -123,6 +154,7 @@ static void check_consistent(const struct shoal_catalog *cat)
 		if (shoal_catalog_samples(cat, i, &first, &count) != 0 || first != sum)
 			abort();
 		check_etag(cat, i);
+		check_extents(cat, i, count);
 		if (count && (shoal_catalog_locate(cat, first, &file, &index) != 0 || file != i ||
 			      index != 0))
 			abort();

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "catalog_mutator.h"
 #include "file.h"
 #include "shoal.h"
 
@@ -12,6 +13,19 @@
 #define SLOT        4096u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
+
+/* The first three bytes choose the order, the rest is the catalog. */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+{
+	size_t len = 0;
+
+	if (size > 3 && max_size > 3 && seed % 4 > 0)
+		len = mutate_catalog(data + 3, size - 3, max_size - 3, seed / 4);
+	if (len && seed % 4 == 1)
+		LLVMFuzzerMutate(data, 3, 3);
+	return len ? len + 3 : LLVMFuzzerMutate(data, size, max_size);
+}
 
 static void check_batch(const struct shoal_catalog *cat, const struct shoal_batch *batch,
 			uint64_t nr_samples)

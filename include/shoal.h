@@ -53,6 +53,7 @@ enum shoal_hint {
 	SHOAL_HINT_SAMPLES_PER_FILE = 27, /* index again, with another number of samples per file */
 	SHOAL_HINT_SORT_COLUMN = 28,      /* sort the column first */
 	SHOAL_HINT_REPLACE = 29,          /* write it in spite of that */
+	SHOAL_HINT_REPEATED = 30,         /* say which of several entries counts */
 	/* Reading. */
 	SHOAL_HINT_SLOT = 40,        /* say how large a sample may be */
 	SHOAL_HINT_LARGER_SLOT = 41, /* room for hint_value bytes per sample, or read in pieces */

@@ -1,17 +1,20 @@
 /*
  * failing_calls.c - loaded by LD_PRELOAD: the call number FAIL_N (from 1 on) of the function
- * FAIL_CALL fails with FAIL_ERRNO. With FAIL_COUNT=FILE the number of such calls goes there at the
- * end.
+ * FAIL_CALL fails with FAIL_ERRNO; with FAIL_ON all later ones fail, too. With FAIL_COUNT=FILE the
+ * number of such calls goes there at the end.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 extern void *__libc_malloc(size_t size);
@@ -20,7 +23,7 @@ extern void *__libc_realloc(void *old, size_t size);
 
 static atomic_long nr_calls;
 static long fail_at;
-static int fail_errno;
+static int fail_errno, fail_on;
 static char fail_call[32];
 
 __attribute__((constructor)) static void failing_start(void)
@@ -29,6 +32,7 @@ __attribute__((constructor)) static void failing_start(void)
 		   *code = getenv("FAIL_ERRNO");
 
 	fail_at = nr ? atol(nr) : 0;
+	fail_on = getenv("FAIL_ON") != NULL;
 	fail_errno = code ? atoi(code) : EIO;
 	if (call)
 		snprintf(fail_call, sizeof(fail_call), "%s", call); /* last: now calls count */
@@ -51,7 +55,12 @@ __attribute__((destructor)) static void failing_end(void)
 
 static int fails(const char *call)
 {
-	if (strcmp(call, fail_call) != 0 || atomic_fetch_add(&nr_calls, 1) + 1 != fail_at)
+	long nr;
+
+	if (strcmp(call, fail_call) != 0)
+		return 0;
+	nr = atomic_fetch_add(&nr_calls, 1) + 1;
+	if (fail_at == 0 || nr < fail_at || (nr > fail_at && !fail_on))
 		return 0;
 	errno = fail_errno;
 	return 1;
@@ -119,6 +128,59 @@ int fsync(int fd)
 int ftruncate64(int fd, off64_t len)
 {
 	return fails("ftruncate") ? -1 : NEXT(ftruncate64)(fd, len);
+}
+
+int fdatasync(int fd)
+{
+	return fails("fdatasync") ? -1 : NEXT(fdatasync)(fd);
+}
+
+ssize_t write(int fd, const void *buf, size_t len)
+{
+	return fails("write") ? -1 : NEXT(write)(fd, buf, len);
+}
+
+int fstat64(int fd, struct stat64 *ret_stat)
+{
+	return fails("fstat") ? -1 : NEXT(fstat64)(fd, ret_stat);
+}
+
+int fstatat64(int dir, const char *path, struct stat64 *ret_stat, int flags)
+{
+	return fails("fstatat") ? -1 : NEXT(fstatat64)(dir, path, ret_stat, flags);
+}
+
+int statx(int dir, const char *path, int flags, unsigned mask, struct statx *ret_stat)
+{
+	return fails("statx") ? -1 : NEXT(statx)(dir, path, flags, mask, ret_stat);
+}
+
+int mkdirat(int dir, const char *path, mode_t mode)
+{
+	return fails("mkdirat") ? -1 : NEXT(mkdirat)(dir, path, mode);
+}
+
+int unlink(const char *path)
+{
+	return fails("unlink") ? -1 : NEXT(unlink)(path);
+}
+
+int renameat(int from_dir, const char *from, int to_dir, const char *to)
+{
+	return fails("renameat") ? -1 : NEXT(renameat)(from_dir, from, to_dir, to);
+}
+
+ssize_t getrandom(void *buf, size_t len, unsigned flags)
+{
+	return fails("getrandom") ? -1 : NEXT(getrandom)(buf, len, flags);
+}
+
+/* Returns its error instead of setting errno. */
+int pthread_create(pthread_t *ret_thread, const pthread_attr_t *attr, void *(*run)(void *),
+		   void *arg)
+{
+	return fails("pthread_create") ? fail_errno
+				       : NEXT(pthread_create)(ret_thread, attr, run, arg);
 }
 
 int rename(const char *from, const char *to)

@@ -22,7 +22,7 @@ SEES = {
     "index": ["sort", "store", "catalog", "comm", "open", "format"],
     "list": ["index", "sort", "store", "catalog"],
     "load": ["store", "catalog", "order", "comm"],
-    "workload": ["order"],
+    "workload": ["order", "format"],
     "datagen": ["workload", "store", "catalog", "open", "load", "comm", "format"],
     "run": ["workload", "datagen", "store", "index", "catalog", "open", "order", "load", "comm"],
     "report": ["workload", "run"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator, List, Literal, Optional, Sequence, Tuple, Union, overload
+from typing import Any, Callable, Iterator, List, Literal, NamedTuple, Optional, overload, Sequence, Tuple, Union
 
 import numpy
 import numpy.typing
@@ -64,6 +64,14 @@ class StorageCheck:
     def __str__(self) -> str:
         return ("%d missing, %d new, %d of another size, %d of another ETag, %d as they were"
                 % (self.missing, self.new, self.resized, self.changed, self.same))
+
+
+class Extent(NamedTuple):
+    """Where a sample lies in its file, in bytes, and its rows."""
+
+    offset: int
+    length: int
+    rows: int
 
 
 class Names(Sequence[str]):
@@ -308,6 +316,12 @@ class Catalog(Sequence[str]):
         if not 0 <= sample < self.nr_samples:
             raise IndexError("sample %d of a catalog of %d" % (sample, self.nr_samples))
         return self.handle.locate(sample)
+
+    def extent(self, sample: int) -> Extent:
+        """Where a sample lies in its file: (offset, length, rows). A row group or a record batch has
+        rows; other samples have 1.
+        """
+        return Extent(*self.handle.extent(*self.locate(sample)))
 
     def samples(self, i: int) -> range:
         """The samples of file i, as a range of ids."""

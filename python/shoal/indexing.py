@@ -47,9 +47,17 @@ def callbacks(progress: Optional[Callable[[IndexProgress], Any]], warn: Optional
 
 def _options(output: Path, root: Optional[str], tmp_dir: Optional[Path], memory: Optional[int],
              samples_per_file: Optional[int], progress: Optional[Callable[[IndexProgress], Any]],
-             warn: Optional[Callable[[str], Any]], s3: Optional[S3Config], force: bool) -> Tuple[Any, ...]:
+             warn: Optional[Callable[[str], Any]], s3: Optional[S3Config], force: bool,
+             samples: Optional[str] = None) -> Tuple[Any, ...]:
     return (os.fsencode(output), root, None if tmp_dir is None else os.fsdecode(tmp_dir), _number("memory", memory or 0),
-            _number("samples_per_file", samples_per_file or 0), *callbacks(progress, warn), as_tuple(s3), not force)
+            _number("samples_per_file", samples_per_file or 0), *callbacks(progress, warn), as_tuple(s3), not force,
+            _kind(samples))
+
+
+def _kind(samples: Optional[str]) -> Optional[str]:
+    if samples is not None and not isinstance(samples, str):
+        raise TypeError('samples is "auto", or a kind such as "parquet", not %.100r' % (samples,))
+    return samples
 
 
 def _patterns(what: str, given: Optional[Patterns]) -> Tuple[bytes, ...]:
@@ -144,7 +152,7 @@ def index(source: Union[Path, Iterable[Any]], output: Path, *, root: Optional[Pa
           resume: bool = False, names_only: bool = False, null: bool = False, etags: bool = False,
           shard: Optional[Tuple[int, int]] = None, force: bool = False, endpoint: Optional[str] = None,
           s3: Optional[S3Config] = None, progress: Optional[Callable[[IndexProgress], Any]] = None,
-          warn: Optional[Callable[[str], Any]] = None) -> Catalog:
+          warn: Optional[Callable[[str], Any]] = None, samples: Optional[str] = None) -> Catalog:
     """Make the catalog `output`, a file or "s3://bucket/name", of all files below a directory, of a
     list of names, or of an iterable.
 
@@ -167,6 +175,11 @@ def index(source: Union[Path, Iterable[Any]], output: Path, *, root: Optional[Pa
     file that is not a catalog, are not replaced either: Error with errno EEXIST. force=True makes
     the catalog in all these cases.
 
+    samples="auto" opens each file once and stores where its samples lie: row groups of Parquet,
+    record batches of Arrow, members of tar, records, lines; the kind is chosen by the end of a name,
+    or given: samples="parquet". From then on a sample of the catalog is one of these. Sizes must be
+    known. `made["nr_uncut"]` counts files that could not be divided and are one sample each.
+
     For a bucket, etags=True records the ETag of each object, which Loader and ShoalDataset need for
     if_match=True; `made["nr_odd_etags"]` counts the ETags that are not an MD5, which are not
     recorded. shard=(k, n) lists only part k, from 0 to n - 1, of n roughly equal ranges of keys.
@@ -187,7 +200,7 @@ def index(source: Union[Path, Iterable[Any]], output: Path, *, root: Optional[Pa
     if resume and parse_uri(output).objects:
         raise BadValueError(22, "resume requires a catalog that is a file: one in a bucket is always made anew")
     root = None if root is None else os.fsdecode(root)
-    options = _options(output, root, tmp_dir, memory, samples_per_file, progress, warn, s3, force)
+    options = _options(output, root, tmp_dir, memory, samples_per_file, progress, warn, s3, force, samples)
     tree = (not sizes, follow, one_file_system, keep_going, *patterns, threads,
             None if update is None else os.fsdecode(update), resume, etags, k, n)
     made = _make(source, tree, options, names_only, b"\0" if null else b"\n")

@@ -64,6 +64,8 @@ const char *shoal_hint_name(enum shoal_hint hint)
 		return "sort_column";
 	case SHOAL_HINT_REPLACE:
 		return "replace";
+	case SHOAL_HINT_REPEATED:
+		return "repeated";
 	case SHOAL_HINT_SLOT:
 		return "slot";
 	case SHOAL_HINT_LARGER_SLOT:

@@ -1,5 +1,6 @@
 #include "base/path.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,46 @@ int path_make_dirs(const char *path, struct shoal_err *err)
 	return 0;
 }
 
+/* Cut off the last component. False if there is no other. */
+static bool path_cut_last(char *path)
+{
+	size_t len = strlen(path);
+
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	while (len > 0 && path[len - 1] != '/')
+		len--;
+	path[len] = '\0';
+	return len > 0;
+}
+
+unsigned path_count_missing(const char *path)
+{
+	char part[4096];
+	struct stat st;
+	unsigned nr = 0;
+
+	if (snprintf(part, sizeof(part), "%s", path) >= (int)sizeof(part) || !*part)
+		return 0;
+	while (lstat(part, &st) < 0 && errno == ENOENT) {
+		nr++;
+		if (!path_cut_last(part))
+			break;
+	}
+	return nr;
+}
+
+void path_remove_empty(const char *path, unsigned nr)
+{
+	char part[4096];
+
+	if (snprintf(part, sizeof(part), "%s", path) >= (int)sizeof(part))
+		return;
+	for (; nr > 0 && rmdir(part) == 0; nr--)
+		if (!path_cut_last(part))
+			return;
+}
+
 static bool is_partial(const char *base, size_t len)
 {
 	static const char end[] = ".partial";
@@ -69,16 +110,13 @@ static bool is_partial(const char *base, size_t len)
 	return digits == 8 && base[len - 9] == '.';
 }
 
-bool path_is_own(const char *name, size_t len)
+bool path_compare_own(const char *name, size_t len)
 {
 	static const char *const own[] = { ".shoal-dataset", ".shoal-lock", "catalog.shoal",
 					   "catalog-train.shoal", "catalog-valid.shoal" };
-	const char *base = name;
+	const char *slash = memrchr(name, '/', len);
+	const char *base = slash ? slash + 1 : name;
 
-	if (len == 0 || !strchr("tkl", name[len - 1])) /* nearly all names end otherwise */
-		return false;
-	base = memrchr(name, '/', len);
-	base = base ? base + 1 : name;
 	len -= (size_t)(base - name);
 	for (size_t i = 0; i < ARRAY_LEN(own); i++)
 		if (len == strlen(own[i]) && memcmp(base, own[i], len) == 0)

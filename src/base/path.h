@@ -14,14 +14,30 @@ bool path_of_program(char *ret_dir, size_t cap);
 int path_join(const char *dir, const char *name, char *buf, size_t cap,
 	      struct shoal_err *err) MUST_USE;
 
+/* How many of the last components of @path do not exist: the directories that path_make_dirs()
+ * would make. */
+unsigned path_count_missing(const char *path);
+
+/* Remove the last @nr components of @path, as far as they are empty directories. */
+void path_remove_empty(const char *path, unsigned nr);
+
 /* Make the directory @path and all directories above it that are missing. */
 int path_make_dirs(const char *path, struct shoal_err *err) MUST_USE;
+
+/* The slow part of path_is_own(), for names that end as one of these does. */
+bool path_compare_own(const char *name, size_t len);
 
 /*
  * Whether the last component of the name @name, of @len bytes, is one that Shoal writes beside
  * data: the note, the lock and the catalogs of datagen, and files that it has not finished
  * (".NAME.01234567.partial"). These are never samples.
  */
-bool path_is_own(const char *name, size_t len);
+static inline bool path_is_own(const char *name, size_t len)
+{
+	char last = len > 0 ? name[len - 1] : '\0';
+
+	/* Called for every file that is listed, and nearly all names end otherwise. */
+	return UNLIKELY(last == 't' || last == 'k' || last == 'l') && path_compare_own(name, len);
+}
 
 #endif

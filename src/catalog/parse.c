@@ -239,6 +239,9 @@ static bool cat_counts_consistent(const struct cat_view *v)
 		return false;
 	if (v->nr_segments > v->nr_files || (v->nr_segments > 0) != has_files)
 		return false;
+	if (!has_files &&
+	    (v->nr_samples > 0 || (v->nr_bytes > 0 && v->nr_bytes != SHOAL_SIZE_UNKNOWN)))
+		return false;
 	if (has_files && (sec[CAT_SMRN].len > 0) != (v->samples_per_file == 0))
 		return false;
 	if (v->samples_per_file && (v->nr_files > UINT64_MAX / v->samples_per_file ||

@@ -418,8 +418,11 @@ int cmd_index_start(void *arguments, int nr, char **words)
 	if (status != CLI_OK)
 		return status;
 	/* A process that lists a shard has no part in what others do. */
-	if ((a->tree.nr_shards ? comm_self(&comm, &err) : cli_join(&a->where, &comm, &err)) < 0)
+	if ((a->tree.nr_shards ? comm_self(&comm, &err) : cli_join(&a->where, &comm, &err)) < 0) {
+		if (a->dry_run)
+			rmdir(trial.dir);
 		return cli_fail("index", "%s", cli_words("index", &err));
+	}
 	cli_catch_signals();
 	telling.place = comm_place(comm);
 	telling.nr_old = a->tree.update ? cmd_index_nr_names(a->tree.update) : 0;

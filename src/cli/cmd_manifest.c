@@ -135,8 +135,9 @@ static const struct cli_option options[] = {
 		 "start of the lists' names (default train)"),
 	CLI_FLAG(0, "paths", AT(options.paths), "plain paths instead of file:// URIs"),
 	CLI_NULL(AT(options.null), "URIs"),
-	CLI_FLAG(0, "force", AT(options.force),
-		 "write even if DIR has lists of another catalog, which are removed first"),
+	CLI_FLAG(
+		0, "force", AT(options.force),
+		"remove lists of this prefix that are in DIR, such as those of another catalog, and write"),
 	CLI_FLAG(0, "dry-run", AT(dry_run), "write nothing: print how many lists there would be"),
 	CLI_JSON(AT(json)),
 	CLI_LOCAL_COPY(AT(where.local_copy)),

@@ -1,5 +1,6 @@
 /* shoal report: the results of runs as one page. */
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "cli/cli.h"
@@ -9,7 +10,23 @@
 
 struct cmd_report_arguments {
 	const char *output;
+	bool dry_run;
 };
+
+/* --dry-run: the page is made and not kept. */
+static int report_try(const char *const *folders, int nr, const char *path, uint64_t now)
+{
+	struct shoal_err err = { "" };
+	struct stat st;
+
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		return cli_fail("report", "'%s' is a directory: name a file", path);
+	if (report_page_write(folders, (size_t)nr, NULL, now, &err) < 0)
+		return cli_fail("report", "%s", cli_words("report", &err));
+	fprintf(stderr, "a page with %d run%s would be written to '%s'\n", nr, nr == 1 ? "" : "s",
+		path);
+	return CLI_OK;
+}
 
 static int cmd_report_run(void *arguments, int nr, char **words)
 {
@@ -24,8 +41,10 @@ static int cmd_report_run(void *arguments, int nr, char **words)
 		while (len > 1 && words[i][len - 1] == '/')
 			words[i][--len] = '\0';
 	}
+	if (a->dry_run)
+		return report_try((const char *const *)words, nr, path, now);
 	if (report_page_write((const char *const *)words, (size_t)nr, path, now, &err) < 0)
-		return cli_fail("report", "%s", cli_words("report", &err));
+		return cli_fail("report", "'%s': %s", path, cli_words("report", &err));
 	if (!a->output)
 		printf("%s\n", path);
 	return CLI_OK;
@@ -34,6 +53,8 @@ static int cmd_report_run(void *arguments, int nr, char **words)
 static const struct cli_option options[] = {
 	CLI_TEXT('o', "output", "FILE", offsetof(struct cmd_report_arguments, output),
 		 "write the page here (default: report.html, whose name is printed)"),
+	CLI_FLAG(0, "dry-run", offsetof(struct cmd_report_arguments, dry_run),
+		 "write nothing: check the results, and print what would be written"),
 	CLI_END,
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/compare_ranks.h"
@@ -52,6 +53,7 @@ struct cmd_run_state {
 	uint64_t began;
 	bool loaded;    /* a loader may be left that waits for reads: do not clean up */
 	int lock;       /* of the results folder, on rank 0; else -1 */
+	unsigned made;  /* rank 0: how many folders were missing, which make up --results */
 	bool kept;      /* rank 0: a resumed run has its catalogs in the results folder */
 	bool unwritten; /* it ran to its end, or was stopped, but results could not be written */
 	bool misused;   /* an option does not fit the catalog */
@@ -165,8 +167,10 @@ static int begin_leaf(struct cmd_run_state *c, struct shoal_err *err)
 /* Rank 0. */
 static int check_folder(struct cmd_run_state *c, struct shoal_err *err)
 {
-	int rc = run_folder_open(c->a.results, c->a.resume, c->a.force, &c->lock, err);
+	int rc;
 
+	c->made = path_count_missing(c->a.results);
+	rc = run_folder_open(c->a.results, c->a.resume, c->a.force, &c->lock, err);
 	if (rc == 0 && c->a.resume)
 		rc = run_check_data(c->a.results, c->a.data, &c->kept, err);
 	return rc;
@@ -250,8 +254,8 @@ static int note_size(struct cmd_run_state *c, struct shoal_err *err)
 	if (rc == 0 && datasize_too_small(c->workload, &cluster, words, sizeof(words)))
 		show_words(c, words);
 	if (c->place->rank == 0 && run_folder_shares_device(c->a.results, place))
-		show_words(c, "data and results are on one file system: MLPerf's rule 3.4.2 asks "
-			      "for two");
+		show_words(c, "data and results are on one file system: MLPerf's rule 3.4.2 "
+			      "requires two");
 	if (rc == 0)
 		datasize_note_rules(c->workload, &cluster, show_words, c);
 	return rc;
@@ -492,6 +496,8 @@ static void cmd_run_forget(struct cmd_run_state *c)
 	c->lock = -1;
 	if (c->leaf[0] && c->place->rank == 0)
 		(void)!rmdir(c->leaf); /* if it is empty */
+	else if (c->place->rank == 0)
+		path_remove_empty(c->a.results, c->made);
 }
 
 /* Collective: the next of several runs, with the data of the first one. */

@@ -46,8 +46,9 @@ static const struct {
 	{ SHOAL_HINT_KEEP_GOING, "verify", NULL, "count it as missing with --keep-going" },
 	{ SHOAL_HINT_SAMPLES_PER_FILE, "run", "index",
 	  "index it again with --samples-per-file, or set dataset.num_samples_per_file" },
-	{ SHOAL_HINT_REPLACE, "run", NULL, "--force removes them first" },
-	{ SHOAL_HINT_REPLACE, "index manifest", NULL, "write it all the same with --force" },
+	{ SHOAL_HINT_REPLACE, "manifest run", NULL, "--force removes them first" },
+	{ SHOAL_HINT_REPLACE, "index", NULL, "write it all the same with --force" },
+	{ SHOAL_HINT_REPEATED, "merge", NULL, "take the last one with --repeated last" },
 	{ SHOAL_HINT_SORT_COLUMN, NULL, NULL, "sort it first with 'shoal column sort'" },
 
 	{ SHOAL_HINT_SLOT, "read run", NULL, "say how large a sample may be with --slot" },

@@ -88,7 +88,8 @@ int main(int argc, char **argv)
 		cli_put_commands(stderr, cli_columns(STDERR_FILENO));
 		return CLI_USAGE;
 	}
-	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0 ||
+	    strcmp(argv[1], "version") == 0) {
 		print_version();
 		return cli_finish("", CLI_OK);
 	}

@@ -248,6 +248,10 @@ static const struct {
 	const char *command, *option, *words;
 } habits[] = {
 	{ "read", "ranks", "there are as many ranks as mpirun starts" },
+	{ "read", "store", "--data names the place of the files" },
+	{ "run", "store", "--data names the place of the files" },
+	{ "verify", "where", "--data names the place of the files" },
+	{ "order", "limit", "--count prints at most so many samples" },
 	{ "read", "on-error", "--keep-going leaves out what cannot be read" },
 	{ "run", "on-error", "--keep-going leaves out what cannot be read" },
 	{ "run", "param", "write KEY=VALUE without an option" },

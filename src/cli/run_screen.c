@@ -41,12 +41,15 @@ static void put_left(char *buf, size_t cap, double seconds)
 
 static void run_screen_json(const struct run_progress *p, double seconds)
 {
+	char au[32];
+
+	snprintf(au, sizeof(au), isnan(p->au) ? "null" : "%.2f", p->au);
 	fprintf(stderr,
 		"{\"progress\": \"run\", \"epoch\": %" PRIu64 ", \"epochs\": %" PRIu64
 		", \"evaluation\": %s, \"step\": %" PRIu64 ", \"steps\": %" PRIu64
-		", \"au\": %.2f, \"samples_per_second\": %.6g, \"bytes_per_second\": %.6g"
+		", \"au\": %s, \"samples_per_second\": %.6g, \"bytes_per_second\": %.6g"
 		", \"seconds\": %.1f, \"eta_seconds\": %.1f}\n",
-		p->epoch, p->nr_epochs, p->eval ? "true" : "false", p->step, p->steps, p->au,
+		p->epoch, p->nr_epochs, p->eval ? "true" : "false", p->step, p->steps, au,
 		p->samples_per_second, p->bytes_per_second, seconds,
 		isfinite(p->seconds_left) ? p->seconds_left : 0);
 }
@@ -57,7 +60,10 @@ void run_screen_show(struct run_screen *s, const struct run_progress *p)
 	char line[512], left[32], au[32];
 	size_t len;
 
-	if (!cli_progress_is_due(&s->line))
+	/* A tool gets the boundaries of all epochs, a reader what changed since the last line. */
+	if (s->line.json ? s->line.silent : p->step == 0)
+		return;
+	if (!cli_progress_is_due(&s->line) && !(s->line.json && p->boundary))
 		return;
 	if (s->line.json) {
 		s->line.shown = clock_seconds();

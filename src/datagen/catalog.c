@@ -43,7 +43,7 @@ static int part_path(const char *path, const char *part, char *to, size_t cap,
 
 /* Add the files of train, or of valid, in the order of their names. */
 static int add_files(struct datagen *g, struct shoal_writer *writer, bool valid,
-		     struct shoal_err *err)
+		     struct datagen_layout *layout, struct shoal_err *err)
 {
 	uint64_t nr = workload_nr_files(g->w, valid), id;
 	char name[WORKLOAD_NAME_MAX];
@@ -63,8 +63,8 @@ static int add_files(struct datagen *g, struct shoal_writer *writer, bool valid,
 		len = rc < 0 ? rc : workload_file_name(g->w, valid, id, name, sizeof(name));
 		if (len < 0)
 			return err_set_errno(err, len, "cannot name file %" PRIu64, i);
-		rc = shoal_writer_add(writer, name, (size_t)len,
-				      workload_file_size(g->w, valid, id), 0, err);
+		rc = datagen_layout_add(layout, writer, name, (size_t)len,
+					workload_file_size(g->w, valid, id), err);
 	}
 	return rc;
 }
@@ -75,7 +75,7 @@ static bool is_pattern(const struct datagen *g, bool valid)
 	const struct workload_dataset *d = &g->w->dataset;
 	const struct workload_subfolders *f = valid ? &d->subfolders_eval : &d->subfolders_train;
 
-	return d->spread.sigma <= 0 && f->nr_levels <= 1;
+	return d->spread.sigma <= 0 && f->nr_levels <= 1 && !format_has_extents(g->format);
 }
 
 static int seal_pattern(struct datagen *g, bool valid, const char *path, struct shoal_err *err)
@@ -106,10 +106,12 @@ static int seal_pattern(struct datagen *g, bool valid, const char *path, struct 
 static int open_writer(struct datagen *g, const char *path, struct shoal_writer **ret_writer,
 		       struct shoal_err *err)
 {
+	bool extents = format_has_extents(g->format);
 	struct shoal_writer_options wo = {
 		.root = g->store->uri,
 		.sizes = true,
-		.samples_per_file = g->w->dataset.samples_per_file,
+		.samples_per_file = extents ? 0 : g->w->dataset.samples_per_file,
+		.extents = extents,
 	};
 
 	return shoal_writer_open(path, &wo, ret_writer, err);
@@ -119,14 +121,19 @@ static int open_writer(struct datagen *g, const char *path, struct shoal_writer 
 static int seal_part(struct datagen *g, bool valid, const char *path, struct shoal_err *err)
 {
 	struct shoal_writer *writer = NULL;
+	struct datagen_layout layout;
 	int rc;
 
 	if (is_pattern(g, valid))
 		return seal_pattern(g, valid, path, err);
-	rc = open_writer(g, path, &writer, err);
-	if (rc < 0)
+	rc = datagen_layout_init(&layout, g->w, err);
+	if (rc == 0)
+		rc = open_writer(g, path, &writer, err);
+	if (rc == 0)
+		rc = add_files(g, writer, valid, &layout, err);
+	datagen_layout_release(&layout);
+	if (!writer)
 		return rc;
-	rc = add_files(g, writer, valid, err);
 	if (rc == 0)
 		return shoal_writer_seal(writer, err);
 	shoal_writer_abort(writer);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/path.h"
 #include "base/queue.h"
 #include "datagen/datagen_private.h"
 
@@ -249,7 +250,11 @@ static int datagen_check_sizes(const struct datagen *g, struct shoal_err *err)
 {
 	const struct workload_dataset *d = &g->w->dataset;
 	double least = (d->record_bytes - d->spread.reach) * (double)d->samples_per_file;
-	int rc = format_check(g->format, least < 1 ? 1 : (uint64_t)least, d->samples_per_file, err);
+	int rc;
+
+	if (format_has_table(g->format)) /* the workload has checked it */
+		return 0;
+	rc = format_check(g->format, least < 1 ? 1 : (uint64_t)least, d->samples_per_file, err);
 
 	if (rc == 0)
 		rc = format_check(g->format, workload_file_size_max(g->w), d->samples_per_file,
@@ -259,14 +264,10 @@ static int datagen_check_sizes(const struct datagen *g, struct shoal_err *err)
 
 static int choose_format(struct datagen *g, struct shoal_err *err)
 {
-	enum workload_format format = g->w->dataset.format;
-
-	if (format == WORKLOAD_MMAP_INDEXED_BINARY)
-		format = WORKLOAD_INDEXED_BINARY;
-	g->format = format_by_name(workload_format_name(format));
+	g->format = workload_format(g->w);
 	if (!g->format)
 		return err_set(err, -EINVAL, "dataset.format %s has no files to write",
-			       workload_format_name(format));
+			       workload_format_name(g->w->dataset.format));
 	if (g->nr_files == 0)
 		return err_set(err, -EINVAL,
 			       "there are no files to write: dataset.num_files_train is 0");
@@ -382,6 +383,8 @@ int datagen_execute(struct comm *comm, const struct workload *w,
 	datagen_place_unlock(&g);
 	if (!options->store)
 		store_close(g.store);
+	if (rc < 0 && g.place_made > 0) /* refused: the directories are as they were */
+		path_remove_empty(store_local_path(options->data), g.place_made);
 	pthread_mutex_destroy(&g.lock);
 	/* Even after a failure: the counts so far. */
 	result.counts = g.counts;

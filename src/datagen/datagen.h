@@ -10,6 +10,7 @@
 #ifndef SHOAL_DATAGEN_DATAGEN_H
 #define SHOAL_DATAGEN_DATAGEN_H
 
+#include "catalog/extents_writer.h"
 #include "comm/comm.h"
 #include "store/store.h"
 #include "workload/workload.h"
@@ -103,5 +104,23 @@ struct datagen_result {
 int datagen_execute(struct comm *comm, const struct workload *w,
 		    const struct datagen_options *options, struct datagen_result *ret_result,
 		    struct shoal_err *err) MUST_USE;
+
+/*
+ * The extents of the samples of workload files in a catalog that is being written: of formats whose
+ * samples are not equal parts of a file. Files are of equal layout, or are computed one by one.
+ */
+struct datagen_layout {
+	const struct workload *w;
+	struct cat_layout *layout; /* of a file of @size bytes; NULL: the format has none */
+	uint64_t size;
+};
+
+int datagen_layout_init(struct datagen_layout *l, const struct workload *w,
+			struct shoal_err *err) MUST_USE;
+void datagen_layout_release(struct datagen_layout *l);
+
+/* Add file @id, of the given name and of @size bytes, with its extents where it has some. */
+int datagen_layout_add(struct datagen_layout *l, struct shoal_writer *to, const char *name,
+		       size_t len, uint64_t size, struct shoal_err *err) MUST_USE;
 
 #endif

@@ -21,7 +21,8 @@ struct datagen {
 	uint64_t rank, nr_ranks;
 	uint64_t nr_train, nr_files; /* valid files are numbered after those of train */
 	unsigned nr_threads;
-	int place_lock; /* rank 0: descriptor of the directory's lock; otherwise -1 */
+	int place_lock;      /* rank 0: descriptor of the directory's lock; otherwise -1 */
+	unsigned place_made; /* rank 0: how many directories were missing */
 
 	/* Atomic. */
 	_Atomic uint64_t next; /* the first of this rank's files that no thread has taken */

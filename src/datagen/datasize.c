@@ -157,12 +157,16 @@ static double buffers_of(const struct workload *w, double largest, double nr)
 
 static int estimate_memory(const struct workload *w, struct datasize_plan *p, struct shoal_err *err)
 {
-	uint64_t batch = u64_max(w->reader.batch, p->nr_evals ? w->reader.batch_eval : 0);
+	uint64_t rows = workload_rows_together(w); /* a group of rows is read, and kept, whole */
+	uint64_t batch =
+		(u64_max(w->reader.batch, p->nr_evals ? w->reader.batch_eval : 0) + rows - 1) /
+		rows;
 	/* Automatic read threads depend on the host: assume the most. */
 	uint64_t threads =
 		w->reader.read_threads ? w->reader.read_threads : WORKLOAD_READ_THREADS_MAX;
 	uint64_t prefetch = workload_batches_ahead(w, threads);
-	double record = (double)workload_file_size_max(w) / (double)w->dataset.samples_per_file;
+	double record = (double)workload_file_size_max(w) / (double)w->dataset.samples_per_file *
+			(double)rows;
 	double nr = (double)batch * (double)(prefetch + 1);
 	double catalog = (double)(p->nr_files + p->nr_files_eval) * size_bits(w) / 8 +
 			 (double)p->nr_folders * 8 + 65536;
@@ -322,8 +326,8 @@ bool datasize_too_small(const struct workload *w, const struct datasize_cluster 
 	if (datasize_compute(w, cluster, &s, NULL) < 0 || have >= s.nr_files)
 		return false;
 	snprintf(words, cap,
-		 "%" PRIu64 " file%s: MLPerf's rule asks for %" PRIu64
-		 " here, five times the memory of %s and %u steps on %" PRIu64 " accelerator%s",
+		 "%" PRIu64 " file%s: MLPerf requires %" PRIu64
+		 " here (5 times %s of memory, and %u steps on %" PRIu64 " accelerator%s)",
 		 have, plural(have), s.nr_files, size_in_words(cluster->memory_bytes).text,
 		 DATASIZE_STEPS_MIN, cluster->nr_accelerators, plural(cluster->nr_accelerators));
 	return true;
@@ -338,14 +342,14 @@ void datasize_note_rules(const struct workload *w, const struct datasize_cluster
 	if (cluster->nr_accelerators % cluster->nr_hosts != 0) {
 		snprintf(words, sizeof(words),
 			 "%" PRIu64 " accelerators on %" PRIu64
-			 " hosts: MLPerf's rule 3.3.6 asks for the same number on each host",
+			 " hosts: MLPerf's rule 3.3.6 requires the same number on each host",
 			 cluster->nr_accelerators, cluster->nr_hosts);
 		say(self, words);
 	}
 	if (datasize_plan(w, cluster->nr_accelerators, &p, NULL) == 0 &&
 	    p.steps < DATASIZE_STEPS_MIN) {
 		snprintf(words, sizeof(words),
-			 "an epoch has %" PRIu64 " step%s: MLPerf's rule asks for %u", p.steps,
+			 "an epoch has %" PRIu64 " step%s: MLPerf requires %u", p.steps,
 			 plural(p.steps), DATASIZE_STEPS_MIN);
 		say(self, words);
 	}

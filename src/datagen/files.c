@@ -190,6 +190,7 @@ static int each_part(struct datagen_worker *wk, uint64_t index, unsigned number,
 	p->spec = (struct format_spec){
 		.size = workload_file_size(g->w, valid, id),
 		.nr_samples = g->w->dataset.samples_per_file,
+		.table = &g->w->dataset.table,
 		.key = workload_key(g->w->train.seed, 'c', valid, id), /* 'c': content */
 	};
 	return 0;

@@ -380,8 +380,11 @@ int datagen_place_open(struct datagen *g, struct shoal_err *err)
 {
 	bool verify = g->o->mode == DATAGEN_VERIFY;
 	char want[NOTE_MAX], is[NOTE_MAX] = "";
-	int rc = open_store(g, !verify, err);
+	const char *path = store_local_path(g->o->data);
+	int rc;
 
+	g->place_made = path && !verify ? path_count_missing(path) : 0;
+	rc = open_store(g, !verify, err);
 	if (rc < 0)
 		return rc;
 	if (is_null_store(g))

@@ -4,11 +4,13 @@
 
 #include "base/text.h"
 #include "format/format_private.h"
+#include "format/table.h"
 
 static const struct format *const formats[] = {
-	&format_csv, &format_hdf5, &format_indexed_binary, &format_jpeg, &format_npy,
-	&format_npz, &format_png,  &format_tfrecord,
+	&format_csv, &format_hdf5, &format_indexed_binary, &format_jpeg, &format_npy, &format_npz,
+	&format_png, &format_tar,  &format_tfrecord,
 };
+static const struct format *const table_formats[] = { &format_parquet, &format_arrow };
 
 const struct format *format_at(size_t index)
 {
@@ -20,7 +22,28 @@ const struct format *format_by_name(const char *name)
 	for (size_t i = 0; i < ARRAY_LEN(formats); i++)
 		if (strcmp(formats[i]->name, name) == 0)
 			return formats[i];
+	for (size_t i = 0; i < ARRAY_LEN(table_formats); i++)
+		if (strcmp(table_formats[i]->name, name) == 0)
+			return table_formats[i];
 	return NULL;
+}
+
+bool format_has_table(const struct format *f)
+{
+	return f->has_table;
+}
+
+bool format_has_extents(const struct format *f)
+{
+	return f->has_table || f->extents;
+}
+
+int format_extents(const struct format *f, const struct format_spec *spec, format_extent_fn *found,
+		   void *self)
+{
+	if (f->has_table)
+		return format_table_walk(f, spec->table, found, self, NULL);
+	return f->extents ? f->extents(spec, found, self) : -ENOTSUP;
 }
 
 const char *format_name(const struct format *f)
@@ -103,13 +126,9 @@ int format_check(const struct format *f, uint64_t size, uint64_t nr_samples, str
 	return 0;
 }
 
-int format_make(struct format_maker *m, const struct format *f, unsigned part,
-		const struct format_spec *spec, struct shoal_err *err)
+void format_begin(struct format_maker *m, const struct format *f, unsigned part,
+		  const struct format_spec *spec)
 {
-	int rc = format_check(f, spec->size, spec->nr_samples, err);
-
-	if (rc < 0)
-		return rc;
 	m->format = f;
 	m->spec = *spec;
 	m->part = part;
@@ -120,7 +139,17 @@ int format_make(struct format_maker *m, const struct format *f, unsigned part,
 	m->cached = UINT64_MAX;
 	if (f->plan)
 		f->plan(m);
-	return 0;
+}
+
+int format_make(struct format_maker *m, const struct format *f, unsigned part,
+		const struct format_spec *spec, struct shoal_err *err)
+{
+	int rc = f->has_table ? format_table_check(f, spec->table, err)
+			      : format_check(f, spec->size, spec->nr_samples, err);
+
+	if (rc == 0)
+		format_begin(m, f, part, spec);
+	return rc;
 }
 
 static void maker_put_piece(struct format_maker *m, const struct format_piece *piece)
@@ -250,6 +279,9 @@ int format_find(const struct format *f, const struct format_source *file, uint64
 {
 	if (f->find)
 		return f->find(file, nr_samples, found, self, err);
+	if (f->extents)
+		return err_set(err, -ENOTSUP, "the samples of %s files are found by samples_find()",
+			       f->name);
 	if (f->find_sides)
 		return err_set(err, -ENOTSUP,
 			       "the offsets of samples in %s files are only in their index files",

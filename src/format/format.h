@@ -17,13 +17,20 @@
 
 struct format;
 struct format_maker;
+struct format_table;
 
-/* NULL if the name is unknown. Names: jpeg, png, npz, npy, tfrecord, csv, hdf5, indexed_binary. */
+/*
+ * NULL if the name is unknown. Names: jpeg, png, npz, npy, tfrecord, csv, hdf5, indexed_binary,
+ * tar, and those of tables: parquet, arrow.
+ */
 const struct format *format_by_name(const char *name);
 const char *format_name(const struct format *f);
 
-/* The formats in turn, from 0 on; NULL after the last. */
+/* The formats of any size in turn, from 0 on, without those of tables; NULL after the last. */
 const struct format *format_at(size_t index);
+
+/* Whether files of the format are made from a table. */
+bool format_has_table(const struct format *f);
 
 /* ---- Making ------------------------------------------------------------------------------ */
 
@@ -31,6 +38,8 @@ struct format_spec {
 	uint64_t size;       /* of the whole file */
 	uint64_t nr_samples; /* in it, at least 1 */
 	uint64_t key;        /* selects the content: different for every file */
+	/* Of Parquet and Arrow files, whose size follows from it: see table.h. Lent */
+	const struct format_table *table;
 };
 
 /* The smallest size of a file with @nr_samples samples. */
@@ -67,6 +76,15 @@ int format_make(struct format_maker *m, const struct format *f, unsigned part,
  * calls do not change the bytes.
  */
 size_t format_next(struct format_maker *m, void *buf, size_t len);
+
+/*
+ * The extents of the samples of a file of @spec, as `index` would find them, without making it: row
+ * groups, record batches, groups of members of tar. -ENOTSUP: other formats.
+ */
+typedef int format_extent_fn(void *self, uint64_t index, uint64_t off, uint64_t len, uint64_t rows);
+int format_extents(const struct format *f, const struct format_spec *spec, format_extent_fn *found,
+		   void *self) MUST_USE;
+bool format_has_extents(const struct format *f);
 
 /* ---- Finding ----------------------------------------------------------------------------- */
 
@@ -119,8 +137,19 @@ struct format_piece {
 	unsigned sums; /* the format's checksums that it counts for, as bits; 0: none */
 };
 
+/* The place in a file that is made from a table. */
+struct format_table_plan {
+	const struct format_table *of;
+	uint64_t group, row, page_rows;
+	size_t column;
+	uint64_t off, start, footer;   /* bytes */
+	uint64_t nr_started, nr_ended; /* groups */
+	bool in_footer, in_child;
+};
+
 /* The layout that a format computes before the first byte. */
 union format_plan {
+	struct format_table_plan table;
 	struct {
 		uint64_t width, height; /* in units of the format */
 		uint64_t raw, pad;      /* bytes */

@@ -9,6 +9,7 @@ struct format {
 	const char *name;
 	uint64_t samples_max; /* per file; 0: any number */
 	uint64_t record_max;  /* bytes per sample; 0: any */
+	bool has_table;       /* made from format_spec.table */
 	uint64_t (*least)(uint64_t nr_samples);
 	void (*plan)(struct format_maker *m); /* may be NULL */
 	/* Sets the next piece with the functions below. The file ends if it sets none. */
@@ -17,6 +18,7 @@ struct format {
 	void (*sum)(struct format_maker *m, const uint8_t *bytes, size_t len);
 	struct format_side side[FORMAT_SIDES_MAX];
 	void (*side_next[FORMAT_SIDES_MAX])(struct format_maker *m);
+	int (*extents)(const struct format_spec *spec, format_extent_fn *found, void *self);
 	int (*find)(const struct format_source *file, uint64_t nr_samples, format_found_fn *found,
 		    void *self, struct shoal_err *err);
 	int (*find_sides)(const struct format_source *sides, uint64_t file_size,
@@ -25,7 +27,11 @@ struct format {
 };
 
 extern const struct format format_csv, format_hdf5, format_indexed_binary, format_jpeg, format_npy,
-	format_npz, format_png, format_tfrecord;
+	format_npz, format_png, format_tar, format_tfrecord, format_parquet, format_arrow;
+
+/* Start a maker without a check. */
+void format_begin(struct format_maker *m, const struct format *f, unsigned part,
+		  const struct format_spec *spec);
 
 /* ---- Pieces ---- */
 

@@ -8,8 +8,11 @@ struct lines {
 	uint64_t nr;    /* lines before it */
 	uint64_t skip;  /* of the first lines, how many are no samples */
 	bool quotes;    /* a quoted field may contain line ends */
-	bool in_quotes;
-	bool blank; /* the line has no characters so far */
+	bool in_quotes; /* in one */
+	bool begins;    /* the next character begins a field */
+	bool closed; /* the character before was the quote that ends a field, or half of one in it
+		      */
+	bool blank;  /* the line has no characters so far */
 };
 
 static int end_line(struct lines *l, uint64_t end)
@@ -22,18 +25,34 @@ static int end_line(struct lines *l, uint64_t end)
 	return blank || l->nr++ < l->skip ? 0 : samples_report(l->search, start, end - start, 1);
 }
 
-/* A quote within a field that is not quoted toggles, too, but RFC 4180 does not have these. */
+/*
+ * RFC 4180: a field is quoted if it begins with a quote; two quotes in it are one, so that its end
+ * and its beginning again change nothing. A quote elsewhere is a character like others.
+ */
+static bool lines_quote(struct lines *l, const uint8_t *at, bool doubled)
+{
+	if (*at != '"' || !l->quotes)
+		return false;
+	if (!l->in_quotes && !l->begins && !doubled)
+		return false;
+	l->in_quotes = !l->in_quotes;
+	return true;
+}
+
 static int lines_take(struct lines *l, const uint8_t *buf, size_t len, uint64_t off)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < len && rc == 0; i++)
-		if (buf[i] == '\n' && !l->in_quotes)
+	for (size_t i = 0; i < len && rc == 0; i++) {
+		bool quote = lines_quote(l, &buf[i], l->closed);
+
+		l->closed = quote && !l->in_quotes;
+		if (!l->in_quotes && buf[i] == '\n')
 			rc = end_line(l, off + i + 1);
-		else if (buf[i] == '"' && l->quotes)
-			l->in_quotes = !l->in_quotes, l->blank = false;
 		else if (buf[i] != '\r')
 			l->blank = false;
+		l->begins = !l->in_quotes && (buf[i] == '\n' || buf[i] == ',');
+	}
 	return rc;
 }
 
@@ -43,7 +62,7 @@ static int find_lines(struct lines *l)
 	uint8_t buf[4096];
 	int rc = 0;
 
-	l->blank = true;
+	l->blank = l->begins = true;
 	for (uint64_t off = 0; off < s->file->size && rc == 0; off += sizeof(buf)) {
 		size_t len = (size_t)u64_min(sizeof(buf), s->file->size - off);
 

@@ -227,8 +227,8 @@ int index_job_add(struct index_job *j, const void *name, size_t len,
 	return sorter_add(j->sorter, &e, err);
 }
 
-static int job_put(struct index_job *j, const struct sort_entry *e, const struct index_record *r,
-		   struct shoal_err *err)
+static inline int job_put(struct index_job *j, const struct sort_entry *e,
+			  const struct index_record *r, struct shoal_err *err)
 {
 	j->nr_put++;
 	j->nr_unkept += r->etag && !etag_is_kept(r->etag);

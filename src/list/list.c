@@ -368,8 +368,8 @@ static int merge_pass_last(struct list_of_lists *m, struct shoal_err *err)
 		if (name_compare(e->name, e->len, m->base.name, len) != 0)
 			return 0;
 		if (nr++ > 0 && m->repeated == SHOAL_REPEATED_FAIL)
-			return err_set(err, -EEXIST, "'%.500s' is in more than one of them",
-				       m->base.name);
+			return err_set_hint(err, -EEXIST, SHOAL_HINT_REPEATED,
+					    "'%.500s' is in more than one of them", m->base.name);
 		rc = merge_step_first(m, err);
 		if (rc < 0)
 			return rc;

@@ -155,7 +155,7 @@ static int take_memory(struct shoal_loader *l, struct shoal_err *err)
 			       "lower the batch, the prefetch or the slot",
 			       l->slot_bytes);
 	shoal_catalog_info(l->cat, &info);
-	l->anywhere = info.samples_per_file != 1 || l->piece < LOAD_ALIGN;
+	l->anywhere = info.extents || info.samples_per_file != 1 || l->piece < LOAD_ALIGN;
 	plan_pool(l, &po);
 	rc = load_pool_init(&l->pool, &po, err);
 	if (rc < 0)

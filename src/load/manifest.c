@@ -155,10 +155,10 @@ static int check_leftover(const struct manifest *m, uint64_t epoch, struct shoal
 	else if (!name)
 		rc = err_set(err, -ENOMEM, "out of memory");
 	else if (stat(name, &st) == 0)
-		rc = err_set(err, -EEXIST,
-			     "'%s' exists from a run with more ranks: remove its lists, or "
-			     "write to another directory",
-			     name);
+		rc = err_set_hint(err, -EEXIST, SHOAL_HINT_REPLACE,
+				  "'%.300s' exists from a run with more ranks: write to another "
+				  "directory",
+				  name);
 	free(name);
 	return rc;
 }
@@ -287,12 +287,12 @@ static int manifest_claim(const struct manifest *m, struct shoal_err *err)
 	shoal_catalog_info(m->cat, &info);
 	if (!path || asprintf(&want, "catalog %s\nroot %s\n", info.digest, info.root) < 0) {
 		rc = err_set(err, -ENOMEM, "out of memory");
-	} else if (!note_is(path, want)) {
+	} else if (m->options->force || !note_is(path, want)) {
 		rc = count_lists(m, m->options->force, err);
 		if (rc > 0 && !m->options->force)
 			rc = err_set_hint(err, -EEXIST, SHOAL_HINT_REPLACE,
 					  "'%.300s' has lists of another catalog: write to another "
-					  "directory, or remove them",
+					  "directory",
 					  m->options->dir);
 		if (rc >= 0)
 			rc = manifest_note_write(path, want, err);

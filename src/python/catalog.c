@@ -128,8 +128,8 @@ static PyObject *catalog_info(PyObject *self, PyObject *unused)
 	if (!py_catalog_opened(self))
 		return NULL;
 	shoal_catalog_info(py_catalog_of(self)->cat, &info);
-	return Py_BuildValue("{s:s,s:K,s:K,s:K,s:K,s:K,s:K,s:O,s:K,s:K,s:I,s:s}", "root", info.root,
-			     "nr_files", (unsigned long long)info.nr_files, "nr_samples",
+	return Py_BuildValue("{s:s,s:K,s:K,s:K,s:K,s:K,s:K,s:O,s:K,s:K,s:I,s:s,s:O}", "root",
+			     info.root, "nr_files", (unsigned long long)info.nr_files, "nr_samples",
 			     (unsigned long long)info.nr_samples, "samples_per_file",
 			     (unsigned long long)info.samples_per_file, "nr_bytes",
 			     (unsigned long long)info.nr_bytes, "file_bytes",
@@ -138,7 +138,7 @@ static PyObject *catalog_info(PyObject *self, PyObject *unused)
 			     info.etags ? Py_True : Py_False, "etag_bytes",
 			     (unsigned long long)info.etag_bytes, "nr_segments",
 			     (unsigned long long)info.nr_segments, "version", info.version,
-			     "digest", info.digest);
+			     "digest", info.digest, "extents", info.extents ? Py_True : Py_False);
 }
 
 static PyObject *catalog_name(PyObject *self, PyObject *id_object)
@@ -247,6 +247,25 @@ static PyObject *catalog_find(PyObject *self, PyObject *name)
 static PyObject *catalog_lower_bound(PyObject *self, PyObject *name)
 {
 	return find_with(self, name, shoal_catalog_lower_bound);
+}
+
+/* (file, index): where the sample lies in its file. */
+static PyObject *catalog_extent(PyObject *self, PyObject *args)
+{
+	uint64_t file, index;
+	struct shoal_extent e;
+	int rc;
+
+	if (!PyArg_ParseTuple(args, "O&O&", py_u64_arg, &file, py_u64_arg, &index) ||
+	    !py_catalog_opened(self))
+		return NULL;
+	rc = shoal_catalog_extent(py_catalog_of(self)->cat, file, index, &e);
+	if (rc == -ERANGE)
+		return py_error(PyExc_IndexError, "the file has no such sample");
+	if (rc < 0)
+		return lookup_failed(py_catalog_of(self)->cat, rc);
+	return Py_BuildValue("KKK", (unsigned long long)e.off, (unsigned long long)e.len,
+			     (unsigned long long)e.rows);
 }
 
 static PyObject *catalog_locate(PyObject *self, PyObject *sample_object)
@@ -404,6 +423,7 @@ static PyMethodDef catalog_methods[] = {
 	{ "find", catalog_find, METH_O, "The id of the file with this name, or None." },
 	{ "lower_bound", catalog_lower_bound, METH_O, "The first id whose name is not less." },
 	{ "locate", catalog_locate, METH_O, "(file, index) of a sample." },
+	{ "extent", catalog_extent, METH_VARARGS, "extent(file, index): (offset, length, rows)." },
 	{ "samples", catalog_samples, METH_O, "(first, count) of the samples of a file." },
 	{ "largest", catalog_largest, METH_NOARGS, "The size of the largest file." },
 	{ "verify", catalog_verify, METH_NOARGS, "Read and check everything." },

@@ -83,7 +83,8 @@ static int on_difference(void *self, enum shoal_difference what, const char *nam
 	return w->type ? -ECANCELED : 0;
 }
 
-/* (output, root, tmp_dir, memory, samples_per_file, progress, warn, config, careful) */
+/* (output, root, tmp_dir, memory, samples_per_file, progress, warn, config, careful,
+ * samples) */
 static int py_index_options(PyObject *tuple, struct watch *watch,
 			    struct shoal_index_options *ret_options)
 {
@@ -93,9 +94,9 @@ static int py_index_options(PyObject *tuple, struct watch *watch,
 	PyObject *config;
 	int careful;
 
-	if (!PyArg_ParseTuple(tuple, "yzzO&O&OOOp", &o.output, &o.root, &o.tmp_dir, py_u64_arg,
+	if (!PyArg_ParseTuple(tuple, "yzzO&O&OOOpz", &o.output, &o.root, &o.tmp_dir, py_u64_arg,
 			      &o.memory, py_u64_arg, &o.samples_per_file, &watch->progress,
-			      &watch->warn, &config, &careful) ||
+			      &watch->warn, &config, &careful, &o.samples) ||
 	    py_store_config(config, &watch->config, &o.config) < 0)
 		return -1;
 	o.careful = careful;
@@ -114,7 +115,7 @@ static PyObject *py_index_finish(struct watch *w, int rc, const struct shoal_ind
 	if (rc < 0)
 		return py_raise(rc, err);
 	return Py_BuildValue(
-		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}",
+		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}",
 		"nr_names", U(nr_names), "nr_sealers", U(nr_sealers), "nr_repeated", U(nr_repeated),
 		"nr_blank", U(nr_blank), "nr_directories", U(nr_directories), "nr_unchanged",
 		U(nr_unchanged), "nr_reused", U(nr_reused), "nr_resumed", U(nr_resumed),
@@ -122,7 +123,8 @@ static PyObject *py_index_finish(struct watch *w, int rc, const struct shoal_ind
 		"nr_special", U(nr_special), "nr_other_fs", U(nr_other_fs), "nr_filtered",
 		U(nr_filtered), "nr_unreadable", U(nr_unreadable), "nr_odd_etags", U(nr_odd_etags),
 		"nr_requests", U(nr_requests), "nr_retries", U(nr_retries), "nr_throttled",
-		U(nr_throttled), "busy_us", U(busy_us), "allowed_us", U(allowed_us));
+		U(nr_throttled), "busy_us", U(busy_us), "allowed_us", U(allowed_us), "nr_samples",
+		U(nr_samples), "nr_uncut", U(nr_uncut));
 #undef U
 }
 

@@ -9,10 +9,11 @@
 #include "base/map.h"
 
 enum {
-	EPOCHS_MAX = 256,     /* later ones are left out */
-	INTERVALS = 1024,     /* of all epochs together, about */
-	INTERVALS_LEAST = 16, /* of one epoch */
-	GROUPS = 64,          /* of ranks */
+	EPOCHS_MAX = 256,      /* later ones are left out */
+	INTERVALS = 1024,      /* of all epochs together, about */
+	INTERVALS_LEAST = 16,  /* of one epoch */
+	INTERVALS_ADDED = 128, /* of one epoch, if it is not known how many there are */
+	GROUPS = 64,           /* of ranks */
 };
 
 struct interval {
@@ -374,6 +375,39 @@ struct outputs *outputs_free(struct outputs *o)
 	}
 	free(o);
 	return NULL;
+}
+
+bool outputs_none(const struct outputs *o)
+{
+	return o->nr_ranks == 0;
+}
+
+int outputs_add(struct outputs *o, uint64_t epoch, uint64_t step, const struct outputs_step *one)
+{
+	struct epoch_steps *e;
+	struct interval add = { .sum_wait = one->wait,
+				.sum_step = one->seconds,
+				.max_wait = (float)one->wait_max,
+				.nr = 1,
+				.worst_rank = one->rank };
+	unsigned i, group;
+	float *most;
+	int rc;
+
+	if (o->cap == 0)
+		o->cap = INTERVALS_ADDED;
+	o->nr_ranks = one->nr_ranks;
+	rc = new_epoch(o, epoch, &e);
+	if (rc < 0 || !e)
+		return rc;
+	group = one->nr_ranks <= GROUPS ? one->rank
+					: (unsigned)((uint64_t)one->rank * GROUPS / one->nr_ranks);
+	i = interval_of(e, o->cap, step);
+	join_pair(&e->all[i], &add);
+	most = &e->wait[(size_t)group * o->cap + i];
+	if (add.max_wait > *most)
+		*most = add.max_wait;
+	return 0;
 }
 
 unsigned outputs_damaged(const struct outputs *o, unsigned *ret_first)

@@ -20,6 +20,17 @@ struct outputs;
 int outputs_read(const char *folder, struct outputs **ret_o, struct shoal_err *err) MUST_USE;
 struct outputs *outputs_free(struct outputs *o);
 
+/* Whether no rank has a file. */
+bool outputs_none(const struct outputs *o);
+
+/* Steps from elsewhere, each in seconds: @wait on average and at most. -ENOMEM. */
+struct outputs_step {
+	unsigned rank, nr_ranks;
+	double wait, wait_max, seconds;
+};
+int outputs_add(struct outputs *o, uint64_t epoch, uint64_t step,
+		const struct outputs_step *one) MUST_USE;
+
 /* The number of ranks whose file could not be read whole, and the first of them. */
 unsigned outputs_damaged(const struct outputs *o, unsigned *ret_first);
 

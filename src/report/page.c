@@ -7,6 +7,7 @@
 
 #include "base/map.h"
 #include "report/outputs.h"
+#include "report/timeline.h"
 #include "report/write.h"
 #include "shoal.h"
 
@@ -55,7 +56,7 @@ static int put_file(struct json *j, const char *key, const char *folder, const c
 	return 0;
 }
 
-static void put_notes(struct json *j, const struct outputs *o)
+static void put_notes(struct json *j, const struct outputs *o, const struct timeline *t)
 {
 	unsigned first, nr = outputs_damaged(o, &first);
 
@@ -65,8 +66,19 @@ static void put_notes(struct json *j, const struct outputs *o)
 			j, NULL,
 			"%u_output.json%s truncated or damaged: the plots show what comes before",
 			first, nr == 1 ? " is" : " and others are");
+	timeline_put_notes(t, j);
 	json_close_array(j);
 }
+
+/* Results of other commands than run. */
+static const struct {
+	const char *key, *name;
+} others[] = {
+	{ "read_text", "read.json" },
+	{ "index_text", "index.json" },
+	{ "datagen_text", "datagen.json" },
+	{ "sweep_text", "sweep.json" },
+};
 
 static int page_put_run(struct json *j, const char *folder, struct shoal_err *err)
 {
@@ -74,22 +86,38 @@ static int page_put_run(struct json *j, const char *folder, struct shoal_err *er
 	struct outputs *o = NULL;
 	bool summary = false, config = false;
 	unsigned first;
+	struct timeline *t = NULL;
 	int rc = outputs_read(folder, &o, err);
 
-	if (rc < 0)
+	if (rc == 0)
+		rc = timeline_read(folder, &t, err);
+	if (rc == 0 && outputs_none(o))
+		rc = timeline_add_steps(folder, o, err);
+	if (rc < 0) {
+		outputs_free(o);
+		timeline_free(t);
 		return rc;
+	}
 	json_open_object(j, NULL);
 	json_string(j, "name", slash && slash[1] ? slash + 1 : folder);
 	rc = put_file(j, "summary_text", folder, "summary.json", &summary, err);
 	if (rc == 0)
 		rc = put_file(j, "config_text", folder, "config.yaml", &config, err);
-	put_notes(j, o);
+	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(others); i++) {
+		bool there = false;
+
+		rc = put_file(j, others[i].key, folder, others[i].name, &there, err);
+		summary = summary || there;
+	}
+	put_notes(j, o, t);
 	outputs_put(o, j, "steps");
+	timeline_put(t, j, "time");
 	json_close_object(j);
-	if (rc == 0 && !summary && !config && outputs_damaged(o, &first) == 0)
+	if (rc == 0 && !summary && !config && outputs_damaged(o, &first) == 0 && !timeline_any(t))
 		rc = err_set(err, -ENOENT,
 			     "'%s' has no results: neither summary.json nor config.yaml", folder);
 	outputs_free(o);
+	timeline_free(t);
 	return rc;
 }
 
@@ -137,7 +165,7 @@ static int page_put(struct out *out, const char *const *folders, size_t nr, uint
 	out_write(out, page_js, page_js_len);
 	out_write(out, at, strlen(at));
 	out_flush(out);
-	return out->rc < 0 ? err_set_errno(err, out->rc, "cannot write it") : 0;
+	return out->rc < 0 ? err_set_errno(err, out->rc, "cannot write the page") : 0;
 }
 
 int report_page_write(const char *const *folders, size_t nr, const char *path, uint64_t made_ns,
@@ -145,7 +173,9 @@ int report_page_write(const char *const *folders, size_t nr, const char *path, u
 {
 	struct publish pub = PUBLISH_CLOSED;
 	struct out out;
-	int rc = publish_open(path, &pub, err);
+	const char *tmp = getenv("TMPDIR");
+	int rc = path ? publish_open(path, &pub, err)
+		      : publish_nameless(tmp && *tmp ? tmp : "/tmp", &pub, err);
 
 	if (rc < 0)
 		return rc;
@@ -156,7 +186,7 @@ int report_page_write(const char *const *folders, size_t nr, const char *path, u
 		rc = page_put(&out, folders, nr, made_ns, err);
 		out_release(&out);
 	}
-	if (rc == 0)
+	if (rc == 0 && path)
 		return publish_commit(&pub, err);
 	publish_abort(&pub);
 	return rc;

@@ -6,7 +6,8 @@
 
 /*
  * Write the results in @folders to the page @path. What is missing or damaged is stated on the
- * page; a folder without any results is -ENOENT. @made is the time to print.
+ * page; a folder without any results is -ENOENT. @made is the time to print. If @path is
+ * NULL, all of this is checked and nothing stays.
  */
 int report_page_write(const char *const *folders, size_t nr, const char *path, uint64_t made_ns,
 		      struct shoal_err *err) MUST_USE;

@@ -137,6 +137,15 @@ static double late_percent(const struct run_result *r)
 	return f->au - f->au_planned;
 }
 
+/* What kept training from its target. */
+static void table_put_limit(struct table *t, const struct run_result *r)
+{
+	char words[300];
+
+	if (run_result_limit(r, words, sizeof(words)))
+		table_put(t, "limit     %s\n", words);
+}
+
 /* Samples of training that no epoch reads. */
 static void table_put_left_over(struct table *t, const struct run_result *r)
 {
@@ -277,6 +286,7 @@ int report_table_text(const struct run_result *r, bool in_colour, char **ret_tex
 	table_put(&t, "\n");
 	table_put_sums(&t, r);
 	table_put_time(&t, r);
+	table_put_limit(&t, r);
 	table_put_slowest(&t, r);
 	table_put_requests(&t, r);
 	table_put_memory(&t, r);

@@ -93,17 +93,38 @@ static int probe_all(struct store *store, const struct workload *w, bool valid,
 	return same;
 }
 
+static bool has_extents(const struct workload *w)
+{
+	const struct format *f = workload_format(w);
+
+	return f && format_has_extents(f);
+}
+
+/* The samples that a file of computed size has in a catalog: rows are read in groups. */
+static uint64_t samples_in_file(const struct workload *w)
+{
+	uint64_t rows = workload_rows_together(w);
+
+	return (w->dataset.samples_per_file + rows - 1) / rows;
+}
+
 /* One at a time, in the order of names: if folders have several levels, or sizes differ. */
 static int write_names(const struct workload *w, bool valid, const struct run_data_options *o,
 		       const char *root, const char *path, struct shoal_err *err)
 {
+	bool extents = has_extents(w) && !o->object_size;
 	struct shoal_writer_options wo = { .root = root,
 					   .sizes = true,
-					   .samples_per_file = w->dataset.samples_per_file };
+					   .samples_per_file = extents ? 0 : samples_in_file(w),
+					   .extents = extents };
+	struct datagen_layout layout = { .w = w };
 	struct shoal_writer *writer = NULL;
 	uint64_t nr = workload_nr_files(w, valid), id = 0;
 	char name[WORKLOAD_NAME_MAX];
-	int rc = shoal_writer_open(path, &wo, &writer, err);
+	int rc = extents ? datagen_layout_init(&layout, w, err) : 0;
+
+	if (rc == 0)
+		rc = shoal_writer_open(path, &wo, &writer, err);
 
 	for (uint64_t i = 0; rc >= 0 && i < nr; i++) {
 		rc = workload_file_at(w, valid, i, &id);
@@ -114,11 +135,12 @@ static int write_names(const struct workload *w, bool valid, const struct run_da
 		else if (o->stop && __atomic_load_n(o->stop, __ATOMIC_RELAXED))
 			rc = err_set(err, -ECANCELED, "interrupted");
 		else
-			rc = shoal_writer_add(writer, name, (size_t)rc,
-					      o->object_size ? o->object_size
-							     : workload_file_size(w, valid, id),
-					      0, err);
+			rc = datagen_layout_add(&layout, writer, name, (size_t)rc,
+						o->object_size ? o->object_size
+							       : workload_file_size(w, valid, id),
+						err);
 	}
+	datagen_layout_release(&layout);
 	if (rc < 0) {
 		shoal_writer_abort(writer);
 		return rc;
@@ -138,13 +160,14 @@ static int write_computed(const struct workload *w, bool valid, const struct run
 								: workload_file_size(w, valid, 0) };
 	struct shoal_index_options io = { .output = path,
 					  .root = root,
-					  .samples_per_file = w->dataset.samples_per_file,
+					  .samples_per_file = samples_in_file(w),
 					  .stop = o->stop };
 	struct shoal_index_result result;
 	char format[WORKLOAD_PATTERN_MAX];
 	int rc;
 
-	if (sub->nr_levels > 1 || (w->dataset.record_stdev > 0 && !o->object_size))
+	if (sub->nr_levels > 1 || (has_extents(w) && !o->object_size) ||
+	    (w->dataset.record_stdev > 0 && !o->object_size))
 		return write_names(w, valid, o, root, path, err);
 	rc = workload_file_pattern(w, valid, format, sizeof(format));
 	if (rc < 0)
@@ -309,6 +332,9 @@ static const char *const endings[][ENDINGS_MAX] = {
 	[WORKLOAD_INDEXED_BINARY] = { "indexed_binary" },
 	[WORKLOAD_MMAP_INDEXED_BINARY] = { "mmap_indexed_binary", "indexed_binary" },
 	[WORKLOAD_SYNTHETIC] = { "synthetic" },
+	[WORKLOAD_PARQUET] = { "parquet", "parq" },
+	[WORKLOAD_ARROW] = { "arrow", "feather" },
+	[WORKLOAD_TAR] = { "tar" },
 };
 
 /* "*.[jJ][pP][gG]" */
@@ -332,7 +358,9 @@ static int list_data(struct comm *comm, const struct workload *w, const struct r
 {
 	struct shoal_index_options io = { .output = path,
 					  .config = o->open.config,
-					  .samples_per_file = w->dataset.samples_per_file,
+					  .samples_per_file =
+						  has_extents(w) ? 0 : w->dataset.samples_per_file,
+					  .samples = has_extents(w) ? "auto" : NULL,
 					  .stop = o->stop,
 					  .progress =
 						  comm_place(comm)->rank == 0 ? o->progress : NULL,
@@ -472,6 +500,32 @@ static int data_check_names(const struct run_data_part *part, const struct workl
 	return rc;
 }
 
+/* The rows of the first file: one stands for all. */
+static int check_rows(const struct run_data_part *part, const struct workload *w,
+		      struct shoal_err *err)
+{
+	uint64_t rows = 0, first, nr = 0;
+	char name[SHOAL_NAME_MAX + 1] = "";
+	struct shoal_extent e;
+	int rc = shoal_catalog_samples(part->cat, part->first_file, &first, &nr);
+
+	for (uint64_t i = 0; rc == 0 && i < nr; i++) {
+		rc = shoal_catalog_extent(part->cat, part->first_file, i, &e);
+		rows += rc == 0 ? e.rows : 0;
+	}
+	if (rc == 0)
+		rc = shoal_catalog_name(part->cat, part->first_file, name);
+	if (rc < 0)
+		return shoal_catalog_explain(part->cat, rc, err);
+	if (rows == w->dataset.samples_per_file)
+		return 0;
+	return err_set(err, -EINVAL,
+		       "the workload has %" PRIu64 " sample%s per file, but '%.200s' has %" PRIu64
+		       ": set dataset.num_samples_per_file=%" PRIu64 ", or choose other data",
+		       w->dataset.samples_per_file, plural(w->dataset.samples_per_file), name, rows,
+		       rows);
+}
+
 /* Reduce @part to the first @want files, after checking some of them. */
 static int choose_files(struct run_data_part *part, const struct workload *w, uint64_t want,
 			const char *key, struct shoal_err *err)
@@ -508,7 +562,10 @@ static int choose_files(struct run_data_part *part, const struct workload *w, ui
 			     "the workload reads %" PRIu64 " file%s, but there are %" PRIu64
 			     ": set dataset.%s=%" PRIu64 ", or generate the rest",
 			     want, plural(want), part->nr_files, key, part->nr_files);
-	if (rc == 0 && info.samples_per_file != w->dataset.samples_per_file)
+	part->same_files = info.samples_per_file != 0;
+	if (rc == 0 && has_extents(w) && info.extents)
+		rc = check_rows(part, w, err);
+	else if (rc == 0 && info.samples_per_file != samples_in_file(w))
 		rc = err_set_hint(err, -EINVAL, SHOAL_HINT_SAMPLES_PER_FILE,
 				  "the workload has %" PRIu64
 				  " sample%s per file, but the catalog has %" PRIu64,
@@ -516,6 +573,7 @@ static int choose_files(struct run_data_part *part, const struct workload *w, ui
 				  info.samples_per_file);
 	if (rc < 0)
 		return rc;
+	part->nr_rows = want * w->dataset.samples_per_file;
 	part->nr_files = want;
 	rc = shoal_catalog_samples(part->cat, part->first_file + want, &end, &count);
 	part->nr_samples = end - part->first_sample;
@@ -547,7 +605,7 @@ static void measure_part(struct run_data_part *part)
 static void note_sizes(const struct run_data *d, const struct workload *w,
 		       const struct run_data_options *o)
 {
-	double mean = d->train.bytes / (double)d->train.nr_samples;
+	double mean = d->train.bytes / (double)d->train.nr_rows;
 	char words[300];
 
 	if (o->synthetic || d->train.bytes <= 0 ||

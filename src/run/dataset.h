@@ -14,6 +14,12 @@ struct run_data_part {
 	uint64_t first_file, nr_files;
 	uint64_t first_sample, nr_samples;
 	double bytes; /* estimated from a sample of the sizes; 0 if the catalog has none */
+	/*
+	 * What the workload counts, if a sample of the catalog is a group of rows: then more than
+	 * nr_samples; otherwise the same.
+	 */
+	uint64_t nr_rows;
+	bool same_files; /* all files have the same number of samples */
 };
 
 struct run_data {

@@ -33,6 +33,14 @@ int run_step_log_path(const char *results, int rank, char buf[RUN_PATH_MAX], str
 	return path_join(results, name, buf, RUN_PATH_MAX, err);
 }
 
+int run_series_path(const char *results, int rank, char buf[RUN_PATH_MAX], struct shoal_err *err)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), RUN_SERIES_PREFIX "%d", rank);
+	return path_join(results, name, buf, RUN_PATH_MAX, err);
+}
+
 static bool has_file(const char *results, enum run_file file)
 {
 	char path[RUN_PATH_MAX];
@@ -119,6 +127,11 @@ static bool is_result(const char *name)
 	for (size_t i = 0; i < RUN_FILE_STATE; i++)
 		if (strcmp(name, names[i]) == 0)
 			return true;
+	if (strncmp(name, RUN_SERIES_PREFIX, strlen(RUN_SERIES_PREFIX)) == 0) {
+		const char *rank = name + strlen(RUN_SERIES_PREFIX);
+
+		return *rank && strspn(rank, "0123456789") == strlen(rank);
+	}
 	return digits > 0 && (strcmp(name + digits, "_output.json") == 0 ||
 			      strcmp(name + digits, "_per_epoch_stats.json") == 0);
 }

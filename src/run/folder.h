@@ -28,6 +28,11 @@ int run_file_path(const char *results, enum run_file file, char buf[RUN_PATH_MAX
 		  struct shoal_err *err) MUST_USE;
 
 /* The path of a rank's step log. */
+/* The time series of a rank: docs/format/series.md. */
+#define RUN_SERIES_PREFIX "series."
+int run_series_path(const char *results, int rank, char buf[RUN_PATH_MAX],
+		    struct shoal_err *err) MUST_USE;
+
 int run_step_log_path(const char *results, int rank, char buf[RUN_PATH_MAX],
 		      struct shoal_err *err) MUST_USE;
 

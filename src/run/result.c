@@ -1,5 +1,6 @@
 #include "run/result.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 bool run_result_measured(const struct run_result *r)
@@ -77,6 +78,36 @@ static void summarise(const struct run_result *r, bool eval, struct run_summary 
 	s->io = s->throughput * mib;
 	s->io_stdev = s->throughput_stdev * mib;
 	s->meets = s->au >= r->workload->au * 100.0;
+}
+
+/* From this share on, processors count as busy: of all, or of one per rank, whose loader has one
+ * thread that asks for data. */
+#define BUSY 0.8
+
+bool run_result_limit(const struct run_result *r, char *words, size_t cap)
+{
+	const struct run_result_phase *p = NULL;
+	double cpus = 0, used, asked, compute;
+	bool busy;
+
+	for (size_t i = 0; i < r->nr_phases; i++)
+		if (!r->phases[i].eval && run_result_counts(r, i))
+			p = &r->phases[i];
+	for (size_t i = 0; i < r->nr_nodes; i++)
+		cpus += (double)r->nodes[i].nr_cpus;
+	compute = workload_time_mean(&r->workload->train.computation_time);
+	if (!p || r->train.meets || p->block_seconds <= 0 || compute <= 0 || cpus <= 0 ||
+	    p->time.data < p->time.ranks)
+		return false;
+	used = p->cpu_us * 1e-6 * (double)p->samples / p->block_seconds;
+	busy = used >= BUSY * cpus || used >= BUSY * (double)r->nr_ranks;
+	asked = (double)r->workload->reader.batch * (double)r->nr_accelerators / compute;
+	snprintf(words, cap,
+		 "at full utilisation the workload takes %.3g samples/s, of which %.3g were "
+		 "read; the limit was %s: %.1f of %.0f processors were busy",
+		 asked, p->figures.throughput, busy ? "the clients' processors" : "the storage",
+		 used, cpus);
+	return true;
 }
 
 void run_result_sum_up(struct run_result *r)

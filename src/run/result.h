@@ -114,6 +114,7 @@ struct run_result {
 	uint64_t seed, read_threads, in_flight, prefetch;    /* threads per accelerator */
 	char errors[RUN_ERRORS_NAMED][RUN_ERROR_BYTES + 32]; /* messages for unread samples */
 	size_t nr_errors;
+	char no_series[256];    /* why this rank's time series is not complete, or "" */
 	bool direct, synthetic; /* past the page cache; synthetic data */
 	bool drop_cache;        /* files were dropped from the page cache before each phase */
 	bool device_known;      /* cached_share is from what the devices read */
@@ -144,6 +145,12 @@ bool run_result_counts(const struct run_result *r, size_t i);
  * of DLIO's fields alone must not take part of a run, or one that read no storage, for a result.
  */
 const char *run_result_unfit(const struct run_result *r);
+
+/*
+ * If training misses the workload's target of AU: a sentence about what limited its last epoch, the
+ * storage or the clients' processors. False if there is nothing to say.
+ */
+bool run_result_limit(const struct run_result *r, char *words, size_t cap);
 
 /* Compute the means over the epochs that count, and whether they reach the required AU. */
 void run_result_sum_up(struct run_result *r);

@@ -195,6 +195,27 @@ static int find_step(struct run *run, const struct run_result_phase *p, uint64_t
 	return rc;
 }
 
+/* A run without a series is as good a measurement: what went wrong is kept for the result. */
+static int open_series(struct run *run, bool resumed)
+{
+	struct series_head head = { .run = run->state.run,
+				    .started = run->state.started,
+				    .rank = (uint32_t)run->rank,
+				    .nr_ranks = (uint32_t)run->nr_ranks,
+				    .nr_accelerators = (uint32_t)run->nr_here };
+	struct shoal_err err = { "" };
+	char path[RUN_PATH_MAX];
+	int rc = run_series_path(run->o->results, (int)run->rank, path, &err);
+
+	if (rc == 0 && resumed && series_resume(path, head.run, &run->series, &err) == 0)
+		return 0;
+	if (rc == 0)
+		rc = series_create(path, &head, &run->series, &err);
+	if (rc < 0)
+		snprintf(run->result->no_series, sizeof(run->result->no_series), "%.255s", err.msg);
+	return 0;
+}
+
 static int open_log(struct run *run, bool resumed, struct shoal_err *err)
 {
 	char path[RUN_PATH_MAX];
@@ -206,7 +227,7 @@ static int open_log(struct run *run, bool resumed, struct shoal_err *err)
 		rc = step_log_create(path, run->state.run, (uint32_t)run->nr_here, &run->log, err);
 	if (rc < 0)
 		comm_fail(run->comm, err);
-	return rc;
+	return rc < 0 ? rc : open_series(run, resumed);
 }
 
 /* Collective. */
@@ -261,6 +282,15 @@ static int allocate_run(struct run *run, size_t nr_phases, struct shoal_err *err
 	return rc;
 }
 
+static void close_series(struct run *run)
+{
+	struct shoal_err err = { "" };
+
+	if (series_close(run->series, &err) < 0)
+		snprintf(run->result->no_series, sizeof(run->result->no_series), "%.255s", err.msg);
+	run->series = NULL;
+}
+
 static void run_release(struct run *run)
 {
 	for (size_t a = 0; run->workers && a < run->nr_here; a++)
@@ -270,6 +300,7 @@ static void run_release(struct run *run)
 	free(run->ready);
 	free(run->blocks);
 	free(run->means);
+	close_series(run);
 	step_log_close(&run->log);
 	comm_fast_close(run->fast);
 	free(run);
@@ -305,7 +336,7 @@ static int start_phase(struct run *run, struct phase *phase, uint64_t first_step
 {
 	const struct workload *w = run->w;
 	bool eval = phase->p->eval;
-	int rc = 0;
+	int rc;
 
 	phase->part = eval ? &run->o->data->eval : &run->o->data->train;
 	phase->batch = eval ? w->reader.batch_eval : w->reader.batch;
@@ -314,9 +345,10 @@ static int start_phase(struct run *run, struct phase *phase, uint64_t first_step
 	phase->first_step = first_step;
 	phase->p->steps_before = first_step;
 	phase->p->steps_due = phase->steps;
-	phase->p->left_over = phase->part->nr_samples - phase->steps * phase->batch * run->nr_all;
+	phase->p->left_over = phase->part->nr_rows - phase->steps * phase->batch * run->nr_all;
 	phase->loader = eval ? NULL : run->loader;
-	if (!phase->loader)
+	rc = run_groups_start(run, phase, err);
+	if (rc == 0 && !phase->loader)
 		rc = run_open_loader(run, phase, &phase->loader, err);
 	if (rc == 0 && !eval)
 		run->loader = phase->loader;
@@ -373,6 +405,7 @@ static int run_phases(struct run *run, size_t nr_phases, struct shoal_err *err)
 		if (rc == 0)
 			rc = keep_phase(run, &phase, err);
 		stopped = phase.stopped;
+		free(phase.held);
 		if (phase.p->eval && rc == 0)
 			close_loader(run, phase.loader, stopped, &r->reading[1]);
 	}
@@ -430,9 +463,9 @@ static void run_describe(struct run *run)
 	r->nr_files = d->train.nr_files;
 	r->nr_files_eval = d->eval.nr_files;
 	r->bytes = d->train.bytes > 0 ? d->train.bytes
-				      : (double)d->train.nr_samples * run->w->dataset.record_bytes;
+				      : (double)d->train.nr_rows * run->w->dataset.record_bytes;
 	memcpy(r->digest, info.digest, sizeof(r->digest));
-	snprintf(r->order, sizeof(r->order), "%s", run_order_name(run->w));
+	snprintf(r->order, sizeof(r->order), "%s", run_order_name(run->w, &d->train));
 	r->in_flight = run->load.in_flight;
 	r->read_threads = run->read_threads;
 	r->prefetch = run->load.prefetch;

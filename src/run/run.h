@@ -20,6 +20,7 @@ struct run_progress {
 	uint64_t epoch, nr_epochs; /* from 1 */
 	bool eval;
 	uint64_t step, steps; /* done in this phase */
+	bool boundary;        /* the phase begins or ends here */
 	double au;            /* so far, in percent; NAN: no step counts yet */
 	double samples_per_second, bytes_per_second; /* over all accelerators */
 	double wait_share;     /* share of the time spent waiting for batches */
@@ -45,7 +46,10 @@ struct run_options {
 	const int *stop; /* the run ends after the current step, on all ranks, once it is not 0 on
 			    any */
 	uint64_t began;  /* clock_now() when the command started */
-	/* Called on rank 0, a few times per second, inside the loop; must be quick. May be NULL. */
+	/*
+	 * Called on rank 0, when a phase begins, when it ends, and a few times per second inside
+	 * the loop; must be quick. May be NULL.
+	 */
 	void (*progress)(void *self, const struct run_progress *progress);
 	void *self;
 };

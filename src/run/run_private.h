@@ -7,6 +7,7 @@
 #include "run/node.h"
 #include "run/pace.h"
 #include "run/run.h"
+#include "run/series.h"
 #include "run/state.h"
 
 struct run {
@@ -21,6 +22,7 @@ struct run {
 	struct run_result_phase
 		cut; /* of a resumed run: its interrupted phase, if steps is not 0 */
 	struct step_log log;
+	struct series *series;          /* NULL after an error: it is not worth ending a run */
 	struct shoal_load_options load; /* the resolved options of the loaders */
 	uint64_t read_threads;          /* per accelerator */
 	struct shoal_loader *loader;    /* of training: kept across epochs */
@@ -41,15 +43,18 @@ struct phase {
 	struct run_result_phase *p; /* its results */
 	const struct run_data_part *part;
 	struct shoal_loader *loader;
-	uint64_t batch; /* samples per accelerator and step */
+	uint64_t batch; /* samples per accelerator and step; rows where groups of rows are read */
+	uint64_t take;  /* samples of the catalog per accelerator in a batch of the loader */
 	const struct workload_time *compute;
 	uint64_t first_step, steps; /* done before this block; of the whole phase */
 	uint64_t started;           /* clock_now() */
 	uint64_t started_at;        /* ns since 1970 */
 	uint64_t nr_done;           /* in this block */
 	bool stopped;
-	const struct shoal_batch *held; /* the batch being computed on */
-	struct run_audit delivered;     /* by this rank, in the steps that all have done */
+	/* The batches of the loader being computed on: one, or as many groups as a step needs. */
+	const struct shoal_batch **held;
+	size_t nr_held, held_cap;
+	struct run_audit delivered; /* by this rank, in the steps that all have done */
 	/* For progress, of this process: */
 	uint64_t compute_ns, load_ns, outside_ns, shown;
 	uint64_t slowest_ns, slowest_sample; /* of the slowest sample read here */
@@ -57,7 +62,18 @@ struct phase {
 };
 
 /* The name of an order in the results. */
-const char *run_order_name(const struct workload *w);
+const char *run_order_name(const struct workload *w, const struct run_data_part *part);
+
+/* ---- groups.c ---- */
+
+/* How many samples of the catalog an accelerator has taken before step @step of the phase. */
+uint64_t run_taken_before(const struct run *run, const struct phase *phase, uint64_t step);
+
+/* Choose phase->take, and room for the batches of a step. */
+int run_groups_start(const struct run *run, struct phase *phase, struct shoal_err *err) MUST_USE;
+
+/* The loader's batches in @steps batches of the workload, rounded up. */
+uint64_t run_loader_batches(const struct phase *phase, uint64_t steps);
 
 /* Collective: run the remaining steps of a phase, and write the results to phase->p. */
 int run_phase(struct run *run, struct phase *phase, struct shoal_err *err) MUST_USE;

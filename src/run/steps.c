@@ -32,19 +32,24 @@ static bool run_stopped(const struct run *run)
  * DLIO shuffles files, samples, or both. With one sample per file these are the same. Containers
  * are read from their start, so their samples are shuffled over a window of open files.
  */
-static enum shoal_mode mode_of(const struct workload *w)
+static uint64_t unit_of(const struct run_data_part *part)
+{
+	return part->same_files && part->nr_files ? part->nr_samples / part->nr_files : 1;
+}
+
+static enum shoal_mode mode_of(const struct workload *w, const struct run_data_part *part)
 {
 	bool files = w->reader.file_shuffle != WORKLOAD_SHUFFLE_OFF;
 	bool samples = w->reader.sample_shuffle != WORKLOAD_SHUFFLE_OFF;
 
 	if (!files && !samples)
 		return SHOAL_SEQUENTIAL;
-	if (w->dataset.samples_per_file == 1 || (samples && w->framework == WORKLOAD_PYTORCH))
+	if (unit_of(part) == 1 || (samples && w->framework == WORKLOAD_PYTORCH))
 		return SHOAL_GLOBAL;
 	return samples ? SHOAL_WINDOW : SHOAL_FILES;
 }
 
-const char *run_order_name(const struct workload *w)
+const char *run_order_name(const struct workload *w, const struct run_data_part *part)
 {
 	static const char *const names[] = { [SHOAL_SEQUENTIAL] = "sequential",
 					     [SHOAL_GLOBAL] = "global",
@@ -52,16 +57,16 @@ const char *run_order_name(const struct workload *w)
 					     [SHOAL_WINDOW] = "window",
 					     [SHOAL_LOCAL] = "local" };
 
-	return names[mode_of(w)];
+	return names[mode_of(w, part)];
 }
 
 int run_open_loader(struct run *run, const struct phase *phase, struct shoal_loader **ret_loader,
 		    struct shoal_err *err)
 {
 	const struct workload *w = run->w;
-	uint64_t unit = w->dataset.samples_per_file;
+	uint64_t unit = unit_of(phase->part);
 	struct shoal_order_spec spec = {
-		.mode = mode_of(w),
+		.mode = mode_of(w, phase->part),
 		.remainder = SHOAL_DROP,
 		.seed = run->state.seed,
 		.frozen = !w->train.seed_change_epoch,
@@ -69,12 +74,16 @@ int run_open_loader(struct run *run, const struct phase *phase, struct shoal_loa
 		.unit = unit,
 		.window = u64_max(2, (w->reader.shuffle_size + unit - 1) / unit),
 		.nr_ranks = run->nr_ranks,
-		.batch = phase->batch * run->nr_here,
-		.consumed = phase->first_step * phase->batch * run->nr_all,
+		.batch = phase->take * run->nr_here,
+		.consumed = run_taken_before(run, phase, phase->first_step) * run->nr_all,
 	};
 	struct shoal_load_options load = run->load;
 
 	load.first = phase->part->first_sample;
+	if (run_loader_batches(phase, 1) > 1) /* a step holds several, and those before them */
+		load.prefetch = (unsigned)u64_min(run_loader_batches(phase, load.prefetch) +
+							  run_loader_batches(phase, 1),
+						  65536);
 	return shoal_loader_open(phase->part->cat, &spec, run->rank, &load, ret_loader, err);
 }
 
@@ -93,18 +102,20 @@ static uint64_t seconds_to_ns(double seconds)
  * read.
  */
 static uint64_t note_ready(struct run *run, struct phase *phase, const struct shoal_batch *batch,
-			   uint64_t step)
+			   uint64_t step, uint64_t first)
 {
+	double rows = (double)phase->part->nr_rows / (double)phase->part->nr_samples;
 	uint64_t last = 0;
 
-	memset(run->ready, 0, (size_t)run->nr_here * sizeof(*run->ready));
 	for (size_t i = 0; i < batch->nr; i++) {
 		const struct load_request *r = load_request_of(batch, i);
-		uint64_t a = i / phase->batch, took = r->finished - r->started;
+		uint64_t a = i / phase->take, took = r->finished - r->started;
 		uint64_t ready = r->finished;
 
 		last = u64_max(last, r->finished);
 		run->steps[a].errors += batch->sample[i].error != 0;
+		if (!batch->sample[i].error)
+			series_sample(run->series, r->started, took, batch->sample[i].id);
 		if (took > phase->slowest_ns && !batch->sample[i].error) {
 			phase->slowest_ns = took;
 			phase->slowest_sample = batch->sample[i].id;
@@ -113,8 +124,8 @@ static uint64_t note_ready(struct run *run, struct phase *phase, const struct sh
 			uint64_t key =
 				workload_key(run->state.seed ^ UINT64_C(0x707265),
 					     (uint64_t)phase->p->epoch << 1 | phase->p->eval, step,
-					     run->rank * run->nr_here * phase->batch + i);
-			double s = workload_time_draw(&run->w->reader.preprocess_time, key);
+					     run->rank * run->nr_here * phase->batch + first + i);
+			double s = rows * workload_time_draw(&run->w->reader.preprocess_time, key);
 
 			ready = run_workers_take(&run->workers[a], r->finished, seconds_to_ns(s));
 		}
@@ -150,47 +161,86 @@ static int explain_stale(int rc, struct shoal_err *err)
 	return rc;
 }
 
-static void return_batch(struct phase *phase)
+/* Give the first @nr batches that are held back to the loader. */
+static void return_batches(struct phase *phase, size_t nr)
 {
-	if (phase->held)
-		shoal_loader_give_back(phase->loader, phase->held);
-	phase->held = NULL;
+	for (size_t i = 0; i < nr; i++)
+		shoal_loader_give_back(phase->loader, phase->held[i]);
+	phase->nr_held -= nr;
+	if (nr > 0 && phase->nr_held > 0)
+		memmove(phase->held, phase->held + nr, phase->nr_held * sizeof(*phase->held));
+}
+
+/* The next batch, which is then held. *@nr_before of those that are held are of the step before. */
+static int run_take_batch(struct phase *phase, size_t *nr_before, struct shoal_err *err)
+{
+	const struct shoal_batch *batch = NULL;
+	int rc = shoal_loader_next(phase->loader, &batch, err);
+
+	if (rc == -EBUSY && *nr_before > 0) { /* the memory limit has no room for both */
+		return_batches(phase, *nr_before);
+		*nr_before = 0;
+		rc = shoal_loader_next(phase->loader, &batch, err);
+	}
+	if (rc > 0)
+		phase->held[phase->nr_held++] = batch;
+	return rc;
+}
+
+/* Take the batches of a step: one, or as many groups as it needs. Returns 1, 0 if stopped, or an
+ * error; and when the last sample was read. */
+static int run_take_step(struct run *run, struct phase *phase, uint64_t step, size_t *nr_before,
+			 uint64_t *ret_read, struct shoal_err *err)
+{
+	uint64_t nr =
+		(run_taken_before(run, phase, step + 1) - run_taken_before(run, phase, step)) /
+		phase->take;
+	int rc = 1;
+
+	memset(run->ready, 0, (size_t)run->nr_here * sizeof(*run->ready));
+	for (uint64_t i = 0; i < nr && rc == 1; i++) {
+		const struct shoal_batch *batch;
+
+		rc = run_take_batch(phase, nr_before, err);
+		if (rc == -ECANCELED)
+			return 0;
+		if (rc == 0)
+			return err_set(err, -EPROTO,
+				       "the epoch ended at step %" PRIu64 " of %" PRIu64, step,
+				       phase->steps);
+		if (rc < 0)
+			return explain_stale(rc, err);
+		batch = phase->held[phase->nr_held - 1];
+		*ret_read = u64_max(*ret_read, note_ready(run, phase, batch, step, i * batch->nr));
+		load_tally_batch(&run->tally, batch);
+		rc = 1;
+	}
+	return rc;
 }
 
 /* Load and compute. Returns 1, 0 if stopped, or an error. */
 static int load_and_compute(struct run *run, struct phase *phase, struct shoal_err *err)
 {
-	uint64_t step = phase->first_step + phase->nr_done, asked = clock_now(), read, until;
-	const struct shoal_batch *batch = NULL;
+	uint64_t step = phase->first_step + phase->nr_done, asked = clock_now(), read = 0, until;
+	size_t nr_before = phase->nr_held;
 	int rc;
 
 	if (run_stopped(run))
 		return 0;
-	rc = shoal_loader_next(phase->loader, &batch, err);
-	if (rc == -EBUSY && phase->held) { /* the memory limit has no room for both */
-		return_batch(phase);
-		rc = shoal_loader_next(phase->loader, &batch, err);
-	}
-	if (rc == -ECANCELED)
-		return 0;
-	if (rc == 0)
-		return err_set(err, -EPROTO, "the epoch ended at step %" PRIu64 " of %" PRIu64,
-			       step, phase->steps);
-	if (rc < 0)
-		return explain_stale(rc, err);
+	draw_compute(run, phase, step, asked);
+	rc = run_take_step(run, phase, step, &nr_before, &read, err);
+	if (rc != 1)
+		return rc;
 	if (!run->first_batch)
 		run->first_batch = clock_now();
-	draw_compute(run, phase, step, asked);
-	read = note_ready(run, phase, batch, step);
 	until = run_step_plan(run->steps, run->ready, (size_t)run->nr_here, asked, read,
 			      clock_now());
-	load_tally_batch(&run->tally, batch);
 	/*
 	 * The previous batch is returned only now, so that the loader reads on while we sleep and
 	 * not while the ranks meet; still as many batches are prefetched as the workload asks for.
 	 */
-	return_batch(phase);
-	phase->held = batch;
+	if (phase->nr_held > nr_before) /* rows of its last group may be all that this step needs */
+		return_batches(phase, nr_before);
 	rc = run_sleep_until(until, run->o->stop) ? 1 : 0;
 	run_step_done(run->steps, (size_t)run->nr_here, asked, clock_now());
 	return rc;
@@ -236,6 +286,27 @@ static void add_to_progress(const struct run *run, struct phase *phase)
 	}
 }
 
+/* The step, in the time series; and the audit of what it was given. */
+static void add_to_series(struct run *run, struct phase *phase)
+{
+	struct series_step step = { .now = clock_now(),
+				    .samples = phase->delivered.samples,
+				    .bytes = phase->delivered.bytes_delivered };
+
+	run_audit_note(phase);
+	step.samples = phase->delivered.samples - step.samples;
+	step.bytes = phase->delivered.bytes_delivered - step.bytes;
+	for (uint64_t a = 0; a < run->nr_here; a++) {
+		const struct run_step *s = &run->steps[a];
+
+		step.load += s->load;
+		step.load_max = u64_max(step.load_max, s->load);
+		step.compute += s->compute;
+		step.errors += s->errors;
+	}
+	series_step(run->series, &step);
+}
+
 /* The rest of the run at the pace of this block. */
 static double seconds_left(const struct run *run, const struct phase *phase, double step_seconds)
 {
@@ -252,12 +323,12 @@ static void run_show_progress(const struct run *run, struct phase *phase)
 	uint64_t now = clock_now(), wall = now - phase->started;
 	uint64_t total = wall * run->nr_here - u64_min(wall * run->nr_here, phase->outside_ns);
 	bool counted = phase->nr_done > run->w->output.exclude_start_steps;
-	double seconds = (double)wall * 1e-9;
+	double seconds = (double)u64_max(wall, 1) * 1e-9;
+	bool boundary = phase->nr_done == 0 || phase->first_step + phase->nr_done == phase->steps;
 	struct shoal_load_stats stats;
 	struct run_progress p;
 
-	if (run->rank != 0 || !run->o->progress || now - phase->shown < SHOW_NS ||
-	    phase->nr_done == 0)
+	if (run->rank != 0 || !run->o->progress || (now - phase->shown < SHOW_NS && !boundary))
 		return;
 	phase->shown = now;
 	shoal_loader_stats(phase->loader, &stats);
@@ -267,20 +338,23 @@ static void run_show_progress(const struct run *run, struct phase *phase)
 		.eval = phase->p->eval != 0,
 		.step = phase->first_step + phase->nr_done,
 		.steps = phase->steps,
+		.boundary = boundary,
 		.au = counted && total ? 100.0 * (double)phase->compute_ns / (double)total
 				       : (double)NAN,
-		.samples_per_second = (double)stats.nr_samples * (double)run->nr_ranks / seconds,
+		.samples_per_second =
+			(double)(phase->nr_done * phase->batch * run->nr_all) / seconds,
 		.bytes_per_second = (double)stats.bytes_delivered * (double)run->nr_ranks / seconds,
 		.wait_share = total ? (double)phase->load_ns / (double)total : 0,
 		.slowest_rank = phase->step_slowest & ((UINT64_C(1) << RANK_BITS) - 1),
 		.slowest_seconds = (double)(phase->step_slowest >> RANK_BITS) * 1e-6,
 	};
-	p.seconds_left = seconds_left(run, phase, seconds / (double)phase->nr_done);
+	p.seconds_left = seconds_left(run, phase, seconds / (double)u64_max(phase->nr_done, 1));
 	run->o->progress(run->o->self, &p);
 }
 
 static int phase_run_steps(struct run *run, struct phase *phase, struct shoal_err *err)
 {
+	run_show_progress(run, phase);
 	while (phase->first_step + phase->nr_done < phase->steps && !phase->stopped) {
 		bool all_done = false;
 		int rc = load_and_compute(run, phase, err);
@@ -294,7 +368,7 @@ static int phase_run_steps(struct run *run, struct phase *phase, struct shoal_er
 			rc = step_log_step(&run->log, run->steps, err);
 			add_to_progress(run, phase);
 			phase->nr_done++;
-			run_audit_note(phase);
+			add_to_series(run, phase);
 			run_show_progress(run, phase);
 			if (rc < 0)
 				comm_fail(run->comm, err);
@@ -459,8 +533,8 @@ static void take_tally(const struct run *run, const struct phase *phase, bool de
 	p->bytes_delivered = t->bytes_delivered;
 	p->device_told = device_told;
 	p->bytes_device = t->bytes_device;
-	p->cached_share = load_cached_share(t, run->result->device_known,
-					    (double)run->w->dataset.samples_per_file);
+	p->cached_share =
+		load_cached_share(t, run->result->device_known, (double)unit_of(phase->part));
 	p->nr_dropped = t->nr_dropped;
 	p->nr_kept = t->nr_kept;
 	p->latency = latency_of(&t->latency);
@@ -559,10 +633,14 @@ static int gather_errors(struct run *run, const struct phase *phase, struct shoa
 static int phase_finish(struct run *run, struct phase *phase, const struct load_meter *meter,
 			struct shoal_err *err)
 {
-	uint64_t wall = clock_now() - phase->started;
+	uint64_t wall = clock_now() - phase->started, last = phase->first_step + phase->nr_done;
+	uint64_t nr_batches = (run_taken_before(run, phase, last) -
+			       run_taken_before(run, phase, phase->first_step)) /
+			      phase->take;
 	int rc = 0;
 
 	load_meter_stop(meter, &run->tally);
+	series_pause(run->series, phase->started + wall);
 	note_memory(run, phase);
 	if (phase->nr_done > 0)
 		/* By one clock, so that differences of these times are the measured ones. */
@@ -571,7 +649,7 @@ static int phase_finish(struct run *run, struct phase *phase, const struct load_
 		comm_fail(run->comm, err);
 		return rc;
 	}
-	rc = load_tally_add_up(&run->tally, run->comm, phase->loader, phase->nr_done, err);
+	rc = load_tally_add_up(&run->tally, run->comm, phase->loader, nr_batches, err);
 	if (rc < 0)
 		return rc;
 	phase->p->steps = phase->first_step + phase->nr_done;
@@ -601,6 +679,9 @@ static int start_block(struct run *run, struct phase *phase, struct shoal_err *e
 	rc = step_log_start(&run->log, &block, err);
 	if (rc == 0)
 		rc = shoal_loader_epoch(phase->loader, phase->p->epoch - 1, err);
+	if (rc == 0)
+		series_epoch(run->series, phase->started, phase->p->epoch, phase->p->eval != 0,
+			     phase->first_step, phase->loader, phase->part->cat);
 	if (rc == -ECANCELED)
 		rc = 0; /* the first step tells the other ranks */
 	if (rc < 0)
@@ -629,6 +710,6 @@ int run_phase(struct run *run, struct phase *phase, struct shoal_err *err)
 	rc = start_block(run, phase, err);
 	if (rc == 0)
 		rc = phase_run_steps(run, phase, err);
-	return_batch(phase);
+	return_batches(phase, phase->nr_held);
 	return rc < 0 ? rc : phase_finish(run, phase, &meter, err);
 }

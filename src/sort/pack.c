@@ -190,7 +190,7 @@ static int compare_stretches(const void *a, const void *b, void *packer)
 }
 
 /* The entry of a reference, with its name's length before it. */
-static void pack_one(struct packing *w, const struct sort_ref *r)
+static inline void pack_one(struct packing *w, const struct sort_ref *r)
 {
 	const uint8_t *name = w->from->bytes + r->off;
 	size_t len = (size_t)r->len + 1 + name[r->len];
@@ -229,8 +229,9 @@ static bool pack_stretches(struct packing *w, uint8_t *spare)
 	return true;
 }
 
-static void pack_names(struct packing *w, uint8_t *spare)
+static void pack_names(struct packing *to, uint8_t *spare)
 {
+	struct packing mine = *to, *w = &mine; /* in registers: what is written may alias *to */
 	const struct packer *p = w->from;
 	struct sort_ref *refs = packer_refs(p);
 	uint32_t shared = refs[0].len;
@@ -250,6 +251,7 @@ static void pack_names(struct packing *w, uint8_t *spare)
 	}
 	w->first = &refs[0];
 	w->last = &refs[p->nr - 1];
+	*to = mine;
 }
 
 struct pack packer_sort(struct packer *p, uint8_t *spare, uint8_t *to)

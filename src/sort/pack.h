@@ -28,6 +28,8 @@ struct sort_entry {
 /* Copy a payload, without a call for most: the end of the copy. */
 static inline uint8_t *sort_payload_copy(uint8_t *to, const uint8_t *from, size_t len)
 {
+	if (len == 0) /* names only */
+		return to;
 	if (UNLIKELY(len > 7)) {
 		memcpy(to, from, len);
 		return to + len;

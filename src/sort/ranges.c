@@ -73,7 +73,10 @@ static int sample_add(struct sample *s, const uint8_t *name, size_t len)
 	copy = malloc(len);
 	if (!copy)
 		return -ENOMEM;
-	s->name[s->nr++] = (struct sample_name){ .name = memcpy(copy, name, len), .len = len };
+	memcpy(copy, name, len);
+	s->name[s->nr].name = copy;
+	s->name[s->nr].len = len;
+	s->nr++;
 	return 0;
 }
 

@@ -25,7 +25,9 @@ int workload_defaults(struct workload *w, struct shoal_err *err)
 			     .file_prefix = strdup("img"),
 			     .compression_level = 4,
 			     .probe_every = 1000,
-			     .nr_hdf5_dsets = 1 },
+			     .nr_hdf5_dsets = 1,
+			     .parquet = { .group_rows = 1024 },
+			     .arrow = { .group_rows = 1024 } },
 		.reader = { .batch = 1,
 			    .batch_eval = 1,
 			    .computation_threads = 1,
@@ -129,6 +131,8 @@ int workload_check(struct workload *w, struct yaml_node *root, workload_warn_fn 
 	if (w->storage.type == WORKLOAD_DIRECT_FS) /* which means direct I/O */
 		w->reader.odirect = true;
 	w->reader.torch = uses_torch(w, root);
+	if (rc == 0)
+		rc = workload_fit_table(w, root, warn, self, err);
 	if (rc == 0)
 		rc = workload_check_sizes(w, root, err);
 	if (rc == 0)

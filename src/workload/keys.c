@@ -11,6 +11,7 @@
 #define SAMPLES_MAX 4294967296.0
 #define BYTES_MAX   1125899906842624.0 /* 1 PiB */
 #define BATCH_MAX   1048576.0
+#define GROUP_MAX   2147483647.0
 #define SECONDS_MAX 1e6
 #define EPOCHS_MAX  1e6
 #define STEPS_MAX   1e12
@@ -25,8 +26,11 @@ static const char *const formats[] = { "tfrecord",
 				       "indexed_binary",
 				       "mmap_indexed_binary",
 				       "synthetic",
+				       "parquet",
+				       "arrow",
+				       "tar",
 				       NULL };
-static const char *const other_formats[] = { "parquet", "arrow", "hdf5_opt", NULL };
+static const char *const other_formats[] = { "hdf5_opt", NULL };
 static const char *const frameworks[] = { "tensorflow", "pytorch", NULL };
 static const char *const storages[] = { "local_fs", "direct_fs", "s3", NULL };
 static const char *const other_storages[] = { "aistore", "parallel_fs", NULL };
@@ -84,6 +88,10 @@ static const char *const writers[] = { "rank_zero", "all_ranks", NULL };
 #define FOLDERS(p, f)                                         \
 	{                                                     \
 		.path = (p), .type = KEY_FOLDERS, .at = AT(f) \
+	}
+#define COLUMNS(p, f)                                         \
+	{                                                     \
+		.path = (p), .type = KEY_COLUMNS, .at = AT(f) \
 	}
 #define SAME(p, other)                           \
 	{                                        \
@@ -184,8 +192,14 @@ const struct workload_key_spec workload_keys[] = {
 	  .at = AT(dataset.probe_every),
 	  .max = FILES_MAX },
 	ANY("dataset.listing_threads"),
-	ANY("dataset.parquet"),
-	ANY("dataset.arrow"),
+	COLUMNS("dataset.parquet.columns", dataset.parquet),
+	COUNT("dataset.parquet.row_group_size", dataset.parquet.group_rows, 1, GROUP_MAX),
+	LABEL("dataset.parquet.read_mode"),
+	ANY("dataset.parquet.partition_by"),
+	LABEL("dataset.parquet.generation_batch_size"), /* files are generated in pieces */
+	LABEL("dataset.parquet.use_s3dlio_gen"),
+	COLUMNS("dataset.arrow.columns", dataset.arrow),
+	COUNT("dataset.arrow.generation_batch_size", dataset.arrow.group_rows, 1, GROUP_MAX),
 	ANY("dataset.hdf5.chunk_dims"),
 	IDLE_COUNT("dataset.hdf5.num_dset_per_record", dataset.nr_hdf5_dsets, 1, 1024),
 	ANY("dataset.hdf5.max_shape"),

@@ -18,6 +18,7 @@ enum workload_key_type {
 	KEY_TIME,        /* struct workload_time */
 	KEY_DEVIATION,   /* double, of the struct workload_time at the same offset */
 	KEY_FOLDERS,     /* struct workload_subfolders */
+	KEY_COLUMNS,     /* struct workload_columns, without its rows */
 };
 
 /* Which commands use a key. */
@@ -53,6 +54,14 @@ const char *workload_key_nearest(const char *path);
 /* Parse @node as the type of @key, into @w. */
 int workload_key_read(const struct workload_key_spec *key, struct yaml_node *node,
 		      struct workload *w, struct shoal_err *err) MUST_USE;
+
+/* Parse a list of columns into a struct workload_columns: see columns.c. */
+int workload_read_columns(const struct workload_key_spec *key, struct yaml_node *node,
+			  struct workload_columns *columns, struct shoal_err *err) MUST_USE;
+
+/* Compute the table of a workload whose format has one, and its record length if none is given. */
+int workload_fit_table(struct workload *w, struct yaml_node *root, workload_warn_fn *warn,
+		       void *self, struct shoal_err *err) MUST_USE;
 
 /* Whether the section of a key has no effect, such as evaluation without workflow.evaluation. */
 bool workload_key_is_off(const struct workload_key_spec *key, const struct workload *w);

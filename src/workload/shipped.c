@@ -141,20 +141,6 @@ static int fail_name(const char *name, const char *folder, struct shoal_err *err
 		       name, *alike ? "; did you mean " : ".", alike, *alike ? "?" : "");
 }
 
-/* Workloads of MLPerf that need parquet. */
-static bool needs_parquet(const char *name)
-{
-	static const char *const models[] = { "dlrm", "flux" };
-
-	for (size_t i = 0; i < ARRAY_LEN(models); i++) {
-		size_t len = strlen(models[i]);
-
-		if (strncmp(name, models[i], len) == 0 && (name[len] == '_' || name[len] == '\0'))
-			return true;
-	}
-	return false;
-}
-
 /* ---- Reading ---- */
 
 #define READ_STEP 65536u
@@ -202,11 +188,6 @@ static int locate_workload(const char *where, char *path, size_t cap, struct sho
 	n = snprintf(path, cap, "%s/%s.yaml", folder, where);
 	if (n > 0 && (size_t)n < cap && access(path, F_OK) == 0)
 		return 0;
-	if (needs_parquet(where))
-		return err_set(err, -ENOTSUP,
-			       "workload '%.100s' uses Parquet files, which Shoal cannot read "
-			       "or write yet",
-			       where);
 	return fail_name(where, folder, err);
 }
 

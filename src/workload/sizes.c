@@ -116,6 +116,8 @@ uint64_t workload_file_size(const struct workload *w, bool valid, uint64_t id)
 	uint64_t state;
 	double p, off;
 
+	if (w->dataset.table_bytes)
+		return w->dataset.table_bytes;
 	if (s->sigma <= 0)
 		return whole_file(w, w->dataset.record_bytes);
 	/* 's', so that sizes and other draws of the same seed differ. */
@@ -127,6 +129,8 @@ uint64_t workload_file_size(const struct workload *w, bool valid, uint64_t id)
 
 uint64_t workload_file_size_max(const struct workload *w)
 {
+	if (w->dataset.table_bytes)
+		return w->dataset.table_bytes;
 	return whole_file(w, w->dataset.record_bytes + w->dataset.spread.reach);
 }
 

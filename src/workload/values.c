@@ -441,6 +441,8 @@ int workload_key_read(const struct workload_key_spec *key, struct yaml_node *nod
 		return read_deviation(key, node, at, err);
 	case KEY_FOLDERS:
 		return read_folders(key, node, at, err);
+	case KEY_COLUMNS:
+		return workload_read_columns(key, node, at, err);
 	}
 	return -EINVAL;
 }

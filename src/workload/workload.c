@@ -18,6 +18,8 @@ struct workload *workload_free(struct workload *w)
 	free(w->dataset.file_prefix);
 	free(w->checkpoint.folder);
 	free(w->output.folder);
+	free(w->dataset.parquet.column);
+	free(w->dataset.arrow.column);
 	free(w->yaml);
 	free(w->asked);
 	free(w);

@@ -13,6 +13,7 @@
 #define SHOAL_WORKLOAD_WORKLOAD_H
 
 #include "base/err.h"
+#include "format/table.h"
 
 /* Enumerations: the words are those of the YAML files. */
 enum workload_format {
@@ -26,6 +27,9 @@ enum workload_format {
 	WORKLOAD_INDEXED_BINARY,
 	WORKLOAD_MMAP_INDEXED_BINARY, /* the same files, another reader */
 	WORKLOAD_SYNTHETIC,           /* no files at all */
+	WORKLOAD_PARQUET,             /* a sample is a row; row groups are read */
+	WORKLOAD_ARROW,               /* a sample is a row; record batches are read */
+	WORKLOAD_TAR,                 /* a sample is the members of a stem, as in WebDataset */
 };
 
 enum workload_framework { WORKLOAD_TENSORFLOW, WORKLOAD_PYTORCH };
@@ -72,6 +76,13 @@ struct workload_spread {
 	double low;   /* probability below the lower limit */
 };
 
+/* The columns of a format of tables, and the rows that are stored together. */
+struct workload_columns {
+	struct format_column *column; /* owned */
+	size_t nr;
+	uint64_t group_rows;
+};
+
 struct workload_dataset {
 	enum workload_format format;
 	double record_bytes;        /* nominal bytes per sample; need not be an integer */
@@ -91,6 +102,10 @@ struct workload_dataset {
 	uint64_t probe_every;   /* listing_validation_interval; 0: never */
 	uint64_t nr_hdf5_dsets; /* hdf5.num_dset_per_record, at least 1 */
 	struct workload_spread spread;
+	struct workload_columns parquet, arrow;
+	/* Of a format of tables: what a file has, and its exact bytes; otherwise 0 columns. */
+	struct format_table table;
+	uint64_t table_bytes;
 };
 
 struct workload_reader {
@@ -166,7 +181,7 @@ typedef void workload_warn_fn(void *self, const char *words);
  * "dataset.num_files_train=5", with the value in YAML, optionally prefixed by "++workload.",
  * "+workload." or "workload."; the last one for a key wins. @warn may be NULL.
  *
- * -ENOENT: unknown workload. -ENOTSUP: it needs something that Shoal does not support (parquet).
+ * -ENOENT: unknown workload.
  * -EINVAL: malformed YAML or value; the message names file, line and column, or the override.
  */
 int workload_load(const char *where, char *const *overrides, size_t nr, workload_warn_fn *warn,
@@ -189,6 +204,13 @@ int workload_list(int (*found)(void *self, const char *name, const char *path), 
 
 const char *
 workload_format_name(enum workload_format format); /* "jpeg"; it is also the file name extension */
+
+/*
+ * The format of its files; NULL if it has none (synthetic). The number of samples of a file that
+ * are read together: the rows of a row group or a record batch, as generated; otherwise 1.
+ */
+const struct format *workload_format(const struct workload *w);
+uint64_t workload_rows_together(const struct workload *w);
 
 /* ---- Files ------------------------------------------------------------------------------- */
 
@@ -242,6 +264,8 @@ int workload_file_at(const struct workload *w, bool valid, uint64_t position,
  * (train.seed, @valid, @id) once per file, as in DLIO. The distribution is truncated at three
  * deviations, or where a length would be less than a hundredth of the mean, and widened so that the
  * deviation is still as given. So there is a largest size, for which a loader can allocate buffers.
+ *
+ * Parquet and Arrow files have the size that follows from their columns.
  */
 uint64_t workload_file_size(const struct workload *w, bool valid, uint64_t id);
 uint64_t workload_file_size_max(const struct workload *w);

@@ -213,6 +213,7 @@ static void write_value(struct buf *out, const struct workload_key_spec *key,
 		write_folders(out, (const struct workload_subfolders *)(const void *)at);
 		break;
 	case KEY_ANY:
+	case KEY_COLUMNS:
 	case KEY_DEVIATION: /* printed with its time */
 		write_node(out, node);
 		break;
@@ -245,7 +246,7 @@ static bool is_printed(const struct workload_key_spec *key, const struct workloa
 {
 	if (key->alias_of || key->type == KEY_DEVIATION)
 		return false;
-	if (key->type == KEY_ANY)
+	if (key->type == KEY_ANY || key->type == KEY_COLUMNS)
 		return node && !yaml_node_is_null(node);
 	if (key->type == KEY_TEXT)
 		return *(char *const *)(const void *)((const char *)w + key->at) != NULL;

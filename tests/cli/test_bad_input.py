@@ -197,3 +197,18 @@ def test_a_manifest_does_not_lead_out_of_its_directory(shoal, fails, tmp_path, r
         assert done.returncode == 0, done.stderr
     else:
         fails(done, 1, "name 0", "slash" if name == b"/x" else "'..'")
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["read", "c", "--store", "x"], b"--data names the place"),
+    (["run", "c", "--store", "x"], b"--data names the place"),
+    (["verify", "--where", "x", "c"], b"--data names the place"),
+    (["order", "c", "--limit", "3"], b"--count prints at most"),
+])
+def test_an_option_of_another_command_or_tool_is_answered_with_the_one_here(shoal, arguments, words):
+    refused = shoal(*arguments)
+    assert refused.returncode == 2 and words in refused.stderr
+
+
+def test_version_is_a_command_too(shoal):
+    assert shoal.good("version") == shoal.good("--version")

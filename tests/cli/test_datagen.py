@@ -302,7 +302,7 @@ def test_the_plan_is_that_of_datasize_and_run(shoal, workload, data):
     assert b"47 files, 235 KB; 20 steps per epoch on 1 accelerator" in result.stderr
     needed = facts(shoal.good("datasize", workload(), "--accelerators", 1, "--json"))["files"]
     warning, = [line for line in lines(result.stderr) if b"warning" in line]
-    assert b"MLPerf's rule asks for %d here" % needed in warning
+    assert b"MLPerf requires %d here" % needed in warning
     assert b"warning" not in shoal("datagen", workload(), "--data", data, "--verify").stderr
 
 

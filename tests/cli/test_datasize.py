@@ -30,7 +30,7 @@ def rule(name, hosts, gib, accelerators):
     return by_memory, by_steps
 
 
-@pytest.mark.parametrize("name", sorted(MLPERF))
+@pytest.mark.parametrize("name", sorted(name for name in MLPERF if not name.endswith("_datagen")))
 @pytest.mark.parametrize("hosts, gib, accelerators", [(1, 16, 1), (2, 256, 16), (51, 189, 204), (64, 2048, 1024)])
 def test_the_rule(shoal, name, hosts, gib, accelerators):
     # bert stops after 1000 steps, which small clusters do not have
@@ -103,7 +103,7 @@ def test_a_workload_without_a_dataset_has_no_size(shoal, fails, tmp_path):
 
 def test_a_cluster_with_uneven_hosts_is_warned_about(shoal):
     args = ["datasize", "retinanet_b200", "--memory-per-host", "16G", "--hosts", 2, "--accelerators"]
-    check_words(shoal(*args, 3), 0, "warning: 3 accelerators on 2 hosts: MLPerf's rule 3.3.6 asks for the same number")
+    check_words(shoal(*args, 3), 0, "warning: 3 accelerators on 2 hosts: MLPerf's rule 3.3.6 requires the same number")
     assert shoal(*args, 4).stderr == b""
 
 

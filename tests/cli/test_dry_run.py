@@ -94,3 +94,27 @@ def test_force_replaces_the_results_of_another_run(shoal, place):
     assert b"another run" not in again.stderr and json.loads(again.stdout)
     assert (place / "r" / "mine.txt").exists() and not (place / "r" / "7_output.json").exists()
     assert shoal("run", *options, "--force", "--resume", cwd=place).returncode == 2
+
+
+def test_a_report_is_checked_and_not_written_by_a_dry_run(shoal, place):
+    shoal("run", "w.yaml", "--data", "null", "--results", "r", "-q", cwd=place)
+    before = everything(place)
+    done = shoal("report", "r", "--dry-run", cwd=place)
+    assert done.returncode == 0 and b"a page with 1 run would be written to 'report.html'" in done.stderr
+    for arguments, words in ((["d"], b"has no results"), (["r", "-o", "d"], b"is a directory")):
+        refused = shoal("report", *arguments, "--dry-run", cwd=place)
+        assert refused.returncode == 1 and words in refused.stderr
+    assert everything(place) == before
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["run", "w.yaml", "--data", "d", "--results", "new/sub"], "there are none"),
+    (["run", "w.yaml", "--data", "d", "--results", "old/sub/"], "there are none"),
+    (["datagen", "w.yaml", "dataset.num_files_train=100000000000", "--data", "new/sub"], "free"),
+])
+def test_a_refused_command_leaves_no_folder(shoal, place, arguments, words):
+    (place / "old").mkdir()
+    before = everything(place)
+    refused = shoal(*arguments, cwd=place)
+    assert refused.returncode == 1 and words in refused.stderr.decode()
+    assert everything(place) == before

@@ -285,3 +285,16 @@ def test_a_dry_run_writes_nothing_and_json_has_the_counts(shoal, tmp_path):
     assert not (tmp_path / "m").exists()
     said = json.loads(shoal.good("manifest", path, "--ranks", 2, "-o", tmp_path / "m", "--json"))
     assert said["written"] and said["lists"] == len(contents(tmp_path / "m")) == 2
+
+
+def test_force_removes_the_lists_of_more_ranks(shoal, tmp_path):
+    (tmp_path / "d").mkdir()
+    for name in "abc":
+        (tmp_path / "d" / name).write_bytes(b"x")
+    shoal.good("index", tmp_path / "d", "-q", "-o", tmp_path / "c.cat")
+    make = ["manifest", tmp_path / "c.cat", "-q", "-o", tmp_path / "lists"]
+    shoal.good(*make, "--ranks", 2)
+    refused = shoal(*make, "--ranks", 1)
+    assert refused.returncode == 1 and b"--force removes them first" in refused.stderr
+    shoal.good(*make, "--ranks", 1, "--force")
+    assert [path.name for path in (tmp_path / "lists").glob("*.txt")] == ["train_epoch0000_rank00000.txt"]

@@ -1,9 +1,11 @@
 """shoal report: one page from the results of runs, which a browser opens without a network, an error or a surprise."""
 
+import ctypes
 import json
 import re
 import shutil
 import subprocess
+from struct import pack
 
 import pytest
 
@@ -11,6 +13,8 @@ from conftest import binary
 
 SMALL = ["dataset.num_files_train=60", "dataset.record_length_bytes=2000", "dataset.record_length_bytes_stdev=0",
          "train.epochs=2", "train.computation_time=0.001", "reader.batch_size=4", "metric.au=0.01"]
+XXHASH = ctypes.CDLL("libxxhash.so.0")
+XXHASH.XXH3_64bits.restype = ctypes.c_uint64
 CHROMIUM = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
             "--disable-background-networking", "--disable-component-update", "--disable-sync", "--enable-logging=stderr",
             "--virtual-time-budget=3000"]
@@ -70,6 +74,65 @@ def test_results_of_a_crashed_run_are_shown_up_to_where_they_are(shoal, results,
     [run] = data_of(tmp_path / "page.html")
     assert run["summary_text"] is None and "0_output.json is truncated" in run["notes"][0]
     assert run["steps"]["epochs"][0]["epoch"] == 1
+
+
+def test_a_run_that_was_killed_is_shown_from_its_time_series(shoal, results, tmp_path):
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    whole = (results / "first" / "series.0").read_bytes()
+    (killed / "series.0").write_bytes(whole[:-3])
+    shoal.good("report", killed, "-o", tmp_path / "page.html")
+    [run] = data_of(tmp_path / "page.html")
+    assert "series.0 is incomplete" in run["notes"][0] and run["summary_text"] is None
+    assert run["time"]["columns"]["samples_per_second"][0] > 0 and run["steps"]["epochs"][0]["epoch"] == 1
+    (killed / "series.0").write_bytes(whole[:8] + b"\x02" + whole[9:])
+    shoal.good("report", killed, "-o", tmp_path / "page.html")
+    assert "version 2" in data_of(tmp_path / "page.html")[0]["notes"][0]
+
+
+def a_series(path, rank, ranks, seconds):
+    """A series written from docs/format/series.md alone, of 400 samples a second; rank 7 is slow for a while."""
+    summed = lambda body: body + pack("<Q", XXHASH.XXH3_64bits(body, ctypes.c_size_t(len(body))))
+    out, at, nr = [summed(b"\x89SHSER\r\n" + pack("<IIQQQIIII", 1, 64, 1, 1790000000 * 10**9, 10**9, rank, ranks, 1, 0))], 0, 0
+    while at < seconds:
+        width = 2 ** (nr // 1024)
+        rate = 100 if rank == 7 and 1000 < at < 1200 else 400
+        fields = [at * 10**9, width * 10**9, at * 4, width * 4, rate * width, rate * width * 150000, 10**7, 10**6, 9 * 10**8 * width, 0,
+                  rate * width * 2 * 10**6, 10**8 * width, 5 * 10**8, 0, 0, 0, 4 * 10**6, at * 10**9, at]
+        counts = [rate * width // 8 if 18 <= p < 26 else 0 for p in range(64)]
+        name = b"train/</script>'\"\xff.npz"
+        name += b"\0" * (8 - len(name) % 8)
+        body = pack("<19Q", *fields) + pack("<64I", *counts) + name
+        out.append(summed(pack("<IIII", 1, len(body) + 24, 1, 0) + body))
+        at += width
+        nr += 1
+    path.write_bytes(b"".join(out))
+
+
+def test_an_hour_of_24_ranks_fits_a_small_page_that_names_the_slow_rank(shoal, tmp_path):
+    (tmp_path / "hour").mkdir()
+    for rank in range(24):
+        a_series(tmp_path / "hour" / f"series.{rank}", rank, 24, 3600)
+    shoal.good("report", tmp_path / "hour", "-o", tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size < 1_500_000
+    [run] = data_of(tmp_path / "page.html")
+    at = int(1100 / run["time"]["width_seconds"])
+    columns = run["time"]["columns"]
+    assert columns["slowest_rank"][at] == 7 and columns["rank_low"][at] < 150 and columns["rank_high"][at] > 350
+    assert len(run["time"]["stalls"]) == 10 and len(run["time"]["rank_rates"]) == 24
+    if shutil.which("chromium"):
+        page, complaints = open_in_browser(tmp_path / "page.html", tmp_path)
+        assert complaints == [] and 'data-ready="1"' in page and "Throughput of ranks over time" in page
+
+
+def test_a_thousand_ranks_become_rows_of_neighbours(shoal, tmp_path):
+    (tmp_path / "many").mkdir()
+    for rank in range(1000):
+        a_series(tmp_path / "many" / f"series.{rank}", rank, 1000, 3)
+    shoal.good("report", tmp_path / "many", "-o", tmp_path / "page.html")
+    [run] = data_of(tmp_path / "page.html")
+    assert run["time"]["ranks"] == 1000 and len(run["time"]["rank_rates"]) == 64
+    assert abs(run["time"]["columns"]["samples_per_second"][1] - 400_000) < 1000
 
 
 def test_a_name_with_markup_is_text(shoal, results, tmp_path):

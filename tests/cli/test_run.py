@@ -98,9 +98,9 @@ def test_dlio_names_are_computed_and_looked_for(run, data, tmp_path):
 
 def test_less_data_than_the_rule_asks_for_is_told_unless_quiet(run, data, tmp_path):
     done = run("--data", data)
-    few, steps = [line for line in lines(done.stderr) if b"MLPerf's rule asks" in line]
+    few, steps = [line for line in lines(done.stderr) if b"MLPerf requires" in line]
     assert few.startswith(b"run: 40 files") and b"500 steps on 1 accelerator" in few
-    assert steps == b"run: an epoch has 10 steps: MLPerf's rule asks for 500"
+    assert steps == b"run: an epoch has 10 steps: MLPerf requires 500"
     assert run("--data", data, "-q", results=tmp_path / "quiet").stderr == b""
     assert b"MLPerf" not in run("--data", "null", results=tmp_path / "null").stderr
 
@@ -208,6 +208,14 @@ def test_samples_that_fill_no_step_are_told(run, data, tmp_path, batch, left, wo
     assert (b"left over" in done.stdout) == bool(left) and (words or b"AU") in done.stdout
 
 
+def test_a_tool_is_shown_where_each_epoch_begins_and_ends(shoal, workload, data, tmp_path):
+    result = shoal("run", workload, "--data", data, "--results", tmp_path / "of-tool", "--progress", "json")
+    shown = [json.loads(line) for line in lines(result.stderr) if line[:1] in (b"{", "{")]
+    shown = [d for d in shown if d["progress"] == "run"]
+    assert [(d["epoch"], d["step"]) for d in shown if d["step"] in (0, 10)] == [(1, 0), (1, 10), (2, 0), (2, 10)]
+    assert all((d["au"] is None) == (d["step"] == 0) and d["steps"] == 10 for d in shown)
+
+
 def test_the_time_of_an_epoch_is_told_in_four_parts(run, tmp_path):
     """10 steps of 4 samples, 2 at a time, each taking 20 ms: 40 ms per step, of which 10 ms are computed meanwhile."""
     done = run("--data", "null:size=1T,delay_us=20000", "--in-flight", 2, "--engine", "threads", "--prefetch", 1,
@@ -225,7 +233,7 @@ def test_the_time_of_an_epoch_is_told_in_four_parts(run, tmp_path):
 
 
 def test_results_beside_the_data_are_warned_about(run, data, memory_dir, tmp_path):
-    words = b"run: data and results are on one file system: MLPerf's rule 3.4.2 asks for two"
+    words = b"run: data and results are on one file system: MLPerf's rule 3.4.2 requires two"
     same = os.stat(data).st_dev == os.stat(tmp_path).st_dev
     assert (words in lines(run("--data", data).stderr)) == same
     assert words in lines(run("--data", data, results=memory_dir / "beside").stderr)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import random
 import re
 import signal
@@ -413,3 +414,11 @@ def test_a_signal_ends_it_while_it_reads_a_catalog_of_very_many_names(shoal, tmp
     process.send_signal(number)
     process.communicate(timeout=10)
     assert process.returncode == -number
+
+
+@pytest.mark.parametrize("offset", [40, 48], ids=["samples", "bytes"])
+def test_a_catalog_without_files_that_claims_contents_is_refused(shoal, tmp_path, offset):
+    golden = pathlib.Path(__file__).resolve().parents[1] / "golden" / "good-v1-empty.cat"
+    shoal.good("verify", golden)
+    (tmp_path / "c").write_bytes(mend_header(patched(golden.read_bytes(), offset, (5).to_bytes(8, "little"))))
+    check_words(shoal("verify", tmp_path / "c"), 1, "inconsistent counts")

@@ -1,7 +1,9 @@
 """The dlio_benchmark that Shoal serves, with command lines as mlpstorage 2.0 and 3.0 write them."""
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -214,3 +216,62 @@ def test_an_installed_dlio_is_not_written_over(tmp_path):
     (tmp_path / "dlio_benchmark").write_text("#!/bin/sh\n")
     done = subprocess.run([sys.executable, "-m", "shoal.dlio.shim", "install", str(tmp_path)], stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1 and "is there, and is not Shoal's" in done.stderr and (tmp_path / "dlio_benchmark").read_text() == "#!/bin/sh\n"
+
+
+def begin(command, line):
+    """Start it, and return once it has printed that the first epoch begins."""
+    process = subprocess.Popen([command, *line.split()], env=dict(os.environ, SHOAL=os.path.abspath(shutil.which(SHOAL))),
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    seen = ""
+    while "Starting block 1\n" not in seen:
+        text = process.stdout.readline()
+        assert text, process.communicate()[1]
+        seen += text
+    return process, seen
+
+
+def slow_line(command, conf, tmp_path, seconds):
+    """A run of two epochs of four steps, of which each computes for so long; its data is there."""
+    line = fill(RECORDED[1], conf, tmp_path, tmp_path / "run", model="retinanet", kind="b200", files=8) + " " + SMALL.format(samples=1)
+    made = start(command, line.replace(str(tmp_path / "run"), str(tmp_path / "gen")) + " ++workload.workflow.generate_data=True "
+                 "++workload.workflow.train=False")
+    assert made.returncode == 0, made.stderr
+    return line + " ++workload.train.computation_time=%s" % seconds
+
+
+def test_epochs_are_printed_while_the_run_goes_on_in_dlios_form(command, conf, tmp_path):
+    process, seen = begin(command, slow_line(command, conf, tmp_path, 0.3))
+    assert process.poll() is None and not (tmp_path / "run" / "summary.json").exists()
+    rest, errors = process.communicate(timeout=60)
+    assert process.returncode == 0 and "progress" not in errors
+    printed = [text for text in re.findall(r"(?m)^\[OUTPUT\] \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6} (.*)$", seen + rest) if re.match("(Starting|Ending|Epoch) ", text)]
+    forms = [form % {"n": n} for n in (1, 2) for form in (
+        "Starting epoch %(n)d: 4 steps expected", "Starting block 1", r"Ending block 1 - 4 steps completed in [\d.]+ s",
+        r"Epoch %(n)d - Block 1 \[Training\] Accelerator Utilization \[AU\] \(%%\): [\d.]+",
+        r"Epoch %(n)d - Block 1 \[Training\] Throughput \(samples/second\): [\d.]+", r"Ending epoch %(n)d - 4 steps completed in [\d.]+ s")]
+    assert len(printed) == len(forms) and all(re.fullmatch(form, text) for form, text in zip(forms, printed)), printed
+
+
+def test_a_run_that_is_ended_ends_shoal_too_and_is_no_success(command, conf, tmp_path):
+    process, _ = begin(command, slow_line(command, conf, tmp_path, 1))
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode not in (0, -signal.SIGTERM)  # it waited for its child
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["metric"].get("train_au_meet_expectation") != "success"
+
+
+def test_objects_are_generated_and_read(command, conf, tmp_path):
+    sys.path[:0] = [os.path.join(os.path.dirname(__file__), *where) for where in (("dlio",), ("..", "s3"))]
+    import objects
+    from bucket import Bucket
+
+    with Bucket() as server:
+        line = fill(RECORDED[1], conf, tmp_path, tmp_path / "run", model="retinanet", kind="b200", files=8) + " " + SMALL.format(samples=1)
+        line = line.replace("data_folder=%s" % (tmp_path / "data"), "data_folder=set") + (
+            " ++workload.workflow.generate_data=True ++workload.storage.storage_type=s3 ++workload.storage.storage_root=bucket"
+            " ++workload.storage.s3_force_path_style=true ++workload.storage.storage_options.endpoint_url=%s" % server.url)
+        done = start(command, line, AWS_ACCESS_KEY_ID=objects.ACCESS, AWS_SECRET_ACCESS_KEY=objects.SECRET, no_proxy="*")
+        assert done.returncode == 0, done.stderr
+        read = [r.key for r in server.log if r.method == "GET" and r.key.startswith(b"set/retinanet/train/img_")]
+    assert len(set(read)) == 8 and len(read) == 16 and (tmp_path / "run" / "summary.json").exists()

@@ -11,11 +11,13 @@ What it cannot do it refuses, with the key's name and exit status 2, before anyt
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
 import time
+from datetime import datetime
 
 from .._errors import BadValueError, Error
 from .hydra_args import Arguments, refuse, workload_of
@@ -203,10 +205,40 @@ class Log:
             print("[%s] %s" % (kind, text), file=file, flush=True)
 
     def timed(self, text, when=None):
-        self.line("%s %s" % (when or time.strftime("%Y-%m-%dT%H:%M:%S"), text))
+        self.line("%s %s" % (when or datetime.now().strftime("%Y-%m-%dT%H:%M:%S.%f"), text))
 
     def close(self):
         self._file.close()
+
+
+class Epochs:
+    """DLIO's lines where an epoch begins and ends, from the progress that `shoal run` prints as JSON."""
+
+    def __init__(self, log):
+        self._log, self._began = log, 0.0
+
+    def show(self, now):
+        if now["step"] == 0:
+            self._begin(now)
+        elif now["step"] == now["steps"]:
+            self._end(now, "%d steps completed in %.2f s" % (now["steps"], time.monotonic() - self._began))
+
+    def _begin(self, now):
+        self._began = time.monotonic()
+        if now["evaluation"]:
+            self._log.timed("Starting eval - %d steps expected" % now["steps"])
+            return
+        self._log.timed("Starting epoch %d: %d steps expected" % (now["epoch"], now["steps"]))
+        self._log.timed("Starting block 1")
+
+    def _end(self, now, done):
+        self._log.timed("Ending %s - %s" % ("eval" if now["evaluation"] else "block 1", done))
+        which = "Epoch %d [Eval]" % now["epoch"] if now["evaluation"] else "Epoch %d - Block 1 [Training]" % now["epoch"]
+        if now["au"] is not None:
+            self._log.timed("%s Accelerator Utilization [AU] (%%): %.4f" % (which, now["au"]))
+        self._log.timed("%s Throughput (samples/second): %.4f" % (which, now["samples_per_second"]))
+        if not now["evaluation"]:
+            self._log.timed("Ending epoch %d - %s" % (now["epoch"], done))
 
 
 def _read_json(path):
@@ -238,15 +270,11 @@ def print_df(plan):
 
 
 def report(plan, log):
-    """The epochs and the metrics of a run, in DLIO's form. False: there is no whole result."""
+    """The metrics of a run, in DLIO's form. False: there is no whole result."""
     summary = _read_json(os.path.join(plan.results, "summary.json"))
-    epochs = _read_json(os.path.join(plan.results, "0_per_epoch_stats.json")) or {}
     metric = (summary or {}).get("metric") or {}
     if not metric.get("train_au_percentage"):
         return False
-    for number, epoch in epochs.items():
-        log.timed("Starting epoch %s" % number, epoch.get("start"))
-        log.timed("Ending epoch %s - completed in %s s" % (number, epoch.get("duration")), epoch.get("end"))
     log.line("==========================================================", "METRIC")
     log.line("Number of Simulated Accelerators: %s" % summary["num_accelerators"], "METRIC")
     for words, name in (("Accelerator Utilization [AU] (%)", "au_%s_percentage"), ("Throughput (samples/second)", "throughput_%s_samples_per_second"),
@@ -273,13 +301,39 @@ def _commands(plan, path):
         yield "Training", [_shoal(), "run", path, "--data", plan.data, "--results", plan.results, *plan.options, *drop, *plan.changes()]
 
 
+def _progress_in(line):
+    """The progress that a line is, or None."""
+    try:
+        return json.loads(line) if line.startswith(b'{"progress": ') else None
+    except ValueError:
+        return None
+
+
+def _run_child(command, environment, show=None):
+    """Run a command to its end, and pass the signals on that end a job; its status. show() gets each progress of a run."""
+    child = subprocess.Popen(command + (["--progress", "json"] if show else []), env=environment, stderr=subprocess.PIPE if show else None)
+    before = {number: signal.signal(number, lambda number, _: child.send_signal(number)) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        for line in child.stderr or ():
+            now = _progress_in(line)
+            if now is None:
+                sys.stderr.buffer.write(line)
+                sys.stderr.flush()
+            elif now["progress"] == "run":
+                show(now)
+        return child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _start(plan, log, path):
     """Run the commands in turn. The status of this command."""
     for what, command in _commands(plan, path):
         if log:
             log.timed("Running DLIO [%s] with %d process(es)" % (what, nr_ranks()))
             log.timed("served by Shoal: %s" % " ".join(command))
-        status = subprocess.run(command, env={**os.environ, **plan.environment}, check=False).returncode
+        status = _run_child(command, {**os.environ, **plan.environment}, Epochs(log).show if log and what == "Training" else None)
         if what == "Generating data" and not status and log:
             log.timed("Generation done")
         if what == "Training" and log:

@@ -8,6 +8,7 @@ worker.
 See docs/python.md.
 """
 
+from .containers import ShoalTables, members, row_batches
 from .dataset import ShoalDataset, sample_rng
 from .gather import GatheredFile, GatherError, gather_objects, iter_objects
 from .iterable import ShoalIterable
@@ -17,4 +18,5 @@ from .samplers import ShoalBatchSampler, ShoalSampler
 from .shared import TooManyErrors, skip_none
 
 __all__ = ["DataLoader", "GatherError", "GatheredFile", "ShoalBatchSampler", "ShoalDataset", "ShoalIterable",
-           "ShoalSampler", "TooManyErrors", "gather_objects", "iter_objects", "reduce_audit", "sample_rng", "skip_none"]
+           "ShoalSampler", "ShoalTables", "TooManyErrors", "gather_objects", "iter_objects", "members", "reduce_audit",
+           "row_batches", "sample_rng", "skip_none"]

@@ -247,6 +247,7 @@ static int posix_list_take(struct posix_listing *l, const struct posix_dent *d, 
 	struct store_sink *sink = l->sink;
 	size_t len = strlen(d->name);
 	const char *name;
+	bool ask;
 	int rc;
 
 	*ret_ask = false;
@@ -259,6 +260,11 @@ static int posix_list_take(struct posix_listing *l, const struct posix_dent *d, 
 	}
 	if (d->type == DT_FIFO || d->type == DT_SOCK || d->type == DT_CHR || d->type == DT_BLK) {
 		sink->skipped[STORE_SKIP_SPECIAL]++;
+		return 0;
+	}
+	ask = d->type != DT_DIR && (d->type != DT_REG || l->options->sizes);
+	if (ask && !sink->wanted && l->prefix_len + len <= SHOAL_NAME_MAX) {
+		*ret_ask = true; /* ask_here() makes the name */
 		return 0;
 	}
 	rc = posix_list_make_name(l, d->name, len, &name, err);
@@ -274,10 +280,9 @@ static int posix_list_take(struct posix_listing *l, const struct posix_dent *d, 
 		return give_directory(l, name, len, err);
 	if (len > SHOAL_NAME_MAX) /* last: entries that are left out may have names of any length */
 		return too_long(l, name, len, err);
-	if (d->type == DT_REG && !l->options->sizes)
+	if (!ask)
 		posix_list_put(l, name, len, SHOAL_SIZE_UNKNOWN);
-	else
-		*ret_ask = true;
+	*ret_ask = ask;
 	return 0;
 }
 

@@ -106,6 +106,34 @@ static void an_empty_path_and_one_too_long_are_refused(void **state)
 	check_words(&err, "is too long");
 }
 
+static void own_files_are_recognised_by_their_last_component_only(void **state)
+{
+	static const char *const own[] = { ".shoal-dataset",      ".shoal-lock",
+					   "catalog.shoal",       "catalog-train.shoal",
+					   "catalog-valid.shoal", "d/e/catalog.shoal",
+					   ".x.01234567.partial", "d/.x.y.89abcdef.partial" };
+	static const char *const others[] = { "",
+					      "t",
+					      "l",
+					      "catalog.shoal/x",
+					      "xcatalog.shoal",
+					      "catalog.shoals",
+					      "d/shoal-lock",
+					      "x.01234567.partial",  /* no dot first */
+					      ".01234567.partial",   /* no name */
+					      ".x.0123456.partial",  /* seven digits */
+					      ".x.0123456g.partial", /* no hexadecimal digit */
+					      ".x.01234567.partial/t" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(own); i++)
+		if (!path_is_own(own[i], strlen(own[i])))
+			fail_msg("%s is a sample", own[i]);
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (path_is_own(others[i], strlen(others[i])))
+			fail_msg("%s is no sample", others[i]);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -114,6 +142,7 @@ int main(void)
 		cmocka_unit_test(folders_that_are_missing_are_made_and_others_left),
 		cmocka_unit_test(a_file_in_the_way_is_named),
 		cmocka_unit_test(an_empty_path_and_one_too_long_are_refused),
+		cmocka_unit_test(own_files_are_recognised_by_their_last_component_only),
 	};
 
 	return cmocka_run_group_tests(tests, test_dir_make, test_dir_remove);

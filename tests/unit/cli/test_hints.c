@@ -14,7 +14,8 @@
 
 static void every_hint_has_words_in_some_command(void **state)
 {
-	static const char *const commands[] = { "index", "verify", "read", "run", "datagen", "ls" };
+	static const char *const commands[] = { "index",   "verify", "read", "run",
+						"datagen", "ls",     "merge" };
 	unsigned nr = 0;
 
 	(void)state;

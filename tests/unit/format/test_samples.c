@@ -241,6 +241,14 @@ static void a_damaged_tar_is_refused_in_words(void **state)
 
 static void lines_and_records_are_found(void **state)
 {
+	/* RFC 4180: a quote within a field is none, two in a quoted one are one. */
+	static const struct {
+		const char *text;
+		uint64_t lines;
+	} quoted[] = { { "h\n5\" x,1\n6\" y,2\n", 2 },
+		       { "h\n\"a\"\"\n\"\"b\",1\n2\n", 2 },
+		       { "h\n\"\",\"\n\"\n", 1 },
+		       { "h\n\"\"\"\n\"\n3\n", 2 } };
 	static const char csv[] = "a,b\n1,\"x\ny\"\n\n2,z\r\n3,w";
 	struct shoal_err err = { "" };
 	struct found f;
@@ -254,6 +262,11 @@ static void lines_and_records_are_found(void **state)
 	assert_int_equal(search("jsonl", csv, strlen(csv), 0, &f, &err), 0);
 	assert_int_equal(f.nr, 5);
 	assert_int_equal(search("csv", csv, 9, 0, &f, &err), -EBADMSG);
+	for (size_t i = 0; i < ARRAY_LEN(quoted); i++) {
+		assert_int_equal(search("csv", quoted[i].text, strlen(quoted[i].text), 0, &f, &err),
+				 0);
+		assert_int_equal(f.nr, quoted[i].lines);
+	}
 	assert_int_equal(search("fixed", csv, 12, 4, &f, &err), 0);
 	assert_int_equal(f.nr, 3);
 	assert_int_equal(search("fixed", csv, 12, 5, &f, &err), -EBADMSG);

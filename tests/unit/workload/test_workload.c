@@ -268,7 +268,7 @@ static void test_bad_values_are_refused_with_key_and_place(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(row); i++)
 		refuse(row[i].yaml, NULL, -EINVAL, row[i].words);
-	refuse("dataset: {format: parquet}", NULL, -ENOTSUP, "parquet is not supported by Shoal");
+	refuse("dataset: {format: hdf5_opt}", NULL, -ENOTSUP, "hdf5_opt is not supported by Shoal");
 	refuse("storage: {storage_type: aistore}", NULL, -ENOTSUP, "aistore is not supported");
 }
 

@@ -1,0 +1,124 @@
+"""Row groups as tables, rows as batches of tensors, members of tar files as dictionaries."""
+
+import io
+import os
+import pickle
+import subprocess
+import tarfile
+
+import pytest
+import shoal
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+from shoal.torch import ShoalDataset, ShoalTables, members, row_batches  # noqa: E402
+
+SHOAL = os.environ.get("SHOAL", os.path.join(os.path.dirname(__file__), "..", "..", "build", "shoal"))
+
+
+def generate(tmp_path, kind, *more):
+    key = "arrow.generation_batch_size" if kind == "arrow" else "parquet.row_group_size"
+    columns = "[{name: a, dtype: int32}, {name: b, dtype: int16, size: 3}, {name: c, dtype: int8}]"
+    (tmp_path / "w.yaml").write_text(
+        f"workflow: {{generate_data: true}}\ndataset: {{format: {kind}, num_files_train: 2, num_samples_per_file: 25, "
+        f"record_length_bytes: 4096, {kind if kind != 'tar' else 'parquet'}: {{columns: {columns}}}}}\n")
+    args = [] if kind == "tar" else [f"dataset.{key}=10"]
+    subprocess.run([SHOAL, "datagen", tmp_path / "w.yaml", *args, "--data", tmp_path / "d", "-q", *more], check=True,
+                   stdout=subprocess.DEVNULL)
+    return sorted((tmp_path / "d/train").iterdir())
+
+
+def test_index_takes_a_kind_of_samples(tmp_path):
+    generate(tmp_path, "parquet")
+    catalog = shoal.index(tmp_path / "d/train", tmp_path / "x.cat", samples="auto")
+    assert (catalog.nr_samples, catalog.made["nr_samples"], catalog.info["extents"]) == (6, 6, True)
+    assert [catalog.extent(i).rows for i in range(6)] == [10, 10, 5, 10, 10, 5]
+    assert catalog.extent(0).offset == 4
+    assert catalog.extent(1).offset == 4 + catalog.extent(0).length
+    with pytest.raises(IndexError):
+        catalog.extent(6)
+    with pytest.raises(shoal.Error, match="unknown kind of samples 'perquet'"):
+        shoal.index(tmp_path / "d/train", tmp_path / "y.cat", samples="perquet")
+    with pytest.raises(TypeError, match='samples is "auto"'):
+        shoal.index(tmp_path / "d/train", tmp_path / "y.cat", samples=True)
+
+
+def test_a_list_of_uris_takes_a_kind_of_samples(tmp_path):
+    files = generate(tmp_path, "parquet")
+    catalog = shoal.from_uris([(str(f), f.stat().st_size) for f in files], samples="parquet")
+    assert catalog.nr_samples == 6
+    offset, length, _ = catalog.extent(4)
+    assert bytes(ShoalDataset(catalog)[4]) == files[1].read_bytes()[offset:offset + length]
+
+
+def test_members_of_a_stem_are_a_dictionary(tmp_path):
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for name, content in [("x/1.jpg", b"one"), ("x/1.seg.png", b"two"), ("x/2.jpg", b"three")]:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    dataset = ShoalDataset(shoal.index(tmp_path, tmp_path / "x.cat", samples="auto", include="*.tar"), members)
+    assert [dataset[i] for i in range(len(dataset))] == [
+        {"__key__": "x/1", "jpg": b"one", "seg.png": b"two"}, {"__key__": "x/2", "jpg": b"three"}]
+    with pytest.raises(shoal.Error, match="not the members of a tar file"):
+        members(b"x" * 512)
+
+
+def test_generated_members_are_a_dictionary(tmp_path):
+    generate(tmp_path, "tar")
+    dataset = ShoalDataset(tmp_path / "d/catalog.shoal", members)
+    assert len(dataset) == 50
+    assert set(dataset[49]) == {"__key__", "bin", "cls"}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_groups_are_the_tables_that_pyarrow_reads(tmp_path, kind):
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    import pyarrow.parquet
+    files = generate(tmp_path, kind)
+    want = pyarrow.concat_tables(
+        [pyarrow.parquet.read_table(f) if kind == "parquet" else pyarrow.ipc.open_file(f).read_all() for f in files])
+    for dataset in (ShoalTables(tmp_path / "d/catalog.shoal"),
+                    pickle.loads(pickle.dumps(ShoalTables(tmp_path / "d/catalog.shoal")))):
+        assert pyarrow.concat_tables([dataset[i] for i in range(6)]).equals(want)
+    chosen = ShoalTables(tmp_path / "d/catalog.shoal", columns=["c", "a"])
+    assert chosen[2].column_names == ["c", "a"]
+    assert chosen[2].equals(want.select(["c", "a"]).slice(20, 5))
+    with pytest.raises((shoal.Error, KeyError), match="nothing"):
+        ShoalTables(tmp_path / "d/catalog.shoal", columns=["nothing"])[0]
+
+
+def test_a_footer_is_read_once_per_process(tmp_path):
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    files = generate(tmp_path, "parquet")
+    dataset = ShoalTables(tmp_path / "d/catalog.shoal")
+    opened = []
+    original = dataset._open
+    dataset._open = lambda file: opened.append(file) or original(file)
+    for _ in range(2):
+        for i in range(6):
+            dataset[i]
+    assert opened == [0, 1] and len(files) == 2
+
+
+# Both sides of a boundary of groups, which have 10, 10 and 5 rows.
+@pytest.mark.parametrize("batch", [1, 5, 7, 10, 11, 50, 51])
+def test_rows_are_cut_from_groups_in_their_order(tmp_path, batch):
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    import pyarrow.parquet
+    want = pyarrow.concat_tables([pyarrow.parquet.read_table(f) for f in generate(tmp_path, "parquet")])
+    dataset = ShoalTables(tmp_path / "d/catalog.shoal")
+    got = list(row_batches((dataset[i] for i in range(6)), batch, ["a", "b"]))
+    assert [len(b["a"]) for b in got] == [batch] * (50 // batch) + [50 % batch] * (50 % batch > 0)
+    assert {b["b"].shape[1] for b in got} == {3}
+    assert torch.cat([b["a"] for b in got]).tolist() == want["a"].to_pylist()
+    assert len(list(row_batches((dataset[i] for i in range(6)), batch, drop_last=True))) == 50 // batch
+
+
+def test_tables_need_a_catalog_with_samples(tmp_path):
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    generate(tmp_path, "parquet")
+    shoal.index(tmp_path / "d/train", tmp_path / "x.cat")
+    with pytest.raises(shoal.Error, match="index the files with samples="):
+        ShoalTables(tmp_path / "x.cat")
+    with pytest.raises(TypeError, match="a list of names"):
+        ShoalTables(tmp_path / "d/catalog.shoal", columns="a")

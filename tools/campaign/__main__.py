@@ -1,0 +1,155 @@
+"""Break things for a while and count what follows: campaign BUILD [--seconds N] [--only KIND] [--keep FILE] [--render PAGE]
+
+Kinds are calls (each call that can fail does once), kills (signals at random times) and hosts (hosts that are cut off,
+frozen or killed; needs root). They take turns until the time is over. FILE (default BUILD/campaign.json) keeps the counts
+per commit of the code, and the next run goes on from there. --render writes them, with fuzz.json and soak.json of the
+builds, as tables into PAGE. Ends with status 1 if anything hung, crashed, was wrong, or failed without a message.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import calls
+import hosts
+import kills
+import render
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KINDS = ("calls", "kills", "hosts")
+BAD = ("hung", "crashed", "wrong", "silent")
+
+
+def commit():
+    """The last commit of the code, with a + if files differ from it."""
+    def git(*words):
+        return subprocess.run(["git", *words, "--", "src", "include", "python"], cwd=ROOT, capture_output=True, text=True).stdout
+
+    return git("log", "-1", "--format=%h", "--abbrev=12").strip() + ("+" if git("status", "--porcelain").strip() else "")
+
+
+class Record:
+    """What was tried and seen, kept in a file. Each row has counts; `next` is where a sweep goes on."""
+
+    def __init__(self, path):
+        self.path = path
+        self.facts = json.loads(path.read_text()) if path.exists() else {}
+        if self.facts.get("commit") != commit():
+            self.facts = {"commit": commit(), "rows": {}, "next": {}, "faults": []}
+
+    def count(self, kind, name, fault, **more):
+        row = self.facts["rows"].setdefault(kind, {}).setdefault(name, {"tried": 0})
+        for key, by in {"tried": 1, **more, **({fault.partition(":")[0]: 1} if fault else {})}.items():
+            row[key] = row.get(key, 0) + by
+        if fault:
+            self.facts["faults"].append(fault)
+            print(fault, file=sys.stderr, flush=True)
+
+    def save(self):
+        partial = self.path.with_suffix(".partial")
+        partial.write_text(json.dumps(self.facts, indent=1) + "\n")
+        partial.rename(self.path)
+
+
+class Campaign:
+    def __init__(self, build, record, place, seed):
+        self.shoal, self.shim = build / "shoal", build / "tests" / "failing_calls.so"
+        self.record, self.place, self.rng = record, place, random.Random(seed)
+        self.killer = None
+        os.environ["PYTHONPATH"] = str(build / "python")
+        os.environ["SHOAL"] = str(self.shoal)
+
+    # ---- Each goes on until its end or the end of the time ----
+
+    def calls(self, end):
+        """Every call alone; then every call and all after it."""
+        place = self.place / "calls"
+        if not place.exists():
+            place.mkdir()
+            calls.prepare(self.shoal, place)
+        for on in (False, True):
+            for name in calls.COMMANDS:
+                for kind in calls.kinds_of(name):
+                    for code in calls.codes_of(kind):
+                        if not self.sweep(place, name, kind, code, on, end):
+                            return
+
+    def sweep(self, place, name, kind, code, on, end):
+        """False when the time is over."""
+        key = f"{name}/{kind}/{code}/{'on' if on else 'once'}"
+        at = self.record.facts["next"].get(key, 1)
+        if at == 0:
+            return True
+        sweep = calls.Sweep(self.shoal, self.shim, place, name, kind)
+        while at <= sweep.nr:
+            if time.monotonic() > end:
+                self.record.facts["next"][key] = at
+                self.record.save()
+                return False
+            self.record.count("calls", name, sweep.try_one(at, code, on))
+            at += 1
+        self.record.facts["next"][key] = 0
+        return True
+
+    def kills(self, end):
+        place = self.place / "kills"
+        if not self.killer:
+            place.mkdir()
+            self.killer = kills.Kills(self.shoal, place, self.rng)
+        while time.monotonic() < end:
+            for name in kills.NAMES:
+                in_time, fault = self.killer.one(name)
+                self.record.count("kills", name, fault, in_time=int(in_time))
+            self.record.save()
+
+    def hosts(self, end):
+        reason = hosts.why_not()
+        if reason:
+            print(f"no hosts: {reason}", file=sys.stderr)
+            return
+        while time.monotonic() < end:
+            how, mpi, name = self.rng.choice(hosts.HOWS), self.rng.choice(hosts.MPIS), self.rng.choice(("run", "read"))
+            took, fault = hosts.one(self.rng, how, mpi, name)
+            self.record.count("hosts", f"{name}, {mpi}, host {how}", fault)
+            row = self.record.facts["rows"]["hosts"][f"{name}, {mpi}, host {how}"]
+            row["slowest"] = max(row.get("slowest", 0), round(took, 1))
+            self.record.save()
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="campaign", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--only", choices=KINDS, action="append")
+    parser.add_argument("--keep", type=pathlib.Path)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--render", type=pathlib.Path)
+    options = parser.parse_args()
+    build = options.build.resolve()
+    record = Record(options.keep or build / "campaign.json")
+    if options.render:
+        render.render(options.render, record.facts, build)
+        return 0
+    place = pathlib.Path(tempfile.mkdtemp(prefix="shoal-campaign-", dir="/dev/shm"))
+    try:
+        campaign = Campaign(build, record, place, options.seed)
+        kinds = options.only or KINDS
+        for number, kind in enumerate(kinds):
+            left = options.seconds if number == 0 else max(0, over - time.monotonic())
+            over = time.monotonic() + left
+            getattr(campaign, kind)(time.monotonic() + left / (len(kinds) - number))
+    finally:
+        record.save()
+        shutil.rmtree(place, ignore_errors=True)
+    print(render.tables(record.facts))
+    return 1 if record.facts["faults"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

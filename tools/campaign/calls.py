@@ -1,0 +1,157 @@
+"""Failing calls: the Nth call of a kind fails, for every N. The command then gives its usual result, or fails with a message.
+
+Commands that read a workload are not tried without memory: libfyaml crashes then (docs/security.md).
+"""
+import errno
+import os
+import shutil
+import subprocess
+import sys
+
+MEMORY = {"malloc": errno.ENOMEM, "calloc": errno.ENOMEM, "realloc": errno.ENOMEM}
+FILES = {"open": errno.EMFILE, "openat": errno.EIO, "read": errno.EIO, "pread": errno.EIO, "write": errno.ENOSPC,
+         "pwrite": errno.ENOSPC, "fsync": errno.EIO, "fdatasync": errno.EIO, "ftruncate": errno.EIO, "rename": errno.EIO,
+         "renameat": errno.EIO, "unlink": errno.EACCES, "mkdirat": errno.ENOSPC, "fstat": errno.EIO, "fstatat": errno.EIO,
+         "statx": errno.EIO, "mmap": errno.ENOMEM, "getrandom": errno.ENOSYS, "pthread_create": errno.EAGAIN}
+KINDS = {**MEMORY, **FILES}
+HUNG = 60  # seconds; only what hangs takes as long
+WORKLOAD = """
+model: {name: small}
+framework: pytorch
+dataset: {format: npz, num_files_train: 8, record_length_bytes: 1000}
+reader: {batch_size: 1, read_threads: 1}
+train: {epochs: 1, computation_time: 0.0001}
+metric: {au: 0.0001}
+"""
+PYTHON = """
+import shoal
+catalog = shoal.Catalog("c")
+loader = shoal.Loader(catalog, 8, seed=1, engine="threads", in_flight=1)
+print(len(catalog), sorted(len(sample) for batch in loader.epoch(0) for sample in batch))
+"""
+COMMANDS = {
+    "index a list": ["index", "list", "--root", "/r", "-q", "-o", "out.cat"],
+    "index a directory": ["index", "tree", "-q", "--threads", "1", "-o", "out.cat"],
+    "index and keep checkpoints": ["index", "tree", "-q", "--threads", "1", "--resume", "-o", "out.cat"],
+    "index names that need a dictionary": ["index", "words", "--root", "/r", "-q", "-o", "out.cat"],
+    "update a catalog": ["index", "tree", "-q", "--threads", "1", "--update", "c", "-o", "out.cat"],
+    "merge": ["merge", "c", "d", "-q", "-o", "out.cat"],
+    "filter": ["filter", "c", "--include", "*[13]", "-q", "-o", "out.cat"],
+    "ls": ["ls", "c"],
+    "find": ["find", "c", "1/001"],
+    "info": ["info", "c"],
+    "verify": ["verify", "c"],
+    "order": ["order", "c", "--batch", "4"],
+    "read": ["read", "c", "--engine", "threads", "--in-flight", "1", "-q", "--json"],
+    "manifest": ["manifest", "c", "--ranks", "2", "-o", "out.lists"],
+    "column": ["column", "sizes", "c", "--sort", "-q", "-o", "out.col"],
+    "datagen": ["datagen", "w.yaml", "--data", "out.data", "-q", "--threads", "1"],
+    "run": ["run", "w.yaml", "--data", "null", "--results", "out.results", "-q"],
+    "Python": [sys.executable, "-c", PYTHON],
+}
+WORKLOADS = ("datagen", "run")
+
+
+def kinds_of(name):
+    """Python itself does not survive without memory, nor does libfyaml."""
+    return FILES if name in (*WORKLOADS, "Python") else KINDS
+
+
+def codes_of(kind):
+    """The error of a kind that is likeliest, and others that take other ways through the code. Not ENOENT: a file that has
+    vanished is left out of a listing, as it should be."""
+    others = {"open": [errno.ENFILE, errno.EACCES], "openat": [errno.EMFILE, errno.EACCES], "read": [errno.EINTR],
+              "pread": [errno.EINTR], "pwrite": [errno.EIO, errno.EINTR], "write": [errno.EIO], "mmap": [errno.EACCES],
+              "statx": [errno.EACCES], "fsync": [errno.ENOSPC], "rename": [errno.ENOSPC]}
+    return [KINDS[kind], *others.get(kind, [])]
+
+
+def prepare(shoal, place):
+    """What the commands read."""
+    (place / "list").write_bytes(b"".join(b"a/%05d\t%d\n" % (i * 7 % 3000, i) for i in range(3000)))
+    (place / "words").write_bytes(b"".join(b"%s/%s of %d\t1\n" % (b"photograph", b"mountain lake evening".title()[i % 19:],
+                                                                 i * 7919 % 100003) for i in range(6000)))
+    for i in range(150):
+        path = place / "tree" / str(i % 5) / f"{i:03}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * i)
+    (place / "w.yaml").write_text(WORKLOAD)
+    (place / "other").write_bytes(b"".join(b"z/%05d\t1\n" % i for i in range(100)))
+    subprocess.run([shoal, "index", "tree", "-q", "-o", "c"], cwd=place, check=True)
+    subprocess.run([shoal, "index", "other", "--root", place / "tree", "-q", "-o", "d"], cwd=place, check=True)
+
+
+def files_below(place):
+    """What is there under a final name, and whether it can be compared byte by byte."""
+    found = {}
+    for top in place.glob("out.*"):
+        for path in [top] if top.is_file() else top.rglob("*"):
+            if path.is_file() and not any(part.startswith(".") for part in path.relative_to(place).parts):
+                found[str(path.relative_to(place))] = path.read_bytes()
+    return found
+
+
+class Attempt:
+    """One run of a command, with a call that fails or with none."""
+
+    def __init__(self, shoal, shim, place, name, **environment):
+        for path in [*place.glob(".out.*"), *place.glob("out.*")]:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        words = COMMANDS[name] if name == "Python" else [shoal, *COMMANDS[name]]
+        self.hung = False
+        try:
+            done = subprocess.run(words, cwd=place, capture_output=True, timeout=HUNG, stdin=subprocess.DEVNULL,
+                                  env={**os.environ, "LD_PRELOAD": str(shim), **environment})
+            self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+        except subprocess.TimeoutExpired as late:
+            self.hung, self.code, self.out, self.err = True, None, b"", late.stderr or b""
+        self.shoal, self.place, self.made = shoal, place, files_below(place)
+
+    def digest(self, name):
+        done = subprocess.run([self.shoal, "info", name, "--json"], cwd=self.place, capture_output=True)
+        return done.stdout.partition(b'"digest"')[2].partition(b",")[0] if done.returncode == 0 else None
+
+
+class Sweep:
+    """One command and one kind of call."""
+
+    def __init__(self, shoal, shim, place, name, kind):
+        self.shoal, self.shim, self.place, self.name, self.kind = shoal, shim, place, name, kind
+        count = place / "count"
+        count.unlink(missing_ok=True)
+        self.good = Attempt(shoal, shim, place, name, FAIL_CALL=kind, FAIL_COUNT=str(count))
+        assert self.good.code == 0, self.good.err
+        self.nr = int(count.read_text())
+        self.digests = {file: self.good.digest(file) for file in self.good.made if file.endswith((".cat", ".shoal"))}
+
+    def differs(self, attempt):
+        """The first file that is not what it should be. Results of runs have times in them."""
+        for file, content in attempt.made.items():
+            if file.startswith("out.results/") or content == self.good.made.get(file):
+                continue
+            if file not in self.digests or attempt.digest(file) != self.digests[file]:
+                return file
+        return None
+
+    def try_one(self, number, code=None, on=False):
+        """What is wrong if call @number fails, with all later ones if @on, or None."""
+        code = code or KINDS[self.kind]
+        attempt = Attempt(self.shoal, self.shim, self.place, self.name, FAIL_CALL=self.kind, FAIL_N=str(number),
+                          FAIL_ERRNO=str(code), **({"FAIL_ON": "1"} if on else {}))
+        where = (f"{self.name}: {self.kind} {number}{' and later' if on else ''} of {self.nr}, {errno.errorcode[code]}: "
+                 f"status {attempt.code}, {attempt.err[-300:]!r}")
+        if attempt.hung:
+            return f"hung: {where}"
+        if attempt.code not in ((0, 1) if self.name != "Python" else (0, 1, 120)):
+            return f"crashed: {where}"
+        if self.differs(attempt):
+            return f"wrong: {self.differs(attempt)}: {where}"
+        if attempt.code != 0:
+            return None if attempt.err.strip() else f"silent: {where}"
+        if self.name == "read":
+            right = b'"exactly_once": true' in attempt.out
+        elif self.name in ("ls", "find", "info", "verify", "order", "Python"):
+            right = attempt.out == self.good.out
+        else:
+            right = set(attempt.made) == set(self.good.made)
+        return None if right else f"wrong: success with another result: {where}"
