@@ -26,8 +26,8 @@ static int compare_places(const void *a, const void *b)
 }
 
 /* Let @s follow @lead, whose chain ends with @tail, if one read of both pays. */
-static bool join(const struct shoal_loader *l, struct load_slot *lead, struct load_slot *tail,
-		 struct load_slot *s)
+static bool merge_join(const struct shoal_loader *l, struct load_slot *lead, struct load_slot *tail,
+		       struct load_slot *s)
 {
 	struct load_request *r = &lead->request;
 	uint64_t end = r->off + r->len, off = s->request.off, len = off + s->request.len - r->off;
@@ -71,7 +71,7 @@ void load_merge(struct shoal_loader *l, struct load_batch *b, uint32_t nr)
 	qsort(sorted, nr, sizeof(struct load_slot *), compare_places);
 	b->need = 0;
 	for (uint32_t i = 0; i < nr; i++) {
-		if (!lead || lead->len > l->slot_bytes || !join(l, lead, tail, sorted[i]))
+		if (!lead || lead->len > l->slot_bytes || !merge_join(l, lead, tail, sorted[i]))
 			lead = sorted[i];
 		tail = sorted[i];
 	}
