@@ -1231,10 +1231,15 @@ struct shoal_latency {
 
 /* What was done so far in this epoch. */
 struct shoal_load_stats {
-	uint64_t nr_samples;          /* delivered, whole */
-	uint64_t nr_errors;           /* samples of the batches taken that could not be read */
-	uint64_t bytes_asked;         /* sum of the sizes that the catalog, or object_size, has */
-	uint64_t bytes_delivered;     /* read from the store and handed out */
+	uint64_t nr_samples;      /* delivered, whole */
+	uint64_t nr_errors;       /* samples of the batches taken that could not be read */
+	uint64_t bytes_asked;     /* sum of the sizes that the catalog, or object_size, has */
+	uint64_t bytes_delivered; /* read from the store and handed out */
+	/*
+	 * Requests for samples or pieces, files opened for them, and their bytes: a request may
+	 * read several samples and what lies between them. Of reads that have ended, taken or not.
+	 */
+	uint64_t nr_reads, nr_opens, bytes_read;
 	uint64_t wait_ns;             /* that shoal_loader_next() waited */
 	uint64_t nr_pages, nr_cached; /* of the samples looked at before reading: see audit */
 	/* For the proof that each sample came once: docs/design/load.md. Add them up over ranks. */

@@ -97,6 +97,13 @@ static void print_audit(struct json *j, const struct read_outcome *o)
 	json_format(j, "order_digest", "%016" PRIx64 "%016" PRIx64, t->got[2], t->got[3]);
 	json_u64(j, "bytes_asked", t->bytes_asked);
 	json_u64(j, "bytes_delivered", t->bytes_delivered);
+	json_u64(j, "bytes_read", t->bytes_read);
+	json_u64(j, "reads", t->nr_reads);
+	json_u64(j, "opens", t->nr_opens);
+	json_real(j, "read_amplification",
+		  t->bytes_delivered ? (double)t->bytes_read / (double)t->bytes_delivered
+				     : (double)NAN,
+		  6);
 	if (o->device_told)
 		json_u64(j, "bytes_from_device", t->bytes_device);
 	else
@@ -281,6 +288,13 @@ static void put_all(FILE *out, const struct read_plan *plan, const struct read_o
 		fprintf(out, "; %.1f %% in the page cache before",
 			100.0 * (double)t->nr_cached / (double)t->nr_pages);
 	fputc('\n', out);
+	if (t->nr_reads > 0 && t->nr_reads < t->samples)
+		fprintf(out,
+			"reads     %" PRIu64 " for %" PRIu64 " samples, %" PRIu64
+			" open%s; %.2f bytes read per byte delivered\n",
+			t->nr_reads, t->samples, t->nr_opens, plural(t->nr_opens),
+			t->bytes_delivered ? (double)t->bytes_read / (double)t->bytes_delivered
+					   : 0.0);
 	if (plan->drop)
 		fprintf(out,
 			"dropped   the pages of %" PRIu64 " file%s before; %" PRIu64 " kept some\n",

@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "catalog/writer.h"
+#include "load/kept_files.h"
 #include "load/loader_private.h"
 #include "load/locate.h"
+#include "load/merge_reads.h"
 
 /* How long the thread waits for reads before it checks for other work. */
 #define REAP_US 100000
@@ -105,6 +107,7 @@ static int ahead_locate(const struct shoal_loader *l, struct load_slot *s, uint6
 		rc = find_etag(l, s, at.file);
 	if (rc < 0)
 		return rc;
+	s->file = at.file;
 	s->request.name = name;
 	s->request.inside = at.more || l->synthetic; /* a synthetic file never ends */
 	s->request.off = at.off;
@@ -140,11 +143,12 @@ static struct load_file *share_file(struct shoal_loader *l, const struct load_sl
 	return &l->files[c->file];
 }
 
-/* When nothing is in flight: close files whose remaining pieces will not be read. */
+/* When nothing is in flight: close files that were kept open, whatever was to be read from them. */
 static void ahead_close_files(struct shoal_loader *l)
 {
 	for (uint32_t i = 0; i < l->nr_files; i++)
 		load_file_release(&l->files[i]);
+	load_kept_forget(l);
 }
 
 /* The next piece of the sample's extent, which may be all of it. */
@@ -232,6 +236,7 @@ static int ahead_fill(struct shoal_loader *l, struct load_batch *b)
 	}
 	if (rc < 0)
 		return rc;
+	load_merge(l, b, i);
 	b->public = (struct shoal_batch){
 		.step = c->step, .nr = i, .sample = b->sample, .last = c->next == c->nr
 	};
@@ -250,6 +255,7 @@ static void submit(struct shoal_loader *l, struct load_slot *s)
 	struct load_request *r = &s->request;
 
 	s->in_flight = true;
+	load_keep_file(l, s);
 	if (s->off == 0) /* readahead for the first piece has already read the later ones */
 		load_cached_look(&l->cached, r->name, r->off,
 				 l->sizes || l->options.object_size ? s->size : SHOAL_SIZE_UNKNOWN);
@@ -268,7 +274,11 @@ static void submit_more(struct shoal_loader *l)
 			l->next_submit++;
 			continue;
 		}
-		if (b->slot[b->nr_submitted].request.len > l->slot_bytes) {
+		if (b->slot[b->nr_submitted].follows) {
+			b->nr_submitted++;
+			continue;
+		}
+		if (b->slot[b->nr_submitted].len > l->slot_bytes) {
 			b->sample[b->nr_submitted++].error = -EFBIG;
 			b->nr_done++;
 			continue;
@@ -281,9 +291,9 @@ static void submit_more(struct shoal_loader *l)
 	}
 }
 
-/* With the lock held: record that a read has ended. Its error is reported when the batch is
+/* With the lock held: record that a sample was read. Its error is reported when the batch is
  * taken. */
-static void ahead_done(struct shoal_loader *l, struct load_slot *s)
+static void sample_done(struct shoal_loader *l, struct load_slot *s)
 {
 	const struct load_request *r = &s->request;
 	struct shoal_sample *sample = &s->batch->sample[s->index];
@@ -303,6 +313,19 @@ static void ahead_done(struct shoal_loader *l, struct load_slot *s)
 	sample->len = u64_min((uint64_t)r->result, r->len);
 	if (s->last)
 		sample->size = s->off + sample->len; /* the size may not have been known */
+}
+
+/* With the lock held: record that a read has ended, for all its samples. */
+static void ahead_done(struct shoal_loader *l, struct load_slot *s)
+{
+	const struct load_request *r = &s->request;
+
+	l->stats.nr_reads++;
+	l->stats.nr_opens += r->opens;
+	l->stats.bytes_read += r->result > 0 ? u64_min((uint64_t)r->result, r->len) : 0;
+	load_unmerge(s);
+	for (; s; s = s->next)
+		sample_done(l, s);
 }
 
 /* With the lock held: mark completed batches as ready, in any sequence. */

@@ -274,6 +274,7 @@ void load_engine_submit(struct load_engine *e, struct load_request *r)
 	r->fd = -1;
 	r->state = 0;
 	r->opened = 0;
+	r->opens = false;
 	r->data = r->buf;
 	r->started = clock_now();
 	if (rc == 0) {

@@ -59,6 +59,7 @@ struct load_request {
 	uint64_t started;  /* when it was submitted, ns by CLOCK_MONOTONIC */
 	uint64_t opened;   /* when the file was open; 0 if the store does not report it */
 	uint64_t finished; /* when the completion was seen */
+	bool opens;        /* it opened the file itself */
 	/* Used by the engine: */
 	struct load_request *next;
 	uint64_t got;

@@ -14,7 +14,9 @@
 
 #include "base/queue.h"
 #include "base/text.h"
+#include "load/kept_files.h"
 #include "load/loader_private.h"
+#include "load/merge_reads.h"
 #include "store/uri.h"
 
 #define IN_FLIGHT 64u
@@ -62,7 +64,7 @@ static int loader_largest(const struct shoal_catalog *cat, uint64_t *ret_size,
 static int take_files(struct shoal_loader *l, uint64_t nr)
 {
 	if (l->piece == UINT64_MAX)
-		return 0;
+		return l->sorted ? load_kept_init(l) : 0;
 	l->nr_files = (uint32_t)u64_min(nr + 1, UINT32_MAX);
 	l->files = calloc(l->nr_files, sizeof(*l->files));
 	if (!l->files)
@@ -162,9 +164,12 @@ static int take_memory(struct shoal_loader *l, struct shoal_err *err)
 	l->samples = calloc(nr, sizeof(*l->samples));
 	l->slots = calloc(nr, sizeof(*l->slots));
 	l->cursor.ids = calloc(batch, sizeof(*l->cursor.ids));
+	/* Samples of one file can be neighbours, unless they are whole files or made up. */
+	if (l->anywhere && l->sizes && l->piece == UINT64_MAX && !l->options.object_size)
+		rc = load_merge_init(l, batch);
 	/* Only the part that the names of a batch fill is touched and becomes memory. */
 	l->names = malloc(nr * (SHOAL_NAME_MAX + 1));
-	if (!l->ring || !l->samples || !l->slots || !l->cursor.ids || !l->names ||
+	if (rc < 0 || !l->ring || !l->samples || !l->slots || !l->cursor.ids || !l->names ||
 	    take_files(l, nr) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	for (uint32_t i = 0; i < l->nr_ring; i++)
@@ -366,6 +371,8 @@ struct shoal_loader *shoal_loader_close(struct shoal_loader *l)
 	free(l->names);
 	free(l->files);
 	free(l->cursor.ids);
+	free(l->sorted);
+	load_kept_free(l);
 	pthread_mutex_destroy(&l->lock);
 	pthread_cond_destroy(&l->work);
 	pthread_cond_destroy(&l->news);

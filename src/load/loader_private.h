@@ -15,13 +15,18 @@
 struct load_slot {
 	struct load_request request; /* first member: the engine returns this */
 	struct load_batch *batch;
-	uint32_t index;   /* of the batch's slots */
-	uint32_t place;   /* index of the sample in the step */
-	uint64_t off;     /* where the piece begins in the sample */
-	uint64_t size;    /* of the sample, or of the room for it if its size is not known */
-	bool last;        /* it is the sample's last piece */
-	bool in_flight;   /* submitted to the engine */
-	struct etag etag; /* of the file, with if_match */
+	uint32_t index;         /* of the batch's slots */
+	uint32_t place;         /* index of the sample in the step */
+	uint64_t off;           /* where the piece begins in the sample */
+	uint64_t size;          /* of the sample, or of the room for it if its size is not known */
+	bool last;              /* it is the sample's last piece */
+	bool in_flight;         /* submitted to the engine */
+	struct etag etag;       /* of the file, with if_match */
+	uint64_t file;          /* in the catalog */
+	uint64_t len;           /* of this sample or piece; the request may be longer */
+	bool inside;            /* the same of request.inside */
+	bool follows;           /* it is read by the request of another slot of the batch */
+	struct load_slot *next; /* the next one that this slot's request reads, or NULL */
 };
 
 /* BATCH_WAITING: its samples are known, but there is no memory for it yet. */
@@ -70,8 +75,11 @@ struct shoal_loader {
 	struct shoal_sample *samples;
 	struct load_slot *slots;
 	char *names;
-	struct load_file *files; /* shared by pieces; NULL: there are none */
+	struct load_file *files; /* shared by pieces or samples; NULL: there are none */
 	uint32_t nr_files;
+	struct kept_file *kept; /* which files these are; NULL: see kept_files.h */
+	uint64_t nr_kept_uses;
+	struct load_slot **sorted; /* of a batch, by place in files; NULL: reads are not merged */
 	struct load_cursor cursor; /* used by the thread only */
 	struct load_cached cached;
 	pthread_t thread;

@@ -100,6 +100,9 @@ void load_tally_take(struct load_tally *t, const struct shoal_loader *l)
 	t->bytes_asked = s.bytes_asked;
 	t->bytes_delivered = s.bytes_delivered;
 	t->wait_ns = s.wait_ns;
+	t->nr_reads = s.nr_reads;
+	t->nr_opens = s.nr_opens;
+	t->bytes_read = s.bytes_read;
 	t->nr_pages = s.nr_pages;
 	t->nr_cached = s.nr_cached;
 	t->pool_bytes = s.pool_bytes;

@@ -8,6 +8,7 @@
 /* What all ranks did together. Only numbers, to be added over ranks. */
 struct load_tally {
 	uint64_t samples, errors, bytes_asked, bytes_delivered, bytes_device, cpu_ns, wait_ns;
+	uint64_t nr_reads, nr_opens, bytes_read;
 	uint64_t nr_pages, nr_cached, pool_bytes;
 	uint64_t got[4], expected[2], nr_expected; /* of the audit: ids, order; expected */
 	uint64_t nr_dropped, nr_kept; /* files dropped from the page cache, or not completely */

@@ -78,6 +78,7 @@ static int read_file(const struct load_engine *e, struct load_request *r)
 		r->fd = store_posix_open_file(e->posix, r->name, e->direct ? O_DIRECT : 0);
 		if (r->fd < 0)
 			return load_open_error(e, r, r->fd);
+		r->opens = true;
 		load_share_fd(r);
 	}
 	r->opened = clock_now();

@@ -226,6 +226,7 @@ static void uring_opened(struct uring *u, struct load_request *r, int fd)
 		return;
 	}
 	r->fd = fd;
+	r->opens = true;
 	if (u->no_nonblock)
 		clear_nonblock(u, fd);
 	load_share_fd(r);

@@ -368,15 +368,18 @@ static PyObject *loader_stats(PyObject *self, PyObject *unused)
 	if (!errors)
 		return NULL;
 	all = Py_BuildValue(
-		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:(KK),s:(KK),s:K,s:K,s:s,s:s,s:N}", "nr_samples",
-		(unsigned long long)s.nr_samples, "nr_errors", (unsigned long long)s.nr_errors,
-		"bytes_asked", (unsigned long long)s.bytes_asked, "bytes_delivered",
-		(unsigned long long)s.bytes_delivered, "wait_ns", (unsigned long long)s.wait_ns,
-		"nr_pages", (unsigned long long)s.nr_pages, "nr_cached",
-		(unsigned long long)s.nr_cached, "sum_ids", (unsigned long long)s.sum_ids[0],
-		(unsigned long long)s.sum_ids[1], "sum_order", (unsigned long long)s.sum_order[0],
-		(unsigned long long)s.sum_order[1], "pool_bytes", (unsigned long long)s.pool_bytes,
-		"pool_now", (unsigned long long)s.pool_now, "engine", s.engine, "engine_detail",
+		"{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:(KK),s:(KK),s:K,s:K,s:s,s:s,s:N}",
+		"nr_samples", (unsigned long long)s.nr_samples, "nr_errors",
+		(unsigned long long)s.nr_errors, "bytes_asked", (unsigned long long)s.bytes_asked,
+		"bytes_delivered", (unsigned long long)s.bytes_delivered, "wait_ns",
+		(unsigned long long)s.wait_ns, "nr_reads", (unsigned long long)s.nr_reads,
+		"nr_opens", (unsigned long long)s.nr_opens, "bytes_read",
+		(unsigned long long)s.bytes_read, "nr_pages", (unsigned long long)s.nr_pages,
+		"nr_cached", (unsigned long long)s.nr_cached, "sum_ids",
+		(unsigned long long)s.sum_ids[0], (unsigned long long)s.sum_ids[1], "sum_order",
+		(unsigned long long)s.sum_order[0], (unsigned long long)s.sum_order[1],
+		"pool_bytes", (unsigned long long)s.pool_bytes, "pool_now",
+		(unsigned long long)s.pool_now, "engine", s.engine, "engine_detail",
 		s.engine_detail, "first_errors", errors);
 	return all;
 }

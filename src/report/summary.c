@@ -119,6 +119,13 @@ static void summary_put_audit(struct json *j, const struct run_result_phase *p, 
 	json_u64(j, "errors", p->errors);
 	json_u64(j, "bytes_asked", p->audit.bytes_asked);
 	json_u64(j, "bytes_delivered", p->audit.bytes_delivered);
+	json_u64(j, "bytes_read", p->bytes_read);
+	json_u64(j, "reads", p->nr_reads);
+	json_u64(j, "opens", p->nr_opens);
+	json_real(j, "read_amplification",
+		  p->bytes_delivered ? (double)p->bytes_read / (double)p->bytes_delivered
+				     : (double)NAN,
+		  6);
 	if (p->device_told)
 		json_u64(j, "bytes_from_device", p->bytes_device);
 	else

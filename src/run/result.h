@@ -32,6 +32,7 @@ struct run_result_phase {
 	uint64_t errors;             /* samples that could not be read and were left out */
 	/* The rest concerns the last block only, if there are several. */
 	uint64_t samples, bytes_asked, bytes_delivered;
+	uint64_t nr_reads, nr_opens, bytes_read; /* as in shoal_load_stats */
 	uint64_t device_told, bytes_device;
 	double cached_share; /* of the bytes delivered; NAN: unknown. See load_cached_share() */
 	uint64_t nr_dropped,

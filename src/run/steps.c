@@ -533,6 +533,9 @@ static void take_tally(const struct run *run, const struct phase *phase, bool de
 	p->samples = t->samples;
 	p->bytes_asked = t->bytes_asked;
 	p->bytes_delivered = t->bytes_delivered;
+	p->nr_reads = t->nr_reads;
+	p->nr_opens = t->nr_opens;
+	p->bytes_read = t->bytes_read;
 	p->device_told = device_told;
 	p->bytes_device = t->bytes_device;
 	p->cached_share =

@@ -1,0 +1,103 @@
+#include "load/merge_reads.h"
+
+#include <stdlib.h>
+
+/*
+ * The most bytes between two samples that are read and thrown away rather than skipped by a second
+ * read. A read costs about 7 us of CPU (docs/design/load.md), in which 16 KiB are read several
+ * times over.
+ */
+#define GAP_MAX (UINT64_C(16) << 10)
+
+/* A read that is this long is not merged with the next: more reads in flight are faster. */
+#define MERGED_MAX (UINT64_C(1) << 20)
+
+/* By place: the file, then the offset. */
+static int compare_places(const void *a, const void *b)
+{
+	const struct load_slot *x = *(struct load_slot *const *)a;
+	const struct load_slot *y = *(struct load_slot *const *)b;
+
+	if (x->file != y->file)
+		return x->file < y->file ? -1 : 1;
+	if (x->request.off != y->request.off)
+		return x->request.off < y->request.off ? -1 : 1;
+	return x->index < y->index ? -1 : 1;
+}
+
+/* Let @s follow @lead, whose chain ends with @tail, if one read of both pays. */
+static bool merge_join(const struct shoal_loader *l, struct load_slot *lead, struct load_slot *tail,
+		       struct load_slot *s)
+{
+	struct load_request *r = &lead->request;
+	uint64_t end = r->off + r->len, off = s->request.off, len = off + s->request.len - r->off;
+	uint64_t cap;
+
+	if (s->file != lead->file || s->request.len > l->slot_bytes || off < end ||
+	    off - end > GAP_MAX || len > MERGED_MAX)
+		return false;
+	cap = load_cap(r->off, len);
+	if (cap > r->cap + s->request.cap) /* merging must not take more memory */
+		return false;
+	r->len = len;
+	r->inside = s->request.inside;
+	r->cap = u64_max(cap, r->cap);
+	s->request.cap = 0;
+	s->follows = true;
+	tail->next = s;
+	return true;
+}
+
+int load_merge_init(struct shoal_loader *l, uint64_t batch)
+{
+	l->sorted = calloc(batch, sizeof(struct load_slot *));
+	return l->sorted ? 0 : -ENOMEM;
+}
+
+void load_merge(struct shoal_loader *l, struct load_batch *b, uint32_t nr)
+{
+	struct load_slot **sorted = l->sorted, *lead = NULL, *tail = NULL;
+
+	for (uint32_t i = 0; i < nr; i++) {
+		b->slot[i].len = b->slot[i].request.len;
+		b->slot[i].inside = b->slot[i].request.inside;
+		b->slot[i].follows = false;
+		b->slot[i].next = NULL;
+		if (sorted)
+			sorted[i] = &b->slot[i];
+	}
+	if (!sorted)
+		return;
+	qsort(sorted, nr, sizeof(struct load_slot *), compare_places);
+	b->need = 0;
+	for (uint32_t i = 0; i < nr; i++) {
+		if (!lead || lead->len > l->slot_bytes || !merge_join(l, lead, tail, sorted[i]))
+			lead = sorted[i];
+		tail = sorted[i];
+	}
+	for (uint32_t i = 0; i < nr; i++)
+		if (__builtin_add_overflow(b->need, b->slot[i].request.cap, &b->need))
+			b->need = UINT64_MAX;
+}
+
+void load_unmerge(struct load_slot *s)
+{
+	const struct load_request r = s->request; /* of the whole read */
+
+	for (; s; s = s->next) {
+		struct load_request *own = &s->request;
+		uint64_t at = own->off - r.off, most = s->len + !s->inside;
+
+		own->len = s->len;
+		own->inside = s->inside;
+		own->started = r.started;
+		own->opened = r.opened;
+		own->finished = r.finished;
+		own->data = r.data + at;
+		own->result = r.result;
+		if (r.result >= 0)
+			own->result = (uint64_t)r.result > at
+					      ? (int64_t)u64_min((uint64_t)r.result - at, most)
+					      : 0;
+	}
+}
