@@ -164,7 +164,7 @@ static int take_memory(struct shoal_loader *l, struct shoal_err *err)
 	l->samples = calloc(nr, sizeof(*l->samples));
 	l->slots = calloc(nr, sizeof(*l->slots));
 	l->cursor.ids = calloc(batch, sizeof(*l->cursor.ids));
-	/* Samples of one file can be neighbours, unless they are whole files or made up. */
+	/* Samples of one file can be neighbours, unless they are whole files or synthetic. */
 	if (l->anywhere && l->sizes && l->piece == UINT64_MAX && !l->options.object_size)
 		rc = load_merge_init(l, batch);
 	/* Only the part that the names of a batch fill is touched and becomes memory. */
