@@ -18,6 +18,22 @@
 #include "shoal.h"
 #include "store/uri.h"
 
+/* What cli_put_plain() prints, as far as it fits into @cap bytes. */
+static size_t copy_plain(char *buf, size_t cap, const char *text)
+{
+	size_t len = 0;
+
+	for (; *text && len + 5 <= cap; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c < 0x20 || c == 0x7f)
+			len += (size_t)snprintf(buf + len, 5, "\\x%02x", c);
+		else
+			buf[len++] = (char)c;
+	}
+	return len;
+}
+
 void cli_put_plain(FILE *out, const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -33,22 +49,17 @@ void cli_put_plain(FILE *out, const char *text, size_t len)
 static void PRINTF_LIKE(2, 0) cli_print_error(const char *command, const char *fmt, va_list args)
 {
 	char words[2 * 4096]; /* a path, and what is wrong with it */
-	char *line = NULL;
-	size_t len = 0;
-	FILE *out;
+	char line[2 * sizeof(words)];
+	size_t len;
 
 	fflush(stdout);
 	vsnprintf(words, sizeof(words), fmt, args);
-	/* Written in one call: other ranks may be printing, too. */
-	out = open_memstream(&line, &len);
-	if (!out)
-		return;
-	fprintf(out, "shoal%s%s: ", *command ? " " : "", command);
-	cli_put_plain(out, words, strlen(words));
-	fputc('\n', out);
-	if (fclose(out) == 0)
-		fwrite(line, 1, len, stderr);
-	free(line);
+	/* Written in one call, because other ranks may be printing, too; and without allocating
+	 * anything, because there may be no memory. */
+	len = (size_t)snprintf(line, 90, "shoal%s%s: ", *command ? " " : "", command);
+	len += copy_plain(line + len, sizeof(line) - len - 1, words);
+	line[len++] = '\n';
+	fwrite(line, 1, len, stderr);
 }
 
 int cli_fail(const char *command, const char *fmt, ...)

@@ -25,6 +25,7 @@ struct cmd_column_arguments {
 	struct cli_where where;
 	const char *output, *name, *field, *by_name, *keep;
 	char *default_output;
+	char *unsorted; /* written before it is sorted: a final name has the whole thing */
 	enum shoal_column_type type; /* 0: not given */
 	bool header, sort, force, dry_run, json;
 	struct cli_progress progress;
@@ -53,6 +54,18 @@ static size_t cmd_column_width_of(enum shoal_column_type type)
 
 /* ---- Writing ---------------------------------------------------------------------------- */
 
+/* A hidden name beside the output. */
+static int name_unsorted(struct cmd_column_arguments *a)
+{
+	const char *slash = strrchr(a->output, '/');
+	int dir_len = slash ? (int)(slash + 1 - a->output) : 0;
+	int n = asprintf(&a->unsorted, "%.*s.%s.unsorted", dir_len, a->output, a->output + dir_len);
+
+	if (n < 0)
+		a->unsorted = NULL;
+	return n < 0 ? -ENOMEM : 0;
+}
+
 static int cmd_column_begin(struct cmd_column_arguments *a, const char *default_name,
 			    enum shoal_column_type default_type)
 {
@@ -71,10 +84,13 @@ static int cmd_column_begin(struct cmd_column_arguments *a, const char *default_
 		a->output = a->default_output;
 	if (cli_keep_foreign("column", a->output, "a column", SIDE_MAGIC, a->force) != CLI_OK)
 		return CLI_FAILED;
+	if ((a->sort || a->keep) && name_unsorted(a) < 0)
+		return cli_fail("column", "out of memory");
 	cli_progress_start(&a->progress, "column", true);
 	o.name = a->name;
 	o.type = a->type;
-	if (!a->dry_run && shoal_column_create(a->output, &o, &a->writer, &err) < 0)
+	if (!a->dry_run &&
+	    shoal_column_create(a->unsorted ? a->unsorted : a->output, &o, &a->writer, &err) < 0)
 		return cmd_column_failed(a->output, &err);
 	return CLI_OK;
 }
@@ -160,8 +176,10 @@ static int cmd_column_end(struct cmd_column_arguments *a, int status)
 	else if (!a->dry_run && shoal_column_seal(a->writer, &err) < 0)
 		status = cmd_column_failed(a->output, &err);
 	a->writer = NULL;
-	if (status == CLI_OK && !a->dry_run && (a->sort || a->keep))
-		status = sort_column(a, a->output, a->output);
+	if (status == CLI_OK && !a->dry_run && a->unsorted)
+		status = sort_column(a, a->unsorted, a->output);
+	if (!a->dry_run && a->unsorted)
+		unlink(a->unsorted);
 	if (status == CLI_OK && a->json && !a->dry_run)
 		return print_info(a, a->output);
 	if (status == CLI_OK && (a->dry_run || !cli_talk.quiet))
@@ -648,6 +666,7 @@ static int cmd_column_create(struct cmd_column_arguments *a, const char *catalog
 	shoal_catalog_info(cat, &a->info);
 	status = file ? import_file(a, file) : make_sizes(a);
 	free(a->default_output);
+	free(a->unsorted);
 	shoal_catalog_close(cat);
 	return status;
 }

@@ -19,9 +19,9 @@ const struct cli_option cli_order_options[] = {
 	CLI_NUMBER("window", "FILES", AT(spec.window), 1, 0,
 		   "mode window: files whose samples are mixed (default 16)"),
 	CLI_NUMBER(
-		"lanes", "N", AT(spec.lanes), 1, 0,
-		"modes sequential, files and window: the epoch in N parts, one for each rank of N"),
-	CLI_NUMBER("lane-batch", "B", AT(spec.lane_batch), 1, 0,
+		"lanes", "RANKS", AT(spec.lanes), 1, 0,
+		"modes sequential, files and window: the epoch in as many parts, one for each rank"),
+	CLI_NUMBER("lane-batch", "SAMPLES", AT(spec.lane_batch), 1, 0,
 		   "the batch of those ranks (default: the batch)"),
 	CLI_FLAG(0, "frozen", AT(spec.frozen), "the same order in every epoch"),
 	CLI_END,

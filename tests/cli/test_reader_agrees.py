@@ -137,7 +137,9 @@ def test_both_readers_agree_on_a_catalog_that_was_sorted_on_disk(shoal, tmp_path
     names = shapes.hexadecimal(45_000, 16, 2, b"d" * 200)  # halves of 8 MB hold fewer
     spilled = Catalog(shoal.index(names, "--memory", "48M"))
     spilled.check()
-    assert spilled.data == shoal.index(sorted(names), to=tmp_path / "c").read_bytes()
+    whole = Catalog(shoal.index(sorted(names), to=tmp_path / "c"))
+    assert spilled.digest == whole.digest
+    assert list(spilled.names()) == list(whole.names())
 
 
 def test_dictionaries_are_used_and_agreed_on(shoal):

@@ -288,7 +288,7 @@ def test_one_that_is_gone_is_not_there(server, client, dataset):
 def test_ranges_of_an_object_have_its_etag(server, client, dataset, tmp_path):
     path = good(client, tmp_path / "r.cat", "--samples-per-file", 5, "--include", "f 0*", uri="s3://bucket/data")
     server.log.clear()
-    assert read(client, path).returncode == 0
+    assert read(client, path, "--batch", 1).returncode == 0
     assert len(server.log) == 50 and all("If-Match" in r.headers and "Range" in r.headers for r in server.log)
     change(server)
     sentence(read(client, path), WORDS)
@@ -333,7 +333,7 @@ def test_a_catalog_without_etags_is_refused(client, dataset, tmp_path):
     done = client.shoal("run", "retinanet_b200", "--data", path, "--results", results, "-q", "--if-match",
                         "dataset.num_files_train=41", "dataset.format=synthetic")
     assert refused(done, words).count(b"\n") == 1
-    assert list(results.iterdir()) == [], "a run that never began leaves nothing"
+    assert not results.exists(), "a run that never began leaves nothing"
 
 
 def test_a_store_that_is_no_bucket_is_refused(client, dataset, tmp_path):
