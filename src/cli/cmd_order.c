@@ -111,7 +111,7 @@ static int print_order(struct cmd_order_arguments *a, const struct shoal_catalog
 	struct shoal_order *order = NULL;
 	struct shoal_catalog_info info;
 	struct shoal_err err = { "" };
-	int status;
+	int status, rc;
 
 	shoal_catalog_info(cat, &info);
 	if (cli_check_samples(cat, &err) < 0)
@@ -121,7 +121,10 @@ static int print_order(struct cmd_order_arguments *a, const struct shoal_catalog
 	a->order.spec.unit = info.samples_per_file ? info.samples_per_file
 						   : info.nr_samples / info.nr_files +
 							     (info.nr_samples % info.nr_files != 0);
-	if (shoal_order_new(&a->order.spec, a->order.epoch, &order, &err) < 0)
+	rc = shoal_order_new(&a->order.spec, a->order.epoch, &order, &err);
+	if (rc == -ENOMEM)
+		return cli_fail("order", "'%s': %s", a->path, cli_words("order", &err));
+	if (rc < 0)
 		return cli_usage("order", "'%s': %s", a->path, cli_words("order", &err));
 	if (a->position_given)
 		status = print_position(a, order);

@@ -10,7 +10,7 @@ import pytest
 import shoal
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "dlio"))
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "s3"))
+sys.path.append(os.path.join(os.path.dirname(__file__), "..", "s3"))  # it has a conftest.py, too
 import objects  # noqa: E402
 from bucket import Bucket, of_others_unchecked  # noqa: E402
 from contents import CONTENTS, index_files  # noqa: E402

@@ -13,7 +13,7 @@ import pytest
 
 import shoal
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "s3"))
+sys.path.append(os.path.join(os.path.dirname(__file__), "..", "s3"))  # it has a conftest.py, too
 from objects import ACCESS, SECRET, Objects, etag  # noqa: E402
 
 

@@ -12,7 +12,7 @@ from conftest import content
 from helpers import as_it_is, number
 from shoal.torch import ShoalBatchSampler, ShoalDataset, ShoalIterable
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "s3"))
+sys.path.append(os.path.join(os.path.dirname(__file__), "..", "s3"))  # it has a conftest.py, too
 from fault_server import FaultServer, error  # noqa: E402
 from objects import ACCESS, SECRET, Objects, etag  # noqa: E402
 
