@@ -12,8 +12,10 @@
  * hdf5            an element of the first dimension of the dataset "records"
  * csv             a line after the first; quoted fields may contain line ends
  * jsonl           a line that is not empty
+ * indexed_binary  what two files beside it say, which have the offsets and the sizes
  * fixed           a number of bytes
  * whole           the file
+ * index           nothing: the file is an index of another one
  *
  * Nothing here does I/O or allocates; a file is read only through its struct format_source.
  */
@@ -43,8 +45,13 @@ const char *samples_kind_name(const struct samples_kind *kind);
 /* Whether one sample of this kind can be all of its file. */
 bool samples_kind_covers(const struct samples_kind *kind);
 
-/* The kind of a file by the end of its name: .parquet, .tar, ... "whole" if no kind has it. */
-const struct samples_kind *samples_kind_of_file(const char *name, size_t len);
+/* Whether its samples follow from other files, too. */
+bool samples_kind_has_sides(const struct samples_kind *kind);
+
+/* The kind of a file: @kind, but "index" for the index files of that kind. With NULL by the end of
+ * its name: .parquet, .tar, ...; "whole" if no kind has it. */
+const struct samples_kind *samples_kind_of_file(const struct samples_kind *kind, const char *name,
+						size_t len);
 
 /*
  * Find all samples of a file. Extents rise, do not overlap and are inside the file. @record_len is
