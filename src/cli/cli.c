@@ -131,7 +131,7 @@ struct shoal_catalog *cli_open(const char *command, const char *path, const stru
 		cli_catch_signals();
 	rc = cli_open_catalog(path, where, &cat, &err);
 	if (copies)
-		cli_release_signals(); /* the command may take them again */
+		cli_release_signals(); /* the command may set them again */
 	if (rc < 0)
 		cli_fail(command, "'%s': %s%s", path, cli_words(command, &err),
 			 rc == -ENOENT ? cli_guess_uri(path).text : "");
@@ -217,7 +217,7 @@ int cli_keep_foreign(const char *command, const char *path, const char *what, co
 		return CLI_OK;
 	f = fopen(path, "re");
 	if (!f)
-		return CLI_OK; /* whoever writes it reports why that is not possible */
+		return CLI_OK; /* the writer reports why that is not possible */
 	len = fread(head, 1, sizeof(head), f);
 	fclose(f);
 	if (len == 0 || memmem(head, len, mark, strlen(mark)))
@@ -238,7 +238,7 @@ struct cli_guess cli_guess_uri(const char *path)
 	return g;
 }
 
-/* SIGPIPE is ignored by this process itself, and was not when it started. */
+/* this process itself ignores SIGPIPE, which was not ignored when it started */
 static bool ignores_pipe;
 
 int cli_finish(const char *command, int status)
@@ -274,7 +274,7 @@ void cli_report_costs(const char *command)
 	double cpu;
 
 	if (!cli_talk.verbose || fflush(stdout) != 0 || getrusage(RUSAGE_SELF, &used) < 0)
-		return; /* cli_finish() reports what could not be written, and nothing else */
+		return; /* cli_finish() reports what could not be written; nothing else */
 	cpu = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
 	      (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6;
 	cli_fail(command, "%.2f s, of CPU %.2f s, and at most %s of memory",
@@ -291,7 +291,7 @@ _Noreturn void cli_exit_now(const char *command, int status)
 static void put_stdout(void *self, const void *bytes, size_t len)
 {
 	(void)self;
-	fwrite(bytes, 1, len, stdout); /* cli_finish() sees what fails */
+	fwrite(bytes, 1, len, stdout); /* cli_finish() notices what fails */
 }
 
 struct json cli_json(void)

@@ -19,7 +19,9 @@ struct cmd_cat_arguments {
 	bool names, if_match;
 };
 
-/* The samples that @word names: a range, of one unless a file of several is named. */
+/*
+ * The samples that @word stands for: a range; of one sample, unless a file with several is named.
+ */
 static int find_samples(const struct cmd_cat_arguments *a, const char *path,
 			const struct shoal_catalog *cat, const char *word, uint64_t *ret_first,
 			uint64_t *ret_nr)

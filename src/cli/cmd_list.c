@@ -11,7 +11,7 @@
 #include "store/uri.h"
 
 #define LIST_SHARDS 65536u
-#define COUNT_EVERY 1024u /* names between two looks at the clock */
+#define COUNT_EVERY 1024u /* names between two checks of the clock */
 
 struct cmd_list_arguments {
 	struct cli_where where;
