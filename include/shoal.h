@@ -111,6 +111,9 @@ struct shoal_store_config {
 	unsigned connect_timeout; /* seconds, up to 3600 */
 	unsigned timeout;         /* seconds without a byte, up to 3600 */
 	unsigned backoff_ms;      /* longest pause before the second try, up to 60,000 */
+	/* Of a directory: refuse symbolic links that lead out of it (-EXDEV); also if the
+	 * environment has SHOAL_BENEATH=1. By default they are followed. */
+	bool beneath;
 };
 
 /* Whether it makes sense by itself; nothing is asked or opened. -EINVAL, -ENOKEY with words. */
