@@ -41,9 +41,13 @@ def nr_ranks():
     return _number(_SIZE, 1)
 
 
+_noted = None  # where install found shoal
+
+
 def _shoal():
-    """The command, beside this Python or in PATH; or $SHOAL."""
-    given = os.environ.get("SHOAL") or shutil.which("shoal", path=os.path.dirname(sys.executable)) or shutil.which("shoal")
+    """The command: $SHOAL, where it was when this was installed, beside this Python, or in PATH."""
+    noted = _noted if _noted and os.access(_noted, os.X_OK) else None
+    given = os.environ.get("SHOAL") or noted or shutil.which("shoal", path=os.path.dirname(sys.executable)) or shutil.which("shoal")
     return given or refuse("shoal", "there is no such command in PATH: install it, or name it in SHOAL")
 
 
@@ -397,14 +401,16 @@ def install(folder):
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     program = os.path.abspath(shutil.which(_shoal()) or _shoal())
     with open(path, "w", encoding="utf-8") as file:
-        file.write("#!%s\n# Shoal's dlio_benchmark (docs/dlio.md), written by python -m shoal.dlio.shim install.\nimport os\nimport sys\n\n"
-                   "os.environ.setdefault(\"SHOAL\", %r)\nsys.path.append(%r)\nfrom shoal.dlio.shim import main\n\n"
-                   "sys.exit(main(sys.argv[1:]))\n" % (sys.executable, program, package))
+        file.write("#!%s\n# Shoal's dlio_benchmark (docs/dlio.md), written by python -m shoal.dlio.shim install.\nimport sys\n\n"
+                   "sys.path.append(%r)\nfrom shoal.dlio.shim import main\n\nsys.exit(main(sys.argv[1:], %r))\n"
+                   % (sys.executable, package, program))
     os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     return path
 
 
-def main(argv):
+def main(argv, program=None):
+    global _noted
+    _noted = program
     try:
         return run(argv)
     except Error as e:
