@@ -114,6 +114,9 @@ struct shoal_store_config {
 	unsigned connect_timeout; /* seconds, up to 3600 */
 	unsigned timeout;         /* seconds without receiving a byte, up to 3600 */
 	unsigned backoff_ms;      /* longest pause before the second try, up to 60,000 */
+	/* Of a directory: refuse symbolic links that lead out of it (-EXDEV); also if the
+	 * environment has SHOAL_BENEATH=1. By default they are followed. */
+	bool beneath;
 };
 
 /* Check the configuration without using the network or files. -EINVAL, -ENOKEY. */

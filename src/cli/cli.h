@@ -41,8 +41,8 @@ struct cli_where {
 	{                                                                                         \
 		.name = "peer-timeout", .value = "SECONDS", .kind = CLI_IS_COUNT, .at = (at_),    \
 		.max = 604800, .given = (given_),                                                 \
-		.help = "end if another rank gives no sign of life for so long (default 120; 0: " \
-			"wait for ever)"                                                          \
+		.help = "end if another rank gives no sign of life for so long, and if MPI takes " \
+			"five times as long to start (default 120; 0: wait for ever)"             \
 	}
 #define CLI_NULL(at, what) CLI_FLAG('0', "null", at, "end " what " with NUL bytes, not line ends")
 

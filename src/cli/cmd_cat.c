@@ -122,7 +122,9 @@ const struct cli_command cmd_cat = {
 	.about =
 		"Write the bytes of samples to standard output, one after the other: of the sample "
 		"with the number ID, or of all samples of the file NAME.",
-	.sections = { { .options = options }, CLI_S3_SECTION(AT(where.config)) },
+	.sections = { { .options = options },
+		      CLI_DIRECTORY_SECTION(AT(where.config)),
+		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 2,
 	.give = "give a catalog, and at least one id or name",
 	.size = sizeof(struct cmd_cat_arguments),

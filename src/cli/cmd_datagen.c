@@ -394,6 +394,7 @@ const struct cli_command cmd_datagen = {
 		"files. KEY=VALUE changes the workload: dataset.num_files_train=5000.",
 	.sections = { { .options = options },
 		      CLI_LAYOUT_SECTION(AT(layout)),
+		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.give = "give a workload: 'shoal workloads' lists them",

@@ -145,6 +145,7 @@ const struct cli_command cmd_list = {
 	.sections = { { .options = options },
 		      CLI_SELECT_SECTION(AT(select)),
 		      CLI_FORMAT_SECTION(AT(format)),
+		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.max = 1,

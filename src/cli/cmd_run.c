@@ -740,6 +740,7 @@ const struct cli_command cmd_run = {
 	.sections = { { .options = options },
 		      CLI_LAYOUT_SECTION(AT(layout)),
 		      CLI_LOAD_SECTION(AT(load)),
+		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.give = "give a workload: its name, or a file",

@@ -237,6 +237,7 @@ const struct cli_command cmd_verify = {
 		      { .title = "with --storage",
 			.options = storage_options,
 			.given = AT(storage_only) },
+		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.give = "give at least one catalog",

@@ -358,6 +358,7 @@ const struct cli_command cmd_index = {
 		      { .title = "of a pattern, a name with one number, {:07d} or {}",
 			.options = pattern_options,
 			.given = AT(pattern_only) },
+		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.size = sizeof(struct index_arguments),
 	.set_defaults = index_defaults,

@@ -13,7 +13,7 @@
 #include "store/store.h"
 
 struct load_cached {
-	int root_fd; /* lent; -1 if there is nothing to check */
+	const struct store_posix *files; /* lent; NULL if there is nothing to check */
 	uint32_t until_next, nr_looks;
 	bool direct; /* reads are direct */
 	uint64_t nr_pages, nr_cached;

@@ -249,6 +249,7 @@ static void summary_put_shoal(struct json *j, const struct run_result *r)
 	json_string(j, "workload", r->workload->name);
 	json_bool(j, "partial", r->partial);
 	json_string(j, "why_partial", r->partial ? r->why_partial : NULL);
+	json_string(j, "no_series_because", r->no_series[0] ? r->no_series : NULL);
 	/* Reasons for "fail" other than an AU below the target. */
 	json_string(j, "not_a_success_because", run_result_unfit(r));
 	json_u64(j, "resumed", r->resumed);

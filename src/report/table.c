@@ -193,6 +193,8 @@ static void table_put_notes(struct table *t, const struct run_result *r)
 			  "note      resumed %" PRIu64 " time%s: each part of an epoch has its own "
 			  "figures in *_output.json\n",
 			  r->resumed, plural(r->resumed));
+	if (r->no_series[0])
+		table_put(t, "note      no time series: %s\n", r->no_series);
 	if (r->partial)
 		table_put(
 			t,
