@@ -54,19 +54,7 @@ static int find_tfrecord(struct samples_search *s)
 /* The two index files have the offsets and the sizes, so that the data file is not read at all. */
 static int find_indexed(struct samples_search *s)
 {
-	struct format_source side[FORMAT_SIDES_MAX];
-	int rc = 0;
-
-	if (!s->file->open_side)
-		return err_set(s->err, -EBADMSG, "its index files cannot be read from here");
-	for (size_t i = 0; i < FORMAT_SIDES_MAX && rc == 0; i++)
-		rc = s->file->open_side(s->file->self,
-					format_side(&format_indexed_binary, i)->suffix, &side[i],
-					s->err);
-	if (rc < 0)
-		return rc;
-	return format_find_sides(&format_indexed_binary, side, s->file->size, side[0].size / 8,
-				 samples_take, s, s->err);
+	return format_indexed_find(s->file, samples_take, s, s->err);
 }
 
 /* ---- Without a format ---- */
