@@ -2,7 +2,9 @@
 
 import json
 import os
+import pathlib
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -90,6 +92,41 @@ def test_a_state_in_the_middle_of_a_group_goes_on_with_other_ranks_and_batches(t
         rows.load_state_dict(json.loads(json.dumps(states[0])))
         for got in rows:
             seen += got["a"].tolist()
+    assert sorted(seen) == list(range(nr))
+
+
+RANK = """
+import json, os, sys
+from shoal.torch import ShoalRows
+catalog, batch, state, steps = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3]), int(sys.argv[4])
+rank, ranks = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
+rows = ShoalRows(catalog, batch_size=batch, window=2, seed=3, rank=rank, world_size=ranks, lanes=2, lane_batch=7)
+if state:
+    rows.load_state_dict(state)
+seen = []
+for batch in rows:
+    seen += batch["a"].tolist()
+    steps -= 1
+    if steps == 0:
+        break
+with open(sys.argv[5] + str(rank), "w") as out:
+    json.dump([seen, rows.state_dict()], out)
+"""
+
+
+def test_ranks_of_mpirun_go_on_in_the_middle_of_a_group_with_another_number(tmp_path):
+    if not shutil.which("mpirun.openmpi"):
+        pytest.skip("no Open MPI")
+    nr = write(tmp_path / "d", GROUPS["short ends"])
+    seen, state = [], None
+    for ranks, batch, steps in ((2, 7, 3), (3, 4, 2), (1, 5, -1)):
+        out = tmp_path / f"{ranks}-"
+        subprocess.run(["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks), sys.executable, "-c", RANK,
+                        tmp_path / "d.cat", str(batch), json.dumps(state), str(steps), out], check=True)
+        found = [json.loads(pathlib.Path(f"{out}{rank}").read_text()) for rank in range(ranks)]
+        state = found[0][1]
+        assert all(kept == state for _, kept in found)
+        seen += [i for ids, _ in found for i in ids]
     assert sorted(seen) == list(range(nr))
 
 
