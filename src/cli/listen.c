@@ -87,7 +87,7 @@ int cli_listen_open(struct cli_listen *l, const char *command, struct comm *comm
 		return 0;
 	l->watch.comm = comm;
 	if (comm_place(comm)->rank == 0)
-		rc = serve_open(l->address, &l->serve, &why);
+		rc = serve_listen(l->address, &l->serve, &why);
 	if (rc == -EADDRINUSE)
 		rc = err_set(err, rc,
 			     "%.200s: choose another port, or leave it out and a free one is taken",

@@ -57,7 +57,7 @@ static void put_gauge(struct buf *to, const char *name, const char *unit, double
 
 /* A label's value: quotes, backslashes and line ends are escaped, and what is not UTF-8 or a
  * control character becomes '?'. */
-static void put_label(struct buf *to, const char *text)
+static void metrics_label(struct buf *to, const char *text)
 {
 	for (const char *c = text; *c; c++) {
 		if (*c == '"' || *c == '\\')
@@ -91,7 +91,7 @@ static void put_info(struct buf *to, const struct live *l)
 	begin_family(to, "shoal_command", "info", "", "The command at work, and its version.");
 	put_metric(to, "shoal_command_info{command=\"%s\",version=\"%s\",name=\"", l->head.command,
 		   shoal_version());
-	put_label(to, l->name);
+	metrics_label(to, l->name);
 	put_metric(to, "\"} 1\n");
 	put_gauge(to, "shoal_started_timestamp_seconds", "seconds",
 		  (double)l->started * 1e-9, "When the command began, since 1970.");

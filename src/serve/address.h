@@ -20,7 +20,7 @@ struct serve_url {
 	char text[80];
 };
 
-/* As serve_open() says. No name is looked up. -EINVAL. */
+/* As serve_listen() says. No name is looked up. -EINVAL. */
 int serve_address_parse(const char *text, struct serve_address *ret_address,
 			struct shoal_err *err) MUST_USE;
 

@@ -73,7 +73,7 @@ static const char *reason_of(int status)
 	return "Error";
 }
 
-static void put_head(struct buf *out, int status, const struct serve_answer *a)
+static void serve_put_head(struct buf *out, int status, const struct serve_answer *a)
 {
 	char head[1024];
 	int len = snprintf(head, sizeof(head),
@@ -104,7 +104,7 @@ static void client_answer(struct client *c, int status, bool head, struct serve_
 		buf_text(&a->body, reason_of(status));
 		buf_text(&a->body, "\n");
 	}
-	put_head(&c->out, status, a);
+	serve_put_head(&c->out, status, a);
 	if (!head)
 		buf_append(&c->out, a->body.data, a->body.len);
 	c->state = CLIENT_WRITES;
@@ -309,7 +309,7 @@ int serve_check(const char *address, struct shoal_err *err)
 	return serve_address_parse(address, &a, err);
 }
 
-int serve_open(const char *address, struct serve **ret_s, struct shoal_err *err)
+int serve_listen(const char *address, struct serve **ret_s, struct shoal_err *err)
 {
 	struct serve *s = calloc(1, sizeof(*s));
 	int rc;

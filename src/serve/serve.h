@@ -42,7 +42,7 @@ struct serve;
  * is free. -EINVAL: it is no address; or the system's error, such as -EADDRINUSE.
  */
 int serve_check(const char *address, struct shoal_err *err) MUST_USE; /* -EINVAL only */
-int serve_open(const char *address, struct serve **ret_s, struct shoal_err *err) MUST_USE;
+int serve_listen(const char *address, struct serve **ret_s, struct shoal_err *err) MUST_USE;
 
 /* "http://127.0.0.1:9464/", lent. */
 const char *serve_url(const struct serve *s);
