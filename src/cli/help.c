@@ -95,8 +95,7 @@ struct help_page {
 
 static size_t option_len(const struct cli_option *o)
 {
-	return 8 + strlen(o->name) + (o->value ? 1 + strlen(o->value) : 0) +
-	       (o->optional ? 2 : 0);
+	return 8 + strlen(o->name) + (o->value ? 1 + strlen(o->value) : 0) + (o->optional ? 2 : 0);
 }
 
 /* "  -o, --output FILE". */

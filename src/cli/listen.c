@@ -74,7 +74,8 @@ static void listen_print(const struct cli_listen *l, const char *command)
 	else
 		fprintf(stderr, "%s: the report page is at %s, metrics are at %smetrics%s\n",
 			command, url, url,
-			serve_is_local(l->serve) ? "" : "; all who reach this address can read them");
+			serve_is_local(l->serve) ? ""
+						 : "; all who reach this address can read them");
 }
 
 int cli_listen_open(struct cli_listen *l, const char *command, struct comm *comm,

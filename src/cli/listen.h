@@ -22,10 +22,10 @@ bool cli_listen_take(const char *command, const char *value, void *into);
 
 /* A section of the command's options. */
 extern const struct cli_option cli_listen_options[];
-#define CLI_LISTEN_SECTION(base_)                                                                \
-	{                                                                                        \
-		.title = "looking at it from elsewhere", .options = cli_listen_options,          \
-		.base = (base_)                                                                  \
+#define CLI_LISTEN_SECTION(base_)                                                       \
+	{                                                                               \
+		.title = "looking at it from elsewhere", .options = cli_listen_options, \
+		.base = (base_)                                                         \
 	}
 
 /*

@@ -68,8 +68,8 @@ void cli_progress_show_index(struct cli_progress *p, const struct shoal_index_pr
 /* Whether it is time to print again: for a command that makes its own line. */
 bool cli_progress_is_due(const struct cli_progress *p);
 
-/* For a command that has a view: tell who listens, and draw it if it is time and this is a terminal.
- * Returns whether there is nothing more to print. */
+/* For a command that has a view: tell who listens, and draw it if it is time and this is a
+ * terminal. Returns whether there is nothing more to print. */
 bool cli_progress_live(struct cli_progress *p, const struct live_now *now, const char *more);
 
 /* Print a line, as much of it as fits the terminal. */

@@ -91,8 +91,8 @@ static void lines_end(struct lines *l)
 	l->at = 0;
 }
 
-/* Append text of @width columns, behind a separator; on a new line if it does not fit. What is wider
- * than a line is cut, if it is plain. */
+/* Append text of @width columns, behind a separator; on a new line if it does not fit. What is
+ * wider than a line is cut, if it is plain. */
 static void lines_add(struct lines *l, const char *text, size_t len, unsigned width)
 {
 	unsigned gap = l->at > 0 ? 2 : 0;
@@ -146,7 +146,7 @@ static void lines_add_head(struct lines *l, const struct live_now *n)
 /* The rates of the last minute: the heights are shares of the highest. */
 static void lines_add_sparkline(struct lines *l, const struct cli_view *v, bool utf8)
 {
-	static const char *const bars[] = { " ", "\u2581", "\u2582", "\u2583", "\u2584",
+	static const char *const bars[] = { " ",      "\u2581", "\u2582", "\u2583", "\u2584",
 					    "\u2585", "\u2586", "\u2587", "\u2588" };
 	static const char plain[] = " .:-=+*#@";
 	unsigned room = l->columns > 30 ? l->columns - 26 : 0;

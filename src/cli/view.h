@@ -2,8 +2,8 @@
  * view.h - what a terminal shows of a command at work: a few lines that are drawn again in place.
  *
  * First the time left and a bar, then rates and what else is known, as much as fits the window, and
- * at the end the rate of the last minute as a sparkline. Nothing is coloured. The size of the window
- * is looked up each time, so a resized one is right after a moment.
+ * at the end the rate of the last minute as a sparkline. Nothing is coloured. The size of the
+ * window is looked up each time, so a resized one is right after a moment.
  */
 #ifndef SHOAL_CLI_VIEW_H
 #define SHOAL_CLI_VIEW_H

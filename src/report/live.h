@@ -13,12 +13,12 @@
 #include "run/series.h"
 
 struct live_head {
-	const char *command;    /* "run" */
-	const char *name;       /* of what it works on; copied */
-	unsigned nr_ranks;      /* whose records are handed in */
-	unsigned nr_here;       /* accelerators per rank; 0: it simulates none */
-	double au_bar;          /* in percent; NAN: none */
-	uint64_t total;         /* ranks of the command */
+	const char *command; /* "run" */
+	const char *name;    /* of what it works on; copied */
+	unsigned nr_ranks;   /* whose records are handed in */
+	unsigned nr_here;    /* accelerators per rank; 0: it simulates none */
+	double au_bar;       /* in percent; NAN: none */
+	uint64_t total;      /* ranks of the command */
 };
 
 /* How far it is. What is not known is 0, and NAN if it is no number of things. */
@@ -27,7 +27,7 @@ struct live_now {
 	uint64_t done, total;
 	uint64_t epoch, nr_epochs, step, nr_steps;
 	bool eval;
-	double share;        /* of all that is to be done, from 0 to 1 */
+	double share; /* of all that is to be done, from 0 to 1 */
 	double seconds_left;
 	double au, samples_per_second, bytes_per_second;
 	uint64_t slowest_rank; /* in the last step, and how long it waited */

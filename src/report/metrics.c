@@ -93,8 +93,8 @@ static void put_info(struct buf *to, const struct live *l)
 		   shoal_version());
 	metrics_label(to, l->name);
 	put_metric(to, "\"} 1\n");
-	put_gauge(to, "shoal_started_timestamp_seconds", "seconds",
-		  (double)l->started * 1e-9, "When the command began, since 1970.");
+	put_gauge(to, "shoal_started_timestamp_seconds", "seconds", (double)l->started * 1e-9,
+		  "When the command began, since 1970.");
 	put_gauge(to, "shoal_ranks", "", (double)l->head.total, "Processes of the command.");
 }
 
@@ -102,8 +102,7 @@ static void put_progress(struct buf *to, const struct live *l)
 {
 	const struct live_now *n = &l->now;
 
-	put_gauge(to, "shoal_progress_ratio", "ratio", n->share,
-		  "Share of the work that is done.");
+	put_gauge(to, "shoal_progress_ratio", "ratio", n->share, "Share of the work that is done.");
 	put_gauge(to, "shoal_eta_seconds", "seconds", n->seconds_left,
 		  "Time until the end, at the pace so far.");
 	if (n->nr_epochs > 0) {

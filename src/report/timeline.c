@@ -60,7 +60,8 @@ static void keep_stall(struct timeline *t, const struct series_record *r)
 			     .epoch = r->epoch };
 	unsigned at = t->nr_stalls < TIMELINE_STALLS ? t->nr_stalls : TIMELINE_STALLS - 1;
 
-	if (r->slow == 0 || (t->nr_stalls == TIMELINE_STALLS && r->slow <= t->stalls[TIMELINE_STALLS - 1].ns))
+	if (r->slow == 0 ||
+	    (t->nr_stalls == TIMELINE_STALLS && r->slow <= t->stalls[TIMELINE_STALLS - 1].ns))
 		return;
 	memcpy(one.name, r->name, sizeof(one.name));
 	for (; at > 0 && t->stalls[at - 1].ns < one.ns; at--)

@@ -206,8 +206,7 @@ static int open_series(struct run *run, bool resumed)
 	struct shoal_err err = { "" };
 	char path[RUN_PATH_MAX];
 	int rc = run_series_path(run->o->results, (int)run->rank, path, &err);
-	bool open = rc == 0 && resumed &&
-		    series_resume(path, head.run, &run->series, &err) == 0;
+	bool open = rc == 0 && resumed && series_resume(path, head.run, &run->series, &err) == 0;
 
 	if (rc == 0 && !open)
 		rc = series_create(path, &head, &run->series, &err);

@@ -617,7 +617,8 @@ int series_create(const char *path, const struct series_head *head, struct serie
 	int rc = 0;
 
 	if (path)
-		(void)!unlink(path); /* of a run that is not resumed; a link there is not followed */
+		(void)!unlink(
+			path); /* of a run that is not resumed; a link there is not followed */
 	s = new_series(path, O_CREAT | O_EXCL, &rc, err);
 	if (!s)
 		return rc;

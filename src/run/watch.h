@@ -13,7 +13,7 @@
 #include "run/series.h"
 
 #define RUN_WATCH_MAIL   0x73657269u /* its kind */
-#define WATCH_PER_SECOND 256u
+#define WATCH_PER_SECOND 64u
 
 /* On rank 0: what @rank has done. It must be quick. */
 typedef void run_watch_fn(void *self, unsigned rank, const struct series_record *r);

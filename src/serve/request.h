@@ -16,7 +16,7 @@ enum {
 };
 
 struct serve_request {
-	bool head; /* HEAD: the answer has no body */
+	bool head;                     /* HEAD: the answer has no body */
 	char path[SERVE_PATH_MAX + 1]; /* without the query */
 	char host[SERVE_HOST_MAX + 1]; /* "" if there is none */
 };

@@ -238,9 +238,9 @@ static void serve_fill(const struct serve *s, struct pollfd *set)
 	for (size_t i = 0; i < SERVE_CONNECTIONS; i++) {
 		const struct client *c = &s->client[i];
 
-		set[2 + i] = (struct pollfd){ .fd = c->fd,
-					      .events = c->state == CLIENT_WRITES ? POLLOUT
-										  : POLLIN };
+		set[2 + i] =
+			(struct pollfd){ .fd = c->fd,
+					 .events = c->state == CLIENT_WRITES ? POLLOUT : POLLIN };
 		free_place |= c->fd < 0;
 	}
 	set[1] = (struct pollfd){ .fd = free_place ? s->fd : -1, .events = POLLIN };

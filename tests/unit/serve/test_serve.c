@@ -113,10 +113,13 @@ static void heads_are_bounded(void **state)
 
 static void names_of_other_machines_are_not_local(void **state)
 {
-	static const char *const local[] = { "localhost", "LOCALHOST:80", "127.0.0.1",
-					     "127.0.0.1:9464", "127.9.9.9", "[::1]", "[::1]:80" };
-	static const char *const other[] = { "evil.example", "127.0.0.1.evil.example", "localhost.x",
-					     "[::2]", "[::1]x", "10.0.0.1", "127.evil" };
+	static const char *const local[] = { "localhost",      "LOCALHOST:80", "127.0.0.1",
+					     "127.0.0.1:9464", "127.9.9.9",    "[::1]",
+					     "[::1]:80" };
+	static const char *const other[] = { "evil.example", "127.0.0.1.evil.example",
+					     "localhost.x",  "[::2]",
+					     "[::1]x",       "10.0.0.1",
+					     "127.evil" };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(local); i++)
@@ -140,8 +143,10 @@ static void addresses_are_numbers(void **state)
 		     { "[::1]:80", "http://[::1]:80/", true },
 		     { "::1", "http://[::1]:0/", true },
 		     { "[::]", "http://[::]:0/", false } };
-	static const char *const bad[] = { "example.com", "1.2.3.4:x", "1.2.3.4:", "[::1", "[::1]x",
-					   "[127.0.0.1]:1", "1.2.3", "1.2.3.4:70000", ":-1", " " };
+	static const char *const bad[] = {
+		"example.com",   "1.2.3.4:x", "1.2.3.4:",      "[::1", "[::1]x",
+		"[127.0.0.1]:1", "1.2.3",     "1.2.3.4:70000", ":-1",  " "
+	};
 	struct serve_address a;
 	struct shoal_err err = { "" };
 
@@ -188,10 +193,9 @@ static int answer_test(void *self, const char *path, struct serve_answer *a)
 
 static struct serve *start(unsigned timeout_ms)
 {
-	struct serve_options o = { .answer = answer_test,
-				   .tick = count_tick,
-				   .self = &ticks,
-				   .timeout_ms = timeout_ms };
+	struct serve_options o = {
+		.answer = answer_test, .tick = count_tick, .self = &ticks, .timeout_ms = timeout_ms
+	};
 	struct shoal_err err = { "" };
 	struct serve *s = NULL;
 
@@ -287,7 +291,8 @@ static void clients_that_say_nothing_are_closed(void **state)
 	serve_close(s);
 }
 
-/* One that never takes its answer, one in the middle of its request, one that has only connected. */
+/* One that never takes its answer, one in the middle of its request, one that has only connected.
+ */
 static void ending_does_not_wait_for_clients(void **state)
 {
 	struct serve *s = start(3600000);
