@@ -178,7 +178,7 @@ static void count_batch(struct read_measure *m, const struct shoal_batch *batch)
 }
 
 /* The batch, in the time series. @asked: when this rank began to wait for it, by clock_now(). */
-static void add_to_series(struct read_measure *m, const struct shoal_batch *batch, uint64_t asked)
+static void read_to_series(struct read_measure *m, const struct shoal_batch *batch, uint64_t asked)
 {
 	struct series_step *step = &m->step;
 	uint64_t now;
@@ -219,7 +219,7 @@ static int read_steps(struct read_measure *m, struct shoal_loader *l, struct sho
 		if (rc != 1)
 			break;
 		count_batch(m, batch);
-		add_to_series(m, batch, asked);
+		read_to_series(m, batch, asked);
 		rc = look_at_clock(m, l, batch, err);
 		shoal_loader_give_back(l, batch);
 		m->stopped = rc == 0;

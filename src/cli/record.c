@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/path.h"
 #include "cli/cli.h"
 #include "cli/hints.h"
@@ -52,10 +53,15 @@ static int record_series(struct cli_record *r, const struct comm *comm, uint64_t
 int cli_record_begin(struct cli_record *r, const char *command, struct comm *comm, bool all,
 		     struct cli_listen *listen, struct shoal_err *err)
 {
-	uint64_t started = clock_ns(CLOCK_REALTIME);
-	bool first = comm_place(comm)->rank == 0;
+	const struct comm_place *place = comm_place(comm);
+	uint64_t started = clock_ns(CLOCK_REALTIME), online = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+	bool first = place->rank == 0;
 	int rc = 0;
 
+	/* Ranks that are bound to cores have them all together. */
+	r->cores = u64_min(online, (uint64_t)cores_available() *
+					   (all ? (uint64_t)place->node_size : 1)) *
+		   (all ? (uint64_t)place->nr_nodes : 1);
 	if (!r->results && !listen->address)
 		return 0;
 	if (r->results && !*r->results)
@@ -101,6 +107,7 @@ int cli_record_write(struct cli_record *r, const char *command, const char *what
 	json_string(&j, "hostname", host);
 	json_string(&j, "ended", time);
 	json_string(&j, "version", shoal_version());
+	json_u64(&j, "cores", r->cores);
 	put(&j, self);
 	json_close_object(&j);
 	return report_file_commit(&f, err);

@@ -11,6 +11,7 @@
 struct cli_record {
 	const char *results;   /* --results, or NULL */
 	struct series *series; /* NULL: nobody wants one */
+	uint64_t cores;        /* that the ranks with a series may use */
 };
 
 #define CLI_RECORD_HELP \
