@@ -54,13 +54,14 @@ int cli_record_begin(struct cli_record *r, const char *command, struct comm *com
 		     struct cli_listen *listen, struct shoal_err *err)
 {
 	const struct comm_place *place = comm_place(comm);
-	uint64_t started = clock_ns(CLOCK_REALTIME), online = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t started = clock_ns(CLOCK_REALTIME),
+		 online = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
 	bool first = place->rank == 0;
 	int rc = 0;
 
 	/* Ranks that are bound to cores have them all together. */
-	r->cores = u64_min(online, (uint64_t)cores_available() *
-					   (all ? (uint64_t)place->node_size : 1)) *
+	r->cores = u64_min(online,
+			   (uint64_t)cores_available() * (all ? (uint64_t)place->node_size : 1)) *
 		   (all ? (uint64_t)place->nr_nodes : 1);
 	if (!r->results && !listen->address)
 		return 0;

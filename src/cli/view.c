@@ -67,6 +67,8 @@ static void view_facts(struct pieces *p, const struct live_now *n, const char *m
 		view_piece(p, "%.1f MB/s", n->bytes_per_second * 1e-6);
 	if (!isnan(n->au))
 		view_piece(p, "AU %.1f %%", n->au);
+	else if (n->nr_epochs > 0)
+		view_piece(p, "AU -"); /* no step counts yet */
 	if (n->slowest_seconds >= 0.0005)
 		view_piece(p, "rank %" PRIu64 " waited longest: %.3g s", n->slowest_rank,
 			   n->slowest_seconds);
