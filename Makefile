@@ -50,6 +50,7 @@ check: tested
 
 # Everything. Ends, as the above, with one line: N passed, N failed.
 test: tested asan tsan
+	@tools/oracles $(BUILD) > /dev/null
 	@tools/run-tests $(BUILD) $(ASAN) $(TSAN)
 
 # With torchdata from PyPI, which this fetches below $(BUILD); make test-torchdata TORCH=torch for PyPI's torch as well.
