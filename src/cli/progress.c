@@ -14,7 +14,7 @@
 #define JSON_SECONDS     1.0
 #define LOG_SECONDS      5.0
 
-/* A terminal that is as wide as this has room for a bar. */
+/* A terminal of at least this width has room for a bar. */
 #define BAR_COLUMNS 100u
 #define BAR_LEN     20
 
@@ -130,7 +130,7 @@ static void show_json(const struct cli_progress *p, const struct cli_step *now, 
 	free(text);
 }
 
-/* What is known best comes first, because the end of a line is cut off. */
+/* The most useful parts come first, because the end of a line is truncated. */
 static void put_head(char *line, size_t cap, const struct cli_progress *p,
 		     const struct cli_step *now, double left)
 {

@@ -77,7 +77,7 @@ static void put_notes(struct json *j, const struct outputs *o, const struct time
 	json_close_array(j);
 }
 
-/* Results of other commands than run. */
+/* Results of commands other than run. */
 static const struct {
 	const char *key, *name;
 } others[] = {

@@ -24,7 +24,7 @@
 
 static const uint8_t magic[8] = { 0x89, 'S', 'H', 'S', 'E', 'R', '\r', '\n' };
 
-/* Of one kind: its interval is 2^level, in base intervals or in steps. */
+/* For one kind: its interval is 2^level base intervals, or steps. */
 struct level {
 	unsigned level, nr; /* records since the last doubling */
 };
@@ -63,7 +63,7 @@ unsigned series_place(uint64_t ns)
 	if (ns <= NS_PER_US)
 		return 0;
 	top = 63u - (unsigned)__builtin_clzll((ns - 1) / NS_PER_US);
-	/* Above 2^top us, and up to twice that: above its middle, 2^(top+1/2), or not. */
+	/* Above 2^top us, up to twice that: above its middle, 2^(top+1/2), or not. */
 	place = 2 * top + 1 + ((double)ns > 1414.2135623730951 * (double)(UINT64_C(1) << top));
 	return place < SERIES_PLACES ? place : SERIES_PLACES - 1;
 }
@@ -231,7 +231,7 @@ static uint64_t width_of(const struct level *l)
 	return UINT64_C(1) << l->level;
 }
 
-/* The beginning of a record that follows @r. */
+/* Start a record that follows @r. */
 static struct series_record after(const struct series_record *r, uint64_t now)
 {
 	return (struct series_record){ .kind = r->kind,
@@ -436,8 +436,8 @@ void series_pause(struct series *s, uint64_t now)
 		return;
 	at = u64_max(since_origin(s, now), u64_max(s->second.start, s->step.start));
 	/*
-	 * A record ends with its epoch while there are few; later only if it has half its length,
-	 * so that many short epochs do not make the file grow.
+	 * At first a record ends with its epoch; later only if it has half its length, so that many
+	 * short epochs do not make the file grow.
 	 */
 	if (s->step.nr_steps > 0 &&
 	    (!s->steps.level || 2 * s->step.nr_steps >= width_of(&s->steps)))
