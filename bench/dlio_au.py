@@ -115,7 +115,7 @@ class Utilisation:
     def measure(self, tool, one, keys, folder, throttle):
         """(AU, samples per second, seconds of CPU)"""
         results = os.path.join(self.bench.work, "au-results")
-        command = ["mpirun", "-n", str(RANKS), *self.command(tool, one, keys, folder, results)]
+        command = ["mpirun", "-n", str(RANKS), "--bind-to", "none", *self.command(tool, one, keys, folder, results)]
         if throttle:
             forget(folder)
         try:
