@@ -65,9 +65,10 @@ static int parse_milliseconds(const char *text, uint64_t *ret_ms)
 	size_t digits = strspn(rest, "0123456789");
 	uint64_t n = 0, part = 0;
 	char thousandths[4] = "000";
+	int rc = whole ? parse_digits(text, whole, &n) : 0;
 
-	if (whole + digits == 0 || (whole && parse_digits(text, whole, &n) < 0))
-		return -EINVAL;
+	if (whole + digits == 0 || rc < 0)
+		return rc < 0 ? rc : -EINVAL;
 	memcpy(thousandths, rest, u64_min(digits, 3));
 	if (parse_u64(thousandths, &part) < 0 || n > UINT64_MAX / 3600000 - 1)
 		return -ERANGE;
