@@ -186,7 +186,7 @@ static void print_written(const struct cmd_datagen_arguments *a, const struct da
 		printf("catalog   %s%s\n", r->catalog,
 		       r->parts ? ", and beside it those of train and valid" : "");
 	else if (!a->o.catalog)
-		puts("catalog   none, as --catalog does not say where");
+		puts("catalog   none, because --catalog gives no place");
 }
 
 static void print_verified(const struct datagen_result *r)
@@ -437,7 +437,7 @@ static const struct cli_option options[] = {
 		 "write even if there are files of this or another dataset, or too little space"),
 	CLI_TEXT(
 		0, "catalog", "FILE", AT(o.catalog),
-		"seal the catalog there (default PLACE/" DATAGEN_CATALOG_NAME
+		"write the catalog to FILE (default PLACE/" DATAGEN_CATALOG_NAME
 		"), a file or an object "
 		"s3://bucket/name. If there are valid files, catalogs of train and valid files alone "
 		"are written beside it, with -train and -valid in their names"),

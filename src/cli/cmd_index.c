@@ -450,8 +450,7 @@ static int cmd_index_print_failure(const struct index_arguments *a, const struct
 	if (rc == -ECANCELED && place->rank == 1 && place->node_leader == 0 &&
 	    publish_sweep(a->options.output))
 		cli_fail("index", "rank 0 has died: %s",
-			 a->tree.resume ? "give the same command again to go on"
-					: "nothing was written");
+			 a->tree.resume ? "repeat the command to continue" : "nothing was written");
 	else if (rc == -ECANCELED && place->rank == 0 && a->tree.resume)
 		cli_fail("index", "%s", cli_words("index", err));
 	else if (rc == -ECANCELED && place->rank == 0)

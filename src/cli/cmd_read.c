@@ -200,7 +200,7 @@ static int cmd_read_print_failure(const struct cmd_read_arguments *a,
 		return cli_fail("read", "interrupted");
 	cli_fail("read", "%s'%s': %s%s", rc == -EREMOTEIO ? "" : rank, a->path,
 		 cli_words("read", err),
-		 has_moved(a) ? "; if the data has moved, say where it is with --data" : "");
+		 has_moved(a) ? "; if the data has moved, name its place with --data" : "");
 	return status;
 }
 
@@ -327,9 +327,10 @@ static void cmd_read_defaults(void *arguments)
 static const struct cli_option options[] = {
 	CLI_NUMBER("batch", "SAMPLES", AT(order.spec.batch), 1, 1u << 20,
 		   "samples per rank and step (default 32)"),
-	CLI_NUMBER("steps", "STEPS", AT(plan.steps), 1, 0, "read only so many steps of each epoch"),
+	CLI_NUMBER("steps", "STEPS", AT(plan.steps), 1, 0,
+		   "read only this many steps of each epoch"),
 	CLI_NUMBER("epochs", "EPOCHS", AT(plan.epochs), 1, 0,
-		   "read so many epochs, from --epoch on (default 1; with --duration as many as "
+		   "epochs to read, from --epoch on (default 1; with --duration as many as "
 		   "there is time for)"),
 	CLI_SECONDS("duration", AT(plan.duration_ms), 1, READ_SECONDS_MAX,
 		    "stop after this time, in the middle of an epoch if necessary"),
@@ -337,7 +338,7 @@ static const struct cli_option options[] = {
 		    "do not count what is read in this time at the start; --duration begins after "
 		    "it"),
 	CLI_NUMBER("repeat", "TIMES", AT(plan.repeats), 1, READ_REPEATS_MAX,
-		   "measure so many times, and print the median, the lowest and the highest rate"),
+		   "measurements to make: print the median, the lowest and the highest rate"),
 	CLI_FLAG(0, "pieces", AT(load.pieces),
 		 "read a sample that is larger than its slot piece by piece (slot by default: 1M)"),
 	CLI_FLAG(0, "drop-cache", AT(plan.drop),

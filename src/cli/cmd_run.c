@@ -572,12 +572,12 @@ static int cmd_run_print_failure(struct cmd_run_state *c, int rc, struct shoal_e
 			c->result.partial ? "interrupted" : "the run is complete", rank,
 			cli_words("run", err),
 			c->leaf[0]          ? "run it again"
-			: c->result.partial ? "go on with --resume"
+			: c->result.partial ? "continue with --resume"
 					    : "write them with --resume");
 	}
 	if (rc == -ECANCELED && c->result.begun)
 		cli_fail("run", "interrupted, and not all ranks came to the end of the step; %s",
-			 c->leaf[0] ? "run it again" : "go on with --resume");
+			 c->leaf[0] ? "run it again" : "continue with --resume");
 	else if (rc == -ECANCELED)
 		cli_fail("run", "interrupted before the first step: nothing was measured");
 	else
@@ -619,7 +619,7 @@ static int cmd_run_report(struct cmd_run_state *c)
 			cli_fail("run", "interrupted: '%s/summary.json' is partial; %s",
 				 c->a.results,
 				 c->leaf[0] ? "remove that directory before the tree is checked"
-					    : "go on with --resume");
+					    : "continue with --resume");
 		return CLI_FAILED;
 	}
 	if (!audit_holds(r)) {
@@ -731,7 +731,7 @@ static const struct cli_option options[] = {
 		 "the directory for the results of this run alone; made if necessary. With "
 		 "--results-layout mlpstorage the top of a tree of results"),
 	CLI_COUNT("runs", "COUNT", AT(runs), 1, 1000,
-		  "run so many times in a row: MLPerf's rules ask for 6, a warm-up and five"),
+		  "runs in succession: MLPerf's rules require 6, a warm-up and five"),
 	CLI_NUMBER("accelerators-per-rank", "COUNT", AT(accelerators), 1, ACCELERATORS_MAX,
 		   "accelerators that each rank simulates (default 1)"),
 	CLI_FLAG(0, "resume", AT(resume), "continue an interrupted run after its last step"),

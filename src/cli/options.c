@@ -252,7 +252,7 @@ static const struct {
 	{ "read", "store", "--data names the place of the files" },
 	{ "run", "store", "--data names the place of the files" },
 	{ "verify", "where", "--data names the place of the files" },
-	{ "order", "limit", "--count prints at most so many samples" },
+	{ "order", "limit", "--count limits the number of samples printed" },
 	{ "read", "on-error", "--keep-going leaves out what cannot be read" },
 	{ "run", "on-error", "--keep-going leaves out what cannot be read" },
 	{ "run", "param", "write KEY=VALUE without an option" },

@@ -24,7 +24,7 @@ static const char *const styles[] = { "auto", "plain", "json", "none", NULL };
 
 const struct cli_option cli_talk_options[] = {
 	CLI_FLAG('q', "quiet", offsetof(struct cli_talk, quiet),
-		 "print nothing but errors and the result that was asked for"),
+		 "print nothing but errors and the requested result"),
 	CLI_FLAG('v', "verbose", offsetof(struct cli_talk, verbose),
 		 "also report what is good, the time and the memory that it took"),
 	CLI_WORD("progress", "STYLE", offsetof(struct cli_talk, style), styles,

@@ -450,7 +450,7 @@ def test_only_a_whole_run_that_read_storage_is_a_success(run, data, tmp_path, ar
     assert facts["shoal"]["not_a_success_because"] == reason
     said, = [line for line in lines(done.stdout) if line.startswith(b"AU")]
     if reason:
-        assert said.endswith(b"above the bar of 5 %%, but this is no success: %s" % reason.encode())
+        assert said.endswith(b"above the bar of 5 %%, but this does not count as a success: %s" % reason.encode())
     else:
         assert said.endswith(b"meets the bar of 5 %")
 
@@ -462,7 +462,7 @@ def test_a_resumed_run_is_no_success(shoal, run, workload, data, tmp_path):
     process.kill()
     process.communicate()
     done = run(*args, "--resume")
-    assert done.returncode == 0 and b"but this is no success: the run was interrupted and resumed" in done.stdout
+    assert done.returncode == 0 and b"but this does not count as a success: the run was interrupted and resumed" in done.stdout
     assert summary(results)["metric"]["train_au_meet_expectation"] == "fail"
 
 
@@ -873,7 +873,7 @@ def test_an_interrupted_run_whose_results_cannot_be_written_does_not_say_that_al
     assert process.returncode == -signal.SIGTERM and b"partial" in out
     said, = lines(err)
     assert b"interrupted, but the results were not written" in said and b"0_output.json': Is a directory" in said
-    assert said.endswith(b"go on with --resume")
+    assert said.endswith(b"continue with --resume")
     assert summary(results)["shoal"]["partial"] is True, "it comes first: a launcher kills soon after the signal"
     (results / "0_output.json").rmdir()
     assert run(*SLOW, "-q", "--resume").returncode == 0
