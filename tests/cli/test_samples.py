@@ -7,9 +7,9 @@ import pathlib
 import subprocess
 import sys
 import tarfile
-import time
 
 import pytest
+from conftest import settle
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHOAL = os.environ.get("SHOAL", str(ROOT / "build" / "shoal"))
@@ -179,7 +179,7 @@ def indexed(folder, catalog, *options):
 @pytest.fixture
 def settled(data):
     """The same directory, with files that are older than the clock's steps."""
-    time.sleep(0.12)
+    settle(data)
     return data
 
 
@@ -217,7 +217,7 @@ def test_files_that_cannot_be_cut_are_known_as_such(tmp_path):
     (tmp_path / "data").mkdir()
     numpy.savez_compressed(tmp_path / "data" / "a.npz", x=numpy.zeros((5, 4)))
     (tmp_path / "data" / "b.jsonl").write_text("1")
-    time.sleep(0.12)
+    settle(tmp_path / "data")
     indexed(tmp_path / "data", tmp_path / "old.cat")
     counts = indexed(tmp_path / "data", tmp_path / "new.cat", "--update", tmp_path / "old.cat")
     assert (counts["not_opened"], counts["uncut"]) == (2, 1)
@@ -285,7 +285,7 @@ def test_verify_does_not_open_what_is_missing_or_has_another_size(data, tmp_path
 def test_verify_refuses_to_compare_samples_that_a_catalog_does_not_have(data, tmp_path):
     shoal("index", data, "-q", "-o", tmp_path / "x.cat")
     done = shoal("verify", "--storage", "--samples", tmp_path / "x.cat", check=False)
-    assert done.returncode == 1 and "does not have where samples lie inside files" in done.stderr
+    assert done.returncode == 1 and "has no extents of samples inside files" in done.stderr
     done = shoal("verify", "--samples", tmp_path / "x.cat", check=False)
     assert done.returncode == 2 and "--samples is for --storage" in done.stderr
 
