@@ -201,3 +201,17 @@ def test_a_run_that_misses_its_au_says_what_the_limit_was(shoal, tmp_path):
     summary = json.loads((tmp_path / "r" / "summary.json").read_text())
     assert "the limit was the storage" in summary["shoal"]["limit"]
     assert summary["shoal"]["phases"][0]["audit"]["exactly_once"]
+
+
+@pytest.mark.parametrize("shuffles", [[], ["reader.file_shuffle=seed"], ["reader.file_shuffle=seed", "reader.sample_shuffle=seed"]])
+def test_samples_of_tfrecord_are_read_many_at_a_time_in_every_order(shoal, tmp_path, shuffles):
+    path = workload(tmp_path, "tfrecord", rows=201, record_length_bytes=2000)
+    tree = json.loads(path.read_text())
+    tree["framework"], tree["reader"] = "tensorflow", {"data_loader": "tensorflow", "batch_size": 20, "read_threads": 2}
+    del tree["dataset"]["tfrecord"]
+    path.write_text(json.dumps(tree))
+    shoal.good("datagen", path, "--data", tmp_path / "data", "-q")
+    shoal("run", path, *shuffles, "--data", tmp_path / "data", "--results", tmp_path / "r", "-q")
+    audit = json.loads((tmp_path / "r" / "summary.json").read_text())["shoal"]["phases"][0]["audit"]
+    assert audit["exactly_once"] and audit["samples"] == 600
+    assert audit["opens"] <= 3 and audit["reads"] <= 3 * 30  # of 600 samples
