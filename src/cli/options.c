@@ -252,7 +252,7 @@ static const struct {
 	{ "read", "store", "--data names the place of the files" },
 	{ "run", "store", "--data names the place of the files" },
 	{ "verify", "where", "--data names the place of the files" },
-	{ "order", "limit", "--count prints at most so many samples" },
+	{ "order", "limit", "--count limits the number of samples printed" },
 	{ "read", "on-error", "--keep-going leaves out what cannot be read" },
 	{ "run", "on-error", "--keep-going leaves out what cannot be read" },
 	{ "run", "param", "write KEY=VALUE without an option" },
@@ -297,7 +297,7 @@ static bool list_option(const struct cli_section *s, const struct cli_option *o,
 {
 	(void)s;
 	(void)self;
-	printf("--%s%s\n", o->name, o->value ? "=" : "");
+	printf("--%s%s\n", o->name, o->value && !o->optional ? "=" : "");
 	return true;
 }
 
@@ -326,7 +326,9 @@ static int take_option(struct parser *p, const struct parser_match *m, const cha
 
 	if (o == &help_option)
 		return parser_help(p, value);
-	if (o->value && !value) {
+	if (o->value && !value && o->optional) {
+		value = "";
+	} else if (o->value && !value) {
 		if (p->at == p->argc)
 			return cli_usage(p->command->name, "option '%s' needs a value", text);
 		value = p->argv[p->at++];

@@ -285,7 +285,7 @@ def test_verify_does_not_open_what_is_missing_or_has_another_size(data, tmp_path
 def test_verify_refuses_to_compare_samples_that_a_catalog_does_not_have(data, tmp_path):
     shoal("index", data, "-q", "-o", tmp_path / "x.cat")
     done = shoal("verify", "--storage", "--samples", tmp_path / "x.cat", check=False)
-    assert done.returncode == 1 and "does not have where samples lie inside files" in done.stderr
+    assert done.returncode == 1 and "has no extents of samples inside files" in done.stderr
     done = shoal("verify", "--samples", tmp_path / "x.cat", check=False)
     assert done.returncode == 2 and "--samples is for --storage" in done.stderr
 

@@ -154,7 +154,7 @@ def test_a_signal_that_comes_twice_at_once_is_one(jobs):
     for pid in pids:
         os.kill(pid, signal.SIGINT)
         os.kill(pid, signal.SIGINT)
-    assert "go on with --resume" in job.finish().err
+    assert "continue with --resume" in job.finish().err
     assert (jobs.folder / "results" / "summary.json").exists()
 
 
