@@ -2,8 +2,8 @@
 
 Kinds are calls (each call that can fail does once), kills (signals at random times) and hosts (hosts that are cut off,
 frozen or killed; needs root). They take turns until the time is over. FILE (default BUILD/campaign.json) keeps the counts
-per commit of the code, and the next run of the same code goes on from there. --render writes them, with fuzz.json and soak.json of the
-builds, as tables into PAGE. Ends with status 1 if anything hung, crashed, was wrong, or failed without a message.
+per commit of the code, and the next run of the same code goes on from there. --render adds them, with fuzz.json and soak.json
+of the builds, to the record beside PAGE (PAGE.json), and writes the record as tables into PAGE. Ends with status 1 if anything hung, crashed, was wrong, or failed without a message.
 """
 import argparse
 import json
@@ -134,10 +134,11 @@ def main():
     parser.add_argument("--render", type=pathlib.Path)
     options = parser.parse_args()
     build = options.build.resolve()
-    record = Record(options.keep or build / "campaign.json")
+    keep = options.keep or build / "campaign.json"
     if options.render:
-        render.render(options.render, record.facts, build)
+        render.render(options.render, keep, build)
         return 0
+    record = Record(keep)
     place = pathlib.Path(tempfile.mkdtemp(prefix="shoal-campaign-", dir="/dev/shm"))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was counted is kept
     try:
