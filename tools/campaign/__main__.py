@@ -140,6 +140,7 @@ def main():
         return 0
     record = Record(keep)
     place = pathlib.Path(tempfile.mkdtemp(prefix="shoal-campaign-", dir="/dev/shm"))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here, and would be in all that is started
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was counted is kept
     try:
         campaign = Campaign(build, record, place, options.seed)

@@ -9,29 +9,29 @@ MOST = 30 * 60  # seconds, however busy the machine is
 EACH = 0.5  # seconds between looks
 
 
-def times(pid):
-    """Seconds that the threads of a process have run, and that they have waited for a processor."""
-    ran = waited = 0
+def look(pid):
+    """Seconds that the threads of a process have run, and whether one of them is ready to run or waits for a disk."""
+    ran, ready = 0, False
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
-            words = pathlib.Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()
-            ran, waited = ran + int(words[0]) / 1e9, max(waited, int(words[1]) / 1e9)
+            place = pathlib.Path(f"/proc/{pid}/task/{thread}")
+            ran += int((place / "schedstat").read_text().split()[0]) / 1e9
+            ready |= (place / "stat").read_text().rpartition(")")[2].split()[0] in "RD"
     except (OSError, IndexError, ValueError):
-        pass
-    return ran, waited
+        ready = True  # a thread has just ended
+    return ran, ready
 
 
 def communicate(process, limit):
     """Output and errors of a process. subprocess.TimeoutExpired once it has run, or slept, for @limit seconds."""
-    began = time.monotonic()
-    ran_before, waited_before = times(process.pid)
+    began, slept = time.monotonic(), 0
     while True:
         try:
             return process.communicate(timeout=EACH)
         except subprocess.TimeoutExpired:
-            ran, waited = times(process.pid)
-            passed = time.monotonic() - began
-            if passed > MOST or ran - ran_before > limit or passed - max(0, waited - waited_before) > limit:
+            ran, ready = look(process.pid)
+            slept += 0 if ready else EACH
+            if max(ran, slept) > limit or time.monotonic() - began > MOST:
                 raise
 
 
