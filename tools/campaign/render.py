@@ -4,7 +4,7 @@ import re
 
 BEGIN, END = "<!-- made by `make torture` -->", "<!-- end of what is made -->"
 BAD = ("hung", "crashed", "wrong", "silent", "not started")
-TITLES = {"calls": "Failing calls", "kills": "Kills", "hosts": "Hosts that are lost"}
+TITLES = {"calls": "Failing calls", "kills": "Kills", "hosts": "Hosts that are lost", "load": "Load"}
 
 
 def table(head, rows):
@@ -13,11 +13,13 @@ def table(head, rows):
 
 
 def campaign_table(kind, rows):
-    extra = {"kills": ["in_time"], "hosts": ["slowest"]}.get(kind, [])
+    extra = {"kills": ["in_time"], "hosts": ["slowest"], "load": ["slowest"]}.get(kind, [])
     titles = {"in_time": "signal in time", "slowest": "slowest end, s"}
     head = ["", "tried", *(titles[key] for key in extra), *BAD]
     body = [[name, row["tried"], *(row.get(key, 0) for key in extra), *(row.get(key, 0) for key in BAD)]
             for name, row in sorted(rows.items())]
+    if kind == "load":
+        return table([*head, "seen"], [[*line, rows[line[0]].get("seen", "")] for line in body])
     keys = ["tried", *extra, *BAD]
     total = [(max if key == "slowest" else sum)(row.get(key, 0) for row in rows.values()) for key in keys]
     return table(head, [*body, ["**all**", *total]])
@@ -29,7 +31,10 @@ def added(rows):
     for row in rows:
         for key, value in row.items():
             old = sum_.get(key, 0)
-            sum_[key] = max(old, value) if key == "slowest" else value if key in ("edges", "features", "corpus") else old + value
+            if key == "slowest":
+                sum_[key] = max(old, value)
+            else:
+                sum_[key] = value if key in ("edges", "features", "corpus", "seen") else old + value
     return sum_
 
 
