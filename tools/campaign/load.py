@@ -21,6 +21,12 @@ def run(*words, cwd, **more):
                           stdin=subprocess.DEVNULL, **more)
 
 
+def own_words(done):
+    """The last that a command said of itself, without what launchers add."""
+    lines = [line for line in done.stderr.splitlines() if line.startswith("shoal")] or done.stderr.splitlines()
+    return "".join(lines[-1:])[:300].replace("|", " ")
+
+
 # ---- Ranks ----
 
 def ranks(shoal, place, mpi, nr):
@@ -37,7 +43,7 @@ def ranks(shoal, place, mpi, nr):
         return HUNG, "", f"hung: {nr} ranks under {mpi}"
     took = time.monotonic() - began
     if done.returncode != 0:
-        words = " ".join(done.stderr.split())[-300:]
+        words = own_words(done)
         return took, f"ended in words: {words}", None if words else f"silent: {nr} ranks under {mpi}"
     facts = json.loads(done.stdout)
     right = facts["audit"]["exactly_once"] is True and facts["samples"] == nr * 100
@@ -143,7 +149,7 @@ def throttled(shoal, place, processes, in_flight, samples, most):
     run(shoal, "index", "objects", "--root", "s3://load", "-q", "-o", "objects.cat", cwd=place)
     server = Throttling(most)
     environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-    words = ["read", "objects.cat", "--in-flight", in_flight, "--batch", min(samples, 1000), "--endpoint",
+    words = ["read", "objects.cat", "--in-flight", in_flight, "--batch", min(samples, 1000), "--prefetch", 5, "--endpoint",
              f"http://127.0.0.1:{server.port}", "--anonymous", "-q", "--json"]
     began = time.monotonic()
     try:
@@ -158,7 +164,7 @@ def throttled(shoal, place, processes, in_flight, samples, most):
     seen, fault = [], None
     for done in all_done:
         if done.returncode != 0:
-            seen.append("ended in words: " + " ".join(done.stderr.split())[:300])
+            seen.append("ended in words: " + own_words(done))
             fault = fault or (None if done.stderr else "silent: a server that throttles")
         else:
             seen.append(f"{samples} samples exactly once")
