@@ -87,6 +87,7 @@ def test_a_list_of_a_bucket_is_shared_by_the_hosts(hosts, mpi):
     assert json.loads(alone("info", hosts.shared / "s3.cat", "--json"))["files"] == 3000
 
 
+@pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)  # one is enough
 def test_each_host_has_its_own_copy_of_the_catalog(hosts, mpi, tree):
     facts = json.loads(good(hosts, hosts.mpirun(mpi, 2, SHOAL, "read", "one.cat", "--local-copy", "/tmp/copies", "-q", "--json",
                                                 before="mkdir -p /tmp/copies")))
@@ -95,6 +96,7 @@ def test_each_host_has_its_own_copy_of_the_catalog(hosts, mpi, tree):
         assert len(list(pathlib.Path(f"/proc/{host.pid}/root/tmp/copies").glob("[!.]*"))) == 1
 
 
+@pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)  # one is enough
 def test_a_host_without_the_catalog_ends_the_job_with_a_message(hosts, mpi, tree):
     first = pathlib.Path(f"/proc/{hosts.all[0].pid}/root/tmp/only.cat")
     first.write_bytes((hosts.shared / "one.cat").read_bytes())
@@ -102,12 +104,14 @@ def test_a_host_without_the_catalog_ends_the_job_with_a_message(hosts, mpi, tree
     assert code != 0 and "only.cat" in said and "No such file" in said
 
 
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)  # one is enough
 def test_a_host_without_the_data_ends_the_job_with_a_message(hosts, mpi, tree):
     run(*ns(hosts.all[1].pid, "-m"), "mount", "-t", "tmpfs", "tmpfs", tree)  # empty there
     code, _, said = finish(hosts, hosts.mpirun(mpi, 2, SHOAL, "read", "one.cat", "-q", "--peer-timeout", 20))
     assert code != 0 and ".npz' does not exist" in said
 
 
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)  # one is enough
 def test_data_is_made_by_all_hosts_and_a_full_disk_on_one_ends_all(hosts, mpi, tree):
     words = [SHOAL, "datagen", "w.yaml", "--data", "data", "-q", "--peer-timeout", 20]
     good(hosts, hosts.mpirun(mpi, 2, *words))
