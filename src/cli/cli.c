@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -32,6 +33,14 @@ static size_t copy_plain(char *buf, size_t cap, const char *text)
 			buf[len++] = (char)c;
 	}
 	return len;
+}
+
+void cli_put_bytes(FILE *out, const char *label, uint64_t bytes)
+{
+	fprintf(out, "%s%" PRIu64, label, bytes);
+	if (bytes >= 1000)
+		fprintf(out, " (%s)", size_in_words(bytes).text);
+	putc('\n', out);
 }
 
 void cli_put_plain(FILE *out, const char *text, size_t len)

@@ -20,6 +20,9 @@ int cli_usage(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
  * escaped. */
 void cli_put_plain(FILE *out, const char *text, size_t len);
 
+/* A line with a number of bytes, also in a unit if it has four digits or more. */
+void cli_put_bytes(FILE *out, const char *label, uint64_t bytes);
+
 /* How to reach stores and to open catalogs. */
 struct cli_where {
 	struct shoal_store_config config; /* by cli/s3_options.h */
