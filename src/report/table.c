@@ -345,7 +345,10 @@ static void table_put_sums(struct table *t, const struct run_result *r)
 		  !r->train.meets ? "MISSES"
 		  : unfit         ? "above"
 				  : "meets",
-		  bar, colour(t, PLAIN), unfit ? ", but this is no success: " : "",
+		  bar, colour(t, PLAIN),
+		  !unfit           ? ""
+		  : r->train.meets ? ", but this is no success: "
+				   : "; besides, ",
 		  unfit ? unfit : "");
 	table_put(t, "samples   %.1f/s (deviation %.1f), %.1f MB/s at the nominal size\n",
 		  r->train.throughput, r->train.throughput_stdev, r->train.io * 1.048576);
