@@ -33,6 +33,9 @@ static inline const char *plural(uint64_t nr)
  */
 size_t utf8_len(const char *text, size_t left);
 
+/* The value of a hexadecimal digit in upper or lower case, or -1. */
+int text_hex_digit(char c);
+
 /* Whether any component of the path is "..". */
 bool path_goes_up(const char *path, size_t len);
 

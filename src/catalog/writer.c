@@ -375,7 +375,7 @@ static uint64_t digest_grid(struct shoal_writer *w, const struct cat_grid *g, ui
 	do {
 		grid_render(g, x, name);
 		cat_digest_add(&w->digest, name, len, size, samples);
-		if ((++nr & 0xffff) == 0 && stop && __atomic_load_n(stop, __ATOMIC_RELAXED))
+		if ((++nr & 0xffff) == 0 && stop_requested(stop))
 			return 0;
 		for (d = 0; d < g->nr_dims && ++x[d] == g->dim[d].extent; d++)
 			x[d] = 0;
@@ -430,7 +430,7 @@ static int writer_check_part(const struct shoal_writer *w, const struct shoal_ca
 		return err_set(err, -EINVAL, "only some of the parts have ETags");
 	if (v->nr_files && w->extents && !v->extents)
 		return err_set(err, -EINVAL,
-			       "only some of the parts know where samples lie inside files");
+			       "only some of the parts have extents of samples inside files");
 	return 0;
 }
 
@@ -599,8 +599,8 @@ static int write_directory(struct shoal_writer *w, uint32_t *ret_skip, struct sh
 		if (rc < 0)
 			return rc;
 		at += sizeof(note) + note[2];
-		assert(note[2] >= skip); /* names rise, so a prefix shared by the first and the last
-					    is shared by all */
+		assert(note[2] >= skip); /* names are ascending, so a prefix shared by the first and
+					    the last is shared by all */
 		e = (struct cat_dir_entry){ .first_id = le64_of(note[0]),
 					    .off = le64_of(note[1]),
 					    .key = le64_of(name_key(name, note[2], skip)) };

@@ -34,7 +34,7 @@ static void cmd_read_show_stall(void *self, const char *words)
 	cli_fail("read", "%s", words);
 }
 
-/* What the options leave open, which depends on the catalog and the ranks. */
+/* Options that are not given, which depend on the catalog and the ranks. */
 static void fill_plan(struct cmd_read_arguments *a, const struct comm *comm,
 		      const struct shoal_catalog *cat)
 {
@@ -64,13 +64,13 @@ static int open_loader(struct cmd_read_arguments *a, struct comm *comm,
 	if (!a->measure)
 		return err_set_errno(err, -ENOMEM, "cannot begin");
 	a->load.stalled = cmd_read_show_stall;
-	a->load.waiting = read_measure_poll; /* it looks for signals, too */
+	a->load.waiting = read_measure_poll; /* it checks for signals, too */
 	a->load.self = a->measure;
 	return shoal_loader_open(cat, &a->order.spec, (uint64_t)comm_place(comm)->rank, &a->load,
 				 ret_loader, err);
 }
 
-/* Whether the options are for what the catalog lists. */
+/* Whether the options fit what the catalog lists. */
 static int cmd_read_check_use(const struct cmd_read_arguments *a, const struct shoal_catalog *cat,
 			      struct shoal_err *err)
 {
@@ -147,7 +147,7 @@ static void name_errors(const struct read_outcome *o, const char *rank)
 		cli_fail("read", "%s%s", rank, s->first_errors[i]);
 }
 
-/* Whether the directory that the catalog lists is not there. */
+/* Whether the directory that the catalog lists does not exist. */
 static bool has_moved(const struct cmd_read_arguments *a)
 {
 	struct shoal_catalog_info info;
@@ -160,7 +160,7 @@ static bool has_moved(const struct cmd_read_arguments *a)
 	return root && access(root, F_OK) < 0;
 }
 
-/* Only rank 0 prints: its own failure, or the first it received, with its rank. */
+/* Only rank 0 prints: its own failure, or the first that it received, with that rank. */
 static int cmd_read_print_failure(const struct cmd_read_arguments *a,
 				  const struct comm_place *place, const char *rank, int rc,
 				  struct shoal_err *err)
@@ -173,7 +173,7 @@ static int cmd_read_print_failure(const struct cmd_read_arguments *a,
 		return cli_fail("read", "interrupted");
 	cli_fail("read", "%s'%s': %s%s", rc == -EREMOTEIO ? "" : rank, a->path,
 		 cli_words("read", err),
-		 has_moved(a) ? "; if the data has moved, say where it is with --data" : "");
+		 has_moved(a) ? "; if the data has moved, name its place with --data" : "");
 	return status;
 }
 
@@ -258,9 +258,10 @@ static void cmd_read_defaults(void *arguments)
 static const struct cli_option options[] = {
 	CLI_NUMBER("batch", "SAMPLES", AT(order.spec.batch), 1, 1u << 20,
 		   "samples per rank and step (default 32)"),
-	CLI_NUMBER("steps", "STEPS", AT(plan.steps), 1, 0, "read only so many steps of each epoch"),
+	CLI_NUMBER("steps", "STEPS", AT(plan.steps), 1, 0,
+		   "read only this many steps of each epoch"),
 	CLI_NUMBER("epochs", "EPOCHS", AT(plan.epochs), 1, 0,
-		   "read so many epochs, from --epoch on (default 1; with --duration as many as "
+		   "epochs to read, from --epoch on (default 1; with --duration as many as "
 		   "there is time for)"),
 	CLI_SECONDS("duration", AT(plan.duration_ms), 1, READ_SECONDS_MAX,
 		    "stop after this time, in the middle of an epoch if necessary"),
@@ -268,7 +269,7 @@ static const struct cli_option options[] = {
 		    "do not count what is read in this time at the start; --duration begins after "
 		    "it"),
 	CLI_NUMBER("repeat", "TIMES", AT(plan.repeats), 1, READ_REPEATS_MAX,
-		   "measure so many times, and print the median, the lowest and the highest rate"),
+		   "measurements to make: print the median, the lowest and the highest rate"),
 	CLI_FLAG(0, "pieces", AT(load.pieces),
 		 "read a sample that is larger than its slot piece by piece (slot by default: 1M)"),
 	CLI_FLAG(0, "drop-cache", AT(plan.drop),
@@ -291,6 +292,7 @@ const struct cli_command cmd_read = {
 	.sections = { { .options = options },
 		      CLI_ORDER_SECTION(AT(order)),
 		      CLI_LOAD_SECTION(AT(load)),
+		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.max = 1,

@@ -89,7 +89,7 @@ static int cmd_split_write(const struct cmd_split_arguments *a, const struct sho
 	return CLI_OK;
 }
 
-/* Part @i of them, whose files are those from *@from on. */
+/* Part @i, whose files begin at *@from. */
 static int cmd_split_part(const struct cmd_split_arguments *a, const struct shoal_catalog *cat,
 			  unsigned i, double *from)
 {
@@ -162,7 +162,7 @@ static int cmd_split_run(void *arguments, int nr, char **words)
 
 static const struct cli_option options[] = {
 	CLI_OTHER(0, "part", "NAME=SHARE", cmd_split_take_part,
-		  "a part and its share, such as train=0.9; repeat it for each part"),
+		  "a part and its share, such as train=0.9; repeat the option for each part"),
 	CLI_TEXT('o', "output", "DIR", AT(output.path),
 		 "write DIR/NAME.cat for each part; made if necessary (default: the current "
 		 "directory)"),

@@ -19,18 +19,18 @@ static const struct cli_section no_section;
 static const struct cli_section common_section = { .title = "messages",
 						   .options = cli_talk_options };
 
-/* What parsing knows. */
+/* The state of parsing. */
 struct parser {
 	const struct cli_command *command;
 	void *into; /* the command's arguments */
 	int argc;
 	char **argv;
-	int at;          /* the next one to look at */
+	int at;          /* the next argument */
 	int nr;          /* words, moved to the front of argv */
 	bool only_words; /* after "--" */
 };
 
-/* An option of the command, and where it was found. */
+/* An option of the command, and its place. */
 struct parser_match {
 	const struct cli_section *section;
 	const struct cli_option *option;
@@ -65,9 +65,10 @@ static int parse_milliseconds(const char *text, uint64_t *ret_ms)
 	size_t digits = strspn(rest, "0123456789");
 	uint64_t n = 0, part = 0;
 	char thousandths[4] = "000";
+	int rc = whole ? parse_digits(text, whole, &n) : 0;
 
-	if (whole + digits == 0 || (whole && parse_digits(text, whole, &n) < 0))
-		return -EINVAL;
+	if (whole + digits == 0 || rc < 0)
+		return rc < 0 ? rc : -EINVAL;
 	memcpy(thousandths, rest, u64_min(digits, 3));
 	if (parse_u64(thousandths, &part) < 0 || n > UINT64_MAX / 3600000 - 1)
 		return -ERANGE;
@@ -220,8 +221,8 @@ struct search {
 	char letter;
 	struct parser_match found;
 	bool exact;
-	size_t nr;            /* that begin with the name */
-	const char *names[3]; /* of them, the first */
+	size_t nr;            /* options that begin with the name */
+	const char *names[3]; /* the first of them */
 	const char *near;     /* the most similar one */
 	size_t distance;
 };
@@ -258,7 +259,7 @@ static bool search_similar(const struct cli_section *s, const struct cli_option 
 	return true;
 }
 
-/* What users of other tools type, and where it is here. */
+/* What users of other tools type, and the equivalent here. */
 static const struct {
 	const char *command, *option, *words;
 } habits[] = {
@@ -266,7 +267,7 @@ static const struct {
 	{ "read", "store", "--data names the place of the files" },
 	{ "run", "store", "--data names the place of the files" },
 	{ "verify", "where", "--data names the place of the files" },
-	{ "order", "limit", "--count prints at most so many samples" },
+	{ "order", "limit", "--count limits the number of samples printed" },
 	{ "read", "on-error", "--keep-going leaves out what cannot be read" },
 	{ "run", "on-error", "--keep-going leaves out what cannot be read" },
 	{ "run", "param", "write KEY=VALUE without an option" },
@@ -328,7 +329,7 @@ static int parser_help(const struct parser *p, const char *value)
 
 /* ---- Parsing ---- */
 
-/* What a step of parsing ends with: go on, or exit. */
+/* The result of a step of parsing: continue, or exit. */
 enum { PARSE_ON = -1 };
 
 /* @value follows the option in its word, or is NULL. */
@@ -387,7 +388,7 @@ static int parse_letters(struct parser *p, const char *text)
 	return rc;
 }
 
-/* The next word: options may stand between others. */
+/* The next argument: options may come between others. */
 static int parse_next(struct parser *p)
 {
 	char *text = p->argv[p->at++];

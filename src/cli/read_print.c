@@ -108,7 +108,7 @@ static void print_audit(struct json *j, const struct read_outcome *o)
 		json_u64(j, "bytes_from_device", t->bytes_device);
 	else
 		json_null(j, "bytes_from_device");
-	/* NAN: nothing was looked up in the page cache. */
+	/* NAN: no samples were looked up in the page cache. */
 	json_real(j, "cached_share",
 		  t->nr_pages ? (double)t->nr_cached / (double)t->nr_pages : (double)NAN, 6);
 	json_close_object(j);
@@ -220,7 +220,7 @@ static void put_repeats(FILE *out, const struct read_outcome *o)
 			bytes.lowest * 1e-6, bytes.highest * 1e-6);
 }
 
-/* Of part of an epoch, only that part is proven. */
+/* For a part of an epoch, only that part is proven. */
 static void put_proof(FILE *out, const struct read_plan *plan, const struct read_outcome *o)
 {
 	bool several = o->all.epochs > 1 || o->nr_each > 1;

@@ -8,7 +8,7 @@
 
 const struct cli_option cli_s3_options[] = {
 	CLI_TEXT(0, "endpoint", "URL", AT(endpoint),
-		 "the server, or several with commas, used in turn"),
+		 "the server, or several separated by commas, used in turn"),
 	CLI_TEXT(0, "region", "REGION", AT(region), "(default us-east-1)"),
 	CLI_TEXT(0, "profile", "PROFILE", AT(profile),
 		 "the keys: a section of ~/.aws/credentials and ~/.aws/config"),
@@ -17,6 +17,13 @@ const struct cli_option cli_s3_options[] = {
 	CLI_TEXT(0, "bucket-style", "STYLE", AT(bucket_style),
 		 "path or virtual: whether the bucket is in the path or in the host's name "
 		 "(default: path with an --endpoint, otherwise virtual)"),
+	CLI_END,
+};
+
+const struct cli_option cli_directory_options[] = {
+	CLI_FLAG(0, "beneath", AT(beneath),
+		 "refuse symbolic links that lead out of the directory, and absolute ones "
+		 "(default: follow them, unless SHOAL_BENEATH=1 is set)"),
 	CLI_END,
 };
 

@@ -50,12 +50,12 @@ const struct cli_option cli_select_options[] = {
 		  "no files, and nothing below directories, that match one of these"),
 	CLI_TEXT(0, "regex", "REGEX", AT(regex),
 		 "only names in which this POSIX extended regular expression is found"),
-	CLI_FLAG('i', "ignore-case", AT(ignore_case), "of the regular expression"),
+	CLI_FLAG('i', "ignore-case", AT(ignore_case), "ignore case in the regular expression"),
 	CLI_SIZE("min-size", AT(min_size), 0, 0, "only files of this size or more"),
 	CLI_SIZE("max-size", AT(max_size), 1, 0, "only files of this size or less"),
 	CLI_TEXT(0, "start-after", "NAME", AT(start_after), "only names that sort after NAME"),
 	CLI_TEXT(0, "end-before", "NAME", AT(end_before), "only names that sort before NAME"),
-	CLI_NUMBER("limit", "FILES", AT(limit), 1, 0, "at most so many"),
+	CLI_NUMBER("limit", "FILES", AT(limit), 1, 0, "the most files"),
 	CLI_END,
 };
 
@@ -142,7 +142,7 @@ static size_t bare_etag(const struct shoal_entry *e, const char **ret_etag)
 	return len > 2 ? len - 2 : 0;
 }
 
-/* Names are bytes: one that JSON cannot hold comes in hexadecimal digits, too. */
+/* Names are bytes: if JSON cannot represent one, it is printed in hexadecimal digits as well. */
 static void put_json_entry(const struct shoal_entry *e, bool with_id)
 {
 	struct json j = cli_json();
@@ -245,7 +245,7 @@ int cli_put_entry(const char *command, const struct cli_format *f, const struct 
 	return CLI_OK;
 }
 
-/* Names between two looks at the clock. */
+/* Names between two checks of the clock. */
 #define SHOW_EVERY 1024u
 
 int cli_put_list(const char *command, const char *what, struct shoal_list *list,

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "catalog/writer.h"
 #include "datagen/datagen_private.h"
 #include "open/transfer.h"
@@ -69,7 +70,10 @@ static int add_files(struct datagen *g, struct shoal_writer *writer, bool valid,
 	return rc;
 }
 
-/* If all sizes are equal and folders have one level, a pattern makes the catalog in no time. */
+/*
+ * If all sizes are equal and folders have one level, a pattern makes the catalog without listing
+ * names.
+ */
 static bool is_pattern(const struct datagen *g, bool valid)
 {
 	const struct workload_dataset *d = &g->w->dataset;
@@ -183,7 +187,7 @@ static int seal_all(struct datagen *g, bool parts, const char *path, struct shoa
 
 /* ---- In a bucket ---- */
 
-/* Send @from to @to, or with a @part the files that part_path() names. Removes the local file. */
+/* Send @from to @to, or with @part the files that part_path() names. Removes the local file. */
 static int send_one(struct datagen *g, const char *from, const char *to, const char *part, int rc,
 		    struct shoal_err *err)
 {
@@ -205,11 +209,10 @@ static int send_one(struct datagen *g, const char *from, const char *to, const c
 /* Seal it in a directory of its own, and send it once it is complete: train and valid first. */
 static int seal_remote(struct datagen *g, bool parts, const char *uri, struct shoal_err *err)
 {
-	const char *tmp = getenv("TMPDIR");
 	char dir[2100], path[2200];
 	int rc;
 
-	snprintf(dir, sizeof(dir), "%.2000s/shoal-datagen-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	snprintf(dir, sizeof(dir), "%.2000s/shoal-datagen-XXXXXX", path_tmp_dir(NULL));
 	if (!mkdtemp(dir))
 		return err_set_errno(err, err_errno(), "cannot create the directory '%.200s'", dir);
 	snprintf(path, sizeof(path), "%s/%s", dir, DATAGEN_CATALOG_NAME);

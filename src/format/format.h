@@ -26,9 +26,6 @@ struct format_table;
 const struct format *format_by_name(const char *name);
 const char *format_name(const struct format *f);
 
-/* The formats of any size in turn, from 0 on, without those of tables; NULL after the last. */
-const struct format *format_at(size_t index);
-
 /* Whether files of the format are made from a table. */
 bool format_has_table(const struct format *f);
 
@@ -36,22 +33,19 @@ bool format_has_table(const struct format *f);
 
 struct format_spec {
 	uint64_t size;       /* of the whole file */
-	uint64_t nr_samples; /* in it, at least 1 */
+	uint64_t nr_samples; /* samples in the file, at least 1 */
 	uint64_t key;        /* selects the content: different for every file */
-	/* Of Parquet and Arrow files, whose size follows from it: see table.h. Lent */
+	/* For Parquet and Arrow files, whose size follows from it: see table.h. Lent */
 	const struct format_table *table;
 };
-
-/* The smallest size of a file with @nr_samples samples. */
-uint64_t format_least(const struct format *f, uint64_t nr_samples);
 
 /* -EINVAL, with a message, if a file of this size and number of samples cannot be made. */
 int format_check(const struct format *f, uint64_t size, uint64_t nr_samples,
 		 struct shoal_err *err) MUST_USE;
 
 /*
- * Side files, which contain the places of the samples of a data file: for tfrecord the text that
- * DALI reads, for indexed_binary the offsets and the sizes.
+ * Side files, which contain the places of the samples of a data file: for tfrecord the text file
+ * that DALI reads, for indexed_binary the offsets and the sizes.
  */
 #define FORMAT_SIDES_MAX 2
 
@@ -93,6 +87,10 @@ struct format_source {
 	uint64_t size;
 	int (*read)(void *self, uint64_t off, void *buf, size_t len, struct shoal_err *err);
 	void *self;
+	/* Opens the file whose name is this one's and @suffix; it is closed with this one. NULL if
+	 * there are no other files. */
+	int (*open_side)(void *self, const char *suffix, struct format_source *ret_side,
+			 struct shoal_err *err);
 };
 
 /*
@@ -102,23 +100,6 @@ struct format_source {
 typedef int format_found_fn(void *self, uint64_t index, uint64_t off, uint64_t len);
 
 #define FORMAT_ALL UINT64_MAX /* as many samples as there are */
-
-/*
- * Find the @nr_samples samples of a file, in order; every extent is inside the file. The samples
- * are: for tfrecord the payloads of the records, for npz and npy the array x, or the only one, for
- * hdf5 the dataset "records", or the only one, for csv the lines after the first; for jpeg and png
- * the whole file.
- *
- * -EBADMSG: damaged, or not of this format. -ENOTSUP: samples are not contiguous, because they are
- * compressed or interleaved. -ERANGE: the number of samples is not @nr_samples.
- */
-int format_find(const struct format *f, const struct format_source *file, uint64_t nr_samples,
-		format_found_fn *found, void *self, struct shoal_err *err) MUST_USE;
-
-/* As format_find(), from the side files @sides[], in their order, without reading the data file. */
-int format_find_sides(const struct format *f, const struct format_source *sides, uint64_t file_size,
-		      uint64_t nr_samples, format_found_fn *found, void *self,
-		      struct shoal_err *err) MUST_USE;
 
 /* ---- Inside a maker ---------------------------------------------------------------------- */
 
@@ -134,7 +115,7 @@ struct format_piece {
 	format_fill_fn *fill; /* NULL: literal */
 	size_t cell_len;
 	uint64_t key;
-	unsigned sums; /* the format's checksums that it counts for, as bits; 0: none */
+	unsigned sums; /* which of the format's checksums include it, as bits */
 };
 
 /* The place in a file that is made from a table. */

@@ -10,7 +10,8 @@ struct format {
 	uint64_t samples_max; /* per file; 0: any number */
 	uint64_t record_max;  /* bytes per sample; 0: any */
 	bool has_table;       /* made from format_spec.table */
-	uint64_t (*least)(uint64_t nr_samples);
+	uint64_t (*least)(
+		uint64_t nr_samples); /* the smallest size of a file with this many samples */
 	void (*plan)(struct format_maker *m); /* may be NULL */
 	/* Sets the next piece with the functions below. The file ends if it sets none. */
 	void (*next)(struct format_maker *m);
@@ -19,17 +20,27 @@ struct format {
 	struct format_side side[FORMAT_SIDES_MAX];
 	void (*side_next[FORMAT_SIDES_MAX])(struct format_maker *m);
 	int (*extents)(const struct format_spec *spec, format_extent_fn *found, void *self);
+	/*
+	 * Report the @nr_samples samples of a file, or with FORMAT_ALL all of them, in order; every
+	 * extent is inside the file. NULL: samples are found in another way, see samples.c. They
+	 * are: for tfrecord the payloads of the records; for npz and npy the array x, or the only
+	 * one; for hdf5 the dataset "records", or the only one.
+	 *
+	 * -EBADMSG: damaged, or not of this format. -ENOTSUP: samples are not contiguous, because
+	 * they are compressed or interleaved. -ERANGE: the number of samples is not @nr_samples.
+	 */
 	int (*find)(const struct format_source *file, uint64_t nr_samples, format_found_fn *found,
 		    void *self, struct shoal_err *err);
-	int (*find_sides)(const struct format_source *sides, uint64_t file_size,
-			  uint64_t nr_samples, format_found_fn *found, void *self,
-			  struct shoal_err *err);
 };
+
+/* The formats of any size, that is, all but those of tables. */
+#define FORMAT_SIZED 9
+extern const struct format *const format_sized[FORMAT_SIZED];
 
 extern const struct format format_csv, format_hdf5, format_indexed_binary, format_jpeg, format_npy,
 	format_npz, format_png, format_tar, format_tfrecord, format_parquet, format_arrow;
 
-/* Start a maker without a check. */
+/* Start a maker without checking the spec. */
 void format_begin(struct format_maker *m, const struct format *f, unsigned part,
 		  const struct format_spec *spec);
 
@@ -126,6 +137,14 @@ static inline bool format_inside(uint64_t off, uint64_t len, uint64_t size)
 int format_find_npy(const struct format_source *file, uint64_t off, uint64_t len,
 		    uint64_t nr_samples, format_found_fn *found, void *self,
 		    struct shoal_err *err) MUST_USE;
+
+/* Find the samples of indexed_binary by its two index files: see indexed.c. */
+int format_indexed_find(const struct format_source *file, format_found_fn *found, void *self,
+			struct shoal_err *err) MUST_USE;
+
+/* Find the records of an HDF5 file: see hdf5_find.c. */
+int format_hdf5_find(const struct format_source *file, uint64_t nr_samples, format_found_fn *found,
+		     void *self, struct shoal_err *err) MUST_USE;
 
 /*
  * Write an .npy header for unsigned bytes in Fortran order, of exactly @len bytes (at least

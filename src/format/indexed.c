@@ -1,5 +1,5 @@
 /*
- * indexed_binary: samples one after the other, with their offsets and sizes in two side files of
+ * indexed_binary: samples one after another, with their offsets and sizes in two side files of
  * 64-bit numbers.
  */
 #include <inttypes.h>
@@ -37,6 +37,8 @@ static void side_next(struct format_maker *m)
 	m->index += nr;
 }
 
+/* ---- Finding ---- */
+
 #define AT_ONCE 512 /* numbers read at once */
 
 static int find_some(const struct format_source *sides, uint64_t file_size, uint64_t first,
@@ -58,24 +60,30 @@ static int find_some(const struct format_source *sides, uint64_t file_size, uint
 	return rc;
 }
 
-static int indexed_find_sides(const struct format_source *sides, uint64_t file_size,
-			      uint64_t nr_samples, format_found_fn *found, void *self,
-			      struct shoal_err *err)
+int format_indexed_find(const struct format_source *file, format_found_fn *found, void *self,
+			struct shoal_err *err)
 {
+	struct format_source side[FORMAT_SIDES_MAX];
+	uint64_t nr;
 	int rc = 0;
 
-	if (sides[0].size % 8 || sides[0].size != sides[1].size)
+	if (!file->open_side)
+		return err_set(err, -EBADMSG, "its index files cannot be read from here");
+	for (size_t i = 0; i < FORMAT_SIDES_MAX && rc == 0; i++)
+		rc = file->open_side(file->self, format_indexed_binary.side[i].suffix, &side[i],
+				     err);
+	if (rc < 0)
+		return rc;
+	nr = side[0].size / 8;
+	if (side[0].size % 8 || side[0].size != side[1].size)
 		return err_set(err, -EBADMSG,
 			       "the index of offsets has %" PRIu64
 			       " bytes and that of sizes %" PRIu64
 			       ": both should have 8 per sample",
-			       sides[0].size, sides[1].size);
-	if (sides[0].size / 8 != nr_samples)
-		return err_set(err, -ERANGE, "the index has %" PRIu64 " sample%s, not %" PRIu64,
-			       sides[0].size / 8, plural(sides[0].size / 8), nr_samples);
-	for (uint64_t i = 0; i < nr_samples && rc == 0; i += AT_ONCE)
-		rc = find_some(sides, file_size, i, (size_t)u64_min(AT_ONCE, nr_samples - i), found,
-			       self, err);
+			       side[0].size, side[1].size);
+	for (uint64_t i = 0; i < nr && rc == 0; i += AT_ONCE)
+		rc = find_some(side, file->size, i, (size_t)u64_min(AT_ONCE, nr - i), found, self,
+			       err);
 	return rc;
 }
 
@@ -85,5 +93,4 @@ const struct format format_indexed_binary = {
 	.next = indexed_next,
 	.side = { { ".off.idx", false }, { ".sz.idx", false } },
 	.side_next = { side_next, side_next },
-	.find_sides = indexed_find_sides,
 };

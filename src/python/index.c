@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/queue.h"
 #include "python/py_private.h"
 
@@ -59,7 +60,7 @@ static void on_warning(void *self, const char *words)
 	PyGILState_Release(gil);
 }
 
-/* A difference between a catalog and the store. The callable returns whether it wants more. */
+/* A difference between a catalog and the store. The callable returns whether to call it again. */
 static int on_difference(void *self, enum shoal_difference what, const char *name, size_t len,
 			 uint64_t was, uint64_t is)
 {
@@ -244,15 +245,9 @@ static void *run_work(void *arg)
 
 static bool is_done(pthread_t thread)
 {
-	struct timespec until;
+	struct timespec until = clock_time(clock_ns(CLOCK_REALTIME) + 100000000u);
 	int rc;
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += 100 * 1000 * 1000;
-	if (until.tv_nsec >= 1000 * 1000 * 1000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000 * 1000 * 1000;
-	}
 	Py_BEGIN_ALLOW_THREADS;
 	rc = pthread_timedjoin_np(thread, NULL, &until);
 	Py_END_ALLOW_THREADS;

@@ -12,7 +12,7 @@
 
 #define TEXT_MAX (1u << 20) /* a line per epoch */
 
-/* Above this cached share, a note says that the figures are not the storage's. */
+/* Above this cached share, a note states that the figures are not the storage's. */
 #define CACHED_NOTABLE 0.05
 
 #define LATE_NOTABLE 1.0 /* percent */
@@ -253,7 +253,7 @@ static double late_percent(const struct run_result *r)
 	return f->au - f->au_planned;
 }
 
-/* What kept training from its target. */
+/* What kept training from reaching its target. */
 static void table_put_limit(struct table *t, const struct run_result *r)
 {
 	char words[300];
@@ -275,7 +275,7 @@ static void table_put_left_over(struct table *t, const struct run_result *r)
 			  p->left_over == 1 ? "is" : "are");
 }
 
-/* Facts that one needs to judge the figures. */
+/* Facts that are needed to judge the figures. */
 static void table_put_notes(struct table *t, const struct run_result *r)
 {
 	double bytes = 0, cached = 0;
@@ -309,6 +309,8 @@ static void table_put_notes(struct table *t, const struct run_result *r)
 			  "note      resumed %" PRIu64 " time%s: each part of an epoch has its own "
 			  "figures in *_output.json\n",
 			  r->resumed, plural(r->resumed));
+	if (r->no_series[0])
+		table_put(t, "note      no time series: %s\n", r->no_series);
 	if (r->partial)
 		table_put(
 			t,
@@ -317,7 +319,7 @@ static void table_put_notes(struct table *t, const struct run_result *r)
 			r->why_partial);
 }
 
-/* Samples missing from all of the above. */
+/* Samples that are missing from all figures above. */
 static void table_put_errors(struct table *t, const struct run_result *r)
 {
 	uint64_t nr = run_result_errors(r);
@@ -347,7 +349,7 @@ static void table_put_sums(struct table *t, const struct run_result *r)
 				  : "meets",
 		  bar, colour(t, PLAIN),
 		  !unfit           ? ""
-		  : r->train.meets ? ", but this is no success: "
+		  : r->train.meets ? ", but this does not count as a success: "
 				   : "; besides, ",
 		  unfit ? unfit : "");
 	table_put(t, "samples   %.1f/s (deviation %.1f), %.1f MB/s at the nominal size\n",

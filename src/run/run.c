@@ -11,6 +11,7 @@
 
 #include <xxhash.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "run/run_private.h"
 #include "store/uri.h"
@@ -80,7 +81,7 @@ static uint64_t configuration(const struct run *run)
 	const uint64_t how[] = {
 		l->in_flight, l->prefetch, l->direct, l->engine, l->object_size, l->slot,
 		l->skip_errors, run->read_threads,
-		/* Bits, so that runs started before a bit was added can still be resumed. */
+		/* Bits, so that runs that started before a bit was added can still be resumed. */
 		(uint64_t)run->o->drop_cache | (uint64_t)l->if_match << 1 | l->memory << 2
 	};
 	const char *store = l->store ? l->store : "";
@@ -103,7 +104,7 @@ static int start_new_run(struct run *run, struct shoal_err *err)
 				 .nr_ranks = run->nr_ranks,
 				 .nr_accelerators = run->nr_here,
 				 .seed = run->w->train.seed,
-				 .started = run_wall_clock(),
+				 .started = clock_ns(CLOCK_REALTIME),
 				 .kept = run->o->data->kept };
 	run_data_name(run->o->data_name, s->data);
 	if (getrandom(&s->run, sizeof(s->run), 0) != (ssize_t)sizeof(s->run))
@@ -195,7 +196,7 @@ static int find_step(struct run *run, const struct run_result_phase *p, uint64_t
 	return rc;
 }
 
-/* A run without a series is as good a measurement: what went wrong is kept for the result. */
+/* A run without a time series is as good a measurement: the error is kept for the result. */
 static int open_series(struct run *run, bool resumed)
 {
 	struct series_head head = { .run = run->state.run,
@@ -247,7 +248,7 @@ static int run_begin(struct run *run, size_t nr_phases, struct shoal_err *err)
 		run->result->begun = true;
 	}
 	rc = comm_broadcast(run->comm, 0, &run->state, sizeof(run->state), err);
-	/* All ranks need the phases that were run: each judges the whole run. */
+	/* All ranks need the finished phases: each judges the whole run. */
 	if (rc == 0)
 		rc = comm_broadcast(run->comm, 0, &run->cut, sizeof(run->cut), err);
 	if (rc == 0 && run->state.now.nr_phases > 0)
@@ -375,7 +376,7 @@ static void note_engine(struct run *run, const struct phase *phase)
 static void close_loader(struct run *run, struct shoal_loader *loader, bool was_stopped,
 			 struct shoal_loader **ret_reading)
 {
-	if (was_stopped || (run->o->stop && __atomic_load_n(run->o->stop, __ATOMIC_RELAXED)))
+	if (was_stopped || stop_requested(run->o->stop))
 		*ret_reading = loader;
 	else
 		shoal_loader_close(loader);
@@ -546,12 +547,12 @@ int run_execute(const struct run_options *o, struct run_result *ret_result, stru
 	run->nr_here = o->nr_accelerators;
 	run->nr_all = run->nr_here * run->nr_ranks;
 	run->result = ret_result;
-	/* Sleeps end in time, not up to 50 us later. */
+	/* Sleeps end on time, not up to 50 us later. */
 	(void)!prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 	choose_reading(run, place);
 	run_describe(run);
 	rc = run_all(run, err);
-	ret_result->ended = run_wall_clock();
+	ret_result->ended = clock_ns(CLOCK_REALTIME);
 	run_result_sum_up(ret_result);
 	run_release(run);
 	return rc;

@@ -55,6 +55,26 @@ def wait_until_it_hears(process, number):
         time.sleep(0.001)
 
 
+def settle(place, seconds=0.12):
+    """Until all directories and files below a place were changed longer ago than an update needs to trust them."""
+    changed = 0.0
+    for _, _, names, fd in os.fwalk(place):  # whose paths may be longer than the system takes
+        changed = max([changed, os.fstat(fd).st_ctime, *(os.lstat(name, dir_fd=fd).st_ctime for name in names)])
+    while time.time() < changed + seconds:
+        time.sleep(0.002)
+
+
+def wait_until_it_has_worked(process, ticks=10):
+    """Until it has used so many hundredths of a second of a core, however busy the machine is."""
+    end = time.monotonic() + 60
+    while process.poll() is None:
+        fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        if int(fields[11]) + int(fields[12]) >= ticks:
+            return
+        assert time.monotonic() < end, "it never does"
+        time.sleep(0.001)
+
+
 def wait_until_it_has_read(process, nr_bytes):
     end = time.monotonic() + 60
     while process.poll() is None:

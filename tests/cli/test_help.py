@@ -98,6 +98,13 @@ def test_the_manual_page_has_every_option(shoal, command):
     assert ["--" + name.replace("\\-", "-") for name in named] == list(options(shoal, command))
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_option_lacks_its_help(shoal, command):
+    entries = re.findall(r"^\.TP\n(.*\\-\\-.*)\n(.*)$", shoal.good(command, "--help=man").decode(), re.M)
+    assert len(entries) == len(options(shoal, command))
+    assert [name for name, words in entries if words.startswith(".") or len(words.split()) < 2] == []
+
+
 def test_the_manual_page_of_shoal_names_every_command(shoal):
     page = shoal.good("help", "--man").decode()
     assert re.findall(r"^\\fBshoal\\-(\w+)\\fR\(1\)", page, re.M) == COMMANDS

@@ -3,7 +3,6 @@ interrupted; and that a reader which leaves ends a command quietly."""
 
 import json
 import os
-import pathlib
 import pty
 import signal
 import struct
@@ -14,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import binary, lines, stop
+from conftest import binary, lines, stop, wait_until_it_has_worked
 
 
 @pytest.fixture
@@ -87,22 +86,13 @@ def long(tmp_path_factory):
     return folder
 
 
-def wait_until_it_has_worked(process, ticks=10):
-    """Until it has used so many hundredths of a second of a core, a quarter of what it needs, however busy the machine is."""
-    while process.poll() is None:
-        fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        if int(fields[11]) + int(fields[12]) >= ticks:
-            return
-        time.sleep(0.001)
-
-
 # A document is due after a second. The command stands still for that long, so that it need not take so long.
 @pytest.mark.parametrize("arguments, what, total", [
     (["verify", "c"], "names checked", LONG), (["diff", "c", "c"], "names", LONG), (["ls", "c", "--include", "*"], "names", None),
     (["filter", "c", "--exclude", "x", "-o", "filtered"], "names", None)])
 def test_what_takes_long_shows_how_far_it_is(shoal, long, arguments, what, total):
     process = shoal.start(*arguments, "--progress", "json", cwd=long, stdout=subprocess.DEVNULL)
-    wait_until_it_has_worked(process)
+    wait_until_it_has_worked(process)  # a quarter of what it needs
     assert stop(process), "it has ended already"
     time.sleep(1.1)
     process.send_signal(signal.SIGCONT)

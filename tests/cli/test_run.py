@@ -452,7 +452,7 @@ def test_only_a_whole_run_that_read_storage_is_a_success(run, data, tmp_path, ar
     assert facts["shoal"]["not_a_success_because"] == reason
     said, = [line for line in lines(done.stdout) if line.startswith(b"AU")]
     if reason:
-        assert said.endswith(b"above the bar of 5 %%, but this is no success: %s" % reason.encode())
+        assert said.endswith(b"above the bar of 5 %%, but this does not count as a success: %s" % reason.encode())
     else:
         assert said.endswith(b"meets the bar of 5 %")
 
@@ -464,7 +464,7 @@ def test_a_resumed_run_is_no_success(shoal, run, workload, data, tmp_path):
     process.kill()
     process.communicate()
     done = run(*args, "--resume")
-    assert done.returncode == 0 and b"but this is no success: the run was interrupted and resumed" in done.stdout
+    assert done.returncode == 0 and b"but this does not count as a success: the run was interrupted and resumed" in done.stdout
     assert summary(results)["metric"]["train_au_meet_expectation"] == "fail"
 
 
@@ -685,6 +685,14 @@ def test_results_that_cannot_be_written_are_shown_and_written_by_resume(run, dat
     assert summary(results)["metric"]["train_au_meet_expectation"] == "success"  # all of it was one run
 
 
+def test_a_run_without_a_time_series_says_so(run, data, tmp_path):
+    (tmp_path / "results" / "series.0").mkdir(parents=True)
+    done = run("--data", data, "-q")
+    assert done.returncode == 0, done.stderr
+    assert b"note      no time series: " in done.stdout and b"series.0': File exists" in done.stdout
+    assert "series.0': File exists" in summary(tmp_path / "results")["shoal"]["no_series_because"]
+
+
 def test_a_disk_that_becomes_full_shows_the_epochs_that_were_finished(run, tmp_path):
     args = ["--data", "null", "-q", "train.epochs=4", "--accelerators-per-rank", 4, "reader.batch_size=1", "metric.au=0",
             "train.computation_time=0", "dataset.num_files_train=800"]
@@ -867,7 +875,7 @@ def test_an_interrupted_run_whose_results_cannot_be_written_does_not_say_that_al
     assert process.returncode == -signal.SIGTERM and b"partial" in out
     said, = lines(err)
     assert b"interrupted, but the results were not written" in said and b"0_output.json': Is a directory" in said
-    assert said.endswith(b"go on with --resume")
+    assert said.endswith(b"continue with --resume")
     assert summary(results)["shoal"]["partial"] is True, "it comes first: a launcher kills soon after the signal"
     (results / "0_output.json").rmdir()
     assert run(*SLOW, "-q", "--resume").returncode == 0

@@ -16,7 +16,7 @@ import threading
 import time
 
 import pytest
-from conftest import check_words, contents, is_being_written, lines
+from conftest import check_words, contents, is_being_written, lines, wait_until_it_has_worked
 
 NOBODY = 65534
 NAME_MAX = 4096  # bytes, of a name in a catalog
@@ -862,7 +862,7 @@ def test_a_signal_while_it_lists_leaves_nothing(shoal, endless, tmp_path, number
     out.mkdir()
     process = shoal.start("index", endless, "--follow", "--threads", threads, "--memory", "48M", "-o", out / "c")
     wait_until(lambda: contents(out) != [])
-    time.sleep(0.1)
+    wait_until_it_has_worked(process)
     process.send_signal(number)
     said = process.communicate(timeout=60)[1]
     assert process.returncode == -number

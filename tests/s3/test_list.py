@@ -438,7 +438,7 @@ def test_an_interrupted_list_goes_on(tmp_path):
             first = server.wait_for(60)
             child.send_signal(signal.SIGINT)
             words = child.communicate(timeout=BOUND)[1]
-        assert b"give the same command again to go on" in words
+        assert b"repeat the command to continue" in words
         first += server.stats()["lists"]
         done = client.shoal("index", "s3://bench", "-o", tmp_path / "c", "-q", "--json", "--resume", "--connections", 16)
         assert (done.returncode, done.stderr) == (0, b"")
