@@ -312,7 +312,7 @@ static bool list_option(const struct cli_section *s, const struct cli_option *o,
 {
 	(void)s;
 	(void)self;
-	printf("--%s%s\n", o->name, o->value ? "=" : "");
+	printf("--%s%s\n", o->name, o->value && !o->optional ? "=" : "");
 	return true;
 }
 
@@ -341,7 +341,9 @@ static int take_option(struct parser *p, const struct parser_match *m, const cha
 
 	if (o == &help_option)
 		return parser_help(p, value);
-	if (o->value && !value) {
+	if (o->value && !value && o->optional) {
+		value = "";
+	} else if (o->value && !value) {
 		if (p->at == p->argc)
 			return cli_usage(p->command->name, "option '%s' needs a value", text);
 		value = p->argv[p->at++];
