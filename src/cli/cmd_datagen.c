@@ -206,8 +206,8 @@ static void print_verified(FILE *out, const struct datagen_result *r)
 			c->nr_missing, c->nr_resized, c->nr_damaged);
 }
 
-static void print_result(const struct cmd_datagen_arguments *a, const struct datagen_result *r,
-			 int nr_ranks)
+static void cmd_datagen_print_result(const struct cmd_datagen_arguments *a,
+				     const struct datagen_result *r, int nr_ranks)
 {
 	struct cli_text text;
 	FILE *out = cli_text_open(&text);
@@ -252,7 +252,7 @@ static int cmd_datagen_report(const struct cmd_datagen_arguments *a, struct scre
 	if (s->rank == 0 && a->json)
 		cmd_datagen_print_json(a, w, r, s->nr_ranks);
 	else if (s->rank == 0)
-		print_result(a, r, s->nr_ranks);
+		cmd_datagen_print_result(a, r, s->nr_ranks);
 	return wrong ? CLI_FAILED : CLI_OK;
 }
 

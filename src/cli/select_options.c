@@ -74,7 +74,7 @@ bool cli_select_check(const char *command, void *select)
 	int rc;
 
 	if (index_filter_check(&filter, &err) < 0) {
-		cli_usage(command, "%s", err.msg);
+		cli_usage(command, "%s", cli_words(command, &err));
 		return false;
 	}
 	rc = s->select.regex ? regcomp(&regex, s->select.regex, REG_EXTENDED | REG_NOSUB) : 0;
