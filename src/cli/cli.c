@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -32,6 +33,14 @@ static size_t copy_plain(char *buf, size_t cap, const char *text)
 			buf[len++] = (char)c;
 	}
 	return len;
+}
+
+void cli_put_bytes(FILE *out, const char *label, uint64_t bytes)
+{
+	fprintf(out, "%s%" PRIu64, label, bytes);
+	if (bytes >= 10000)
+		fprintf(out, " (%s)", size_in_words(bytes).text);
+	putc('\n', out);
 }
 
 void cli_put_plain(FILE *out, const char *text, size_t len)
@@ -131,7 +140,7 @@ struct shoal_catalog *cli_open(const char *command, const char *path, const stru
 		cli_catch_signals();
 	rc = cli_open_catalog(path, where, &cat, &err);
 	if (copies)
-		cli_release_signals(); /* the command may take them again */
+		cli_release_signals(); /* the command may set them again */
 	if (rc < 0)
 		cli_fail(command, "'%s': %s%s", path, cli_words(command, &err),
 			 rc == -ENOENT ? cli_guess_uri(path).text : "");
@@ -217,7 +226,7 @@ int cli_keep_foreign(const char *command, const char *path, const char *what, co
 		return CLI_OK;
 	f = fopen(path, "re");
 	if (!f)
-		return CLI_OK; /* whoever writes it reports why that is not possible */
+		return CLI_OK; /* the writer reports why that is not possible */
 	len = fread(head, 1, sizeof(head), f);
 	fclose(f);
 	if (len == 0 || memmem(head, len, mark, strlen(mark)))
@@ -238,18 +247,21 @@ struct cli_guess cli_guess_uri(const char *path)
 	return g;
 }
 
-/* SIGPIPE is ignored by this process itself, and was not when it started. */
+/* this process itself ignores SIGPIPE, which was not ignored when it started */
 static bool ignores_pipe;
 
 int cli_finish(const char *command, int status)
 {
+	errno = 0;
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return status;
 	if (errno == EPIPE && ignores_pipe) { /* end as if signals had never been caught */
 		signal(SIGPIPE, SIG_DFL);
 		raise(SIGPIPE);
 	}
-	return cli_fail(command, "cannot write to standard output: %s", strerror(errno));
+	/* The reason of a write that failed earlier is not known any more. */
+	return cli_fail(command, "cannot write to standard output%s%s", errno ? ": " : "",
+			errno ? strerror(errno) : "");
 }
 
 /* The most memory that this program had, in bytes; 0 if unknown. What getrusage() reports includes
@@ -274,7 +286,7 @@ void cli_report_costs(const char *command)
 	double cpu;
 
 	if (!cli_talk.verbose || fflush(stdout) != 0 || getrusage(RUSAGE_SELF, &used) < 0)
-		return; /* cli_finish() reports what could not be written, and nothing else */
+		return; /* cli_finish() reports what could not be written; nothing else */
 	cpu = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
 	      (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6;
 	cli_fail(command, "%.2f s, of CPU %.2f s, and at most %s of memory",
@@ -291,7 +303,7 @@ _Noreturn void cli_exit_now(const char *command, int status)
 static void put_stdout(void *self, const void *bytes, size_t len)
 {
 	(void)self;
-	fwrite(bytes, 1, len, stdout); /* cli_finish() sees what fails */
+	fwrite(bytes, 1, len, stdout); /* cli_finish() notices what fails */
 }
 
 struct json cli_json(void)
@@ -439,4 +451,11 @@ void cli_die_of_signal(void)
 		return;
 	signal(caught, SIG_DFL);
 	raise(caught);
+}
+
+int cli_end(int status)
+{
+	if (cli_stop && (status != CLI_OK || ferror(stdout))) /* no flush: the reader may stall */
+		cli_die_of_signal();
+	return status;
 }

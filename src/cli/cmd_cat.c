@@ -19,7 +19,9 @@ struct cmd_cat_arguments {
 	bool names, if_match;
 };
 
-/* The samples that @word names: a range, of one unless a file of several is named. */
+/*
+ * The samples that @word stands for: a range; of one sample, unless a file with several is named.
+ */
 static int find_samples(const struct cmd_cat_arguments *a, const char *path,
 			const struct shoal_catalog *cat, const char *word, uint64_t *ret_first,
 			uint64_t *ret_nr)
@@ -106,9 +108,9 @@ static int cmd_cat_run(void *arguments, int nr, char **words)
 static const struct cli_option options[] = {
 	CLI_FLAG(0, "names", AT(names), "take a NAME of digits as a name, not as an id"),
 	CLI_TEXT(0, "data", "URI", AT(data),
-		 "read the files there (default: the root in the catalog)"),
+		 "read the files in this place (default: the root in the catalog)"),
 	CLI_FLAG(0, "if-match", AT(if_match),
-		 "fail if an object has another ETag than the catalog has"),
+		 "fail if an object's ETag differs from the catalog's"),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
 	CLI_END,
 };

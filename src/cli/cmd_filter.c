@@ -22,7 +22,7 @@ struct cmd_filter_arguments {
 	bool null;
 };
 
-/* The catalog of the names in a list, which has no name itself. */
+/* The catalog of the names in a list; its file has no name. */
 static struct shoal_catalog *cmd_filter_read_names(const struct cmd_filter_arguments *a,
 						   const char *root)
 {
@@ -117,7 +117,7 @@ static int cmd_filter_run(void *arguments, int nr, char **words)
 		status = cmd_filter_write(a, cat, &select, words[0]);
 	shoal_catalog_close(names);
 	shoal_catalog_close(cat);
-	return status;
+	return cli_end(status);
 }
 
 #define AT(field) offsetof(struct cmd_filter_arguments, field)

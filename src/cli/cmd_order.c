@@ -9,6 +9,7 @@
 #include "cli/hints.h"
 #include "cli/order_options.h"
 #include "cli/s3_options.h"
+#include "cli/select_options.h"
 
 /* A batch is held in memory: 128 MB at the most. */
 #define BATCH_MAX (UINT64_C(1) << 24)
@@ -43,10 +44,13 @@ static int print_name(const struct cmd_order_arguments *a, const struct shoal_ca
 		json_close_object(&j);
 		return CLI_OK;
 	}
-	if (memchr(name, a->end, (size_t)rc))
+	if (a->end && cli_names_for_people())
+		cli_put_plain(stdout, name, (size_t)rc);
+	else if (memchr(name, a->end, (size_t)rc))
 		return cli_fail("order", "'%s': name %" PRIu64 " contains a line end: use --null",
 				a->path, file);
-	fwrite_unlocked(name, 1, (size_t)rc, stdout);
+	else
+		fwrite_unlocked(name, 1, (size_t)rc, stdout);
 	if (several)
 		printf("\t%" PRIu64, index);
 	putc_unlocked(a->end, stdout);
@@ -81,7 +85,8 @@ static int print_steps(const struct cmd_order_arguments *a, const struct shoal_c
 		int64_t n = shoal_order_batch(order, step, a->rank, ids);
 		uint64_t nr;
 
-		if (n < 0 || ferror_unlocked(stdout)) /* past the last step, or nobody reads */
+		if (n < 0 ||
+		    ferror_unlocked(stdout)) /* past the last step, or a rank without samples */
 			break;
 		nr = u64_min((uint64_t)n, left);
 		status = print_ids(a, cat, ids, nr, several);
@@ -172,7 +177,7 @@ static void cmd_order_defaults(void *arguments)
 static const struct cli_option options[] = {
 	CLI_NUMBER("ranks", "RANKS", AT(order.spec.nr_ranks), 1, 0,
 		   "ranks that share the epoch (default 1)"),
-	CLI_NUMBER("rank", "RANK", AT(rank), 0, 0, "the one to print, from 0 (default 0)"),
+	CLI_NUMBER("rank", "RANK", AT(rank), 0, 0, "the rank to print, from 0 (default 0)"),
 	CLI_NUMBER("batch", "SAMPLES", AT(order.spec.batch), 1, BATCH_MAX,
 		   "samples per rank and step (default 1)"),
 	CLI_WORD("remainder", "WHAT", AT(order.spec.remainder), cli_remainders,
@@ -180,13 +185,13 @@ static const struct cli_option options[] = {
 	CLI_NUMBER("consumed", "POSITIONS", AT(order.spec.consumed), 0, 0,
 		   "positions of the epoch already read: to resume with any --ranks and --batch"),
 	CLI_NUMBER("from-step", "STEP", AT(from_step), 0, 0, "start with this step"),
-	CLI_NUMBER("count", "IDS", AT(count), 0, 0, "print at most so many ids"),
+	CLI_NUMBER("count", "IDS", AT(count), 0, 0, "the most ids to print"),
 	CLI_FLAG(0, "names", AT(names),
-		 "print names; if files hold several samples, also a tab and which"),
+		 "print names; if files have several samples, also a tab and the sample's number"),
 	CLI_NUMBER_IF("position", "ID", AT(position), AT(position_given),
 		      "print only the position of sample ID in the epoch"),
 	CLI_NULL(AT(null), "lines"),
-	CLI_FLAG(0, "json", AT(json), "print an object per line"),
+	CLI_FLAG(0, "json", AT(json), "print a JSON object per line"),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
 	CLI_END,
 };

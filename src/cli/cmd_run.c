@@ -11,6 +11,7 @@
 #include "cli/compare_ranks.h"
 #include "cli/hints.h"
 #include "cli/layout_options.h"
+#include "cli/listen.h"
 #include "cli/load_options.h"
 #include "cli/run_screen.h"
 #include "cli/s3_options.h"
@@ -21,10 +22,10 @@
 #include "run/run.h"
 #include "store/uri.h"
 
-/* More in one process than any test of a machine needs; memory for them is taken at once. */
+/* More in one process than any test of a machine needs; their memory is allocated at once. */
 #define ACCELERATORS_MAX 4096
 
-/* A wait for other ranks that lasts longer is told. */
+/* A wait for other ranks that lasts longer is reported. */
 #define STALL_SECONDS 30.0
 
 struct cmd_run_arguments {
@@ -35,6 +36,7 @@ struct cmd_run_arguments {
 	uint64_t accelerators;
 	unsigned runs;
 	struct cli_layout layout;
+	struct cli_listen listen;
 	struct shoal_load_options load;
 	bool resume, force, dry_run, drop, json;
 };
@@ -49,11 +51,11 @@ struct cmd_run_state {
 	struct run_result result;
 	struct run_screen screen;
 	struct layout tree;      /* if the layout is mlpstorage's */
-	char leaf[RUN_PATH_MAX]; /* in it, which --results then is */
+	char leaf[RUN_PATH_MAX]; /* leaf in the tree, which then replaces --results */
 	uint64_t began;
-	bool loaded;    /* a loader may be left that waits for reads: do not clean up */
-	int lock;       /* of the results folder, on rank 0; else -1 */
-	unsigned made;  /* rank 0: how many folders were missing, which make up --results */
+	bool loaded;    /* a loader may remain that waits for reads: do not clean up */
+	int lock;       /* lock of the results folder, on rank 0; otherwise -1 */
+	unsigned made;  /* rank 0: how many folders of the path --results were missing */
 	bool kept;      /* rank 0: a resumed run has its catalogs in the results folder */
 	bool unwritten; /* it ran to its end, or was stopped, but results could not be written */
 	bool misused;   /* an option does not fit the catalog */
@@ -66,7 +68,7 @@ static bool is_synthetic(const struct cmd_run_arguments *a)
 	return a->load.store && store_uri_traits(a->load.store).synthetic;
 }
 
-/* Arguments that are not options, and combinations. CLI_OK, or what to exit with. */
+/* Check arguments that are not options, and combinations. CLI_OK, or the exit status. */
 static int cmd_run_check(struct cmd_run_arguments *a, int nr, char **words)
 {
 	a->workload = words[0];
@@ -81,7 +83,7 @@ static int cmd_run_check(struct cmd_run_arguments *a, int nr, char **words)
 		return cli_usage("run", "--results is empty");
 	if (!a->data && !a->load.store)
 		return cli_usage("run", "say where the data is: --data DIR, URI or CATALOG");
-	if (!a->data && !is_synthetic(a)) { /* what is there is found out by looking */
+	if (!a->data && !is_synthetic(a)) { /* the kind of @data is found by looking at it */
 		a->data = a->load.store;
 		a->load.store = NULL;
 	}
@@ -132,7 +134,7 @@ static void cmd_run_show_warning(void *self, const char *words)
 		cli_fail("run", "%s", words);
 }
 
-/* The loader's thread: only what is written at once. */
+/* Called on the loader's thread: print only in one call. */
 static void show_stalled_read(void *self, const char *words)
 {
 	const struct cmd_run_state *c = self;
@@ -140,13 +142,15 @@ static void show_stalled_read(void *self, const char *words)
 	cli_fail("run", "rank %d: %s", c->rank, words);
 }
 
-/* While the loader waits, which may be for ever: check whether another rank has failed. */
+/* While the loader waits, possibly for ever: check whether another rank has failed. */
 static int cmd_run_poll_peers(void *self, struct shoal_err *err)
 {
 	const struct cmd_run_state *c = self;
 	struct comm_mail mail;
 	int rc = comm_poll(c->comm, 0, &mail, err);
 
+	if (rc == 1)
+		(void)run_watch_mail(&c->a.listen.watch, &mail);
 	return rc < 0 ? rc : 0;
 }
 
@@ -211,7 +215,7 @@ static int open_data(struct cmd_run_state *c, struct shoal_err *err)
 				      .self = c };
 	int rc;
 
-	/* Until the first step a signal ends all; from then on the run ends after a step. */
+	/* Until the first step a signal ends everything; after that the run ends after a step. */
 	comm_defer_stop(c->comm, false);
 	rc = run_data_open(&c->data, c->comm, c->workload, &o, err);
 	comm_defer_stop(c->comm, true);
@@ -219,7 +223,7 @@ static int open_data(struct cmd_run_state *c, struct shoal_err *err)
 	return rc;
 }
 
-/* Before anything of the run exists. All ranks see the same catalogs. */
+/* Before any part of the run exists. All ranks see the same catalogs. */
 static int cmd_run_check_use(struct cmd_run_state *c, struct shoal_err *err)
 {
 	const char *store = c->a.load.store ? c->a.load.store : c->data.store;
@@ -261,6 +265,19 @@ static int note_size(struct cmd_run_state *c, struct shoal_err *err)
 	return rc;
 }
 
+/* Rank 0: from here on there is something to look at. */
+static void begin_live(struct cmd_run_state *c)
+{
+	struct live_head head = { .command = "run",
+				  .name = c->workload->name,
+				  .nr_ranks = (unsigned)c->place->size,
+				  .nr_here = (unsigned)c->a.accelerators,
+				  .au_bar = c->workload->au * 100,
+				  .total = (uint64_t)c->place->size };
+
+	cli_listen_begin(&c->a.listen, "run", &head);
+}
+
 static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 {
 	struct run_options o = { .workload = c->workload,
@@ -275,7 +292,8 @@ static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 				 .stop = &cli_stop,
 				 .began = c->began,
 				 .progress = cmd_run_show_progress,
-				 .self = c };
+				 .self = c,
+				 .watch = cli_listen_watch(&c->a.listen) };
 
 	if (!o.load.store)
 		o.load.store = c->data.store;
@@ -285,30 +303,35 @@ static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 	o.load.stalled = show_stalled_read;
 	o.load.self = c;
 	c->loaded = true;
+	begin_live(c);
 	return run_execute(&o, &c->result, err);
 }
 
-/* Rank 0: the table, or the JSON. */
+/* Rank 0: print the table, or the JSON. */
 static int print(const struct cmd_run_state *c)
 {
 	/* mpirun gives rank 0 a terminal of its own, whatever its output is. */
-	const char *no_colour = getenv("NO_COLOR");
-	bool colour = c->place->size == 1 && isatty(STDOUT_FILENO) && !(no_colour && *no_colour);
+	bool terminal = c->place->size == 1 && isatty(STDOUT_FILENO);
+	size_t window = terminal ? cli_columns(STDOUT_FILENO) : 0;
 	struct shoal_err err = { "" };
 	char *words = NULL;
 	int rc = c->a.json ? report_summary_text(&c->result, &words, &err)
-			   : report_table_text(&c->result, colour, &words, &err);
+			   : report_table_text(&c->result, terminal && cli_wants_colour(), window,
+					       &words, &err);
 
 	if (rc < 0)
 		return cli_fail("run", "%s", cli_words("run", &err));
-	fputs(words, stdout);
+	if (terminal && !c->a.json)
+		cli_put_lines(stdout, words, 10);
+	else
+		fputs(words, stdout);
 	free(words);
 	return CLI_OK;
 }
 
 /*
- * Every rank writes its own files, from its step log; then rank 0 writes the summary. An
- * interrupted run has it first: launchers kill all ranks a few seconds after the signal.
+ * Every rank writes its own files, from its step log; then rank 0 writes the summary. In an
+ * interrupted run the summary comes first: launchers kill all ranks a few seconds after the signal.
  */
 static int write_results(struct cmd_run_state *c, struct shoal_err *err)
 {
@@ -335,7 +358,7 @@ static int write_results(struct cmd_run_state *c, struct shoal_err *err)
 	if (rc < 0)
 		comm_fail(c->comm, err);
 	else
-		rc = comm_barrier(c->comm, err); /* all files are there */
+		rc = comm_barrier(c->comm, err); /* all files exist */
 	if (rc == 0 && c->place->rank == 0 && !c->result.partial) {
 		rc = report_summary_write(&c->result, c->a.results, err);
 		if (rc < 0)
@@ -346,14 +369,14 @@ static int write_results(struct cmd_run_state *c, struct shoal_err *err)
 	return rc;
 }
 
-/* Rank 0, of a whole run: what makes its folder a leaf of the tree. */
+/* Rank 0, after a complete run: the files that make its folder a leaf of the tree. */
 static int write_leaf(const struct cmd_run_state *c, const char *command, const char *leaf,
 		      struct shoal_err *err)
 {
 	const char *place = c->a.load.store ? c->a.load.store : c->data.root;
 	bool is_run = strcmp(command, "run") == 0;
 	char *words = NULL;
-	int rc = is_run ? report_table_text(&c->result, false, &words, err) : 0;
+	int rc = is_run ? report_table_text(&c->result, false, 0, &words, err) : 0;
 
 	if (rc == 0) {
 		struct layout_job job = { .command = command,
@@ -373,7 +396,7 @@ static int write_leaf(const struct cmd_run_state *c, const char *command, const 
 	return rc;
 }
 
-/* Rank 0: newer rules require a leaf of datasize, which each run computes before it starts. */
+/* Rank 0: newer rules require a datasize leaf, which each run computes before it starts. */
 static int write_datasize_leaf(const struct cmd_run_state *c, struct shoal_err *err)
 {
 	char leaf[RUN_PATH_MAX];
@@ -452,6 +475,8 @@ static int cmd_run_prepare(struct cmd_run_state *c, struct shoal_err *err)
 		return cmd_run_agree(c, rc, err);
 	}
 	if (rc == 0)
+		rc = cli_listen_open(&c->a.listen, "run", c->comm, err);
+	if (rc == 0)
 		rc = begin_leaf(c, err);
 	if (rc == 0 && c->place->rank == 0)
 		rc = check_folder(c, err);
@@ -488,7 +513,7 @@ static int cmd_run_run(struct cmd_run_state *c, struct shoal_err *err)
 	return rc;
 }
 
-/* A run that never began leaves nothing, and no catalog for another run to find. */
+/* A run that never began leaves nothing, so no other run finds its catalogs. */
 static void cmd_run_forget(struct cmd_run_state *c)
 {
 	run_data_forget(&c->data, c->a.results);
@@ -551,12 +576,12 @@ static int cmd_run_print_failure(struct cmd_run_state *c, int rc, struct shoal_e
 			c->result.partial ? "interrupted" : "the run is complete", rank,
 			cli_words("run", err),
 			c->leaf[0]          ? "run it again"
-			: c->result.partial ? "go on with --resume"
+			: c->result.partial ? "continue with --resume"
 					    : "write them with --resume");
 	}
 	if (rc == -ECANCELED && c->result.begun)
 		cli_fail("run", "interrupted, and not all ranks came to the end of the step; %s",
-			 c->leaf[0] ? "run it again" : "go on with --resume");
+			 c->leaf[0] ? "run it again" : "continue with --resume");
 	else if (rc == -ECANCELED)
 		cli_fail("run", "interrupted before the first step: nothing was measured");
 	else
@@ -598,7 +623,7 @@ static int cmd_run_report(struct cmd_run_state *c)
 			cli_fail("run", "interrupted: '%s/summary.json' is partial; %s",
 				 c->a.results,
 				 c->leaf[0] ? "remove that directory before the tree is checked"
-					    : "go on with --resume");
+					    : "continue with --resume");
 		return CLI_FAILED;
 	}
 	if (!audit_holds(r)) {
@@ -622,6 +647,7 @@ static int cmd_run_finish(struct cmd_run_state *c, int rc, int status)
 	bool partial = c->result.partial, alone = c->place->size == 1;
 	bool reading = c->result.reading[0] || c->result.reading[1];
 
+	cli_listen_end(&c->a.listen);
 	run_folder_close(c->a.results, c->lock);
 	status = cli_part("run", c->comm,
 			  cli_stop && (rc == -ECANCELED || partial) ? CLI_INTERRUPTED : status);
@@ -638,7 +664,7 @@ static int cmd_run_finish(struct cmd_run_state *c, int rc, int status)
 	return status;
 }
 
-/* One run, or several in a row: those below the target count, a failure ends them. */
+/* One run, or several in succession: runs below the target are counted, a failure ends them. */
 static int cmd_run_all(struct cmd_run_state *c)
 {
 	struct shoal_err err = { "" };
@@ -669,7 +695,7 @@ static int cmd_run_all(struct cmd_run_state *c)
 
 static int cmd_run_start(void *arguments, int nr, char **words)
 {
-	static struct cmd_run_state c = { .lock = -1 }; /* errors leave it to the threads */
+	static struct cmd_run_state c = { .lock = -1 }; /* errors are reported by the threads */
 	struct shoal_err err = { "" };
 	int status;
 
@@ -684,7 +710,7 @@ static int cmd_run_start(void *arguments, int nr, char **words)
 		return cli_fail("run", "%s", cli_words("run", &err));
 	c.place = comm_place(c.comm);
 	c.rank = c.place->rank;
-	run_screen_start(&c.screen, c.rank == 0);
+	run_screen_start(&c.screen, c.rank == 0, &c.a.listen);
 	comm_set_stall(c.comm, STALL_SECONDS, cmd_run_show_warning, &c);
 	c.tree = cli_layout_of(&c.a.layout, c.a.results);
 	return cmd_run_all(&c);
@@ -709,7 +735,7 @@ static const struct cli_option options[] = {
 		 "the directory for the results of this run alone; made if necessary. With "
 		 "--results-layout mlpstorage the top of a tree of results"),
 	CLI_COUNT("runs", "COUNT", AT(runs), 1, 1000,
-		  "run so many times in a row: MLPerf's rules ask for 6, a warm-up and five"),
+		  "runs in succession: MLPerf's rules require 6, a warm-up and five"),
 	CLI_NUMBER("accelerators-per-rank", "COUNT", AT(accelerators), 1, ACCELERATORS_MAX,
 		   "accelerators that each rank simulates (default 1)"),
 	CLI_FLAG(0, "resume", AT(resume), "continue an interrupted run after its last step"),
@@ -740,6 +766,7 @@ const struct cli_command cmd_run = {
 	.sections = { { .options = options },
 		      CLI_LAYOUT_SECTION(AT(layout)),
 		      CLI_LOAD_SECTION(AT(load)),
+		      CLI_LISTEN_SECTION(AT(listen)),
 		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,

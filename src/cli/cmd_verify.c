@@ -16,16 +16,17 @@ struct cmd_verify_arguments {
 	struct cli_where where;
 	bool json, storage;
 	uint64_t nr_files;        /* of the catalog that is compared */
-	const char *storage_only; /* the last option given of those for --storage */
+	const char *storage_only; /* the last given of the options for --storage */
 	struct shoal_compare_options compare;
 	struct cli_progress progress;
 };
 
-/* What is found out about one catalog. */
+/* What is known about one catalog. */
 struct finding {
 	bool good; /* nothing is damaged, and nothing differs */
 	bool compared;
-	struct shoal_err err; /* of a catalog that is damaged, or could not be compared */
+	struct shoal_err
+		err; /* message about a catalog that is damaged, or could not be compared */
 	struct shoal_catalog_info info;
 	struct shoal_compare_result result;
 };
@@ -146,7 +147,7 @@ static void print_words(const struct cmd_verify_arguments *a, const char *path, 
 	if (a->compare.samples)
 		snprintf(changed + strlen(changed), sizeof(changed) - strlen(changed),
 			 "%" PRIu64 " with other samples inside, ", r->nr_inside);
-	if (ferror(stdout)) /* which cli_finish() tells */
+	if (ferror(stdout)) /* cli_finish() reports it */
 		return;
 	if (*f->err.msg)
 		cli_fail("verify", "'%s': %s", path, cli_words("verify", &f->err));
@@ -157,7 +158,8 @@ static void print_words(const struct cmd_verify_arguments *a, const char *path, 
 			 path, r->nr_missing, r->nr_new, r->nr_resized, changed, r->nr_same);
 	else if (cli_talk.verbose && !a->json)
 		printf("%s: good, %" PRIu64 " file%s%s, digest %s\n", path, f->info.nr_files,
-		       plural(f->info.nr_files), f->compared ? ", all there" : "", f->info.digest);
+		       plural(f->info.nr_files), f->compared ? ", nothing missing" : "",
+		       f->info.digest);
 }
 
 static int cmd_verify_run(void *arguments, int nr, char **words)
@@ -216,9 +218,8 @@ static const struct cli_option storage_options[] = {
 	CLI_SIZE("memory", AT(compare.memory), SHOAL_INDEX_MEMORY_MIN, 0,
 		 "use at most this much memory (default 256M)"),
 	CLI_TEXT(0, "tmp-dir", "DIR", AT(compare.tmp_dir),
-		 "put temporary files there (default: $TMPDIR, or /tmp)"),
-	CLI_COUNT("threads", "THREADS", AT(compare.nr_threads), 1, 1024,
-		  "list with so many threads"),
+		 "put temporary files in DIR (default: $TMPDIR, or /tmp)"),
+	CLI_COUNT("threads", "THREADS", AT(compare.nr_threads), 1, 1024, "threads that list"),
 	CLI_FLAG(0, "keep-going", AT(compare.keep_going),
 		 "count what cannot be read as missing, with a warning"),
 	CLI_END,

@@ -1,4 +1,5 @@
 /* shoal: list, shard, shuffle and load datasets of any number of files. */
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ const struct cli_command *const cli_commands[] = {
 	&cmd_manifest, &cmd_workloads, &cmd_datasize, &cmd_datagen, &cmd_completion, NULL,
 };
 
-/* What is not a command: the most similar one, if there is one. */
+/* Not a command: suggest the most similar one, if there is one. */
 static int unknown_command(const char *name)
 {
 	const char *near = NULL;
@@ -40,7 +41,7 @@ static int unknown_command(const char *name)
 	return CLI_USAGE;
 }
 
-/* The second line has what this build can do (+) and what was missing (-). */
+/* The second line lists what this build can do (+) and what was missing (-). */
 static void print_version(void)
 {
 	const char *openmpi = comm_has_module("openmpi") ? " +openmpi" : " -openmpi";
@@ -51,8 +52,10 @@ static void print_version(void)
 	       SHOAL_WITH_S3 ? '+' : '-', openmpi, mpich);
 }
 
-/* The heap of a thread takes 64 MiB of addresses, though little memory: where addresses are limited
- * (ulimit -v), threads share. */
+/*
+ * Each thread's heap reserves 64 MiB of addresses, though it uses little memory: if addresses are
+ * limited (ulimit -v), threads share heaps.
+ */
 static void share_heaps(void)
 {
 	struct rlimit l;
@@ -61,11 +64,24 @@ static void share_heaps(void)
 		mallopt(M_ARENA_MAX, 2);
 }
 
+/*
+ * A descriptor that the caller has closed would be given to the next file that is opened, and
+ * messages would be written into it. What takes its place fails as the closed one would.
+ */
+static void fill_standard_streams(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+			return;
+}
+
 /* "shoal help", "shoal help COMMAND", "shoal help --man [COMMAND]". */
 static int main_help(int argc, char **argv)
 {
 	bool man = argc > 2 && strcmp(argv[2], "--man") == 0;
-	const char *name = argc > 2 + man ? argv[2 + man] : NULL;
+	const char *name =
+		argc > 2 + man && strcmp(argv[2 + man], "help") != 0 ? argv[2 + man] : NULL;
 	const struct cli_command *c = name ? cli_find_command(name) : NULL;
 
 	if (name && !c)
@@ -84,6 +100,7 @@ int main(int argc, char **argv)
 	const struct cli_command *c;
 	int status;
 
+	fill_standard_streams();
 	if (argc < 2) {
 		cli_put_commands(stderr, cli_columns(STDERR_FILENO));
 		return CLI_USAGE;

@@ -4,7 +4,7 @@
 #include "cli/options.h"
 #include "shoal.h"
 
-/* Text in which nothing is a command of roff. */
+/* Text in which nothing is interpreted by roff. */
 static void put_roff(FILE *out, const char *text, size_t len)
 {
 	if (len > 0 && (text[0] == '.' || text[0] == '\''))
@@ -79,7 +79,7 @@ static bool put_man_option(const struct cli_section *s, const struct cli_option 
 	put_roff(page->out, o->name, strlen(o->name));
 	fputs("\\fR", page->out);
 	if (o->value)
-		fprintf(page->out, " \\fI%s\\fR", o->value);
+		fprintf(page->out, o->optional ? "[=\\fI%s\\fR]" : " \\fI%s\\fR", o->value);
 	fputc('\n', page->out);
 	put_roff(page->out, o->help, strlen(o->help));
 	fputc('\n', page->out);

@@ -19,18 +19,18 @@ static const struct cli_section no_section;
 static const struct cli_section common_section = { .title = "messages",
 						   .options = cli_talk_options };
 
-/* What parsing knows. */
+/* The state of parsing. */
 struct parser {
 	const struct cli_command *command;
 	void *into; /* the command's arguments */
 	int argc;
 	char **argv;
-	int at;          /* the next one to look at */
+	int at;          /* the next argument */
 	int nr;          /* words, moved to the front of argv */
 	bool only_words; /* after "--" */
 };
 
-/* An option of the command, and where it was found. */
+/* An option of the command, and its place. */
 struct parser_match {
 	const struct cli_section *section;
 	const struct cli_option *option;
@@ -65,9 +65,10 @@ static int parse_milliseconds(const char *text, uint64_t *ret_ms)
 	size_t digits = strspn(rest, "0123456789");
 	uint64_t n = 0, part = 0;
 	char thousandths[4] = "000";
+	int rc = whole ? parse_digits(text, whole, &n) : 0;
 
-	if (whole + digits == 0 || (whole && parse_digits(text, whole, &n) < 0))
-		return -EINVAL;
+	if (whole + digits == 0 || rc < 0)
+		return rc < 0 ? rc : -EINVAL;
 	memcpy(thousandths, rest, u64_min(digits, 3));
 	if (parse_u64(thousandths, &part) < 0 || n > UINT64_MAX / 3600000 - 1)
 		return -ERANGE;
@@ -167,6 +168,17 @@ static bool take_word(const char *command, const struct cli_option *o, const cha
 	return false;
 }
 
+/* Whether no value of this option can be empty: a file, a directory or a URI. */
+static bool is_place(const struct cli_option *o)
+{
+	static const char *const places[] = { "FILE", "DIR", "PLACE", "URI" };
+
+	for (size_t i = 0; o->kind == CLI_IS_TEXT && i < ARRAY_LEN(places); i++)
+		if (strcmp(o->value, places[i]) == 0)
+			return true;
+	return false;
+}
+
 static bool take_value(const struct parser *p, const struct parser_match *m, const char *value)
 {
 	const char *command = p->command->name;
@@ -175,6 +187,10 @@ static bool take_value(const struct parser *p, const struct parser_match *m, con
 						   : (char *)p->into + m->section->base;
 	char *to = base + o->at;
 
+	if (value && !*value && is_place(o)) {
+		cli_usage(command, "--%s is empty", o->name);
+		return false;
+	}
 	if (o->given)
 		*(bool *)(base + o->given) = true;
 	switch (o->kind) {
@@ -205,8 +221,8 @@ struct search {
 	char letter;
 	struct parser_match found;
 	bool exact;
-	size_t nr;            /* that begin with the name */
-	const char *names[3]; /* of them, the first */
+	size_t nr;            /* options that begin with the name */
+	const char *names[3]; /* the first of them */
 	const char *near;     /* the most similar one */
 	size_t distance;
 };
@@ -243,7 +259,7 @@ static bool search_similar(const struct cli_section *s, const struct cli_option 
 	return true;
 }
 
-/* What users of other tools type, and where it is here. */
+/* What users of other tools type, and the equivalent here. */
 static const struct {
 	const char *command, *option, *words;
 } habits[] = {
@@ -251,7 +267,7 @@ static const struct {
 	{ "read", "store", "--data names the place of the files" },
 	{ "run", "store", "--data names the place of the files" },
 	{ "verify", "where", "--data names the place of the files" },
-	{ "order", "limit", "--count prints at most so many samples" },
+	{ "order", "limit", "--count limits the number of samples printed" },
 	{ "read", "on-error", "--keep-going leaves out what cannot be read" },
 	{ "run", "on-error", "--keep-going leaves out what cannot be read" },
 	{ "run", "param", "write KEY=VALUE without an option" },
@@ -296,7 +312,7 @@ static bool list_option(const struct cli_section *s, const struct cli_option *o,
 {
 	(void)s;
 	(void)self;
-	printf("--%s%s\n", o->name, o->value ? "=" : "");
+	printf("--%s%s\n", o->name, o->value && !o->optional ? "=" : "");
 	return true;
 }
 
@@ -313,7 +329,7 @@ static int parser_help(const struct parser *p, const char *value)
 
 /* ---- Parsing ---- */
 
-/* What a step of parsing ends with: go on, or exit. */
+/* The result of a step of parsing: continue, or exit. */
 enum { PARSE_ON = -1 };
 
 /* @value follows the option in its word, or is NULL. */
@@ -325,7 +341,9 @@ static int take_option(struct parser *p, const struct parser_match *m, const cha
 
 	if (o == &help_option)
 		return parser_help(p, value);
-	if (o->value && !value) {
+	if (o->value && !value && o->optional) {
+		value = "";
+	} else if (o->value && !value) {
 		if (p->at == p->argc)
 			return cli_usage(p->command->name, "option '%s' needs a value", text);
 		value = p->argv[p->at++];
@@ -372,7 +390,7 @@ static int parse_letters(struct parser *p, const char *text)
 	return rc;
 }
 
-/* The next word: options may stand between others. */
+/* The next argument: options may come between others. */
 static int parse_next(struct parser *p)
 {
 	char *text = p->argv[p->at++];
@@ -385,6 +403,8 @@ static int parse_next(struct parser *p)
 		return parse_long(p, text);
 	if (!p->only_words && text[0] == '-' && text[1])
 		return parse_letters(p, text);
+	if (!*text && p->nr == 0) /* such as "$FILE" where it is not set */
+		return cli_usage(p->command->name, "the first argument is empty");
 	p->argv[p->nr++] = text;
 	return PARSE_ON;
 }

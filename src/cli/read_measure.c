@@ -8,14 +8,16 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "load/audit.h"
+#include "load/engine.h"
+#include "load/loader.h"
 
-/* The only kind of mail: end, because a rank was told to. */
+/* A kind of mail, beside those of run/watch.h: end, because a rank was told to. */
 #define MAIL_STOP 1u
 
 /* Seconds between checks for news from other ranks. */
 #define LISTEN_EVERY 0.1
 
-/* How far this rank is in the epoch, and how far it was when the warm-up ended. */
+/* This rank's progress in the epoch, and its progress when the warm-up ended. */
 struct read_position {
 	uint64_t steps;
 	uint64_t more; /* samples of the next step, which comes in pieces */
@@ -30,18 +32,19 @@ struct read_measure {
 
 	/* Of this measurement. */
 	double start;           /* the warm-up begins */
-	double counted;         /* the time from which it counts, and the time it ends */
+	double counted;         /* the start of the time that counts, and its end */
 	double end;             /* DBL_MAX: there is no limit */
 	double from;            /* when this rank began to count; 0: not yet */
 	uint64_t nr_before;     /* samples of the epochs before, of all ranks */
-	uint64_t bytes;         /* of this rank, of all measurements: for the progress line */
-	bool stopped;           /* the time is up, or somebody was interrupted */
-	bool told, told_others; /* to stop; and passed on */
+	uint64_t bytes;         /* of this rank, over all measurements: for the progress line */
+	bool stopped;           /* the time is up, or a rank was interrupted */
+	bool told, told_others; /* to stop; and the message was passed on */
 
 	/* Of this epoch. */
 	struct read_position at, mark;
 	struct load_tally before; /* at the mark */
 	struct load_tally one;
+	struct series_step step; /* since the last whole one */
 };
 
 struct read_measure *read_measure_new(const struct read_plan *plan, struct comm *comm,
@@ -63,7 +66,7 @@ struct read_measure *read_measure_new(const struct read_plan *plan, struct comm 
 
 /* ---- Stopping ---- */
 
-/* A rank tells rank 0, and rank 0 tells all others. */
+/* A rank sends it to rank 0, and rank 0 to all others. */
 static int tell_others(struct read_measure *m, struct shoal_err *err)
 {
 	const struct comm_place *place = comm_place(m->comm);
@@ -83,10 +86,13 @@ int read_measure_poll(void *measure, struct shoal_err *err)
 	struct comm_mail mail;
 	int rc = 0;
 
-	if (comm_place(m->comm)->size > 1)
-		rc = comm_poll(m->comm, 0, &mail, err);
+	while (comm_place(m->comm)->size > 1 && (rc = comm_poll(m->comm, 0, &mail, err)) == 1) {
+		m->told |= mail.kind == MAIL_STOP;
+		if (m->plan->watch)
+			(void)run_watch_mail(m->plan->watch, &mail);
+	}
 	m->listened = clock_seconds();
-	m->told |= rc == 1 || __atomic_load_n(&cli_stop, __ATOMIC_RELAXED);
+	m->told |= __atomic_load_n(&cli_stop, __ATOMIC_RELAXED);
 	if (rc >= 0 && m->told)
 		rc = tell_others(m, err);
 	if (rc >= 0 && m->told)
@@ -105,7 +111,7 @@ static uint64_t planned_samples(const struct read_plan *plan)
 	return plan->epoch_samples;
 }
 
-/* Of all ranks, as far as this one can know: they advance together. */
+/* For all ranks, as far as this rank can know: they advance together. */
 static void show_read(struct read_measure *m, double now)
 {
 	const struct read_plan *plan = m->plan;
@@ -113,7 +119,7 @@ static void show_read(struct read_measure *m, double now)
 	uint64_t one = planned_samples(plan);
 	double limit = (double)(plan->warm_up_ms + plan->duration_ms) * 1e-3;
 
-	if (m->o->line.silent)
+	if (m->o->line.silent && !m->o->line.listen)
 		return;
 	step.done = m->nr_before + u64_min(m->at.steps * plan->step_samples, one);
 	step.bytes = m->bytes * (uint64_t)comm_place(m->comm)->size;
@@ -129,7 +135,7 @@ static void show_read(struct read_measure *m, double now)
 
 /* ---- Reading ---- */
 
-/* The warm-up is over: what was read until here does not count. */
+/* The warm-up is over: what was read until now does not count. */
 static void set_mark(struct read_measure *m, const struct shoal_loader *l, double now)
 {
 	m->from = now;
@@ -171,6 +177,34 @@ static void count_batch(struct read_measure *m, const struct shoal_batch *batch)
 	}
 }
 
+/* The batch, in the time series. @asked: when this rank began to wait for it, by clock_now(). */
+static void read_to_series(struct read_measure *m, const struct shoal_batch *batch, uint64_t asked)
+{
+	struct series_step *step = &m->step;
+	uint64_t now;
+
+	if (!m->plan->series)
+		return;
+	now = clock_now();
+	for (size_t i = 0; i < batch->nr; i++) {
+		const struct shoal_sample *s = &batch->sample[i];
+		const struct load_request *r = load_request_of(batch, i);
+
+		step->errors += s->error != 0;
+		step->bytes += s->error ? 0 : s->len;
+		step->samples += !s->error && s->off + s->len >= s->size;
+		if (!s->error)
+			series_sample(m->plan->series, r->started, r->finished - r->started, s->id);
+	}
+	step->load += now - asked;
+	step->load_max = step->load;
+	if (!batch->last)
+		return;
+	step->now = now;
+	series_step(m->plan->series, step);
+	*step = (struct series_step){ 0 };
+}
+
 /* Returns 0 at the end of the epoch, of the steps or of the time. */
 static int read_steps(struct read_measure *m, struct shoal_loader *l, struct shoal_err *err)
 {
@@ -178,11 +212,14 @@ static int read_steps(struct read_measure *m, struct shoal_loader *l, struct sho
 	int rc = m->told ? -ECANCELED : 1;
 
 	while (rc == 1 && m->at.steps < m->plan->steps) {
+		uint64_t asked = m->plan->series ? clock_now() : 0;
+
 		rc = shoal_loader_next(l, &batch, err);
 		m->o->first = m->o->first > 0 ? m->o->first : clock_seconds() - m->o->started;
 		if (rc != 1)
 			break;
 		count_batch(m, batch);
+		read_to_series(m, batch, asked);
 		rc = look_at_clock(m, l, batch, err);
 		shoal_loader_give_back(l, batch);
 		m->stopped = rc == 0;
@@ -208,7 +245,7 @@ static int subtract_warm_up(struct read_measure *m, const struct shoal_order *or
 	int rc;
 
 	if (m->from <= 0)
-		m->before = m->one; /* all of it was warm-up */
+		m->before = m->one; /* everything was warm-up */
 	m->before.nr_expected = 0;
 	memset(m->before.expected, 0, sizeof(m->before.expected));
 	for (size_t i = 0; i < TALLY_WORDS; i++)
@@ -223,8 +260,10 @@ static int subtract_warm_up(struct read_measure *m, const struct shoal_order *or
 	return 0;
 }
 
-/* What was read of the epoch, over all ranks. If no rank @stopped early, it is checked against the
- * ids that there are. */
+/*
+ * What was read of the epoch, over all ranks. If no rank @stopped early, it is compared with the
+ * ids that exist.
+ */
 static int add_up(struct read_measure *m, const struct shoal_loader *l, bool stopped,
 		  struct shoal_err *err)
 {
@@ -273,9 +312,14 @@ static int measure_epoch(struct read_measure *m, struct shoal_loader *l, uint64_
 
 	m->at = m->mark = (struct read_position){ 0 };
 	memset(&m->before, 0, sizeof(m->before));
+	m->step = (struct series_step){ 0 };
 	rc = shoal_loader_epoch(l, epoch, err);
-	if (rc == 0)
+	if (rc == 0) {
+		series_epoch(m->plan->series, clock_now(), (uint32_t)(epoch + 1), false, 0, l,
+			     m->plan->cat);
 		rc = read_steps(m, l, err);
+		series_pause(m->plan->series, clock_now());
+	}
 	if (rc == -ECANCELED || rc == -ETIME) { /* read_measure_poll() */
 		m->stopped = true;
 		m->o->waiting = rc == -ETIME;
@@ -300,7 +344,7 @@ static int measure_epoch(struct read_measure *m, struct shoal_loader *l, uint64_
 	return 0;
 }
 
-/* The costs of the processes, which do not belong to one epoch. */
+/* The costs of the processes, which belong to no single epoch. */
 static int measure_costs(struct read_measure *m, struct read_figures *f, struct shoal_err *err)
 {
 	double now = clock_seconds();
@@ -354,7 +398,7 @@ static int measure_once(struct read_measure *m, struct shoal_loader *l, struct r
 		rc = comm_barrier(m->comm, err); /* all begin together */
 	if (rc < 0)
 		return rc;
-	comm_defer_stop(m->comm, true); /* from here on the ranks tell each other */
+	comm_defer_stop(m->comm, true); /* from here on the ranks inform each other */
 	m->start = clock_seconds();
 	m->counted = m->start + (double)plan->warm_up_ms * 1e-3;
 	m->end = plan->duration_ms ? m->counted + (double)plan->duration_ms * 1e-3 : DBL_MAX;

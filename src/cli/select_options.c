@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <regex.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "base/text.h"
 #include "cli/hints.h"
 #include "cli/progress.h"
+#include "index/filter.h"
 #include "store/uri.h"
 
 /* ---- Which files ---- */
@@ -48,16 +50,44 @@ const struct cli_option cli_select_options[] = {
 		  "no files, and nothing below directories, that match one of these"),
 	CLI_TEXT(0, "regex", "REGEX", AT(regex),
 		 "only names in which this POSIX extended regular expression is found"),
-	CLI_FLAG('i', "ignore-case", AT(ignore_case), "of the regular expression"),
+	CLI_FLAG('i', "ignore-case", AT(ignore_case), "ignore case in the regular expression"),
 	CLI_SIZE("min-size", AT(min_size), 0, 0, "only files of this size or more"),
 	CLI_SIZE("max-size", AT(max_size), 1, 0, "only files of this size or less"),
 	CLI_TEXT(0, "start-after", "NAME", AT(start_after), "only names that sort after NAME"),
 	CLI_TEXT(0, "end-before", "NAME", AT(end_before), "only names that sort before NAME"),
-	CLI_NUMBER("limit", "FILES", AT(limit), 1, 0, "at most so many"),
+	CLI_NUMBER("limit", "FILES", AT(limit), 1, 0, "the most files"),
 	CLI_END,
 };
 
 #undef AT
+
+bool cli_select_check(const char *command, void *select)
+{
+	const struct cli_select *s = select;
+	struct index_filter filter = { .include = s->include,
+				       .nr_include = s->select.nr_include,
+				       .exclude = s->exclude,
+				       .nr_exclude = s->select.nr_exclude };
+	struct shoal_err err = { "" };
+	regex_t regex;
+	char why[200];
+	int rc;
+
+	if (index_filter_check(&filter, &err) < 0) {
+		cli_usage(command, "%s", cli_words(command, &err));
+		return false;
+	}
+	rc = s->select.regex ? regcomp(&regex, s->select.regex, REG_EXTENDED | REG_NOSUB) : 0;
+	if (rc != 0) {
+		regerror(rc, &regex, why, sizeof(why));
+		cli_usage(command, "the regular expression '%s' is malformed: %s", s->select.regex,
+			  why);
+		return false;
+	}
+	if (s->select.regex)
+		regfree(&regex);
+	return true;
+}
 
 const struct shoal_select *cli_select_finish(struct cli_select *s)
 {
@@ -112,7 +142,7 @@ static size_t bare_etag(const struct shoal_entry *e, const char **ret_etag)
 	return len > 2 ? len - 2 : 0;
 }
 
-/* Names are bytes: one that JSON cannot hold comes in hexadecimal digits, too. */
+/* Names are bytes: if JSON cannot represent one, it is printed in hexadecimal digits as well. */
 static void put_json_entry(const struct shoal_entry *e, bool with_id)
 {
 	struct json j = cli_json();
@@ -171,10 +201,20 @@ static void put_csv_entry(const struct shoal_entry *e)
 	printf(",%" PRIu64 ",%.*s\n", e->samples, len, etag);
 }
 
+bool cli_names_for_people(void)
+{
+	static int known = -1;
+
+	if (known < 0)
+		known = isatty(STDOUT_FILENO);
+	return known;
+}
+
 int cli_put_entry(const char *command, const struct cli_format *f, const struct shoal_entry *e,
 		  bool with_id)
 {
 	char end = f->null ? '\0' : '\n';
+	bool escape = !f->null && cli_names_for_people();
 	const char *etag;
 	int len;
 
@@ -185,11 +225,14 @@ int cli_put_entry(const char *command, const struct cli_format *f, const struct 
 			put_csv_entry(e);
 		return CLI_OK;
 	}
-	if (memchr(e->name, end, e->len))
+	if (!escape && memchr(e->name, end, e->len))
 		return cli_fail(command, "name %" PRIu64 " contains a line end: use --null", e->id);
 	if (f->ids)
 		printf("%" PRIu64 "\t", e->id);
-	fwrite_unlocked(e->name, 1, e->len, stdout);
+	if (escape)
+		cli_put_plain(stdout, e->name, e->len);
+	else
+		fwrite_unlocked(e->name, 1, e->len, stdout);
 	if (f->sizes && e->size == SHOAL_SIZE_UNKNOWN)
 		fputs("\t-", stdout);
 	else if (f->sizes)
@@ -202,7 +245,7 @@ int cli_put_entry(const char *command, const struct cli_format *f, const struct 
 	return CLI_OK;
 }
 
-/* Names between two looks at the clock. */
+/* Names between two checks of the clock. */
 #define SHOW_EVERY 1024u
 
 int cli_put_list(const char *command, const char *what, struct shoal_list *list,

@@ -18,12 +18,12 @@ struct comparison {
 	const struct shoal_compare_options *options;
 	bool sizes, etags;
 	struct shoal_cursor *cursor;
-	uint64_t id; /* of the name that the cursor is at */
+	uint64_t id; /* name at the cursor */
 	const char *name;
 	size_t len;
 	bool at_end;
 	const char *kind;          /* of samples, if insides are compared, or NULL */
-	struct shoal_writer *same; /* names to look into, then */
+	struct shoal_writer *same; /* names to look into; afterwards they are sealed */
 	struct shoal_compare_result result;
 };
 
@@ -252,8 +252,7 @@ int shoal_catalog_compare(const struct shoal_catalog *cat,
 	tree.nr_exclude = was.nr_exclude;
 	if (options->samples && !info.extents) {
 		index_provenance_release(&was);
-		return err_set(err, -EINVAL,
-			       "the catalog does not have where samples lie inside files");
+		return err_set(err, -EINVAL, "the catalog has no extents of samples inside files");
 	}
 	if (options->samples)
 		c.kind = was.samples ? was.samples : "auto";

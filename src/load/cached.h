@@ -4,8 +4,8 @@
  * Some samples are checked just before they are read, with cachestat(2), or with mincore(2) on
  * kernels before 6.5: many of the first ones, later one of a few hundred; of a file with several
  * samples the first, because the kernel may have read the others ahead. If the directory entry of a
- * file is not cached, the file cannot be either, so a check never waits for the disk. Direct
- * reads count as not cached, whatever the cache holds.
+ * file is not cached, the file cannot be either, so a check never waits for the disk. Direct reads
+ * count as not cached, whatever the cache holds.
  */
 #ifndef SHOAL_LOAD_CACHED_H
 #define SHOAL_LOAD_CACHED_H

@@ -17,10 +17,10 @@ static void drop_file(const struct store_posix *files, const char *name,
 		return;
 	}
 	(void)!posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-	if (r->told)
+	if (r->known)
 		left = load_cached_pages(fd, 0, 0); /* length 0: up to its end */
 	if (left < 0)
-		r->told = false;
+		r->known = false;
 	else if (left > 0)
 		r->nr_kept++;
 	else
@@ -56,7 +56,7 @@ int shoal_drop_cache(const struct shoal_catalog *cat, const char *store, uint64_
 		     uint64_t nr_shares, const int *stop, struct shoal_drop_result *ret_result,
 		     struct shoal_err *err)
 {
-	struct shoal_drop_result r = { .told = true };
+	struct shoal_drop_result r = { .known = true };
 	const struct store_posix *files;
 	struct shoal_catalog_info info;
 	struct store *s = NULL;

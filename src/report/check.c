@@ -56,7 +56,7 @@ static bool is_one_of(const char *name, const char *const *words)
 	return false;
 }
 
-/* Directories that must be there, and no others; entries that begin with a dot do not count. */
+/* Directories that must exist, and no others; entries that begin with a dot are ignored. */
 static void check_dirs(struct check *c, const char *rule, const char *dir,
 		       const char *const *required, bool all)
 {
@@ -116,7 +116,7 @@ static void check_systems(struct check *c, const char *dir, const char *results)
 		snprintf(other, sizeof(other), "%.*s%s", (int)(dot - name), name,
 			 yaml ? ".pdf" : ".yaml");
 		if (!check_has(dir, other))
-			check_find(c, "2.1.7", dir, "'%s' is there, but not '%s'", name, other);
+			check_find(c, "2.1.7", dir, "'%s' exists, but not '%s'", name, other);
 		snprintf(other, sizeof(other), "%.*s", (int)(dot - name), name);
 		if (yaml && !check_has(results, other))
 			check_find(c, "2.1.8", dir, "there are no results of the system '%s'",
@@ -142,7 +142,7 @@ static struct yaml_node *check_description(struct check *c, const char *dir, con
 		check_find(c, "2.1.8", path, "it cannot be read: %s", why.msg);
 		return NULL;
 	}
-	/* Messages about its nodes are not printed, so the path may go. */
+	/* Messages about its nodes are not printed, so the path need not last. */
 	given = tree_text(root, "system_under_test.solution.submission_name", "");
 	if (strcmp(given, system) != 0)
 		check_find(c, "2.1.8", path,

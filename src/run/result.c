@@ -80,8 +80,10 @@ static void summarise(const struct run_result *r, bool eval, struct run_summary 
 	s->meets = s->au >= r->workload->au * 100.0;
 }
 
-/* From this share on, processors count as busy: of all, or of one per rank, whose loader has one
- * thread that asks for data. */
+/*
+ * From this share on, processors count as busy: all processors, or one per rank, because a loader
+ * has one thread that requests data.
+ */
 #define BUSY 0.8
 
 bool run_result_limit(const struct run_result *r, char *words, size_t cap)
@@ -103,10 +105,10 @@ bool run_result_limit(const struct run_result *r, char *words, size_t cap)
 	busy = used >= BUSY * cpus || used >= BUSY * (double)r->nr_ranks;
 	asked = (double)r->workload->reader.batch * (double)r->nr_accelerators / compute;
 	snprintf(words, cap,
-		 "at full utilisation the workload takes %.3g samples/s, of which %.3g were "
+		 "at full utilisation the workload takes %.*f samples/s, of which %.*f were "
 		 "read; the limit was %s: %.1f of %.0f processors were busy",
-		 asked, p->figures.throughput, busy ? "the clients' processors" : "the storage",
-		 used, cpus);
+		 asked < 100, asked, p->figures.throughput < 100, p->figures.throughput,
+		 busy ? "the clients' processors" : "the storage", used, cpus);
 	return true;
 }
 

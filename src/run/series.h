@@ -27,7 +27,7 @@ struct series_head {
 
 enum series_kind { SERIES_SECOND = 1, SERIES_STEPS = 2, SERIES_LISTED = 3 };
 
-/* A record. What its kind does not have is 0. All times are in ns. */
+/* A record. Fields that its kind does not have are 0. All times are in ns. */
 struct series_record {
 	enum series_kind kind;
 	uint32_t epoch; /* from 1 */
@@ -54,7 +54,7 @@ unsigned series_place(uint64_t ns);
 
 struct series;
 
-/* -ENOMEM or an error of the file. The file at @path is replaced. */
+/* -ENOMEM or an error of the file. The file at @path is replaced; NULL: it is only watched. */
 int series_create(const char *path, const struct series_head *head, struct series **ret_s,
 		  struct shoal_err *err) MUST_USE;
 
@@ -62,33 +62,49 @@ int series_create(const char *path, const struct series_head *head, struct serie
 int series_resume(const char *path, uint64_t run, struct series **ret_s,
 		  struct shoal_err *err) MUST_USE;
 
-/* Write what is left and close. NULL is fine. -errno if anything could not be written since the
- * series was opened: from that error on nothing was. */
+/*
+ * Write what is left and close. NULL is fine. -errno if something could not be written since the
+ * series was opened; nothing was written after that error.
+ */
 int series_close(struct series *s, struct shoal_err *err) MUST_USE;
 
-/* From here on the figures of @l count, from 0 on, as of @epoch. @l and @cat are lent until the
- * next call, or series_pause(). @now by clock_now(), as everywhere here. */
+/*
+ * From here on the figures of @l count, from 0 on, for @epoch. @l and @cat are lent until the next
+ * call, or series_pause(). @now is a time of clock_now(), as everywhere here.
+ */
 void series_epoch(struct series *s, uint64_t now, uint32_t epoch, bool eval, uint64_t first_step,
 		  const struct shoal_loader *l, const struct shoal_catalog *cat);
 
 /* The loader is about to be closed, or to begin another epoch. */
 void series_pause(struct series *s, uint64_t now);
 
-/* A step has ended at @now, by clock_now(): its times, over the process' accelerators. */
+/* A step ended at @now: its times, over the process' accelerators. */
 struct series_step {
 	uint64_t now, samples, bytes, load, load_max, compute, errors;
 };
 void series_step(struct series *s, const struct series_step *step);
 
-/* A sample took so long, from @started on, by clock_now(). */
+/* A sample took @took ns, from @started on. */
 void series_sample(struct series *s, uint64_t started, uint64_t took, uint64_t id);
 
 /* A listing has found @names and @bytes until @now. Call it as often as convenient. */
 void series_listed(struct series *s, uint64_t now, uint64_t names, uint64_t bytes);
 
-/* Everything that this process has done since the series was opened, up to now: sums, and the
- * memory at present. */
-void series_totals(struct series *s, struct series_record *ret_total);
+/* A job without steps has done @samples and @bytes until @now: totals. Call it as often as
+ * convenient, between series_epoch() and series_pause(). */
+void series_count(struct series *s, uint64_t now, uint64_t samples, uint64_t bytes);
+
+/*
+ * Call @each about once per @interval, in ns, however long the intervals of the file have become,
+ * with what was done since the last call: a record of seconds, or of a listing. It must be quick.
+ * NULL as @s is fine.
+ */
+typedef void series_watch_fn(void *self, const struct series_record *r);
+void series_watch(struct series *s, uint64_t interval, series_watch_fn *each, void *self);
+
+/* A record as bytes; and back: 1, or 0 if its kind is not known or has another form. */
+size_t series_pack(const struct series_record *r, uint8_t to[SERIES_BYTES]);
+int series_unpack(const uint8_t *from, size_t len, struct series_record *ret_r);
 
 /* ---- Reading ---- */
 

@@ -17,8 +17,8 @@
 /* ---- The order and the loader ---- */
 
 /*
- * DLIO shuffles files, samples, or both. With one sample per file these are the same. Containers
- * are read from their start, so their samples are shuffled over a window of open files.
+ * DLIO shuffles files, samples, or both. With one sample per file these are the same. TensorFlow
+ * reads containers from their start and shuffles what was read: see mix_pieces().
  */
 static uint64_t unit_of(const struct run_data_part *part)
 {
@@ -48,6 +48,29 @@ const char *run_order_name(const struct workload *w, const struct run_data_part 
 	return names[mode_of(w, part)];
 }
 
+#define PIECE (UINT64_C(1) << 20) /* bytes: the longest read of several samples */
+
+/*
+ * The order of shuffled samples of containers: pieces of consecutive samples, about PIECE bytes
+ * each, are shuffled over the dataset, and the samples of the pieces of a batch are mixed. So a
+ * batch needs one read per piece, and not one per sample.
+ */
+static void mix_pieces(struct shoal_order_spec *spec, const struct run_data_part *part)
+{
+	double each = part->bytes / (double)part->nr_samples;
+	uint64_t samples = each > 0 && each < (double)PIECE ? (uint64_t)((double)PIECE / each) : 1;
+	uint64_t pieces = u64_divide_up(spec->batch, samples);
+
+	/* Batches and windows begin together if a similar number of pieces allows it. */
+	spec->window = pieces;
+	for (uint64_t nr = pieces; nr < 2 * pieces; nr++)
+		if (spec->batch % nr == 0) {
+			spec->window = nr;
+			break;
+		}
+	spec->unit = u64_divide_up(spec->batch, spec->window);
+}
+
 int run_open_loader(struct run *run, const struct phase *phase, struct shoal_loader **ret_loader,
 		    struct shoal_err *err)
 {
@@ -60,15 +83,16 @@ int run_open_loader(struct run *run, const struct phase *phase, struct shoal_loa
 		.frozen = !w->train.seed_change_epoch,
 		.nr_samples = phase->part->nr_samples,
 		.unit = unit,
-		.window = u64_max(2, (w->reader.shuffle_size + unit - 1) / unit),
 		.nr_ranks = run->nr_ranks,
 		.batch = phase->take * run->nr_here,
 		.consumed = run_taken_before(run, phase, phase->first_step) * run->nr_all,
 	};
 	struct shoal_load_options load = run->load;
 
+	if (spec.mode == SHOAL_WINDOW)
+		mix_pieces(&spec, phase->part);
 	load.first = phase->part->first_sample;
-	if (run_loader_batches(phase, 1) > 1) /* a step holds several, and those before them */
+	if (run_loader_batches(phase, 1) > 1) /* a step has several, including those before them */
 		load.prefetch = (unsigned)u64_min(run_loader_batches(phase, load.prefetch) +
 							  run_loader_batches(phase, 1),
 						  65536);
@@ -149,7 +173,7 @@ static int explain_stale(int rc, struct shoal_err *err)
 	return rc;
 }
 
-/* Give the first @nr batches that are held back to the loader. */
+/* Return the first @nr of the batches that are held to the loader. */
 static void return_batches(struct phase *phase, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++)
@@ -160,7 +184,9 @@ static void return_batches(struct phase *phase, size_t nr)
 			phase->nr_held * sizeof(struct shoal_batch *));
 }
 
-/* The next batch, which is then held. *@nr_before of those that are held are of the step before. */
+/*
+ * The next batch, which is then held. *@nr_before of the held batches belong to the previous step.
+ */
 static int run_take_batch(struct phase *phase, size_t *nr_before, struct shoal_err *err)
 {
 	const struct shoal_batch *batch = NULL;
@@ -176,8 +202,10 @@ static int run_take_batch(struct phase *phase, size_t *nr_before, struct shoal_e
 	return rc;
 }
 
-/* Take the batches of a step: one, or as many groups as it needs. Returns 1, 0 if stopped, or an
- * error; and when the last sample was read. */
+/*
+ * Take the batches of a step: one, or as many groups as it needs. Returns 1, 0 if stopped, or an
+ * error; and when the last sample was read.
+ */
 static int run_take_step(struct run *run, struct phase *phase, uint64_t step, size_t *nr_before,
 			 uint64_t *ret_read, struct shoal_err *err)
 {
@@ -225,10 +253,12 @@ static int load_and_compute(struct run *run, struct phase *phase, struct shoal_e
 	until = run_step_plan(run->steps, run->ready, (size_t)run->nr_here, asked, read,
 			      clock_now());
 	/*
-	 * The previous batch is returned only now, so that the loader reads on while we sleep and
-	 * not while the ranks meet; still as many batches are prefetched as the workload asks for.
+	 * The previous batch is returned only now, so that the loader reads while the accelerators
+	 * sleep and not while the ranks meet; the number of batches read ahead is still that of the
+	 * workload.
 	 */
-	if (phase->nr_held > nr_before) /* rows of its last group may be all that this step needs */
+	if (phase->nr_held >
+	    nr_before) /* the rows of its last group may be all that this step needs */
 		return_batches(phase, nr_before);
 	rc = run_sleep_until(until, run->o->stop) ? 1 : 0;
 	run_step_done(run->steps, (size_t)run->nr_here, asked, clock_now());
@@ -275,7 +305,7 @@ static void add_to_progress(const struct run *run, struct phase *phase)
 	}
 }
 
-/* The step, in the time series; and the audit of what it was given. */
+/* Record the step in the time series, and what it was given in the audit. */
 static void add_to_series(struct run *run, struct phase *phase)
 {
 	struct series_step step = { .now = clock_now(),
@@ -307,6 +337,15 @@ static double seconds_left(const struct run *run, const struct phase *phase, dou
 	return (left + (double)epochs * (double)run->plan.steps) * step_seconds;
 }
 
+/* Epochs of training that are done, of all. */
+static double done_share(const struct run *run, const struct phase *phase)
+{
+	double steps = (double)u64_max(1, phase->steps);
+	double part = phase->p->eval ? 1 : (double)(phase->first_step + phase->nr_done) / steps;
+
+	return ((double)phase->p->epoch - 1 + part) / (double)run->w->train.epochs;
+}
+
 static void run_show_progress(const struct run *run, struct phase *phase)
 {
 	uint64_t now = clock_now(), wall = now - phase->started;
@@ -319,7 +358,7 @@ static void run_show_progress(const struct run *run, struct phase *phase)
 
 	if (run->rank != 0 || !run->o->progress || (now - phase->shown < SHOW_NS && !boundary))
 		return;
-	if (!boundary) /* the first step after it is shown at once */
+	if (!boundary) /* the first step of a block is shown at once */
 		phase->shown = now;
 	shoal_loader_stats(phase->loader, &stats);
 	p = (struct run_progress){
@@ -334,6 +373,8 @@ static void run_show_progress(const struct run *run, struct phase *phase)
 		.samples_per_second =
 			(double)(phase->nr_done * phase->batch * run->nr_all) / seconds,
 		.bytes_per_second = (double)stats.bytes_delivered * (double)run->nr_ranks / seconds,
+		.samples = phase->nr_done * phase->batch * run->nr_all,
+		.share = done_share(run, phase),
 		.wait_share = total ? (double)phase->load_ns / (double)total : 0,
 		.slowest_rank = phase->step_slowest & ((UINT64_C(1) << RANK_BITS) - 1),
 		.slowest_seconds = (double)(phase->step_slowest >> RANK_BITS) * 1e-6,
@@ -360,6 +401,8 @@ static int phase_run_steps(struct run *run, struct phase *phase, struct shoal_er
 			phase->nr_done++;
 			add_to_series(run, phase);
 			run_show_progress(run, phase);
+			if (rc == 0 && run->o->watch)
+				rc = run_watch_poll(run->o->watch, err);
 			if (rc < 0)
 				comm_fail(run->comm, err);
 		}
@@ -379,7 +422,7 @@ static int block_add_step(void *self, uint32_t accelerator, const struct run_ste
 	return 0;
 }
 
-/* What the figures of a phase are made of: sums over accelerators, then over ranks. */
+/* The sums behind the figures of a phase: over accelerators, then over ranks. */
 struct phase_sums {
 	uint64_t au, au_planned, rate; /* in parts */
 	uint64_t load, compute, planned, errors;
@@ -562,7 +605,7 @@ static int find_slowest(struct run *run, struct phase *phase, struct shoal_err *
 		snprintf(p->slowest.name, sizeof(p->slowest.name), "%s",
 			 name + (len >= sizeof(p->slowest.name) ? len + 1 - sizeof(p->slowest.name)
 								: 0));
-		for (char *c = p->slowest.name; *c; c++) /* it will be shown on terminals */
+		for (char *c = p->slowest.name; *c; c++) /* it is shown on terminals */
 			if ((unsigned char)*c < 0x20 || *c == 0x7f)
 				*c = '?';
 	}
@@ -636,7 +679,7 @@ static int phase_finish(struct run *run, struct phase *phase, const struct load_
 	series_pause(run->series, phase->started + wall);
 	note_memory(run, phase);
 	if (phase->nr_done > 0)
-		/* By one clock, so that differences of these times are the measured ones. */
+		/* From one clock, so that differences of these times are the measured ones. */
 		rc = step_log_end(&run->log, phase->nr_done, wall, phase->started_at + wall, err);
 	if (rc < 0) {
 		comm_fail(run->comm, err);
