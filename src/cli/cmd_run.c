@@ -11,6 +11,7 @@
 #include "cli/compare_ranks.h"
 #include "cli/hints.h"
 #include "cli/layout_options.h"
+#include "cli/listen.h"
 #include "cli/load_options.h"
 #include "cli/run_screen.h"
 #include "cli/s3_options.h"
@@ -35,6 +36,7 @@ struct cmd_run_arguments {
 	uint64_t accelerators;
 	unsigned runs;
 	struct cli_layout layout;
+	struct cli_listen listen;
 	struct shoal_load_options load;
 	bool resume, force, dry_run, drop, json;
 };
@@ -147,6 +149,8 @@ static int cmd_run_poll_peers(void *self, struct shoal_err *err)
 	struct comm_mail mail;
 	int rc = comm_poll(c->comm, 0, &mail, err);
 
+	if (rc == 1)
+		(void)run_watch_mail(&c->a.listen.watch, &mail);
 	return rc < 0 ? rc : 0;
 }
 
@@ -261,6 +265,19 @@ static int note_size(struct cmd_run_state *c, struct shoal_err *err)
 	return rc;
 }
 
+/* Rank 0: from here on there is something to look at. */
+static void begin_live(struct cmd_run_state *c)
+{
+	struct live_head head = { .command = "run",
+				  .name = c->workload->name,
+				  .nr_ranks = (unsigned)c->place->size,
+				  .nr_here = (unsigned)c->a.accelerators,
+				  .au_bar = c->workload->au * 100,
+				  .total = (uint64_t)c->place->size };
+
+	cli_listen_begin(&c->a.listen, "run", &head);
+}
+
 static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 {
 	struct run_options o = { .workload = c->workload,
@@ -275,7 +292,8 @@ static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 				 .stop = &cli_stop,
 				 .began = c->began,
 				 .progress = cmd_run_show_progress,
-				 .self = c };
+				 .self = c,
+				 .watch = cli_listen_watch(&c->a.listen) };
 
 	if (!o.load.store)
 		o.load.store = c->data.store;
@@ -285,6 +303,7 @@ static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 	o.load.stalled = show_stalled_read;
 	o.load.self = c;
 	c->loaded = true;
+	begin_live(c);
 	return run_execute(&o, &c->result, err);
 }
 
@@ -292,16 +311,20 @@ static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 static int print(const struct cmd_run_state *c)
 {
 	/* mpirun gives rank 0 a terminal of its own, whatever its output is. */
-	const char *no_colour = getenv("NO_COLOR");
-	bool colour = c->place->size == 1 && isatty(STDOUT_FILENO) && !(no_colour && *no_colour);
+	bool terminal = c->place->size == 1 && isatty(STDOUT_FILENO);
+	size_t window = terminal ? cli_columns(STDOUT_FILENO) : 0;
 	struct shoal_err err = { "" };
 	char *words = NULL;
 	int rc = c->a.json ? report_summary_text(&c->result, &words, &err)
-			   : report_table_text(&c->result, colour, &words, &err);
+			   : report_table_text(&c->result, terminal && cli_wants_colour(), window,
+					       &words, &err);
 
 	if (rc < 0)
 		return cli_fail("run", "%s", cli_words("run", &err));
-	fputs(words, stdout);
+	if (terminal && !c->a.json)
+		cli_put_lines(stdout, words, 10);
+	else
+		fputs(words, stdout);
 	free(words);
 	return CLI_OK;
 }
@@ -353,7 +376,7 @@ static int write_leaf(const struct cmd_run_state *c, const char *command, const 
 	const char *place = c->a.load.store ? c->a.load.store : c->data.root;
 	bool is_run = strcmp(command, "run") == 0;
 	char *words = NULL;
-	int rc = is_run ? report_table_text(&c->result, false, &words, err) : 0;
+	int rc = is_run ? report_table_text(&c->result, false, 0, &words, err) : 0;
 
 	if (rc == 0) {
 		struct layout_job job = { .command = command,
@@ -451,6 +474,8 @@ static int cmd_run_prepare(struct cmd_run_state *c, struct shoal_err *err)
 			rc = print_plan(c, err);
 		return cmd_run_agree(c, rc, err);
 	}
+	if (rc == 0)
+		rc = cli_listen_open(&c->a.listen, "run", c->comm, err);
 	if (rc == 0)
 		rc = begin_leaf(c, err);
 	if (rc == 0 && c->place->rank == 0)
@@ -622,6 +647,7 @@ static int cmd_run_finish(struct cmd_run_state *c, int rc, int status)
 	bool partial = c->result.partial, alone = c->place->size == 1;
 	bool reading = c->result.reading[0] || c->result.reading[1];
 
+	cli_listen_end(&c->a.listen);
 	run_folder_close(c->a.results, c->lock);
 	status = cli_part("run", c->comm,
 			  cli_stop && (rc == -ECANCELED || partial) ? CLI_INTERRUPTED : status);
@@ -684,7 +710,7 @@ static int cmd_run_start(void *arguments, int nr, char **words)
 		return cli_fail("run", "%s", cli_words("run", &err));
 	c.place = comm_place(c.comm);
 	c.rank = c.place->rank;
-	run_screen_start(&c.screen, c.rank == 0);
+	run_screen_start(&c.screen, c.rank == 0, &c.a.listen);
 	comm_set_stall(c.comm, STALL_SECONDS, cmd_run_show_warning, &c);
 	c.tree = cli_layout_of(&c.a.layout, c.a.results);
 	return cmd_run_all(&c);
@@ -740,6 +766,7 @@ const struct cli_command cmd_run = {
 	.sections = { { .options = options },
 		      CLI_LAYOUT_SECTION(AT(layout)),
 		      CLI_LOAD_SECTION(AT(load)),
+		      CLI_LISTEN_SECTION(AT(listen)),
 		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
