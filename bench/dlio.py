@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """DLIO and Shoal on the same files, from the same workload file, on the same machine.
 
-    bench/dlio.py [--build DIR] [--files N] [--many N] [--ranks N] [--threads N] [--work DIR]
+    bench/dlio.py [--build DIR] [--only compute,device,files] [--runs N] [--files N] [--many N] [--ranks N] [--threads N]
 
 DLIO is what `pip install dlio_benchmark` gives, unmodified, in a virtual environment of its own below
-the build folder, on the system's PyTorch. Two sets, made by `shoal datagen`: one of real retinanet
-sizes, for AU and samples a second, and one of many files of 2 KB, for what the number of files costs.
-Each is run with the page cache dropped before; both write DLIO's summary.json, from which the figures
-are read. Memory is the peak of the summed PSS of all processes."""
+the build folder, on the system's PyTorch; or the checkout that SHOAL_DLIO_MLCOMMONS names. All sets are
+made by `shoal datagen`, and both write DLIO's summary.json, from which the figures are read.
+
+compute and device: four workloads, AU where compute is the limit and samples per second where the device
+is (bench/dlio_au.py). files: retinanet's sizes, and many files of 2 KB for what the number of files costs;
+each with the page cache dropped before. Memory is the peak of the summed PSS of all processes."""
 
 import argparse
 import datetime
@@ -23,11 +25,14 @@ import time
 
 import pss
 from common import Failed, Results, count, run, say, table
+from dlio_au import Utilisation, forget
 
 # Without --no-deps pip would bring a PyTorch for GPUs, of 3 GB. The versions are the newest that
-# go together on Python 3.11.
-PACKAGES = [["--no-deps", "dlio_benchmark==2.0.0", "pydftracer==1.0.9"],
-            ["hydra-core==1.3.2", "tensorflow-cpu==2.15.1"]]
+# go together on Python 3.11. What a checkout of MLCommons' imports differs.
+TOGETHER = ["hydra-core==1.3.2", "tensorflow-cpu==2.15.1"]
+PACKAGES = {"dlio": [["--no-deps", "dlio_benchmark==2.0.0", "pydftracer==1.0.9"], TOGETHER],
+            "dlio-newer": [["--no-deps", "pydftracer==2.0.6"], TOGETHER]}
+PARTS = ("compute", "device", "files")
 
 WORKLOAD = "retinanet_b200"
 STEPS = 20  # of an epoch of the many files: enough for the list to be made, cut, sent and used
@@ -40,7 +45,7 @@ def install(folder):
         return python
     say("installing DLIO")
     run(["/usr/bin/python3", "-m", "venv", "--clear", "--system-site-packages", folder])
-    for packages in PACKAGES:
+    for packages in PACKAGES[os.path.basename(folder)]:
         run([python, "-m", "pip", "install", "-q", *packages])
     open(os.path.join(folder, "complete"), "w").close()
     return python
@@ -50,14 +55,27 @@ class Bench:
     def __init__(self, args, work, results):
         self.args, self.work, self.results = args, work, results
         self.shoal = os.path.abspath(os.path.join(args.build, "shoal"))
-        self.python = install(os.path.abspath(os.path.join(args.build, "dlio")))
+        checkout = os.environ.get("SHOAL_DLIO_MLCOMMONS")
+        self.dlio_name = "MLCommons" if checkout else "PyPI 2.0.0"
+        python = install(os.path.abspath(os.path.join(args.build, "dlio-newer" if checkout else "dlio")))
+        self.dlio_command = [python, "-c", "from dlio_benchmark.main import main; main()"]
         self.env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                         OMPI_MCA_rmaps_base_oversubscribe="1", TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="",
-                        HYDRA_FULL_ERROR="1")
-        self.workload = os.path.join(work, "conf", "workload", WORKLOAD + ".yaml")
-        os.makedirs(os.path.dirname(self.workload))
+                        HYDRA_FULL_ERROR="1", PYTHONPATH=os.path.abspath(checkout) if checkout else "",
+                        PATH=os.path.join(work, "bin") + os.pathsep + os.environ["PATH"])
+        # MLCommons' empties the page cache of the whole machine by sudo.
+        os.makedirs(os.path.join(work, "bin"))
+        with open(os.open(os.path.join(work, "bin", "sudo"), os.O_CREAT | os.O_WRONLY, 0o755), "w") as file:
+            file.write("#!/bin/sh\nexit 1\n")
+        self.workload = self.workload_file(WORKLOAD)
+
+    def workload_file(self, name):
+        """One that Shoal ships, where DLIO looks for it."""
+        path = os.path.join(self.work, "conf", "workload", name + ".yaml")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        shutil.copy(os.path.join(root, "workloads", WORKLOAD + ".yaml"), self.workload)
+        shutil.copy(os.path.join(root, "workloads", name + ".yaml"), path)
+        return path
 
     def data(self, nr, size):
         """A folder of @nr files of @size bytes."""
@@ -86,8 +104,7 @@ class Bench:
         return peak, started
 
     def dlio(self, keys, results):
-        command = [os.path.join(os.path.dirname(self.python), "dlio_benchmark"),
-                   "--config-dir=" + os.path.join(self.work, "conf"), "workload=" + WORKLOAD,
+        command = [*self.dlio_command, "--config-dir=" + os.path.join(self.work, "conf"), "workload=" + WORKLOAD,
                    "++workload.workflow.generate_data=False", "++workload.workflow.train=True",
                    "++workload.output.folder=" + results]
         log = results + ".log"
@@ -120,7 +137,7 @@ class Bench:
         rows = {}
         for tool, function in (("DLIO", self.dlio), ("Shoal", self.shoal_run)):
             say("%s on %s files" % (tool, count(nr)))
-            drop_cache(folder)
+            forget(folder)
             rows[tool] = function(keys, os.path.join(self.work, "%s-%d" % (tool, nr)))
             for figure in ("au", "rate", "first", "seconds", "pss"):
                 self.results.add("dlio", "%s %s" % (tool, figure), nr, rows[tool][figure], "")
@@ -131,6 +148,17 @@ class Bench:
                for tool, row in rows.items()])
         shutil.rmtree(folder)
         return rows
+
+    def files(self):
+        """What the number of files costs."""
+        self.compare("Real sizes", self.args.files, 322_957, 0)
+        few = self.compare("Few files", 2400, 2000, STEPS)
+        many = self.compare("Many files", self.args.many, 2000, STEPS)
+        more = self.args.many - 2400
+        rows = [[tool, (many[tool]["pss"] - few[tool]["pss"]) / more] for tool in many]
+        table("What a file more costs a node, all processes together", ["", "bytes a file"], rows)
+        for tool, value in rows:
+            self.results.add("dlio", tool + " bytes a file", self.args.many, value, "bytes")
 
 
 def first_step_of_dlio(log, started):
@@ -148,19 +176,12 @@ def end_of(log):
         return file.read()[-1500:].strip()
 
 
-def drop_cache(folder):
-    """Have the page cache forget the files of a folder, without being root."""
-    os.sync()
-    for path, _, names in os.walk(folder):
-        for name in names:
-            fd = os.open(os.path.join(path, name), os.O_RDONLY)
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-            os.close(fd)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build", metavar="DIR")
+    parser.add_argument("--only", metavar="PARTS", default=",".join(PARTS), help="of %s (default all)" % ", ".join(PARTS))
+    parser.add_argument("--runs", type=int, default=3, help="of each tool, for compute and device (default 3)")
+    parser.add_argument("--sets", metavar="NAMES", help="for compute and device: retinanet, unet3d, resnet50, cosmoflow (default all)")
     parser.add_argument("--files", type=int, default=5000, help="of 322,957 bytes (default 5000)")
     parser.add_argument("--many", type=int, default=200_000, help="of 2 KB (default 200000)")
     parser.add_argument("--ranks", type=int, default=2)
@@ -168,21 +189,22 @@ def main():
     parser.add_argument("--work", metavar="DIR", help="for the data; default a temporary folder")
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
+    args.only = args.only.split(",")
+    if not set(args.only) <= set(PARTS):
+        parser.error("--only: of %s" % ", ".join(PARTS))
     results = Results()
     with tempfile.TemporaryDirectory(dir=args.work, prefix="shoal-dlio-") as work:
         try:
             bench = Bench(args, work, results)
-            bench.compare("Real sizes", args.files, 322_957, 0)
-            few = bench.compare("Few files", 2400, 2000, STEPS)
-            many = bench.compare("Many files", args.many, 2000, STEPS)
+            limits = [part for part in ("compute", "device") if part in args.only]
+            if limits:
+                Utilisation(bench).run(limits)
+            if "files" in args.only:
+                bench.files()
         except (Failed, TimeoutError) as e:
             print("bench/dlio.py: %s" % e, file=sys.stderr)
             return 1
-    more = args.many - 2400
-    rows = [[tool, (many[tool]["pss"] - few[tool]["pss"]) / more] for tool in many]
-    table("What a file more costs a node, all processes together", ["", "bytes a file"], rows)
-    for tool, value in rows:
-        results.add("dlio", tool + " bytes a file", args.many, value, "bytes")
+    results.summary()
     if args.json:
         with open(args.json, "w") as file:
             json.dump(results.figures, file, indent=1)

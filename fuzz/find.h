@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/format_private.h"
 #include "format/samples.h"
 
 struct fuzz_file {
@@ -75,7 +76,7 @@ static inline int fuzz_find(const char *name, const uint8_t *data, size_t size)
 	if (size == 0)
 		return 0;
 	fuzz_samples(name, data + 1, size - 1);
-	rc = format_find(format_by_name(name), &source, data[0], fuzz_take, &found, &err);
+	rc = format_by_name(name)->find(&source, data[0], fuzz_take, &found, &err);
 	if (rc == 0 && found.nr != data[0])
 		abort();
 	if (rc < 0 && (err.msg[0] == '\0' || (rc != -EBADMSG && rc != -ENOTSUP && rc != -ERANGE)))

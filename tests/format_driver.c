@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "format/format_private.h"
 #include "format/samples.h"
 
 static uint8_t buf[1 << 20];
@@ -65,7 +66,7 @@ static int find(const struct format *f, char **argv)
 	if (!in || fseeko(in, 0, SEEK_END) != 0)
 		return usage();
 	s.size = (uint64_t)ftello(in);
-	rc = format_find(f, &s, strtoull(argv[0], NULL, 10), print, NULL, &err);
+	rc = f->find(&s, strtoull(argv[0], NULL, 10), print, NULL, &err);
 	fclose(in);
 	if (rc < 0)
 		fprintf(stderr, "%d %s\n", rc, err.msg);
@@ -132,7 +133,7 @@ int main(int argc, char **argv)
 		return samples(samples_kind_by_name(argv[2]), argv[3], argc > 4 ? argv[4] : "0");
 	if (f && argc >= 6 && strcmp(argv[1], "make") == 0)
 		return make(f, argv + 3, argc > 6 ? (unsigned)(argv[6][0] - '0') : 0);
-	if (f && argc == 5 && strcmp(argv[1], "find") == 0)
+	if (f && f->find && argc == 5 && strcmp(argv[1], "find") == 0)
 		return find(f, argv + 3);
 	if (f && argc == 6 && strcmp(argv[1], "speed") == 0)
 		return speed(f, argv + 3);

@@ -192,6 +192,30 @@ def check_names(defined):
             yield f"{name}() is defined in {' and in '.join(sorted(where))}: begin its name with its module's"
 
 
+# Only tests and other programs call these: stores for tests, and a kind of storage that is not built in.
+FOR_OTHERS = ("src/store/stack.c",)
+FOR_OTHERS_NAMES = {
+    "store_register": "adds a kind of storage to a program",
+    "run_close": "the command exits instead",
+    "series_listed": "not connected yet", "series_totals": "not connected yet",
+}
+
+
+def check_reached(codes, defined):
+    """Every function of src is used somewhere in src, or is public. Names are unique, so the text tells."""
+    header = open(os.path.join(ROOT, "include/shoal.h"), encoding="utf-8").read()
+    used = {}
+    for path, code in codes.items():
+        if path.startswith("src/"):
+            for name in re.findall(r"\b[A-Za-z_]\w*", re.sub(r"^\w[^;{}()]*\([^;{}]*\)[^;{}=]*;", "", code, flags=re.M)):
+                used[name] = used.get(name, 0) + 1
+    public = set(re.findall(r"\bshoal_\w+", header))
+    for path, names in sorted(defined.items()):
+        for name in sorted(names - public - {"main", "PyInit__shoal"}):
+            if used.get(name, 0) < 2 and path not in FOR_OTHERS and name not in FOR_OTHERS_NAMES:
+                yield f"{path}: nothing in src uses {name}(): remove it, or use it"
+
+
 def check_rooms(paths):
     """Rooms and their larger folders have a README of at most a page. The folders of tests/unit are those of src, and
     every room has tests."""
@@ -278,10 +302,10 @@ def main():
     prefixes = schemes()
     for path in tracked("python/shoal/*.py"):
         faults += check_python_uris(path, open(os.path.join(ROOT, path), encoding="utf-8").read(), prefixes)
-    defined = {}
+    defined, codes = {}, {}
     for path in paths:
         text = open(os.path.join(ROOT, path), encoding="utf-8").read()
-        code = strip(text)
+        code = codes[path] = strip(text)
         if path.startswith("src/") and path != "src/comm/mpi_module.c" and "/absent" not in path:
             defined[path] = functions(code)
         if path.startswith("src/") and not path.startswith("src/store/"):
@@ -292,7 +316,7 @@ def main():
             faults += check_words(path, text)
             faults += check_wording(path, text)
         faults += check_lengths(path, code)
-    faults += check_names(defined)
+    faults += [*check_names(defined), *check_reached(codes, defined)]
     for path in tracked("python/shoal/*.py", "python/shoal/*/*.py"):
         text = open(os.path.join(ROOT, path), encoding="utf-8").read()
         faults += [*check_python_words(path, text), *check_wording(path, text)]

@@ -6,18 +6,53 @@
 See docs/python.md.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any, List
+
 from ._errors import (AccessError, BadValueError, DamagedError, Error, NotFoundError, StaleError,
                       TransformError, WaitedTooLongError)
-from ._shoal import version as __version__
-from ._store import S3Config
-from .catalog import Catalog, Difference, Names, StorageCheck
-from .columns import Batches, Column, ColumnWriter, KeptOrder, join_columns
-from .indexing import IndexProgress, index, index_pattern
-from .listing import Entry, Listing, Stat, StatRow, count, diff, filter, from_uris, list, merge, split, stat
-from .loader import Audit, AuditError, Batch, Loader
-from .manifests import manifest
-from .order import Order, sample_seed
-from .scanning import scan
+
+if TYPE_CHECKING:
+    from ._shoal import version as __version__
+    from ._store import S3Config
+    from .catalog import Catalog, Difference, Names, StorageCheck
+    from .columns import Batches, Column, ColumnWriter, KeptOrder, join_columns
+    from .indexing import IndexProgress, index, index_pattern
+    from .listing import Entry, Listing, Stat, StatRow, count, diff, filter, from_uris, list, merge, split, stat
+    from .loader import Audit, AuditError, Batch, Loader
+    from .manifests import manifest
+    from .order import Order, sample_seed
+    from .scanning import scan
+
+# Modules are imported when a name of theirs is first used: commands that need none of them start
+# without NumPy, which takes ten times as long as they do.
+_NAMES = {
+    "_shoal": (),
+    "_store": ("S3Config",),
+    "catalog": ("Catalog", "Difference", "Names", "StorageCheck"),
+    "columns": ("Batches", "Column", "ColumnWriter", "KeptOrder", "join_columns"),
+    "indexing": ("IndexProgress", "index", "index_pattern"),
+    "listing": ("Entry", "Listing", "Stat", "StatRow", "count", "diff", "filter", "from_uris", "list", "merge", "split", "stat"),
+    "loader": ("Audit", "AuditError", "Batch", "Loader"),
+    "manifests": ("manifest",),
+    "order": ("Order", "sample_seed"),
+    "scanning": ("scan",),
+}
+_WHERE = {name: module for module, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        return importlib.import_module("." + name, __name__)
+    if name == "__version__":
+        from ._shoal import version as value
+    elif name in _WHERE:
+        value = getattr(importlib.import_module("." + _WHERE[name], __name__), name)
+    else:
+        raise AttributeError("module 'shoal' has no attribute %r" % name)
+    globals()[name] = value
+    return value
+
 
 __all__ = [
     "AccessError",
@@ -63,3 +98,7 @@ __all__ = [
     "split",
     "stat",
 ]
+
+
+def __dir__() -> List[str]:
+    return sorted({*globals(), *__all__})

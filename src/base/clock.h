@@ -14,6 +14,13 @@ static inline uint64_t clock_ns(clockid_t clock)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* The point in time @ns after the epoch of a clock, for calls that wait until then. */
+static inline struct timespec clock_time(uint64_t ns)
+{
+	return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000u),
+				  .tv_nsec = (long)(ns % 1000000000u) };
+}
+
 /* The clock for durations and deadlines: it never steps. */
 static inline uint64_t clock_now(void)
 {

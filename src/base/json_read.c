@@ -47,11 +47,7 @@ static int hex4(const struct json_reader *r, const char *at)
 	if (r->end - at < 4)
 		return -1;
 	for (int i = 0; i < 4; i++) {
-		char c = at[i];
-		int digit = c >= '0' && c <= '9'   ? c - '0'
-			    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-			    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-						   : -1;
+		int digit = text_hex_digit(at[i]);
 
 		if (digit < 0)
 			return -1;

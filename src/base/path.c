@@ -28,6 +28,15 @@ bool path_of_program(char *ret_dir, size_t cap)
 	return slash != NULL;
 }
 
+const char *path_tmp_dir(const char *chosen)
+{
+	const char *usual = getenv("TMPDIR");
+
+	if (chosen)
+		return chosen;
+	return usual && *usual ? usual : "/tmp";
+}
+
 int path_join(const char *dir, const char *name, char *buf, size_t cap, struct shoal_err *err)
 {
 	if (snprintf(buf, cap, "%s/%s", dir, name) >= (int)cap)

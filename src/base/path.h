@@ -10,6 +10,9 @@ char *path_dir(const char *path);
 /* The directory of the running program; false if the kernel does not tell. */
 bool path_of_program(char *ret_dir, size_t cap);
 
+/* The directory for temporary files: @chosen, or if that is NULL $TMPDIR, or otherwise /tmp. */
+const char *path_tmp_dir(const char *chosen);
+
 /* @dir, a slash and @name into @buf. -ENAMETOOLONG, with a message, if they do not fit. */
 int path_join(const char *dir, const char *name, char *buf, size_t cap,
 	      struct shoal_err *err) MUST_USE;

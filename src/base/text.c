@@ -132,6 +132,14 @@ size_t utf8_len(const char *text, size_t left)
 	return c >= min && c <= 0x10ffff && !(c >= 0xd800 && c < 0xe000) ? len : 0;
 }
 
+int text_hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)(c | 0x20);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 bool path_goes_up(const char *path, size_t len)
 {
 	for (size_t at = 0; at + 2 <= len; at++)

@@ -37,6 +37,9 @@ size_t utf8_len(const char *text, size_t left);
  * length. */
 size_t utf8_put(char *out, uint32_t c);
 
+/* The value of a hexadecimal digit in upper or lower case, or -1. */
+int text_hex_digit(char c);
+
 /* Whether any component of the path is "..". */
 bool path_goes_up(const char *path, size_t len);
 

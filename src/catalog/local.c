@@ -23,11 +23,6 @@
 /* How often to check whether another process has finished its copy. */
 #define WAIT_NS 50000000
 
-static bool local_stopped(const int *stop)
-{
-	return stop && __atomic_load_n(stop, __ATOMIC_RELAXED);
-}
-
 /* Named by content and by the file's own checksum, because writers may cut segments differently. */
 static char *local_copy_path(const struct shoal_catalog *cat, const char *dir)
 {
@@ -117,7 +112,7 @@ static int copy_bytes(const struct shoal_catalog *cat, int fd, const int *stop,
 	while (rc == 0 && at < len) {
 		size_t n = (size_t)u64_min(COPY_BYTES, len - at);
 
-		if (local_stopped(stop)) {
+		if (stop_requested(stop)) {
 			rc = err_set(err, -ECANCELED, "interrupted");
 			break;
 		}
@@ -189,7 +184,7 @@ int catalog_open_file_local(const char *path, const char *dir, const int *stop,
 		if (rc == -EBUSY) { /* another process is copying */
 			copies--;
 			nanosleep(&pause, NULL);
-			rc = local_stopped(stop) ? err_set(err, -ECANCELED, "interrupted") : 0;
+			rc = stop_requested(stop) ? err_set(err, -ECANCELED, "interrupted") : 0;
 		}
 	}
 	shoal_catalog_close(cat);

@@ -375,7 +375,7 @@ static uint64_t digest_grid(struct shoal_writer *w, const struct cat_grid *g, ui
 	do {
 		grid_render(g, x, name);
 		cat_digest_add(&w->digest, name, len, size, samples);
-		if ((++nr & 0xffff) == 0 && stop && __atomic_load_n(stop, __ATOMIC_RELAXED))
+		if ((++nr & 0xffff) == 0 && stop_requested(stop))
 			return 0;
 		for (d = 0; d < g->nr_dims && ++x[d] == g->dim[d].extent; d++)
 			x[d] = 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/hints.h"
@@ -25,7 +26,7 @@ struct cmd_filter_arguments {
 static struct shoal_catalog *cmd_filter_read_names(const struct cmd_filter_arguments *a,
 						   const char *root)
 {
-	const char *list = a->names ? a->names : a->not_names, *dir = getenv("TMPDIR");
+	const char *list = a->names ? a->names : a->not_names;
 	struct shoal_index_options o = { .root = root, .stop = &cli_stop };
 	struct shoal_index_result result;
 	struct shoal_catalog *cat = NULL;
@@ -38,7 +39,7 @@ static struct shoal_catalog *cmd_filter_read_names(const struct cmd_filter_argum
 		cli_fail("filter", "'%s': cannot open it: %s", list, strerror(errno));
 		return NULL;
 	}
-	snprintf(path, sizeof(path), "%s/shoal-names-XXXXXX", dir && *dir ? dir : "/tmp");
+	snprintf(path, sizeof(path), "%s/shoal-names-XXXXXX", path_tmp_dir(NULL));
 	tmp = mkstemp(path);
 	if (tmp < 0) {
 		cli_fail("filter", "cannot create '%s': %s", path, strerror(errno));

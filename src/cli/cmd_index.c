@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/path.h"
 #include "base/publish.h"
 #include "base/text.h"
 #include "cli/compare_ranks.h"
@@ -133,14 +134,14 @@ struct index_trial {
 
 static int index_trial_begin(struct index_arguments *a, struct index_trial *t)
 {
-	const char *tmp = a->options.tmp_dir ? a->options.tmp_dir : getenv("TMPDIR");
 	bool local = !store_uri_traits(a->options.output).objects;
 
 	t->output = a->options.output;
 	if (local && cli_output_check("index", t->output, a->force) != CLI_OK)
 		return CLI_FAILED;
 	t->nr_old = local ? cmd_index_nr_names(t->output) : 0;
-	snprintf(t->dir, sizeof(t->dir), "%s/shoal-dry-run-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	snprintf(t->dir, sizeof(t->dir), "%s/shoal-dry-run-XXXXXX",
+		 path_tmp_dir(a->options.tmp_dir));
 	if (!mkdtemp(t->dir))
 		return cli_fail("index", "cannot create '%s': %s", t->dir, strerror(errno));
 	snprintf(t->path, sizeof(t->path), "%s/c", t->dir);

@@ -22,7 +22,7 @@
 
 bool comm_stopped(const struct comm *c)
 {
-	return c->stop && __atomic_load_n(c->stop, __ATOMIC_RELAXED) != 0;
+	return stop_requested(c->stop);
 }
 
 /* ---- Messages ---- */

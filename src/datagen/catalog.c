@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "catalog/writer.h"
 #include "datagen/datagen_private.h"
 #include "open/transfer.h"
@@ -205,11 +206,10 @@ static int send_one(struct datagen *g, const char *from, const char *to, const c
 /* Seal it in a directory of its own, and send it once it is complete: train and valid first. */
 static int seal_remote(struct datagen *g, bool parts, const char *uri, struct shoal_err *err)
 {
-	const char *tmp = getenv("TMPDIR");
 	char dir[2100], path[2200];
 	int rc;
 
-	snprintf(dir, sizeof(dir), "%.2000s/shoal-datagen-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	snprintf(dir, sizeof(dir), "%.2000s/shoal-datagen-XXXXXX", path_tmp_dir(NULL));
 	if (!mkdtemp(dir))
 		return err_set_errno(err, err_errno(), "cannot create the directory '%.200s'", dir);
 	snprintf(path, sizeof(path), "%s/%s", dir, DATAGEN_CATALOG_NAME);

@@ -51,8 +51,7 @@ struct datagen_worker {
 /* Whether to stop: a signal, or an error on any rank. */
 static inline bool datagen_stopped(const struct datagen *g)
 {
-	return atomic_load_explicit(&g->ended, memory_order_relaxed) ||
-	       (g->o->stop && __atomic_load_n(g->o->stop, __ATOMIC_RELAXED));
+	return atomic_load_explicit(&g->ended, memory_order_relaxed) || stop_requested(g->o->stop);
 }
 
 /* ---- files.c ---- */

@@ -73,44 +73,9 @@ static void csv_next(struct format_maker *m)
 	}
 }
 
-/* Lines; the last may lack its line feed. Quoted fields with line breaks are not supported. */
-static int csv_find(const struct format_source *file, uint64_t nr_samples, format_found_fn *found,
-		    void *self, struct shoal_err *err)
-{
-	uint64_t start = 0, nr_lines = 0;
-	uint8_t buf[4096];
-	int rc = 0;
-
-	for (uint64_t pos = 0; pos < file->size && rc == 0; pos += sizeof(buf)) {
-		size_t len = (size_t)u64_min(sizeof(buf), file->size - pos);
-
-		rc = format_read(file, pos, buf, len, err);
-		for (size_t i = 0; i < len && rc == 0; i++) {
-			uint64_t end = pos + i + 1;
-
-			if (buf[i] != '\n' && end < file->size)
-				continue;
-			if (nr_lines > nr_samples)
-				return err_set(err, -ERANGE,
-					       "it has more than %" PRIu64 " line%s after the "
-					       "first",
-					       nr_samples, plural(nr_samples));
-			if (nr_lines > 0)
-				rc = found(self, nr_lines - 1, start, end - start);
-			nr_lines++;
-			start = end;
-		}
-	}
-	if (rc == 0 && nr_lines != nr_samples + 1)
-		return err_set(err, -ERANGE, "it has %" PRIu64 " line%s, not a header and %" PRIu64,
-			       nr_lines, plural(nr_lines), nr_samples);
-	return rc;
-}
-
 const struct format format_csv = {
 	.name = "csv",
 	.least = csv_least,
 	.plan = csv_plan,
 	.next = csv_next,
-	.find = csv_find,
 };

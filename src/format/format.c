@@ -6,22 +6,17 @@
 #include "format/format_private.h"
 #include "format/table.h"
 
-static const struct format *const formats[] = {
+const struct format *const format_sized[FORMAT_SIZED] = {
 	&format_csv, &format_hdf5, &format_indexed_binary, &format_jpeg, &format_npy, &format_npz,
 	&format_png, &format_tar,  &format_tfrecord,
 };
 static const struct format *const table_formats[] = { &format_parquet, &format_arrow };
 
-const struct format *format_at(size_t index)
-{
-	return index < ARRAY_LEN(formats) ? formats[index] : NULL;
-}
-
 const struct format *format_by_name(const char *name)
 {
-	for (size_t i = 0; i < ARRAY_LEN(formats); i++)
-		if (strcmp(formats[i]->name, name) == 0)
-			return formats[i];
+	for (size_t i = 0; i < FORMAT_SIZED; i++)
+		if (strcmp(format_sized[i]->name, name) == 0)
+			return format_sized[i];
 	for (size_t i = 0; i < ARRAY_LEN(table_formats); i++)
 		if (strcmp(table_formats[i]->name, name) == 0)
 			return table_formats[i];
@@ -89,11 +84,6 @@ void format_rectangle(uint64_t area, uint64_t *ret_width, uint64_t *ret_height)
 
 /* 16 TiB: the limit of common file systems. */
 #define FILE_MAX (UINT64_C(1) << 44)
-
-uint64_t format_least(const struct format *f, uint64_t nr_samples)
-{
-	return f->least(nr_samples);
-}
 
 /* Samples share a file: none may exceed the largest record of the format. */
 static uint64_t most_bytes(const struct format *f, uint64_t nr_samples)
@@ -272,31 +262,4 @@ int format_found_array(uint64_t off, uint64_t len, uint64_t nr, format_found_fn 
 	for (uint64_t i = 0; i < nr && rc == 0; i++)
 		rc = found(self, i, off + i * len, len);
 	return rc;
-}
-
-int format_find(const struct format *f, const struct format_source *file, uint64_t nr_samples,
-		format_found_fn *found, void *self, struct shoal_err *err)
-{
-	if (f->find)
-		return f->find(file, nr_samples, found, self, err);
-	if (f->extents)
-		return err_set(err, -ENOTSUP, "the samples of %s files are found by samples_find()",
-			       f->name);
-	if (f->find_sides)
-		return err_set(err, -ENOTSUP,
-			       "the offsets of samples in %s files are only in their index files",
-			       f->name);
-	if (nr_samples != 1)
-		return err_set(err, -ERANGE, "a %s file holds one sample, not %" PRIu64, f->name,
-			       nr_samples);
-	return found(self, 0, 0, file->size);
-}
-
-int format_find_sides(const struct format *f, const struct format_source *sides, uint64_t file_size,
-		      uint64_t nr_samples, format_found_fn *found, void *self,
-		      struct shoal_err *err)
-{
-	if (!f->find_sides)
-		return err_set(err, -ENOTSUP, "%s has no index files", f->name);
-	return f->find_sides(sides, file_size, nr_samples, found, self, err);
 }

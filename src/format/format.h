@@ -26,9 +26,6 @@ struct format_table;
 const struct format *format_by_name(const char *name);
 const char *format_name(const struct format *f);
 
-/* The formats of any size in turn, from 0 on, without those of tables; NULL after the last. */
-const struct format *format_at(size_t index);
-
 /* Whether files of the format are made from a table. */
 bool format_has_table(const struct format *f);
 
@@ -41,9 +38,6 @@ struct format_spec {
 	/* Of Parquet and Arrow files, whose size follows from it: see table.h. Lent */
 	const struct format_table *table;
 };
-
-/* The smallest size of a file with @nr_samples samples. */
-uint64_t format_least(const struct format *f, uint64_t nr_samples);
 
 /* -EINVAL, with a message, if a file of this size and number of samples cannot be made. */
 int format_check(const struct format *f, uint64_t size, uint64_t nr_samples,
@@ -102,23 +96,6 @@ struct format_source {
 typedef int format_found_fn(void *self, uint64_t index, uint64_t off, uint64_t len);
 
 #define FORMAT_ALL UINT64_MAX /* as many samples as there are */
-
-/*
- * Find the @nr_samples samples of a file, in order; every extent is inside the file. The samples
- * are: for tfrecord the payloads of the records, for npz and npy the array x, or the only one, for
- * hdf5 the dataset "records", or the only one, for csv the lines after the first; for jpeg and png
- * the whole file.
- *
- * -EBADMSG: damaged, or not of this format. -ENOTSUP: samples are not contiguous, because they are
- * compressed or interleaved. -ERANGE: the number of samples is not @nr_samples.
- */
-int format_find(const struct format *f, const struct format_source *file, uint64_t nr_samples,
-		format_found_fn *found, void *self, struct shoal_err *err) MUST_USE;
-
-/* As format_find(), from the side files @sides[], in their order, without reading the data file. */
-int format_find_sides(const struct format *f, const struct format_source *sides, uint64_t file_size,
-		      uint64_t nr_samples, format_found_fn *found, void *self,
-		      struct shoal_err *err) MUST_USE;
 
 /* ---- Inside a maker ---------------------------------------------------------------------- */
 

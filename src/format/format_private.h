@@ -7,11 +7,11 @@
 
 struct format {
 	const char *name;
-	uint64_t samples_max; /* per file; 0: any number */
-	uint64_t record_max;  /* bytes per sample; 0: any */
-	bool has_table;       /* made from format_spec.table */
-	uint64_t (*least)(uint64_t nr_samples);
-	void (*plan)(struct format_maker *m); /* may be NULL */
+	uint64_t samples_max;                   /* per file; 0: any number */
+	uint64_t record_max;                    /* bytes per sample; 0: any */
+	bool has_table;                         /* made from format_spec.table */
+	uint64_t (*least)(uint64_t nr_samples); /* the smallest size of a file of so many samples */
+	void (*plan)(struct format_maker *m);   /* may be NULL */
 	/* Sets the next piece with the functions below. The file ends if it sets none. */
 	void (*next)(struct format_maker *m);
 	/* Receives the bytes of pieces that have sums. May be NULL. */
@@ -19,12 +19,22 @@ struct format {
 	struct format_side side[FORMAT_SIDES_MAX];
 	void (*side_next[FORMAT_SIDES_MAX])(struct format_maker *m);
 	int (*extents)(const struct format_spec *spec, format_extent_fn *found, void *self);
+	/*
+	 * Report the @nr_samples samples of a file, or with FORMAT_ALL all of them, in order; every
+	 * extent is inside the file. NULL: samples are found in another way, see samples.c. They
+	 * are: for tfrecord the payloads of the records; for npz and npy the array x, or the only
+	 * one; for hdf5 the dataset "records", or the only one.
+	 *
+	 * -EBADMSG: damaged, or not of this format. -ENOTSUP: samples are not contiguous, because
+	 * they are compressed or interleaved. -ERANGE: the number of samples is not @nr_samples.
+	 */
 	int (*find)(const struct format_source *file, uint64_t nr_samples, format_found_fn *found,
 		    void *self, struct shoal_err *err);
-	int (*find_sides)(const struct format_source *sides, uint64_t file_size,
-			  uint64_t nr_samples, format_found_fn *found, void *self,
-			  struct shoal_err *err);
 };
+
+/* The formats of any size, that is without those of tables. */
+#define FORMAT_SIZED 9
+extern const struct format *const format_sized[FORMAT_SIZED];
 
 extern const struct format format_csv, format_hdf5, format_indexed_binary, format_jpeg, format_npy,
 	format_npz, format_png, format_tar, format_tfrecord, format_parquet, format_arrow;

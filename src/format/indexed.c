@@ -37,53 +37,10 @@ static void side_next(struct format_maker *m)
 	m->index += nr;
 }
 
-#define AT_ONCE 512 /* numbers read at once */
-
-static int find_some(const struct format_source *sides, uint64_t file_size, uint64_t first,
-		     size_t nr, format_found_fn *found, void *self, struct shoal_err *err)
-{
-	struct le64 off[AT_ONCE], len[AT_ONCE];
-	int rc = format_read(&sides[0], 8 * first, off, 8 * nr, err);
-
-	if (rc == 0)
-		rc = format_read(&sides[1], 8 * first, len, 8 * nr, err);
-	for (size_t i = 0; i < nr && rc == 0; i++) {
-		if (!format_inside(le64_get(off[i]), le64_get(len[i]), file_size))
-			return err_set(err, -EBADMSG,
-				       "according to the index, sample %" PRIu64
-				       " lies outside the file of %" PRIu64 " bytes",
-				       first + i, file_size);
-		rc = found(self, first + i, le64_get(off[i]), le64_get(len[i]));
-	}
-	return rc;
-}
-
-static int indexed_find_sides(const struct format_source *sides, uint64_t file_size,
-			      uint64_t nr_samples, format_found_fn *found, void *self,
-			      struct shoal_err *err)
-{
-	int rc = 0;
-
-	if (sides[0].size % 8 || sides[0].size != sides[1].size)
-		return err_set(err, -EBADMSG,
-			       "the index of offsets has %" PRIu64
-			       " bytes and that of sizes %" PRIu64
-			       ": both should have 8 per sample",
-			       sides[0].size, sides[1].size);
-	if (sides[0].size / 8 != nr_samples)
-		return err_set(err, -ERANGE, "the index has %" PRIu64 " sample%s, not %" PRIu64,
-			       sides[0].size / 8, plural(sides[0].size / 8), nr_samples);
-	for (uint64_t i = 0; i < nr_samples && rc == 0; i += AT_ONCE)
-		rc = find_some(sides, file_size, i, (size_t)u64_min(AT_ONCE, nr_samples - i), found,
-			       self, err);
-	return rc;
-}
-
 const struct format format_indexed_binary = {
 	.name = "indexed_binary",
 	.least = indexed_least,
 	.next = indexed_next,
 	.side = { { ".off.idx", false }, { ".sz.idx", false } },
 	.side_next = { side_next, side_next },
-	.find_sides = indexed_find_sides,
 };

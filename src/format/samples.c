@@ -33,22 +33,22 @@ static int samples_take(void *self, uint64_t index, uint64_t off, uint64_t len)
 
 static int find_npy(struct samples_search *s)
 {
-	return format_find(&format_npy, s->file, FORMAT_ALL, samples_take, s, s->err);
+	return format_npy.find(s->file, FORMAT_ALL, samples_take, s, s->err);
 }
 
 static int find_npz(struct samples_search *s)
 {
-	return format_find(&format_npz, s->file, FORMAT_ALL, samples_take, s, s->err);
+	return format_npz.find(s->file, FORMAT_ALL, samples_take, s, s->err);
 }
 
 static int find_hdf5(struct samples_search *s)
 {
-	return format_find(&format_hdf5, s->file, FORMAT_ALL, samples_take, s, s->err);
+	return format_hdf5.find(s->file, FORMAT_ALL, samples_take, s, s->err);
 }
 
 static int find_tfrecord(struct samples_search *s)
 {
-	return format_find(&format_tfrecord, s->file, FORMAT_ALL, samples_take, s, s->err);
+	return format_tfrecord.find(s->file, FORMAT_ALL, samples_take, s, s->err);
 }
 
 /* ---- Without a format ---- */
@@ -87,11 +87,6 @@ static const struct samples_kind kinds[] = {
 	{ "jsonl", { ".jsonl", ".ndjson" }, samples_find_jsonl, true },
 	{ "fixed", { NULL }, find_fixed, true },
 };
-
-const struct samples_kind *samples_kind_at(size_t index)
-{
-	return index < ARRAY_LEN(kinds) ? &kinds[index] : NULL;
-}
 
 const char *samples_kind_name(const struct samples_kind *kind)
 {

@@ -33,9 +33,6 @@ typedef int samples_found_fn(void *self, const struct samples_extent *extent);
 
 struct samples_kind;
 
-/* The kinds in turn, from 0 on; NULL after the last. */
-const struct samples_kind *samples_kind_at(size_t index);
-
 /* NULL if the name is unknown. */
 const struct samples_kind *samples_kind_by_name(const char *name);
 const char *samples_kind_name(const struct samples_kind *kind);

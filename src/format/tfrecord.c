@@ -178,85 +178,6 @@ static int tfrecord_find(const struct format_source *file, uint64_t nr_samples,
 	return rc;
 }
 
-/* A text that is read line by line. */
-struct lines {
-	const struct format_source *from;
-	uint64_t pos; /* in the text, of the bytes after the buffer */
-	size_t at, fill;
-	char buf[4096];
-};
-
-/* The next byte, -1 at the end, or an error below -1. */
-static int next_char(struct lines *l, struct shoal_err *err)
-{
-	if (l->at == l->fill) {
-		size_t n = (size_t)u64_min(sizeof(l->buf), l->from->size - l->pos);
-		int rc;
-
-		if (n == 0)
-			return -1;
-		rc = format_read(l->from, l->pos, l->buf, n, err);
-		if (rc < 0)
-			return rc == -1 ? -EIO : rc; /* -1 would be -EPERM */
-		l->pos += n;
-		l->fill = n;
-		l->at = 0;
-	}
-	return (unsigned char)l->buf[l->at++];
-}
-
-/* Parse a number and the character @end after it. 1, 0 at the end of the text, or an error. */
-static int next_number(struct lines *l, char end, uint64_t *ret, struct shoal_err *err)
-{
-	uint64_t v = 0;
-	unsigned digits = 0;
-	int c;
-
-	while ((c = next_char(l, err)) >= '0' && c <= '9' && digits < 19) {
-		v = 10 * v + (uint64_t)(c - '0');
-		digits++;
-	}
-	if (c < -1)
-		return c;
-	if (c == -1 && digits == 0 && end == ' ')
-		return 0;
-	if (digits == 0 || c != end)
-		return err_set(err, -EBADMSG,
-			       "the index is not made of lines with an offset and a length");
-	*ret = v;
-	return 1;
-}
-
-static int tfrecord_find_sides(const struct format_source *sides, uint64_t file_size,
-			       uint64_t nr_samples, format_found_fn *found, void *self,
-			       struct shoal_err *err)
-{
-	struct lines lines = { .from = sides };
-	uint64_t off, len, i;
-	int rc;
-
-	for (i = 0; (rc = next_number(&lines, ' ', &off, err)) > 0; i++) {
-		if (i == nr_samples)
-			return err_set(err, -ERANGE, "the index has more than %" PRIu64 " records",
-				       i);
-		rc = next_number(&lines, '\n', &len, err);
-		if (rc < 0)
-			return rc;
-		if (len < FRAME || !format_inside(off, len, file_size))
-			return err_set(err, -EBADMSG,
-				       "according to the index, record %" PRIu64
-				       " lies outside the file of %" PRIu64 " bytes",
-				       i, file_size);
-		rc = found(self, i, off + FRAME_HEAD, len - FRAME);
-		if (rc != 0)
-			return rc;
-	}
-	if (rc == 0 && i < nr_samples)
-		return err_set(err, -ERANGE, "the index has %" PRIu64 " records, not %" PRIu64, i,
-			       nr_samples);
-	return rc;
-}
-
 const struct format format_tfrecord = {
 	.name = "tfrecord",
 	.record_max = INT32_MAX, /* the limit of a protocol buffer */
@@ -266,5 +187,4 @@ const struct format format_tfrecord = {
 	.side = { { ".idx", true } },
 	.side_next = { index_next },
 	.find = tfrecord_find,
-	.find_sides = tfrecord_find_sides,
 };

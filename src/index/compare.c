@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/name.h"
+#include "base/path.h"
 #include "catalog/writer.h"
 #include "index/compare_inside.h"
 #include "index/job.h"
@@ -131,7 +132,7 @@ static int compare_compare(struct comparison *c, struct index_job *j, struct sho
 	if (rc == 0)
 		rc = sorter_finish(j->sorter, take_there, c, NULL, &repeated, err);
 	while (rc == 0 && !c->at_end) {
-		if ((c->id & 0xffff) == 0 && sort_stopped(c->options->stop))
+		if ((c->id & 0xffff) == 0 && stop_requested(c->options->stop))
 			return err_set(err, -ECANCELED, "interrupted");
 		rc = take_missing(c, err);
 	}
@@ -164,7 +165,6 @@ static int scan_and_compare(struct comparison *c, const struct shoal_tree_option
 			    struct shoal_err *err)
 {
 	const struct shoal_compare_options *o = c->options;
-	const char *tmp = o->tmp_dir ? o->tmp_dir : getenv("TMPDIR");
 	uint64_t memory = o->memory ? o->memory : SHOAL_INDEX_MEMORY;
 	struct shoal_index_options io = { .stop = o->stop,
 					  .progress = o->progress,
@@ -184,7 +184,7 @@ static int scan_and_compare(struct comparison *c, const struct shoal_tree_option
 		err_hint(err, SHOAL_HINT_MORE_MEMORY, SHOAL_INDEX_MEMORY_MIN);
 	}
 	so.memory = (size_t)(u64_max(memory, SHOAL_INDEX_MEMORY_MIN) - OVERHEAD);
-	so.tmp_dir = j.tmp_dir = strdup(tmp && *tmp ? tmp : "/tmp");
+	so.tmp_dir = j.tmp_dir = strdup(path_tmp_dir(o->tmp_dir));
 	if (rc == 0 && !j.tmp_dir)
 		rc = err_set(err, -ENOMEM, "out of memory");
 	shoal_catalog_info(c->cat, &info);

@@ -378,7 +378,7 @@ static int inside_put_file(struct inside_crew *c, struct slot *s, struct shoal_w
 static int inside_check_stop(const struct shoal_index_options *o, uint64_t nr,
 			     struct shoal_err *err)
 {
-	if (o->stop && __atomic_load_n(o->stop, __ATOMIC_RELAXED))
+	if (stop_requested(o->stop))
 		return err_set(err, -ECANCELED, "interrupted");
 	if (nr % 1024 == 0 && o->progress)
 		o->progress(o->self, &(struct shoal_index_progress){

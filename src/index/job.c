@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cores.h"
+#include "base/path.h"
 #include "base/publish.h"
 #include "index/empty.h"
 #include "index/inside.h"
@@ -90,13 +91,12 @@ static unsigned threads_to_sort(const struct index_job *j)
 static char *choose_tmp_dir(const struct index_job *j)
 {
 	const struct shoal_index_options *o = j->options;
-	const char *usual = getenv("TMPDIR");
 	char *dir = o->tmp_dir ? strdup(o->tmp_dir) : path_dir(o->output);
 
 	if (!dir || o->tmp_dir || index_job_output(j) || access(dir, W_OK | X_OK) == 0)
 		return dir;
 	free(dir);
-	return strdup(usual && *usual ? usual : "/tmp");
+	return strdup(path_tmp_dir(NULL));
 }
 
 /* ---- Opening ---- */
@@ -217,7 +217,7 @@ int index_job_add(struct index_job *j, const void *name, size_t len,
 				.payload_len = index_record_put(record, payload) };
 
 	if ((++j->nr_added & 0xffff) == 0) {
-		if (sort_stopped(j->options->stop))
+		if (stop_requested(j->options->stop))
 			return err_set(err, -ECANCELED, "interrupted");
 		if (j->options->progress)
 			j->options->progress(j->options->self,
@@ -253,7 +253,7 @@ int index_job_report_sealing(const struct index_job *j, uint64_t nr_names, struc
 
 	if (rc < 0)
 		return rc;
-	if (sort_stopped(o->stop))
+	if (stop_requested(o->stop))
 		return err_set(err, -ECANCELED, "interrupted");
 	if (o->progress)
 		o->progress(o->self, &(struct shoal_index_progress){
@@ -361,7 +361,7 @@ int index_job_finish(struct index_job *j, struct shoal_index_result *result, str
 
 	if (rc < 0)
 		return rc;
-	if (sort_stopped(j->options->stop))
+	if (stop_requested(j->options->stop))
 		return err_set(err, -ECANCELED, "interrupted");
 	j->refused = j->nr_put == 0 && j->least > 0;
 	if (j->refused)

@@ -243,7 +243,7 @@ static int write_grids(const struct parsed *p, const struct shoal_pattern *patte
 	if (rc < 0)
 		return rc;
 	rc = add_grids(w, p, pattern, options->stop, err);
-	if (rc == 0 && sort_stopped(options->stop))
+	if (rc == 0 && stop_requested(options->stop))
 		rc = err_set(err, -ECANCELED, "interrupted");
 	if (rc < 0) {
 		shoal_writer_abort(w);

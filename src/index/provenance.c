@@ -67,13 +67,6 @@ char *index_provenance_text(const struct index_provenance *l)
 
 /* ---- Reading ---- */
 
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* In place. False if it is malformed. */
 static bool unescape(char *value)
 {
@@ -81,7 +74,7 @@ static bool unescape(char *value)
 
 	for (const char *p = value; *p; p++) {
 		if (*p == '%') {
-			int hi = hex_value(p[1]), lo = hi < 0 ? -1 : hex_value(p[2]);
+			int hi = text_hex_digit(p[1]), lo = hi < 0 ? -1 : text_hex_digit(p[2]);
 
 			if (lo < 0 || hi * 16 + lo == 0)
 				return false;

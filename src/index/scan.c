@@ -218,7 +218,7 @@ static int tick(void *self, const struct index_walk_state *state, struct shoal_e
 {
 	const struct shoal_index_options *o = ((const struct index_job *)self)->options;
 
-	if (sort_stopped(o->stop))
+	if (stop_requested(o->stop))
 		return err_set(err, -ECANCELED, "interrupted");
 	if (o->progress)
 		o->progress(o->self,

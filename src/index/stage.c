@@ -5,19 +5,19 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/path.h"
 #include "open/transfer.h"
 #include "store/uri.h"
 
 int index_stage_open(struct index_stage *s, const struct shoal_index_options *options,
 		     struct comm *comm, struct shoal_err *err)
 {
-	const char *tmp = options->tmp_dir ? options->tmp_dir : getenv("TMPDIR");
+	const char *tmp = path_tmp_dir(options->tmp_dir);
 	int rc = 0;
 
 	*s = (struct index_stage){ .options = *options };
 	if (!store_uri_traits(options->output).objects)
 		return 0;
-	tmp = tmp && *tmp ? tmp : "/tmp";
 	snprintf(s->dir, sizeof(s->dir), "%.2000s/shoal-index-XXXXXX", tmp);
 	if ((!comm || comm_place(comm)->rank == 0) && !mkdtemp(s->dir))
 		return err_set_errno(err, err_errno(), "cannot create a directory in '%.200s'",

@@ -43,7 +43,7 @@ static int wait_readable(const struct list *l, struct shoal_err *err)
 	while (l->fd >= 0) { /* poll() would wait for ever on none */
 		int n;
 
-		if (sort_stopped(l->options->stop))
+		if (stop_requested(l->options->stop))
 			return err_set(err, -ECANCELED, "interrupted");
 		n = poll(&p, 1, /* timeout_ms= */ 200);
 		if (n > 0 || (n < 0 && errno != EINTR))

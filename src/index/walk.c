@@ -621,8 +621,7 @@ static bool is_idle(const struct index_walk *w)
 /* False: it is @until_ns, and nothing has come. */
 static bool walk_wait(struct index_walk *w, uint64_t until_ns)
 {
-	struct timespec until = { .tv_sec = (time_t)(until_ns / 1000000000u),
-				  .tv_nsec = (long)(until_ns % 1000000000u) };
+	struct timespec until = clock_time(until_ns);
 	int waited = 0;
 
 	pthread_mutex_lock(&w->lock);

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/name.h"
 #include "base/queue.h"
 #include "base/span.h"
@@ -374,13 +375,9 @@ static int bucket_start_threads(struct list_of_bucket *b, struct shoal_err *err)
 /* Wait until something is found, for a limited time. Under the lock. */
 static int bucket_wait(struct list_of_bucket *b, struct shoal_err *err)
 {
-	struct timespec until;
+	struct timespec until = clock_time(clock_ns(CLOCK_REALTIME) + BUCKET_WAIT_MS * 1000000u);
 	int rc;
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += BUCKET_WAIT_MS * 1000000L;
-	until.tv_sec += until.tv_nsec / 1000000000L;
-	until.tv_nsec %= 1000000000L;
 	pthread_cond_timedwait(&b->found, &b->lock, &until);
 	pthread_mutex_unlock(&b->lock); /* the user's function may take its time */
 	rc = list_check_stop(&b->base, err);

@@ -67,7 +67,7 @@ int shoal_list_diff(struct shoal_list *old, struct shoal_list *new_list,
 
 		if (has_a < 0 || has_b < 0)
 			break;
-		if (list_is_stopped(options->stop))
+		if (stop_requested(options->stop))
 			return err_set(err, -ECANCELED, "interrupted");
 		if (options->progress && (++d.nr & (PROGRESS_EVERY - 1)) == 0)
 			options->progress(options->self, d.nr);

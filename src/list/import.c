@@ -68,7 +68,7 @@ static int import_read(struct import *m, void *buf, size_t len, size_t *ret_len,
 	ssize_t n;
 
 	do { /* wait for a limited time, to notice that the user wants to stop */
-		if (sort_stopped(m->options->stop))
+		if (stop_requested(m->options->stop))
 			return err_set(err, -ECANCELED, "interrupted");
 		n = poll(&p, 1, 200);
 		if (n > 0)
@@ -277,25 +277,18 @@ static bool cut_field(char **line, char *end, char **ret_field, size_t *ret_len)
 	return true;
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Keys are encoded as forms are: a blank is '+', and what is special %XX. Returns the length. */
 static size_t decode_key(const char *key, size_t len, char *to)
 {
 	size_t nr = 0;
 
 	for (size_t i = 0; i < len; i++) {
-		bool coded = key[i] == '%' && i + 2 < len && hex_digit(key[i + 1]) >= 0 &&
-			     hex_digit(key[i + 2]) >= 0;
+		bool coded = key[i] == '%' && i + 2 < len && text_hex_digit(key[i + 1]) >= 0 &&
+			     text_hex_digit(key[i + 2]) >= 0;
 
 		if (coded) {
-			to[nr++] = (char)(hex_digit(key[i + 1]) << 4 | hex_digit(key[i + 2]));
+			to[nr++] = (char)(text_hex_digit(key[i + 1]) << 4 |
+					  text_hex_digit(key[i + 2]));
 			i += 2;
 		} else {
 			to[nr++] = key[i] == '+' ? ' ' : key[i];

@@ -51,7 +51,7 @@ int list_check_stop(struct shoal_list *list, struct shoal_err *err)
 {
 	uint64_t now;
 
-	if (list_is_stopped(list->stop))
+	if (stop_requested(list->stop))
 		return err_set(err, -ECANCELED, "interrupted");
 	if (!list->waiting)
 		return 0;
@@ -68,7 +68,7 @@ static int list_find_next(struct shoal_list *list, struct list_entry *e, struct 
 	int rc, verdict;
 
 	do {
-		bool ask = list->nr_steps++ % STEPS_BETWEEN == 0 || list_is_stopped(list->stop);
+		bool ask = list->nr_steps++ % STEPS_BETWEEN == 0 || stop_requested(list->stop);
 
 		rc = ask ? list_check_stop(list, err) : 0;
 		if (rc == 0)

@@ -79,11 +79,6 @@ int list_step(struct shoal_list *list, struct list_entry *ret_entry,
 /* By the consumer, now and then: -ECANCELED if the user wants to stop. */
 int list_check_stop(struct shoal_list *list, struct shoal_err *err) MUST_USE;
 
-static inline bool list_is_stopped(const int *stop)
-{
-	return stop && __atomic_load_n(stop, __ATOMIC_RELAXED);
-}
-
 /* ---- Selection: select.c ---- */
 
 int list_select_init(struct list_select *s, const struct shoal_select *ask,

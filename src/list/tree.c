@@ -19,8 +19,10 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/cores.h"
 #include "base/out.h"
+#include "base/path.h"
 #include "base/publish.h"
 #include "base/queue.h"
 #include "index/record.h"
@@ -195,22 +197,13 @@ static int spill_put_run(void *self, const struct sort_entry *e, struct shoal_er
 	return 0;
 }
 
-static const char *tree_tmp_dir(const struct list_of_tree *t)
-{
-	const char *usual = getenv("TMPDIR");
-
-	if (t->options.tmp_dir)
-		return t->options.tmp_dir;
-	return usual && *usual ? usual : "/tmp";
-}
-
 /* It is too large for memory: pass it to a sorter. */
 static int spill_begin(struct tree_listing *l, struct shoal_err *err)
 {
 	struct list_of_tree *t = l->tree;
 	struct list_content *c = &l->node->content;
 	struct sorter_options so = { .memory = t->limits.sorter,
-				     .tmp_dir = tree_tmp_dir(t),
+				     .tmp_dir = path_tmp_dir(t->options.tmp_dir),
 				     .stop = l->sink.stop };
 	int rc;
 
@@ -236,7 +229,7 @@ static int spill_begin(struct tree_listing *l, struct shoal_err *err)
 /* Sort all of it into one run of a file that has no name. */
 static int spill_write(struct tree_listing *l, struct shoal_err *err)
 {
-	const char *dir = tree_tmp_dir(l->tree);
+	const char *dir = path_tmp_dir(l->tree->options.tmp_dir);
 	struct list_content *c = &l->node->content;
 	struct sort_run_writer *w = malloc(sizeof(*w));
 	struct out out = { 0 };
@@ -503,10 +496,7 @@ static int tree_wait(struct list_of_tree *t, const struct tree_node *n, struct s
 			return rc;
 		if (n->listed)
 			break;
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += TREE_WAIT_MS * 1000000L;
-		until.tv_sec += until.tv_nsec / 1000000000L;
-		until.tv_nsec %= 1000000000L;
+		until = clock_time(clock_ns(CLOCK_REALTIME) + TREE_WAIT_MS * 1000000u);
 		pthread_cond_timedwait(&t->done, &t->lock, &until);
 	}
 	return 0;

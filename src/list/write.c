@@ -26,7 +26,7 @@ static struct shoal_writer_options writer_options(const struct shoal_list_info *
 
 static int write_report(const struct shoal_write_options *o, uint64_t nr, struct shoal_err *err)
 {
-	if (list_is_stopped(o->stop))
+	if (stop_requested(o->stop))
 		return err_set(err, -ECANCELED, "interrupted: nothing was written");
 	if (o->progress)
 		o->progress(o->self, nr);

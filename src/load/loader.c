@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/queue.h"
 #include "base/text.h"
 #include "load/kept_files.h"
@@ -386,14 +387,11 @@ struct shoal_loader *shoal_loader_close(struct shoal_loader *l)
  * a signal may request a stop or the caller may have to poll. */
 static int loader_wait(struct shoal_loader *l, struct shoal_err *err)
 {
-	struct timespec until;
+	struct timespec until = clock_time(clock_now() + 100000000u);
 	int rc = 0;
 
 	if (stop_requested(l->options.stop))
 		return err_set(err, -ECANCELED, "interrupted");
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += until.tv_nsec >= 900000000;
-	until.tv_nsec = (until.tv_nsec + 100000000) % 1000000000;
 	if (pthread_cond_timedwait(&l->news, &l->lock, &until) == ETIMEDOUT && l->options.waiting) {
 		pthread_mutex_unlock(&l->lock);
 		rc = l->options.waiting(l->options.self, err);

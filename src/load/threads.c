@@ -249,7 +249,7 @@ static struct timespec deadline_after(uint64_t timeout_us)
 	/* A year stands for no timeout, and does not overflow. */
 	uint64_t ns = clock_now() + u64_min(timeout_us, UINT64_C(31536000000000)) * 1000;
 
-	return (struct timespec){ (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+	return clock_time(ns);
 }
 
 static int threads_wait(struct load_engine *e, uint64_t timeout_us, struct shoal_err *err)

@@ -17,6 +17,7 @@
 
 #include <xxhash.h>
 
+#include "base/path.h"
 #include "base/publish.h"
 #include "catalog/writer.h"
 #include "open/transfer.h"
@@ -43,8 +44,7 @@ static void opening_progress(void *self, uint64_t nr_bytes)
 /* Through an unnamed file. */
 static int open_open_nameless(struct opening *f, const int *stop, struct shoal_catalog **ret_cat)
 {
-	const char *tmp = getenv("TMPDIR");
-	int fd = spill_open(tmp && *tmp ? tmp : "/tmp", f->err), rc;
+	int fd = spill_open(path_tmp_dir(NULL), f->err), rc;
 
 	if (fd < 0)
 		return fd;

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/queue.h"
 #include "python/py_private.h"
 
@@ -244,15 +245,9 @@ static void *run_work(void *arg)
 
 static bool is_done(pthread_t thread)
 {
-	struct timespec until;
+	struct timespec until = clock_time(clock_ns(CLOCK_REALTIME) + 100000000u);
 	int rc;
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += 100 * 1000 * 1000;
-	if (until.tv_nsec >= 1000 * 1000 * 1000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000 * 1000 * 1000;
-	}
 	Py_BEGIN_ALLOW_THREADS;
 	rc = pthread_timedjoin_np(thread, NULL, &until);
 	Py_END_ALLOW_THREADS;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/path.h"
 #include "report/outputs.h"
 #include "report/timeline.h"
 #include "report/write.h"
@@ -173,9 +174,8 @@ int report_page_write(const char *const *folders, size_t nr, const char *path, u
 {
 	struct publish pub = PUBLISH_CLOSED;
 	struct out out;
-	const char *tmp = getenv("TMPDIR");
 	int rc = path ? publish_open(path, &pub, err)
-		      : publish_nameless(tmp && *tmp ? tmp : "/tmp", &pub, err);
+		      : publish_nameless(path_tmp_dir(NULL), &pub, err);
 
 	if (rc < 0)
 		return rc;

@@ -132,7 +132,7 @@ static int write_names(const struct workload *w, bool valid, const struct run_da
 			rc = workload_file_name(w, valid, id, name, sizeof(name));
 		if (rc < 0)
 			err_describe_errno(err, rc, "cannot name file %" PRIu64, i);
-		else if (o->stop && __atomic_load_n(o->stop, __ATOMIC_RELAXED))
+		else if (stop_requested(o->stop))
 			rc = err_set(err, -ECANCELED, "interrupted");
 		else
 			rc = datagen_layout_add(&layout, writer, name, (size_t)rc,

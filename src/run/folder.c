@@ -66,9 +66,7 @@ int run_folder_begin(const char *results, struct shoal_err *err)
 	char path[RUN_PATH_MAX];
 	int rc = path_join(results, SUBFOLDER, path, sizeof(path), err);
 
-	if (rc == 0 && mkdir(path, 0777) < 0 && errno != EEXIST)
-		rc = err_set_errno(err, err_errno(), "cannot create the folder '%s'", path);
-	return rc;
+	return rc < 0 ? rc : path_make_dirs(path, err);
 }
 
 static int take_lock(const char *results, int *ret_lock, struct shoal_err *err)

@@ -6,15 +6,15 @@
 
 bool run_sleep_until(uint64_t ns, const int *stop)
 {
-	struct timespec until = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+	struct timespec until = clock_time(ns);
 	int rc = EINTR;
 
 	while (rc == EINTR) {
-		if (stop && __atomic_load_n(stop, __ATOMIC_RELAXED))
+		if (stop_requested(stop))
 			return false;
 		rc = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 	}
-	return !(stop && __atomic_load_n(stop, __ATOMIC_RELAXED));
+	return !stop_requested(stop);
 }
 
 int run_workers_init(struct run_workers *w, size_t nr, struct shoal_err *err)

@@ -11,6 +11,7 @@
 
 #include <xxhash.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "run/run_private.h"
 #include "store/uri.h"
@@ -103,7 +104,7 @@ static int start_new_run(struct run *run, struct shoal_err *err)
 				 .nr_ranks = run->nr_ranks,
 				 .nr_accelerators = run->nr_here,
 				 .seed = run->w->train.seed,
-				 .started = run_wall_clock(),
+				 .started = clock_ns(CLOCK_REALTIME),
 				 .kept = run->o->data->kept };
 	run_data_name(run->o->data_name, s->data);
 	if (getrandom(&s->run, sizeof(s->run), 0) != (ssize_t)sizeof(s->run))
@@ -375,7 +376,7 @@ static void note_engine(struct run *run, const struct phase *phase)
 static void close_loader(struct run *run, struct shoal_loader *loader, bool was_stopped,
 			 struct shoal_loader **ret_reading)
 {
-	if (was_stopped || (run->o->stop && __atomic_load_n(run->o->stop, __ATOMIC_RELAXED)))
+	if (was_stopped || stop_requested(run->o->stop))
 		*ret_reading = loader;
 	else
 		shoal_loader_close(loader);
@@ -551,7 +552,7 @@ int run_execute(const struct run_options *o, struct run_result *ret_result, stru
 	choose_reading(run, place);
 	run_describe(run);
 	rc = run_all(run, err);
-	ret_result->ended = run_wall_clock();
+	ret_result->ended = clock_ns(CLOCK_REALTIME);
 	run_result_sum_up(ret_result);
 	run_release(run);
 	return rc;

@@ -98,6 +98,4 @@ void run_audit_note(struct phase *phase);
 int run_audit_take(const struct run *run, const struct phase *phase,
 		   struct shoal_err *err) MUST_USE;
 
-uint64_t run_wall_clock(void); /* ns since 1970 */
-
 #endif

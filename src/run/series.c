@@ -60,11 +60,6 @@ unsigned series_place(uint64_t ns)
 	return place < SERIES_PLACES ? place : SERIES_PLACES - 1;
 }
 
-uint64_t series_place_ns(unsigned place)
-{
-	return (uint64_t)(exp2((double)place / 2) * NS_PER_US);
-}
-
 /* ---- Records as bytes ---- */
 
 static const size_t fields[] = {

@@ -49,7 +49,6 @@ struct series_record {
 
 /* Two places per power of two of a microsecond: 1 us or less, up to 1.4, 2, 2.8, ... */
 unsigned series_place(uint64_t ns);
-uint64_t series_place_ns(unsigned place); /* the largest duration of a place */
 
 /* ---- Writing ---- */
 

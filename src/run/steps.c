@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "run/run_private.h"
 
 /* Minimum interval between progress calls. */
@@ -12,19 +13,6 @@
 
 /* A figure and its rank are packed into one number, so that the maximum identifies its rank. */
 #define RANK_BITS 20u
-
-uint64_t run_wall_clock(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static bool run_stopped(const struct run *run)
-{
-	return run->o->stop && __atomic_load_n(run->o->stop, __ATOMIC_RELAXED);
-}
 
 /* ---- The order and the loader ---- */
 
@@ -226,7 +214,7 @@ static int load_and_compute(struct run *run, struct phase *phase, struct shoal_e
 	size_t nr_before = phase->nr_held;
 	int rc;
 
-	if (run_stopped(run))
+	if (stop_requested(run->o->stop))
 		return 0;
 	draw_compute(run, phase, step, asked);
 	rc = run_take_step(run, phase, step, &nr_before, &read, err);
@@ -258,7 +246,7 @@ static uint64_t with_rank(uint64_t ns, uint64_t rank)
 static int reduce_step(struct run *run, struct phase *phase, bool done, bool *ret_all_done,
 		       struct shoal_err *err)
 {
-	uint64_t least[3] = { done, !run_stopped(run), UINT64_MAX }, load = 0;
+	uint64_t least[3] = { done, !stop_requested(run->o->stop), UINT64_MAX }, load = 0;
 	int rc;
 
 	for (uint64_t a = 0; done && a < run->nr_here; a++)
@@ -680,7 +668,7 @@ static int start_block(struct run *run, struct phase *phase, struct shoal_err *e
 	if (rc < 0)
 		return rc;
 	phase->started = clock_now();
-	block.started = phase->started_at = run_wall_clock();
+	block.started = phase->started_at = clock_ns(CLOCK_REALTIME);
 	rc = step_log_start(&run->log, &block, err);
 	if (rc == 0)
 		rc = shoal_loader_epoch(phase->loader, phase->p->epoch - 1, err);

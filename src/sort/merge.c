@@ -334,7 +334,7 @@ int tournament_play(struct tournament *t, const int *stop, uint64_t *repeated, s
 			err_set_errno(err, rc, "cannot read a temporary file back");
 		set_key(t, i);
 		play_on(t, i);
-		if ((++count & 0xffff) == 0 && sort_stopped(stop))
+		if ((++count & 0xffff) == 0 && stop_requested(stop))
 			rc = err_set(err, -ECANCELED, "interrupted");
 	}
 	if (rc == 0 && held.full)

@@ -416,7 +416,7 @@ struct sorter *sorter_free(struct sorter *s)
 
 static int make_room_in(struct sorter *s, struct lane *l, struct shoal_err *err)
 {
-	if (sort_stopped(s->options.stop))
+	if (stop_requested(s->options.stop))
 		return err_set(err, -ECANCELED, "interrupted");
 	return next_packer(s, l, err);
 }

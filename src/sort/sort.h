@@ -70,12 +70,6 @@ struct sorter_options {
 
 #define SORTER_MEMORY_MIN (256u << 10)
 
-/* Whether the user wants to stop. The flag is set by a signal handler, on any thread. */
-static inline bool sort_stopped(const int *stop)
-{
-	return stop && __atomic_load_n(stop, __ATOMIC_RELAXED);
-}
-
 int sorter_new(const struct sorter_options *options, struct sorter **ret_sorter,
 	       struct shoal_err *err) MUST_USE;
 struct sorter *sorter_free(struct sorter *s);

@@ -3,9 +3,8 @@
 #define SHOAL_STORE_PAUSE_H
 
 #include <errno.h>
-#include <time.h>
 
-#include "base/base.h"
+#include "base/clock.h"
 
 /* Sleeps until a point in time, so that a signal does not make it longer. The kernel may add its
  * timer slack, 50 us unless the thread has set less (PR_SET_TIMERSLACK). */
@@ -15,13 +14,7 @@ static inline void store_pause_us(uint64_t us)
 
 	if (us == 0)
 		return;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += (time_t)(us / 1000000);
-	until.tv_nsec += (long)(us % 1000000 * 1000);
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_nsec -= 1000000000;
-		until.tv_sec++;
-	}
+	until = clock_time(clock_now() + us * 1000);
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
 		;
 }

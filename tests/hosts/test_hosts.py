@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -51,6 +52,27 @@ def test_two_hosts_give_what_one_gives(hosts, mpi, tree):
     assert one == two
     summary = json.loads((hosts.shared / "results" / "summary.json").read_text())
     assert summary["num_hosts"] == 2 and summary["num_accelerators"] == 4
+
+
+def test_the_dlio_benchmark_of_shoal_runs_on_two_hosts(hosts, mpi):
+    """Nothing but MPI's own variables gets to the second one, as under mlpstorage."""
+    pytest.importorskip("yaml")
+    environment = {**os.environ, "PYTHONPATH": str(BUILD / "python"), "SHOAL": str(SHOAL)}
+    subprocess.run([sys.executable, "-m", "shoal.dlio.shim", "install", hosts.shared / "bin"], env=environment, check=True, capture_output=True)
+    (hosts.shared / "conf" / "workload").mkdir(parents=True)
+    (hosts.shared / "conf" / "workload" / "small.yaml").write_text(WORKLOAD)
+    job = hosts.mpirun(mpi, 2, hosts.shared / "bin" / "dlio_benchmark", "workload=small", "--config-dir=conf", "++hydra.run.dir=out",
+                       "++hydra.output_subdir=dlio_config", "++workload.dataset.data_folder=data", "++workload.workflow.generate_data=True",
+                       "++workload.dataset.record_length_bytes=1000")
+    out, err = job.communicate(timeout=120)
+    said = "".join(map(hosts.said, range(4)))
+    assert job.returncode == 0 or "MPI did not shut down" in said, (out, err, said)
+    summary = json.loads((hosts.shared / "out" / "summary.json").read_text())
+    assert summary["num_hosts"] == 2 and summary["num_accelerators"] == 4 and summary["num_files_train"] == 200
+    assert out.count("Starting epoch 1: 50 steps expected") == 1 and "[METRIC] Number of Simulated Accelerators: 4" in out
+    assert {f"{rank}_output.json" for rank in range(4)} | {"dlio.log", "dlio_config"} <= set(os.listdir(hosts.shared / "out"))
+    log = (hosts.shared / "out" / "dlio.log").read_text()
+    assert log.count("Running DLIO [Training] with 4 process(es)") == 1
 
 
 def survivors(hosts, how):

@@ -1,6 +1,7 @@
 """The dlio_benchmark that Shoal serves, with command lines as mlpstorage 2.0 and 3.0 write them."""
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -51,8 +52,8 @@ def conf(tmp_path_factory):
     return folder
 
 
-def start(command, line, ranks=1, where=None, **variables):
-    mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)] if ranks > 1 else []
+def start(command, line, ranks=1, where=None, mpirun="mpirun", **variables):
+    mpirun = [mpirun, *([] if "mpich" in mpirun else ["--allow-run-as-root", "--oversubscribe"]), "-n", str(ranks)] if ranks > 1 else []
     env = {key: value for key, value in os.environ.items() if not key.startswith(("OMPI_", "PMIX_", "PMI_", "DLIO_"))}
     return subprocess.run([*mpirun, command, *line.split()], cwd=where, env={**env, "SHOAL": os.path.abspath(shutil.which(SHOAL)), **variables},
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
@@ -112,10 +113,16 @@ def test_hydras_own_places_and_a_config_of_ones_own(command, conf, tmp_path):
     assert os.listdir(tmp_path / "there") == ["dlio.log"]
 
 
-def test_data_is_generated_and_then_read_in_one_start(command, conf, tmp_path):
+@pytest.mark.parametrize("mpirun", [None, "mpirun.openmpi", "mpirun.mpich"])
+def test_data_is_generated_and_then_read_in_one_start(command, conf, tmp_path, mpirun):
+    """MPI starts once in a job: of several ranks the first generates alone."""
+    if mpirun and not (shutil.which(mpirun) and (pathlib.Path(shutil.which(SHOAL)).parent / ("shoal_mpi_%s.so" % mpirun[7:])).exists()):
+        pytest.skip("no %s, or no module for it" % mpirun)
     line = fill(RECORDED[1], conf, tmp_path, tmp_path / "run", model="retinanet", kind="b200", files=8) + " " + SMALL.format(samples=1)
-    done = start(command, line + " ++workload.workflow.generate_data=True ++workload.dataset.skip_listing=False")
-    assert done.returncode == 0 and "Generation done" in done.stdout and (tmp_path / "run" / "summary.json").exists()
+    done = start(command, line + " ++workload.workflow.generate_data=True ++workload.dataset.skip_listing=False", 2 if mpirun else 1,
+                 mpirun=mpirun)
+    assert done.returncode == 0 and done.stdout.count("Generation done") == 1, done.stderr
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["num_accelerators"] == (2 if mpirun else 1)
 
 
 def test_a_run_that_fails_is_told_by_its_status(command, conf, tmp_path):

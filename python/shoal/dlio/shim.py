@@ -41,9 +41,13 @@ def nr_ranks():
     return _number(_SIZE, 1)
 
 
+_noted = None  # where install found shoal
+
+
 def _shoal():
-    """The command, beside this Python or in PATH; or $SHOAL."""
-    given = os.environ.get("SHOAL") or shutil.which("shoal", path=os.path.dirname(sys.executable)) or shutil.which("shoal")
+    """The command: $SHOAL, where it was when this was installed, beside this Python, or in PATH."""
+    noted = _noted if _noted and os.access(_noted, os.X_OK) else None
+    given = os.environ.get("SHOAL") or noted or shutil.which("shoal", path=os.path.dirname(sys.executable)) or shutil.which("shoal")
     return given or refuse("shoal", "there is no such command in PATH: install it, or name it in SHOAL")
 
 
@@ -298,11 +302,16 @@ def report(plan, log):
 def _commands(plan, path):
     """What to start, for which part."""
     own = [option for option in plan.options if option != "--direct"]
-    if plan.generate:
+    if plan.generate and not (_alone(plan) and rank()):
         yield "Generating data", [_shoal(), "datagen", path, "--data", plan.data, "--no-catalog", *own, *plan.changes()]
     if plan.train:
         drop = ["--drop-cache"] if "DLIO_DROP_CACHES_TIMEOUT" in os.environ and "://" not in plan.data else []
         yield "Training", [_shoal(), "run", path, "--data", plan.data, "--results", plan.results, *plan.options, *drop, *plan.changes()]
+
+
+def _alone(plan):
+    """Whether rank 0 generates by itself: MPI starts once in a job. The others wait for it where their training starts MPI."""
+    return plan.generate and plan.train and nr_ranks() > 1
 
 
 def _progress_in(line):
@@ -315,7 +324,9 @@ def _progress_in(line):
 
 def _run_child(command, environment, show=None):
     """Run a command to its end, and pass the signals on that end a job; its status. show() gets each progress of a run."""
-    child = subprocess.Popen(command + (["--progress", "json"] if show else []), env=environment, stderr=subprocess.PIPE if show else None)
+    # Descriptors are not closed: by one of them a rank of MPICH talks to its launcher.
+    child = subprocess.Popen(command + (["--progress", "json"] if show else []), env=environment, stderr=subprocess.PIPE if show else None,
+                             close_fds=False)
     before = {number: signal.signal(number, lambda number, _: child.send_signal(number)) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         for line in child.stderr or ():
@@ -337,7 +348,10 @@ def _start(plan, log, path):
         if log:
             log.timed("Running DLIO [%s] with %d process(es)" % (what, nr_ranks()))
             log.timed("served by Shoal: %s" % " ".join(command))
-        status = _run_child(command, {**os.environ, **plan.environment}, Epochs(log).show if log and what == "Training" else None)
+        environment = {**os.environ, **plan.environment}
+        if what == "Generating data" and _alone(plan):
+            environment["SHOAL_MPI"] = "none"
+        status = _run_child(command, environment, Epochs(log).show if log and what == "Training" else None)
         if what == "Generating data" and not status and log:
             log.timed("Generation done")
         if what == "Training" and log:
@@ -377,7 +391,7 @@ def run(argv):
 
 
 def install(folder):
-    """Write the command `dlio_benchmark` into a folder."""
+    """Write the command `dlio_benchmark` into a folder. It notes where shoal is: mpirun passes no PATH on to other hosts."""
     path = os.path.join(folder, "dlio_benchmark")
     if os.path.lexists(path):
         with open(path, "rb") as file:
@@ -385,14 +399,18 @@ def install(folder):
                 raise BadValueError(22, "'%s' is there, and is not Shoal's: choose another folder, and put it first in PATH" % path)
     os.makedirs(folder, exist_ok=True)
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    program = os.path.abspath(shutil.which(_shoal()) or _shoal())
     with open(path, "w", encoding="utf-8") as file:
         file.write("#!%s\n# Shoal's dlio_benchmark (docs/dlio.md), written by python -m shoal.dlio.shim install.\nimport sys\n\n"
-                   "sys.path.append(%r)\nfrom shoal.dlio.shim import main\n\nsys.exit(main(sys.argv[1:]))\n" % (sys.executable, package))
+                   "sys.path.append(%r)\nfrom shoal.dlio.shim import main\n\nsys.exit(main(sys.argv[1:], %r))\n"
+                   % (sys.executable, package, program))
     os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     return path
 
 
-def main(argv):
+def main(argv, program=None):
+    global _noted
+    _noted = program
     try:
         return run(argv)
     except Error as e:

@@ -585,14 +585,6 @@ int s3_page_feed(struct s3_page *p, const void *data, size_t len)
 	return p->rc;
 }
 
-static int hex_of(char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-				      : -1;
-}
-
 size_t s3_page_decode_key(char *name, size_t len)
 {
 	size_t in = 0, out = 0;
@@ -603,8 +595,8 @@ size_t s3_page_decode_key(char *name, size_t len)
 		char c = name[in];
 
 		if (c == '%') {
-			int high = in + 2 < len ? hex_of(name[in + 1]) : -1;
-			int low = in + 2 < len ? hex_of(name[in + 2]) : -1;
+			int high = in + 2 < len ? text_hex_digit(name[in + 1]) : -1;
+			int low = in + 2 < len ? text_hex_digit(name[in + 2]) : -1;
 
 			if (high < 0 || low < 0)
 				return SIZE_MAX;
@@ -645,8 +637,8 @@ static bool key_is_raw(const uint8_t *key, size_t len, bool *ret_changes)
 	for (size_t i = 0; i < len; i++) {
 		*ret_changes |= key[i] == '%' || key[i] == '+';
 		raw |= is_always_escaped(key[i]);
-		raw |= key[i] == '%' && (i + 2 >= len || hex_of((char)key[i + 1]) < 0 ||
-					 hex_of((char)key[i + 2]) < 0);
+		raw |= key[i] == '%' && (i + 2 >= len || text_hex_digit((char)key[i + 1]) < 0 ||
+					 text_hex_digit((char)key[i + 2]) < 0);
 	}
 	return raw;
 }
@@ -686,11 +678,4 @@ int s3_page_decode(struct s3_page *p, struct shoal_err *err)
 	int rc = decode_names(p);
 
 	return rc < 0 ? err_set(err, rc, "a page of the list has %s", p->wrong) : 0;
-}
-
-int s3_page_end(struct s3_page *p, struct shoal_err *err)
-{
-	int rc = s3_page_check(p, err);
-
-	return rc < 0 ? rc : s3_page_decode(p, err);
 }

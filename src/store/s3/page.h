@@ -11,7 +11,9 @@
  *	s3_page_start(&page);
  *	while (more)
  *		rc = s3_page_feed(&page, bytes, nr);
- *	rc = s3_page_end(&page, &err);
+ *	rc = s3_page_check(&page, &err);
+ *	if (rc == 0)
+ *		rc = s3_page_decode(&page, &err);
  */
 #ifndef SHOAL_STORE_S3_PAGE_H
 #define SHOAL_STORE_S3_PAGE_H
@@ -47,7 +49,7 @@ struct s3_page_key {
 };
 
 struct s3_page {
-	/* The result; keys and names are valid after s3_page_end(). */
+	/* The result; keys and names are valid after s3_page_check(). */
 	struct s3_page_key key[S3_PAGE_KEYS];
 	size_t nr;
 	/* The caller's array of S3_PAGE_KEYS, or NULL: ETags are not wanted. */
@@ -79,10 +81,13 @@ struct s3_page {
 /* Zeroed before the first call. */
 void s3_page_start(struct s3_page *p);
 
-/* -EBADMSG, -E2BIG past a limit, -ENOMEM: s3_page_end() has the message. */
+/* -EBADMSG, -E2BIG past a limit, -ENOMEM: s3_page_check() has the message. */
 int s3_page_feed(struct s3_page *p, const void *data, size_t len) MUST_USE;
 
-/* As s3_page_end(), but names stay as they came. */
+/*
+ * The page is complete. Returns the error of s3_page_feed(), if there was one; -EIO with the
+ * server's message if the page is an <Error>. Names stay as the server sent them.
+ */
 int s3_page_check(struct s3_page *p, struct shoal_err *err) MUST_USE;
 
 /* Decode the names of a checked page that claims to have encoded ones. */
@@ -97,12 +102,6 @@ size_t s3_page_find_encoded(const struct s3_page *p, bool *ret_raw);
 
 /* Decode "%41" and '+' in place. Returns the length, or SIZE_MAX if malformed. */
 size_t s3_page_decode_key(char *name, size_t len);
-
-/*
- * The page is complete: decode the names. Returns the error of s3_page_feed(), if there was one;
- * -EIO with the server's message if the page is an <Error>.
- */
-int s3_page_end(struct s3_page *p, struct shoal_err *err) MUST_USE;
 
 void s3_page_release(struct s3_page *p);
 

@@ -51,11 +51,11 @@ static uint64_t samples_of(const struct format *f, unsigned i)
 static void every_size_is_exact(void **state)
 {
 	(void)state;
-	for (size_t which = 0; format_at(which); which++) {
-		const struct format *f = format_at(which);
+	for (size_t which = 0; which < FORMAT_SIZED; which++) {
+		const struct format *f = format_sized[which];
 
 		for (unsigned k = 0; k < 4; k++) {
-			uint64_t nr = samples_of(f, k), least = format_least(f, nr);
+			uint64_t nr = samples_of(f, k), least = f->least(nr);
 
 			for (uint64_t more = 0; more < 9000; more += more < 700 ? 1 : 97) {
 				struct format_spec spec = { least + more, nr, more };
@@ -74,13 +74,13 @@ static void sizes_around_what_blocks_hold_are_exact(void **state)
 					 131072, 131200, 322957, 1000000, 1048576 };
 
 	(void)state;
-	for (size_t which = 0; format_at(which); which++)
+	for (size_t which = 0; which < FORMAT_SIZED; which++)
 		for (size_t i = 0; i < ARRAY_LEN(size); i++)
 			for (uint64_t more = 0; more < 40; more++) {
 				struct format_spec spec = { size[i] + more, 1, i };
 				size_t len;
 
-				free(made(format_at(which), 0, &spec, SIZE_MAX, &len));
+				free(made(format_sized[which], 0, &spec, SIZE_MAX, &len));
 				assert_int_equal(len, spec.size);
 			}
 }
@@ -88,11 +88,11 @@ static void sizes_around_what_blocks_hold_are_exact(void **state)
 static void one_byte_less_than_the_least_is_refused_in_words(void **state)
 {
 	(void)state;
-	for (size_t which = 0; format_at(which); which++) {
-		const struct format *f = format_at(which);
+	for (size_t which = 0; which < FORMAT_SIZED; which++) {
+		const struct format *f = format_sized[which];
 
 		for (unsigned k = 0; k < 4; k++) {
-			uint64_t nr = samples_of(f, k), least = format_least(f, nr);
+			uint64_t nr = samples_of(f, k), least = f->least(nr);
 			struct format_spec spec = { least - 1, nr, 1 };
 			struct shoal_err err = { "" };
 			char words[64];
@@ -110,8 +110,8 @@ static void sample_counts_that_do_not_fit_are_refused(void **state)
 	struct shoal_err err = { "" };
 
 	(void)state;
-	for (size_t which = 0; format_at(which); which++) {
-		const struct format *f = format_at(which);
+	for (size_t which = 0; which < FORMAT_SIZED; which++) {
+		const struct format *f = format_sized[which];
 
 		assert_int_equal(format_check(f, 1u << 30, 0, NULL), -EINVAL);
 		if (f->samples_max) {
@@ -130,8 +130,8 @@ static void cuts_do_not_change_the_bytes(void **state)
 	static const size_t step[] = { 1, 7, 64, 4095, 4097, 65536 };
 
 	(void)state;
-	for (size_t which = 0; format_at(which); which++) {
-		const struct format *f = format_at(which);
+	for (size_t which = 0; which < FORMAT_SIZED; which++) {
+		const struct format *f = format_sized[which];
 		struct format_spec spec = { 150000, f->samples_max == 1 ? 1 : 3, 5 };
 
 		for (unsigned part = 0; part == 0 || format_side(f, part - 1); part++) {
@@ -154,13 +154,13 @@ static void cuts_do_not_change_the_bytes(void **state)
 static void content_differs_by_key_and_place(void **state)
 {
 	(void)state;
-	for (size_t which = 0; format_at(which); which++) {
+	for (size_t which = 0; which < FORMAT_SIZED; which++) {
 		struct format_spec spec = { 300000, 1, 1 }, other = { 300000, 1, 2 };
 		size_t len;
-		uint8_t *a = made(format_at(which), 0, &spec, SIZE_MAX, &len);
-		uint8_t *b = made(format_at(which), 0, &other, SIZE_MAX, &len);
+		uint8_t *a = made(format_sized[which], 0, &spec, SIZE_MAX, &len);
+		uint8_t *b = made(format_sized[which], 0, &other, SIZE_MAX, &len);
 
-		if (format_at(which) == &format_tar) /* a label, then zeros */
+		if (format_sized[which] == &format_tar) /* a label, then zeros */
 			len -= 5 * 512;
 		for (size_t i = 4096; i + 512 <= len; i += 512) {
 			assert_memory_not_equal(a + i, b + i, 512);
@@ -361,32 +361,32 @@ static int find(const struct format *f, const uint8_t *file, size_t len, uint64_
 	struct format_source s = { .size = len, .read = read_memory, .self = &m };
 
 	*p = (struct places){ .size = len };
-	return format_find(f, &s, nr, take_place, p, err);
+	return f->find(&s, nr, take_place, p, err);
 }
+
+/* Formats whose samples have a finder of their own. */
+static const struct format *const found[] = { &format_hdf5, &format_npy, &format_npz,
+					      &format_tfrecord };
 
 static void samples_are_found(void **state)
 {
 	(void)state;
-	for (size_t which = 0; format_at(which); which++) {
-		const struct format *f = format_at(which);
+	for (size_t which = 0; which < ARRAY_LEN(found); which++) {
+		const struct format *f = found[which];
 
 		for (unsigned k = 0; k < 4; k++) {
 			uint64_t nr = samples_of(f, k);
-			struct format_spec spec = { format_least(f, nr) + 200 * nr, nr, 3 };
+			struct format_spec spec = { f->least(nr) + 200 * nr, nr, 3 };
 			struct shoal_err err = { "" };
 			struct places p;
 			size_t len;
 			uint8_t *file = made(f, 0, &spec, SIZE_MAX, &len);
-			int rc = find(f, file, len, nr, &p, &err);
 
-			if (f == &format_indexed_binary || f == &format_tar)
-				assert_int_equal(rc, -ENOTSUP);
-			else if (rc != 0)
+			if (find(f, file, len, nr, &p, &err) != 0)
 				fail_msg("%s: %s", format_name(f), err.msg);
-			else
-				assert_int_equal(p.nr, nr);
-			if (rc == 0) /* all but the frame and the padding is samples */
-				assert_true(p.bytes >= 200 * nr - 200);
+			assert_int_equal(p.nr, nr);
+			/* all but the frame and the padding is samples */
+			assert_true(p.bytes >= 200 * nr - 200);
 			free(file);
 		}
 	}
@@ -395,19 +395,17 @@ static void samples_are_found(void **state)
 static void another_number_of_samples_is_told(void **state)
 {
 	(void)state;
-	for (size_t which = 0; format_at(which); which++) {
-		const struct format *f = format_at(which);
+	for (size_t which = 0; which < ARRAY_LEN(found); which++) {
+		const struct format *f = found[which];
 		uint64_t nr = samples_of(f, 2);
 		struct format_spec spec = { 20000, nr, 3 };
 		struct places p;
 		size_t len;
 		uint8_t *file = made(f, 0, &spec, SIZE_MAX, &len);
 
-		if (f != &format_indexed_binary && f != &format_tar) {
-			assert_int_equal(find(f, file, len, nr + 1, &p, NULL), -ERANGE);
-			if (nr > 2)
-				assert_int_equal(find(f, file, len, nr - 1, &p, NULL), -ERANGE);
-		}
+		assert_int_equal(find(f, file, len, nr + 1, &p, NULL), -ERANGE);
+		if (nr > 2)
+			assert_int_equal(find(f, file, len, nr - 1, &p, NULL), -ERANGE);
 		free(file);
 	}
 }
@@ -415,13 +413,10 @@ static void another_number_of_samples_is_told(void **state)
 /* A file that is cut is refused, or what is found of it lies inside: ASan watches the reads. */
 static void every_truncation_is_refused(void **state)
 {
-	static const struct format *const strict[] = { &format_hdf5, &format_npy, &format_npz,
-						       &format_tfrecord, &format_csv };
-
 	(void)state;
-	for (size_t which = 0; which < ARRAY_LEN(strict); which++) {
-		const struct format *f = strict[which];
-		struct format_spec spec = { format_least(f, 3) + 500, 3, 9 };
+	for (size_t which = 0; which < ARRAY_LEN(found); which++) {
+		const struct format *f = found[which];
+		struct format_spec spec = { f->least(3) + 500, 3, 9 };
 		size_t len;
 		uint8_t *file = made(f, 0, &spec, SIZE_MAX, &len);
 
@@ -432,8 +427,7 @@ static void every_truncation_is_refused(void **state)
 
 			memcpy(part, file, cut);
 			rc = find(f, part, cut, 3, &p, NULL);
-			/* The last line of a csv may have lost its end, and still be one. */
-			if (f != &format_csv && (f != &format_tfrecord || cut))
+			if (f != &format_tfrecord || cut)
 				assert_true(rc == -EBADMSG || rc == -ERANGE);
 			free(part);
 		}
@@ -445,10 +439,10 @@ static void every_truncation_is_refused(void **state)
 static void any_flipped_byte_is_survived(void **state)
 {
 	(void)state;
-	for (size_t which = 0; format_at(which); which++) {
-		const struct format *f = format_at(which);
+	for (size_t which = 0; which < ARRAY_LEN(found); which++) {
+		const struct format *f = found[which];
 		uint64_t nr = f->samples_max == 1 ? 1 : 3;
-		struct format_spec spec = { format_least(f, nr) + 50, nr, 9 };
+		struct format_spec spec = { f->least(nr) + 50, nr, 9 };
 		size_t len;
 		uint8_t *file = made(f, 0, &spec, SIZE_MAX, &len);
 		struct shoal_err err;
@@ -460,57 +454,10 @@ static void any_flipped_byte_is_survived(void **state)
 				struct places p = { .size = len };
 
 				file[i] ^= (uint8_t)(1u << bit);
-				(void)!format_find(f, &s, nr, take_place, &p, &err);
+				(void)!f->find(&s, nr, take_place, &p, &err);
 				file[i] ^= (uint8_t)(1u << bit);
 			}
 		free(file);
-	}
-}
-
-static int find_sides(const struct format *f, uint8_t **side, size_t *len, uint64_t size,
-		      uint64_t nr, struct places *p)
-{
-	struct memory m[2] = { { .bytes = side[0] }, { .bytes = side[1] } };
-	struct format_source s[2] = { { len[0], read_memory, &m[0] },
-				      { len[1], read_memory, &m[1] } };
-
-	*p = (struct places){ .size = size };
-	return format_find_sides(f, s, size, nr, take_place, p, NULL);
-}
-
-static void index_files_say_the_same_as_the_file(void **state)
-{
-	static const struct format *const with[] = { &format_tfrecord, &format_indexed_binary };
-
-	(void)state;
-	for (size_t which = 0; which < 2; which++) {
-		const struct format *f = with[which];
-		struct format_spec spec = { 1234567, 1000, 8 };
-		uint8_t *side[2] = { NULL, NULL };
-		size_t len[2] = { 0, 0 }, file_len;
-		struct places p, q;
-
-		for (unsigned i = 0; format_side(f, i); i++)
-			side[i] = made(f, i + 1, &spec, SIZE_MAX, &len[i]);
-		assert_int_equal(find_sides(f, side, len, spec.size, 1000, &p), 0);
-		assert_int_equal(p.nr, 1000);
-		if (f == &format_tfrecord) {
-			uint8_t *file = made(f, 0, &spec, SIZE_MAX, &file_len);
-
-			assert_int_equal(find(f, file, file_len, 1000, &q, NULL), 0);
-			assert_int_equal(p.bytes, q.bytes);
-			assert_int_equal(p.end, q.end);
-			free(file);
-		} else {
-			assert_int_equal(p.bytes, spec.size);
-		}
-		assert_int_equal(find_sides(f, side, len, spec.size, 999, &p), -ERANGE);
-		assert_int_equal(find_sides(f, side, len, spec.size, 1001, &p), -ERANGE);
-		assert_int_equal(find_sides(f, side, len, spec.size - 1, 1000, &p), -EBADMSG);
-		len[0]--;
-		assert_int_equal(find_sides(f, side, len, spec.size, 1000, &p), -EBADMSG);
-		free(side[0]);
-		free(side[1]);
 	}
 }
 
@@ -615,7 +562,7 @@ static void an_archive_of_more_than_four_gigabytes_has_wide_numbers(void **state
 	free(buf);
 	assert_int_equal(at, spec.size);
 	assert_int_equal(crc, le32_load(e.head + 14));
-	assert_int_equal(format_find(&format_npz, &s, 1, take_place, &p, NULL), 0);
+	assert_int_equal(format_npz.find(&s, 1, take_place, &p, NULL), 0);
 	assert_int_equal(p.end, x_end);
 	assert_true(p.bytes > UINT64_C(1) << 32);
 }
@@ -638,7 +585,6 @@ int main(void)
 		cmocka_unit_test(another_number_of_samples_is_told),
 		cmocka_unit_test(every_truncation_is_refused),
 		cmocka_unit_test(any_flipped_byte_is_survived),
-		cmocka_unit_test(index_files_say_the_same_as_the_file),
 		cmocka_unit_test(interleaved_samples_are_not_supported_but_one_is),
 		cmocka_unit_test(a_shape_that_does_not_fit_its_bytes_is_refused),
 		cmocka_unit_test(an_archive_of_more_than_four_gigabytes_has_wide_numbers),
