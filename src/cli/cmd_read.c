@@ -177,6 +177,22 @@ static int cmd_read_print_failure(const struct cmd_read_arguments *a,
 	return status;
 }
 
+/* With the settings that all ranks have alike. */
+static void print_json(const struct cmd_read_arguments *a, const struct comm_place *place,
+		       const struct read_outcome *o)
+{
+	char *settings = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&settings, &len);
+
+	if (f) {
+		describe_read(f, a);
+		fclose(f);
+	}
+	read_print_json(&a->plan, o, place->size, settings ? settings : "");
+	free(settings);
+}
+
 static int cmd_read_report(const struct cmd_read_arguments *a, const struct comm_place *place,
 			   const struct read_outcome *o, int rc, struct shoal_err *err)
 {
@@ -187,7 +203,7 @@ static int cmd_read_report(const struct cmd_read_arguments *a, const struct comm
 	if (rc < 0)
 		return cmd_read_print_failure(a, place, rank, rc, err);
 	if (place->rank == 0 && a->json)
-		read_print_json(&a->plan, o, place->size);
+		print_json(a, place, o);
 	else if (place->rank == 0)
 		read_print_text(&a->plan, o, place->size);
 	name_errors(o, rank);

@@ -4,7 +4,9 @@
 
 #include "cli/read_measure.h"
 
-void read_print_json(const struct read_plan *plan, const struct read_outcome *o, int nr_ranks);
+/* @settings: lines of "key: value". */
+void read_print_json(const struct read_plan *plan, const struct read_outcome *o, int nr_ranks,
+		     const char *settings);
 void read_print_text(const struct read_plan *plan, const struct read_outcome *o, int nr_ranks);
 
 #endif

@@ -1,5 +1,6 @@
 #include "report/figures.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "base/json_read.h"
 #include "base/map.h"
 #include "base/path.h"
+#include "workload/yaml.h"
 
 /* Of one file: a summary of 1,000 epochs has 2 MB. */
 #define FIGURES_BYTES_MAX (64u << 20)
@@ -26,7 +28,7 @@ static const struct {
 	[FIGURE_AU] = { "AU %", 1, "au_percentage", NULL, NULL, 1 },
 	[FIGURE_SAMPLES] = { "samples/s", 1, "throughput_samples_per_second", "samples_per_second",
 			     NULL, 1 },
-	[FIGURE_BYTES] = { "bytes/s", 1, "measured_bytes_per_second", "bytes_per_second", NULL, 1 },
+	[FIGURE_BYTES] = { "bytes/s", 0, "measured_bytes_per_second", "bytes_per_second", NULL, 1 },
 	[FIGURE_P50] = { "latency p50 ms", -1, "latency_us.total.p50", NULL, "latency_us.p50",
 			 1e-3 },
 	[FIGURE_P99] = { "latency p99 ms", -1, "latency_us.total.p99", NULL, "latency_us.p99",
@@ -147,7 +149,7 @@ static bool is_setting(const char *path)
 	return strncmp(path, "settings.", strlen("settings.")) == 0;
 }
 
-static int add_fact(struct figures *f, const struct json_value *v)
+static int add_fact(struct figures *f, const char *key, const char *value)
 {
 	struct figures_fact *more;
 
@@ -158,7 +160,7 @@ static int add_fact(struct figures *f, const struct json_value *v)
 		return -ENOMEM;
 	f->facts = more;
 	more += f->nr_facts;
-	*more = (struct figures_fact){ strdup(v->path), strdup(v->text) };
+	*more = (struct figures_fact){ strdup(key), strdup(value) };
 	f->nr_facts++;
 	return more->key && more->value ? 0 : -ENOMEM;
 }
@@ -195,7 +197,7 @@ static int take_figure(void *self, const struct json_value *v)
 	for (size_t i = 0; i < FIGURE_NR; i++)
 		if (table[i].read_once && strcmp(v->path, table[i].read_once) == 0)
 			add_value(r->f, (enum figure)i, v->number);
-	return is_setting(v->path) ? add_fact(r->f, v) : 0;
+	return is_setting(v->path) ? add_fact(r->f, v->path, v->text) : 0;
 }
 
 int figures_parse(const char *text, size_t len, struct figures *ret, struct shoal_err *err)
@@ -238,6 +240,46 @@ static int load_file(const char *path, struct figures *ret, struct shoal_err *er
 	return rc < 0 ? err_set(err, rc, "'%s': %s", path, why.msg) : 0;
 }
 
+/* The keys of a workload, as "dataset.format". @path has room for FACT_PATH_MAX. */
+#define FACT_PATH_MAX 512
+static int add_yaml(struct figures *f, const struct yaml_node *node, char *path, size_t len)
+{
+	uint64_t i = 0;
+	int rc = node->kind == YAML_SCALAR ? add_fact(f, path, node->text ? node->text : "") : 0;
+
+	for (const struct yaml_node *c = node->child; rc == 0 && c; c = c->next, i++) {
+		size_t room = FACT_PATH_MAX - len;
+		const char *dot = len > 0 ? "." : "";
+		int n = c->key ? snprintf(path + len, room, "%s%s", dot, c->key)
+			       : snprintf(path + len, room, "%s%" PRIu64, dot, i);
+
+		if (n > 0 && (size_t)n < room)
+			rc = add_yaml(f, c, path, len + (size_t)n);
+		path[len] = '\0';
+	}
+	return rc;
+}
+
+/* What a run was told, as it resolved it. Without it there are fewer facts. */
+static int load_config(const char *folder, struct figures *ret, struct shoal_err *err)
+{
+	char file[4096], path[FACT_PATH_MAX] = "";
+	struct yaml_node *root = NULL;
+	struct map m = MAP_CLOSED;
+	int rc = 0;
+
+	if (path_join(folder, "effective.yaml", file, sizeof(file), NULL) < 0 ||
+	    map_open(file, &m, NULL) < 0)
+		return 0;
+	if (m.len <= YAML_BYTES_MAX &&
+	    yaml_parse((const char *)m.addr, m.len, file, false, &root, NULL) == 0) {
+		rc = add_yaml(ret, root, path, 0);
+		yaml_free(root);
+	}
+	map_close(&m);
+	return rc < 0 ? err_set(err, rc, "out of memory") : 0;
+}
+
 int figures_load(const char *path, struct figures *ret, struct shoal_err *err)
 {
 	static const char *const names[] = { "summary.json", "read.json" };
@@ -254,8 +296,10 @@ int figures_load(const char *path, struct figures *ret, struct shoal_err *err)
 		rc = path_join(path, names[i], file, sizeof(file), err);
 		if (rc < 0)
 			return rc;
-		if (stat(file, &st) == 0)
-			return load_file(file, ret, err);
+		if (stat(file, &st) == 0) {
+			rc = load_file(file, ret, err);
+			return rc < 0 ? rc : load_config(path, ret, err);
+		}
 	}
 	return err_set(err, -ENOENT,
 		       "'%s' has no results: neither summary.json nor read.json; a run that was "
