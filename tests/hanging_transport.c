@@ -1,9 +1,11 @@
 /*
  * hanging_transport.c - a transport of one rank whose shutdown never ends, as MPI_Finalize of some
- * MPIs does. Loaded by tests/mpi/test_peers.py with SHOAL_MPI.
+ * MPIs does; with HANG_AT_START its start, as MPI_Init does if a host is lost meanwhile. Loaded by
+ * tests/mpi/test_peers.py with SHOAL_MPI.
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "comm/transport.h"
@@ -11,6 +13,8 @@
 static int start_alone(void *self, struct comm_world *ret_world)
 {
 	(void)self;
+	while (getenv("HANG_AT_START"))
+		pause();
 	*ret_world = (struct comm_world){ .size = 1, .name = "hanging" };
 	return 0;
 }

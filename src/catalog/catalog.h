@@ -30,9 +30,9 @@ static inline uint64_t cat_last_sum(const struct cat_view *v)
 }
 
 /*
- * Whether the file shrank after it was opened. Pages that are gone entirely fault, and the map
- * notices. The rest of the page with the new end reads as zeros without a fault; so do then the
- * last eight bytes, which are a page sum.
+ * Whether the file shrank after it was opened. Reading a page that is gone faults, and the map
+ * notices. The rest of the page with the new end reads as zeros without a fault; then the last
+ * eight bytes, which are a page sum, do so as well.
  */
 static inline bool cat_is_stale(const struct shoal_catalog *cat)
 {

@@ -15,7 +15,7 @@
 #define CAT_MAGIC   "\211SHOAL\r\n"
 #define CAT_VERSION 1u
 /* A reader that did not know it would take samples for equal parts of their files. */
-#define CAT_INCOMPAT_EXTENTS 1u /* the sections from XHDR on tell where samples lie */
+#define CAT_INCOMPAT_EXTENTS 1u /* the sections from XHDR on contain where samples lie */
 #define CAT_INCOMPAT_KNOWN   CAT_INCOMPAT_EXTENTS /* refuse a file with any other bit */
 #define CAT_COMPAT_LARGEST   1u                   /* the header has the largest size */
 #define CAT_PAGE_SHIFT       14
@@ -101,7 +101,7 @@ struct cat_extents_header {
 	struct le64 reserved;
 };
 
-/* After it, one for each format of files. */
+/* It is followed by one for each format of files. */
 struct cat_format_entry {
 	char name[16];
 	struct le64 nr_files;
@@ -193,9 +193,9 @@ struct cat_view {
 };
 
 /*
- * The trust boundary, together with cat_need(): pure, so that tests and the fuzzer reach it
- * without a file. Checks everything whose cost does not grow with the number of names.
- * -EBADMSG damaged, truncated or not a catalog; -EPROTONOSUPPORT newer.
+ * The trust boundary, together with cat_need(): pure, so that tests and the fuzzer reach it without
+ * a file. Checks everything whose cost does not grow with the number of names. -EBADMSG: damaged,
+ * truncated or not a catalog; -EPROTONOSUPPORT: made by a newer version.
  */
 int cat_parse(const void *buf, size_t len, struct cat_view *ret_view,
 	      struct shoal_err *err) MUST_USE;

@@ -11,9 +11,9 @@ struct cat_column_writer {
 	struct cat_stream *runs, *blocks, *data; /* lent */
 	uint64_t id;                             /* of the next value */
 	uint64_t sum;                            /* of all values so far */
-	uint64_t largest;                        /* of them, and of the appended columns */
-	uint64_t run_sum;                        /* sum at the start of the open run */
-	bool in_blocks;                          /* a run of blocks is open */
+	uint64_t largest; /* largest of the values, including appended columns */
+	uint64_t run_sum; /* sum at the start of the open run */
+	bool in_blocks;   /* a run of blocks is open */
 	uint64_t nr_blocks;
 	uint64_t constant, nr_constant; /* equal values that are not written yet */
 	uint64_t block_sum;             /* of the values before the block being filled */

@@ -42,8 +42,10 @@ int cat_layout_finish(struct cat_layout *l) MUST_USE;
 int catalog_layout_of(const struct shoal_catalog *cat, uint64_t id, uint64_t nr,
 		      struct cat_layout *layout) MUST_USE;
 
-/* Layouts seen before: one of 4096 is compared with, chosen by its hash. A layout that is not found
- * there is only stored again. */
+/*
+ * One of 4096 earlier layouts, chosen by its hash, is compared with. A layout that is not found
+ * there is only stored again.
+ */
 #define CAT_LAYOUTS_KEPT 4096u
 
 struct cat_extents_writer {

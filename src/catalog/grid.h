@@ -31,7 +31,7 @@ static inline bool cat_is_digit(uint8_t c)
 /* The number written as @width digits at @p; UINT64_MAX if a byte is not a digit. */
 uint64_t cat_digits_get(const uint8_t *p, unsigned width);
 
-/* Write @v zero-padded to @width digits; digits above that are dropped. */
+/* Write @v zero-padded to @width digits; higher digits are dropped. */
 void cat_digits_put(uint8_t *p, unsigned width, uint64_t v);
 
 #endif

@@ -78,7 +78,7 @@ static int local_open_copy(const char *path, const struct shoal_catalog *cat,
 	struct stat st;
 	int rc;
 
-	if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode)) /* a link was not made by us */
+	if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode)) /* a link was not made by Shoal */
 		return -ENOENT;
 	if (st.st_uid != geteuid() && st.st_uid != 0)
 		return err_set(err, -EPERM,

@@ -17,12 +17,12 @@ enum { FRONT_COMPRESSED = 1, FRONT_DICTIONARY = 2 };
 
 #define SHARED_BYTES  (UINT64_C(32) << 20)
 #define NR_SHARED_MAX (UINT64_C(1) << 17)  /* 1 MiB of pointers */
-#define TABLES_BYTES  (UINT64_C(32) << 10) /* that zstd allocates beside a copy: 27 KB */
+#define TABLES_BYTES  (UINT64_C(32) << 10) /* what zstd allocates with a copy: 27 KB */
 
 /* Scratch memory for expanding a block, too large for a stack. */
 struct front_scratch {
 	ZSTD_DCtx *context; /* NULL before the first compressed block */
-	ZSTD_DDict *dict;   /* the last one that was not to be shared, or NULL */
+	ZSTD_DDict *dict;   /* the last one that was not shared, or NULL */
 	uint64_t dict_number;
 	uint64_t holds; /* number of the segment that raw holds already; or NOTHING */
 	int raw_len;

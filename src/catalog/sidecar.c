@@ -617,7 +617,7 @@ static int verify_order(const struct shoal_column *c, struct shoal_err *err)
 				       "damaged column: position %" PRIu64
 				       " of the order has no valid sample",
 				       i);
-		/* Strictly rising, so no sample occurs twice. */
+		/* Strictly ascending, so no sample occurs twice. */
 		if (i && (key < before_key || (key == before_key && id <= before_id)))
 			return err_set(
 				err, -EBADMSG,

@@ -35,10 +35,12 @@ int side_writer_like(const char *path, const struct side_view *like, uint64_t fi
 int side_writer_copy(struct shoal_column_writer *w, const struct shoal_column *column,
 		     struct shoal_err *err) MUST_USE;
 
-/* How to follow and to end the sorting of a column. */
+/* How to observe and stop the sorting of a column. */
 struct side_sort_watch {
-	const int *stop;                           /* may be NULL */
-	void (*progress)(void *self, uint64_t nr); /* samples in order; now and then. Or NULL */
+	const int *stop; /* may be NULL */
+	void (*progress)(
+		void *self,
+		uint64_t nr); /* with the number of samples in order; repeatedly. Or NULL */
 	void *self;
 };
 

@@ -1,6 +1,6 @@
 /*
- * values.h - a strictly rising sequence of numbers of up to 512 bits, stored as evenly spaced or as
- * an Elias-Fano list. docs/format/catalog.md section 4.
+ * values.h - a strictly ascending sequence of numbers of up to 512 bits, stored as evenly spaced or
+ * as an Elias-Fano list. docs/format/catalog.md section 4.
  */
 #ifndef SHOAL_CATALOG_VALUES_H
 #define SHOAL_CATALOG_VALUES_H
@@ -78,7 +78,10 @@ static inline void cat_x_put(struct cat_x *x, unsigned off, unsigned n, uint64_t
 		x->w[word + 1] |= v >> (64 - shift);
 }
 
-/* Append the coded @xs, each @words words of a number of @bits bits, to @b. They rise strictly. */
+/*
+ * Append the coded @xs, each @words words of a number of @bits bits, to @b. They are strictly
+ * ascending.
+ */
 void cat_values_write(struct buf *b, const uint64_t *xs, uint64_t nr, unsigned words,
 		      unsigned bits);
 

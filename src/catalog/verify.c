@@ -52,7 +52,7 @@ static int check_directory(const struct cat_view *v)
 	return 0;
 }
 
-/* First segments rise strictly, or some dictionaries would serve nothing. */
+/* First segments are strictly ascending, or some dictionaries would serve nothing. */
 static int check_dictionaries(const struct cat_view *v)
 {
 	uint64_t nr = v->sec[CAT_DTAB].len / sizeof(struct cat_dict_entry), before = 0;

@@ -599,8 +599,8 @@ static int write_directory(struct shoal_writer *w, uint32_t *ret_skip, struct sh
 		if (rc < 0)
 			return rc;
 		at += sizeof(note) + note[2];
-		assert(note[2] >= skip); /* names rise, so a prefix shared by the first and the last
-					    is shared by all */
+		assert(note[2] >= skip); /* names are ascending, so a prefix shared by the first and
+					    the last is shared by all */
 		e = (struct cat_dir_entry){ .first_id = le64_of(note[0]),
 					    .off = le64_of(note[1]),
 					    .key = le64_of(name_key(name, note[2], skip)) };

@@ -11,7 +11,7 @@
 
 /*
  * Add a grid of names without listing them. The first name of @g is @first; it has as many names as
- * the product of its extents, in rising order. All have the same size and number of samples.
+ * the product of its extents, in ascending order. All have the same size and number of samples.
  * -ECANCELED once *@stop (which may be NULL) is not 0.
  */
 int writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, const char *first, size_t len,
@@ -31,7 +31,7 @@ int writer_add_sorted(struct shoal_writer *w, const char *name, size_t len, uint
 struct cat_layout;
 void writer_set_layout(struct shoal_writer *w, const struct cat_layout *layout);
 
-/* Count that file as one of @format, @uncut if its samples are not contiguous. */
+/* Count that file as one of @format; @uncut if its samples are not contiguous. */
 int writer_count_format(struct shoal_writer *w, const char *format, uint64_t nr_samples, bool uncut,
 			struct shoal_err *err) MUST_USE;
 

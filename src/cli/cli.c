@@ -131,7 +131,7 @@ struct shoal_catalog *cli_open(const char *command, const char *path, const stru
 		cli_catch_signals();
 	rc = cli_open_catalog(path, where, &cat, &err);
 	if (copies)
-		cli_release_signals(); /* the command may take them again */
+		cli_release_signals(); /* the command may set them again */
 	if (rc < 0)
 		cli_fail(command, "'%s': %s%s", path, cli_words(command, &err),
 			 rc == -ENOENT ? cli_guess_uri(path).text : "");
@@ -217,7 +217,7 @@ int cli_keep_foreign(const char *command, const char *path, const char *what, co
 		return CLI_OK;
 	f = fopen(path, "re");
 	if (!f)
-		return CLI_OK; /* whoever writes it reports why that is not possible */
+		return CLI_OK; /* the writer reports why that is not possible */
 	len = fread(head, 1, sizeof(head), f);
 	fclose(f);
 	if (len == 0 || memmem(head, len, mark, strlen(mark)))
@@ -238,7 +238,7 @@ struct cli_guess cli_guess_uri(const char *path)
 	return g;
 }
 
-/* SIGPIPE is ignored by this process itself, and was not when it started. */
+/* this process itself ignores SIGPIPE, which was not ignored when it started */
 static bool ignores_pipe;
 
 int cli_finish(const char *command, int status)
@@ -274,7 +274,7 @@ void cli_report_costs(const char *command)
 	double cpu;
 
 	if (!cli_talk.verbose || fflush(stdout) != 0 || getrusage(RUSAGE_SELF, &used) < 0)
-		return; /* cli_finish() reports what could not be written, and nothing else */
+		return; /* cli_finish() reports what could not be written; nothing else */
 	cpu = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
 	      (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6;
 	cli_fail(command, "%.2f s, of CPU %.2f s, and at most %s of memory",
@@ -291,7 +291,7 @@ _Noreturn void cli_exit_now(const char *command, int status)
 static void put_stdout(void *self, const void *bytes, size_t len)
 {
 	(void)self;
-	fwrite(bytes, 1, len, stdout); /* cli_finish() sees what fails */
+	fwrite(bytes, 1, len, stdout); /* cli_finish() notices what fails */
 }
 
 struct json cli_json(void)
@@ -321,13 +321,47 @@ static void on_signal(int sig)
 	__atomic_store_n(&cli_stop, 1, __ATOMIC_RELAXED);
 }
 
+/* ---- Joining the other ranks, and parting from them ---- */
+
 #define PEER_TIMEOUT 120u
+
+/* The start lasts longer than an answer: all ranks load their programs, often from one server. */
+#define START_FACTOR 5u
+
+static volatile sig_atomic_t exit_status;
+static char overdue_words[200];
+
+static void on_overdue(int sig)
+{
+	(void)sig;
+	(void)!write(STDERR_FILENO, overdue_words, strlen(overdue_words));
+	_exit(exit_status);
+}
+
+/* Exit with @status once @seconds are over, until alarm(0): MPI can wait for ever for a rank that
+ * was lost, and does not return then. */
+static void limit_mpi(unsigned seconds, int status)
+{
+	struct sigaction overdue = { .sa_handler = on_overdue };
+
+	sigemptyset(&overdue.sa_mask);
+	exit_status = status;
+	sigaction(SIGALRM, &overdue, NULL);
+	alarm(seconds);
+}
 
 int cli_join(const struct cli_where *where, struct comm **ret_comm, struct shoal_err *err)
 {
 	unsigned seconds = where->peer_timeout_given ? where->peer_timeout : PEER_TIMEOUT;
-	int rc = comm_open(ret_comm, err); /* nothing to clean up yet: signals end it at once */
+	int rc;
 
+	snprintf(overdue_words, sizeof(overdue_words),
+		 "shoal: MPI did not start within %u s: a process of this job is missing, or its "
+		 "host cannot be reached (--peer-timeout sets a fifth of this limit)\n",
+		 START_FACTOR * seconds);
+	limit_mpi(START_FACTOR * seconds, CLI_FAILED); /* 0: no limit */
+	rc = comm_open(ret_comm, err); /* nothing to clean up yet: signals end it at once */
+	alarm(0);
 	cli_catch_signals();
 	if (rc < 0)
 		return rc;
@@ -348,31 +382,18 @@ void cli_print_lost_peer(const char *command, const struct comm *comm, int rc,
 /* Longer than MPI takes to shut down, and shorter than a user waits. */
 #define MPI_END_SECONDS 5u
 
-static volatile sig_atomic_t exit_status;
-
-static void on_mpi_overdue(int sig)
-{
-	static const char words[] = "shoal: MPI did not shut down within 5 s; exiting without it\n";
-
-	(void)sig;
-	(void)!write(STDERR_FILENO, words, sizeof(words) - 1);
-	_exit(exit_status);
-}
-
 int cli_part(const char *command, struct comm *comm, int status)
 {
-	struct sigaction overdue = { .sa_handler = on_mpi_overdue };
 	struct shoal_err err = { "" };
 
-	sigemptyset(&overdue.sa_mask);
 	fflush(stdout); /* cli_finish() reports a failure */
 	cli_release_signals();
 	if (comm_finish(comm, &err) == -EHOSTDOWN)
 		status = cli_fail(command, "rank %d: %s", comm_place(comm)->rank,
 				  cli_words(command, &err));
-	exit_status = status;
-	sigaction(SIGALRM, &overdue, NULL);
-	alarm(MPI_END_SECONDS);
+	snprintf(overdue_words, sizeof(overdue_words),
+		 "shoal: MPI did not shut down within %u s; exiting without it\n", MPI_END_SECONDS);
+	limit_mpi(MPI_END_SECONDS, status);
 	comm_close(comm);
 	alarm(0);
 	return status;

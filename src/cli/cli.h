@@ -13,11 +13,13 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 /* Print "shoal COMMAND: words" on standard error. Returns CLI_FAILED. */
 int cli_fail(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* The same, with how to get help. Returns CLI_USAGE. */
+/* As cli_fail(), and print how to get help. Returns CLI_USAGE. */
 int cli_usage(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Names may contain any bytes: those that a terminal would interpret, or that break a line, are
- * escaped. */
+/*
+ * Names may contain any bytes: those that a terminal would interpret, or that break a line, are
+ * escaped.
+ */
 void cli_put_plain(FILE *out, const char *text, size_t len);
 
 /* How to reach stores and to open catalogs. */
@@ -39,19 +41,19 @@ struct cli_where {
 	{                                                                                         \
 		.name = "peer-timeout", .value = "SECONDS", .kind = CLI_IS_COUNT, .at = (at_),    \
 		.max = 604800, .given = (given_),                                                 \
-		.help = "end if another rank gives no sign of life for so long (default 120; 0: " \
-			"wait for ever)"                                                          \
+		.help = "end if another rank gives no sign of life for so long, and if MPI takes " \
+			"five times as long to start (default 120; 0: wait for ever)"             \
 	}
 #define CLI_NULL(at, what) CLI_FLAG('0', "null", at, "end " what " with NUL bytes, not line ends")
 
-/* For shoal_catalog_open_with(), ended by signals; lends @where. */
+/* Options for shoal_catalog_open_with(), which signals end; lends @where. */
 struct shoal_catalog_options cli_catalog_options(const struct cli_where *where);
 
 /* Open a catalog, in a file or a bucket. */
 int cli_open_catalog(const char *path, const struct cli_where *where,
 		     struct shoal_catalog **ret_cat, struct shoal_err *err) MUST_USE;
 
-/* The same, with words on failure: NULL. */
+/* As cli_open_catalog(), but prints the error and returns NULL on failure. */
 struct shoal_catalog *cli_open(const char *command, const char *path,
 			       const struct cli_where *where);
 
@@ -67,8 +69,10 @@ int cli_lookup_failed(const char *command, const char *path, const struct shoal_
 int cli_no_such_name(const char *command, const char *path, const struct shoal_catalog *cat,
 		     const char *name);
 
-/* Whether a file may be written at @path: CLI_OK, or CLI_FAILED after printing what is wrong with
- * its directory. Buckets are not looked at. */
+/*
+ * Whether a file may be written at @path: CLI_OK, or CLI_FAILED after printing what is wrong with
+ * its directory. Buckets are not checked.
+ */
 int cli_check_directory(const char *command, const char *path) MUST_USE;
 
 /*
@@ -104,7 +108,7 @@ int cli_join(const struct cli_where *where, struct comm **ret_comm, struct shoal
  */
 int cli_part(const char *command, struct comm *comm, int status) MUST_USE;
 
-/* Print the error of a rank that misses another one: rank 0 may be the one that is missing. */
+/* Print the error of a rank that waits for another in vain: rank 0 may be the missing one. */
 void cli_print_lost_peer(const char *command, const struct comm *comm, int rc,
 			 struct shoal_err *err);
 

@@ -19,7 +19,9 @@ struct cmd_cat_arguments {
 	bool names, if_match;
 };
 
-/* The samples that @word names: a range, of one unless a file of several is named. */
+/*
+ * The samples that @word stands for: a range; of one sample, unless a file with several is named.
+ */
 static int find_samples(const struct cmd_cat_arguments *a, const char *path,
 			const struct shoal_catalog *cat, const char *word, uint64_t *ret_first,
 			uint64_t *ret_nr)
@@ -120,7 +122,9 @@ const struct cli_command cmd_cat = {
 	.about =
 		"Write the bytes of samples to standard output, one after the other: of the sample "
 		"with the number ID, or of all samples of the file NAME.",
-	.sections = { { .options = options }, CLI_S3_SECTION(AT(where.config)) },
+	.sections = { { .options = options },
+		      CLI_DIRECTORY_SECTION(AT(where.config)),
+		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 2,
 	.give = "give a catalog, and at least one id or name",
 	.size = sizeof(struct cmd_cat_arguments),

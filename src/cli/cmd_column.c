@@ -25,7 +25,7 @@ struct cmd_column_arguments {
 	struct cli_where where;
 	const char *output, *name, *field, *by_name, *keep;
 	char *default_output;
-	char *unsorted; /* written before it is sorted: a final name has the whole thing */
+	char *unsorted; /* written before it is sorted: a file with the final name is complete */
 	enum shoal_column_type type; /* 0: not given */
 	bool header, sort, force, dry_run, json;
 	struct cli_progress progress;
@@ -95,7 +95,7 @@ static int cmd_column_begin(struct cmd_column_arguments *a, const char *default_
 	return CLI_OK;
 }
 
-/* Store number @n as value @i of @values, which are said to be those of @where. */
+/* Store number @n as value @i of @values, which @where describes in messages. */
 static int store(const struct cmd_column_arguments *a, const struct import_number *n,
 		 uint8_t *values, uint64_t i, const char *path, const char *what, uint64_t where)
 {
@@ -165,7 +165,7 @@ static int sort_column(struct cmd_column_arguments *a, const char *path, const c
 
 static int print_info(const struct cmd_column_arguments *a, const char *path);
 
-/* Seal it, or give it up. */
+/* Seal it, or discard it. */
 static int cmd_column_end(struct cmd_column_arguments *a, int status)
 {
 	struct shoal_err err = { "" };
@@ -217,7 +217,7 @@ static int cmd_column_put_file(struct cmd_column_arguments *a, uint64_t id, uint
 
 static int make_sizes(struct cmd_column_arguments *a)
 {
-	static uint8_t values[8 * CHUNK]; /* too large for a small stack, as those below */
+	static uint8_t values[8 * CHUNK]; /* too large for a small stack, like those below */
 	uint64_t fill = 0;
 	int status;
 
@@ -327,8 +327,10 @@ static int cmd_column_next_line(struct csv *c)
 	return 1;
 }
 
-/* The field that @which means: a number from 1, or a name in the first line. False after
- * printing an error. */
+/*
+ * The field that @which selects: a number from 1, or a name in the first line. False after printing
+ * an error.
+ */
 static bool find_field(struct csv *c, const char *which, bool *named, int *ret_field)
 {
 	char *end_of_number;
@@ -652,7 +654,7 @@ static int cmd_column_sort(struct cmd_column_arguments *a, const char *path, con
 	return status == CLI_OK && a->json && !a->dry_run ? print_info(a, output) : status;
 }
 
-/* Those that make a column of a catalog. */
+/* The options that make a column of a catalog. */
 static int cmd_column_create(struct cmd_column_arguments *a, const char *catalog_path,
 			     const char *file)
 {

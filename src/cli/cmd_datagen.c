@@ -25,10 +25,10 @@ struct cmd_datagen_arguments {
 	struct cli_layout layout;
 	struct datagen_options o;
 	bool resume, verify, no_catalog, json, dry_run;
-	struct datasize_plan plan; /* of the ranks as accelerators; steps 0: they cannot make one */
+	struct datasize_plan plan; /* the ranks as accelerators; steps 0: there is no such plan */
 };
 
-/* What is on the terminal, and who speaks. */
+/* What is on the terminal, and which process prints. */
 struct screen {
 	const struct cmd_datagen_arguments *a;
 	int rank, nr_ranks;
@@ -96,7 +96,7 @@ static void cmd_datagen_warn(void *self, const char *words)
 		cli_fail("datagen", "%s", words);
 }
 
-/* All ranks load the same workload: one prints the warnings about it. */
+/* All ranks load the same workload: only one prints the warnings about it. */
 static void warn_once(void *self, const char *words)
 {
 	struct screen *s = self;
@@ -184,7 +184,7 @@ static void print_verified(const struct datagen_result *r)
 		       c->nr_missing, c->nr_resized, c->nr_damaged);
 }
 
-/* Only rank 0 prints: its own failure, or the first it received, with its rank. */
+/* Only rank 0 prints: its own failure, or the first that it received, with that rank. */
 static int cmd_datagen_print_failure(const struct cmd_datagen_arguments *a, const struct screen *s,
 				     int rc, struct shoal_err *err)
 {
@@ -221,7 +221,7 @@ static int cmd_datagen_report(const struct cmd_datagen_arguments *a, struct scre
 	return wrong ? CLI_FAILED : CLI_OK;
 }
 
-/* What the workload asks for, and is not done. */
+/* What the workload requests and is not done. */
 static void note_ignored(const struct workload *w, struct screen *s)
 {
 	const struct workload_dataset *d = &w->dataset;
@@ -267,7 +267,7 @@ static int show_plan(struct cmd_datagen_arguments *a, struct comm *comm, const s
 	return 0;
 }
 
-/* Rank 0, once all files are there: the leaf that the submission checker asks for. */
+/* Rank 0, once all files exist: the leaf that the submission checker requires. */
 static int datagen_write_leaf(const struct cmd_datagen_arguments *a, const struct workload *w,
 			      const struct screen *s, const struct datagen_result *r,
 			      struct shoal_err *err)
@@ -394,6 +394,7 @@ const struct cli_command cmd_datagen = {
 		"files. KEY=VALUE changes the workload: dataset.num_files_train=5000.",
 	.sections = { { .options = options },
 		      CLI_LAYOUT_SECTION(AT(layout)),
+		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.give = "give a workload: 'shoal workloads' lists them",

@@ -40,8 +40,8 @@ static bool take_host_memory(const char *command, const char *value, void *into)
 /* ---- The cluster ---- */
 
 /*
- * What was said counts, but under mpirun a host has the memory that it has: saying less would make
- * the data fit into it.
+ * The given memory counts; but under mpirun a host has at least its own memory: a smaller value
+ * would let the data fit into it.
  */
 static int choose_cluster(const struct cmd_datasize_arguments *a,
 			  const struct datasize_cluster *seen, bool alone,
@@ -223,7 +223,7 @@ static void datasize_warn(void *self, const char *words)
 	cli_fail("datasize", "warning: %s", words);
 }
 
-/* Of the workload with the number of files that was found. */
+/* The plan of the workload with the number of files that was found. */
 static void note_rules(const struct workload *w, const struct datasize_outcome *o)
 {
 	struct workload sized = *w; /* shares its strings */

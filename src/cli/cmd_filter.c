@@ -22,7 +22,7 @@ struct cmd_filter_arguments {
 	bool null;
 };
 
-/* The catalog of the names in a list, which has no name itself. */
+/* The catalog of the names in a list; its file has no name. */
 static struct shoal_catalog *cmd_filter_read_names(const struct cmd_filter_arguments *a,
 						   const char *root)
 {

@@ -22,7 +22,7 @@
 #include "index/tree.h"
 #include "store/uri.h"
 
-/* What the library tells on the way, from several threads. */
+/* What the library reports meanwhile, from several threads. */
 struct telling {
 	pthread_mutex_t lock;
 	struct cli_progress progress;
@@ -94,7 +94,7 @@ static int open_list(const char *path, const char *output)
 	return -1;
 }
 
-/* A list and a pattern are one rank's work. */
+/* A list and a pattern are indexed by one rank. */
 static int run_alone(const struct index_arguments *a, struct shoal_index_result *result,
 		     struct shoal_err *err)
 {
@@ -128,7 +128,7 @@ static int run_alone(const struct index_arguments *a, struct shoal_index_result 
 /* The catalog is made in a directory of its own, and removed. */
 struct index_trial {
 	char dir[PATH_MAX], path[PATH_MAX + 8];
-	const char *output; /* what would be written */
+	const char *output; /* the output that would be written */
 	uint64_t nr_old;    /* names of the catalog that it would replace; 0: none */
 };
 
@@ -174,7 +174,7 @@ static int index_trial_end(const struct index_arguments *a, const struct index_t
 	return status;
 }
 
-/* What is a directory here may be nothing elsewhere. */
+/* A directory here may not exist on other nodes. */
 static int cmd_index_agree(const struct index_arguments *a, struct comm *comm,
 			   struct shoal_err *err)
 {
@@ -303,7 +303,7 @@ static double percent_busy(const struct shoal_index_result *r)
 }
 
 /*
- * Whether each connection may have had a request: the share of a listing too short for that says
+ * Whether each connection may have had a request: for a listing that is too short the share means
  * nothing. allowed_us is connections times the time of listing, which is less than @seconds.
  */
 static bool is_share_telling(const struct shoal_index_result *r, double seconds)
@@ -324,7 +324,7 @@ static void print_requests(const struct shoal_index_result *r, double seconds)
 			plural(r->nr_throttled));
 }
 
-/* Most often the source, or a pattern, is not what the user meant. */
+/* Most often the user meant another source or pattern. */
 static void say_empty(const struct index_arguments *a)
 {
 	if (a->kind == INDEX_TREE)
@@ -381,7 +381,7 @@ static int cmd_index_print_failure(const struct index_arguments *a, const struct
 {
 	char rank[32] = "";
 
-	/* On another node a lock may not be seen. */
+	/* On another node a lock may not be visible. */
 	if (rc == -ECANCELED && place->rank == 1 && place->node_leader == 0 &&
 	    publish_sweep(a->options.output))
 		cli_fail("index", "rank 0 has died: %s",

@@ -20,7 +20,7 @@ static double bytes_per_name(const struct shoal_catalog_info *i)
 	       (double)i->nr_files;
 }
 
-/* The formats of files whose samples are known, and what their extents take. */
+/* The formats of files whose samples are known, and the size of their extents. */
 static void print_json_formats(struct json *j, const struct shoal_catalog *cat,
 			       const struct shoal_catalog_info *i)
 {

@@ -11,7 +11,7 @@
 #include "store/uri.h"
 
 #define LIST_SHARDS 65536u
-#define COUNT_EVERY 1024u /* names between two looks at the clock */
+#define COUNT_EVERY 1024u /* names between two checks of the clock */
 
 struct cmd_list_arguments {
 	struct cli_where where;
@@ -145,6 +145,7 @@ const struct cli_command cmd_list = {
 	.sections = { { .options = options },
 		      CLI_SELECT_SECTION(AT(select)),
 		      CLI_FORMAT_SECTION(AT(format)),
+		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.max = 1,

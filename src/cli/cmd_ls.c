@@ -76,7 +76,7 @@ static int cmd_ls_print_entry(const struct cmd_ls_arguments *a, const struct sho
 	return cli_put_entry("ls", f, &e, true);
 }
 
-/* Files drawn at random, each once: the first of a permutation. */
+/* Files drawn at random without repetition: the first ones of a permutation. */
 static int cmd_ls_print_random(const struct cmd_ls_arguments *a, const struct shoal_catalog *cat,
 			       uint64_t nr_files)
 {

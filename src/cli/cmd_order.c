@@ -81,7 +81,8 @@ static int print_steps(const struct cmd_order_arguments *a, const struct shoal_c
 		int64_t n = shoal_order_batch(order, step, a->rank, ids);
 		uint64_t nr;
 
-		if (n < 0 || ferror_unlocked(stdout)) /* past the last step, or nobody reads */
+		if (n < 0 ||
+		    ferror_unlocked(stdout)) /* past the last step, or a rank without samples */
 			break;
 		nr = u64_min((uint64_t)n, left);
 		status = print_ids(a, cat, ids, nr, several);

@@ -34,7 +34,7 @@ static void cmd_read_show_stall(void *self, const char *words)
 	cli_fail("read", "%s", words);
 }
 
-/* What the options leave open, which depends on the catalog and the ranks. */
+/* Options that are not given, which depend on the catalog and the ranks. */
 static void fill_plan(struct cmd_read_arguments *a, const struct comm *comm,
 		      const struct shoal_catalog *cat)
 {
@@ -64,13 +64,13 @@ static int open_loader(struct cmd_read_arguments *a, struct comm *comm,
 	if (!a->measure)
 		return err_set_errno(err, -ENOMEM, "cannot begin");
 	a->load.stalled = cmd_read_show_stall;
-	a->load.waiting = read_measure_poll; /* it looks for signals, too */
+	a->load.waiting = read_measure_poll; /* it checks for signals, too */
 	a->load.self = a->measure;
 	return shoal_loader_open(cat, &a->order.spec, (uint64_t)comm_place(comm)->rank, &a->load,
 				 ret_loader, err);
 }
 
-/* Whether the options are for what the catalog lists. */
+/* Whether the options fit what the catalog lists. */
 static int cmd_read_check_use(const struct cmd_read_arguments *a, const struct shoal_catalog *cat,
 			      struct shoal_err *err)
 {
@@ -147,7 +147,7 @@ static void name_errors(const struct read_outcome *o, const char *rank)
 		cli_fail("read", "%s%s", rank, s->first_errors[i]);
 }
 
-/* Whether the directory that the catalog lists is not there. */
+/* Whether the directory that the catalog lists does not exist. */
 static bool has_moved(const struct cmd_read_arguments *a)
 {
 	struct shoal_catalog_info info;
@@ -160,7 +160,7 @@ static bool has_moved(const struct cmd_read_arguments *a)
 	return root && access(root, F_OK) < 0;
 }
 
-/* Only rank 0 prints: its own failure, or the first it received, with its rank. */
+/* Only rank 0 prints: its own failure, or the first that it received, with that rank. */
 static int cmd_read_print_failure(const struct cmd_read_arguments *a,
 				  const struct comm_place *place, const char *rank, int rc,
 				  struct shoal_err *err)
@@ -307,6 +307,7 @@ const struct cli_command cmd_read = {
 	.sections = { { .options = options },
 		      CLI_ORDER_SECTION(AT(order)),
 		      CLI_LOAD_SECTION(AT(load)),
+		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.max = 1,

@@ -13,7 +13,7 @@ struct cmd_report_arguments {
 	bool dry_run, force;
 };
 
-/* --dry-run: the page is made and not kept. */
+/* --dry-run: the page is made and discarded. */
 static int report_try(const char *const *folders, int nr, const char *path, uint64_t now)
 {
 	struct shoal_err err = { "" };

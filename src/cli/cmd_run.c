@@ -21,10 +21,10 @@
 #include "run/run.h"
 #include "store/uri.h"
 
-/* More in one process than any test of a machine needs; memory for them is taken at once. */
+/* More in one process than any test of a machine needs; their memory is allocated at once. */
 #define ACCELERATORS_MAX 4096
 
-/* A wait for other ranks that lasts longer is told. */
+/* A wait for other ranks that lasts longer is reported. */
 #define STALL_SECONDS 30.0
 
 struct cmd_run_arguments {
@@ -49,11 +49,11 @@ struct cmd_run_state {
 	struct run_result result;
 	struct run_screen screen;
 	struct layout tree;      /* if the layout is mlpstorage's */
-	char leaf[RUN_PATH_MAX]; /* in it, which --results then is */
+	char leaf[RUN_PATH_MAX]; /* leaf in the tree, which then replaces --results */
 	uint64_t began;
-	bool loaded;    /* a loader may be left that waits for reads: do not clean up */
-	int lock;       /* of the results folder, on rank 0; else -1 */
-	unsigned made;  /* rank 0: how many folders were missing, which make up --results */
+	bool loaded;    /* a loader may remain that waits for reads: do not clean up */
+	int lock;       /* lock of the results folder, on rank 0; otherwise -1 */
+	unsigned made;  /* rank 0: how many folders of the path --results were missing */
 	bool kept;      /* rank 0: a resumed run has its catalogs in the results folder */
 	bool unwritten; /* it ran to its end, or was stopped, but results could not be written */
 	bool misused;   /* an option does not fit the catalog */
@@ -66,7 +66,7 @@ static bool is_synthetic(const struct cmd_run_arguments *a)
 	return a->load.store && store_uri_traits(a->load.store).synthetic;
 }
 
-/* Arguments that are not options, and combinations. CLI_OK, or what to exit with. */
+/* Check arguments that are not options, and combinations. CLI_OK, or the exit status. */
 static int cmd_run_check(struct cmd_run_arguments *a, int nr, char **words)
 {
 	a->workload = words[0];
@@ -81,7 +81,7 @@ static int cmd_run_check(struct cmd_run_arguments *a, int nr, char **words)
 		return cli_usage("run", "--results is empty");
 	if (!a->data && !a->load.store)
 		return cli_usage("run", "say where the data is: --data DIR, URI or CATALOG");
-	if (!a->data && !is_synthetic(a)) { /* what is there is found out by looking */
+	if (!a->data && !is_synthetic(a)) { /* the kind of @data is found by looking at it */
 		a->data = a->load.store;
 		a->load.store = NULL;
 	}
@@ -132,7 +132,7 @@ static void cmd_run_show_warning(void *self, const char *words)
 		cli_fail("run", "%s", words);
 }
 
-/* The loader's thread: only what is written at once. */
+/* Called on the loader's thread: print only in one call. */
 static void show_stalled_read(void *self, const char *words)
 {
 	const struct cmd_run_state *c = self;
@@ -140,7 +140,7 @@ static void show_stalled_read(void *self, const char *words)
 	cli_fail("run", "rank %d: %s", c->rank, words);
 }
 
-/* While the loader waits, which may be for ever: check whether another rank has failed. */
+/* While the loader waits, possibly for ever: check whether another rank has failed. */
 static int cmd_run_poll_peers(void *self, struct shoal_err *err)
 {
 	const struct cmd_run_state *c = self;
@@ -211,7 +211,7 @@ static int open_data(struct cmd_run_state *c, struct shoal_err *err)
 				      .self = c };
 	int rc;
 
-	/* Until the first step a signal ends all; from then on the run ends after a step. */
+	/* Until the first step a signal ends everything; after that the run ends after a step. */
 	comm_defer_stop(c->comm, false);
 	rc = run_data_open(&c->data, c->comm, c->workload, &o, err);
 	comm_defer_stop(c->comm, true);
@@ -219,7 +219,7 @@ static int open_data(struct cmd_run_state *c, struct shoal_err *err)
 	return rc;
 }
 
-/* Before anything of the run exists. All ranks see the same catalogs. */
+/* Before any part of the run exists. All ranks see the same catalogs. */
 static int cmd_run_check_use(struct cmd_run_state *c, struct shoal_err *err)
 {
 	const char *store = c->a.load.store ? c->a.load.store : c->data.store;
@@ -288,7 +288,7 @@ static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 	return run_execute(&o, &c->result, err);
 }
 
-/* Rank 0: the table, or the JSON. */
+/* Rank 0: print the table, or the JSON. */
 static int print(const struct cmd_run_state *c)
 {
 	/* mpirun gives rank 0 a terminal of its own, whatever its output is. */
@@ -307,8 +307,8 @@ static int print(const struct cmd_run_state *c)
 }
 
 /*
- * Every rank writes its own files, from its step log; then rank 0 writes the summary. An
- * interrupted run has it first: launchers kill all ranks a few seconds after the signal.
+ * Every rank writes its own files, from its step log; then rank 0 writes the summary. In an
+ * interrupted run the summary comes first: launchers kill all ranks a few seconds after the signal.
  */
 static int write_results(struct cmd_run_state *c, struct shoal_err *err)
 {
@@ -335,7 +335,7 @@ static int write_results(struct cmd_run_state *c, struct shoal_err *err)
 	if (rc < 0)
 		comm_fail(c->comm, err);
 	else
-		rc = comm_barrier(c->comm, err); /* all files are there */
+		rc = comm_barrier(c->comm, err); /* all files exist */
 	if (rc == 0 && c->place->rank == 0 && !c->result.partial) {
 		rc = report_summary_write(&c->result, c->a.results, err);
 		if (rc < 0)
@@ -346,7 +346,7 @@ static int write_results(struct cmd_run_state *c, struct shoal_err *err)
 	return rc;
 }
 
-/* Rank 0, of a whole run: what makes its folder a leaf of the tree. */
+/* Rank 0, after a complete run: the files that make its folder a leaf of the tree. */
 static int write_leaf(const struct cmd_run_state *c, const char *command, const char *leaf,
 		      struct shoal_err *err)
 {
@@ -373,7 +373,7 @@ static int write_leaf(const struct cmd_run_state *c, const char *command, const 
 	return rc;
 }
 
-/* Rank 0: newer rules require a leaf of datasize, which each run computes before it starts. */
+/* Rank 0: newer rules require a datasize leaf, which each run computes before it starts. */
 static int write_datasize_leaf(const struct cmd_run_state *c, struct shoal_err *err)
 {
 	char leaf[RUN_PATH_MAX];
@@ -488,7 +488,7 @@ static int cmd_run_run(struct cmd_run_state *c, struct shoal_err *err)
 	return rc;
 }
 
-/* A run that never began leaves nothing, and no catalog for another run to find. */
+/* A run that never began leaves nothing, so no other run finds its catalogs. */
 static void cmd_run_forget(struct cmd_run_state *c)
 {
 	run_data_forget(&c->data, c->a.results);
@@ -638,7 +638,7 @@ static int cmd_run_finish(struct cmd_run_state *c, int rc, int status)
 	return status;
 }
 
-/* One run, or several in a row: those below the target count, a failure ends them. */
+/* One run, or several in succession: runs below the target are counted, a failure ends them. */
 static int cmd_run_all(struct cmd_run_state *c)
 {
 	struct shoal_err err = { "" };
@@ -669,7 +669,7 @@ static int cmd_run_all(struct cmd_run_state *c)
 
 static int cmd_run_start(void *arguments, int nr, char **words)
 {
-	static struct cmd_run_state c = { .lock = -1 }; /* errors leave it to the threads */
+	static struct cmd_run_state c = { .lock = -1 }; /* errors are reported by the threads */
 	struct shoal_err err = { "" };
 	int status;
 
@@ -740,6 +740,7 @@ const struct cli_command cmd_run = {
 	.sections = { { .options = options },
 		      CLI_LAYOUT_SECTION(AT(layout)),
 		      CLI_LOAD_SECTION(AT(load)),
+		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.give = "give a workload: its name, or a file",

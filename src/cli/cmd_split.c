@@ -86,7 +86,7 @@ static int cmd_split_write(const struct cmd_split_arguments *a, const struct sho
 	return CLI_OK;
 }
 
-/* Part @i of them, whose files are those from *@from on. */
+/* Part @i, whose files begin at *@from. */
 static int cmd_split_part(const struct cmd_split_arguments *a, const struct shoal_catalog *cat,
 			  unsigned i, double *from)
 {

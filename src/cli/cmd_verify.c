@@ -16,16 +16,17 @@ struct cmd_verify_arguments {
 	struct cli_where where;
 	bool json, storage;
 	uint64_t nr_files;        /* of the catalog that is compared */
-	const char *storage_only; /* the last option given of those for --storage */
+	const char *storage_only; /* the last given of the options for --storage */
 	struct shoal_compare_options compare;
 	struct cli_progress progress;
 };
 
-/* What is found out about one catalog. */
+/* What is known about one catalog. */
 struct finding {
 	bool good; /* nothing is damaged, and nothing differs */
 	bool compared;
-	struct shoal_err err; /* of a catalog that is damaged, or could not be compared */
+	struct shoal_err
+		err; /* message about a catalog that is damaged, or could not be compared */
 	struct shoal_catalog_info info;
 	struct shoal_compare_result result;
 };
@@ -146,7 +147,7 @@ static void print_words(const struct cmd_verify_arguments *a, const char *path, 
 	if (a->compare.samples)
 		snprintf(changed + strlen(changed), sizeof(changed) - strlen(changed),
 			 "%" PRIu64 " with other samples inside, ", r->nr_inside);
-	if (ferror(stdout)) /* which cli_finish() tells */
+	if (ferror(stdout)) /* cli_finish() reports it */
 		return;
 	if (*f->err.msg)
 		cli_fail("verify", "'%s': %s", path, cli_words("verify", &f->err));
@@ -236,6 +237,7 @@ const struct cli_command cmd_verify = {
 		      { .title = "with --storage",
 			.options = storage_options,
 			.given = AT(storage_only) },
+		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.give = "give at least one catalog",

@@ -13,7 +13,7 @@ int cli_compare_ranks(struct comm *comm, void (*describe)(FILE *f, const void *s
 
 	if (f)
 		describe(f, self);
-	/* Without memory at the end there is no text, though closing succeeds. */
+	/* If memory is short at the end there is no text, though closing succeeds. */
 	if (!f || fclose(f) != 0 || !text) {
 		rc = err_set(err, -ENOMEM, "out of memory");
 		comm_fail(comm, err);

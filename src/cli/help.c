@@ -11,7 +11,9 @@
 #define COLUMNS_MAX 100u
 #define COLUMNS_MIN 40u
 
-/* Where the explanations of options begin, at most: a longer option has its line for itself. */
+/*
+ * The column where explanations of options begin, at most: a longer option is on a line of its own.
+ */
 #define HELP_COLUMN_MAX(columns) ((columns) < 80 ? (columns)*3 / 8 : 28)
 
 size_t cli_columns(int fd)

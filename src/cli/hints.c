@@ -11,13 +11,13 @@
 	"cat datagen diff filter find index info list ls manifest merge order read run split stat verify"
 
 /*
- * The first row for a hint and a command counts. tests/cli/test_hints.py reads this table, and
- * checks that each option in the words is one of the commands in the third column, which are those
- * of the second where it is NULL.
+ * The first row for a hint and a command is used. tests/cli/test_hints.py reads this table, and
+ * checks that each option in the text belongs to the commands in the third column; if that is NULL,
+ * to those in the second.
  */
 static const struct {
 	enum shoal_hint hint;
-	const char *commands;   /* that say this; NULL: all others */
+	const char *commands;   /* commands that print this; NULL: all others */
 	const char *options_of; /* the commands whose options are named */
 	const char *words;
 } hints[] = {
@@ -84,7 +84,7 @@ static const struct {
 	  "each process alone" },
 };
 
-/* Whether the word is one of the list, which are separated by blanks. */
+/* Whether the word is in the list, which is separated by spaces. */
 static bool is_among(const char *word, const char *list)
 {
 	size_t len = strlen(word);

@@ -4,12 +4,14 @@
 
 #include "base/err.h"
 
-/* The text for @hint in the command @command, or NULL. "{}" in it stands for the hint's number. */
+/*
+ * The text for @hint in the command @command, or NULL. "{}" in it is replaced by the hint's number.
+ */
 const char *cli_hint_words(const char *command, enum shoal_hint hint);
 
 /*
- * The words of @err to print, with those of its hint appended: "what failed: why; what to do". They
- * stay in @err, which has no hint any more. A message that is too long is shortened, not the hint.
+ * The message of @err with the text of its hint appended: "what failed: why; what to do". It is
+ * stored in @err, which then has no hint. A message that is too long is shortened, not the hint.
  */
 const char *cli_words(const char *command, struct shoal_err *err);
 

@@ -81,7 +81,7 @@ static int index_options_check_bucket(const struct index_arguments *a)
 	return CLI_OK;
 }
 
-/* An option that is not for what is indexed. */
+/* An option that is not for this kind of source. */
 static int check_kind(const struct index_arguments *a)
 {
 	const char *tree_only = a->files_only    ? a->files_only
@@ -116,7 +116,7 @@ static int check_globs(const struct index_arguments *a)
 						: CLI_OK;
 }
 
-/* A root that is a URI or a whole path tells by itself whether it can be one. */
+/* A root that is a URI or an absolute path is checked without the list. */
 static int check_root(const struct index_arguments *a)
 {
 	const char *given = a->options.root;
@@ -127,7 +127,7 @@ static int check_root(const struct index_arguments *a)
 		return CLI_OK;
 	if (index_root_init(&root, given, NULL, 0, &err) == 0)
 		return CLI_OK;
-	err_hint(&err, SHOAL_HINT_NONE, 0); /* which would be to give a --root */
+	err_hint(&err, SHOAL_HINT_NONE, 0); /* which would require a --root */
 	return cli_usage("index", "--root: %s", cli_words("index", &err));
 }
 
@@ -147,7 +147,7 @@ static int check_samples(const struct index_arguments *a)
 	return CLI_OK;
 }
 
-/* CLI_OK when the arguments make sense together. */
+/* Check combinations of options. CLI_OK, or CLI_USAGE. */
 static int check(const struct index_arguments *a, int nr_sources)
 {
 	if (cli_s3_check_uri("index", a->options.output) != CLI_OK)
@@ -358,6 +358,7 @@ const struct cli_command cmd_index = {
 		      { .title = "of a pattern, a name with one number, {:07d} or {}",
 			.options = pattern_options,
 			.given = AT(pattern_only) },
+		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.size = sizeof(struct index_arguments),
 	.set_defaults = index_defaults,

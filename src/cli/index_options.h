@@ -6,10 +6,10 @@
 #include "cli/progress.h"
 #include "shoal.h"
 
-/* As many patterns as anyone will write on a command line. */
+/* As many patterns as anyone would write on a command line. */
 #define INDEX_PATTERNS 64
 
-/* More would each be less than a page of most buckets. */
+/* With more, each shard would be less than a page of most buckets. */
 #define INDEX_SHARDS 65536u
 
 /* What is indexed. */
@@ -22,12 +22,12 @@ struct index_arguments {
 	struct shoal_index_options options;
 	struct shoal_tree_options tree;
 	struct shoal_pattern pattern;
-	bool null, names_only; /* of a list */
+	bool null, names_only; /* the list's descriptor */
 	enum { FORMAT_LINES, FORMAT_FIND, FORMAT_GPFS, FORMAT_INVENTORY } format;
 	const char *columns;
 	bool json, force, dry_run, count_given;
 	const char *include[INDEX_PATTERNS], *exclude[INDEX_PATTERNS];
-	/* The last option given of those for one kind only, for messages. */
+	/* The last option given that is for one kind of source only, for messages. */
 	const char *tree_only, *list_only, *pattern_only, *files_only, *bucket_only;
 };
 

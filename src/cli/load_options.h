@@ -17,11 +17,13 @@ bool cli_load_check(const char *command, void *load) MUST_USE;
 		.check = cli_load_check                                           \
 	}
 
-/* A line for each option that all ranks must have alike: see comm_compare(). */
+/* A line for each option that must be the same on all ranks: see comm_compare(). */
 void load_describe(FILE *f, const struct shoal_load_options *load);
 
-/* Whether --direct and --drop-cache (@drop), which are for files, were given though @place is a
- * bucket: -EINVAL with words. */
+/*
+ * Whether --direct and --drop-cache (@drop), which are for files, were given although @place is a
+ * bucket: -EINVAL.
+ */
 int load_check_place(const char *place, const struct shoal_load_options *load, bool drop,
 		     struct shoal_err *err) MUST_USE;
 

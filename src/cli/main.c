@@ -19,7 +19,7 @@ const struct cli_command *const cli_commands[] = {
 	&cmd_completion, NULL,
 };
 
-/* What is not a command: the most similar one, if there is one. */
+/* Not a command: suggest the most similar one, if there is one. */
 static int unknown_command(const char *name)
 {
 	const char *near = NULL;
@@ -41,7 +41,7 @@ static int unknown_command(const char *name)
 	return CLI_USAGE;
 }
 
-/* The second line has what this build can do (+) and what was missing (-). */
+/* The second line lists what this build can do (+) and what was missing (-). */
 static void print_version(void)
 {
 	const char *openmpi = comm_has_module("openmpi") ? " +openmpi" : " -openmpi";
@@ -52,8 +52,10 @@ static void print_version(void)
 	       SHOAL_WITH_S3 ? '+' : '-', openmpi, mpich);
 }
 
-/* The heap of a thread takes 64 MiB of addresses, though little memory: where addresses are limited
- * (ulimit -v), threads share. */
+/*
+ * Each thread's heap reserves 64 MiB of addresses, though it uses little memory: if addresses are
+ * limited (ulimit -v), threads share heaps.
+ */
 static void share_heaps(void)
 {
 	struct rlimit l;

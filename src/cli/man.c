@@ -4,7 +4,7 @@
 #include "cli/options.h"
 #include "shoal.h"
 
-/* Text in which nothing is a command of roff. */
+/* Text in which nothing is interpreted by roff. */
 static void put_roff(FILE *out, const char *text, size_t len)
 {
 	if (len > 0 && (text[0] == '.' || text[0] == '\''))

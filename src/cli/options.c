@@ -19,18 +19,18 @@ static const struct cli_section no_section;
 static const struct cli_section common_section = { .title = "messages",
 						   .options = cli_talk_options };
 
-/* What parsing knows. */
+/* The state of parsing. */
 struct parser {
 	const struct cli_command *command;
 	void *into; /* the command's arguments */
 	int argc;
 	char **argv;
-	int at;          /* the next one to look at */
+	int at;          /* the next argument */
 	int nr;          /* words, moved to the front of argv */
 	bool only_words; /* after "--" */
 };
 
-/* An option of the command, and where it was found. */
+/* An option of the command, and its place. */
 struct parser_match {
 	const struct cli_section *section;
 	const struct cli_option *option;
@@ -205,8 +205,8 @@ struct search {
 	char letter;
 	struct parser_match found;
 	bool exact;
-	size_t nr;            /* that begin with the name */
-	const char *names[3]; /* of them, the first */
+	size_t nr;            /* options that begin with the name */
+	const char *names[3]; /* the first of them */
 	const char *near;     /* the most similar one */
 	size_t distance;
 };
@@ -243,7 +243,7 @@ static bool search_similar(const struct cli_section *s, const struct cli_option 
 	return true;
 }
 
-/* What users of other tools type, and where it is here. */
+/* What users of other tools type, and the equivalent here. */
 static const struct {
 	const char *command, *option, *words;
 } habits[] = {
@@ -313,7 +313,7 @@ static int parser_help(const struct parser *p, const char *value)
 
 /* ---- Parsing ---- */
 
-/* What a step of parsing ends with: go on, or exit. */
+/* The result of a step of parsing: continue, or exit. */
 enum { PARSE_ON = -1 };
 
 /* @value follows the option in its word, or is NULL. */
@@ -372,7 +372,7 @@ static int parse_letters(struct parser *p, const char *text)
 	return rc;
 }
 
-/* The next word: options may stand between others. */
+/* The next argument: options may come between others. */
 static int parse_next(struct parser *p)
 {
 	char *text = p->argv[p->at++];

@@ -14,7 +14,7 @@
 
 #include "base/base.h"
 
-/* What an option's value is, and what is stored. */
+/* The type of an option's value, and what is stored. */
 enum cli_kind {
 	CLI_IS_FLAG,    /* bool: it takes no value */
 	CLI_IS_TEXT,    /* const char * */
@@ -23,7 +23,7 @@ enum cli_kind {
 	CLI_IS_SIZE,    /* uint64_t, in bytes: 256M, 1.5GB */
 	CLI_IS_SECONDS, /* uint64_t, in milliseconds: 10, 0.5, 10m */
 	CLI_IS_WORD,    /* an enum: which of the words it is */
-	CLI_IS_OTHER,   /* what take() does; without a value if the option has none */
+	CLI_IS_OTHER,   /* take() decides; without a value if the option has none */
 };
 
 struct cli_option {
@@ -31,7 +31,7 @@ struct cli_option {
 	const char *name, *value, *help;
 	enum cli_kind kind;
 	size_t at;                /* offset in the structure of the section */
-	uint64_t min, max;        /* of numbers; max 0: no limit */
+	uint64_t min, max;        /* limits of numbers; max 0: no limit */
 	const char *const *words; /* ended by NULL */
 	size_t given;             /* offset of a bool that becomes true; 0: not wanted */
 	/* @into is the structure of the section. False after printing what is wrong. */
@@ -84,10 +84,12 @@ struct cli_section {
 	const char *title, *about;        /* NULL: without */
 	const struct cli_option *options; /* NULL: the end of the sections */
 	size_t base;                      /* offset of their structure in the command's arguments */
-	/* Offset of a const char * in the arguments, which becomes the last option given of this
-	 * section, such as "--threads"; 0: not wanted. */
+	/*
+	 * Offset of a const char * in the arguments that is set to the last given option of this
+	 * section, such as "--threads"; 0: not wanted.
+	 */
 	size_t given;
-	/* After all options were taken, if not NULL. False after printing what is wrong. */
+	/* Called after all options were parsed, if not NULL. False after printing what is wrong. */
 	bool (*check)(const char *command, void *into);
 };
 
@@ -99,11 +101,11 @@ struct cli_command {
 	const char *about; /* paragraphs, with a line end after each */
 	struct cli_section sections[CLI_SECTIONS_MAX];
 	const char *notes;             /* paragraphs after the options, or NULL */
-	const char *const *first_word; /* what the first argument may be, for completion; or NULL */
-	unsigned min, max;             /* arguments that are not options; max 0: any number */
-	const char *give;              /* what to say if there are fewer or more */
-	size_t size;                   /* of the arguments, which begin as zeros */
-	void (*set_defaults)(void *arguments);             /* NULL: zeros are right */
+	const char *const *first_word; /* the type of the first argument, for completion; or NULL */
+	unsigned min, max; /* number of arguments that are not options; max 0: any number */
+	const char *give;  /* the message if there are fewer or more */
+	size_t size;       /* size of the arguments, which are initially zero */
+	void (*set_defaults)(void *arguments);             /* NULL: all zeros */
 	int (*run)(void *arguments, int nr, char **words); /* returns the exit status */
 };
 
@@ -113,7 +115,7 @@ extern const struct cli_command *const cli_commands[];
 /* The command @name, or NULL. */
 const struct cli_command *cli_find_command(const char *name);
 
-/* Parse @argv, of which [0] is the command's name, and run it. Returns the exit status. */
+/* Parse @argv, whose first element is the command's name, and run it. Returns the exit status. */
 int cli_run_command(const struct cli_command *c, int argc, char **argv);
 
 /* Call @each for all options of a command, --help included, until it returns false. */
@@ -127,12 +129,13 @@ void cli_each_option(const struct cli_command *c,
 /* As text for a terminal of @columns. */
 void cli_put_help(FILE *out, const struct cli_command *c, size_t columns);
 
-/* Lines of a result: on a terminal the end of a line that is too long stands on further lines,
- * which begin at column @indent. */
+/*
+ * Lines of a result. On a terminal, a line that is too long continues on further lines, which begin
+ * at column @indent.
+ */
 void cli_put_lines(FILE *out, const char *text, size_t indent);
 
-/* The columns of the terminal that @fd is, or that the reader of a pipe has (less); otherwise 80.
- */
+/* The width of the terminal that @fd is, or that the reader of a pipe (less) uses; otherwise 80. */
 size_t cli_columns(int fd);
 
 /* A list of all commands. */
@@ -140,7 +143,7 @@ void cli_put_commands(FILE *out, size_t columns);
 
 /* ---- man.c ---- */
 
-/* A page in roff, of a command or, if NULL, of shoal itself. */
+/* A manual page in roff, of a command or, if NULL, of shoal itself. */
 void cli_put_man(FILE *out, const struct cli_command *c);
 
 #endif

@@ -13,7 +13,7 @@
 #define JSON_SECONDS     1.0
 #define LOG_SECONDS      5.0
 
-/* A terminal that is as wide as this has room for a bar. */
+/* A terminal of at least this width has room for a bar. */
 #define BAR_COLUMNS 100u
 #define BAR_LEN     20
 
@@ -109,7 +109,7 @@ static void show_json(const struct cli_progress *p, const struct cli_step *now, 
 	free(text);
 }
 
-/* What is known best comes first, because the end of a line is cut off. */
+/* The most useful parts come first, because the end of a line is truncated. */
 static void put_head(char *line, size_t cap, const struct cli_progress *p,
 		     const struct cli_step *now, double left)
 {
@@ -138,7 +138,8 @@ void cli_progress_show(struct cli_progress *p, const struct cli_step *now)
 	char line[512];
 	size_t len;
 
-	if (!p->begun) { /* what was done before, as by a resumed command, tells no rate */
+	if (!p->begun) { /* what was done before, for example by an interrupted command, does not
+			    count in the rate */
 		p->begun = true;
 		p->first = t;
 		p->nr_first = p->nr_shown = now->done;

@@ -9,13 +9,13 @@
 #include "cli/cli.h"
 #include "load/audit.h"
 
-/* The only kind of mail: end, because a rank was told to. */
+/* The only kind of mail: stop, because a rank was told to. */
 #define MAIL_STOP 1u
 
 /* Seconds between checks for news from other ranks. */
 #define LISTEN_EVERY 0.1
 
-/* How far this rank is in the epoch, and how far it was when the warm-up ended. */
+/* This rank's progress in the epoch, and its progress when the warm-up ended. */
 struct read_position {
 	uint64_t steps;
 	uint64_t more; /* samples of the next step, which comes in pieces */
@@ -30,13 +30,13 @@ struct read_measure {
 
 	/* Of this measurement. */
 	double start;           /* the warm-up begins */
-	double counted;         /* the time from which it counts, and the time it ends */
+	double counted;         /* the start of the time that counts, and its end */
 	double end;             /* DBL_MAX: there is no limit */
 	double from;            /* when this rank began to count; 0: not yet */
 	uint64_t nr_before;     /* samples of the epochs before, of all ranks */
-	uint64_t bytes;         /* of this rank, of all measurements: for the progress line */
-	bool stopped;           /* the time is up, or somebody was interrupted */
-	bool told, told_others; /* to stop; and passed on */
+	uint64_t bytes;         /* of this rank, over all measurements: for the progress line */
+	bool stopped;           /* the time is up, or a rank was interrupted */
+	bool told, told_others; /* to stop; and the message was passed on */
 
 	/* Of this epoch. */
 	struct read_position at, mark;
@@ -63,7 +63,7 @@ struct read_measure *read_measure_new(const struct read_plan *plan, struct comm 
 
 /* ---- Stopping ---- */
 
-/* A rank tells rank 0, and rank 0 tells all others. */
+/* A rank sends it to rank 0, and rank 0 to all others. */
 static int tell_others(struct read_measure *m, struct shoal_err *err)
 {
 	const struct comm_place *place = comm_place(m->comm);
@@ -105,7 +105,7 @@ static uint64_t planned_samples(const struct read_plan *plan)
 	return plan->epoch_samples;
 }
 
-/* Of all ranks, as far as this one can know: they advance together. */
+/* For all ranks, as far as this rank can know: they advance together. */
 static void show_read(struct read_measure *m, double now)
 {
 	const struct read_plan *plan = m->plan;
@@ -129,7 +129,7 @@ static void show_read(struct read_measure *m, double now)
 
 /* ---- Reading ---- */
 
-/* The warm-up is over: what was read until here does not count. */
+/* The warm-up is over: what was read until now does not count. */
 static void set_mark(struct read_measure *m, const struct shoal_loader *l, double now)
 {
 	m->from = now;
@@ -208,7 +208,7 @@ static int subtract_warm_up(struct read_measure *m, const struct shoal_order *or
 	int rc;
 
 	if (m->from <= 0)
-		m->before = m->one; /* all of it was warm-up */
+		m->before = m->one; /* everything was warm-up */
 	m->before.nr_expected = 0;
 	memset(m->before.expected, 0, sizeof(m->before.expected));
 	for (size_t i = 0; i < TALLY_WORDS; i++)
@@ -223,8 +223,10 @@ static int subtract_warm_up(struct read_measure *m, const struct shoal_order *or
 	return 0;
 }
 
-/* What was read of the epoch, over all ranks. If no rank @stopped early, it is checked against the
- * ids that there are. */
+/*
+ * What was read of the epoch, over all ranks. If no rank @stopped early, it is compared with the
+ * ids that exist.
+ */
 static int add_up(struct read_measure *m, const struct shoal_loader *l, bool stopped,
 		  struct shoal_err *err)
 {
@@ -300,7 +302,7 @@ static int measure_epoch(struct read_measure *m, struct shoal_loader *l, uint64_
 	return 0;
 }
 
-/* The costs of the processes, which do not belong to one epoch. */
+/* The costs of the processes, which belong to no single epoch. */
 static int measure_costs(struct read_measure *m, struct read_figures *f, struct shoal_err *err)
 {
 	double now = clock_seconds();
@@ -354,7 +356,7 @@ static int measure_once(struct read_measure *m, struct shoal_loader *l, struct r
 		rc = comm_barrier(m->comm, err); /* all begin together */
 	if (rc < 0)
 		return rc;
-	comm_defer_stop(m->comm, true); /* from here on the ranks tell each other */
+	comm_defer_stop(m->comm, true); /* from here on the ranks inform each other */
 	m->start = clock_seconds();
 	m->counted = m->start + (double)plan->warm_up_ms * 1e-3;
 	m->end = plan->duration_ms ? m->counted + (double)plan->duration_ms * 1e-3 : DBL_MAX;

@@ -15,15 +15,15 @@
 #define READ_REPEATS_MAX 10000u
 
 struct read_plan {
-	uint64_t epoch;                  /* the first */
-	uint64_t epochs;                 /* of a measurement, at most; 0: until the time is up */
-	uint64_t steps;                  /* of each epoch, at most */
-	uint64_t repeats;                /* measurements */
-	uint64_t duration_ms;            /* of a measurement; 0: no limit */
-	uint64_t warm_up_ms;             /* before each measurement */
-	bool drop;                       /* drop the page cache before each */
+	uint64_t epoch;       /* the first */
+	uint64_t epochs;      /* epochs per measurement, at most; 0: until the time is up */
+	uint64_t steps;       /* steps of each epoch, at most */
+	uint64_t repeats;     /* measurements */
+	uint64_t duration_ms; /* seconds per measurement; 0: no limit */
+	uint64_t warm_up_ms;  /* before each measurement */
+	bool drop;            /* drop the page cache before each */
 	const struct shoal_catalog *cat; /* whose files that are */
-	const char *store;               /* where they are; NULL: the catalog's root */
+	const char *store;               /* where the files are; NULL: the catalog's root */
 	uint64_t epoch_samples;          /* of all ranks, in an epoch */
 	uint64_t step_samples;           /* of all ranks, in a step */
 };
@@ -32,19 +32,19 @@ struct read_plan {
 struct read_figures {
 	uint64_t samples, bytes;
 	double seconds;
-	uint64_t epochs; /* that were begun */
+	uint64_t epochs; /* epochs that were begun */
 	bool interrupted;
 };
 
 struct read_outcome {
-	struct read_figures all;       /* of all measurements together */
-	struct read_figures *each;     /* one per measurement: 40 bytes */
-	uint64_t nr_each;              /* that took place */
-	struct load_tally sum;         /* over ranks, epochs and measurements */
-	bool once;                     /* in each epoch, each sample of what was read came once */
-	bool whole;                    /* what was read is all samples of each epoch */
-	double started;                /* the command */
-	double first;                  /* seconds from there to the first batch, or to the end */
+	struct read_figures all;   /* of all measurements together */
+	struct read_figures *each; /* one per measurement: 40 bytes */
+	uint64_t nr_each;          /* that took place */
+	struct load_tally sum;     /* over ranks, epochs and measurements */
+	bool once;      /* in each epoch, every sample in the range that was read came once */
+	bool whole;     /* every sample of each epoch was read */
+	double started; /* the command */
+	double first;   /* seconds from there to the first batch, or to the end */
 	struct shoal_load_stats stats; /* of this rank */
 	bool device_told;              /* the kernel reports the bytes read from devices */
 	bool waiting; /* the time was up while this rank waited for a batch, which may never come */

@@ -108,7 +108,7 @@ static void print_audit(struct json *j, const struct read_outcome *o)
 		json_u64(j, "bytes_from_device", t->bytes_device);
 	else
 		json_null(j, "bytes_from_device");
-	/* NAN: nothing was looked up in the page cache. */
+	/* NAN: no samples were looked up in the page cache. */
 	json_real(j, "cached_share",
 		  t->nr_pages ? (double)t->nr_cached / (double)t->nr_pages : (double)NAN, 6);
 	json_close_object(j);
@@ -239,7 +239,7 @@ static void put_repeats(FILE *out, const struct read_outcome *o)
 			bytes.lowest * 1e-6, bytes.highest * 1e-6);
 }
 
-/* Of part of an epoch, only that part is proven. */
+/* For a part of an epoch, only that part is proven. */
 static void put_proof(FILE *out, const struct read_plan *plan, const struct read_outcome *o)
 {
 	bool several = o->all.epochs > 1 || o->nr_each > 1;
@@ -331,7 +331,7 @@ void read_print_text(const struct read_plan *plan, const struct read_outcome *o,
 	put_all(out, plan, o, nr_ranks);
 	if (fclose(out) == 0 && nr_ranks == 1)
 		cli_put_lines(stdout, text, 10);
-	else if (text) /* a launcher's terminal is not the one that people look at */
+	else if (text) /* users do not look at a launcher's terminal */
 		fputs(text, stdout);
 	free(text);
 }

@@ -60,7 +60,7 @@ void run_screen_show(struct run_screen *s, const struct run_progress *p)
 	char line[512], left[32], au[32];
 	size_t len;
 
-	/* A tool gets the boundaries of all epochs, a reader what changed since the last line. */
+	/* Tools get the boundaries of all epochs, logs what changed since the last line. */
 	if (s->line.json ? s->line.silent : p->step == 0)
 		return;
 	if (!cli_progress_is_due(&s->line) && !(s->line.json && p->boundary))

@@ -15,7 +15,7 @@ struct run_screen {
 void run_screen_start(struct run_screen *s, bool speaks);
 void run_screen_show(struct run_screen *s, const struct run_progress *p);
 
-/* Take the line off the terminal, to print something else. */
+/* Remove the line from the terminal, to print something else. */
 void run_screen_clear(struct run_screen *s);
 
 /* A line of its own: "run: words". */

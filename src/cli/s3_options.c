@@ -20,6 +20,13 @@ const struct cli_option cli_s3_options[] = {
 	CLI_END,
 };
 
+const struct cli_option cli_directory_options[] = {
+	CLI_FLAG(0, "beneath", AT(beneath),
+		 "refuse symbolic links that lead out of the directory, and absolute ones "
+		 "(default: follow them, unless SHOAL_BENEATH=1 is set)"),
+	CLI_END,
+};
+
 bool cli_s3_check(const char *command, void *config)
 {
 	struct shoal_err err = { "" };

@@ -112,7 +112,7 @@ static size_t bare_etag(const struct shoal_entry *e, const char **ret_etag)
 	return len > 2 ? len - 2 : 0;
 }
 
-/* Names are bytes: one that JSON cannot hold comes in hexadecimal digits, too. */
+/* Names are bytes: if JSON cannot represent one, it is printed in hexadecimal digits as well. */
 static void put_json_entry(const struct shoal_entry *e, bool with_id)
 {
 	struct json j = cli_json();
@@ -202,7 +202,7 @@ int cli_put_entry(const char *command, const struct cli_format *f, const struct 
 	return CLI_OK;
 }
 
-/* Names between two looks at the clock. */
+/* Names between two checks of the clock. */
 #define SHOW_EVERY 1024u
 
 int cli_put_list(const char *command, const char *what, struct shoal_list *list,

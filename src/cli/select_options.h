@@ -9,7 +9,7 @@
 
 #define SELECT_PATTERNS 64
 
-/* Patterns point into it: it is not moved after cli_select_finish(). */
+/* Patterns point into it: do not move it after cli_select_finish(). */
 struct cli_select {
 	struct shoal_select select;
 	const char *include[SELECT_PATTERNS], *exclude[SELECT_PATTERNS];
@@ -25,7 +25,7 @@ extern const struct cli_option cli_select_options[];
 		.given = (base_) + offsetof(struct cli_select, given)                   \
 	}
 
-/* Before it is used. */
+/* Call it before the arguments are used. */
 const struct shoal_select *cli_select_finish(struct cli_select *s);
 
 /* ---- Printing ---- */
@@ -45,14 +45,14 @@ extern const struct cli_option cli_format_options[];
 /* CLI_OK, or CLI_USAGE for formats that exclude each other. */
 int cli_format_check(const char *command, const struct cli_format *f) MUST_USE;
 
-/* What comes before the first entry. */
+/* Print what comes before the first entry. */
 void cli_put_header(const struct cli_format *f);
 
 /* Print an entry to standard output: CLI_OK, or CLI_FAILED for a name that breaks its line. */
 int cli_put_entry(const char *command, const struct cli_format *f, const struct shoal_entry *e,
 		  bool with_id) MUST_USE;
 
-/* Print all of a list, until standard output fails. */
+/* Print a whole list, until standard output fails. */
 int cli_put_list(const char *command, const char *what, struct shoal_list *list,
 		 const struct cli_format *f, bool with_ids) MUST_USE;
 

@@ -11,10 +11,10 @@
 #define LINE_MAX_BYTES 160
 #define SENTENCE_BYTES 512
 
-/* More than any rank has to say. */
+/* More than any rank describes. */
 #define TEXT_MAX (UINT64_C(16) << 20)
 
-/* The line at *@text, without blanks at its start; *@text goes to the next one. */
+/* The line at *@text, without leading spaces; *@text moves to the next one. */
 static size_t compare_take_line(const char **text, const char **ret_line)
 {
 	const char *line = *text + strspn(*text, " ");
@@ -25,7 +25,7 @@ static size_t compare_take_line(const char **text, const char **ret_line)
 	return len;
 }
 
-/* Put the first lines that differ into a sentence. */
+/* Write a message with the first lines that differ. */
 static void describe(const char *mine, const char *root, int rank, char *sentence)
 {
 	const char *a = mine, *b = root;
@@ -42,7 +42,9 @@ static void describe(const char *mine, const char *root, int rank, char *sentenc
 		 b);
 }
 
-/* Collective, with different texts: rank @rank, the first that differs from rank 0, says in what.
+/*
+ * Collective, if texts differ: rank @rank, the first that differs from rank 0, reports its
+ * difference.
  */
 static int find_difference(struct comm *c, const char *text, int rank, char *sentence,
 			   struct shoal_err *err)

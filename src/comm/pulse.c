@@ -47,7 +47,7 @@ struct pulse_peer {
 	uint32_t address[ADDRESSES + 1]; /* in network order; 0: unused */
 	uint16_t port;                   /* in network order; 0: it has no thread */
 	uint32_t good;                   /* 1 + index of the address that has answered; 0: none */
-	uint32_t gone;                   /* its host answers that nobody listens there */
+	uint32_t gone;                   /* its host answers that no process listens there */
 	uint32_t unanswered;             /* questions since it was last heard */
 };
 
@@ -70,7 +70,7 @@ static void pulse_send(const struct comm_pulse *p, enum pulse_kind kind, int to,
 				 .from = le32_of((uint32_t)p->rank),
 				 .to = le32_of((uint32_t)to) };
 
-	/* A datagram that is lost is like one that is not answered. */
+	/* A lost datagram is like one that is not answered. */
 	(void)!sendto(p->fd, &packet, sizeof(packet), MSG_DONTWAIT | MSG_NOSIGNAL,
 		      (const struct sockaddr *)where, sizeof(*where));
 }
@@ -245,7 +245,9 @@ static void keep_neighbour(struct comm *c, struct comm_pulse *p, int rank, const
 	p->nr++;
 }
 
-/* Collective: tell all ranks where this one is asked, and keep what concerns the neighbours. */
+/*
+ * Collective: tell all ranks where this one can be asked, and store what concerns the neighbours.
+ */
 static int exchange_addresses(struct comm *c, struct comm_pulse *p, uint16_t port,
 			      struct shoal_err *err)
 {

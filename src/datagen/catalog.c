@@ -70,7 +70,10 @@ static int add_files(struct datagen *g, struct shoal_writer *writer, bool valid,
 	return rc;
 }
 
-/* If all sizes are equal and folders have one level, a pattern makes the catalog in no time. */
+/*
+ * If all sizes are equal and folders have one level, a pattern makes the catalog without listing
+ * names.
+ */
 static bool is_pattern(const struct datagen *g, bool valid)
 {
 	const struct workload_dataset *d = &g->w->dataset;
@@ -184,7 +187,7 @@ static int seal_all(struct datagen *g, bool parts, const char *path, struct shoa
 
 /* ---- In a bucket ---- */
 
-/* Send @from to @to, or with a @part the files that part_path() names. Removes the local file. */
+/* Send @from to @to, or with @part the files that part_path() names. Removes the local file. */
 static int send_one(struct datagen *g, const char *from, const char *to, const char *part, int rc,
 		    struct shoal_err *err)
 {

@@ -1,11 +1,11 @@
 /*
  * datagen.h - write the dataset of a workload. Every file is a function of the workload and its
  * number, so that any number of ranks and threads writes the same bytes, and existing files can be
- * checked against what they should be.
+ * compared with what they should be.
  *
  * Files go through the store; each gets its name when it is complete. Memory is a few buffers per
  * thread, whatever the number of files. The catalog is written at the end from computed names and
- * sizes: nothing is listed for it.
+ * sizes, without listing.
  */
 #ifndef SHOAL_DATAGEN_DATAGEN_H
 #define SHOAL_DATAGEN_DATAGEN_H
@@ -50,9 +50,9 @@ struct datagen_options {
 	const char *data;
 	/* a directory, which is created if missing, or a URI */
 	struct store *store;
-	/* lent: used instead.NULL: the one of @data */
+	/* lent; used instead of opening one. NULL: that of @data */
 	const struct shoal_store_config *config;
-	/* how to reach it; NULL: by the environment */
+	/* how to reach it; NULL: from the environment */
 	enum datagen_mode mode;
 	bool check_all; /* resume: compare the content of every file, not of a sample of them */
 	bool force;     /* write even if files of this or another dataset exist */
@@ -106,8 +106,9 @@ int datagen_execute(struct comm *comm, const struct workload *w,
 		    struct shoal_err *err) MUST_USE;
 
 /*
- * The extents of the samples of workload files in a catalog that is being written: of formats whose
- * samples are not equal parts of a file. Files are of equal layout, or are computed one by one.
+ * The extents of the samples of workload files in a catalog that is being written, for formats
+ * whose samples are not equal parts of a file. All files have one layout, or each layout is
+ * computed.
  */
 struct datagen_layout {
 	const struct workload *w;
@@ -119,7 +120,7 @@ int datagen_layout_init(struct datagen_layout *l, const struct workload *w,
 			struct shoal_err *err) MUST_USE;
 void datagen_layout_release(struct datagen_layout *l);
 
-/* Add file @id, of the given name and of @size bytes, with its extents where it has some. */
+/* Add file @id, of the given name and of @size bytes, with its extents if it has some. */
 int datagen_layout_add(struct datagen_layout *l, struct shoal_writer *to, const char *name,
 		       size_t len, uint64_t size, struct shoal_err *err) MUST_USE;
 

@@ -32,7 +32,7 @@ static bool round_up(double v, uint64_t *ret)
 
 /* ---- The plan ---- */
 
-/* The bytes of so many samples at their nominal length, which need not be an integer. */
+/* The bytes of @nr samples at their nominal length, which need not be an integer. */
 static int nominal_bytes(const struct workload *w, uint64_t nr_samples, uint64_t *ret,
 			 struct shoal_err *err)
 {
@@ -56,7 +56,7 @@ static int count_samples(const struct workload *w, struct datasize_plan *p, stru
 	const struct workload_dataset *d = &w->dataset;
 	int rc;
 
-	/* As MLPerf's files for checkpoints, whose dataset is DLIO's default. */
+	/* Like MLPerf's files for checkpoints, whose dataset is DLIO's default. */
 	if (!w->workflow.train && !w->workflow.generate_data)
 		return err_set(err, -EINVAL,
 			       "the workload neither trains nor generates data (workflow.train and "
@@ -144,8 +144,8 @@ static double sample_buffer_bytes(const struct workload *w, double record)
 }
 
 /*
- * The most buffers that @nr samples in flight have at once: what the loader keeps, an eighth more
- * than the mean, or four deviations of their sum; but never more than if all were the largest.
+ * The most buffers that @nr samples in flight need at once: what the loader keeps (an eighth more
+ * than the mean), or four deviations of their sum; but never more than if all were the largest.
  */
 static double buffers_of(const struct workload *w, double largest, double nr)
 {
@@ -157,7 +157,7 @@ static double buffers_of(const struct workload *w, double largest, double nr)
 
 static int estimate_memory(const struct workload *w, struct datasize_plan *p, struct shoal_err *err)
 {
-	uint64_t rows = workload_rows_together(w); /* a group of rows is read, and kept, whole */
+	uint64_t rows = workload_rows_together(w); /* a group of rows is read and kept as a whole */
 	uint64_t batch =
 		(u64_max(w->reader.batch, p->nr_evals ? w->reader.batch_eval : 0) + rows - 1) /
 		rows;

@@ -75,8 +75,8 @@ int datasize_measure(struct comm *comm, struct datasize_cluster *ret_cluster,
 		     struct shoal_err *err) MUST_USE;
 
 /*
- * Call @say with a sentence for each other rule of MLPerf that a run of the workload on @cluster
- * breaks: as many accelerators on each host, and 500 steps per epoch.
+ * Call @say with a sentence for each other MLPerf rule that a run of the workload on @cluster
+ * breaks: equally many accelerators on each host, and 500 steps per epoch.
  */
 void datasize_note_rules(const struct workload *w, const struct datasize_cluster *cluster,
 			 workload_warn_fn *say, void *self);

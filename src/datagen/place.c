@@ -114,7 +114,7 @@ struct peek {
 	unsigned nr_next;
 };
 
-/* Whether the name ends in @end, and its length without it. */
+/* Whether the name ends with @end, and its length without it. */
 static bool ends_in(const char *name, size_t len, const char *end, size_t *ret_len)
 {
 	size_t n = strlen(end);
@@ -213,7 +213,7 @@ static void close_sink(struct store_sink *sink)
 	sink->scratch = NULL;
 }
 
-/* Look into @folder ("": all of it) and its first subfolders. */
+/* Look into @folder ("": the root) and its first subfolders. */
 static int peek_into(struct datagen *g, struct peek *p, const char *folder, struct shoal_err *err)
 {
 	struct store_list_options options = { 0 };
@@ -454,7 +454,7 @@ static int sweep_found(struct store_sink *sink, const struct store_entry *entrie
 	return rc;
 }
 
-/* Subfolders are handled as folders of their own, or are not ours. */
+/* Subfolders are handled like other folders, or do not belong to the dataset. */
 static int sweep_more(struct store_sink *sink, const void *unit, size_t len, struct shoal_err *err)
 {
 	(void)sink;

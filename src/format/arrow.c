@@ -38,7 +38,7 @@ static int flat_u32(const struct flat *f, uint64_t at, uint32_t *ret)
 	return rc;
 }
 
-/* The place of field @nr of the table at @table. 0: it is not there. */
+/* The place of field @nr of the table at @table. 0: the field is missing. */
 static int flat_field(const struct flat *f, uint64_t table, unsigned nr, uint64_t *ret_at)
 {
 	uint8_t buf[2] = { 0 };

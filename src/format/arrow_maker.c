@@ -1,8 +1,8 @@
 /*
- * Arrow IPC files, written: a schema, record batches, and a footer that has the schema again and
- * the places of the batches. The metadata are FlatBuffers, laid out by hand from front to back:
- * every table follows its vtable, offsets point forwards, and every part is a multiple of 8 bytes
- * long. So all of it is generated in the order of the file, whatever the number of columns and
+ * Write Arrow IPC files: a schema, record batches, and a footer with the schema again and the
+ * places of the batches. The metadata are FlatBuffers, laid out by hand from front to back: every
+ * table follows its vtable, offsets point forward, and the length of every part is a multiple of 8
+ * bytes. So everything is generated in the order of the file, for any number of columns and
  * batches.
  */
 #include "format/format_private.h"
@@ -59,7 +59,7 @@ static uint64_t nr_nodes(const struct format_table *t)
 	return nr;
 }
 
-/* Every node has a buffer for validity, which is empty; a string one more, for its offsets. */
+/* Every node has an empty buffer for validity; a string has one more, for its offsets. */
 static uint64_t nr_buffers(const struct format_table *t)
 {
 	uint64_t nr = nr_nodes(t) + t->nr_columns;

@@ -9,7 +9,7 @@ struct format_bytes {
 	struct shoal_err *err;
 	uint64_t next, end; /* offsets in the file: of what follows the buffer, and of the end */
 	size_t at, fill;
-	int rc; /* the first error; from then on all bytes are 0 */
+	int rc; /* the first error; after it all bytes are 0 */
 	uint8_t buf[4096];
 };
 
@@ -25,7 +25,7 @@ static inline void format_bytes_init(struct format_bytes *b, const struct format
 	b->rc = 0;
 }
 
-/* The bytes that are left. */
+/* How many bytes are left. */
 static inline uint64_t format_bytes_left(const struct format_bytes *b)
 {
 	return b->end - b->next + (b->fill - b->at);

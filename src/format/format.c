@@ -85,7 +85,7 @@ void format_rectangle(uint64_t area, uint64_t *ret_width, uint64_t *ret_height)
 /* 16 TiB: the limit of common file systems. */
 #define FILE_MAX (UINT64_C(1) << 44)
 
-/* Samples share a file: none may exceed the largest record of the format. */
+/* With several samples per file, none may exceed the largest record of the format. */
 static uint64_t most_bytes(const struct format *f, uint64_t nr_samples)
 {
 	if (f->record_max == 0 || f->record_max >= FILE_MAX / nr_samples)

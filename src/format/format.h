@@ -33,9 +33,9 @@ bool format_has_table(const struct format *f);
 
 struct format_spec {
 	uint64_t size;       /* of the whole file */
-	uint64_t nr_samples; /* in it, at least 1 */
+	uint64_t nr_samples; /* samples in the file, at least 1 */
 	uint64_t key;        /* selects the content: different for every file */
-	/* Of Parquet and Arrow files, whose size follows from it: see table.h. Lent */
+	/* For Parquet and Arrow files, whose size follows from it: see table.h. Lent */
 	const struct format_table *table;
 };
 
@@ -44,8 +44,8 @@ int format_check(const struct format *f, uint64_t size, uint64_t nr_samples,
 		 struct shoal_err *err) MUST_USE;
 
 /*
- * Side files, which contain the places of the samples of a data file: for tfrecord the text that
- * DALI reads, for indexed_binary the offsets and the sizes.
+ * Side files, which contain the places of the samples of a data file: for tfrecord the text file
+ * that DALI reads, for indexed_binary the offsets and the sizes.
  */
 #define FORMAT_SIDES_MAX 2
 
@@ -111,7 +111,7 @@ struct format_piece {
 	format_fill_fn *fill; /* NULL: literal */
 	size_t cell_len;
 	uint64_t key;
-	unsigned sums; /* the format's checksums that it counts for, as bits; 0: none */
+	unsigned sums; /* which of the format's checksums include it, as bits */
 };
 
 /* The place in a file that is made from a table. */

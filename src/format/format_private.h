@@ -7,11 +7,12 @@
 
 struct format {
 	const char *name;
-	uint64_t samples_max;                   /* per file; 0: any number */
-	uint64_t record_max;                    /* bytes per sample; 0: any */
-	bool has_table;                         /* made from format_spec.table */
-	uint64_t (*least)(uint64_t nr_samples); /* the smallest size of a file of so many samples */
-	void (*plan)(struct format_maker *m);   /* may be NULL */
+	uint64_t samples_max; /* per file; 0: any number */
+	uint64_t record_max;  /* bytes per sample; 0: any */
+	bool has_table;       /* made from format_spec.table */
+	uint64_t (*least)(
+		uint64_t nr_samples); /* the smallest size of a file with this many samples */
+	void (*plan)(struct format_maker *m); /* may be NULL */
 	/* Sets the next piece with the functions below. The file ends if it sets none. */
 	void (*next)(struct format_maker *m);
 	/* Receives the bytes of pieces that have sums. May be NULL. */
@@ -32,14 +33,14 @@ struct format {
 		    void *self, struct shoal_err *err);
 };
 
-/* The formats of any size, that is without those of tables. */
+/* The formats of any size, that is, all but those of tables. */
 #define FORMAT_SIZED 9
 extern const struct format *const format_sized[FORMAT_SIZED];
 
 extern const struct format format_csv, format_hdf5, format_indexed_binary, format_jpeg, format_npy,
 	format_npz, format_png, format_tar, format_tfrecord, format_parquet, format_arrow;
 
-/* Start a maker without a check. */
+/* Start a maker without checking the spec. */
 void format_begin(struct format_maker *m, const struct format *f, unsigned part,
 		  const struct format_spec *spec);
 

@@ -184,7 +184,8 @@ typedef int message_fn(struct hdf5_finder *f, unsigned type, uint64_t at, size_t
 #define BLOCKS_MAX 32
 
 /*
- * The blocks that hold an object's messages: after its header, then those that messages refer to.
+ * The blocks that contain an object's messages: the one after its header, then those that messages
+ * refer to.
  */
 struct blocks {
 	struct {

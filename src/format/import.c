@@ -34,7 +34,7 @@ static bool parse_whole(const char *text, size_t len, uint64_t *ret_value)
 
 static int parse_real(const char *text, size_t len, double *ret_value)
 {
-	char copy[64], *end; /* no number that people write is longer */
+	char copy[64], *end; /* longer than any number that people write */
 
 	if (len == 0 || len >= sizeof(copy) || memchr(text, '\0', len) || text[0] == ' ' ||
 	    text[0] == '\t')
@@ -75,7 +75,7 @@ static double real_of(const struct import_number *n)
 	return n->kind == IMPORT_NEGATIVE ? -(double)n->whole : (double)n->whole;
 }
 
-/* The whole number that it is, if it is one: 3.0 counts as 3. */
+/* Its value as a whole number, if it is one: 3.0 counts as 3. */
 static bool as_whole(const struct import_number *n, struct import_number *ret_whole)
 {
 	*ret_whole = *n;
@@ -199,7 +199,7 @@ int import_csv_split(char *line, size_t len, struct import_field *fields, int ro
 
 /* ---- NumPy ------------------------------------------------------------------------------ */
 
-#define NPY_HEADER_MAX 65536u /* far longer than one of one dimension can be */
+#define NPY_HEADER_MAX 65536u /* far longer than the header of an array of one dimension */
 
 uint64_t import_npy_header_len(const uint8_t *bytes, size_t len)
 {
@@ -297,7 +297,8 @@ struct import_number import_npy_number(const struct import_array *array, const u
 		n.whole = n.whole != 0;
 	} else if (array->letter == 'i' && n.whole >> (bits - 1) & 1) {
 		n.kind = IMPORT_NEGATIVE;
-		n.whole = 0 - n.whole; /* of 64 bits: the others are put right */
+		n.whole = 0 - n.whole; /* 64-bit numbers are complete; for shorter ones clear the
+					  high bits */
 		if (bits < 64)
 			n.whole &= (UINT64_C(1) << bits) - 1;
 	}

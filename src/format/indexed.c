@@ -1,5 +1,5 @@
 /*
- * indexed_binary: samples one after the other, with their offsets and sizes in two side files of
+ * indexed_binary: samples one after another, with their offsets and sizes in two side files of
  * 64-bit numbers.
  */
 #include <inttypes.h>

@@ -20,7 +20,7 @@
 #define CELL_LEN      (8 * CELL_WORDS)
 #define CELL_BLOCKS   32
 #define COMMENT_LEAST 4
-#define COMMENT_MOST  65537 /* including its marker */
+#define COMMENT_MOST  65537 /* including the marker */
 #define SIDE_MOST     8191  /* blocks */
 
 static uint64_t jpeg_least(uint64_t nr_samples)
@@ -135,7 +135,7 @@ static void jpeg_fill(const struct format_maker *m, uint64_t cell, uint8_t *out,
 {
 	uint64_t w[4 * VECTORS + 4], across[4 * VECTORS + 4];
 
-	w[CELL_WORDS] = w[4 * VECTORS] = across[0] = 0; /* one more word is read */
+	w[CELL_WORDS] = w[4 * VECTORS] = across[0] = 0; /* the loop reads one more word */
 	format_random(format_mix(m->piece.key, cell), (uint8_t *)w, CELL_LEN);
 #ifdef __x86_64__
 	if (__builtin_cpu_supports("avx2"))

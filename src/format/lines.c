@@ -4,14 +4,14 @@
 
 struct lines {
 	struct samples_search *search;
-	uint64_t start; /* of the current line */
+	uint64_t start; /* where the current line starts */
 	uint64_t nr;    /* lines before it */
-	uint64_t skip;  /* of the first lines, how many are no samples */
+	uint64_t skip;  /* how many of the first lines are not samples */
 	bool quotes;    /* a quoted field may contain line ends */
 	bool in_quotes; /* in one */
 	bool begins;    /* the next character begins a field */
-	bool closed; /* the character before was the quote that ends a field, or half of one in it
-		      */
+	bool closed; /* the previous character was a quote in a quoted field: it ends the field, or
+			is the first of two */
 	bool blank;  /* the line has no characters so far */
 };
 
@@ -26,8 +26,9 @@ static int end_line(struct lines *l, uint64_t end)
 }
 
 /*
- * RFC 4180: a field is quoted if it begins with a quote; two quotes in it are one, so that its end
- * and its beginning again change nothing. A quote elsewhere is a character like others.
+ * RFC 4180: a field is quoted if it begins with a quote. Two quotes in it stand for one; treating
+ * them as the end of the field and its start again gives the same result. A quote elsewhere is an
+ * ordinary character.
  */
 static bool lines_quote(struct lines *l, const uint8_t *at, bool doubled)
 {

@@ -1,7 +1,7 @@
 /*
  * NPY: an array of unsigned bytes, of shape (rows, columns, samples) as in DLIO; in Fortran order,
- * so that each sample x[..., i] is contiguous. The rest of the requested size are spaces in the
- * header.
+ * so that each sample x[..., i] is contiguous. Spaces in the header fill the rest of the requested
+ * size.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -262,7 +262,8 @@ int format_find_npy(const struct format_source *file, uint64_t off, uint64_t len
 	last = a.nr_dims ? a.shape[a.nr_dims - 1] : 1;
 	if (nr_samples == FORMAT_ALL && a.fortran && a.nr_dims > 1)
 		return err_set(err, -ENOTSUP, "the samples of the array are interleaved");
-	if (nr_samples == FORMAT_ALL && bytes == 0 && first > 0) /* any number, of no bytes */
+	if (nr_samples == FORMAT_ALL && bytes == 0 &&
+	    first > 0) /* any number of samples of 0 bytes */
 		return err_set(err, -EBADMSG, "the array has no bytes");
 	if (nr_samples == FORMAT_ALL)
 		return format_found_array(off + data, first ? bytes / first : 0, first, found,

@@ -14,7 +14,7 @@
 #define END        22
 #define EXTRA_HEAD 4
 #define EXTRA_ID   0x7053 /* private */
-#define PAD_MAX    65000  /* together with other extra fields, less than 65536 */
+#define PAD_MAX    65000  /* together with other extra fields at most 65,535 bytes */
 #define FIXED      (LOCAL + EXTRA_HEAD + FORMAT_NPY_HEAD + LOCAL + FORMAT_NPY_HEAD + 2 * CENTRAL + END)
 #define X_LEAST    4 /* bytes per sample: enough to choose a CRC */
 
@@ -104,7 +104,7 @@ static uint8_t *put_common(uint8_t *p, bool large, uint32_t crc, uint64_t len, u
 	return format_le16(p, extra_len);
 }
 
-/* The local header of x.npy, without the bytes of the padding, which follow. */
+/* The local header of x.npy; the bytes of the padding follow. */
 static void put_x(struct format_maker *m)
 {
 	bool large = m->plan.array.large;

@@ -34,7 +34,7 @@ static void thrift_bad(struct format_bytes *b, const char *what)
 		b->rc = err_set(b->err, -EBADMSG, "damaged footer: %s at %" PRIu64, what,
 				format_bytes_off(b));
 	b->at = b->fill;
-	b->next = b->end; /* no loop goes on */
+	b->next = b->end; /* an upper bound for every loop */
 }
 
 static uint64_t thrift_varint(struct format_bytes *b)
@@ -70,7 +70,7 @@ static unsigned thrift_field(struct format_bytes *b, int64_t *id)
 	return head & 15;
 }
 
-/* The number of elements of a list, and their type. Every element takes a byte or more. */
+/* The number of elements of a list, and their type. Every element takes at least a byte. */
 static uint64_t thrift_list(struct format_bytes *b, unsigned *ret_type)
 {
 	uint8_t head = format_byte(b);
@@ -177,8 +177,8 @@ struct parquet {
 	struct samples_search *search;
 	struct format_bytes *bytes;
 	uint64_t data_end; /* where the footer begins */
-	uint64_t rows;     /* of the groups so far */
-	int64_t rows_said; /* by the file; -1: not yet */
+	uint64_t rows;     /* rows of the groups so far */
+	int64_t rows_said; /* rows according to the file; -1: not known yet */
 };
 
 /* ColumnMetaData: 7 total_compressed_size, 9 data_page_offset, 11 dictionary_page_offset. Old

@@ -1,19 +1,19 @@
 /*
- * Parquet, written: pages of plain values without compression, dictionaries or statistics, group by
- * group, then a footer. Columns are required, so scalars have no levels; a list of fixed size has
- * the three levels that readers expect. Everything is generated in the order of the file from the
- * table alone; nothing is remembered but the place. Field numbers are those of parquet.thrift.
+ * Write Parquet files: pages of plain values without compression, dictionaries or statistics, group
+ * by group, then a footer. Columns are required, so scalars have no levels; a list of fixed size
+ * has the three levels that readers expect. Everything is generated from the table alone, in the
+ * order of the file; only the position is remembered. Field numbers are those of parquet.thrift.
  */
 #include "format/format_private.h"
 #include "format/table.h"
 
-#define PAGE (UINT64_C(1) << 20) /* bytes of values; a longer row is a page of its own */
+#define PAGE (UINT64_C(1) << 20) /* bytes of values; a longer row gets a page of its own */
 
 /* ---- Thrift's compact protocol ---- */
 
 struct thrift_out {
 	uint8_t *at;
-	int id[6]; /* of the field before, at each level */
+	int id[6]; /* the previous field's number, per nesting level */
 	unsigned level;
 };
 
@@ -99,7 +99,7 @@ static uint64_t rows_per_page(const struct format_column *c)
 	return u64_max(1, PAGE / u64_max(1, values_len(c, format_column_values(c))));
 }
 
-/* Levels are run lengths of one bit each. Repetition: a row begins with 0, the rest is 1. */
+/* Levels are run-length encoded, one bit each. Repetition: a row begins with 0, followed by 1s. */
 static size_t row_levels_len(const struct format_column *c)
 {
 	return 2 + varint_len((format_column_values(c) - 1) << 1) + 1;
@@ -128,7 +128,7 @@ static uint8_t *put_page_header(uint8_t *p, const struct format_column *c, uint6
 	put_struct(&o, 5);
 	put_i32(&o, 1, rows * format_column_values(c));
 	put_i32(&o, 2, 0); /* plain */
-	put_i32(&o, 3, 3); /* levels: run lengths */
+	put_i32(&o, 3, 3); /* levels: run-length encoding */
 	put_i32(&o, 4, 3);
 	thrift_put_end(&o);
 	thrift_put_end(&o);
@@ -183,7 +183,7 @@ static void fill_strings(const struct format_maker *m, uint64_t cell, uint8_t *o
 	}
 }
 
-/* A row of repetition levels after the other. */
+/* The repetition levels, row by row. */
 static void fill_levels(const struct format_maker *m, uint64_t cell, uint8_t *out, size_t len)
 {
 	const struct format_column *c = &m->plan.table.of->column[m->plan.table.column];
@@ -312,7 +312,7 @@ static void parquet_put_chunk(struct format_maker *m, const struct format_column
 	put_i64(&o, 2, 0);
 	put_struct(&o, 3);
 	put_i32(&o, 1, format_type_traits(c->type)->physical);
-	thrift_put_list(&o, 2, 5, list ? 2 : 1); /* encodings: plain, and of levels run lengths */
+	thrift_put_list(&o, 2, 5, list ? 2 : 1); /* encodings: plain, and run-length for levels */
 	*o.at++ = 0;
 	if (list)
 		*o.at++ = 3 << 1;
@@ -383,7 +383,7 @@ static void parquet_plan(struct format_maker *m)
 	m->step = AT_START;
 }
 
-/* After a page: the next one, of the next column, or of the next group. */
+/* After a page: go to the next page, column or group. */
 static void next_page(struct format_maker *m, uint64_t rows)
 {
 	struct format_table_plan *p = &m->plan.table;
@@ -435,7 +435,7 @@ static void page_piece(struct format_maker *m)
 		break;
 	default:
 		put_values(m, c, rows);
-		/* The fill functions ask for the column until the piece is taken. */
+		/* The fill functions need the column until the piece has been read. */
 		p->page_rows = rows;
 		break;
 	}

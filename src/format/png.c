@@ -11,7 +11,7 @@
 #define FIXED      (8 + CHUNK + 13 + CHUNK + CHUNK) /* signature, IHDR, the private chunk, IEND */
 #define ZLIB_COST  6
 
-/* The checksums that a piece counts for. */
+/* The checksums that include a piece. */
 enum { CRC = 1, ADLER = 2 };
 
 static uint64_t png_least(uint64_t nr_samples)

@@ -1,8 +1,8 @@
 /*
  * Pseudo-random bytes, generated faster than storage accepts them. Each cell of up to 4 KiB is a
  * stream of its own, from eight xoshiro256++ generators side by side, so that vectors can be used
- * and any cell can be generated without those before it. --verify compares files with these bytes:
- * they never change.
+ * and any cell can be generated without those before it. --verify compares files with these bytes,
+ * so they must never change.
  */
 #include "format/format_private.h"
 

@@ -1,19 +1,19 @@
 /*
- * samples.h - where the samples inside a file lie: one door to all formats.
+ * samples.h - where the samples inside a file lie: one interface to all formats.
  *
  * A kind is a file format together with what counts as a sample in it:
  *
- * parquet         a row group, all columns
- * arrow           a record batch of an Arrow IPC file, with its metadata
- * tar             a member's content; only regular files
- * webdataset      the members of one stem, one after the other, with their tar headers
- * tfrecord        a record's payload
- * npy, npz        an element of the array's first dimension (npz: the array x, or the only one)
- * hdf5            an element of the first dimension of the dataset "records"
- * csv             a line after the first; quoted fields may contain line ends
- * jsonl           a line that is not empty
- * fixed           a number of bytes
- * whole           the file
+ *   parquet         a row group, all columns
+ *   arrow           a record batch of an Arrow IPC file, with its metadata
+ *   tar             a member's content; only regular files
+ *   webdataset      the consecutive members of one stem, with their tar headers
+ *   tfrecord        a record's payload
+ *   npy, npz        an element of the array's first dimension (npz: the array x, or the only one)
+ *   hdf5            an element of the first dimension of the dataset "records"
+ *   csv             a line after the first; quoted fields may contain line ends
+ *   jsonl           a line that is not empty
+ *   fixed           a fixed number of bytes
+ *   whole           the file
  *
  * Nothing here does I/O or allocates; a file is read only through its struct format_source.
  */
@@ -37,19 +37,19 @@ struct samples_kind;
 const struct samples_kind *samples_kind_by_name(const char *name);
 const char *samples_kind_name(const struct samples_kind *kind);
 
-/* Whether one sample of this kind can be all of its file. */
+/* Whether a sample of this kind can be a whole file. */
 bool samples_kind_covers(const struct samples_kind *kind);
 
-/* The kind of a file by the end of its name: .parquet, .tar, ... "whole" if no kind has it. */
+/* The kind of a file by its extension: .parquet, .tar, ... "whole" for all others. */
 const struct samples_kind *samples_kind_of_file(const char *name, size_t len);
 
 /*
- * Find all samples of a file. Extents rise, do not overlap and are inside the file. @record_len is
- * the bytes per record of kind "fixed", and unused otherwise.
+ * Find all samples of a file. Extents are in ascending order, do not overlap and are inside the
+ * file. @record_len is the number of bytes per record of kind "fixed", and unused otherwise.
  *
  * -EBADMSG: damaged, contradictory, encrypted, or not of this kind. -ENOTSUP: the samples are not
  * contiguous, because they are compressed or interleaved, so that the file can only be read as a
- * whole. Extents found before the error mean nothing.
+ * whole. After an error, extents found before it are invalid.
  */
 int samples_find(const struct samples_kind *kind, uint64_t record_len,
 		 const struct format_source *file, samples_found_fn *found, void *self,

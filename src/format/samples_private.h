@@ -5,7 +5,7 @@
 #include "format/format_private.h"
 #include "format/samples.h"
 
-/* A search: the file, and who receives its samples. */
+/* A search: the file, and the receiver of its samples. */
 struct samples_search {
 	const struct format_source *file;
 	uint64_t record_len;
@@ -22,7 +22,7 @@ struct samples_kind {
 	bool covers; /* see samples_kind_covers() */
 };
 
-/* Report the next sample. -EBADMSG if it does not lie behind the last one and inside the file. */
+/* Report the next sample. -EBADMSG if it does not come after the previous one, inside the file. */
 int samples_report(struct samples_search *s, uint64_t off, uint64_t len, uint64_t rows) MUST_USE;
 
 int samples_find_arrow(struct samples_search *s) MUST_USE;

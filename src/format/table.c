@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "format/format_private.h"
 
-/* A footer describes every column of every group: this many are some hundred megabytes. */
+/* A footer describes every column of every group: this many take some hundred megabytes. */
 #define CHUNKS_MAX (UINT64_C(1) << 22)
 /* Lengths inside the files have 31 bits. */
 #define ROW_MAX  (UINT64_C(1) << 30)
@@ -122,7 +122,10 @@ int format_table_check(const struct format *f, const struct format_table *t, str
 	return check_strings(t, err);
 }
 
-/* The pieces of a file are counted, not generated: so sizes are those of the maker. */
+/*
+ * The pieces of a file are counted, not generated, so the size is exactly that of the generated
+ * file.
+ */
 int format_table_walk(const struct format *f, const struct format_table *t, format_extent_fn *found,
 		      void *self, uint64_t *ret_size)
 {

@@ -1,15 +1,15 @@
 /*
  * table.h - the columns of a Parquet or an Arrow file, and how many rows are stored together.
  *
- * A table says everything about such a file but its content: its size and where each group of rows
- * lies follow from it. It is constant, and any thread may use it.
+ * A table determines everything about such a file except its content: its size and the place of
+ * each group of rows follow from it. It is constant, and any thread may use it.
  */
 #ifndef SHOAL_FORMAT_TABLE_H
 #define SHOAL_FORMAT_TABLE_H
 
 #include "format/format.h"
 
-/* The words are those of DLIO's files. */
+/* The names are those in DLIO's configurations. */
 enum format_type {
 	FORMAT_FLOAT16,
 	FORMAT_FLOAT32,
@@ -34,16 +34,17 @@ enum format_type {
 struct format_column {
 	char name[FORMAT_COLUMN_NAME_MAX + 1];
 	enum format_type type;
-	uint64_t size; /* values per row: from 2 on a list of fixed size; of binary, its bytes */
+	uint64_t size; /* values per row: above 1 a list of fixed size; for binary, the number of
+			  bytes */
 };
 
 struct format_table {
-	uint64_t nr_rows, group_rows; /* of a file; of a row group or a record batch */
+	uint64_t nr_rows, group_rows; /* rows per file; per row group or record batch */
 	size_t nr_columns;
 	struct format_column *column;
 };
 
-/* The word of a type, and the type of a word; FORMAT_NR_TYPES if there is none. */
+/* The name of a type, and the type of a name; FORMAT_NR_TYPES if there is none. */
 const char *format_type_name(enum format_type type);
 enum format_type format_type_by_name(const char *name);
 
@@ -56,8 +57,8 @@ int format_table_check(const struct format *f, const struct format_table *t,
 
 /*
  * The size of a file with this table, which format_table_check() has accepted, and the places of
- * its groups; @found may be NULL, and ends the walk with any value but 0. Takes a time that grows
- * with groups times columns.
+ * its groups. @found may be NULL; it ends the walk by returning a value other than 0. The time
+ * grows with groups times columns.
  */
 int format_table_walk(const struct format *f, const struct format_table *t, format_extent_fn *found,
 		      void *self, uint64_t *ret_size) MUST_USE;
@@ -66,10 +67,10 @@ int format_table_walk(const struct format *f, const struct format_table *t, form
 
 struct format_type_traits {
 	const char *name;
-	unsigned width;     /* bytes of a value; 0: see the type */
+	unsigned width;     /* bytes per value; 0: depends on the type */
 	bool is_signed;     /* of integers */
 	uint8_t physical;   /* Parquet: Type */
-	uint8_t stored;     /* Parquet: bytes of a value; 0: see the type */
+	uint8_t stored;     /* Parquet: bytes per value; 0: depends on the type */
 	int8_t converted;   /* Parquet: ConvertedType; -1: none */
 	uint8_t arrow_type; /* Arrow: Type */
 };

@@ -10,7 +10,7 @@
 
 #define BLOCK 512u
 
-/* A group is kept by its stem: the name up to the first dot of the last component. */
+/* A group is identified by its stem: the name up to the first dot of the last component. */
 struct tar_name {
 	size_t len;
 	char text[SHOAL_NAME_MAX];
@@ -19,9 +19,9 @@ struct tar_name {
 struct tar {
 	struct samples_search *search;
 	uint64_t off;   /* of the next header */
-	uint64_t first; /* of the first header of the current member: long names precede it */
-	bool has_name;  /* by a long name or a pax header, for the next member */
-	bool has_size;  /* by a pax header */
+	uint64_t first; /* first header of the current member: long names precede it */
+	bool has_name;  /* from a long name or a pax header, for the next member */
+	bool has_size;  /* from a pax header */
 	uint64_t pax_size;
 	struct tar_name name;
 	/* The group of members with one stem. */
@@ -34,7 +34,7 @@ static int tar_bad(const struct tar *t, const char *what)
 	return err_set(t->search->err, -EBADMSG, "%s at %" PRIu64, what, t->off);
 }
 
-/* A number in octal digits, or binary, if the first bit is set. False: it is malformed. */
+/* A number in octal digits, or binary if the first bit is set. False: it is malformed. */
 static bool tar_number(const uint8_t *p, size_t len, uint64_t *ret)
 {
 	uint64_t v = 0;
@@ -133,7 +133,7 @@ static int take_long_name(struct tar *t, uint64_t len)
 	return rc;
 }
 
-/* The value of a pax record with @len bytes: keep it if it matters. */
+/* The value of a pax record with @len bytes: store it if it is needed. */
 static int take_pax_value(struct tar *t, const char *key, struct format_bytes *b, uint64_t len)
 {
 	uint64_t v = 0;

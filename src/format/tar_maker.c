@@ -1,6 +1,6 @@
 /*
- * tar, written as WebDataset reads it: a sample is a member of random bytes and one with its label,
- * of the same stem. Members are whole blocks, so that nothing is padding but the end of the file.
+ * Write tar as WebDataset reads it: a sample is a member of random bytes and one with its label, of
+ * the same stem. Members are whole blocks, so the only padding is at the end of the file.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "format/format_private.h"
 
 #define BLOCK       512u
-#define SAMPLE_REST 3u /* blocks of a sample beside its content: two headers and the label */
+#define SAMPLE_REST 3u /* blocks per sample beside its content: two headers and the label */
 #define END         2u /* blocks of zeros */
 #define LABELS      1000u
 
@@ -33,7 +33,7 @@ static unsigned label_of(const struct format_maker *m)
 	return (unsigned)(format_mix(m->spec.key, m->index) % LABELS);
 }
 
-/* A header of ustar: octal numbers, and a checksum over all with its own place as spaces. */
+/* A ustar header: octal numbers, and a checksum that counts its own field as spaces. */
 static void tar_put_header(uint8_t *p, uint64_t index, const char *ending, uint64_t len)
 {
 	char text[32];

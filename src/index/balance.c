@@ -1,11 +1,12 @@
 /*
- * Rank 0 directs. A rank that is idle tells it, and so does one that has units to spare once it has
- * heard that others are idle; the director then tells the second to give some to the first. A
- * rank counts as idle from its own word on until the director has it given something: so when all
- * ranks count as idle no unit is on its way, and the walk has ended.
+ * Rank 0 is the director. A rank reports to it when it is idle, and, once it has heard that others
+ * are idle, when it has units to spare; the director then tells the second to give some to the
+ * first. A rank counts as idle from its report until the director has had something sent to it. So
+ * when all ranks count as idle, no unit is on its way and the walk has ended.
  *
- * Where checkpoints are kept each rank writes its own when it likes. A unit that changes places is
- * in the source's until the target says that it has one of its own that was written after.
+ * If checkpoints are written, each rank writes its own at any time. A unit that moves to another
+ * rank stays in the sender's checkpoints until the receiver reports that it has written one of its
+ * own afterwards.
  */
 #include "index/balance.h"
 
@@ -14,7 +15,7 @@
 
 #include "base/le.h"
 
-/* How long to wait for this rank's threads before checking mail, and the other way round. */
+/* How long to wait for this rank's threads before checking mail, and vice versa. */
 #define BUSY_US 2000
 #define IDLE_US 2000
 
@@ -196,7 +197,7 @@ static int balance_report(struct balance *s, const struct index_walk_state *stat
 	return rc;
 }
 
-/* Show the owner what all ranks have found, as far as the director knows. */
+/* Report to the owner what all ranks have found, as far as the director knows. */
 static int balance_show_progress(struct balance *s, const struct index_walk_state *mine,
 				 struct shoal_err *err)
 {

@@ -6,7 +6,7 @@
 #include "comm/comm.h"
 #include "index/walk.h"
 
-/* Called while waiting, some times per second. */
+/* Called several times per second while waiting. */
 struct index_balance_owner {
 	/* 0 to continue, or an error to end with. */
 	int (*tick)(void *self, const struct index_walk_state *state, struct shoal_err *err);

@@ -292,7 +292,7 @@ struct writing {
 	 * own first. */
 	int units_fd;
 	struct out units;
-	struct buf handoffs; /* as much as a walk remembers of them: a few megabytes */
+	struct buf handoffs; /* as much as a walk keeps of them in memory: a few megabytes */
 };
 
 static void checkpoint_put(struct writing *w, const void *data, size_t len)
@@ -332,7 +332,7 @@ static int put_unit(void *self, const struct index_handoff_id *handoff, const vo
 	return w->units.rc < 0 ? err_set_errno(err, w->units.rc, "cannot write a checkpoint") : 0;
 }
 
-/* Append the units to the rest. */
+/* Append the units to the checkpoint. */
 static int put_units(struct writing *w)
 {
 	uint64_t len, at = 0;
@@ -503,7 +503,8 @@ static int write_checkpoint(struct index_job *j, const struct index_walk_state *
 int index_resume_begin(struct index_job *j, struct shoal_err *err)
 {
 	struct index_walk_state state = { 0 };
-	int rc = index_walk_wait(j->walk, 0, &state, err); /* what was taken over may be begun */
+	int rc = index_walk_wait(j->walk, 0, &state,
+				 err); /* what was taken over may be in the middle of a unit */
 
 	return rc < 0 ? rc : write_checkpoint(j, &state, err);
 }

@@ -1,19 +1,21 @@
 /*
- * checkpoint.h - let a listing that was interrupted go on.
+ * checkpoint.h - let an interrupted listing resume.
  *
- * Beside the catalog lie, while it is listed, the sorted runs (".NAME.runs") and from time to time
- * a checkpoint (".NAME.resume"): where the runs are, and what was waiting or begun when they were
- * written. Whoever goes on takes these over; what had been begun is listed again, and names that
- * were seen twice are one name. Both are removed when the catalog is sealed.
+ * While a listing runs, its sorted runs (".NAME.runs") lie beside the catalog, together with a
+ * checkpoint (".NAME.resume") that is renewed from time to time: where the runs are, and which
+ * units were waiting or begun when it was written. The process that resumes takes these over; units
+ * that had been begun are listed again, and a name that was seen twice counts once. Both files are
+ * removed when the catalog is sealed.
  *
- * Of several ranks each has its own: rank 0 those above, and rank R of N the same with ".R-of-N"
- * behind the name. They write them when they like: a unit that changed places is in at least one
- * of them (see balance.c). Rank 0's says how many there are, and when the listing began, by which
- * the others are known; it writes its first one when all others have.
+ * Each of several ranks has its own: rank 0 those above, and rank R of N the same with ".R-of-N"
+ * appended to the name. They are written independently: a unit that moved to another rank is in at
+ * least one of them (see balance.c). Rank 0's checkpoint records how many ranks there are and when
+ * the listing began, which identifies the files of the others; it is first written when all others
+ * have written theirs.
  *
- * As many ranks as then go on where they are. With another number each new rank takes over what
- * some of the old ones left, and rank 0's first checkpoint is the moment from which that counts:
- * until then the old files are as good as before.
+ * The same number of ranks continue where they are. With another number each new rank takes over
+ * what some of the old ones left; this takes effect with rank 0's first checkpoint, and until then
+ * the old files remain valid.
  */
 #ifndef SHOAL_INDEX_CHECKPOINT_H
 #define SHOAL_INDEX_CHECKPOINT_H
@@ -30,7 +32,7 @@
 /*
  * The file: magic; varints started, nr_names, nr_unreadable, nr_foreign, runs_end, rank, nr_ranks,
  * session; root and listing, each a varint and its bytes; the length of the runs as 8 bytes and the
- * runs; the same for sums, units, handoffs and got; XXH3 of all before it.
+ * runs; the same for sums, units, handoffs and got; XXH3 of everything before it.
  */
 #define INDEX_CHECKPOINT_MAGIC     "SHOALCP5"
 #define INDEX_CHECKPOINT_MAGIC_LEN 8u
@@ -39,12 +41,13 @@
 struct index_checkpoint {
 	uint64_t started, nr_names, nr_unreadable, nr_foreign, runs_end;
 	uint64_t rank, nr_ranks;
-	uint64_t session;           /* which of the listing's interrupted runs wrote it */
+	uint64_t session; /* which of the listing's runs, if it was interrupted, wrote it */
 	const char *root, *listing; /* of these lengths, not ended by a NUL */
 	size_t root_len, listing_len;
-	struct span runs;     /* three varints each */
-	struct span sums;     /* each a varint, up to where in the runs' file, and XXH3 of that */
-	struct span units;    /* a list, see queue.h */
+	struct span runs;  /* three varints each */
+	struct span sums;  /* for each a varint, the end of its range in the runs' file, and XXH3 of
+			      that range */
+	struct span units; /* a list, see queue.h */
 	struct span handoffs; /* each two varints, the rank and the number, and a unit of a list */
 	struct span got;      /* a varint per rank: how many of its handoffs this includes */
 };
@@ -65,24 +68,25 @@ struct index_resume {
 	const char *output, *root; /* lent */
 	char *runs_path, *state_path;
 	char *listing;    /* the request as text: to detect the checkpoint of another listing */
-	uint64_t started; /* when the listing began, maybe long ago */
-	uint64_t session; /* when this run of it did */
+	uint64_t started; /* when the listing first began */
+	uint64_t session; /* when this run of it began */
 	uint64_t *got;    /* handoffs from each rank: 8 bytes per rank; NULL with one */
-	struct sort_runs runs; /* that were taken over */
+	struct sort_runs runs; /* checkpoints that were taken over */
 	struct sort_spill spill;
-	uint64_t nr_names, nr_unreadable; /* listed, and left out, before */
+	uint64_t nr_names, nr_unreadable; /* names listed and left out before */
 	uint64_t nr_foreign;              /* directories of other file systems, before */
-	/* As many as there were more ranks than now, at least one. */
+	/* Checkpoints to take over: as many as there were more ranks than now, at least one. */
 	struct index_adopted *adopted;
 	size_t nr_adopted;
 	bool found;
 	bool alone; /* not all ranks have written their first one, so ours cannot be used */
 	/* While it lists: */
-	struct buf sums; /* of the runs' file: up to where, and XXH3; 18 bytes per checkpoint */
-	uint64_t summed; /* how far */
+	struct buf
+		sums; /* of the runs' file: end of a range, and its XXH3; 18 bytes per checkpoint */
+	uint64_t summed;      /* how far */
 	uint64_t nr_finished; /* steps of the walk, at the last checkpoint */
 	double next;          /* when to write the next checkpoint, in seconds */
-	double took;          /* the last one */
+	double took;          /* this is the last one */
 };
 
 /* ".NAME.SUFFIX" beside @output. The caller frees it; NULL without memory. */
@@ -94,8 +98,10 @@ char *index_resume_path_of(const char *output, const char *suffix, int rank, int
 /* Remove this rank's files. */
 void index_resume_remove(const char *output, int rank, int nr_ranks);
 
-/* Remove checkpoint files left by a run with another number of ranks than @nr_ranks. The caller
- * must hold the catalog's lock. */
+/*
+ * Remove checkpoint files left by a run with a number of ranks other than @nr_ranks. The caller
+ * must hold the catalog's lock.
+ */
 void index_resume_sweep(const char *output, int nr_ranks);
 
 /* How many ranks an interrupted listing for @output had, from rank 0's checkpoint; 0: there is
@@ -106,10 +112,10 @@ int index_resume_ranks(const char *output);
 void index_resume_forget(const char *output);
 
 /*
- * Take over the checkpoint of an earlier listing for the output, or start a new one. The
- * catalog's writer is open, so no other process uses it. Rank 0 goes first. -EINVAL if the
- * checkpoint is of another listing: of another place, or with other options. Nothing that others
- * might read is changed before index_resume_begin().
+ * Take over the checkpoint of an earlier listing for the output, or start a new one. The catalog's
+ * writer is open, so no other process uses it. Rank 0 goes first. -EINVAL if the checkpoint is of
+ * another listing: of another place, or with other options. Files that other ranks might read do
+ * not change before index_resume_begin().
  */
 int index_resume_open(struct index_resume *r, const struct index_job *job,
 		      struct shoal_err *err) MUST_USE;
@@ -138,7 +144,7 @@ bool index_resume_is_dealt_anew(const struct index_resume *r);
 /* Once rank 0 has begun: remove the files of other ranks that were taken over. */
 void index_resume_drop_old(const struct index_resume *r);
 
-/* Write a checkpoint if it is due, or if @now: 1 if one was written, or 0. */
+/* Write a checkpoint if it is due, or if @now is set: 1 if one was written, or 0. */
 int index_resume_checkpoint(struct index_job *j, const struct index_walk_state *state, bool now,
 			    struct shoal_err *err) MUST_USE;
 
@@ -161,8 +167,8 @@ int index_checkpoint_sum(int fd, uint64_t from, uint64_t end, uint64_t *ret_sum)
 uint64_t index_checkpoint_got(const struct index_checkpoint *c, uint64_t from);
 
 /*
- * Map a checkpoint. -ENOENT; -EPERM if it is another user's, has several names or is a link: its
- * names would go into the catalog as if they had been listed.
+ * Map a checkpoint. -ENOENT; -EPERM if it belongs to another user, has several names or is a link,
+ * because its names would go into the catalog as if they had been listed.
  */
 int index_checkpoint_map(const char *path, struct map *ret_map, struct shoal_err *err) MUST_USE;
 

@@ -18,12 +18,12 @@ struct comparison {
 	const struct shoal_compare_options *options;
 	bool sizes, etags;
 	struct shoal_cursor *cursor;
-	uint64_t id; /* of the name that the cursor is at */
+	uint64_t id; /* name at the cursor */
 	const char *name;
 	size_t len;
 	bool at_end;
 	const char *kind;          /* of samples, if insides are compared, or NULL */
-	struct shoal_writer *same; /* names to look into, then */
+	struct shoal_writer *same; /* names to look into; afterwards they are sealed */
 	struct shoal_compare_result result;
 };
 

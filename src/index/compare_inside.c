@@ -6,7 +6,7 @@
 #include "catalog/extents_writer.h"
 #include "index/inside.h"
 
-/* Whether file @id of @a, and @other of @b, have the same samples: 1 or 0. */
+/* Whether file @id of @a and file @other of @b have the same samples: 1 or 0. */
 static int has_same_samples(const struct shoal_catalog *a, uint64_t id,
 			    const struct shoal_catalog *b, uint64_t other, struct cat_layout *x,
 			    struct cat_layout *y)
@@ -28,7 +28,7 @@ static int has_same_samples(const struct shoal_catalog *a, uint64_t id,
 	       (x->runs.len == 0 || memcmp(x->runs.data, y->runs.data, x->runs.len) == 0);
 }
 
-/* Each file of @now, which has extents, beside the catalog. */
+/* Compare each file of @now, which has extents, with the catalog. */
 static int compare_insides(const struct index_compare_inside *in, const struct shoal_catalog *now,
 			   struct shoal_compare_result *result, struct shoal_err *err)
 {
@@ -90,7 +90,7 @@ int index_compare_inside(const struct index_compare_inside *in, struct shoal_wri
 		to = NULL; /* sealing frees it */
 		rc = fd < 0 ? fd : catalog_open_fd(fd, &now, err);
 	}
-	result->nr_inside += found.nr_unreadable; /* which a warning named */
+	result->nr_inside += found.nr_unreadable; /* a file that a warning named */
 	result->nr_same -= rc == 0 ? found.nr_unreadable : 0;
 	if (rc == 0)
 		rc = compare_insides(in, now, result, err);

@@ -1,4 +1,4 @@
-/* compare_inside.h - whether samples still lie inside files where a catalog has them. */
+/* compare_inside.h - whether samples still have the extents that a catalog records. */
 #ifndef SHOAL_INDEX_COMPARE_INSIDE_H
 #define SHOAL_INDEX_COMPARE_INSIDE_H
 
@@ -7,11 +7,11 @@
 #include "store/store.h"
 
 struct index_compare_inside {
-	const struct shoal_catalog *cat; /* lent, as all */
+	const struct shoal_catalog *cat; /* lent, like the rest */
 	const struct shoal_compare_options *options;
 	struct store *store;
 	const char *kind;    /* of samples, as the catalog recorded it */
-	const char *tmp_dir; /* for a catalog of what is there now */
+	const char *tmp_dir; /* for a catalog of the current state */
 	unsigned nr_threads;
 };
 

@@ -362,10 +362,10 @@ static int read_outgoing(void *self, uint64_t off, void *buf, size_t len, struct
 
 struct incoming {
 	int fd;
-	const char *tmp_dir; /* that it is in */
+	const char *tmp_dir; /* directory of the runs */
 	uint64_t end;
-	uint64_t *start;      /* of each rank's */
-	struct sort_run *run; /* from each rank */
+	uint64_t *start;      /* how many of each rank */
+	struct sort_run *run; /* how many from each rank */
 };
 
 static int take_incoming(void *self, int from, uint64_t off, uint64_t total, const void *data,
@@ -378,7 +378,7 @@ static int take_incoming(void *self, int from, uint64_t off, uint64_t total, con
 	if (len == 0)
 		return 0;
 	if (off == 0) {
-		assert(len >= RUN_HEAD); /* a budget is much more than that */
+		assert(len >= RUN_HEAD); /* a memory budget is much larger */
 		memcpy(&head, data, sizeof(head));
 		in->start[from] = in->end;
 		in->run[from] = (struct sort_run){ .off = in->end + RUN_HEAD,
@@ -509,7 +509,7 @@ static int assemble(struct index_job *j, int fd, struct shoal_err *err)
 	if (rc == 0 && a.writer) {
 		j->writer = j->final = NULL; /* sealing frees it */
 		rc = shoal_writer_seal(a.writer, err);
-		if (rc == 0) /* nothing can be undone from here on */
+		if (rc == 0) /* it cannot be undone from here on */
 			comm_defer_stop(j->comm, true);
 	}
 	return rc;
@@ -591,7 +591,8 @@ static int exchange(struct index_job *j, const struct index_splitters *cuts, str
 /* All ranks agree on whether these are enough names to replace what is there. */
 static int exchange_check_least(struct index_job *j, uint64_t nr_names, struct shoal_err *err)
 {
-	uint64_t all[2] = { nr_names, j->least }; /* names of all ranks; only rank 0 has a least */
+	uint64_t all[2] = { nr_names,
+			    j->least }; /* names of all ranks; the minimum of rank 0 counts */
 	int rc = comm_reduce(j->comm, COMM_SUM, all, ARRAY_LEN(all), err);
 
 	if (rc < 0 || all[0] >= all[1])
@@ -604,7 +605,7 @@ static int exchange_check_least(struct index_job *j, uint64_t nr_names, struct s
 	return index_replace_refuse(j->options, all[0], err);
 }
 
-/* The catalog records the damaged files of all ranks. */
+/* The catalog counts the damaged files of all ranks. */
 static int exchange_add_unreadable(struct index_job *j, uint64_t nr, struct shoal_err *err)
 {
 	int rc = comm_reduce(j->comm, COMM_SUM, &nr, 1, err);

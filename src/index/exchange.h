@@ -2,8 +2,8 @@
  * exchange.h - from the names that each rank has listed to one catalog.
  *
  * The ranks agree on splitters, which divide all names into one interval per rank, and send each
- * other the entries of the other's interval. Each rank then writes the catalog of its own
- * interval, and rank 0 appends the others' to its own without decoding them.
+ * other the entries that belong to the receiver's interval. Each rank then writes the catalog of
+ * its own interval, and rank 0 appends the others' to its own without decoding them.
  */
 #ifndef SHOAL_INDEX_EXCHANGE_H
 #define SHOAL_INDEX_EXCHANGE_H
@@ -17,7 +17,7 @@
 struct index_sample {
 	uint8_t *bytes;      /* a length of two bytes, then the name */
 	size_t cap, fill;    /* at most 64 KiB, less with many ranks */
-	uint64_t every;      /* one of this many is kept; doubled when there is no more room */
+	uint64_t every;      /* one of this many names is kept; doubled when the buffer is full */
 	uint64_t until_next; /* names to skip */
 };
 
@@ -28,7 +28,10 @@ void index_sample_see(struct index_sample *s, const uint8_t *name, size_t len);
 struct index_splitters {
 	int nr; /* ranges less one */
 	uint8_t *bytes;
-	/* Where each starts in bytes, and where the last ends: a few bytes and a name per rank. */
+	/*
+	 * Where each splitter starts in bytes, and where the last one ends: a few bytes and a name
+	 * per rank.
+	 */
 	uint32_t *at;
 };
 
@@ -45,7 +48,7 @@ bool index_splitters_is_past(const struct index_splitters *c, int range, const u
 
 struct index_job;
 
-/* Called now and then by a rank that is not blocked: has another rank failed? */
+/* Called repeatedly by a rank that is not blocked: has another rank failed? */
 int index_exchange_check_peers(struct comm *comm, struct shoal_err *err) MUST_USE;
 
 /* Collective: write and seal the catalog. The job's sorter is used up, and rank 0's writer. */

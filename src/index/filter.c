@@ -27,8 +27,10 @@ static const char *match_set(const char *p, const char *end, unsigned char c, bo
 	return p < end ? p + 1 : NULL;
 }
 
-/* Match one byte, or none of a pattern that is at its end. Returns the rest of the pattern, or
- * NULL. */
+/*
+ * Match one byte, or nothing if the pattern is at its end. Returns the rest of the pattern, or
+ * NULL.
+ */
 static const char *match_one(const char *p, const char *end, unsigned char c)
 {
 	bool in;
@@ -53,7 +55,7 @@ static const char *match_one(const char *p, const char *end, unsigned char c)
 /* Where matching can backtrack to: what follows the star, and how much the star has matched. */
 struct retry {
 	const char *p, *t;
-	bool whole; /* for a "**" between slashes, which matches whole parts of a path */
+	bool whole; /* for a "**" between slashes, which matches whole components of a path */
 };
 
 /* Let the star match one more. False if it cannot. */

@@ -1,13 +1,13 @@
 /*
- * filter.h - which names to list: shell patterns that take in and leave out.
+ * filter.h - which names to list: shell patterns that include and exclude.
  *
  * '*' and '?' match anything but a slash, '**' slashes too, [a-z] and [!a-z] a byte of a set, and a
- * backslash takes the next byte as it is. A pattern without a slash is matched with the last part
- * of a name, one with a slash with all of it, from the root on (a slash in front changes
- * nothing else). A slash at the end stands for directories only.
+ * backslash takes the next byte literally. A pattern without a slash is matched with the last
+ * component of a name, one with a slash with the whole name, from the root on (a slash at the start
+ * changes nothing else). A slash at the end restricts a pattern to directories.
  *
- * A file is wanted when no pattern takes in, or one that does matches it, and none that leaves out
- * does. A directory that is left out is not looked into.
+ * A file is listed if an including pattern matches it, or there is none, and no excluding pattern
+ * matches it. An excluded directory is not read.
  */
 #ifndef SHOAL_INDEX_FILTER_H
 #define SHOAL_INDEX_FILTER_H

@@ -19,14 +19,14 @@
 
 #define THREADS_MAX 256u
 #define PER_THREAD  4u          /* files in the window */
-#define WINDOW      (64u << 10) /* read at once where reads follow one another, or cost a request */
-#define STEP        4096u       /* read at once where a file is skipped through */
-#define LAYOUT_KEPT (1u << 20)  /* a larger buffer is given back after its file */
+#define WINDOW      (64u << 10) /* bytes read at once where reads are consecutive or cost a request */
+#define STEP        4096u       /* bytes read at once where most of a file is skipped */
+#define LAYOUT_KEPT (1u << 20) /* a larger buffer is released after its file */
 
 /* ---- The kind ---- */
 
 struct inside_kind {
-	const struct samples_kind *kind; /* NULL: by the file's name */
+	const struct samples_kind *kind; /* NULL: by the file's extension */
 	uint64_t record_len;
 };
 
@@ -107,8 +107,10 @@ static int read_exactly(struct inside_file *f, uint64_t off, void *buf, size_t l
 	return got < 0 ? (int)got : 0;
 }
 
-/* Many small reads become few: the end of a file, where footers are, at once; what follows the
- * bytes read last, much at once; elsewhere a little, if a read costs little. */
+/*
+ * Many small reads become few: the end of a file, where footers are, is read at once; after the
+ * previous read a large block; elsewhere a small one, if a read costs little.
+ */
 static int inside_read(void *self, uint64_t off, void *buf, size_t len, struct shoal_err *err)
 {
 	struct inside_file *f = self;
@@ -178,7 +180,7 @@ static uint64_t latest_ns(const struct stat *st)
 	return (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_nsec;
 }
 
-/* Whether an earlier catalog has what is inside the file; takes its size as it is now. */
+/* Whether an earlier catalog knows the inside of the file; sets its current size. */
 static bool find_known(const struct index_known *known, struct slot *s, struct inside_file *f,
 		       const char *path)
 {
@@ -186,7 +188,7 @@ static bool find_known(const struct index_known *known, struct slot *s, struct i
 	struct stat st;
 
 	if (path && stat(path, &st) < 0)
-		return false; /* which opening it will report */
+		return false; /* opening the file will report the error */
 	if (path) {
 		s->size = f->size = (uint64_t)st.st_size;
 		now.changed = latest_ns(&st);
@@ -245,7 +247,7 @@ struct inside_crew {
 	struct inside_kind kind;
 	struct slot *slots;
 	unsigned nr;
-	pthread_mutex_t lock; /* protects the states, and what is below */
+	pthread_mutex_t lock; /* protects the states, and everything below */
 	pthread_cond_t ready, done;
 	uint64_t next; /* the first slot that no thread has taken; counts up */
 	uint64_t end;  /* those before it are filled; counts up */
@@ -322,7 +324,7 @@ static int fill_slot(struct inside_crew *c, const struct shoal_catalog *names,
 
 /* ---- Writing ---- */
 
-/* A file that is one sample as a whole needs no extent. */
+/* A file that is a single sample needs no extent. */
 static bool needs_layout(const struct slot *s)
 {
 	const struct cat_layout *l = &s->layout;

@@ -1,10 +1,10 @@
 /*
- * inside.h - look up the samples inside files: a pass over the names of a sealed catalog, which
- * writes another one with the extents of all samples.
+ * inside.h - find the samples inside files: a pass over the names of a sealed catalog, which writes
+ * another one with the extents of all samples.
  *
- * A number of threads open files and read their own indexes (a footer, headers of members); the
- * caller's thread writes what they find, in the order of names. Each file is opened once. Memory is
- * a window of files per thread, and the layouts of the files in it.
+ * Several threads open files and read their indexes (a footer, headers of members); the caller's
+ * thread writes what they find, in the order of names. Each file is opened once. Memory is a window
+ * of files per thread, and the layouts of the files in it.
  */
 #ifndef SHOAL_INDEX_INSIDE_H
 #define SHOAL_INDEX_INSIDE_H
@@ -16,14 +16,14 @@
 #include "store/store.h"
 
 struct index_inside {
-	const struct shoal_index_options *options; /* lent, as all */
+	const struct shoal_index_options *options; /* lent, like the rest */
 	struct store *store;
 	unsigned nr_threads;
-	bool keep_going;                 /* leave out files that are damaged or cannot be read */
-	const struct index_known *known; /* what earlier catalogs know, or NULL. With it, a file
-					    whose size has changed since it was listed is read as it
-					    is now */
-	struct index_parts *parts;       /* where to keep what is found on the way, or NULL */
+	bool keep_going; /* leave out files that are damaged or cannot be read */
+	const struct index_known
+		*known; /* what earlier catalogs know, or NULL. If set, a file whose size has
+			   changed since it was listed is read as it is now */
+	struct index_parts *parts; /* where to save what is found meanwhile, or NULL */
 };
 
 /* Whether @kind is one that shoal_index_options.samples may have. -EINVAL with a message. */

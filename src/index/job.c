@@ -21,14 +21,18 @@
  * libraries. With 100 million names and 256 MiB the whole process took 232 MiB. */
 #define OVERHEAD (UINT64_C(32) << 20)
 
-/* A thread that lists, with its buffers (of the store 369 KB, for a directory 192, for what was
- * found 80, a unit 60) and its stack; and what the sorter is left in any case, together with what
- * waits (below). */
+/*
+ * Memory of a listing thread with its buffers (store 369 KB, directory 192 KB, found entries 80 KB,
+ * unit 60 KB) and its stack; and the minimum left for the sorter, together with entries that wait
+ * (below).
+ */
 #define THREAD_BYTES (UINT64_C(768) << 10)
 #define SORTER_LEAST (UINT64_C(4) << 20)
 
-/* The part of the sorter's memory that is kept for entries that wait for a slow directory before
- * them. */
+/*
+ * The part of the sorter's memory that is reserved for entries that wait for a slow directory
+ * before them.
+ */
 #define NEXT_SHARE 8u
 
 /* The same for intervals: several connections list names far apart, and most entries would wait
@@ -277,7 +281,7 @@ int index_job_put_sorted(void *job, const struct sort_entry *e, struct shoal_err
 						    : rc;
 }
 
-/* What earlier catalogs know of the files, and where to keep what is found now. */
+/* What earlier catalogs know of the files, and where to save what is found now. */
 static int open_known(struct index_job *j, struct index_inside *in, struct index_known *known,
 		      struct index_parts *parts, struct shoal_err *err)
 {
@@ -439,7 +443,7 @@ static int open_tree(struct index_job *j, struct shoal_err *err)
 		rc = index_update_open(&j->update, j->tree->update, &j->provenance, j->root.uri,
 				       index_job_samples(j), err);
 	if (rc == 0 && resume && !first)
-		rc = agree_on_start(j, err); /* once rank 0 has the catalog to itself */
+		rc = agree_on_start(j, err); /* once rank 0 has locked the catalog */
 	if (rc == 0)
 		rc = index_job_open(j, !j->tree->no_sizes, /* samples= */ false, err);
 	if (rc == 0 && resume && first)
@@ -490,19 +494,24 @@ static int list_tree(struct index_job *j, struct shoal_index_result *result, str
 					 : index_exchange_seal(j, result, err);
 	if (j->refused)
 		rc = index_say_empty(j, result, err);
-	if (rc == 0) /* the catalog exists: too late to be interrupted */
+	if (rc == 0) /* the catalog exists: it is too late to stop */
 		comm_defer_stop(j->comm, true);
 	result->nr_resumed = j->resume.nr_names;
 	if (rc == 0) /* a result consists of numbers only */
 		rc = comm_reduce(j->comm, COMM_SUM, (uint64_t *)(void *)result,
 				 sizeof(*result) / sizeof(uint64_t), err);
-	/* Units that were begun and not finished are in the runs as often as they were begun. */
+	/*
+	 * Units that were begun and not finished are in the runs once for each time they were
+	 * begun.
+	 */
 	result->nr_resumed = u64_min(result->nr_resumed, result->nr_names);
 	return rc;
 }
 
-/* A problem of the directory usually occurs on all ranks: the first of them reports it, and the
- * others end quietly. */
+/*
+ * If the problem is the directory, it usually occurs on all ranks: the first of them reports it,
+ * and the others end quietly.
+ */
 static int agree_on_opening(struct comm *comm, int rc, struct shoal_err *words)
 {
 	uint64_t rank = (uint64_t)comm_place(comm)->rank, first = rc < 0 ? rank : UINT64_MAX;
@@ -529,7 +538,7 @@ static void job_explain(const struct index_job *j, int rc, struct shoal_err *wor
 		err_hint(words, SHOAL_HINT_SAME_CALL, 0);
 	} else if (rc == -ECANCELED) {
 		err_describe(words, "interrupted: nothing was written");
-	} else if (job_is_full(rc) && j->tree->resume) { /* all of it is beside the catalog */
+	} else if (job_is_full(rc) && j->tree->resume) { /* everything is beside the catalog */
 		err_hint(words, SHOAL_HINT_FREE_SPACE, 0);
 	}
 }

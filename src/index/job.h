@@ -25,7 +25,7 @@ struct index_job {
 	/* The request. All lent. */
 	const struct shoal_index_options *options;
 	const struct shoal_tree_options *tree; /* NULL: a list of names */
-	struct comm *comm;                     /* of a tree, as place */
+	struct comm *comm;                     /* the tree to list, as a URI or path */
 	const char *object;                    /* that the catalog becomes; NULL: it stays a file */
 	const struct comm_place *place;
 	struct index_root root;
@@ -35,35 +35,34 @@ struct index_job {
 	struct store *store;
 	struct index_filter filter;
 	char *own[5];        /* paths of the catalog and its companion files, or NULL */
-	const char *own_key; /* the catalog's name in the bucket; lent, NULL: it is not there */
+	const char *own_key; /* the catalog's name in the bucket; lent, NULL: it is not in it */
 	struct store_hidden hidden[3];
 	unsigned nr_hidden;
-	struct index_update update; /* an older catalog to take from, if requested */
-	struct index_resume resume; /* to write checkpoints and to resume from, if requested */
-	struct index_walk *walk;    /* while it walks */
+	struct index_update update; /* an older catalog to update, if requested */
+	struct index_resume resume; /* checkpoints, to write and to resume from, if requested */
+	struct index_walk *walk;    /* while it is walked */
 	uint64_t nr_foreign;        /* directories on other file systems */
 
 	/* Where entries go. */
 	size_t memory; /* the sorter's */
 	char *tmp_dir;
 	struct sorter *sorter;
-	pthread_mutex_t sample_lock; /* of the sample */
+	pthread_mutex_t sample_lock; /* 1 of how many names is in the sample */
 	struct index_sample sample;  /* if there are several ranks */
 	bool etags;                  /* of a list, whose entries have them */
 	bool in_order;               /* some entries may go into the catalog without sorting */
-	size_t next_memory;          /* memory for entries that wait for that */
+	size_t next_memory;          /* memory for entries that wait to be delivered in order */
 	struct shoal_writer *writer; /* NULL: another rank's */
-	struct shoal_writer
-		*final; /* of the catalog with samples; the writer is then only of names */
+	struct shoal_writer *
+		final; /* names of the catalog with samples; the first writer then has only names */
 	struct shoal_writer_options writer_options; /* as it was opened */
 	uint64_t nr_sealers;          /* threads that merged and encoded; 0: not yet */
 	struct cat_digester digester; /* of what is put into it */
 	uint64_t nr_added;
-	uint64_t nr_put,
-		nr_unkept; /* in the catalog, and of these with an ETag that is not stored */
-	uint64_t nr_next;  /* of those that were put in order */
-	uint64_t least;    /* names, for the catalog to be replaced: see replace.h; of rank 0 */
-	bool refused;      /* nothing was found, which is not enough: there is nothing to resume */
+	uint64_t nr_put, nr_unkept; /* names put into it */
+	uint64_t nr_next; /* in the catalog; and of these, with an ETag that is not stored */
+	uint64_t least; /* names of the catalog that would be replaced: see replace.h; on rank 0 */
+	bool refused;   /* too few names were found: there is nothing to resume */
 };
 
 /* ---- The catalog: job.c ---- */
@@ -82,7 +81,7 @@ int index_job_put_next(void *job, const struct sort_entry *entry, struct shoal_e
 /* A sort_entry_fn: put the next name of those that were sorted; a stage computes the digest. */
 int index_job_put_sorted(void *job, const struct sort_entry *entry, struct shoal_err *err) MUST_USE;
 
-/* Show how far sealing is; an error if it is to end. Called by the job's own thread. */
+/* Report how far sealing is; an error ends it. Called by the job's own thread. */
 int index_job_report_sealing(const struct index_job *j, uint64_t nr_names,
 			     struct shoal_err *err) MUST_USE;
 
@@ -94,7 +93,7 @@ int index_job_finish(struct index_job *j, struct shoal_index_result *result,
 int index_job_look_inside(struct index_job *j, struct shoal_writer *names, struct shoal_writer *to,
 			  struct shoal_index_result *result, struct shoal_err *err) MUST_USE;
 
-/* Record that @nr more files could not be read, in the catalog that is published. */
+/* Count @nr more unreadable files in the catalog that is published. */
 int index_job_add_unreadable(struct index_job *j, uint64_t nr, struct shoal_err *err) MUST_USE;
 
 /* The writer of the catalog that is published; NULL: another rank's. */
@@ -125,7 +124,7 @@ int index_scan_run(struct index_job *j, struct shoal_index_result *result,
 /* How many threads a rank lists with. */
 unsigned index_scan_threads(const struct index_job *j);
 
-/* What the catalog will record about it. Patterns are lent. */
+/* What the catalog will record about the listing. Patterns are lent. */
 struct index_provenance index_scan_provenance(const struct index_job *j);
 
 #endif

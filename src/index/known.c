@@ -10,8 +10,10 @@
 #define FINE_NS   UINT64_C(100000000)
 #define COARSE_NS UINT64_C(3000000000)
 
-/* Parts cover ranges of names, which overlap only where files changed between two runs. A name that
- * is in none of so many parts that begin before it is taken as unknown. */
+/*
+ * Parts cover ranges of names, which overlap only where files changed between two runs. After this
+ * many parts that begin before a name and do not have it, the name counts as unknown.
+ */
 #define PARTS_ASKED 4u
 
 int index_known_add(struct index_known *k, const struct index_known_source *source)

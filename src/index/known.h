@@ -1,10 +1,10 @@
 /*
- * known.h - the insides of files that earlier catalogs know: a file that has not changed since is
- * not opened again.
+ * known.h - the insides of files that earlier catalogs know, so that an unchanged file is not
+ * opened again.
  *
- * Such a catalog is the one that is updated, or a part that an interrupted run left. A file has not
- * changed if its size is the same, and its times are from before that catalog was begun or, of an
- * object, its ETag is the same.
+ * Such a catalog is the one that is updated, or a part that an interrupted run left. A file is
+ * unchanged if its size is the same and its times are from before that catalog was begun; an
+ * object, if its size and ETag are the same.
  */
 #ifndef SHOAL_INDEX_KNOWN_H
 #define SHOAL_INDEX_KNOWN_H
@@ -15,7 +15,7 @@
 
 struct index_known_source {
 	struct shoal_catalog *cat;
-	char *first;      /* its first name; NULL: the catalog is lent, and asked last */
+	char *first;      /* its first name; NULL: the catalog is lent, and used last */
 	uint64_t started; /* nanoseconds since 1970 */
 	bool trusted;     /* an object without an ETag has not changed if its size is the same */
 };
@@ -37,10 +37,10 @@ struct index_known_file {
 	struct etag etag;
 };
 
-/* Add a catalog, which is taken over with @first unless that is NULL. -ENOMEM. */
+/* Add a catalog. It is owned from now on, together with @first, unless that is NULL. -ENOMEM. */
 int index_known_add(struct index_known *k, const struct index_known_source *source) MUST_USE;
 
-/* No more are added. */
+/* No more will be added. */
 void index_known_sort(struct index_known *k);
 void index_known_release(struct index_known *k);
 

@@ -17,12 +17,12 @@
 #include "index/checkpoint.h"
 #include "index/provenance.h"
 
-/* Between parts: a part is a file. */
+/* Minimum time between parts: each part is a file. */
 #define SECONDS 5.0
 
 #define COPIED (256u << 10) /* bytes at a time */
 
-/* The same start as the sorted runs beside the catalog, which no listing includes. */
+/* The prefix of the sorted runs beside the catalog, which no listing includes. */
 static char *parts_prefix(const char *output)
 {
 	return index_resume_path(output, "runs.inside-");
@@ -63,7 +63,7 @@ static int copy_part(int from, int to)
 	return rc;
 }
 
-/* Give a sealed part its name, when all of it is on the disk. */
+/* Give a sealed part its name after syncing it. */
 static int name_part(const struct index_parts *p, int from, struct shoal_err *err)
 {
 	char *prefix = parts_prefix(p->output), *name = NULL, *new_name = NULL;
@@ -131,7 +131,7 @@ int index_parts_add(struct index_parts *p, const struct index_parts_file *f, str
 
 /* ---- Reading ---- */
 
-/* Add the part @path, if it is one. -ENOMEM. */
+/* Add the part @path, if it is valid. -ENOMEM. */
 static int parts_add_known(struct index_known *known, const char *path)
 {
 	struct index_known_source s = { .trusted = true };
@@ -162,7 +162,7 @@ static int parts_add_known(struct index_known *known, const char *path)
 	return rc == -ENOMEM ? rc : 0;
 }
 
-/* Call @see for each file beside @output that begins like a part. */
+/* Call @see for each file beside @output whose name begins like that of a part. */
 static int parts_each(const char *output, int (*see)(struct index_known *known, const char *path),
 		      uint64_t started, struct index_known *known)
 {

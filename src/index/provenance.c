@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/text.h"
 
-/* As a catalog allows, less than a section may have. */
+/* The limit of a catalog, which is less than a section's. */
 #define TEXT_MAX (1u << 20)
 
 /* ---- Writing ---- */

@@ -1,8 +1,8 @@
 /*
  * provenance.h - what a catalog records about the listing that made it: its section LIST.
  *
- * It is needed to list the same again: the request, and when it began, so that a directory that
- * has not changed since need not be read again.
+ * It is needed to repeat the listing: the request, and when it began, so that a directory that has
+ * not changed since then need not be read again.
  */
 #ifndef SHOAL_INDEX_PROVENANCE_H
 #define SHOAL_INDEX_PROVENANCE_H
@@ -16,7 +16,7 @@ struct index_provenance {
 	uint64_t nr_foreign;    /* directories on other file systems than the root's */
 	bool sizes, follow, one_fs;
 	bool etags;          /* were kept */
-	const char *samples; /* the kind of samples that were looked up; NULL: none. As patterns */
+	const char *samples; /* the kind of samples that were found inside files; NULL: none */
 	/* Shell patterns. Lent when made, owned when parsed. */
 	const char *const *include, *const *exclude;
 	size_t nr_include, nr_exclude;

@@ -96,7 +96,7 @@ int index_queue_pop_oldest(struct index_queue *u, void *unit, size_t room, size_
 /* Take up to @most of the oldest as a list into @buf. Returns the bytes used. */
 size_t index_queue_export(struct index_queue *u, uint64_t most, uint8_t *buf, size_t room);
 
-/* All of them, oldest first, without taking them. */
+/* List all of them, oldest first, without removing them. */
 int index_queue_each(const struct index_queue *u, index_unit_fn *take, void *self,
 		     struct shoal_err *err) MUST_USE;
 

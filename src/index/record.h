@@ -42,8 +42,10 @@ static inline size_t index_record_put(const struct index_record *r, uint8_t *to)
 	return (size_t)(p - to);
 }
 
-/* The record of an entry; the ETag is the entry's. Always inlined: a call would return it through
- * memory, per name. */
+/*
+ * The record of an entry; the ETag is the entry's. Always inlined: a call would return it through
+ * memory for every name.
+ */
 __attribute__((always_inline)) static inline struct index_record
 index_record_of(const struct sort_entry *e)
 {

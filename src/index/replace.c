@@ -11,8 +11,7 @@
 #include "base/text.h"
 #include "catalog/catalog_format.h"
 
-/* Whether the file begins as a catalog does; a damaged one may be replaced. Empty files may, too.
- */
+/* Whether the file begins like a catalog; a damaged one may be replaced. Empty files may, too. */
 static bool begins_as_catalog(const char *path)
 {
 	char start[sizeof(CAT_MAGIC) - 1];

@@ -1,5 +1,4 @@
-/* replace.h - what a new catalog may replace: a listing that went wrong must not cost a good one.
- */
+/* replace.h - what a new catalog may replace: a failed listing must not destroy a good catalog. */
 #ifndef SHOAL_INDEX_REPLACE_H
 #define SHOAL_INDEX_REPLACE_H
 
@@ -9,7 +8,7 @@
 
 /*
  * Before anything is listed, if the options are careful: -EEXIST if the output exists and is not a
- * catalog. *@ret_least is how many names the new one must have: at least one unless it
+ * catalog. *@ret_least is the minimum number of names of the new one: at least one unless
  * @may_be_empty, and half of those in the catalog that it would replace.
  */
 int index_replace_check(const struct shoal_index_options *options, bool may_be_empty,

@@ -7,14 +7,16 @@
 #define INDEX_ROOT_MAX 4096
 
 struct index_root {
-	char uri[INDEX_ROOT_MAX + 1]; /* without a slash at its end, but for "file:///" */
+	char uri[INDEX_ROOT_MAX + 1]; /* without a slash at its end, except for "file:///" */
 	size_t len;
 	bool is_file;    /* names are paths */
-	bool from_first; /* taken from a first name that was absolute, so all must be */
+	bool from_first; /* taken from an absolute first name, so all names must be absolute */
 };
 
-/* From the user's URI or path, or otherwise from the first name: "file:///" for an absolute
- * path, the bucket for a URI, else the current directory. */
+/*
+ * From the user's URI or path, or otherwise from the first name: "file:///" for an absolute path,
+ * the bucket for a URI, the current directory for anything else.
+ */
 int index_root_init(struct index_root *root, const char *given, const char *first_name,
 		    size_t first_len, struct shoal_err *err) MUST_USE;
 

@@ -21,7 +21,7 @@ struct index_waiting {
 	struct index_waiting *next, *before;
 	size_t cap; /* bytes in all */
 	struct pack pack;
-	const uint8_t *at; /* the next entry to hand on */
+	const uint8_t *at; /* the next entry to deliver */
 	uint8_t bytes[];
 };
 
@@ -151,7 +151,7 @@ static struct index_waiting *new_waiting(struct index_sequence *o, size_t need)
 	return w;
 }
 
-/* The directory is complete. It waits even if in-order delivery has ended by now. */
+/* The directory is complete. It waits even if in-order delivery has ended meanwhile. */
 static int sort_found(struct index_sequence *o, struct index_sequence_at *at, struct shoal_err *err)
 {
 	struct index_waiting *w;
@@ -171,7 +171,7 @@ static int sort_found(struct index_sequence *o, struct index_sequence_at *at, st
 	name = pack_name(w->at, &len);
 	if (name_compare(name, len, at->start, at->start_len) <= 0)
 		index_sequence_stop(
-			o); /* it is not of this unit: the names before it are not known */
+			o); /* the store is not of this unit: the names before it are not known */
 	return 0;
 }
 
@@ -250,7 +250,7 @@ int index_sequence_sort(struct index_sequence *o, unsigned thread, struct shoal_
 	return 0;
 }
 
-/* In order or, after in-order delivery has ended, as they came. */
+/* In order, or as they came if in-order delivery has ended. */
 static int sequence_push_units(struct index_sequence *o, struct index_sequence_at *at,
 			       struct index_queue *units, struct shoal_err *err)
 {
@@ -359,7 +359,7 @@ void index_sequence_put(struct index_sequence *o, unsigned thread)
 	}
 	if (o->used + __atomic_load_n(&o->held, __ATOMIC_RELAXED) > o->room)
 		index_sequence_stop(o);
-	if (index_sequence_is_over(o)) /* nothing is collected any more */
+	if (index_sequence_is_over(o)) /* no more is collected */
 		free_dir(at);
 }
 
@@ -391,7 +391,7 @@ bool index_sequence_is_behind(const struct index_sequence *o)
 	       o->used + __atomic_load_n(&o->held, __ATOMIC_RELAXED) > o->room / 2;
 }
 
-/* A name, before which all is known. */
+/* A name before which everything is known. */
 struct limit {
 	bool any;
 	const void *name;
@@ -476,8 +476,8 @@ struct index_waiting *index_sequence_next(struct index_sequence *o, struct index
 }
 
 /*
- * The names of a pack rise. That packs follow each other results from the rules above, and the
- * consumer relies on it: checking each first name costs nothing, and a catalog out of order
+ * The names of a pack are in ascending order. The rules above ensure that packs follow each other,
+ * and the consumer relies on it: checking each first name costs nothing, and an unsorted catalog
  * would be damaged.
  */
 static int check_that_it_follows(const struct index_sequence *o, const struct index_waiting *w,

@@ -1,13 +1,13 @@
 /*
- * sequence.h - hand entries on in order, while other units are still being listed.
+ * sequence.h - deliver entries in order, while other units are still being listed.
  *
- * Units are intervals of names, and begun in their order; the directories in a directory come
- * before its neighbours. So whatever comes before all units that are being listed, and before all
- * that wait, is known to the last name: it can go into the catalog at once, and needs no sorter.
- * This lasts until a directory is too large for one thread, or too much waits for a slow unit. From
- * there on entries go to the sorter, and all that was not handed on follows.
+ * Units are intervals of names, and are begun in order; the directories in a directory come before
+ * its neighbours. So everything that comes before all units that are being listed, and before all
+ * entries that wait, is complete: it can go into the catalog at once, without the sorter. This
+ * lasts until a directory is too large for one thread, or too much waits for a slow unit. After
+ * that, entries go to the sorter, including those that were not delivered.
  *
- * Calls are made with the walk's lock held, except where it says otherwise.
+ * Calls are made with the walk's lock held, unless stated otherwise.
  */
 #ifndef SHOAL_INDEX_SEQUENCE_H
 #define SHOAL_INDEX_SEQUENCE_H
@@ -25,7 +25,7 @@
 #define INDEX_DIR_MAX   16384u
 #define INDEX_DIR_BYTES (1u << 20)
 
-/* Of that, what is not counted as reserved: a directory that the store finds at once. */
+/* The part of it that is not counted as reserved: a directory that the store lists at once. */
 #define INDEX_DIR_FREE (192u << 10)
 
 /* A pack of entries that waits for its turn. */
@@ -34,21 +34,23 @@ struct index_waiting;
 /* The unit that a thread lists, and the entries it has found. */
 struct index_sequence_at {
 	bool at_work;
-	const char *start; /* what is still to be found comes after this; lent, of the unit */
+	const char *start; /* what will be found comes after this; lent, of the unit */
 	size_t start_len;
-	uint8_t *bytes; /* of dir, and spare memory after it; NULL before it is needed */
+	uint8_t *bytes; /* entries of dir, with spare memory after it; NULL before it is needed */
 	struct packer dir;
 	size_t reserved; /* bytes of these, beyond INDEX_DIR_FREE */
 	struct index_waiting *found;
-	/* Directories in it: a list of units, and where these are, in order when they have been
-	 * sorted. */
+	/*
+	 * Its subdirectories: a list of units, and where these are; in order once they have been
+	 * sorted.
+	 */
 	uint8_t *units;
 	size_t fill, cap, nr;
 	struct index_unit_ref *sorted;
 };
 
 struct index_sequence {
-	struct store *store; /* lent, like all above the line */
+	struct store *store; /* lent, like everything above */
 	sort_entry_fn *take;
 	void *self;
 	size_t room; /* bytes that may wait */
@@ -62,7 +64,7 @@ struct index_sequence {
 	bool busy;         /* a thread is delivering */
 	bool over;         /* atomic: in-order delivery has ended */
 	uint64_t repeated; /* atomic: names dropped as duplicates */
-	size_t last_len;   /* of the name delivered last: used by the delivering thread */
+	size_t last_len;   /* the name delivered last: used by the delivering thread */
 	uint8_t last_name[SHOAL_NAME_MAX];
 };
 

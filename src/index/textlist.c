@@ -12,8 +12,10 @@
 #include "index/replace.h"
 #include "index/stage.h"
 
-/* Limit of a line: longer than any name with its root and numbers, so that too long a name is
- * reported as such. */
+/*
+ * Limit of a line: longer than any name with its root and numbers, so that a name that is too long
+ * is reported as such.
+ */
 #define LINE_MAX_BYTES (2 * SHOAL_NAME_MAX + 4096)
 #define READ_BYTES     (1u << 20)
 
@@ -40,7 +42,7 @@ static int wait_readable(const struct list *l, struct shoal_err *err)
 {
 	struct pollfd p = { .fd = l->fd, .events = POLLIN };
 
-	while (l->fd >= 0) { /* poll() would wait for ever on none */
+	while (l->fd >= 0) { /* poll() would wait for ever on an invalid descriptor */
 		int n;
 
 		if (stop_requested(l->options->stop))
@@ -52,7 +54,7 @@ static int wait_readable(const struct list *l, struct shoal_err *err)
 	return 0; /* read() reports the error, if there is one */
 }
 
-/* Read more after the rest. */
+/* Read more after the unread part. */
 static int textlist_refill(struct list *l, struct shoal_err *err)
 {
 	ssize_t n;
@@ -230,7 +232,7 @@ static int take_line(struct list *l, const char *line, size_t len, struct shoal_
 	return index_job_add(&l->job, name, len, &record, err);
 }
 
-/* A line ends before the magic does; what ends a name is not part of it. */
+/* A line ends before the magic does; the end of a name is not part of it. */
 static bool begins_with_magic(const char *line, size_t len)
 {
 	size_t n = strcspn(CAT_MAGIC, "\r\n");

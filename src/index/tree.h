@@ -6,9 +6,9 @@
 #include "shoal.h"
 
 /*
- * Collective: the ranks share the tree, and rank 0 writes the catalog. The memory is that of a
- * node, for all ranks on it together. The result is of all ranks, on all ranks. When one rank
- * fails, all do.
+ * Collective: the ranks share the tree, and rank 0 writes the catalog. The memory limit is that of
+ * a node, for all its ranks together. Every rank gets the result of all ranks. If one rank fails,
+ * all do.
  */
 int index_tree(struct comm *comm, const char *where, const struct shoal_tree_options *tree,
 	       const struct shoal_index_options *options, struct shoal_index_result *ret_result,

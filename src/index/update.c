@@ -14,8 +14,10 @@
 #define FINE_NS   UINT64_C(100000000)
 #define COARSE_NS UINT64_C(3000000000)
 
-/* Entries that go to the walk at a time, and bytes of entries that a directory may have before it
- * is counted first. */
+/*
+ * Entries passed to the walk at a time, and the bytes of entries from which on a directory is
+ * counted first.
+ */
 #define TAKEN_AT_ONCE 256u
 #define HELD_BYTES    (48u << 10)
 
@@ -31,7 +33,7 @@ int index_update_open(struct index_update *u, const char *path,
 	int rc;
 
 	*u = (struct index_update){ .path = path, .samples = samples };
-	if (listing->follow) /* links may lead to directories whose times mean nothing here */
+	if (listing->follow) /* links may lead to directories whose times cannot be used here */
 		return err_set(err, -EINVAL,
 			       "a catalog cannot be updated while symbolic links are followed");
 	rc = catalog_open_file(path, &u->old, &why);
@@ -92,7 +94,8 @@ struct below {
 	const struct shoal_catalog *cat;
 	struct shoal_cursor *cursor;
 	uint64_t id; /* of the name that comes next */
-	bool held;   /* it is this one, which the cursor gave already; of no bytes at the end */
+	bool held;   /* the name that comes next is this one, which the cursor has returned already;
+			of no bytes at the end */
 	const char *name;
 	size_t len;
 	char prefix[SHOAL_NAME_MAX + 2];
@@ -257,7 +260,7 @@ static int take_directory(struct update_batch *b, struct store *store, const cha
 	int rc = 0;
 
 	b->nr_directories++;
-	if (unit_len == 0) /* that would be all of the store */
+	if (unit_len == 0) /* that would be the whole store */
 		return err_set(err, -ENOTSUP, "this store has no directories");
 	if (sizeof(b->units) - b->units_fill < INDEX_UNIT_HEAD + unit_len)
 		rc = update_make_room(b, err);
@@ -300,8 +303,10 @@ static int update_explain(const struct index_update *u, int rc, struct shoal_err
 	return err_set_as(err, rc, &why, "cannot update '%s': %s", u->path, why.msg);
 }
 
-/* 1 if the sink has received all that OLD has of the directory, 0 if it must be read. Most
- * directories are small and are looked up once, then sent; others are counted first. */
+/*
+ * 1 if the sink has received everything that OLD has of the directory, 0 if it must be read. Most
+ * directories are small and are looked up once, then sent; others are counted first.
+ */
 static int take_unchanged(const struct index_update *u, struct store *store,
 			  const struct store_dir *dir, struct update_batch *b,
 			  struct shoal_err *err)
@@ -337,8 +342,10 @@ int index_update_take(struct index_update *u, struct store *store, struct store_
 
 	if (dir->changed + margin > u->started)
 		return 0;
-	/* Its contents have not changed, but the directory itself has: it may have been moved
-	 * here, with everything below. */
+	/*
+	 * Its contents have not changed, but the directory itself has: it may have been moved here,
+	 * with everything below it.
+	 */
 	if (dir->moved + margin > u->started)
 		return 2;
 	if (dir->nr_directories == UINT64_MAX)

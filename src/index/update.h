@@ -1,9 +1,9 @@
 /*
- * update.h - take from an older catalog what is in directories that have not changed.
+ * update.h - take the contents of unchanged directories from an older catalog.
  *
- * A directory has not changed when its times are from before the older listing began. Its
- * subdirectories are looked at in any case, so all of them must be known: the catalog has only
- * those with files in them, and the directory's number of links tells whether that is all.
+ * A directory is unchanged if its times are from before the older listing began. Its subdirectories
+ * are examined in any case, so all of them must be known: the catalog has only those with files in
+ * them, and the directory's number of links shows whether there are others.
  */
 #ifndef SHOAL_INDEX_UPDATE_H
 #define SHOAL_INDEX_UPDATE_H
@@ -15,9 +15,10 @@ struct index_update {
 	struct shoal_catalog *old;
 	const char *path;   /* of it; lent */
 	uint64_t started;   /* when it was listed */
-	uint64_t samples;   /* of each file in the new one */
-	bool knows_insides; /* it has the samples inside files, of the kind that is asked for */
-	uint64_t nr_directories, nr_names; /* taken over; atomic while it is used */
+	uint64_t samples;   /* samples of each file in the new catalog */
+	bool knows_insides; /* it has the samples inside files, of the requested kind */
+	uint64_t nr_directories,
+		nr_names; /* directories and names taken over; atomic while it is used */
 };
 
 /* @listing and @root are the new one's: -EINVAL with a message if the old one was made

@@ -23,8 +23,10 @@
 #define LOOK_NS    5000000u
 #define IDLE_LOOKS 4u
 
-/* Names that waited to be handed on in order and go to the sorter after all, before the owner looks
- * whether it is to stop. */
+/*
+ * Names that waited for in-order delivery and go to the sorter after all, before the owner checks
+ * whether it is to stop.
+ */
 #define REST_AT_ONCE 16384u
 
 /* Blocks of 512 bytes that came from a disk since the last check: nothing is cached. */
@@ -64,10 +66,10 @@ struct index_walk {
 	unsigned nr_at_work;
 	struct index_handoffs handoffs;
 	bool idle_elsewhere; /* other ranks are idle */
-	unsigned nr_wanted;  /* idle threads, if no unit waits: sinks read it without the lock */
+	unsigned nr_wanted;  /* idle threads, if no unit waits; sinks read it without the lock */
 	bool ending;
 	int stop; /* what the store reads; atomic */
-	int rc;   /* the first error, and its words */
+	int rc;   /* the first error, and its message */
 	struct shoal_err err;
 	unsigned nr_started;
 	uint64_t looked_ns; /* used by the owner: when it last checked whether more threads would
@@ -115,8 +117,10 @@ static void announce_units(struct index_walk *w)
 		pthread_cond_broadcast(&w->work);
 }
 
-/* In-order delivery has ended: directories that wait for the end of their parent, which may be
- * large, need not wait any more. Call without the lock. */
+/*
+ * In-order delivery has ended: directories need no longer wait for the end of their parent, which
+ * may be large. Call without the lock.
+ */
 static int release_units(struct walker *me, struct shoal_err *err)
 {
 	struct index_walk *w = me->walk;
@@ -131,7 +135,7 @@ static int release_units(struct walker *me, struct shoal_err *err)
 	return rc;
 }
 
-/* Convert entries to records, without what Shoal writes. Returns how many, or an error. */
+/* Convert entries to records, without files that Shoal wrote. Returns how many, or an error. */
 static int convert(struct walker *me, const struct store_entry *entries, size_t nr,
 		   struct shoal_err *err)
 {
@@ -223,7 +227,7 @@ static int sink_found(struct store_sink *sink, const struct store_entry *entries
 	struct index_walk *w = me->walk;
 	const struct store_entry *last = &entries[nr - 1];
 	size_t step = sink->whole ? nr : FOUND_STEP;
-	bool page = w->ranges && w->options.take_next; /* all there is up to its last name */
+	bool page = w->ranges && w->options.take_next; /* all entries up to its last name */
 	int rc = 0;
 
 	for (size_t i = 0; i < nr && rc == 0; i += step) {
@@ -271,7 +275,9 @@ static int sink_trouble(struct store_sink *sink, int rc, struct shoal_err *words
 {
 	struct index_walk *w = walker_of(sink)->walk;
 
-	/* Running out of a resource is not the directory's fault: more of it would be left out. */
+	/*
+	 * Running out of a resource is not the directory's fault: the same would happen to others.
+	 */
 	if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
 		return rc;
 	err_hint(words, SHOAL_HINT_KEEP_GOING, 0);
@@ -378,7 +384,7 @@ static int hand_on(struct index_walk *w, struct shoal_err *err)
 			pthread_cond_signal(&w->work); /* there is room for one more */
 	}
 	w->sequence.busy = false;
-	announce_units(w); /* to threads that waited for this one */
+	announce_units(w); /* for threads that waited for this one */
 	return rc;
 }
 
@@ -464,7 +470,7 @@ static int walk_start_thread(struct index_walk *w)
 	return 0;
 }
 
-/* Start threads until there are @nr. Fewer are enough, but at least one. */
+/* Start threads until there are @nr. Fewer are enough, but at least one is needed. */
 static int start_threads(struct index_walk *w, unsigned nr, struct shoal_err *err)
 {
 	while (w->nr_started < nr) {
@@ -618,7 +624,7 @@ static bool is_idle(const struct index_walk *w)
 	return w->nr_at_work == 0 && w->units.nr == 0;
 }
 
-/* False: it is @until_ns, and nothing has come. */
+/* False: @until_ns has come, and nothing else. */
 static bool walk_wait(struct index_walk *w, uint64_t until_ns)
 {
 	struct timespec until = clock_time(until_ns);

@@ -1,9 +1,9 @@
 /*
  * walk.h - list a store with several threads.
  *
- * Each thread takes a unit (a directory, say), lists it, and puts back the units it found. What
- * they find goes to the taker, many at a time. The owner, whose thread does not list, waits,
- * shows how far it is, and may give units away to other ranks or bring some from there.
+ * Each thread takes a unit (a directory, for example), lists it, and puts back the units it found.
+ * The entries found go to the consumer, many at a time. The owner, whose thread does not list,
+ * waits, reports progress, and may hand units to other ranks or receive some.
  */
 #ifndef SHOAL_INDEX_WALK_H
 #define SHOAL_INDEX_WALK_H
@@ -19,18 +19,22 @@ struct index_walk_options {
 	struct store *store; /* lent */
 	struct store_list_options list;
 	unsigned nr_threads;
-	/* Cores they may use: this many threads begin, the others when cores stay idle. 0: all
-	 * threads begin at once. */
+	/*
+	 * Cores they may use: this many threads begin, the others when cores stay idle. 0: all
+	 * threads begin at once.
+	 */
 	unsigned nr_cores;
 	bool (*wanted)(void *self, const char *name, size_t len, bool is_dir); /* NULL: all */
-	/* As the sink's; the sink is for what is known. NULL: nothing is. */
+	/* As the sink's known(); the sink takes what is known. NULL: nothing is known. */
 	int (*known)(void *self, struct store_sink *sink, const struct store_dir *dir,
 		     struct shoal_err *err);
-	bool keep_going; /* continue without what cannot be listed, after reporting it: */
+	bool keep_going; /* Continue without entries that cannot be listed, after reporting them: */
 	void (*trouble)(void *self, const char *words); /* by one thread at a time */
 	const char *tmp_dir;                            /* lent */
-	/* Take entries with an index_record as their payload, @group: all of a directory. Called
-	 * by any number of threads at once. */
+	/*
+	 * Takes entries with an index_record as their payload; @group: they are a whole directory.
+	 * Called by any number of threads at once.
+	 */
 	int (*take)(void *self, unsigned thread, const struct sort_entry *entries, size_t nr,
 		    bool group, struct shoal_err *err);
 	void *self;
@@ -47,7 +51,7 @@ struct index_walk_options {
 
 struct index_walk_state {
 	uint64_t nr_names, nr_units, nr_pending; /* found, begun, waiting */
-	uint64_t nr_directories;                 /* read to their end: a unit may be less */
+	uint64_t nr_directories; /* entries read to their end; a unit may be smaller */
 	uint64_t nr_steps;   /* a measure of progress since the last checkpoint: directories, pages,
 				handoffs */
 	uint64_t nr_foreign; /* of them on other file systems than the root's */
@@ -66,7 +70,7 @@ int index_walk_start(const struct index_walk_options *options, bool with_all,
 int index_walk_wait(struct index_walk *w, uint64_t timeout_us, struct index_walk_state *ret_state,
 		    struct shoal_err *err) MUST_USE;
 
-/* While a thread asks whether a directory is known: add entries of it, which were not read. */
+/* While a thread asks whether a directory is known: add its entries, which were not read. */
 int index_walk_add(struct store_sink *sink, const struct sort_entry *entries, size_t nr,
 		   struct shoal_err *err) MUST_USE;
 
@@ -100,9 +104,9 @@ int index_walk_import_units(struct index_walk *w, const uint8_t *units, size_t l
 /* ---- Checkpoints ---- */
 
 /*
- * The caller holds the taker, so that no thread has entries on their way to it. Hand out what would
- * have to be listed after that: units waiting, units begun, and units given away that are in no
- * other checkpoint yet. Then call @then, and go on.
+ * The caller holds the consumer, so that no thread has entries on their way to it. List everything
+ * that would have to be listed after that: units waiting, units begun, and units handed off that
+ * are in no other checkpoint yet. Then call @then, and continue.
  */
 int index_walk_checkpoint(struct index_walk *w, index_unit_fn *unit,
 			  int (*then)(void *self, struct shoal_err *err), void *self,

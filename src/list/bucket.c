@@ -1,18 +1,18 @@
 /*
- * A bucket in the order of names, listed by several threads.
+ * A list of a bucket in the order of names, from several threads.
  *
  * The names are cut into intervals, in order. Each has a queue of entries that are listed and not
- * yet taken. A thread lists an interval from its start; when others are idle, the store cuts
- * intervals for them. The consumer takes from the first interval.
+ * yet consumed. A thread lists an interval from its start; while others are idle, the store cuts
+ * off intervals for them. The consumer takes from the first interval.
  *
- * Memory: an interval that is not the first is left by its thread once its queue holds
- * `limits.interval` entries, and continued when it has become the first. The thread is idle then,
- * so the store cuts the intervals near the consumer smaller, until they fit: threads work where
- * the consumer is, whatever the size of the bucket. In the first interval the thread waits for the
+ * Memory: a thread leaves an interval that is not the first once its queue holds `limits.interval`
+ * entries; the interval is continued when it has become the first. That thread is then idle, so the
+ * store cuts the intervals near the consumer into smaller ones, until they fit: threads work near
+ * the consumer, whatever the size of the bucket. In the first interval the thread waits for the
  * consumer instead.
  *
  * A bucket of N keys is cut about log(N) times into as many intervals as there are threads, so the
- * entries in memory are limited by threads * log(N) * limits.interval.
+ * number of entries in memory is at most threads * log(N) * limits.interval.
  *
  * The lock is taken inside the store's own locks (add_unit, nr_idle), so the store is never called
  * with it.
@@ -31,11 +31,13 @@
 #define BUCKET_LIST_THREADS_MAX 256u
 #define BUCKET_WAIT_MS          100u
 
-/* A limit that a few pages satisfy needs no second thread. */
+/* If the limit needs only a few pages, a second thread is useless. */
 #define BUCKET_FEW 2000u
 
-/* Entries that were found together: of each a varint of the name's length, the name, a varint of
- * the size plus one, and the ETag if they have them. */
+/*
+ * Entries that were found together. Each is a varint with the name's length, the name, a varint
+ * with the size plus one, and the ETag if the list has them.
+ */
 struct bucket_chunk {
 	struct bucket_chunk *next;
 	size_t nr, len;
@@ -64,19 +66,21 @@ struct list_of_bucket {
 	struct store_list_options ask;
 	struct list_limits limits;
 	bool can_cut;                 /* units are intervals, which can be left and continued */
-	struct bucket_chunk *current; /* what the consumer takes from; only it uses this */
+	struct bucket_chunk *current; /* where the consumer is; only it uses this */
 	struct span left;             /* of it */
 	struct etag etag;             /* of the entry */
 	pthread_mutex_t warn_lock;
-	pthread_mutex_t lock; /* guards all below */
-	pthread_cond_t work;  /* for idle threads: there is something to list, or it ends */
-	pthread_cond_t room; /* for the thread of the first interval: the consumer has taken some */
+	pthread_mutex_t lock; /* protects everything below */
+	pthread_cond_t
+		work; /* for idle threads: there is something to list, or the list is closed */
+	pthread_cond_t
+		room; /* for the thread of the first interval: the consumer took some entries */
 	pthread_cond_t found; /* for the consumer */
 	struct bucket_interval *first;
 	bool has_end;
 	struct bucket_name end; /* nothing after this name is listed */
 	unsigned nr_idle, nr_threads, nr_wanted;
-	int closing; /* also the flag that ends a thread's listing */
+	int closing; /* also the stop flag of the threads' listings */
 	int rc;      /* the first error of a thread */
 	struct shoal_err err;
 	pthread_t thread[BUCKET_LIST_THREADS_MAX];
@@ -114,7 +118,7 @@ static void interval_free(struct bucket_interval *v)
 	free(v);
 }
 
-/* Behind the one whose names it was cut from. */
+/* Insert it after the interval that it was cut from. */
 static void interval_insert(struct list_of_bucket *b, struct bucket_interval *v)
 {
 	struct bucket_interval **at = &b->first;
@@ -150,7 +154,7 @@ static bool bucket_is_done(const struct list_of_bucket *b)
 	return !v;
 }
 
-/* Write the unit of what is left of @v. Returns its length. */
+/* Write the unit of what remains of @v. Returns its length. */
 static size_t bucket_unit(const struct list_of_bucket *b, const struct bucket_interval *v,
 			  uint8_t *unit)
 {
@@ -170,7 +174,7 @@ struct bucket_listing {
 	struct store_sink sink;
 	struct list_of_bucket *bucket;
 	struct bucket_interval *interval;
-	bool left; /* it was left, to be continued */
+	bool left; /* it was left and is continued */
 };
 
 static size_t chunk_room(const struct store_entry *entries, size_t nr)
@@ -297,7 +301,7 @@ static bool bucket_wanted(struct store_sink *sink, const char *name, size_t len,
 
 /* ---- Threads ---- */
 
-/* List what is left of @l->interval. Entered and left with the lock. */
+/* List what remains of @l->interval. The lock is held on entry and on return. */
 static void bucket_list_interval(struct bucket_listing *l, uint8_t *unit)
 {
 	struct list_of_bucket *b = l->bucket;
@@ -367,7 +371,7 @@ static int bucket_start_threads(struct list_of_bucket *b, struct shoal_err *err)
 	b->nr_wanted = 0;
 	if (b->nr_threads == 0)
 		return err_set_errno(err, rc, "cannot start a thread");
-	return 0; /* fewer threads are enough */
+	return 0; /* the limit needs no more threads */
 }
 
 /* ---- The consumer ---- */
@@ -379,14 +383,16 @@ static int bucket_wait(struct list_of_bucket *b, struct shoal_err *err)
 	int rc;
 
 	pthread_cond_timedwait(&b->found, &b->lock, &until);
-	pthread_mutex_unlock(&b->lock); /* the user's function may take its time */
+	pthread_mutex_unlock(&b->lock); /* the user's function may take long */
 	rc = list_check_stop(&b->base, err);
 	pthread_mutex_lock(&b->lock);
 	return rc;
 }
 
-/* The first interval may have been left before, and may be continued now. One thread is woken: all
- * of them for each chunk would take more time than listing. */
+/*
+ * The first interval may have been left before, and may be continued now. Only one thread is woken:
+ * waking all of them for each chunk would take longer than listing.
+ */
 static void bucket_wake_for_first(struct list_of_bucket *b)
 {
 	const struct bucket_interval *v = b->first;
@@ -516,7 +522,7 @@ static void bucket_end_at(struct list_of_bucket *b, const char *name, size_t len
 	memcpy(b->end.bytes, name, len);
 }
 
-/* The only interval at first: what the bounds and the shard leave. */
+/* The only interval at first: what the bounds and the shard allow. */
 static int bucket_first_interval(struct list_of_bucket *b, struct shoal_err *err)
 {
 	const struct shoal_select *ask = &b->options.select;

@@ -1,4 +1,4 @@
-/* What differs between two lists. */
+/* The differences between two lists. */
 #include "base/name.h"
 #include "list/list.h"
 
@@ -7,7 +7,7 @@
 struct list_diff {
 	const struct shoal_diff_options *options;
 	struct shoal_compare_result result;
-	bool sizes; /* both have them */
+	bool sizes; /* names in both lists */
 	uint64_t nr;
 };
 
@@ -19,7 +19,7 @@ static int diff_report(const struct list_diff *d, enum shoal_difference what,
 	return d->options->differs(d->options->self, what, (const char *)e->name, e->len, was, is);
 }
 
-/* Both have the name. */
+/* The name is in both lists. */
 static int diff_same_name(struct list_diff *d, const struct list_entry *a,
 			  const struct list_entry *b)
 {

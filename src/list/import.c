@@ -17,7 +17,7 @@
 #define IMPORT_READ     (1u << 20)
 #define FIELDS_MAX      64u
 
-/* Fields of an inventory that are used. */
+/* Columns of an inventory that are used. */
 enum inventory_field {
 	FIELD_BUCKET,
 	FIELD_KEY,
@@ -36,21 +36,21 @@ struct import {
 	const struct shoal_import_options *import;
 	const struct shoal_index_options *options;
 	char separator;
-	/* Input: the bytes read, and what they are inflated to; the same without compression. */
+	/* Input: the bytes read, and the inflated bytes; without compression these are the same. */
 	struct inflate_state *inflate;
 	uint8_t *raw;
 	bool raw_ended, gzip;
 	char *buf;
 	size_t at, fill;
 	uint64_t line;
-	int column[FIELD_NR]; /* of the line, from 0; -1: there is none */
+	int column[FIELD_NR]; /* column of the line, from 0; -1: there is none */
 	char *name;           /* room for a URI */
 	struct index_job job;
 	bool started, has_sizes;
 	uint64_t nr_blank, nr_left_out;
 };
 
-/* What a line says. */
+/* The contents of a line. */
 struct import_entry {
 	const char *name;
 	size_t len;
@@ -82,7 +82,9 @@ static int import_read(struct import *m, void *buf, size_t len, size_t *ret_len,
 	return 0;
 }
 
-/* Inflate what there is after the rest of the buffer; gzip files may follow one another. */
+/*
+ * Inflate the input after the unread part of the buffer. Several gzip files may follow one another.
+ */
 static int import_inflate(struct import *m, struct shoal_err *err)
 {
 	struct inflate_state *s = m->inflate;
@@ -198,7 +200,7 @@ static int import_next_line(struct import *m, char **ret_line, size_t *ret_len,
 
 /* ---- Lines ---- */
 
-/* find -printf '%s %p\n': the size, a blank, the name. */
+/* find -printf '%s %p\n': the size, a space, the name. */
 static int parse_find(char *line, size_t len, struct import_entry *e)
 {
 	char *blank;
@@ -217,8 +219,8 @@ static int parse_find(char *line, size_t len, struct import_entry *e)
 }
 
 /*
- * A list of mmapplypolicy: "inode generation snapshot  -- path", with what SHOW added before the
- * dashes, of which the first number is taken as the size.
+ * A list of mmapplypolicy: "inode generation snapshot  -- path". What SHOW added comes before the
+ * dashes; the first number there is the size.
  */
 static int parse_gpfs(char *line, size_t len, struct import_entry *e)
 {
@@ -277,7 +279,7 @@ static bool cut_field(char **line, char *end, char **ret_field, size_t *ret_len)
 	return true;
 }
 
-/* Keys are encoded as forms are: a blank is '+', and what is special %XX. Returns the length. */
+/* Keys are encoded like HTML forms: a space is '+', special bytes are %XX. Returns the length. */
 static size_t decode_key(const char *key, size_t len, char *to)
 {
 	size_t nr = 0;
@@ -303,7 +305,7 @@ static bool field_is(char *const *field, const size_t *len, int column, const ch
 	       strncasecmp(field[column], word, len[column]) == 0;
 }
 
-/* A line of an inventory: 1, 0 if it is no object that is there now, or an error. */
+/* A line of an inventory: 1, 0 if it does not name an existing object, or an error. */
 static int parse_inventory(struct import *m, char *line, size_t len, struct import_entry *e)
 {
 	char *field[FIELDS_MAX], *p = line, *end = line + len;

@@ -1,4 +1,4 @@
-/* What all lists have in common; lists of catalogs, and several lists as one. */
+/* What all lists have in common; lists of catalogs; merged lists. */
 #include "list/list.h"
 
 #include <stdlib.h>
@@ -9,8 +9,11 @@
 #include "base/path.h"
 #include "catalog/writer.h"
 
-/* A directory of 150,000 short names fits into memory, one of 50 million is sorted in a file. Eight
- * pages of a bucket's list are worth the page that the end of an interval wastes. */
+/*
+ * A directory of 150,000 short names fits into memory; one of 50 million is sorted in a file. The
+ * end of an interval wastes part of a page of a bucket's list; eight pages per interval keep that
+ * share small.
+ */
 const struct list_limits list_default_limits = {
 	.directory = 8u << 20, .ahead = 16u << 20, .sorter = 32u << 20, .interval = 8000
 };
@@ -195,7 +198,7 @@ struct list_of_catalog {
 	struct shoal_list base;
 	const struct shoal_catalog *cat;
 	struct shoal_cursor *cursor;
-	uint64_t id; /* of the next file */
+	uint64_t id; /* id of the next file */
 	struct etag etag;
 };
 
@@ -296,11 +299,12 @@ struct list_of_lists {
 	enum shoal_repeated repeated;
 	size_t nr, heaped;
 	bool begun;
-	size_t *heap; /* numbers of sources by their names, then by their numbers, last first */
+	size_t *heap; /* a heap of numbers of sources, by their names; among equal names the last
+			 source first */
 	struct list_source source[];
 };
 
-/* Whether source @a is delivered before @b: of equal names that of the last list. */
+/* Whether source @a is delivered before @b: if the names are equal, that of the last list. */
 static bool merge_is_before(const struct list_of_lists *m, size_t a, size_t b)
 {
 	const struct list_entry *x = &m->source[a].entry, *y = &m->source[b].entry;
@@ -355,7 +359,7 @@ static int merge_begin(struct list_of_lists *m, struct shoal_err *err)
 	return 0;
 }
 
-/* The name that was delivered last is still in base.name: step past it in all sources. */
+/* base.name still has the name delivered last: step past it in all sources. */
 static int merge_pass_last(struct list_of_lists *m, struct shoal_err *err)
 {
 	size_t len = strlen(m->base.name);
@@ -409,7 +413,7 @@ void shoal_list_set_waiting(struct shoal_list *list, int (*waiting)(void *self),
 		shoal_list_set_waiting(m->source[i].list, waiting, self);
 }
 
-/* What all of them together are like. */
+/* Combine the properties of all sources. */
 static struct shoal_list_info merge_info(struct shoal_list *const *lists, size_t nr)
 {
 	struct shoal_list_info info = lists[0]->info;

@@ -6,7 +6,10 @@
 #include "base/name.h"
 #include "list/list.h"
 
-/* The key of the hash that shards a directory: another than a user would choose for shares. */
+/*
+ * The key of the hash that shards a directory, different from any that a user would choose for
+ * parts.
+ */
 #define SHARD_SEED UINT64_C(0x7368617264)
 
 static int select_share(struct list_select *s, struct shoal_err *err)
@@ -23,7 +26,7 @@ static int select_share(struct list_select *s, struct shoal_err *err)
 			       "%g",
 			       from, to);
 	s->from = (uint64_t)(from * 0x1p64);
-	if (to < 1) /* less than 2^64, so that the product is, too */
+	if (to < 1) /* less than 2^64, so the product is, too */
 		s->to = (uint64_t)(to * 0x1p64) - 1;
 	return 0;
 }
@@ -111,7 +114,7 @@ enum list_verdict list_select_bounds(const struct list_select *s, const char *pr
 	return LIST_TAKE;
 }
 
-/* As a listing with these patterns: an excluded directory excludes all that is below it. */
+/* As a listing with these patterns would: an excluded directory excludes everything below it. */
 static bool select_matches(const struct list_select *s, const char *name, size_t len)
 {
 	const char *slash = name;
@@ -143,7 +146,7 @@ static bool select_hash(const struct list_select *s, const char *name, size_t le
 	return hash >= s->from && hash <= s->to;
 }
 
-/* Whether the catalog that selects has the name. Both rise. */
+/* Whether the catalog that selects has the name. Both are in ascending order. */
 static int select_in_names(struct list_select *s, const char *name, size_t len,
 			   struct shoal_err *err)
 {

@@ -1,9 +1,9 @@
 /*
  * Figures about a list, in memory that does not depend on its length.
  *
- * Names come in order, so all that is in one folder comes together: the largest folders are known
- * with one counter and a table of the largest so far. Extensions are mixed: they are counted in a
- * table of 4096, and what comes after it is full is counted together.
+ * Names come in order, so all files of a folder come together: one counter and a table of the
+ * largest so far give the largest folders. Extensions are mixed: they are counted in a table of
+ * 4096 entries; once it is full, all others are counted together.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "list/list.h"
 
 #define EXTENSIONS    4096u
-#define EXTENSION_MAX 16u /* bytes, with the dot; what is longer is no extension */
+#define EXTENSION_MAX 16u /* bytes, including the dot; anything longer is not an extension */
 #define SLOTS         8192u
 
 struct stat_extension {
@@ -25,12 +25,13 @@ struct list_stat {
 	struct shoal_stat *out;
 	bool sizes;
 	unsigned depth;
-	/* The folder that names are in now. */
+	/* The folder of the current names. */
 	char folder[SHOAL_NAME_MAX + 1];
 	size_t folder_len;
 	uint64_t folder_files, folder_bytes;
-	uint64_t root_files, root_bytes; /* of files in no folder, which come between folders */
-	uint16_t slot[SLOTS];            /* 1 + number of an extension, by its hash */
+	uint64_t root_files,
+		root_bytes;   /* of files outside of all folders, which come between folders */
+	uint16_t slot[SLOTS]; /* by the hash of an extension: its number plus one */
 	struct stat_extension extension[EXTENSIONS];
 };
 
@@ -41,8 +42,7 @@ static uint64_t row_weight(const struct list_stat *s, const struct shoal_stat_ro
 	return s->sizes ? row->nr_bytes : row->nr_files;
 }
 
-/* Put a row into a table of the largest, which is sorted; equal ones stay in the order in which
- * they came. */
+/* Insert a row into a sorted table of the largest; equal rows stay in the order of insertion. */
 static int stat_put_row(const struct list_stat *s, struct shoal_stat_row *rows, size_t *nr,
 			const char *name, size_t len, struct shoal_stat_row row)
 {
@@ -76,7 +76,9 @@ static int stat_end_folder(struct list_stat *s)
 			    row);
 }
 
-/* How many bytes of the name are its folder of up to @depth parts, without a slash at its end. */
+/*
+ * How many bytes of the name are its folder of up to @depth components, without a slash at its end.
+ */
 static size_t folder_of(const char *name, size_t len, unsigned depth, uint64_t *ret_depth)
 {
 	size_t folder = 0;
@@ -90,9 +92,8 @@ static size_t folder_of(const char *name, size_t len, unsigned depth, uint64_t *
 }
 
 /*
- * Files directly in a folder whose depth is less than what was asked for come between its
- * subfolders, so they may be counted in several stretches; these are added up if the folder is
- * still in the table.
+ * Files directly in a folder of a smaller depth than requested come between its subfolders, so the
+ * folder may be counted in several parts; these are added up if it is still in the table.
  */
 static int stat_begin_folder(struct list_stat *s, const char *name, size_t len)
 {
@@ -124,7 +125,7 @@ static int stat_begin_folder(struct list_stat *s, const char *name, size_t len)
 
 /* ---- Extensions ---- */
 
-/* From the last dot of the last part on; "" if there is none. */
+/* From the last dot of the last component on; "" if there is none. */
 static size_t extension_of(const char *name, size_t len, const char **ret_extension)
 {
 	const char *slash = memrchr(name, '/', len), *base = slash ? slash + 1 : name;

@@ -1,14 +1,14 @@
 /*
  * A directory tree in the order of names: depth first, one sorted directory per level.
  *
- * In a directory the names of subdirectories sort with a slash at their end, because that is where
- * the names below them belong: "a-b", "a/x", "a0". So a sorted directory, with each subdirectory
- * replaced by what it holds, is the list.
+ * In a directory the names of subdirectories are sorted with a slash at their end, because that is
+ * where the names below them belong: "a-b", "a/x", "a0". So a sorted directory in which each
+ * subdirectory is replaced by its contents is the list.
  *
  * The consumer walks. Threads list the directories that it will need next, nearest first: those
  * that were begun form a list in the order of names (`begun`), and a thread takes the next
- * subdirectory of the first of them that has one. What is listed ahead is limited in bytes. The
- * consumer lists a directory itself if no thread has begun it, so it never waits for memory.
+ * subdirectory of the first of them that has one. The bytes listed ahead are limited. The consumer
+ * lists a directory itself if no thread has begun it, so it never waits for memory.
  *
  * A directory that exceeds its limit is sorted in a temporary file, one at a time.
  */
@@ -42,11 +42,11 @@ struct tree_node {
 	struct tree_node *before, *after; /* in `begun` */
 	bool in_begun, listed;
 	int rc;
-	struct shoal_err *err; /* of rc; NULL: none, or no memory for it */
+	struct shoal_err *err; /* the message for rc; NULL: none, or out of memory */
 	struct list_content content;
 	struct list_reader next;  /* for the consumer */
 	struct list_reader ahead; /* the next subdirectory to begin; under the lock */
-	size_t memory;            /* that it is charged with */
+	size_t memory;            /* bytes counted for it in t->ahead */
 	size_t path_len;
 	char path[]; /* with a slash at its end; "" for the root */
 };
@@ -63,15 +63,16 @@ struct list_of_tree {
 	char name[SHOAL_NAME_MAX + 1];
 	pthread_mutex_t spill_lock; /* one directory is sorted in a file at a time */
 	pthread_mutex_t warn_lock;
-	pthread_mutex_t lock; /* guards all below, and the nodes but for what their owner uses */
-	pthread_cond_t work;  /* there may be something to list, or it ends */
+	pthread_mutex_t lock; /* protects everything below, and the nodes except for what their
+				 owner uses */
+	pthread_cond_t work;  /* there may be something to list, or the list is closed */
 	pthread_cond_t done;  /* a directory is listed */
 	struct tree_node *begun;
 	size_t memory; /* of all nodes */
-	int closing;   /* also the flag that ends a thread's listing */
+	int closing;   /* also the stop flag of the threads' listings */
 	unsigned nr_threads, nr_wanted;
 	pthread_t thread[TREE_THREADS_MAX];
-	void *scratch; /* the store's, of the consumer */
+	void *scratch; /* the store's buffers, of the consumer */
 	void (*free_scratch)(void *scratch);
 };
 
@@ -134,7 +135,7 @@ static void begun_insert(struct list_of_tree *t, struct tree_node *n)
 	parent->before = n;
 }
 
-/* Under the lock, with all threads done with it. */
+/* Under the lock, after all threads are done with it. */
 static void node_free(struct list_of_tree *t, struct tree_node *n)
 {
 	begun_remove(t, n);
@@ -148,7 +149,7 @@ static void node_free(struct list_of_tree *t, struct tree_node *n)
 
 /*
  * Begin the next subdirectory of @n that is within the bounds: 1, 0 if there is none, or an error.
- * Under the lock. Everything after the bounds' end is left out, as it never is delivered.
+ * Under the lock. Everything after the bounds' end is left out, because it is never delivered.
  */
 static int node_begin_child(struct list_of_tree *t, struct tree_node *n,
 			    struct tree_node **ret_child)
@@ -301,7 +302,7 @@ static int tree_found(struct store_sink *sink, const struct store_entry *entries
 	return rc;
 }
 
-/* A subdirectory: nothing else is given away, as nobody is idle. */
+/* A subdirectory: other units are not handed over, because no thread is idle. */
 static int tree_add_unit(struct store_sink *sink, const void *unit, size_t len,
 			 struct shoal_err *err)
 {
@@ -346,7 +347,7 @@ static int tree_list_unit(struct tree_listing *l, struct shoal_err *err)
 	return store_list(l->tree->store, &l->tree->ask, unit, len, &l->sink, err);
 }
 
-/* List and sort the directory of @n, which nobody else uses meanwhile. */
+/* List and sort the directory of @n, which no other thread uses meanwhile. */
 static void tree_list_node(struct list_of_tree *t, struct tree_node *n, size_t limit,
 			   const int *stop, void **scratch, void (**free_scratch)(void *))
 {
@@ -383,8 +384,10 @@ static void tree_list_node(struct list_of_tree *t, struct tree_node *n, size_t l
 	}
 }
 
-/* The limit for another directory: less if much is in memory, as of many large directories that
- * are inside each other. */
+/*
+ * The limit for another directory: less if much is in memory, for example several large directories
+ * inside each other.
+ */
 static size_t tree_limit(const struct list_of_tree *t)
 {
 	return t->memory < 2 * t->limits.ahead ? t->limits.directory : t->limits.directory / 64;
@@ -416,11 +419,11 @@ static struct tree_node *tree_next_ahead(struct list_of_tree *t)
 	for (; n; n = after) {
 		int rc;
 
-		after = n->after; /* @n leaves the list if it has no more */
+		after = n->after; /* @n leaves the list if it has no more subdirectories */
 		rc = n->listed ? node_begin_child(t, n, &child) : 0;
 		if (rc > 0)
 			return child;
-		if (rc < 0) /* the consumer will meet it, too */
+		if (rc < 0) /* the consumer will meet the error, too */
 			begun_remove(t, n);
 	}
 	return NULL;
@@ -441,7 +444,7 @@ static void *tree_list_ahead(void *arg)
 			pthread_cond_wait(&t->work, &t->lock);
 			continue;
 		}
-		pthread_cond_signal(&t->work); /* there may be more for another */
+		pthread_cond_signal(&t->work); /* there may be more for another thread */
 		pthread_mutex_unlock(&t->lock);
 		tree_list_node(t, n, limit, &t->closing, &scratch, &free_scratch);
 		pthread_mutex_lock(&t->lock);
@@ -453,7 +456,7 @@ static void *tree_list_ahead(void *arg)
 	return NULL;
 }
 
-/* Fewer threads are enough. */
+/* The limit needs no more threads. */
 static void tree_start_threads(struct list_of_tree *t)
 {
 	while (t->nr_threads < t->nr_wanted &&
@@ -471,7 +474,7 @@ static int tree_failed(const struct tree_node *n, struct shoal_err *err)
 	return err_set_as(err, n->rc, n->err, "%s", n->err->msg);
 }
 
-/* List it here, in the consumer. Entered and left with the lock. */
+/* List it on the consumer's thread. The lock is held on entry and on return. */
 static void tree_list_here(struct list_of_tree *t, struct tree_node *n)
 {
 	size_t limit = tree_limit(t);
@@ -489,7 +492,7 @@ static int tree_wait(struct list_of_tree *t, const struct tree_node *n, struct s
 
 		int rc;
 
-		pthread_mutex_unlock(&t->lock); /* the user's function may take its time */
+		pthread_mutex_unlock(&t->lock); /* the user's function may take long */
 		rc = list_check_stop(&t->base, err);
 		pthread_mutex_lock(&t->lock);
 		if (rc < 0)
@@ -569,7 +572,7 @@ static int tree_begin(struct list_of_tree *t, struct shoal_err *err)
 	return rc;
 }
 
-/* What is in the current directory next: 1 if it is a file. */
+/* The next entry of the current directory: 1 if it is a file. */
 static int tree_take(struct list_of_tree *t, const struct sort_entry *e, struct list_entry *ret,
 		     struct shoal_err *err)
 {
@@ -654,7 +657,7 @@ static void tree_close(struct shoal_list *list)
 
 static const struct list_ops tree_ops = { .next = tree_next, .close = tree_close };
 
-/* Directories that are not cached make threads wait for the disk or the network. */
+/* While directories are not cached, threads wait for the disk or the network. */
 static unsigned tree_threads(const struct shoal_list_options *o)
 {
 	uint64_t nr =

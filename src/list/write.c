@@ -1,4 +1,4 @@
-/* From lists to catalogs. */
+/* Write lists to catalogs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,8 +33,10 @@ static int write_report(const struct shoal_write_options *o, uint64_t nr, struct
 	return 0;
 }
 
-/* Entries of a list have numbers of samples, but not where these lie: they would be taken for equal
- * parts of their files. */
+/*
+ * Entries of a list have numbers of samples, but no extents: readers would divide the files into
+ * equal parts.
+ */
 static int check_extents_lost(const struct shoal_list_info *info, struct shoal_err *err)
 {
 	if (!info->extents)
@@ -58,7 +60,7 @@ static int write_open(const struct shoal_list_info *info, const struct shoal_wri
 	return rc < 0 || o->dry_run ? rc : shoal_writer_open(o->output, &wo, ret_writer, err);
 }
 
-/* Add all entries; of the digest the writer takes care. */
+/* Add all entries; the writer computes the digest. */
 static int write_entries(struct shoal_list *list, struct shoal_writer *writer,
 			 const struct shoal_write_options *o, struct shoal_list_totals *t,
 			 struct shoal_err *err)
@@ -99,7 +101,7 @@ static int write_seal(struct shoal_writer *writer, const struct shoal_write_opti
 	return rc;
 }
 
-/* A dry run: what write_entries() would add. */
+/* A dry run: count what write_entries() would add. */
 static int write_count_entries(struct shoal_list *list, const struct shoal_write_options *o,
 			       struct shoal_list_totals *t, struct shoal_err *err)
 {
@@ -186,7 +188,7 @@ int shoal_list_write(struct shoal_list *list, const struct shoal_write_options *
 struct catalog_join {
 	const struct shoal_catalog *const *cats;
 	size_t nr;
-	struct shoal_list_info info; /* of all together */
+	struct shoal_list_info info; /* entries of all catalogs */
 	bool etags_differ, samples_differ;
 };
 
@@ -230,7 +232,7 @@ static int join_check(struct catalog_join *j, const struct shoal_write_options *
 	return 0;
 }
 
-/* The first and the last name of a catalog, which has some. */
+/* The first and the last name of a catalog that is not empty. */
 static int join_ends(const struct shoal_catalog *cat, uint64_t nr, char *first, char *last,
 		     struct shoal_err *err)
 {
@@ -241,7 +243,7 @@ static int join_ends(const struct shoal_catalog *cat, uint64_t nr, char *first, 
 	return rc < 0 ? shoal_catalog_explain(cat, rc, err) : 0;
 }
 
-/* Whether the names of each come after those of the one before: 1, 0, or an error. */
+/* Whether the names of each catalog come after those of the one before: 1, 0, or an error. */
 static int join_is_in_order(const struct catalog_join *j, struct shoal_err *err)
 {
 	char(*name)[SHOAL_NAME_MAX + 1] = malloc(3 * sizeof(*name));
@@ -267,7 +269,7 @@ static int join_is_in_order(const struct catalog_join *j, struct shoal_err *err)
 	return rc;
 }
 
-/* Copy them one after the other, without decoding them. */
+/* Copy the catalogs one after another, without decoding them. */
 static int join_append(const struct catalog_join *j, const struct shoal_write_options *o,
 		       struct shoal_list_totals *t, struct shoal_err *err)
 {

@@ -1,4 +1,4 @@
-/* In place of s3.c, in a build without S3: nothing gets here, because no bucket can be opened. */
+/* In place of s3.c, in a build without S3: never called, because no bucket can be opened. */
 #include "load/engine_private.h"
 
 int load_s3_new(const struct load_engine *base, struct load_engine **ret_engine,

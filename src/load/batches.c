@@ -201,7 +201,7 @@ static uint64_t meaning(const struct shoal_batches *b)
 	struct shoal_column_info info;
 	struct le64 word[] = {
 		le64_of(UINT64_C(0x316c616f6873)), /* "shoal1" */
-		le64_of(0), /* of everything below: all values and their order */
+		le64_of(0), /* hash of everything below: all values and their order */
 		le64_of(b->spec.batch),
 		le64_of(b->spec.max_tokens),
 		le64_of(b->spec.bucket),

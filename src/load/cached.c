@@ -39,9 +39,7 @@ void load_cached_init(struct load_cached *c, struct store *store, bool direct)
 {
 	const struct store_posix *files = store_posix_of(store);
 
-	*c = (struct load_cached){ .root_fd = files ? files->root_fd : -1,
-				   .supported = files,
-				   .direct = direct };
+	*c = (struct load_cached){ .files = files, .supported = files, .direct = direct };
 }
 
 void load_cached_clear(struct load_cached *c)
@@ -119,8 +117,7 @@ int64_t load_cached_pages(int fd, uint64_t off, uint64_t len)
 
 void load_cached_look(struct load_cached *c, const char *name, uint64_t off, uint64_t len)
 {
-	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
-				.resolve = RESOLVE_CACHED };
+	struct open_how how;
 	int64_t cached = 0;
 	struct stat st;
 	int fd;
@@ -139,7 +136,9 @@ void load_cached_look(struct load_cached *c, const char *name, uint64_t off, uin
 		c->nr_pages++;
 		return;
 	}
-	fd = (int)syscall(SYS_openat2, c->root_fd, name, &how, sizeof(how));
+	how = store_posix_how(c->files, STORE_POSIX_READ);
+	how.resolve |= RESOLVE_CACHED;
+	fd = (int)syscall(SYS_openat2, c->files->root_fd, name, &how, sizeof(how));
 	if (fd < 0 && errno != EAGAIN)
 		return;                /* the read will report the reason */
 	if (len == SHOAL_SIZE_UNKNOWN) /* the file is not even open, so it does not matter */

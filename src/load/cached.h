@@ -4,8 +4,8 @@
  * Some samples are checked just before they are read, with cachestat(2), or with mincore(2) on
  * kernels before 6.5: many of the first ones, later one of a few hundred; of a file with several
  * samples the first, because the kernel may have read the others ahead. If the directory entry of a
- * file is not cached, the file cannot be either, so a check never waits for the disk. Direct
- * reads count as not cached, whatever the cache holds.
+ * file is not cached, the file cannot be either, so a check never waits for the disk. Direct reads
+ * count as not cached, whatever the cache holds.
  */
 #ifndef SHOAL_LOAD_CACHED_H
 #define SHOAL_LOAD_CACHED_H
@@ -13,7 +13,7 @@
 #include "store/store.h"
 
 struct load_cached {
-	int root_fd; /* lent; -1 if there is nothing to check */
+	const struct store_posix *files; /* lent; NULL if there is nothing to check */
 	uint32_t until_next, nr_looks;
 	bool direct; /* reads are direct */
 	uint64_t nr_pages, nr_cached;

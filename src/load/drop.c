@@ -6,9 +6,10 @@
 #include "load/cached.h"
 #include "store/posix/posix.h"
 
-static void drop_file(int root_fd, const char *name, struct shoal_drop_result *r)
+static void drop_file(const struct store_posix *files, const char *name,
+		      struct shoal_drop_result *r)
 {
-	int fd = openat(root_fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = store_posix_open_file(files, name, 0);
 	int64_t left = 0;
 
 	if (fd < 0) {
@@ -16,10 +17,10 @@ static void drop_file(int root_fd, const char *name, struct shoal_drop_result *r
 		return;
 	}
 	(void)!posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-	if (r->told)
+	if (r->known)
 		left = load_cached_pages(fd, 0, 0); /* length 0: up to its end */
 	if (left < 0)
-		r->told = false;
+		r->known = false;
 	else if (left > 0)
 		r->nr_kept++;
 	else
@@ -27,8 +28,9 @@ static void drop_file(int root_fd, const char *name, struct shoal_drop_result *r
 	close(fd);
 }
 
-static int drop_files(const struct shoal_catalog *cat, int root_fd, uint64_t first, uint64_t end,
-		      const int *stop, struct shoal_drop_result *r, struct shoal_err *err)
+static int drop_files(const struct shoal_catalog *cat, const struct store_posix *files,
+		      uint64_t first, uint64_t end, const int *stop, struct shoal_drop_result *r,
+		      struct shoal_err *err)
 {
 	struct shoal_cursor *cursor = NULL;
 	const char *name;
@@ -44,7 +46,7 @@ static int drop_files(const struct shoal_catalog *cat, int root_fd, uint64_t fir
 		if (rc < 0)
 			shoal_catalog_explain(cat, rc, err);
 		else
-			drop_file(root_fd, name, r);
+			drop_file(files, name, r);
 	}
 	shoal_cursor_free(cursor);
 	return rc < 0 ? rc : 0;
@@ -54,7 +56,7 @@ int shoal_drop_cache(const struct shoal_catalog *cat, const char *store, uint64_
 		     uint64_t nr_shares, const int *stop, struct shoal_drop_result *ret_result,
 		     struct shoal_err *err)
 {
-	struct shoal_drop_result r = { .told = true };
+	struct shoal_drop_result r = { .known = true };
 	const struct store_posix *files;
 	struct shoal_catalog_info info;
 	struct store *s = NULL;
@@ -69,7 +71,7 @@ int shoal_drop_cache(const struct shoal_catalog *cat, const char *store, uint64_
 	files = store_posix_of(s);
 	if (files)
 		rc = drop_files(
-			cat, files->root_fd,
+			cat, files,
 			(uint64_t)((unsigned __int128)info.nr_files * share / nr_shares),
 			(uint64_t)((unsigned __int128)info.nr_files * (share + 1) / nr_shares),
 			stop, &r, err);

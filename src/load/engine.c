@@ -355,6 +355,8 @@ int load_engine_why(const struct load_engine *e, const struct load_request *r,
 		return err_set(err, rc, "'%.200s' is a directory", r->name);
 	case -ESPIPE:
 		return err_set(err, rc, "'%.200s' is not a regular file", r->name);
+	case -EXDEV: /* only if the store refuses links that lead out */
+		return store_posix_leads_out(r->name, err);
 	case -EOPNOTSUPP:
 		if (e->direct)
 			return err_set(err, rc,

@@ -95,7 +95,7 @@ int load_engine_new(const struct load_engine_options *options, struct load_engin
 struct load_engine *load_engine_free(struct load_engine *e);
 
 const char *load_engine_name(const struct load_engine *e); /* "uring", "threads" or "s3" */
-/* The choice and its reason: "registered buffers", "io_uring is not permitted here". */
+/* The choice and its reason, such as "registered buffers" or "io_uring is not permitted here". */
 const char *load_engine_detail(const struct load_engine *e);
 
 /* Never waits, never fails: a request that cannot be started is reaped with its error. */

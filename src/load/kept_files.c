@@ -4,8 +4,9 @@
 #include <sys/resource.h>
 
 /*
- * The most files that are kept open: more than the containers of a window, usually, and few enough
- * to look at all of them for each read. Of a low limit for descriptors the process needs the rest.
+ * The most files that are kept open: usually more than the containers of a window, and few enough
+ * to examine all of them for each read. If the limit of descriptors is low, the process needs the
+ * rest.
  */
 #define KEPT_MAX   64u
 #define KEPT_SHARE 8u
@@ -48,8 +49,10 @@ void load_kept_forget(struct shoal_loader *l)
 	}
 }
 
-/* The file's place, or that of the one which was not used for the longest time and is not in use.
- * nr_files: there is none. */
+/*
+ * The place of the file or, if it has none, of the file that is not in use and was last used the
+ * longest time ago. nr_files: there is none.
+ */
 static uint32_t kept_place(const struct shoal_loader *l, uint64_t file)
 {
 	uint32_t found = l->nr_files;
@@ -69,7 +72,9 @@ void load_keep_file(struct shoal_loader *l, struct load_slot *s)
 	struct load_request *r = &s->request;
 	uint32_t i;
 
-	/* An object has no descriptor, and a file that is read whole will not be needed again. */
+	/*
+	 * An object has no descriptor, and a file that is read as a whole will not be needed again.
+	 */
 	if (!l->kept || !store_posix_of(l->store) || (r->off == 0 && !r->inside))
 		return;
 	i = kept_place(l, s->file);

@@ -8,7 +8,7 @@ struct load_stretch {
 	uint64_t off;
 	uint64_t len;  /* SHOAL_SIZE_UNKNOWN if the catalog has no sizes: the whole file */
 	bool more;     /* the file continues after it: further bytes do not mean growth */
-	uint64_t file; /* the file that holds it */
+	uint64_t file; /* the file that contains it */
 };
 
 /* Write the name of the file that holds @sample to @name, of SHOAL_NAME_MAX + 1 bytes. Errors of

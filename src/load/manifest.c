@@ -73,8 +73,8 @@ static int put_uri(const struct manifest *m, struct out *out, uint64_t id, struc
 }
 
 /*
- * The next files of the rank, at most CHUNK of them: those at positions rank, rank + W ... of the
- * epoch; in mode local, where batches are of CHUNK, those of its own share.
+ * The rank's next files, at most CHUNK of them: those at positions rank, rank + W ... of the epoch;
+ * in mode local, where a batch has CHUNK files, those of its own share.
  */
 static int64_t next_files(const struct manifest *m, uint64_t rank, uint64_t chunk, uint64_t *ids)
 {
@@ -229,7 +229,7 @@ static int count_lists(const struct manifest *m, bool remove, struct shoal_err *
 	return rc < 0 ? rc : nr;
 }
 
-/* Whether the note at @path says what @want does. */
+/* Whether the note at @path has the content @want. */
 static bool note_is(const char *path, const char *want)
 {
 	FILE *in = fopen(path, "re");
@@ -267,7 +267,7 @@ static char *note_path(const struct manifest *m)
 											: path;
 }
 
-/* After a failure: without lists there is nothing to note. */
+/* After a failure: without lists the note is not needed. */
 static void drop_note(const struct manifest *m)
 {
 	char *path = note_path(m);

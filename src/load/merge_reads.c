@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 /*
- * The most bytes between two samples that are read and thrown away rather than skipped by a second
+ * The most bytes between two samples that are read and discarded rather than skipped by a second
  * read. A read costs about 7 us of CPU (docs/design/load.md), in which 16 KiB are read several
  * times over.
  */

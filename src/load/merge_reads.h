@@ -4,14 +4,14 @@
 
 #include "load/loader_private.h"
 
-/* Room to sort a batch of so many samples. Returns 0 or -ENOMEM. */
+/* Allocate room to sort a batch of @nr samples. Returns 0 or -ENOMEM. */
 int load_merge_init(struct shoal_loader *l, uint64_t batch) MUST_USE;
 
 /*
- * Merge the reads of a batch that was filled with @nr samples, where they are near each other in
- * one file: the first of them in the file reads for all, and the others follow it. Sets what the
- * batch needs. Samples that overlap, as one that comes twice, keep reads and memory of their own:
- * whoever gets a sample may change its bytes.
+ * Merge the reads of a batch that was filled with @nr samples, if they are close together in one
+ * file: the first of them in the file reads for all, and the others follow it. Sets what the batch
+ * needs. Samples that overlap, such as one that comes twice, keep reads and memory of their own:
+ * the receiver of a sample may change its bytes.
  */
 void load_merge(struct shoal_loader *l, struct load_batch *b, uint32_t nr);
 

@@ -5,7 +5,7 @@
 #include "comm/comm.h"
 #include "load/loader.h"
 
-/* What all ranks did together. Only numbers, to be added over ranks. */
+/* What all ranks did together. Only numbers, so that they can be added over ranks. */
 struct load_tally {
 	uint64_t samples, errors, bytes_asked, bytes_delivered, bytes_device, cpu_ns, wait_ns;
 	uint64_t nr_reads, nr_opens, bytes_read;
@@ -28,8 +28,10 @@ void load_meter_start(struct load_meter *m);
 /* Store CPU time and device bytes since then in @t. */
 void load_meter_stop(const struct load_meter *m, struct load_tally *t);
 
-/* Whether the kernel charges what it reads from the device for files below @place to the process
- * that reads them, or they are in memory anyway. It does on common file systems. */
+/*
+ * Whether the kernel attributes what it reads from the device for files below @place to the process
+ * that reads them, or they are in memory anyway. It does on common file systems.
+ */
 bool load_device_known(const char *place);
 
 /* The share of the delivered bytes that was in memory before, over all ranks; NAN: unknown.

@@ -46,12 +46,14 @@ struct uring {
 	unsigned active;          /* begun, not done: each has one entry in the ring */
 	unsigned closing;         /* entries in the ring that close a file */
 	unsigned misses;          /* consecutive opens that were not cached */
-	bool disabled;       /* set until the first submit, which determines the ring's thread */
-	bool starved;        /* no descriptor is free: wait until a file is closed */
-	bool cached;         /* the kernel supports RESOLVE_CACHED */
-	bool no_nonblock;    /* O_NONBLOCK makes this file system's reads fail */
-	bool armed;          /* the ring watches wake_fd */
-	bool woken;          /* it was woken, so it must not wait */
+	bool disabled;    /* set until the first submit, which determines the ring's thread */
+	bool starved;     /* no descriptor is free: wait until a file is closed */
+	bool cached;      /* the kernel supports RESOLVE_CACHED */
+	bool no_nonblock; /* O_NONBLOCK makes this file system's reads fail */
+	bool armed;       /* the ring watches wake_fd */
+	bool woken;       /* it was woken, so it must not wait */
+	struct open_how
+		how[2];      /* for OPENING and OPENING_LEASED; read when entries are submitted */
 	int wake_fd;         /* other threads write here to wake the owner; -1: there is none */
 	unsigned nr_buffers; /* registered; 0: none */
 	uint8_t *pool;
@@ -162,16 +164,20 @@ static void uring_put_back(struct uring *u, struct load_request *r)
 static void open_in_ring(struct uring *u, struct load_request *r, uint32_t state)
 {
 	struct io_uring_sqe *sqe = entry_for(u, r);
-	int flags = open_flags(u);
+	bool leased = state == OPENING_LEASED;
+	int flags = leased ? open_flags(u) & ~O_NONBLOCK : open_flags(u);
 
 	if (!sqe) {
 		uring_finish(u, r, -EAGAIN);
 		return;
 	}
 	r->state = state;
-	if (state == OPENING_LEASED)
-		flags &= ~O_NONBLOCK;
-	io_uring_prep_openat(sqe, u->base.posix->root_fd, r->name, flags, 0);
+	if (u->base.posix->beneath) {
+		u->how[leased] = store_posix_how(u->base.posix, flags);
+		io_uring_prep_openat2(sqe, u->base.posix->root_fd, r->name, &u->how[leased]);
+	} else {
+		io_uring_prep_openat(sqe, u->base.posix->root_fd, r->name, flags, 0);
+	}
 	if (u->cached)
 		sqe->flags |= IOSQE_ASYNC; /* it is known to require waiting */
 }
@@ -210,6 +216,8 @@ static void uring_opened(struct uring *u, struct load_request *r, int fd)
 		open_in_ring(u, r, r->state);
 		return;
 	}
+	if (fd == -EAGAIN && u->base.posix->beneath) /* something was renamed meanwhile */
+		fd = store_posix_open_file(u->base.posix, r->name, open_flags(u));
 	if (load_starved(fd) && (u->active > 1 || u->closing > 0 || uring_begin_open(u))) {
 		uring_put_back(u, r);
 		return;
@@ -236,11 +244,12 @@ static void uring_opened(struct uring *u, struct load_request *r, int fd)
 /* -EAGAIN if it would have to wait. */
 static int open_cached(struct uring *u, const char *name)
 {
-	struct open_how how = { .flags = (unsigned)open_flags(u), .resolve = RESOLVE_CACHED };
+	struct open_how how = store_posix_how(u->base.posix, open_flags(u));
 	int fd;
 
 	if (!u->cached || (u->misses > COLD_AFTER && u->misses++ % COLD_TRY != 0))
 		return -EAGAIN;
+	how.resolve |= RESOLVE_CACHED;
 	fd = (int)syscall(SYS_openat2, u->base.posix->root_fd, name, &how, sizeof(how));
 	if (fd < 0)
 		fd = err_errno();

@@ -121,7 +121,7 @@ static int open_by_copy(struct opening *f, const char *path, const int *stop,
 		break;
 	}
 	if (rc == 0 && f->err)
-		f->err->msg[0] = '\0'; /* from waiting for another process, for example */
+		f->err->msg[0] = '\0'; /* for example from waiting for another process */
 	return rc;
 }
 

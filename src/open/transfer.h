@@ -16,7 +16,7 @@ struct transfer {
 	struct store_object object;
 };
 
-/* Look it up. Must be released unless this fails. */
+/* Look it up. Must be released, unless this fails. */
 int transfer_begin(struct transfer *t, const char *uri, const struct shoal_store_config *config,
 		   const int *stop, struct shoal_err *err) MUST_USE;
 void transfer_release(struct transfer *t);
@@ -35,10 +35,10 @@ int transfer_is_object(const char *uri, const struct shoal_store_config *config,
 int transfer_get_file(const char *uri, const char *path, const struct shoal_store_config *config,
 		      const int *stop, struct shoal_err *err) MUST_USE;
 
-/* How to follow and to end a transfer. */
+/* How to observe and stop a transfer. */
 struct transfer_watch {
 	const int *stop;              /* may be NULL */
-	void (*progress)(void *self); /* called now and then, by the calling thread; or NULL */
+	void (*progress)(void *self); /* called repeatedly, on the calling thread; or NULL */
 	void *self;
 };
 

@@ -16,10 +16,7 @@
 struct bucket_source {
 	const void *self;
 	uint64_t nr; /* places */
-	/*
-	 * The samples at @nr places; the length at one place, which never falls from one to the
-	 * next.
-	 */
+	/* The samples at @nr places; the length at one place. Lengths are in ascending order. */
 	int (*samples)(const void *self, uint64_t place, uint64_t nr, uint64_t *ids);
 	int (*length)(const void *self, uint64_t place, uint64_t *ret_length);
 };

@@ -679,7 +679,7 @@ static uint64_t order_hash(const struct shoal_order_spec *s)
 		le64_of(s->lane_batch),
 	};
 
-	/* One lane is none: so the hash is that of releases that had no lanes. */
+	/* With one lane the hash is that of releases that had no lanes. */
 	return XXH3_64bits(word, s->lanes > 1 ? sizeof(word) : sizeof(word) - 2 * sizeof(word[0]));
 }
 
@@ -747,7 +747,7 @@ int shoal_order_resume(const struct shoal_order_spec *spec, const struct shoal_o
 	rc = check_state_ranks(spec, state, err);
 	if (rc < 0)
 		return rc;
-	if (!next.lanes && state->lanes) { /* the lanes that the spec leaves open */
+	if (!next.lanes && state->lanes) { /* the state's lanes, if the spec does not give any */
 		next.lanes = state->lanes;
 		next.lane_batch = next.lane_batch ? next.lane_batch : state->lane_batch;
 	}

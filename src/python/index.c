@@ -60,7 +60,7 @@ static void on_warning(void *self, const char *words)
 	PyGILState_Release(gil);
 }
 
-/* A difference between a catalog and the store. The callable returns whether it wants more. */
+/* A difference between a catalog and the store. The callable returns whether to call it again. */
 static int on_difference(void *self, enum shoal_difference what, const char *name, size_t len,
 			 uint64_t was, uint64_t is)
 {

@@ -6,18 +6,19 @@
 
 #include "python/py_private.h"
 
-#define NEXT_MAX 4096 /* entries that one call returns at most */
+#define NEXT_MAX 4096 /* the most entries that one call returns */
 
 /* An open list. One thread uses it at a time, without the GIL. */
 struct py_list {
 	PyObject_HEAD struct shoal_list *list; /* NULL once it is closed */
-	PyObject *catalog[2]; /* that it reads, and that selects; in use until it is closed */
-	PyObject *lent;       /* what its options point into */
-	PyObject *warn;       /* a callable, or NULL */
+	PyObject
+		*catalog[2]; /* catalogs that it reads, or that select; in use until it is closed */
+	PyObject *lent;      /* what its options point into */
+	PyObject *warn;      /* a callable, or NULL */
 	const char **patterns;
-	pid_t pid; /* its threads are not in a process that was forked */
+	pid_t pid; /* its threads are not in a forked process */
 	bool busy;
-	int closed; /* warnings are not delivered any more */
+	int closed; /* warnings are no longer delivered */
 	int late;   /* an error that came after entries, for the next call */
 	struct shoal_err late_err;
 	PyObject *type, *value, *traceback; /* the first exception of a callback */
@@ -92,7 +93,7 @@ static bool list_leave(struct py_list *l, int rc, const struct shoal_err *err)
 	return rc >= 0;
 }
 
-/* Entries as they are collected without the GIL. */
+/* Entries collected without the GIL. */
 struct list_rows {
 	char *bytes; /* names and ETags, each ended by a NUL */
 	size_t len, cap;
@@ -159,8 +160,10 @@ static PyObject *rows_build(const struct list_rows *r)
 	return list;
 }
 
-/* next(max): up to so many entries as (name, size, samples, etag); none at the end. What came
- * before an error is returned, and the error by the next call. */
+/*
+ * next(max): up to @max entries as (name, size, samples, etag); none at the end. Entries before an
+ * error are returned, and the error by the next call.
+ */
 static PyObject *list_next(PyObject *self, PyObject *arg)
 {
 	struct py_list *l = (struct py_list *)self;

@@ -72,10 +72,10 @@ static int find_sizes(struct shoal_reader *reader, struct shoal_read *reads, siz
 }
 
 /*
- * Objects of the sizes. A read needs room for one byte more, with which it finds that a file has
- * grown: that of the NUL which Python keeps after both kinds. A read that succeeds leaves it alone;
- * after one that fails the objects are discarded. Empty objects share their NUL with others: for
- * them @spare has a byte each.
+ * Objects of the sizes. A read needs room for one more byte, with which it detects that a file has
+ * grown: that of the NUL which Python keeps after both kinds. A successful read does not change it;
+ * after a failure the objects are discarded. Empty objects share their NUL with others, so for them
+ * @spare has a byte each.
  */
 static PyObject *py_reader_make_room(struct shoal_read *reads, size_t nr, int writable, char *spare)
 {

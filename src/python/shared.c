@@ -1,7 +1,7 @@
 /* Samples that were left out, recorded in memory that processes share. */
 #include "python/py_private.h"
 
-/* The words of the first samples recorded; the table follows. See shared.py. */
+/* The 64-bit words of the first samples recorded; the table follows. See shared.py. */
 #define NR_FIRST 16u
 
 /* Insert @word, which is not 0, into the table. Returns whether it is new; if the table is full

@@ -56,7 +56,7 @@ static bool is_one_of(const char *name, const char *const *words)
 	return false;
 }
 
-/* Directories that must be there, and no others; entries that begin with a dot do not count. */
+/* Directories that must exist, and no others; entries that begin with a dot are ignored. */
 static void check_dirs(struct check *c, const char *rule, const char *dir,
 		       const char *const *required, bool all)
 {
@@ -142,7 +142,7 @@ static struct yaml_node *check_description(struct check *c, const char *dir, con
 		check_find(c, "2.1.8", path, "it cannot be read: %s", why.msg);
 		return NULL;
 	}
-	/* Messages about its nodes are not printed, so the path may go. */
+	/* Messages about its nodes are not printed, so the path need not last. */
 	given = tree_text(root, "system_under_test.solution.submission_name", "");
 	if (strcmp(given, system) != 0)
 		check_find(c, "2.1.8", path,

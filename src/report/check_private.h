@@ -6,7 +6,7 @@
 #include "report/check.h"
 #include "report/tree.h"
 
-/* Longer paths are taken for missing ones. */
+/* Longer paths count as missing. */
 #define CHECK_PATH_MAX 2048
 
 struct check {
@@ -19,7 +19,7 @@ struct check {
 	struct shoal_err *err;
 };
 
-/* Where in the tree. */
+/* Where in the tree this is: */
 struct check_system {
 	const char *division, *organization, *system;
 	struct yaml_node *description; /* systems/NAME.yaml, or NULL */
@@ -37,7 +37,7 @@ bool check_has(const char *dir, const char *name);
 /* The path of @name in @dir; "" if it is too long. */
 void check_path(char path[CHECK_PATH_MAX], const char *dir, const char *name);
 
-/* The leaves of training/MODEL, @dir. */
+/* Check the leaves of training/MODEL, in @dir. */
 void check_model(struct check *c, const struct check_system *s, const char *model, const char *dir);
 
 #endif

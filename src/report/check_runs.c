@@ -1,4 +1,4 @@
-/* The leaves of a training workload: their files, and what these say. */
+/* The leaves of a training workload: their files and contents. */
 #include <fnmatch.h>
 #include <limits.h>
 #include <math.h>
@@ -16,12 +16,12 @@
 #define RUNS      6 /* a warm-up and five */
 #define STEPS_MIN 500
 
-/* One run, as its files have it. */
+/* A run, as its files describe it. */
 struct leaf {
 	char path[CHECK_PATH_MAX];
 	char summary_path[CHECK_PATH_MAX],
 		metadata_path[CHECK_PATH_MAX]; /* lent to the documents */
-	struct yaml_node *summary, *metadata;  /* NULL: none that can be read */
+	struct yaml_node *summary, *metadata;  /* NULL: it cannot be read */
 };
 
 /* ---- Files ---- */
@@ -65,13 +65,13 @@ static struct yaml_node *load_document(struct check *c, const char *rule, const 
 	struct shoal_err why = { "" };
 
 	if (access(path, F_OK) < 0)
-		return NULL; /* the missing file is another finding */
+		return NULL; /* the missing file is a finding of its own */
 	if (tree_load(path, &root, &why) < 0)
 		check_find(c, rule, path, "it cannot be read: %s", why.msg);
 	return root;
 }
 
-/* The files of a leaf of @command, which need to be there; its documents. */
+/* The files that a leaf of @command must have; its documents. */
 static void open_leaf(struct check *c, const char *command, const char *dir, const char *name,
 		      struct leaf *ret)
 {
@@ -188,7 +188,7 @@ static void check_summary(struct check *c, const struct leaf *l)
 			   accelerators, hosts);
 }
 
-/* By the description of the system, as far as it has the fields. */
+/* Memory by the description of the system, as far as it has the fields. */
 static void check_hosts(struct check *c, const struct check_system *s, const struct leaf *l)
 {
 	struct yaml_node *clients =
@@ -272,7 +272,7 @@ static void check_changes(struct check *c, const struct leaf *l)
 				   n->key, closed ? "CLOSED" : "OPEN");
 }
 
-/* The longest mount point of the df block in the log that is a part of @path. */
+/* The longest mount point of the df block in the log that contains @path. */
 static size_t df_mount(const struct map *log, const char *path, char *ret, size_t cap)
 {
 	const char *text = (const char *)log->addr, *end = text + log->len;

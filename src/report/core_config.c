@@ -13,7 +13,7 @@
 
 #define CANON_MAX (1u << 20)
 
-/* training@1: what defines a workload, and not how a site reads it. "x.*" is all below x. */
+/* training@1: keys that define a workload, and not how a site reads it. "x.*": all keys below x. */
 static const char *const core_keys[] = {
 	"framework",
 	"metric.au",
@@ -67,7 +67,7 @@ static bool is_number(const char *text)
 	return *end == '\0' && strpbrk(text, "0123456789");
 }
 
-/* As YAML 1.1 and then core-config-v1 take it. */
+/* As YAML 1.1, and then core-config-v1, interpret it. */
 static enum scalar_kind scalar_kind_of(const struct yaml_node *n)
 {
 	static const char *const words[] = { "false", "true", "no", "yes", "off", "on" };
@@ -80,7 +80,7 @@ static enum scalar_kind scalar_kind_of(const struct yaml_node *n)
 	return is_number(n->text) ? SCALAR_NUMBER : SCALAR_TEXT;
 }
 
-/* A number as Python writes it: with the fewest digits that are read as the same one. */
+/* A number as Python writes it: with the fewest digits that give the same number. */
 static void put_number(struct buf *b, double v)
 {
 	char text[64], *e;

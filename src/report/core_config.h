@@ -1,6 +1,6 @@
 /*
  * core_config.h - the comparability hash of mlpstorage, "core-config-v1": two runs with the same
- * hash have run the same workload. And a workload's values as JSON.
+ * hash have run the same workload. Also writes a workload's values as JSON.
  */
 #ifndef SHOAL_REPORT_CORE_CONFIG_H
 #define SHOAL_REPORT_CORE_CONFIG_H
@@ -8,13 +8,13 @@
 #include "base/json.h"
 #include "workload/yaml.h"
 
-/* Keys of a workload that define it; upstream's files have about 30. */
+/* The most keys of a workload that are hashed; upstream's files have about 30. */
 #define CORE_CONFIG_KEYS_MAX 128
 
 #define CORE_CONFIG_KEY_BYTES 192
 
 struct core_config {
-	char hash[17]; /* hexadecimal; "unknown" if no key counts */
+	char hash[17]; /* hexadecimal; "unknown" if no key is hashed */
 	size_t nr;
 	struct core_config_key {
 		char name[CORE_CONFIG_KEY_BYTES];
@@ -28,11 +28,11 @@ int core_config_compute(const struct yaml_node *parameters, struct core_config *
 
 /*
  * The class that upstream's table of edition 3.0 has for @hash: "retinanet-b200-A". NULL: none, so
- * the checker does not take the run for that workload.
+ * the checker does not recognise the workload.
  */
 const char *core_config_class(const char *hash);
 
-/* A tree as JSON, numbers and booleans as such. */
+/* Write a tree as JSON, with numbers and booleans as such. */
 void core_config_put_json(struct json *j, const char *key, const struct yaml_node *node);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-/* Remove blanks at both ends. */
+/* Remove spaces at both ends. */
 static char *trim_blanks(char *text)
 {
 	size_t len;

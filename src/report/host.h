@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 
-/* "key: value" lines as an object, up to the first empty line: the first processor's. */
+/* "key: value" lines as an object, up to the first empty line: the first processor. */
 void report_put_proc(struct json *j, const char *key, const char *path);
 
 /* The machine as uname(2) has it, such as "x86_64". */

@@ -22,7 +22,7 @@
 	"Made by Shoal, which is not the code of MLPerf Storage: these results are no " \
 	"submission to MLPerf and were not verified by MLCommons."
 
-#define TEXT_MAX (16u << 20) /* of one file: the table of a run has a line per epoch */
+#define TEXT_MAX (16u << 20) /* bytes of one file: the table of a run has a line per epoch */
 
 /* ---- Places ---- */
 
@@ -90,7 +90,7 @@ static int write_if_missing(const char *dir, const char *name, const char *text,
 	return report_write_text(dir, name, text, err);
 }
 
-/* What every tree has: which organization it is of, and the code that ran. */
+/* What every tree has: the organization that it belongs to, and the code that ran. */
 static int make_top(const struct layout *l, struct shoal_err *err)
 {
 	char path[RUN_PATH_MAX], text[512], now[REPORT_TIME_BYTES];
@@ -146,7 +146,7 @@ int layout_leaf(const struct layout *l, const char *model, const char *command,
 
 /* ---- Logs ---- */
 
-/* The file system that holds @path: the longest mount point that is a part of it. */
+/* The file system of @path: the longest mount point that contains it. */
 static bool find_mount(const char *path, struct mntent *ret, char *strings, size_t cap)
 {
 	char real[PATH_MAX];
@@ -176,7 +176,7 @@ static bool find_mount(const char *path, struct mntent *ret, char *strings, size
 	return best > 0;
 }
 
-/* As `df` prints it, for the file systems of @paths alone: others may not answer. */
+/* As `df` prints it, for the file systems of @paths alone: others may not respond. */
 static void put_df(struct out *o, const char *const *paths, size_t nr)
 {
 	char strings[2][4096];
@@ -294,7 +294,7 @@ static int write_hydra(const char *leaf, const struct layout_job *job, struct sh
 
 /* ---- Metadata and provenance ---- */
 
-/* "b200" of "retinanet_b200" and of "a/retinanet_b200.yaml"; "unknown" without. */
+/* "b200" of "retinanet_b200" and of "a/retinanet_b200.yaml"; otherwise "unknown". */
 static void find_accelerator(const char *workload, char ret[32])
 {
 	static const char *const known[] = { "a100", "h100", "b200", "mi355" };
@@ -357,7 +357,7 @@ static void put_args(struct json *j, const struct layout *l, const struct layout
 	json_close_object(j);
 }
 
-/* The report generator takes a run's figures from here. */
+/* The report generator reads a run's figures here. */
 static void put_metrics(struct json *j, const struct run_result *r)
 {
 	const struct run_summary *s = &r->train;

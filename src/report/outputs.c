@@ -9,10 +9,10 @@
 #include "base/map.h"
 
 enum {
-	EPOCHS_MAX = 256,      /* later ones are left out */
+	EPOCHS_MAX = 256,      /* later epochs are left out */
 	INTERVALS = 1024,      /* of all epochs together, about */
 	INTERVALS_LEAST = 16,  /* of one epoch */
-	INTERVALS_ADDED = 128, /* of one epoch, if it is not known how many there are */
+	INTERVALS_ADDED = 128, /* of one epoch, if the number of epochs is not known */
 	GROUPS = 64,           /* of ranks */
 };
 
@@ -48,7 +48,7 @@ static void join_pair(struct interval *to, const struct interval *from)
 	}
 }
 
-/* Twice as many steps per interval, so half of the intervals are free. */
+/* Double the steps per interval, so that half of the intervals become free. */
 static void double_width(struct epoch_steps *e, unsigned cap)
 {
 	for (unsigned i = 0; i < cap; i++) {
@@ -129,7 +129,7 @@ static bool need_char(struct scan *s, char c)
 	return !s->bad;
 }
 
-/* A string's bytes between its quotes, escapes as they stand. */
+/* A string's bytes between its quotes, with escapes unchanged. */
 static bool need_string(struct scan *s, const char **ret_text, size_t *ret_len)
 {
 	if (!need_char(s, '"'))
@@ -170,7 +170,7 @@ static void skip_value(struct scan *s)
 	} while (!s->bad && depth > 0);
 }
 
-/* The next member of an object whose { was taken; false at its end or on damage. */
+/* The next member of an object whose '{' was consumed; false at its end or at damage. */
 static bool next_member(struct scan *s, bool *first, const char **ret_key, size_t *ret_len)
 {
 	if (s->bad || take_char(s, '}'))
@@ -193,7 +193,7 @@ static bool need_number(struct scan *s, double *ret_value)
 	text[len] = '\0';
 	*ret_value = strtod(text, &end);
 	if (s->at == s->end || len == 0 || *end)
-		s->bad = true; /* a number at the very end may be cut */
+		s->bad = true; /* a number at the very end may be truncated */
 	return !s->bad;
 }
 
@@ -225,7 +225,7 @@ static void take_step(struct reading *r, uint64_t step, double seconds)
 	r->epoch->all[i].sum_step += seconds;
 }
 
-/* {"block1": [numbers], ...}: the steps of an epoch's blocks, one block after the other. */
+/* {"block1": [numbers], ...}: the steps of an epoch's blocks, block after block. */
 static void read_blocks(struct scan *s, struct reading *r,
 			void (*take)(struct reading *, uint64_t, double))
 {

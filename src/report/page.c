@@ -18,7 +18,7 @@ extern const size_t page_html_len, page_css_len, page_js_len;
 
 enum { TEXT_MAX = 4 << 20 }; /* of one file: a summary of 1,000 epochs has 1 MB */
 
-/* '<' occurs in strings only. Escaped, no name of a file can end the script element. */
+/* '<' occurs in strings only. It is escaped, so that no file name can end the script element. */
 static void put_escaped(void *self, const void *bytes, size_t len)
 {
 	const char *at = bytes, *end = at + len;
@@ -71,7 +71,7 @@ static void put_notes(struct json *j, const struct outputs *o, const struct time
 	json_close_array(j);
 }
 
-/* Results of other commands than run. */
+/* Results of commands other than run. */
 static const struct {
 	const char *key, *name;
 } others[] = {
@@ -142,7 +142,7 @@ static int put_data(struct out *out, const char *const *folders, size_t nr, uint
 	return rc;
 }
 
-/* The frame up to @mark, which is passed over. */
+/* Write the template up to @mark, and skip that. */
 static const char *put_until(struct out *out, const char *at, const char *mark)
 {
 	const char *found = strstr(at, mark);

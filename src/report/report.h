@@ -1,5 +1,5 @@
 /*
- * report.h - the results of a run as files and as text. Nothing is computed here but units.
+ * report.h - the results of a run as files and as text. Only units are computed here.
  *
  * Files get their names when they are complete, or not at all.
  */
@@ -16,7 +16,7 @@ int report_summary_write(const struct run_result *r, const char *folder,
 			 struct shoal_err *err) MUST_USE;
 
 /*
- * config.yaml: the workload as it was asked for, the file with the overrides. effective.yaml: the
+ * config.yaml: the requested workload, that is the file with the overrides. effective.yaml: the
  * same with every default, and with the values that the run used.
  */
 int report_config_write(const struct run_result *r, const char *folder,

@@ -12,7 +12,7 @@
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 
-/* As DLIO has its figures; what is not finite is 0, because its readers take no null. */
+/* Like DLIO's figures; what is not finite is 0, because its readers do not accept null. */
 static void summary_put_real(struct json *j, const char *key, double v)
 {
 	json_real(j, key, isfinite(v) ? v : 0, 12);
@@ -249,7 +249,8 @@ static void summary_put_shoal(struct json *j, const struct run_result *r)
 	json_string(j, "workload", r->workload->name);
 	json_bool(j, "partial", r->partial);
 	json_string(j, "why_partial", r->partial ? r->why_partial : NULL);
-	/* Other reasons for "fail" than an AU below the bar. */
+	json_string(j, "no_series_because", r->no_series[0] ? r->no_series : NULL);
+	/* Reasons for "fail" other than an AU below the target. */
 	json_string(j, "not_a_success_because", run_result_unfit(r));
 	json_u64(j, "resumed", r->resumed);
 	json_u64(j, "epochs_due", r->workload->train.epochs);
@@ -267,7 +268,7 @@ static void summary_put_shoal(struct json *j, const struct run_result *r)
 	json_u64(j, "in_flight_per_rank", r->in_flight);
 	json_u64(j, "prefetch_batches", r->prefetch);
 	json_string(j, "order", r->order);
-	json_format(j, "seed", "%" PRIu64, r->seed); /* a string: it may be past 2^53 */
+	json_format(j, "seed", "%" PRIu64, r->seed); /* a string: it may exceed 2^53 */
 	summary_put_real(j, "seconds_to_first_batch", r->seconds_to_first_batch);
 	summary_put_real(j, "au_bar_percentage", r->workload->au * 100.0);
 	summary_put_nodes(j, r);
@@ -348,11 +349,12 @@ static int write_effective(const struct run_result *r, const char *folder, struc
 	snprintf(values[0], sizeof(values[0]), "reader.read_threads=%" PRIu64, r->read_threads);
 	snprintf(values[1], sizeof(values[1]), "reader.prefetch_size=%" PRIu64, r->prefetch);
 	snprintf(values[2], sizeof(values[2]), "reader.odirect=%s", r->direct ? "true" : "false");
-	snprintf(values[3], sizeof(values[3]), "workflow.checkpoint=false"); /* none is written */
+	snprintf(values[3], sizeof(values[3]),
+		 "workflow.checkpoint=false"); /* no checkpoint is written */
 	snprintf(values[4], sizeof(values[4]), "train.seed=%" PRIu64, r->seed);
 	for (; nr < ARRAY_LEN(values); nr++)
 		overrides[nr] = values[nr];
-	/* A folder that cannot be written between quotes is only in summary.json. */
+	/* A folder whose name cannot be quoted is only in summary.json. */
 	if (r->data && is_plain_utf8(r->data, strlen(r->data)) && !strpbrk(r->data, "\"\\$") &&
 	    snprintf(data, sizeof(data), "dataset.data_folder=\"%s\"", r->data) < (int)sizeof(data))
 		overrides[nr++] = data;

@@ -12,7 +12,7 @@
 
 #define TEXT_MAX (1u << 20) /* a line per epoch */
 
-/* Above this cached share, a note says that the figures are not the storage's. */
+/* Above this cached share, a note states that the figures are not the storage's. */
 #define CACHED_NOTABLE 0.05
 
 #define LATE_NOTABLE 1.0 /* percent */
@@ -57,7 +57,7 @@ static void table_put_phase(struct table *t, const struct run_result_phase *p, b
 	char cached[16] = "-", name[32];
 	double rate = p->block_seconds > 0 ? (double)p->bytes_delivered / p->block_seconds : 0;
 
-	if (direct) /* whatever the page cache held, it was not used */
+	if (direct) /* whatever the page cache had, it was not used */
 		snprintf(cached, sizeof(cached), "direct");
 	else if (!isnan(p->cached_share))
 		snprintf(cached, sizeof(cached), "%.1f %%", 100.0 * p->cached_share);
@@ -137,7 +137,7 @@ static double late_percent(const struct run_result *r)
 	return f->au - f->au_planned;
 }
 
-/* What kept training from its target. */
+/* What kept training from reaching its target. */
 static void table_put_limit(struct table *t, const struct run_result *r)
 {
 	char words[300];
@@ -159,7 +159,7 @@ static void table_put_left_over(struct table *t, const struct run_result *r)
 			  p->left_over == 1 ? "is" : "are");
 }
 
-/* Facts that one needs to judge the figures. */
+/* Facts that are needed to judge the figures. */
 static void table_put_notes(struct table *t, const struct run_result *r)
 {
 	double bytes = 0, cached = 0;
@@ -193,6 +193,8 @@ static void table_put_notes(struct table *t, const struct run_result *r)
 			  "note      resumed %" PRIu64 " time%s: each part of an epoch has its own "
 			  "figures in *_output.json\n",
 			  r->resumed, plural(r->resumed));
+	if (r->no_series[0])
+		table_put(t, "note      no time series: %s\n", r->no_series);
 	if (r->partial)
 		table_put(
 			t,
@@ -201,7 +203,7 @@ static void table_put_notes(struct table *t, const struct run_result *r)
 			r->why_partial);
 }
 
-/* Samples missing from all of the above. */
+/* Samples that are missing from all figures above. */
 static void table_put_errors(struct table *t, const struct run_result *r)
 {
 	uint64_t nr = run_result_errors(r);

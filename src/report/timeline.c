@@ -18,7 +18,9 @@ enum {
 	RANKS_MAX = 1 << 20,
 };
 
-/* A minute of a run on one rank has as many records as a month on a thousand: 4,800 bytes each. */
+/*
+ * A minute of a run on one rank has as many intervals as a month on a thousand: 4,800 bytes each.
+ */
 struct bin {
 	double covered; /* rank-seconds that records cover */
 	double samples, bytes, steps, load, compute, errors, latency, cpu, memory;
@@ -37,7 +39,7 @@ struct stall {
 struct timeline {
 	unsigned nr_ranks, nr, groups; /* files; intervals in use */
 	unsigned nr_damaged, first_damaged, nr_refused, first_refused, nr_accelerators;
-	struct shoal_err why; /* of the first that was refused */
+	struct shoal_err why; /* name of the first file that was refused */
 	uint64_t started, end, width;
 	struct bin *bins;
 	double *rank;          /* samples of the rank that is being read, and */
@@ -70,7 +72,7 @@ static int each_record(const char *folder, unsigned rank, series_each_fn *each, 
 
 static bool plausible(const struct series_record *r)
 {
-	/* Ten years: a damaged clock must not stretch the page. */
+	/* Ten years: a damaged time must not stretch the page. */
 	const uint64_t most = UINT64_C(315360000) * 1000000000u;
 
 	return r->start < most && r->duration < most;
@@ -150,7 +152,7 @@ static int add_record(void *self, const struct series_record *r)
 	return 0;
 }
 
-/* After a rank's last record: the rank among the others. */
+/* After a rank's last record: compare the rank with the others. */
 static void add_rank(struct timeline *t, unsigned rank)
 {
 	unsigned g =
@@ -204,7 +206,7 @@ static int allocate_bins(struct timeline *t, struct shoal_err *err)
 	return 0;
 }
 
-/* The first pass: how long it is, and what cannot be read. */
+/* The first pass: how long the run was, and which files cannot be read. */
 static void look_at(struct timeline *t, const char *folder, unsigned rank)
 {
 	struct series_head head = { 0 };
@@ -284,8 +286,10 @@ void timeline_put_notes(const struct timeline *t, struct json *j)
 			    t->nr_refused == 1 ? " is" : " and others are", t->why.msg);
 }
 
-/* The latency that @share of the counts do not exceed, in ms; between the bounds of a place as if
- * its values were spread evenly in the logarithm. */
+/*
+ * The latency that @share of the counts do not exceed, in ms. Inside a place, values are assumed to
+ * be spread evenly in the logarithm.
+ */
 static double percentile(const struct bin *b, double share)
 {
 	double all = 0, before = 0, want;
@@ -308,7 +312,7 @@ static double seconds_of(const struct timeline *t)
 	return (double)t->width * 1e-9;
 }
 
-/* Rates are per second that is covered: the last interval may be shorter. */
+/* Rates are per second that records cover: the last interval may be shorter. */
 static double rate_of(const struct bin *b, double sum)
 {
 	return b->covered > 0 && b->nr_ranks ? sum / b->covered * b->nr_ranks : (double)NAN;
@@ -410,7 +414,7 @@ static const struct {
 	{ "p99.9_ms", p999_ms },
 };
 
-/* A column without any value but 0 says nothing, and takes no room. */
+/* A column with only zeros is useless, and is left out. */
 static bool timeline_is_empty(const struct timeline *t, bin_value *value)
 {
 	for (unsigned i = 0; i < t->nr; i++) {
@@ -436,7 +440,7 @@ static void put_columns(const struct timeline *t, struct json *j)
 	json_close_object(j);
 }
 
-/* Counts by place and interval, from the first place that has any to the last. */
+/* Counts by place and interval, from the first to the last place that has any. */
 static void put_heat(const struct timeline *t, struct json *j)
 {
 	unsigned first = SERIES_PLACES, last = 0;

@@ -1,6 +1,6 @@
 /*
- * timeline.h - read the time series of all ranks of a results folder, and keep what fits a page: a
- * bounded number of intervals of equal length, and ranks as a bounded number of groups of
+ * timeline.h - read the time series of all ranks of a results folder, reduced to what fits a page:
+ * a bounded number of intervals of equal length, and ranks as a bounded number of groups of
  * neighbours.
  */
 #ifndef SHOAL_REPORT_TIMELINE_H
@@ -12,21 +12,23 @@
 
 struct timeline;
 
-/* No series at all is no error: *@ret_t has no intervals then. Files that end early are read up to
- * there, files that are no series are left out; timeline_put_notes() has them. */
+/*
+ * If there are no series, *@ret_t has no intervals; that is not an error. Files that end early are
+ * read up to there, and files that are not series are left out; timeline_put_notes() reports both.
+ */
 int timeline_read(const char *folder, struct timeline **ret_t, struct shoal_err *err) MUST_USE;
 struct timeline *timeline_free(struct timeline *t);
 
-/* Whether there is anything in it. */
+/* Whether it has any intervals. */
 bool timeline_any(const struct timeline *t);
 
-/* As strings of an open array. */
+/* Write the notes as strings of an open array. */
 void timeline_put_notes(const struct timeline *t, struct json *j);
 
-/* As the member @key: null if there is nothing. */
+/* Write it as the member @key: null if it has no intervals. */
 void timeline_put(const struct timeline *t, struct json *j, const char *key);
 
-/* The steps of all ranks, for a run that ended before it wrote RANK_output.json. */
+/* Add the steps of all ranks to @o, for a run that ended before it wrote RANK_output.json. */
 int timeline_add_steps(const char *folder, struct outputs *o, struct shoal_err *err) MUST_USE;
 
 #endif

@@ -16,7 +16,7 @@
 #include "report/write.h"
 #include "shoal.h"
 
-enum { DEPTH_MAX = 32 }; /* directories in directories of code */
+enum { DEPTH_MAX = 32 }; /* directories inside directories of code */
 
 /* ---- Directories ---- */
 
@@ -127,7 +127,7 @@ double tree_number(struct yaml_node *root, const char *path, double missing)
 
 /* ---- Code ---- */
 
-/* Not part of the hash, by upstream's rules: what tools and builds leave. */
+/* Not part of the hash, by upstream's rules: files that tools and builds leave. */
 static bool is_left_out(const char *name, bool dir)
 {
 	static const char *const dirs[] = {

@@ -1,4 +1,4 @@
-/* tree.h - parts of a tree of results (layout.h): its directories, its documents, its code. */
+/* tree.h - parts of a tree of results (layout.h): its directories, documents and code. */
 #ifndef SHOAL_REPORT_TREE_H
 #define SHOAL_REPORT_TREE_H
 
@@ -13,7 +13,7 @@ struct tree_names {
 	} * all;
 };
 
-/* A directory that does not exist has no names. Release it in any case. */
+/* A directory that does not exist has no names. Release them in any case. */
 int tree_list(const char *dir, struct tree_names *ret_names, struct shoal_err *err) MUST_USE;
 void tree_names_release(struct tree_names *names);
 
@@ -21,8 +21,8 @@ void tree_names_release(struct tree_names *names);
 bool tree_leaf_time(const char *name, double *ret_seconds);
 
 /*
- * The JSON or YAML document in a file. -ENOENT: there is no such file. -EINVAL: it is malformed, no
- * map, or larger than YAML_BYTES_MAX. yaml_free() it. @path must outlive it.
+ * The JSON or YAML document in a file. -ENOENT: there is no such file. -EINVAL: it is malformed,
+ * not a map, or larger than YAML_BYTES_MAX. Free it with yaml_free(). @path must outlive it.
  */
 int tree_load(const char *path, struct yaml_node **ret_root, struct shoal_err *err) MUST_USE;
 
@@ -33,7 +33,7 @@ double tree_number(struct yaml_node *root, const char *path, double missing);
 /* The MD5 of a tree of code ("md5-tree-v2"): every path and content, sorted by path. */
 int tree_code_hash(const char *dir, char ret_hex[33], struct shoal_err *err) MUST_USE;
 
-/* Make such a tree, which says what ran, if there is none. */
+/* Make such a tree, with a file that names the program that ran, if there is none. */
 int tree_write_code(const char *dir, struct shoal_err *err) MUST_USE;
 
 /* Write results.json beside the leaf of a run: a row for each leaf there. */

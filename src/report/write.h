@@ -15,7 +15,7 @@ struct report_file {
 
 int report_file_open(struct report_file *f, const char *folder, const char *name,
 		     struct shoal_err *err) MUST_USE;
-/* A writer of JSON into the file, each member of the document on a line. */
+/* A writer of JSON to the file, each member of the document on a line. */
 struct json report_json(struct report_file *f);
 /* Without waiting for the disk: see report_sync(). */
 int report_file_commit_unsynced(struct report_file *f, struct shoal_err *err) MUST_USE;

@@ -16,13 +16,13 @@ void run_audit_note(struct phase *phase)
 	memcpy(a->got + 2, s.sum_order, sizeof(s.sum_order));
 }
 
-/* Add the audit of the part of this phase that was run before, if it was kept. */
+/* Add the audit of the earlier part of this phase, if it was saved. */
 static void add_kept_audit(const struct run *run, const struct phase *phase, struct run_audit *a)
 {
 	const struct run_result_phase *cut = &run->cut;
 	const struct run_audit *kept = &cut->audit;
 
-	/* A kill may have come after it was kept: then there are more steps than it covers. */
+	/* If the run was killed after it was saved there are more steps than it covers. */
 	if (cut->epoch != phase->p->epoch || cut->eval != phase->p->eval ||
 	    cut->steps != phase->first_step || cut->steps == 0)
 		return;
@@ -55,7 +55,7 @@ int run_audit_take(const struct run *run, const struct phase *phase, struct shoa
 				   memcmp(a.got, a.expected, sizeof(a.expected)) == 0
 			   ? RUN_PROVEN
 			   : RUN_WRONG;
-	/* An interrupted phase is not proven, nor is one of which nothing was read. */
+	/* An interrupted phase is not proven, nor is one that read nothing. */
 	if ((phase->stopped && p->steps < phase->steps) || a.from_step == p->steps)
 		p->proof = RUN_NOT_PROVEN;
 	return 0;

@@ -100,7 +100,7 @@ static bool has_extents(const struct workload *w)
 	return f && format_has_extents(f);
 }
 
-/* The samples that a file of computed size has in a catalog: rows are read in groups. */
+/* How many samples a file of computed size has in a catalog: rows are read in groups. */
 static uint64_t samples_in_file(const struct workload *w)
 {
 	uint64_t rows = workload_rows_together(w);
@@ -199,7 +199,7 @@ static int take_object(const struct run_data_options *o, const char *uri, struct
 	return 0;
 }
 
-/* On rank 0: 1 if data generation has left a catalog there, otherwise 0. */
+/* On rank 0: 1 if data generation left a catalog there, otherwise 0. */
 static int take_datagen_catalog(struct store *store, const struct run_data_options *o,
 				struct data_source *f, struct shoal_err *err)
 {
@@ -500,7 +500,7 @@ static int data_check_names(const struct run_data_part *part, const struct workl
 	return rc;
 }
 
-/* The rows of the first file: one stands for all. */
+/* The rows of the first file; all others are assumed to have as many. */
 static int check_rows(const struct run_data_part *part, const struct workload *w,
 		      struct shoal_err *err)
 {

@@ -39,7 +39,7 @@ void run_data_name(const char *data, char buf[RUN_DATA_NAME]);
 struct run_data_options {
 	const char *data;     /* a catalog, a directory or a URI; NULL: names from the workload */
 	const char *store;    /* read from there instead; NULL: the catalog's root */
-	bool synthetic;       /* that store makes synthetic data: there is nothing to look at */
+	bool synthetic;       /* that store is synthetic: there are no files to check */
 	bool etags;           /* required: without a catalog, list with ETags */
 	const char *folder;   /* for new catalogs: train.shoal, valid.shoal */
 	bool reuse;           /* reuse an existing catalog: for a resumed run */

@@ -139,7 +139,7 @@ static bool is_step_log(const char *name)
 	return strncmp(name, "steps.", 6) == 0 || strcmp(name, "state") == 0;
 }
 
-/* Remove the files below @dir that @wanted says. */
+/* Remove the files below @dir that @wanted selects. */
 static int remove_files(const char *dir, bool (*wanted)(const char *name), struct shoal_err *err)
 {
 	char path[RUN_PATH_MAX];

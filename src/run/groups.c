@@ -1,7 +1,7 @@
 /*
- * Steps over groups of rows. A workload counts rows, and its files are read by row groups or record
- * batches. Where a batch is whole groups, a step takes that many. Otherwise groups are taken as
- * rows run out: of batches of 72 rows over groups of 48, two groups and one in turn.
+ * Steps over groups of rows. A workload counts rows, but its files are read by row groups or record
+ * batches. If a batch is a whole number of groups, a step takes that many. Otherwise groups are
+ * taken as rows run out: for batches of 72 rows and groups of 48, two groups and one in turn.
  */
 #include <stdlib.h>
 
@@ -37,7 +37,10 @@ int run_groups_start(const struct run *run, struct phase *phase, struct shoal_er
 			       "there are fewer row groups than accelerators: generate more "
 			       "files, or smaller groups");
 	phase->take = step % part->nr_rows == 0 ? (uint64_t)(step / part->nr_rows) : 1;
-	/* Those of a step and of the one before: groups of the loader, of some megabytes each. */
+	/*
+	 * The groups of a step and of the one before, as batches of the loader: some megabytes
+	 * each.
+	 */
 	phase->held_cap = 2 * (size_t)(run_loader_batches(phase, 1) + 1);
 	phase->held = calloc(phase->held_cap, sizeof(struct shoal_batch *));
 	return phase->held ? 0 : err_set(err, -ENOMEM, "out of memory");

@@ -80,8 +80,10 @@ static void summarise(const struct run_result *r, bool eval, struct run_summary 
 	s->meets = s->au >= r->workload->au * 100.0;
 }
 
-/* From this share on, processors count as busy: of all, or of one per rank, whose loader has one
- * thread that asks for data. */
+/*
+ * From this share on, processors count as busy: all processors, or one per rank, because a loader
+ * has one thread that requests data.
+ */
 #define BUSY 0.8
 
 bool run_result_limit(const struct run_result *r, char *words, size_t cap)

@@ -27,7 +27,7 @@ struct run_result_phase {
 	uint64_t started, ended; /* ns since 1970 */
 	double seconds;
 	uint64_t partial;            /* 1: it was interrupted */
-	uint64_t left_over;          /* samples that fill no step, so that they are not read */
+	uint64_t left_over;          /* samples that fill no step and are not read */
 	struct step_figures figures; /* utilisation: mean over accelerators; samples/s: sum */
 	uint64_t errors;             /* samples that could not be read and were left out */
 	/* The rest concerns the last block only, if there are several. */
@@ -64,7 +64,7 @@ struct run_result_phase {
 	struct run_time {
 		double planned, late, data, ranks;
 	} time;
-	double block_seconds; /* the last block's */
+	double block_seconds; /* of the last block */
 	struct {
 		uint64_t rank; /* the rank that waited most for batches, and its total wait */
 		double seconds;
@@ -107,13 +107,14 @@ struct run_result {
 	char *data;    /* where it is read from, and how its catalog was found */
 	char *catalog; /* text */
 	uint64_t nr_files, nr_files_eval;
-	double bytes; /* of training, from the files' sizes; from the workload if those are unknown
-		       */
+	double bytes; /* bytes per training sample, from the files' sizes; from the workload if
+			 those are unknown */
 	char digest[33];
 	/* How it was read: */
 	char engine[32], engine_detail[256], order[32];
-	uint64_t seed, read_threads, in_flight, prefetch;    /* threads per accelerator */
-	char errors[RUN_ERRORS_NAMED][RUN_ERROR_BYTES + 32]; /* messages for unread samples */
+	uint64_t seed, read_threads, in_flight, prefetch; /* threads per accelerator */
+	char errors[RUN_ERRORS_NAMED]
+		   [RUN_ERROR_BYTES + 32]; /* messages about samples that could not be read */
 	size_t nr_errors;
 	char no_series[256];    /* why this rank's time series is not complete, or "" */
 	bool direct, synthetic; /* past the page cache; synthetic data */
@@ -148,8 +149,8 @@ bool run_result_counts(const struct run_result *r, size_t i);
 const char *run_result_unfit(const struct run_result *r);
 
 /*
- * If training misses the workload's target of AU: a sentence about what limited its last epoch, the
- * storage or the clients' processors. False if there is nothing to say.
+ * If training misses the workload's AU target: a sentence about what limited its last epoch, the
+ * storage or the clients' processors. False if there is nothing to report.
  */
 bool run_result_limit(const struct run_result *r, char *words, size_t cap);
 

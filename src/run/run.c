@@ -81,7 +81,7 @@ static uint64_t configuration(const struct run *run)
 	const uint64_t how[] = {
 		l->in_flight, l->prefetch, l->direct, l->engine, l->object_size, l->slot,
 		l->skip_errors, run->read_threads,
-		/* Bits, so that runs started before a bit was added can still be resumed. */
+		/* Bits, so that runs that started before a bit was added can still be resumed. */
 		(uint64_t)run->o->drop_cache | (uint64_t)l->if_match << 1 | l->memory << 2
 	};
 	const char *store = l->store ? l->store : "";
@@ -196,7 +196,7 @@ static int find_step(struct run *run, const struct run_result_phase *p, uint64_t
 	return rc;
 }
 
-/* A run without a series is as good a measurement: what went wrong is kept for the result. */
+/* A run without a time series is as good a measurement: the error is kept for the result. */
 static int open_series(struct run *run, bool resumed)
 {
 	struct series_head head = { .run = run->state.run,
@@ -248,7 +248,7 @@ static int run_begin(struct run *run, size_t nr_phases, struct shoal_err *err)
 		run->result->begun = true;
 	}
 	rc = comm_broadcast(run->comm, 0, &run->state, sizeof(run->state), err);
-	/* All ranks need the phases that were run: each judges the whole run. */
+	/* All ranks need the finished phases: each judges the whole run. */
 	if (rc == 0)
 		rc = comm_broadcast(run->comm, 0, &run->cut, sizeof(run->cut), err);
 	if (rc == 0 && run->state.now.nr_phases > 0)
@@ -547,7 +547,7 @@ int run_execute(const struct run_options *o, struct run_result *ret_result, stru
 	run->nr_here = o->nr_accelerators;
 	run->nr_all = run->nr_here * run->nr_ranks;
 	run->result = ret_result;
-	/* Sleeps end in time, not up to 50 us later. */
+	/* Sleeps end on time, not up to 50 us later. */
 	(void)!prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 	choose_reading(run, place);
 	run_describe(run);

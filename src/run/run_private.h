@@ -22,7 +22,7 @@ struct run {
 	struct run_result_phase
 		cut; /* of a resumed run: its interrupted phase, if steps is not 0 */
 	struct step_log log;
-	struct series *series;          /* NULL after an error: it is not worth ending a run */
+	struct series *series;          /* NULL after an error, which must not end a run */
 	struct shoal_load_options load; /* the resolved options of the loaders */
 	uint64_t read_threads;          /* per accelerator */
 	struct shoal_loader *loader;    /* of training: kept across epochs */
@@ -43,7 +43,7 @@ struct phase {
 	struct run_result_phase *p; /* its results */
 	const struct run_data_part *part;
 	struct shoal_loader *loader;
-	uint64_t batch; /* samples per accelerator and step; rows where groups of rows are read */
+	uint64_t batch; /* samples per accelerator and step; rows if groups of rows are read */
 	uint64_t take;  /* samples of the catalog per accelerator in a batch of the loader */
 	const struct workload_time *compute;
 	uint64_t first_step, steps; /* done before this block; of the whole phase */
@@ -51,7 +51,7 @@ struct phase {
 	uint64_t started_at;        /* ns since 1970 */
 	uint64_t nr_done;           /* in this block */
 	bool stopped;
-	/* The batches of the loader being computed on: one, or as many groups as a step needs. */
+	/* The loader's batches that are in use: one, or as many groups as a step needs. */
 	const struct shoal_batch **held;
 	size_t nr_held, held_cap;
 	struct run_audit delivered; /* by this rank, in the steps that all have done */
@@ -86,14 +86,14 @@ int run_open_loader(struct run *run, const struct phase *phase, struct shoal_loa
 		    struct shoal_err *err) MUST_USE;
 
 /*
- * Note what this rank was given, after a step that all ranks have done: a rank that is stopped in
+ * Record what this rank was given, after a step that all ranks have done: a rank that is stopped in
  * the middle of a step may have taken a batch that belongs to no recorded step.
  */
 void run_audit_note(struct phase *phase);
 
 /*
- * Collective, after the tally: write the audit and the proof to phase->p. If the phase was
- * interrupted before and the audit of that part was kept, it covers both.
+ * Collective, after the tally: store the audit and the proof in phase->p. If the phase was
+ * interrupted before and the audit of that part was saved, it covers both.
  */
 int run_audit_take(const struct run *run, const struct phase *phase,
 		   struct shoal_err *err) MUST_USE;

@@ -24,7 +24,7 @@
 
 static const uint8_t magic[8] = { 0x89, 'S', 'H', 'S', 'E', 'R', '\r', '\n' };
 
-/* Of one kind: its interval is 2^level, in base intervals or in steps. */
+/* For one kind: its interval is 2^level base intervals, or steps. */
 struct level {
 	unsigned level, nr; /* records since the last doubling */
 };
@@ -40,7 +40,7 @@ struct series {
 	const struct shoal_loader *loader;
 	const struct shoal_catalog *cat;
 	uint64_t cpu, requests, retries, throttled; /* at the last record */
-	uint64_t names, bytes;                      /* of a listing */
+	uint64_t names, bytes;                      /* for a listing */
 	struct histogram seen;                      /* of this epoch, at the last record */
 	size_t fill;
 	uint8_t buf[16384]; /* records to be appended by one write */
@@ -55,7 +55,7 @@ unsigned series_place(uint64_t ns)
 	if (ns <= NS_PER_US)
 		return 0;
 	top = 63u - (unsigned)__builtin_clzll((ns - 1) / NS_PER_US);
-	/* Above 2^top us, and up to twice that: above its middle, 2^(top+1/2), or not. */
+	/* Above 2^top us, up to twice that: above its middle, 2^(top+1/2), or not. */
 	place = 2 * top + 1 + ((double)ns > 1414.2135623730951 * (double)(UINT64_C(1) << top));
 	return place < SERIES_PLACES ? place : SERIES_PLACES - 1;
 }
@@ -224,7 +224,7 @@ static uint64_t width_of(const struct level *l)
 	return UINT64_C(1) << l->level;
 }
 
-/* The beginning of a record that follows @r. */
+/* Start a record that follows @r. */
 static struct series_record after(const struct series_record *r, uint64_t now)
 {
 	return (struct series_record){ .kind = r->kind,
@@ -264,7 +264,7 @@ static uint64_t middle_of(uint32_t place)
 	return low + ((UINT64_C(1) << top) >> 1);
 }
 
-/* Add what the loader has done since the last time. */
+/* Add what the loader has done since the last call. */
 static void take_loader(struct series *s)
 {
 	struct series_record *r = &s->second;
@@ -293,7 +293,7 @@ static void take_loader(struct series *s)
 	}
 }
 
-/* The name of the slowest sample's file, of a long one its end. */
+/* The name of the slowest sample's file; the end of a long one. */
 static void name_slowest(struct series *s)
 {
 	char name[SHOAL_NAME_MAX + 1] = "";
@@ -404,8 +404,8 @@ void series_pause(struct series *s, uint64_t now)
 		return;
 	at = u64_max(since_origin(s, now), u64_max(s->second.start, s->step.start));
 	/*
-	 * A record ends with its epoch while there are few; later only if it has half its length,
-	 * so that many short epochs do not make the file grow.
+	 * At first a record ends with its epoch; later only if it has half its length, so that many
+	 * short epochs do not make the file grow.
 	 */
 	if (s->step.nr_steps > 0 &&
 	    (!s->steps.level || 2 * s->step.nr_steps >= width_of(&s->steps)))
@@ -512,7 +512,7 @@ int series_create(const char *path, const struct series_head *head, struct serie
 	struct series *s;
 	int rc = 0;
 
-	(void)!unlink(path); /* of a run that is not resumed; a link there is not followed */
+	(void)!unlink(path); /* for a run that is not resumed; a link there is not followed */
 	s = new_series(path, O_CREAT | O_EXCL, &rc, err);
 	if (!s)
 		return rc;

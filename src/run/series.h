@@ -27,7 +27,7 @@ struct series_head {
 
 enum series_kind { SERIES_SECOND = 1, SERIES_STEPS = 2, SERIES_LISTED = 3 };
 
-/* A record. What its kind does not have is 0. All times are in ns. */
+/* A record. Fields that its kind does not have are 0. All times are in ns. */
 struct series_record {
 	enum series_kind kind;
 	uint32_t epoch; /* from 1 */
@@ -62,32 +62,38 @@ int series_create(const char *path, const struct series_head *head, struct serie
 int series_resume(const char *path, uint64_t run, struct series **ret_s,
 		  struct shoal_err *err) MUST_USE;
 
-/* Write what is left and close. NULL is fine. -errno if anything could not be written since the
- * series was opened: from that error on nothing was. */
+/*
+ * Write what is left and close. NULL is fine. -errno if something could not be written since the
+ * series was opened; nothing was written after that error.
+ */
 int series_close(struct series *s, struct shoal_err *err) MUST_USE;
 
-/* From here on the figures of @l count, from 0 on, as of @epoch. @l and @cat are lent until the
- * next call, or series_pause(). @now by clock_now(), as everywhere here. */
+/*
+ * From here on the figures of @l count, from 0 on, for @epoch. @l and @cat are lent until the next
+ * call, or series_pause(). @now is a time of clock_now(), as everywhere here.
+ */
 void series_epoch(struct series *s, uint64_t now, uint32_t epoch, bool eval, uint64_t first_step,
 		  const struct shoal_loader *l, const struct shoal_catalog *cat);
 
 /* The loader is about to be closed, or to begin another epoch. */
 void series_pause(struct series *s, uint64_t now);
 
-/* A step has ended at @now, by clock_now(): its times, over the process' accelerators. */
+/* A step ended at @now: its times, over the process' accelerators. */
 struct series_step {
 	uint64_t now, samples, bytes, load, load_max, compute, errors;
 };
 void series_step(struct series *s, const struct series_step *step);
 
-/* A sample took so long, from @started on, by clock_now(). */
+/* A sample took @took ns, from @started on. */
 void series_sample(struct series *s, uint64_t started, uint64_t took, uint64_t id);
 
 /* A listing has found @names and @bytes until @now. Call it as often as convenient. */
 void series_listed(struct series *s, uint64_t now, uint64_t names, uint64_t bytes);
 
-/* Everything that this process has done since the series was opened, up to now: sums, and the
- * memory at present. */
+/*
+ * The sums of everything that this process has done since the series was opened; memory as it is
+ * now.
+ */
 void series_totals(struct series *s, struct series_record *ret_total);
 
 /* ---- Reading ---- */

@@ -33,7 +33,7 @@ static uint64_t entry_checksum(const struct state_entry *e, uint64_t run, uint64
 	return XXH3_64bits_withSeed(e, offsetof(struct state_entry, checksum), run + number);
 }
 
-/* Whether a checksum fits. A fuzzer cannot make one, and is let past. */
+/* Whether the checksum matches. A fuzzer cannot compute one, so every one matches for it. */
 static bool checksum_fits(uint64_t is, uint64_t want)
 {
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
@@ -45,7 +45,7 @@ static bool checksum_fits(uint64_t is, uint64_t want)
 #endif
 }
 
-/* Whether text from the file ends within its room: it is printed. */
+/* Whether text from the file ends inside its field: it is printed. */
 static bool state_is_text(const char *text, size_t room)
 {
 	return memchr(text, '\0', room) != NULL;

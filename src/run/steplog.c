@@ -99,7 +99,7 @@ int step_log_create(const char *path, uint64_t run, uint32_t nr_accelerators,
 			     .value = { run, nr_accelerators } };
 	int rc;
 
-	(void)!unlink(path); /* of a run that is not resumed; a link there is not followed */
+	(void)!unlink(path); /* for a run that is not resumed; a link there is not followed */
 	rc = open_file(path, O_CREAT | O_EXCL, nr_accelerators, ret_log, err);
 
 	if (rc == 0)

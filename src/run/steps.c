@@ -68,7 +68,7 @@ int run_open_loader(struct run *run, const struct phase *phase, struct shoal_loa
 	struct shoal_load_options load = run->load;
 
 	load.first = phase->part->first_sample;
-	if (run_loader_batches(phase, 1) > 1) /* a step holds several, and those before them */
+	if (run_loader_batches(phase, 1) > 1) /* a step has several, including those before them */
 		load.prefetch = (unsigned)u64_min(run_loader_batches(phase, load.prefetch) +
 							  run_loader_batches(phase, 1),
 						  65536);
@@ -149,7 +149,7 @@ static int explain_stale(int rc, struct shoal_err *err)
 	return rc;
 }
 
-/* Give the first @nr batches that are held back to the loader. */
+/* Return the first @nr of the batches that are held to the loader. */
 static void return_batches(struct phase *phase, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++)
@@ -160,7 +160,9 @@ static void return_batches(struct phase *phase, size_t nr)
 			phase->nr_held * sizeof(struct shoal_batch *));
 }
 
-/* The next batch, which is then held. *@nr_before of those that are held are of the step before. */
+/*
+ * The next batch, which is then held. *@nr_before of the held batches belong to the previous step.
+ */
 static int run_take_batch(struct phase *phase, size_t *nr_before, struct shoal_err *err)
 {
 	const struct shoal_batch *batch = NULL;
@@ -176,8 +178,10 @@ static int run_take_batch(struct phase *phase, size_t *nr_before, struct shoal_e
 	return rc;
 }
 
-/* Take the batches of a step: one, or as many groups as it needs. Returns 1, 0 if stopped, or an
- * error; and when the last sample was read. */
+/*
+ * Take the batches of a step: one, or as many groups as it needs. Returns 1, 0 if stopped, or an
+ * error; and when the last sample was read.
+ */
 static int run_take_step(struct run *run, struct phase *phase, uint64_t step, size_t *nr_before,
 			 uint64_t *ret_read, struct shoal_err *err)
 {
@@ -225,10 +229,12 @@ static int load_and_compute(struct run *run, struct phase *phase, struct shoal_e
 	until = run_step_plan(run->steps, run->ready, (size_t)run->nr_here, asked, read,
 			      clock_now());
 	/*
-	 * The previous batch is returned only now, so that the loader reads on while we sleep and
-	 * not while the ranks meet; still as many batches are prefetched as the workload asks for.
+	 * The previous batch is returned only now, so that the loader reads while the accelerators
+	 * sleep and not while the ranks meet; the number of batches read ahead is still that of the
+	 * workload.
 	 */
-	if (phase->nr_held > nr_before) /* rows of its last group may be all that this step needs */
+	if (phase->nr_held >
+	    nr_before) /* the rows of its last group may be all that this step needs */
 		return_batches(phase, nr_before);
 	rc = run_sleep_until(until, run->o->stop) ? 1 : 0;
 	run_step_done(run->steps, (size_t)run->nr_here, asked, clock_now());
@@ -275,7 +281,7 @@ static void add_to_progress(const struct run *run, struct phase *phase)
 	}
 }
 
-/* The step, in the time series; and the audit of what it was given. */
+/* Record the step in the time series, and what it was given in the audit. */
 static void add_to_series(struct run *run, struct phase *phase)
 {
 	struct series_step step = { .now = clock_now(),
@@ -319,7 +325,7 @@ static void run_show_progress(const struct run *run, struct phase *phase)
 
 	if (run->rank != 0 || !run->o->progress || (now - phase->shown < SHOW_NS && !boundary))
 		return;
-	if (!boundary) /* the first step after it is shown at once */
+	if (!boundary) /* the first step of a block is shown at once */
 		phase->shown = now;
 	shoal_loader_stats(phase->loader, &stats);
 	p = (struct run_progress){
@@ -379,7 +385,7 @@ static int block_add_step(void *self, uint32_t accelerator, const struct run_ste
 	return 0;
 }
 
-/* What the figures of a phase are made of: sums over accelerators, then over ranks. */
+/* The sums behind the figures of a phase: over accelerators, then over ranks. */
 struct phase_sums {
 	uint64_t au, au_planned, rate; /* in parts */
 	uint64_t load, compute, planned, errors;
@@ -562,7 +568,7 @@ static int find_slowest(struct run *run, struct phase *phase, struct shoal_err *
 		snprintf(p->slowest.name, sizeof(p->slowest.name), "%s",
 			 name + (len >= sizeof(p->slowest.name) ? len + 1 - sizeof(p->slowest.name)
 								: 0));
-		for (char *c = p->slowest.name; *c; c++) /* it will be shown on terminals */
+		for (char *c = p->slowest.name; *c; c++) /* it is shown on terminals */
 			if ((unsigned char)*c < 0x20 || *c == 0x7f)
 				*c = '?';
 	}
@@ -636,7 +642,7 @@ static int phase_finish(struct run *run, struct phase *phase, const struct load_
 	series_pause(run->series, phase->started + wall);
 	note_memory(run, phase);
 	if (phase->nr_done > 0)
-		/* By one clock, so that differences of these times are the measured ones. */
+		/* From one clock, so that differences of these times are the measured ones. */
 		rc = step_log_end(&run->log, phase->nr_done, wall, phase->started_at + wall, err);
 	if (rc < 0) {
 		comm_fail(run->comm, err);

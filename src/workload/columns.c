@@ -41,7 +41,7 @@ static int read_size(struct yaml_node *n, struct format_column *c, struct shoal_
 	return 0;
 }
 
-/* "read" only describes: all columns of a group are read. */
+/* "read" has no effect: all columns of a group are read. */
 static int read_column(struct yaml_node *map, struct format_column *c, struct shoal_err *err)
 {
 	int rc = 0;
@@ -77,7 +77,7 @@ int workload_read_columns(const struct workload_key_spec *key, struct yaml_node 
 	for (n = node->child; n; n = n->next)
 		nr++;
 	free(columns->column);
-	/* 144 bytes per column: a file has at most some thousand nodes. */
+	/* 144 bytes per column: a file has some thousand nodes at most. */
 	columns->column = calloc(nr ? nr : 1, sizeof(*columns->column));
 	columns->nr = columns->column ? nr : 0;
 	if (!columns->column)
@@ -102,8 +102,10 @@ uint64_t workload_rows_together(const struct workload *w)
 	return t->nr_columns ? u64_min(t->group_rows, t->nr_rows) : 1;
 }
 
-/* Without columns: one of the bytes of a record. DLIO makes a list of small integers, each of which
- * takes four bytes. */
+/*
+ * Without columns: one of record_length bytes. DLIO makes a list of small integers, each of which
+ * takes four bytes.
+ */
 static int default_columns(struct workload_dataset *d, struct workload_columns *c,
 			   struct shoal_err *err)
 {

@@ -6,7 +6,10 @@
 
 #include "base/text.h"
 
-/* Limits: nobody needs more, and products of them fit 64 bits (see datasize_plan()). */
+/*
+ * Limits: larger than anyone needs, and small enough that products fit 64 bits (see
+ * datasize_plan()).
+ */
 #define FILES_MAX   1e12
 #define SAMPLES_MAX 4294967296.0
 #define BYTES_MAX   1125899906842624.0 /* 1 PiB */
@@ -128,7 +131,7 @@ const struct workload_key_spec workload_keys[] = {
 	BOOL("workflow.generate_data", workflow.generate_data),
 	BOOL("workflow.train", workflow.train),
 	BOOL("workflow.evaluation", workflow.evaluation),
-	BOOL("workflow.checkpoint", workflow.checkpoint), /* a run reports that it writes none */
+	BOOL("workflow.checkpoint", workflow.checkpoint), /* a run states that it writes none */
 	IDLE_BOOL("workflow.profiling", workflow.profiling),
 	ANY("workflow.query"),
 	LABEL("workflow.debug"),
@@ -316,7 +319,7 @@ bool workload_key_is_section(const char *path)
 
 bool workload_key_is_off(const struct workload_key_spec *key, const struct workload *w)
 {
-	/* What a checkpoint has does not matter as long as none is written, which a run reports. */
+	/* Checkpoint settings do not matter as long as none is written, which a run states. */
 	if (strncmp(key->path, "checkpoint.", 11) == 0 || strncmp(key->path, "model.", 6) == 0)
 		return true;
 	if (strncmp(key->path, "profiling.", 10) == 0)

@@ -76,7 +76,7 @@ struct workload_spread {
 	double low;   /* probability below the lower limit */
 };
 
-/* The columns of a format of tables, and the rows that are stored together. */
+/* The columns of a table format, and the rows that are stored together. */
 struct workload_columns {
 	struct format_column *column; /* owned */
 	size_t nr;
@@ -103,7 +103,7 @@ struct workload_dataset {
 	uint64_t nr_hdf5_dsets; /* hdf5.num_dset_per_record, at least 1 */
 	struct workload_spread spread;
 	struct workload_columns parquet, arrow;
-	/* Of a format of tables: what a file has, and its exact bytes; otherwise 0 columns. */
+	/* For a table format: the contents of a file, and its exact size; otherwise 0 columns. */
 	struct format_table table;
 	uint64_t table_bytes;
 };

@@ -173,8 +173,8 @@ static int copy_text(const struct yaml_reader *r, const struct yaml_node *at, co
 }
 
 /*
- * The text of a token, which libfyaml builds when it is asked for: if memory fails then, the text
- * is empty or NULL, but its length is known. Without a token it is empty.
+ * The text of a token. libfyaml builds it on request: if memory is short then, the text is empty or
+ * NULL, but its length is known. Without a token it is empty.
  */
 static int token_text(const struct yaml_reader *r, struct fy_token *token, const char **ret_text,
 		      size_t *ret_len)
@@ -251,7 +251,7 @@ static int remember_anchor(struct yaml_reader *r, struct fy_event *e, const stru
 	}
 	a->len = strlen(a->name);
 	a->node = node;
-	a->next = r->anchors; /* at the front, because the latest of the same name counts */
+	a->next = r->anchors; /* at the front, because the latest of a name counts */
 	r->anchors = a;
 	return 0;
 }

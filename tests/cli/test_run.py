@@ -683,6 +683,14 @@ def test_results_that_cannot_be_written_are_shown_and_written_by_resume(run, dat
     assert summary(results)["metric"]["train_au_meet_expectation"] == "success"  # all of it was one run
 
 
+def test_a_run_without_a_time_series_says_so(run, data, tmp_path):
+    (tmp_path / "results" / "series.0").mkdir(parents=True)
+    done = run("--data", data, "-q")
+    assert done.returncode == 0, done.stderr
+    assert b"note      no time series: " in done.stdout and b"series.0': File exists" in done.stdout
+    assert "series.0': File exists" in summary(tmp_path / "results")["shoal"]["no_series_because"]
+
+
 def test_a_disk_that_becomes_full_shows_the_epochs_that_were_finished(run, tmp_path):
     args = ["--data", "null", "-q", "train.epochs=4", "--accelerators-per-rank", 4, "reader.batch_size=1", "metric.au=0",
             "train.computation_time=0", "dataset.num_files_train=800"]

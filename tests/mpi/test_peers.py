@@ -225,3 +225,13 @@ def test_a_shutdown_that_hangs_is_ended_by_one_signal(hanging, number):
     process.send_signal(number)
     process.communicate(timeout=3)
     assert process.returncode == -number
+
+
+def test_a_start_that_hangs_ends_with_a_message(hanging):
+    """As MPI_Init does if a host is lost meanwhile. Takes five seconds: the least limit there is."""
+    hanging["args"] += ["--peer-timeout", "1"]
+    hanging["env"]["HANG_AT_START"] = "1"
+    process = subprocess.Popen(**hanging)
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == 1
+    assert "MPI did not start within 5 s" in err and "a process of this job is missing" in err

@@ -11,6 +11,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,7 +24,6 @@ import render
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KINDS = ("calls", "kills", "hosts")
-BAD = ("hung", "crashed", "wrong", "silent")
 
 
 def commit():
@@ -93,6 +93,9 @@ class Campaign:
                 return False
             self.record.count("calls", name, sweep.try_one(at, code, on))
             at += 1
+            if at % 50 == 0:
+                self.record.now["next"][key] = at
+                self.record.save()
         self.record.now["next"][key] = 0
         return True
 
@@ -136,6 +139,7 @@ def main():
         render.render(options.render, record.facts, build)
         return 0
     place = pathlib.Path(tempfile.mkdtemp(prefix="shoal-campaign-", dir="/dev/shm"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was counted is kept
     try:
         campaign = Campaign(build, record, place, options.seed)
         kinds = options.only or KINDS

@@ -46,7 +46,7 @@ def command_of(name, shoal):
     """A command of so many steps that it does not end by itself, and the sign that all ranks are at work."""
     if name == "run":
         return [shoal, "run", "w.yaml", "--results", "results", "--data", "null", "-q", "--peer-timeout", 4]
-    return [shoal, "read", "names.cat", "--store", "null:size=64", "--epochs", 1000, "--batch", 64, "-q", "--peer-timeout", 4]
+    return [shoal, "read", "names.cat", "--data", "null:size=64", "--epochs", 1000, "--batch", 64, "-q", "--peer-timeout", 4]
 
 
 def at_work(hosts, name):

@@ -4,6 +4,7 @@ import json
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 HUNG = 60  # seconds; only what hangs takes as long
@@ -15,6 +16,12 @@ dataset: {format: npz, num_files_train: 120, record_length_bytes: 1000}
 reader: {batch_size: 4, read_threads: 2}
 train: {epochs: 3, computation_time: 0.001}
 metric: {au: 0.0001}
+"""
+PYTHON = """
+import shoal
+shoal.index("tree", "out.cat")
+loader = shoal.Loader(shoal.Catalog("out.cat"), 64, seed=1, engine="threads")
+print(sum(len(batch) for batch in loader.epoch(0)), loader.audit.exactly_once)
 """
 
 
@@ -34,8 +41,11 @@ class Kills:
         self.run("column", "sizes", "many.cat", "-q", "-o", "many.col")
         self.digests = {name: self.digest(name) for name in ("old.cat", "many.cat")}
 
+    def command(self, words):
+        return list(words) if words[0] == sys.executable else [self.shoal, *map(str, words)]
+
     def run(self, *words):
-        return subprocess.run([self.shoal, *map(str, words)], cwd=self.place, check=True, capture_output=True, timeout=HUNG,
+        return subprocess.run(self.command(words), cwd=self.place, check=True, capture_output=True, timeout=HUNG,
                               stdin=subprocess.DEVNULL).stdout
 
     def digest(self, name):
@@ -55,6 +65,9 @@ class Kills:
         lists = ["manifest", "many.cat", "--ranks", "3", "-o", "out.lists"]
         datagen = ["datagen", "w.yaml", "--data", "out.data", "-q"]
         run = ["run", "w.yaml", "--data", "null", "--results", "out.results", "-q"]
+        read = ["read", "many.cat", "--data", "null:size=512", "--batch", "64", "-q", "--json"]
+        verify = ["verify", "many.cat", "-q"]
+        python = [sys.executable, "-c", PYTHON]
         return [
             ("index", index, index, lambda: self.same("old.cat")),
             ("index --resume", [*index, "--resume"], [*index, "--resume"], lambda: self.same("old.cat")),
@@ -64,10 +77,16 @@ class Kills:
             ("manifest", lists, [*lists, "--force"] if self.has_force() else lists, self.manifests),
             ("datagen", datagen, [*datagen, "--resume"], lambda: self.run(*datagen, "--verify")),
             ("run", run, [*run, "--resume"], self.summary),
+            ("read", read, read, lambda: self.says(b'"exactly_once": true')),
+            ("verify", verify, verify, lambda: None),
+            ("Python", python, python, lambda: (self.says(b"6000 True"), self.same("old.cat"))),
         ]
 
     def has_force(self):
         return b"--force" in self.run("manifest", "--help")
+
+    def says(self, words):
+        assert words in self.said, f"it says {self.said[:300]!r}"
 
     def same(self, name):
         assert self.digest("out.cat") == self.digests[name], "the digest is another one"
@@ -108,7 +127,7 @@ class Kills:
         if name.startswith("index") and self.rng.random() < 0.5:  # an older one is replaced, or kept
             shutil.copy(self.place / "older.cat", self.place / "out.cat")
         sig = self.rng.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-        process = subprocess.Popen([self.shoal, *words], cwd=self.place, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        process = subprocess.Popen(self.command(words), cwd=self.place, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.PIPE)
         time.sleep(self.rng.uniform(0, usual))
         process.send_signal(sig)
@@ -140,7 +159,8 @@ class Kills:
             again = words
         if name == "datagen" and not (self.place / "out.data").exists():
             again = words
-        self.run(*again)
+        self.said = self.run(*again)
 
 
-NAMES = ("index", "index --resume", "index --update", "merge", "column", "manifest", "datagen", "run")
+NAMES = ("index", "index --resume", "index --update", "merge", "column", "manifest", "datagen", "run", "read", "verify",
+         "Python")

@@ -2,7 +2,7 @@
 import json
 
 BEGIN, END = "<!-- made by `make torture` -->", "<!-- end of what is made -->"
-BAD = ("hung", "crashed", "wrong", "silent")
+BAD = ("hung", "crashed", "wrong", "silent", "not started")
 TITLES = {"calls": "Failing calls", "kills": "Kills", "hosts": "Hosts that are lost"}
 
 

@@ -108,7 +108,11 @@ static int trouble(struct posix_listing *l, int rc, const char *what, const char
 {
 	struct shoal_err words = { "" };
 
-	err_set_errno(&words, rc, "cannot %s '%s'", what, *name ? name : l->store->base.uri);
+	if (rc == -EXDEV) /* with `beneath` only */
+		store_posix_leads_out(name, &words);
+	else
+		err_set_errno(&words, rc, "cannot %s '%s'", what,
+			      *name ? name : l->store->base.uri);
 	return report_or_fail(l, rc, &words, err);
 }
 
@@ -158,6 +162,23 @@ static int stat_at(int fd, const char *name, bool follow, struct statx *ret_stat
 	return statx(fd, name, flags, STATX_TYPE | STATX_SIZE | STATX_INO, ret_stat) == 0
 		       ? 0
 		       : err_errno();
+}
+
+/* What the link @name leads to. */
+static int stat_link(const struct posix_listing *l, const char *name, struct statx *ret_stat)
+{
+	int fd, rc;
+
+	if (!l->store->beneath)
+		return stat_at(l->fd, name + l->prefix_len, true, ret_stat);
+	fd = store_posix_open_path(l->store, name, O_PATH);
+	if (fd < 0)
+		return fd;
+	rc = statx(fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_SIZE | STATX_INO, ret_stat) == 0
+		     ? 0
+		     : err_errno();
+	close(fd);
+	return rc;
 }
 
 static bool same_file(const struct statx *a, const struct statx *b)
@@ -218,11 +239,11 @@ static int take_unknown(struct posix_listing *l, const char *name, size_t len, u
 	struct store_sink *sink = l->sink;
 	struct statx st;
 	bool is_link = type == DT_LNK;
-	int rc = stat_at(l->fd, base, is_link, &st);
+	int rc = is_link ? stat_link(l, name, &st) : stat_at(l->fd, base, false, &st);
 
 	if (rc == 0 && !is_link && S_ISLNK(st.stx_mode) && l->options->follow) {
 		is_link = true;
-		rc = stat_at(l->fd, base, true, &st);
+		rc = stat_link(l, name, &st);
 	}
 	if (rc == -ELOOP || (is_link && is_gone(rc)))
 		sink->skipped[rc == -ELOOP ? STORE_SKIP_LOOP : STORE_SKIP_LINK]++;
@@ -292,8 +313,8 @@ static int open_directory(struct posix_listing *l, const char *path)
 	struct stat st;
 	/* A directory may have been replaced by a link. */
 	int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (l->options->follow ? 0 : O_NOFOLLOW);
-	int fd = openat(l->store->root_fd, *path ? path : ".", flags);
-	int rc = fd < 0 ? err_errno() : 0;
+	int fd = store_posix_open_path(l->store, *path ? path : ".", flags);
+	int rc = fd < 0 ? fd : 0;
 
 	if ((is_gone(rc) || rc == -ELOOP) && *path) {
 		l->sink->skipped[STORE_SKIP_VANISHED]++;

@@ -9,12 +9,15 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <xxhash.h>
 
 #include "base/out.h"
 #include "base/text.h"
+
+#define BENEATH_TRIES 100
 
 struct posix_writer {
 	struct store_writer base;
@@ -44,53 +47,86 @@ static int open_at(int dir_fd, const char *path, int flags)
 	return fd < 0 ? err_errno() : fd;
 }
 
-/* O_PATH: passing through a directory requires less permission than reading it. */
-static int open_dir(int dir_fd, const char *path)
+static void close_dir(const struct store_posix *p, int dir_fd)
 {
-	return open_at(dir_fd, path, O_PATH | O_DIRECTORY);
+	if (dir_fd >= 0 && dir_fd != p->root_fd)
+		close(dir_fd);
 }
 
-/* Open directory @name, and create it if it does not exist. Other processes may do the same
- * meanwhile. */
-static int posix_make_dir(int dir_fd, const char *name)
+struct open_how store_posix_how(const struct store_posix *p, int flags)
+{
+	flags |= flags & O_PATH ? O_CLOEXEC : O_CLOEXEC | O_NOCTTY; /* openat2() is strict */
+	return (struct open_how){ .flags = (unsigned)flags,
+				  .resolve = p->beneath ? RESOLVE_BENEATH : 0 };
+}
+
+/* @path from the root, or from a directory below it that no link may leave then. */
+static int open_below(const struct store_posix *p, int dir_fd, const char *path, int flags)
+{
+	struct open_how how = store_posix_how(p, flags);
+	int fd = -1;
+
+	if (!p->beneath)
+		return open_at(dir_fd, path, flags);
+	/* EAGAIN also means that the kernel could not be sure, as something was renamed
+	 * meanwhile. */
+	for (int attempt = 0; attempt < BENEATH_TRIES; attempt++) {
+		fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+		if (fd >= 0 || (errno != EINTR && (errno != EAGAIN || (flags & O_NONBLOCK))))
+			break;
+	}
+	return fd < 0 ? err_errno() : fd;
+}
+
+int store_posix_open_path(const struct store_posix *p, const char *path, int flags)
+{
+	return open_below(p, p->root_fd, path, flags);
+}
+
+/* O_PATH: passing through a directory requires less permission than reading it. */
+static int open_dir(const struct store_posix *p, const char *path)
+{
+	return store_posix_open_path(p, path, O_PATH | O_DIRECTORY);
+}
+
+/* Open directory @path, and create the last part of it, @name in @dir_fd, if it does not exist.
+ * Other processes may do the same meanwhile. */
+static int posix_make_dir(const struct store_posix *p, const char *path, int dir_fd,
+			  const char *name)
 {
 	int fd = -ENOENT;
 
 	/* At most a few times: a dangling link neither exists nor can be created. */
 	for (int attempt = 0; attempt < 10 && fd == -ENOENT; attempt++) {
-		fd = open_dir(dir_fd, name);
+		fd = open_dir(p, path);
 		if (fd == -ENOENT && mkdirat(dir_fd, name, 0777) < 0 && errno != EEXIST)
 			return err_errno();
 	}
 	return fd;
 }
 
-/* Open the directory @path below the root, creating missing ones. The path is modified. */
-static int make_dirs(int root_fd, char *path)
+/* Open the directory @path below the root, creating missing ones. Each is resolved from the root,
+ * as a link may lead to a place beside it. The path is modified for a while. */
+static int make_dirs(const struct store_posix *p, char *path)
 {
-	int fd = root_fd;
-	char *next;
+	int fd = p->root_fd;
+	char *end;
 
-	for (char *at = path; at && fd >= 0; at = next) {
+	for (char *at = path; at && fd >= 0; at = end ? end + 1 : NULL) {
 		int below;
 
-		next = strchr(at, '/');
-		if (next)
-			*next++ = '\0';
-		if (!*at) /* an empty part between two slashes */
+		end = strchr(at, '/');
+		if (end == at || !*at) /* an empty part between two slashes */
 			continue;
-		below = posix_make_dir(fd, at);
-		if (fd != root_fd)
-			close(fd);
+		if (end)
+			*end = '\0';
+		below = posix_make_dir(p, path, fd, at);
+		if (end)
+			*end = '/';
+		close_dir(p, fd);
 		fd = below;
 	}
 	return fd;
-}
-
-static void close_dir(const struct store_posix *p, int dir_fd)
-{
-	if (dir_fd >= 0 && dir_fd != p->root_fd)
-		close(dir_fd);
 }
 
 static const char *last_part(const char *name)
@@ -113,8 +149,8 @@ static int open_parent(const struct store_posix *p, const char *name, bool make)
 		return p->root_fd;
 	memcpy(path, name, len - 1);
 	path[len - 1] = '\0';
-	fd = open_dir(p->root_fd, path);
-	return fd == -ENOENT && make ? make_dirs(p->root_fd, path) : fd;
+	fd = open_dir(p, path);
+	return fd == -ENOENT && make ? make_dirs(p, path) : fd;
 }
 
 /* A directory, for close_dir(), and the path from there to @name: usually all of it, except for
@@ -133,6 +169,14 @@ static int find(const struct store_posix *p, const char *name, const char **ret_
 
 /* ---- Reading ---- */
 
+int store_posix_leads_out(const char *name, struct shoal_err *err)
+{
+	return err_set(err, -EXDEV,
+		       "'%.200s' is refused: a symbolic link of its path is absolute or leads out "
+		       "of the root",
+		       name);
+}
+
 /* The message for a failure to @verb something that should exist. */
 static int posix_failed(struct shoal_err *err, int rc, const char *verb, const char *name)
 {
@@ -144,9 +188,24 @@ static int posix_failed(struct shoal_err *err, int rc, const char *verb, const c
 	case -ESPIPE: /* a pipe */
 	case -ENXIO:  /* a socket */
 		return err_set(err, -ENOTSUP, "'%.200s' is not a regular file", name);
+	case -EXDEV: /* with `beneath` only */
+		return store_posix_leads_out(name, err);
 	default:
 		return err_set_errno(err, rc, "cannot %s '%.200s'", verb, name);
 	}
+}
+
+/* stat(2) takes no RESOLVE_BENEATH. */
+static int stat_below(const struct store_posix *p, int dir_fd, const char *path,
+		      struct stat *ret_stat)
+{
+	int fd = open_below(p, dir_fd, path, O_PATH), rc;
+
+	if (fd < 0)
+		return fd;
+	rc = fstat(fd, ret_stat) < 0 ? err_errno() : 0;
+	close(fd);
+	return rc;
 }
 
 static int posix_stat(struct store *s, const char *name, struct store_stat *ret_stat,
@@ -159,8 +218,12 @@ static int posix_stat(struct store *s, const char *name, struct store_stat *ret_
 
 	if (dir_fd < 0)
 		return posix_failed(err, dir_fd, "look at", name);
-	if (fstatat(dir_fd, path, &st, 0) < 0)
-		rc = posix_failed(err, err_errno(), "look at", name);
+	if (p->beneath)
+		rc = stat_below(p, dir_fd, path, &st);
+	else if (fstatat(dir_fd, path, &st, 0) < 0)
+		rc = err_errno();
+	if (rc < 0)
+		rc = posix_failed(err, rc, "look at", name);
 	else if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
 		rc = posix_failed(err, -ESPIPE, "look at", name);
 	else
@@ -179,9 +242,9 @@ int store_posix_open_file(const struct store_posix *p, const char *name, int fla
 
 	if (dir_fd < 0)
 		return dir_fd;
-	fd = open_at(dir_fd, path, STORE_POSIX_READ | flags);
+	fd = open_below(p, dir_fd, path, STORE_POSIX_READ | flags);
 	if (fd == -EWOULDBLOCK) /* leased */
-		fd = open_at(dir_fd, path, (STORE_POSIX_READ & ~O_NONBLOCK) | flags);
+		fd = open_below(p, dir_fd, path, (STORE_POSIX_READ & ~O_NONBLOCK) | flags);
 	close_dir(p, dir_fd);
 	return fd;
 }
@@ -284,7 +347,10 @@ static int posix_create(struct store *s, const char *name, struct store_writer *
 	w->fd = -1;
 	w->dir_fd = open_parent(posix_of(s), name, true);
 	if (w->dir_fd < 0) {
-		rc = err_set_errno(err, w->dir_fd, "cannot create the directory of '%.200s'", name);
+		rc = w->dir_fd == -EXDEV
+			     ? store_posix_leads_out(name, err)
+			     : err_set_errno(err, w->dir_fd,
+					     "cannot create the directory of '%.200s'", name);
 		posix_writer_free(w);
 		return rc;
 	}
@@ -336,8 +402,8 @@ static void posix_abort(struct store_writer *base)
 static int posix_remove(struct store *s, const char *name, struct shoal_err *err)
 {
 	const struct store_posix *p = posix_of(s);
-	const char *path;
-	int dir_fd = find(p, name, &path), rc = 0;
+	const char *path = last_part(name);
+	int dir_fd = p->beneath ? open_parent(p, name, false) : find(p, name, &path), rc = 0;
 
 	if (dir_fd < 0)
 		return posix_failed(err, dir_fd, "remove", name);
@@ -478,19 +544,19 @@ static int posix_make(const struct store_uri *uri, struct shoal_err *err)
 {
 	const char *path = uri->path;
 	char *copy = strdup(path);
-	int start, fd;
+	struct store_posix from = { .beneath = false };
+	int fd;
 
 	if (!copy)
 		return err_set(err, -ENOMEM, "out of memory");
-	start = open_dir(AT_FDCWD, *path == '/' ? "/" : ".");
-	fd = start < 0 ? start : make_dirs(start, copy);
+	from.root_fd = fd = open_at(AT_FDCWD, *path == '/' ? "/" : ".", O_PATH | O_DIRECTORY);
+	if (fd >= 0)
+		fd = make_dirs(&from, copy + strspn(copy, "/"));
 	free(copy);
-	if (start >= 0 && fd != start)
-		close(start);
-	if (fd < 0)
-		return err_set_errno(err, fd, "cannot create the directory '%.400s'", path);
-	close(fd);
-	return 0;
+	close_dir(&from, fd);
+	if (from.root_fd >= 0)
+		close(from.root_fd);
+	return fd < 0 ? err_set_errno(err, fd, "cannot create the directory '%.400s'", path) : 0;
 }
 
 static int posix_check(const struct store_uri *uri, struct shoal_err *err)
@@ -504,6 +570,28 @@ static int posix_check(const struct store_uri *uri, struct shoal_err *err)
 	return 0;
 }
 
+static bool wants_beneath(const struct shoal_store_config *config)
+{
+	const char *said = getenv("SHOAL_BENEATH");
+
+	return (config && config->beneath) || (said && *said && strcmp(said, "0") != 0);
+}
+
+/* Whether links can be kept from leading out: openat2(2) is of Linux 5.6, and some containers
+ * refuse it. */
+static int check_beneath(const struct store_posix *p, struct shoal_err *err)
+{
+	int fd = open_dir(p, ".");
+
+	if (fd < 0)
+		return err_set_errno(err, fd,
+				     "links that lead out of '%.300s' cannot be refused here "
+				     "(openat2)",
+				     p->base.uri);
+	close(fd);
+	return 0;
+}
+
 /* The path is absolute or relative to the current directory. */
 static int posix_open(const struct store_uri *uri, const struct shoal_store_config *config,
 		      struct store **ret_store, struct shoal_err *err)
@@ -513,7 +601,6 @@ static int posix_open(const struct store_uri *uri, const struct shoal_store_conf
 	struct stat st;
 	int rc;
 
-	(void)config;
 	if (!p)
 		return err_set(err, -ENOMEM, "out of memory");
 	p->base.ops = &posix_ops;
@@ -532,6 +619,10 @@ static int posix_open(const struct store_uri *uri, const struct shoal_store_conf
 		rc = err_set_errno(err, err_errno(), "cannot resolve the path '%.400s'", path);
 		goto out;
 	}
+	p->beneath = wants_beneath(config);
+	rc = p->beneath ? check_beneath(p, err) : 0;
+	if (rc < 0)
+		goto out;
 	*ret_store = &p->base;
 	return 0;
 out:

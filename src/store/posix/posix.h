@@ -2,12 +2,14 @@
  * posix.h - a directory tree as a store.
  *
  * Names are resolved from the root's descriptor, so that the store stays the same place if the
- * root is renamed or the current directory changes. Links are followed.
+ * root is renamed or the current directory changes. Links are followed; with `beneath` only those
+ * that stay below the root, and -EXDEV is returned for others, and for all links to absolute paths.
  */
 #ifndef SHOAL_STORE_POSIX_POSIX_H
 #define SHOAL_STORE_POSIX_POSIX_H
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdatomic.h>
 #include <sys/types.h>
 
@@ -15,14 +17,24 @@
 
 struct store_posix {
 	struct store base;
-	int root_fd;   /* for reading: getdents(2) needs more than O_PATH */
-	dev_t dev;     /* file system of the root */
+	int root_fd; /* for reading: getdents(2) needs more than O_PATH */
+	dev_t dev;   /* file system of the root */
+	bool beneath;
 	uint32_t salt; /* chosen at open, so that processes use different partial names */
 	atomic_uint_least32_t uses; /* counter for the salt; atomic */
 };
 
 /* @s if it is a directory tree, NULL for any other kind of store. */
 struct store_posix *store_posix_of(struct store *s);
+
+/* openat2(2) below the root, for those who call it by other means. */
+struct open_how store_posix_how(const struct store_posix *p, int flags);
+
+/* Open @path, which is shorter than PATH_MAX: a descriptor or a negative errno. */
+int store_posix_open_path(const struct store_posix *p, const char *path, int flags) MUST_USE;
+
+/* -EXDEV with its message. */
+int store_posix_leads_out(const char *name, struct shoal_err *err);
 
 /* Open @name, which was checked, for reading: returns a descriptor, without a message on
  * failure. @flags, such as O_DIRECT, are added to STORE_POSIX_READ. */
