@@ -13,6 +13,7 @@
 #include "cli/order_options.h"
 #include "cli/read_print.h"
 #include "cli/s3_options.h"
+#include "cli/trace_options.h"
 #include "store/uri.h"
 
 struct cmd_read_arguments {
@@ -22,6 +23,7 @@ struct cmd_read_arguments {
 	const char *path;
 	struct read_plan plan;
 	struct read_measure *measure;
+	struct cli_trace record;
 	bool json;
 	bool misused; /* an option does not fit the catalog */
 };
@@ -68,6 +70,16 @@ static int open_loader(struct cmd_read_arguments *a, struct comm *comm,
 	a->load.self = a->measure;
 	return shoal_loader_open(cat, &a->order.spec, (uint64_t)comm_place(comm)->rank, &a->load,
 				 ret_loader, err);
+}
+
+static int open_trace(struct cmd_read_arguments *a, struct comm *comm,
+		      const struct shoal_catalog *cat, struct shoal_err *err)
+{
+	struct shoal_catalog_info info;
+
+	shoal_catalog_info(cat, &info);
+	return cli_trace_open(&a->record, a->load.store ? a->load.store : info.root, comm,
+			      &a->plan.trace, err);
 }
 
 /* Whether the options fit what the catalog lists. */
@@ -128,6 +140,8 @@ static int cmd_read_run(struct cmd_read_arguments *a, struct comm *comm,
 		a->measure = read_measure_new(&a->plan, comm, o);
 		rc = open_loader(a, comm, *ret_cat, ret_loader, err);
 	}
+	if (rc == 0)
+		rc = open_trace(a, comm, *ret_cat, err);
 	cli_progress_start(&o->line, "read", comm_place(comm)->rank == 0);
 	if (rc == 0)
 		rc = read_measure_run(a->measure, *ret_loader, err);
@@ -247,6 +261,7 @@ static int cmd_read_start(void *arguments, int nr, char **words)
 		return cli_fail("read", "%s", cli_words("read", &err));
 	rc = cmd_read_run(a, comm, &cat, &loader, &o, &err);
 	status = cmd_read_report(a, comm_place(comm), &o, rc, &err);
+	status = cli_trace_finish("read", a->plan.trace, rc == 0, comm_place(comm)->rank, status);
 	cli_print_lost_peer("read", comm, rc, &err);
 	status = cmd_read_finish(comm, rc == -ECANCELED || o.all.interrupted,
 				 (rc < 0 && loader) || o.waiting, status);
@@ -307,6 +322,7 @@ const struct cli_command cmd_read = {
 	.sections = { { .options = options },
 		      CLI_ORDER_SECTION(AT(order)),
 		      CLI_LOAD_SECTION(AT(load)),
+		      CLI_TRACE_SECTION(AT(record)),
 		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,

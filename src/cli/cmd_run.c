@@ -14,6 +14,7 @@
 #include "cli/load_options.h"
 #include "cli/run_screen.h"
 #include "cli/s3_options.h"
+#include "cli/trace_options.h"
 #include "datagen/datasize.h"
 #include "load/loader.h"
 #include "report/report.h"
@@ -35,6 +36,7 @@ struct cmd_run_arguments {
 	uint64_t accelerators;
 	unsigned runs;
 	struct cli_layout layout;
+	struct cli_trace record;
 	struct shoal_load_options load;
 	bool resume, force, dry_run, drop, json;
 };
@@ -48,6 +50,7 @@ struct cmd_run_state {
 	struct run_data data;
 	struct run_result result;
 	struct run_screen screen;
+	struct trace *trace;     /* records the reads, or NULL */
 	struct layout tree;      /* if the layout is mlpstorage's */
 	char leaf[RUN_PATH_MAX]; /* leaf in the tree, which then replaces --results */
 	uint64_t began;
@@ -95,6 +98,9 @@ static int cmd_run_check_layout(const struct cmd_run_arguments *a)
 	if (a->runs > 1 && a->layout.kind == LAYOUT_PLAIN)
 		return cli_usage("run", "--runs needs --results-layout mlpstorage, which has a "
 					"directory for each run");
+	if (a->runs > 1 && (a->record.trace || a->record.log))
+		return cli_usage("run", "--trace and --op-log are for one run, not for --runs %u",
+				 a->runs);
 	if (a->resume && a->layout.kind != LAYOUT_PLAIN)
 		return cli_usage("run",
 				 "--resume cannot be combined with --results-layout mlpstorage: a "
@@ -261,6 +267,14 @@ static int note_size(struct cmd_run_state *c, struct shoal_err *err)
 	return rc;
 }
 
+/* Collective. */
+static int cmd_run_open_trace(struct cmd_run_state *c, struct shoal_err *err)
+{
+	const char *store = c->a.load.store ? c->a.load.store : c->data.store;
+
+	return cli_trace_open(&c->a.record, store ? store : c->data.root, c->comm, &c->trace, err);
+}
+
 static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 {
 	struct run_options o = { .workload = c->workload,
@@ -272,6 +286,7 @@ static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 				 .drop_cache = c->a.drop,
 				 .resume = c->a.resume,
 				 .results = c->a.results,
+				 .trace = c->trace,
 				 .stop = &cli_stop,
 				 .began = c->began,
 				 .progress = cmd_run_show_progress,
@@ -473,8 +488,10 @@ static int cmd_run_prepare(struct cmd_run_state *c, struct shoal_err *err)
 
 static int cmd_run_run(struct cmd_run_state *c, struct shoal_err *err)
 {
-	int rc = run_steps(c, err);
+	int rc = cmd_run_open_trace(c, err);
 
+	if (rc == 0)
+		rc = run_steps(c, err);
 	if (rc == 0) {
 		bool leaf = c->a.layout.kind != LAYOUT_PLAIN && !c->result.partial;
 
@@ -661,6 +678,8 @@ static int cmd_run_all(struct cmd_run_state *c)
 			cmd_run_forget(c);
 		run_screen_clear(&c->screen);
 		one = rc < 0 ? cmd_run_print_failure(c, rc, &err) : cmd_run_report(c);
+		one = cli_trace_finish("run", c->trace, rc == 0, c->rank, one);
+		c->trace = NULL;
 		status = one > status ? one : status;
 	}
 	cli_print_lost_peer("run", c->comm, rc, &err);
@@ -740,6 +759,7 @@ const struct cli_command cmd_run = {
 	.sections = { { .options = options },
 		      CLI_LAYOUT_SECTION(AT(layout)),
 		      CLI_LOAD_SECTION(AT(load)),
+		      CLI_TRACE_SECTION(AT(record)),
 		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
