@@ -17,7 +17,7 @@ SETUP_fuzz = -Dfuzzing=true -Db_sanitize=address,undefined -Db_lundef=false --bu
 # Where it is installed: /usr/local, unless make PREFIX=DIR was said once.
 prefix = $(if $(PREFIX),prefix=$(abspath $(PREFIX)))
 # On a terminal a line that counts, and nothing else.
-ninja = if [ -t 1 ]; then ninja -C $(1); else ninja -C $(1) --quiet; fi
+ninja = if [ -t 1 ]; then ninja -C $(1) $(2); else ninja -C $(1) --quiet $(2); fi
 
 .PHONY: all tested asan tsan check test test-torchdata test-frameworks test-dlio test-types run bench bench-dlio fuzz torture soak lint format \
 	install uninstall wheel tarball deb clean
@@ -39,9 +39,10 @@ asan: tested
 	@tools/configure $(ASAN) tests=true -- $(SETUP_asan)
 	@$(call ninja,$(ASAN))
 
+# Only the programs with threads.
 tsan: tested
 	@tools/configure $(TSAN) tests=true -- $(SETUP_tsan)
-	@$(call ninja,$(TSAN))
+	@$(call ninja,$(TSAN),$$(tools/run-tests --threaded))
 
 # The quick part, for use while working: one build without sanitizers, all unit programs, the quick part of the others.
 check: tested
@@ -49,6 +50,7 @@ check: tested
 
 # Everything. Ends, as the above, with one line: N passed, N failed.
 test: tested asan tsan
+	@tools/oracles $(BUILD) > /dev/null
 	@tools/run-tests $(BUILD) $(ASAN) $(TSAN)
 
 # With torchdata from PyPI, which this fetches below $(BUILD); make test-torchdata TORCH=torch for PyPI's torch as well.

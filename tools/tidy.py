@@ -17,6 +17,7 @@ SEES = {
     "order": [],
     "comm": [],
     "format": [],
+    "serve": [],
     "sort": [],
     "open": ["store", "catalog"],
     "index": ["sort", "store", "catalog", "comm", "open", "format"],
@@ -27,7 +28,7 @@ SEES = {
     "run": ["workload", "datagen", "store", "index", "catalog", "open", "order", "load", "comm"],
     "report": ["workload", "run"],
     "sweep": ["report"],
-    "cli": ["store", "index", "list", "catalog", "open", "order", "load", "workload", "datagen", "run", "report", "sweep", "comm", "format"],
+    "cli": ["store", "index", "list", "catalog", "open", "order", "load", "workload", "datagen", "run", "report", "sweep", "serve", "comm", "format"],
     "python": ["store", "index", "list", "catalog", "open", "order", "load", "comm"],
 }
 

@@ -7,7 +7,7 @@ See docs/python.md.
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any, List
+from typing import TYPE_CHECKING, List
 
 from ._errors import (AccessError, BadValueError, DamagedError, Error, NotFoundError, StaleError,
                       TransformError, WaitedTooLongError)
@@ -41,17 +41,18 @@ _NAMES = {
 _WHERE = {name: module for module, names in _NAMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        return importlib.import_module("." + name, __name__)
-    if name == "__version__":
-        from ._shoal import version as value
-    elif name in _WHERE:
-        value = getattr(importlib.import_module("." + _WHERE[name], __name__), name)
-    else:
-        raise AttributeError("module 'shoal' has no attribute %r" % name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # to which every name would be one of Any
+    def __getattr__(name):
+        if name in _NAMES:
+            return importlib.import_module("." + name, __name__)
+        if name == "__version__":
+            from ._shoal import version as value
+        elif name in _WHERE:
+            value = getattr(importlib.import_module("." + _WHERE[name], __name__), name)
+        else:
+            raise AttributeError("module 'shoal' has no attribute %r" % name)
+        globals()[name] = value
+        return value
 
 
 __all__ = [

@@ -70,6 +70,9 @@ def dataset_facts(dataset: Any) -> Tuple[int, str, int]:
     """(samples, digest, samples per file) of a catalog, its path, an object with a catalog, or a
     number.
     """
+    if hasattr(dataset, "order_facts"):
+        facts: Tuple[int, str, int] = dataset.order_facts
+        return facts
     dataset = opened(dataset)  # otherwise the length of a path's text would be taken for a number of samples
     catalog = getattr(dataset, "catalog", dataset)
     if isinstance(catalog, Catalog):

@@ -81,6 +81,21 @@ int cat_extent(const struct cat_view *v, uint64_t id, uint64_t index, uint64_t c
 	return 1;
 }
 
+int cat_extent_rows(const struct cat_view *v, uint64_t id, uint64_t nr, uint64_t count,
+		    uint64_t *ret_rows)
+{
+	uint64_t first = 0, last = 0, before = 0;
+	int rc = nr > 0 ? layout_of(v, id, count, &first) : 0;
+
+	*ret_rows = nr;
+	if (rc <= 0)
+		return rc;
+	rc = value_and_sum(v, CAT_XRRN, first, first + nr - 1, &last, &before);
+	if (rc == 0 && __builtin_add_overflow(before, last, ret_rows))
+		rc = cat_damaged(v, CAT_XRRN, 0, "sums do not add up");
+	return rc;
+}
+
 /* Equal parts; the last one includes the remainder. */
 static struct shoal_extent part_of(uint64_t size, uint64_t index, uint64_t count)
 {

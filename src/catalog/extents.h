@@ -11,4 +11,8 @@
 int cat_extent(const struct cat_view *v, uint64_t id, uint64_t index, uint64_t count,
 	       struct shoal_extent *ret_extent) MUST_USE;
 
+/* The rows of the first @nr samples of file @id, which has @count. */
+int cat_extent_rows(const struct cat_view *v, uint64_t id, uint64_t nr, uint64_t count,
+		    uint64_t *ret_rows) MUST_USE;
+
 #endif

@@ -430,7 +430,7 @@ static int writer_check_part(const struct shoal_writer *w, const struct shoal_ca
 		return err_set(err, -EINVAL, "only some of the parts have ETags");
 	if (v->nr_files && w->extents && !v->extents)
 		return err_set(err, -EINVAL,
-			       "only some of the parts know where samples lie inside files");
+			       "only some of the parts have extents of samples inside files");
 	return 0;
 }
 

@@ -37,12 +37,12 @@ struct cli_where {
 		0, "local-copy", "DIR", at,                                                         \
 		"read a copy of the catalog in DIR, made if necessary by the first process of the " \
 		"node; the others map the same copy")
-#define CLI_PEER_TIMEOUT(at_, given_)                                                             \
-	{                                                                                         \
-		.name = "peer-timeout", .value = "SECONDS", .kind = CLI_IS_COUNT, .at = (at_),    \
-		.max = 604800, .given = (given_),                                                 \
-		.help = "end if another rank gives no sign of life for so long, and if MPI takes " \
-			"five times as long to start (default 120; 0: wait for ever)"             \
+#define CLI_PEER_TIMEOUT(at_, given_)                                                          \
+	{                                                                                      \
+		.name = "peer-timeout", .value = "SECONDS", .kind = CLI_IS_COUNT, .at = (at_), \
+		.max = 604800, .given = (given_),                                              \
+		.help = "end if another rank does not answer for this long, or if MPI takes "  \
+			"five times as long to start (default 120; 0: wait for ever)"          \
 	}
 #define CLI_NULL(at, what) CLI_FLAG('0', "null", at, "end " what " with NUL bytes, not line ends")
 

@@ -108,9 +108,9 @@ static int cmd_cat_run(void *arguments, int nr, char **words)
 static const struct cli_option options[] = {
 	CLI_FLAG(0, "names", AT(names), "take a NAME of digits as a name, not as an id"),
 	CLI_TEXT(0, "data", "URI", AT(data),
-		 "read the files there (default: the root in the catalog)"),
+		 "read the files in this place (default: the root in the catalog)"),
 	CLI_FLAG(0, "if-match", AT(if_match),
-		 "fail if an object has another ETag than the catalog has"),
+		 "fail if an object's ETag differs from the catalog's"),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
 	CLI_END,
 };

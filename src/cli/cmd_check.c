@@ -70,7 +70,7 @@ static const struct cli_option options[] = {
 
 const struct cli_command cmd_check = {
 	.name = "check",
-	.summary = "tell what mlpstorage's submission checker would refuse",
+	.summary = "print what mlpstorage's submission checker would refuse",
 	.usage = "RESULTS [--rules RULES]",
 	.about =
 		"Check a tree of results, made by 'shoal run --results-layout mlpstorage' or by "

@@ -123,15 +123,15 @@ static const struct cli_option options[] = {
 		  "only part K (1 to N) of N disjoint parts: of a bucket an interval of keys, of a "
 		  "directory the names with that hash"),
 	CLI_FLAG(0, "keep-going", AT(options.keep_going),
-		 "leave out what cannot be read, with a warning, and go on; the exit status is 1 "
-		 "then"),
+		 "leave out what cannot be read, with a warning, and continue; the exit "
+		 "status is then 1"),
 	CLI_FLAG(0, "follow", AT(options.follow),
 		 "follow symbolic links (otherwise they are left out)"),
 	CLI_FLAG('x', "one-file-system", AT(options.one_fs), "do not go into other file systems"),
 	CLI_COUNT("threads", "THREADS", AT(options.nr_threads), 1, 256,
-		  "list ahead with so many threads, or connections of a bucket (default: 8 to 32)"),
+		  "threads, or connections to a bucket, that list ahead (default: 8 to 32)"),
 	CLI_TEXT(0, "tmp-dir", "DIR", AT(options.tmp_dir),
-		 "sort directories that are too large for memory there (default $TMPDIR or /tmp)"),
+		 "sort directories that are too large for memory in DIR (default $TMPDIR or /tmp)"),
 	CLI_END,
 };
 

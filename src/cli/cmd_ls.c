@@ -222,11 +222,11 @@ static void cmd_ls_defaults(void *arguments)
 static const struct cli_option options[] = {
 	CLI_NUMBER_IF("id", "ID", AT(from), AT(id_given), "only the name with this id"),
 	CLI_NUMBER_IF("from", "ID", AT(from), AT(from_given), "start with this id (default 0)"),
-	CLI_NUMBER_IF("count", "NAMES", AT(count), AT(count_given), "print at most so many names"),
+	CLI_NUMBER_IF("count", "NAMES", AT(count), AT(count_given), "the most names to print"),
 	CLI_TEXT(0, "prefix", "TEXT", AT(prefix), "only names that start with TEXT"),
 	CLI_NUMBER("random", "FILES", AT(random), 1, 0,
-		   "so many files drawn at random, each at most once"),
-	CLI_NUMBER("seed", "SEED", AT(seed), 0, 0, "of --random: other files (default 0)"),
+		   "draw this many files at random, each at most once"),
+	CLI_NUMBER("seed", "SEED", AT(seed), 0, 0, "seed of --random (default 0)"),
 	CLI_FLAG(
 		0, "samples", AT(samples),
 		"a line per sample: name, number of the sample, offset, length and rows, with tabs "

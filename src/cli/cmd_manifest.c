@@ -129,7 +129,7 @@ static void cmd_manifest_defaults(void *arguments)
 
 static const struct cli_option options[] = {
 	CLI_NUMBER("ranks", "RANKS", AT(order.spec.nr_ranks), 1, 0,
-		   "one list for each of so many ranks (default 1)"),
+		   "number of ranks, each with a list of its own (default 1)"),
 	CLI_TEXT('o', "output", "DIR", AT(options.dir), "write the lists here; made if necessary"),
 	CLI_OTHER(0, "epochs", "FIRST..LAST", take_epochs,
 		  "lists for these epochs, both included; one number for one epoch"),

@@ -80,10 +80,10 @@ static const struct cli_option options[] = {
 
 const struct cli_command cmd_merge = {
 	.name = "merge",
-	.summary = "join catalogs to one",
+	.summary = "join several catalogs",
 	.usage = "CATALOG... -o FILE [OPTION]...",
 	.about =
-		"Join catalogs, such as those of 'shoal index --shard', to one. Sizes, samples per "
+		"Join several catalogs into one, such as those of 'shoal index --shard'. Sizes, samples per "
 		"file and ETags are kept. Catalogs whose names follow one another are copied "
 		"without decoding them; others are merged, in bounded memory.",
 	.sections = { { .options = options }, CLI_S3_SECTION(AT(where.config)) },

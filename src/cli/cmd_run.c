@@ -11,6 +11,7 @@
 #include "cli/compare_ranks.h"
 #include "cli/hints.h"
 #include "cli/layout_options.h"
+#include "cli/listen.h"
 #include "cli/load_options.h"
 #include "cli/run_screen.h"
 #include "cli/s3_options.h"
@@ -36,7 +37,8 @@ struct cmd_run_arguments {
 	uint64_t accelerators;
 	unsigned runs;
 	struct cli_layout layout;
-	struct cli_trace record;
+	struct cli_listen listen;
+	struct cli_trace traces;
 	struct shoal_load_options load;
 	bool resume, force, dry_run, drop, json;
 };
@@ -98,7 +100,7 @@ static int cmd_run_check_layout(const struct cmd_run_arguments *a)
 	if (a->runs > 1 && a->layout.kind == LAYOUT_PLAIN)
 		return cli_usage("run", "--runs needs --results-layout mlpstorage, which has a "
 					"directory for each run");
-	if (a->runs > 1 && (a->record.trace || a->record.log))
+	if (a->runs > 1 && (a->traces.trace || a->traces.log))
 		return cli_usage("run", "--trace and --op-log are for one run, not for --runs %u",
 				 a->runs);
 	if (a->resume && a->layout.kind != LAYOUT_PLAIN)
@@ -153,6 +155,8 @@ static int cmd_run_poll_peers(void *self, struct shoal_err *err)
 	struct comm_mail mail;
 	int rc = comm_poll(c->comm, 0, &mail, err);
 
+	if (rc == 1)
+		(void)run_watch_mail(&c->a.listen.watch, &mail);
 	return rc < 0 ? rc : 0;
 }
 
@@ -272,7 +276,20 @@ static int cmd_run_open_trace(struct cmd_run_state *c, struct shoal_err *err)
 {
 	const char *store = c->a.load.store ? c->a.load.store : c->data.store;
 
-	return cli_trace_open(&c->a.record, store ? store : c->data.root, c->comm, &c->trace, err);
+	return cli_trace_open(&c->a.traces, store ? store : c->data.root, c->comm, &c->trace, err);
+}
+
+/* Rank 0: from here on there is something to look at. */
+static void begin_live(struct cmd_run_state *c)
+{
+	struct live_head head = { .command = "run",
+				  .name = c->workload->name,
+				  .nr_ranks = (unsigned)c->place->size,
+				  .nr_here = (unsigned)c->a.accelerators,
+				  .au_bar = c->workload->au * 100,
+				  .total = (uint64_t)c->place->size };
+
+	cli_listen_begin(&c->a.listen, "run", &head);
 }
 
 static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
@@ -290,7 +307,8 @@ static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 				 .stop = &cli_stop,
 				 .began = c->began,
 				 .progress = cmd_run_show_progress,
-				 .self = c };
+				 .self = c,
+				 .watch = cli_listen_watch(&c->a.listen) };
 
 	if (!o.load.store)
 		o.load.store = c->data.store;
@@ -300,6 +318,7 @@ static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 	o.load.stalled = show_stalled_read;
 	o.load.self = c;
 	c->loaded = true;
+	begin_live(c);
 	return run_execute(&o, &c->result, err);
 }
 
@@ -467,6 +486,8 @@ static int cmd_run_prepare(struct cmd_run_state *c, struct shoal_err *err)
 		return cmd_run_agree(c, rc, err);
 	}
 	if (rc == 0)
+		rc = cli_listen_open(&c->a.listen, "run", c->comm, err);
+	if (rc == 0)
 		rc = begin_leaf(c, err);
 	if (rc == 0 && c->place->rank == 0)
 		rc = check_folder(c, err);
@@ -568,12 +589,12 @@ static int cmd_run_print_failure(struct cmd_run_state *c, int rc, struct shoal_e
 			c->result.partial ? "interrupted" : "the run is complete", rank,
 			cli_words("run", err),
 			c->leaf[0]          ? "run it again"
-			: c->result.partial ? "go on with --resume"
+			: c->result.partial ? "continue with --resume"
 					    : "write them with --resume");
 	}
 	if (rc == -ECANCELED && c->result.begun)
 		cli_fail("run", "interrupted, and not all ranks came to the end of the step; %s",
-			 c->leaf[0] ? "run it again" : "go on with --resume");
+			 c->leaf[0] ? "run it again" : "continue with --resume");
 	else if (rc == -ECANCELED)
 		cli_fail("run", "interrupted before the first step: nothing was measured");
 	else
@@ -615,7 +636,7 @@ static int cmd_run_report(struct cmd_run_state *c)
 			cli_fail("run", "interrupted: '%s/summary.json' is partial; %s",
 				 c->a.results,
 				 c->leaf[0] ? "remove that directory before the tree is checked"
-					    : "go on with --resume");
+					    : "continue with --resume");
 		return CLI_FAILED;
 	}
 	if (!audit_holds(r)) {
@@ -639,6 +660,7 @@ static int cmd_run_finish(struct cmd_run_state *c, int rc, int status)
 	bool partial = c->result.partial, alone = c->place->size == 1;
 	bool reading = c->result.reading[0] || c->result.reading[1];
 
+	cli_listen_end(&c->a.listen);
 	run_folder_close(c->a.results, c->lock);
 	status = cli_part("run", c->comm,
 			  cli_stop && (rc == -ECANCELED || partial) ? CLI_INTERRUPTED : status);
@@ -703,7 +725,7 @@ static int cmd_run_start(void *arguments, int nr, char **words)
 		return cli_fail("run", "%s", cli_words("run", &err));
 	c.place = comm_place(c.comm);
 	c.rank = c.place->rank;
-	run_screen_start(&c.screen, c.rank == 0);
+	run_screen_start(&c.screen, c.rank == 0, &c.a.listen);
 	comm_set_stall(c.comm, STALL_SECONDS, cmd_run_show_warning, &c);
 	c.tree = cli_layout_of(&c.a.layout, c.a.results);
 	return cmd_run_all(&c);
@@ -728,7 +750,7 @@ static const struct cli_option options[] = {
 		 "the directory for the results of this run alone; made if necessary. With "
 		 "--results-layout mlpstorage the top of a tree of results"),
 	CLI_COUNT("runs", "COUNT", AT(runs), 1, 1000,
-		  "run so many times in a row: MLPerf's rules ask for 6, a warm-up and five"),
+		  "runs in succession: MLPerf's rules require 6, a warm-up and five"),
 	CLI_NUMBER("accelerators-per-rank", "COUNT", AT(accelerators), 1, ACCELERATORS_MAX,
 		   "accelerators that each rank simulates (default 1)"),
 	CLI_FLAG(0, "resume", AT(resume), "continue an interrupted run after its last step"),
@@ -759,7 +781,8 @@ const struct cli_command cmd_run = {
 	.sections = { { .options = options },
 		      CLI_LAYOUT_SECTION(AT(layout)),
 		      CLI_LOAD_SECTION(AT(load)),
-		      CLI_TRACE_SECTION(AT(record)),
+		      CLI_TRACE_SECTION(AT(traces)),
+		      CLI_LISTEN_SECTION(AT(listen)),
 		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,

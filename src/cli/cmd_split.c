@@ -140,7 +140,7 @@ static int cmd_split_run(void *arguments, int nr, char **words)
 
 static const struct cli_option options[] = {
 	CLI_OTHER(0, "part", "NAME=SHARE", cmd_split_take_part,
-		  "a part and its share, such as train=0.9; repeat it for each part"),
+		  "a part and its share, such as train=0.9; repeat the option for each part"),
 	CLI_TEXT('o', "output", "DIR", AT(output.path),
 		 "write DIR/NAME.cat for each part (default: the current directory)"),
 	CLI_NUMBER("seed", "SEED", AT(seed), 0, 0, "another seed makes other parts (default 0)"),

@@ -196,9 +196,9 @@ static void cmd_stat_defaults(void *arguments)
 
 static const struct cli_option options[] = {
 	CLI_COUNT("depth", "PARTS", AT(depth), 1, 64,
-		  "count by folders of so many parts of the path (default 1)"),
+		  "components of the path that make a folder (default 1)"),
 	CLI_NUMBER("top", "ROWS", AT(top), 1, SHOAL_STAT_TOP,
-		   "print so many folders, extensions and files (default 10)"),
+		   "folders, extensions and files to print (default 10)"),
 	CLI_JSON(AT(json)),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
 	CLI_END,

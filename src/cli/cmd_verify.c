@@ -158,7 +158,8 @@ static void print_words(const struct cmd_verify_arguments *a, const char *path, 
 			 path, r->nr_missing, r->nr_new, r->nr_resized, changed, r->nr_same);
 	else if (cli_talk.verbose && !a->json)
 		printf("%s: good, %" PRIu64 " file%s%s, digest %s\n", path, f->info.nr_files,
-		       plural(f->info.nr_files), f->compared ? ", all there" : "", f->info.digest);
+		       plural(f->info.nr_files), f->compared ? ", nothing missing" : "",
+		       f->info.digest);
 }
 
 static int cmd_verify_run(void *arguments, int nr, char **words)
@@ -217,9 +218,8 @@ static const struct cli_option storage_options[] = {
 	CLI_SIZE("memory", AT(compare.memory), SHOAL_INDEX_MEMORY_MIN, 0,
 		 "use at most this much memory (default 256M)"),
 	CLI_TEXT(0, "tmp-dir", "DIR", AT(compare.tmp_dir),
-		 "put temporary files there (default: $TMPDIR, or /tmp)"),
-	CLI_COUNT("threads", "THREADS", AT(compare.nr_threads), 1, 1024,
-		  "list with so many threads"),
+		 "put temporary files in DIR (default: $TMPDIR, or /tmp)"),
+	CLI_COUNT("threads", "THREADS", AT(compare.nr_threads), 1, 1024, "threads that list"),
 	CLI_FLAG(0, "keep-going", AT(compare.keep_going),
 		 "count what cannot be read as missing, with a warning"),
 	CLI_END,

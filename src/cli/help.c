@@ -97,7 +97,7 @@ struct help_page {
 
 static size_t option_len(const struct cli_option *o)
 {
-	return 8 + strlen(o->name) + (o->value ? 1 + strlen(o->value) : 0);
+	return 8 + strlen(o->name) + (o->value ? 1 + strlen(o->value) : 0) + (o->optional ? 2 : 0);
 }
 
 /* "  -o, --output FILE". */
@@ -108,7 +108,7 @@ static void put_option(FILE *out, const struct cli_option *o)
 	else
 		fprintf(out, "      --%s", o->name);
 	if (o->value)
-		fprintf(out, " %s", o->value);
+		fprintf(out, o->optional ? "[=%s]" : " %s", o->value);
 }
 
 static bool widen(const struct cli_section *s, const struct cli_option *o, void *self)

@@ -28,8 +28,8 @@ static const struct {
 	  "free some space, or choose another directory with --tmp-dir" },
 	{ SHOAL_HINT_TMP_DIR, NULL, NULL, "free some space" },
 	{ SHOAL_HINT_FREE_SPACE, "index", NULL,
-	  "free some space, and give the same command again to go on" },
-	{ SHOAL_HINT_SAME_CALL, "index", NULL, "give the same command again to go on" },
+	  "free some space, and repeat the command to continue" },
+	{ SHOAL_HINT_SAME_CALL, "index", NULL, "repeat the command to continue" },
 
 	{ SHOAL_HINT_ROOT, "index", NULL, "give it another name with --root" },
 	{ SHOAL_HINT_ROOT, "merge", NULL, "give the root of all with --root" },
@@ -48,11 +48,11 @@ static const struct {
 	  "index it again with --samples-per-file, or set dataset.num_samples_per_file" },
 	{ SHOAL_HINT_REPLACE, "manifest run", NULL, "--force removes them first" },
 	{ SHOAL_HINT_REPLACE, "sweep", NULL, "--resume goes on with it, --force removes it" },
-	{ SHOAL_HINT_REPLACE, "index", NULL, "write it all the same with --force" },
+	{ SHOAL_HINT_REPLACE, "index", NULL, "write it in spite of that with --force" },
 	{ SHOAL_HINT_REPEATED, "merge", NULL, "take the last one with --repeated last" },
 	{ SHOAL_HINT_SORT_COLUMN, NULL, NULL, "sort it first with 'shoal column sort'" },
 
-	{ SHOAL_HINT_SLOT, "read run", NULL, "say how large a sample may be with --slot" },
+	{ SHOAL_HINT_SLOT, "read run", NULL, "give the size of the largest sample with --slot" },
 	{ SHOAL_HINT_LARGER_SLOT, "read", NULL, "raise --slot to {}, or use --pieces" },
 	{ SHOAL_HINT_LARGER_SLOT, "run", NULL, "raise --slot to {}" },
 	{ SHOAL_HINT_IF_MATCH, "cat read run", NULL, "leave out --if-match" },
@@ -67,7 +67,7 @@ static const struct {
 	{ SHOAL_HINT_ANONYMOUS, NULL, NULL, "for a public bucket, set SHOAL_S3_ANONYMOUS=1" },
 
 	{ SHOAL_HINT_FORCE, "datagen", NULL,
-	  "choose another directory, or use --force to write there all the same" },
+	  "choose another directory, or use --force to write to this one" },
 	{ SHOAL_HINT_COMPLETE, "datagen", NULL,
 	  "complete them with --resume, or write them again with --force" },
 	{ SHOAL_HINT_GENERATE, "run", "datagen",

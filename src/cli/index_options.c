@@ -159,12 +159,17 @@ static int check(const struct index_arguments *a, int nr_sources)
 				 "a catalog cannot be written to standard output: -o FILE");
 	if (a->tree.resume && store_uri_traits(a->options.output).objects)
 		return cli_usage("index", "--resume needs a catalog that is a file: -o FILE");
-	if (a->dry_run && a->tree.resume)
-		return cli_usage("index", "--dry-run keeps nothing that --resume could go on from");
-	if (a->tree.update && a->tree.follow)
+	if (a->dry_run && (a->record.results || a->listen.address))
 		return cli_usage("index",
-				 "--update cannot be used with --follow: behind links, times "
-				 "do not show what changed");
+				 "--dry-run has no --results, and nothing to --listen for");
+	if (a->dry_run && a->tree.resume)
+		return cli_usage("index",
+				 "--dry-run keeps nothing that --resume could continue from");
+	if (a->tree.update && a->tree.follow)
+		return cli_usage(
+			"index",
+			"--update cannot be used with --follow: times of linked directories "
+			"do not show what changed");
 	if (a->pattern.format && nr_sources > 0)
 		return cli_usage("index", "give a directory, a LIST or a --pattern, not two");
 	if (!a->pattern.format && nr_sources != 1)
@@ -226,7 +231,7 @@ static const struct cli_option options[] = {
 		"what names are relative to: a URI or a path (default: the directory; for a list its "
 		"first name's root, otherwise the current directory)"),
 	CLI_NUMBER("samples-per-file", "SAMPLES", AT(options.samples_per_file), 1, 0,
-		   "every file holds so many samples (default 1)"),
+		   "samples per file, if all have the same number (default 1)"),
 	CLI_TEXT(
 		0, "samples", "KIND", AT(options.samples),
 		"open each file and store where its samples lie. KIND: parquet (row groups), arrow "
@@ -235,13 +240,14 @@ static const struct cli_option options[] = {
 	CLI_SIZE("memory", AT(options.memory), SHOAL_INDEX_MEMORY_MIN, 0,
 		 "use at most this much memory (default 256M)"),
 	CLI_TEXT(0, "tmp-dir", "DIR", AT(options.tmp_dir),
-		 "put temporary files there (default, and with --resume: beside the catalog)"),
+		 "put temporary files in DIR (default, and with --resume: beside the catalog)"),
 	CLI_FLAG(
 		0, "force", AT(force),
 		"write the catalog even if it is empty, or would replace one with more than twice as "
 		"many names, or a file that is not a catalog"),
 	CLI_FLAG(0, "dry-run", AT(dry_run),
 		 "list, but keep no catalog: print what would be written"),
+	CLI_TEXT(0, "results", "DIR", AT(record.results), CLI_RECORD_HELP),
 	CLI_FLAG(0, "json", AT(json), "print the result as JSON"),
 	CLI_PEER_TIMEOUT(AT(where.peer_timeout), AT(where.peer_timeout_given)),
 	CLI_END,
@@ -259,7 +265,7 @@ static const struct cli_option tree_options[] = {
 		"against directories. [a-z] and \\ work as in a shell; instead of {a,b} repeat the "
 		"option"),
 	CLI_FLAG(0, "keep-going", AT(tree.keep_going),
-		 "leave out what cannot be read, with a warning, and go on"),
+		 "leave out what cannot be read, with a warning, and continue"),
 	CLI_FLAG(
 		0, "resume", AT(tree.resume),
 		"keep checkpoints beside the catalog, and continue from them if the same listing was "
@@ -279,13 +285,13 @@ static const struct cli_option files_options[] = {
 		"--follow. With --samples every file is looked at, and those that have changed are "
 		"opened; objects of a bucket by their ETags (--etags)"),
 	CLI_COUNT("threads", "THREADS", AT(tree.nr_threads), 1, 1024,
-		  "list with so many threads per rank (default: up to 64 per node)"),
+		  "threads per rank that list (default: up to 64 per node)"),
 	CLI_END,
 };
 
 static const struct cli_option bucket_options[] = {
 	CLI_COUNT("connections", "COUNT", AT(tree.nr_threads), 1, 1024,
-		  "have so many requests in flight per rank (default 64 per node)"),
+		  "requests in flight per rank (default 64 per node)"),
 	CLI_FLAG(
 		0, "etags", AT(tree.etags),
 		"also store the ETag of each object (20 bytes each), for --if-match of read and run, "
@@ -358,6 +364,7 @@ const struct cli_command cmd_index = {
 		      { .title = "of a pattern, a name with one number, {:07d} or {}",
 			.options = pattern_options,
 			.given = AT(pattern_only) },
+		      CLI_LISTEN_SECTION(AT(listen)),
 		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.size = sizeof(struct index_arguments),

@@ -50,7 +50,7 @@ const struct cli_option cli_load_options[] = {
 	CLI_SIZE("memory", AT(memory), 1, 0,
 		 "use at most this much memory for samples; fewer batches are read ahead then"),
 	CLI_FLAG(0, "keep-going", AT(skip_errors),
-		 "leave out samples that cannot be read, and go on; the exit status is 1 then"),
+		 "leave out samples that cannot be read; the exit status is then 1"),
 	CLI_FLAG(0, "if-match", AT(if_match),
 		 "fail if an object's ETag differs from the one that 'index --etags' recorded"),
 	CLI_SECONDS("timeout", AT(timeout_ms), 1, UINT64_C(1000000000),

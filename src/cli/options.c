@@ -65,9 +65,10 @@ static int parse_milliseconds(const char *text, uint64_t *ret_ms)
 	size_t digits = strspn(rest, "0123456789");
 	uint64_t n = 0, part = 0;
 	char thousandths[4] = "000";
+	int rc = whole ? parse_digits(text, whole, &n) : 0;
 
-	if (whole + digits == 0 || (whole && parse_digits(text, whole, &n) < 0))
-		return -EINVAL;
+	if (whole + digits == 0 || rc < 0)
+		return rc < 0 ? rc : -EINVAL;
 	memcpy(thousandths, rest, u64_min(digits, 3));
 	if (parse_u64(thousandths, &part) < 0 || n > UINT64_MAX / 3600000 - 1)
 		return -ERANGE;
@@ -251,7 +252,7 @@ static const struct {
 	{ "read", "store", "--data names the place of the files" },
 	{ "run", "store", "--data names the place of the files" },
 	{ "verify", "where", "--data names the place of the files" },
-	{ "order", "limit", "--count prints at most so many samples" },
+	{ "order", "limit", "--count limits the number of samples printed" },
 	{ "read", "on-error", "--keep-going leaves out what cannot be read" },
 	{ "run", "on-error", "--keep-going leaves out what cannot be read" },
 	{ "run", "param", "write KEY=VALUE without an option" },
@@ -296,7 +297,7 @@ static bool list_option(const struct cli_section *s, const struct cli_option *o,
 {
 	(void)s;
 	(void)self;
-	printf("--%s%s\n", o->name, o->value ? "=" : "");
+	printf("--%s%s\n", o->name, o->value && !o->optional ? "=" : "");
 	return true;
 }
 
@@ -325,7 +326,9 @@ static int take_option(struct parser *p, const struct parser_match *m, const cha
 
 	if (o == &help_option)
 		return parser_help(p, value);
-	if (o->value && !value) {
+	if (o->value && !value && o->optional) {
+		value = "";
+	} else if (o->value && !value) {
 		if (p->at == p->argc)
 			return cli_usage(p->command->name, "option '%s' needs a value", text);
 		value = p->argv[p->at++];

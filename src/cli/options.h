@@ -34,6 +34,7 @@ struct cli_option {
 	uint64_t min, max;        /* limits of numbers; max 0: no limit */
 	const char *const *words; /* ended by NULL */
 	size_t given;             /* offset of a bool that becomes true; 0: not wanted */
+	bool optional;            /* of CLI_IS_OTHER: the value follows "=", or there is none: "" */
 	/* @into is the structure of the section. False after printing what is wrong. */
 	bool (*take)(const char *command, const char *value, void *into);
 };

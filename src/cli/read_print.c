@@ -173,31 +173,37 @@ static void print_settings(struct json *j, const char *lines)
 	json_close_object(j);
 }
 
-void read_print_json(const struct read_plan *plan, const struct read_outcome *o, int nr_ranks,
-		     const char *settings)
+void read_put_json(struct json *j, const struct read_plan *plan, const struct read_outcome *o,
+		   int nr_ranks)
 {
 	const struct load_tally *t = &o->sum;
+
+	json_u64(j, "epoch", plan->epoch);
+	json_u64(j, "ranks", (uint64_t)nr_ranks);
+	print_figures(j, &o->all);
+	json_real(j, "warm_up_seconds", (double)plan->warm_up_ms * 1e-3, 9);
+	json_real(j, "first_batch_seconds", o->first, 9);
+	json_u64(j, "errors", t->errors);
+	json_string(j, "engine", o->stats.engine);
+	json_string(j, "engine_detail", o->stats.engine_detail);
+	json_u64(j, "pool_bytes", t->pool_bytes);
+	json_real(j, "cpu_us_per_sample",
+		  t->samples ? (double)t->cpu_ns * 1e-3 / (double)t->samples : (double)NAN, 6);
+	print_latency(j, "latency_us", &t->latency);
+	print_latency(j, "open_us", &t->open);
+	print_latency(j, "read_us", &t->read);
+	print_remote(j, &t->remote);
+	print_audit(j, o);
+	print_repeats(j, o);
+	print_settings(j, plan->settings ? plan->settings : "");
+}
+
+void read_print_json(const struct read_plan *plan, const struct read_outcome *o, int nr_ranks)
+{
 	struct json j = cli_json();
 
 	json_open_object(&j, NULL);
-	json_u64(&j, "epoch", plan->epoch);
-	json_u64(&j, "ranks", (uint64_t)nr_ranks);
-	print_figures(&j, &o->all);
-	json_real(&j, "warm_up_seconds", (double)plan->warm_up_ms * 1e-3, 9);
-	json_real(&j, "first_batch_seconds", o->first, 9);
-	json_u64(&j, "errors", t->errors);
-	json_string(&j, "engine", o->stats.engine);
-	json_string(&j, "engine_detail", o->stats.engine_detail);
-	json_u64(&j, "pool_bytes", t->pool_bytes);
-	json_real(&j, "cpu_us_per_sample",
-		  t->samples ? (double)t->cpu_ns * 1e-3 / (double)t->samples : (double)NAN, 6);
-	print_latency(&j, "latency_us", &t->latency);
-	print_latency(&j, "open_us", &t->open);
-	print_latency(&j, "read_us", &t->read);
-	print_remote(&j, &t->remote);
-	print_audit(&j, o);
-	print_repeats(&j, o);
-	print_settings(&j, settings);
+	read_put_json(&j, plan, o, nr_ranks);
 	json_close_object(&j);
 }
 

@@ -8,7 +8,7 @@
 
 const struct cli_option cli_s3_options[] = {
 	CLI_TEXT(0, "endpoint", "URL", AT(endpoint),
-		 "the server, or several with commas, used in turn"),
+		 "the server, or several separated by commas, used in turn"),
 	CLI_TEXT(0, "region", "REGION", AT(region), "(default us-east-1)"),
 	CLI_TEXT(0, "profile", "PROFILE", AT(profile),
 		 "the keys: a section of ~/.aws/credentials and ~/.aws/config"),

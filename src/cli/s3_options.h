@@ -12,10 +12,10 @@ extern const struct cli_option cli_directory_options[];
 bool cli_s3_check(const char *command, void *config) MUST_USE;
 
 /* The section for a command whose arguments have a struct shoal_store_config at @base_. */
-#define CLI_S3_SECTION(base_)                                                                  \
-	{                                                                                      \
-		.title = "for s3://, where the AWS variables and files do not say it already", \
-		.options = cli_s3_options, .base = (base_), .check = cli_s3_check              \
+#define CLI_S3_SECTION(base_)                                                             \
+	{                                                                                 \
+		.title = "for s3://; the default comes from the AWS variables and files", \
+		.options = cli_s3_options, .base = (base_), .check = cli_s3_check         \
 	}
 
 /* Likewise, for a command that reads or writes the files of a dataset. */

@@ -48,12 +48,12 @@ const struct cli_option cli_select_options[] = {
 		  "no files, and nothing below directories, that match one of these"),
 	CLI_TEXT(0, "regex", "REGEX", AT(regex),
 		 "only names in which this POSIX extended regular expression is found"),
-	CLI_FLAG('i', "ignore-case", AT(ignore_case), "of the regular expression"),
+	CLI_FLAG('i', "ignore-case", AT(ignore_case), "ignore case in the regular expression"),
 	CLI_SIZE("min-size", AT(min_size), 0, 0, "only files of this size or more"),
 	CLI_SIZE("max-size", AT(max_size), 1, 0, "only files of this size or less"),
 	CLI_TEXT(0, "start-after", "NAME", AT(start_after), "only names that sort after NAME"),
 	CLI_TEXT(0, "end-before", "NAME", AT(end_before), "only names that sort before NAME"),
-	CLI_NUMBER("limit", "FILES", AT(limit), 1, 0, "at most so many"),
+	CLI_NUMBER("limit", "FILES", AT(limit), 1, 0, "the most files"),
 	CLI_END,
 };
 

@@ -355,7 +355,7 @@ static int judge(const struct comm *c, const struct pulse_peer *peer, struct sho
 	inet_ntop(AF_INET, &peer->address[good - 1], where, sizeof(where));
 	if (gone)
 		return err_set(err, -EHOSTDOWN,
-			       "rank %d (at %s) has ended without a word: it was "
+			       "rank %d (at %s) has ended unexpectedly: it was "
 			       "killed, or it crashed",
 			       peer->rank, where);
 	return err_set(err, -EHOSTDOWN,

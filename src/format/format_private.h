@@ -138,6 +138,14 @@ int format_find_npy(const struct format_source *file, uint64_t off, uint64_t len
 		    uint64_t nr_samples, format_found_fn *found, void *self,
 		    struct shoal_err *err) MUST_USE;
 
+/* Find the samples of indexed_binary by its two index files: see indexed.c. */
+int format_indexed_find(const struct format_source *file, format_found_fn *found, void *self,
+			struct shoal_err *err) MUST_USE;
+
+/* Find the records of an HDF5 file: see hdf5_find.c. */
+int format_hdf5_find(const struct format_source *file, uint64_t nr_samples, format_found_fn *found,
+		     void *self, struct shoal_err *err) MUST_USE;
+
 /*
  * Write an .npy header for unsigned bytes in Fortran order, of exactly @len bytes (at least
  * FORMAT_NPY_HEAD).

@@ -244,10 +244,10 @@ static int parse_header(const char *text, struct import_array *a, struct shoal_e
 		return err_set(
 			err, -EBADMSG,
 			"the array's values are not little-endian numbers or booleans of 1 to 8 "
-			"bytes: convert it with.astype()");
+			"bytes: convert it with .astype()");
 	if (!parsed || npy.nr_dims != 1)
 		return err_set(err, -EBADMSG,
-			       "the array must have one dimension: save it with.reshape(-1)");
+			       "the array must have one dimension: save it with .reshape(-1)");
 	a->nr = npy.shape[0];
 	return 0;
 }

@@ -213,7 +213,7 @@ static int read_header(const struct format_source *file, uint64_t off, uint64_t 
 	if (rc < 0)
 		return rc;
 	if (!format_npy_begin(head, &first, &header_len))
-		return err_set(err, -EBADMSG, "not a.npy file: wrong magic number");
+		return err_set(err, -EBADMSG, "not a .npy file: wrong magic number");
 	if (header_len > len - first)
 		return err_set(err, -EBADMSG, "the array's header extends past its end");
 	n = (size_t)u64_min(header_len, HEADER_MAX);

@@ -51,7 +51,19 @@ static int find_tfrecord(struct samples_search *s)
 	return format_tfrecord.find(s->file, FORMAT_ALL, samples_take, s, s->err);
 }
 
+/* The two index files have the offsets and the sizes, so that the data file is not read at all. */
+static int find_indexed(struct samples_search *s)
+{
+	return format_indexed_find(s->file, samples_take, s, s->err);
+}
+
 /* ---- Without a format ---- */
+
+static int find_nothing(struct samples_search *s)
+{
+	(void)s;
+	return 0;
+}
 
 static int find_whole(struct samples_search *s)
 {
@@ -85,7 +97,9 @@ static const struct samples_kind kinds[] = {
 	{ "hdf5", { ".hdf5", ".h5" }, find_hdf5 },
 	{ "csv", { ".csv" }, samples_find_csv, true },
 	{ "jsonl", { ".jsonl", ".ndjson" }, samples_find_jsonl, true },
+	{ "indexed_binary", { ".indexed_binary" }, find_indexed },
 	{ "fixed", { NULL }, find_fixed, true },
+	{ "index", { ".idx" }, find_nothing },
 };
 
 const char *samples_kind_name(const struct samples_kind *kind)
@@ -113,8 +127,16 @@ static bool name_ends(const char *name, size_t len, const char *suffix)
 	return len >= n && strncasecmp(name + len - n, suffix, n) == 0;
 }
 
-const struct samples_kind *samples_kind_of_file(const char *name, size_t len)
+bool samples_kind_has_sides(const struct samples_kind *kind)
 {
+	return kind->find == find_indexed;
+}
+
+const struct samples_kind *samples_kind_of_file(const struct samples_kind *kind, const char *name,
+						size_t len)
+{
+	if (kind && !(samples_kind_has_sides(kind) && name_ends(name, len, ".idx")))
+		return kind;
 	for (size_t i = 1; i < ARRAY_LEN(kinds); i++)
 		for (size_t k = 0; k < ARRAY_LEN(kinds[i].suffix) && kinds[i].suffix[k]; k++)
 			if (name_ends(name, len, kinds[i].suffix[k]))

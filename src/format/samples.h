@@ -9,11 +9,13 @@
  *   webdataset      the consecutive members of one stem, with their tar headers
  *   tfrecord        a record's payload
  *   npy, npz        an element of the array's first dimension (npz: the array x, or the only one)
- *   hdf5            an element of the first dimension of the dataset "records"
+ *   hdf5            an element of the first dimension of the dataset "records", or of the only one
  *   csv             a line after the first; quoted fields may contain line ends
  *   jsonl           a line that is not empty
+ *   indexed_binary  by two files beside it, which have the offsets and the sizes
  *   fixed           a fixed number of bytes
  *   whole           the file
+ *   index           nothing: the file is an index of another one
  *
  * Nothing here does I/O or allocates; a file is read only through its struct format_source.
  */
@@ -40,8 +42,13 @@ const char *samples_kind_name(const struct samples_kind *kind);
 /* Whether a sample of this kind can be a whole file. */
 bool samples_kind_covers(const struct samples_kind *kind);
 
-/* The kind of a file by its extension: .parquet, .tar, ... "whole" for all others. */
-const struct samples_kind *samples_kind_of_file(const char *name, size_t len);
+/* Whether its samples follow from other files, too. */
+bool samples_kind_has_sides(const struct samples_kind *kind);
+
+/* The kind of a file: @kind, but "index" for the index files of that kind. With NULL by the file's
+ * extension: .parquet, .tar, ...; "whole" for all others. */
+const struct samples_kind *samples_kind_of_file(const struct samples_kind *kind, const char *name,
+						size_t len);
 
 /*
  * Find all samples of a file. Extents are in ascending order, do not overlap and are inside the

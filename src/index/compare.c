@@ -252,8 +252,7 @@ int shoal_catalog_compare(const struct shoal_catalog *cat,
 	tree.nr_exclude = was.nr_exclude;
 	if (options->samples && !info.extents) {
 		index_provenance_release(&was);
-		return err_set(err, -EINVAL,
-			       "the catalog does not have where samples lie inside files");
+		return err_set(err, -EINVAL, "the catalog has no extents of samples inside files");
 	}
 	if (options->samples)
 		c.kind = was.samples ? was.samples : "auto";

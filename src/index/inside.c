@@ -88,6 +88,8 @@ struct inside_file {
 	int fd; /* -1: read through the store */
 	uint64_t at;
 	size_t len;
+	struct inside_file *sides; /* index files that it needs: a list */
+	char *own_name;            /* of such a file */
 	uint8_t window[WINDOW];
 };
 
@@ -166,6 +168,53 @@ static int inside_open(struct inside_file *f, const char *path, struct shoal_err
 	return 0;
 }
 
+/* An index file beside the file, which is closed with it. */
+static int inside_open_side(void *self, const char *suffix, struct format_source *ret_side,
+			    struct shoal_err *err)
+{
+	struct inside_file *f = self, *side = calloc(1, sizeof(*side));
+	struct shoal_err why = { "" };
+	struct store_stat st;
+	char *path = NULL;
+	int rc;
+
+	if (!side || asprintf(&side->own_name, "%s%s", f->name, suffix) < 0) {
+		free(side);
+		return err_set(err, -ENOMEM, "out of memory");
+	}
+	side->store = f->store;
+	side->name = side->own_name;
+	side->fd = -1;
+	side->sides = f->sides;
+	f->sides = side;
+	rc = store_stat(f->store, side->name, &st, &why);
+	side->size = rc == 0 ? st.size : 0;
+	if (rc == 0)
+		rc = inside_path(side, &path, &why);
+	if (rc == 0)
+		rc = inside_open(side, path, &why);
+	free(path);
+	*ret_side = (struct format_source){ .size = side->size, .read = inside_read, .self = side };
+	return rc < 0 ? err_set_as(err, rc, &why, "its index '%.300s' cannot be read: %s",
+				   side->name, why.msg)
+		      : 0;
+}
+
+static void inside_close(struct inside_file *f)
+{
+	while (f->sides) {
+		struct inside_file *side = f->sides;
+
+		f->sides = side->sides;
+		if (side->fd >= 0)
+			close(side->fd);
+		free(side->own_name);
+		free(side);
+	}
+	if (f->fd >= 0)
+		close(f->fd);
+}
+
 static int take_extent(void *self, const struct samples_extent *e)
 {
 	return cat_layout_add(self, &(struct shoal_extent){ e->off, e->len, e->rows });
@@ -203,7 +252,9 @@ static bool find_known(const struct index_known *known, struct slot *s, struct i
 static int find_by_opening(struct slot *s, struct inside_file *f, const char *path,
 			   uint64_t record_len)
 {
-	struct format_source source = { .size = s->size, .read = inside_read, .self = f };
+	struct format_source source = {
+		.size = s->size, .read = inside_read, .self = f, .open_side = inside_open_side
+	};
 	int rc = inside_open(f, path, &s->err);
 
 	if (rc == 0)
@@ -214,8 +265,7 @@ static int find_by_opening(struct slot *s, struct inside_file *f, const char *pa
 		rc = err_set(&s->err, rc, "it has too many samples of different lengths");
 	else if (rc == -ENOMEM)
 		rc = err_set(&s->err, rc, "out of memory");
-	if (f->fd >= 0)
-		close(f->fd);
+	inside_close(f);
 	s->uncut = rc == -ENOTSUP;
 	s->nr = s->uncut ? 1 : s->layout.nr;
 	return s->uncut ? 0 : rc;
@@ -233,7 +283,8 @@ static int find_in_file(const struct index_inside *in, struct slot *s, struct in
 		s->nr = 1;
 		if (in->known && path && stat(path, &st) == 0)
 			s->size = (uint64_t)st.st_size;
-	} else if (rc == 0 && !(in->known && find_known(in->known, s, f, path))) {
+	} else if (rc == 0 && (samples_kind_has_sides(s->kind) || !in->known ||
+			       !find_known(in->known, s, f, path))) {
 		rc = find_by_opening(s, f, path, record_len);
 	}
 	free(path);
@@ -257,7 +308,7 @@ struct inside_crew {
 static void *inside_work(void *arg)
 {
 	struct inside_crew *c = arg;
-	struct inside_file *f = malloc(sizeof(*f));
+	struct inside_file *f = calloc(1, sizeof(*f));
 
 	pthread_mutex_lock(&c->lock);
 	for (;;) {
@@ -312,7 +363,7 @@ static int fill_slot(struct inside_crew *c, const struct shoal_catalog *names,
 	s->nr = 0;
 	s->known = s->uncut = false;
 	s->err.msg[0] = '\0';
-	s->kind = c->kind.kind ? c->kind.kind : samples_kind_of_file(name, len);
+	s->kind = samples_kind_of_file(c->kind.kind, name, len);
 	cat_layout_clear(&s->layout);
 	pthread_mutex_lock(&c->lock);
 	s->state = SLOT_READY;

@@ -181,7 +181,7 @@ int index_job_open(struct index_job *j, bool sizes, bool samples, struct shoal_e
 	j->writer_options = wo;
 	if (rc == 0 && inside && !sizes)
 		rc = err_set_hint(err, -EINVAL, SHOAL_HINT_SIZES,
-				  "to look inside files their sizes are needed");
+				  "samples inside files need the sizes of files");
 	if (rc == 0 && inside)
 		rc = index_inside_check(j->options->samples, err);
 	if (rc == 0 && (!j->place || j->place->rank == 0))
@@ -571,7 +571,7 @@ int index_tree(struct comm *comm, const char *where, const struct shoal_tree_opt
 	rc = index_stage_open(&stage, options, comm, &words);
 	j.object = stage.uri;
 	if (rc == 0 && stage.uri && tree->resume)
-		rc = err_set(&words, -EINVAL, "only a catalog that is a file can be resumed");
+		rc = err_set(&words, -EINVAL, "only a catalog in a file can be resumed");
 	if (rc == 0) {
 		rc = index_scan_open(&j, where, stage.options.output, &words);
 		if (rc == 0 && j.place->rank == 0)

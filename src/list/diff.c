@@ -73,7 +73,7 @@ int shoal_list_diff(struct shoal_list *old, struct shoal_list *new_list,
 			options->progress(options->self, d.nr);
 		rc = diff_entries(&d, &a, has_a > 0, &b, has_b > 0, &order);
 		if (rc < 0)
-			return err_set_errno(err, rc, "the comparison was ended");
+			return err_set_errno(err, rc, "the comparison was stopped");
 		if (order <= 0)
 			has_a = list_step(old, &a, err);
 		if (order >= 0 && has_a >= 0)

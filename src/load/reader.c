@@ -4,11 +4,14 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/out.h"
 #include "base/queue.h"
 #include "catalog/writer.h"
 #include "load/loader.h"
 #include "load/locate.h"
+#include "store/posix/posix.h"
 #include "store/store.h"
 
 #define THREADS_MAX 256u
@@ -169,7 +172,10 @@ static int read_one(struct shoal_reader *r, const struct shoal_read *read, struc
 /* Shared by the threads of one call. */
 struct reader_crew {
 	struct shoal_reader *reader;
-	const struct shoal_read *reads;
+	const struct shoal_read *reads;   /* samples, or */
+	const struct shoal_range *ranges; /* parts of a file */
+	const char *name;                 /* of that file */
+	uint64_t file;
 	size_t nr;
 	atomic_size_t next;
 	pthread_mutex_t lock; /* protects everything below */
@@ -178,6 +184,18 @@ struct reader_crew {
 	struct shoal_err *err;
 };
 
+static int read_range(struct reader_crew *c, const struct shoal_range *range, struct shoal_err *err)
+{
+	int64_t got = reader_read_at(c->reader, c->name, c->file, range->off, range->buf,
+				     (size_t)range->len, err);
+
+	if (got >= 0 && (uint64_t)got < range->len)
+		return err_set(err, -ENODATA,
+			       "'%.512s' ends at %" PRIu64 ", before its end in the catalog",
+			       c->name, range->off + (uint64_t)got);
+	return got < 0 ? (int)got : 0;
+}
+
 static void *read_some(void *arg)
 {
 	struct reader_crew *c = arg;
@@ -185,7 +203,8 @@ static void *read_some(void *arg)
 
 	while ((i = atomic_fetch_add(&c->next, 1)) < c->nr) {
 		struct shoal_err err = { "" };
-		int rc = read_one(c->reader, &c->reads[i], &err);
+		int rc = c->reads ? read_one(c->reader, &c->reads[i], &err)
+				  : read_range(c, &c->ranges[i], &err);
 
 		if (rc == 0)
 			continue;
@@ -202,23 +221,77 @@ static void *read_some(void *arg)
 	return NULL;
 }
 
-int shoal_reader_read(struct shoal_reader *r, const struct shoal_read *reads, size_t nr,
-		      unsigned in_flight, struct shoal_err *err)
+static int reader_run(struct reader_crew *c, unsigned in_flight)
 {
-	struct reader_crew crew = {
-		.reader = r, .reads = reads, .nr = nr, .failed = nr, .err = err
-	};
-	unsigned nr_threads = (unsigned)u64_min(u64_min(in_flight, THREADS_MAX), nr);
+	unsigned nr_threads = (unsigned)u64_min(u64_min(in_flight, THREADS_MAX), c->nr);
 	pthread_t thread[THREADS_MAX];
 	unsigned started = 0;
 
-	pthread_mutex_init(&crew.lock, NULL);
+	c->failed = c->nr;
+	pthread_mutex_init(&c->lock, NULL);
 	/* One less than wanted, because the caller reads too. Fewer threads are enough. */
-	while (started + 1 < nr_threads && thread_start(&thread[started], read_some, &crew) == 0)
+	while (started + 1 < nr_threads && thread_start(&thread[started], read_some, c) == 0)
 		started++;
-	read_some(&crew);
+	read_some(c);
 	for (unsigned i = 0; i < started; i++)
 		pthread_join(thread[i], NULL);
-	pthread_mutex_destroy(&crew.lock);
-	return crew.rc;
+	pthread_mutex_destroy(&c->lock);
+	return c->rc;
+}
+
+int shoal_reader_read(struct shoal_reader *r, const struct shoal_read *reads, size_t nr,
+		      unsigned in_flight, struct shoal_err *err)
+{
+	struct reader_crew crew = { .reader = r, .reads = reads, .nr = nr, .err = err };
+
+	return reader_run(&crew, in_flight);
+}
+
+/* ---- Ranges of one file ---- */
+
+/* All of them with one descriptor. */
+static int ranges_of_file(const struct shoal_reader *r, const char *name,
+			  const struct shoal_range *ranges, size_t nr, struct shoal_err *err)
+{
+	int fd = store_posix_open_file(store_posix_of(r->store), name, 0), rc = 0;
+
+	if (fd < 0)
+		return err_set_errno(err, fd, "cannot open '%.512s'", name);
+	for (size_t i = 0; i < nr && rc == 0; i++) {
+		rc = pread_all(fd, ranges[i].buf, (size_t)ranges[i].len, ranges[i].off);
+		if (rc < 0)
+			err_set_errno(err, rc,
+				      "cannot read %" PRIu64 " bytes at %" PRIu64 " of '%.512s'",
+				      ranges[i].len, ranges[i].off, name);
+	}
+	close(fd);
+	return rc;
+}
+
+int shoal_reader_ranges(struct shoal_reader *r, uint64_t file, const struct shoal_range *ranges,
+			size_t nr, unsigned in_flight, struct shoal_err *err)
+{
+	char name[SHOAL_NAME_MAX + 1];
+	struct reader_crew crew = {
+		.reader = r, .ranges = ranges, .nr = nr, .name = name, .file = file, .err = err
+	};
+	uint64_t size = 0;
+	int len = shoal_catalog_name(r->cat, file, name), rc = len;
+
+	if (rc >= 0)
+		rc = shoal_catalog_size(r->cat, file, &size);
+	if (rc == -ERANGE)
+		return err_set(err, rc, "there is no file %" PRIu64, file);
+	if (rc == 0 && strlen(name) != (size_t)len) /* a store would read another file */
+		rc = -EILSEQ;
+	if (rc < 0)
+		return shoal_catalog_explain(r->cat, rc, err);
+	for (size_t i = 0; i < nr; i++)
+		if (ranges[i].off > size || ranges[i].len > size - ranges[i].off)
+			return err_set(err, -EINVAL,
+				       "'%.512s' has no bytes %" PRIu64 " to %" PRIu64, name,
+				       ranges[i].off, ranges[i].off + ranges[i].len);
+	if (store_posix_of(r->store) && !r->if_match)
+		return ranges_of_file(r, name, ranges, nr, err);
+	return reader_run(&crew, in_flight);
 }

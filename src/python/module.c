@@ -132,9 +132,9 @@ static PyMethodDef functions[] = {
 static int module_exec(PyObject *module)
 {
 	static int (*const add[])(PyObject *) = { py_add_catalog, py_add_column, py_add_order,
-						  py_add_loader,  py_add_reader, py_add_index,
-						  py_add_list,    py_add_plain,  py_add_shared,
-						  py_add_store };
+						  py_add_loader,  py_add_reader, py_add_rows,
+						  py_add_index,   py_add_list,   py_add_plain,
+						  py_add_shared,  py_add_store };
 
 	for (size_t i = 0; i < sizeof(add) / sizeof(*add); i++)
 		if (add[i](module) < 0)

@@ -49,6 +49,7 @@ enum py_type {
 	PY_BATCH,
 	PY_SAMPLE,
 	PY_READER,
+	PY_ROWS,
 	PY_TYPES
 };
 
@@ -104,6 +105,7 @@ int py_add_loader(PyObject *module);
 int py_add_order(PyObject *module);
 int py_add_plain(PyObject *module);
 int py_add_reader(PyObject *module);
+int py_add_rows(PyObject *module);
 int py_add_shared(PyObject *module);
 int py_add_store(PyObject *module);
 

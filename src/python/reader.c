@@ -156,7 +156,69 @@ static PyObject *reader_size(PyObject *self, PyObject *id_object)
 	return rc < 0 ? py_raise(rc, &err) : PyLong_FromUnsignedLongLong(size);
 }
 
+/* Fill the ranges from (offset, length) pairs, with an object of bytes each. NULL: an exception. */
+static PyObject *make_ranges(PyObject *pairs, struct shoal_range *ranges, size_t nr)
+{
+	PyObject *list = PyList_New((Py_ssize_t)nr);
+
+	for (size_t i = 0; list && i < nr; i++) {
+		PyObject *pair = PyTuple_GetItem(pairs, (Py_ssize_t)i), *item = NULL;
+
+		if (!PyTuple_Check(pair))
+			py_refuse_type("a range is a tuple of an offset and a length", pair);
+		else if (PyArg_ParseTuple(pair, "O&O&", py_u64_arg, &ranges[i].off, py_u64_arg,
+					  &ranges[i].len))
+			item = ranges[i].len < PY_SSIZE_T_MAX
+				       ? PyBytes_FromStringAndSize(NULL, (Py_ssize_t)ranges[i].len)
+				       : PyErr_NoMemory();
+		if (!item) {
+			Py_CLEAR(list);
+			break;
+		}
+		ranges[i].buf = PyBytes_AsString(item);
+		PyList_SetItem(list, (Py_ssize_t)i, item);
+	}
+	return list;
+}
+
+/* ranges(file, ((offset, length), ...), in_flight): a list of bytes. */
+static PyObject *reader_ranges(PyObject *self, PyObject *args)
+{
+	PyObject *given, *pairs, *list = NULL;
+	struct shoal_err err = { "" };
+	struct shoal_range *ranges;
+	unsigned in_flight;
+	uint64_t file;
+	size_t nr;
+	int rc = 0;
+
+	if (!PyArg_ParseTuple(args, "O&OI", py_u64_arg, &file, &given, &in_flight))
+		return NULL;
+	pairs = PySequence_Tuple(given);
+	if (!pairs)
+		return NULL;
+	nr = (size_t)PyTuple_Size(pairs);
+	ranges = PyMem_Calloc(nr + 1, sizeof(*ranges));
+	if (ranges)
+		list = make_ranges(pairs, ranges, nr);
+	else
+		PyErr_NoMemory();
+	Py_DECREF(pairs);
+	if (list) {
+		Py_BEGIN_ALLOW_THREADS;
+		rc = shoal_reader_ranges(py_reader_of(self), file, ranges, nr, in_flight, &err);
+		Py_END_ALLOW_THREADS;
+	}
+	if (rc < 0) {
+		py_raise(rc, &err);
+		Py_CLEAR(list);
+	}
+	PyMem_Free(ranges);
+	return list;
+}
+
 static PyMethodDef methods[] = {
+	{ "ranges", reader_ranges, METH_VARARGS, "ranges(file, pairs, in_flight): their bytes." },
 	{ "read", reader_read, METH_VARARGS, "read(ids, in_flight, writable): their bytes." },
 	{ "size", reader_size, METH_O, "The number of bytes of a sample." },
 	{ NULL, NULL, 0, NULL },

@@ -116,7 +116,7 @@ static void check_systems(struct check *c, const char *dir, const char *results)
 		snprintf(other, sizeof(other), "%.*s%s", (int)(dot - name), name,
 			 yaml ? ".pdf" : ".yaml");
 		if (!check_has(dir, other))
-			check_find(c, "2.1.7", dir, "'%s' is there, but not '%s'", name, other);
+			check_find(c, "2.1.7", dir, "'%s' exists, but not '%s'", name, other);
 		snprintf(other, sizeof(other), "%.*s", (int)(dot - name), name);
 		if (yaml && !check_has(results, other))
 			check_find(c, "2.1.8", dir, "there are no results of the system '%s'",

@@ -86,6 +86,10 @@ static void put_number(struct buf *b, double v)
 	char text[64], *e;
 	int digits = 1, power;
 
+	if (isinf(v)) { /* "1e999" */
+		buf_text(b, v < 0 ? "-Infinity" : "Infinity");
+		return;
+	}
 	if (v == floor(v) && fabs(v) < 1e300) {
 		char whole[400];
 
@@ -149,24 +153,13 @@ static void put_ascii(struct buf *b, const char *text, size_t len)
 	buf_text(b, "\"");
 }
 
-static void put_canonical(struct buf *b, const struct yaml_node *n)
+static void put_canonical_scalar(struct buf *b, const struct yaml_node *n)
 {
 	static const char *const words[] = { "null", "false", "true" };
 	const char *text = n->text;
-	enum scalar_kind kind;
+	enum scalar_kind kind = scalar_kind_of(n);
 	size_t len;
 
-	if (n->kind == YAML_LIST) {
-		buf_text(b, "[");
-		for (const struct yaml_node *c = n->child; c; c = c->next) {
-			put_canonical(b, c);
-			if (c->next)
-				buf_text(b, ",");
-		}
-		buf_text(b, "]");
-		return;
-	}
-	kind = scalar_kind_of(n);
 	if (kind == SCALAR_NUMBER) {
 		put_number(b, strtod(text, NULL));
 		return;
@@ -181,6 +174,54 @@ static void put_canonical(struct buf *b, const struct yaml_node *n)
 	while (len > 0 && isspace((unsigned char)text[len - 1]))
 		len--;
 	put_ascii(b, text, len);
+}
+
+/* The child whose key comes next after @last, or the first (NULL); NULL after the last one. */
+static const struct yaml_node *next_by_key(const struct yaml_node *map, const char *last)
+{
+	const struct yaml_node *next = NULL;
+
+	for (const struct yaml_node *c = map->child; c; c = c->next)
+		if ((!last || strcmp(c->key, last) > 0) && (!next || strcmp(c->key, next->key) < 0))
+			next = c;
+	return next;
+}
+
+static void put_canonical(struct buf *b, const struct yaml_node *n);
+
+/* Of a map that is in a list: those that are not are taken apart by take_keys(). */
+static void put_canonical_map(struct buf *b, const struct yaml_node *map)
+{
+	const char *last = NULL;
+
+	buf_text(b, "{");
+	for (const struct yaml_node *c; (c = next_by_key(map, last)); last = c->key) {
+		if (last)
+			buf_text(b, ",");
+		put_ascii(b, c->key, strlen(c->key));
+		buf_text(b, ":");
+		put_canonical(b, c);
+	}
+	buf_text(b, "}");
+}
+
+static void put_canonical(struct buf *b, const struct yaml_node *n)
+{
+	if (n->kind == YAML_SCALAR) {
+		put_canonical_scalar(b, n);
+		return;
+	}
+	if (n->kind == YAML_MAP) {
+		put_canonical_map(b, n);
+		return;
+	}
+	buf_text(b, "[");
+	for (const struct yaml_node *c = n->child; c; c = c->next) {
+		put_canonical(b, c);
+		if (c->next)
+			buf_text(b, ",");
+	}
+	buf_text(b, "]");
 }
 
 /* ---- The hash ---- */

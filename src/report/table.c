@@ -231,7 +231,7 @@ static void table_put_sums(struct table *t, const struct run_result *r)
 		  !r->train.meets ? "MISSES"
 		  : unfit         ? "above"
 				  : "meets",
-		  bar, colour(t, PLAIN), unfit ? ", but this is no success: " : "",
+		  bar, colour(t, PLAIN), unfit ? ", but this does not count as a success: " : "",
 		  unfit ? unfit : "");
 	table_put(t, "samples   %.1f/s (deviation %.1f), %.1f MiB/s at the nominal size\n",
 		  r->train.throughput, r->train.throughput_stdev, r->train.io);

@@ -613,7 +613,7 @@ static void note_sizes(const struct run_data *d, const struct workload *w,
 		return;
 	snprintf(
 		words, sizeof(words),
-		"a sample has %.0f bytes here, and dataset.record_length_bytes is %.15g: MB/s at the "
+		"samples have %.0f bytes here, but dataset.record_length_bytes is %.15g: MB/s at the "
 		"nominal size, as DLIO counts, is by the latter",
 		mean, w->dataset.record_bytes);
 	data_say(o, words);

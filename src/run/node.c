@@ -70,7 +70,8 @@ static int add_node_facts(void *self, int from, uint64_t off, uint64_t total, co
 
 	if (off != 0 || total != sizeof(node_facts) || len != sizeof(node_facts))
 		return err_set(err, -EPROTO,
-			       "rank %d sent a malformed node record(mixed Shoal versions?)", from);
+			       "rank %d sent a malformed node record (mixed Shoal versions?)",
+			       from);
 	memcpy(&node_facts, data, sizeof(node_facts));
 	if (node_facts.node >= n->nr)
 		return err_set(err, -EPROTO, "rank %d is on an unknown node", from);

@@ -316,6 +316,15 @@ static double seconds_left(const struct run *run, const struct phase *phase, dou
 	return (left + (double)epochs * (double)run->plan.steps) * step_seconds;
 }
 
+/* Epochs of training that are done, of all. */
+static double done_share(const struct run *run, const struct phase *phase)
+{
+	double steps = (double)u64_max(1, phase->steps);
+	double part = phase->p->eval ? 1 : (double)(phase->first_step + phase->nr_done) / steps;
+
+	return ((double)phase->p->epoch - 1 + part) / (double)run->w->train.epochs;
+}
+
 static void run_show_progress(const struct run *run, struct phase *phase)
 {
 	uint64_t now = clock_now(), wall = now - phase->started;
@@ -343,6 +352,8 @@ static void run_show_progress(const struct run *run, struct phase *phase)
 		.samples_per_second =
 			(double)(phase->nr_done * phase->batch * run->nr_all) / seconds,
 		.bytes_per_second = (double)stats.bytes_delivered * (double)run->nr_ranks / seconds,
+		.samples = phase->nr_done * phase->batch * run->nr_all,
+		.share = done_share(run, phase),
 		.wait_share = total ? (double)phase->load_ns / (double)total : 0,
 		.slowest_rank = phase->step_slowest & ((UINT64_C(1) << RANK_BITS) - 1),
 		.slowest_seconds = (double)(phase->step_slowest >> RANK_BITS) * 1e-6,
@@ -369,6 +380,8 @@ static int phase_run_steps(struct run *run, struct phase *phase, struct shoal_er
 			phase->nr_done++;
 			add_to_series(run, phase);
 			run_show_progress(run, phase);
+			if (rc == 0 && run->o->watch)
+				rc = run_watch_poll(run->o->watch, err);
 			if (rc < 0)
 				comm_fail(run->comm, err);
 		}

@@ -34,6 +34,11 @@ def lines(output, end=b"\n"):
     return output.split(end)[:-1]
 
 
+def views(shown):
+    """What a terminal showed, each time that it was drawn again in place, as text; first what came before."""
+    return [part.decode() for part in re.split(rb"\r(?:\033\[\d+A)?\033\[J", shown)]
+
+
 def is_being_written(path):
     """Whether a writer has taken the lock of a catalog's partial file: when it has only made it another may come first."""
     try:
@@ -50,6 +55,26 @@ def wait_until_it_hears(process, number):
     while process.poll() is None:
         status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
         if int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16) >> (number - 1) & 1:
+            return
+        assert time.monotonic() < end, "it never does"
+        time.sleep(0.001)
+
+
+def settle(place, seconds=0.12):
+    """Until all directories and files below a place were changed longer ago than an update needs to trust them."""
+    changed = 0.0
+    for _, _, names, fd in os.fwalk(place):  # whose paths may be longer than the system takes
+        changed = max([changed, os.fstat(fd).st_ctime, *(os.lstat(name, dir_fd=fd).st_ctime for name in names)])
+    while time.time() < changed + seconds:
+        time.sleep(0.002)
+
+
+def wait_until_it_has_worked(process, ticks=10):
+    """Until it has used so many hundredths of a second of a core, however busy the machine is."""
+    end = time.monotonic() + 60
+    while process.poll() is None:
+        fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        if int(fields[11]) + int(fields[12]) >= ticks:
             return
         assert time.monotonic() < end, "it never does"
         time.sleep(0.001)

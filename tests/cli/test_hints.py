@@ -48,4 +48,4 @@ def test_an_error_ends_in_what_to_do_about_it(shoal, tmp_path):
     path = shoal.index([b"a", b"b"])  # without sizes
     result = shoal("read", path)
     assert result.returncode == 1
-    assert b"the catalog has no sizes; say how large a sample may be with --slot\n" in result.stderr
+    assert b"the catalog has no sizes; give the size of the largest sample with --slot\n" in result.stderr

@@ -97,7 +97,7 @@ def test_what_was_interrupted_goes_on(shoal, tree, tmp_path, threads, after):
         if after == 0 and words == b"shoal index: interrupted: nothing was written":  # before it found anything
             assert contents(tmp_path) == []
         else:
-            assert words == b"shoal index: interrupted; give the same command again to go on"
+            assert words == b"shoal index: interrupted; repeat the command to continue"
             assert contents(tmp_path) == LEFT
     result = finish(shoal, tree, out, "--threads", threads)
     if cut and after >= 0.02:

@@ -7,9 +7,9 @@ import pathlib
 import subprocess
 import sys
 import tarfile
-import time
 
 import pytest
+from conftest import settle
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHOAL = os.environ.get("SHOAL", str(ROOT / "build" / "shoal"))
@@ -179,7 +179,7 @@ def indexed(folder, catalog, *options):
 @pytest.fixture
 def settled(data):
     """The same directory, with files that are older than the clock's steps."""
-    time.sleep(0.12)
+    settle(data)
     return data
 
 
@@ -217,7 +217,7 @@ def test_files_that_cannot_be_cut_are_known_as_such(tmp_path):
     (tmp_path / "data").mkdir()
     numpy.savez_compressed(tmp_path / "data" / "a.npz", x=numpy.zeros((5, 4)))
     (tmp_path / "data" / "b.jsonl").write_text("1")
-    time.sleep(0.12)
+    settle(tmp_path / "data")
     indexed(tmp_path / "data", tmp_path / "old.cat")
     counts = indexed(tmp_path / "data", tmp_path / "new.cat", "--update", tmp_path / "old.cat")
     assert (counts["not_opened"], counts["uncut"]) == (2, 1)
@@ -285,7 +285,7 @@ def test_verify_does_not_open_what_is_missing_or_has_another_size(data, tmp_path
 def test_verify_refuses_to_compare_samples_that_a_catalog_does_not_have(data, tmp_path):
     shoal("index", data, "-q", "-o", tmp_path / "x.cat")
     done = shoal("verify", "--storage", "--samples", tmp_path / "x.cat", check=False)
-    assert done.returncode == 1 and "does not have where samples lie inside files" in done.stderr
+    assert done.returncode == 1 and "has no extents of samples inside files" in done.stderr
     done = shoal("verify", "--samples", tmp_path / "x.cat", check=False)
     assert done.returncode == 2 and "--samples is for --storage" in done.stderr
 
@@ -293,7 +293,7 @@ def test_verify_refuses_to_compare_samples_that_a_catalog_does_not_have(data, tm
 SMALL = {"parquet": "parquet/three-groups", "arrow": "arrow/three-batches"}
 
 
-@pytest.mark.parametrize("kind", [*SMALL, "tar", "npz", "tfrecord"])
+@pytest.mark.parametrize("kind", [*SMALL, "tar", "npz", "npy", "hdf5", "hdf5 in chunks", "tfrecord"])
 def test_a_file_cut_at_any_byte_is_refused_in_one_sentence(kind, tmp_path):
     """The command ends with 1 and a sentence with the name, whichever byte is the last one."""
     (tmp_path / "data").mkdir()
@@ -310,6 +310,13 @@ def test_a_file_cut_at_any_byte_is_refused_in_one_sentence(kind, tmp_path):
         numpy = pytest.importorskip("numpy")
         numpy.savez(tmp_path / "x.npz", x=numpy.arange(6.0))
         content = (tmp_path / "x.npz").read_bytes()
+    elif kind == "npy":
+        numpy = pytest.importorskip("numpy")
+        numpy.save(tmp_path / "x.npy", numpy.arange(6.0))
+        content = (tmp_path / "x.npy").read_bytes()
+    elif kind.startswith("hdf5"):
+        content = (CORPUS / "hdf5" / ("in-chunks" if "chunks" in kind else "h5py")).read_bytes()[1:]
+        kind = "hdf5"
     else:
         content = (CORPUS / "tfrecord" / sorted(os.listdir(CORPUS / "tfrecord"))[0]).read_bytes()
     for length in range(1, len(content)):
@@ -327,3 +334,23 @@ def test_a_file_cut_at_any_byte_is_refused_in_one_sentence(kind, tmp_path):
         assert {int(name.split(".")[0]) for name, *_ in rows(tmp_path / "x.cat")} <= whole
     else:
         assert not whole
+
+
+@pytest.mark.parametrize("kind, content", [("jsonl", '{"a": 1}\n\n{"b": [2,\t3]}\r\n"é"'), ("csv", 'a,b\n1,"x\ny""z"\n2,\n,'),
+                                           ("fixed:5", "12345" * 4)])
+def test_lines_and_records_cut_at_any_byte_end_with_their_file(kind, content, tmp_path):
+    """A text that was cut is a text: its last sample is shorter. In a quoted field, or in a record, it is refused."""
+    content = content.encode()
+    (tmp_path / "data").mkdir()
+    for length in range(1, len(content) + 1):
+        (tmp_path / "data" / f"{length:05}").write_bytes(content[:length])
+    done = shoal("index", tmp_path / "data", "--samples", kind, "--keep-going", "--json", "-o", tmp_path / "x.cat", check=False)
+    refused = {length for length in range(1, len(content) + 1) if
+               (content[:length].count(b'"') % 2 if kind == "csv" else length % 5 if kind != "jsonl" else 0)}
+    assert json.loads(done.stdout)["unreadable"] == len(refused)
+    ends = {}
+    for name, offset, length, _ in rows(tmp_path / "x.cat"):
+        ends[int(name)] = offset + length
+    assert not refused & set(ends)
+    for name, end in ends.items():
+        assert content[end:name].strip() == b""

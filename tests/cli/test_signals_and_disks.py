@@ -9,7 +9,7 @@ import time
 
 import pytest
 import shapes
-from conftest import check_words, contents, is_being_written, lines
+from conftest import check_words, contents, is_being_written, lines, wait_until_it_has_worked
 
 
 def wait_until(condition):
@@ -300,7 +300,7 @@ def test_a_signal_ends_a_manifest_of_very_many_lists(shoal, tmp_path, options):
     process = shoal.start("manifest", shoal.index([b"a", b"b"]), "-q", "-o", tmp_path / "m", *options)
     try:
         wait_until(lambda: (tmp_path / "m").exists())
-        time.sleep(0.1)
+        wait_until_it_has_worked(process)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=5)
     finally:

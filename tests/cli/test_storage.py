@@ -46,7 +46,7 @@ def differs(result, missing=0, new=0, resized=0, same=0):
 def test_the_same_is_quiet(shoal, catalog):
     assert shoal.good("verify", "--storage", catalog) == b""
     said = shoal("verify", "--storage", "--verbose", catalog).stdout
-    assert said == b"%s: good, 6 files, all there, digest %s\n" % (os.fsencode(catalog),
+    assert said == b"%s: good, 6 files, nothing missing, digest %s\n" % (os.fsencode(catalog),
                                                                    shoal.info(catalog)["digest"].encode())
 
 

@@ -5,12 +5,9 @@ import os
 import pathlib
 import shutil
 import subprocess
-import time
 
 import pytest
-from conftest import binary, lines
-
-SETTLE = 0.12  # seconds: a directory changed less than 100 ms before a listing is read again the next time
+from conftest import binary, lines, settle
 
 
 def put(tree, name, size=1):
@@ -25,7 +22,7 @@ def tree(tmp_path):
     place = tmp_path / "tree"
     for name in ("r1", "a/1", "a/2", "a.b/1", "a0", "b/c/d/1", "b/c/d/2", "b/c/1", "b/1", "e/1"):
         put(place, name, len(name))
-    time.sleep(SETTLE)
+    settle(place)
     return place
 
 
@@ -136,7 +133,7 @@ def test_a_time_that_is_set_back_hides_no_change(update, tree, change):
 
 def test_an_old_directory_that_comes_from_elsewhere_is_read(update, tree, tmp_path):
     put(tmp_path / "elsewhere", "old/1")
-    time.sleep(SETTLE)
+    settle(tmp_path / "elsewhere")
     (tmp_path / "elsewhere" / "old").rename(tree / "old")
     assert update()["directories"] == 2
 
@@ -144,7 +141,7 @@ def test_an_old_directory_that_comes_from_elsewhere_is_read(update, tree, tmp_pa
 def test_directories_that_change_places_are_read(shoal, update, tree):
     put(tree, "x/sub/1")
     put(tree, "y/sub/2")
-    time.sleep(SETTLE)
+    settle(tree)
     shoal.good("index", tree, "-q", "-o", update.old)
     (tree / "x").rename(tree / "z")
     (tree / "y").rename(tree / "x")
@@ -154,7 +151,7 @@ def test_directories_that_change_places_are_read(shoal, update, tree):
 
 def test_an_empty_directory_that_gets_files_later_is_found(shoal, update, tree):
     (tree / "b" / "empty" / "inside").mkdir(parents=True)
-    time.sleep(SETTLE)
+    settle(tree)
     shoal.good("index", tree, "-q", "-o", update.old)
     assert update()["reused"] == 9  # b is read, as the catalog knows nothing of b/empty
     put(tree, "b/empty/inside/1")
@@ -163,7 +160,7 @@ def test_an_empty_directory_that_gets_files_later_is_found(shoal, update, tree):
 
 def test_a_directory_that_became_empty_gets_files_again(shoal, update, tree):
     (tree / "e" / "1").unlink()
-    time.sleep(SETTLE)
+    settle(tree)
     shoal.good("index", tree, "-q", "-o", update.old)
     put(tree, "e/2")
     update()
@@ -198,7 +195,7 @@ def test_the_old_catalog_may_be_the_new_one(update, tree):
 
 def test_updates_of_updates(update, tree):
     put(tree, "b/x")
-    time.sleep(SETTLE)
+    settle(tree)
     update(to=update.old)
     (tree / "b" / "x").unlink()
     assert update()["directories"] == 1
@@ -280,7 +277,7 @@ def test_many_files_in_one_directory(shoal, tree, update):
         put(tree, "many/%d" % (i * 7919 % 3000), i % 50)
     for i in range(300):
         put(tree, "wide/%d/x" % i)
-    time.sleep(SETTLE)
+    settle(tree)
     shoal.good("index", tree, "-q", "-o", update.old)
     assert update()["reused"] == 3310
     put(tree, "wide/150/y")
@@ -297,7 +294,7 @@ def test_directories_of_any_number_of_files_are_taken_over(shoal, tree, update):
             put(tree, f"n{nr}/{i:03}", i % 7)
             put(tree, f"below/n{nr}/m/{i:03}", i % 5)
         put(tree, f"below/n{nr}.txt")
-    time.sleep(SETTLE)
+    settle(tree)
     shoal.good("index", tree, "-q", "-o", update.old)
     result = update()
     assert (result["reused"], result["directories"]) == (10 + 2 * sum(sizes) + len(sizes), 0)
@@ -311,7 +308,7 @@ def test_directories_of_any_number_of_files_are_taken_over(shoal, tree, update):
 def test_directories_of_many_directories_are_taken_over(shoal, tree, update):
     for i in range(1100):  # their paths are more than is held before a directory is known to be unchanged
         put(tree, f"wide/{i:030}/x")
-    time.sleep(SETTLE)
+    settle(tree)
     shoal.good("index", tree, "-q", "-o", update.old)
     assert update()["reused"] == 1110
     (tree / "wide/new").mkdir()
@@ -333,7 +330,7 @@ def test_long_names(shoal, tree, update, length):
         pathlib.Path("f" * 80).write_bytes(b"12345")
     finally:
         os.chdir(here)
-    time.sleep(SETTLE)
+    settle(tree)
     shoal.good("index", tree, "-q", "-o", update.old)
     assert update()["reused"] == 11
 
@@ -360,7 +357,7 @@ def test_what_is_mounted_in_the_tree_is_read_and_cannot_be_updated(shoal, fails,
         pytest.skip("mount is not allowed here")
     try:
         (tree / "x" / "over").write_bytes(b"2")
-        time.sleep(0.2)
+        settle(tree)
         shoal.good("index", tree, "-q", "-o", catalog)
         fails(shoal("index", tree, "-q", "-o", tmp_path / "d", "--update", catalog), 1, "several file systems")
     finally:

@@ -12,7 +12,7 @@ import time
 
 import pytest
 import shapes
-from conftest import Shoal, check_words, lines
+from conftest import Shoal, check_words, lines, wait_until_it_has_worked
 from shoalcat import ENTRY, HEADER, Catalog, hash64
 
 HEADER_SUM = struct.Struct("<Q")
@@ -410,7 +410,7 @@ def test_a_signal_ends_it_while_it_reads_a_catalog_of_very_many_names(shoal, tmp
     end = time.monotonic() + 60
     while "c" not in [os.path.basename(line.split()[-1]) for line in open(f"/proc/{process.pid}/maps")]:
         assert process.poll() is None and time.monotonic() < end
-    time.sleep(0.2)  # it has opened the catalog: now it reads it
+    wait_until_it_has_worked(process)  # it has opened the catalog: now it reads it
     process.send_signal(number)
     process.communicate(timeout=10)
     assert process.returncode == -number

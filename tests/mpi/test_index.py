@@ -370,7 +370,7 @@ def test_a_full_disk_with_resume_says_how_to_go_on(mpi, large, small_disk, tmp_p
     assert 1 <= len(job.ours) <= 3, job.err
     for line in job.ours:
         assert f"'{small_disk}/.c." in line
-        assert line.endswith("No space left on device; free some space, and give the same command again to go on")
+        assert line.endswith("No space left on device; free some space, and repeat the command to continue")
     subprocess.run(["mount", "-o", "remount,size=100m", small_disk], check=True)
     done = good(index(mpi, 3, large, "-q", "-o", small_disk / "c", "--tmp-dir", tmp_path, "--resume", "--json"))
     assert json.loads(done.out[0])["files"] == 300_000

@@ -154,7 +154,7 @@ def test_a_signal_that_comes_twice_at_once_is_one(jobs):
     for pid in pids:
         os.kill(pid, signal.SIGINT)
         os.kill(pid, signal.SIGINT)
-    assert "go on with --resume" in job.finish().err
+    assert "continue with --resume" in job.finish().err
     assert (jobs.folder / "results" / "summary.json").exists()
 
 
@@ -183,9 +183,9 @@ def test_a_killed_rank_is_missed_where_the_launcher_lets_the_others_go_on(jobs, 
 def test_a_rank_that_works_for_longer_is_not_missed(jobs):
     """Rank 0 reads a list that comes slowly, and calls nothing of MPI meanwhile."""
     job, _ = jobs.start("index", "--peer-timeout", "1")
-    for i in range(6):
+    for i in range(3):
         os.write(jobs.fifo, b"a%d\n" % i)
-        time.sleep(1)
+        time.sleep(1.2)  # longer than it may be silent
     os.close(jobs.fifo)
     jobs.fifo = None
     assert job.finish().code == 0
@@ -223,8 +223,8 @@ def test_a_shutdown_that_hangs_is_ended_by_one_signal(hanging, number):
     line = process.stderr.readline()
     assert line == "shutting down\n"
     process.send_signal(number)
-    process.communicate(timeout=3)
-    assert process.returncode == -number
+    process.communicate(timeout=30)
+    assert process.returncode == -number  # and not 0, as when it leaves by itself
 
 
 def test_a_start_that_hangs_ends_with_a_message(hanging):

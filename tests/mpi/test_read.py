@@ -178,7 +178,8 @@ def test_a_rank_that_is_killed_ends_the_others(mpi, dead):
     """Whoever started them says which one it was: MPICH on standard output, Open MPI on standard error."""
     running = start(mpi, 3, *dead, "--json")
     until(lambda: len(running.ranks()) == 3)
-    time.sleep(0.5)
+    # MPI has started: the catalog is opened after that.
+    until(lambda: all(str(dead[0]) in pathlib.Path(f"/proc/{pid}/maps").read_text() for pid in running.ranks()))
     begun = time.monotonic()
     os.kill(running.ranks()[1], signal.SIGKILL)
     job = running.finish()

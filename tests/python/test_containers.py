@@ -92,8 +92,8 @@ def test_a_footer_is_read_once_per_process(tmp_path):
     files = generate(tmp_path, "parquet")
     dataset = ShoalTables(tmp_path / "d/catalog.shoal")
     opened = []
-    original = dataset._open
-    dataset._open = lambda file: opened.append(file) or original(file)
+    original = dataset._read_footer
+    dataset._read_footer = lambda file: opened.append(file) or original(file)
     for _ in range(2):
         for i in range(6):
             dataset[i]

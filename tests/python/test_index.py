@@ -74,10 +74,10 @@ def test_a_name_with_nul_is_refused_and_leaves_nothing(tmp_path, name):
 
 
 def test_ctrl_c_ends_a_pattern_and_leaves_nothing(tmp_path):
-    script = ("import shoal, signal\n"
+    script = ("import signal\nfrom shoal import index_pattern\n"
               "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
               "signal.setitimer(signal.ITIMER_REAL, 0.3)\n"
-              "try: shoal.index_pattern('img_{:09d}.jpg', 10**9, %r, root='/r')\n"
+              "try: index_pattern('img_{:09d}.jpg', 10**9, %r, root='/r')\n"
               "except KeyboardInterrupt: print('heard')\n" % str(tmp_path / "c.cat"))
     done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, timeout=60, text=True, check=False)
     assert done.stdout == "heard\n" and os.listdir(tmp_path) == []

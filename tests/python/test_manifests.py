@@ -69,10 +69,10 @@ def test_what_cannot_be_written_is_told(files, tmp_path):
 
 
 def test_ctrl_c_leaves_whole_lists_only(pattern, tmp_path):
-    script = ("import shoal, signal\n"
+    script = ("import signal\nfrom shoal import manifest\n"
               "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
               "signal.setitimer(signal.ITIMER_REAL, 1)\n"
-              "try: shoal.manifest(%r, %r, 4, epochs=10**5)\n"
+              "try: manifest(%r, %r, 4, epochs=10**5)\n"
               "except KeyboardInterrupt: print('heard')\n" % (pattern(20_000), str(tmp_path / "m")))
     done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, timeout=60, text=True, check=False)
     assert done.stdout == "heard\n"

@@ -191,7 +191,7 @@ def test_an_interrupted_list_goes_on_with_its_etags(tmp_path):
             server.wait_for(30)
             child.send_signal(signal.SIGINT)
             words = child.communicate(timeout=BOUND)[1]
-        assert b"give the same command again to go on" in words
+        assert b"repeat the command to continue" in words
         done = client.shoal(*command)  # without --etags it is another listing
         assert done.returncode == 1 and b"with other options" in done.stderr
         done = client.shoal(*command, "--etags", "--json")

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 
@@ -193,6 +194,24 @@ def test_secrets_are_not_in_an_error_with_a_good_status(front, tmp_path):
     _, done, _, _ = run_script(tmp_path, lambda q, nr, keys: error(200, "Echo", "x" * front + token), AWS_SESSION_TOKEN=token)
     assert done.returncode == 1 and b"Echo: " in done.stderr and b"*****" in done.stderr
     assert b"OKEN" not in done.stderr
+
+
+def test_names_are_printed_after_the_first_page(tmp_path):
+    """No other page is answered before a name was read."""
+    read = threading.Event()
+
+    def script(query, nr, keys):
+        assert keys[:1] == KEYS[:1] or read.wait(BOUND)
+
+    with FaultServer(KEYS, script) as server:
+        process = Client(tmp_path, server.url).start("list", "s3://bucket")
+        first = process.stdout.readline()
+        asked = server.nr
+        read.set()
+        rest = process.stdout.read()
+        process.communicate(timeout=BOUND)
+    assert first == KEYS[0] + b"\n" and rest.splitlines() == KEYS[1:] and process.returncode == 0
+    assert asked <= 2  # the first, and one that waits
 
 
 def test_keys_outside_of_the_prefix_are_refused(tmp_path):
@@ -438,7 +457,7 @@ def test_an_interrupted_list_goes_on(tmp_path):
             first = server.wait_for(60)
             child.send_signal(signal.SIGINT)
             words = child.communicate(timeout=BOUND)[1]
-        assert b"give the same command again to go on" in words
+        assert b"repeat the command to continue" in words
         first += server.stats()["lists"]
         done = client.shoal("index", "s3://bench", "-o", tmp_path / "c", "-q", "--json", "--resume", "--connections", 16)
         assert (done.returncode, done.stderr) == (0, b"")

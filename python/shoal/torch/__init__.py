@@ -14,9 +14,10 @@ from .gather import GatheredFile, GatherError, gather_objects, iter_objects
 from .iterable import ShoalIterable
 from .loading import DataLoader
 from .place import reduce_audit
+from .rows import ShoalRows
 from .samplers import ShoalBatchSampler, ShoalSampler
 from .shared import TooManyErrors, skip_none
 
 __all__ = ["DataLoader", "GatherError", "GatheredFile", "ShoalBatchSampler", "ShoalDataset", "ShoalIterable",
-           "ShoalSampler", "ShoalTables", "TooManyErrors", "gather_objects", "iter_objects", "members", "reduce_audit",
+           "ShoalRows", "ShoalSampler", "ShoalTables", "TooManyErrors", "gather_objects", "iter_objects", "members", "reduce_audit",
            "row_batches", "sample_rng", "skip_none"]

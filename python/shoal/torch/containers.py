@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import collections
+import hashlib
 import io
 import os
 import tarfile
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence
+import threading
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
 from .._errors import BadValueError, DamagedError
-from .._store import parse_uri
-from ..catalog import local_path
 from .dataset import ShoalDataset
+from .footers import Footers
 
-FOOTERS_KEPT = 256  # per process: of dlrm they are 3 MB each, of most datasets some kilobytes
+FOOTER_BYTES = 64 << 20  # of parsed footers per process: of dlrm one has 3 MB, of most datasets some kilobytes
+TAIL = 64 << 10  # read at once from the end of a file: most footers
+_FOOTERS = threading.Lock()  # around the footers of all datasets: threads may decode groups
+GAP = 16 << 10  # the most bytes between two columns that are read and dropped rather than skipped: docs/design/load.md
 
 
 def members(data: Any) -> Dict[str, bytes]:
@@ -39,11 +43,11 @@ def members(data: Any) -> Dict[str, bytes]:
     return found
 
 
-class _Part(io.RawIOBase):
-    """A file of which only the bytes of one sample are there."""
+class _Parts(io.RawIOBase):
+    """A file of which only some ranges are there: [(offset, bytes)], in order."""
 
-    def __init__(self, data: Any, offset: int, size: int) -> None:
-        self._data, self._offset, self._size, self._at = memoryview(data), offset, size, 0
+    def __init__(self, parts: Sequence[Tuple[int, Any]], size: int) -> None:
+        self._parts, self._size, self._at = [(offset, memoryview(data)) for offset, data in parts], size, 0
 
     def readable(self) -> bool:
         return True
@@ -62,24 +66,85 @@ class _Part(io.RawIOBase):
         return self._size
 
     def read(self, n: int = -1) -> bytes:
-        start = self._at - self._offset
-        end = len(self._data) if n < 0 else start + n
-        if start < 0 or end > len(self._data):
-            raise OSError("bytes %d to %d are outside of the row group" % (self._at, self._at + n))
-        self._at = self._offset + end
-        return bytes(self._data[start:end])
+        for offset, data in self._parts:
+            start = self._at - offset
+            if 0 <= start <= len(data) and (n < 0 or start + n <= len(data)):
+                end = len(data) if n < 0 else start + n
+                self._at = offset + end
+                return bytes(data[start:end])
+        raise OSError("bytes %d to %d were not read" % (self._at, self._at + n))
+
+
+def _leaves(kind: Any) -> int:
+    """The columns that a type has in Parquet."""
+    import pyarrow
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        return _leaves(kind.storage_type)
+    if pyarrow.types.is_map(kind):
+        return _leaves(kind.key_type) + _leaves(kind.item_type)
+    if pyarrow.types.is_struct(kind):
+        return sum(_leaves(kind.field(i).type) for i in range(kind.num_fields))
+    return _leaves(kind.value_type) if hasattr(kind, "value_type") else 1
+
+
+def merged(ranges: Iterable[Tuple[int, int]], gap: int = GAP) -> List[Tuple[int, int]]:
+    """(offset, length) of as few reads as pay: ranges with at most `gap` bytes between them are one."""
+    found: List[Tuple[int, int]] = []
+    for offset, length in sorted(ranges):
+        if found and offset <= found[-1][0] + found[-1][1] + gap:
+            start = found[-1][0]
+            found[-1] = start, max(found[-1][0] + found[-1][1], offset + length) - start
+        else:
+            found.append((offset, length))
+    return found
+
+
+class _Footer:
+    """What decoding needs of a file: metadata of Parquet, or a schema of Arrow."""
+
+    def __init__(self, data: bytes, arrow: bool) -> None:
+        import pyarrow
+        import pyarrow.ipc
+        import pyarrow.parquet
+        self.cost = len(data)
+        if arrow:
+            self.schema = pyarrow.ipc.read_schema(pyarrow.py_buffer(data))
+            return
+        self.metadata = pyarrow.parquet.read_metadata(pyarrow.BufferReader(data))
+        self.schema = self.metadata.schema.to_arrow_schema()
+        self.leaves: Dict[str, List[int]] = {}
+        at = 0
+        for field in self.schema:
+            nr = _leaves(field.type)
+            self.leaves.setdefault(field.name, []).extend(range(at, at + nr))
+            at += nr
+        self.known = at == self.metadata.num_columns  # otherwise groups are read whole
+
+    def ranges(self, group: int, columns: Sequence[str]) -> List[Tuple[int, int]]:
+        """Where the chunks of these columns lie."""
+        row_group, found = self.metadata.row_group(group), []
+        for leaf in (leaf for name in columns for leaf in self.leaves[name]):
+            chunk = row_group.column(leaf)
+            start = chunk.data_page_offset
+            if chunk.dictionary_page_offset:
+                start = min(start, chunk.dictionary_page_offset)
+            found.append((start, chunk.total_compressed_size))
+        return found
 
 
 class ShoalTables(ShoalDataset):
     """The row groups of Parquet files, or the record batches of Arrow files, as pyarrow tables.
 
     catalog: one with samples, index(..., samples="auto"). columns: the names of the columns to
-    decode (default: all). A transform gets the table. Everything else is as in ShoalDataset, which
-    gives the undecoded bytes instead. A process reads the footer of a file when it first decodes one
-    of its groups, and keeps the last 256 of them. Requires pyarrow.
+    decode (default: all); of Parquet files only these are read. A transform gets the table.
+    Everything else is as in ShoalDataset, which gives the undecoded bytes instead.
+
+    A footer is read once: it is kept in a temporary file that all workers share, or with footers=
+    in that file, for all ranks of a node and later runs with this catalog. Requires pyarrow.
     """
 
-    def __init__(self, catalog: Any, transform: Any = None, *, columns: Optional[Sequence[str]] = None, **options: Any) -> None:
+    def __init__(self, catalog: Any, transform: Any = None, *, columns: Optional[Sequence[str]] = None,
+                 footers: Optional[str] = None, **options: Any) -> None:
         if isinstance(columns, (str, bytes)):
             raise TypeError("columns is a list of names, not one name")
         if options.get("output", "bytes") != "bytes":
@@ -90,61 +155,108 @@ class ShoalTables(ShoalDataset):
             raise ImportError("ShoalTables needs pyarrow; ShoalDataset gives the undecoded bytes of groups") from e
         super().__init__(catalog, transform, **options)
         self.columns: Optional[List[str]] = None if columns is None else list(columns)
-        self._footers: "collections.OrderedDict[int, Any]" = collections.OrderedDict()
+        self._footers: "collections.OrderedDict[int, _Footer]" = collections.OrderedDict()
         if not self.catalog.info["extents"]:
             raise BadValueError(22, "the catalog does not know where row groups lie: index the files with samples=")
+        self._shared = Footers(len(self.catalog), self._token(), footers)
+        self.bytes_read = 0  # by this process, with footers
+
+    def _token(self) -> str:
+        """Of this catalog and its extents, which are no part of the digest."""
+        try:
+            found = os.stat(self.catalog.path)
+            return hashlib.md5(b"%s %d %d" % (self.catalog.digest.encode(), found.st_size, found.st_mtime_ns)).hexdigest()
+        except OSError:  # an object
+            return self.catalog.digest
 
     def __getstate__(self) -> Dict[str, Any]:
         state = super().__getstate__()
         state["_footers"] = collections.OrderedDict()
         return state
 
-    def _open(self, file: int) -> Any:
-        """The file, to read its footer."""
-        import pyarrow
-        import pyarrow.fs
-        uri = self.catalog.uri(file)
-        if not parse_uri(uri).objects:
-            return pyarrow.OSFile(local_path(uri))
-        system, path = pyarrow.fs.FileSystem.from_uri(uri)
-        return system.open_input_file(path)
+    def _ranges(self, file: int, pairs: Sequence[Tuple[int, int]]) -> List[bytes]:
+        found: List[bytes] = self._opened().ranges(file, pairs, self._in_flight or (16 if self._remote else 1))
+        self.bytes_read += sum(map(len, found))
+        return found
 
-    def _footer(self, file: int, arrow: bool) -> Any:
-        import pyarrow.ipc
-        import pyarrow.parquet
-        if file in self._footers:
-            self._footers.move_to_end(file)
-            return self._footers[file]
-        with self._open(file) as source:
-            footer = pyarrow.ipc.open_file(source).schema if arrow else pyarrow.parquet.read_metadata(source)
-        self._footers[file] = footer
-        if len(self._footers) > FOOTERS_KEPT:
-            self._footers.popitem(last=False)
-        return footer
+    def _is_arrow(self, file: int) -> bool:
+        return self.catalog.name(file).lower().endswith((".arrow", ".feather"))
+
+    def _read_footer(self, file: int) -> bytes:
+        """The end of a Parquet file from its footer on; the schema of an Arrow file."""
+        size = self.catalog.size(file) or 0
+        if self._is_arrow(file):
+            first = self.catalog.extent(self.catalog.samples(file).start).offset
+            return self._ranges(file, [(8, first - 8)])[0]
+        tail = self._ranges(file, [(size - min(size, TAIL), min(size, TAIL))])[0]
+        need = int.from_bytes(tail[-8:-4], "little") + 8
+        if need > size:
+            raise DamagedError(74, "the footer of '%s' is longer than the file" % self.catalog.name(file))
+        return tail[-need:] if need <= len(tail) else self._ranges(file, [(size - need, need)])[0]
+
+    def _footer(self, file: int) -> _Footer:
+        with _FOOTERS:
+            return self._footer_locked(file)
+
+    def _footer_locked(self, file: int) -> _Footer:
+        found = self._footers.get(file)
+        if found is None:
+            data = self._shared.get(file)
+            if data is None:
+                data = self._read_footer(file)
+                self._shared.put(file, data)
+            found = self._footers[file] = _Footer(data, self._is_arrow(file))
+            while len(self._footers) > 1 and sum(f.cost for f in self._footers.values()) > FOOTER_BYTES:
+                self._footers.popitem(last=False)
+        self._footers.move_to_end(file)
+        return found
+
+    def _check_columns(self, file: int, footer: _Footer) -> None:
+        missing = [name for name in self.columns or () if name not in footer.schema.names]
+        if missing:
+            raise BadValueError(22, "'%s' has no column %r" % (self.catalog.name(file), missing[0]))
+
+    def read(self, ids: Iterable[int]) -> List[Any]:
+        """The bytes of these groups, without decoding: with columns a list of (offset, bytes)."""
+        if self.columns is None:
+            return super().read(ids)
+        self._opened()
+        found = []
+        for sample in map(self._id, ids):
+            file, index = self.catalog.locate(sample)
+            footer = self._footer(file)
+            self._check_columns(file, footer)
+            if self._is_arrow(file) or not footer.known:
+                found += super().read([sample])
+                continue
+            pairs = merged(footer.ranges(index, self.columns))
+            found.append(list(zip((offset for offset, _ in pairs), self._ranges(file, pairs))))
+            if self._reads is not None:
+                self._reads.note(1)
+        return found
 
     def table(self, data: Any, sample: int) -> Any:
-        """The table of a sample from its bytes."""
+        """The table of a sample from its bytes, as read() returns them."""
         import pyarrow
         import pyarrow.ipc
         import pyarrow.parquet
         file, index = self.catalog.locate(sample)
-        arrow = self.catalog.name(file).lower().endswith((".arrow", ".feather"))
-        footer = self._footer(file, arrow)
-        if arrow:
-            batch = pyarrow.ipc.read_record_batch(pyarrow.py_buffer(data), footer)
+        footer = self._footer(file)
+        self._check_columns(file, footer)
+        if self._is_arrow(file):
+            batch = pyarrow.ipc.read_record_batch(pyarrow.py_buffer(data), footer.schema)
             table = pyarrow.Table.from_batches([batch])
             return table if self.columns is None else table.select(self.columns)
-        part = _Part(data, self.catalog.extent(sample).offset, self.catalog.size(file) or 0)
-        missing = set(self.columns or ()) - set(footer.schema.to_arrow_schema().names)
-        if missing:
-            raise BadValueError(22, "'%s' has no column %r" % (self.catalog.name(file), sorted(missing)[0]))
-        return pyarrow.parquet.ParquetFile(part, metadata=footer).read_row_group(index, columns=self.columns)
+        parts = data if isinstance(data, list) else [(self.catalog.extent(sample).offset, data)]
+        source = _Parts(parts, self.catalog.size(file) or 0)
+        table = pyarrow.parquet.ParquetFile(source, metadata=footer.metadata).read_row_group(index, columns=self.columns)
+        return table if self.columns is None else table.select(self.columns)
 
     def _finish(self, data: Any, i: Any) -> Any:
         return super()._finish(self.table(data, self._id(i)), i)
 
 
-def _tensor(column: Any) -> torch.Tensor:
+def column_tensor(column: Any) -> torch.Tensor:
     """A column of numbers, or of lists of one length, as a tensor of its rows."""
     import pyarrow
     array = column.combine_chunks() if isinstance(column, pyarrow.ChunkedArray) else column
@@ -178,7 +290,7 @@ def row_batches(tables: Iterable[Any], batch_size: int, columns: Optional[Sequen
         whole = table.num_rows - table.num_rows % batch_size
         for start in range(0, whole, batch_size):
             part = table.slice(start, batch_size)
-            yield {name: _tensor(part[name]) for name in part.column_names}
+            yield {name: column_tensor(part[name]) for name in part.column_names}
         left = table.slice(whole) if whole < table.num_rows else None
     if left is not None and not drop_last:
-        yield {name: _tensor(left[name]) for name in left.column_names}
+        yield {name: column_tensor(left[name]) for name in left.column_names}

@@ -7,14 +7,13 @@
  *
  *   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN  keys
  *   AWS_PROFILE, AWS_CONFIG_FILE, AWS_SHARED_CREDENTIALS_FILE    where else keys are
- *   AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL   the server, or several with commas, used in turn
- *   AWS_REGION, AWS_DEFAULT_REGION          (default us-east-1)
- *   AWS_CA_BUNDLE                           a file of certificates to trust
- *   AWS_MAX_ATTEMPTS                        tries of a request, the first included
- *   SHOAL_S3_ANONYMOUS=1                    do not sign
- *   SHOAL_S3_STYLE=path|virtual             whether the bucket is in the path or the host's name
- *   SHOAL_S3_BACKOFF_MS                     longest pause before the second try (default 200)
- *   SHOAL_S3_CONNECT_TIMEOUT, SHOAL_S3_TIMEOUT   seconds: to connect; without a byte
+ *   AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL   the server, or several separated by commas, used in
+ * turn AWS_REGION, AWS_DEFAULT_REGION          (default us-east-1) AWS_CA_BUNDLE a file of
+ * certificates to trust AWS_MAX_ATTEMPTS                        tries of a request, the first
+ * included SHOAL_S3_ANONYMOUS=1                    do not sign SHOAL_S3_STYLE=path|virtual whether
+ * the bucket is in the path or the host's name SHOAL_S3_BACKOFF_MS                     longest
+ * pause before the second try (default 200) SHOAL_S3_CONNECT_TIMEOUT, SHOAL_S3_TIMEOUT   seconds:
+ * to connect; without a byte
  *
  * A configuration is immutable once made, and may be shared by threads. It holds a secret: nothing
  * here prints it, and it is wiped when freed.

@@ -279,13 +279,20 @@ static void a_kind_is_known_by_the_end_of_a_name(void **state)
 	static const char *const row[][2] = {
 		{ "a/b.parquet", "parquet" }, { "B.TAR", "webdataset" }, { "x.h5", "hdf5" },
 		{ "x.tar.gz", "whole" },      { "tar", "whole" },        { ".npy", "npy" },
+		{ "a.off.idx", "index" },
 	};
+	const struct samples_kind *indexed = samples_kind_by_name("indexed_binary");
+	const struct samples_kind *tar = samples_kind_by_name("tar");
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(row); i++)
 		assert_string_equal(
-			samples_kind_name(samples_kind_of_file(row[i][0], strlen(row[i][0]))),
+			samples_kind_name(samples_kind_of_file(NULL, row[i][0], strlen(row[i][0]))),
 			row[i][1]);
+	assert_ptr_equal(samples_kind_of_file(tar, "a.idx", 5), tar);
+	assert_ptr_equal(samples_kind_of_file(indexed, "a.bin", 5), indexed);
+	assert_string_equal(samples_kind_name(samples_kind_of_file(indexed, "a.sz.idx", 8)),
+			    "index");
 }
 
 int main(void)
