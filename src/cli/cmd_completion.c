@@ -51,7 +51,7 @@ static bool put_bash_value(const struct cli_section *s, const struct cli_option 
 	const struct cli_command *c = ((struct each_of *)self)->command;
 
 	(void)s;
-	if (!o->value)
+	if (!o->value || o->optional)
 		return true;
 	printf("\t%s\\ --%s", c->name, o->name);
 	if (o->letter)
@@ -122,10 +122,10 @@ static bool put_zsh_option(const struct cli_section *s, const struct cli_option 
 {
 	(void)s;
 	(void)self;
-	printf(" \\\n\t    '*--%s%s[", o->name, o->value ? "=" : "");
+	printf(" \\\n\t    '*--%s%s[", o->name, o->value && !o->optional ? "=" : "");
 	put_short(o->help);
 	putchar(']');
-	if (o->value) {
+	if (o->value && !o->optional) {
 		printf(":%s:", o->value);
 		if (o->words) {
 			putchar('(');
@@ -188,7 +188,7 @@ static bool put_fish_option(const struct cli_section *s, const struct cli_option
 		fputs(" -x -a '", stdout);
 		put_list(o->words);
 		putchar('\'');
-	} else if (o->value) {
+	} else if (o->value && !o->optional) {
 		fputs(is_path(o) ? " -r" : " -x", stdout);
 	}
 	fputs(" -d '", stdout);

@@ -1,6 +1,7 @@
 /* shoal datagen: write the files of a workload, or check that they all exist. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include "cli/hints.h"
 #include "cli/layout_options.h"
 #include "cli/progress.h"
+#include "cli/record.h"
 #include "cli/s3_options.h"
 #include "cli/workload_options.h"
 #include "datagen/datagen.h"
@@ -23,6 +25,8 @@ struct cmd_datagen_arguments {
 	size_t nr_overrides;
 	const char *results;
 	struct cli_layout layout;
+	struct cli_listen listen;
+	struct cli_record record;
 	struct datagen_options o;
 	bool resume, verify, no_catalog, json, dry_run;
 	struct datasize_plan plan; /* the ranks as accelerators; steps 0: there is no such plan */
@@ -57,11 +61,16 @@ static int take_words(int nr, char **words, struct cmd_datagen_arguments *a)
 	if (a->verify && !a->resume && a->o.force)
 		return cli_usage("datagen",
 				 "--force has no effect with --verify, which writes nothing");
-	if ((a->results != NULL) != (a->layout.kind != LAYOUT_PLAIN))
-		return cli_usage("datagen",
-				 "--results and --results-layout mlpstorage need each other");
-	if (a->results && a->verify && !a->resume)
+	if (!a->results && a->layout.kind != LAYOUT_PLAIN)
+		return cli_usage(
+			"datagen",
+			"--results-layout mlpstorage needs --results, the top of the tree");
+	if (a->layout.kind != LAYOUT_PLAIN && a->verify && !a->resume)
 		return cli_usage("datagen", "--verify writes no files, so it has no results");
+	if (a->dry_run && a->listen.address)
+		return cli_usage("datagen", "--dry-run has nothing to --listen for");
+	if (a->layout.kind == LAYOUT_PLAIN && !a->dry_run)
+		a->record.results = a->results;
 	a->o.mode = a->resume ? DATAGEN_RESUME : a->verify ? DATAGEN_VERIFY : DATAGEN_WRITE;
 	a->o.check_all = a->verify;
 	if (a->no_catalog)
@@ -79,8 +88,10 @@ static void cmd_datagen_show_progress(void *self, const struct datagen_progress 
 				 .total = now->nr_files,
 				 .bytes = now->phase == DATAGEN_FILES ? now->nr_bytes : 0 };
 
-	if (now->phase == DATAGEN_FILES)
+	if (now->phase == DATAGEN_FILES) {
 		s->nr_done = now->nr_done;
+		series_count(s->a->record.series, clock_now(), now->nr_done, now->nr_bytes);
+	}
 	cli_progress_show(&s->line, &step);
 }
 
@@ -112,76 +123,102 @@ static uint64_t nr_wrong(const struct datagen_counts *c)
 	return c->nr_missing + c->nr_resized + c->nr_damaged;
 }
 
+static void cmd_datagen_put_json(struct json *j, const struct cmd_datagen_arguments *a,
+				 const struct workload *w, const struct datagen_result *r,
+				 int nr_ranks)
+{
+	const struct datagen_counts *c = &r->counts;
+
+	json_string(j, "workload", w->name);
+	json_string(j, "data", a->o.data);
+	json_string(j, "format", workload_format_name(w->dataset.format));
+	json_u64(j, "files", r->nr_files);
+	json_u64(j, "files_train", workload_nr_files(w, false));
+	json_u64(j, "files_valid", workload_nr_files(w, true));
+	json_u64(j, "bytes_train", a->plan.nr_bytes);
+	json_u64(j, "bytes_valid", a->plan.nr_bytes_eval);
+	json_u64(j, "steps_per_epoch", a->plan.steps);
+	json_u64(j, "ranks", (uint64_t)nr_ranks);
+	json_u64(j, "threads", r->nr_threads);
+	json_real(j, "seconds", r->seconds, 9);
+	json_real(j, "sync_seconds", r->sync_seconds, 9);
+	json_u64(j, "written", c->nr_written);
+	json_u64(j, "bytes_written", c->bytes_written);
+	json_u64(j, "good", c->nr_good);
+	json_u64(j, "compared", c->nr_compared);
+	json_u64(j, "bytes_compared", c->bytes_compared);
+	json_u64(j, "missing", c->nr_missing);
+	json_u64(j, "resized", c->nr_resized);
+	json_u64(j, "damaged", c->nr_damaged);
+	json_u64(j, "leftovers", c->nr_leftovers);
+	json_string(j, "catalog", r->catalog[0] ? r->catalog : NULL);
+}
+
 static void cmd_datagen_print_json(const struct cmd_datagen_arguments *a, const struct workload *w,
 				   const struct datagen_result *r, int nr_ranks)
 {
-	const struct datagen_counts *c = &r->counts;
 	struct json j = cli_json();
 
 	json_open_object(&j, NULL);
-	json_string(&j, "workload", w->name);
-	json_string(&j, "data", a->o.data);
-	json_string(&j, "format", workload_format_name(w->dataset.format));
-	json_u64(&j, "files", r->nr_files);
-	json_u64(&j, "files_train", workload_nr_files(w, false));
-	json_u64(&j, "files_valid", workload_nr_files(w, true));
-	json_u64(&j, "bytes_train", a->plan.nr_bytes);
-	json_u64(&j, "bytes_valid", a->plan.nr_bytes_eval);
-	json_u64(&j, "steps_per_epoch", a->plan.steps);
-	json_u64(&j, "ranks", (uint64_t)nr_ranks);
-	json_u64(&j, "threads", r->nr_threads);
-	json_real(&j, "seconds", r->seconds, 9);
-	json_real(&j, "sync_seconds", r->sync_seconds, 9);
-	json_u64(&j, "written", c->nr_written);
-	json_u64(&j, "bytes_written", c->bytes_written);
-	json_u64(&j, "good", c->nr_good);
-	json_u64(&j, "compared", c->nr_compared);
-	json_u64(&j, "bytes_compared", c->bytes_compared);
-	json_u64(&j, "missing", c->nr_missing);
-	json_u64(&j, "resized", c->nr_resized);
-	json_u64(&j, "damaged", c->nr_damaged);
-	json_u64(&j, "leftovers", c->nr_leftovers);
-	json_string(&j, "catalog", r->catalog[0] ? r->catalog : NULL);
+	cmd_datagen_put_json(&j, a, w, r, nr_ranks);
 	json_close_object(&j);
 }
 
-static void print_written(const struct cmd_datagen_arguments *a, const struct datagen_result *r,
-			  int nr_ranks)
+static void print_written(FILE *out, const struct cmd_datagen_arguments *a,
+			  const struct datagen_result *r, int nr_ranks)
 {
 	const struct datagen_counts *c = &r->counts;
 	double seconds = r->seconds > 0 ? r->seconds : 1e-9;
 
-	printf("%" PRIu64 " file%s, %s written in %.2f s by %d rank%s of %u thread%s: %.0f "
-	       "files/s, %.1f MB/s\n",
-	       c->nr_written, plural(c->nr_written), size_in_words(c->bytes_written).text,
-	       r->seconds, nr_ranks, plural((uint64_t)nr_ranks), r->nr_threads,
-	       plural(r->nr_threads), (double)c->nr_written / seconds,
-	       (double)c->bytes_written * 1e-6 / seconds);
+	fprintf(out,
+		"%" PRIu64 " file%s, %s written in %.2f s by %d rank%s of %u thread%s: %.0f "
+		"files/s, %.1f MB/s\n",
+		c->nr_written, plural(c->nr_written), size_in_words(c->bytes_written).text,
+		r->seconds, nr_ranks, plural((uint64_t)nr_ranks), r->nr_threads,
+		plural(r->nr_threads), (double)c->nr_written / seconds,
+		(double)c->bytes_written * 1e-6 / seconds);
 	if (a->resume)
-		printf("before    %" PRIu64 " good (%" PRIu64 " of them compared), %" PRIu64
-		       " missing, %" PRIu64 " of another size, %" PRIu64
-		       " with other content; %" PRIu64 " leftover%s removed\n",
-		       c->nr_good, c->nr_compared, c->nr_missing, c->nr_resized, c->nr_damaged,
-		       c->nr_leftovers, plural(c->nr_leftovers));
+		fprintf(out,
+			"before    %" PRIu64 " good (%" PRIu64 " of them compared), %" PRIu64
+			" missing, %" PRIu64 " of another size, %" PRIu64
+			" with other content; %" PRIu64 " leftover%s removed\n",
+			c->nr_good, c->nr_compared, c->nr_missing, c->nr_resized, c->nr_damaged,
+			c->nr_leftovers, plural(c->nr_leftovers));
 	if (r->catalog[0])
-		printf("catalog   %s%s\n", r->catalog,
-		       r->parts ? ", and beside it those of train and valid" : "");
+		fprintf(out, "catalog   %s%s\n", r->catalog,
+			r->parts ? ", and beside it those of train and valid" : "");
 	else if (!a->o.catalog)
-		puts("catalog   none, because --catalog gives no place");
+		fputs("catalog   none, because --catalog gives no place\n", out);
 }
 
-static void print_verified(const struct datagen_result *r)
+static void print_verified(FILE *out, const struct datagen_result *r)
 {
 	const struct datagen_counts *c = &r->counts;
 	double seconds = r->seconds > 0 ? r->seconds : 1e-9;
 
-	printf("%" PRIu64 " of %" PRIu64 " file%s good, %s compared in %.2f s: %.1f MB/s\n",
-	       c->nr_good, r->nr_files, plural(r->nr_files), size_in_words(c->bytes_compared).text,
-	       r->seconds, (double)c->bytes_compared * 1e-6 / seconds);
+	fprintf(out, "%" PRIu64 " of %" PRIu64 " file%s good, %s compared in %.2f s: %.1f MB/s\n",
+		c->nr_good, r->nr_files, plural(r->nr_files), size_in_words(c->bytes_compared).text,
+		r->seconds, (double)c->bytes_compared * 1e-6 / seconds);
 	if (nr_wrong(c))
-		printf("wrong     %" PRIu64 " missing, %" PRIu64 " of another size, %" PRIu64
-		       " with other content: --resume --verify writes them again\n",
-		       c->nr_missing, c->nr_resized, c->nr_damaged);
+		fprintf(out,
+			"wrong     %" PRIu64 " missing, %" PRIu64 " of another size, %" PRIu64
+			" with other content: --resume --verify writes them again\n",
+			c->nr_missing, c->nr_resized, c->nr_damaged);
+}
+
+static void cmd_datagen_print_result(const struct cmd_datagen_arguments *a,
+				     const struct datagen_result *r, int nr_ranks)
+{
+	struct cli_text text;
+	FILE *out = cli_text_open(&text);
+
+	if (!out)
+		return;
+	if (a->o.mode == DATAGEN_VERIFY)
+		print_verified(out, r);
+	else
+		print_written(out, a, r, nr_ranks);
+	cli_text_print(&text, out, nr_ranks == 1, 10);
 }
 
 /* Only rank 0 prints: its own failure, or the first that it received, with that rank. */
@@ -214,10 +251,8 @@ static int cmd_datagen_report(const struct cmd_datagen_arguments *a, struct scre
 		return CLI_OK; /* show_plan() has printed it */
 	if (s->rank == 0 && a->json)
 		cmd_datagen_print_json(a, w, r, s->nr_ranks);
-	else if (s->rank == 0 && a->o.mode == DATAGEN_VERIFY)
-		print_verified(r);
 	else if (s->rank == 0)
-		print_written(a, r, s->nr_ranks);
+		cmd_datagen_print_result(a, r, s->nr_ranks);
 	return wrong ? CLI_FAILED : CLI_OK;
 }
 
@@ -289,6 +324,58 @@ static int datagen_write_leaf(const struct cmd_datagen_arguments *a, const struc
 	return rc < 0 ? rc : layout_write(&tree, leaf, &job, err);
 }
 
+/* Collective: what is looked at while it writes, and afterwards. */
+static int cmd_datagen_record(struct cmd_datagen_arguments *a, struct comm *comm,
+			      const struct screen *s, struct shoal_err *err)
+{
+	struct live_head head = { .command = "datagen",
+				  .name = a->o.data,
+				  .nr_ranks = 1,
+				  .au_bar = (double)NAN,
+				  .total = (uint64_t)s->nr_ranks };
+	int rc = cli_listen_open(&a->listen, "datagen", comm, err);
+
+	if (rc == 0)
+		rc = cli_record_begin(&a->record, "datagen", comm, false, &a->listen, err);
+	if (rc < 0)
+		return rc;
+	cli_listen_begin(&a->listen, "datagen", &head);
+	series_epoch(a->record.series, clock_now(), 1, false, 0, NULL, NULL);
+	return 0;
+}
+
+struct datagen_record {
+	const struct cmd_datagen_arguments *a;
+	const struct workload *w;
+	const struct datagen_result *r;
+	int nr_ranks;
+};
+
+static void cmd_datagen_put_record(struct json *j, const void *self)
+{
+	const struct datagen_record *x = self;
+
+	cmd_datagen_put_json(j, x->a, x->w, x->r, x->nr_ranks);
+}
+
+/* Rank 0: what is left for a report. */
+static int cmd_datagen_keep(struct cmd_datagen_arguments *a, const struct workload *w,
+			    const struct screen *s, const struct datagen_result *r,
+			    struct shoal_err *err)
+{
+	struct datagen_record x = { a, w, r, s->nr_ranks };
+	int rc;
+
+	if (a->layout.kind != LAYOUT_PLAIN)
+		return datagen_write_leaf(a, w, s, r, err);
+	rc = series_close(a->record.series, err);
+	a->record.series = NULL;
+	if (rc == 0)
+		rc = cli_record_write(&a->record, "datagen", a->o.data, cmd_datagen_put_record, &x,
+				      err);
+	return rc;
+}
+
 static int cmd_datagen_run(struct cmd_datagen_arguments *a, struct comm *comm, struct screen *s,
 			   struct workload **ret_w, struct datagen_result *r, struct shoal_err *err)
 {
@@ -312,9 +399,11 @@ static int cmd_datagen_run(struct cmd_datagen_arguments *a, struct comm *comm, s
 	a->o.progress = cmd_datagen_show_progress;
 	a->o.warn = cmd_datagen_warn;
 	a->o.self = s;
-	rc = datagen_execute(comm, *ret_w, &a->o, r, err);
+	rc = cmd_datagen_record(a, comm, s, err);
+	if (rc == 0)
+		rc = datagen_execute(comm, *ret_w, &a->o, r, err);
 	if (rc == 0 && a->results && s->rank == 0) {
-		rc = datagen_write_leaf(a, *ret_w, s, r, err);
+		rc = cmd_datagen_keep(a, *ret_w, s, r, err);
 		if (rc < 0)
 			comm_fail(comm, err);
 	}
@@ -337,8 +426,10 @@ static int cmd_datagen_start(void *arguments, int nr, char **words)
 		return cli_fail("datagen", "%s", cli_words("datagen", &err));
 	s.rank = comm_place(comm)->rank;
 	s.nr_ranks = comm_place(comm)->size;
-	cli_progress_start(&s.line, "datagen", s.rank == 0);
+	cli_progress_start_view(&s.line, "datagen", s.rank == 0, &a->listen);
 	rc = cmd_datagen_run(a, comm, &s, &w, &r, &err);
+	cli_listen_end(&a->listen);
+	(void)cli_record_end(&a->record, "datagen");
 	status = cmd_datagen_report(a, &s, w, &r, rc, &err);
 	workload_free(w);
 	cli_print_lost_peer("datagen", comm, rc, &err);
@@ -376,7 +467,8 @@ static const struct cli_option options[] = {
 		 "write nothing: print how many files and bytes there would be"),
 	CLI_TEXT(
 		0, "results", "DIR", AT(results),
-		"add a record of this to the tree of results at DIR (--results-layout mlpstorage)"),
+		"also write the figures and a time series to this directory, for 'shoal report'; with "
+		"--results-layout mlpstorage add a record of this to the tree of results at DIR"),
 	CLI_FLAG(0, "json", AT(json), "print the result as JSON"),
 	CLI_PEER_TIMEOUT(AT(where.peer_timeout), AT(where.peer_timeout_given)),
 	CLI_END,
@@ -394,6 +486,7 @@ const struct cli_command cmd_datagen = {
 		"files. KEY=VALUE changes the workload: dataset.num_files_train=5000.",
 	.sections = { { .options = options },
 		      CLI_LAYOUT_SECTION(AT(layout)),
+		      CLI_LISTEN_SECTION(AT(listen)),
 		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,

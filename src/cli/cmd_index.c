@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,8 @@ struct telling {
 	struct cli_progress progress;
 	const struct comm_place *place;
 	unsigned nr_warned;
-	uint64_t nr_old; /* names of the catalog to update, a fair guess of the total; or 0 */
+	struct series *series; /* of rank 0; NULL: none is kept */
+	uint64_t nr_old;       /* names of the catalog to update, a fair guess of the total; or 0 */
 };
 
 /* More warnings would scroll away important ones. All are counted at the end. */
@@ -43,6 +45,9 @@ static void cmd_index_show_progress(void *self, const struct shoal_index_progres
 	struct telling *t = self;
 
 	pthread_mutex_lock(&t->lock);
+	if (!now->sealing)
+		series_listed(t->series, clock_now(), now->nr_names, 0);
+	series_count(t->series, clock_now(), 0, 0); /* its processors and memory */
 	cli_progress_show_index(&t->progress, now, t->nr_old);
 	pthread_mutex_unlock(&t->lock);
 }
@@ -217,7 +222,29 @@ static void cmd_index_show_stall(void *self, const char *words)
 	cli_fail("index", "%s", words);
 }
 
-static int cmd_index_run(const struct index_arguments *a, struct comm *comm,
+/* Collective: what is looked at while it lists, and afterwards. */
+static int cmd_index_record(struct index_arguments *a, struct comm *comm, struct shoal_err *err)
+{
+	const struct comm_place *place = comm_place(comm);
+	struct telling *t = a->options.self;
+	struct live_head head = { .command = "index",
+				  .name = a->source ? a->source : a->pattern.format,
+				  .nr_ranks = 1,
+				  .au_bar = (double)NAN,
+				  .total = (uint64_t)place->size };
+	int rc = cli_listen_open(&a->listen, "index", comm, err);
+
+	if (rc == 0)
+		rc = cli_record_begin(&a->record, "index", comm, false, &a->listen, err);
+	if (rc < 0)
+		return rc;
+	cli_listen_begin(&a->listen, "index", &head);
+	t->series = a->record.series;
+	series_epoch(t->series, clock_now(), 1, false, 0, NULL, NULL);
+	return 0;
+}
+
+static int cmd_index_run(struct index_arguments *a, struct comm *comm,
 			 struct shoal_index_result *result, struct shoal_err *err)
 {
 	int rc;
@@ -228,6 +255,8 @@ static int cmd_index_run(const struct index_arguments *a, struct comm *comm,
 	rc = cmd_index_agree(a, comm, err);
 	if (rc == 0)
 		rc = cli_compare_ranks(comm, describe_index, a, err);
+	if (rc == 0)
+		rc = cmd_index_record(a, comm, err);
 	if (rc < 0)
 		return rc;
 
@@ -333,26 +362,62 @@ static void say_empty(const struct index_arguments *a)
 		cli_fail("index", "'%s' has no names: the catalog is empty", a->source);
 }
 
+static void cmd_index_put_json(struct json *j, const struct shoal_index_result *r, double seconds)
+{
+	json_u64(j, "files", r->nr_names);
+	json_u64(j, "directories", r->nr_directories);
+	for (size_t i = 0; i < ARRAY_LEN(counts); i++)
+		json_u64(j, counts[i].key, count_of(r, i));
+	json_u64(j, "seal_threads", r->nr_sealers);
+	if (r->nr_requests) {
+		json_open_object(j, "requests");
+		json_u64(j, "sent", r->nr_requests);
+		json_u64(j, "retries", r->nr_retries);
+		json_u64(j, "throttled", r->nr_throttled);
+		json_real(j, "percent_in_flight", percent_busy(r), 4);
+		json_close_object(j);
+	}
+	json_real(j, "seconds", seconds, 6);
+}
+
 static void cmd_index_print_json(const struct shoal_index_result *r, double seconds)
 {
 	struct json j = cli_json();
 
 	json_open_object(&j, NULL);
-	json_u64(&j, "files", r->nr_names);
-	json_u64(&j, "directories", r->nr_directories);
-	for (size_t i = 0; i < ARRAY_LEN(counts); i++)
-		json_u64(&j, counts[i].key, count_of(r, i));
-	json_u64(&j, "seal_threads", r->nr_sealers);
-	if (r->nr_requests) {
-		json_open_object(&j, "requests");
-		json_u64(&j, "sent", r->nr_requests);
-		json_u64(&j, "retries", r->nr_retries);
-		json_u64(&j, "throttled", r->nr_throttled);
-		json_real(&j, "percent_in_flight", percent_busy(r), 4);
-		json_close_object(&j);
-	}
-	json_real(&j, "seconds", seconds, 6);
+	cmd_index_put_json(&j, r, seconds);
 	json_close_object(&j);
+}
+
+struct index_record {
+	const struct index_arguments *a;
+	const struct shoal_index_result *r;
+	double seconds;
+};
+
+static void cmd_index_put_record(struct json *j, const void *self)
+{
+	const struct index_record *x = self;
+
+	json_string(j, "source", x->a->source ? x->a->source : x->a->pattern.format);
+	json_string(j, "catalog", x->a->options.output);
+	cmd_index_put_json(j, x->r, x->seconds);
+	json_real(j, "names_per_second",
+		  x->seconds > 0 ? (double)x->r->nr_names / x->seconds : (double)NAN, 6);
+}
+
+/* What is left for a report. CLI_OK, or CLI_FAILED after a message. */
+static int cmd_index_keep(struct index_arguments *a, const struct comm_place *place,
+			  const struct shoal_index_result *r, double seconds)
+{
+	struct index_record x = { a, r, seconds };
+	struct shoal_err err = { "" };
+	int status = cli_record_end(&a->record, "index");
+
+	if (place->rank == 0 &&
+	    cli_record_write(&a->record, "index", a->source, cmd_index_put_record, &x, &err) < 0)
+		status = cli_fail("index", "%s", cli_words("index", &err));
+	return status;
 }
 
 static void print_result(const struct index_arguments *a, const struct shoal_index_result *r,
@@ -428,13 +493,18 @@ int cmd_index_start(void *arguments, int nr, char **words)
 	cli_catch_signals();
 	telling.place = comm_place(comm);
 	telling.nr_old = a->tree.update ? cmd_index_nr_names(a->tree.update) : 0;
-	cli_progress_start(&telling.progress, "index", telling.place->rank == 0);
+	cli_progress_start_view(&telling.progress, "index", telling.place->rank == 0, &a->listen);
 	a->options.progress = cmd_index_show_progress;
 	a->options.warn = cmd_index_show_warning;
 	a->options.self = &telling;
 	alone = telling.place->size == 1;
 	rc = cmd_index_run(a, comm, &result, &err);
 	cli_progress_clear(&telling.progress);
+	cli_listen_end(&a->listen);
+	if (rc == 0)
+		status = cmd_index_keep(a, telling.place, &result,
+					clock_seconds() - telling.progress.start);
+	(void)cli_record_end(&a->record, "index"); /* after a failure */
 	if (rc < 0)
 		status = cmd_index_print_failure(a, telling.place, rc, &err);
 	else if (telling.place->rank == 0)

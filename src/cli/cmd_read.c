@@ -1,6 +1,7 @@
 /* shoal read: load epochs, and report their cost and whether they were complete. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -12,7 +13,9 @@
 #include "cli/load_options.h"
 #include "cli/order_options.h"
 #include "cli/read_print.h"
+#include "cli/record.h"
 #include "cli/s3_options.h"
+#include "cli/trace_options.h"
 #include "store/uri.h"
 
 struct cmd_read_arguments {
@@ -22,6 +25,9 @@ struct cmd_read_arguments {
 	const char *path;
 	struct read_plan plan;
 	struct read_measure *measure;
+	struct cli_listen listen;
+	struct cli_record record;
+	struct cli_trace traces;
 	bool json;
 	bool misused; /* an option does not fit the catalog */
 };
@@ -70,6 +76,16 @@ static int open_loader(struct cmd_read_arguments *a, struct comm *comm,
 				 ret_loader, err);
 }
 
+static int open_trace(struct cmd_read_arguments *a, struct comm *comm,
+		      const struct shoal_catalog *cat, struct shoal_err *err)
+{
+	struct shoal_catalog_info info;
+
+	shoal_catalog_info(cat, &info);
+	return cli_trace_open(&a->traces, a->load.store ? a->load.store : info.root, comm,
+			      &a->plan.trace, err);
+}
+
 /* Whether the options fit what the catalog lists. */
 static int cmd_read_check_use(const struct cmd_read_arguments *a, const struct shoal_catalog *cat,
 			      struct shoal_err *err)
@@ -107,13 +123,48 @@ static void describe_read(FILE *f, const void *self)
 	load_describe(f, &a->load);
 }
 
+/* Collective: what is looked at while it reads, and afterwards. */
+static int cmd_read_record(struct cmd_read_arguments *a, struct comm *comm, struct shoal_err *err)
+{
+	unsigned size = (unsigned)comm_place(comm)->size;
+	struct live_head head = { .command = "read",
+				  .name = a->path,
+				  .nr_ranks = size,
+				  .nr_here = 1,
+				  .au_bar = (double)NAN,
+				  .total = size };
+	int rc = cli_record_begin(&a->record, "read", comm, true, &a->listen, err);
+
+	if (rc < 0)
+		return rc;
+	cli_listen_begin(&a->listen, "read", &head);
+	a->plan.series = a->record.series;
+	a->plan.watch = cli_listen_watch(&a->listen);
+	return 0;
+}
+
+/* The settings that all ranks have in common, for the results; NULL without memory. */
+static char *cmd_read_settings(const struct cmd_read_arguments *a)
+{
+	char *settings = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&settings, &len);
+
+	if (f) {
+		describe_read(f, a);
+		fclose(f);
+	}
+	return settings;
+}
+
 static int cmd_read_run(struct cmd_read_arguments *a, struct comm *comm,
 			struct shoal_catalog **ret_cat, struct shoal_loader **ret_loader,
 			struct read_outcome *o, struct shoal_err *err)
 {
-	int rc;
+	int rc = cli_listen_open(&a->listen, "read", comm, err);
 
-	rc = cli_open_catalog(a->path, &a->where, ret_cat, err);
+	if (rc == 0)
+		rc = cli_open_catalog(a->path, &a->where, ret_cat, err);
 	if (rc == 0) {
 		rc = cmd_read_check_use(a, *ret_cat, err);
 		a->misused = rc < 0;
@@ -123,12 +174,17 @@ static int cmd_read_run(struct cmd_read_arguments *a, struct comm *comm,
 	if (rc == 0) {
 		fill_plan(a, comm, *ret_cat);
 		rc = cli_compare_ranks(comm, describe_read, a, err);
+		a->plan.settings = cmd_read_settings(a);
 	}
+	if (rc == 0)
+		rc = cmd_read_record(a, comm, err);
 	if (rc == 0) {
 		a->measure = read_measure_new(&a->plan, comm, o);
 		rc = open_loader(a, comm, *ret_cat, ret_loader, err);
 	}
-	cli_progress_start(&o->line, "read", comm_place(comm)->rank == 0);
+	if (rc == 0)
+		rc = open_trace(a, comm, *ret_cat, err);
+	cli_progress_start_view(&o->line, "read", comm_place(comm)->rank == 0, &a->listen);
 	if (rc == 0)
 		rc = read_measure_run(a->measure, *ret_loader, err);
 	if (rc < 0 && rc != -EREMOTEIO)
@@ -177,7 +233,45 @@ static int cmd_read_print_failure(const struct cmd_read_arguments *a,
 	return status;
 }
 
-static int cmd_read_report(const struct cmd_read_arguments *a, const struct comm_place *place,
+struct read_record {
+	const struct cmd_read_arguments *a;
+	const struct read_outcome *o;
+	int nr_ranks;
+};
+
+static void cmd_read_put_record(struct json *j, const void *self)
+{
+	const struct read_record *r = self;
+	struct shoal_catalog_info info;
+
+	shoal_catalog_info(r->a->plan.cat, &info);
+	json_string(j, "catalog", r->a->path);
+	json_string(j, "digest", info.digest);
+	json_string(j, "data", r->a->load.store ? r->a->load.store : info.root);
+	json_u64(j, "files", info.nr_files);
+	json_u64(j, "batch", r->a->order.spec.batch);
+	json_u64(j, "in_flight", r->a->load.in_flight);
+	json_bool(j, "direct", r->a->load.direct);
+	read_put_json(j, &r->a->plan, r->o, r->nr_ranks);
+}
+
+/* Returns whether the results are complete. */
+static bool cmd_read_keep(struct cmd_read_arguments *a, const struct comm_place *place,
+			  const struct read_outcome *o)
+{
+	struct read_record r = { a, o, place->size };
+	struct shoal_err err = { "" };
+	bool good = cli_record_end(&a->record, "read") == CLI_OK;
+
+	if (place->rank == 0 &&
+	    cli_record_write(&a->record, "read", a->path, cmd_read_put_record, &r, &err) < 0) {
+		cli_fail("read", "%s", cli_words("read", &err));
+		good = false;
+	}
+	return good;
+}
+
+static int cmd_read_report(struct cmd_read_arguments *a, const struct comm_place *place,
 			   const struct read_outcome *o, int rc, struct shoal_err *err)
 {
 	char rank[32] = "";
@@ -190,6 +284,8 @@ static int cmd_read_report(const struct cmd_read_arguments *a, const struct comm
 		read_print_json(&a->plan, o, place->size);
 	else if (place->rank == 0)
 		read_print_text(&a->plan, o, place->size);
+	if (!cmd_read_keep(a, place, o))
+		return CLI_FAILED;
 	name_errors(o, rank);
 	if (o->all.interrupted && place->rank == 0)
 		cli_fail("read", "interrupted: these figures are of the part that was read");
@@ -230,12 +326,16 @@ static int cmd_read_start(void *arguments, int nr, char **words)
 	if (cli_join(&a->where, &comm, &err) < 0)
 		return cli_fail("read", "%s", cli_words("read", &err));
 	rc = cmd_read_run(a, comm, &cat, &loader, &o, &err);
+	cli_listen_end(&a->listen);
 	status = cmd_read_report(a, comm_place(comm), &o, rc, &err);
+	status = cli_trace_finish("read", a->plan.trace, rc == 0, comm_place(comm)->rank, status);
+	(void)cli_record_end(&a->record, "read"); /* after a failure */
 	cli_print_lost_peer("read", comm, rc, &err);
 	status = cmd_read_finish(comm, rc == -ECANCELED || o.all.interrupted,
 				 (rc < 0 && loader) || o.waiting, status);
 	shoal_loader_close(loader);
 	shoal_catalog_close(cat);
+	free(a->plan.settings);
 	free(o.each);
 	free(a->measure);
 	return status;
@@ -276,6 +376,7 @@ static const struct cli_option options[] = {
 		 "first drop the dataset's files from the page cache, before each measurement; "
 		 "needs no root"),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
+	CLI_TEXT(0, "results", "DIR", AT(record.results), CLI_RECORD_HELP),
 	CLI_JSON(AT(json)),
 	CLI_PEER_TIMEOUT(AT(where.peer_timeout), AT(where.peer_timeout_given)),
 	CLI_END,
@@ -292,6 +393,8 @@ const struct cli_command cmd_read = {
 	.sections = { { .options = options },
 		      CLI_ORDER_SECTION(AT(order)),
 		      CLI_LOAD_SECTION(AT(load)),
+		      CLI_TRACE_SECTION(AT(traces)),
+		      CLI_LISTEN_SECTION(AT(listen)),
 		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,

@@ -11,9 +11,11 @@
 #include "cli/compare_ranks.h"
 #include "cli/hints.h"
 #include "cli/layout_options.h"
+#include "cli/listen.h"
 #include "cli/load_options.h"
 #include "cli/run_screen.h"
 #include "cli/s3_options.h"
+#include "cli/trace_options.h"
 #include "datagen/datasize.h"
 #include "load/loader.h"
 #include "report/report.h"
@@ -35,6 +37,8 @@ struct cmd_run_arguments {
 	uint64_t accelerators;
 	unsigned runs;
 	struct cli_layout layout;
+	struct cli_listen listen;
+	struct cli_trace traces;
 	struct shoal_load_options load;
 	bool resume, force, dry_run, drop, json;
 };
@@ -48,6 +52,7 @@ struct cmd_run_state {
 	struct run_data data;
 	struct run_result result;
 	struct run_screen screen;
+	struct trace *trace;     /* records the reads, or NULL */
 	struct layout tree;      /* if the layout is mlpstorage's */
 	char leaf[RUN_PATH_MAX]; /* leaf in the tree, which then replaces --results */
 	uint64_t began;
@@ -95,6 +100,9 @@ static int cmd_run_check_layout(const struct cmd_run_arguments *a)
 	if (a->runs > 1 && a->layout.kind == LAYOUT_PLAIN)
 		return cli_usage("run", "--runs needs --results-layout mlpstorage, which has a "
 					"directory for each run");
+	if (a->runs > 1 && (a->traces.trace || a->traces.log))
+		return cli_usage("run", "--trace and --op-log are for one run, not for --runs %u",
+				 a->runs);
 	if (a->resume && a->layout.kind != LAYOUT_PLAIN)
 		return cli_usage("run",
 				 "--resume cannot be combined with --results-layout mlpstorage: a "
@@ -147,6 +155,8 @@ static int cmd_run_poll_peers(void *self, struct shoal_err *err)
 	struct comm_mail mail;
 	int rc = comm_poll(c->comm, 0, &mail, err);
 
+	if (rc == 1)
+		(void)run_watch_mail(&c->a.listen.watch, &mail);
 	return rc < 0 ? rc : 0;
 }
 
@@ -261,6 +271,27 @@ static int note_size(struct cmd_run_state *c, struct shoal_err *err)
 	return rc;
 }
 
+/* Collective. */
+static int cmd_run_open_trace(struct cmd_run_state *c, struct shoal_err *err)
+{
+	const char *store = c->a.load.store ? c->a.load.store : c->data.store;
+
+	return cli_trace_open(&c->a.traces, store ? store : c->data.root, c->comm, &c->trace, err);
+}
+
+/* Rank 0: from here on there is something to look at. */
+static void begin_live(struct cmd_run_state *c)
+{
+	struct live_head head = { .command = "run",
+				  .name = c->workload->name,
+				  .nr_ranks = (unsigned)c->place->size,
+				  .nr_here = (unsigned)c->a.accelerators,
+				  .au_bar = c->workload->au * 100,
+				  .total = (uint64_t)c->place->size };
+
+	cli_listen_begin(&c->a.listen, "run", &head);
+}
+
 static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 {
 	struct run_options o = { .workload = c->workload,
@@ -272,10 +303,12 @@ static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 				 .drop_cache = c->a.drop,
 				 .resume = c->a.resume,
 				 .results = c->a.results,
+				 .trace = c->trace,
 				 .stop = &cli_stop,
 				 .began = c->began,
 				 .progress = cmd_run_show_progress,
-				 .self = c };
+				 .self = c,
+				 .watch = cli_listen_watch(&c->a.listen) };
 
 	if (!o.load.store)
 		o.load.store = c->data.store;
@@ -285,6 +318,7 @@ static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 	o.load.stalled = show_stalled_read;
 	o.load.self = c;
 	c->loaded = true;
+	begin_live(c);
 	return run_execute(&o, &c->result, err);
 }
 
@@ -292,16 +326,20 @@ static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 static int print(const struct cmd_run_state *c)
 {
 	/* mpirun gives rank 0 a terminal of its own, whatever its output is. */
-	const char *no_colour = getenv("NO_COLOR");
-	bool colour = c->place->size == 1 && isatty(STDOUT_FILENO) && !(no_colour && *no_colour);
+	bool terminal = c->place->size == 1 && isatty(STDOUT_FILENO);
+	size_t window = terminal ? cli_columns(STDOUT_FILENO) : 0;
 	struct shoal_err err = { "" };
 	char *words = NULL;
 	int rc = c->a.json ? report_summary_text(&c->result, &words, &err)
-			   : report_table_text(&c->result, colour, &words, &err);
+			   : report_table_text(&c->result, terminal && cli_wants_colour(), window,
+					       &words, &err);
 
 	if (rc < 0)
 		return cli_fail("run", "%s", cli_words("run", &err));
-	fputs(words, stdout);
+	if (terminal && !c->a.json)
+		cli_put_lines(stdout, words, 10);
+	else
+		fputs(words, stdout);
 	free(words);
 	return CLI_OK;
 }
@@ -353,7 +391,7 @@ static int write_leaf(const struct cmd_run_state *c, const char *command, const 
 	const char *place = c->a.load.store ? c->a.load.store : c->data.root;
 	bool is_run = strcmp(command, "run") == 0;
 	char *words = NULL;
-	int rc = is_run ? report_table_text(&c->result, false, &words, err) : 0;
+	int rc = is_run ? report_table_text(&c->result, false, 0, &words, err) : 0;
 
 	if (rc == 0) {
 		struct layout_job job = { .command = command,
@@ -452,6 +490,8 @@ static int cmd_run_prepare(struct cmd_run_state *c, struct shoal_err *err)
 		return cmd_run_agree(c, rc, err);
 	}
 	if (rc == 0)
+		rc = cli_listen_open(&c->a.listen, "run", c->comm, err);
+	if (rc == 0)
 		rc = begin_leaf(c, err);
 	if (rc == 0 && c->place->rank == 0)
 		rc = check_folder(c, err);
@@ -473,8 +513,10 @@ static int cmd_run_prepare(struct cmd_run_state *c, struct shoal_err *err)
 
 static int cmd_run_run(struct cmd_run_state *c, struct shoal_err *err)
 {
-	int rc = run_steps(c, err);
+	int rc = cmd_run_open_trace(c, err);
 
+	if (rc == 0)
+		rc = run_steps(c, err);
 	if (rc == 0) {
 		bool leaf = c->a.layout.kind != LAYOUT_PLAIN && !c->result.partial;
 
@@ -622,6 +664,7 @@ static int cmd_run_finish(struct cmd_run_state *c, int rc, int status)
 	bool partial = c->result.partial, alone = c->place->size == 1;
 	bool reading = c->result.reading[0] || c->result.reading[1];
 
+	cli_listen_end(&c->a.listen);
 	run_folder_close(c->a.results, c->lock);
 	status = cli_part("run", c->comm,
 			  cli_stop && (rc == -ECANCELED || partial) ? CLI_INTERRUPTED : status);
@@ -661,6 +704,8 @@ static int cmd_run_all(struct cmd_run_state *c)
 			cmd_run_forget(c);
 		run_screen_clear(&c->screen);
 		one = rc < 0 ? cmd_run_print_failure(c, rc, &err) : cmd_run_report(c);
+		one = cli_trace_finish("run", c->trace, rc == 0, c->rank, one);
+		c->trace = NULL;
 		status = one > status ? one : status;
 	}
 	cli_print_lost_peer("run", c->comm, rc, &err);
@@ -684,7 +729,7 @@ static int cmd_run_start(void *arguments, int nr, char **words)
 		return cli_fail("run", "%s", cli_words("run", &err));
 	c.place = comm_place(c.comm);
 	c.rank = c.place->rank;
-	run_screen_start(&c.screen, c.rank == 0);
+	run_screen_start(&c.screen, c.rank == 0, &c.a.listen);
 	comm_set_stall(c.comm, STALL_SECONDS, cmd_run_show_warning, &c);
 	c.tree = cli_layout_of(&c.a.layout, c.a.results);
 	return cmd_run_all(&c);
@@ -740,6 +785,8 @@ const struct cli_command cmd_run = {
 	.sections = { { .options = options },
 		      CLI_LAYOUT_SECTION(AT(layout)),
 		      CLI_LOAD_SECTION(AT(load)),
+		      CLI_TRACE_SECTION(AT(traces)),
+		      CLI_LISTEN_SECTION(AT(listen)),
 		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,

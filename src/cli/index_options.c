@@ -159,6 +159,9 @@ static int check(const struct index_arguments *a, int nr_sources)
 				 "a catalog cannot be written to standard output: -o FILE");
 	if (a->tree.resume && store_uri_traits(a->options.output).objects)
 		return cli_usage("index", "--resume needs a catalog that is a file: -o FILE");
+	if (a->dry_run && (a->record.results || a->listen.address))
+		return cli_usage("index",
+				 "--dry-run has no --results, and nothing to --listen for");
 	if (a->dry_run && a->tree.resume)
 		return cli_usage("index",
 				 "--dry-run keeps nothing that --resume could continue from");
@@ -244,6 +247,7 @@ static const struct cli_option options[] = {
 		"many names, or a file that is not a catalog"),
 	CLI_FLAG(0, "dry-run", AT(dry_run),
 		 "list, but keep no catalog: print what would be written"),
+	CLI_TEXT(0, "results", "DIR", AT(record.results), CLI_RECORD_HELP),
 	CLI_FLAG(0, "json", AT(json), "print the result as JSON"),
 	CLI_PEER_TIMEOUT(AT(where.peer_timeout), AT(where.peer_timeout_given)),
 	CLI_END,
@@ -360,6 +364,7 @@ const struct cli_command cmd_index = {
 		      { .title = "of a pattern, a name with one number, {:07d} or {}",
 			.options = pattern_options,
 			.given = AT(pattern_only) },
+		      CLI_LISTEN_SECTION(AT(listen)),
 		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
 	.size = sizeof(struct index_arguments),

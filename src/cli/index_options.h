@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/record.h"
 #include "shoal.h"
 
 /* As many patterns as anyone would write on a command line. */
@@ -26,6 +27,8 @@ struct index_arguments {
 	enum { FORMAT_LINES, FORMAT_FIND, FORMAT_GPFS, FORMAT_INVENTORY } format;
 	const char *columns;
 	bool json, force, dry_run, count_given;
+	struct cli_listen listen;
+	struct cli_record record;
 	const char *include[INDEX_PATTERNS], *exclude[INDEX_PATTERNS];
 	/* The last option given that is for one kind of source only, for messages. */
 	const char *tree_only, *list_only, *pattern_only, *files_only, *bucket_only;

@@ -79,7 +79,7 @@ static bool put_man_option(const struct cli_section *s, const struct cli_option 
 	put_roff(page->out, o->name, strlen(o->name));
 	fputs("\\fR", page->out);
 	if (o->value)
-		fprintf(page->out, " \\fI%s\\fR", o->value);
+		fprintf(page->out, o->optional ? "[=\\fI%s\\fR]" : " \\fI%s\\fR", o->value);
 	fputc('\n', page->out);
 	put_roff(page->out, o->help, strlen(o->help));
 	fputc('\n', page->out);

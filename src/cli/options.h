@@ -34,6 +34,7 @@ struct cli_option {
 	uint64_t min, max;        /* limits of numbers; max 0: no limit */
 	const char *const *words; /* ended by NULL */
 	size_t given;             /* offset of a bool that becomes true; 0: not wanted */
+	bool optional;            /* of CLI_IS_OTHER: the value follows "=", or there is none: "" */
 	/* @into is the structure of the section. False after printing what is wrong. */
 	bool (*take)(const char *command, const char *value, void *into);
 };
@@ -134,6 +135,21 @@ void cli_put_help(FILE *out, const struct cli_command *c, size_t columns);
  * at column @indent.
  */
 void cli_put_lines(FILE *out, const char *text, size_t indent);
+
+/*
+ * A text that is printed as a whole: cli_text_open() returns where to write it (NULL: no memory),
+ * cli_text_print() closes that and prints the text on standard output by cli_put_lines(). Not
+ * @alone: as it is, because the terminal of a rank is not the one that people look at.
+ */
+struct cli_text {
+	char *text;
+	size_t len;
+};
+FILE *cli_text_open(struct cli_text *ret);
+void cli_text_print(struct cli_text *t, FILE *out, bool alone, size_t indent);
+
+/* Whether a terminal is to show colours. */
+bool cli_wants_colour(void);
 
 /* The width of the terminal that @fd is, or that the reader of a pipe (less) uses; otherwise 80. */
 size_t cli_columns(int fd);

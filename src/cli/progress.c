@@ -1,6 +1,7 @@
 #include "cli/progress.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -53,6 +54,14 @@ void cli_progress_start(struct cli_progress *p, const char *command, bool speaks
 				    .shown = now };
 }
 
+void cli_progress_start_view(struct cli_progress *p, const char *command, bool speaks,
+			     struct cli_listen *listen)
+{
+	cli_progress_start(p, command, speaks);
+	p->viewed = p->terminal;
+	p->listen = speaks ? listen : NULL;
+}
+
 void cli_progress_start_beside(struct cli_progress *p, const char *command)
 {
 	cli_progress_start(p, command, cli_talk.style != CLI_AUTO || !isatty(STDOUT_FILENO));
@@ -65,10 +74,22 @@ bool cli_progress_is_due(const struct cli_progress *p)
 	return !p->silent && clock_seconds() - p->shown >= wait;
 }
 
+bool cli_progress_live(struct cli_progress *p, const struct live_now *now, const char *more)
+{
+	cli_listen_show(p->listen, now);
+	if (!p->viewed || !cli_progress_is_due(p))
+		return p->viewed;
+	p->shown = clock_seconds();
+	p->dirty = true;
+	cli_view_draw(&p->view, now, more);
+	return true;
+}
+
 void cli_progress_put(struct cli_progress *p, const char *line)
 {
 	size_t columns = cli_columns(STDERR_FILENO);
 
+	cli_view_clear(&p->view);
 	p->shown = clock_seconds();
 	p->dirty = true;
 	if (p->terminal)
@@ -132,32 +153,25 @@ static void put_head(char *line, size_t cap, const struct cli_progress *p,
 		snprintf(line, cap, "%.1f %%%s%s, ", 100 * share, *bar ? " " : "", bar);
 }
 
-void cli_progress_show(struct cli_progress *p, const struct cli_step *now)
+/* The seconds that are left; negative: unknown. */
+static double progress_left(const struct cli_progress *p, const struct cli_step *now, double t)
 {
-	double t = clock_seconds(), since = t - p->shown, left = -1, rate;
+	if (now->total && now->done > p->nr_first)
+		return (double)(now->total - u64_min(now->done, now->total)) * (t - p->first) /
+		       (double)(now->done - p->nr_first);
+	if (now->share > 0)
+		return now->left > 0 ? now->left : 0;
+	return -1;
+}
+
+/* A line, on a terminal or in a log. */
+static void progress_line(struct cli_progress *p, const struct cli_step *now, double left,
+			  double since)
+{
+	double rate = (double)(now->done - u64_min(now->done, p->nr_shown)) / since;
 	char line[512];
 	size_t len;
 
-	if (!p->begun) { /* what was done before, for example by an interrupted command, does not
-			    count in the rate */
-		p->begun = true;
-		p->first = t;
-		p->nr_first = p->nr_shown = now->done;
-		p->bytes_shown = now->bytes;
-	}
-	if (!cli_progress_is_due(p))
-		return;
-	if (now->total && now->done > p->nr_first)
-		left = (double)(now->total - u64_min(now->done, now->total)) * (t - p->first) /
-		       (double)(now->done - p->nr_first);
-	else if (now->share > 0)
-		left = now->left > 0 ? now->left : 0;
-	if (p->json) {
-		show_json(p, now, left);
-		p->shown = t;
-		return;
-	}
-	rate = (double)(now->done - u64_min(now->done, p->nr_shown)) / since;
 	put_head(line, sizeof(line), p, now, left);
 	len = strlen(line);
 	if (now->total)
@@ -176,6 +190,56 @@ void cli_progress_show(struct cli_progress *p, const struct cli_step *now)
 	p->nr_shown = now->done;
 	p->bytes_shown = now->bytes;
 	cli_progress_put(p, line);
+}
+
+/* The view, and who listens. The rates are those of the last second, or of all until then. */
+static bool progress_live(struct cli_progress *p, const struct cli_step *now, double left, double t)
+{
+	const struct cli_view *v = &p->view;
+	struct live_now n = { .what = now->what,
+			      .done = now->done,
+			      .total = now->total,
+			      .seconds_left = left < 0 ? (double)NAN : left,
+			      .share = now->total   ? (double)now->done / (double)now->total
+				       : now->share ? now->share
+						    : (double)NAN,
+			      .au = (double)NAN };
+	double all = t - p->first;
+
+	if (t - p->told < TERMINAL_SECONDS)
+		return p->viewed;
+	p->told = t;
+	cli_view_note(&p->view, t, now->done);
+	n.samples_per_second = v->nr_history ? v->history[v->nr_history - 1]
+			       : all > 0     ? (double)(now->done - p->nr_first) / all
+					     : 0;
+	if (now->done > p->nr_first)
+		n.bytes_per_second = n.samples_per_second * (double)now->bytes /
+				     (double)(now->done - p->nr_first);
+	return cli_progress_live(p, &n, now->more);
+}
+
+void cli_progress_show(struct cli_progress *p, const struct cli_step *now)
+{
+	double t = clock_seconds(), since = t - p->shown, left;
+
+	if (!p->begun) { /* what was done before, as by a resumed command, tells no rate */
+		p->begun = true;
+		p->first = t;
+		p->nr_first = p->nr_shown = now->done;
+		p->bytes_shown = now->bytes;
+	}
+	left = progress_left(p, now, t);
+	if ((p->viewed || p->listen) && progress_live(p, now, left, t))
+		return;
+	if (!cli_progress_is_due(p))
+		return;
+	if (!p->json) {
+		progress_line(p, now, left, since);
+		return;
+	}
+	show_json(p, now, left);
+	p->shown = t;
 }
 
 /* The resident memory of this process, in bytes; 0 if the system does not report it. */
@@ -198,7 +262,7 @@ void cli_progress_show_index(struct cli_progress *p, const struct shoal_index_pr
 	char more[256];
 	int len;
 
-	if (p->begun && !cli_progress_is_due(p))
+	if (p->begun && !p->listen && !cli_progress_is_due(p))
 		return;
 	len = snprintf(more, sizeof(more), "%s of memory%s", size_in_words(resident_bytes()).text,
 		       slash ? ", " : "");
@@ -214,7 +278,9 @@ void cli_progress_show_index(struct cli_progress *p, const struct shoal_index_pr
 
 void cli_progress_clear(struct cli_progress *p)
 {
-	if (p->terminal && p->dirty)
+	if (p->view.nr_lines > 0)
+		cli_view_clear(&p->view);
+	else if (p->terminal && p->dirty)
 		fputs("\r\033[K", stderr);
 	p->dirty = false;
 }

@@ -1,12 +1,14 @@
 /*
- * progress.h - the progress of a command, on standard error: a line that is overwritten on a
- * terminal, a line every few seconds in a log, or a JSON document per second for tools
- * (--progress). Only rank 0 prints.
+ * progress.h - how far a command is, on standard error: a view (cli/view.h) or a line that is
+ * overwritten on a terminal, a line every few seconds in a log, or a JSON document per second for
+ * tools (--progress). Only rank 0 prints.
  */
 #ifndef SHOAL_CLI_PROGRESS_H
 #define SHOAL_CLI_PROGRESS_H
 
+#include "cli/listen.h"
 #include "cli/options.h"
+#include "cli/view.h"
 #include "shoal.h"
 
 enum cli_style { CLI_AUTO, CLI_PLAIN, CLI_AS_JSON, CLI_SILENT };
@@ -29,6 +31,10 @@ struct cli_progress {
 	bool begun;
 	double first; /* when the first figures came, and how much was done then */
 	uint64_t nr_first;
+	bool viewed; /* on a terminal as a view */
+	struct cli_view view;
+	struct cli_listen *listen; /* who is told too; NULL: nobody */
+	double told;               /* when; in seconds */
 };
 
 /* The progress. */
@@ -47,10 +53,11 @@ struct cli_step {
 /* @speaks: this is rank 0. */
 void cli_progress_start(struct cli_progress *p, const char *command, bool speaks);
 
-/*
- * As cli_progress_start(), for a command that prints its result meanwhile: no progress on a
- * terminal that shows the result.
- */
+/* The same for a command that has a view, and may serve its figures; @listen may be NULL. */
+void cli_progress_start_view(struct cli_progress *p, const char *command, bool speaks,
+			     struct cli_listen *listen);
+
+/* The same for a command that prints its result meanwhile: not on the terminal that shows it. */
 void cli_progress_start_beside(struct cli_progress *p, const char *command);
 
 /* Print it, unless something was printed a moment ago. */
@@ -66,7 +73,11 @@ void cli_progress_show_index(struct cli_progress *p, const struct shoal_index_pr
 /* Whether it is time to print again: for a command that formats its own line. */
 bool cli_progress_is_due(const struct cli_progress *p);
 
-/* Print a line, truncated to the terminal's width. */
+/* For a command that has a view: tell who listens, and draw it if it is time and this is a
+ * terminal. Returns whether there is nothing more to print. */
+bool cli_progress_live(struct cli_progress *p, const struct live_now *now, const char *more);
+
+/* Print a line, as much of it as fits the terminal. */
 void cli_progress_put(struct cli_progress *p, const char *line);
 
 /* Remove the line from the terminal, to print something else. */

@@ -8,8 +8,10 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "load/audit.h"
+#include "load/engine.h"
+#include "load/loader.h"
 
-/* The only kind of mail: stop, because a rank was told to. */
+/* A kind of mail, beside those of run/watch.h: end, because a rank was told to. */
 #define MAIL_STOP 1u
 
 /* Seconds between checks for news from other ranks. */
@@ -42,6 +44,7 @@ struct read_measure {
 	struct read_position at, mark;
 	struct load_tally before; /* at the mark */
 	struct load_tally one;
+	struct series_step step; /* since the last whole one */
 };
 
 struct read_measure *read_measure_new(const struct read_plan *plan, struct comm *comm,
@@ -83,10 +86,13 @@ int read_measure_poll(void *measure, struct shoal_err *err)
 	struct comm_mail mail;
 	int rc = 0;
 
-	if (comm_place(m->comm)->size > 1)
-		rc = comm_poll(m->comm, 0, &mail, err);
+	while (comm_place(m->comm)->size > 1 && (rc = comm_poll(m->comm, 0, &mail, err)) == 1) {
+		m->told |= mail.kind == MAIL_STOP;
+		if (m->plan->watch)
+			(void)run_watch_mail(m->plan->watch, &mail);
+	}
 	m->listened = clock_seconds();
-	m->told |= rc == 1 || __atomic_load_n(&cli_stop, __ATOMIC_RELAXED);
+	m->told |= __atomic_load_n(&cli_stop, __ATOMIC_RELAXED);
 	if (rc >= 0 && m->told)
 		rc = tell_others(m, err);
 	if (rc >= 0 && m->told)
@@ -113,7 +119,7 @@ static void show_read(struct read_measure *m, double now)
 	uint64_t one = planned_samples(plan);
 	double limit = (double)(plan->warm_up_ms + plan->duration_ms) * 1e-3;
 
-	if (m->o->line.silent)
+	if (m->o->line.silent && !m->o->line.listen)
 		return;
 	step.done = m->nr_before + u64_min(m->at.steps * plan->step_samples, one);
 	step.bytes = m->bytes * (uint64_t)comm_place(m->comm)->size;
@@ -171,6 +177,34 @@ static void count_batch(struct read_measure *m, const struct shoal_batch *batch)
 	}
 }
 
+/* The batch, in the time series. @asked: when this rank began to wait for it, by clock_now(). */
+static void read_to_series(struct read_measure *m, const struct shoal_batch *batch, uint64_t asked)
+{
+	struct series_step *step = &m->step;
+	uint64_t now;
+
+	if (!m->plan->series)
+		return;
+	now = clock_now();
+	for (size_t i = 0; i < batch->nr; i++) {
+		const struct shoal_sample *s = &batch->sample[i];
+		const struct load_request *r = load_request_of(batch, i);
+
+		step->errors += s->error != 0;
+		step->bytes += s->error ? 0 : s->len;
+		step->samples += !s->error && s->off + s->len >= s->size;
+		if (!s->error)
+			series_sample(m->plan->series, r->started, r->finished - r->started, s->id);
+	}
+	step->load += now - asked;
+	step->load_max = step->load;
+	if (!batch->last)
+		return;
+	step->now = now;
+	series_step(m->plan->series, step);
+	*step = (struct series_step){ 0 };
+}
+
 /* Returns 0 at the end of the epoch, of the steps or of the time. */
 static int read_steps(struct read_measure *m, struct shoal_loader *l, struct shoal_err *err)
 {
@@ -178,11 +212,16 @@ static int read_steps(struct read_measure *m, struct shoal_loader *l, struct sho
 	int rc = m->told ? -ECANCELED : 1;
 
 	while (rc == 1 && m->at.steps < m->plan->steps) {
+		uint64_t asked = m->plan->series || m->plan->trace ? clock_now() : 0;
+
 		rc = shoal_loader_next(l, &batch, err);
 		m->o->first = m->o->first > 0 ? m->o->first : clock_seconds() - m->o->started;
 		if (rc != 1)
 			break;
+		if (m->plan->trace)
+			trace_batch(m->plan->trace, batch, asked, clock_now());
 		count_batch(m, batch);
+		read_to_series(m, batch, asked);
 		rc = look_at_clock(m, l, batch, err);
 		shoal_loader_give_back(l, batch);
 		m->stopped = rc == 0;
@@ -275,9 +314,14 @@ static int measure_epoch(struct read_measure *m, struct shoal_loader *l, uint64_
 
 	m->at = m->mark = (struct read_position){ 0 };
 	memset(&m->before, 0, sizeof(m->before));
+	m->step = (struct series_step){ 0 };
 	rc = shoal_loader_epoch(l, epoch, err);
-	if (rc == 0)
+	if (rc == 0) {
+		series_epoch(m->plan->series, clock_now(), (uint32_t)(epoch + 1), false, 0, l,
+			     m->plan->cat);
 		rc = read_steps(m, l, err);
+		series_pause(m->plan->series, clock_now());
+	}
 	if (rc == -ECANCELED || rc == -ETIME) { /* read_measure_poll() */
 		m->stopped = true;
 		m->o->waiting = rc == -ETIME;

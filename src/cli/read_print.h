@@ -2,8 +2,12 @@
 #ifndef SHOAL_CLI_READ_PRINT_H
 #define SHOAL_CLI_READ_PRINT_H
 
+#include "base/json.h"
 #include "cli/read_measure.h"
 
+/* The members of an object. */
+void read_put_json(struct json *j, const struct read_plan *plan, const struct read_outcome *o,
+		   int nr_ranks);
 void read_print_json(const struct read_plan *plan, const struct read_outcome *o, int nr_ranks);
 void read_print_text(const struct read_plan *plan, const struct read_outcome *o, int nr_ranks);
 

@@ -11,10 +11,10 @@
 /* A step that waits longer than this for its batch is shown. */
 #define SLOW_SECONDS 1.0
 
-void run_screen_start(struct run_screen *s, bool speaks)
+void run_screen_start(struct run_screen *s, bool speaks, struct cli_listen *listen)
 {
 	*s = (struct run_screen){ .quiet = cli_talk.quiet };
-	cli_progress_start(&s->line, "run", speaks);
+	cli_progress_start_view(&s->line, "run", speaks, listen);
 }
 
 void run_screen_clear(struct run_screen *s)
@@ -54,14 +54,60 @@ static void run_screen_json(const struct run_progress *p, double seconds)
 		isfinite(p->seconds_left) ? p->seconds_left : 0);
 }
 
+/* The figures of the epoch, which stay when it is over. */
+static void keep_last(struct run_screen *s, const struct run_progress *p)
+{
+	char au[32];
+
+	snprintf(au, sizeof(au), isnan(p->au) ? "-" : "%.1f %%", p->au);
+	snprintf(s->last, sizeof(s->last),
+		 "epoch %" PRIu64 "/%" PRIu64 "%s: AU %s, %.0f samples/s, %.1f MB/s, wait %.1f %%",
+		 p->epoch, p->nr_epochs, p->eval ? " eval" : "", au, p->samples_per_second,
+		 p->bytes_per_second * 1e-6, 100.0 * p->wait_share);
+}
+
+/* The view of a terminal, and who listens. */
+static bool run_screen_live(struct run_screen *s, const struct run_progress *p)
+{
+	struct live_now n = { .what = "samples",
+			      .done = p->samples,
+			      .epoch = p->epoch,
+			      .nr_epochs = p->nr_epochs,
+			      .eval = p->eval,
+			      .step = p->step,
+			      .nr_steps = p->steps,
+			      .share = p->share,
+			      .seconds_left = p->step > 0 ? p->seconds_left : (double)NAN,
+			      .au = p->au,
+			      .samples_per_second = p->samples_per_second,
+			      .bytes_per_second = p->bytes_per_second,
+			      .slowest_rank = p->slowest_rank,
+			      .slowest_seconds = p->slowest_seconds };
+	char wait[32];
+
+	if (s->line.viewed && *s->last && (p->epoch != s->epoch || p->eval != s->eval)) {
+		run_screen_clear(s);
+		fprintf(stderr, "%s\n", s->last);
+	}
+	if (s->line.viewed) {
+		cli_view_note(&s->line.view, clock_seconds(), p->samples);
+		if (p->step > 0)
+			keep_last(s, p);
+	}
+	snprintf(wait, sizeof(wait), "waiting %.1f %%", 100.0 * p->wait_share);
+	return cli_progress_live(&s->line, &n, wait);
+}
+
 void run_screen_show(struct run_screen *s, const struct run_progress *p)
 {
-	bool other = p->epoch != s->epoch || p->eval != s->eval;
+	bool viewed = run_screen_live(s, p);
 	char line[512], left[32], au[32];
 	size_t len;
 
-	/* Tools get the boundaries of all epochs, logs what changed since the last line. */
-	if (s->line.json ? s->line.silent : p->step == 0)
+	s->epoch = p->epoch;
+	s->eval = p->eval;
+	/* A tool gets the boundaries of all epochs, a reader what changed since the last line. */
+	if (viewed || (s->line.json ? s->line.silent : p->step == 0))
 		return;
 	if (!cli_progress_is_due(&s->line) && !(s->line.json && p->boundary))
 		return;
@@ -70,10 +116,6 @@ void run_screen_show(struct run_screen *s, const struct run_progress *p)
 		run_screen_json(p, s->line.shown - s->line.start);
 		return;
 	}
-	if (s->line.terminal && s->line.dirty && other)
-		fputc('\n', stderr); /* the last line of an epoch stays */
-	s->epoch = p->epoch;
-	s->eval = p->eval;
 	put_left(left, sizeof(left), p->seconds_left);
 	/* Not known in steps that are excluded. */
 	snprintf(au, sizeof(au), isnan(p->au) ? "-" : "%.1f %%", p->au);

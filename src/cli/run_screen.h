@@ -10,9 +10,10 @@ struct run_screen {
 	uint64_t epoch; /* of the line shown last, and its kind */
 	bool eval;
 	bool quiet;
+	char last[256]; /* the figures of that epoch */
 };
 
-void run_screen_start(struct run_screen *s, bool speaks);
+void run_screen_start(struct run_screen *s, bool speaks, struct cli_listen *listen);
 void run_screen_show(struct run_screen *s, const struct run_progress *p);
 
 /* Remove the line from the terminal, to print something else. */

@@ -18,17 +18,23 @@ extern const size_t page_html_len, page_css_len, page_js_len;
 
 enum { TEXT_MAX = 4 << 20 }; /* of one file: a summary of 1,000 epochs has 1 MB */
 
-/* '<' occurs in strings only. It is escaped, so that no file name can end the script element. */
+/* '<' occurs in strings only. Escaped, no name of a file can end the script element. */
+struct escaped {
+	json_put_fn *put;
+	void *self;
+};
+
 static void put_escaped(void *self, const void *bytes, size_t len)
 {
+	const struct escaped *e = self;
 	const char *at = bytes, *end = at + len;
 
 	while (at < end) {
 		const char *angle = memchr(at, '<', (size_t)(end - at));
 
-		out_write(self, at, (size_t)((angle ? angle : end) - at));
+		e->put(e->self, at, (size_t)((angle ? angle : end) - at));
 		if (angle)
-			out_write(self, "\\u003c", 6);
+			e->put(e->self, "\\u003c", 6);
 		at = angle ? angle + 1 : end;
 	}
 }
@@ -122,49 +128,76 @@ static int page_put_run(struct json *j, const char *folder, struct shoal_err *er
 	return rc;
 }
 
-static int put_data(struct out *out, const char *const *folders, size_t nr, uint64_t made_ns,
-		    struct shoal_err *err)
+struct page_runs {
+	const char *const *folders;
+	size_t nr;
+	uint64_t made_ns;
+};
+
+static int put_data(void *self, struct json *j, struct shoal_err *err)
 {
-	struct json j = { .put = put_escaped, .self = out };
+	const struct page_runs *runs = self;
 	char made[REPORT_TIME_BYTES];
 	int rc = 0;
 
-	report_time(made_ns, made);
+	report_time(runs->made_ns, made);
 	made[19] = '\0'; /* to the second */
-	json_open_object(&j, NULL);
-	json_string(&j, "version", shoal_version());
-	json_string(&j, "made", made);
-	json_open_array(&j, "runs");
-	for (size_t i = 0; rc == 0 && i < nr; i++)
-		rc = page_put_run(&j, folders[i], err);
-	json_close_array(&j);
-	json_close_object(&j);
+	json_open_object(j, NULL);
+	json_string(j, "version", shoal_version());
+	json_string(j, "made", made);
+	json_open_array(j, "runs");
+	for (size_t i = 0; rc == 0 && i < runs->nr; i++)
+		rc = page_put_run(j, runs->folders[i], err);
+	json_close_array(j);
+	json_close_object(j);
 	return rc;
 }
 
-/* Write the template up to @mark, and skip that. */
-static const char *put_until(struct out *out, const char *at, const char *mark)
+/* The frame up to @mark, which is passed over. */
+static const char *put_until(json_put_fn *put, void *self, const char *at, const char *mark)
 {
 	const char *found = strstr(at, mark);
 
-	out_write(out, at, (size_t)(found - at));
+	put(self, at, (size_t)(found - at));
 	return found + strlen(mark);
 }
 
-static int page_put(struct out *out, const char *const *folders, size_t nr, uint64_t made_ns,
-		    struct shoal_err *err)
+int report_page_frame(json_put_fn *put, void *self, bool live,
+		      int (*data)(void *data_self, struct json *j, struct shoal_err *err),
+		      void *data_self, struct shoal_err *err)
 {
-	const char *at = put_until(out, page_html, "@STYLE@");
+	static const char fetches[] = "; connect-src 'self'";
+	struct escaped e = { put, self };
+	struct json j = { .put = put_escaped, .self = &e };
+	const char *at = put_until(put, self, page_html, "@CONNECT@");
 	int rc;
 
-	out_write(out, page_css, page_css_len);
-	at = put_until(out, at, "@DATA@");
-	rc = put_data(out, folders, nr, made_ns, err);
+	if (live)
+		put(self, fetches, strlen(fetches));
+	at = put_until(put, self, at, "@STYLE@");
+	put(self, page_css, page_css_len);
+	at = put_until(put, self, at, "@DATA@");
+	rc = data(data_self, &j, err);
 	if (rc < 0)
 		return rc;
-	at = put_until(out, at, "@SCRIPT@");
-	out_write(out, page_js, page_js_len);
-	out_write(out, at, strlen(at));
+	at = put_until(put, self, at, "@SCRIPT@");
+	put(self, page_js, page_js_len);
+	put(self, at, strlen(at));
+	return 0;
+}
+
+static void page_put_out(void *self, const void *bytes, size_t len)
+{
+	out_write(self, bytes, len);
+}
+
+static int page_put(struct out *out, const struct page_runs *runs, struct shoal_err *err)
+{
+	struct page_runs copy = *runs;
+	int rc = report_page_frame(page_put_out, out, false, put_data, &copy, err);
+
+	if (rc < 0)
+		return rc;
 	out_flush(out);
 	return out->rc < 0 ? err_set_errno(err, out->rc, "cannot write the page") : 0;
 }
@@ -183,7 +216,7 @@ int report_page_write(const char *const *folders, size_t nr, const char *path, u
 	if (rc < 0)
 		rc = err_set(err, rc, "out of memory");
 	else {
-		rc = page_put(&out, folders, nr, made_ns, err);
+		rc = page_put(&out, &(struct page_runs){ folders, nr, made_ns }, err);
 		out_release(&out);
 	}
 	if (rc == 0 && path)

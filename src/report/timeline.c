@@ -8,47 +8,11 @@
 #include <unistd.h>
 
 #include "base/map.h"
+#include "report/timeline_private.h"
 #include "run/folder.h"
-#include "run/series.h"
 
-enum {
-	INTERVALS = 600, /* at most */
-	GROUPS = 64,     /* of ranks */
-	STALLS = 10,
-	RANKS_MAX = 1 << 20,
-};
-
-/*
- * A minute of a run on one rank has as many intervals as a month on a thousand: 4,800 bytes each.
- */
-struct bin {
-	double covered; /* rank-seconds that records cover */
-	double samples, bytes, steps, load, compute, errors, latency, cpu, memory;
-	double requests, retries, throttled, names, listed;
-	double count[SERIES_PLACES];
-	double low, high; /* samples/s of the slowest and the fastest rank */
-	unsigned slowest, nr_ranks;
-};
-
-struct stall {
-	uint64_t ns, start, sample;
-	unsigned rank, epoch;
-	char name[SERIES_NAME_MAX + 1];
-};
-
-struct timeline {
-	unsigned nr_ranks, nr, groups; /* files; intervals in use */
-	unsigned nr_damaged, first_damaged, nr_refused, first_refused, nr_accelerators;
-	struct shoal_err why; /* name of the first file that was refused */
-	uint64_t started, end, width;
-	struct bin *bins;
-	double *rank;          /* samples of the rank that is being read, and */
-	double *rank_covered;  /* seconds, by interval */
-	float *rows;           /* samples/s, by group and interval */
-	unsigned *nr_in_group; /* ranks */
-	struct stall stalls[STALLS];
-	unsigned nr_stalls, at_rank;
-};
+#define RANKS_MAX (1u << 20)
+#define SECOND    UINT64_C(1000000000)
 
 /* ---- Reading ---- */
 
@@ -72,7 +36,7 @@ static int each_record(const char *folder, unsigned rank, series_each_fn *each, 
 
 static bool plausible(const struct series_record *r)
 {
-	/* Ten years: a damaged time must not stretch the page. */
+	/* Ten years: a damaged clock must not stretch the page. */
 	const uint64_t most = UINT64_C(315360000) * 1000000000u;
 
 	return r->start < most && r->duration < most;
@@ -94,15 +58,16 @@ static void keep_stall(struct timeline *t, const struct series_record *r)
 			     .sample = r->slow_sample,
 			     .rank = t->at_rank,
 			     .epoch = r->epoch };
-	unsigned at = t->nr_stalls < STALLS ? t->nr_stalls : STALLS - 1;
+	unsigned at = t->nr_stalls < TIMELINE_STALLS ? t->nr_stalls : TIMELINE_STALLS - 1;
 
-	if (r->slow == 0 || (t->nr_stalls == STALLS && r->slow <= t->stalls[STALLS - 1].ns))
+	if (r->slow == 0 ||
+	    (t->nr_stalls == TIMELINE_STALLS && r->slow <= t->stalls[TIMELINE_STALLS - 1].ns))
 		return;
 	memcpy(one.name, r->name, sizeof(one.name));
 	for (; at > 0 && t->stalls[at - 1].ns < one.ns; at--)
 		t->stalls[at] = t->stalls[at - 1];
 	t->stalls[at] = one;
-	if (t->nr_stalls < STALLS)
+	if (t->nr_stalls < TIMELINE_STALLS)
 		t->nr_stalls++;
 }
 
@@ -126,6 +91,37 @@ static void timeline_add_part(struct bin *b, const struct series_record *r, doub
 		b->count[i] += part * (double)r->count[i];
 }
 
+static size_t timeline_row(const struct timeline *t, unsigned rank, unsigned i)
+{
+	unsigned g = t->nr_ranks <= TIMELINE_GROUPS
+			     ? rank
+			     : (unsigned)((uint64_t)rank * TIMELINE_GROUPS / t->nr_ranks);
+
+	return (size_t)g * TIMELINE_INTERVALS + i;
+}
+
+/* What a rank did in an interval, among the others. */
+static void timeline_compare(struct timeline *t, unsigned rank, unsigned i, double samples,
+			     double covered)
+{
+	struct bin *b = &t->bins[i];
+	double rate;
+
+	t->rows[timeline_row(t, rank, i)] += (float)samples;
+	t->rows_covered[timeline_row(t, rank, i)] += (float)covered;
+	/* A rank that has ended, or not begun, is not slow. */
+	if (covered < 0.25e-9 * (double)t->width)
+		return;
+	rate = samples / covered;
+	if (b->nr_ranks == 0 || rate < b->low) {
+		b->low = rate;
+		b->slowest = rank;
+	}
+	if (b->nr_ranks == 0 || rate > b->high)
+		b->high = rate;
+	b->nr_ranks = t->live ? t->nr_ranks : b->nr_ranks + 1;
+}
+
 static int add_record(void *self, const struct series_record *r)
 {
 	struct timeline *t = self;
@@ -139,43 +135,30 @@ static int add_record(void *self, const struct series_record *r)
 		uint64_t low = u64_max(r->start, i * t->width);
 		uint64_t high = u64_min(r->start + r->duration, (i + 1) * t->width);
 		double part = high > low ? (double)(high - low) / (double)r->duration : 0;
+		double covered = part * (double)r->duration * 1e-9;
 
 		if (r->kind == SERIES_LISTED) {
 			t->bins[i].names += part * (double)r->names;
-			t->bins[i].listed += part * (double)r->duration * 1e-9;
+			t->bins[i].listed += covered;
 			continue;
 		}
 		timeline_add_part(&t->bins[i], r, part);
+		if (t->live) {
+			timeline_compare(t, t->at_rank, (unsigned)i, part * (double)r->samples,
+					 covered);
+			continue;
+		}
 		t->rank[i] += part * (double)r->samples;
-		t->rank_covered[i] += part * (double)r->duration * 1e-9;
+		t->rank_covered[i] += covered;
 	}
 	return 0;
 }
 
-/* After a rank's last record: compare the rank with the others. */
+/* After a rank's last record. */
 static void add_rank(struct timeline *t, unsigned rank)
 {
-	unsigned g =
-		t->nr_ranks <= GROUPS ? rank : (unsigned)((uint64_t)rank * GROUPS / t->nr_ranks);
-
-	t->nr_in_group[g]++;
-	for (unsigned i = 0; i < t->nr; i++) {
-		struct bin *b = &t->bins[i];
-		double rate;
-
-		/* A rank that has ended, or not begun, is not slow. */
-		if (t->rank_covered[i] < 0.25e-9 * (double)t->width)
-			continue;
-		rate = t->rank[i] / t->rank_covered[i];
-		t->rows[(size_t)g * INTERVALS + i] += (float)rate;
-		if (b->nr_ranks == 0 || rate < b->low) {
-			b->low = rate;
-			b->slowest = rank;
-		}
-		if (b->nr_ranks == 0 || rate > b->high)
-			b->high = rate;
-		b->nr_ranks++;
-	}
+	for (unsigned i = 0; i < t->nr; i++)
+		timeline_compare(t, rank, i, t->rank[i], t->rank_covered[i]);
 }
 
 static unsigned count_files(const char *folder)
@@ -191,22 +174,25 @@ static unsigned count_files(const char *folder)
 
 static int allocate_bins(struct timeline *t, struct shoal_err *err)
 {
-	const uint64_t second = 1000000000u;
-
-	t->nr = (unsigned)u64_min(u64_max(1, (t->end + second - 1) / second), INTERVALS);
-	t->width = u64_max(1, (t->end + t->nr - 1) / t->nr);
-	t->groups = t->nr_ranks < GROUPS ? t->nr_ranks : GROUPS;
-	t->bins = calloc(t->nr, sizeof(*t->bins));
-	t->rank = calloc(t->nr, sizeof(*t->rank));
-	t->rank_covered = calloc(t->nr, sizeof(*t->rank_covered));
-	t->rows = calloc((size_t)GROUPS * INTERVALS, sizeof(*t->rows));
-	t->nr_in_group = calloc(GROUPS, sizeof(*t->nr_in_group));
-	if (!t->bins || !t->rank || !t->rank_covered || !t->rows || !t->nr_in_group)
+	t->groups = t->nr_ranks < TIMELINE_GROUPS ? t->nr_ranks : TIMELINE_GROUPS;
+	t->bins = calloc(TIMELINE_INTERVALS, sizeof(*t->bins));
+	t->rank = calloc(TIMELINE_INTERVALS, sizeof(*t->rank));
+	t->rank_covered = calloc(TIMELINE_INTERVALS, sizeof(*t->rank_covered));
+	t->rows = calloc((size_t)TIMELINE_GROUPS * TIMELINE_INTERVALS, sizeof(*t->rows));
+	t->rows_covered = calloc((size_t)TIMELINE_GROUPS * TIMELINE_INTERVALS, sizeof(*t->rows));
+	if (!t->bins || !t->rank || !t->rank_covered || !t->rows || !t->rows_covered)
 		return err_set(err, -ENOMEM, "out of memory");
 	return 0;
 }
 
-/* The first pass: how long the run was, and which files cannot be read. */
+/* As many intervals of one length as the time needs. */
+static void divide_time(struct timeline *t)
+{
+	t->nr = (unsigned)u64_min(u64_max(1, (t->end + SECOND - 1) / SECOND), TIMELINE_INTERVALS);
+	t->width = u64_max(1, (t->end + t->nr - 1) / t->nr);
+}
+
+/* The first pass: how long it is, and what cannot be read. */
 static void look_at(struct timeline *t, const char *folder, unsigned rank)
 {
 	struct series_head head = { 0 };
@@ -239,8 +225,10 @@ int timeline_read(const char *folder, struct timeline **ret_t, struct shoal_err 
 	t->nr_ranks = count_files(folder);
 	for (unsigned rank = 0; rank < t->nr_ranks; rank++)
 		look_at(t, folder, rank);
-	if (t->end > 0)
+	if (t->end > 0) {
+		divide_time(t);
 		rc = allocate_bins(t, err);
+	}
 	for (t->at_rank = 0; rc == 0 && t->end > 0 && t->at_rank < t->nr_ranks; t->at_rank++) {
 		memset(t->rank, 0, t->nr * sizeof(*t->rank));
 		memset(t->rank_covered, 0, t->nr * sizeof(*t->rank_covered));
@@ -260,7 +248,7 @@ struct timeline *timeline_free(struct timeline *t)
 		free(t->rank);
 		free(t->rank_covered);
 		free(t->rows);
-		free(t->nr_in_group);
+		free(t->rows_covered);
 	}
 	free(t);
 	return NULL;
@@ -271,247 +259,78 @@ bool timeline_any(const struct timeline *t)
 	return t->nr_ranks > 0;
 }
 
-/* ---- Writing ---- */
+/* ---- Live ---- */
 
-void timeline_put_notes(const struct timeline *t, struct json *j)
+int timeline_live(unsigned nr_ranks, unsigned nr_accelerators, uint64_t started,
+		  struct timeline **ret_t, struct shoal_err *err)
 {
-	if (t->nr_damaged > 0)
-		json_format(j, NULL,
-			    RUN_SERIES_PREFIX
-			    "%u%s incomplete or damaged at the end: the plots show what "
-			    "comes before",
-			    t->first_damaged, t->nr_damaged == 1 ? " is" : " and others are");
-	if (t->nr_refused > 0)
-		json_format(j, NULL, RUN_SERIES_PREFIX "%u%s left out: %.150s", t->first_refused,
-			    t->nr_refused == 1 ? " is" : " and others are", t->why.msg);
+	struct timeline *t = calloc(1, sizeof(*t));
+	int rc;
+
+	if (!t)
+		return err_set(err, -ENOMEM, "out of memory");
+	t->nr_ranks = nr_ranks;
+	t->nr_accelerators = nr_accelerators;
+	t->started = started;
+	t->width = SECOND;
+	t->live = true;
+	rc = allocate_bins(t, err);
+	if (rc < 0)
+		t = timeline_free(t);
+	*ret_t = t;
+	return rc;
 }
 
-/*
- * The latency that @share of the counts do not exceed, in ms. Inside a place, values are assumed to
- * be spread evenly in the logarithm.
- */
-static double percentile(const struct bin *b, double share)
+static void add_bin(struct bin *to, const struct bin *b)
 {
-	double all = 0, before = 0, want;
+	double *sum = (double *)(void *)to;
+	const double *more = (const double *)(const void *)b;
 
-	for (unsigned i = 0; i < SERIES_PLACES; i++)
-		all += b->count[i];
-	want = share * all;
-	for (unsigned i = 0; i < SERIES_PLACES; i++) {
-		if (b->count[i] > 0 && before + b->count[i] >= want)
-			return 1e-3 * exp2(((double)i - 1 + (want - before) / b->count[i]) / 2);
-		before += b->count[i];
+	if (b->nr_ranks > 0 && (to->nr_ranks == 0 || b->low < to->low)) {
+		to->low = b->low;
+		to->slowest = b->slowest;
 	}
-	return (double)NAN;
+	if (b->nr_ranks > 0)
+		to->high = to->nr_ranks ? fmax(to->high, b->high) : b->high;
+	to->nr_ranks = to->nr_ranks > b->nr_ranks ? to->nr_ranks : b->nr_ranks;
+	for (size_t i = 0; i < offsetof(struct bin, low) / sizeof(double); i++)
+		sum[i] += more[i];
 }
 
-typedef double bin_value(const struct timeline *t, const struct bin *b);
-
-static double seconds_of(const struct timeline *t)
+/* Intervals of twice the length. */
+static void timeline_widen(struct timeline *t)
 {
-	return (double)t->width * 1e-9;
-}
+	for (unsigned i = 0; i < TIMELINE_INTERVALS / 2; i++) {
+		struct bin pair = t->bins[2 * i];
 
-/* Rates are per second that records cover: the last interval may be shorter. */
-static double rate_of(const struct bin *b, double sum)
-{
-	return b->covered > 0 && b->nr_ranks ? sum / b->covered * b->nr_ranks : (double)NAN;
-}
-
-#define RATE(name, field)                                                 \
-	static double name(const struct timeline *t, const struct bin *b) \
-	{                                                                 \
-		(void)t;                                                  \
-		return rate_of(b, b->field);                              \
+		add_bin(&pair, &t->bins[2 * i + 1]);
+		t->bins[i] = pair;
 	}
-
-RATE(samples_rate, samples)
-RATE(bytes_rate, bytes)
-RATE(steps_rate, steps)
-RATE(errors_rate, errors)
-RATE(queue_depth, latency)
-RATE(cpu_cores, cpu)
-RATE(memory_bytes, memory)
-RATE(requests_rate, requests)
-RATE(retries_rate, retries)
-RATE(throttled_rate, throttled)
-
-static double wait_share(const struct timeline *t, const struct bin *b)
-{
-	double ranks = t->nr_ranks - t->nr_refused;
-	double each = ranks > 0 ? t->nr_accelerators / ranks : 1;
-
-	return b->covered > 0 && each > 0 ? b->load / (b->covered * each) : (double)NAN;
-}
-
-static double busy_share(const struct timeline *t, const struct bin *b)
-{
-	double ranks = t->nr_ranks - t->nr_refused;
-	double each = ranks > 0 ? t->nr_accelerators / ranks : 1;
-
-	return b->covered > 0 && each > 0 ? b->compute / (b->covered * each) : (double)NAN;
-}
-
-static double names_rate(const struct timeline *t, const struct bin *b)
-{
-	(void)t;
-	return b->listed > 0 ? b->names / b->listed : (double)NAN;
-}
-
-static double low_rate(const struct timeline *t, const struct bin *b)
-{
-	(void)t;
-	return b->nr_ranks ? b->low : (double)NAN;
-}
-
-static double high_rate(const struct timeline *t, const struct bin *b)
-{
-	(void)t;
-	return b->nr_ranks ? b->high : (double)NAN;
-}
-
-static double slowest_rank(const struct timeline *t, const struct bin *b)
-{
-	(void)t;
-	return b->nr_ranks ? (double)b->slowest : (double)NAN;
-}
-
-#define PERCENTILE(name, share)                                           \
-	static double name(const struct timeline *t, const struct bin *b) \
-	{                                                                 \
-		(void)t;                                                  \
-		return percentile(b, share);                              \
-	}
-
-PERCENTILE(p50_ms, 0.5)
-PERCENTILE(p90_ms, 0.9)
-PERCENTILE(p99_ms, 0.99)
-PERCENTILE(p999_ms, 0.999)
-
-static const struct {
-	const char *name;
-	bin_value *value;
-} columns[] = {
-	{ "samples_per_second", samples_rate },
-	{ "bytes_per_second", bytes_rate },
-	{ "rank_low", low_rate },
-	{ "rank_high", high_rate },
-	{ "slowest_rank", slowest_rank },
-	{ "steps_per_second", steps_rate },
-	{ "wait_share", wait_share },
-	{ "busy_share", busy_share },
-	{ "queue_depth", queue_depth },
-	{ "cpu_cores", cpu_cores },
-	{ "memory_bytes", memory_bytes },
-	{ "errors_per_second", errors_rate },
-	{ "requests_per_second", requests_rate },
-	{ "retries_per_second", retries_rate },
-	{ "throttled_per_second", throttled_rate },
-	{ "names_per_second", names_rate },
-	{ "p50_ms", p50_ms },
-	{ "p90_ms", p90_ms },
-	{ "p99_ms", p99_ms },
-	{ "p99.9_ms", p999_ms },
-};
-
-/* A column with only zeros is useless, and is left out. */
-static bool timeline_is_empty(const struct timeline *t, bin_value *value)
-{
-	for (unsigned i = 0; i < t->nr; i++) {
-		double v = value(t, &t->bins[i]);
-
-		if (!isnan(v) && v != 0)
-			return false;
-	}
-	return true;
-}
-
-static void put_columns(const struct timeline *t, struct json *j)
-{
-	json_open_object(j, "columns");
-	for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
-		if (timeline_is_empty(t, columns[c].value) && columns[c].value != slowest_rank)
-			continue;
-		json_open_array(j, columns[c].name);
-		for (unsigned i = 0; i < t->nr; i++)
-			json_real(j, NULL, columns[c].value(t, &t->bins[i]), 4);
-		json_close_array(j);
-	}
-	json_close_object(j);
-}
-
-/* Counts by place and interval, from the first to the last place that has any. */
-static void put_heat(const struct timeline *t, struct json *j)
-{
-	unsigned first = SERIES_PLACES, last = 0;
-
-	for (unsigned i = 0; i < t->nr; i++)
-		for (unsigned p = 0; p < SERIES_PLACES; p++)
-			if (t->bins[i].count[p] > 0) {
-				first = p < first ? p : first;
-				last = p > last ? p : last;
-			}
-	json_u64(j, "latency_first_place", first < SERIES_PLACES ? first : 0);
-	json_open_array(j, "latency_counts");
-	for (unsigned p = first; p <= last && first < SERIES_PLACES; p++) {
-		json_open_array(j, NULL);
-		for (unsigned i = 0; i < t->nr; i++)
-			json_real(j, NULL, t->bins[i].count[p], 3);
-		json_close_array(j);
-	}
-	json_close_array(j);
-}
-
-static void timeline_put_rows(const struct timeline *t, struct json *j)
-{
-	json_open_array(j, "rank_rates");
+	memset(t->bins + TIMELINE_INTERVALS / 2, 0, TIMELINE_INTERVALS / 2 * sizeof(*t->bins));
 	for (unsigned g = 0; g < t->groups; g++) {
-		json_open_array(j, NULL);
-		for (unsigned i = 0; i < t->nr; i++)
-			json_real(j, NULL,
-				  t->nr_in_group[g] ? (double)t->rows[(size_t)g * INTERVALS + i] /
-							      t->nr_in_group[g]
-						    : (double)NAN,
-				  3);
-		json_close_array(j);
+		float *row = t->rows + (size_t)g * TIMELINE_INTERVALS;
+		float *covered = t->rows_covered + (size_t)g * TIMELINE_INTERVALS;
+
+		for (unsigned i = 0; i < TIMELINE_INTERVALS / 2; i++) {
+			row[i] = row[2 * i] + row[2 * i + 1];
+			covered[i] = covered[2 * i] + covered[2 * i + 1];
+		}
+		memset(row + TIMELINE_INTERVALS / 2, 0, TIMELINE_INTERVALS / 2 * sizeof(*row));
+		memset(covered + TIMELINE_INTERVALS / 2, 0, TIMELINE_INTERVALS / 2 * sizeof(*row));
 	}
-	json_close_array(j);
+	t->width *= 2;
 }
 
-static void put_stalls(const struct timeline *t, struct json *j)
+void timeline_add(struct timeline *t, unsigned rank, const struct series_record *r)
 {
-	json_open_array(j, "stalls");
-	for (unsigned i = 0; i < t->nr_stalls; i++) {
-		const struct stall *s = &t->stalls[i];
-
-		json_open_object(j, NULL);
-		json_real(j, "ms", (double)s->ns * 1e-6, 5);
-		json_real(j, "at_seconds", (double)s->start * 1e-9, 6);
-		json_u64(j, "epoch", s->epoch);
-		json_u64(j, "rank", s->rank);
-		json_u64(j, "sample", s->sample);
-		json_string(j, "file", s->name);
-		json_close_object(j);
-	}
-	json_close_array(j);
-}
-
-void timeline_put(const struct timeline *t, struct json *j, const char *key)
-{
-	if (t->nr == 0) {
-		json_null(j, key);
+	if (!plausible(r) || rank >= t->nr_ranks)
 		return;
-	}
-	json_open_object(j, key);
-	json_u64(j, "ranks", t->nr_ranks);
-	json_u64(j, "accelerators", t->nr_accelerators);
-	json_real(j, "width_seconds", seconds_of(t), 9);
-	json_u64(j, "started_ms", t->started / 1000000u);
-	put_columns(t, j);
-	put_heat(t, j);
-	timeline_put_rows(t, j);
-	put_stalls(t, j);
-	json_close_object(j);
+	(void)timeline_find_end(t, r);
+	while (t->end > TIMELINE_INTERVALS * t->width)
+		timeline_widen(t);
+	t->nr = (unsigned)((t->end + t->width - 1) / t->width);
+	t->at_rank = rank;
+	(void)add_record(t, r);
 }
 
 /* ---- Steps ---- */

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "report/outputs.h"
+#include "run/series.h"
 
 struct timeline;
 
@@ -19,7 +20,15 @@ struct timeline;
 int timeline_read(const char *folder, struct timeline **ret_t, struct shoal_err *err) MUST_USE;
 struct timeline *timeline_free(struct timeline *t);
 
-/* Whether it has any intervals. */
+/*
+ * A timeline of a command that is at work, into which records of all ranks are added as they come.
+ * Its intervals double with the time. @started: ns since 1970.
+ */
+int timeline_live(unsigned nr_ranks, unsigned nr_accelerators, uint64_t started,
+		  struct timeline **ret_t, struct shoal_err *err) MUST_USE;
+void timeline_add(struct timeline *t, unsigned rank, const struct series_record *r);
+
+/* Whether there is anything in it. */
 bool timeline_any(const struct timeline *t);
 
 /* Write the notes as strings of an open array. */

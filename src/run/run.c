@@ -207,13 +207,14 @@ static int open_series(struct run *run, bool resumed)
 	struct shoal_err err = { "" };
 	char path[RUN_PATH_MAX];
 	int rc = run_series_path(run->o->results, (int)run->rank, path, &err);
+	bool open = rc == 0 && resumed && series_resume(path, head.run, &run->series, &err) == 0;
 
-	if (rc == 0 && resumed && series_resume(path, head.run, &run->series, &err) == 0)
-		return 0;
-	if (rc == 0)
+	if (rc == 0 && !open)
 		rc = series_create(path, &head, &run->series, &err);
 	if (rc < 0)
 		snprintf(run->result->no_series, sizeof(run->result->no_series), "%.255s", err.msg);
+	if (run->o->watch)
+		run_watch_begin(run->o->watch, run->series);
 	return 0;
 }
 

@@ -10,10 +10,12 @@
 #define SHOAL_RUN_RUN_H
 
 #include "comm/comm.h"
+#include "load/trace.h"
 #include "run/dataset.h"
 #include "run/folder.h"
 #include "run/result.h"
 #include "run/steplog.h"
+#include "run/watch.h"
 
 /* Progress as seen by rank 0. */
 struct run_progress {
@@ -25,6 +27,8 @@ struct run_progress {
 	double samples_per_second, bytes_per_second; /* over all accelerators */
 	double wait_share;     /* share of the time spent waiting for batches */
 	double seconds_left;   /* of the whole run, at this pace */
+	uint64_t samples;      /* of all ranks, since this phase went on */
+	double share;          /* of the whole run that is done: evaluations do not count */
 	uint64_t slowest_rank; /* in the last step, and how long its batch took */
 	double slowest_seconds;
 };
@@ -43,6 +47,7 @@ struct run_options {
 	bool drop_cache; /* before every epoch and evaluation */
 	bool resume;
 	const char *results; /* the folder */
+	struct trace *trace; /* records the reads, or NULL */
 	const int *stop; /* the run ends after the current step, on all ranks, once it is not 0 on
 			    any */
 	uint64_t began;  /* clock_now() when the command started */
@@ -52,6 +57,7 @@ struct run_options {
 	 */
 	void (*progress)(void *self, const struct run_progress *progress);
 	void *self;
+	struct run_watch *watch; /* NULL: nobody watches the ranks; the same on all ranks */
 };
 
 /*

@@ -35,13 +35,21 @@ struct series {
 	uint64_t origin; /* clock_now() of time 0 */
 	struct level seconds, steps, listed;
 	struct series_record second, step, list; /* being filled */
-	struct series_record total;              /* of all seconds that ended */
 	bool within;                             /* an epoch */
 	const struct shoal_loader *loader;
 	const struct shoal_catalog *cat;
 	uint64_t cpu, requests, retries, throttled; /* at the last record */
-	uint64_t names, bytes;                      /* for a listing */
+	uint64_t names, bytes;                      /* of a listing, at its last record */
+	uint64_t listed_names, listed_bytes;        /* up to now */
 	struct histogram seen;                      /* of this epoch, at the last record */
+	/* For who watches: what was done since the last call. */
+	series_watch_fn *watch; /* NULL: nobody */
+	void *watch_self;
+	uint64_t watch_interval;
+	struct series_record watched;
+	uint64_t watched_cpu;
+	uint64_t watched_from, watched_names, watched_bytes; /* of a listing */
+	uint64_t counted, counted_bytes;                     /* of a job without steps */
 	size_t fill;
 	uint8_t buf[16384]; /* records to be appended by one write */
 };
@@ -95,7 +103,7 @@ static size_t fields_of(uint32_t kind, const size_t **ret_fields)
 }
 
 /* Kind and length, epoch, fields; for seconds counts and name; then the checksum. */
-static size_t series_pack(const struct series_record *r, uint8_t *to)
+size_t series_pack(const struct series_record *r, uint8_t to[SERIES_BYTES])
 {
 	const size_t *field;
 	size_t nr = fields_of(r->kind, &field), at = 16, len;
@@ -116,10 +124,9 @@ static size_t series_pack(const struct series_record *r, uint8_t *to)
 	return at + 8;
 }
 
-/* Returns 1, or 0 if the kind is not known or has another form. */
-static int series_unpack(const uint8_t *from, size_t len, struct series_record *r)
+int series_unpack(const uint8_t *from, size_t len, struct series_record *r)
 {
-	uint32_t kind = le32_load(from);
+	uint32_t kind = len < 24 ? 0 : le32_load(from);
 	const size_t *field;
 	size_t nr = fields_of(kind, &field), at = 16, room;
 
@@ -202,7 +209,7 @@ int series_read(const uint8_t *data, size_t len, struct series_head *ret_head, s
 
 static void flush_series(struct series *s)
 {
-	if (s->rc == 0 && s->fill > 0)
+	if (s->rc == 0 && s->fill > 0 && s->fd >= 0)
 		s->rc = pwrite_all(s->fd, s->buf, s->fill, s->end);
 	s->end += s->fill;
 	s->fill = 0;
@@ -264,51 +271,6 @@ static uint64_t middle_of(uint32_t place)
 	return low + ((UINT64_C(1) << top) >> 1);
 }
 
-/* Add what the loader has done since the last call. */
-static void take_loader(struct series *s)
-{
-	struct series_record *r = &s->second;
-	struct histogram now;
-	struct load_remote remote = { 0 };
-
-	if (!s->loader)
-		return;
-	load_latency(s->loader, &now);
-	for (uint32_t i = 0; i < HISTOGRAM_PLACES; i++) {
-		uint64_t nr = now.count[i] - s->seen.count[i];
-
-		if (nr == 0)
-			continue;
-		r->count[series_place(middle_of(i))] += (uint32_t)nr;
-		r->latency += nr * middle_of(i);
-	}
-	s->seen = now;
-	if (load_remote(s->loader, &remote)) {
-		r->requests += remote.nr_requests - s->requests;
-		r->retries += remote.nr_retries - s->retries;
-		r->throttled += remote.nr_throttled - s->throttled;
-		s->requests = remote.nr_requests;
-		s->retries = remote.nr_retries;
-		s->throttled = remote.nr_throttled;
-	}
-}
-
-/* The name of the slowest sample's file; the end of a long one. */
-static void name_slowest(struct series *s)
-{
-	char name[SHOAL_NAME_MAX + 1] = "";
-	uint64_t file, index;
-	size_t len;
-
-	if (!s->cat || s->second.slow == 0 ||
-	    shoal_catalog_locate(s->cat, s->second.slow_sample, &file, &index) < 0 ||
-	    shoal_catalog_name(s->cat, file, name) <= 0)
-		return;
-	len = strlen(name);
-	snprintf(s->second.name, sizeof(s->second.name), "%s",
-		 name + (len > SERIES_NAME_MAX ? len - SERIES_NAME_MAX : 0));
-}
-
 static void add_second(struct series_record *to, const struct series_record *r)
 {
 	to->nr_steps += r->nr_steps;
@@ -326,16 +288,52 @@ static void add_second(struct series_record *to, const struct series_record *r)
 		to->count[i] += r->count[i];
 }
 
-void series_totals(struct series *s, struct series_record *ret_total)
+/* Add what the loader has done since the last time. */
+static void take_loader(struct series *s)
 {
-	*ret_total = (struct series_record){ 0 };
-	if (!s)
+	struct series_record r = { .kind = SERIES_SECOND };
+	struct histogram now;
+	struct load_remote remote = { 0 };
+
+	if (!s->loader)
 		return;
-	take_loader(s);
-	*ret_total = s->total;
-	add_second(ret_total, &s->second);
-	ret_total->cpu += cpu_time() - s->cpu;
-	ret_total->memory = series_resident_bytes();
+	load_latency(s->loader, &now);
+	for (uint32_t i = 0; i < HISTOGRAM_PLACES; i++) {
+		uint64_t nr = now.count[i] - s->seen.count[i];
+
+		if (nr == 0)
+			continue;
+		r.count[series_place(middle_of(i))] += (uint32_t)nr;
+		r.latency += nr * middle_of(i);
+	}
+	s->seen = now;
+	if (load_remote(s->loader, &remote)) {
+		r.requests = remote.nr_requests - s->requests;
+		r.retries = remote.nr_retries - s->retries;
+		r.throttled = remote.nr_throttled - s->throttled;
+		s->requests = remote.nr_requests;
+		s->retries = remote.nr_retries;
+		s->throttled = remote.nr_throttled;
+	}
+	add_second(&s->second, &r);
+	if (s->watch)
+		add_second(&s->watched, &r);
+}
+
+/* The name of the slowest sample's file, of a long one its end. */
+static void name_slowest(const struct series *s, struct series_record *r)
+{
+	char name[SHOAL_NAME_MAX + 1] = "";
+	uint64_t file, index;
+	size_t len;
+
+	if (!s->cat || r->slow == 0 ||
+	    shoal_catalog_locate(s->cat, r->slow_sample, &file, &index) < 0 ||
+	    shoal_catalog_name(s->cat, file, name) <= 0)
+		return;
+	len = strlen(name);
+	snprintf(r->name, sizeof(r->name), "%s",
+		 name + (len > SERIES_NAME_MAX ? len - SERIES_NAME_MAX : 0));
 }
 
 static void end_second(struct series *s, uint64_t at)
@@ -344,14 +342,13 @@ static void end_second(struct series *s, uint64_t at)
 	uint64_t cpu = cpu_time();
 
 	take_loader(s);
-	name_slowest(s);
+	name_slowest(s, r);
 	r->duration = at - r->start;
 	r->cpu = cpu - s->cpu;
 	r->memory = series_resident_bytes();
 	s->cpu = cpu;
 	append(s, r, &s->seconds);
 	flush_series(s);
-	add_second(&s->total, r);
 	*r = after(r, at);
 }
 
@@ -360,6 +357,33 @@ static void end_steps(struct series *s, uint64_t at)
 	s->step.duration = at - s->step.start;
 	append(s, &s->step, &s->steps);
 	s->step = after(&s->step, at);
+}
+
+/* Pass on what was done since the last time. */
+static void end_watched(struct series *s, uint64_t at)
+{
+	struct series_record *r = &s->watched;
+	uint64_t cpu = cpu_time();
+
+	take_loader(s);
+	name_slowest(s, r);
+	r->duration = at - r->start;
+	r->cpu = cpu - s->watched_cpu;
+	r->memory = series_resident_bytes();
+	s->watched_cpu = cpu;
+	s->watch(s->watch_self, r);
+	*r = after(r, at);
+}
+
+void series_watch(struct series *s, uint64_t interval, series_watch_fn *each, void *self)
+{
+	if (!s)
+		return;
+	s->watch_interval = interval;
+	s->watch = each;
+	s->watch_self = self;
+	s->watched = (struct series_record){ .kind = SERIES_SECOND };
+	s->watched_cpu = cpu_time();
 }
 
 /* ---- What happens ---- */
@@ -389,6 +413,14 @@ void series_epoch(struct series *s, uint64_t now, uint32_t epoch, bool eval, uin
 		s->second.eval = eval;
 		s->second.first_step = first_step;
 	}
+	if (s->watch && s->watched.nr_steps == 0) {
+		s->watched = (struct series_record){ .kind = SERIES_SECOND,
+						     .epoch = epoch,
+						     .eval = eval,
+						     .start = now,
+						     .first_step = first_step };
+		s->watched_cpu = cpu_time();
+	}
 	s->step = (struct series_record){ .kind = SERIES_STEPS,
 					  .epoch = epoch,
 					  .eval = eval,
@@ -414,6 +446,8 @@ void series_pause(struct series *s, uint64_t now)
 		end_second(s, at);
 	else
 		take_loader(s);
+	if (s->watch && at > s->watched.start)
+		end_watched(s, at);
 	s->within = false;
 	s->loader = NULL;
 }
@@ -442,15 +476,84 @@ void series_step(struct series *s, const struct series_step *step)
 		end_steps(s, at);
 	if (at - s->second.start >= INTERVAL_NS * width_of(&s->seconds))
 		end_second(s, at);
+	if (!s->watch)
+		return;
+	add_step(&s->watched, step);
+	if (at - s->watched.start >= s->watch_interval)
+		end_watched(s, at);
+}
+
+void series_count(struct series *s, uint64_t now, uint64_t samples, uint64_t bytes)
+{
+	struct series_step part = { .now = now };
+	uint64_t at;
+
+	if (!s || s->rc < 0)
+		return;
+	at = since_origin(s, now);
+	part.samples = samples - u64_min(samples, s->counted);
+	part.bytes = bytes - u64_min(bytes, s->counted_bytes);
+	s->counted = samples;
+	s->counted_bytes = bytes;
+	s->second.samples += part.samples;
+	s->second.bytes += part.bytes;
+	if (at - s->second.start >= INTERVAL_NS * width_of(&s->seconds))
+		end_second(s, at);
+	if (!s->watch)
+		return;
+	s->watched.samples += part.samples;
+	s->watched.bytes += part.bytes;
+	if (at - s->watched.start >= s->watch_interval)
+		end_watched(s, at);
 }
 
 void series_sample(struct series *s, uint64_t started, uint64_t took, uint64_t id)
 {
-	if (!s || took <= s->second.slow)
+	if (!s)
+		return;
+	if (s->watch && took > s->watched.slow) {
+		s->watched.slow = took;
+		s->watched.slow_start = since_origin(s, started);
+		s->watched.slow_sample = id;
+	}
+	if (took <= s->second.slow)
 		return;
 	s->second.slow = took;
 	s->second.slow_start = since_origin(s, started);
 	s->second.slow_sample = id;
+}
+
+static void end_listed(struct series *s, uint64_t at)
+{
+	struct series_record *r = &s->list;
+
+	r->duration = at - r->start;
+	r->names = s->listed_names - s->names;
+	r->bytes = s->listed_bytes - u64_min(s->listed_bytes, s->bytes);
+	s->names = s->listed_names;
+	s->bytes = s->listed_bytes;
+	append(s, r, &s->listed);
+	flush_series(s);
+	*r = after(r, at);
+}
+
+static void watch_listed(struct series *s, uint64_t at, uint64_t names, uint64_t bytes)
+{
+	struct series_record r = { .kind = SERIES_LISTED, .start = s->watched_from };
+
+	if (names < s->watched_names || s->list.kind == 0) { /* another listing */
+		s->watched_names = s->watched_bytes = 0;
+		s->watched_from = r.start = at;
+	}
+	if (at - r.start < s->watch_interval)
+		return;
+	r.duration = at - r.start;
+	r.names = names - s->watched_names;
+	r.bytes = bytes - u64_min(bytes, s->watched_bytes);
+	s->watched_from = at;
+	s->watched_names = names;
+	s->watched_bytes = bytes;
+	s->watch(s->watch_self, &r);
 }
 
 void series_listed(struct series *s, uint64_t now, uint64_t names, uint64_t bytes)
@@ -462,21 +565,17 @@ void series_listed(struct series *s, uint64_t now, uint64_t names, uint64_t byte
 		return;
 	r = &s->list;
 	at = since_origin(s, now);
+	s->listed_names = names;
+	s->listed_bytes = bytes;
+	if (s->watch)
+		watch_listed(s, at, names, bytes);
 	if (names < s->names || r->kind == 0) { /* another listing */
 		s->names = s->bytes = 0;
 		r->start = at;
 	}
 	r->kind = SERIES_LISTED;
-	if (at - r->start < INTERVAL_NS * width_of(&s->listed))
-		return;
-	r->duration = at - r->start;
-	r->names = names - s->names;
-	r->bytes = bytes - u64_min(bytes, s->bytes);
-	s->names = names;
-	s->bytes = bytes;
-	append(s, r, &s->listed);
-	flush_series(s);
-	*r = after(r, at);
+	if (at - r->start >= INTERVAL_NS * width_of(&s->listed))
+		end_listed(s, at);
 }
 
 /* ---- Opening and closing ---- */
@@ -494,8 +593,8 @@ static struct series *new_series(const char *path, int flags, int *ret_rc, struc
 		*ret_rc = err_set(err, -ENOMEM, "out of memory");
 		return NULL;
 	}
-	s->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
-	if (s->fd < 0) {
+	s->fd = path ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0666) : -1;
+	if (path && s->fd < 0) {
 		*ret_rc = err_set_errno(err, err_errno(), "cannot open '%s'", path);
 		free(s);
 		return NULL;
@@ -512,7 +611,9 @@ int series_create(const char *path, const struct series_head *head, struct serie
 	struct series *s;
 	int rc = 0;
 
-	(void)!unlink(path); /* for a run that is not resumed; a link there is not followed */
+	if (path)
+		(void)!unlink(
+			path); /* of a run that is not resumed; a link there is not followed */
 	s = new_series(path, O_CREAT | O_EXCL, &rc, err);
 	if (!s)
 		return rc;
@@ -590,9 +691,12 @@ int series_close(struct series *s, struct shoal_err *err)
 	if (!s)
 		return 0;
 	series_pause(s, clock_now());
+	if (s->list.kind == SERIES_LISTED && s->listed_names > s->names)
+		end_listed(s, u64_max(since_origin(s, clock_now()), s->list.start + 1));
 	flush_series(s);
 	rc = s->rc < 0 ? err_set_errno(err, s->rc, "cannot write the time series") : 0;
-	close(s->fd);
+	if (s->fd >= 0)
+		close(s->fd);
 	free(s);
 	return rc;
 }

@@ -54,7 +54,7 @@ unsigned series_place(uint64_t ns);
 
 struct series;
 
-/* -ENOMEM or an error of the file. The file at @path is replaced. */
+/* -ENOMEM or an error of the file. The file at @path is replaced; NULL: it is only watched. */
 int series_create(const char *path, const struct series_head *head, struct series **ret_s,
 		  struct shoal_err *err) MUST_USE;
 
@@ -90,11 +90,21 @@ void series_sample(struct series *s, uint64_t started, uint64_t took, uint64_t i
 /* A listing has found @names and @bytes until @now. Call it as often as convenient. */
 void series_listed(struct series *s, uint64_t now, uint64_t names, uint64_t bytes);
 
+/* A job without steps has done @samples and @bytes until @now: totals. Call it as often as
+ * convenient, between series_epoch() and series_pause(). */
+void series_count(struct series *s, uint64_t now, uint64_t samples, uint64_t bytes);
+
 /*
- * The sums of everything that this process has done since the series was opened; memory as it is
- * now.
+ * Call @each about once per @interval, in ns, however long the intervals of the file have become,
+ * with what was done since the last call: a record of seconds, or of a listing. It must be quick.
+ * NULL as @s is fine.
  */
-void series_totals(struct series *s, struct series_record *ret_total);
+typedef void series_watch_fn(void *self, const struct series_record *r);
+void series_watch(struct series *s, uint64_t interval, series_watch_fn *each, void *self);
+
+/* A record as bytes; and back: 1, or 0 if its kind is not known or has another form. */
+size_t series_pack(const struct series_record *r, uint8_t to[SERIES_BYTES]);
+int series_unpack(const uint8_t *from, size_t len, struct series_record *ret_r);
 
 /* ---- Reading ---- */
 

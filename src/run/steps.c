@@ -17,8 +17,8 @@
 /* ---- The order and the loader ---- */
 
 /*
- * DLIO shuffles files, samples, or both. With one sample per file these are the same. Containers
- * are read from their start, so their samples are shuffled over a window of open files.
+ * DLIO shuffles files, samples, or both. With one sample per file these are the same. TensorFlow
+ * reads containers from their start and shuffles what was read: see mix_pieces().
  */
 static uint64_t unit_of(const struct run_data_part *part)
 {
@@ -48,6 +48,29 @@ const char *run_order_name(const struct workload *w, const struct run_data_part 
 	return names[mode_of(w, part)];
 }
 
+#define PIECE (UINT64_C(1) << 20) /* bytes: the longest read of several samples */
+
+/*
+ * The order of shuffled samples of containers: pieces of consecutive samples, about PIECE bytes
+ * each, are shuffled over the dataset, and the samples of the pieces of a batch are mixed. So a
+ * batch needs one read per piece, and not one per sample.
+ */
+static void mix_pieces(struct shoal_order_spec *spec, const struct run_data_part *part)
+{
+	double each = part->bytes / (double)part->nr_samples;
+	uint64_t samples = each > 0 && each < (double)PIECE ? (uint64_t)((double)PIECE / each) : 1;
+	uint64_t pieces = u64_divide_up(spec->batch, samples);
+
+	/* Batches and windows begin together if a similar number of pieces allows it. */
+	spec->window = pieces;
+	for (uint64_t nr = pieces; nr < 2 * pieces; nr++)
+		if (spec->batch % nr == 0) {
+			spec->window = nr;
+			break;
+		}
+	spec->unit = u64_divide_up(spec->batch, spec->window);
+}
+
 int run_open_loader(struct run *run, const struct phase *phase, struct shoal_loader **ret_loader,
 		    struct shoal_err *err)
 {
@@ -60,13 +83,14 @@ int run_open_loader(struct run *run, const struct phase *phase, struct shoal_loa
 		.frozen = !w->train.seed_change_epoch,
 		.nr_samples = phase->part->nr_samples,
 		.unit = unit,
-		.window = u64_max(2, (w->reader.shuffle_size + unit - 1) / unit),
 		.nr_ranks = run->nr_ranks,
 		.batch = phase->take * run->nr_here,
 		.consumed = run_taken_before(run, phase, phase->first_step) * run->nr_all,
 	};
 	struct shoal_load_options load = run->load;
 
+	if (spec.mode == SHOAL_WINDOW)
+		mix_pieces(&spec, phase->part);
 	load.first = phase->part->first_sample;
 	if (run_loader_batches(phase, 1) > 1) /* a step has several, including those before them */
 		load.prefetch = (unsigned)u64_min(run_loader_batches(phase, load.prefetch) +
@@ -192,6 +216,7 @@ static int run_take_step(struct run *run, struct phase *phase, uint64_t step, si
 
 	memset(run->ready, 0, (size_t)run->nr_here * sizeof(*run->ready));
 	for (uint64_t i = 0; i < nr && rc == 1; i++) {
+		uint64_t asked = run->o->trace ? clock_now() : 0;
 		const struct shoal_batch *batch;
 
 		rc = run_take_batch(phase, nr_before, err);
@@ -204,6 +229,8 @@ static int run_take_step(struct run *run, struct phase *phase, uint64_t step, si
 		if (rc < 0)
 			return explain_stale(rc, err);
 		batch = phase->held[phase->nr_held - 1];
+		if (run->o->trace)
+			trace_batch(run->o->trace, batch, asked, clock_now());
 		*ret_read = u64_max(*ret_read, note_ready(run, phase, batch, step, i * batch->nr));
 		load_tally_batch(&run->tally, batch);
 		rc = 1;
@@ -313,6 +340,15 @@ static double seconds_left(const struct run *run, const struct phase *phase, dou
 	return (left + (double)epochs * (double)run->plan.steps) * step_seconds;
 }
 
+/* Epochs of training that are done, of all. */
+static double done_share(const struct run *run, const struct phase *phase)
+{
+	double steps = (double)u64_max(1, phase->steps);
+	double part = phase->p->eval ? 1 : (double)(phase->first_step + phase->nr_done) / steps;
+
+	return ((double)phase->p->epoch - 1 + part) / (double)run->w->train.epochs;
+}
+
 static void run_show_progress(const struct run *run, struct phase *phase)
 {
 	uint64_t now = clock_now(), wall = now - phase->started;
@@ -340,6 +376,8 @@ static void run_show_progress(const struct run *run, struct phase *phase)
 		.samples_per_second =
 			(double)(phase->nr_done * phase->batch * run->nr_all) / seconds,
 		.bytes_per_second = (double)stats.bytes_delivered * (double)run->nr_ranks / seconds,
+		.samples = phase->nr_done * phase->batch * run->nr_all,
+		.share = done_share(run, phase),
 		.wait_share = total ? (double)phase->load_ns / (double)total : 0,
 		.slowest_rank = phase->step_slowest & ((UINT64_C(1) << RANK_BITS) - 1),
 		.slowest_seconds = (double)(phase->step_slowest >> RANK_BITS) * 1e-6,
@@ -366,6 +404,8 @@ static int phase_run_steps(struct run *run, struct phase *phase, struct shoal_er
 			phase->nr_done++;
 			add_to_series(run, phase);
 			run_show_progress(run, phase);
+			if (rc == 0 && run->o->watch)
+				rc = run_watch_poll(run->o->watch, err);
 			if (rc < 0)
 				comm_fail(run->comm, err);
 		}

@@ -34,6 +34,11 @@ def lines(output, end=b"\n"):
     return output.split(end)[:-1]
 
 
+def views(shown):
+    """What a terminal showed, each time that it was drawn again in place, as text; first what came before."""
+    return [part.decode() for part in re.split(rb"\r(?:\033\[\d+A)?\033\[J", shown)]
+
+
 def is_being_written(path):
     """Whether a writer has taken the lock of a catalog's partial file: when it has only made it another may come first."""
     try:

@@ -327,7 +327,7 @@ def test_a_damaged_document_is_a_finding_and_no_crash(shoal, tree, name):
     (["run", "unet3d_b200", "--data", "x", "--results", "{here}/r", "--system", "a"], b"are for --results-layout mlpstorage"),
     (["run", "unet3d_b200", "--data", "x", "--results", "{here}/r", "--results-layout", "mlpstorage", "--system", "a/b"], b"'a/b' cannot be the name"),
     (["run", "unet3d_b200", "--data", "x", "--results", "{here}/r", *LAYOUT, "--resume"], b"--resume cannot be combined"),
-    (["datagen", "unet3d_b200", "--data", "{here}/x", "--results", "{here}/r"], b"need each other"),
+    (["datagen", "unet3d_b200", "--data", "{here}/x", "--results-layout", "mlpstorage", "--system", "box"], b"needs --results"),
     (["datagen", "unet3d_b200", "--data", "{here}/x", "--results", "{here}/r", *LAYOUT, "--verify"], b"--verify writes no files"),
 ])
 def test_bad_arguments_are_refused_in_words_and_nothing_is_written(shoal, tmp_path, arguments, words):

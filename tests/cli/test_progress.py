@@ -4,6 +4,7 @@ interrupted; and that a reader which leaves ends a command quietly."""
 import json
 import os
 import pty
+import re
 import signal
 import struct
 import subprocess
@@ -13,7 +14,7 @@ import time
 
 import pytest
 
-from conftest import binary, lines, stop, wait_until_it_has_worked
+from conftest import binary, lines, stop, views, wait_until_it_has_worked
 
 
 @pytest.fixture
@@ -45,15 +46,40 @@ def on_terminal(arguments, columns=80, **env):
     return seen
 
 
-@pytest.mark.parametrize("columns", [60, 120])
+@pytest.mark.parametrize("columns", [12, 60, 80, 200])
 def test_read_shows_how_far_it_is_on_a_terminal(shoal, catalog, columns):
-    shown = on_terminal(shoal.arguments(["read", catalog, *SLOW]), columns).split(b"\r\033[K")
-    assert len(shown) >= 4 and shown[0] == b"" and shown[-1] == b""
-    assert all(len(line) < columns for line in shown)
-    assert b"ETA 0:00:0" in shown[-2] and b" %" in shown[-2]
-    assert (b"####" in shown[-2]) == (columns == 120)
-    if columns == 120:
-        assert b" of 4000 samples, " in shown[-2] and b"MB/s" in shown[-2]
+    shown = views(on_terminal(shoal.arguments(["read", catalog, *SLOW]), columns, LC_ALL="C.UTF-8"))
+    assert len(shown) >= 4 and shown[0] == "" and shown[-1] == ""
+    assert all(len(line) < columns for view in shown for line in view.split("\r\n"))
+    assert shown[-2].startswith("ETA 0:00:0") and "\033" not in "".join(shown)
+    if columns >= 60:
+        assert "%  [" in shown[-2] and "#" in shown[-2] and " of 4000 samples" in shown[-2] and "MB/s" in shown[-2]
+        assert "\u2588" in shown[-2].split("\r\n")[-1] and "/s at most" in shown[-2]  # the sparkline
+        assert len(shown[-2].split("\r\n")) <= 4
+
+
+def test_without_utf8_the_sparkline_is_plain(shoal, catalog):
+    shown = views(on_terminal(shoal.arguments(["read", catalog, *SLOW]), 80, LC_ALL="C", NO_COLOR="1"))
+    assert "@" in shown[-2] and "".join(shown).isascii()
+
+
+def test_a_window_that_becomes_narrower_is_drawn_over(shoal, catalog):
+    """Its lines are folded: the next view begins above all of their rows."""
+    here, there = pty.openpty()
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 200, 0, 0))
+    process = subprocess.Popen(shoal.arguments(["read", catalog, *SLOW]), stdout=subprocess.DEVNULL, stderr=there,
+                               env={**os.environ, "TERM": "xterm"})
+    seen = os.read(here, 4096)
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    os.close(there)
+    try:
+        while part := os.read(here, 4096):
+            seen += part
+    except OSError:  # the other end is closed
+        os.close(here)
+    assert process.wait() == 0
+    drawn = re.findall(rb"([^\r\n\033]*)\r\033\[(\d+)A\033\[J([^\r\n\033]*)", seen)
+    assert any(len(before) >= 40 > len(after) and int(up) >= len(before) // 40 for before, up, after in drawn)
 
 
 @pytest.mark.parametrize("options, env", [(["-q"], {}), (["--progress=none"], {})])

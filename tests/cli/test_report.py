@@ -39,7 +39,8 @@ def data_of(page):
 
 def open_in_browser(page, tmp_path, *more):
     """(the page as the browser has it after its scripts ran, what the scripts complained of)"""
-    done = subprocess.run([*CHROMIUM, f"--user-data-dir={tmp_path / 'browser'}", *more, "--dump-dom", page.as_uri()],
+    address = page if isinstance(page, str) else page.as_uri()
+    done = subprocess.run([*CHROMIUM, f"--user-data-dir={tmp_path / 'browser'}", *more, "--dump-dom", address],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
     complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     return done.stdout, complaints

@@ -114,6 +114,7 @@
       plot.setCursor({ left: plot.valToPos(columns[0][at], "x"), top: 10 });
     });
     plots.push([plot, section]);
+    if (plotted.words) section.append(make("p", { class: "dim" }, plotted.words));
     const head = [x, ...series.map((one) => one.label)];
     section.append(saveAs("save PNG", title, () => plot.ctx.canvas.toDataURL("image/png")),
       saveAs("save SVG", title, () => "data:image/svg+xml," + encodeURIComponent(asSvg(title, plotted))), ...dataOf(title, head, columns));
@@ -160,7 +161,7 @@
     run.read = parseText(run, "read_text", "read.json");
     run.sweep = parseText(run, "sweep_text", "sweep.json");
     run.listing = parseText(run, "index_text", "index.json") || parseText(run, "datagen_text", "datagen.json");
-    run.kind = run.sweep ? "sweep" : run.read ? "read" : run.listing ? (run.index_text != null ? "index" : "datagen") : "run";
+    run.kind = data.live ? run.command : run.sweep ? "sweep" : run.read ? "read" : run.listing ? (run.index_text != null ? "index" : "datagen") : "run";
     if (run.kind === "run" && run.summary_text == null && !data.live) run.notes.push("there is no summary.json: the run ended early, or it is still going on. Shown is what there is.");
     run.shoal = run.summary.shoal || {};
     run.metric = run.summary.metric || {};
@@ -177,6 +178,9 @@
   const timeColumn = (run, name) => (run.time && run.time.columns[name]) || null;
   // Every figure as a list with one value per repeat or epoch, so that its spread is known.
   const METRICS = [
+    ["names/s", (run) => numbers(run.kind === "index" ? [run.listing?.names_per_second] : []), 0],
+    ["files/s", (run) => numbers(run.kind === "datagen" ? [run.listing?.written / run.listing?.seconds] : []), 1],
+    ["seconds", (run) => numbers([run.listing?.seconds]), 2],
     ["AU %", (run) => numbers(run.phases.map((p) => p.au_percentage)), 2],
     ["samples/s", (run) => (run.read ? numbers((run.read.repeats || []).map((r) => r.samples_per_second)) : numbers(run.phases.map((p) => p.throughput_samples_per_second))), 1],
     ["MB/s", (run) => (run.read ? numbers((run.read.repeats || []).map((r) => r.bytes_per_second / 1e6)) : numbers(run.phases.map((p) => p.measured_bytes_per_second / 1e6))), 1],
@@ -203,6 +207,7 @@
       tile("first batch", show(run.shoal.seconds_to_first_batch, 2) + " s", "after the start"),
       tile("audit", run.audits.length ? (once ? "once" : "NOT once") : "-", show(run.audits.reduce((a, audit) => a + (audit.samples || 0), 0), 0) + " samples", run.audits.length ? (once ? "good" : "bad") : ""),
       tile("from the page cache", isNumber(share) ? show(share) + " %" : "-", run.shoal.direct ? "O_DIRECT" : share > 5 ? "not a storage figure" : "", share > 5 ? "bad" : ""),
+      tile("limited by", limitOf(run)[0], isNumber(cpuShare(run)) ? `client's processors ${show(cpuShare(run), 0)} % busy` : ""),
       tile("memory", bytes(node.pss_bytes), show(run.shoal.memory_per_node?.length, 0) + " node(s), " + show(run.shoal.ranks, 0) + " ranks"));
   };
   const drawReadTiles = (run) => {
@@ -213,25 +218,67 @@
       tile("first batch", show(r.first_batch_seconds, 3) + " s", "after the start"),
       tile("audit", r.audit?.exactly_once ? "once" : "NOT once", show(r.samples, 0) + " samples", r.audit?.exactly_once ? "good" : "bad"),
       tile("from the page cache", r.audit?.cached_share == null ? "-" : show(100 * r.audit.cached_share) + " %", r.engine || ""),
-      tile("CPU", show(r.cpu_us_per_sample, 2) + " us", "per sample, " + show(r.ranks, 0) + " rank(s)"));
+      tile("CPU", show(r.cpu_us_per_sample, 2) + " us", "per sample, " + show(r.ranks, 0) + " rank(s)"),
+      tile("limited by", limitOf(run)[0], isNumber(cpuShare(run)) ? `client's processors ${show(cpuShare(run), 0)} % busy` : ""),
+      tile("errors", show(r.errors, 0), "samples that could not be read", r.errors ? "bad" : ""));
   };
+  const drawListingTiles = (run) => {
+    const l = run.listing, rate = run.kind === "index" ? l.names_per_second : (l.written || l.good) / l.seconds;
+    return make("ul", { class: "tiles" },
+      tile(run.kind === "index" ? "names" : "files", show(l.files, 0), run.kind === "index" ? show(l.directories, 0) + " directories" : show(l.written, 0) + " written"),
+      tile("rate", show(rate, 0) + "/s", l.bytes_written ? bytes(l.bytes_written / l.seconds) + "/s" : "on average"),
+      tile("time", show(l.seconds, 2) + " s", l.sync_seconds ? `${show(l.sync_seconds, 2)} s of it to sync` : ""),
+      ...(l.requests ? [tile("requests", show(l.requests.sent, 0), `${show(l.requests.retries, 0)} retried, ${show(l.requests.throttled, 0)} throttled`)] : []),
+      tile("left out", show((l.unreadable || 0) + (l.vanished || 0) + (l.missing || 0) + (l.damaged || 0), 0), "unreadable, vanished, missing or damaged", l.unreadable || l.damaged ? "bad" : ""));
+  };
+  const clock = (seconds) => (isNumber(seconds) ? `${Math.floor(seconds / 3600)}:${String(Math.floor(seconds / 60) % 60).padStart(2, "0")}:${String(Math.floor(seconds) % 60).padStart(2, "0")}` : "-");
+  const drawLiveTiles = (run) => {
+    const n = run.now, memory = timeColumn(run, "memory_bytes"), last = memory && numbers(memory).pop();
+    return make("ul", { class: "tiles" },
+      tile("time left", clock(n.eta_seconds), isNumber(n.share) ? show(100 * n.share) + " % done" : show(n.done, 0) + " " + (n.what || "done")),
+      tile(n.what === "names" || n.what === "files" ? n.what : "throughput", show(n.samples_per_second, 0) + "/s", bytes(n.bytes_per_second) + "/s"),
+      ...(n.epochs ? [tile("AU so far", show(n.au_percentage, 1) + " %", isNumber(n.au_bar_percentage) ? "bar " + show(n.au_bar_percentage) + " %" : "no bar", isNumber(n.au_percentage) && isNumber(n.au_bar_percentage) ? (n.au_percentage >= n.au_bar_percentage ? "good" : "bad") : ""),
+        tile("epoch", `${n.epoch} of ${n.epochs}`, `step ${show(n.step, 0)} of ${show(n.steps, 0)}${n.evaluation ? ", evaluation" : ""}`),
+        tile("slowest rank", "rank " + n.slowest_rank, show(1000 * n.slowest_seconds, 2) + " ms waited in the last step")] : []),
+      tile("errors", show(n.errors, 0), show(n.samples, 0) + " samples, " + bytes(n.sample_bytes), n.errors ? "bad" : ""),
+      tile("memory", bytes(last), show(n.ranks, 0) + " rank(s)"));
+  };
+  const coresOf = (run) => (run.kind === "run" ? (run.summary.host_cpu_count || []).reduce((a, b) => a + b, 0) : (run.read || run.listing || {}).cores);
   const cpuShare = (run) => {
-    const cores = (run.summary.host_cpu_count || []).reduce((a, b) => a + b, 0), used = mean(numbers(timeColumn(run, "cpu_cores")));
-    return cores && isNumber(used) ? (100 * used) / cores : NaN;
+    const cores = coresOf(run), used = mean(numbers(timeColumn(run, "cpu_cores")));
+    return cores && isNumber(used) ? Math.min(100, (100 * used) / cores) : NaN;
+  };
+  const BUSY = 80;
+  // What held it up: [one word, why].
+  const limitOf = (run) => {
+    const cpu = cpuShare(run), busy = isNumber(cpu) ? `the client's processors were ${show(cpu, 0)} % busy` : "how busy the client was is not known";
+    if (run.kind !== "run") {
+      const depth = mean(numbers(timeColumn(run, "queue_depth"))), used = mean(numbers(timeColumn(run, "cpu_cores")));
+      if (/^null/.test((run.read || {}).data || "")) return ["client", "the null store makes the bytes: this is what the client itself can do"];
+      if (cpu > BUSY) return ["client", busy];
+      if (used / (run.read?.ranks || 1) > 0.9 && run.read?.engine === "uring") return ["client", "each rank used a whole processor"];
+      if (run.read?.audit?.cached_share > 0.5) return ["memory", `${show(100 * run.read.audit.cached_share, 0)} % came from the page cache; ${busy}`];
+      return ["storage", busy + (isNumber(depth) ? `, with ${show(depth)} samples in flight` : "")];
+    }
+    const sums = [0, 0, 0, 0];
+    run.phases.map(lost).filter(Boolean).forEach((part) => part.forEach((x, i) => (sums[i] += x)));
+    const total = sums.reduce((a, b) => a + b, 0), share = sums.map((x) => (100 * x) / (total || 1));
+    const worst = share.indexOf(Math.max(...share.slice(1)), 1), much = show(share[worst]) + " % of the time ";
+    if (!total) return ["-", ""];
+    if (share[worst] <= 1) return ["compute", `${show(share[0])} % of the time was compute as planned`];
+    if (worst === 1) return ["client", much + "was lost by waking late: this machine was busy"];
+    if (worst === 2) return [cpu > BUSY ? "client" : mean(cached(run)) > 50 ? "memory" : "storage", much + "was spent waiting for data, while " + busy + (mean(cached(run)) > 50 ? ", and most of it came from the page cache" : "")];
+    const slow = run.phases.map((p) => p.slowest || {}).filter((p) => isNumber(p.rank_wait_seconds)).sort((x, y) => y.rank_wait_seconds - x.rank_wait_seconds)[0];
+    return share[2] > 1 ? ["storage", much + "was spent waiting for other ranks, which waited for data" + (slow ? `: most of all rank ${slow.rank}` : "")]
+      : ["client", much + "was spent waiting for other ranks that were late without waiting for data: their machines were busy"];
   };
   const verdictOf = (run) => {
     const au = run.metric.train_au_mean_percentage, bar = run.shoal.au_bar_percentage;
     if (!isNumber(au)) return ["This run has no result.", "bad"];
-    const sums = [0, 0, 0, 0];
-    run.phases.map(lost).filter(Boolean).forEach((part) => part.forEach((x, i) => (sums[i] += x)));
-    const total = sums.reduce((a, b) => a + b, 0), share = sums.map((x) => (100 * x) / (total || 1)), cpu = cpuShare(run);
-    const data = cpu > 80 ? `waiting for data while the client's processors were ${show(cpu, 0)} % busy (client-bound)` : "waiting for data" + (isNumber(cpu) ? ` while the client's processors were ${show(cpu, 0)} % busy` : "") + " (storage-bound)";
-    const parts = ["", "waking late (this machine was busy: client-bound)", data, "waiting for other ranks"];
-    const worst = share.indexOf(Math.max(...share.slice(1)), 1);
-    const because = share[worst] > 1 ? " The largest loss: " + show(share[worst]) + " % " + parts[worst] + "." : " Nothing was lost to speak of: compute-bound.";
-    const meets = !isNumber(bar) ? "" : au >= bar ? ", meets the bar of " + show(bar) + " %." : ", misses the bar of " + show(bar) + " %.";
+    const [limit, why] = limitOf(run);
+    const meets = !isNumber(bar) ? "." : au >= bar ? ", meets the bar of " + show(bar) + " %." : ", misses the bar of " + show(bar) + " %.";
     const reason = run.shoal.not_a_success_because ? " Not a success: " + run.shoal.not_a_success_because + "." : "";
-    return ["AU " + show(au, 2) + " %" + meets + because + reason, (!isNumber(bar) || au >= bar) && !reason ? "good" : "bad"];
+    return ["AU " + show(au, 2) + " %" + meets + (why ? ` It is ${limit}-bound: ${why}.` : "") + reason, (!isNumber(bar) || au >= bar) && !reason ? "good" : "bad"];
   };
   const PARTS = [["compute as planned", "--compute"], ["woken late", "--late"], ["waiting for data", "--data"], ["waiting for other ranks, other", "--peers"]];
   const drawTime = (run) => {
@@ -265,16 +312,28 @@
     }
     return { x, share, waitMean, waitMax, marks: marks.slice(0, -1) };
   };
+  const oneInterval = (run) => table(["", "mean"], Object.entries(run.time.columns).filter(([, v]) => isNumber(v[0])).map(([k, v]) => [k.replaceAll("_", " "), show(v[0], 3)]));
+  // The rank that delivered least, and in how many intervals it was the slowest.
+  const slowestWords = (t) => {
+    const often = new Map(), at = t.columns.slowest_rank.filter((v) => v != null);
+    at.forEach((rank) => often.set(rank, (often.get(rank) || 0) + 1));
+    const [rank, times] = [...often].sort((a, b) => b[1] - a[1])[0] || [];
+    if (rank == null) return "";
+    const rates = t.ranks === t.rank_rates.length ? t.rank_rates.map((row) => mean(numbers(row))) : null, all = rates && mean(rates);
+    return `Most often the slowest: rank ${rank}, in ${times} of ${at.length} intervals` + (all ? `; it delivered ${show((100 * (rates[rank] - all)) / all)} % against the mean of all ranks.` : ".");
+  };
   const drawOverTime = (grid, run) => {
     const t = run.time, x = run.seconds, c = (name) => t.columns[name], several = t.ranks > 1;
     const simple = (title, y, list) => list.some(([, values]) => values) && plotIn(grid, { title, x: "seconds", y,
       columns: [x, ...list.filter(([, values]) => values).map(([, values]) => values)], series: list.filter(([, values]) => values).map(([label]) => ({ label })) });
-    simple("Throughput over time", "samples/s", [["samples/s", c("samples_per_second")]]);
+    const what = run.kind === "datagen" ? "files/s" : "samples/s";
+    simple("Throughput over time", what, [[what, c("samples_per_second")]]);
     if (several && c("rank_low")) plotIn(grid, { title: "Throughput of ranks over time", x: "seconds", y: "samples/s per rank", bands: [{ series: [1, 3], fill: "rgba(120,140,170,.25)" }],
+      words: slowestWords(t),
       columns: [x, c("rank_high"), c("samples_per_second").map((v) => (v == null ? null : +(v / t.ranks).toPrecision(4))), c("rank_low"), c("slowest_rank").map((v) => v)],
       series: [{ label: "fastest rank" }, { label: "mean" }, { label: "slowest rank" }, { label: "which is rank", more: { scale: "rank", stroke: "transparent", value: (u, v) => (v == null ? "-" : String(v)) } }] });
     simple("Bytes over time", "MB/s", [["MB/s", c("bytes_per_second")?.map((v) => (v == null ? null : v / 1e6))]]);
-    if (c("busy_share") || c("wait_share")) simple("AU and waiting for data over time", "%", [["AU", c("busy_share")?.map((v) => (v == null ? null : 100 * v))], ["waiting for data", c("wait_share")?.map((v) => (v == null ? null : 100 * v))]]);
+    if (c("busy_share")) simple("AU and waiting for data over time", "%", [["AU", c("busy_share")?.map((v) => (v == null ? null : 100 * v))], ["waiting for data", c("wait_share")?.map((v) => (v == null ? null : 100 * v))]]);
     const quantiles = ["p50", "p90", "p99", "p99.9"].filter((q) => c(q + "_ms"));
     if (quantiles.length) plotIn(grid, { title: "Latency over time", x: "seconds", y: "ms", log: true, columns: [x, ...quantiles.map((q) => c(q + "_ms"))], series: quantiles.map((label) => ({ label })) });
     const place = (i) => { const us = 2 ** ((t.latency_first_place + i) / 2); return us < 1000 ? show(us, 0) + " us" : us < 1e6 ? show(us / 1000) + " ms" : show(us / 1e6) + " s"; };
@@ -310,7 +369,7 @@
     const stalls = run.time?.stalls || [];
     if (stalls.length)
       return make("section", { class: "wide" }, make("h3", {}, "The slowest samples"), table(["took ms", "at s", "epoch", "rank", "sample", "file", "the other ranks then"],
-        stalls.map((s) => [show(s.ms, 2), show(s.at_seconds, 2), s.epoch, s.rank, s.sample, make("span", { class: "name" }, s.file), othersThen(run, s)])),
+        stalls.map((s) => [show(s.ms, 2), show(s.at_seconds, 2), s.epoch, s.rank, s.sample, make("span", { class: "name", title: s.file }, s.file), othersThen(run, s)])),
         make("p", { class: "dim" }, "At most one per rank and interval of the time series."));
     const worst = [];
     for (const epoch of run.steps.epochs)
@@ -331,33 +390,39 @@
 
   const drawHead = (run) => {
     const s = run.summary;
+    if (run.now) return [make("h2", {}, `${run.command}: ${run.name}`), make("p", { class: "verdict good" }, "At work. ", pauseButton()), make("p", {}, `shoal ${data.version}, as of ${data.made}`)];
     if (run.kind === "run") {
-      const [words, kind] = data.live ? ["Running.", "good"] : verdictOf(run);
+      const [words, kind] = verdictOf(run);
       return [make("h2", {}, `${run.shoal.workload || "results"}: ${run.name}`),
         make("p", {}, [s.hostname, s.num_accelerators && `${show(s.num_accelerators, 0)} accelerators`, s.num_files_train && `${show(s.num_files_train, 0)} files`, run.shoal.engine && `engine ${run.shoal.engine}`, s.start, run.shoal.version && `shoal ${run.shoal.version}`].filter(Boolean).join(", ")),
         make("p", { class: "verdict " + kind }, words)];
     }
     const facts = run.read || run.listing || {};
-    return [make("h2", {}, `${run.kind}: ${run.name}`), make("p", {}, [facts.catalog || facts.root, facts.hostname, facts.start, facts.version && "shoal " + facts.version].filter(Boolean).join(", ")),
+    return [make("h2", {}, `${run.kind}: ${run.name}`), make("p", {}, [facts.source, facts.catalog && "catalog " + facts.catalog, facts.data && "data " + facts.data, facts.hostname, facts.ended, facts.version && "shoal " + facts.version].filter(Boolean).join(", ")),
+      ...(run.kind === "sweep" || (!run.read && !run.listing) ? [] : [make("p", { class: "verdict " + (run.read && !run.read.audit?.exactly_once ? "bad" : "good") }, (run.read ? (run.read.audit?.exactly_once ? "Every sample that was read came once. " : "NOT every sample came exactly once. ") : "") + `It is ${limitOf(run)[0]}-bound: ${limitOf(run)[1]}.`)]),
       ...(facts.interrupted ? [make("p", { class: "bad" }, "It was interrupted: these figures are of the part that was done.")] : [])];
   };
+  const facts = (of) => Object.entries(of).filter(([, v]) => typeof v !== "object" && v !== 0 && v !== "").map(([k, v]) => [k.replaceAll("_", " "), typeof v === "number" ? show(v, 3) : String(v)]);
   const drawRun = (run) => {
     page.append(make("div", { class: "run" }, ...drawHead(run)));
     if (run.shoal.partial) page.append(make("p", { class: "bad" }, "This run ended early: " + (run.shoal.why_partial || "")));
     for (const note of run.notes) page.append(make("p", { class: "bad" }, note));
     if (run.kind === "sweep") { drawSweep(run); return; }
-    if (run.read) page.append(drawReadTiles(run));
+    if (run.now) page.append(drawLiveTiles(run));
+    else if (run.read) page.append(drawReadTiles(run));
     else if (run.kind === "run" && (run.phases.length || run.time)) page.append(drawTiles(run));
-    if (run.listing) page.append(table(["", ""], Object.entries(run.listing).filter(([, v]) => typeof v !== "object").map(([k, v]) => [k.replaceAll("_", " "), typeof v === "number" ? show(v, 3) : v])));
+    if (run.listing) page.append(drawListingTiles(run), make("details", {}, make("summary", {}, "all figures"), table(["", ""], facts(run.listing))));
+    if (run.read) page.append(make("details", {}, make("summary", {}, "all figures"), table(["", ""], facts(run.read))));
     const grid = make("div", { class: "grid" });
     page.append(grid);
     const add = (section) => section && grid.append(section);
     add(drawTime(run));
     if (run.phases.length > 1) plotIn(grid, { title: "AU by epoch", x: "epoch", y: "%", columns: [run.phases.map((p) => p.epoch), run.phases.map((p) => p.au_percentage ?? null)], series: [{ label: "AU", more: { points: { show: true } } }] });
-    if (run.time && run.seconds.length) drawOverTime(grid, run);
+    if (run.time && run.seconds.length > 1) drawOverTime(grid, run);
+    else if (run.time) add(make("section", {}, make("h3", {}, "Over time"), make("p", { class: "dim" }, data.live ? "Figures come after the first seconds." : "It took less than two seconds, which makes one interval: there is no course to draw."), oneInterval(run)));
     if (run.steps.epochs.length) {
       const c = stepColumns(run);
-      plotIn(grid, { title: "Share of each step spent waiting for data", x: "step", y: "%", columns: [c.x, c.share], series: [{ label: "waiting" }], marks: c.marks });
+      if (run.kind === "run") plotIn(grid, { title: "Share of each step spent waiting for data", x: "step", y: "%", columns: [c.x, c.share], series: [{ label: "waiting" }], marks: c.marks });
       plotIn(grid, { title: "Waiting for data by step", x: "step", y: "ms", log: true, columns: [c.x, c.waitMax, c.waitMean], marks: c.marks, bands: [{ series: [1, 2], fill: "rgba(120,140,170,.25)" }],
         series: [{ label: "slowest rank" }, { label: "mean" }] });
       if (run.steps.heat_ms.length > 1) drawHeat(grid, { title: "Which rank waited, and when", rows: run.steps.heat_ms, rowLabel: (i) => "rank " + i, firstRow: "rank 0", lastRow: "rank " + (run.steps.ranks - 1), left: "first step", right: "last step",
@@ -418,7 +483,7 @@
       return `${show(m, digits)} (${change >= 0 ? "+" : ""}${show(change)} %${known ? ` ± ${show(spread)}` : ""}${known && Math.abs(change) <= spread ? ", within the spread" : ""})`;
     };
     page.append(make("h2", {}, `${runs.length} runs side by side`),
-      make("section", {}, table(["", ...runs.map((run) => run.name)], METRICS.filter(([, of]) => runs.some((run) => of(run).length)).map(([name, of, digits]) => [name, ...runs.map((run) => cell(run, of, digits))])),
+      make("section", {}, !METRICS.some(([, of]) => runs.some((run) => of(run).length)) ? "" : table(["", ...runs.map((run) => run.name)], METRICS.filter(([, of]) => runs.some((run) => of(run).length)).map(([name, of, digits]) => [name, ...runs.map((run) => cell(run, of, digits))])),
         make("p", { class: "dim" }, `Differences from ${base.name}, in per cent, with twice their standard error over epochs or repeats.`)));
     const grid = make("div", { class: "grid" });
     page.append(grid);
@@ -431,13 +496,26 @@
     for (const [title, y, of] of [["AU by epoch, all runs", "%", (p) => p.au_percentage], ["Throughput by epoch, all runs", "samples/s", (p) => p.throughput_samples_per_second]])
       plotIn(grid, { title, x: "epoch", y, columns: [epochs, ...runs.map((run) => epochs.map((e) => of(run.phases.find((p) => p.epoch === e) || {}) ?? null))],
         series: runs.map((run) => ({ label: run.name, more: { points: { show: true } } })) });
-    const lines = (run) => (run.config_text || "").split("\n");
     for (const run of runs.slice(1)) {
-      const before = new Set(lines(base)), after = new Set(lines(run));
-      const diff = [...lines(base).filter((line) => !after.has(line)).map((line) => make("div", { class: "del" }, "- " + line)),
-        ...lines(run).filter((line) => !before.has(line)).map((line) => make("div", { class: "add" }, "+ " + line))];
+      const diff = lineDiff(configOf(base), configOf(run)).map(([sign, line]) => make("div", { class: sign === "-" ? "del" : "add" }, sign + " " + line));
       page.append(make("section", {}, make("h3", {}, `Configuration: ${base.name} and ${run.name}`), diff.length ? make("pre", { tabindex: "0" }, ...diff) : make("p", { class: "dim" }, "no differences")));
     }
+  };
+  // What it was told to do: config.yaml, or the settings among the figures of other commands.
+  const SETTINGS = ["command", "what", "source", "catalog", "digest", "data", "workload", "format", "files", "epoch", "batch", "in_flight", "direct", "engine", "ranks", "threads", "hostname", "version"];
+  const configOf = (run) => (run.config_text ? run.config_text.split("\n").filter(Boolean) : SETTINGS.filter((key) => (run.read || run.listing || {})[key] != null).map((key) => `${key}: ${(run.read || run.listing)[key]}`));
+  // The lines that only one of two texts has, in their order: by the longest common subsequence.
+  const lineDiff = (a, b) => {
+    if (a.length * b.length > 4e6) return [...a.map((line) => ["-", line]), ...b.map((line) => ["+", line])];
+    const n = b.length + 1, same = new Uint16Array((a.length + 1) * n), diff = [];
+    for (let i = a.length - 1; i >= 0; i--)
+      for (let k = b.length - 1; k >= 0; k--) same[i * n + k] = a[i] === b[k] ? same[(i + 1) * n + k + 1] + 1 : Math.max(same[(i + 1) * n + k], same[i * n + k + 1]);
+    for (let i = 0, k = 0; i < a.length || k < b.length; ) {
+      if (i < a.length && k < b.length && a[i] === b[k]) { i++; k++; }
+      else if (k === b.length || (i < a.length && same[(i + 1) * n + k] >= same[i * n + k + 1])) diff.push(["-", a[i++]]);
+      else diff.push(["+", b[k++]]);
+    }
+    return diff;
   };
 
   // ---- The page ----
@@ -452,6 +530,12 @@
     page.append(make("p", { class: "dim" }, `Made by shoal ${data.version} on ${data.made}. The data of this page is in it as JSON (element "data").`));
     document.body.dataset.ready = "1";
   };
+  let paused = false;
+  const pauseButton = () => {
+    const button = make("button", { type: "button", "aria-pressed": String(paused) }, paused ? "go on" : "pause");
+    button.onclick = () => { paused = !paused; button.textContent = paused ? "go on" : "pause"; button.setAttribute("aria-pressed", String(paused)); };
+    return button;
+  };
   const begin = () => { data.runs.forEach(parse); render(); };
   begin();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", render);
@@ -459,10 +543,19 @@
   addEventListener("beforeprint", () => { document.documentElement.dataset.theme = "light"; render(); });
   addEventListener("afterprint", () => { delete document.documentElement.dataset.theme; render(); });
   if (data.live) {
-    const refresh = () => fetch("data.json").then((answer) => answer.json()).then((now) => {
-      if (!document.querySelector("details[open]")) { data = now; begin(); } // not while somebody reads a table
-      setTimeout(refresh, 2000);
-    }).catch(() => page.prepend(make("p", { class: "bad" }, "The command has ended, or cannot be reached any more: this is the last that was seen.")));
+    // Not while somebody reads a table or walks along a plot; less often if it takes long, here or there.
+    const inUse = () => paused || document.querySelector("details[open]") || document.activeElement?.closest("main [tabindex]");
+    const refresh = () => {
+      const began = performance.now();
+      if (inUse()) { setTimeout(refresh, 1000); return; }
+      fetch("data.json").then((answer) => answer.json()).then((now) => {
+        const at = scrollY;
+        data = now;
+        begin();
+        scrollTo(0, at);
+        setTimeout(refresh, Math.max(2000, 20 * (performance.now() - began)));
+      }).catch(() => page.prepend(make("p", { class: "bad", role: "status" }, "The command has ended, or cannot be reached any more: this is the last that was seen.")));
+    };
     setTimeout(refresh, 2000);
   }
 })();

@@ -1,0 +1,124 @@
+#include "cli/record.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/cores.h"
+#include "base/path.h"
+#include "cli/cli.h"
+#include "cli/hints.h"
+#include "run/folder.h"
+
+/* Files that other commands leave. */
+static const char *const results_of[] = { "summary.json", "read.json",  "index.json",
+					  "datagen.json", "sweep.json", "series.0" };
+
+static int record_folder(const char *dir, struct shoal_err *err)
+{
+	char path[RUN_PATH_MAX];
+	int rc = path_make_dirs(dir, err);
+
+	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(results_of); i++) {
+		rc = path_join(dir, results_of[i], path, sizeof(path), err);
+		if (rc == 0 && access(path, F_OK) == 0)
+			rc = err_set(err, -EEXIST,
+				     "'%.500s' has results already (%s): choose another directory "
+				     "for --results",
+				     dir, results_of[i]);
+	}
+	if (rc == 0 && access(dir, W_OK) < 0)
+		rc = err_set_errno(err, err_errno(), "cannot write results to '%.500s'", dir);
+	return rc;
+}
+
+static int record_series(struct cli_record *r, const struct comm *comm, uint64_t started, bool all,
+			 struct shoal_err *err)
+{
+	const struct comm_place *place = comm_place(comm);
+	struct series_head head = { .run = started,
+				    .started = started,
+				    .rank = (uint32_t)place->rank,
+				    .nr_ranks = all ? (uint32_t)place->size : 1,
+				    .nr_accelerators = 1 };
+	char path[RUN_PATH_MAX] = "";
+	int rc = r->results ? run_series_path(r->results, place->rank, path, err) : 0;
+
+	if (rc == 0)
+		rc = series_create(*path ? path : NULL, &head, &r->series, err);
+	return rc;
+}
+
+int cli_record_begin(struct cli_record *r, const char *command, struct comm *comm, bool all,
+		     struct cli_listen *listen, struct shoal_err *err)
+{
+	const struct comm_place *place = comm_place(comm);
+	uint64_t started = clock_ns(CLOCK_REALTIME),
+		 online = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+	bool first = place->rank == 0;
+	int rc = 0;
+
+	/* Ranks that are bound to cores have them all together. */
+	r->cores = u64_min(online,
+			   (uint64_t)cores_available() * (all ? (uint64_t)place->node_size : 1)) *
+		   (all ? (uint64_t)place->nr_nodes : 1);
+	if (!r->results && !listen->address)
+		return 0;
+	if (r->results && !*r->results)
+		rc = err_set(err, -EINVAL, "--results of %s is empty", command);
+	if (rc == 0 && first && r->results)
+		rc = record_folder(r->results, err);
+	if (rc < 0)
+		comm_fail(comm, err);
+	else
+		rc = comm_broadcast(comm, 0, &started, sizeof(started), err);
+	if (rc == 0 && (all || first)) {
+		rc = record_series(r, comm, started, all, err);
+		if (rc < 0)
+			comm_fail(comm, err);
+		else if (listen->address)
+			run_watch_begin(cli_listen_watch(listen), r->series);
+	}
+	return rc < 0 ? rc : comm_barrier(comm, err);
+}
+
+int cli_record_write(struct cli_record *r, const char *command, const char *what,
+		     void (*put)(struct json *j, const void *self), const void *self,
+		     struct shoal_err *err)
+{
+	char name[64], host[256] = "", time[REPORT_TIME_BYTES];
+	struct report_file f;
+	struct json j;
+	int rc;
+
+	if (!r->results)
+		return 0;
+	snprintf(name, sizeof(name), "%s.json", command);
+	rc = report_file_open(&f, r->results, name, err);
+	if (rc < 0)
+		return rc;
+	(void)!gethostname(host, sizeof(host) - 1);
+	report_time(clock_ns(CLOCK_REALTIME), time);
+	time[19] = '\0'; /* to the second */
+	j = report_json(&f);
+	json_open_object(&j, NULL);
+	json_string(&j, "command", command);
+	json_string(&j, "what", what);
+	json_string(&j, "hostname", host);
+	json_string(&j, "ended", time);
+	json_string(&j, "version", shoal_version());
+	json_u64(&j, "cores", r->cores);
+	put(&j, self);
+	json_close_object(&j);
+	return report_file_commit(&f, err);
+}
+
+int cli_record_end(struct cli_record *r, const char *command)
+{
+	struct shoal_err err = { "" };
+	int rc = series_close(r->series, &err);
+
+	r->series = NULL;
+	return rc < 0 ? cli_fail(command, "%s", cli_words(command, &err)) : CLI_OK;
+}

@@ -1,0 +1,205 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "report/live_private.h"
+#include "report/page.h"
+#include "report/write.h"
+
+/* Records until the next tick: several seconds' of each rank, 700 bytes each. */
+#define INBOX_MIN 64u
+#define PER_RANK  4u
+
+int live_new(const struct live_head *head, struct live **ret_l, struct shoal_err *err)
+{
+	struct live *l = calloc(1, sizeof(*l));
+	int rc = 0;
+
+	if (!l)
+		return err_set(err, -ENOMEM, "out of memory");
+	l->head = *head;
+	l->started = clock_ns(CLOCK_REALTIME);
+	l->shown.au = l->shown.seconds_left = l->shown.share = (double)NAN;
+	l->now = l->shown;
+	l->cap = u64_max(INBOX_MIN, (uint64_t)PER_RANK * head->nr_ranks);
+	l->name = strdup(head->name);
+	l->inbox.record = calloc(l->cap, sizeof(*l->inbox.record));
+	l->taken.record = calloc(l->cap, sizeof(*l->taken.record));
+	l->rank = calloc(head->nr_ranks, sizeof(*l->rank));
+	pthread_mutex_init(&l->lock, NULL);
+	if (!l->name || !l->inbox.record || !l->taken.record || !l->rank)
+		rc = err_set(err, -ENOMEM, "out of memory");
+	if (rc == 0)
+		rc = timeline_live(head->nr_ranks, head->nr_here * head->nr_ranks, l->started,
+				   &l->timeline, err);
+	if (rc < 0)
+		l = live_free(l);
+	*ret_l = l;
+	return rc;
+}
+
+struct live *live_free(struct live *l)
+{
+	if (!l)
+		return NULL;
+	pthread_mutex_destroy(&l->lock);
+	timeline_free(l->timeline);
+	free(l->name);
+	free(l->inbox.record);
+	free(l->taken.record);
+	free(l->rank);
+	free(l);
+	return NULL;
+}
+
+/* ---- By any thread ---- */
+
+void live_add(struct live *l, unsigned rank, const struct series_record *r)
+{
+	pthread_mutex_lock(&l->lock);
+	if (l->inbox.nr < l->cap) {
+		l->inbox.record[l->inbox.nr].rank = rank;
+		l->inbox.record[l->inbox.nr++].record = *r;
+	} else {
+		l->nr_dropped++;
+	}
+	pthread_mutex_unlock(&l->lock);
+}
+
+void live_show(struct live *l, const struct live_now *now)
+{
+	pthread_mutex_lock(&l->lock);
+	l->shown = *now;
+	pthread_mutex_unlock(&l->lock);
+}
+
+/* ---- By the thread that reads ---- */
+
+static void live_take(struct live *l, unsigned rank, const struct series_record *r)
+{
+	struct live_sums *s = &l->sum;
+
+	if (rank >= l->head.nr_ranks)
+		return;
+	timeline_add(l->timeline, rank, r);
+	s->names += r->names;
+	if (r->kind != SERIES_SECOND)
+		return;
+	s->samples += r->samples;
+	s->bytes += r->bytes;
+	s->steps += rank == 0 ? r->nr_steps : 0; /* all ranks take the same */
+	s->errors += r->errors;
+	s->requests += r->requests;
+	s->retries += r->retries;
+	s->throttled += r->throttled;
+	s->load += r->load;
+	s->compute += r->compute;
+	s->latency += r->latency;
+	s->cpu += r->cpu;
+	for (size_t i = 0; i < SERIES_PLACES; i++)
+		s->count[i] += r->count[i];
+	l->rank[rank].samples += r->samples;
+	l->rank[rank].load += r->load;
+	l->rank[rank].memory = r->memory;
+}
+
+void live_tick(struct live *l)
+{
+	struct live_inbox taken;
+
+	pthread_mutex_lock(&l->lock);
+	taken = l->inbox;
+	l->inbox = l->taken;
+	l->inbox.nr = 0;
+	l->now = l->shown;
+	l->nr_lost = l->nr_dropped;
+	pthread_mutex_unlock(&l->lock);
+	l->taken = taken;
+	for (size_t i = 0; i < taken.nr; i++)
+		live_take(l, taken.record[i].rank, &taken.record[i].record);
+}
+
+static void live_put_now(const struct live *l, struct json *j)
+{
+	const struct live_now *n = &l->now;
+
+	json_open_object(j, "now");
+	json_string(j, "what", n->what);
+	json_u64(j, "done", n->done);
+	json_u64(j, "total", n->total);
+	json_u64(j, "epoch", n->epoch);
+	json_u64(j, "epochs", n->nr_epochs);
+	json_u64(j, "step", n->step);
+	json_u64(j, "steps", n->nr_steps);
+	json_bool(j, "evaluation", n->eval);
+	json_real(j, "share", n->share, 4);
+	json_real(j, "eta_seconds", n->seconds_left, 6);
+	json_real(j, "au_percentage", n->au, 5);
+	json_real(j, "au_bar_percentage", l->head.au_bar, 5);
+	json_real(j, "samples_per_second", n->samples_per_second, 6);
+	json_real(j, "bytes_per_second", n->bytes_per_second, 6);
+	json_u64(j, "slowest_rank", n->slowest_rank);
+	json_real(j, "slowest_seconds", n->slowest_seconds, 4);
+	json_u64(j, "ranks", l->head.total);
+	json_u64(j, "accelerators", (uint64_t)l->head.nr_here * l->head.nr_ranks);
+	json_u64(j, "samples", l->sum.samples);
+	json_u64(j, "sample_bytes", l->sum.bytes);
+	json_u64(j, "errors", l->sum.errors);
+	json_u64(j, "dropped_records", l->nr_lost);
+	json_close_object(j);
+}
+
+static int live_put_runs(void *self, struct json *j, struct shoal_err *err)
+{
+	const struct live *l = self;
+	char made[REPORT_TIME_BYTES];
+
+	(void)err;
+	report_time(clock_ns(CLOCK_REALTIME), made);
+	made[19] = '\0'; /* to the second */
+	json_open_object(j, NULL);
+	json_bool(j, "live", true);
+	json_string(j, "version", shoal_version());
+	json_string(j, "made", made);
+	json_open_array(j, "runs");
+	json_open_object(j, NULL);
+	json_string(j, "name", l->name);
+	json_string(j, "command", l->head.command);
+	json_open_array(j, "notes");
+	json_close_array(j);
+	live_put_now(l, j);
+	json_open_object(j, "steps");
+	json_u64(j, "ranks", 0);
+	json_open_array(j, "epochs");
+	json_close_array(j);
+	json_open_array(j, "heat_ms");
+	json_close_array(j);
+	json_close_object(j);
+	timeline_put(l->timeline, j, "time");
+	json_close_object(j);
+	json_close_array(j);
+	json_close_object(j);
+	return 0;
+}
+
+static void live_put_buf(void *self, const void *bytes, size_t len)
+{
+	buf_append(self, bytes, len);
+}
+
+void live_put_data(struct live *l, struct buf *to)
+{
+	struct json j = { .put = live_put_buf, .self = to };
+
+	live_tick(l);
+	(void)!live_put_runs(l, &j, NULL);
+}
+
+void live_put_page(struct live *l, struct buf *to)
+{
+	live_tick(l);
+	(void)!report_page_frame(live_put_buf, to, true, live_put_runs, l, NULL);
+}

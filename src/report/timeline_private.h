@@ -1,0 +1,45 @@
+/* timeline_private.h - shared by timeline.c, which fills a timeline, and timeline_put.c. */
+#ifndef SHOAL_REPORT_TIMELINE_PRIVATE_H
+#define SHOAL_REPORT_TIMELINE_PRIVATE_H
+
+#include "report/timeline.h"
+#include "run/series.h"
+
+enum {
+	TIMELINE_INTERVALS = 600, /* at most */
+	TIMELINE_GROUPS = 64,     /* of ranks */
+	TIMELINE_STALLS = 10,
+};
+
+/* A minute of a run on one rank has as many records as a month on a thousand: 4,800 bytes each. */
+struct bin {
+	double covered; /* rank-seconds that records cover; with this the sums begin */
+	double samples, bytes, steps, load, compute, errors, latency, cpu, memory;
+	double requests, retries, throttled, names, listed;
+	double count[SERIES_PLACES];
+	double low, high; /* samples/s of the slowest and the fastest rank */
+	unsigned slowest, nr_ranks;
+};
+
+struct stall {
+	uint64_t ns, start, sample;
+	unsigned rank, epoch;
+	char name[SERIES_NAME_MAX + 1];
+};
+
+struct timeline {
+	unsigned nr_ranks, nr, groups; /* files; intervals in use */
+	unsigned nr_damaged, first_damaged, nr_refused, first_refused, nr_accelerators;
+	struct shoal_err why; /* of the first that was refused */
+	uint64_t started, end, width;
+	struct bin *bins;
+	double *rank;         /* samples of the rank that is being read, and */
+	double *rank_covered; /* seconds, by interval */
+	/* Samples, and the rank-seconds that records cover, by group and interval. */
+	float *rows, *rows_covered;
+	struct stall stalls[TIMELINE_STALLS];
+	unsigned nr_stalls, at_rank;
+	bool live; /* records of all ranks come mixed */
+};
+
+#endif
