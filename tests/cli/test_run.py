@@ -700,6 +700,21 @@ def test_results_that_cannot_be_written_are_shown_and_written_by_resume(run, dat
     assert summary(results)["metric"]["train_au_meet_expectation"] == "success"  # all of it was one run
 
 
+def test_a_run_that_was_killed_before_it_had_a_record_of_steps_is_resumed(shoal, run, workload, tmp_path):
+    args = ["--data", "null", "-q", "train.epochs=1", "train.computation_time=0.05"]
+    process = shoal.start("run", workload, "--results", tmp_path / "results", *args)
+    log = tmp_path / "results" / ".shoal-run" / "steps.0"
+    end = time.monotonic() + 60
+    while not log.exists() and time.monotonic() < end:
+        time.sleep(0.005)
+    process.kill()
+    process.communicate()
+    log.unlink()  # as if the signal had come a moment earlier
+    done = run(*args, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert [phase["steps"] for phase in phases(tmp_path / "results")] == [10]
+
+
 def test_a_run_without_a_time_series_says_so(run, data, tmp_path):
     (tmp_path / "results" / "series.0").mkdir(parents=True)
     done = run("--data", data, "-q")
