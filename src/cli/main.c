@@ -1,4 +1,5 @@
 /* shoal: list, shard, shuffle and load datasets of any number of files. */
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,11 @@
 #include "comm/comm.h"
 
 const struct cli_command *const cli_commands[] = {
-	&cmd_index,    &cmd_list,      &cmd_info,     &cmd_ls,      &cmd_find,       &cmd_stat,
-	&cmd_cat,      &cmd_verify,    &cmd_merge,    &cmd_filter,  &cmd_split,      &cmd_diff,
-	&cmd_order,    &cmd_read,      &cmd_run,      &cmd_report,  &cmd_check,      &cmd_column,
-	&cmd_manifest, &cmd_workloads, &cmd_datasize, &cmd_datagen, &cmd_completion, NULL,
+	&cmd_index,   &cmd_list,       &cmd_info,   &cmd_ls,       &cmd_find,      &cmd_stat,
+	&cmd_cat,     &cmd_verify,     &cmd_merge,  &cmd_filter,   &cmd_split,     &cmd_diff,
+	&cmd_order,   &cmd_read,       &cmd_run,    &cmd_sweep,    &cmd_report,    &cmd_compare,
+	&cmd_replay,  &cmd_check,      &cmd_column, &cmd_manifest, &cmd_workloads, &cmd_datasize,
+	&cmd_datagen, &cmd_completion, NULL,
 };
 
 /* Not a command: suggest the most similar one, if there is one. */
@@ -63,11 +65,24 @@ static void share_heaps(void)
 		mallopt(M_ARENA_MAX, 2);
 }
 
+/*
+ * A descriptor that the caller has closed would be given to the next file that is opened, and
+ * messages would be written into it. What takes its place fails as the closed one would.
+ */
+static void fill_standard_streams(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+			return;
+}
+
 /* "shoal help", "shoal help COMMAND", "shoal help --man [COMMAND]". */
 static int main_help(int argc, char **argv)
 {
 	bool man = argc > 2 && strcmp(argv[2], "--man") == 0;
-	const char *name = argc > 2 + man ? argv[2 + man] : NULL;
+	const char *name =
+		argc > 2 + man && strcmp(argv[2 + man], "help") != 0 ? argv[2 + man] : NULL;
 	const struct cli_command *c = name ? cli_find_command(name) : NULL;
 
 	if (name && !c)
@@ -86,6 +101,7 @@ int main(int argc, char **argv)
 	const struct cli_command *c;
 	int status;
 
+	fill_standard_streams();
 	if (argc < 2) {
 		cli_put_commands(stderr, cli_columns(STDERR_FILENO));
 		return CLI_USAGE;
