@@ -130,7 +130,7 @@ for step in range(1, 20000, 7):
         catalog.extent(int(sample))
 def private():
     with open("/proc/self/smaps_rollup") as f:
-        return sum(int(l.split()[1]) for l in f if l.startswith("Private"))
+        return sum(int(l.split()[1]) for l in f if l.startswith("Private_Dirty"))
 print(catalog.nr_samples, first * 1000, private() / 1024)
 """
 
