@@ -337,8 +337,8 @@ static void what_is_not_found_is_answered_with_what_may_be_meant(void **state)
 	is_refused(RUN("--al", "w"), "'--al' is ambiguous: --alpha, --alpine, --alps");
 	is_refused(RUN("--alp", "w"), "'--alp' is ambiguous: --alpha, --alpine, --alps");
 	is_refused(RUN("--s", "w"), "'--s' is ambiguous: --size, --small-size");
-	is_refused(RUN("--limit", "3", "w"), "unknown option '--limit': --count prints at most so "
-					     "many samples");
+	is_refused(RUN("--limit", "3", "w"), "unknown option '--limit': --count limits the number "
+					     "of samples printed");
 	is_refused(RUN("-z", "w"), "unknown option '-z'");
 	is_refused(RUN("-fz", "w"), "unknown option '-z'");
 	is_refused(RUN("-t=x", "w"), "write '-t x' or '--text=x'");
