@@ -19,7 +19,8 @@ prefix = $(if $(PREFIX),prefix=$(abspath $(PREFIX)))
 # On a terminal a line that counts, and nothing else.
 ninja = if [ -t 1 ]; then ninja -C $(1) $(2); else ninja -C $(1) --quiet $(2); fi
 
-.PHONY: all tested asan tsan check test test-torchdata test-frameworks test-dlio test-types run bench bench-dlio fuzz torture soak lint format \
+.PHONY: all tested asan tsan check test test-torchdata test-frameworks test-dlio test-types run bench bench-dlio fuzz torture soak audit lint \
+	format \
 	install uninstall wheel tarball deb clean
 .DELETE_ON_ERROR:
 
@@ -98,6 +99,10 @@ torture: tested
 # An hour of everything at once; make soak SECONDS=60 for a first look.
 soak: tested
 	@PYTHONPATH=$(BUILD)/python $$(tools/python numpy) tools/soak.py $(BUILD) --seconds $(SECONDS) --keep $(BUILD)/soak.json
+
+# The libraries that were linked are those of docs/dependencies.md, and up to date.
+audit: all
+	@tools/audit $(BUILD)
 
 fuzz:
 	@tools/install-deps build test fuzz

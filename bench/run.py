@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 
+import containers
 import datagen
 import listing
 import load
@@ -148,6 +149,7 @@ class Bench:
         self.loader = load.Load(self, build)
         self.package = python.Python(self, build)
         self.buckets = s3.Buckets(self, build)
+        self.inside = containers.Containers(self, build)
 
     def path(self, name):
         return os.path.join(self.work, name)
@@ -476,6 +478,11 @@ class Bench:
     def s3(self):
         self.buckets.run()
 
+    # -- samples inside files: containers.py
+
+    def containers(self):
+        self.inside.run()
+
     # -- directory trees: listing.py
 
     def listing(self):
@@ -575,7 +582,7 @@ def print_machine(facts, mode):
 
 
 PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load", "datagen", "python",
-         "run", "s3")
+         "run", "s3", "containers")
 
 
 def measure(mode, build, work, only):

@@ -43,6 +43,12 @@ metric: {au: 0.0001}
 HUNG = 300  # seconds; only what hangs takes as long
 
 
+def commit():
+    """The last commit of the code."""
+    return subprocess.run(["git", "log", "-1", "--format=%h", "--abbrev=12", "--", "src", "include", "python"], capture_output=True,
+                          text=True, cwd=pathlib.Path(__file__).parent).stdout.strip()
+
+
 class Soak:
     def __init__(self, build, folder, names, rng):
         self.shoal, self.folder, self.rng = build / "shoal", folder, rng
@@ -218,7 +224,7 @@ def main():
         print(f"{what:32}" + "".join(f"{counts[kind]:>8}" for kind in ("times", "wrong", "hung", "grew")))
     print("\n".join(memory))
     if options.keep:
-        options.keep.write_text(json.dumps({"seconds": options.seconds, "names": options.names, "table": soak.table,
+        options.keep.write_text(json.dumps({"commit": commit(), "seconds": options.seconds, "names": options.names, "table": soak.table,
                                             "readers": memory, "wrong": soak.wrong}, indent=1))
     return 1 if soak.wrong else 0
 

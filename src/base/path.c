@@ -119,6 +119,15 @@ static bool is_partial(const char *base, size_t len)
 	return digits == 8 && base[len - 9] == '.';
 }
 
+/* ".train.shoal-manifest", beside the lists of a manifest. */
+static bool is_note_of_lists(const char *base, size_t len)
+{
+	static const char end[] = ".shoal-manifest";
+	size_t end_len = sizeof(end) - 1;
+
+	return base[0] == '.' && len > end_len && memcmp(base + len - end_len, end, end_len) == 0;
+}
+
 bool path_compare_own(const char *name, size_t len)
 {
 	static const char *const own[] = { ".shoal-dataset", ".shoal-lock", "catalog.shoal",
@@ -130,5 +139,5 @@ bool path_compare_own(const char *name, size_t len)
 	for (size_t i = 0; i < ARRAY_LEN(own); i++)
 		if (len == strlen(own[i]) && memcmp(base, own[i], len) == 0)
 			return true;
-	return len > 0 && is_partial(base, len);
+	return len > 0 && (is_partial(base, len) || is_note_of_lists(base, len));
 }

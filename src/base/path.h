@@ -32,8 +32,8 @@ bool path_compare_own(const char *name, size_t len);
 
 /*
  * Whether the last component of the name @name, of @len bytes, is one that Shoal writes beside
- * data: the note, the lock and the catalogs of datagen, and files that it has not finished
- * (".NAME.01234567.partial"). These are never samples.
+ * data: the note, the lock and the catalogs of datagen, the note of a manifest, and files that it
+ * has not finished (".NAME.01234567.partial"). These are never samples.
  */
 static inline bool path_is_own(const char *name, size_t len)
 {

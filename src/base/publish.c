@@ -183,7 +183,7 @@ static int open_unique(char **partial, struct shoal_err *err)
  * Create the partial file, or take over one left by a killed process. Never take over another
  * user's: that user could still change it after it got its final name.
  */
-static int make_partial(const char *partial, struct shoal_err *err)
+static int make_partial(const char *partial, const char *path, struct shoal_err *err)
 {
 	int fd = open(partial, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666), rc;
 
@@ -191,8 +191,11 @@ static int make_partial(const char *partial, struct shoal_err *err)
 		return fd;
 	if (errno == EEXIST)
 		fd = open(partial, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-	if (fd < 0)
-		return err_set_errno(err, err_errno(), "cannot write '%s'", partial);
+	if (fd < 0) { /* the user has named the other one, unless this is in the way */
+		rc = err_errno();
+		return err_set_errno(err, rc, "cannot write '%s'",
+				     access(partial, F_OK) == 0 ? partial : path);
+	}
 	rc = publish_check_own(fd, partial, err);
 	if (rc < 0)
 		close(fd);
@@ -202,7 +205,7 @@ static int make_partial(const char *partial, struct shoal_err *err)
 static int open_or_take_partial(char **partial, const char *path, struct shoal_err *err)
 {
 	for (int attempt = 0; attempt < 100; attempt++) {
-		int fd = make_partial(*partial, err);
+		int fd = make_partial(*partial, path, err);
 		int rc;
 
 		if (fd < 0)

@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -32,6 +33,14 @@ static size_t copy_plain(char *buf, size_t cap, const char *text)
 			buf[len++] = (char)c;
 	}
 	return len;
+}
+
+void cli_put_bytes(FILE *out, const char *label, uint64_t bytes)
+{
+	fprintf(out, "%s%" PRIu64, label, bytes);
+	if (bytes >= 10000)
+		fprintf(out, " (%s)", size_in_words(bytes).text);
+	putc('\n', out);
 }
 
 void cli_put_plain(FILE *out, const char *text, size_t len)
@@ -243,13 +252,16 @@ static bool ignores_pipe;
 
 int cli_finish(const char *command, int status)
 {
+	errno = 0;
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return status;
 	if (errno == EPIPE && ignores_pipe) { /* end as if signals had never been caught */
 		signal(SIGPIPE, SIG_DFL);
 		raise(SIGPIPE);
 	}
-	return cli_fail(command, "cannot write to standard output: %s", strerror(errno));
+	/* The reason of a write that failed earlier is not known any more. */
+	return cli_fail(command, "cannot write to standard output%s%s", errno ? ": " : "",
+			errno ? strerror(errno) : "");
 }
 
 /* The most memory that this program had, in bytes; 0 if unknown. What getrusage() reports includes
@@ -439,4 +451,11 @@ void cli_die_of_signal(void)
 		return;
 	signal(caught, SIG_DFL);
 	raise(caught);
+}
+
+int cli_end(int status)
+{
+	if (cli_stop && (status != CLI_OK || ferror(stdout))) /* no flush: the reader may stall */
+		cli_die_of_signal();
+	return status;
 }

@@ -22,6 +22,9 @@ int cli_usage(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
  */
 void cli_put_plain(FILE *out, const char *text, size_t len);
 
+/* A line with a number of bytes, also in a unit if it has five digits or more. */
+void cli_put_bytes(FILE *out, const char *label, uint64_t bytes);
+
 /* How to reach stores and to open catalogs. */
 struct cli_where {
 	struct shoal_store_config config; /* by cli/s3_options.h */
@@ -128,5 +131,9 @@ void cli_release_signals(void);
 /* After cleaning up: end as the caught signal would have ended the process. Returns if there was
  * none. */
 void cli_die_of_signal(void);
+
+/* The end of a command that is no part of a parallel job: a signal that kept it from its end also
+ * ends the process. Otherwise returns @status. */
+int cli_end(int status);
 
 #endif

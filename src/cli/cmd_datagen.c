@@ -164,43 +164,61 @@ static void cmd_datagen_print_json(const struct cmd_datagen_arguments *a, const 
 	json_close_object(&j);
 }
 
-static void print_written(const struct cmd_datagen_arguments *a, const struct datagen_result *r,
-			  int nr_ranks)
+static void print_written(FILE *out, const struct cmd_datagen_arguments *a,
+			  const struct datagen_result *r, int nr_ranks)
 {
 	const struct datagen_counts *c = &r->counts;
 	double seconds = r->seconds > 0 ? r->seconds : 1e-9;
 
-	printf("%" PRIu64 " file%s, %s written in %.2f s by %d rank%s of %u thread%s: %.0f "
-	       "files/s, %.1f MB/s\n",
-	       c->nr_written, plural(c->nr_written), size_in_words(c->bytes_written).text,
-	       r->seconds, nr_ranks, plural((uint64_t)nr_ranks), r->nr_threads,
-	       plural(r->nr_threads), (double)c->nr_written / seconds,
-	       (double)c->bytes_written * 1e-6 / seconds);
+	fprintf(out,
+		"%" PRIu64 " file%s, %s written in %.2f s by %d rank%s of %u thread%s: %.0f "
+		"files/s, %.1f MB/s\n",
+		c->nr_written, plural(c->nr_written), size_in_words(c->bytes_written).text,
+		r->seconds, nr_ranks, plural((uint64_t)nr_ranks), r->nr_threads,
+		plural(r->nr_threads), (double)c->nr_written / seconds,
+		(double)c->bytes_written * 1e-6 / seconds);
 	if (a->resume)
-		printf("before    %" PRIu64 " good (%" PRIu64 " of them compared), %" PRIu64
-		       " missing, %" PRIu64 " of another size, %" PRIu64
-		       " with other content; %" PRIu64 " leftover%s removed\n",
-		       c->nr_good, c->nr_compared, c->nr_missing, c->nr_resized, c->nr_damaged,
-		       c->nr_leftovers, plural(c->nr_leftovers));
+		fprintf(out,
+			"before    %" PRIu64 " good (%" PRIu64 " of them compared), %" PRIu64
+			" missing, %" PRIu64 " of another size, %" PRIu64
+			" with other content; %" PRIu64 " leftover%s removed\n",
+			c->nr_good, c->nr_compared, c->nr_missing, c->nr_resized, c->nr_damaged,
+			c->nr_leftovers, plural(c->nr_leftovers));
 	if (r->catalog[0])
-		printf("catalog   %s%s\n", r->catalog,
-		       r->parts ? ", and beside it those of train and valid" : "");
+		fprintf(out, "catalog   %s%s\n", r->catalog,
+			r->parts ? ", and beside it those of train and valid" : "");
 	else if (!a->o.catalog)
-		puts("catalog   none, because --catalog gives no place");
+		fputs("catalog   none, because --catalog gives no place\n", out);
 }
 
-static void print_verified(const struct datagen_result *r)
+static void print_verified(FILE *out, const struct datagen_result *r)
 {
 	const struct datagen_counts *c = &r->counts;
 	double seconds = r->seconds > 0 ? r->seconds : 1e-9;
 
-	printf("%" PRIu64 " of %" PRIu64 " file%s good, %s compared in %.2f s: %.1f MB/s\n",
-	       c->nr_good, r->nr_files, plural(r->nr_files), size_in_words(c->bytes_compared).text,
-	       r->seconds, (double)c->bytes_compared * 1e-6 / seconds);
+	fprintf(out, "%" PRIu64 " of %" PRIu64 " file%s good, %s compared in %.2f s: %.1f MB/s\n",
+		c->nr_good, r->nr_files, plural(r->nr_files), size_in_words(c->bytes_compared).text,
+		r->seconds, (double)c->bytes_compared * 1e-6 / seconds);
 	if (nr_wrong(c))
-		printf("wrong     %" PRIu64 " missing, %" PRIu64 " of another size, %" PRIu64
-		       " with other content: --resume --verify writes them again\n",
-		       c->nr_missing, c->nr_resized, c->nr_damaged);
+		fprintf(out,
+			"wrong     %" PRIu64 " missing, %" PRIu64 " of another size, %" PRIu64
+			" with other content: --resume --verify writes them again\n",
+			c->nr_missing, c->nr_resized, c->nr_damaged);
+}
+
+static void cmd_datagen_print_result(const struct cmd_datagen_arguments *a,
+				     const struct datagen_result *r, int nr_ranks)
+{
+	struct cli_text text;
+	FILE *out = cli_text_open(&text);
+
+	if (!out)
+		return;
+	if (a->o.mode == DATAGEN_VERIFY)
+		print_verified(out, r);
+	else
+		print_written(out, a, r, nr_ranks);
+	cli_text_print(&text, out, nr_ranks == 1, 10);
 }
 
 /* Only rank 0 prints: its own failure, or the first that it received, with that rank. */
@@ -233,10 +251,8 @@ static int cmd_datagen_report(const struct cmd_datagen_arguments *a, struct scre
 		return CLI_OK; /* show_plan() has printed it */
 	if (s->rank == 0 && a->json)
 		cmd_datagen_print_json(a, w, r, s->nr_ranks);
-	else if (s->rank == 0 && a->o.mode == DATAGEN_VERIFY)
-		print_verified(r);
 	else if (s->rank == 0)
-		print_written(a, r, s->nr_ranks);
+		cmd_datagen_print_result(a, r, s->nr_ranks);
 	return wrong ? CLI_FAILED : CLI_OK;
 }
 

@@ -73,15 +73,15 @@ static int choose_cluster(const struct cmd_datasize_arguments *a,
 
 /* ---- Telling ---- */
 
-static void print_folders(const struct workload_subfolders *f)
+static void print_folders(FILE *out, const struct workload_subfolders *f)
 {
 	if (f->nr_levels <= 1) {
-		printf("%" PRIu64, f->nr_levels ? f->nr : 0);
+		fprintf(out, "%" PRIu64, f->nr_levels ? f->nr : 0);
 		return;
 	}
 	for (unsigned i = 0; i < f->nr_levels; i++)
-		printf("%s%" PRIu64, i ? ", " : "[", f->fanout[i]);
-	putchar(']');
+		fprintf(out, "%s%" PRIu64, i ? ", " : "[", f->fanout[i]);
+	putc(']', out);
 }
 
 static void print_json_folders(struct json *j, const struct workload_subfolders *f)
@@ -132,70 +132,88 @@ static void cmd_datasize_print_json(const struct workload *w, const struct datas
 	json_close_object(&j);
 }
 
-static void print_bytes(const char *before, double bytes, const char *after)
+static void print_bytes(FILE *out, const char *before, double bytes, const char *after)
 {
-	printf("%s%s%s", before, size_in_words((uint64_t)bytes).text, after);
+	fprintf(out, "%s%s%s", before, size_in_words((uint64_t)bytes).text, after);
 }
 
-static void print_seconds(const char *before, double seconds, const char *after)
+static void print_seconds(FILE *out, const char *before, double seconds, const char *after)
 {
-	fputs(before, stdout);
-	cli_put_seconds(stdout, seconds);
-	fputs(after, stdout);
+	fputs(before, out);
+	cli_put_seconds(out, seconds);
+	fputs(after, out);
 }
 
-static void print_times(const struct workload *w, const struct datasize_plan *p)
+static void print_times(FILE *out, const struct workload *w, const struct datasize_plan *p)
 {
 	if (p->step_seconds <= 0) {
-		puts("epoch        as fast as the storage is: the workload has no computation time");
+		fputs("epoch        as fast as the storage is: the workload has no computation time\n",
+		      out);
 		return;
 	}
-	printf("demand       %.0f samples/s", p->samples_per_second);
-	print_bytes(", ", p->bytes_per_second, "/s of the storage at full utilisation\n");
-	print_seconds("epoch        ", p->epoch_seconds, " at full utilisation");
+	fprintf(out, "demand       %.0f samples/s", p->samples_per_second);
+	print_bytes(out, ", ", p->bytes_per_second, "/s of the storage at full utilisation\n");
+	print_seconds(out, "epoch        ", p->epoch_seconds, " at full utilisation");
 	if (w->au > 0) {
-		print_seconds(", ", p->epoch_seconds / w->au, " at the");
-		printf(" %g %% that the workload asks for", w->au * 100);
+		print_seconds(out, ", ", p->epoch_seconds / w->au, " at the");
+		fprintf(out, " %g %% that the workload asks for", w->au * 100);
 	}
-	printf("; %" PRIu64 " epoch%s ", w->train.epochs, plural(w->train.epochs));
-	print_seconds("", p->total_seconds, " at least\n");
+	fprintf(out, "; %" PRIu64 " epoch%s ", w->train.epochs, plural(w->train.epochs));
+	print_seconds(out, "", p->total_seconds, " at least\n");
 }
 
-static void cmd_datasize_print_text(const struct workload *w, const struct datasize_outcome *o)
+static void datasize_put_text(FILE *out, const struct workload *w, const struct datasize_outcome *o)
 {
 	const struct datasize_result *s = &o->size;
 	const struct datasize_plan *p = &s->plan;
 	uint64_t most = (s->nr_files - 1) / u64_max(s->subfolders.nr, 1) + 1;
 
-	printf("workload     %s: %s files of %" PRIu64 " sample%s of %.15g bytes\n", w->name,
-	       workload_format_name(w->dataset.format), w->dataset.samples_per_file,
-	       plural(w->dataset.samples_per_file), w->dataset.record_bytes);
-	printf("cluster      %" PRIu64 " host%s, %" PRIu64 " accelerator%s, %s of memory (%s)\n",
-	       o->cluster.nr_hosts, plural(o->cluster.nr_hosts), o->cluster.nr_accelerators,
-	       plural(o->cluster.nr_accelerators), size_in_words(o->cluster.memory_bytes).text,
-	       o->measured ? "measured" : "declared");
-	printf("files        %" PRIu64 ": five times the memory are %" PRIu64
-	       ", 500 steps are %" PRIu64 "\n",
-	       s->nr_files, s->files_by_memory, s->files_by_steps);
-	print_bytes("bytes        ", (double)p->nr_bytes, "");
-	printf(" (%" PRIu64 ")\n", p->nr_bytes);
+	fprintf(out, "workload     %s: %s files of %" PRIu64 " sample%s of %.15g bytes\n", w->name,
+		workload_format_name(w->dataset.format), w->dataset.samples_per_file,
+		plural(w->dataset.samples_per_file), w->dataset.record_bytes);
+	fprintf(out,
+		"cluster      %" PRIu64 " host%s, %" PRIu64 " accelerator%s, %s of memory (%s)\n",
+		o->cluster.nr_hosts, plural(o->cluster.nr_hosts), o->cluster.nr_accelerators,
+		plural(o->cluster.nr_accelerators), size_in_words(o->cluster.memory_bytes).text,
+		o->measured ? "measured" : "declared");
+	fprintf(out,
+		"files        %" PRIu64 ": five times the memory are %" PRIu64
+		", 500 steps are %" PRIu64 "\n",
+		s->nr_files, s->files_by_memory, s->files_by_steps);
+	print_bytes(out, "bytes        ", (double)p->nr_bytes, "");
+	fprintf(out, " (%" PRIu64 ")\n", p->nr_bytes);
 	if (p->nr_files_eval)
-		printf("evaluation   %" PRIu64 " more file%s, of %" PRIu64 " bytes\n",
-		       p->nr_files_eval, plural(p->nr_files_eval), p->nr_bytes_eval);
-	fputs("subfolders   ", stdout);
-	print_folders(&s->subfolders);
-	printf("; at most %" PRIu64 " file%s in a folder\n", most, plural(most));
-	printf("steps        %" PRIu64 " per epoch, each of %" PRIu64 " sample%s per accelerator\n",
-	       p->steps, w->reader.batch, plural(w->reader.batch));
-	print_times(w, p);
-	print_bytes("shoal needs  ", (double)s->node_bytes, " of memory per host: ");
-	printf("%" PRIu64 " rank%s with ", s->ranks_per_host, plural(s->ranks_per_host));
-	print_bytes("", (double)p->rank_bytes, " of buffers each, ");
-	print_bytes("", (double)p->catalog_bytes, " of catalog\n");
-	printf("give         dataset.num_files_train=%" PRIu64 " dataset.num_subfolders_train=",
-	       s->nr_files);
-	print_folders(&s->subfolders);
-	putchar('\n');
+		fprintf(out, "evaluation   %" PRIu64 " more file%s, of %" PRIu64 " bytes\n",
+			p->nr_files_eval, plural(p->nr_files_eval), p->nr_bytes_eval);
+	fputs("subfolders   ", out);
+	print_folders(out, &s->subfolders);
+	fprintf(out, "; at most %" PRIu64 " file%s in a folder\n", most, plural(most));
+	fprintf(out,
+		"steps        %" PRIu64 " per epoch, each of %" PRIu64
+		" sample%s per accelerator\n",
+		p->steps, w->reader.batch, plural(w->reader.batch));
+	print_times(out, w, p);
+	print_bytes(out, "shoal needs  ", (double)s->node_bytes, " of memory per host: ");
+	fprintf(out, "%" PRIu64 " rank%s with ", s->ranks_per_host, plural(s->ranks_per_host));
+	print_bytes(out, "", (double)p->rank_bytes, " of buffers each, ");
+	print_bytes(out, "", (double)p->catalog_bytes, " of catalog\n");
+	fprintf(out,
+		"give         dataset.num_files_train=%" PRIu64 " dataset.num_subfolders_train=",
+		s->nr_files);
+	print_folders(out, &s->subfolders);
+	putc('\n', out);
+}
+
+static void cmd_datasize_print_text(const struct workload *w, const struct datasize_outcome *o,
+				    bool alone)
+{
+	struct cli_text text;
+	FILE *out = cli_text_open(&text);
+
+	if (!out)
+		return;
+	datasize_put_text(out, w, o);
+	cli_text_print(&text, out, alone, 13);
 }
 
 /* ---- All together ---- */
@@ -256,7 +274,7 @@ static int datasize(const struct cmd_datasize_arguments *a)
 		else if (rc == 0 && a->json)
 			cmd_datasize_print_json(w, &o);
 		else if (rc == 0)
-			cmd_datasize_print_text(w, &o);
+			cmd_datasize_print_text(w, &o, comm_place(comm)->size == 1);
 	}
 	workload_free(w);
 	cli_print_lost_peer("datasize", comm, rc, &err);

@@ -13,6 +13,7 @@ struct cmd_diff_arguments {
 	struct cli_where where;
 	struct cli_select select;
 	bool json, null;
+	bool compared; /* to the end */
 	struct cli_progress progress;
 	uint64_t nr_names; /* of the larger catalog */
 };
@@ -111,6 +112,7 @@ static int cmd_diff_compare(struct cmd_diff_arguments *a, const struct shoal_cat
 		return CLI_FAILED; /* cli_finish() reports it */
 	if (rc < 0)
 		return cli_fail("diff", "%s", cli_words("diff", &err));
+	a->compared = true;
 	return cmd_diff_report(a, &r);
 }
 
@@ -129,7 +131,8 @@ static int cmd_diff_run(void *arguments, int nr, char **words)
 		status = cmd_diff_compare(a, old, now);
 	shoal_catalog_close(now);
 	shoal_catalog_close(old);
-	return status;
+	/* A comparison that came to its end answers by its status. */
+	return cli_stop && !a->compared ? cli_end(status) : status;
 }
 
 #define AT(field) offsetof(struct cmd_diff_arguments, field)

@@ -117,7 +117,7 @@ static int cmd_filter_run(void *arguments, int nr, char **words)
 		status = cmd_filter_write(a, cat, &select, words[0]);
 	shoal_catalog_close(names);
 	shoal_catalog_close(cat);
-	return status;
+	return cli_end(status);
 }
 
 #define AT(field) offsetof(struct cmd_filter_arguments, field)

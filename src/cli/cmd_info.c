@@ -87,9 +87,9 @@ static int cmd_info_print_text(const struct shoal_catalog *cat, const struct sho
 	if (i->nr_bytes == SHOAL_SIZE_UNKNOWN)
 		printf("bytes           not known\n");
 	else
-		printf("bytes           %" PRIu64 "\n", i->nr_bytes);
+		cli_put_bytes(stdout, "bytes           ", i->nr_bytes);
 	printf("etags           %s\n", i->etags ? "yes" : "no");
-	printf("file_bytes      %" PRIu64 "\n", i->file_bytes);
+	cli_put_bytes(stdout, "file_bytes      ", i->file_bytes);
 	printf("bytes_per_name  %.4f\n", bytes_per_name(i));
 	printf("segments        %" PRIu64 "\n", i->nr_segments);
 	printf("digest          %s\n", i->digest);

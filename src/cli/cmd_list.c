@@ -107,12 +107,12 @@ static int cmd_list_run(void *arguments, int nr, char **words)
 	a->options.self = a;
 	cli_catch_signals();
 	if (shoal_list_open(uri, &a->options, &list, &err) < 0)
-		return cli_fail("list", "'%s': %s%s", uri, cli_words("list", &err),
-				cli_guess_uri(uri).text);
+		return cli_end(cli_fail("list", "'%s': %s%s", uri, cli_words("list", &err),
+					cli_guess_uri(uri).text));
 	status = a->count ? cmd_list_count(uri, list, &a->format)
 			  : cli_put_list("list", uri, list, &a->format, false);
 	shoal_list_close(list);
-	return status == CLI_OK && a->skipped ? CLI_FAILED : status;
+	return cli_end(status == CLI_OK && a->skipped ? CLI_FAILED : status);
 }
 
 #define AT(field) offsetof(struct cmd_list_arguments, field)

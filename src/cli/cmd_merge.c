@@ -60,7 +60,7 @@ static int cmd_merge_run(void *arguments, int nr, char **words)
 	while (opened > 0)
 		shoal_catalog_close((struct shoal_catalog *)(uintptr_t)cats[--opened]);
 	free(cats);
-	return status;
+	return cli_end(status);
 }
 
 #define AT(field) offsetof(struct cmd_merge_arguments, field)

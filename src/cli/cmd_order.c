@@ -9,6 +9,7 @@
 #include "cli/hints.h"
 #include "cli/order_options.h"
 #include "cli/s3_options.h"
+#include "cli/select_options.h"
 
 /* A batch is held in memory: 128 MB at the most. */
 #define BATCH_MAX (UINT64_C(1) << 24)
@@ -43,10 +44,13 @@ static int print_name(const struct cmd_order_arguments *a, const struct shoal_ca
 		json_close_object(&j);
 		return CLI_OK;
 	}
-	if (memchr(name, a->end, (size_t)rc))
+	if (a->end && cli_names_for_people())
+		cli_put_plain(stdout, name, (size_t)rc);
+	else if (memchr(name, a->end, (size_t)rc))
 		return cli_fail("order", "'%s': name %" PRIu64 " contains a line end: use --null",
 				a->path, file);
-	fwrite_unlocked(name, 1, (size_t)rc, stdout);
+	else
+		fwrite_unlocked(name, 1, (size_t)rc, stdout);
 	if (several)
 		printf("\t%" PRIu64, index);
 	putc_unlocked(a->end, stdout);

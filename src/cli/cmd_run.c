@@ -311,16 +311,20 @@ static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 static int print(const struct cmd_run_state *c)
 {
 	/* mpirun gives rank 0 a terminal of its own, whatever its output is. */
-	const char *no_colour = getenv("NO_COLOR");
-	bool colour = c->place->size == 1 && isatty(STDOUT_FILENO) && !(no_colour && *no_colour);
+	bool terminal = c->place->size == 1 && isatty(STDOUT_FILENO);
+	size_t window = terminal ? cli_columns(STDOUT_FILENO) : 0;
 	struct shoal_err err = { "" };
 	char *words = NULL;
 	int rc = c->a.json ? report_summary_text(&c->result, &words, &err)
-			   : report_table_text(&c->result, colour, &words, &err);
+			   : report_table_text(&c->result, terminal && cli_wants_colour(), window,
+					       &words, &err);
 
 	if (rc < 0)
 		return cli_fail("run", "%s", cli_words("run", &err));
-	fputs(words, stdout);
+	if (terminal && !c->a.json)
+		cli_put_lines(stdout, words, 10);
+	else
+		fputs(words, stdout);
 	free(words);
 	return CLI_OK;
 }
@@ -372,7 +376,7 @@ static int write_leaf(const struct cmd_run_state *c, const char *command, const 
 	const char *place = c->a.load.store ? c->a.load.store : c->data.root;
 	bool is_run = strcmp(command, "run") == 0;
 	char *words = NULL;
-	int rc = is_run ? report_table_text(&c->result, false, &words, err) : 0;
+	int rc = is_run ? report_table_text(&c->result, false, 0, &words, err) : 0;
 
 	if (rc == 0) {
 		struct layout_job job = { .command = command,

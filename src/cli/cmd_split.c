@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -11,6 +13,7 @@
 #include "cli/progress.h"
 #include "cli/s3_options.h"
 #include "cli/select_options.h"
+#include "store/uri.h"
 
 #define SPLIT_PARTS 64
 
@@ -99,9 +102,24 @@ static int cmd_split_part(const struct cmd_split_arguments *a, const struct shoa
 		select.to = 1;
 	*from = select.to;
 	snprintf(path, sizeof(path), "%s/%s.cat", a->output.path, a->part[i].name);
-	if (cli_output_check("split", path, a->output.force) != CLI_OK)
+	if ((!a->output.dry_run || access(a->output.path, F_OK) == 0) &&
+	    cli_output_check("split", path, a->output.force) != CLI_OK)
 		return CLI_FAILED;
 	return cmd_split_write(a, cat, &select, path);
+}
+
+/* One level, as 'shoal manifest' does. */
+static int split_make_dir(const struct cmd_split_arguments *a, bool *ret_made)
+{
+	const char *local = store_local_path(a->output.path);
+
+	if (a->output.dry_run || store_uri_traits(a->output.path).objects)
+		return CLI_OK;
+	*ret_made = mkdir(local ? local : a->output.path, 0777) == 0;
+	if (*ret_made || errno == EEXIST)
+		return CLI_OK;
+	return cli_fail("split", "cannot create the directory '%s': %s", a->output.path,
+			strerror(errno));
 }
 
 static int cmd_split_run(void *arguments, int nr, char **words)
@@ -110,6 +128,7 @@ static int cmd_split_run(void *arguments, int nr, char **words)
 	struct shoal_catalog *cat;
 	double sum = 0, from = 0;
 	int status = CLI_OK;
+	bool made = false;
 
 	(void)nr;
 	if (!a->output.path)
@@ -130,10 +149,13 @@ static int cmd_split_run(void *arguments, int nr, char **words)
 	if (!cat)
 		return CLI_FAILED;
 	cli_catch_signals();
+	status = split_make_dir(a, &made);
 	for (unsigned i = 0; i < a->nr && status == CLI_OK; i++)
 		status = cmd_split_part(a, cat, i, &from);
+	if (status != CLI_OK && made)
+		(void)rmdir(a->output.path); /* if it is empty */
 	shoal_catalog_close(cat);
-	return status;
+	return cli_end(status);
 }
 
 #define AT(field) offsetof(struct cmd_split_arguments, field)
@@ -142,7 +164,8 @@ static const struct cli_option options[] = {
 	CLI_OTHER(0, "part", "NAME=SHARE", cmd_split_take_part,
 		  "a part and its share, such as train=0.9; repeat the option for each part"),
 	CLI_TEXT('o', "output", "DIR", AT(output.path),
-		 "write DIR/NAME.cat for each part (default: the current directory)"),
+		 "write DIR/NAME.cat for each part; made if necessary (default: the current "
+		 "directory)"),
 	CLI_NUMBER("seed", "SEED", AT(seed), 0, 0, "another seed makes other parts (default 0)"),
 	CLI_OUTPUT_COMMON(AT(output)),
 	CLI_LOCAL_COPY(AT(where.local_copy)),

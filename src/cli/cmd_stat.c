@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "cli/cli.h"
@@ -48,15 +49,26 @@ static void put_largest(const struct shoal_stat *s, size_t nr)
 	}
 }
 
+#define BAR_LEN 40u
+
+/* How long bars may be: what is beside them takes 36 columns. */
+static unsigned bar_len(void)
+{
+	size_t columns = isatty(STDOUT_FILENO) ? cli_columns(STDOUT_FILENO) : 80;
+
+	return columns >= BAR_LEN + 37 ? BAR_LEN : columns > 38 ? (unsigned)columns - 37 : 1;
+}
+
 static void put_histogram(const struct shoal_stat *s)
 {
+	unsigned longest = bar_len();
 	uint64_t most = 1;
 
 	for (unsigned i = 0; i < ARRAY_LEN(s->sizes); i++)
 		most = u64_max(most, s->sizes[i]);
 	printf("\nsizes\n");
 	for (unsigned i = 0; i < ARRAY_LEN(s->sizes); i++) {
-		unsigned bar = (unsigned)((double)s->sizes[i] / (double)most * 40 + 0.5);
+		unsigned bar = (unsigned)((double)s->sizes[i] / (double)most * longest + 0.5);
 
 		if (s->sizes[i] == 0)
 			continue;
@@ -74,10 +86,9 @@ static void put_text(const struct cmd_stat_arguments *a, const struct shoal_stat
 	printf("files           %" PRIu64 "\n", s->totals.nr_files);
 	printf("samples         %" PRIu64 "\n", s->totals.nr_samples);
 	if (sizes) {
-		printf("bytes           %" PRIu64 " (%s)\nsmallest        %" PRIu64
-		       "\nlargest         %" PRIu64 "\n",
-		       s->totals.nr_bytes, size_in_words(s->totals.nr_bytes).text, s->min_size,
-		       s->max_size);
+		cli_put_bytes(stdout, "bytes           ", s->totals.nr_bytes);
+		cli_put_bytes(stdout, "smallest        ", s->min_size);
+		cli_put_bytes(stdout, "largest         ", s->max_size);
 	}
 	printf("folders         %" PRIu64 "\n", s->nr_folders);
 	printf("extensions      %" PRIu64 "%s\n", s->nr_extensions,

@@ -1,6 +1,7 @@
 /* shoal workloads: list the shipped workloads, or print one with all keys filled in. */
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/hints.h"
@@ -24,17 +25,33 @@ static void cmd_workloads_print_json(struct json *j, const struct workload *w)
 	json_close_object(j);
 }
 
-static void print_line(const struct workload *w)
+/* A line fits 80 columns; in a narrower window it has less. */
+static void print_heads(bool narrow)
 {
-	printf("%-16s %-9s %8" PRIu64 " files of %6" PRIu64 " x %-12.15g batch %-4" PRIu64
-	       " step %-9.6g epochs %-2" PRIu64 " AU %g %%\n",
-	       w->name, workload_format_name(w->dataset.format), w->dataset.nr_files_train,
-	       w->dataset.samples_per_file, w->dataset.record_bytes, w->reader.batch,
-	       workload_time_mean(&w->train.computation_time), w->train.epochs, w->au * 100);
+	if (narrow)
+		printf("%-15s %-8s %7s %9s %5s %4s\n", "workload", "format", "files", "bytes",
+		       "batch", "AU %");
+	else
+		printf("%-15s %-8s %7s %8s %9s %5s %9s %6s %4s\n", "workload", "format", "files",
+		       "per file", "bytes", "batch", "step s", "epochs", "AU %");
+}
+
+static void print_line(const struct workload *w, bool narrow)
+{
+	printf("%-15s %-8s %7" PRIu64, w->name, workload_format_name(w->dataset.format),
+	       w->dataset.nr_files_train);
+	if (!narrow)
+		printf(" %8" PRIu64, w->dataset.samples_per_file);
+	printf(" %9.9g %5" PRIu64, w->dataset.record_bytes, w->reader.batch);
+	if (!narrow)
+		printf(" %9.6g %6" PRIu64, workload_time_mean(&w->train.computation_time),
+		       w->train.epochs);
+	printf(" %4g\n", w->au * 100);
 }
 
 struct workloads_listing {
 	struct json *json; /* NULL: lines of text */
+	bool narrow;       /* the window */
 	bool failed;
 	unsigned nr; /* printed */
 };
@@ -57,8 +74,10 @@ static int cmd_workloads_print_entry(void *self, const char *name, const char *p
 	}
 	if (l->json)
 		cmd_workloads_print_json(l->json, w);
-	else
-		print_line(w);
+	else if (l->nr == 0)
+		print_heads(l->narrow);
+	if (!l->json)
+		print_line(w, l->narrow);
 	l->nr++;
 	workload_free(w);
 	return 0;
@@ -67,7 +86,9 @@ static int cmd_workloads_print_entry(void *self, const char *name, const char *p
 static int print_all(bool json)
 {
 	struct json j = cli_json();
-	struct workloads_listing l = { .json = json ? &j : NULL };
+	struct workloads_listing l = { .json = json ? &j : NULL,
+				       .narrow = isatty(STDOUT_FILENO) &&
+						 cli_columns(STDOUT_FILENO) < 80 };
 	struct shoal_err err = { "" };
 	int rc;
 
@@ -115,8 +136,11 @@ const struct cli_command cmd_workloads = {
 	.name = "workloads",
 	.summary = "list the shipped workloads, or print one",
 	.usage = "[OPTION]...\nWORKLOAD|FILE.yaml [KEY=VALUE]... [OPTION]...",
-	.about = "List the shipped workloads, or print one as YAML with every default filled in, "
-		 "to be saved and changed.\n" WORKLOAD_HELP,
+	.about =
+		"List the shipped workloads: format, training files, samples per file, bytes per "
+		"sample, batch size, seconds of computation per step, epochs and the accelerator "
+		"utilisation (AU) that is required. Or print one as YAML with every default filled "
+		"in, to be saved and changed.\n" WORKLOAD_HELP,
 	.sections = { { .options = options } },
 	.size = sizeof(struct cmd_workloads_arguments),
 	.run = cmd_workloads_run,

@@ -1,4 +1,5 @@
 /* The help of a command, as text that fits the terminal. */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -26,6 +27,44 @@ size_t cli_columns(int fd)
 	return ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col >= 20 ? w.ws_col : COLUMNS_DEFAULT;
 }
 
+bool cli_wants_colour(void)
+{
+	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return !(no && *no) && !(term && strcmp(term, "dumb") == 0);
+}
+
+/* The columns that @len bytes of text take: escapes for colours take none, a character of UTF-8
+ * one. */
+static size_t text_columns(const char *text, size_t len)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		if (text[i] == '\033')
+			i += strcspn(text + i, "m");
+		else
+			nr += ((unsigned char)text[i] & 0xc0) != 0x80;
+	}
+	return nr;
+}
+
+/* Whether the word of @len bytes belongs to the number before it: a percent sign, or bytes. */
+static bool is_unit(const char *word, size_t len)
+{
+	return len > 0 && (*word == '%' || (len >= 2 && strchr("KMGTP", *word) && word[1] == 'B'));
+}
+
+/* The bytes up to the next place where a line may end. */
+static size_t word_len(const char *text, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && (text[n] != ' ' || (n > 0 && is_unit(text + n + 1, len - n - 1))))
+		n++;
+	return n;
+}
+
 /* One paragraph of @len bytes, in lines of up to @columns; the cursor is at column @at, and
  * further lines begin at column @indent. */
 static void put_paragraph(FILE *out, const char *text, size_t len, size_t at, size_t indent,
@@ -34,20 +73,18 @@ static void put_paragraph(FILE *out, const char *text, size_t len, size_t at, si
 	bool first = true;
 
 	for (size_t i = 0, n; i < len; i += n) {
-		n = strcspn(text + i, " ");
-		if (n > len - i)
-			n = len - i;
+		n = word_len(text + i, len - i);
 		if (n == 0) {
 			n = 1;
 			continue;
 		}
-		if (!first && at + 1 + n >= columns) {
+		if (!first && at + 1 + text_columns(text + i, n) >= columns) {
 			fprintf(out, "\n%*s", (int)indent, "");
 			at = indent;
 			first = true;
 		}
-		at += fprintf(out, "%s%.*s", first ? "" : " ", (int)n, text + i) > 0 ? n + !first
-										     : 0;
+		fprintf(out, "%s%.*s", first ? "" : " ", (int)n, text + i);
+		at += text_columns(text + i, n) + !first;
 		first = false;
 	}
 	fputc('\n', out);
@@ -64,15 +101,32 @@ void cli_put_lines(FILE *out, const char *text, size_t indent)
 	size_t columns = isatty(fileno(out)) ? cli_columns(fileno(out)) : SIZE_MAX;
 
 	for (; *text; text += strcspn(text, "\n"), text += *text == '\n') {
-		size_t len = strcspn(text, "\n"), head = len < indent ? len : indent;
+		size_t len = strcspn(text, "\n"), head = 0;
 
-		if (len < columns) {
+		if (text_columns(text, len) < columns) {
 			fprintf(out, "%.*s\n", (int)len, text);
 			continue;
 		}
+		if (len > indent && text[indent - 1] == ' ' && text[indent] != ' ')
+			head = indent; /* a label */
 		fprintf(out, "%.*s", (int)head, text);
 		put_paragraph(out, text + head, len - head, head, indent, columns);
 	}
+}
+
+FILE *cli_text_open(struct cli_text *ret)
+{
+	*ret = (struct cli_text){ .text = NULL };
+	return open_memstream(&ret->text, &ret->len);
+}
+
+void cli_text_print(struct cli_text *t, FILE *out, bool alone, size_t indent)
+{
+	if (fclose(out) == 0 && alone)
+		cli_put_lines(stdout, t->text, indent);
+	else if (t->text)
+		fputs(t->text, stdout);
+	free(t->text);
 }
 
 static void put_usage(FILE *out, const struct cli_command *c, size_t columns)

@@ -1,4 +1,5 @@
 /* shoal: list, shard, shuffle and load datasets of any number of files. */
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,11 +64,24 @@ static void share_heaps(void)
 		mallopt(M_ARENA_MAX, 2);
 }
 
+/*
+ * A descriptor that the caller has closed would be given to the next file that is opened, and
+ * messages would be written into it. What takes its place fails as the closed one would.
+ */
+static void fill_standard_streams(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+			return;
+}
+
 /* "shoal help", "shoal help COMMAND", "shoal help --man [COMMAND]". */
 static int main_help(int argc, char **argv)
 {
 	bool man = argc > 2 && strcmp(argv[2], "--man") == 0;
-	const char *name = argc > 2 + man ? argv[2 + man] : NULL;
+	const char *name =
+		argc > 2 + man && strcmp(argv[2 + man], "help") != 0 ? argv[2 + man] : NULL;
 	const struct cli_command *c = name ? cli_find_command(name) : NULL;
 
 	if (name && !c)
@@ -86,6 +100,7 @@ int main(int argc, char **argv)
 	const struct cli_command *c;
 	int status;
 
+	fill_standard_streams();
 	if (argc < 2) {
 		cli_put_commands(stderr, cli_columns(STDERR_FILENO));
 		return CLI_USAGE;

@@ -168,6 +168,17 @@ static bool take_word(const char *command, const struct cli_option *o, const cha
 	return false;
 }
 
+/* Whether no value of this option can be empty: a file, a directory or a URI. */
+static bool is_place(const struct cli_option *o)
+{
+	static const char *const places[] = { "FILE", "DIR", "PLACE", "URI" };
+
+	for (size_t i = 0; o->kind == CLI_IS_TEXT && i < ARRAY_LEN(places); i++)
+		if (strcmp(o->value, places[i]) == 0)
+			return true;
+	return false;
+}
+
 static bool take_value(const struct parser *p, const struct parser_match *m, const char *value)
 {
 	const char *command = p->command->name;
@@ -176,6 +187,10 @@ static bool take_value(const struct parser *p, const struct parser_match *m, con
 						   : (char *)p->into + m->section->base;
 	char *to = base + o->at;
 
+	if (value && !*value && is_place(o)) {
+		cli_usage(command, "--%s is empty", o->name);
+		return false;
+	}
 	if (o->given)
 		*(bool *)(base + o->given) = true;
 	switch (o->kind) {
@@ -388,6 +403,8 @@ static int parse_next(struct parser *p)
 		return parse_long(p, text);
 	if (!p->only_words && text[0] == '-' && text[1])
 		return parse_letters(p, text);
+	if (!*text && p->nr == 0) /* such as "$FILE" where it is not set */
+		return cli_usage(p->command->name, "the first argument is empty");
 	p->argv[p->nr++] = text;
 	return PARSE_ON;
 }

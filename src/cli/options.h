@@ -136,6 +136,21 @@ void cli_put_help(FILE *out, const struct cli_command *c, size_t columns);
  */
 void cli_put_lines(FILE *out, const char *text, size_t indent);
 
+/*
+ * A text that is printed as a whole: cli_text_open() returns where to write it (NULL: no memory),
+ * cli_text_print() closes that and prints the text on standard output by cli_put_lines(). Not
+ * @alone: as it is, because the terminal of a rank is not the one that people look at.
+ */
+struct cli_text {
+	char *text;
+	size_t len;
+};
+FILE *cli_text_open(struct cli_text *ret);
+void cli_text_print(struct cli_text *t, FILE *out, bool alone, size_t indent);
+
+/* Whether a terminal is to show colours. */
+bool cli_wants_colour(void);
+
 /* The width of the terminal that @fd is, or that the reader of a pipe (less) uses; otherwise 80. */
 size_t cli_columns(int fd);
 

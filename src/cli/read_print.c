@@ -310,16 +310,11 @@ static void put_all(FILE *out, const struct read_plan *plan, const struct read_o
 
 void read_print_text(const struct read_plan *plan, const struct read_outcome *o, int nr_ranks)
 {
-	char *text = NULL;
-	size_t len = 0;
-	FILE *out = open_memstream(&text, &len);
+	struct cli_text text;
+	FILE *out = cli_text_open(&text);
 
 	if (!out)
 		return;
 	put_all(out, plan, o, nr_ranks);
-	if (fclose(out) == 0 && nr_ranks == 1)
-		cli_put_lines(stdout, text, 10);
-	else if (text) /* users do not look at a launcher's terminal */
-		fputs(text, stdout);
-	free(text);
+	cli_text_print(&text, out, nr_ranks == 1, 10);
 }

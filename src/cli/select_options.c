@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <regex.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "base/text.h"
 #include "cli/hints.h"
 #include "cli/progress.h"
+#include "index/filter.h"
 #include "store/uri.h"
 
 /* ---- Which files ---- */
@@ -58,6 +60,34 @@ const struct cli_option cli_select_options[] = {
 };
 
 #undef AT
+
+bool cli_select_check(const char *command, void *select)
+{
+	const struct cli_select *s = select;
+	struct index_filter filter = { .include = s->include,
+				       .nr_include = s->select.nr_include,
+				       .exclude = s->exclude,
+				       .nr_exclude = s->select.nr_exclude };
+	struct shoal_err err = { "" };
+	regex_t regex;
+	char why[200];
+	int rc;
+
+	if (index_filter_check(&filter, &err) < 0) {
+		cli_usage(command, "%s", cli_words(command, &err));
+		return false;
+	}
+	rc = s->select.regex ? regcomp(&regex, s->select.regex, REG_EXTENDED | REG_NOSUB) : 0;
+	if (rc != 0) {
+		regerror(rc, &regex, why, sizeof(why));
+		cli_usage(command, "the regular expression '%s' is malformed: %s", s->select.regex,
+			  why);
+		return false;
+	}
+	if (s->select.regex)
+		regfree(&regex);
+	return true;
+}
 
 const struct shoal_select *cli_select_finish(struct cli_select *s)
 {
@@ -171,10 +201,20 @@ static void put_csv_entry(const struct shoal_entry *e)
 	printf(",%" PRIu64 ",%.*s\n", e->samples, len, etag);
 }
 
+bool cli_names_for_people(void)
+{
+	static int known = -1;
+
+	if (known < 0)
+		known = isatty(STDOUT_FILENO);
+	return known;
+}
+
 int cli_put_entry(const char *command, const struct cli_format *f, const struct shoal_entry *e,
 		  bool with_id)
 {
 	char end = f->null ? '\0' : '\n';
+	bool escape = !f->null && cli_names_for_people();
 	const char *etag;
 	int len;
 
@@ -185,11 +225,14 @@ int cli_put_entry(const char *command, const struct cli_format *f, const struct 
 			put_csv_entry(e);
 		return CLI_OK;
 	}
-	if (memchr(e->name, end, e->len))
+	if (!escape && memchr(e->name, end, e->len))
 		return cli_fail(command, "name %" PRIu64 " contains a line end: use --null", e->id);
 	if (f->ids)
 		printf("%" PRIu64 "\t", e->id);
-	fwrite_unlocked(e->name, 1, e->len, stdout);
+	if (escape)
+		cli_put_plain(stdout, e->name, e->len);
+	else
+		fwrite_unlocked(e->name, 1, e->len, stdout);
 	if (f->sizes && e->size == SHOAL_SIZE_UNKNOWN)
 		fputs("\t-", stdout);
 	else if (f->sizes)

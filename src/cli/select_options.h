@@ -18,11 +18,14 @@ struct cli_select {
 
 extern const struct cli_option cli_select_options[];
 
+/* False after printing which pattern or expression is malformed. */
+bool cli_select_check(const char *command, void *select) MUST_USE;
+
 /* The section for a command whose arguments have a struct cli_select at @base_. */
-#define CLI_SELECT_SECTION(base_)                                                       \
-	{                                                                               \
-		.title = "which files", .options = cli_select_options, .base = (base_), \
-		.given = (base_) + offsetof(struct cli_select, given)                   \
+#define CLI_SELECT_SECTION(base_)                                                                \
+	{                                                                                        \
+		.title = "which files", .options = cli_select_options, .base = (base_),          \
+		.given = (base_) + offsetof(struct cli_select, given), .check = cli_select_check \
 	}
 
 /* Call it before the arguments are used. */
@@ -44,6 +47,12 @@ extern const struct cli_option cli_format_options[];
 
 /* CLI_OK, or CLI_USAGE for formats that exclude each other. */
 int cli_format_check(const char *command, const struct cli_format *f) MUST_USE;
+
+/*
+ * Whether names are for people, on a terminal: then bytes that a terminal would interpret are
+ * escaped. Programs get names as they are.
+ */
+bool cli_names_for_people(void);
 
 /* Print what comes before the first entry. */
 void cli_put_header(const struct cli_format *f);

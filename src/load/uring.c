@@ -465,7 +465,7 @@ static int uring_refused(struct shoal_err *err, int rc)
 			       "io_uring is not permitted here (seccomp, as in containers, or "
 			       "kernel.io_uring_disabled)");
 	case -ENOSYS:
-		return err_set(err, -ENOTSUP, "this kernel does not have io_uring");
+		return err_set(err, -ENOTSUP, "this kernel or container does not have io_uring");
 	case -ENOMEM:
 		return err_set(err, -ENOTSUP,
 			       "io_uring cannot lock memory: RLIMIT_MEMLOCK (ulimit -l) may be "

@@ -29,8 +29,11 @@ int report_config_write(const struct run_result *r, const char *folder,
 int report_ranks_write(const struct run_result *r, const struct step_log *log, uint64_t first_rank,
 		       uint64_t nr_hosts, const char *folder, struct shoal_err *err) MUST_USE;
 
-/* A table for people, which the caller frees. With @colour it has escapes for a terminal. */
-int report_table_text(const struct run_result *r, bool colour, char **ret_text,
+/*
+ * A table for people, which the caller frees. With @colour it has escapes for a terminal. The lines
+ * of epochs are shorter than @window; 0: as long as they are. The caller folds the others.
+ */
+int report_table_text(const struct run_result *r, bool colour, size_t window, char **ret_text,
 		      struct shoal_err *err) MUST_USE;
 
 #endif

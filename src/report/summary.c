@@ -242,6 +242,14 @@ static void summary_put_errors(struct json *j, const struct run_result *r)
 	json_close_object(j);
 }
 
+/* What kept training from its AU; null if nothing did. */
+static void summary_put_limit(struct json *j, const struct run_result *r)
+{
+	char words[256];
+
+	json_string(j, "limit", run_result_limit(r, words, sizeof(words)) ? words : NULL);
+}
+
 static void summary_put_shoal(struct json *j, const struct run_result *r)
 {
 	json_open_object(j, "shoal");
@@ -271,6 +279,7 @@ static void summary_put_shoal(struct json *j, const struct run_result *r)
 	json_format(j, "seed", "%" PRIu64, r->seed); /* a string: it may exceed 2^53 */
 	summary_put_real(j, "seconds_to_first_batch", r->seconds_to_first_batch);
 	summary_put_real(j, "au_bar_percentage", r->workload->au * 100.0);
+	summary_put_limit(j, r);
 	summary_put_nodes(j, r);
 	summary_put_errors(j, r);
 	json_open_array(j, "phases");

@@ -52,24 +52,139 @@ static const char *proof_words(const struct run_result_phase *p)
 	return p->proof == RUN_WRONG ? "NOT ONCE" : "-";
 }
 
-static void table_put_phase(struct table *t, const struct run_result_phase *p, bool direct)
-{
-	char cached[16] = "-", name[32];
-	double rate = p->block_seconds > 0 ? (double)p->bytes_delivered / p->block_seconds : 0;
+/* ---- A line per phase ---- */
 
-	if (direct) /* whatever the page cache had, it was not used */
-		snprintf(cached, sizeof(cached), "direct");
-	else if (!isnan(p->cached_share))
-		snprintf(cached, sizeof(cached), "%.1f %%", 100.0 * p->cached_share);
-	snprintf(name, sizeof(name), "%" PRIu32 "%s%s", p->epoch, p->eval ? " eval" : "",
-		 p->partial ? "*" : "");
-	table_put(t,
-		  "%-8s %9" PRIu64
-		  " %9.1f %7.2f %11.0f %9.1f %6.1f %9.2f %9.2f %8s %7.1f %7.1f  %s\n",
-		  name, p->steps, p->seconds, p->figures.au, p->figures.throughput, rate * 1e-6,
-		  100.0 * p->wait_share, p->latency.p50 * 1e-3, p->latency.p99 * 1e-3, cached,
-		  p->queue_depth, p->cpu_us, proof_words(p));
+enum { COLUMN_MAX = 24, NR_COLUMNS = 13 };
+
+/*
+ * The columns in the order in which they are printed, with the width that they have where there is
+ * room for all. In a window that is too narrow they take only the room that their contents need,
+ * and those with the highest number of @drop are left out: first what explains, last what counts.
+ */
+static const struct {
+	const char *head;
+	int width;
+	int drop;
+} table_columns[NR_COLUMNS] = {
+	{ "epoch", -8, 0 },     { "steps", 9, 6 },  { "seconds", 9, 5 }, { "AU %", 7, 0 },
+	{ "samples/s", 11, 1 }, { "MB/s", 9, 2 },   { "wait %", 6, 4 },  { "p50 ms", 9, 7 },
+	{ "p99 ms", 9, 3 },     { "cached", 8, 1 }, { "depth", 7, 8 },   { "CPU us", 7, 9 },
+	{ "audit", -5, 0 },
+};
+
+#define COLUMN_GAP 2 /* between columns of the width of their contents */
+
+struct table_row {
+	char cell[NR_COLUMNS][COLUMN_MAX];
+};
+
+static void table_fill_head(struct table_row *row)
+{
+	for (int i = 0; i < NR_COLUMNS; i++)
+		snprintf(row->cell[i], COLUMN_MAX, "%s", table_columns[i].head);
 }
+
+static void table_fill_phase(const struct run_result_phase *p, bool direct, struct table_row *row)
+{
+	double rate = p->block_seconds > 0 ? (double)p->bytes_delivered / p->block_seconds : 0;
+	char(*cell)[COLUMN_MAX] = row->cell;
+
+	snprintf(cell[0], COLUMN_MAX, "%" PRIu32 "%s%s", p->epoch, p->eval ? " eval" : "",
+		 p->partial ? "*" : "");
+	snprintf(cell[1], COLUMN_MAX, "%" PRIu64, p->steps);
+	snprintf(cell[2], COLUMN_MAX, "%.1f", p->seconds);
+	snprintf(cell[3], COLUMN_MAX, "%.2f", p->figures.au);
+	snprintf(cell[4], COLUMN_MAX, "%.0f", p->figures.throughput);
+	snprintf(cell[5], COLUMN_MAX, "%.1f", rate * 1e-6);
+	snprintf(cell[6], COLUMN_MAX, "%.1f", 100.0 * p->wait_share);
+	snprintf(cell[7], COLUMN_MAX, "%.2f", p->latency.p50 * 1e-3);
+	snprintf(cell[8], COLUMN_MAX, "%.2f", p->latency.p99 * 1e-3);
+	if (direct) /* whatever the page cache held, it was not used */
+		snprintf(cell[9], COLUMN_MAX, "direct");
+	else if (isnan(p->cached_share))
+		snprintf(cell[9], COLUMN_MAX, "-");
+	else
+		snprintf(cell[9], COLUMN_MAX, "%.1f %%", 100.0 * p->cached_share);
+	snprintf(cell[10], COLUMN_MAX, "%.1f", p->queue_depth);
+	snprintf(cell[11], COLUMN_MAX, "%.1f", p->cpu_us);
+	snprintf(cell[12], COLUMN_MAX, "%s", proof_words(p));
+}
+
+/* What a line takes of columns that are @width wide; 0: left out. */
+static size_t table_line_width(const int width[NR_COLUMNS], size_t gap)
+{
+	size_t sum = 0;
+
+	for (int i = 0; i < NR_COLUMNS; i++)
+		sum += width[i] ? (size_t)abs(width[i]) + (sum ? gap : 0) : 0;
+	return sum;
+}
+
+/* Choose the widths of columns so that lines fit a window. Returns the gap between them. */
+static size_t table_fit(const struct run_result *r, size_t window, int ret_width[NR_COLUMNS])
+{
+	struct table_row row;
+	int drop = 0;
+
+	for (int i = 0; i < NR_COLUMNS; i++)
+		ret_width[i] = table_columns[i].width;
+	if (window == 0 || table_line_width(ret_width, 1) + 1 < window)
+		return 1;
+	for (int i = 0; i < NR_COLUMNS; i++) {
+		ret_width[i] = (int)strlen(table_columns[i].head);
+		drop = table_columns[i].drop > drop ? table_columns[i].drop : drop;
+	}
+	for (size_t k = 0; k < r->nr_phases; k++) {
+		table_fill_phase(&r->phases[k], r->direct, &row);
+		for (int i = 0; i < NR_COLUMNS; i++) {
+			int len = (int)strlen(row.cell[i]);
+
+			ret_width[i] = len > ret_width[i] ? len : ret_width[i];
+		}
+	}
+	for (; drop > 0 && table_line_width(ret_width, COLUMN_GAP) >= window; drop--)
+		for (int i = 0; i < NR_COLUMNS; i++)
+			ret_width[i] = table_columns[i].drop < drop ? ret_width[i] : 0;
+	for (int i = 0; i < NR_COLUMNS; i++)
+		ret_width[i] = table_columns[i].width < 0 ? -ret_width[i] : ret_width[i];
+	return COLUMN_GAP;
+}
+
+static void table_put_row(struct table *t, const struct table_row *row, const int width[NR_COLUMNS],
+			  size_t gap)
+{
+	bool first = true;
+
+	for (int i = 0; i < NR_COLUMNS; i++) {
+		bool last = i == NR_COLUMNS - 1;
+
+		if (width[i] == 0)
+			continue;
+		table_put(t, "%*s%*s",
+			  first  ? 0
+			  : last ? COLUMN_GAP
+				 : (int)gap,
+			  "", last ? 0 : width[i], row->cell[i]);
+		first = false;
+	}
+	table_put(t, "\n");
+}
+
+static void table_put_phases(struct table *t, const struct run_result *r, size_t window)
+{
+	int width[NR_COLUMNS];
+	size_t gap = table_fit(r, window, width);
+	struct table_row row;
+
+	table_fill_head(&row);
+	table_put_row(t, &row, width, gap);
+	for (size_t i = 0; i < r->nr_phases; i++) {
+		table_fill_phase(&r->phases[i], r->direct, &row);
+		table_put_row(t, &row, width, gap);
+	}
+}
+
+/* ---- Lines that say more ---- */
 
 /* Where the utilisation was lost, over all epochs of training. */
 static void table_put_time(struct table *t, const struct run_result *r)
@@ -91,8 +206,9 @@ static void table_put_time(struct table *t, const struct run_result *r)
 	if (all > 0)
 		table_put(t,
 			  "time      %.1f s: compute %.1f %%, woken late %.1f %%, waiting for data "
-			  "%.1f %%, waiting for other ranks %.1f %%\n",
+			  "%.1f %%, %s %.1f %%\n",
 			  all, 100 * sum.planned / all, 100 * sum.late / all, 100 * sum.data / all,
+			  r->nr_accelerators > 1 ? "waiting for other ranks" : "other",
 			  100 * sum.ranks / all);
 }
 
@@ -231,10 +347,13 @@ static void table_put_sums(struct table *t, const struct run_result *r)
 		  !r->train.meets ? "MISSES"
 		  : unfit         ? "above"
 				  : "meets",
-		  bar, colour(t, PLAIN), unfit ? ", but this does not count as a success: " : "",
+		  bar, colour(t, PLAIN),
+		  !unfit           ? ""
+		  : r->train.meets ? ", but this does not count as a success: "
+				   : "; besides, ",
 		  unfit ? unfit : "");
-	table_put(t, "samples   %.1f/s (deviation %.1f), %.1f MiB/s at the nominal size\n",
-		  r->train.throughput, r->train.throughput_stdev, r->train.io);
+	table_put(t, "samples   %.1f/s (deviation %.1f), %.1f MB/s at the nominal size\n",
+		  r->train.throughput, r->train.throughput_stdev, r->train.io * 1.048576);
 	if (r->eval.nr)
 		table_put(t, "eval      AU %.2f %%, %.1f samples/s\n", r->eval.au,
 			  r->eval.throughput);
@@ -263,7 +382,7 @@ static void table_put_requests(struct table *t, const struct run_result *r)
 			sent, again, throttled, p50 * 1e-3, p99 * 1e-3);
 }
 
-int report_table_text(const struct run_result *r, bool in_colour, char **ret_text,
+int report_table_text(const struct run_result *r, bool in_colour, size_t window, char **ret_text,
 		      struct shoal_err *err)
 {
 	struct table t = { .buf.max = TEXT_MAX, .colour = in_colour };
@@ -280,11 +399,7 @@ int report_table_text(const struct run_result *r, bool in_colour, char **ret_tex
 		  "\nfirst     batch after %.2f s\n\n",
 		  r->data, r->catalog, r->engine, r->engine_detail, r->in_flight, r->prefetch,
 		  r->order, r->seed, r->seconds_to_first_batch);
-	table_put(&t, "%-8s %9s %9s %7s %11s %9s %6s %9s %9s %8s %7s %7s  %s\n", "epoch", "steps",
-		  "seconds", "AU %", "samples/s", "MB/s", "wait %", "p50 ms", "p99 ms", "cached",
-		  "depth", "CPU us", "audit");
-	for (size_t i = 0; i < r->nr_phases; i++)
-		table_put_phase(&t, &r->phases[i], r->direct);
+	table_put_phases(&t, r, window);
 	table_put(&t, "\n");
 	table_put_sums(&t, r);
 	table_put_time(&t, r);

@@ -105,10 +105,10 @@ bool run_result_limit(const struct run_result *r, char *words, size_t cap)
 	busy = used >= BUSY * cpus || used >= BUSY * (double)r->nr_ranks;
 	asked = (double)r->workload->reader.batch * (double)r->nr_accelerators / compute;
 	snprintf(words, cap,
-		 "at full utilisation the workload takes %.3g samples/s, of which %.3g were "
+		 "at full utilisation the workload takes %.*f samples/s, of which %.*f were "
 		 "read; the limit was %s: %.1f of %.0f processors were busy",
-		 asked, p->figures.throughput, busy ? "the clients' processors" : "the storage",
-		 used, cpus);
+		 asked < 100, asked, p->figures.throughput < 100, p->figures.throughput,
+		 busy ? "the clients' processors" : "the storage", used, cpus);
 	return true;
 }
 

@@ -17,8 +17,8 @@
 /* ---- The order and the loader ---- */
 
 /*
- * DLIO shuffles files, samples, or both. With one sample per file these are the same. Containers
- * are read from their start, so their samples are shuffled over a window of open files.
+ * DLIO shuffles files, samples, or both. With one sample per file these are the same. TensorFlow
+ * reads containers from their start and shuffles what was read: see mix_pieces().
  */
 static uint64_t unit_of(const struct run_data_part *part)
 {
@@ -48,6 +48,29 @@ const char *run_order_name(const struct workload *w, const struct run_data_part 
 	return names[mode_of(w, part)];
 }
 
+#define PIECE (UINT64_C(1) << 20) /* bytes: the longest read of several samples */
+
+/*
+ * The order of shuffled samples of containers: pieces of consecutive samples, about PIECE bytes
+ * each, are shuffled over the dataset, and the samples of the pieces of a batch are mixed. So a
+ * batch needs one read per piece, and not one per sample.
+ */
+static void mix_pieces(struct shoal_order_spec *spec, const struct run_data_part *part)
+{
+	double each = part->bytes / (double)part->nr_samples;
+	uint64_t samples = each > 0 && each < (double)PIECE ? (uint64_t)((double)PIECE / each) : 1;
+	uint64_t pieces = u64_divide_up(spec->batch, samples);
+
+	/* Batches and windows begin together if a similar number of pieces allows it. */
+	spec->window = pieces;
+	for (uint64_t nr = pieces; nr < 2 * pieces; nr++)
+		if (spec->batch % nr == 0) {
+			spec->window = nr;
+			break;
+		}
+	spec->unit = u64_divide_up(spec->batch, spec->window);
+}
+
 int run_open_loader(struct run *run, const struct phase *phase, struct shoal_loader **ret_loader,
 		    struct shoal_err *err)
 {
@@ -60,13 +83,14 @@ int run_open_loader(struct run *run, const struct phase *phase, struct shoal_loa
 		.frozen = !w->train.seed_change_epoch,
 		.nr_samples = phase->part->nr_samples,
 		.unit = unit,
-		.window = u64_max(2, (w->reader.shuffle_size + unit - 1) / unit),
 		.nr_ranks = run->nr_ranks,
 		.batch = phase->take * run->nr_here,
 		.consumed = run_taken_before(run, phase, phase->first_step) * run->nr_all,
 	};
 	struct shoal_load_options load = run->load;
 
+	if (spec.mode == SHOAL_WINDOW)
+		mix_pieces(&spec, phase->part);
 	load.first = phase->part->first_sample;
 	if (run_loader_batches(phase, 1) > 1) /* a step has several, including those before them */
 		load.prefetch = (unsigned)u64_min(run_loader_batches(phase, load.prefetch) +

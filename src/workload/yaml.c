@@ -530,7 +530,7 @@ int yaml_parse(const char *text, size_t len, const char *origin, bool override,
 	fy_diag_set_collect_errors(r.diag, true);
 	cfg.diag = r.diag;
 	r.parser = fy_parser_create(&cfg);
-	if (!r.parser || fy_parser_set_string(r.parser, text, len) != 0)
+	if (!r.parser || fy_parser_set_string(r.parser, len ? text : "", len) != 0)
 		rc = err_set(err, -ENOMEM, "out of memory");
 	else
 		rc = read_stream(&r, ret_root);

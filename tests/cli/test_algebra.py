@@ -134,7 +134,7 @@ def test_the_parts_of_a_split_are_disjoint_and_stay_when_the_dataset_grows(shoal
     fails(shoal("split", path, "--part", "a"), 2, "NAME=SHARE")
     fails(shoal("split", path, "--part", "../a=0.5"), 2, "slash")
     fails(shoal("split", path, "--part", "a=0.5", "--part", "a=0.5"), 2, "twice")
-    fails(shoal("split", path, "--part", "a=0.5", "-o", tmp_path / "none"), 1, "none")
+    fails(shoal("split", path, "--part", "a=0.5", "-o", tmp_path / "none" / "deeper"), 1, "none")
 
 
 def test_differences_are_printed_in_order_and_tell_by_the_status(shoal, tmp_path):

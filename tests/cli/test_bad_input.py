@@ -203,7 +203,7 @@ def test_a_manifest_does_not_lead_out_of_its_directory(shoal, fails, tmp_path, r
     (["read", "c", "--store", "x"], b"--data names the place"),
     (["run", "c", "--store", "x"], b"--data names the place"),
     (["verify", "--where", "x", "c"], b"--data names the place"),
-    (["order", "c", "--limit", "3"], b"--count prints at most"),
+    (["order", "c", "--limit", "3"], b"--count limits the number of samples printed"),
 ])
 def test_an_option_of_another_command_or_tool_is_answered_with_the_one_here(shoal, arguments, words):
     refused = shoal(*arguments)

@@ -123,7 +123,7 @@ CASES = [
     ("ls c.cat --from 99", FAILED, "there is no id 99: it has 3 files"),
     # Reading and running
     ("read c.cat --slot 1", FAILED, "raise --slot to 2, or use --pieces"),
-    ("read moved.cat", FAILED, "there is no directory", "say where it is with --data"),
+    ("read moved.cat", FAILED, "there is no directory", "if the data has moved", "--data"),
     ("run retinanet --data d --results r", FAILED, "did you mean retinanet_b200"),
     ("run w.yaml --data d", USAGE, "--results DIR"),
     ("run w.yaml --results r", USAGE, "--data DIR"),

@@ -3,6 +3,7 @@
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import pytest
 from conftest import binary
@@ -49,3 +50,26 @@ class TestEveryProgram:
 
 def test_the_command_has_stack_protectors():
     assert "__stack_chk_fail" in readelf(BUILD / "shoal", "--dyn-syms")
+
+
+def audit(build, root=None):
+    tool = (root or pathlib.Path(__file__).resolve().parents[2]) / "tools" / "audit"
+    return subprocess.run([sys.executable, tool, build, "--linked"], capture_output=True, text=True)
+
+
+def test_every_library_that_is_linked_is_listed_with_its_licence():
+    done = audit(BUILD)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_library_that_is_not_listed_is_noticed(tmp_path):
+    root = pathlib.Path(__file__).resolve().parents[2]
+    for name in ("tools/audit", "docs/dependencies.md"):
+        (tmp_path / name).parent.mkdir()
+        shutil.copy(root / name, tmp_path / name)
+    page = tmp_path / "docs" / "dependencies.md"
+    page.write_text(page.read_text().replace("| libxxhash.so.0 |", "| libother.so.1 |"))
+    done = audit(BUILD, tmp_path)
+    assert done.returncode == 1
+    assert "needs libxxhash.so.0, which docs/dependencies.md does not list" in done.stderr
+    assert "lists libother.so.1, which nothing needs" in done.stderr

@@ -174,3 +174,44 @@ def test_a_file_of_one_group_that_fills_its_pages_is_read(shoal, tmp_path):
     off, length = map(int, samples(shoal, tmp_path / "b/catalog.shoal")[0].split("\t")[2:4])
     assert (off + length) // 4096 > length // 4096, "not the case that is tested"
     assert b"every sample exactly once" in shoal.good("read", tmp_path / "b/catalog.shoal", "--batch", "1")
+
+
+@pytest.mark.parametrize("name, ranks_of_files, changes, groups", [
+    ("dlrm", ["b200", "mi355"], ["dataset.num_files_train=3", "dataset.num_samples_per_file=4096", "dataset.parquet.row_group_size=512"], 24),
+    ("flux", ["b200", "mi355"], ["dataset.num_files_train=2", "dataset.num_samples_per_file=6", "dataset.parquet.row_group_size=2"], 6),
+])
+def test_workloads_of_mlperf_generate_and_run_as_they_ship(shoal, tmp_path, name, ranks_of_files, changes, groups):
+    """But for fewer and smaller files and batches, and other compute times."""
+    shoal.good("datagen", f"{name}_datagen", *changes, "--data", tmp_path / "data", "-q")
+    for accelerator in ranks_of_files:
+        batch = {"dlrm": {"b200": 1024, "mi355": 1536}, "flux": {"b200": 2, "mi355": 3}}[name][accelerator]
+        shoal("run", f"{name}_{accelerator}", *changes[:2], f"reader.batch_size={batch}", "train.epochs=1",
+              "train.computation_time=0.001", "--data", tmp_path / "data", "--results", tmp_path / accelerator, "-q")
+        summary = json.loads((tmp_path / accelerator / "summary.json").read_text())
+        audit = summary["shoal"]["phases"][0]["audit"]
+        assert (audit["samples"], audit["exactly_once"]) == (groups, True)
+
+
+def test_a_run_that_misses_its_au_says_what_the_limit_was(shoal, tmp_path):
+    """dlrm's nominal compute time asks for more than any client reads."""
+    changes = ["dataset.num_files_train=2", "dataset.num_samples_per_file=600"]
+    shoal.good("datagen", "dlrm_datagen", *changes, "dataset.parquet.row_group_size=2", "--data", tmp_path / "data", "-q")
+    shoal("run", "dlrm_b200", *changes, "reader.batch_size=2", "train.epochs=1", "reader.read_threads=1", "train.computation_time=0.00001",
+          "--data", "null:size=2000000,delay_us=4000", "--catalog", tmp_path / "data" / "catalog.shoal", "--results", tmp_path / "r", "-q")
+    summary = json.loads((tmp_path / "r" / "summary.json").read_text())
+    assert "the limit was the storage" in summary["shoal"]["limit"]
+    assert summary["shoal"]["phases"][0]["audit"]["exactly_once"]
+
+
+@pytest.mark.parametrize("shuffles", [[], ["reader.file_shuffle=seed"], ["reader.file_shuffle=seed", "reader.sample_shuffle=seed"]])
+def test_samples_of_tfrecord_are_read_many_at_a_time_in_every_order(shoal, tmp_path, shuffles):
+    path = workload(tmp_path, "tfrecord", rows=201, record_length_bytes=2000)
+    tree = json.loads(path.read_text())
+    tree["framework"], tree["reader"] = "tensorflow", {"data_loader": "tensorflow", "batch_size": 20, "read_threads": 2}
+    del tree["dataset"]["tfrecord"]
+    path.write_text(json.dumps(tree))
+    shoal.good("datagen", path, "--data", tmp_path / "data", "-q")
+    shoal("run", path, *shuffles, "--data", tmp_path / "data", "--results", tmp_path / "r", "-q")
+    audit = json.loads((tmp_path / "r" / "summary.json").read_text())["shoal"]["phases"][0]["audit"]
+    assert audit["exactly_once"] and audit["samples"] == 600
+    assert audit["opens"] <= 3 and audit["reads"] <= 3 * 30  # of 600 samples

@@ -149,12 +149,16 @@ class Hosts:
             with contextlib.suppress(OSError):
                 connection.sendall(bytes([process.wait() & 255]))
 
-    def mpirun(self, mpi, per_host, *command):
-        """Start ranks on all hosts, from the first. Each rank's standard error goes to err.RANK, as a cut host's would be lost."""
+    def mpirun(self, mpi, per_host, *command, before=":"):
+        """Start ranks on all hosts, from the first: @per_host on each, or a list of how many. @before is shell that each rank
+        runs first. Each rank's standard error goes to err.RANK, as a cut host's would be lost."""
         for path in self.shared.glob("err.*"):
             path.unlink()
-        ranked = ["sh", "-c", 'exec "$@" 2> err.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}', "sh"]
-        places = ",".join(f"{h.name}:{per_host}" for h in self.all)
+        script = self.shared / "ranked"  # a file: launchers differ in how they quote
+        script.write_text(f'{before}\nexec "$@" 2> err.${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}\n')
+        ranked = ["sh", script]
+        counts = per_host if isinstance(per_host, list) else [per_host] * len(self.all)
+        places = ",".join(f"{h.name}:{nr}" for h, nr in zip(self.all, counts))
         if mpi == "openmpi":
             launcher = ["mpirun.openmpi", "--mca", "plm_rsh_agent", self.shared / "rsh", "--mca", "btl", "tcp,self,vader",
                         "--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0", "-x",
@@ -163,7 +167,7 @@ class Hosts:
             launcher = ["mpirun.mpich", "-launcher", "rsh", "-launcher-exec", self.shared / "rsh", "-iface", "eth0", "-genv",
                         "UCX_TLS", "tcp,self", "-genv", "UCX_NET_DEVICES", "eth0", "-genv", "SHOAL_MODULE_DIR", BUILD,
                         "-hosts", places]
-        nr = per_host * len(self.all)
+        nr = sum(counts)
         return self.all[0].start([*launcher, "-n", nr, *ranked, *command], stdin=subprocess.DEVNULL,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

@@ -1,9 +1,9 @@
 """Break things for a while and count what follows: campaign BUILD [--seconds N] [--only KIND] [--keep FILE] [--render PAGE]
 
-Kinds are calls (each call that can fail does once), kills (signals at random times) and hosts (hosts that are cut off,
-frozen or killed; needs root). They take turns until the time is over. FILE (default BUILD/campaign.json) keeps the counts
-per commit of the code, and the next run of the same code goes on from there. --render writes them, with fuzz.json and soak.json of the
-builds, as tables into PAGE. Ends with status 1 if anything hung, crashed, was wrong, or failed without a message.
+Kinds are calls (each call that can fail does once), kills (signals at random times), hosts (hosts that are cut off,
+frozen or killed; needs root), and load. They take turns until the time is over. FILE (default BUILD/campaign.json) keeps the counts
+per commit of the code, and the next run of the same code goes on from there. --render adds them, with fuzz.json and soak.json
+of the builds, to the record beside PAGE (PAGE.json), and writes the record as tables into PAGE. Ends with status 1 if anything hung, crashed, was wrong, or failed without a message.
 """
 import argparse
 import json
@@ -20,10 +20,11 @@ import time
 import calls
 import hosts
 import kills
+import load
 import render
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-KINDS = ("calls", "kills", "hosts")
+KINDS = ("calls", "kills", "hosts", "load")
 
 
 def commit():
@@ -123,6 +124,18 @@ class Campaign:
             row["slowest"] = max(row.get("slowest", 0), round(took, 1))
             self.record.save()
 
+    def load(self, end):
+        """Each case once per commit, whatever the time: none takes long unless something hangs."""
+        place = self.place / "load"
+        place.mkdir()
+        for name, case in load.cases(self.shoal, place):
+            if time.monotonic() > end or name in self.record.now["rows"].get("load", {}):
+                continue
+            took, seen, fault = case()
+            self.record.count("load", name, fault)
+            self.record.now["rows"]["load"][name].update(slowest=round(took, 1), seen=seen)
+            self.record.save()
+
 
 def main():
     parser = argparse.ArgumentParser(prog="campaign", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -134,11 +147,13 @@ def main():
     parser.add_argument("--render", type=pathlib.Path)
     options = parser.parse_args()
     build = options.build.resolve()
-    record = Record(options.keep or build / "campaign.json")
+    keep = options.keep or build / "campaign.json"
     if options.render:
-        render.render(options.render, record.facts, build)
+        render.render(options.render, keep, build)
         return 0
+    record = Record(keep)
     place = pathlib.Path(tempfile.mkdtemp(prefix="shoal-campaign-", dir="/dev/shm"))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here, and would be in all that is started
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was counted is kept
     try:
         campaign = Campaign(build, record, place, options.seed)

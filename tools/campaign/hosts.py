@@ -5,10 +5,11 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LIMIT = 60  # seconds from the loss to the end of the last process: 4 of waiting for peers, and the rest for a busy machine
+LIMIT = 90  # seconds from the loss to the end of the last process: 8 of waiting for peers, 40 for MPI's start, the rest for a busy machine
 HOWS = ("cut", "freeze", "kill")
 MPIS = ("openmpi", "mpich")
 WORKLOAD = """
@@ -45,8 +46,8 @@ def wait_until(condition, limit):
 def command_of(name, shoal):
     """A command of so many steps that it does not end by itself, and the sign that all ranks are at work."""
     if name == "run":
-        return [shoal, "run", "w.yaml", "--results", "results", "--data", "null", "-q", "--peer-timeout", 4]
-    return [shoal, "read", "names.cat", "--data", "null:size=64", "--epochs", 1000, "--batch", 64, "-q", "--peer-timeout", 4]
+        return [shoal, "run", "w.yaml", "--results", "results", "--data", "null", "-q", "--peer-timeout", 8]
+    return [shoal, "read", "names.cat", "--data", "null:size=64", "--epochs", 1000, "--batch", 64, "-q", "--peer-timeout", 8]
 
 
 def at_work(hosts, name):
@@ -59,7 +60,10 @@ def at_work(hosts, name):
 def one(rng, how, mpi, name):
     """Lose a host once. Returns the seconds until all that was left had ended, and what was wrong or None."""
     made = harness()
-    hosts = made.Hosts(2)
+    try:
+        hosts = made.Hosts(2)
+    except (AssertionError, subprocess.SubprocessError) as error:
+        return 0, f"not started: {error}"
     try:
         (hosts.shared / "w.yaml").write_text(WORKLOAD)
         shoal = made.BUILD / "shoal"
@@ -83,5 +87,7 @@ def one(rng, how, mpi, name):
         if how == "freeze" and not any(said[:2]):
             return took, f"silent: {name} under {mpi}, host {how}"
         return took, None
+    except (AssertionError, subprocess.SubprocessError) as error:
+        return 0, f"not started: {error}"
     finally:
         hosts.end()

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 
+import patience
+
 HUNG = 60  # seconds; only what hangs takes as long
 ENDS = 5 + 10  # seconds after SIGINT or SIGTERM that the pages promise, and what a busy machine adds
 WORKLOAD = """
@@ -45,8 +47,9 @@ class Kills:
         return list(words) if words[0] == sys.executable else [self.shoal, *map(str, words)]
 
     def run(self, *words):
-        return subprocess.run(self.command(words), cwd=self.place, check=True, capture_output=True, timeout=HUNG,
-                              stdin=subprocess.DEVNULL).stdout
+        done = patience.run(self.command(words), HUNG, cwd=self.place)
+        done.check_returncode()
+        return done.stdout
 
     def digest(self, name):
         return json.loads(self.run("info", name, "--json"))["digest"]
@@ -132,7 +135,7 @@ class Kills:
         time.sleep(self.rng.uniform(0, usual))
         process.send_signal(sig)
         try:
-            process.communicate(timeout=ENDS)
+            patience.communicate(process, ENDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()

@@ -1,9 +1,10 @@
 """The tables of docs/reliability.md, from what campaigns, fuzzers and soaks kept."""
 import json
+import re
 
 BEGIN, END = "<!-- made by `make torture` -->", "<!-- end of what is made -->"
 BAD = ("hung", "crashed", "wrong", "silent", "not started")
-TITLES = {"calls": "Failing calls", "kills": "Kills", "hosts": "Hosts that are lost"}
+TITLES = {"calls": "Failing calls", "kills": "Kills", "hosts": "Hosts that are lost", "load": "Load"}
 
 
 def table(head, rows):
@@ -12,11 +13,13 @@ def table(head, rows):
 
 
 def campaign_table(kind, rows):
-    extra = {"kills": ["in_time"], "hosts": ["slowest"]}.get(kind, [])
+    extra = {"kills": ["in_time"], "hosts": ["slowest"], "load": ["slowest"]}.get(kind, [])
     titles = {"in_time": "signal in time", "slowest": "slowest end, s"}
     head = ["", "tried", *(titles[key] for key in extra), *BAD]
     body = [[name, row["tried"], *(row.get(key, 0) for key in extra), *(row.get(key, 0) for key in BAD)]
             for name, row in sorted(rows.items())]
+    if kind == "load":
+        return table([*head, "seen"], [[*line, rows[line[0]].get("seen", "")] for line in body])
     keys = ["tried", *extra, *BAD]
     total = [(max if key == "slowest" else sum)(row.get(key, 0) for row in rows.values()) for key in keys]
     return table(head, [*body, ["**all**", *total]])
@@ -28,7 +31,10 @@ def added(rows):
     for row in rows:
         for key, value in row.items():
             old = sum_.get(key, 0)
-            sum_[key] = max(old, value) if key == "slowest" else value if key in ("edges", "features", "corpus") else old + value
+            if key == "slowest":
+                sum_[key] = max(old, value)
+            else:
+                sum_[key] = value if key in ("edges", "features", "corpus", "seen") else old + value
     return sum_
 
 
@@ -55,25 +61,72 @@ def tables(facts):
 
 
 def fuzz_table(facts):
-    keys = ("seconds", "executions", "edges", "features", "corpus", "crashes")
+    keys = ("seconds", "cpu", "executions", "edges", "features", "corpus", "crashes")
     targets = gathered(list(facts["commits"].values()))
-    rows = [[name, *(row[key] for key in keys)] for name, row in sorted(targets.items())]
-    totals = [sum(row[key] for row in targets.values()) if key in ("seconds", "executions", "crashes") else "" for key in keys]
+    rows = [[name, *(row.get(key, "") for key in keys)] for name, row in sorted(targets.items())]
+    totals = [sum(row.get(key, 0) for row in targets.values()) if key in ("seconds", "cpu", "executions", "crashes") else "" for key in keys]
     return f"### Fuzzing\n\n{measured_at(facts['commits'])}\n\n" + table(["target", *keys], [*rows, ["**all**", *totals]])
 
 
 def soak_table(facts):
     kinds = ("times", "wrong", "hung", "grew")
     rows = [[what, *(counts.get(kind, 0) for kind in kinds)] for what, counts in sorted(facts["table"].items())]
-    return f"### Soak of {facts['seconds']:.0f} seconds\n\n" + table(["", *kinds], rows) + "\n\n" + \
-        "\n".join(f"- {line}" for line in facts["readers"])
+    return f"### Soak of {facts['seconds']:.0f} seconds\n\n{measured_at([facts['commit']])}\n\n" + \
+        table(["", *kinds], rows) + "\n\n" + "\n".join(f"- {line}" for line in facts["readers"])
 
 
-def render(page, facts, build):
-    """Replace what stands between the two marks."""
-    parts = [tables(facts)]
-    for path, make in ((build.parent / "build-fuzz" / "fuzz.json", fuzz_table), (build / "soak.json", soak_table)):
-        if path.exists():
-            parts.append(make(json.loads(path.read_text())))
+def fault_list(facts):
+    """Each kind of fault once, with how often it was seen, and at which commit."""
+    seen = {}
+    for commit, kept in facts["commits"].items():
+        for fault in kept["faults"]:
+            what = re.sub(r"\d+", "N", fault.replace("`", "'").partition(": [")[0].partition(", b")[0])
+            key = (commit, " ".join(what.split())[:160])
+            seen[key] = seen.get(key, 0) + 1
+    lines = [f"- {commit}: {nr} times `{what}`" for (commit, what), nr in seen.items()]
+    return "### Faults that were counted\n\n" + ("\n".join(lines) or "None.")
+
+
+# ---- The record: docs/reliability.json ----
+
+def add_campaign(record, facts):
+    commits = record.setdefault("campaign", {}).setdefault("commits", {})
+    for commit, new in facts["commits"].items():
+        kept = commits.setdefault(commit, {"rows": {}, "faults": []})
+        for kind, rows in new["rows"].items():
+            kept["rows"][kind] = gathered([kept["rows"].get(kind, {}), rows])
+        kept["faults"] += new["faults"]
+
+
+def add_fuzz(record, facts):
+    commits = record.setdefault("fuzz", {}).setdefault("commits", {})
+    for commit, rows in facts["commits"].items():
+        commits[commit] = gathered([commits.get(commit, {}), rows])
+
+
+def add_soak(record, facts):
+    record.setdefault("soaks", []).append(facts)
+
+
+def take(record, path, add):
+    """Add what a file counts to the record. The file goes: nothing is counted twice."""
+    if path.exists():
+        add(record, json.loads(path.read_text()))
+        path.rename(path.with_suffix(".counted"))
+
+
+def render(page, kept, build):
+    """Add what was counted here to the record beside the page, and replace what stands between the page's two marks."""
+    record_path = page.with_suffix(".json")
+    record = json.loads(record_path.read_text()) if record_path.exists() else {}
+    take(record, kept, add_campaign)
+    take(record, build.parent / "build-fuzz" / "fuzz.json", add_fuzz)
+    take(record, build / "soak.json", add_soak)
+    record_path.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+    campaign = record.get("campaign", {"commits": {}})
+    parts = [tables(campaign), fault_list(campaign)]
+    if "fuzz" in record:
+        parts.append(fuzz_table(record["fuzz"]))
+    parts += [soak_table(facts) for facts in record.get("soaks", [])]
     before, _, rest = page.read_text().partition(BEGIN)
     page.write_text(before + BEGIN + "\n\n" + "\n\n".join(parts) + "\n\n" + END + rest.partition(END)[2])

@@ -201,10 +201,7 @@ class ShoalTables(ShoalDataset):
     def _footer_locked(self, file: int) -> _Footer:
         found = self._footers.get(file)
         if found is None:
-            data = self._shared.get(file)
-            if data is None:
-                data = self._read_footer(file)
-                self._shared.put(file, data)
+            data = self._shared.get(file, lambda: self._read_footer(file))
             found = self._footers[file] = _Footer(data, self._is_arrow(file))
             while len(self._footers) > 1 and sum(f.cost for f in self._footers.values()) > FOOTER_BYTES:
                 self._footers.popitem(last=False)

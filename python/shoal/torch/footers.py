@@ -9,7 +9,7 @@ import tempfile
 import threading
 import weakref
 import zlib
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from .._errors import StaleError
 
@@ -27,7 +27,7 @@ def _remove(path: str, owner: int) -> None:
 
 
 class Footers:
-    """Some bytes for each of `nr` files, put once and got by any process.
+    """Some bytes for each of `nr` files, read by one process and used by all.
 
     A temporary file, removed with its owner, or with a path one that stays, for all ranks and later
     runs of the same catalog (`token`). It has a place per file, of which only those in use take
@@ -50,7 +50,7 @@ class Footers:
     def _open(self, more: int = 0) -> None:
         self._fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | more, 0o600)
         self._pid = os.getpid()
-        fcntl.lockf(self._fd, fcntl.LOCK_EX)
+        fcntl.lockf(self._fd, fcntl.LOCK_EX, _HEAD.size, 0)
         try:
             head = os.pread(self._fd, _HEAD.size, 0)
             if not head:
@@ -62,7 +62,7 @@ class Footers:
                 raise StaleError(116, "'%s' does not have the footers of this catalog: remove it, or give another path" % self.path)
         finally:
             if self._fd is not None:
-                fcntl.lockf(self._fd, fcntl.LOCK_UN)
+                fcntl.lockf(self._fd, fcntl.LOCK_UN, _HEAD.size, 0)
 
     def _file(self) -> Optional[int]:
         """A descriptor of this process: after a fork, one that locks for itself."""
@@ -74,34 +74,43 @@ class Footers:
                 pass
         return self._fd
 
-    def get(self, file: int) -> Optional[bytes]:
+    def get(self, file: int, read: Callable[[], bytes]) -> bytes:
+        """The footer of a file, which read() returns if no process has kept it yet."""
         with self._lock:
             fd = self._file()
-            if fd is None:
-                return None
-            offset, length = _PLACE.unpack(os.pread(fd, _PLACE.size, _HEAD.size + file * _PLACE.size))
-            if not length:
-                return None
+            place = _HEAD.size + file * _PLACE.size
+            found = None if fd is None else self._kept(fd, place)
+            if fd is None or found is not None:
+                return read() if found is None else found
+            fcntl.lockf(fd, fcntl.LOCK_EX, _PLACE.size, place)  # another process may be reading it
             try:
-                return zlib.decompress(os.pread(fd, length, offset))
-            except zlib.error:
-                return None
-
-    def put(self, file: int, data: Any) -> None:
-        kept = zlib.compress(data, 1)
-        with self._lock:
-            fd = self._file()
-            if fd is None:
-                return
-            fcntl.lockf(fd, fcntl.LOCK_EX)
-            try:
-                end = os.fstat(fd).st_size
-                if os.pwrite(fd, kept, end) == len(kept):
-                    os.pwrite(fd, _PLACE.pack(end, len(kept)), _HEAD.size + file * _PLACE.size)
-            except OSError:  # no space
-                pass
+                found = self._kept(fd, place)
+                if found is None:
+                    found = read()
+                    self._keep(fd, place, zlib.compress(found, 1))
+                return found
             finally:
-                fcntl.lockf(fd, fcntl.LOCK_UN)
+                fcntl.lockf(fd, fcntl.LOCK_UN, _PLACE.size, place)
+
+    @staticmethod
+    def _kept(fd: int, place: int) -> Optional[bytes]:
+        offset, length = _PLACE.unpack(os.pread(fd, _PLACE.size, place))
+        try:
+            return zlib.decompress(os.pread(fd, length, offset)) if length else None
+        except zlib.error:
+            return None
+
+    @staticmethod
+    def _keep(fd: int, place: int, data: bytes) -> None:
+        fcntl.lockf(fd, fcntl.LOCK_EX, _HEAD.size, 0)
+        try:
+            end = os.fstat(fd).st_size
+            if os.pwrite(fd, data, end) == len(data):
+                os.pwrite(fd, _PLACE.pack(end, len(data)), place)
+        except OSError:  # no space
+            pass
+        finally:
+            fcntl.lockf(fd, fcntl.LOCK_UN, _HEAD.size, 0)
 
     def __getstate__(self) -> Any:
         return self.path, self._nr, self._token

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "help.h"
 
 /* ---- A command that has one option of each kind ---- */
 
@@ -132,24 +132,12 @@ const struct cli_command *const cli_commands[] = { &cmd_sample, NULL };
 
 /* ---- Running it ---- */
 
-static char *said, *printed; /* on standard error and output */
-
-static void forget(void)
-{
-	free(said);
-	free(printed);
-	said = printed = NULL;
-}
-
 /* The status of the command with these words, up to NULL; both outputs are caught. */
 static int run(const char *const *words)
 {
-	FILE *err = stderr, *out = stdout;
-	size_t said_len = 0, printed_len = 0;
 	char copy[16][64], *argv[17] = { copy[0] };
 	int argc = 1, status;
 
-	forget();
 	snprintf(copy[0], sizeof(copy[0]), "order");
 	for (; words[argc - 1]; argc++) {
 		snprintf(copy[argc], sizeof(copy[argc]), "%s", words[argc - 1]);
@@ -157,15 +145,9 @@ static int run(const char *const *words)
 	}
 	seen = (struct sample_arguments){ .run = false };
 	cli_talk = (struct cli_talk){ .quiet = false };
-	stderr = open_memstream(&said, &said_len);
-	stdout = open_memstream(&printed, &printed_len);
-	assert_non_null(stderr);
-	assert_non_null(stdout);
+	capture_begin();
 	status = cli_run_command(&cmd_sample, argc, argv);
-	fclose(stderr);
-	fclose(stdout);
-	stderr = err;
-	stdout = out;
+	capture_end();
 	return status;
 }
 
@@ -337,8 +319,8 @@ static void what_is_not_found_is_answered_with_what_may_be_meant(void **state)
 	is_refused(RUN("--al", "w"), "'--al' is ambiguous: --alpha, --alpine, --alps");
 	is_refused(RUN("--alp", "w"), "'--alp' is ambiguous: --alpha, --alpine, --alps");
 	is_refused(RUN("--s", "w"), "'--s' is ambiguous: --size, --small-size");
-	is_refused(RUN("--limit", "3", "w"), "unknown option '--limit': --count limits the number "
-					     "of samples printed");
+	is_refused(RUN("--limit", "3", "w"),
+		   "unknown option '--limit': --count limits the number of samples printed");
 	is_refused(RUN("-z", "w"), "unknown option '-z'");
 	is_refused(RUN("-fz", "w"), "unknown option '-z'");
 	is_refused(RUN("-t=x", "w"), "write '-t x' or '--text=x'");
@@ -440,14 +422,9 @@ static void the_manual_page_has_no_commands_of_roff_in_its_text(void **state)
 /* The help as it is printed for a terminal of @columns, lent. */
 static const char *help_at(size_t columns)
 {
-	size_t len = 0;
-	FILE *out;
-
-	forget();
-	out = open_memstream(&printed, &len);
-	assert_non_null(out);
-	cli_put_help(out, &cmd_sample, columns);
-	fclose(out);
+	capture_begin();
+	cli_put_help(stdout, &cmd_sample, columns);
+	capture_end();
 	return printed;
 }
 
@@ -481,13 +458,6 @@ static void a_command_is_found_by_its_whole_name(void **state)
 	assert_null(cli_find_command(""));
 }
 
-static int forget_all(void **state)
-{
-	(void)state;
-	forget();
-	return 0;
-}
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -508,5 +478,5 @@ int main(void)
 		cmocka_unit_test(a_command_is_found_by_its_whole_name),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, forget_all);
+	return cmocka_run_group_tests(tests, NULL, capture_release);
 }

@@ -1064,7 +1064,7 @@ static void without_io_uring_there_are_threads_and_it_is_said(void **state)
 		const char *words;
 	} row[] = {
 		{ -EPERM, "io_uring is not permitted here" },
-		{ -ENOSYS, "this kernel does not have io_uring" },
+		{ -ENOSYS, "this kernel or container does not have io_uring" },
 		{ -ENOMEM, "RLIMIT_MEMLOCK" },
 		{ -EINVAL, "io_uring cannot be set up: Invalid argument" },
 	};
