@@ -27,7 +27,8 @@ SEES = {
     "datagen": ["workload", "store", "catalog", "open", "load", "comm", "format"],
     "run": ["workload", "datagen", "store", "index", "catalog", "open", "order", "load", "comm"],
     "report": ["workload", "run"],
-    "cli": ["store", "index", "list", "catalog", "open", "order", "load", "workload", "datagen", "run", "report", "serve", "comm", "format"],
+    "sweep": ["report"],
+    "cli": ["store", "index", "list", "catalog", "open", "order", "load", "workload", "datagen", "run", "report", "sweep", "serve", "comm", "format"],
     "python": ["store", "index", "list", "catalog", "open", "order", "load", "comm"],
 }
 

@@ -33,6 +33,10 @@ static inline const char *plural(uint64_t nr)
  */
 size_t utf8_len(const char *text, size_t left);
 
+/* Write character @c, up to U+10FFFF, in UTF-8 to @out, which has room for 4 bytes. Returns its
+ * length. */
+size_t utf8_put(char *out, uint32_t c);
+
 /* The value of a hexadecimal digit in upper or lower case, or -1. */
 int text_hex_digit(char c);
 

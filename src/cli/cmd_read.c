@@ -15,6 +15,7 @@
 #include "cli/read_print.h"
 #include "cli/record.h"
 #include "cli/s3_options.h"
+#include "cli/trace_options.h"
 #include "store/uri.h"
 
 struct cmd_read_arguments {
@@ -26,6 +27,7 @@ struct cmd_read_arguments {
 	struct read_measure *measure;
 	struct cli_listen listen;
 	struct cli_record record;
+	struct cli_trace traces;
 	bool json;
 	bool misused; /* an option does not fit the catalog */
 };
@@ -72,6 +74,16 @@ static int open_loader(struct cmd_read_arguments *a, struct comm *comm,
 	a->load.self = a->measure;
 	return shoal_loader_open(cat, &a->order.spec, (uint64_t)comm_place(comm)->rank, &a->load,
 				 ret_loader, err);
+}
+
+static int open_trace(struct cmd_read_arguments *a, struct comm *comm,
+		      const struct shoal_catalog *cat, struct shoal_err *err)
+{
+	struct shoal_catalog_info info;
+
+	shoal_catalog_info(cat, &info);
+	return cli_trace_open(&a->traces, a->load.store ? a->load.store : info.root, comm,
+			      &a->plan.trace, err);
 }
 
 /* Whether the options fit what the catalog lists. */
@@ -131,6 +143,20 @@ static int cmd_read_record(struct cmd_read_arguments *a, struct comm *comm, stru
 	return 0;
 }
 
+/* The settings that all ranks have in common, for the results; NULL without memory. */
+static char *cmd_read_settings(const struct cmd_read_arguments *a)
+{
+	char *settings = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&settings, &len);
+
+	if (f) {
+		describe_read(f, a);
+		fclose(f);
+	}
+	return settings;
+}
+
 static int cmd_read_run(struct cmd_read_arguments *a, struct comm *comm,
 			struct shoal_catalog **ret_cat, struct shoal_loader **ret_loader,
 			struct read_outcome *o, struct shoal_err *err)
@@ -148,6 +174,7 @@ static int cmd_read_run(struct cmd_read_arguments *a, struct comm *comm,
 	if (rc == 0) {
 		fill_plan(a, comm, *ret_cat);
 		rc = cli_compare_ranks(comm, describe_read, a, err);
+		a->plan.settings = cmd_read_settings(a);
 	}
 	if (rc == 0)
 		rc = cmd_read_record(a, comm, err);
@@ -155,6 +182,8 @@ static int cmd_read_run(struct cmd_read_arguments *a, struct comm *comm,
 		a->measure = read_measure_new(&a->plan, comm, o);
 		rc = open_loader(a, comm, *ret_cat, ret_loader, err);
 	}
+	if (rc == 0)
+		rc = open_trace(a, comm, *ret_cat, err);
 	cli_progress_start_view(&o->line, "read", comm_place(comm)->rank == 0, &a->listen);
 	if (rc == 0)
 		rc = read_measure_run(a->measure, *ret_loader, err);
@@ -299,12 +328,14 @@ static int cmd_read_start(void *arguments, int nr, char **words)
 	rc = cmd_read_run(a, comm, &cat, &loader, &o, &err);
 	cli_listen_end(&a->listen);
 	status = cmd_read_report(a, comm_place(comm), &o, rc, &err);
+	status = cli_trace_finish("read", a->plan.trace, rc == 0, comm_place(comm)->rank, status);
 	(void)cli_record_end(&a->record, "read"); /* after a failure */
 	cli_print_lost_peer("read", comm, rc, &err);
 	status = cmd_read_finish(comm, rc == -ECANCELED || o.all.interrupted,
 				 (rc < 0 && loader) || o.waiting, status);
 	shoal_loader_close(loader);
 	shoal_catalog_close(cat);
+	free(a->plan.settings);
 	free(o.each);
 	free(a->measure);
 	return status;
@@ -362,6 +393,7 @@ const struct cli_command cmd_read = {
 	.sections = { { .options = options },
 		      CLI_ORDER_SECTION(AT(order)),
 		      CLI_LOAD_SECTION(AT(load)),
+		      CLI_TRACE_SECTION(AT(traces)),
 		      CLI_LISTEN_SECTION(AT(listen)),
 		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },

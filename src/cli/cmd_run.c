@@ -15,6 +15,7 @@
 #include "cli/load_options.h"
 #include "cli/run_screen.h"
 #include "cli/s3_options.h"
+#include "cli/trace_options.h"
 #include "datagen/datasize.h"
 #include "load/loader.h"
 #include "report/report.h"
@@ -37,6 +38,7 @@ struct cmd_run_arguments {
 	unsigned runs;
 	struct cli_layout layout;
 	struct cli_listen listen;
+	struct cli_trace traces;
 	struct shoal_load_options load;
 	bool resume, force, dry_run, drop, json;
 };
@@ -50,6 +52,7 @@ struct cmd_run_state {
 	struct run_data data;
 	struct run_result result;
 	struct run_screen screen;
+	struct trace *trace;     /* records the reads, or NULL */
 	struct layout tree;      /* if the layout is mlpstorage's */
 	char leaf[RUN_PATH_MAX]; /* leaf in the tree, which then replaces --results */
 	uint64_t began;
@@ -97,6 +100,9 @@ static int cmd_run_check_layout(const struct cmd_run_arguments *a)
 	if (a->runs > 1 && a->layout.kind == LAYOUT_PLAIN)
 		return cli_usage("run", "--runs needs --results-layout mlpstorage, which has a "
 					"directory for each run");
+	if (a->runs > 1 && (a->traces.trace || a->traces.log))
+		return cli_usage("run", "--trace and --op-log are for one run, not for --runs %u",
+				 a->runs);
 	if (a->resume && a->layout.kind != LAYOUT_PLAIN)
 		return cli_usage("run",
 				 "--resume cannot be combined with --results-layout mlpstorage: a "
@@ -265,6 +271,14 @@ static int note_size(struct cmd_run_state *c, struct shoal_err *err)
 	return rc;
 }
 
+/* Collective. */
+static int cmd_run_open_trace(struct cmd_run_state *c, struct shoal_err *err)
+{
+	const char *store = c->a.load.store ? c->a.load.store : c->data.store;
+
+	return cli_trace_open(&c->a.traces, store ? store : c->data.root, c->comm, &c->trace, err);
+}
+
 /* Rank 0: from here on there is something to look at. */
 static void begin_live(struct cmd_run_state *c)
 {
@@ -289,6 +303,7 @@ static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 				 .drop_cache = c->a.drop,
 				 .resume = c->a.resume,
 				 .results = c->a.results,
+				 .trace = c->trace,
 				 .stop = &cli_stop,
 				 .began = c->began,
 				 .progress = cmd_run_show_progress,
@@ -498,8 +513,10 @@ static int cmd_run_prepare(struct cmd_run_state *c, struct shoal_err *err)
 
 static int cmd_run_run(struct cmd_run_state *c, struct shoal_err *err)
 {
-	int rc = run_steps(c, err);
+	int rc = cmd_run_open_trace(c, err);
 
+	if (rc == 0)
+		rc = run_steps(c, err);
 	if (rc == 0) {
 		bool leaf = c->a.layout.kind != LAYOUT_PLAIN && !c->result.partial;
 
@@ -687,6 +704,8 @@ static int cmd_run_all(struct cmd_run_state *c)
 			cmd_run_forget(c);
 		run_screen_clear(&c->screen);
 		one = rc < 0 ? cmd_run_print_failure(c, rc, &err) : cmd_run_report(c);
+		one = cli_trace_finish("run", c->trace, rc == 0, c->rank, one);
+		c->trace = NULL;
 		status = one > status ? one : status;
 	}
 	cli_print_lost_peer("run", c->comm, rc, &err);
@@ -766,6 +785,7 @@ const struct cli_command cmd_run = {
 	.sections = { { .options = options },
 		      CLI_LAYOUT_SECTION(AT(layout)),
 		      CLI_LOAD_SECTION(AT(load)),
+		      CLI_TRACE_SECTION(AT(traces)),
 		      CLI_LISTEN_SECTION(AT(listen)),
 		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },

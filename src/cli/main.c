@@ -13,10 +13,11 @@
 #include "comm/comm.h"
 
 const struct cli_command *const cli_commands[] = {
-	&cmd_index,    &cmd_list,      &cmd_info,     &cmd_ls,      &cmd_find,       &cmd_stat,
-	&cmd_cat,      &cmd_verify,    &cmd_merge,    &cmd_filter,  &cmd_split,      &cmd_diff,
-	&cmd_order,    &cmd_read,      &cmd_run,      &cmd_report,  &cmd_check,      &cmd_column,
-	&cmd_manifest, &cmd_workloads, &cmd_datasize, &cmd_datagen, &cmd_completion, NULL,
+	&cmd_index,   &cmd_list,       &cmd_info,   &cmd_ls,       &cmd_find,      &cmd_stat,
+	&cmd_cat,     &cmd_verify,     &cmd_merge,  &cmd_filter,   &cmd_split,     &cmd_diff,
+	&cmd_order,   &cmd_read,       &cmd_run,    &cmd_sweep,    &cmd_report,    &cmd_compare,
+	&cmd_replay,  &cmd_check,      &cmd_column, &cmd_manifest, &cmd_workloads, &cmd_datasize,
+	&cmd_datagen, &cmd_completion, NULL,
 };
 
 /* Not a command: suggest the most similar one, if there is one. */

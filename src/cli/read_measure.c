@@ -212,12 +212,14 @@ static int read_steps(struct read_measure *m, struct shoal_loader *l, struct sho
 	int rc = m->told ? -ECANCELED : 1;
 
 	while (rc == 1 && m->at.steps < m->plan->steps) {
-		uint64_t asked = m->plan->series ? clock_now() : 0;
+		uint64_t asked = m->plan->series || m->plan->trace ? clock_now() : 0;
 
 		rc = shoal_loader_next(l, &batch, err);
 		m->o->first = m->o->first > 0 ? m->o->first : clock_seconds() - m->o->started;
 		if (rc != 1)
 			break;
+		if (m->plan->trace)
+			trace_batch(m->plan->trace, batch, asked, clock_now());
 		count_batch(m, batch);
 		read_to_series(m, batch, asked);
 		rc = look_at_clock(m, l, batch, err);

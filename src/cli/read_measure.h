@@ -11,6 +11,7 @@
 
 #include "cli/progress.h"
 #include "load/tally.h"
+#include "load/trace.h"
 #include "run/watch.h"
 
 #define READ_REPEATS_MAX 10000u
@@ -27,6 +28,8 @@ struct read_plan {
 	const char *store;               /* where the files are; NULL: the catalog's root */
 	uint64_t epoch_samples;          /* of all ranks, in an epoch */
 	uint64_t step_samples;           /* of all ranks, in a step */
+	struct trace *trace;             /* records the reads, or NULL */
+	char *settings;                  /* lines of "key: value", for the results; or NULL */
 	struct series *series;           /* of this rank; NULL: none is kept */
 	struct run_watch *watch;         /* NULL: nobody watches */
 };

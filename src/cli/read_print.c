@@ -156,6 +156,23 @@ static void print_repeats(struct json *j, const struct read_outcome *o)
 	json_close_object(j);
 }
 
+/* How it was read, so that two results can be compared. */
+static void print_settings(struct json *j, const char *lines)
+{
+	json_open_object(j, "settings");
+	for (const char *at = lines; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+		size_t len = strcspn(at, "\n"), key = strcspn(at, ":");
+		char name[64], value[4096];
+
+		if (key + 2 > len)
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)key, at);
+		snprintf(value, sizeof(value), "%.*s", (int)(len - key - 2), at + key + 2);
+		json_string(j, name, value);
+	}
+	json_close_object(j);
+}
+
 void read_put_json(struct json *j, const struct read_plan *plan, const struct read_outcome *o,
 		   int nr_ranks)
 {
@@ -178,6 +195,7 @@ void read_put_json(struct json *j, const struct read_plan *plan, const struct re
 	print_remote(j, &t->remote);
 	print_audit(j, o);
 	print_repeats(j, o);
+	print_settings(j, plan->settings ? plan->settings : "");
 }
 
 void read_print_json(const struct read_plan *plan, const struct read_outcome *o, int nr_ranks)

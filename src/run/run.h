@@ -10,6 +10,7 @@
 #define SHOAL_RUN_RUN_H
 
 #include "comm/comm.h"
+#include "load/trace.h"
 #include "run/dataset.h"
 #include "run/folder.h"
 #include "run/result.h"
@@ -46,6 +47,7 @@ struct run_options {
 	bool drop_cache; /* before every epoch and evaluation */
 	bool resume;
 	const char *results; /* the folder */
+	struct trace *trace; /* records the reads, or NULL */
 	const int *stop; /* the run ends after the current step, on all ranks, once it is not 0 on
 			    any */
 	uint64_t began;  /* clock_now() when the command started */

@@ -216,6 +216,7 @@ static int run_take_step(struct run *run, struct phase *phase, uint64_t step, si
 
 	memset(run->ready, 0, (size_t)run->nr_here * sizeof(*run->ready));
 	for (uint64_t i = 0; i < nr && rc == 1; i++) {
+		uint64_t asked = run->o->trace ? clock_now() : 0;
 		const struct shoal_batch *batch;
 
 		rc = run_take_batch(phase, nr_before, err);
@@ -228,6 +229,8 @@ static int run_take_step(struct run *run, struct phase *phase, uint64_t step, si
 		if (rc < 0)
 			return explain_stale(rc, err);
 		batch = phase->held[phase->nr_held - 1];
+		if (run->o->trace)
+			trace_batch(run->o->trace, batch, asked, clock_now());
 		*ret_read = u64_max(*ret_read, note_ready(run, phase, batch, step, i * batch->nr));
 		load_tally_batch(&run->tally, batch);
 		rc = 1;

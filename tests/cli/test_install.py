@@ -195,6 +195,15 @@ def machine(folder, modules):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+@pytest.mark.parametrize("target", ["all", "install"])
+def test_a_build_asks_for_no_mpi_ceph_or_torch(target):
+    """What only tests need is asked for by `make test`."""
+    recipe = subprocess.run(["make", "-n", "-C", ROOT, target], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            env={name: value for name, value in os.environ.items() if not name.startswith("MAKE")}).stdout
+    asked = [line.split() for line in recipe.splitlines() if "tools/install-deps" in line]
+    assert asked == [["tools/install-deps", "build"]]
+
+
 NEEDED = "libfyaml libisal libxxhash libzstd"
 OPTIONAL = "expat libcrypto libcurl liburing"
 

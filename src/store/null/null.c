@@ -1,6 +1,7 @@
 /* A store of synthetic bytes, to measure everything that is not storage. */
 #include <errno.h>
 #include <inttypes.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,8 @@
 struct null_store {
 	struct store base;
 	uint64_t size, delay_us;
+	uint64_t at_once; /* reads that are served at a time; others wait. 0: any number */
+	sem_t servers;    /* if there is a limit */
 	bool no_bytes; /* leave the buffer untouched, to measure without the cost of generation */
 };
 
@@ -71,6 +74,8 @@ static void generate(const char *name, uint64_t off, uint8_t *buf, size_t len)
 
 static void null_close(struct store *s)
 {
+	if (null_of(s)->at_once)
+		sem_destroy(&null_of(s)->servers);
 	free(s->uri);
 	free(null_of(s));
 }
@@ -84,14 +89,25 @@ static int null_stat(struct store *s, const char *name, struct store_stat *ret_s
 	return 0;
 }
 
+/* The time that a read takes: its own, after that of reads before it if there are too many. */
+static void null_serve(struct null_store *null)
+{
+	if (null->at_once)
+		while (sem_wait(&null->servers) < 0 && errno == EINTR)
+			;
+	store_pause_us(null->delay_us);
+	if (null->at_once)
+		sem_post(&null->servers);
+}
+
 static int64_t null_read(struct store *s, const char *name, uint64_t off, void *buf, size_t len,
 			 struct shoal_err *err)
 {
-	const struct null_store *null = null_of(s);
+	struct null_store *null = null_of(s);
 	size_t n = off < null->size ? (size_t)u64_min(len, null->size - off) : 0;
 
 	(void)err;
-	store_pause_us(null->delay_us);
+	null_serve(null);
 	if (!null->no_bytes)
 		generate(name, off, buf, n);
 	return (int64_t)n;
@@ -166,6 +182,8 @@ static const struct store_ops null_ops = {
 
 /* ---- Opening ---- */
 
+#define AT_ONCE_MAX 1000000
+
 /* The value of "key=value"; NULL if @option has another key. */
 static const char *value_of(const char *option, const char *key)
 {
@@ -177,7 +195,7 @@ static const char *value_of(const char *option, const char *key)
 static int set_option(struct null_store *null, const char *option, struct shoal_err *err)
 {
 	const char *size = value_of(option, "size"), *delay = value_of(option, "delay_us");
-	const char *fill = value_of(option, "fill");
+	const char *fill = value_of(option, "fill"), *at_once = value_of(option, "at_once");
 	uint64_t v;
 
 	if (size) {
@@ -195,14 +213,19 @@ static int set_option(struct null_store *null, const char *option, struct shoal_
 				       "null:delay_us must be 0 to %" PRIu64 ", not '%.100s'",
 				       STORE_DELAY_MAX_US, delay);
 		null->delay_us = v;
+	} else if (at_once) {
+		if (parse_u64(at_once, &v) < 0 || v == 0 || v > AT_ONCE_MAX)
+			return err_set(err, -EINVAL, "null:at_once must be 1 to %d, not '%.100s'",
+				       AT_ONCE_MAX, at_once);
+		null->at_once = v;
 	} else if (fill) {
 		if (strcmp(fill, "none") != 0)
 			return err_set(err, -EINVAL, "null:fill must be none, not '%.100s'", fill);
 		null->no_bytes = true;
 	} else {
 		return err_set(err, -EINVAL,
-			       "null: has no option '%.100s': the options are size, delay_us "
-			       "and fill",
+			       "null: has no option '%.100s': the options are size, delay_us, "
+			       "at_once and fill",
 			       option);
 	}
 	return 0;
@@ -248,14 +271,17 @@ static int null_open(const struct store_uri *uri, const struct shoal_store_confi
 {
 	struct null_store null = { .base = { .ops = &null_ops, .traits = uri->kind->traits } },
 			  *made;
+	char limit[32] = "";
 	int rc = null_parse(uri, &null, err);
 
 	(void)config;
 	if (rc < 0)
 		return rc;
 	/* Built from the values, so that a store has one URI however its options were written. */
-	if (asprintf(&null.base.uri, "null:size=%" PRIu64 ",delay_us=%" PRIu64 "%s", null.size,
-		     null.delay_us, null.no_bytes ? ",fill=none" : "") < 0)
+	if (null.at_once)
+		snprintf(limit, sizeof(limit), ",at_once=%" PRIu64, null.at_once);
+	if (asprintf(&null.base.uri, "null:size=%" PRIu64 ",delay_us=%" PRIu64 "%s%s", null.size,
+		     null.delay_us, limit, null.no_bytes ? ",fill=none" : "") < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	null.base.traits.instant = null.delay_us == 0 && null.no_bytes;
 	made = malloc(sizeof(*made));
@@ -264,6 +290,8 @@ static int null_open(const struct store_uri *uri, const struct shoal_store_confi
 		return err_set(err, -ENOMEM, "out of memory");
 	}
 	*made = null;
+	if (made->at_once)
+		sem_init(&made->servers, 0, (unsigned)made->at_once);
 	*ret_store = &made->base;
 	return 0;
 }

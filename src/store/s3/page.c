@@ -38,30 +38,6 @@ static int page_put_text(struct s3_page *p, const char *text, size_t len)
 	return 0;
 }
 
-static size_t put_utf8(char *out, uint32_t c)
-{
-	if (c < 0x80) {
-		out[0] = (char)c;
-		return 1;
-	}
-	if (c < 0x800) {
-		out[0] = (char)(0xc0 | c >> 6);
-		out[1] = (char)(0x80 | (c & 63));
-		return 2;
-	}
-	if (c < 0x10000) {
-		out[0] = (char)(0xe0 | c >> 12);
-		out[1] = (char)(0x80 | (c >> 6 & 63));
-		out[2] = (char)(0x80 | (c & 63));
-		return 3;
-	}
-	out[0] = (char)(0xf0 | c >> 18);
-	out[1] = (char)(0x80 | (c >> 12 & 63));
-	out[2] = (char)(0x80 | (c >> 6 & 63));
-	out[3] = (char)(0x80 | (c & 63));
-	return 4;
-}
-
 /* "#65" or "#x41". 0 if malformed: NUL is not allowed in XML. */
 static uint32_t page_number_of(const char *p, size_t len)
 {
@@ -96,7 +72,7 @@ static int put_reference(struct s3_page *p, const char *name, size_t len)
 	uint32_t c = len > 0 && name[0] == '#' ? page_number_of(name, len) : 0;
 
 	if (c > 0)
-		return page_put_text(p, out, put_utf8(out, c));
+		return page_put_text(p, out, utf8_put(out, c));
 	for (size_t i = 0; i < ARRAY_LEN(known); i++)
 		if (len == strlen(known[i].name) && memcmp(name, known[i].name, len) == 0)
 			return page_put_text(p, &known[i].is, 1);

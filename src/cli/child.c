@@ -1,0 +1,129 @@
+#include "cli/child.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/out.h"
+#include "base/publish.h"
+#include "cli/cli.h"
+
+#define CHILD_OUTPUT_MAX (64u << 20)
+
+/* Between fork and exec only what a signal handler may call. */
+static _Noreturn void child_become(char *const argv[], int out, int err_fd)
+{
+	static const char words[] = "cannot be started\n";
+
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (dup2(out, STDOUT_FILENO) >= 0 && dup2(err_fd, STDERR_FILENO) >= 0)
+		execvp(argv[0], argv);
+	(void)!write(STDERR_FILENO, argv[0], strlen(argv[0]));
+	(void)!write(STDERR_FILENO, " ", 1);
+	(void)!write(STDERR_FILENO, words, sizeof(words) - 1);
+	_exit(127);
+}
+
+/* Until the child has ended; it is told to, once, if this process is. */
+static int child_wait(pid_t pid)
+{
+	bool told = false;
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR)
+			return -1;
+		if (cli_stop && !told)
+			kill(pid, SIGTERM);
+		told |= cli_stop != 0;
+	}
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* All of a file of at most @max bytes, ended by a NUL; of a longer one the end. */
+static int child_output(int fd, size_t max, char **ret_text, size_t *ret_len, struct shoal_err *err)
+{
+	off_t size = lseek(fd, 0, SEEK_END);
+	size_t len = size < 0 ? 0 : (size_t)u64_min((uint64_t)size, max);
+	char *text = malloc(len + 1);
+	int rc;
+
+	if (!text)
+		return err_set(err, -ENOMEM, "out of memory");
+	rc = pread_all(fd, text, len, (uint64_t)size - len);
+	if (size < 0 || rc < 0) {
+		free(text);
+		return err_set(err, -EIO, "the output of a command cannot be read");
+	}
+	text[len] = '\0';
+	*ret_text = text;
+	*ret_len = len;
+	return 0;
+}
+
+/* The last line that is not empty, and no mere pointer to the help. */
+static void keep_last_words(char *text, char *to, size_t cap)
+{
+	char *line;
+
+	for (;;) {
+		size_t len = strlen(text);
+
+		while (len > 0 && text[len - 1] == '\n')
+			text[--len] = '\0';
+		line = strrchr(text, '\n');
+		if (!line || strncmp(line, "\nTry 'shoal ", 12) != 0)
+			break;
+		*line = '\0';
+	}
+	line = line ? line + 1 : text;
+	if (strncmp(line, "shoal ", 6) == 0 && strstr(line, ": "))
+		line = strstr(line, ": ") + 2; /* "shoal read: " */
+	if (snprintf(to, cap, "%s", line) >= (int)cap)
+		to[cap - 1] = '\0';
+}
+
+static int child_take(const struct publish files[2], struct child_result *ret,
+		      struct shoal_err *err)
+{
+	char *words = NULL;
+	size_t len = 0;
+	int rc = child_output(files[0].fd, CHILD_OUTPUT_MAX, &ret->out, &ret->len, err);
+
+	if (rc == 0)
+		rc = child_output(files[1].fd, 4096, &words, &len, err);
+	if (rc == 0)
+		keep_last_words(words, ret->last_words, sizeof(ret->last_words));
+	free(words);
+	return rc;
+}
+
+int child_run(char *const argv[], const char *dir, struct child_result *ret, struct shoal_err *err)
+{
+	struct publish files[2] = { PUBLISH_CLOSED, PUBLISH_CLOSED };
+	int rc = publish_nameless(dir, &files[0], err);
+	pid_t pid = -1;
+
+	*ret = (struct child_result){ 0 };
+	if (rc == 0)
+		rc = publish_nameless(dir, &files[1], err);
+	if (rc == 0) {
+		fflush(stdout);
+		pid = fork();
+		if (pid == 0)
+			child_become(argv, files[0].fd, files[1].fd);
+		if (pid < 0)
+			rc = err_set_errno(err, err_errno(), "cannot start a process");
+	}
+	if (rc == 0) {
+		ret->status = child_wait(pid);
+		rc = cli_stop ? err_set(err, -ECANCELED, "interrupted")
+			      : child_take(files, ret, err);
+	}
+	publish_abort(&files[0]);
+	publish_abort(&files[1]);
+	return rc;
+}

@@ -1,0 +1,220 @@
+/* shoal compare: whether two results differ, and whether that is more than chance. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/hints.h"
+#include "cli/progress.h"
+#include "report/compare.h"
+
+struct cmd_compare_arguments {
+	unsigned level; /* per cent */
+	unsigned least; /* per cent */
+	bool json;
+};
+
+static void compare_put_change(void *self, const char *key, const char *was, const char *is)
+{
+	struct json *j = self;
+
+	if (!j) {
+		printf("setting   %s: %s -> %s\n", key, was ? was : "(none)", is ? is : "(none)");
+		return;
+	}
+	json_open_object(j, NULL);
+	json_string(j, "setting", key);
+	json_string(j, "first", was);
+	json_string(j, "second", is);
+	json_close_object(j);
+}
+
+/* ---- JSON ---- */
+
+static void compare_put_side(struct json *j, const char *key, const struct compare_row *row,
+			     size_t side)
+{
+	json_open_object(j, key);
+	json_u64(j, "values", row->nr[side]);
+	json_real(j, "mean", row->mean[side], 9);
+	json_real(j, "deviation", row->deviation[side], 9);
+	json_close_object(j);
+}
+
+static void compare_print_json(const struct compare_result *r, const struct figures *a,
+			       const struct figures *b)
+{
+	struct json j = cli_json();
+
+	json_open_object(&j, NULL);
+	json_string(&j, "test", "Welch's t, two-sided, p corrected by Holm's method");
+	json_u64(&j, "tested", r->nr_tested);
+	json_u64(&j, "worse", r->nr_worse);
+	json_u64(&j, "better", r->nr_better);
+	json_open_array(&j, "settings");
+	compare_settings(a, b, compare_put_change, &j);
+	json_close_array(&j);
+	json_open_array(&j, "figures");
+	for (size_t i = 0; i < r->nr_rows; i++) {
+		const struct compare_row *row = &r->row[i];
+
+		json_open_object(&j, NULL);
+		json_string(&j, "figure", figure_name(row->figure));
+		compare_put_side(&j, "first", row, 0);
+		compare_put_side(&j, "second", row, 1);
+		json_real(&j, "change_percent", row->change, 6);
+		json_real(&j, "p", row->p, 6);
+		json_string(&j, "verdict", compare_word(row->verdict));
+		json_close_object(&j);
+	}
+	json_close_array(&j);
+	json_close_object(&j);
+}
+
+/* ---- Text ---- */
+
+static void compare_print_mean(double mean, double deviation)
+{
+	char text[64];
+
+	if (isnan(mean))
+		snprintf(text, sizeof(text), "-");
+	else if (isnan(deviation))
+		snprintf(text, sizeof(text), "%.6g", mean);
+	else
+		snprintf(text, sizeof(text), "%.6g +- %.2g", mean, deviation);
+	printf(" %22s", text);
+}
+
+static void compare_print_row(const struct compare_row *row)
+{
+	printf("%-18s", figure_name(row->figure));
+	compare_print_mean(row->mean[0], row->deviation[0]);
+	compare_print_mean(row->mean[1], row->deviation[1]);
+	if (isnan(row->change))
+		printf(" %9s", "-");
+	else
+		printf(" %+8.2f%%", row->change);
+	if (isnan(row->p))
+		printf(" %8s", "-");
+	else
+		printf(" %8.2g", row->p);
+	printf("  %s", compare_word(row->verdict));
+	if (row->verdict == COMPARE_TOO_FEW)
+		printf(" (%zu and %zu values: two of each are needed)", row->nr[0], row->nr[1]);
+	putchar('\n');
+}
+
+static void compare_print_text(const struct compare_result *r, const struct figures *a,
+			       const struct figures *b)
+{
+	compare_settings(a, b, compare_put_change, NULL);
+	printf("%-18s %22s %22s %9s %8s\n", "", "first", "second", "change", "p");
+	for (size_t i = 0; i < r->nr_rows; i++)
+		compare_print_row(&r->row[i]);
+	if (r->nr_worse > 0)
+		printf("verdict   worse in %zu of %zu figures that were tested\n", r->nr_worse,
+		       r->nr_tested);
+	else if (r->nr_tested > 0)
+		printf("verdict   no significant regression in %zu figures%s\n", r->nr_tested,
+		       r->nr_better > 0 ? ", and better in some" : "");
+}
+
+/* ---- The command ---- */
+
+static void compare_warn(const char *path, const struct figures *f)
+{
+	if (f->partial)
+		cli_fail("compare",
+			 "'%s': it was interrupted: only its whole epochs or repeats count", path);
+	if (f->not_once)
+		cli_fail("compare", "'%s': not every sample was read exactly once", path);
+}
+
+static int cmd_compare_judge(const struct cmd_compare_arguments *a, char **words,
+			     const struct figures *first, const struct figures *second)
+{
+	struct compare_rules rules = { a->level * 0.01, a->least };
+	struct compare_result r;
+
+	if (first->kind != second->kind)
+		return cli_fail("compare", "'%s' has results of '%s', '%s' those of '%s'", words[0],
+				first->kind == FIGURES_RUN ? "run" : "read", words[1],
+				second->kind == FIGURES_RUN ? "run" : "read");
+	compare_figures(first, second, rules, &r);
+	compare_warn(words[0], first);
+	compare_warn(words[1], second);
+	if (a->json)
+		compare_print_json(&r, first, second);
+	else if (!cli_talk.quiet)
+		compare_print_text(&r, first, second);
+	if (r.nr_tested == 0)
+		return cli_fail("compare",
+				"nothing could be tested: give results with at least two epochs or "
+				"repeats each");
+	return r.nr_worse > 0 ? CLI_FAILED : CLI_OK;
+}
+
+static int cmd_compare_run(void *arguments, int nr, char **words)
+{
+	const struct cmd_compare_arguments *a = arguments;
+	struct figures *both = calloc(2, sizeof(*both)); /* large */
+	struct shoal_err err = { "" };
+	int status, rc;
+
+	(void)nr;
+	if (!both)
+		return cli_fail("compare", "out of memory");
+	rc = figures_load(words[0], &both[0], &err);
+	if (rc == 0)
+		rc = figures_load(words[1], &both[1], &err);
+	status = rc < 0 ? cli_fail("compare", "%s", cli_words("compare", &err))
+			: cmd_compare_judge(a, words, &both[0], &both[1]);
+	figures_release(&both[0]);
+	figures_release(&both[1]);
+	free(both);
+	return status;
+}
+
+static void cmd_compare_defaults(void *arguments)
+{
+	struct cmd_compare_arguments *a = arguments;
+
+	a->level = 5;
+	a->least = 1;
+}
+
+#define AT(field) offsetof(struct cmd_compare_arguments, field)
+
+static const struct cli_option options[] = {
+	CLI_COUNT("level", "PERCENT", AT(level), 1, 50,
+		  "the chance to call it a difference though there is none (default 5)"),
+	CLI_COUNT("least", "PERCENT", AT(least), 0, 1000,
+		  "smaller differences of the means do not count, however certain (default 1)"),
+	CLI_JSON(AT(json)),
+	CLI_END,
+};
+
+const struct cli_command cmd_compare = {
+	.name = "compare",
+	.summary = "compare two results: is it slower, or is it chance",
+	.usage = "OLD NEW [OPTION]...",
+	.about =
+		"Print what differs between two results: folders that 'shoal run' made, or files "
+		"with what 'shoal read --json' printed. First settings, then figures, with the "
+		"mean and the standard deviation over epochs (run) or repeats (read).\n"
+		"Each figure is tested with Welch's t-test over its epochs or repeats, two-sided, "
+		"corrected for several tests by Holm's method. 'worse' and 'better' are differences "
+		"that are unlikely to be chance, and not too small to matter.",
+	.sections = { { .options = options } },
+	.notes = "Exit status: 0 if no figure is significantly worse, 1 if one is, if results "
+		 "cannot be read, or if nothing could be tested because there are fewer than two "
+		 "epochs or repeats. Epochs of one run share their start and their place: repeat "
+		 "whole runs to know how runs vary.",
+	.min = 2,
+	.max = 2,
+	.give = "give two results",
+	.size = sizeof(struct cmd_compare_arguments),
+	.set_defaults = cmd_compare_defaults,
+	.run = cmd_compare_run,
+};

@@ -1,0 +1,209 @@
+/* shoal replay: do the reads of a log again. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/hints.h"
+#include "cli/progress.h"
+#include "cli/s3_options.h"
+#include "load/replay.h"
+
+struct cmd_replay_arguments {
+	struct cli_where where;
+	const char *data;
+	unsigned engine, in_flight;
+	uint64_t memory;
+	bool fast, direct, json;
+};
+
+/* ---- Output ---- */
+
+static double replay_us_at(const struct histogram *h, double share)
+{
+	return (double)histogram_at(h, share) * 1e-3;
+}
+
+static void replay_put_side(struct json *j, const char *key, double seconds, uint64_t nr,
+			    const struct histogram *h)
+{
+	json_open_object(j, key);
+	json_real(j, "seconds", seconds, 9);
+	json_u64(j, "operations", nr);
+	json_real(j, "operations_per_second", seconds > 0 ? (double)nr / seconds : 0, 9);
+	json_open_object(j, "latency_us");
+	json_real(j, "p50", replay_us_at(h, 0.5), 6);
+	json_real(j, "p90", replay_us_at(h, 0.9), 6);
+	json_real(j, "p99", replay_us_at(h, 0.99), 6);
+	json_real(j, "max", replay_us_at(h, 1), 6);
+	json_close_object(j);
+	json_close_object(j);
+}
+
+static void replay_print_json(const struct replay_result *r, bool fast)
+{
+	uint64_t recorded = r->log.nr - r->nr_recorded_errors;
+	struct json j = cli_json();
+
+	json_open_object(&j, NULL);
+	json_bool(&j, "fast", fast);
+	json_bool(&j, "interrupted", r->interrupted);
+	json_string(&j, "root", r->log.root);
+	json_string(&j, "engine", r->engine);
+	json_u64(&j, "in_flight", r->in_flight);
+	json_u64(&j, "bytes", r->bytes);
+	replay_put_side(&j, "recorded", r->recorded_seconds, recorded, &r->recorded_latency);
+	replay_put_side(&j, "replayed", r->seconds, r->nr, &r->latency);
+	json_real(&j, "late_p99_us", replay_us_at(&r->late, 0.99), 6);
+	json_u64(&j, "not_in_the_log", r->log.nr_left_out);
+	json_u64(&j, "failed_when_recorded", r->nr_recorded_errors);
+	json_u64(&j, "failed", r->nr_errors);
+	json_u64(&j, "other_length", r->nr_differ);
+	json_close_object(&j);
+}
+
+static void replay_print_row(const char *name, double recorded, double replayed)
+{
+	printf("%-10s %13.1f %13.1f", name, recorded, replayed);
+	if (recorded > 0)
+		printf(" %+8.1f%%", 100 * (replayed - recorded) / recorded);
+	putchar('\n');
+}
+
+static void replay_print_text(const struct replay_result *r, bool fast)
+{
+	static const struct {
+		const char *name;
+		double share;
+	} rows[] = { { "p50 us", 0.5 }, { "p90 us", 0.9 }, { "p99 us", 0.99 }, { "max us", 1 } };
+	uint64_t recorded = r->log.nr - r->nr_recorded_errors;
+
+	printf("%" PRIu64 " operation%s, %s in %.2f s, %s, by %s with %" PRIu64
+	       " in flight per rank\n",
+	       r->nr, plural(r->nr), size_in_words(r->bytes).text, r->seconds,
+	       fast ? "as fast as possible" : "at the recorded times", r->engine, r->in_flight);
+	printf("%-10s %13s %13s %9s\n", "", "recorded", "replayed", "change");
+	replay_print_row("seconds", r->recorded_seconds, r->seconds);
+	if (r->recorded_seconds > 0 && r->seconds > 0)
+		replay_print_row("per second", (double)recorded / r->recorded_seconds,
+				 (double)r->nr / r->seconds);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		replay_print_row(rows[i].name, replay_us_at(&r->recorded_latency, rows[i].share),
+				 replay_us_at(&r->latency, rows[i].share));
+	if (!fast)
+		printf("late      %.0f us at p99: operations began so long after their time\n",
+		       replay_us_at(&r->late, 0.99));
+	if (r->log.nr_left_out > 0)
+		printf("part      %" PRIu64 " operations were not recorded: the log was full\n",
+		       r->log.nr_left_out);
+	if (r->nr_recorded_errors > 0)
+		printf("left out  %" PRIu64 " that failed when they were recorded\n",
+		       r->nr_recorded_errors);
+	if (r->nr_differ > 0)
+		printf("differ    %" PRIu64 " delivered another number of bytes than recorded\n",
+		       r->nr_differ);
+}
+
+/* ---- The command ---- */
+
+static int cmd_replay_report(const struct cmd_replay_arguments *a, const char *path,
+			     const struct comm_place *place, const struct replay_result *r, int rc,
+			     struct shoal_err *err)
+{
+	if (r->first_error[0])
+		cli_fail("replay", "rank %d: %s", place->rank, r->first_error);
+	if (place->rank > 0)
+		return rc < 0 || r->nr_errors > 0 ? CLI_FAILED : CLI_OK;
+	if (rc == -ECANCELED)
+		return cli_fail("replay", "interrupted");
+	if (rc < 0)
+		return cli_fail("replay", "'%s': %s", path, cli_words("replay", err));
+	if (a->json)
+		replay_print_json(r, a->fast);
+	else if (!cli_talk.quiet)
+		replay_print_text(r, a->fast);
+	if (r->nr_errors > 0)
+		cli_fail("replay", "%" PRIu64 " operation%s failed", r->nr_errors,
+			 plural(r->nr_errors));
+	if (r->interrupted)
+		cli_fail("replay", "interrupted: these figures are of the part that was done");
+	return r->nr_errors > 0 || r->interrupted ? CLI_FAILED : CLI_OK;
+}
+
+static int cmd_replay_run(void *arguments, int nr, char **words)
+{
+	struct cmd_replay_arguments *a = arguments;
+	struct replay_result *r = calloc(1, sizeof(*r)); /* it has histograms */
+	struct replay_options o = { .store = a->data,
+				    .config = &a->where.config,
+				    .engine = (enum load_engine_kind)a->engine,
+				    .direct = a->direct,
+				    .fast = a->fast,
+				    .in_flight = a->in_flight,
+				    .memory = a->memory,
+				    .stop = &cli_stop };
+	struct shoal_err err = { "" };
+	struct comm *comm = NULL;
+	int rc, status;
+
+	(void)nr;
+	if (!r)
+		return cli_fail("replay", "out of memory");
+	rc = cli_join(&a->where, &comm, &err);
+	if (rc < 0) {
+		free(r);
+		return cli_fail("replay", "%s", cli_words("replay", &err));
+	}
+	comm_defer_stop(comm, true); /* a rank that is stopped ends its part, and adds it up */
+	o.comm = comm;
+	rc = replay_run(words[0], &o, r, &err);
+	status = cmd_replay_report(a, words[0], comm_place(comm), r, rc, &err);
+	cli_print_lost_peer("replay", comm, rc, &err);
+	free(r);
+	return cli_part("replay", comm, status);
+}
+
+static void cmd_replay_defaults(void *arguments)
+{
+	((struct cmd_replay_arguments *)arguments)->memory = UINT64_C(1) << 30;
+}
+
+#define AT(field) offsetof(struct cmd_replay_arguments, field)
+
+static const char *const engines[] = { "auto", "uring", "threads", NULL };
+
+static const struct cli_option options[] = {
+	CLI_FLAG(0, "fast", AT(fast),
+		 "as fast as possible, instead of each read at its recorded time"),
+	CLI_TEXT(0, "data", "PLACE", AT(data),
+		 "read below this directory or URI (default: where the log was recorded)"),
+	CLI_COUNT("in-flight", "READS", AT(in_flight), 1, 8192,
+		  "reads at once per rank (default: as many as the log had)"),
+	CLI_WORD("engine", "ENGINE", AT(engine), engines, "uring, threads or auto (default)"),
+	CLI_FLAG(0, "direct", AT(direct), "read files without the page cache (O_DIRECT)"),
+	CLI_SIZE("memory", AT(memory), 1, 0,
+		 "of buffers per rank (default 1G); fewer reads are in flight then"),
+	CLI_JSON(AT(json)),
+	CLI_PEER_TIMEOUT(AT(where.peer_timeout), AT(where.peer_timeout_given)),
+	CLI_END,
+};
+
+const struct cli_command cmd_replay = {
+	.name = "replay",
+	.summary = "do the reads of a recorded log again",
+	.usage = "LOG [OPTION]...",
+	.about =
+		"Do the reads again that 'shoal read --op-log LOG' or 'shoal run --op-log LOG' has "
+		"recorded: the same bytes of the same files, each at its time, or as fast as "
+		"possible. Print latency and throughput beside the recorded ones.\n"
+		"Under mpirun the operations of the recorded ranks are divided among the ranks.",
+	.sections = { { .options = options }, CLI_S3_SECTION(AT(where.config)) },
+	.min = 1,
+	.max = 1,
+	.give = "give one log",
+	.size = sizeof(struct cmd_replay_arguments),
+	.set_defaults = cmd_replay_defaults,
+	.run = cmd_replay_run,
+};
