@@ -1374,9 +1374,9 @@ struct shoal_range {
 };
 
 /*
- * Read @nr ranges of file @file, all inside its size in the catalog: a file of a directory is opened
- * once; of other stores up to @in_flight are read at once, by as many threads which end with the
- * call. Returns 0 when all are there, or the error of the first that could not be read.
+ * Read @nr ranges of file @file, all inside its size in the catalog: a file of a directory is
+ * opened once; of other stores up to @in_flight are read at once, by as many threads which end with
+ * the call. Returns 0 when all are there, or the error of the first that could not be read.
  */
 SHOAL_CHECKED int shoal_reader_ranges(struct shoal_reader *reader, uint64_t file,
 				      const struct shoal_range *ranges, size_t nr,

@@ -23,6 +23,13 @@ struct shoal_catalog {
  */
 int cat_explain_copy(const struct shoal_catalog *cat, int rc, struct shoal_err *err);
 
+/*
+ * shoal_catalog_extent(), and whether the file continues after the sample: one look-up of the
+ * file's size for both. @ret_more may be NULL.
+ */
+int cat_place(const struct shoal_catalog *cat, uint64_t id, uint64_t index,
+	      struct shoal_extent *ret_extent, bool *ret_more) MUST_USE;
+
 /* The file's last eight bytes. */
 static inline uint64_t cat_last_sum(const struct cat_view *v)
 {

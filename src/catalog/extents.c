@@ -108,24 +108,35 @@ static struct shoal_extent part_of(uint64_t size, uint64_t index, uint64_t count
 	return e;
 }
 
-int shoal_catalog_extent(const struct shoal_catalog *cat, uint64_t id, uint64_t index,
-			 struct shoal_extent *ret_extent)
+int cat_place(const struct shoal_catalog *cat, uint64_t id, uint64_t index,
+	      struct shoal_extent *ret_extent, bool *ret_more)
 {
 	uint64_t first, count, size = SHOAL_SIZE_UNKNOWN;
-	int rc = shoal_catalog_samples(cat, id, &first, &count);
+	struct shoal_extent e = { 0 };
+	int rc = shoal_catalog_samples(cat, id, &first, &count), found = 0;
 
 	if (rc == 0 && index >= count)
 		return -ERANGE;
 	if (rc == 0 && cat->view.extents)
-		rc = cat_extent(&cat->view, id, index, count, ret_extent);
-	if (rc == 0)
+		rc = found = cat_extent(&cat->view, id, index, count, &e);
+	if (rc >= 0 && (found == 0 || ret_more))
 		rc = shoal_catalog_size(cat, id, &size);
-	else if (rc == 1)
-		return cat_is_stale(cat) ? -ESTALE : 0;
 	if (rc < 0)
 		return cat_is_stale(cat) ? -ESTALE : rc;
-	*ret_extent = part_of(size, index, count);
+	if (found == 1 && cat_is_stale(cat))
+		return -ESTALE;
+	if (found == 0)
+		e = part_of(size, index, count);
+	if (ret_more)
+		*ret_more = size != SHOAL_SIZE_UNKNOWN && e.off + e.len < size;
+	*ret_extent = e;
 	return 0;
+}
+
+int shoal_catalog_extent(const struct shoal_catalog *cat, uint64_t id, uint64_t index,
+			 struct shoal_extent *ret_extent)
+{
+	return cat_place(cat, id, index, ret_extent, NULL);
 }
 
 int shoal_catalog_format(const struct shoal_catalog *cat, uint64_t index,

@@ -261,7 +261,7 @@ static int check_request(const struct load_engine *e, const struct load_request 
 		return -EOVERFLOW;
 	if (r->cap < load_cap(r->off, r->len) || (uintptr_t)r->buf % LOAD_ALIGN != 0)
 		return -EINVAL;
-	return store_check_name_for(e->store, r->name, NULL);
+	return e->ops->by_store && !e->posix ? 0 : store_check_name_for(e->store, r->name, NULL);
 }
 
 void load_engine_submit(struct load_engine *e, struct load_request *r)

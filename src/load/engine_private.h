@@ -12,6 +12,7 @@ struct load_list {
 
 struct load_engine_ops {
 	const char *name;
+	bool by_store; /* a store without files is read by store_read(), which checks names */
 	void (*submit)(struct load_engine *e, struct load_request *r);
 	void (*kick)(struct load_engine *e);
 	/* Wait until a request is on the list `done`, @timeout_us have passed, or a signal came. */

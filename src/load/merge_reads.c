@@ -84,6 +84,8 @@ void load_unmerge(struct load_slot *s)
 {
 	const struct load_request r = s->request; /* of the whole read */
 
+	if (!s->next)
+		return;
 	for (; s; s = s->next) {
 		struct load_request *own = &s->request;
 		uint64_t at = own->off - r.off, most = s->len + !s->inside;

@@ -308,6 +308,7 @@ static void threads_free(struct load_engine *e)
 
 static const struct load_engine_ops threads_ops = {
 	.name = "threads",
+	.by_store = true,
 	.submit = threads_submit,
 	.kick = threads_kick,
 	.wait = threads_wait,

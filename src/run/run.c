@@ -222,10 +222,13 @@ static int open_log(struct run *run, bool resumed, struct shoal_err *err)
 {
 	char path[RUN_PATH_MAX];
 	int rc = run_step_log_path(run->o->results, (int)run->rank, path, err);
+	bool missing;
 
 	if (rc == 0 && resumed)
 		rc = step_log_open(path, run->state.run, (uint32_t)run->nr_here, &run->log, err);
-	else if (rc == 0)
+	/* A run that was killed right after it began has its state, and no log yet. */
+	missing = rc == -ENOENT && resumed && run->state.now.nr_phases == 0;
+	if (missing || (rc == 0 && !resumed))
 		rc = step_log_create(path, run->state.run, (uint32_t)run->nr_here, &run->log, err);
 	if (rc < 0)
 		comm_fail(run->comm, err);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/out.h"
+#include "base/text.h"
 #include "store/kind.h"
 
 #define FETCH_BYTES (1u << 20)
@@ -51,7 +52,7 @@ struct store *store_close(struct store *s)
 
 /* ---- The table ---- */
 
-static int check_length(const char *name, struct shoal_err *err)
+static int check_length(const char *name, size_t *ret_len, struct shoal_err *err)
 {
 	size_t len = strnlen(name, SHOAL_NAME_MAX + 1);
 
@@ -60,18 +61,21 @@ static int check_length(const char *name, struct shoal_err *err)
 	if (len > SHOAL_NAME_MAX)
 		return err_set(err, -ENAMETOOLONG, "the name has more than %d bytes",
 			       SHOAL_NAME_MAX);
+	*ret_len = len;
 	return 0;
 }
 
 int store_check_name_for(const struct store *s, const char *name, struct shoal_err *err)
 {
-	return s->traits.any_name ? check_length(name, err) : store_check_name(name, err);
+	size_t len;
+
+	return s->traits.any_name ? check_length(name, &len, err) : store_check_name(name, err);
 }
 
 int store_check_name(const char *name, struct shoal_err *err)
 {
-	const char *at = name;
-	int rc = check_length(name, err);
+	size_t len = 0;
+	int rc = check_length(name, &len, err);
 
 	if (rc < 0)
 		return rc;
@@ -79,18 +83,11 @@ int store_check_name(const char *name, struct shoal_err *err)
 		return err_set(err, -EINVAL,
 			       "'%.200s' starts with a slash: names are relative to the store",
 			       name);
-	for (;;) {
-		size_t part = strcspn(at, "/");
-
-		if (part == 2 && at[0] == '.' && at[1] == '.')
-			return err_set(
-				err, -EINVAL,
-				"'%.200s' contains '..': names must not lead out of the store",
-				name);
-		if (!at[part])
-			return 0;
-		at += part + 1;
-	}
+	if (path_goes_up(name, len))
+		return err_set(err, -EINVAL,
+			       "'%.200s' contains '..': names must not lead out of the store",
+			       name);
+	return 0;
 }
 
 static int unsupported(const struct store *s, const char *what, struct shoal_err *err)

@@ -6,6 +6,7 @@ import os
 import pathlib
 import pty
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -370,6 +371,20 @@ def test_readahead_is_not_taken_for_data_that_was_cached_before(run, disk, tmp_p
     assert b"not the storage's speed" not in done.stdout
 
 
+@pytest.mark.parametrize("shuffle", ["off", "seed"])
+def test_a_container_is_opened_once_and_read_in_a_row_as_dlio_does(run, memory_dir, tmp_path, shuffle):
+    """MLPerf's resnet50 shuffles no samples within files; DLIO streams such a file in pieces of 256 KiB."""
+    folder = memory_dir / ("rows-" + shuffle)
+    write_files(folder, [f"train/img_{i}_of_4.tfrecord" for i in range(4)], size=11466 * 200)
+    done = run("--data", folder, "framework=tensorflow", "dataset.format=tfrecord", "dataset.num_samples_per_file=200", "dataset.num_files_train=4",
+               "dataset.record_length_bytes=11466", f"reader.file_shuffle={shuffle}", "reader.sample_shuffle=off",
+               "reader.batch_size=50", "train.epochs=1", "metric.au=0")
+    assert done.returncode == 0, done.stderr
+    audit = phases(tmp_path / "results")[0]["audit"]
+    assert audit["opens"] <= 8 and audit["reads"] <= 80 and audit["bytes_read"] == 4 * 200 * 11466
+    shutil.rmtree(folder)
+
+
 def test_files_that_are_cached_but_for_their_beginning_are_noticed(run, disk, tmp_path):
     names = [f"train/img_{i}_of_4.npz" for i in range(4)]
     write_files(disk, names, size=24 << 20)
@@ -683,6 +698,21 @@ def test_results_that_cannot_be_written_are_shown_and_written_by_resume(run, dat
     assert shown(again) == shown(done)
     assert summary(results)["shoal"]["partial"] is False and ".shoal-run" not in contents(results)
     assert summary(results)["metric"]["train_au_meet_expectation"] == "success"  # all of it was one run
+
+
+def test_a_run_that_was_killed_before_it_had_a_record_of_steps_is_resumed(shoal, run, workload, tmp_path):
+    args = ["--data", "null", "-q", "train.epochs=1", "train.computation_time=0.05"]
+    process = shoal.start("run", workload, "--results", tmp_path / "results", *args)
+    log = tmp_path / "results" / ".shoal-run" / "steps.0"
+    end = time.monotonic() + 60
+    while not log.exists() and time.monotonic() < end:
+        time.sleep(0.005)
+    process.kill()
+    process.communicate()
+    log.unlink()  # as if the signal had come a moment earlier
+    done = run(*args, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert [phase["steps"] for phase in phases(tmp_path / "results")] == [10]
 
 
 def test_a_run_without_a_time_series_says_so(run, data, tmp_path):

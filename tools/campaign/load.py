@@ -44,7 +44,7 @@ def ranks(shoal, place, mpi, nr):
     took = time.monotonic() - began
     if done.returncode != 0:
         words = own_words(done)
-        return took, f"ended in words: {words}", None if words else f"silent: {nr} ranks under {mpi}"
+        return took, f"ended with: {words}", None if words else f"silent: {nr} ranks under {mpi}"
     facts = json.loads(done.stdout)
     right = facts["audit"]["exactly_once"] is True and facts["samples"] == nr * 100
     return took, f"{facts['samples']} samples exactly once", None if right else f"wrong: {nr} ranks under {mpi}: {done.stdout[:300]}"
@@ -164,7 +164,7 @@ def throttled(shoal, place, processes, in_flight, samples, most):
     seen, fault = [], None
     for done in all_done:
         if done.returncode != 0:
-            seen.append("ended in words: " + own_words(done))
+            seen.append("ended with: " + own_words(done))
             fault = fault or (None if done.stderr else "silent: a server that throttles")
         else:
             seen.append(f"{samples} samples exactly once")

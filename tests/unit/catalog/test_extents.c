@@ -214,7 +214,7 @@ static void a_part_without_extents_does_not_fit(void **state)
 	part = catalog_of(&l, true, 1);
 	assert_int_equal(shoal_writer_open(test_path("w.cat"), &o, &w, &err), 0);
 	assert_int_equal(shoal_writer_append(w, part, &err), -EINVAL);
-	check_words(&err, "where samples lie");
+	check_words(&err, "extents of samples");
 	shoal_writer_abort(w);
 	shoal_catalog_close(part);
 	list_release(&l);
