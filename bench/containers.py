@@ -102,16 +102,14 @@ for i in range(len(t)):
 print(nr, held)
 """
 S3DLIO_GROUPS = """
-import sys, asyncio, s3dlio
-async def main():
-    loader = s3dlio.create_async_loader("file://" + sys.argv[1], {"format": "parquet", "decode": "raw", "prefetch": int(sys.argv[2]),
-                                                                    "footer_cap": 16 << 20})
-    nr = 0
-    async for item in loader:
-        for one in item if isinstance(item, list) else [item]:
-            nr += len(one["data"] if isinstance(one, dict) else one)
-    print(nr)
-asyncio.run(main())
+import sys, s3dlio
+loader = s3dlio.create_async_loader("file://" + sys.argv[1], {"format": "parquet", "decode": "raw", "prefetch": int(sys.argv[2]),
+                                                                "footer_cap": 16 << 20})
+nr = 0
+for item in loader:
+    for one in item if isinstance(item, list) else [item]:
+        nr += len(one["data"] if isinstance(one, dict) else one)
+print(nr)
 """
 WEBDATASET = """
 import sys, webdataset

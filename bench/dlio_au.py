@@ -27,7 +27,7 @@ Set = collections.namedtuple("Set", "name workload files batch steps compute slo
 SETS = [
     Set("retinanet", "retinanet_b200", {"record_length_bytes": 322957, "num_samples_per_file": 1}, 8, 60, 1.0, 440, 0.05, 25 * M),
     Set("unet3d", "unet3d_b200", {"record_length_bytes": 8 * M, "num_samples_per_file": 1}, 1, 60, 1.0, 140, 0.16, 25 * M),
-    Set("resnet50", "resnet50_h100", {"record_length_bytes": 11466, "num_samples_per_file": 1251}, 200, 60, 1.0, 200, 0.1, 10 * M),
+    Set("resnet50", "resnet50_h100", {"record_length_bytes": 11466, "num_samples_per_file": 1251}, 200, 60, 1.0, 800, 0.04, 25 * M),
     Set("cosmoflow", "cosmoflow_h100", {"record_length_bytes": 2828486, "num_samples_per_file": 1}, 1, 120, 0.5, 400, 0.05, 25 * M),
 ]
 
@@ -82,6 +82,14 @@ def forget(folder):
             os.close(fd)
 
 
+def over_the_steps(path, batch):
+    """(AU, samples per second) of all steps but the first, without what lies before, behind and between them."""
+    with open(path, encoding="utf-8") as file:
+        epoch = json.load(file)["1"]
+    compute, took = (sum(epoch[key]["block1"][1:]) for key in ("compute", "proc"))
+    return 100 * compute / took, (len(epoch["proc"]["block1"]) - 1) * batch / took
+
+
 class Utilisation:
     """bench is that of bench/dlio.py: it has the programs, the environment and a folder."""
 
@@ -113,7 +121,7 @@ class Utilisation:
                 "hydra.run.dir=" + results, *("++workload.%s=%s" % item for item in keys.items())]
 
     def measure(self, tool, one, keys, folder, throttle):
-        """(AU, samples per second, seconds of CPU)"""
+        """(AU, samples per second, seconds of CPU, and the first two over the steps alone)"""
         results = os.path.join(self.bench.work, "au-results")
         command = ["mpirun", "-n", str(RANKS), "--bind-to", "none", *self.command(tool, one, keys, folder, results)]
         if throttle:
@@ -125,9 +133,10 @@ class Utilisation:
                 raise Failed("%s wrote no summary.json" % tool)
             with open(found[0], encoding="utf-8") as file:
                 metric = json.load(file)["metric"]
+            steps = over_the_steps(os.path.join(os.path.dirname(found[0]), "0_output.json"), one.batch)
         finally:
             shutil.rmtree(results, ignore_errors=True)
-        return metric["train_au_mean_percentage"], metric["train_throughput_mean_samples_per_second"], used.cpu
+        return metric["train_au_mean_percentage"], metric["train_throughput_mean_samples_per_second"], used.cpu, *steps
 
     def compare(self, one, keys, throttle):
         """The figures of each tool; they take turns."""
@@ -142,16 +151,16 @@ class Utilisation:
         return found
 
     def row(self, one, limit, found):
-        """One of the table; and the verdict, by the means."""
+        """One of the table; and the verdict, by the means over the steps: DLIO's own figures have its start and its end in them."""
         mean = {tool: [statistics.mean(column) for column in zip(*figures)] for tool, figures in found.items()}
         nr = len(found["DLIO"])
         if limit == "compute":
-            differ = abs(mean["Shoal"][0] - mean["DLIO"][0])
+            differ = abs(mean["Shoal"][3] - mean["DLIO"][3])
             verdict = self.results.judge("dlio", one.name + ", AU of both where compute is the limit", nr, differ, "points apart", AU_POINTS)
         else:
-            differ = abs(mean["Shoal"][1] / mean["DLIO"][1] - 1) * 100
+            differ = abs(mean["Shoal"][4] / mean["DLIO"][4] - 1) * 100
             verdict = self.results.judge("dlio", one.name + ", samples/s of both where the device is", nr, differ, "% apart", RATE_PERCENT)
-        return [one.name, limit, *(spread(found[tool], column) for column in (0, 1) for tool in ("DLIO", "Shoal")), differ, verdict,
+        return [one.name, limit, *(spread(found[tool], column) for column in (0, 3 if limit == "compute" else 4) for tool in ("DLIO", "Shoal")), differ, verdict,
                 *(mean[tool][2] for tool in ("DLIO", "Shoal"))]
 
     def run(self, limits):
@@ -171,8 +180,9 @@ class Utilisation:
                 rows.append(self.row(one, "compute" if limit == "compute" else "%d MB/s" % (one.slow_rate // M), found))
         table("DLIO (%s) and Shoal on the same files, %d rank x %d readers, %d runs each: mean [least..most]"
               % (self.bench.dlio_name, RANKS, self.args.threads, self.args.runs),
-              ["set", "limit", "AU % DLIO", "Shoal", "samples/s DLIO", "Shoal", "apart", "verdict", "CPU s DLIO", "Shoal"], rows,
-              ["apart: points of AU where compute is the limit, and per cent of samples/s where the device is",
+              ["set", "limit", "AU % DLIO", "Shoal", "steps alone DLIO", "Shoal", "apart", "verdict", "CPU s DLIO", "Shoal"], rows,
+              ["steps alone: AU where compute is the limit, and samples/s where the device is, without the time that is in no step;",
+               "apart: points of AU, and per cent of samples/s, of the steps alone",
                "load average %.1f before, %.1f after" % (load, os.getloadavg()[0])])
 
 

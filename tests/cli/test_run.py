@@ -6,6 +6,7 @@ import os
 import pathlib
 import pty
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -368,6 +369,20 @@ def test_readahead_is_not_taken_for_data_that_was_cached_before(run, disk, tmp_p
         pytest.skip("the kernel kept pages of these files")
     assert audit["cached_share"] < 0.1 and audit["cached_share_from"] == "device bytes"
     assert b"not the storage's speed" not in done.stdout
+
+
+@pytest.mark.parametrize("shuffle", ["off", "seed"])
+def test_a_container_is_opened_once_and_read_in_a_row_as_dlio_does(run, memory_dir, tmp_path, shuffle):
+    """MLPerf's resnet50 shuffles no samples within files; DLIO streams such a file in pieces of 256 KiB."""
+    folder = memory_dir / ("rows-" + shuffle)
+    write_files(folder, [f"train/img_{i}_of_4.tfrecord" for i in range(4)], size=11466 * 200)
+    done = run("--data", folder, "framework=tensorflow", "dataset.format=tfrecord", "dataset.num_samples_per_file=200", "dataset.num_files_train=4",
+               "dataset.record_length_bytes=11466", f"reader.file_shuffle={shuffle}", "reader.sample_shuffle=off",
+               "reader.batch_size=50", "train.epochs=1", "metric.au=0")
+    assert done.returncode == 0, done.stderr
+    audit = phases(tmp_path / "results")[0]["audit"]
+    assert audit["opens"] <= 8 and audit["reads"] <= 80 and audit["bytes_read"] == 4 * 200 * 11466
+    shutil.rmtree(folder)
 
 
 def test_files_that_are_cached_but_for_their_beginning_are_noticed(run, disk, tmp_path):
