@@ -198,7 +198,6 @@ FOR_OTHERS = ("src/store/stack.c",)
 FOR_OTHERS_NAMES = {
     "store_register": "adds a kind of storage to a program",
     "run_close": "the command exits instead",
-    "series_listed": "not connected yet", "series_totals": "not connected yet",
 }
 
 

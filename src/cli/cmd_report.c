@@ -68,8 +68,8 @@ const struct cli_command cmd_report = {
 	.summary = "write a page with the results of runs, side by side",
 	.usage = "RESULTS... [-o FILE]",
 	.about =
-		"Write one HTML page with the results in the folders that 'shoal run' made: where the "
-		"time went, throughput and waits by step, which rank waited when, latency, and for "
+		"Write one HTML page with the results in the folders that run, read, index and "
+		"datagen made (--results): what limited them, where the time went, throughput and waits by step, which rank waited when, latency, and for "
 		"several runs their differences. The page needs no network and no other file. What "
 		"is missing or damaged, as after a crash, is stated on the page.\n",
 	.sections = { { .options = options } },

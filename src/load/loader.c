@@ -640,21 +640,36 @@ static struct shoal_latency summary(const struct histogram *h)
 	return s;
 }
 
-void shoal_loader_stats(const struct shoal_loader *loader, struct shoal_load_stats *ret_stats)
+/* With the lock held. */
+static void loader_count(const struct shoal_loader *l, struct shoal_load_stats *ret_stats)
 {
-	struct shoal_loader *l = (struct shoal_loader *)(uintptr_t)loader; /* for its lock */
-
-	pthread_mutex_lock(&l->lock);
 	*ret_stats = l->stats;
 	memcpy(ret_stats->sum_ids, l->sums.ids, sizeof(l->sums.ids));
 	memcpy(ret_stats->sum_order, l->sums.order, sizeof(l->sums.order));
 	ret_stats->pool_bytes = l->pool.peak;
 	ret_stats->pool_now = l->pool.now;
+	ret_stats->engine = load_engine_name(l->engine);
+	ret_stats->engine_detail = load_engine_detail(l->engine);
+}
+
+void load_counts(const struct shoal_loader *loader, struct shoal_load_stats *ret_stats)
+{
+	struct shoal_loader *l = (struct shoal_loader *)(uintptr_t)loader; /* for its lock */
+
+	pthread_mutex_lock(&l->lock);
+	loader_count(l, ret_stats);
+	pthread_mutex_unlock(&l->lock);
+}
+
+void shoal_loader_stats(const struct shoal_loader *loader, struct shoal_load_stats *ret_stats)
+{
+	struct shoal_loader *l = (struct shoal_loader *)(uintptr_t)loader; /* for its lock */
+
+	pthread_mutex_lock(&l->lock);
+	loader_count(l, ret_stats);
 	ret_stats->latency = summary(&l->latency);
 	ret_stats->open = summary(&l->open);
 	ret_stats->read = summary(&l->read);
-	ret_stats->engine = load_engine_name(l->engine);
-	ret_stats->engine_detail = load_engine_detail(l->engine);
 	pthread_mutex_unlock(&l->lock);
 }
 

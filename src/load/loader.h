@@ -21,6 +21,10 @@ void load_exceed(struct shoal_loader *l);
 /* The order, at the epoch that was begun. Lent. */
 const struct shoal_order *load_order(const struct shoal_loader *l);
 
+/* As shoal_loader_stats(), without the latencies, whose percentiles take far longer than the rest:
+ * for callers that ask after every step. */
+void load_counts(const struct shoal_loader *l, struct shoal_load_stats *ret_stats);
+
 /* The time from request to completion of each sample, or piece, of the epoch. */
 void load_latency(const struct shoal_loader *l, struct histogram *ret_latency);
 

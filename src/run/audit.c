@@ -8,7 +8,7 @@ void run_audit_note(struct phase *phase)
 	struct run_audit *a = &phase->delivered;
 	struct shoal_load_stats s;
 
-	shoal_loader_stats(phase->loader, &s);
+	load_counts(phase->loader, &s);
 	a->samples = s.nr_samples;
 	a->bytes_asked = s.bytes_asked;
 	a->bytes_delivered = s.bytes_delivered;

@@ -61,6 +61,7 @@ COMMANDS = {
     "Python": [sys.executable, "-c", PYTHON],
 }
 WORKLOADS = ("datagen", "run")
+LONG = ("Python", "stat", "diff", "list", "cat", "split", "verify the storage", "index only below the root")  # for make torture only
 
 
 def kinds_of(name):

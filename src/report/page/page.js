@@ -462,7 +462,7 @@
     const xs = first.values.map((v, i) => numeric(v) ?? i), rows = second ? second.values : [null];
     const find = (a, b) => points.find((p) => p.values[first.name] === a && (b == null || p.values[second.name] === b));
     const curve = (of) => rows.map((b) => first.values.map((a) => { const p = find(a, b); return p ? of(p) : null; }));
-    plotIn(grid, { title: `Throughput by ${first.name}`, x: first.name, y: "samples/s", real: true, logX: xs.every((v) => v > 0) && xs[xs.length - 1] > 20 * xs[0], marks: knee.map((p) => numeric(p.values[first.name])).filter((v) => v != null),
+    plotIn(grid, { title: `Throughput by ${first.name}`, x: first.name, y: "samples/s", real: true, log: Math.max(...points.map((p) => p.ceiling ?? 0)) > 5 * Math.max(...points.map((p) => p.samples_per_second.median)), logX: xs.every((v) => v > 0) && xs[xs.length - 1] > 20 * xs[0], marks: knee.map((p) => numeric(p.values[first.name])).filter((v) => v != null),
       columns: [xs, ...curve((p) => p.samples_per_second.median), ...(points.some((p) => p.ceiling) ? curve((p) => p.ceiling ?? null) : [])],
       series: [...rows.map((b) => ({ label: b == null ? "median" : `${second.name} ${b}`, more: { points: { show: true } } })), ...(points.some((p) => p.ceiling) ? rows.map((b) => ({ label: "client's own limit" + (b == null ? "" : `, ${second.name} ${b}`), colour: "--peers", more: { dash: [5, 5] } })) : [])] });
     page.append(make("section", {}, make("h3", {}, "Points"), table([...names, "runs", "samples/s", "lowest", "highest", "MB/s", "p50 ms", "p99 ms", "CPU cores", "client's limit", ""],

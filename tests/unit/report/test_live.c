@@ -1,0 +1,205 @@
+/*
+ * Goal: what ranks hand in while a command works adds up, whichever threads do it and however long
+ * it takes; what does not fit is counted; and the page, its data and the metrics are whole.
+ */
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "help.h"
+#include "report/live.h"
+
+#define SECOND UINT64_C(1000000000)
+
+enum { RANKS = 4, RECORDS = 200 };
+
+static struct live *new_live(void)
+{
+	struct live_head head = { .command = "run",
+				  .name = "a \"name\"\n</script>",
+				  .nr_ranks = RANKS,
+				  .nr_here = 1,
+				  .au_bar = 90,
+				  .total = RANKS };
+	struct shoal_err err = { "" };
+	struct live *l = NULL;
+
+	assert_int_equal(live_new(&head, &l, &err), 0);
+	return l;
+}
+
+static struct series_record second(uint64_t at)
+{
+	struct series_record r = { .kind = SERIES_SECOND,
+				   .epoch = 1,
+				   .start = at * SECOND,
+				   .duration = SECOND,
+				   .nr_steps = 2,
+				   .samples = 10,
+				   .bytes = 1000,
+				   .load = SECOND / 4,
+				   .compute = SECOND / 2,
+				   .slow = 5000000 };
+
+	r.count[10] = 10;
+	return r;
+}
+
+/* The text, which ends with a NUL; release the buffer. */
+static const char *text_of(struct live *l, void (*put)(struct live *, struct buf *), struct buf *b)
+{
+	*b = (struct buf){ .max = 8 << 20 };
+	put(l, b);
+	buf_u8(b, 0);
+	assert_int_equal(b->rc, 0);
+	return (const char *)b->data;
+}
+
+static void check_metric(struct live *l, const char *line)
+{
+	struct buf b;
+
+	if (!strstr(text_of(l, live_put_metrics, &b), line))
+		fail_msg("'%s' is missing in:\n%s", line, (const char *)b.data);
+	buf_release(&b);
+}
+
+static unsigned long value_of(const char *text, const char *name)
+{
+	const char *found = strstr(text, name);
+
+	assert_non_null(found);
+	return strtoul(found + strlen(name), NULL, 10);
+}
+
+static struct live *shared;
+static int done;
+
+static void *hand_in(void *rank)
+{
+	for (unsigned i = 0; i < RECORDS; i++) {
+		struct series_record r = second(i);
+
+		live_add(shared, (unsigned)(uintptr_t)rank, &r);
+		live_show(shared, &(struct live_now){ .what = "samples", .done = i, .share = 0.5 });
+		usleep(100);
+	}
+	__atomic_add_fetch(&done, 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+static void ranks_add_up_while_another_thread_reads(void **state)
+{
+	pthread_t thread[RANKS];
+	unsigned long lost;
+	const char *text;
+	struct buf b;
+
+	(void)state;
+	shared = new_live();
+	for (uintptr_t i = 0; i < RANKS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, hand_in, (void *)i), 0);
+	while (__atomic_load_n(&done, __ATOMIC_RELAXED) < RANKS) {
+		text_of(shared, live_put_data, &b);
+		buf_release(&b);
+	}
+	for (unsigned i = 0; i < RANKS; i++)
+		pthread_join(thread[i], NULL);
+	/* On a busy machine the thread that reads may come too late for some: those are counted. */
+	text = text_of(shared, live_put_metrics, &b);
+	lost = value_of(text, "\nshoal_dropped_records_total ");
+	assert_int_equal(value_of(text, "\nshoal_samples_total ") + 10 * lost, 8000);
+	assert_int_equal(value_of(text, "\nshoal_sample_latency_seconds_bucket{le=\"1.6e-05\"} "),
+			 0);
+	assert_int_equal(value_of(text, "\nshoal_sample_latency_seconds_bucket{le=\"3.2e-05\"} "),
+			 8000 - 10 * lost);
+	buf_release(&b);
+	check_metric(shared, ",name=\"a \\\"name\\\"?</script>\"} 1\n");
+	check_metric(shared, "\n# EOF\n");
+	live_free(shared);
+}
+
+static void what_nobody_takes_in_is_dropped_and_counted(void **state)
+{
+	struct live *l = new_live();
+	struct series_record r = second(0);
+
+	(void)state;
+	for (unsigned i = 0; i < 100; i++)
+		live_add(l, 0, &r);
+	check_metric(l, "\nshoal_dropped_records_total 36\n");
+	check_metric(l, "\nshoal_samples_total 640\n");
+	live_add(l, RANKS, &r); /* of a rank that there is not */
+	live_add(l, 0, &r);
+	check_metric(l, "\nshoal_samples_total 650\n");
+	live_free(l);
+}
+
+/* A day in 600 intervals: rates stay what they are, and the page small. */
+static void a_long_run_has_long_intervals(void **state)
+{
+	struct live *l = new_live();
+	struct buf b;
+	const char *text;
+
+	(void)state;
+	for (unsigned at = 0; at < 86400; at += 16)
+		for (unsigned rank = 0; rank < RANKS; rank++) {
+			struct series_record r = second(at);
+
+			r.duration = 16 * SECOND;
+			r.samples = rank == 2 ? 80 : 160;
+			live_add(l, rank, &r);
+			live_tick(l);
+		}
+	text = text_of(l, live_put_data, &b);
+	assert_non_null(strstr(text, "\"width_seconds\": 256"));
+	assert_non_null(strstr(text, "\"samples_per_second\": [35.0, 35.0, "));
+	assert_non_null(strstr(text, "\"slowest_rank\": [2.0, 2.0, "));
+	assert_non_null(strstr(text, "\"rank_low\": [5.0, 5.0, "));
+	buf_release(&b);
+	text = text_of(l, live_put_page, &b);
+	assert_true(b.len < 1500000);
+	assert_non_null(strstr(text, "connect-src 'self'"));
+	assert_null(strstr(text, "name\\\"\\n</script>"));
+	buf_release(&b);
+	live_free(l);
+}
+
+static void what_is_not_known_is_left_out(void **state)
+{
+	struct live *l = new_live();
+	struct buf b;
+	const char *text;
+
+	(void)state;
+	live_show(l, &(struct live_now){ .nr_epochs = 2,
+					 .au = (double)NAN,
+					 .share = (double)NAN,
+					 .seconds_left = (double)INFINITY });
+	text = text_of(l, live_put_metrics, &b);
+	assert_null(strstr(text, " nan\n"));
+	assert_null(strstr(text, " inf\n"));
+	buf_release(&b);
+	text = text_of(l, live_put_data, &b);
+	assert_non_null(strstr(text, "\"au_percentage\": null"));
+	assert_null(strstr(text, "nan"));
+	buf_release(&b);
+	live_free(l);
+	live_free(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ranks_add_up_while_another_thread_reads),
+		cmocka_unit_test(what_nobody_takes_in_is_dropped_and_counted),
+		cmocka_unit_test(a_long_run_has_long_intervals),
+		cmocka_unit_test(what_is_not_known_is_left_out),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
