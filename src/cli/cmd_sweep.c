@@ -251,9 +251,9 @@ static int cmd_sweep_run(void *arguments, int nr, char **words)
 	s->nr_jobs = status == CLI_OK ? sweep_nr_jobs(&s->plan) : 0;
 	s->jobs = calloc(s->nr_jobs + 1, sizeof(*s->jobs));
 	s->records = calloc(s->nr_jobs + 1, sizeof(*s->records)); /* per measurement */
-	if (!s->jobs || !s->records)
+	if (!s->jobs || !s->records) {
 		status = cli_fail("sweep", "out of memory");
-	if (status == CLI_OK) {
+	} else if (status == CLI_OK) {
 		sweep_jobs(&s->plan, s->jobs);
 		status = cmd_sweep_do(s);
 	}

@@ -100,7 +100,7 @@ static int each_in_block(struct hdf5_finder *f, struct blocks *b, unsigned which
 	if (!format_inside(at, left, f->file->size))
 		return damaged(f, "block of messages", at);
 	while (left >= 8 && rc == 0) {
-		uint8_t buf[8];
+		uint8_t buf[8] = { 0 };
 		unsigned type;
 		size_t len;
 

@@ -99,7 +99,7 @@ static int count_in_flight(const struct replay *p, uint64_t *ret_most, uint64_t 
 		ends[i] = p->ops[i].end;
 	qsort(ends, p->nr, sizeof(*ends), compare_times);
 	for (size_t i = 0; i < p->nr; i++) {
-		while (ends[ended] <= p->ops[i].start && ended < i)
+		while (ended < i && ends[ended] <= p->ops[i].start)
 			ended++;
 		*ret_most = u64_max(*ret_most, i + 1 - ended);
 	}

@@ -75,11 +75,13 @@ static void put_latencies(struct buf *to, const struct live_sums *s)
 	begin_family(to, name, "histogram", "seconds",
 		     "Time from the request of a sample until it was read.");
 	for (unsigned i = 0; i < SERIES_PLACES; i++) {
+		unsigned power = i / 2;
+
 		before += s->count[i];
 		/* One per power of two, of those that a figure can be in. */
 		if (i % 2 == 0 && i <= 52)
 			put_metric(to, "%s_bucket{le=\"%.10g\"} %" PRIu64 "\n", name,
-				   exp2(i / 2) * 1e-6, before);
+				   exp2(power) * 1e-6, before);
 	}
 	put_metric(to, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, before);
 	put_metric(to, "%s_count %" PRIu64 "\n", name, before);

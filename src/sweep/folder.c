@@ -88,7 +88,7 @@ static int check_plan(const char *folder, const struct buf *mine, struct shoal_e
 		rc = map_open(path, &m, err);
 	if (rc < 0)
 		return rc;
-	if (m.len != mine->len || memcmp(m.addr, mine->data, m.len) != 0)
+	if (m.len != mine->len || (m.len > 0 && memcmp(m.addr, mine->data, m.len) != 0))
 		rc = plan_differs(folder, mine, &m, err);
 	map_close(&m);
 	return rc;

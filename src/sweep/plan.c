@@ -83,7 +83,7 @@ static int compare_numbered(const void *a, const void *b)
 
 static int sort_values(struct sweep_parameter *p, struct shoal_err *err)
 {
-	struct numbered all[SWEEP_VALUES_MAX];
+	struct numbered all[SWEEP_VALUES_MAX] = { 0 };
 
 	for (size_t i = 0; i < p->nr; i++) {
 		all[i].number = p->number[i];
