@@ -142,7 +142,12 @@ BASE = "--config-dir={conf} workload=retinanet_b200 hydra.run.dir={out} "
     ("--config-dir={conf} --config-name=none", "none.yaml: No such file"),
     (BASE + "--multirun", "--multirun: Shoal's dlio_benchmark has no such option"),
     (BASE + "--cfg=all", "--cfg: Shoal's dlio_benchmark shows the configuration of the job"),
-    (BASE + "workload@other=x", "workload@other=x: this is not an override of Hydra's"),
+    (BASE + "workload@other=x", "workload@other: Shoal's dlio_benchmark has one config group, workload=NAME"),
+    (BASE + "hydra/launcher=submitit", "hydra/launcher: Shoal's dlio_benchmark has one config group, workload=NAME"),
+    (BASE + "workload.train.epochs=1,2", "workload.train.epochs=1,2: a list of values needs brackets"),
+    (BASE + "workload.train.epochs=range(1,3)", "workload.train.epochs=range(1,3): range() makes a sweep"),
+    (BASE + "workload.train.wheels=1", "workload.train.wheels: the workload has no such key; ++workload.train.wheels=... adds it"),
+    (BASE + "++workload.dataset.data_folder=${{workload.folder}}", "${workload.folder} of workload.dataset.data_folder: there is no 'workload.folder'"),
     (BASE + "++workload.reader[0]=x", "++workload.reader[0]=x: this is not an override of Hydra's"),
     (BASE + "storage=s3", "storage: Shoal's dlio_benchmark takes"),
     (BASE + "what", "what: this is not an override of Hydra's"),
@@ -158,7 +163,7 @@ BASE = "--config-dir={conf} workload=retinanet_b200 hydra.run.dir={out} "
     (BASE + "++workload.storage.storage_type=s3 ++workload.storage.storage_options.columns=a", "workload.storage.storage_options.columns: Shoal"),
     (BASE + "++workload.reader.data_loader_classname=a.B", "workload.reader.data_loader_classname: Shoal reads by itself"),
     (BASE + "~workload.reader.nothing", "~workload.reader.nothing: the workload has no such key"),
-    (BASE + "++workload.framework.name=a", "workload.framework.name: 'framework' is not a section"),
+    (BASE + "workload.framework.name=a", "workload.framework.name: the workload has no section 'framework'"),
 ])
 def test_what_shoal_cannot_do_is_refused_by_name(command, conf, tmp_path, line, words):
     done = start(command, line.format(conf=conf, out=tmp_path / "run"), where=tmp_path)

@@ -20,7 +20,7 @@ import time
 from datetime import datetime
 
 from .._errors import BadValueError, Error
-from .hydra_args import Arguments, refuse, workload_of
+from .hydra_args import Arguments, refuse, without_references, workload_of
 
 _RANK = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 _SIZE = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
@@ -78,7 +78,8 @@ class Plan:
 
     def __init__(self, arguments):
         self.arguments = arguments
-        self.workload = workload_of(arguments, _shipped)
+        self.asked = workload_of(arguments, _shipped)  # references are in it as they were given
+        self.workload, self.hydra = without_references(self.asked, **arguments.hydra)
         self.options, self.environment = [], {}
         self._read_workflow()
         self._read_storage()
@@ -140,15 +141,15 @@ class Plan:
 
     def _read_places(self):
         output = self._section("output")
-        given = self.arguments.hydra.get("hydra.run.dir") or output.get("folder")
+        given = self.hydra.get("hydra.run.dir") or output.get("folder")
         model = self.workload.get("model")
         model = (model or {}).get("name", "default") if isinstance(model, dict) else model
-        if not given and nr_ranks() > 1:
+        if nr_ranks() > 1 and (not given or "${now:" in str(self.arguments.hydra.get("hydra.run.dir"))):
             refuse("hydra.run.dir", "must be given for %d ranks, which cannot agree on a name that has the time in it" % nr_ranks())
         self.run_dir = str(given or os.path.join("hydra_log", str(model), time.strftime("%Y-%m-%d-%H-%M-%S")))
         self.results = str(output.get("folder") or self.run_dir)
         self.log_file = os.path.join(self.results, str(output.get("log_file") or "dlio.log"))
-        subdir = self.arguments.hydra.get("hydra.output_subdir", ".hydra")
+        subdir = self.hydra.get("hydra.output_subdir", ".hydra")
         self.config_dir = os.path.join(self.run_dir, str(subdir)) if subdir else None
 
     def for_shoal(self):
@@ -191,7 +192,7 @@ def write_config(plan):
     os.makedirs(plan.config_dir, exist_ok=True)
     arguments = plan.arguments
     task = [text for text in arguments.texts if not text.lstrip("+~").startswith("hydra.")]
-    _dump(os.path.join(plan.config_dir, "config.yaml"), {"workload": plan.workload})
+    _dump(os.path.join(plan.config_dir, "config.yaml"), {"workload": plan.asked})
     _dump(os.path.join(plan.config_dir, "overrides.yaml"), task)
     _dump(os.path.join(plan.config_dir, "hydra.yaml"), {"hydra": {
         "run": {"dir": plan.run_dir}, "output_subdir": os.path.basename(plan.config_dir), "mode": "RUN",
@@ -371,7 +372,7 @@ def run(argv):
         import yaml
 
         if rank() == 0:
-            print(yaml.safe_dump({"workload": plan.workload}, sort_keys=False), end="")
+            print(yaml.safe_dump({"workload": plan.asked}, sort_keys=False), end="")
         return 0
     if plan.train and os.path.exists(os.path.join(plan.results, "summary.json")):
         # A run that then fails must not be reported by the summary of the one before.
