@@ -8,11 +8,9 @@ import sys
 
 import pytest
 
-yaml = pytest.importorskip("yaml")
-
-from shoal._errors import Error  # noqa: E402
-from shoal.dlio.hydra_args import Arguments, without_references, workload_of  # noqa: E402
-from shoal.dlio.hydra_values import Malformed, value_of  # noqa: E402
+from shoal._errors import Error
+from shoal.dlio.hydra_args import Arguments, without_references, workload_of
+from shoal.dlio.hydra_values import Malformed, value_of
 
 REFUSED = "refused"
 

@@ -64,12 +64,12 @@ def _shipped(name):
 # ---- What is asked for
 
 
-def _flag(section, key, default=False):
-    value = (section or {}).get(key, default)
+def _flag(section, path, default=False):
+    value = (section or {}).get(path.split(".")[-1], default)
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         value = value.strip().lower() == "true"
     if not isinstance(value, bool):
-        refuse("workload.workflow." + key, "must be True or False, not %r" % (value,))
+        refuse("workload." + path, "must be True or False, not %r" % (value,))
     return value
 
 
@@ -93,9 +93,9 @@ class Plan:
 
     def _read_workflow(self):
         workflow = self._section("workflow")
-        self.generate, self.train = _flag(workflow, "generate_data"), _flag(workflow, "train", True)
+        self.generate, self.train = _flag(workflow, "workflow.generate_data"), _flag(workflow, "workflow.train", True)
         for key, words in (("checkpoint", "writes no checkpoints"), ("profiling", "has no profilers")):
-            if _flag(workflow, key):
+            if _flag(workflow, "workflow." + key):
                 refuse("workload.workflow." + key, "Shoal %s: set it to False" % words)
         if not self.generate and not self.train:
             refuse("workload.workflow", "neither generate_data nor train is True: there is nothing to do")
@@ -306,8 +306,13 @@ def _commands(plan, path):
     if plan.generate and not (_alone(plan) and rank()):
         yield "Generating data", [_shoal(), "datagen", path, "--data", plan.data, "--no-catalog", *own, *plan.changes()]
     if plan.train:
-        drop = ["--drop-cache"] if "DLIO_DROP_CACHES_TIMEOUT" in os.environ and "://" not in plan.data else []
+        drop = ["--drop-cache"] if _drops(plan) and "://" not in plan.data else []
         yield "Training", [_shoal(), "run", path, "--data", plan.data, "--results", plan.results, *plan.options, *drop, *plan.changes()]
+
+
+def _drops(plan):
+    """Whether the page cache is dropped before each epoch, as DLIO 3 does. mlpstorage starts that one with skip_listing."""
+    return "DLIO_DROP_CACHES_TIMEOUT" in os.environ or _flag(plan.workload.get("dataset"), "dataset.skip_listing")
 
 
 def _alone(plan):
