@@ -471,7 +471,8 @@ void cli_die_of_signal(void)
 
 int cli_end(int status)
 {
-	if (cli_stop && (status != CLI_OK || cli_output_failed())) /* no flush: the reader may stall */
+	if (cli_stop &&
+	    (status != CLI_OK || cli_output_failed())) /* no flush: the reader may stall */
 		cli_die_of_signal();
 	return status;
 }
