@@ -267,11 +267,11 @@ def test_samples_that_are_no_stretch_of_bytes_are_refused_in_words(tmp_path):
     numpy.save(tmp_path / "c.npy", array)
     numpy.savez_compressed(tmp_path / "c.npz", x=array)
     with h5py.File(tmp_path / "c.hdf5", "w") as file:
-        file.create_dataset("records", data=numpy.moveaxis(array, 2, 0), chunks=(1, 6, 7))
+        file.create_dataset("records", data=numpy.moveaxis(array, 2, 0), chunks=(2, 3, 7))
     with h5py.File(tmp_path / "new.hdf5", "w", libver="latest") as file:
         file.create_dataset("records", data=numpy.moveaxis(array, 2, 0))
     for file, name, words in [("c.npy", "npy", b"interleaved"), ("c.npz", "npz", b"compressed"),
-                              ("c.hdf5", "hdf5", b"chunked"), ("new.hdf5", "hdf5", b"libver")]:
+                              ("c.hdf5", "hdf5", b"chunk"), ("new.hdf5", "hdf5", b"libver")]:
         result = run("find", name, 5, tmp_path / file)
         assert result.returncode == 1 and result.stdout == b""
         assert words in result.stderr
