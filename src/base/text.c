@@ -142,8 +142,11 @@ int text_hex_digit(char c)
 
 bool path_goes_up(const char *path, size_t len)
 {
-	const char *end = path + len, *dot = path;
+	const char *end, *dot = path;
 
+	if (len == 0) /* @path may be NULL then */
+		return false;
+	end = path + len;
 	/* Called for each read: memchr() is several times as fast as a loop over the bytes. */
 	while ((dot = memchr(dot, '.', (size_t)(end - dot))) != NULL) {
 		if ((dot == path || dot[-1] == '/') && end - dot >= 2 && dot[1] == '.' &&

@@ -111,7 +111,7 @@ int child_run(char *const argv[], const char *dir, struct child_result *ret, str
 	if (rc == 0)
 		rc = publish_nameless(dir, &files[1], err);
 	if (rc == 0) {
-		fflush(stdout);
+		cli_flush_output();
 		pid = fork();
 		if (pid == 0)
 			child_become(argv, files[0].fd, files[1].fd);

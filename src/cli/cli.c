@@ -250,16 +250,32 @@ struct cli_guess cli_guess_uri(const char *path)
 /* this process itself ignores SIGPIPE, which was not ignored when it started */
 static bool ignores_pipe;
 
+static int output_error; /* the reason of the first failed write; 0 if it was not noticed at once */
+
+bool cli_output_failed(void)
+{
+	if (!ferror_unlocked(stdout))
+		return false;
+	if (output_error == 0)
+		output_error = errno;
+	return true;
+}
+
+bool cli_flush_output(void)
+{
+	fflush(stdout);
+	return !cli_output_failed();
+}
+
 int cli_finish(const char *command, int status)
 {
-	errno = 0;
-	if (fflush(stdout) == 0 && !ferror(stdout))
+	if (cli_flush_output())
 		return status;
+	errno = output_error;
 	if (errno == EPIPE && ignores_pipe) { /* end as if signals had never been caught */
 		signal(SIGPIPE, SIG_DFL);
 		raise(SIGPIPE);
 	}
-	/* The reason of a write that failed earlier is not known any more. */
 	return cli_fail(command, "cannot write to standard output%s%s", errno ? ": " : "",
 			errno ? strerror(errno) : "");
 }
@@ -285,7 +301,7 @@ void cli_report_costs(const char *command)
 	struct rusage used;
 	double cpu;
 
-	if (!cli_talk.verbose || fflush(stdout) != 0 || getrusage(RUSAGE_SELF, &used) < 0)
+	if (!cli_talk.verbose || !cli_flush_output() || getrusage(RUSAGE_SELF, &used) < 0)
 		return; /* cli_finish() reports what could not be written; nothing else */
 	cpu = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
 	      (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6;
@@ -398,7 +414,7 @@ int cli_part(const char *command, struct comm *comm, int status)
 {
 	struct shoal_err err = { "" };
 
-	fflush(stdout); /* cli_finish() reports a failure */
+	cli_flush_output(); /* cli_finish() reports a failure */
 	cli_release_signals();
 	if (comm_finish(comm, &err) == -EHOSTDOWN)
 		status = cli_fail(command, "rank %d: %s", comm_place(comm)->rank,
@@ -455,7 +471,8 @@ void cli_die_of_signal(void)
 
 int cli_end(int status)
 {
-	if (cli_stop && (status != CLI_OK || ferror(stdout))) /* no flush: the reader may stall */
+	if (cli_stop &&
+	    (status != CLI_OK || cli_output_failed())) /* no flush: the reader may stall */
 		cli_die_of_signal();
 	return status;
 }

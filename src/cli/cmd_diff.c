@@ -48,7 +48,7 @@ static int show_difference(void *self, enum shoal_difference what, const char *n
 	cmd_diff_put_size(was);
 	cmd_diff_put_size(is);
 	putchar(a->null ? '\0' : '\n');
-	return ferror(stdout) ? -EPIPE : 0;
+	return cli_output_failed() ? -EPIPE : 0;
 }
 
 static void cmd_diff_show_progress(void *self, uint64_t nr_names)
@@ -108,7 +108,7 @@ static int cmd_diff_compare(struct cmd_diff_arguments *a, const struct shoal_cat
 	cli_progress_clear(&a->progress);
 	shoal_list_close(x);
 	shoal_list_close(y);
-	if (rc < 0 && ferror(stdout))
+	if (rc < 0 && cli_output_failed())
 		return CLI_FAILED; /* cli_finish() reports it */
 	if (rc < 0)
 		return cli_fail("diff", "%s", cli_words("diff", &err));

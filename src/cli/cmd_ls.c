@@ -28,7 +28,7 @@ static int print_samples(const struct cmd_ls_arguments *a, const struct shoal_ca
 	uint64_t first, count;
 	int rc = shoal_catalog_samples(cat, id, &first, &count);
 
-	for (uint64_t i = 0; rc == 0 && i < count && !ferror_unlocked(stdout); i++) {
+	for (uint64_t i = 0; rc == 0 && i < count && !cli_output_failed(); i++) {
 		struct shoal_extent e;
 
 		rc = shoal_catalog_extent(cat, id, i, &e);
@@ -103,7 +103,7 @@ static int cmd_ls_print_random(const struct cmd_ls_arguments *a, const struct sh
 			rc = shoal_catalog_name(cat, id, name);
 		status = rc < 0 ? cli_lookup_failed("ls", a->path, cat, rc)
 				: cmd_ls_print_entry(a, cat, id, name, (size_t)rc);
-		if (ferror_unlocked(stdout))
+		if (cli_output_failed())
 			break;
 	}
 	shoal_order_free(order);
@@ -143,7 +143,7 @@ static int print_names(const struct cmd_ls_arguments *a, const struct shoal_cata
 			break;
 		if (cmd_ls_print_entry(a, cat, id, name, len) != CLI_OK)
 			return CLI_FAILED;
-		if (ferror_unlocked(stdout))
+		if (cli_output_failed())
 			break;
 	}
 	return CLI_OK;

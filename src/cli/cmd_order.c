@@ -60,7 +60,7 @@ static int print_name(const struct cmd_order_arguments *a, const struct shoal_ca
 static int print_ids(const struct cmd_order_arguments *a, const struct shoal_catalog *cat,
 		     const uint64_t *ids, uint64_t nr, bool several)
 {
-	for (uint64_t i = 0; i < nr; i++) {
+	for (uint64_t i = 0; i < nr && !cli_output_failed(); i++) {
 		if (!a->names && a->json)
 			printf("{\"sample\": %" PRIu64 "}\n", ids[i]);
 		else if (!a->names)
@@ -86,7 +86,7 @@ static int print_steps(const struct cmd_order_arguments *a, const struct shoal_c
 		uint64_t nr;
 
 		if (n < 0 ||
-		    ferror_unlocked(stdout)) /* past the last step, or a rank without samples */
+		    cli_output_failed()) /* past the last step, or a rank without samples */
 			break;
 		nr = u64_min((uint64_t)n, left);
 		status = print_ids(a, cat, ids, nr, several);

@@ -299,7 +299,7 @@ static int cmd_read_finish(struct comm *comm, bool interrupted, bool reading, in
 
 	status = cli_part("read", comm, interrupted && cli_stop ? CLI_INTERRUPTED : status);
 	if (interrupted && alone) {
-		fflush(stdout);
+		cli_flush_output();
 		cli_die_of_signal();
 	}
 	if (interrupted || reading)

@@ -358,7 +358,7 @@ static int write_results(struct cmd_run_state *c, struct shoal_err *err)
 	if (c->place->rank == 0 && c->result.partial) {
 		rc = report_summary_write(&c->result, c->a.results, err);
 		print(c);
-		fflush(stdout);
+		cli_flush_output();
 	}
 	if (rc == 0)
 		rc = run_step_log_path(c->a.results, c->place->rank, path, err);

@@ -221,7 +221,7 @@ static int cmd_sweep_do(struct cmd_sweep_state *s)
 	status = cmd_sweep_report(s, rc, &err);
 	sweep_folder_close(s->a->results, s->lock);
 	if (rc == -ECANCELED) {
-		fflush(stdout);
+		cli_flush_output();
 		cli_die_of_signal();
 	}
 	return status;

@@ -50,7 +50,7 @@ static int print_difference(void *self, enum shoal_difference what, const char *
 	if (what == SHOAL_RESIZED)
 		printf("\t%" PRIu64 "\t%" PRIu64, was, is);
 	putchar('\n');
-	return ferror(stdout) ? -EIO : 0;
+	return cli_output_failed() ? -EIO : 0;
 }
 
 static void cmd_verify_show_progress(void *self, const struct shoal_index_progress *now)
@@ -86,7 +86,7 @@ static int verify_one(struct cmd_verify_arguments *a, const char *path, struct f
 		return rc;
 	if (a->storage) { /* nothing to clean up: a signal may end it at once, as without --storage
 			   */
-		fflush(stdout);
+		cli_flush_output();
 		cli_release_signals();
 	}
 	shoal_catalog_info(cat, &f->info);
@@ -147,7 +147,7 @@ static void print_words(const struct cmd_verify_arguments *a, const char *path, 
 	if (a->compare.samples)
 		snprintf(changed + strlen(changed), sizeof(changed) - strlen(changed),
 			 "%" PRIu64 " with other samples inside, ", r->nr_inside);
-	if (ferror(stdout)) /* cli_finish() reports it */
+	if (cli_output_failed()) /* cli_finish() reports it */
 		return;
 	if (*f->err.msg)
 		cli_fail("verify", "'%s': %s", path, cli_words("verify", &f->err));

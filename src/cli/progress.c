@@ -200,9 +200,9 @@ static bool progress_live(struct cli_progress *p, const struct cli_step *now, do
 			      .done = now->done,
 			      .total = now->total,
 			      .seconds_left = left < 0 ? (double)NAN : left,
-			      .share = now->total   ? (double)now->done / (double)now->total
-				       : now->share ? now->share
-						    : (double)NAN,
+			      .share = now->total       ? (double)now->done / (double)now->total
+				       : now->share > 0 ? now->share
+							: (double)NAN,
 			      .au = (double)NAN };
 	double all = t - p->first;
 

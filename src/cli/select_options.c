@@ -264,7 +264,7 @@ int cli_put_list(const char *command, const char *what, struct shoal_list *list,
 			cli_output_progress(&progress, nr);
 		if (cli_put_entry(command, f, e, with_ids) != CLI_OK)
 			return CLI_FAILED;
-		if (ferror_unlocked(stdout))
+		if (cli_output_failed())
 			return CLI_OK; /* cli_finish() reports it */
 	}
 	cli_progress_clear(&progress);

@@ -27,7 +27,12 @@
  * (below).
  */
 #define THREAD_BYTES (UINT64_C(768) << 10)
-#define SORTER_LEAST (UINT64_C(4) << 20)
+
+/* The same of a thread that reads a list (block 1 MB, entries 40 KB), and of one that spills (512
+ * KB); of the memory that is not fixed, they get at most a quarter. */
+#define READER_BYTES  (UINT64_C(2) << 20)
+#define READERS_SHARE 4u
+#define SORTER_LEAST  (UINT64_C(4) << 20)
 
 /*
  * The part of the sorter's memory that is reserved for entries that wait for a slow directory
@@ -72,7 +77,13 @@ static int divide_memory(struct index_job *j, struct shoal_err *err)
 		err_hint(err, SHOAL_HINT_MORE_MEMORY, SHOAL_INDEX_MEMORY_MIN);
 		return rc;
 	}
-	threads = j->tree ? THREAD_BYTES * index_scan_threads(j) : 0;
+	threads = (memory - OVERHEAD) / READERS_SHARE;
+	j->nr_readers = (unsigned)u64_min(j->nr_readers, threads / READER_BYTES);
+	if (j->nr_readers <= 1) { /* the job's own thread adds in the list's order */
+		j->nr_readers = 0;
+		j->order_len = 0;
+	}
+	threads = j->tree ? THREAD_BYTES * index_scan_threads(j) : READER_BYTES * j->nr_readers;
 	j->memory = (size_t)u64_max(SORTER_LEAST,
 				    memory - OVERHEAD - u64_min(threads, memory - OVERHEAD));
 	j->next_memory = j->in_order ? j->memory / NEXT_SHARE : 0;
@@ -87,6 +98,8 @@ static unsigned threads_to_sort(const struct index_job *j)
 {
 	uint64_t most = j->tree ? index_scan_threads(j) / 4 : SORTER_THREADS_MAX;
 
+	if (j->nr_readers > 1)
+		return (unsigned)u64_max(1, cores_available() / 2);
 	return (unsigned)u64_min(most, cores_available() / 4);
 }
 
@@ -111,7 +124,8 @@ static int open_sorter(struct index_job *j, struct shoal_err *err)
 	struct sorter_options so = { .memory = j->memory,
 				     .stop = o->stop,
 				     .nr_threads = threads_to_sort(j),
-				     .nr_lanes = j->tree ? cores_available() : 1 };
+				     .nr_lanes = j->tree ? cores_available() : j->nr_readers,
+				     .order_len = j->order_len };
 	struct stat st;
 	int rc;
 
@@ -214,11 +228,16 @@ void index_job_release(struct index_job *j)
 int index_job_add(struct index_job *j, const void *name, size_t len,
 		  const struct index_record *record, struct shoal_err *err)
 {
-	uint8_t payload[INDEX_RECORD_MAX];
+	uint8_t payload[INDEX_RECORD_MAX + 8];
 	struct sort_entry e = { .name = name,
 				.len = len,
 				.payload = payload,
 				.payload_len = index_record_put(record, payload) };
+
+	if (j->order_len) { /* it comes before all that threads read */
+		memset(payload + e.payload_len, 0, j->order_len);
+		e.payload_len += j->order_len;
+	}
 
 	if ((++j->nr_added & 0xffff) == 0) {
 		if (stop_requested(j->options->stop))

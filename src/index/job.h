@@ -50,6 +50,8 @@ struct index_job {
 	pthread_mutex_t sample_lock; /* 1 of how many names is in the sample */
 	struct index_sample sample;  /* if there are several ranks */
 	bool etags;                  /* of a list, whose entries have them */
+	unsigned nr_readers;         /* of a list: threads that read it; at most 1: the job's own */
+	unsigned order_len;          /* see sorter_options; at most 8 */
 	bool in_order;               /* some entries may go into the catalog without sorting */
 	size_t next_memory;          /* memory for entries that wait to be delivered in order */
 	struct shoal_writer *writer; /* NULL: another rank's */

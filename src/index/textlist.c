@@ -11,34 +11,11 @@
 #include "index/job.h"
 #include "index/replace.h"
 #include "index/stage.h"
-
-/*
- * Limit of a line: longer than any name with its root and numbers, so that a name that is too long
- * is reported as such.
- */
-#define LINE_MAX_BYTES (2 * SHOAL_NAME_MAX + 4096)
-#define READ_BYTES     (1u << 20)
-
-struct list {
-	int fd;
-	char separator;
-	bool names_only;
-	const struct shoal_index_options *options;
-	char *buf;
-	size_t at, fill;
-	bool ended;
-	uint64_t line; /* number of the one being read, from 1 */
-	/* From the first line: */
-	bool has_sizes, has_samples;
-	uint64_t first_line;
-	struct index_job job;
-	bool started;
-	uint64_t nr_blank;
-};
+#include "index/textlist.h"
 
 /* Wait for input, but for a limited time: a signal that comes just before waiting, or to another
  * thread, would otherwise be noticed only with the next line. */
-static int wait_readable(const struct list *l, struct shoal_err *err)
+static int wait_readable(const struct textlist *l, struct shoal_err *err)
 {
 	struct pollfd p = { .fd = l->fd, .events = POLLIN };
 
@@ -55,7 +32,7 @@ static int wait_readable(const struct list *l, struct shoal_err *err)
 }
 
 /* Read more after the unread part. */
-static int textlist_refill(struct list *l, struct shoal_err *err)
+static int textlist_refill(struct textlist *l, struct shoal_err *err)
 {
 	ssize_t n;
 	int rc;
@@ -76,8 +53,16 @@ static int textlist_refill(struct list *l, struct shoal_err *err)
 	return 0;
 }
 
+int textlist_too_long(const char *text, size_t len, uint64_t line, struct shoal_err *err)
+{
+	return err_set_hint(err, -EINVAL,
+			    memchr(text, 0, len) ? SHOAL_HINT_NUL_ENDS : SHOAL_HINT_NONE,
+			    "line %" PRIu64 " is longer than any name (%d bytes at most)", line,
+			    SHOAL_NAME_MAX);
+}
+
 /* The next line without its separator: 1, or 0 at the end of the list. */
-static int textlist_next_line(struct list *l, const char **ret_line, size_t *ret_len,
+static int textlist_next_line(struct textlist *l, const char **ret_line, size_t *ret_len,
 			      struct shoal_err *err)
 {
 	for (;;) {
@@ -96,11 +81,7 @@ static int textlist_next_line(struct list *l, const char **ret_line, size_t *ret
 		if (l->ended)
 			return 0;
 		if (left > LINE_MAX_BYTES)
-			return err_set_hint(
-				err, -EINVAL,
-				memchr(start, 0, left) ? SHOAL_HINT_NUL_ENDS : SHOAL_HINT_NONE,
-				"line %" PRIu64 " is longer than any name (%d bytes at most)",
-				l->line + 1, SHOAL_NAME_MAX);
+			return textlist_too_long(start, left, l->line + 1, err);
 		rc = textlist_refill(l, err);
 		if (rc < 0)
 			return rc;
@@ -123,8 +104,9 @@ static int cut_number(const char *line, size_t *len, uint64_t *ret_value)
 }
 
 /* Name, size, samples. Returns how many numbers there are, or an error. */
-static int split_line(const struct list *l, const char *line, size_t *len, struct index_record *r)
+static int split_line(const struct textlist *l, struct textline *line)
 {
+	struct index_record *r = &line->record;
 	uint64_t number[2];
 	int nr = 0, rc = 0;
 
@@ -132,11 +114,11 @@ static int split_line(const struct list *l, const char *line, size_t *len, struc
 				    .samples = index_job_samples(&l->job) };
 	if (l->names_only)
 		return 0;
-	while (nr < 2 && (rc = cut_number(line, len, &number[nr])) > 0)
+	while (nr < 2 && (rc = cut_number(line->text, &line->len, &number[nr])) > 0)
 		nr++;
 	if (rc < 0)
 		return rc;
-	if (memchr(line, '\t', *len))
+	if (memchr(line->text, '\t', line->len))
 		return -EINVAL;
 	if (nr > 0) /* from the end of the line */
 		r->size = number[nr - 1];
@@ -145,39 +127,37 @@ static int split_line(const struct list *l, const char *line, size_t *len, struc
 	return nr;
 }
 
-static int textlist_start(struct list *l, const char *name, size_t len, int numbers,
-			  struct shoal_err *err)
-{
-	int rc;
-
-	l->has_sizes = numbers >= 1;
-	l->has_samples = numbers == 2;
-	l->first_line = l->line;
-	rc = index_root_init(&l->job.root, l->options->root, name, len, err);
-	if (rc == 0)
-		rc = index_job_open(&l->job, l->has_sizes, l->has_samples, err);
-	l->started = rc == 0;
-	return rc;
-}
-
-static int check_line(const struct list *l, const char *line, size_t len, struct shoal_err *err)
+static int check_line(const struct textlist *l, const struct textline *line, struct shoal_err *err)
 {
 	if (l->separator != '\n')
 		return 0;
-	if (l->line == 1 && len >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0)
+	if (line->number == 1 && line->len >= 3 && memcmp(line->text, "\xef\xbb\xbf", 3) == 0)
 		return err_set(err, -EINVAL, "line 1 starts with a byte order mark: remove it");
-	if (memchr(line, 0, len))
+	if (memchr(line->text, 0, line->len))
 		return err_set_hint(err, -EINVAL, SHOAL_HINT_NUL_ENDS,
-				    "line %" PRIu64 " contains a NUL byte", l->line);
-	if (len > 0 && line[len - 1] == '\r')
+				    "line %" PRIu64 " contains a NUL byte", line->number);
+	if (line->len > 0 && line->text[line->len - 1] == '\r')
 		return err_set(err, -EINVAL,
 			       "line %" PRIu64 " ends in CR LF: convert the line ends to LF",
-			       l->line);
+			       line->number);
 	return 0;
 }
 
+/* How many numbers are after the name, which is what is left of the line. */
+static int take_numbers(const struct textlist *l, struct textline *line, struct shoal_err *err)
+{
+	int numbers = split_line(l, line);
+
+	if (numbers >= 0)
+		return numbers;
+	return err_set_hint(err, -EINVAL, SHOAL_HINT_NAMES_ONLY,
+			    "line %" PRIu64 ": the text after a tab is %s", line->number,
+			    numbers == -ERANGE ? "too large"
+					       : "not a size in bytes or a number of samples");
+}
+
 /* All lines must have as many numbers as the first one. */
-static int check_numbers(const struct list *l, int numbers, const struct index_record *r,
+static int check_numbers(const struct textlist *l, int numbers, const struct textline *line,
 			 struct shoal_err *err)
 {
 	int want = l->has_samples ? 2 : l->has_sizes ? 1 : 0;
@@ -187,49 +167,72 @@ static int check_numbers(const struct list *l, int numbers, const struct index_r
 		return err_set_hint(err, -EINVAL, SHOAL_HINT_NAMES_ONLY,
 				    "line %" PRIu64 " has %s after the name, but line %" PRIu64
 				    " has %s",
-				    l->line, says[numbers], l->first_line, says[want]);
-	if (numbers >= 1 && r->size == SHOAL_SIZE_UNKNOWN)
-		return err_set(err, -EINVAL, "line %" PRIu64 ": the size is too large", l->line);
+				    line->number, says[numbers], l->first_line, says[want]);
+	if (numbers >= 1 && line->record.size == SHOAL_SIZE_UNKNOWN)
+		return err_set(err, -EINVAL, "line %" PRIu64 ": the size is too large",
+			       line->number);
 	return 0;
 }
 
-static int take_line(struct list *l, const char *line, size_t len, struct shoal_err *err)
+int textlist_parse(const struct textlist *l, struct textline *line, struct shoal_err *err)
 {
 	struct shoal_err why = { "" };
-	struct index_record record;
-	const char *name = line;
-	int numbers, rc;
+	int numbers, rc = check_line(l, line, err);
 
-	rc = check_line(l, line, len, err);
+	if (rc < 0 || line->len == 0)
+		return rc;
+	numbers = take_numbers(l, line, err);
+	rc = numbers < 0 ? numbers : check_numbers(l, numbers, line, err);
 	if (rc < 0)
 		return rc;
-	if (len == 0) {
-		l->nr_blank++;
-		return 0;
-	}
-	numbers = split_line(l, line, &len, &record);
-	if (numbers < 0)
-		return err_set_hint(err, -EINVAL, SHOAL_HINT_NAMES_ONLY,
-				    "line %" PRIu64 ": the text after a tab is %s", l->line,
-				    numbers == -ERANGE
-					    ? "too large"
-					    : "not a size in bytes or a number of samples");
-	if (!l->started) {
-		rc = textlist_start(l, name, len, numbers, err);
-		if (rc < 0)
-			return rc;
-	}
-	rc = check_numbers(l, numbers, &record, err);
+	rc = index_root_strip(&l->job.root, &line->text, &line->len, &why);
 	if (rc < 0)
-		return rc;
-	rc = index_root_strip(&l->job.root, &name, &len, &why);
-	if (rc < 0)
-		return err_set_as(err, rc, &why, "line %" PRIu64 ": %s", l->line, why.msg);
-	if (len > SHOAL_NAME_MAX)
+		return err_set_as(err, rc, &why, "line %" PRIu64 ": %s", line->number, why.msg);
+	if (line->len > SHOAL_NAME_MAX)
 		return err_set(err, -EINVAL,
 			       "line %" PRIu64 ": a name has %zu bytes, but at most %d are allowed",
-			       l->line, len, SHOAL_NAME_MAX);
-	return index_job_add(&l->job, name, len, &record, err);
+			       line->number, line->len, SHOAL_NAME_MAX);
+	return 1;
+}
+
+static int textlist_start(struct textlist *l, const char *name, size_t len, int numbers,
+			  struct shoal_err *err)
+{
+	int rc;
+
+	l->has_sizes = numbers >= 1;
+	l->has_samples = numbers == 2;
+	l->first_line = l->line;
+	l->job.nr_readers = textblocks_threads(l);
+	l->job.order_len = l->job.nr_readers > 1 && l->has_sizes ? TEXTBLOCKS_ORDER : 0;
+	rc = index_root_init(&l->job.root, l->options->root, name, len, err);
+	if (rc == 0)
+		rc = index_job_open(&l->job, l->has_sizes, l->has_samples, err);
+	l->started = rc == 0;
+	return rc;
+}
+
+/* The first line that is not empty tells the root, and what all lines have. */
+static int start_with(struct textlist *l, struct textline line, struct shoal_err *err)
+{
+	int numbers = check_line(l, &line, err);
+
+	if (numbers < 0 || line.len == 0)
+		return numbers;
+	numbers = take_numbers(l, &line, err);
+	return numbers < 0 ? numbers : textlist_start(l, line.text, line.len, numbers, err);
+}
+
+static int take_line(struct textlist *l, const char *text, size_t len, struct shoal_err *err)
+{
+	struct textline line = { .text = text, .len = len, .number = l->line };
+	int rc = l->started ? 0 : start_with(l, line, err);
+
+	if (rc == 0)
+		rc = textlist_parse(l, &line, err);
+	if (rc == 0)
+		l->nr_blank++;
+	return rc <= 0 ? rc : index_job_add(&l->job, line.text, line.len, &line.record, err);
 }
 
 /* A line ends before the magic does; the end of a name is not part of it. */
@@ -240,7 +243,7 @@ static bool begins_with_magic(const char *line, size_t len)
 	return len >= n && memcmp(line, CAT_MAGIC, n) == 0;
 }
 
-static int read_list(struct list *l, struct shoal_index_result *result, struct shoal_err *err)
+static int read_list(struct textlist *l, struct shoal_index_result *result, struct shoal_err *err)
 {
 	const char *line = NULL;
 	size_t len = 0;
@@ -249,7 +252,7 @@ static int read_list(struct list *l, struct shoal_index_result *result, struct s
 	rc = index_replace_check(l->options, /* may_be_empty= */ false, &l->job.least, err);
 	if (rc < 0)
 		return rc;
-	while ((rc = textlist_next_line(l, &line, &len, err)) > 0) {
+	while (l->job.nr_readers <= 1 && (rc = textlist_next_line(l, &line, &len, err)) > 0) {
 		if (l->line == 1 && begins_with_magic(line, len))
 			return err_set(err, -EINVAL,
 				       "it is a catalog already, not a list of names");
@@ -257,6 +260,8 @@ static int read_list(struct list *l, struct shoal_index_result *result, struct s
 		if (rc < 0)
 			return rc;
 	}
+	if (l->job.nr_readers > 1) /* as the first line has told */
+		rc = textblocks_read(l, l->job.nr_readers, err);
 	if (rc == 0 && !l->started) /* an empty list makes an empty catalog */
 		rc = textlist_start(l, "", 0, 0, err);
 	if (rc < 0)
@@ -270,7 +275,7 @@ int shoal_index_list(int fd, char separator, bool names_only,
 		     struct shoal_index_result *ret_result, struct shoal_err *err)
 {
 	struct shoal_index_result result = { 0 };
-	struct list *l = calloc(1, sizeof(*l));
+	struct textlist *l = calloc(1, sizeof(*l));
 	struct index_stage stage;
 	int rc = l ? index_stage_open(&stage, options, NULL, err)
 		   : err_set(err, -ENOMEM, "out of memory");
@@ -279,12 +284,12 @@ int shoal_index_list(int fd, char separator, bool names_only,
 		free(l);
 		return rc;
 	}
-	*l = (struct list){ .fd = fd,
-			    .separator = separator,
-			    .names_only = names_only,
-			    .options = &stage.options,
-			    .job = { .options = &stage.options },
-			    .buf = malloc(READ_BYTES + LINE_MAX_BYTES) };
+	*l = (struct textlist){ .fd = fd,
+				.separator = separator,
+				.names_only = names_only,
+				.options = &stage.options,
+				.job = { .options = &stage.options },
+				.buf = malloc(READ_BYTES + LINE_MAX_BYTES) };
 	rc = l->buf ? read_list(l, &result, err) : err_set(err, -ENOMEM, "out of memory");
 	if (rc == 0)
 		rc = index_stage_send(&stage, result.nr_names, err);

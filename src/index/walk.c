@@ -139,32 +139,34 @@ static int release_units(struct walker *me, struct shoal_err *err)
 static int convert(struct walker *me, const struct store_entry *entries, size_t nr,
 		   struct shoal_err *err)
 {
-	const struct index_walk_options *o = &me->walk->options;
-	size_t own_len = o->own_name ? strlen(o->own_name) : 0;
+	/* In registers: what is written may alias the options. */
+	const char *own = me->walk->options.own_name;
+	size_t own_len = own ? strlen(own) : 0;
+	uint64_t samples = me->walk->options.samples;
+	struct sort_entry *kept;
 	uint8_t *to;
-	int kept = 0;
 
 	if (!me->found)
 		me->found = malloc(sizeof(*me->found));
 	if (!me->found)
 		return err_set(err, -ENOMEM, "out of memory");
+	kept = me->found->entry;
 	to = me->found->payload;
-	for (size_t i = 0; i < nr; i++) {
-		const struct store_entry *e = &entries[i];
-		struct index_record r = { .size = e->size, .samples = o->samples, .etag = e->etag };
+	for (const struct store_entry *e = entries; e < entries + nr; e++) {
+		struct index_record r = { .size = e->size, .samples = samples, .etag = e->etag };
 		size_t len;
 
-		if ((own_len && own_len == e->len && memcmp(o->own_name, e->name, own_len) == 0) ||
-		    path_is_own(e->name, e->len))
+		if (path_is_own(e->name, e->len) ||
+		    (own_len && own_len == e->len && memcmp(own, e->name, own_len) == 0))
 			continue;
 		len = index_record_put(&r, to);
-		me->found->entry[kept++] = (struct sort_entry){ .name = (const uint8_t *)e->name,
-								.len = e->len,
-								.payload = to,
-								.payload_len = len };
+		*kept++ = (struct sort_entry){ .name = (const uint8_t *)e->name,
+					       .len = e->len,
+					       .payload = to,
+					       .payload_len = len };
 		to += len;
 	}
-	return kept;
+	return (int)(kept - me->found->entry);
 }
 
 /* Keep entries until their turn, or add them to the sorter. */

@@ -305,7 +305,8 @@ static void check_places(struct check *c, const struct leaf *l)
 	const char *results = tree_text(l->metadata, "args.results_dir", "");
 	char path[CHECK_PATH_MAX], real[2][PATH_MAX], mounts[2][CHECK_PATH_MAX] = { "", "" };
 	struct map log = MAP_CLOSED;
-	struct shoal_err ignored;
+	struct shoal_err why = { "" };
+	int rc;
 
 	if (!*data || !*results || strcmp(data, results) == 0)
 		check_find(c, "3.4.1", l->path,
@@ -313,8 +314,12 @@ static void check_places(struct check *c, const struct leaf *l)
 			   "places");
 	check_path(path, l->path, "training_run.stdout.log");
 	if (!*data || !*results ||
-	    strcmp(tree_text(l->metadata, "args.data_access_protocol", ""), "object") == 0 ||
-	    map_open(path, &log, &ignored) < 0)
+	    strcmp(tree_text(l->metadata, "args.data_access_protocol", ""), "object") == 0)
+		return;
+	rc = map_open(path, &log, &why);
+	if (rc < 0 && rc != -ENOENT && c->rc == 0)
+		c->rc = err_set(c->err, rc, "'%s': %s", path, why.msg);
+	if (rc < 0)
 		return;
 	if (!realpath(data, real[0]))
 		snprintf(real[0], PATH_MAX, "%s", data);

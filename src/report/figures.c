@@ -1,5 +1,6 @@
 #include "report/figures.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -227,7 +228,7 @@ static int load_file(const char *path, struct figures *ret, struct shoal_err *er
 	int rc = map_open(path, &m, &why);
 
 	if (rc < 0)
-		return err_set(err, rc, "%s", why.msg);
+		return err_set(err, rc, "'%s': %s", path, why.msg);
 	if (m.len > FIGURES_BYTES_MAX)
 		rc = err_set(&why, -EFBIG, "it has %zu bytes: no results are that large", m.len);
 	else if (m.len == 0)
@@ -266,18 +267,29 @@ static int load_config(const char *folder, struct figures *ret, struct shoal_err
 	char file[4096], path[FACT_PATH_MAX] = "";
 	struct yaml_node *root = NULL;
 	struct map m = MAP_CLOSED;
-	int rc = 0;
+	struct shoal_err why = { "" };
+	int rc = path_join(folder, "effective.yaml", file, sizeof(file), err);
 
-	if (path_join(folder, "effective.yaml", file, sizeof(file), NULL) < 0 ||
-	    map_open(file, &m, NULL) < 0)
+	if (rc < 0)
+		return rc;
+	rc = map_open(file, &m, &why);
+	if (rc == -ENOENT)
 		return 0;
-	if (m.len <= YAML_BYTES_MAX &&
-	    yaml_parse((const char *)m.addr, m.len, file, false, &root, NULL) == 0) {
-		rc = add_yaml(ret, root, path, 0);
-		yaml_free(root);
-	}
+	if (rc < 0)
+		return err_set(err, rc, "'%s': %s", file, why.msg);
+	/* Half a file would look like settings that differ. */
+	if (m.len > YAML_BYTES_MAX)
+		rc = err_set(err, -EFBIG, "'%s' has %zu bytes: no workload is that large", file,
+			     m.len);
+	else
+		rc = yaml_parse((const char *)m.addr, m.len, file, false, &root, err);
+	if (rc == 0 && map_faulted(&m))
+		rc = err_set(err, -ESTALE, "'%s' is being truncated", file);
+	if (rc == 0 && add_yaml(ret, root, path, 0) < 0)
+		rc = err_set(err, -ENOMEM, "out of memory");
+	yaml_free(root);
 	map_close(&m);
-	return rc < 0 ? err_set(err, rc, "out of memory") : 0;
+	return rc;
 }
 
 int figures_load(const char *path, struct figures *ret, struct shoal_err *err)
@@ -300,6 +312,8 @@ int figures_load(const char *path, struct figures *ret, struct shoal_err *err)
 			rc = load_file(file, ret, err);
 			return rc < 0 ? rc : load_config(path, ret, err);
 		}
+		if (errno != ENOENT)
+			return err_set_errno(err, err_errno(), "'%s'", file);
 	}
 	return err_set(err, -ENOENT,
 		       "'%s' has no results: neither summary.json nor read.json; a run that was "

@@ -45,14 +45,20 @@ static int put_file(struct json *j, const char *key, const char *folder, const c
 {
 	char path[4096];
 	struct map m = MAP_CLOSED;
+	struct shoal_err why = { "" };
 	char *text;
+	int rc = path_join(folder, name, path, sizeof(path), err);
 
 	*ret_there = false;
-	if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path) ||
-	    map_open(path, &m, err) < 0) {
+	if (rc < 0)
+		return rc;
+	rc = map_open(path, &m, &why);
+	if (rc == -ENOENT) {
 		json_null(j, key);
 		return 0;
 	}
+	if (rc < 0)
+		return err_set(err, rc, "'%s': %s", path, why.msg);
 	text = strndup((const char *)m.addr, m.len < TEXT_MAX ? m.len : TEXT_MAX);
 	map_close(&m);
 	if (!text)

@@ -232,9 +232,10 @@ int tournament_of_runs(struct tournament *t, int fd, const struct sort_run *runs
 	if (!t->reader)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < nr; i++) {
-		sort_run_open(&t->reader[i], fd, &runs[i], memory + i * cap, cap);
+		sort_run_open(&t->reader[i], fd, runs, memory + i * cap, cap);
 		t->source[i].run = &t->reader[i];
-		shared = (uint32_t)u64_min(shared, runs[i].shared);
+		shared = (uint32_t)u64_min(shared, runs->shared);
+		runs = sort_run_after(runs);
 	}
 	return tournament_begin(t, shared);
 }
@@ -306,6 +307,40 @@ static int check_name(const struct merge_held *h, const struct tournament_source
 	return 0;
 }
 
+/* The order of an entry, which its payload ends with. */
+static int compare_orders(const struct tournament *t, const struct sort_entry *a,
+			  const struct sort_entry *b)
+{
+	assert(a->payload_len >= t->order_len && b->payload_len >= t->order_len);
+	return memcmp(a->payload + a->payload_len - t->order_len,
+		      b->payload + b->payload_len - t->order_len, t->order_len);
+}
+
+/* Replace the held entry by the source's, which has the same name, unless that was added before. */
+static void hold_again(const struct tournament *t, struct merge_held *h,
+		       struct tournament_source *s, uint64_t key)
+{
+	struct sort_entry next;
+	const uint8_t *after = NULL;
+
+	if (s->pack)
+		after = pack_entry(s->at, &next);
+	else
+		next = s->run->entry;
+	if (t->order_len == 0 || compare_orders(t, &next, &h->entry) >= 0)
+		hold(h, s, key);
+	else if (s->pack)
+		s->at = after;
+}
+
+static int hand_over(const struct tournament *t, struct merge_held *h, sort_entry_fn *take,
+		     void *self, struct shoal_err *err)
+{
+	if (t->strip_order)
+		h->entry.payload_len -= t->order_len;
+	return take(self, &h->entry, err);
+}
+
 int tournament_play(struct tournament *t, const int *stop, uint64_t *repeated, sort_entry_fn *take,
 		    void *self, struct shoal_err *err)
 {
@@ -325,10 +360,13 @@ int tournament_play(struct tournament *t, const int *stop, uint64_t *repeated, s
 		if (again)
 			++*repeated;
 		else if (held.full && rc == 0)
-			rc = take(self, &held.entry, err);
+			rc = hand_over(t, &held, take, self, err);
 		if (rc < 0)
 			break;
-		hold(&held, s, t->key[i]);
+		if (UNLIKELY(again))
+			hold_again(t, &held, s, t->key[i]);
+		else
+			hold(&held, s, t->key[i]);
 		rc = merge_step(s);
 		if (rc < 0)
 			err_set_errno(err, rc, "cannot read a temporary file back");
@@ -338,7 +376,7 @@ int tournament_play(struct tournament *t, const int *stop, uint64_t *repeated, s
 			rc = err_set(err, -ECANCELED, "interrupted");
 	}
 	if (rc == 0 && held.full)
-		rc = take(self, &held.entry, err);
+		rc = hand_over(t, &held, take, self, err);
 	return rc;
 }
 
@@ -349,6 +387,7 @@ struct sources {
 	const struct sort_run *runs;
 	const struct pack *packs;
 	uint32_t nr;
+	bool last; /* pass */
 };
 
 static int merge_sources(const struct sort_merge_job *job, const struct sources *src,
@@ -368,7 +407,9 @@ static int merge_sources(const struct sort_merge_job *job, const struct sources 
 		err_set(err, rc, "out of memory");
 	else if (rc < 0)
 		err_set_errno(err, rc, "cannot read a temporary file back");
-	else
+	t.order_len = job->order_len;
+	t.strip_order = src->last;
+	if (rc == 0)
 		rc = tournament_play(&t, job->stop, job->repeated, take, self, err);
 	tournament_release(&t);
 	return rc;
@@ -382,13 +423,19 @@ static int put_in_run(void *self, const struct sort_entry *e, struct shoal_err *
 	return w->out->rc < 0 ? spill_failed(err, w->out->rc, NULL) : 0;
 }
 
-/* Merge @nr runs from @first on into one, which takes their place. */
+/* Merge @nr runs from the one at @first on into one, which takes their place. */
 static int merge_into_run(struct sort_merge_job *job, size_t first, uint32_t nr,
 			  struct shoal_err *err)
 {
 	struct sort_run *run = job->runs->run + first;
+	const struct sort_run *end = run;
 	struct sort_run_writer w;
+	size_t pieces;
 	int rc;
+
+	for (uint32_t i = 0; i < nr; i++)
+		end = sort_run_after(end);
+	pieces = (size_t)(end - run);
 
 	sort_run_start(&w, job->out);
 	rc = merge_sources(job, &(struct sources){ .runs = run, .nr = nr }, put_in_run, &w, err);
@@ -397,13 +444,13 @@ static int merge_into_run(struct sort_merge_job *job, size_t first, uint32_t nr,
 	out_flush(job->out);
 	if (job->out->rc < 0)
 		return spill_failed(err, job->out->rc, NULL);
-	for (uint32_t i = 0; i < nr; i++) /* free the disk space, if the system supports it */
+	for (size_t i = 0; i < pieces; i++) /* free the disk space, if the system supports it */
 		if (run[i].off >= job->keep)
 			(void)!fallocate(job->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 					 (off_t)run[i].off, (off_t)run[i].len);
 	run[0] = sort_run_end(&w);
-	memmove(run + 1, run + nr, (job->runs->nr - first - nr) * sizeof(*run));
-	job->runs->nr -= nr - 1;
+	memmove(run + 1, end, (job->runs->nr - first - pieces) * sizeof(*run));
+	job->runs->nr -= pieces - 1;
 	return 0;
 }
 
@@ -555,18 +602,18 @@ static int merge_to_taker(struct sort_merge_job *job, const struct sources *src,
 int sort_merge_reduce(struct sort_merge_job *job, struct shoal_err *err)
 {
 	size_t fan_in = (size_t)u64_max(2, u64_min(FAN_IN_MAX, job->memory_len / SORT_READ_MIN));
-	size_t first = 0;
+	size_t count, first = 0; /* the merged ones before it have one piece each */
 
 	/* Merge neighbours, from front to back, so that an entry is rewritten once per round. */
-	while (job->runs->nr > fan_in) {
+	while ((count = sort_runs_count(job->runs)) > fan_in) {
 		size_t nr;
 		int rc;
 
-		if (job->runs->nr - first < 2)
+		if (count - first < 2)
 			first = 0;
 		/* As few as leave a full last pass, at least two. */
-		nr = (size_t)u64_min(fan_in, job->runs->nr - fan_in + 1);
-		nr = (size_t)u64_min(u64_max(2, nr), job->runs->nr - first);
+		nr = (size_t)u64_min(fan_in, count - fan_in + 1);
+		nr = (size_t)u64_min(u64_max(2, nr), count - first);
 		rc = merge_into_run(job, first, (uint32_t)nr, err);
 		if (rc < 0)
 			return rc;
@@ -580,32 +627,17 @@ int sort_merge(struct sort_merge_job *job, struct shoal_err *err)
 	int rc = sort_merge_reduce(job, err);
 
 	return rc < 0 ? rc
-		      : merge_to_taker(job,
-				       &(struct sources){ .runs = job->runs->run,
-							  .nr = (uint32_t)job->runs->nr },
-				       err);
+		      : merge_to_taker(
+				job,
+				&(struct sources){ .runs = job->runs->run,
+						   .nr = (uint32_t)sort_runs_count(job->runs),
+						   .last = true },
+				err);
 }
 
 int sort_merge_packs(struct sort_merge_job *job, const struct pack *packs, uint32_t nr,
 		     struct shoal_err *err)
 {
-	return merge_to_taker(job, &(struct sources){ .packs = packs, .nr = nr }, err);
-}
-
-int sort_merge_into_run(const struct pack *packs, uint32_t nr, struct out *out, uint64_t *repeated,
-			struct sort_run *ret_run, struct shoal_err *err)
-{
-	struct sort_merge_job job = { .repeated = repeated };
-	struct sort_run_writer w;
-	int rc;
-
-	sort_run_start(&w, out);
-	rc = merge_sources(&job, &(struct sources){ .packs = packs, .nr = nr }, put_in_run, &w,
-			   err);
-	out_flush(out);
-	if (rc == 0 && out->rc < 0)
-		rc = spill_failed(err, out->rc, NULL);
-	if (rc == 0)
-		*ret_run = sort_run_end(&w);
-	return rc;
+	return merge_to_taker(job, &(struct sources){ .packs = packs, .nr = nr, .last = true },
+			      err);
 }

@@ -31,10 +31,13 @@ struct tournament {
 	uint32_t shared;                /* length of the common prefix of all names */
 	const struct sort_range *range; /* what is taken of runs; NULL: everything. Lent */
 	uint64_t end_key;               /* of its end */
+	/* To be set before it is played; 0 otherwise: */
+	unsigned order_len; /* see sorter_options */
+	bool strip_order;
 };
 
-/* For the names of @range (NULL: all) in @nr runs in the file @fd, read through @memory. It must be
- * released even after a failure. */
+/* For the names of @range (NULL: all) in @nr runs in the file @fd, read through @memory. The pieces
+ * of a run are one source. It must be released even after a failure. */
 int tournament_of_runs(struct tournament *t, int fd, const struct sort_run *runs, uint32_t nr,
 		       const struct sort_range *range, uint8_t *memory, size_t memory_len) MUST_USE;
 
@@ -68,6 +71,8 @@ struct sort_merge_job {
 	sort_entry_fn *take;
 	void *self;
 	const struct sort_stage *stage; /* may be NULL */
+	unsigned order_len;             /* see sorter_options; the last pass takes it off: */
+	bool strip_order;
 };
 
 int sort_merge(struct sort_merge_job *job, struct shoal_err *err) MUST_USE;
@@ -94,8 +99,18 @@ int sort_merge_ranges(struct sort_merge_job *job, const struct pack *packs, uint
 int sort_merge_packs(struct sort_merge_job *job, const struct pack *packs, uint32_t nr,
 		     struct shoal_err *err) MUST_USE;
 
-/* Merge packs into one run, at the end of @out. */
-int sort_merge_into_run(const struct pack *packs, uint32_t nr, struct out *out, uint64_t *repeated,
-			struct sort_run *ret_run, struct shoal_err *err) MUST_USE;
+/* Where a run goes that is made of packs. */
+struct sort_spill_job {
+	struct out *out; /* the end of the spill file */
+	uint64_t *repeated;
+	struct sort_runs *runs; /* it is added to these */
+	const int *stop;        /* may be NULL */
+	unsigned order_len;
+	unsigned nr_threads; /* more than one: the run may have several pieces */
+};
+
+/* Merge packs into a run, by ranges of names if there are threads: spill.c. */
+int sort_spill(const struct sort_spill_job *job, const struct pack *packs, uint32_t nr,
+	       struct shoal_err *err) MUST_USE;
 
 #endif

@@ -82,6 +82,7 @@ struct pack {
 	const uint8_t *bytes;
 	size_t len;
 	const uint32_t *mark; /* where entries PACK_MARK, 2 * PACK_MARK, ... start */
+	const uint8_t *last;  /* the last entry */
 	size_t nr;
 	uint32_t shared;   /* length of the common prefix of all names */
 	uint64_t repeated; /* entries that were dropped, because a later one has the same name */

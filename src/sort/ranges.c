@@ -33,7 +33,7 @@ static uint64_t ranges_bytes(const struct sort_merge_job *job, const struct pack
 /* What the buffers for all runs take at least, per range. */
 static size_t least_buffers(const struct sort_merge_job *job, const struct pack *packs)
 {
-	return packs ? 0 : job->runs->nr * SORT_READ_MIN;
+	return packs ? 0 : sort_runs_count(job->runs) * SORT_READ_MIN;
 }
 
 unsigned sort_merge_ranges_of(const struct sort_merge_job *job, const struct pack *packs,
@@ -187,8 +187,8 @@ static int begin_runs(const struct range_merge *m, struct tournament *t, struct 
 		if (rc < 0)
 			return rc;
 	}
-	return tournament_of_runs(t, m->job->fd, cut, (uint32_t)runs->nr, &m->range, m->memory,
-				  m->memory_len);
+	return tournament_of_runs(t, m->job->fd, cut, (uint32_t)sort_runs_count(runs), &m->range,
+				  m->memory, m->memory_len);
 }
 
 static int play_range(struct range_merge *m)
@@ -207,7 +207,9 @@ static int play_range(struct range_merge *m)
 		err_set(&m->err, rc, "out of memory");
 	else if (rc < 0)
 		err_set_errno(&m->err, rc, "cannot read a temporary file back");
-	else
+	t.order_len = m->job->order_len;
+	t.strip_order = m->job->strip_order;
+	if (rc == 0)
 		rc = tournament_play(&t, m->job->stop, &m->repeated, m->part->take, m->part->self,
 				     &m->err);
 	tournament_release(&t);

@@ -23,6 +23,15 @@ int sort_runs_add(struct sort_runs *runs, const struct sort_run *run)
 	return 0;
 }
 
+size_t sort_runs_count(const struct sort_runs *runs)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < runs->nr; i++)
+		nr += !runs->run[i].more;
+	return nr;
+}
+
 void sort_runs_release(struct sort_runs *runs)
 {
 	free(runs->run);
@@ -83,16 +92,22 @@ struct sort_run sort_run_end(const struct sort_run_writer *w)
 	};
 }
 
+static void open_piece(struct sort_run_reader *r, const struct sort_run *piece)
+{
+	r->piece = piece;
+	r->start = r->off = piece->off;
+	r->end = piece->off + piece->len;
+	r->at = r->fill = 0;
+}
+
 void sort_run_open(struct sort_run_reader *r, int fd, const struct sort_run *run, uint8_t *buf,
 		   size_t cap)
 {
 	r->fd = fd;
-	r->start = r->off = run->off;
-	r->end = run->off + run->len;
 	r->buf = buf;
 	r->cap = cap;
-	r->at = r->fill = 0;
 	r->done = false;
+	open_piece(r, run);
 	r->entry = (struct sort_entry){ .name = r->name };
 }
 
@@ -140,8 +155,11 @@ int sort_run_next(struct sort_run_reader *r)
 			return rc;
 	}
 	if (r->at == r->fill) {
-		r->done = true;
-		return 0;
+		r->done = !r->piece->more;
+		if (r->done)
+			return 0;
+		open_piece(r, r->piece + 1); /* it begins with a whole name */
+		return sort_run_next(r);
 	}
 	s = (struct span){ .p = r->buf + r->at, .end = r->buf + r->fill };
 	keep = span_varint(&s);
@@ -205,11 +223,34 @@ static int blocks_before(int fd, const struct sort_run *run, const uint8_t *name
 	return 0;
 }
 
+/* Whether the next piece of @run begins before @name, or with it: then nothing of this one is at or
+ * after it. */
+static int next_begins_before(int fd, const struct sort_run *run, const uint8_t *name, size_t len)
+{
+	uint8_t first[SHOAL_NAME_MAX];
+	int first_len;
+
+	if (!run->more || run[1].len == 0)
+		return 0;
+	first_len = sort_run_name(fd, &run[1], 0, first);
+	return first_len < 0 ? first_len : name_compare(first, (size_t)first_len, name, len) <= 0;
+}
+
 int sort_run_narrow(int fd, const struct sort_run *run, const struct sort_range *range,
 		    struct sort_run *ret_run)
 {
 	uint64_t first = 0, end = sort_run_blocks(run), last;
 	int rc = 0;
+
+	if (range->from_len > 0)
+		rc = next_begins_before(fd, run, range->from, range->from_len);
+	if (rc > 0) {
+		*ret_run = *run;
+		ret_run->len = 0;
+		return 0;
+	}
+	if (rc < 0)
+		return rc;
 
 	if (range->from_len > 0)
 		rc = blocks_before(fd, run, range->from, range->from_len, true, &first);

@@ -15,6 +15,8 @@ struct sort_run {
 	uint64_t off;
 	uint64_t len;
 	uint32_t shared; /* length of the common prefix of its names */
+	bool more; /* the next one in the list continues it: they are pieces of one run, all of
+		      whose names have the prefix */
 };
 
 /* The runs so far, in input order. 24 bytes per few megabytes of names. */
@@ -25,6 +27,17 @@ struct sort_runs {
 
 int sort_runs_add(struct sort_runs *runs, const struct sort_run *run) MUST_USE;
 void sort_runs_release(struct sort_runs *runs);
+
+/* How many there are, where pieces of one count together. */
+size_t sort_runs_count(const struct sort_runs *runs) MUST_USE;
+
+/* What comes after the last piece of a run. */
+static inline const struct sort_run *sort_run_after(const struct sort_run *run)
+{
+	while (run->more)
+		run++;
+	return run + 1;
+}
 
 /* The maximum size of an entry: two varints, a payload with its length, and a name. */
 #define RUN_ENTRY_MAX (SHOAL_NAME_MAX + 8 + SORT_PAYLOAD_MAX)
@@ -58,8 +71,11 @@ struct sort_run_reader {
 	struct sort_entry entry;
 	bool done;
 	uint8_t name[SHOAL_NAME_MAX];
-	uint64_t start; /* of the run */
+	uint64_t start;               /* of the piece */
+	const struct sort_run *piece; /* lent */
 };
+
+/* With all its pieces. @run is lent. */
 
 void sort_run_open(struct sort_run_reader *r, int fd, const struct sort_run *run, uint8_t *buf,
 		   size_t cap);
@@ -67,7 +83,7 @@ void sort_run_open(struct sort_run_reader *r, int fd, const struct sort_run *run
 /* Step to the next entry, or set done. */
 int sort_run_next(struct sort_run_reader *r) MUST_USE;
 
-/* The number of blocks of a run. */
+/* The number of blocks of a run's piece, as below. */
 static inline uint64_t sort_run_blocks(const struct sort_run *run)
 {
 	return (run->len + RUN_BLOCK - 1) / RUN_BLOCK;
@@ -77,7 +93,7 @@ static inline uint64_t sort_run_blocks(const struct sort_run *run)
 int sort_run_name(int fd, const struct sort_run *run, uint64_t block,
 		  uint8_t name[SHOAL_NAME_MAX]) MUST_USE;
 
-/* The blocks of @run that have the names of @range, and perhaps some before and after them. */
+/* The blocks of a piece that have the names of @range, and perhaps some before and after them. */
 int sort_run_narrow(int fd, const struct sort_run *run, const struct sort_range *range,
 		    struct sort_run *ret_run) MUST_USE;
 

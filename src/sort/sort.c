@@ -13,8 +13,11 @@
 #define WRITE_BUF (1u << 20)
 
 /* A packer's share of the memory. With the usual 256 MiB it stays in the processor's cache while
- * it is sorted; half of that was slower, because there are more packs to merge. */
-#define PACKER_SHARE 64u
+ * it is sorted; half of that was slower, because there are more packs to merge. With many threads,
+ * which share that cache and each have a packer and as much again, it is half of that. */
+#define PACKER_SHARE      64u
+#define PACKER_SHARE_MANY 128u
+#define MANY_THREADS      4u
 
 /* Any name fits with its payload. */
 #define PACKER_LEAST (8u << 10)
@@ -103,7 +106,10 @@ static uint8_t *cut_off(uint8_t **bytes, size_t len)
 /* Allocate packers, the same again per sorting thread, and two halves from the rest. */
 static void share_out(struct sorter *s)
 {
-	size_t cap = (size_t)u64_max(PACKER_LEAST, s->memory_len / PACKER_SHARE) & ~(size_t)15;
+	bool many = s->options.nr_threads > MANY_THREADS;
+	size_t cap = (size_t)u64_max(PACKER_LEAST,
+				     s->memory_len / (many ? PACKER_SHARE_MANY : PACKER_SHARE)) &
+		     ~(size_t)15;
 	size_t nr = nr_packers(s) + s->options.nr_threads + 1;
 	uint8_t *bytes = s->memory;
 
@@ -127,17 +133,25 @@ static void packer_is_sorted(struct sorter *s, struct half *h)
 
 static int spill(struct sorter *s, struct half *h, struct shoal_err *err)
 {
-	struct sort_run run;
+	const struct sort_spill_job job = {
+		.out = &s->out,
+		.repeated = &s->repeated,
+		.runs = &s->runs,
+		.stop = s->options.stop,
+		.order_len = s->options.order_len,
+		/* A checkpoint knows only runs of one piece. */
+		.nr_threads = s->options.spill ? 1 : s->options.nr_threads,
+	};
 	struct shoal_err why = { "" };
 	int rc;
 
 	if (h->nr == 0) /* a flush of nothing */
 		return 0;
-	rc = sort_merge_into_run(h->pack, h->nr, &s->out, &s->repeated, &run, &why);
-	if (rc < 0)
-		return err_set_as(err, rc, &why, "in '%s': %s", s->options.tmp_dir, why.msg);
-	rc = run.len > 0 ? sort_runs_add(&s->runs, &run) : 0;
-	return rc < 0 ? err_set(err, rc, "out of memory") : 0;
+	rc = sort_spill(&job, h->pack, h->nr, &why);
+	return rc < 0 && rc != -ECANCELED
+		       ? err_set_as(err, rc, &why, "in '%s': %s", s->options.tmp_dir, why.msg)
+	       : rc < 0 ? err_set_as(err, rc, &why, "%s", why.msg)
+			: 0;
 }
 
 /* Wait until all of the half is sorted and earlier halves are spilled: of equal names in two
@@ -528,7 +542,9 @@ static struct sort_merge_job merge_job(struct sorter *s)
 	struct sort_merge_job job = { .memory = s->memory,
 				      .memory_len = s->memory_len,
 				      .stop = s->options.stop,
-				      .repeated = &s->repeated };
+				      .repeated = &s->repeated,
+				      .order_len = s->options.order_len,
+				      .strip_order = true };
 
 	if (!has_spilled(s)) {
 		job.memory_len = (size_t)(s->half[0].bytes - s->memory); /* memory of packers */

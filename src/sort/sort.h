@@ -58,12 +58,17 @@ struct sorter_options {
 	const int *stop;     /* the sort ends with -ECANCELED once it is not 0. May be NULL */
 	unsigned nr_threads; /* that sort, 1 to SORTER_THREADS_MAX; 0: 1 */
 	unsigned nr_lanes;   /* that add, 1 to SORTER_LANES_MAX; 0: 1 */
+	/*
+	 * 0, or how many bytes at the end of each payload say when it was added: of equal names
+	 * that with the greatest is taken, without these bytes. Within a lane they must not fall.
+	 */
+	unsigned order_len;
 };
 
-#define SORTER_THREADS_MAX 4u
+#define SORTER_THREADS_MAX 8u
 
 /* Each lane takes a packer; half-full packers waste memory, so there are few. */
-#define SORTER_LANES_MAX 4u
+#define SORTER_LANES_MAX 8u
 
 /* The largest number of entries in a group. */
 #define SORTER_GROUP_MAX 2048u

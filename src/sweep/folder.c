@@ -1,6 +1,7 @@
 #include "sweep/folder.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +113,8 @@ static int clear_jobs(const char *folder, struct shoal_err *err)
 	int rc = path_join(folder, "jobs", path, sizeof(path), err);
 
 	d = rc == 0 ? opendir(path) : NULL;
+	if (rc == 0 && !d && errno != ENOENT)
+		rc = err_set_errno(err, err_errno(), "cannot list '%s'", path);
 	while (d && (e = readdir(d))) {
 		size_t len = strlen(e->d_name);
 

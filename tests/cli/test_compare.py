@@ -85,6 +85,22 @@ def test_runs_are_compared_by_epochs_and_by_their_workload(shoal, run_folder, tm
     assert shoal.good("compare", run_folder, run_folder).count(b"same") >= 4
 
 
+def test_a_configuration_that_cannot_be_read_is_an_error(shoal, run_folder, tmp_path):
+    """Without it all settings would look as if they differed."""
+    folder = tmp_path / "a"
+    shutil.copytree(run_folder, folder)
+    config = folder / "effective.yaml"
+    config.write_bytes(config.read_bytes()[:-30] + b"\n  {")
+    done = shoal("compare", run_folder, folder)
+    assert done.returncode == 1 and b"effective.yaml" in done.stderr and not done.stdout
+    config.unlink()
+    config.mkdir()
+    done = shoal("compare", run_folder, folder)
+    assert done.returncode == 1 and b"effective.yaml': it is a directory" in done.stderr and not done.stdout
+    config.rmdir()
+    assert b"(none)" in shoal("compare", run_folder, folder).stdout
+
+
 def test_crashed_truncated_and_foreign_results_are_named(shoal, run_folder, tmp_path):
     crashed = tmp_path / "crashed"
     shutil.copytree(run_folder, crashed)

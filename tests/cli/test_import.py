@@ -7,6 +7,7 @@ import json
 import pathlib
 import random
 import subprocess
+import sys
 
 import pytest
 from conftest import contents
@@ -94,6 +95,30 @@ def test_rows_of_an_inventory_in_parquet_become_a_catalog(shoal, tmp_path):
                stdin=out.getvalue().encode())
     assert shoal.names(tmp_path / "c") == sorted(key.encode() for key in KEYS)
     assert shoal.good("ls", tmp_path / "c", "--sizes", "--include", "x.jpg") == b"train/x.jpg\t2\n"
+
+
+def run_example(name, *arguments, stdin=b""):
+    path = pathlib.Path(__file__).parents[2] / "examples" / f"{name}.py"
+    done = subprocess.run([sys.executable, path, *arguments], input=stdin, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_lists_become_parquet_and_inventories_of_parquet_become_catalogs(shoal, tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    import pyarrow.parquet
+
+    listed = shoal.good("ls", shoal.index([key.encode() for key in KEYS], sizes=[1, 2, 3]), "--json")
+    run_example("to_parquet", tmp_path / "list.parquet", stdin=listed)
+    table = pa.parquet.read_table(tmp_path / "list.parquet")
+    names = [name.decode() for name in table["name"].to_pylist()]
+    assert names == sorted(KEYS, key=str.encode) and sorted(table["size"].to_pylist()) == [1, 2, 3]
+
+    inventory = pa.table({"bucket": ["b"] * 3, "key": names, "size": table["size"]})
+    pa.parquet.write_table(inventory, tmp_path / "inventory.parquet", row_group_size=2)
+    rows = run_example("inventory_parquet", tmp_path / "inventory.parquet")
+    shoal.good("index", "-", "--format", "inventory", "--columns", "Bucket, Key, Size, ETag", "-q", "-o", tmp_path / "c", stdin=rows)
+    assert shoal.good("ls", tmp_path / "c", "--json") == listed
 
 
 def test_a_list_in_json_becomes_columns(shoal):

@@ -111,10 +111,10 @@ def test_files_of_another_size_than_the_workload_says_are_told(run, shoal, memor
     write_files(folder, dlio_names(40), size=3000)
     shoal.good("index", folder, "-q", "-o", tmp_path / "c")
     done = run("--data", tmp_path / "c")
-    assert b"a sample has 3000 bytes here, and dataset.record_length_bytes is 1000" in done.stderr
+    assert b"samples have 3000 bytes here, but dataset.record_length_bytes is 1000" in done.stderr
     assert abs(summary(tmp_path / "results")["data_size_per_host_GB"] * 2**30 - 40 * 3000) < 1
     done = run("--data", tmp_path / "c", "dataset.record_length_bytes=3000", results=tmp_path / "right")
-    assert b"a sample has" not in done.stderr
+    assert b"samples have" not in done.stderr
 
 
 def test_the_summary_is_read_by_a_script_that_knows_only_dlio(run, data, tmp_path):
@@ -1004,7 +1004,7 @@ def on_terminal(shoal, *args, **env):
 def test_no_au_is_shown_while_steps_are_excluded(shoal, workload, tmp_path):
     got = on_terminal(shoal, "run", workload, "--data", "null", "train.computation_time=0.1", "train.epochs=1",
                       "output.metric.exclude_start_steps=6", "--results", tmp_path / "a")
-    assert b", AU -, " in got and b"AU 0.0 %" not in got
+    assert b"AU -" in got and b"AU 0.0 %" not in got
 
 
 def test_a_terminal_shows_a_view_that_is_drawn_again(shoal, workload, tmp_path):

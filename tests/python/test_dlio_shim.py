@@ -9,15 +9,18 @@ import subprocess
 import sys
 
 import pytest
+import yaml  # no reason to skip: the recorded lines are always run
 
-yaml = pytest.importorskip("yaml")
 SHOAL = os.environ.get("SHOAL", "shoal")
 if not shutil.which(SHOAL):
     pytest.skip("no command 'shoal': it is named in SHOAL", allow_module_level=True)
 
-# mlpstorage adds for each model a workload that only generates.
+# mlpstorage adds for each model a workload that only generates. Those of Parquet are shipped.
 DATAGEN = {"unet3d": "npz", "retinanet": "jpeg", "resnet50": "tfrecord", "cosmoflow": "tfrecord"}
-# What mlpstorage writes after the workload: {out}, {data} and {conf} are its folders. The last are of --params.
+# What mlpstorage was seen to start, a line each: of 3.0.26 and 2.0 (caa90c9). {out}, {data} and {conf} stand for its folders.
+with open(os.path.join(os.path.dirname(__file__), "dlio", "mlpstorage.jsonl"), encoding="utf-8") as _file:
+    SEEN = [json.loads(_line) for _line in _file]
+# The same forms to be filled in. The last are of --params.
 RECORDED = [
     "workload={model}_datagen ++hydra.run.dir={out} ++hydra.output_subdir=dlio_config ++workload.dataset.num_files_train={files} "
     "++workload.dataset.data_folder={data}/{model} --config-dir={conf}",
@@ -41,10 +44,14 @@ def conf(tmp_path_factory):
     """A --config-dir with the workloads that Shoal ships, and mlpstorage's for data generation."""
     folder = tmp_path_factory.mktemp("conf")
     (folder / "workload").mkdir()
-    for name in ("unet3d_b200", "retinanet_b200", "resnet50_h100", "cosmoflow_h100"):
+    for name in ("unet3d_b200", "unet3d_h100", "retinanet_b200", "retinanet_mi355", "resnet50_a100", "resnet50_h100", "cosmoflow_a100",
+                 "cosmoflow_h100", "dlrm_datagen", "dlrm_b200", "flux_datagen", "flux_mi355"):
         text = subprocess.run([SHOAL, "workloads", name], stdout=subprocess.PIPE, text=True, check=True).stdout
-        (folder / "workload" / (name + ".yaml")).write_text(text)
+        # The files of mlpstorage 3.0 for unet3d write no checkpoints, DLIO's and Shoal's of the same name do.
+        (folder / "workload" / (name + ".yaml")).write_text(text.replace("  checkpoint: true\n", "  checkpoint: false\n"))
         model = name.split("_")[0]
+        if model not in DATAGEN:
+            continue
         (folder / "workload" / (model + "_datagen.yaml")).write_text(yaml.safe_dump({
             "model": {"name": model}, "framework": "pytorch", "workflow": {"generate_data": True, "train": False, "checkpoint": False},
             "dataset": {"data_folder": "data", "format": DATAGEN[model], "num_files_train": 8, "num_samples_per_file": 1,
@@ -57,6 +64,65 @@ def start(command, line, ranks=1, where=None, mpirun="mpirun", **variables):
     env = {key: value for key, value in os.environ.items() if not key.startswith(("OMPI_", "PMIX_", "PMI_", "DLIO_"))}
     return subprocess.run([*mpirun, command, *line.split()], cwd=where, env={**env, "SHOAL": os.path.abspath(shutil.which(SHOAL)), **variables},
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+
+
+# What makes the datasets of the recorded lines small: these come last, as --params would.
+_FEW = ["++workload.dataset.num_files_train=8", "++workload.train.epochs=2", "++workload.train.computation_time=0.001"]
+_FIXED = ["++workload.dataset.record_length_bytes=4096", "++workload.dataset.record_length_bytes_stdev=0", "++workload.reader.batch_size=2"]
+_SMALL = {"resnet50": [*_FIXED, "++workload.dataset.num_samples_per_file=4"],
+          "dlrm": ["++workload.dataset.num_samples_per_file=64", "++workload.dataset.parquet.row_group_size=16", "++workload.reader.batch_size=16"],
+          "flux": ["++workload.dataset.num_samples_per_file=2", "++workload.reader.batch_size=2"]}
+
+
+def small(argv):
+    model = argv[0].split("=")[1].split("_")[0]
+    return [text for text in _FEW + _SMALL.get(model, _FIXED) if "_datagen" not in argv[0] or "dataset" in text]
+
+
+def takes_o_direct(folder):
+    path = os.path.join(folder, "probe")
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_DIRECT))
+        return True
+    except OSError:
+        return False
+    finally:
+        os.remove(path)
+
+
+def seen_line(seen, conf, folder, more=()):
+    """A recorded command line with folders of this test, as a line."""
+    argv = [text.format(out=folder / "out", data=folder / "data", conf=conf) for text in seen["argv"]]
+    return " ".join([*argv, *small(argv), *more])
+
+
+def assert_seen(seen, command, conf, folder, **variables):
+    """Run a recorded line, after its data was generated, and look for all that mlpstorage expects of it."""
+    variables = {**seen.get("environment", {}), **variables}
+    generates = " datagen " in seen["from"]
+    if not generates:
+        made = start(command, seen_line(seen, conf, folder, ["++workload.workflow.generate_data=True", "++workload.workflow.train=False",
+                                                             "++hydra.run.dir=%s" % (folder / "gen")]), **variables)
+        assert made.returncode == 0, made.stderr
+    done = start(command, seen_line(seen, conf, folder), **variables)
+    assert done.returncode == 0, done.stderr
+    assert sorted(os.listdir(folder / "out" / "dlio_config")) == ["config.yaml", "hydra.yaml", "overrides.yaml"]
+    assert ("Generation done" in (folder / "out" / "dlio.log").read_text()) == generates
+    if not generates:
+        summary = json.loads((folder / "out" / "summary.json").read_text())
+        assert len(summary["metric"]["train_au_percentage"]) == 2 and summary["num_files_train"] == 8
+        assert {"0_output.json", "0_per_epoch_stats.json"} <= set(os.listdir(folder / "out"))
+
+
+@pytest.mark.parametrize("seen", [seen for seen in SEEN if " object" not in seen["from"] or "uri_scheme=direct" in " ".join(seen["argv"])],
+                         ids=lambda seen: seen["from"])
+def test_each_command_line_that_mlpstorage_was_seen_to_start_is_served(command, conf, tmp_path, seen):
+    if "=direct" in " ".join(seen["argv"]) and not takes_o_direct(tmp_path):
+        pytest.skip("no O_DIRECT in '%s'" % tmp_path)
+    (tmp_path / "data" / "data").mkdir(parents=True)
+    assert_seen(seen, command, conf, tmp_path)
+    files = [name for _, _, names in os.walk(tmp_path / "data") for name in names if re.fullmatch(r"img_\d_of_8\.[a-z0-9]+", name)]
+    assert len(files) == 8
 
 
 def fill(line, conf, folder, out, **fields):
@@ -142,7 +208,12 @@ BASE = "--config-dir={conf} workload=retinanet_b200 hydra.run.dir={out} "
     ("--config-dir={conf} --config-name=none", "none.yaml: No such file"),
     (BASE + "--multirun", "--multirun: Shoal's dlio_benchmark has no such option"),
     (BASE + "--cfg=all", "--cfg: Shoal's dlio_benchmark shows the configuration of the job"),
-    (BASE + "workload@other=x", "workload@other=x: this is not an override of Hydra's"),
+    (BASE + "workload@other=x", "workload@other: Shoal's dlio_benchmark has one config group, workload=NAME"),
+    (BASE + "hydra/launcher=submitit", "hydra/launcher: Shoal's dlio_benchmark has one config group, workload=NAME"),
+    (BASE + "workload.train.epochs=1,2", "workload.train.epochs=1,2: a list of values needs brackets"),
+    (BASE + "workload.train.epochs=range(1,3)", "workload.train.epochs=range(1,3): range() makes a sweep"),
+    (BASE + "workload.train.wheels=1", "workload.train.wheels: the workload has no such key; ++workload.train.wheels=... adds it"),
+    (BASE + "++workload.dataset.data_folder=${{workload.folder}}", "${workload.folder} of workload.dataset.data_folder: there is no 'workload.folder'"),
     (BASE + "++workload.reader[0]=x", "++workload.reader[0]=x: this is not an override of Hydra's"),
     (BASE + "storage=s3", "storage: Shoal's dlio_benchmark takes"),
     (BASE + "what", "what: this is not an override of Hydra's"),
@@ -158,7 +229,7 @@ BASE = "--config-dir={conf} workload=retinanet_b200 hydra.run.dir={out} "
     (BASE + "++workload.storage.storage_type=s3 ++workload.storage.storage_options.columns=a", "workload.storage.storage_options.columns: Shoal"),
     (BASE + "++workload.reader.data_loader_classname=a.B", "workload.reader.data_loader_classname: Shoal reads by itself"),
     (BASE + "~workload.reader.nothing", "~workload.reader.nothing: the workload has no such key"),
-    (BASE + "++workload.framework.name=a", "workload.framework.name: 'framework' is not a section"),
+    (BASE + "workload.framework.name=a", "workload.framework.name: the workload has no section 'framework'"),
 ])
 def test_what_shoal_cannot_do_is_refused_by_name(command, conf, tmp_path, line, words):
     done = start(command, line.format(conf=conf, out=tmp_path / "run"), where=tmp_path)
@@ -199,6 +270,16 @@ def test_where_data_is_follows_from_the_storage_keys(conf, monkeypatch, override
     assert "storage" not in plan.for_shoal() and "data_folder" not in plan.for_shoal()["dataset"]
     monkeypatch.setenv("DLIO_DROP_CACHES_TIMEOUT", "30")
     assert ("--drop-cache" in next(shim._commands(plan, "W"))[1]) == ("://" not in plan.data)
+
+
+@pytest.mark.parametrize("overrides, drops", [("", False), ("++workload.dataset.skip_listing=True", True)])
+def test_the_page_cache_is_dropped_where_the_dlio_of_mlpstorage_3_does(conf, monkeypatch, overrides, drops):
+    from shoal.dlio import shim
+
+    monkeypatch.setenv("SHOAL", "shoal")
+    monkeypatch.delenv("DLIO_DROP_CACHES_TIMEOUT", raising=False)
+    plan = shim.Plan(shim.Arguments(["--config-dir=%s" % conf, "workload=retinanet_b200", "hydra.run.dir=R", *overrides.split()]))
+    assert ("--drop-cache" in next(shim._commands(plan, "W"))[1]) == drops
 
 
 def test_the_configuration_is_shown_and_nothing_is_run(command, conf, tmp_path):
@@ -270,6 +351,18 @@ def test_a_run_that_is_ended_ends_shoal_too_and_is_no_success(command, conf, tmp
     assert process.returncode not in (0, -signal.SIGTERM)  # it waited for its child
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["metric"].get("train_au_meet_expectation") != "success"
+
+
+@pytest.mark.parametrize("seen", [seen for seen in SEEN if "storage_root=bucket" in " ".join(seen["argv"])], ids=lambda seen: seen["from"])
+def test_each_command_line_for_objects_is_served(command, conf, tmp_path, seen):
+    sys.path += [os.path.join(os.path.dirname(__file__), *where) for where in (("dlio",), ("..", "s3"))]
+    import objects
+    from bucket import Bucket
+
+    with Bucket() as server:
+        assert_seen(seen, command, conf, tmp_path, AWS_ACCESS_KEY_ID=objects.ACCESS, AWS_SECRET_ACCESS_KEY=objects.SECRET,
+                    AWS_ENDPOINT_URL=server.url, no_proxy="*")
+        assert len([key for bucket, key in server.objects if key.startswith(b"data/retinanet/train/img_")]) == 8
 
 
 def test_objects_are_generated_and_read(command, conf, tmp_path):

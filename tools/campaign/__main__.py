@@ -28,7 +28,10 @@ KINDS = ("calls", "kills", "hosts", "load")
 
 
 def commit():
-    """The last commit of the code, with a + if files differ from it."""
+    """The last commit of the code, with a + if files differ from it. Where there is no repository, it is told."""
+    if "SHOAL_COMMIT" in os.environ:
+        return os.environ["SHOAL_COMMIT"]
+
     def git(*words):
         return subprocess.run(["git", *words, "--", "src", "include", "python"], cwd=ROOT, capture_output=True, text=True).stdout
 
@@ -62,6 +65,7 @@ class Campaign:
         self.shoal, self.shim = build / "shoal", build / "tests" / "failing_calls.so"
         self.record, self.place, self.rng = record, place, random.Random(seed)
         self.killer = None
+        self.share, self.shares, self.wanted = 0, 1, lambda name: True
         os.environ["PYTHONPATH"] = str(build / "python")
         os.environ["SHOAL"] = str(self.shoal)
 
@@ -73,12 +77,11 @@ class Campaign:
         if not place.exists():
             place.mkdir()
             calls.prepare(self.shoal, place)
-        for on in (False, True):
-            for name in calls.COMMANDS:
-                for kind in calls.kinds_of(name):
-                    for code in calls.codes_of(kind):
-                        if not self.sweep(place, name, kind, code, on, end):
-                            return
+        sweeps = [(name, kind, code, on) for on in (False, True) for name in calls.COMMANDS if self.wanted(name)
+                  for kind in calls.kinds_of(name) for code in calls.codes_of(kind)]
+        for name, kind, code, on in sweeps[self.share::self.shares]:
+            if not self.sweep(place, name, kind, code, on, end):
+                return
 
     def sweep(self, place, name, kind, code, on, end):
         """False when the time is over."""
@@ -144,6 +147,8 @@ def main():
     parser.add_argument("--only", choices=KINDS, action="append")
     parser.add_argument("--keep", type=pathlib.Path)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--share", default="0/1", help="I/N: of the failing calls only each Nth sweep, from the Ith on")
+    parser.add_argument("--without", action="append", default=[], help="leave out the failing calls of this command")
     parser.add_argument("--render", type=pathlib.Path)
     options = parser.parse_args()
     build = options.build.resolve()
@@ -157,6 +162,8 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was counted is kept
     try:
         campaign = Campaign(build, record, place, options.seed)
+        campaign.share, campaign.shares = map(int, options.share.split("/"))
+        campaign.wanted = lambda name: name not in options.without
         kinds = options.only or KINDS
         for number, kind in enumerate(kinds):
             left = options.seconds if number == 0 else max(0, over - time.monotonic())

@@ -6,12 +6,15 @@ import os
 import re
 
 from .._errors import BadValueError
+from .hydra_values import Malformed, resolved, value_of
 
-_OVERRIDE = re.compile(r"(\+\+|\+|~)?([A-Za-z_][\w.]*)(=(.*))?$", re.S)
+_OVERRIDE = re.compile(r"(\+\+|\+|~)?([A-Za-z_$][\w$-]*(?:\.[\w$-]+)*)(=(.*))?$", re.S | re.A)
+_GROUP = re.compile(r"(\+\+|\+|~)?([\w$-]+(?:[/@][\w$.:-]*)+)(=.*)?$", re.S | re.A)
 _OPTIONS = {"--config-dir": "config_dir", "-cd": "config_dir", "--config-name": "config_name", "-cn": "config_name"}
 _IGNORED = {"--run", "-r"}  # what Hydra does anyway
 _HYDRA = ("hydra.run.dir", "hydra.output_subdir")
 _HYDRA_IGNORED = ("hydra.job.chdir", "hydra.job.name", "hydra.verbose", "hydra.job_logging", "hydra.hydra_logging")
+_GROUPS_IGNORED = ("hydra/job_logging", "hydra/hydra_logging")  # DLIO's own choice for them is "disabled"
 
 
 def refuse(what, words):
@@ -24,14 +27,6 @@ def _yaml():
     except ImportError:
         raise BadValueError(22, "the dlio_benchmark of Shoal needs PyYAML in %s: pip install pyyaml" % os.environ.get("VIRTUAL_ENV", "its Python")) from None
     return yaml
-
-
-def value_of(text):
-    """What an override's value means: a YAML scalar, list or mapping, as in Hydra for all that DLIO's keys take."""
-    try:
-        return _yaml().safe_load(text) if text else ""
-    except _yaml().YAMLError:
-        return text
 
 
 class Arguments:
@@ -61,17 +56,30 @@ class Arguments:
             self._override(argument)
 
     def _override(self, argument):
-        match = _OVERRIDE.match(argument)
+        group, match = _GROUP.match(argument), _OVERRIDE.match(argument)
+        if group and group[2] in _GROUPS_IGNORED:
+            self.texts.append(argument)
+            return
+        if group and not match:
+            refuse(group[2], "Shoal's dlio_benchmark has one config group, workload=NAME")
         if not match or not match[3] and match[1] != "~":
             refuse(argument, "this is not an override of Hydra's: KEY=VALUE, +KEY=VALUE, ++KEY=VALUE or ~KEY")
-        prefix, key, value = match[1] or "", match[2], match[4] or ""
         self.texts.append(argument)
-        if key == "workload" and prefix != "~":
+        self._take_key(match[1] or "", match[2], match[4])
+
+    def _take_key(self, prefix, key, text):
+        try:
+            value = text if text is None else value_of(text)
+        except Malformed as e:
+            refuse("%s=%s" % (key, text), str(e))
+        if key == "workload":
+            if prefix or not isinstance(value, str):
+                refuse(key, "say workload=NAME: one workload is chosen, and DLIO's configuration has the group already")
             self.workload = value
         elif key.startswith("workload."):
             self.overrides.append((prefix, key[len("workload."):], value))
         elif key in _HYDRA:
-            self.hydra[key] = value_of(value)
+            self.hydra[key] = value
         elif not key.startswith(_HYDRA_IGNORED):
             refuse(key, "Shoal's dlio_benchmark takes workload=, workload.*, %s" % " and ".join(_HYDRA))
 
@@ -87,10 +95,29 @@ def _merge(into, other):
             into[key] = value
 
 
+def _loader():
+    """YAML as Hydra reads it: 1e3 is a number, a date is a string, and a key that is given twice is an error."""
+    yaml = _yaml()
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node, deep=False):
+            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge"]
+            for key in keys:
+                if keys.count(key) > 1:
+                    raise yaml.constructor.ConstructorError(None, None, "key '%s' is given twice" % key, node.start_mark)
+            return super().construct_mapping(node, deep)
+
+    Loader.yaml_implicit_resolvers = {first: [one for one in found if one[0] not in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:float")]
+                                      for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()}
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(
+        r"[-+]?(\d[\d_]*\.[\d_]*([eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+|\.[\d_]+([eE][-+]?\d+)?|\.(inf|Inf|INF)|\.(nan|NaN|NAN))$"), list("-+0123456789."))
+    return Loader
+
+
 def _load(path):
     try:
         with open(path, encoding="utf-8") as file:
-            content = _yaml().safe_load(file)
+            content = _yaml().load(file, _loader())
     except OSError as e:
         refuse(path, e.strerror)
     except _yaml().YAMLError as e:
@@ -118,18 +145,31 @@ def _top_file(arguments):
     return top
 
 
-def _set(workload, prefix, key, text):
+def _set(workload, prefix, key, value):
     *parents, last = key.split(".")
     for parent in parents:
-        workload = workload.setdefault(parent, {}) if not isinstance(workload.get(parent), dict) else workload[parent]
-        if not isinstance(workload, dict):
-            refuse("workload." + key, "'%s' is not a section" % parent)
+        if prefix in ("", "~") and not isinstance(workload.get(parent), dict):
+            refuse("workload." + key, "the workload has no section '%s'; ++workload.%s=... adds it" % (parent, key))
+        workload = workload.setdefault(parent, {}) if isinstance(workload.get(parent, {}), dict) else _replaced(workload, parent)
+    there = last in workload
+    if prefix in ("", "~") and not there:
+        refuse("%sworkload.%s" % (prefix, key), "the workload has no such key%s" % ("" if prefix else "; ++workload.%s=... adds it" % key))
     if prefix == "~":
-        if last not in workload:
-            refuse("~workload." + key, "the workload has no such key")
+        if value is not None and workload[last] != value:
+            refuse("~workload." + key, "its value is %r and not %r" % (workload[last], value))
         del workload[last]
+    elif prefix == "+" and there and not isinstance(value, dict):
+        refuse("+workload." + key, "the workload has this key; ++workload.%s=... changes it" % key)
+    elif not prefix and isinstance(value, dict) and isinstance(workload[last], dict):
+        for name, one in value.items():
+            _set(workload[last], "", str(name), one)
     else:
-        workload[last] = value_of(text)
+        _merge(workload, {last: value})
+
+
+def _replaced(section, key):
+    section[key] = {}
+    return section[key]
 
 
 def workload_of(arguments, shipped):
@@ -150,3 +190,12 @@ def workload_of(arguments, shipped):
     for override in arguments.overrides:
         _set(workload, *override)
     return workload
+
+
+def without_references(workload, **more):
+    """The workload, and more values beside it, with what ${...} refers to in their places."""
+    try:
+        found = resolved({"workload": workload, **more})
+    except Malformed as e:
+        refuse("reference", str(e))
+    return found.pop("workload"), found

@@ -20,7 +20,7 @@ import time
 from datetime import datetime
 
 from .._errors import BadValueError, Error
-from .hydra_args import Arguments, refuse, workload_of
+from .hydra_args import Arguments, refuse, without_references, workload_of
 
 _RANK = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 _SIZE = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
@@ -64,12 +64,12 @@ def _shipped(name):
 # ---- What is asked for
 
 
-def _flag(section, key, default=False):
-    value = (section or {}).get(key, default)
+def _flag(section, path, default=False):
+    value = (section or {}).get(path.split(".")[-1], default)
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         value = value.strip().lower() == "true"
     if not isinstance(value, bool):
-        refuse("workload.workflow." + key, "must be True or False, not %r" % (value,))
+        refuse("workload." + path, "must be True or False, not %r" % (value,))
     return value
 
 
@@ -78,7 +78,8 @@ class Plan:
 
     def __init__(self, arguments):
         self.arguments = arguments
-        self.workload = workload_of(arguments, _shipped)
+        self.asked = workload_of(arguments, _shipped)  # references are in it as they were given
+        self.workload, self.hydra = without_references(self.asked, **arguments.hydra)
         self.options, self.environment = [], {}
         self._read_workflow()
         self._read_storage()
@@ -92,9 +93,9 @@ class Plan:
 
     def _read_workflow(self):
         workflow = self._section("workflow")
-        self.generate, self.train = _flag(workflow, "generate_data"), _flag(workflow, "train", True)
+        self.generate, self.train = _flag(workflow, "workflow.generate_data"), _flag(workflow, "workflow.train", True)
         for key, words in (("checkpoint", "writes no checkpoints"), ("profiling", "has no profilers")):
-            if _flag(workflow, key):
+            if _flag(workflow, "workflow." + key):
                 refuse("workload.workflow." + key, "Shoal %s: set it to False" % words)
         if not self.generate and not self.train:
             refuse("workload.workflow", "neither generate_data nor train is True: there is nothing to do")
@@ -140,15 +141,15 @@ class Plan:
 
     def _read_places(self):
         output = self._section("output")
-        given = self.arguments.hydra.get("hydra.run.dir") or output.get("folder")
+        given = self.hydra.get("hydra.run.dir") or output.get("folder")
         model = self.workload.get("model")
         model = (model or {}).get("name", "default") if isinstance(model, dict) else model
-        if not given and nr_ranks() > 1:
+        if nr_ranks() > 1 and (not given or "${now:" in str(self.arguments.hydra.get("hydra.run.dir"))):
             refuse("hydra.run.dir", "must be given for %d ranks, which cannot agree on a name that has the time in it" % nr_ranks())
         self.run_dir = str(given or os.path.join("hydra_log", str(model), time.strftime("%Y-%m-%d-%H-%M-%S")))
         self.results = str(output.get("folder") or self.run_dir)
         self.log_file = os.path.join(self.results, str(output.get("log_file") or "dlio.log"))
-        subdir = self.arguments.hydra.get("hydra.output_subdir", ".hydra")
+        subdir = self.hydra.get("hydra.output_subdir", ".hydra")
         self.config_dir = os.path.join(self.run_dir, str(subdir)) if subdir else None
 
     def for_shoal(self):
@@ -191,7 +192,7 @@ def write_config(plan):
     os.makedirs(plan.config_dir, exist_ok=True)
     arguments = plan.arguments
     task = [text for text in arguments.texts if not text.lstrip("+~").startswith("hydra.")]
-    _dump(os.path.join(plan.config_dir, "config.yaml"), {"workload": plan.workload})
+    _dump(os.path.join(plan.config_dir, "config.yaml"), {"workload": plan.asked})
     _dump(os.path.join(plan.config_dir, "overrides.yaml"), task)
     _dump(os.path.join(plan.config_dir, "hydra.yaml"), {"hydra": {
         "run": {"dir": plan.run_dir}, "output_subdir": os.path.basename(plan.config_dir), "mode": "RUN",
@@ -305,8 +306,13 @@ def _commands(plan, path):
     if plan.generate and not (_alone(plan) and rank()):
         yield "Generating data", [_shoal(), "datagen", path, "--data", plan.data, "--no-catalog", *own, *plan.changes()]
     if plan.train:
-        drop = ["--drop-cache"] if "DLIO_DROP_CACHES_TIMEOUT" in os.environ and "://" not in plan.data else []
+        drop = ["--drop-cache"] if _drops(plan) and "://" not in plan.data else []
         yield "Training", [_shoal(), "run", path, "--data", plan.data, "--results", plan.results, *plan.options, *drop, *plan.changes()]
+
+
+def _drops(plan):
+    """Whether the page cache is dropped before each epoch, as DLIO 3 does. mlpstorage starts that one with skip_listing."""
+    return "DLIO_DROP_CACHES_TIMEOUT" in os.environ or _flag(plan.workload.get("dataset"), "dataset.skip_listing")
 
 
 def _alone(plan):
@@ -371,7 +377,7 @@ def run(argv):
         import yaml
 
         if rank() == 0:
-            print(yaml.safe_dump({"workload": plan.workload}, sort_keys=False), end="")
+            print(yaml.safe_dump({"workload": plan.asked}, sort_keys=False), end="")
         return 0
     if plan.train and os.path.exists(os.path.join(plan.results, "summary.json")):
         # A run that then fails must not be reported by the summary of the one before.

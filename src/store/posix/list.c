@@ -697,7 +697,9 @@ static int list_stats(struct posix_listing *l, const char *path, const uint8_t *
 		const char *base = (const char *)p, *name;
 		size_t len = strnlen(base, (size_t)(end - p));
 
-		if (p + len == end || l->prefix_len + len > SHOAL_NAME_MAX) {
+		/* A name with a slash could lead out of the directory, even of the root. */
+		if (p + len == end || len == 0 || l->prefix_len + len > SHOAL_NAME_MAX ||
+		    memchr(base, '/', len) || is_dot(base)) {
 			rc = err_set(err, -EBADMSG, "a unit of the listing is damaged");
 			break;
 		}

@@ -353,8 +353,9 @@ static void words_are_counted_and_options_may_stand_between_them(void **state)
 	assert_false(seen.part.flag);
 	runs(RUN("-")); /* standard input is a word */
 	assert_string_equal(seen.words[0], "-");
-	runs(RUN("")); /* and so is an empty one */
-	assert_int_equal(seen.nr, 1);
+	is_refused(RUN(""), "the first argument is empty");
+	runs(RUN("a", "")); /* a pattern may be empty */
+	assert_int_equal(seen.nr, 2);
 }
 
 static void a_section_may_refuse_and_is_asked_after_all_options(void **state)

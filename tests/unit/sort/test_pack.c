@@ -194,14 +194,14 @@ static void of_equal_names_of_two_stretches_the_later_is_kept(void **state)
 	free(n);
 }
 
-/* Sixteen stretches, and one for each 32 names before, are few enough. */
+/* Four stretches, and one more per 32 names before, are few enough. */
 static void stretches_of_any_length_are_sorted(void **state)
 {
 	static const struct {
 		unsigned directories, files;
 		bool few;
 	} row[] = {
-		{ 16, 1, true },   { 17, 1, false },   { 31, 16, true },  { 35, 16, false },
+		{ 4, 1, true },    { 5, 1, false },    { 7, 16, true },   { 8, 16, false },
 		{ 600, 32, true }, { 600, 30, false }, { 50, 300, true }, { 3000, 2, false },
 	};
 	struct names *n = allocate(1, sizeof(*n));

@@ -79,9 +79,14 @@ static size_t few(uint64_t i, char name[64])
 	return (size_t)snprintf(name, 64, "name-%" PRIu64, i % 5);
 }
 
+/* Threads of the sorter, which also spill. */
+static unsigned sort_threads = 2;
+
 static struct sorter *fill(size_t memory, uint64_t nr, name_fn *make)
 {
-	struct sorter_options o = { .memory = memory, .tmp_dir = test_dir(), .nr_threads = 2 };
+	struct sorter_options o = { .memory = memory,
+				    .tmp_dir = test_dir(),
+				    .nr_threads = sort_threads };
 	struct shoal_err err = { "" };
 	struct sorter *s = NULL;
 
@@ -199,6 +204,151 @@ static void the_error_of_one_range_is_the_error_of_all(void **state)
 		free(t[i].bytes);
 }
 
+/* Halves of 20 MB, each spilled by two or three threads, in pieces of at most 8 MB. */
+static void runs_in_pieces_are_what_one_thread_writes(void **state)
+{
+	const size_t memory = 64 << 20;
+	const uint64_t nr = 2000000;
+	uint64_t repeated = 0;
+	struct taken whole, again;
+
+	(void)state;
+	sort_threads = 1;
+	whole = merge_whole(memory, nr, without_prefix, &repeated);
+	sort_threads = 3;
+	for (unsigned n = 3; n <= NR_RANGES; n += 6)
+		assert_int_equal(check_ranges(memory, nr, without_prefix, n, &whole, repeated), n);
+	again = merge_whole(memory, nr, without_prefix, &repeated);
+	sort_threads = 2;
+	assert_int_equal(again.len, whole.len);
+	assert_memory_equal(again.bytes, whole.bytes, whole.len);
+	free(again.bytes);
+	free(whole.bytes);
+}
+
+/* ---- The order of equal names ---- */
+
+#define ORDER_LANES 4u
+#define ORDER_NAMES 20000u
+#define ORDER_TIMES 7u
+
+/* Names several times in each lane. Their size tells when each was added, but for the last four
+ * bytes of the payload. */
+static struct sorter *fill_lanes(size_t memory)
+{
+	struct sorter_options o = { .memory = memory,
+				    .tmp_dir = test_dir(),
+				    .nr_threads = 2,
+				    .nr_lanes = ORDER_LANES,
+				    .order_len = 4 };
+	struct shoal_err err = { "" };
+	struct sorter *s = NULL;
+
+	assert_int_equal(sorter_new(&o, &s, &err), 0);
+	for (uint32_t lane = ORDER_LANES; lane-- > 0;) { /* the earliest come last */
+		for (uint32_t i = 0; i < ORDER_NAMES * ORDER_TIMES; i++) {
+			uint8_t payload[SORT_PAYLOAD_MAX];
+			uint32_t order = i / 100 * ORDER_LANES + (lane + i / 100) % ORDER_LANES;
+			char name[64];
+			size_t len = in_folders((i * UINT64_C(7) + lane) % ORDER_NAMES, name);
+			struct sort_entry e = entry_with(name, len, order, 1, NULL, payload);
+
+			order = __builtin_bswap32(order);
+			memcpy(payload + e.payload_len, &order, sizeof(order));
+			e.payload_len += sizeof(order);
+			assert_int_equal(sorter_add_many(s, lane, &e, 1, false, &err), 0);
+		}
+	}
+	return s;
+}
+
+struct greatest {
+	uint64_t nr, nr_wrong;
+	uint32_t order[ORDER_NAMES]; /* of each name in the order of names */
+	char name[ORDER_NAMES][32];
+};
+
+static int compare_texts(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+static int take_greatest(void *self, const struct sort_entry *e, struct shoal_err *err)
+{
+	struct greatest *g = self;
+	char name[32] = { 0 };
+	const char *found;
+
+	(void)err;
+	memcpy(name, e->name, e->len);
+	found = bsearch(name, g->name, g->nr, sizeof(g->name[0]), compare_texts);
+	assert_non_null(found);
+	g->nr_wrong += size_of_entry(e) != g->order[(found - g->name[0]) / 32];
+	return 0;
+}
+
+/* Which order is taken of each name, computed in the simplest way. */
+static struct greatest *find_greatest(void)
+{
+	struct greatest *g = calloc(1, sizeof(*g));
+
+	assert_non_null(g);
+	for (uint64_t k = 0; k < ORDER_NAMES; k++) {
+		char name[64];
+		size_t len = in_folders(k, name);
+
+		memcpy(g->name[k], name, len);
+	}
+	qsort(g->name, ORDER_NAMES, sizeof(g->name[0]), compare_texts);
+	for (uint64_t k = 1, to = 1; k < ORDER_NAMES; k++) {
+		if (strcmp(g->name[k], g->name[to - 1]) != 0)
+			memmove(g->name[to++], g->name[k], sizeof(g->name[0]));
+		g->nr = to;
+	}
+	for (uint32_t lane = 0; lane < ORDER_LANES; lane++)
+		for (uint32_t i = 0; i < ORDER_NAMES * ORDER_TIMES; i++) {
+			uint32_t order = i / 100 * ORDER_LANES + (lane + i / 100) % ORDER_LANES;
+			char name[64] = { 0 };
+			const char *found;
+			uint32_t *to;
+
+			in_folders((i * UINT64_C(7) + lane) % ORDER_NAMES, name);
+			found = bsearch(name, g->name, g->nr, sizeof(g->name[0]), compare_texts);
+			assert_non_null(found);
+			to = &g->order[(found - g->name[0]) / 32];
+			*to = order > *to ? order : *to;
+		}
+	return g;
+}
+
+static void of_equal_names_the_one_of_the_greatest_order_is_taken(void **state)
+{
+	static const size_t memory[] = { 61u << 20, 8u << 20 }; /* in memory, and spilled */
+	struct sort_limits limits = { .nr_max = 3, .least = 1, .range_memory = 1 };
+	struct greatest *g = find_greatest();
+	struct shoal_err err = { "" };
+	uint64_t repeated;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(memory); i++) {
+		struct sort_part part = { .take = take_greatest, .self = g };
+		struct sort_part parts[3] = { part, part, part };
+		struct sorter *s = fill_lanes(memory[i]);
+
+		assert_int_equal(sorter_finish(s, take_greatest, g, NULL, &repeated, &err), 0);
+		sorter_free(s);
+		assert_int_equal(repeated, ORDER_LANES * ORDER_NAMES * ORDER_TIMES - g->nr);
+		s = fill_lanes(memory[i]);
+		assert_int_equal(sorter_end_input(s, &err), 0);
+		assert_int_equal(sorter_ranges(s, &limits), 3);
+		assert_int_equal(sorter_finish_ranges(s, &limits, parts, 3, &repeated, &err), 0);
+		sorter_free(s);
+		assert_int_equal(repeated, ORDER_LANES * ORDER_NAMES * ORDER_TIMES - g->nr);
+	}
+	assert_int_equal(g->nr_wrong, 0);
+	free(g);
+}
+
 static void the_number_of_ranges_is_bounded_by_names_memory_and_the_caller(void **state)
 {
 	struct sort_run run[4] = {
@@ -234,6 +384,8 @@ int main(void)
 		cmocka_unit_test(ranges_of_spilled_runs_are_the_whole),
 		cmocka_unit_test(fewer_names_than_ranges_leave_ranges_empty),
 		cmocka_unit_test(the_error_of_one_range_is_the_error_of_all),
+		cmocka_unit_test(runs_in_pieces_are_what_one_thread_writes),
+		cmocka_unit_test(of_equal_names_the_one_of_the_greatest_order_is_taken),
 		cmocka_unit_test(the_number_of_ranges_is_bounded_by_names_memory_and_the_caller),
 	};
 

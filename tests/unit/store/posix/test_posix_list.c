@@ -385,6 +385,12 @@ static void a_directory_that_is_interrupted_goes_on_where_it_was(void **state)
 	remove_tree(s);
 }
 
+static uint8_t *put_bytes(uint8_t *to, const char *bytes, size_t len)
+{
+	memcpy(to, bytes, len);
+	return to + len;
+}
+
 /* The unit for what lies between two positions of the folder "flat". */
 static size_t put_range(uint8_t *unit, uint64_t from, uint64_t to)
 {
@@ -400,6 +406,24 @@ static size_t put_range(uint8_t *unit, uint64_t from, uint64_t to)
 	p = varint_put(p, from);
 	p = varint_put(p, to);
 	return (size_t)(p - unit);
+}
+
+static void a_size_is_not_looked_up_outside_of_the_directory(void **state)
+{
+	static const char *const bases[] = { "../flat/000", "../x", "..", ".", "", "/etc/passwd" };
+	struct store *s = make_tree();
+	uint8_t unit[64];
+	size_t nr;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bases); i++) {
+		uint8_t *p = put_bytes(unit, "S\005flat/\010", 8);
+
+		p = put_bytes(p, bases[i], strlen(bases[i]) + 1);
+		assert_int_equal(try_unit(s, unit, (size_t)(p - unit), &nr), -EBADMSG);
+		assert_int_equal(nr, 0);
+	}
+	remove_tree(s);
 }
 
 static void a_part_that_makes_no_sense_is_refused(void **state)
@@ -547,6 +571,7 @@ int main(void)
 		cmocka_unit_test(the_parts_of_a_directory_have_each_name_once),
 		cmocka_unit_test(a_directory_that_is_interrupted_goes_on_where_it_was),
 		cmocka_unit_test(a_directory_that_took_anothers_place_is_listed_whole),
+		cmocka_unit_test(a_size_is_not_looked_up_outside_of_the_directory),
 		cmocka_unit_test(a_part_that_makes_no_sense_is_refused),
 		cmocka_unit_test(a_root_that_is_gone_is_no_empty_one),
 		cmocka_unit_test(a_part_ends_before_the_first_name_of_the_next),
