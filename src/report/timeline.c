@@ -124,7 +124,7 @@ static void timeline_compare(struct timeline *t, unsigned rank, unsigned i, doub
 }
 
 /* The rank was there, and did nothing: an epoch ended, and the next one had not begun. */
-static void add_gap(struct timeline *t, uint64_t start, uint64_t end)
+static void timeline_add_gap(struct timeline *t, uint64_t start, uint64_t end)
 {
 	for (uint64_t i = start / t->width; i <= end / t->width && i < t->nr; i++) {
 		uint64_t low = u64_max(start, i * t->width);
@@ -149,7 +149,7 @@ static int add_record(void *self, const struct series_record *r)
 	if (r->kind == SERIES_SECOND) {
 		keep_stall(t, r);
 		if (t->ended[t->at_rank] > 0 && r->start > t->ended[t->at_rank])
-			add_gap(t, t->ended[t->at_rank], r->start);
+			timeline_add_gap(t, t->ended[t->at_rank], r->start);
 		t->ended[t->at_rank] = r->start + r->duration;
 	}
 	for (uint64_t i = from; i <= to && i < t->nr; i++) {
