@@ -5,6 +5,7 @@ import os
 import random
 import re
 import stat
+import subprocess
 
 import signal
 
@@ -352,6 +353,59 @@ def test_names_outside_the_root_are_refused_with_their_line(shoal, fails, tmp_pa
 ], ids=lambda value: repr(value)[:60])  # it goes into the environment, which holds no 3 MB
 def test_a_bad_line_is_named_and_nothing_is_written(shoal, fails, tmp_path, text, words):
     fails(shoal("index", "-", "-q", "-o", tmp_path / "c", stdin=text), 1, "'-'", *words, empty=tmp_path)
+
+
+def lines_in_blocks(separator=b"\n", sizes=False):
+    """More than one thread reads at once: 9 MB."""
+    rng = random.Random(7)
+    lines = []
+    for i in range(180_000):
+        name = b"folder-%03d/%016x%s" % (i % 500, rng.getrandbits(40), b"n" * (i % 40))
+        lines.append(b"%s\t%d" % (name, i) if sizes else name)
+    lines += lines[:20_000] if not sizes else [line.split(b"\t")[0] + b"\t7" for line in lines[:20_000]]
+    lines[777] = b""  # blank
+    return [line + separator for line in lines]
+
+
+@pytest.mark.parametrize("separator, sizes", [(b"\n", False), (b"\n", True), (b"\0", False), (b"\0", True)])
+@pytest.mark.parametrize("last_ends", [True, False])
+def test_a_list_in_a_file_and_from_a_pipe_are_one_dataset(shoal, tmp_path, separator, sizes, last_ends):
+    text = b"".join(lines_in_blocks(separator, sizes))
+    text = text if last_ends else text[:-1]
+    (tmp_path / "list").write_bytes(text)
+    null = ["-0"] if separator == b"\0" else []
+    told = []
+    for n, source in enumerate([tmp_path / "list", "-"]):
+        result = shoal("index", source, *null, "-q", "--root", "/x", "--json", "-o", tmp_path / f"{n}",
+                       stdin=text if n else b"")
+        assert (result.returncode, result.stderr) == (0, b"")
+        told.append([json.loads(result.stdout)[key] for key in ("files", "repeated", "blank")])
+        told[n].append(json.loads(shoal.good("info", tmp_path / f"{n}", "--json"))["digest"])
+    assert told[0] == told[1]
+    assert shoal.good("ls", tmp_path / "0", "--sizes") == shoal.good("ls", tmp_path / "1", "--sizes")
+    with open(tmp_path / "list", "rb") as f:  # as standard input, from the second line on
+        f.seek(len(text.split(separator)[0]) + 1)
+        result = subprocess.run(shoal.arguments(["index", "-", *null, "-q", "--root", "/x", "-o", tmp_path / "2"]), stdin=f)
+        assert (result.returncode, f.tell()) == (0, len(text))
+    assert shoal.names(tmp_path / "2") == shoal.names(tmp_path / "0")  # the first comes again later
+
+
+@pytest.mark.parametrize("at", [1, 60_000, 130_000, 199_999])
+@pytest.mark.parametrize("bad", [b"nul\0inside\t1\n", b"cr\t1\r\n", b"no size\n", b"x\tMB\n", b"../up\t1\n",
+                                 b"n" * 5000 + b"\t1\n", b"n" * 70_000 + b"\t1\n", b"n" * 2_500_000])
+def test_a_bad_line_in_a_file_is_the_one_that_a_pipe_has(shoal, fails, tmp_path, at, bad):
+    lines = lines_in_blocks(sizes=True)
+    lines[at] = bad
+    for later in range(at + 1, len(lines), 9_000):
+        lines[later] = b"later\n"
+    (tmp_path / "list").write_bytes(b"".join(lines))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    result = shoal("index", tmp_path / "list", "-q", "--root", "/x", "-o", empty / "c")
+    fails(result, 1, f"line {at + 1}", empty=empty)
+    piped = shoal("index", "-", "-q", "--root", "/x", "-o", empty / "c", stdin=b"".join(lines))
+    if len(bad) < 12_000:  # of a longer line it may be said in two ways that it is too long
+        assert result.stderr.split(b": ", 2)[2] == piped.stderr.split(b": ", 2)[2]
 
 
 @pytest.mark.parametrize("length, prefix", [(4096, b""), (4096, b"./"), (4096, b"/data/"), (1, b""), (2048, b"")])
