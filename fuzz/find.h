@@ -30,23 +30,14 @@ struct fuzz_found {
 };
 
 /* In order, and inside the file. Millions that a header claims would take the fuzzer's time. */
-static inline int fuzz_take(void *self, uint64_t index, uint64_t off, uint64_t len)
-{
-	struct fuzz_found *f = self;
-
-	if (index != f->nr++ || off > f->size || len > f->size - off)
-		abort();
-	return f->nr > 1000 ? 1 : 0;
-}
-
 static inline int fuzz_take_extent(void *self, const struct samples_extent *e)
 {
 	struct fuzz_found *f = self;
 
-	if (e->off < f->end)
+	if (e->off < f->end || e->off > f->size || e->len > f->size - e->off)
 		abort();
 	f->end = e->off + e->len;
-	return fuzz_take(f, f->nr, e->off, e->len);
+	return ++f->nr > 1000 ? 1 : 0;
 }
 
 /* Any bytes as a file of @kind: refused with a message, or all samples inside it and in order. */
@@ -60,26 +51,6 @@ static inline int fuzz_samples(const char *kind, const uint8_t *data, size_t siz
 			      &err);
 
 	if (rc < 0 && (err.msg[0] == '\0' || (rc != -EBADMSG && rc != -ENOTSUP)))
-		abort();
-	return 0;
-}
-
-/* The number of samples is the first byte of the input: tests @find with it and the rest. */
-static inline int fuzz_find(const char *name, const uint8_t *data, size_t size)
-{
-	struct fuzz_file file = { data + 1, size - 1 };
-	struct format_source source = { size - 1, fuzz_read, &file };
-	struct fuzz_found found = { .size = size - 1 };
-	struct shoal_err err = { "" };
-	int rc;
-
-	if (size == 0)
-		return 0;
-	fuzz_samples(name, data + 1, size - 1);
-	rc = format_by_name(name)->find(&source, data[0], fuzz_take, &found, &err);
-	if (rc == 0 && found.nr != data[0])
-		abort();
-	if (rc < 0 && (err.msg[0] == '\0' || (rc != -EBADMSG && rc != -ENOTSUP && rc != -ERANGE)))
 		abort();
 	return 0;
 }

@@ -1,9 +1,9 @@
-/* Any bytes as a .npy file, after one that says how many samples: as fuzz_npz. */
+/* Any bytes as a .npy file. */
 #include "find.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	return fuzz_find("npy", data, size);
+	return fuzz_samples("npy", data, size);
 }

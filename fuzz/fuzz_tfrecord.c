@@ -1,10 +1,9 @@
-/* Any bytes as a file of tfrecord, after one that says how many samples: refused in words, or all
- * of them inside it. */
+/* Any bytes as a TFRecord file. */
 #include "find.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	return fuzz_find("tfrecord", data, size);
+	return fuzz_samples("tfrecord", data, size);
 }

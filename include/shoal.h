@@ -449,8 +449,8 @@ struct shoal_index_result {
 	uint64_t nr_unreadable; /* entries that could not be read, with keep_going */
 	uint64_t nr_odd_etags;  /* objects whose ETag is not stored, with etags: see there */
 	uint64_t nr_samples;    /* samples found inside files, with samples */
-	uint64_t nr_uncut;      /* files that count as one sample because their samples are not
-				   contiguous */
+	uint64_t nr_uncut;      /* files that count as one sample because they cannot be cut; a
+				   warning says why of the first */
 	uint64_t nr_known; /* files that were not opened, because an update or an earlier run knows
 			      their samples */
 	/* Of a bucket: */

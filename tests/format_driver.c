@@ -2,7 +2,6 @@
  * Make files for tests that open them with other people's readers, and measure how fast.
  *
  * format_driver make FORMAT SIZE SAMPLES KEY [PART]   to standard output
- * format_driver find FORMAT SAMPLES FILE              a line "offset length" for each sample
  * format_driver samples KIND FILE [RECORD_LEN]        a line "offset length rows" for each sample
  * format_driver speed FORMAT SIZE SAMPLES SECONDS     CPU nanoseconds a byte
  */
@@ -19,7 +18,7 @@ static uint8_t buf[1 << 20];
 
 static int usage(void)
 {
-	fputs("usage: format_driver make|find|samples|speed FORMAT ...\n", stderr);
+	fputs("usage: format_driver make|samples|speed FORMAT ...\n", stderr);
 	return 2;
 }
 
@@ -46,31 +45,6 @@ static int read_file(void *self, uint64_t off, void *to, size_t len, struct shoa
 
 	(void)err;
 	return fseeko(in, (off_t)off, SEEK_SET) == 0 && fread(to, 1, len, in) == len ? 0 : -EIO;
-}
-
-static int print(void *self, uint64_t index, uint64_t off, uint64_t len)
-{
-	(void)self;
-	(void)index;
-	printf("%" PRIu64 " %" PRIu64 "\n", off, len);
-	return 0;
-}
-
-static int find(const struct format *f, char **argv)
-{
-	FILE *in = fopen(argv[1], "rb");
-	struct format_source s = { .read = read_file, .self = in };
-	struct shoal_err err = { "" };
-	int rc;
-
-	if (!in || fseeko(in, 0, SEEK_END) != 0)
-		return usage();
-	s.size = (uint64_t)ftello(in);
-	rc = f->find(&s, strtoull(argv[0], NULL, 10), print, NULL, &err);
-	fclose(in);
-	if (rc < 0)
-		fprintf(stderr, "%d %s\n", rc, err.msg);
-	return rc < 0;
 }
 
 static int print_extent(void *self, const struct samples_extent *e)
@@ -133,8 +107,6 @@ int main(int argc, char **argv)
 		return samples(samples_kind_by_name(argv[2]), argv[3], argc > 4 ? argv[4] : "0");
 	if (f && argc >= 6 && strcmp(argv[1], "make") == 0)
 		return make(f, argv + 3, argc > 6 ? (unsigned)(argv[6][0] - '0') : 0);
-	if (f && f->find && argc == 5 && strcmp(argv[1], "find") == 0)
-		return find(f, argv + 3);
 	if (f && argc == 6 && strcmp(argv[1], "speed") == 0)
 		return speed(f, argv + 3);
 	return usage();

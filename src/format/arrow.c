@@ -167,6 +167,12 @@ int samples_find_arrow(struct samples_search *s)
 		rc = format_read(s->file, 0, head, sizeof(head), s->err);
 	if (rc < 0)
 		return rc;
+	if (le32_load(head) == UINT32_MAX)
+		return err_set(s->err, -EBADMSG,
+			       "an Arrow IPC stream, which has no index: convert it to a file");
+	if (memcmp(head, "FEA1", 4) == 0)
+		return err_set(s->err, -EBADMSG,
+			       "a Feather file of version 1: convert it to Arrow IPC");
 	if (memcmp(head, "ARROW1", 6) != 0 || memcmp(tail + 4, "ARROW1", 6) != 0)
 		return err_set(s->err, -EBADMSG,
 			       "not an Arrow IPC file, or truncated: it does not begin and end "

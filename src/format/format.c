@@ -254,12 +254,3 @@ int format_read(const struct format_source *s, uint64_t off, void *buf, size_t l
 			       s->size, off);
 	return s->read(s->self, off, buf, len, err);
 }
-
-int format_found_array(uint64_t off, uint64_t len, uint64_t nr, format_found_fn *found, void *self)
-{
-	int rc = 0;
-
-	for (uint64_t i = 0; i < nr && rc == 0; i++)
-		rc = found(self, i, off + i * len, len);
-	return rc;
-}

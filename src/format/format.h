@@ -80,7 +80,7 @@ int format_extents(const struct format *f, const struct format_spec *spec, forma
 		   void *self) MUST_USE;
 bool format_has_extents(const struct format *f);
 
-/* ---- Finding ----------------------------------------------------------------------------- */
+/* ---- Finding: see samples.h -------------------------------------------------------------- */
 
 /* A source of bytes. @read fills all of @buf; it is called only for ranges inside @size. */
 struct format_source {
@@ -92,14 +92,6 @@ struct format_source {
 	int (*open_side)(void *self, const char *suffix, struct format_source *ret_side,
 			 struct shoal_err *err);
 };
-
-/*
- * Receives the extent of sample @index, counted from 0. Return 0 to continue; any other value ends
- * the search and is returned.
- */
-typedef int format_found_fn(void *self, uint64_t index, uint64_t off, uint64_t len);
-
-#define FORMAT_ALL UINT64_MAX /* as many samples as there are */
 
 /* ---- Inside a maker ---------------------------------------------------------------------- */
 

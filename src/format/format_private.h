@@ -20,17 +20,6 @@ struct format {
 	struct format_side side[FORMAT_SIDES_MAX];
 	void (*side_next[FORMAT_SIDES_MAX])(struct format_maker *m);
 	int (*extents)(const struct format_spec *spec, format_extent_fn *found, void *self);
-	/*
-	 * Report the @nr_samples samples of a file, or with FORMAT_ALL all of them, in order; every
-	 * extent is inside the file. NULL: samples are found in another way, see samples.c. They
-	 * are: for tfrecord the payloads of the records; for npz and npy the array x, or the only
-	 * one; for hdf5 the dataset "records", or the only one.
-	 *
-	 * -EBADMSG: damaged, or not of this format. -ENOTSUP: samples are not contiguous, because
-	 * they are compressed or interleaved. -ERANGE: the number of samples is not @nr_samples.
-	 */
-	int (*find)(const struct format_source *file, uint64_t nr_samples, format_found_fn *found,
-		    void *self, struct shoal_err *err);
 };
 
 /* The formats of any size, that is, all but those of tables. */
@@ -124,27 +113,11 @@ static inline uint8_t *format_text(uint8_t *p, const char *text)
 int format_read(const struct format_source *s, uint64_t off, void *buf, size_t len,
 		struct shoal_err *err) MUST_USE;
 
-/* Report the samples of an array at @off: @nr samples of @len bytes each, contiguous. */
-int format_found_array(uint64_t off, uint64_t len, uint64_t nr, format_found_fn *found, void *self);
-
 /* Whether [off, off + len) is inside @size. */
 static inline bool format_inside(uint64_t off, uint64_t len, uint64_t size)
 {
 	return off <= size && len <= size - off;
 }
-
-/* Find the samples of the .npy at [@off, @off + @len) of the file: see npy.c. */
-int format_find_npy(const struct format_source *file, uint64_t off, uint64_t len,
-		    uint64_t nr_samples, format_found_fn *found, void *self,
-		    struct shoal_err *err) MUST_USE;
-
-/* Find the samples of indexed_binary by its two index files: see indexed.c. */
-int format_indexed_find(const struct format_source *file, format_found_fn *found, void *self,
-			struct shoal_err *err) MUST_USE;
-
-/* Find the records of an HDF5 file: see hdf5_find.c. */
-int format_hdf5_find(const struct format_source *file, uint64_t nr_samples, format_found_fn *found,
-		     void *self, struct shoal_err *err) MUST_USE;
 
 /*
  * Write an .npy header for unsigned bytes in Fortran order, of exactly @len bytes (at least

@@ -138,5 +138,4 @@ const struct format format_hdf5 = {
 	.least = hdf5_least,
 	.plan = hdf5_plan,
 	.next = hdf5_next,
-	.find = format_hdf5_find,
 };

@@ -7,19 +7,21 @@
  */
 #include <inttypes.h>
 
-#include "format/format_private.h"
+#include "format/samples_private.h"
 
 #define UNDEFINED UINT64_MAX
 
-/* More than any file needs; a damaged file might contain a cycle. */
-#define STEPS_MAX  10000
+/* A damaged file might contain a cycle. Each step is of at least so many bytes. */
+#define STEPS_MIN  10000
+#define STEP_BYTES 16
 #define LEVELS_MAX 8
 #define DIMS_MAX   32
 
 struct hdf5_finder {
+	struct samples_search *search;
 	const struct format_source *file;
 	struct shoal_err *err;
-	unsigned steps;
+	uint64_t steps;
 	uint64_t names, names_len; /* the heap */
 	uint64_t records;          /* object header, or UNDEFINED */
 	uint64_t other;            /* object header of the last object with another name */
@@ -38,7 +40,7 @@ struct found_dataset {
 
 static int hdf5_step(struct hdf5_finder *f)
 {
-	if (f->steps++ < STEPS_MAX)
+	if (f->steps++ < STEPS_MIN + f->file->size / STEP_BYTES)
 		return 0;
 	return err_set(f->err, -EBADMSG, "its structure contains a cycle");
 }
@@ -220,6 +222,20 @@ static int search_tree(struct hdf5_finder *f, uint64_t node, unsigned level)
 	return rc;
 }
 
+#define MAGIC "\x89HDF\r\n\x1a\n"
+
+/* II.A: the superblock may be at 512, 1024, 2048 and so on. */
+static bool has_user_block(struct hdf5_finder *f)
+{
+	uint8_t buf[8];
+
+	for (uint64_t at = 512; at <= f->file->size / 2; at *= 2)
+		if (format_read(f->file, at, buf, sizeof(buf), NULL) == 0 &&
+		    memcmp(buf, MAGIC, 8) == 0)
+			return true;
+	return false;
+}
+
 static int search_root(struct hdf5_finder *f)
 {
 	uint8_t buf[96], table[16], heap[32];
@@ -228,8 +244,10 @@ static int search_root(struct hdf5_finder *f)
 
 	if (rc < 0)
 		return rc;
-	if (memcmp(buf, "\x89HDF\r\n\x1a\n", 8) != 0)
-		return err_set(f->err, -EBADMSG, "not an HDF5 file: wrong magic number");
+	if (memcmp(buf, MAGIC, 8) != 0)
+		return has_user_block(f)
+			       ? err_set(f->err, -ENOTSUP, "a user block precedes its data")
+			       : err_set(f->err, -EBADMSG, "not an HDF5 file: wrong magic number");
 	if (buf[8] > 1 || buf[13] != 8 || buf[14] != 8)
 		return err_set(f->err, -ENOTSUP,
 			       "it is an HDF5 file of the newer kind (libver='latest')");
@@ -373,8 +391,6 @@ struct chunks {
 	const struct found_dataset *d;
 	uint64_t nr_samples, next; /* elements reported so far */
 	uint64_t len, end;         /* bytes per element; the end of the last chunk */
-	format_found_fn *found;
-	void *self;
 };
 
 static int no_records(struct hdf5_finder *f, const char *why)
@@ -400,7 +416,8 @@ static int take_chunk(struct chunks *c, const uint8_t *key, uint64_t at)
 		return no_records(c->f, "its chunks are not in the order of their elements");
 	c->end = at + len;
 	for (uint64_t i = 0; i < nr && rc == 0; i++)
-		rc = c->found(c->self, c->next++, at + i * c->len, c->len);
+		rc = samples_report(c->f->search, at + i * c->len, c->len, 1);
+	c->next += nr;
 	return rc;
 }
 
@@ -435,10 +452,9 @@ static int each_chunk(struct chunks *c, uint64_t node, unsigned level)
 	return rc;
 }
 
-static int find_in_chunks(struct hdf5_finder *f, const struct found_dataset *d,
-			  format_found_fn *found, void *self)
+static int find_in_chunks(struct hdf5_finder *f, const struct found_dataset *d)
 {
-	struct chunks c = { .f = f, .d = d, .found = found, .self = self };
+	struct chunks c = { .f = f, .d = d };
 	int rc;
 
 	if (d->has_filters)
@@ -471,43 +487,41 @@ static int find_dataset(struct hdf5_finder *f, struct found_dataset *d)
 	if (rc == 0 && f->records == UNDEFINED && f->nr_objects == 1)
 		f->records = f->other;
 	else if (rc == 0 && f->records == UNDEFINED)
-		return err_set(f->err, -EBADMSG,
+		return err_set(f->err, -ENOTSUP,
 			       "there is no dataset 'records' in it, and more than one of another "
 			       "name, or none");
+	if (rc == 0 && f->records == UNDEFINED)
+		return err_set(f->err, -ENOTSUP, "its only dataset is a link to another one");
 	if (rc == 0)
 		rc = each_message(f, f->records, take_dataset, d);
 	if (rc == 0 && (!d->has_space || !d->has_type || !d->has_layout))
-		rc = err_set(f->err, -EBADMSG, "what should be its records is no dataset");
+		rc = err_set(f->err, -ENOTSUP, "what should be its records is no dataset");
 	return rc;
 }
 
-int format_hdf5_find(const struct format_source *file, uint64_t nr_samples, format_found_fn *found,
-		     void *self, struct shoal_err *err)
+int samples_find_hdf5(struct samples_search *s)
 {
-	struct hdf5_finder f = {
-		.file = file, .err = err, .records = UNDEFINED, .other = UNDEFINED
-	};
+	struct hdf5_finder f = { .search = s,
+				 .file = s->file,
+				 .err = s->err,
+				 .records = UNDEFINED,
+				 .other = UNDEFINED };
 	struct found_dataset d = { 0 };
-	uint64_t len;
+	uint64_t nr, len;
 	int rc = find_dataset(&f, &d);
 
 	if (rc < 0)
 		return rc;
-	if (d.nr_chunk_dims > 0) {
-		if (nr_samples != FORMAT_ALL && (d.nr_dims == 0 || d.dims[0] != nr_samples))
-			return err_set(err, -ERANGE, "it has %" PRIu64 " records, not %" PRIu64,
-				       d.dims[0], nr_samples);
-		return find_in_chunks(&f, &d, found, self);
-	}
-	len = elements_len(&d, d.dims[0], d.len);
-	if (len == 0 || len != d.len || !format_inside(d.at, len, file->size))
-		return err_set(err, -EBADMSG, "its records lie outside the file");
-	if (nr_samples == FORMAT_ALL)
-		nr_samples = d.nr_dims ? d.dims[0] : 1;
-	if (nr_samples == 1)
-		return found(self, 0, d.at, len);
-	if (d.nr_dims == 0 || d.dims[0] != nr_samples)
-		return err_set(err, -ERANGE, "it has %" PRIu64 " records, not %" PRIu64,
-			       d.nr_dims ? d.dims[0] : 1, nr_samples);
-	return format_found_array(d.at, len / nr_samples, nr_samples, found, self);
+	if (d.nr_chunk_dims > 0)
+		return find_in_chunks(&f, &d);
+	nr = d.nr_dims ? d.dims[0] : 1;
+	if (nr == 0)
+		return 0;
+	if (d.at == UNDEFINED)
+		return no_records(&f, "they were never written, are in another file, or have no "
+				      "bytes");
+	len = elements_len(&d, nr, d.len);
+	if (len == 0 || len != d.len || !format_inside(d.at, len, s->file->size))
+		return err_set(s->err, -EBADMSG, "its records lie outside the file");
+	return samples_report_array(s, d.at, len / nr, nr);
 }

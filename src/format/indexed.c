@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 #include "base/text.h"
-#include "format/format_private.h"
+#include "format/samples_private.h"
 
 static uint64_t indexed_least(uint64_t nr_samples)
 {
@@ -41,49 +41,42 @@ static void side_next(struct format_maker *m)
 
 #define AT_ONCE 512 /* numbers read at once */
 
-static int find_some(const struct format_source *sides, uint64_t file_size, uint64_t first,
-		     size_t nr, format_found_fn *found, void *self, struct shoal_err *err)
+static int find_some(struct samples_search *s, const struct format_source *sides, uint64_t first,
+		     size_t nr)
 {
 	struct le64 off[AT_ONCE], len[AT_ONCE];
-	int rc = format_read(&sides[0], 8 * first, off, 8 * nr, err);
+	int rc = format_read(&sides[0], 8 * first, off, 8 * nr, s->err);
 
 	if (rc == 0)
-		rc = format_read(&sides[1], 8 * first, len, 8 * nr, err);
-	for (size_t i = 0; i < nr && rc == 0; i++) {
-		if (!format_inside(le64_get(off[i]), le64_get(len[i]), file_size))
-			return err_set(err, -EBADMSG,
-				       "according to the index, sample %" PRIu64
-				       " lies outside the file of %" PRIu64 " bytes",
-				       first + i, file_size);
-		rc = found(self, first + i, le64_get(off[i]), le64_get(len[i]));
-	}
+		rc = format_read(&sides[1], 8 * first, len, 8 * nr, s->err);
+	for (size_t i = 0; i < nr && rc == 0; i++)
+		rc = samples_report(s, le64_get(off[i]), le64_get(len[i]), 1);
 	return rc;
 }
 
-int format_indexed_find(const struct format_source *file, format_found_fn *found, void *self,
-			struct shoal_err *err)
+/* The two index files have the offsets and the sizes, so that the data file is not read at all. */
+int samples_find_indexed(struct samples_search *s)
 {
 	struct format_source side[FORMAT_SIDES_MAX];
 	uint64_t nr;
 	int rc = 0;
 
-	if (!file->open_side)
-		return err_set(err, -EBADMSG, "its index files cannot be read from here");
+	if (!s->file->open_side)
+		return err_set(s->err, -EBADMSG, "its index files cannot be read from here");
 	for (size_t i = 0; i < FORMAT_SIDES_MAX && rc == 0; i++)
-		rc = file->open_side(file->self, format_indexed_binary.side[i].suffix, &side[i],
-				     err);
+		rc = s->file->open_side(s->file->self, format_indexed_binary.side[i].suffix,
+					&side[i], s->err);
 	if (rc < 0)
 		return rc;
 	nr = side[0].size / 8;
 	if (side[0].size % 8 || side[0].size != side[1].size)
-		return err_set(err, -EBADMSG,
+		return err_set(s->err, -EBADMSG,
 			       "the index of offsets has %" PRIu64
 			       " bytes and that of sizes %" PRIu64
 			       ": both should have 8 per sample",
 			       side[0].size, side[1].size);
 	for (uint64_t i = 0; i < nr && rc == 0; i += AT_ONCE)
-		rc = find_some(side, file->size, i, (size_t)u64_min(AT_ONCE, nr - i), found, self,
-			       err);
+		rc = find_some(s, side, i, (size_t)u64_min(AT_ONCE, nr - i));
 	return rc;
 }
 

@@ -12,7 +12,7 @@ struct lines {
 	bool begins;    /* the next character begins a field */
 	bool closed; /* the previous character was a quote in a quoted field: it ends the field, or
 			is the first of two */
-	bool blank;  /* the line has no characters so far */
+	bool blank;  /* the line has no characters so far; JSON lines: none but spaces */
 };
 
 static int end_line(struct lines *l, uint64_t end)
@@ -50,7 +50,7 @@ static int lines_take(struct lines *l, const uint8_t *buf, size_t len, uint64_t 
 		l->closed = quote && !l->in_quotes;
 		if (!l->in_quotes && buf[i] == '\n')
 			rc = end_line(l, off + i + 1);
-		else if (buf[i] != '\r')
+		else if (buf[i] != '\r' && (l->quotes || (buf[i] != ' ' && buf[i] != '\t')))
 			l->blank = false;
 		l->begins = !l->in_quotes && (buf[i] == '\n' || buf[i] == ',');
 	}

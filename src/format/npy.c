@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "format/format_private.h"
 #include "format/npy.h"
+#include "format/samples_private.h"
 
 #define MAGIC   "\x93NUMPY"
 #define PAD_MAX 8192 /* numpy refuses headers of more than 10,000 bytes */
@@ -132,7 +132,7 @@ static bool npy_take_number(const char **p, uint64_t *ret)
 	return digits > 0;
 }
 
-/* Parse '|u1', '<f4' and similar. */
+/* Parse '|u1', '<f4', '<M8[ns]' and similar. */
 static bool take_descr(const char **p, struct format_npy *a)
 {
 	char kind;
@@ -141,13 +141,17 @@ static bool take_descr(const char **p, struct format_npy *a)
 		return false;
 	a->order = *(*p)++;
 	kind = **p;
-	if (!kind || !strchr("biufcSUV?", kind))
+	if (!kind || !strchr("biufcSUVMm?", kind))
 		return false;
 	a->kind = *(*p)++;
 	if (!npy_take_number(p, &a->item_len) || a->item_len == 0 || a->item_len > INT32_MAX)
 		return false;
 	if (kind == 'U')
 		a->item_len *= 4;
+	if ((kind == 'M' || kind == 'm') && npy_take(p, "[")) { /* the unit of a time */
+		*p += strcspn(*p, "]'");
+		return npy_take(p, "]'");
+	}
 	return npy_take(p, "'");
 }
 
@@ -222,9 +226,10 @@ static int read_header(const struct format_source *file, uint64_t off, uint64_t 
 		return rc;
 	text[n] = '\0';
 	if (!format_npy_parse(text, a))
-		return err_set(err, -EBADMSG,
-			       "unsupported array header: only arrays of plain numbers are "
-			       "supported");
+		return text[0] == '{' ? err_set(err, -ENOTSUP,
+						"its array has elements that are no "
+						"plain numbers")
+				      : err_set(err, -EBADMSG, "the array's header is damaged");
 	*ret_data = first + header_len;
 	return 0;
 }
@@ -235,7 +240,10 @@ static bool array_len(const struct format_npy *a, uint64_t room, uint64_t *ret_l
 	uint64_t len = a->item_len;
 
 	for (unsigned i = 0; i < a->nr_dims; i++)
-		if (a->shape[i] && len > room / a->shape[i])
+		if (a->shape[i] == 0)
+			len = 0;
+	for (unsigned i = 0; i < a->nr_dims && len > 0; i++)
+		if (len > room / a->shape[i])
 			return false;
 		else
 			len *= a->shape[i];
@@ -243,43 +251,31 @@ static bool array_len(const struct format_npy *a, uint64_t room, uint64_t *ret_l
 	return len <= room;
 }
 
-int format_find_npy(const struct format_source *file, uint64_t off, uint64_t len,
-		    uint64_t nr_samples, format_found_fn *found, void *self, struct shoal_err *err)
+int samples_find_npy_at(struct samples_search *s, uint64_t off, uint64_t len)
 {
 	struct format_npy a = { 0 };
-	uint64_t data, bytes, last, first;
-	int rc = read_header(file, off, len, &a, &data, err);
+	uint64_t data = 0, bytes = 0, nr;
+	int rc = read_header(s->file, off, len, &a, &data, s->err);
 
 	if (rc < 0)
 		return rc;
 	if (!array_len(&a, len - data, &bytes))
-		return err_set(err, -EBADMSG,
+		return err_set(s->err, -EBADMSG,
 			       "the array is larger than the %" PRIu64 " bytes after its header",
 			       len - data);
-	if (nr_samples == 1)
-		return found(self, 0, off + data, bytes);
-	first = a.nr_dims ? a.shape[0] : 1;
-	last = a.nr_dims ? a.shape[a.nr_dims - 1] : 1;
-	if (nr_samples == FORMAT_ALL && a.fortran && a.nr_dims > 1)
-		return err_set(err, -ENOTSUP, "the samples of the array are interleaved");
-	if (nr_samples == FORMAT_ALL && bytes == 0 &&
-	    first > 0) /* any number of samples of 0 bytes */
-		return err_set(err, -EBADMSG, "the array has no bytes");
-	if (nr_samples == FORMAT_ALL)
-		return format_found_array(off + data, first ? bytes / first : 0, first, found,
-					  self);
-	if (nr_samples == 0 || (first != nr_samples && last != nr_samples))
-		return err_set(err, -ERANGE, "no dimension of the array has length %" PRIu64,
-			       nr_samples);
-	if ((a.fortran ? last : first) != nr_samples)
-		return err_set(err, -ENOTSUP, "the samples of the array are interleaved");
-	return format_found_array(off + data, bytes / nr_samples, nr_samples, found, self);
+	nr = a.nr_dims ? a.shape[0] : 1;
+	if (nr == 0)
+		return 0;
+	if (bytes == 0) /* its header could claim any number of samples */
+		return err_set(s->err, -ENOTSUP, "the samples of the array have no bytes");
+	if (a.fortran && a.nr_dims > 1)
+		return err_set(s->err, -ENOTSUP, "the samples of the array are interleaved");
+	return samples_report_array(s, off + data, bytes / nr, nr);
 }
 
-static int npy_find(const struct format_source *file, uint64_t nr_samples, format_found_fn *found,
-		    void *self, struct shoal_err *err)
+int samples_find_npy(struct samples_search *s)
 {
-	return format_find_npy(file, 0, file->size, nr_samples, found, self, err);
+	return samples_find_npy_at(s, 0, s->file->size);
 }
 
 const struct format format_npy = {
@@ -288,5 +284,4 @@ const struct format format_npy = {
 	.least = npy_least,
 	.plan = npy_plan,
 	.next = npy_next,
-	.find = npy_find,
 };

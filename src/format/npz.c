@@ -7,7 +7,7 @@
  */
 #include <inttypes.h>
 
-#include "format/format_private.h"
+#include "format/samples_private.h"
 
 #define LOCAL      35 /* local header, including a name of five bytes */
 #define CENTRAL    51
@@ -381,12 +381,13 @@ static int find_x(const struct format_source *file, struct member *ret, struct s
 			return 0;
 		off += (uint64_t)rc;
 	}
-	return err_set(err, -EBADMSG, "none of its %" PRIu64 " arrays is named x", d.nr);
+	return err_set(err, -ENOTSUP, "none of its %" PRIu64 " arrays is named x", d.nr);
 }
 
-static int npz_find(const struct format_source *file, uint64_t nr_samples, format_found_fn *found,
-		    void *self, struct shoal_err *err)
+int samples_find_npz(struct samples_search *s)
 {
+	const struct format_source *file = s->file;
+	struct shoal_err *err = s->err;
 	struct member x;
 	uint8_t buf[30] = { 0 };
 	uint64_t data;
@@ -404,7 +405,7 @@ static int npz_find(const struct format_source *file, uint64_t nr_samples, forma
 	data = x.at + sizeof(buf) + u16(buf + 26) + u16(buf + 28);
 	if (!format_inside(data, x.len, file->size))
 		return err_set(err, -EBADMSG, "the array extends past the end of the file");
-	return format_find_npy(file, data, x.len, nr_samples, found, self, err);
+	return samples_find_npy_at(s, data, x.len);
 }
 
 const struct format format_npz = {
@@ -414,5 +415,4 @@ const struct format format_npz = {
 	.plan = npz_plan,
 	.next = npz_next,
 	.sum = npz_sum,
-	.find = npz_find,
 };

@@ -181,8 +181,11 @@ struct parquet {
 	int64_t rows_said; /* rows according to the file; -1: not known yet */
 };
 
-/* ColumnMetaData: 7 total_compressed_size, 9 data_page_offset, 11 dictionary_page_offset. Old
- * writers wrote 0 for no dictionary. */
+/*
+ * ColumnMetaData: 7 total_compressed_size, 9 data_page_offset, 11 dictionary_page_offset. Old
+ * writers wrote 0 for no dictionary; pyarrow writes 0 for no data pages, in a group of no rows. A
+ * column without any pages has no place.
+ */
 static void parquet_column(struct parquet *p, uint64_t *start, uint64_t *end)
 {
 	int64_t id = 0, len = -1, data = -1, dictionary = 0, from;
@@ -197,7 +200,9 @@ static void parquet_column(struct parquet *p, uint64_t *start, uint64_t *end)
 			dictionary = take_i64(p->bytes, type);
 		else
 			thrift_skip(p->bytes, type, 4);
-	from = dictionary > 0 && dictionary < data ? dictionary : data;
+	from = dictionary > 0 && (dictionary < data || data == 0) ? dictionary : data;
+	if (from == 0 && len == 0)
+		return;
 	if (from < 4 || len < 0 || !format_inside((uint64_t)from, (uint64_t)len, p->data_end)) {
 		thrift_bad(p->bytes, "a column that lies outside the data");
 		return;
@@ -206,7 +211,13 @@ static void parquet_column(struct parquet *p, uint64_t *start, uint64_t *end)
 	*end = u64_max(*end, (uint64_t)from + (uint64_t)len);
 }
 
-/* ColumnChunk: 1 file_path, 3 meta_data. */
+static void refuse_encrypted(struct format_bytes *b)
+{
+	if (b->rc == 0)
+		b->rc = err_set(b->err, -EBADMSG, "its columns are encrypted");
+}
+
+/* ColumnChunk: 1 file_path, 3 meta_data, 8 crypto_metadata. */
 static void parquet_chunk(struct parquet *p, uint64_t *start, uint64_t *end)
 {
 	struct format_bytes *b = p->bytes;
@@ -222,12 +233,15 @@ static void parquet_chunk(struct parquet *p, uint64_t *start, uint64_t *end)
 		if (id == 3 && type == THRIFT_STRUCT) {
 			parquet_column(p, start, end);
 			found = true;
+		} else if (id == 8) {
+			refuse_encrypted(b);
+			return;
 		} else {
 			thrift_skip(b, type, 3);
 		}
 	}
 	if (!found)
-		thrift_bad(b, "a column without metadata, or with encrypted metadata,");
+		thrift_bad(b, "a column without metadata");
 }
 
 /* RowGroup: 1 columns, 3 num_rows. */
@@ -259,7 +273,7 @@ static int parquet_group(struct parquet *p)
 	return samples_report(p->search, start, end - start, (uint64_t)rows);
 }
 
-/* FileMetaData: 3 num_rows, 4 row_groups. */
+/* FileMetaData: 3 num_rows, 4 row_groups, 8 encryption_algorithm. */
 static int parquet_footer(struct parquet *p)
 {
 	struct format_bytes *b = p->bytes;
@@ -279,6 +293,8 @@ static int parquet_footer(struct parquet *p)
 				thrift_bad(b, "a list of row groups of another type");
 			for (uint64_t i = 0; i < nr && rc == 0; i++)
 				rc = b->rc < 0 ? b->rc : parquet_group(p);
+		} else if (id == 8) {
+			refuse_encrypted(b);
 		} else {
 			thrift_skip(b, type, 1);
 		}

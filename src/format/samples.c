@@ -23,38 +23,13 @@ int samples_report(struct samples_search *s, uint64_t off, uint64_t len, uint64_
 	return s->found(s->self, &e);
 }
 
-/* ---- Kinds that datagen also makes ---- */
-
-static int samples_take(void *self, uint64_t index, uint64_t off, uint64_t len)
+int samples_report_array(struct samples_search *s, uint64_t off, uint64_t len, uint64_t nr)
 {
-	(void)index;
-	return samples_report(self, off, len, 1);
-}
+	int rc = 0;
 
-static int find_npy(struct samples_search *s)
-{
-	return format_npy.find(s->file, FORMAT_ALL, samples_take, s, s->err);
-}
-
-static int find_npz(struct samples_search *s)
-{
-	return format_npz.find(s->file, FORMAT_ALL, samples_take, s, s->err);
-}
-
-static int find_hdf5(struct samples_search *s)
-{
-	return format_hdf5.find(s->file, FORMAT_ALL, samples_take, s, s->err);
-}
-
-static int find_tfrecord(struct samples_search *s)
-{
-	return format_tfrecord.find(s->file, FORMAT_ALL, samples_take, s, s->err);
-}
-
-/* The two index files have the offsets and the sizes, so that the data file is not read at all. */
-static int find_indexed(struct samples_search *s)
-{
-	return format_indexed_find(s->file, samples_take, s, s->err);
+	for (uint64_t i = 0; i < nr && rc == 0; i++)
+		rc = samples_report(s, off + i * len, len, 1);
+	return rc;
 }
 
 /* ---- Without a format ---- */
@@ -91,13 +66,13 @@ static const struct samples_kind kinds[] = {
 	{ "arrow", { ".arrow", ".feather" }, samples_find_arrow },
 	{ "webdataset", { ".tar" }, samples_find_webdataset },
 	{ "tar", { NULL }, samples_find_tar },
-	{ "tfrecord", { ".tfrecord", ".tfrecords" }, find_tfrecord },
-	{ "npz", { ".npz" }, find_npz },
-	{ "npy", { ".npy" }, find_npy },
-	{ "hdf5", { ".hdf5", ".h5" }, find_hdf5 },
+	{ "tfrecord", { ".tfrecord", ".tfrecords" }, samples_find_tfrecord },
+	{ "npz", { ".npz" }, samples_find_npz },
+	{ "npy", { ".npy" }, samples_find_npy },
+	{ "hdf5", { ".hdf5", ".h5" }, samples_find_hdf5 },
 	{ "csv", { ".csv" }, samples_find_csv, true },
 	{ "jsonl", { ".jsonl", ".ndjson" }, samples_find_jsonl, true },
-	{ "indexed_binary", { ".indexed_binary" }, find_indexed },
+	{ "indexed_binary", { ".indexed_binary" }, samples_find_indexed },
 	{ "fixed", { NULL }, find_fixed, true },
 	{ "index", { ".idx" }, find_nothing },
 };
@@ -129,7 +104,7 @@ static bool name_ends(const char *name, size_t len, const char *suffix)
 
 bool samples_kind_has_sides(const struct samples_kind *kind)
 {
-	return kind->find == find_indexed;
+	return kind->find == samples_find_indexed;
 }
 
 const struct samples_kind *samples_kind_of_file(const struct samples_kind *kind, const char *name,
@@ -144,6 +119,18 @@ const struct samples_kind *samples_kind_of_file(const struct samples_kind *kind,
 	return &kinds[0];
 }
 
+/* Whether a file that is not what its name says begins as one of gzip, bzip2, xz or zstd does. */
+static bool is_compressed(const struct format_source *file)
+{
+	uint8_t head[10] = { 0 };
+
+	if (file->size < sizeof(head) || format_read(file, 0, head, sizeof(head), NULL) < 0)
+		return false;
+	return memcmp(head, "\x1f\x8b\x08", 3) == 0 || memcmp(head, "\xfd\x37zXZ\0", 6) == 0 ||
+	       memcmp(head, "\x28\xb5\x2f\xfd", 4) == 0 ||
+	       (memcmp(head, "BZh", 3) == 0 && memcmp(head + 4, "1AY&SY", 6) == 0);
+}
+
 int samples_find(const struct samples_kind *kind, uint64_t record_len,
 		 const struct format_source *file, samples_found_fn *found, void *self,
 		 struct shoal_err *err)
@@ -151,6 +138,9 @@ int samples_find(const struct samples_kind *kind, uint64_t record_len,
 	struct samples_search s = {
 		.file = file, .record_len = record_len, .found = found, .self = self, .err = err
 	};
+	int rc = kind->find(&s);
 
-	return kind->find(&s);
+	if (rc == -EBADMSG && s.nr == 0 && is_compressed(file))
+		rc = err_set(err, -ENOTSUP, "it is compressed");
+	return rc;
 }

@@ -25,11 +25,23 @@ struct samples_kind {
 /* Report the next sample. -EBADMSG if it does not come after the previous one, inside the file. */
 int samples_report(struct samples_search *s, uint64_t off, uint64_t len, uint64_t rows) MUST_USE;
 
+/* Report the samples of an array at @off: @nr samples of @len bytes each, contiguous. */
+int samples_report_array(struct samples_search *s, uint64_t off, uint64_t len,
+			 uint64_t nr) MUST_USE;
+
+/* The samples of the .npy at [@off, @off + @len) of the file. */
+int samples_find_npy_at(struct samples_search *s, uint64_t off, uint64_t len) MUST_USE;
+
 int samples_find_arrow(struct samples_search *s) MUST_USE;
 int samples_find_csv(struct samples_search *s) MUST_USE;
+int samples_find_hdf5(struct samples_search *s) MUST_USE;
+int samples_find_indexed(struct samples_search *s) MUST_USE;
 int samples_find_jsonl(struct samples_search *s) MUST_USE;
+int samples_find_npy(struct samples_search *s) MUST_USE;
+int samples_find_npz(struct samples_search *s) MUST_USE;
 int samples_find_parquet(struct samples_search *s) MUST_USE;
 int samples_find_tar(struct samples_search *s) MUST_USE;
+int samples_find_tfrecord(struct samples_search *s) MUST_USE;
 int samples_find_webdataset(struct samples_search *s) MUST_USE;
 
 #endif

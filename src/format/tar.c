@@ -309,8 +309,6 @@ static int tar_find(struct samples_search *s, member_fn *take)
 		rc = format_read(s->file, t.off, head, BLOCK, s->err);
 		if (rc < 0)
 			return rc;
-		if (t.off == 0 && head[0] == 0x1f && head[1] == 0x8b)
-			return err_set(s->err, -ENOTSUP, "it is compressed");
 		if (tar_is_zero(head))
 			break;
 		rc = tar_step(&t, head, take);

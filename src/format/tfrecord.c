@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "format/format_private.h"
+#include "format/samples_private.h"
 
 #define FRAME_HEAD 12
 #define FRAME      (FRAME_HEAD + 4)
@@ -142,39 +142,34 @@ static bool length_fits(const uint8_t head[FRAME_HEAD])
 #endif
 }
 
-static int tfrecord_find(const struct format_source *file, uint64_t nr_samples,
-			 format_found_fn *found, void *self, struct shoal_err *err)
+int samples_find_tfrecord(struct samples_search *s)
 {
-	uint64_t off = 0, i;
+	const struct format_source *file = s->file;
+	uint64_t off = 0;
 	int rc = 0;
 
-	for (i = 0; off < file->size && rc == 0; i++) {
-		uint8_t head[FRAME_HEAD];
+	while (off < file->size && rc == 0) {
+		uint8_t head[FRAME_HEAD] = { 0 };
 		uint64_t len;
 
-		if (i == nr_samples)
-			return err_set(err, -ERANGE, "it has more than %" PRIu64 " records", i);
-		rc = format_read(file, off, head, sizeof(head), err);
+		rc = format_read(file, off, head, sizeof(head), s->err);
 		if (rc < 0)
 			return rc;
 		len = le64_load(head);
 		/* A wrong length would lead anywhere. */
 		if (!length_fits(head))
-			return err_set(err, -EBADMSG,
+			return err_set(s->err, -EBADMSG,
 				       "the length of the record at %" PRIu64
 				       " does not match its checksum",
 				       off);
 		if (file->size - off < FRAME || len > file->size - off - FRAME)
-			return err_set(err, -EBADMSG,
+			return err_set(s->err, -EBADMSG,
 				       "the record at %" PRIu64 " of %" PRIu64
 				       " bytes extends past the end of the file",
 				       off, len);
-		rc = found(self, i, off + FRAME_HEAD, len);
+		rc = samples_report(s, off + FRAME_HEAD, len, 1);
 		off += len + FRAME;
 	}
-	if (rc == 0 && i < nr_samples && nr_samples != FORMAT_ALL)
-		return err_set(err, -ERANGE, "it has %" PRIu64 " records, not %" PRIu64, i,
-			       nr_samples);
 	return rc;
 }
 
@@ -186,5 +181,4 @@ const struct format format_tfrecord = {
 	.sum = tfrecord_sum,
 	.side = { { ".idx", true } },
 	.side_next = { index_next },
-	.find = tfrecord_find,
 };

@@ -401,6 +401,11 @@ static int inside_put_file(struct inside_crew *c, struct slot *s, struct shoal_w
 		result->nr_names--;
 		return 0;
 	}
+	if (s->uncut && result->nr_uncut == 0 && s->err.msg[0] && c->in->options->warn) {
+		snprintf(words, sizeof(words), "'%.300s' is taken as one sample: %.250s", s->name,
+			 s->err.msg);
+		c->in->options->warn(c->in->options->self, words);
+	}
 	etag_print(&s->etag, etag);
 	if (c->in->parts && !s->known && !inside_is_whole(s->kind)) {
 		struct index_parts_file part = { .name = s->name,

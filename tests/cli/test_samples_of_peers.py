@@ -1,8 +1,10 @@
 """Files that other programs wrote: their samples are indexed, and are byte for byte what those programs read."""
 
+import base64
 import io
 import json
 import os
+import struct
 import subprocess
 import tarfile
 
@@ -49,6 +51,44 @@ def test_row_groups_of_pyarrow_are_where_pyarrow_finds_them(folder, tmp_path, op
     found, _ = samples_of(folder, tmp_path)
     assert [place[1:] for place in found] == list(row_group_places(pyarrow.parquet.read_metadata(folder / "a.parquet")))
     assert sum(nr for *_, nr in found) == 1000
+
+
+def test_groups_without_rows_are_samples_without_rows(folder, tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    import pyarrow.parquet
+    table = pa.table({"a": range(10), "b": [True] * 10})
+    with pyarrow.parquet.ParquetWriter(folder / "a.parquet", table.schema) as file:
+        for part in (table, table.slice(0, 0), table, table.slice(0, 0)):
+            file.write_table(part)
+    pyarrow.parquet.write_table(table.slice(0, 0), folder / "b.parquet")
+    found, _ = samples_of(folder, tmp_path)
+    assert [(name, nr) for name, _, _, nr in found] == [("a.parquet", 10), ("a.parquet", 0), ("a.parquet", 10), ("a.parquet", 0),
+                                                         ("b.parquet", 0)]
+    places = list(row_group_places(pyarrow.parquet.read_metadata(folder / "a.parquet")))
+    assert [found[0][1:], found[2][1:]] == [places[0], places[2]]
+
+
+@pytest.mark.parametrize("plaintext_footer, words", [(False, "its footer is encrypted"), (True, "its columns are encrypted")])
+def test_encrypted_files_of_pyarrow_are_refused(folder, tmp_path, plaintext_footer, words):
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    import pyarrow.parquet
+    import pyarrow.parquet.encryption as encryption
+
+    class Keys(encryption.KmsClient):
+        def __init__(self):
+            encryption.KmsClient.__init__(self)
+
+        def wrap_key(self, key, name):
+            return base64.b64encode(key)
+
+    table = pa.table({"a": range(10), "b": range(10)})
+    factory = encryption.CryptoFactory(lambda _: Keys())
+    properties = factory.file_encryption_properties(encryption.KmsConnectionConfig(), encryption.EncryptionConfiguration(
+        footer_key="f", column_keys={"c": ["a"]}, plaintext_footer=plaintext_footer))
+    with pa.parquet.ParquetWriter(folder / "a.parquet", table.schema, encryption_properties=properties) as file:
+        file.write_table(table)
+    done = shoal("index", folder, "--samples", "auto", "-o", tmp_path / "x.cat", check=False)
+    assert done.returncode == 1 and words in done.stderr
 
 
 def test_row_groups_of_duckdb_are_where_duckdb_finds_them(folder, tmp_path):
@@ -148,12 +188,72 @@ def test_chunks_that_were_never_written_are_no_samples(folder, tmp_path):
     assert found == [("a.h5", 0, (folder / "a.h5").stat().st_size, 1)]
 
 
+def contents(file, h5py, kind):
+    import numpy
+    data = numpy.arange(32.0).reshape(8, 4)
+    if kind == "several":
+        file["a"], file["b"] = data, data
+    elif kind == "in a group":
+        file["g/records"] = data
+    elif kind == "a link":
+        file["x"] = data
+        file["records"] = h5py.SoftLink("/x")
+    elif kind == "nothing":
+        pass
+    elif kind == "never written":
+        file.create_dataset("records", (8, 4), "f8")
+    elif kind == "in another file":
+        file.create_dataset("records", (8, 4), "f8", external=[("else.bin", 0, 256)])
+    elif kind == "items of no bytes":
+        file.create_dataset("records", (8, 0), "f8")
+    elif kind == "no extent":
+        file["records"] = h5py.Empty("f8")
+    else:
+        file["records"] = data
+
+
+@pytest.mark.parametrize("kind", ["several", "in a group", "a link", "nothing", "never written", "in another file", "items of no bytes",
+                                  "no extent", "user block"])
+def test_files_of_h5py_without_records_to_cut_are_one_sample(folder, tmp_path, kind):
+    h5py = pytest.importorskip("h5py", reason="h5py is not installed")
+    with h5py.File(folder / "a.h5", "w", **({"userblock_size": 1024} if kind == "user block" else {})) as file:
+        contents(file, h5py, kind)
+    found, _ = samples_of(folder, tmp_path)
+    assert found == [("a.h5", 0, (folder / "a.h5").stat().st_size, 1)]
+    assert json.loads(shoal("index", folder, "--samples", "auto", "-q", "--json", "-o", tmp_path / "y.cat").stdout)["uncut"] == 1
+
+
+@pytest.mark.parametrize("what, words", [("group", "there is no group's tree at "), ("chunks", "there is no tree of chunks at "),
+                                         ("header", "there is no continuation of a header at ")])
+def test_a_cycle_in_hdf5_ends_with_a_sentence(folder, tmp_path, what, words):
+    h5py = pytest.importorskip("h5py", reason="h5py is not installed")
+    import numpy
+    with h5py.File(folder / "a.h5", "w") as file:
+        records = file.create_dataset("records", data=numpy.arange(3000.0).reshape(3000, 1), chunks=(1, 1))
+        for i in range(20):
+            records.attrs[f"attribute{i}"] = numpy.zeros(20)
+        for i in range(200):
+            file[f"z{i}"] = i
+    data = bytearray((folder / "a.h5").read_bytes())
+    if what == "header":  # a continuation becomes one of the block that it is in
+        at = next(i for i in range(len(data)) if data[i:i + 8] == b"\x10\0\x10\0\0\0\0\0" and
+                  data[int.from_bytes(data[i + 8:i + 16], "little"):][:1] != b"")
+        data[at + 8:at + 24] = struct.pack("<QQ", at, 24)
+    else:
+        kind = 0 if what == "group" else 1
+        at = next(i for i in range(len(data)) if data[i:i + 5] == b"TREE" + bytes([kind]) and data[i + 5] > 0)
+        child = at + 24 + (8 if kind == 0 else 8 + 8 * 3)
+        data[child:child + 8] = struct.pack("<Q", at)
+    (folder / "a.h5").write_bytes(data)
+    done = shoal("index", folder, "--samples", "auto", "-o", tmp_path / "x.cat", check=False)
+    assert done.returncode == 1 and words in done.stderr
+
+
 # ------------------------------------------------------------------------------------- with index files
 
 
 def test_samples_with_an_index_of_offsets_and_sizes(folder, tmp_path):
     """As DLIO writes them: two files of 64-bit numbers beside the data."""
-    import struct
     lengths = [5, 0, 700, 1, 3000]
     data = os.urandom(sum(lengths))
     (folder / "a.indexed_binary").write_bytes(data)
@@ -175,7 +275,6 @@ def test_samples_with_an_index_of_offsets_and_sizes(folder, tmp_path):
     ("overlap", "begins before the end of the one before it"),
 ])
 def test_a_bad_index_is_an_error_with_the_name_of_its_file(folder, tmp_path, damage, words):
-    import struct
     (folder / "a.bin").write_bytes(bytes(100))
     (folder / "a.bin.off.idx").write_bytes(struct.pack("<2Q", 0, 10 if damage == "overlap" else 50))
     (folder / "a.bin.sz.idx").write_bytes(struct.pack("<2Q", 50, 51 if damage == "outside" else 50)[:15 if damage == "short" else 16])
@@ -187,7 +286,6 @@ def test_a_bad_index_is_an_error_with_the_name_of_its_file(folder, tmp_path, dam
 
 
 def test_an_index_that_changed_is_read_again_by_an_update(folder, tmp_path):
-    import struct
     import time
     (folder / "a.bin").write_bytes(bytes(100))
     for split in (50, 20):
@@ -208,5 +306,3 @@ dataset: {format: indexed_binary, num_files_train: 2, num_samples_per_file: 7, r
 """)
     found, _ = samples_of(folder / "d" / "train", tmp_path)
     assert [place[1:3] for place in found] == [(100 * i, 100) for i in range(7)] * 2
-
-

@@ -87,6 +87,53 @@ def test_groups_are_the_tables_that_pyarrow_reads(tmp_path, kind):
         ShoalTables(tmp_path / "d/catalog.shoal", columns=["nothing"])[0]
 
 
+def test_batches_with_dictionaries_are_the_tables_that_pyarrow_reads(tmp_path):
+    """A dictionary lies between the batches, as do those that later batches add to it."""
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    (tmp_path / "d").mkdir()
+    parts = [pa.record_batch([pa.DictionaryArray.from_arrays(ids, words), ids], ["w", "l"]) for ids, words in
+             (([0, 1], ["a", "b"]), ([0, 2], ["a", "b", "c"]), ([3, 3], ["a", "b", "c", "d"]))]
+    for name, options in (("a.arrow", {}), ("b.arrow", {"compression": "zstd"})):
+        with pa.ipc.new_file(tmp_path / "d" / name, parts[0].schema, options=pa.ipc.IpcWriteOptions(
+                emit_dictionary_deltas=True, **options)) as file:
+            for part in parts:
+                file.write_batch(part)
+    shoal.index(tmp_path / "d", tmp_path / "x.cat", samples="auto")
+    tables = ShoalTables(tmp_path / "x.cat")
+    assert [tables[i].to_pydict() for i in (5, 0, 4, 1, 2, 3)] == [parts[i].to_pydict() for i in (2, 0, 1, 1, 2, 0)]
+    assert ShoalTables(tmp_path / "x.cat", columns=["w"])[2]["w"].to_pylist() == ["d", "d"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_a_file_is_decoded_by_its_content_whatever_its_name(tmp_path, kind):
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    import pyarrow.parquet
+    table = pyarrow.table({"a": range(10), "s": list("abcdefghij")})
+    (tmp_path / "d").mkdir()
+    with pyarrow.parquet.ParquetWriter(tmp_path / "d/a", table.schema) if kind == "parquet" else \
+            pyarrow.ipc.new_file(tmp_path / "d/a", table.schema) as file:
+        file.write_table(table)
+    shoal.index(tmp_path / "d", tmp_path / "x.cat", samples=kind)
+    assert ShoalTables(tmp_path / "x.cat")[0].equals(table)
+
+
+@pytest.mark.parametrize("columns", [None, ["b", "s"]])
+def test_groups_without_rows_are_empty_tables(tmp_path, columns):
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    import pyarrow.parquet
+    table = pyarrow.table({"a": range(10), "s": list("abcdefghij"), "b": [True] * 10})
+    (tmp_path / "d").mkdir()
+    with pyarrow.parquet.ParquetWriter(tmp_path / "d/a.parquet", table.schema) as file:
+        for part in (table.slice(0, 0), table, table.slice(0, 0)):
+            file.write_table(part)
+    shoal.index(tmp_path / "d", tmp_path / "x.cat", samples="auto")
+    tables, want = ShoalTables(tmp_path / "x.cat", columns=columns), table if columns is None else table.select(columns)
+    assert [tables[i].equals(part) for i, part in enumerate((want.slice(0, 0), want, want.slice(0, 0)))] == [True] * 3
+    from shoal.torch import ShoalRows
+    rows = ShoalRows(tmp_path / "x.cat", batch_size=4, columns=["a", "b"])
+    assert sorted(i for batch in rows for i in batch["a"].tolist()) == list(range(10))
+
+
 def test_a_footer_is_read_once_per_process(tmp_path):
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     files = generate(tmp_path, "parquet")

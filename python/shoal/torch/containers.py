@@ -6,6 +6,7 @@ import collections
 import hashlib
 import io
 import os
+import struct
 import tarfile
 import threading
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
@@ -99,16 +100,29 @@ def merged(ranges: Iterable[Tuple[int, int]], gap: int = GAP) -> List[Tuple[int,
     return found
 
 
-class _Footer:
-    """What decoding needs of a file: metadata of Parquet, or a schema of Arrow."""
+_PART = struct.Struct("<QQ")  # offset and length of a part, before its bytes
 
-    def __init__(self, data: bytes, arrow: bool) -> None:
+
+class _Footer:
+    """What decoding needs of a file: metadata of Parquet; of Arrow everything but its record batches.
+
+    `data` is the footer of a Parquet file to its end, or the parts of an Arrow file.
+    """
+
+    def __init__(self, data: bytes, size: int) -> None:
         import pyarrow
         import pyarrow.ipc
         import pyarrow.parquet
-        self.cost = len(data)
-        if arrow:
-            self.schema = pyarrow.ipc.read_schema(pyarrow.py_buffer(data))
+        self.cost, self.size = len(data), size
+        self._parts: List[Tuple[int, Any]] = []
+        self.arrow = data.endswith(b"ARROW1")
+        if self.arrow:
+            at = 0
+            while at < len(data):
+                offset, length = _PART.unpack_from(data, at)
+                at += _PART.size + length
+                self._parts.append((offset, data[at - length:at]))
+            self.schema = pyarrow.ipc.open_file(_Parts(self._parts, size)).schema
             return
         self.metadata = pyarrow.parquet.read_metadata(pyarrow.BufferReader(data))
         self.schema = self.metadata.schema.to_arrow_schema()
@@ -120,15 +134,20 @@ class _Footer:
             at += nr
         self.known = at == self.metadata.num_columns  # otherwise groups are read whole
 
+    def batch(self, index: int, offset: int, data: Any) -> Any:
+        """A record batch of an Arrow file from its bytes, with the dictionaries that precede it."""
+        import pyarrow.ipc
+        return pyarrow.ipc.open_file(_Parts([*self._parts, (offset, data)], self.size)).get_batch(index)
+
     def ranges(self, group: int, columns: Sequence[str]) -> List[Tuple[int, int]]:
         """Where the chunks of these columns lie."""
         row_group, found = self.metadata.row_group(group), []
         for leaf in (leaf for name in columns for leaf in self.leaves[name]):
             chunk = row_group.column(leaf)
-            start = chunk.data_page_offset
-            if chunk.dictionary_page_offset:
-                start = min(start, chunk.dictionary_page_offset)
-            found.append((start, chunk.total_compressed_size))
+            # In a group without rows there may be no data page, and its offset is 0.
+            start = min(filter(None, (chunk.data_page_offset, chunk.dictionary_page_offset)), default=0)
+            if chunk.total_compressed_size:
+                found.append((start, chunk.total_compressed_size))
         return found
 
 
@@ -179,16 +198,23 @@ class ShoalTables(ShoalDataset):
         self.bytes_read += sum(map(len, found))
         return found
 
-    def _is_arrow(self, file: int) -> bool:
-        return self.catalog.name(file).lower().endswith((".arrow", ".feather"))
+    def _read_arrow(self, file: int, size: int) -> bytes:
+        """What lies between the record batches of a file: dictionaries, and the footer at its end."""
+        pairs, at = [], 0
+        for sample in self.catalog.samples(file):
+            offset, length, _ = self.catalog.extent(sample)
+            if offset > at:
+                pairs.append((at, offset - at))
+            at = offset + length
+        pairs.append((at, size - at))
+        return b"".join(_PART.pack(offset, length) + data for (offset, length), data in zip(pairs, self._ranges(file, pairs)))
 
     def _read_footer(self, file: int) -> bytes:
-        """The end of a Parquet file from its footer on; the schema of an Arrow file."""
+        """The end of a Parquet file from its footer on; of an Arrow file all but its record batches."""
         size = self.catalog.size(file) or 0
-        if self._is_arrow(file):
-            first = self.catalog.extent(self.catalog.samples(file).start).offset
-            return self._ranges(file, [(8, first - 8)])[0]
         tail = self._ranges(file, [(size - min(size, TAIL), min(size, TAIL))])[0]
+        if tail.endswith(b"ARROW1"):
+            return self._read_arrow(file, size)
         need = int.from_bytes(tail[-8:-4], "little") + 8
         if need > size:
             raise DamagedError(74, "the footer of '%s' is longer than the file" % self.catalog.name(file))
@@ -202,7 +228,7 @@ class ShoalTables(ShoalDataset):
         found = self._footers.get(file)
         if found is None:
             data = self._shared.get(file, lambda: self._read_footer(file))
-            found = self._footers[file] = _Footer(data, self._is_arrow(file))
+            found = self._footers[file] = _Footer(data, self.catalog.size(file) or 0)
             while len(self._footers) > 1 and sum(f.cost for f in self._footers.values()) > FOOTER_BYTES:
                 self._footers.popitem(last=False)
         self._footers.move_to_end(file)
@@ -223,7 +249,7 @@ class ShoalTables(ShoalDataset):
             file, index = self.catalog.locate(sample)
             footer = self._footer(file)
             self._check_columns(file, footer)
-            if self._is_arrow(file) or not footer.known:
+            if footer.arrow or not footer.known:
                 found += super().read([sample])
                 continue
             pairs = merged(footer.ranges(index, self.columns))
@@ -235,18 +261,18 @@ class ShoalTables(ShoalDataset):
     def table(self, data: Any, sample: int) -> Any:
         """The table of a sample from its bytes, as read() returns them."""
         import pyarrow
-        import pyarrow.ipc
         import pyarrow.parquet
         file, index = self.catalog.locate(sample)
         footer = self._footer(file)
         self._check_columns(file, footer)
-        if self._is_arrow(file):
-            batch = pyarrow.ipc.read_record_batch(pyarrow.py_buffer(data), footer.schema)
-            table = pyarrow.Table.from_batches([batch])
-            return table if self.columns is None else table.select(self.columns)
-        parts = data if isinstance(data, list) else [(self.catalog.extent(sample).offset, data)]
-        source = _Parts(parts, self.catalog.size(file) or 0)
-        table = pyarrow.parquet.ParquetFile(source, metadata=footer.metadata).read_row_group(index, columns=self.columns)
+        offset, _, rows = self.catalog.extent(sample)
+        if footer.arrow:
+            table = pyarrow.Table.from_batches([footer.batch(index, offset, data)])
+        elif rows == 0:  # pyarrow itself writes such groups without a place, and would read the file's beginning
+            table = footer.schema.empty_table()
+        else:
+            source = _Parts(data if isinstance(data, list) else [(offset, data)], footer.size)
+            table = pyarrow.parquet.ParquetFile(source, metadata=footer.metadata).read_row_group(index, columns=self.columns)
         return table if self.columns is None else table.select(self.columns)
 
     def _finish(self, data: Any, i: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, Callable, Optional
 
 from .._errors import StaleError
 
-_MAGIC = b"SHOALFT1"
+_MAGIC = b"SHOALFT2"
 _HEAD = struct.Struct("<8s32s")
 _PLACE = struct.Struct("<QQ")  # offset and length; zeros: not kept yet
 
