@@ -141,13 +141,12 @@ static void cmd_run_show_warning(void *self, const char *words)
 		cli_fail("run", "warning: %s", words);
 }
 
-/* What MLPerf's rules require and this run has not: of interest only for a submission. */
-static void show_rule(void *self, const char *words)
+static void warn_of_rule(void *self, const char *words)
 {
-	char warning[400];
+	char line[400];
 
-	snprintf(warning, sizeof(warning), "warning: %s", words);
-	show_words(self, warning);
+	snprintf(line, sizeof(line), "warning: %s", words);
+	show_words(self, line);
 }
 
 /* Called on the loader's thread: print only in one call. */
@@ -273,12 +272,12 @@ static int note_size(struct cmd_run_state *c, struct shoal_err *err)
 	rc = datasize_measure(c->comm, &cluster, err);
 	cluster.nr_accelerators = (uint64_t)c->place->size * c->a.accelerators;
 	if (rc == 0 && datasize_too_small(c->workload, &cluster, words, sizeof(words)))
-		show_rule(c, words);
+		warn_of_rule(c, words);
 	if (c->place->rank == 0 && run_folder_shares_device(c->a.results, place))
-		show_rule(c, "data and results are on one file system: MLPerf's rule 3.4.2 "
-			     "requires two");
+		warn_of_rule(c, "data and results are on one file system: MLPerf's rule 3.4.2 "
+				"requires two");
 	if (rc == 0)
-		datasize_note_rules(c->workload, &cluster, show_rule, c);
+		datasize_note_rules(c->workload, &cluster, warn_of_rule, c);
 	return rc;
 }
 
@@ -612,20 +611,10 @@ static int cmd_run_print_failure(struct cmd_run_state *c, int rc, struct shoal_e
 			 c->leaf[0] ? "run it again" : "continue with --resume");
 	else if (rc == -ECANCELED)
 		cli_fail("run", "interrupted before the first step: nothing was measured");
-	else if (c->misused)
-		return cli_usage("run", "%s%s", rank, cli_words("run", err));
 	else
-		cli_fail("run", "%s%s", rank, cli_words("run", err));
+		(c->misused ? cli_usage : cli_fail)("run", "%s%s", rank, cli_words("run", err));
 	keep_what_is_there(c, err);
-	return CLI_FAILED;
-}
-
-static bool audit_holds(const struct run_result *r)
-{
-	for (size_t i = 0; i < r->nr_phases; i++)
-		if (r->phases[i].proof == RUN_WRONG)
-			return false;
-	return true;
+	return c->misused ? CLI_USAGE : CLI_FAILED;
 }
 
 /* Skipped samples are named here, too: the table may have gone to a file. */
@@ -656,7 +645,7 @@ static int cmd_run_report(struct cmd_run_state *c)
 					    : "continue with --resume");
 		return CLI_FAILED;
 	}
-	if (!audit_holds(r)) {
+	if (!run_result_audited(r)) {
 		if (c->place->rank == 0)
 			say_not_once(r);
 		return CLI_FAILED;
