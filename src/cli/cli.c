@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -129,6 +131,13 @@ int cli_open_catalog(const char *path, const struct cli_where *where,
 	return 0;
 }
 
+static bool is_directory(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 struct shoal_catalog *cli_open(const char *command, const char *path, const struct cli_where *where)
 {
 	struct shoal_catalog *cat = NULL;
@@ -143,7 +152,9 @@ struct shoal_catalog *cli_open(const char *command, const char *path, const stru
 		cli_release_signals(); /* the command may set them again */
 	if (rc < 0)
 		cli_fail(command, "'%s': %s%s", path, cli_words(command, &err),
-			 rc == -ENOENT ? cli_guess_uri(path).text : "");
+			 rc == -ENOENT        ? cli_guess_uri(path).text
+			 : is_directory(path) ? "; make a catalog of it with 'shoal index'"
+					      : "");
 	if (rc == -ECANCELED || cli_stop)
 		cli_die_of_signal();
 	return cat;
@@ -267,11 +278,20 @@ bool cli_flush_output(void)
 	return !cli_output_failed();
 }
 
+/* Whether standard output is a pipe without a reader. */
+static bool reader_has_left(void)
+{
+	struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
+
+	return poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
+}
+
 int cli_finish(const char *command, int status)
 {
 	if (cli_flush_output())
 		return status;
-	errno = output_error;
+	/* Also if a write failed in the C library, where its reason is lost. */
+	errno = reader_has_left() ? EPIPE : output_error;
 	if (errno == EPIPE && ignores_pipe) { /* end as if signals had never been caught */
 		signal(SIGPIPE, SIG_DFL);
 		raise(SIGPIPE);

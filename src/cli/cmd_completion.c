@@ -35,6 +35,15 @@ static void put_command_names(void)
 	fputs("help", stdout);
 }
 
+/* Whether the first argument is a workload. */
+static bool takes_workload(const struct cli_command *c)
+{
+	return strstr(c->usage, "WORKLOAD") != NULL;
+}
+
+/* A command that prints the names of the workloads that ship, a line each. */
+#define WORKLOAD_NAMES "shoal workloads 2> /dev/null | sed \"1d; s/ .*//\""
+
 /* ---- bash ---- */
 
 static bool put_bash_name(const struct cli_section *s, const struct cli_option *o, void *self)
@@ -94,7 +103,10 @@ static void put_bash(void)
 		if ((*c)->first_word)
 			put_list((*c)->first_word);
 		cli_each_option(*c, put_bash_name, NULL);
-		puts("' ;;");
+		fputs("'", stdout);
+		if (takes_workload(*c))
+			fputs("; ((COMP_CWORD > 2)) || words+=\" $(" WORKLOAD_NAMES ")\"", stdout);
+		puts(" ;;");
 	}
 	fputs("\thelp) words='", stdout);
 	put_command_names();
@@ -108,14 +120,47 @@ static void put_bash(void)
 
 /* ---- zsh and fish ---- */
 
-/* The first sentence of an explanation, without what quotes and brackets would end. */
+#define SHORT_MAX 70u
+
+/* The bytes of an explanation's first sentence or clause: whole words, and no part of what is in
+ * parentheses. */
+static size_t short_len(const char *help)
+{
+	size_t n = 0, word = 0, open = 0;
+	bool inside = false;
+
+	for (; help[n] && n < SHORT_MAX && help[n] != ';' &&
+	       !(strchr(".:", help[n]) && (help[n + 1] == ' ' || !help[n + 1]));
+	     n++) {
+		if (help[n] == ' ')
+			word = n;
+		if (help[n] == '(') {
+			inside = true;
+			open = n;
+		} else if (help[n] == ')') {
+			inside = false;
+		}
+	}
+	if (n == SHORT_MAX && help[n] && help[n] != ' ')
+		n = word;
+	if (inside)
+		n = open;
+	while (n > 0 && strchr(" ,", help[n - 1]))
+		n--;
+	return n;
+}
+
+/* Between single quotes, in zsh's brackets: without what these would interpret. */
 static void put_short(const char *help)
 {
-	for (size_t i = 0; i < 60 && help[i] && help[i] != ';' && help[i] != ':' &&
-			   !(help[i] == '.' && help[i + 1] == ' ');
-	     i++)
-		if (!strchr("'[]\\`$\"", help[i]))
+	size_t len = short_len(help);
+
+	for (size_t i = 0; i < len; i++) {
+		if (help[i] == '\'')
+			fputs("'\\''", stdout);
+		else if (!strchr("[]\\`$\"", help[i]))
 			putchar(help[i]);
+	}
 }
 
 static bool put_zsh_option(const struct cli_section *s, const struct cli_option *o, void *self)
@@ -153,7 +198,8 @@ static void put_zsh(void)
 		put_short((*c)->summary);
 		puts("'");
 	}
-	fputs("    )\n"
+	fputs("\t'help:print the help of a command'\n"
+	      "    )\n"
 	      "    if ((CURRENT == 2)); then\n"
 	      "        _describe command commands\n"
 	      "        return\n"
@@ -171,9 +217,14 @@ static void put_zsh(void)
 			put_list((*c)->first_word);
 			fputs(")'", stdout);
 		}
+		if (takes_workload(*c))
+			fputs(" \\\n\t    '1:workload:{compadd -- $(" WORKLOAD_NAMES "); _files}'",
+			      stdout);
 		puts(" \\\n\t    '*:file:_files' ;;");
 	}
-	fputs("    esac\n}\n_shoal \"$@\"\n", stdout);
+	fputs("    help) _describe command commands ;;\n"
+	      "    esac\n}\n_shoal \"$@\"\n",
+	      stdout);
 }
 
 static bool put_fish_option(const struct cli_section *s, const struct cli_option *o, void *self)
@@ -181,7 +232,7 @@ static bool put_fish_option(const struct cli_section *s, const struct cli_option
 	const struct cli_command *c = ((struct each_of *)self)->command;
 
 	(void)s;
-	printf("complete -c shoal -n '__fish_seen_subcommand_from %s' -l %s", c->name, o->name);
+	printf("complete -c shoal -n '__shoal_in %s' -l %s", c->name, o->name);
 	if (o->letter)
 		printf(" -s %c", o->letter);
 	if (o->value && o->words) {
@@ -199,7 +250,15 @@ static bool put_fish_option(const struct cli_section *s, const struct cli_option
 
 static void put_fish(void)
 {
-	puts("# fish completion for shoal: shoal completion fish | source");
+	puts("# fish completion for shoal: shoal completion fish | source\n"
+	     "function __shoal_in\n"
+	     "    set -l words (commandline -opc)\n"
+	     "    test (count $words) -gt 1; and test $words[2] = $argv[1]\n"
+	     "end\n"
+	     "complete -c shoal -f -n __fish_use_subcommand -a help -d 'print the help of a "
+	     "command'\n"
+	     "complete -c shoal -f -n '__shoal_in help' -a '(shoal --help | string match -r "
+	     "\"^  [a-z]+\" | string trim)'");
 	for (const struct cli_command *const *c = cli_commands; *c; c++) {
 		struct each_of of = { *c };
 
@@ -207,11 +266,13 @@ static void put_fish(void)
 		put_short((*c)->summary);
 		puts("'");
 		if ((*c)->first_word) {
-			printf("complete -c shoal -n '__fish_seen_subcommand_from %s' -a '",
-			       (*c)->name);
+			printf("complete -c shoal -n '__shoal_in %s' -a '", (*c)->name);
 			put_list((*c)->first_word);
 			puts("'");
 		}
+		if (takes_workload(*c))
+			printf("complete -c shoal -n '__shoal_in %s' -a '(" WORKLOAD_NAMES ")'\n",
+			       (*c)->name);
 		cli_each_option(*c, put_fish_option, &of);
 	}
 }

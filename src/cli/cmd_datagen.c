@@ -38,6 +38,7 @@ struct screen {
 	int rank, nr_ranks;
 	struct cli_progress line;
 	uint64_t nr_done; /* files */
+	bool misused;     /* an override is wrong */
 };
 
 /* ---- Options ---- */
@@ -226,7 +227,9 @@ static int cmd_datagen_print_failure(const struct cmd_datagen_arguments *a, cons
 				     int rc, struct shoal_err *err)
 {
 	if (s->rank > 0)
-		return CLI_FAILED;
+		return s->misused ? CLI_USAGE : CLI_FAILED;
+	if (s->misused)
+		return cli_usage("datagen", "%s", cli_words("datagen", err));
 	if (rc == -ECANCELED && a->o.mode == DATAGEN_VERIFY)
 		return cli_fail("datagen", "interrupted");
 	if (rc == -ECANCELED)
@@ -382,6 +385,7 @@ static int cmd_datagen_run(struct cmd_datagen_arguments *a, struct comm *comm, s
 	int rc =
 		workload_load(a->workload, a->overrides, a->nr_overrides, warn_once, s, ret_w, err);
 
+	s->misused = cli_is_wrong_override(rc, a->workload, a->nr_overrides);
 	if (rc < 0) {
 		comm_fail(comm, err);
 		return rc;

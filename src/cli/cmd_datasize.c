@@ -19,6 +19,7 @@ struct datasize_outcome {
 	struct datasize_cluster cluster;
 	bool measured; /* memory_bytes */
 	struct datasize_result size;
+	int status; /* of a workload that could not be loaded, once that was printed */
 };
 
 static bool take_host_memory(const char *command, const char *value, void *into)
@@ -229,8 +230,8 @@ static int cmd_datasize_run(const struct cmd_datasize_arguments *a, struct comm 
 		rc = choose_cluster(a, &seen, comm_place(comm)->size == 1, o, err);
 	if (rc < 0)
 		return rc;
-	*ret_w = cli_workload("datasize", a->workload, a->nr, comm_place(comm)->rank > 0);
-	if (!*ret_w)
+	o->status = cli_workload("datasize", a->workload, a->nr, comm_place(comm)->rank > 0, ret_w);
+	if (o->status != CLI_OK)
 		return -ENODATA; /* it has been said */
 	return datasize_compute(*ret_w, &o->cluster, &o->size, err);
 }
@@ -263,7 +264,7 @@ static int datasize(const struct cmd_datasize_arguments *a)
 	if (cli_join(&where, &comm, &err) < 0)
 		return cli_fail("datasize", "%s", cli_words("datasize", &err));
 	rc = cmd_datasize_run(a, comm, &w, &o, &err);
-	status = rc < 0 ? CLI_FAILED : CLI_OK;
+	status = rc < 0 && o.status == CLI_OK ? CLI_FAILED : o.status;
 	if (comm_place(comm)->rank == 0) {
 		if (rc == 0)
 			note_rules(w, &o);

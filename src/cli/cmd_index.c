@@ -148,7 +148,10 @@ static int index_trial_begin(struct index_arguments *a, struct index_trial *t)
 	snprintf(t->dir, sizeof(t->dir), "%s/shoal-dry-run-XXXXXX",
 		 path_tmp_dir(a->options.tmp_dir));
 	if (!mkdtemp(t->dir))
-		return cli_fail("index", "cannot create '%s': %s", t->dir, strerror(errno));
+		return cli_fail("index",
+				"cannot create a temporary directory in '%s': %s; choose another "
+				"place with --tmp-dir",
+				path_tmp_dir(a->options.tmp_dir), strerror(errno));
 	snprintf(t->path, sizeof(t->path), "%s/c", t->dir);
 	a->options.output = t->path;
 	a->options.careful = false;

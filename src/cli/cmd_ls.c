@@ -16,8 +16,8 @@ struct cmd_ls_arguments {
 	struct cli_select select;
 	struct cli_format format;
 	const char *path, *prefix;
-	uint64_t from, count, random, seed;
-	bool id_given, from_given, count_given;
+	uint64_t from, random, seed;
+	bool id_given, from_given;
 	bool samples;
 };
 
@@ -95,7 +95,7 @@ static int cmd_ls_print_random(const struct cmd_ls_arguments *a, const struct sh
 		return CLI_OK;
 	if (shoal_order_new(&spec, 0, &order, &err) < 0)
 		return cli_fail("ls", "'%s': %s", a->path, cli_words("ls", &err));
-	for (uint64_t i = 0; i < a->random && i < nr_files && status == CLI_OK; i++) {
+	for (uint64_t i = 0; i < u64_min(a->random, nr_files) && status == CLI_OK; i++) {
 		uint64_t id;
 		int rc = shoal_order_at(order, &i, 1, &id);
 
@@ -129,7 +129,9 @@ static int print_names(const struct cmd_ls_arguments *a, const struct shoal_cata
 		       struct shoal_cursor *cursor)
 {
 	size_t prefix_len = a->prefix ? strlen(a->prefix) : 0;
-	uint64_t left = a->count;
+	uint64_t left = a->id_given              ? 1
+			: a->select.select.limit ? a->select.select.limit
+						 : UINT64_MAX;
 	const char *name;
 	size_t len;
 	int rc;
@@ -149,6 +151,13 @@ static int print_names(const struct cmd_ls_arguments *a, const struct shoal_cata
 	return CLI_OK;
 }
 
+/* Whether names are chosen by more than their number: --limit goes with --from and --prefix, too.
+ */
+static bool cmd_ls_selects(const struct cmd_ls_arguments *a)
+{
+	return a->select.given && !cli_select_only_limits(&a->select);
+}
+
 static int list(struct cmd_ls_arguments *a, const struct shoal_catalog *cat)
 {
 	struct shoal_cursor *cursor = NULL;
@@ -157,7 +166,7 @@ static int list(struct cmd_ls_arguments *a, const struct shoal_catalog *cat)
 	int status, rc;
 
 	shoal_catalog_info(cat, &info);
-	if (a->select.given)
+	if (cmd_ls_selects(a))
 		return cmd_ls_print_selected(a, cat);
 	cli_put_header(&a->format);
 	if (a->random)
@@ -182,27 +191,25 @@ static int list(struct cmd_ls_arguments *a, const struct shoal_catalog *cat)
 static int cmd_ls_run(void *arguments, int nr, char **words)
 {
 	struct cmd_ls_arguments *a = arguments;
-	bool range = a->from_given || a->count_given;
+	bool selects = cmd_ls_selects(a);
 	struct shoal_catalog *cat;
 	int status;
 
 	(void)nr;
-	if (a->id_given + range + (a->prefix != NULL) + (a->random > 0) > 1)
-		return cli_usage("ls", "--id, --from/--count, --prefix and --random exclude each "
-				       "other");
-	if (a->select.given && (a->id_given || range || a->prefix || a->random))
+	if (a->id_given + a->from_given + (a->prefix != NULL) + (a->random > 0) > 1)
+		return cli_usage("ls", "--id, --from, --prefix and --random exclude each other");
+	if (selects && (a->id_given || a->from_given || a->prefix || a->random))
 		return cli_usage("ls",
-				 "--%s cannot be used with --id, --from, --count, --prefix "
-				 "or --random",
+				 "--%s cannot be used with --id, --from, --prefix or --random",
 				 a->select.given);
+	if (a->select.select.limit && (a->id_given || a->random))
+		return cli_usage("ls", "--limit cannot be used with --id or --random");
 	if (cli_format_check("ls", &a->format) != CLI_OK)
 		return CLI_USAGE;
-	if (a->samples && (a->select.given || a->format.json || a->format.csv || a->format.null))
+	if (a->samples && (selects || a->format.json || a->format.csv || a->format.null))
 		return cli_usage("ls", "--samples cannot be used with %s%s",
-				 a->select.given ? "--" : "--json, --csv or --null",
-				 a->select.given ? a->select.given : "");
-	if (a->id_given)
-		a->count = 1;
+				 selects ? "--" : "--json, --csv or --null",
+				 selects ? a->select.given : "");
 	a->path = words[0];
 	cat = cli_open("ls", a->path, &a->where);
 	if (!cat)
@@ -212,17 +219,11 @@ static int cmd_ls_run(void *arguments, int nr, char **words)
 	return status;
 }
 
-static void cmd_ls_defaults(void *arguments)
-{
-	((struct cmd_ls_arguments *)arguments)->count = UINT64_MAX;
-}
-
 #define AT(field) offsetof(struct cmd_ls_arguments, field)
 
 static const struct cli_option options[] = {
 	CLI_NUMBER_IF("id", "ID", AT(from), AT(id_given), "only the name with this id"),
 	CLI_NUMBER_IF("from", "ID", AT(from), AT(from_given), "start with this id (default 0)"),
-	CLI_NUMBER_IF("count", "NAMES", AT(count), AT(count_given), "the most names to print"),
 	CLI_TEXT(0, "prefix", "TEXT", AT(prefix), "only names that start with TEXT"),
 	CLI_NUMBER("random", "FILES", AT(random), 1, 0,
 		   "draw this many files at random, each at most once"),
@@ -238,7 +239,7 @@ static const struct cli_option options[] = {
 const struct cli_command cmd_ls = {
 	.name = "ls",
 	.summary = "print names by id, prefix, pattern, or at random",
-	.usage = "CATALOG [--id ID | --from ID --count NAMES | --prefix TEXT | --random FILES] "
+	.usage = "CATALOG [--id ID | --from ID | --prefix TEXT | --random FILES] "
 		 "[OPTION]...\n"
 		 "CATALOG [--include GLOB] [--regex REGEX] [OPTION]...",
 	.about = "Print names of a catalog, in order, one per line.",
@@ -250,6 +251,5 @@ const struct cli_command cmd_ls = {
 	.max = 1,
 	.give = "give one catalog; patterns for names are given with --include",
 	.size = sizeof(struct cmd_ls_arguments),
-	.set_defaults = cmd_ls_defaults,
 	.run = cmd_ls_run,
 };

@@ -18,7 +18,7 @@ struct cmd_order_arguments {
 	struct cli_where where;
 	struct cli_order order;
 	const char *path;
-	uint64_t rank, from_step, count, position;
+	uint64_t rank, from_step, limit, position;
 	bool names, null, json, position_given;
 	char end;
 };
@@ -75,7 +75,7 @@ static int print_steps(const struct cmd_order_arguments *a, const struct shoal_c
 		       const struct shoal_order *order, bool several)
 {
 	uint64_t *ids = malloc(a->order.spec.batch * sizeof(*ids));
-	uint64_t left = a->count;
+	uint64_t left = a->limit;
 	int status = CLI_OK;
 
 	if (!ids)
@@ -169,7 +169,7 @@ static void cmd_order_defaults(void *arguments)
 	a->order.spec = (struct shoal_order_spec){
 		.mode = SHOAL_GLOBAL, .remainder = SHOAL_KEEP, .nr_ranks = 1, .batch = 1
 	};
-	a->count = UINT64_MAX;
+	a->limit = UINT64_MAX;
 }
 
 #define AT(field) offsetof(struct cmd_order_arguments, field)
@@ -185,7 +185,7 @@ static const struct cli_option options[] = {
 	CLI_NUMBER("consumed", "POSITIONS", AT(order.spec.consumed), 0, 0,
 		   "positions of the epoch already read: to resume with any --ranks and --batch"),
 	CLI_NUMBER("from-step", "STEP", AT(from_step), 0, 0, "start with this step"),
-	CLI_NUMBER("count", "IDS", AT(count), 0, 0, "the most ids to print"),
+	CLI_NUMBER("limit", "IDS", AT(limit), 1, 0, "the most ids to print"),
 	CLI_FLAG(0, "names", AT(names),
 		 "print names; if files have several samples, also a tab and the sample's number"),
 	CLI_NUMBER_IF("position", "ID", AT(position), AT(position_given),

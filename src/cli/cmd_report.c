@@ -47,7 +47,10 @@ static int cmd_report_run(void *arguments, int nr, char **words)
 	if (a->dry_run)
 		return report_try((const char *const *)words, nr, path, now);
 	if (report_page_write((const char *const *)words, (size_t)nr, path, now, &err) < 0)
-		return cli_fail("report", "'%s': %s", path, cli_words("report", &err));
+		/* If it is about the results, it begins with their name. */
+		return *err.msg == '\''
+			       ? cli_fail("report", "%s", cli_words("report", &err))
+			       : cli_fail("report", "'%s': %s", path, cli_words("report", &err));
 	if (!a->output)
 		printf("%s\n", path);
 	return CLI_OK;

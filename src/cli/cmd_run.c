@@ -16,6 +16,7 @@
 #include "cli/run_screen.h"
 #include "cli/s3_options.h"
 #include "cli/trace_options.h"
+#include "cli/workload_options.h"
 #include "datagen/datasize.h"
 #include "load/loader.h"
 #include "report/report.h"
@@ -61,7 +62,7 @@ struct cmd_run_state {
 	unsigned made;  /* rank 0: how many folders of the path --results were missing */
 	bool kept;      /* rank 0: a resumed run has its catalogs in the results folder */
 	bool unwritten; /* it ran to its end, or was stopped, but results could not be written */
-	bool misused;   /* an option does not fit the catalog */
+	bool misused;   /* an option does not fit the catalog, or an override is wrong */
 };
 
 /* ---- Options ---- */
@@ -137,7 +138,15 @@ static void cmd_run_show_warning(void *self, const char *words)
 	struct cmd_run_state *c = self;
 
 	if (c->place->rank == 0)
-		cli_fail("run", "%s", words);
+		cli_fail("run", "warning: %s", words);
+}
+
+static void warn_of_rule(void *self, const char *words)
+{
+	char line[400];
+
+	snprintf(line, sizeof(line), "warning: %s", words);
+	show_words(self, line);
 }
 
 /* Called on the loader's thread: print only in one call. */
@@ -193,6 +202,7 @@ static int load_workload(struct cmd_run_state *c, struct shoal_err *err)
 	int rc = workload_load(c->a.workload, c->a.overrides, c->a.nr_overrides,
 			       cmd_run_show_warning, c, &c->workload, err);
 
+	c->misused = cli_is_wrong_override(rc, c->a.workload, c->a.nr_overrides);
 	if (rc == 0 && !c->workload->workflow.train)
 		rc = err_set(err, -EINVAL,
 			     "the workload does not train (workflow.train is false): there is "
@@ -262,12 +272,12 @@ static int note_size(struct cmd_run_state *c, struct shoal_err *err)
 	rc = datasize_measure(c->comm, &cluster, err);
 	cluster.nr_accelerators = (uint64_t)c->place->size * c->a.accelerators;
 	if (rc == 0 && datasize_too_small(c->workload, &cluster, words, sizeof(words)))
-		show_words(c, words);
+		warn_of_rule(c, words);
 	if (c->place->rank == 0 && run_folder_shares_device(c->a.results, place))
-		show_words(c, "data and results are on one file system: MLPerf's rule 3.4.2 "
-			      "requires two");
+		warn_of_rule(c, "data and results are on one file system: MLPerf's rule 3.4.2 "
+				"requires two");
 	if (rc == 0)
-		datasize_note_rules(c->workload, &cluster, show_words, c);
+		datasize_note_rules(c->workload, &cluster, warn_of_rule, c);
 	return rc;
 }
 
@@ -602,17 +612,9 @@ static int cmd_run_print_failure(struct cmd_run_state *c, int rc, struct shoal_e
 	else if (rc == -ECANCELED)
 		cli_fail("run", "interrupted before the first step: nothing was measured");
 	else
-		cli_fail("run", "%s%s", rank, cli_words("run", err));
+		(c->misused ? cli_usage : cli_fail)("run", "%s%s", rank, cli_words("run", err));
 	keep_what_is_there(c, err);
 	return c->misused ? CLI_USAGE : CLI_FAILED;
-}
-
-static bool audit_holds(const struct run_result *r)
-{
-	for (size_t i = 0; i < r->nr_phases; i++)
-		if (r->phases[i].proof == RUN_WRONG)
-			return false;
-	return true;
 }
 
 /* Skipped samples are named here, too: the table may have gone to a file. */
@@ -643,7 +645,7 @@ static int cmd_run_report(struct cmd_run_state *c)
 					    : "continue with --resume");
 		return CLI_FAILED;
 	}
-	if (!audit_holds(r)) {
+	if (!run_result_audited(r)) {
 		if (c->place->rank == 0)
 			say_not_once(r);
 		return CLI_FAILED;

@@ -113,12 +113,13 @@ static int cmd_workloads_run(void *arguments, int nr, char **words)
 	const struct cmd_workloads_arguments *a = arguments;
 	struct json j = cli_json();
 	struct workload *w;
+	int status;
 
 	if (nr == 0)
 		return print_all(a->json);
-	w = cli_workload("workloads", words, nr, false);
-	if (!w)
-		return CLI_FAILED;
+	status = cli_workload("workloads", words, nr, false, &w);
+	if (status != CLI_OK)
+		return status;
 	if (a->json)
 		cmd_workloads_print_json(&j, w);
 	else

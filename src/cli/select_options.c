@@ -77,6 +77,10 @@ bool cli_select_check(const char *command, void *select)
 		cli_usage(command, "%s", cli_words(command, &err));
 		return false;
 	}
+	if (s->select.max_size && s->select.min_size > s->select.max_size) {
+		cli_usage(command, "--min-size is larger than --max-size");
+		return false;
+	}
 	rc = s->select.regex ? regcomp(&regex, s->select.regex, REG_EXTENDED | REG_NOSUB) : 0;
 	if (rc != 0) {
 		regerror(rc, &regex, why, sizeof(why));
@@ -87,6 +91,14 @@ bool cli_select_check(const char *command, void *select)
 	if (s->select.regex)
 		regfree(&regex);
 	return true;
+}
+
+bool cli_select_only_limits(const struct cli_select *s)
+{
+	const struct shoal_select *x = &s->select;
+
+	return x->limit && !x->nr_include && !x->nr_exclude && !x->regex && !x->ignore_case &&
+	       !x->min_size && !x->max_size && !x->start_after && !x->end_before;
 }
 
 const struct shoal_select *cli_select_finish(struct cli_select *s)

@@ -21,6 +21,9 @@ extern const struct cli_option cli_select_options[];
 /* False after printing which pattern or expression is malformed. */
 bool cli_select_check(const char *command, void *select) MUST_USE;
 
+/* Whether of all these options only --limit was given. */
+bool cli_select_only_limits(const struct cli_select *s);
+
 /* The section for a command whose arguments have a struct cli_select at @base_. */
 #define CLI_SELECT_SECTION(base_)                                                                \
 	{                                                                                        \

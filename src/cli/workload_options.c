@@ -2,6 +2,7 @@
 #include "cli/workload_options.h"
 #include "cli/hints.h"
 
+#include <errno.h>
 #include <math.h>
 
 struct words {
@@ -17,17 +18,32 @@ static void workload_options_warn(void *self, const char *text)
 		cli_fail(w->command, "warning: %s", text);
 }
 
-struct workload *cli_workload(const char *command, char **args, int nr, bool quiet)
+bool cli_is_wrong_override(int rc, const char *where, size_t nr)
 {
-	struct words words = { .command = command, .quiet = quiet };
 	struct workload *w = NULL;
 	struct shoal_err err = { "" };
-	int rc = workload_load(args[0], args + 1, (size_t)nr - 1, workload_options_warn, &words, &w,
-			       &err);
 
-	if (rc < 0 && !quiet)
-		cli_fail(command, "%s", cli_words(command, &err));
-	return rc < 0 ? NULL : w;
+	if (rc != -EINVAL || nr == 0 || workload_load(where, NULL, 0, NULL, NULL, &w, &err) < 0)
+		return false;
+	workload_free(w);
+	return true;
+}
+
+int cli_workload(const char *command, char **args, int nr, bool quiet,
+		 struct workload **ret_workload)
+{
+	struct words words = { .command = command, .quiet = quiet };
+	struct shoal_err err = { "" };
+	int rc = workload_load(args[0], args + 1, (size_t)nr - 1, workload_options_warn, &words,
+			       ret_workload, &err);
+	bool wrong = cli_is_wrong_override(rc, args[0], (size_t)nr - 1);
+
+	if (rc >= 0)
+		return CLI_OK;
+	if (quiet)
+		return wrong ? CLI_USAGE : CLI_FAILED;
+	return wrong ? cli_usage(command, "%s", cli_words(command, &err))
+		     : cli_fail(command, "%s", cli_words(command, &err));
 }
 
 void cli_put_seconds(FILE *out, double seconds)

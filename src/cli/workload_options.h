@@ -10,9 +10,14 @@
 	"file, with a slash in its name or ending in .yaml. KEY=VALUE changes it, such as "        \
 	"dataset.num_files_train=5000, also as ++workload.dataset.num_files_train=5000."
 
-/* Load @args[0] with the overrides @args[1] to @args[@nr - 1]. NULL on failure. Errors and
- * warnings are printed unless @quiet: on one rank of many. */
-struct workload *cli_workload(const char *command, char **args, int nr, bool quiet);
+/* Load @args[0] with the overrides @args[1] to @args[@nr - 1]: CLI_OK, or the exit status. Errors
+ * and warnings are printed unless @quiet: on one rank of many. */
+int cli_workload(const char *command, char **args, int nr, bool quiet,
+		 struct workload **ret_workload);
+
+/* Whether workload_load() failed with @rc because of one of @nr KEY=VALUEs, since @where alone is
+ * fine: then the command line is wrong. */
+bool cli_is_wrong_override(int rc, const char *where, size_t nr);
 
 /* "1h 02m 03s", "12.3 s", "47.6 ms". */
 void cli_put_seconds(FILE *out, double seconds);

@@ -13,8 +13,8 @@
 #include "shoal.h"
 
 /* From page/, made by tools/embed.py. */
-extern const char page_html[], page_css[], page_js[];
-extern const size_t page_html_len, page_css_len, page_js_len;
+extern const char page_html[], page_css[], page_library[], page_js[];
+extern const size_t page_html_len, page_css_len, page_library_len, page_js_len;
 
 enum { TEXT_MAX = 4 << 20 }; /* of one file: a summary of 1,000 epochs has 1 MB */
 
@@ -113,6 +113,7 @@ static int page_put_run(struct json *j, const char *folder, struct shoal_err *er
 	}
 	json_open_object(j, NULL);
 	json_string(j, "name", slash && slash[1] ? slash + 1 : folder);
+	json_string(j, "folder", folder);
 	rc = put_file(j, "summary_text", folder, "summary.json", &summary, err);
 	if (rc == 0)
 		rc = put_file(j, "config_text", folder, "config.yaml", &config, err);
@@ -186,6 +187,8 @@ int report_page_frame(json_put_fn *put, void *self, bool live,
 	rc = data(data_self, &j, err);
 	if (rc < 0)
 		return rc;
+	at = put_until(put, self, at, "@LIBRARY@");
+	put(self, page_library, page_library_len);
 	at = put_until(put, self, at, "@SCRIPT@");
 	put(self, page_js, page_js_len);
 	put(self, at, strlen(at));

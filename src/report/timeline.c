@@ -75,6 +75,7 @@ static void keep_stall(struct timeline *t, const struct series_record *r)
 static void timeline_add_part(struct bin *b, const struct series_record *r, double part)
 {
 	b->covered += part * (double)r->duration * 1e-9;
+	b->span += part * (double)r->duration * 1e-9;
 	b->samples += part * (double)r->samples;
 	b->bytes += part * (double)r->bytes;
 	b->steps += part * (double)r->nr_steps;
@@ -122,6 +123,22 @@ static void timeline_compare(struct timeline *t, unsigned rank, unsigned i, doub
 	b->nr_ranks = t->live ? t->nr_ranks : b->nr_ranks + 1;
 }
 
+/* The rank was there, and did nothing: an epoch ended, and the next one had not begun. */
+static void timeline_add_gap(struct timeline *t, uint64_t start, uint64_t end)
+{
+	for (uint64_t i = start / t->width; i <= end / t->width && i < t->nr; i++) {
+		uint64_t low = u64_max(start, i * t->width);
+		uint64_t high = u64_min(end, (i + 1) * t->width);
+		double seconds = high > low ? (double)(high - low) * 1e-9 : 0;
+
+		t->bins[i].span += seconds;
+		if (t->live)
+			t->rows_covered[timeline_row(t, t->at_rank, (unsigned)i)] += (float)seconds;
+		else
+			t->rank_covered[i] += seconds;
+	}
+}
+
 static int add_record(void *self, const struct series_record *r)
 {
 	struct timeline *t = self;
@@ -129,8 +146,12 @@ static int add_record(void *self, const struct series_record *r)
 
 	if (r->kind == SERIES_STEPS || !plausible(r) || r->duration == 0)
 		return 0;
-	if (r->kind == SERIES_SECOND)
+	if (r->kind == SERIES_SECOND) {
 		keep_stall(t, r);
+		if (t->ended[t->at_rank] > 0 && r->start > t->ended[t->at_rank])
+			timeline_add_gap(t, t->ended[t->at_rank], r->start);
+		t->ended[t->at_rank] = r->start + r->duration;
+	}
 	for (uint64_t i = from; i <= to && i < t->nr; i++) {
 		uint64_t low = u64_max(r->start, i * t->width);
 		uint64_t high = u64_min(r->start + r->duration, (i + 1) * t->width);
@@ -180,7 +201,8 @@ static int allocate_bins(struct timeline *t, struct shoal_err *err)
 	t->rank_covered = calloc(TIMELINE_INTERVALS, sizeof(*t->rank_covered));
 	t->rows = calloc((size_t)TIMELINE_GROUPS * TIMELINE_INTERVALS, sizeof(*t->rows));
 	t->rows_covered = calloc((size_t)TIMELINE_GROUPS * TIMELINE_INTERVALS, sizeof(*t->rows));
-	if (!t->bins || !t->rank || !t->rank_covered || !t->rows || !t->rows_covered)
+	t->ended = calloc(t->nr_ranks, sizeof(*t->ended));
+	if (!t->bins || !t->rank || !t->rank_covered || !t->rows || !t->rows_covered || !t->ended)
 		return err_set(err, -ENOMEM, "out of memory");
 	return 0;
 }
@@ -247,6 +269,7 @@ struct timeline *timeline_free(struct timeline *t)
 		free(t->bins);
 		free(t->rank);
 		free(t->rank_covered);
+		free(t->ended);
 		free(t->rows);
 		free(t->rows_covered);
 	}

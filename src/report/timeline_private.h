@@ -14,6 +14,7 @@ enum {
 /* A minute of a run on one rank has as many records as a month on a thousand: 4,800 bytes each. */
 struct bin {
 	double covered; /* rank-seconds that records cover; with this the sums begin */
+	double span;    /* the same with the time between records, when epochs begin and end */
 	double samples, bytes, steps, load, compute, errors, latency, cpu, memory;
 	double requests, retries, throttled, names, listed;
 	double count[SERIES_PLACES];
@@ -35,6 +36,7 @@ struct timeline {
 	struct bin *bins;
 	double *rank;         /* samples of the rank that is being read, and */
 	double *rank_covered; /* seconds, by interval */
+	uint64_t *ended;      /* where the last record of each rank ended: 8 bytes per rank */
 	/* Samples, and the rank-seconds that records cover, by group and interval. */
 	float *rows, *rows_covered;
 	struct stall stalls[TIMELINE_STALLS];

@@ -40,10 +40,10 @@ static double seconds_of(const struct timeline *t)
 	return (double)t->width * 1e-9;
 }
 
-/* Rates are per second that is covered: the last interval may be shorter. */
+/* Rates are per second from a rank's first record to its last: the last interval may be shorter. */
 static double rate_of(const struct bin *b, double sum)
 {
-	return b->covered > 0 && b->nr_ranks ? sum / b->covered * b->nr_ranks : (double)NAN;
+	return b->span > 0 && b->nr_ranks ? sum / b->span * b->nr_ranks : (double)NAN;
 }
 
 #define RATE(name, field)                                                 \
@@ -59,10 +59,15 @@ RATE(steps_rate, steps)
 RATE(errors_rate, errors)
 RATE(queue_depth, latency)
 RATE(cpu_cores, cpu)
-RATE(memory_bytes, memory)
 RATE(requests_rate, requests)
 RATE(retries_rate, retries)
 RATE(throttled_rate, throttled)
+
+static double memory_bytes(const struct timeline *t, const struct bin *b)
+{
+	(void)t;
+	return b->covered > 0 && b->nr_ranks ? b->memory / b->covered * b->nr_ranks : (double)NAN;
+}
 
 static double wait_share(const struct timeline *t, const struct bin *b)
 {

@@ -11,6 +11,14 @@ bool run_result_measured(const struct run_result *r)
 	return false;
 }
 
+bool run_result_audited(const struct run_result *r)
+{
+	for (size_t i = 0; i < r->nr_phases; i++)
+		if (r->phases[i].proof == RUN_WRONG)
+			return false;
+	return true;
+}
+
 uint64_t run_result_errors(const struct run_result *r)
 {
 	uint64_t nr = 0;
@@ -32,19 +40,17 @@ bool run_result_counts(const struct run_result *r, size_t i)
 
 const char *run_result_unfit(const struct run_result *r)
 {
-	bool partial = r->partial, wrong = false;
+	bool partial = r->partial;
 
-	for (size_t i = 0; i < r->nr_phases; i++) {
+	for (size_t i = 0; i < r->nr_phases; i++)
 		partial = partial || r->phases[i].partial;
-		wrong = wrong || r->phases[i].proof == RUN_WRONG;
-	}
 	if (r->synthetic)
 		return "the bytes are synthetic";
 	if (partial)
 		return "the run was interrupted";
 	if (run_result_errors(r) > 0)
 		return "samples were left out";
-	if (wrong)
+	if (!run_result_audited(r))
 		return "not every sample was read exactly once";
 	if (r->workload->workflow.checkpoint)
 		return "the workload's checkpoints were not written";

@@ -133,6 +133,9 @@ struct run_result {
 /* Whether any step of training counts: if all are excluded, there is no utilisation. */
 bool run_result_measured(const struct run_result *r);
 
+/* Whether no phase read a sample twice or not at all. */
+bool run_result_audited(const struct run_result *r);
+
 /* Samples that could not be read, of all epochs. */
 uint64_t run_result_errors(const struct run_result *r);
 

@@ -36,6 +36,7 @@ struct series {
 	struct level seconds, steps, listed;
 	struct series_record second, step, list; /* being filled */
 	bool within;                             /* an epoch */
+	uint64_t paused;                         /* where the last epoch ended */
 	const struct shoal_loader *loader;
 	const struct shoal_catalog *cat;
 	uint64_t cpu, requests, retries, throttled; /* at the last record */
@@ -320,14 +321,14 @@ static void take_loader(struct series *s)
 		add_second(&s->watched, &r);
 }
 
-/* The name of the slowest sample's file, of a long one its end. */
+/* The name of the slowest sample's file, of a long one its end; unless it is known already. */
 static void name_slowest(const struct series *s, struct series_record *r)
 {
 	char name[SHOAL_NAME_MAX + 1] = "";
 	uint64_t file, index;
 	size_t len;
 
-	if (!s->cat || r->slow == 0 ||
+	if (!s->cat || r->slow == 0 || r->name[0] ||
 	    shoal_catalog_locate(s->cat, r->slow_sample, &file, &index) < 0 ||
 	    shoal_catalog_name(s->cat, file, name) <= 0)
 		return;
@@ -442,14 +443,19 @@ void series_pause(struct series *s, uint64_t now)
 	if (s->step.nr_steps > 0 &&
 	    (!s->steps.level || 2 * s->step.nr_steps >= width_of(&s->steps)))
 		end_steps(s, at);
-	if (!s->seconds.level || 2 * (at - s->second.start) >= INTERVAL_NS * width_of(&s->seconds))
+	if (!s->seconds.level ||
+	    2 * (at - s->second.start) >= INTERVAL_NS * width_of(&s->seconds)) {
 		end_second(s, at);
-	else
+	} else { /* it continues in the next epoch, which may have another loader and catalog */
 		take_loader(s);
+		name_slowest(s, &s->second);
+	}
 	if (s->watch && at > s->watched.start)
 		end_watched(s, at);
+	s->paused = at;
 	s->within = false;
 	s->loader = NULL;
+	s->cat = NULL;
 }
 
 static void add_step(struct series_record *r, const struct series_step *step)
@@ -512,12 +518,14 @@ void series_sample(struct series *s, uint64_t started, uint64_t took, uint64_t i
 	if (!s)
 		return;
 	if (s->watch && took > s->watched.slow) {
+		s->watched.name[0] = '\0';
 		s->watched.slow = took;
 		s->watched.slow_start = since_origin(s, started);
 		s->watched.slow_sample = id;
 	}
 	if (took <= s->second.slow)
 		return;
+	s->second.name[0] = '\0';
 	s->second.slow = took;
 	s->second.slow_start = since_origin(s, started);
 	s->second.slow_sample = id;
@@ -691,6 +699,8 @@ int series_close(struct series *s, struct shoal_err *err)
 	if (!s)
 		return 0;
 	series_pause(s, clock_now());
+	if (s->second.nr_steps > 0 || s->second.samples > 0) /* too short for a record until now */
+		end_second(s, s->paused);
 	if (s->list.kind == SERIES_LISTED && s->listed_names > s->names)
 		end_listed(s, u64_max(since_origin(s, clock_now()), s->list.start + 1));
 	flush_series(s);

@@ -127,7 +127,7 @@ static int fail_yaml(const struct yaml_reader *r)
 
 	e = fy_diag_errors_iterate(r->diag, &prev);
 	if (!e)
-		return err_set(r->err, -EINVAL,
+		return err_set(r->err, -EBADMSG,
 			       "%.300s: cannot be read: not YAML, or out of memory", r->origin);
 	if (!r->override && e->line > 0) {
 		at.line = e->line;

@@ -104,7 +104,7 @@ def test_index_takes_memory_in_many_units(shoal, tmp_path, memory):
 
 
 @pytest.mark.parametrize("options", [["--id", 3], ["--id", 4], ["--id", 2**64 - 1], ["--from", 4],
-                                     ["--from", 2**64 - 1, "--count", 5]])
+                                     ["--from", 2**64 - 1, "--limit", 5]])
 def test_an_id_past_the_end_is_told(shoal, fails, options):
     path = shoal.index([b"a", b"b", b"c"])
     fails(shoal("ls", path, *options), 1, "there is no id %d: it has 3 files" % options[1])
@@ -127,13 +127,16 @@ def test_an_empty_catalog_has_no_id_0(shoal, fails):
 @pytest.mark.parametrize("options, words", [
     (["--id", 0, "--from", 0], "exclude each other"),
     (["--id", 0, "--prefix", "a"], "exclude each other"),
-    (["--count", 3, "--prefix", "a"], "exclude each other"),
+    (["--from", 3, "--prefix", "a"], "exclude each other"),
+    (["--limit", 3, "--id", 0], "--limit cannot be used with --id or --random"),
+    (["--include", "x", "--prefix", "a"], "--include cannot be used with --id, --from, --prefix or --random"),
+    (["--count", 3], "unknown option '--count': --limit is the most files to print"),
     (["--id", "x"], "--id 'x' is not a whole number"),
     (["--id", -1], "--id '-1' is not a whole number"),
     (["--id", " 1"], "--id ' 1' is not a whole number"),
     (["--id", "0x1"], "--id '0x1' is not a whole number"),
     (["--from", 2**64], "is too large"),
-    (["--count", "many"], "--count 'many' is not a whole number"),
+    (["--limit", "many"], "--limit 'many' is not a whole number"),
     (["other"], "give one catalog"),
 ])
 def test_ls_refuses_arguments_that_make_no_sense(shoal, fails, options, words):
@@ -203,7 +206,7 @@ def test_a_manifest_does_not_lead_out_of_its_directory(shoal, fails, tmp_path, r
     (["read", "c", "--store", "x"], b"--data names the place"),
     (["run", "c", "--store", "x"], b"--data names the place"),
     (["verify", "--where", "x", "c"], b"--data names the place"),
-    (["order", "c", "--limit", "3"], b"--count limits the number of samples printed"),
+    (["order", "c", "--count", "3"], b"--limit is the most samples to print"),
 ])
 def test_an_option_of_another_command_or_tool_is_answered_with_the_one_here(shoal, arguments, words):
     refused = shoal(*arguments)

@@ -38,6 +38,7 @@ def place(tmp_path_factory):
     (here / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0\x00\x10JFIF" * 100)
     (here / "v.csv").write_text("name,v\na,1\n")
     (here / "w.yaml").write_text(WORKLOAD)
+    (here / "bad.yaml").write_text("train: {epochs: lots}\n")
     assert run(["index", "d", "-q", "-o", "moved.cat"], here).returncode == 0
     (here / "gone").mkdir()
     (here / "gone" / "x").touch()
@@ -115,6 +116,7 @@ CASES = [
     ("info photo.jpg", FAILED, "'photo.jpg': not a catalog"),
     ("info zero", FAILED, "'zero': empty file, not a catalog"),
     ("info truncated", FAILED, "'truncated': truncated catalog: 500 of "),
+    ("stat d", FAILED, "'d': it is a directory, not a file; make a catalog of it with 'shoal index'"),
     ("find c.cat nope", FAILED, "there is no name 'nope'"),
     ("find c.cat {}/d/1.jpg", FAILED, "names are relative to 'file://", "did you mean '1.jpg'?"),
     ("find c.cat d/1.jpg", FAILED, "did you mean '1.jpg'?"),
@@ -127,9 +129,17 @@ CASES = [
     ("run retinanet --data d --results r", FAILED, "did you mean retinanet_b200"),
     ("run w.yaml --data d", USAGE, "--results DIR"),
     ("run w.yaml --results r", USAGE, "--data DIR"),
-    ("run w.yaml --data d --results r dataset.num_file_train=3", FAILED, "did you mean dataset.num_files_train?"),
+    ("run w.yaml --data d --results r dataset.num_file_train=3", USAGE, "did you mean dataset.num_files_train?"),
     ("run w.yaml --data d --results r --force --resume", USAGE, "--resume and --force exclude each other"),
-    ("report none", FAILED, "'none' has no results"),
+    ("run w.yaml --data d --results r train.epochs=many", USAGE, "train.epochs must be a whole number from 1", "not 'many'"),
+    ("datagen w.yaml --data e dataset.format=nosuch", USAGE, "override 'dataset.format'", "not 'nosuch'"),
+    ("datasize w.yaml --accelerators 2 train.epoch=3", USAGE, "override 'train.epoch'", "did you mean train.epochs?"),
+    ("workloads w.yaml nosuch=1", USAGE, "override 'nosuch': there is no key"),
+    ("run bad.yaml --data d --results r", FAILED, "bad.yaml:1:", "not 'lots'"),
+    ("datagen w.yaml --data photo.jpg -q", FAILED, "'photo.jpg' is a file, not a directory"),
+    ("report none", FAILED, "report: 'none' has no results"),
+    ("filter c.cat --min-size 3 --max-size 2 -o x", USAGE, "--min-size is larger than --max-size"),
+    ("ls c.cat --count 3", USAGE, "--limit is the most files to print"),
     ("column import c.cat v.csv", FAILED, "'v.csv', line 1", "--header"),
     ("workloads nosuch", FAILED, "there is no workload 'nosuch'"),
 ]
@@ -153,6 +163,13 @@ def test_an_error_is_one_sentence_that_helps(place, typed, status, words):
 def test_an_mpi_that_does_not_exist_is_told(place):
     result = run(["read", "c.cat"], place, SHOAL_MPI="foo")
     assert result.returncode == 1 and b"it can be none, openmpi, mpich, or the path of a module" in result.stderr
+
+
+def test_a_temporary_directory_that_does_not_exist_is_named(place):
+    result = run(["index", "d", "-o", "x", "--dry-run"], place, TMPDIR="/nonexistent")
+    assert result.returncode == 1
+    assert result.stderr == (b"shoal index: cannot create a temporary directory in '/nonexistent': No such file or directory; "
+                             b"choose another place with --tmp-dir\n")
 
 
 @pytest.mark.parametrize("command", ["list", "index"])

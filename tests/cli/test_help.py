@@ -4,10 +4,12 @@ other; they fit the terminal; and a typing error is answered with what was meant
 import os
 import pty
 import re
+import select
 import struct
 import fcntl
 import subprocess
 import termios
+import time
 
 import pytest
 
@@ -114,7 +116,8 @@ def complete_in_bash(tmp_path, *words):
     """What bash would offer after these words."""
     script = ('source <("$0" completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _shoal;'
               ' printf "%s\\n" "${COMPREPLY[@]}"')
-    out = subprocess.run(["bash", "-c", script, binary(), *words], check=True, stdout=subprocess.PIPE, cwd=tmp_path).stdout
+    out = subprocess.run(["bash", "-c", script, binary(), *words], check=True, stdout=subprocess.PIPE, cwd=tmp_path,
+                         env={**os.environ, "PATH": f"{os.path.dirname(binary())}:{os.environ['PATH']}"}).stdout
     return out.decode().split()
 
 
@@ -126,6 +129,9 @@ def test_bash_completes_commands_options_and_values(tmp_path):
     assert complete_in_bash(tmp_path, "shoal", "index", "d", "-o", "so") == ["some.cat"]
     assert complete_in_bash(tmp_path, "shoal", "order", "--epoch", "") == []
     assert complete_in_bash(tmp_path, "shoal", "column", "imp") == ["import"]
+    assert complete_in_bash(tmp_path, "shoal", "help", "mani") == ["manifest"]
+    assert complete_in_bash(tmp_path, "shoal", "run", "retinanet_b") == ["retinanet_b200"]
+    assert complete_in_bash(tmp_path, "shoal", "run", "w.yaml", "retinanet_b") == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -139,7 +145,85 @@ def test_completion_has_every_option_of_every_command(shoal, shell):
                 part = script[script.index(f"    {command}) _arguments"):]
                 assert f"'*{name}" in part[:part.index(";;")]
             else:
-                assert f"from {command}' -l {name[2:]} " in script
+                assert f"__shoal_in {command}' -l {name[2:]} " in script
+
+
+class Terminal:
+    """A shell on a terminal, in which keys are pressed."""
+
+    def __init__(self, arguments, cwd, **env):
+        there, here = pty.openpty()
+        fcntl.ioctl(here, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+        path = f"{os.path.dirname(binary())}:{os.environ['PATH']}"
+        self.process = subprocess.Popen(arguments, stdin=here, stdout=here, stderr=here, cwd=cwd, start_new_session=True,
+                                        env={"PATH": path, "HOME": str(cwd), "TERM": "dumb", "PS1": "> ", **env})
+        os.close(here)
+        self.fd = there
+
+    def until(self, want, seconds=60):
+        """What is printed, up to what is wanted."""
+        seen, end = "", time.monotonic() + seconds
+        while want not in seen:
+            assert time.monotonic() < end, seen
+            if select.select([self.fd], [], [], 0.1)[0]:
+                seen += os.read(self.fd, 4096).decode(errors="replace")
+        return seen
+
+    def press(self, keys):
+        os.write(self.fd, keys.encode())
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.fd)
+
+
+def test_zsh_completes_commands_options_values_and_workloads(shoal, tmp_path):
+    (tmp_path / "some.cat").touch()
+    (tmp_path / "_shoal").write_bytes(shoal.good("completion", "zsh"))
+    (tmp_path / ".zshrc").write_text("fpath=($HOME $fpath); autoload -U compinit; compinit -u -D; PS1='> '; echo ready\n")
+    shell = Terminal(["zsh", "-d", "-i"], tmp_path)
+    try:
+        shell.until("ready")
+        for typed, completed in [("shoal ma", "nifest "), ("shoal order --mo", "de="), ("shoal order c --mode=se", "quential "),
+                                 ("shoal column imp", "ort "), ("shoal help mani", "fest "), ("shoal info so", "me.cat "),
+                                 ("shoal run retinanet_b", "200 ")]:
+            shell.press(typed + "\t")
+            shell.until(typed + completed)
+            shell.press("\x15")  # remove the line
+    finally:
+        shell.close()
+
+
+def complete_in_fish(tmp_path, typed):
+    out = subprocess.run(["fish", "--no-config", "-c", 'source (shoal completion fish | psub); complete -C "$argv"', typed], check=True,
+                         stdout=subprocess.PIPE, cwd=tmp_path,
+                         env={"PATH": f"{os.path.dirname(binary())}:{os.environ['PATH']}", "HOME": str(tmp_path)}).stdout
+    return [line.split("\t")[0] for line in out.decode().splitlines()]
+
+
+def test_fish_completes_commands_options_values_and_workloads(tmp_path):
+    (tmp_path / "some.cat").touch()
+    assert complete_in_fish(tmp_path, "shoal ma") == ["manifest"]
+    assert complete_in_fish(tmp_path, "shoal order --mo") == ["--mode"]
+    assert complete_in_fish(tmp_path, "shoal order c --mode=se") == ["--mode=sequential"]
+    assert complete_in_fish(tmp_path, "shoal column imp") == ["import"]
+    assert complete_in_fish(tmp_path, "shoal help mani") == ["manifest"]
+    assert complete_in_fish(tmp_path, "shoal info so") == ["some.cat"]
+    assert complete_in_fish(tmp_path, "shoal run retinanet_b") == ["retinanet_b200"]
+    assert complete_in_fish(tmp_path, "shoal info order --mo") == []  # options of the command alone
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_explanations_in_completions_are_whole_words(shoal, shell):
+    script = shoal.good("completion", shell).decode()
+    assert subprocess.run([shell, "-n", "/dev/stdin"], input=script.encode(), check=True).returncode == 0
+    if shell == "bash":  # it has none
+        return
+    told = re.findall(r"\[(.*)\]" if shell == "zsh" else r" -d '(.*)'$", script, re.M)
+    assert len(told) > 500
+    assert [words for words in told if words.count("(") != words.count(")") or words.endswith((" ", ","))] == []
+    assert "mlpstorage'\\''s submission checker" in script and "options in a shell'" in script
 
 
 @pytest.mark.parametrize("words, said", [
@@ -163,6 +247,6 @@ def test_a_typing_error_is_answered_with_what_was_meant(shoal, words, said):
 def test_options_may_stand_anywhere_be_short_and_end_with_two_dashes(shoal, tmp_path):
     names = [b"--null", b"a", b"b"]
     catalog = shoal.index(names)
-    assert shoal.good("ls", "--cou", "1", catalog) == b"--null\n"
-    assert shoal.good("ls", catalog, "-0", "--count=2") == b"--null\0a\0"
+    assert shoal.good("ls", "--lim", "1", catalog) == b"--null\n"
+    assert shoal.good("ls", catalog, "-0", "--limit=2") == b"--null\0a\0"
     assert shoal.good("find", catalog, "--", "--null", "a") == b"0\n1\n"

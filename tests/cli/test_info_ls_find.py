@@ -29,8 +29,8 @@ def check_lookups(shoal, path, want, rng, nr_ids, nr_prefixes):
     assert [int(i) for i in found] == list(range(len(want)))
     for i in rng.sample(range(len(want)), min(len(want), nr_ids)):
         assert shoal.names(path, "--id", i) == [want[i]]
-        nr = rng.choice([0, 1, 2, 300, 10**9, 2**64 - 1])
-        assert shoal.names(path, "--from", i, "--count", nr) == want[i:i + nr]
+        nr = rng.choice([1, 2, 300, 10**9, 2**64 - 1])
+        assert shoal.names(path, "--from", i, "--limit", nr) == want[i:i + nr]
     prefixes = prefixes_to_try(want, rng)
     for prefix in rng.sample(prefixes, min(len(prefixes), nr_prefixes)):
         expected = [name for name in want if name.startswith(prefix)]
@@ -135,11 +135,11 @@ def test_the_root_may_need_escapes_in_json(shoal):
     (["--id", 9], [9]),
     (["--from", 3], range(3, 10)),
     (["--from", 10], []),
-    (["--from", 0, "--count", 0], []),
-    (["--from", 8, "--count", 5], [8, 9]),
-    (["--count", 2], [0, 1]),
-    (["--from", 4, "--count", 2], [4, 5]),
-    (["--from", 4, "--count", 2**64 - 1], range(4, 10)),
+    (["--prefix", "", "--limit", 3], [0, 1, 2]),
+    (["--from", 8, "--limit", 5], [8, 9]),
+    (["--limit", 2], [0, 1]),
+    (["--from", 4, "--limit", 2], [4, 5]),
+    (["--from", 4, "--limit", 2**64 - 1], range(4, 10)),
     (["--prefix", ""], range(10)),
     (["--prefix", "n"], range(10)),
     (["--prefix", "n4"], [4]),
@@ -181,7 +181,7 @@ def test_ls_prints_the_sizes_that_the_list_had(shoal, kind):
     path = shoal.index(names, sizes=sizes)
     want = sorted(zip(names, sizes))
     assert shoal.good("ls", path, "--sizes") == b"".join(b"%s\t%d\n" % entry for entry in want)
-    assert shoal.good("ls", path, "--sizes", "--from", 1500, "--count", 2) == b"".join(
+    assert shoal.good("ls", path, "--sizes", "--from", 1500, "--limit", 2) == b"".join(
         b"%s\t%d\n" % entry for entry in want[1500:1502])
     assert shoal.info(path)["bytes"] == sum(sizes)
 

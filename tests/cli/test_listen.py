@@ -161,7 +161,7 @@ def test_read_index_and_datagen_leave_results_for_a_report(shoal, catalog, tmp_p
     if shutil.which("chromium"):
         page, complaints = open_in_browser(tmp_path / "page.html", tmp_path)
         assert complaints == [] and 'data-ready="1"' in page
-        assert all(words in page for words in ("read: read", "index: index", "datagen: datagen", "3 runs side by side", "client-bound"))
+        assert all(words in page for words in ("read \u2013 read", "index \u2013 index", "datagen \u2013 datagen", "3 results side by side", "The null store made them"))
     for name in ("read", "index", "datagen"):
         fails(shoal("read", catalog, "--data", "null", "--steps", 1, "--results", tmp_path / name), 1, "has results already")
 

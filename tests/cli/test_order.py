@@ -213,7 +213,7 @@ def test_a_run_resumed_with_other_ranks_goes_on_without_gap_or_repeat(shoal, mod
     before = []
     for rank in range(ranks):
         before += order(shoal, path, mode, ranks=ranks, rank=rank, batch=batch, epoch=2, seed=9,
-                        more=["--count", steps * batch])
+                        more=["--limit", steps * batch])
     assert sorted(before) == sorted(epoch[:read])
     ranks, batch = then
     after = []
@@ -263,10 +263,10 @@ def test_a_step_past_the_end_is_refused(shoal, fails):
     fails(shoal(*run, "--from-step", 7), 1, "there is no step 7: the epoch has 6")
 
 
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 100, 2**64 - 1])
-def test_count_limits_what_is_printed(shoal, count):
+@pytest.mark.parametrize("limit", [1, 7, 8, 9, 100, 2**64 - 1])
+def test_a_limit_ends_what_is_printed(shoal, limit):
     path = catalog(shoal, 50)
-    assert order(shoal, path, batch=8, more=["--count", count]) == order(shoal, path, batch=8)[:count]
+    assert order(shoal, path, batch=8, more=["--limit", limit]) == order(shoal, path, batch=8)[:limit]
 
 
 def test_names_are_those_of_the_ids(shoal):
@@ -347,7 +347,7 @@ def test_there_is_no_position_of_a_sample_past_the_end(shoal, fails):
     (["--ranks", 2**40, "--batch", 2**20], "more than 2^48 samples in a step"),
     (["--mode", "local", "--ranks", 4, "--consumed", 6], "6 consumed positions cannot be divided equally among 4"),
     (["--mode", "local", "--ranks", 11, "--remainder", "pad"], "10 samples leave some of 11 ranks with nothing"),
-    (["--count"], "option '--count' needs a value"),
+    (["--limit"], "option '--limit' needs a value"),
     (["--bogus"], "unknown option '--bogus'"),
     (["--frozen=yes"], "option '--frozen=yes' takes no value"),
     (["-x"], "unknown option '-x'"),
@@ -378,7 +378,7 @@ def test_json_has_an_object_for_each_sample(shoal):
     facts = [json.loads(line) for line in lines(shoal.good("order", path, "--mode", "sequential", "--names", "--json"))]
     assert [(f["sample"], f["index"]) for f in facts] == [(i, i % 2) for i in range(10)]
     assert [f["name"].encode() for f in facts[::2]] == shoal.names(path)
-    assert [json.loads(line) for line in lines(shoal.good("order", path, "--mode", "sequential", "--count", 1, "--json"))] == [
+    assert [json.loads(line) for line in lines(shoal.good("order", path, "--mode", "sequential", "--limit", 1, "--json"))] == [
         {"sample": 0}]
     assert json.loads(shoal.good("order", path, "--mode", "sequential", "--position", 3, "--json")) == {
         "sample": 3, "position": 3}

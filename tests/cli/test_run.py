@@ -100,8 +100,8 @@ def test_dlio_names_are_computed_and_looked_for(run, data, tmp_path):
 def test_less_data_than_the_rule_asks_for_is_told_unless_quiet(run, data, tmp_path):
     done = run("--data", data)
     few, steps = [line for line in lines(done.stderr) if b"MLPerf requires" in line]
-    assert few.startswith(b"run: 40 files") and b"500 steps on 1 accelerator" in few
-    assert steps == b"run: an epoch has 10 steps: MLPerf requires 500"
+    assert few.startswith(b"run: warning: 40 files") and b"500 steps on 1 accelerator" in few
+    assert steps == b"run: warning: an epoch has 10 steps: MLPerf requires 500"
     assert run("--data", data, "-q", results=tmp_path / "quiet").stderr == b""
     assert b"MLPerf" not in run("--data", "null", results=tmp_path / "null").stderr
 
@@ -236,7 +236,7 @@ def test_the_time_of_an_epoch_is_told_in_four_parts(run, tmp_path):
 
 
 def test_results_beside_the_data_are_warned_about(run, data, memory_dir, tmp_path):
-    words = b"run: data and results are on one file system: MLPerf's rule 3.4.2 requires two"
+    words = b"run: warning: data and results are on one file system: MLPerf's rule 3.4.2 requires two"
     same = os.stat(data).st_dev == os.stat(tmp_path).st_dev
     assert (words in lines(run("--data", data).stderr)) == same
     assert words in lines(run("--data", data, results=memory_dir / "beside").stderr)
@@ -634,7 +634,7 @@ def test_more_steps_than_the_data_has(run, data):
 
 
 def test_no_steps_at_all(run, data):
-    refused(run("--data", data, "train.total_training_steps=0", "-q"), b"train.total_training_steps", b"or -1 for none")
+    refused(run("--data", data, "train.total_training_steps=0", "-q"), b"train.total_training_steps", b"or -1 for none", status=2)
 
 
 def test_an_empty_name_of_the_results(shoal, workload, data):
@@ -643,7 +643,7 @@ def test_an_empty_name_of_the_results(shoal, workload, data):
 
 
 def test_a_compute_time_longer_than_any_clock(run, data):
-    refused(run("--data", data, "train.computation_time={type: gamma, shape: 1e6, scale: 1e6}"), b"shape times scale")
+    refused(run("--data", data, "train.computation_time={type: gamma, shape: 1e6, scale: 1e6}"), b"shape times scale", status=2)
 
 
 def test_a_workload_that_does_not_train(run, data):

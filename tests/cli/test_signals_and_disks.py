@@ -174,6 +174,25 @@ def test_a_reader_that_goes_away_ends_it_quietly(shoal, arguments):
     assert process.returncode == -signal.SIGPIPE
 
 
+@pytest.mark.parametrize("arguments", [["read", "c"], ["read", "c", "--json"], ["verify", "--storage", "-v", "c"], ["info", "c"],
+                                       ["index", "d", "-q", "--json", "-o", "x"], ["verify", "--storage", "other"], ["stat", "c"],
+                                       ["diff", "c", "other"], ["list", "d"], ["workloads"], ["--help"], ["read", "--help"]],
+                         ids=lambda a: " ".join(a))
+def test_a_reader_that_has_left_ends_every_command_quietly(shoal, tmp_path, arguments):
+    """Also those that ignore the signal meanwhile, and those whose output failed before the end."""
+    (tmp_path / "d").mkdir()
+    for i in range(3):
+        (tmp_path / "d" / str(i)).write_bytes(b"12")
+    shoal.good("index", "d", "-q", "-o", "c", cwd=tmp_path)
+    shoal.good("filter", "c", "--limit", 1, "-q", "-o", "other", cwd=tmp_path)
+    there, here = os.pipe()
+    os.close(there)
+    done = shoal(*arguments, cwd=tmp_path, stdout=here)
+    os.close(here)
+    assert b"standard output" not in done.stderr and b"Broken" not in done.stderr
+    assert done.returncode == -signal.SIGPIPE
+
+
 def test_a_reader_that_goes_away_is_an_error_where_sigpipe_is_ignored(shoal):
     path = shoal.pattern("f{:07d}", 2_000_000)
     began = time.monotonic()

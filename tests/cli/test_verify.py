@@ -254,11 +254,11 @@ def test_a_damaged_page_does_no_harm_to_what_lies_elsewhere(shoal, large_image, 
     path = tmp_path / "c"
     path.write_bytes(large_image)
     info = shoal.info(path)
-    first = shoal.names(path, "--count", 5)
+    first = shoal.names(path, "--limit", 5)
     start, length = sections_of(large_image)[b"NAME"]
     path.write_bytes(flipped(large_image, 8 * (start + length - 1)))
     assert shoal.info(path) == info
-    assert shoal.names(path, "--count", 5) == first
+    assert shoal.names(path, "--limit", 5) == first
     assert b"section NAME" in shoal("verify", path).stderr
 
 

@@ -256,8 +256,8 @@ def test_misspelt_keys_are_a_warning_with_the_right_one(shoal, tmp_path):
 
 
 def test_misspelt_overrides_are_an_error(shoal, fails):
-    fails(shoal("workloads", "unet3d_h100", "dataset.num_file_train=5"), 1, "did you mean dataset.num_files_train?")
-    fails(shoal("workloads", "unet3d_h100", "num_files_train"), 1, "section.key=value")
+    fails(shoal("workloads", "unet3d_h100", "dataset.num_file_train=5"), 2, "did you mean dataset.num_files_train?")
+    fails(shoal("workloads", "unet3d_h100", "num_files_train"), 2, "section.key=value")
 
 
 def test_secrets_in_a_file_are_not_printed(shoal, tmp_path):

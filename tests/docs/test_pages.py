@@ -1,6 +1,8 @@
 """The README, the guide and coming-from.md: every command that they show runs, and prints what they say."""
 
 import pathlib
+import re
+import subprocess
 import sys
 
 import pytest
@@ -59,3 +61,42 @@ def test_a_page_is_written_with_what_its_commands_print(tmp_path):
     page = make_page(tmp_path, "Words.\n\n```console\n$ echo one \\\n  two\nold\n```\n")
     pages.run_page(page, write=True)
     assert page.read_text() == "Words.\n\n```console\n$ echo one \\\n  two\none two\n```\n"
+
+
+TORCH = """
+import glob, sys
+import torch
+from torch.utils.data import DataLoader, DistributedSampler
+decode = len
+class MyDataset(torch.utils.data.Dataset):
+    def __init__(self, paths, transform):
+        self.paths, self.transform = paths, transform
+    def __len__(self):
+        return len(self.paths)
+    def __getitem__(self, i):
+        with open(self.paths[i], "rb") as file:
+            return self.transform(file.read())
+torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+"""
+
+
+@pytest.mark.parametrize("side", "-+")
+def test_both_sides_of_the_readmes_difference_load_every_file(tmp_path, side):
+    """Files of 1 to 70 bytes: their sum says whether each came once."""
+    data = tmp_path / "train"
+    data.mkdir()
+    for i in range(1, 71):
+        (data / f"{i:02}").write_bytes(b"x" * i)
+    text, = re.findall(r"^```diff\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
+    lines = [line[1:] for line in text.replace("/data/train", str(data)).splitlines() if line[0] == side]
+    assert 3 <= len(lines) <= 5
+    more = "" if side == "-" else "import shoal\nfrom shoal.torch import DataLoader, ShoalBatchSampler, ShoalDataset\n"
+    program = "\n".join([TORCH, more, *lines, "print(sum(int(each) for batch in loader for each in batch), len(loader))"])
+    done = subprocess.run(["/usr/bin/python3", "-c", program], cwd=tmp_path, env=pages.environment(), stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout) == (0, "2485 2\n"), done.stderr
+
+
+def test_the_readme_is_one_screen_and_a_half():
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 90 and max(map(len, lines)) <= 100

@@ -28,7 +28,7 @@ def test_an_epoch_is_a_sequence_with_a_way_back(files):
 def test_the_command_gives_the_same_order(files):
     import subprocess
     from conftest import SHOAL
-    out = subprocess.run([SHOAL, "order", files, "--seed", "5", "--epoch", "3", "--count", "600"], check=False,
+    out = subprocess.run([SHOAL, "order", files, "--seed", "5", "--epoch", "3", "--limit", "600"], check=False,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert out.returncode == 0, out.stderr
     told = [int(line.split()[-2 if len(line.split()) > 2 else -1]) for line in out.stdout.splitlines() if line[:1].isdigit()]

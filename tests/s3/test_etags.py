@@ -125,7 +125,7 @@ def test_without_the_option_nothing_is_kept_and_the_digest_is_the_same(tmp_path)
     assert etags(tmp_path / "without") is None
     assert b"etags           no" in client.shoal("info", tmp_path / "without").stdout
     assert b"etags           yes" in client.shoal("info", tmp_path / "with").stdout
-    assert client.shoal("ls", tmp_path / "without", "--etags", "--count", 1).stdout.endswith(b"\t-\n")
+    assert client.shoal("ls", tmp_path / "without", "--etags", "--limit", 1).stdout.endswith(b"\t-\n")
 
 
 def test_an_empty_bucket_has_a_catalog_that_knows_of_etags(tmp_path):

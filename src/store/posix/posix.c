@@ -556,6 +556,8 @@ static int posix_make(const struct store_uri *uri, struct shoal_err *err)
 	close_dir(&from, fd);
 	if (from.root_fd >= 0)
 		close(from.root_fd);
+	if (fd == -ENOTDIR && access(path, F_OK) == 0)
+		return err_set(err, fd, "'%.400s' is a file, not a directory", path);
 	return fd < 0 ? err_set_errno(err, fd, "cannot create the directory '%.400s'", path) : 0;
 }
 

@@ -1,0 +1,71 @@
+// Results side by side: figures with their differences, the same axes, and how their configurations differ.
+
+// Below the value its difference from @base: in per cent, or in points if the figure itself is in per cent;
+// with its 95 % interval if there are repeats to tell it from.
+const comparedCell = (base, run, [name, better, of]) => {
+  const values = of(run), m = mean(values), deviation = values.length > 1 ? ` \u00b1 ${figure(Math.sqrt(variance(values)))}` : "";
+  if (!isNumber(m)) return "-";
+  const value = `${figure(m)}${deviation}`, { change, spread } = difference(of(base), values);
+  if (run === base || !isNumber(change)) return value;
+  const [factor, unit] = name.endsWith("%") ? [Math.abs(mean(of(base))) / 100, "points"] : [1, "%"];
+  const sure = isNumber(spread) && Math.abs(change) > spread, judged = sure && better ? (change * better > 0 ? "better" : "worse") : "";
+  const words = `${signed(change * factor)} ${unit}` + (isNumber(spread) ? ` \u00b1 ${show(spread * factor)}${judged ? ", " + judged : sure ? "" : ", within the spread"}` : "");
+  return make("span", {}, value, make("br"), make("small", { class: { better: "good", worse: "bad" }[judged] || "dim" }, words));
+};
+const comparedFigures = (runs) => {
+  const there = METRICS.filter(([, , of]) => runs.filter((run) => of(run).length).length > 0);
+  if (!there.length) return [];
+  const sameKind = runs.every((run) => run.kind === runs[0].kind);
+  return [table("figures of all results", ["", ...runs.map((run) => run.title)], there.map((metric) => [metric[0], ...runs.map((run) => comparedCell(runs.find((one) => one.kind === run.kind), run, metric))])),
+    make("p", { class: "dim" }, `Mean \u00b1 standard deviation over epochs or repeats. Below it the difference from ${sameKind ? runs[0].title : "the first result of the same command"} with its 95 % interval (Welch's t); a single value has none. 'shoal compare' tests the same for use in scripts.`)];
+};
+const comparedVerdicts = (runs) => table("verdicts", ["result", "what", "verdict", "limited by"], runs.map((run) => {
+  const { status, words } = run.kind === "sweep" ? { status: "", words: "a sweep" } : verdictOf(run);
+  return [make("a", { href: `#${run.id}` }, run.title), [run.kind === "run" ? run.shoal.workload || "run" : run.kind, { class: "words" }], [make("span", {}, ...sign(status), words), { class: `words verdictcell ${status}` }], [run.kind === "sweep" || (run.kind === "run" && !timeShares(run)) ? "-" : limitOf(run)[0], { class: "words" }]];
+}));
+const comparedCourses = (grid, runs) => {
+  const withTime = runs.filter((run) => run.time && run.seconds.length > 1);
+  for (const [title, y, name, factor, log] of [["Samples over time", "samples/s", "samples_per_second", 1], ["Bytes over time", "MB/s", "bytes_per_second", 1e-6], ["Latency p50 over time", "ms", "p50_ms", 1, true], ["Latency p99 over time", "ms", "p99_ms", 1, true], ["Processors of the client over time", "cores", "cpu_cores", 1], ["Queue depth over time", "samples in flight", "queue_depth", 1]]) {
+    const there = withTime.filter((run) => timeColumn(run, name));
+    if (there.length > 1) plotIn(grid, { title, x: "time", group: "all", y, log, columns: uPlot.join(there.map((run) => [run.seconds, scaled(timeColumn(run, name), factor)])), series: there.map((run) => ({ label: run.title, span: true })) });
+  }
+};
+const comparedEpochs = (grid, runs) => {
+  const there = runs.filter((run) => run.phases.length > 1), epochs = [...new Set(there.flatMap((run) => run.phases.map((p) => p.epoch)))].sort((a, b) => a - b);
+  for (const [title, y, of] of [["AU by epoch", "%", (p) => p.au_percentage], ["Throughput by epoch", "samples/s", (p) => p.throughput_samples_per_second]])
+    if (there.length > 1) plotIn(grid, { title, x: "epoch", y, columns: [epochs, ...there.map((run) => epochs.map((e) => of(run.phases.find((p) => p.epoch === e) || {}) ?? null))], series: there.map((run) => ({ label: run.title, points: true })) });
+};
+// Latencies of whole runs as shares, so that runs of different length can be compared.
+const comparedLatencies = (grid, runs) => {
+  const there = runs.filter((run) => run.time?.latency_counts.length);
+  if (there.length < 2) return;
+  const first = least(there.map((run) => run.time.latency_first_place)) - 1, last = most(there.map((run) => run.time.latency_first_place + run.time.latency_counts.length - 1));
+  const places = Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  plotIn(grid, { title: "Latency: share of samples that took at most", x: "ms", y: "% of the samples", real: true, logX: true, columns: [places.map(latencyAt), ...there.map((run) => {
+    const counts = run.time.latency_counts.map((row) => sum(numbers(row))), all = sum(counts);
+    return places.map((place) => +((100 * sum(counts.slice(0, Math.max(0, place - run.time.latency_first_place + 1)))) / all).toPrecision(5));
+  })], series: there.map((run) => ({ label: run.title })) });
+};
+const comparedSettings = (runs) => {
+  const maps = runs.map(settingsOf), names = [...new Set(maps.flatMap((map) => [...map.keys()]))];
+  const differing = names.filter((name) => new Set(maps.map((map) => map.get(name))).size > 1);
+  if (!differing.length) return make("p", {}, "All settings are the same.");
+  const cell = (name, map, i) => {
+    const value = map.get(name), base = maps[0].get(name);
+    if (value === undefined) return [i === 0 ? "-" : make("del", {}, "not set"), { class: "words" }];
+    return [i === 0 ? (maps.some((other) => other.get(name) === undefined) || runs.length === 2 ? make("del", {}, value) : value) : value === base ? make("span", { class: "dim" }, "same") : make("ins", {}, value), { class: "words" }];
+  };
+  return make("div", {}, table("configuration differences", ["setting", ...runs.map((run) => run.title)], differing.map((name) => [name, ...maps.map((map, i) => cell(name, map, i))])),
+    make("p", { class: "dim" }, `${plural(differing.length, "setting")} of ${show(names.length, 0)} differ from those of ${runs[0].title}.`));
+};
+const drawComparison = (parent, runs) => {
+  const all = { id: "all", parts: [] };
+  parent.append(comparedVerdicts(runs));
+  subsection(parent, all, "Figures", (grid, section) => section.append(...comparedFigures(runs)));
+  subsection(parent, all, "On the same axes", (grid) => {
+    comparedCourses(grid, runs);
+    comparedEpochs(grid, runs);
+    comparedLatencies(grid, runs);
+  });
+  subsection(parent, all, "Configuration differences", (grid, section) => section.append(comparedSettings(runs)));
+};

@@ -1,0 +1,202 @@
+// What the results say: the figures of each kind, what limited it, and the verdict. Draws nothing.
+
+const FROM_MEMORY = 5; // per cent of the bytes, from which on it is no measurement of the storage alone
+const BUSY = 80;       // per cent of the client's processors
+const IN_ORDER = 5;    // per cent of the time that a run may lose without a word on it
+
+// ---- Reading ----
+
+const parseText = (run, key, words) => {
+  if (run[key] == null) return null;
+  try {
+    return JSON.parse(run[key]);
+  } catch (e) {
+    run.notes.push(`${words} is damaged, and left out: ${e.message}`);
+    return null;
+  }
+};
+const parse = (run, live) => {
+  run.summary = parseText(run, "summary_text", "summary.json") || {};
+  run.read = parseText(run, "read_text", "read.json");
+  run.sweep = parseText(run, "sweep_text", "sweep.json");
+  run.listing = parseText(run, "index_text", "index.json") || parseText(run, "datagen_text", "datagen.json");
+  run.kind = live ? run.command : run.sweep ? "sweep" : run.read ? "read" : run.listing ? (run.index_text != null ? "index" : "datagen") : "run";
+  run.shoal = run.summary.shoal || {};
+  run.metric = run.summary.metric || {};
+  run.ended = live || run.kind !== "run" || run.summary_text != null;
+  run.phases = (run.shoal.phases || []).filter((phase) => phase && phase.kind !== "eval");
+  run.audits = (run.read ? [run.read.audit] : run.phases.map((phase) => phase.audit)).filter(Boolean);
+  if (!run.time) return;
+  const width = run.time.width_seconds, nr = (run.time.rank_rates[0] || []).length;
+  run.seconds = Array.from({ length: nr }, (_, i) => +(i * width).toPrecision(6));
+  run.edges = Array.from({ length: nr + 1 }, (_, i) => +(i * width).toPrecision(6));
+};
+// Names that tell results apart: paths, if two folders have the same name.
+const nameRuns = (runs) => {
+  const seen = new Map();
+  runs.forEach((run) => seen.set(run.name, (seen.get(run.name) || 0) + 1));
+  runs.forEach((run) => { run.title = seen.get(run.name) > 1 && run.folder ? run.folder : run.name; });
+};
+
+// ---- Figures ----
+
+const timeColumn = (run, name) => (run.time && run.time.columns[name]) || null;
+const scaled = (column, factor) => column && column.map((v) => (v == null ? null : +(v * factor).toPrecision(5)));
+const overTime = (run, name) => mean(numbers(timeColumn(run, name)));
+const cachedShare = (run) => 100 * mean(numbers(run.audits.map((audit) => audit.cached_share)));
+const coresOf = (run) => (run.kind === "run" ? sum(numbers(run.summary.host_cpu_count)) : (run.read || run.listing || {}).cores);
+const cpuShare = (run) => (coresOf(run) ? Math.min(100, (100 * overTime(run, "cpu_cores")) / coresOf(run)) : NaN);
+// Where the time of a phase went: as planned, woken late, data, other ranks.
+const timeParts = (phase) => {
+  const t = phase.time || {}, parts = [t.compute_planned_seconds, t.woken_late_seconds, t.waiting_for_data_seconds, t.waiting_for_ranks_seconds];
+  return parts.every(isNumber) ? parts : null;
+};
+const timeShares = (run) => {
+  const sums = [0, 0, 0, 0];
+  run.phases.map(timeParts).filter(Boolean).forEach((parts) => parts.forEach((x, i) => (sums[i] += x)));
+  return sum(sums) > 0 ? sums.map((x) => (100 * x) / sum(sums)) : null;
+};
+const utilisation = (run) => run.metric.train_au_mean_percentage ?? 100 * overTime(run, "busy_share");
+const rateOf = (run) => run.read?.samples_per_second ?? run.metric.train_throughput_mean_samples_per_second ?? overTime(run, "samples_per_second");
+const byteRateOf = (run) => run.read?.bytes_per_second ?? (run.phases.length ? mean(numbers(run.phases.map((p) => p.measured_bytes_per_second))) : overTime(run, "bytes_per_second"));
+// Every figure as a list with one value per repeat or epoch, so that its spread is known. 1: more is better; -1: less is.
+const repeats = (run, of) => numbers((run.read?.repeats || []).map(of));
+const METRICS = [
+  ["AU, %", 1, (run) => numbers(run.phases.map((p) => p.au_percentage))],
+  ["names/s", 1, (run) => numbers(run.kind === "index" ? [run.listing?.names_per_second] : [])],
+  ["files/s", 1, (run) => numbers(run.kind === "datagen" ? [run.listing?.written / run.listing?.seconds] : [])],
+  ["samples/s", 1, (run) => (run.read ? repeats(run, (r) => r.samples_per_second) : numbers(run.phases.map((p) => p.throughput_samples_per_second)))],
+  ["MB/s", 1, (run) => (run.read ? repeats(run, (r) => r.bytes_per_second / 1e6) : numbers(run.phases.map((p) => p.measured_bytes_per_second / 1e6)))],
+  ["latency p50, ms", -1, (run) => numbers(run.read ? [run.read.latency_us?.p50 / 1000] : run.phases.map((p) => p.latency_us?.total?.p50 / 1000))],
+  ["latency p99, ms", -1, (run) => numbers(run.read ? [run.read.latency_us?.p99 / 1000] : run.phases.map((p) => p.latency_us?.total?.p99 / 1000))],
+  ["waiting for data, %", -1, (run) => numbers(run.phases.map((p) => 100 * p.wait_share))],
+  ["samples in flight", 0, (run) => numbers(run.phases.map((p) => p.queue_depth))],
+  ["from the page cache, %", 0, (run) => numbers(run.audits.map((audit) => 100 * audit.cached_share))],
+  ["CPU per sample, us", -1, (run) => numbers(run.read ? [run.read.cpu_us_per_sample] : run.phases.map((p) => p.cpu_us_per_sample))],
+  ["first batch, s", -1, (run) => numbers([run.shoal.seconds_to_first_batch ?? run.read?.first_batch_seconds])],
+  ["memory per node, MB", -1, (run) => numbers([most(numbers((run.shoal.memory_per_node || []).map((node) => node.pss_bytes / 1e6)))])],
+  ["duration, s", 0, (run) => numbers([run.listing?.seconds ?? run.read?.seconds])],
+];
+
+// ---- What limited it ----
+
+const busyWords = (run) => (isNumber(cpuShare(run)) ? `the client's processors were ${show(cpuShare(run), 0)} % busy` : "how busy the client was is not known");
+const limitOfReading = (run) => {
+  const r = run.read || {}, depth = overTime(run, "queue_depth"), ranks = r.ranks || 1;
+  if (/^null\b/.test(r.data || "") && !/delay|bandwidth|at_once/.test(r.data)) return ["the client", "the null store makes the bytes, so this is what the client itself can do"];
+  if (!isNumber(cpuShare(run)) || run.listing?.seconds < 0.5) return ["not known", "it ended before there was anything to measure the client by"];
+  if (cpuShare(run) > BUSY) return ["the client", busyWords(run)];
+  if (overTime(run, "cpu_cores") / ranks > 0.9 && r.engine === "uring") return ["the client", "each rank kept one processor busy; more ranks or --threads use more"];
+  if (r.audit?.cached_share > 0.5) return ["memory", `${show(100 * r.audit.cached_share, 0)} % came from the page cache; ${busyWords(run)}`];
+  return ["the storage", busyWords(run) + (isNumber(depth) && depth > 0 ? `, with ${show(depth)} samples in flight` : "")];
+};
+const slowestRank = (run) => run.phases.map((p) => p.slowest || {}).filter((p) => isNumber(p.rank_wait_seconds)).sort((a, b) => b.rank_wait_seconds - a.rank_wait_seconds)[0];
+const limitOfData = (run, much) => {
+  const depth = overTime(run, "queue_depth"), room = run.shoal.in_flight_per_rank * run.shoal.ranks;
+  if (cpuShare(run) > BUSY) return ["the client", `${much} was spent waiting for data, while ${busyWords(run)}`];
+  const full = depth > 0.8 * room ? `; all ${show(room, 0)} reads that may be in flight were, so more reader.read_threads may help` : "";
+  return [cachedShare(run) > 50 ? "memory" : "the storage", `${much} was spent waiting for data, while ${busyWords(run)}` + (cachedShare(run) > 50 ? ", and most of it came from the page cache" : full)];
+};
+// [what, why]
+const limitOf = (run) => {
+  if (run.kind !== "run") return limitOfReading(run);
+  const shares = timeShares(run);
+  if (!shares) return ["not known", "there is no record of where the time went"];
+  const worst = shares.indexOf(most(shares.slice(1)), 1), much = `${show(shares[worst])} % of the time`;
+  if (shares[worst] <= IN_ORDER) return ["the accelerators", `${show(shares[0])} % of the time was compute as planned, so data came fast enough`];
+  if (worst === 1) return ["the client", `${much} was lost because this machine woke sleepers late: it is too busy to simulate these accelerators`];
+  if (worst === 2) return limitOfData(run, much);
+  const slow = slowestRank(run);
+  return shares[2] > 1 ? ["the storage", `${much} was spent waiting for other ranks, which waited for data` + (slow ? `; rank ${slow.rank} waited most` : "")]
+    : ["the client", `${much} was spent waiting for other ranks, which were late without waiting for data: their machines were busy`];
+};
+
+// ---- The verdict: what a reader must know before any figure ----
+
+// { status: good, warn, bad or "", name, words }
+const checkSource = (run) => {
+  const share = cachedShare(run), name = "Source of the bytes", remote = run.phases.some((p) => p.requests) || /^(s3|gs|az|https?):/.test(run.read?.data || "");
+  if (run.shoal.bytes_made_up || /^null\b/.test(run.read?.data || "")) return { status: "bad", name, words: "The null store made them: no storage was measured." };
+  if (run.shoal.direct || run.read?.direct) return { status: "good", name, words: "Read with O_DIRECT, past the page cache of this machine." };
+  if (!isNumber(share)) return remote ? { status: "", name, words: "Read over the network. What the server had in its caches is not known." } : null;
+  if (share <= FROM_MEMORY) return { status: "good", name, words: `The storage: ${show(share)} % came from the page cache.` };
+  return { status: "warn", name, words: `${show(share)} % came from the page cache of this machine, ${share > 50 ? "so this is not the storage's speed" : "so the storage did less than the figures say"}. --drop-cache or --direct measures the storage.` };
+};
+const checkAudit = (run) => {
+  const name = "Every sample once", samples = show(sum(numbers(run.audits.map((audit) => audit.samples ?? run.read?.samples))), 0);
+  if (run.audits.some((audit) => audit.exactly_once === false)) return { status: "bad", name, words: "No: samples were missing or came more than once." };
+  if (!run.audits.length || run.audits.some((audit) => audit.exactly_once == null)) return run.ended && run.kind === "run" ? { status: "warn", name, words: "Not proven for all epochs." } : null;
+  const whole = run.audits.every((audit) => audit.covers_whole_epoch ?? audit.whole ?? true);
+  return { status: "good", name, words: `Yes: ${samples} samples, none of them missing or repeated${whole ? "" : " in the part of the epochs that was read"}.` };
+};
+const checkUtilisation = (run) => {
+  const au = utilisation(run), bar = run.shoal.au_bar_percentage, name = "Accelerator utilisation (AU)";
+  if (run.kind !== "run" || !isNumber(au)) return null;
+  if (!isNumber(run.metric.train_au_mean_percentage)) return { status: "", name, words: `About ${show(au)} %, with ${show(100 * overTime(run, "wait_share"))} % of the time spent waiting for data: from the time series up to where it ends; not DLIO's figure.` };
+  const planned = numbers(run.phases.map((p) => p.au_planned_percentage)).pop();
+  const late = isNumber(planned) && au - planned > 2 ? ` With the planned compute times it is ${show(planned, 1)} %, because this machine woke sleepers late.` : "";
+  return { status: !isNumber(bar) ? "" : au >= bar ? "good" : "bad", name, words: `${show(au, 2)} %` + (isNumber(bar) ? `; the bar is ${show(bar)} %.` : "; the workload sets no bar.") + late };
+};
+const checkErrors = (run) => {
+  const errors = run.shoal.errors?.samples ?? run.read?.errors ?? (run.listing ? (run.listing.unreadable || 0) + (run.listing.vanished || 0) + (run.listing.damaged || 0) : null);
+  return errors ? { status: "bad", name: "Errors", words: `${plural(errors, run.listing ? "file" : "sample")} could not be read or written, vanished or had other bytes.` } : null;
+};
+const checkLimit = (run) => {
+  if (run.kind === "run" && !timeShares(run)) return null;
+  const [what, why] = limitOf(run);
+  const more = run.shoal.limit ? ` ${run.shoal.limit[0].toUpperCase()}${run.shoal.limit.slice(1)}.` : "";
+  return { status: "", name: "Limited by", words: `${what[0].toUpperCase()}${what.slice(1)}: ${why}.${more}` };
+};
+const headlineOfRun = (run, checks) => {
+  const au = run.metric.train_au_mean_percentage, bar = run.shoal.au_bar_percentage, memory = checks.find((check) => check.name === "Source of the bytes");
+  if (!run.ended) return ["bad", "This run has no result: it ended early, or is still going on. Shown is what it left."];
+  if (run.shoal.partial) return ["bad", `This run ended early${run.shoal.why_partial ? `: ${run.shoal.why_partial}` : ""}.`];
+  if (!isNumber(au)) return ["bad", "This run has no result."];
+  if (run.shoal.not_a_success_because) return ["bad", `Not a valid result: ${run.shoal.not_a_success_because}.`];
+  if (checks.some((check) => check.status === "bad" && check.name !== "Accelerator utilisation (AU)")) return ["bad", "Not a valid result."];
+  const met = !isNumber(bar) ? "AU of " + show(au, 2) + " %" : au >= bar ? `Meets the bar with an AU of ${show(au, 2)} %` : `Misses the bar with an AU of ${show(au, 2)} % instead of ${show(bar)} %`;
+  if (memory?.status === "warn") return [au >= bar || !isNumber(bar) ? "warn" : "bad", `${met}, but ${cachedShare(run) > 50 ? "the data came from memory, not from" : "not all of the data came from"} the storage.`];
+  return [!isNumber(bar) ? "" : au >= bar ? "good" : "bad", met + "."];
+};
+const headlineOf = (run, checks) => {
+  const worst = ["bad", "warn"].find((status) => checks.some((check) => check.status === status)) || "good", l = run.listing || {};
+  const cut = (run.read || l).interrupted ? " It was interrupted: these are the figures of what was done." : "";
+  if (run.kind === "run") return headlineOfRun(run, checks);
+  if (run.read) return [cut ? "warn" : worst, `${show(run.read.samples_per_second, 0)} samples/s, ${bytes(run.read.bytes_per_second)}/s${worst === "warn" ? (cachedShare(run) > 50 ? ", from memory and not from the storage" : ", not all of it from the storage") : worst === "bad" ? ", but not a measurement of storage" : ""}.${cut}`];
+  if (run.kind === "index") return [cut ? "warn" : worst, `${plural(l.files, "file")} listed in ${duration(l.seconds)}: ${show(l.names_per_second, 0)} names/s.${cut}`];
+  const wrote = l.written ? `${plural(l.written, "file")} written in ${duration(l.seconds)}: ${bytes(l.bytes_written / l.seconds)}/s` : `${plural(l.good || 0, "file")} found as they should be in ${duration(l.seconds)}`;
+  return [cut ? "warn" : worst, `${wrote}.${cut}`];
+};
+const verdictOf = (run) => {
+  const checks = [checkUtilisation(run), checkSource(run), checkAudit(run), checkErrors(run), checkLimit(run)].filter(Boolean);
+  const [status, words] = headlineOf(run, checks);
+  return { status, words, checks };
+};
+
+// ---- Configuration ----
+
+// The lines of YAML as [path, value], so that each can be compared by itself.
+const flatYaml = (text) => {
+  const stack = [], flat = [];
+  for (const line of text.split("\n")) {
+    const [, space, dash, rest] = /^(\s*)((?:- )*)(.*)$/.exec(line), [, key, value] = /^("(?:[^"\\]|\\.)*"|[^:]+?):(?:\s+(.*))?$/.exec(rest) || [null, null, rest];
+    if (!rest || rest.startsWith("#")) continue;
+    const depth = space.length + dash.length;
+    while (stack.length && stack[stack.length - 1].depth >= depth) stack.pop();
+    const path = [...stack.map((one) => one.key), ...(key == null ? [] : [key])].join(".");
+    if (value == null || value === "") stack.push({ depth, key: key ?? rest });
+    else flat.push([path, value]);
+  }
+  return flat;
+};
+const SETTINGS = ["version", "engine", "engine_detail", "direct", "page_cache_dropped_before_each_epoch", "ranks", "in_flight_per_rank", "prefetch_batches", "order", "seed", "data", "catalog_digest", "resumed"];
+const FACTS = ["version", "command", "data", "source", "catalog", "digest", "workload", "format", "files", "ranks", "threads", "engine", "hostname", "cores"];
+const plain = (value) => (typeof value === "object" && value !== null ? JSON.stringify(value) : String(value));
+// What it was told to do, and on what: a map of names to values.
+const settingsOf = (run) => {
+  const of = (source, names) => names.filter((name) => source[name] != null).map((name) => [name.replaceAll("_", " "), plain(source[name])]);
+  const host = of(run.summary, ["hostname", "num_hosts", "num_accelerators", "num_files_train"]);
+  if (run.summary.host_cpuinfo?.["model name"]) host.push(["processor", run.summary.host_cpuinfo["model name"]]);
+  const own = run.read || run.listing || {};
+  return new Map([...host, ...of(run.shoal, SETTINGS), ...of(own, FACTS), ...Object.entries(own.settings || {}).map(([name, value]) => [`--${name}`, plain(value)]), ...(run.config_text ? flatYaml(run.config_text) : [])]);
+};
