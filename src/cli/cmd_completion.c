@@ -129,7 +129,7 @@ static size_t short_len(const char *help)
 	size_t n = 0, word = 0, open = 0;
 	bool inside = false;
 
-	for (; help[n] && n < SHORT_MAX && help[n] != ';' &&
+	for (; n < SHORT_MAX && help[n] && help[n] != ';' &&
 	       !(strchr(".:", help[n]) && (help[n + 1] == ' ' || !help[n + 1]));
 	     n++) {
 		if (help[n] == ' ')
