@@ -244,7 +244,8 @@ int index_checkpoint_run(struct span *runs, uint64_t runs_end, struct sort_run *
 {
 	if (span_left(runs) == 0)
 		return 0;
-	ret_run->off = span_varint(runs);
+	/* Pieces of one run count as runs of their own: each of them is sorted. */
+	*ret_run = (struct sort_run){ .off = span_varint(runs) };
 	ret_run->len = span_varint(runs);
 	ret_run->shared = (uint32_t)u64_min(span_varint(runs), SHOAL_NAME_MAX);
 	if (runs->bad || ret_run->off > runs_end || ret_run->len > runs_end - ret_run->off)
