@@ -392,7 +392,8 @@ def test_a_list_in_a_file_and_from_a_pipe_are_one_dataset(shoal, tmp_path, separ
 
 @pytest.mark.parametrize("at", [1, 60_000, 130_000, 199_999])
 @pytest.mark.parametrize("bad", [b"nul\0inside\t1\n", b"cr\t1\r\n", b"no size\n", b"x\tMB\n", b"../up\t1\n",
-                                 b"n" * 5000 + b"\t1\n", b"n" * 70_000 + b"\t1\n", b"n" * 2_500_000])
+                                 b"n" * 5000 + b"\t1\n", b"n" * 70_000 + b"\t1\n", b"n" * 2_500_000],
+                         ids=["NUL", "CR", "no size", "wrong size", "up", "5 KB", "70 KB", "2.5 MB"])
 def test_a_bad_line_in_a_file_is_the_one_that_a_pipe_has(shoal, fails, tmp_path, at, bad):
     lines = lines_in_blocks(sizes=True)
     lines[at] = bad
