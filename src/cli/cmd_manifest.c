@@ -139,7 +139,7 @@ static const struct cli_option options[] = {
 	CLI_NULL(AT(options.null), "URIs"),
 	CLI_FLAG(
 		0, "force", AT(options.force),
-		"remove lists of this prefix that are in DIR, such as those of another catalog, and write"),
+		"remove lists of this prefix that are in DIR, such as those of another catalog or seed, and write"),
 	CLI_FLAG(0, "dry-run", AT(dry_run), "write nothing: print how many lists there would be"),
 	CLI_JSON(AT(json)),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
