@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/out.h"
+#include "base/path.h"
 #include "base/publish.h"
 #include "store/store.h"
 #include "store/uri.h"
@@ -183,12 +184,8 @@ static int manifest_make_dir(const char *dir, struct shoal_err *err)
 static bool is_list(const struct manifest *m, const char *name)
 {
 	size_t len = strlen(m->prefix);
-	unsigned long long epoch, rank;
-	int end = 0;
 
-	return strncmp(name, m->prefix, len) == 0 &&
-	       sscanf(name + len, "_epoch%llu_rank%llu.txt%n", &epoch, &rank, &end) == 2 &&
-	       end > 0 && !name[len + (size_t)end];
+	return path_list_prefix(name, strlen(name)) == len && memcmp(name, m->prefix, len) == 0;
 }
 
 /* How many lists there are, which are removed if @remove; or an error. */
@@ -291,8 +288,8 @@ static char *note_path(const struct manifest *m)
 {
 	char *path = NULL;
 
-	return asprintf(&path, "%s/.%s.shoal-manifest", m->options->dir, m->prefix) < 0 ? NULL
-											: path;
+	return asprintf(&path, "%s/.%s" PATH_NOTE_OF_LISTS, m->options->dir, m->prefix) < 0 ? NULL
+											    : path;
 }
 
 /* After a failure: without lists the note is not needed. */
