@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "catalog/digest.h"
 #include "catalog/sidecar_format.h"
+#include "catalog/sidecar_writer.h"
 
 static const struct {
 	const char *name;
@@ -344,8 +345,8 @@ static int column_init(struct shoal_column *c, const char *digest, struct shoal_
 	return c->view.checked ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
-int shoal_column_open(const char *path, const char *digest, struct shoal_column **ret_column,
-		      struct shoal_err *err)
+int side_open(const char *path, const char *digest, struct shoal_column **ret_column,
+	      struct shoal_err *err)
 {
 	struct shoal_column *c = calloc(1, sizeof(*c));
 	int rc;

@@ -233,14 +233,6 @@ static int check_inputs(const struct shoal_column *column, const struct shoal_co
 	return 0;
 }
 
-int shoal_column_sort(const struct shoal_column *column, const struct shoal_column *keep,
-		      const char *path, uint64_t memory, const int *stop, struct shoal_err *err)
-{
-	struct side_sort_watch watch = { .stop = stop };
-
-	return side_sort(column, keep, path, memory, &watch, err);
-}
-
 int side_sort(const struct shoal_column *column, const struct shoal_column *keep, const char *path,
 	      uint64_t memory, const struct side_sort_watch *watch, struct shoal_err *err)
 {

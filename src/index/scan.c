@@ -76,23 +76,17 @@ static void hide_catalog(struct index_job *j, struct store_hidden *h, const char
 	}
 }
 
-/* The name of @uri in the bucket, or below the prefix, at @where; NULL: it is not there. */
-static const char *key_in(const char *where, const char *uri)
-{
-	size_t len = strlen(where);
-
-	return strncmp(uri, where, len) == 0 && uri[len] == '/' ? uri + len + 1 : NULL;
-}
-
 static int find_own(struct index_job *j, const char *catalog, struct shoal_err *err)
 {
-	const char *at[2] = { NULL, catalog };
+	const char *at[2];
 	int rc;
 
 	if (is_bucket(j))
-		j->own_key = key_in(j->store->uri, j->object ? j->object : catalog);
-	if (!j->store->traits.files)
+		j->own_key = store_uri_below(j->object ? j->object : catalog, j->store->uri);
+	catalog = store_local_path(catalog);
+	if (!j->store->traits.files || !catalog)
 		return 0;
+	at[1] = catalog;
 	rc = publish_names(catalog, &j->own[0], &j->own[1], err);
 	if (rc < 0)
 		return rc;

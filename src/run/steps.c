@@ -738,7 +738,7 @@ int run_phase(struct run *run, struct phase *phase, struct shoal_err *err)
 	memset(&run->tally, 0, sizeof(run->tally));
 	if (run->o->drop_cache)
 		rc = load_drop_cache(&run->tally, run->comm, phase->part->cat, run->o->load.store,
-				     run->o->stop, err);
+				     run->o->load.config, run->o->stop, err);
 	if (rc == -ECANCELED)
 		rc = 0;
 	if (rc < 0) {
