@@ -852,8 +852,9 @@ struct shoal_column_info {
 #define SHOAL_UNSORTED UINT64_MAX
 
 /*
- * Map the column at @path. With @digest (of a catalog, 32 digits; may be NULL): -ESTALE if the
- * column belongs to another catalog. Otherwise as shoal_catalog_open().
+ * Map the column at @path, which may be a file URI, as in the functions below. With @digest (of a
+ * catalog, 32 digits; may be NULL): -ESTALE if the column belongs to another catalog. Otherwise as
+ * shoal_catalog_open().
  */
 SHOAL_CHECKED int shoal_column_open(const char *path, const char *digest,
 				    struct shoal_column **ret_column, struct shoal_err *err);
@@ -1088,7 +1089,7 @@ struct shoal_manifest_options {
 	uint64_t nr_epochs;   /* number of epochs: 1 to SHOAL_MANIFEST_EPOCHS_MAX */
 	bool paths;           /* plain paths instead of file:// URIs */
 	bool null;            /* end URIs with NUL bytes instead of line ends */
-	bool force;           /* remove lists of another catalog first, instead of -EEXIST */
+	bool force;           /* remove other lists of this prefix first, instead of -EEXIST */
 	const int *stop;      /* the call ends with -ECANCELED once this is not 0. May be NULL */
 	/* Called after each list, with the number of lists written. May be NULL. */
 	void (*progress)(void *self, uint64_t nr_done, uint64_t nr);
@@ -1102,8 +1103,7 @@ struct shoal_manifest_options {
  * gets its name when it is complete. Memory does not grow with files, ranks or epochs.
  *
  * -EINVAL: the spec or the options cannot be met. -EEXIST: the directory has lists of another
- * catalog with the same prefix (".PREFIX.shoal-manifest" in it records which), or a list for a
- * higher rank from an earlier call, with which the lists would be no partition. -EILSEQ: a name
+ * catalog or order with the same prefix (".PREFIX.shoal-manifest" in it records which). -EILSEQ: a name
  * contains a line end.
  */
 SHOAL_CHECKED int shoal_manifest_write(const struct shoal_catalog *cat,
@@ -1414,10 +1414,11 @@ struct shoal_drop_result {
 
 /*
  * Remove the dataset's files from the page cache, without being root. @share of @nr_shares divides
- * the files among the ranks of a node. @store as in shoal_load_options.
+ * the files among the ranks of a node. @store and @config as in shoal_load_options.
  */
 SHOAL_CHECKED int shoal_drop_cache(const struct shoal_catalog *cat, const char *store,
-				   uint64_t share, uint64_t nr_shares, const int *stop,
+				   const struct shoal_store_config *config, uint64_t share,
+				   uint64_t nr_shares, const int *stop,
 				   struct shoal_drop_result *ret_result, struct shoal_err *err);
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include "cli/hints.h"
 #include "cli/progress.h"
 #include "cli/s3_options.h"
+#include "cli/screen.h"
 #include "comm/comm.h"
 #include "shoal.h"
 #include "store/uri.h"
@@ -57,7 +59,11 @@ void cli_put_plain(FILE *out, const char *text, size_t len)
 	}
 }
 
-static void PRINTF_LIKE(2, 0) cli_print_error(const char *command, const char *fmt, va_list args)
+/*
+ * Printed in one call, because other ranks may be printing, too; and without allocating anything,
+ * because there may be no memory.
+ */
+static void PRINTF_LIKE(2, 0) cli_print(const char *head, const char *fmt, va_list args)
 {
 	char words[2 * 4096]; /* a path, and what is wrong with it */
 	char line[2 * sizeof(words)];
@@ -65,12 +71,18 @@ static void PRINTF_LIKE(2, 0) cli_print_error(const char *command, const char *f
 
 	fflush(stdout);
 	vsnprintf(words, sizeof(words), fmt, args);
-	/* Written in one call, because other ranks may be printing, too; and without allocating
-	 * anything, because there may be no memory. */
-	len = (size_t)snprintf(line, 90, "shoal%s%s: ", *command ? " " : "", command);
-	len += copy_plain(line + len, sizeof(line) - len - 1, words);
-	line[len++] = '\n';
-	fwrite(line, 1, len, stderr);
+	len = (size_t)snprintf(line, 90, "%s", head);
+	len += copy_plain(line + len, sizeof(line) - len - 2, words);
+	memcpy(line + len, "\n", 2);
+	screen_print(line);
+}
+
+static void PRINTF_LIKE(2, 0) cli_print_error(const char *command, const char *fmt, va_list args)
+{
+	char head[90];
+
+	snprintf(head, sizeof(head), "shoal%s%s: ", *command ? " " : "", command);
+	cli_print(head, fmt, args);
 }
 
 int cli_fail(const char *command, const char *fmt, ...)
@@ -90,8 +102,17 @@ int cli_usage(const char *command, const char *fmt, ...)
 	va_start(args, fmt);
 	cli_print_error(command, fmt, args);
 	va_end(args);
-	fprintf(stderr, "Try 'shoal %s --help'.\n", command);
+	fprintf(stderr, "Try 'shoal%s%s --help'.\n", *command ? " " : "", command);
 	return CLI_USAGE;
+}
+
+void cli_say(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	cli_print("", fmt, args);
+	va_end(args);
 }
 
 struct shoal_catalog_options cli_catalog_options(const struct cli_where *where)
@@ -212,9 +233,9 @@ int cli_check_directory(const char *command, const char *path)
 	char *dir;
 	int status = CLI_OK;
 
-	if (store_uri_traits(path).objects)
+	if (!local)
 		return CLI_OK;
-	dir = path_dir(local ? local : path);
+	dir = path_dir(local);
 	if (!dir)
 		return cli_fail(command, "out of memory");
 	if (access(dir, F_OK) < 0)
@@ -233,9 +254,9 @@ int cli_keep_foreign(const char *command, const char *path, const char *what, co
 	size_t len;
 	FILE *f;
 
-	if (force || store_uri_traits(path).objects)
+	if (force || !store_local_path(path))
 		return CLI_OK;
-	f = fopen(path, "re");
+	f = fopen(store_local_path(path), "re");
 	if (!f)
 		return CLI_OK; /* the writer reports why that is not possible */
 	len = fread(head, 1, sizeof(head), f);
@@ -245,6 +266,18 @@ int cli_keep_foreign(const char *command, const char *path, const char *what, co
 	return cli_fail(command,
 			"'%s': it exists and is not %s; use another name, or --force to replace it",
 			path, what);
+}
+
+int cli_open_list(const char *command, const char *path)
+{
+	const char *local = store_local_path(path);
+	int fd = strcmp(path, "-") == 0 ? STDIN_FILENO
+					: open(local ? local : path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		cli_fail(command, "'%s': cannot open it: %s%s", path, strerror(errno),
+			 cli_guess_uri(path).text);
+	return fd;
 }
 
 struct cli_guess cli_guess_uri(const char *path)

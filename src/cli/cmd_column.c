@@ -16,6 +16,8 @@
 #include "cli/progress.h"
 #include "cli/s3_options.h"
 #include "format/import.h"
+#include "open/output.h"
+#include "store/uri.h"
 
 #define CHUNK      4096u /* values at once */
 #define FIELDS_MAX 256
@@ -143,8 +145,8 @@ static int sort_column(struct cmd_column_arguments *a, const char *path, const c
 	shoal_column_info(column, &info);
 	a->nr_to_sort = info.nr;
 	if (a->dry_run) {
-		fprintf(stderr, "%" PRIu64 " value%s and their order would be written to '%s'\n",
-			info.nr, plural(info.nr), output);
+		cli_say("%" PRIu64 " value%s and their order would be written to '%s'", info.nr,
+			plural(info.nr), output);
 		shoal_column_close(column);
 		return CLI_OK;
 	}
@@ -183,7 +185,7 @@ static int cmd_column_end(struct cmd_column_arguments *a, int status)
 	if (status == CLI_OK && a->json && !a->dry_run)
 		return print_info(a, a->output);
 	if (status == CLI_OK && (a->dry_run || !cli_talk.quiet))
-		fprintf(stderr, "%" PRIu64 " value%s of type %s %s '%s'\n", a->info.nr_samples,
+		cli_say("%" PRIu64 " value%s of type %s %s '%s'", a->info.nr_samples,
 			plural(a->info.nr_samples), shoal_column_type_name(a->type),
 			a->dry_run ? "would be written to" : "in", a->output);
 	return status;
@@ -692,8 +694,15 @@ static int cmd_column_act(struct cmd_column_arguments *a, const char *what, int 
 
 static int cmd_column_run(void *arguments, int nr, char **words)
 {
+	struct cmd_column_arguments *a = arguments;
+	struct shoal_err err = { "" };
 	int status;
 
+	if (a->output && output_file(a->output, &a->output, &err) < 0)
+		return cli_usage("column", "%s", cli_words("column", &err));
+	for (int i = 1; i < nr; i++) /* those in buckets are catalogs */
+		if (store_local_path(words[i]))
+			words[i] += store_local_path(words[i]) - words[i];
 	cli_catch_signals();
 	status = cmd_column_act(arguments, words[0], nr - 1, words + 1);
 	if (status == CLI_INTERRUPTED) {

@@ -1,6 +1,5 @@
 /* shoal index: make a catalog of a directory, a list of names, or a pattern. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -21,7 +20,7 @@
 #include "cli/select_options.h"
 #include "comm/comm.h"
 #include "index/tree.h"
-#include "store/uri.h"
+#include "open/output.h"
 
 /* What the library reports meanwhile, from several threads. */
 struct telling {
@@ -65,30 +64,13 @@ static void cmd_index_show_warning(void *self, const char *words)
 	pthread_mutex_unlock(&t->lock);
 }
 
-static uint64_t cmd_index_nr_names(const char *path)
-{
-	struct shoal_catalog_info info = { .nr_files = 0 };
-	struct shoal_catalog *cat = NULL;
-
-	if (shoal_catalog_open(path, &cat, NULL) == 0)
-		shoal_catalog_info(cat, &info);
-	shoal_catalog_close(cat);
-	return info.nr_files;
-}
-
 static int open_list(const char *path, const char *output)
 {
 	struct stat st, out;
-	int fd;
+	int fd = cli_open_list("index", path);
 
-	if (strcmp(path, "-") == 0)
-		return STDIN_FILENO;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0) {
-		cli_fail("index", "'%s': cannot open it: %s%s", path, strerror(errno),
-			 cli_guess_uri(path).text);
-		return -1;
-	}
+	if (fd < 0 || fd == STDIN_FILENO)
+		return fd;
 	if (fstat(fd, &st) < 0)
 		cli_fail("index", "'%s': cannot stat it: %s", path, strerror(errno));
 	else if (stat(output, &out) == 0 && out.st_ino == st.st_ino && out.st_dev == st.st_dev)
@@ -139,12 +121,10 @@ struct index_trial {
 
 static int index_trial_begin(struct index_arguments *a, struct index_trial *t)
 {
-	bool local = !store_uri_traits(a->options.output).objects;
-
 	t->output = a->options.output;
-	if (local && cli_output_check("index", t->output, a->force) != CLI_OK)
+	if (cli_output_check("index", t->output, a->force) != CLI_OK)
 		return CLI_FAILED;
-	t->nr_old = local ? cmd_index_nr_names(t->output) : 0;
+	t->nr_old = open_nr_names(t->output);
 	snprintf(t->dir, sizeof(t->dir), "%s/shoal-dry-run-XXXXXX",
 		 path_tmp_dir(a->options.tmp_dir));
 	if (!mkdtemp(t->dir))
@@ -173,9 +153,8 @@ static int index_trial_end(const struct index_arguments *a, const struct index_t
 	if (t->nr_old > 0)
 		snprintf(replaced, sizeof(replaced), ", instead of one of %" PRIu64 " names",
 			 t->nr_old);
-	fprintf(stderr, "a catalog of %" PRIu64 " name%s, of %s, would be written to '%s'%s\n",
-		r->nr_names, plural(r->nr_names), size_in_words((uint64_t)st.st_size).text,
-		t->output, replaced);
+	cli_say("a catalog of %" PRIu64 " name%s, of %s, would be written to '%s'%s", r->nr_names,
+		plural(r->nr_names), size_in_words((uint64_t)st.st_size).text, t->output, replaced);
 	if (!a->force && (r->nr_names == 0 || t->nr_old > 2 * r->nr_names))
 		return cli_fail("index", "it would be refused, because it has %s, without --force",
 				r->nr_names == 0 ? "no names" : "less than half of the names");
@@ -343,16 +322,15 @@ static bool is_share_telling(const struct shoal_index_result *r, double seconds)
 	return (double)r->nr_requests * seconds * 1e6 >= (double)r->allowed_us;
 }
 
-static void print_requests(const struct shoal_index_result *r, double seconds)
+static void print_requests(FILE *out, const struct shoal_index_result *r, double seconds)
 {
-	fprintf(stderr, ", %" PRIu64 " request%s", r->nr_requests, plural(r->nr_requests));
+	fprintf(out, ", %" PRIu64 " request%s", r->nr_requests, plural(r->nr_requests));
 	if (is_share_telling(r, seconds))
-		fprintf(stderr, " that used the connections for %.0f %% of the time",
-			percent_busy(r));
+		fprintf(out, " that used the connections for %.0f %% of the time", percent_busy(r));
 	if (r->nr_retries)
-		fprintf(stderr, ", %" PRIu64 " of them retried", r->nr_retries);
+		fprintf(out, ", %" PRIu64 " of them retried", r->nr_retries);
 	if (r->nr_throttled)
-		fprintf(stderr, ", %" PRIu64 " throttled response%s", r->nr_throttled,
+		fprintf(out, ", %" PRIu64 " throttled response%s", r->nr_throttled,
 			plural(r->nr_throttled));
 }
 
@@ -426,20 +404,28 @@ static int cmd_index_keep(struct index_arguments *a, const struct comm_place *pl
 static void print_result(const struct index_arguments *a, const struct shoal_index_result *r,
 			 double seconds)
 {
+	struct cli_text t;
+	FILE *out;
+
 	if (a->json)
 		cmd_index_print_json(r, seconds);
 	if (cli_talk.quiet)
 		return;
 	if (r->nr_names == 0)
 		say_empty(a);
-	fprintf(stderr, "%" PRIu64 " name%s in %.2f s", r->nr_names, plural(r->nr_names), seconds);
+	out = cli_text_open(&t);
+	if (!out)
+		return;
+	fprintf(out, "%" PRIu64 " name%s in %.2f s", r->nr_names, plural(r->nr_names), seconds);
 	for (size_t i = 0; i < ARRAY_LEN(counts); i++)
 		if (count_of(r, i))
-			fprintf(stderr, ", %" PRIu64 " %s", count_of(r, i),
+			fprintf(out, ", %" PRIu64 " %s", count_of(r, i),
 				count_of(r, i) == 1 ? counts[i].one : counts[i].more);
 	if (r->nr_requests)
-		print_requests(r, seconds);
-	fputc('\n', stderr);
+		print_requests(out, r, seconds);
+	if (fclose(out) == 0)
+		cli_say("%s", t.text);
+	free(t.text);
 }
 
 /* Printed by the rank that failed; a signal reaches all ranks, and rank 0 prints for them. A
@@ -495,7 +481,7 @@ int cmd_index_start(void *arguments, int nr, char **words)
 	}
 	cli_catch_signals();
 	telling.place = comm_place(comm);
-	telling.nr_old = a->tree.update ? cmd_index_nr_names(a->tree.update) : 0;
+	telling.nr_old = a->tree.update ? open_nr_names(a->tree.update) : 0;
 	cli_progress_start_view(&telling.progress, "index", telling.place->rank == 0, &a->listen);
 	a->options.progress = cmd_index_show_progress;
 	a->options.warn = cmd_index_show_warning;

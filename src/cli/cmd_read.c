@@ -57,6 +57,7 @@ static void fill_plan(struct cmd_read_arguments *a, const struct comm *comm,
 	a->plan.epoch = a->order.epoch;
 	a->plan.cat = cat;
 	a->plan.store = a->load.store;
+	a->plan.config = a->load.config;
 	a->plan.epoch_samples = info.nr_samples;
 	a->plan.step_samples = spec->batch * spec->nr_ranks;
 	if (a->plan.epochs == 0 && a->plan.duration_ms == 0)
@@ -289,7 +290,8 @@ static int cmd_read_report(struct cmd_read_arguments *a, const struct comm_place
 	name_errors(o, rank);
 	if (o->all.interrupted && place->rank == 0)
 		cli_fail("read", "interrupted: these figures are of the part that was read");
-	return o->once && !o->all.interrupted ? CLI_OK : CLI_FAILED;
+	/* Rank 0's status is the job's: launchers report each process that does not end with 0. */
+	return place->rank > 0 || (o->once && !o->all.interrupted) ? CLI_OK : CLI_FAILED;
 }
 
 /* @interrupted: by a signal to this rank or another. */
@@ -400,6 +402,7 @@ const struct cli_command cmd_read = {
 	.min = 1,
 	.max = 1,
 	.give = "give one catalog",
+	.shares_work = true,
 	.size = sizeof(struct cmd_read_arguments),
 	.set_defaults = cmd_read_defaults,
 	.run = cmd_read_start,

@@ -272,11 +272,39 @@ static int find_by_opening(struct slot *s, struct inside_file *f, uint64_t recor
 	return s->uncut ? 0 : rc;
 }
 
+/* The size of a file of a list without sizes. */
+static int find_size(struct slot *s, struct inside_file *f)
+{
+	struct store_stat found = { .size = 0 };
+	struct stat st = { 0 };
+	int rc;
+
+	if (s->size != SHOAL_SIZE_UNKNOWN)
+		return 0;
+	rc = stat_now(f, &st);
+	if (rc == 0)
+		rc = store_stat(f->store, f->name, &found, &s->err);
+	else if (rc == -EXDEV)
+		rc = store_posix_leads_out(f->name, &s->err);
+	else if (rc < 0)
+		rc = err_set_errno(&s->err, rc, "cannot stat it");
+	else if (!S_ISREG(st.st_mode))
+		rc = err_set(&s->err, S_ISDIR(st.st_mode) ? -EISDIR : -ESPIPE,
+			     "it is not a regular file");
+	else
+		found.size = (uint64_t)st.st_size;
+	s->size = f->size = found.size;
+	return rc < 0 ? rc : 0;
+}
+
 static int find_in_file(const struct index_inside *in, struct slot *s, struct inside_file *f,
 			uint64_t record_len)
 {
 	struct stat st = { 0 };
+	int rc = find_size(s, f);
 
+	if (rc < 0)
+		return rc;
 	if (inside_is_whole(s->kind)) {
 		s->nr = 1;
 		if (in->known && stat_now(f, &st) > 0)

@@ -76,6 +76,9 @@ def test_the_samples_of_a_file_outside_are_not_found(shoal, root, tmp_path, name
     for done in (by_option, by_environment):
         assert done.returncode == 1 and REFUSED in done.stderr and not (tmp_path / "s.cat").exists()
     assert shoal(*words).returncode == 0
+    (tmp_path / "one").write_text(name + "\n")  # its size is looked up
+    done = shoal(*words[:-1], tmp_path / "other.cat", "--beneath")
+    assert done.returncode == 1 and REFUSED in done.stderr
 
 
 def test_the_samples_of_files_below_the_root_are_found(shoal, root, tmp_path):

@@ -63,6 +63,19 @@ def test_a_catalog_in_the_bucket_that_it_lists_is_no_part_of_it(server, client, 
         assert good(client.shoal("verify", "--storage", uri)) == b""
 
 
+def test_other_catalogs_in_the_bucket_are_no_part_of_it_either(server, client, stored):
+    """They are told by their first bytes, which are asked for of such names only."""
+    for name in (b"cats/a", b"cats/kitten.cat", b"cats/empty.col", b"cats/train_epoch0000_rank00000.txt"):
+        server.objects[b"bucket", name] = b"" if b"empty" in name else b"12345678"
+    data = [b"cats/a", b"cats/empty.col", b"cats/kitten.cat", b"cats/train_epoch0000_rank00000.txt"]
+    server.log.clear()
+    good(client.shoal("index", "s3://bucket", "-q", "-o", "s3://bucket/all.cat"))
+    assert good(client.shoal("ls", "s3://bucket/all.cat")).split() == data
+    assert good(client.shoal("list", "s3://bucket")).split() == data
+    server.objects[b"bucket", b"cats/.train.shoal-manifest"] = b"note"
+    assert good(client.shoal("list", "s3://bucket")).split() == data[:-1]
+
+
 def test_a_directory_is_listed_into_a_bucket_without_what_is_made_on_the_way(server, client, tmp_path):
     (tmp_path / "tree").mkdir()
     client.env["TMPDIR"] = str(tmp_path / "tree")
@@ -157,3 +170,20 @@ def test_a_catalog_that_cannot_be_sent_leaves_nothing(server, client, tmp_path):
 def test_resuming_needs_a_file(client, tmp_path):
     done = client.shoal("index", tmp_path, "--resume", "-o", "s3://bucket/x.cat")
     assert done.returncode == 2 and b"--resume" in done.stderr
+
+
+def test_a_directory_is_updated_with_a_catalog_of_a_bucket(server, client, tmp_path):
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "a").write_bytes(b"12345")
+    good(client.shoal("index", tree, "-q", "-o", "s3://bucket/old.cat"))
+    good(client.shoal("index", tree, "-q", "--update", "s3://bucket/old.cat", "-o", tmp_path / "new.cat"))
+    assert good(client.shoal("ls", tmp_path / "new.cat")) == b"a\n"
+    says(client.shoal("index", tree, "-q", "--update", "s3://bucket/none.cat", "-o", tmp_path / "x.cat"),
+         "cannot update 's3://bucket/none.cat'")
+
+
+def test_lists_of_other_tools_become_catalogs_in_a_bucket(server, client, tmp_path):
+    good(client.shoal("index", "-", "--format", "find", "--root", "/data", "-q", "-o", "s3://bucket/found.cat",
+                      stdin=b"5 a\n6 b\n"))
+    assert good(client.shoal("ls", "s3://bucket/found.cat")) == b"a\nb\n"
