@@ -209,6 +209,18 @@ static void npz_next(struct format_maker *m)
 	}
 }
 
+static int npz_extents(const struct format_spec *spec, format_extent_fn *found, void *self)
+{
+	struct format_maker m;
+	uint64_t at;
+
+	format_begin(&m, &format_npz, 0, spec);
+	at = LOCAL + EXTRA_HEAD + m.plan.array.pad + FORMAT_NPY_HEAD;
+	if (m.plan.array.large)
+		at += LARGE_LOCAL;
+	return format_array_extents(&m, at, found, self);
+}
+
 /* ---- Finding ---- */
 
 /* The central directory of an archive, or a member in it. */
@@ -414,5 +426,6 @@ const struct format format_npz = {
 	.least = npz_least,
 	.plan = npz_plan,
 	.next = npz_next,
+	.extents = npz_extents,
 	.sum = npz_sum,
 };

@@ -8,7 +8,8 @@
  *   tar             a member's content; only regular files
  *   webdataset      the consecutive members of one stem, with their tar headers
  *   tfrecord        a record's payload
- *   npy, npz        an element of the array's first dimension (npz: the array x, or the only one)
+ *   npy, npz        an element of the array's first dimension (npz: the array x, or the only one);
+ *                   of the last one of bytes in three dimensions in Fortran order, DLIO's
  *   hdf5            an element of the first dimension of the dataset "records", or of the only one
  *   csv             a line after the first; quoted fields may contain line ends
  *   jsonl           a line that is not empty
