@@ -443,7 +443,7 @@ def test_verify_refuses_to_compare_samples_that_a_catalog_does_not_have(data, tm
 SMALL = {"parquet": "parquet/three-groups", "arrow": "arrow/three-batches"}
 
 
-@pytest.mark.parametrize("kind", [*SMALL, "tar", "npz", "npy", "hdf5", "hdf5 in chunks", "tfrecord"])
+@pytest.mark.parametrize("kind", [*SMALL, "tar", "npz", "npy", "hdf5", "hdf5 in-chunks", "hdf5 newer-fixed", "tfrecord"])
 def test_a_file_cut_at_any_byte_is_refused_in_one_sentence(kind, tmp_path):
     """The command ends with 1 and a sentence with the name, whichever byte is the last one."""
     (tmp_path / "data").mkdir()
@@ -465,7 +465,7 @@ def test_a_file_cut_at_any_byte_is_refused_in_one_sentence(kind, tmp_path):
         numpy.save(tmp_path / "x.npy", numpy.arange(6.0))
         content = (tmp_path / "x.npy").read_bytes()
     elif kind.startswith("hdf5"):
-        content = (CORPUS / "hdf5" / ("in-chunks" if "chunks" in kind else "h5py")).read_bytes()
+        content = (CORPUS / "hdf5" / (kind[5:] or "h5py")).read_bytes()
         kind = "hdf5"
     else:
         content = (CORPUS / "tfrecord" / "made3").read_bytes()
