@@ -87,6 +87,7 @@ struct format_source {
 	uint64_t size;
 	int (*read)(void *self, uint64_t off, void *buf, size_t len, struct shoal_err *err);
 	void *self;
+	bool verify; /* also verify the checksums of contents, which reads all of them */
 	/* Opens the file whose name is this one's and @suffix; it is closed with this one. NULL if
 	 * there are no other files. */
 	int (*open_side)(void *self, const char *suffix, struct format_source *ret_side,

@@ -52,7 +52,9 @@ const struct samples_kind *samples_kind_of_file(const struct samples_kind *kind,
 						size_t len);
 
 /*
- * Find all samples of a file. Extents are in ascending order, do not overlap and are inside the
+ * Find all samples of a file. With @file->verify the contents of tfrecord and npz, which have
+ * checksums, are read and compared with these, too.
+ * Extents are in ascending order, do not overlap and are inside the
  * file. @record_len is the number of bytes per record of kind "fixed", and unused otherwise.
  *
  * -EBADMSG: damaged, contradictory, encrypted, or not of this kind. -ENOTSUP: the samples are not

@@ -156,6 +156,29 @@ static bool length_fits(const uint8_t head[FRAME_HEAD])
 #endif
 }
 
+/* Compare the payload at @off with the checksum after it. */
+static int check_payload(struct samples_search *s, uint64_t off, uint64_t len)
+{
+	uint8_t buf[4096];
+	uint32_t crc = 0;
+	int rc = 0;
+
+	for (uint64_t done = 0; done < len && rc == 0;) {
+		size_t n = (size_t)u64_min(sizeof(buf), len - done);
+
+		rc = format_read(s->file, off + done, buf, n, s->err);
+		crc = rc == 0 ? format_crc32c(crc, buf, n) : crc;
+		done += n;
+	}
+	if (rc == 0)
+		rc = format_read(s->file, off + len, buf, 4, s->err);
+	if (rc == 0 && le32_load(buf) != format_masked(crc))
+		rc = err_set(s->err, -EBADMSG,
+			     "the content of the record at %" PRIu64 " does not match its checksum",
+			     off - FRAME_HEAD);
+	return rc;
+}
+
 int samples_find_tfrecord(struct samples_search *s)
 {
 	const struct format_source *file = s->file;
@@ -181,7 +204,9 @@ int samples_find_tfrecord(struct samples_search *s)
 				       "the record at %" PRIu64 " of %" PRIu64
 				       " bytes extends past the end of the file",
 				       off, len);
-		rc = samples_report(s, off + FRAME_HEAD, len, 1);
+		rc = s->file->verify ? check_payload(s, off + FRAME_HEAD, len) : 0;
+		if (rc == 0)
+			rc = samples_report(s, off + FRAME_HEAD, len, 1);
 		off += len + FRAME;
 	}
 	return rc;

@@ -250,11 +250,13 @@ static bool find_known(const struct index_known *known, struct slot *s, struct i
 }
 
 static int find_by_opening(struct slot *s, struct inside_file *f, const char *path,
-			   uint64_t record_len)
+			   uint64_t record_len, bool verify)
 {
-	struct format_source source = {
-		.size = s->size, .read = inside_read, .self = f, .open_side = inside_open_side
-	};
+	struct format_source source = { .size = s->size,
+					.read = inside_read,
+					.self = f,
+					.verify = verify,
+					.open_side = inside_open_side };
 	int rc = inside_open(f, path, &s->err);
 
 	if (rc == 0)
@@ -309,7 +311,7 @@ static int find_in_file(const struct index_inside *in, struct slot *s, struct in
 			s->size = (uint64_t)st.st_size;
 	} else if (rc == 0 && (samples_kind_has_sides(s->kind) || !in->known ||
 			       !find_known(in->known, s, f, path))) {
-		rc = find_by_opening(s, f, path, record_len);
+		rc = find_by_opening(s, f, path, record_len, in->verify);
 	}
 	free(path);
 	return rc;
