@@ -62,10 +62,17 @@ static void PRINTF_LIKE(2, 0) cli_print_error(const char *command, const char *f
 {
 	char words[2 * 4096]; /* a path, and what is wrong with it */
 	char line[2 * sizeof(words)];
+	struct cli_json_line l;
 	size_t len;
 
 	fflush(stdout);
 	vsnprintf(words, sizeof(words), fmt, args);
+	if (cli_talk.style == CLI_AS_JSON && cli_json_line_open(&l)) {
+		json_string(&l.json, "message", words);
+		json_string(&l.json, "command", command);
+		cli_json_line_close(&l);
+		return;
+	}
 	/* Written in one call, because other ranks may be printing, too; and without allocating
 	 * anything, because there may be no memory. */
 	len = (size_t)snprintf(line, 90, "shoal%s%s: ", *command ? " " : "", command);
@@ -91,7 +98,8 @@ int cli_usage(const char *command, const char *fmt, ...)
 	va_start(args, fmt);
 	cli_print_error(command, fmt, args);
 	va_end(args);
-	fprintf(stderr, "Try 'shoal %s --help'.\n", command);
+	if (cli_talk.style != CLI_AS_JSON)
+		fprintf(stderr, "Try 'shoal %s --help'.\n", command);
 	return CLI_USAGE;
 }
 
@@ -358,6 +366,29 @@ static void put_stdout(void *self, const void *bytes, size_t len)
 struct json cli_json(void)
 {
 	return (struct json){ .put = put_stdout };
+}
+
+static void cli_put_line(void *self, const void *bytes, size_t len)
+{
+	fwrite(bytes, 1, len, self);
+}
+
+bool cli_json_line_open(struct cli_json_line *l)
+{
+	*l = (struct cli_json_line){ .text = NULL };
+	l->out = open_memstream(&l->text, &l->len);
+	l->json = (struct json){ .put = cli_put_line, .self = l->out };
+	if (l->out)
+		json_open_object(&l->json, NULL);
+	return l->out != NULL;
+}
+
+void cli_json_line_close(struct cli_json_line *l)
+{
+	json_close_object(&l->json);
+	if (fclose(l->out) == 0)
+		fwrite(l->text, 1, l->len, stderr);
+	free(l->text);
 }
 
 int cli_stop;
