@@ -55,7 +55,7 @@ def decode(data: bytes, name: str, sample: int, epoch: int) -> Tuple[torch.Tenso
 
 
 def train(path: str) -> None:
-    dataset = shoal.torch.ShoalDataset(path, decode, with_name=True, with_id=True, on_error="skip", max_errors=10)
+    dataset = shoal.torch.ShoalDataset(path, decode, with_name=True, with_id=True, keep_going=True, max_errors=10)
     sampler = shoal.torch.ShoalBatchSampler(dataset, batch_size=64, seed=7, drop_last=True)
     loader = shoal.torch.DataLoader(dataset, batch_sampler=sampler, num_workers=8, persistent_workers=True,
                                     collate_fn=shoal.torch.skip_none)
@@ -121,7 +121,7 @@ def mistakes(catalog: shoal.Catalog) -> None:
     """What a checker must refuse: an ignored line without an error is an error itself."""
     shoal.index("/data", "c.cat", include=5)  # type: ignore
     shoal.index("/data", "c.cat", shard="1/2")  # type: ignore
-    catalog.verify(storage=False, where="/x")  # type: ignore
+    catalog.verify(storage=False, data="/x")  # type: ignore
     catalog.name("a")  # type: ignore
     shoal.torch.ShoalDataset(5)  # type: ignore
     shoal.torch.ShoalBatchSampler(catalog, batch_size="64")  # type: ignore
