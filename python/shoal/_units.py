@@ -18,9 +18,10 @@ def size_of(what: str, value: Any, least: int = 0) -> int:
     if isinstance(value, str):
         try:
             number = _shoal.parse_size(value.strip())
-        except ValueError as e:
-            raise BadValueError(22, "%s=%r is %s: give a number of bytes, or a size such as '64M' or '1.5GB'"
-                                % (what, value, "too large" if "large" in str(e) else "not a size")) from None
+        except OverflowError:
+            raise BadValueError(22, "%s=%r is too large" % (what, value)) from None
+        except ValueError:
+            raise BadValueError(22, "%s=%r is not a size: give a number of bytes, or such as '64M' or '1.5GB'" % (what, value)) from None
     else:
         try:
             number = operator.index(value)
@@ -36,7 +37,7 @@ def milliseconds_of(what: str, value: Any) -> int:
     if isinstance(value, str):
         try:
             number = _shoal.parse_milliseconds(value.strip())
-        except ValueError:
+        except (OverflowError, ValueError):
             raise BadValueError(22, "%s=%r is not a time: give a number of seconds, or such as '30s', '500ms' or '10m'"
                                 % (what, value)) from None
         value = number / 1000

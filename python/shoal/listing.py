@@ -292,12 +292,12 @@ def diff(old: Union[Catalog, Path], new: Union[Catalog, Path], differs: Optional
             differs(difference)
         return differs is not None or len(first) < _FIRST
 
-    handles = [_shoal.list_catalog(catalog.handle, _select()) for catalog in catalogs]
+    before, after = (_shoal.list_catalog(catalog.handle, _select()) for catalog in catalogs)
     try:
-        counts = _shoal.diff_lists(*handles, tell, shown(progress, "names"))
+        counts = _shoal.diff_lists(before, after, tell, shown(progress, "names"))
     finally:
-        for handle in handles:
-            handle.close()
+        before.close()
+        after.close()
     return StorageCheck(*counts, tuple(first))
 
 

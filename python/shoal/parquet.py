@@ -75,7 +75,7 @@ def _rows_of(source: Union[Catalog, Path, Iterable[Entry]]) -> Iterator[List[Any
         handle.close()
 
 
-def _texts(names: List[bytes]) -> List[str]:
+def _texts(names: Iterable[bytes]) -> List[str]:
     try:
         return [name.decode() for name in names]
     except UnicodeDecodeError as e:

@@ -138,7 +138,8 @@ static PyObject *parse_words(PyObject *object, int (*parse)(const char *, uint64
 	rc = parse(PyBytes_AsString(text), &value);
 	Py_DECREF(text);
 	if (rc < 0)
-		return py_error(PyExc_ValueError, rc == -ERANGE ? "too large" : "malformed");
+		return rc == -ERANGE ? py_error(PyExc_OverflowError, "too large")
+				     : py_error(PyExc_ValueError, "malformed");
 	return PyLong_FromUnsignedLongLong(value);
 }
 

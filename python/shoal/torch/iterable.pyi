@@ -18,7 +18,8 @@ class ShoalIterable(Skips, IterableDataset[Any]):
         max_errors: Optional[int] = 1000, rank: Optional[int] = None, world_size: Optional[int] = None, seed: int = 0,
         shuffle: bool = True, drop_last: bool = False, remainder: Optional[str] = None, mode: Optional[str] = None,
         unit: Optional[int] = None, window: Optional[int] = None, frozen: bool = False, local_copy: Optional[Path] = None,
-        num_replicas: Optional[int] = None, **loading: Any
+        num_replicas: Optional[int] = None, lanes: Optional[int] = None,
+        lane_batch: Optional[int] = None, **loading: Any
     ) -> None: ...
     @property
     def catalog(self) -> Catalog: ...
