@@ -852,8 +852,9 @@ struct shoal_column_info {
 #define SHOAL_UNSORTED UINT64_MAX
 
 /*
- * Map the column at @path. With @digest (of a catalog, 32 digits; may be NULL): -ESTALE if the
- * column belongs to another catalog. Otherwise as shoal_catalog_open().
+ * Map the column at @path, which may be a file URI, as in the functions below. With @digest (of a
+ * catalog, 32 digits; may be NULL): -ESTALE if the column belongs to another catalog. Otherwise as
+ * shoal_catalog_open().
  */
 SHOAL_CHECKED int shoal_column_open(const char *path, const char *digest,
 				    struct shoal_column **ret_column, struct shoal_err *err);
@@ -1414,10 +1415,11 @@ struct shoal_drop_result {
 
 /*
  * Remove the dataset's files from the page cache, without being root. @share of @nr_shares divides
- * the files among the ranks of a node. @store as in shoal_load_options.
+ * the files among the ranks of a node. @store and @config as in shoal_load_options.
  */
 SHOAL_CHECKED int shoal_drop_cache(const struct shoal_catalog *cat, const char *store,
-				   uint64_t share, uint64_t nr_shares, const int *stop,
+				   const struct shoal_store_config *config, uint64_t share,
+				   uint64_t nr_shares, const int *stop,
 				   struct shoal_drop_result *ret_result, struct shoal_err *err);
 
 #ifdef __cplusplus

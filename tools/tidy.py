@@ -21,7 +21,7 @@ SEES = {
     "sort": [],
     "open": ["store", "catalog"],
     "index": ["sort", "store", "catalog", "comm", "open", "format"],
-    "list": ["index", "sort", "store", "catalog"],
+    "list": ["index", "sort", "store", "catalog", "open"],
     "load": ["store", "catalog", "order", "comm"],
     "workload": ["order", "format"],
     "datagen": ["workload", "store", "catalog", "open", "load", "comm", "format"],

@@ -153,9 +153,10 @@ def from_uris(uris: Iterable[Any], output: Optional[Path] = None, **options: Any
 
         dataset = ShoalDataset(shoal.from_uris(open("uris.txt").read().split()), decode)
 
-    Items are URIs, or (uri, size), or (uri, size, samples). They need not be sorted, and are never all in memory. The root is
-    the bucket or the directory "/", unless root= is given; other options are those of index(). Without output the catalog
-    is a temporary file, which is removed when the Catalog is dropped by the process that made it.
+    Items are URIs, or (uri, size), or (uri, size, samples). With samples="auto" or a kind, files without a size are asked for
+    it. They need not be sorted, and are never all in memory. The root is the bucket or the directory "/", unless root= is
+    given; other options are those of index(). Without output the catalog is a temporary file, which is removed when the
+    Catalog is dropped by the process that made it.
     """
     if isinstance(uris, (str, bytes, os.PathLike)):
         raise TypeError("uris is an iterable of URIs, not one; index() lists what is below a URI")

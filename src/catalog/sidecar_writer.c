@@ -46,8 +46,7 @@ static int column_check_options(const struct shoal_column_options *o, struct sho
 		return err_set(err, -EINVAL, "a column's name must be 1 to %u bytes of plain text",
 			       SIDE_NAME_MAX);
 	if (!side_type_bits(o->type))
-		return err_set(err, -EINVAL, "unknown type %d: use one of enum shoal_column_type",
-			       (int)o->type);
+		return err_set(err, -EINVAL, "a column cannot have type %d", (int)o->type);
 	if (!o->digest || !column_parse_digest(o->digest, digest))
 		return err_set(err, -EINVAL, "a catalog's digest must be 32 hexadecimal digits");
 
@@ -61,8 +60,8 @@ static int column_check_options(const struct shoal_column_options *o, struct sho
 	return 0;
 }
 
-int shoal_column_create(const char *path, const struct shoal_column_options *options,
-			struct shoal_column_writer **ret_writer, struct shoal_err *err)
+int side_create(const char *path, const struct shoal_column_options *options,
+		struct shoal_column_writer **ret_writer, struct shoal_err *err)
 {
 	struct shoal_column_writer *w;
 	int rc = column_check_options(options, err);
@@ -312,7 +311,7 @@ int side_writer_like(const char *path, const struct side_view *like, uint64_t fi
 						.nr = nr };
 
 	cat_digest_print(like->digest, digest);
-	return shoal_column_create(path, &options, ret_writer, err);
+	return side_create(path, &options, ret_writer, err);
 }
 
 int side_writer_copy(struct shoal_column_writer *w, const struct shoal_column *column,
@@ -330,59 +329,5 @@ int side_writer_copy(struct shoal_column_writer *w, const struct shoal_column *c
 			return side_explain(column, rc, err);
 		rc = shoal_column_append(w, values, nr, err);
 	}
-	return rc;
-}
-
-/* Check that @part starts where the column ends so far. */
-static int column_check_part(const struct shoal_column_writer *w, const struct side_view *part,
-			     const char *path, struct shoal_err *err)
-{
-	if (part->type != w->type || part->nr_samples != w->nr_samples ||
-	    strcmp(part->name, w->name) != 0 ||
-	    memcmp(part->digest, w->digest, sizeof(w->digest)) != 0)
-		return err_set(err, -EINVAL,
-			       "'%s' is not part of the same column: its name, type or catalog "
-			       "differs",
-			       path);
-	if (part->first != w->nr_done)
-		return err_set(err, -EINVAL,
-			       "'%s' starts at sample %" PRIu64 ", but sample %" PRIu64
-			       " is expected: parts are missing or out of order",
-			       path, part->first, w->nr_done);
-	return 0;
-}
-
-static int add_part(struct shoal_column_writer **w, const char *path, const char *part_path,
-		    struct shoal_err *err)
-{
-	struct shoal_column *part = NULL;
-	struct shoal_err why = { "" };
-	int rc = shoal_column_open(part_path, NULL, &part, &why);
-
-	if (rc < 0)
-		return err_set_as(err, rc, &why, "'%s': %s", part_path, why.msg);
-	if (!*w)
-		rc = side_writer_like(path, &part->view, 0, part->view.nr_samples, w, err);
-	if (rc == 0)
-		rc = column_check_part(*w, &part->view, part_path, err);
-	if (rc == 0)
-		rc = side_writer_copy(*w, part, err);
-	shoal_column_close(part);
-	return rc;
-}
-
-int shoal_column_join(const char *path, const char *const *parts, size_t nr_parts,
-		      struct shoal_err *err)
-{
-	struct shoal_column_writer *w = NULL;
-	int rc = 0;
-
-	if (nr_parts == 0)
-		return err_set(err, -EINVAL, "no parts to join");
-	for (size_t i = 0; i < nr_parts && rc == 0; i++)
-		rc = add_part(&w, path, parts[i], err);
-	if (rc == 0)
-		return shoal_column_seal(w, err);
-	shoal_column_abort(w);
 	return rc;
 }

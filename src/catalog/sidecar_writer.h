@@ -21,6 +21,12 @@ struct shoal_column_writer {
 	char name[SIDE_NAME_MAX + 1];
 };
 
+/* As the functions of shoal.h that begin with shoal_column_, but @path is a path only. */
+int side_open(const char *path, const char *digest, struct shoal_column **ret_column,
+	      struct shoal_err *err) MUST_USE;
+int side_create(const char *path, const struct shoal_column_options *options,
+		struct shoal_column_writer **ret_writer, struct shoal_err *err) MUST_USE;
+
 /* All values were given: write them out, so that other data can follow. */
 int side_writer_flush(struct shoal_column_writer *w, struct shoal_err *err) MUST_USE;
 

@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -212,9 +213,9 @@ int cli_check_directory(const char *command, const char *path)
 	char *dir;
 	int status = CLI_OK;
 
-	if (store_uri_traits(path).objects)
+	if (!local)
 		return CLI_OK;
-	dir = path_dir(local ? local : path);
+	dir = path_dir(local);
 	if (!dir)
 		return cli_fail(command, "out of memory");
 	if (access(dir, F_OK) < 0)
@@ -233,9 +234,9 @@ int cli_keep_foreign(const char *command, const char *path, const char *what, co
 	size_t len;
 	FILE *f;
 
-	if (force || store_uri_traits(path).objects)
+	if (force || !store_local_path(path))
 		return CLI_OK;
-	f = fopen(path, "re");
+	f = fopen(store_local_path(path), "re");
 	if (!f)
 		return CLI_OK; /* the writer reports why that is not possible */
 	len = fread(head, 1, sizeof(head), f);
@@ -245,6 +246,18 @@ int cli_keep_foreign(const char *command, const char *path, const char *what, co
 	return cli_fail(command,
 			"'%s': it exists and is not %s; use another name, or --force to replace it",
 			path, what);
+}
+
+int cli_open_list(const char *command, const char *path)
+{
+	const char *local = store_local_path(path);
+	int fd = strcmp(path, "-") == 0 ? STDIN_FILENO
+					: open(local ? local : path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		cli_fail(command, "'%s': cannot open it: %s%s", path, strerror(errno),
+			 cli_guess_uri(path).text);
+	return fd;
 }
 
 struct cli_guess cli_guess_uri(const char *path)

@@ -73,8 +73,8 @@ int cli_no_such_name(const char *command, const char *path, const struct shoal_c
 		     const char *name);
 
 /*
- * Whether a file may be written at @path: CLI_OK, or CLI_FAILED after printing what is wrong with
- * its directory. Buckets are not checked.
+ * Whether a file may be written at @path or at a file URI: CLI_OK, or CLI_FAILED after printing
+ * what is wrong with its directory. Buckets are not checked.
  */
 int cli_check_directory(const char *command, const char *path) MUST_USE;
 
@@ -85,6 +85,9 @@ int cli_check_directory(const char *command, const char *path) MUST_USE;
  */
 int cli_keep_foreign(const char *command, const char *path, const char *what, const char *mark,
 		     bool force) MUST_USE;
+
+/* Open the list of names at @path, a file or - for standard input. -1 after a message. */
+int cli_open_list(const char *command, const char *path) MUST_USE;
 
 /* For a file that does not exist: "; did you mean 's3://bucket/x'?" for "s3:/bucket/x", or "". */
 struct cli_guess {

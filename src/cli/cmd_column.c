@@ -16,6 +16,8 @@
 #include "cli/progress.h"
 #include "cli/s3_options.h"
 #include "format/import.h"
+#include "open/output.h"
+#include "store/uri.h"
 
 #define CHUNK      4096u /* values at once */
 #define FIELDS_MAX 256
@@ -692,8 +694,15 @@ static int cmd_column_act(struct cmd_column_arguments *a, const char *what, int 
 
 static int cmd_column_run(void *arguments, int nr, char **words)
 {
+	struct cmd_column_arguments *a = arguments;
+	struct shoal_err err = { "" };
 	int status;
 
+	if (a->output && output_file(a->output, &a->output, &err) < 0)
+		return cli_usage("column", "%s", cli_words("column", &err));
+	for (int i = 1; i < nr; i++) /* those in buckets are catalogs */
+		if (store_local_path(words[i]))
+			words[i] += store_local_path(words[i]) - words[i];
 	cli_catch_signals();
 	status = cmd_column_act(arguments, words[0], nr - 1, words + 1);
 	if (status == CLI_INTERRUPTED) {

@@ -16,6 +16,7 @@
 #include "cli/workload_options.h"
 #include "datagen/datagen.h"
 #include "datagen/datasize.h"
+#include "open/output.h"
 #include "store/uri.h"
 
 struct cmd_datagen_arguments {
@@ -46,6 +47,7 @@ struct screen {
 /* Check combinations of options, and arguments that are not options. CLI_OK, or the exit code. */
 static int take_words(int nr, char **words, struct cmd_datagen_arguments *a)
 {
+	struct shoal_err err = { "" };
 	a->workload = words[0];
 	a->overrides = words + 1;
 	a->nr_overrides = (size_t)nr - 1;
@@ -59,6 +61,8 @@ static int take_words(int nr, char **words, struct cmd_datagen_arguments *a)
 		return cli_usage("datagen", "--data is empty");
 	if (cli_s3_check_uri("datagen", a->o.data) != CLI_OK)
 		return CLI_USAGE;
+	if (a->o.catalog && *a->o.catalog && output_check(a->o.catalog, &err) < 0)
+		return cli_usage("datagen", "--catalog: %s", cli_words("datagen", &err));
 	if (a->verify && !a->resume && a->o.force)
 		return cli_usage("datagen",
 				 "--force has no effect with --verify, which writes nothing");

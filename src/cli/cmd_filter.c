@@ -1,6 +1,5 @@
 /* shoal filter: a catalog of some files of another one. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,11 +33,9 @@ static struct shoal_catalog *cmd_filter_read_names(const struct cmd_filter_argum
 	char path[4096];
 	int fd, tmp;
 
-	fd = strcmp(list, "-") == 0 ? STDIN_FILENO : open(list, O_RDONLY | O_CLOEXEC);
-	if (fd < 0) {
-		cli_fail("filter", "'%s': cannot open it: %s", list, strerror(errno));
+	fd = cli_open_list("filter", list);
+	if (fd < 0)
 		return NULL;
-	}
 	snprintf(path, sizeof(path), "%s/shoal-names-XXXXXX", path_tmp_dir(NULL));
 	tmp = mkstemp(path);
 	if (tmp < 0) {
@@ -78,11 +75,6 @@ static int cmd_filter_write(const struct cmd_filter_arguments *a, const struct s
 	rc = shoal_list_write(list, &o, &totals, &err);
 	cli_progress_clear(&progress);
 	shoal_list_close(list);
-	if (rc == -ENOENT && !a->output.force)
-		return cli_fail("filter",
-				"no file of '%s' is left, so '%s' was not written; --force writes "
-				"a catalog without files",
-				path, a->output.path);
 	if (rc < 0)
 		return cli_fail("filter", "'%s': %s", path, cli_words("filter", &err));
 	cli_output_report(&a->output, a->output.path, &totals);

@@ -1,6 +1,5 @@
 /* shoal index: make a catalog of a directory, a list of names, or a pattern. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -21,7 +20,7 @@
 #include "cli/select_options.h"
 #include "comm/comm.h"
 #include "index/tree.h"
-#include "store/uri.h"
+#include "open/output.h"
 
 /* What the library reports meanwhile, from several threads. */
 struct telling {
@@ -65,30 +64,13 @@ static void cmd_index_show_warning(void *self, const char *words)
 	pthread_mutex_unlock(&t->lock);
 }
 
-static uint64_t cmd_index_nr_names(const char *path)
-{
-	struct shoal_catalog_info info = { .nr_files = 0 };
-	struct shoal_catalog *cat = NULL;
-
-	if (shoal_catalog_open(path, &cat, NULL) == 0)
-		shoal_catalog_info(cat, &info);
-	shoal_catalog_close(cat);
-	return info.nr_files;
-}
-
 static int open_list(const char *path, const char *output)
 {
 	struct stat st, out;
-	int fd;
+	int fd = cli_open_list("index", path);
 
-	if (strcmp(path, "-") == 0)
-		return STDIN_FILENO;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0) {
-		cli_fail("index", "'%s': cannot open it: %s%s", path, strerror(errno),
-			 cli_guess_uri(path).text);
-		return -1;
-	}
+	if (fd < 0 || fd == STDIN_FILENO)
+		return fd;
 	if (fstat(fd, &st) < 0)
 		cli_fail("index", "'%s': cannot stat it: %s", path, strerror(errno));
 	else if (stat(output, &out) == 0 && out.st_ino == st.st_ino && out.st_dev == st.st_dev)
@@ -139,12 +121,10 @@ struct index_trial {
 
 static int index_trial_begin(struct index_arguments *a, struct index_trial *t)
 {
-	bool local = !store_uri_traits(a->options.output).objects;
-
 	t->output = a->options.output;
-	if (local && cli_output_check("index", t->output, a->force) != CLI_OK)
+	if (cli_output_check("index", t->output, a->force) != CLI_OK)
 		return CLI_FAILED;
-	t->nr_old = local ? cmd_index_nr_names(t->output) : 0;
+	t->nr_old = open_nr_names(t->output);
 	snprintf(t->dir, sizeof(t->dir), "%s/shoal-dry-run-XXXXXX",
 		 path_tmp_dir(a->options.tmp_dir));
 	if (!mkdtemp(t->dir))
@@ -495,7 +475,7 @@ int cmd_index_start(void *arguments, int nr, char **words)
 	}
 	cli_catch_signals();
 	telling.place = comm_place(comm);
-	telling.nr_old = a->tree.update ? cmd_index_nr_names(a->tree.update) : 0;
+	telling.nr_old = a->tree.update ? open_nr_names(a->tree.update) : 0;
 	cli_progress_start_view(&telling.progress, "index", telling.place->rank == 0, &a->listen);
 	a->options.progress = cmd_index_show_progress;
 	a->options.warn = cmd_index_show_warning;

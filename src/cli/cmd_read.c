@@ -57,6 +57,7 @@ static void fill_plan(struct cmd_read_arguments *a, const struct comm *comm,
 	a->plan.epoch = a->order.epoch;
 	a->plan.cat = cat;
 	a->plan.store = a->load.store;
+	a->plan.config = a->load.config;
 	a->plan.epoch_samples = info.nr_samples;
 	a->plan.step_samples = spec->batch * spec->nr_ranks;
 	if (a->plan.epochs == 0 && a->plan.duration_ms == 0)

@@ -48,7 +48,8 @@ static const struct {
 	  "index it again with --samples-per-file, or set dataset.num_samples_per_file" },
 	{ SHOAL_HINT_REPLACE, "manifest run", NULL, "--force removes them first" },
 	{ SHOAL_HINT_REPLACE, "sweep", NULL, "--resume goes on with it, --force removes it" },
-	{ SHOAL_HINT_REPLACE, "index", NULL, "write it in spite of that with --force" },
+	{ SHOAL_HINT_REPLACE, "filter index merge split", NULL,
+	  "write it in spite of that with --force" },
 	{ SHOAL_HINT_REPEATED, "merge", NULL, "take the last one with --repeated last" },
 	{ SHOAL_HINT_SORT_COLUMN, NULL, NULL, "sort it first with 'shoal column sort'" },
 

@@ -11,6 +11,7 @@
 #include "index/filter.h"
 #include "index/inside.h"
 #include "index/root.h"
+#include "open/output.h"
 #include "store/uri.h"
 
 static bool take_glob(const char *command, const char *option, const char *value, const char **list,
@@ -92,7 +93,7 @@ static int check_kind(const struct index_arguments *a)
 	struct stat st;
 
 	if (tree_only && a->kind == INDEX_LIST && strcmp(a->source, "-") != 0 &&
-	    stat(a->source, &st) < 0)
+	    stat(store_local_path(a->source), &st) < 0)
 		return cli_fail("index", "'%s': cannot open it: %s", a->source, strerror(errno));
 	if (tree_only && a->kind != INDEX_TREE)
 		return cli_usage("index", "--%s is for a %s, not for a %s", tree_only,
@@ -152,14 +153,16 @@ static int check_samples(const struct index_arguments *a)
 /* Check combinations of options. CLI_OK, or CLI_USAGE. */
 static int check(const struct index_arguments *a, int nr_sources)
 {
-	if (cli_s3_check_uri("index", a->options.output) != CLI_OK)
-		return CLI_USAGE;
+	struct shoal_err err = { "" };
+
 	if (!a->options.output)
 		return cli_usage("index", "say where to write the catalog: -o FILE");
 	if (strcmp(a->options.output, "-") == 0)
 		return cli_usage("index",
 				 "a catalog cannot be written to standard output: -o FILE");
-	if (a->tree.resume && store_uri_traits(a->options.output).objects)
+	if (output_check(a->options.output, &err) < 0)
+		return cli_usage("index", "%s", cli_words("index", &err));
+	if (a->tree.resume && !store_local_path(a->options.output))
 		return cli_usage("index", "--resume needs a catalog that is a file: -o FILE");
 	if (a->dry_run && (a->record.results || a->listen.address))
 		return cli_usage("index",
@@ -191,14 +194,12 @@ static int check(const struct index_arguments *a, int nr_sources)
 
 static enum index_source index_options_kind_of(const struct index_arguments *a)
 {
+	const char *path = a->source ? store_local_path(a->source) : NULL;
 	struct stat st;
 
 	if (a->pattern.format || !a->source)
 		return INDEX_PATTERN;
-	if (store_uri_scheme_len(a->source, strlen(a->source)) ||
-	    (stat(a->source, &st) == 0 && S_ISDIR(st.st_mode)))
-		return INDEX_TREE;
-	return INDEX_LIST;
+	return !path || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) ? INDEX_TREE : INDEX_LIST;
 }
 
 int index_arguments_check(struct index_arguments *a, int nr, char **words)
@@ -207,6 +208,8 @@ int index_arguments_check(struct index_arguments *a, int nr, char **words)
 
 	if (status != CLI_OK)
 		return status;
+	if (store_local_path(a->options.output))
+		a->options.output = store_local_path(a->options.output);
 	a->options.stop = &cli_stop;
 	a->options.config = &a->where.config;
 	a->options.careful = !a->force;

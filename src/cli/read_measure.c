@@ -379,7 +379,8 @@ static int drop_cache(struct read_measure *m, struct shoal_err *err)
 
 	if (line->terminal && !line->silent)
 		cli_progress_put(line, "dropping the files from the page cache");
-	rc = load_drop_cache(&m->one, m->comm, m->plan->cat, m->plan->store, &cli_stop, err);
+	rc = load_drop_cache(&m->one, m->comm, m->plan->cat, m->plan->store, m->plan->config,
+			     &cli_stop, err);
 	if (rc < 0)
 		return rc;
 	nr[0] = m->one.nr_dropped;

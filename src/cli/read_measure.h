@@ -24,14 +24,15 @@ struct read_plan {
 	uint64_t duration_ms; /* seconds per measurement; 0: no limit */
 	uint64_t warm_up_ms;  /* before each measurement */
 	bool drop;            /* drop the page cache before each */
-	const struct shoal_catalog *cat; /* whose files that are */
-	const char *store;               /* where the files are; NULL: the catalog's root */
-	uint64_t epoch_samples;          /* of all ranks, in an epoch */
-	uint64_t step_samples;           /* of all ranks, in a step */
-	struct trace *trace;             /* records the reads, or NULL */
-	char *settings;                  /* lines of "key: value", for the results; or NULL */
-	struct series *series;           /* of this rank; NULL: none is kept */
-	struct run_watch *watch;         /* NULL: nobody watches */
+	const struct shoal_catalog *cat;         /* whose files that are */
+	const char *store;                       /* where the files are; NULL: the catalog's root */
+	const struct shoal_store_config *config; /* how to reach them; lent */
+	uint64_t epoch_samples;                  /* of all ranks, in an epoch */
+	uint64_t step_samples;                   /* of all ranks, in a step */
+	struct trace *trace;                     /* records the reads, or NULL */
+	char *settings;          /* lines of "key: value", for the results; or NULL */
+	struct series *series;   /* of this rank; NULL: none is kept */
+	struct run_watch *watch; /* NULL: nobody watches */
 };
 
 /* One measurement, over all ranks. */

@@ -12,6 +12,7 @@
 #include "cli/hints.h"
 #include "cli/progress.h"
 #include "index/filter.h"
+#include "open/output.h"
 #include "store/uri.h"
 
 /* ---- Which files ---- */
@@ -300,6 +301,8 @@ static bool output_is_catalog(const char *path)
 
 int cli_output_check(const char *command, const char *path, bool force)
 {
+	struct shoal_err err = { "" };
+	const char *local;
 	struct stat st;
 
 	if (!path)
@@ -307,9 +310,12 @@ int cli_output_check(const char *command, const char *path, bool force)
 	if (strcmp(path, "-") == 0)
 		return cli_usage(command,
 				 "a catalog cannot be written to standard output: -o FILE");
+	if (output_check(path, &err) < 0)
+		return cli_usage(command, "%s", cli_words(command, &err));
 	if (cli_check_directory(command, path) != CLI_OK)
 		return CLI_FAILED;
-	if (force || stat(path, &st) < 0)
+	local = store_local_path(path);
+	if (force || !local || stat(local, &st) < 0)
 		return CLI_OK;
 	if (!S_ISREG(st.st_mode))
 		return cli_fail(command, "'%s': it exists and is not a file", path);

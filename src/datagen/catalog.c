@@ -8,7 +8,7 @@
 #include "base/path.h"
 #include "catalog/writer.h"
 #include "datagen/datagen_private.h"
-#include "open/transfer.h"
+#include "open/output.h"
 
 #define PROGRESS_EVERY 65536 /* names */
 
@@ -187,42 +187,43 @@ static int seal_all(struct datagen *g, bool parts, const char *path, struct shoa
 
 /* ---- In a bucket ---- */
 
-/* Send @from to @to, or with @part the files that part_path() names. Removes the local file. */
-static int send_one(struct datagen *g, const char *from, const char *to, const char *part, int rc,
+/* Send the catalog of @part, unless @rc is an error. Removes the local file. */
+static int send_one(struct datagen *g, const struct output *out, const char *part, int rc,
 		    struct shoal_err *err)
 {
 	char file[4200], uri[4200];
 
-	if (part && part_path(from, part, file, sizeof(file), NULL) == 0) {
-		if (rc == 0)
-			rc = part_path(to, part, uri, sizeof(uri), err);
-		from = file;
-		to = uri;
-	}
+	if (part_path(out->path, part, file, sizeof(file), NULL) < 0)
+		return rc;
 	if (rc == 0)
-		rc = transfer_put_file(from, to, g->o->config,
+		rc = part_path(out->object, part, uri, sizeof(uri), err);
+	if (rc == 0)
+		rc = transfer_put_file(file, uri, g->o->config,
 				       &(struct transfer_watch){ .stop = g->o->stop }, err);
-	unlink(from);
+	unlink(file);
 	return rc;
 }
 
-/* Seal it in a directory of its own, and send it once it is complete: train and valid first. */
-static int seal_remote(struct datagen *g, bool parts, const char *uri, struct shoal_err *err)
+/* A catalog that becomes an object is sealed in a directory of its own, and sent once it is
+ * complete: train and valid first. */
+static int seal_output(struct datagen *g, bool parts, const char *catalog, struct shoal_err *err)
 {
-	char dir[2100], path[2200];
-	int rc;
+	struct output out;
+	int rc = output_open(&out, catalog, err);
 
-	snprintf(dir, sizeof(dir), "%.2000s/shoal-datagen-XXXXXX", path_tmp_dir(NULL));
-	if (!mkdtemp(dir))
-		return err_set_errno(err, err_errno(), "cannot create the directory '%.200s'", dir);
-	snprintf(path, sizeof(path), "%s/%s", dir, DATAGEN_CATALOG_NAME);
-	rc = seal_all(g, parts, path, err);
-	if (parts) {
-		rc = send_one(g, path, uri, "train", rc, err);
-		rc = send_one(g, path, uri, "valid", rc, err);
+	if (rc == 0)
+		rc = output_stage(&out, NULL, err);
+	if (rc < 0)
+		return rc;
+	rc = seal_all(g, parts, out.path, err);
+	if (parts && out.object) {
+		rc = send_one(g, &out, "train", rc, err);
+		rc = send_one(g, &out, "valid", rc, err);
 	}
-	rc = send_one(g, path, uri, NULL, rc, err);
-	rmdir(dir);
+	if (rc == 0)
+		rc = output_send(&out, g->o->config, &(struct transfer_watch){ .stop = g->o->stop },
+				 err);
+	output_release(&out);
 	return rc;
 }
 
@@ -234,9 +235,7 @@ int datagen_seal(struct datagen *g, struct datagen_result *result, struct shoal_
 	if (rc < 0 || !result->catalog[0])
 		return rc;
 	result->parts = train && valid;
-	rc = store_uri_traits(result->catalog).objects
-		     ? seal_remote(g, result->parts, result->catalog, err)
-		     : seal_all(g, result->parts, result->catalog, err);
+	rc = seal_output(g, result->parts, result->catalog, err);
 	if (rc < 0) {
 		struct shoal_err why = *err;
 

@@ -271,12 +271,36 @@ static int find_by_opening(struct slot *s, struct inside_file *f, const char *pa
 	return s->uncut ? 0 : rc;
 }
 
+/* The size of a file of a list without sizes. */
+static int find_size(struct slot *s, struct inside_file *f, const char *path)
+{
+	struct store_stat found = { .size = 0 };
+	struct stat st;
+	int rc = 0;
+
+	if (s->size != SHOAL_SIZE_UNKNOWN)
+		return 0;
+	if (!path)
+		rc = store_stat(f->store, f->name, &found, &s->err);
+	else if (stat(path, &st) < 0)
+		rc = err_set_errno(&s->err, err_errno(), "cannot stat it");
+	else if (!S_ISREG(st.st_mode))
+		rc = err_set(&s->err, S_ISDIR(st.st_mode) ? -EISDIR : -ESPIPE,
+			     "it is not a regular file");
+	else
+		found.size = (uint64_t)st.st_size;
+	s->size = f->size = found.size;
+	return rc;
+}
+
 static int find_in_file(const struct index_inside *in, struct slot *s, struct inside_file *f,
 			uint64_t record_len)
 {
 	char *path;
 	int rc = inside_path(f, &path, &s->err);
 
+	if (rc == 0)
+		rc = find_size(s, f, path);
 	if (rc == 0 && inside_is_whole(s->kind)) {
 		struct stat st;
 

@@ -160,6 +160,7 @@ static int job_open_output(struct index_job *j, const struct shoal_writer_option
 	if (!j->options->samples)
 		return shoal_writer_open(j->options->output, &wo, &j->writer, err);
 	wo.extents = true;
+	wo.sizes = true; /* if the names have none, the files are asked */
 	wo.samples_per_file = 0;
 	return shoal_writer_open(j->options->output, &wo, &j->final, err);
 }
@@ -193,9 +194,8 @@ int index_job_open(struct index_job *j, bool sizes, bool samples, struct shoal_e
 	int rc = divide_memory(j, err);
 
 	j->writer_options = wo;
-	if (rc == 0 && inside && !sizes)
-		rc = err_set_hint(err, -EINVAL, SHOAL_HINT_SIZES,
-				  "samples inside files need the sizes of files");
+	if (rc == 0 && inside && !sizes && j->tree)
+		rc = err_set(err, -EINVAL, "samples inside files need the sizes of files");
 	if (rc == 0 && inside)
 		rc = index_inside_check(j->options->samples, err);
 	if (rc == 0 && (!j->place || j->place->rank == 0))
@@ -336,8 +336,6 @@ int index_job_look_inside(struct index_job *j, struct shoal_writer *names, struc
 {
 	struct index_inside in = { .options = j->options,
 				   .store = j->store,
-				   .nr_threads =
-					   j->tree ? index_scan_threads(j) : cores_available(),
 				   .keep_going = j->tree && j->tree->keep_going };
 	struct index_known known = { .nr = 0 };
 	struct index_parts parts = { .nr = 0 };
@@ -349,6 +347,8 @@ int index_job_look_inside(struct index_job *j, struct shoal_writer *names, struc
 	if (rc == 0 && !j->store) /* of a list */
 		rc = store_open(j->root.uri, j->options->config, &j->store, err);
 	in.store = j->store;
+	if (rc == 0)
+		in.nr_threads = index_scan_threads(j);
 	if (rc == 0)
 		rc = open_known(j, &in, &known, &parts, err);
 	if (rc == 0)
@@ -453,14 +453,16 @@ static bool can_be_in_order(const struct index_job *j)
 
 static int open_tree(struct index_job *j, struct shoal_err *err)
 {
+	struct shoal_catalog_options how = { .config = j->options->config,
+					     .stop = j->options->stop };
 	bool resume = j->tree->resume, first = j->place->rank == 0, many = j->place->size > 1;
 	int rc = 0;
 
 	j->provenance = index_scan_provenance(j);
 	j->in_order = can_be_in_order(j);
 	if (j->tree->update)
-		rc = index_update_open(&j->update, j->tree->update, &j->provenance, j->root.uri,
-				       index_job_samples(j), err);
+		rc = index_update_open(&j->update, j->tree->update, &how, &j->provenance,
+				       j->root.uri, index_job_samples(j), err);
 	if (rc == 0 && resume && !first)
 		rc = agree_on_start(j, err); /* once rank 0 has locked the catalog */
 	if (rc == 0)
@@ -568,7 +570,7 @@ static int send_catalog(struct index_stage *stage, uint64_t nr_names, struct com
 {
 	int rc = comm_place(comm)->rank == 0 ? index_stage_send(stage, nr_names, err) : 0;
 
-	return rc == 0 && stage->uri ? comm_barrier(comm, err) : rc;
+	return rc == 0 && stage->output.object ? comm_barrier(comm, err) : rc;
 }
 
 int index_tree(struct comm *comm, const char *where, const struct shoal_tree_options *tree,
@@ -588,13 +590,14 @@ int index_tree(struct comm *comm, const char *where, const struct shoal_tree_opt
 
 	comm_set_stop(comm, options->stop);
 	rc = index_stage_open(&stage, options, comm, &words);
-	j.object = stage.uri;
-	if (rc == 0 && stage.uri && tree->resume)
+	j.object = stage.output.object;
+	if (rc == 0 && j.object && tree->resume)
 		rc = err_set(&words, -EINVAL, "only a catalog in a file can be resumed");
 	if (rc == 0) {
 		rc = index_scan_open(&j, where, stage.options.output, &words);
 		if (rc == 0 && j.place->rank == 0)
-			rc = index_replace_check(options, tree->nr_shards > 0, &j.least, &words);
+			rc = index_replace_check(&stage.options, tree->nr_shards > 0, &j.least,
+						 &words);
 		rc = agree_on_opening(comm, rc, &words);
 	}
 	if (rc == 0)
@@ -611,7 +614,7 @@ int index_tree(struct comm *comm, const char *where, const struct shoal_tree_opt
 	if (rc == 0 && j.place->rank == 0 && !tree->resume)
 		index_resume_forget(stage.options.output);
 	if (j.place->rank == 0)
-		index_stage_release(&stage);
+		output_release(&stage.output);
 	if (rc < 0)
 		return err_set_as(err, rc, &words, "%s", words.msg);
 	*ret_result = result;

@@ -281,26 +281,25 @@ int shoal_index_pattern(const struct shoal_pattern *pattern,
 			struct shoal_index_result *ret_result, struct shoal_err *err)
 {
 	struct shoal_index_result result = { 0 };
-	struct index_stage stage = { .uri = NULL };
+	struct index_stage stage;
 	struct index_root root;
 	struct parsed p;
 	uint64_t least;
-	int rc = pattern_parse(pattern, options, &p, &root, err);
+	int rc = index_stage_open(&stage, options, NULL, err);
 
+	options = &stage.options;
+	if (rc == 0)
+		rc = pattern_parse(pattern, options, &p, &root, err);
 	if (rc == 0)
 		rc = index_replace_check(options, /* may_be_empty= */ false, &least, err);
 	if (rc == 0 && pattern->count < least)
 		rc = index_replace_refuse(options, pattern->count, err);
 	if (rc == 0)
-		rc = index_stage_open(&stage, options, NULL, err);
-	if (rc < 0)
-		return rc;
-	options = &stage.options;
-	rc = is_grid(&p, pattern) ? write_grids(&p, pattern, options, &root, &result, err)
-				  : write_sorted(&p, pattern, options, &root, &result, err);
+		rc = is_grid(&p, pattern) ? write_grids(&p, pattern, options, &root, &result, err)
+					  : write_sorted(&p, pattern, options, &root, &result, err);
 	if (rc == 0)
 		rc = index_stage_send(&stage, result.nr_names, err);
-	index_stage_release(&stage);
+	output_release(&stage.output);
 	if (rc == 0)
 		*ret_result = result;
 	return rc;

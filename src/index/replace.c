@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "catalog/catalog_format.h"
+#include "open/output.h"
 
 /* Whether the file begins like a catalog; a damaged one may be replaced. Empty files may, too. */
 static bool begins_as_catalog(const char *path)
@@ -24,18 +25,6 @@ static bool begins_as_catalog(const char *path)
 	       ((size_t)n == sizeof(start) && memcmp(start, CAT_MAGIC, sizeof(start)) == 0);
 }
 
-/* The names of the catalog at @path; 0 if it cannot be opened. */
-static uint64_t nr_names_of(const char *path)
-{
-	struct shoal_catalog_info info = { .nr_files = 0 };
-	struct shoal_catalog *cat = NULL;
-
-	if (shoal_catalog_open(path, &cat, NULL) == 0)
-		shoal_catalog_info(cat, &info);
-	shoal_catalog_close(cat);
-	return info.nr_files;
-}
-
 int index_replace_check(const struct shoal_index_options *options, bool may_be_empty,
 			uint64_t *ret_least, struct shoal_err *err)
 {
@@ -47,14 +36,14 @@ int index_replace_check(const struct shoal_index_options *options, bool may_be_e
 	if (!begins_as_catalog(options->output))
 		return err_set_hint(err, -EEXIST, SHOAL_HINT_REPLACE,
 				    "'%.300s' exists and is not a catalog", options->output);
-	*ret_least = u64_max(*ret_least, (nr_names_of(options->output) + 1) / 2);
+	*ret_least = u64_max(*ret_least, (open_nr_names(options->output) + 1) / 2);
 	return 0;
 }
 
 int index_replace_refuse(const struct shoal_index_options *options, uint64_t nr,
 			 struct shoal_err *err)
 {
-	uint64_t was = nr_names_of(options->output);
+	uint64_t was = open_nr_names(options->output);
 
 	return err_set_hint(err, -EEXIST, SHOAL_HINT_REPLACE,
 			    "'%.300s' has %" PRIu64 " name%s, and only %" PRIu64

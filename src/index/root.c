@@ -70,7 +70,7 @@ int index_root_init(struct index_root *root, const char *given, const char *firs
 		return set_relative(root, given, err);
 	scheme = store_uri_scheme_len(first_name, first_len);
 	root->from_first = scheme || (first_len && first_name[0] == '/');
-	if (scheme == strlen(STORE_FILE_URI) && memcmp(first_name, STORE_FILE_URI, scheme) == 0)
+	if (store_uri_is_file(first_name, first_len))
 		return set_uri(root, STORE_FILE_URI, "/", 1, err);
 	if (scheme) {
 		const char *slash = memchr(first_name + scheme, '/', first_len - scheme);

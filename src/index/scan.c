@@ -76,23 +76,17 @@ static void hide_catalog(struct index_job *j, struct store_hidden *h, const char
 	}
 }
 
-/* The name of @uri in the bucket, or below the prefix, at @where; NULL: it is not there. */
-static const char *key_in(const char *where, const char *uri)
-{
-	size_t len = strlen(where);
-
-	return strncmp(uri, where, len) == 0 && uri[len] == '/' ? uri + len + 1 : NULL;
-}
-
 static int find_own(struct index_job *j, const char *catalog, struct shoal_err *err)
 {
-	const char *at[2] = { NULL, catalog };
+	const char *at[2];
 	int rc;
 
 	if (is_bucket(j))
-		j->own_key = key_in(j->store->uri, j->object ? j->object : catalog);
-	if (!j->store->traits.files)
+		j->own_key = store_uri_below(j->object ? j->object : catalog, j->store->uri);
+	catalog = store_local_path(catalog);
+	if (!j->store->traits.files || !catalog)
 		return 0;
+	at[1] = catalog;
 	rc = publish_names(catalog, &j->own[0], &j->own[1], err);
 	if (rc < 0)
 		return rc;
@@ -196,10 +190,12 @@ unsigned index_scan_threads(const struct index_job *j)
 	uint64_t cpus = u64_max(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
 	uint64_t node = u64_min(64, u64_max(16, 2 * cpus));
 
-	if (j->tree->nr_threads)
+	if (j->tree && j->tree->nr_threads)
 		return j->tree->nr_threads;
 	if (is_bucket(j)) /* they wait for the server nearly all the time */
 		node = BUCKET_THREADS;
+	if (!j->place) /* a list: there is one rank */
+		return (unsigned)node;
 	return (unsigned)u64_max(4, node / (uint64_t)j->place->node_size);
 }
 

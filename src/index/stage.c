@@ -1,32 +1,25 @@
 #include "index/stage.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "base/err.h"
-#include "base/path.h"
-#include "open/transfer.h"
-#include "store/uri.h"
-
 int index_stage_open(struct index_stage *s, const struct shoal_index_options *options,
 		     struct comm *comm, struct shoal_err *err)
 {
-	const char *tmp = path_tmp_dir(options->tmp_dir);
-	int rc = 0;
+	struct output *o = &s->output;
+	bool first = !comm || comm_place(comm)->rank == 0;
+	char dir[sizeof(o->dir)];
+	int rc;
 
-	*s = (struct index_stage){ .options = *options };
-	if (!store_uri_traits(options->output).objects)
-		return 0;
-	snprintf(s->dir, sizeof(s->dir), "%.2000s/shoal-index-XXXXXX", tmp);
-	if ((!comm || comm_place(comm)->rank == 0) && !mkdtemp(s->dir))
-		return err_set_errno(err, err_errno(), "cannot create a directory in '%.200s'",
-				     tmp);
-	s->uri = options->output;
-	if (comm)
-		rc = comm_broadcast(comm, 0, s->dir, sizeof(s->dir), err);
-	snprintf(s->path, sizeof(s->path), "%.2047s/catalog", s->dir);
-	s->options.output = s->path;
+	s->options = *options;
+	s->nr_names = 0;
+	rc = output_open(o, options->output, err);
+	if (rc == 0 && first)
+		rc = output_stage(o, options->tmp_dir, err);
+	if (rc == 0 && comm && o->object) {
+		memcpy(dir, o->dir, sizeof(dir));
+		rc = comm_broadcast(comm, 0, dir, sizeof(dir), err);
+		if (rc == 0 && !first)
+			output_share(o, dir);
+	}
+	s->options.output = o->path;
 	return rc;
 }
 
@@ -46,21 +39,7 @@ int index_stage_send(struct index_stage *s, uint64_t nr_names, struct shoal_err 
 	struct transfer_watch watch = { .stop = s->options.stop,
 					.progress = stage_progress,
 					.self = s };
-	struct shoal_err why = { "" };
-	int rc = 0;
 
 	s->nr_names = nr_names;
-	if (s->uri)
-		rc = transfer_put_file(s->path, s->uri, s->options.config, &watch, &why);
-	return rc < 0 ? err_set_as(err, rc, &why, "cannot write the catalog to %.300s: %s", s->uri,
-				   why.msg)
-		      : 0;
-}
-
-void index_stage_release(const struct index_stage *s)
-{
-	if (!s->uri)
-		return;
-	unlink(s->path);
-	rmdir(s->dir);
+	return output_send(&s->output, s->options.config, &watch, err);
 }

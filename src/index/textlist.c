@@ -294,7 +294,7 @@ int shoal_index_list(int fd, char separator, bool names_only,
 	if (rc == 0)
 		rc = index_stage_send(&stage, result.nr_names, err);
 	index_job_release(&l->job);
-	index_stage_release(&stage);
+	output_release(&stage.output);
 	free(l->buf);
 	free(l);
 	if (rc == 0)

@@ -22,6 +22,7 @@
 #define HELD_BYTES    (48u << 10)
 
 int index_update_open(struct index_update *u, const char *path,
+		      const struct shoal_catalog_options *how,
 		      const struct index_provenance *listing, const char *root, uint64_t samples,
 		      struct shoal_err *err)
 {
@@ -36,7 +37,7 @@ int index_update_open(struct index_update *u, const char *path,
 	if (listing->follow) /* links may lead to directories whose times cannot be used here */
 		return err_set(err, -EINVAL,
 			       "a catalog cannot be updated while symbolic links are followed");
-	rc = catalog_open_file(path, &u->old, &why);
+	rc = shoal_catalog_open_with(path, how, &u->old, &why);
 	if (rc == 0) {
 		rc = catalog_listing(u->old, &text, &len);
 		if (rc < 0)

@@ -13,7 +13,7 @@
 
 struct index_update {
 	struct shoal_catalog *old;
-	const char *path;   /* of it; lent */
+	const char *path;   /* or URI, of it; lent */
 	uint64_t started;   /* when it was listed */
 	uint64_t samples;   /* samples of each file in the new catalog */
 	bool knows_insides; /* it has the samples inside files, of the requested kind */
@@ -21,9 +21,10 @@ struct index_update {
 		nr_names; /* directories and names taken over; atomic while it is used */
 };
 
-/* @listing and @root are the new one's: -EINVAL with a message if the old one was made
- * differently. */
+/* @how to open the old catalog. @listing and @root are the new one's: -EINVAL with a message if the
+ * old one was made differently. */
 int index_update_open(struct index_update *u, const char *path,
+		      const struct shoal_catalog_options *how,
 		      const struct index_provenance *listing, const char *root, uint64_t samples,
 		      struct shoal_err *err) MUST_USE;
 void index_update_release(struct index_update *u);

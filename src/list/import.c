@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "index/job.h"
 #include "index/replace.h"
+#include "index/stage.h"
 #include "store/uri.h"
 
 #define IMPORT_LINE_MAX (8 * SHOAL_NAME_MAX) /* a key in an inventory is %-encoded */
@@ -468,10 +469,15 @@ int shoal_index_import(int fd, const struct shoal_import_options *import,
 {
 	struct shoal_index_result result = { 0 };
 	struct import *m = calloc(1, sizeof(*m));
-	int rc = -ENOMEM;
+	struct index_stage stage;
+	int rc = m ? index_stage_open(&stage, options, NULL, err)
+		   : err_set(err, -ENOMEM, "out of memory");
 
-	if (!m)
-		return err_set(err, -ENOMEM, "out of memory");
+	if (rc < 0) {
+		free(m);
+		return rc;
+	}
+	options = &stage.options;
 	m->fd = fd;
 	m->import = import;
 	m->options = options;
@@ -484,8 +490,11 @@ int shoal_index_import(int fd, const struct shoal_import_options *import,
 	if (m->inflate && m->raw && m->buf && m->name)
 		rc = import_all(m, &result, err);
 	else
-		err_set(err, -ENOMEM, "out of memory");
+		rc = err_set(err, -ENOMEM, "out of memory");
+	if (rc == 0)
+		rc = index_stage_send(&stage, result.nr_names, err);
 	index_job_release(&m->job);
+	output_release(&stage.output);
 	free(m->inflate);
 	free(m->raw);
 	free(m->buf);

@@ -5,8 +5,8 @@
 #include "base/name.h"
 #include "catalog/writer.h"
 #include "index/replace.h"
-#include "index/stage.h"
 #include "list/list.h"
+#include "open/output.h"
 
 #define PROGRESS_EVERY 0x10000u
 
@@ -94,7 +94,8 @@ static int write_seal(struct shoal_writer *writer, const struct shoal_write_opti
 	int rc = write_report(o, t->nr_files, err);
 
 	if (rc == 0 && o->refuse_empty && t->nr_files == 0)
-		rc = err_set(err, -ENOENT, "there are no names to make a catalog of");
+		rc = err_set_hint(err, -ENOENT, SHOAL_HINT_REPLACE,
+				  "no file is left to make a catalog of");
 	if (rc == 0 && !o->dry_run)
 		return shoal_writer_seal(writer, err);
 	shoal_writer_abort(writer);
@@ -142,28 +143,26 @@ static int list_write_all(struct shoal_list *list, const struct shoal_write_opti
 	return rc;
 }
 
-/* The options with a file as output, which becomes the object at the end. */
-static int write_stage(struct index_stage *stage, const struct shoal_write_options *options,
-		       struct shoal_write_options *ret_o, struct shoal_err *err)
+/* Write to a file, which becomes the object at the end. */
+static int write_stage(struct output *out, struct shoal_write_options *o, struct shoal_err *err)
 {
-	struct shoal_index_options io = { .output = options->output,
-					  .tmp_dir = options->tmp_dir,
-					  .config = options->config,
-					  .stop = options->stop };
-	int rc = index_stage_open(stage, &io, NULL, err);
+	int rc = output_open(out, o->output, err);
 
-	*ret_o = *options;
-	ret_o->output = stage->options.output;
+	if (rc == 0)
+		rc = output_stage(out, o->tmp_dir, err);
+	o->output = out->path;
 	return rc;
 }
 
-static int write_unstage(struct index_stage *stage, bool dry_run, int rc,
+static int write_unstage(const struct output *out, const struct shoal_write_options *o, int rc,
 			 const struct shoal_list_totals *t, struct shoal_list_totals *ret_totals,
 			 struct shoal_err *err)
 {
-	if (rc == 0 && !dry_run)
-		rc = index_stage_send(stage, t->nr_files, err);
-	index_stage_release(stage);
+	struct transfer_watch watch = { .stop = o->stop };
+
+	if (rc == 0 && !o->dry_run)
+		rc = output_send(out, o->config, &watch, err);
+	output_release(out);
 	if (rc == 0 && ret_totals)
 		*ret_totals = *t;
 	return rc;
@@ -173,14 +172,14 @@ int shoal_list_write(struct shoal_list *list, const struct shoal_write_options *
 		     struct shoal_list_totals *ret_totals, struct shoal_err *err)
 {
 	struct shoal_list_totals t = { 0 };
-	struct shoal_write_options o;
-	struct index_stage stage;
-	int rc = write_stage(&stage, options, &o, err);
+	struct shoal_write_options o = *options;
+	struct output out;
+	int rc = write_stage(&out, &o, err);
 
 	if (rc < 0)
 		return rc;
 	rc = list_write_all(list, &o, &t, err);
-	return write_unstage(&stage, options->dry_run, rc, &t, ret_totals, err);
+	return write_unstage(&out, &o, rc, &t, ret_totals, err);
 }
 
 /* ---- Joining catalogs ---- */
@@ -323,13 +322,13 @@ int shoal_catalog_merge(const struct shoal_catalog *const *cats, size_t nr,
 {
 	struct catalog_join j = { .cats = cats, .nr = nr };
 	struct shoal_list_totals t = { 0 };
-	struct shoal_write_options o;
-	struct index_stage stage;
+	struct shoal_write_options o = *options;
+	struct output out;
 	int rc = join_check(&j, options, err);
 	bool as_they_are = !options->root && !options->samples_per_file && !j.etags_differ;
 
 	if (rc == 0)
-		rc = write_stage(&stage, options, &o, err);
+		rc = write_stage(&out, &o, err);
 	if (rc < 0)
 		return rc;
 	if (as_they_are)
@@ -340,5 +339,5 @@ int shoal_catalog_merge(const struct shoal_catalog *const *cats, size_t nr,
 		rc = join_merge(&j, repeated, &o, &t, err);
 	if (rc == 0 && !j.info.sizes)
 		t.nr_bytes = SHOAL_SIZE_UNKNOWN;
-	return write_unstage(&stage, options->dry_run, rc, &t, ret_totals, err);
+	return write_unstage(&out, &o, rc, &t, ret_totals, err);
 }

@@ -52,9 +52,9 @@ static int drop_files(const struct shoal_catalog *cat, const struct store_posix 
 	return rc < 0 ? rc : 0;
 }
 
-int shoal_drop_cache(const struct shoal_catalog *cat, const char *store, uint64_t share,
-		     uint64_t nr_shares, const int *stop, struct shoal_drop_result *ret_result,
-		     struct shoal_err *err)
+int shoal_drop_cache(const struct shoal_catalog *cat, const char *store,
+		     const struct shoal_store_config *config, uint64_t share, uint64_t nr_shares,
+		     const int *stop, struct shoal_drop_result *ret_result, struct shoal_err *err)
 {
 	struct shoal_drop_result r = { .known = true };
 	const struct store_posix *files;
@@ -65,7 +65,7 @@ int shoal_drop_cache(const struct shoal_catalog *cat, const char *store, uint64_
 	shoal_catalog_info(cat, &info);
 	if (nr_shares == 0 || share >= nr_shares)
 		return err_set(err, -EINVAL, "this part of the files does not exist");
-	rc = store_open(store ? store : info.root, NULL, &s, err);
+	rc = store_open(store ? store : info.root, config, &s, err);
 	if (rc < 0)
 		return rc;
 	files = store_posix_of(s);

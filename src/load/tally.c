@@ -141,11 +141,12 @@ bool load_tally_exactly_once(const struct load_tally *t)
 }
 
 int load_drop_cache(struct load_tally *t, const struct comm *comm, const struct shoal_catalog *cat,
-		    const char *store, const int *stop, struct shoal_err *err)
+		    const char *store, const struct shoal_store_config *config, const int *stop,
+		    struct shoal_err *err)
 {
 	const struct comm_place *place = comm_place(comm);
 	struct shoal_drop_result r;
-	int rc = shoal_drop_cache(cat, store, (uint64_t)place->node_rank,
+	int rc = shoal_drop_cache(cat, store, config, (uint64_t)place->node_rank,
 				  (uint64_t)place->node_size, stop, &r, err);
 
 	if (rc < 0)

@@ -55,6 +55,7 @@ bool load_tally_exactly_once(const struct load_tally *t);
 
 /* Drop the dataset from the page cache of each node; its ranks share the work. */
 int load_drop_cache(struct load_tally *t, const struct comm *comm, const struct shoal_catalog *cat,
-		    const char *store, const int *stop, struct shoal_err *err) MUST_USE;
+		    const char *store, const struct shoal_store_config *config, const int *stop,
+		    struct shoal_err *err) MUST_USE;
 
 #endif

@@ -10,6 +10,12 @@
 
 #define PUT_BYTES (1u << 20)
 
+int transfer_no_name(const char *uri, struct shoal_err *err)
+{
+	return err_set(err, -EINVAL, "'%.200s' has no name: write %sbucket/name", uri,
+		       store_uri_parse(uri).kind->prefix);
+}
+
 /* The store that @uri is in, and its name there, which is inside @uri. */
 static int open_store_of(const char *uri, const struct shoal_store_config *config,
 			 struct store **ret_store, const char **ret_name, struct shoal_err *err)
@@ -19,8 +25,7 @@ static int open_store_of(const char *uri, const struct shoal_store_config *confi
 	int rc;
 
 	if (!*u.path)
-		return err_set(err, -EINVAL, "'%.200s' has no name: write %sbucket/name", uri,
-			       u.kind->prefix);
+		return transfer_no_name(uri, err);
 	bucket = strndup(uri, (size_t)(u.authority + u.authority_len - uri));
 	if (!bucket)
 		return err_set(err, -ENOMEM, "out of memory");

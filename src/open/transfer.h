@@ -16,6 +16,9 @@ struct transfer {
 	struct store_object object;
 };
 
+/* -EINVAL: @uri names a whole bucket. */
+int transfer_no_name(const char *uri, struct shoal_err *err);
+
 /* Look it up. Must be released, unless this fails. */
 int transfer_begin(struct transfer *t, const char *uri, const struct shoal_store_config *config,
 		   const int *stop, struct shoal_err *err) MUST_USE;

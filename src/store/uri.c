@@ -107,6 +107,20 @@ struct store_traits store_uri_traits(const char *text)
 	return u.kind ? u.kind->traits : (struct store_traits){ .files = false };
 }
 
+bool store_uri_is_file(const char *text, size_t len)
+{
+	size_t n = strlen(STORE_FILE_URI);
+
+	return len >= n && memcmp(text, STORE_FILE_URI, n) == 0;
+}
+
+const char *store_uri_below(const char *uri, const char *root)
+{
+	size_t len = strlen(root);
+
+	return strncmp(uri, root, len) == 0 && uri[len] == '/' ? uri + len + 1 : NULL;
+}
+
 const char *store_local_path(const char *text)
 {
 	struct store_uri u = store_uri_parse(text);

@@ -39,6 +39,10 @@ int store_uri_check_root(const char *text, struct shoal_err *err) MUST_USE;
 /* The traits of a store of this URI; none if no kind has its scheme. */
 struct store_traits store_uri_traits(const char *text);
 
+/* The name of @uri in the store of URI @root, below its prefix: lent by @uri. NULL: it is not
+ * there. */
+const char *store_uri_below(const char *uri, const char *root);
+
 /* The path in a file URI, or a path itself; NULL for everything else. Lent by @text. */
 const char *store_local_path(const char *text);
 
@@ -46,8 +50,9 @@ const char *store_local_path(const char *text);
  * @to. Returns its length, at most @len + 8. */
 size_t store_bucket_uri(const char *name, size_t len, char *to);
 
-/* The prefix that makes an absolute path a URI. */
+/* The prefix that makes an absolute path a URI, and whether @text, of @len bytes, has it. */
 #define STORE_FILE_URI "file://"
+bool store_uri_is_file(const char *text, size_t len);
 
 /* A store whose files have any size. */
 #define STORE_ANY_SIZE "null:size=1T"

@@ -128,6 +128,14 @@ def test_overrides_change_the_workload_that_ships(shoal, data):
     assert (said["files"], said["bytes_written"]) == (3, 1800)
 
 
+def test_the_catalog_is_written_to_a_uri_and_a_wrong_one_is_refused_first(shoal, workload, data, tmp_path):
+    shoal.good("datagen", workload(), "--data", data, "-q", "--catalog", f"file://{tmp_path}/c.cat")
+    assert shoal.info(tmp_path / "c.cat")["files"] == 47
+    shutil.rmtree(data)
+    check_words(shoal("datagen", workload(), "--data", data, "--catalog", "null:"), 2, "nothing can be written to 'null:'")
+    assert not data.exists()
+
+
 @pytest.mark.parametrize("options", [[], ["--no-catalog"]])
 def test_braces_in_names_are_names_to_the_catalog_and_to_a_run(shoal, workload, data, tmp_path, options):
     path = workload(file_prefix="'a{b}{'", num_files_eval=0)

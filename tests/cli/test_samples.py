@@ -80,6 +80,23 @@ def test_samples_are_found_by_the_ends_of_names_and_equal_layouts_are_stored_onc
     assert "parquet         2 files, 6 samples" in shoal("info", catalog).stdout
 
 
+def test_a_list_of_names_without_sizes_gives_the_same_catalog(data, tmp_path):
+    shoal("index", data, "--samples", "auto", "-o", tmp_path / "x.cat")
+    names = tmp_path / "names"
+    names.write_text("".join(f"{path}\n" for path in sorted(data.iterdir(), reverse=True)))
+    shoal("index", names, "--root", data, "--samples", "auto", "-o", tmp_path / "y.cat")
+    assert rows(tmp_path / "y.cat") == EXPECTED
+    digest = [json.loads(shoal("info", tmp_path / name, "--json").stdout)["digest"] for name in ("x.cat", "y.cat")]
+    assert digest[0] == digest[1]
+    names.write_text(names.read_text() + f"{data}/missing.parquet\n")
+    done = shoal("index", names, "--root", data, "--samples", "auto", "-o", tmp_path / "z.cat", check=False)
+    assert done.returncode == 1 and "'missing.parquet': cannot stat it: No such file" in done.stderr
+    (data / "missing.parquet").mkdir()
+    done = shoal("index", names, "--root", data, "--samples", "auto", "-o", tmp_path / "z.cat", check=False)
+    assert done.returncode == 1 and "'missing.parquet': it is not a regular file" in done.stderr
+    assert not (tmp_path / "z.cat").exists()
+
+
 def test_the_second_reader_sees_the_same_extents(data, tmp_path):
     import shoalcat
     shoal("index", data, "--samples", "auto", "-o", tmp_path / "x.cat")
@@ -155,6 +172,18 @@ def test_compressed_files_are_one_sample_each_and_the_first_is_named(tmp_path):
     assert "'1.tar' is taken as one sample: it is compressed" in done.stderr and "'2.tar'" not in done.stderr
     assert "5 files that cannot be cut, each taken as one sample" in done.stderr
     assert [row[1:3] for row in rows(tmp_path / "x.cat")] == [(0, path.stat().st_size) for path in sorted((tmp_path / "data").iterdir())]
+
+
+@pytest.mark.parametrize("name, kind", [("a.jsonl", "auto"), ("a.csv", "auto"), ("a.jsonl.gz", "jsonl"), ("a.csv.gz", "csv")])
+def test_compressed_text_is_not_cut_into_lines(name, kind, tmp_path):
+    (tmp_path / "data").mkdir()
+    text = b"".join(b'{"number": %d, "text": "%d"}\n' % (i, i * i) for i in range(3000))
+    packed = gzip.compress(text)
+    assert packed.count(b"\n") > 1
+    (tmp_path / "data" / name).write_bytes(packed)
+    done = shoal("index", tmp_path / "data", "--samples", kind, "-o", tmp_path / "x.cat")
+    assert f"'{name}' is taken as one sample: it is compressed" in done.stderr
+    assert rows(tmp_path / "x.cat") == [(name, 0, len(packed), 1)]
 
 
 def test_names_and_lengths_that_look_like_a_compressed_file_do_not_make_one(tmp_path):

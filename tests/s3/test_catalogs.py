@@ -157,3 +157,20 @@ def test_a_catalog_that_cannot_be_sent_leaves_nothing(server, client, tmp_path):
 def test_resuming_needs_a_file(client, tmp_path):
     done = client.shoal("index", tmp_path, "--resume", "-o", "s3://bucket/x.cat")
     assert done.returncode == 2 and b"--resume" in done.stderr
+
+
+def test_a_directory_is_updated_with_a_catalog_of_a_bucket(server, client, tmp_path):
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "a").write_bytes(b"12345")
+    good(client.shoal("index", tree, "-q", "-o", "s3://bucket/old.cat"))
+    good(client.shoal("index", tree, "-q", "--update", "s3://bucket/old.cat", "-o", tmp_path / "new.cat"))
+    assert good(client.shoal("ls", tmp_path / "new.cat")) == b"a\n"
+    says(client.shoal("index", tree, "-q", "--update", "s3://bucket/none.cat", "-o", tmp_path / "x.cat"),
+         "cannot update 's3://bucket/none.cat'")
+
+
+def test_lists_of_other_tools_become_catalogs_in_a_bucket(server, client, tmp_path):
+    good(client.shoal("index", "-", "--format", "find", "--root", "/data", "-q", "-o", "s3://bucket/found.cat",
+                      stdin=b"5 a\n6 b\n"))
+    assert good(client.shoal("ls", "s3://bucket/found.cat")) == b"a\nb\n"

@@ -22,6 +22,23 @@ def test_samples_inside_objects_are_found_and_read(server, client, tmp_path):
     assert json.loads(done.stdout)["samples"] == 6
 
 
+def test_a_list_of_objects_without_sizes_has_their_samples_and_sizes(server, client, tmp_path):
+    parquet = (CORPUS / "parquet" / "three-groups").read_bytes()
+    server.objects[b"bucket", b"data/a.parquet"] = parquet
+    server.objects[b"bucket", b"data/c.bin"] = b"x" * 100
+    names, catalog = tmp_path / "names", tmp_path / "x.cat"
+    names.write_text("s3://bucket/data/c.bin\ns3://bucket/data/a.parquet\n")
+    how = ["index", names, "--root", "s3://bucket/data", "--samples", "auto", "-q", "-o", catalog]
+    done = client.shoal(*how)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert [line.split("\t")[:4] for line in client.shoal("ls", "--samples", catalog).stdout.decode().splitlines()] == [
+        ["a.parquet", "0", "4", "163"], ["a.parquet", "1", "167", "163"], ["a.parquet", "2", "330", "148"], ["c.bin", "3", "0", "100"]]
+    assert json.loads(client.shoal("info", "--json", catalog).stdout)["bytes"] == len(parquet) + 100
+    names.write_text(names.read_text() + "s3://bucket/data/missing.parquet\n")
+    done = client.shoal(*how)
+    assert done.returncode == 1 and b"'missing.parquet': " in done.stderr and b"not exist" in done.stderr
+
+
 def test_a_damaged_object_is_an_error_with_its_name(server, client, tmp_path):
     server.objects[b"bucket", b"data/a.parquet"] = b"PAR1 and no footer"
     done = client.shoal("index", "s3://bucket/data", "--samples", "auto", "-q", "-o", tmp_path / "x.cat")

@@ -392,7 +392,8 @@ static void a_name_with_a_nul_is_not_taken_over_from_an_old_catalog(void **state
 
 		write_unchecked(test_path("old.cat"), &l, name[i], 5);
 		assert_int_equal(
-			index_update_open(&u, test_path("old.cat"), &l, "file:///x", 1, &err), 0);
+			index_update_open(&u, test_path("old.cat"), NULL, &l, "file:///x", 1, &err),
+			0);
 		assert_int_equal(index_update_take(&u, NULL, &sink, &dir, &err), -EINVAL);
 		assert_non_null(strstr(err.msg, "NUL"));
 		index_update_release(&u);

@@ -278,6 +278,23 @@ static void both_sides_of_a_fork_read(void **state)
 	shoal_reader_close(r);
 }
 
+static void a_cache_is_dropped_through_links_only_if_the_configuration_allows_them(void **state)
+{
+	struct shoal_store_config beneath = { .beneath = true };
+	struct shoal_drop_result r;
+	struct shoal_err err = { "" };
+
+	(void)state;
+	unlink(test_path(name_of(1)));
+	assert_int_equal(symlink("/etc/passwd", test_path(name_of(1))), 0);
+	assert_int_equal(shoal_drop_cache(whole, test_dir(), NULL, 0, 1, NULL, &r, &err), 0);
+	assert_int_equal(r.nr_missing, 0);
+	assert_int_equal(shoal_drop_cache(whole, test_dir(), &beneath, 0, 1, NULL, &r, &err), 0);
+	assert_int_equal(r.nr_missing, 1);
+	unlink(test_path(name_of(1)));
+	put(1, size_of(1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -288,6 +305,8 @@ int main(void)
 		cmocka_unit_test(of_many_errors_the_first_is_told),
 		cmocka_unit_test(a_null_store_makes_samples_up),
 		cmocka_unit_test(both_sides_of_a_fork_read),
+		cmocka_unit_test(
+			a_cache_is_dropped_through_links_only_if_the_configuration_allows_them),
 	};
 
 	return cmocka_run_group_tests(tests, make_files, remove_files);

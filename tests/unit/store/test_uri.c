@@ -71,6 +71,18 @@ static void a_scheme_ends_within_the_text(void **state)
 	assert_int_equal(store_uri_scheme_len("s3\0://", 6), 0);
 }
 
+static void a_name_is_below_a_root_only_after_a_slash(void **state)
+{
+	(void)state;
+	assert_string_equal(store_uri_below("s3://b/a/c", "s3://b/a"), "c");
+	assert_string_equal(store_uri_below("s3://b/a", "s3://b"), "a");
+	assert_null(store_uri_below("s3://b/ac", "s3://b/a"));
+	assert_null(store_uri_below("s3://b", "s3://b/a"));
+	assert_null(store_uri_below("s3://b/a", "s3://b/a"));
+	assert_true(store_uri_is_file("file:///a", 9) && store_uri_is_file("file://", 7));
+	assert_false(store_uri_is_file("file://", 6) || store_uri_is_file("/a", 2));
+}
+
 static void a_kind_tells_what_it_is(void **state)
 {
 	struct store_traits t = store_uri_traits("s3://bucket/prefix");
@@ -178,6 +190,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_uri_is_taken_apart),
 		cmocka_unit_test(a_scheme_ends_within_the_text),
+		cmocka_unit_test(a_name_is_below_a_root_only_after_a_slash),
 		cmocka_unit_test(a_kind_tells_what_it_is),
 		cmocka_unit_test(only_files_have_a_local_path),
 		cmocka_unit_test(names_may_lie_below_a_scheme_that_no_store_has),
