@@ -263,7 +263,7 @@ def test_the_manual_page_of_the_library_declares_every_function_and_type():
         assert re.search(rf"^ {{7}}{kind} {name} \{{$", page, re.M), name
     for title in re.findall(r"^/\* ---- (.*?) -+ \*/$", text, re.M):
         assert re.search(rf"^ {{3}}{title}$", page, re.M), title
-    assert not re.search(r"SHOAL_API|SHOAL_CHECKED|^ +\*/?$", page, re.M)
+    assert not re.search("SHOAL_API|SHOAL_CHECKED", page)
 
 
 def test_the_manual_pages_are_well_formed():

@@ -437,7 +437,7 @@ def test_verify_refuses_to_compare_samples_that_a_catalog_does_not_have(data, tm
     done = shoal("verify", "--storage", "--extents", tmp_path / "x.cat", check=False)
     assert done.returncode == 1 and "has no extents of samples inside files" in done.stderr
     done = shoal("verify", "--extents", tmp_path / "x.cat", check=False)
-    assert done.returncode == 2 and "--samples is for --storage" in done.stderr
+    assert done.returncode == 2 and "--extents is for --storage" in done.stderr
 
 
 SMALL = {"parquet": "parquet/three-groups", "arrow": "arrow/three-batches"}

@@ -31,7 +31,7 @@ def test_a_list_of_objects_without_sizes_has_their_samples_and_sizes(server, cli
     how = ["index", names, "--root", "s3://bucket/data", "--samples", "auto", "-q", "-o", catalog]
     done = client.shoal(*how)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert [line.split("\t")[:4] for line in client.shoal("ls", "--samples", catalog).stdout.decode().splitlines()] == [
+    assert [line.split("\t")[:4] for line in client.shoal("ls", "--extents", catalog).stdout.decode().splitlines()] == [
         ["a.parquet", "0", "4", "163"], ["a.parquet", "1", "167", "163"], ["a.parquet", "2", "330", "148"], ["c.bin", "3", "0", "100"]]
     assert json.loads(client.shoal("info", "--json", catalog).stdout)["bytes"] == len(parquet) + 100
     names.write_text(names.read_text() + "s3://bucket/data/missing.parquet\n")
