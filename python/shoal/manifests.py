@@ -25,8 +25,8 @@ def manifest(catalog: Union[Catalog, Path], output_dir: Path, world_size: int = 
     start of the lists' names. progress is called with a Progress now and then, on another thread.
     paths=True: plain paths instead of file:// URIs. null=True: NUL bytes instead of line ends.
     Memory does not grow with files, ranks or epochs. Ctrl-C keeps the lists made so far, each of
-    them complete. A folder that has lists of another catalog with this prefix is refused;
-    force=True removes them first.
+    them complete. A folder that has lists of another catalog or order with this prefix is
+    refused; force=True removes them first.
     """
     catalog = opened(catalog)
     if not isinstance(catalog, Catalog):

@@ -18,6 +18,7 @@
 #include "cli/hints.h"
 #include "cli/progress.h"
 #include "cli/s3_options.h"
+#include "cli/screen.h"
 #include "comm/comm.h"
 #include "shoal.h"
 #include "store/uri.h"
@@ -58,7 +59,11 @@ void cli_put_plain(FILE *out, const char *text, size_t len)
 	}
 }
 
-static void PRINTF_LIKE(2, 0) cli_print_error(const char *command, const char *fmt, va_list args)
+/*
+ * Printed in one call, because other ranks may be printing, too; and without allocating anything,
+ * because there may be no memory.
+ */
+static void PRINTF_LIKE(2, 0) cli_print(const char *head, const char *fmt, va_list args)
 {
 	char words[2 * 4096]; /* a path, and what is wrong with it */
 	char line[2 * sizeof(words)];
@@ -66,12 +71,18 @@ static void PRINTF_LIKE(2, 0) cli_print_error(const char *command, const char *f
 
 	fflush(stdout);
 	vsnprintf(words, sizeof(words), fmt, args);
-	/* Written in one call, because other ranks may be printing, too; and without allocating
-	 * anything, because there may be no memory. */
-	len = (size_t)snprintf(line, 90, "shoal%s%s: ", *command ? " " : "", command);
-	len += copy_plain(line + len, sizeof(line) - len - 1, words);
-	line[len++] = '\n';
-	fwrite(line, 1, len, stderr);
+	len = (size_t)snprintf(line, 90, "%s", head);
+	len += copy_plain(line + len, sizeof(line) - len - 2, words);
+	memcpy(line + len, "\n", 2);
+	screen_print(line);
+}
+
+static void PRINTF_LIKE(2, 0) cli_print_error(const char *command, const char *fmt, va_list args)
+{
+	char head[90];
+
+	snprintf(head, sizeof(head), "shoal%s%s: ", *command ? " " : "", command);
+	cli_print(head, fmt, args);
 }
 
 int cli_fail(const char *command, const char *fmt, ...)
@@ -91,8 +102,17 @@ int cli_usage(const char *command, const char *fmt, ...)
 	va_start(args, fmt);
 	cli_print_error(command, fmt, args);
 	va_end(args);
-	fprintf(stderr, "Try 'shoal %s --help'.\n", command);
+	fprintf(stderr, "Try 'shoal%s%s --help'.\n", *command ? " " : "", command);
 	return CLI_USAGE;
+}
+
+void cli_say(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	cli_print("", fmt, args);
+	va_end(args);
 }
 
 struct shoal_catalog_options cli_catalog_options(const struct cli_where *where)

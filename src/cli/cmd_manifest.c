@@ -57,7 +57,7 @@ static int write_manifests(struct cmd_manifest_arguments *a, const struct shoal_
 		json_bool(&j, "written", !a->dry_run);
 		json_close_object(&j);
 	} else if (!cli_talk.quiet || a->dry_run)
-		fprintf(stderr, "%" PRIu64 " list%s of %" PRIu64 " file%s %s'%s'\n", nr, plural(nr),
+		cli_say("%" PRIu64 " list%s of %" PRIu64 " file%s %s'%s'", nr, plural(nr),
 			info.nr_files, plural(info.nr_files),
 			a->dry_run ? "would be written to " : "in ", a->options.dir);
 	return CLI_OK;
@@ -116,7 +116,7 @@ static const struct cli_option options[] = {
 	CLI_NULL(AT(options.null), "URIs"),
 	CLI_FLAG(
 		0, "force", AT(options.force),
-		"remove lists of this prefix that are in DIR, such as those of another catalog, and write"),
+		"remove lists of this prefix that are in DIR, such as those of another catalog or seed, and write"),
 	CLI_FLAG(0, "dry-run", AT(dry_run), "write nothing: print how many lists there would be"),
 	CLI_JSON(AT(json)),
 	CLI_LOCAL_COPY(AT(where.local_copy)),

@@ -290,7 +290,8 @@ static int cmd_read_report(struct cmd_read_arguments *a, const struct comm_place
 	name_errors(o, rank);
 	if (o->all.interrupted && place->rank == 0)
 		cli_fail("read", "interrupted: these figures are of the part that was read");
-	return o->once && !o->all.interrupted ? CLI_OK : CLI_FAILED;
+	/* Rank 0's status is the job's: launchers report each process that does not end with 0. */
+	return place->rank > 0 || (o->once && !o->all.interrupted) ? CLI_OK : CLI_FAILED;
 }
 
 /* @interrupted: by a signal to this rank or another. */
@@ -401,6 +402,7 @@ const struct cli_command cmd_read = {
 	.min = 1,
 	.max = 1,
 	.give = "give one catalog",
+	.shares_work = true,
 	.size = sizeof(struct cmd_read_arguments),
 	.set_defaults = cmd_read_defaults,
 	.run = cmd_read_start,

@@ -372,6 +372,7 @@ const struct cli_command cmd_index = {
 		      CLI_LISTEN_SECTION(AT(listen)),
 		      CLI_DIRECTORY_SECTION(AT(where.config)),
 		      CLI_S3_SECTION(AT(where.config)) },
+	.shares_work = true,
 	.size = sizeof(struct index_arguments),
 	.set_defaults = index_defaults,
 	.run = cmd_index_start,

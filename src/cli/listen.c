@@ -72,8 +72,8 @@ static void listen_print(const struct cli_listen *l, const char *command)
 	if (cli_talk.style == CLI_AS_JSON)
 		fprintf(stderr, "{\"progress\": \"%s\", \"listening\": \"%s\"}\n", command, url);
 	else
-		fprintf(stderr, "%s: the report page is at %s, metrics are at %smetrics%s\n",
-			command, url, url,
+		cli_say("%s: the report page is at %s, metrics are at %smetrics%s", command, url,
+			url,
 			serve_is_local(l->serve) ? ""
 						 : "; all who reach this address can read them");
 }

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "comm/comm.h"
 
 static const struct cli_option help_option = CLI_OTHER(
 	'h', "help", NULL, NULL, "print this text; --help=man prints it as a manual page");
@@ -397,11 +398,22 @@ static int check_sections(const struct parser *p)
 	return PARSE_ON;
 }
 
+/* Of a command whose work is not shared: several ranks would write the same file, or print all of
+ * it several times. */
+static void note_alone(const struct cli_command *c, int nr_ranks)
+{
+	if (!c->shares_work && nr_ranks > 1 && !cli_talk.quiet)
+		cli_say("%s: rank 0 of %d does all of this; the others have nothing to do", c->name,
+			nr_ranks);
+}
+
 int cli_run_command(const struct cli_command *c, int argc, char **argv)
 {
 	struct parser p = { .command = c, .argc = argc - 1, .argv = argv + 1 };
-	int status = PARSE_ON;
+	int status = PARSE_ON, nr_ranks;
 
+	if (comm_launched_rank(&nr_ranks) > 0 && !c->shares_work)
+		return CLI_OK;
 	if (argc == 2 && strcmp(argv[1], "--list-options") == 0) {
 		cli_each_option(c, list_option, NULL);
 		return CLI_OK;
@@ -419,6 +431,7 @@ int cli_run_command(const struct cli_command *c, int argc, char **argv)
 	if (status == PARSE_ON && ((unsigned)p.nr < c->min || (c->max && (unsigned)p.nr > c->max)))
 		status = cli_usage(c->name, "%s", c->give);
 	if (status == PARSE_ON) {
+		note_alone(c, nr_ranks);
 		status = c->run(p.into, p.nr, p.argv);
 		cli_report_costs(c->name);
 	}

@@ -186,32 +186,45 @@ def test_the_directory_may_be_there(shoal, tmp_path):
     assert (tmp_path / "other.txt").read_bytes() == b"mine"
 
 
-def test_lists_are_replaced_by_a_run_with_as_many_or_more_ranks(shoal, tmp_path):
+def test_lists_of_another_seed_or_more_ranks_replace_those_in_a_folder_by_force(shoal, tmp_path):
     path = shoal.pattern("f{}", 100)
     manifest(shoal, path, tmp_path, "--ranks", 2, "--seed", 1)
     before = read_lists(tmp_path)
-    manifest(shoal, path, tmp_path, "--ranks", 2, "--seed", 2)
+    manifest(shoal, path, tmp_path, "--ranks", 2, "--seed", 2, "--force")
     assert read_lists(tmp_path) != before
-    manifest(shoal, path, tmp_path, "--ranks", 5)
+    manifest(shoal, path, tmp_path, "--ranks", 5, "--force")
     assert sum(len(uris) for uris in read_lists(tmp_path).values()) == 100
 
 
-@pytest.mark.parametrize("options", [["--epoch", 1], ["--epochs", 2]])
-def test_lists_left_by_a_run_with_more_ranks_are_told_of(shoal, fails, tmp_path, options):
+@pytest.mark.parametrize("more, words", [
+    (["--ranks", 3], "ranks 2, and not ranks 3"),
+    (["--ranks", 1], "ranks 2, and not ranks 1"),
+    (["--seed", 2], "seed 1, and not seed 2"),
+    (["--mode", "sequential"], "mode window, and not mode sequential"),
+    (["--window", 17], "window 16, and not window 17"),
+    (["--lanes", 2], "lanes 1, and not lanes 2"),
+    (["--frozen"], "frozen 0, and not frozen 1"),
+])
+def test_lists_of_another_order_are_not_mixed_with_those_in_a_folder(shoal, fails, tmp_path, more, words):
     path = shoal.pattern("f{}", 100)
-    manifest(shoal, path, tmp_path, "--ranks", 3, "--epoch", 1)
+    same = [path, "-o", tmp_path, "--ranks", 2, "--seed", 1, "--mode", "window"]
+    shoal.good("manifest", *same, "-q", "--epochs", 2)
     before = read_lists(tmp_path)
-    result = shoal("manifest", path, "-o", tmp_path, "--ranks", 2, *options)
-    fails(result, 1, "train_epoch0001_rank00002.txt' exists from a run with more ranks")
+    for epoch in (0, 2):
+        fails(shoal("manifest", *same, "--epoch", epoch, *more), 1, f"another order ({words})", "--force")
     assert read_lists(tmp_path) == before, "nothing was written"
+    shoal.good("manifest", *same, "-q", "--epoch", 2, "--window", 16)  # the default
+    assert len(contents(tmp_path)) == 6
+    shoal.good("manifest", *same, "-q", *more, "--force")
+    assert {name[:15] for name in contents(tmp_path)} == {"train_epoch0000"}
 
 
-def test_lists_of_other_epochs_or_another_prefix_are_no_leftovers(shoal, tmp_path):
+def test_lists_of_other_epochs_or_another_prefix_are_beside_one_another(shoal, tmp_path):
     path = shoal.pattern("f{}", 100)
     manifest(shoal, path, tmp_path, "--ranks", 3, "--epoch", 1)
-    manifest(shoal, path, tmp_path, "--ranks", 2, "--epoch", 0)
+    manifest(shoal, path, tmp_path, "--ranks", 3, "--epoch", 0)
     manifest(shoal, path, tmp_path, "--ranks", 2, "--epoch", 1, "--list-prefix", "valid")
-    assert len(contents(tmp_path)) == 7
+    assert len(contents(tmp_path)) == 8
 
 
 @pytest.mark.parametrize("make, words", [

@@ -55,7 +55,7 @@ def test_what_makes_no_sense_is_refused(files, tmp_path, options, error, words):
 
 def test_what_cannot_be_written_is_told(files, tmp_path):
     shoal.manifest(files, tmp_path / "m", 3)
-    with pytest.raises(shoal.Error, match="rank00002.txt' exists from a run with more ranks"):
+    with pytest.raises(shoal.Error, match=r"has lists of another order \(ranks 3, and not ranks 2\)"):
         shoal.manifest(files, tmp_path / "m", 2)
     with pytest.raises(FileNotFoundError, match="cannot create the directory"):
         shoal.manifest(files, tmp_path / "no" / "folder")
