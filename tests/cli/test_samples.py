@@ -395,6 +395,33 @@ def test_an_interrupted_look_inside_goes_on_after_the_files_that_it_had_opened(s
     assert sorted(os.listdir(catalog.parent)) == ["x.cat", "x.fresh"]
 
 
+def test_parts_that_are_not_this_users_alone_are_refused(settled, tmp_path):
+    whole = (settled / "c.arrow").read_bytes()
+    (settled / "c.arrow").write_bytes(whole[:-10])
+    catalog = tmp_path / "x.cat"
+    shoal("index", settled, "--samples", "auto", "--resume", "-o", catalog, check=False)
+    (settled / "c.arrow").write_bytes(whole)
+    (part,) = tmp_path.glob(".x.cat.runs.inside-*")
+    other = tmp_path / "other"
+
+    def refused(why):
+        done = shoal("index", settled, "--samples", "auto", "--resume", "-o", catalog, check=False)
+        assert done.returncode == 1 and f"'{part}' {why}" in done.stderr, done.stderr
+        assert not catalog.exists()
+
+    os.link(part, other)
+    refused("has several names")
+    part.unlink()
+    part.symlink_to(other)
+    refused("is a symbolic link")
+    other.rename(part)
+    if os.geteuid() == 0:  # only root can give a file away
+        os.chown(part, 65534, 65534)
+        refused("belongs to another user")
+        os.chown(part, 0, 0)
+    assert indexed(settled, catalog, "--resume")["not_opened"] == 2
+
+
 def test_damaged_parts_of_an_interrupted_run_are_not_used(settled, tmp_path):
     whole = (settled / "c.arrow").read_bytes()
     (settled / "c.arrow").write_bytes(whole[:-10])
