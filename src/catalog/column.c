@@ -58,9 +58,8 @@ static int run_load(const struct cat_column *c, uint64_t k, struct column_run *r
 	return 0;
 }
 
-/* The last run with (by_sum ? sum_before : first_id) at most @want. */
-static int run_find(const struct cat_column *c, uint64_t want, bool by_sum,
-		    struct column_run *ret_run)
+/* The number of the last run with (by_sum ? sum_before : first_id) at most @want. */
+static int run_number(const struct cat_column *c, uint64_t want, bool by_sum, uint64_t *ret_k)
 {
 	uint64_t low = 0, high = nr_runs(c);
 
@@ -78,7 +77,30 @@ static int run_find(const struct cat_column *c, uint64_t want, bool by_sum,
 		else
 			high = mid;
 	}
-	return run_load(c, low, ret_run);
+	*ret_k = low;
+	return 0;
+}
+
+static int run_find(const struct cat_column *c, uint64_t want, bool by_sum,
+		    struct column_run *ret_run)
+{
+	uint64_t k;
+	int rc = run_number(c, want, by_sum, &k);
+
+	return rc < 0 ? rc : run_load(c, k, ret_run);
+}
+
+int cat_column_run(const struct cat_column *c, uint64_t id, uint64_t *ret_number,
+		   uint64_t *ret_first_id)
+{
+	struct column_run r;
+	int rc = run_number(c, id, false, ret_number);
+
+	if (rc == 0)
+		rc = run_load(c, *ret_number, &r);
+	if (rc == 0)
+		*ret_first_id = r.first_id;
+	return rc;
 }
 
 static const struct cat_block *block_entry(const struct cat_column *c, const struct column_run *r,

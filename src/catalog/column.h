@@ -20,6 +20,10 @@ struct cat_column {
 int cat_column_get(const struct cat_column *c, uint64_t id, uint64_t *ret_value,
 		   uint64_t *ret_sum_before) MUST_USE;
 
+/* The number of the run that has the value of file @id, and its first file. */
+int cat_column_run(const struct cat_column *c, uint64_t id, uint64_t *ret_number,
+		   uint64_t *ret_first_id) MUST_USE;
+
 /* The largest value, 0 for an empty column. Scans all blocks. */
 int cat_column_largest(const struct cat_column *c, uint64_t *ret_value) MUST_USE;
 

@@ -34,6 +34,15 @@ static inline void cat_digester_add(struct cat_digester *d, const void *name, si
 /* Append the digest of @next's entries: @d becomes the digest of both sequences. */
 void cat_digest_append(struct cat_digest *d, const struct cat_digest *next);
 
+/*
+ * Append the digest of all names of a grid, of which @first is the first: all files have this size
+ * and number of samples. -ECANCELED once *@stop (which may be NULL) is not 0.
+ */
+struct cat_grid;
+int cat_digest_grid(struct cat_digest *d, const struct cat_grid *g, const char *first, size_t len,
+		    uint64_t size, uint64_t samples, const int *stop,
+		    struct shoal_err *err) MUST_USE;
+
 /* Low half, high half. */
 void cat_digest_final(const struct cat_digest *d, uint64_t ret_digest[2]);
 

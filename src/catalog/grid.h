@@ -34,4 +34,10 @@ uint64_t cat_digits_get(const uint8_t *p, unsigned width);
 /* Write @v zero-padded to @width digits; higher digits are dropped. */
 void cat_digits_put(uint8_t *p, unsigned width, uint64_t v);
 
+/* How many names it has. */
+uint64_t cat_grid_names(const struct cat_grid *g);
+
+/* Turn its first name into its last one. */
+void cat_grid_last(const struct cat_grid *g, uint8_t *name);
+
 #endif

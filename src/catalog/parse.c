@@ -4,6 +4,7 @@
 
 #include <xxhash.h>
 
+#include "base/tasks.h"
 #include "catalog/catalog_format.h"
 #include "catalog/digest.h"
 
@@ -97,13 +98,19 @@ static int table_changed(struct shoal_err *err)
 		       "opened");
 }
 
-int cat_check_all(const struct cat_view *v, struct shoal_err *err)
+/* Pages that a thread checks at a time: 4 MB. */
+#define CHECK_PAGES 256u
+
+/* The pages from @first up to @end of all that sections have. */
+static int check_pages(const struct cat_view *v, uint64_t first, uint64_t end,
+		       struct shoal_err *err)
 {
 	const struct cat_table_entry *table = (const struct cat_table_entry *)(v->header + 1);
 	uint32_t nr = le32_get(v->header->nr_sections);
 	uint64_t page = 0;
 
-	for (uint32_t i = 0; i < nr; i++) {
+	for (uint32_t i = 0; i < nr && page < end; i++) {
+		uint64_t pages, from;
 		struct cat_table_entry e;
 
 		if (!is_inside(v, sizeof(*v->header) + i * sizeof(e), sizeof(e)))
@@ -111,15 +118,37 @@ int cat_check_all(const struct cat_view *v, struct shoal_err *err)
 		e = table[i]; /* a copy, so that the value checked is the value used */
 		if (!is_inside(v, le64_get(e.off), le64_get(e.len)))
 			return table_changed(err);
-		for (uint64_t off = 0; off < le64_get(e.len); off += CAT_PAGE, page++) {
-			int rc = page < v->nr_pages ? cat_check_page(v, &e, off, page, err)
-						    : table_changed(err);
+		pages = u64_divide_up(le64_get(e.len), CAT_PAGE);
+		if (pages > v->nr_pages - page)
+			return table_changed(err);
+		from = first > page ? first - page : 0;
+		for (uint64_t at = from; at < u64_min(pages, end - page); at++) {
+			int rc = cat_check_page(v, &e, at * CAT_PAGE, page + at, err);
 
 			if (rc < 0)
 				return rc;
 		}
+		page += pages;
 	}
 	return 0;
+}
+
+static int check_some_pages(void *self, unsigned thread, uint64_t k, struct shoal_err *err)
+{
+	const struct cat_view *v = self;
+
+	(void)thread;
+	return check_pages(v, k * CHECK_PAGES, u64_min((k + 1) * CHECK_PAGES, v->nr_pages), err);
+}
+
+int cat_check_all(const struct cat_view *v, struct shoal_err *err)
+{
+	struct cat_view view = *v;
+	struct tasks t = { .nr = u64_divide_up(v->nr_pages, CHECK_PAGES),
+			   .run = check_some_pages,
+			   .self = &view };
+
+	return tasks_run(&t, err);
 }
 
 static int cat_check_identity(const struct cat_header *h, size_t len, struct shoal_err *err)

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "base/bits.h"
+#include "base/tasks.h"
 #include "base/text.h"
 #include "catalog/digest.h"
 #include "catalog/sidecar_format.h"
@@ -570,9 +571,27 @@ int shoal_column_sorted(const struct shoal_column *column, uint64_t place, uint6
 
 /* ---- Check everything ------------------------------------------------------------------- */
 
-static int verify_pages(const struct side_view *v, struct shoal_err *err)
+/* Pages and values that a thread checks at a time; values are checked by whole groups. */
+#define VERIFY_PAGES  256u
+#define VERIFY_VALUES (16u * SIDE_RANK_VALUES)
+
+/* What is found in the values of a range, and in all ranges so far. */
+struct side_seen {
+	uint64_t low, high, ones;
+};
+
+struct side_verification {
+	const struct shoal_column *column;
+	struct side_seen of[TASKS_THREADS_MAX], all;
+};
+
+static int verify_pages(void *self, unsigned thread, uint64_t k, struct shoal_err *err)
 {
-	for (uint64_t page = 0; page < v->at.nr_pages; page++) {
+	const struct side_view *v = &((struct side_verification *)self)->column->view;
+	uint64_t end = u64_min(v->at.nr_pages, (k + 1) * VERIFY_PAGES);
+
+	(void)thread;
+	for (uint64_t page = k * VERIFY_PAGES; page < end; page++) {
 		uint64_t at = sizeof(struct side_header) + (page << SIDE_PAGE_SHIFT);
 
 		if (!side_sum_matches(v->base + at, page_len(v, page),
@@ -585,59 +604,135 @@ static int verify_pages(const struct side_view *v, struct shoal_err *err)
 	return 0;
 }
 
-static int verify_values(const struct side_view *v, struct shoal_err *err)
+static int verify_values(void *self, unsigned thread, uint64_t k, struct shoal_err *err)
 {
-	uint64_t low = UINT64_MAX, high = 0, ones = 0, key, rank;
+	struct side_verification *x = self;
+	const struct side_view *v = &x->column->view;
+	uint64_t i = k * VERIFY_VALUES, end = u64_min(v->nr, i + VERIFY_VALUES), key, rank;
+	struct side_seen seen = { .low = UINT64_MAX };
 
-	for (uint64_t i = 0; i < v->nr; i++) {
+	if (v->type == SHOAL_BIT && i > 0 && rank_at(v, i / SIDE_RANK_VALUES, &seen.ones) < 0)
+		return err_set(err, -EBADMSG,
+			       "damaged column: the rank of sample %" PRIu64 " is wrong", i);
+	for (; i < end; i++) {
 		if (side_key_at(v, i, &key) < 0)
 			return err_set(err, -EBADMSG, "damaged column: a value is missing");
 		if (v->type == SHOAL_BIT && i % SIDE_RANK_VALUES == 0 &&
-		    (rank_at(v, i / SIDE_RANK_VALUES, &rank) < 0 || rank != ones))
+		    (rank_at(v, i / SIDE_RANK_VALUES, &rank) < 0 || rank != seen.ones))
 			return err_set(err, -EBADMSG,
 				       "damaged column: the rank of sample %" PRIu64 " is wrong",
 				       i);
-		low = u64_min(low, key);
-		high = u64_max(high, key);
-		ones += v->type == SHOAL_BIT && key;
+		seen.low = u64_min(seen.low, key);
+		seen.high = u64_max(seen.high, key);
+		seen.ones += v->type == SHOAL_BIT && key;
 	}
-	if (v->nr && (low != v->min_key || high != v->max_key || ones != v->nr_ones))
+	/* The next range begins with this rank. */
+	if (v->type == SHOAL_BIT && end < v->nr &&
+	    (rank_at(v, end / SIDE_RANK_VALUES, &rank) < 0 || rank != seen.ones))
 		return err_set(err, -EBADMSG,
-			       "damaged column: smallest, largest or number of ones is wrong");
+			       "damaged column: the rank of sample %" PRIu64 " is wrong", end);
+	x->of[thread] = seen;
 	return 0;
 }
 
-static int verify_order(const struct shoal_column *c, struct shoal_err *err)
+static int values_commit(void *self, unsigned thread, uint64_t k, struct shoal_err *err)
 {
-	const struct side_view *v = &c->view;
-	uint64_t before_key = 0, before_id = 0, key, id;
+	struct side_verification *x = self;
+	const struct side_seen *seen = &x->of[thread];
 
-	for (uint64_t i = 0; v->nr_order != SIDE_NO_ORDER && i < v->nr_order; i++) {
-		if (shoal_column_sorted(c, i, 1, &id) < 0 || side_key_at(v, id, &key) < 0)
+	(void)k;
+	(void)err;
+	x->all.low = u64_min(x->all.low, seen->low);
+	x->all.high = u64_max(x->all.high, seen->high);
+	x->all.ones = seen->ones;
+	return 0;
+}
+
+/* Samples whose values are read before any is compared: they lie anywhere, and the processor waits
+ * for several at once. */
+#define ORDER_AT_ONCE 256u
+
+struct side_ordered {
+	uint64_t id, key;
+};
+
+/* The samples at @i and after it. */
+static int order_read(const struct shoal_column *c, uint64_t i, uint64_t nr,
+		      struct side_ordered *ret, struct shoal_err *err)
+{
+	uint64_t ids[ORDER_AT_ONCE];
+	int rc = shoal_column_sorted(c, i, nr, ids);
+
+	for (uint64_t k = 0; k < nr; k++) {
+		if (rc == 0)
+			rc = side_key_at(&c->view, ids[k], &ret[k].key);
+		if (rc < 0)
 			return err_set(err, -EBADMSG,
 				       "damaged column: position %" PRIu64
-				       " of the order has no valid sample",
-				       i);
-		/* Strictly ascending, so no sample occurs twice. */
-		if (i && (key < before_key || (key == before_key && id <= before_id)))
-			return err_set(
-				err, -EBADMSG,
-				"damaged column: the order is not ascending at position %" PRIu64,
-				i);
-		before_key = key;
-		before_id = id;
+				       " of the order, or one after it, has no valid sample",
+				       i + k);
+		ret[k].id = ids[k];
 	}
 	return 0;
+}
+
+static int verify_order(void *self, unsigned thread, uint64_t k, struct shoal_err *err)
+{
+	const struct shoal_column *c = ((struct side_verification *)self)->column;
+	uint64_t i = k * VERIFY_VALUES, end = u64_min(c->view.nr_order, i + VERIFY_VALUES);
+	struct side_ordered before = { .id = 0 }, at[ORDER_AT_ONCE];
+	int rc = i ? order_read(c, i - 1, 1, &before, err) : 0;
+
+	(void)thread;
+	for (uint64_t nr; i < end && rc == 0; i += nr) {
+		nr = u64_min(ORDER_AT_ONCE, end - i);
+		rc = order_read(c, i, nr, at, err);
+		for (uint64_t j = 0; j < nr && rc == 0; before = at[j++]) {
+			/* Strictly ascending, so no sample occurs twice. */
+			if (i + j > 0 && (at[j].key < before.key ||
+					  (at[j].key == before.key && at[j].id <= before.id)))
+				rc = err_set(err, -EBADMSG,
+					     "damaged column: the order is not ascending at "
+					     "position %" PRIu64,
+					     i + j);
+		}
+	}
+	return rc;
+}
+
+static int verify_column(struct side_verification *x, struct shoal_err *err)
+{
+	const struct side_view *v = &x->column->view;
+	struct tasks t = { .nr = u64_divide_up(v->at.nr_pages, VERIFY_PAGES),
+			   .run = verify_pages,
+			   .self = x };
+	int rc = tasks_run(&t, err);
+
+	if (rc < 0)
+		return rc;
+	t.nr = u64_divide_up(v->nr, VERIFY_VALUES);
+	t.run = verify_values;
+	t.commit = values_commit;
+	rc = tasks_run(&t, err);
+	if (rc < 0)
+		return rc;
+	if (v->nr &&
+	    (x->all.low != v->min_key || x->all.high != v->max_key || x->all.ones != v->nr_ones))
+		return err_set(err, -EBADMSG,
+			       "damaged column: smallest, largest or number of ones is wrong");
+	if (v->nr_order == SIDE_NO_ORDER)
+		return 0;
+	t.nr = u64_divide_up(v->nr_order, VERIFY_VALUES);
+	t.run = verify_order;
+	t.commit = NULL;
+	return tasks_run(&t, err);
 }
 
 int shoal_column_verify(const struct shoal_column *column, struct shoal_err *err)
 {
-	int rc = verify_pages(&column->view, err);
+	struct side_verification x = { .column = column, .all.low = UINT64_MAX };
+	int rc = verify_column(&x, err);
 
-	if (rc == 0)
-		rc = verify_values(&column->view, err);
-	if (rc == 0)
-		rc = verify_order(column, err);
 	if (column_finish(column, 0) < 0)
 		return err_set(err, -ESTALE, "the file shrank while it was read");
 	return rc;

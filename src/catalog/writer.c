@@ -353,41 +353,11 @@ int shoal_writer_add_object(struct shoal_writer *writer, const char *name, size_
 	return add_checked(writer, name, len, size, samples, &parsed, err);
 }
 
-/* Write the name of @g at @x steps along each dimension from the first into @name. */
-static void grid_render(const struct cat_grid *g, const uint64_t *x, uint8_t *name)
-{
-	for (unsigned f = 0; f < g->nr_fields; f++) {
-		uint64_t v = g->field[f].value;
-
-		for (unsigned d = 0; d < g->nr_dims; d++)
-			v += x[d] * g->dim[d].delta[f];
-		cat_digits_put(name + g->field[f].pos, g->field[f].width, v);
-	}
-}
-
-/* The digest needs every name; the catalog does not. Returns the number of names, 0 if stopped. */
-static uint64_t digest_grid(struct shoal_writer *w, const struct cat_grid *g, uint8_t *name,
-			    size_t len, uint64_t size, uint64_t samples, const int *stop)
-{
-	uint64_t x[CAT_GRID_DIMS] = { 0 }, nr = 0;
-	unsigned d;
-
-	do {
-		grid_render(g, x, name);
-		cat_digest_add(&w->digest, name, len, size, samples);
-		if ((++nr & 0xffff) == 0 && stop_requested(stop))
-			return 0;
-		for (d = 0; d < g->nr_dims && ++x[d] == g->dim[d].extent; d++)
-			x[d] = 0;
-	} while (d < g->nr_dims);
-	return nr;
-}
-
 int writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, const char *first, size_t len,
 		    uint64_t size, uint64_t samples, const int *stop, struct shoal_err *err)
 {
-	uint8_t name[SHOAL_NAME_MAX];
-	uint64_t nr;
+	uint8_t last[SHOAL_NAME_MAX];
+	uint64_t nr = cat_grid_names(g);
 	int rc = check_usable(w, err);
 
 	if (rc == 0)
@@ -399,14 +369,14 @@ int writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, const char
 	if (w->samples_per_file)
 		samples = w->samples_per_file;
 	assert(!w->etags && !w->extents); /* names that were never listed have none */
-	memcpy(name, first, len);
-	nr = digest_grid(w, g, name, len, size, samples, stop);
-	if (nr == 0)
-		return w->rc = err_set(err, -ECANCELED, "interrupted");
+	rc = cat_digest_grid(&w->digest, g, first, len, size, samples, stop, err);
+	memcpy(last, first, len);
+	cat_grid_last(g, last);
 	w->err = err;
-	rc = add_columns(w, size, samples, nr, err);
 	if (rc == 0)
-		rc = cat_encoder_add_grid(&w->encoder, g, nr, (const uint8_t *)first, name, len);
+		rc = add_columns(w, size, samples, nr, err);
+	if (rc == 0)
+		rc = cat_encoder_add_grid(&w->encoder, g, nr, (const uint8_t *)first, last, len);
 	w->rc = rc;
 	return writer_explain(rc, err);
 }

@@ -17,6 +17,9 @@ int cli_fail(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* As cli_fail(), and print how to get help. Returns CLI_USAGE. */
 int cli_usage(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
+/* Print a line on standard error that is no error. */
+void cli_say(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
 /*
  * Names may contain any bytes: those that a terminal would interpret, or that break a line, are
  * escaped.

@@ -175,7 +175,7 @@ static void cmd_order_defaults(void *arguments)
 	struct cmd_order_arguments *a = arguments;
 
 	a->order.spec = (struct shoal_order_spec){
-		.mode = SHOAL_GLOBAL, .remainder = SHOAL_KEEP, .nr_ranks = 1, .batch = 1
+		.mode = SHOAL_GLOBAL, .remainder = SHOAL_KEEP, .nr_ranks = 1, .batch = CLI_BATCH
 	};
 	a->limit = UINT64_MAX;
 }
@@ -187,7 +187,7 @@ static const struct cli_option options[] = {
 		   "ranks that share the epoch (default 1)"),
 	CLI_NUMBER("rank", "RANK", AT(rank), 0, 0, "the rank to print, from 0 (default 0)"),
 	CLI_NUMBER("batch", "SAMPLES", AT(order.spec.batch), 1, BATCH_MAX,
-		   "samples per rank and step (default 1)"),
+		   "samples per rank and step (default 32, as in read)"),
 	CLI_WORD("remainder", "WHAT", AT(order.spec.remainder), cli_remainders,
 		 "keep (default), drop or pad the samples after the last whole step"),
 	CLI_NUMBER("consumed", "POSITIONS", AT(order.spec.consumed), 0, 0,

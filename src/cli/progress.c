@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/screen.h"
 
 #define TERMINAL_SECONDS 0.2
 #define JSON_SECONDS     1.0
@@ -80,7 +81,6 @@ bool cli_progress_live(struct cli_progress *p, const struct live_now *now, const
 	if (!p->viewed || !cli_progress_is_due(p))
 		return p->viewed;
 	p->shown = clock_seconds();
-	p->dirty = true;
 	cli_view_draw(&p->view, now, more);
 	return true;
 }
@@ -88,14 +88,15 @@ bool cli_progress_live(struct cli_progress *p, const struct live_now *now, const
 void cli_progress_put(struct cli_progress *p, const char *line)
 {
 	size_t columns = cli_columns(STDERR_FILENO);
+	char text[512];
 
-	cli_view_clear(&p->view);
 	p->shown = clock_seconds();
-	p->dirty = true;
-	if (p->terminal)
-		fprintf(stderr, "\r\033[K%.*s", (int)columns - 1, line);
-	else
+	if (p->terminal) {
+		snprintf(text, u64_min(columns, sizeof(text)), "%s", line);
+		screen_draw(text);
+	} else {
 		fprintf(stderr, "%s\n", line);
+	}
 }
 
 static void show_json(const struct cli_progress *p, const struct cli_step *now, double left)
@@ -263,11 +264,8 @@ void cli_progress_show_index(struct cli_progress *p, const struct shoal_index_pr
 						 .more = more });
 }
 
-void cli_progress_clear(struct cli_progress *p)
+void cli_progress_clear(const struct cli_progress *p)
 {
-	if (p->view.nr_lines > 0)
-		cli_view_clear(&p->view);
-	else if (p->terminal && p->dirty)
-		fputs("\r\033[K", stderr);
-	p->dirty = false;
+	if (p->terminal)
+		screen_clear();
 }

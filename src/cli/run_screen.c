@@ -24,12 +24,8 @@ void run_screen_clear(struct run_screen *s)
 
 void run_screen_say(struct run_screen *s, const char *words)
 {
-	run_screen_clear(s);
-	if (s->quiet)
-		return;
-	fputs("run: ", stderr);
-	cli_put_plain(stderr, words, strlen(words));
-	fputc('\n', stderr);
+	if (!s->quiet)
+		cli_say("run: %s", words);
 }
 
 static void put_left(char *buf, size_t cap, double seconds)
@@ -91,8 +87,7 @@ static bool run_screen_live(struct run_screen *s, const struct run_progress *p)
 	char wait[32];
 
 	if (s->line.viewed && *s->last && (p->epoch != s->epoch || p->eval != s->eval)) {
-		run_screen_clear(s);
-		fprintf(stderr, "%s\n", s->last);
+		cli_say("%s", s->last);
 	}
 	if (s->line.viewed) {
 		cli_view_note(&s->line.view, clock_seconds(), p->samples);

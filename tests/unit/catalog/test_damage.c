@@ -13,6 +13,7 @@
 
 #include "base/span.h"
 #include "catalog/catalog.h"
+#include "catalog/writer.h"
 #include "help.h"
 
 /* A few names of each shape. */
@@ -605,6 +606,76 @@ static void a_wrong_sum_of_any_run_is_found(void **state)
 	list_release(&l);
 }
 
+/* Verify reads ranges of 65,536 names: lies in the first or last of one must not fall between. */
+static void lies_at_the_ends_of_ranges_are_found(void **state)
+{
+	static const struct {
+		struct poke poke;
+		const char *says;
+	} row[] = {
+		{ { CAT_SZBK, 24 * 255 + 8, 4, 7 }, "sums do not add up" },
+		{ { CAT_SZBK, 24 * 256 + 8, 4, 7 }, "sums do not add up" },
+		{ { CAT_SZBK, 24 * 257 + 8, 4, 7 }, "sums do not add up" },
+		{ { CAT_SZBK, 24 * 512 + 8, 4, 7 }, "sums do not add up" }, /* of the last names */
+		{ { CAT_SMBK, 24 * 512 + 8, 4, 7 }, "sums do not add up" },
+	};
+	struct test_list l = { 0 };
+	uint8_t *image;
+	size_t len;
+
+	(void)state;
+	for (size_t i = 0; i < 2 * 65536 + 100; i++)
+		list_addf(&l, "n%06zu", i);
+	for (size_t i = 0; i < l.nr; i++) {
+		l.entry[i].size = 1 + i * 31 % 1000;
+		l.entry[i].samples = 1 + i % 3;
+	}
+	image = image_of(&l, true, 0, &len);
+	assert_true(survives(image, len));
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		const struct poke *p = &row[i].poke;
+		uint8_t *at = image + image_section(image, p->section, NULL) + p->at, was[8];
+		struct shoal_err err;
+
+		memcpy(was, at, p->bytes);
+		put_le(at, p->bytes, p->value);
+		image_repair(image);
+		err = check_poke(image, len);
+		if (!strstr(err.msg, row[i].says))
+			fail_msg("row %zu: '%s', not '%s'", i, err.msg, row[i].says);
+		memcpy(at, was, p->bytes);
+	}
+	free(image);
+	list_release(&l);
+}
+
+static void a_name_that_sorts_before_the_range_before_it_is_found(void **state)
+{
+	struct shoal_writer_options options = { .root = TEST_ROOT, .samples_per_file = 1 };
+	struct shoal_catalog *cat;
+	struct shoal_writer *w = NULL;
+	struct shoal_err err = { "" };
+	struct cat_digester digester;
+	char name[16];
+
+	(void)state;
+	assert_int_equal(shoal_writer_open(test_path("u.cat"), &options, &w, NULL), 0);
+	digester = writer_digester(w);
+	for (unsigned i = 0; i < 65636; i++) {
+		int n = snprintf(name, sizeof(name), "%c%06u", i < 65536 ? 'b' : 'a', i);
+
+		cat_digester_add(&digester, name, (size_t)n, 0, 1);
+		assert_int_equal(writer_add_sorted(w, name, (size_t)n, 0, 1, NULL, NULL), 0);
+	}
+	writer_add_packed(w, &digester);
+	assert_int_equal(shoal_writer_seal(w, NULL), 0);
+	cat = catalog_open(test_path("u.cat"));
+	unlink(test_path("u.cat"));
+	assert_int_equal(shoal_catalog_verify(cat, &err), -EBADMSG);
+	check_words(&err, "name 65536 is out of order");
+	shoal_catalog_close(cat);
+}
+
 static void dictionaries_that_lie_are_explained(void **state)
 {
 	static const struct {
@@ -663,6 +734,8 @@ int main(void)
 		cmocka_unit_test(a_cursor_that_failed_fails_again),
 		cmocka_unit_test(explain_names_the_section_and_the_offset),
 		cmocka_unit_test(a_wrong_sum_of_any_run_is_found),
+		cmocka_unit_test(lies_at_the_ends_of_ranges_are_found),
+		cmocka_unit_test(a_name_that_sorts_before_the_range_before_it_is_found),
 		cmocka_unit_test(dictionaries_that_lie_are_explained),
 	};
 

@@ -202,26 +202,31 @@ static void a_sorted_column_has_all_samples_by_value(void **state)
 	test_dir_empty();
 }
 
-/* 1 MiB is room for 32,768 entries: these need to be cut, more than once, and one value alone. */
+/*
+ * 1 MiB is room for fewer than 32,768 entries: these need to be cut, more than once, and one value
+ * alone. 4 MiB leave memory for further threads.
+ */
 static void what_does_not_fit_into_memory_is_sorted_in_passes(void **state)
 {
 	uint64_t nr = 150000, *values = allocate(nr, 8);
 	struct shoal_column_options o = options_of(SHOAL_U64, nr);
 
 	(void)state;
-	for (int shape = 0; shape < 5; shape++) {
+	for (int i = 0; i < 10; i++) {
+		uint64_t memory = i % 2 ? 4 << 20 : 1;
+		int shape = i / 2;
 		struct shoal_err err = { "" };
 		struct shoal_column *c;
 
-		for (uint64_t i = 0; i < nr; i++)
-			values[i] = shape == 0   ? random_u64()
+		for (uint64_t k = 0; k < nr; k++)
+			values[k] = shape == 0   ? random_u64()
 				    : shape == 1 ? random_below(3)
 				    : shape == 2 ? UINT64_MAX - random_below(70000)
 				    : shape == 3 ? (random_below(10) ? 5 : random_u64())
-						 : i % 2 * UINT64_MAX;
+						 : k % 2 * UINT64_MAX;
 		write_column(test_path("c"), &o, values);
 		c = open_column(test_path("c"));
-		assert_int_equal(shoal_column_sort(c, NULL, test_path("s"), 1, NULL, &err), 0);
+		assert_int_equal(shoal_column_sort(c, NULL, test_path("s"), memory, NULL, &err), 0);
 		shoal_column_close(c);
 		c = open_column(test_path("s"));
 		check_order(c, NULL, nr);
