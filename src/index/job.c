@@ -12,7 +12,6 @@
 #include "base/publish.h"
 #include "index/empty.h"
 #include "index/inside.h"
-#include "index/replace.h"
 #include "index/seal.h"
 #include "index/stage.h"
 #include "index/tree.h"
@@ -391,7 +390,7 @@ int index_job_finish(struct index_job *j, struct shoal_index_result *result, str
 		return err_set_hint(err, -ENOENT, SHOAL_HINT_REPLACE,
 				    "there are no names to make a catalog of");
 	if (j->nr_put < j->least)
-		return index_replace_refuse(j->options, j->nr_put, err);
+		return output_permit(j->output, j->nr_put, err);
 	j->sorter = sorter_free(j->sorter);
 	j->writer = NULL; /* sealing frees it */
 	result->nr_names = j->nr_put;
@@ -581,6 +580,7 @@ int index_tree(struct comm *comm, const char *where, const struct shoal_tree_opt
 	struct shoal_err words = { "" };
 	struct index_stage stage;
 	struct index_job j = { .options = &stage.options,
+			       .output = &stage.output,
 			       .tree = tree,
 			       .comm = comm,
 			       .place = comm_place(comm),
@@ -590,14 +590,12 @@ int index_tree(struct comm *comm, const char *where, const struct shoal_tree_opt
 
 	comm_set_stop(comm, options->stop);
 	rc = index_stage_open(&stage, options, comm, &words);
-	j.object = stage.output.object;
-	if (rc == 0 && j.object && tree->resume)
+	if (rc == 0 && stage.output.object && tree->resume)
 		rc = err_set(&words, -EINVAL, "only a catalog in a file can be resumed");
 	if (rc == 0) {
 		rc = index_scan_open(&j, where, stage.options.output, &words);
 		if (rc == 0 && j.place->rank == 0)
-			rc = index_replace_check(&stage.options, tree->nr_shards > 0, &j.least,
-						 &words);
+			rc = index_stage_protect(&stage, tree->nr_shards > 0, &j.least, &words);
 		rc = agree_on_opening(comm, rc, &words);
 	}
 	if (rc == 0)

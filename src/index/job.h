@@ -20,13 +20,14 @@
 #include "index/record.h"
 #include "index/root.h"
 #include "index/update.h"
+#include "open/output.h"
 
 struct index_job {
 	/* The request. All lent. */
 	const struct shoal_index_options *options;
 	const struct shoal_tree_options *tree; /* NULL: a list of names */
 	struct comm *comm;                     /* the tree to list, as a URI or path */
-	const char *object;                    /* that the catalog becomes; NULL: it stays a file */
+	const struct output *output;           /* where it is written; NULL: nowhere */
 	const struct comm_place *place;
 	struct index_root root;
 	struct index_provenance provenance; /* what the catalog will record about it */
@@ -63,8 +64,8 @@ struct index_job {
 	uint64_t nr_added;
 	uint64_t nr_put, nr_unkept; /* names put into it */
 	uint64_t nr_next; /* in the catalog; and of these, with an ETag that is not stored */
-	uint64_t least; /* names of the catalog that would be replaced: see replace.h; on rank 0 */
-	bool refused;   /* too few names were found: there is nothing to resume */
+	uint64_t least;   /* names of the catalog that would be replaced: see stage.h; on rank 0 */
+	bool refused;     /* too few names were found: there is nothing to resume */
 };
 
 /* ---- The catalog: job.c ---- */

@@ -237,7 +237,7 @@ static PyObject *list_count(PyObject *self, PyObject *unused)
 	return list_leave(l, rc, &err) ? list_totals(&totals) : NULL;
 }
 
-/* write(output, root, samples_per_file, refuse_empty, config) */
+/* write(output, root, samples_per_file, refuse_empty, careful, config) */
 static PyObject *list_write(PyObject *self, PyObject *args)
 {
 	struct py_list *l = (struct py_list *)self;
@@ -246,13 +246,14 @@ static PyObject *list_write(PyObject *self, PyObject *args)
 	struct shoal_store_config config;
 	struct shoal_err err = { "" };
 	PyObject *config_tuple;
-	int refuse_empty, rc;
+	int refuse_empty, careful, rc;
 
-	if (!PyArg_ParseTuple(args, "yzO&pO", &o.output, &o.root, py_u64_arg, &o.samples_per_file,
-			      &refuse_empty, &config_tuple) ||
+	if (!PyArg_ParseTuple(args, "yzO&ppO", &o.output, &o.root, py_u64_arg, &o.samples_per_file,
+			      &refuse_empty, &careful, &config_tuple) ||
 	    py_store_config(config_tuple, &config, &o.config) < 0 || !list_enter(l))
 		return NULL;
 	o.refuse_empty = refuse_empty;
+	o.careful = careful;
 	Py_BEGIN_ALLOW_THREADS;
 	rc = shoal_list_write(l->list, &o, &totals, &err);
 	Py_END_ALLOW_THREADS;
@@ -520,7 +521,7 @@ static PyObject *list_catalog(PyObject *module, PyObject *args)
 
 /* ---- Several ---- */
 
-/* merge_catalogs((catalog, ...), fail, output, root, refuse_empty, config) */
+/* merge_catalogs((catalog, ...), fail, output, root, careful, config) */
 static PyObject *merge_catalogs(PyObject *module, PyObject *args)
 {
 	struct shoal_write_options o = { 0 };
@@ -530,17 +531,17 @@ static PyObject *merge_catalogs(PyObject *module, PyObject *args)
 	struct shoal_store_config config;
 	PyObject *tuple, *config_tuple, *result = NULL;
 	Py_ssize_t nr, used = 0;
-	int fail, refuse_empty, rc;
+	int fail, careful, rc;
 
 	if (!PyArg_ParseTuple(args, "O!pyzpO", &PyTuple_Type, &tuple, &fail, &o.output, &o.root,
-			      &refuse_empty, &config_tuple) ||
+			      &careful, &config_tuple) ||
 	    py_store_config(config_tuple, &config, &o.config) < 0)
 		return NULL;
 	nr = PyTuple_Size(tuple);
 	cats = PyMem_Calloc((size_t)nr + 1, sizeof(const struct shoal_catalog *));
 	if (!cats)
 		return PyErr_NoMemory();
-	o.refuse_empty = refuse_empty;
+	o.refuse_empty = o.careful = careful;
 	while (used < nr &&
 	       (cats[used] = py_catalog_use(module, PyTuple_GetItem(tuple, used))) != NULL)
 		used++;
@@ -622,7 +623,8 @@ static PyMethodDef list_methods[] = {
 	{ "info", list_info, METH_NOARGS, "(root, sizes, etags, samples_per_file)" },
 	{ "count", list_count, METH_NOARGS, "(files, samples, bytes) of the rest." },
 	{ "write", list_write, METH_VARARGS,
-	  "write(output, root, samples_per_file, refuse_empty, config): (files, samples, bytes)" },
+	  "write(output, root, samples_per_file, refuse_empty, careful, config): (files, samples, "
+	  "bytes)" },
 	{ "stat", list_stat, METH_O, "stat(depth): figures about the rest." },
 	{ "close", list_close, METH_NOARGS, "End its threads." },
 	{ NULL, NULL, 0, NULL },
@@ -640,7 +642,7 @@ static PyMethodDef list_functions[] = {
 	  "list_store(uri, select, options, warn, config)" },
 	{ "list_catalog", list_catalog, METH_VARARGS, "list_catalog(catalog, select)" },
 	{ "merge_catalogs", merge_catalogs, METH_VARARGS,
-	  "merge_catalogs(catalogs, fail, output, root, refuse_empty, config)" },
+	  "merge_catalogs(catalogs, fail, output, root, careful, config)" },
 	{ "diff_lists", diff_lists, METH_VARARGS,
 	  "diff_lists(old, new, differs): (same, missing, new, resized, changed)" },
 	{ NULL, NULL, 0, NULL },
