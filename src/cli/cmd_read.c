@@ -348,7 +348,7 @@ static void cmd_read_defaults(void *arguments)
 	struct cmd_read_arguments *a = arguments;
 
 	a->order.spec = (struct shoal_order_spec){
-		.mode = SHOAL_GLOBAL, .remainder = SHOAL_KEEP, .nr_ranks = 1, .batch = 32
+		.mode = SHOAL_GLOBAL, .remainder = SHOAL_KEEP, .nr_ranks = 1, .batch = CLI_BATCH
 	};
 	a->plan.steps = UINT64_MAX;
 	a->plan.repeats = 1;

@@ -106,12 +106,12 @@ def test_a_catalog_is_not_taken_for_a_list_of_names(shoal, fails, catalog, tmp_p
 def test_lists_of_two_catalogs_are_not_mixed_in_one_folder(shoal, fails, catalog, tmp_path):
     out, other = tmp_path / "lists", tmp_path / "other.cat"
     shoal.good("index", "-", "--root", "s3://bucket/x", "-q", "-o", other, stdin=b"a\nb\nc\n")
-    shoal.good("manifest", catalog, "-q", "--ranks", 2, "--epochs", "0..1", "-o", out)
+    shoal.good("manifest", catalog, "-q", "--ranks", 2, "--epochs", 2, "-o", out)
     before = {p.name: p.read_bytes() for p in out.iterdir()}
     fails(shoal("manifest", other, "--ranks", 2, "-o", out), 1, "has lists of another catalog", "--force")
     assert {p.name: p.read_bytes() for p in out.iterdir()} == before
-    shoal.good("manifest", other, "-q", "--prefix", "valid", "-o", out)  # of another kind: beside them
-    shoal.good("manifest", catalog, "-q", "--ranks", 2, "--epochs", "2..2", "-o", out)
+    shoal.good("manifest", other, "-q", "--list-prefix", "valid", "-o", out)  # of another kind: beside them
+    shoal.good("manifest", catalog, "-q", "--ranks", 2, "--epoch", 2, "-o", out)
     shoal.good("manifest", other, "-q", "--ranks", 1, "--force", "-o", out)
     assert sorted(p.name for p in out.iterdir() if not p.name.startswith(".")) == [
         "train_epoch0000_rank00000.txt", "valid_epoch0000_rank00000.txt"]
