@@ -16,7 +16,7 @@ from . import _shoal
 from ._errors import BadValueError
 from ._keywords import explained
 from ._progress import Progress, shown
-from ._store import S3Config, as_tuple
+from ._store import S3Config, as_tuple, parse_uri
 from ._units import Size, size_of
 from .catalog import _FIRST, _KINDS, SIZE_UNKNOWN, Catalog, Difference, Path, StorageCheck
 from .indexing import Patterns, _patterns, _shard, _with_endpoint, check_threads, index
