@@ -267,7 +267,7 @@ def test_a_path_that_is_not_there_is_said_once(mpi, tmp_path):
 
 
 def test_a_uri_that_is_not_there_is_said_once(mpi, tmp_path):
-    fails(index(mpi, 3, f"file://{tmp_path}/not", "-o", tmp_path / "c"), f"'file://{tmp_path}/not': cannot open it")
+    fails(index(mpi, 3, f"file://{tmp_path}/not", "-o", tmp_path / "c"), f"'file://{tmp_path}/not': cannot open it: No such file")
     assert contents(tmp_path) == []
 
 
