@@ -20,5 +20,6 @@ extern const struct cli_option cli_order_options[];
 	}
 
 extern const char *const cli_remainders[];
+extern const char *const cli_order_modes[];
 
 #endif
