@@ -1,10 +1,10 @@
 #include "cli/run_begin.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/text.h"
+#include "cli/cli.h"
 #include "report/begin.h"
 #include "report/report.h"
 #include "report/write.h"
@@ -13,10 +13,9 @@
 void run_begin_print(const struct workload *w, uint64_t accelerators, const char *data,
 		     const char *folder)
 {
-	fprintf(stderr,
-		"%s: %" PRIu64 " epoch%s of %" PRIu64 " file%s on %" PRIu64
+	cli_say("%s: %" PRIu64 " epoch%s of %" PRIu64 " file%s on %" PRIu64
 		" accelerator%s would be run with the data of '%s'; summary.json, config.yaml, "
-		"effective.yaml and the files of each accelerator would be written to '%s'\n",
+		"effective.yaml and the files of each accelerator would be written to '%s'",
 		w->name, w->train.epochs, plural(w->train.epochs), w->dataset.nr_files_train,
 		plural(w->dataset.nr_files_train), accelerators, plural(accelerators), data,
 		folder);

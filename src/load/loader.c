@@ -318,10 +318,23 @@ static int open_parts(struct shoal_loader *l, const struct shoal_order_spec *spe
 		rc = shoal_order_new(spec, 0, &l->order, err);
 	if (rc == 0)
 		rc = choose_slot(l, err);
-	if (rc == 0)
-		rc = take_memory(l, err);
-	if (rc == 0)
-		rc = open_engine(l, err);
+	return rc < 0 ? rc : take_memory(l, err);
+}
+
+/*
+ * Start the loader's thread, which waits for the lock until there is an engine. It comes first:
+ * where the number of threads is limited, an engine takes all that it can get.
+ */
+static int start_reading(struct shoal_loader *l, struct shoal_err *err)
+{
+	int rc;
+
+	pthread_mutex_lock(&l->lock);
+	rc = thread_start(&l->thread, load_ahead, l);
+	l->started = rc == 0;
+	rc = rc < 0 ? err_set_errno(err, rc, "cannot start the loader") : open_engine(l, err);
+	l->closing = rc < 0;
+	pthread_mutex_unlock(&l->lock);
 	return rc;
 }
 
@@ -346,12 +359,8 @@ int shoal_loader_open(const struct shoal_catalog *cat, const struct shoal_order_
 	pthread_cond_init(&l->news, &attr);
 	pthread_condattr_destroy(&attr);
 	rc = open_parts(l, spec, err);
-	if (rc == 0) {
-		rc = thread_start(&l->thread, load_ahead, l);
-		l->started = rc == 0;
-		if (rc < 0)
-			err_set_errno(err, rc, "cannot start the loader");
-	}
+	if (rc == 0)
+		rc = start_reading(l, err);
 	if (rc < 0)
 		shoal_loader_close(l);
 	else
@@ -371,7 +380,6 @@ struct shoal_loader *shoal_loader_close(struct shoal_loader *l)
 	pthread_mutex_unlock(&l->lock);
 	if (l->started)
 		pthread_join(l->thread, NULL);
-	load_engine_free(l->engine); /* of a loader whose thread did not start */
 	store_close(l->store);
 	shoal_order_free(l->order);
 	for (uint32_t i = 0; l->ring && i < l->nr_ring; i++)
