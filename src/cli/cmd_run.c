@@ -265,26 +265,18 @@ static int cmd_run_check_use(struct cmd_run_state *c, struct shoal_err *err)
 	return rc;
 }
 
-/* Collective: rank 0 warns if MLPerf's rules require more data or another cluster. */
+/* Collective. */
 static int note_size(struct cmd_run_state *c, struct shoal_err *err)
 {
-	const char *place = c->a.load.store ? c->a.load.store : c->data.root;
-	struct datasize_cluster cluster;
-	char words[300];
-	int rc;
+	struct run_begin_size size = { .w = c->workload,
+				       .comm = c->comm,
+				       .accelerators = (uint64_t)c->place->size * c->a.accelerators,
+				       .data = c->a.load.store ? c->a.load.store : c->data.root,
+				       .results = c->a.results,
+				       .warn = warn_of_rule,
+				       .self = c };
 
-	if (is_synthetic(&c->a))
-		return 0;
-	rc = datasize_measure(c->comm, &cluster, err);
-	cluster.nr_accelerators = (uint64_t)c->place->size * c->a.accelerators;
-	if (rc == 0 && datasize_too_small(c->workload, &cluster, words, sizeof(words)))
-		warn_of_rule(c, words);
-	if (c->place->rank == 0 && run_folder_shares_device(c->a.results, place))
-		warn_of_rule(c, "data and results are on one file system: MLPerf's rule 3.4.2 "
-				"requires two");
-	if (rc == 0)
-		datasize_note_rules(c->workload, &cluster, warn_of_rule, c);
-	return rc;
+	return is_synthetic(&c->a) ? 0 : run_begin_check_size(&size, err);
 }
 
 /* Collective. */

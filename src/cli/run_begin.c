@@ -5,10 +5,29 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "datagen/datasize.h"
 #include "report/begin.h"
 #include "report/report.h"
 #include "report/write.h"
+#include "run/folder.h"
 #include "run/node.h"
+
+int run_begin_check_size(const struct run_begin_size *s, struct shoal_err *err)
+{
+	struct datasize_cluster cluster;
+	char words[300];
+	int rc = datasize_measure(s->comm, &cluster, err);
+
+	cluster.nr_accelerators = s->accelerators;
+	if (rc == 0 && datasize_too_small(s->w, &cluster, words, sizeof(words)))
+		s->warn(s->self, words);
+	if (comm_place(s->comm)->rank == 0 && run_folder_shares_device(s->results, s->data))
+		s->warn(s->self, "data and results are on one file system: MLPerf's rule 3.4.2 "
+				 "requires two");
+	if (rc == 0)
+		datasize_note_rules(s->w, &cluster, s->warn, s->self);
+	return rc;
+}
 
 void run_begin_print(const struct workload *w, uint64_t accelerators, const char *data,
 		     const char *folder)

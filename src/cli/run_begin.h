@@ -8,6 +8,17 @@
 #include "cli/listen.h"
 #include "run/result.h"
 
+/* Collective: @warn on rank 0 if MLPerf's rules require more data or another cluster. */
+struct run_begin_size {
+	const struct workload *w;
+	struct comm *comm;
+	uint64_t accelerators;
+	const char *data, *results;
+	void (*warn)(void *self, const char *words);
+	void *self;
+};
+int run_begin_check_size(const struct run_begin_size *s, struct shoal_err *err) MUST_USE;
+
 /* What would be run and written, to standard error. */
 void run_begin_print(const struct workload *w, uint64_t accelerators, const char *data,
 		     const char *folder);
