@@ -1089,7 +1089,7 @@ struct shoal_manifest_options {
 	uint64_t nr_epochs;   /* number of epochs: 1 to SHOAL_MANIFEST_EPOCHS_MAX */
 	bool paths;           /* plain paths instead of file:// URIs */
 	bool null;            /* end URIs with NUL bytes instead of line ends */
-	bool force;           /* remove lists of another catalog first, instead of -EEXIST */
+	bool force;           /* remove other lists of this prefix first, instead of -EEXIST */
 	const int *stop;      /* the call ends with -ECANCELED once this is not 0. May be NULL */
 	/* Called after each list, with the number of lists written. May be NULL. */
 	void (*progress)(void *self, uint64_t nr_done, uint64_t nr);
@@ -1103,8 +1103,7 @@ struct shoal_manifest_options {
  * gets its name when it is complete. Memory does not grow with files, ranks or epochs.
  *
  * -EINVAL: the spec or the options cannot be met. -EEXIST: the directory has lists of another
- * catalog with the same prefix (".PREFIX.shoal-manifest" in it records which), or a list for a
- * higher rank from an earlier call, with which the lists would be no partition. -EILSEQ: a name
+ * catalog or order with the same prefix (".PREFIX.shoal-manifest" in it records which). -EILSEQ: a name
  * contains a line end.
  */
 SHOAL_CHECKED int shoal_manifest_write(const struct shoal_catalog *cat,

@@ -75,7 +75,7 @@ _HINTS = {
     "nul_ends": (("index", "manifest"), "use null=True to separate names by NUL bytes"),
     "sizes": (("index",), "index it again with sizes=True"),
     "etags": (("index",), "index the bucket again with etags=True"),
-    "where": (("Catalog.verify",), "choose what to compare it with: where="),
+    "where": (("Catalog.verify",), "choose what to compare it with: data="),
     "keep_going": (("index",), "leave it out with keep_going=True"),
     "samples_per_file": (("index", "index_pattern"), "index it again with another samples_per_file="),
     "sort_column": ((), "sort it first with Column.sort()"),

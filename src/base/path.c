@@ -122,10 +122,29 @@ static bool is_partial(const char *base, size_t len)
 /* ".train.shoal-manifest", beside the lists of a manifest. */
 static bool is_note_of_lists(const char *base, size_t len)
 {
-	static const char end[] = ".shoal-manifest";
+	static const char end[] = PATH_NOTE_OF_LISTS;
 	size_t end_len = sizeof(end) - 1;
 
 	return base[0] == '.' && len > end_len && memcmp(base + len - end_len, end, end_len) == 0;
+}
+
+size_t path_list_prefix(const char *name, size_t len)
+{
+	static const char *const before[] = { "_rank", "_epoch" };
+
+	if (len < 4 || memcmp(name + len - 4, ".txt", 4) != 0)
+		return 0;
+	len -= 4;
+	for (size_t i = 0; i < ARRAY_LEN(before); i++) {
+		size_t word = strlen(before[i]), end = len;
+
+		while (len > 0 && name[len - 1] >= '0' && name[len - 1] <= '9')
+			len--;
+		if (len == end || len <= word || memcmp(name + len - word, before[i], word) != 0)
+			return 0;
+		len -= word;
+	}
+	return name[len - 1] == '/' ? 0 : len;
 }
 
 bool path_compare_own(const char *name, size_t len)

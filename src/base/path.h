@@ -27,6 +27,13 @@ void path_remove_empty(const char *path, unsigned nr);
 /* Make the directory @path and all directories above it that are missing. */
 int path_make_dirs(const char *path, struct shoal_err *err) MUST_USE;
 
+/* The end of ".train.shoal-manifest", the note beside lists that begin with "train". */
+#define PATH_NOTE_OF_LISTS ".shoal-manifest"
+
+/* For "a/train_epoch0000_rank00000.txt", a list of a manifest: the length of "a/train". 0: it is no
+ * name of a list. */
+size_t path_list_prefix(const char *name, size_t len);
+
 /* The slow part of path_is_own(), for names that end as one of these does. */
 bool path_compare_own(const char *name, size_t len);
 

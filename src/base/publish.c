@@ -31,6 +31,21 @@ int publish_check_own(int fd, const char *path, struct shoal_err *err)
 	return 0;
 }
 
+int publish_open_own(const char *path, int flags, struct shoal_err *err)
+{
+	/* O_NONBLOCK: a FIFO put there must not hang the open. */
+	int fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), rc;
+
+	if (fd < 0 && errno == ELOOP)
+		return err_set(err, -EPERM, "'%s' is a symbolic link: remove it", path);
+	if (fd < 0)
+		return err_set_errno(err, err_errno(), "cannot open '%s'", path);
+	rc = publish_check_own(fd, path, err);
+	if (rc < 0)
+		close(fd);
+	return rc < 0 ? rc : fd;
+}
+
 /*
  * Whether the link at @path may lead us elsewhere: the rule of fs.protected_symlinks, which the
  * kernel does not apply to readlink(2). In a directory that anyone may write to, such as /tmp, a
@@ -51,7 +66,8 @@ static bool link_is_trusted(const char *path)
 	return trusted;
 }
 
-/* The target of the link at @path as a path of its own; NULL if @path is not a link. */
+/* The target of the link at @path as a path of its own, to be freed; NULL if @path is not a link.
+ */
 static char *link_target(const char *path)
 {
 	char target[PATH_MAX];
@@ -68,25 +84,65 @@ static char *link_target(const char *path)
 	return joined;
 }
 
+/* The length of @path up to the end of the component after @from. */
+static size_t component_end(const char *path, size_t from)
+{
+	from += strspn(path + from, "/");
+	return from + strcspn(path + from, "/");
+}
+
+/*
+ * Whether all links on the way to @path may lead us there. The path is resolved as the kernel does
+ * it: a link is replaced by its target, which may have links of its own. -ENOMEM.
+ */
+static int check_links(const char *path, struct shoal_err *err)
+{
+	char *at = strdup(path);
+	size_t end = 0;
+	bool trusted = true;
+
+	/* More links are an error of every function that is given the path. */
+	for (int nr_links = 0; at && trusted && at[end] && nr_links < 40;) {
+		size_t to = component_end(at, end);
+		char *prefix = strndup(at, to), *target = prefix ? link_target(prefix) : NULL;
+		char *next = NULL;
+
+		trusted = !target || link_is_trusted(prefix);
+		if (target && asprintf(&next, "%s%s", target, at + to) < 0)
+			next = NULL;
+		if (!prefix || target) {
+			free(at);
+			at = next;
+			nr_links++;
+		}
+		end = target ? 0 : to;
+		free(prefix);
+		free(target);
+	}
+	if (trusted && !at)
+		return err_set(err, -ENOMEM, "out of memory");
+	free(at);
+	return trusted ? 0
+		       : err_set(err, -EPERM,
+				 "'%s' leads through another user's symbolic link in a directory "
+				 "that anyone may write to: remove it, or write elsewhere",
+				 path);
+}
+
 /*
  * The final path of the bytes: links are followed, so that a link is kept and its target written.
  */
 static int follow_links(const char *path, char **ret_path, struct shoal_err *err)
 {
-	char *at = strdup(path), *next;
+	int rc = check_links(path, err);
+	char *at, *next;
 
+	if (rc < 0)
+		return rc;
+	at = strdup(path);
 	for (int depth = 0; at && depth < 40 && (next = link_target(at)) != NULL; depth++) {
-		bool trusted = link_is_trusted(at);
-
 		free(at);
 		at = next;
-		if (trusted)
-			continue;
-		free(at);
-		return err_set(err, -EPERM,
-			       "'%s' leads through another user's symbolic link in a directory "
-			       "that anyone may write to: remove it, or write elsewhere",
-			       path);
 	}
 	*ret_path = at;
 	return at ? 0 : err_set(err, -ENOMEM, "out of memory");
@@ -275,7 +331,12 @@ int publish_open(const char *path, struct publish *ret_pub, struct shoal_err *er
 int publish_open_here(const char *path, struct publish *ret_pub, struct shoal_err *err)
 {
 	struct publish pub = PUBLISH_CLOSED;
+	char *dir = path_dir(path);
+	int rc = dir ? check_links(dir, err) : 0;
 
+	free(dir);
+	if (rc < 0)
+		return rc;
 	pub.path = strdup(path);
 	pub.partial = pub.path ? partial_name(path) : NULL;
 	if (!pub.partial) {

@@ -26,6 +26,12 @@ struct publish {
  */
 int publish_check_own(int fd, const char *path, struct shoal_err *err) MUST_USE;
 
+/*
+ * Open the existing file @path with @flags, if publish_check_own() accepts it; a symbolic link is
+ * not followed. Returns the descriptor.
+ */
+int publish_open_own(const char *path, int flags, struct shoal_err *err) MUST_USE;
+
 /* -EBUSY: another process is writing @path now. */
 int publish_open(const char *path, struct publish *ret_pub, struct shoal_err *err) MUST_USE;
 

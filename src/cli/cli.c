@@ -18,6 +18,7 @@
 #include "cli/hints.h"
 #include "cli/progress.h"
 #include "cli/s3_options.h"
+#include "cli/screen.h"
 #include "comm/comm.h"
 #include "shoal.h"
 #include "store/uri.h"
@@ -58,7 +59,11 @@ void cli_put_plain(FILE *out, const char *text, size_t len)
 	}
 }
 
-static void PRINTF_LIKE(2, 0) cli_print_error(const char *command, const char *fmt, va_list args)
+/*
+ * Printed in one call, because other ranks may be printing, too; and without allocating anything,
+ * because there may be no memory.
+ */
+static void PRINTF_LIKE(2, 0) cli_print(const char *head, const char *fmt, va_list args)
 {
 	char words[2 * 4096]; /* a path, and what is wrong with it */
 	char line[2 * sizeof(words)];
@@ -66,12 +71,26 @@ static void PRINTF_LIKE(2, 0) cli_print_error(const char *command, const char *f
 
 	fflush(stdout);
 	vsnprintf(words, sizeof(words), fmt, args);
-	/* Written in one call, because other ranks may be printing, too; and without allocating
-	 * anything, because there may be no memory. */
-	len = (size_t)snprintf(line, 90, "shoal%s%s: ", *command ? " " : "", command);
-	len += copy_plain(line + len, sizeof(line) - len - 1, words);
-	line[len++] = '\n';
-	fwrite(line, 1, len, stderr);
+	len = (size_t)snprintf(line, 90, "%s", head);
+	len += copy_plain(line + len, sizeof(line) - len - 2, words);
+	memcpy(line + len, "\n", 2);
+	screen_print(line);
+}
+
+static void PRINTF_LIKE(2, 0) cli_print_error(const char *command, const char *fmt, va_list args)
+{
+	struct cli_json_line l;
+	char head[90], words[2 * 4096];
+
+	if (cli_talk.style == CLI_AS_JSON && cli_json_line_open(&l)) {
+		vsnprintf(words, sizeof(words), fmt, args);
+		json_string(&l.json, "message", words);
+		json_string(&l.json, "command", command);
+		cli_json_line_close(&l);
+		return;
+	}
+	snprintf(head, sizeof(head), "shoal%s%s: ", *command ? " " : "", command);
+	cli_print(head, fmt, args);
 }
 
 int cli_fail(const char *command, const char *fmt, ...)
@@ -91,8 +110,18 @@ int cli_usage(const char *command, const char *fmt, ...)
 	va_start(args, fmt);
 	cli_print_error(command, fmt, args);
 	va_end(args);
-	fprintf(stderr, "Try 'shoal %s --help'.\n", command);
+	if (cli_talk.style != CLI_AS_JSON)
+		fprintf(stderr, "Try 'shoal%s%s --help'.\n", *command ? " " : "", command);
 	return CLI_USAGE;
+}
+
+void cli_say(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	cli_print("", fmt, args);
+	va_end(args);
 }
 
 struct shoal_catalog_options cli_catalog_options(const struct cli_where *where)
@@ -358,6 +387,29 @@ static void put_stdout(void *self, const void *bytes, size_t len)
 struct json cli_json(void)
 {
 	return (struct json){ .put = put_stdout };
+}
+
+static void cli_put_line(void *self, const void *bytes, size_t len)
+{
+	fwrite(bytes, 1, len, self);
+}
+
+bool cli_json_line_open(struct cli_json_line *l)
+{
+	*l = (struct cli_json_line){ .text = NULL };
+	l->out = open_memstream(&l->text, &l->len);
+	l->json = (struct json){ .put = cli_put_line, .self = l->out };
+	if (l->out)
+		json_open_object(&l->json, NULL);
+	return l->out != NULL;
+}
+
+void cli_json_line_close(struct cli_json_line *l)
+{
+	json_close_object(&l->json);
+	if (fclose(l->out) == 0)
+		fwrite(l->text, 1, l->len, stderr);
+	free(l->text);
 }
 
 int cli_stop;

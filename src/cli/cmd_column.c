@@ -145,8 +145,8 @@ static int sort_column(struct cmd_column_arguments *a, const char *path, const c
 	shoal_column_info(column, &info);
 	a->nr_to_sort = info.nr;
 	if (a->dry_run) {
-		fprintf(stderr, "%" PRIu64 " value%s and their order would be written to '%s'\n",
-			info.nr, plural(info.nr), output);
+		cli_say("%" PRIu64 " value%s and their order would be written to '%s'", info.nr,
+			plural(info.nr), output);
 		shoal_column_close(column);
 		return CLI_OK;
 	}
@@ -185,7 +185,7 @@ static int cmd_column_end(struct cmd_column_arguments *a, int status)
 	if (status == CLI_OK && a->json && !a->dry_run)
 		return print_info(a, a->output);
 	if (status == CLI_OK && (a->dry_run || !cli_talk.quiet))
-		fprintf(stderr, "%" PRIu64 " value%s of type %s %s '%s'\n", a->info.nr_samples,
+		cli_say("%" PRIu64 " value%s of type %s %s '%s'", a->info.nr_samples,
 			plural(a->info.nr_samples), shoal_column_type_name(a->type),
 			a->dry_run ? "would be written to" : "in", a->output);
 	return status;

@@ -249,7 +249,8 @@ static int cmd_datagen_report(const struct cmd_datagen_arguments *a, struct scre
 			      const struct workload *w, const struct datagen_result *r, int rc,
 			      struct shoal_err *err)
 {
-	bool wrong = a->o.mode == DATAGEN_VERIFY && nr_wrong(&r->counts) > 0;
+	/* Rank 0's status is the job's: launchers report each process that does not end with 0. */
+	bool wrong = s->rank == 0 && a->o.mode == DATAGEN_VERIFY && nr_wrong(&r->counts) > 0;
 
 	cli_progress_clear(&s->line);
 	if (rc < 0)
@@ -301,9 +302,7 @@ static int show_plan(struct cmd_datagen_arguments *a, struct comm *comm, const s
 	if (s->rank > 0 || ((cli_talk.quiet || a->o.mode == DATAGEN_VERIFY) && !a->dry_run))
 		return 0;
 	nr = a->plan.nr_files + a->plan.nr_files_eval;
-	fprintf(stderr,
-		"datagen: %" PRIu64 " file%s, %s; %" PRIu64
-		" step%s per epoch on %d accelerator%s\n",
+	cli_say("datagen: %" PRIu64 " file%s, %s; %" PRIu64 " step%s per epoch on %d accelerator%s",
 		nr, plural(nr), size_in_words(a->plan.nr_bytes + a->plan.nr_bytes_eval).text,
 		a->plan.steps, plural(a->plan.steps), s->nr_ranks, plural((uint64_t)s->nr_ranks));
 	return 0;
@@ -499,6 +498,7 @@ const struct cli_command cmd_datagen = {
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.give = "give a workload: 'shoal workloads' lists them",
+	.shares_work = true,
 	.size = sizeof(struct cmd_datagen_arguments),
 	.run = cmd_datagen_start,
 };

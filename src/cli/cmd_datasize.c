@@ -314,6 +314,7 @@ const struct cli_command cmd_datasize = {
 	.sections = { { .options = options } },
 	.min = 1,
 	.give = "give a workload",
+	.shares_work = true,
 	.size = sizeof(struct cmd_datasize_arguments),
 	.run = cmd_datasize_start,
 };

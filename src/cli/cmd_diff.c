@@ -75,9 +75,8 @@ static int cmd_diff_report(const struct cmd_diff_arguments *a, const struct shoa
 		json_u64(&j, "changed", r->nr_changed);
 		json_close_object(&j);
 	} else if (!cli_talk.quiet && nr > 0) {
-		fprintf(stderr,
-			"%" PRIu64 " missing, %" PRIu64 " new, %" PRIu64
-			" of another size, %" PRIu64 " of another ETag, %" PRIu64 " the same\n",
+		cli_say("%" PRIu64 " missing, %" PRIu64 " new, %" PRIu64
+			" of another size, %" PRIu64 " of another ETag, %" PRIu64 " the same",
 			r->nr_missing, r->nr_new, r->nr_resized, r->nr_changed, r->nr_same);
 	}
 	return nr == 0 ? CLI_OK : CLI_FAILED;

@@ -153,9 +153,8 @@ static int index_trial_end(const struct index_arguments *a, const struct index_t
 	if (t->nr_old > 0)
 		snprintf(replaced, sizeof(replaced), ", instead of one of %" PRIu64 " names",
 			 t->nr_old);
-	fprintf(stderr, "a catalog of %" PRIu64 " name%s, of %s, would be written to '%s'%s\n",
-		r->nr_names, plural(r->nr_names), size_in_words((uint64_t)st.st_size).text,
-		t->output, replaced);
+	cli_say("a catalog of %" PRIu64 " name%s, of %s, would be written to '%s'%s", r->nr_names,
+		plural(r->nr_names), size_in_words((uint64_t)st.st_size).text, t->output, replaced);
 	if (!a->force && (r->nr_names == 0 || t->nr_old > 2 * r->nr_names))
 		return cli_fail("index", "it would be refused, because it has %s, without --force",
 				r->nr_names == 0 ? "no names" : "less than half of the names");
@@ -323,16 +322,15 @@ static bool is_share_telling(const struct shoal_index_result *r, double seconds)
 	return (double)r->nr_requests * seconds * 1e6 >= (double)r->allowed_us;
 }
 
-static void print_requests(const struct shoal_index_result *r, double seconds)
+static void print_requests(FILE *out, const struct shoal_index_result *r, double seconds)
 {
-	fprintf(stderr, ", %" PRIu64 " request%s", r->nr_requests, plural(r->nr_requests));
+	fprintf(out, ", %" PRIu64 " request%s", r->nr_requests, plural(r->nr_requests));
 	if (is_share_telling(r, seconds))
-		fprintf(stderr, " that used the connections for %.0f %% of the time",
-			percent_busy(r));
+		fprintf(out, " that used the connections for %.0f %% of the time", percent_busy(r));
 	if (r->nr_retries)
-		fprintf(stderr, ", %" PRIu64 " of them retried", r->nr_retries);
+		fprintf(out, ", %" PRIu64 " of them retried", r->nr_retries);
 	if (r->nr_throttled)
-		fprintf(stderr, ", %" PRIu64 " throttled response%s", r->nr_throttled,
+		fprintf(out, ", %" PRIu64 " throttled response%s", r->nr_throttled,
 			plural(r->nr_throttled));
 }
 
@@ -406,20 +404,28 @@ static int cmd_index_keep(struct index_arguments *a, const struct comm_place *pl
 static void print_result(const struct index_arguments *a, const struct shoal_index_result *r,
 			 double seconds)
 {
+	struct cli_text t;
+	FILE *out;
+
 	if (a->json)
 		cmd_index_print_json(r, seconds);
 	if (cli_talk.quiet)
 		return;
 	if (r->nr_names == 0)
 		say_empty(a);
-	fprintf(stderr, "%" PRIu64 " name%s in %.2f s", r->nr_names, plural(r->nr_names), seconds);
+	out = cli_text_open(&t);
+	if (!out)
+		return;
+	fprintf(out, "%" PRIu64 " name%s in %.2f s", r->nr_names, plural(r->nr_names), seconds);
 	for (size_t i = 0; i < ARRAY_LEN(counts); i++)
 		if (count_of(r, i))
-			fprintf(stderr, ", %" PRIu64 " %s", count_of(r, i),
+			fprintf(out, ", %" PRIu64 " %s", count_of(r, i),
 				count_of(r, i) == 1 ? counts[i].one : counts[i].more);
 	if (r->nr_requests)
-		print_requests(r, seconds);
-	fputc('\n', stderr);
+		print_requests(out, r, seconds);
+	if (fclose(out) == 0)
+		cli_say("%s", t.text);
+	free(t.text);
 }
 
 /* Printed by the rank that failed; a signal reaches all ranks, and rank 0 prints for them. A

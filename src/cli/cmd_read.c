@@ -290,7 +290,8 @@ static int cmd_read_report(struct cmd_read_arguments *a, const struct comm_place
 	name_errors(o, rank);
 	if (o->all.interrupted && place->rank == 0)
 		cli_fail("read", "interrupted: these figures are of the part that was read");
-	return o->once && !o->all.interrupted ? CLI_OK : CLI_FAILED;
+	/* Rank 0's status is the job's: launchers report each process that does not end with 0. */
+	return place->rank > 0 || (o->once && !o->all.interrupted) ? CLI_OK : CLI_FAILED;
 }
 
 /* @interrupted: by a signal to this rank or another. */
@@ -347,7 +348,7 @@ static void cmd_read_defaults(void *arguments)
 	struct cmd_read_arguments *a = arguments;
 
 	a->order.spec = (struct shoal_order_spec){
-		.mode = SHOAL_GLOBAL, .remainder = SHOAL_KEEP, .nr_ranks = 1, .batch = 32
+		.mode = SHOAL_GLOBAL, .remainder = SHOAL_KEEP, .nr_ranks = 1, .batch = CLI_BATCH
 	};
 	a->plan.steps = UINT64_MAX;
 	a->plan.repeats = 1;
@@ -401,6 +402,7 @@ const struct cli_command cmd_read = {
 	.min = 1,
 	.max = 1,
 	.give = "give one catalog",
+	.shares_work = true,
 	.size = sizeof(struct cmd_read_arguments),
 	.set_defaults = cmd_read_defaults,
 	.run = cmd_read_start,

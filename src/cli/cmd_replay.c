@@ -203,6 +203,7 @@ const struct cli_command cmd_replay = {
 	.min = 1,
 	.max = 1,
 	.give = "give one log",
+	.shares_work = true,
 	.size = sizeof(struct cmd_replay_arguments),
 	.set_defaults = cmd_replay_defaults,
 	.run = cmd_replay_run,

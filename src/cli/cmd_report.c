@@ -23,8 +23,7 @@ static int report_try(const char *const *folders, int nr, const char *path, uint
 		return cli_fail("report", "'%s' is a directory: name a file", path);
 	if (report_page_write(folders, (size_t)nr, NULL, now, &err) < 0)
 		return cli_fail("report", "%s", cli_words("report", &err));
-	fprintf(stderr, "a page with %d run%s would be written to '%s'\n", nr, nr == 1 ? "" : "s",
-		path);
+	cli_say("a page with %d run%s would be written to '%s'", nr, nr == 1 ? "" : "s", path);
 	return CLI_OK;
 }
 

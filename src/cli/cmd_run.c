@@ -63,6 +63,7 @@ struct cmd_run_state {
 	bool kept;      /* rank 0: a resumed run has its catalogs in the results folder */
 	bool unwritten; /* it ran to its end, or was stopped, but results could not be written */
 	bool misused;   /* an option does not fit the catalog, or an override is wrong */
+	bool misspelt;  /* an override is wrong */
 };
 
 /* ---- Options ---- */
@@ -202,7 +203,8 @@ static int load_workload(struct cmd_run_state *c, struct shoal_err *err)
 	int rc = workload_load(c->a.workload, c->a.overrides, c->a.nr_overrides,
 			       cmd_run_show_warning, c, &c->workload, err);
 
-	c->misused = cli_is_wrong_override(rc, c->a.workload, c->a.nr_overrides);
+	c->misspelt = cli_is_wrong_override(rc, c->a.workload, c->a.nr_overrides);
+	c->misused = c->misspelt;
 	if (rc == 0 && !c->workload->workflow.train)
 		rc = err_set(err, -EINVAL,
 			     "the workload does not train (workflow.train is false): there is "
@@ -367,6 +369,7 @@ static int write_results(struct cmd_run_state *c, struct shoal_err *err)
 
 	if (c->place->rank == 0 && c->result.partial) {
 		rc = report_summary_write(&c->result, c->a.results, err);
+		run_screen_clear(&c->screen);
 		print(c);
 		cli_flush_output();
 	}
@@ -479,10 +482,9 @@ static int print_plan(const struct cmd_run_state *c, struct shoal_err *err)
 
 	if (rc < 0)
 		return rc;
-	fprintf(stderr,
-		"%s: %" PRIu64 " epoch%s of %" PRIu64 " file%s on %" PRIu64
+	cli_say("%s: %" PRIu64 " epoch%s of %" PRIu64 " file%s on %" PRIu64
 		" accelerator%s would be run with the data of '%s'; summary.json, config.yaml, "
-		"effective.yaml and the files of each accelerator would be written to '%s'\n",
+		"effective.yaml and the files of each accelerator would be written to '%s'",
 		w->name, w->train.epochs, plural(w->train.epochs), w->dataset.nr_files_train,
 		plural(w->dataset.nr_files_train), accelerators, plural(accelerators),
 		c->a.data ? c->a.data : c->a.load.store, c->a.results);
@@ -612,7 +614,7 @@ static int cmd_run_print_failure(struct cmd_run_state *c, int rc, struct shoal_e
 	else if (rc == -ECANCELED)
 		cli_fail("run", "interrupted before the first step: nothing was measured");
 	else
-		(c->misused ? cli_usage : cli_fail)("run", "%s%s", rank, cli_words("run", err));
+		(c->misspelt ? cli_usage : cli_fail)("run", "%s%s", rank, cli_words("run", err));
 	keep_what_is_there(c, err);
 	return c->misused ? CLI_USAGE : CLI_FAILED;
 }
@@ -632,33 +634,31 @@ static void say_not_once(const struct run_result *r)
 		cli_fail("run", "not every sample was read exactly once");
 }
 
+/* The other ranks end with 0: launchers report each process that does not. */
 static int cmd_run_report(struct cmd_run_state *c)
 {
 	const struct run_result *r = &c->result;
-	int status = c->place->rank == 0 && !r->partial ? print(c) : CLI_OK;
+	int status;
 
-	if (r->partial) {
-		if (c->place->rank == 0)
-			cli_fail("run", "interrupted: '%s/summary.json' is partial; %s",
-				 c->a.results,
-				 c->leaf[0] ? "remove that directory before the tree is checked"
-					    : "continue with --resume");
-		return CLI_FAILED;
-	}
+	if (c->place->rank > 0)
+		return CLI_OK;
+	if (r->partial)
+		return cli_fail("run", "interrupted: '%s/summary.json' is partial; %s",
+				c->a.results,
+				c->leaf[0] ? "remove that directory before the tree is checked"
+					   : "continue with --resume");
+	status = print(c);
 	if (!run_result_audited(r)) {
-		if (c->place->rank == 0)
-			say_not_once(r);
+		say_not_once(r);
 		return CLI_FAILED;
 	}
 	if (r->train.meets)
 		return status;
-	if (c->place->rank == 0 && !run_result_measured(r))
-		cli_fail("run", "AU is unknown: all steps of an epoch are excluded "
-				"(output.metric.exclude_start_steps, exclude_end_steps)");
-	else if (c->place->rank == 0)
-		cli_fail("run", "AU is %.2f %%, below the workload's target of %.0f %%",
-			 r->train.au, r->workload->au * 100.0);
-	return CLI_FAILED;
+	if (!run_result_measured(r))
+		return cli_fail("run", "AU is unknown: all steps of an epoch are excluded "
+				       "(output.metric.exclude_start_steps, exclude_end_steps)");
+	return cli_fail("run", "AU is %.2f %%, below the workload's target of %.0f %%", r->train.au,
+			r->workload->au * 100.0);
 }
 
 static int cmd_run_finish(struct cmd_run_state *c, int rc, int status)
@@ -793,6 +793,7 @@ const struct cli_command cmd_run = {
 		      CLI_S3_SECTION(AT(where.config)) },
 	.min = 1,
 	.give = "give a workload: its name, or a file",
+	.shares_work = true,
 	.size = sizeof(struct cmd_run_arguments),
 	.set_defaults = cmd_run_defaults,
 	.run = cmd_run_start,

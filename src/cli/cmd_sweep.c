@@ -47,18 +47,15 @@ struct cmd_sweep_state {
 static void show_job(const struct cmd_sweep_state *s, size_t at)
 {
 	const struct sweep_record *r = &s->records[at];
-	char values[300];
+	char values[300], figures[128];
 
 	if (cli_talk.quiet)
 		return;
 	sweep_values_words(&s->plan, s->jobs[at].point, values, sizeof(values));
-	fprintf(stderr, "%zu of %zu: %s%s: ", at + 1, s->nr_jobs, values,
-		s->jobs[at].ceiling ? ", without storage" : "");
-	if (r->error[0])
-		fprintf(stderr, "%s\n", r->error);
-	else
-		fprintf(stderr, "%.0f samples/s, latency p50 %.3f ms, %.2f cores\n",
-			r->figure[SWEEP_SAMPLES], r->figure[SWEEP_P50], r->figure[SWEEP_CPU]);
+	snprintf(figures, sizeof(figures), "%.0f samples/s, latency p50 %.3f ms, %.2f cores",
+		 r->figure[SWEEP_SAMPLES], r->figure[SWEEP_P50], r->figure[SWEEP_CPU]);
+	cli_say("%zu of %zu: %s%s: %s", at + 1, s->nr_jobs, values,
+		s->jobs[at].ceiling ? ", without storage" : "", r->error[0] ? r->error : figures);
 }
 
 /* The output of a command that failed is none; run fails if its AU is missed, and has figures. */
@@ -111,8 +108,7 @@ static int do_jobs(struct cmd_sweep_state *s, struct shoal_err *err)
 		nr_known += s->records[i].there;
 	}
 	if (nr_known > 0 && !cli_talk.quiet)
-		fprintf(stderr, "%zu of %zu measurements are there already\n", nr_known,
-			s->nr_jobs);
+		cli_say("%zu of %zu measurements are there already", nr_known, s->nr_jobs);
 	for (size_t i = 0; rc == 0 && i < s->nr_jobs; i++)
 		if (!s->records[i].there)
 			rc = cli_stop ? err_set(err, -ECANCELED, "interrupted") : do_job(s, i, err);
@@ -199,8 +195,7 @@ static void print_dry(const struct cmd_sweep_state *s)
 		putchar('\n');
 		free(words);
 	}
-	fprintf(stderr, "%zu measurements would be made and written to '%s'\n", s->nr_jobs,
-		s->a->results);
+	cli_say("%zu measurements would be made and written to '%s'", s->nr_jobs, s->a->results);
 }
 
 static int cmd_sweep_do(struct cmd_sweep_state *s)

@@ -49,6 +49,16 @@ static size_t text_columns(const char *text, size_t len)
 	return nr;
 }
 
+/* The bytes that take the first @columns of a text; @len if it has fewer. */
+static size_t bytes_of_columns(const char *text, size_t len, size_t columns)
+{
+	size_t n = 0;
+
+	while (n < len && text_columns(text, n) < columns)
+		n += text[n] == '\033' ? strcspn(text + n, "m") + 1 : 1;
+	return n;
+}
+
 /* Whether the word of @len bytes belongs to the number before it: a percent sign, or bytes. */
 static bool is_unit(const char *word, size_t len)
 {
@@ -90,6 +100,27 @@ static void put_paragraph(FILE *out, const char *text, size_t len, size_t at, si
 	fputc('\n', out);
 }
 
+void cli_fold(char *text, size_t columns)
+{
+	char *gap = NULL; /* the space before the word */
+
+	for (size_t at = 0, n; *text; text += *text != '\0') {
+		size_t width;
+
+		n = word_len(text, strcspn(text, "\n"));
+		width = text_columns(text, n);
+		if (gap && at + 1 + width >= columns) {
+			*gap = '\n';
+			at = width;
+		} else {
+			at += (gap != NULL) + width;
+		}
+		text += n;
+		gap = *text == ' ' ? text : NULL;
+		at = *text == '\n' ? 0 : at;
+	}
+}
+
 static void put_paragraphs(FILE *out, const char *text, size_t columns)
 {
 	for (; text && *text; text += strcspn(text, "\n"), text += *text == '\n')
@@ -101,16 +132,16 @@ void cli_put_lines(FILE *out, const char *text, size_t indent)
 	size_t columns = isatty(fileno(out)) ? cli_columns(fileno(out)) : SIZE_MAX;
 
 	for (; *text; text += strcspn(text, "\n"), text += *text == '\n') {
-		size_t len = strcspn(text, "\n"), head = 0;
+		size_t len = strcspn(text, "\n"), head = bytes_of_columns(text, len, indent);
 
 		if (text_columns(text, len) < columns) {
 			fprintf(out, "%.*s\n", (int)len, text);
 			continue;
 		}
-		if (len > indent && text[indent - 1] == ' ' && text[indent] != ' ')
-			head = indent; /* a label */
+		if (head == 0 || head == len || text[head - 1] != ' ' || text[head] == ' ')
+			head = 0; /* no label */
 		fprintf(out, "%.*s", (int)head, text);
-		put_paragraph(out, text + head, len - head, head, indent, columns);
+		put_paragraph(out, text + head, len - head, head ? indent : 0, indent, columns);
 	}
 }
 

@@ -35,11 +35,8 @@ static int unknown_command(const char *name)
 		}
 	}
 	if (text_is_near(name, best))
-		cli_fail("", "unknown command '%s'; did you mean %s?", name, near);
-	else
-		cli_fail("", "unknown command '%s'", name);
-	fputs("Try 'shoal --help'.\n", stderr);
-	return CLI_USAGE;
+		return cli_usage("", "unknown command '%s'; did you mean %s?", name, near);
+	return cli_usage("", "unknown command '%s'", name);
 }
 
 /* The second line lists what this build can do (+) and what was missing (-). */

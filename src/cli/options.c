@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "comm/comm.h"
 
 static const struct cli_option help_option = CLI_OTHER(
 	'h', "help", NULL, NULL, "print this text; --help=man prints it as a manual page");
@@ -52,33 +53,6 @@ void cli_each_option(const struct cli_command *c,
 }
 
 /* ---- Values ---- */
-
-/* "1.5", "90s", "10m", "2h", "500ms": in milliseconds. */
-static int parse_milliseconds(const char *text, uint64_t *ret_ms)
-{
-	static const struct {
-		const char *name;
-		uint64_t ms;
-	} units[] = { { "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 } };
-	size_t whole = strspn(text, "0123456789");
-	const char *rest = text + whole + (text[whole] == '.');
-	size_t digits = strspn(rest, "0123456789");
-	uint64_t n = 0, part = 0;
-	char thousandths[4] = "000";
-	int rc = whole ? parse_digits(text, whole, &n) : 0;
-
-	if (whole + digits == 0 || rc < 0)
-		return rc < 0 ? rc : -EINVAL;
-	memcpy(thousandths, rest, u64_min(digits, 3));
-	if (parse_u64(thousandths, &part) < 0 || n > UINT64_MAX / 3600000 - 1)
-		return -ERANGE;
-	for (size_t i = 0; i < ARRAY_LEN(units); i++)
-		if (strcmp(rest + digits, units[i].name) == 0) {
-			*ret_ms = n * units[i].ms + part * units[i].ms / 1000;
-			return 0;
-		}
-	return -EINVAL;
-}
 
 /* The limit as the user would write it. */
 static void put_limit(char *to, size_t cap, enum cli_kind kind, uint64_t v)
@@ -267,6 +241,12 @@ static const struct {
 	{ "read", "store", "--data names the place of the files" },
 	{ "run", "store", "--data names the place of the files" },
 	{ "verify", "where", "--data names the place of the files" },
+	{ "manifest", "prefix", "--list-prefix is the start of the lists' names" },
+	{ "filter", "names", "--files-from names a list of the files to take" },
+	{ "filter", "not-names", "--files-not-from names a list of the files to leave out" },
+	{ "list", "count", "--total prints only how many there are" },
+	{ "ls", "samples", "--extents prints where samples lie" },
+	{ "verify", "samples", "--extents compares where samples lie" },
 	{ "order", "count", "--limit is the most samples to print" },
 	{ "ls", "count", "--limit is the most files to print" },
 	{ "read", "on-error", "--keep-going leaves out what cannot be read" },
@@ -418,11 +398,22 @@ static int check_sections(const struct parser *p)
 	return PARSE_ON;
 }
 
+/* Of a command whose work is not shared: several ranks would write the same file, or print all of
+ * it several times. */
+static void note_alone(const struct cli_command *c, int nr_ranks)
+{
+	if (!c->shares_work && nr_ranks > 1 && !cli_talk.quiet)
+		cli_say("%s: rank 0 of %d does all of this; the others have nothing to do", c->name,
+			nr_ranks);
+}
+
 int cli_run_command(const struct cli_command *c, int argc, char **argv)
 {
 	struct parser p = { .command = c, .argc = argc - 1, .argv = argv + 1 };
-	int status = PARSE_ON;
+	int status = PARSE_ON, nr_ranks;
 
+	if (comm_launched_rank(&nr_ranks) > 0 && !c->shares_work)
+		return CLI_OK;
 	if (argc == 2 && strcmp(argv[1], "--list-options") == 0) {
 		cli_each_option(c, list_option, NULL);
 		return CLI_OK;
@@ -440,6 +431,7 @@ int cli_run_command(const struct cli_command *c, int argc, char **argv)
 	if (status == PARSE_ON && ((unsigned)p.nr < c->min || (c->max && (unsigned)p.nr > c->max)))
 		status = cli_usage(c->name, "%s", c->give);
 	if (status == PARSE_ON) {
+		note_alone(c, nr_ranks);
 		status = c->run(p.into, p.nr, p.argv);
 		cli_report_costs(c->name);
 	}

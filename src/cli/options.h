@@ -105,6 +105,7 @@ struct cli_command {
 	const char *const *first_word; /* the type of the first argument, for completion; or NULL */
 	unsigned min, max; /* number of arguments that are not options; max 0: any number */
 	const char *give;  /* the message if there are fewer or more */
+	bool shares_work;  /* among the ranks of a job; otherwise rank 0 does it alone */
 	size_t size;       /* size of the arguments, which are initially zero */
 	void (*set_defaults)(void *arguments);             /* NULL: all zeros */
 	int (*run)(void *arguments, int nr, char **words); /* returns the exit status */
@@ -135,6 +136,9 @@ void cli_put_help(FILE *out, const struct cli_command *c, size_t columns);
  * at column @indent.
  */
 void cli_put_lines(FILE *out, const char *text, size_t indent);
+
+/* Replace spaces by line ends, so that no line is longer than a window of @columns allows. */
+void cli_fold(char *text, size_t columns);
 
 /*
  * A text that is printed as a whole: cli_text_open() returns where to write it (NULL: no memory),

@@ -12,8 +12,7 @@ const char *const cli_remainders[] = {
 };
 
 const struct cli_option cli_order_options[] = {
-	CLI_NUMBER_IF("epoch", "EPOCH", AT(epoch), AT(epoch_given),
-		      "number of the epoch (default 0)"),
+	CLI_NUMBER("epoch", "EPOCH", AT(epoch), 0, 0, "number of the epoch (default 0)"),
 	CLI_NUMBER("seed", "SEED", AT(spec.seed), 0, 0, "seed of the shuffle (default 0)"),
 	CLI_WORD("mode", "MODE", AT(spec.mode), modes,
 		 "sequential, global (default), files, window or local"),

@@ -25,7 +25,7 @@ extern const struct cli_option cli_talk_options[];
 
 struct cli_progress {
 	const char *command;
-	bool silent, terminal, json, dirty;
+	bool silent, terminal, json;
 	double start, shown;            /* seconds */
 	uint64_t nr_shown, bytes_shown; /* when it was last shown */
 	bool begun;
@@ -81,6 +81,6 @@ bool cli_progress_live(struct cli_progress *p, const struct live_now *now, const
 void cli_progress_put(struct cli_progress *p, const char *line);
 
 /* Remove the line from the terminal, to print something else. */
-void cli_progress_clear(struct cli_progress *p);
+void cli_progress_clear(const struct cli_progress *p);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
 
 void sweep_values_words(const struct sweep_plan *plan, size_t point, char *buf, size_t cap)
@@ -72,8 +73,9 @@ static void sweep_put_row(FILE *out, const struct sweep_result *r, size_t at)
 	sweep_put_number(out, p->figure[SWEEP_P99].median, 9, 3);
 	sweep_put_number(out, p->figure[SWEEP_CPU].median, 6, 2);
 	sweep_put_number(out, p->ceiling, 11, 0);
-	fprintf(out, "%s%s%s%s%s\n", p->knee ? "  knee" : "", p->client ? "  client: " : "",
-		p->client ? p->client : "", p->error[0] ? "  failed: " : "", p->error);
+	fprintf(out, "%s%s%s%s%s%s\n", p->knee ? "  knee" : "", p->client ? "  client: " : "",
+		p->client ? p->client : "", sweep_from_memory(p) ? "  page cache" : "",
+		p->error[0] ? "  failed: " : "", p->error);
 }
 
 static void sweep_put_knees(FILE *out, const struct sweep_result *r)
@@ -93,18 +95,23 @@ static void sweep_put_knees(FILE *out, const struct sweep_result *r)
 
 void sweep_print_text(const struct sweep_result *r, const char *folder)
 {
-	size_t nr_client = 0;
+	size_t nr_client = 0, nr_memory = 0;
 
 	sweep_put_head(stdout, r->plan);
 	for (size_t i = 0; i < sweep_nr_points(r->plan); i++) {
 		sweep_put_row(stdout, r, i);
 		nr_client += r->points[i].client != NULL;
+		nr_memory += sweep_from_memory(&r->points[i]);
 	}
 	sweep_put_knees(stdout, r);
 	if (nr_client > 0)
 		printf("client    at %zu point%s the client is the limit, not the storage: these "
 		       "do not measure the storage\n",
-		       nr_client, nr_client == 1 ? "" : "s");
+		       nr_client, plural(nr_client));
+	if (nr_memory > 0)
+		printf("memory    at %zu point%s most bytes came from the page cache, not from the "
+		       "storage: --drop-cache or --direct reads the storage\n",
+		       nr_memory, plural(nr_memory));
 	if (r->nr_done < r->nr_jobs)
 		printf("part      %zu of %zu measurements were made\n", r->nr_done, r->nr_jobs);
 	printf("report    %s/report.html\n", folder);

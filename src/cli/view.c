@@ -9,10 +9,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "cli/screen.h"
+
 enum {
 	PIECES = 10,
 	PIECE_BYTES = 200,
-	TEXT_BYTES = 4096,
 	BAR_MAX = 40,
 };
 
@@ -221,58 +222,14 @@ static bool view_utf8(void)
 	return false;
 }
 
-/* To the first line: a window that became narrower since has folded what it shows. */
-static size_t view_go_up(const struct cli_view *v, unsigned columns, char *to, size_t cap)
+void cli_view_draw(const struct cli_view *v, const struct live_now *now, const char *more)
 {
-	unsigned rows = 0;
-
-	for (unsigned i = 0; i < v->nr_lines; i++)
-		rows += v->width[i] > columns ? (v->width[i] + columns - 1) / columns : 1;
-	if (rows > 1)
-		return (size_t)snprintf(to, cap, "\r\033[%uA\033[J", rows - 1);
-	return (size_t)snprintf(to, cap, "\r\033[J");
-}
-
-static unsigned view_width(const char *line, size_t len)
-{
-	unsigned width = 0;
-
-	for (size_t i = 0; i < len; i++)
-		width += ((unsigned char)line[i] & 0xc0) != 0x80;
-	return width;
-}
-
-void cli_view_draw(struct cli_view *v, const struct live_now *now, const char *more)
-{
-	char text[TEXT_BYTES], out[TEXT_BYTES + 64];
+	char text[VIEW_TEXT];
 	unsigned rows, columns = view_size(&rows);
-	size_t len = view_go_up(v, columns, out, sizeof(out)), n;
 
-	v->nr_lines = 0;
 	cli_view_text(v, now, more, columns > 1 ? columns - 1 : 1, rows, view_utf8(), text,
 		      sizeof(text));
-	for (const char *at = text; *at; at += n + 1) {
-		n = strcspn(at, "\n");
-		if (v->nr_lines > 0)
-			out[len++] = '\n';
-		memcpy(out + len, at, n);
-		len += n;
-		v->width[v->nr_lines++] = view_width(at, n);
-	}
-	fwrite(out, 1, len, stderr); /* at once: nothing comes between */
-}
-
-void cli_view_clear(struct cli_view *v)
-{
-	char out[64];
-	unsigned rows;
-	size_t len;
-
-	if (v->nr_lines == 0)
-		return;
-	len = view_go_up(v, view_size(&rows), out, sizeof(out));
-	fwrite(out, 1, len, stderr);
-	v->nr_lines = 0;
+	screen_draw(text);
 }
 
 void cli_view_note(struct cli_view *v, double seconds, uint64_t done)

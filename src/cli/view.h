@@ -12,12 +12,11 @@
 
 enum {
 	VIEW_LINES = 4,
+	VIEW_TEXT = 4096,  /* bytes of all lines */
 	VIEW_HISTORY = 60, /* seconds */
 };
 
 struct cli_view {
-	unsigned nr_lines;          /* on the terminal */
-	unsigned width[VIEW_LINES]; /* of each, in columns */
 	/* Rates of the last seconds, the newest last. */
 	double history[VIEW_HISTORY];
 	unsigned nr_history;
@@ -28,11 +27,8 @@ struct cli_view {
 /* Note how far it is; each second, or so, becomes a part of the sparkline. */
 void cli_view_note(struct cli_view *v, double seconds, uint64_t done);
 
-/* Draw it again. @more is shown last, if there is room; may be NULL. */
-void cli_view_draw(struct cli_view *v, const struct live_now *now, const char *more);
-
-/* Take it off the terminal. */
-void cli_view_clear(struct cli_view *v);
+/* Draw it again, by cli/screen.h. @more is shown last, if there is room; may be NULL. */
+void cli_view_draw(const struct cli_view *v, const struct live_now *now, const char *more);
 
 /* The text alone: lines of at most @columns, ended by '\n', in @rows lines at most. For tests, and
  * for what is drawn. Returns the number of lines. */

@@ -37,6 +37,13 @@ struct comm_place {
  */
 int comm_open(struct comm **ret_comm, struct shoal_err *err) MUST_USE;
 
+/*
+ * The rank that mpirun or srun gave to this process, and of how many, without starting MPI. 0 of 1
+ * for a process that is alone: also for one that a rank has started (a script, a Python program),
+ * and with SHOAL_MPI=none.
+ */
+int comm_launched_rank(int *ret_size);
+
 /* Whether there is a module for @mpi: "openmpi" or "mpich". */
 bool comm_has_module(const char *mpi);
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/path.h"
+#include "base/text.h"
 #include "built.h"
 #include "comm/comm_private.h"
 
@@ -150,6 +151,52 @@ static int check_size(struct comm *c, const char *mpi, struct shoal_err *err)
 				variable[i], said, mpi);
 		if (said)
 			break;
+	}
+	return 0;
+}
+
+/* Whether the process that started this one has @variable, too: then it is a rank itself. Launchers
+ * have no rank, and those of other users cannot be read. */
+static bool parent_has(const char *variable)
+{
+	char path[64], *text = NULL;
+	size_t len = strlen(variable), cap = 0;
+	bool found = false;
+	FILE *in;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)getppid());
+	in = fopen(path, "re");
+	while (in && !found && getdelim(&text, &cap, '\0', in) > 0)
+		found = strncmp(text, variable, len) == 0 && text[len] == '=';
+	free(text);
+	if (in)
+		fclose(in);
+	return found;
+}
+
+int comm_launched_rank(int *ret_size)
+{
+	static const struct {
+		const char *rank, *size;
+	} launcher[] = {
+		{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" },
+		{ "PMI_RANK", "PMI_SIZE" },
+		{ "SLURM_PROCID", "SLURM_STEP_NUM_TASKS" },
+	};
+	const char *said = getenv("SHOAL_MPI");
+
+	*ret_size = 1;
+	if (said && strcmp(said, "none") == 0)
+		return 0;
+	for (size_t i = 0; i < ARRAY_LEN(launcher); i++) {
+		const char *rank = getenv(launcher[i].rank), *size = getenv(launcher[i].size);
+		uint64_t r, n;
+
+		if (!rank || !size || parse_u64(rank, &r) < 0 || parse_u64(size, &n) < 0 ||
+		    r >= n || n > INT_MAX || parent_has(launcher[i].rank))
+			continue;
+		*ret_size = (int)n;
+		return (int)r;
 	}
 	return 0;
 }

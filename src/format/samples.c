@@ -70,8 +70,8 @@ static const struct samples_kind kinds[] = {
 	{ "npz", { ".npz" }, samples_find_npz },
 	{ "npy", { ".npy" }, samples_find_npy },
 	{ "hdf5", { ".hdf5", ".h5" }, samples_find_hdf5 },
-	{ "csv", { ".csv" }, samples_find_csv, true },
-	{ "jsonl", { ".jsonl", ".ndjson" }, samples_find_jsonl, true },
+	{ "csv", { ".csv" }, samples_find_csv, true, .text = true },
+	{ "jsonl", { ".jsonl", ".ndjson" }, samples_find_jsonl, true, .text = true },
 	{ "indexed_binary", { ".indexed_binary" }, samples_find_indexed },
 	{ "fixed", { NULL }, find_fixed, true },
 	{ "index", { ".idx" }, find_nothing },
@@ -119,7 +119,7 @@ const struct samples_kind *samples_kind_of_file(const struct samples_kind *kind,
 	return &kinds[0];
 }
 
-/* Whether a file that is not what its name says begins as one of gzip, bzip2, xz or zstd does. */
+/* Whether a file begins as one of gzip, bzip2, xz or zstd does, which no text does. */
 static bool is_compressed(const struct format_source *file)
 {
 	uint8_t head[10] = { 0 };
@@ -138,9 +138,10 @@ int samples_find(const struct samples_kind *kind, uint64_t record_len,
 	struct samples_search s = {
 		.file = file, .record_len = record_len, .found = found, .self = self, .err = err
 	};
-	int rc = kind->find(&s);
+	bool compressed = kind->text && is_compressed(file);
+	int rc = compressed ? 0 : kind->find(&s);
 
-	if (rc == -EBADMSG && s.nr == 0 && is_compressed(file))
+	if (compressed || (rc == -EBADMSG && s.nr == 0 && is_compressed(file)))
 		rc = err_set(err, -ENOTSUP, "it is compressed");
 	return rc;
 }

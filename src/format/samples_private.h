@@ -20,6 +20,7 @@ struct samples_kind {
 	const char *suffix[3];
 	int (*find)(struct samples_search *s);
 	bool covers; /* see samples_kind_covers() */
+	bool text;   /* any bytes have lines, so compression is looked for first */
 };
 
 /* Report the next sample. -EBADMSG if it does not come after the previous one, inside the file. */

@@ -113,18 +113,9 @@ void index_resume_sweep(const char *output, int nr_ranks)
 
 int index_checkpoint_map(const char *path, struct map *ret_map, struct shoal_err *err)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW), rc;
+	int fd = publish_open_own(path, O_RDONLY, err);
 
-	if (fd < 0 && errno == ELOOP)
-		return err_set(err, -EPERM, "'%s' is a symbolic link: remove it", path);
-	if (fd < 0)
-		return err_set_errno(err, err_errno(), "cannot open it");
-	rc = publish_check_own(fd, path, err);
-	if (rc < 0) {
-		close(fd);
-		return rc;
-	}
-	return map_open_fd(fd, ret_map, err);
+	return fd < 0 ? fd : map_open_fd(fd, ret_map, err);
 }
 
 int index_resume_ranks(const char *output)

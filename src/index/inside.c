@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "catalog/extents_writer.h"
 #include "format/samples.h"
-#include "store/uri.h"
+#include "store/posix/posix.h"
 
 #define THREADS_MAX 256u
 #define PER_THREAD  4u          /* files in the window */
@@ -137,28 +137,23 @@ static int inside_read(void *self, uint64_t off, void *buf, size_t len, struct s
 	return rc;
 }
 
-/* The path of a file; NULL: it is read through the store. The caller frees it. -ENOMEM. */
-static int inside_path(const struct inside_file *f, char **ret_path, struct shoal_err *err)
+/* A file of a directory tree is opened once; others are read through the store. */
+static int inside_open(struct inside_file *f, struct shoal_err *err)
 {
-	const char *dir = f->store->traits.files ? store_local_path(f->store->uri) : NULL;
-
-	*ret_path = NULL;
-	if (dir && asprintf(ret_path, "%s/%s", dir, f->name) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	return 0;
-}
-
-static int inside_open(struct inside_file *f, const char *path, struct shoal_err *err)
-{
+	const struct store_posix *files = store_posix_of(f->store);
 	struct stat st;
+	int rc;
 
 	f->fd = -1;
 	f->at = f->len = 0;
-	if (!path)
-		return 0;
-	f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	rc = files ? store_check_name_for(f->store, f->name, err) : 0;
+	if (rc < 0 || !files)
+		return rc;
+	f->fd = store_posix_open_file(files, f->name, 0);
+	if (f->fd == -EXDEV)
+		return store_posix_leads_out(f->name, err);
 	if (f->fd < 0)
-		return err_set_errno(err, err_errno(), "cannot open it");
+		return err_set_errno(err, f->fd, "cannot open it");
 	if (fstat(f->fd, &st) < 0)
 		return err_set_errno(err, err_errno(), "cannot stat it");
 	if ((uint64_t)st.st_size != f->size)
@@ -175,7 +170,6 @@ static int inside_open_side(void *self, const char *suffix, struct format_source
 	struct inside_file *f = self, *side = calloc(1, sizeof(*side));
 	struct shoal_err why = { "" };
 	struct store_stat st;
-	char *path = NULL;
 	int rc;
 
 	if (!side || asprintf(&side->own_name, "%s%s", f->name, suffix) < 0) {
@@ -190,10 +184,7 @@ static int inside_open_side(void *self, const char *suffix, struct format_source
 	rc = store_stat(f->store, side->name, &st, &why);
 	side->size = rc == 0 ? st.size : 0;
 	if (rc == 0)
-		rc = inside_path(side, &path, &why);
-	if (rc == 0)
-		rc = inside_open(side, path, &why);
-	free(path);
+		rc = inside_open(side, &why);
 	*ret_side = (struct format_source){ .size = side->size, .read = inside_read, .self = side };
 	return rc < 0 ? err_set_as(err, rc, &why, "its index '%.300s' cannot be read: %s",
 				   side->name, why.msg)
@@ -229,16 +220,27 @@ static uint64_t latest_ns(const struct stat *st)
 	return (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_nsec;
 }
 
+/* The file as it is now: 1, or 0 if it is not of a directory tree, or a negative errno. */
+static int stat_now(const struct inside_file *f, struct stat *ret_stat)
+{
+	const struct store_posix *files = store_posix_of(f->store);
+	int rc = files ? store_check_name_for(f->store, f->name, NULL) : 0;
+
+	if (rc == 0 && files)
+		rc = store_posix_stat_file(files, f->name, ret_stat);
+	return rc < 0 ? rc : files != NULL;
+}
+
 /* Whether an earlier catalog knows the inside of the file; sets its current size. */
-static bool find_known(const struct index_known *known, struct slot *s, struct inside_file *f,
-		       const char *path)
+static bool find_known(const struct index_known *known, struct slot *s, struct inside_file *f)
 {
 	struct index_known_file now = { .name = s->name, .len = s->name_len, .etag = s->etag };
-	struct stat st;
+	struct stat st = { 0 };
+	int rc = stat_now(f, &st);
 
-	if (path && stat(path, &st) < 0)
+	if (rc < 0)
 		return false; /* opening the file will report the error */
-	if (path) {
+	if (rc > 0) {
 		s->size = f->size = (uint64_t)st.st_size;
 		now.changed = latest_ns(&st);
 		now.coarse = st.st_mtim.tv_nsec == 0 && st.st_ctim.tv_nsec == 0;
@@ -249,13 +251,12 @@ static bool find_known(const struct index_known *known, struct slot *s, struct i
 	return s->known;
 }
 
-static int find_by_opening(struct slot *s, struct inside_file *f, const char *path,
-			   uint64_t record_len)
+static int find_by_opening(struct slot *s, struct inside_file *f, uint64_t record_len)
 {
 	struct format_source source = {
 		.size = s->size, .read = inside_read, .self = f, .open_side = inside_open_side
 	};
-	int rc = inside_open(f, path, &s->err);
+	int rc = inside_open(f, &s->err);
 
 	if (rc == 0)
 		rc = samples_find(s->kind, record_len, &source, take_extent, &s->layout, &s->err);
@@ -271,24 +272,48 @@ static int find_by_opening(struct slot *s, struct inside_file *f, const char *pa
 	return s->uncut ? 0 : rc;
 }
 
+/* The size of a file of a list without sizes. */
+static int find_size(struct slot *s, struct inside_file *f)
+{
+	struct store_stat found = { .size = 0 };
+	struct stat st = { 0 };
+	int rc;
+
+	if (s->size != SHOAL_SIZE_UNKNOWN)
+		return 0;
+	rc = stat_now(f, &st);
+	if (rc == 0)
+		rc = store_stat(f->store, f->name, &found, &s->err);
+	else if (rc == -EXDEV)
+		rc = store_posix_leads_out(f->name, &s->err);
+	else if (rc < 0)
+		rc = err_set_errno(&s->err, rc, "cannot stat it");
+	else if (!S_ISREG(st.st_mode))
+		rc = err_set(&s->err, S_ISDIR(st.st_mode) ? -EISDIR : -ESPIPE,
+			     "it is not a regular file");
+	else
+		found.size = (uint64_t)st.st_size;
+	s->size = f->size = found.size;
+	return rc < 0 ? rc : 0;
+}
+
 static int find_in_file(const struct index_inside *in, struct slot *s, struct inside_file *f,
 			uint64_t record_len)
 {
-	char *path;
-	int rc = inside_path(f, &path, &s->err);
+	struct stat st = { 0 };
+	int rc = find_size(s, f);
 
-	if (rc == 0 && inside_is_whole(s->kind)) {
-		struct stat st;
-
+	if (rc < 0)
+		return rc;
+	if (inside_is_whole(s->kind)) {
 		s->nr = 1;
-		if (in->known && path && stat(path, &st) == 0)
+		if (in->known && stat_now(f, &st) > 0)
 			s->size = (uint64_t)st.st_size;
-	} else if (rc == 0 && (samples_kind_has_sides(s->kind) || !in->known ||
-			       !find_known(in->known, s, f, path))) {
-		rc = find_by_opening(s, f, path, record_len);
+		return 0;
 	}
-	free(path);
-	return rc;
+	if (!samples_kind_has_sides(s->kind) && in->known && find_known(in->known, s, f))
+		return 0;
+	return find_by_opening(s, f, record_len);
 }
 
 /* ---- The window ---- */

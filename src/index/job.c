@@ -160,6 +160,7 @@ static int job_open_output(struct index_job *j, const struct shoal_writer_option
 	if (!j->options->samples)
 		return shoal_writer_open(j->options->output, &wo, &j->writer, err);
 	wo.extents = true;
+	wo.sizes = true; /* if the names have none, the files are asked */
 	wo.samples_per_file = 0;
 	return shoal_writer_open(j->options->output, &wo, &j->final, err);
 }
@@ -193,9 +194,8 @@ int index_job_open(struct index_job *j, bool sizes, bool samples, struct shoal_e
 	int rc = divide_memory(j, err);
 
 	j->writer_options = wo;
-	if (rc == 0 && inside && !sizes)
-		rc = err_set_hint(err, -EINVAL, SHOAL_HINT_SIZES,
-				  "samples inside files need the sizes of files");
+	if (rc == 0 && inside && !sizes && j->tree)
+		rc = err_set(err, -EINVAL, "samples inside files need the sizes of files");
 	if (rc == 0 && inside)
 		rc = index_inside_check(j->options->samples, err);
 	if (rc == 0 && (!j->place || j->place->rank == 0))
@@ -336,8 +336,6 @@ int index_job_look_inside(struct index_job *j, struct shoal_writer *names, struc
 {
 	struct index_inside in = { .options = j->options,
 				   .store = j->store,
-				   .nr_threads =
-					   j->tree ? index_scan_threads(j) : cores_available(),
 				   .keep_going = j->tree && j->tree->keep_going };
 	struct index_known known = { .nr = 0 };
 	struct index_parts parts = { .nr = 0 };
@@ -349,6 +347,8 @@ int index_job_look_inside(struct index_job *j, struct shoal_writer *names, struc
 	if (rc == 0 && !j->store) /* of a list */
 		rc = store_open(j->root.uri, j->options->config, &j->store, err);
 	in.store = j->store;
+	if (rc == 0)
+		in.nr_threads = index_scan_threads(j);
 	if (rc == 0)
 		rc = open_known(j, &in, &known, &parts, err);
 	if (rc == 0)

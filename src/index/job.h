@@ -123,7 +123,7 @@ int index_scan_open(struct index_job *j, const char *where, const char *catalog,
 int index_scan_run(struct index_job *j, struct shoal_index_result *result,
 		   struct shoal_err *err) MUST_USE;
 
-/* How many threads a rank lists with. */
+/* How many threads a rank lists with, or opens files with. The store is open. */
 unsigned index_scan_threads(const struct index_job *j);
 
 /* What the catalog will record about the listing. Patterns are lent. */

@@ -75,8 +75,9 @@ static int name_part(const struct index_parts *p, int from, struct shoal_err *er
 	if (name && asprintf(&new_name, "%s.new", name) < 0)
 		new_name = NULL;
 	if (new_name) {
-		fd = open(new_name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-		rc = fd < 0 ? err_errno() : publish_check_own(fd, new_name, NULL);
+		(void)!unlink(new_name); /* of a killed process, or put there by another user */
+		fd = open(new_name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		rc = fd < 0 ? err_errno() : 0;
 	}
 	if (rc == 0)
 		rc = copy_part(from, fd);
@@ -131,16 +132,19 @@ int index_parts_add(struct index_parts *p, const struct index_parts_file *f, str
 
 /* ---- Reading ---- */
 
-/* Add the part @path, if it is valid. -ENOMEM. */
-static int parts_add_known(struct index_known *known, const char *path)
+/* Add the part @path, if it is valid. -ENOMEM. -EPERM: it is not this user's alone. */
+static int parts_add_known(struct index_known *known, const char *path, struct shoal_err *err)
 {
 	struct index_known_source s = { .trusted = true };
 	struct index_provenance was = { 0 };
 	char first[SHOAL_NAME_MAX + 1];
 	const char *text;
 	size_t len;
-	int rc = catalog_open_file(path, &s.cat, NULL);
+	int fd = publish_open_own(path, O_RDONLY, err), rc;
 
+	if (fd < 0)
+		return fd == -ENOENT ? 0 : fd;
+	rc = catalog_open_fd(fd, &s.cat, NULL);
 	if (rc == 0)
 		rc = catalog_listing(s.cat, &text, &len);
 	if (rc == 0)
@@ -159,12 +163,14 @@ static int parts_add_known(struct index_known *known, const char *path)
 	}
 	free(s.first);
 	shoal_catalog_close(s.cat);
-	return rc == -ENOMEM ? rc : 0;
+	return rc == -ENOMEM ? err_set(err, rc, "out of memory") : 0;
 }
 
 /* Call @see for each file beside @output whose name begins like that of a part. */
-static int parts_each(const char *output, int (*see)(struct index_known *known, const char *path),
-		      uint64_t started, struct index_known *known)
+static int parts_each(const char *output,
+		      int (*see)(struct index_known *known, const char *path,
+				 struct shoal_err *err),
+		      uint64_t started, struct index_known *known, struct shoal_err *err)
 {
 	char *dir_path = path_dir(output), *prefix = parts_prefix(output), *start = NULL;
 	DIR *dir = dir_path && prefix ? opendir(dir_path) : NULL;
@@ -182,9 +188,9 @@ static int parts_each(const char *output, int (*see)(struct index_known *known, 
 		if (strncmp(e->d_name, base, strlen(base)) != 0)
 			continue;
 		if (asprintf(&path, "%s/%s", dir_path, e->d_name) < 0)
-			rc = -ENOMEM;
+			rc = err_set(err, -ENOMEM, "out of memory");
 		else
-			rc = see(known, path);
+			rc = see(known, path, err);
 		free(path);
 	}
 	if (dir)
@@ -198,19 +204,18 @@ static int parts_each(const char *output, int (*see)(struct index_known *known, 
 int index_parts_open(const char *output, uint64_t started, struct index_known *known,
 		     struct shoal_err *err)
 {
-	return parts_each(output, parts_add_known, started, known) < 0
-		       ? err_set(err, -ENOMEM, "out of memory")
-		       : 0;
+	return parts_each(output, parts_add_known, started, known, err);
 }
 
-static int remove_part(struct index_known *known, const char *path)
+static int remove_part(struct index_known *known, const char *path, struct shoal_err *err)
 {
 	(void)known;
+	(void)err;
 	unlink(path);
 	return 0;
 }
 
 void index_parts_sweep(const char *output)
 {
-	(void)parts_each(output, remove_part, 0, NULL);
+	(void)parts_each(output, remove_part, 0, NULL, NULL);
 }

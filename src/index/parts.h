@@ -38,7 +38,10 @@ int index_parts_add(struct index_parts *p, const struct index_parts_file *file,
 /* Seal the current part, if it has files. */
 int index_parts_flush(struct index_parts *p, struct shoal_err *err) MUST_USE;
 
-/* Open the parts of the listing that began at @started. Damaged ones are left out. */
+/*
+ * Open the parts of the listing that began at @started. Damaged ones are left out. -EPERM: one is
+ * not this user's alone.
+ */
 int index_parts_open(const char *output, uint64_t started, struct index_known *known,
 		     struct shoal_err *err) MUST_USE;
 

@@ -109,11 +109,8 @@ static int copy_runs(struct index_resume *r, int fd, uint64_t len)
 static int take_runs(struct index_resume *r, const struct index_checkpoint *c, bool in_place,
 		     const char *path)
 {
-	int fd = in_place ? r->spill.fd : open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	int rc = fd < 0 ? err_errno() : publish_check_own(fd, path, NULL);
-
-	if (rc == 0)
-		rc = check_sums(fd, c);
+	int fd = in_place ? r->spill.fd : publish_open_own(path, O_RDONLY, NULL);
+	int rc = fd < 0 ? fd : check_sums(fd, c);
 
 	if (rc == 0)
 		rc = add_runs(r, c, r->spill.end);

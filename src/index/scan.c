@@ -190,10 +190,12 @@ unsigned index_scan_threads(const struct index_job *j)
 	uint64_t cpus = u64_max(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
 	uint64_t node = u64_min(64, u64_max(16, 2 * cpus));
 
-	if (j->tree->nr_threads)
+	if (j->tree && j->tree->nr_threads)
 		return j->tree->nr_threads;
 	if (is_bucket(j)) /* they wait for the server nearly all the time */
 		node = BUCKET_THREADS;
+	if (!j->place) /* a list: there is one rank */
+		return (unsigned)node;
 	return (unsigned)u64_max(4, node / (uint64_t)j->place->node_size);
 }
 

@@ -7,8 +7,8 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
-#include "base/path.h"
 #include "base/queue.h"
+#include "index/own.h"
 #include "index/record.h"
 #include "index/sequence.h"
 
@@ -156,7 +156,7 @@ static int convert(struct walker *me, const struct store_entry *entries, size_t 
 		struct index_record r = { .size = e->size, .samples = samples, .etag = e->etag };
 		size_t len;
 
-		if (path_is_own(e->name, e->len) ||
+		if (index_is_own(me->walk->options.store, e->name, e->len) ||
 		    (own_len && own_len == e->len && memcmp(own, e->name, own_len) == 0))
 			continue;
 		len = index_record_put(&r, to);

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/name.h"
-#include "base/path.h"
 #include "catalog/writer.h"
+#include "index/own.h"
 
 /*
  * A directory of 150,000 short names fits into memory; one of 50 million is sorted in a file. The
@@ -81,10 +81,10 @@ static int list_find_next(struct shoal_list *list, struct list_entry *e, struct 
 		memcpy(list->name, e->name, e->len);
 		list->name[e->len] = '\0';
 		e->name = (const uint8_t *)list->name;
-		if (list->of_store && path_is_own(list->name, e->len))
+		verdict = list_select_entry(&list->select, e, err);
+		if (verdict == LIST_TAKE && list->store &&
+		    index_is_own(list->store, list->name, e->len))
 			verdict = LIST_SKIP;
-		else
-			verdict = list_select_entry(&list->select, e, err);
 	} while (verdict == LIST_SKIP);
 	return verdict == LIST_END ? 0 : verdict;
 }
@@ -179,7 +179,7 @@ int list_store_open(struct store *store, const struct shoal_list_options *option
 	rc = store_has_directories(store) ? list_tree_open(store, options, limits, ret_list, err)
 					  : list_bucket_open(store, options, limits, ret_list, err);
 	if (rc == 0)
-		(*ret_list)->of_store = true;
+		(*ret_list)->store = store;
 	return rc;
 }
 

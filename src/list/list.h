@@ -52,7 +52,7 @@ struct shoal_list {
 	struct list_select select;
 	struct shoal_list_info info;
 	char *root;                 /* of the info */
-	bool of_store;              /* it may contain files that Shoal wrote, which are left out */
+	struct store *store;        /* of the source, which owns it; NULL: a catalog */
 	bool has_ids;               /* entries have the sizes of their catalog */
 	const int *stop;            /* may be NULL */
 	int (*waiting)(void *self); /* see shoal_list_set_waiting(); or NULL */

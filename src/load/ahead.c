@@ -207,45 +207,63 @@ static bool ahead_is_full(const struct shoal_loader *l, const struct load_slot *
 	return len > l->pool.is.len || need > l->pool.is.len - len;
 }
 
-/* Add the next samples, or pieces, until the step or the batch's room ends. Called without the
- * lock: only this thread uses a batch that is being filled. */
-static int ahead_fill(struct shoal_loader *l, struct load_batch *b)
+/* Add the next samples, or pieces, until the step or the room of the batch's next part ends. The
+ * names of their files go to *@name, which is advanced. */
+static int ahead_fill_part(struct shoal_loader *l, struct load_batch *b, char **name)
 {
 	struct load_cursor *c = &l->cursor;
 	uint64_t room = shoal_order_spec(l->order)->batch;
-	char *name = b->names;
-	uint32_t i = 0;
+	struct load_part *p = &b->part[b->nr_parts];
+	uint32_t first = b->nr;
 	int rc = c->begun ? 0 : begin_step(l);
 
-	b->need = 0;
-	for (; rc == 0 && i < room && c->next < c->nr; i++) {
-		struct load_slot *s = &b->slot[i];
+	for (; rc == 0 && b->nr - first < room && c->next < c->nr; b->nr++) {
+		struct load_slot *s = &b->slot[b->nr];
 		uint64_t id = l->options.first + c->ids[c->next];
 
 		s->batch = b;
-		s->index = i;
-		rc = ahead_locate(l, s, id, name);
+		s->index = b->nr;
+		rc = ahead_locate(l, s, id, *name);
 		if (rc < 0 || ahead_is_full(l, s, b->need))
 			break;
 		cut_piece(l, s);
-		name += strlen(name) + 1;
+		*name += strlen(*name) + 1;
 		s->request.cap = buffer_len(l, s->request.len);
 		if (__builtin_add_overflow(b->need, s->request.cap, &b->need))
 			b->need = UINT64_MAX;
-		b->sample[i] = (struct shoal_sample){ .id = id, .off = s->off, .size = s->size };
+		b->sample[b->nr] =
+			(struct shoal_sample){ .id = id, .off = s->off, .size = s->size };
 	}
 	if (rc < 0)
 		return rc;
-	load_merge(l, b, i);
-	b->public = (struct shoal_batch){
-		.step = c->step, .nr = i, .sample = b->sample, .last = c->next == c->nr
-	};
-	b->nr_submitted = b->nr_done = 0;
-	if (b->public.last) {
+	*p = (struct load_part){ .public = { .step = c->step,
+					     .nr = b->nr - first,
+					     .sample = b->sample + first,
+					     .last = c->next == c->nr },
+				 .batch = b,
+				 .first = first };
+	b->nr_parts++;
+	if (p->public.last) {
 		c->step += l->options.stride;
 		c->begun = false;
 	}
 	return 0;
+}
+
+/* Fill a batch. Called without the lock: only this thread uses a batch that is being filled. */
+static int ahead_fill(struct shoal_loader *l, struct load_batch *b)
+{
+	char *name = b->names;
+	int rc;
+
+	b->need = 0;
+	b->nr = b->nr_parts = b->nr_taken = b->nr_given = b->nr_submitted = b->nr_done = 0;
+	do
+		rc = ahead_fill_part(l, b, &name);
+	while (rc == 0 && b->nr_parts < l->together && l->cursor.step < l->steps);
+	if (rc == 0)
+		load_merge(l, b);
+	return rc;
 }
 
 /* ---- Submitting and reaping ---- */
@@ -269,8 +287,8 @@ static void submit_more(struct shoal_loader *l)
 	       load_engine_pending(l->engine) < l->options.in_flight) {
 		struct load_batch *b = load_batch_of(l, l->next_submit);
 
-		if (!b || b->nr_submitted ==
-				  b->public.nr) { /* taken already, or everything is in flight */
+		if (!b ||
+		    b->nr_submitted == b->nr) { /* taken already, or everything is in flight */
 			l->next_submit++;
 			continue;
 		}
@@ -334,7 +352,7 @@ static void finish_batches(struct shoal_loader *l)
 	for (uint32_t i = 0; i < l->nr_ring; i++) {
 		struct load_batch *b = &l->ring[i];
 
-		if (b->state == BATCH_FILLING && b->nr_done == b->public.nr) {
+		if (b->state == BATCH_FILLING && b->nr_done == b->nr) {
 			b->state = BATCH_READY;
 			pthread_cond_broadcast(&l->news);
 		}
@@ -407,9 +425,12 @@ static void watch(struct shoal_loader *l, uint64_t *watched, uint64_t *reported)
 static void begin_epoch(struct shoal_loader *l)
 {
 	ahead_close_files(l);
-	for (uint32_t i = 0; i < l->nr_ring; i++)
-		if (l->ring[i].state != BATCH_HELD)
-			l->ring[i].state = BATCH_FREE;
+	for (uint32_t i = 0; i < l->nr_ring; i++) { /* parts that were not taken are dropped */
+		struct load_batch *b = &l->ring[i];
+
+		b->nr_parts = b->nr_taken;
+		b->state = b->nr_given < b->nr_taken ? BATCH_HELD : BATCH_FREE;
+	}
 	if (l->running > 0) /* the first epoch starts where the spec says */
 		shoal_order_set_epoch(l->order, l->epoch);
 	l->steps = shoal_order_steps(l->order);
@@ -481,11 +502,11 @@ static int explain_unfit(const struct shoal_loader *l, struct shoal_err *err)
 			       "the batch of step %" PRIu64 " needs %" PRIu64
 			       " bytes of memory, and the limit is %" PRIu64
 			       ": raise the memory limit or lower the batch size",
-			       b->public.step, b->need, l->options.memory);
+			       b->part->public.step, b->need, l->options.memory);
 	return err_set(err, -ENOMEM,
 		       "no memory for the batch of step %" PRIu64 ", which needs %" PRIu64
 		       " bytes: lower the batch size",
-		       b->public.step, b->need);
+		       b->part->public.step, b->need);
 }
 
 /* With the lock held: allocate memory for the waiting batch, so that it can be read. A permanent
@@ -499,7 +520,7 @@ static bool place_waiting(struct shoal_loader *l)
 	if (l->blocked)
 		return false;
 	if (!too_large)
-		rc = load_pool_take(&l->pool, b->slot, b->public.nr, b->need, l->beyond, &b->room);
+		rc = load_pool_take(&l->pool, b->slot, b->nr, b->need, l->beyond, &b->room);
 	/* Memory may become available once other batches are given back. */
 	if (rc == -ENOMEM && (too_large || l->beyond || l->pool.nr_rooms == 0))
 		l->unfit = explain_unfit(l, &l->unfit_err);

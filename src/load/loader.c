@@ -118,12 +118,16 @@ static uint64_t may_reserve(void)
 static void plan_pool(struct shoal_loader *l, struct load_pool_options *ret_options)
 {
 	const struct shoal_order_spec *spec = shoal_order_spec(l->order);
-	uint64_t most = load_buffer_len(l->slot_bytes, l->anywhere), nr = l->nr_ring * spec->batch;
+	uint64_t most = load_buffer_len(l->slot_bytes, l->anywhere),
+		 nr = (uint64_t)l->nr_ring * l->together * spec->batch;
 	uint64_t each = load_buffer_expected(mean_bytes(l), l->slot_bytes, l->anywhere);
 	struct load_pool_options o = { .nr_batches = l->nr_ring };
+	uint64_t ahead = (uint64_t)l->together * spec->batch;
 	uint64_t limit = l->options.memory / LOAD_ALIGN * LOAD_ALIGN;
 
-	if (l->piece == UINT64_MAX && spec->remainder != SHOAL_PAD)
+	if (l->together > 1)
+		o.kept = times(l->nr_ring, load_merged_bytes(ahead, mean_bytes(l)));
+	else if (l->piece == UINT64_MAX && spec->remainder != SHOAL_PAD)
 		o.kept = times(u64_min(nr, spec->nr_samples), each);
 	else
 		o.kept = times(nr, each);
@@ -135,17 +139,18 @@ static void plan_pool(struct shoal_loader *l, struct load_pool_options *ret_opti
 	o.kept = u64_min(o.kept, o.len);
 	if (each == most || o.kept == times(nr, most)) { /* all buffers can have the maximum size */
 		l->buffer_len = most;
-		o.lane = times(spec->batch, most);
+		o.lane = l->together > 1 ? 0 : times(spec->batch, most);
 	}
 	*ret_options = o;
 }
 
 static int take_memory(struct shoal_loader *l, struct shoal_err *err)
 {
-	uint64_t batch = shoal_order_spec(l->order)->batch;
+	uint64_t batch = shoal_order_spec(l->order)->batch, room;
 	uint64_t nr = (uint64_t)l->nr_ring * batch;
 	struct load_pool_options po;
 	struct shoal_catalog_info info;
+	bool merged;
 	int rc;
 
 	if (batch > UINT32_MAX || nr > UINT32_MAX)
@@ -157,6 +162,11 @@ static int take_memory(struct shoal_loader *l, struct shoal_err *err)
 			       l->slot_bytes);
 	shoal_catalog_info(l->cat, &info);
 	l->anywhere = info.extents || info.samples_per_file != 1 || l->piece < LOAD_ALIGN;
+	/* Samples of one file can be neighbours, unless they are whole files or synthetic. */
+	merged = l->anywhere && l->sizes && l->piece == UINT64_MAX && !l->options.object_size;
+	l->together = merged ? load_merge_steps(l, mean_bytes(l)) : 1;
+	room = batch * l->together;
+	nr = l->nr_ring * room;
 	plan_pool(l, &po);
 	rc = load_pool_init(&l->pool, &po, err);
 	if (rc < 0)
@@ -164,20 +174,21 @@ static int take_memory(struct shoal_loader *l, struct shoal_err *err)
 	l->ring = calloc(l->nr_ring, sizeof(*l->ring));
 	l->samples = calloc(nr, sizeof(*l->samples));
 	l->slots = calloc(nr, sizeof(*l->slots));
+	l->parts = calloc((uint64_t)l->nr_ring * l->together, sizeof(*l->parts));
 	l->cursor.ids = calloc(batch, sizeof(*l->cursor.ids));
-	/* Samples of one file can be neighbours, unless they are whole files or synthetic. */
-	if (l->anywhere && l->sizes && l->piece == UINT64_MAX && !l->options.object_size)
-		rc = load_merge_init(l, batch);
+	if (merged)
+		rc = load_merge_init(l, room);
 	/* Only the part that the names of a batch fill is touched and becomes memory. */
 	l->names = malloc(nr * (SHOAL_NAME_MAX + 1));
-	if (rc < 0 || !l->ring || !l->samples || !l->slots || !l->cursor.ids || !l->names ||
-	    take_files(l, nr) < 0)
+	if (rc < 0 || !l->ring || !l->parts || !l->samples || !l->slots || !l->cursor.ids ||
+	    !l->names || take_files(l, nr) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	for (uint32_t i = 0; i < l->nr_ring; i++)
 		l->ring[i] =
-			(struct load_batch){ .sample = l->samples + i * batch,
-					     .slot = l->slots + i * batch,
-					     .names = l->names + i * batch * (SHOAL_NAME_MAX + 1) };
+			(struct load_batch){ .part = l->parts + (size_t)i * l->together,
+					     .sample = l->samples + i * room,
+					     .slot = l->slots + i * room,
+					     .names = l->names + i * room * (SHOAL_NAME_MAX + 1) };
 	return 0;
 }
 
@@ -307,10 +318,23 @@ static int open_parts(struct shoal_loader *l, const struct shoal_order_spec *spe
 		rc = shoal_order_new(spec, 0, &l->order, err);
 	if (rc == 0)
 		rc = choose_slot(l, err);
-	if (rc == 0)
-		rc = take_memory(l, err);
-	if (rc == 0)
-		rc = open_engine(l, err);
+	return rc < 0 ? rc : take_memory(l, err);
+}
+
+/*
+ * Start the loader's thread, which waits for the lock until there is an engine. It comes first:
+ * where the number of threads is limited, an engine takes all that it can get.
+ */
+static int start_reading(struct shoal_loader *l, struct shoal_err *err)
+{
+	int rc;
+
+	pthread_mutex_lock(&l->lock);
+	rc = thread_start(&l->thread, load_ahead, l);
+	l->started = rc == 0;
+	rc = rc < 0 ? err_set_errno(err, rc, "cannot start the loader") : open_engine(l, err);
+	l->closing = rc < 0;
+	pthread_mutex_unlock(&l->lock);
 	return rc;
 }
 
@@ -335,12 +359,8 @@ int shoal_loader_open(const struct shoal_catalog *cat, const struct shoal_order_
 	pthread_cond_init(&l->news, &attr);
 	pthread_condattr_destroy(&attr);
 	rc = open_parts(l, spec, err);
-	if (rc == 0) {
-		rc = thread_start(&l->thread, load_ahead, l);
-		l->started = rc == 0;
-		if (rc < 0)
-			err_set_errno(err, rc, "cannot start the loader");
-	}
+	if (rc == 0)
+		rc = start_reading(l, err);
 	if (rc < 0)
 		shoal_loader_close(l);
 	else
@@ -360,13 +380,13 @@ struct shoal_loader *shoal_loader_close(struct shoal_loader *l)
 	pthread_mutex_unlock(&l->lock);
 	if (l->started)
 		pthread_join(l->thread, NULL);
-	load_engine_free(l->engine); /* of a loader whose thread did not start */
 	store_close(l->store);
 	shoal_order_free(l->order);
 	for (uint32_t i = 0; l->ring && i < l->nr_ring; i++)
 		load_pool_give(&l->pool, &l->ring[i].room);
 	load_pool_release(&l->pool);
 	free(l->ring);
+	free(l->parts);
 	free(l->samples);
 	free(l->slots);
 	free(l->names);
@@ -456,16 +476,15 @@ static void count_error(struct shoal_loader *l, const struct load_slot *s,
 }
 
 /* With the lock held. */
-static void count_delivered(struct shoal_loader *l, const struct load_batch *b)
+static void count_delivered(struct shoal_loader *l, const struct load_part *p)
 {
 	const struct shoal_order_spec *spec = shoal_order_spec(l->order);
-	uint64_t first = spec->consumed + (b->public.step * spec->nr_ranks + l->rank) * spec->batch;
+	uint64_t first = spec->consumed + (p->public.step * spec->nr_ranks + l->rank) * spec->batch;
 	struct shoal_err err;
 
-	for (size_t i = 0; i < b->public.nr; i++) {
-		const struct shoal_sample *s = &b->sample[i];
-
-		const struct load_slot *slot = &b->slot[i];
+	for (size_t i = 0; i < p->public.nr; i++) {
+		const struct shoal_sample *s = &p->public.sample[i];
+		const struct load_slot *slot = &p->batch->slot[p->first + i];
 
 		if (l->sizes || l->options.object_size)
 			l->stats.bytes_asked += slot->request.len;
@@ -485,33 +504,20 @@ static void count_delivered(struct shoal_loader *l, const struct load_batch *b)
 	}
 }
 
-/* With the lock held: whether the caller holds all batches, so that none can become ready. */
-static bool all_held(const struct shoal_loader *l)
-{
-	for (uint32_t i = 0; i < l->nr_ring; i++)
-		if (l->ring[i].state != BATCH_HELD)
-			return false;
-	return true;
-}
-
 /* With the lock held: whether the next batch cannot get memory. If it never will, the epoch ends
  * here; otherwise the batches that the caller holds have that memory. */
 static int check_memory(struct shoal_loader *l, struct shoal_err *err)
 {
-	unsigned nr = 0;
-
 	if (!l->blocked || l->next_take != l->next_fill)
 		return 0;
 	if (l->unfit < 0) {
 		load_end_epoch(l, l->unfit, &l->unfit_err);
 		return 0;
 	}
-	for (uint32_t i = 0; i < l->nr_ring; i++)
-		nr += l->ring[i].state == BATCH_HELD;
 	return err_set(err, -EBUSY,
 		       "give batches back first: %u are held, and the memory has no room for "
 		       "another",
-		       nr);
+		       l->nr_held);
 }
 
 /* With the lock held: wait until the next batch is ready, the epoch ended early, or an error
@@ -538,15 +544,15 @@ static int wait_for_batch(struct shoal_loader *l, struct load_batch **ret_batch,
 
 /* With the lock held: the first error of the batch, in the order's sequence, if errors are not
  * skipped. */
-static void check_batch(struct shoal_loader *l, const struct load_batch *b)
+static void check_batch(struct shoal_loader *l, const struct load_part *p)
 {
 	struct shoal_err err = { "" };
 
-	for (size_t i = 0; i < b->public.nr && l->rc == 0 && !l->options.skip_errors; i++) {
-		if (!b->sample[i].error)
+	for (size_t i = 0; i < p->public.nr && l->rc == 0 && !l->options.skip_errors; i++) {
+		if (!p->public.sample[i].error)
 			continue;
-		count_error(l, &b->slot[i], &err);
-		load_end_epoch(l, b->sample[i].error, &err);
+		count_error(l, &p->batch->slot[p->first + i], &err);
+		load_end_epoch(l, p->public.sample[i].error, &err);
 	}
 }
 
@@ -557,57 +563,73 @@ static bool at_end(const struct shoal_loader *l)
 }
 
 /* With the lock held, in an epoch. */
-static int take_next(struct shoal_loader *l, struct load_batch **ret_batch, struct shoal_err *err)
+static int take_next(struct shoal_loader *l, const struct shoal_batch **ret_batch,
+		     struct shoal_err *err)
 {
+	struct load_batch *b = NULL;
+	struct load_part *p;
 	int rc = 0;
 
 	if (stop_requested(l->options.stop))
 		return err_set(err, -ECANCELED, "interrupted");
 	if (l->rc == 0 && at_end(l))
 		return 0;
-	if (l->rc == 0 && all_held(l))
+	/* Then no batch of the ring can become ready, if each has a part that is held. */
+	if (l->rc == 0 && l->nr_held == l->nr_ring)
 		return err_set(err, -EBUSY, "all %u batches are held: give some back first",
 			       l->nr_ring);
-	rc = wait_for_batch(l, ret_batch, err);
+	rc = wait_for_batch(l, &b, err);
 	if (rc < 0)
 		return rc;
-	if (l->rc == 0 && *ret_batch)
-		check_batch(l, *ret_batch);
+	if (l->rc == 0 && b)
+		check_batch(l, &b->part[b->nr_taken]);
 	if (l->rc < 0)
 		return err_set_as(err, l->rc, &l->err, "%s", l->err.msg);
-	assert(*ret_batch); /* there is a batch, or an error */
-	(*ret_batch)->state = BATCH_HELD;
-	l->next_take++;
-	count_delivered(l, *ret_batch);
+	assert(b); /* there is a batch, or an error */
+	p = &b->part[b->nr_taken++];
+	p->held = true;
+	l->nr_held++;
+	if (b->nr_taken == b->nr_parts) {
+		b->state = BATCH_HELD;
+		l->next_take++;
+	}
+	count_delivered(l, p);
+	*ret_batch = &p->public;
 	return 1;
 }
 
 int shoal_loader_next(struct shoal_loader *l, const struct shoal_batch **ret_batch,
 		      struct shoal_err *err)
 {
-	struct load_batch *b = NULL;
 	int rc;
 
 	pthread_mutex_lock(&l->lock);
 	if (l->running == 0 || l->running != l->wanted)
 		rc = err_set(err, -EINVAL, "no epoch was begun");
 	else
-		rc = take_next(l, &b, err);
-	if (rc == 1)
-		*ret_batch = &b->public;
+		rc = take_next(l, ret_batch, err);
 	pthread_mutex_unlock(&l->lock);
 	return rc;
 }
 
 void shoal_loader_give_back(struct shoal_loader *l, const struct shoal_batch *batch)
 {
+	uint64_t nr = (uint64_t)l->nr_ring * l->together;
+
 	pthread_mutex_lock(&l->lock);
-	for (uint32_t i = 0; i < l->nr_ring; i++)
-		if (&l->ring[i].public == batch && l->ring[i].state == BATCH_HELD) {
-			l->ring[i].state = BATCH_FREE;
+	for (uint64_t i = 0; i < nr; i++) {
+		struct load_part *p = &l->parts[i];
+
+		if (&p->public != batch || !p->held)
+			continue;
+		p->held = false;
+		l->nr_held--;
+		if (++p->batch->nr_given == p->batch->nr_parts) {
+			p->batch->state = BATCH_FREE;
 			l->freed = true;
 			l->blocked = false;
 		}
+	}
 	if (l->reaping && !l->all_filled) { /* the thread can read more meanwhile */
 		load_engine_wake(l->engine);
 		l->reaping = false;
@@ -680,7 +702,9 @@ const struct shoal_order *load_order(const struct shoal_loader *l)
 
 const struct load_request *load_request_of(const struct shoal_batch *batch, size_t i)
 {
-	return &((const struct load_batch *)(const void *)batch)->slot[i].request;
+	const struct load_part *p = (const void *)batch;
+
+	return &p->batch->slot[p->first + i].request;
 }
 
 void load_latency(const struct shoal_loader *loader, struct histogram *ret_latency)

@@ -6,6 +6,12 @@
 #include "load/engine.h"
 #include "shoal.h"
 
+/*
+ * Steps of fewer bytes, of one lane, are read together until there are as many, if the order has
+ * their samples one after another. DLIO with TensorFlow reads 256 KiB at a time.
+ */
+#define LOAD_READ_LEAST (UINT64_C(256) << 10)
+
 /* Whether reads from @store (NULL: the catalog's root) can be conditional on the ETags of @cat.
  * -EINVAL with a message if the catalog has none or the store is not a bucket. */
 int load_check_etags(const struct shoal_catalog *cat, const char *store,

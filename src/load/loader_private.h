@@ -29,14 +29,25 @@ struct load_slot {
 	struct load_slot *next; /* the next one that this slot's request reads, or NULL */
 };
 
-/* BATCH_WAITING: its samples are known, but there is no memory for it yet. */
+/* The samples of one step, of a batch that may have several steps. */
+struct load_part {
+	struct shoal_batch public; /* first member: the caller receives this */
+	struct load_batch *batch;
+	uint32_t first; /* index of its first sample in the batch */
+	bool held;      /* by the caller */
+};
+
+/* BATCH_WAITING: its samples are known, but there is no memory for it yet. BATCH_READY: the caller
+ * can take its parts. BATCH_HELD: all were taken. */
 enum load_batch_state { BATCH_FREE, BATCH_WAITING, BATCH_FILLING, BATCH_READY, BATCH_HELD };
 
+/* What is read together: a step or, if steps are small, several steps in a row. */
 struct load_batch {
-	struct shoal_batch public; /* first member: the caller receives this */
 	enum load_batch_state state;
 	uint64_t number; /* number in the epoch */
-	uint32_t nr_submitted, nr_done;
+	struct load_part *part;
+	uint32_t nr_parts, nr_taken, nr_given; /* parts; taken by the caller; given back */
+	uint32_t nr, nr_submitted, nr_done;    /* samples */
 	struct shoal_sample *sample;
 	struct load_slot *slot;
 	char *names;   /* names of its files, one after another; room for the longest ones */
@@ -72,6 +83,8 @@ struct shoal_loader {
 	struct load_pool pool; /* used only by the thread once it runs */
 	struct load_batch *ring;
 	uint32_t nr_ring;
+	uint32_t together; /* steps per batch of the ring */
+	struct load_part *parts;
 	struct shoal_sample *samples;
 	struct load_slot *slots;
 	char *names;
@@ -99,11 +112,12 @@ struct shoal_loader {
 	bool beyond;                /* the batch may exceed the limit */
 	int unfit;                  /* it will never get memory, for this reason */
 	struct shoal_err unfit_err;
-	bool freed;   /* batches were given back whose memory may still be in use */
-	bool spoiled; /* a piece of the sample that is being taken is missing */
-	bool late;    /* the requested epoch waits for a read that is overdue */
-	int broken;   /* the engine's error, after which no epoch can begin */
-	int rc;       /* why the epoch ended early */
+	uint32_t nr_held; /* parts that the caller holds */
+	bool freed;       /* batches were given back whose memory may still be in use */
+	bool spoiled;     /* a piece of the sample that is being taken is missing */
+	bool late;        /* the requested epoch waits for a read that is overdue */
+	int broken;       /* the engine's error, after which no epoch can begin */
+	int rc;           /* why the epoch ended early */
 	struct shoal_err err;
 	struct shoal_load_stats stats;
 	struct load_sums sums;

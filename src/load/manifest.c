@@ -15,12 +15,15 @@
 #include <unistd.h>
 
 #include "base/out.h"
+#include "base/path.h"
 #include "base/publish.h"
 #include "store/store.h"
 #include "store/uri.h"
 
 /* Positions converted to ids per call. */
 #define CHUNK 1024u
+
+#define NOTE_MAX 8191u /* bytes: a root, and a few numbers */
 
 struct manifest {
 	const struct shoal_catalog *cat;
@@ -143,26 +146,6 @@ static int write_list(const struct manifest *m, const char *path, uint64_t rank,
 	return rc;
 }
 
-/* A list of a higher rank, left by an earlier run, would make the lists overlap. */
-static int check_leftover(const struct manifest *m, uint64_t epoch, struct shoal_err *err)
-{
-	char *name = list_name(m, epoch, m->spec.nr_ranks);
-	struct stat st;
-	int rc = 0;
-
-	if (stop_requested(m->options->stop))
-		rc = interrupted(err);
-	else if (!name)
-		rc = err_set(err, -ENOMEM, "out of memory");
-	else if (stat(name, &st) == 0)
-		rc = err_set_hint(err, -EEXIST, SHOAL_HINT_REPLACE,
-				  "'%.300s' exists from a run with more ranks: write to another "
-				  "directory",
-				  name);
-	free(name);
-	return rc;
-}
-
 static int write_epoch(const struct manifest *m, uint64_t epoch, struct shoal_err *err)
 {
 	int rc = 0;
@@ -195,18 +178,14 @@ static int manifest_make_dir(const char *dir, struct shoal_err *err)
 	return err_set(err, -ENOTDIR, "'%s' is not a directory", dir);
 }
 
-/* ---- The note: which catalog the lists of a folder are of ---- */
+/* ---- The note: what the lists of a folder are of ---- */
 
 /* Whether it is the name of a list with this prefix, of any epoch and rank. */
 static bool is_list(const struct manifest *m, const char *name)
 {
 	size_t len = strlen(m->prefix);
-	unsigned long long epoch, rank;
-	int end = 0;
 
-	return strncmp(name, m->prefix, len) == 0 &&
-	       sscanf(name + len, "_epoch%llu_rank%llu.txt%n", &epoch, &rank, &end) == 2 &&
-	       end > 0 && !name[len + (size_t)end];
+	return path_list_prefix(name, strlen(name)) == len && memcmp(name, m->prefix, len) == 0;
 }
 
 /* How many lists there are, which are removed if @remove; or an error. */
@@ -229,20 +208,66 @@ static int count_lists(const struct manifest *m, bool remove, struct shoal_err *
 	return rc < 0 ? rc : nr;
 }
 
-/* Whether the note at @path has the content @want. */
-static bool note_is(const char *path, const char *want)
+/* The note at @path, to be freed; "" if there is none. NULL: out of memory. */
+static char *note_read(const char *path)
 {
 	FILE *in = fopen(path, "re");
-	size_t len = strlen(want);
-	char *is = malloc(len + 1);
-	bool same = false;
+	char *text = calloc(1, NOTE_MAX + 1);
 
-	if (in && is)
-		same = fread(is, 1, len + 1, in) == len && memcmp(is, want, len) == 0;
-	free(is);
+	if (in && text)
+		text[fread(text, 1, NOTE_MAX, in)] = '\0';
 	if (in)
 		fclose(in);
-	return same;
+	return text;
+}
+
+/* What the note of these lists says: all that decides which file is in which list, and where. */
+static char *note_text(const struct manifest *m)
+{
+	static const char *const modes[] = { [SHOAL_SEQUENTIAL] = "sequential",
+					     [SHOAL_GLOBAL] = "global",
+					     [SHOAL_FILES] = "files",
+					     [SHOAL_WINDOW] = "window",
+					     [SHOAL_LOCAL] = "local" };
+	const struct shoal_order_spec *s = shoal_order_spec(m->order); /* with its defaults */
+	struct shoal_catalog_info info;
+	char *text = NULL;
+
+	shoal_catalog_info(m->cat, &info);
+	if (asprintf(&text,
+		     "catalog %s\nroot %s\nranks %" PRIu64 "\nmode %s\nseed %" PRIu64
+		     "\nfrozen %d\nunit %" PRIu64 "\nwindow %" PRIu64 "\nlanes %" PRIu64
+		     "\nlane batch %" PRIu64 "\n",
+		     info.digest, info.root, s->nr_ranks, modes[s->mode], s->seed, s->frozen,
+		     s->unit, s->window, s->lanes, s->lane_batch) < 0)
+		return NULL;
+	return text;
+}
+
+/* -EEXIST, with the first line in which the note @was differs from @want. */
+static int note_refuse(const struct manifest *m, const char *was, const char *want,
+		       struct shoal_err *err)
+{
+	int lines = 0, was_len, want_len;
+
+	while (*was && *want) {
+		was_len = (int)strcspn(was, "\n");
+		want_len = (int)strcspn(want, "\n");
+		if (was_len != want_len || strncmp(was, want, (size_t)was_len) != 0)
+			break;
+		was += was_len + (was[was_len] != '\0');
+		want += want_len + 1;
+		lines++;
+	}
+	if (lines < 2 || !*was || !*want) /* catalog, root; or the note of something else */
+		return err_set_hint(err, -EEXIST, SHOAL_HINT_REPLACE,
+				    "'%.300s' has lists of another catalog: write to another "
+				    "directory",
+				    m->options->dir);
+	return err_set_hint(err, -EEXIST, SHOAL_HINT_REPLACE,
+			    "'%.300s' has lists of another order (%.*s, and not %.*s): write to "
+			    "another directory",
+			    m->options->dir, was_len, was, want_len, want);
 }
 
 static int manifest_note_write(const char *path, const char *text, struct shoal_err *err)
@@ -263,8 +288,8 @@ static char *note_path(const struct manifest *m)
 {
 	char *path = NULL;
 
-	return asprintf(&path, "%s/.%s.shoal-manifest", m->options->dir, m->prefix) < 0 ? NULL
-											: path;
+	return asprintf(&path, "%s/.%s" PATH_NOTE_OF_LISTS, m->options->dir, m->prefix) < 0 ? NULL
+											    : path;
 }
 
 /* After a failure: without lists the note is not needed. */
@@ -277,28 +302,24 @@ static void drop_note(const struct manifest *m)
 	free(path);
 }
 
-/* Lists of two catalogs in one folder would look like those of one. */
+/* Lists of two catalogs or orders in one folder would look like those of one. */
 static int manifest_claim(const struct manifest *m, struct shoal_err *err)
 {
-	struct shoal_catalog_info info;
-	char *path = note_path(m), *want = NULL;
+	char *path = note_path(m), *want = note_text(m), *was = path ? note_read(path) : NULL;
 	int rc = 0;
 
-	shoal_catalog_info(m->cat, &info);
-	if (!path || asprintf(&want, "catalog %s\nroot %s\n", info.digest, info.root) < 0) {
+	if (!path || !want || !was) {
 		rc = err_set(err, -ENOMEM, "out of memory");
-	} else if (m->options->force || !note_is(path, want)) {
+	} else if (m->options->force || strcmp(was, want) != 0) {
 		rc = count_lists(m, m->options->force, err);
 		if (rc > 0 && !m->options->force)
-			rc = err_set_hint(err, -EEXIST, SHOAL_HINT_REPLACE,
-					  "'%.300s' has lists of another catalog: write to another "
-					  "directory",
-					  m->options->dir);
+			rc = note_refuse(m, was, want, err);
 		if (rc >= 0)
 			rc = manifest_note_write(path, want, err);
 	}
 	free(path);
 	free(want);
+	free(was);
 	return rc;
 }
 
@@ -348,8 +369,6 @@ int shoal_manifest_write(const struct shoal_catalog *cat, const struct shoal_ord
 		rc = manifest_claim(&m, err);
 		claimed = rc == 0;
 	}
-	for (uint64_t i = 0; i < options->nr_epochs && rc == 0; i++)
-		rc = check_leftover(&m, options->first_epoch + i, err);
 	for (uint64_t i = 0; i < options->nr_epochs && rc == 0; i++)
 		rc = write_epoch(&m, options->first_epoch + i, err);
 	shoal_order_free(m.order);

@@ -12,6 +12,17 @@
 /* A read that is this long is not merged with the next: more reads in flight are faster. */
 #define MERGED_MAX (UINT64_C(1) << 20)
 
+/*
+ * Steps that are read together (LOAD_READ_LEAST) may be more than the caller's prefetch, but not
+ * more bytes than AHEAD_MAX; nor more than STEPS_MAX, because each sample takes about 300 bytes
+ * besides its own.
+ */
+#define AHEAD_MAX (UINT64_C(8) << 20)
+#define STEPS_MAX 1024u
+
+/* Gaps and whole pages: a batch that takes more of them goes beyond the memory that is kept. */
+#define MERGED_SLACK (UINT64_C(64) << 10)
+
 /* By place: the file, then the offset. */
 static int compare_places(const void *a, const void *b)
 {
@@ -48,15 +59,50 @@ static bool merge_join(const struct shoal_loader *l, struct load_slot *lead, str
 	return true;
 }
 
-int load_merge_init(struct shoal_loader *l, uint64_t batch)
+/* How many samples of a step have positions that continue those of the step before, in each of the
+ * rank's lanes; 0: none do. */
+static uint64_t merge_row(const struct shoal_loader *l)
 {
-	l->sorted = calloc(batch, sizeof(struct load_slot *));
+	const struct shoal_order_spec *s = shoal_order_spec(l->order);
+	uint64_t step = s->batch * s->nr_ranks;
+
+	if (s->mode != SHOAL_SEQUENTIAL && s->mode != SHOAL_FILES && s->mode != SHOAL_WINDOW)
+		return 0;
+	if (l->options.stride != 1)
+		return 0;
+	if (s->lanes % s->nr_ranks == 0 && s->lane_batch * s->lanes == step)
+		return s->lane_batch;
+	return s->nr_ranks == 1 && s->lanes == 1 ? s->batch : 0;
+}
+
+uint32_t load_merge_steps(const struct shoal_loader *l, uint64_t mean)
+{
+	const struct shoal_order_spec *s = shoal_order_spec(l->order);
+	uint64_t nr, row = mean < LOAD_READ_LEAST ? mean * merge_row(l) : LOAD_READ_LEAST;
+
+	/* A memory limit is for the batches that the caller has asked for. */
+	if (l->options.memory || row == 0 || row >= LOAD_READ_LEAST)
+		return 1;
+	nr = u64_min(u64_divide_up(LOAD_READ_LEAST, row), STEPS_MAX);
+	nr = u64_min(nr, AHEAD_MAX / (mean * s->batch * l->nr_ring));
+	return (uint32_t)u64_max(1, u64_min(nr, s->nr_samples / (s->batch * s->nr_ranks)));
+}
+
+uint64_t load_merged_bytes(uint64_t nr, uint64_t mean)
+{
+	return load_cap(0, nr * mean) + MERGED_SLACK;
+}
+
+int load_merge_init(struct shoal_loader *l, uint64_t nr)
+{
+	l->sorted = calloc(nr, sizeof(struct load_slot *));
 	return l->sorted ? 0 : -ENOMEM;
 }
 
-void load_merge(struct shoal_loader *l, struct load_batch *b, uint32_t nr)
+void load_merge(struct shoal_loader *l, struct load_batch *b)
 {
 	struct load_slot **sorted = l->sorted, *lead = NULL, *tail = NULL;
+	uint32_t nr = b->nr;
 
 	for (uint32_t i = 0; i < nr; i++) {
 		b->slot[i].len = b->slot[i].request.len;

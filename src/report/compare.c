@@ -74,25 +74,17 @@ void compare_figures(const struct figures *a, const struct figures *b, struct co
 	}
 }
 
-static const char *value_of_fact(const struct figures *f, const char *key)
-{
-	for (size_t i = 0; i < f->nr_facts; i++)
-		if (strcmp(f->facts[i].key, key) == 0)
-			return f->facts[i].value;
-	return NULL;
-}
-
 void compare_settings(const struct figures *a, const struct figures *b,
 		      void (*each)(void *self, const char *key, const char *was, const char *is),
 		      void *self)
 {
 	for (size_t i = 0; i < a->nr_facts; i++) {
-		const char *is = value_of_fact(b, a->facts[i].key);
+		const char *is = figures_fact(b, a->facts[i].key);
 
 		if (!is || strcmp(a->facts[i].value, is) != 0)
 			each(self, a->facts[i].key, a->facts[i].value, is);
 	}
 	for (size_t i = 0; i < b->nr_facts; i++)
-		if (!value_of_fact(a, b->facts[i].key))
+		if (!figures_fact(a, b->facts[i].key))
 			each(self, b->facts[i].key, NULL, b->facts[i].value);
 }

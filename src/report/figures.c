@@ -50,6 +50,14 @@ int figure_better(enum figure f)
 	return table[f].better;
 }
 
+const char *figures_fact(const struct figures *f, const char *key)
+{
+	for (size_t i = 0; i < f->nr_facts; i++)
+		if (strcmp(f->facts[i].key, key) == 0)
+			return f->facts[i].value;
+	return NULL;
+}
+
 /* ---- Reading ---- */
 
 struct figures_reader {

@@ -48,6 +48,9 @@ struct figures {
 const char *figure_name(enum figure f);
 int figure_better(enum figure f);
 
+/* The value of a fact, or NULL. */
+const char *figures_fact(const struct figures *f, const char *key);
+
 /*
  * Take the figures out of what a command printed with its option for JSON, or wrote as
  * summary.json or read.json. -EBADMSG: it is not JSON, or not such results. Release it in any case;

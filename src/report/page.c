@@ -83,21 +83,42 @@ static void put_notes(struct json *j, const struct outputs *o, const struct time
 	json_close_array(j);
 }
 
-/* Results of commands other than run. */
-static const struct {
+/* What a command writes before it begins: alone, it is what a killed one leaves. */
+static const struct page_file {
 	const char *key, *name;
-} others[] = {
-	{ "read_text", "read.json" },
-	{ "index_text", "index.json" },
-	{ "datagen_text", "datagen.json" },
+} begun[] = {
+	{ "begin_text", "begin.json" },
+	{ "config_text", "config.yaml" },
+	{ "effective_text", "effective.yaml" },
+};
+
+/* The results; those of checkpoint runs belong here, too. */
+static const struct page_file results[] = {
+	{ "summary_text", "summary.json" }, { "read_text", "read.json" },
+	{ "index_text", "index.json" },     { "datagen_text", "datagen.json" },
 	{ "sweep_text", "sweep.json" },
 };
+
+/* *@ret_any: at least one of them exists. */
+static int put_files(struct json *j, const char *folder, const struct page_file *files, size_t nr,
+		     bool *ret_any, struct shoal_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < nr; i++) {
+		bool there = false;
+
+		rc = put_file(j, files[i].key, folder, files[i].name, &there, err);
+		*ret_any |= there;
+	}
+	return rc;
+}
 
 static int page_put_run(struct json *j, const char *folder, struct shoal_err *err)
 {
 	const char *slash = strrchr(folder, '/');
 	struct outputs *o = NULL;
-	bool summary = false, config = false;
+	bool any = false;
 	unsigned first;
 	struct timeline *t = NULL;
 	int rc = outputs_read(folder, &o, err);
@@ -114,20 +135,14 @@ static int page_put_run(struct json *j, const char *folder, struct shoal_err *er
 	json_open_object(j, NULL);
 	json_string(j, "name", slash && slash[1] ? slash + 1 : folder);
 	json_string(j, "folder", folder);
-	rc = put_file(j, "summary_text", folder, "summary.json", &summary, err);
+	rc = put_files(j, folder, results, ARRAY_LEN(results), &any, err);
 	if (rc == 0)
-		rc = put_file(j, "config_text", folder, "config.yaml", &config, err);
-	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(others); i++) {
-		bool there = false;
-
-		rc = put_file(j, others[i].key, folder, others[i].name, &there, err);
-		summary = summary || there;
-	}
+		rc = put_files(j, folder, begun, ARRAY_LEN(begun), &any, err);
 	put_notes(j, o, t);
 	outputs_put(o, j, "steps");
 	timeline_put(t, j, "time");
 	json_close_object(j);
-	if (rc == 0 && !summary && !config && outputs_damaged(o, &first) == 0 && !timeline_any(t))
+	if (rc == 0 && !any && outputs_damaged(o, &first) == 0 && !timeline_any(t))
 		rc = err_set(err, -ENOENT,
 			     "'%s' has no results: neither summary.json nor config.yaml", folder);
 	outputs_free(o);

@@ -15,6 +15,7 @@
 #include "datagen/datagen.h"
 #include "index/tree.h"
 #include "open/transfer.h"
+#include "store/null/null.h"
 #include "store/uri.h"
 
 /* Files probed to check that names and sizes are as expected. */
@@ -562,7 +563,6 @@ static int choose_files(struct run_data_part *part, const struct workload *w, ui
 			     "the workload reads %" PRIu64 " file%s, but there are %" PRIu64
 			     ": set dataset.%s=%" PRIu64 ", or generate the rest",
 			     want, plural(want), part->nr_files, key, part->nr_files);
-	part->same_files = info.samples_per_file != 0;
 	if (rc == 0 && has_extents(w) && info.extents)
 		rc = check_rows(part, w, err);
 	else if (rc == 0 && info.samples_per_file != samples_in_file(w))

@@ -19,7 +19,6 @@ struct run_data_part {
 	 * nr_samples; otherwise the same.
 	 */
 	uint64_t nr_rows;
-	bool same_files; /* all files have the same number of samples */
 };
 
 struct run_data {

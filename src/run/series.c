@@ -17,6 +17,7 @@
 #include "base/le.h"
 #include "base/map.h"
 #include "base/out.h"
+#include "base/publish.h"
 #include "load/loader.h"
 
 #define INTERVAL_NS UINT64_C(1000000000)
@@ -593,7 +594,18 @@ static uint64_t series_wall_clock(void)
 	return clock_ns(CLOCK_REALTIME);
 }
 
-static struct series *new_series(const char *path, int flags, int *ret_rc, struct shoal_err *err)
+static int series_open_file(const char *path, bool create, struct shoal_err *err)
+{
+	int fd;
+
+	if (!create)
+		return publish_open_own(path, O_RDWR, err);
+	(void)!unlink(path); /* of a run that is not resumed; a link there is not followed */
+	fd = open(path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0666);
+	return fd < 0 ? err_set_errno(err, err_errno(), "cannot open '%s'", path) : fd;
+}
+
+static struct series *new_series(const char *path, bool create, int *ret_rc, struct shoal_err *err)
 {
 	struct series *s = calloc(1, sizeof(*s)); /* 27 KB per process */
 
@@ -601,9 +613,9 @@ static struct series *new_series(const char *path, int flags, int *ret_rc, struc
 		*ret_rc = err_set(err, -ENOMEM, "out of memory");
 		return NULL;
 	}
-	s->fd = path ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0666) : -1;
+	s->fd = path ? series_open_file(path, create, err) : -1;
 	if (path && s->fd < 0) {
-		*ret_rc = err_set_errno(err, err_errno(), "cannot open '%s'", path);
+		*ret_rc = s->fd;
 		free(s);
 		return NULL;
 	}
@@ -619,10 +631,7 @@ int series_create(const char *path, const struct series_head *head, struct serie
 	struct series *s;
 	int rc = 0;
 
-	if (path)
-		(void)!unlink(
-			path); /* of a run that is not resumed; a link there is not followed */
-	s = new_series(path, O_CREAT | O_EXCL, &rc, err);
+	s = new_series(path, true, &rc, err);
 	if (!s)
 		return rc;
 	memcpy(bytes, magic, sizeof(magic));
@@ -666,12 +675,14 @@ int series_resume(const char *path, uint64_t run, struct series **ret_s, struct 
 	struct series_head head = { 0 };
 	struct map m = MAP_CLOSED;
 	size_t end = 0;
-	int rc = 0;
-	struct series *s = new_series(path, 0, &rc, err);
+	int rc = 0, fd;
+	struct series *s = new_series(path, false, &rc, err);
 
 	if (!s)
 		return rc;
-	rc = map_open(path, &m, err);
+	fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
+	rc = fd < 0 ? err_set_errno(err, err_errno(), "cannot read '%s'", path)
+		    : map_open_fd(fd, &m, err);
 	if (rc == 0)
 		rc = series_read(m.addr, m.len, &head, count_record, s, &end, err);
 	if (rc == 0 && map_faulted(&m))

@@ -94,6 +94,19 @@ static int count_entries(int fd, uint64_t *ret_nr)
 	return 0;
 }
 
+/*
+ * Remove the last entry. If the machine crashes while it is written the file can be longer already,
+ * without the entry's bytes.
+ */
+static int drop_entry(int fd, uint64_t nr, struct shoal_err *err)
+{
+	off_t end = (off_t)(sizeof(struct file_head) + nr * sizeof(struct state_entry));
+
+	return ftruncate(fd, end) < 0
+		       ? err_set_errno(err, err_errno(), "cannot write the state of the run")
+		       : 0;
+}
+
 static int read_entries(int fd, struct run_state *state, struct run_result_phase *phases,
 			size_t max, struct run_result_phase *ret_cut, struct shoal_err *err)
 {
@@ -106,9 +119,12 @@ static int read_entries(int fd, struct run_state *state, struct run_result_phase
 		bool finished;
 
 		rc = pread_all(fd, &e, sizeof(e), sizeof(struct file_head) + i * sizeof(e));
-		finished = rc == 0 && e.now.nr_phases == state->now.nr_phases + 1;
-		if (rc < 0 || !checksum_fits(e.checksum, entry_checksum(&e, state->run, i)) ||
-		    !state_now_is_text(&e.now) ||
+		if (rc < 0)
+			return state_damaged(err);
+		if (!checksum_fits(e.checksum, entry_checksum(&e, state->run, i)))
+			return i + 1 == nr ? drop_entry(fd, i, err) : state_damaged(err);
+		finished = e.now.nr_phases == state->now.nr_phases + 1;
+		if (!state_now_is_text(&e.now) ||
 		    (!finished && e.now.nr_phases != state->now.nr_phases))
 			return state_damaged(err);
 		if (finished && e.now.nr_phases > max)
@@ -132,15 +148,15 @@ static int open_state(const char *results, int flags, int *ret_fd, struct shoal_
 
 	if (rc < 0)
 		return rc;
-	*ret_fd = open(path, flags | O_CLOEXEC);
-	return *ret_fd < 0 ? err_set_errno(err, err_errno(), "cannot open '%s'", path) : 0;
+	*ret_fd = publish_open_own(path, flags, err);
+	return *ret_fd < 0 ? *ret_fd : 0;
 }
 
 int run_state_load(const char *results, struct run_state *ret_state,
 		   struct run_result_phase *phases, size_t max, struct run_result_phase *ret_cut,
 		   struct shoal_err *err)
 {
-	int fd, rc = open_state(results, O_RDONLY, &fd, err);
+	int fd, rc = open_state(results, O_RDWR, &fd, err);
 
 	if (rc < 0)
 		return rc;
@@ -188,11 +204,15 @@ int run_state_append(const char *results, const struct run_state *state,
 		     const struct run_result_phase *phase, struct shoal_err *err)
 {
 	struct state_entry e;
+	char path[RUN_PATH_MAX];
 	uint64_t nr = 0;
-	int fd, rc = open_state(results, O_RDWR, &fd, err);
+	int fd, rc = run_file_path(results, RUN_FILE_STATE, path, err);
 
 	if (rc < 0)
 		return rc;
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW); /* ours: it was created or loaded */
+	if (fd < 0)
+		return err_set_errno(err, err_errno(), "cannot open '%s'", path);
 	memset(&e, 0, sizeof(e)); /* padding too: the checksum covers it */
 	e.now = state->now;
 	if (phase)

@@ -4,7 +4,8 @@
  *
  * The file has the identity first, written once, and then grows by one entry whenever a phase ends,
  * is interrupted, or the run is resumed: each entry costs the same, however many there are. An
- * incomplete entry at the end, left by a kill, does not count and is overwritten.
+ * incomplete or damaged entry at the end, left by a kill or a crash of the machine, does not count
+ * and is overwritten.
  */
 #ifndef SHOAL_RUN_STATE_H
 #define SHOAL_RUN_STATE_H
@@ -28,7 +29,8 @@ struct run_state {
 };
 
 /*
- * -ENOENT if there is none. Reads up to @max phases, as many as the state has, into @phases.
+ * -ENOENT if there is none; -EPERM if it is not this user's alone. Removes a damaged last entry.
+ * Reads up to @max phases, as many as the state has, into @phases.
  * @ret_cut, if the phase after those was interrupted, has its figures; otherwise steps is 0.
  */
 int run_state_load(const char *results, struct run_state *ret_state,

@@ -8,6 +8,7 @@
 
 #include "base/le.h"
 #include "base/out.h"
+#include "base/publish.h"
 
 /*
  * The log is a sequence of items of one size: kind, number, and four values. A step is one item per
@@ -77,7 +78,7 @@ static int get_item(const struct step_log *log, uint64_t off, struct item *ret_i
 
 /* ---- Opening ---- */
 
-static int open_file(const char *path, int flags, uint32_t nr, struct step_log *log,
+static int open_file(const char *path, bool create, uint32_t nr, struct step_log *log,
 		     struct shoal_err *err)
 {
 	*log = STEP_LOG_CLOSED;
@@ -85,10 +86,11 @@ static int open_file(const char *path, int flags, uint32_t nr, struct step_log *
 	log->step = malloc((size_t)nr * ITEM_BYTES); /* one step of this process' accelerators */
 	if (!log->step)
 		return err_set(err, -ENOMEM, "out of memory");
-	log->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
-	if (log->fd < 0)
+	log->fd = create ? open(path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0666)
+			 : publish_open_own(path, O_RDWR, err);
+	if (log->fd < 0 && create)
 		return err_set_errno(err, err_errno(), "cannot open '%s'", path);
-	return 0;
+	return log->fd < 0 ? log->fd : 0;
 }
 
 int step_log_create(const char *path, uint64_t run, uint32_t nr_accelerators,
@@ -100,7 +102,7 @@ int step_log_create(const char *path, uint64_t run, uint32_t nr_accelerators,
 	int rc;
 
 	(void)!unlink(path); /* for a run that is not resumed; a link there is not followed */
-	rc = open_file(path, O_CREAT | O_EXCL, nr_accelerators, ret_log, err);
+	rc = open_file(path, true, nr_accelerators, ret_log, err);
 
 	if (rc == 0)
 		rc = put_item(ret_log, &head, err);
@@ -114,7 +116,7 @@ int step_log_open(const char *path, uint64_t run, uint32_t nr_accelerators,
 {
 	struct item head = { 0 };
 	struct stat st;
-	int rc = open_file(path, 0, nr_accelerators, ret_log, err);
+	int rc = open_file(path, false, nr_accelerators, ret_log, err);
 
 	if (rc == 0 && fstat(ret_log->fd, &st) < 0)
 		rc = err_set_errno(err, err_errno(), "cannot stat '%s'", path);

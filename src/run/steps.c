@@ -16,81 +16,83 @@
 
 /* ---- The order and the loader ---- */
 
-/*
- * DLIO shuffles files, samples, or both. With one sample per file these are the same. TensorFlow
- * reads containers from their start and shuffles what was read: see mix_pieces().
- */
+/* The mean number of samples per file, rounded up. */
 static uint64_t unit_of(const struct run_data_part *part)
 {
-	return part->same_files && part->nr_files ? part->nr_samples / part->nr_files : 1;
+	return part->nr_files ? u64_divide_up(part->nr_samples, part->nr_files) : 1;
 }
 
-static enum shoal_mode mode_of(const struct workload *w, const struct run_data_part *part)
+enum run_order { RUN_SEQUENTIAL, RUN_GLOBAL, RUN_FILES, RUN_PIECES };
+
+/*
+ * DLIO shuffles files, samples, or both. With one sample per file these are the same. TensorFlow
+ * reads containers from their start and shuffles what was read: see piece_of().
+ */
+static enum run_order order_of(const struct workload *w, const struct run_data_part *part)
 {
 	bool files = w->reader.file_shuffle != WORKLOAD_SHUFFLE_OFF;
 	bool samples = w->reader.sample_shuffle != WORKLOAD_SHUFFLE_OFF;
 
 	if (!files && !samples)
-		return SHOAL_SEQUENTIAL;
+		return RUN_SEQUENTIAL;
 	if (unit_of(part) == 1 || (samples && w->framework == WORKLOAD_PYTORCH))
-		return SHOAL_GLOBAL;
-	return samples ? SHOAL_WINDOW : SHOAL_FILES;
+		return RUN_GLOBAL;
+	return samples ? RUN_PIECES : RUN_FILES;
 }
 
 const char *run_order_name(const struct workload *w, const struct run_data_part *part)
 {
-	static const char *const names[] = { [SHOAL_SEQUENTIAL] = "sequential",
-					     [SHOAL_GLOBAL] = "global",
-					     [SHOAL_FILES] = "files",
-					     [SHOAL_WINDOW] = "window",
-					     [SHOAL_LOCAL] = "local" };
+	static const char *const names[] = { [RUN_SEQUENTIAL] = "sequential",
+					     [RUN_GLOBAL] = "global",
+					     [RUN_FILES] = "files",
+					     [RUN_PIECES] = "pieces" };
 
-	return names[mode_of(w, part)];
+	return names[order_of(w, part)];
 }
 
 #define PIECE (UINT64_C(1) << 20) /* bytes: the longest read of several samples */
 
 /*
- * The order of shuffled samples of containers: pieces of consecutive samples, about PIECE bytes
- * each, are shuffled over the dataset, and the samples of the pieces of a batch are mixed. So a
- * batch needs one read per piece, and not one per sample.
+ * The samples of a piece. If samples of containers are shuffled, pieces of consecutive samples,
+ * about PIECE bytes each, are shuffled over the dataset, and a batch is taken from as many pieces
+ * as it needs. So a piece needs one read or, where a batch ends in it, two; not one per sample.
  */
-static void mix_pieces(struct shoal_order_spec *spec, const struct run_data_part *part)
+static uint64_t piece_of(const struct run_data_part *part)
 {
 	double each = part->bytes / (double)part->nr_samples;
-	uint64_t samples = each > 0 && each < (double)PIECE ? (uint64_t)((double)PIECE / each) : 1;
-	uint64_t pieces = u64_divide_up(spec->batch, samples);
 
-	/* Batches and windows begin together if a similar number of pieces allows it. */
-	spec->window = pieces;
-	for (uint64_t nr = pieces; nr < 2 * pieces; nr++)
-		if (spec->batch % nr == 0) {
-			spec->window = nr;
-			break;
-		}
-	spec->unit = u64_divide_up(spec->batch, spec->window);
+	return each > 0 && each < (double)PIECE ? (uint64_t)((double)PIECE / each) : 1;
 }
 
 int run_open_loader(struct run *run, const struct phase *phase, struct shoal_loader **ret_loader,
 		    struct shoal_err *err)
 {
+	static const enum shoal_mode modes[] = { [RUN_SEQUENTIAL] = SHOAL_SEQUENTIAL,
+						 [RUN_GLOBAL] = SHOAL_GLOBAL,
+						 [RUN_FILES] = SHOAL_FILES,
+						 [RUN_PIECES] = SHOAL_FILES };
 	const struct workload *w = run->w;
 	uint64_t unit = unit_of(phase->part);
+	enum run_order order = order_of(w, phase->part);
 	struct shoal_order_spec spec = {
-		.mode = mode_of(w, phase->part),
+		.mode = modes[order],
 		.remainder = SHOAL_DROP,
 		.seed = run->state.seed,
 		.frozen = !w->train.seed_change_epoch,
 		.nr_samples = phase->part->nr_samples,
-		.unit = unit,
+		.unit = order == RUN_PIECES ? piece_of(phase->part) : unit,
 		.nr_ranks = run->nr_ranks,
 		.batch = phase->take * run->nr_here,
 		.consumed = run_taken_before(run, phase, phase->first_step) * run->nr_all,
 	};
 	struct shoal_load_options load = run->load;
 
-	if (spec.mode == SHOAL_WINDOW)
-		mix_pieces(&spec, phase->part);
+	/* Each accelerator reads on in one place, in containers of its own unless pieces of all are
+	 * shuffled. */
+	if (unit > 1 && order != RUN_GLOBAL) {
+		spec.lanes = run->nr_all;
+		spec.lane_batch = phase->take;
+	}
 	load.first = phase->part->first_sample;
 	if (run_loader_batches(phase, 1) > 1) /* a step has several, including those before them */
 		load.prefetch = (unsigned)u64_min(run_loader_batches(phase, load.prefetch) +

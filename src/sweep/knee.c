@@ -23,7 +23,8 @@ static size_t first_with(const struct knee_point *points, size_t nr, double rate
 	return i;
 }
 
-struct knee knee_find(const struct knee_point *points, size_t nr, struct knee_rules rules)
+static struct knee knee_of_rates(const struct knee_point *points, size_t nr,
+				 struct knee_rules rules)
 {
 	double lowest = (double)INFINITY, best, limit;
 	size_t measured = 0, last = 0, at;
@@ -46,4 +47,20 @@ struct knee knee_find(const struct knee_point *points, size_t nr, struct knee_ru
 				      .at = at };
 	best = best_rate(points, nr, limit) * (1 - rules.within);
 	return (struct knee){ .kind = KNEE_BY_LATENCY, .at = first_with(points, nr, best, limit) };
+}
+
+/* Both the knee and the best rate, which it is judged by, must be what was measured. */
+struct knee knee_find(const struct knee_point *points, size_t nr, struct knee_rules rules)
+{
+	struct knee knee = knee_of_rates(points, nr, rules);
+	size_t best;
+
+	if (knee.kind == KNEE_TOO_FEW)
+		return knee;
+	best = first_with(points, nr, best_rate(points, nr, (double)INFINITY), (double)INFINITY);
+	if (points[knee.at].client)
+		knee.kind = KNEE_CLIENT;
+	else if (knee.kind == KNEE_FOUND && points[best].client)
+		knee = (struct knee){ KNEE_CLIENT, best };
+	return knee;
 }

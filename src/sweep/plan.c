@@ -136,9 +136,16 @@ size_t sweep_nr_points(const struct sweep_plan *plan)
 	return plan->parameter[0].nr * (plan->nr_parameters > 1 ? plan->parameter[1].nr : 1);
 }
 
+unsigned sweep_nr_ceilings(const struct sweep_plan *plan)
+{
+	if (!plan->ceilings)
+		return 0;
+	return plan->repeats < SWEEP_CEILINGS ? plan->repeats : SWEEP_CEILINGS;
+}
+
 size_t sweep_nr_jobs(const struct sweep_plan *plan)
 {
-	return sweep_nr_points(plan) * (plan->repeats + plan->ceilings);
+	return sweep_nr_points(plan) * (plan->repeats + sweep_nr_ceilings(plan));
 }
 
 size_t sweep_value_index(const struct sweep_plan *plan, size_t point, size_t i)
@@ -169,7 +176,7 @@ static uint64_t next_random(uint64_t *state)
  */
 void sweep_jobs(const struct sweep_plan *plan, struct sweep_job *ret)
 {
-	size_t points = sweep_nr_points(plan), rounds = plan->repeats + plan->ceilings;
+	size_t points = sweep_nr_points(plan), rounds = plan->repeats + sweep_nr_ceilings(plan);
 	uint64_t state = plan->seed;
 
 	for (size_t round = 0; round < rounds; round++) {
@@ -183,7 +190,7 @@ void sweep_jobs(const struct sweep_plan *plan, struct sweep_job *ret)
 			jobs[k] = (struct sweep_job){ .number = round * points + i,
 						      .point = i,
 						      .repeat = (unsigned)round,
-						      .ceiling = round == plan->repeats };
+						      .ceiling = round >= plan->repeats };
 		}
 	}
 }

@@ -11,6 +11,7 @@
 #define SWEEP_VALUES_MAX  64u
 #define SWEEP_TEXT_MAX    64u /* bytes of a name or a value, with the NUL */
 #define SWEEP_REPEATS_MAX 1000u
+#define SWEEP_CEILINGS    3u /* measurements of the ceiling of a point, at most */
 
 struct sweep_parameter {
 	char name[SWEEP_TEXT_MAX];
@@ -44,6 +45,8 @@ int sweep_parse_parameter(const char *text, struct sweep_parameter *ret,
 			  struct shoal_err *err) MUST_USE;
 
 size_t sweep_nr_points(const struct sweep_plan *plan);
+/* Of each point: as many as repeats, so that one that the machine disturbed does not decide. */
+unsigned sweep_nr_ceilings(const struct sweep_plan *plan);
 size_t sweep_nr_jobs(const struct sweep_plan *plan);
 
 /* Which value of parameter @i point @point has. */

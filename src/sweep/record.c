@@ -17,6 +17,8 @@ static const char *const names[SWEEP_NR_FIGURES] = {
 	[SWEEP_P50] = "p50_ms",
 	[SWEEP_P99] = "p99_ms",
 	[SWEEP_CPU] = "cpu_cores",
+	[SWEEP_CLIENT_CPU] = "cpu_cores_usable",
+	[SWEEP_CACHED] = "cached_percent",
 };
 
 const char *sweep_figure_name(enum sweep_figure f)
@@ -31,6 +33,25 @@ static double mean_of(const struct figures *f, enum figure which)
 	return stats_mean(f->of[which].value, f->of[which].nr);
 }
 
+static double fact_of(const struct figures *f, const char *read, const char *run)
+{
+	const char *text = figures_fact(f, read);
+
+	text = text ? text : figures_fact(f, run);
+	return text ? strtod(text, NULL) : (double)NAN;
+}
+
+/* A ring is worked by one thread, and the other engines have many: NAN. */
+static double usable_cores(const struct figures *f)
+{
+	const char *engine = figures_fact(f, "engine");
+
+	engine = engine ? engine : figures_fact(f, "shoal.engine");
+	if (!engine || strcmp(engine, "uring") != 0)
+		return (double)NAN;
+	return fact_of(f, "ranks", "shoal.ranks");
+}
+
 static void record_take_figures(const struct figures *f, struct sweep_record *r)
 {
 	r->figure[SWEEP_SAMPLES] = mean_of(f, FIGURE_SAMPLES);
@@ -38,6 +59,8 @@ static void record_take_figures(const struct figures *f, struct sweep_record *r)
 	r->figure[SWEEP_P50] = mean_of(f, FIGURE_P50);
 	r->figure[SWEEP_P99] = mean_of(f, FIGURE_P99);
 	r->figure[SWEEP_CPU] = mean_of(f, FIGURE_CPU) * 1e-6 * r->figure[SWEEP_SAMPLES];
+	r->figure[SWEEP_CLIENT_CPU] = usable_cores(f);
+	r->figure[SWEEP_CACHED] = mean_of(f, FIGURE_CACHED);
 }
 
 void sweep_take_output(const char *text, size_t len, struct sweep_record *ret)

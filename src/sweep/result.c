@@ -39,7 +39,7 @@ static void result_add_record(struct sweep_result *r, const struct sweep_job *jo
 		return;
 	}
 	if (job->ceiling) {
-		p->ceiling = record->figure[SWEEP_SAMPLES];
+		p->ceilings[p->nr_ceilings++] = record->figure[SWEEP_SAMPLES];
 		return;
 	}
 	for (size_t k = 0; k < SWEEP_NR_FIGURES; k++)
@@ -63,10 +63,14 @@ static struct stats_spread spread_of(const double *all, size_t nr)
 
 static void judge_client(struct sweep_result *r, struct sweep_point *p)
 {
+	double busy = p->figure[SWEEP_CPU].median;
+
 	if (p->nr == 0)
 		return;
-	if (p->figure[SWEEP_CPU].median >= SWEEP_CPU_BUSY * (double)r->cores)
+	if (busy >= SWEEP_CPU_BUSY * (double)r->cores)
 		p->client = "CPU";
+	else if (busy >= SWEEP_CPU_BUSY * p->figure[SWEEP_CLIENT_CPU].median)
+		p->client = "CPU per rank";
 	else if (p->figure[SWEEP_SAMPLES].median >= SWEEP_OWN_LIMIT * p->ceiling)
 		p->client = "own limit";
 }
@@ -83,7 +87,8 @@ static void find_curve_knee(struct sweep_result *r, size_t curve)
 
 		points[i] = (struct knee_point){ .value = first->number[i],
 						 .rate = p->figure[SWEEP_SAMPLES].median,
-						 .latency = p->figure[SWEEP_P50].median };
+						 .latency = p->figure[SWEEP_P50].median,
+						 .client = p->client != NULL };
 	}
 	*knee = knee_find(points, first->nr, r->rules);
 	if (knee->kind == KNEE_FOUND || knee->kind == KNEE_BY_LATENCY)
@@ -106,8 +111,6 @@ int sweep_sum_up(const struct sweep_plan *plan, const struct sweep_job *jobs,
 	rc = make_points(ret, err);
 	if (rc < 0)
 		return rc;
-	for (size_t i = 0; i < points; i++)
-		ret->points[i].ceiling = (double)NAN;
 	for (size_t i = 0; i < ret->nr_jobs; i++)
 		result_add_record(ret, &jobs[i], &records[i]);
 	for (size_t i = 0; i < points; i++) {
@@ -115,6 +118,7 @@ int sweep_sum_up(const struct sweep_plan *plan, const struct sweep_job *jobs,
 
 		for (size_t k = 0; k < SWEEP_NR_FIGURES; k++)
 			p->figure[k] = spread_of(p->all[k], p->nr);
+		p->ceiling = spread_of(p->ceilings, p->nr_ceilings).median;
 		judge_client(ret, p);
 	}
 	for (size_t c = 0; c < ret->nr_curves; c++) {
@@ -138,6 +142,11 @@ void sweep_result_release(struct sweep_result *r)
 
 /* ---- Words ---- */
 
+bool sweep_from_memory(const struct sweep_point *p)
+{
+	return p->figure[SWEEP_CACHED].median > SWEEP_MEMORY;
+}
+
 void sweep_knee_words(const struct sweep_result *r, size_t curve, char *buf, size_t cap)
 {
 	const struct sweep_parameter *first = &r->plan->parameter[0];
@@ -153,6 +162,11 @@ void sweep_knee_words(const struct sweep_result *r, size_t curve, char *buf, siz
 		snprintf(buf, cap,
 			 "not reached: throughput still rises by more than %g %% at %s %s", within,
 			 first->name, first->value[knee->at]);
+	else if (knee->kind == KNEE_CLIENT)
+		snprintf(buf, cap,
+			 "not found: at %s %s, with %.0f samples/s, the client is the limit (%s)",
+			 first->name, first->value[knee->at], p->figure[SWEEP_SAMPLES].median,
+			 p->client);
 	else
 		snprintf(buf, cap, "%s %s with %.0f samples/s at %.3f ms: %s", first->name,
 			 first->value[knee->at], p->figure[SWEEP_SAMPLES].median,
@@ -212,6 +226,10 @@ static void put_point(const struct sweep_result *r, size_t at, struct json *j)
 	for (size_t k = 0; k < SWEEP_NR_FIGURES; k++)
 		put_figure(j, p, (enum sweep_figure)k);
 	json_real(j, "ceiling", p->ceiling, 9);
+	json_open_array(j, "ceilings");
+	for (size_t i = 0; i < p->nr_ceilings; i++)
+		json_real(j, NULL, p->ceilings[i], 9);
+	json_close_array(j);
 	json_bool(j, "knee", p->knee);
 	json_string(j, "client_bound", p->client);
 	json_string(j, "error", p->error[0] ? p->error : NULL);
@@ -223,6 +241,7 @@ static void result_put_knees(const struct sweep_result *r, struct json *j)
 	static const char *const kinds[] = { [KNEE_FOUND] = "found",
 					     [KNEE_BY_LATENCY] = "limited by latency",
 					     [KNEE_STILL_RISING] = "still rising",
+					     [KNEE_CLIENT] = "limited by the client",
 					     [KNEE_TOO_FEW] = "unknown" };
 	const struct sweep_plan *plan = r->plan;
 	char words[512];

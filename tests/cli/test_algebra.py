@@ -106,12 +106,12 @@ def test_a_filter_by_a_list_of_names(shoal, tmp_path, fails):
     path = whole(shoal)
     some = random.Random(5).sample(NAMES, 50)
     (tmp_path / "list").write_bytes(b"\n".join(some) + b"\nnot/there\n")
-    shoal.good("filter", path, "--names", tmp_path / "list", "-o", tmp_path / "c", "-q")
+    shoal.good("filter", path, "--files-from", tmp_path / "list", "-o", tmp_path / "c", "-q")
     assert shoal.names(tmp_path / "c") == sorted(some)
-    shoal.good("filter", path, "--not-names", "-", "-0", "-o", tmp_path / "d", "-q", stdin=b"".join(n + b"\0" for n in some))
+    shoal.good("filter", path, "--files-not-from", "-", "-0", "-o", tmp_path / "d", "-q", stdin=b"".join(n + b"\0" for n in some))
     assert shoal.names(tmp_path / "d") == sorted(set(NAMES) - set(some))
-    fails(shoal("filter", path, "--names", tmp_path / "none", "-o", tmp_path / "e"), 1, "none", "cannot open")
-    fails(shoal("filter", path, "--names", "a", "--not-names", "b", "-o", tmp_path / "e"), 2, "exclude each other")
+    fails(shoal("filter", path, "--files-from", tmp_path / "none", "-o", tmp_path / "e"), 1, "none", "cannot open")
+    fails(shoal("filter", path, "--files-from", "a", "--files-not-from", "b", "-o", tmp_path / "e"), 2, "exclude each other")
 
 
 def test_the_parts_of_a_split_are_disjoint_and_stay_when_the_dataset_grows(shoal, tmp_path, fails):

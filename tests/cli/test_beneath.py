@@ -67,6 +67,28 @@ def test_a_listing_does_not_follow_links_out(shoal, root, tmp_path):
     assert b"outer/secret" in without and b"d/out" in without
 
 
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_the_samples_of_a_file_outside_are_not_found(shoal, root, tmp_path, name):
+    (tmp_path / "one").write_text(f"{name}\t6\n")
+    words = ["index", tmp_path / "one", "--root", root, "--samples", "fixed:2", "-q", "-o", tmp_path / "s.cat"]
+    by_option = shoal(*words, "--beneath")
+    by_environment = shoal(*words, env={**os.environ, "SHOAL_BENEATH": "1"})
+    for done in (by_option, by_environment):
+        assert done.returncode == 1 and REFUSED in done.stderr and not (tmp_path / "s.cat").exists()
+    assert shoal(*words).returncode == 0
+    (tmp_path / "one").write_text(name + "\n")  # its size is looked up
+    done = shoal(*words[:-1], tmp_path / "other.cat", "--beneath")
+    assert done.returncode == 1 and REFUSED in done.stderr
+
+
+def test_the_samples_of_files_below_the_root_are_found(shoal, root, tmp_path):
+    (tmp_path / "inside").write_text("".join(f"{name}\t6\n" for name in INSIDE))
+    done = shoal("index", tmp_path / "inside", "--root", root, "--samples", "fixed:2", "-q", "-o", tmp_path / "s.cat",
+                 "--beneath")
+    assert done.returncode == 0, done.stderr
+    assert b"fixed           3 files, 9 samples" in shoal("info", tmp_path / "s.cat").stdout
+
+
 def test_data_is_not_written_through_links_that_lead_out(shoal, tmp_path):
     (tmp_path / "w.yaml").write_text("model: {name: small}\nframework: pytorch\n"
                                      "dataset: {format: npz, num_files_train: 4, num_subfolders_train: 2, "

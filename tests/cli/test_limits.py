@@ -113,6 +113,36 @@ def test_reading_with_few_open_files(shoal, tree, tmp_path, files, engine):
         assert b"ulimit -n" in result.stderr and files < 16, result.stderr
 
 
+# ------------------------------------------------------------------------------------------------------------ threads
+
+
+def few_threads(nr):
+    """For preexec_fn: a user who may have this many threads. Root may have any number."""
+    def set_them():
+        resource.setrlimit(resource.RLIMIT_NPROC, (nr, nr))
+        os.setgroups([])
+        os.setgid(54321)
+        os.setuid(54321)
+    return set_them
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user without other processes")
+@pytest.mark.skipif(not is_plain(), reason="built with a sanitizer, which needs more")
+@pytest.mark.parametrize("nr", [2, 3, 4, 30])
+@pytest.mark.parametrize("engine", ["uring", "threads"])
+def test_reading_with_few_threads(shoal, tree, tmp_path, nr, engine):
+    """The engine takes all that it gets, after the loader has its own thread."""
+    shoal.good("index", tree, "-q", "-o", tmp_path / "c")
+    for folder in [tmp_path, *list(tmp_path.parents)[:2]]:
+        folder.chmod(folder.stat().st_mode | 0o055)
+    result = shoal("read", tmp_path / "c", "-q", "--engine", engine, preexec_fn=few_threads(nr))
+    if nr == 2 and engine == "threads":  # one for the loader, and none to read
+        assert result.returncode == 1 and b"cannot start a reading thread" in result.stderr
+    else:
+        assert result.returncode == 0, result.stderr
+        assert b"every sample exactly once" in result.stdout
+
+
 # ------------------------------------------------------------------------------------------------------- dictionaries
 
 

@@ -12,8 +12,9 @@ import time
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from browser import open_in_browser
 from conftest import lines
-from test_report import SMALL, data_of, open_in_browser
+from test_report import SMALL, data_of
 
 SLOW = ["--data", "null:size=1000,delay_us=20000", "--in-flight", 4, "--batch", 4]  # 200 samples a second
 

@@ -4,6 +4,7 @@ what is never taken for data: the files that Shoal itself writes."""
 import os
 
 import pytest
+from conftest import lines
 
 WORKLOAD = """
 workflow: {generate_data: True, train: True}
@@ -105,12 +106,12 @@ def test_a_catalog_is_not_taken_for_a_list_of_names(shoal, fails, catalog, tmp_p
 def test_lists_of_two_catalogs_are_not_mixed_in_one_folder(shoal, fails, catalog, tmp_path):
     out, other = tmp_path / "lists", tmp_path / "other.cat"
     shoal.good("index", "-", "--root", "s3://bucket/x", "-q", "-o", other, stdin=b"a\nb\nc\n")
-    shoal.good("manifest", catalog, "-q", "--ranks", 2, "--epochs", "0..1", "-o", out)
+    shoal.good("manifest", catalog, "-q", "--ranks", 2, "--epochs", 2, "-o", out)
     before = {p.name: p.read_bytes() for p in out.iterdir()}
     fails(shoal("manifest", other, "--ranks", 2, "-o", out), 1, "has lists of another catalog", "--force")
     assert {p.name: p.read_bytes() for p in out.iterdir()} == before
-    shoal.good("manifest", other, "-q", "--prefix", "valid", "-o", out)  # of another kind: beside them
-    shoal.good("manifest", catalog, "-q", "--ranks", 2, "--epochs", "2..2", "-o", out)
+    shoal.good("manifest", other, "-q", "--list-prefix", "valid", "-o", out)  # of another kind: beside them
+    shoal.good("manifest", catalog, "-q", "--ranks", 2, "--epoch", 2, "-o", out)
     shoal.good("manifest", other, "-q", "--ranks", 1, "--force", "-o", out)
     assert sorted(p.name for p in out.iterdir() if not p.name.startswith(".")) == [
         "train_epoch0000_rank00000.txt", "valid_epoch0000_rank00000.txt"]
@@ -144,6 +145,25 @@ def test_what_shoal_writes_into_a_dataset_is_never_listed(shoal, workload, tmp_p
     names = shoal.names(tmp_path / "c")
     assert [n for n in names if not n.endswith(b".npz")] == [b"train/.img_1.npz.0123abc.partial", b"train/my-catalog.shoal"]
     assert len(names) == 10
+
+
+def test_catalogs_columns_and_lists_beside_the_data_are_never_listed(shoal, tree, tmp_path):
+    """By their content, or the note beside them: a file of another program with such a name is data."""
+    (tree / "sub").mkdir()
+    for name in ("a.cat", "sub/b.cat", "sub/c.shoal"):
+        shoal.good("index", tree, "-q", "-o", tree / name)
+    shoal.good("column", "sizes", tree / "a.cat", "-q", "-o", tree / "sub" / "len.col")
+    shoal.good("manifest", tree / "a.cat", "-q", "--ranks", 2, "-o", tree / "lists")
+    (tree / "sub" / "train_epoch0000_rank00000.txt").write_text("no note is beside it")
+    (tree / "sub" / "kitten.cat").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (tree / "empty.col").touch()
+    data = sorted([b"%d.jpg" % i for i in range(10)] + [b"empty.col", b"sub/kitten.cat", b"sub/train_epoch0000_rank00000.txt"])
+    shoal.good("index", tree, "-q", "-o", tmp_path / "c")
+    assert shoal.names(tmp_path / "c") == data
+    assert lines(shoal.good("list", tree)) == data
+    assert shoal.good("verify", "--storage", "-q", tmp_path / "c") == b""
+    (tree / "lists" / ".train.shoal-manifest").unlink()
+    assert len(lines(shoal.good("list", tree))) == len(data) + 2
 
 
 @pytest.mark.parametrize("foreign", ["a.txt", "other/b.txt", "zzz/deep/c.txt"])

@@ -1,23 +1,24 @@
 """shoal report: one page from the results of runs, which a browser opens without a network, an error or a surprise."""
 
+import base64
 import ctypes
 import json
 import re
 import shutil
 import subprocess
 from struct import pack
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import pytest
 
+from browser import DARK, PIXELS, look, needs_browser, open_in_browser
 from conftest import binary
 
 SMALL = ["dataset.num_files_train=60", "dataset.record_length_bytes=2000", "dataset.record_length_bytes_stdev=0",
          "train.epochs=2", "train.computation_time=0.001", "reader.batch_size=4", "metric.au=0.01"]
 XXHASH = ctypes.CDLL("libxxhash.so.0")
 XXHASH.XXH3_64bits.restype = ctypes.c_uint64
-CHROMIUM = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync", "--enable-logging=stderr",
-            "--virtual-time-budget=3000"]
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +38,6 @@ def data_of(page):
     return json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])["runs"]
 
 
-def open_in_browser(page, tmp_path, *more):
-    """(the page as the browser has it after its scripts ran, what the scripts complained of)"""
-    address = page if isinstance(page, str) else page.as_uri()
-    done = subprocess.run([*CHROMIUM, f"--user-data-dir={tmp_path / 'browser'}", *more, "--dump-dom", address],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
-    complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return done.stdout, complaints
-
-
 def test_one_page_has_a_run_and_all_of_its_steps(shoal, results, tmp_path):
     shoal.good("report", results / "first", "-o", tmp_path / "page.html")
     [run] = data_of(tmp_path / "page.html")
@@ -54,17 +46,38 @@ def test_one_page_has_a_run_and_all_of_its_steps(shoal, results, tmp_path):
     assert "default-src 'none'" in (tmp_path / "page.html").read_text()  # the browser refuses to fetch anything
 
 
-@pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed; tools/install-deps test installs it")
-@pytest.mark.parametrize("window", [["--window-size=1200,900"], ["--window-size=380,800"],
-                                    ["--window-size=1200,900", "--blink-settings=preferredColorScheme=0"]],
-                         ids=["wide", "phone", "dark"])
-def test_a_browser_draws_two_runs_side_by_side_without_an_error(shoal, results, tmp_path, window):
+@needs_browser
+@pytest.mark.parametrize("width, more", [(1200, []), (360, []), (1200, [DARK])], ids=["wide", "phone", "dark"])
+def test_a_browser_draws_two_runs_side_by_side_without_an_error(shoal, results, tmp_path, width, more):
     shoal.good("report", results / "first", results / "second", "-o", tmp_path / "page.html")
-    page, complaints = open_in_browser(tmp_path / "page.html", tmp_path, *window)
-    assert complaints == [] and 'data-ready="1"' in page
-    assert "2 results side by side" in page and page.count("u-wrap") >= 5
-    changed = re.search(r">workload.train.computation_time</th>(.*?)</tr>", page)[1]
+    page, complaints = open_in_browser(tmp_path / "page.html", tmp_path, *more)
+    assert complaints == [] and 'data-ready="1"' in page and "2 results side by side" in page
+    changed = re.search(r">train.computation_time</th>(.*?)</tr>", page)[1]
     assert ">0.001<" in changed and ">0.002<" in changed
+    plots = look(tmp_path / "page.html", tmp_path, "document.querySelectorAll('details.all').forEach((one) => { one.open = true; "
+                 "one.dispatchEvent(new Event('toggle')); });" + PIXELS, width, more=more)
+    assert len(plots) >= 8 and all(plot["coloured"] > 40 for plot in plots), plots
+    assert all(plot["width"] <= width for plot in plots)
+
+
+# Of every element that reaches beyond the window and is not in a box that scrolls: what it is; and the first columns.
+LAYOUT = """
+  const scrolls = (node) => node && (node.matches(".scroll") || scrolls(node.parentElement));
+  const inner = document.documentElement.clientWidth;
+  return { scroll: document.documentElement.scrollWidth, inner,
+           beyond: [...document.querySelectorAll("main *")].filter((node) => !scrolls(node) && !node.matches(".unseen, .unseen *, .u-over, .u-over *") &&
+                   node.getBoundingClientRect().right > inner + 1).map((node) => `${node.tagName}.${node.className}`),
+           columns: [...document.querySelectorAll(".scroll tbody th:first-child")].map((head) => [head.textContent, head.getBoundingClientRect().width, head.getClientRects()[0].height]) };
+"""
+
+
+@needs_browser
+def test_on_a_phone_nothing_is_wider_than_the_window_and_names_are_not_broken_into_letters(shoal, results, tmp_path):
+    shoal.good("report", results / "first", results / "second", "-o", tmp_path / "page.html")
+    seen = look(tmp_path / "page.html", tmp_path, LAYOUT, width=360, height=800)
+    assert seen["inner"] <= 360 and seen["scroll"] <= seen["inner"] and seen["beyond"] == []
+    names = [column for column in seen["columns"] if len(column[0]) > 6]
+    assert len(names) >= 10 and all(width >= 80 and height < 120 for _, width, height in names), names
 
 
 def test_results_of_a_crashed_run_are_shown_up_to_where_they_are(shoal, results, tmp_path):
@@ -158,3 +171,146 @@ def test_folders_without_results_and_pages_that_cannot_be_written_are_errors(sho
     fails(shoal("report", tmp_path / "nowhere", "-o", tmp_path / "page.html"), 1, "nowhere")
     fails(shoal("report", results / "first", "-o", tmp_path / "no" / "page.html"), 1, "page.html")
     assert not (tmp_path / "page.html").exists()
+
+
+# ---- Results that are not as they should be ----
+
+# Each key of the results' texts by itself becomes something else; the page must stand every time. A linear congruential
+# generator, so that it is the same each time.
+FUZZ = """
+  const original = JSON.parse(document.getElementById("data").textContent), odd = [null, 5, -1e308, "x", "", [], {}, [null], true, undefined];
+  let state = 1, failed = [], noted = 0;
+  const random = (nr) => (state = (state * 1103515245 + 12345) % 2147483648) % nr;
+  const places = (value, found = []) => {
+    for (const key of Object.keys(value)) {
+      found.push([value, key]);
+      if (value[key] && typeof value[key] === "object") places(value[key], found);
+    }
+    return found;
+  };
+  const texts = original.runs.flatMap((run, i) => Object.keys(run).filter((key) => /_text$/.test(key) && /^{/.test(run[key] || "")).map((key) => [i, key]));
+  for (let n = 0; n < 160; n++) {
+    const mutated = structuredClone(original), [i, key] = texts[n % texts.length], value = JSON.parse(mutated.runs[i][key]);
+    const all = places(value), [holder, name] = all[random(all.length)], other = odd[random(odd.length)];
+    if (other === undefined) delete holder[name];
+    else holder[name] = other;
+    mutated.runs[i][key] = JSON.stringify(value);
+    data = n % 4 ? { ...mutated, runs: [mutated.runs[i]] } : mutated;
+    try {
+      begin();
+      document.querySelectorAll("details.all").forEach((one) => { one.open = true; });
+      await new Promise((done) => setTimeout(done, 0));
+      if (!document.querySelector("h1") || !document.querySelector("footer")) failed.push(`${key} ${name}: no page`);
+      noted += page.textContent.includes("cannot be drawn");
+    } catch (e) {
+      failed.push(`${key} ${name} ${JSON.stringify(other)}: ${e.stack.slice(0, 300)}`);
+    }
+  }
+  return { failed, noted, texts: texts.length };
+"""
+
+
+@pytest.fixture(scope="module")
+def all_kinds(results):
+    """A folder of each kind of result."""
+    folder, run = results, lambda *words: subprocess.run([binary(), *map(str, words)], check=True, stdout=subprocess.DEVNULL)
+    run("index", folder / "data", "-o", folder / "all.shoal", "--results", folder / "index", "-q")
+    run("read", folder / "all.shoal", "--repeat", 2, "--results", folder / "read", "-q")
+    run("sweep", "--vary", "in-flight=1..4", "--vary", "batch=2,4", "--repeat", 2, "--results", folder / "sweep", "-q", "--", "read",
+        folder / "all.shoal")
+    return [folder / name for name in ("first", "index", "read", "sweep")]
+
+
+@needs_browser
+def test_odd_types_in_a_result_never_break_the_page(shoal, all_kinds, tmp_path):
+    shoal.good("report", *all_kinds, "-o", tmp_path / "page.html")
+    seen = look(tmp_path / "page.html", tmp_path, FUZZ)
+    assert seen["failed"] == [] and seen["texts"] >= 4
+    assert seen["noted"] <= 8, seen  # most of it is just left out
+
+
+@needs_browser
+@pytest.mark.parametrize("name, change, words", [
+    ("sweep", lambda r: [r.pop(key) for key in ("points", "command", "knees")], "No knee was found within these values"),
+    ("first", lambda r: r.update(start=5), "Every sample once"),
+    ("first", lambda r: r["metric"].update(train_au_mean_percentage=float("nan")), "values that are no numbers (NaN)"),
+    ("first", lambda r: r["shoal"].update(version="9.0.0"), "It was written by shoal 9.0.0"),
+    ("read", lambda r: r.update(repeats=7, audit="x", settings=None), "in 0 repeats"),
+    ("index", lambda r: r.update(seconds=0.0004, names_per_second=None), "listed in 400 us"),
+], ids=["a sweep without points", "a time that is a number", "not a number", "another version", "a read of odd types", "a listing of no time"])
+def test_what_is_odd_is_left_out_or_noted_and_the_rest_is_shown(shoal, all_kinds, tmp_path, name, change, words):
+    odd = tmp_path / name
+    shutil.copytree(all_kinds[0].parent / name, odd)
+    [file] = [odd / file for file in ("summary.json", "read.json", "index.json", "sweep.json") if (odd / file).exists()]
+    result = json.loads(file.read_text())
+    change(result)
+    file.write_text(json.dumps(result))
+    shoal.good("report", odd, "-o", tmp_path / "page.html")
+    page = look(tmp_path / "page.html", tmp_path, "return document.querySelector('main').textContent;")
+    assert "cannot be drawn" not in page and "cannot be read by" not in page
+    assert words.lower() in page.lower(), page[:3000]
+
+
+# ---- Sweeps ----
+
+def a_sweep(folder):
+    """Two curves that bend back: with more in flight throughput falls and latency grows."""
+    points = []
+    for batch, slower in (("8", 1), ("16", 0.8)):
+        for in_flight, rate, p50 in ((1, 100, 10), (2, 200, 10), (4, 390, 10.2), (8, 400, 20), (16, 350, 46), (32, 300, 107)):
+            spread = lambda v: {"median": v, "lowest": v * 0.9, "highest": v * 1.1, "all": [v]}
+            points.append({"values": {"in-flight": str(in_flight), "batch": batch}, "runs": 3, "samples_per_second": spread(rate * slower),
+                           "p50_ms": spread(p50), "p99_ms": spread(3 * p50), "cached_percent": spread(90 if in_flight == 1 else 0),
+                           "ceiling": 900, "ceilings": [800, 900, 950], "knee": in_flight == 4, "client_bound": "CPU" if in_flight == 32 else None})
+    (folder / "sweep.json").write_text(json.dumps({
+        "version": "0.1.0", "command": ["read", "x"], "complete": True, "jobs": 72, "jobs_done": 72, "repeats": 3, "cores": 2,
+        "parameters": [{"name": "in-flight", "values": ["1", "2", "4", "8", "16", "32"]}, {"name": "batch", "values": ["8", "16"]}],
+        "knees": [{"kind": "found", "in-flight": "4", "batch": b, "words": "here"} for b in ("8", "16")], "points": points}))
+
+
+# What each button of a plot saves.
+SAVED = """
+  const saved = {};
+  HTMLAnchorElement.prototype.click = function () { saved[this.download] = this.href; };
+  for (const button of document.querySelectorAll("figure .tools button")) await button.onclick();
+  return saved;
+"""
+
+
+@needs_browser
+def test_the_curves_of_a_sweep_go_through_their_points_in_the_order_of_the_parameter(shoal, tmp_path):
+    (tmp_path / "s").mkdir()
+    a_sweep(tmp_path / "s")
+    shoal.good("report", tmp_path / "s", "-o", tmp_path / "page.html")
+    saved = look(tmp_path / "page.html", tmp_path, SAVED)
+    assert sorted(name.split(".")[1] for name in saved) == ["json", "json", "png", "png", "svg", "svg"]
+    svg = unquote(saved["latency-against-throughput.svg"])
+    paths = [[tuple(map(float, xy.split())) for xy in re.findall(r"[\d.]+ [\d.]+", d)] for d in re.findall(r'<path d="([^"]+)"', svg)]
+    assert [len(path) for path in paths if len(path) > 1] == [6] * 4  # p50 and p99 of both
+    for path in paths:
+        xs = [x for x, _ in path]
+        assert xs[:4] == sorted(xs[:4]) and xs[3] > xs[4] > xs[5]  # it turns back, and does not zigzag
+        assert [y for _, y in path] == sorted((y for _, y in path), reverse=True)  # latency only grows
+    for value in ("1", "2", "4", "8", "16", "32"):
+        assert f">{value}</text>" in svg
+    assert svg.count("<circle") == 4 * 6 + 4 and svg.count('r="8"') == 4  # a knee and a client-bound point of each
+    # A curve has one colour in both plots.
+    of = lambda text: dict((name, stroke) for stroke, name in re.findall(r'fill="(#\w+)">(?:p50, )?(batch \d+)<', text))
+    assert of(svg) == of(unquote(saved["throughput-by-in-flight.svg"])) and len(set(of(svg).values())) == 2
+    page, _ = open_in_browser(tmp_path / "page.html", tmp_path)
+    assert "At 2 of 12 points most bytes came from the page cache" in page
+
+
+@needs_browser
+def test_every_plot_is_saved_as_png_svg_and_json(shoal, results, tmp_path):
+    shoal.good("report", results / "first", "-o", tmp_path / "page.html")
+    saved = look(tmp_path / "page.html", tmp_path, SAVED)
+    titles = {name.rsplit(".", 1)[0] for name in saved}
+    assert "where-the-time-went" in titles and len(saved) == 3 * len(titles) >= 12
+    for name, address in saved.items():
+        if name.endswith(".svg"):
+            ElementTree.fromstring(unquote(address.split(",", 1)[1]))
+        elif name.endswith(".json"):
+            assert json.loads(unquote(address.split(",", 1)[1]))["columns"]
+        else:
+            assert base64.b64decode(address.split(",", 1)[1])[1:4] == b"PNG"

@@ -30,7 +30,7 @@ def shoal(*arguments, check=True):
 def rows(catalog):
     """(name, offset, length, rows) of each sample, in order."""
     out = []
-    for number, line in enumerate(shoal("ls", "--samples", catalog).stdout.splitlines()):
+    for number, line in enumerate(shoal("ls", "--extents", catalog).stdout.splitlines()):
         name, sample, offset, length, nr = line.split("\t")
         assert int(sample) == number
         out.append((name, int(offset), int(length), int(nr)))
@@ -78,6 +78,23 @@ def test_samples_are_found_by_the_ends_of_names_and_equal_layouts_are_stored_onc
     assert (info["samples"], info["extents"], info["longest_sample"]) == (14, 10, 288)
     assert info["formats"]["parquet"] == {"files": 2, "samples": 6}
     assert "parquet         2 files, 6 samples" in shoal("info", catalog).stdout
+
+
+def test_a_list_of_names_without_sizes_gives_the_same_catalog(data, tmp_path):
+    shoal("index", data, "--samples", "auto", "-o", tmp_path / "x.cat")
+    names = tmp_path / "names"
+    names.write_text("".join(f"{path}\n" for path in sorted(data.iterdir(), reverse=True)))
+    shoal("index", names, "--root", data, "--samples", "auto", "-o", tmp_path / "y.cat")
+    assert rows(tmp_path / "y.cat") == EXPECTED
+    digest = [json.loads(shoal("info", tmp_path / name, "--json").stdout)["digest"] for name in ("x.cat", "y.cat")]
+    assert digest[0] == digest[1]
+    names.write_text(names.read_text() + f"{data}/missing.parquet\n")
+    done = shoal("index", names, "--root", data, "--samples", "auto", "-o", tmp_path / "z.cat", check=False)
+    assert done.returncode == 1 and "'missing.parquet': cannot stat it: No such file" in done.stderr
+    (data / "missing.parquet").mkdir()
+    done = shoal("index", names, "--root", data, "--samples", "auto", "-o", tmp_path / "z.cat", check=False)
+    assert done.returncode == 1 and "'missing.parquet': it is not a regular file" in done.stderr
+    assert not (tmp_path / "z.cat").exists()
 
 
 def test_the_second_reader_sees_the_same_extents(data, tmp_path):
@@ -155,6 +172,18 @@ def test_compressed_files_are_one_sample_each_and_the_first_is_named(tmp_path):
     assert "'1.tar' is taken as one sample: it is compressed" in done.stderr and "'2.tar'" not in done.stderr
     assert "5 files that cannot be cut, each taken as one sample" in done.stderr
     assert [row[1:3] for row in rows(tmp_path / "x.cat")] == [(0, path.stat().st_size) for path in sorted((tmp_path / "data").iterdir())]
+
+
+@pytest.mark.parametrize("name, kind", [("a.jsonl", "auto"), ("a.csv", "auto"), ("a.jsonl.gz", "jsonl"), ("a.csv.gz", "csv")])
+def test_compressed_text_is_not_cut_into_lines(name, kind, tmp_path):
+    (tmp_path / "data").mkdir()
+    text = b"".join(b'{"number": %d, "text": "%d"}\n' % (i, i * i) for i in range(3000))
+    packed = gzip.compress(text)
+    assert packed.count(b"\n") > 1
+    (tmp_path / "data" / name).write_bytes(packed)
+    done = shoal("index", tmp_path / "data", "--samples", kind, "-o", tmp_path / "x.cat")
+    assert f"'{name}' is taken as one sample: it is compressed" in done.stderr
+    assert rows(tmp_path / "x.cat") == [(name, 0, len(packed), 1)]
 
 
 def test_names_and_lengths_that_look_like_a_compressed_file_do_not_make_one(tmp_path):
@@ -366,6 +395,33 @@ def test_an_interrupted_look_inside_goes_on_after_the_files_that_it_had_opened(s
     assert sorted(os.listdir(catalog.parent)) == ["x.cat", "x.fresh"]
 
 
+def test_parts_that_are_not_this_users_alone_are_refused(settled, tmp_path):
+    whole = (settled / "c.arrow").read_bytes()
+    (settled / "c.arrow").write_bytes(whole[:-10])
+    catalog = tmp_path / "x.cat"
+    shoal("index", settled, "--samples", "auto", "--resume", "-o", catalog, check=False)
+    (settled / "c.arrow").write_bytes(whole)
+    (part,) = tmp_path.glob(".x.cat.runs.inside-*")
+    other = tmp_path / "other"
+
+    def refused(why):
+        done = shoal("index", settled, "--samples", "auto", "--resume", "-o", catalog, check=False)
+        assert done.returncode == 1 and f"'{part}' {why}" in done.stderr, done.stderr
+        assert not catalog.exists()
+
+    os.link(part, other)
+    refused("has several names")
+    part.unlink()
+    part.symlink_to(other)
+    refused("is a symbolic link")
+    other.rename(part)
+    if os.geteuid() == 0:  # only root can give a file away
+        os.chown(part, 65534, 65534)
+        refused("belongs to another user")
+        os.chown(part, 0, 0)
+    assert indexed(settled, catalog, "--resume")["not_opened"] == 2
+
+
 def test_damaged_parts_of_an_interrupted_run_are_not_used(settled, tmp_path):
     whole = (settled / "c.arrow").read_bytes()
     (settled / "c.arrow").write_bytes(whole[:-10])
@@ -382,12 +438,12 @@ def test_damaged_parts_of_an_interrupted_run_are_not_used(settled, tmp_path):
 def test_verify_names_files_whose_samples_lie_elsewhere_now(data, tmp_path):
     catalog = tmp_path / "x.cat"
     shoal("index", data, "--samples", "auto", "-q", "-o", catalog)
-    good = json.loads(shoal("verify", "--storage", "--samples", "--json", catalog).stdout)
+    good = json.loads(shoal("verify", "--storage", "--extents", "--json", catalog).stdout)
     assert good[0]["storage"] == {"same": 6, "missing": 0, "new": 0, "resized": 0, "inside": 0}
     (data / "d.jsonl").write_text('{"a": 12}\n{"b": 2}')  # of the same size
     (data / "b.parquet").write_bytes(b"PAR1" + bytes((data / "b.parquet").stat().st_size - 4))
     shoal("verify", "--storage", catalog)
-    done = shoal("verify", "--storage", "--samples", catalog, check=False)
+    done = shoal("verify", "--storage", "--extents", catalog, check=False)
     assert done.returncode == 1 and done.stdout == "inside\td.jsonl\n"
     assert "'b.parquet': not a Parquet file" in done.stderr
     assert "2 with other samples inside, 4 unchanged" in done.stderr
@@ -398,17 +454,17 @@ def test_verify_does_not_open_what_is_missing_or_has_another_size(data, tmp_path
     shoal("index", data, "--samples", "auto", "-q", "-o", catalog)
     os.remove(data / "a.parquet")
     (data / "b.parquet").write_bytes(b"PAR1")
-    done = shoal("verify", "--storage", "--samples", "--json", catalog, check=False)
+    done = shoal("verify", "--storage", "--extents", "--json", catalog, check=False)
     assert done.returncode == 1 and "parquet" not in done.stderr
     assert json.loads(done.stdout)[0]["storage"] == {"same": 4, "missing": 1, "new": 0, "resized": 1, "inside": 0}
 
 
 def test_verify_refuses_to_compare_samples_that_a_catalog_does_not_have(data, tmp_path):
     shoal("index", data, "-q", "-o", tmp_path / "x.cat")
-    done = shoal("verify", "--storage", "--samples", tmp_path / "x.cat", check=False)
+    done = shoal("verify", "--storage", "--extents", tmp_path / "x.cat", check=False)
     assert done.returncode == 1 and "has no extents of samples inside files" in done.stderr
-    done = shoal("verify", "--samples", tmp_path / "x.cat", check=False)
-    assert done.returncode == 2 and "--samples is for --storage" in done.stderr
+    done = shoal("verify", "--extents", tmp_path / "x.cat", check=False)
+    assert done.returncode == 2 and "--extents is for --storage" in done.stderr
 
 
 SMALL = {"parquet": "parquet/three-groups", "arrow": "arrow/three-batches"}

@@ -2,9 +2,11 @@
 columns, and no line is cut by the terminal in the middle of a word."""
 
 import fcntl
+import functools
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import termios
@@ -54,6 +56,49 @@ def screen(columns, arguments, cwd, **env):
     process.stderr.close()
     assert process.wait() == 0, said
     return seen.decode()
+
+
+def final_screen(seen, columns):
+    """The lines that a terminal without end shows once all of that was printed: what erases is carried out."""
+    lines, row, column = [[]], 0, 0
+    for escape, char in re.findall("\x1b\\[([0-9;]*[A-Za-z])|(.)", seen, re.S):
+        if escape.endswith("A"):
+            row -= int(escape[:-1] or 1)
+        elif escape == "J":
+            del lines[row + 1:], lines[row][column:]
+        elif escape == "K":
+            del lines[row][column:]
+        elif char == "\r":
+            column = 0
+        elif char == "\n" or (char and column == columns):
+            row, column = row + 1, 0 if char != "\n" else column
+            lines += [[]] * (row == len(lines))
+        if char and char not in "\r\n":
+            lines[row] += " " * (column - len(lines[row]))
+            lines[row][column:column + 1] = char
+            column += 1
+    return ["".join(line) for line in lines]
+
+
+def interrupted(columns, arguments, cwd, until):
+    """The final screen of a command that has both outputs on one terminal, and gets Ctrl-C once it has shown @until."""
+    here, there = pty.openpty()
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen(Shoal.arguments(arguments), cwd=cwd, stdin=there, stdout=there, stderr=there,
+                               preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)),
+                               env={**os.environ, "TERM": "xterm", "LC_ALL": "C"})
+    os.close(there)
+    seen, sent = b"", False
+    try:
+        while part := os.read(here, 4096):
+            seen += part
+            if not sent and re.search(until, seen):
+                os.write(here, b"\x03")
+                sent = True
+    except OSError:  # the other end is closed
+        os.close(here)
+    assert process.wait() == -signal.SIGINT, seen
+    return final_screen(seen.decode(), columns)
 
 
 def plain(text):
@@ -115,3 +160,33 @@ def test_a_pipe_gets_whole_lines_and_all_columns(place):
                           check=True).stdout.decode()
     assert re.search("^epoch +steps .* depth +CPU us  audit$", said, re.M)
     assert not [line for line in said.splitlines() if line.startswith(" ")]
+
+
+@pytest.mark.parametrize("columns", [60, 120])
+def test_the_report_of_an_interrupted_run_is_neither_glued_to_its_progress_nor_erased_with_it(place, columns):
+    shown = interrupted(columns, [*COMMANDS[0], "train.computation_time=0.2", "train.epochs=3"], place, b"ETA 0:00:0[^;]*ETA")
+    assert not [line for line in shown if "ETA" in line], "\n".join(shown)
+    text = "\n".join(shown)
+    assert text.index("\nsmall.yaml: 1 accelerator") < text.index("AU   ") < text.index("memory  ") < text.index("* interrupted")
+    assert re.search(r"shoal run: interrupted: '.*--resume", " ".join(shown)) and shown[-1] == ""
+    assert all(len(line) < columns for line in shown)
+    assert re.search(r"^AU        [0-9.]+ %", text, re.M) and not re.search("^ {1,9}[^ ]", text, re.M), text
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_errors_and_notes_are_folded_between_words(place, columns):
+    """On a terminal; whoever reads a pipe gets one line."""
+    here, there = pty.openpty()
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    for arguments, status in ((["order", "d/catalog.shoal", "--mode", "shuffle"], 2), (["index", "d", "-o", "c", "--force"], 0)):
+        process = subprocess.Popen(Shoal.arguments(arguments), cwd=place, stdout=subprocess.DEVNULL, stderr=there)
+        assert process.wait() == status
+        seen = os.read(here, 8192).decode()
+        said = subprocess.run(Shoal.arguments(arguments), cwd=place, stderr=subprocess.PIPE, check=False).stderr.decode()
+        shown = final_screen(seen, columns)
+        assert all(len(line) < columns for line in shown)
+        mask = functools.partial(re.sub, "[0-9.]+ s", "T")
+        assert mask(" ".join(shown).strip()) == mask(said.replace("\n", " ").strip())
+        assert "\x1b" not in said and len(said.splitlines()) == (2 if status == 2 else 1)
+    os.close(there)
+    os.close(here)

@@ -34,7 +34,7 @@ def test_the_knee_of_a_device_of_eight_channels_is_found(shoal, catalog, tmp_pat
     assert done.returncode == 0, done.stderr
     found = results(tmp_path / "s")
     assert {key: value for key, value in found.items() if key not in ("version", "command", "launcher")} == json.loads(done.stdout)
-    assert found["complete"] and found["jobs"] == 9 and [knee["in-flight"] for knee in found["knees"]] == ["8"]
+    assert found["complete"] and found["jobs"] == 12 and [knee["in-flight"] for knee in found["knees"]] == ["8"]
     two, eight, many = found["points"]
     assert [p["values"]["in-flight"] for p in (two, eight, many)] == ["2", "8", "32"]
     assert [p["knee"] for p in (two, eight, many)] == [False, True, False]
@@ -42,7 +42,7 @@ def test_the_knee_of_a_device_of_eight_channels_is_found(shoal, catalog, tmp_pat
     assert many["p50_ms"]["median"] > 2 * eight["p50_ms"]["median"] >= 20
     # Without storage the client does far more: it is not the limit.
     assert all(p["ceiling"] > 5 * p["samples_per_second"]["highest"] and p["client_bound"] is None for p in found["points"])
-    assert all(p["runs"] == 2 and len(p["samples_per_second"]["all"]) == 2 for p in found["points"])
+    assert all(p["runs"] == 2 and len(p["samples_per_second"]["all"]) == len(p["ceilings"]) == 2 for p in found["points"])
     assert b"sweep_text" in (tmp_path / "s" / "report.html").read_bytes()
 
 
@@ -119,6 +119,27 @@ def test_a_measurement_that_fails_is_named_and_tried_again(shoal, catalog, tmp_p
     assert b"already" not in shoal("sweep", "--resume", *command).stderr
 
 
+def test_the_error_of_a_measurement_is_kept_whatever_its_launcher_prints(shoal, catalog, tmp_path):
+    launcher = tmp_path / "launch"
+    launcher.write_text('#!/bin/sh\n"$@"\nstatus=$?\necho "shoal read: of the launcher" >&2\nexit $status\n')
+    launcher.chmod(0o755)
+    done = shoal("sweep", "--vary", "batch=4", "--repeat", 1, "--no-ceiling", "--results", tmp_path / "s", "--launcher", launcher,
+                 "--", "read", catalog, "--data", tmp_path / "none", "--slot", 100, "--steps", 1)
+    assert done.returncode == 1
+    assert "/none" in results(tmp_path / "s")["points"][0]["error"] and b"of the launcher" not in done.stderr
+
+
+def test_a_sweep_of_what_is_in_the_page_cache_says_so(shoal, tmp_path):
+    (tmp_path / "data").mkdir()
+    for i in range(64):
+        (tmp_path / "data" / f"f{i:02d}").write_bytes(bytes(8192))
+    shoal.good("index", tmp_path / "data", "-o", tmp_path / "c.shoal", "-q")
+    out = shoal.good("sweep", "--vary", "in-flight=1,2", "--repeat", 1, "--no-ceiling", "--results", tmp_path / "s", "-q", "--", "read",
+                     tmp_path / "c.shoal")
+    assert [p["cached_percent"]["median"] for p in results(tmp_path / "s")["points"]] == [100, 100]
+    assert b"at 2 points most bytes came from the page cache" in out and out.count(b"  page cache\n") == 2
+
+
 @pytest.mark.parametrize("words, why", [
     (["--", "read", "x"], "say what to vary"),
     (["--vary", "in-flight=1"], "give the command after --"),
@@ -145,6 +166,8 @@ def test_runs_are_swept_over_a_workload_key_and_compute_is_the_clients_limit(sho
     found = results(tmp_path / "s")
     assert all(p["runs"] == 1 and p["ceiling"] > 0 and p["client_bound"] == "own limit" for p in found["points"])
     assert b"client: own limit" in out and b"at 2 points the client is the limit" in out
+    # More would gain nothing, and that says nothing about the storage.
+    assert found["knees"][0]["kind"] == "limited by the client" and b"knee      not found: at reader.batch_size" in out
     assert len(list((tmp_path / "s" / "runs").glob("*/summary.json"))) == 4  # a folder per measurement
 
 

@@ -34,7 +34,7 @@ def made(shoal, tmp_path, request):
 
 
 def samples(shoal, catalog, strip=""):
-    return [line.removeprefix(strip) for line in shoal.good("ls", "--samples", catalog).decode().splitlines()]
+    return [line.removeprefix(strip) for line in shoal.good("ls", "--extents", catalog).decode().splitlines()]
 
 
 def test_a_catalog_of_generated_files_has_what_their_footers_say(shoal, tmp_path, made):

@@ -48,6 +48,7 @@ def test_a_list_of_uris_takes_a_kind_of_samples(tmp_path):
     assert catalog.nr_samples == 6
     offset, length, _ = catalog.extent(4)
     assert bytes(ShoalDataset(catalog)[4]) == files[1].read_bytes()[offset:offset + length]
+    assert shoal.from_uris((str(f) for f in files), samples="parquet") == catalog  # sizes are looked up
 
 
 def test_members_of_a_stem_are_a_dictionary(tmp_path):

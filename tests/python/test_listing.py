@@ -185,9 +185,9 @@ def test_catalogs_are_merged_filtered_and_split(tree, tmp_path):
         shoal.merge([whole, small], tmp_path / "x.cat", repeated="fail")
     assert shoal.merge([whole, small], tmp_path / "y.cat", repeated="last") == whole
     assert not (tmp_path / "x.cat").exists()
-    few = shoal.filter(whole, tmp_path / "few.cat", names=list(sizes)[3:6])
+    few = shoal.filter(whole, tmp_path / "few.cat", files_from=list(sizes)[3:6])
     assert list(few) == list(sizes)[3:6]
-    rest = shoal.filter(whole, tmp_path / "rest.cat", not_names=few)
+    rest = shoal.filter(whole, tmp_path / "rest.cat", files_not_from=few)
     assert len(rest) == len(whole) - 3
     parts = shoal.split(whole, {"train": 0.8, "valid": 0.1, "test": 0.1}, tmp_path, seed=3)
     assert sorted(name for part in parts.values() for name in part) == sorted(sizes)

@@ -63,6 +63,19 @@ def test_a_catalog_in_the_bucket_that_it_lists_is_no_part_of_it(server, client, 
         assert good(client.shoal("verify", "--storage", uri)) == b""
 
 
+def test_other_catalogs_in_the_bucket_are_no_part_of_it_either(server, client, stored):
+    """They are told by their first bytes, which are asked for of such names only."""
+    for name in (b"cats/a", b"cats/kitten.cat", b"cats/empty.col", b"cats/train_epoch0000_rank00000.txt"):
+        server.objects[b"bucket", name] = b"" if b"empty" in name else b"12345678"
+    data = [b"cats/a", b"cats/empty.col", b"cats/kitten.cat", b"cats/train_epoch0000_rank00000.txt"]
+    server.log.clear()
+    good(client.shoal("index", "s3://bucket", "-q", "-o", "s3://bucket/all.cat"))
+    assert good(client.shoal("ls", "s3://bucket/all.cat")).split() == data
+    assert good(client.shoal("list", "s3://bucket")).split() == data
+    server.objects[b"bucket", b"cats/.train.shoal-manifest"] = b"note"
+    assert good(client.shoal("list", "s3://bucket")).split() == data[:-1]
+
+
 def test_a_directory_is_listed_into_a_bucket_without_what_is_made_on_the_way(server, client, tmp_path):
     (tmp_path / "tree").mkdir()
     client.env["TMPDIR"] = str(tmp_path / "tree")

@@ -21,7 +21,7 @@ const comparedFigures = (runs) => {
 };
 const comparedVerdicts = (runs) => table("verdicts", ["result", "what", "verdict", "limited by"], runs.map((run) => {
   const { status, words } = run.kind === "sweep" ? { status: "", words: "a sweep" } : verdictOf(run);
-  return [make("a", { href: `#${run.id}` }, run.title), [run.kind === "run" ? run.shoal.workload || "run" : run.kind, { class: "words" }], [make("span", {}, ...sign(status), words), { class: `words verdictcell ${status}` }], [run.kind === "sweep" || (run.kind === "run" && !timeShares(run)) ? "-" : limitOf(run)[0], { class: "words" }]];
+  return [make("a", { href: `#${run.id}` }, run.title), [run.kind === "run" ? run.shoal.workload || run.begin.workload || "run" : run.kind, { class: "words" }], [make("span", {}, ...sign(status), words), { class: `words verdictcell ${status}` }], [run.kind === "sweep" || (run.kind === "run" && !timeShares(run)) ? "-" : limitOf(run)[0], { class: "words" }]];
 }));
 const comparedCourses = (grid, runs) => {
   const withTime = runs.filter((run) => run.time && run.seconds.length > 1);
@@ -60,7 +60,7 @@ const comparedSettings = (runs) => {
 };
 const drawComparison = (parent, runs) => {
   const all = { id: "all", parts: [] };
-  parent.append(comparedVerdicts(runs));
+  guarded(parent, "The table of verdicts", () => parent.append(comparedVerdicts(runs)));
   subsection(parent, all, "Figures", (grid, section) => section.append(...comparedFigures(runs)));
   subsection(parent, all, "On the same axes", (grid) => {
     comparedCourses(grid, runs);

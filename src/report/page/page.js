@@ -16,8 +16,7 @@ const drawOnly = (run) => {
   const head = make("div", {}), body = make("div", {});
   page.append(make("h1", { id: run.id }, data.live ? `${run.command} \u2013 ${run.title}` : titleOf(run)), head, body);
   drawTop(head, run);
-  if (run.kind === "sweep") drawSweep(body, run);
-  else drawPlots(body, run);
+  guarded(body, "The result", () => (run.kind === "sweep" ? drawSweep : drawPlots)(body, run));
   if (run.parts.length > 1) head.before(navigation("on this page", run.parts));
 };
 // One of several: its plots are drawn when they are asked for.
@@ -25,9 +24,9 @@ const drawOneOf = (run) => {
   const section = make("section", { class: "run", "aria-labelledby": run.id }, make("h2", { id: run.id, tabindex: "-1" }, titleOf(run)));
   page.append(section);
   drawTop(section, run);
-  if (run.kind === "sweep") { drawSweep(section, run); return; }
+  if (run.kind === "sweep") { guarded(section, "The sweep", () => drawSweep(section, run)); return; }
   const details = make("details", { class: "all" }, make("summary", {}, `plots and tables of ${run.title}`));
-  details.addEventListener("toggle", () => { if (details.open && details.children.length === 1) drawPlots(details, run); });
+  details.addEventListener("toggle", () => { if (details.open && details.children.length === 1) guarded(details, "The result", () => drawPlots(details, run)); });
   section.append(details);
 };
 const render = () => {
@@ -47,8 +46,15 @@ const render = () => {
   page.append(make("footer", { class: "dim" }, `Made by shoal ${data.version} on ${data.made.replace("T", " ")}. Drag over a plot to zoom in, double-click to zoom out. All data is in this page as JSON (element "data"); the page fetches nothing.`));
   document.body.dataset.ready = "1";
 };
+// A result that cannot be taken apart is shown by its name.
 const begin = () => {
-  data.runs.forEach((run) => parse(run, data.live));
+  data.runs.forEach((run) => {
+    try {
+      parse(run, data.live);
+    } catch (e) {
+      Object.assign(run, { summary: {}, shoal: {}, metric: {}, begin: {}, read: null, sweep: null, listing: null, time: null, phases: [], audits: [], kind: "run", ended: false, notes: [...listOf(run.notes), `It cannot be read by this version (${e.message}).`] });
+    }
+  });
   nameRuns(data.runs);
   render();
 };

@@ -6,26 +6,47 @@ const IN_ORDER = 5;    // per cent of the time that a run may lose without a wor
 
 // ---- Reading ----
 
+// NaN and infinity are no JSON, but some write them: null, so that the figures beside them are not lost.
+const withoutNaN = (text) => text.replace(/"(?:[^"\\]|\\.)*"|[-+]?\b(?:NaN|nan|Infinity|inf)\b/g, (found) => (found[0] === '"' ? found : "null"));
 const parseText = (run, key, words) => {
-  if (run[key] == null) return null;
-  try {
-    return JSON.parse(run[key]);
-  } catch (e) {
-    run.notes.push(`${words} is damaged, and left out: ${e.message}`);
-    return null;
+  if (typeof run[key] !== "string") return null;
+  for (const text of [run[key], withoutNaN(run[key])]) {
+    try {
+      const parsed = JSON.parse(text);
+      if (text !== run[key]) run.notes.push(`${words} has values that are no numbers (NaN): these are left out.`);
+      if (parsed && typeof parsed === "object" && !Array.isArray(parsed)) return parsed;
+      run.notes.push(`${words} is not an object, and left out.`);
+      return null;
+    } catch (e) {
+      if (text !== run[key]) run.notes.push(`${words} is damaged, and left out: ${e.message}`);
+    }
   }
+  return null;
 };
+const COMMANDS = ["run", "read", "index", "datagen"];
+const kindOf = (run, live) => {
+  if (live) return run.command;
+  if (run.sweep) return "sweep";
+  if (run.read) return "read";
+  if (run.listing) return run.index_text != null ? "index" : "datagen";
+  return run.summary_text == null && COMMANDS.includes(run.begin.command) ? run.begin.command : "run";
+};
+const phaseOf = (phase) => ({ ...phase, epoch: isNumber(phase.epoch) ? phase.epoch : null, start: textOf(phase.start) });
 const parse = (run, live) => {
+  const sweep = parseText(run, "sweep_text", "sweep.json");
   run.summary = parseText(run, "summary_text", "summary.json") || {};
+  run.begin = parseText(run, "begin_text", "begin.json") || {};
   run.read = parseText(run, "read_text", "read.json");
-  run.sweep = parseText(run, "sweep_text", "sweep.json");
+  run.sweep = sweep && sweepOf(sweep);
   run.listing = parseText(run, "index_text", "index.json") || parseText(run, "datagen_text", "datagen.json");
-  run.kind = live ? run.command : run.sweep ? "sweep" : run.read ? "read" : run.listing ? (run.index_text != null ? "index" : "datagen") : "run";
-  run.shoal = run.summary.shoal || {};
-  run.metric = run.summary.metric || {};
-  run.ended = live || run.kind !== "run" || run.summary_text != null;
-  run.phases = (run.shoal.phases || []).filter((phase) => phase && phase.kind !== "eval");
-  run.audits = (run.read ? [run.read.audit] : run.phases.map((phase) => phase.audit)).filter(Boolean);
+  run.kind = kindOf(run, live);
+  run.shoal = objectOf(run.summary.shoal);
+  run.metric = objectOf(run.summary.metric);
+  run.ended = live || (run.kind === "run" ? run.summary_text != null : run.sweep != null || run.read != null || run.listing != null);
+  run.phases = listOf(live ? run.phases : run.shoal.phases).map(objectOf).filter((phase) => phase.kind !== "eval").map(phaseOf);
+  run.audits = (run.read ? [run.read.audit] : run.phases.map((phase) => phase.audit)).filter(Boolean).map(objectOf);
+  const version = run.shoal.version || (run.read || run.sweep || run.listing || run.begin).version;
+  if (version && String(version) !== data.version) run.notes.push(`It was written by shoal ${version}, and this page by ${data.version}: figures that one of them does not know are missing.`);
   if (!run.time) return;
   const width = run.time.width_seconds, nr = (run.time.rank_rates[0] || []).length;
   run.seconds = Array.from({ length: nr }, (_, i) => +(i * width).toPrecision(6));
@@ -44,11 +65,11 @@ const timeColumn = (run, name) => (run.time && run.time.columns[name]) || null;
 const scaled = (column, factor) => column && column.map((v) => (v == null ? null : +(v * factor).toPrecision(5)));
 const overTime = (run, name) => mean(numbers(timeColumn(run, name)));
 const cachedShare = (run) => 100 * mean(numbers(run.audits.map((audit) => audit.cached_share)));
-const coresOf = (run) => (run.kind === "run" ? sum(numbers(run.summary.host_cpu_count)) : (run.read || run.listing || {}).cores);
+const coresOf = (run) => (run.kind === "run" && sum(numbers(run.summary.host_cpu_count))) || (run.read || run.listing || run.begin).cores;
 const cpuShare = (run) => (coresOf(run) ? Math.min(100, (100 * overTime(run, "cpu_cores")) / coresOf(run)) : NaN);
 // Where the time of a phase went: as planned, woken late, data, other ranks.
 const timeParts = (phase) => {
-  const t = phase.time || {}, parts = [t.compute_planned_seconds, t.woken_late_seconds, t.waiting_for_data_seconds, t.waiting_for_ranks_seconds];
+  const t = objectOf(phase.time), parts = [t.compute_planned_seconds, t.woken_late_seconds, t.waiting_for_data_seconds, t.waiting_for_ranks_seconds];
   return parts.every(isNumber) ? parts : null;
 };
 const timeShares = (run) => {
@@ -56,11 +77,12 @@ const timeShares = (run) => {
   run.phases.map(timeParts).filter(Boolean).forEach((parts) => parts.forEach((x, i) => (sums[i] += x)));
   return sum(sums) > 0 ? sums.map((x) => (100 * x) / sum(sums)) : null;
 };
+const barOf = (run) => run.shoal.au_bar_percentage ?? run.begin.au_bar_percentage;
 const utilisation = (run) => run.metric.train_au_mean_percentage ?? 100 * overTime(run, "busy_share");
 const rateOf = (run) => run.read?.samples_per_second ?? run.metric.train_throughput_mean_samples_per_second ?? overTime(run, "samples_per_second");
 const byteRateOf = (run) => run.read?.bytes_per_second ?? (run.phases.length ? mean(numbers(run.phases.map((p) => p.measured_bytes_per_second))) : overTime(run, "bytes_per_second"));
 // Every figure as a list with one value per repeat or epoch, so that its spread is known. 1: more is better; -1: less is.
-const repeats = (run, of) => numbers((run.read?.repeats || []).map(of));
+const repeats = (run, of) => numbers(listOf(run.read?.repeats).map(objectOf).map(of));
 const METRICS = [
   ["AU, %", 1, (run) => numbers(run.phases.map((p) => p.au_percentage))],
   ["names/s", 1, (run) => numbers(run.kind === "index" ? [run.listing?.names_per_second] : [])],
@@ -74,7 +96,7 @@ const METRICS = [
   ["from the page cache, %", 0, (run) => numbers(run.audits.map((audit) => 100 * audit.cached_share))],
   ["CPU per sample, us", -1, (run) => numbers(run.read ? [run.read.cpu_us_per_sample] : run.phases.map((p) => p.cpu_us_per_sample))],
   ["first batch, s", -1, (run) => numbers([run.shoal.seconds_to_first_batch ?? run.read?.first_batch_seconds])],
-  ["memory per node, MB", -1, (run) => numbers([most(numbers((run.shoal.memory_per_node || []).map((node) => node.pss_bytes / 1e6)))])],
+  ["memory per node, MB", -1, (run) => numbers([most(numbers(listOf(run.shoal.memory_per_node).map(objectOf).map((node) => node.pss_bytes / 1e6)))])],
   ["duration, s", 0, (run) => numbers([run.listing?.seconds ?? run.read?.seconds])],
 ];
 
@@ -82,15 +104,15 @@ const METRICS = [
 
 const busyWords = (run) => (isNumber(cpuShare(run)) ? `the client's processors were ${show(cpuShare(run), 0)} % busy` : "how busy the client was is not known");
 const limitOfReading = (run) => {
-  const r = run.read || {}, depth = overTime(run, "queue_depth"), ranks = r.ranks || 1;
+  const r = run.read || run.begin, depth = overTime(run, "queue_depth"), ranks = r.ranks || 1;
   if (/^null\b/.test(r.data || "") && !/delay|bandwidth|at_once/.test(r.data)) return ["the client", "the null store makes the bytes, so this is what the client itself can do"];
   if (!isNumber(cpuShare(run)) || run.listing?.seconds < 0.5) return ["not known", "it ended before there was anything to measure the client by"];
   if (cpuShare(run) > BUSY) return ["the client", busyWords(run)];
-  if (overTime(run, "cpu_cores") / ranks > 0.9 && r.engine === "uring") return ["the client", "each rank kept one processor busy; more ranks or --threads use more"];
+  if (overTime(run, "cpu_cores") / ranks > 0.9 && r.engine === "uring") return ["the client", `each rank kept one processor busy; ${objectOf(r.settings).threads != null ? "more ranks or --threads use more" : "more ranks use more"}`];
   if (r.audit?.cached_share > 0.5) return ["memory", `${show(100 * r.audit.cached_share, 0)} % came from the page cache; ${busyWords(run)}`];
   return ["the storage", busyWords(run) + (isNumber(depth) && depth > 0 ? `, with ${show(depth)} samples in flight` : "")];
 };
-const slowestRank = (run) => run.phases.map((p) => p.slowest || {}).filter((p) => isNumber(p.rank_wait_seconds)).sort((a, b) => b.rank_wait_seconds - a.rank_wait_seconds)[0];
+const slowestRank = (run) => run.phases.map((p) => objectOf(p.slowest)).filter((p) => isNumber(p.rank_wait_seconds)).sort((a, b) => b.rank_wait_seconds - a.rank_wait_seconds)[0];
 const limitOfData = (run, much) => {
   const depth = overTime(run, "queue_depth"), room = run.shoal.in_flight_per_rank * run.shoal.ranks;
   if (cpuShare(run) > BUSY) return ["the client", `${much} was spent waiting for data, while ${busyWords(run)}`];
@@ -115,9 +137,10 @@ const limitOf = (run) => {
 
 // { status: good, warn, bad or "", name, words }
 const checkSource = (run) => {
-  const share = cachedShare(run), name = "Source of the bytes", remote = run.phases.some((p) => p.requests) || /^(s3|gs|az|https?):/.test(run.read?.data || "");
-  if (run.shoal.bytes_made_up || /^null\b/.test(run.read?.data || "")) return { status: "bad", name, words: "The null store made them: no storage was measured." };
-  if (run.shoal.direct || run.read?.direct) return { status: "good", name, words: "Read with O_DIRECT, past the page cache of this machine." };
+  const share = cachedShare(run), name = "Source of the bytes", place = textOf(run.read?.data ?? run.begin.data), remote = run.phases.some((p) => p.requests) || /^(s3|gs|az|https?):/.test(place);
+  if (run.kind === "index" || run.kind === "datagen") return null;
+  if (run.shoal.bytes_made_up || run.begin.bytes_made_up === true || /^null\b/.test(place)) return { status: "bad", name, words: "The null store made them: no storage was measured." };
+  if (run.shoal.direct || run.read?.direct || run.begin.direct) return { status: "good", name, words: "Read with O_DIRECT, past the page cache of this machine." };
   if (!isNumber(share)) return remote ? { status: "", name, words: "Read over the network. What the server had in its caches is not known." } : null;
   if (share <= FROM_MEMORY) return { status: "good", name, words: `The storage: ${show(share)} % came from the page cache.` };
   return { status: "warn", name, words: `${show(share)} % came from the page cache of this machine, ${share > 50 ? "so this is not the storage's speed" : "so the storage did less than the figures say"}. --drop-cache or --direct measures the storage.` };
@@ -130,7 +153,7 @@ const checkAudit = (run) => {
   return { status: "good", name, words: `Yes: ${samples} samples, none of them missing or repeated${whole ? "" : " in the part of the epochs that was read"}.` };
 };
 const checkUtilisation = (run) => {
-  const au = utilisation(run), bar = run.shoal.au_bar_percentage, name = "Accelerator utilisation (AU)";
+  const au = utilisation(run), bar = barOf(run), name = "Accelerator utilisation (AU)";
   if (run.kind !== "run" || !isNumber(au)) return null;
   if (!isNumber(run.metric.train_au_mean_percentage)) return { status: "", name, words: `About ${show(au)} %, with ${show(100 * overTime(run, "wait_share"))} % of the time spent waiting for data: from the time series up to where it ends; not DLIO's figure.` };
   const planned = numbers(run.phases.map((p) => p.au_planned_percentage)).pop();
@@ -138,18 +161,17 @@ const checkUtilisation = (run) => {
   return { status: !isNumber(bar) ? "" : au >= bar ? "good" : "bad", name, words: `${show(au, 2)} %` + (isNumber(bar) ? `; the bar is ${show(bar)} %.` : "; the workload sets no bar.") + late };
 };
 const checkErrors = (run) => {
-  const errors = run.shoal.errors?.samples ?? run.read?.errors ?? (run.listing ? (run.listing.unreadable || 0) + (run.listing.vanished || 0) + (run.listing.damaged || 0) : null);
+  const errors = objectOf(run.shoal.errors).samples ?? run.read?.errors ?? (run.listing ? (run.listing.unreadable || 0) + (run.listing.vanished || 0) + (run.listing.damaged || 0) : null);
   return errors ? { status: "bad", name: "Errors", words: `${plural(errors, run.listing ? "file" : "sample")} could not be read or written, vanished or had other bytes.` } : null;
 };
 const checkLimit = (run) => {
-  if (run.kind === "run" && !timeShares(run)) return null;
+  if (!run.ended || (run.kind === "run" && !timeShares(run))) return null;
   const [what, why] = limitOf(run);
-  const more = run.shoal.limit ? ` ${run.shoal.limit[0].toUpperCase()}${run.shoal.limit.slice(1)}.` : "";
+  const limit = textOf(run.shoal.limit), more = limit ? ` ${limit[0].toUpperCase()}${limit.slice(1)}.` : "";
   return { status: "", name: "Limited by", words: `${what[0].toUpperCase()}${what.slice(1)}: ${why}.${more}` };
 };
 const headlineOfRun = (run, checks) => {
   const au = run.metric.train_au_mean_percentage, bar = run.shoal.au_bar_percentage, memory = checks.find((check) => check.name === "Source of the bytes");
-  if (!run.ended) return ["bad", "This run has no result: it ended early, or is still going on. Shown is what it left."];
   if (run.shoal.partial) return ["bad", `This run ended early${run.shoal.why_partial ? `: ${run.shoal.why_partial}` : ""}.`];
   if (!isNumber(au)) return ["bad", "This run has no result."];
   if (run.shoal.not_a_success_because) return ["bad", `Not a valid result: ${run.shoal.not_a_success_because}.`];
@@ -160,7 +182,8 @@ const headlineOfRun = (run, checks) => {
 };
 const headlineOf = (run, checks) => {
   const worst = ["bad", "warn"].find((status) => checks.some((check) => check.status === status)) || "good", l = run.listing || {};
-  const cut = (run.read || l).interrupted ? " It was interrupted: these are the figures of what was done." : "";
+  const cut = (run.read || l).interrupted === true ? " It was interrupted: these are the figures of what was done." : "";
+  if (!run.ended) return ["bad", `This ${run.kind} has no result: it ended early, or is still going on. Shown is what it left.`];
   if (run.kind === "run") return headlineOfRun(run, checks);
   if (run.read) return [cut ? "warn" : worst, `${show(run.read.samples_per_second, 0)} samples/s, ${bytes(run.read.bytes_per_second)}/s${worst === "warn" ? (cachedShare(run) > 50 ? ", from memory and not from the storage" : ", not all of it from the storage") : worst === "bad" ? ", but not a measurement of storage" : ""}.${cut}`];
   if (run.kind === "index") return [cut ? "warn" : worst, `${plural(l.files, "file")} listed in ${duration(l.seconds)}: ${show(l.names_per_second, 0)} names/s.${cut}`];
@@ -194,9 +217,9 @@ const FACTS = ["version", "command", "data", "source", "catalog", "digest", "wor
 const plain = (value) => (typeof value === "object" && value !== null ? JSON.stringify(value) : String(value));
 // What it was told to do, and on what: a map of names to values.
 const settingsOf = (run) => {
-  const of = (source, names) => names.filter((name) => source[name] != null).map((name) => [name.replaceAll("_", " "), plain(source[name])]);
+  const of = (source, names) => names.filter((name) => source[name] != null).map((name) => [name.replaceAll("_", " "), plain(source[name])]), yaml = run.effective_text ?? run.config_text;
   const host = of(run.summary, ["hostname", "num_hosts", "num_accelerators", "num_files_train"]);
-  if (run.summary.host_cpuinfo?.["model name"]) host.push(["processor", run.summary.host_cpuinfo["model name"]]);
-  const own = run.read || run.listing || {};
-  return new Map([...host, ...of(run.shoal, SETTINGS), ...of(own, FACTS), ...Object.entries(own.settings || {}).map(([name, value]) => [`--${name}`, plain(value)]), ...(run.config_text ? flatYaml(run.config_text) : [])]);
+  if (textOf(run.summary.host_cpuinfo?.["model name"])) host.push(["processor", run.summary.host_cpuinfo["model name"]]);
+  const own = run.read || run.listing || run.begin;
+  return new Map([...host, ...of(run.shoal, SETTINGS), ...of(own, FACTS), ...Object.entries(objectOf(own.settings)).map(([name, value]) => [name, plain(value)]), ...(typeof yaml === "string" ? flatYaml(yaml) : [])]);
 };

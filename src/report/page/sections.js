@@ -11,7 +11,7 @@ const drawVerdict = ({ status, words, checks }) => make("div", { class: `verdict
 // ---- Tiles ----
 
 const tilesOfRun = (run) => {
-  const au = utilisation(run), bar = run.shoal.au_bar_percentage, node = (run.shoal.memory_per_node || [])[0], official = isNumber(run.metric.train_au_mean_percentage);
+  const au = utilisation(run), bar = barOf(run), node = listOf(run.shoal.memory_per_node).map(objectOf)[0], official = isNumber(run.metric.train_au_mean_percentage);
   const p50 = mean(numbers(run.phases.map((p) => p.latency_us?.total?.p50 / 1000))), p99 = mean(numbers(run.phases.map((p) => p.latency_us?.total?.p99 / 1000)));
   const memory = numbers(timeColumn(run, "memory_bytes")).pop();
   return tilesOf(
@@ -23,8 +23,8 @@ const tilesOfRun = (run) => {
     node ? tile("memory", bytes(node.pss_bytes), `${plural(node.ranks, "rank")} on ${node.host}`) : isNumber(memory) && tile("memory", bytes(memory), plural(run.time.ranks, "rank")));
 };
 const tilesOfRead = (run) => {
-  const r = run.read, spread = r.spread?.samples_per_second;
-  return tilesOf(tile("throughput", `${show(r.samples_per_second, 0)}/s`, spread ? `${show(spread.lowest, 0)} to ${show(spread.highest, 0)} in ${r.repeats.length} repeats` : "samples"),
+  const r = run.read, spread = r.spread?.samples_per_second, nr = listOf(r.repeats).length;
+  return tilesOf(tile("throughput", `${show(r.samples_per_second, 0)}/s`, spread ? `${show(spread.lowest, 0)} to ${show(spread.highest, 0)} in ${plural(nr, "repeat")}` : "samples"),
     tile("bandwidth", `${bytes(r.bytes_per_second)}/s`, `${bytes(r.bytes)} in ${duration(r.seconds)}`),
     tile("latency p50", milliseconds(r.latency_us?.p50 / 1000), `p99 ${milliseconds(r.latency_us?.p99 / 1000)}, longest ${milliseconds(r.latency_us?.max / 1000)}`),
     tile("first batch", duration(r.first_batch_seconds), "after the start"),
@@ -54,7 +54,7 @@ const tilesOfLive = (run) => {
 
 // When each epoch began, in seconds since the start.
 const epochMarks = (run) => {
-  const began = Date.parse(run.summary.start);
+  const began = Date.parse(textOf(run.summary.start) || run.begin.started);
   return run.phases.map((phase) => [(Date.parse(phase.start) - began) / 1000, `epoch ${phase.epoch}`]).filter(([at]) => isNumber(at) && at >= 0);
 };
 const timed = (run) => ({ x: "time", group: run.id, xRange: [0, run.edges[run.edges.length - 1]], marks: run.marks.map(([at]) => at), markNames: run.marks.map(([, name]) => name) });
@@ -81,7 +81,7 @@ const drawRanks = (grid, run) => {
     series: [{ label: "fastest" }, { label: "mean", colour: "--s4" }, { label: "slowest", colour: "--s2" }, ...(slow ? [{ label: `rank ${slow.rank}`, colour: "--s1", dash: [4, 3] }] : []), { label: "slowest is rank", unseen: true, more: { scale: "rank" } }] });
   const top = most([0, ...t.rank_rates.flatMap(numbers)]), nr = t.rank_rates.length, first = (i) => Math.ceil((i * t.ranks) / nr);
   drawMap(grid, { title: "Throughput of each rank", y: "rank", ...timed(run), rows: t.rank_rates, edges: run.edges, bounds: t.rank_rates.map((_, i) => [first(i) - 0.5, first(i + 1) - 0.5]), down: true, colour: "--s2",
-    rowNames: t.rank_rates.map((_, i) => (nr === t.ranks ? `rank ${i}` : `ranks ${first(i)} to ${first(i + 1) - 1}`)), strength: (v) => (top ? v / top : 0),
+    rowNames: t.rank_rates.map((_, i) => (nr === t.ranks ? `rank ${i}` : `ranks ${first(i)} to ${first(i + 1) - 1}`)), strength: (v) => (top ? v / top : 0), scale: [0, top / 4, top / 2, top], valueWords: (v) => `${figure(v)} samples/s`,
     words: "The fainter the colour, the slower." + (nr < t.ranks ? ` Each of the ${nr} rows is the mean of neighbouring ranks.` : "") });
 };
 const drawThroughput = (grid, run) => {
@@ -102,7 +102,7 @@ const drawLatency = (grid, run) => {
   if (quantiles.length) plotIn(grid, { title: "Latency: percentiles", y: "ms", log: true, ...timed(run), columns: [run.seconds, ...quantiles.map((q) => t.columns[q + "_ms"])], series: quantiles.map((label) => ({ label })) });
   const top = most([0, ...counts.flatMap(numbers)]);
   drawMap(grid, { title: "Latency: heat map", y: "ms", log: true, ...timed(run), rows: counts, edges: run.edges, bounds: counts.map((_, i) => [latencyAt(first + i - 1), latencyAt(first + i)]), rowNames: counts.map((_, i) => `up to ${milliseconds(latencyAt(first + i))}`),
-    strength: (n) => (n > 0 ? 0.1 + (0.9 * Math.log1p(n)) / Math.log1p(top) : 0), words: "The stronger the colour, the more samples (on a log scale)." });
+    strength: (n) => (n > 0 ? 0.1 + (0.9 * Math.log1p(n)) / Math.log1p(top) : 0), scale: [0, ...[0.25, 0.5, 0.75].map((share) => Math.round(Math.expm1(share * Math.log1p(top)))), top].filter((v, i, all) => v > all[i - 1] || i === 0), valueWords: (n) => plural(Math.round(n), "sample"), words: "The stronger the colour, the more samples (on a log scale)." });
   if (counts.length) plotIn(grid, { title: "Latency: histogram", x: "ms", y: "samples", real: true, logX: true, xRange: [latencyAt(first - 1), latencyAt(first + counts.length - 1)],
     columns: [[latencyAt(first - 1), ...counts.map((_, i) => latencyAt(first + i))], [0, ...counts.map((row) => Math.round(sum(numbers(row))))]],
     series: [{ label: "samples", more: { paths: uPlot.paths.stepped({ align: -1 }), fill: colour("--s0") + "40" } }] });
@@ -151,7 +151,7 @@ const drawSteps = (grid, run) => {
   if (rows.length < 2) return;
   const last = c.x[c.x.length - 1] + 1, width = last / rows[0].length;
   drawMap(grid, { title: "Which rank waited, and when", x: "step", y: "rank", rows, edges: Array.from({ length: rows[0].length + 1 }, (_, i) => i * width), bounds: rows.map((_, i) => [first(i) - 0.5, first(i + 1) - 0.5]), down: true, colour: "--data",
-    rowNames: rows.map((_, i) => (rows.length === ranks ? `rank ${i}` : `ranks ${first(i)} to ${first(i + 1) - 1}`)), strength: (ms) => (Math.log10(Math.max(ms, 0.001)) + 2) / 4, words: "Faint: a wait of 0.01 ms or less. Full red: 100 ms or more." });
+    rowNames: rows.map((_, i) => (rows.length === ranks ? `rank ${i}` : `ranks ${first(i)} to ${first(i + 1) - 1}`)), strength: (ms) => (Math.log10(Math.max(ms, 0.001)) + 2) / 4, scale: [0.01, 0.1, 1, 10, 100], valueWords: milliseconds, words: "Faint: a wait of 0.01 ms or less. Full red: 100 ms or more." });
 };
 const drawEpochs = (run) => table("epochs", ["epoch", "steps", "time", "AU, %", "samples/s", "MB/s", "p50, ms", "p99, ms", "from cache, %", "in flight", "CPU, us", "samples"],
   run.phases.map((p) => [show(p.epoch, 0), show(p.steps, 0) + (p.steps < p.steps_due ? ` of ${show(p.steps_due, 0)}` : ""), duration(p.seconds), show(p.au_percentage, 2), show(p.throughput_samples_per_second),
@@ -184,18 +184,26 @@ const drawStalls = (run) => {
 // ---- All of it ----
 
 const factsOf = (run) => {
-  const s = run.summary, own = run.read || run.listing || {}, engine = run.shoal.engine || own.engine, detail = run.shoal.engine_detail || own.engine_detail;
-  const when = (s.start || own.ended || "").slice(0, 19).replace("T", " ");
-  return [s.hostname || own.hostname, s.num_accelerators && plural(s.num_accelerators, "accelerator"), (run.shoal.ranks || own.ranks || run.time?.ranks) && plural(run.shoal.ranks || own.ranks || run.time.ranks, "rank"),
+  const s = run.summary, own = run.read || run.listing || run.begin, engine = run.shoal.engine || own.engine, detail = run.shoal.engine_detail || own.engine_detail;
+  const when = textOf(s.start || own.ended || own.started).slice(0, 19).replace("T", " "), accelerators = s.num_accelerators || run.begin.accelerators;
+  return [s.hostname || own.hostname, accelerators && plural(accelerators, "accelerator"), (run.shoal.ranks || own.ranks || run.time?.ranks) && plural(run.shoal.ranks || own.ranks || run.time.ranks, "rank"),
     s.num_files_train ? plural(s.num_files_train, "file") : own.files && plural(own.files, "file"), run.shoal.data || own.data || own.source, engine && (detail ? `${engine} (${detail})` : engine), when, (run.shoal.version || own.version) && `shoal ${run.shoal.version || own.version}`].filter(Boolean);
 };
-const titleOf = (run) => `${run.kind === "run" ? run.shoal.workload || "run" : run.kind} \u2013 ${run.title}`;
+const titleOf = (run) => `${run.kind === "run" ? run.shoal.workload || run.begin.workload || "run" : run.kind} \u2013 ${run.title}`;
+// What goes wrong in one part must not take the others with it.
+const guarded = (parent, name, draw) => {
+  try {
+    draw();
+  } catch (e) {
+    parent.append(make("p", { class: "note" }, ...sign("warn"), `${name} cannot be drawn, because the result is not as this version writes it (${e.message}).`));
+  }
+};
 // A section with a heading; nothing if @draw leaves it empty.
 const subsection = (parent, run, name, draw) => {
   const id = `${run.id}-${slug(name)}`, section = make("section", { "aria-labelledby": id }, make("h3", { id, tabindex: "-1" }, name)), grid = make("div", { class: "grid" });
   section.append(grid);
   parent.append(section);
-  draw(grid, section);
+  guarded(section, name, () => draw(grid, section));
   if (!grid.children.length) grid.remove();
   if (section.children.length === 1) section.remove();
   else run.parts.push([name, id]);
@@ -226,11 +234,9 @@ const drawPlots = (parent, run) => {
 const drawTop = (parent, run) => {
   parent.append(make("p", { class: "facts" }, ...factsOf(run).flatMap((fact, i) => (i ? [make("span", { class: "dim", "aria-hidden": "true" }, " \u00b7 "), fact] : [fact]))));
   if (run.now) parent.append(make("p", { class: "headline" }, "At work. ", pauseButton()));
-  else if (run.kind !== "sweep") parent.append(drawVerdict(verdictOf(run)));
-  if (run.shoal.no_series_because) run.notes.push(`There is no time series: ${run.shoal.no_series_because}.`);
-  for (const note of run.notes) parent.append(make("p", { class: "note" }, ...sign("warn"), note));
-  if (run.now) parent.append(tilesOfLive(run));
-  else if (run.read) parent.append(tilesOfRead(run));
-  else if (run.listing) parent.append(tilesOfListing(run));
-  else if (run.kind === "run" && (run.phases.length || run.time)) parent.append(tilesOfRun(run));
+  else if (run.kind !== "sweep") guarded(parent, "The verdict", () => parent.append(drawVerdict(verdictOf(run))));
+  const notes = [...run.notes, ...(run.shoal.no_series_because ? [`There is no time series: ${run.shoal.no_series_because}.`] : [])];
+  for (const note of notes) parent.append(make("p", { class: "note" }, ...sign("warn"), note));
+  const tiles = run.now ? tilesOfLive : run.read ? tilesOfRead : run.listing ? tilesOfListing : run.kind === "run" && (run.phases.length || run.time) ? tilesOfRun : null;
+  if (tiles) guarded(parent, "The figures", () => parent.append(tiles(run)));
 };

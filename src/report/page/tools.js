@@ -13,7 +13,10 @@ const slug = (text) => text.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^
 // ---- Numbers ----
 
 const isNumber = (x) => typeof x === "number" && Number.isFinite(x);
-const numbers = (list) => Array.from(list || []).filter(isNumber);
+const numbers = (list) => Array.from(list && typeof list === "object" ? list : []).filter(isNumber);
+const listOf = (x) => (Array.isArray(x) ? x : []);
+const objectOf = (x) => (x && typeof x === "object" && !Array.isArray(x) ? x : {});
+const textOf = (x) => (typeof x === "string" ? x : "");
 const sum = (list) => list.reduce((a, b) => a + b, 0);
 const mean = (list) => (list.length ? sum(list) / list.length : NaN);
 const variance = (list) => (list.length > 1 ? sum(list.map((x) => (x - mean(list)) ** 2)) / (list.length - 1) : 0);
@@ -56,6 +59,7 @@ const two = (n) => String(Math.floor(n)).padStart(2, "0");
 // 12.5 s, 4:05 min, 1:02:03 h
 const duration = (seconds) => {
   if (!isNumber(seconds)) return "-";
+  if (seconds > 0 && seconds < 0.1) return milliseconds(1000 * seconds);
   if (seconds < 120) return `${show(seconds, seconds < 10 ? 2 : 1)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)}:${two(seconds % 60)} min`;
   return `${Math.floor(seconds / 3600)}:${two((seconds / 60) % 60)}:${two(seconds % 60)} h`;
@@ -83,7 +87,7 @@ const table = (caption, head, rows) => make("div", { class: "scroll", tabindex: 
 
 const saveAs = (kind, title, url) => {
   const button = make("button", { type: "button", "aria-label": `save '${title}' as ${kind}` }, kind);
-  button.onclick = () => make("a", { href: url(), download: `${slug(title)}.${kind.toLowerCase()}` }).click();
+  button.onclick = async () => make("a", { href: await url(), download: `${slug(title)}.${kind.toLowerCase()}` }).click();
   return button;
 };
 // A disclosure whose content is made when it is opened first.

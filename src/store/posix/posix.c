@@ -208,20 +208,27 @@ static int stat_below(const struct store_posix *p, int dir_fd, const char *path,
 	return rc;
 }
 
-static int posix_stat(struct store *s, const char *name, struct store_stat *ret_stat,
-		      struct shoal_err *err)
+int store_posix_stat_file(const struct store_posix *p, const char *name, struct stat *ret_stat)
 {
-	const struct store_posix *p = posix_of(s);
 	const char *path;
-	struct stat st;
 	int dir_fd = find(p, name, &path), rc = 0;
 
 	if (dir_fd < 0)
-		return posix_failed(err, dir_fd, "look at", name);
+		return dir_fd;
 	if (p->beneath)
-		rc = stat_below(p, dir_fd, path, &st);
-	else if (fstatat(dir_fd, path, &st, 0) < 0)
+		rc = stat_below(p, dir_fd, path, ret_stat);
+	else if (fstatat(dir_fd, path, ret_stat, 0) < 0)
 		rc = err_errno();
+	close_dir(p, dir_fd);
+	return rc;
+}
+
+static int posix_stat(struct store *s, const char *name, struct store_stat *ret_stat,
+		      struct shoal_err *err)
+{
+	struct stat st;
+	int rc = store_posix_stat_file(posix_of(s), name, &st);
+
 	if (rc < 0)
 		rc = posix_failed(err, rc, "look at", name);
 	else if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
@@ -231,7 +238,6 @@ static int posix_stat(struct store *s, const char *name, struct store_stat *ret_
 			.size = (uint64_t)st.st_size,
 			.is_dir = S_ISDIR(st.st_mode),
 		};
-	close_dir(p, dir_fd);
 	return rc;
 }
 

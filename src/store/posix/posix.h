@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "store/kind.h"
@@ -39,6 +40,10 @@ int store_posix_leads_out(const char *name, struct shoal_err *err);
 /* Open @name, which was checked, for reading: returns a descriptor, without a message on
  * failure. @flags, such as O_DIRECT, are added to STORE_POSIX_READ. */
 int store_posix_open_file(const struct store_posix *p, const char *name, int flags) MUST_USE;
+
+/* fstatat(2) of @name, which was checked: 0 or a negative errno. */
+int store_posix_stat_file(const struct store_posix *p, const char *name,
+			  struct stat *ret_stat) MUST_USE;
 
 /* Opening a pipe must not wait for its writer; files ignore the flag, unless they are leased. */
 #define STORE_POSIX_READ (O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)

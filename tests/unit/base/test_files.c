@@ -183,6 +183,58 @@ static void what_is_no_file_cannot_be_published(void **state)
 	assert_int_equal(test_dir_count(), 0);
 }
 
+/* In a directory that anyone may write to. The kernel's own rule may be off (protected_symlinks).
+ */
+static void a_link_of_another_user_is_not_followed_wherever_in_the_path_it_is(void **state)
+{
+	static const struct {
+		const char *path;
+		int rc;
+	} cases[] = {
+		{ "sticky/theirs/x", -EPERM }, /* a directory on the way */
+		{ "sticky/theirs/in/x", -EPERM },
+		{ "sticky/file", -EPERM },      /* the last component */
+		{ "through/theirs/x", -EPERM }, /* behind a link that may be followed */
+		{ "mine/x", -EPERM },           /* whose target goes that way */
+		{ "sticky/ours/x", 0 },
+		{ "sticky/../dir/x", 0 },
+		{ "through/ours/x", 0 },
+	};
+	char target[600];
+
+	(void)state;
+	if (geteuid() != 0)
+		return; /* only root can make links of another user */
+	assert_int_equal(mkdir(test_path("sticky"), 0777), 0);
+	assert_int_equal(chmod(test_path("sticky"), 01777), 0);
+	assert_int_equal(mkdir(test_path("dir"), 0755), 0);
+	assert_int_equal(mkdir(test_path("dir/in"), 0755), 0);
+	snprintf(target, sizeof(target), "%s", test_path("dir"));
+	assert_int_equal(symlink(target, test_path("sticky/theirs")), 0);
+	assert_int_equal(symlink(target, test_path("sticky/ours")), 0);
+	assert_int_equal(symlink("../dir/x", test_path("sticky/file")), 0);
+	assert_int_equal(symlink("sticky", test_path("through")), 0);
+	assert_int_equal(symlink("sticky/theirs", test_path("mine")), 0);
+	assert_int_equal(lchown(test_path("sticky/theirs"), 65534, 65534), 0);
+	assert_int_equal(lchown(test_path("sticky/file"), 65534, 65534), 0);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct publish pub = PUBLISH_CLOSED;
+		struct shoal_err err = { "" };
+
+		assert_int_equal(publish_open(test_path(cases[i].path), &pub, &err), cases[i].rc);
+		assert_true(cases[i].rc == 0 || strstr(err.msg, "another user's symbolic link"));
+		publish_abort(&pub);
+	}
+	unlink(test_path("sticky/theirs"));
+	unlink(test_path("sticky/ours"));
+	unlink(test_path("sticky/file"));
+	unlink(test_path("through"));
+	unlink(test_path("mine"));
+	rmdir(test_path("dir/in"));
+	rmdir(test_path("dir"));
+	rmdir(test_path("sticky"));
+}
+
 static void a_link_stays_and_its_target_is_replaced(void **state)
 {
 	struct publish pub = PUBLISH_CLOSED;
@@ -432,6 +484,7 @@ int main(void)
 		cmocka_unit_test(names_up_to_the_longest_can_be_published),
 		cmocka_unit_test(what_is_no_file_cannot_be_published),
 		cmocka_unit_test(a_link_stays_and_its_target_is_replaced),
+		cmocka_unit_test(a_link_of_another_user_is_not_followed_wherever_in_the_path_it_is),
 		cmocka_unit_test(a_temporary_file_has_no_name),
 		cmocka_unit_test(the_folder_of_a_path_is_found),
 		cmocka_unit_test(a_map_holds_the_file_and_notices_when_it_changes),

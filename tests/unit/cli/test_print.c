@@ -158,7 +158,7 @@ static void a_message_is_one_line_without_control_characters(void **state)
 	capture_begin();
 	assert_int_equal(cli_usage("", "words"), CLI_USAGE);
 	capture_end();
-	assert_string_equal(said, "shoal: words\nTry 'shoal  --help'.\n");
+	assert_string_equal(said, "shoal: words\nTry 'shoal --help'.\n");
 	memset(longest, '\001', sizeof(longest) - 1); /* four bytes for each */
 	capture_begin();
 	cli_fail("ls", "%s", longest);

@@ -188,15 +188,32 @@ static void a_terminal_gets_one_line_that_fits_and_is_cleared(void **state)
 	cli_progress_clear(&p);
 	cli_progress_clear(&p); /* there is none any more */
 	capture_end();
-	assert_int_equal(strncmp(said, "\r\033[Kxxx", 7), 0);
+	assert_int_equal(strncmp(said, "\r\033[Jxxx", 7), 0);
 	assert_true(strlen(said) < sizeof(line));
-	assert_string_equal(said + strlen(said) - 5, "x\r\033[K");
+	assert_string_equal(said + strlen(said) - 5, "x\r\033[J");
 	p.terminal = false;
 	capture_begin();
 	cli_progress_put(&p, line);
 	cli_progress_clear(&p);
 	capture_end();
 	assert_int_equal(strlen(said), sizeof(line)); /* a log gets all of it, and a line end */
+}
+
+static void a_message_takes_the_progress_off_the_terminal_first(void **state)
+{
+	struct cli_progress p = begun(CLI_PLAIN, true, 10);
+
+	(void)state;
+	p.terminal = true;
+	capture_begin();
+	cli_progress_put(&p, "half");
+	cli_say("a note");
+	cli_fail("ls", "an error");
+	cli_progress_put(&p, "most");
+	cli_progress_clear(&p);
+	capture_end();
+	assert_string_equal(said, "\r\033[Jhalf\r\033[Ja note\nshoal ls: an error\n"
+				  "\r\033[Jmost\r\033[J");
 }
 
 static void a_listing_names_the_folder_that_it_is_in(void **state)
@@ -231,6 +248,7 @@ int main(void)
 		cmocka_unit_test(what_was_done_before_tells_no_rate),
 		cmocka_unit_test(a_document_has_the_facts_that_are_known),
 		cmocka_unit_test(a_terminal_gets_one_line_that_fits_and_is_cleared),
+		cmocka_unit_test(a_message_takes_the_progress_off_the_terminal_first),
 		cmocka_unit_test(a_listing_names_the_folder_that_it_is_in),
 	};
 

@@ -186,7 +186,7 @@ static void each_sample_is_what_a_read_of_its_own_gives(void **state)
 				assert_true(s.bytes_read >= s.bytes_delivered);
 				assert_true(s.nr_reads <= s.nr_samples);
 				assert_true(s.nr_opens <= s.nr_reads);
-				if (spec.batch == 1)
+				if (spec.batch == 1 && spec.mode == SHOAL_GLOBAL)
 					assert_int_equal(s.nr_reads, s.nr_samples);
 				shoal_loader_close(l);
 			}
@@ -222,6 +222,106 @@ static void neighbours_come_by_one_read_and_files_are_opened_once(void **state)
 		}
 		shoal_catalog_close(cat);
 	}
+}
+
+static void steps_of_few_bytes_are_read_together_up_to_256_kib(void **state)
+{
+	/* Of 37 samples per file. 256 KiB are 4 samples of 65,537 bytes and more. */
+	static const struct {
+		uint64_t bytes, batch, ranks, stride, least, most;
+	} row[] = {
+		{ 700, 1, 1, 1, FILES, FILES },
+		{ 700, 5, 1, 1, FILES, FILES + 1 },
+		{ 65536, 1, 1, 1, 56, 56 + FILES },
+		{ 65537, 1, 1, 1, 56, 56 + FILES },
+		{ 65535, 1, 1, 1, 45, 45 + FILES },
+		{ 131072, 1, 1, 1, 111, 111 + FILES },
+		{ 131072, 2, 1, 1, 111, 111 + FILES },
+		{ 262143, 1, 1, 1, 111, 111 + FILES },
+		{ 262144, 1, 1, 1, 222, 222 },
+		{ 700, 1, 2, 1, FILES / 2, FILES / 2 },
+		{ 700, 1, 1, 2, FILES * 37, FILES * 37 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		struct shoal_catalog *cat = make(37, row[i].bytes);
+		struct shoal_order_spec spec = spec_of(SHOAL_FILES, 37, row[i].batch);
+		uint64_t reads = 0;
+
+		spec.nr_ranks = spec.lanes = row[i].ranks;
+		for (uint64_t first = 0; first < row[i].stride; first++) {
+			struct shoal_load_options o = { .store = dir,
+							.engine = SHOAL_ENGINE_THREADS,
+							.first_step = first,
+							.stride = row[i].stride };
+			struct shoal_loader *l = NULL;
+			struct shoal_load_stats s;
+
+			assert_int_equal(shoal_loader_open(cat, &spec, 0, &o, &l, NULL), 0);
+			check_epoch(l, &spec, 0, 37, row[i].bytes, UINT64_MAX);
+			shoal_loader_stats(l, &s);
+			assert_int_equal(s.bytes_read, s.bytes_delivered);
+			reads += s.nr_reads;
+			shoal_loader_close(l);
+		}
+		assert_in_range(reads, row[i].least, row[i].most);
+		shoal_catalog_close(cat);
+	}
+}
+
+static void steps_that_are_read_together_are_held_and_given_back_one_by_one(void **state)
+{
+	struct shoal_catalog *cat = make(37, 700);
+	struct shoal_order_spec spec = spec_of(SHOAL_SEQUENTIAL, 37, 1);
+	struct shoal_load_options o = { .store = dir, .engine = SHOAL_ENGINE_THREADS };
+	const struct shoal_batch *held[3], *b;
+	struct shoal_loader *l = NULL;
+	struct shoal_err err = { "" };
+
+	(void)state;
+	assert_int_equal(shoal_loader_open(cat, &spec, 0, &o, &l, NULL), 0);
+	assert_int_equal(shoal_loader_epoch(l, 0, NULL), 0);
+	for (size_t i = 0; i < 3; i++) /* prefetch + 1 */
+		assert_int_equal(shoal_loader_next(l, &held[i], NULL), 1);
+	assert_int_equal(shoal_loader_next(l, &b, &err), -EBUSY);
+	assert_non_null(strstr(err.msg, "all 3 batches are held"));
+	shoal_loader_give_back(l, held[1]);
+	shoal_loader_give_back(l, held[1]); /* once more: no effect */
+	assert_int_equal(shoal_loader_next(l, &b, NULL), 1);
+	assert_int_equal(b->step, 3);
+	/* The rest of the batch is dropped with its epoch; what is held stays. */
+	assert_int_equal(shoal_loader_epoch(l, 1, NULL), 0);
+	check_sample(held[0]->sample, 37, 700);
+	check_sample(held[2]->sample, 37, 700);
+	shoal_loader_give_back(l, held[0]);
+	shoal_loader_give_back(l, held[2]);
+	shoal_loader_give_back(l, b);
+	check_epoch(l, &spec, 0, 37, 700, UINT64_MAX);
+	shoal_loader_close(l);
+	shoal_catalog_close(cat);
+}
+
+static void an_error_leaves_the_steps_before_it_that_were_read_with_it(void **state)
+{
+	struct shoal_catalog *cat = make(37, 700);
+	struct shoal_order_spec spec = spec_of(SHOAL_SEQUENTIAL, 37, 1);
+	struct shoal_load_options o = { .store = dir, .engine = SHOAL_ENGINE_THREADS };
+	const struct shoal_batch *b;
+	struct shoal_loader *l = NULL;
+
+	(void)state;
+	put(0, 9 * 700);
+	assert_int_equal(shoal_loader_open(cat, &spec, 0, &o, &l, NULL), 0);
+	assert_int_equal(shoal_loader_epoch(l, 0, NULL), 0);
+	for (uint64_t i = 0; i < 9; i++) {
+		assert_int_equal(shoal_loader_next(l, &b, NULL), 1);
+		check_sample(b->sample, 37, 700);
+		shoal_loader_give_back(l, b);
+	}
+	assert_int_equal(shoal_loader_next(l, &b, NULL), -ENODATA);
+	shoal_loader_close(l);
+	shoal_catalog_close(cat);
 }
 
 static void files_stay_open_from_batch_to_batch_but_not_to_the_next_epoch(void **state)
@@ -378,6 +478,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_sample_is_what_a_read_of_its_own_gives),
 		cmocka_unit_test(neighbours_come_by_one_read_and_files_are_opened_once),
+		cmocka_unit_test(steps_of_few_bytes_are_read_together_up_to_256_kib),
+		cmocka_unit_test(steps_that_are_read_together_are_held_and_given_back_one_by_one),
+		cmocka_unit_test(an_error_leaves_the_steps_before_it_that_were_read_with_it),
 		cmocka_unit_test(files_stay_open_from_batch_to_batch_but_not_to_the_next_epoch),
 		cmocka_unit_test(what_a_file_lacks_is_missing_of_its_own_samples_only),
 		cmocka_unit_test(a_sample_that_comes_twice_has_memory_of_its_own),

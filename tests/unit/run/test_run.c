@@ -562,6 +562,9 @@ static void a_record_of_another_run_or_a_damaged_one_is_refused(void **state)
 	assert_non_null(strstr(err.msg, "another run"));
 	assert_int_equal(step_log_open(test_path("log"), RUN, 2, &log, NULL), -ESTALE);
 	assert_int_equal(step_log_open(test_path("none"), RUN, 3, &log, NULL), -ENOENT);
+	assert_int_equal(link(test_path("log"), test_path("log2")), 0); /* another user's, maybe */
+	assert_int_equal(step_log_open(test_path("log"), RUN, 3, &log, NULL), -EPERM);
+	assert_int_equal(unlink(test_path("log2")), 0);
 	bytes = file_read(test_path("log"), &len);
 	bytes[40] ^= 1; /* the first block's kind */
 	file_write(test_path("log"), bytes, len);

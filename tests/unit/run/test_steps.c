@@ -300,7 +300,7 @@ static void samples_of_a_container_are_read_as_the_shuffle_says(void **state)
 	static const struct {
 		char *more;
 		const char *order;
-	} row[] = { { NULL, "files" }, { sample, "window" } };
+	} row[] = { { NULL, "files" }, { sample, "pieces" } };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(row); i++) {

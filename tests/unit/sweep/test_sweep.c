@@ -91,24 +91,24 @@ static void make_plan(struct sweep_plan *plan, uint64_t seed)
 static void every_round_has_every_point_once_in_an_order_of_the_seed(void **state)
 {
 	static struct sweep_plan plan, other;
-	struct sweep_job jobs[48] = { { 0 } }, again[48] = { { 0 } };
+	struct sweep_job jobs[72] = { { 0 } }, again[72] = { { 0 } };
 	bool differs = false, sorted = true;
 
 	(void)state;
 	make_plan(&plan, 7);
 	make_plan(&other, 8);
-	assert_int_equal(sweep_nr_jobs(&plan), 48);
+	assert_int_equal(sweep_nr_jobs(&plan), 72);
 	sweep_jobs(&plan, jobs);
 	sweep_jobs(&plan, again);
-	for (size_t i = 0; i < 48; i++)
+	for (size_t i = 0; i < 72; i++)
 		assert_int_equal(jobs[i].number, again[i].number);
 	sweep_jobs(&other, again);
-	for (size_t round = 0; round < 4; round++) {
+	for (size_t round = 0; round < 6; round++) {
 		unsigned seen = 0;
 
 		for (size_t i = 12 * round; i < 12 * round + 12; i++) {
 			assert_int_equal(jobs[i].repeat, round);
-			assert_int_equal(jobs[i].ceiling, round == 3);
+			assert_int_equal(jobs[i].ceiling, round >= 3);
 			assert_int_equal(jobs[i].number, 12 * round + jobs[i].point);
 			seen |= 1u << jobs[i].point;
 			differs |= jobs[i].point != again[i].point;
@@ -120,6 +120,23 @@ static void every_round_has_every_point_once_in_an_order_of_the_seed(void **stat
 	assert_false(sorted);
 	assert_string_equal(sweep_value(&plan, 5, 0), "2");
 	assert_string_equal(sweep_value(&plan, 5, 1), "y");
+}
+
+static void a_ceiling_is_measured_as_often_as_its_point_up_to_three_times(void **state)
+{
+	static const struct {
+		unsigned repeats, ceilings;
+	} table[] = { { 1, 1 }, { 2, 2 }, { 3, 3 }, { 4, 3 }, { 1000, 3 } };
+	static struct sweep_plan plan;
+
+	(void)state;
+	make_plan(&plan, 1);
+	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+		plan.repeats = table[i].repeats;
+		assert_int_equal(sweep_nr_ceilings(&plan), table[i].ceilings);
+	}
+	plan.ceilings = false;
+	assert_int_equal(sweep_nr_ceilings(&plan), 0);
 }
 
 /* ---- The knee ---- */
@@ -177,8 +194,70 @@ static void the_knee_of_a_known_curve_is_found(void **state)
 
 		for (size_t k = 0; k < table[i].nr; k++)
 			points[k] = (struct knee_point){ (double)(1 << k), table[i].rate[k],
-							 table[i].latency[k] };
+							 table[i].latency[k], false };
 		knee = knee_find(points, table[i].nr, (struct knee_rules){ 0.05, 4 });
+		if (knee.kind != table[i].kind || knee.at != table[i].at)
+			fail_msg("%s: kind %d at %zu", table[i].what, (int)knee.kind, knee.at);
+	}
+}
+
+static void where_the_client_is_the_limit_there_is_no_knee(void **state)
+{
+	static const struct {
+		const char *what;
+		double rate[4], latency[4];
+		bool client[4];
+		enum knee_kind kind;
+		size_t at;
+	} table[] = {
+		{ "nowhere", { 100, 200, 201, 202 }, { 1, 1, 1, 1 }, { 0 }, KNEE_FOUND, 1 },
+		{ "everywhere",
+		  { 100, 101, 102, 100 },
+		  { 1, 1, 1, 1 },
+		  { 1, 1, 1, 1 },
+		  KNEE_CLIENT,
+		  0 },
+		{ "at the knee",
+		  { 100, 200, 201, 202 },
+		  { 1, 1, 1, 1 },
+		  { 0, 1, 0, 0 },
+		  KNEE_CLIENT,
+		  1 },
+		{ "at the best",
+		  { 100, 200, 201, 202 },
+		  { 1, 1, 1, 1 },
+		  { 0, 0, 0, 1 },
+		  KNEE_CLIENT,
+		  3 },
+		{ "beyond both",
+		  { 100, 200, 205, 202 },
+		  { 1, 1, 1, 1 },
+		  { 0, 0, 0, 1 },
+		  KNEE_FOUND,
+		  1 },
+		{ "at the last of a rise",
+		  { 100, 200, 300, 400 },
+		  { 1, 1, 1, 1 },
+		  { 0, 0, 0, 1 },
+		  KNEE_CLIENT,
+		  3 },
+		{ "behind the latency",
+		  { 100, 190, 240, 300 },
+		  { 1, 2, 5, 9 },
+		  { 0, 0, 0, 1 },
+		  KNEE_BY_LATENCY,
+		  1 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+		struct knee_point points[4];
+		struct knee knee;
+
+		for (size_t k = 0; k < 4; k++)
+			points[k] = (struct knee_point){ (double)(1 << k), table[i].rate[k],
+							 table[i].latency[k], table[i].client[k] };
+		knee = knee_find(points, 4, (struct knee_rules){ 0.05, 4 });
 		if (knee.kind != table[i].kind || knee.at != table[i].at)
 			fail_msg("%s: kind %d at %zu", table[i].what, (int)knee.kind, knee.at);
 	}
@@ -325,39 +404,80 @@ static void the_output_of_a_command_gives_figures_or_the_reason(void **state)
 	}
 }
 
+static void an_engine_with_one_thread_per_rank_has_so_many_cores(void **state)
+{
+	static const struct {
+		const char *text;
+		double cores; /* 0: any number */
+	} table[] = {
+		{ "\"engine\": \"uring\", \"ranks\": 3", 3 },
+		{ "\"engine\": \"threads\", \"ranks\": 3", 0 },
+		{ "\"ranks\": 3", 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+		struct sweep_record r;
+		char text[300];
+
+		snprintf(
+			text, sizeof(text),
+			"{\"samples_per_second\": 10, \"repeats\": [{\"samples_per_second\": 10}], "
+			"\"audit\": {\"cached_share\": 0.75}, %s}",
+			table[i].text);
+		sweep_take_output(text, strlen(text), &r);
+		assert_string_equal(r.error, "");
+		assert_true(fabs(r.figure[SWEEP_CACHED] - 75) < 1e-9);
+		if (table[i].cores > 0)
+			assert_true(fabs(r.figure[SWEEP_CLIENT_CPU] - table[i].cores) < 1e-9);
+		else
+			assert_true(isnan(r.figure[SWEEP_CLIENT_CPU]));
+	}
+}
+
 static void points_have_their_spread_and_what_limits_them(void **state)
 {
 	static struct sweep_plan plan;
-	struct sweep_job jobs[48];
-	static struct sweep_record records[48];
+	struct sweep_job jobs[72];
+	static struct sweep_record records[72];
 	struct sweep_result r;
 	char words[300];
 
 	(void)state;
 	make_plan(&plan, 3);
 	sweep_jobs(&plan, jobs);
-	for (size_t i = 0; i < 48; i++) {
+	for (size_t i = 0; i < 72; i++) {
 		double rate = 100 * fmin(4, (double)(1 << jobs[i].point % 4));
 
 		records[i] = (struct sweep_record){ .there = true };
-		records[i].figure[SWEEP_SAMPLES] =
-			jobs[i].ceiling ? (jobs[i].point == 2 ? 450 : 1000) : rate + jobs[i].repeat;
+		/* One of the three ceilings was disturbed: it does not count. */
+		records[i].figure[SWEEP_SAMPLES] = !jobs[i].ceiling      ? rate + jobs[i].repeat
+						   : jobs[i].repeat == 4 ? 10
+						   : jobs[i].point == 2  ? 450
+									 : 1000;
 		records[i].figure[SWEEP_P50] = 1;
 		records[i].figure[SWEEP_CPU] = jobs[i].point == 7 ? 1.9 : 0.1;
+		records[i].figure[SWEEP_CLIENT_CPU] = jobs[i].point == 9 ? 0.11 : 0.12;
+		records[i].figure[SWEEP_CACHED] = jobs[i].point == 1 ? 50.1 : 50;
 		if (jobs[i].point == 11)
 			snprintf(records[i].error, sizeof(records[i].error), "no such device");
 	}
 	records[0].there = false; /* not measured yet */
 	assert_int_equal(
 		sweep_sum_up(&plan, jobs, records, (struct knee_rules){ 0.05, 4 }, 2, &r, NULL), 0);
-	assert_int_equal(r.nr_done, 47);
+	assert_int_equal(r.nr_done, 71);
 	assert_int_equal(r.points[jobs[0].point].nr, jobs[0].point == 11 ? 0 : 2);
 	assert_true(r.points[5].figure[SWEEP_SAMPLES].lowest >= 200);
 	assert_string_equal(r.points[2].client, "own limit");
 	assert_string_equal(r.points[7].client, "CPU");
 	assert_null(r.points[1].client);
-	assert_true(r.points[2].knee && r.points[6].knee);
-	assert_false(r.points[3].knee || r.points[10].knee);
+	assert_string_equal(r.points[9].client, "CPU per rank"); /* 0.1 of 0.11, not of 0.12 */
+	assert_true(sweep_from_memory(&r.points[1]) && !sweep_from_memory(&r.points[0]));
+	assert_true(r.points[6].knee);
+	assert_false(r.points[2].knee || r.points[3].knee || r.points[10].knee);
+	sweep_knee_words(&r, 0, words, sizeof(words));
+	assert_non_null(strstr(words, "not found: at a 4"));
+	assert_non_null(strstr(words, "(own limit)"));
 	assert_int_equal(r.points[11].nr, 0);
 	assert_string_equal(r.points[11].error, "no such device");
 	sweep_knee_words(&r, 2, words, sizeof(words)); /* its last point is missing */
@@ -371,7 +491,10 @@ int main(void)
 		cmocka_unit_test(values_are_lists_and_ranges),
 		cmocka_unit_test(what_is_no_list_of_values_is_refused),
 		cmocka_unit_test(every_round_has_every_point_once_in_an_order_of_the_seed),
+		cmocka_unit_test(a_ceiling_is_measured_as_often_as_its_point_up_to_three_times),
 		cmocka_unit_test(the_knee_of_a_known_curve_is_found),
+		cmocka_unit_test(where_the_client_is_the_limit_there_is_no_knee),
+		cmocka_unit_test(an_engine_with_one_thread_per_rank_has_so_many_cores),
 		cmocka_unit_test(a_record_cut_anywhere_is_no_record),
 		cmocka_unit_test(only_the_same_sweep_goes_on),
 		cmocka_unit_test(the_output_of_a_command_gives_figures_or_the_reason),
