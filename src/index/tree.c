@@ -58,6 +58,8 @@ static int open_tree(struct index_job *j, struct shoal_err *err)
 	if (j->tree->update)
 		rc = index_update_open(&j->update, j->tree->update, &how, &j->provenance,
 				       j->root.uri, index_job_samples(j), err);
+	/* A directory that is listed again after an interruption may have changed since. */
+	j->update.one_by_one = resume;
 	if (rc == 0 && resume && !first)
 		rc = agree_on_start(j, err); /* once rank 0 has locked the catalog */
 	if (rc == 0)
