@@ -183,7 +183,7 @@ class Containers:
 
     def places(self, catalog, folder):
         """[path, offset, length] of all samples, in a random order."""
-        rows = [line.split("\t") for line in run([self.shoal, "ls", "--samples", catalog]).splitlines()]
+        rows = [line.split("\t") for line in run([self.shoal, "ls", "--extents", catalog]).splitlines()]
         rows = [(os.path.join(folder, name), int(offset), int(length)) for name, _, offset, length, _ in rows]
         random.Random(1).shuffle(rows)
         return rows

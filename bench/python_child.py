@@ -54,7 +54,7 @@ class Touched(Dataset):
     """Shoal's: each sample is looked up and read, from a store that makes bytes up."""
 
     def __init__(self, catalog):
-        self.dataset = ShoalDataset(catalog, store=NULL)
+        self.dataset = ShoalDataset(catalog, data=NULL)
 
     def __getitem__(self, ids):
         return sum(map(len, self.dataset.read(ids))), len(ids), sum(ids)

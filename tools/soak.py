@@ -25,7 +25,7 @@ import time
 READER = """
 import sys, shoal
 catalog, steps = shoal.Catalog(sys.argv[1]), int(sys.argv[2])
-loader = shoal.Loader(catalog, 256, seed=1, store="null:size=512", object_size=512, steps=steps or None)
+loader = shoal.Loader(catalog, 256, seed=1, data="null:size=512", object_size=512, steps=steps or None)
 for number in range(1 << 40):
     samples = sum(len(batch) for batch in loader.epoch(number))
     if not steps and not loader.audit.exactly_once:

@@ -14,6 +14,7 @@ from ._errors import (AccessError, BadValueError, DamagedError, Error, NotFoundE
 
 if TYPE_CHECKING:
     from ._shoal import version as __version__
+    from ._progress import Progress
     from ._store import S3Config
     from .catalog import Catalog, Difference, Names, StorageCheck
     from .columns import Batches, Column, ColumnWriter, KeptOrder, join_columns
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
     from .loader import Audit, AuditError, Batch, Loader
     from .manifests import manifest
     from .order import Order, sample_seed
+    from .parquet import to_parquet
     from .scanning import scan
 
 # Modules are imported when a name of theirs is first used: commands that need none of them start
 # without NumPy, which takes ten times as long as they do.
 _NAMES = {
     "_shoal": (),
+    "_progress": ("Progress",),
     "_store": ("S3Config",),
     "catalog": ("Catalog", "Difference", "Names", "StorageCheck"),
     "columns": ("Batches", "Column", "ColumnWriter", "KeptOrder", "join_columns"),
@@ -36,6 +39,7 @@ _NAMES = {
     "loader": ("Audit", "AuditError", "Batch", "Loader"),
     "manifests": ("manifest",),
     "order": ("Order", "sample_seed"),
+    "parquet": ("to_parquet",),
     "scanning": ("scan",),
 }
 _WHERE = {name: module for module, names in _NAMES.items() for name in names}
@@ -76,6 +80,7 @@ __all__ = [
     "Names",
     "NotFoundError",
     "Order",
+    "Progress",
     "S3Config",
     "StaleError",
     "Stat",
@@ -98,6 +103,7 @@ __all__ = [
     "scan",
     "split",
     "stat",
+    "to_parquet",
 ]
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Optional, Tuple
 
 from . import _shoal
 from ._errors import BadValueError
+from ._units import Seconds, milliseconds_of
 
 
 class Where(NamedTuple):
@@ -30,7 +31,9 @@ def parse_uri(uri: Any) -> Where:
     return Where(*_shoal.parse_uri(os.fsencode(uri)))
 
 
-_NUMBERS = ("max_tries", "connect_timeout", "timeout", "backoff_ms")
+def bucket_uri(bucket: str, key: str) -> str:
+    """The URI of an object, or of a prefix."""
+    return os.fsdecode(_shoal.bucket_uri(os.fsencode(bucket), os.fsencode(key)))
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,8 @@ class S3Config:
 
     endpoint: the server's URL, or several separated by commas, used in turn. bucket_style: the
     bucket is in the "path" or in the "virtual" host name. anonymous: send no keys. max_tries: tries
-    per request. connect_timeout, timeout (without a byte received): seconds. backoff_ms: the
-    longest pause before the second try.
+    per request. connect_timeout, timeout (without a byte received), backoff (the longest pause before
+    the second try): seconds, or such as "30s" or "300ms"; the first two are rounded up to seconds.
     """
 
     endpoint: Optional[str] = None
@@ -64,9 +67,9 @@ class S3Config:
     bucket_style: Optional[str] = None
     anonymous: bool = False
     max_tries: Optional[int] = None
-    connect_timeout: Optional[int] = None
-    timeout: Optional[int] = None
-    backoff_ms: Optional[int] = None
+    connect_timeout: Optional[Seconds] = None
+    timeout: Optional[Seconds] = None
+    backoff: Optional[Seconds] = None
 
     def __post_init__(self) -> None:
         _shoal.check_config(as_tuple(self))
@@ -91,6 +94,12 @@ def _count(config: S3Config, name: str) -> int:
     return value
 
 
+def _time(config: S3Config, name: str, unit: int) -> int:
+    """In units of that many milliseconds, rounded up; 0: the default."""
+    value = getattr(config, name)
+    return 0 if value is None else -(-milliseconds_of("%s of an S3Config" % name, value) // unit)
+
+
 def as_tuple(s3: Optional[S3Config]) -> Optional[Tuple[Any, ...]]:
     """The form that the C module takes."""
     if s3 is None:
@@ -98,4 +107,5 @@ def as_tuple(s3: Optional[S3Config]) -> Optional[Tuple[Any, ...]]:
     if not isinstance(s3, S3Config):  # its repr is not shown: it may contain a secret
         raise TypeError("s3 must be a shoal.S3Config, not %s" % type(s3).__name__)
     texts = ("endpoint", "region", "access_key", "secret_key", "session_token", "profile", "ca_file", "bucket_style")
-    return (*(_text(s3, name) for name in texts), bool(s3.anonymous), *(_count(s3, name) for name in _NUMBERS))
+    return (*(_text(s3, name) for name in texts), bool(s3.anonymous), _count(s3, "max_tries"),
+            _time(s3, "connect_timeout", 1000), _time(s3, "timeout", 1000), _time(s3, "backoff", 1))

@@ -12,7 +12,9 @@ import numpy.typing
 
 from . import _shoal
 from ._errors import BadValueError, DamagedError, Error, StaleError
+from ._keywords import explained
 from ._store import S3Config, as_tuple, parse_uri
+from ._units import Size, size_of
 
 SIZE_UNKNOWN = 2**64 - 1
 _MAGIC = b"\x89SHOAL\r\n"  # the start of every catalog file: docs/format/catalog.md
@@ -124,12 +126,12 @@ class Catalog(Sequence[str]):
     its path. A file's id is its index in the list. Names are str, decoded like os.fsdecode() if
     they are not UTF-8; name_bytes() returns the bytes.
 
-    `copy` is a local directory for copies of catalogs on slow storage: the first process of a
+    `local_copy` is a local directory for copies of catalogs on slow storage: the first process of a
     machine copies the catalog there, under a name that depends on its content, and all read the
     copy.
 
     `path` may be an object, "s3://bucket/name", which is fetched when the catalog is opened, and
-    again when it is unpickled: spawned workers share one if `copy` is set.
+    again when it is unpickled: spawned workers share one if `local_copy` is set.
 
     `s3` configures access to that bucket, and to the bucket of the files: loaders and datasets of
     this catalog use it. None: the environment's configuration.
@@ -137,9 +139,10 @@ class Catalog(Sequence[str]):
 
     made: dict[str, int]  # set by index(): counters of the listing
 
-    def __init__(self, path: Path, copy: Optional[Path] = None, s3: Optional[S3Config] = None) -> None:
+    @explained
+    def __init__(self, path: Path, local_copy: Optional[Path] = None, s3: Optional[S3Config] = None) -> None:
         self._path = local_path(path)
-        self._copy = None if copy is None else os.fsdecode(copy)
+        self._copy = None if local_copy is None else os.fsdecode(local_copy)
         self._s3 = s3
         self._open()
 
@@ -337,13 +340,14 @@ class Catalog(Sequence[str]):
     def verify(self, storage: Literal[False]) -> None: ...
 
     @overload
-    def verify(self, storage: Literal[True], *, where: Optional[Path] = None,
-               differs: Optional[Callable[[Difference], Any]] = None, memory: Optional[int] = None,
+    def verify(self, storage: Literal[True], *, data: Optional[Path] = None,
+               differs: Optional[Callable[[Difference], Any]] = None, memory: Optional[Size] = None,
                tmp_dir: Optional[Path] = None, threads: int = 0, keep_going: bool = False,
                progress: Optional[Callable[[Any], Any]] = None, warn: Optional[Callable[[str], Any]] = None) -> StorageCheck: ...
 
-    def verify(self, storage: bool = False, *, where: Optional[Path] = None,
-               differs: Optional[Callable[[Difference], Any]] = None, memory: Optional[int] = None,
+    @explained
+    def verify(self, storage: bool = False, *, data: Optional[Path] = None,
+               differs: Optional[Callable[[Difference], Any]] = None, memory: Optional[Size] = None,
                tmp_dir: Optional[Path] = None, threads: int = 0, keep_going: bool = False,
                progress: Optional[Callable[[Any], Any]] = None, warn: Optional[Callable[[str], Any]] = None
                ) -> Optional[StorageCheck]:
@@ -352,20 +356,19 @@ class Catalog(Sequence[str]):
         storage=True then lists the store, with the patterns that the catalog was made with, and
         compares names, sizes and, in a bucket, ETags, if the catalog has them. It returns a
         StorageCheck: how many files are missing, new or different, and the first 20 of them.
-        `differs` is called with each Difference, in the order of names. where: the place to list
+        `differs` is called with each Difference, in the order of names. data: the place to list
         instead of the root. memory, tmp_dir, threads, keep_going (files that cannot be read count
         as missing), progress and warn are those of index().
         """
         self.handle.verify()
         if not storage:
-            wanted = {"where": where, "differs": differs, "memory": memory, "tmp_dir": tmp_dir, "threads": threads,
+            wanted = {"data": data, "differs": differs, "memory": memory, "tmp_dir": tmp_dir, "threads": threads,
                       "keep_going": keep_going, "progress": progress, "warn": warn}
             for name, given in wanted.items():
                 if given:
                     raise BadValueError(22, "%s is for verify(storage=True)" % name)
             return None
         from .indexing import callbacks, check_threads  # which imports Catalog itself
-        from .order import _number
 
         first: List[Difference] = []
 
@@ -378,8 +381,8 @@ class Catalog(Sequence[str]):
                 differs(found)
             return differs is not None or len(first) < _FIRST
 
-        counts = _shoal.compare(self.handle, None if where is None else os.fsdecode(where), self._path,
-                                None if tmp_dir is None else os.fsdecode(tmp_dir), _number("memory", memory or 0),
+        counts = _shoal.compare(self.handle, None if data is None else os.fsdecode(data), self._path,
+                                None if tmp_dir is None else os.fsdecode(tmp_dir), size_of("memory", memory or 0),
                                 check_threads(threads), keep_going, tell, *callbacks(progress, warn), as_tuple(self._s3))
         return StorageCheck(*counts, first=tuple(first))
 

@@ -17,6 +17,7 @@ import numpy.typing
 from . import _shoal
 from ._errors import BadValueError, Error, StaleError
 from ._store import parse_uri
+from ._units import Size, size_of
 from .catalog import Catalog, Path, local_path
 from .order import (_BLOCK, REMAINDERS, Ids, Order, _choice, _number, check_rank, ids_of, opened, state_from_dict,
                     state_to_dict)
@@ -152,14 +153,14 @@ class Column:
         self.handle.sorted(start, ids)
         return ids
 
-    def sort(self, path: Optional[Path] = None, keep: Union[Column, Path, None] = None, memory: int = 0) -> Column:
+    def sort(self, path: Optional[Path] = None, keep: Union[Column, Path, None] = None, memory: Size = 0) -> Column:
         """Write it again with the order of its samples by value, in place or as `path`; with `keep`
         (a Column of type bit, or its path) the order includes only the samples with a 1 there.
         Returns the new column. Memory does not grow with the samples.
         """
         path = self.path if path is None else os.path.abspath(os.fsdecode(path))
         kept = None if keep is None else open_column(keep, self._info["digest"]).handle
-        self.handle.sort(path, kept, _number("memory", memory))
+        self.handle.sort(path, kept, size_of("memory", memory))
         return Column(path, self._info["digest"])
 
     def kept(self, numbers: Any) -> Ids:

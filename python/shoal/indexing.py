@@ -8,15 +8,19 @@ import os
 import stat
 import threading
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable, List, Optional, Tuple, Union
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple, Union, cast
 
 from . import _shoal
 from ._errors import BadValueError
+from ._keywords import explained
 from ._store import S3Config, as_tuple, parse_uri
+from ._units import Size, size_of
 from .catalog import SIZE_UNKNOWN, Catalog, Path
-from .order import _number
+from .order import _choice, _number
 
 _THREADS_MAX, _SHARDS_MAX = 1024, 65536  # as in the command
+
+FORMATS = ("lines", "find", "gpfs", "inventory")  # "lines" is the package's own
 
 Patterns = Union[Path, Iterable[Path]]
 
@@ -45,11 +49,11 @@ def callbacks(progress: Optional[Callable[[IndexProgress], Any]], warn: Optional
     return tell if progress else None, tell_warning if warn else None
 
 
-def _options(output: Path, root: Optional[str], tmp_dir: Optional[Path], memory: Optional[int],
+def _options(output: Path, root: Optional[str], tmp_dir: Optional[Path], memory: Optional[Size],
              samples_per_file: Optional[int], progress: Optional[Callable[[IndexProgress], Any]],
              warn: Optional[Callable[[str], Any]], s3: Optional[S3Config], force: bool,
              samples: Optional[str] = None) -> Tuple[Any, ...]:
-    return (os.fsencode(output), root, None if tmp_dir is None else os.fsdecode(tmp_dir), _number("memory", memory or 0),
+    return (os.fsencode(output), root, None if tmp_dir is None else os.fsdecode(tmp_dir), size_of("memory", memory or 0),
             _number("samples_per_file", samples_per_file or 0), *callbacks(progress, warn), as_tuple(s3), not force,
             _kind(samples))
 
@@ -102,17 +106,23 @@ def _name(name: Union[str, bytes]) -> bytes:
     return text
 
 
-def _feed(names: Iterable[Any], fd: int, failed: List[BaseException]) -> None:
-    """Write names, and sizes if there are any, to a pipe; runs on a thread of its own."""
+def _lines(names: Iterable[Any]) -> Iterator[bytes]:
+    """Names, with sizes and numbers of samples if there are any, each ended by a NUL."""
+    for item in names:
+        if isinstance(item, (str, bytes)):
+            yield _name(item) + b"\0"
+        else:
+            name, *numbers = item
+            yield b"\t".join([_name(name)] + [b"%d" % operator.index(n) for n in numbers]) + b"\0"
+
+
+def _feed(lines: Iterator[bytes], fd: int, failed: List[BaseException]) -> None:
+    """Write lines to a pipe; runs on a thread of its own."""
     try:
         with open(fd, "wb", closefd=True) as out:
             try:
-                for item in names:
-                    if isinstance(item, (str, bytes)):
-                        out.write(_name(item) + b"\0")
-                    else:
-                        name, *numbers = item
-                        out.write(b"\t".join([_name(name)] + [b"%d" % operator.index(n) for n in numbers]) + b"\0")
+                for line in lines:
+                    out.write(line)
             except BrokenPipeError:
                 raise
             except BaseException as e:  # raised by the caller's iterable, and raised again in the caller's thread
@@ -122,12 +132,12 @@ def _feed(names: Iterable[Any], fd: int, failed: List[BaseException]) -> None:
         pass  # the reader reports the reason
 
 
-def _index_names(names: Iterable[Any], options: Tuple[Any, ...], names_only: bool) -> dict[str, int]:
-    """The catalog is sealed only if all names arrived; an exception of the iterable is raised here.
-    """
+def _through_pipe(lines: Iterator[bytes], options: Tuple[Any, ...],
+                  make: Callable[[int, Tuple[Any, ...]], dict[str, int]]) -> dict[str, int]:
+    """The catalog is sealed only if all lines arrived; an exception of the iterable is raised here."""
     reading, writing = os.pipe()
     failed: List[BaseException] = []
-    feeder = threading.Thread(target=_feed, args=(names, writing, failed), daemon=True)
+    feeder = threading.Thread(target=_feed, args=(lines, writing, failed), daemon=True)
 
     def checked(*progress: Any) -> None:
         if failed:
@@ -137,7 +147,7 @@ def _index_names(names: Iterable[Any], options: Tuple[Any, ...], names_only: boo
 
     try:
         feeder.start()
-        return _shoal.index_list(reading, b"\0", names_only, options[:5] + (checked,) + options[6:])
+        return make(reading, options[:5] + (checked,) + options[6:])
     finally:
         os.close(reading)
         feeder.join()
@@ -145,14 +155,16 @@ def _index_names(names: Iterable[Any], options: Tuple[Any, ...], names_only: boo
             raise failed[0]
 
 
+@explained
 def index(source: Union[Path, Iterable[Any]], output: Path, *, root: Optional[Path] = None,
           sizes: bool = True, include: Optional[Patterns] = (), exclude: Optional[Patterns] = (), follow: bool = False,
           one_file_system: bool = False, keep_going: bool = False, samples_per_file: Optional[int] = None,
-          memory: Optional[int] = None, tmp_dir: Optional[Path] = None, threads: int = 0, update: Optional[Path] = None,
+          memory: Optional[Size] = None, tmp_dir: Optional[Path] = None, threads: int = 0, update: Optional[Path] = None,
           resume: bool = False, names_only: bool = False, null: bool = False, etags: bool = False,
           shard: Optional[Tuple[int, int]] = None, force: bool = False, endpoint: Optional[str] = None,
           s3: Optional[S3Config] = None, progress: Optional[Callable[[IndexProgress], Any]] = None,
-          warn: Optional[Callable[[str], Any]] = None, samples: Optional[str] = None) -> Catalog:
+          warn: Optional[Callable[[str], Any]] = None, samples: Optional[str] = None, format: str = "lines",
+          columns: Optional[str] = None) -> Catalog:
     """Make the catalog `output`, a file or "s3://bucket/name", of all files below a directory, of a
     list of names, or of an iterable.
 
@@ -163,6 +175,11 @@ def index(source: Union[Path, Iterable[Any]], output: Path, *, root: Optional[Pa
     keep_going left out. Ctrl-C, or an exception in either, ends the call and leaves nothing.
     Returns the open Catalog; its `made` has the counters of the listing. Memory stays below
     `memory` bytes (256 MB) for any number of names.
+
+    format, for a file with a list: "lines", as above; "find" and "gpfs", as find -printf '%s %p\\n' and
+    GPFS's mmapplypolicy write; "inventory", an S3 Inventory as CSV, or as Parquet, of one file or an
+    iterable of several, if pyarrow is installed (pip install 'shoal[parquet]'). Lists may be compressed by gzip. columns: of an inventory
+    as CSV, the fileSchema of its manifest.json (default "Bucket, Key, Size").
 
     include and exclude, for a directory or a bucket: a pattern or an iterable of patterns, of files
     to include (default: all) and of files and directories to exclude. '*' and '?' match anything
@@ -204,14 +221,54 @@ def index(source: Union[Path, Iterable[Any]], output: Path, *, root: Optional[Pa
     options = _options(output, root, tmp_dir, memory, samples_per_file, progress, warn, s3, force, samples)
     tree = (not sizes, follow, one_file_system, keep_going, *patterns, threads,
             None if update is None else os.fsdecode(update), resume, etags, k, n)
-    made = _make(source, tree, options, names_only, b"\0" if null else b"\n")
+    made = _make(source, tree, options, names_only, b"\0" if null else b"\n", _format(source, format, columns, names_only), columns)
     return _opened(output, made, s3)
 
 
+def _format(source: Union[Path, Iterable[Any]], format: str, columns: Optional[str], names_only: bool) -> int:
+    """The library's number of a format; -1 for lines."""
+    number = _choice("format", format, FORMATS) - 1
+    a_path = isinstance(source, (str, bytes, os.PathLike))
+    if number >= 0 and (not _is_list(cast(Path, source)) if a_path else format != "inventory"):
+        raise BadValueError(22, "format=%r applies to a file with a list" % format)
+    if columns is not None and format != "inventory":
+        raise BadValueError(22, 'columns applies to format="inventory"')
+    if names_only and number >= 0:
+        raise BadValueError(22, 'names_only applies to format="lines"')
+    return number
+
+
+def _is_parquet(path: Path) -> bool:
+    from .parquet import MAGIC  # which imports this module
+
+    if not os.path.isfile(path):  # reading a pipe would take what is in it
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def _import(source: Union[Path, Iterable[Path]], format: int, null: bool, columns: Optional[str],
+            options: Tuple[Any, ...]) -> dict[str, int]:
+    """A list of another tool, or all Parquet files of an inventory."""
+    paths = [source] if isinstance(source, (str, bytes, os.PathLike)) else list(source)
+    if FORMATS[format + 1] == "inventory" and all(map(_is_parquet, paths)):
+        from . import parquet
+
+        rows = (row for path in paths for row in parquet.inventory_rows(path))
+        return _through_pipe(parquet.csv_lines(rows), options,
+                             lambda fd, options: _shoal.index_import(fd, format, False, parquet.COLUMNS, options))
+    if len(paths) != 1:
+        raise BadValueError(22, "several files of an inventory must all be Parquet; those of one as CSV can be joined to one file")
+    with open(paths[0], "rb", buffering=0) as file:
+        return _shoal.index_import(file.fileno(), format, null, columns, options)
+
+
 def _make(source: Union[Path, Iterable[Any]], tree: Tuple[Any, ...], options: Tuple[Any, ...], names_only: bool,
-          separator: bytes) -> dict[str, int]:
+          separator: bytes, format: int, columns: Optional[str]) -> dict[str, int]:
+    if format >= 0:
+        return _import(source, format, separator == b"\0", columns, options)
     if not isinstance(source, (str, bytes, os.PathLike)):
-        return _index_names(source, options, names_only)
+        return _through_pipe(_lines(source), options, lambda fd, options: _shoal.index_list(fd, b"\0", names_only, options))
     if _is_list(source):
         with open(source, "rb", buffering=0) as file:
             return _shoal.index_list(file.fileno(), separator, names_only, options)
@@ -259,8 +316,9 @@ def _is_list(source: Path) -> bool:
         return False  # a URI, or missing: the library raises the error
 
 
+@explained
 def index_pattern(pattern: Union[str, bytes], count: int, output: Path, *, first: int = 0, subfolders: int = 0,
-                  size: Optional[int] = None, root: Optional[Path] = None, samples_per_file: Optional[int] = None,
+                  size: Optional[Size] = None, root: Optional[Path] = None, samples_per_file: Optional[int] = None,
                   s3: Optional[S3Config] = None, force: bool = False) -> Catalog:
     """Make a catalog of the names that a pattern generates, such as "img_{:07d}.jpeg", without any
     list. force: see index().
@@ -268,7 +326,7 @@ def index_pattern(pattern: Union[str, bytes], count: int, output: Path, *, first
     root = None if root is None else os.fsdecode(root)
     options = _options(output, root, None, None, samples_per_file, None, None, s3, force)
     made = _shoal.index_pattern(os.fsencode(pattern), _number("first", first), _number("count", count),
-                                _number("subfolders", subfolders), SIZE_UNKNOWN if size is None else _number("size", size),
+                                _number("subfolders", subfolders), SIZE_UNKNOWN if size is None else size_of("size", size),
                                 options)
     return _opened(output, made, s3)
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import builtins
-import errno
 import math
 import os
 import shutil
 import tempfile
+import time
 import weakref
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _shoal
-from ._errors import BadValueError, DamagedError, Error
+from ._errors import BadValueError
+from ._keywords import explained
+from ._progress import Progress, shown
 from ._store import S3Config, as_tuple, parse_uri
+from ._units import Size, size_of
 from .catalog import _FIRST, _KINDS, SIZE_UNKNOWN, Catalog, Difference, Path, StorageCheck
 from .indexing import Patterns, _patterns, _shard, _with_endpoint, check_threads, index
 from .order import _number
@@ -34,7 +37,8 @@ class Entry(NamedTuple):
 class Listing(Iterator[Any]):
     """An iterator over a list. Closing or dropping it ends its threads. It is of the process that made it."""
 
-    def __init__(self, handle: _shoal.List, names_only: bool) -> None:
+    def __init__(self, handle: _shoal.List, names_only: bool, progress: Optional[Callable[[int, int], Any]] = None) -> None:
+        self._progress, self._done, self._shown = progress, 0, 0.0
         self._handle: Optional[_shoal.List] = handle
         self._names_only = names_only
         self._rows: Iterator[Tuple[bytes, int, int, str]] = iter(())
@@ -60,6 +64,10 @@ class Listing(Iterator[Any]):
             self.close()
             raise StopIteration
         self._want = min(2 * self._want, _BATCH)
+        self._done += len(rows)
+        if self._progress is not None and time.monotonic() - self._shown > 0.1:
+            self._shown = time.monotonic()
+            self._progress(self._done, 0)
         self._rows = iter(rows)
         return self.__next__()
 
@@ -82,24 +90,25 @@ def _text(name: Optional[Path]) -> Optional[str]:
 
 
 def _select(include: Optional[Patterns] = None, exclude: Optional[Patterns] = None, regex: Optional[str] = None,
-            ignore_case: bool = False, min_size: Optional[int] = None, max_size: Optional[int] = None,
+            ignore_case: bool = False, min_size: Optional[Size] = None, max_size: Optional[Size] = None,
             start_after: Optional[Path] = None, end_before: Optional[Path] = None, limit: Optional[int] = None,
             names: Optional[Catalog] = None, not_in: bool = False, share: Tuple[float, float] = (0.0, 0.0),
             seed: int = 0) -> Tuple[Any, ...]:
     """What the C side takes."""
     return (_patterns("include", include), _patterns("exclude", exclude), regex, ignore_case,
-            _number("min_size", min_size or 0), _number("max_size", max_size or 0), _text(start_after), _text(end_before),
+            size_of("min_size", min_size or 0), size_of("max_size", max_size or 0), _text(start_after), _text(end_before),
             _number("limit", 0 if limit is None else limit), None if names is None else names.handle, not_in, *share,
             _number("seed", seed))
 
 
+@explained
 def list(uri: Path, *, start_after: Optional[Path] = None, end_before: Optional[Path] = None, limit: Optional[int] = None,
          shard: Optional[Tuple[int, int]] = None, sizes: bool = False, etags: bool = False,
          include: Optional[Patterns] = None, exclude: Optional[Patterns] = None, regex: Optional[str] = None,
-         min_size: Optional[int] = None, max_size: Optional[int] = None, follow: bool = False,
+         min_size: Optional[Size] = None, max_size: Optional[Size] = None, follow: bool = False,
          one_file_system: bool = False, keep_going: bool = False, warn: Optional[Callable[[str], Any]] = None,
          threads: int = 0, tmp_dir: Optional[Path] = None, s3: Optional[S3Config] = None,
-         endpoint: Optional[str] = None) -> Listing:
+         endpoint: Optional[str] = None, progress: Optional[Callable[[Progress], Any]] = None) -> Listing:
     """The files below uri, a directory or a bucket, in bytewise order of their names, without a catalog.
 
         for name in shoal.list("s3://bucket/train", start_after="n01440764", limit=1000):
@@ -111,13 +120,14 @@ def list(uri: Path, *, start_after: Optional[Path] = None, end_before: Optional[
 
     shard=(k, n) delivers part k of n disjoint parts: of a bucket an interval of keys, of a directory the names with that
     hash. include, exclude: as for index(). regex: POSIX extended, found somewhere in the name. min_size, max_size: bytes, and need
-    sizes, which are then requested. keep_going leaves out what cannot be read, and calls warn with the reason.
+    sizes, which are then requested. keep_going leaves out what cannot be read, and calls warn with the reason. progress is
+    called with a Progress about ten times per second.
     """
     if limit is not None and _number("limit", limit) == 0:
         raise BadValueError(22, "limit must be 1 or more; leave it out for all files")
-    by_size = bool(min_size or max_size)
     select = _select(include, exclude, regex, False, min_size, max_size, start_after, end_before, limit)
     k, n = _shard(shard)
+    by_size = bool(select[4] or select[5])
     options = (not (sizes or by_size), etags, follow, one_file_system, keep_going, check_threads(threads), k, n, _text(tmp_dir))
 
     def tell(words: bytes) -> None:
@@ -125,12 +135,14 @@ def list(uri: Path, *, start_after: Optional[Path] = None, end_before: Optional[
         warn(os.fsdecode(words))
 
     handle = _shoal.list_store(os.fsencode(uri), select, options, tell if warn else None, as_tuple(_with_endpoint(s3, endpoint)))
-    return Listing(handle, not (sizes or etags))
+    return Listing(handle, not (sizes or etags), shown(progress, "names"))
 
 
 def count(uri: Path, **options: Any) -> int:
     """How many files list(uri, ...) delivers: without making their names in Python."""
     with list(uri, **options) as listing:
+        if listing._progress is not None:
+            return sum(1 for _ in listing)
         assert listing._handle is not None
         return listing._handle.count()[0]
 
@@ -167,85 +179,100 @@ def _remove_of(pid: int, folder: str) -> None:
 # ---- Catalogs of catalogs ----
 
 
-def merge(catalogs: Iterable[Catalog], output: Path, *, root: Optional[Path] = None, repeated: str = "fail",
-          force: bool = False, s3: Optional[S3Config] = None) -> Catalog:
-    """Join catalogs to one, such as those of the shards of a bucket.
+def _catalog(catalog: Union[Catalog, Path], s3: Optional[S3Config] = None) -> Catalog:
+    """A path stands for its catalog."""
+    if not isinstance(catalog, (Catalog, str, bytes, os.PathLike)):
+        raise TypeError("a shoal.Catalog or the path of one is needed, not %.100r" % (catalog,))
+    return catalog if isinstance(catalog, Catalog) else Catalog(catalog, s3=s3)
+
+
+@explained
+def merge(catalogs: Iterable[Union[Catalog, Path]], output: Path, *, root: Optional[Path] = None, repeated: str = "fail",
+          force: bool = False, s3: Optional[S3Config] = None, progress: Optional[Callable[[Progress], Any]] = None) -> Catalog:
+    """Join catalogs, or their files, to one, such as those of the shards of a bucket.
 
     They have the same root, or root= replaces it. A name in several catalogs is an error; with repeated="last" the last
     one's entry is taken. Sizes, samples per file and ETags are kept. Names that come in order, as those of shards
-    do, are copied without decoding them. force: also replace a file that is not a catalog, and write a catalog without files.
+    do, are copied without decoding them. force: also replace a file that is not a catalog, or a catalog of more than twice
+    as many files, and write a catalog without files.
     """
     if repeated not in ("last", "fail"):
         raise BadValueError(22, "repeated is 'last' or 'fail', not %.100r" % (repeated,))
-    handles = tuple(catalog.handle for catalog in catalogs)
-    _shoal.merge_catalogs(handles, repeated == "fail", os.fsencode(output), _text(root), not force, as_tuple(s3))
+    if isinstance(catalogs, (str, bytes, os.PathLike)):
+        raise TypeError("catalogs is an iterable of catalogs, not one: %.100r" % (catalogs,))
+    opened = [_catalog(catalog, s3) for catalog in catalogs]
+    _shoal.merge_catalogs(tuple(catalog.handle for catalog in opened), repeated == "fail", os.fsencode(output), _text(root),
+                          not force, as_tuple(s3), shown(progress, "names"))
     return Catalog(output, s3=s3)
 
 
-def _write(catalog: Catalog, select: Tuple[Any, ...], output: Path, force: bool, s3: Optional[S3Config]) -> Catalog:
+def _write(catalog: Catalog, select: Tuple[Any, ...], output: Path, force: bool, s3: Optional[S3Config],
+           progress: Optional[Callable[[Progress], Any]], may_be_empty: bool = False) -> Catalog:
     handle = _shoal.list_catalog(catalog.handle, select)
     try:
-        handle.write(os.fsencode(output), None, 0, not force, as_tuple(s3))
+        handle.write(os.fsencode(output), None, 0, not (force or may_be_empty), not force, as_tuple(s3),
+                     shown(progress, "names"))
     finally:
         handle.close()
     return Catalog(output, s3=s3)
 
 
-def filter(catalog: Catalog, output: Path, *, include: Optional[Patterns] = None, exclude: Optional[Patterns] = None,
-           regex: Optional[str] = None, ignore_case: bool = False, min_size: Optional[int] = None,
-           max_size: Optional[int] = None, names: Optional[Union[Catalog, Iterable[Any]]] = None,
-           not_names: Optional[Union[Catalog, Iterable[Any]]] = None, start_after: Optional[Path] = None,
+@explained
+def filter(catalog: Union[Catalog, Path], output: Path, *, include: Optional[Patterns] = None, exclude: Optional[Patterns] = None,
+           regex: Optional[str] = None, ignore_case: bool = False, min_size: Optional[Size] = None,
+           max_size: Optional[Size] = None, files_from: Optional[Union[Catalog, Iterable[Any]]] = None,
+           files_not_from: Optional[Union[Catalog, Iterable[Any]]] = None, start_after: Optional[Path] = None,
            end_before: Optional[Path] = None, limit: Optional[int] = None, force: bool = False,
-           s3: Optional[S3Config] = None) -> Catalog:
+           s3: Optional[S3Config] = None, progress: Optional[Callable[[Progress], Any]] = None) -> Catalog:
     """Make a catalog of some files of another one; sizes, samples per file and ETags are kept.
 
-    All conditions must hold. names, not_names: a Catalog, or an iterable of names, of which the files are taken or left out.
-    If nothing is left, or output is a file that is not a catalog, it is an error, and output stays as it was, without force.
+    All conditions must hold. files_from, files_not_from: a Catalog, or an iterable of names, of which the files are taken or
+    left out. progress is called with a Progress about ten times per second.
+    If nothing is left, or output is a file that is not a catalog, or a catalog of more than twice as many files, it is an
+    error, and output stays as it was, without force.
     """
-    if names is not None and not_names is not None:
-        raise BadValueError(22, "give names or not_names, not both")
-    chosen = names if names is not None else not_names
+    if files_from is not None and files_not_from is not None:
+        raise BadValueError(22, "give files_from or files_not_from, not both")
+    catalog = _catalog(catalog, s3)
+    chosen = files_from if files_from is not None else files_not_from
+    if isinstance(chosen, (str, bytes, os.PathLike)):
+        raise TypeError("files_from takes a Catalog or an iterable of names, not a path: open(%r).read().split()" % (chosen,))
     if chosen is not None and not isinstance(chosen, Catalog):
         chosen = from_uris(chosen, root=catalog.root, names_only=True, force=True)
     select = _select(include, exclude, regex, ignore_case, min_size, max_size, start_after, end_before, limit, chosen,
-                     not_names is not None)
-    return _write(catalog, select, output, force, s3)
+                     files_not_from is not None)
+    return _write(catalog, select, output, force, s3, progress)
 
 
-def split(catalog: Catalog, parts: Mapping[str, float], outputs: Union[Path, Mapping[str, Path]], *, seed: int = 0,
-          force: bool = False, s3: Optional[S3Config] = None) -> Dict[str, Catalog]:
+@explained
+def split(catalog: Union[Catalog, Path], parts: Mapping[str, float], outputs: Union[Path, Mapping[str, Path]], *,
+          seed: int = 0, force: bool = False, s3: Optional[S3Config] = None,
+          progress: Optional[Callable[[Progress], Any]] = None) -> Dict[str, Catalog]:
     """Split a catalog into parts by share, such as {"train": 0.9, "valid": 0.1}: a Catalog for each.
 
     Where a file goes depends on its name and the seed alone, so that it stays in its part when the dataset grows or
     shrinks; the shares hold about, not exactly. outputs: a directory, for DIR/train.cat and so on, or a path for each part.
+    A file that is not a catalog, or a catalog of more than twice as many files, is replaced only with force.
     """
     if not parts:
         raise BadValueError(22, "there is no part to split into")
     shares = [float(share) for share in parts.values()]
     if not all(share > 0 for share in shares) or math.fsum(shares) > 1 + 1e-9:
         raise BadValueError(22, "the shares of all parts must be positive, and add up to at most 1: not %r" % (dict(parts),))
+    catalog = _catalog(catalog, s3)
     made, end = {}, 0.0
     for part, share in zip(parts, shares):
         path = outputs[part] if isinstance(outputs, Mapping) else os.path.join(os.fsdecode(outputs), part + ".cat")
         begin, end = end, 1.0 if end + share > 1 - 1e-9 else end + share  # nothing is lost to rounding: as the command
-        if not force:
-            _check_output(path)
-        made[part] = _write(catalog, _select(share=(begin, end), seed=seed), path, True, s3)  # a part may be empty
+        made[part] = _write(catalog, _select(share=(begin, end), seed=seed), path, force, s3, progress, may_be_empty=True)
     return made
 
 
-def _check_output(path: Path) -> None:
-    """A file that is not a catalog is not replaced."""
-    if not parse_uri(path).objects and os.path.isfile(path) and os.path.getsize(path) > 0:
-        try:
-            Catalog(path).close()
-        except DamagedError:
-            raise Error(errno.EEXIST, "%s exists and is not a catalog: use another name, or force=True"
-                        % os.fsdecode(path)) from None
-
-
-def diff(old: Catalog, new: Catalog, differs: Optional[Callable[[Difference], Any]] = None) -> StorageCheck:
+@explained
+def diff(old: Union[Catalog, Path], new: Union[Catalog, Path], differs: Optional[Callable[[Difference], Any]] = None, *,
+         progress: Optional[Callable[[Progress], Any]] = None) -> StorageCheck:
     """Compare two catalogs: names, and sizes and ETags where both have them. differs is called with each Difference."""
+    catalogs = _catalog(old), _catalog(new)
     first: builtins.list[Difference] = []
 
     def tell(what: int, name: bytes, was: int, now: int) -> bool:
@@ -257,12 +284,12 @@ def diff(old: Catalog, new: Catalog, differs: Optional[Callable[[Difference], An
             differs(difference)
         return differs is not None or len(first) < _FIRST
 
-    handles = [_shoal.list_catalog(catalog.handle, _select()) for catalog in (old, new)]
+    before, after = (_shoal.list_catalog(catalog.handle, _select()) for catalog in catalogs)
     try:
-        counts = _shoal.diff_lists(*handles, tell)
+        counts = _shoal.diff_lists(before, after, tell, shown(progress, "names"))
     finally:
-        for handle in handles:
-            handle.close()
+        before.close()
+        after.close()
     return StorageCheck(*counts, tuple(first))
 
 
@@ -299,8 +326,11 @@ class Stat:
 def stat(source: Union[Catalog, Path], *, depth: int = 1, **options: Any) -> Stat:
     """Totals by folder (of the first `depth` parts of the path) and extension, sizes, depths and the largest files.
 
-    Of a Catalog, or of what list(source, ...) delivers. In memory that does not grow with the number of files.
+    Of a Catalog or its file, or of what list(source, ...) delivers for a directory or a bucket. In memory that does not grow
+    with the number of files.
     """
+    if not isinstance(source, Catalog) and not parse_uri(source).objects and os.path.isfile(source):
+        source = Catalog(source)
     if isinstance(source, Catalog):
         handle = _shoal.list_catalog(source.handle, _select(**options))
     else:

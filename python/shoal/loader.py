@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections.abc import Sequence
@@ -13,9 +12,11 @@ import numpy
 
 from . import _shoal
 from ._errors import BadValueError, Error
+from ._keywords import explained
 from ._store import S3Config, as_tuple
-from .catalog import Catalog
-from .order import _choice, _number, check_rank, dataset_facts, make_spec, spec_from, state_from_dict, state_to_dict
+from ._units import Seconds, Size, milliseconds_of, size_of
+from .catalog import Catalog, Path
+from .order import BATCH, _choice, _number, check_rank, dataset_facts, make_spec, spec_from, state_from_dict, state_to_dict
 
 ENGINES = ("auto", "uring", "threads")
 _WORD = 2**64
@@ -23,27 +24,18 @@ _WORD = 2**64
 _COUNT_MAX = 2**32 - 1
 
 
-def _milliseconds(what, seconds):
-    """A time in milliseconds, at least 1; 0 for none."""
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
-        raise TypeError("%s must be a number of seconds, not %r" % (what, seconds))
-    if not (math.isfinite(seconds) and 0 < seconds < 2**40):
-        raise BadValueError(22, "%s must be finite and more than 0 seconds, not %r" % (what, seconds))
-    return max(1, int(seconds * 1000))
-
-
-def _part(facts, samples):
+def _part(facts, ids):
     """The facts of a range of the samples, and its first sample. A state of one range cannot be
     resumed in another.
     """
-    if samples is None:
+    if ids is None:
         return facts, 0
-    if not isinstance(samples, range) or samples.step != 1:
-        raise TypeError("samples must be a range of ids, such as range(0, 200), not %r" % (samples,))
-    if not 0 <= samples.start < samples.stop <= facts[0]:
-        raise BadValueError(22, "there are no samples %d to %d in a catalog of %d" % (samples.start, samples.stop, facts[0]))
-    digest = facts[1] if samples.start == 0 else "%.16s%016x" % (facts[1], samples.start)
-    return (len(samples), digest, facts[2]), samples.start
+    if not isinstance(ids, range) or ids.step != 1:
+        raise TypeError("ids must be a range, such as range(0, 200), not %r" % (ids,))
+    if not 0 <= ids.start < ids.stop <= facts[0]:
+        raise BadValueError(22, "there are no samples %d to %d in a catalog of %d" % (ids.start, ids.stop, facts[0]))
+    digest = facts[1] if ids.start == 0 else "%.16s%016x" % (facts[1], ids.start)
+    return (len(ids), digest, facts[2]), ids.start
 
 
 class AuditError(Error):
@@ -135,7 +127,7 @@ class Batch(Sequence):
 
     @property
     def errors(self) -> numpy.ndarray:
-        """0, or with on_error="skip" the errno of a sample that could not be read, as an array."""
+        """0, or with keep_going=True the errno of a sample that could not be read, as an array."""
         return self._columns()[:, 2]
 
     def arrays(self) -> List[numpy.ndarray]:
@@ -218,13 +210,15 @@ class Loader:
 
     Without an epoch's number, iter(loader) is the epoch after the last one, starting at 0. At the
     end of an epoch `audit` has the proof; for a single rank, a failed audit raises AuditError.
-    on_error="skip" continues after samples that cannot be read: they are in the batch with their
-    error.
+    keep_going=True continues after samples that cannot be read: they are in the batch with their
+    error. data, a directory or URI, is where the files are instead of the catalog's root.
+
+    Sizes are bytes, or such as "64M" or "64MB"; times are seconds, or such as "30s" or "500ms".
 
     if_match=True makes reads from a bucket conditional on the ETags in the catalog (index(...,
     etags=True)): an object that changed since it was listed fails with errno ESTALE.
 
-    samples, a range of ids, restricts the order to these samples, as if there were no others; steps
+    ids, a range, restricts the order to these samples, as if there were no others; steps
     is the maximum number of steps of an epoch: nothing is read for later ones. s3 is the
     configuration of the bucket if it differs from the catalog's (Catalog.s3).
 
@@ -232,19 +226,20 @@ class Loader:
     every workers-th step.
     """
 
-    def __init__(self, catalog: Any, batch_size: int, *, seed: int = 0, mode: str = "global", remainder: str = "keep",
+    @explained
+    def __init__(self, catalog: Any, batch_size: int = BATCH, *, seed: int = 0, mode: str = "global", remainder: str = "keep",
                  rank: int = 0, world_size: int = 1, unit: Optional[int] = None, window: Optional[int] = None,
-                 frozen: bool = False, store: Optional[str] = None, in_flight: int = 64, prefetch: int = 2,
-                 slot: Optional[int] = None, engine: str = "auto", direct: bool = False, on_error: str = "fail",
-                 object_size: Optional[int] = None, timeout: Optional[float] = None, stall: float = 10.0,
-                 worker: int = 0, workers: int = 1, if_match: bool = False, memory: Optional[int] = None,
-                 samples: Optional[range] = None, steps: Optional[int] = None, s3: Optional[S3Config] = None,
+                 frozen: bool = False, data: Optional[Path] = None, in_flight: int = 64, prefetch: int = 2,
+                 slot: Optional[Size] = None, engine: str = "auto", direct: bool = False, keep_going: bool = False,
+                 object_size: Optional[Size] = None, timeout: Optional[Seconds] = None, stall: Seconds = 10.0,
+                 worker: int = 0, workers: int = 1, if_match: bool = False, memory: Optional[Size] = None,
+                 ids: Optional[range] = None, steps: Optional[int] = None, s3: Optional[S3Config] = None,
                  lanes: Optional[int] = None, lane_batch: Optional[int] = None) -> None:
         self.handle = None
         self._closed = False
         self.audit: Optional[Audit] = None
         self.catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog, s3=s3)
-        self._facts, first = _part(dataset_facts(self.catalog), samples)
+        self._facts, first = _part(dataset_facts(self.catalog), ids)
         self._steps = None if steps is None else _number("steps", steps, 1)
         self._spec = make_spec(self._facts, batch_size=batch_size, seed=seed, mode=mode, remainder=remainder,
                                world_size=world_size, unit=unit, window=window, frozen=frozen, lanes=lanes,
@@ -252,15 +247,15 @@ class Loader:
         self.rank = check_rank(rank, world_size)
         self.workers = _number("workers", workers, 1)
         self.worker = check_rank(worker, self.workers, "worker")
-        skip = _choice("on_error", on_error, ("fail", "skip")) == 1
+        skip = bool(keep_going)
         # One batch more than are read ahead: in a loop the last one is still held when the next is
         # taken.
-        self._options = (None if store is None else os.fsdecode(store), _choice("engine", engine, ENGINES), bool(direct),
+        self._options = (None if data is None else os.fsdecode(data), _choice("engine", engine, ENGINES), bool(direct),
                          min(_number("in_flight", in_flight, 1), _COUNT_MAX),
-                         min(_number("prefetch", prefetch, 1) + 1, _COUNT_MAX), _number("slot", slot or 0), self.worker,
-                         self.workers, _number("object_size", object_size or 0), skip, _milliseconds("stall", stall),
-                         0 if timeout is None else _milliseconds("timeout", timeout), bool(if_match),
-                         _number("memory", memory or 0), samples is not None, first, self._steps or 0,
+                         min(_number("prefetch", prefetch, 1) + 1, _COUNT_MAX), size_of("slot", slot or 0), self.worker,
+                         self.workers, size_of("object_size", object_size or 0), skip, milliseconds_of("stall", stall),
+                         0 if timeout is None else milliseconds_of("timeout", timeout), bool(if_match),
+                         size_of("memory", memory or 0), ids is not None, first, self._steps or 0,
                          as_tuple(self.catalog.s3 if s3 is None else s3))
         self._skip = skip
         self._at = (0, 0)  # epoch and consumed of the next epoch

@@ -13,11 +13,13 @@ import numpy.typing
 
 from . import _shoal
 from ._errors import BadValueError
+from ._keywords import explained
 from .catalog import Catalog
 
 MODES = ("sequential", "global", "files", "window", "local")
 REMAINDERS = ("drop", "pad", "keep")
 STATE_VERSION = 1
+BATCH = 32  # samples per rank and step, unless others are wanted: as in the command
 
 # Number of ids computed at a time while iterating.
 _BLOCK = 4096
@@ -148,7 +150,8 @@ class Order:
     such an order. lane_batch is the batch size for which the lanes are dealt (default: batch_size).
     """
 
-    def __init__(self, dataset: Any, *, batch_size: int = 1, seed: int = 0, epoch: int = 0, mode: str = "global",
+    @explained
+    def __init__(self, dataset: Any, *, batch_size: int = BATCH, seed: int = 0, epoch: int = 0, mode: str = "global",
                  remainder: str = "keep", rank: int = 0, world_size: int = 1, unit: Optional[int] = None,
                  window: Optional[int] = None, frozen: bool = False, lanes: Optional[int] = None,
                  lane_batch: Optional[int] = None) -> None:

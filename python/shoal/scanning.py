@@ -17,6 +17,8 @@ import numpy.typing
 
 from . import _rendezvous
 from ._errors import BadValueError, NotFoundError, TransformError
+from ._keywords import explained
+from ._units import Seconds, milliseconds_of
 from .catalog import Catalog, Path
 from .columns import DTYPES, Column, ColumnWriter, check_name, column_path, join_columns, open_column
 from .order import _number, opened
@@ -213,10 +215,11 @@ def _finish(dist: Any, parts: Sequence[str], path: str, rank: int, sort: bool, k
             os.unlink(fail)
 
 
+@explained
 def scan(dataset: Any, fn: Callable[[Any], Any], column: str = "length", *, type: str = "u32", path: Optional[Path] = None,
          rank: Optional[int] = None, world_size: Optional[int] = None, workers: int = 0, context: Optional[str] = None,
          sort: Optional[bool] = None, keep: Union[Column, Path, None] = None, progress: Optional[bool] = None,
-         timeout: float = 3600) -> Column:
+         timeout: Seconds = 3600) -> Column:
     """Run fn(sample) over all samples and store the results, one number per sample, as a column.
     Collective.
 
@@ -243,6 +246,7 @@ def scan(dataset: Any, fn: Callable[[Any], Any], column: str = "length", *, type
     if not callable(fn):
         raise TypeError("fn must be a function of a sample that returns a number, not %.100r" % (fn,))
     workers = _number("workers", workers)
+    patience = milliseconds_of("timeout", timeout) / 1000 if timeout else 0.0
     from .torch.dataset import ShoalDataset
     from .torch.place import Place
 
@@ -252,7 +256,7 @@ def scan(dataset: Any, fn: Callable[[Any], Any], column: str = "length", *, type
     if not isinstance(getattr(dataset, "catalog", None), Catalog):
         raise TypeError("scan() needs a ShoalDataset, or a Catalog or its path, not %.100r" % (dataset,))
     if getattr(dataset, "_left_out", None) is not None:
-        raise BadValueError(22, "a column has a number for each sample: scan() takes no dataset with on_error='skip', which leaves "
+        raise BadValueError(22, "a column has a number for each sample: scan() takes no dataset with keep_going=True, which leaves "
                             "some out. Return a number for those in fn instead")
     place = Place(rank, world_size)
     rank, world_size = place.rank, place.world_size
@@ -269,10 +273,10 @@ def scan(dataset: Any, fn: Callable[[Any], Any], column: str = "length", *, type
     mine = _part_exists(parts[rank], catalog.digest, column, type, first, stop)
     # Files that exist before all ranks have arrived are left over from an earlier scan; later ones
     # belong to this one.
-    if world_size > 1 and timeout and _group() is None:
+    if world_size > 1 and patience and _group() is None:
         if not mine:
             _rendezvous.remove(parts[rank])  # otherwise rank 0 might use it
-        _rendezvous.meet(to, rank, world_size, timeout)
+        _rendezvous.meet(to, rank, world_size, patience)
     kept: Optional[Column] = None
     try:
         kept = None if keep is None else open_column(keep, catalog)
@@ -281,5 +285,5 @@ def scan(dataset: Any, fn: Callable[[Any], Any], column: str = "length", *, type
                         rank == 0 if progress is None else progress)
     except Exception as e:
         error = e
-    _finish(_group(), parts, to, rank, type != "bit" if sort is None else sort, kept, timeout, old, error)
+    _finish(_group(), parts, to, rank, type != "bit" if sort is None else sort, kept, patience, old, error)
     return Column(to, catalog)

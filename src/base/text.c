@@ -70,6 +70,32 @@ int parse_size(const char *text, uint64_t *ret_bytes)
 	return 0;
 }
 
+int parse_milliseconds(const char *text, uint64_t *ret_ms)
+{
+	static const struct {
+		const char *name;
+		uint64_t ms;
+	} units[] = { { "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 } };
+	size_t whole = strspn(text, "0123456789");
+	const char *rest = text + whole + (text[whole] == '.');
+	size_t digits = strspn(rest, "0123456789");
+	uint64_t n = 0, part = 0;
+	char thousandths[4] = "000";
+	int rc = whole ? parse_digits(text, whole, &n) : 0;
+
+	if (whole + digits == 0 || rc < 0)
+		return rc < 0 ? rc : -EINVAL;
+	memcpy(thousandths, rest, u64_min(digits, 3));
+	if (parse_u64(thousandths, &part) < 0 || n > UINT64_MAX / 3600000 - 1)
+		return -ERANGE;
+	for (size_t i = 0; i < ARRAY_LEN(units); i++)
+		if (strcmp(rest + digits, units[i].name) == 0) {
+			*ret_ms = n * units[i].ms + part * units[i].ms / 1000;
+			return 0;
+		}
+	return -EINVAL;
+}
+
 struct size_words size_in_words(uint64_t bytes)
 {
 	static const char *const units[] = { "KB", "MB", "GB", "TB", "PB", "EB" };

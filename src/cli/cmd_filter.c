@@ -17,7 +17,7 @@ struct cmd_filter_arguments {
 	struct cli_where where;
 	struct cli_select select;
 	struct cli_output output;
-	const char *names, *not_names;
+	const char *files_from, *files_not_from;
 	bool null;
 };
 
@@ -25,7 +25,7 @@ struct cmd_filter_arguments {
 static struct shoal_catalog *cmd_filter_read_names(const struct cmd_filter_arguments *a,
 						   const char *root)
 {
-	const char *list = a->names ? a->names : a->not_names;
+	const char *list = a->files_from ? a->files_from : a->files_not_from;
 	struct shoal_index_options o = { .root = root, .stop = &cli_stop };
 	struct shoal_index_result result;
 	struct shoal_catalog *cat = NULL;
@@ -61,6 +61,7 @@ static int cmd_filter_write(const struct cmd_filter_arguments *a, const struct s
 					 .config = &a->where.config,
 					 .dry_run = a->output.dry_run,
 					 .refuse_empty = !a->output.force,
+					 .careful = !a->output.force,
 					 .stop = &cli_stop,
 					 .progress = cli_output_progress,
 					 .self = &progress };
@@ -76,7 +77,7 @@ static int cmd_filter_write(const struct cmd_filter_arguments *a, const struct s
 	cli_progress_clear(&progress);
 	shoal_list_close(list);
 	if (rc < 0)
-		return cli_fail("filter", "'%s': %s", path, cli_words("filter", &err));
+		return cli_output_refused("filter", path, rc, &err);
 	cli_output_report(&a->output, a->output.path, &totals);
 	return CLI_OK;
 }
@@ -87,11 +88,11 @@ static int cmd_filter_run(void *arguments, int nr, char **words)
 	struct shoal_catalog *cat, *names = NULL;
 	struct shoal_select select = *cli_select_finish(&a->select);
 	struct shoal_catalog_info info;
-	int status = cli_output_check("filter", a->output.path, a->output.force);
+	int status = cli_output_check("filter", a->output.path);
 
 	(void)nr;
-	if (a->names && a->not_names)
-		return cli_usage("filter", "--names and --not-names exclude each other");
+	if (a->files_from && a->files_not_from)
+		return cli_usage("filter", "--files-from and --files-not-from exclude each other");
 	if (status != CLI_OK)
 		return status;
 	cli_catch_signals();
@@ -99,12 +100,12 @@ static int cmd_filter_run(void *arguments, int nr, char **words)
 	if (!cat)
 		return CLI_FAILED;
 	shoal_catalog_info(cat, &info);
-	if (a->names || a->not_names) {
+	if (a->files_from || a->files_not_from) {
 		names = cmd_filter_read_names(a, info.root);
 		status = names ? CLI_OK : CLI_FAILED;
 	}
 	select.names = names;
-	select.not_in = a->not_names != NULL;
+	select.not_in = a->files_not_from != NULL;
 	if (status == CLI_OK)
 		status = cmd_filter_write(a, cat, &select, words[0]);
 	shoal_catalog_close(names);
@@ -116,10 +117,11 @@ static int cmd_filter_run(void *arguments, int nr, char **words)
 
 static const struct cli_option options[] = {
 	CLI_OUTPUT_OPTIONS(AT(output)),
-	CLI_TEXT(0, "names", "LIST", AT(names),
+	CLI_TEXT(0, "files-from", "LIST", AT(files_from),
 		 "only files named in the file LIST, one per line, in any order; - is standard "
 		 "input"),
-	CLI_TEXT(0, "not-names", "LIST", AT(not_names), "no files named in the file LIST"),
+	CLI_TEXT(0, "files-not-from", "LIST", AT(files_not_from),
+		 "no files named in the file LIST"),
 	CLI_FLAG('0', "null", AT(null), "names of LIST end in NUL bytes, not line ends"),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
 	CLI_END,

@@ -18,7 +18,7 @@ struct cmd_list_arguments {
 	struct cli_select select;
 	struct cli_format format;
 	struct shoal_list_options options;
-	bool count;
+	bool total;
 	bool skipped; /* something could not be listed */
 };
 
@@ -29,12 +29,14 @@ static bool cmd_list_take_shard(const char *command, const char *value, void *in
 	uint64_t k = 0, n = 0;
 
 	if (!slash || parse_digits(value, (size_t)(slash - value), &k) < 0 ||
-	    parse_u64(slash + 1, &n) < 0 || k < 1 || k > n || n > LIST_SHARDS) {
-		cli_usage(command, "--shard '%s' is not K/N, with K from 1 to N, and N up to %u",
+	    parse_u64(slash + 1, &n) < 0 || k >= n || n > LIST_SHARDS) {
+		cli_usage(command,
+			  "--shard '%s' is not K/N: shards are counted from 0 to N - 1, and N "
+			  "is at most %u",
 			  value, LIST_SHARDS);
 		return false;
 	}
-	a->options.shard = (unsigned)k - 1;
+	a->options.shard = (unsigned)k;
 	a->options.nr_shards = (unsigned)n;
 	return true;
 }
@@ -45,7 +47,7 @@ static void cmd_list_warn(void *self, const char *words)
 	cli_fail("list", "%s", words);
 }
 
-static int cmd_list_count(const char *uri, struct shoal_list *list, const struct cli_format *f)
+static int cmd_list_total(const char *uri, struct shoal_list *list, const struct cli_format *f)
 {
 	struct shoal_list_totals t = { 0 };
 	struct shoal_err err = { "" };
@@ -109,7 +111,7 @@ static int cmd_list_run(void *arguments, int nr, char **words)
 	if (shoal_list_open(uri, &a->options, &list, &err) < 0)
 		return cli_end(cli_fail("list", "'%s': %s%s", uri, cli_words("list", &err),
 					cli_guess_uri(uri).text));
-	status = a->count ? cmd_list_count(uri, list, &a->format)
+	status = a->total ? cmd_list_total(uri, list, &a->format)
 			  : cli_put_list("list", uri, list, &a->format, false);
 	shoal_list_close(list);
 	return cli_end(status == CLI_OK && a->skipped ? CLI_FAILED : status);
@@ -118,10 +120,11 @@ static int cmd_list_run(void *arguments, int nr, char **words)
 #define AT(field) offsetof(struct cmd_list_arguments, field)
 
 static const struct cli_option options[] = {
-	CLI_FLAG(0, "count", AT(count), "print only how many there are; with --sizes their bytes"),
-	CLI_OTHER(0, "shard", "K/N", cmd_list_take_shard,
-		  "only part K (1 to N) of N disjoint parts: of a bucket an interval of keys, of a "
-		  "directory the names with that hash"),
+	CLI_FLAG(0, "total", AT(total), "print only how many there are; with --sizes their bytes"),
+	CLI_OTHER(
+		0, "shard", "K/N", cmd_list_take_shard,
+		"only part K (0 to N - 1) of N disjoint parts: of a bucket an interval of keys, of a "
+		"directory the names with that hash"),
 	CLI_FLAG(0, "keep-going", AT(options.keep_going),
 		 "leave out what cannot be read, with a warning, and continue; the exit "
 		 "status is then 1"),

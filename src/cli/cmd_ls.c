@@ -18,7 +18,7 @@ struct cmd_ls_arguments {
 	const char *path, *prefix;
 	uint64_t from, random, seed;
 	bool id_given, from_given;
-	bool samples;
+	bool extents;
 };
 
 /* Print the samples of file @id: name, sample, offset, length, rows, with tabs between them. */
@@ -63,7 +63,7 @@ static int cmd_ls_print_entry(const struct cmd_ls_arguments *a, const struct sho
 	if (memchr(name, 0, len))
 		return cli_fail("ls", "'%s': damaged catalog: name %" PRIu64 " contains a NUL byte",
 				a->path, id);
-	if (a->samples)
+	if (a->extents)
 		return print_samples(a, cat, id, name, len);
 	if (f->sizes || all)
 		rc = shoal_catalog_size(cat, id, &e.size);
@@ -206,8 +206,8 @@ static int cmd_ls_run(void *arguments, int nr, char **words)
 		return cli_usage("ls", "--limit cannot be used with --id or --random");
 	if (cli_format_check("ls", &a->format) != CLI_OK)
 		return CLI_USAGE;
-	if (a->samples && (selects || a->format.json || a->format.csv || a->format.null))
-		return cli_usage("ls", "--samples cannot be used with %s%s",
+	if (a->extents && (selects || a->format.json || a->format.csv || a->format.null))
+		return cli_usage("ls", "--extents cannot be used with %s%s",
 				 selects ? "--" : "--json, --csv or --null",
 				 selects ? a->select.given : "");
 	a->path = words[0];
@@ -229,7 +229,7 @@ static const struct cli_option options[] = {
 		   "draw this many files at random, each at most once"),
 	CLI_NUMBER("seed", "SEED", AT(seed), 0, 0, "seed of --random (default 0)"),
 	CLI_FLAG(
-		0, "samples", AT(samples),
+		0, "extents", AT(extents),
 		"a line per sample: name, number of the sample, offset, length and rows, with tabs "
 		"between them"),
 	CLI_LOCAL_COPY(AT(where.local_copy)),

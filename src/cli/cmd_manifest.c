@@ -16,29 +16,9 @@ struct cmd_manifest_arguments {
 	struct cli_order order;
 	const char *path;
 	struct shoal_manifest_options options;
-	bool epochs_given, json, dry_run;
+	bool json, dry_run;
 	struct cli_progress progress;
 };
-
-static bool take_epochs(const char *command, const char *value, void *into)
-{
-	struct cmd_manifest_arguments *a = into;
-	const char *dots = strstr(value, "..");
-	uint64_t first, last;
-
-	a->epochs_given = true;
-	if (parse_digits(value, dots ? (size_t)(dots - value) : strlen(value), &first) == 0 &&
-	    parse_u64(dots ? dots + 2 : value, &last) == 0 && first <= last &&
-	    last - first < SHOAL_MANIFEST_EPOCHS_MAX) {
-		a->options.first_epoch = first;
-		a->options.nr_epochs = last - first + 1;
-		return true;
-	}
-	cli_usage(command,
-		  "--epochs '%s' is not an epoch or a range such as 0..4, of a million at most",
-		  value);
-	return false;
-}
 
 /* Errors of the catalog do not name its path. */
 static bool is_of_catalog(int rc)
@@ -100,10 +80,7 @@ static int cmd_manifest_run(void *arguments, int nr, char **words)
 	(void)nr;
 	if (!a->options.dir)
 		return cli_usage("manifest", "say where to write the lists: -o DIR");
-	if (a->order.epoch_given && a->epochs_given)
-		return cli_usage("manifest", "give --epoch or --epochs, not both");
-	if (a->order.epoch_given)
-		a->options.first_epoch = a->order.epoch;
+	a->options.first_epoch = a->order.epoch;
 	a->path = words[0];
 	a->options.stop = &cli_stop;
 	a->options.progress = cmd_manifest_show_progress;
@@ -131,9 +108,9 @@ static const struct cli_option options[] = {
 	CLI_NUMBER("ranks", "RANKS", AT(order.spec.nr_ranks), 1, 0,
 		   "number of ranks, each with a list of its own (default 1)"),
 	CLI_TEXT('o', "output", "DIR", AT(options.dir), "write the lists here; made if necessary"),
-	CLI_OTHER(0, "epochs", "FIRST..LAST", take_epochs,
-		  "lists for these epochs, both included; one number for one epoch"),
-	CLI_TEXT(0, "prefix", "NAME", AT(options.prefix),
+	CLI_NUMBER("epochs", "EPOCHS", AT(options.nr_epochs), 1, SHOAL_MANIFEST_EPOCHS_MAX,
+		   "write lists for this many epochs, from --epoch on (default 1)"),
+	CLI_TEXT(0, "list-prefix", "NAME", AT(options.prefix),
 		 "start of the lists' names (default train)"),
 	CLI_FLAG(0, "paths", AT(options.paths), "plain paths instead of file:// URIs"),
 	CLI_NULL(AT(options.null), "URIs"),

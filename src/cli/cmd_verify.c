@@ -212,7 +212,7 @@ static const struct cli_option options[] = {
 static const struct cli_option storage_options[] = {
 	CLI_TEXT(0, "data", "PLACE", AT(compare.where),
 		 "compare with this directory or URI (default: the catalog's root)"),
-	CLI_FLAG(0, "samples", AT(compare.samples),
+	CLI_FLAG(0, "extents", AT(compare.samples),
 		 "also open each file that is unchanged, and compare where its samples lie "
 		 "(index --samples)"),
 	CLI_SIZE("memory", AT(compare.memory), SHOAL_INDEX_MEMORY_MIN, 0,

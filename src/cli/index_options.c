@@ -46,12 +46,14 @@ static bool take_shard(const char *command, const char *value, void *into)
 	uint64_t k = 0, n = 0;
 
 	if (!slash || parse_digits(value, (size_t)(slash - value), &k) < 0 ||
-	    parse_u64(slash + 1, &n) < 0 || k < 1 || k > n || n > INDEX_SHARDS) {
-		cli_usage(command, "--shard '%s' is not K/N, with K from 1 to N, and N up to %u",
+	    parse_u64(slash + 1, &n) < 0 || k >= n || n > INDEX_SHARDS) {
+		cli_usage(command,
+			  "--shard '%s' is not K/N: shards are counted from 0 to N - 1, and N "
+			  "is at most %u",
 			  value, INDEX_SHARDS);
 		return false;
 	}
-	a->tree.shard = (unsigned)k - 1;
+	a->tree.shard = (unsigned)k;
 	a->tree.nr_shards = (unsigned)n;
 	return true;
 }
@@ -302,7 +304,7 @@ static const struct cli_option bucket_options[] = {
 		"are not stored; their number is reported"),
 	CLI_OTHER(
 		0, "shard", "K/N", take_shard,
-		"list only the Kth (1 to N) of N ranges of keys of about equal size; all processes "
+		"list only range K (0 to N - 1) of N ranges of keys of about equal size; all processes "
 		"compute the same ranges while the bucket does not change; each writes its own "
 		"catalog, even under mpirun"),
 	CLI_END,

@@ -19,15 +19,17 @@ static void put_roff(FILE *out, const char *text, size_t len)
 	}
 }
 
+/* Below a heading, which begins a paragraph itself. */
 static void man_put_paragraphs(FILE *out, const char *text)
 {
 	while (text && *text) {
 		size_t len = strcspn(text, "\n");
 
-		fputs(".PP\n", out);
 		put_roff(out, text, len);
 		fputc('\n', out);
 		text += len + (text[len] == '\n');
+		if (*text)
+			fputs(".PP\n", out);
 	}
 }
 

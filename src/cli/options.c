@@ -54,33 +54,6 @@ void cli_each_option(const struct cli_command *c,
 
 /* ---- Values ---- */
 
-/* "1.5", "90s", "10m", "2h", "500ms": in milliseconds. */
-static int parse_milliseconds(const char *text, uint64_t *ret_ms)
-{
-	static const struct {
-		const char *name;
-		uint64_t ms;
-	} units[] = { { "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 } };
-	size_t whole = strspn(text, "0123456789");
-	const char *rest = text + whole + (text[whole] == '.');
-	size_t digits = strspn(rest, "0123456789");
-	uint64_t n = 0, part = 0;
-	char thousandths[4] = "000";
-	int rc = whole ? parse_digits(text, whole, &n) : 0;
-
-	if (whole + digits == 0 || rc < 0)
-		return rc < 0 ? rc : -EINVAL;
-	memcpy(thousandths, rest, u64_min(digits, 3));
-	if (parse_u64(thousandths, &part) < 0 || n > UINT64_MAX / 3600000 - 1)
-		return -ERANGE;
-	for (size_t i = 0; i < ARRAY_LEN(units); i++)
-		if (strcmp(rest + digits, units[i].name) == 0) {
-			*ret_ms = n * units[i].ms + part * units[i].ms / 1000;
-			return 0;
-		}
-	return -EINVAL;
-}
-
 /* The limit as the user would write it. */
 static void put_limit(char *to, size_t cap, enum cli_kind kind, uint64_t v)
 {
@@ -268,6 +241,12 @@ static const struct {
 	{ "read", "store", "--data names the place of the files" },
 	{ "run", "store", "--data names the place of the files" },
 	{ "verify", "where", "--data names the place of the files" },
+	{ "manifest", "prefix", "--list-prefix is the start of the lists' names" },
+	{ "filter", "names", "--files-from names a list of the files to take" },
+	{ "filter", "not-names", "--files-not-from names a list of the files to leave out" },
+	{ "list", "count", "--total prints only how many there are" },
+	{ "ls", "samples", "--extents prints where samples lie" },
+	{ "verify", "samples", "--extents compares where samples lie" },
 	{ "order", "count", "--limit is the most samples to print" },
 	{ "ls", "count", "--limit is the most files to print" },
 	{ "read", "on-error", "--keep-going leaves out what cannot be read" },

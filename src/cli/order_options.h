@@ -8,7 +8,6 @@
 struct cli_order {
 	struct shoal_order_spec spec;
 	uint64_t epoch;
-	bool epoch_given;
 };
 
 extern const struct cli_option cli_order_options[];
@@ -20,5 +19,9 @@ extern const struct cli_option cli_order_options[];
 	}
 
 extern const char *const cli_remainders[];
+extern const char *const cli_order_modes[];
+
+/* Samples per rank and step, unless --batch is given: the same in all commands. */
+#define CLI_BATCH 32
 
 #endif

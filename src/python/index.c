@@ -212,6 +212,30 @@ static PyObject *index_list(PyObject *module, PyObject *args)
 	return py_index_finish(&watch, rc, &r, &err);
 }
 
+/* index_import(fd, format, null, columns, options) */
+static PyObject *py_index_import(PyObject *module, PyObject *args)
+{
+	struct shoal_index_result r = { 0 };
+	struct shoal_import_options import = { 0 };
+	struct shoal_index_options options;
+	struct watch watch = { 0 };
+	struct shoal_err err = { "" };
+	PyObject *options_tuple;
+	int fd, format, null, rc;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "iipzO!", &fd, &format, &null, &import.columns, &PyTuple_Type,
+			      &options_tuple) ||
+	    py_index_options(options_tuple, &watch, &options) < 0)
+		return NULL;
+	import.format = (enum shoal_import)format;
+	import.null = null;
+	Py_BEGIN_ALLOW_THREADS;
+	rc = shoal_index_import(fd, &import, &options, &r, &err);
+	Py_END_ALLOW_THREADS;
+	return py_index_finish(&watch, rc, &r, &err);
+}
+
 /* Work without progress callbacks runs on a thread, while this one handles signals. */
 struct work {
 	int (*run)(struct work *work);
@@ -306,22 +330,39 @@ static PyObject *finish_plain(struct watch *w, int rc, const struct shoal_err *e
 	Py_RETURN_NONE;
 }
 
-/* manifest(catalog, spec, dir, prefix, first_epoch, nr_epochs, paths, null, force) */
+/* Ctrl-C ends the work, and so does an exception of the callable, which the work's thread calls. */
+struct manifest_watch {
+	struct watch watch;
+	struct py_progress progress;
+};
+
+static void on_lists(void *self, uint64_t done, uint64_t total)
+{
+	struct manifest_watch *m = self;
+
+	py_progress_of(&m->progress, done, total);
+	if (m->progress.stop)
+		__atomic_store_n(&m->watch.stop, 1, __ATOMIC_RELAXED);
+}
+
+/* manifest(catalog, spec, dir, prefix, first_epoch, nr_epochs, paths, null, force, progress) */
 static PyObject *manifest(PyObject *module, PyObject *args)
 {
-	struct watch watch = { 0 };
+	struct manifest_watch m = { .progress = { NULL } };
 	struct shoal_err err = { "" };
 	struct shoal_order_spec spec;
-	struct shoal_manifest_options options = { .stop = &watch.stop };
+	struct shoal_manifest_options options = { .stop = &m.watch.stop,
+						  .progress = on_lists,
+						  .self = &m };
 	struct work work = {
 		.run = make_manifest, .spec = &spec, .manifest = &options, .err = &err
 	};
-	PyObject *catalog, *tuple;
+	PyObject *catalog, *tuple, *result;
 	int paths, null, force, rc;
 
-	if (!PyArg_ParseTuple(args, "OO!yyO&O&ppp", &catalog, &PyTuple_Type, &tuple, &options.dir,
+	if (!PyArg_ParseTuple(args, "OO!yyO&O&pppO", &catalog, &PyTuple_Type, &tuple, &options.dir,
 			      &options.prefix, py_u64_arg, &options.first_epoch, py_u64_arg,
-			      &options.nr_epochs, &paths, &null, &force) ||
+			      &options.nr_epochs, &paths, &null, &force, &m.progress.call) ||
 	    py_order_spec(tuple, &spec) < 0)
 		return NULL;
 	options.paths = paths;
@@ -330,9 +371,12 @@ static PyObject *manifest(PyObject *module, PyObject *args)
 	work.cat = py_catalog_use(module, catalog);
 	if (!work.cat)
 		return NULL;
-	rc = run_listening(&work, &watch);
+	rc = run_listening(&work, &m.watch);
 	py_catalog_done(catalog);
-	return finish_plain(&watch, rc, &err);
+	result = finish_plain(&m.watch, rc, &err);
+	if (py_progress_end(&m.progress) < 0)
+		Py_CLEAR(result);
+	return result;
 }
 
 /* compare(catalog, where, path, tmp_dir, memory, threads, keep_going, differs, progress, warn) */
@@ -374,10 +418,12 @@ static PyMethodDef functions[] = {
 	{ "index_tree", py_index_tree, METH_VARARGS, "index_tree(where, tree, options)" },
 	{ "index_list", index_list, METH_VARARGS,
 	  "index_list(fd, separator, names_only, options)" },
+	{ "index_import", py_index_import, METH_VARARGS,
+	  "index_import(fd, format, null, columns, options)" },
 	{ "index_pattern", index_pattern, METH_VARARGS,
 	  "index_pattern(format, first, count, subfolders, size, options)" },
 	{ "manifest", manifest, METH_VARARGS,
-	  "manifest(catalog, spec, dir, prefix, first_epoch, nr_epochs, paths, null, force)" },
+	  "manifest(catalog, spec, dir, prefix, first_epoch, nr_epochs, paths, null, force, progress)" },
 	{ "compare", py_index_compare, METH_VARARGS,
 	  "compare(catalog, where, path, tmp_dir, memory, threads, keep_going, differs, "
 	  "progress, warn): (same, missing, new, resized, changed)" },

@@ -237,26 +237,33 @@ static PyObject *list_count(PyObject *self, PyObject *unused)
 	return list_leave(l, rc, &err) ? list_totals(&totals) : NULL;
 }
 
-/* write(output, root, samples_per_file, refuse_empty, config) */
+/* write(output, root, samples_per_file, refuse_empty, careful, config, progress) */
 static PyObject *list_write(PyObject *self, PyObject *args)
 {
 	struct py_list *l = (struct py_list *)self;
-	struct shoal_write_options o = { 0 };
+	struct py_progress p = { NULL };
+	struct shoal_write_options o = { .progress = py_progress_names,
+					 .self = &p,
+					 .stop = &p.stop };
 	struct shoal_list_totals totals = { 0 };
 	struct shoal_store_config config;
 	struct shoal_err err = { "" };
 	PyObject *config_tuple;
-	int refuse_empty, rc;
+	int refuse_empty, careful, rc;
 
-	if (!PyArg_ParseTuple(args, "yzO&pO", &o.output, &o.root, py_u64_arg, &o.samples_per_file,
-			      &refuse_empty, &config_tuple) ||
+	if (!PyArg_ParseTuple(args, "yzO&ppOO", &o.output, &o.root, py_u64_arg, &o.samples_per_file,
+			      &refuse_empty, &careful, &config_tuple, &p.call) ||
 	    py_store_config(config_tuple, &config, &o.config) < 0 || !list_enter(l))
 		return NULL;
 	o.refuse_empty = refuse_empty;
+	o.careful = careful;
 	Py_BEGIN_ALLOW_THREADS;
 	rc = shoal_list_write(l->list, &o, &totals, &err);
 	Py_END_ALLOW_THREADS;
-	return list_leave(l, rc, &err) ? list_totals(&totals) : NULL;
+	if (list_leave(l, rc, &err) && !p.type)
+		return list_totals(&totals);
+	(void)py_progress_end(&p);
+	return NULL;
 }
 
 static PyObject *stat_rows(const struct shoal_stat_row *rows, size_t nr)
@@ -520,27 +527,30 @@ static PyObject *list_catalog(PyObject *module, PyObject *args)
 
 /* ---- Several ---- */
 
-/* merge_catalogs((catalog, ...), fail, output, root, refuse_empty, config) */
+/* merge_catalogs((catalog, ...), fail, output, root, careful, config, progress) */
 static PyObject *merge_catalogs(PyObject *module, PyObject *args)
 {
-	struct shoal_write_options o = { 0 };
+	struct py_progress p = { NULL };
+	struct shoal_write_options o = { .progress = py_progress_names,
+					 .self = &p,
+					 .stop = &p.stop };
 	struct shoal_list_totals totals = { 0 };
 	struct shoal_err err = { "" };
 	const struct shoal_catalog **cats;
 	struct shoal_store_config config;
 	PyObject *tuple, *config_tuple, *result = NULL;
 	Py_ssize_t nr, used = 0;
-	int fail, refuse_empty, rc;
+	int fail, careful, rc;
 
-	if (!PyArg_ParseTuple(args, "O!pyzpO", &PyTuple_Type, &tuple, &fail, &o.output, &o.root,
-			      &refuse_empty, &config_tuple) ||
+	if (!PyArg_ParseTuple(args, "O!pyzpOO", &PyTuple_Type, &tuple, &fail, &o.output, &o.root,
+			      &careful, &config_tuple, &p.call) ||
 	    py_store_config(config_tuple, &config, &o.config) < 0)
 		return NULL;
 	nr = PyTuple_Size(tuple);
 	cats = PyMem_Calloc((size_t)nr + 1, sizeof(const struct shoal_catalog *));
 	if (!cats)
 		return PyErr_NoMemory();
-	o.refuse_empty = refuse_empty;
+	o.refuse_empty = o.careful = careful;
 	while (used < nr &&
 	       (cats[used] = py_catalog_use(module, PyTuple_GetItem(tuple, used))) != NULL)
 		used++;
@@ -550,7 +560,8 @@ static PyObject *merge_catalogs(PyObject *module, PyObject *args)
 					 fail ? SHOAL_REPEATED_FAIL : SHOAL_REPEATED_LAST, &o,
 					 &totals, &err);
 		Py_END_ALLOW_THREADS;
-		result = rc < 0 ? py_raise(rc, &err) : list_totals(&totals);
+		if (py_progress_end(&p) == 0)
+			result = rc < 0 ? py_raise(rc, &err) : list_totals(&totals);
 	}
 	while (used > 0)
 		py_catalog_done(PyTuple_GetItem(tuple, --used));
@@ -561,7 +572,13 @@ static PyObject *merge_catalogs(PyObject *module, PyObject *args)
 struct list_differs {
 	PyObject *call; /* NULL once it wants no more calls */
 	struct py_list *list;
+	struct py_progress progress;
 };
+
+static void list_on_compared(void *self, uint64_t nr_names)
+{
+	py_progress_names(&((struct list_differs *)self)->progress, nr_names);
+}
 
 static int list_on_difference(void *self, enum shoal_difference what, const char *name, size_t len,
 			      uint64_t was, uint64_t is)
@@ -584,18 +601,22 @@ static int list_on_difference(void *self, enum shoal_difference what, const char
 	return d->list->type ? -ECANCELED : 0;
 }
 
-/* diff_lists(old, new, differs): (same, missing, new, resized, changed) */
+/* diff_lists(old, new, differs, progress): (same, missing, new, resized, changed) */
 static PyObject *diff_lists(PyObject *module, PyObject *args)
 {
 	struct list_differs d = { 0 };
-	struct shoal_diff_options o = { .differs = list_on_difference, .self = &d };
+	struct shoal_diff_options o = { .differs = list_on_difference,
+					.progress = list_on_compared,
+					.stop = &d.progress.stop,
+					.self = &d };
 	struct shoal_compare_result r = { 0 };
 	struct shoal_err err = { "" };
 	PyTypeObject *type = py_type(module, PY_LIST);
 	struct py_list *a, *b;
 	int rc;
 
-	if (!PyArg_ParseTuple(args, "O!O!O", type, &a, type, &b, &d.call) || !list_enter(a))
+	if (!PyArg_ParseTuple(args, "O!O!OO", type, &a, type, &b, &d.call, &d.progress.call) ||
+	    !list_enter(a))
 		return NULL;
 	if (!list_enter(b)) {
 		a->busy = false;
@@ -609,8 +630,10 @@ static PyObject *diff_lists(PyObject *module, PyObject *args)
 		(void)list_leave(b, 0, &err);
 		return NULL;
 	}
-	if (!list_leave(b, rc, &err))
+	if (!list_leave(b, rc, &err) || d.progress.type) {
+		(void)py_progress_end(&d.progress);
 		return NULL;
+	}
 	return Py_BuildValue("KKKKK", (unsigned long long)r.nr_same,
 			     (unsigned long long)r.nr_missing, (unsigned long long)r.nr_new,
 			     (unsigned long long)r.nr_resized, (unsigned long long)r.nr_changed);
@@ -622,7 +645,9 @@ static PyMethodDef list_methods[] = {
 	{ "info", list_info, METH_NOARGS, "(root, sizes, etags, samples_per_file)" },
 	{ "count", list_count, METH_NOARGS, "(files, samples, bytes) of the rest." },
 	{ "write", list_write, METH_VARARGS,
-	  "write(output, root, samples_per_file, refuse_empty, config): (files, samples, bytes)" },
+	  "write(output, root, samples_per_file, refuse_empty, careful, config, progress): (files, "
+	  "samples, "
+	  "bytes)" },
 	{ "stat", list_stat, METH_O, "stat(depth): figures about the rest." },
 	{ "close", list_close, METH_NOARGS, "End its threads." },
 	{ NULL, NULL, 0, NULL },
@@ -640,9 +665,9 @@ static PyMethodDef list_functions[] = {
 	  "list_store(uri, select, options, warn, config)" },
 	{ "list_catalog", list_catalog, METH_VARARGS, "list_catalog(catalog, select)" },
 	{ "merge_catalogs", merge_catalogs, METH_VARARGS,
-	  "merge_catalogs(catalogs, fail, output, root, refuse_empty, config)" },
+	  "merge_catalogs(catalogs, fail, output, root, careful, config, progress)" },
 	{ "diff_lists", diff_lists, METH_VARARGS,
-	  "diff_lists(old, new, differs): (same, missing, new, resized, changed)" },
+	  "diff_lists(old, new, differs, progress): (same, missing, new, resized, changed)" },
 	{ NULL, NULL, 0, NULL },
 };
 

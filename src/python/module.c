@@ -1,4 +1,7 @@
 /* The module _shoal: see py_private.h. */
+#include <errno.h>
+
+#include "base/text.h"
 #include "python/py_private.h"
 
 PyObject *py_raise(int rc, const struct shoal_err *err)
@@ -123,7 +126,38 @@ static PyObject *catch_sigbus(PyObject *module, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
+/* A number that people write: a size in bytes, or a time in milliseconds. */
+static PyObject *parse_words(PyObject *object, int (*parse)(const char *, uint64_t *))
+{
+	PyObject *text = PyUnicode_AsUTF8String(object);
+	uint64_t value = 0;
+	int rc;
+
+	if (!text)
+		return NULL;
+	rc = parse(PyBytes_AsString(text), &value);
+	Py_DECREF(text);
+	if (rc < 0)
+		return rc == -ERANGE ? py_error(PyExc_OverflowError, "too large")
+				     : py_error(PyExc_ValueError, "malformed");
+	return PyLong_FromUnsignedLongLong(value);
+}
+
+static PyObject *module_size(PyObject *module, PyObject *text)
+{
+	(void)module;
+	return parse_words(text, parse_size);
+}
+
+static PyObject *module_milliseconds(PyObject *module, PyObject *text)
+{
+	(void)module;
+	return parse_words(text, parse_milliseconds);
+}
+
 static PyMethodDef functions[] = {
+	{ "parse_size", module_size, METH_O, "parse_size(text): bytes" },
+	{ "parse_milliseconds", module_milliseconds, METH_O, "parse_milliseconds(text)" },
 	{ "catch_sigbus", catch_sigbus, METH_NOARGS,
 	  "Reinstall the SIGBUS handler after others were installed." },
 	{ NULL, NULL, 0, NULL },

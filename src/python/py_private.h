@@ -95,6 +95,24 @@ PyObject *py_state_tuple(const struct shoal_order_state *s);
 int py_store_config(PyObject *object, struct shoal_store_config *config,
 		    const struct shoal_store_config **ret_config);
 
+/* ---- Progress of one call ---- */
+
+struct py_progress {
+	PyObject *call;   /* call(done, total) about ten times per second; None: only Ctrl-C is
+			     noticed */
+	uint64_t next_ns; /* when it is due */
+	int stop;         /* for the library: an exception was raised */
+	PyObject *type, *value, *traceback;
+};
+
+/* Callbacks of the library, whose `self` is a struct py_progress. May be called without the GIL,
+ * from one thread at a time. */
+void py_progress_of(void *self, uint64_t done, uint64_t total);
+void py_progress_names(void *self, uint64_t done); /* the total is not known: 0 */
+
+/* The end of the call: 0, or -1 with the exception that the callable raised. */
+int py_progress_end(struct py_progress *p);
+
 /* ---- Each file adds its types and functions. 0, or -1 with an exception ---- */
 
 int py_add_catalog(PyObject *module);

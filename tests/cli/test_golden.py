@@ -153,7 +153,7 @@ def test_a_golden_catalog_knows_where_samples_lie(shoal, tmp_path):
         extents = [(0, len(files[name]), 1)][:nr] if layout is None else layout
         assert [files[name][off:off + length] for off, length, _ in extents] == parts
         want += [b"%s\t%d\t%d\t%d" % (name, *extent) for extent in extents]
-    told = shoal("ls", "--samples", path).stdout.splitlines()
+    told = shoal("ls", "--extents", path).stdout.splitlines()
     assert [b"\t".join(line.split(b"\t")[:1] + line.split(b"\t")[2:]) for line in told] == want
     assert len(told) == catalog.header.nr_samples > catalog.nr_extents
 

@@ -1,13 +1,8 @@
 """Lists that other tools write."""
 
 import gzip
-import importlib.util
-import io
-import json
-import pathlib
 import random
 import subprocess
-import sys
 
 import pytest
 from conftest import contents
@@ -68,62 +63,3 @@ def test_a_damaged_list_leaves_no_catalog(shoal, tmp_path, fails):
         assert contents(tmp_path) == []
     fails(shoal("index", "-", "--format", "find", "--columns", "Key", "-o", tmp_path / "c"), 2, "inventory")
     fails(shoal("index", "-", "--format", "csv", "-o", tmp_path / "c"), 2, "inventory")
-
-
-# ---- Parquet, by the examples; what needs pyarrow in them is reading and writing the file ----
-
-
-def example(name):
-    path = pathlib.Path(__file__).parents[2] / "examples" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-KEYS = ["train/a b+%41,\"c\".jpg", "train/\u00e4.jpg", "train/x.jpg"]
-
-
-def test_rows_of_an_inventory_in_parquet_become_a_catalog(shoal, tmp_path):
-    rows = [{"bucket": "b", "key": key, "size": i, "is_latest": True, "is_delete_marker": False, "e_tag": "%032x" % i}
-            for i, key in enumerate(KEYS)]
-    rows.append({"bucket": "b", "key": "old", "size": 1, "is_latest": False, "is_delete_marker": False, "e_tag": "0" * 32})
-    rows.append({"bucket": "b", "key": "gone", "size": None, "is_latest": True, "is_delete_marker": True, "e_tag": None})
-    out = io.StringIO()
-    example("inventory_parquet").write_csv(rows, out)
-    shoal.good("index", "-", "--format", "inventory", "--columns", "Bucket, Key, Size, ETag", "-q", "-o", tmp_path / "c",
-               stdin=out.getvalue().encode())
-    assert shoal.names(tmp_path / "c") == sorted(key.encode() for key in KEYS)
-    assert shoal.good("ls", tmp_path / "c", "--sizes", "--include", "x.jpg") == b"train/x.jpg\t2\n"
-
-
-def run_example(name, *arguments, stdin=b""):
-    path = pathlib.Path(__file__).parents[2] / "examples" / f"{name}.py"
-    done = subprocess.run([sys.executable, path, *arguments], input=stdin, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_lists_become_parquet_and_inventories_of_parquet_become_catalogs(shoal, tmp_path):
-    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    import pyarrow.parquet
-
-    listed = shoal.good("ls", shoal.index([key.encode() for key in KEYS], sizes=[1, 2, 3]), "--json")
-    run_example("to_parquet", tmp_path / "list.parquet", stdin=listed)
-    table = pa.parquet.read_table(tmp_path / "list.parquet")
-    names = [name.decode() for name in table["name"].to_pylist()]
-    assert names == sorted(KEYS, key=str.encode) and sorted(table["size"].to_pylist()) == [1, 2, 3]
-
-    inventory = pa.table({"bucket": ["b"] * 3, "key": names, "size": table["size"]})
-    pa.parquet.write_table(inventory, tmp_path / "inventory.parquet", row_group_size=2)
-    rows = run_example("inventory_parquet", tmp_path / "inventory.parquet")
-    shoal.good("index", "-", "--format", "inventory", "--columns", "Bucket, Key, Size, ETag", "-q", "-o", tmp_path / "c", stdin=rows)
-    assert shoal.good("ls", tmp_path / "c", "--json") == listed
-
-
-def test_a_list_in_json_becomes_columns(shoal):
-    path = shoal.index([b"a", b"\xff\xfe", b"line\nend"], sizes=[1, 2, 3])
-    listed = shoal.good("ls", path, "--json").decode().splitlines()
-    assert all(json.loads(line) for line in listed)
-    got = example("to_parquet").columns(listed)
-    assert got == {"name": [b"a", b"line\nend", b"\xff\xfe"], "size": [1, 3, 2], "samples": [1, 1, 1], "etag": [None] * 3}

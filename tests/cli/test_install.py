@@ -58,12 +58,16 @@ def test_the_header_compiles_alone(tmp_path, compiler, language, standard):
         "-I", HEADER.parent, source)
 
 
+def declared():
+    """The functions that the header declares."""
+    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.S)
+    return set(re.findall(r"SHOAL_(?:API|CHECKED)\s[^;]*?\b(shoal_\w+)\(", text))
+
+
 def test_the_library_exports_what_the_header_declares_and_nothing_else(installed):
     library = next(installed.glob("lib/**/libshoal.so"))
     exported = {line.split()[-1] for line in run("nm", "-D", "--defined-only", library).splitlines()}
-    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.S)
-    declared = set(re.findall(r"SHOAL_(?:API|CHECKED)\s[^;]*?\b(shoal_\w+)\(", text))
-    assert exported == declared
+    assert exported == declared()
 
 
 def test_a_program_builds_with_pkg_config_and_runs(shoal, installed, tmp_path):
@@ -236,8 +240,35 @@ def test_man_pages_and_completions_of_the_command_are_installed_and_removed(tmp_
     commands = re.findall(r"^  ([a-z]+) {2,}", run(binary(), "--help"), re.M)
     assert "index" in commands
     assert files_of(prefix) == sorted(["share/bash-completion/completions/shoal", "share/fish/vendor_completions.d/shoal.fish",
-                                       "share/zsh/site-functions/_shoal", "share/man/man1/shoal.1",
+                                       "share/zsh/site-functions/_shoal", "share/man/man1/shoal.1", "share/man/man3/shoal.3",
                                        *(f"share/man/man1/shoal-{command}.1" for command in commands)])
     assert "shoal \\- " in (prefix / "share/man/man1/shoal.1").read_text()
     run(ROOT / "tools" / "install-extras", "--remove", prefix)
     assert files_of(prefix) == [] and not (prefix / "share").exists()
+
+
+# ---- tools/man-library.py ----
+
+
+def library_page(*options):
+    page = run(ROOT / "tools" / "man-library.py", "0.1.0")
+    return run("mandoc", "-T", *options, input=page)
+
+
+def test_the_manual_page_of_the_library_declares_every_function_and_type():
+    page = re.sub(r".\x08", "", library_page("utf8"))
+    assert set(re.findall(r"^ {7}\S.*?\b(shoal_\w+)\(", page, re.M)) == declared()
+    text = HEADER.read_text()
+    for kind, name in re.findall(r"^(struct|enum) (\w+) \{", text, re.M):
+        assert re.search(rf"^ {{7}}{kind} {name} \{{$", page, re.M), name
+    for title in re.findall(r"^/\* ---- (.*?) -+ \*/$", text, re.M):
+        assert re.search(rf"^ {{3}}{title}$", page, re.M), title
+    assert not re.search("SHOAL_API|SHOAL_CHECKED", page)
+
+
+def test_the_manual_pages_are_well_formed():
+    """mandoc's only wish is a date, which would differ from build to build."""
+    lint = ["mandoc", "-T", "lint", "-W", "warning"]
+    for page in (run(ROOT / "tools" / "man-library.py", "0.1.0"), run(binary(), "help", "--man"), run(binary(), "help", "--man", "index")):
+        said = subprocess.run(lint, input=page, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+        assert [line for line in said if "missing date" not in line] == []

@@ -38,7 +38,7 @@ def catalog(shoal, tree, tmp_path):
 ])
 def test_a_pattern_that_leaves_nothing_does_not_replace_a_catalog(shoal, fails, tree, catalog, options, words):
     before = catalog.read_bytes()
-    fails(shoal("index", tree, *options, "-o", catalog), 1, words, "write it in spite of that with --force")
+    fails(shoal("index", tree, *options, "-o", catalog), 1, words, "write it all the same with --force")
     assert catalog.read_bytes() == before
     shoal.good("index", tree, *options, "-q", "--force", "-o", catalog)
     assert shoal.info(catalog)["files"] == 0
@@ -62,7 +62,7 @@ def test_a_catalog_is_replaced_by_one_with_at_least_half_of_its_names(shoal, fai
     if replaced:
         assert (said.returncode, said.stderr) == (0, b"")
     else:
-        fails(said, 1, "has 10 names, and only 4 were found now: it stays as it was; write it in spite of that with --force")
+        fails(said, 1, "has 10 names, and only 4 were found now: it stays as it was; write it all the same with --force")
     assert shoal.info(catalog)["files"] == (left if replaced else 10)
     shoal.good("index", tree, "-q", "-o", catalog, "--force")
     assert shoal.info(catalog)["files"] == left
@@ -80,7 +80,7 @@ def test_a_list_and_a_pattern_are_as_careful(shoal, fails, catalog):
 def test_a_file_that_is_not_a_catalog_is_not_replaced(shoal, fails, tree, tmp_path, content):
     path = tmp_path / "notes"
     path.write_bytes(content)
-    fails(shoal("index", tree, "-o", path), 1, "exists and is not a catalog; write it in spite of that with --force")
+    fails(shoal("index", tree, "-o", path), 1, "exists and is not a catalog; write it all the same with --force")
     assert path.read_bytes() == content
     shoal.good("index", tree, "-q", "--force", "-o", path)
     assert shoal.info(path)["files"] == 10
@@ -106,12 +106,12 @@ def test_a_catalog_is_not_taken_for_a_list_of_names(shoal, fails, catalog, tmp_p
 def test_lists_of_two_catalogs_are_not_mixed_in_one_folder(shoal, fails, catalog, tmp_path):
     out, other = tmp_path / "lists", tmp_path / "other.cat"
     shoal.good("index", "-", "--root", "s3://bucket/x", "-q", "-o", other, stdin=b"a\nb\nc\n")
-    shoal.good("manifest", catalog, "-q", "--ranks", 2, "--epochs", "0..1", "-o", out)
+    shoal.good("manifest", catalog, "-q", "--ranks", 2, "--epochs", 2, "-o", out)
     before = {p.name: p.read_bytes() for p in out.iterdir()}
     fails(shoal("manifest", other, "--ranks", 2, "-o", out), 1, "has lists of another catalog", "--force")
     assert {p.name: p.read_bytes() for p in out.iterdir()} == before
-    shoal.good("manifest", other, "-q", "--prefix", "valid", "-o", out)  # of another kind: beside them
-    shoal.good("manifest", catalog, "-q", "--ranks", 2, "--epochs", "2..2", "-o", out)
+    shoal.good("manifest", other, "-q", "--list-prefix", "valid", "-o", out)  # of another kind: beside them
+    shoal.good("manifest", catalog, "-q", "--ranks", 2, "--epoch", 2, "-o", out)
     shoal.good("manifest", other, "-q", "--ranks", 1, "--force", "-o", out)
     assert sorted(p.name for p in out.iterdir() if not p.name.startswith(".")) == [
         "train_epoch0000_rank00000.txt", "valid_epoch0000_rank00000.txt"]

@@ -28,7 +28,7 @@ def tree(tmp_path):
 def facts(catalog):
     alone("verify", catalog)
     info = json.loads(alone("info", catalog, "--json"))
-    return info["digest"], info["formats"], alone("ls", "--samples", catalog)
+    return info["digest"], info["formats"], alone("ls", "--extents", catalog)
 
 
 @pytest.mark.parametrize("ranks", SIZES)

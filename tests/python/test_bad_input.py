@@ -129,14 +129,14 @@ def test_a_state_after_more_steps_than_there_are_is_the_end(files):
 
 @pytest.mark.parametrize("name, value, kind", [
     ("in_flight", 2**40, ValueError), ("in_flight", 1.5, TypeError), ("prefetch", 2**40, ValueError), ("prefetch", "2", TypeError),
-    ("memory", -1, ValueError), ("memory", 2**64, ValueError), ("memory", "1G", TypeError), ("memory", 4095, ValueError),
+    ("memory", -1, ValueError), ("memory", 2**64, ValueError), ("memory", "1 GB of it", ValueError), ("memory", 4095, ValueError),
     ("slot", -1, ValueError), ("slot", 2**64, ValueError), ("slot", 1.5, TypeError), ("object_size", -1, ValueError),
     ("timeout", -1, ValueError), ("timeout", 0, ValueError), ("timeout", float("nan"), ValueError),
-    ("timeout", float("inf"), ValueError), ("timeout", "5", TypeError), ("stall", -1, ValueError), ("stall", 1e300, ValueError),
+    ("timeout", float("inf"), ValueError), ("timeout", "0", ValueError), ("timeout", [5], TypeError), ("stall", -1, ValueError), ("stall", 1e300, ValueError),
     ("stall", None, TypeError), ("worker", 1, ValueError), ("workers", 0, ValueError), ("workers", "2", TypeError),
-    ("store", 5, TypeError), ("engine", 1, ValueError), ("on_error", None, ValueError)])
+    ("data", 5, TypeError), ("engine", 1, ValueError), ("memory", "64 apples", ValueError), ("stall", "soon", ValueError)])
 def test_an_option_of_a_loader_that_makes_no_sense_is_named(files, name, value, kind):
-    words = {"store": "PathLike", "in_flight": "in.flight|in flight", "prefetch": "prefetch|ahead"}.get(name, name)
+    words = {"data": "PathLike", "in_flight": "in.flight|in flight", "prefetch": "prefetch|ahead"}.get(name, name)
     refused(lambda: list(shoal.Loader(files, 10, **{name: value})), kind, words)
 
 
@@ -156,7 +156,7 @@ def test_a_batch_may_be_larger_than_the_dataset(files, remainder, lengths):
 def test_a_store_may_be_a_path(files):
     folder = Path(files).parent / "data"
     for store in (folder, str(folder), os.fsencode(folder)):
-        with shoal.Loader(files, 600, store=store) as loader:
+        with shoal.Loader(files, 600, data=store) as loader:
             assert len(list(loader)) == 1
 
 
@@ -176,7 +176,7 @@ def test_an_error_is_told_again_and_never_looks_like_the_end(tmp_path):
 
 
 def test_one_iteration_in_two_threads_is_told_to_one_and_goes_on_in_the_other(files):
-    loader = shoal.Loader(files, 100, store="null:size=10,delay_us=300000", object_size=10, engine="threads", in_flight=600,
+    loader = shoal.Loader(files, 100, data="null:size=10,delay_us=300000", object_size=10, engine="threads", in_flight=600,
                           prefetch=1)
     batches, told, taken = loader.epoch(0), [], []
 
@@ -201,7 +201,7 @@ def test_one_iteration_in_two_threads_is_told_to_one_and_goes_on_in_the_other(fi
 
 INTERRUPTED = """
 import os, shoal, signal, threading
-loader = shoal.Loader({files!r}, 50, store="null:size=10,delay_us=200000", object_size=10, in_flight=50, prefetch=1)
+loader = shoal.Loader({files!r}, 50, data="null:size=10,delay_us=200000", object_size=10, in_flight=50, prefetch=1)
 batches, ids, heard = loader.epoch(0), [], 0
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 while True:
@@ -383,7 +383,7 @@ def test_nothing_that_failed_or_was_left_keeps_a_file_open_or_a_thread(files, tm
         fail(lambda: shoal.Column(tmp_path / "bad"))
         fail(lambda: shoal.index(["a\0b"], tmp_path / "x.cat", root="/r"))
         fail(lambda: shoal.index(tmp_path / "nowhere", tmp_path / "x.cat"))
-        fail(lambda: list(shoal.Loader(files, 10, store="/nowhere")))
+        fail(lambda: list(shoal.Loader(files, 10, data="/nowhere")))
         next(shoal.Loader(files, 10).epoch(0))  # left in the middle, not closed
         with shoal.Loader(files, 10) as loader:
             next(loader.epoch(3))

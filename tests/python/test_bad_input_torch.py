@@ -69,7 +69,7 @@ def test_an_argument_of_a_dataset_that_makes_no_sense_is_named(files):
     for make in (lambda: ShoalDataset(files, "tensor"), lambda: ShoalIterable(files, 8, "tensor")):
         refused(make, TypeError, "transform must be a function")
     refused(lambda: ShoalDataset(files, output="arrays"), ValueError, "output must be one of")
-    refused(lambda: ShoalDataset(files, store="/nowhere")[0], shoal.Error, "nowhere")
+    refused(lambda: ShoalDataset(files, data="/nowhere")[0], shoal.Error, "nowhere")
     dataset = ShoalDataset(files)
     for i in (1.0, "1", None):
         refused(lambda: dataset[i], TypeError, "integer")

@@ -27,7 +27,7 @@ def test_ids_names_and_sizes_agree_with_the_files(files):
 
 
 def test_a_damaged_copy_is_told_of_by_verify_and_made_anew(files, tmp_path):
-    shoal.Catalog(files, copy=tmp_path).verify()
+    shoal.Catalog(files, local_copy=tmp_path).verify()
     (copy,) = tmp_path.iterdir()
     when = copy.stat()
     data = bytearray(copy.read_bytes())
@@ -35,10 +35,10 @@ def test_a_damaged_copy_is_told_of_by_verify_and_made_anew(files, tmp_path):
     copy.write_bytes(data)
     os.utime(copy, ns=(when.st_atime_ns, when.st_mtime_ns))
     with pytest.raises(shoal.Error, match="its local copy '%s' is a damaged catalog.*is replaced" % copy):
-        shoal.Catalog(files, copy=tmp_path).verify()
+        shoal.Catalog(files, local_copy=tmp_path).verify()
     with pytest.warns(RuntimeWarning, match="copy"):
-        shoal.Catalog(files, copy=tmp_path).verify()
-    shoal.Catalog(files, copy=tmp_path).verify()
+        shoal.Catalog(files, local_copy=tmp_path).verify()
+    shoal.Catalog(files, local_copy=tmp_path).verify()
 
 
 def test_an_id_past_either_end_is_an_index_error(files):

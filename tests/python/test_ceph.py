@@ -105,7 +105,7 @@ def test_an_object_that_is_gone_is_named_or_skipped(ceph, catalog):
             with pytest.raises(FileNotFoundError) as caught:
                 use()
             assert NAMES[13] in str(caught.value)
-        with shoal.Loader(catalog, 8, on_error="skip") as loader:
+        with shoal.Loader(catalog, 8, keep_going=True) as loader:
             assert sorted(int(i) for batch in loader for i in batch.ids[batch.errors == 0]) == [i for i in range(90) if i != 13]
             assert loader.audit.errors == 1
     finally:

@@ -185,9 +185,9 @@ def test_catalogs_are_merged_filtered_and_split(tree, tmp_path):
         shoal.merge([whole, small], tmp_path / "x.cat", repeated="fail")
     assert shoal.merge([whole, small], tmp_path / "y.cat", repeated="last") == whole
     assert not (tmp_path / "x.cat").exists()
-    few = shoal.filter(whole, tmp_path / "few.cat", names=list(sizes)[3:6])
+    few = shoal.filter(whole, tmp_path / "few.cat", files_from=list(sizes)[3:6])
     assert list(few) == list(sizes)[3:6]
-    rest = shoal.filter(whole, tmp_path / "rest.cat", not_names=few)
+    rest = shoal.filter(whole, tmp_path / "rest.cat", files_not_from=few)
     assert len(rest) == len(whole) - 3
     parts = shoal.split(whole, {"train": 0.8, "valid": 0.1, "test": 0.1}, tmp_path, seed=3)
     assert sorted(name for part in parts.values() for name in part) == sorted(sizes)
@@ -201,6 +201,12 @@ def test_catalogs_are_merged_filtered_and_split(tree, tmp_path):
     with pytest.raises(OSError, match="not a catalog"):
         shoal.split(whole, {"a": 0.5}, {"a": tmp_path / "notes"})
     assert (tmp_path / "notes").read_text() == "precious"
+    for write in (lambda force: shoal.filter(whole, tmp_path / "all.cat", limit=1, force=force),
+                  lambda force: shoal.merge([few], tmp_path / "merged.cat", force=force),
+                  lambda force: shoal.split(few, {"m": 1}, {"m": tmp_path / "y.cat"}, force=force)["m"]):
+        with pytest.raises(OSError, match=r"and only \d (was|were) found now: .* force=True"):
+            write(False)
+        assert len(write(True)) < 4
     with pytest.raises(shoal.BadValueError, match="shares"):
         shoal.split(whole, {"a": 0.9, "b": 0.2}, tmp_path)
 

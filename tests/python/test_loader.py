@@ -47,7 +47,7 @@ def test_without_a_number_each_epoch_is_the_next(files):
 
 
 def test_an_order_may_be_of_a_range_of_the_samples(files):
-    with shoal.Loader(files, 16, seed=9, samples=range(100, 300)) as loader:
+    with shoal.Loader(files, 16, seed=9, ids=range(100, 300)) as loader:
         for epoch in (0, 3):
             batches = list(loader.epoch(epoch))
             for batch in batches:
@@ -55,16 +55,16 @@ def test_an_order_may_be_of_a_range_of_the_samples(files):
             assert [i - 100 for batch in batches for i in batch.ids.tolist()] == list(shoal.Order(200, seed=9, epoch=epoch))
             assert loader.audit.exactly_once and loader.audit.samples == 200 and len(loader) == 13
         state = loader.state_dict()
-    with shoal.Loader(files, 16, seed=9, samples=range(300, 500)) as other, pytest.raises(shoal.StaleError):
+    with shoal.Loader(files, 16, seed=9, ids=range(300, 500)) as other, pytest.raises(shoal.StaleError):
         other.load_state_dict(state)
-    with shoal.Loader(files, 16, seed=9, samples=range(100, 300), world_size=2) as again:
+    with shoal.Loader(files, 16, seed=9, ids=range(100, 300), world_size=2) as again:
         again.load_state_dict(state)
     for wrong in (range(0, 0), range(500, 601), range(-1, 5)):
         with pytest.raises(shoal.BadValueError, match="there are no samples"):
-            shoal.Loader(files, 16, samples=wrong)
+            shoal.Loader(files, 16, ids=wrong)
     for wrong in (200, [1, 2], range(0, 100, 2)):
-        with pytest.raises(TypeError, match="samples must be a range"):
-            shoal.Loader(files, 16, samples=wrong)
+        with pytest.raises(TypeError, match="ids must be a range"):
+            shoal.Loader(files, 16, ids=wrong)
 
 
 def test_nothing_is_read_for_steps_that_are_not_taken(files):
@@ -121,7 +121,7 @@ def test_a_batch_stacks_into_rows(files):
 
 
 def test_samples_of_one_length_stack_without_a_copy(pattern):
-    with shoal.Loader(pattern(100, 5000), 8, store="null:size=5000", prefetch=1) as loader:
+    with shoal.Loader(pattern(100, 5000), 8, data="null:size=5000", prefetch=1) as loader:
         rows = []
         for batch in loader:
             stacked = batch.stack()
@@ -183,7 +183,7 @@ def test_what_cannot_be_read_is_named_or_skipped(tmp_path):
     with shoal.Loader(catalog, 10, mode="sequential") as loader:
         with pytest.raises(FileNotFoundError, match="f000007.bin"):
             list(loader)
-    with shoal.Loader(catalog, 10, mode="sequential", on_error="skip") as loader:
+    with shoal.Loader(catalog, 10, mode="sequential", keep_going=True) as loader:
         errors = {int(i): int(e) for batch in loader for i, e in zip(batch.ids, batch.errors) if e}
         assert sorted(errors) == [7, 9, 11] and not loader.audit.exactly_once and loader.audit.errors == 3
         assert "f000009.bin" in loader.stats["first_errors"][1]
@@ -238,7 +238,7 @@ def test_a_loader_is_not_used_in_a_child_or_by_two_threads(files):
             os._exit(42 if "another process" in str(e) else 1)
         os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 42
-    slow = shoal.Loader(files, 600, store="null:size=10,delay_us=3000000", object_size=10, engine="threads",
+    slow = shoal.Loader(files, 600, data="null:size=10,delay_us=3000000", object_size=10, engine="threads",
                         in_flight=600)
     raised = []
 
@@ -259,7 +259,7 @@ def test_a_loader_is_not_used_in_a_child_or_by_two_threads(files):
 
 def test_ctrl_c_is_heard_while_a_read_hangs(files, tmp_path):
     script = ("import shoal, sys\n"
-              "loader = shoal.Loader(%r, 10, store='null:size=10,delay_us=60000000', object_size=10, stall=0.1)\n"
+              "loader = shoal.Loader(%r, 10, data='null:size=10,delay_us=60000000', object_size=10, stall=0.1)\n"
               "print('begun', flush=True)\n"
               "try:\n    next(loader.epoch(0))\n"
               "except KeyboardInterrupt:\n    print('heard', flush=True)\n    import os; os._exit(0)\n" % files)
@@ -274,12 +274,12 @@ def test_ctrl_c_is_heard_while_a_read_hangs(files, tmp_path):
 
 def test_what_makes_no_sense_is_said_in_words(files, tmp_path):
     for wrong, says in ((dict(batch_size=0), "batch_size"), (dict(engine="fast"), "engine must be one of"),
-                        (dict(on_error="ignore"), "on_error must be one of"), (dict(worker=3, workers=3), "no worker 3 of 3"),
+                        (dict(worker=3, workers=3), "no worker 3 of 3"),
                         (dict(prefetch=0), "prefetch"), (dict(rank=1), "no rank 1 of 1")):
         with pytest.raises(ValueError, match=says):
             shoal.Loader(files, **{**dict(batch_size=8), **wrong})
     with pytest.raises(shoal.Error, match="nowhere"):
-        list(shoal.Loader(files, 8, store="/nowhere"))
+        list(shoal.Loader(files, 8, data="/nowhere"))
     with pytest.raises(ValueError, match="no epoch"):
         shoal.Loader(files, 8).stats
 
@@ -324,7 +324,7 @@ def test_a_stall_is_told_of_names_that_are_cut_inside_a_character_or_are_no_text
         path = os.path.join(os.fsencode(folder), name)
         open(path, "wb").write(b"x")
         catalog = shoal.index(str(folder), str(folder) + ".cat")
-        loader = shoal.Loader(catalog, 1, store="null:size=1,delay_us=700000", object_size=1, stall=0.2)
+        loader = shoal.Loader(catalog, 1, data="null:size=1,delay_us=700000", object_size=1, stall=0.2)
         with pytest.warns(RuntimeWarning, match="in flight for longer"):
             assert len(list(loader.epoch(0))) == 1
 

@@ -76,7 +76,7 @@ def test_an_object_that_changed_is_refused_by_its_etag(bucket, tmp_path):
     with pytest.raises(OSError, match="'f013' changed since it was listed") as raised:
         list(shoal.Loader(catalog, 8, if_match=True))
     assert raised.value.errno == errno.ESTALE
-    with shoal.Loader(catalog, 8, if_match=True, on_error="skip") as loader:
+    with shoal.Loader(catalog, 8, if_match=True, keep_going=True) as loader:
         errors = {int(id): int(error) for batch in loader for id, error in zip(batch.ids, batch.errors) if error}
     assert errors == {13: errno.ESTALE}
     assert sum(len(batch) for batch in ShoalIterable(catalog, 8, output="bytes")) == 90
@@ -168,7 +168,7 @@ def test_workers_that_are_spawned_open_it_there_too(kept):
 def test_a_copy_of_it_is_used_again(kept, tmp_path):
     server, catalog, uri = kept
     (tmp_path / "copies").mkdir()
-    remote = shoal.Catalog(uri, copy=tmp_path / "copies")
+    remote = shoal.Catalog(uri, local_copy=tmp_path / "copies")
     assert len(list((tmp_path / "copies").iterdir())) == 1
     server.log.clear()
     assert list(pickle.loads(pickle.dumps(remote))) == list(catalog)
@@ -210,7 +210,7 @@ def test_columns_of_a_catalog_in_a_bucket_are_files(kept, tmp_path):
 
 
 def _config(server, **more):
-    return shoal.S3Config(endpoint=server.url, access_key=server.keys[0], secret_key=server.keys[1], backoff_ms=20, **more)
+    return shoal.S3Config(endpoint=server.url, access_key=server.keys[0], secret_key=server.keys[1], backoff=0.02, **more)
 
 
 def _aws():
@@ -295,7 +295,7 @@ def test_secrets_are_shown_nowhere():
     ({"region": "a b"}, "is not a region"),
     ({"bucket_style": "odd"}, "not a way to address a bucket"),
     ({"max_tries": 101}, "max_tries must be 1 to 100"),
-    ({"timeout": 0}, "timeout of an S3Config must be 1 or more"),
+    ({"timeout": 0}, "timeout of an S3Config must be finite and more than 0"),
 ])
 def test_a_configuration_that_makes_no_sense_is_refused_when_it_is_made(options, words):
     with pytest.raises(shoal.BadValueError, match=words) as caught:

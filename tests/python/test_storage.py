@@ -69,19 +69,19 @@ def test_it_can_look_elsewhere_and_needs_to_below_the_root_of_all(dataset, tmp_p
     folder, catalog = dataset
     (tmp_path / "copy").mkdir()
     make_files(tmp_path / "copy", 299)
-    check = catalog.verify(storage=True, where=tmp_path / "copy")
+    check = catalog.verify(storage=True, data=tmp_path / "copy")
     assert (check.same, check.missing) == (299, 1)
     everything = shoal.index([str(folder / "d0" / "f000003.bin")], tmp_path / "root.cat", root="/")
-    with pytest.raises(shoal.BadValueError, match="choose what to compare it with: where="):
+    with pytest.raises(shoal.BadValueError, match="choose what to compare it with: data="):
         everything.verify(storage=True)
 
 
 @pytest.mark.parametrize("options, error, words", [
-    ({"where": "/x"}, shoal.BadValueError, r"where is for verify\(storage=True\)"),
+    ({"data": "/x"}, shoal.BadValueError, r"data is for verify\(storage=True\)"),
     ({"threads": 3}, shoal.BadValueError, r"threads is for verify\(storage=True\)"),
     ({"storage": True, "threads": 5000}, shoal.BadValueError, "threads must be at most"),
     ({"storage": True, "memory": 5}, shoal.BadValueError, "are too few; use memory="),
-    ({"storage": True, "where": "/no/such"}, FileNotFoundError, "/no/such"),
+    ({"storage": True, "data": "/no/such"}, FileNotFoundError, "/no/such"),
 ])
 def test_what_makes_no_sense_is_refused(dataset, options, error, words):
     with pytest.raises(error, match=words):

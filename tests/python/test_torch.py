@@ -43,7 +43,7 @@ def test_items_are_bytes_tensors_or_what_the_transform_makes(files):
 
 
 def test_a_pickle_is_under_a_kilobyte_and_opens_nothing(pattern, tmp_path):
-    dataset = ShoalDataset(pattern(10**7), number, store="null:size=100")
+    dataset = ShoalDataset(pattern(10**7), number, data="null:size=100")
     dataset.read([9_999_999])
     kept = pickle.dumps(dataset)
     assert len(kept) < 1000
@@ -397,9 +397,9 @@ def test_a_catalog_that_shrinks_is_an_error_in_workers_and_no_death(tmp_path, ki
     catalog = large_catalog(tmp_path)
     store = "null:size=10"
     if kind == "map":
-        loader = TorchLoader(ShoalDataset(catalog, store=store), batch_size=100, num_workers=1, collate_fn=as_it_is)
+        loader = TorchLoader(ShoalDataset(catalog, data=store), batch_size=100, num_workers=1, collate_fn=as_it_is)
     else:
-        loader = TorchLoader(ShoalIterable(catalog, 100, store=store, output="bytes"), batch_size=None,
+        loader = TorchLoader(ShoalIterable(catalog, 100, data=store, output="bytes"), batch_size=None,
                              num_workers=1, collate_fn=as_it_is)
     batches = iter(loader)
     next(batches)
@@ -415,14 +415,11 @@ def test_default_collate_takes_what_comes_out(files):
     assert len(next(iter(TorchLoader(ShoalDataset(files), batch_size=4)))) == 4
 
 
-WITH_FILES_OF_THEIR_OWN = ["inventory_parquet.py", "to_parquet.py"]  # tests/cli/test_import.py runs them
-
-
 def test_examples_run(files, tmp_path):
     folder = os.path.join(os.path.dirname(__file__), "..", "..", "examples")
     ran = 0
     for name in sorted(os.listdir(folder)):
-        if name.endswith(".py") and name not in WITH_FILES_OF_THEIR_OWN:
+        if name.endswith(".py"):
             argument = "gathered" if name == "gather.py" else files  # that one writes what it is given
             done = subprocess.run([sys.executable, os.path.join(folder, name), argument], cwd=tmp_path, timeout=120,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)

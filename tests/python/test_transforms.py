@@ -162,7 +162,7 @@ def test_seeds_of_neighbours_have_nothing_in_common():
 @pytest.mark.parametrize("start", STARTS)
 def test_samples_that_cannot_be_read_or_transformed_are_left_out_and_counted_once(damaged, start):
     catalog, store = damaged
-    dataset = ShoalDataset(catalog, fails_on_every_tenth, store=store, on_error="skip")
+    dataset = ShoalDataset(catalog, fails_on_every_tenth, data=store, keep_going=True)
     left = [i for i in range(600) if i not in GONE and i % 10 != 3]
     sampler = ShoalBatchSampler(dataset, 50)
     loader = loader_of(DataLoader, start, dataset, batch_sampler=sampler, collate_fn=functools.partial(skip_none, collate=list))
@@ -176,7 +176,7 @@ def test_samples_that_cannot_be_read_or_transformed_are_left_out_and_counted_onc
 
 def test_one_sample_is_none_a_batch_is_shorter_and_the_first_is_warned_of(damaged):
     catalog, store = damaged
-    dataset = ShoalDataset(catalog, number, store=store, on_error="skip")
+    dataset = ShoalDataset(catalog, number, data=store, keep_going=True)
     with pytest.warns(RuntimeWarning, match="skipped.*sample 77"):
         assert dataset[77] is None
     with warnings.catch_warnings():
@@ -187,14 +187,14 @@ def test_one_sample_is_none_a_batch_is_shorter_and_the_first_is_warned_of(damage
     with pytest.raises(IndexError):
         dataset[600]
     with pytest.raises(FileNotFoundError):
-        ShoalDataset(catalog, number, store=store)[77]
+        ShoalDataset(catalog, number, data=store)[77]
 
 
 @pytest.mark.parametrize("iterable", [False, True])
 @pytest.mark.parametrize("start", STARTS)
 def test_too_many_end_it_with_their_number_and_names(damaged, iterable, start):
     catalog, store = damaged
-    options = {"store": store, "on_error": "skip", "max_errors": 20}
+    options = {"data": store, "keep_going": True, "max_errors": 20}
     if iterable:
         dataset = ShoalIterable(catalog, 50, fails_on_every_tenth, **options)
         loader = loader_of(DataLoader, start, dataset, batch_size=None)
@@ -212,7 +212,7 @@ def test_too_many_end_it_with_their_number_and_names(damaged, iterable, start):
 @pytest.mark.parametrize("start", STARTS)
 def test_the_audit_of_an_iterable_counts_what_was_left_out(damaged, start):
     catalog, store = damaged
-    dataset = ShoalIterable(catalog, 50, fails_on_every_tenth, store=store, on_error="skip", max_errors=None)
+    dataset = ShoalIterable(catalog, 50, fails_on_every_tenth, data=store, keep_going=True, max_errors=None)
     loader = loader_of(DataLoader, start, dataset, batch_size=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -225,7 +225,7 @@ def test_the_audit_of_an_iterable_counts_what_was_left_out(damaged, start):
 
 def test_rows_of_samples_that_cannot_be_read_are_not_in_a_stack(damaged):
     catalog, store = damaged
-    dataset = ShoalIterable(catalog, 100, shuffle=False, store=store, on_error="skip", output="stack")
+    dataset = ShoalIterable(catalog, 100, shuffle=False, data=store, keep_going=True, output="stack")
     with pytest.warns(RuntimeWarning, match="sample 5, 'd0/f000005.bin'"):
         rows, lengths = next(iter(dataset))
     assert [number(row.numpy()) for row in rows] == [i for i in range(100) if i not in GONE] and len(lengths) == 98
@@ -236,12 +236,12 @@ def test_what_is_not_a_samples_fault_is_not_left_out(damaged, tmp_path):
     catalog, store = damaged
     copy = tmp_path / "c.cat"
     copy.write_bytes(open(catalog.path, "rb").read())
-    dataset = pickle.loads(pickle.dumps(ShoalDataset(str(copy), number, store=store, on_error="skip")))
+    dataset = pickle.loads(pickle.dumps(ShoalDataset(str(copy), number, data=store, keep_going=True)))
     make_files(tmp_path / "data", 10)
     shoal.index(tmp_path / "data", copy)
     with pytest.raises(shoal.StaleError):
         dataset[0]
-    for wrong in ({"on_error": "ignore"}, {"on_error": "skip", "max_errors": -1}):
+    for wrong in ({"keep_going": True, "max_errors": 2**64}, {"keep_going": True, "max_errors": -1}):
         with pytest.raises(ValueError):
             ShoalDataset(catalog, **wrong)
         with pytest.raises(ValueError):
@@ -250,7 +250,7 @@ def test_what_is_not_a_samples_fault_is_not_left_out(damaged, tmp_path):
 
 def test_a_pickle_for_another_job_counts_for_itself_and_stays_small(damaged):
     catalog, store = damaged
-    dataset = ShoalDataset(catalog, number, store=store, on_error="skip", with_id=True)
+    dataset = ShoalDataset(catalog, number, data=store, keep_going=True, with_id=True)
     dataset.set_epoch(2)
     assert len(pickle.dumps(dataset)) < 1000
     with pytest.warns(RuntimeWarning):
@@ -260,7 +260,7 @@ def test_a_pickle_for_another_job_counts_for_itself_and_stays_small(damaged):
 
 
 def test_a_slice_is_told_what_to_use_instead(files):
-    for dataset in (ShoalDataset(files), ShoalDataset(files, on_error="skip")):
+    for dataset in (ShoalDataset(files), ShoalDataset(files, keep_going=True)):
         with pytest.raises(TypeError, match="not a slice: .*Subset"):
             dataset[0:4]
 
@@ -268,14 +268,14 @@ def test_a_slice_is_told_what_to_use_instead(files):
 def test_a_scan_takes_no_dataset_that_leaves_samples_out(damaged):
     catalog, store = damaged
     with pytest.raises(shoal.BadValueError, match="number for each sample"):
-        shoal.scan(ShoalDataset(catalog, number, store=store, on_error="skip"), int, "number")
+        shoal.scan(ShoalDataset(catalog, number, data=store, keep_going=True), int, "number")
     assert not os.path.exists(catalog.path + ".number.col")
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_as_many_samples_as_max_errors_says_may_be_left_out_and_not_one_more(files):
     tenths = [3, 13, 23]
-    dataset = ShoalDataset(files, fails_on_every_tenth, on_error="skip", max_errors=2)
+    dataset = ShoalDataset(files, fails_on_every_tenth, keep_going=True, max_errors=2)
     assert [dataset[i] for i in tenths[:2]] == [None, None] and dataset.errors == 2
     assert dataset[tenths[0]] is None and dataset.errors == 2  # each counts once
     with pytest.raises(TooManyErrors, match="3 samples were skipped, but max_errors allows 2"):

@@ -48,8 +48,10 @@ def page(keys, truncated, token=None, encode=True, sizes=None, head=b"", tail=b"
 
 
 class FaultServer:
-    def __init__(self, keys, script=None):
-        self.keys, self.script = keys, script
+    """Requests for a single key, by which clients find out how keys are written, are no part of the script."""
+
+    def __init__(self, keys, script=None, lookup=None):
+        self.keys, self.script, self.lookup = keys, script, lookup
         self.nr = self.lookups = 0
         self.lock = threading.Lock()
         self.ending = threading.Event()
@@ -102,13 +104,15 @@ class FaultServer:
 
     def answer(self, connection, target):
         query = {k: v for k, v in urllib.parse.parse_qsl(target.partition("?")[2], keep_blank_values=True)}
+        is_lookup = query.get("max-keys") == "1"
+        script = self.lookup if is_lookup else self.script
         with self.lock:
             nr = self.nr
-            self.nr += 1
-            self.lookups += query.get("max-keys") == "1"  # of how a key is written
+            self.nr += not is_lookup
+            self.lookups += is_lookup
         keys = self.good_keys(query)
         most = min(PAGE, int(query.get("max-keys", PAGE)))
-        given = self.script(query, nr, keys[:most]) if self.script else None
+        given = script(query, nr, keys[:most]) if script else None
         a = given or Answer(body=page(keys[:most], len(keys) > most))
         if a.wait:
             self.ending.wait(a.wait)

@@ -13,7 +13,7 @@ def test_samples_inside_objects_are_found_and_read(server, client, tmp_path):
     catalog = tmp_path / "x.cat"
     done = client.shoal("index", "s3://bucket/data", "--samples", "auto", "-q", "-o", catalog)
     assert (done.returncode, done.stderr) == (0, b"")
-    lines = client.shoal("ls", "--samples", catalog).stdout.decode().splitlines()
+    lines = client.shoal("ls", "--extents", catalog).stdout.decode().splitlines()
     assert [line.split("\t") for line in lines] == [
         ["a.parquet", "0", "4", "163", "4"], ["a.parquet", "1", "167", "163", "4"], ["a.parquet", "2", "330", "148", "2"],
         ["b.jsonl", "3", "0", "2", "1"], ["b.jsonl", "4", "2", "3", "1"], ["c.bin", "5", "0", "100", "1"]]
@@ -31,7 +31,7 @@ def test_a_list_of_objects_without_sizes_has_their_samples_and_sizes(server, cli
     how = ["index", names, "--root", "s3://bucket/data", "--samples", "auto", "-q", "-o", catalog]
     done = client.shoal(*how)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert [line.split("\t")[:4] for line in client.shoal("ls", "--samples", catalog).stdout.decode().splitlines()] == [
+    assert [line.split("\t")[:4] for line in client.shoal("ls", "--extents", catalog).stdout.decode().splitlines()] == [
         ["a.parquet", "0", "4", "163"], ["a.parquet", "1", "167", "163"], ["a.parquet", "2", "330", "148"], ["c.bin", "3", "0", "100"]]
     assert json.loads(client.shoal("info", "--json", catalog).stdout)["bytes"] == len(parquet) + 100
     names.write_text(names.read_text() + "s3://bucket/data/missing.parquet\n")
@@ -58,8 +58,8 @@ def test_an_update_opens_only_objects_with_another_etag(server, client, tmp_path
     assert json.loads(done.stdout)["not_opened"] == 2
     fresh = client.shoal(*how, tmp_path / "fresh.cat")
     assert fresh.returncode == 0
-    assert client.shoal("ls", "--samples", tmp_path / "new.cat").stdout == client.shoal(
-        "ls", "--samples", tmp_path / "fresh.cat").stdout
+    assert client.shoal("ls", "--extents", tmp_path / "new.cat").stdout == client.shoal(
+        "ls", "--extents", tmp_path / "fresh.cat").stdout
     done = client.shoal("index", "s3://bucket/data", "--samples", "auto", "-o", tmp_path / "new.cat", "--update",
                         tmp_path / "old.cat")
     assert done.returncode == 2 and b"With --samples and --etags" in done.stderr

@@ -33,7 +33,7 @@ class ShoalDataLoader(BaseDataLoader):
                                 "samples_per_file=1" % catalog.path)
         # DLIO leaves its loop after these; what follows would be read for nothing.
         steps = args.total_training_steps if self.dataset_type is DatasetType.TRAIN else -1
-        self._loader = Loader(catalog, self.batch_size, rank=args.my_rank, samples=files, steps=steps if steps > 0 else None,
+        self._loader = Loader(catalog, self.batch_size, rank=args.my_rank, ids=files, steps=steps if steps > 0 else None,
                               in_flight=max(1, args.read_threads), prefetch=max(1, min(64, args.prefetch_size or 2)),
                               **order_options(args))
 

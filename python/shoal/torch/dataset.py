@@ -11,6 +11,7 @@ from torch.utils.data import Dataset
 
 from .. import _shoal
 from .._errors import BadValueError, DamagedError, Error, StaleError, TransformError
+from .._keywords import explained
 from .._store import S3Config, as_tuple, parse_uri
 from ..catalog import Catalog, Path
 from ..order import _number, sample_seed
@@ -102,7 +103,7 @@ class ShoalDataset(Skips, Dataset):  # type: ignore[type-arg]
     catalog: a Catalog, or a path. transform: a function of a sample's bytes (or uint8 tensor, with
     output="tensor"); with_name=True adds its file's name; with_id=True adds its id and the epoch at
     the end: transform(data), transform(data, name), transform(data, id, epoch) or transform(data,
-    name, id, epoch). Without a transform, items are the bytes, or a tuple of these. store: read
+    name, id, epoch). Without a transform, items are the bytes, or a tuple of these. data: read
     from this directory or URI instead of the catalog's root. in_flight: simultaneous reads for a
     batch (default 1 for files, 16 otherwise). if_match: an object whose ETag differs from the one
     in the catalog (index(..., etags=True)) is an error. s3: the configuration of the bucket if it
@@ -112,7 +113,7 @@ class ShoalDataset(Skips, Dataset):  # type: ignore[type-arg]
     ShoalBatchSampler(dataset, ...), even in persistent workers; with any other sampler, call
     set_epoch() of the dataset before each epoch. Otherwise BadValueError is raised.
 
-    on_error="skip": a sample that cannot be read, or whose transform raises, is skipped. The batch
+    keep_going=True: a sample that cannot be read, or whose transform raises, is skipped. The batch
     is then shorter: torch 2 reads batches with __getitems__(), which skips it; dataset[i] is None,
     and collate_fn=skip_none skips that. `errors` counts such samples over all workers, each once,
     `first_errors` names some, a warning is raised for the first, and more than max_errors (None:
@@ -121,23 +122,24 @@ class ShoalDataset(Skips, Dataset):  # type: ignore[type-arg]
 
     _reads: Any = None  # counters for samplers: see watch.py
 
+    @explained
     def __init__(self, catalog: Union[Catalog, Path], transform: Optional[Callable[..., Any]] = None, *, output: str = "bytes",
-                 with_name: bool = False, with_id: bool = False, on_error: str = "fail", max_errors: Optional[int] = 1000,
-                 store: Optional[Path] = None, in_flight: Optional[int] = None, copy: Optional[Path] = None,
+                 with_name: bool = False, with_id: bool = False, keep_going: bool = False, max_errors: Optional[int] = 1000,
+                 data: Optional[Path] = None, in_flight: Optional[int] = None, local_copy: Optional[Path] = None,
                  if_match: bool = False, s3: Optional[S3Config] = None) -> None:
         if output not in OUTPUTS:
             raise BadValueError(22, "output must be one of %s, not %r" % (", ".join(OUTPUTS), output))
         self.transform = check_transform(transform)
         self.output = output
         self.with_name, self.with_id = bool(with_name), bool(with_id)
-        self._left_out: Optional[LeftOut] = make_left_out(on_error, max_errors)
+        self._left_out: Optional[LeftOut] = make_left_out(keep_going, max_errors)
         self._epoch = Words([-1]) if with_id else None
-        self._store = None if store is None else os.fsdecode(store)
+        self._store = None if data is None else os.fsdecode(data)
         self._in_flight = None if in_flight is None else _number("in_flight", in_flight, 1, 32)
         self._if_match = bool(if_match)
         self._pid: Optional[int] = None
         self._reader: Any = None
-        self._catalog: Optional[Catalog] = catalog if isinstance(catalog, Catalog) else Catalog(catalog, copy, s3)
+        self._catalog: Optional[Catalog] = catalog if isinstance(catalog, Catalog) else Catalog(catalog, local_copy, s3)
         self._path, self._copy, self._catalog_s3 = self._catalog.path, self._catalog._copy, self._catalog.s3
         self._s3 = self._catalog_s3 if s3 is None else s3
         self._digest, self._nr = self._catalog.digest, self._catalog.nr_samples

@@ -22,6 +22,8 @@ import torch
 import torch.distributed as dist
 
 from .. import _stream
+from .._errors import BadValueError
+from .._units import size_of
 from .gathered import GatheredFile, target_of, write_file
 
 __all__ = ["GatherError", "GatheredFile", "gather_objects", "iter_objects"]
@@ -34,7 +36,6 @@ _WORDS_MAX = 4096  # maximum length of an error message, in bytes
 _GREETING = 0x5368_6F61_6C47  # a rank that sends anything else is in another collective
 _ALL, _FILE = -1, -2  # destinations other than ranks
 
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 
 
 class GatherError(RuntimeError):
@@ -54,17 +55,9 @@ class GatherError(RuntimeError):
 
 
 def _parse_budget(budget: Any) -> int:
-    if isinstance(budget, bool) or not isinstance(budget, (str, int, float)):
-        raise TypeError(f"budget={budget!r}: give a number of bytes, such as 64000000 or '64MB'")
-    text = str(budget).strip().upper()
-    digits = text.rstrip("KMGIB ")
-    unit = text[len(digits):].strip()
-    try:
-        size = int(float(digits) * _UNITS[unit])
-    except (ValueError, KeyError, OverflowError):
-        raise ValueError(f"budget {budget!r} is not a number of bytes such as 64000000 or '64MB'") from None
+    size = size_of("budget", int(budget) if isinstance(budget, float) and budget.is_integer() else budget)
     if size < 1 << 16:
-        raise ValueError(f"budget {budget!r} is too small: give at least 64KiB")
+        raise BadValueError(22, f"budget {budget!r} is too small: give at least 64KiB")
     return min(size, 1 << 62)
 
 

@@ -117,7 +117,7 @@ class ShoalIterable(Skips, IterableDataset):
     tensor or bytes; with_name=True adds its name, with_id=True its id and the epoch (data, name,
     id, epoch); the batch is the list of its results.
 
-    on_error="skip": a sample that cannot be read, or whose transform raises, is skipped, and the
+    keep_going=True: a sample that cannot be read, or whose transform raises, is skipped, and the
     batch is shorter. `errors` counts such samples over all workers, each once, `first_errors` names
     some, a warning is raised for the first, audit().errors counts those of the epoch, and more than
     max_errors (None: any number) raise TooManyErrors.
@@ -128,17 +128,17 @@ class ShoalIterable(Skips, IterableDataset):
     """
 
     def __init__(self, catalog, batch_size, transform=None, *, output="tensors", with_name=False, with_id=False,
-                 on_error="fail", max_errors=1000, rank=None,
+                 keep_going=False, max_errors=1000, rank=None,
                  world_size=None, seed=0, shuffle=True, drop_last=False, remainder=None, mode=None, unit=None,
-                 window=None, frozen=False, copy=None, num_replicas=None, lanes=None, lane_batch=None, **loading):
+                 window=None, frozen=False, local_copy=None, num_replicas=None, lanes=None, lane_batch=None, **loading):
         super().__init__()
         self._place = Place(rank, same_number(world_size, num_replicas))
         _choice("output", output, OUTPUTS)
         if output == "stack" and (transform or with_name or with_id):
             raise BadValueError(22, "output='stack' cannot be combined with a transform or names: they are for single samples")
         self.output, self.transform, self.with_name = output, check_transform(transform), with_name
-        self.with_id, self._left_out, loading["on_error"] = with_id, make_left_out(on_error, max_errors), on_error
-        catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog, copy, loading.get("s3"))
+        self.with_id, self._left_out, loading["keep_going"] = with_id, make_left_out(keep_going, max_errors), keep_going
+        catalog = catalog if isinstance(catalog, Catalog) else Catalog(catalog, local_copy, loading.get("s3"))
         self._catalog, self._path, self._copy, self._digest = catalog, catalog.path, catalog._copy, catalog.digest
         self._s3 = catalog.s3
         self._order = dict(mode=mode or ("global" if shuffle else "sequential"),
@@ -281,7 +281,7 @@ class ShoalIterable(Skips, IterableDataset):
         return self._loader
 
     def _finish(self, batch):
-        if batch.errors.any():  # on_error="skip"
+        if batch.errors.any():  # keep_going=True
             for sample in batch:
                 if sample.error:
                     name = self.catalog.name(self.catalog.locate(sample.id)[0])

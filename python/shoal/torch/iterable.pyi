@@ -14,11 +14,12 @@ class ShoalIterable(Skips, IterableDataset[Any]):
     batch_size: int
     def __init__(
         self, catalog: Union[Catalog, Path], batch_size: int, transform: Optional[Callable[..., Any]] = None, *,
-        output: str = "tensors", with_name: bool = False, with_id: bool = False, on_error: str = "fail",
+        output: str = "tensors", with_name: bool = False, with_id: bool = False, keep_going: bool = False,
         max_errors: Optional[int] = 1000, rank: Optional[int] = None, world_size: Optional[int] = None, seed: int = 0,
         shuffle: bool = True, drop_last: bool = False, remainder: Optional[str] = None, mode: Optional[str] = None,
-        unit: Optional[int] = None, window: Optional[int] = None, frozen: bool = False, copy: Optional[Path] = None,
-        num_replicas: Optional[int] = None, **loading: Any
+        unit: Optional[int] = None, window: Optional[int] = None, frozen: bool = False, local_copy: Optional[Path] = None,
+        num_replicas: Optional[int] = None, lanes: Optional[int] = None,
+        lane_batch: Optional[int] = None, **loading: Any
     ) -> None: ...
     @property
     def catalog(self) -> Catalog: ...

@@ -8,6 +8,7 @@ import threading
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy
+import numpy.typing
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
@@ -141,7 +142,7 @@ class _Reader:
             future.cancel()
         self._pool.shutdown()
 
-    def _decode(self, sample: int) -> Dict[str, numpy.ndarray]:
+    def _decode(self, sample: int) -> Dict[str, numpy.typing.NDArray[Any]]:
         data = self._tables.read([sample])[0]
         nr = sum(len(part) for _, part in data) if isinstance(data, list) else len(data)
         with self._lock:
@@ -150,7 +151,7 @@ class _Reader:
         table = self._tables.table(data, sample)
         return {name: column_tensor(table[name]).numpy() for name in table.column_names}
 
-    def _find(self, ids: numpy.ndarray) -> List[int]:
+    def _find(self, ids: numpy.typing.NDArray[Any]) -> List[int]:
         """The samples that contain these rows, being read; the most recently used at the end."""
         left, found = numpy.sort(ids), []
         while len(left):
@@ -162,7 +163,7 @@ class _Reader:
             left = left[numpy.searchsorted(left, first + nr):]
         return found
 
-    def _pick(self, ids: numpy.ndarray, samples: List[int]) -> Dict[str, torch.Tensor]:
+    def _pick(self, ids: numpy.typing.NDArray[Any], samples: List[int]) -> Dict[str, torch.Tensor]:
         order = numpy.argsort(ids, kind="stable")
         ordered, out, at = ids[order], {}, 0
         for sample in samples:
@@ -176,7 +177,7 @@ class _Reader:
         return {name: torch.from_numpy(values) for name, values in out.items()}
 
     def batches(self, order: Order, steps: range) -> Iterator[Tuple[int, Dict[str, torch.Tensor]]]:
-        ahead: "collections.deque[Tuple[int, numpy.ndarray, List[int]]]" = collections.deque()
+        ahead: "collections.deque[Tuple[int, numpy.typing.NDArray[Any], List[int]]]" = collections.deque()
         left = iter(steps)
         while True:
             # Groups that are read ahead must not push out those that the next batch needs.

@@ -15,7 +15,8 @@ class ShoalSampler(Sampler[int]):
         self, dataset: Any, rank: Optional[int] = None, world_size: Optional[int] = None, seed: int = 0, *,
         shuffle: bool = True, drop_last: bool = False, remainder: Optional[str] = None, mode: Optional[str] = None,
         unit: Optional[int] = None, window: Optional[int] = None, frozen: bool = False,
-        keep: Union[Column, Path, None] = None, num_replicas: Optional[int] = None
+        keep: Union[Column, Path, None] = None, num_replicas: Optional[int] = None, lanes: Optional[int] = None,
+        lane_batch: Optional[int] = None
     ) -> None: ...
     @property
     def rank(self) -> int: ...
@@ -41,7 +42,8 @@ class ShoalBatchSampler(Sampler[List[int]]):
         remainder: Optional[str] = None, mode: Optional[str] = None, unit: Optional[int] = None,
         window: Optional[int] = None, frozen: bool = False, keep: Union[Column, Path, None] = None,
         sort_by: Union[Column, Path, None] = None, bucket: Optional[int] = None, max_tokens: Optional[int] = None,
-        group: Optional[int] = None, num_replicas: Optional[int] = None
+        group: Optional[int] = None, num_replicas: Optional[int] = None, lanes: Optional[int] = None,
+        lane_batch: Optional[int] = None
     ) -> None: ...
     @property
     def rank(self) -> int: ...

@@ -11,15 +11,13 @@ from torch.utils.data import default_collate
 
 from .. import _shoal
 from .._errors import BadValueError, Error
-from ..order import _choice, _number
+from ..order import _number
 
 if TYPE_CHECKING:
     from ..catalog import Catalog
 
 _NR_FIRST = 16  # samples that are named: as many as note_sample() records
 _ROOM = (1 << 11, 1 << 20)  # table sizes: the number of different samples that can be distinguished
-
-ON_ERROR = ("fail", "skip")
 
 
 class TooManyErrors(Error, RuntimeError):
@@ -79,7 +77,7 @@ class LeftOut:
         """Record a sample. Raises if it is one too many; warns of the first."""
         nr = _shoal.note_sample(self._words.buffer, sample)
         if nr == 1:
-            warnings.warn("skipped (on_error='skip'); further samples are only counted: %s" % error, RuntimeWarning, stacklevel=4)
+            warnings.warn("skipped (keep_going=True); further samples are only counted: %s" % error, RuntimeWarning, stacklevel=4)
         if self.limit is not None and len(self) > self.limit:
             raise TooManyErrors(5, "%d samples were skipped, but max_errors allows %d. The first: %s. The last: %s" % (
                 len(self), self.limit, ", ".join("%d '%s'" % (i, _name(catalog, i)) for i in self.first()), error)) from error
@@ -100,15 +98,15 @@ def _name(catalog: Catalog, sample: int) -> str:
     return catalog.name(catalog.locate(sample)[0])
 
 
-def make_left_out(on_error: str, max_errors: Optional[int]) -> Optional[LeftOut]:
-    """None for on_error="fail"."""
-    if _choice("on_error", on_error, ON_ERROR) == 0:
+def make_left_out(keep_going: bool, max_errors: Optional[int]) -> Optional[LeftOut]:
+    """None if the first error ends the epoch."""
+    if not keep_going:
         return None
     return LeftOut(None if max_errors is None else _number("max_errors", max_errors))
 
 
 class Skips:
-    """Properties of datasets with on_error="skip"."""
+    """Properties of datasets with keep_going=True."""
 
     _left_out: Optional[LeftOut]
 
@@ -119,7 +117,7 @@ class Skips:
     @property
     def errors(self) -> int:
         """The number of different samples that were skipped so far, in this process and its workers
-        (on_error="skip").
+        (keep_going=True).
         """
         return 0 if self._left_out is None else len(self._left_out)
 
@@ -130,7 +128,7 @@ class Skips:
 
 
 def skip_none(batch: Sequence[Any], collate: Callable[[List[Any]], Any] = default_collate) -> Any:
-    """A collate_fn that skips None, which dataset[i] returns with on_error="skip" for a sample that
+    """A collate_fn that skips None, which dataset[i] returns with keep_going=True for a sample that
     could not be used.
 
     A batch without any samples is None.

@@ -22,12 +22,14 @@ static void key_encoding_again(struct s3_request *r)
 	s3_page_start(r->self);
 }
 
-/*
- * List the first key that begins with @prefix. 1 and whether the server writes it so that it begins
- * with @text; 0 if there is none.
- */
+struct looked_up {
+	struct s3_page page;
+	struct s3_name text, decoded; /* as it was sent, and what that decodes to */
+};
+
+/* List the first key that begins with @prefix. Returns 1, or 0 if there is none. */
 static int list_first(struct s3_lister *l, struct s3_page *page, const struct s3_name *prefix,
-		      const struct s3_name *text, bool *ret_begins, struct shoal_err *err)
+		      struct shoal_err *err)
 {
 	const struct s3_pair query[] = {
 		{ .name = "list-type", .value = "2", .value_len = 1 },
@@ -46,45 +48,69 @@ static int list_first(struct s3_lister *l, struct s3_page *page, const struct s3
 
 	s3_page_start(page);
 	rc = s3_client_do(l->client, &r, l->stop);
-	if (rc == 0 || page->rc < 0)
-		rc = s3_page_check(page, err);
 	s3_mask(l->store->config, page->code);
 	s3_mask(l->store->config, page->message);
-	if (rc < 0 || page->nr == 0)
-		return rc;
-	*ret_begins = page->key[0].len >= text->len &&
-		      memcmp(page->names.data + page->key[0].off, text->bytes, text->len) == 0;
-	return 1;
+	if (rc == 0 || page->rc < 0)
+		rc = s3_page_check(page, err);
+	return rc < 0 ? rc : page->nr > 0;
 }
 
-struct looked_up {
-	struct s3_page page;
-	struct s3_name text, decoded;
-};
+/* Whether the key that was listed begins with @start, as it was sent. */
+static bool key_begins_with(const struct s3_page *page, const struct s3_name *start)
+{
+	return page->key[0].len >= start->len &&
+	       memcmp(page->names.data + page->key[0].off, start->bytes, start->len) == 0;
+}
+
+/* A server that encodes writes the key as the text, and one that does not as it is. */
+static int look_up_decoded(struct s3_lister *l, struct looked_up *x, struct shoal_err *err)
+{
+	int rc = x->decoded.len == SIZE_MAX ? 0 : list_first(l, &x->page, &x->decoded, err);
+
+	if (rc <= 0)
+		return rc < 0 ? rc : S3_KEYS_UNKNOWN;
+	return key_begins_with(&x->page, &x->text)      ? S3_KEYS_ENCODED
+	       : key_begins_with(&x->page, &x->decoded) ? S3_KEYS_RAW
+							: S3_KEYS_UNKNOWN;
+}
+
+/* Only a server that does not encode writes a key that begins with the text as the text itself. */
+static int look_up_text(struct s3_lister *l, struct looked_up *x, struct shoal_err *err)
+{
+	int rc = list_first(l, &x->page, &x->text, err);
+
+	if (rc <= 0)
+		return rc < 0 ? rc : S3_KEYS_UNKNOWN;
+	return x->page.key[0].len == x->text.len && key_begins_with(&x->page, &x->text)
+		       ? S3_KEYS_RAW
+		       : S3_KEYS_ENCODED;
+}
 
 /*
- * Look up the key @i of the lister's page: keys that begin with its text, as it was sent, are
- * written like that by a server that does not encode. If there is none, those that begin with what
- * it decodes to are written like that by one that encodes. S3_KEYS_UNKNOWN: the object is gone.
+ * Look up the key @i of the lister's page. S3_KEYS_UNKNOWN: the object is gone. A text such as
+ * "a%25", which begins with what it decodes to, is looked up first, since one that begins with "a%"
+ * could be either.
  */
 static int look_up(struct s3_lister *l, size_t i, struct looked_up *x, struct shoal_err *err)
 {
-	bool begins = false;
+	int (*first)(struct s3_lister *, struct looked_up *, struct shoal_err *) = look_up_decoded;
 	int rc;
 
 	x->text.len = l->page.key[i].len;
 	memcpy(x->text.bytes, l->page.names.data + l->page.key[i].off, x->text.len);
 	x->decoded = x->text;
 	x->decoded.len = s3_page_decode_key((char *)x->decoded.bytes, x->text.len);
-	rc = list_first(l, &x->page, &x->text, &x->text, &begins, err);
-	if (rc == 1)
-		return begins ? S3_KEYS_RAW : S3_KEYS_ENCODED;
-	if (rc < 0 || x->decoded.len == SIZE_MAX)
-		return rc < 0 ? rc : S3_KEYS_UNKNOWN;
-	rc = list_first(l, &x->page, &x->decoded, &x->text, &begins, err);
-	if (rc == 1)
-		return begins ? S3_KEYS_ENCODED : S3_KEYS_RAW;
-	return rc < 0 ? rc : S3_KEYS_UNKNOWN;
+	if (x->decoded.len < x->text.len &&
+	    memcmp(x->decoded.bytes, x->text.bytes, x->decoded.len) == 0)
+		first = look_up_text;
+	rc = first(l, x, err);
+	if (rc != S3_KEYS_UNKNOWN)
+		return rc;
+	rc = first == look_up_text ? look_up_decoded(l, x, err) : look_up_text(l, x, err);
+	if (rc == S3_KEYS_UNKNOWN && x->decoded.len == SIZE_MAX)
+		return err_set(err, -EBADMSG,
+			       "a page of the list has a malformed encoding of a key");
+	return rc;
 }
 
 static int find_out(struct s3_lister *l, size_t i, struct shoal_err *err)

@@ -33,7 +33,7 @@ def look(catalog: shoal.Catalog) -> None:
     sizes: numpy.typing.NDArray[numpy.uint64] = catalog.sizes()
     check: shoal.StorageCheck = catalog.verify(storage=True, differs=lambda one: print(one.kind, one.name))
     first: Tuple[shoal.Difference, ...] = check.first
-    lists: int = shoal.manifest(catalog, "lists", world_size=8, epochs=range(2, 4), seed=7)
+    lists: int = shoal.manifest(catalog, "lists", world_size=8, epoch=1, epochs=3, seed=7)
     catalog.verify()
     print(name, names, size, sizes, first, lists, check.good)
     for each in catalog:
@@ -55,7 +55,7 @@ def decode(data: bytes, name: str, sample: int, epoch: int) -> Tuple[torch.Tenso
 
 
 def train(path: str) -> None:
-    dataset = shoal.torch.ShoalDataset(path, decode, with_name=True, with_id=True, on_error="skip", max_errors=10)
+    dataset = shoal.torch.ShoalDataset(path, decode, with_name=True, with_id=True, keep_going=True, max_errors=10)
     sampler = shoal.torch.ShoalBatchSampler(dataset, batch_size=64, seed=7, drop_last=True)
     loader = shoal.torch.DataLoader(dataset, batch_sampler=sampler, num_workers=8, persistent_workers=True,
                                     collate_fn=shoal.torch.skip_none)
@@ -103,9 +103,12 @@ def columns(path: str) -> None:
 def lists(whole: shoal.Catalog) -> None:
     listing: shoal.Listing = shoal.list("/data", start_after="a", limit=5, shard=(0, 2), sizes=True)
     print([entry for entry in listing], shoal.count("/data", include="*.jpg"))
-    some: shoal.Catalog = shoal.filter(whole, "some.cat", regex="jpg$", names=["a", "b"])
+    some: shoal.Catalog = shoal.filter(whole, "some.cat", regex="jpg$", files_from=["a", "b"], min_size="1K",
+                                       progress=lambda p: print(p.what, p.done, p.total))
+    rows: int = shoal.to_parquet("some.cat", "some.parquet") + shoal.to_parquet(shoal.list("/data", sizes=True), "x.parquet")
     parts: Dict[str, shoal.Catalog] = shoal.split(whole, {"train": 0.9}, pathlib.Path("splits"), seed=1)
     print(shoal.merge([some, *parts.values()], "all.cat", repeated="last"), shoal.diff(whole, some).good)
+    print(rows, shoal.index("list", "i.cat", format="inventory", columns="Bucket, Key").made, shoal.diff("a.cat", whole).good)
     figures: shoal.Stat = shoal.stat(whole, depth=2)
     print(figures.folders[0].name, shoal.from_uris(["s3://b/a"]).root)
 
@@ -121,7 +124,7 @@ def mistakes(catalog: shoal.Catalog) -> None:
     """What a checker must refuse: an ignored line without an error is an error itself."""
     shoal.index("/data", "c.cat", include=5)  # type: ignore
     shoal.index("/data", "c.cat", shard="1/2")  # type: ignore
-    catalog.verify(storage=False, where="/x")  # type: ignore
+    catalog.verify(storage=False, data="/x")  # type: ignore
     catalog.name("a")  # type: ignore
     shoal.torch.ShoalDataset(5)  # type: ignore
     shoal.torch.ShoalBatchSampler(catalog, batch_size="64")  # type: ignore
