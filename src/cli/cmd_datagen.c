@@ -149,6 +149,10 @@ static void cmd_datagen_put_json(struct json *j, const struct cmd_datagen_argume
 	json_real(j, "sync_seconds", r->sync_seconds, 9);
 	json_u64(j, "written", c->nr_written);
 	json_u64(j, "bytes_written", c->bytes_written);
+	json_real(j, "files_per_second",
+		  r->seconds > 0 ? (double)c->nr_written / r->seconds : (double)NAN, 6);
+	json_real(j, "bytes_per_second",
+		  r->seconds > 0 ? (double)c->bytes_written / r->seconds : (double)NAN, 6);
 	json_u64(j, "good", c->nr_good);
 	json_u64(j, "compared", c->nr_compared);
 	json_u64(j, "bytes_compared", c->bytes_compared);

@@ -369,6 +369,8 @@ static void cmd_index_put_json(struct json *j, const struct shoal_index_result *
 		json_close_object(j);
 	}
 	json_real(j, "seconds", seconds, 6);
+	json_real(j, "names_per_second", seconds > 0 ? (double)r->nr_names / seconds : (double)NAN,
+		  6);
 }
 
 static void cmd_index_print_json(const struct shoal_index_result *r, double seconds)
@@ -392,8 +394,6 @@ static void cmd_index_put_record(struct json *j, const void *self)
 
 	cmd_index_put_begin(j, x->a);
 	cmd_index_put_json(j, x->r, x->seconds);
-	json_real(j, "names_per_second",
-		  x->seconds > 0 ? (double)x->r->nr_names / x->seconds : (double)NAN, 6);
 }
 
 /* What is left for a report. CLI_OK, or CLI_FAILED after a message. */
