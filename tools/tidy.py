@@ -108,14 +108,20 @@ def check_uris(path, text, prefixes):
         if m.group(1) is not None and not before and m.group(1).startswith(prefixes):
             number = text.count("\n", 0, m.start()) + 1
             yield f"{path}:{number}: {m.group()}: only src/store knows schemes: see store/uri.h"
+        elif m.group(1) is not None and re.match(r"(%[-.*\d]*s)?://", m.group(1)):
+            number = text.count("\n", 0, m.start()) + 1
+            yield f"{path}:{number}: {m.group()}: only src/store takes URIs apart or builds them: see store/uri.h"
         before = m.group(1) is not None
+    for number, line in enumerate(text.split("\n"), 1):
+        if re.search(r"\b(mem|str|strn|strcase)cmp\((.*\bSTORE_\w*URI|[^,]*\buri\b)", line):
+            yield f"{path}:{number}: URIs are compared: only src/store does that: see store_uri_below()"
 
 
 def check_python_uris(path, text, prefixes):
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)):
             value = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
-            if value.startswith(prefixes):
+            if value.startswith(prefixes) or re.match(r"(%s)?://", value):
                 yield f"{path}:{node.lineno}: {value!r}: only src/store knows schemes: see python/shoal/_store.py"
     for number, line in enumerate(text.split("\n"), 1):
         if re.search(r"os\.environ\[[^]]*\]\s*=[^=]|os\.environ\.(update|setdefault|pop)\(|os\.putenv\(", line):
@@ -130,6 +136,13 @@ def check_calls(path, code):
         for name in re.findall(r"(?<![\w.>])(\w+)\s*\(", line):
             if name in banned:
                 yield f"{path}:{number}: {name}() is not for us: {banned[name] or 'a library does not do that'}"
+
+
+def check_json(path, text):
+    """JSON is written by base/json.h, and read by base/json_read.h."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if re.search(r'"[^"]*\{\\"\w+\\":', line):
+            yield f"{path}:{number}: JSON is written by hand: use base/json.h"
 
 
 def check_words(path, text):
@@ -314,6 +327,7 @@ def main():
             faults += check_includes(path, text)
             faults += check_calls(path, code)
             faults += check_words(path, text)
+            faults += check_json(path, text)
             faults += check_wording(path, text)
         faults += check_lengths(path, code)
     faults += [*check_names(defined), *check_reached(codes, defined)]

@@ -31,6 +31,9 @@ def parse_uri(uri: Any) -> Where:
     return Where(*_shoal.parse_uri(os.fsencode(uri)))
 
 
+def bucket_uri(bucket: str, key: str) -> str:
+    """The URI of an object, or of a prefix."""
+    return os.fsdecode(_shoal.bucket_uri(os.fsencode(bucket), os.fsencode(key)))
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ static int column_check_options(const struct shoal_column_options *o, struct sho
 		return err_set(err, -EINVAL, "a column's name must be 1 to %u bytes of plain text",
 			       SIDE_NAME_MAX);
 	if (!side_type_bits(o->type))
-		return err_set(err, -EINVAL, "a column cannot have type %d", (int)o->type);
+		return err_set(err, -EINVAL, "unknown column type %d", (int)o->type);
 	if (!o->digest || !column_parse_digest(o->digest, digest))
 		return err_set(err, -EINVAL, "a catalog's digest must be 32 hexadecimal digits");
 

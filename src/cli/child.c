@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/json_read.h"
 #include "base/out.h"
 #include "base/publish.h"
 #include "cli/cli.h"
@@ -64,26 +65,31 @@ static int child_output(int fd, size_t max, char **ret_text, size_t *ret_len, st
 	return 0;
 }
 
-/* The last line that is not empty, and no mere pointer to the help. */
-static void keep_last_words(char *text, char *to, size_t cap)
+static int child_keep_message(void *self, const struct json_value *v)
 {
-	char *line;
+	struct child_result *r = self;
 
-	for (;;) {
-		size_t len = strlen(text);
+	if (strcmp(v->path, "message") == 0)
+		snprintf(r->last_words, sizeof(r->last_words), "%s", v->text);
+	return 0;
+}
 
-		while (len > 0 && text[len - 1] == '\n')
-			text[--len] = '\0';
-		line = strrchr(text, '\n');
-		if (!line || strncmp(line, "\nTry 'shoal ", 12) != 0)
-			break;
-		*line = '\0';
+/*
+ * The last message that the command printed as JSON. Without one the last line that is not empty: a
+ * launcher that failed has words of its own.
+ */
+static void keep_last_words(char *text, struct child_result *r)
+{
+	char *rest, *last = NULL;
+
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		if (*line == '{')
+			(void)!json_read(line, strlen(line), child_keep_message, r, NULL);
+		else
+			last = line;
 	}
-	line = line ? line + 1 : text;
-	if (strncmp(line, "shoal ", 6) == 0 && strstr(line, ": "))
-		line = strstr(line, ": ") + 2; /* "shoal read: " */
-	if (snprintf(to, cap, "%s", line) >= (int)cap)
-		to[cap - 1] = '\0';
+	if (last && !r->last_words[0])
+		snprintf(r->last_words, sizeof(r->last_words), "%s", last);
 }
 
 static int child_take(const struct publish files[2], struct child_result *ret,
@@ -96,7 +102,7 @@ static int child_take(const struct publish files[2], struct child_result *ret,
 	if (rc == 0)
 		rc = child_output(files[1].fd, 4096, &words, &len, err);
 	if (rc == 0)
-		keep_last_words(words, ret->last_words, sizeof(ret->last_words));
+		keep_last_words(words, ret);
 	free(words);
 	return rc;
 }

@@ -8,7 +8,8 @@ struct child_result {
 	int status; /* its exit status; 128 plus the number of the signal that ended it */
 	char *out;  /* its standard output, ended by a NUL; the caller frees it */
 	size_t len;
-	char last_words[256]; /* the last line of its standard error */
+	char last_words[256]; /* what it reported as its error, by --progress json if it can do that
+			       */
 };
 
 /*

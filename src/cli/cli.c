@@ -79,8 +79,16 @@ static void PRINTF_LIKE(2, 0) cli_print(const char *head, const char *fmt, va_li
 
 static void PRINTF_LIKE(2, 0) cli_print_error(const char *command, const char *fmt, va_list args)
 {
-	char head[90];
+	struct cli_json_line l;
+	char head[90], words[2 * 4096];
 
+	if (cli_talk.style == CLI_AS_JSON && cli_json_line_open(&l)) {
+		vsnprintf(words, sizeof(words), fmt, args);
+		json_string(&l.json, "message", words);
+		json_string(&l.json, "command", command);
+		cli_json_line_close(&l);
+		return;
+	}
 	snprintf(head, sizeof(head), "shoal%s%s: ", *command ? " " : "", command);
 	cli_print(head, fmt, args);
 }
@@ -102,7 +110,8 @@ int cli_usage(const char *command, const char *fmt, ...)
 	va_start(args, fmt);
 	cli_print_error(command, fmt, args);
 	va_end(args);
-	fprintf(stderr, "Try 'shoal%s%s --help'.\n", *command ? " " : "", command);
+	if (cli_talk.style != CLI_AS_JSON)
+		fprintf(stderr, "Try 'shoal%s%s --help'.\n", *command ? " " : "", command);
 	return CLI_USAGE;
 }
 
@@ -378,6 +387,29 @@ static void put_stdout(void *self, const void *bytes, size_t len)
 struct json cli_json(void)
 {
 	return (struct json){ .put = put_stdout };
+}
+
+static void cli_put_line(void *self, const void *bytes, size_t len)
+{
+	fwrite(bytes, 1, len, self);
+}
+
+bool cli_json_line_open(struct cli_json_line *l)
+{
+	*l = (struct cli_json_line){ .text = NULL };
+	l->out = open_memstream(&l->text, &l->len);
+	l->json = (struct json){ .put = cli_put_line, .self = l->out };
+	if (l->out)
+		json_open_object(&l->json, NULL);
+	return l->out != NULL;
+}
+
+void cli_json_line_close(struct cli_json_line *l)
+{
+	json_close_object(&l->json);
+	if (fclose(l->out) == 0)
+		fwrite(l->text, 1, l->len, stderr);
+	free(l->text);
 }
 
 int cli_stop;

@@ -10,7 +10,8 @@
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 
-/* Print "shoal COMMAND: words" on standard error. Returns CLI_FAILED. */
+/* Print "shoal COMMAND: words" on standard error; with --progress json as a document. Returns
+ * CLI_FAILED. */
 int cli_fail(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* As cli_fail(), and print how to get help. Returns CLI_USAGE. */
@@ -132,6 +133,16 @@ _Noreturn void cli_exit_now(const char *command, int status);
 
 /* The writer of every --json: to standard output, a document per line. */
 struct json cli_json(void);
+
+/* A document on standard error, in one line that is written at once. False: out of memory. */
+struct cli_json_line {
+	struct json json;
+	FILE *out;
+	char *text;
+	size_t len;
+};
+bool cli_json_line_open(struct cli_json_line *l);
+void cli_json_line_close(struct cli_json_line *l);
 
 /* Becomes 1 on a terminating signal, once cli_catch_signals() was called. A second one ends the
  * process at once. */

@@ -61,9 +61,13 @@ static int print_ids(const struct cmd_order_arguments *a, const struct shoal_cat
 		     const uint64_t *ids, uint64_t nr, bool several)
 {
 	for (uint64_t i = 0; i < nr && !cli_output_failed(); i++) {
-		if (!a->names && a->json)
-			printf("{\"sample\": %" PRIu64 "}\n", ids[i]);
-		else if (!a->names)
+		struct json j = cli_json();
+
+		if (!a->names && a->json) {
+			json_open_object(&j, NULL);
+			json_u64(&j, "sample", ids[i]);
+			json_close_object(&j);
+		} else if (!a->names)
 			printf("%" PRIu64 "%c", ids[i], a->end);
 		else if (print_name(a, cat, ids[i], several) != CLI_OK)
 			return CLI_FAILED;
@@ -98,16 +102,20 @@ static int print_steps(const struct cmd_order_arguments *a, const struct shoal_c
 
 static int print_position(const struct cmd_order_arguments *a, const struct shoal_order *order)
 {
+	struct json j = cli_json();
 	uint64_t position;
 
 	if (shoal_order_position(order, a->position, &position) < 0)
 		return cli_fail("order", "'%s': there is no sample %" PRIu64 ": it has %" PRIu64,
 				a->path, a->position, shoal_order_spec(order)->nr_samples);
-	if (a->json)
-		printf("{\"sample\": %" PRIu64 ", \"position\": %" PRIu64 "}\n", a->position,
-		       position);
-	else
+	if (a->json) {
+		json_open_object(&j, NULL);
+		json_u64(&j, "sample", a->position);
+		json_u64(&j, "position", position);
+		json_close_object(&j);
+	} else {
 		printf("%" PRIu64 "%c", position, a->end);
+	}
 	return CLI_OK;
 }
 

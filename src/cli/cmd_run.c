@@ -63,6 +63,7 @@ struct cmd_run_state {
 	bool kept;      /* rank 0: a resumed run has its catalogs in the results folder */
 	bool unwritten; /* it ran to its end, or was stopped, but results could not be written */
 	bool misused;   /* an option does not fit the catalog, or an override is wrong */
+	bool misspelt;  /* an override is wrong */
 };
 
 /* ---- Options ---- */
@@ -202,7 +203,8 @@ static int load_workload(struct cmd_run_state *c, struct shoal_err *err)
 	int rc = workload_load(c->a.workload, c->a.overrides, c->a.nr_overrides,
 			       cmd_run_show_warning, c, &c->workload, err);
 
-	c->misused = cli_is_wrong_override(rc, c->a.workload, c->a.nr_overrides);
+	c->misspelt = cli_is_wrong_override(rc, c->a.workload, c->a.nr_overrides);
+	c->misused = c->misspelt;
 	if (rc == 0 && !c->workload->workflow.train)
 		rc = err_set(err, -EINVAL,
 			     "the workload does not train (workflow.train is false): there is "
@@ -612,7 +614,7 @@ static int cmd_run_print_failure(struct cmd_run_state *c, int rc, struct shoal_e
 	else if (rc == -ECANCELED)
 		cli_fail("run", "interrupted before the first step: nothing was measured");
 	else
-		(c->misused ? cli_usage : cli_fail)("run", "%s%s", rank, cli_words("run", err));
+		(c->misspelt ? cli_usage : cli_fail)("run", "%s%s", rank, cli_words("run", err));
 	keep_what_is_there(c, err);
 	return c->misused ? CLI_USAGE : CLI_FAILED;
 }

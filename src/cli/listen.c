@@ -68,14 +68,18 @@ static void listen_tick(void *self)
 static void listen_print(const struct cli_listen *l, const char *command)
 {
 	const char *url = serve_url(l->serve);
+	struct cli_json_line line;
 
-	if (cli_talk.style == CLI_AS_JSON)
-		fprintf(stderr, "{\"progress\": \"%s\", \"listening\": \"%s\"}\n", command, url);
-	else
+	if (cli_talk.style == CLI_AS_JSON && cli_json_line_open(&line)) {
+		json_string(&line.json, "progress", command);
+		json_string(&line.json, "listening", url);
+		cli_json_line_close(&line);
+	} else {
 		cli_say("%s: the report page is at %s, metrics are at %smetrics%s", command, url,
 			url,
 			serve_is_local(l->serve) ? ""
 						 : "; all who reach this address can read them");
+	}
 }
 
 int cli_listen_open(struct cli_listen *l, const char *command, struct comm *comm,

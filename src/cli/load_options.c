@@ -4,6 +4,7 @@
 
 #include "cli/hints.h"
 #include "cli/s3_options.h"
+#include "store/null/null.h"
 #include "store/uri.h"
 
 #define AT(field) offsetof(struct shoal_load_options, field)
@@ -14,7 +15,7 @@ static bool take_data(const char *command, const char *value, void *into)
 	struct shoal_load_options *load = into;
 	struct shoal_err err = { "" };
 	static char sized[256];
-	int rc = store_uri_any_size(value, sized, sizeof(sized));
+	int rc = store_null_any_size(value, sized, sizeof(sized));
 
 	if (rc < 0) {
 		cli_usage(command, "--data is too long");

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/text.h"
+#include "cli/cli.h"
 #include "cli/screen.h"
 
 #define TERMINAL_SECONDS 0.2
@@ -99,36 +99,23 @@ void cli_progress_put(struct cli_progress *p, const char *line)
 	}
 }
 
-static void progress_put_json(void *self, const void *bytes, size_t len)
-{
-	fwrite(bytes, 1, len, self);
-}
-
-/* One line, written at once. */
 static void show_json(const struct cli_progress *p, const struct cli_step *now, double left)
 {
-	char *text = NULL;
-	size_t len = 0;
-	FILE *out = open_memstream(&text, &len);
-	struct json j = { .put = progress_put_json, .self = out };
+	struct cli_json_line l;
 
-	if (!out)
+	if (!cli_json_line_open(&l))
 		return;
-	json_open_object(&j, NULL);
-	json_string(&j, "progress", p->command);
-	json_string(&j, "what", now->what);
-	json_u64(&j, "done", now->done);
+	json_string(&l.json, "progress", p->command);
+	json_string(&l.json, "what", now->what);
+	json_u64(&l.json, "done", now->done);
 	if (now->total)
-		json_u64(&j, "total", now->total);
+		json_u64(&l.json, "total", now->total);
 	if (now->bytes)
-		json_u64(&j, "bytes", now->bytes);
-	json_real(&j, "seconds", clock_seconds() - p->start, 6);
+		json_u64(&l.json, "bytes", now->bytes);
+	json_real(&l.json, "seconds", clock_seconds() - p->start, 6);
 	if (left >= 0)
-		json_real(&j, "eta_seconds", left, 6);
-	json_close_object(&j);
-	if (fclose(out) == 0)
-		fwrite(text, 1, len, stderr);
-	free(text);
+		json_real(&l.json, "eta_seconds", left, 6);
+	cli_json_line_close(&l);
 }
 
 /* The most useful parts come first, because the end of a line is truncated. */

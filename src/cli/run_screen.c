@@ -37,17 +37,22 @@ static void put_left(char *buf, size_t cap, double seconds)
 
 static void run_screen_json(const struct run_progress *p, double seconds)
 {
-	char au[32];
+	struct cli_json_line l;
 
-	snprintf(au, sizeof(au), isnan(p->au) ? "null" : "%.2f", p->au);
-	fprintf(stderr,
-		"{\"progress\": \"run\", \"epoch\": %" PRIu64 ", \"epochs\": %" PRIu64
-		", \"evaluation\": %s, \"step\": %" PRIu64 ", \"steps\": %" PRIu64
-		", \"au\": %s, \"samples_per_second\": %.6g, \"bytes_per_second\": %.6g"
-		", \"seconds\": %.1f, \"eta_seconds\": %.1f}\n",
-		p->epoch, p->nr_epochs, p->eval ? "true" : "false", p->step, p->steps, au,
-		p->samples_per_second, p->bytes_per_second, seconds,
-		isfinite(p->seconds_left) ? p->seconds_left : 0);
+	if (!cli_json_line_open(&l))
+		return;
+	json_string(&l.json, "progress", "run");
+	json_u64(&l.json, "epoch", p->epoch);
+	json_u64(&l.json, "epochs", p->nr_epochs);
+	json_bool(&l.json, "evaluation", p->eval);
+	json_u64(&l.json, "step", p->step);
+	json_u64(&l.json, "steps", p->steps);
+	json_real(&l.json, "au", p->au, 4);
+	json_real(&l.json, "samples_per_second", p->samples_per_second, 6);
+	json_real(&l.json, "bytes_per_second", p->bytes_per_second, 6);
+	json_real(&l.json, "seconds", seconds, 6);
+	json_real(&l.json, "eta_seconds", isfinite(p->seconds_left) ? p->seconds_left : 0, 6);
+	cli_json_line_close(&l);
 }
 
 /* The figures of the epoch, which stay when it is over. */

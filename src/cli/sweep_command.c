@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "cli/cli.h"
-#include "store/uri.h"
+#include "store/null/null.h"
 
 #define LAUNCHER  "mpirun -n {}"
 #define WORDS_MAX (1u << 20)
@@ -159,6 +159,8 @@ static void put_user_words(struct word_list *l, const struct sweep_command *c, b
 			i += takes_value;
 		else
 			put_word(l, c->words[i]);
+		if (i == 0) /* errors come as JSON, also of the words that follow */
+			put_word(l, "--progress=json");
 	}
 }
 

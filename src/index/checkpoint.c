@@ -310,7 +310,7 @@ static int put_unit(void *self, const struct index_handoff_id *handoff, const vo
 		    size_t len, struct shoal_err *err)
 {
 	struct writing *w = self;
-	struct le32 head = le32_of((uint32_t)len);
+	struct le32 head = index_unit_head(len);
 
 	if (handoff) {
 		buf_varint(&w->handoffs, (uint64_t)handoff->to);

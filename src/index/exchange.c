@@ -91,6 +91,17 @@ void index_sample_see(struct index_sample *s, const uint8_t *name, size_t len)
 	s->until_next = s->every - 1;
 }
 
+void index_sample_join(struct index_sample *s, struct index_sample *from)
+{
+	if (from->fill == 0)
+		return;
+	/* A name of each always fits. */
+	while (from->every != s->every || s->cap - s->fill < from->fill)
+		thin_out(from->every < s->every ? from : s);
+	memcpy(s->bytes + HEAD + s->fill, from->bytes + HEAD, from->fill);
+	s->fill += from->fill;
+}
+
 /* ---- Picking ---- */
 
 struct pick {

@@ -25,6 +25,9 @@ int index_sample_init(struct index_sample *s, int nr_ranks, struct shoal_err *er
 void index_sample_release(struct index_sample *s);
 void index_sample_see(struct index_sample *s, const uint8_t *name, size_t len);
 
+/* Add the names of @from, which is thinned out if necessary: each keeps its weight. */
+void index_sample_join(struct index_sample *s, struct index_sample *from);
+
 struct index_splitters {
 	int nr; /* ranges less one */
 	uint8_t *bytes;

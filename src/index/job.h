@@ -2,9 +2,9 @@
  * job.h - one listing, from the request to a sealed catalog.
  *
  * One structure holds everything that the files of this room share about it. job.c opens the
- * catalog and the sorter, puts entries in, seals, and runs a whole tree; scan.c opens the store
- * and walks it; checkpoint.c and resume.c let it resume later; exchange.c and balance.c run it
- * with many ranks.
+ * catalog and the sorter, puts entries in, and seals; tree.c runs a whole tree; scan.c opens the
+ * store and walks it; checkpoint.c and resume.c let it resume later; exchange.c and balance.c run
+ * it with many ranks.
  */
 #ifndef SHOAL_INDEX_JOB_H
 #define SHOAL_INDEX_JOB_H
@@ -25,9 +25,9 @@ struct index_job {
 	/* The request. All lent. */
 	const struct shoal_index_options *options;
 	const struct shoal_tree_options *tree; /* NULL: a list of names */
-	struct comm *comm;                     /* the tree to list, as a URI or path */
-	const char *object;                    /* that the catalog becomes; NULL: it stays a file */
+	struct comm *comm;
 	const struct comm_place *place;
+	const char *object; /* that the catalog becomes; NULL: it stays a file */
 	struct index_root root;
 	struct index_provenance provenance; /* what the catalog will record about it */
 
@@ -47,22 +47,23 @@ struct index_job {
 	size_t memory; /* the sorter's */
 	char *tmp_dir;
 	struct sorter *sorter;
-	pthread_mutex_t sample_lock; /* 1 of how many names is in the sample */
-	struct index_sample sample;  /* if there are several ranks */
-	bool etags;                  /* of a list, whose entries have them */
+	struct index_sample sample;   /* if there are several ranks */
+	struct index_sample *samples; /* of each listing thread, while it is walked; or NULL */
+	bool etags;                   /* of a list, whose entries have them */
 	unsigned nr_readers;         /* of a list: threads that read it; at most 1: the job's own */
 	unsigned order_len;          /* see sorter_options; at most 8 */
 	bool in_order;               /* some entries may go into the catalog without sorting */
 	size_t next_memory;          /* memory for entries that wait to be delivered in order */
 	struct shoal_writer *writer; /* NULL: another rank's */
-	struct shoal_writer *
-		final; /* names of the catalog with samples; the first writer then has only names */
+	/* The catalog with samples; the first writer then has only names. */
+	struct shoal_writer *final;
 	struct shoal_writer_options writer_options; /* as it was opened */
 	uint64_t nr_sealers;          /* threads that merged and encoded; 0: not yet */
 	struct cat_digester digester; /* of what is put into it */
 	uint64_t nr_added;
-	uint64_t nr_put, nr_unkept; /* names put into it */
-	uint64_t nr_next; /* in the catalog; and of these, with an ETag that is not stored */
+	uint64_t nr_put;    /* names in the catalog */
+	uint64_t nr_unkept; /* of these, with an ETag that is not stored */
+	uint64_t nr_next;   /* of these, put there in order, without the sorter */
 	uint64_t least; /* names of the catalog that would be replaced: see replace.h; on rank 0 */
 	bool refused;   /* too few names were found: there is nothing to resume */
 };

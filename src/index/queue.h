@@ -23,11 +23,17 @@ struct index_unit_ref {
 
 #define INDEX_UNIT_HEAD sizeof(struct le32)
 
+/* What precedes a unit. */
+static inline struct le32 index_unit_head(size_t len)
+{
+	return le32_of((uint32_t)len);
+}
+
 /* Write a unit to @to, which has INDEX_UNIT_HEAD bytes more than it. Returns where the next one
  * goes. */
 static inline uint8_t *index_unit_put(uint8_t *to, const void *unit, size_t len)
 {
-	struct le32 head = le32_of((uint32_t)len);
+	struct le32 head = index_unit_head(len);
 
 	memcpy(to, &head, sizeof(head));
 	memcpy(to + sizeof(head), unit, len);

@@ -13,6 +13,7 @@ static int set_uri(struct index_root *root, const char *prefix, const char *text
 		   struct shoal_err *err)
 {
 	size_t prefix_len = strlen(prefix);
+	const char *path;
 
 	if (prefix_len + len > INDEX_ROOT_MAX)
 		return err_set_hint(err, -EINVAL, SHOAL_HINT_ROOT,
@@ -28,7 +29,9 @@ static int set_uri(struct index_root *root, const char *prefix, const char *text
 	if (!is_plain_utf8(root->uri, root->len))
 		return err_set_hint(err, -EINVAL, SHOAL_HINT_ROOT,
 				    "the root must be UTF-8 without control characters");
-	root->is_file = store_uri_traits(root->uri).files;
+	path = store_local_path(root->uri);
+	root->is_file = path != NULL;
+	root->path_at = path ? (size_t)(path - root->uri) : 0;
 	return store_uri_check_root(root->uri, err);
 }
 
@@ -121,11 +124,12 @@ int index_root_strip(const struct index_root *root, const char **name, size_t *l
 		     struct shoal_err *err)
 {
 	const char *whole = *name;
-	size_t whole_len = *len, path_at = strlen(STORE_FILE_URI);
+	size_t whole_len = *len;
 	bool below = root_step_over(root->uri, root->len, name, len), leads_out;
 
 	if (!below && root->is_file && whole[0] == '/')
-		below = root_step_over(root->uri + path_at, root->len - path_at, name, len);
+		below = root_step_over(root->uri + root->path_at, root->len - root->path_at, name,
+				       len);
 	else if (!below && !store_uri_scheme_len(whole, whole_len) && !root->from_first)
 		below = true; /* it is relative already */
 	if (below && root->is_file)

@@ -9,6 +9,7 @@
 struct index_root {
 	char uri[INDEX_ROOT_MAX + 1]; /* without a slash at its end, except for "file:///" */
 	size_t len;
+	size_t path_at;  /* where the path begins in the URI, if names are paths */
 	bool is_file;    /* names are paths */
 	bool from_first; /* taken from an absolute first name, so all names must be absolute */
 };

@@ -121,13 +121,34 @@ static int scan_take(void *self, unsigned thread, const struct sort_entry *entri
 {
 	struct index_job *j = self;
 
-	if (j->sample.bytes) {
-		pthread_mutex_lock(&j->sample_lock);
-		for (size_t i = 0; i < nr; i++)
-			index_sample_see(&j->sample, entries[i].name, entries[i].len);
-		pthread_mutex_unlock(&j->sample_lock);
-	}
+	for (size_t i = 0; j->samples && i < nr; i++)
+		index_sample_see(&j->samples[thread], entries[i].name, entries[i].len);
 	return sorter_add_many(j->sorter, thread, entries, nr, group, err);
+}
+
+/* A sample per thread, so that they need no lock: at most 64 KiB together, or two names each. */
+static int scan_open_samples(struct index_job *j, unsigned nr_threads, struct shoal_err *err)
+{
+	int rc = 0;
+
+	if (!j->sample.bytes)
+		return 0;
+	j->samples = calloc(nr_threads, sizeof(*j->samples));
+	if (!j->samples)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (unsigned i = 0; rc == 0 && i < nr_threads; i++)
+		rc = index_sample_init(&j->samples[i], j->place->size * (int)nr_threads, err);
+	return rc;
+}
+
+static void scan_join_samples(struct index_job *j, unsigned nr_threads)
+{
+	for (unsigned i = 0; j->samples && i < nr_threads; i++) {
+		index_sample_join(&j->sample, &j->samples[i]);
+		index_sample_release(&j->samples[i]);
+	}
+	free(j->samples);
+	j->samples = NULL;
 }
 
 static int known(void *self, struct store_sink *sink, const struct store_dir *dir,
@@ -358,14 +379,17 @@ int index_scan_run(struct index_job *j, struct shoal_index_result *result, struc
 	struct index_walk_state state = { 0 };
 	uint64_t start = clock_ns(CLOCK_MONOTONIC);
 	bool afresh = j->place->rank == 0 && !j->resume.found;
-	int rc = index_walk_start(&wo, afresh && j->tree->nr_shards == 0, &j->walk, err);
+	int rc = scan_open_samples(j, wo.nr_threads, err);
 
+	if (rc == 0)
+		rc = index_walk_start(&wo, afresh && j->tree->nr_shards == 0, &j->walk, err);
 	if (rc == 0 && afresh && j->tree->nr_shards > 0)
 		rc = push_shard(j, j->walk, err);
 	if (rc == 0)
 		rc = j->place->size == 1 ? walk_alone(j, &state, err)
 					 : walk_together(j, &state, err);
 	j->walk = index_walk_free(j->walk);
+	scan_join_samples(j, wo.nr_threads);
 	scan_count(&state, result);
 	count_requests(j, clock_ns(CLOCK_MONOTONIC) - start, wo.nr_threads, result);
 	j->nr_foreign = state.nr_foreign + j->resume.nr_foreign;

@@ -310,8 +310,7 @@ static int check_enums(const struct shoal_order_spec *spec, struct shoal_err *er
 	case SHOAL_LOCAL:
 		break;
 	default:
-		return err_set(err, -EINVAL, "unknown mode %d: use one of enum shoal_mode",
-			       (int)spec->mode);
+		return err_set(err, -EINVAL, "unknown mode %d", (int)spec->mode);
 	}
 	switch (spec->remainder) {
 	case SHOAL_DROP:
@@ -319,9 +318,7 @@ static int check_enums(const struct shoal_order_spec *spec, struct shoal_err *er
 	case SHOAL_KEEP:
 		return 0;
 	default:
-		return err_set(err, -EINVAL,
-			       "unknown remainder %d: use one of enum shoal_remainder",
-			       (int)spec->remainder);
+		return err_set(err, -EINVAL, "unknown remainder %d", (int)spec->remainder);
 	}
 }
 

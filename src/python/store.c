@@ -66,7 +66,30 @@ static PyObject *check_config(PyObject *module, PyObject *object)
 	return py_done(rc, &err);
 }
 
+/* bucket_uri(bucket, key): both are bytes */
+static PyObject *bucket_uri(PyObject *module, PyObject *args)
+{
+	const char *bucket, *key;
+	Py_ssize_t len, key_len;
+	PyObject *uri;
+	size_t head;
+	char *text;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "y#y#", &bucket, &len, &key, &key_len))
+		return NULL;
+	text = PyMem_Malloc((size_t)len + (size_t)key_len + 8);
+	if (!text)
+		return PyErr_NoMemory();
+	head = store_bucket_uri(bucket, (size_t)len, text);
+	memcpy(text + head, key, (size_t)key_len);
+	uri = PyBytes_FromStringAndSize(text, (Py_ssize_t)head + key_len);
+	PyMem_Free(text);
+	return uri;
+}
+
 static PyMethodDef functions[] = {
+	{ "bucket_uri", bucket_uri, METH_VARARGS, "bucket_uri(bucket, key): bytes" },
 	{ "check_config", check_config, METH_O, "check_config(config): a tuple, or None" },
 	{ "parse_uri", parse_uri, METH_VARARGS,
 	  "parse_uri(uri): (files, objects, synthetic, etags, path)" },

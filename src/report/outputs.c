@@ -1,11 +1,13 @@
 #include "report/outputs.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json_read.h"
 #include "base/map.h"
 
 enum {
@@ -100,109 +102,15 @@ static int new_epoch(struct outputs *o, uint64_t number, struct epoch_steps **re
 	return e->all && e->wait ? 0 : -ENOMEM;
 }
 
-/* ---- Reading JSON: only what these files have. A pointer past the end means damage. ---- */
-
-struct scan {
-	const char *at, *end;
-	bool bad;
-};
-
-static void skip_space(struct scan *s)
-{
-	while (s->at < s->end && strchr(" \t\r\n", *s->at))
-		s->at++;
-}
-
-static bool take_char(struct scan *s, char c)
-{
-	skip_space(s);
-	if (s->at == s->end || *s->at != c)
-		return false;
-	s->at++;
-	return true;
-}
-
-static bool need_char(struct scan *s, char c)
-{
-	if (!s->bad && !take_char(s, c))
-		s->bad = true;
-	return !s->bad;
-}
-
-/* A string's bytes between its quotes, with escapes unchanged. */
-static bool need_string(struct scan *s, const char **ret_text, size_t *ret_len)
-{
-	if (!need_char(s, '"'))
-		return false;
-	*ret_text = s->at;
-	while (s->at < s->end && *s->at != '"')
-		s->at += *s->at == '\\' && s->end - s->at > 1 ? 2 : 1;
-	*ret_len = (size_t)(s->at - *ret_text);
-	return need_char(s, '"');
-}
-
-/* Skip a value of any kind, without recursion: brackets are counted. */
-static void skip_value(struct scan *s)
-{
-	const char *text;
-	unsigned depth = 0;
-	size_t len;
-
-	do {
-		skip_space(s);
-		if (s->at == s->end)
-			s->bad = true;
-		else if (*s->at == '"')
-			need_string(s, &text, &len);
-		else if (strchr("{[", *s->at) && s->at++)
-			depth++;
-		else if (strchr("}]", *s->at)) {
-			if (depth == 0)
-				s->bad = true;
-			else if (s->at++)
-				depth--;
-		} else if (strchr(",:", *s->at)) {
-			s->at++;
-			continue; /* never the last of a value */
-		} else
-			while (s->at < s->end && !strchr(" \t\r\n,:]}[{\"", *s->at))
-				s->at++;
-	} while (!s->bad && depth > 0);
-}
-
-/* The next member of an object whose '{' was consumed; false at its end or at damage. */
-static bool next_member(struct scan *s, bool *first, const char **ret_key, size_t *ret_len)
-{
-	if (s->bad || take_char(s, '}'))
-		return false;
-	if (!*first && !need_char(s, ','))
-		return false;
-	*first = false;
-	return need_string(s, ret_key, ret_len) && need_char(s, ':');
-}
-
-static bool need_number(struct scan *s, double *ret_value)
-{
-	char text[64];
-	size_t len = 0;
-	char *end;
-
-	skip_space(s);
-	while (s->at < s->end && len < sizeof(text) - 1 && !strchr(" \t\r\n,]}", *s->at))
-		text[len++] = *s->at++;
-	text[len] = '\0';
-	*ret_value = strtod(text, &end);
-	if (s->at == s->end || len == 0 || *end)
-		s->bad = true; /* a number at the very end may be truncated */
-	return !s->bad;
-}
-
 /* ---- Reading a rank's file ---- */
 
 struct reading {
 	struct outputs *o;
-	struct epoch_steps *epoch;
 	unsigned rank, group;
+	/* The values that come now: */
+	bool begun, wait;
+	uint64_t number, step;
+	struct epoch_steps *epoch; /* NULL: it is left out */
 };
 
 static void take_wait(struct reading *r, uint64_t step, double seconds)
@@ -225,75 +133,45 @@ static void take_step(struct reading *r, uint64_t step, double seconds)
 	r->epoch->all[i].sum_step += seconds;
 }
 
-/* {"block1": [numbers], ...}: the steps of an epoch's blocks, block after block. */
-static void read_blocks(struct scan *s, struct reading *r,
-			void (*take)(struct reading *, uint64_t, double))
+/* The epoch of a value, and what follows the dot; NULL: the value is of no epoch. */
+static const char *epoch_of_path(const char *path, uint64_t *ret_epoch)
 {
-	bool first = true;
-	uint64_t step = 0;
-	const char *key;
-	double value;
-	size_t len;
+	char *end;
 
-	if (!need_char(s, '{'))
-		return;
-	while (next_member(s, &first, &key, &len)) {
-		if (!need_char(s, '[') || take_char(s, ']'))
-			continue;
-		do {
-			if (need_number(s, &value))
-				take(r, step++, value);
-		} while (!s->bad && take_char(s, ','));
-		need_char(s, ']');
-	}
+	if (*path < '0' || *path > '9')
+		return NULL;
+	*ret_epoch = strtoull(path, &end, 10);
+	return *end == '.' ? end + 1 : NULL;
 }
 
-static void outputs_read_epoch(struct scan *s, struct reading *r)
+/* "EPOCH.load.BLOCK.I" and "EPOCH.proc.BLOCK.I": the steps of an epoch's blocks, block after block.
+ */
+static int read_output(void *self, const struct json_value *v)
 {
-	bool first = true;
-	const char *key;
-	size_t len;
-
-	if (!need_char(s, '{'))
-		return;
-	while (next_member(s, &first, &key, &len)) {
-		if (len == 4 && memcmp(key, "load", 4) == 0)
-			read_blocks(s, r, take_wait);
-		else if (len == 4 && memcmp(key, "proc", 4) == 0)
-			read_blocks(s, r, take_step);
-		else
-			skip_value(s);
-	}
-}
-
-static int read_rank(struct scan *s, struct reading *r)
-{
-	bool first = true;
-	const char *key;
-	size_t len;
+	struct reading *r = self;
+	uint64_t number;
+	const char *what = epoch_of_path(v->path, &number);
+	bool wait = what && strncmp(what, "load.", 5) == 0;
 	int rc = 0;
 
-	need_char(s, '{');
-	while (rc == 0 && next_member(s, &first, &key, &len)) {
-		char *end;
-		char text[24] = "";
-
-		if (len < sizeof(text))
-			memcpy(text, key, len);
-		rc = 0;
-		r->epoch = NULL;
-		if (*text >= '0' && *text <= '9') {
-			uint64_t number = strtoull(text, &end, 10);
-
-			if (!*end)
-				rc = new_epoch(r->o, number, &r->epoch);
-		}
-		if (rc == 0 && r->epoch)
-			outputs_read_epoch(s, r);
-		else if (rc == 0)
-			skip_value(s);
+	if (!wait && !(what && strncmp(what, "proc.", 5) == 0))
+		return 0;
+	if (v->kind != JSON_NUMBER)
+		return -EBADMSG;
+	if (!r->begun || number != r->number || wait != r->wait) {
+		rc = new_epoch(r->o, number, &r->epoch);
+		r->begun = true;
+		r->number = number;
+		r->wait = wait;
+		r->step = 0;
 	}
-	return rc;
+	if (rc < 0 || !r->epoch)
+		return rc;
+	if (wait)
+		take_wait(r, r->step++, v->number);
+	else
+		take_step(r, r->step++, v->number);
+	return 0;
 }
 
 static bool rank_path(const char *folder, unsigned rank, char *buf, size_t cap)
@@ -301,21 +179,26 @@ static bool rank_path(const char *folder, unsigned rank, char *buf, size_t cap)
 	return snprintf(buf, cap, "%s/%u_output.json", folder, rank) < (int)cap;
 }
 
+static int count_epoch(void *self, const struct json_value *v)
+{
+	struct reading *r = self;
+	uint64_t number;
+
+	if (epoch_of_path(v->path, &number) && (!r->begun || number != r->number)) {
+		r->begun = true;
+		r->number = number;
+		r->step++;
+	}
+	return 0;
+}
+
 /* How many epochs a file has, so that all of them share the intervals. */
 static unsigned count_epochs(const struct map *m)
 {
-	struct scan s = { (const char *)m->addr, (const char *)m->addr + m->len, false };
-	bool first = true;
-	unsigned nr = 0;
-	const char *key;
-	size_t len;
+	struct reading r = { .o = NULL };
 
-	need_char(&s, '{');
-	while (next_member(&s, &first, &key, &len)) {
-		nr += len > 0 && *key >= '0' && *key <= '9';
-		skip_value(&s);
-	}
-	return nr ? nr : 1;
+	(void)!json_read((const char *)m->addr, m->len, count_epoch, &r, NULL);
+	return r.step ? (unsigned)u64_min(r.step, UINT_MAX) : 1;
 }
 
 static int outputs_read_file(struct outputs *o, const char *path, unsigned rank, unsigned nr_ranks,
@@ -327,7 +210,6 @@ static int outputs_read_file(struct outputs *o, const char *path, unsigned rank,
 					      ? rank
 					      : (unsigned)((uint64_t)rank * GROUPS / nr_ranks) };
 	struct map m = MAP_CLOSED;
-	struct scan s;
 	int rc = map_open(path, &m, err);
 
 	if (rc < 0)
@@ -337,14 +219,11 @@ static int outputs_read_file(struct outputs *o, const char *path, unsigned rank,
 		if (o->cap < INTERVALS_LEAST)
 			o->cap = INTERVALS_LEAST;
 	}
-	s = (struct scan){ (const char *)m.addr, (const char *)m.addr + m.len, false };
-	rc = read_rank(&s, &r);
-	if (rc < 0)
-		rc = err_set(err, rc, "out of memory");
-	if (rc == 0 && (s.bad || map_faulted(&m)) && o->nr_damaged++ == 0)
+	rc = json_read((const char *)m.addr, m.len, read_output, &r, NULL);
+	if ((rc == -EBADMSG || map_faulted(&m)) && o->nr_damaged++ == 0)
 		o->first_damaged = rank;
 	map_close(&m);
-	return rc;
+	return rc == -ENOMEM ? err_set(err, rc, "out of memory") : 0;
 }
 
 int outputs_read(const char *folder, struct outputs **ret_o, struct shoal_err *err)

@@ -15,6 +15,7 @@
 #include "datagen/datagen.h"
 #include "index/tree.h"
 #include "open/transfer.h"
+#include "store/null/null.h"
 #include "store/uri.h"
 
 /* Files probed to check that names and sizes are as expected. */

@@ -137,7 +137,8 @@ static int spill(struct sorter *s, struct half *h, struct shoal_err *err)
 		.out = &s->out,
 		.repeated = &s->repeated,
 		.runs = &s->runs,
-		.stop = s->options.stop,
+		/* The last checkpoint is saved after the stop: at most what fits in memory. */
+		.stop = s->options.spill ? NULL : s->options.stop,
 		.order_len = s->options.order_len,
 		/* A checkpoint knows only runs of one piece. */
 		.nr_threads = s->options.spill ? 1 : s->options.nr_threads,

@@ -128,26 +128,14 @@ const char *store_local_path(const char *text)
 	return u.kind && u.kind->traits.files && store_uri_check(text, NULL) == 0 ? u.path : NULL;
 }
 
-int store_uri_any_size(const char *text, char *buf, size_t cap)
-{
-	static const char prefix[] = "null:";
-	const char *rest = text + strlen(prefix);
-
-	if (strcmp(text, "null") != 0 && (!starts_with(text, prefix) || strstr(text, "size=")))
-		return 0;
-	if (!starts_with(text, prefix))
-		rest = "";
-	if (snprintf(buf, cap, "%s%s%s", STORE_ANY_SIZE, *rest ? "," : "", rest) >= (int)cap)
-		return -ENAMETOOLONG;
-	return 1;
-}
-
 size_t store_bucket_uri(const char *name, size_t len, char *to)
 {
-	static const char scheme[] = "s3://";
-	size_t at = sizeof(scheme) - 1;
+	size_t i = 0, at;
 
-	memcpy(to, scheme, at);
+	while (!store_kind_at(i)->traits.objects) /* there is one: s3 */
+		i++;
+	at = strlen(store_kind_at(i)->prefix);
+	memcpy(to, store_kind_at(i)->prefix, at);
 	memcpy(to + at, name, len);
 	to[at + len] = '/';
 	return at + len + 1;

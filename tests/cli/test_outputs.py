@@ -78,7 +78,7 @@ def test_a_list_is_read_by_its_uri(shoal, catalog, tmp_path):
     shoal.good("index", f"file://{tmp_path}/list", "--root", "/data", "-q", "-o", tmp_path / "y.cat")
     assert (tmp_path / "y.cat").read_bytes() == catalog.read_bytes()
     (tmp_path / "some").write_bytes(b"b\n")
-    shoal.good("filter", catalog, "--names", f"file://{tmp_path}/some", "-q", "-o", tmp_path / "b.cat")
+    shoal.good("filter", catalog, "--files-from", f"file://{tmp_path}/some", "-q", "-o", tmp_path / "b.cat")
     assert shoal.names(tmp_path / "b.cat") == [b"b"]
 
 

@@ -136,12 +136,21 @@ def test_a_read_that_is_interrupted_reports_what_it_read(shoal, catalog, as_json
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
-    assert lines(err)[-1] == b"shoal read: interrupted: these figures are of the part that was read"
+    assert json.loads(lines(err)[-1]) == {"message": "interrupted: these figures are of the part that was read", "command": "read"}
     if as_json:
         facts = json.loads(out)
         assert facts["interrupted"] and 0 < facts["samples"] < 4000 and facts["audit"]["exactly_once"]
     else:
         assert b"of 4,000 samples, each exactly once" in out
+
+
+@pytest.mark.parametrize("words, status, error", [
+    (["ls", "no\nsuch"], 1, "'no\nsuch': cannot open it: No such file or directory"),
+    (["ls"], 2, "give one catalog; patterns for names are given with --include"), (["ls", "--nothing"], 2, "unknown option '--nothing'")])
+def test_a_tool_gets_errors_as_documents_too(shoal, words, status, error):
+    result = shoal(words[0], "--progress", "json", *words[1:])
+    assert result.returncode == status and result.stdout == b""
+    assert [json.loads(line) for line in lines(result.stderr)] == [{"message": error, "command": "ls"}]
 
 
 def test_a_reader_that_leaves_ends_verify_quietly(shoal, tmp_path):

@@ -119,6 +119,16 @@ def test_a_measurement_that_fails_is_named_and_tried_again(shoal, catalog, tmp_p
     assert b"already" not in shoal("sweep", "--resume", *command).stderr
 
 
+def test_the_error_of_a_measurement_is_kept_whatever_its_launcher_prints(shoal, catalog, tmp_path):
+    launcher = tmp_path / "launch"
+    launcher.write_text('#!/bin/sh\n"$@"\nstatus=$?\necho "shoal read: of the launcher" >&2\nexit $status\n')
+    launcher.chmod(0o755)
+    done = shoal("sweep", "--vary", "batch=4", "--repeat", 1, "--no-ceiling", "--results", tmp_path / "s", "--launcher", launcher,
+                 "--", "read", catalog, "--data", tmp_path / "none", "--slot", 100, "--steps", 1)
+    assert done.returncode == 1
+    assert "/none" in results(tmp_path / "s")["points"][0]["error"] and b"of the launcher" not in done.stderr
+
+
 def test_a_sweep_of_what_is_in_the_page_cache_says_so(shoal, tmp_path):
     (tmp_path / "data").mkdir()
     for i in range(64):

@@ -239,7 +239,7 @@ def test_what_shoal_cannot_do_is_refused_by_name(command, conf, tmp_path, line, 
 
 def test_a_key_that_shoal_does_not_know_is_refused_by_its_name(command, conf, tmp_path):
     done = start(command, (BASE + "++workload.dataset.wheels=4").format(conf=conf, out=tmp_path / "run"), where=tmp_path)
-    assert done.returncode == 1 and "dataset.wheels" in done.stderr and not (tmp_path / "run" / "summary.json").exists()
+    assert done.returncode == 2 and "dataset.wheels" in done.stderr and not (tmp_path / "run" / "summary.json").exists()
 
 
 def test_several_ranks_need_a_folder(command, conf, tmp_path):

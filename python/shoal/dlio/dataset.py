@@ -11,7 +11,7 @@ from dlio_benchmark.common.enumerations import DatasetType, Shuffle
 from dlio_benchmark.utils.utility import DLIOMPI
 
 from .._errors import BadValueError, Error
-from .._store import S3Config, parse_uri
+from .._store import S3Config, bucket_uri, parse_uri
 from ..catalog import Catalog, local_path
 from ..indexing import index
 
@@ -46,11 +46,7 @@ def data_folder(args, dataset_type):
     folder = os.path.join(args.data_folder, dataset_name(dataset_type))
     if not _is_bucket(args):
         return os.path.join(args.storage_root or "", folder)
-    return folder if "://" in folder else _bucket_uri(args.storage_root.rstrip("/"), folder.lstrip("/"))
-
-
-def _bucket_uri(bucket, key):
-    return "%s://%s/%s" % ("s3", bucket, key)
+    return folder if parse_uri(folder).local is None else bucket_uri(args.storage_root.rstrip("/"), folder.lstrip("/"))
 
 
 def storage_of(args, dataset_type):
@@ -61,7 +57,7 @@ def storage_of(args, dataset_type):
     whole = str((getattr(args, "storage_options", None) or {}).get("use_full_object_uri", "")).lower() in ("true", "1", "yes")
     if whole or importlib.util.find_spec("dlio_benchmark.storage.s3_torch_storage"):  # always so in Argonne's DLIO
         # The key of the object is the whole URI.
-        return _bucket_uri(folder.split("/")[2], folder)
+        return bucket_uri(folder.split("/")[2], folder)
     return folder
 
 

@@ -20,6 +20,7 @@ import time
 from datetime import datetime
 
 from .._errors import BadValueError, Error
+from .._store import bucket_uri, parse_uri
 from .hydra_args import Arguments, refuse, without_references, workload_of
 
 _RANK = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
@@ -119,7 +120,7 @@ class Plan:
             self.data = os.path.join(root, folder)
             self.options += ["--direct"] if kind == "direct_fs" else []
         elif kind == "s3":
-            self.data = folder if "://" in folder else "/".join(("s3:/", root.strip("/"), folder.strip("/")))
+            self.data = folder if parse_uri(folder).local is None else bucket_uri(root.strip("/"), folder.strip("/"))
             self._read_s3(storage)
         else:
             refuse("workload.storage.storage_type", "Shoal reads local_fs, direct_fs and s3, not %s" % kind)
@@ -266,7 +267,7 @@ def _mount(path, mounts):
 
 def print_df(plan):
     """The file systems of data and results as `df` prints them: mlpstorage's checker looks for that in the log of a run."""
-    if "://" in plan.data:
+    if parse_uri(plan.data).local is None:
         return
     with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as file:
         mounts = [line.split()[:2] for line in file]
@@ -306,7 +307,7 @@ def _commands(plan, path):
     if plan.generate and not (_alone(plan) and rank()):
         yield "Generating data", [_shoal(), "datagen", path, "--data", plan.data, "--no-catalog", *own, *plan.changes()]
     if plan.train:
-        drop = ["--drop-cache"] if _drops(plan) and "://" not in plan.data else []
+        drop = ["--drop-cache"] if _drops(plan) and parse_uri(plan.data).local is not None else []
         yield "Training", [_shoal(), "run", path, "--data", plan.data, "--results", plan.results, *plan.options, *drop, *plan.changes()]
 
 
@@ -320,10 +321,10 @@ def _alone(plan):
     return plan.generate and plan.train and nr_ranks() > 1
 
 
-def _progress_in(line):
-    """The progress that a line is, or None."""
+def _document_in(line):
+    """The progress or message that a line is, or None."""
     try:
-        return json.loads(line) if line.startswith(b'{"progress": ') else None
+        return json.loads(line) if line.startswith((b'{"progress": ', b'{"message": ')) else None
     except ValueError:
         return None
 
@@ -336,9 +337,9 @@ def _run_child(command, environment, show=None):
     before = {number: signal.signal(number, lambda number, _: child.send_signal(number)) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         for line in child.stderr or ():
-            now = _progress_in(line)
-            if now is None:
-                sys.stderr.buffer.write(line)
+            now = _document_in(line)
+            if now is None or "message" in now:
+                sys.stderr.buffer.write(line if now is None else os.fsencode("shoal %(command)s: %(message)s\n" % now))
                 sys.stderr.flush()
             elif now["progress"] == "run":
                 show(now)

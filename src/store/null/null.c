@@ -11,7 +11,10 @@
 #include "base/le.h"
 #include "base/text.h"
 #include "store/kind.h"
+#include "store/null/null.h"
 #include "store/pause.h"
+
+#define NULL_PREFIX "null:"
 
 struct null_store {
 	struct store base;
@@ -296,8 +299,21 @@ static int null_open(const struct store_uri *uri, const struct shoal_store_confi
 	return 0;
 }
 
+int store_null_any_size(const char *text, char *buf, size_t cap)
+{
+	size_t len = strlen(NULL_PREFIX);
+	bool whole = strncmp(text, NULL_PREFIX, len) == 0;
+	const char *rest = whole ? text + len : "";
+
+	if (strcmp(text, "null") != 0 && (!whole || strstr(text, "size=")))
+		return 0;
+	if (snprintf(buf, cap, "%s%s%s", STORE_ANY_SIZE, *rest ? "," : "", rest) >= (int)cap)
+		return -ENAMETOOLONG;
+	return 1;
+}
+
 const struct store_kind store_null_kind = {
-	.prefix = "null:",
+	.prefix = NULL_PREFIX,
 	.traits = { .synthetic = true },
 	.check = null_check,
 	.open = null_open,

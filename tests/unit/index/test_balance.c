@@ -366,7 +366,7 @@ static const struct names all_names[] = {
 	{ "in order", in_order, 1.05 },
 	{ "only the last has some", only_the_last_has_some, 1.05 },
 	{ "all equal", all_equal, 9 },
-	{ "very long", very_long, 1.6 }, /* there is room for few of them */
+	{ "very long", very_long, 2 }, /* there is room for few of them */
 	{ "long and short", long_and_short, 1.6 },
 	{ "none", none, 9 },
 	{ "fewer than ranks", fewer_than_ranks, 9 },
@@ -374,18 +374,30 @@ static const struct names all_names[] = {
 
 static const struct names *names;
 
+#define THREADS 3u
+
 static void cut(struct comm *c, int rank, int size)
 {
 	char name[SHOAL_NAME_MAX + 64];
 	uint64_t in_range[THREAD_RANKS_MAX] = { 0 }, all = 0, sums[2];
 	struct index_splitters cuts = { 0 };
-	struct index_sample sample = { 0 };
+	struct index_sample sample = { 0 }, of[THREADS] = { { 0 } };
 	struct shoal_err err = { "" };
 	size_t len;
 
 	CHECK_WORDS(index_sample_init(&sample, size, &err) == 0, err.msg);
+	for (unsigned i = 0; i < THREADS; i++)
+		CHECK_WORDS(index_sample_init(&of[i], size * (int)THREADS, &err) == 0, err.msg);
+	/* The first thread sees a few names, and the last one most of them. */
 	for (uint32_t k = 0; (len = names->fn(name, rank, size, k)) > 0; k++)
-		index_sample_see(&sample, (const uint8_t *)name, len);
+		index_sample_see(&of[k % 10 == 0  ? 0
+				     : k % 3 == 0 ? 1
+						  : 2],
+				 (const uint8_t *)name, len);
+	for (unsigned i = 0; i < THREADS; i++) {
+		index_sample_join(&sample, &of[i]);
+		index_sample_release(&of[i]);
+	}
 	CHECK_WORDS(sample.fill <= sample.cap, "a sample is bounded");
 	CHECK_WORDS(index_splitters_agree(&cuts, c, &sample, &err) == 0, err.msg);
 	CHECK_WORDS(cuts.nr == size - 1, names->title);

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,7 +264,8 @@ static struct sorter *fill_lanes(size_t memory)
 }
 
 struct greatest {
-	uint64_t nr, nr_wrong;
+	uint64_t nr;
+	atomic_uint nr_wrong;        /* counted by the threads of all ranges */
 	uint32_t order[ORDER_NAMES]; /* of each name in the order of names */
 	char name[ORDER_NAMES][32];
 };
@@ -283,7 +285,7 @@ static int take_greatest(void *self, const struct sort_entry *e, struct shoal_er
 	memcpy(name, e->name, e->len);
 	found = bsearch(name, g->name, g->nr, sizeof(g->name[0]), compare_texts);
 	assert_non_null(found);
-	g->nr_wrong += size_of_entry(e) != g->order[(found - g->name[0]) / 32];
+	atomic_fetch_add(&g->nr_wrong, size_of_entry(e) != g->order[(found - g->name[0]) / 32]);
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "store/kind.h"
+#include "store/null/null.h"
 
 static struct shoal_err err;
 
@@ -134,17 +135,17 @@ static void null_without_a_size_has_any(void **state)
 	char buf[40];
 
 	(void)state;
-	assert_int_equal(store_uri_any_size("null", buf, sizeof(buf)), 1);
+	assert_int_equal(store_null_any_size("null", buf, sizeof(buf)), 1);
 	assert_string_equal(buf, "null:size=1T");
-	assert_int_equal(store_uri_any_size("null:", buf, sizeof(buf)), 1);
+	assert_int_equal(store_null_any_size("null:", buf, sizeof(buf)), 1);
 	assert_string_equal(buf, "null:size=1T");
-	assert_int_equal(store_uri_any_size("null:delay_us=3", buf, sizeof(buf)), 1);
+	assert_int_equal(store_null_any_size("null:delay_us=3", buf, sizeof(buf)), 1);
 	assert_string_equal(buf, "null:size=1T,delay_us=3");
-	assert_int_equal(store_uri_any_size("null:size=3", buf, sizeof(buf)), 0);
-	assert_int_equal(store_uri_any_size("nullx", buf, sizeof(buf)), 0);
-	assert_int_equal(store_uri_any_size("s3://b", buf, sizeof(buf)), 0);
-	assert_int_equal(store_uri_any_size("null:delay_us=3", buf, 23), -ENAMETOOLONG);
-	assert_int_equal(store_uri_any_size("null:delay_us=3", buf, 24), 1);
+	assert_int_equal(store_null_any_size("null:size=3", buf, sizeof(buf)), 0);
+	assert_int_equal(store_null_any_size("nullx", buf, sizeof(buf)), 0);
+	assert_int_equal(store_null_any_size("s3://b", buf, sizeof(buf)), 0);
+	assert_int_equal(store_null_any_size("null:delay_us=3", buf, 23), -ENAMETOOLONG);
+	assert_int_equal(store_null_any_size("null:delay_us=3", buf, 24), 1);
 }
 
 static int open_none(const struct store_uri *uri, const struct shoal_store_config *config,
