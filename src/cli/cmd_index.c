@@ -115,16 +115,21 @@ static int run_alone(const struct index_arguments *a, struct shoal_index_result 
 /* The catalog is made in a directory of its own, and removed. */
 struct index_trial {
 	char dir[PATH_MAX], path[PATH_MAX + 8];
-	const char *output; /* the output that would be written */
-	uint64_t nr_old;    /* names of the catalog that it would replace; 0: none */
+	struct output out; /* that would be written, and what it would replace */
 };
 
 static int index_trial_begin(struct index_arguments *a, struct index_trial *t)
 {
-	t->output = a->options.output;
-	if (cli_output_check("index", t->output, a->force) != CLI_OK)
+	struct shoal_err err = { "" };
+	int rc;
+
+	if (cli_check_directory("index", a->options.output) != CLI_OK)
 		return CLI_FAILED;
-	t->nr_old = open_nr_names(t->output);
+	rc = output_open(&t->out, a->options.output, &err);
+	if (rc == 0)
+		rc = output_protect(&t->out, a->options.config, &cli_stop, &err);
+	if (rc < 0 && !a->force)
+		return cli_fail("index", "%s", cli_words("index", &err));
 	snprintf(t->dir, sizeof(t->dir), "%s/shoal-dry-run-XXXXXX",
 		 path_tmp_dir(a->options.tmp_dir));
 	if (!mkdtemp(t->dir))
@@ -143,6 +148,7 @@ static int index_trial_end(const struct index_arguments *a, const struct index_t
 			   const struct shoal_index_result *r, int status)
 {
 	struct stat st = { 0 };
+	struct shoal_err err = { "" };
 	bool made = stat(t->path, &st) == 0;
 	char replaced[64] = "";
 
@@ -150,13 +156,14 @@ static int index_trial_end(const struct index_arguments *a, const struct index_t
 	rmdir(t->dir);
 	if (!made || status == CLI_USAGE)
 		return status;
-	if (t->nr_old > 0)
+	if (t->out.nr_old > 0)
 		snprintf(replaced, sizeof(replaced), ", instead of one of %s names",
-			 count_in_words(t->nr_old).text);
+			 count_in_words(t->out.nr_old).text);
 	cli_say("a catalog of %s name%s, of %s, would be written to '%s'%s",
 		count_in_words(r->nr_names).text, plural(r->nr_names),
-		size_in_words((uint64_t)st.st_size).text, t->output, replaced);
-	if (!a->force && (r->nr_names == 0 || t->nr_old > 2 * r->nr_names))
+		size_in_words((uint64_t)st.st_size).text,
+		t->out.object ? t->out.object : t->out.path, replaced);
+	if (!a->force && (r->nr_names == 0 || output_permit(&t->out, r->nr_names, &err) < 0))
 		return cli_fail("index", "it would be refused, because it has %s, without --force",
 				r->nr_names == 0 ? "no names" : "less than half of the names");
 	return status;
@@ -205,6 +212,14 @@ static void cmd_index_show_stall(void *self, const char *words)
 	cli_fail("index", "%s", words);
 }
 
+static void cmd_index_put_begin(struct json *j, const void *self)
+{
+	const struct index_arguments *a = self;
+
+	json_string(j, "source", a->source ? a->source : a->pattern.format);
+	json_string(j, "catalog", a->options.output);
+}
+
 /* Collective: what is looked at while it lists, and afterwards. */
 static int cmd_index_record(struct index_arguments *a, struct comm *comm, struct shoal_err *err)
 {
@@ -215,12 +230,14 @@ static int cmd_index_record(struct index_arguments *a, struct comm *comm, struct
 				  .nr_ranks = 1,
 				  .au_bar = (double)NAN,
 				  .total = (uint64_t)place->size };
+	struct cli_record_facts facts = { "index", a->source, cmd_index_put_begin, a };
 	int rc = cli_listen_open(&a->listen, "index", comm, err);
 
 	if (rc == 0)
-		rc = cli_record_begin(&a->record, "index", comm, false, &a->listen, err);
+		rc = cli_record_begin(&a->record, &facts, comm, false, &a->listen, err);
 	if (rc < 0)
 		return rc;
+	head.begin = a->record.begin;
 	cli_listen_begin(&a->listen, "index", &head);
 	t->series = a->record.series;
 	series_epoch(t->series, clock_now(), 1, false, 0, NULL, NULL);
@@ -381,8 +398,7 @@ static void cmd_index_put_record(struct json *j, const void *self)
 {
 	const struct index_record *x = self;
 
-	json_string(j, "source", x->a->source ? x->a->source : x->a->pattern.format);
-	json_string(j, "catalog", x->a->options.output);
+	cmd_index_put_begin(j, x->a);
 	cmd_index_put_json(j, x->r, x->seconds);
 	json_real(j, "names_per_second",
 		  x->seconds > 0 ? (double)x->r->nr_names / x->seconds : (double)NAN, 6);
@@ -393,11 +409,11 @@ static int cmd_index_keep(struct index_arguments *a, const struct comm_place *pl
 			  const struct shoal_index_result *r, double seconds)
 {
 	struct index_record x = { a, r, seconds };
+	struct cli_record_facts facts = { "index", a->source, cmd_index_put_record, &x };
 	struct shoal_err err = { "" };
 	int status = cli_record_end(&a->record, "index");
 
-	if (place->rank == 0 &&
-	    cli_record_write(&a->record, "index", a->source, cmd_index_put_record, &x, &err) < 0)
+	if (place->rank == 0 && cli_record_write(&a->record, &facts, &err) < 0)
 		status = cli_fail("index", "%s", cli_words("index", &err));
 	return status;
 }
@@ -453,7 +469,7 @@ static int cmd_index_print_failure(const struct index_arguments *a, const struct
 		return cli_usage("index", "%s", cli_words("index", err));
 	if (place->size > 1)
 		snprintf(rank, sizeof(rank), "rank %d: ", place->rank);
-	if (*err->msg && a->source)
+	if (*err->msg && a->source && rc != -EEXIST && rc != -EISDIR) /* these name the output */
 		cli_fail("index", "%s'%s': %s", rank, a->source, cli_words("index", err));
 	else if (*err->msg)
 		cli_fail("index", "%s%s", rank, cli_words("index", err));
@@ -483,7 +499,8 @@ int cmd_index_start(void *arguments, int nr, char **words)
 	}
 	cli_catch_signals();
 	telling.place = comm_place(comm);
-	telling.nr_old = a->tree.update ? open_nr_names(a->tree.update) : 0;
+	telling.nr_old =
+		a->tree.update ? open_nr_names(a->tree.update, a->options.config, &cli_stop) : 0;
 	cli_progress_start_view(&telling.progress, "index", telling.place->rank == 0, &a->listen);
 	a->options.progress = cmd_index_show_progress;
 	a->options.warn = cmd_index_show_warning;

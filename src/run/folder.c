@@ -116,7 +116,7 @@ int run_folder_check(const char *results, bool resume, struct shoal_err *err)
 /* Whether a run has written a file of this name. */
 static bool is_result(const char *name)
 {
-	static const char *const others[] = { "config.yaml", "effective.yaml" };
+	static const char *const others[] = { "config.yaml", "effective.yaml", "begin.json" };
 	size_t digits = strspn(name, "0123456789");
 
 	for (size_t i = 0; i < ARRAY_LEN(others); i++)

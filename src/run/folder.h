@@ -1,10 +1,10 @@
 /*
  * folder.h - the results folder of a run: where each file is, and which process may write to it.
  *
- * The results are in the folder itself: summary.json, config.yaml, effective.yaml, the files of
- * each rank, and the catalogs that the run made itself. Files that only a resumed run needs are in
- * the subfolder ".shoal-run": the state, the step log of each rank and the lock. It is removed when
- * the run is complete.
+ * The results are in the folder itself: begin.json, summary.json, config.yaml, effective.yaml, the
+ * files of each rank, and the catalogs that the run made itself. Files that only a resumed run
+ * needs are in the subfolder ".shoal-run": the state, the step log of each rank and the lock. It is
+ * removed when the run is complete.
  */
 #ifndef SHOAL_RUN_FOLDER_H
 #define SHOAL_RUN_FOLDER_H
