@@ -27,7 +27,7 @@ SEES = {
     "datagen": ["workload", "store", "catalog", "open", "load", "comm", "format"],
     "run": ["workload", "datagen", "store", "index", "catalog", "open", "order", "load", "comm"],
     "report": ["workload", "run"],
-    "sweep": ["report"],
+    "sweep": ["run", "report"],
     "cli": ["store", "index", "list", "catalog", "open", "order", "load", "workload", "datagen", "run", "report", "sweep", "serve", "comm", "format"],
     "python": ["store", "index", "list", "catalog", "open", "order", "load", "comm"],
 }
@@ -143,6 +143,19 @@ def check_json(path, text):
     for number, line in enumerate(text.split("\n"), 1):
         if re.search(r'"[^"]*\{\\"\w+\\":', line):
             yield f"{path}:{number}: JSON is written by hand: use base/json.h"
+
+
+def result_names():
+    """The names of the files of results, as src/run/folder.c has them."""
+    text = open(os.path.join(ROOT, "src/run/folder.c"), encoding="utf-8").read()
+    return set(re.findall(r'^\t\[RUN_FILE_\w+\] = \{ "([^"]+)"', text, re.M))
+
+
+def check_results(path, text, names):
+    if path not in ("src/run/folder.c", "src/report/layout.h"):
+        for number, line in enumerate(text.split("\n"), 1):
+            for name in names.intersection(re.findall(r'"([\w.]+)"', line)):
+                yield f"{path}:{number}: \"{name}\" is named by run/folder.h"
 
 
 def check_words(path, text):
@@ -312,7 +325,7 @@ def main():
         text = open(os.path.join(ROOT, path), encoding="utf-8").read()
         faults += [*check_width(path, text), *check_wording(path, text)]
     faults += check_wording("include/shoal.h", open(os.path.join(ROOT, "include/shoal.h"), encoding="utf-8").read())
-    prefixes = schemes()
+    prefixes, results = schemes(), result_names()
     for path in tracked("python/shoal/*.py"):
         faults += check_python_uris(path, open(os.path.join(ROOT, path), encoding="utf-8").read(), prefixes)
     defined, codes = {}, {}
@@ -328,6 +341,7 @@ def main():
             faults += check_calls(path, code)
             faults += check_words(path, text)
             faults += check_json(path, text)
+            faults += check_results(path, text, results)
             faults += check_wording(path, text)
         faults += check_lengths(path, code)
     faults += [*check_names(defined), *check_reached(codes, defined)]

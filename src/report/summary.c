@@ -9,6 +9,7 @@
 #include "report/host.h"
 #include "report/report.h"
 #include "report/write.h"
+#include "run/folder.h"
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 
@@ -341,7 +342,7 @@ int report_summary_write(const struct run_result *r, const char *folder, struct 
 	int rc = report_summary_text(r, &words, err);
 
 	if (rc == 0)
-		rc = report_write_text(folder, "summary.json", words, err);
+		rc = report_write_text(folder, run_file_name(RUN_FILE_SUMMARY), words, err);
 	free(words);
 	return rc;
 }
@@ -370,14 +371,14 @@ static int write_effective(const struct run_result *r, const char *folder, struc
 	rc = workload_parse(yaml, strlen(yaml), r->workload->name, overrides, nr, NULL, NULL, &used,
 			    err);
 	if (rc == 0)
-		rc = report_write_text(folder, "effective.yaml", used->yaml, err);
+		rc = report_write_text(folder, run_file_name(RUN_FILE_EFFECTIVE), used->yaml, err);
 	workload_free(used);
 	return rc;
 }
 
 int report_config_write(const struct run_result *r, const char *folder, struct shoal_err *err)
 {
-	int rc = report_write_text(folder, "config.yaml", r->workload->asked, err);
+	int rc = report_write_text(folder, run_file_name(RUN_FILE_CONFIG), r->workload->asked, err);
 
 	return rc < 0 ? rc : write_effective(r, folder, err);
 }
