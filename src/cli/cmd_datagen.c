@@ -330,10 +330,32 @@ static int datagen_write_leaf(const struct cmd_datagen_arguments *a, const struc
 	return rc < 0 ? rc : layout_write(&tree, leaf, &job, err);
 }
 
+struct datagen_record {
+	const struct cmd_datagen_arguments *a;
+	const struct workload *w;
+	const struct datagen_result *r;
+	int nr_ranks;
+};
+
+static void cmd_datagen_put_begin(struct json *j, const void *self)
+{
+	const struct datagen_record *x = self;
+
+	json_string(j, "workload", x->w->name);
+	json_string(j, "data", x->a->o.data);
+	json_string(j, "format", workload_format_name(x->w->dataset.format));
+	json_u64(j, "files", x->a->plan.nr_files + x->a->plan.nr_files_eval);
+	json_u64(j, "bytes_train", x->a->plan.nr_bytes);
+	json_u64(j, "bytes_valid", x->a->plan.nr_bytes_eval);
+}
+
 /* Collective: what is looked at while it writes, and afterwards. */
 static int cmd_datagen_record(struct cmd_datagen_arguments *a, struct comm *comm,
-			      const struct screen *s, struct shoal_err *err)
+			      const struct workload *w, const struct screen *s,
+			      struct shoal_err *err)
 {
+	struct datagen_record x = { .a = a, .w = w };
+	struct cli_record_facts facts = { "datagen", a->o.data, cmd_datagen_put_begin, &x };
 	struct live_head head = { .command = "datagen",
 				  .name = a->o.data,
 				  .nr_ranks = 1,
@@ -342,20 +364,14 @@ static int cmd_datagen_record(struct cmd_datagen_arguments *a, struct comm *comm
 	int rc = cli_listen_open(&a->listen, "datagen", comm, err);
 
 	if (rc == 0)
-		rc = cli_record_begin(&a->record, "datagen", comm, false, &a->listen, err);
+		rc = cli_record_begin(&a->record, &facts, comm, false, &a->listen, err);
 	if (rc < 0)
 		return rc;
+	head.begin = a->record.begin;
 	cli_listen_begin(&a->listen, "datagen", &head);
 	series_epoch(a->record.series, clock_now(), 1, false, 0, NULL, NULL);
 	return 0;
 }
-
-struct datagen_record {
-	const struct cmd_datagen_arguments *a;
-	const struct workload *w;
-	const struct datagen_result *r;
-	int nr_ranks;
-};
 
 static void cmd_datagen_put_record(struct json *j, const void *self)
 {
@@ -370,6 +386,7 @@ static int cmd_datagen_keep(struct cmd_datagen_arguments *a, const struct worklo
 			    struct shoal_err *err)
 {
 	struct datagen_record x = { a, w, r, s->nr_ranks };
+	struct cli_record_facts facts = { "datagen", a->o.data, cmd_datagen_put_record, &x };
 	int rc;
 
 	if (a->layout.kind != LAYOUT_PLAIN)
@@ -377,8 +394,7 @@ static int cmd_datagen_keep(struct cmd_datagen_arguments *a, const struct worklo
 	rc = series_close(a->record.series, err);
 	a->record.series = NULL;
 	if (rc == 0)
-		rc = cli_record_write(&a->record, "datagen", a->o.data, cmd_datagen_put_record, &x,
-				      err);
+		rc = cli_record_write(&a->record, &facts, err);
 	return rc;
 }
 
@@ -406,7 +422,7 @@ static int cmd_datagen_run(struct cmd_datagen_arguments *a, struct comm *comm, s
 	a->o.progress = cmd_datagen_show_progress;
 	a->o.warn = cmd_datagen_warn;
 	a->o.self = s;
-	rc = cmd_datagen_record(a, comm, s, err);
+	rc = cmd_datagen_record(a, comm, *ret_w, s, err);
 	if (rc == 0)
 		rc = datagen_execute(comm, *ret_w, &a->o, r, err);
 	if (rc == 0 && a->results && s->rank == 0) {

@@ -204,6 +204,14 @@ static void cmd_index_show_stall(void *self, const char *words)
 	cli_fail("index", "%s", words);
 }
 
+static void cmd_index_put_begin(struct json *j, const void *self)
+{
+	const struct index_arguments *a = self;
+
+	json_string(j, "source", a->source ? a->source : a->pattern.format);
+	json_string(j, "catalog", a->options.output);
+}
+
 /* Collective: what is looked at while it lists, and afterwards. */
 static int cmd_index_record(struct index_arguments *a, struct comm *comm, struct shoal_err *err)
 {
@@ -214,12 +222,14 @@ static int cmd_index_record(struct index_arguments *a, struct comm *comm, struct
 				  .nr_ranks = 1,
 				  .au_bar = (double)NAN,
 				  .total = (uint64_t)place->size };
+	struct cli_record_facts facts = { "index", a->source, cmd_index_put_begin, a };
 	int rc = cli_listen_open(&a->listen, "index", comm, err);
 
 	if (rc == 0)
-		rc = cli_record_begin(&a->record, "index", comm, false, &a->listen, err);
+		rc = cli_record_begin(&a->record, &facts, comm, false, &a->listen, err);
 	if (rc < 0)
 		return rc;
+	head.begin = a->record.begin;
 	cli_listen_begin(&a->listen, "index", &head);
 	t->series = a->record.series;
 	series_epoch(t->series, clock_now(), 1, false, 0, NULL, NULL);
@@ -380,8 +390,7 @@ static void cmd_index_put_record(struct json *j, const void *self)
 {
 	const struct index_record *x = self;
 
-	json_string(j, "source", x->a->source ? x->a->source : x->a->pattern.format);
-	json_string(j, "catalog", x->a->options.output);
+	cmd_index_put_begin(j, x->a);
 	cmd_index_put_json(j, x->r, x->seconds);
 	json_real(j, "names_per_second",
 		  x->seconds > 0 ? (double)x->r->nr_names / x->seconds : (double)NAN, 6);
@@ -392,11 +401,11 @@ static int cmd_index_keep(struct index_arguments *a, const struct comm_place *pl
 			  const struct shoal_index_result *r, double seconds)
 {
 	struct index_record x = { a, r, seconds };
+	struct cli_record_facts facts = { "index", a->source, cmd_index_put_record, &x };
 	struct shoal_err err = { "" };
 	int status = cli_record_end(&a->record, "index");
 
-	if (place->rank == 0 &&
-	    cli_record_write(&a->record, "index", a->source, cmd_index_put_record, &x, &err) < 0)
+	if (place->rank == 0 && cli_record_write(&a->record, &facts, &err) < 0)
 		status = cli_fail("index", "%s", cli_words("index", &err));
 	return status;
 }

@@ -16,6 +16,7 @@
 #include "cli/record.h"
 #include "cli/s3_options.h"
 #include "cli/trace_options.h"
+#include "load/loader.h"
 #include "store/uri.h"
 
 struct cmd_read_arguments {
@@ -101,6 +102,14 @@ static int cmd_read_check_use(const struct cmd_read_arguments *a, const struct s
 				err);
 }
 
+static void describe_time(FILE *f, const char *name, uint64_t ms)
+{
+	if (ms)
+		fprintf(f, "%s: %g s\n", name, (double)ms * 1e-3);
+	else
+		fprintf(f, "%s: none\n", name);
+}
+
 static void describe_read(FILE *f, const void *self)
 {
 	const struct cmd_read_arguments *a = self;
@@ -110,18 +119,44 @@ static void describe_read(FILE *f, const void *self)
 
 	shoal_catalog_info(p->cat, &info);
 	fprintf(f,
-		"catalog: %s of %" PRIu64 " files\nmode: %d\nremainder: %d\nseed: %" PRIu64
-		"\nfrozen: %d\nunit: %" PRIu64 "\nwindow: %" PRIu64 "\nlanes: %" PRIu64
-		" of %" PRIu64 "\nbatch: %" PRIu64 "\nconsumed: %" PRIu64 "\nepoch: %" PRIu64
-		"\nsteps: %" PRIu64 "\ndrop-cache: %d\n",
-		info.digest, info.nr_files, (int)s->mode, (int)s->remainder, s->seed, s->frozen,
-		s->unit, s->window, s->lanes, s->lane_batch, s->batch, s->consumed, p->epoch,
-		p->steps, p->drop);
-	fprintf(f,
-		"epochs: %" PRIu64 "\nrepeat: %" PRIu64 "\nduration: %" PRIu64
-		" ms\nwarm-up: %" PRIu64 " ms\n",
-		p->epochs, p->repeats, p->duration_ms, p->warm_up_ms);
+		"catalog: %s of %" PRIu64 " files\nmode: %s\nremainder: %s\nseed: %" PRIu64
+		"\nunit: %" PRIu64 "\n",
+		info.digest, info.nr_files, cli_order_modes[s->mode], cli_remainders[s->remainder],
+		s->seed, s->unit);
+	cli_describe_flag(f, "frozen", s->frozen);
+	cli_describe_number(f, "window", s->window, 0, "default");
+	cli_describe_number(f, "lanes", s->lanes, 0, "none");
+	cli_describe_number(f, "lane-batch", s->lane_batch, 0, "the batch");
+	fprintf(f, "batch: %" PRIu64 "\nconsumed: %" PRIu64 "\nepoch: %" PRIu64 "\n", s->batch,
+		s->consumed, p->epoch);
+	cli_describe_number(f, "steps", p->steps, UINT64_MAX, "all");
+	cli_describe_flag(f, "drop-cache", p->drop);
+	cli_describe_number(f, "epochs", p->epochs, 0, "until the time is up");
+	fprintf(f, "repeat: %" PRIu64 "\n", p->repeats);
+	describe_time(f, "duration", p->duration_ms);
+	describe_time(f, "warm-up", p->warm_up_ms);
 	load_describe(f, &a->load);
+}
+
+/* What is read and how, for the results. */
+static void cmd_read_put_begin(struct json *j, const void *self)
+{
+	const struct cmd_read_arguments *a = self;
+	const char *data = a->load.store;
+	struct shoal_catalog_info info;
+
+	shoal_catalog_info(a->plan.cat, &info);
+	data = data ? data : info.root;
+	json_string(j, "catalog", a->path);
+	json_string(j, "digest", info.digest);
+	json_string(j, "data", data);
+	json_bool(j, "bytes_made_up", store_uri_traits(data).synthetic);
+	json_u64(j, "files", info.nr_files);
+	json_u64(j, "batch", a->order.spec.batch);
+	json_u64(j, "in_flight", a->load.in_flight);
+	json_u64(j, "prefetch", a->load.prefetch);
+	json_bool(j, "direct", a->load.direct);
+	read_put_settings(j, a->plan.settings ? a->plan.settings : "");
 }
 
 /* Collective: what is looked at while it reads, and afterwards. */
@@ -134,23 +169,28 @@ static int cmd_read_record(struct cmd_read_arguments *a, struct comm *comm, stru
 				  .nr_here = 1,
 				  .au_bar = (double)NAN,
 				  .total = size };
-	int rc = cli_record_begin(&a->record, "read", comm, true, &a->listen, err);
+	struct cli_record_facts facts = { "read", a->path, cmd_read_put_begin, a };
+	int rc = cli_record_begin(&a->record, &facts, comm, true, &a->listen, err);
 
 	if (rc < 0)
 		return rc;
+	head.begin = a->record.begin;
 	cli_listen_begin(&a->listen, "read", &head);
 	a->plan.series = a->record.series;
 	a->plan.watch = cli_listen_watch(&a->listen);
 	return 0;
 }
 
-/* The settings that all ranks have in common, for the results; NULL without memory. */
-static char *cmd_read_settings(const struct cmd_read_arguments *a)
+/* The settings that all ranks have in common, for the results; NULL without memory. What was left
+ * to the loader has its value from there. */
+static char *cmd_read_settings(struct cmd_read_arguments *a, const struct shoal_loader *l)
 {
 	char *settings = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&settings, &len);
 
+	a->load.in_flight = load_options(l)->in_flight;
+	a->load.prefetch = load_options(l)->prefetch;
 	if (f) {
 		describe_read(f, a);
 		fclose(f);
@@ -175,13 +215,14 @@ static int cmd_read_run(struct cmd_read_arguments *a, struct comm *comm,
 	if (rc == 0) {
 		fill_plan(a, comm, *ret_cat);
 		rc = cli_compare_ranks(comm, describe_read, a, err);
-		a->plan.settings = cmd_read_settings(a);
 	}
-	if (rc == 0)
-		rc = cmd_read_record(a, comm, err);
 	if (rc == 0) {
 		a->measure = read_measure_new(&a->plan, comm, o);
 		rc = open_loader(a, comm, *ret_cat, ret_loader, err);
+	}
+	if (rc == 0) {
+		a->plan.settings = cmd_read_settings(a, *ret_loader);
+		rc = cmd_read_record(a, comm, err);
 	}
 	if (rc == 0)
 		rc = open_trace(a, comm, *ret_cat, err);
@@ -243,16 +284,8 @@ struct read_record {
 static void cmd_read_put_record(struct json *j, const void *self)
 {
 	const struct read_record *r = self;
-	struct shoal_catalog_info info;
 
-	shoal_catalog_info(r->a->plan.cat, &info);
-	json_string(j, "catalog", r->a->path);
-	json_string(j, "digest", info.digest);
-	json_string(j, "data", r->a->load.store ? r->a->load.store : info.root);
-	json_u64(j, "files", info.nr_files);
-	json_u64(j, "batch", r->a->order.spec.batch);
-	json_u64(j, "in_flight", r->a->load.in_flight);
-	json_bool(j, "direct", r->a->load.direct);
+	cmd_read_put_begin(j, r->a);
 	read_put_json(j, &r->a->plan, r->o, r->nr_ranks);
 }
 
@@ -261,11 +294,11 @@ static bool cmd_read_keep(struct cmd_read_arguments *a, const struct comm_place 
 			  const struct read_outcome *o)
 {
 	struct read_record r = { a, o, place->size };
+	struct cli_record_facts facts = { "read", a->path, cmd_read_put_record, &r };
 	struct shoal_err err = { "" };
 	bool good = cli_record_end(&a->record, "read") == CLI_OK;
 
-	if (place->rank == 0 &&
-	    cli_record_write(&a->record, "read", a->path, cmd_read_put_record, &r, &err) < 0) {
+	if (place->rank == 0 && cli_record_write(&a->record, &facts, &err) < 0) {
 		cli_fail("read", "%s", cli_words("read", &err));
 		good = false;
 	}

@@ -13,6 +13,7 @@
 #include "cli/layout_options.h"
 #include "cli/listen.h"
 #include "cli/load_options.h"
+#include "cli/run_begin.h"
 #include "cli/run_screen.h"
 #include "cli/s3_options.h"
 #include "cli/trace_options.h"
@@ -159,11 +160,14 @@ static void show_stalled_read(void *self, const char *words)
 }
 
 /* While the loader waits, possibly for ever: check whether another rank has failed. */
-static int cmd_run_poll_peers(void *self, struct shoal_err *err)
+static int cmd_run_wait(void *self, struct shoal_err *err)
 {
-	const struct cmd_run_state *c = self;
+	struct cmd_run_state *c = self;
 	struct comm_mail mail;
-	int rc = comm_poll(c->comm, 0, &mail, err);
+	int rc = c->place->size > 1 ? comm_poll(c->comm, 0, &mail, err) : 0;
+
+	if (c->place->rank == 0)
+		run_screen_wait(&c->screen);
 
 	if (rc == 1)
 		(void)run_watch_mail(&c->a.listen.watch, &mail);
@@ -261,26 +265,18 @@ static int cmd_run_check_use(struct cmd_run_state *c, struct shoal_err *err)
 	return rc;
 }
 
-/* Collective: rank 0 warns if MLPerf's rules require more data or another cluster. */
+/* Collective. */
 static int note_size(struct cmd_run_state *c, struct shoal_err *err)
 {
-	const char *place = c->a.load.store ? c->a.load.store : c->data.root;
-	struct datasize_cluster cluster;
-	char words[300];
-	int rc;
+	struct run_begin_size size = { .w = c->workload,
+				       .comm = c->comm,
+				       .accelerators = (uint64_t)c->place->size * c->a.accelerators,
+				       .data = c->a.load.store ? c->a.load.store : c->data.root,
+				       .results = c->a.results,
+				       .warn = warn_of_rule,
+				       .self = c };
 
-	if (is_synthetic(&c->a))
-		return 0;
-	rc = datasize_measure(c->comm, &cluster, err);
-	cluster.nr_accelerators = (uint64_t)c->place->size * c->a.accelerators;
-	if (rc == 0 && datasize_too_small(c->workload, &cluster, words, sizeof(words)))
-		warn_of_rule(c, words);
-	if (c->place->rank == 0 && run_folder_shares_device(c->a.results, place))
-		warn_of_rule(c, "data and results are on one file system: MLPerf's rule 3.4.2 "
-				"requires two");
-	if (rc == 0)
-		datasize_note_rules(c->workload, &cluster, warn_of_rule, c);
-	return rc;
+	return is_synthetic(&c->a) ? 0 : run_begin_check_size(&size, err);
 }
 
 /* Collective. */
@@ -291,17 +287,20 @@ static int cmd_run_open_trace(struct cmd_run_state *c, struct shoal_err *err)
 	return cli_trace_open(&c->a.traces, store ? store : c->data.root, c->comm, &c->trace, err);
 }
 
-/* Rank 0: from here on there is something to look at. */
-static void begin_live(struct cmd_run_state *c)
+/* Rank 0, before the first step. */
+static int cmd_run_begun(void *self, const struct run_result *r, struct shoal_err *err)
 {
-	struct live_head head = { .command = "run",
-				  .name = c->workload->name,
-				  .nr_ranks = (unsigned)c->place->size,
-				  .nr_here = (unsigned)c->a.accelerators,
-				  .au_bar = c->workload->au * 100,
-				  .total = (uint64_t)c->place->size };
+	struct cmd_run_state *c = self;
 
-	cli_listen_begin(&c->a.listen, "run", &head);
+	return run_begin_write(r, c->place, c->a.results, &c->a.listen, err);
+}
+
+/* Rank 0, after each phase. */
+static void cmd_run_ended(void *self, const struct run_result *r)
+{
+	struct cmd_run_state *c = self;
+
+	run_begin_tell(r, r->nr_phases - 1, &c->a.listen);
 }
 
 static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
@@ -319,18 +318,19 @@ static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 				 .stop = &cli_stop,
 				 .began = c->began,
 				 .progress = cmd_run_show_progress,
+				 .begun = cmd_run_begun,
+				 .ended = cmd_run_ended,
 				 .self = c,
 				 .watch = cli_listen_watch(&c->a.listen) };
 
 	if (!o.load.store)
 		o.load.store = c->data.store;
-	if (c->place->size > 1)
-		o.load.waiting = cmd_run_poll_peers;
+	if (c->place->size > 1 || c->screen.line.viewed)
+		o.load.waiting = cmd_run_wait;
 	o.load.config = &c->a.where.config;
 	o.load.stalled = show_stalled_read;
 	o.load.self = c;
 	c->loaded = true;
-	begin_live(c);
 	return run_execute(&o, &c->result, err);
 }
 
@@ -381,8 +381,6 @@ static int write_results(struct cmd_run_state *c, struct shoal_err *err)
 		rc = report_ranks_write(&c->result, &log, (uint64_t)c->place->rank * nr,
 					(uint64_t)c->place->nr_nodes, c->a.results, err);
 	step_log_close(&log);
-	if (rc == 0 && c->place->rank == 0)
-		rc = report_config_write(&c->result, c->a.results, err);
 	if (rc < 0)
 		comm_fail(c->comm, err);
 	else
@@ -474,20 +472,14 @@ static void describe_catalogs(FILE *f, const void *self)
 /* Rank 0, with --dry-run. */
 static int print_plan(const struct cmd_run_state *c, struct shoal_err *err)
 {
-	const struct workload *w = c->workload;
-	uint64_t accelerators = c->a.accelerators * (uint64_t)c->place->size;
 	int rc = c->a.force || c->a.layout.kind != LAYOUT_PLAIN
 			 ? 0
 			 : run_folder_check(c->a.results, c->a.resume, err);
 
 	if (rc < 0)
 		return rc;
-	cli_say("%s: %" PRIu64 " epoch%s of %" PRIu64 " file%s on %" PRIu64
-		" accelerator%s would be run with the data of '%s'; summary.json, config.yaml, "
-		"effective.yaml and the files of each accelerator would be written to '%s'",
-		w->name, w->train.epochs, plural(w->train.epochs), w->dataset.nr_files_train,
-		plural(w->dataset.nr_files_train), accelerators, plural(accelerators),
-		c->a.data ? c->a.data : c->a.load.store, c->a.results);
+	run_begin_print(c->workload, c->a.accelerators * (uint64_t)c->place->size,
+			c->a.data ? c->a.data : c->a.load.store, c->a.results);
 	return 0;
 }
 

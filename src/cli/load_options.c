@@ -88,13 +88,31 @@ int load_check_place(const char *place, const struct shoal_load_options *load, b
 		       "%s is for files: objects in a bucket are not in the page cache", option);
 }
 
+void cli_describe_flag(FILE *f, const char *name, bool value)
+{
+	fprintf(f, "%s: %s\n", name, value ? "yes" : "no");
+}
+
+void cli_describe_number(FILE *f, const char *name, uint64_t value, uint64_t none,
+			 const char *words)
+{
+	if (value == none)
+		fprintf(f, "%s: %s\n", name, words);
+	else
+		fprintf(f, "%s: %" PRIu64 "\n", name, value);
+}
+
 void load_describe(FILE *f, const struct shoal_load_options *load)
 {
-	fprintf(f,
-		"store: %s\nengine: %d\ndirect: %d\nin-flight: %u\nprefetch: %u\nslot: %" PRIu64
-		"\nmemory: %" PRIu64 "\nobject-size: %" PRIu64
-		"\npieces: %d\nkeep-going: %d\nif-match: %d\n",
-		load->store ? load->store : "that of the catalog", (int)load->engine, load->direct,
-		load->in_flight, load->prefetch, load->slot, load->memory, load->object_size,
-		load->pieces, load->skip_errors, load->if_match);
+	fprintf(f, "data: %s\nengine: %s\n", load->store ? load->store : "that of the catalog",
+		engines[load->engine]);
+	cli_describe_flag(f, "direct", load->direct);
+	cli_describe_number(f, "in-flight", load->in_flight, 0, "default");
+	cli_describe_number(f, "prefetch", load->prefetch, 0, "default");
+	cli_describe_number(f, "slot", load->slot, 0, "the largest sample");
+	cli_describe_number(f, "memory", load->memory, 0, "no limit");
+	cli_describe_number(f, "object-size", load->object_size, 0, "those of the catalog");
+	cli_describe_flag(f, "pieces", load->pieces);
+	cli_describe_flag(f, "keep-going", load->skip_errors);
+	cli_describe_flag(f, "if-match", load->if_match);
 }

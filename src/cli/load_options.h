@@ -17,7 +17,13 @@ bool cli_load_check(const char *command, void *load) MUST_USE;
 		.check = cli_load_check                                           \
 	}
 
-/* A line for each option that must be the same on all ranks: see comm_compare(). */
+/*
+ * A line for each option that must be the same on all ranks (see comm_compare()), and that says how
+ * it was read: words, as on the command line. @words: what the value @none stands for.
+ */
+void cli_describe_flag(FILE *f, const char *name, bool value);
+void cli_describe_number(FILE *f, const char *name, uint64_t value, uint64_t none,
+			 const char *words);
 void load_describe(FILE *f, const struct shoal_load_options *load);
 
 /*

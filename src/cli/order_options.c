@@ -2,7 +2,7 @@
 
 #define AT(field) offsetof(struct cli_order, field)
 
-static const char *const modes[] = {
+const char *const cli_order_modes[] = {
 	[SHOAL_SEQUENTIAL] = "sequential", [SHOAL_GLOBAL] = "global", [SHOAL_FILES] = "files",
 	[SHOAL_WINDOW] = "window",         [SHOAL_LOCAL] = "local",   NULL,
 };
@@ -14,7 +14,7 @@ const char *const cli_remainders[] = {
 const struct cli_option cli_order_options[] = {
 	CLI_NUMBER("epoch", "EPOCH", AT(epoch), 0, 0, "number of the epoch (default 0)"),
 	CLI_NUMBER("seed", "SEED", AT(spec.seed), 0, 0, "seed of the shuffle (default 0)"),
-	CLI_WORD("mode", "MODE", AT(spec.mode), modes,
+	CLI_WORD("mode", "MODE", AT(spec.mode), cli_order_modes,
 		 "sequential, global (default), files, window or local"),
 	CLI_NUMBER("window", "FILES", AT(spec.window), 1, 0,
 		   "mode window: files whose samples are mixed (default 16)"),

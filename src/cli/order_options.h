@@ -19,6 +19,7 @@ extern const struct cli_option cli_order_options[];
 	}
 
 extern const char *const cli_remainders[];
+extern const char *const cli_order_modes[];
 
 /* Samples per rank and step, unless --batch is given: the same in all commands. */
 #define CLI_BATCH 32

@@ -197,6 +197,10 @@ static bool progress_live(struct cli_progress *p, const struct cli_step *now, do
 	if (t - p->told < TERMINAL_SECONDS)
 		return p->viewed;
 	p->told = t;
+	if (now->done != p->nr_told || p->same <= 0)
+		p->same = t;
+	p->nr_told = now->done;
+	n.idle = t - p->same;
 	cli_view_note(&p->view, t, now->done);
 	n.samples_per_second = v->nr_history ? v->history[v->nr_history - 1]
 			       : all > 0     ? (double)(now->done - p->nr_first) / all

@@ -35,6 +35,8 @@ struct cli_progress {
 	struct cli_view view;
 	struct cli_listen *listen; /* who is told too; NULL: nobody */
 	double told;               /* when; in seconds */
+	uint64_t nr_told;          /* how much was done then, and since when it is that much */
+	double same;
 };
 
 /* The progress. */

@@ -64,44 +64,6 @@ struct read_measure *read_measure_new(const struct read_plan *plan, struct comm 
 	return m;
 }
 
-/* ---- Stopping ---- */
-
-/* A rank sends it to rank 0, and rank 0 to all others. */
-static int tell_others(struct read_measure *m, struct shoal_err *err)
-{
-	const struct comm_place *place = comm_place(m->comm);
-	int first = place->rank == 0 ? 1 : 0, end = place->rank == 0 ? place->size : 1, rc = 0;
-
-	if (m->told_others)
-		return 0;
-	m->told_others = true;
-	for (int r = first; r < end && rc == 0; r++)
-		rc = comm_post(m->comm, r, MAIL_STOP, NULL, 0, err);
-	return rc;
-}
-
-int read_measure_poll(void *measure, struct shoal_err *err)
-{
-	struct read_measure *m = measure;
-	struct comm_mail mail;
-	int rc = 0;
-
-	while (comm_place(m->comm)->size > 1 && (rc = comm_poll(m->comm, 0, &mail, err)) == 1) {
-		m->told |= mail.kind == MAIL_STOP;
-		if (m->plan->watch)
-			(void)run_watch_mail(m->plan->watch, &mail);
-	}
-	m->listened = clock_seconds();
-	m->told |= __atomic_load_n(&cli_stop, __ATOMIC_RELAXED);
-	if (rc >= 0 && m->told)
-		rc = tell_others(m, err);
-	if (rc >= 0 && m->told)
-		return err_set(err, -ECANCELED, "interrupted");
-	if (rc >= 0 && m->listened >= m->end)
-		return err_set(err, -ETIME, "the time is up");
-	return rc < 0 ? rc : 0;
-}
-
 /* ---- Progress ---- */
 
 static uint64_t planned_samples(const struct read_plan *plan)
@@ -131,6 +93,46 @@ static void show_read(struct read_measure *m, double now)
 		step.total = plan->repeats * plan->epochs * one;
 	}
 	cli_progress_show(&m->o->line, &step);
+}
+
+/* ---- Stopping ---- */
+
+/* A rank sends it to rank 0, and rank 0 to all others. */
+static int tell_others(struct read_measure *m, struct shoal_err *err)
+{
+	const struct comm_place *place = comm_place(m->comm);
+	int first = place->rank == 0 ? 1 : 0, end = place->rank == 0 ? place->size : 1, rc = 0;
+
+	if (m->told_others)
+		return 0;
+	m->told_others = true;
+	for (int r = first; r < end && rc == 0; r++)
+		rc = comm_post(m->comm, r, MAIL_STOP, NULL, 0, err);
+	return rc;
+}
+
+int read_measure_poll(void *measure, struct shoal_err *err)
+{
+	struct read_measure *m = measure;
+	struct comm_mail mail;
+	int rc = 0;
+
+	while (comm_place(m->comm)->size > 1 && (rc = comm_poll(m->comm, 0, &mail, err)) == 1) {
+		m->told |= mail.kind == MAIL_STOP;
+		if (m->plan->watch)
+			(void)run_watch_mail(m->plan->watch, &mail);
+	}
+	m->listened = clock_seconds();
+	if (m->start > 0)
+		show_read(m, m->listened); /* how long nothing has come */
+	m->told |= __atomic_load_n(&cli_stop, __ATOMIC_RELAXED);
+	if (rc >= 0 && m->told)
+		rc = tell_others(m, err);
+	if (rc >= 0 && m->told)
+		return err_set(err, -ECANCELED, "interrupted");
+	if (rc >= 0 && m->listened >= m->end)
+		return err_set(err, -ETIME, "the time is up");
+	return rc < 0 ? rc : 0;
 }
 
 /* ---- Reading ---- */

@@ -156,8 +156,7 @@ static void print_repeats(struct json *j, const struct read_outcome *o)
 	json_close_object(j);
 }
 
-/* How it was read, so that two results can be compared. */
-static void print_settings(struct json *j, const char *lines)
+void read_put_settings(struct json *j, const char *lines)
 {
 	json_open_object(j, "settings");
 	for (const char *at = lines; *at; at += strcspn(at, "\n"), at += *at == '\n') {
@@ -195,7 +194,6 @@ void read_put_json(struct json *j, const struct read_plan *plan, const struct re
 	print_remote(j, &t->remote);
 	print_audit(j, o);
 	print_repeats(j, o);
-	print_settings(j, plan->settings ? plan->settings : "");
 }
 
 void read_print_json(const struct read_plan *plan, const struct read_outcome *o, int nr_ranks)
@@ -204,6 +202,7 @@ void read_print_json(const struct read_plan *plan, const struct read_outcome *o,
 
 	json_open_object(&j, NULL);
 	read_put_json(&j, plan, o, nr_ranks);
+	read_put_settings(&j, plan->settings ? plan->settings : "");
 	json_close_object(&j);
 }
 

@@ -1,6 +1,7 @@
 #include "cli/record.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include "base/path.h"
 #include "cli/cli.h"
 #include "cli/hints.h"
+#include "report/begin.h"
 #include "run/folder.h"
 
 static int record_folder(const char *dir, struct shoal_err *err)
@@ -39,8 +41,34 @@ static int record_series(struct cli_record *r, const struct comm *comm, uint64_t
 	return rc;
 }
 
-int cli_record_begin(struct cli_record *r, const char *command, struct comm *comm, bool all,
-		     struct cli_listen *listen, struct shoal_err *err)
+struct record_begin {
+	const struct cli_record_facts *facts;
+	struct report_begin common;
+};
+
+static void record_put_begin(struct json *j, const void *self)
+{
+	const struct record_begin *b = self;
+
+	report_put_begin(j, &b->common);
+	json_string(j, "what", b->facts->what);
+	b->facts->put(j, b->facts->self);
+}
+
+/* Rank 0. */
+static int record_begin_json(struct cli_record *r, const struct cli_record_facts *facts,
+			     uint64_t started, uint64_t ranks, struct shoal_err *err)
+{
+	struct record_begin b = { facts, { facts->command, started, ranks, r->cores } };
+	int rc = report_text(record_put_begin, &b, (struct json){ .lines = 1 }, &r->begin, err);
+
+	if (rc == 0 && r->results)
+		rc = report_write_text(r->results, run_file_name(RUN_FILE_BEGIN), r->begin, err);
+	return rc;
+}
+
+int cli_record_begin(struct cli_record *r, const struct cli_record_facts *facts, struct comm *comm,
+		     bool all, struct cli_listen *listen, struct shoal_err *err)
 {
 	const struct comm_place *place = comm_place(comm);
 	uint64_t started = clock_ns(CLOCK_REALTIME),
@@ -55,9 +83,11 @@ int cli_record_begin(struct cli_record *r, const char *command, struct comm *com
 	if (!r->results && !listen->address)
 		return 0;
 	if (r->results && !*r->results)
-		rc = err_set(err, -EINVAL, "--results of %s is empty", command);
+		rc = err_set(err, -EINVAL, "--results of %s is empty", facts->command);
 	if (rc == 0 && first && r->results)
 		rc = record_folder(r->results, err);
+	if (rc == 0 && first)
+		rc = record_begin_json(r, facts, started, (uint64_t)place->size, err);
 	if (rc < 0)
 		comm_fail(comm, err);
 	else
@@ -72,8 +102,7 @@ int cli_record_begin(struct cli_record *r, const char *command, struct comm *com
 	return rc < 0 ? rc : comm_barrier(comm, err);
 }
 
-int cli_record_write(struct cli_record *r, const char *command, const char *what,
-		     void (*put)(struct json *j, const void *self), const void *self,
+int cli_record_write(struct cli_record *r, const struct cli_record_facts *facts,
 		     struct shoal_err *err)
 {
 	char host[256] = "", time[REPORT_TIME_BYTES];
@@ -83,7 +112,7 @@ int cli_record_write(struct cli_record *r, const char *command, const char *what
 
 	if (!r->results)
 		return 0;
-	rc = report_file_open(&f, r->results, run_file_name(run_file_of(command)), err);
+	rc = report_file_open(&f, r->results, run_file_name(run_file_of(facts->command)), err);
 	if (rc < 0)
 		return rc;
 	(void)!gethostname(host, sizeof(host) - 1);
@@ -91,13 +120,13 @@ int cli_record_write(struct cli_record *r, const char *command, const char *what
 	time[19] = '\0'; /* to the second */
 	j = report_json(&f);
 	json_open_object(&j, NULL);
-	json_string(&j, "command", command);
-	json_string(&j, "what", what);
+	json_string(&j, "command", facts->command);
+	json_string(&j, "what", facts->what);
 	json_string(&j, "hostname", host);
 	json_string(&j, "ended", time);
 	json_string(&j, "version", shoal_version());
 	json_u64(&j, "cores", r->cores);
-	put(&j, self);
+	facts->put(&j, facts->self);
 	json_close_object(&j);
 	return report_file_commit(&f, err);
 }
@@ -108,5 +137,7 @@ int cli_record_end(struct cli_record *r, const char *command)
 	int rc = series_close(r->series, &err);
 
 	r->series = NULL;
+	free(r->begin);
+	r->begin = NULL;
 	return rc < 0 ? cli_fail(command, "%s", cli_words(command, &err)) : CLI_OK;
 }

@@ -12,6 +12,14 @@ struct cli_record {
 	const char *results;   /* --results, or NULL */
 	struct series *series; /* NULL: nobody wants one */
 	uint64_t cores;        /* that the ranks with a series may use */
+	char *begin; /* rank 0: the text of begin.json, if there are results or listeners */
+};
+
+/* What a command says of itself: what it works on, and further members of an open JSON object. */
+struct cli_record_facts {
+	const char *command, *what;
+	void (*put)(struct json *j, const void *self);
+	const void *self;
 };
 
 #define CLI_RECORD_HELP \
@@ -19,14 +27,14 @@ struct cli_record {
 
 /*
  * Collective, before the work begins. The directory is made if it is missing; results of another
- * command in it are an error. Ranks other than 0 have a series if @all.
+ * command in it are an error. begin.json has what is about to be done. Ranks other than 0 have a
+ * series if @all.
  */
-int cli_record_begin(struct cli_record *r, const char *command, struct comm *comm, bool all,
-		     struct cli_listen *listen, struct shoal_err *err) MUST_USE;
+int cli_record_begin(struct cli_record *r, const struct cli_record_facts *facts, struct comm *comm,
+		     bool all, struct cli_listen *listen, struct shoal_err *err) MUST_USE;
 
-/* Rank 0: write COMMAND.json, whose members @put writes. @what is what it worked on. */
-int cli_record_write(struct cli_record *r, const char *command, const char *what,
-		     void (*put)(struct json *j, const void *self), const void *self,
+/* Rank 0: write COMMAND.json. */
+int cli_record_write(struct cli_record *r, const struct cli_record_facts *facts,
 		     struct shoal_err *err) MUST_USE;
 
 /* The series is complete. Returns CLI_OK, or CLI_FAILED after printing that it is not. */

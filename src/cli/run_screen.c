@@ -84,7 +84,6 @@ static bool run_screen_live(struct run_screen *s, const struct run_progress *p)
 			      .bytes_per_second = p->bytes_per_second,
 			      .slowest_rank = p->slowest_rank,
 			      .slowest_seconds = p->slowest_seconds };
-	char wait[32];
 
 	if (s->line.viewed && *s->last && (p->epoch != s->epoch || p->eval != s->eval)) {
 		cli_say("%s", s->last);
@@ -94,8 +93,20 @@ static bool run_screen_live(struct run_screen *s, const struct run_progress *p)
 		if (p->step > 0)
 			keep_last(s, p);
 	}
-	snprintf(wait, sizeof(wait), "waiting %.1f %%", 100.0 * p->wait_share);
-	return cli_progress_live(&s->line, &n, wait);
+	snprintf(s->wait, sizeof(s->wait), "waiting %.1f %%", 100.0 * p->wait_share);
+	s->now = n;
+	s->now_at = clock_seconds();
+	return cli_progress_live(&s->line, &n, s->wait);
+}
+
+void run_screen_wait(struct run_screen *s)
+{
+	struct live_now n = s->now;
+
+	if (!s->line.viewed || s->now_at <= 0)
+		return;
+	n.idle = clock_seconds() - s->now_at;
+	(void)cli_progress_live(&s->line, &n, s->wait);
 }
 
 void run_screen_show(struct run_screen *s, const struct run_progress *p)

@@ -10,11 +10,17 @@ struct run_screen {
 	uint64_t epoch; /* of the line shown last, and its kind */
 	bool eval;
 	bool quiet;
-	char last[256]; /* the figures of that epoch */
+	char last[256];      /* the figures of that epoch */
+	struct live_now now; /* what was shown last, and when */
+	double now_at;
+	char wait[32];
 };
 
 void run_screen_start(struct run_screen *s, bool speaks, struct cli_listen *listen);
 void run_screen_show(struct run_screen *s, const struct run_progress *p);
+
+/* While nothing happens: a view says for how long. */
+void run_screen_wait(struct run_screen *s);
 
 /* Remove the line from the terminal, to print something else. */
 void run_screen_clear(struct run_screen *s);

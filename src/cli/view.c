@@ -17,6 +17,9 @@ enum {
 	BAR_MAX = 40,
 };
 
+/* Without a step or a name for so long is worth a word. */
+#define IDLE_SECONDS 2.0
+
 /* ---- Pieces of text ---- */
 
 struct pieces {
@@ -73,6 +76,8 @@ static void view_facts(struct pieces *p, const struct live_now *n, const char *m
 	if (n->slowest_seconds >= 0.0005)
 		view_piece(p, "rank %" PRIu64 " waited longest: %.3g s", n->slowest_rank,
 			   n->slowest_seconds);
+	if (n->idle >= IDLE_SECONDS)
+		view_piece(p, "nothing for %.0f s", n->idle);
 	if (more && *more)
 		view_piece(p, "%s", more);
 }

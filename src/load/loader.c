@@ -695,6 +695,11 @@ void shoal_loader_stats(const struct shoal_loader *loader, struct shoal_load_sta
 	pthread_mutex_unlock(&l->lock);
 }
 
+const struct shoal_load_options *load_options(const struct shoal_loader *l)
+{
+	return &l->options;
+}
+
 const struct shoal_order *load_order(const struct shoal_loader *l)
 {
 	return l->order;

@@ -27,6 +27,9 @@ void load_exceed(struct shoal_loader *l);
 /* The order, at the epoch that was begun. Lent. */
 const struct shoal_order *load_order(const struct shoal_loader *l);
 
+/* Its options, with the defaults of those that were not given. */
+const struct shoal_load_options *load_options(const struct shoal_loader *l);
+
 /* As shoal_loader_stats(), without the latencies, whose percentiles take far longer than the rest:
  * for callers that ask after every step. */
 void load_counts(const struct shoal_loader *l, struct shoal_load_stats *ret_stats);

@@ -13,24 +13,41 @@
 #define INBOX_MIN 64u
 #define PER_RANK  4u
 
+/* Of the results of epochs, which have about 2,000 bytes each: later ones are left out. */
+#define PHASES_BYTES (1u << 20)
+
+/* A copy, which may have failed; of nothing it is nothing. */
+static const char *live_copy(const char *text, bool *ret_lost)
+{
+	char *copy = text ? strdup(text) : NULL;
+
+	*ret_lost |= text && !copy;
+	return copy;
+}
+
 int live_new(const struct live_head *head, struct live **ret_l, struct shoal_err *err)
 {
 	struct live *l = calloc(1, sizeof(*l));
+	bool lost = false;
 	int rc = 0;
 
 	if (!l)
 		return err_set(err, -ENOMEM, "out of memory");
 	l->head = *head;
+	l->head.name = live_copy(head->name, &lost);
+	l->head.begin = live_copy(head->begin, &lost);
+	l->head.config = live_copy(head->config, &lost);
+	l->ended.max = l->phases.max = PHASES_BYTES;
 	l->started = clock_ns(CLOCK_REALTIME);
-	l->shown.au = l->shown.seconds_left = l->shown.share = (double)NAN;
+	l->shown.au = l->shown.seconds_left = l->shown.share = l->shown.idle = (double)NAN;
 	l->now = l->shown;
+	l->steps = outputs_new();
 	l->cap = u64_max(INBOX_MIN, (uint64_t)PER_RANK * head->nr_ranks);
-	l->name = strdup(head->name);
 	l->inbox.record = calloc(l->cap, sizeof(*l->inbox.record));
 	l->taken.record = calloc(l->cap, sizeof(*l->taken.record));
 	l->rank = calloc(head->nr_ranks, sizeof(*l->rank));
 	pthread_mutex_init(&l->lock, NULL);
-	if (!l->name || !l->inbox.record || !l->taken.record || !l->rank)
+	if (lost || !l->steps || !l->inbox.record || !l->taken.record || !l->rank)
 		rc = err_set(err, -ENOMEM, "out of memory");
 	if (rc == 0)
 		rc = timeline_live(head->nr_ranks, head->nr_here * head->nr_ranks, l->started,
@@ -47,7 +64,12 @@ struct live *live_free(struct live *l)
 		return NULL;
 	pthread_mutex_destroy(&l->lock);
 	timeline_free(l->timeline);
-	free(l->name);
+	outputs_free(l->steps);
+	buf_release(&l->ended);
+	buf_release(&l->phases);
+	free((char *)(uintptr_t)l->head.name);
+	free((char *)(uintptr_t)l->head.begin);
+	free((char *)(uintptr_t)l->head.config);
 	free(l->inbox.record);
 	free(l->taken.record);
 	free(l->rank);
@@ -71,8 +93,27 @@ void live_add(struct live *l, unsigned rank, const struct series_record *r)
 
 void live_show(struct live *l, const struct live_now *now)
 {
+	uint64_t at = clock_now();
+
 	pthread_mutex_lock(&l->lock);
 	l->shown = *now;
+	l->shown_at = at;
+	pthread_mutex_unlock(&l->lock);
+}
+
+static void live_join(struct buf *to, const void *text, size_t len)
+{
+	if (len == 0 || to->len + len + 1 > to->max)
+		return;
+	if (to->len > 0)
+		buf_u8(to, ',');
+	buf_append(to, text, len);
+}
+
+void live_add_phase(struct live *l, const char *phase)
+{
+	pthread_mutex_lock(&l->lock);
+	live_join(&l->ended, phase, strlen(phase));
 	pthread_mutex_unlock(&l->lock);
 }
 
@@ -88,6 +129,8 @@ static void live_take(struct live *l, unsigned rank, const struct series_record 
 	s->names += r->names;
 	if (r->kind != SERIES_SECOND)
 		return;
+	/* Without memory the steps are not drawn. */
+	(void)!timeline_add_step(l->steps, rank, l->head.nr_ranks, l->head.nr_here, r);
 	s->samples += r->samples;
 	s->bytes += r->bytes;
 	s->steps += rank == 0 ? r->nr_steps : 0; /* all ranks take the same */
@@ -115,7 +158,10 @@ void live_tick(struct live *l)
 	l->inbox = l->taken;
 	l->inbox.nr = 0;
 	l->now = l->shown;
+	l->now.idle += (double)(clock_now() - l->shown_at) * 1e-9;
 	l->nr_lost = l->nr_dropped;
+	live_join(&l->phases, l->ended.data, l->ended.len);
+	l->ended.len = 0;
 	pthread_mutex_unlock(&l->lock);
 	l->taken = taken;
 	for (size_t i = 0; i < taken.nr; i++)
@@ -143,6 +189,7 @@ static void live_put_now(const struct live *l, struct json *j)
 	json_real(j, "bytes_per_second", n->bytes_per_second, 6);
 	json_u64(j, "slowest_rank", n->slowest_rank);
 	json_real(j, "slowest_seconds", n->slowest_seconds, 4);
+	json_real(j, "idle_seconds", n->idle, 4);
 	json_u64(j, "ranks", l->head.total);
 	json_u64(j, "accelerators", (uint64_t)l->head.nr_here * l->head.nr_ranks);
 	json_u64(j, "samples", l->sum.samples);
@@ -150,6 +197,21 @@ static void live_put_now(const struct live *l, struct json *j)
 	json_u64(j, "errors", l->sum.errors);
 	json_u64(j, "dropped_records", l->nr_lost);
 	json_close_object(j);
+}
+
+/* The text of the phases, as a string: the page parses it. */
+static void live_put_phases(const struct live *l, struct json *j)
+{
+	char *text = calloc(1, l->phases.len + 3);
+
+	if (text) {
+		text[0] = '[';
+		if (l->phases.len > 0)
+			memcpy(text + 1, l->phases.data, l->phases.len);
+		text[l->phases.len + 1] = ']';
+	}
+	json_string(j, "phases_text", text);
+	free(text);
 }
 
 static int live_put_runs(void *self, struct json *j, struct shoal_err *err)
@@ -166,18 +228,15 @@ static int live_put_runs(void *self, struct json *j, struct shoal_err *err)
 	json_string(j, "made", made);
 	json_open_array(j, "runs");
 	json_open_object(j, NULL);
-	json_string(j, "name", l->name);
+	json_string(j, "name", l->head.name);
 	json_string(j, "command", l->head.command);
+	json_string(j, "begin_text", l->head.begin);
+	json_string(j, "effective_text", l->head.config);
 	json_open_array(j, "notes");
 	json_close_array(j);
 	live_put_now(l, j);
-	json_open_object(j, "steps");
-	json_u64(j, "ranks", 0);
-	json_open_array(j, "epochs");
-	json_close_array(j);
-	json_open_array(j, "heat_ms");
-	json_close_array(j);
-	json_close_object(j);
+	live_put_phases(l, j);
+	outputs_put(l->steps, j, "steps");
 	timeline_put(l->timeline, j, "time");
 	json_close_object(j);
 	json_close_array(j);

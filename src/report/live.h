@@ -19,6 +19,9 @@ struct live_head {
 	unsigned nr_here;    /* accelerators per rank; 0: it simulates none */
 	double au_bar;       /* in percent; NAN: none */
 	uint64_t total;      /* ranks of the command */
+	/* What it is about to do: begin.json and, of a workload, effective.yaml. Copied; may be
+	 * NULL. */
+	const char *begin, *config;
 };
 
 /* How far it is. What is not known is 0, and NAN if it is no number of things. */
@@ -32,6 +35,7 @@ struct live_now {
 	double au, samples_per_second, bytes_per_second;
 	uint64_t slowest_rank; /* in the last step, and how long it waited */
 	double slowest_seconds;
+	double idle; /* seconds since the last step ended, or since anything was done */
 };
 
 struct live;
@@ -45,6 +49,9 @@ struct live *live_free(struct live *l);
  * counted. */
 void live_add(struct live *l, unsigned rank, const struct series_record *r);
 void live_show(struct live *l, const struct live_now *now);
+
+/* An epoch has ended: @phase is a JSON object with its results, as in summary.json. */
+void live_add_phase(struct live *l, const char *phase);
 
 /* ---- By the thread that reads ---- */
 

@@ -29,19 +29,22 @@ struct live_inbox {
 };
 
 struct live {
-	struct live_head head;
-	char *name;
-	uint64_t started; /* ns since 1970 */
+	struct live_head head; /* its texts are copies */
+	uint64_t started;      /* ns since 1970 */
 
 	pthread_mutex_t lock; /* guards these; held for a copy */
 	struct live_inbox inbox;
 	struct live_now shown;
+	uint64_t shown_at; /* by clock_now() */
 	uint64_t nr_dropped;
+	struct buf ended; /* phases that ended since the last tick, with commas between */
 
 	/* Of the thread that reads: */
 	struct live_inbox taken;
 	size_t cap; /* of either */
 	struct live_now now;
+	struct buf phases; /* all of them */
+	struct outputs *steps;
 	uint64_t nr_lost;
 	struct live_sums sum;
 	struct live_rank *rank;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "report/live_private.h"
 
 /* More ranks are not listed one by one: a series each in the memory of Prometheus. */
@@ -55,14 +56,18 @@ static void put_gauge(struct buf *to, const char *name, const char *unit, double
 		put_metric(to, "%s %.15g\n", name, value);
 }
 
-/* A label's value: quotes, backslashes and line ends are escaped, and what is not UTF-8 or a
- * control character becomes '?'. */
+/* A label's value: quotes and backslashes are escaped; a control character, and a byte that is not
+ * UTF-8, become '?'. */
 static void metrics_label(struct buf *to, const char *text)
 {
-	for (const char *c = text; *c; c++) {
-		if (*c == '"' || *c == '\\')
+	for (size_t len; *text; text += len) {
+		len = utf8_len(text, strlen(text));
+		if (*text == '"' || *text == '\\')
 			buf_append(to, "\\", 1);
-		buf_append(to, (unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f ? "?" : c, 1);
+		if (len == 0 || (unsigned char)*text < 0x20 || *text == 0x7f)
+			buf_append(to, "?", len = 1);
+		else
+			buf_append(to, text, len);
 	}
 }
 
@@ -93,7 +98,7 @@ static void put_info(struct buf *to, const struct live *l)
 	begin_family(to, "shoal_command", "info", "", "The command at work, and its version.");
 	put_metric(to, "shoal_command_info{command=\"%s\",version=\"%s\",name=\"", l->head.command,
 		   shoal_version());
-	metrics_label(to, l->name);
+	metrics_label(to, l->head.name);
 	put_metric(to, "\"} 1\n");
 	put_gauge(to, "shoal_started_timestamp_seconds", "seconds", (double)l->started * 1e-9,
 		  "When the command began, since 1970.");
@@ -107,6 +112,8 @@ static void put_progress(struct buf *to, const struct live *l)
 	put_gauge(to, "shoal_progress_ratio", "ratio", n->share, "Share of the work that is done.");
 	put_gauge(to, "shoal_eta_seconds", "seconds", n->seconds_left,
 		  "Time until the end, at the pace so far.");
+	put_gauge(to, "shoal_idle_seconds", "seconds", n->idle,
+		  "Time since the last step ended, or since anything was done.");
 	if (n->nr_epochs > 0) {
 		put_gauge(to, "shoal_epoch", "", (double)n->epoch, "The current epoch, from 1.");
 		put_gauge(to, "shoal_epochs", "", (double)n->nr_epochs, "Epochs of the run.");

@@ -36,6 +36,8 @@ struct epoch_steps {
 
 struct outputs {
 	unsigned nr_epochs, cap, nr_ranks, nr_damaged, first_damaged;
+	unsigned nr_left_out;    /* epochs, of the rank that has most */
+	uint64_t first_left_out; /* of them */
 	struct epoch_steps epochs[EPOCHS_MAX];
 };
 
@@ -85,6 +87,15 @@ static unsigned interval_of(struct epoch_steps *e, unsigned cap, uint64_t step)
 	return (unsigned)(step / e->width);
 }
 
+/* Epochs come in their order, of one rank after the other or of all ranks. */
+static void note_left_out(struct outputs *o, uint64_t number)
+{
+	if (o->nr_left_out == 0)
+		o->first_left_out = number;
+	if (number >= o->first_left_out + o->nr_left_out)
+		o->nr_left_out = (unsigned)u64_min(number - o->first_left_out + 1, UINT32_MAX);
+}
+
 static int new_epoch(struct outputs *o, uint64_t number, struct epoch_steps **ret_e)
 {
 	struct epoch_steps *e;
@@ -93,6 +104,8 @@ static int new_epoch(struct outputs *o, uint64_t number, struct epoch_steps **re
 	for (unsigned i = 0; i < o->nr_epochs; i++)
 		if (o->epochs[i].number == number)
 			*ret_e = &o->epochs[i];
+	if (!*ret_e && o->nr_epochs == EPOCHS_MAX)
+		note_left_out(o, number);
 	if (*ret_e || o->nr_epochs == EPOCHS_MAX)
 		return 0;
 	e = &o->epochs[o->nr_epochs];
@@ -264,32 +277,45 @@ bool outputs_none(const struct outputs *o)
 	return o->nr_ranks == 0;
 }
 
-int outputs_add(struct outputs *o, uint64_t epoch, uint64_t step, const struct outputs_step *one)
+struct outputs *outputs_new(void)
 {
-	struct epoch_steps *e;
-	struct interval add = { .sum_wait = one->wait,
-				.sum_step = one->seconds,
-				.max_wait = (float)one->wait_max,
+	return calloc(1, sizeof(struct outputs));
+}
+
+int outputs_add(struct outputs *o, uint64_t epoch, const struct outputs_step *steps)
+{
+	struct interval add = { .sum_wait = steps->wait,
+				.sum_step = steps->seconds,
+				.max_wait = (float)steps->wait_max,
 				.nr = 1,
-				.worst_rank = one->rank };
-	unsigned i, group;
+				.worst_rank = steps->rank };
+	struct epoch_steps *e;
+	unsigned first, last, group;
 	float *most;
 	int rc;
 
 	if (o->cap == 0)
 		o->cap = INTERVALS_ADDED;
-	o->nr_ranks = one->nr_ranks;
+	o->nr_ranks = steps->nr_ranks;
 	rc = new_epoch(o, epoch, &e);
 	if (rc < 0 || !e)
 		return rc;
-	group = one->nr_ranks <= GROUPS ? one->rank
-					: (unsigned)((uint64_t)one->rank * GROUPS / one->nr_ranks);
-	i = interval_of(e, o->cap, step);
-	join_pair(&e->all[i], &add);
-	most = &e->wait[(size_t)group * o->cap + i];
-	if (add.max_wait > *most)
-		*most = add.max_wait;
+	group = steps->nr_ranks <= GROUPS
+			? steps->rank
+			: (unsigned)((uint64_t)steps->rank * GROUPS / steps->nr_ranks);
+	last = interval_of(e, o->cap, steps->first + u64_max(steps->nr, 1) - 1);
+	first = interval_of(e, o->cap, steps->first); /* the intervals may just have become wider */
+	most = e->wait + (size_t)group * o->cap;
+	for (unsigned i = first; i <= last; i++) {
+		join_pair(&e->all[i], &add);
+		most[i] = add.max_wait > most[i] ? add.max_wait : most[i];
+	}
 	return 0;
+}
+
+unsigned outputs_left_out(const struct outputs *o)
+{
+	return o->nr_left_out;
 }
 
 unsigned outputs_damaged(const struct outputs *o, unsigned *ret_first)

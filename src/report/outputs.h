@@ -23,16 +23,23 @@ struct outputs *outputs_free(struct outputs *o);
 /* Whether no rank has a file. */
 bool outputs_none(const struct outputs *o);
 
-/* Add steps from elsewhere, each in seconds: @wait on average and at most. -ENOMEM. */
+/* Without any steps, for outputs_add(). NULL without memory. */
+struct outputs *outputs_new(void);
+
+/* Add steps from elsewhere: so many from @first on. Seconds per step: @wait on average and at most.
+ * -ENOMEM. */
 struct outputs_step {
 	unsigned rank, nr_ranks;
+	uint64_t first, nr;
 	double wait, wait_max, seconds;
 };
-int outputs_add(struct outputs *o, uint64_t epoch, uint64_t step,
-		const struct outputs_step *one) MUST_USE;
+int outputs_add(struct outputs *o, uint64_t epoch, const struct outputs_step *steps) MUST_USE;
 
 /* The number of ranks whose file could not be read completely, and the first of them. */
 unsigned outputs_damaged(const struct outputs *o, unsigned *ret_first);
+
+/* Epochs that there was no room for: later ones than those that are written. */
+unsigned outputs_left_out(const struct outputs *o);
 
 /* Write them as the member @key: epochs with their intervals, and one row per group of ranks. */
 void outputs_put(const struct outputs *o, struct json *j, const char *key);

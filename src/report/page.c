@@ -80,6 +80,11 @@ static void put_notes(struct json *j, const struct outputs *o, const struct time
 			j, NULL,
 			"%u_output.json%s truncated or damaged: the plots show what comes before",
 			first, nr == 1 ? " is" : " and others are");
+	if (outputs_left_out(o) > 0)
+		json_format(j, NULL,
+			    "steps of the last %u epochs are left out of the plots, which have "
+			    "those of the first ones",
+			    outputs_left_out(o));
 	timeline_put_notes(t, j);
 	json_close_array(j);
 }

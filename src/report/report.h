@@ -12,13 +12,18 @@
 /* summary.json: DLIO's fields, and further ones under "shoal". Text, which the caller frees. */
 int report_summary_text(const struct run_result *r, char **ret_text,
 			struct shoal_err *err) MUST_USE;
+/* The same of one phase alone, as it is in the list of them. */
+int report_phase_text(const struct run_result *r, size_t i, char **ret_text,
+		      struct shoal_err *err) MUST_USE;
 int report_summary_write(const struct run_result *r, const char *folder,
 			 struct shoal_err *err) MUST_USE;
 
 /*
  * config.yaml: the requested workload, that is the file with the overrides. effective.yaml: the
- * same with every default, and with the values that the run used.
+ * same with every default, and with the values that the run uses, which are known once it begins.
  */
+int report_effective_text(const struct run_result *r, char **ret_text,
+			  struct shoal_err *err) MUST_USE;
 int report_config_write(const struct run_result *r, const char *folder,
 			struct shoal_err *err) MUST_USE;
 

@@ -183,7 +183,6 @@ static void summary_put_slowest(struct json *j, const struct run_result_phase *p
 
 static void summary_put_phase(struct json *j, const struct run_result_phase *p, bool device_known)
 {
-	json_open_object(j, NULL);
 	json_u64(j, "epoch", p->epoch);
 	json_string(j, "kind", p->eval ? "eval" : "train");
 	json_bool(j, "partial", p->partial);
@@ -211,7 +210,6 @@ static void summary_put_phase(struct json *j, const struct run_result_phase *p, 
 	summary_put_time_parts(j, &p->time);
 	summary_put_slowest(j, p);
 	summary_put_audit(j, p, device_known);
-	json_close_object(j);
 }
 
 static void summary_put_nodes(struct json *j, const struct run_result *r)
@@ -284,20 +282,19 @@ static void summary_put_shoal(struct json *j, const struct run_result *r)
 	summary_put_nodes(j, r);
 	summary_put_errors(j, r);
 	json_open_array(j, "phases");
-	for (size_t i = 0; i < r->nr_phases; i++)
+	for (size_t i = 0; i < r->nr_phases; i++) {
+		json_open_object(j, NULL);
 		summary_put_phase(j, &r->phases[i], r->device_known);
+		json_close_object(j);
+	}
 	json_close_array(j);
 	json_close_object(j);
 }
 
-static void summary_put_file(void *self, const void *bytes, size_t len)
+static void put_summary(struct json *j, const void *self)
 {
-	fwrite(bytes, 1, len, self);
-}
+	const struct run_result *r = self;
 
-static void put_summary(struct json *j, const struct run_result *r)
-{
-	json_open_object(j, NULL);
 	summary_put_time(j, "start", r->started);
 	summary_put_time(j, "end", r->ended);
 	json_u64(j, "epochs", r->train.nr); /* those in the metrics, as in DLIO */
@@ -311,29 +308,29 @@ static void put_summary(struct json *j, const struct run_result *r)
 		summary_put_metric(j, r, true);
 	json_close_object(j);
 	summary_put_shoal(j, r);
-	json_close_object(j);
 }
 
 int report_summary_text(const struct run_result *r, char **ret_text, struct shoal_err *err)
 {
-	size_t len;
-	FILE *f = open_memstream(ret_text, &len);
-	bool lost = !f;
+	return report_text(put_summary, r, (struct json){ .indent = 4, .lines = 9 }, ret_text, err);
+}
 
-	if (f) {
-		put_summary(
-			&(struct json){
-				.put = summary_put_file, .self = f, .indent = 4, .lines = 9 },
-			r);
-		lost = ferror(f) != 0;
-		lost = fclose(f) != 0 || lost;
-	}
-	if (!lost)
-		return 0;
-	if (f)
-		free(*ret_text);
-	*ret_text = NULL;
-	return err_set(err, -ENOMEM, "out of memory");
+struct summary_phase {
+	const struct run_result *r;
+	size_t i;
+};
+
+static void summary_put_one(struct json *j, const void *self)
+{
+	const struct summary_phase *p = self;
+
+	summary_put_phase(j, &p->r->phases[p->i], p->r->device_known);
+}
+
+int report_phase_text(const struct run_result *r, size_t i, char **ret_text, struct shoal_err *err)
+{
+	return report_text(summary_put_one, &(struct summary_phase){ r, i }, (struct json){ 0 },
+			   ret_text, err);
 }
 
 int report_summary_write(const struct run_result *r, const char *folder, struct shoal_err *err)
@@ -348,7 +345,7 @@ int report_summary_write(const struct run_result *r, const char *folder, struct 
 }
 
 /* The values are set as a user would: by overrides of the resolved workload. */
-static int write_effective(const struct run_result *r, const char *folder, struct shoal_err *err)
+int report_effective_text(const struct run_result *r, char **ret_text, struct shoal_err *err)
 {
 	const char *yaml = r->workload->yaml;
 	char values[5][64], data[4200], *overrides[ARRAY_LEN(values) + 1];
@@ -370,8 +367,9 @@ static int write_effective(const struct run_result *r, const char *folder, struc
 		overrides[nr++] = data;
 	rc = workload_parse(yaml, strlen(yaml), r->workload->name, overrides, nr, NULL, NULL, &used,
 			    err);
-	if (rc == 0)
-		rc = report_write_text(folder, run_file_name(RUN_FILE_EFFECTIVE), used->yaml, err);
+	*ret_text = rc == 0 ? strdup(used->yaml) : NULL;
+	if (rc == 0 && !*ret_text)
+		rc = err_set(err, -ENOMEM, "out of memory");
 	workload_free(used);
 	return rc;
 }
@@ -379,6 +377,12 @@ static int write_effective(const struct run_result *r, const char *folder, struc
 int report_config_write(const struct run_result *r, const char *folder, struct shoal_err *err)
 {
 	int rc = report_write_text(folder, run_file_name(RUN_FILE_CONFIG), r->workload->asked, err);
+	char *text = NULL;
 
-	return rc < 0 ? rc : write_effective(r, folder, err);
+	if (rc == 0)
+		rc = report_effective_text(r, &text, err);
+	if (rc == 0)
+		rc = report_write_text(folder, run_file_name(RUN_FILE_EFFECTIVE), text, err);
+	free(text);
+	return rc;
 }

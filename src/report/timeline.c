@@ -111,8 +111,10 @@ static void timeline_compare(struct timeline *t, unsigned rank, unsigned i, doub
 	t->rows[timeline_row(t, rank, i)] += (float)samples;
 	t->rows_covered[timeline_row(t, rank, i)] += (float)covered;
 	/* A rank that has ended, or not begun, is not slow. */
-	if (covered < 0.25e-9 * (double)t->width)
+	if (covered < 0.25e-9 * (double)t->width) {
+		b->nr_few = t->live ? t->nr_ranks : b->nr_few + (covered > 0);
 		return;
+	}
 	rate = samples / covered;
 	if (b->nr_ranks == 0 || rate < b->low) {
 		b->low = rate;
@@ -316,6 +318,7 @@ static void add_bin(struct bin *to, const struct bin *b)
 	if (b->nr_ranks > 0)
 		to->high = to->nr_ranks ? fmax(to->high, b->high) : b->high;
 	to->nr_ranks = to->nr_ranks > b->nr_ranks ? to->nr_ranks : b->nr_ranks;
+	to->nr_few = to->nr_few > b->nr_few ? to->nr_few : b->nr_few;
 	for (size_t i = 0; i < offsetof(struct bin, low) / sizeof(double); i++)
 		sum[i] += more[i];
 }
@@ -365,21 +368,32 @@ struct adding {
 	int rc;
 };
 
+int timeline_add_step(struct outputs *o, unsigned rank, unsigned nr_ranks, unsigned nr_accelerators,
+		      const struct series_record *r)
+{
+	double nr = (double)u64_max(1, r->nr_steps), each = fmax(1, nr_accelerators);
+
+	/* A damaged number must not make the intervals too wide for the others. */
+	if (r->eval || r->nr_steps == 0 || r->first_step > UINT64_C(1) << 40 ||
+	    r->nr_steps > UINT64_C(1) << 40)
+		return 0;
+	return outputs_add(o, r->epoch,
+			   &(struct outputs_step){ .rank = rank,
+						   .nr_ranks = nr_ranks,
+						   .first = r->first_step,
+						   .nr = r->nr_steps,
+						   .wait = (double)r->load * 1e-9 / nr / each,
+						   .wait_max = (double)r->load_max * 1e-9,
+						   .seconds = (double)(r->load + r->compute) *
+							      1e-9 / nr / each });
+}
+
 static int add_steps(void *self, const struct series_record *r)
 {
 	struct adding *a = self;
-	double nr = (double)u64_max(1, r->nr_steps), each = fmax(1, a->nr_accelerators);
 
-	if (r->kind != SERIES_STEPS || r->eval || r->nr_steps == 0 ||
-	    r->first_step > UINT64_C(1) << 40)
-		return 0;
-	a->rc = outputs_add(a->o, r->epoch, r->first_step,
-			    &(struct outputs_step){ .rank = a->rank,
-						    .nr_ranks = a->nr_ranks,
-						    .wait = (double)r->load * 1e-9 / nr / each,
-						    .wait_max = (double)r->load_max * 1e-9,
-						    .seconds = (double)(r->load + r->compute) *
-							       1e-9 / nr / each });
+	if (r->kind == SERIES_STEPS)
+		a->rc = timeline_add_step(a->o, a->rank, a->nr_ranks, a->nr_accelerators, r);
 	return a->rc;
 }
 

@@ -28,6 +28,10 @@ int timeline_live(unsigned nr_ranks, unsigned nr_accelerators, uint64_t started,
 		  struct timeline **ret_t, struct shoal_err *err) MUST_USE;
 void timeline_add(struct timeline *t, unsigned rank, const struct series_record *r);
 
+/* Add the steps of a record to @o; those of evaluations are none. -ENOMEM. */
+int timeline_add_step(struct outputs *o, unsigned rank, unsigned nr_ranks, unsigned nr_accelerators,
+		      const struct series_record *r) MUST_USE;
+
 /* Whether there is anything in it. */
 bool timeline_any(const struct timeline *t);
 

@@ -18,8 +18,9 @@ struct bin {
 	double samples, bytes, steps, load, compute, errors, latency, cpu, memory;
 	double requests, retries, throttled, names, listed;
 	double count[SERIES_PLACES];
-	double low, high; /* samples/s of the slowest and the fastest rank */
-	unsigned slowest, nr_ranks;
+	double low, high;           /* samples/s of the slowest and the fastest rank */
+	unsigned slowest, nr_ranks; /* those that were there long enough to be compared */
+	unsigned nr_few;            /* if there are none: those that were there at all */
 };
 
 struct stall {

@@ -43,7 +43,9 @@ static double seconds_of(const struct timeline *t)
 /* Rates are per second from a rank's first record to its last: the last interval may be shorter. */
 static double rate_of(const struct bin *b, double sum)
 {
-	return b->span > 0 && b->nr_ranks ? sum / b->span * b->nr_ranks : (double)NAN;
+	unsigned nr = b->nr_ranks ? b->nr_ranks : b->nr_few;
+
+	return b->span > 0 && nr ? sum / b->span * nr : (double)NAN;
 }
 
 #define RATE(name, field)                                                 \

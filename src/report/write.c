@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -99,6 +100,35 @@ int report_write_text(const char *folder, const char *name, const char *text, st
 		return rc;
 	out_write(&f.out, text, strlen(text));
 	return report_file_commit(&f, err);
+}
+
+static void text_put(void *self, const void *bytes, size_t len)
+{
+	fwrite(bytes, 1, len, self);
+}
+
+int report_text(report_put_fn *put, const void *self, struct json form, char **ret_text,
+		struct shoal_err *err)
+{
+	size_t len;
+	FILE *f = open_memstream(ret_text, &len);
+	bool lost = !f;
+
+	if (f) {
+		form.put = text_put;
+		form.self = f;
+		json_open_object(&form, NULL);
+		put(&form, self);
+		json_close_object(&form);
+		lost = ferror(f) != 0;
+		lost = fclose(f) != 0 || lost;
+	}
+	if (!lost)
+		return 0;
+	if (f)
+		free(*ret_text);
+	*ret_text = NULL;
+	return err_set(err, -ENOMEM, "out of memory");
 }
 
 void report_time(uint64_t ns, char *buf)

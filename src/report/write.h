@@ -32,6 +32,14 @@ void report_printf(struct out *o, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int report_write_text(const char *folder, const char *name, const char *text,
 		      struct shoal_err *err) MUST_USE;
 
+/*
+ * The text of a JSON object, which the caller frees: @put writes its members. @form: indent and
+ * lines. -ENOMEM.
+ */
+typedef void report_put_fn(struct json *j, const void *self);
+int report_text(report_put_fn *put, const void *self, struct json form, char **ret_text,
+		struct shoal_err *err) MUST_USE;
+
 /* "2026-11-15T23:15:05.123456", UTC, in DLIO's format. */
 #define REPORT_TIME_BYTES 32
 void report_time(uint64_t ns, char *buf);

@@ -16,15 +16,16 @@
 
 static const struct {
 	const char *name;
-	const char *command; /* whose results are there if this file is; NULL: it may be any's */
-	bool of_run;         /* removed before another run */
+	const char
+		*command; /* whose results are there if this file is; "": of any; NULL: of none */
+	bool of_run;      /* removed before another run */
 } files[] = {
 	[RUN_FILE_SUMMARY] = { "summary.json", "run", true },
 	[RUN_FILE_READ] = { "read.json", "read" },
 	[RUN_FILE_INDEX] = { "index.json", "index" },
 	[RUN_FILE_DATAGEN] = { "datagen.json", "datagen" },
 	[RUN_FILE_SWEEP] = { "sweep.json", "sweep" },
-	[RUN_FILE_BEGIN] = { "begin.json" },
+	[RUN_FILE_BEGIN] = { "begin.json", "", true },
 	[RUN_FILE_CONFIG] = { "config.yaml", "run", true },
 	[RUN_FILE_EFFECTIVE] = { "effective.yaml", "run", true },
 	[RUN_FILE_PLAN] = { "plan.json", "sweep" },
@@ -94,7 +95,8 @@ int run_folder_check_others(const char *results, const char *command, struct sho
 	char path[RUN_PATH_MAX];
 
 	for (enum run_file f = 0; f < ARRAY_LEN(files); f++)
-		if (files[f].command && (!command || strcmp(files[f].command, command) != 0) &&
+		if (files[f].command &&
+		    (!command || (*files[f].command && strcmp(files[f].command, command) != 0)) &&
 		    has_file(results, f))
 			found = files[f].name;
 	if (!command && path_join(results, first_series, path, sizeof(path), NULL) == 0 &&

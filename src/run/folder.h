@@ -1,10 +1,10 @@
 /*
  * folder.h - folders of results: the names of all files there, and which process may write to one.
  *
- * A folder has the results of one command. Those of a run are summary.json, config.yaml,
- * effective.yaml, the files of each rank, and the catalogs that the run made itself. Files that
- * only a resumed run needs are in the subfolder ".shoal-run": the state, the step log of each rank
- * and the lock. It is removed when the run is complete.
+ * A folder has the results of one command. Those of a run are begin.json, summary.json,
+ * config.yaml, effective.yaml, the files of each rank, and the catalogs that the run made itself.
+ * Files that only a resumed run needs are in the subfolder ".shoal-run": the state, the step log of
+ * each rank and the lock. It is removed when the run is complete.
  */
 #ifndef SHOAL_RUN_FOLDER_H
 #define SHOAL_RUN_FOLDER_H
@@ -15,8 +15,7 @@
 
 /* The files that a folder may hold. */
 enum run_file {
-	/* The result of each command; that of a run exists once it is complete or was interrupted.
-	 */
+	/* The result of each command. That of a run is written when it ends or is interrupted. */
 	RUN_FILE_SUMMARY,
 	RUN_FILE_READ,
 	RUN_FILE_INDEX,

@@ -333,6 +333,8 @@ static int keep_phase(struct run *run, const struct phase *phase, struct shoal_e
 	rc = run_state_append(run->o->results, &run->state, phase->p, err);
 	if (rc < 0)
 		comm_fail(run->comm, err);
+	else if (run->o->ended)
+		run->o->ended(run->o->self, r);
 	return rc;
 }
 
@@ -524,6 +526,13 @@ static int run_all(struct run *run, struct shoal_err *err)
 	run->result->started = run->state.started;
 	run->result->resumed = run->state.now.resumed;
 	run->result->seed = run->state.seed;
+	run->result->nr_phases = (size_t)run->state.now.nr_phases;
+	if (run->rank == 0 && run->o->begun)
+		rc = run->o->begun(run->o->self, run->result, err);
+	if (rc < 0) {
+		comm_fail(run->comm, err);
+		return rc;
+	}
 	rc = run_phases(run, nr_phases, err);
 	if (rc == 0)
 		rc = run_sum_up(run, err);

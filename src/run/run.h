@@ -56,6 +56,12 @@ struct run_options {
 	 * the loop; must be quick. May be NULL.
 	 */
 	void (*progress)(void *self, const struct run_progress *progress);
+	/*
+	 * Called on rank 0 before the first step: of the result everything is known that does not
+	 * depend on the outcome. And after each phase, the last of the result. May be NULL.
+	 */
+	int (*begun)(void *self, const struct run_result *r, struct shoal_err *err);
+	void (*ended)(void *self, const struct run_result *r);
 	void *self;
 	struct run_watch *watch; /* NULL: nobody watches the ranks; the same on all ranks */
 };

@@ -14,15 +14,18 @@ static void watch_take(void *self, const struct series_record *r)
 				      &err) < 0;
 }
 
-void run_watch_begin(struct run_watch *w, struct series *s)
+uint64_t run_watch_interval(uint64_t nr_ranks)
 {
 	const uint64_t second = UINT64_C(1000000000);
-	uint64_t size;
 
-	if (!w->record || !s)
-		return;
-	size = (uint64_t)comm_place(w->comm)->size;
-	series_watch(s, u64_max(second, size * second / WATCH_PER_SECOND), watch_take, w);
+	return u64_max(second, nr_ranks * second / WATCH_PER_SECOND);
+}
+
+void run_watch_begin(struct run_watch *w, struct series *s)
+{
+	if (w->record && s)
+		series_watch(s, run_watch_interval((uint64_t)comm_place(w->comm)->size), watch_take,
+			     w);
 }
 
 bool run_watch_mail(const struct run_watch *w, const struct comm_mail *mail)

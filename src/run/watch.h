@@ -25,6 +25,9 @@ struct run_watch {
 	bool failed; /* to send: nothing more is sent */
 };
 
+/* How often each of so many ranks sends, in ns. */
+uint64_t run_watch_interval(uint64_t nr_ranks);
+
 /* Watch the series of this rank, from now on. Does nothing without w->record or without @s. */
 void run_watch_begin(struct run_watch *w, struct series *s);
 

@@ -16,12 +16,12 @@ needs_browser = pytest.mark.skipif(not shutil.which("chromium"), reason="chromiu
 
 
 def open_in_browser(page, tmp_path, *more):
-    """(the page as the browser has it after its scripts ran, what the scripts complained of)"""
+    """(the page as the browser has it after its scripts ran, without these; what the scripts complained of)"""
     address = page if isinstance(page, str) else page.as_uri()
     done = subprocess.run([*CHROMIUM, f"--user-data-dir={tmp_path / 'browser'}", *more, "--dump-dom", address],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
     complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return done.stdout, complaints
+    return re.sub(r"<script.*?</script>", "", done.stdout, flags=re.S), complaints
 
 
 def look(page, tmp_path, script, width=1200, height=900, more=()):

@@ -121,6 +121,34 @@ def test_a_tool_reads_where_it_listens_as_json(shoal, catalog):
         assert json.loads(it.first) == {"progress": "read", "listening": f"http://127.0.0.1:{it.port}/"}
 
 
+def test_a_wait_in_progress_grows_before_the_step_ends(shoal, catalog, tmp_path):
+    with Listening(shoal, "read", catalog, "--data", "null:size=1000,delay_us=300000000", "--in-flight", 4, "--listen", "--progress=none") as it:
+        run = it.data(lambda run: (run["now"]["idle_seconds"] or 0) > 1)
+        assert run["now"]["samples"] == 0
+        assert metrics(it.get("/metrics")[1])["shoal_idle_seconds",] > 1
+        if shutil.which("chromium"):
+            page, complaints = open_in_browser(f"http://127.0.0.1:{it.port}/", tmp_path)
+            assert complaints == [] and "last progress" in page
+
+
+def test_the_live_page_has_the_epochs_that_are_over_the_steps_and_the_configuration(shoal, tmp_path):
+    arguments = ["run", "retinanet_b200", "--data", "null", "--results", tmp_path / "r", "--listen", "-q", *SMALL,
+                 "train.computation_time=0.02", "train.epochs=2000"]
+    with Listening(shoal, *arguments) as it:
+        run = it.data(lambda run: len(json.loads(run["phases_text"])) > 1 and run["steps"]["epochs"])
+        first = json.loads(run["phases_text"])[0]
+        assert first["epoch"] == 1 and first["steps"] == 15 and 0 < first["au_percentage"] <= 100
+        begin = json.loads(run["begin_text"])
+        assert begin["command"] == "run" and begin["bytes_made_up"] is True and begin["epochs"] == 2000
+        assert "computation_time: 0.02" in run["effective_text"]
+        assert run["steps"]["ranks"] == 1 and run["steps"]["epochs"][0]["step_seconds"][0] >= 0.02
+        if shutil.which("chromium"):
+            page, complaints = open_in_browser(f"http://127.0.0.1:{it.port}/", tmp_path)
+            assert complaints == [] and "cannot be drawn" not in page[page.index("<main"):page.index("</main>")]
+            for words in ("AU by epoch", "Waiting in each step", "Where the time went", ">Configuration<", "last step"):
+                assert words in page, words
+
+
 def test_a_run_and_its_page_in_a_browser(shoal, tmp_path):
     shoal.good("datagen", "retinanet_b200", "--data", tmp_path / "data", "-q", *SMALL, stdout=subprocess.DEVNULL)
     arguments = ["run", "retinanet_b200", "--data", tmp_path / "data", "--results", tmp_path / "r", "--listen", "-q", *SMALL,
@@ -141,7 +169,7 @@ def test_names_with_quotes_are_escaped(shoal, tmp_path):
     with Listening(shoal, "read", catalog, *SLOW, "--listen", "--progress=none") as it:
         assert it.data(lambda run: True)["name"] == str(catalog)
         [info] = [key for key in metrics(it.get("/metrics")[1]) if key[0] == "shoal_command_info"]
-        assert dict(info[1:])["name"] == str(catalog).replace("\u00e9", "??")
+        assert dict(info[1:])["name"] == str(catalog)
         assert "<script>\u00e9" not in it.get()[1]
 
 
@@ -165,6 +193,31 @@ def test_read_index_and_datagen_leave_results_for_a_report(shoal, catalog, tmp_p
         assert all(words in page for words in ("read \u2013 read", "index \u2013 index", "datagen \u2013 datagen", "3 results side by side", "The null store made them"))
     for name in ("read", "index", "datagen"):
         fails(shoal("read", catalog, "--data", "null", "--steps", 1, "--results", tmp_path / name), 1, "has results already")
+
+
+@pytest.mark.parametrize("command", ["run", "read", "index", "datagen"])
+def test_what_is_killed_is_still_known_by_what_it_was(shoal, catalog, tmp_path, command):
+    results = ["--results", tmp_path / "r"]
+    words = {"run": ["retinanet_b200", "--data", "null:delay_us=100000", *SMALL, "train.epochs=1000", "metric.au=0.9"],
+             "read": [catalog, *SLOW], "index": ["-", "-o", tmp_path / "c.shoal"],
+             "datagen": ["retinanet_b200", "--data", tmp_path / "data", "dataset.num_files_train=1000000"]}[command]
+    process = shoal.start(command, *words, *results, "--progress=none", stdin=subprocess.PIPE)
+    end = time.monotonic() + 60
+    while not (tmp_path / "r" / "begin.json").exists():
+        assert time.monotonic() < end and process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    begin = json.loads((tmp_path / "r" / "begin.json").read_text())
+    assert begin["command"] == command and begin["ranks"] == 1 and begin["cores"] >= 1 and begin["hostname"]
+    shoal.good("report", tmp_path / "r", "-o", tmp_path / "page.html")
+    if not shutil.which("chromium"):
+        return
+    page, complaints = open_in_browser(tmp_path / "page.html", tmp_path)
+    title = re.search(r"<h1.*?>(.*?)</h1>", page)[1]
+    assert complaints == [] and title == ("retinanet_b200" if command == "run" else command) + " \u2013 r"
+    assert f"This {command} has no result" in page and begin["hostname"] in page
+    assert ("The null store made them" in page) == (command in ("run", "read"))
 
 
 def test_a_read_that_is_killed_leaves_a_series_that_a_report_shows(shoal, catalog, tmp_path):

@@ -314,3 +314,16 @@ def test_every_plot_is_saved_as_png_svg_and_json(shoal, results, tmp_path):
             assert json.loads(unquote(address.split(",", 1)[1]))["columns"]
         else:
             assert base64.b64decode(address.split(",", 1)[1])[1:4] == b"PNG"
+
+
+def test_what_ended_within_a_fraction_of_its_interval_has_rates(shoal, tmp_path):
+    """Steps are recorded up to 2 s, and the seconds, which the crash has cut, for a tenth of that."""
+    (tmp_path / "cut").mkdir()
+    summed = lambda body: body + pack("<Q", XXHASH.XXH3_64bits(body, ctypes.c_size_t(len(body))))
+    head = summed(b"\x89SHSER\r\n" + pack("<IIQQQIIII", 1, 64, 1, 1790000000 * 10**9, 10**9, 0, 1, 1, 0))
+    steps = summed(pack("<IIII9Q", 2, 16 + 72 + 8, 1, 0, 0, 2 * 10**9, 0, 4, 16, 16000, 10**6, 10**6, 10**9))
+    second = pack("<19Q", 0, 2 * 10**8, 0, 4, 16, 16000, 10**6, 10**6, 10**8, *[0] * 10) + pack("<64I", *[0] * 64) + b"\0" * 8
+    (tmp_path / "cut" / "series.0").write_bytes(head + steps + summed(pack("<IIII", 1, len(second) + 24, 1, 0) + second))
+    shoal.good("report", tmp_path / "cut", "-o", tmp_path / "page.html")
+    [run] = data_of(tmp_path / "page.html")
+    assert run["notes"] == [] and run["time"]["columns"]["samples_per_second"][0] == 80

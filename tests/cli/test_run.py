@@ -93,7 +93,7 @@ def test_dlio_names_are_computed_and_looked_for(run, data, tmp_path):
     digests = [phase["audit"]["order_digest"] for phase in facts["shoal"]["phases"]]
     assert digests[0] != digests[1]
     assert contents(tmp_path / "results") == sorted(
-        ["0_output.json", "0_per_epoch_stats.json", "config.yaml", "effective.yaml", "series.0",
+        ["0_output.json", "0_per_epoch_stats.json", "begin.json", "config.yaml", "effective.yaml", "series.0",
          "summary.json", "train.shoal"])
 
 
@@ -776,7 +776,7 @@ def test_a_run_is_not_resumed_on_other_data(shoal, run, workload, data, memory_d
     for name in (other, data, tmp_path):
         refused(run("--data", name, *slow, "--resume"), b"read '%s'" % os.fsencode(tmp_path / "c"),
                 b"not '%s'; resume it with" % os.fsencode(name), b"--data")
-        assert contents(results) == [".shoal-run", "series.0"]
+        assert contents(results) == [".shoal-run", "begin.json", "config.yaml", "effective.yaml", "series.0"]
     # A catalog of other files, which somebody left there, says nothing.
     shoal.good("index", other, "-q", "-o", results / "train.shoal")
     done = run("--data", tmp_path / "c", *slow, "--resume")

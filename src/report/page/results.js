@@ -31,6 +31,14 @@ const kindOf = (run, live) => {
   if (run.listing) return run.index_text != null ? "index" : "datagen";
   return run.summary_text == null && COMMANDS.includes(run.begin.command) ? run.begin.command : "run";
 };
+// Of a command at work: results of the epochs that are over.
+const phasesSoFar = (run) => {
+  try {
+    return JSON.parse(run.phases_text);
+  } catch {
+    return [];
+  }
+};
 const phaseOf = (phase) => ({ ...phase, epoch: isNumber(phase.epoch) ? phase.epoch : null, start: textOf(phase.start) });
 const parse = (run, live) => {
   const sweep = parseText(run, "sweep_text", "sweep.json");
@@ -43,7 +51,7 @@ const parse = (run, live) => {
   run.shoal = objectOf(run.summary.shoal);
   run.metric = objectOf(run.summary.metric);
   run.ended = live || (run.kind === "run" ? run.summary_text != null : run.sweep != null || run.read != null || run.listing != null);
-  run.phases = listOf(live ? run.phases : run.shoal.phases).map(objectOf).filter((phase) => phase.kind !== "eval").map(phaseOf);
+  run.phases = listOf(live ? phasesSoFar(run) : run.shoal.phases).map(objectOf).filter((phase) => phase.kind !== "eval").map(phaseOf);
   run.audits = (run.read ? [run.read.audit] : run.phases.map((phase) => phase.audit)).filter(Boolean).map(objectOf);
   const version = run.shoal.version || (run.read || run.sweep || run.listing || run.begin).version;
   if (version && String(version) !== data.version) run.notes.push(`It was written by shoal ${version}, and this page by ${data.version}: figures that one of them does not know are missing.`);

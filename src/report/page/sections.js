@@ -39,6 +39,11 @@ const tilesOfListing = (run) => {
     l.requests && tile("requests", show(l.requests.sent, 0), `${show(l.requests.retries, 0)} retried, ${show(l.requests.throttled, 0)} throttled`),
     tile("left out", show(lost, 0), "unreadable, vanished, missing or damaged", lost ? "bad" : ""));
 };
+// How long nothing was done; of note if it is much longer than what came before took.
+const tileOfIdle = (run) => {
+  const n = run.now, pace = 1 / overTime(run, "steps_per_second"), long = n.idle_seconds > 2 && !(n.idle_seconds < 10 * pace);
+  return isNumber(n.idle_seconds) && tile(n.epochs ? "last step" : "last progress", `${duration(n.idle_seconds)} ago`, long ? "nothing has come since" : isNumber(pace) ? `one takes ${duration(pace)}` : "", long ? "warn" : "");
+};
 const tilesOfLive = (run) => {
   const n = run.now, memory = numbers(timeColumn(run, "memory_bytes")).pop(), bar = n.au_bar_percentage;
   return tilesOf(tile("time left", duration(n.eta_seconds), isNumber(n.share) ? `${show(100 * n.share)} % done` : `${show(n.done, 0)} ${n.what || "done"}`),
@@ -46,6 +51,7 @@ const tilesOfLive = (run) => {
     n.epochs && tile("AU so far", `${show(n.au_percentage, 1)} %`, isNumber(bar) ? `the bar is ${show(bar)} %` : "no bar", isNumber(n.au_percentage) && isNumber(bar) ? (n.au_percentage >= bar ? "good" : "bad") : ""),
     n.epochs && tile("epoch", `${n.epoch} of ${n.epochs}`, `step ${show(n.step, 0)} of ${show(n.steps, 0)}${n.evaluation ? ", evaluation" : ""}`),
     n.epochs && tile("slowest rank", `rank ${n.slowest_rank}`, `waited ${milliseconds(1000 * n.slowest_seconds)} in the last step`),
+    tileOfIdle(run),
     tile("errors", show(n.errors, 0), n.samples ? `${show(n.samples, 0)} samples, ${bytes(n.sample_bytes)}` : "", n.errors ? "bad" : ""),
     isNumber(memory) && tile("memory", bytes(memory), plural(n.ranks, "rank")));
 };
@@ -225,7 +231,6 @@ const drawPlots = (parent, run) => {
   subsection(parent, run, "Client and requests", over(drawClient));
   subsection(parent, run, "Stalls: the slowest samples", (grid, section) => section.append(...drawStalls(run)));
   if (run.phases.length) subsection(parent, run, "Epochs", (grid, section) => section.append(drawEpochs(run)));
-  if (run.now) return;
   const settings = [...settingsOf(run)];
   if (settings.length) subsection(parent, run, "Configuration", (grid, section) => section.append(disclose(plural(settings.length, "setting"), () => table("configuration", ["", "value"], settings.map(([name, value]) => [name, [value, { class: "words" }]])))));
   const own = run.read || run.listing, facts = Object.entries(own || {}).filter(([, v]) => typeof v !== "object" && v !== "").map(([k, v]) => [k.replaceAll("_", " "), typeof v === "number" ? show(v, 3) : String(v)]);

@@ -19,7 +19,7 @@ enum { RANKS = 4, RECORDS = 200 };
 static struct live *new_live(void)
 {
 	struct live_head head = { .command = "run",
-				  .name = "a \"name\"\n</script>",
+				  .name = "a \"n\u00e4me\"\n\xff</script>",
 				  .nr_ranks = RANKS,
 				  .nr_here = 1,
 				  .au_bar = 90,
@@ -117,7 +117,7 @@ static void ranks_add_up_while_another_thread_reads(void **state)
 	assert_int_equal(value_of(text, "\nshoal_sample_latency_seconds_bucket{le=\"3.2e-05\"} "),
 			 8000 - 10 * lost);
 	buf_release(&b);
-	check_metric(shared, ",name=\"a \\\"name\\\"?</script>\"} 1\n");
+	check_metric(shared, ",name=\"a \\\"n\u00e4me\\\"?\?</script>\"} 1\n");
 	check_metric(shared, "\n# EOF\n");
 	live_free(shared);
 }
@@ -135,6 +135,81 @@ static void what_nobody_takes_in_is_dropped_and_counted(void **state)
 	live_add(l, RANKS, &r); /* of a rank that there is not */
 	live_add(l, 0, &r);
 	check_metric(l, "\nshoal_samples_total 650\n");
+	live_free(l);
+}
+
+static void what_it_is_about_to_do_and_the_epochs_that_are_over_are_on_the_page(void **state)
+{
+	struct live_head head = { .command = "run",
+				  .name = "x",
+				  .nr_ranks = RANKS,
+				  .nr_here = 1,
+				  .begin = "{\"data\": \"there\"}",
+				  .config = "train:\n  epochs: 2\n" };
+	struct live *l = NULL;
+	struct shoal_err err = { "" };
+	struct series_record r = second(0);
+	const char *text;
+	struct buf b;
+
+	(void)state;
+	assert_int_equal(live_new(&head, &l, &err), 0);
+	for (unsigned rank = 0; rank < RANKS; rank++)
+		live_add(l, rank, &r);
+	live_add_phase(l, "{\"epoch\": 1}");
+	live_tick(l);
+	live_add_phase(l, "{\"epoch\": 2}");
+	live_add_phase(l, "{\"epoch\": 3}");
+	text = text_of(l, live_put_data, &b);
+	assert_non_null(strstr(text, "\"begin_text\": \"{\\\"data\\\": \\\"there\\\"}\""));
+	assert_non_null(strstr(text, "\"effective_text\": \"train:"));
+	assert_non_null(strstr(text, "[{\\\"epoch\\\": 1},{\\\"epoch\\\": 2},{\\\"epoch\\\": 3}]"));
+	/* Two steps of 375 ms, a third of it waiting, on each rank. */
+	assert_non_null(
+		strstr(text, "\"steps\": {\"ranks\": 4, \"epochs\": [{\"epoch\": 1, \"width\": 1, "
+			     "\"step_seconds\": [0.375, 0.375], \"wait_mean_ms\": [125.0, 125.0]"));
+	buf_release(&b);
+	live_free(l);
+}
+
+static void more_results_of_epochs_than_there_is_room_for_are_left_out_whole(void **state)
+{
+	struct live *l = new_live();
+	static char phase[1000];
+	const char *text, *end;
+	struct buf b;
+
+	(void)state;
+	memset(phase, ' ', sizeof(phase) - 1);
+	memcpy(phase, "{}", 2);
+	for (unsigned i = 0; i < 2000; i++) {
+		live_add_phase(l, phase);
+		if (i % 100 == 0)
+			live_tick(l);
+	}
+	text = strstr(text_of(l, live_put_data, &b), "\"phases_text\": \"[{}");
+	assert_non_null(text);
+	end = strchr(text, ']');
+	assert_in_range(end - text, 900000, 1100000);
+	assert_true(end[-1] == ' ' && end[1] == '"');
+	buf_release(&b);
+	live_free(l);
+}
+
+static void a_wait_that_goes_on_is_told(void **state)
+{
+	struct live *l = new_live();
+	struct live_now now = { .what = "samples", .idle = 40 };
+	const char *found;
+	struct buf b;
+
+	(void)state;
+	live_show(l, &now);
+	usleep(20000);
+	found = strstr(text_of(l, live_put_metrics, &b), "\nshoal_idle_seconds ");
+	assert_non_null(found);
+	assert_true(strtod(found + 20, NULL) >= 40.02 && strtod(found + 20, NULL) < 400);
+	buf_release(&b);
 	live_free(l);
 }
 
@@ -197,6 +272,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ranks_add_up_while_another_thread_reads),
 		cmocka_unit_test(what_nobody_takes_in_is_dropped_and_counted),
+		cmocka_unit_test(
+			what_it_is_about_to_do_and_the_epochs_that_are_over_are_on_the_page),
+		cmocka_unit_test(more_results_of_epochs_than_there_is_room_for_are_left_out_whole),
+		cmocka_unit_test(a_wait_that_goes_on_is_told),
 		cmocka_unit_test(a_long_run_has_long_intervals),
 		cmocka_unit_test(what_is_not_known_is_left_out),
 	};

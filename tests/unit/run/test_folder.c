@@ -133,12 +133,13 @@ static void results_of_another_command_are_left_alone_whatever_is_asked(void **s
 		    { "r/.shoal-run/state", "run" }, { "r/read.json", "read" },
 		    { "r/index.json", "index" },     { "r/datagen.json", "datagen" },
 		    { "r/sweep.json", "sweep" },     { "r/plan.json", "sweep" },
-		    { "r/series.0", NULL } };
+		    { "r/series.0", NULL },          { "r/begin.json", "" } };
 	struct shoal_err err = { "" };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
-		bool of_run = row[i].command && strcmp(row[i].command, "run") == 0;
+		bool any = !row[i].command || !*row[i].command;
+		bool of_run = !any && strcmp(row[i].command, "run") == 0;
 		int lock = -1;
 
 		remove_folder(NULL);
@@ -148,13 +149,13 @@ static void results_of_another_command_are_left_alone_whatever_is_asked(void **s
 		file_write(test_path(row[i].file), "x", 1);
 		assert_int_equal(run_folder_check_others(test_path("r"), NULL, &err), -EEXIST);
 		check_words(&err, strchr(row[i].file, '/') + 1);
-		if (row[i].command)
+		if (!any)
 			assert_int_equal(
 				run_folder_check_others(test_path("r"), row[i].command, &err), 0);
 		assert_int_equal(run_folder_open(test_path("r"), false, true, &lock, &err),
-				 of_run || !row[i].command ? 0 : -EEXIST);
+				 of_run || any ? 0 : -EEXIST);
 		run_folder_close(test_path("r"), lock);
-		assert_int_equal(exists(row[i].file), !of_run && row[i].command != NULL);
+		assert_int_equal(exists(row[i].file), !of_run && !any);
 		(void)!unlink(test_path(row[i].file));
 	}
 }
