@@ -4,24 +4,6 @@
 
 #include "base/bits.h"
 
-/* A decoded run, with its end. */
-struct column_run {
-	uint64_t first_id, end_id;
-	uint64_t sum_before;
-	uint64_t value;
-	uint32_t kind;
-};
-
-/* A decoded block of a run, and its bits. */
-struct column_block {
-	uint64_t first_id;
-	unsigned nr;
-	uint64_t min, sum_before;
-	unsigned width;
-	const uint8_t *data;
-	size_t data_len;
-};
-
 static int bad(const struct cat_column *c, const char *what)
 {
 	return cat_damaged(c->view, c->runs, 0, what);
@@ -32,19 +14,19 @@ static uint64_t nr_runs(const struct cat_column *c)
 	return c->view->sec[c->runs].len / sizeof(struct cat_run);
 }
 
-static int run_load(const struct cat_column *c, uint64_t k, struct column_run *ret_run)
+int cat_column_run_load(const struct cat_column *c, uint64_t k, struct cat_column_run *ret_run)
 {
 	const struct cat_run *e =
 		(const struct cat_run *)cat_need(c->view, c->runs, k * sizeof(*e), sizeof(*e));
-	struct column_run r;
+	struct cat_column_run r;
 
 	if (!e)
 		return -EBADMSG;
-	r = (struct column_run){ .first_id = le64_get(e->first_id),
-				 .end_id = c->nr,
-				 .sum_before = le64_get(e->sum_before),
-				 .value = le64_get(e->value),
-				 .kind = le32_get(e->kind) };
+	r = (struct cat_column_run){ .first_id = le64_get(e->first_id),
+				     .end_id = c->nr,
+				     .sum_before = le64_get(e->sum_before),
+				     .value = le64_get(e->value),
+				     .kind = le32_get(e->kind) };
 	if (k + 1 < nr_runs(c)) {
 		e = (const struct cat_run *)cat_need(c->view, c->runs, (k + 1) * sizeof(*e),
 						     sizeof(*e));
@@ -82,29 +64,29 @@ static int run_number(const struct cat_column *c, uint64_t want, bool by_sum, ui
 }
 
 static int run_find(const struct cat_column *c, uint64_t want, bool by_sum,
-		    struct column_run *ret_run)
+		    struct cat_column_run *ret_run)
 {
 	uint64_t k;
 	int rc = run_number(c, want, by_sum, &k);
 
-	return rc < 0 ? rc : run_load(c, k, ret_run);
+	return rc < 0 ? rc : cat_column_run_load(c, k, ret_run);
 }
 
 int cat_column_run(const struct cat_column *c, uint64_t id, uint64_t *ret_number,
 		   uint64_t *ret_first_id)
 {
-	struct column_run r;
+	struct cat_column_run r;
 	int rc = run_number(c, id, false, ret_number);
 
 	if (rc == 0)
-		rc = run_load(c, *ret_number, &r);
+		rc = cat_column_run_load(c, *ret_number, &r);
 	if (rc == 0)
 		*ret_first_id = r.first_id;
 	return rc;
 }
 
-static const struct cat_block *block_entry(const struct cat_column *c, const struct column_run *r,
-					   uint64_t k)
+static const struct cat_block *block_entry(const struct cat_column *c,
+					   const struct cat_column_run *r, uint64_t k)
 {
 	uint64_t max = c->view->sec[c->runs + 1].len / sizeof(struct cat_block);
 
@@ -117,21 +99,20 @@ static const struct cat_block *block_entry(const struct cat_column *c, const str
 						  sizeof(struct cat_block));
 }
 
-/* Block @k of run @r. */
-static int block_load(const struct cat_column *c, const struct column_run *r, uint64_t k,
-		      struct column_block *ret_block)
+int cat_column_block_load(const struct cat_column *c, const struct cat_column_run *r, uint64_t k,
+			  struct cat_column_block *ret_block)
 {
 	const struct cat_block *e = block_entry(c, r, k);
 	uint64_t off_width;
-	struct column_block b;
+	struct cat_column_block b;
 
 	if (!e)
 		return -EBADMSG;
 	off_width = le64_get(e->off_width);
-	b = (struct column_block){ .first_id = r->first_id + k * CAT_BLOCK_VALUES,
-				   .min = le64_get(e->min),
-				   .sum_before = le64_get(e->sum_before),
-				   .width = (unsigned)(off_width >> 56) };
+	b = (struct cat_column_block){ .first_id = r->first_id + k * CAT_BLOCK_VALUES,
+				       .min = le64_get(e->min),
+				       .sum_before = le64_get(e->sum_before),
+				       .width = (unsigned)(off_width >> 56) };
 	b.nr = (unsigned)u64_min(CAT_BLOCK_VALUES, r->end_id - b.first_id);
 	if (b.width > 64)
 		return bad(c, "a block is too wide");
@@ -149,7 +130,7 @@ static int block_load(const struct cat_column *c, const struct column_run *r, ui
 	return 0;
 }
 
-static uint64_t block_value(const struct column_block *b, unsigned j)
+uint64_t cat_column_block_value(const struct cat_column_block *b, unsigned j)
 {
 	if (!b->data) /* the width is 0 */
 		return b->min;
@@ -159,8 +140,8 @@ static uint64_t block_value(const struct column_block *b, unsigned j)
 int cat_column_get(const struct cat_column *c, uint64_t id, uint64_t *ret_value,
 		   uint64_t *ret_sum_before)
 {
-	struct column_block b;
-	struct column_run r;
+	struct cat_column_block b;
+	struct cat_column_run r;
 	uint64_t sum;
 	int rc;
 
@@ -175,36 +156,36 @@ int cat_column_get(const struct cat_column *c, uint64_t id, uint64_t *ret_value,
 			*ret_sum_before = r.sum_before + (id - r.first_id) * r.value;
 		return 0;
 	}
-	rc = block_load(c, &r, (id - r.first_id) / CAT_BLOCK_VALUES, &b);
+	rc = cat_column_block_load(c, &r, (id - r.first_id) / CAT_BLOCK_VALUES, &b);
 	if (rc < 0)
 		return rc;
-	*ret_value = block_value(&b, (unsigned)(id - b.first_id));
+	*ret_value = cat_column_block_value(&b, (unsigned)(id - b.first_id));
 	if (!ret_sum_before)
 		return 0;
 	sum = r.sum_before + b.sum_before;
 	for (unsigned j = 0; j < id - b.first_id; j++)
-		sum += block_value(&b, j);
+		sum += cat_column_block_value(&b, j);
 	*ret_sum_before = sum;
 	return 0;
 }
 
 /* The largest value of a run. Blocks that cannot exceed @most are not decoded. */
-static int run_largest(const struct cat_column *c, const struct column_run *r, uint64_t *most)
+static int run_largest(const struct cat_column *c, const struct cat_column_run *r, uint64_t *most)
 {
 	if (r->kind == CAT_RUN_CONSTANT) {
 		*most = u64_max(*most, r->value);
 		return 0;
 	}
 	for (uint64_t k = 0; k * CAT_BLOCK_VALUES < r->end_id - r->first_id; k++) {
-		struct column_block b;
-		int rc = block_load(c, r, k, &b);
+		struct cat_column_block b;
+		int rc = cat_column_block_load(c, r, k, &b);
 
 		if (rc < 0)
 			return rc;
 		if (b.width < 64 && b.min + bits_mask(b.width) <= *most)
 			continue;
 		for (unsigned j = 0; j < b.nr; j++)
-			*most = u64_max(*most, block_value(&b, j));
+			*most = u64_max(*most, cat_column_block_value(&b, j));
 	}
 	return 0;
 }
@@ -215,9 +196,9 @@ int cat_column_largest(const struct cat_column *c, uint64_t *ret_value)
 	int rc = 0;
 
 	for (uint64_t k = 0; k < nr_runs(c) && rc == 0; k++) {
-		struct column_run r;
+		struct cat_column_run r;
 
-		rc = run_load(c, k, &r);
+		rc = cat_column_run_load(c, k, &r);
 		if (rc == 0)
 			rc = run_largest(c, &r, &most);
 	}
@@ -230,8 +211,8 @@ int cat_column_find_sum(const struct cat_column *c, uint64_t sum, uint64_t *ret_
 			uint64_t *ret_sum_before)
 {
 	uint64_t low = 0, high, before;
-	struct column_block b;
-	struct column_run r;
+	struct cat_column_block b;
+	struct cat_column_run r;
 	int rc;
 
 	rc = run_find(c, sum, true, &r);
@@ -259,12 +240,12 @@ int cat_column_find_sum(const struct cat_column *c, uint64_t sum, uint64_t *ret_
 		else
 			high = mid;
 	}
-	rc = block_load(c, &r, low, &b);
+	rc = cat_column_block_load(c, &r, low, &b);
 	if (rc < 0)
 		return rc;
 	before = r.sum_before + b.sum_before;
 	for (unsigned j = 0; j < b.nr; j++) {
-		uint64_t value = block_value(&b, j);
+		uint64_t value = cat_column_block_value(&b, j);
 
 		if (sum - before < value || j + 1 == b.nr) {
 			*ret_id = b.first_id + j;

@@ -13,6 +13,33 @@ struct cat_column {
 	uint64_t nr;              /* values: files, or extents */
 };
 
+/* A decoded run, with its end. */
+struct cat_column_run {
+	uint64_t first_id, end_id;
+	uint64_t sum_before;
+	uint64_t value;
+	uint32_t kind;
+};
+
+/* A decoded block of a run, and its bits. */
+struct cat_column_block {
+	uint64_t first_id;
+	unsigned nr;
+	uint64_t min, sum_before;
+	unsigned width;
+	const uint8_t *data;
+	size_t data_len;
+};
+
+/* Run @k of the column, and block @k of a run. */
+int cat_column_run_load(const struct cat_column *c, uint64_t k,
+			struct cat_column_run *ret_run) MUST_USE;
+int cat_column_block_load(const struct cat_column *c, const struct cat_column_run *r, uint64_t k,
+			  struct cat_column_block *ret_block) MUST_USE;
+
+/* Value @j of the block. */
+uint64_t cat_column_block_value(const struct cat_column_block *b, unsigned j);
+
 /*
  * The value of file @id, which is less than the number of files, and the sum of all values before
  * it (pass NULL if not needed: it costs a scan of a block).

@@ -200,6 +200,120 @@ int cat_column_writer_append(struct cat_column_writer *w, const struct cat_colum
 	return rc;
 }
 
+/* ---- A range of another column ---- */
+
+/* Blocks from which on they are copied, and get a run of their own. */
+#define COPY_LEAST 4u
+
+/* Copy @nr values of block @k, from its first on. */
+static int copy_block(struct cat_column_writer *w, const struct cat_column *c,
+		      const struct cat_column_run *r, uint64_t k, unsigned nr,
+		      struct shoal_err *err)
+{
+	struct cat_column_block b;
+	struct cat_block e;
+	size_t len;
+	int rc = cat_column_block_load(c, r, k, &b);
+
+	if (rc < 0)
+		return rc;
+	len = (nr * b.width + 7) / 8;
+	e = (struct cat_block){ .min = le64_of(b.min),
+				.sum_before = le64_of(w->block_sum - w->run_sum),
+				.off_width = le64_of(w->data->len | (uint64_t)b.width << 56) };
+	for (unsigned j = 0; j < nr; j++) {
+		uint64_t value = cat_column_block_value(&b, j);
+
+		if (__builtin_add_overflow(w->block_sum, value, &w->block_sum) ||
+		    w->block_sum == UINT64_MAX)
+			return err_set(err, -EOVERFLOW, "sizes or samples add up to 2^64 or more");
+		w->largest = u64_max(w->largest, value);
+	}
+	if (len > 0)
+		rc = cat_stream_write(w->data, b.data, len, err);
+	if (rc == 0)
+		rc = cat_stream_write(w->blocks, &e, sizeof(e), err);
+	w->nr_blocks++;
+	return rc;
+}
+
+/* Copy @nr values from block @k of run @r on, as a run of their own. */
+static int copy_blocks(struct cat_column_writer *w, const struct cat_column *c,
+		       const struct cat_column_run *r, uint64_t k, uint64_t nr,
+		       struct shoal_err *err)
+{
+	int rc = put_constant(w, true, err);
+
+	if (rc == 0)
+		rc = close_blocks(w, err);
+	if (rc == 0)
+		rc = put_run(w, w->id, w->sum, w->nr_blocks, CAT_RUN_BLOCKS, err);
+	w->run_sum = w->block_sum;
+	for (uint64_t done = 0, n; done < nr && rc == 0; done += n) {
+		n = u64_min(CAT_BLOCK_VALUES, nr - done);
+		rc = copy_block(w, c, r, k++, (unsigned)n, err);
+	}
+	w->id += nr;
+	w->sum = w->block_sum;
+	return rc;
+}
+
+/* Add values [from, end) of run @r one by one, of one block. */
+static int add_values(struct cat_column_writer *w, const struct cat_column *c,
+		      const struct cat_column_run *r, uint64_t from, uint64_t end,
+		      struct shoal_err *err)
+{
+	struct cat_column_block b;
+	int rc = cat_column_block_load(c, r, from / CAT_BLOCK_VALUES, &b);
+
+	for (uint64_t i = from; i < end && rc == 0; i++)
+		rc = cat_column_writer_add_many(
+			w, cat_column_block_value(&b, (unsigned)(i % CAT_BLOCK_VALUES)), 1, err);
+	return rc;
+}
+
+/* Values [from, end) of run @r. */
+static int append_of_run(struct cat_column_writer *w, const struct cat_column *c,
+			 const struct cat_column_run *r, uint64_t from, uint64_t end,
+			 struct shoal_err *err)
+{
+	int rc = 0;
+
+	if (r->kind == CAT_RUN_CONSTANT)
+		return cat_column_writer_add_many(w, r->value, end - from, err);
+	while (from < end && rc == 0) {
+		uint64_t stop = u64_min(end, (from / CAT_BLOCK_VALUES + 1) * CAT_BLOCK_VALUES);
+
+		if (from % CAT_BLOCK_VALUES == 0 && end - from >= COPY_LEAST * CAT_BLOCK_VALUES)
+			return copy_blocks(w, c, r, from / CAT_BLOCK_VALUES, end - from, err);
+		rc = add_values(w, c, r, from, stop, err);
+		from = stop;
+	}
+	return rc;
+}
+
+int cat_column_writer_append_range(struct cat_column_writer *w, const struct cat_column *c,
+				   uint64_t from, uint64_t nr, struct shoal_err *err)
+{
+	uint64_t end = from + nr, k, first;
+	int rc = nr ? cat_column_run(c, from, &k, &first) : 0;
+
+	while (rc == 0 && from < end) {
+		struct cat_column_run r;
+		uint64_t stop;
+
+		rc = cat_column_run_load(c, k++, &r);
+		if (rc < 0)
+			return rc;
+		stop = u64_min(end, r.end_id);
+		if (from < r.first_id || from >= stop)
+			return cat_damaged(c->view, c->runs, 0, "runs are not ascending");
+		rc = append_of_run(w, c, &r, from - r.first_id, stop - r.first_id, err);
+		from = stop;
+	}
+	return rc;
+}
+
 int cat_column_writer_finish(struct cat_column_writer *w, struct shoal_err *err)
 {
 	int rc = put_constant(w, true, err);

@@ -35,6 +35,10 @@ int cat_column_writer_add_many(struct cat_column_writer *w, uint64_t value, uint
 int cat_column_writer_append(struct cat_column_writer *w, const struct cat_column *c, uint64_t nr,
 			     uint64_t sum, uint64_t largest, struct shoal_err *err) MUST_USE;
 
+/* Append @nr values of another catalog's column, from file @from on: whole blocks as they are. */
+int cat_column_writer_append_range(struct cat_column_writer *w, const struct cat_column *c,
+				   uint64_t from, uint64_t nr, struct shoal_err *err) MUST_USE;
+
 int cat_column_writer_finish(struct cat_column_writer *w, struct shoal_err *err) MUST_USE;
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "catalog/catalog.h"
+#include "catalog/writer.h"
 
 struct shoal_cursor {
 	const struct shoal_catalog *cat;
@@ -99,6 +100,20 @@ static int cursor_step(struct shoal_cursor *c)
 		c->has_seg = false; /* the next call must not continue past the damage */
 		return cat_segment_bad(&c->seg, "a block of names is truncated");
 	}
+	return 0;
+}
+
+int catalog_cursor_skip(struct shoal_cursor *cursor, uint64_t most, uint64_t *ret_nr)
+{
+	const struct cat_segment *seg = &cursor->seg;
+	uint64_t nr;
+	int rc = cat_segment_siblings(seg, cursor->id - 1 - seg->first_id, &nr);
+
+	if (rc < 0)
+		return rc;
+	nr = u64_min(nr, most);
+	cursor->id += nr - 1; /* names of its kind are found by their numbers */
+	*ret_nr = nr;
 	return 0;
 }
 

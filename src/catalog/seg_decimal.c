@@ -93,3 +93,13 @@ int cat_decimal_check(const struct cat_segment *seg)
 
 	return rc < 0 ? rc : cat_values_check(&sh.values);
 }
+
+int cat_decimal_siblings(const struct cat_segment *seg, uint64_t i, uint64_t *ret_nr)
+{
+	struct decimal_shape sh;
+	int rc = decimal_shape_parse(seg, &sh);
+
+	if (rc == 0 && sh.prefix_len >= cat_segment_dir(seg))
+		*ret_nr = seg->nr - i;
+	return rc;
+}

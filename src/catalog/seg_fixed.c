@@ -270,3 +270,28 @@ int cat_fixed_check(const struct cat_segment *seg)
 
 	return rc < 0 ? rc : cat_values_check(&values);
 }
+
+/* Whether one of its bytes may be a slash. */
+static bool has_slash(const struct cat_part *part)
+{
+	for (unsigned k = 0; k < part->nr_ranges; k++)
+		if (part->ranges[2 * k] <= '/' && part->ranges[2 * k + 1] >= '/')
+			return true;
+	return false;
+}
+
+int cat_fixed_siblings(const struct cat_segment *seg, uint64_t i, uint64_t *ret_nr)
+{
+	size_t dir = cat_segment_dir(seg);
+	struct cat_values values;
+	struct cat_fixed sh;
+	int rc = fixed_shape_parse(seg, &sh, &values);
+
+	if (rc < 0)
+		return rc;
+	for (unsigned k = 0; k < sh.nr_parts; k++)
+		if (sh.part[k].pos < dir || has_slash(&sh.part[k]))
+			return 0;
+	*ret_nr = seg->nr - i;
+	return 0;
+}

@@ -288,6 +288,15 @@ static int front_expand_cached(const struct cat_segment *seg, struct front_scrat
 	return scratch->raw_len;
 }
 
+int64_t cat_front_dictionary(const struct cat_segment *seg)
+{
+	struct span s = seg->rest;
+
+	if (seg->kind != CAT_FRONT || !(span_u8(&s) & FRONT_DICTIONARY))
+		return -1;
+	return dict_of_segment(seg->view, seg->number);
+}
+
 int cat_front_expand(const struct cat_segment *seg, uint8_t *raw)
 {
 	struct front_scratch *scratch = scratch_take(seg->dicts);

@@ -180,7 +180,7 @@ static uint64_t steps_to(const struct cat_grid *g, unsigned d, const uint64_t *b
 
 int cat_grid_find(const struct cat_segment *seg, const uint8_t *name, size_t len, uint64_t *ret_i)
 {
-	uint64_t want[CAT_GRID_FIELDS] = { 0 }, at[CAT_GRID_FIELDS], i = 0;
+	uint64_t want[CAT_GRID_FIELDS] = { 0 }, at[CAT_GRID_FIELDS] = { 0 }, i = 0;
 	struct cat_grid g;
 	int rc = grid_parse(seg, &g);
 
@@ -204,5 +204,67 @@ int cat_grid_find(const struct cat_segment *seg, const uint8_t *name, size_t len
 	if (memcmp(at, want, g.nr_fields * sizeof(at[0])) != 0)
 		return -ENOENT;
 	*ret_i = i;
+	return 0;
+}
+
+/* Whether a step along dimension @d changes the directory, of @dir bytes: numbers have no slash. */
+static bool changes_directory(const struct cat_grid *g, unsigned d, size_t dir)
+{
+	for (unsigned f = 0; f < g->nr_fields && g->field[f].pos < dir; f++)
+		if (g->dim[d].delta[f])
+			return true;
+	return false;
+}
+
+int cat_grid_siblings(const struct cat_segment *seg, uint64_t i, uint64_t *ret_nr)
+{
+	size_t dir = cat_segment_dir(seg);
+	struct cat_grid g;
+	uint64_t nr = 1;
+	int rc = grid_parse(seg, &g);
+
+	if (rc < 0)
+		return rc;
+	for (unsigned d = 0; d < g.nr_dims && !changes_directory(&g, d, dir); d++)
+		nr *= g.dim[d].extent;
+	*ret_nr = nr - i % nr;
+	return 0;
+}
+
+/* Move the first name of @g to name @i of it. */
+static int grid_move(const struct cat_segment *seg, struct cat_grid *g, uint64_t i)
+{
+	for (unsigned d = 0; d < g->nr_dims; d++) {
+		uint64_t x = i % g->dim[d].extent;
+
+		i /= g->dim[d].extent;
+		for (unsigned f = 0; f < g->nr_fields; f++)
+			g->field[f].value += x * g->dim[d].delta[f];
+	}
+	for (unsigned f = 0; f < g->nr_fields; f++)
+		if (g->field[f].value >= cat_pow10[g->field[f].width])
+			return cat_segment_bad(seg, "a number of a grid is too wide");
+	return 0;
+}
+
+int cat_grid_cut(const struct cat_segment *seg, uint64_t i, uint64_t end, struct cat_grid *ret_grid,
+		 uint64_t *ret_nr)
+{
+	uint64_t size = 1; /* names of all dimensions below d */
+	unsigned d = 0;
+	int rc = grid_parse(seg, ret_grid);
+
+	if (rc == 0)
+		rc = grid_move(seg, ret_grid, i);
+	if (rc < 0)
+		return rc;
+	/* The slowest dimension along which whole steps can be made from here. */
+	while (d + 1 < ret_grid->nr_dims && i % (size * ret_grid->dim[d].extent) == 0 &&
+	       size * ret_grid->dim[d].extent <= end - i)
+		size *= ret_grid->dim[d++].extent;
+	ret_grid->dim[d].extent = u64_min(
+		(end - i) / size, ret_grid->dim[d].extent - i / size % ret_grid->dim[d].extent);
+	ret_grid->nr_dims = d + 1;
+	*ret_nr = size * ret_grid->dim[d].extent;
 	return 0;
 }

@@ -214,6 +214,22 @@ int cat_segment_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)
 	return cat_segment_bad(seg, "a segment of an unknown kind");
 }
 
+int cat_segment_siblings(const struct cat_segment *seg, uint64_t i, uint64_t *ret_nr)
+{
+	*ret_nr = 1;
+	switch (seg->kind) {
+	case CAT_GRID:
+		return cat_grid_siblings(seg, i, ret_nr);
+	case CAT_FIXED:
+		return cat_fixed_siblings(seg, i, ret_nr);
+	case CAT_DECIMAL:
+		return cat_decimal_siblings(seg, i, ret_nr);
+	case CAT_FRONT:
+		return 0;
+	}
+	return cat_segment_bad(seg, "a segment of an unknown kind");
+}
+
 int cat_segment_find(const struct cat_segment *seg, const uint8_t *name, size_t len,
 		     uint64_t *ret_i)
 {

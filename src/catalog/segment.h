@@ -6,11 +6,14 @@
 #ifndef SHOAL_CATALOG_SEGMENT_H
 #define SHOAL_CATALOG_SEGMENT_H
 
+#include <string.h>
+
 #include "base/name.h"
 #include "base/span.h"
 #include "catalog/catalog_format.h"
 
 struct cat_dicts;
+struct cat_grid;
 
 struct cat_segment {
 	const struct cat_view *view;
@@ -73,8 +76,33 @@ int cat_front_find(const struct cat_segment *seg, const uint8_t *name, size_t le
 /* Expand a FRONT segment into @raw (room for CAT_FRONT_RAW_MAX). Returns the number of bytes. */
 int cat_front_expand(const struct cat_segment *seg, uint8_t *raw) MUST_USE;
 
+/* The number of the dictionary that a segment needs; -1: none, or there is none. */
+int64_t cat_front_dictionary(const struct cat_segment *seg);
+
 /* Step to the next name in the raw bytes: @buf holds the previous name, of *@len bytes. */
 int cat_front_step(struct span *raw, uint8_t *buf, size_t *len) MUST_USE;
+
+/*
+ * How many names from name @i on surely lie in the directory of name @i, at least 1. It is found
+ * from the shape alone, so of names that are front-coded only one is.
+ */
+int cat_segment_siblings(const struct cat_segment *seg, uint64_t i, uint64_t *ret_nr) MUST_USE;
+int cat_grid_siblings(const struct cat_segment *seg, uint64_t i, uint64_t *ret_nr) MUST_USE;
+int cat_fixed_siblings(const struct cat_segment *seg, uint64_t i, uint64_t *ret_nr) MUST_USE;
+int cat_decimal_siblings(const struct cat_segment *seg, uint64_t i, uint64_t *ret_nr) MUST_USE;
+
+/* The largest grid of the segment's names that begins with name @i and ends at or before @end: all
+ * names of a part of a segment are in at most 2 * CAT_GRID_DIMS - 1 of them. */
+int cat_grid_cut(const struct cat_segment *seg, uint64_t i, uint64_t end, struct cat_grid *ret_grid,
+		 uint64_t *ret_nr) MUST_USE;
+
+/* The length of the first name's directory, with the slash. */
+static inline size_t cat_segment_dir(const struct cat_segment *seg)
+{
+	const uint8_t *slash = memrchr(seg->first, '/', seg->first_len);
+
+	return slash ? (size_t)(slash - seg->first) + 1 : 0;
+}
 
 /* ---- zstd dictionaries and contexts of an open catalog ---- */
 

@@ -11,43 +11,11 @@
 #include "base/out.h"
 #include "base/publish.h"
 #include "base/text.h"
-#include "catalog/catalog.h"
-#include "catalog/column_writer.h"
-#include "catalog/digest.h"
-#include "catalog/encode.h"
-#include "catalog/extents_writer.h"
-#include "catalog/stream.h"
-
-struct shoal_writer {
-	struct publish pub;
-	uint32_t nr_sections; /* in the file */
-	char *listing;        /* the content of LIST; NULL if there is no LIST */
-	char *tmp_dir;
-	bool sizes;
-	bool etags;                      /* the file has an ETGS section */
-	bool extents;                    /* and sections of extents */
-	const struct cat_layout *layout; /* of the next file; lent, NULL: none */
-	uint64_t samples_per_file;
-	uint64_t nr_samples;
-	struct cat_digest digest;
-	struct cat_encoder encoder;
-	struct cat_stream stream[CAT_NR_SECTIONS];
-	/* One note per segment: first id, offset, length of the first name, the name. */
-	struct cat_stream notes;
-	uint64_t nr_segments;
-	uint64_t nr_put; /* names in segments so far; digest.nr_files counts the names added */
-	uint8_t first[SHOAL_NAME_MAX],
-		last[SHOAL_NAME_MAX]; /* first names of the first and the last segment */
-	size_t first_len, last_len;
-	struct cat_column_writer size_column, sample_column;
-	struct cat_extents_writer extents_writer;
-	struct shoal_err *err; /* of the current call, for the encoder's sink */
-	int rc;                /* the first error that left something half added */
-};
+#include "catalog/writer_private.h"
 
 /* ---- Output of the encoder ---- */
 
-static int note_segment(struct shoal_writer *w, uint64_t nr, uint64_t off, const uint8_t *first,
+int writer_note_segment(struct shoal_writer *w, uint64_t nr, uint64_t off, const uint8_t *first,
 			size_t first_len)
 {
 	struct {
@@ -73,14 +41,14 @@ static int take_segment(void *self, const struct buf *payload, uint64_t nr, cons
 			size_t first_len)
 {
 	struct shoal_writer *w = self;
-	int rc = note_segment(w, nr, w->stream[CAT_NAME].len, first, first_len);
+	int rc = writer_note_segment(w, nr, w->stream[CAT_NAME].len, first, first_len);
 
 	if (rc < 0)
 		return rc;
 	return cat_stream_write(&w->stream[CAT_NAME], payload->data, payload->len, w->err);
 }
 
-static int put_dict_entry(struct shoal_writer *w, uint64_t segment, uint64_t off, uint64_t len)
+int writer_put_dictionary(struct shoal_writer *w, uint64_t segment, uint64_t off, uint64_t len)
 {
 	struct cat_dict_entry e = { .first_segment = le64_of(segment),
 				    .off = le64_of(off),
@@ -92,8 +60,9 @@ static int put_dict_entry(struct shoal_writer *w, uint64_t segment, uint64_t off
 static int take_dictionary(void *self, const void *dict, size_t len)
 {
 	struct shoal_writer *w = self;
-	int rc = put_dict_entry(w, w->nr_segments, w->stream[CAT_DICT].len, len);
+	int rc = writer_put_dictionary(w, w->nr_segments, w->stream[CAT_DICT].len, len);
 
+	w->dict_of = NULL;
 	if (rc < 0)
 		return rc;
 	return cat_stream_write(&w->stream[CAT_DICT], dict, len, w->err);
@@ -233,8 +202,7 @@ int writer_check_name(const struct shoal_writer *w, const char *name, size_t len
 	return 0;
 }
 
-/* The encoder's own errors come without a message: add one. */
-static int writer_explain(int rc, struct shoal_err *err)
+int writer_explain(int rc, struct shoal_err *err)
 {
 	if (rc == -ENOMEM)
 		return err_set(err, rc, "out of memory");
@@ -245,8 +213,7 @@ static int writer_explain(int rc, struct shoal_err *err)
 	return rc;
 }
 
-/* After a failure in the middle of an addition, names, sizes and digest may disagree for good. */
-static int check_usable(const struct shoal_writer *w, struct shoal_err *err)
+int writer_check_usable(const struct shoal_writer *w, struct shoal_err *err)
 {
 	return w->rc < 0 ? err_set_errno(err, w->rc, "an earlier name could not be added") : 0;
 }
@@ -278,7 +245,7 @@ static int writer_put_etag(struct shoal_writer *w, const struct etag *etag, stru
 int writer_add_sorted(struct shoal_writer *writer, const char *name, size_t len, uint64_t size,
 		      uint64_t samples, const struct etag *etag, struct shoal_err *err)
 {
-	int rc = check_usable(writer, err);
+	int rc = writer_check_usable(writer, err);
 
 	if (rc < 0)
 		return rc;
@@ -325,7 +292,7 @@ void writer_add_packed(struct shoal_writer *w, const struct cat_digester *d)
 static int add_checked(struct shoal_writer *writer, const char *name, size_t len, uint64_t size,
 		       uint64_t samples, const struct etag *etag, struct shoal_err *err)
 {
-	int rc = check_usable(writer, err);
+	int rc = writer_check_usable(writer, err);
 
 	if (rc == 0)
 		rc = writer_check_name(writer, name, len, err);
@@ -358,7 +325,7 @@ int writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, const char
 {
 	uint8_t last[SHOAL_NAME_MAX];
 	uint64_t nr = cat_grid_names(g);
-	int rc = check_usable(w, err);
+	int rc = writer_check_usable(w, err);
 
 	if (rc == 0)
 		rc = writer_check_name(w, first, len, err);
@@ -379,172 +346,6 @@ int writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, const char
 		rc = cat_encoder_add_grid(&w->encoder, g, nr, (const uint8_t *)first, last, len);
 	w->rc = rc;
 	return writer_explain(rc, err);
-}
-
-/* ---- Appending a part ---- */
-
-static int writer_check_part(const struct shoal_writer *w, const struct shoal_catalog *part,
-			     struct shoal_err *err)
-{
-	const struct cat_view *v = &part->view;
-	const struct cat_stream *root = &w->stream[CAT_ROOT];
-
-	if (v->sec[CAT_ROOT].len != root->len ||
-	    memcmp(part->root, root->buf, (size_t)root->len) != 0)
-		return err_set(err, -EINVAL, "the parts have different roots");
-	if (v->nr_files && w->sizes != (v->nr_bytes != SHOAL_SIZE_UNKNOWN))
-		return err_set(err, -EINVAL, "only some of the parts have sizes");
-	if (v->nr_files && w->samples_per_file && v->samples_per_file != w->samples_per_file)
-		return err_set(err, -EINVAL, "the parts have different samples per file");
-	if (v->nr_files && w->etags && !v->etags)
-		return err_set(err, -EINVAL, "only some of the parts have ETags");
-	if (v->nr_files && w->extents && !v->extents)
-		return err_set(err, -EINVAL,
-			       "only some of the parts have extents of samples inside files");
-	return 0;
-}
-
-/* Append the part's section unchanged. */
-static int append_section(struct shoal_writer *w, const struct cat_view *v, enum cat_section_id s)
-{
-	uint64_t len = v->sec[s].len;
-
-	for (uint64_t off = 0; off < len; off += CAT_PAGE) {
-		uint64_t n = u64_min(CAT_PAGE, len - off);
-		const uint8_t *bytes = cat_need(v, s, off, n);
-		int rc = bytes ? cat_stream_write(&w->stream[s], bytes, (size_t)n, w->err)
-			       : -EBADMSG;
-
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
-}
-
-static int append_payloads(struct shoal_writer *w, const struct cat_view *v)
-{
-	uint64_t base = w->stream[CAT_NAME].len;
-
-	for (uint64_t k = 0; k < v->nr_segments; k++) {
-		struct cat_segment seg;
-		int rc = cat_segment_load(v, NULL, k, &seg);
-
-		/*
-		 * Keys are made from the first names, without the prefix that the first and the
-		 * last share.
-		 */
-		if (rc == 0 && w->nr_segments > 0 &&
-		    name_compare(w->last, w->last_len, seg.first, seg.first_len) >= 0)
-			rc = cat_damaged(v, CAT_NDIR, k * sizeof(struct cat_dir_entry),
-					 "first names are not ascending");
-		if (rc == 0)
-			rc = note_segment(w, seg.nr, base + seg.off, seg.first, seg.first_len);
-		if (rc < 0)
-			return rc;
-	}
-	return append_section(w, v, CAT_NAME);
-}
-
-static int append_dictionaries(struct shoal_writer *w, const struct cat_view *v,
-			       uint64_t segment_shift)
-{
-	uint64_t nr = v->sec[CAT_DTAB].len / sizeof(struct cat_dict_entry);
-
-	for (uint64_t k = 0; k < nr; k++) {
-		const struct cat_dict_entry *e = (const struct cat_dict_entry *)cat_need(
-			v, CAT_DTAB, k * sizeof(*e), sizeof(*e));
-		const uint8_t *bytes;
-		uint64_t off, len;
-		int rc = e ? cat_dict_bounds(v, k, &off, &len) : -EBADMSG;
-
-		if (rc < 0)
-			return rc;
-		bytes = cat_need(v, CAT_DICT, off, len);
-		if (!bytes)
-			return -EBADMSG;
-		rc = put_dict_entry(w, segment_shift + le64_get(e->first_segment),
-				    w->stream[CAT_DICT].len, len);
-		if (rc == 0)
-			rc = cat_stream_write(&w->stream[CAT_DICT], bytes, (size_t)len, w->err);
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
-}
-
-/* Append the part's sizes. */
-static int append_sizes(struct shoal_writer *w, const struct cat_view *v, struct shoal_err *err)
-{
-	struct cat_column sizes = { .view = v, .runs = CAT_SZRN, .nr = v->nr_files };
-	uint64_t largest = v->largest;
-	int rc = 0;
-
-	if (largest == SHOAL_SIZE_UNKNOWN) /* the part is older than that field */
-		rc = cat_column_largest(&sizes, &largest);
-	return rc < 0 ? rc
-		      : cat_column_writer_append(&w->size_column, &sizes, v->nr_files, v->nr_bytes,
-						 largest, err);
-}
-
-static int append_columns(struct shoal_writer *w, const struct cat_view *v, struct shoal_err *err)
-{
-	struct cat_column samples = { .view = v, .runs = CAT_SMRN, .nr = v->nr_files };
-	int rc = 0;
-
-	if (v->nr_samples > UINT64_MAX - w->nr_samples)
-		return err_set(err, -EOVERFLOW, "more than 2^64 samples");
-	if (w->sizes)
-		rc = append_sizes(w, v, err);
-	if (rc == 0 && !w->samples_per_file) {
-		if (v->samples_per_file)
-			rc = cat_column_writer_add_many(&w->sample_column, v->samples_per_file,
-							v->nr_files, err);
-		else
-			rc = cat_column_writer_append(&w->sample_column, &samples, v->nr_files,
-						      v->nr_samples, 0, err);
-	}
-	w->nr_samples += v->nr_samples;
-	return rc;
-}
-
-int shoal_writer_append(struct shoal_writer *writer, const struct shoal_catalog *part,
-			struct shoal_err *err)
-{
-	const struct cat_view *v = &part->view;
-	struct cat_digest digest = { .lane = { v->lane[0], v->lane[1] }, .nr_files = v->nr_files };
-	char first[SHOAL_NAME_MAX + 1], last[SHOAL_NAME_MAX + 1];
-	int first_len, last_len, rc;
-
-	rc = check_usable(writer, err);
-	if (rc == 0)
-		rc = writer_check_part(writer, part, err);
-	if (rc < 0 || v->nr_files == 0)
-		return rc;
-	first_len = shoal_catalog_name(part, 0, first);
-	last_len = shoal_catalog_name(part, v->nr_files - 1, last);
-	if (first_len < 0 || last_len < 0)
-		return shoal_catalog_explain(part, first_len < 0 ? first_len : last_len, err);
-	rc = writer_check_name(writer, first, (size_t)first_len, err);
-	if (rc < 0)
-		return rc;
-	writer->err = err;
-	rc = cat_encoder_cut(&writer->encoder, (const uint8_t *)last, (size_t)last_len);
-	if (rc == 0)
-		rc = append_dictionaries(writer, v, writer->nr_segments);
-	if (rc == 0)
-		rc = append_payloads(writer, v);
-	if (rc == 0)
-		rc = append_columns(writer, v, err);
-	if (rc == 0 && writer->etags)
-		rc = append_section(writer, v, CAT_ETGS);
-	if (rc == 0 && writer->extents)
-		rc = cat_extents_writer_append(&writer->extents_writer, part, err);
-	cat_digest_append(&writer->digest, &digest);
-	if (cat_is_stale(part)) /* zeros may have been copied */
-		rc = -ESTALE;
-	writer->rc = rc;
-	return rc == -EBADMSG || rc == -ESTALE ? shoal_catalog_explain(part, rc, err)
-					       : writer_explain(rc, err);
 }
 
 /* ---- Sealing ---- */
@@ -706,7 +507,7 @@ int writer_set_listing(struct shoal_writer *w, const char *listing, struct shoal
 static int writer_finish(struct shoal_writer *w, struct shoal_err *err)
 {
 	struct buf sums = { .max = SIZE_MAX };
-	int rc = check_usable(w, err);
+	int rc = writer_check_usable(w, err);
 
 	if (rc == 0)
 		rc = writer_write_all(w, &sums, err);

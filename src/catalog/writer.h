@@ -35,6 +35,20 @@ void writer_set_layout(struct shoal_writer *w, const struct cat_layout *layout);
 int writer_count_format(struct shoal_writer *w, const char *format, uint64_t nr_samples, bool uncut,
 			struct shoal_err *err) MUST_USE;
 
+/*
+ * Add @nr files of the catalog @from, from file @first on, which come after all that were added,
+ * with the writer's number of samples per file: what is whole in @from is copied without being
+ * decoded. The writer has no extents, and sizes only if @from has them. They are not digested:
+ */
+int writer_append_range(struct shoal_writer *w, const struct shoal_catalog *from, uint64_t first,
+			uint64_t nr, struct shoal_err *err) MUST_USE;
+
+/* Add these files to a digest, on up to @nr_threads threads (0: all cores): if they are the whole
+ * catalog, without decoding them. */
+int catalog_digest_range(const struct shoal_catalog *from, uint64_t first, uint64_t nr,
+			 unsigned nr_threads, struct cat_digester *d,
+			 struct shoal_err *err) MUST_USE;
+
 /* Make the checks that writer_add_sorted() leaves to its caller. */
 int writer_check_name(const struct shoal_writer *w, const char *name, size_t len,
 		      struct shoal_err *err) MUST_USE;
@@ -83,6 +97,12 @@ int catalog_open_fd(int fd, struct shoal_catalog **ret_cat, struct shoal_err *er
 
 /* shoal_catalog_etag() in the stored form. */
 int catalog_etag_of(const struct shoal_catalog *cat, uint64_t id, struct etag *ret_etag) MUST_USE;
+
+/*
+ * After shoal_cursor_next() has returned a name: how many names from it on, up to @most, surely lie
+ * in the same directory, at least 1. The cursor moves behind them without decoding them.
+ */
+int catalog_cursor_skip(struct shoal_cursor *cursor, uint64_t most, uint64_t *ret_nr) MUST_USE;
 
 /* The provenance text, in the format of index/listing.h. Lent, without a final NUL. -EBADMSG. */
 int catalog_listing(const struct shoal_catalog *cat, const char **ret_text,

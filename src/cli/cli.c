@@ -272,8 +272,7 @@ int cli_keep_foreign(const char *command, const char *path, const char *what, co
 	fclose(f);
 	if (len == 0 || memmem(head, len, mark, strlen(mark)))
 		return CLI_OK;
-	return cli_fail(command,
-			"'%s': it exists and is not %s; use another name, or --force to replace it",
+	return cli_fail(command, "'%s' exists and is not %s; write it all the same with --force",
 			path, what);
 }
 

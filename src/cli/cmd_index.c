@@ -115,16 +115,21 @@ static int run_alone(const struct index_arguments *a, struct shoal_index_result 
 /* The catalog is made in a directory of its own, and removed. */
 struct index_trial {
 	char dir[PATH_MAX], path[PATH_MAX + 8];
-	const char *output; /* the output that would be written */
-	uint64_t nr_old;    /* names of the catalog that it would replace; 0: none */
+	struct output out; /* that would be written, and what it would replace */
 };
 
 static int index_trial_begin(struct index_arguments *a, struct index_trial *t)
 {
-	t->output = a->options.output;
-	if (cli_output_check("index", t->output, a->force) != CLI_OK)
+	struct shoal_err err = { "" };
+	int rc;
+
+	if (cli_check_directory("index", a->options.output) != CLI_OK)
 		return CLI_FAILED;
-	t->nr_old = open_nr_names(t->output);
+	rc = output_open(&t->out, a->options.output, &err);
+	if (rc == 0)
+		rc = output_protect(&t->out, a->options.config, &cli_stop, &err);
+	if (rc < 0 && !a->force)
+		return cli_fail("index", "%s", cli_words("index", &err));
 	snprintf(t->dir, sizeof(t->dir), "%s/shoal-dry-run-XXXXXX",
 		 path_tmp_dir(a->options.tmp_dir));
 	if (!mkdtemp(t->dir))
@@ -143,6 +148,7 @@ static int index_trial_end(const struct index_arguments *a, const struct index_t
 			   const struct shoal_index_result *r, int status)
 {
 	struct stat st = { 0 };
+	struct shoal_err err = { "" };
 	bool made = stat(t->path, &st) == 0;
 	char replaced[64] = "";
 
@@ -150,12 +156,13 @@ static int index_trial_end(const struct index_arguments *a, const struct index_t
 	rmdir(t->dir);
 	if (!made || status == CLI_USAGE)
 		return status;
-	if (t->nr_old > 0)
+	if (t->out.nr_old > 0)
 		snprintf(replaced, sizeof(replaced), ", instead of one of %" PRIu64 " names",
-			 t->nr_old);
+			 t->out.nr_old);
 	cli_say("a catalog of %" PRIu64 " name%s, of %s, would be written to '%s'%s", r->nr_names,
-		plural(r->nr_names), size_in_words((uint64_t)st.st_size).text, t->output, replaced);
-	if (!a->force && (r->nr_names == 0 || t->nr_old > 2 * r->nr_names))
+		plural(r->nr_names), size_in_words((uint64_t)st.st_size).text,
+		t->out.object ? t->out.object : t->out.path, replaced);
+	if (!a->force && (r->nr_names == 0 || output_permit(&t->out, r->nr_names, &err) < 0))
 		return cli_fail("index", "it would be refused, because it has %s, without --force",
 				r->nr_names == 0 ? "no names" : "less than half of the names");
 	return status;
@@ -460,7 +467,7 @@ static int cmd_index_print_failure(const struct index_arguments *a, const struct
 		return cli_usage("index", "%s", cli_words("index", err));
 	if (place->size > 1)
 		snprintf(rank, sizeof(rank), "rank %d: ", place->rank);
-	if (*err->msg && a->source)
+	if (*err->msg && a->source && rc != -EEXIST && rc != -EISDIR) /* these name the output */
 		cli_fail("index", "%s'%s': %s", rank, a->source, cli_words("index", err));
 	else if (*err->msg)
 		cli_fail("index", "%s%s", rank, cli_words("index", err));
@@ -490,7 +497,8 @@ int cmd_index_start(void *arguments, int nr, char **words)
 	}
 	cli_catch_signals();
 	telling.place = comm_place(comm);
-	telling.nr_old = a->tree.update ? open_nr_names(a->tree.update) : 0;
+	telling.nr_old =
+		a->tree.update ? open_nr_names(a->tree.update, a->options.config, &cli_stop) : 0;
 	cli_progress_start_view(&telling.progress, "index", telling.place->rank == 0, &a->listen);
 	a->options.progress = cmd_index_show_progress;
 	a->options.warn = cmd_index_show_warning;

@@ -686,12 +686,8 @@ static int cmd_run_all(struct cmd_run_state *c)
 	for (unsigned i = 0; i < c->a.runs && (i == 0 || (rc == 0 && !c->result.partial)); i++) {
 		if (i > 0)
 			rc = cmd_run_again(c, &err);
-		if (c->a.runs > 1 && rc == 0) {
-			char words[64];
-
-			snprintf(words, sizeof(words), "run %u of %u", i + 1, c->a.runs);
-			show_words(c, words);
-		}
+		if (c->a.runs > 1 && rc == 0 && c->place->rank == 0 && !cli_talk.quiet)
+			cli_say("run: run %u of %u", i + 1, c->a.runs);
 		if (rc == 0)
 			rc = cmd_run_run(c, &err);
 		if (rc < 0 && !c->result.begun)

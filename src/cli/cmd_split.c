@@ -69,6 +69,7 @@ static int cmd_split_write(const struct cmd_split_arguments *a, const struct sho
 	struct shoal_write_options o = { .output = path,
 					 .config = &a->where.config,
 					 .dry_run = a->output.dry_run,
+					 .careful = !a->output.force, /* a new part may be empty */
 					 .stop = &cli_stop,
 					 .progress = cli_output_progress,
 					 .self = &progress };
@@ -84,7 +85,7 @@ static int cmd_split_write(const struct cmd_split_arguments *a, const struct sho
 		shoal_list_close(list);
 	}
 	if (rc < 0)
-		return cli_fail("split", "'%s': %s", path, cli_words("split", &err));
+		return cli_output_refused("split", path, rc, &err);
 	cli_output_report(&a->output, path, &totals);
 	return CLI_OK;
 }
@@ -103,7 +104,7 @@ static int cmd_split_part(const struct cmd_split_arguments *a, const struct shoa
 	*from = select.to;
 	snprintf(path, sizeof(path), "%s/%s.cat", a->output.path, a->part[i].name);
 	if ((!a->output.dry_run || access(a->output.path, F_OK) == 0) &&
-	    cli_output_check("split", path, a->output.force) != CLI_OK)
+	    cli_output_check("split", path) != CLI_OK)
 		return CLI_FAILED;
 	return cmd_split_write(a, cat, &select, path);
 }

@@ -12,7 +12,6 @@
 #include "base/publish.h"
 #include "catalog/writer.h"
 #include "index/job.h"
-#include "index/replace.h"
 #include "index/seal.h"
 #include "sort/merge.h"
 
@@ -432,17 +431,12 @@ static int merge_part(struct index_job *j, struct incoming *in, uint64_t *repeat
 	size_t size = (size_t)comm_place(j->comm)->size;
 	struct sort_runs runs = { 0 };
 	struct out out = { 0 };
-	struct cat_digester digester = writer_digester(j->writer);
-	struct sort_stage digest = { .see = index_record_digest, .self = &digester };
 	struct sort_merge_job job = { .fd = in->fd,
 				      .runs = &runs,
 				      .out = &out,
 				      .memory_len = j->memory,
 				      .stop = j->options->stop,
-				      .repeated = repeated,
-				      .take = index_job_put_sorted,
-				      .self = j,
-				      .stage = &digest };
+				      .repeated = repeated };
 	int rc = 0;
 
 	for (size_t r = 0; r < size && rc == 0; r++)
@@ -455,8 +449,7 @@ static int merge_part(struct index_job *j, struct incoming *in, uint64_t *repeat
 	if (rc < 0 || job.memory == MAP_FAILED)
 		rc = err_set(err, -ENOMEM, "out of memory");
 	else if (runs.nr > 0)
-		rc = sort_merge(&job, err);
-	writer_add_packed(j->writer, &digester);
+		rc = index_seal_runs(j, &job, err);
 	if (job.memory != MAP_FAILED)
 		munmap(job.memory, j->memory);
 	out_release(&out);
@@ -562,8 +555,11 @@ static int write_part(struct index_job *j, struct incoming *in, int *ret_fd,
 					   .etags = j->tree->etags };
 	int rc = whole ? 0 : shoal_writer_open(NULL, &wo, &j->writer, err);
 
-	if (rc == 0)
+	if (rc == 0) {
+		j->digester = writer_digester(j->writer);
 		rc = merge_part(j, in, &result->nr_repeated, err);
+	}
+	result->nr_sealers = j->nr_sealers;
 	result->nr_names = j->nr_put;
 	result->nr_odd_etags = j->nr_unkept;
 	if (rc == 0 && j->options->samples)
@@ -613,7 +609,7 @@ static int exchange_check_least(struct index_job *j, uint64_t nr_names, struct s
 		return err_set(err, -ENOENT, "there are no names to make a catalog of");
 	if (j->place->rank > 0)
 		return err_set(err, -EREMOTEIO, "another rank has failed");
-	return index_replace_refuse(j->options, all[0], err);
+	return output_permit(j->output, all[0], err);
 }
 
 /* The catalog counts the damaged files of all ranks. */

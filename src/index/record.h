@@ -64,6 +64,37 @@ index_record_of(const struct sort_entry *e)
 	return r;
 }
 
+/*
+ * Instead of a record: this entry stands for @nr files of the catalog that is updated, from file
+ * @first on, and has the name of the first. See stretch.h. No record is as long.
+ */
+struct index_stretch {
+	uint64_t first, nr;
+};
+
+#define INDEX_STRETCH_LEN (INDEX_RECORD_MAX + 1)
+_Static_assert(INDEX_STRETCH_LEN <= SORT_PAYLOAD_MAX, "a stretch is a payload");
+
+static inline bool index_is_stretch(const struct sort_entry *e)
+{
+	return e->payload_len == INDEX_STRETCH_LEN;
+}
+
+static inline size_t index_stretch_put(const struct index_stretch *s, uint8_t *to)
+{
+	memset(to, 0, INDEX_STRETCH_LEN);
+	memcpy(to, s, sizeof(*s));
+	return INDEX_STRETCH_LEN;
+}
+
+static inline struct index_stretch index_stretch_of(const uint8_t *payload)
+{
+	struct index_stretch s;
+
+	memcpy(&s, payload, sizeof(s));
+	return s;
+}
+
 /* For a sort_stage: computes the digest of entries before they are put into a catalog. */
 static inline void index_record_digest(void *digester, const struct sort_entry *e)
 {

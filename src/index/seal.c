@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "base/cores.h"
+#include "index/stretch.h"
+#include "sort/merge.h"
 
 /* Entries per range, in bytes: opening a part and appending it takes as long as encoding some ten
  * thousand names. */
@@ -23,10 +25,19 @@ struct part {
 	unsigned nr;      /* of them */
 	struct shoal_writer *writer;
 	struct cat_digester digester;
-	uint64_t nr_put; /* read by the first part's thread, to report progress */
+	struct index_stretches stretches; /* of a catalog that is updated */
+	uint64_t nr_put;                  /* read by the first part's thread, to report progress */
 	uint64_t nr_unkept;
 	int fd; /* of the sealed part; -1: there is none */
 };
+
+/* Cores for this rank's threads: the ranks of a node share them. */
+static unsigned cores_for(const struct index_job *j)
+{
+	uint64_t ranks = j->place ? (uint64_t)j->place->node_size : 1;
+
+	return (unsigned)u64_max(1, cores_available() / ranks);
+}
 
 /* ---- One range ---- */
 
@@ -48,12 +59,37 @@ static uint64_t parts_put(const struct part *p)
 	return sum;
 }
 
+static int part_put_stretch(struct part *p, const struct sort_entry *e, struct shoal_err *err)
+{
+	struct index_stretch stretch = index_stretch_of(e->payload);
+	uint64_t before = p->stretches.nr_put;
+	int rc = index_stretches_put(&p->stretches, &stretch, err);
+
+	__atomic_store_n(&p->nr_put, p->nr_put + p->stretches.nr_put - before, __ATOMIC_RELAXED);
+	return rc;
+}
+
+/* Put the stretch that is before entry @e, or what is left of it at the end (NULL). */
+static int part_flush(struct part *p, const struct sort_entry *e, struct shoal_err *err)
+{
+	uint64_t before = p->stretches.nr_put;
+	int rc = e ? index_stretches_before(&p->stretches, e->name, e->len, err)
+		   : index_stretches_end(&p->stretches, err);
+
+	__atomic_store_n(&p->nr_put, p->nr_put + p->stretches.nr_put - before, __ATOMIC_RELAXED);
+	return rc;
+}
+
 static int part_put(void *self, const struct sort_entry *e, struct shoal_err *err)
 {
 	struct part *p = self;
-	struct index_record r = index_record_of(e);
-	int rc = seal_check_first(p, e, err);
+	struct index_record r;
+	int rc;
 
+	if (UNLIKELY(index_is_stretch(e)))
+		return part_put_stretch(p, e, err);
+	r = index_record_of(e);
+	rc = p->stretches.pending.nr ? part_flush(p, e, err) : seal_check_first(p, e, err);
 	if (rc < 0)
 		return rc;
 	cat_digester_add(&p->digester, e->name, e->len, r.size, r.samples);
@@ -69,7 +105,10 @@ static int part_put(void *self, const struct sort_entry *e, struct shoal_err *er
 static int seal_part_end(void *self, struct shoal_err *err)
 {
 	struct part *p = self;
+	int rc = part_flush(p, NULL, err);
 
+	if (rc < 0)
+		return rc;
 	writer_add_packed(p->writer, &p->digester);
 	if (p == p->all)
 		return 0;
@@ -95,6 +134,7 @@ static int seal_open_parts(struct index_job *j, struct part *parts, struct sort_
 			   unsigned nr, struct shoal_err *err)
 {
 	struct shoal_writer_options wo = j->writer_options;
+	unsigned cores = cores_for(j);
 	int rc = 0;
 
 	wo.listing = NULL;
@@ -110,6 +150,12 @@ static int seal_open_parts(struct index_job *j, struct part *parts, struct sort_
 			rc = shoal_writer_open(NULL, &wo, &p->writer, err);
 		if (rc == 0)
 			p->digester = i == 0 ? j->digester : writer_digester(p->writer);
+		p->stretches =
+			(struct index_stretches){ .old = j->update.old,
+						  .path = j->update.path,
+						  .writer = p->writer,
+						  .digester = &p->digester,
+						  .nr_threads = (unsigned)u64_max(1, cores / nr) };
 	}
 	return rc;
 }
@@ -141,8 +187,23 @@ static void release_parts(struct part *parts, unsigned nr)
 	}
 }
 
-static int seal_ranges(struct index_job *j, const struct sort_limits *limits, unsigned nr,
-		       uint64_t *ret_repeated, struct shoal_err *err)
+/* What is merged: the job's sorter, or runs in a file. */
+struct seal_source {
+	struct sort_merge_job *merge; /* NULL: */
+	struct sorter *sorter;
+	uint64_t *repeated;
+};
+
+static int merge_ranges(const struct seal_source *from, const struct sort_limits *limits,
+			const struct sort_part *to, unsigned nr, struct shoal_err *err)
+{
+	if (from->merge)
+		return sort_merge_ranges(from->merge, NULL, 0, to, nr, limits->range_memory, err);
+	return sorter_finish_ranges(from->sorter, limits, to, nr, from->repeated, err);
+}
+
+static int seal_ranges(struct index_job *j, const struct seal_source *from,
+		       const struct sort_limits *limits, unsigned nr, struct shoal_err *err)
 {
 	struct part *parts = calloc(nr, sizeof(*parts));
 	struct sort_part *to = calloc(nr, sizeof(*to));
@@ -150,7 +211,7 @@ static int seal_ranges(struct index_job *j, const struct sort_limits *limits, un
 			     : err_set(err, -ENOMEM, "out of memory");
 
 	if (rc == 0)
-		rc = sorter_finish_ranges(j->sorter, limits, to, nr, ret_repeated, err);
+		rc = merge_ranges(from, limits, to, nr, err);
 	if (rc == 0) { /* the memory is needed to append, if there are ETags or many pages */
 		j->sorter = sorter_free(j->sorter);
 		rc = seal_join_parts(j, parts, nr, err);
@@ -163,30 +224,59 @@ static int seal_ranges(struct index_job *j, const struct sort_limits *limits, un
 }
 
 /* By one range, which a thread merges and digests while the caller encodes. */
-static int seal_whole(struct index_job *j, uint64_t *ret_repeated, struct shoal_err *err)
+static int seal_whole(struct index_job *j, const struct seal_source *from, struct shoal_err *err)
 {
 	/* A copy: another thread writes the original, and sharing its cache line would be slow. */
 	struct cat_digester digester = j->digester;
 	struct sort_stage digest = { .see = index_record_digest, .self = &digester };
-	int rc = sorter_finish(j->sorter, index_job_put_sorted, j, &digest, ret_repeated, err);
+	int rc;
 
+	if (from->merge) {
+		from->merge->take = index_job_put_sorted;
+		from->merge->self = j;
+		from->merge->stage = &digest;
+		rc = sort_merge(from->merge, err);
+	} else {
+		rc = sorter_finish(from->sorter, index_job_put_sorted, j, &digest, from->repeated,
+				   err);
+	}
 	if (rc == 0)
 		writer_add_packed(j->writer, &digester);
 	return rc;
 }
 
+/* Stretches of an old catalog are digested by the thread that puts them. */
+static int seal_from(struct index_job *j, const struct seal_source *from,
+		     const struct sort_limits *limits, unsigned nr, struct shoal_err *err)
+{
+	j->nr_sealers = nr;
+	return nr > 1 || j->update.old ? seal_ranges(j, from, limits, nr, err)
+				       : seal_whole(j, from, err);
+}
+
+static struct sort_limits seal_limits(const struct index_job *j)
+{
+	return (struct sort_limits){ .nr_max = (unsigned)u64_min(RANGES_MAX, cores_for(j)),
+				     .least = RANGE_LEAST,
+				     .range_memory = PART_MEMORY };
+}
+
 int index_seal_entries(struct index_job *j, uint64_t *ret_repeated, struct shoal_err *err)
 {
-	struct sort_limits limits = { .nr_max = (unsigned)u64_min(RANGES_MAX, cores_available()),
-				      .least = RANGE_LEAST,
-				      .range_memory = PART_MEMORY };
-	unsigned nr;
+	struct seal_source from = { .sorter = j->sorter, .repeated = ret_repeated };
+	struct sort_limits limits = seal_limits(j);
 	int rc = sorter_end_input(j->sorter, err);
 
-	if (rc < 0)
-		return rc;
-	nr = sorter_ranges(j->sorter, &limits);
-	j->nr_sealers = nr;
-	return nr > 1 ? seal_ranges(j, &limits, nr, ret_repeated, err)
-		      : seal_whole(j, ret_repeated, err);
+	return rc < 0 ? rc : seal_from(j, &from, &limits, sorter_ranges(j->sorter, &limits), err);
+}
+
+int index_seal_runs(struct index_job *j, struct sort_merge_job *merge, struct shoal_err *err)
+{
+	struct seal_source from = { .merge = merge };
+	struct sort_limits limits = seal_limits(j);
+	int rc = sort_merge_reduce(merge, err);
+
+	return rc < 0 ? rc
+		      : seal_from(j, &from, &limits, sort_merge_ranges_of(merge, NULL, 0, &limits),
+				  err);
 }

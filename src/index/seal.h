@@ -13,6 +13,11 @@
 /* Put all entries of the job's sorter into its writer. */
 int index_seal_entries(struct index_job *j, uint64_t *ret_repeated, struct shoal_err *err) MUST_USE;
 
+/* The same of the runs of @merge, whose take, self and stage are not used. */
+struct sort_merge_job;
+int index_seal_runs(struct index_job *j, struct sort_merge_job *merge,
+		    struct shoal_err *err) MUST_USE;
+
 /* Append the catalog in the file @fd, which is closed. */
 int index_append_part(struct shoal_writer *w, int fd, struct shoal_err *err) MUST_USE;
 

@@ -121,6 +121,9 @@ static int below_open(struct below *b, const struct shoal_catalog *cat, const st
 	return seek(b, b->prefix, b->prefix_len);
 }
 
+/* Files of one entry: few enough that entries can be shared out among threads and ranks. */
+#define STRETCH_MAX 4096u
+
 /* 1 for a file (*@ret_id is its id), 2 for a directory, whose files are then skipped, or 0 at
  * the end. The name is lent until the next call. */
 static int below_next(struct below *b, const char **ret_name, size_t *ret_len, uint64_t *ret_id)
@@ -138,6 +141,17 @@ static int below_next(struct below *b, const char **ret_name, size_t *ret_len, u
 	*ret_name = b->name;
 	*ret_len = slash ? (size_t)(slash - b->name) : b->len;
 	return slash ? 2 : 1;
+}
+
+/* After a file: step over those after it that surely are in the same directory. Sets *@ret_nr to
+ * how many these are with the first. */
+static int below_skip(struct below *b, uint64_t *ret_nr)
+{
+	int rc = catalog_cursor_skip(b->cursor, STRETCH_MAX, ret_nr);
+
+	if (rc == 0)
+		b->id += *ret_nr - 1;
+	return rc;
 }
 
 /* Seeking takes as long as this many steps. */
@@ -172,7 +186,7 @@ static int count_directories(const struct shoal_catalog *cat, const struct store
 	char copy[SHOAL_NAME_MAX + 2];
 	const char *name;
 	struct below b;
-	uint64_t id;
+	uint64_t id, nr;
 	size_t len;
 	int rc = below_open(&b, cat, dir);
 
@@ -181,7 +195,7 @@ static int count_directories(const struct shoal_catalog *cat, const struct store
 	while (rc == 0 && (rc = below_next(&b, &name, &len, &id)) > 0) {
 		*ret_nr += rc == 2;
 		*ret_any = true;
-		rc = rc == 2 ? update_step_over(&b, name, len, copy) : 0;
+		rc = rc == 2 ? update_step_over(&b, name, len, copy) : below_skip(&b, &nr);
 	}
 	shoal_cursor_free(b.cursor);
 	return rc;
@@ -195,6 +209,8 @@ struct update_batch {
 	struct store_sink *sink;
 	bool holding; /* set until it is known that the directory has not changed */
 	uint64_t nr_names, nr_directories;
+	uint64_t nr_sent;          /* of the names */
+	struct index_stretch last; /* the last entry, if it is a stretch; otherwise of no files */
 	size_t fill, units_fill;
 	uint8_t bytes[HELD_BYTES];
 	uint8_t units[8 * (SHOAL_NAME_MAX + 64)]; /* a list of directories */
@@ -203,7 +219,8 @@ struct update_batch {
 static void batch_clear(struct update_batch *b, bool holding)
 {
 	b->holding = holding;
-	b->nr_names = b->nr_directories = 0;
+	b->nr_names = b->nr_directories = b->nr_sent = 0;
+	b->last.nr = 0;
 	b->fill = b->units_fill = 0;
 }
 
@@ -213,11 +230,16 @@ static int send(struct update_batch *b, struct shoal_err *err)
 	const uint8_t *at = b->bytes, *end = b->bytes + b->fill;
 	struct sort_entry entry[TAKEN_AT_ONCE];
 	struct index_unit_ref ref;
+	uint64_t nr_names = b->nr_names - b->nr_sent; /* reported with the first entries */
 	size_t nr;
 	int rc = 0;
 
-	while (rc == 0 && (nr = pack_entries(&at, end, entry, TAKEN_AT_ONCE)) > 0)
-		rc = index_walk_add(b->sink, entry, nr, err);
+	while (rc == 0 && (nr = pack_entries(&at, end, entry, TAKEN_AT_ONCE)) > 0) {
+		rc = index_walk_add(b->sink, entry, nr, nr_names, err);
+		nr_names = 0;
+	}
+	b->nr_sent = b->nr_names;
+	b->last.nr = 0;
 	while (rc == 0 && index_unit_next(&units, &ref) > 0)
 		rc = b->sink->add_unit(b->sink, ref.unit, ref.len, err);
 	b->fill = b->units_fill = 0;
@@ -230,27 +252,71 @@ static int update_make_room(struct update_batch *b, struct shoal_err *err)
 	return b->holding ? -ENOBUFS : send(b, err);
 }
 
-static int take_file(struct update_batch *b, const struct below *from, const char *name, size_t len,
-		     uint64_t id, struct shoal_err *err)
+static int update_put(struct update_batch *b, const char *name, size_t len, const uint8_t *payload,
+		      size_t payload_len, struct shoal_err *err)
 {
-	struct index_record record = { .samples = b->update->samples };
-	uint8_t payload[INDEX_RECORD_MAX];
-	struct sort_entry e = { .name = (const uint8_t *)name, .len = len, .payload = payload };
+	struct sort_entry e = { .name = (const uint8_t *)name,
+				.len = len,
+				.payload = payload,
+				.payload_len = payload_len };
 	int rc = 0;
 
-	b->nr_names++;
 	/* No listing makes such names, but other programs write catalogs, too. */
 	if (memchr(name, 0, len))
 		return err_set(err, -EINVAL, "a name in the old catalog contains a NUL byte");
 	if (sizeof(b->bytes) - b->fill < PACK_ENTRY_MAX)
 		rc = update_make_room(b, err);
 	if (rc == 0)
-		rc = shoal_catalog_size(from->cat, id, &record.size);
-	if (rc < 0)
-		return rc;
-	e.payload_len = index_record_put(&record, payload);
-	b->fill = (size_t)(pack_put(b->bytes + b->fill, &e) - b->bytes);
-	return 0;
+		b->fill = (size_t)(pack_put(b->bytes + b->fill, &e) - b->bytes);
+	return rc;
+}
+
+static int take_file(struct update_batch *b, const struct below *from, const char *name, size_t len,
+		     uint64_t id, struct shoal_err *err)
+{
+	struct index_record record = { .samples = b->update->samples };
+	uint8_t payload[INDEX_RECORD_MAX];
+	int rc = shoal_catalog_size(from->cat, id, &record.size);
+
+	if (rc == 0)
+		rc = update_put(b, name, len, payload, index_record_put(&record, payload), err);
+	b->nr_names += rc == 0;
+	return rc;
+}
+
+/* Take @nr files from @id on, the first of which is @name. */
+static int take_stretch(struct update_batch *b, const char *name, size_t len, uint64_t id,
+			uint64_t nr, struct shoal_err *err)
+{
+	struct index_stretch *last = &b->last;
+	uint8_t payload[INDEX_STRETCH_LEN];
+	int rc = 0;
+
+	if (last->nr > 0 && last->first + last->nr == id && last->nr + nr <= STRETCH_MAX) {
+		last->nr += nr;
+		index_stretch_put(last, b->bytes + b->fill - INDEX_STRETCH_LEN);
+	} else {
+		struct index_stretch next = { .first = id, .nr = nr };
+
+		rc = update_put(b, name, len, payload, index_stretch_put(&next, payload), err);
+		*last = next;
+	}
+	b->nr_names += rc == 0 ? nr : 0;
+	return rc;
+}
+
+static int update_take_files(struct update_batch *b, struct below *from, const char *name,
+			     size_t len, uint64_t id, struct shoal_err *err)
+{
+	char copy[SHOAL_NAME_MAX];
+	uint64_t nr;
+	int rc;
+
+	if (b->update->one_by_one)
+		return take_file(b, from, name, len, id, err);
+	memcpy(copy, name, len); /* the cursor owns it, and moves */
+	rc = below_skip(from, &nr);
+	return rc < 0 ? rc : take_stretch(b, copy, len, id, nr, err);
 }
 
 static int take_directory(struct update_batch *b, struct store *store, const char *name, size_t len,
@@ -286,7 +352,7 @@ static int update_take_all(const struct index_update *u, const struct store_dir 
 	while (rc == 0 && (rc = below_next(&from, &name, &len, &id)) > 0) {
 		bool is_file = rc == 1;
 
-		rc = is_file ? take_file(b, &from, name, len, id, err)
+		rc = is_file ? update_take_files(b, &from, name, len, id, err)
 			     : take_directory(b, store, name, len, err);
 		if (rc == 0 && !is_file)
 			rc = update_step_over(&from, name, len, copy);

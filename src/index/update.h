@@ -4,6 +4,9 @@
  * A directory is unchanged if its times are from before the older listing began. Its subdirectories
  * are examined in any case, so all of them must be known: the catalog has only those with files in
  * them, and the directory's number of links shows whether there are others.
+ *
+ * Files of an unchanged directory that follow each other in the old catalog go into the sorter as
+ * one entry: see stretch.h.
  */
 #ifndef SHOAL_INDEX_UPDATE_H
 #define SHOAL_INDEX_UPDATE_H
@@ -16,6 +19,7 @@ struct index_update {
 	const char *path;   /* or URI, of it; lent */
 	uint64_t started;   /* when it was listed */
 	uint64_t samples;   /* samples of each file in the new catalog */
+	bool one_by_one;    /* take over each name as if it had been found, not stretches */
 	bool knows_insides; /* it has the samples inside files, of the requested kind */
 	uint64_t nr_directories,
 		nr_names; /* directories and names taken over; atomic while it is used */

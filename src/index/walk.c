@@ -195,13 +195,13 @@ static void count_found(struct index_walk *w, const void *last_name, size_t len,
 }
 
 int index_walk_add(struct store_sink *sink, const struct sort_entry *entries, size_t nr,
-		   struct shoal_err *err)
+		   uint64_t nr_names, struct shoal_err *err)
 {
 	struct walker *me = walker_of(sink);
 	int rc = keep_or_add(me, entries, nr, /* whole= */ false, err);
 
 	pthread_mutex_lock(&me->walk->lock);
-	count_found(me->walk, entries[nr - 1].name, entries[nr - 1].len, nr);
+	count_found(me->walk, entries[nr - 1].name, entries[nr - 1].len, nr_names);
 	pthread_mutex_unlock(&me->walk->lock);
 	return rc;
 }

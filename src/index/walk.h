@@ -70,9 +70,10 @@ int index_walk_start(const struct index_walk_options *options, bool with_all,
 int index_walk_wait(struct index_walk *w, uint64_t timeout_us, struct index_walk_state *ret_state,
 		    struct shoal_err *err) MUST_USE;
 
-/* While a thread asks whether a directory is known: add its entries, which were not read. */
+/* While a thread asks whether a directory is known: add its entries, which were not read and have
+ * @nr_names names. */
 int index_walk_add(struct store_sink *sink, const struct sort_entry *entries, size_t nr,
-		   struct shoal_err *err) MUST_USE;
+		   uint64_t nr_names, struct shoal_err *err) MUST_USE;
 
 /* Stop the threads and free everything. @w may be NULL. Returns NULL. */
 struct index_walk *index_walk_free(struct index_walk *w);

@@ -10,15 +10,30 @@
 #include <unistd.h>
 
 #include "catalog/catalog.h"
+#include "catalog/writer.h"
 #include "help.h"
 
-enum { AS_PART, AS_NAMES };
+enum { AS_PART, AS_NAMES, AS_RANGE };
+
+/* Files [from, end) of a catalog that has them. */
+static void add_range(struct shoal_writer *w, const struct shoal_catalog *cat, size_t from,
+		      size_t end)
+{
+	struct cat_digester d = writer_digester(w);
+	struct shoal_err err = { "" };
+
+	if (writer_append_range(w, cat, from, end - from, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(catalog_digest_range(cat, from, end - from, 0, &d, &err), 0);
+	writer_add_packed(w, &d);
+}
 
 /*
  * The list in parts that end at @cut[0] ... @cut[nr - 1], where the parts of which @how says so are
- * added name by name instead.
+ * added name by name, or as ranges of @whole, instead.
  */
-static struct shoal_catalog *put_together(const struct test_list *l, const size_t *cut,
+static struct shoal_catalog *put_together(const struct test_list *l,
+					  const struct shoal_catalog *whole, const size_t *cut,
 					  const int *how, size_t nr, bool sizes,
 					  uint64_t samples_per_file)
 {
@@ -48,6 +63,8 @@ static struct shoal_catalog *put_together(const struct test_list *l, const size_
 				fail_msg("%s", err.msg);
 			shoal_catalog_close(cat);
 		}
+		if (how && how[k] == AS_RANGE)
+			add_range(w, whole, from, cut[k]);
 		from = cut[k];
 	}
 	if (shoal_writer_seal(w, &err) < 0)
@@ -89,8 +106,9 @@ static void check_cuts(const struct test_list *l, unsigned rounds, bool sizes,
 		size_t nr = random_cuts(l, cut);
 
 		for (size_t k = 0; k < nr; k++)
-			how[k] = random_below(3) == 0 ? AS_NAMES : AS_PART;
-		joined = put_together(l, cut, r % 2 ? how : NULL, nr, sizes, samples_per_file);
+			how[k] = (int)random_below(samples_per_file ? 3 : 2);
+		joined = put_together(l, whole, cut, r % 2 ? how : NULL, nr, sizes,
+				      samples_per_file);
 		catalog_check(joined, l);
 		catalog_digest(joined, got);
 		assert_string_equal(got, want);
@@ -125,6 +143,7 @@ static void parts_of_irregular_names_make_the_same_catalog(void **state)
 	list_add_irregular(&l, "pictures", 3000);
 	list_sort(&l);
 	check_cuts(&l, 24, true, 0);
+	check_cuts(&l, 12, true, 2);
 	list_release(&l);
 }
 
@@ -179,12 +198,197 @@ static void each_block_finds_its_own_dictionary(void **state)
 			int how[] = { first ? AS_NAMES : AS_PART, AS_PART,
 				      last ? AS_NAMES : AS_PART };
 
-			joined = put_together(&l, cut, how, 3, false, 1);
+			joined = put_together(&l, NULL, cut, how, 3, false, 1);
 			assert_true(joined->view.sec[CAT_DTAB].len >=
 				    2 * sizeof(struct cat_dict_entry));
 			catalog_check(joined, &l);
 			shoal_catalog_close(joined);
 		}
+	list_release(&l);
+}
+
+/* ---- Ranges of a catalog ---- */
+
+/* All of @whole in ranges, with a name that is added by itself between some of them. */
+static void check_ranges(const struct test_list *l, const struct shoal_catalog *whole, size_t step,
+			 bool with_names)
+{
+	struct shoal_writer_options options = {
+		.root = TEST_ROOT,
+		.sizes = whole->view.nr_bytes != SHOAL_SIZE_UNKNOWN,
+		.samples_per_file = whole->view.samples_per_file,
+	};
+	struct shoal_writer *w = NULL;
+	struct shoal_catalog *cat;
+	char want[33], got[33];
+
+	assert_int_equal(shoal_writer_open(test_path("j.cat"), &options, &w, NULL), 0);
+	for (size_t from = 0, k = 0; from < l->nr; k++) {
+		const struct test_entry *e = &l->entry[from];
+		size_t end = from + 1 + random_below(step);
+
+		if (with_names && k % 2) {
+			assert_int_equal(
+				shoal_writer_add(w, e->name, e->len, e->size, e->samples, NULL), 0);
+			from++;
+			continue;
+		}
+		end = end < l->nr ? end : l->nr;
+		add_range(w, whole, from, end);
+		from = end;
+	}
+	assert_int_equal(shoal_writer_seal(w, NULL), 0);
+	cat = catalog_open(test_path("j.cat"));
+	unlink(test_path("j.cat"));
+	catalog_check(cat, l);
+	catalog_digest(whole, want);
+	catalog_digest(cat, got);
+	assert_string_equal(got, want);
+	assert_int_equal(cat->view.largest, whole->view.largest);
+	shoal_catalog_close(cat);
+}
+
+/* Sizes of any width, among them runs of equal ones. */
+static void give_sizes(struct test_list *l)
+{
+	for (size_t i = 0; i < l->nr; i++)
+		l->entry[i].size = i % 20000 < 6000 ? 7 : random_u64() >> (30 + i / 5000 % 30);
+}
+
+static void ranges_of_any_length_make_the_same_catalog(void **state)
+{
+	static const size_t step[] = { 3, 100, 1000, 7000, 100000 };
+	struct test_list l = { 0 };
+	struct shoal_catalog *whole;
+
+	(void)state;
+	for (size_t i = 0; i < 24; i++) /* a grid of three dimensions */
+		for (size_t k = 0; k < 700; k++)
+			list_addf(&l, "a/%zu%zu/%04zu.x", i / 4, i % 4, 3 * k);
+	for (size_t i = 0; i < 9000; i++)
+		list_addf(&l, "b/%zu.jpg", i * 3 + random_below(3));
+	for (size_t i = 0; i < 9000; i++)
+		list_addf(&l, "c/%08x%08x", (unsigned)random_u64(), (unsigned)random_u64());
+	list_add_irregular(&l, "d", 6000);
+	list_sort(&l);
+	give_sizes(&l);
+	for (size_t i = 0; i < l.nr; i++)
+		l.entry[i].samples = 1;
+	whole = catalog_of(&l, true, 1);
+	assert_true(catalog_count_kind(whole, CAT_GRID) < 20);
+	for (size_t i = 0; i < ARRAY_LEN(step); i++)
+		for (int with_names = 0; with_names < 2; with_names++)
+			if (step[i] > 50 || !with_names)
+				check_ranges(&l, whole, step[i], with_names);
+	shoal_catalog_close(whole);
+	list_release(&l);
+}
+
+static void ranges_bring_the_dictionaries_that_they_need(void **state)
+{
+	struct shoal_writer_options options = { .root = TEST_ROOT, .samples_per_file = 1 };
+	struct test_list l = { 0 };
+	struct shoal_catalog *whole, *cat;
+	struct shoal_writer *w = NULL;
+
+	(void)state;
+	add_phrases(&l, "one", 20000);
+	list_sort(&l);
+	whole = catalog_of(&l, false, 1);
+	assert_true(whole->view.sec[CAT_DTAB].len > 0);
+	for (size_t step = 500; step < 10000; step *= 4)
+		check_ranges(&l, whole, step, true);
+	/* Ranges of one dictionary bring it once. */
+	assert_int_equal(shoal_writer_open(test_path("j.cat"), &options, &w, NULL), 0);
+	for (size_t from = 0; from < l.nr; from += 1000)
+		add_range(w, whole, from, u64_min(from + 1000, l.nr));
+	assert_int_equal(shoal_writer_seal(w, NULL), 0);
+	cat = catalog_open(test_path("j.cat"));
+	unlink(test_path("j.cat"));
+	catalog_check(cat, &l);
+	assert_int_equal(cat->view.sec[CAT_DTAB].len, whole->view.sec[CAT_DTAB].len);
+	shoal_catalog_close(cat);
+	shoal_catalog_close(whole);
+	list_release(&l);
+}
+
+static void a_part_of_a_grid_becomes_few_grids(void **state)
+{
+	struct shoal_writer_options options = { .root = TEST_ROOT, .samples_per_file = 1 };
+	struct test_list l = { 0 };
+	struct shoal_catalog *whole, *cat;
+	struct shoal_writer *w = NULL;
+
+	(void)state;
+	for (size_t i = 0; i < 50; i++)
+		for (size_t k = 0; k < 1000; k++)
+			list_addf(&l, "a/%02zu/%03zu", i, k);
+	whole = catalog_of(&l, false, 1);
+	assert_int_equal(whole->view.nr_segments, 1);
+	assert_int_equal(shoal_writer_open(test_path("j.cat"), &options, &w, NULL), 0);
+	add_range(w, whole, 300, 49500);
+	assert_int_equal(shoal_writer_seal(w, NULL), 0);
+	cat = catalog_open(test_path("j.cat"));
+	unlink(test_path("j.cat"));
+	assert_int_equal(cat->view.nr_segments, 3);
+	assert_int_equal(cat->view.nr_files, 49200);
+	assert_int_equal(shoal_catalog_verify(cat, NULL), 0);
+	shoal_catalog_close(cat);
+	shoal_catalog_close(whole);
+	list_release(&l);
+}
+
+static void a_cursor_skips_names_of_one_directory_only(void **state)
+{
+	static const uint64_t most[] = { 1, 7, UINT64_MAX };
+	struct test_list l = { 0 };
+	struct shoal_catalog *cat;
+	uint64_t skipped = 0;
+
+	(void)state;
+	for (size_t i = 0; i < 30; i++)
+		for (size_t k = 0; k < 300; k++)
+			list_addf(&l, "a/%02zu/%03zu", i, k);
+	for (size_t i = 0; i < 3000; i++) {
+		list_addf(&l, "b/%zu.jpg", i * 3 + random_below(3)); /* one directory */
+		list_addf(&l, "c/%zu/x", i * 3 + random_below(3));   /* one each */
+		list_addf(&l, "d/%06x", (unsigned)random_below(1 << 24));
+		list_addf(&l, "e/%03x/%03x", (unsigned)random_below(1 << 9),
+			  (unsigned)random_below(1 << 12));
+	}
+	list_add_irregular(&l, "f", 1000);
+	list_sort(&l);
+	cat = catalog_of(&l, false, 1);
+	for (size_t m = 0; m < ARRAY_LEN(most); m++)
+		for (uint64_t start = 0; start < l.nr; start += 1 + random_below(3000)) {
+			struct shoal_cursor *c = NULL;
+			uint64_t id = start, nr;
+			const char *name;
+			size_t len;
+
+			assert_int_equal(shoal_cursor_new(cat, start, &c, NULL), 0);
+			while (shoal_cursor_next(c, &name, &len) > 0) {
+				const char *slash = memrchr(name, '/', len);
+				size_t dir = (size_t)(slash - name) + 1;
+
+				assert_int_equal(len, l.entry[id].len);
+				assert_memory_equal(name, l.entry[id].name, len);
+				assert_int_equal(catalog_cursor_skip(c, most[m], &nr), 0);
+				assert_in_range(nr, 1, u64_min(most[m], l.nr - id));
+				for (uint64_t i = id; i < id + nr; i++) {
+					const struct test_entry *e = &l.entry[i];
+
+					assert_memory_equal(e->name, l.entry[id].name, dir);
+					assert_null(memchr(e->name + dir, '/', e->len - dir));
+				}
+				skipped += nr - 1;
+				id += nr;
+			}
+			assert_int_equal(id, l.nr);
+			shoal_cursor_free(c);
+		}
+	assert_true(skipped > l.nr);
+	shoal_catalog_close(cat);
 	list_release(&l);
 }
 
@@ -428,6 +632,10 @@ int main(void)
 		cmocka_unit_test(parts_of_irregular_names_make_the_same_catalog),
 		cmocka_unit_test(parts_with_constant_columns_make_the_same_catalog),
 		cmocka_unit_test(each_block_finds_its_own_dictionary),
+		cmocka_unit_test(ranges_of_any_length_make_the_same_catalog),
+		cmocka_unit_test(ranges_bring_the_dictionaries_that_they_need),
+		cmocka_unit_test(a_part_of_a_grid_becomes_few_grids),
+		cmocka_unit_test(a_cursor_skips_names_of_one_directory_only),
 		cmocka_unit_test(parts_with_different_samples_per_file_become_runs),
 		cmocka_unit_test(parts_that_do_not_belong_together_are_refused),
 		cmocka_unit_test(sums_of_parts_that_reach_the_limit_are_refused),
