@@ -141,7 +141,7 @@ def test_a_read_that_is_interrupted_reports_what_it_read(shoal, catalog, as_json
         facts = json.loads(out)
         assert facts["interrupted"] and 0 < facts["samples"] < 4000 and facts["audit"]["exactly_once"]
     else:
-        assert b"of 4000 samples, each exactly once" in out
+        assert b"of 4,000 samples, each exactly once" in out
 
 
 @pytest.mark.parametrize("words, status, error", [
