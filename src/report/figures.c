@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/path.h"
 #include "base/stats.h"
+#include "run/folder.h"
 #include "workload/yaml.h"
 
 /* Of one file: a summary of 1,000 epochs has 2 MB. */
@@ -328,7 +329,7 @@ static int load_config(const char *folder, struct figures *ret, struct shoal_err
 	struct yaml_node *root = NULL;
 	struct map m = MAP_CLOSED;
 	struct shoal_err why = { "" };
-	int rc = path_join(folder, "effective.yaml", file, sizeof(file), err);
+	int rc = path_join(folder, run_file_name(RUN_FILE_EFFECTIVE), file, sizeof(file), err);
 
 	if (rc < 0)
 		return rc;
@@ -354,8 +355,8 @@ static int load_config(const char *folder, struct figures *ret, struct shoal_err
 
 int figures_load(const char *path, struct figures *ret, struct shoal_err *err)
 {
-	static const char *const names[] = { "summary.json", "read.json", "index.json",
-					     "datagen.json" };
+	static const enum run_file names[] = { RUN_FILE_SUMMARY, RUN_FILE_READ, RUN_FILE_INDEX,
+					       RUN_FILE_DATAGEN };
 	char file[4096];
 	struct stat st;
 	int rc;
@@ -366,7 +367,7 @@ int figures_load(const char *path, struct figures *ret, struct shoal_err *err)
 	if (!S_ISDIR(st.st_mode))
 		return load_file(path, ret, err);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		rc = path_join(path, names[i], file, sizeof(file), err);
+		rc = path_join(path, run_file_name(names[i]), file, sizeof(file), err);
 		if (rc < 0)
 			return rc;
 		if (stat(file, &st) == 0) {
