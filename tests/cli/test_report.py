@@ -215,6 +215,24 @@ def test_folders_without_results_and_pages_that_cannot_be_written_are_errors(sho
     assert not (tmp_path / "page.html").exists()
 
 
+@needs_browser
+def test_on_paper_the_page_is_light_and_its_plots_are_two_beside_each_other(shoal, results, tmp_path):
+    shoal.good("report", results / "first", "-o", tmp_path / "page.html")
+    seen = look(tmp_path / "page.html", tmp_path, """
+      const state = async () => {
+        await new Promise((done) => setTimeout(done, 50));
+        return { theme: document.documentElement.dataset.theme, canvases: [...document.querySelectorAll("canvas")].map((one) => one.width / devicePixelRatio) };
+      };
+      const before = await state();
+      dispatchEvent(new Event("beforeprint"));
+      const during = await state();
+      dispatchEvent(new Event("afterprint"));
+      return [before, during, await state()];""", more=[DARK])
+    before, during, after = seen
+    assert during["theme"] == "light" and before.get("theme") is None and after == before
+    assert len(during["canvases"]) == len(before["canvases"]) >= 3 and set(during["canvases"]) == {330}
+
+
 # ---- Results that are not as they should be ----
 
 # Each key of the results' texts by itself becomes something else; the page must stand every time. A linear congruential

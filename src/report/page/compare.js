@@ -11,7 +11,7 @@ const comparedCell = (base, run, [name, better, of]) => {
   const [factor, unit] = name.endsWith("%") ? [Math.abs(mean(of(base))) / 100, "points"] : [1, "%"];
   const sure = isNumber(spread) && Math.abs(change) > spread, matters = Math.abs(change) >= LEAST, judged = sure && matters && better ? (change * better > 0 ? "better" : "worse") : "";
   const digits = Math.abs(change * factor) < 1 ? 2 : 1, verdict = judged ? `, ${judged}` : !sure ? ", within the spread" : !matters ? ", too small to matter" : "";
-  const words = `${signed(change * factor, digits)} ${unit}` + (isNumber(spread) ? ` \u00b1 ${show(spread * factor, digits)}${verdict}` : "");
+  const words = change === 0 ? "the same" : `${signed(change * factor, digits)} ${unit}` + (isNumber(spread) ? ` \u00b1 ${show(spread * factor, digits)}${verdict}` : "");
   return make("span", {}, value, make("br"), make("small", { class: { better: "good", worse: "bad" }[judged] || "dim" }, words));
 };
 const comparedFigures = (runs) => {

@@ -16,7 +16,7 @@ const tilesOfRun = (run) => {
   const memory = numbers(timeColumn(run, "memory_bytes")).pop();
   return tilesOf(
     isNumber(au) && tile(official ? "AU" : "AU, about", `${show(au, 2)} %`, official && isNumber(bar) ? `the bar is ${show(bar)} %` : official ? "no bar" : "up to the end of the record", official && isNumber(bar) ? (au >= bar ? "good" : "bad") : ""),
-    tile("throughput", `${show(rateOf(run))}/s`, `samples; ${bytes(byteRateOf(run))}/s`),
+    tile("throughput", `${figure(rateOf(run))}/s`, `samples; ${bytes(byteRateOf(run))}/s`),
     isNumber(p50) ? tile("latency p50", milliseconds(p50), `p99 ${milliseconds(p99)}${run.phases.length > 1 ? "; means of the epochs" : ""}`) : isNumber(overTime(run, "p50_ms")) && tile("latency p50", milliseconds(overTime(run, "p50_ms")), `p99 ${milliseconds(overTime(run, "p99_ms"))}`),
     isNumber(run.shoal.seconds_to_first_batch) && tile("first batch", duration(run.shoal.seconds_to_first_batch), "after the start"),
     isNumber(cpuShare(run)) && tile("client's processors", `${show(cpuShare(run), cpuShare(run) < 10 ? 1 : 0)} % busy`, `${figure(overTime(run, "cpu_cores"))} of ${show(coresOf(run), 0)} cores`, cpuShare(run) > BUSY ? "warn" : ""),
