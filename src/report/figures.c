@@ -11,6 +11,7 @@
 #include "base/json_read.h"
 #include "base/map.h"
 #include "base/path.h"
+#include "run/folder.h"
 #include "workload/yaml.h"
 
 /* Of one file: a summary of 1,000 epochs has 2 MB. */
@@ -276,7 +277,7 @@ static int load_config(const char *folder, struct figures *ret, struct shoal_err
 	struct yaml_node *root = NULL;
 	struct map m = MAP_CLOSED;
 	struct shoal_err why = { "" };
-	int rc = path_join(folder, "effective.yaml", file, sizeof(file), err);
+	int rc = path_join(folder, run_file_name(RUN_FILE_EFFECTIVE), file, sizeof(file), err);
 
 	if (rc < 0)
 		return rc;
@@ -302,7 +303,7 @@ static int load_config(const char *folder, struct figures *ret, struct shoal_err
 
 int figures_load(const char *path, struct figures *ret, struct shoal_err *err)
 {
-	static const char *const names[] = { "summary.json", "read.json" };
+	static const enum run_file names[] = { RUN_FILE_SUMMARY, RUN_FILE_READ };
 	char file[4096];
 	struct stat st;
 	int rc;
@@ -313,7 +314,7 @@ int figures_load(const char *path, struct figures *ret, struct shoal_err *err)
 	if (!S_ISDIR(st.st_mode))
 		return load_file(path, ret, err);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		rc = path_join(path, names[i], file, sizeof(file), err);
+		rc = path_join(path, run_file_name(names[i]), file, sizeof(file), err);
 		if (rc < 0)
 			return rc;
 		if (stat(file, &st) == 0) {
