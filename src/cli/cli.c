@@ -41,9 +41,9 @@ static size_t copy_plain(char *buf, size_t cap, const char *text)
 
 void cli_put_bytes(FILE *out, const char *label, uint64_t bytes)
 {
-	fprintf(out, "%s%" PRIu64, label, bytes);
+	fprintf(out, "%s%s", label, size_in_words(bytes).text);
 	if (bytes >= 10000)
-		fprintf(out, " (%s)", size_in_words(bytes).text);
+		fprintf(out, " (%s bytes)", count_in_words(bytes).text);
 	putc('\n', out);
 }
 

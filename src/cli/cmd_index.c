@@ -157,10 +157,11 @@ static int index_trial_end(const struct index_arguments *a, const struct index_t
 	if (!made || status == CLI_USAGE)
 		return status;
 	if (t->out.nr_old > 0)
-		snprintf(replaced, sizeof(replaced), ", instead of one of %" PRIu64 " names",
-			 t->out.nr_old);
-	cli_say("a catalog of %" PRIu64 " name%s, of %s, would be written to '%s'%s", r->nr_names,
-		plural(r->nr_names), size_in_words((uint64_t)st.st_size).text,
+		snprintf(replaced, sizeof(replaced), ", instead of one of %s names",
+			 count_in_words(t->out.nr_old).text);
+	cli_say("a catalog of %s name%s, of %s, would be written to '%s'%s",
+		count_in_words(r->nr_names).text, plural(r->nr_names),
+		size_in_words((uint64_t)st.st_size).text,
 		t->out.object ? t->out.object : t->out.path, replaced);
 	if (!a->force && (r->nr_names == 0 || output_permit(&t->out, r->nr_names, &err) < 0))
 		return cli_fail("index", "it would be refused, because it has %s, without --force",
@@ -377,6 +378,8 @@ static void cmd_index_put_json(struct json *j, const struct shoal_index_result *
 		json_close_object(j);
 	}
 	json_real(j, "seconds", seconds, 6);
+	json_real(j, "names_per_second", seconds > 0 ? (double)r->nr_names / seconds : (double)NAN,
+		  6);
 }
 
 static void cmd_index_print_json(const struct shoal_index_result *r, double seconds)
@@ -400,8 +403,6 @@ static void cmd_index_put_record(struct json *j, const void *self)
 
 	cmd_index_put_begin(j, x->a);
 	cmd_index_put_json(j, x->r, x->seconds);
-	json_real(j, "names_per_second",
-		  x->seconds > 0 ? (double)x->r->nr_names / x->seconds : (double)NAN, 6);
 }
 
 /* What is left for a report. CLI_OK, or CLI_FAILED after a message. */
@@ -433,10 +434,11 @@ static void print_result(const struct index_arguments *a, const struct shoal_ind
 	out = cli_text_open(&t);
 	if (!out)
 		return;
-	fprintf(out, "%" PRIu64 " name%s in %.2f s", r->nr_names, plural(r->nr_names), seconds);
+	fprintf(out, "%s name%s in %s", count_in_words(r->nr_names).text, plural(r->nr_names),
+		time_in_words(seconds).text);
 	for (size_t i = 0; i < ARRAY_LEN(counts); i++)
 		if (count_of(r, i))
-			fprintf(out, ", %" PRIu64 " %s", count_of(r, i),
+			fprintf(out, ", %s %s", count_in_words(count_of(r, i)).text,
 				count_of(r, i) == 1 ? counts[i].one : counts[i].more);
 	if (r->nr_requests)
 		print_requests(out, r, seconds);
