@@ -45,7 +45,7 @@ def workload(tmp_path):
     (["train.seed=5"], "seed: 5", "seed: 123"),
     (["train.epochs=3"], "epochs: 3", "epochs: 2"),
     (["--accelerators-per-rank", 2], "accelerators: 2", "accelerators: 1"),
-    (["--prefetch", 9], "prefetch: 9", "prefetch: 0"),
+    (["--prefetch", 9], "prefetch: 9", "prefetch: default"),
 ])
 def test_ranks_of_a_run_that_differ_end_with_a_sentence(mpi, workload, tmp_path, more, has, root):
     common = ["run", workload, "--data", "null", "--results", tmp_path / "r", "-q"]
@@ -73,7 +73,7 @@ def test_ranks_of_a_run_with_other_catalogs_under_one_name_are_told(mpi, workloa
 
 @pytest.mark.parametrize("more, has, root", [
     (["--seed", 7], "seed: 7", "seed: 0"), (["--epoch", 1], "epoch: 1", "epoch: 0"),
-    (["--batch", 3], "batch: 3", "batch: 32"), (["--keep-going"], "keep-going: 1", "keep-going: 0"),
+    (["--batch", 3], "batch: 3", "batch: 32"), (["--keep-going"], "keep-going: yes", "keep-going: no"),
 ])
 def test_ranks_that_read_differently_end_with_a_sentence(mpi, tmp_path, more, has, root):
     (tmp_path / "d").mkdir()
