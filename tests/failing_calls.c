@@ -1,11 +1,14 @@
 /*
  * failing_calls.c - loaded by LD_PRELOAD: the call number FAIL_N (from 1 on) of the function
  * FAIL_CALL fails with FAIL_ERRNO; with FAIL_ON all later ones fail, too. With FAIL_COUNT=FILE the
- * number of such calls goes there at the end.
+ * number of such calls goes there at the end, if it is more than the number there. With
+ * FAIL_FROM=TEXT only calls count that come from a program or library whose path has this text:
+ * others may not survive without memory.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <liburing.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -14,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,16 +28,18 @@ extern void *__libc_realloc(void *old, size_t size);
 static atomic_long nr_calls;
 static long fail_at;
 static int fail_errno, fail_on;
-static char fail_call[32];
+static char fail_call[32], fail_from[64];
 
 __attribute__((constructor)) static void failing_start(void)
 {
 	const char *call = getenv("FAIL_CALL"), *nr = getenv("FAIL_N"),
-		   *code = getenv("FAIL_ERRNO");
+		   *code = getenv("FAIL_ERRNO"), *from = getenv("FAIL_FROM");
 
 	fail_at = nr ? atol(nr) : 0;
 	fail_on = getenv("FAIL_ON") != NULL;
 	fail_errno = code ? atoi(code) : EIO;
+	if (from)
+		snprintf(fail_from, sizeof(fail_from), "%s", from);
 	if (call)
 		snprintf(fail_call, sizeof(fail_call), "%s", call); /* last: now calls count */
 	atomic_store(&nr_calls, 0);
@@ -42,22 +48,34 @@ __attribute__((constructor)) static void failing_start(void)
 __attribute__((destructor)) static void failing_end(void)
 {
 	const char *path = getenv("FAIL_COUNT");
-	long nr = atomic_load(&nr_calls);
+	long nr = atomic_load(&nr_calls), before = 0;
 	FILE *f;
 
 	fail_call[0] = '\0';
-	f = path ? fopen(path, "w") : NULL;
+	f = path ? fopen(path, "a+") : NULL;
 	if (!f)
 		return;
-	fprintf(f, "%ld\n", nr);
+	rewind(f);
+	if (fscanf(f, "%ld", &before) != 1 ||
+	    nr > before) { /* a process that it started ends, too */
+		if (ftruncate(fileno(f), 0) == 0)
+			fprintf(f, "%ld\n", nr);
+	}
 	fclose(f);
 }
 
-static int fails(const char *call)
+static int comes_from(const void *caller)
+{
+	Dl_info from;
+
+	return dladdr(caller, &from) && from.dli_fname && strstr(from.dli_fname, fail_from);
+}
+
+static int fails_from(const char *call, const void *caller)
 {
 	long nr;
 
-	if (strcmp(call, fail_call) != 0)
+	if (strcmp(call, fail_call) != 0 || (fail_from[0] && !comes_from(caller)))
 		return 0;
 	nr = atomic_fetch_add(&nr_calls, 1) + 1;
 	if (fail_at == 0 || nr < fail_at || (nr > fail_at && !fail_on))
@@ -65,6 +83,8 @@ static int fails(const char *call)
 	errno = fail_errno;
 	return 1;
 }
+
+#define fails(call) fails_from(call, __builtin_return_address(0))
 
 void *malloc(size_t size)
 {
@@ -191,4 +211,94 @@ int rename(const char *from, const char *to)
 void *mmap64(void *at, size_t len, int prot, int flags, int fd, off64_t off)
 {
 	return fails("mmap") ? MAP_FAILED : NEXT(mmap64)(at, len, prot, flags, fd, off);
+}
+
+/* What asks for memory in the C library, on behalf of the caller. */
+
+char *strdup(const char *text)
+{
+	return fails("strdup") ? NULL : NEXT(strdup)(text);
+}
+
+char *strndup(const char *text, size_t most)
+{
+	return fails("strdup") ? NULL : NEXT(strndup)(text, most);
+}
+
+int asprintf(char **ret_text, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	if (fails("asprintf"))
+		return -1;
+	va_start(args, format);
+	n = vasprintf(ret_text, format, args);
+	va_end(args);
+	return n;
+}
+
+FILE *open_memstream(char **ret_text, size_t *ret_len)
+{
+	return fails("open_memstream") ? NULL : NEXT(open_memstream)(ret_text, ret_len);
+}
+
+int posix_memalign(void **ret_memory, size_t alignment, size_t size)
+{
+	return fails("posix_memalign") ? fail_errno
+				       : NEXT(posix_memalign)(ret_memory, alignment, size);
+}
+
+/* The network. */
+
+int socket(int domain, int type, int protocol)
+{
+	return fails("socket") ? -1 : NEXT(socket)(domain, type, protocol);
+}
+
+int connect(int fd, const struct sockaddr *to, socklen_t len)
+{
+	return fails("connect") ? -1 : NEXT(connect)(fd, to, len);
+}
+
+ssize_t send(int fd, const void *buf, size_t len, int flags)
+{
+	return fails("send") ? -1 : NEXT(send)(fd, buf, len, flags);
+}
+
+ssize_t recv(int fd, void *buf, size_t len, int flags)
+{
+	return fails("recv") ? -1 : NEXT(recv)(fd, buf, len, flags);
+}
+
+/* io_uring: these return their error. */
+
+int io_uring_queue_init_params(unsigned entries, struct io_uring *ring, struct io_uring_params *p)
+{
+	return fails("io_uring_init") ? -fail_errno
+				      : NEXT(io_uring_queue_init_params)(entries, ring, p);
+}
+
+int io_uring_submit(struct io_uring *ring)
+{
+	return fails("io_uring_submit") ? -fail_errno : NEXT(io_uring_submit)(ring);
+}
+
+int io_uring_register_buffers(struct io_uring *ring, const struct iovec *iovecs, unsigned nr)
+{
+	return fails("io_uring_register") ? -fail_errno
+					  : NEXT(io_uring_register_buffers)(ring, iovecs, nr);
+}
+
+/* getdents64(2), openat2(2) and others that the C library has no function for. */
+long syscall(long number, ...)
+{
+	long a[6];
+	va_list args;
+
+	va_start(args, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(args, long);
+	va_end(args);
+	return fails("syscall") ? -1 : NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

@@ -45,6 +45,7 @@ class Record:
         self.path = path
         self.facts = json.loads(path.read_text()) if path.exists() else {}
         self.now = self.facts.setdefault("commits", {}).setdefault(commit(), {"rows": {}, "next": {}, "faults": []})
+        self.now.setdefault("began", time.strftime("%Y-%m-%d %H:%M", time.gmtime()))
 
     def count(self, kind, name, fault, **more):
         row = self.now["rows"].setdefault(kind, {}).setdefault(name, {"tried": 0})

@@ -1,10 +1,13 @@
 """Failing calls: the Nth call of a kind fails, for every N. The command then gives its usual result, or fails with a message.
 
-Commands that read a workload are not tried without memory: libfyaml crashes then (docs/security.md).
+In commands that read a workload, in Python and under MPI memory fails for Shoal's own code only: libfyaml and others crash
+without it (docs/security.md).
 """
 import errno
+import functools
 import io
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -12,12 +15,14 @@ import tarfile
 
 import patience
 
-MEMORY = {"malloc": errno.ENOMEM, "calloc": errno.ENOMEM, "realloc": errno.ENOMEM}
+MEMORY = {name: errno.ENOMEM for name in ("malloc", "calloc", "realloc", "strdup", "asprintf", "open_memstream", "posix_memalign")}
 FILES = {"open": errno.EMFILE, "openat": errno.EIO, "read": errno.EIO, "pread": errno.EIO, "write": errno.ENOSPC,
          "pwrite": errno.ENOSPC, "fsync": errno.EIO, "fdatasync": errno.EIO, "ftruncate": errno.EIO, "rename": errno.EIO,
          "renameat": errno.EIO, "unlink": errno.EACCES, "mkdirat": errno.ENOSPC, "fstat": errno.EIO, "fstatat": errno.EIO,
-         "statx": errno.EIO, "mmap": errno.ENOMEM, "getrandom": errno.ENOSYS, "pthread_create": errno.EAGAIN}
-KINDS = {**MEMORY, **FILES}
+         "statx": errno.EIO, "mmap": errno.ENOMEM, "getrandom": errno.ENOSYS, "pthread_create": errno.EAGAIN, "syscall": errno.EIO}
+RING = {"io_uring_init": errno.ENOMEM, "io_uring_submit": errno.EAGAIN, "io_uring_register": errno.ENOMEM}
+NETWORK = {"socket": errno.EMFILE, "connect": errno.ECONNREFUSED, "send": errno.ECONNRESET, "recv": errno.ECONNRESET}
+KINDS = {**MEMORY, **FILES, **RING, **NETWORK}
 HUNG = 60  # seconds; only what hangs takes as long
 WORKLOAD = """
 model: {name: small}
@@ -69,17 +74,46 @@ COMMANDS = {
     "verify a dataset": ["datagen", "w.yaml", "--data", "made", "--verify", "-q", "--threads", "1"],
     "report": ["report", "results", "-q", "-o", "out.html"],
     "compare": ["compare", "results", "results"],
+    "index a pattern": ["index", "--pattern", "f{:03d}", "--count", "300", "--root", "/r", "-q", "-o", "out.cat"],
+    "index standard input": ["index", "-", "--root", "/r", "-q", "-o", "out.cat"],
+    "index a bucket": ["index", "s3://bucket", "--endpoint", "SERVER", "--anonymous", "--connections", "1", "-q", "-o", "out.cat"],
+    "read a bucket": ["read", "bucket.cat", "--endpoint", "SERVER", "--anonymous", "--in-flight", "1", "-q", "--json"],
+    "index under MPI": ["index", "tree", "-q", "--threads", "1", "-o", "out.cat"],
+    "datasize": ["datasize", "w.yaml", "--accelerators", "2", "--memory-per-host", "1G", "--hosts", "1", "--json"],
+    "sweep": ["sweep", "--vary", "batch=1", "--repeat", "1", "--no-ceiling", "--results", "out.sweep", "-q", "--", "read", "c"],
     "Python": [sys.executable, "-c", PYTHON],
 }
-WORKLOADS = ("datagen", "run", "verify a dataset")
-TIMED = ("out.results/", "out.trace", "out.log", "out.html")  # have times in them
+ENVIRONMENT = {"index under MPI": {"SHOAL_MPI": "openmpi"}, "index a bucket": {"SHOAL_S3_BACKOFF_MS": "1"},
+               "read a bucket": {"SHOAL_S3_BACKOFF_MS": "1"}}
+WORKLOADS = ("datagen", "run", "verify a dataset", "datasize")
+FRAGILE = (*WORKLOADS, "Python", "sweep", "index a bucket", "read a bucket")  # what they call may not survive without memory
+TIMED = ("out.results/", "out.trace", "out.log", "out.html", "out.sweep/")  # have times in them
 LONG = ("import a column", "verify a column", "index archives", "index archives and keep parts", "read and record", "replay",
-        "verify a dataset", "report", "compare", "Python", "stat", "diff", "list", "cat", "split", "verify the storage", "index only below the root")  # for make torture only
+        "verify a dataset", "report", "compare", "Python", "stat", "diff", "list", "cat", "split", "verify the storage", "index only below the root", "index a pattern", "index standard input", "index a bucket",
+        "read a bucket", "index under MPI", "datasize", "sweep")  # for make torture only
 
 
 def kinds_of(name):
-    """Python itself does not survive without memory, nor does libfyaml."""
-    return FILES if name in (*WORKLOADS, "Python") else KINDS
+    """What a command has no calls of costs one run."""
+    return {**MEMORY, **FILES, **(RING if "io_uring" in name else {}), **(NETWORK if "bucket" in name else {})}
+
+
+def own_calls_only(name, kind):
+    """The environment that has only calls of Shoal's own code fail, where others would not survive it. MPI's start is not ours."""
+    if name == "index under MPI" or (name in FRAGILE and kind in MEMORY):
+        return {"FAIL_FROM": "_shoal." if name == "Python" else "shoal"}
+    return {}
+
+
+@functools.lru_cache(maxsize=None)
+def server():
+    """The address of a server of objects, which lives as long as this process."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "s3"))
+    import objects
+    made = objects.Objects(public=True)
+    made.objects.update({(b"bucket", b"%d/%03d" % (i % 3, i)): b"x" * i for i in range(40)})
+    made.__enter__()
+    return made.url
 
 
 def codes_of(kind):
@@ -89,6 +123,11 @@ def codes_of(kind):
               "pread": [errno.EINTR], "pwrite": [errno.EIO, errno.EINTR], "write": [errno.EIO], "mmap": [errno.EACCES],
               "statx": [errno.EACCES], "fsync": [errno.ENOSPC], "rename": [errno.ENOSPC]}
     return [KINDS[kind], *others.get(kind, [])]
+
+
+def command(shoal, name):
+    words = [server() if word == "SERVER" else word for word in COMMANDS[name]]
+    return words if name == "Python" else [shoal, *words]
 
 
 def prepare(shoal, place):
@@ -119,6 +158,7 @@ def prepare(shoal, place):
     subprocess.run([shoal, "index", "tree", "-q", "-o", "c"], cwd=place, check=True)
     subprocess.run([shoal, "index", "other", "--root", place / "tree", "-q", "-o", "d"], cwd=place, check=True)
     for words in (["column", "sizes", "c", "--sort", "-q", "-o", "c.col"], ["read", "c", "-q", "--op-log", "c.log"],
+                  ["index", "s3://bucket", "--endpoint", server(), "--anonymous", "-q", "-o", "bucket.cat"],
                   ["datagen", "w.yaml", "--data", "made", "-q"], ["run", "w.yaml", "--data", "null", "--results", "results", "-q", "train.epochs=2"]):
         subprocess.run([shoal, *words], cwd=place, check=True, stdout=subprocess.DEVNULL)
 
@@ -139,10 +179,11 @@ class Attempt:
     def __init__(self, shoal, shim, place, name, **environment):
         for path in [*place.glob(".out.*"), *place.glob("out.*")]:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        words = COMMANDS[name] if name == "Python" else [shoal, *COMMANDS[name]]
         self.hung = False
         try:
-            done = patience.run(words, HUNG, cwd=place, env={**os.environ, "LD_PRELOAD": str(shim), **environment})
+            with open(place / "list") as list_:
+                done = patience.run(command(shoal, name), HUNG, cwd=place, stdin=list_,
+                                    env={**os.environ, "LD_PRELOAD": str(shim), **ENVIRONMENT.get(name, {}), **environment})
             self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
         except subprocess.TimeoutExpired as late:
             self.hung, self.code, self.out, self.err = True, None, b"", late.stderr or b""
@@ -160,7 +201,8 @@ class Sweep:
         self.shoal, self.shim, self.place, self.name, self.kind = shoal, shim, place, name, kind
         count = place / "count"
         count.unlink(missing_ok=True)
-        self.good = Attempt(shoal, shim, place, name, FAIL_CALL=kind, FAIL_COUNT=str(count))
+        self.own = own_calls_only(name, kind)
+        self.good = Attempt(shoal, shim, place, name, FAIL_CALL=kind, FAIL_COUNT=str(count), **self.own)
         assert self.good.code == 0, self.good.err
         self.nr = int(count.read_text())
         self.digests = {file: self.good.digest(file) for file in self.good.made if file.endswith((".cat", ".shoal"))}
@@ -178,7 +220,7 @@ class Sweep:
         """What is wrong if call @number fails, with all later ones if @on, or None."""
         code = code or KINDS[self.kind]
         attempt = Attempt(self.shoal, self.shim, self.place, self.name, FAIL_CALL=self.kind, FAIL_N=str(number),
-                          FAIL_ERRNO=str(code), **({"FAIL_ON": "1"} if on else {}))
+                          FAIL_ERRNO=str(code), **({"FAIL_ON": "1"} if on else {}), **self.own)
         where = (f"{self.name}: {self.kind} {number}{' and later' if on else ''} of {self.nr}, {errno.errorcode[code]}: "
                  f"status {attempt.code}, {attempt.err[-300:]!r}")
         if attempt.hung:
@@ -191,7 +233,8 @@ class Sweep:
             return None if attempt.err.strip() else f"silent: {where}"
         if self.name.startswith("read"):  # reads are recorded besides: what cannot be is reported
             right = b'"exactly_once": true' in attempt.out
-        elif self.name in ("ls", "find", "info", "verify", "order", "stat", "diff", "list", "cat", "Python", "verify a column", "compare"):
+        elif self.name in ("ls", "find", "info", "verify", "order", "stat", "diff", "list", "cat", "Python", "verify a column", "compare",
+                           "datasize"):
             right = attempt.out == self.good.out
         else:
             left_out = {"out.results/series.0"} if self.name == "run" and b'"no_series_because": "' in \

@@ -37,7 +37,7 @@ def communicate(process, limit):
 
 def run(words, limit, **options):
     """As subprocess.run() with captured output; what does not end is killed."""
-    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    process = subprocess.Popen(words, **{"stdin": subprocess.DEVNULL, **options}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         out, err = communicate(process, limit)
     except subprocess.TimeoutExpired as late:

@@ -49,14 +49,30 @@ def measured_at(commits):
     return f"Measured at commit{'s' * (len(commits) > 1)} {', '.join(commits)}."
 
 
+def by_age(commits):
+    """The newest first."""
+    return sorted(commits, key=lambda commit: commits[commit].get("began", ""), reverse=True)
+
+
+def earlier_table(kind, commits, names):
+    """One line per commit: what it counted is not that of the newest one."""
+    lines = []
+    for commit in names:
+        row = added(commits[commit]["rows"][kind].values())
+        lines.append([commit, row["tried"], *(row.get(key, 0) for key in BAD)])
+    return table(["earlier commit", "tried", *BAD], lines)
+
+
 def tables(facts):
-    parts = []
+    """Of each kind all of the newest commit that it was measured at, and the sums of earlier ones."""
+    parts, commits = [], facts["commits"]
     for kind in TITLES:
-        at = {commit: kept["rows"][kind] for commit, kept in facts["commits"].items() if kind in kept["rows"]}
-        if not at:
+        names = [commit for commit in by_age(commits) if commits[commit]["rows"].get(kind)]
+        if not names:
             continue
-        rows = gathered(list(at.values()))
-        parts += [f"### {TITLES[kind]}", measured_at(at), campaign_table(kind, rows)]
+        parts += [f"### {TITLES[kind]}", measured_at(names[:1]), campaign_table(kind, commits[names[0]]["rows"][kind])]
+        if names[1:]:
+            parts.append(earlier_table(kind, commits, names[1:]))
     return "\n\n".join(parts)
 
 
@@ -78,8 +94,8 @@ def soak_table(facts):
 def fault_list(facts):
     """Each kind of fault once, with how often it was seen, and at which commit."""
     seen = {}
-    for commit, kept in facts["commits"].items():
-        for fault in kept["faults"]:
+    for commit in by_age(facts["commits"]):
+        for fault in facts["commits"][commit]["faults"]:
             what = re.sub(r"\d+", "N", fault.replace("`", "'").partition(": [")[0].partition(", b")[0])
             key = (commit, " ".join(what.split())[:160])
             seen[key] = seen.get(key, 0) + 1
@@ -93,6 +109,7 @@ def add_campaign(record, facts):
     commits = record.setdefault("campaign", {}).setdefault("commits", {})
     for commit, new in facts["commits"].items():
         kept = commits.setdefault(commit, {"rows": {}, "faults": []})
+        kept.setdefault("began", new.get("began", ""))
         for kind, rows in new["rows"].items():
             kept["rows"][kind] = gathered([kept["rows"].get(kind, {}), rows])
         kept["faults"] += new["faults"]
@@ -109,10 +126,18 @@ def add_soak(record, facts):
 
 
 def take(record, path, add):
-    """Add what a file counts to the record. The file goes: nothing is counted twice."""
-    if path.exists():
-        add(record, json.loads(path.read_text()))
+    """Add what a file counts to the record. Nothing is counted twice: the file goes, or that of a campaign keeps only where
+    its sweeps go on, so that the next one of the same commit does not repeat them."""
+    if not path.exists():
+        return
+    facts = json.loads(path.read_text())
+    add(record, facts)
+    if add is not add_campaign:
         path.rename(path.with_suffix(".counted"))
+        return
+    for kept in facts["commits"].values():
+        kept.update(rows={}, faults=[])
+    path.write_text(json.dumps(facts, indent=1) + "\n")
 
 
 def render(page, kept, build):
