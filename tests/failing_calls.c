@@ -238,6 +238,53 @@ int asprintf(char **ret_text, const char *format, ...)
 	return n;
 }
 
+/* What programs call that are compiled with checks of sizes. */
+
+int __asprintf_chk(char **ret_text, int flag, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	(void)flag;
+	if (fails("asprintf"))
+		return -1;
+	va_start(args, format);
+	n = vasprintf(ret_text, format, args);
+	va_end(args);
+	return n;
+}
+
+ssize_t __read_chk(int fd, void *buf, size_t len, size_t room)
+{
+	if (len > room)
+		abort();
+	return fails("read") ? -1 : NEXT(read)(fd, buf, len);
+}
+
+ssize_t __pread64_chk(int fd, void *buf, size_t len, off64_t off, size_t room)
+{
+	if (len > room)
+		abort();
+	return fails("pread") ? -1 : NEXT(pread64)(fd, buf, len, off);
+}
+
+ssize_t __recv_chk(int fd, void *buf, size_t len, size_t room, int flags)
+{
+	if (len > room)
+		abort();
+	return fails("recv") ? -1 : NEXT(recv)(fd, buf, len, flags);
+}
+
+int __open64_2(const char *path, int flags)
+{
+	return fails("open") ? -1 : NEXT(open64)(path, flags);
+}
+
+int __openat64_2(int dir, const char *path, int flags)
+{
+	return fails("openat") ? -1 : NEXT(openat64)(dir, path, flags);
+}
+
 FILE *open_memstream(char **ret_text, size_t *ret_len)
 {
 	return fails("open_memstream") ? NULL : NEXT(open_memstream)(ret_text, ret_len);

@@ -1,6 +1,7 @@
 """What the compiler and the linker are told to protect is in the programs, whatever flags a build was made with."""
 
 import pathlib
+import platform
 import shutil
 import subprocess
 import sys
@@ -50,6 +51,21 @@ class TestEveryProgram:
 
 def test_the_command_has_stack_protectors():
     assert "__stack_chk_fail" in readelf(BUILD / "shoal", "--dyn-syms")
+
+
+@pytest.mark.skipif(b"__asan_init" in (BUILD / "shoal").read_bytes(), reason="sanitizers check more than the checked functions")
+@pytest.mark.parametrize("name", ["shoal", "python/shoal/_shoal*.so"])
+def test_copies_of_bytes_are_checked_where_the_size_of_the_place_is_known(name):
+    (path,) = BUILD.glob(name)
+    checked = [line for line in readelf(path, "--dyn-syms").splitlines() if "_chk@" in line and "stack_chk" not in line]
+    assert len(checked) > 5
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="for x86-64 only")
+@pytest.mark.skipif(not shutil.which("objdump"), reason="there is no objdump here")
+def test_indirect_jumps_lead_to_marked_places():
+    code = subprocess.run(["objdump", "-d", "-j", ".text", BUILD / "shoal"], check=True, capture_output=True, text=True).stdout
+    assert code.count("endbr64") > 500
 
 
 def audit(build, root=None):
