@@ -272,6 +272,13 @@ void comm_fast_release(struct comm *c);
 int comm_pulse_open(struct comm *c, struct shoal_err *err) MUST_USE;
 void comm_pulse_close(struct comm *c);
 
+/* How much longer a neighbour that was never heard may be silent. */
+#define COMM_PULSE_NEVER_HEARD 30u
+
+/* How many questions, one per second, a neighbour may leave unanswered. @gone: its host says that
+ * no process listens there. */
+uint32_t comm_pulse_limit(bool heard, bool gone, uint32_t peer_seconds);
+
 /* In a wait that began at @since: ask the neighbours. -EHOSTDOWN if one has been silent too long.
  */
 int comm_pulse_check(struct comm *c, uint64_t since, uint64_t now, struct shoal_err *err) MUST_USE;

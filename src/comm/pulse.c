@@ -8,8 +8,9 @@
  * every dead rank has a neighbour that notices it, and tells all others (comm_fail).
  *
  * Unanswered questions are counted, not seconds: a job that was suspended as a whole asks nothing
- * in that time. A neighbour that has never answered is not judged, because a firewall may block
- * datagrams; then a dead rank is only reported as a stall. So are networks without IPv4.
+ * in that time. A neighbour that has never answered may be behind a firewall that blocks datagrams,
+ * so it has COMM_PULSE_NEVER_HEARD times as long. On networks without IPv4 a dead rank is only
+ * reported as a stall.
  */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -343,6 +344,14 @@ void comm_pulse_close(struct comm *c)
 
 /* ---- Judging ---- */
 
+uint32_t comm_pulse_limit(bool heard, bool gone, uint32_t peer_seconds)
+{
+	if (!heard)
+		return (uint32_t)u64_min((uint64_t)peer_seconds * COMM_PULSE_NEVER_HEARD,
+					 UINT32_MAX - 1);
+	return gone ? GONE_LIMIT : peer_seconds;
+}
+
 static int judge(const struct comm *c, const struct pulse_peer *peer, struct shoal_err *err)
 {
 	uint32_t good = __atomic_load_n(&peer->good, __ATOMIC_RELAXED);
@@ -350,8 +359,15 @@ static int judge(const struct comm *c, const struct pulse_peer *peer, struct sho
 	bool gone = __atomic_load_n(&peer->gone, __ATOMIC_RELAXED);
 	char where[INET_ADDRSTRLEN] = "";
 
-	if (!good || unanswered <= (gone ? GONE_LIMIT : c->peer_seconds))
+	if (unanswered <= comm_pulse_limit(good, gone, c->peer_seconds))
 		return 0;
+	if (!good)
+		return err_set(
+			err, -EHOSTDOWN,
+			"rank %d has not answered for %u s, nor ever before: its process was "
+			"stopped, its host or network failed, or the network passes no "
+			"datagrams (UDP)",
+			peer->rank, unanswered - 1);
 	inet_ntop(AF_INET, &peer->address[good - 1], where, sizeof(where));
 	if (gone)
 		return err_set(err, -EHOSTDOWN,

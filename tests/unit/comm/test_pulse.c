@@ -101,6 +101,17 @@ static void without_a_limit_a_silent_rank_is_waited_for(void **state)
 	run_ranks(2, nobody_limits_the_wait);
 }
 
+/* A firewall may drop datagrams, while the rank works. */
+static void a_rank_that_was_never_heard_has_longer_but_not_for_ever(void **state)
+{
+	(void)state;
+	assert_int_equal(comm_pulse_limit(true, false, 120), 120);
+	assert_true(comm_pulse_limit(true, true, 120) < 10);
+	assert_int_equal(comm_pulse_limit(false, false, 120), 3600);
+	assert_int_equal(comm_pulse_limit(false, true, 120), 3600); /* perhaps another host's */
+	assert_int_equal(comm_pulse_limit(false, false, UINT32_MAX), UINT32_MAX - 1);
+}
+
 static void stop_is_deferred(struct comm *c, int rank, int size)
 {
 	struct shoal_err err = { "" };
@@ -135,6 +146,7 @@ int main(void)
 		cmocka_unit_test(a_silent_rank_is_missed_and_named),
 		cmocka_unit_test(a_rank_that_works_is_not_missed),
 		cmocka_unit_test(without_a_limit_a_silent_rank_is_waited_for),
+		cmocka_unit_test(a_rank_that_was_never_heard_has_longer_but_not_for_ever),
 		cmocka_unit_test(a_deferred_stop_ends_a_wait_that_nobody_comes_to),
 	};
 
