@@ -182,8 +182,13 @@ static int add_fact(struct figures *f, const char *key, const char *value)
 	f->facts = more;
 	more += f->nr_facts;
 	*more = (struct figures_fact){ strdup(key), strdup(value) };
+	if (!more->key || !more->value) { /* it is none: others are still looked up */
+		free(more->key);
+		free(more->value);
+		return -ENOMEM;
+	}
 	f->nr_facts++;
-	return more->key && more->value ? 0 : -ENOMEM;
+	return 0;
 }
 
 /* What tells the kinds of results from each other. */

@@ -328,7 +328,7 @@ int timeline_read(const char *folder, struct timeline **ret_t, struct shoal_err 
 		if (each_record(folder, t->at_rank, add_record, t, &head, &damaged, &own) == 0)
 			add_rank(t, t->at_rank);
 	}
-	t->usual = usual_rate(t);
+	t->usual = rc == 0 ? usual_rate(t) : 0;
 	for (t->at_rank = 0; rc == 0 && t->nr_stalls > 0 && t->at_rank < t->nr_ranks; t->at_rank++)
 		(void)!each_record(folder, t->at_rank, look_at_others, t, &head, &damaged, &own);
 	if (rc < 0)

@@ -39,6 +39,15 @@ def test_a_call_that_fails_is_survived_or_reported(place, name, kind):
             assert sweep.try_one(number, on=on) is None
 
 
+@pytest.mark.parametrize("name, kind", [("report", "calloc"), ("compare", "strdup"), ("index a bucket", "asprintf")])
+def test_each_lack_of_memory_that_was_not_survived_is(place, name, kind):
+    """A report crashed where it could not divide the time of a run, a sweep and a comparison where a setting had no value."""
+    sweep = calls.Sweep(binary(), SHIM, place, name, kind)
+    assert sweep.nr > 0
+    for number in range(1, min(sweep.nr, 40) + 1):
+        assert sweep.try_one(number) is None
+
+
 def test_success_with_another_result_is_noticed(place):
     """The check above can fail: against the result of another command it does."""
     sweep = calls.Sweep(binary(), SHIM, place, "index a list", "rename")

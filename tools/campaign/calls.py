@@ -86,7 +86,8 @@ COMMANDS = {
 ENVIRONMENT = {"index under MPI": {"SHOAL_MPI": "openmpi"}, "index a bucket": {"SHOAL_S3_BACKOFF_MS": "1"},
                "read a bucket": {"SHOAL_S3_BACKOFF_MS": "1"}}
 WORKLOADS = ("datagen", "run", "verify a dataset", "datasize")
-FRAGILE = (*WORKLOADS, "Python", "sweep", "index a bucket", "read a bucket")  # what they call may not survive without memory
+# What these call may not survive without memory.
+FRAGILE = (*WORKLOADS, "Python", "sweep", "report", "compare", "index a bucket", "read a bucket")
 TIMED = ("out.results/", "out.trace", "out.log", "out.html", "out.sweep/")  # have times in them
 LONG = ("import a column", "verify a column", "index archives", "index archives and keep parts", "read and record", "replay",
         "verify a dataset", "report", "compare", "Python", "stat", "diff", "list", "cat", "split", "verify the storage", "index only below the root", "index a pattern", "index standard input", "index a bucket",
@@ -225,7 +226,7 @@ class Sweep:
                  f"status {attempt.code}, {attempt.err[-300:]!r}")
         if attempt.hung:
             return f"hung: {where}"
-        if attempt.code not in ((0, 1) if self.name != "Python" else (0, 1, 120)):
+        if attempt.code not in ((0, 1, 2) if self.name != "Python" else (0, 1, 120)):
             return f"crashed: {where}"
         if self.differs(attempt):
             return f"wrong: {self.differs(attempt)}: {where}"
