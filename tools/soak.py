@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """A long run with everything at once: soak.py BUILD [--seconds N] [--names N] [--keep FILE.json]
 
-Two processes load epoch after epoch the whole time, with bytes that the null store makes: parts of ten million names, and all of
-a catalog that is replaced meanwhile. Beside them the real tree changes and is listed anew and updated under their catalog's name; listings are killed and resumed;
-benchmark runs are killed and resumed. Each catalog is compared with a fresh one, each epoch proves that every sample came
-once, and the memory, the files and the threads of the two readers are watched: they must not grow.
+Three processes load epoch after epoch the whole time, with bytes that the null store makes: parts of ten million names; all of
+a catalog that is replaced meanwhile, and opened anew now and then; and all of it from a store that takes its time. Beside them
+the real tree changes and is listed anew and updated under their catalog's name; listings are killed and resumed; benchmark runs
+are killed and resumed, and their audits looked at. Each catalog is compared with a fresh one, each epoch proves that every sample came
+once, and the memory, the files and the threads of the readers are watched: they must not grow.
 
 Ends with a table, and with status 1 if anything was wrong.
 """
@@ -24,9 +25,15 @@ import time
 
 READER = """
 import sys, shoal
-catalog, steps = shoal.Catalog(sys.argv[1]), int(sys.argv[2])
-loader = shoal.Loader(catalog, 256, seed=1, data="null:size=512", object_size=512, steps=steps or None)
+path, data, steps, keep = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+
+def load():
+    return shoal.Loader(shoal.Catalog(path), 256, seed=1, data=data, object_size=512, steps=steps or None)
+
+loader = load()
 for number in range(1 << 40):
+    if number % keep == keep - 1:  # what is there now: it may have been replaced
+        loader = load()
     samples = sum(len(batch) for batch in loader.epoch(number))
     if not steps and not loader.audit.exactly_once:
         sys.exit("epoch %d did not have every sample once" % number)
@@ -47,6 +54,13 @@ def commit():
     """The last commit of the code."""
     return subprocess.run(["git", "log", "-1", "--format=%h", "--abbrev=12", "--", "src", "include", "python"], capture_output=True,
                           text=True, cwd=pathlib.Path(__file__).parent).stdout.strip()
+
+
+def proven(summary):
+    """Whether no audit of a run's summary says that an epoch was not read once. A killed run may not cover one."""
+    if isinstance(summary, dict):
+        return summary.get("exactly_once") is not False and all(map(proven, summary.values()))
+    return all(map(proven, summary)) if isinstance(summary, list) else True
 
 
 class Soak:
@@ -144,7 +158,8 @@ class Soak:
             if not more:
                 shutil.rmtree(results, ignore_errors=True)
             code, _, err = self.finish(self.start(*words, *more), "run killed and resumed")
-            self.good("run killed and resumed", code in (0, 1) and (results / "summary.json").exists(), err)
+            summary = results / "summary.json"
+            self.good("run killed and resumed", code == 0 and summary.exists() and proven(json.loads(summary.read_text())), err)
         shutil.rmtree(results, ignore_errors=True)
 
     def read_real_files(self):
@@ -214,7 +229,9 @@ def main():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="shoal-soak-", dir="/dev/shm"))
     try:
         soak = Soak(options.build.resolve(), folder, options.names, random.Random(options.seed))
-        readers = [Reader("names", folder, soak.names, 2000), Reader("files", folder, soak.catalog, 0)]
+        readers = [Reader("names", folder, soak.names, "null:size=512", 2000, 1 << 40),
+                   Reader("files", folder, soak.catalog, "null:size=512", 0, 20),
+                   Reader("slow storage", folder, soak.catalog, "null:size=512,delay_us=300", 0, 1 << 40)]
         soak.go_on(options.seconds, readers)
         memory = [reader.end(soak) for reader in readers]
     finally:
