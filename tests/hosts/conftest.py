@@ -1,6 +1,7 @@
 """Hosts, each of network, mount, PID and UTS namespaces: its own address, name, processes, /tmp and /dev/shm.
 
-A bridge in a namespace of its own joins them; nothing of it is visible outside. Needs root, and is skipped with a message
+A bridge in a namespace of its own joins them, or a relay that delays and loses frames (relay.py); nothing of it is visible
+outside. Needs root, and is skipped with a message
 elsewhere. What is under `hosts.shared` is the same on all, as on a network file system. Launchers start their daemons by
 an agent (rsh) that the server below answers: as sshd does, it passes on no environment.
 """
@@ -12,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -52,6 +54,14 @@ def until(condition, limit, words):
         time.sleep(0.02)
 
 
+# Of ETHTOOL: the sender computes checksums, and with that all segments are of the link's size.
+CHECKSUMS_OFF = """
+import fcntl, array, socket, struct
+value = array.array("B", struct.pack("II", 0x17, 0))
+fcntl.ioctl(socket.socket(), 0x8946, struct.pack("16sP", b"eth0", value.buffer_info()[0]))
+"""
+
+
 class Host:
     def __init__(self, hosts, number):
         self.hosts, self.name, self.link = hosts, f"host{number}", f"v{number}"
@@ -67,9 +77,11 @@ class Host:
     def connect(self):
         switch = ns(self.hosts.switch.pid, "-n")
         run(*switch, "ip", "link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns", self.pid)
-        run(*switch, "ip", "link", "set", self.link, "master", "br0", "up")
+        run(*switch, "ip", "link", "set", self.link, *([] if self.hosts.poor else ["master", "br0"]), "up")
         run(*ns(self.pid, "-n"), "ip", "addr", "add", self.address + "/24", "dev", "eth0")
         run(*ns(self.pid, "-n"), "ip", "link", "set", "eth0", "up")
+        if self.hosts.poor:
+            run(*ns(self.pid, "-n"), sys.executable, "-c", CHECKSUMS_OFF)
 
     def start(self, command, **options):
         environment = {"PATH": os.environ["PATH"], "HOME": "/root", "SHOAL_MODULE_DIR": str(BUILD),
@@ -110,7 +122,9 @@ class Host:
 
 
 class Hosts:
-    def __init__(self, nr):
+    def __init__(self, nr, poor=None):
+        """@poor: (seconds that each frame is delayed, share of frames that are lost)."""
+        self.poor = poor
         self.shared = pathlib.Path(tempfile.mkdtemp(prefix="shoal-hosts-", dir="/var/tmp"))
         shutil.copy(pathlib.Path(__file__).parent / "rsh", self.shared / "rsh")
         (self.shared / "hosts").write_text("127.0.0.1 localhost\n" +
@@ -123,6 +137,10 @@ class Hosts:
         self.all = [Host(self, i) for i in range(1, nr + 1)]
         for host in self.all:
             host.connect()
+        if poor:
+            self.relay = subprocess.Popen([*ns(self.switch.pid, "-n"), sys.executable, pathlib.Path(__file__).parent / "relay.py",
+                                           *map(str, poor), "1", *(host.link for host in self.all)], stdout=subprocess.PIPE, text=True)
+            assert self.relay.stdout.readline() == "ready\n"
         self.started = []
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(self.shared / "rsh.sock"))
@@ -179,6 +197,9 @@ class Hosts:
         self.listener.close()
         for host in self.all:
             host.kill()
+        if self.poor:
+            self.relay.kill()
+            self.relay.wait()
         self.switch.kill()
         self.switch.wait()
         shutil.rmtree(self.shared, ignore_errors=True)
@@ -204,11 +225,19 @@ def mpi(request):
     return request.param
 
 
-@pytest.fixture
-def hosts():
+@contextlib.contextmanager
+def made_of(*arguments):
     reason = why_not()
     if reason:
         pytest.skip(reason)
-    made = Hosts(2)
-    yield made
-    made.end()
+    made = Hosts(*arguments)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+@pytest.fixture
+def hosts():
+    with made_of(2) as made:
+        yield made

@@ -101,3 +101,20 @@ def test_a_host_that_is_lost_ends_the_job_with_a_message(hosts, mpi, tree, how):
         assert any("rank 0 (at 10.99.0.1) has " in words for words in said[2:]), said
     if job.poll() is None:
         os.killpg(job.pid, signal.SIGKILL)
+
+
+def test_a_signal_ends_the_ranks_of_a_job_that_is_cut_in_two(hosts, mpi, tree):
+    """Long before they would miss each other."""
+    job = hosts.mpirun(mpi, 2, SHOAL, "run", "w.yaml", "--results", "results", "--data", "null", "-q", "--peer-timeout", 300,
+                       "train.epochs=1000")
+    logs = [hosts.shared / "results" / ".shoal-run" / f"steps.{rank}" for rank in range(4)]
+    until(lambda: all(log.exists() and log.stat().st_size > 500 for log in logs) or job.poll() is not None, 40,
+          "the ranks did not start")
+    assert job.poll() is None, job.communicate()
+    hosts.all[1].cut()
+    for host in hosts.all:
+        for pid in host.processes("shoal"):
+            os.kill(pid, signal.SIGTERM)
+    until(lambda: not any(host.processes("shoal") for host in hosts.all), 20, "ranks are left")
+    if job.poll() is None:
+        os.killpg(job.pid, signal.SIGKILL)

@@ -121,7 +121,7 @@ class Campaign:
             print(f"no hosts: {reason}", file=sys.stderr)
             return
         while time.monotonic() < end:
-            how, mpi, name = self.rng.choice(hosts.HOWS), self.rng.choice(hosts.MPIS), self.rng.choice(("run", "read"))
+            how, mpi, name = self.rng.choice(hosts.HOWS), self.rng.choice(hosts.MPIS), self.rng.choice(hosts.NAMES)
             took, fault = hosts.one(self.rng, how, mpi, name)
             self.record.count("hosts", f"{name}, {mpi}, host {how}", fault)
             row = self.record.now["rows"]["hosts"][f"{name}, {mpi}, host {how}"]

@@ -10,6 +10,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIMIT = 90  # seconds from the loss to the end of the last process: 8 of waiting for peers, 40 for MPI's start, the rest for a busy machine
+NAMES = ("run", "read", "datagen")
 HOWS = ("cut", "freeze", "kill")
 MPIS = ("openmpi", "mpich")
 WORKLOAD = """
@@ -47,6 +48,9 @@ def command_of(name, shoal):
     """A command of so many steps that it does not end by itself, and the sign that all ranks are at work."""
     if name == "run":
         return [shoal, "run", "w.yaml", "--results", "results", "--data", "null", "-q", "--peer-timeout", 8]
+    if name == "datagen":
+        return [shoal, "datagen", "w.yaml", "--data", "made", "-q", "--no-sync", "--peer-timeout", 8, "dataset.num_files_train=1000000",
+                "dataset.record_length_bytes=500"]
     return [shoal, "read", "names.cat", "--data", "null:size=64", "--epochs", 1000, "--batch", 64, "-q", "--peer-timeout", 8]
 
 
@@ -54,6 +58,8 @@ def at_work(hosts, name):
     if name == "run":
         logs = [hosts.shared / "results" / ".shoal-run" / f"steps.{rank}" for rank in range(4)]
         return all(log.exists() and log.stat().st_size > 100 for log in logs)
+    if name == "datagen":
+        return (hosts.shared / "made" / "train").exists() and len(os.listdir(hosts.shared / "made" / "train")) > 20
     return sum(len(host.processes("shoal")) for host in hosts.all) == 4
 
 
