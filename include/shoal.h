@@ -741,6 +741,8 @@ struct shoal_write_options {
 	bool dry_run;              /* write nothing, but compute the totals */
 	bool refuse_empty; /* -ENOENT instead of writing a catalog without names; the output stays
 			      unchanged */
+	bool careful;      /* -EEXIST instead of replacing what is not a catalog, or a catalog of more
+			      than twice as many names */
 	const int *stop;   /* the call ends with -ECANCELED once this is not 0. May be NULL */
 	void (*progress)(void *self, uint64_t nr_names); /* called repeatedly. May be NULL */
 	void *self;

@@ -79,7 +79,7 @@ _HINTS = {
     "keep_going": (("index",), "leave it out with keep_going=True"),
     "samples_per_file": (("index", "index_pattern"), "index it again with another samples_per_file="),
     "sort_column": ((), "sort it first with Column.sort()"),
-    "replace": (("index", "index_pattern", "manifest"), "write it all the same with force=True"),
+    "replace": (("filter", "index", "index_pattern", "manifest", "merge", "split"), "write it all the same with force=True"),
     "repeated": (("merge",), 'take the last one with repeated="last"'),
     "slot": (("Loader",), "set the largest size of a sample with slot="),
     "larger_slot": (("Loader",), "use slot={} or more"),

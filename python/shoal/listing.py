@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _shoal
-from ._errors import BadValueError, DamagedError, Error
+from ._errors import BadValueError, Error
 from ._keywords import explained
 from ._progress import Progress, shown
 from ._store import S3Config, as_tuple, parse_uri
@@ -194,7 +194,8 @@ def merge(catalogs: Iterable[Union[Catalog, Path]], output: Path, *, root: Optio
 
     They have the same root, or root= replaces it. A name in several catalogs is an error; with repeated="last" the last
     one's entry is taken. Sizes, samples per file and ETags are kept. Names that come in order, as those of shards
-    do, are copied without decoding them. force: also replace a file that is not a catalog, and write a catalog without files.
+    do, are copied without decoding them. force: also replace a file that is not a catalog, or a catalog of more than twice
+    as many files, and write a catalog without files.
     """
     if repeated not in ("last", "fail"):
         raise BadValueError(22, "repeated is 'last' or 'fail', not %.100r" % (repeated,))
@@ -207,10 +208,11 @@ def merge(catalogs: Iterable[Union[Catalog, Path]], output: Path, *, root: Optio
 
 
 def _write(catalog: Catalog, select: Tuple[Any, ...], output: Path, force: bool, s3: Optional[S3Config],
-           progress: Optional[Callable[[Progress], Any]]) -> Catalog:
+           progress: Optional[Callable[[Progress], Any]], may_be_empty: bool = False) -> Catalog:
     handle = _shoal.list_catalog(catalog.handle, select)
     try:
-        handle.write(os.fsencode(output), None, 0, not force, as_tuple(s3), shown(progress, "names"))
+        handle.write(os.fsencode(output), None, 0, not (force or may_be_empty), not force, as_tuple(s3),
+                     shown(progress, "names"))
     finally:
         handle.close()
     return Catalog(output, s3=s3)
@@ -227,7 +229,8 @@ def filter(catalog: Union[Catalog, Path], output: Path, *, include: Optional[Pat
 
     All conditions must hold. files_from, files_not_from: a Catalog, or an iterable of names, of which the files are taken or
     left out. progress is called with a Progress about ten times per second.
-    If nothing is left, or output is a file that is not a catalog, it is an error, and output stays as it was, without force.
+    If nothing is left, or output is a file that is not a catalog, or a catalog of more than twice as many files, it is an
+    error, and output stays as it was, without force.
     """
     if files_from is not None and files_not_from is not None:
         raise BadValueError(22, "give files_from or files_not_from, not both")
@@ -250,6 +253,7 @@ def split(catalog: Union[Catalog, Path], parts: Mapping[str, float], outputs: Un
 
     Where a file goes depends on its name and the seed alone, so that it stays in its part when the dataset grows or
     shrinks; the shares hold about, not exactly. outputs: a directory, for DIR/train.cat and so on, or a path for each part.
+    A file that is not a catalog, or a catalog of more than twice as many files, is replaced only with force.
     """
     if not parts:
         raise BadValueError(22, "there is no part to split into")
@@ -257,24 +261,16 @@ def split(catalog: Union[Catalog, Path], parts: Mapping[str, float], outputs: Un
     if not all(share > 0 for share in shares) or math.fsum(shares) > 1 + 1e-9:
         raise BadValueError(22, "the shares of all parts must be positive, and add up to at most 1: not %r" % (dict(parts),))
     catalog = _catalog(catalog, s3)
+    paths = outputs if isinstance(outputs, Mapping) else {part: os.path.join(os.fsdecode(outputs), part + ".cat") for part in parts}
+    for path in paths.values():
+        if not force and os.path.exists(path) and os.path.exists(catalog.path) and os.path.samefile(path, catalog.path):
+            raise Error(errno.EEXIST, "'%s' is the catalog that is split: name other outputs, or replace it by its part with force=True"
+                        % os.fsdecode(path))
     made, end = {}, 0.0
-    for part, share in zip(parts, shares):
-        path = outputs[part] if isinstance(outputs, Mapping) else os.path.join(os.fsdecode(outputs), part + ".cat")
+    for (part, path), share in zip(((part, paths[part]) for part in parts), shares):
         begin, end = end, 1.0 if end + share > 1 - 1e-9 else end + share  # nothing is lost to rounding: as the command
-        if not force:
-            _check_output(path)
-        made[part] = _write(catalog, _select(share=(begin, end), seed=seed), path, True, s3, progress)  # may be empty
+        made[part] = _write(catalog, _select(share=(begin, end), seed=seed), path, force, s3, progress, may_be_empty=True)
     return made
-
-
-def _check_output(path: Path) -> None:
-    """A file that is not a catalog is not replaced."""
-    if not parse_uri(path).objects and os.path.isfile(path) and os.path.getsize(path) > 0:
-        try:
-            Catalog(path).close()
-        except DamagedError:
-            raise Error(errno.EEXIST, "%s exists and is not a catalog: use another name, or force=True"
-                        % os.fsdecode(path)) from None
 
 
 @explained

@@ -200,6 +200,13 @@ struct cat_view {
 int cat_parse(const void *buf, size_t len, struct cat_view *ret_view,
 	      struct shoal_err *err) MUST_USE;
 
+/*
+ * How many files a catalog of @file_len bytes has, of which only the beginning is at hand: @len
+ * bytes, at most a header. 0: it is damaged. -EINVAL: it is something else. Nothing at all may be
+ * the beginning of a catalog.
+ */
+int cat_peek(const void *head, size_t len, uint64_t file_len, uint64_t *ret_nr_files) MUST_USE;
+
 /* Check the sums of all pages of all sections, including unknown sections. */
 int cat_check_all(const struct cat_view *v, struct shoal_err *err) MUST_USE;
 

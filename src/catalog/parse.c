@@ -177,6 +177,20 @@ static int cat_check_identity(const struct cat_header *h, size_t len, struct sho
 	return 0;
 }
 
+int cat_peek(const void *head, size_t len, uint64_t file_len, uint64_t *ret_nr_files)
+{
+	const struct cat_header *h = head;
+	size_t magic = u64_min(len, sizeof(h->magic));
+
+	*ret_nr_files = 0;
+	if (memcmp(head, CAT_MAGIC, magic) != 0 || (len > 0 && magic < sizeof(h->magic)))
+		return -EINVAL;
+	if (len >= sizeof(*h) && cat_check_identity(h, len, NULL) == 0 &&
+	    le64_get(h->file_len) == file_len)
+		*ret_nr_files = le64_get(h->nr_files);
+	return 0;
+}
+
 static int check_header(const struct cat_header *h, size_t len, struct shoal_err *err)
 {
 	uint64_t file_len, table_len;

@@ -61,6 +61,7 @@ static int cmd_filter_write(const struct cmd_filter_arguments *a, const struct s
 					 .config = &a->where.config,
 					 .dry_run = a->output.dry_run,
 					 .refuse_empty = !a->output.force,
+					 .careful = !a->output.force,
 					 .stop = &cli_stop,
 					 .progress = cli_output_progress,
 					 .self = &progress };
@@ -76,7 +77,7 @@ static int cmd_filter_write(const struct cmd_filter_arguments *a, const struct s
 	cli_progress_clear(&progress);
 	shoal_list_close(list);
 	if (rc < 0)
-		return cli_fail("filter", "'%s': %s", path, cli_words("filter", &err));
+		return cli_output_refused("filter", path, rc, &err);
 	cli_output_report(&a->output, a->output.path, &totals);
 	return CLI_OK;
 }
@@ -87,7 +88,7 @@ static int cmd_filter_run(void *arguments, int nr, char **words)
 	struct shoal_catalog *cat, *names = NULL;
 	struct shoal_select select = *cli_select_finish(&a->select);
 	struct shoal_catalog_info info;
-	int status = cli_output_check("filter", a->output.path, a->output.force);
+	int status = cli_output_check("filter", a->output.path);
 
 	(void)nr;
 	if (a->files_from && a->files_not_from)

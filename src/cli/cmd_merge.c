@@ -26,6 +26,7 @@ static int cmd_merge_write(const struct cmd_merge_arguments *a,
 					 .dry_run = a->output.dry_run,
 					 .root = a->root,
 					 .refuse_empty = !a->output.force,
+					 .careful = !a->output.force,
 					 .stop = &cli_stop,
 					 .progress = cli_output_progress,
 					 .self = &progress };
@@ -38,7 +39,7 @@ static int cmd_merge_write(const struct cmd_merge_arguments *a,
 	rc = shoal_catalog_merge(cats, nr, repeated, &o, &totals, &err);
 	cli_progress_clear(&progress);
 	if (rc < 0)
-		return cli_fail("merge", "'%s': %s", a->output.path, cli_words("merge", &err));
+		return cli_output_refused("merge", a->output.path, rc, &err);
 	cli_output_report(&a->output, a->output.path, &totals);
 	return CLI_OK;
 }
@@ -47,7 +48,7 @@ static int cmd_merge_run(void *arguments, int nr, char **words)
 {
 	const struct cmd_merge_arguments *a = arguments;
 	const struct shoal_catalog **cats;
-	int status = cli_output_check("merge", a->output.path, a->output.force), opened = 0;
+	int status = cli_output_check("merge", a->output.path), opened = 0;
 
 	if (status != CLI_OK)
 		return status;

@@ -49,7 +49,7 @@ static const struct {
 	{ SHOAL_HINT_REPLACE, "manifest run", NULL, "--force removes them first" },
 	{ SHOAL_HINT_REPLACE, "sweep", NULL, "--resume goes on with it, --force removes it" },
 	{ SHOAL_HINT_REPLACE, "filter index merge split", NULL,
-	  "write it in spite of that with --force" },
+	  "write it all the same with --force" },
 	{ SHOAL_HINT_REPEATED, "merge", NULL, "take the last one with --repeated last" },
 	{ SHOAL_HINT_SORT_COLUMN, NULL, NULL, "sort it first with 'shoal column sort'" },
 

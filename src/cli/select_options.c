@@ -288,22 +288,9 @@ int cli_put_list(const char *command, const char *what, struct shoal_list *list,
 
 /* ---- Catalogs that are made ---- */
 
-/* Whether the file begins as a catalog does. */
-static bool output_is_catalog(const char *path)
-{
-	struct shoal_catalog *cat;
-	int rc = shoal_catalog_open(path, &cat, NULL);
-
-	if (rc == 0)
-		shoal_catalog_close(cat);
-	return rc == 0 || rc == -EPROTONOSUPPORT;
-}
-
-int cli_output_check(const char *command, const char *path, bool force)
+int cli_output_check(const char *command, const char *path)
 {
 	struct shoal_err err = { "" };
-	const char *local;
-	struct stat st;
 
 	if (!path)
 		return cli_usage(command, "say where to write the catalog: -o FILE");
@@ -312,19 +299,14 @@ int cli_output_check(const char *command, const char *path, bool force)
 				 "a catalog cannot be written to standard output: -o FILE");
 	if (output_check(path, &err) < 0)
 		return cli_usage(command, "%s", cli_words(command, &err));
-	if (cli_check_directory(command, path) != CLI_OK)
-		return CLI_FAILED;
-	local = store_local_path(path);
-	if (force || !local || stat(local, &st) < 0)
-		return CLI_OK;
-	if (!S_ISREG(st.st_mode))
-		return cli_fail(command, "'%s': it exists and is not a file", path);
-	if (st.st_size > 0 && !output_is_catalog(path))
-		return cli_fail(command,
-				"'%s': it exists and is not a catalog; use another name, or "
-				"--force to replace it",
-				path);
-	return CLI_OK;
+	return cli_check_directory(command, path);
+}
+
+int cli_output_refused(const char *command, const char *what, int rc, struct shoal_err *err)
+{
+	if (rc == -EEXIST || rc == -EISDIR) /* it names the output */
+		return cli_fail(command, "%s", cli_words(command, err));
+	return cli_fail(command, "'%s': %s", what, cli_words(command, err));
 }
 
 void cli_output_progress(void *progress, uint64_t nr_names)
@@ -350,7 +332,7 @@ void cli_output_report(const struct cli_output *o, const char *path,
 		json_bool(&j, "written", !o->dry_run);
 		json_close_object(&j);
 	} else if (!cli_talk.quiet || o->dry_run) {
-		printf("%s: %s%" PRIu64 " file%s\n", path, o->dry_run ? "would have " : "",
-		       t->nr_files, plural(t->nr_files));
+		printf("%s: %s%s file%s\n", path, o->dry_run ? "would have " : "",
+		       count_in_words(t->nr_files).text, plural(t->nr_files));
 	}
 }

@@ -86,8 +86,11 @@ struct cli_output {
 			 "write nothing: print what would be written"),                      \
 		CLI_JSON((base) + offsetof(struct cli_output, json))
 
-/* Whether a catalog may be written to @path: CLI_OK, or the exit status after a message. */
-int cli_output_check(const char *command, const char *path, bool force) MUST_USE;
+/* Whether a catalog can be written to @path: CLI_OK, or the exit status after a message. */
+int cli_output_check(const char *command, const char *path) MUST_USE;
+
+/* Print why a catalog made of @what was not written. Returns CLI_FAILED. */
+int cli_output_refused(const char *command, const char *what, int rc, struct shoal_err *err);
 
 /* A progress line for shoal_write_options; @progress is a struct cli_progress. */
 void cli_output_progress(void *progress, uint64_t nr_names);

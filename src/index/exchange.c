@@ -12,7 +12,6 @@
 #include "base/publish.h"
 #include "catalog/writer.h"
 #include "index/job.h"
-#include "index/replace.h"
 #include "index/seal.h"
 #include "sort/merge.h"
 
@@ -610,7 +609,7 @@ static int exchange_check_least(struct index_job *j, uint64_t nr_names, struct s
 		return err_set(err, -ENOENT, "there are no names to make a catalog of");
 	if (j->place->rank > 0)
 		return err_set(err, -EREMOTEIO, "another rank has failed");
-	return index_replace_refuse(j->options, all[0], err);
+	return output_permit(j->output, all[0], err);
 }
 
 /* The catalog counts the damaged files of all ranks. */

@@ -11,7 +11,6 @@
 #include "base/path.h"
 #include "base/publish.h"
 #include "index/inside.h"
-#include "index/replace.h"
 #include "index/seal.h"
 #include "index/tree.h"
 
@@ -398,7 +397,7 @@ int index_job_finish(struct index_job *j, struct shoal_index_result *result, str
 		return err_set_hint(err, -ENOENT, SHOAL_HINT_REPLACE,
 				    "there are no names to make a catalog of");
 	if (j->nr_put < j->least)
-		return index_replace_refuse(j->options, j->nr_put, err);
+		return output_permit(j->output, j->nr_put, err);
 	j->sorter = sorter_free(j->sorter);
 	j->writer = NULL; /* sealing frees it */
 	result->nr_names = j->nr_put;

@@ -20,6 +20,7 @@
 #include "index/record.h"
 #include "index/root.h"
 #include "index/update.h"
+#include "open/output.h"
 
 struct index_job {
 	/* The request. All lent. */
@@ -27,7 +28,7 @@ struct index_job {
 	const struct shoal_tree_options *tree; /* NULL: a list of names */
 	struct comm *comm;
 	const struct comm_place *place;
-	const char *object; /* that the catalog becomes; NULL: it stays a file */
+	const struct output *output; /* where it is written; NULL: nowhere */
 	struct index_root root;
 	struct index_provenance provenance; /* what the catalog will record about it */
 

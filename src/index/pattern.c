@@ -8,7 +8,6 @@
 #include "catalog/decimal.h"
 #include "catalog/writer.h"
 #include "index/job.h"
-#include "index/replace.h"
 #include "index/stage.h"
 
 /* A parsed pattern: folder/ [subfolder/] before number after. */
@@ -291,9 +290,9 @@ int shoal_index_pattern(const struct shoal_pattern *pattern,
 	if (rc == 0)
 		rc = pattern_parse(pattern, options, &p, &root, err);
 	if (rc == 0)
-		rc = index_replace_check(options, /* may_be_empty= */ false, &least, err);
+		rc = index_stage_protect(&stage, /* may_be_empty= */ false, &least, err);
 	if (rc == 0 && pattern->count < least)
-		rc = index_replace_refuse(options, pattern->count, err);
+		rc = output_permit(&stage.output, pattern->count, err);
 	if (rc == 0)
 		rc = is_grid(&p, pattern) ? write_grids(&p, pattern, options, &root, &result, err)
 					  : write_sorted(&p, pattern, options, &root, &result, err);

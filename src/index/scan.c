@@ -82,7 +82,9 @@ static int find_own(struct index_job *j, const char *catalog, struct shoal_err *
 	int rc;
 
 	if (is_bucket(j))
-		j->own_key = store_uri_below(j->object ? j->object : catalog, j->store->uri);
+		j->own_key = store_uri_below(j->output && j->output->object ? j->output->object
+									    : catalog,
+					     j->store->uri);
 	catalog = store_local_path(catalog);
 	if (!j->store->traits.files || !catalog)
 		return 0;

@@ -23,6 +23,21 @@ int index_stage_open(struct index_stage *s, const struct shoal_index_options *op
 	return rc;
 }
 
+int index_stage_protect(struct index_stage *s, bool may_be_empty, uint64_t *ret_least,
+			struct shoal_err *err)
+{
+	uint64_t nr_old;
+	int rc = 0;
+
+	*ret_least = 0;
+	if (!s->options.careful)
+		return 0;
+	rc = output_protect(&s->output, s->options.config, s->options.stop, err);
+	nr_old = s->output.nr_old;
+	*ret_least = u64_max(!may_be_empty, nr_old - nr_old / 2);
+	return rc;
+}
+
 static void stage_progress(void *self)
 {
 	const struct index_stage *s = self;

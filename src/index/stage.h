@@ -15,6 +15,14 @@ struct index_stage {
 int index_stage_open(struct index_stage *s, const struct shoal_index_options *options,
 		     struct comm *comm, struct shoal_err *err) MUST_USE;
 
+/*
+ * Before anything is listed, on one rank: output_protect(), if the options are careful. *@ret_least
+ * is the minimum number of names: at least one unless @may_be_empty, and half of those in the
+ * catalog that would be replaced.
+ */
+int index_stage_protect(struct index_stage *s, bool may_be_empty, uint64_t *ret_least,
+			struct shoal_err *err) MUST_USE;
+
 /* Send the sealed catalog of @nr_names names: on one rank. */
 int index_stage_send(struct index_stage *s, uint64_t nr_names, struct shoal_err *err) MUST_USE;
 

@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "catalog/catalog_format.h"
 #include "index/job.h"
-#include "index/replace.h"
 #include "index/stage.h"
 #include "index/textlist.h"
 
@@ -247,11 +246,8 @@ static int read_list(struct textlist *l, struct shoal_index_result *result, stru
 {
 	const char *line = NULL;
 	size_t len = 0;
-	int rc;
+	int rc = 0;
 
-	rc = index_replace_check(l->options, /* may_be_empty= */ false, &l->job.least, err);
-	if (rc < 0)
-		return rc;
 	while (l->job.nr_readers <= 1 && (rc = textlist_next_line(l, &line, &len, err)) > 0) {
 		if (l->line == 1 && begins_with_magic(line, len))
 			return err_set(err, -EINVAL,
@@ -288,9 +284,12 @@ int shoal_index_list(int fd, char separator, bool names_only,
 				.separator = separator,
 				.names_only = names_only,
 				.options = &stage.options,
-				.job = { .options = &stage.options },
+				.job = { .options = &stage.options, .output = &stage.output },
 				.buf = malloc(READ_BYTES + LINE_MAX_BYTES) };
-	rc = l->buf ? read_list(l, &result, err) : err_set(err, -ENOMEM, "out of memory");
+	rc = l->buf ? index_stage_protect(&stage, /* may_be_empty= */ false, &l->job.least, err)
+		    : err_set(err, -ENOMEM, "out of memory");
+	if (rc == 0)
+		rc = read_list(l, &result, err);
 	if (rc == 0)
 		rc = index_stage_send(&stage, result.nr_names, err);
 	index_job_release(&l->job);

@@ -7,7 +7,6 @@
 #include "index/empty.h"
 #include "index/job.h"
 #include "index/parts.h"
-#include "index/replace.h"
 #include "index/stage.h"
 
 /* Rank 0 decides what to resume from. */
@@ -179,6 +178,7 @@ int index_tree(struct comm *comm, const char *where, const struct shoal_tree_opt
 	struct shoal_err words = { "" };
 	struct index_stage stage;
 	struct index_job j = { .options = &stage.options,
+			       .output = &stage.output,
 			       .tree = tree,
 			       .comm = comm,
 			       .place = comm_place(comm),
@@ -187,14 +187,12 @@ int index_tree(struct comm *comm, const char *where, const struct shoal_tree_opt
 
 	comm_set_stop(comm, options->stop);
 	rc = index_stage_open(&stage, options, comm, &words);
-	j.object = stage.output.object;
-	if (rc == 0 && j.object && tree->resume)
+	if (rc == 0 && stage.output.object && tree->resume)
 		rc = err_set(&words, -EINVAL, "only a catalog in a file can be resumed");
 	if (rc == 0) {
 		rc = index_scan_open(&j, where, stage.options.output, &words);
 		if (rc == 0 && j.place->rank == 0)
-			rc = index_replace_check(&stage.options, tree->nr_shards > 0, &j.least,
-						 &words);
+			rc = index_stage_protect(&stage, tree->nr_shards > 0, &j.least, &words);
 		rc = agree_on_opening(comm, rc, &words);
 	}
 	if (rc == 0)

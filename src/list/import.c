@@ -10,7 +10,6 @@
 
 #include "base/text.h"
 #include "index/job.h"
-#include "index/replace.h"
 #include "index/stage.h"
 #include "store/uri.h"
 
@@ -446,9 +445,9 @@ static int import_all(struct import *m, struct shoal_index_result *result, struc
 	struct import_entry none = { .name = "" };
 	size_t len = 0;
 	char *line = NULL;
-	int rc = index_replace_check(m->options, /* may_be_empty= */ false, &m->job.least, err);
+	int rc = 0;
 
-	if (rc == 0 && m->import->format == SHOAL_IMPORT_INVENTORY)
+	if (m->import->format == SHOAL_IMPORT_INVENTORY)
 		rc = import_columns(m, err);
 	if (rc == 0)
 		rc = import_begin(m, err);
@@ -483,14 +482,17 @@ int shoal_index_import(int fd, const struct shoal_import_options *import,
 	m->options = options;
 	m->separator = import->null ? '\0' : '\n';
 	m->job.options = options;
+	m->job.output = &stage.output;
 	m->inflate = malloc(sizeof(*m->inflate));
 	m->raw = malloc(IMPORT_READ);
 	m->buf = malloc(IMPORT_READ + IMPORT_LINE_MAX);
 	m->name = malloc(2 * IMPORT_LINE_MAX);
 	if (m->inflate && m->raw && m->buf && m->name)
-		rc = import_all(m, &result, err);
+		rc = index_stage_protect(&stage, /* may_be_empty= */ false, &m->job.least, err);
 	else
 		rc = err_set(err, -ENOMEM, "out of memory");
+	if (rc == 0)
+		rc = import_all(m, &result, err);
 	if (rc == 0)
 		rc = index_stage_send(&stage, result.nr_names, err);
 	index_job_release(&m->job);

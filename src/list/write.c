@@ -4,7 +4,6 @@
 
 #include "base/name.h"
 #include "catalog/writer.h"
-#include "index/replace.h"
 #include "list/list.h"
 #include "open/output.h"
 
@@ -47,25 +46,30 @@ static int check_extents_lost(const struct shoal_list_info *info, struct shoal_e
 		"and look up the files again");
 }
 
-/* Open a writer, unless that would replace what is not a catalog. NULL for a dry run. */
-static int write_open(const struct shoal_list_info *info, const struct shoal_write_options *o,
+/* A catalog that is being written. */
+struct write_job {
+	struct shoal_write_options o; /* the caller's, but the output is a file */
+	struct output out;
+	struct shoal_list_totals t;
+};
+
+/* Open a writer; NULL for a dry run. */
+static int write_open(const struct write_job *w, const struct shoal_list_info *info,
 		      struct shoal_writer **ret_writer, struct shoal_err *err)
 {
-	struct shoal_writer_options wo = writer_options(info, o);
-	struct shoal_index_options careful = { .output = o->output, .careful = o->refuse_empty };
-	uint64_t least;
-	int rc = index_replace_check(&careful, /* may_be_empty= */ true, &least, err);
+	struct shoal_writer_options wo = writer_options(info, &w->o);
 
 	*ret_writer = NULL;
-	return rc < 0 || o->dry_run ? rc : shoal_writer_open(o->output, &wo, ret_writer, err);
+	return w->o.dry_run ? 0 : shoal_writer_open(w->o.output, &wo, ret_writer, err);
 }
 
 /* Add all entries; the writer computes the digest. */
-static int write_entries(struct shoal_list *list, struct shoal_writer *writer,
-			 const struct shoal_write_options *o, struct shoal_list_totals *t,
+static int write_entries(struct write_job *w, struct shoal_list *list, struct shoal_writer *writer,
 			 struct shoal_err *err)
 {
+	const struct shoal_write_options *o = &w->o;
 	struct cat_digester digester = writer_digester(writer);
+	struct shoal_list_totals *t = &w->t;
 	struct list_entry e;
 	int rc;
 
@@ -88,24 +92,26 @@ static int write_entries(struct shoal_list *list, struct shoal_writer *writer,
 	return rc;
 }
 
-static int write_seal(struct shoal_writer *writer, const struct shoal_write_options *o,
-		      const struct shoal_list_totals *t, struct shoal_err *err)
+static int write_seal(const struct write_job *w, struct shoal_writer *writer, struct shoal_err *err)
 {
-	int rc = write_report(o, t->nr_files, err);
+	int rc = write_report(&w->o, w->t.nr_files, err);
 
-	if (rc == 0 && o->refuse_empty && t->nr_files == 0)
+	if (rc == 0 && w->o.refuse_empty && w->t.nr_files == 0)
 		rc = err_set_hint(err, -ENOENT, SHOAL_HINT_REPLACE,
 				  "no file is left to make a catalog of");
-	if (rc == 0 && !o->dry_run)
+	if (rc == 0 && w->o.careful)
+		rc = output_permit(&w->out, w->t.nr_files, err);
+	if (rc == 0 && !w->o.dry_run)
 		return shoal_writer_seal(writer, err);
 	shoal_writer_abort(writer);
 	return rc;
 }
 
 /* A dry run: count what write_entries() would add. */
-static int write_count_entries(struct shoal_list *list, const struct shoal_write_options *o,
-			       struct shoal_list_totals *t, struct shoal_err *err)
+static int write_count_entries(struct write_job *w, struct shoal_list *list, struct shoal_err *err)
 {
+	const struct shoal_write_options *o = &w->o;
+	struct shoal_list_totals *t = &w->t;
 	struct list_entry e;
 	int rc;
 
@@ -120,66 +126,68 @@ static int write_count_entries(struct shoal_list *list, const struct shoal_write
 	return rc;
 }
 
-static int list_write_all(struct shoal_list *list, const struct shoal_write_options *o,
-			  struct shoal_list_totals *t, struct shoal_err *err)
+static int list_write_all(struct write_job *w, struct shoal_list *list, struct shoal_err *err)
 {
 	struct shoal_writer *writer;
 	int rc = check_extents_lost(&list->info, err);
 
 	if (rc == 0)
-		rc = write_open(&list->info, o, &writer, err);
+		rc = write_open(w, &list->info, &writer, err);
 
 	if (rc < 0)
 		return rc;
-	rc = o->dry_run ? write_count_entries(list, o, t, err)
-			: write_entries(list, writer, o, t, err);
+	rc = w->o.dry_run ? write_count_entries(w, list, err) : write_entries(w, list, writer, err);
 	if (rc < 0) {
 		shoal_writer_abort(writer);
 		return rc;
 	}
-	rc = write_seal(writer, o, t, err);
+	rc = write_seal(w, writer, err);
 	if (!list->info.sizes)
-		t->nr_bytes = SHOAL_SIZE_UNKNOWN;
+		w->t.nr_bytes = SHOAL_SIZE_UNKNOWN;
 	return rc;
 }
 
-/* Write to a file, which becomes the object at the end. */
-static int write_stage(struct output *out, struct shoal_write_options *o, struct shoal_err *err)
+/* Write to a file, which becomes the object at the end; unless that would replace what is not a
+ * catalog. */
+static int write_stage(struct write_job *w, const struct shoal_write_options *options,
+		       struct shoal_err *err)
 {
-	int rc = output_open(out, o->output, err);
+	struct output *out = &w->out;
+	int rc;
 
+	*w = (struct write_job){ .o = *options };
+	rc = output_open(out, w->o.output, err);
+	if (rc == 0 && w->o.careful)
+		rc = output_protect(out, w->o.config, w->o.stop, err);
 	if (rc == 0)
-		rc = output_stage(out, o->tmp_dir, err);
-	o->output = out->path;
+		rc = output_stage(out, w->o.tmp_dir, err);
+	w->o.output = out->path;
 	return rc;
 }
 
-static int write_unstage(const struct output *out, const struct shoal_write_options *o, int rc,
-			 const struct shoal_list_totals *t, struct shoal_list_totals *ret_totals,
+static int write_unstage(const struct write_job *w, int rc, struct shoal_list_totals *ret_totals,
 			 struct shoal_err *err)
 {
-	struct transfer_watch watch = { .stop = o->stop };
+	struct transfer_watch watch = { .stop = w->o.stop };
 
-	if (rc == 0 && !o->dry_run)
-		rc = output_send(out, o->config, &watch, err);
-	output_release(out);
+	if (rc == 0 && !w->o.dry_run)
+		rc = output_send(&w->out, w->o.config, &watch, err);
+	output_release(&w->out);
 	if (rc == 0 && ret_totals)
-		*ret_totals = *t;
+		*ret_totals = w->t;
 	return rc;
 }
 
 int shoal_list_write(struct shoal_list *list, const struct shoal_write_options *options,
 		     struct shoal_list_totals *ret_totals, struct shoal_err *err)
 {
-	struct shoal_list_totals t = { 0 };
-	struct shoal_write_options o = *options;
-	struct output out;
-	int rc = write_stage(&out, &o, err);
+	struct write_job w;
+	int rc = write_stage(&w, options, err);
 
 	if (rc < 0)
 		return rc;
-	rc = list_write_all(list, &o, &t, err);
-	return write_unstage(&out, &o, rc, &t, ret_totals, err);
+	rc = list_write_all(&w, list, err);
+	return write_unstage(&w, rc, ret_totals, err);
 }
 
 /* ---- Joining catalogs ---- */
@@ -269,34 +277,33 @@ static int join_is_in_order(const struct catalog_join *j, struct shoal_err *err)
 }
 
 /* Copy the catalogs one after another, without decoding them. */
-static int join_append(const struct catalog_join *j, const struct shoal_write_options *o,
-		       struct shoal_list_totals *t, struct shoal_err *err)
+static int join_append(const struct catalog_join *j, struct write_job *w, struct shoal_err *err)
 {
+	struct shoal_list_totals *t = &w->t;
 	struct shoal_catalog_info info;
 	struct shoal_writer *writer;
-	int rc = write_open(&j->info, o, &writer, err);
+	int rc = write_open(w, &j->info, &writer, err);
 
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < j->nr && rc == 0; i++) {
 		shoal_catalog_info(j->cats[i], &info);
-		rc = o->dry_run ? 0 : shoal_writer_append(writer, j->cats[i], err);
+		rc = w->o.dry_run ? 0 : shoal_writer_append(writer, j->cats[i], err);
 		t->nr_files += info.nr_files;
 		t->nr_samples += info.nr_samples;
 		t->nr_bytes += j->info.sizes ? info.nr_bytes : 0;
 		if (rc == 0)
-			rc = write_report(o, t->nr_files, err);
+			rc = write_report(&w->o, t->nr_files, err);
 	}
 	if (rc == 0)
-		return write_seal(writer, o, t, err);
+		return write_seal(w, writer, err);
 	shoal_writer_abort(writer);
 	return rc;
 }
 
 /* Merge their entries. */
 static int join_merge(const struct catalog_join *j, enum shoal_repeated repeated,
-		      const struct shoal_write_options *o, struct shoal_list_totals *t,
-		      struct shoal_err *err)
+		      struct write_job *w, struct shoal_err *err)
 {
 	struct shoal_list **lists = calloc(j->nr, sizeof(struct shoal_list *)), *all = NULL;
 	size_t nr = 0;
@@ -307,7 +314,7 @@ static int join_merge(const struct catalog_join *j, enum shoal_repeated repeated
 	if (rc == 0)
 		rc = shoal_list_merge(lists, nr, repeated, &all, err);
 	if (rc == 0)
-		rc = list_write_all(all, o, t, err);
+		rc = list_write_all(w, all, err);
 	else
 		while (nr > 0)
 			shoal_list_close(lists[--nr]);
@@ -321,23 +328,21 @@ int shoal_catalog_merge(const struct shoal_catalog *const *cats, size_t nr,
 			struct shoal_list_totals *ret_totals, struct shoal_err *err)
 {
 	struct catalog_join j = { .cats = cats, .nr = nr };
-	struct shoal_list_totals t = { 0 };
-	struct shoal_write_options o = *options;
-	struct output out;
+	struct write_job w;
 	int rc = join_check(&j, options, err);
 	bool as_they_are = !options->root && !options->samples_per_file && !j.etags_differ;
 
 	if (rc == 0)
-		rc = write_stage(&out, &o, err);
+		rc = write_stage(&w, options, err);
 	if (rc < 0)
 		return rc;
 	if (as_they_are)
 		rc = join_is_in_order(&j, err);
 	if (rc > 0)
-		rc = join_append(&j, &o, &t, err);
+		rc = join_append(&j, &w, err);
 	else if (rc == 0)
-		rc = join_merge(&j, repeated, &o, &t, err);
+		rc = join_merge(&j, repeated, &w, err);
 	if (rc == 0 && !j.info.sizes)
-		t.nr_bytes = SHOAL_SIZE_UNKNOWN;
-	return write_unstage(&out, &o, rc, &t, ret_totals, err);
+		w.t.nr_bytes = SHOAL_SIZE_UNKNOWN;
+	return write_unstage(&w, rc, ret_totals, err);
 }

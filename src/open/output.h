@@ -12,6 +12,7 @@ struct output {
 	const char *object; /* that this file becomes; lent. NULL: it stays a file */
 	char dir[2048];     /* holds the temporary file; "" until output_stage() */
 	char temporary[2064];
+	uint64_t nr_old; /* names of the catalog that is there now; 0 until output_protect() */
 };
 
 /* -EINVAL or -ENOTSUP with a message if neither a file nor an object can have this path or URI. */
@@ -23,6 +24,17 @@ int output_file(const char *text, const char **ret_path, struct shoal_err *err) 
 
 /* The output at @text, which is lent. Nothing is created: an object still needs output_stage(). */
 int output_open(struct output *o, const char *text, struct shoal_err *err) MUST_USE;
+
+/*
+ * Before any work: look at what is there now. -EEXIST, with a hint, for a file or an object that is
+ * not a catalog: it is not to be replaced; -EISDIR for a directory. An empty or damaged one may be.
+ */
+int output_protect(struct output *o, const struct shoal_store_config *config, const int *stop,
+		   struct shoal_err *err) MUST_USE;
+
+/* After the work: -EEXIST, with a hint, if @nr names are less than half of those that are there
+ * now. A failed or misspelt command must not destroy a good catalog. */
+int output_permit(const struct output *o, uint64_t nr, struct shoal_err *err) MUST_USE;
 
 /* Make the directory of the temporary file, in @tmp_dir (NULL: the default one). Does nothing if
  * the output is a file. Must be released. */
@@ -38,7 +50,8 @@ int output_send(const struct output *o, const struct shoal_store_config *config,
 /* Remove the temporary file: on one rank, when no other uses it. */
 void output_release(const struct output *o);
 
-/* The names of the catalog in the file @path; 0 if it is not a file, or cannot be opened. */
-uint64_t open_nr_names(const char *path);
+/* The names of the catalog in this file or object, by its header alone; 0 if that cannot be read.
+ */
+uint64_t open_nr_names(const char *uri, const struct shoal_store_config *config, const int *stop);
 
 #endif

@@ -237,7 +237,7 @@ static PyObject *list_count(PyObject *self, PyObject *unused)
 	return list_leave(l, rc, &err) ? list_totals(&totals) : NULL;
 }
 
-/* write(output, root, samples_per_file, refuse_empty, config, progress) */
+/* write(output, root, samples_per_file, refuse_empty, careful, config, progress) */
 static PyObject *list_write(PyObject *self, PyObject *args)
 {
 	struct py_list *l = (struct py_list *)self;
@@ -249,13 +249,14 @@ static PyObject *list_write(PyObject *self, PyObject *args)
 	struct shoal_store_config config;
 	struct shoal_err err = { "" };
 	PyObject *config_tuple;
-	int refuse_empty, rc;
+	int refuse_empty, careful, rc;
 
-	if (!PyArg_ParseTuple(args, "yzO&pOO", &o.output, &o.root, py_u64_arg, &o.samples_per_file,
-			      &refuse_empty, &config_tuple, &p.call) ||
+	if (!PyArg_ParseTuple(args, "yzO&ppOO", &o.output, &o.root, py_u64_arg, &o.samples_per_file,
+			      &refuse_empty, &careful, &config_tuple, &p.call) ||
 	    py_store_config(config_tuple, &config, &o.config) < 0 || !list_enter(l))
 		return NULL;
 	o.refuse_empty = refuse_empty;
+	o.careful = careful;
 	Py_BEGIN_ALLOW_THREADS;
 	rc = shoal_list_write(l->list, &o, &totals, &err);
 	Py_END_ALLOW_THREADS;
@@ -526,7 +527,7 @@ static PyObject *list_catalog(PyObject *module, PyObject *args)
 
 /* ---- Several ---- */
 
-/* merge_catalogs((catalog, ...), fail, output, root, refuse_empty, config, progress) */
+/* merge_catalogs((catalog, ...), fail, output, root, careful, config, progress) */
 static PyObject *merge_catalogs(PyObject *module, PyObject *args)
 {
 	struct py_progress p = { NULL };
@@ -539,17 +540,17 @@ static PyObject *merge_catalogs(PyObject *module, PyObject *args)
 	struct shoal_store_config config;
 	PyObject *tuple, *config_tuple, *result = NULL;
 	Py_ssize_t nr, used = 0;
-	int fail, refuse_empty, rc;
+	int fail, careful, rc;
 
 	if (!PyArg_ParseTuple(args, "O!pyzpOO", &PyTuple_Type, &tuple, &fail, &o.output, &o.root,
-			      &refuse_empty, &config_tuple, &p.call) ||
+			      &careful, &config_tuple, &p.call) ||
 	    py_store_config(config_tuple, &config, &o.config) < 0)
 		return NULL;
 	nr = PyTuple_Size(tuple);
 	cats = PyMem_Calloc((size_t)nr + 1, sizeof(const struct shoal_catalog *));
 	if (!cats)
 		return PyErr_NoMemory();
-	o.refuse_empty = refuse_empty;
+	o.refuse_empty = o.careful = careful;
 	while (used < nr &&
 	       (cats[used] = py_catalog_use(module, PyTuple_GetItem(tuple, used))) != NULL)
 		used++;
@@ -644,7 +645,8 @@ static PyMethodDef list_methods[] = {
 	{ "info", list_info, METH_NOARGS, "(root, sizes, etags, samples_per_file)" },
 	{ "count", list_count, METH_NOARGS, "(files, samples, bytes) of the rest." },
 	{ "write", list_write, METH_VARARGS,
-	  "write(output, root, samples_per_file, refuse_empty, config, progress): (files, samples, "
+	  "write(output, root, samples_per_file, refuse_empty, careful, config, progress): (files, "
+	  "samples, "
 	  "bytes)" },
 	{ "stat", list_stat, METH_O, "stat(depth): figures about the rest." },
 	{ "close", list_close, METH_NOARGS, "End its threads." },
@@ -663,7 +665,7 @@ static PyMethodDef list_functions[] = {
 	  "list_store(uri, select, options, warn, config)" },
 	{ "list_catalog", list_catalog, METH_VARARGS, "list_catalog(catalog, select)" },
 	{ "merge_catalogs", merge_catalogs, METH_VARARGS,
-	  "merge_catalogs(catalogs, fail, output, root, refuse_empty, config, progress)" },
+	  "merge_catalogs(catalogs, fail, output, root, careful, config, progress)" },
 	{ "diff_lists", diff_lists, METH_VARARGS,
 	  "diff_lists(old, new, differs, progress): (same, missing, new, resized, changed)" },
 	{ NULL, NULL, 0, NULL },

@@ -137,6 +137,63 @@ def test_the_parts_of_a_split_are_disjoint_and_stay_when_the_dataset_grows(shoal
     fails(shoal("split", path, "--part", "a=0.5", "-o", tmp_path / "none" / "deeper"), 1, "none")
 
 
+@pytest.fixture
+def thousand(shoal, tmp_path):
+    """A catalog of a thousand names: merge, filter and split must not replace it by a tenth of them."""
+    return shoal.index([b"img_%03d" % i for i in range(1000)], to=tmp_path / "a.cat")
+
+
+@pytest.mark.parametrize("nr, replaced", [(500, True), (499, False)])
+@pytest.mark.parametrize("command", ["merge", "filter", "filter itself"])
+def test_a_catalog_is_not_replaced_by_one_of_less_than_half_of_its_names(shoal, fails, thousand, tmp_path, command, nr, replaced):
+    few = shoal.index([b"img_%03d" % i for i in range(nr)], to=tmp_path / "few.cat")
+    words = {"merge": ["merge", few], "filter": ["filter", few], "filter itself": ["filter", thousand, "--limit", nr]}[command]
+    before = thousand.read_bytes()
+    for more in (["--dry-run"], []):
+        done = shoal(*words, "-o", thousand, *more)
+        if replaced:
+            assert (done.returncode, done.stderr) == (0, b"")
+        else:
+            fails(done, 1, f"a.cat' has 1000 names, and only {nr} were found now: it stays as it was; write it all the same with --force")
+            assert thousand.read_bytes() == before
+    if not replaced:
+        shoal.good(*words, "-q", "-o", thousand, "--force")
+    assert len(shoal.names(thousand)) == nr
+
+
+def test_a_part_does_not_replace_a_catalog_that_has_more_than_twice_as_many_names(shoal, fails, thousand, tmp_path):
+    before = thousand.read_bytes()
+    source = tmp_path / "source"
+    source.write_bytes(before)
+    for more in (["--dry-run"], []):
+        fails(shoal("split", source, "--part", "a=0.0001", "-o", tmp_path, *more), 1, "a.cat' has 1000 names", "--force")
+    assert thousand.read_bytes() == before
+    (tmp_path / "a.txt").write_text("my notes")
+    (tmp_path / "notes.cat").write_text("my notes")
+    fails(shoal("split", thousand, "--part", "notes=1", "-o", tmp_path), 1, "notes.cat' exists and is not a catalog; write it all the same")
+    shoal.good("split", thousand, "--part", "b=0.0001", "-q", "-o", tmp_path)  # a new one may be empty
+    assert shoal.names(tmp_path / "b.cat") == []
+    shoal.good("split", thousand, "--part", "b=0.5", "--part", "c=0.5", "-q", "-o", tmp_path)
+    shoal.good("split", tmp_path / "b.cat", "--part", "a=0.0001", "-q", "-o", tmp_path, "--force")
+    assert shoal.names(thousand) == []
+
+
+def test_a_damaged_or_empty_catalog_is_replaced_by_any(shoal, thousand, tmp_path):
+    few = shoal.index([b"a"], to=tmp_path / "few.cat")
+    for content in (b"", thousand.read_bytes()[:-1], thousand.read_bytes()[:100], b"\x89SHOAL\r\n"):
+        thousand.write_bytes(content)
+        shoal.good("merge", few, "-q", "-o", thousand)
+        assert shoal.names(thousand) == [b"a"]
+
+
+@pytest.mark.parametrize("command", [["index", "LIST", "--root", "/r"], ["merge", "CAT"], ["filter", "CAT"]])
+def test_a_directory_as_output_is_named_first(shoal, fails, thousand, tmp_path, command):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "list").write_bytes(b"a\n")
+    words = [{"LIST": tmp_path / "list", "CAT": thousand}.get(word, word) for word in command]
+    fails(shoal(*words, "-o", tmp_path / "out"), 1, f"shoal {command[0]}: '{tmp_path}/out' is a directory: name a file")
+
+
 def test_differences_are_printed_in_order_and_tell_by_the_status(shoal, tmp_path):
     a = shoal.index([b"b", b"c", b"e", b"f"], sizes=[1, 1, 5, 1], to=tmp_path / "a")
     b = shoal.index([b"a", b"c", b"e\n", b"e", b"f"], sizes=[9, 1, 2, 6, 1], to=tmp_path / "b")
@@ -152,3 +209,14 @@ def test_differences_are_printed_in_order_and_tell_by_the_status(shoal, tmp_path
     done = shoal("diff", a, b, "--include", "f")
     assert (done.returncode, done.stdout) == (0, b"")
     check_words(shoal("diff", a, tmp_path / "none"), 1, "none")
+
+
+def test_a_split_does_not_replace_what_it_splits(shoal, fails, tmp_path):
+    path = shoal.pattern("f{:04d}", 1000, to=tmp_path / "train.cat")
+    before = path.read_bytes()
+    parts = ["--part", "valid=0.1", "--part", "train=0.9"]
+    fails(shoal("split", path, *parts, "-o", tmp_path), 1, "train.cat' is the catalog that is split", "-o", "--force")
+    assert path.read_bytes() == before and contents(tmp_path) == ["train.cat"], "no part is written before"
+    shoal.good("split", path, *parts, "-o", tmp_path / "parts", "-q")
+    shoal.good("split", path, *parts, "-o", tmp_path, "-q", "--force")
+    assert shoal.names(path) == shoal.names(tmp_path / "parts" / "train.cat")

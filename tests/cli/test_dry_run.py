@@ -138,7 +138,7 @@ def test_only_a_file_of_its_kind_is_replaced_without_force(shoal, place, argumen
         done = shoal(*arguments, path, *more, cwd=place)
         assert (done.returncode == 1) == (content == b"my notes\n"), done.stderr
     if content == b"my notes\n":
-        assert f"it exists and is not {kind}; use another name, or --force" in done.stderr.decode()
+        assert f"' exists and is not {kind}; write it all the same with --force" in done.stderr.decode()
         assert path.read_bytes() == before
         shoal.good(*arguments, path, "--force", "-q", cwd=place)
     assert len(path.read_bytes()) > 100

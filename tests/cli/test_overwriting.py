@@ -38,7 +38,7 @@ def catalog(shoal, tree, tmp_path):
 ])
 def test_a_pattern_that_leaves_nothing_does_not_replace_a_catalog(shoal, fails, tree, catalog, options, words):
     before = catalog.read_bytes()
-    fails(shoal("index", tree, *options, "-o", catalog), 1, words, "write it in spite of that with --force")
+    fails(shoal("index", tree, *options, "-o", catalog), 1, words, "write it all the same with --force")
     assert catalog.read_bytes() == before
     shoal.good("index", tree, *options, "-q", "--force", "-o", catalog)
     assert shoal.info(catalog)["files"] == 0
@@ -62,7 +62,7 @@ def test_a_catalog_is_replaced_by_one_with_at_least_half_of_its_names(shoal, fai
     if replaced:
         assert (said.returncode, said.stderr) == (0, b"")
     else:
-        fails(said, 1, "has 10 names, and only 4 were found now: it stays as it was; write it in spite of that with --force")
+        fails(said, 1, "has 10 names, and only 4 were found now: it stays as it was; write it all the same with --force")
     assert shoal.info(catalog)["files"] == (left if replaced else 10)
     shoal.good("index", tree, "-q", "-o", catalog, "--force")
     assert shoal.info(catalog)["files"] == left
@@ -80,7 +80,7 @@ def test_a_list_and_a_pattern_are_as_careful(shoal, fails, catalog):
 def test_a_file_that_is_not_a_catalog_is_not_replaced(shoal, fails, tree, tmp_path, content):
     path = tmp_path / "notes"
     path.write_bytes(content)
-    fails(shoal("index", tree, "-o", path), 1, "exists and is not a catalog; write it in spite of that with --force")
+    fails(shoal("index", tree, "-o", path), 1, "exists and is not a catalog; write it all the same with --force")
     assert path.read_bytes() == content
     shoal.good("index", tree, "-q", "--force", "-o", path)
     assert shoal.info(path)["files"] == 10

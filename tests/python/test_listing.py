@@ -201,6 +201,12 @@ def test_catalogs_are_merged_filtered_and_split(tree, tmp_path):
     with pytest.raises(OSError, match="not a catalog"):
         shoal.split(whole, {"a": 0.5}, {"a": tmp_path / "notes"})
     assert (tmp_path / "notes").read_text() == "precious"
+    for write in (lambda force: shoal.filter(whole, tmp_path / "all.cat", limit=1, force=force),
+                  lambda force: shoal.merge([few], tmp_path / "merged.cat", force=force),
+                  lambda force: shoal.split(few, {"m": 1}, {"m": tmp_path / "y.cat"}, force=force)["m"]):
+        with pytest.raises(OSError, match=r"and only \d (was|were) found now: .* force=True"):
+            write(False)
+        assert len(write(True)) < 4
     with pytest.raises(shoal.BadValueError, match="shares"):
         shoal.split(whole, {"a": 0.9, "b": 0.2}, tmp_path)
 

@@ -76,6 +76,50 @@ def test_other_catalogs_in_the_bucket_are_no_part_of_it_either(server, client, s
     assert good(client.shoal("list", "s3://bucket")).split() == data[:-1]
 
 
+@pytest.mark.parametrize("command", ["index", "import", "pattern", "merge", "filter", "split"])
+def test_an_object_is_replaced_as_carefully_as_a_file(server, client, stored, tmp_path, command):
+    """One that is not a catalog, or a catalog of more than twice as many names, only with --force."""
+    few = b"".join(b"%d.bin\n" % i for i in range(9999))
+    (tmp_path / "few.txt").write_bytes(few)
+    (tmp_path / "few.tsv").write_bytes(b"".join(b"5 %d.bin\n" % i for i in range(9999)))
+    good(index(client, tmp_path / "few.cat", stdin=few))
+    words = {"index": ["index", tmp_path / "few.txt", "--root", "/r"], "merge": ["merge", tmp_path / "few.cat"],
+             "import": ["index", tmp_path / "few.tsv", "--format", "find", "--root", "/r"],
+             "pattern": ["index", "--pattern", "f{}", "--count", 9999, "--root", "/r"],
+             "filter": ["filter", tmp_path / "few.cat"], "split": ["split", tmp_path / "few.cat", "--part", "x y=1"]}[command]
+    target, notes = stored[0], "s3://bucket/cats/x y.cat"
+    output = "s3://bucket/cats" if command == "split" else target
+    before = dict(server.objects)
+    says(client.shoal(*words, "-o", output), f"'{target}' has 20000 names, and only 9999 were found now", "--force")
+    assert server.objects == before
+    good(client.shoal(*words, "-o", output, "-q", "--force"))
+    assert json.loads(client.shoal("info", target, "--json").stdout)["files"] == 9999
+    server.objects[b"bucket", b"cats/x y.cat"] = b"my notes"
+    says(client.shoal(*words, "-o", output), f"'{notes}' exists and is not a catalog; write it all the same with --force")
+    assert server.objects[b"bucket", b"cats/x y.cat"] == b"my notes"
+    server.objects[b"bucket", b"cats/x y.cat"] = b""
+    good(client.shoal(*words, "-o", output, "-q"))
+    assert json.loads(client.shoal("info", target, "--json").stdout)["files"] == 9999
+
+
+def test_a_bucket_that_is_listed_to_an_object_is_as_careful(server, client, stored):
+    server.objects[b"bucket", b"data/a"] = b"1"
+    server.objects[b"bucket", b"notes.txt"] = b"mine"
+    says(client.shoal("index", "s3://bucket/data", "-o", stored[0]), "has 20000 names, and only 1 was found now")
+    says(client.shoal("index", "s3://bucket/data", "-o", "s3://bucket/notes.txt"), "'s3://bucket/notes.txt' exists and is not a catalog")
+    says(client.shoal("index", "s3://bucket/data", "-o", "s3://bucket/notes.txt", "--dry-run"), "is not a catalog")
+    done = client.shoal("index", "s3://bucket/data", "-o", stored[0], "--dry-run")
+    assert done.returncode == 1 and b"instead of one of 20000 names" in done.stderr and b"less than half" in done.stderr
+    assert server.objects[b"bucket", b"notes.txt"] == b"mine"
+
+
+def test_only_the_beginning_of_what_would_be_replaced_is_fetched(server, client, stored):
+    """A catalog may have gigabytes."""
+    server.log.clear()
+    good(client.shoal("index", "--pattern", "f{}", "--count", 10000, "--root", "/r", "-q", "-o", stored[0]))
+    assert [r.headers["Range"] for r in server.log if r.method == "GET"] == ["bytes=0-255"]
+
+
 def test_a_directory_is_listed_into_a_bucket_without_what_is_made_on_the_way(server, client, tmp_path):
     (tmp_path / "tree").mkdir()
     client.env["TMPDIR"] = str(tmp_path / "tree")
@@ -100,11 +144,12 @@ def test_a_large_catalog_comes_in_ranges(server, client, tmp_path):
 def test_a_copy_is_fetched_once_and_again_when_the_catalog_changes(server, client, stored, tmp_path):
     copies = tmp_path / "copies"
     copies.mkdir()
+    server.log.clear()
     for _ in range(2):
         good(client.shoal("info", stored[0], "--local-copy", copies))
     assert [r.method for r in server.log if r.method in ("GET", "HEAD")] == ["HEAD", "GET", "HEAD"]
     assert len(os.listdir(copies)) == 1
-    good(index(client, stored[0], stdin=b"other\t1\n"))
+    good(index(client, stored[0], "--force", stdin=b"other\t1\n"))
     assert json.loads(good(client.shoal("info", stored[0], "--json", "--local-copy", copies)))["files"] == 1
     assert len(os.listdir(copies)) == 2
 
