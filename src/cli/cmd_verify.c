@@ -156,7 +156,7 @@ static void print_words(const struct cmd_verify_arguments *a, const char *path, 
 			 "'%s' differs from the storage: %" PRIu64 " missing, %" PRIu64
 			 " new, %" PRIu64 " with another size, %s%" PRIu64 " unchanged",
 			 path, r->nr_missing, r->nr_new, r->nr_resized, changed, r->nr_same);
-	else if (cli_talk.verbose && !a->json)
+	else if (!cli_talk.quiet && !a->json)
 		printf("%s: good, %" PRIu64 " file%s%s, digest %s\n", path, f->info.nr_files,
 		       plural(f->info.nr_files), f->compared ? ", nothing missing" : "",
 		       f->info.digest);
@@ -230,9 +230,9 @@ const struct cli_command cmd_verify = {
 	.summary = "check catalogs for damage, or against the storage",
 	.usage = "CATALOG... [OPTION]...\n--storage CATALOG... [OPTION]...",
 	.about =
-		"Check all of each catalog: checksums, sort order, totals, digest. Quiet if all are "
-		"good; otherwise one line per damaged catalog, with the section and the offset, and "
-		"exit status 1.",
+		"Check all of each catalog: checksums, sort order, totals, digest. Prints a line per "
+		"catalog: that it is good, or what is damaged, with the section and the offset; then the "
+		"exit status is 1.",
 	.sections = { { .options = options },
 		      { .title = "with --storage",
 			.options = storage_options,
