@@ -1095,6 +1095,7 @@ struct shoal_manifest_options {
 	bool paths;           /* plain paths instead of file:// URIs */
 	bool null;            /* end URIs with NUL bytes instead of line ends */
 	bool force;           /* remove other lists of this prefix first, instead of -EEXIST */
+	bool dry_run;         /* only check whether they could be written */
 	const int *stop;      /* the call ends with -ECANCELED once this is not 0. May be NULL */
 	/* Called after each list, with the number of lists written. May be NULL. */
 	void (*progress)(void *self, uint64_t nr_done, uint64_t nr);
