@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """DLIO and Shoal on the same files, from the same workload file, on the same machine.
 
-    bench/dlio.py [--build DIR] [--only compute,device,files] [--runs N] [--files N] [--many N] [--ranks N] [--threads N]
+    bench/dlio.py [--build DIR] [--only compute,device,reads,files] [--runs N] [--files N] [--many N] [--ranks N] [--threads N]
 
 DLIO is what `pip install dlio_benchmark` gives, unmodified, in a virtual environment of its own below
 the build folder, on the system's PyTorch; or the checkout that SHOAL_DLIO_MLCOMMONS names. All sets are
 made by `shoal datagen`, and both write DLIO's summary.json, from which the figures are read.
 
-compute and device: four workloads, AU where compute is the limit and samples per second where the device
-is (bench/dlio_au.py). files: retinanet's sizes, and many files of 2 KB for what the number of files costs;
+compute, device and reads: AU where compute is the limit, samples per second where the bytes of the
+device are, and AU where its reads per second are (bench/dlio_au.py). files: retinanet's sizes, and many
+files of 2 KB for what the number of files costs;
 each with the page cache dropped before. Memory is the peak of the summed PSS of all processes."""
 
 import argparse
@@ -32,7 +33,7 @@ from dlio_au import Utilisation, forget
 TOGETHER = ["hydra-core==1.3.2", "tensorflow-cpu==2.15.1"]
 PACKAGES = {"dlio": [["--no-deps", "dlio_benchmark==2.0.0", "pydftracer==1.0.9"], TOGETHER],
             "dlio-newer": [["--no-deps", "pydftracer==2.0.6"], TOGETHER]}
-PARTS = ("compute", "device", "files")
+PARTS = ("compute", "device", "reads", "files")
 
 WORKLOAD = "retinanet_b200"
 STEPS = 20  # of an epoch of the many files: enough for the list to be made, cut, sent and used
@@ -180,8 +181,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build", metavar="DIR")
     parser.add_argument("--only", metavar="PARTS", default=",".join(PARTS), help="of %s (default all)" % ", ".join(PARTS))
-    parser.add_argument("--runs", type=int, default=3, help="of each tool, for compute and device (default 3)")
-    parser.add_argument("--sets", metavar="NAMES", help="for compute and device: retinanet, unet3d, resnet50, cosmoflow (default all)")
+    parser.add_argument("--runs", type=int, default=3, help="of each tool, for compute, device and reads (default 3)")
+    parser.add_argument("--sets", metavar="NAMES", help="for compute, device and reads: retinanet, unet3d, resnet50, cosmoflow (default all)")
     parser.add_argument("--files", type=int, default=5000, help="of 322,957 bytes (default 5000)")
     parser.add_argument("--many", type=int, default=200_000, help="of 2 KB (default 200000)")
     parser.add_argument("--ranks", type=int, default=2)
@@ -196,7 +197,7 @@ def main():
     with tempfile.TemporaryDirectory(dir=args.work, prefix="shoal-dlio-") as work:
         try:
             bench = Bench(args, work, results)
-            limits = [part for part in ("compute", "device") if part in args.only]
+            limits = [part for part in ("compute", "device", "reads") if part in args.only]
             if limits:
                 Utilisation(bench).run(limits)
             if "files" in args.only:

@@ -2,7 +2,9 @@
 
 Four sets that are like MLPerf's workloads, in their formats and with their readers, and small. Each is run with a compute time
 that leaves the processors and the disk time to spare, where both should report the same utilisation; and on a device that is
-throttled to less than the accelerators ask for, where both should report the same samples per second. The tools take turns.
+throttled to less than the accelerators ask for, where both should report the same samples per second. A further set is read from
+a device that serves a number of reads per second, as a network file system does: there it counts how many reads a tool makes of the
+same bytes. The tools take turns.
 
 A device is throttled by a control group (blkio of version 1, io of version 2), which only root can make; the page cache is told to
 forget the files first. DLIO is PyPI's, or with SHOAL_DLIO_MLCOMMONS the checkout of MLCommons' that it names."""
@@ -23,23 +25,29 @@ RANKS = 1  # of several, MLCommons' DLIO with TensorFlow divides each one's shar
 
 # name, MLPerf's workload, keys of the files, batch, steps and seconds of a step where compute is the limit; the same where the device is,
 # and its bytes per second.
-Set = collections.namedtuple("Set", "name workload files batch steps compute slow_steps slow_compute slow_rate")
+Set = collections.namedtuple("Set", "name workload files batch steps compute slow_steps slow_compute slow_rate more", defaults=[{}])
 SETS = [
     Set("retinanet", "retinanet_b200", {"record_length_bytes": 322957, "num_samples_per_file": 1}, 8, 60, 1.0, 440, 0.05, 25 * M),
     Set("unet3d", "unet3d_b200", {"record_length_bytes": 8 * M, "num_samples_per_file": 1}, 1, 60, 1.0, 140, 0.16, 25 * M),
     Set("resnet50", "resnet50_h100", {"record_length_bytes": 11466, "num_samples_per_file": 1251}, 200, 60, 1.0, 800, 0.04, 25 * M),
     Set("cosmoflow", "cosmoflow_h100", {"record_length_bytes": 2828486, "num_samples_per_file": 1}, 1, 120, 0.5, 400, 0.05, 25 * M),
 ]
+# The same, of which slow_rate is reads per second.
+FEW_READS = [
+    Set("resnet50", "resnet50_h100", {"record_length_bytes": 11466, "num_samples_per_file": 1251}, 50, 0, 0, 500, 0.05, 250,
+        {"reader.file_shuffle": "seed", "reader.sample_shuffle": "seed", "reader.shuffle_size": 2}),
+]
 
 
 class Throttle:
-    """A control group that may read so many bytes per second from the device of a folder."""
+    """A control group that may read so many bytes per second, or with @reads make so many reads, from the device of a folder."""
 
-    def __init__(self, folder, rate):
+    def __init__(self, folder, rate, reads=False):
         self.device, self.rate = whole_device(os.stat(folder).st_dev), rate
         second = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
         self.path = os.path.join("/sys/fs/cgroup", "" if second else "blkio", "shoal-bench-%d" % os.getpid())
-        self.limit = ("io.max", "%s rbps=%d") if second else ("blkio.throttle.read_bps_device", "%s %d")
+        unit = "iops" if reads else "bps"
+        self.limit = ("io.max", "%s r" + unit + "=%d") if second else ("blkio.throttle.read_%s_device" % unit, "%s %d")
 
     def __enter__(self):
         try:
@@ -100,7 +108,7 @@ class Utilisation:
         files = -(-steps * one.batch * RANKS // one.files["num_samples_per_file"])
         keys = {"dataset." + key: value for key, value in one.files.items()}
         keys.update({"dataset.num_files_train": files, "dataset.record_length_bytes_stdev": 0, "reader.batch_size": one.batch,
-                     "reader.read_threads": self.args.threads, "train.epochs": 1, "train.computation_time": compute, "metric.au": 0})
+                     "reader.read_threads": self.args.threads, "train.epochs": 1, "train.computation_time": compute, "metric.au": 0, **one.more})
         return keys
 
     def data(self, one, keys):
@@ -157,17 +165,20 @@ class Utilisation:
         if limit == "compute":
             differ = abs(mean["Shoal"][3] - mean["DLIO"][3])
             verdict = self.results.judge("dlio", one.name + ", AU of both where compute is the limit", nr, differ, "points apart", AU_POINTS)
+        elif one in FEW_READS:
+            differ = mean["DLIO"][3] - mean["Shoal"][3]
+            verdict = self.results.judge("dlio", one.name + ", AU below DLIO's with few reads per second", nr, differ, "points", AU_POINTS)
         else:
             differ = abs(mean["Shoal"][4] / mean["DLIO"][4] - 1) * 100
             verdict = self.results.judge("dlio", one.name + ", samples/s of both where the device is", nr, differ, "% apart", RATE_PERCENT)
-        return [one.name, limit, *(spread(found[tool], column) for column in (0, 3 if limit == "compute" else 4) for tool in ("DLIO", "Shoal")), differ, verdict,
+        return [one.name, limit, *(spread(found[tool], column) for column in (0, 4 if limit.endswith("MB/s") else 3) for tool in ("DLIO", "Shoal")), differ, verdict,
                 *(mean[tool][2] for tool in ("DLIO", "Shoal"))]
 
     def run(self, limits):
         rows = []
         load = os.getloadavg()[0]
         for limit in limits:
-            for one in SETS:
+            for one in FEW_READS if limit == "reads" else SETS:
                 if self.args.sets and one.name not in self.args.sets:
                     continue
                 steps, compute = (one.steps, one.compute) if limit == "compute" else (one.slow_steps, one.slow_compute)
@@ -175,14 +186,15 @@ class Utilisation:
                 if limit == "compute":
                     found = self.compare(one, keys, None)
                 else:
-                    with Throttle(self.bench.work, one.slow_rate) as throttle:
+                    with Throttle(self.bench.work, one.slow_rate, limit == "reads") as throttle:
                         found = self.compare(one, keys, throttle)
-                rows.append(self.row(one, "compute" if limit == "compute" else "%d MB/s" % (one.slow_rate // M), found))
+                words = {"compute": "compute", "device": "%d MB/s" % (one.slow_rate // M), "reads": "%d reads/s" % one.slow_rate}
+                rows.append(self.row(one, words[limit], found))
         table("DLIO (%s) and Shoal on the same files, %d rank x %d readers, %d runs each: mean [least..most]"
               % (self.bench.dlio_name, RANKS, self.args.threads, self.args.runs),
               ["set", "limit", "AU % DLIO", "Shoal", "steps alone DLIO", "Shoal", "apart", "verdict", "CPU s DLIO", "Shoal"], rows,
-              ["steps alone: AU where compute is the limit, and samples/s where the device is, without the time that is in no step;",
-               "apart: points of AU, and per cent of samples/s, of the steps alone",
+              ["steps alone: AU, or samples/s where the bytes of the device are the limit, without the time that is in no step;",
+               "apart: points of AU, and per cent of samples/s, of the steps alone; of reads, how far Shoal is below DLIO",
                "load average %.1f before, %.1f after" % (load, os.getloadavg()[0])])
 
 

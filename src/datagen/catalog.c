@@ -79,7 +79,7 @@ static bool is_pattern(const struct datagen *g, bool valid)
 	const struct workload_dataset *d = &g->w->dataset;
 	const struct workload_subfolders *f = valid ? &d->subfolders_eval : &d->subfolders_train;
 
-	return d->spread.sigma <= 0 && f->nr_levels <= 1 && !format_has_extents(g->format);
+	return d->spread.sigma <= 0 && f->nr_levels <= 1 && !workload_has_extents(g->w);
 }
 
 static int seal_pattern(struct datagen *g, bool valid, const char *path, struct shoal_err *err)
@@ -110,7 +110,7 @@ static int seal_pattern(struct datagen *g, bool valid, const char *path, struct 
 static int open_writer(struct datagen *g, const char *path, struct shoal_writer **ret_writer,
 		       struct shoal_err *err)
 {
-	bool extents = format_has_extents(g->format);
+	bool extents = workload_has_extents(g->w);
 	struct shoal_writer_options wo = {
 		.root = g->store->uri,
 		.sizes = true,

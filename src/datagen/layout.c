@@ -6,10 +6,8 @@
 
 int datagen_layout_init(struct datagen_layout *l, const struct workload *w, struct shoal_err *err)
 {
-	const struct format *f = workload_format(w);
-
 	*l = (struct datagen_layout){ .w = w };
-	if (!f || !format_has_extents(f))
+	if (!workload_has_extents(w))
 		return 0;
 	l->layout = malloc(sizeof(*l->layout));
 	if (!l->layout)

@@ -73,9 +73,24 @@ static void csv_next(struct format_maker *m)
 	}
 }
 
+static int csv_extents(const struct format_spec *spec, format_extent_fn *found, void *self)
+{
+	struct format_maker m;
+	int rc = 0;
+
+	format_begin(&m, &format_csv, 0, spec);
+	for (uint64_t i = 0; i < spec->nr_samples && rc == 0; i++) {
+		uint64_t off = row_at(&m, i);
+
+		rc = found(self, i, m.plan.text.head + off, row_at(&m, i + 1) - off, 1);
+	}
+	return rc;
+}
+
 const struct format format_csv = {
 	.name = "csv",
 	.least = csv_least,
 	.plan = csv_plan,
 	.next = csv_next,
+	.extents = csv_extents,
 };

@@ -72,8 +72,8 @@ int format_make(struct format_maker *m, const struct format *f, unsigned part,
 size_t format_next(struct format_maker *m, void *buf, size_t len);
 
 /*
- * The extents of the samples of a file of @spec, as `index` would find them, without making it: row
- * groups, record batches, groups of members of tar. -ENOTSUP: other formats.
+ * The extents of the samples of a file of @spec, as `index` would find them, without making it.
+ * -ENOTSUP: images, and indexed_binary, whose samples are equal parts of the file.
  */
 typedef int format_extent_fn(void *self, uint64_t index, uint64_t off, uint64_t len, uint64_t rows);
 int format_extents(const struct format *f, const struct format_spec *spec, format_extent_fn *found,
@@ -87,6 +87,7 @@ struct format_source {
 	uint64_t size;
 	int (*read)(void *self, uint64_t off, void *buf, size_t len, struct shoal_err *err);
 	void *self;
+	bool verify; /* also verify the checksums of contents, which reads all of them */
 	/* Opens the file whose name is this one's and @suffix; it is closed with this one. NULL if
 	 * there are no other files. */
 	int (*open_side)(void *self, const char *suffix, struct format_source *ret_side,

@@ -132,4 +132,8 @@ void format_npy_head(uint8_t *p, size_t len, const uint64_t *shape, unsigned nr_
  */
 void format_plan_array(struct format_maker *m, uint64_t room, uint64_t pad_max);
 
+/* The extents of the samples of that array, which begins at @at. */
+int format_array_extents(const struct format_maker *m, uint64_t at, format_extent_fn *found,
+			 void *self) MUST_USE;
+
 #endif

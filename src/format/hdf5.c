@@ -133,9 +133,18 @@ static void hdf5_next(struct format_maker *m)
 	}
 }
 
+static int hdf5_extents(const struct format_spec *spec, format_extent_fn *found, void *self)
+{
+	struct format_maker m;
+
+	format_begin(&m, &format_hdf5, 0, spec);
+	return format_array_extents(&m, spec->size - m.plan.array.data, found, self);
+}
+
 const struct format format_hdf5 = {
 	.name = "hdf5",
 	.least = hdf5_least,
 	.plan = hdf5_plan,
 	.next = hdf5_next,
+	.extents = hdf5_extents,
 };

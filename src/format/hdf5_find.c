@@ -1,42 +1,20 @@
 /*
  * HDF5: the records of a dataset whose elements of the first dimension are contiguous: a contiguous
  * dataset, or one in chunks of whole elements of the first dimension. Files as h5py writes them by
- * default: superblock version 0, a root group with a symbol table, chunks in a B-tree of version 1.
+ * default (superblock version 0, a root group with a symbol table), and with a later lower bound of
+ * versions, such as libver="latest" (superblock version 2 or 3, object headers with a checksum, a
+ * root group whose links are messages).
  *
  * Section numbers in comments are those of the HDF5 File Format Specification, version 3.0.
  */
 #include <inttypes.h>
 
-#include "format/samples_private.h"
-
-#define UNDEFINED UINT64_MAX
+#include "base/bits.h"
+#include "format/hdf5_private.h"
 
 /* A damaged file might contain a cycle. Each step is of at least so many bytes. */
 #define STEPS_MIN  10000
 #define STEP_BYTES 16
-#define LEVELS_MAX 8
-#define DIMS_MAX   32
-
-struct hdf5_finder {
-	struct samples_search *search;
-	const struct format_source *file;
-	struct shoal_err *err;
-	uint64_t steps;
-	uint64_t names, names_len; /* the heap */
-	uint64_t records;          /* object header, or UNDEFINED */
-	uint64_t other;            /* object header of the last object with another name */
-	unsigned nr_objects;       /* in the root */
-};
-
-/* The contents of a dataset's messages. */
-struct found_dataset {
-	uint64_t dims[DIMS_MAX];
-	unsigned nr_dims;
-	uint64_t item_len, at, len;
-	uint64_t chunk[DIMS_MAX]; /* its dimensions, if it is in chunks, whose tree is at @at */
-	unsigned nr_chunk_dims;
-	bool has_space, has_type, has_layout, has_filters;
-};
 
 static int hdf5_step(struct hdf5_finder *f)
 {
@@ -45,19 +23,22 @@ static int hdf5_step(struct hdf5_finder *f)
 	return err_set(f->err, -EBADMSG, "its structure contains a cycle");
 }
 
-static int damaged(struct hdf5_finder *f, const char *what, uint64_t at)
+int hdf5_damaged(struct hdf5_finder *f, const char *what, uint64_t at)
 {
 	return err_set(f->err, -EBADMSG, "there is no %s at %" PRIu64, what, at);
 }
 
-/* Read @len bytes at @at, which must begin with the four bytes of @magic. */
-static int read_magic(struct hdf5_finder *f, uint64_t at, const char *magic, uint8_t *buf,
-		      size_t len)
+int hdf5_not_contiguous(struct hdf5_finder *f, const char *why)
+{
+	return err_set(f->err, -ENOTSUP, "its records are not contiguous: %s", why);
+}
+
+int hdf5_read_magic(struct hdf5_finder *f, uint64_t at, const char *magic, uint8_t *buf, size_t len)
 {
 	int rc = format_read(f->file, at, buf, len, f->err);
 
 	if (rc == 0 && memcmp(buf, magic, 4) != 0)
-		rc = damaged(f, magic, at);
+		rc = hdf5_damaged(f, magic, at);
 	return rc;
 }
 
@@ -74,20 +55,33 @@ struct blocks {
 		uint64_t at, len;
 	} block[BLOCKS_MAX];
 	unsigned nr;
+	bool newer;      /* an object header of version 2 */
+	size_t head_len; /* of a message */
 };
 
 static int hdf5_add_block(struct hdf5_finder *f, struct blocks *b, uint64_t at, size_t len)
 {
 	uint8_t buf[16];
+	uint64_t left;
 	int rc;
 
 	if (len < 16 || b->nr == BLOCKS_MAX)
-		return damaged(f, "continuation of a header", at);
+		return hdf5_damaged(f, "continuation of a header", at);
 	rc = format_read(f->file, at, buf, sizeof(buf), f->err);
 	if (rc < 0)
 		return rc;
-	b->block[b->nr].at = le64_load(buf);
-	b->block[b->nr].len = le64_load(buf + 8);
+	at = le64_load(buf);
+	left = le64_load(buf + 8);
+	if (b->newer) { /* IV.A.1.b: a magic number precedes the messages, a checksum follows */
+		rc = left < 8 ? hdf5_damaged(f, "continuation of a header", at)
+			      : hdf5_read_magic(f, at, "OCHK", buf, 4);
+		if (rc < 0)
+			return rc;
+		at += 4;
+		left -= 8;
+	}
+	b->block[b->nr].at = at;
+	b->block[b->nr].len = left;
 	b->nr++;
 	return 0;
 }
@@ -100,48 +94,70 @@ static int each_in_block(struct hdf5_finder *f, struct blocks *b, unsigned which
 	int rc = 0;
 
 	if (!format_inside(at, left, f->file->size))
-		return damaged(f, "block of messages", at);
-	while (left >= 8 && rc == 0) {
+		return hdf5_damaged(f, "block of messages", at);
+	while (left >= b->head_len && rc == 0) {
 		uint8_t buf[8] = { 0 };
-		unsigned type;
+		unsigned type, flags;
 		size_t len;
 
 		rc = hdf5_step(f);
 		if (rc == 0)
-			rc = format_read(f->file, at, buf, sizeof(buf), f->err);
+			rc = format_read(f->file, at, buf, b->head_len, f->err);
 		if (rc < 0)
 			return rc;
-		type = buf[0] | (unsigned)buf[1] << 8;
-		len = buf[2] | (size_t)buf[3] << 8;
-		if (len > left - 8)
-			return damaged(f, "whole message", at);
-		if (buf[4] & 2 && type != 0x11)
+		type = b->newer ? buf[0] : buf[0] | (unsigned)buf[1] << 8;
+		len = b->newer ? buf[1] | (size_t)buf[2] << 8 : buf[2] | (size_t)buf[3] << 8;
+		flags = b->newer ? buf[3] : buf[4];
+		if (len > left - b->head_len)
+			return hdf5_damaged(f, "whole message", at);
+		if (flags & 2 && type != 0x11)
 			return err_set(f->err, -ENOTSUP, "it shares messages between objects");
 		if (type == 0x10)
-			rc = hdf5_add_block(f, b, at + 8, len);
+			rc = hdf5_add_block(f, b, at + b->head_len, len);
 		else
-			rc = take(f, type, at + 8, len, self);
-		at += 8 + len;
-		left -= 8 + len;
+			rc = take(f, type, at + b->head_len, len, self);
+		at += b->head_len + len;
+		left -= b->head_len + len;
 	}
+	return rc;
+}
+
+/* IV.A.1.b: the first block of messages of an object header of version 2. */
+static int begin_newer(struct hdf5_finder *f, uint64_t at, struct blocks *b)
+{
+	uint8_t buf[34] = { 0 };
+	size_t len_at = 6, nr;
+	int rc = format_read(f->file, at, buf, 6, f->err);
+
+	if (rc == 0 && buf[4] != 2)
+		rc = err_set(f->err, -ENOTSUP, "it has an object header of version %u", buf[4]);
+	if (rc < 0)
+		return rc;
+	len_at += (buf[5] & 0x20 ? 16u : 0u) + (buf[5] & 0x10 ? 4u : 0u);
+	nr = (size_t)1 << (buf[5] & 3);
+	b->newer = true;
+	b->head_len = buf[5] & 4 ? 6 : 4;
+	memset(buf, 0, sizeof(buf));
+	rc = format_read(f->file, at + len_at, buf, nr, f->err);
+	b->block[0].at = at + len_at + nr;
+	b->block[0].len = le64_load(buf);
 	return rc;
 }
 
 static int each_message(struct hdf5_finder *f, uint64_t at, message_fn *take, void *self)
 {
-	struct blocks b = { .nr = 1 };
+	struct blocks b = { .nr = 1, .head_len = 8 };
 	uint8_t buf[16];
 	int rc = format_read(f->file, at, buf, sizeof(buf), f->err);
 
-	if (rc == 0 && memcmp(buf, "OHDR", 4) == 0)
-		return err_set(f->err, -ENOTSUP,
-			       "it has headers of the newer kind (libver='latest')");
-	if (rc == 0 && buf[0] != 1)
-		rc = damaged(f, "object header", at);
-	if (rc < 0)
-		return rc;
-	b.block[0].at = at + 16;
-	b.block[0].len = le32_load(buf + 8);
+	if (rc == 0 && memcmp(buf, "OHDR", 4) == 0) {
+		rc = begin_newer(f, at, &b);
+	} else if (rc == 0 && buf[0] != 1) {
+		rc = hdf5_damaged(f, "object header", at);
+	} else if (rc == 0) {
+		b.block[0].at = at + 16;
+		b.block[0].len = le32_load(buf + 8);
+	}
 	for (unsigned i = 0; i < b.nr && rc == 0; i++)
 		rc = each_in_block(f, &b, i, take, self);
 	return rc;
@@ -149,16 +165,83 @@ static int each_message(struct hdf5_finder *f, uint64_t at, message_fn *take, vo
 
 /* ---- The group ---- */
 
-static int take_symbol_table(struct hdf5_finder *f, unsigned type, uint64_t at, size_t len,
-			     void *self)
-{
-	uint8_t *buf = self;
+/* What the messages of a group say: where its symbol table is, or its links themselves. */
+struct group {
+	uint64_t tree, heap;
+	bool links, dense; /* there are links; they are in a heap */
+};
 
-	if (type != 0x11)
+/* An object of the root. The name is zero-terminated if it is shorter than @name. */
+static void hdf5_take_object(struct hdf5_finder *f, const uint8_t name[8], uint64_t at)
+{
+	f->nr_objects++;
+	f->other = at;
+	if (memcmp(name, "records", 8) == 0)
+		f->records = at;
+}
+
+/* IV.A.2.g: a link, of a group with few of them. */
+static int take_link(struct hdf5_finder *f, uint64_t at, size_t len)
+{
+	uint8_t buf[32] = { 0 }, name[8] = { 0 }, address[8];
+	size_t pos = 2, wide;
+	uint64_t name_len;
+	int rc = format_read(f->file, at, buf, u64_min(len, 20), f->err);
+
+	if (rc < 0)
+		return rc;
+	wide = (size_t)1 << (buf[1] & 3);
+	if (buf[1] & 8 && buf[2] != 0) { /* a soft or an external link */
+		f->nr_objects++;
+		f->other = HDF5_UNDEFINED;
 		return 0;
-	if (len < 16)
-		return damaged(f, "symbol table", at);
-	return format_read(f->file, at, buf, 16, f->err);
+	}
+	pos += (buf[1] & 8 ? 1u : 0u) + (buf[1] & 4 ? 8u : 0u) + (buf[1] & 16 ? 1u : 0u);
+	name_len = le64_load(buf + pos) & bits_mask(8 * (unsigned)wide);
+	if (buf[0] != 1 || pos + wide + 8 > len || name_len > len - pos - wide - 8)
+		return hdf5_damaged(f, "link", at);
+	rc = format_read(f->file, at + pos + wide, name, u64_min(name_len, sizeof(name)), f->err);
+	if (rc == 0)
+		rc = format_read(f->file, at + pos + wide + name_len, address, sizeof(address),
+				 f->err);
+	if (rc == 0)
+		hdf5_take_object(f, name, le64_load(address));
+	return rc;
+}
+
+static int take_group(struct hdf5_finder *f, unsigned type, uint64_t at, size_t len, void *self)
+{
+	struct group *g = self;
+	uint8_t buf[18];
+	size_t skip;
+	int rc;
+
+	switch (type) {
+	case 0x02: /* link info: the address of the heap, if the links are in one */
+		rc = len < 10 ? hdf5_damaged(f, "group", at)
+			      : format_read(f->file, at, buf, 2, f->err);
+		skip = rc == 0 && buf[1] & 1 ? 10 : 2;
+		if (rc == 0 && len < skip + 8)
+			rc = hdf5_damaged(f, "group", at);
+		if (rc == 0)
+			rc = format_read(f->file, at + skip, buf, 8, f->err);
+		g->links = true;
+		g->dense = rc == 0 && le64_load(buf) != HDF5_UNDEFINED;
+		return rc;
+	case 0x06:
+		g->links = true;
+		return take_link(f, at, len);
+	case 0x11:
+		rc = len < 16 ? hdf5_damaged(f, "symbol table", at)
+			      : format_read(f->file, at, buf, 16, f->err);
+		if (rc == 0) {
+			g->tree = le64_load(buf);
+			g->heap = le64_load(buf + 8);
+		}
+		return rc;
+	default:
+		return 0;
+	}
 }
 
 /* Search one leaf for "records". */
@@ -166,7 +249,7 @@ static int search_symbols(struct hdf5_finder *f, uint64_t node)
 {
 	uint8_t buf[40], name[8];
 	unsigned nr;
-	int rc = read_magic(f, node, "SNOD", buf, 8);
+	int rc = hdf5_read_magic(f, node, "SNOD", buf, 8);
 
 	if (rc < 0)
 		return rc;
@@ -181,33 +264,31 @@ static int search_symbols(struct hdf5_finder *f, uint64_t node)
 		if (rc < 0)
 			return rc;
 		off = le64_load(buf);
-		f->nr_objects++;
-		f->other = le64_load(buf + 8);
-		if (!format_inside(off, 8, f->names_len))
-			continue; /* the name at the heap's end is too short */
-		rc = format_read(f->file, f->names + off, name, sizeof(name), f->err);
-		if (rc == 0 && memcmp(name, "records", 8) == 0)
-			f->records = le64_load(buf + 8);
+		memset(name, 0, sizeof(name));
+		if (format_inside(off, 8, f->names_len)) /* or it is shorter, at the heap's end */
+			rc = format_read(f->file, f->names + off, name, sizeof(name), f->err);
+		hdf5_take_object(f, name, le64_load(buf + 8));
 	}
 	return rc;
 }
 
 /*
- * Search all leaves below @node, which is at @level; LEVELS_MAX for the root, which may be at any.
+ * Search all leaves below @node, which is at @level; HDF5_LEVELS_MAX for the root, which may be at
+ * any.
  */
 static int search_tree(struct hdf5_finder *f, uint64_t node, unsigned level)
 {
 	uint8_t buf[24], child[8];
 	unsigned nr, is;
-	int rc = read_magic(f, node, "TREE", buf, sizeof(buf));
+	int rc = hdf5_read_magic(f, node, "TREE", buf, sizeof(buf));
 
 	if (rc < 0)
 		return rc;
 	is = buf[5];
 	nr = buf[6] | (unsigned)buf[7] << 8;
-	if (buf[4] != 0 || is >= LEVELS_MAX || (level < LEVELS_MAX && is != level))
-		return damaged(f, "group's tree", node);
-	for (unsigned i = 0; i < nr && rc == 0 && f->records == UNDEFINED; i++) {
+	if (buf[4] != 0 || is >= HDF5_LEVELS_MAX || (level < HDF5_LEVELS_MAX && is != level))
+		return hdf5_damaged(f, "group's tree", node);
+	for (unsigned i = 0; i < nr && rc == 0 && f->records == HDF5_UNDEFINED; i++) {
 		rc = hdf5_step(f);
 		if (rc == 0)
 			rc = format_read(f->file, node + 24 + 8 + 16 * (uint64_t)i, child,
@@ -236,11 +317,13 @@ static bool has_user_block(struct hdf5_finder *f)
 	return false;
 }
 
-static int search_root(struct hdf5_finder *f)
+/* II.A: the address of the root's object header, from a superblock of any version. */
+static int read_superblock(struct hdf5_finder *f, uint64_t *ret_root)
 {
-	uint8_t buf[96], table[16], heap[32];
-	unsigned more;
-	int rc = format_read(f->file, 0, buf, sizeof(buf), f->err);
+	uint8_t buf[96] = { 0 };
+	uint64_t base, end;
+	size_t more;
+	int rc = format_read(f->file, 0, buf, u64_min(sizeof(buf), f->file->size), f->err);
 
 	if (rc < 0)
 		return rc;
@@ -248,50 +331,81 @@ static int search_root(struct hdf5_finder *f)
 		return has_user_block(f)
 			       ? err_set(f->err, -ENOTSUP, "a user block precedes its data")
 			       : err_set(f->err, -EBADMSG, "not an HDF5 file: wrong magic number");
-	if (buf[8] > 1 || buf[13] != 8 || buf[14] != 8)
-		return err_set(f->err, -ENOTSUP,
-			       "it is an HDF5 file of the newer kind (libver='latest')");
+	if (f->file->size < (buf[8] < 2 ? 96 : 48))
+		return err_set(f->err, -EBADMSG, "it is truncated");
 	more = buf[8] == 1 ? 4 : 0;
-	if (le64_load(buf + 24 + more) != 0)
+	if (buf[8] > 3 || buf[buf[8] < 2 ? 13 : 9] != 8 || buf[buf[8] < 2 ? 14 : 10] != 8)
+		return err_set(f->err, -ENOTSUP, "it has a superblock of version %u", buf[8]);
+	base = le64_load(buf + (buf[8] < 2 ? 24 + more : 12));
+	end = le64_load(buf + (buf[8] < 2 ? 40 + more : 28));
+	*ret_root = le64_load(buf + (buf[8] < 2 ? 64 + more : 36));
+	if (base != 0)
 		return err_set(f->err, -ENOTSUP, "its addresses do not begin with the file");
-	if (le64_load(buf + 40 + more) > f->file->size)
+	if (end > f->file->size)
 		return err_set(f->err, -EBADMSG,
-			       "it is truncated: it had %" PRIu64 " bytes, and has %" PRIu64,
-			       le64_load(buf + 40 + more), f->file->size);
-	memset(table, 0xff, sizeof(table));
-	rc = each_message(f, le64_load(buf + 64 + more), take_symbol_table, table);
-	if (rc < 0)
+			       "it is truncated: it had %" PRIu64 " bytes, and has %" PRIu64, end,
+			       f->file->size);
+	return 0;
+}
+
+static int search_root(struct hdf5_finder *f)
+{
+	struct group g = { .tree = HDF5_UNDEFINED, .heap = HDF5_UNDEFINED };
+	uint8_t heap[32];
+	uint64_t root;
+	int rc = read_superblock(f, &root);
+
+	if (rc == 0)
+		rc = each_message(f, root, take_group, &g);
+	if (rc == 0 && g.dense)
+		rc = err_set(f->err, -ENOTSUP, "it has many objects, whose names are in a heap");
+	if (rc < 0 || g.links)
 		return rc;
-	rc = read_magic(f, le64_load(table + 8), "HEAP", heap, sizeof(heap));
+	rc = hdf5_read_magic(f, g.heap, "HEAP", heap, sizeof(heap));
 	if (rc < 0)
 		return rc;
 	f->names_len = le64_load(heap + 8);
 	f->names = le64_load(heap + 24);
 	if (!format_inside(f->names, f->names_len, f->file->size))
-		return damaged(f, "heap", f->names);
-	return search_tree(f, le64_load(table), LEVELS_MAX);
+		return hdf5_damaged(f, "heap", f->names);
+	return search_tree(f, g.tree, HDF5_LEVELS_MAX);
 }
 
 /* ---- The dataset ---- */
 
-static int take_space(struct hdf5_finder *f, uint64_t at, size_t len, struct found_dataset *d)
+/* Read @nr numbers of eight bytes. */
+static int read_dims(struct hdf5_finder *f, uint64_t at, unsigned nr, uint64_t *ret)
 {
-	uint8_t buf[8], dim[8];
+	uint8_t dim[8];
+	int rc = 0;
+
+	for (unsigned i = 0; i < nr && rc == 0; i++) {
+		rc = format_read(f->file, at + 8 * (uint64_t)i, dim, sizeof(dim), f->err);
+		ret[i] = rc == 0 ? le64_load(dim) : 0;
+	}
+	return rc;
+}
+
+static int take_space(struct hdf5_finder *f, uint64_t at, size_t len, struct hdf5_dataset *d)
+{
+	uint8_t buf[4];
 	size_t head;
+	bool most;
 	int rc;
 
-	if (len < 4)
-		return damaged(f, "dataspace", at);
-	rc = format_read(f->file, at, buf, 4, f->err);
+	if (len < sizeof(buf))
+		return hdf5_damaged(f, "dataspace", at);
+	rc = format_read(f->file, at, buf, sizeof(buf), f->err);
 	if (rc < 0)
 		return rc;
 	head = buf[0] == 1 ? 8 : 4;
-	if (buf[0] < 1 || buf[0] > 2 || buf[1] > DIMS_MAX || len < head + 8 * (size_t)buf[1])
-		return damaged(f, "dataspace", at);
-	for (unsigned i = 0; i < buf[1] && rc == 0; i++) {
-		rc = format_read(f->file, at + head + 8 * (uint64_t)i, dim, sizeof(dim), f->err);
-		d->dims[i] = rc == 0 ? le64_load(dim) : 0;
-	}
+	most = buf[2] & 1;
+	if (buf[0] < 1 || buf[0] > 2 || buf[1] > HDF5_DIMS_MAX ||
+	    len < head + 8 * (size_t)buf[1] * (most ? 2 : 1))
+		return hdf5_damaged(f, "dataspace", at);
+	rc = read_dims(f, at + head, buf[1], d->dims);
+	if (rc == 0)
+		rc = read_dims(f, at + head + (most ? 8 * (uint64_t)buf[1] : 0), buf[1], d->most);
 	d->nr_dims = buf[1];
 	d->has_space = true;
 	return rc;
@@ -299,16 +413,16 @@ static int take_space(struct hdf5_finder *f, uint64_t at, size_t len, struct fou
 
 /* IV.A.2.i, class 2 of version 3: dimensions of a chunk, of which the last is the bytes per item.
  */
-static int take_chunked(struct hdf5_finder *f, uint64_t at, size_t len, struct found_dataset *d)
+static int take_chunked(struct hdf5_finder *f, uint64_t at, size_t len, struct hdf5_dataset *d)
 {
 	uint8_t buf[11], dim[4];
-	int rc = len < sizeof(buf) ? damaged(f, "layout", at)
+	int rc = len < sizeof(buf) ? hdf5_damaged(f, "layout", at)
 				   : format_read(f->file, at, buf, sizeof(buf), f->err);
 
 	if (rc < 0)
 		return rc;
-	if (buf[2] < 2 || buf[2] - 1 > DIMS_MAX || len < sizeof(buf) + 4 * (size_t)buf[2])
-		return damaged(f, "layout", at);
+	if (buf[2] < 2 || buf[2] - 1 > HDF5_DIMS_MAX || len < sizeof(buf) + 4 * (size_t)buf[2])
+		return hdf5_damaged(f, "layout", at);
 	d->nr_chunk_dims = buf[2] - 1u;
 	d->at = le64_load(buf + 3);
 	for (unsigned i = 0; i < d->nr_chunk_dims && rc == 0; i++) {
@@ -320,31 +434,75 @@ static int take_chunked(struct hdf5_finder *f, uint64_t at, size_t len, struct f
 	return rc;
 }
 
-static int take_layout(struct hdf5_finder *f, uint64_t at, size_t len, struct found_dataset *d)
+/* The same of version 4: the dimensions have a length of their own, and an index follows. */
+static int take_newer_chunks(struct hdf5_finder *f, uint64_t at, size_t len, struct hdf5_dataset *d)
 {
+	static const uint8_t parameters[] = {
+		[HDF5_FIXED_ARRAY] = 1, [HDF5_EXTENSIBLE_ARRAY] = 5, [HDF5_TREE_2] = 6
+	};
+	uint8_t buf[5], number[8], kind = 0;
+	size_t pos = sizeof(buf);
+	int rc = len < sizeof(buf) ? hdf5_damaged(f, "layout", at)
+				   : format_read(f->file, at, buf, sizeof(buf), f->err);
+
+	if (rc < 0)
+		return rc;
+	if (buf[3] < 2 || buf[3] - 1 > HDF5_DIMS_MAX || buf[4] < 1 || buf[4] > 8 ||
+	    len < pos + (size_t)buf[3] * buf[4] + 1)
+		return hdf5_damaged(f, "layout", at);
+	d->nr_chunk_dims = buf[3] - 1u;
+	for (unsigned i = 0; i < d->nr_chunk_dims && rc == 0; i++) {
+		memset(number, 0, sizeof(number));
+		rc = format_read(f->file, at + pos + (uint64_t)i * buf[4], number, buf[4], f->err);
+		d->chunk[i] = rc == 0 ? le64_load(number) : 0;
+	}
+	pos += (size_t)buf[3] * buf[4];
+	if (rc == 0)
+		rc = format_read(f->file, at + pos, &kind, 1, f->err);
+	if (rc == 0 && (kind < HDF5_SINGLE || kind > HDF5_TREE_2))
+		rc = hdf5_damaged(f, "layout", at);
+	if (rc < 0)
+		return rc;
+	d->index = (enum hdf5_index)kind;
+	pos += 1 + (size_t)(kind == HDF5_SINGLE && buf[2] & 2 ? 12 : parameters[kind]);
+	rc = len < pos + 8 ? hdf5_damaged(f, "layout", at)
+			   : format_read(f->file, at + pos, number, 8, f->err);
+	d->at = le64_load(number);
+	d->has_layout = true;
+	return rc;
+}
+
+static int take_layout(struct hdf5_finder *f, uint64_t at, size_t len, struct hdf5_dataset *d)
+{
+	static const char *const words[] = { "they are in a header", NULL,
+					     "their layout is of a newer kind",
+					     "they are in other datasets" };
 	uint8_t buf[18];
 	int rc;
 
-	if (len < sizeof(buf))
-		return damaged(f, "layout", at);
-	rc = format_read(f->file, at, buf, sizeof(buf), f->err);
+	if (len < 2)
+		return hdf5_damaged(f, "layout", at);
+	rc = format_read(f->file, at, buf, 2, f->err);
 	if (rc < 0)
 		return rc;
-	if (buf[0] == 3 && buf[1] == 2)
+	if (buf[1] == 2 && buf[0] == 3)
 		return take_chunked(f, at, len, d);
-	if (buf[0] < 3 || buf[0] > 4 || buf[1] != 1)
-		return err_set(f->err, -ENOTSUP, "its records are not contiguous: %s",
-			       buf[1] == 2 ? "they are in chunks of the newer kind"
-					   : "they are in a header");
+	if (buf[1] == 2 && buf[0] == 4)
+		return take_newer_chunks(f, at, len, d);
+	if (buf[1] > 3 || (buf[1] == 1 && (buf[0] < 3 || buf[0] > 4 || len < sizeof(buf))))
+		return hdf5_damaged(f, "layout", at);
+	if (buf[1] != 1)
+		return hdf5_not_contiguous(f, words[buf[1]]);
+	rc = format_read(f->file, at, buf, sizeof(buf), f->err);
 	d->at = le64_load(buf + 2);
 	d->len = le64_load(buf + 10);
 	d->has_layout = true;
-	return 0;
+	return rc;
 }
 
 static int take_dataset(struct hdf5_finder *f, unsigned type, uint64_t at, size_t len, void *self)
 {
-	struct found_dataset *d = self;
+	struct hdf5_dataset *d = self;
 	uint8_t buf[8];
 	int rc;
 
@@ -353,7 +511,7 @@ static int take_dataset(struct hdf5_finder *f, unsigned type, uint64_t at, size_
 		return take_space(f, at, len, d);
 	case 0x03:
 		if (len < 8)
-			return damaged(f, "datatype", at);
+			return hdf5_damaged(f, "datatype", at);
 		rc = format_read(f->file, at, buf, sizeof(buf), f->err);
 		d->item_len = rc == 0 ? le32_load(buf + 4) : 0;
 		d->has_type = true;
@@ -368,8 +526,7 @@ static int take_dataset(struct hdf5_finder *f, unsigned type, uint64_t at, size_
 	}
 }
 
-/* The bytes of @nr elements of the first dimension; 0 if they exceed @most. */
-static uint64_t elements_len(const struct found_dataset *d, uint64_t nr, uint64_t most)
+uint64_t hdf5_elements_len(const struct hdf5_dataset *d, uint64_t nr, uint64_t most)
 {
 	uint64_t len = d->item_len;
 
@@ -383,114 +540,20 @@ static uint64_t elements_len(const struct found_dataset *d, uint64_t nr, uint64_
 	return len;
 }
 
-/* ---- In chunks ---- */
-
-/* The chunks of a dataset, in the order of their elements. */
-struct chunks {
-	struct hdf5_finder *f;
-	const struct found_dataset *d;
-	uint64_t nr_samples, next; /* elements reported so far */
-	uint64_t len, end;         /* bytes per element; the end of the last chunk */
-};
-
-static int no_records(struct hdf5_finder *f, const char *why)
-{
-	return err_set(f->err, -ENOTSUP, "its records are not contiguous: %s", why);
-}
-
-/* A chunk: its key has its bytes, a mask, and the offset of its first element in each dimension. */
-static int take_chunk(struct chunks *c, const uint8_t *key, uint64_t at)
-{
-	uint64_t nr = u64_min(c->d->chunk[0], c->nr_samples - c->next), len = le32_load(key);
-	int rc = 0;
-
-	if (le64_load(key + 8) != c->next)
-		return le64_load(key + 8) > c->next
-			       ? no_records(c->f, "a chunk was never written")
-			       : err_set(c->f->err, -EBADMSG, "its chunks are not in order");
-	if (len / c->len != c->d->chunk[0] || len % c->len)
-		return damaged(c->f, "whole chunk", at);
-	if (!format_inside(at, len, c->f->file->size))
-		return damaged(c->f, "chunk inside the file", at);
-	if (at < c->end)
-		return no_records(c->f, "its chunks are not in the order of their elements");
-	c->end = at + len;
-	for (uint64_t i = 0; i < nr && rc == 0; i++)
-		rc = samples_report(c->f->search, at + i * c->len, c->len, 1);
-	c->next += nr;
-	return rc;
-}
-
-/*
- * III.A.1, type 1: all chunks below @node, which is at @level; LEVELS_MAX for the root, which may
- * be at any. Every leaf has a chunk, and each chunk follows the one before it in the file, so that
- * this ends, whatever the bytes.
- */
-static int each_chunk(struct chunks *c, uint64_t node, unsigned level)
-{
-	size_t key_len = 8 + 8 * (size_t)(c->d->nr_dims + 1);
-	uint8_t buf[24], key[8 + 8 * (DIMS_MAX + 1) + 8];
-	unsigned nr, is;
-	int rc = read_magic(c->f, node, "TREE", buf, sizeof(buf));
-
-	if (rc < 0)
-		return rc;
-	is = buf[5];
-	nr = buf[6] | (unsigned)buf[7] << 8;
-	if (buf[4] != 1 || nr == 0 || is >= LEVELS_MAX || (level < LEVELS_MAX && is != level))
-		return damaged(c->f, "tree of chunks", node);
-	for (unsigned i = 0; i < nr && rc == 0 && c->next < c->nr_samples; i++) {
-		rc = format_read(c->f->file, node + 24 + (uint64_t)i * (key_len + 8), key,
-				 key_len + 8, c->f->err);
-		if (rc < 0)
-			return rc;
-		if (is > 0)
-			rc = each_chunk(c, le64_load(key + key_len), is - 1);
-		else
-			rc = take_chunk(c, key, le64_load(key + key_len));
-	}
-	return rc;
-}
-
-static int find_in_chunks(struct hdf5_finder *f, const struct found_dataset *d)
-{
-	struct chunks c = { .f = f, .d = d };
-	int rc;
-
-	if (d->has_filters)
-		return no_records(f, "its chunks are compressed, or otherwise filtered");
-	if (d->nr_dims == 0 || d->nr_chunk_dims != d->nr_dims || d->chunk[0] == 0)
-		return damaged(f, "layout of chunks", d->at);
-	for (unsigned i = 1; i < d->nr_dims; i++)
-		if (d->chunk[i] != d->dims[i])
-			return no_records(f, "its chunks cut them");
-	c.nr_samples = d->dims[0];
-	c.len = elements_len(d, 1, f->file->size);
-	if (c.nr_samples == 0)
-		return 0;
-	if (c.len == 0)
-		return err_set(f->err, -EBADMSG, "its records lie outside the file");
-	rc = d->at == UNDEFINED ? no_records(f, "no chunk was ever written")
-				: each_chunk(&c, d->at, LEVELS_MAX);
-	if (rc == 0 && c.next < c.nr_samples)
-		rc = no_records(f, "a chunk was never written");
-	return rc;
-}
-
 /* ---- All of it ---- */
 
 /* The dataset "records", or the only one. */
-static int find_dataset(struct hdf5_finder *f, struct found_dataset *d)
+static int find_dataset(struct hdf5_finder *f, struct hdf5_dataset *d)
 {
 	int rc = search_root(f);
 
-	if (rc == 0 && f->records == UNDEFINED && f->nr_objects == 1)
+	if (rc == 0 && f->records == HDF5_UNDEFINED && f->nr_objects == 1)
 		f->records = f->other;
-	else if (rc == 0 && f->records == UNDEFINED)
+	else if (rc == 0 && f->records == HDF5_UNDEFINED)
 		return err_set(f->err, -ENOTSUP,
 			       "there is no dataset 'records' in it, and more than one of another "
 			       "name, or none");
-	if (rc == 0 && f->records == UNDEFINED)
+	if (rc == 0 && f->records == HDF5_UNDEFINED)
 		return err_set(f->err, -ENOTSUP, "its only dataset is a link to another one");
 	if (rc == 0)
 		rc = each_message(f, f->records, take_dataset, d);
@@ -504,23 +567,24 @@ int samples_find_hdf5(struct samples_search *s)
 	struct hdf5_finder f = { .search = s,
 				 .file = s->file,
 				 .err = s->err,
-				 .records = UNDEFINED,
-				 .other = UNDEFINED };
-	struct found_dataset d = { 0 };
+				 .records = HDF5_UNDEFINED,
+				 .other = HDF5_UNDEFINED };
+	struct hdf5_dataset d = { 0 };
 	uint64_t nr, len;
 	int rc = find_dataset(&f, &d);
 
 	if (rc < 0)
 		return rc;
 	if (d.nr_chunk_dims > 0)
-		return find_in_chunks(&f, &d);
+		return hdf5_find_in_chunks(&f, &d);
 	nr = d.nr_dims ? d.dims[0] : 1;
 	if (nr == 0)
 		return 0;
-	if (d.at == UNDEFINED)
-		return no_records(&f, "they were never written, are in another file, or have no "
-				      "bytes");
-	len = elements_len(&d, nr, d.len);
+	if (d.at == HDF5_UNDEFINED)
+		return hdf5_not_contiguous(
+			&f, "they were never written, are in another file, or have no "
+			    "bytes");
+	len = hdf5_elements_len(&d, nr, d.len);
 	if (len == 0 || len != d.len || !format_inside(d.at, len, s->file->size))
 		return err_set(s->err, -EBADMSG, "its records lie outside the file");
 	return samples_report_array(s, d.at, len / nr, nr);

@@ -46,6 +46,17 @@ void format_plan_array(struct format_maker *m, uint64_t room, uint64_t pad_max)
 	m->plan.array.pad = room - nr * w * h;
 }
 
+int format_array_extents(const struct format_maker *m, uint64_t at, format_extent_fn *found,
+			 void *self)
+{
+	uint64_t len = m->plan.array.rows * m->plan.array.columns;
+	int rc = 0;
+
+	for (uint64_t i = 0; i < m->spec.nr_samples && rc == 0; i++)
+		rc = found(self, i, at + i * len, len, 1);
+	return rc;
+}
+
 static uint64_t npy_least(uint64_t nr_samples)
 {
 	return FORMAT_NPY_HEAD + nr_samples;
@@ -86,6 +97,14 @@ static void npy_next(struct format_maker *m)
 	default:
 		break;
 	}
+}
+
+static int npy_extents(const struct format_spec *spec, format_extent_fn *found, void *self)
+{
+	struct format_maker m;
+
+	format_begin(&m, &format_npy, 0, spec);
+	return format_array_extents(&m, FORMAT_NPY_HEAD + m.plan.array.pad, found, self);
 }
 
 /* ---- Finding ---- */
@@ -251,6 +270,13 @@ static bool array_len(const struct format_npy *a, uint64_t room, uint64_t *ret_l
 	return len <= room;
 }
 
+/* Whether it is as datagen makes it: DLIO's (rows, columns, samples), of which the last dimension
+ * is contiguous. In other arrays of Fortran order the samples may well be the first dimension. */
+static bool npy_is_dlio(const struct format_npy *a)
+{
+	return a->fortran && a->nr_dims == 3 && a->kind == 'u' && a->item_len == 1;
+}
+
 int samples_find_npy_at(struct samples_search *s, uint64_t off, uint64_t len)
 {
 	struct format_npy a = { 0 };
@@ -263,12 +289,12 @@ int samples_find_npy_at(struct samples_search *s, uint64_t off, uint64_t len)
 		return err_set(s->err, -EBADMSG,
 			       "the array is larger than the %" PRIu64 " bytes after its header",
 			       len - data);
-	nr = a.nr_dims ? a.shape[0] : 1;
+	nr = a.nr_dims == 0 ? 1 : npy_is_dlio(&a) ? a.shape[2] : a.shape[0];
 	if (nr == 0)
 		return 0;
 	if (bytes == 0) /* its header could claim any number of samples */
 		return err_set(s->err, -ENOTSUP, "the samples of the array have no bytes");
-	if (a.fortran && a.nr_dims > 1)
+	if (a.fortran && a.nr_dims > 1 && !npy_is_dlio(&a))
 		return err_set(s->err, -ENOTSUP, "the samples of the array are interleaved");
 	return samples_report_array(s, off + data, bytes / nr, nr);
 }
@@ -284,4 +310,5 @@ const struct format format_npy = {
 	.least = npy_least,
 	.plan = npy_plan,
 	.next = npy_next,
+	.extents = npy_extents,
 };

@@ -209,6 +209,18 @@ static void npz_next(struct format_maker *m)
 	}
 }
 
+static int npz_extents(const struct format_spec *spec, format_extent_fn *found, void *self)
+{
+	struct format_maker m;
+	uint64_t at;
+
+	format_begin(&m, &format_npz, 0, spec);
+	at = LOCAL + EXTRA_HEAD + m.plan.array.pad + FORMAT_NPY_HEAD;
+	if (m.plan.array.large)
+		at += LARGE_LOCAL;
+	return format_array_extents(&m, at, found, self);
+}
+
 /* ---- Finding ---- */
 
 /* The central directory of an archive, or a member in it. */
@@ -218,6 +230,7 @@ struct directory {
 
 struct member {
 	uint64_t at, len, stored_len;
+	uint32_t crc;
 	unsigned flags, method;
 	char name[64]; /* the first 63 bytes */
 	size_t name_len;
@@ -345,6 +358,7 @@ static int read_member(const struct format_source *file, uint64_t off, struct me
 	*member = (struct member){
 		.flags = u16(buf + 8),
 		.method = u16(buf + 10),
+		.crc = le32_load(buf + 16),
 		.stored_len = le32_load(buf + 20),
 		.len = le32_load(buf + 24),
 		.at = le32_load(buf + 42),
@@ -384,6 +398,25 @@ static int find_x(const struct format_source *file, struct member *ret, struct s
 	return err_set(err, -ENOTSUP, "none of its %" PRIu64 " arrays is named x", d.nr);
 }
 
+/* Compare the array at @off with its checksum. */
+static int check_crc(struct samples_search *s, const struct member *x, uint64_t off)
+{
+	uint8_t buf[4096];
+	uint32_t crc = 0;
+	int rc = 0;
+
+	for (uint64_t done = 0; done < x->len && rc == 0;) {
+		size_t n = (size_t)u64_min(sizeof(buf), x->len - done);
+
+		rc = format_read(s->file, off + done, buf, n, s->err);
+		crc = rc == 0 ? format_crc32(crc, buf, n) : crc;
+		done += n;
+	}
+	if (rc == 0 && crc != x->crc)
+		rc = err_set(s->err, -EBADMSG, "the array does not match its checksum");
+	return rc;
+}
+
 int samples_find_npz(struct samples_search *s)
 {
 	const struct format_source *file = s->file;
@@ -405,7 +438,8 @@ int samples_find_npz(struct samples_search *s)
 	data = x.at + sizeof(buf) + u16(buf + 26) + u16(buf + 28);
 	if (!format_inside(data, x.len, file->size))
 		return err_set(err, -EBADMSG, "the array extends past the end of the file");
-	return samples_find_npy_at(s, data, x.len);
+	rc = s->file->verify ? check_crc(s, &x, data) : 0;
+	return rc < 0 ? rc : samples_find_npy_at(s, data, x.len);
 }
 
 const struct format format_npz = {
@@ -414,5 +448,6 @@ const struct format format_npz = {
 	.least = npz_least,
 	.plan = npz_plan,
 	.next = npz_next,
+	.extents = npz_extents,
 	.sum = npz_sum,
 };

@@ -171,6 +171,83 @@ static int64_t take_i64(struct format_bytes *b, unsigned type)
 	return 0;
 }
 
+/* ---- The columns of a group ---- */
+
+#define SPANS_MAX 32u
+
+/*
+ * Bytes of columns: all of [start, end) if @len is as many, otherwise some of it. Columns without
+ * gaps between them, in any order, are one span.
+ */
+struct parquet_span {
+	uint64_t start, end, len;
+};
+
+/* A group: it extends from the first byte of any column to the last of any. */
+struct parquet_group {
+	uint64_t start, end;
+	struct parquet_span span[SPANS_MAX]; /* sorted, with gaps between them */
+	unsigned nr;
+};
+
+/* Join span @i and the next one. */
+static void join_next(struct parquet_group *g, unsigned i)
+{
+	g->span[i].end = g->span[i + 1].end;
+	g->span[i].len += g->span[i + 1].len;
+	g->nr--;
+	memmove(&g->span[i + 1], &g->span[i + 2], (g->nr - i - 1) * sizeof(g->span[0]));
+}
+
+/* Make room for another span: the two with the smallest gap become one, which has a gap in it. */
+static void join_nearest(struct parquet_group *g)
+{
+	unsigned at = 0;
+
+	for (unsigned i = 1; i + 1 < g->nr; i++)
+		if (g->span[i + 1].start - g->span[i].end < g->span[at + 1].start - g->span[at].end)
+			at = i;
+	join_next(g, at);
+}
+
+/*
+ * Add the bytes of a column. False if some of them are another column's; in a group with more gaps
+ * than there are spans, only if the columns have more bytes than there are.
+ */
+static bool group_add(struct parquet_group *g, uint64_t start, uint64_t len)
+{
+	uint64_t end = start + len;
+	struct parquet_span *s;
+	unsigned i = 0;
+
+	g->start = u64_min(g->start, start);
+	g->end = u64_max(g->end, end);
+	if (len == 0)
+		return true;
+	if (g->nr == SPANS_MAX)
+		join_nearest(g);
+	while (i < g->nr && g->span[i].end < start)
+		i++;
+	s = &g->span[i];
+	if (i == g->nr || end < s->start) {
+		memmove(s + 1, s, (g->nr - i) * sizeof(*s));
+		*s = (struct parquet_span){ start, end, len };
+		g->nr++;
+		return true;
+	}
+	if (start < s->end && end > s->start && s->len == s->end - s->start)
+		return false;
+	s->start = u64_min(s->start, start);
+	s->end = u64_max(s->end, end);
+	s->len += len;
+	while (i + 1 < g->nr && g->span[i + 1].start <= s->end) {
+		if (g->span[i + 1].start < s->end)
+			return false;
+		join_next(g, i);
+	}
+	return s->len <= s->end - s->start;
+}
+
 /* ---- The fields that matter ---- */
 
 struct parquet {
@@ -186,7 +263,7 @@ struct parquet {
  * writers wrote 0 for no dictionary; pyarrow writes 0 for no data pages, in a group of no rows. A
  * column without any pages has no place.
  */
-static void parquet_column(struct parquet *p, uint64_t *start, uint64_t *end)
+static void parquet_column(struct parquet *p, struct parquet_group *g)
 {
 	int64_t id = 0, len = -1, data = -1, dictionary = 0, from;
 	unsigned type;
@@ -207,8 +284,8 @@ static void parquet_column(struct parquet *p, uint64_t *start, uint64_t *end)
 		thrift_bad(p->bytes, "a column that lies outside the data");
 		return;
 	}
-	*start = u64_min(*start, (uint64_t)from);
-	*end = u64_max(*end, (uint64_t)from + (uint64_t)len);
+	if (!group_add(g, (uint64_t)from, (uint64_t)len))
+		thrift_bad(p->bytes, "a column that overlaps another one");
 }
 
 static void refuse_encrypted(struct format_bytes *b)
@@ -218,7 +295,7 @@ static void refuse_encrypted(struct format_bytes *b)
 }
 
 /* ColumnChunk: 1 file_path, 3 meta_data, 8 crypto_metadata. */
-static void parquet_chunk(struct parquet *p, uint64_t *start, uint64_t *end)
+static void parquet_chunk(struct parquet *p, struct parquet_group *g)
 {
 	struct format_bytes *b = p->bytes;
 	bool found = false;
@@ -231,7 +308,7 @@ static void parquet_chunk(struct parquet *p, uint64_t *start, uint64_t *end)
 			return;
 		}
 		if (id == 3 && type == THRIFT_STRUCT) {
-			parquet_column(p, start, end);
+			parquet_column(p, g);
 			found = true;
 		} else if (id == 8) {
 			refuse_encrypted(b);
@@ -245,11 +322,12 @@ static void parquet_chunk(struct parquet *p, uint64_t *start, uint64_t *end)
 }
 
 /* RowGroup: 1 columns, 3 num_rows. */
-static int parquet_group(struct parquet *p)
+static int parquet_take_group(struct parquet *p)
 {
 	struct format_bytes *b = p->bytes;
-	uint64_t start = UINT64_MAX, end = 0, nr;
+	struct parquet_group g = { .start = UINT64_MAX };
 	int64_t id = 0, rows = -1;
+	uint64_t nr;
 	unsigned type;
 
 	while ((type = thrift_field(b, &id)) > 0)
@@ -258,7 +336,7 @@ static int parquet_group(struct parquet *p)
 			if (type != THRIFT_STRUCT && nr > 0)
 				thrift_bad(b, "a list of columns of another type");
 			for (uint64_t i = 0; i < nr && b->rc == 0; i++)
-				parquet_chunk(p, &start, &end);
+				parquet_chunk(p, &g);
 		} else if (id == 3) {
 			rows = take_i64(b, type);
 		} else {
@@ -268,9 +346,9 @@ static int parquet_group(struct parquet *p)
 		thrift_bad(b, "a row group without a number of rows");
 	if (b->rc < 0)
 		return b->rc;
-	if (end == 0) /* it has no columns */
-		start = end = u64_max(p->search->end, 4);
-	return samples_report(p->search, start, end - start, (uint64_t)rows);
+	if (g.end == 0) /* it has no columns */
+		g.start = g.end = u64_max(p->search->end, 4);
+	return samples_report(p->search, g.start, g.end - g.start, (uint64_t)rows);
 }
 
 /* FileMetaData: 3 num_rows, 4 row_groups, 8 encryption_algorithm. */
@@ -292,7 +370,7 @@ static int parquet_footer(struct parquet *p)
 			if (type != THRIFT_STRUCT && nr > 0)
 				thrift_bad(b, "a list of row groups of another type");
 			for (uint64_t i = 0; i < nr && rc == 0; i++)
-				rc = b->rc < 0 ? b->rc : parquet_group(p);
+				rc = b->rc < 0 ? b->rc : parquet_take_group(p);
 		} else if (id == 8) {
 			refuse_encrypted(b);
 		} else {

@@ -8,7 +8,8 @@
  *   tar             a member's content; only regular files
  *   webdataset      the consecutive members of one stem, with their tar headers
  *   tfrecord        a record's payload
- *   npy, npz        an element of the array's first dimension (npz: the array x, or the only one)
+ *   npy, npz        an element of the array's first dimension (npz: the array x, or the only one);
+ *                   of the last one of bytes in three dimensions in Fortran order, DLIO's
  *   hdf5            an element of the first dimension of the dataset "records", or of the only one
  *   csv             a line after the first; quoted fields may contain line ends
  *   jsonl           a line that is not empty
@@ -51,7 +52,9 @@ const struct samples_kind *samples_kind_of_file(const struct samples_kind *kind,
 						size_t len);
 
 /*
- * Find all samples of a file. Extents are in ascending order, do not overlap and are inside the
+ * Find all samples of a file. With @file->verify the contents of tfrecord and npz, which have
+ * checksums, are read and compared with these, too.
+ * Extents are in ascending order, do not overlap and are inside the
  * file. @record_len is the number of bytes per record of kind "fixed", and unused otherwise.
  *
  * -EBADMSG: damaged, contradictory, encrypted, or not of this kind. -ENOTSUP: the samples are not

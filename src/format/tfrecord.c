@@ -26,15 +26,16 @@ static void tfrecord_sum(struct format_maker *m, const uint8_t *bytes, size_t le
 	m->sum[0] = format_crc32c(m->sum[0], bytes, len);
 }
 
-static uint64_t record_at(const struct format_maker *m, uint64_t i)
+static uint64_t record_at(const struct format_spec *spec, uint64_t i)
 {
-	return u64_scale(m->spec.size, i, m->spec.nr_samples);
+	return u64_scale(spec->size, i, spec->nr_samples);
 }
 
 /* The image bytes of the current record. */
 static uint64_t image_len(const struct format_maker *m)
 {
-	return record_at(m, m->index + 1) - record_at(m, m->index) - FRAME - HEAD - TAIL;
+	return record_at(&m->spec, m->index + 1) - record_at(&m->spec, m->index) - FRAME - HEAD -
+	       TAIL;
 }
 
 static uint8_t *wide_varint(uint8_t *p, uint64_t v)
@@ -108,6 +109,18 @@ static void tfrecord_next(struct format_maker *m)
 	}
 }
 
+static int tfrecord_extents(const struct format_spec *spec, format_extent_fn *found, void *self)
+{
+	int rc = 0;
+
+	for (uint64_t i = 0; i < spec->nr_samples && rc == 0; i++) {
+		uint64_t off = record_at(spec, i);
+
+		rc = found(self, i, off + FRAME_HEAD, record_at(spec, i + 1) - off - FRAME, 1);
+	}
+	return rc;
+}
+
 /* ---- The index that DALI reads: one line per record, "offset length" ---- */
 
 static void index_next(struct format_maker *m)
@@ -120,7 +133,8 @@ static void index_next(struct format_maker *m)
 		return;
 	p = format_put(m, 0, 0);
 	while (m->index < m->spec.nr_samples && len + sizeof(line) <= FORMAT_LITERAL_MAX) {
-		uint64_t off = record_at(m, m->index), end = record_at(m, m->index + 1);
+		uint64_t off = record_at(&m->spec, m->index);
+		uint64_t end = record_at(&m->spec, m->index + 1);
 		int n = snprintf(line, sizeof(line), "%" PRIu64 " %" PRIu64 "\n", off, end - off);
 
 		memcpy(p + len, line, (size_t)n);
@@ -140,6 +154,29 @@ static bool length_fits(const uint8_t head[FRAME_HEAD])
 #else
 	return le32_load(head + 8) == format_masked(format_crc32c(0, head, 8));
 #endif
+}
+
+/* Compare the payload at @off with the checksum after it. */
+static int check_payload(struct samples_search *s, uint64_t off, uint64_t len)
+{
+	uint8_t buf[4096];
+	uint32_t crc = 0;
+	int rc = 0;
+
+	for (uint64_t done = 0; done < len && rc == 0;) {
+		size_t n = (size_t)u64_min(sizeof(buf), len - done);
+
+		rc = format_read(s->file, off + done, buf, n, s->err);
+		crc = rc == 0 ? format_crc32c(crc, buf, n) : crc;
+		done += n;
+	}
+	if (rc == 0)
+		rc = format_read(s->file, off + len, buf, 4, s->err);
+	if (rc == 0 && le32_load(buf) != format_masked(crc))
+		rc = err_set(s->err, -EBADMSG,
+			     "the content of the record at %" PRIu64 " does not match its checksum",
+			     off - FRAME_HEAD);
+	return rc;
 }
 
 int samples_find_tfrecord(struct samples_search *s)
@@ -167,7 +204,9 @@ int samples_find_tfrecord(struct samples_search *s)
 				       "the record at %" PRIu64 " of %" PRIu64
 				       " bytes extends past the end of the file",
 				       off, len);
-		rc = samples_report(s, off + FRAME_HEAD, len, 1);
+		rc = s->file->verify ? check_payload(s, off + FRAME_HEAD, len) : 0;
+		if (rc == 0)
+			rc = samples_report(s, off + FRAME_HEAD, len, 1);
 		off += len + FRAME;
 	}
 	return rc;
@@ -178,6 +217,7 @@ const struct format format_tfrecord = {
 	.record_max = INT32_MAX, /* the limit of a protocol buffer */
 	.least = tfrecord_least,
 	.next = tfrecord_next,
+	.extents = tfrecord_extents,
 	.sum = tfrecord_sum,
 	.side = { { ".idx", true } },
 	.side_next = { index_next },

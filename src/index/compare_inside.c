@@ -67,9 +67,11 @@ int index_compare_inside(const struct index_compare_inside *in, struct shoal_wri
 					  .progress = o->progress,
 					  .warn = o->warn,
 					  .self = o->self };
-	struct index_inside inside = {
-		.options = &io, .store = in->store, .nr_threads = in->nr_threads, .keep_going = true
-	};
+	struct index_inside inside = { .options = &io,
+				       .store = in->store,
+				       .nr_threads = in->nr_threads,
+				       .verify = true,
+				       .keep_going = true };
 	struct shoal_catalog_info info;
 	struct shoal_writer_options wo = { .sizes = true, .tmp_dir = in->tmp_dir, .extents = true };
 	struct shoal_catalog *names = NULL, *now = NULL;

@@ -251,11 +251,13 @@ static bool find_known(const struct index_known *known, struct slot *s, struct i
 	return s->known;
 }
 
-static int find_by_opening(struct slot *s, struct inside_file *f, uint64_t record_len)
+static int find_by_opening(struct slot *s, struct inside_file *f, uint64_t record_len, bool verify)
 {
-	struct format_source source = {
-		.size = s->size, .read = inside_read, .self = f, .open_side = inside_open_side
-	};
+	struct format_source source = { .size = s->size,
+					.read = inside_read,
+					.self = f,
+					.verify = verify,
+					.open_side = inside_open_side };
 	int rc = inside_open(f, &s->err);
 
 	if (rc == 0)
@@ -313,7 +315,7 @@ static int find_in_file(const struct index_inside *in, struct slot *s, struct in
 	}
 	if (!samples_kind_has_sides(s->kind) && in->known && find_known(in->known, s, f))
 		return 0;
-	return find_by_opening(s, f, record_len);
+	return find_by_opening(s, f, record_len, in->verify);
 }
 
 /* ---- The window ---- */

@@ -19,6 +19,7 @@ struct index_inside {
 	const struct shoal_index_options *options; /* lent, like the rest */
 	struct store *store;
 	unsigned nr_threads;
+	bool verify;     /* read contents that have checksums, and compare them with these */
 	bool keep_going; /* leave out files that are damaged or cannot be read */
 	const struct index_known
 		*known; /* what earlier catalogs know, or NULL. If set, a file whose size has

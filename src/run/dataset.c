@@ -94,13 +94,6 @@ static int probe_all(struct store *store, const struct workload *w, bool valid,
 	return same;
 }
 
-static bool has_extents(const struct workload *w)
-{
-	const struct format *f = workload_format(w);
-
-	return f && format_has_extents(f);
-}
-
 /* How many samples a file of computed size has in a catalog: rows are read in groups. */
 static uint64_t samples_in_file(const struct workload *w)
 {
@@ -113,7 +106,7 @@ static uint64_t samples_in_file(const struct workload *w)
 static int write_names(const struct workload *w, bool valid, const struct run_data_options *o,
 		       const char *root, const char *path, struct shoal_err *err)
 {
-	bool extents = has_extents(w) && !o->object_size;
+	bool extents = workload_has_extents(w) && !o->object_size;
 	struct shoal_writer_options wo = { .root = root,
 					   .sizes = true,
 					   .samples_per_file = extents ? 0 : samples_in_file(w),
@@ -167,7 +160,7 @@ static int write_computed(const struct workload *w, bool valid, const struct run
 	char format[WORKLOAD_PATTERN_MAX];
 	int rc;
 
-	if (sub->nr_levels > 1 || (has_extents(w) && !o->object_size) ||
+	if (sub->nr_levels > 1 || (workload_has_extents(w) && !o->object_size) ||
 	    (w->dataset.record_stdev > 0 && !o->object_size))
 		return write_names(w, valid, o, root, path, err);
 	rc = workload_file_pattern(w, valid, format, sizeof(format));
@@ -353,23 +346,35 @@ static void any_case(const char *ending, char *buf, size_t cap)
 	assert(!*ending); /* a truncated pattern would match nothing */
 }
 
+/* Whether the samples that were found are those of the workload. In arrays that DLIO has made they
+ * are the last dimension, and interleaved. */
+static bool listed_as_they_lie(const struct workload *w, const struct shoal_index_result *r)
+{
+	bool array = w->dataset.format == WORKLOAD_NPZ || w->dataset.format == WORKLOAD_NPY;
+
+	if (array && r->nr_samples != r->nr_names * w->dataset.samples_per_file)
+		return false;
+	return r->nr_uncut == 0 || workload_rows_together(w) > 1;
+}
+
 /* Collective. */
 static int list_data(struct comm *comm, const struct workload *w, const struct run_data_options *o,
 		     const char *path, struct shoal_err *err)
 {
-	struct shoal_index_options io = { .output = path,
-					  .config = o->open.config,
-					  .samples_per_file =
-						  has_extents(w) ? 0 : w->dataset.samples_per_file,
-					  .samples = has_extents(w) ? "auto" : NULL,
-					  .stop = o->stop,
-					  .progress =
-						  comm_place(comm)->rank == 0 ? o->progress : NULL,
-					  .self = o->self };
-	struct shoal_index_result result;
+	struct shoal_index_options io = {
+		.output = path,
+		.config = o->open.config,
+		.samples_per_file = workload_has_extents(w) ? 0 : w->dataset.samples_per_file,
+		.samples = workload_has_extents(w) ? "auto" : NULL,
+		.stop = o->stop,
+		.progress = comm_place(comm)->rank == 0 ? o->progress : NULL,
+		.self = o->self
+	};
+	struct shoal_index_result result = { 0 };
 	char patterns[ENDINGS_MAX][PATTERN_MAX];
 	const char *include[ENDINGS_MAX];
 	struct shoal_tree_options tree = { .include = include, .etags = o->etags };
+	int rc;
 
 	/* Only files of the format: side files and notes may lie next to them. */
 	for (; w->dataset.format != WORKLOAD_SYNTHETIC && tree.nr_include < ENDINGS_MAX &&
@@ -383,6 +388,14 @@ static int list_data(struct comm *comm, const struct workload *w, const struct r
 		data_say(o, o->etags ? "there is no catalog: listing names and ETags"
 				     : "there is no catalog, and the names are not the workload's: "
 				       "listing them");
+	rc = index_tree(comm, o->data, &tree, &io, &result, err);
+	if (rc < 0 || !io.samples || listed_as_they_lie(w, &result))
+		return rc;
+	if (comm_place(comm)->rank == 0)
+		data_say(o, "the samples inside files are not contiguous: reading equal parts "
+			    "of files instead");
+	io.samples = NULL;
+	io.samples_per_file = w->dataset.samples_per_file;
 	return index_tree(comm, o->data, &tree, &io, &result, err);
 }
 
@@ -563,7 +576,7 @@ static int choose_files(struct run_data_part *part, const struct workload *w, ui
 			     "the workload reads %" PRIu64 " file%s, but there are %" PRIu64
 			     ": set dataset.%s=%" PRIu64 ", or generate the rest",
 			     want, plural(want), part->nr_files, key, part->nr_files);
-	if (rc == 0 && has_extents(w) && info.extents)
+	if (rc == 0 && info.extents)
 		rc = check_rows(part, w, err);
 	else if (rc == 0 && info.samples_per_file != samples_in_file(w))
 		rc = err_set_hint(err, -EINVAL, SHOAL_HINT_SAMPLES_PER_FILE,

@@ -102,6 +102,16 @@ uint64_t workload_rows_together(const struct workload *w)
 	return t->nr_columns ? u64_min(t->group_rows, t->nr_rows) : 1;
 }
 
+bool workload_has_extents(const struct workload *w)
+{
+	const struct format *f = workload_format(w);
+
+	/* A file with a single sample is read as a whole, as DLIO does. */
+	return f && format_has_extents(f) &&
+	       (format_has_table(f) || w->dataset.format == WORKLOAD_TAR ||
+		w->dataset.samples_per_file > 1);
+}
+
 /*
  * Without columns: one of record_length bytes. DLIO makes a list of small integers, each of which
  * takes four bytes.

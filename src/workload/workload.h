@@ -212,6 +212,12 @@ workload_format_name(enum workload_format format); /* "jpeg"; it is also the fil
 const struct format *workload_format(const struct workload *w);
 uint64_t workload_rows_together(const struct workload *w);
 
+/*
+ * Whether the samples of its files have extents of their own: row groups, records, elements of an
+ * array, lines. Otherwise they are equal parts of a file, or the file.
+ */
+bool workload_has_extents(const struct workload *w);
+
 /* ---- Files ------------------------------------------------------------------------------- */
 
 /* The number of files in train, or in valid. */

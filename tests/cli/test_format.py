@@ -255,6 +255,24 @@ def test_samples_in_files_of_others_are_found(tmp_path):
         assert [data[at:at + length] for at, length in places(name, tmp_path / file)] == [sample.tobytes() for sample in array]
 
 
+@pytest.mark.parametrize("libver", ["v108", "v110", "latest"])
+@pytest.mark.parametrize("nr, chunk, most", [
+    (7, None, 7), (7, 7, 7), (7, 9, None), (7, 2, 7), (7, 2, 20), (7, 2, None),  # contiguous; one chunk; several
+    (1024, 1, 1024), (1025, 1, 1025), (2049, 1, 5000),  # addresses in one block, and in pages
+    (4, 1, None), (5, 1, None), (500, 1, None), (9000, 1, None), (300_000, 1, None),  # an array that grows, to its pages
+])
+def test_samples_in_hdf5_of_later_versions_are_where_h5py_has_them(tmp_path, libver, nr, chunk, most):
+    numpy, h5py = need("numpy"), need("h5py")
+    array = numpy.arange(nr * 3, dtype=numpy.int32).reshape(nr, 3)
+    with h5py.File(tmp_path / "f", "w", libver=(libver, "latest")) as file:
+        how = {"chunks": (chunk, 3), "maxshape": (most, 3)} if chunk else {}
+        file.create_dataset("records", data=array, **how).attrs["a"] = "long" * 100
+        file["labels"] = numpy.zeros(nr)
+    data = (tmp_path / "f").read_bytes()
+    found = places("hdf5", tmp_path / "f")
+    assert len(found) == nr and b"".join(data[at:at + length] for at, length in found) == array.tobytes()
+
+
 def test_samples_that_are_no_stretch_of_bytes_are_refused_in_words(tmp_path):
     numpy, h5py = need("numpy"), need("h5py")
     array = numpy.arange(5 * 6 * 7, dtype=numpy.int32).reshape(6, 7, 5)
@@ -262,12 +280,20 @@ def test_samples_that_are_no_stretch_of_bytes_are_refused_in_words(tmp_path):
     numpy.savez_compressed(tmp_path / "c.npz", x=array)
     with h5py.File(tmp_path / "c.hdf5", "w") as file:
         file.create_dataset("records", data=numpy.moveaxis(array, 2, 0), chunks=(1, 3, 7))
-    with h5py.File(tmp_path / "new.hdf5", "w", libver="latest") as file:
+    with h5py.File(tmp_path / "many.hdf5", "w", libver="latest") as file:
+        for i in range(20):
+            file[f"other{i}"] = i
         file.create_dataset("records", data=numpy.moveaxis(array, 2, 0))
+    with h5py.File(tmp_path / "open.hdf5", "w", libver="latest") as file:
+        file.create_dataset("records", data=array, chunks=(1, 7, 5), maxshape=(None, None, 5))
+    with h5py.File(tmp_path / "part.hdf5", "w", libver="latest") as file:
+        file.create_dataset("records", shape=(6, 7, 5), chunks=(1, 7, 5))[:3] = array[:3]
     for file, name, words in [("c.npy", "npy", b"interleaved"), ("c.npz", "npz", b"compressed"),
-                              ("c.hdf5", "hdf5", b"chunks cut them"), ("new.hdf5", "hdf5", b"libver")]:
+                              ("c.hdf5", "hdf5", b"chunks cut them"), ("many.hdf5", "hdf5", b"names are in a heap"),
+                              ("open.hdf5", "hdf5", b"dimensions are unlimited"), ("part.hdf5", "hdf5", b"never written")]:
         result = run("samples", name, tmp_path / file)
-        assert result.returncode == 1 and result.stdout == b"" and result.stderr.startswith(b"-95 ")  # ENOTSUP
+        assert result.returncode == 1 and result.stderr.startswith(b"-95 ")  # ENOTSUP
+        assert file == "part.hdf5" or result.stdout == b""
         assert words in result.stderr
 
 

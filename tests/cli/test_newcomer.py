@@ -224,7 +224,7 @@ def place(shoal, tmp_path):
     (["verify", "d"], "make a catalog of it with 'shoal index'"),
     (["ls", "d"], "make a catalog of it with 'shoal index'"),
     (["read", "s3:/b/c"], "did you mean 's3://b/c'?"),
-    (["info", "README.md"], "shoal info: 'README.md': it is not a catalog"),
+    (["info", "README.md"], "shoal info: 'README.md': not a catalog"),
     (["find", "c", "*.jpg"], "there is no name '*.jpg'; a pattern is given with --include"),
     (["find", "c", "b.jpg"], "there is no name 'b.jpg'\n"),
 ])
