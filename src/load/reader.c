@@ -250,9 +250,9 @@ int shoal_reader_read(struct shoal_reader *r, const struct shoal_read *reads, si
 /* ---- Ranges of one file ---- */
 
 /*
- * All of them with one descriptor. The kernel is told of up to @in_flight ranges ahead, so that the
- * device reads them at the same time. Threads would cost more than most ranges, if these are
- * cached.
+ * All of them with one descriptor. Up to @in_flight ranges ahead are announced to the kernel, so
+ * that the device reads them at the same time. Threads would cost more than most ranges, if these
+ * are cached.
  */
 static int ranges_of_file(const struct shoal_reader *r, const char *name,
 			  const struct shoal_range *ranges, size_t nr, unsigned in_flight,
