@@ -3,10 +3,11 @@
 
 usage: page.py [--write] PAGE...
 
-In a block marked `console`, a line that starts with "$ " is a command (a backslash continues it), and the lines after it
-are what it prints. A command that ends in "# exit status N" must end so; all others must succeed. Numbers, sizes and
-digests may differ; a line "..." stands for any lines. A block marked `python` is a program of its own. All blocks of a page
-run in one new folder, one after the other. With --write the page gets what the commands printed.
+A block marked `sh` can be pasted as a whole: each line is a command (a backslash continues it), and the lines "# ..." below
+it are what it prints. In a block marked `console` a command starts with "$ ", and all other lines are what it prints. A command
+that ends in "# exit status N" must end so; all others must succeed. Numbers, sizes and digests may differ; a line "..." stands
+for any lines. A block marked `python` is a program of its own; one marked `python MODULE` runs where Python has that module. All
+blocks of a page run in one new folder, one after the other. With --write the page gets what the commands printed.
 
 The command is the one that SHOAL names, or build/shoal.
 """
@@ -28,8 +29,8 @@ VARIABLE = [
     (re.compile(r"^engine .*"), "engine"),
     (re.compile(r"\b[0-9a-f]{16,}\b"), "#"),
     (re.compile(r"\d[\d.,:]*(e[+-]\d+)?"), "#"),
-    (re.compile(r"# [kKMGT]?i?B\b"), "# B"),
-    (re.compile(r"# (us|ms|s|min|h)\b"), "# s"),
+    (re.compile(r"# (bytes?|[kKMGTPE]?i?B)\b"), "# B"),
+    (re.compile(r"# (us|ms|s)\b|#m #s\b|#h #m\b"), "# s"),
     (re.compile(r"\s+"), " "),
 ]
 
@@ -73,49 +74,59 @@ def matches(said, printed):
     return bool(printed) and plain(said[0]) == plain(printed[0]) and matches(said[1:], printed[1:])
 
 
-def cut_commands(block):
-    """[(lines of the command, lines that it prints)] of a console block."""
+def cut_commands(block, pasted):
+    """[(lines of the command, lines that it prints)] of a block."""
     found, more = [], False
     for line in block:
         if more:
             found[-1][0].append(line)
-        elif line.startswith("$ "):
+        elif not line.startswith("#") if pasted else line.startswith("$ "):
             found.append(([line], []))
         elif found:
-            found[-1][1].append(line)
+            found[-1][1].append(line[2:] if pasted else line)
         else:
-            raise Mismatch(f"a console block begins with '{line}', not with a command")
+            raise Mismatch(f"a block begins with '{line}', not with a command")
         more = found[-1][0][-1].endswith("\\") and not found[-1][1]
     return found
 
 
-def run_console(block, folder, write):
-    """Run the commands of a block. Returns the block with what they print, if @write."""
-    result = []
-    for command, said in cut_commands(block):
-        text = "\n".join(command)[2:]
+def run_block(block, pasted, folder, write):
+    """Run the commands of a block. Returns their number, and the block with what they print, if @write."""
+    result, commands = [], cut_commands(block, pasted)
+    for command, said in commands:
+        text = "\n".join(command)[0 if pasted else 2:]
         status = re.search(r"# exit status (\d+)$", text)
         printed = run(["bash", "-c", text], folder, int(status[1]) if status else 0)
         if not write and not matches(said, printed):
             raise Mismatch("\n".join(["$ " + text, "the page says:", *said, "it prints:", *printed]))
         # A shortened output stays shortened if it still is one.
-        result += [*command, *(said if matches(said, printed) else printed)]
-    return result
+        shown = said if matches(said, printed) else printed
+        result += [*command, *(("# " + line).rstrip() if pasted else line for line in shown)]
+    return len(commands), result
+
+
+def run_program(text, module, folder):
+    """Whether it ran: it does not where its module is missing."""
+    python = os.environ.get("PYTHON", sys.executable)
+    if module and subprocess.run([python, "-c", "import " + module], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        return False
+    run([python, "-c", text], folder, 0)
+    return True
 
 
 def run_page(page, write=False):
     """Run all blocks of a page. Raises Mismatch; returns the number of commands and programs."""
-    parts = re.split(r"^(```(?:console|python)\n)(.*?)(^```\n)", page.read_text(), flags=re.M | re.S)
+    parts = re.split(r"^(```(?:console|sh|python)(?: \w+)?\n)(.*?)(^```\n)", page.read_text(), flags=re.M | re.S)
     folder, count = tempfile.mkdtemp(prefix="page-"), 0
     try:
         for i in range(1, len(parts), 4):
-            lines = parts[i + 1].splitlines()
-            if parts[i].startswith("```python"):
-                run([os.environ.get("PYTHON", sys.executable), "-c", parts[i + 1]], folder, 0)
-                count += 1
+            kind, _, module = parts[i].strip("`\n").partition(" ")
+            if kind == "python":
+                count += run_program(parts[i + 1], module, folder)
             else:
-                count += sum(line.startswith("$ ") for line in lines)
-                parts[i + 1] = "\n".join(run_console(lines, folder, write)) + "\n"
+                nr, lines = run_block(parts[i + 1].splitlines(), kind == "sh", folder, write)
+                count += nr
+                parts[i + 1] = "\n".join(lines) + "\n"
     except (Mismatch, subprocess.TimeoutExpired) as e:
         raise Mismatch(f"{page}: {e}") from None
     finally:

@@ -9,7 +9,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# A room sees itself, base, and these. Data goes one way: store, index, catalog, order, load, run, report.
+# A room sees itself, base, and these, all of which it uses: the line "May include" of its README. Data goes one way: store, index, catalog, order, load, run, report.
 SEES = {
     "base": [],
     "store": [],
@@ -24,12 +24,12 @@ SEES = {
     "list": ["index", "sort", "store", "catalog", "open"],
     "load": ["store", "catalog", "order", "comm"],
     "workload": ["order", "format"],
-    "datagen": ["workload", "store", "catalog", "open", "load", "comm", "format"],
-    "run": ["workload", "datagen", "store", "index", "catalog", "open", "order", "load", "comm"],
+    "datagen": ["workload", "store", "catalog", "open", "comm", "format"],
+    "run": ["workload", "datagen", "store", "index", "open", "load", "comm"],
     "report": ["workload", "run"],
-    "sweep": ["report"],
-    "cli": ["store", "index", "list", "catalog", "open", "order", "load", "workload", "datagen", "run", "report", "sweep", "serve", "comm", "format"],
-    "python": ["store", "index", "list", "catalog", "open", "order", "load", "comm"],
+    "sweep": ["run", "report"],
+    "cli": ["store", "index", "catalog", "open", "load", "workload", "datagen", "run", "report", "sweep", "serve", "comm", "format"],
+    "python": ["store", "load"],
 }
 
 BANNED = {
@@ -145,6 +145,19 @@ def check_json(path, text):
             yield f"{path}:{number}: JSON is written by hand: use base/json.h"
 
 
+def result_names():
+    """The names of the files of results, as src/run/folder.c has them."""
+    text = open(os.path.join(ROOT, "src/run/folder.c"), encoding="utf-8").read()
+    return set(re.findall(r'^\t\[RUN_FILE_\w+\] = \{ "([^"]+)"', text, re.M))
+
+
+def check_results(path, text, names):
+    if path not in ("src/run/folder.c", "src/report/layout.h"):
+        for number, line in enumerate(text.split("\n"), 1):
+            for name in names.intersection(re.findall(r'"([\w.]+)"', line)):
+                yield f"{path}:{number}: \"{name}\" is named by run/folder.h"
+
+
 def check_words(path, text):
     """The remedy for an error is a hint (include/shoal.h); its text is at the doors."""
     room = path.split("/")[1]
@@ -229,6 +242,20 @@ def check_reached(codes, defined):
                 yield f"{path}: nothing in src uses {name}(): remove it, or use it"
 
 
+def may_include(room):
+    rooms = [f"`{other}`" for other in ([] if room == "base" else [*SEES[room], "base"])]
+    return " and ".join([", ".join(rooms[:-1]), rooms[-1]] if len(rooms) > 1 else rooms)
+
+
+def check_sees(texts):
+    """Every arrow between rooms is used."""
+    for room, others in SEES.items():
+        used = {name for path, text in texts.items() if path.startswith(f"src/{room}/")
+                for name in re.findall(r'^#include "([^"/]+)/', text, re.M)}
+        for other in sorted(set(others) - used):
+            yield f"tools/tidy.py: room {room} does not use {other}: it needs no arrow"
+
+
 def check_rooms(paths):
     """Rooms and their larger folders have a README of at most a page. The folders of tests/unit are those of src, and
     every room has tests."""
@@ -243,6 +270,11 @@ def check_rooms(paths):
                 yield f"{folder}: {len(held)} files and no README.md"
             elif len(open(readme, encoding="utf-8").readlines()) > README_LINES:
                 yield f"{folder}/README.md: longer than a page of {README_LINES} lines"
+            if len(parts) == 2 and os.path.exists(readme):
+                text = open(readme, encoding="utf-8").read()
+                said = re.search(r"\*\*May include\*\* (.*?)\.(?:\s|$)", text, re.S)
+                if not said or set(re.findall(r"`(\w+)`", said.group(1))) != {"base", *SEES[parts[1]]} - {parts[1]}:
+                    yield f"{folder}/README.md: write '**May include** {may_include(parts[1])}.'"
         if parts[:2] == ["tests", "unit"] and "/".join(["src", *parts[2:]]) not in files:
             yield f"{folder}: the folders of tests/unit are those of src, and src/{'/'.join(parts[2:])} does not exist"
     for room in sorted({folder.split("/")[1] for folder in files if folder.startswith("src/")}):
@@ -312,7 +344,7 @@ def main():
         text = open(os.path.join(ROOT, path), encoding="utf-8").read()
         faults += [*check_width(path, text), *check_wording(path, text)]
     faults += check_wording("include/shoal.h", open(os.path.join(ROOT, "include/shoal.h"), encoding="utf-8").read())
-    prefixes = schemes()
+    prefixes, results = schemes(), result_names()
     for path in tracked("python/shoal/*.py"):
         faults += check_python_uris(path, open(os.path.join(ROOT, path), encoding="utf-8").read(), prefixes)
     defined, codes = {}, {}
@@ -328,9 +360,11 @@ def main():
             faults += check_calls(path, code)
             faults += check_words(path, text)
             faults += check_json(path, text)
+            faults += check_results(path, text, results)
             faults += check_wording(path, text)
         faults += check_lengths(path, code)
-    faults += [*check_names(defined), *check_reached(codes, defined)]
+    faults += [*check_names(defined), *check_reached(codes, defined),
+               *check_sees({path: open(os.path.join(ROOT, path), encoding="utf-8").read() for path in paths})]
     for path in tracked("python/shoal/*.py", "python/shoal/*/*.py"):
         text = open(os.path.join(ROOT, path), encoding="utf-8").read()
         faults += [*check_python_words(path, text), *check_wording(path, text)]

@@ -1,6 +1,8 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -96,10 +98,10 @@ int parse_milliseconds(const char *text, uint64_t *ret_ms)
 	return -EINVAL;
 }
 
-struct size_words size_in_words(uint64_t bytes)
+struct number_words size_in_words(uint64_t bytes)
 {
 	static const char *const units[] = { "KB", "MB", "GB", "TB", "PB", "EB" };
-	struct size_words w;
+	struct number_words w;
 	double v = (double)bytes / 1000;
 	size_t i = 0;
 
@@ -110,6 +112,58 @@ struct size_words size_in_words(uint64_t bytes)
 	for (; v >= 999.5 && i + 1 < ARRAY_LEN(units); v /= 1000)
 		i++;
 	snprintf(w.text, sizeof(w.text), "%.*f %s", v < 9.995 ? 2 : v < 99.95 ? 1 : 0, v, units[i]);
+	return w;
+}
+
+struct number_words time_in_words(double seconds)
+{
+	static const char *const units[] = { "us", "ms", "s" };
+	struct number_words w;
+	double v = seconds * 1e6, whole = floor(seconds + 0.5);
+	size_t i = 0;
+
+	if (!(seconds > 0)) {
+		snprintf(w.text, sizeof(w.text), "0 s");
+	} else if (seconds < 119.5) {
+		for (; v >= 999.5 && i + 1 < ARRAY_LEN(units); v /= 1000)
+			i++;
+		snprintf(w.text, sizeof(w.text), "%.*f %s",
+			 v < 9.995   ? 2
+			 : v < 99.95 ? 1
+				     : 0,
+			 v, units[i]);
+	} else if (whole < 7200) {
+		snprintf(w.text, sizeof(w.text), "%.0fm %02.0fs", floor(whole / 60),
+			 fmod(whole, 60));
+	} else {
+		snprintf(w.text, sizeof(w.text), "%.0fh %02.0fm", floor(whole / 3600),
+			 floor(fmod(whole, 3600) / 60));
+	}
+	return w;
+}
+
+struct number_words count_in_words(uint64_t nr)
+{
+	struct number_words w;
+	char digits[24];
+	size_t len = (size_t)snprintf(digits, sizeof(digits), "%" PRIu64, nr), at = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		if (i > 0 && (len - i) % 3 == 0)
+			w.text[at++] = ',';
+		w.text[at++] = digits[i];
+	}
+	w.text[at] = '\0';
+	return w;
+}
+
+struct number_words rate_in_words(double nr_per_second)
+{
+	struct number_words w;
+
+	if (nr_per_second >= 9.995 && nr_per_second < 1e18)
+		return count_in_words((uint64_t)(nr_per_second + 0.5));
+	snprintf(w.text, sizeof(w.text), "%.3g", nr_per_second);
 	return w;
 }
 

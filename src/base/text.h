@@ -18,12 +18,17 @@ int parse_size(const char *text, uint64_t *ret_bytes) MUST_USE;
  * is dropped. */
 int parse_milliseconds(const char *text, uint64_t *ret_ms) MUST_USE;
 
-/* Bytes for people to read, in powers of 1000 and three digits: "38.2 MB". Every size that is
- * printed as text has this form, unless each byte matters. */
-struct size_words {
-	char text[24];
+/*
+ * Numbers for people to read; in JSON they are plain. Every one that is printed as text has its
+ * form, unless other programs read it.
+ */
+struct number_words {
+	char text[32];
 };
-struct size_words size_in_words(uint64_t bytes);
+struct number_words size_in_words(uint64_t bytes); /* powers of 1000, three digits: "38.2 MB" */
+struct number_words time_in_words(double seconds); /* "42 us", "1.57 ms", "12.3 s", "2h 05m" */
+struct number_words count_in_words(uint64_t nr);   /* "42,127,518" */
+struct number_words rate_in_words(double nr_per_second); /* as a count, or "0.25" */
 
 /* The ending of a noun that follows the number @nr: "1 file", "2 files". */
 static inline const char *plural(uint64_t nr)

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/compare_ranks.h"
 #include "cli/hints.h"
 #include "cli/workload_options.h"
 #include "datagen/datasize.h"
@@ -141,7 +142,7 @@ static void print_bytes(FILE *out, const char *before, double bytes, const char 
 static void print_seconds(FILE *out, const char *before, double seconds, const char *after)
 {
 	fputs(before, out);
-	cli_put_seconds(out, seconds);
+	fputs(time_in_words(seconds).text, out);
 	fputs(after, out);
 }
 
@@ -152,7 +153,7 @@ static void print_times(FILE *out, const struct workload *w, const struct datasi
 		      out);
 		return;
 	}
-	fprintf(out, "demand       %.0f samples/s", p->samples_per_second);
+	fprintf(out, "demand       %s samples/s", rate_in_words(p->samples_per_second).text);
 	print_bytes(out, ", ", p->bytes_per_second, "/s of the storage at full utilisation\n");
 	print_seconds(out, "epoch        ", p->epoch_seconds, " at full utilisation");
 	if (w->au > 0) {
@@ -169,30 +170,29 @@ static void datasize_put_text(FILE *out, const struct workload *w, const struct 
 	const struct datasize_plan *p = &s->plan;
 	uint64_t most = (s->nr_files - 1) / u64_max(s->subfolders.nr, 1) + 1;
 
-	fprintf(out, "workload     %s: %s files of %" PRIu64 " sample%s of %.15g bytes\n", w->name,
-		workload_format_name(w->dataset.format), w->dataset.samples_per_file,
-		plural(w->dataset.samples_per_file), w->dataset.record_bytes);
-	fprintf(out,
-		"cluster      %" PRIu64 " host%s, %" PRIu64 " accelerator%s, %s of memory (%s)\n",
-		o->cluster.nr_hosts, plural(o->cluster.nr_hosts), o->cluster.nr_accelerators,
-		plural(o->cluster.nr_accelerators), size_in_words(o->cluster.memory_bytes).text,
-		o->measured ? "measured" : "declared");
-	fprintf(out,
-		"files        %" PRIu64 ": five times the memory are %" PRIu64
-		", 500 steps are %" PRIu64 "\n",
-		s->nr_files, s->files_by_memory, s->files_by_steps);
-	print_bytes(out, "bytes        ", (double)p->nr_bytes, "");
-	fprintf(out, " (%" PRIu64 ")\n", p->nr_bytes);
+	fprintf(out, "workload     %s: %s files of %s sample%s of %s\n", w->name,
+		workload_format_name(w->dataset.format),
+		count_in_words(w->dataset.samples_per_file).text,
+		plural(w->dataset.samples_per_file),
+		size_in_words((uint64_t)w->dataset.record_bytes).text);
+	fprintf(out, "cluster      %s host%s, %s accelerator%s, %s of memory (%s)\n",
+		count_in_words(o->cluster.nr_hosts).text, plural(o->cluster.nr_hosts),
+		count_in_words(o->cluster.nr_accelerators).text, plural(o->cluster.nr_accelerators),
+		size_in_words(o->cluster.memory_bytes).text, o->measured ? "measured" : "declared");
+	fprintf(out, "files        %s: five times the memory are %s, 500 steps are %s\n",
+		count_in_words(s->nr_files).text, count_in_words(s->files_by_memory).text,
+		count_in_words(s->files_by_steps).text);
+	print_bytes(out, "bytes        ", (double)p->nr_bytes, "\n");
 	if (p->nr_files_eval)
-		fprintf(out, "evaluation   %" PRIu64 " more file%s, of %" PRIu64 " bytes\n",
-			p->nr_files_eval, plural(p->nr_files_eval), p->nr_bytes_eval);
+		fprintf(out, "evaluation   %s more file%s, of %s\n",
+			count_in_words(p->nr_files_eval).text, plural(p->nr_files_eval),
+			size_in_words(p->nr_bytes_eval).text);
 	fputs("subfolders   ", out);
 	print_folders(out, &s->subfolders);
-	fprintf(out, "; at most %" PRIu64 " file%s in a folder\n", most, plural(most));
-	fprintf(out,
-		"steps        %" PRIu64 " per epoch, each of %" PRIu64
-		" sample%s per accelerator\n",
-		p->steps, w->reader.batch, plural(w->reader.batch));
+	fprintf(out, "; at most %s file%s in a folder\n", count_in_words(most).text, plural(most));
+	fprintf(out, "steps        %s per epoch, each of %s sample%s per accelerator\n",
+		count_in_words(p->steps).text, count_in_words(w->reader.batch).text,
+		plural(w->reader.batch));
 	print_times(out, w, p);
 	print_bytes(out, "shoal needs  ", (double)s->node_bytes, " of memory per host: ");
 	fprintf(out, "%" PRIu64 " rank%s with ", s->ranks_per_host, plural(s->ranks_per_host));
@@ -219,21 +219,41 @@ static void cmd_datasize_print_text(const struct workload *w, const struct datas
 
 /* ---- All together ---- */
 
+struct cmd_datasize_described {
+	const struct cmd_datasize_arguments *a;
+	const struct workload *w;
+};
+
+static void describe_datasize(FILE *f, const void *self)
+{
+	const struct cmd_datasize_described *d = self;
+
+	fprintf(f, "accelerators: %" PRIu64 "\nhosts: %" PRIu64 "\nmemory-per-host: %" PRIu64 "\n",
+		d->a->accelerators, d->a->hosts, d->a->memory);
+	fputs(d->w->yaml, f);
+}
+
 static int cmd_datasize_run(const struct cmd_datasize_arguments *a, struct comm *comm,
 			    struct workload **ret_w, struct datasize_outcome *o,
 			    struct shoal_err *err)
 {
+	struct cmd_datasize_described described = { .a = a };
 	struct datasize_cluster seen;
-	int rc = datasize_measure(comm, &seen, err);
+	int rc;
 
+	o->status = cli_workload("datasize", a->workload, a->nr, comm_place(comm)->rank > 0, ret_w);
+	if (o->status != CLI_OK) { /* rank 0 has printed why, unless only others cannot load it */
+		err_set(err, -ENODATA, "the workload cannot be loaded");
+		comm_fail(comm, err);
+		return -ENODATA;
+	}
+	described.w = *ret_w;
+	rc = cli_compare_ranks(comm, describe_datasize, &described, err);
+	if (rc == 0)
+		rc = datasize_measure(comm, &seen, err);
 	if (rc == 0)
 		rc = choose_cluster(a, &seen, comm_place(comm)->size == 1, o, err);
-	if (rc < 0)
-		return rc;
-	o->status = cli_workload("datasize", a->workload, a->nr, comm_place(comm)->rank > 0, ret_w);
-	if (o->status != CLI_OK)
-		return -ENODATA; /* it has been said */
-	return datasize_compute(*ret_w, &o->cluster, &o->size, err);
+	return rc < 0 ? rc : datasize_compute(*ret_w, &o->cluster, &o->size, err);
 }
 
 static void datasize_warn(void *self, const char *words)

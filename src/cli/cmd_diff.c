@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/hints.h"
@@ -75,9 +76,10 @@ static int cmd_diff_report(const struct cmd_diff_arguments *a, const struct shoa
 		json_u64(&j, "changed", r->nr_changed);
 		json_close_object(&j);
 	} else if (!cli_talk.quiet && nr > 0) {
-		cli_say("%" PRIu64 " missing, %" PRIu64 " new, %" PRIu64
-			" of another size, %" PRIu64 " of another ETag, %" PRIu64 " the same",
-			r->nr_missing, r->nr_new, r->nr_resized, r->nr_changed, r->nr_same);
+		cli_say("%s missing, %s new, %s of another size, %s of another ETag, %s the same",
+			count_in_words(r->nr_missing).text, count_in_words(r->nr_new).text,
+			count_in_words(r->nr_resized).text, count_in_words(r->nr_changed).text,
+			count_in_words(r->nr_same).text);
 	}
 	return nr == 0 ? CLI_OK : CLI_FAILED;
 }

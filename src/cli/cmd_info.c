@@ -82,8 +82,8 @@ static int cmd_info_print_json(const struct shoal_catalog *cat, const struct sho
 static int cmd_info_print_text(const struct shoal_catalog *cat, const struct shoal_catalog_info *i)
 {
 	printf("root            %s\n", i->root);
-	printf("files           %" PRIu64 "\n", i->nr_files);
-	printf("samples         %" PRIu64 "\n", i->nr_samples);
+	printf("files           %s\n", count_in_words(i->nr_files).text);
+	printf("samples         %s\n", count_in_words(i->nr_samples).text);
 	if (i->nr_bytes == SHOAL_SIZE_UNKNOWN)
 		printf("bytes           not known\n");
 	else
@@ -91,7 +91,7 @@ static int cmd_info_print_text(const struct shoal_catalog *cat, const struct sho
 	printf("etags           %s\n", i->etags ? "yes" : "no");
 	cli_put_bytes(stdout, "file_bytes      ", i->file_bytes);
 	printf("bytes_per_name  %.4f\n", bytes_per_name(i));
-	printf("segments        %" PRIu64 "\n", i->nr_segments);
+	printf("segments        %s\n", count_in_words(i->nr_segments).text);
 	printf("digest          %s\n", i->digest);
 	printf("version         %" PRIu32 "\n", i->version);
 	if (i->extents)

@@ -80,9 +80,9 @@ static void replay_print_text(const struct replay_result *r, bool fast)
 	} rows[] = { { "p50 us", 0.5 }, { "p90 us", 0.9 }, { "p99 us", 0.99 }, { "max us", 1 } };
 	uint64_t recorded = r->log.nr - r->nr_recorded_errors;
 
-	printf("%" PRIu64 " operation%s, %s in %.2f s, %s, by %s with %" PRIu64
-	       " in flight per rank\n",
-	       r->nr, plural(r->nr), size_in_words(r->bytes).text, r->seconds,
+	printf("%s operation%s, %s in %s, %s, by %s with %" PRIu64 " in flight per rank\n",
+	       count_in_words(r->nr).text, plural(r->nr), size_in_words(r->bytes).text,
+	       time_in_words(r->seconds).text,
 	       fast ? "as fast as possible" : "at the recorded times", r->engine, r->in_flight);
 	printf("%-10s %13s %13s %9s\n", "", "recorded", "replayed", "change");
 	replay_print_row("seconds", r->recorded_seconds, r->seconds);
@@ -93,17 +93,17 @@ static void replay_print_text(const struct replay_result *r, bool fast)
 		replay_print_row(rows[i].name, replay_us_at(&r->recorded_latency, rows[i].share),
 				 replay_us_at(&r->latency, rows[i].share));
 	if (!fast)
-		printf("late      %.0f us at p99: operations began so long after their time\n",
-		       replay_us_at(&r->late, 0.99));
+		printf("late      %s at p99: operations began so long after their time\n",
+		       time_in_words(replay_us_at(&r->late, 0.99) * 1e-6).text);
 	if (r->log.nr_left_out > 0)
-		printf("part      %" PRIu64 " operations were not recorded: the log was full\n",
-		       r->log.nr_left_out);
+		printf("part      %s operations were not recorded: the log was full\n",
+		       count_in_words(r->log.nr_left_out).text);
 	if (r->nr_recorded_errors > 0)
-		printf("left out  %" PRIu64 " that failed when they were recorded\n",
-		       r->nr_recorded_errors);
+		printf("left out  %s that failed when they were recorded\n",
+		       count_in_words(r->nr_recorded_errors).text);
 	if (r->nr_differ > 0)
-		printf("differ    %" PRIu64 " delivered another number of bytes than recorded\n",
-		       r->nr_differ);
+		printf("differ    %s delivered another number of bytes than recorded\n",
+		       count_in_words(r->nr_differ).text);
 }
 
 /* ---- The command ---- */

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/hints.h"
 #include "report/page.h"
+#include "run/folder.h"
 
 struct cmd_report_arguments {
 	const char *output;
@@ -30,7 +31,7 @@ static int report_try(const char *const *folders, int nr, const char *path, uint
 static int cmd_report_run(void *arguments, int nr, char **words)
 {
 	const struct cmd_report_arguments *a = arguments;
-	const char *path = a->output ? a->output : "report.html";
+	const char *path = a->output ? a->output : run_file_name(RUN_FILE_PAGE);
 	uint64_t now = (uint64_t)time(NULL) * UINT64_C(1000000000);
 	struct shoal_err err = { "" };
 

@@ -26,9 +26,9 @@ static void put_rows(const char *title, const struct shoal_stat_row *rows, size_
 {
 	printf("\n%s\n", title);
 	for (size_t i = 0; i < nr; i++) {
-		printf("%14" PRIu64 "  ", rows[i].nr_files);
+		printf("%14s  ", count_in_words(rows[i].nr_files).text);
 		if (sizes)
-			printf("%20" PRIu64 "  ", rows[i].nr_bytes);
+			printf("%11s  ", size_in_words(rows[i].nr_bytes).text);
 		if (*rows[i].name)
 			cli_put_plain(stdout, rows[i].name, strlen(rows[i].name));
 		else
@@ -36,14 +36,14 @@ static void put_rows(const char *title, const struct shoal_stat_row *rows, size_
 		putchar('\n');
 	}
 	if (all > nr)
-		printf("%14s  %" PRIu64 " more\n", "", all - nr);
+		printf("%14s  %s more\n", "", count_in_words(all - nr).text);
 }
 
 static void put_largest(const struct shoal_stat *s, size_t nr)
 {
 	printf("\nlargest files\n");
 	for (size_t i = 0; i < nr && i < s->nr_largest; i++) {
-		printf("%20" PRIu64 "  ", s->largest[i].nr_bytes);
+		printf("%11s  ", size_in_words(s->largest[i].nr_bytes).text);
 		cli_put_plain(stdout, s->largest[i].name, strlen(s->largest[i].name));
 		putchar('\n');
 	}
@@ -72,9 +72,10 @@ static void put_histogram(const struct shoal_stat *s)
 
 		if (s->sizes[i] == 0)
 			continue;
-		printf("  from %-10s  %14" PRIu64 "  %.*s\n",
-		       size_in_words(i ? UINT64_C(1) << (i - 1) : 0).text, s->sizes[i],
-		       (int)u64_max(bar, 1), "########################################");
+		printf("  from %-10s  %14s  %.*s\n",
+		       size_in_words(i ? UINT64_C(1) << (i - 1) : 0).text,
+		       count_in_words(s->sizes[i]).text, (int)u64_max(bar, 1),
+		       "########################################");
 	}
 }
 
@@ -83,15 +84,15 @@ static void put_text(const struct cmd_stat_arguments *a, const struct shoal_stat
 	bool sizes = s->totals.nr_bytes != SHOAL_SIZE_UNKNOWN;
 	size_t top = (size_t)a->top;
 
-	printf("files           %" PRIu64 "\n", s->totals.nr_files);
-	printf("samples         %" PRIu64 "\n", s->totals.nr_samples);
+	printf("files           %s\n", count_in_words(s->totals.nr_files).text);
+	printf("samples         %s\n", count_in_words(s->totals.nr_samples).text);
 	if (sizes) {
 		cli_put_bytes(stdout, "bytes           ", s->totals.nr_bytes);
 		cli_put_bytes(stdout, "smallest        ", s->min_size);
 		cli_put_bytes(stdout, "largest         ", s->max_size);
 	}
-	printf("folders         %" PRIu64 "\n", s->nr_folders);
-	printf("extensions      %" PRIu64 "%s\n", s->nr_extensions,
+	printf("folders         %s\n", count_in_words(s->nr_folders).text);
+	printf("extensions      %s%s\n", count_in_words(s->nr_extensions).text,
 	       s->nr_other_extensions ? " or more" : "");
 	printf("depth           %" PRIu64 "\nlongest name    %" PRIu64 "\n", s->max_depth,
 	       s->longest_name);

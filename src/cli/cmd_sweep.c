@@ -19,6 +19,7 @@
 #include "cli/sweep_command.h"
 #include "cli/sweep_print.h"
 #include "report/page.h"
+#include "run/folder.h"
 #include "sweep/folder.h"
 
 struct cmd_sweep_arguments {
@@ -128,7 +129,8 @@ static int cmd_sweep_write_report(struct cmd_sweep_state *s, struct sweep_result
 		rc = sweep_folder_write(s->a->results, s->command.words, s->command.nr,
 					s->a->launcher, r, err);
 	if (rc == 0)
-		rc = path_join(s->a->results, "report.html", path, sizeof(path), err);
+		rc = path_join(s->a->results, run_file_name(RUN_FILE_PAGE), path, sizeof(path),
+			       err);
 	if (rc == 0)
 		rc = report_page_write(&s->a->results, 1, path, now, err);
 	return rc;

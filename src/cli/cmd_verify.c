@@ -142,24 +142,26 @@ static void print_words(const struct cmd_verify_arguments *a, const char *path, 
 	char changed[128] = "";
 
 	if (f->info.etags)
-		snprintf(changed, sizeof(changed), "%" PRIu64 " with another ETag, ",
-			 r->nr_changed);
+		snprintf(changed, sizeof(changed), "%s with another ETag, ",
+			 count_in_words(r->nr_changed).text);
 	if (a->compare.samples)
 		snprintf(changed + strlen(changed), sizeof(changed) - strlen(changed),
-			 "%" PRIu64 " with other samples inside, ", r->nr_inside);
+			 "%s with other samples inside, ", count_in_words(r->nr_inside).text);
 	if (cli_output_failed()) /* cli_finish() reports it */
 		return;
 	if (*f->err.msg)
 		cli_fail("verify", "'%s': %s", path, cli_words("verify", &f->err));
 	else if (!f->good)
 		cli_fail("verify",
-			 "'%s' differs from the storage: %" PRIu64 " missing, %" PRIu64
-			 " new, %" PRIu64 " with another size, %s%" PRIu64 " unchanged",
-			 path, r->nr_missing, r->nr_new, r->nr_resized, changed, r->nr_same);
+			 "'%s' differs from the storage: %s missing, %s new, %s with another size, "
+			 "%s%s unchanged",
+			 path, count_in_words(r->nr_missing).text, count_in_words(r->nr_new).text,
+			 count_in_words(r->nr_resized).text, changed,
+			 count_in_words(r->nr_same).text);
 	else if (cli_talk.verbose && !a->json)
-		printf("%s: good, %" PRIu64 " file%s%s, digest %s\n", path, f->info.nr_files,
-		       plural(f->info.nr_files), f->compared ? ", nothing missing" : "",
-		       f->info.digest);
+		printf("%s: good, %s file%s%s, digest %s\n", path,
+		       count_in_words(f->info.nr_files).text, plural(f->info.nr_files),
+		       f->compared ? ", nothing missing" : "", f->info.digest);
 }
 
 static int cmd_verify_run(void *arguments, int nr, char **words)

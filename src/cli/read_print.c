@@ -125,6 +125,17 @@ static void print_figures(struct json *j, const struct read_figures *f)
 	json_bool(j, "interrupted", f->interrupted);
 }
 
+/* What one repeat has of its own. */
+static void print_own(struct json *j, const struct read_figures *f)
+{
+	json_open_object(j, "latency_us");
+	json_real(j, "p50", f->p50_us, 6);
+	json_real(j, "p99", f->p99_us, 6);
+	json_close_object(j);
+	json_real(j, "cpu_us_per_sample", f->cpu_us, 6);
+	json_real(j, "cached_share", f->cached_share, 6);
+}
+
 static void print_spread(struct json *j, const char *name, const struct read_outcome *o,
 			 double (*rate)(const struct read_figures *f))
 {
@@ -147,6 +158,7 @@ static void print_repeats(struct json *j, const struct read_outcome *o)
 	for (uint64_t i = 0; i < o->nr_each; i++) {
 		json_open_object(j, NULL);
 		print_figures(j, &o->each[i]);
+		print_own(j, &o->each[i]);
 		json_close_object(j);
 	}
 	json_close_array(j);
@@ -208,6 +220,11 @@ void read_print_json(const struct read_plan *plan, const struct read_outcome *o,
 
 /* ---- Text ---- */
 
+static struct number_words time_at(const struct histogram *h, double share)
+{
+	return time_in_words((double)histogram_at(h, share) * 1e-9);
+}
+
 /* "epoch 0", "epochs 0 to 4", "epoch 0, 3 times". */
 static void print_what(FILE *out, const struct read_plan *plan, const struct read_outcome *o)
 {
@@ -222,9 +239,10 @@ static void print_what(FILE *out, const struct read_plan *plan, const struct rea
 
 static void read_put_figures(FILE *out, const struct read_figures *f, const char *by)
 {
-	fprintf(out, ": %" PRIu64 " sample%s, %s in %.2f s%s: %.0f samples/s, %.1f MB/s%s\n",
-		f->samples, plural(f->samples), size_in_words(f->bytes).text, f->seconds, by,
-		samples_rate(f), bytes_rate(f) * 1e-6,
+	fprintf(out, ": %s sample%s, %s in %s%s: %s samples/s, %s/s%s\n",
+		count_in_words(f->samples).text, plural(f->samples), size_in_words(f->bytes).text,
+		time_in_words(f->seconds).text, by, rate_in_words(samples_rate(f)).text,
+		size_in_words((uint64_t)bytes_rate(f)).text,
 		f->interrupted && !*by ? " (interrupted)" : "");
 }
 
@@ -238,10 +256,13 @@ static void put_repeats(FILE *out, const struct read_outcome *o)
 	}
 	if (find_spread(o, samples_rate, &samples) && find_spread(o, bytes_rate, &bytes))
 		fprintf(out,
-			"spread    samples/s: median %.0f, lowest %.0f, highest %.0f; MB/s: median "
-			"%.1f, lowest %.1f, highest %.1f\n",
-			samples.median, samples.lowest, samples.highest, bytes.median * 1e-6,
-			bytes.lowest * 1e-6, bytes.highest * 1e-6);
+			"spread    samples/s: median %s, lowest %s, highest %s; bytes/s: median "
+			"%s, lowest %s, highest %s\n",
+			rate_in_words(samples.median).text, rate_in_words(samples.lowest).text,
+			rate_in_words(samples.highest).text,
+			size_in_words((uint64_t)bytes.median).text,
+			size_in_words((uint64_t)bytes.lowest).text,
+			size_in_words((uint64_t)bytes.highest).text);
 }
 
 /* For a part of an epoch, only that part is proven. */
@@ -251,14 +272,14 @@ static void put_proof(FILE *out, const struct read_plan *plan, const struct read
 
 	fprintf(out, "audit     ");
 	if (o->once && !o->whole && !several)
-		fprintf(out, "%" PRIu64 " of %" PRIu64 " sample%s, each exactly once",
-			o->sum.samples, plan->epoch_samples, plural(plan->epoch_samples));
+		fprintf(out, "%s of %s sample%s, each exactly once",
+			count_in_words(o->sum.samples).text,
+			count_in_words(plan->epoch_samples).text, plural(plan->epoch_samples));
 	else if (o->once && !o->whole)
 		fprintf(out,
-			"%" PRIu64
-			" sample%s of epochs that were not read whole, each exactly once "
+			"%s sample%s of epochs that were not read whole, each exactly once "
 			"per epoch",
-			o->sum.samples, plural(o->sum.samples));
+			count_in_words(o->sum.samples).text, plural(o->sum.samples));
 	else
 		fprintf(out, "%severy sample exactly once%s", o->once ? "" : "NOT ",
 			several ? " per epoch" : "");
@@ -270,22 +291,25 @@ static void put_costs(FILE *out, const struct read_outcome *o)
 	const struct load_tally *t = &o->sum;
 
 	if (t->errors > 0)
-		fprintf(out, "errors    %" PRIu64 " sample%s could not be read, and %s left out\n",
-			t->errors, plural(t->errors), t->errors == 1 ? "was" : "were");
+		fprintf(out, "errors    %s sample%s could not be read, and %s left out\n",
+			count_in_words(t->errors).text, plural(t->errors),
+			t->errors == 1 ? "was" : "were");
 	fprintf(out, "engine    %s (%s), %s of buffers\n", o->stats.engine, o->stats.engine_detail,
 		size_in_words(t->pool_bytes).text);
 	if (t->samples > 0)
-		fprintf(out,
-			"latency   p50 %.0f us, p90 %.0f us, p99 %.0f us, max %.0f us; %.2f us of "
-			"CPU per sample\n",
-			us_at(&t->latency, 0.5), us_at(&t->latency, 0.9), us_at(&t->latency, 0.99),
-			us_at(&t->latency, 1), (double)t->cpu_ns * 1e-3 / (double)t->samples);
+		fprintf(out, "latency   p50 %s, p90 %s, p99 %s, max %s; %s of CPU per sample\n",
+			time_at(&t->latency, 0.5).text, time_at(&t->latency, 0.9).text,
+			time_at(&t->latency, 0.99).text, time_at(&t->latency, 1).text,
+			time_in_words((double)t->cpu_ns * 1e-9 / (double)t->samples).text);
 	if (t->remote.nr_requests > 0)
 		fprintf(out,
-			"requests  %" PRIu64 " sent, %" PRIu64 " of them retries, %" PRIu64
-			" throttled; first byte after p50 %.0f us, p99 %.0f us\n",
-			t->remote.nr_requests, t->remote.nr_retries, t->remote.nr_throttled,
-			us_at(&t->remote.first_ns, 0.5), us_at(&t->remote.first_ns, 0.99));
+			"requests  %s sent, %s of them retries, %s throttled; first byte after p50 "
+			"%s, p99 %s\n",
+			count_in_words(t->remote.nr_requests).text,
+			count_in_words(t->remote.nr_retries).text,
+			count_in_words(t->remote.nr_throttled).text,
+			time_at(&t->remote.first_ns, 0.5).text,
+			time_at(&t->remote.first_ns, 0.99).text);
 }
 
 static void put_all(FILE *out, const struct read_plan *plan, const struct read_outcome *o,
@@ -304,25 +328,30 @@ static void put_all(FILE *out, const struct read_plan *plan, const struct read_o
 			plan->repeats > 1 ? " each time" : "");
 	put_costs(out, o);
 	put_proof(out, plan, o);
-	fprintf(out, "bytes     %" PRIu64 " asked, %" PRIu64 " delivered", t->bytes_asked,
-		t->bytes_delivered);
+	fprintf(out, "bytes     %s asked, %s delivered", size_in_words(t->bytes_asked).text,
+		size_in_words(t->bytes_delivered).text);
+	if (t->bytes_delivered < t->bytes_asked)
+		fprintf(out, " (%s less)", size_in_words(t->bytes_asked - t->bytes_delivered).text);
+	if (t->bytes_delivered > t->bytes_asked)
+		fprintf(out, " (%s more)", size_in_words(t->bytes_delivered - t->bytes_asked).text);
 	if (o->device_told)
-		fprintf(out, ", %" PRIu64 " from the device", t->bytes_device);
+		fprintf(out, ", %s from the device", size_in_words(t->bytes_device).text);
 	if (t->nr_pages)
-		fprintf(out, "; %.1f %% in the page cache before",
+		fprintf(out, "; %.1f %% cached before",
 			100.0 * (double)t->nr_cached / (double)t->nr_pages);
 	fputc('\n', out);
 	if (t->nr_reads > 0 && t->nr_reads < t->samples)
 		fprintf(out,
-			"reads     %" PRIu64 " for %" PRIu64 " samples, %" PRIu64
-			" open%s; %.2f bytes read per byte delivered\n",
-			t->nr_reads, t->samples, t->nr_opens, plural(t->nr_opens),
+			"reads     %s for %s samples, %s open%s; %.2f bytes read per byte "
+			"delivered\n",
+			count_in_words(t->nr_reads).text, count_in_words(t->samples).text,
+			count_in_words(t->nr_opens).text, plural(t->nr_opens),
 			t->bytes_delivered ? (double)t->bytes_read / (double)t->bytes_delivered
 					   : 0.0);
 	if (plan->drop)
-		fprintf(out,
-			"dropped   the pages of %" PRIu64 " file%s before; %" PRIu64 " kept some\n",
-			t->nr_dropped, plural(t->nr_dropped), t->nr_kept);
+		fprintf(out, "dropped   the pages of %s file%s before; %s kept some\n",
+			count_in_words(t->nr_dropped).text, plural(t->nr_dropped),
+			count_in_words(t->nr_kept).text);
 }
 
 void read_print_text(const struct read_plan *plan, const struct read_outcome *o, int nr_ranks)

@@ -13,23 +13,12 @@
 #include "report/begin.h"
 #include "run/folder.h"
 
-/* Files that other commands leave. */
-static const char *const results_of[] = { "summary.json", "read.json", "index.json", "datagen.json",
-					  "sweep.json",   "series.0",  REPORT_BEGIN };
-
 static int record_folder(const char *dir, struct shoal_err *err)
 {
-	char path[RUN_PATH_MAX];
 	int rc = path_make_dirs(dir, err);
 
-	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(results_of); i++) {
-		rc = path_join(dir, results_of[i], path, sizeof(path), err);
-		if (rc == 0 && access(path, F_OK) == 0)
-			rc = err_set(err, -EEXIST,
-				     "'%.500s' has results already (%s): choose another directory "
-				     "for --results",
-				     dir, results_of[i]);
-	}
+	if (rc == 0)
+		rc = run_folder_check_others(dir, NULL, err);
 	if (rc == 0 && access(dir, W_OK) < 0)
 		rc = err_set_errno(err, err_errno(), "cannot write results to '%.500s'", dir);
 	return rc;
@@ -74,7 +63,7 @@ static int record_begin_json(struct cli_record *r, const struct cli_record_facts
 	int rc = report_text(record_put_begin, &b, (struct json){ .lines = 1 }, &r->begin, err);
 
 	if (rc == 0 && r->results)
-		rc = report_write_text(r->results, REPORT_BEGIN, r->begin, err);
+		rc = report_write_text(r->results, run_file_name(RUN_FILE_BEGIN), r->begin, err);
 	return rc;
 }
 
@@ -116,15 +105,14 @@ int cli_record_begin(struct cli_record *r, const struct cli_record_facts *facts,
 int cli_record_write(struct cli_record *r, const struct cli_record_facts *facts,
 		     struct shoal_err *err)
 {
-	char name[64], host[256] = "", time[REPORT_TIME_BYTES];
+	char host[256] = "", time[REPORT_TIME_BYTES];
 	struct report_file f;
 	struct json j;
 	int rc;
 
 	if (!r->results)
 		return 0;
-	snprintf(name, sizeof(name), "%s.json", facts->command);
-	rc = report_file_open(&f, r->results, name, err);
+	rc = report_file_open(&f, r->results, run_file_name(run_file_of(facts->command)), err);
 	if (rc < 0)
 		return rc;
 	(void)!gethostname(host, sizeof(host) - 1);

@@ -76,7 +76,7 @@ int run_begin_write(const struct run_result *r, const struct comm_place *place, 
 	int rc = report_begin_text(r, cores, &begin, err);
 
 	if (rc == 0)
-		rc = report_write_text(folder, REPORT_BEGIN, begin, err);
+		rc = report_write_text(folder, run_file_name(RUN_FILE_BEGIN), begin, err);
 	if (rc == 0)
 		rc = report_config_write(r, folder, err);
 	if (rc == 0)

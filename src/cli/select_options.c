@@ -332,7 +332,7 @@ void cli_output_report(const struct cli_output *o, const char *path,
 		json_bool(&j, "written", !o->dry_run);
 		json_close_object(&j);
 	} else if (!cli_talk.quiet || o->dry_run) {
-		printf("%s: %s%" PRIu64 " file%s\n", path, o->dry_run ? "would have " : "",
-		       t->nr_files, plural(t->nr_files));
+		printf("%s: %s%s file%s\n", path, o->dry_run ? "would have " : "",
+		       count_in_words(t->nr_files).text, plural(t->nr_files));
 	}
 }

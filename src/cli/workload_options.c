@@ -3,7 +3,6 @@
 #include "cli/hints.h"
 
 #include <errno.h>
-#include <math.h>
 
 struct words {
 	const char *command;
@@ -44,18 +43,4 @@ int cli_workload(const char *command, char **args, int nr, bool quiet,
 		return wrong ? CLI_USAGE : CLI_FAILED;
 	return wrong ? cli_usage(command, "%s", cli_words(command, &err))
 		     : cli_fail(command, "%s", cli_words(command, &err));
-}
-
-void cli_put_seconds(FILE *out, double seconds)
-{
-	double whole = floor(seconds + 0.5);
-
-	if (seconds < 1)
-		fprintf(out, "%.3g ms", seconds * 1e3);
-	else if (seconds < 120)
-		fprintf(out, "%.3g s", seconds);
-	else if (whole < 7200)
-		fprintf(out, "%.0fm %02.0fs", floor(whole / 60), fmod(whole, 60));
-	else
-		fprintf(out, "%.0fh %02.0fm", floor(whole / 3600), floor(fmod(whole, 3600) / 60));
 }

@@ -19,7 +19,4 @@ int cli_workload(const char *command, char **args, int nr, bool quiet,
  * fine: then the command line is wrong. */
 bool cli_is_wrong_override(int rc, const char *where, size_t nr);
 
-/* "1h 02m 03s", "12.3 s", "47.6 ms". */
-void cli_put_seconds(FILE *out, double seconds);
-
 #endif

@@ -248,7 +248,7 @@ static char *note_text(const struct manifest *m)
 static int note_refuse(const struct manifest *m, const char *was, const char *want,
 		       struct shoal_err *err)
 {
-	int lines = 0, was_len, want_len;
+	int lines = 0, was_len = 0, want_len = 0;
 
 	while (*was && *want) {
 		was_len = (int)strcspn(was, "\n");

@@ -81,17 +81,11 @@ int py_add_type(PyObject *module, enum py_type which, const char *name, size_t s
 
 	for (const PyType_Slot *slot = slots; !makes && slot->slot; slot++)
 		makes = slot->slot == Py_tp_new;
-#ifdef Py_TPFLAGS_DISALLOW_INSTANTIATION
 	if (!makes) /* only this module creates these: one without its handle would be useless */
 		spec.flags |= Py_TPFLAGS_DISALLOW_INSTANTIATION;
-#endif
 	s->type[which] = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
 	if (!s->type[which])
 		return -1;
-#ifndef Py_TPFLAGS_DISALLOW_INSTANTIATION /* before Python 3.10 */
-	if (!makes)
-		s->type[which]->tp_new = NULL;
-#endif
 	return PyModule_AddType(module, s->type[which]);
 }
 

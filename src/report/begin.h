@@ -8,8 +8,6 @@
 #include "base/json.h"
 #include "run/result.h"
 
-#define REPORT_BEGIN "begin.json"
-
 /* The members that all commands have, into an open object. @started: ns since 1970. */
 struct report_begin {
 	const char *command;

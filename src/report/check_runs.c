@@ -11,6 +11,8 @@
 #include "base/map.h"
 #include "report/check_private.h"
 #include "report/core_config.h"
+#include "report/layout.h"
+#include "run/folder.h"
 
 #define GIB       (1024.0 * 1024.0 * 1024.0)
 #define RUNS      6 /* a warm-up and five */
@@ -38,12 +40,12 @@ static bool has_match(const struct tree_names *names, const char *pattern, const
 
 static void check_dlio_config(struct check *c, const char *rule, const char *leaf)
 {
-	static const char *const files[] = { "config.yaml", "hydra.yaml", "overrides.yaml" };
+	static const char *const files[] = { LAYOUT_CONFIG, LAYOUT_HYDRA, LAYOUT_OVERRIDES };
 	struct tree_names names;
 	char dir[CHECK_PATH_MAX];
 	size_t nr = 0;
 
-	check_path(dir, leaf, "dlio_config");
+	check_path(dir, leaf, LAYOUT_HYDRA_DIR);
 	names = check_list(c, dir);
 	for (size_t i = 0; i < names.nr; i++)
 		nr += !names.all[i].dir;
@@ -54,8 +56,8 @@ static void check_dlio_config(struct check *c, const char *rule, const char *lea
 			nr--;
 	if (nr > 0)
 		check_find(c, rule, dir,
-			   "it has files besides config.yaml, hydra.yaml and "
-			   "overrides.yaml");
+			   "it has files besides " LAYOUT_CONFIG ", " LAYOUT_HYDRA
+			   " and " LAYOUT_OVERRIDES);
 	tree_names_release(&names);
 }
 
@@ -77,13 +79,13 @@ static void open_leaf(struct check *c, const char *command, const char *dir, con
 {
 	static const char *const run[] = { "training_run.stdout.log",
 					   "training_run.stderr.log",
-					   "*output.json",
-					   "*per_epoch_stats.json",
+					   "*" RUN_RANK_OUTPUT ".json",
+					   "*" RUN_RANK_STATS ".json",
 					   "*summary.json",
-					   "dlio.log",
+					   LAYOUT_LOG,
 					   NULL };
 	static const char *const datagen[] = { "training_datagen.stdout.log",
-					       "training_datagen.stderr.log", "dlio.log", NULL };
+					       "training_datagen.stderr.log", LAYOUT_LOG, NULL };
 	bool is_run = strcmp(command, "run") == 0;
 	const char *rule = is_run ? "2.1.19" : "2.1.14", *found;
 	struct tree_names names;
@@ -101,10 +103,10 @@ static void open_leaf(struct check *c, const char *command, const char *dir, con
 		check_find(c, rule, ret->path,
 			   "there is no file 'training_*_metadata.json': reports leave out this "
 			   "leaf");
-	if (!check_has(ret->path, "dlio_config"))
-		check_find(c, rule, ret->path, "there is no directory 'dlio_config'");
+	if (!check_has(ret->path, LAYOUT_HYDRA_DIR))
+		check_find(c, rule, ret->path, "there is no directory '" LAYOUT_HYDRA_DIR "'");
 	if (is_run) {
-		check_path(ret->summary_path, ret->path, "summary.json");
+		check_path(ret->summary_path, ret->path, run_file_name(RUN_FILE_SUMMARY));
 		ret->summary = load_document(c, rule, ret->summary_path);
 	}
 	check_dlio_config(c, is_run ? "2.1.20" : "2.1.15", ret->path);
@@ -123,14 +125,14 @@ static void close_leaf(struct leaf *l)
 static void check_ranks(struct check *c, const struct leaf *l)
 {
 	double nr = tree_number(l->summary, "num_accelerators", 0);
-	char name[64];
 
 	for (uint64_t i = 0; i < (uint64_t)(nr > 0 ? nr : 0); i++) {
-		snprintf(name, sizeof(name), "%llu_output.json", (unsigned long long)i);
-		if (!check_has(l->path, name)) {
+		struct run_rank_name name = run_rank_file_name(i, RUN_RANK_OUTPUT);
+
+		if (!check_has(l->path, name.text)) {
 			check_find(c, "2.1.19", l->path,
 				   "the summary is of %.0f accelerators, and '%s' is missing", nr,
-				   name);
+				   name.text);
 			return;
 		}
 	}
@@ -346,7 +348,7 @@ static void check_provenance(struct check *c, const struct check_system *s, cons
 
 	if (!name)
 		return;
-	check_path(path, l->path, "provenance.json");
+	check_path(path, l->path, LAYOUT_PROVENANCE);
 	if (access(path, F_OK) < 0) {
 		check_find(c, "PROV-01", l->path, "the metadata name '%.100s', which is missing",
 			   name);
@@ -451,8 +453,8 @@ static double check_run_leaves(struct check *c, const struct check_system *s, co
 			   "%.0f s from one run to the next, and the shortest run took %.1f s: "
 			   "these are not six runs in a row",
 			   longest_gap, shortest);
-	if (nr > 0 && !check_has(dir, "results.json"))
-		check_find(c, "2.1.16", dir, "'results.json' is missing");
+	if (nr > 0 && !check_has(dir, LAYOUT_RESULTS))
+		check_find(c, "2.1.16", dir, "'" LAYOUT_RESULTS "' is missing");
 	tree_names_release(&names);
 	return bytes;
 }

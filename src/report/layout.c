@@ -226,7 +226,7 @@ static int write_logs(const struct layout *l, const char *leaf, const struct lay
 	}
 	if (rc < 0 || strcmp(job->command, "datasize") == 0)
 		return rc;
-	rc = report_file_open(&f, leaf, "dlio.log", err);
+	rc = report_file_open(&f, leaf, LAYOUT_LOG, err);
 	if (rc < 0)
 		return rc;
 	report_printf(&f.out, "[OUTPUT] %s\n", NOT_A_SUBMISSION);
@@ -268,24 +268,24 @@ static int write_hydra(const char *leaf, const struct layout_job *job, struct sh
 {
 	char dir[RUN_PATH_MAX];
 	struct report_file f;
-	int rc = path_join(leaf, "dlio_config", dir, sizeof(dir), err);
+	int rc = path_join(leaf, LAYOUT_HYDRA_DIR, dir, sizeof(dir), err);
 
 	if (rc == 0)
 		rc = path_make_dirs(dir, err);
 	if (rc == 0)
-		rc = report_write_text(dir, "config.yaml", job->workload->asked, err);
+		rc = report_write_text(dir, LAYOUT_CONFIG, job->workload->asked, err);
 	if (rc == 0)
-		rc = report_file_open(&f, dir, "overrides.yaml", err);
+		rc = report_file_open(&f, dir, LAYOUT_OVERRIDES, err);
 	if (rc < 0)
 		return rc;
 	put_overrides(&f.out, "", job);
 	rc = report_file_commit_unsynced(&f, err);
 	if (rc == 0)
-		rc = report_file_open(&f, dir, "hydra.yaml", err);
+		rc = report_file_open(&f, dir, LAYOUT_HYDRA, err);
 	if (rc < 0)
 		return rc;
-	report_printf(&f.out,
-		      "hydra:\n  mode: RUN\n  output_subdir: dlio_config\n  run:\n    dir:\n");
+	report_printf(&f.out, "hydra:\n  mode: RUN\n  output_subdir: " LAYOUT_HYDRA_DIR
+			      "\n  run:\n    dir:\n");
 	put_override(&f.out, "      ", "", leaf);
 	report_printf(&f.out, "  overrides:\n    hydra: []\n    task:\n");
 	put_overrides(&f.out, "      ", job);
@@ -397,7 +397,7 @@ static int write_metadata(const struct layout *l, const char *leaf, const struct
 	json_string(&j, "verification", division(l));
 	json_string(&j, "tool", "shoal");
 	json_string(&j, "note", NOT_A_SUBMISSION);
-	json_string(&j, "provenance_file", "provenance.json");
+	json_string(&j, "provenance_file", LAYOUT_PROVENANCE);
 	put_args(&j, l, job, accelerator);
 	put_changes(&j, job);
 	core_config_put_json(&j, "parameters", parameters);
@@ -459,7 +459,7 @@ static int write_provenance(const struct layout *l, const char *leaf, const stru
 	if (rc == 0 && !l->open)
 		rc = tree_code_hash(dir, code, err);
 	if (rc == 0)
-		rc = report_file_open(&f, leaf, "provenance.json", err);
+		rc = report_file_open(&f, leaf, LAYOUT_PROVENANCE, err);
 	if (rc < 0)
 		return rc;
 	report_time((uint64_t)time(NULL) * UINT64_C(1000000000), now);

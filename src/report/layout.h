@@ -13,6 +13,17 @@
 #include "run/folder.h"
 #include "run/result.h"
 
+/* The names of a leaf's files that are added to those of run/folder.h. */
+#define LAYOUT_LOG        "dlio.log"
+#define LAYOUT_PROVENANCE "provenance.json"
+#define LAYOUT_HYDRA_DIR  "dlio_config"
+#define LAYOUT_CONFIG     "config.yaml"
+#define LAYOUT_HYDRA      "hydra.yaml"
+#define LAYOUT_OVERRIDES  "overrides.yaml"
+
+/* Beside the leaves: a row for each of them. */
+#define LAYOUT_RESULTS "results.json"
+
 struct layout {
 	const char *root, *organization, *system;
 	bool open;  /* the division "open", otherwise "closed" */

@@ -9,6 +9,8 @@
 
 #include "base/json_read.h"
 #include "base/map.h"
+#include "base/path.h"
+#include "run/folder.h"
 
 enum {
 	EPOCHS_MAX = 256,      /* later epochs are left out */
@@ -189,7 +191,8 @@ static int read_output(void *self, const struct json_value *v)
 
 static bool rank_path(const char *folder, unsigned rank, char *buf, size_t cap)
 {
-	return snprintf(buf, cap, "%s/%u_output.json", folder, rank) < (int)cap;
+	return path_join(folder, run_rank_file_name(rank, RUN_RANK_OUTPUT).text, buf, cap, NULL) ==
+	       0;
 }
 
 static int count_epoch(void *self, const struct json_value *v)

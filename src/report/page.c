@@ -10,6 +10,7 @@
 #include "report/outputs.h"
 #include "report/timeline.h"
 #include "report/write.h"
+#include "run/folder.h"
 #include "shoal.h"
 
 /* From page/, made by tools/embed.py. */
@@ -90,18 +91,19 @@ static void put_notes(struct json *j, const struct outputs *o, const struct time
 
 /* What a command writes before it begins: alone, it is what a killed one leaves. */
 static const struct page_file {
-	const char *key, *name;
+	const char *key;
+	enum run_file file;
 } begun[] = {
-	{ "begin_text", "begin.json" },
-	{ "config_text", "config.yaml" },
-	{ "effective_text", "effective.yaml" },
+	{ "begin_text", RUN_FILE_BEGIN },
+	{ "config_text", RUN_FILE_CONFIG },
+	{ "effective_text", RUN_FILE_EFFECTIVE },
 };
 
 /* The results; those of checkpoint runs belong here, too. */
 static const struct page_file results[] = {
-	{ "summary_text", "summary.json" }, { "read_text", "read.json" },
-	{ "index_text", "index.json" },     { "datagen_text", "datagen.json" },
-	{ "sweep_text", "sweep.json" },
+	{ "summary_text", RUN_FILE_SUMMARY }, { "read_text", RUN_FILE_READ },
+	{ "index_text", RUN_FILE_INDEX },     { "datagen_text", RUN_FILE_DATAGEN },
+	{ "sweep_text", RUN_FILE_SWEEP },
 };
 
 /* *@ret_any: at least one of them exists. */
@@ -113,7 +115,7 @@ static int put_files(struct json *j, const char *folder, const struct page_file 
 	for (size_t i = 0; rc == 0 && i < nr; i++) {
 		bool there = false;
 
-		rc = put_file(j, files[i].key, folder, files[i].name, &there, err);
+		rc = put_file(j, files[i].key, folder, run_file_name(files[i].file), &there, err);
 		*ret_any |= there;
 	}
 	return rc;

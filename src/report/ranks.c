@@ -8,6 +8,7 @@
 #include "report/host.h"
 #include "report/report.h"
 #include "report/write.h"
+#include "run/folder.h"
 
 /* A block, and its name in DLIO. */
 struct named_block {
@@ -232,11 +233,9 @@ static int write_one(struct ranks_writing *x, uint64_t rank, const char *folder,
 		     int (*put)(struct ranks_writing *x, struct shoal_err *err),
 		     struct shoal_err *err)
 {
-	char name[64];
-	int rc;
+	struct run_rank_name name = run_rank_file_name(rank, kind);
+	int rc = report_file_open(&x->f, folder, name.text, err);
 
-	snprintf(name, sizeof(name), "%" PRIu64 "_%s.json", rank, kind);
-	rc = report_file_open(&x->f, folder, name, err);
 	if (rc < 0)
 		return rc;
 	x->json = report_json(&x->f);
@@ -245,7 +244,7 @@ static int write_one(struct ranks_writing *x, uint64_t rank, const char *folder,
 		return x->sync ? report_file_commit(&x->f, err)
 			       : report_file_commit_unsynced(&x->f, err);
 	report_file_abort(&x->f);
-	return *err->msg ? rc : err_set_errno(err, rc, "cannot write '%s'", name);
+	return *err->msg ? rc : err_set_errno(err, rc, "cannot write '%s'", name.text);
 }
 
 /*
@@ -262,10 +261,9 @@ static int ranks_write_all(struct ranks_writing *x, uint32_t nr, uint64_t first_
 	x->sync = nr <= SYNC_EACH;
 	for (uint32_t a = 0; rc == 0 && a < nr; a++) {
 		x->accelerator = a;
-		rc = write_one(x, first_rank + a, folder, "output", put_output, err);
+		rc = write_one(x, first_rank + a, folder, RUN_RANK_OUTPUT, put_output, err);
 		if (rc == 0)
-			rc = write_one(x, first_rank + a, folder, "per_epoch_stats", put_stats,
-				       err);
+			rc = write_one(x, first_rank + a, folder, RUN_RANK_STATS, put_stats, err);
 	}
 	return rc < 0 || x->sync ? rc : report_sync(folder, err);
 }

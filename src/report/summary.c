@@ -9,6 +9,7 @@
 #include "report/host.h"
 #include "report/report.h"
 #include "report/write.h"
+#include "run/folder.h"
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 
@@ -338,7 +339,7 @@ int report_summary_write(const struct run_result *r, const char *folder, struct 
 	int rc = report_summary_text(r, &words, err);
 
 	if (rc == 0)
-		rc = report_write_text(folder, "summary.json", words, err);
+		rc = report_write_text(folder, run_file_name(RUN_FILE_SUMMARY), words, err);
 	free(words);
 	return rc;
 }
@@ -375,13 +376,13 @@ int report_effective_text(const struct run_result *r, char **ret_text, struct sh
 
 int report_config_write(const struct run_result *r, const char *folder, struct shoal_err *err)
 {
-	int rc = report_write_text(folder, "config.yaml", r->workload->asked, err);
+	int rc = report_write_text(folder, run_file_name(RUN_FILE_CONFIG), r->workload->asked, err);
 	char *text = NULL;
 
 	if (rc == 0)
 		rc = report_effective_text(r, &text, err);
 	if (rc == 0)
-		rc = report_write_text(folder, "effective.yaml", text, err);
+		rc = report_write_text(folder, run_file_name(RUN_FILE_EFFECTIVE), text, err);
 	free(text);
 	return rc;
 }

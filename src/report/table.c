@@ -205,9 +205,10 @@ static void table_put_time(struct table *t, const struct run_result *r)
 	all = sum.planned + sum.late + sum.data + sum.ranks;
 	if (all > 0)
 		table_put(t,
-			  "time      %.1f s: compute %.1f %%, woken late %.1f %%, waiting for data "
+			  "time      %s: compute %.1f %%, woken late %.1f %%, waiting for data "
 			  "%.1f %%, %s %.1f %%\n",
-			  all, 100 * sum.planned / all, 100 * sum.late / all, 100 * sum.data / all,
+			  time_in_words(all).text, 100 * sum.planned / all, 100 * sum.late / all,
+			  100 * sum.data / all,
 			  r->nr_accelerators > 1 ? "waiting for other ranks" : "other",
 			  100 * sum.ranks / all);
 }
@@ -222,11 +223,11 @@ static void table_put_slowest(struct table *t, const struct run_result *r)
 	if (!worst)
 		return;
 	table_put(t,
-		  "slowest   sample %" PRIu64 " '%s' took %.3f s on rank %" PRIu64
-		  " in epoch %" PRIu32 "; rank %" PRIu64 " waited most for batches there: %.2f s\n",
-		  worst->slowest.sample, worst->slowest.name, worst->slowest.sample_seconds,
-		  worst->slowest.sample_rank, worst->epoch, worst->slowest.rank,
-		  worst->slowest.seconds);
+		  "slowest   sample %" PRIu64 " '%s' took %s on rank %" PRIu64 " in epoch %" PRIu32
+		  "; rank %" PRIu64 " waited most for batches there: %s\n",
+		  worst->slowest.sample, worst->slowest.name,
+		  time_in_words(worst->slowest.sample_seconds).text, worst->slowest.sample_rank,
+		  worst->epoch, worst->slowest.rank, time_in_words(worst->slowest.seconds).text);
 }
 
 static void table_put_memory(struct table *t, const struct run_result *r)
@@ -352,11 +353,12 @@ static void table_put_sums(struct table *t, const struct run_result *r)
 		  : r->train.meets ? ", but this does not count as a success: "
 				   : "; besides, ",
 		  unfit ? unfit : "");
-	table_put(t, "samples   %.1f/s (deviation %.1f), %.1f MB/s at the nominal size\n",
-		  r->train.throughput, r->train.throughput_stdev, r->train.io * 1.048576);
+	table_put(t, "samples   %s/s (deviation %.3g), %s/s at the nominal size\n",
+		  rate_in_words(r->train.throughput).text, r->train.throughput_stdev,
+		  size_in_words((uint64_t)(r->train.io * 1048576)).text);
 	if (r->eval.nr)
-		table_put(t, "eval      AU %.2f %%, %.1f samples/s\n", r->eval.au,
-			  r->eval.throughput);
+		table_put(t, "eval      AU %.2f %%, %s samples/s\n", r->eval.au,
+			  rate_in_words(r->eval.throughput).text);
 }
 
 /* Over all epochs; the time to the first byte is that of the slowest epoch. */
@@ -377,9 +379,11 @@ static void table_put_requests(struct table *t, const struct run_result *r)
 	if (sent > 0)
 		table_put(
 			t,
-			"requests  %" PRIu64 " sent, %" PRIu64 " of them again, %" PRIu64
-			" throttled; first byte after p50 %.2f ms, p99 %.2f ms in the slowest epoch\n",
-			sent, again, throttled, p50 * 1e-3, p99 * 1e-3);
+			"requests  %s sent, %s of them retries, %s throttled; first byte after p50 %s, "
+			"p99 %s in the slowest epoch\n",
+			count_in_words(sent).text, count_in_words(again).text,
+			count_in_words(throttled).text, time_in_words(p50 * 1e-6).text,
+			time_in_words(p99 * 1e-6).text);
 }
 
 int report_table_text(const struct run_result *r, bool in_colour, size_t window, char **ret_text,
@@ -388,17 +392,17 @@ int report_table_text(const struct run_result *r, bool in_colour, size_t window,
 	struct table t = { .buf.max = TEXT_MAX, .colour = in_colour };
 
 	table_put(&t,
-		  "%s%s%s: %" PRIu64 " accelerator%s on %" PRIu64 " rank%s, %" PRIu64
-		  " file%s, batch %" PRIu64 "\n",
+		  "%s%s%s: %" PRIu64 " accelerator%s on %" PRIu64
+		  " rank%s, %s file%s, batch %" PRIu64 "\n",
 		  colour(&t, BOLD), r->workload->name, colour(&t, PLAIN), r->nr_accelerators,
-		  plural(r->nr_accelerators), r->nr_ranks, plural(r->nr_ranks), r->nr_files,
-		  plural(r->nr_files), r->workload->reader.batch);
+		  plural(r->nr_accelerators), r->nr_ranks, plural(r->nr_ranks),
+		  count_in_words(r->nr_files).text, plural(r->nr_files), r->workload->reader.batch);
 	table_put(&t,
 		  "data      %.500s (%.900s)\nreading   %s (%s), %" PRIu64
 		  " in flight per rank, %" PRIu64 " batches ahead, order %s, seed %" PRIu64
-		  "\nfirst     batch after %.2f s\n\n",
+		  "\nfirst     batch after %s\n\n",
 		  r->data, r->catalog, r->engine, r->engine_detail, r->in_flight, r->prefetch,
-		  r->order, r->seed, r->seconds_to_first_batch);
+		  r->order, r->seed, time_in_words(r->seconds_to_first_batch).text);
 	table_put_phases(&t, r, window);
 	table_put(&t, "\n");
 	table_put_sums(&t, r);

@@ -13,7 +13,9 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/path.h"
+#include "report/layout.h"
 #include "report/write.h"
+#include "run/folder.h"
 #include "shoal.h"
 
 enum { DEPTH_MAX = 32 }; /* directories inside directories of code */
@@ -274,7 +276,7 @@ int tree_write_rows(const char *leaf, struct shoal_err *err)
 	int rc = dir ? tree_list(dir, &names, err) : err_set(err, -ENOMEM, "out of memory");
 
 	if (rc == 0)
-		rc = report_file_open(&f, dir, "results.json", err);
+		rc = report_file_open(&f, dir, LAYOUT_RESULTS, err);
 	if (rc == 0) {
 		j = report_json(&f);
 		json_open_array(&j, NULL);
@@ -285,8 +287,8 @@ int tree_write_rows(const char *leaf, struct shoal_err *err)
 			double when;
 
 			if (!tree_leaf_time(names.all[i].name, &when) ||
-			    snprintf(path, sizeof(path), "%s/%s/summary.json", dir,
-				     names.all[i].name) >= (int)sizeof(path) ||
+			    snprintf(path, sizeof(path), "%s/%s/%s", dir, names.all[i].name,
+				     run_file_name(RUN_FILE_SUMMARY)) >= (int)sizeof(path) ||
 			    tree_load(path, &summary, &ignored) < 0)
 				continue;
 			put_row(&j, names.all[i].name, summary);

@@ -1,6 +1,7 @@
 #include "run/folder.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,16 +14,55 @@
 
 #define SUBFOLDER ".shoal-run"
 
-static const char *const names[] = {
-	[RUN_FILE_SUMMARY] = "summary.json",     [RUN_FILE_TRAIN_CATALOG] = "train.shoal",
-	[RUN_FILE_EVAL_CATALOG] = "valid.shoal", [RUN_FILE_COPY] = DATAGEN_CATALOG_NAME,
-	[RUN_FILE_STATE] = SUBFOLDER "/state",   [RUN_FILE_LOCK] = SUBFOLDER "/lock",
+static const struct {
+	const char *name;
+	const char
+		*command; /* whose results are there if this file is; "": of any; NULL: of none */
+	bool of_run;      /* removed before another run */
+} files[] = {
+	[RUN_FILE_SUMMARY] = { "summary.json", "run", true },
+	[RUN_FILE_READ] = { "read.json", "read" },
+	[RUN_FILE_INDEX] = { "index.json", "index" },
+	[RUN_FILE_DATAGEN] = { "datagen.json", "datagen" },
+	[RUN_FILE_SWEEP] = { "sweep.json", "sweep" },
+	[RUN_FILE_BEGIN] = { "begin.json", "", true },
+	[RUN_FILE_CONFIG] = { "config.yaml", "run", true },
+	[RUN_FILE_EFFECTIVE] = { "effective.yaml", "run", true },
+	[RUN_FILE_PLAN] = { "plan.json", "sweep" },
+	[RUN_FILE_PAGE] = { "report.html" },
+	[RUN_FILE_TRAIN_CATALOG] = { "train.shoal", NULL, true },
+	[RUN_FILE_EVAL_CATALOG] = { "valid.shoal", NULL, true },
+	[RUN_FILE_COPY] = { DATAGEN_CATALOG_NAME, NULL, true },
+	[RUN_FILE_STATE] = { SUBFOLDER "/state", "run" },
+	[RUN_FILE_LOCK] = { SUBFOLDER "/lock" },
 };
+
+const char *run_file_name(enum run_file file)
+{
+	return files[file].name;
+}
+
+enum run_file run_file_of(const char *command)
+{
+	enum run_file file = RUN_FILE_SUMMARY;
+
+	while (file < RUN_FILE_SWEEP && strcmp(files[file].command, command) != 0)
+		file++;
+	return file;
+}
+
+struct run_rank_name run_rank_file_name(uint64_t rank, const char *kind)
+{
+	struct run_rank_name name;
+
+	snprintf(name.text, sizeof(name.text), "%" PRIu64 "_%s.json", rank, kind);
+	return name;
+}
 
 int run_file_path(const char *results, enum run_file file, char buf[RUN_PATH_MAX],
 		  struct shoal_err *err)
 {
-	return path_join(results, names[file], buf, RUN_PATH_MAX, err);
+	return path_join(results, files[file].name, buf, RUN_PATH_MAX, err);
 }
 
 int run_step_log_path(const char *results, int rank, char buf[RUN_PATH_MAX], struct shoal_err *err)
@@ -46,6 +86,26 @@ static bool has_file(const char *results, enum run_file file)
 	char path[RUN_PATH_MAX];
 
 	return run_file_path(results, file, path, NULL) == 0 && access(path, F_OK) == 0;
+}
+
+int run_folder_check_others(const char *results, const char *command, struct shoal_err *err)
+{
+	static const char first_series[] = RUN_SERIES_PREFIX "0"; /* several commands have these */
+	const char *found = NULL;
+	char path[RUN_PATH_MAX];
+
+	for (enum run_file f = 0; f < ARRAY_LEN(files); f++)
+		if (files[f].command &&
+		    (!command || (*files[f].command && strcmp(files[f].command, command) != 0)) &&
+		    has_file(results, f))
+			found = files[f].name;
+	if (!command && path_join(results, first_series, path, sizeof(path), NULL) == 0 &&
+	    access(path, F_OK) == 0)
+		found = first_series;
+	return found ? err_set(err, -EEXIST,
+			       "'%.500s' has results already (%s): choose another folder", results,
+			       found)
+		     : 0;
 }
 
 bool run_can_resume(const char *results)
@@ -94,7 +154,10 @@ static int take_lock(const char *results, int *ret_lock, struct shoal_err *err)
 int run_folder_check(const char *results, bool resume, struct shoal_err *err)
 {
 	bool finished = has_file(results, RUN_FILE_SUMMARY), resumable = run_can_resume(results);
+	int rc = run_folder_check_others(results, "run", err);
 
+	if (rc < 0)
+		return rc;
 	if (resume && !resumable)
 		return err_set(err, -ENOENT,
 			       finished ? "'%s' has the results of a finished run: there is "
@@ -116,22 +179,18 @@ int run_folder_check(const char *results, bool resume, struct shoal_err *err)
 /* Whether a run has written a file of this name. */
 static bool is_result(const char *name)
 {
-	static const char *const others[] = { "config.yaml", "effective.yaml", "begin.json" };
 	size_t digits = strspn(name, "0123456789");
 
-	for (size_t i = 0; i < ARRAY_LEN(others); i++)
-		if (strcmp(name, others[i]) == 0)
-			return true;
-	for (size_t i = 0; i < RUN_FILE_STATE; i++)
-		if (strcmp(name, names[i]) == 0)
+	for (size_t i = 0; i < ARRAY_LEN(files); i++)
+		if (files[i].of_run && strcmp(name, files[i].name) == 0)
 			return true;
 	if (strncmp(name, RUN_SERIES_PREFIX, strlen(RUN_SERIES_PREFIX)) == 0) {
 		const char *rank = name + strlen(RUN_SERIES_PREFIX);
 
 		return *rank && strspn(rank, "0123456789") == strlen(rank);
 	}
-	return digits > 0 && (strcmp(name + digits, "_output.json") == 0 ||
-			      strcmp(name + digits, "_per_epoch_stats.json") == 0);
+	return digits > 0 && (strcmp(name + digits, "_" RUN_RANK_OUTPUT ".json") == 0 ||
+			      strcmp(name + digits, "_" RUN_RANK_STATS ".json") == 0);
 }
 
 static bool is_step_log(const char *name)
@@ -182,6 +241,8 @@ int run_folder_open(const char *results, bool resume, bool force, int *ret_lock,
 		rc = err_set_errno(err, err_errno(), "cannot write results to '%s'", results);
 	if (rc == 0)
 		rc = take_lock(results, ret_lock, err);
+	if (rc == 0 && force)
+		rc = run_folder_check_others(results, "run", err);
 	if (rc == 0 && force)
 		rc = remove_results(results, err);
 	return rc < 0 ? rc : run_folder_check(results, resume, err);

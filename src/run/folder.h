@@ -1,10 +1,10 @@
 /*
- * folder.h - the results folder of a run: where each file is, and which process may write to it.
+ * folder.h - folders of results: the names of all files there, and which process may write to one.
  *
- * The results are in the folder itself: begin.json, summary.json, config.yaml, effective.yaml, the
- * files of each rank, and the catalogs that the run made itself. Files that only a resumed run
- * needs are in the subfolder ".shoal-run": the state, the step log of each rank and the lock. It is
- * removed when the run is complete.
+ * A folder has the results of one command. Those of a run are begin.json, summary.json,
+ * config.yaml, effective.yaml, the files of each rank, and the catalogs that the run made itself.
+ * Files that only a resumed run needs are in the subfolder ".shoal-run": the state, the step log of
+ * each rank and the lock. It is removed when the run is complete.
  */
 #ifndef SHOAL_RUN_FOLDER_H
 #define SHOAL_RUN_FOLDER_H
@@ -13,15 +13,47 @@
 
 #define RUN_PATH_MAX 4096
 
-/* The files that the folder may hold. */
+/* The files that a folder may hold. */
 enum run_file {
-	RUN_FILE_SUMMARY, /* summary.json: exists once the run is complete or was interrupted */
+	/* The result of each command. That of a run is written when it ends or is interrupted. */
+	RUN_FILE_SUMMARY,
+	RUN_FILE_READ,
+	RUN_FILE_INDEX,
+	RUN_FILE_DATAGEN,
+	RUN_FILE_SWEEP,
+	/* Written before a command begins. */
+	RUN_FILE_BEGIN,
+	RUN_FILE_CONFIG,
+	RUN_FILE_EFFECTIVE,
+	RUN_FILE_PLAN, /* of a sweep */
+
+	RUN_FILE_PAGE,
 	RUN_FILE_TRAIN_CATALOG, /* train.shoal */
 	RUN_FILE_EVAL_CATALOG,  /* valid.shoal */
 	RUN_FILE_COPY,          /* catalog.shoal: a copy of a catalog in a bucket */
 	RUN_FILE_STATE,
 	RUN_FILE_LOCK,
 };
+
+const char *run_file_name(enum run_file file);
+
+/* The file that has the result of @command, such as "read". */
+enum run_file run_file_of(const char *command);
+
+/* The files of each rank, in DLIO's format: RANK_output.json and RANK_per_epoch_stats.json. */
+#define RUN_RANK_OUTPUT "output"
+#define RUN_RANK_STATS  "per_epoch_stats"
+struct run_rank_name {
+	char text[64];
+};
+struct run_rank_name run_rank_file_name(uint64_t rank, const char *kind);
+
+/*
+ * The one rule for all commands: a folder with the results of another command than @command is
+ * left alone; so is, with NULL, one with any results. -EEXIST, with a message.
+ */
+int run_folder_check_others(const char *results, const char *command,
+			    struct shoal_err *err) MUST_USE;
 
 /* The path of @file below the folder @results. -ENAMETOOLONG, with a message. */
 int run_file_path(const char *results, enum run_file file, char buf[RUN_PATH_MAX],

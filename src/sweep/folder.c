@@ -14,10 +14,10 @@
 #include "base/map.h"
 #include "base/path.h"
 #include "report/write.h"
+#include "run/folder.h"
 #include "shoal.h"
 
 #define LOCK_NAME ".sweep.lock"
-#define PLAN_NAME "plan.json"
 #define PLAN_MAX  (1u << 20)
 
 /* ---- The plan ---- */
@@ -81,7 +81,7 @@ static int check_plan(const char *folder, const struct buf *mine, struct shoal_e
 {
 	char path[4096];
 	struct map m = MAP_CLOSED;
-	int rc = path_join(folder, PLAN_NAME, path, sizeof(path), err);
+	int rc = path_join(folder, run_file_name(RUN_FILE_PLAN), path, sizeof(path), err);
 
 	if (rc == 0 && access(path, F_OK) < 0)
 		return err_set(err, -ENOENT, "'%s' has no sweep to go on with", folder);
@@ -146,17 +146,17 @@ static int begin_sweep(const char *folder, const struct buf *plan, bool force,
 {
 	int rc;
 
-	if (is_there(folder, PLAN_NAME) && !force)
+	if (is_there(folder, run_file_name(RUN_FILE_PLAN)) && !force)
 		return err_set_hint(err, -EEXIST, SHOAL_HINT_REPLACE, "'%s' holds a sweep already",
 				    folder);
-	if (is_there(folder, "summary.json") || is_there(folder, "config.yaml"))
-		return err_set(err, -EEXIST, "'%s' holds the results of a run: name another folder",
-			       folder);
-	rc = clear_jobs(folder, err);
+	rc = run_folder_check_others(folder, "sweep", err);
+	if (rc == 0)
+		rc = clear_jobs(folder, err);
 	if (rc == 0)
 		rc = make_folders(folder, err);
 	if (rc == 0)
-		rc = report_write_text(folder, PLAN_NAME, (const char *)plan->data, err);
+		rc = report_write_text(folder, run_file_name(RUN_FILE_PLAN),
+				       (const char *)plan->data, err);
 	return rc;
 }
 
@@ -204,7 +204,7 @@ int sweep_folder_write(const char *folder, char *const *words, size_t nr_words,
 {
 	struct report_file f;
 	struct json j;
-	int rc = report_file_open(&f, folder, "sweep.json", err);
+	int rc = report_file_open(&f, folder, run_file_name(RUN_FILE_SWEEP), err);
 
 	if (rc < 0)
 		return rc;

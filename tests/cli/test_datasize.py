@@ -109,7 +109,7 @@ def test_a_cluster_with_uneven_hosts_is_warned_about(shoal):
 
 def test_what_it_prints_can_be_given_back(shoal):
     said = shoal.good("datasize", "retinanet_b200", "--hosts", 2, "--memory-per-host", "256G", "--accelerators", 16)
-    assert b"8511285: five times the memory are 8511285, 500 steps are 192000" in said
+    assert b"8,511,285: five times the memory are 8,511,285, 500 steps are 192,000" in said
     give = said.split(b"give ")[1].split()
     yaml = shoal.good("workloads", "retinanet_b200", *give)
     assert b"num_files_train: 8511285\n" in yaml and b"num_subfolders_train: 852\n" in yaml

@@ -113,8 +113,16 @@ def test_info_for_people_has_the_same_facts(shoal):
     path = shoal.index([b"a", b"b"], sizes=[5, 6])
     told = dict(line.split(None, 1) for line in lines(shoal.good("info", path)))
     info = shoal.info(path)
-    for key in (b"root", b"files", b"samples", b"bytes", b"file_bytes", b"digest", b"version"):
+    for key in (b"root", b"files", b"samples", b"digest", b"version"):
         assert told[key].decode() == str(info[key.decode()])
+    assert told[b"bytes"] == b"11 bytes" and told[b"file_bytes"] == b"%d bytes" % info["file_bytes"]
+
+
+def test_numbers_are_readable_for_people_and_plain_in_json(shoal):
+    path = shoal.pattern("f{:07d}", 1_234_567, "--size", 1000)
+    told = dict(line.split(None, 1) for line in lines(shoal.good("info", path)))
+    assert (told[b"files"], told[b"bytes"]) == (b"1,234,567", b"1.23 GB (1,234,567,000 bytes)")
+    assert shoal.info(path)["bytes"] == 1_234_567_000
 
 
 def test_info_for_people_says_when_sizes_are_not_known(shoal):

@@ -272,3 +272,20 @@ def test_the_manual_pages_are_well_formed():
     for page in (run(ROOT / "tools" / "man-library.py", "0.1.0"), run(binary(), "help", "--man"), run(binary(), "help", "--man", "index")):
         said = subprocess.run(lint, input=page, stdout=subprocess.PIPE, text=True).stdout.splitlines()
         assert [line for line in said if "missing date" not in line] == []
+
+
+# ---- The README's lines ----
+
+
+def test_the_first_line_of_the_readme_installs_the_command_the_library_and_the_manual_pages(lacking, tmp_path):
+    """As pasted, except that the build and the place are those of the test. tools/try-in-debian runs the other line."""
+    block = re.search(r"^## Install\n\n((?:    .*\n)+)", (ROOT / "README.md").read_text(), re.M)[1]
+    first, second = (line.split("    #")[0].strip() for line in block.splitlines())
+    assert "venv" in second.split("&&")[0] and second.endswith("env/bin/pip install .")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "sudo").write_text('#!/bin/sh\nexec "$@"\n')  # tests may be run by someone who may not
+    (tmp_path / "bin" / "sudo").chmod(0o755)
+    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    environment.update(PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}", MAKEFLAGS=f"BUILD={lacking} DESTDIR={tmp_path / 'to'} PREFIX=/usr/local")
+    run("bash", "-c", first, env=environment, cwd=ROOT)
+    assert {"bin/shoal", "include/shoal.h", "share/man/man1/shoal.1", "share/man/man3/shoal.3"} < set(files_of(tmp_path / "to" / "usr" / "local"))

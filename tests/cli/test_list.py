@@ -160,7 +160,7 @@ def test_figures_of_a_catalog(shoal):
     deeper = json.loads(shoal.good("stat", path, "--json", "--depth", 2, "--include", "b/**"))
     assert deeper["folders"] == [{"name": "b/c", "files": 10, "bytes": 10000}]
     text = shoal.good("stat", path).decode()
-    assert "11000 (11.0 KB)" in text and "(in no folder)" in text and ".tar.gz" not in text.split("extensions: ")[1].split("\n\n")[0]
+    assert "11.0 KB (11,000 bytes)" in text and "(in no folder)" in text and ".tar.gz" not in text.split("extensions: ")[1].split("\n\n")[0]
     assert json.loads(shoal.good("stat", shoal.index(names), "--json"))["bytes"] is None
     assert json.loads(shoal.good("stat", shoal.index([]), "--json"))["files"] == 0
 

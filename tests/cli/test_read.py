@@ -82,7 +82,7 @@ def test_text_says_the_same(shoal, catalog):
     assert said[0].startswith(f"epoch 0: {FILES} samples, ") and " by 1 rank: " in said[0]
     assert [line.split()[0] for line in said[1:]] == ["engine", "latency", "audit", "bytes"]
     assert said[3] == f"audit     every sample exactly once; order {digest}"
-    assert said[4].startswith(f"bytes     {TOTAL} asked, {TOTAL} delivered")
+    assert TOTAL == 228123 and said[4].startswith("bytes     228 KB asked, 228 KB delivered, ")
 
 
 # --------------------------------------------------------------------------------- several epochs, for a time, repeatedly

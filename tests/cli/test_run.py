@@ -230,7 +230,7 @@ def test_the_time_of_an_epoch_is_told_in_four_parts(run, tmp_path):
         assert parts[2] == pytest.approx(phase["wait_share"] * phase["seconds"], rel=1e-6)
         assert parts[2] > 0.2
     line, = [line for line in lines(done.stdout) if line.startswith(b"time ")]
-    assert b" s: compute " in line and b"%, waiting for data " in line and b"%, other " in line
+    assert b"s: compute " in line and b"%, waiting for data " in line and b"%, other " in line
     several = run("--data", "null:size=1T", "--accelerators-per-rank", 2, "metric.au=0", results=tmp_path / "several")
     assert b"%, waiting for other ranks " in several.stdout
 

@@ -134,7 +134,7 @@ def test_samples_are_read_as_they_lie_in_their_files(data, tmp_path):
     done = shoal("read", tmp_path / "x.cat", "--batch", 3)
     assert "every sample exactly once" in done.stdout + done.stderr
     want = sum(length for _, _, length, _ in EXPECTED)
-    assert f"{want} delivered" in done.stdout + done.stderr
+    assert f"{want} bytes delivered" in done.stdout + done.stderr
 
 
 def test_a_damaged_file_is_an_error_with_its_name_and_nothing_is_written(data, tmp_path):

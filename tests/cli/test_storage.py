@@ -38,8 +38,7 @@ def differs(result, missing=0, new=0, resized=0, same=0):
     assert result.returncode == 1
     (said,) = lines(result.stderr)
     assert said.startswith(b"shoal verify: '")
-    assert said.endswith(b"' differs from the storage: %d missing, %d new, %d with another size, %d unchanged"
-                         % (missing, new, resized, same))
+    assert said.decode().endswith(f"' differs from the storage: {missing:,} missing, {new:,} new, {resized:,} with another size, {same:,} unchanged")
     return lines(result.stdout)
 
 

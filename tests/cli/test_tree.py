@@ -987,7 +987,7 @@ def test_a_terminal_ends_with_the_result(shoal, flat, tree):
     os.close(terminal)
     assert process.returncode == 0
     last = views(seen)[-1]
-    assert last.startswith("300000 names in ") and last.endswith(" s\r\n")
+    assert last.startswith("300,000 names in ") and last.endswith("s\r\n")
 
 
 def test_a_quiet_terminal_stays_empty(shoal, flat, tree):

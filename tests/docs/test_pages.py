@@ -16,6 +16,16 @@ BUCKETS = "buckets.md"  # needs a server: tests/s3 runs it
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 
 
+NEEDS = {page: re.findall(r"^```python (\w+)$", page.read_text(), re.M) for page in PAGES}
+
+
+@pytest.mark.parametrize("path, module", [(page, names[0]) for page, names in NEEDS.items() if names], ids=lambda value: getattr(value, "name", value))
+def test_programs_that_need_a_module_are_run_with_it(path, module):
+    """The test below leaves them out where it is missing."""
+    pytest.importorskip(module, reason=f"{module} is not installed")
+    assert pages.run_page(path) > 0
+
+
 @pytest.mark.parametrize("path", [page for page in PAGES if page.name != BUCKETS], ids=lambda path: path.name)
 def test_every_command_of_a_page_runs_and_prints_what_the_page_says(path):
     assert pages.run_page(path) > 0
@@ -29,6 +39,44 @@ def test_both_sides_of_coming_from_run_with_a_bucket(monkeypatch):
                             "no_proxy": "*"}.items():
             monkeypatch.setenv(name, value)
         assert pages.run_page(ROOT / "docs" / "coming-from.md") > 20
+
+
+def said_in_the_sources():
+    """All texts of the library, the command and the package, with neighbouring literals joined."""
+    files = [path for folder, kind in (("src", "*.c"), ("python", "*.py")) for path in (ROOT / folder).rglob(kind)]
+    return "\n".join(re.sub(r'"\s*\n\s*[rf]?"', "", path.read_text()) for path in files)
+
+
+def test_messages_that_troubleshooting_quotes_are_those_of_the_sources():
+    """In quotation marks; those of others are said to be theirs."""
+    rows = re.findall(r"^\| (.*?) \|", (ROOT / "docs" / "guide" / "troubleshooting.md").read_text(), re.M)
+    quoted = [words for row in rows if not row.startswith("of ") for words in re.findall(r'"([^"]+)"', row)]
+    assert len(quoted) > 8
+    known = said_in_the_sources()
+    assert [words for words in quoted if words not in known] == []
+
+
+def check_options(line):
+    """That the shoal command of a line, if it has one, has all options of that line."""
+    found = re.search(r"\bshoal ([a-z]+) (.*)", line)
+    if found:
+        shoal = pages.environment()["PATH"].split(":")[0] + "/shoal"
+        known = subprocess.run([shoal, found[1], "--list-options"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        assert set(re.findall(r"--[a-z-]+", found[2])) <= set(known.replace("=", "").split()), line
+
+
+def test_commands_of_a_batch_system_name_scripts_and_options_that_exist():
+    """What cannot run here: lines of the guide that begin with srun or sbatch."""
+    text = (ROOT / "docs" / "guide" / "mpi-and-slurm.md").read_text()
+    lines = re.findall(r"^    ((?:srun|sbatch) .*)$", text, re.M)
+    assert sorted({line.split()[0] for line in lines}) == ["sbatch", "srun"]
+    scripts = {ROOT / re.search(r"\S+\.sbatch", line)[0] for line in lines if line.startswith("sbatch")}
+    assert scripts == set((ROOT / "examples" / "slurm").iterdir())
+    for script in scripts:
+        subprocess.run(["bash", "-n", script], check=True)
+        lines += re.findall("^[^#].*", script.read_text(), re.M)
+    for line in lines:
+        check_options(line)
 
 
 def make_page(tmp_path, text):
@@ -52,7 +100,7 @@ def test_a_page_that_says_something_else_is_found_out(tmp_path, block, says):
 
 def test_numbers_may_differ_and_dots_stand_for_any_lines(tmp_path):
     page = make_page(tmp_path, "```console\n$ echo 7 files in 0.25 s, 3.1 MB; seq 3; echo end\n"
-                               "1,000 files in 1.5 ms, 12 KB\n...\nend\n$ exit 3  # exit status 3\n```\n"
+                               "1,000 files in 12m 05s, 900 bytes\n...\nend\n$ exit 3  # exit status 3\n```\n"
                                "```python\nopen('made', 'w')\n```\n```console\n$ cat made\n```\n")
     assert pages.run_page(page) == 4
 

@@ -326,6 +326,71 @@ static void sizes_are_read_with_their_units(void **state)
 	}
 }
 
+static void numbers_are_readable(void **state)
+{
+	static const struct {
+		double seconds;
+		const char *text;
+	} time[] = {
+		{ -1, "0 s" },           { 0, "0 s" },
+		{ 1e-7, "0.10 us" },     { 42e-6, "42.0 us" },
+		{ 999.4e-6, "999 us" },  { 999.6e-6, "1.00 ms" },
+		{ 9.994e-3, "9.99 ms" }, { 9.996e-3, "10.0 ms" },
+		{ 0.9994, "999 ms" },    { 0.9996, "1.00 s" },
+		{ 61.04, "61.0 s" },     { 119.4, "119 s" },
+		{ 119.6, "2m 00s" },     { 7199.4, "119m 59s" },
+		{ 7200, "2h 00m" },      { 360000, "100h 00m" },
+	};
+	static const struct {
+		uint64_t nr;
+		const char *text;
+	} count[] = {
+		{ 0, "0" },
+		{ 999, "999" },
+		{ 1000, "1,000" },
+		{ 42127518, "42,127,518" },
+		{ 100000, "100,000" },
+		{ UINT64_MAX, "18,446,744,073,709,551,615" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(time); i++)
+		assert_string_equal(time_in_words(time[i].seconds).text, time[i].text);
+	for (size_t i = 0; i < ARRAY_LEN(count); i++)
+		assert_string_equal(count_in_words(count[i].nr).text, count[i].text);
+	assert_string_equal(rate_in_words(0.25).text, "0.25");
+	assert_string_equal(rate_in_words(9.99).text, "9.99");
+	assert_string_equal(rate_in_words(1234.5).text, "1,235");
+	assert_string_equal(rate_in_words(0).text, "0");
+	assert_string_equal(rate_in_words(1e30).text, "1e+30");
+}
+
+static void times_have_units(void **state)
+{
+	static const struct {
+		const char *text;
+		int want;
+		uint64_t ms;
+	} row[] = {
+		{ "1", 0, 1000 },       { "0.5", 0, 500 },
+		{ ".5", 0, 500 },       { "30s", 0, 30000 },
+		{ "500ms", 0, 500 },    { "10m", 0, 600000 },
+		{ "1.5h", 0, 5400000 }, { "0", 0, 0 },
+		{ "", -EINVAL, 0 },     { "s", -EINVAL, 0 },
+		{ "1d", -EINVAL, 0 },   { "-1", -EINVAL, 0 },
+		{ "1 s", -EINVAL, 0 },  { "99999999999999999h", -ERANGE, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		uint64_t ms = 12345;
+		int rc = parse_milliseconds(row[i].text, &ms);
+
+		if (rc != row[i].want || ms != (row[i].want == 0 ? row[i].ms : 12345))
+			fail_msg("'%s': %d, %" PRIu64, row[i].text, rc, ms);
+	}
+}
+
 static void one_is_not_many(void **state)
 {
 	(void)state;
@@ -707,6 +772,8 @@ int main(void)
 		cmocka_unit_test(sizes_are_read_with_their_units),
 		cmocka_unit_test(a_path_goes_up_only_by_a_part_of_two_dots),
 		cmocka_unit_test(plain_utf8_is_told_from_other_bytes),
+		cmocka_unit_test(numbers_are_readable),
+		cmocka_unit_test(times_have_units),
 		cmocka_unit_test(one_is_not_many),
 		cmocka_unit_test(what_was_cut_ends_in_dots_behind_a_whole_character),
 		cmocka_unit_test(words_that_are_too_long_are_cut_and_none_need_be_given),

@@ -125,6 +125,41 @@ static void force_removes_what_runs_have_written_and_nothing_else(void **state)
 		assert_int_equal(unlink(test_path(others[i])), 0);
 }
 
+static void results_of_another_command_are_left_alone_whatever_is_asked(void **state)
+{
+	static const struct {
+		const char *file, *command;
+	} row[] = { { "r/summary.json", "run" },     { "r/config.yaml", "run" },
+		    { "r/.shoal-run/state", "run" }, { "r/read.json", "read" },
+		    { "r/index.json", "index" },     { "r/datagen.json", "datagen" },
+		    { "r/sweep.json", "sweep" },     { "r/plan.json", "sweep" },
+		    { "r/series.0", NULL },          { "r/begin.json", "" } };
+	struct shoal_err err = { "" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		bool any = !row[i].command || !*row[i].command;
+		bool of_run = !any && strcmp(row[i].command, "run") == 0;
+		int lock = -1;
+
+		remove_folder(NULL);
+		make_folder(NULL);
+		assert_int_equal(run_folder_check_others(test_path("r"), NULL, &err), 0);
+		assert_int_equal(run_folder_begin(test_path("r"), &err), 0);
+		file_write(test_path(row[i].file), "x", 1);
+		assert_int_equal(run_folder_check_others(test_path("r"), NULL, &err), -EEXIST);
+		check_words(&err, strchr(row[i].file, '/') + 1);
+		if (!any)
+			assert_int_equal(
+				run_folder_check_others(test_path("r"), row[i].command, &err), 0);
+		assert_int_equal(run_folder_open(test_path("r"), false, true, &lock, &err),
+				 of_run || any ? 0 : -EEXIST);
+		run_folder_close(test_path("r"), lock);
+		assert_int_equal(exists(row[i].file), !of_run && !any);
+		(void)!unlink(test_path(row[i].file));
+	}
+}
+
 static void folders_above_it_are_made(void **state)
 {
 	struct shoal_err err = { "" };
@@ -411,6 +446,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		TEST(a_folder_is_refused_or_taken_by_what_is_in_it),
 		TEST(force_removes_what_runs_have_written_and_nothing_else),
+		TEST(results_of_another_command_are_left_alone_whatever_is_asked),
 		TEST(folders_above_it_are_made),
 		TEST(a_folder_that_another_process_writes_to_is_busy_until_it_ends),
 		TEST(a_complete_run_leaves_its_results_and_nothing_else),
