@@ -158,7 +158,7 @@ static int cat_check_identity(const struct cat_header *h, size_t len, struct sho
 	if (len == 0)
 		return err_set(err, -EBADMSG, "empty file, not a catalog");
 	if (memcmp(h, CAT_MAGIC, u64_min(len, sizeof(h->magic))) != 0)
-		return err_set(err, -EBADMSG, "not a catalog: wrong magic number");
+		return err_set(err, -EBADMSG, "not a catalog");
 	if (len < sizeof(*h))
 		return err_set(err, -EBADMSG, "truncated catalog: only %zu bytes", len);
 	if (!cat_sum_matches(h, offsetof(struct cat_header, header_checksum),

@@ -89,7 +89,7 @@ static int side_check_identity(const struct side_header *h, size_t len, struct s
 	if (len == 0)
 		return err_set(err, -EBADMSG, "empty file, not a column");
 	if (memcmp(h, SIDE_MAGIC, u64_min(len, sizeof(h->magic))) != 0)
-		return err_set(err, -EBADMSG, "not a column: wrong magic number");
+		return err_set(err, -EBADMSG, "not a column");
 	if (len < sizeof(*h))
 		return err_set(err, -EBADMSG, "truncated column: only %zu bytes", len);
 	if (!side_sum_matches(h, offsetof(struct side_header, header_checksum),

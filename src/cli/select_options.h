@@ -93,7 +93,7 @@ int cli_output_check(const char *command, const char *path) MUST_USE;
 int cli_output_refused(const char *command, const char *what, int rc, struct shoal_err *err);
 
 /* A progress line for shoal_write_options; @progress is a struct cli_progress. */
-void cli_output_progress(void *progress, uint64_t nr_names);
+void cli_output_progress(void *progress, uint64_t nr_done, uint64_t nr_all);
 
 /* Print what was written. */
 void cli_output_report(const struct cli_output *o, const char *path,

@@ -76,7 +76,7 @@ def test_an_empty_list_makes_an_empty_catalog(shoal):
     assert (info["files"], info["samples"], info["bytes_per_name"]) == (0, 0, 0)
     assert shoal.names(path) == []
     assert shoal.names(path, "--prefix", "a") == []
-    assert shoal.good("verify", path) == b""
+    assert shoal.good("verify", "-q", path) == b""
 
 
 # ---------------------------------------------------------------------------------------------------- sizes and samples
@@ -125,7 +125,7 @@ def test_names_only_takes_tabs_as_part_of_the_name(shoal):
 def test_sizes_have_64_bits(shoal, size):
     path = index_text(shoal, b"a\t%d\n" % size)
     assert shoal.good("ls", path, "--sizes") == b"a\t%d\n" % size
-    assert shoal.good("verify", path) == b""
+    assert shoal.good("verify", "-q", path) == b""
 
 
 def test_info_tells_large_sums_of_sizes(shoal):
@@ -191,8 +191,21 @@ def test_a_list_that_does_not_fit_in_memory_is_sorted_on_disk(shoal, tmp_path):
     assert (told["files"], told["repeated"]) == (len(sizes), len(names) - len(sizes))
     want = b"".join(b"%s\t%d\n" % (name, sizes[name]) for name in sorted(sizes))
     assert shoal.good("ls", tmp_path / "c", "--sizes") == want
-    assert shoal.good("verify", tmp_path / "c") == b""
+    assert shoal.good("verify", "-q", tmp_path / "c") == b""
     assert contents(tmp_path) == ["c"]
+
+
+def test_the_same_list_makes_the_same_file_with_any_cores_and_memory(shoal, tmp_path):
+    cores = os.sched_getaffinity(0)
+    rng = random.Random(18)
+    text = b"".join(b"a/folder/whose/name/is/long/%d/%016x\t%d\n" % (i % 9, rng.getrandbits(64), i % 4000) for i in range(300_000))
+    files = set()
+    for name, may_use, memory in (("one", {min(cores)}, "256M"), ("all", cores, "256M"), ("little", cores, "48M")):
+        result = shoal("index", "-", "-q", "--memory", memory, "-o", tmp_path / name, stdin=text,
+                       preexec_fn=lambda may_use=may_use: os.sched_setaffinity(0, may_use))
+        assert (result.returncode, result.stderr) == (0, b"")
+        files.add((tmp_path / name).read_bytes())
+    assert len(files) == 1
 
 
 def test_long_names_that_do_not_fit_in_memory_are_sorted_on_disk(shoal, tmp_path):
