@@ -32,6 +32,7 @@ import datagen
 import listing
 import load
 import python
+import report
 import running
 import s3
 from common import (M, Failed, Results, count, median_usage, number, parse_rows, run, run_measured,
@@ -513,6 +514,13 @@ class Bench:
         for part in (runner.start, runner.loop, runner.accelerators, runner.memory):
             part()
 
+    # -- the report page, and what it takes to have one: report.py
+
+    def report(self):
+        reporter = report.Report(self.mode, self.build, self.work, self.results)
+        for part in (reporter.page, reporter.costs):
+            part()
+
 
 # ---- The program --------------------------------------------------------------------------------
 
@@ -582,7 +590,7 @@ def print_machine(facts, mode):
 
 
 PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load", "datagen", "python",
-         "run", "s3", "containers")
+         "run", "s3", "containers", "report")
 
 
 def measure(mode, build, work, only):
@@ -634,10 +642,10 @@ def main():
         if not os.path.isdir(base):
             raise Failed("%s is no directory" % base)
         with tempfile.TemporaryDirectory(prefix="bench-", dir=base) as work:
-            report = measure(MODES[args.mode], args.build, work, args.only)
+            measured = measure(MODES[args.mode], args.build, work, args.only)
         if args.json:
             with open(args.json, "w", encoding="utf-8") as f:
-                json.dump(report, f, indent=1)
+                json.dump(measured, f, indent=1)
                 f.write("\n")
     except (Failed, OSError) as e:
         print("bench/run.py: %s" % e, file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import math
 import os
 import shutil
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _shoal
-from ._errors import BadValueError
+from ._errors import BadValueError, Error
 from ._keywords import explained
 from ._progress import Progress, shown
 from ._store import S3Config, as_tuple, parse_uri
@@ -260,9 +261,13 @@ def split(catalog: Union[Catalog, Path], parts: Mapping[str, float], outputs: Un
     if not all(share > 0 for share in shares) or math.fsum(shares) > 1 + 1e-9:
         raise BadValueError(22, "the shares of all parts must be positive, and add up to at most 1: not %r" % (dict(parts),))
     catalog = _catalog(catalog, s3)
+    paths = outputs if isinstance(outputs, Mapping) else {part: os.path.join(os.fsdecode(outputs), part + ".cat") for part in parts}
+    for path in paths.values():
+        if not force and os.path.exists(path) and os.path.exists(catalog.path) and os.path.samefile(path, catalog.path):
+            raise Error(errno.EEXIST, "'%s' is the catalog that is split: name other outputs, or replace it by its part with force=True"
+                        % os.fsdecode(path))
     made, end = {}, 0.0
-    for part, share in zip(parts, shares):
-        path = outputs[part] if isinstance(outputs, Mapping) else os.path.join(os.fsdecode(outputs), part + ".cat")
+    for (part, path), share in zip(((part, paths[part]) for part in parts), shares):
         begin, end = end, 1.0 if end + share > 1 - 1e-9 else end + share  # nothing is lost to rounding: as the command
         made[part] = _write(catalog, _select(share=(begin, end), seed=seed), path, force, s3, progress, may_be_empty=True)
     return made

@@ -1,6 +1,7 @@
 /*
  * Rows: those of all samples, one after the other. A file's rows follow from its layout; those of
- * all files before it are a sum, of which every 64th is kept, unless all files have one layout.
+ * all files before it are a sum, of which every 64th is kept, unless all files have the same
+ * number.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,11 +11,15 @@
 
 #define STEP 64u /* files: a search adds up the rows of half as many */
 
+/* Bytes of sums, whatever a catalog claims: with more files the step is larger. */
+#define SUMS_MAX (UINT64_C(32) << 20)
+
 struct shoal_rows {
 	const struct shoal_catalog *cat;
 	uint64_t nr_files, nr_rows;
 	uint64_t file_rows; /* if it is the same for all files; otherwise 0 */
-	uint64_t *before;   /* the rows before files 0, STEP, 2 * STEP: 8 bytes for 64 files */
+	uint64_t step;      /* files */
+	uint64_t *before;   /* the rows before files 0, step, 2 * step: 8 bytes for 64 files */
 };
 
 /* The rows of file @id; its samples. */
@@ -30,10 +35,15 @@ static int rows_of_file(const struct shoal_rows *r, uint64_t id, uint64_t *ret_r
 	return rc;
 }
 
-/* Whether all files have one layout: they have as many samples as there are extents. */
-static bool have_one_layout(const struct shoal_catalog_info *info)
+/*
+ * Whether all files have the same number of rows: there is a row per sample, or all have one
+ * layout, with as many extents as a file has samples.
+ */
+static bool have_same_rows(const struct shoal_catalog_info *info)
 {
-	return info->samples_per_file > 1 && info->nr_extents == info->samples_per_file;
+	return info->nr_files > 0 && info->samples_per_file > 0 &&
+	       (!info->extents ||
+		(info->samples_per_file > 1 && info->nr_extents == info->samples_per_file));
 }
 
 static int rows_add_up(struct shoal_rows *r)
@@ -41,12 +51,14 @@ static int rows_add_up(struct shoal_rows *r)
 	uint64_t rows = 0, first, count;
 	int rc = 0;
 
-	r->before = calloc(r->nr_files / STEP + 1, sizeof(*r->before));
+	for (r->step = STEP; r->nr_files / r->step >= SUMS_MAX / sizeof(*r->before);)
+		r->step *= 2;
+	r->before = calloc(r->nr_files / r->step + 1, sizeof(*r->before));
 	if (!r->before)
 		return -ENOMEM;
 	for (uint64_t id = 0; id < r->nr_files && rc == 0; id++) {
-		if (id % STEP == 0)
-			r->before[id / STEP] = r->nr_rows;
+		if (id % r->step == 0)
+			r->before[id / r->step] = r->nr_rows;
 		rc = rows_of_file(r, id, &rows, &first, &count);
 		if (rc == 0 && __builtin_add_overflow(r->nr_rows, rows, &r->nr_rows))
 			rc = -EBADMSG;
@@ -67,7 +79,7 @@ int shoal_rows_open(const struct shoal_catalog *cat, struct shoal_rows **ret_row
 	shoal_catalog_info(cat, &info);
 	r->cat = cat;
 	r->nr_files = info.nr_files;
-	if (have_one_layout(&info)) {
+	if (have_same_rows(&info)) {
 		rc = rows_of_file(r, 0, &r->file_rows, &first, &count);
 		if (rc == 0 && __builtin_mul_overflow(r->file_rows, r->nr_files, &r->nr_rows))
 			rc = -EBADMSG;
@@ -100,7 +112,7 @@ uint64_t shoal_rows_count(const struct shoal_rows *r)
 static int rows_find_file(const struct shoal_rows *r, uint64_t row, uint64_t *ret_id,
 			  uint64_t *ret_before)
 {
-	uint64_t low = 0, high = (r->nr_files - 1) / STEP, before, rows = 0, first, count;
+	uint64_t low = 0, high, before, rows = 0, first, count;
 	int rc = 0;
 
 	if (r->file_rows) {
@@ -108,6 +120,7 @@ static int rows_find_file(const struct shoal_rows *r, uint64_t row, uint64_t *re
 		*ret_before = *ret_id * r->file_rows;
 		return 0;
 	}
+	high = (r->nr_files - 1) / r->step;
 	while (low < high) {
 		uint64_t middle = high - (high - low) / 2;
 
@@ -117,7 +130,7 @@ static int rows_find_file(const struct shoal_rows *r, uint64_t row, uint64_t *re
 			high = middle - 1;
 	}
 	before = r->before[low];
-	for (uint64_t id = low * STEP; id < r->nr_files && rc == 0; id++) {
+	for (uint64_t id = low * r->step; id < r->nr_files && rc == 0; id++) {
 		rc = rows_of_file(r, id, &rows, &first, &count);
 		if (rc == 0 && row - before < rows) {
 			*ret_id = id;

@@ -463,11 +463,14 @@ static void limit_mpi(unsigned seconds, int status)
 	alarm(seconds);
 }
 
+static bool joined; /* or has nothing to join */
+
 int cli_join(const struct cli_where *where, struct comm **ret_comm, struct shoal_err *err)
 {
 	unsigned seconds = where->peer_timeout_given ? where->peer_timeout : PEER_TIMEOUT;
 	int rc;
 
+	joined = true;
 	snprintf(overdue_words, sizeof(overdue_words),
 		 "shoal: MPI did not start within %u s: a process of this job is missing, or its "
 		 "host cannot be reached (--peer-timeout sets a fifth of this limit)\n",
@@ -490,6 +493,24 @@ void cli_print_lost_peer(const char *command, const struct comm *comm, int rc,
 {
 	if (rc == -EHOSTDOWN && comm_place(comm)->rank > 0)
 		cli_fail(command, "rank %d: %s", comm_place(comm)->rank, cli_words(command, err));
+}
+
+void cli_stay_alone(void)
+{
+	joined = true;
+}
+
+int cli_desert(const char *command, int status)
+{
+	const struct cli_where where = { .local_copy = NULL };
+	struct shoal_err err = { "" };
+	struct comm *comm = NULL;
+
+	if (joined || cli_join(&where, &comm, &err) < 0)
+		return status;
+	err_set(&err, -EINVAL, "it could not begin; its own message says why");
+	comm_fail(comm, &err);
+	return cli_part(command, comm, status);
 }
 
 /* Longer than MPI takes to shut down, and shorter than a user waits. */

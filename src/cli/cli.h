@@ -116,6 +116,16 @@ struct comm;
 int cli_join(const struct cli_where *where, struct comm **ret_comm, struct shoal_err *err) MUST_USE;
 
 /*
+ * After a failure of command @command, which was printed: if this process has not joined the other
+ * ranks, which wait for it in MPI's start, join them and end the job. Returns @status, or as
+ * cli_part().
+ */
+int cli_desert(const char *command, int status);
+
+/* This process is no part of what other ranks do. */
+void cli_stay_alone(void);
+
+/*
  * Close the comm. Output is flushed first: as soon as one rank has exited with a failure, a
  * launcher may kill the others. From here on a signal ends the process at once; and if MPI does not
  * come to its end, the process exits without it, with @status. Returns @status, or CLI_FAILED if

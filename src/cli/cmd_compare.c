@@ -1,4 +1,5 @@
 /* shoal compare: whether two results differ, and whether that is more than chance. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,7 +9,16 @@
 #include "cli/progress.h"
 #include "report/compare.h"
 
+#define REPEATS_MAX 1000u /* as many values as a figure can have */
+
+/* Further results of one side: repeats of it. */
+struct compare_more {
+	const char *path[REPEATS_MAX];
+	size_t nr;
+};
+
 struct cmd_compare_arguments {
+	struct compare_more more[2];
 	unsigned level; /* per cent */
 	unsigned least; /* per cent */
 	bool json;
@@ -139,8 +149,8 @@ static int cmd_compare_judge(const struct cmd_compare_arguments *a, char **words
 
 	if (first->kind != second->kind)
 		return cli_fail("compare", "'%s' has results of '%s', '%s' those of '%s'", words[0],
-				first->kind == FIGURES_RUN ? "run" : "read", words[1],
-				second->kind == FIGURES_RUN ? "run" : "read");
+				figures_command(first->kind), words[1],
+				figures_command(second->kind));
 	compare_figures(first, second, rules, &r);
 	compare_warn(words[0], first);
 	compare_warn(words[1], second);
@@ -151,8 +161,61 @@ static int cmd_compare_judge(const struct cmd_compare_arguments *a, char **words
 	if (r.nr_tested == 0)
 		return cli_fail("compare",
 				"nothing could be tested: give results with at least two epochs or "
-				"repeats each");
+				"repeats each, or several results with --old and --new");
 	return r.nr_worse > 0 ? CLI_FAILED : CLI_OK;
+}
+
+static void compare_count_setting(void *self, const char *key, const char *was, const char *is)
+{
+	size_t *nr = self;
+
+	(void)key;
+	(void)was;
+	(void)is;
+	++*nr;
+}
+
+/* A further result of the side @f, of @path. */
+static int compare_add(struct figures *f, const char *path, const char *more, struct shoal_err *err)
+{
+	struct figures *one = malloc(sizeof(*one)); /* large */
+	size_t nr = 0;
+	int rc;
+
+	if (!one)
+		return err_set(err, -ENOMEM, "out of memory");
+	rc = figures_load(more, one, err);
+	if (rc == 0 && one->kind != f->kind)
+		rc = err_set(err, -EINVAL, "'%s' has results of '%s', '%s' those of '%s'", path,
+			     figures_command(f->kind), more, figures_command(one->kind));
+	if (rc == 0) {
+		compare_settings(f, one, compare_count_setting, &nr);
+		if (nr > 0)
+			cli_fail("compare", "'%s' is no repeat of '%s': %zu settings differ", more,
+				 path, nr);
+		figures_average(one);
+		figures_join(f, one);
+	}
+	figures_release(one);
+	free(one);
+	return rc;
+}
+
+/* If there are several results on either side, each is one value: their own are not independent. */
+static int compare_load(const struct cmd_compare_arguments *a, char **words, struct figures *both,
+			struct shoal_err *err)
+{
+	bool several = a->more[0].nr + a->more[1].nr > 0;
+	int rc = 0;
+
+	for (size_t side = 0; side < 2 && rc == 0; side++) {
+		rc = figures_load(words[side], &both[side], err);
+		if (rc == 0 && several)
+			figures_average(&both[side]);
+		for (size_t i = 0; i < a->more[side].nr && rc == 0; i++)
+			rc = compare_add(&both[side], words[side], a->more[side].path[i], err);
+	}
+	return rc;
 }
 
 static int cmd_compare_run(void *arguments, int nr, char **words)
@@ -165,15 +228,33 @@ static int cmd_compare_run(void *arguments, int nr, char **words)
 	(void)nr;
 	if (!both)
 		return cli_fail("compare", "out of memory");
-	rc = figures_load(words[0], &both[0], &err);
-	if (rc == 0)
-		rc = figures_load(words[1], &both[1], &err);
+	rc = compare_load(a, words, both, &err);
 	status = rc < 0 ? cli_fail("compare", "%s", cli_words("compare", &err))
 			: cmd_compare_judge(a, words, &both[0], &both[1]);
 	figures_release(&both[0]);
 	figures_release(&both[1]);
 	free(both);
 	return status;
+}
+
+static bool compare_take(const char *command, const char *value, struct compare_more *more)
+{
+	if (more->nr == REPEATS_MAX - 1) {
+		cli_usage(command, "at most %u results can be compared with as many", REPEATS_MAX);
+		return false;
+	}
+	more->path[more->nr++] = value;
+	return true;
+}
+
+static bool take_old(const char *command, const char *value, void *into)
+{
+	return compare_take(command, value, &((struct cmd_compare_arguments *)into)->more[0]);
+}
+
+static bool take_new(const char *command, const char *value, void *into)
+{
+	return compare_take(command, value, &((struct cmd_compare_arguments *)into)->more[1]);
 }
 
 static void cmd_compare_defaults(void *arguments)
@@ -187,6 +268,11 @@ static void cmd_compare_defaults(void *arguments)
 #define AT(field) offsetof(struct cmd_compare_arguments, field)
 
 static const struct cli_option options[] = {
+	CLI_OTHER(
+		0, "old", "RESULT", take_old,
+		"a further result of what OLD measured; as often as needed. Each result is then one "
+		"value, its mean"),
+	CLI_OTHER(0, "new", "RESULT", take_new, "the same of NEW"),
 	CLI_COUNT("level", "PERCENT", AT(level), 1, 50,
 		  "the chance to call it a difference though there is none (default 5)"),
 	CLI_COUNT("least", "PERCENT", AT(least), 0, 1000,
@@ -200,17 +286,18 @@ const struct cli_command cmd_compare = {
 	.summary = "compare two results: is it slower, or is it chance",
 	.usage = "OLD NEW [OPTION]...",
 	.about =
-		"Print what differs between two results: folders that 'shoal run' made, or files "
-		"with what 'shoal read --json' printed. First settings, then figures, with the "
-		"mean and the standard deviation over epochs (run) or repeats (read).\n"
-		"Each figure is tested with Welch's t-test over its epochs or repeats, two-sided, "
-		"corrected for several tests by Holm's method. 'worse' and 'better' are differences "
+		"Print what differs between two results: folders that 'shoal run' made, or 'shoal "
+		"read', 'index' or 'datagen' with --results, or files with what these print with "
+		"--json. First settings, then figures, with the mean and the standard deviation "
+		"over epochs (run), repeats (read) or results (--old, --new).\n"
+		"Each figure is tested with Welch's t-test over these values, two-sided, corrected "
+		"for several tests by Holm's method. 'worse' and 'better' are differences "
 		"that are unlikely to be chance, and not too small to matter.",
 	.sections = { { .options = options } },
 	.notes = "Exit status: 0 if no figure is significantly worse, 1 if one is, if results "
 		 "cannot be read, or if nothing could be tested because there are fewer than two "
-		 "epochs or repeats. Epochs of one run share their start and their place: repeat "
-		 "whole runs to know how runs vary.",
+		 "values. Epochs of one run share their start and their place: repeat whole runs, "
+		 "and give them all, to know how runs vary.",
 	.min = 2,
 	.max = 2,
 	.give = "give two results",

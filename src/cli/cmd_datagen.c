@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/compare_ranks.h"
 #include "cli/hints.h"
 #include "cli/layout_options.h"
 #include "cli/progress.h"
@@ -149,6 +150,10 @@ static void cmd_datagen_put_json(struct json *j, const struct cmd_datagen_argume
 	json_real(j, "sync_seconds", r->sync_seconds, 9);
 	json_u64(j, "written", c->nr_written);
 	json_u64(j, "bytes_written", c->bytes_written);
+	json_real(j, "files_per_second",
+		  r->seconds > 0 ? (double)c->nr_written / r->seconds : (double)NAN, 6);
+	json_real(j, "bytes_per_second",
+		  r->seconds > 0 ? (double)c->bytes_written / r->seconds : (double)NAN, 6);
 	json_u64(j, "good", c->nr_good);
 	json_u64(j, "compared", c->nr_compared);
 	json_u64(j, "bytes_compared", c->bytes_compared);
@@ -399,6 +404,20 @@ static int cmd_datagen_keep(struct cmd_datagen_arguments *a, const struct worklo
 	return rc;
 }
 
+static void describe_datagen(FILE *f, const void *self)
+{
+	const struct datagen_record *d = self;
+	const struct cmd_datagen_arguments *a = d->a;
+
+	fprintf(f,
+		"dry-run: %d\nlisten: %s\nresults: %s\nresults-layout: %d\ndata: %s\nmode: %d\n"
+		"check-all: %d\nforce: %d\ncatalog: %s\nno-sync: %d\n",
+		a->dry_run, cli_or_none(a->listen.address), cli_or_none(a->results),
+		(int)a->layout.kind, a->o.data, (int)a->o.mode, a->o.check_all, a->o.force,
+		a->o.catalog ? a->o.catalog : "beside the data", a->o.no_sync);
+	fputs(d->w->yaml, f);
+}
+
 static int cmd_datagen_run(struct cmd_datagen_arguments *a, struct comm *comm, struct screen *s,
 			   struct workload **ret_w, struct datagen_result *r, struct shoal_err *err)
 {
@@ -411,6 +430,10 @@ static int cmd_datagen_run(struct cmd_datagen_arguments *a, struct comm *comm, s
 		return rc;
 	}
 	note_ignored(*ret_w, s);
+	rc = cli_compare_ranks(comm, describe_datagen,
+			       &(struct datagen_record){ .a = a, .w = *ret_w }, err);
+	if (rc < 0)
+		return rc;
 	rc = show_plan(a, comm, *ret_w, s, err);
 	if (rc < 0) {
 		comm_fail(comm, err);

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/compare_ranks.h"
 #include "cli/hints.h"
 #include "cli/workload_options.h"
 #include "datagen/datasize.h"
@@ -218,21 +219,41 @@ static void cmd_datasize_print_text(const struct workload *w, const struct datas
 
 /* ---- All together ---- */
 
+struct cmd_datasize_described {
+	const struct cmd_datasize_arguments *a;
+	const struct workload *w;
+};
+
+static void describe_datasize(FILE *f, const void *self)
+{
+	const struct cmd_datasize_described *d = self;
+
+	fprintf(f, "accelerators: %" PRIu64 "\nhosts: %" PRIu64 "\nmemory-per-host: %" PRIu64 "\n",
+		d->a->accelerators, d->a->hosts, d->a->memory);
+	fputs(d->w->yaml, f);
+}
+
 static int cmd_datasize_run(const struct cmd_datasize_arguments *a, struct comm *comm,
 			    struct workload **ret_w, struct datasize_outcome *o,
 			    struct shoal_err *err)
 {
+	struct cmd_datasize_described described = { .a = a };
 	struct datasize_cluster seen;
-	int rc = datasize_measure(comm, &seen, err);
+	int rc;
 
+	o->status = cli_workload("datasize", a->workload, a->nr, comm_place(comm)->rank > 0, ret_w);
+	if (o->status != CLI_OK) { /* rank 0 has printed why, unless only others cannot load it */
+		err_set(err, -ENODATA, "the workload cannot be loaded");
+		comm_fail(comm, err);
+		return -ENODATA;
+	}
+	described.w = *ret_w;
+	rc = cli_compare_ranks(comm, describe_datasize, &described, err);
+	if (rc == 0)
+		rc = datasize_measure(comm, &seen, err);
 	if (rc == 0)
 		rc = choose_cluster(a, &seen, comm_place(comm)->size == 1, o, err);
-	if (rc < 0)
-		return rc;
-	o->status = cli_workload("datasize", a->workload, a->nr, comm_place(comm)->rank > 0, ret_w);
-	if (o->status != CLI_OK)
-		return -ENODATA; /* it has been said */
-	return datasize_compute(*ret_w, &o->cluster, &o->size, err);
+	return rc < 0 ? rc : datasize_compute(*ret_w, &o->cluster, &o->size, err);
 }
 
 static void datasize_warn(void *self, const char *words)

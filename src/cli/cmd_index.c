@@ -190,16 +190,17 @@ static void describe_index(FILE *f, const void *self)
 	const struct shoal_tree_options *t = &a->tree;
 
 	fprintf(f,
-		"source: %s\noutput: %s\nroot: %s\nsamples-per-file: %" PRIu64
-		"\nsamples: %s\nforce: %d\n",
-		a->source ? a->source : "a pattern", a->options.output,
-		a->options.root ? a->options.root : "none", a->options.samples_per_file,
-		a->options.samples ? a->options.samples : "none", !a->options.careful);
+		"dry-run: %d\nlisten: %s\nresults: %s\nsource: %s\noutput: %s\nroot: %s\n"
+		"samples-per-file: %" PRIu64 "\nsamples: %s\nforce: %d\n",
+		a->dry_run, cli_or_none(a->listen.address), cli_or_none(a->record.results),
+		a->source ? a->source : "a pattern", a->dry_run ? "none" : a->options.output,
+		cli_or_none(a->options.root), a->options.samples_per_file,
+		cli_or_none(a->options.samples), !a->options.careful);
 	fprintf(f,
 		"no-sizes: %d\nfollow: %d\none-file-system: %d\nkeep-going: %d\netags: %d\n"
 		"resume: %d\nupdate: %s\n",
 		t->no_sizes, t->follow, t->one_fs, t->keep_going, t->etags, t->resume,
-		t->update ? t->update : "none");
+		cli_or_none(t->update));
 	for (size_t i = 0; i < t->nr_include; i++)
 		fprintf(f, "include: %s\n", t->include[i]);
 	for (size_t i = 0; i < t->nr_exclude; i++)
@@ -249,12 +250,12 @@ static int cmd_index_run(struct index_arguments *a, struct comm *comm,
 {
 	int rc;
 
-	if (a->dry_run && comm_place(comm)->size > 1)
-		return err_set(err, -EINVAL, "--dry-run is for one process, without mpirun");
 	comm_set_stall(comm, STALL_SECONDS, cmd_index_show_stall, NULL);
-	rc = cmd_index_agree(a, comm, err);
+	rc = cli_compare_ranks(comm, describe_index, a, err);
+	if (rc == 0 && a->dry_run && comm_place(comm)->size > 1)
+		return err_set(err, -EINVAL, "--dry-run is for one process, without mpirun");
 	if (rc == 0)
-		rc = cli_compare_ranks(comm, describe_index, a, err);
+		rc = cmd_index_agree(a, comm, err);
 	if (rc == 0)
 		rc = cmd_index_record(a, comm, err);
 	if (rc < 0)
@@ -377,6 +378,8 @@ static void cmd_index_put_json(struct json *j, const struct shoal_index_result *
 		json_close_object(j);
 	}
 	json_real(j, "seconds", seconds, 6);
+	json_real(j, "names_per_second", seconds > 0 ? (double)r->nr_names / seconds : (double)NAN,
+		  6);
 }
 
 static void cmd_index_print_json(const struct shoal_index_result *r, double seconds)
@@ -400,8 +403,6 @@ static void cmd_index_put_record(struct json *j, const void *self)
 
 	cmd_index_put_begin(j, x->a);
 	cmd_index_put_json(j, x->r, x->seconds);
-	json_real(j, "names_per_second",
-		  x->seconds > 0 ? (double)x->r->nr_names / x->seconds : (double)NAN, 6);
 }
 
 /* What is left for a report. CLI_OK, or CLI_FAILED after a message. */
@@ -492,6 +493,8 @@ int cmd_index_start(void *arguments, int nr, char **words)
 	if (status != CLI_OK)
 		return status;
 	/* A process that lists a shard has no part in what others do. */
+	if (a->tree.nr_shards)
+		cli_stay_alone();
 	if ((a->tree.nr_shards ? comm_self(&comm, &err) : cli_join(&a->where, &comm, &err)) < 0) {
 		if (a->dry_run)
 			rmdir(trial.dir);

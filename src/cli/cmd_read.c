@@ -138,6 +138,17 @@ static void describe_read(FILE *f, const void *self)
 	load_describe(f, &a->load);
 }
 
+/* With where results go: what the ranks compare, but not what results say. */
+static void describe_read_fully(FILE *f, const void *self)
+{
+	const struct cmd_read_arguments *a = self;
+
+	fprintf(f, "listen: %s\nop-log: %s\ntrace: %s\nresults: %s\n",
+		cli_or_none(a->listen.address), cli_or_none(a->traces.log),
+		cli_or_none(a->traces.trace), cli_or_none(a->record.results));
+	describe_read(f, self);
+}
+
 /* What is read and how, for the results. */
 static void cmd_read_put_begin(struct json *j, const void *self)
 {
@@ -202,10 +213,8 @@ static int cmd_read_run(struct cmd_read_arguments *a, struct comm *comm,
 			struct shoal_catalog **ret_cat, struct shoal_loader **ret_loader,
 			struct read_outcome *o, struct shoal_err *err)
 {
-	int rc = cli_listen_open(&a->listen, "read", comm, err);
+	int rc = cli_open_catalog(a->path, &a->where, ret_cat, err);
 
-	if (rc == 0)
-		rc = cli_open_catalog(a->path, &a->where, ret_cat, err);
 	if (rc == 0) {
 		rc = cmd_read_check_use(a, *ret_cat, err);
 		a->misused = rc < 0;
@@ -214,8 +223,10 @@ static int cmd_read_run(struct cmd_read_arguments *a, struct comm *comm,
 		rc = cli_check_samples(*ret_cat, err);
 	if (rc == 0) {
 		fill_plan(a, comm, *ret_cat);
-		rc = cli_compare_ranks(comm, describe_read, a, err);
+		rc = cli_compare_ranks(comm, describe_read_fully, a, err);
 	}
+	if (rc == 0)
+		rc = cli_listen_open(&a->listen, "read", comm, err);
 	if (rc == 0) {
 		a->measure = read_measure_new(&a->plan, comm, o);
 		rc = open_loader(a, comm, *ret_cat, ret_loader, err);

@@ -448,8 +448,12 @@ static void describe_run(FILE *f, const void *self)
 {
 	const struct cmd_run_state *c = self;
 
-	fprintf(f, "accelerators: %" PRIu64 "\nresume: %d\ndrop-cache: %d\n", c->a.accelerators,
-		c->a.resume, c->a.drop);
+	fprintf(f,
+		"dry-run: %d\nlisten: %s\nop-log: %s\ntrace: %s\nresults: %s\nresults-layout: %d\n"
+		"runs: %u\nforce: %d\naccelerators: %" PRIu64 "\nresume: %d\ndrop-cache: %d\n",
+		c->a.dry_run, cli_or_none(c->a.listen.address), cli_or_none(c->a.traces.log),
+		cli_or_none(c->a.traces.trace), c->a.results, (int)c->a.layout.kind, c->a.runs,
+		c->a.force, c->a.accelerators, c->a.resume, c->a.drop);
 	load_describe(f, &c->a.load);
 	fputs(c->workload->yaml, f);
 }
@@ -486,13 +490,12 @@ static int print_plan(const struct cmd_run_state *c, struct shoal_err *err)
 /* Everything before the first step of the first run. */
 static int cmd_run_prepare(struct cmd_run_state *c, struct shoal_err *err)
 {
-	int rc = load_workload(c, err);
+	int rc = cmd_run_agree(c, load_workload(c, err), err);
 
-	if (c->a.dry_run) {
-		if (rc == 0 && c->place->rank == 0)
-			rc = print_plan(c, err);
-		return cmd_run_agree(c, rc, err);
-	}
+	if (rc == 0) /* before anything that only some of them would take part in */
+		rc = cli_compare_ranks(c->comm, describe_run, c, err);
+	if (rc == 0 && c->a.dry_run)
+		return cmd_run_agree(c, c->place->rank == 0 ? print_plan(c, err) : 0, err);
 	if (rc == 0)
 		rc = cli_listen_open(&c->a.listen, "run", c->comm, err);
 	if (rc == 0)
@@ -500,8 +503,6 @@ static int cmd_run_prepare(struct cmd_run_state *c, struct shoal_err *err)
 	if (rc == 0 && c->place->rank == 0)
 		rc = check_folder(c, err);
 	rc = cmd_run_agree(c, rc, err);
-	if (rc == 0)
-		rc = cli_compare_ranks(c->comm, describe_run, c, err);
 	if (rc == 0)
 		rc = open_data(c, err);
 	if (rc == 0)

@@ -25,6 +25,7 @@ struct split_part {
 struct cmd_split_arguments {
 	struct cli_where where;
 	struct cli_output output; /* its path is a directory */
+	const char *source;
 	uint64_t seed;
 	struct split_part part[SPLIT_PARTS];
 	unsigned nr;
@@ -85,6 +86,33 @@ static int cmd_split_write(const struct cmd_split_arguments *a, const struct sho
 	return CLI_OK;
 }
 
+static void split_path(const struct cmd_split_arguments *a, unsigned i, char *path, size_t cap)
+{
+	snprintf(path, cap, "%s/%s.cat", a->output.path, a->part[i].name);
+}
+
+/* A part would replace the catalog that is split: train.cat by its part train. */
+static int split_check_source(const struct cmd_split_arguments *a)
+{
+	const char *source = store_local_path(a->source), *to;
+	struct stat one, other;
+	char path[4096 + 300];
+
+	if (a->output.force || stat(source ? source : a->source, &one) < 0)
+		return CLI_OK;
+	for (unsigned i = 0; i < a->nr; i++) {
+		split_path(a, i, path, sizeof(path));
+		to = store_local_path(path);
+		if (stat(to ? to : path, &other) == 0 && one.st_dev == other.st_dev &&
+		    one.st_ino == other.st_ino)
+			return cli_fail("split",
+					"'%s' is the catalog that is split: name another "
+					"directory with -o, or replace it by its part with --force",
+					path);
+	}
+	return CLI_OK;
+}
+
 /* Part @i, whose files begin at *@from. */
 static int cmd_split_part(const struct cmd_split_arguments *a, const struct shoal_catalog *cat,
 			  unsigned i, double *from)
@@ -97,7 +125,7 @@ static int cmd_split_part(const struct cmd_split_arguments *a, const struct shoa
 	if (select.to > 1 - 1e-9) /* nothing is lost to rounding */
 		select.to = 1;
 	*from = select.to;
-	snprintf(path, sizeof(path), "%s/%s.cat", a->output.path, a->part[i].name);
+	split_path(a, i, path, sizeof(path));
 	if ((!a->output.dry_run || access(a->output.path, F_OK) == 0) &&
 	    cli_output_check("split", path) != CLI_OK)
 		return CLI_FAILED;
@@ -141,11 +169,14 @@ static int cmd_split_run(void *arguments, int nr, char **words)
 				 "the shares of all parts add up to %g, which is more "
 				 "than 1",
 				 sum);
-	cat = cli_open("split", words[0], &a->where);
+	a->source = words[0];
+	cat = cli_open("split", a->source, &a->where);
 	if (!cat)
 		return CLI_FAILED;
 	cli_catch_signals();
-	status = split_make_dir(a, &made);
+	status = split_check_source(a);
+	if (status == CLI_OK)
+		status = split_make_dir(a, &made);
 	for (unsigned i = 0; i < a->nr && status == CLI_OK; i++)
 		status = cmd_split_part(a, cat, i, &from);
 	if (status != CLI_OK && made)

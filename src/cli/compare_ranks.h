@@ -6,6 +6,12 @@
 
 #include "comm/compare.h"
 
+/* What a line says of an option that may not have been given. */
+static inline const char *cli_or_none(const char *value)
+{
+	return value ? value : "none";
+}
+
 /*
  * Collective: compare the lines that @describe writes about @self, as comm_compare() does.
  */

@@ -435,6 +435,8 @@ int cli_run_command(const struct cli_command *c, int argc, char **argv)
 		status = c->run(p.into, p.nr, p.argv);
 		cli_report_costs(c->name);
 	}
+	if (c->shares_work && nr_ranks > 1 && status != CLI_OK && status != PARSE_ON)
+		status = cli_desert(c->name, status);
 	free(p.into);
 	return status;
 }

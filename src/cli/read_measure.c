@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +45,8 @@ struct read_measure {
 	struct read_position at, mark;
 	struct load_tally before; /* at the mark */
 	struct load_tally one;
-	struct series_step step; /* since the last whole one */
+	struct load_tally sum_before; /* of the measurements before this one */
+	struct series_step step;      /* since the last whole one */
 };
 
 struct read_measure *read_measure_new(const struct read_plan *plan, struct comm *comm,
@@ -373,6 +375,25 @@ static int measure_costs(struct read_measure *m, struct read_figures *f, struct 
 	return rc;
 }
 
+/* What this measurement has added to the sums of all. */
+static void measure_own(const struct read_measure *m, struct read_figures *f)
+{
+	const struct load_tally *sum = &m->o->sum, *before = &m->sum_before;
+	uint64_t samples = sum->samples - before->samples, pages = sum->nr_pages - before->nr_pages;
+	struct histogram own;
+
+	f->p50_us = f->p99_us = f->cpu_us = f->cached_share = (double)NAN;
+	if (samples == 0)
+		return;
+	for (size_t i = 0; i < HISTOGRAM_PLACES; i++)
+		own.count[i] = sum->latency.count[i] - before->latency.count[i];
+	f->p50_us = (double)histogram_at(&own, 0.5) * 1e-3;
+	f->p99_us = (double)histogram_at(&own, 0.99) * 1e-3;
+	f->cpu_us = (double)(sum->cpu_ns - before->cpu_ns) * 1e-3 / (double)samples;
+	if (pages > 0)
+		f->cached_share = (double)(sum->nr_cached - before->nr_cached) / (double)pages;
+}
+
 static int drop_cache(struct read_measure *m, struct shoal_err *err)
 {
 	struct cli_progress *line = &m->o->line;
@@ -404,6 +425,7 @@ static int measure_once(struct read_measure *m, struct shoal_loader *l, struct r
 	if (rc < 0)
 		return rc;
 	comm_defer_stop(m->comm, true); /* from here on the ranks inform each other */
+	m->sum_before = m->o->sum;
 	m->start = clock_seconds();
 	m->counted = m->start + (double)plan->warm_up_ms * 1e-3;
 	m->end = plan->duration_ms ? m->counted + (double)plan->duration_ms * 1e-3 : DBL_MAX;
@@ -415,6 +437,7 @@ static int measure_once(struct read_measure *m, struct shoal_loader *l, struct r
 		rc = measure_epoch(m, l, plan->epoch + e, f, err);
 	if (rc == 0)
 		rc = measure_costs(m, f, err);
+	measure_own(m, f);
 	comm_defer_stop(m->comm, f->interrupted);
 	return rc;
 }

@@ -41,11 +41,13 @@ struct read_figures {
 	double seconds;
 	uint64_t epochs; /* epochs that were begun */
 	bool interrupted;
+	/* Of one measurement only; NAN: not known. */
+	double p50_us, p99_us, cpu_us, cached_share;
 };
 
 struct read_outcome {
 	struct read_figures all;   /* of all measurements together */
-	struct read_figures *each; /* one per measurement: 40 bytes */
+	struct read_figures *each; /* one per measurement: 72 bytes */
 	uint64_t nr_each;          /* that took place */
 	struct load_tally sum;     /* over ranks, epochs and measurements */
 	bool once;      /* in each epoch, every sample in the range that was read came once */

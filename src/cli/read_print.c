@@ -125,6 +125,17 @@ static void print_figures(struct json *j, const struct read_figures *f)
 	json_bool(j, "interrupted", f->interrupted);
 }
 
+/* What one repeat has of its own. */
+static void print_own(struct json *j, const struct read_figures *f)
+{
+	json_open_object(j, "latency_us");
+	json_real(j, "p50", f->p50_us, 6);
+	json_real(j, "p99", f->p99_us, 6);
+	json_close_object(j);
+	json_real(j, "cpu_us_per_sample", f->cpu_us, 6);
+	json_real(j, "cached_share", f->cached_share, 6);
+}
+
 static void print_spread(struct json *j, const char *name, const struct read_outcome *o,
 			 double (*rate)(const struct read_figures *f))
 {
@@ -147,6 +158,7 @@ static void print_repeats(struct json *j, const struct read_outcome *o)
 	for (uint64_t i = 0; i < o->nr_each; i++) {
 		json_open_object(j, NULL);
 		print_figures(j, &o->each[i]);
+		print_own(j, &o->each[i]);
 		json_close_object(j);
 	}
 	json_close_array(j);

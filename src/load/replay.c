@@ -1,12 +1,16 @@
 #include "load/replay.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include <xxhash.h>
+
 #include "base/clock.h"
 #include "base/map.h"
+#include "comm/compare.h"
 
 #define WAIT_US       100000u /* between looks at the stop */
 #define IN_FLIGHT_MAX LOAD_IN_FLIGHT_MAX
@@ -295,6 +299,23 @@ static int sum_up_ranks(struct replay *p, struct shoal_err *err)
 	return rc;
 }
 
+/* Collective: all ranks have the same log, and read in the same way. */
+static int replay_compare_ranks(const struct replay *p, struct shoal_err *err)
+{
+	const struct replay_options *o = p->o;
+	char text[1000];
+
+	if (comm_place(o->comm)->size == 1)
+		return 0;
+	snprintf(text, sizeof(text),
+		 "log: %016" PRIx64 " of %zu bytes\nfast: %d\nstore: %.600s\nengine: %d\n"
+		 "direct: %d\nin-flight: %u\nmemory: %" PRIu64 "\n",
+		 (uint64_t)XXH3_64bits(p->map.addr, p->map.len), p->map.len, o->fast,
+		 o->store ? o->store : "that of the log", (int)o->engine, o->direct, o->in_flight,
+		 o->memory);
+	return comm_compare(o->comm, text, err);
+}
+
 /* Ranks start together, and the first operations of all are at the recorded distance. */
 static int begin_together(struct replay *p, struct shoal_err *err)
 {
@@ -325,7 +346,8 @@ static int replay_prepare(struct replay *p, const char *path, struct shoal_err *
 		comm_fail(p->o->comm, err);
 		return rc;
 	}
-	return begin_together(p, err);
+	rc = replay_compare_ranks(p, err);
+	return rc < 0 ? rc : begin_together(p, err);
 }
 
 int replay_run(const char *path, const struct replay_options *o, struct replay_result *ret,

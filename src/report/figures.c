@@ -11,6 +11,7 @@
 #include "base/json_read.h"
 #include "base/map.h"
 #include "base/path.h"
+#include "base/stats.h"
 #include "run/folder.h"
 #include "workload/yaml.h"
 
@@ -23,22 +24,26 @@
 static const struct {
 	const char *name;
 	int better;
-	/* Where it is in summary.json, per epoch, and in what read printed, per repeat or once. */
-	const char *run, *read, *read_once;
+	/* Where it is in summary.json, per epoch; in what read printed, per repeat; and in what any
+	 * command printed, once, which counts if there is nothing else. */
+	const char *run, *read, *once;
 	double factor;
 } table[FIGURE_NR] = {
 	[FIGURE_AU] = { "AU %", 1, "au_percentage", NULL, NULL, 1 },
 	[FIGURE_SAMPLES] = { "samples/s", 1, "throughput_samples_per_second", "samples_per_second",
 			     NULL, 1 },
-	[FIGURE_BYTES] = { "bytes/s", 0, "measured_bytes_per_second", "bytes_per_second", NULL, 1 },
-	[FIGURE_P50] = { "latency p50 ms", -1, "latency_us.total.p50", NULL, "latency_us.p50",
-			 1e-3 },
-	[FIGURE_P99] = { "latency p99 ms", -1, "latency_us.total.p99", NULL, "latency_us.p99",
-			 1e-3 },
-	[FIGURE_CPU] = { "CPU us per sample", -1, "cpu_us_per_sample", NULL, "cpu_us_per_sample",
-			 1 },
-	[FIGURE_CACHED] = { "from page cache %", 0, "audit.cached_share", NULL,
+	[FIGURE_BYTES] = { "bytes/s", 0, "measured_bytes_per_second", "bytes_per_second",
+			   "bytes_per_second", 1 },
+	[FIGURE_P50] = { "latency p50 ms", -1, "latency_us.total.p50", "latency_us.p50",
+			 "latency_us.p50", 1e-3 },
+	[FIGURE_P99] = { "latency p99 ms", -1, "latency_us.total.p99", "latency_us.p99",
+			 "latency_us.p99", 1e-3 },
+	[FIGURE_CPU] = { "CPU us per sample", -1, "cpu_us_per_sample", "cpu_us_per_sample",
+			 "cpu_us_per_sample", 1 },
+	[FIGURE_CACHED] = { "from page cache %", 0, "audit.cached_share", "cached_share",
 			    "audit.cached_share", 100 },
+	[FIGURE_NAMES] = { "names/s", 1, NULL, NULL, "names_per_second", 1 },
+	[FIGURE_FILES] = { "files/s", 1, NULL, NULL, "files_per_second", 1 },
 };
 
 const char *figure_name(enum figure f)
@@ -65,6 +70,7 @@ struct figures_reader {
 	struct figures *f;
 	uint64_t phase;       /* the one that is being read */
 	double of[FIGURE_NR]; /* its figures */
+	double once[FIGURE_NR];
 	bool eval, partial, any;
 	bool whole; /* at least one whole phase was taken */
 };
@@ -111,7 +117,7 @@ static void take_phase(struct figures_reader *r, uint64_t index, const char *res
 	r->partial |= strcmp(rest, "partial") == 0 && v->kind == JSON_TRUE;
 	r->f->not_once |= strcmp(rest, "audit.exactly_once") == 0 && v->kind == JSON_FALSE;
 	for (size_t i = 0; i < FIGURE_NR; i++)
-		if (strcmp(rest, table[i].run) == 0)
+		if (table[i].run && strcmp(rest, table[i].run) == 0)
 			r->of[i] = v->number;
 }
 
@@ -148,6 +154,11 @@ static bool is_setting(const char *path)
 					     "shoal.seed",
 					     "shoal.version",
 					     "ranks",
+					     "workload",
+					     "format",
+					     "source",
+					     "threads",
+					     "files",
 					     "epoch",
 					     "engine",
 					     "version",
@@ -182,6 +193,10 @@ static void take_kind(struct figures *f, const struct json_value *v)
 		f->kind = FIGURES_RUN;
 	else if (strcmp(v->path, "samples_per_second") == 0)
 		f->kind = FIGURES_READ;
+	else if (strcmp(v->path, "names_per_second") == 0)
+		f->kind = FIGURES_INDEX;
+	else if (strcmp(v->path, "files_per_second") == 0)
+		f->kind = FIGURES_DATAGEN;
 	if (strcmp(v->path, "shoal.partial") == 0 || strcmp(v->path, "interrupted") == 0)
 		f->partial |= v->kind == JSON_TRUE;
 	f->not_once |= strcmp(v->path, "audit.exactly_once") == 0 && v->kind == JSON_FALSE;
@@ -205,8 +220,8 @@ static int take_figure(void *self, const struct json_value *v)
 	}
 	take_kind(r->f, v);
 	for (size_t i = 0; i < FIGURE_NR; i++)
-		if (table[i].read_once && strcmp(v->path, table[i].read_once) == 0)
-			add_value(r->f, (enum figure)i, v->number);
+		if (table[i].once && strcmp(v->path, table[i].once) == 0)
+			r->once[i] = v->number;
 	return is_setting(v->path) ? add_fact(r->f, v->path, v->text) : 0;
 }
 
@@ -216,6 +231,8 @@ int figures_parse(const char *text, size_t len, struct figures *ret, struct shoa
 	int rc;
 
 	*ret = (struct figures){ .kind = FIGURES_NONE };
+	for (size_t i = 0; i < FIGURE_NR; i++)
+		r.once[i] = (double)NAN;
 	end_phase(&r);
 	rc = json_read(text, len, take_figure, &r, err);
 	if (rc == -ENOMEM)
@@ -223,9 +240,44 @@ int figures_parse(const char *text, size_t len, struct figures *ret, struct shoa
 	if (rc < 0)
 		return rc;
 	end_phase(&r);
+	for (size_t i = 0; i < FIGURE_NR; i++)
+		if (ret->of[i].nr == 0)
+			add_value(ret, (enum figure)i, r.once[i]);
 	if (ret->kind == FIGURES_NONE)
 		return err_set(err, -EBADMSG, "it is JSON, but not the results of a measurement");
 	return 0;
+}
+
+const char *figures_command(enum figures_kind kind)
+{
+	static const char *const names[] = { [FIGURES_NONE] = "nothing",
+					     [FIGURES_RUN] = "run",
+					     [FIGURES_READ] = "read",
+					     [FIGURES_INDEX] = "index",
+					     [FIGURES_DATAGEN] = "datagen" };
+
+	return names[kind];
+}
+
+void figures_average(struct figures *f)
+{
+	for (size_t i = 0; i < FIGURE_NR; i++) {
+		struct figures_values *v = &f->of[i];
+
+		if (v->nr == 0)
+			continue;
+		v->value[0] = stats_mean(v->value, v->nr);
+		v->nr = 1;
+	}
+}
+
+void figures_join(struct figures *f, const struct figures *more)
+{
+	for (size_t i = 0; i < FIGURE_NR; i++)
+		for (size_t k = 0; k < more->of[i].nr && f->of[i].nr < FIGURES_MAX; k++)
+			f->of[i].value[f->of[i].nr++] = more->of[i].value[k];
+	f->partial |= more->partial;
+	f->not_once |= more->not_once;
 }
 
 /* ---- Files ---- */
@@ -303,7 +355,8 @@ static int load_config(const char *folder, struct figures *ret, struct shoal_err
 
 int figures_load(const char *path, struct figures *ret, struct shoal_err *err)
 {
-	static const enum run_file names[] = { RUN_FILE_SUMMARY, RUN_FILE_READ };
+	static const enum run_file names[] = { RUN_FILE_SUMMARY, RUN_FILE_READ, RUN_FILE_INDEX,
+					       RUN_FILE_DATAGEN };
 	char file[4096];
 	struct stat st;
 	int rc;
@@ -325,8 +378,8 @@ int figures_load(const char *path, struct figures *ret, struct shoal_err *err)
 			return err_set_errno(err, err_errno(), "'%s'", file);
 	}
 	return err_set(err, -ENOENT,
-		       "'%s' has no results: neither summary.json nor read.json; a run that was "
-		       "killed has none until it is resumed",
+		       "'%s' has no results of run, read, index or datagen; a run that was killed "
+		       "has none until it is resumed",
 		       path);
 }
 

@@ -18,11 +18,13 @@ enum figure {
 	FIGURE_P99,
 	FIGURE_CPU,    /* us per sample */
 	FIGURE_CACHED, /* share of bytes that were in the page cache, per cent */
+	FIGURE_NAMES,  /* listed per second */
+	FIGURE_FILES,  /* written per second */
 	FIGURE_NR,
 };
 
 /* What kind of command they are of. */
-enum figures_kind { FIGURES_NONE, FIGURES_RUN, FIGURES_READ };
+enum figures_kind { FIGURES_NONE, FIGURES_RUN, FIGURES_READ, FIGURES_INDEX, FIGURES_DATAGEN };
 
 struct figures_values {
 	size_t nr;
@@ -52,18 +54,27 @@ int figure_better(enum figure f);
 const char *figures_fact(const struct figures *f, const char *key);
 
 /*
- * Take the figures out of what a command printed with its option for JSON, or wrote as
- * summary.json or read.json. -EBADMSG: it is not JSON, or not such results. Release it in any case;
- * it is large, so put it into the heap.
+ * Take the figures out of what a command printed with its option for JSON, or wrote to its results.
+ * What was measured once has one value. -EBADMSG: it is not JSON, or not such results. Release it
+ * in any case; it is large, so put it into the heap.
  */
 int figures_parse(const char *text, size_t len, struct figures *ret,
 		  struct shoal_err *err) MUST_USE;
 
 /*
- * The same from a file, or from a results folder (summary.json, read.json). -ENOENT: a folder
+ * The same from a file, or from a results folder of any command. -ENOENT: a folder
  * without any: that of a run which was killed has none.
  */
 int figures_load(const char *path, struct figures *ret, struct shoal_err *err) MUST_USE;
+
+/* The command that they are of: "run". */
+const char *figures_command(enum figures_kind kind);
+
+/* One value per figure, the mean: of a result that is itself one of several repeats. */
+void figures_average(struct figures *f);
+
+/* Add the values of @more, another result of the same, to those of @f. */
+void figures_join(struct figures *f, const struct figures *more);
 
 void figures_release(struct figures *f);
 

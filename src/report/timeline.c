@@ -51,24 +51,93 @@ static int timeline_find_end(void *self, const struct series_record *r)
 	return 0;
 }
 
+/* One event: at the same time, and of similar length. A short read during a long one is none. */
+static bool is_same_stall(const struct stall *a, const struct stall *b)
+{
+	bool overlap = a->start < b->start + b->ns && b->start < a->start + a->ns;
+
+	return overlap && a->ns >= b->ns / 4 && b->ns >= a->ns / 4;
+}
+
+/* Take those out of the list that are the same event as @one, which becomes all of it. */
+static void join_stalls(struct timeline *t, struct stall *one)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < t->nr_stalls; i++) {
+		const struct stall *s = &t->stalls[i];
+		struct stall more = *one;
+
+		if (!is_same_stall(s, one)) {
+			t->stalls[kept++] = *s;
+			continue;
+		}
+		if (s->ns >= one->ns)
+			*one = *s;
+		one->nr_ranks = s->nr_ranks + (s->last == more.last ? 0 : more.nr_ranks);
+		one->last = more.last;
+	}
+	t->nr_stalls = kept;
+}
+
 static void keep_stall(struct timeline *t, const struct series_record *r)
 {
 	struct stall one = { .ns = r->slow,
 			     .start = r->slow_start,
 			     .sample = r->slow_sample,
+			     .wait = r->load_max,
 			     .rank = t->at_rank,
+			     .last = t->at_rank,
+			     .nr_ranks = 1,
 			     .epoch = r->epoch };
-	unsigned at = t->nr_stalls < TIMELINE_STALLS ? t->nr_stalls : TIMELINE_STALLS - 1;
+	unsigned at;
 
-	if (r->slow == 0 ||
-	    (t->nr_stalls == TIMELINE_STALLS && r->slow <= t->stalls[TIMELINE_STALLS - 1].ns))
+	if (r->slow == 0)
 		return;
 	memcpy(one.name, r->name, sizeof(one.name));
+	join_stalls(t, &one);
+	if (t->nr_stalls == TIMELINE_STALLS && one.ns <= t->stalls[TIMELINE_STALLS - 1].ns)
+		return;
+	at = t->nr_stalls < TIMELINE_STALLS ? t->nr_stalls++ : TIMELINE_STALLS - 1;
 	for (; at > 0 && t->stalls[at - 1].ns < one.ns; at--)
 		t->stalls[at] = t->stalls[at - 1];
 	t->stalls[at] = one;
-	if (t->nr_stalls < TIMELINE_STALLS)
-		t->nr_stalls++;
+}
+
+/* What the other ranks did during each stall, at the resolution of the records. */
+static int look_at_others(void *self, const struct series_record *r)
+{
+	struct timeline *t = self;
+	uint64_t end = r->start + r->duration;
+
+	if (r->kind != SERIES_SECOND || !plausible(r) || r->duration == 0)
+		return 0;
+	for (unsigned i = 0; i < t->nr_stalls; i++) {
+		struct stall *s = &t->stalls[i];
+		uint64_t low = u64_max(s->start, r->start), high = u64_min(s->start + s->ns, end);
+		double part;
+
+		/* A rank whose slowest sample is of the same event has stalled itself. */
+		if (high <= low || t->at_rank == s->rank ||
+		    is_same_stall(s, &(struct stall){ .ns = r->slow, .start = r->slow_start }))
+			continue;
+		part = (double)(high - low) / (double)r->duration;
+		s->others += part * (double)r->samples;
+		s->others_seconds += (double)(high - low) * 1e-9;
+		s->others_load += part * (double)r->load * 1e-9;
+	}
+	return 0;
+}
+
+static double usual_rate(const struct timeline *t)
+{
+	double samples = 0, covered = 0;
+
+	for (unsigned i = 0; i < t->nr; i++) {
+		samples += t->bins[i].samples;
+		covered += t->bins[i].covered;
+	}
+	return covered > 0 ? samples / covered : 0;
 }
 
 /* Add @part of a record to an interval. */
@@ -259,6 +328,9 @@ int timeline_read(const char *folder, struct timeline **ret_t, struct shoal_err 
 		if (each_record(folder, t->at_rank, add_record, t, &head, &damaged, &own) == 0)
 			add_rank(t, t->at_rank);
 	}
+	t->usual = usual_rate(t);
+	for (t->at_rank = 0; rc == 0 && t->nr_stalls > 0 && t->at_rank < t->nr_ranks; t->at_rank++)
+		(void)!each_record(folder, t->at_rank, look_at_others, t, &head, &damaged, &own);
 	if (rc < 0)
 		t = timeline_free(t);
 	*ret_t = t;

@@ -23,9 +23,15 @@ struct bin {
 	unsigned nr_few;            /* if there are none: those that were there at all */
 };
 
+/*
+ * Slow samples at the same time, of one rank or of many: the slowest of them, and how long its rank
+ * waited for a batch around then. What the ranks that were not part of it did meanwhile.
+ */
 struct stall {
-	uint64_t ns, start, sample;
+	uint64_t ns, start, sample, wait;
 	unsigned rank, epoch;
+	unsigned nr_ranks, last; /* that were part of it; and the one that was counted last */
+	double others, others_seconds, others_load; /* samples; rank-seconds of them, and waiting */
 	char name[SERIES_NAME_MAX + 1];
 };
 
@@ -42,7 +48,8 @@ struct timeline {
 	float *rows, *rows_covered;
 	struct stall stalls[TIMELINE_STALLS];
 	unsigned nr_stalls, at_rank;
-	bool live; /* records of all ranks come mixed */
+	double usual; /* samples/s of a rank, over the whole time */
+	bool live;    /* records of all ranks come mixed */
 };
 
 #endif

@@ -215,6 +215,19 @@ static void timeline_put_rows(const struct timeline *t, struct json *j)
 	json_close_array(j);
 }
 
+/* Of each of the ranks that were not part of it; not if there are none. */
+static void put_others(const struct timeline *t, const struct stall *s, struct json *j)
+{
+	double each = t->nr_ranks ? (double)t->nr_accelerators / t->nr_ranks : 0;
+
+	if (s->others_seconds <= 0)
+		return;
+	json_real(j, "others_per_second", s->others / s->others_seconds, 4);
+	json_real(j, "others_usually", t->usual, 4);
+	json_real(j, "others_wait_share",
+		  each > 0 ? s->others_load / (s->others_seconds * each) : (double)NAN, 4);
+}
+
 static void put_stalls(const struct timeline *t, struct json *j)
 {
 	json_open_array(j, "stalls");
@@ -226,8 +239,11 @@ static void put_stalls(const struct timeline *t, struct json *j)
 		json_real(j, "at_seconds", (double)s->start * 1e-9, 6);
 		json_u64(j, "epoch", s->epoch);
 		json_u64(j, "rank", s->rank);
+		json_u64(j, "ranks", s->nr_ranks);
+		json_real(j, "wait_ms", (double)s->wait * 1e-6, 5);
 		json_u64(j, "sample", s->sample);
 		json_string(j, "file", s->name);
+		put_others(t, s, j);
 		json_close_object(j);
 	}
 	json_close_array(j);

@@ -163,8 +163,10 @@ def test_a_catalog_is_not_replaced_by_one_of_less_than_half_of_its_names(shoal, 
 
 def test_a_part_does_not_replace_a_catalog_that_has_more_than_twice_as_many_names(shoal, fails, thousand, tmp_path):
     before = thousand.read_bytes()
+    source = tmp_path / "source"
+    source.write_bytes(before)
     for more in (["--dry-run"], []):
-        fails(shoal("split", thousand, "--part", "a=0.0001", "-o", tmp_path, *more), 1, "a.cat' has 1000 names", "--force")
+        fails(shoal("split", source, "--part", "a=0.0001", "-o", tmp_path, *more), 1, "a.cat' has 1000 names", "--force")
     assert thousand.read_bytes() == before
     (tmp_path / "a.txt").write_text("my notes")
     (tmp_path / "notes.cat").write_text("my notes")
@@ -207,3 +209,14 @@ def test_differences_are_printed_in_order_and_tell_by_the_status(shoal, tmp_path
     done = shoal("diff", a, b, "--include", "f")
     assert (done.returncode, done.stdout) == (0, b"")
     check_words(shoal("diff", a, tmp_path / "none"), 1, "none")
+
+
+def test_a_split_does_not_replace_what_it_splits(shoal, fails, tmp_path):
+    path = shoal.pattern("f{:04d}", 1000, to=tmp_path / "train.cat")
+    before = path.read_bytes()
+    parts = ["--part", "valid=0.1", "--part", "train=0.9"]
+    fails(shoal("split", path, *parts, "-o", tmp_path), 1, "train.cat' is the catalog that is split", "-o", "--force")
+    assert path.read_bytes() == before and contents(tmp_path) == ["train.cat"], "no part is written before"
+    shoal.good("split", path, *parts, "-o", tmp_path / "parts", "-q")
+    shoal.good("split", path, *parts, "-o", tmp_path, "-q", "--force")
+    assert shoal.names(path) == shoal.names(tmp_path / "parts" / "train.cat")

@@ -105,7 +105,7 @@ def test_crashed_truncated_and_foreign_results_are_named(shoal, run_folder, tmp_
     crashed = tmp_path / "crashed"
     shutil.copytree(run_folder, crashed)
     whole = (crashed / "summary.json").read_bytes()
-    cases = [(None, "neither summary.json nor read.json"), (b"", "is empty"), (whole[:-20], "is not JSON"),
+    cases = [(None, "has no results of run, read, index or datagen"), (b"", "is empty"), (whole[:-20], "is not JSON"),
              (whole.replace(b"au_percentage\": ", b"au_percentage\": NaN, \"x\": ", 1), "is not JSON"),
              (b"[1, 2]", "not the results of a measurement"), (b"\xff\xfe\x00", "is not JSON")]
     for bytes_, why in cases:
@@ -124,3 +124,55 @@ def test_crashed_truncated_and_foreign_results_are_named(shoal, run_folder, tmp_
     (crashed / "summary.json").write_text(json.dumps(summary))
     partial = shoal("compare", crashed, run_folder)
     assert partial.returncode == 1 and b"was interrupted" in partial.stderr and b"nothing could be tested" in partial.stderr
+
+
+def test_whole_results_that_were_repeated_are_one_value_each(shoal, tmp_path):
+    """Within a result the repeats are close, and differ by far more from result to result: that is chance."""
+    old = [read_result(tmp_path / f"old{i}", [rate - 1, rate + 1]) for i, rate in enumerate((100, 140, 120))]
+    new = [read_result(tmp_path / f"new{i}", [rate - 1, rate + 1]) for i, rate in enumerate((90, 131, 112))]
+    assert b"worse in 1 of 1" in shoal("compare", old[0], new[0]).stdout  # as if it were certain
+    all_of = ["--old", old[1], "--old", old[2], "--new", new[1], "--new", new[2]]
+    found = json.loads(shoal.good("compare", "--json", old[0], new[0], *all_of))
+    rate, p50 = found["figures"]
+    assert rate["first"] == {"values": 3, "mean": 120, "deviation": 20} and rate["verdict"] == "same"
+    assert p50["first"]["values"] == 3
+    slow = [read_result(tmp_path / f"slow{i}", [rate - 1, rate + 1]) for i, rate in enumerate((40, 41, 39))]
+    assert shoal("compare", old[0], slow[0], *all_of[:4], "--new", slow[1], "--new", slow[2]).returncode == 1
+    # One result on a side is one value then, whatever it has inside.
+    assert b"too few (3 and 1 values" in shoal("compare", old[0], new[0], *all_of[:4]).stdout
+
+
+def test_repeats_with_other_settings_or_of_another_command_are_told(shoal, run_folder, tmp_path, fails):
+    old, new = read_result(tmp_path / "old", [100, 101]), read_result(tmp_path / "new", [100, 101])
+    other = read_result(tmp_path / "other", [100, 101], settings={"in-flight": "9"})
+    assert b"other' is no repeat of" in shoal("compare", old, new, "--old", other).stderr
+    fails(shoal("compare", old, new, "--new", run_folder), 1, "has results of 'read'")
+
+
+@pytest.mark.parametrize("command, figure", [("index", "names/s"), ("datagen", "files/s")])
+def test_results_of_index_and_datagen_are_compared_if_they_were_repeated(shoal, tmp_path, command, figure):
+    results = [tmp_path / f"r{i}" for i in range(4)]
+    for i, folder in enumerate(results):
+        words = ["-", "-o", tmp_path / f"c{i}"] if command == "index" else ["retinanet_b200", "--data", tmp_path / f"d{i}"]
+        more = {"stdin": b"a\nb\n"} if command == "index" else {}
+        small = [] if command == "index" else ["dataset.num_files_train=3", "dataset.record_length_bytes=1000", "dataset.record_length_bytes_stdev=0"]
+        shoal.good(command, *words, "-q", "--results", folder, *small, **more)
+    done = shoal("compare", "--json", results[0], results[1], "--old", results[2], "--new", results[3], "--least", 1000)
+    assert done.returncode == 0, done.stderr
+    found = {row["figure"]: row for row in json.loads(done.stdout)["figures"]}
+    assert found[figure]["first"]["values"] == 2 and found[figure]["verdict"] == "same"
+    alone = shoal("compare", results[0], results[1])
+    assert alone.returncode == 1 and b"several results with --old and --new" in alone.stderr
+
+
+def test_each_repeat_of_a_read_has_its_own_latency_and_cpu_time(shoal, tmp_path):
+    catalog = shoal.pattern("f{:04d}", 1000)
+    for name in ("a", "b"):
+        shoal.good("read", catalog, "--data", "null:delay_us=2000", "--object-size", 10, "--repeat", 3, "--steps", 5, "-q",
+                   "--results", tmp_path / name)
+    repeats = json.loads((tmp_path / "a" / "read.json").read_text())["repeats"]
+    assert len(repeats) == 3 and all(r["latency_us"]["p99"] >= r["latency_us"]["p50"] >= 1900 and r["cpu_us_per_sample"] > 0 for r in repeats)
+    assert len({r["cpu_us_per_sample"] for r in repeats}) > 1
+    found = {row["figure"]: row for row in json.loads(shoal.good("compare", "--json", "--least", 1000, tmp_path / "a", tmp_path / "b"))["figures"]}
+    for figure in ("latency p50 ms", "latency p99 ms", "CPU us per sample"):
+        assert found[figure]["first"]["values"] == 3, figure

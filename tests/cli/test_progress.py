@@ -58,6 +58,56 @@ def test_read_shows_how_far_it_is_on_a_terminal(shoal, catalog, columns):
         assert len(shown[-2].split("\r\n")) <= 4
 
 
+def views_until(arguments, columns, wanted, **options):
+    """The views of a command that works for ever, until they are as wanted."""
+    here, there = pty.openpty()
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=there, env={**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8"}, **options)
+    os.close(there)
+    seen, end = b"", time.monotonic() + 60
+    try:
+        while True:
+            seen += os.read(here, 4096)
+            shown = views(seen)
+            if wanted(shown[:-1]):
+                return shown[:-1]  # the last may not be whole
+            assert time.monotonic() < end, shown[-3:]
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(here)
+
+
+SMALL_RUN = ["dataset.num_files_train=64", "dataset.record_length_bytes=1000", "dataset.record_length_bytes_stdev=0", "train.epochs=10000",
+             "reader.batch_size=4"]
+FOR_EVER = {
+    "run": (["run", "retinanet_b200", "--data", "null:size=1000,delay_us=1000", *SMALL_RUN, "train.computation_time=0.01"],
+            ["epoch ", "/10000, step ", "samples/s", "AU "]),
+    "index": (["index", "-", "-o", "c.shoal"], [" names", "/s"]),
+    "datagen": (["datagen", "retinanet_b200", "--data", "d", "dataset.num_files_train=1000000", *SMALL_RUN[1:3]], [" of 1000000 files", "MB/s"]),
+}
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+@pytest.mark.parametrize("command", FOR_EVER)
+def test_run_index_and_datagen_have_a_view_that_fits_the_window(shoal, tmp_path, command, columns):
+    words, there = FOR_EVER[command]
+    words = [*words, "--results", "r"]
+    options = {"cwd": tmp_path}
+    if command == "index":  # names that never end
+        options["stdin"] = subprocess.Popen(["yes", "a/name"], stdout=subprocess.PIPE).stdout
+    shown = views_until(shoal.arguments(words), columns, lambda seen: len([one for one in seen if all(word in one for word in there)]) >= 3, **options)
+    assert all(len(line) < columns for view in shown for line in view.split("\r\n") if "\n" not in line)
+    of_view = lambda view: [line for line in view.split("\r\n") if not re.match(r"epoch \d+/\d+: AU", line)]  # of an epoch that is over
+    assert all(len(of_view(view)) <= 4 for view in shown if there[0] in view)
+
+
+def test_a_view_says_for_how_long_nothing_has_come(shoal, tmp_path):
+    hanging = [*FOR_EVER["run"][0][:3], "null:size=1000,delay_us=100000000", *SMALL_RUN, "--results", "r"]
+    shown = views_until(shoal.arguments(hanging), 80, lambda seen: any("nothing for 3 s" in view for view in seen), cwd=tmp_path)
+    assert not any("nothing for 0" in view or "nothing for 1 " in view for view in shown)
+
+
 def test_without_utf8_the_sparkline_is_plain(shoal, catalog):
     shown = views(on_terminal(shoal.arguments(["read", catalog, *SLOW]), 80, LC_ALL="C", NO_COLOR="1"))
     assert "@" in shown[-2] and "".join(shown).isascii()

@@ -135,10 +135,52 @@ def test_an_hour_of_24_ranks_fits_a_small_page_that_names_the_slow_rank(shoal, t
     at = int(1100 / run["time"]["width_seconds"])
     columns = run["time"]["columns"]
     assert columns["slowest_rank"][at] == 7 and columns["rank_low"][at] < 150 and columns["rank_high"][at] > 350
-    assert len(run["time"]["stalls"]) == 10 and len(run["time"]["rank_rates"]) == 24
+    assert [stall["ranks"] for stall in run["time"]["stalls"]] == [24] * 10  # what hits all at once is one stall
+    assert len(run["time"]["rank_rates"]) == 24
     if shutil.which("chromium"):
         page, complaints = open_in_browser(tmp_path / "page.html", tmp_path)
         assert complaints == [] and 'data-ready="1"' in page and "Rank 7 delivered" in page
+
+
+def a_record(start, **more):
+    """A second that begins at @start: 400 samples in four steps, of which each waited 10 ms."""
+    f = {"duration": 1, "samples": 400, "load": 0.04, "load_max": 0.01, "slow": 0.004, "slow_start": start, **more}
+    ns = lambda seconds: round(seconds * 10**9)
+    body = pack("<19Q", ns(start), ns(f["duration"]), 0, 4, f["samples"], 10**6, ns(f["load"]), ns(f["load_max"]), ns(0.9), 0,
+                10**9, 10**8, 5 * 10**8, 0, 0, 0, ns(f["slow"]), ns(f["slow_start"]), round(start)) + pack("<64I", *[0] * 64) + b"f\0\0\0\0\0\0\0"
+    body = pack("<IIII", 1, len(body) + 24, 1, 0) + body
+    return body + pack("<Q", XXHASH.XXH3_64bits(body, ctypes.c_size_t(len(body))))
+
+
+def a_head(rank, ranks):
+    head = b"\x89SHSER\r\n" + pack("<IIQQQIIII", 1, 64, 1, 1790000000 * 10**9, 10**9, rank, ranks, 1, 0)
+    return head + pack("<Q", XXHASH.XXH3_64bits(head, ctypes.c_size_t(len(head))))
+
+
+def test_one_stall_on_many_ranks_is_one_row_with_what_the_others_did(shoal, tmp_path):
+    (tmp_path / "s").mkdir()
+    for rank in range(4):
+        out = [a_head(rank, 4)]
+        for second in range(60):
+            if rank < 3 and 20 <= second < 30:  # three ranks hang from 20.5 to 29.75
+                if second == 20:
+                    out.append(a_record(20, duration=10, samples=100, load=9.3, load_max=9.1, slow=9.25 - rank / 100, slow_start=20.5))
+            else:
+                out.append(a_record(second, **({"samples": 100, "load": 0.6} if rank == 3 and 20 <= second < 30 else {}),
+                                    **({"slow": 0.2} if second == 40 and rank == 1 else {})))
+        (tmp_path / "s" / f"series.{rank}").write_bytes(b"".join(out))
+    shoal.good("report", tmp_path / "s", "-o", tmp_path / "page.html")
+    [run] = data_of(tmp_path / "page.html")
+    worst, second = run["time"]["stalls"][:2]
+    assert (worst["rank"], worst["ranks"], worst["ms"], worst["wait_ms"], worst["at_seconds"]) == (0, 3, 9250, 9100, 20.5)
+    assert abs(worst["others_per_second"] - 100) < 1 and abs(worst["others_wait_share"] - 0.6) < 0.01 and 300 < worst["others_usually"] < 400
+    assert (second["rank"], second["ranks"], second["ms"]) == (1, 1, 200) and abs(second["others_per_second"] - 400) < 1
+    assert all(stall["ranks"] == 4 for stall in run["time"]["stalls"][2:])
+    if shutil.which("chromium"):
+        page, _ = open_in_browser(tmp_path / "page.html", tmp_path)
+        # 1790000000 is 2026-09-21 14:13:20 UTC.
+        for words in ("14:13:40.500", "20.5 s", "0 and 2 others", "9.1 s", "100 samples/s each", "waiting 60 % of the time", "all ranks stalled"):
+            assert words in page, words
 
 
 def test_a_thousand_ranks_become_rows_of_neighbours(shoal, tmp_path):
@@ -171,6 +213,24 @@ def test_folders_without_results_and_pages_that_cannot_be_written_are_errors(sho
     fails(shoal("report", tmp_path / "nowhere", "-o", tmp_path / "page.html"), 1, "nowhere")
     fails(shoal("report", results / "first", "-o", tmp_path / "no" / "page.html"), 1, "page.html")
     assert not (tmp_path / "page.html").exists()
+
+
+@needs_browser
+def test_on_paper_the_page_is_light_and_its_plots_are_two_beside_each_other(shoal, results, tmp_path):
+    shoal.good("report", results / "first", "-o", tmp_path / "page.html")
+    seen = look(tmp_path / "page.html", tmp_path, """
+      const state = async () => {
+        await new Promise((done) => setTimeout(done, 50));
+        return { theme: document.documentElement.dataset.theme, canvases: [...document.querySelectorAll("canvas")].map((one) => one.width / devicePixelRatio) };
+      };
+      const before = await state();
+      dispatchEvent(new Event("beforeprint"));
+      const during = await state();
+      dispatchEvent(new Event("afterprint"));
+      return [before, during, await state()];""", more=[DARK])
+    before, during, after = seen
+    assert during["theme"] == "light" and before.get("theme") is None and after == before
+    assert len(during["canvases"]) == len(before["canvases"]) >= 3 and set(during["canvases"]) == {330}
 
 
 # ---- Results that are not as they should be ----

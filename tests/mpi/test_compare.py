@@ -45,7 +45,7 @@ def workload(tmp_path):
     (["train.seed=5"], "seed: 5", "seed: 123"),
     (["train.epochs=3"], "epochs: 3", "epochs: 2"),
     (["--accelerators-per-rank", 2], "accelerators: 2", "accelerators: 1"),
-    (["--prefetch", 9], "prefetch: 9", "prefetch: 0"),
+    (["--prefetch", 9], "prefetch: 9", "prefetch: default"),
 ])
 def test_ranks_of_a_run_that_differ_end_with_a_sentence(mpi, workload, tmp_path, more, has, root):
     common = ["run", workload, "--data", "null", "--results", tmp_path / "r", "-q"]
@@ -73,7 +73,7 @@ def test_ranks_of_a_run_with_other_catalogs_under_one_name_are_told(mpi, workloa
 
 @pytest.mark.parametrize("more, has, root", [
     (["--seed", 7], "seed: 7", "seed: 0"), (["--epoch", 1], "epoch: 1", "epoch: 0"),
-    (["--batch", 3], "batch: 3", "batch: 32"), (["--keep-going"], "keep-going: 1", "keep-going: 0"),
+    (["--batch", 3], "batch: 3", "batch: 32"), (["--keep-going"], "keep-going: yes", "keep-going: no"),
 ])
 def test_ranks_that_read_differently_end_with_a_sentence(mpi, tmp_path, more, has, root):
     (tmp_path / "d").mkdir()
@@ -89,3 +89,86 @@ def test_ranks_that_index_differently_end_with_a_sentence(mpi, tmp_path):
     common = ["index", tmp_path / "d", "-q", "-o", tmp_path / "c"]
     check(differ(mpi, common, ["--no-sizes"]), "index", 1, "no-sizes: 1", "no-sizes: 0")
     assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize("more, has, root", [
+    (["--results", "there"], "results: there", "results: none"), (["--op-log", "log"], "op-log: log", "op-log: none"),
+    (["--trace", "t"], "trace: t", "trace: none"), (["--listen=127.0.0.1:0"], "listen: 127.0.0.1:0", "listen: none"),
+])
+def test_ranks_that_read_alike_but_keep_other_things_end_with_a_sentence(mpi, tmp_path, monkeypatch, more, has, root):
+    """Before any of them does what the others would not take part in."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d").mkdir()
+    for i in range(64):
+        (tmp_path / "d" / str(i)).write_bytes(bytes(10))
+    assert Running([SHOAL, "index", "d", "-q", "-o", "c"]).process.wait() == 0
+    check(differ(mpi, ["read", "c", "-q"], more), "read", 1, has, root)
+
+
+@pytest.mark.parametrize("more, has, root", [
+    (["--dry-run"], "dry-run: 1", "dry-run: 0"), (["--op-log", "log"], "op-log: log", "op-log: none"),
+    (["--listen=127.0.0.1:0"], "listen: 127.0.0.1:0", "listen: none"), (["--force"], "force: 1", "force: 0"),
+])
+def test_ranks_of_a_run_that_keep_other_things_end_with_a_sentence(mpi, workload, tmp_path, monkeypatch, more, has, root):
+    monkeypatch.chdir(tmp_path)
+    check(differ(mpi, ["run", workload, "--data", "null", "--results", "r", "-q"], more), "run", 1, has, root)
+
+
+@pytest.mark.parametrize("more, has, root", [
+    (["--listen=127.0.0.1:0"], "listen: 127.0.0.1:0", "listen: none"), (["--results", "r"], "results: r", "results: none"),
+    (["--dry-run"], "dry-run: 1", "dry-run: 0"),
+])
+def test_ranks_of_an_index_that_keep_other_things_end_with_a_sentence(mpi, tmp_path, monkeypatch, more, has, root):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "x").write_bytes(b"1")
+    check(differ(mpi, ["index", "d", "-q", "-o", "c"], more), "index", 1, has, root)
+
+
+@pytest.mark.parametrize("more, has, root", [
+    (["dataset.num_files_train=41"], "num_files_train: 41", "num_files_train: 40"), (["--dry-run"], "dry-run: 1", "dry-run: 0"),
+    (["--force"], "force: 1", "force: 0"), (["--no-catalog"], "catalog: ", "catalog: beside the data"),
+])
+def test_ranks_that_would_make_other_data_end_with_a_sentence(mpi, workload, tmp_path, more, has, root):
+    check(differ(mpi, ["datagen", workload, "--data", tmp_path / "data", "-q"], more), "datagen", 1, has, root)
+    assert not list(tmp_path.glob("data/train/*"))
+
+
+@pytest.mark.parametrize("more, has, root", [
+    (["reader.batch_size=7"], "batch_size: 7", "batch_size: 4"), (["--accelerators", 9], "accelerators: 9", "accelerators: 0"),
+])
+def test_ranks_that_compute_other_sizes_end_with_a_sentence(mpi, workload, more, has, root):
+    code, said = differ(mpi, ["datasize", workload], more)
+    assert code != 0 and len(said) == 1, said
+    assert f"rank 1 has '{has}', and rank 0 has '{root}'; " in said[0]
+
+
+def test_ranks_that_replay_other_logs_end_with_a_sentence(mpi, tmp_path):
+    """As on nodes that have files of their own under one name."""
+    (tmp_path / "d").mkdir()
+    for i in range(64):
+        (tmp_path / "d" / str(i)).write_bytes(bytes(10))
+    assert Running([SHOAL, "index", str(tmp_path / "d"), "-q", "-o", str(tmp_path / "c")]).process.wait() == 0
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        assert Running([SHOAL, "read", str(tmp_path / "c"), "-q", "--op-log", str(tmp_path / name / "log")]).process.wait() == 0
+    program = [SHOAL, "replay", "log", "--fast"]
+    process = Running([*mpirun(mpi, 1), "-wdir", str(tmp_path / "a"), *program, ":",
+                       *mpirun(mpi, 1)[1:], "-wdir", str(tmp_path / "b"), *program]).process
+    err = process.communicate(timeout=60)[1]
+    said = [line for line in err.splitlines() if line.startswith("shoal")]
+    assert process.returncode != 0 and len(said) == 1 and "rank 1 has 'log: " in said[0], said
+    code, said = differ(mpi, ["replay", tmp_path / "a" / "log"], ["--fast"])
+    assert code != 0 and len(said) == 1 and "rank 1 has 'fast: 1', and rank 0 has 'fast: 0'" in said[0], said
+
+
+@pytest.mark.parametrize("more, usage", [(["--no-such-option"], "unknown option '--no-such-option'"),
+                                         (["--batch", "x"], "--batch 'x' is not a whole number")])
+def test_a_rank_with_a_wrong_command_line_does_not_keep_the_others_waiting(mpi, tmp_path, more, usage):
+    """They wait in MPI's start, which a rank that ends before it lets MPICH's do for ever."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "x").write_bytes(b"1")
+    assert Running([SHOAL, "index", str(tmp_path / "d"), "-q", "-o", str(tmp_path / "c")]).process.wait() == 0
+    code, said = differ(mpi, ["read", tmp_path / "c", "-q"], more)
+    assert code != 0 and any(usage in line for line in said), said
+    assert any("rank 1: it could not begin; its own message says why" in line for line in said), said

@@ -8,6 +8,7 @@ import numpy
 import pytest
 
 import shoal
+from shoal import _shoal
 from conftest import SHOAL
 
 
@@ -234,3 +235,14 @@ def test_each_instance_of_the_module_has_types_of_its_own(files):
         second.Reader(shoal._shoal.Catalog(path), None, False)
     other = second.Catalog(path)
     assert second.Reader(other, None, False) and list(other.cursor(0, 1)) == [catalog.name_bytes(0)]
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_rows_of_files_with_the_same_number_are_computed(tmp_path, samples):
+    """Not added up file by file: a small catalog of a pattern can have any number of files."""
+    shoal.index_pattern("f{:07d}", 1000, tmp_path / "c", samples_per_file=samples)
+    rows = _shoal.Rows(shoal.Catalog(tmp_path / "c").handle)
+    assert len(rows) == 1000 * samples
+    assert [rows.find(row) for row in range(len(rows))] == [(row, row, 1) for row in range(len(rows))]
+    with pytest.raises(IndexError):
+        rows.find(1000 * samples)

@@ -113,6 +113,8 @@ def test_a_path_stands_for_its_catalog(files, tmp_path):
     assert shoal.merge([tmp_path / "half.cat", rest], tmp_path / "all.cat") == shoal.Catalog(files)
     made = shoal.split(files, {"train": 0.5, "valid": 0.5}, tmp_path)
     assert len(made["train"]) + len(made["valid"]) == 600
+    with pytest.raises(shoal.Error, match="is the catalog that is split"):
+        shoal.split(tmp_path / "train.cat", {"valid": 0.5, "train": 0.5}, tmp_path)
     assert shoal.stat(files).files == shoal.stat(shoal.Catalog(files)).files == 600
     for use in (lambda: shoal.filter(7, tmp_path / "x"), lambda: shoal.diff(files, 7), lambda: shoal.merge([7], tmp_path / "x")):
         with pytest.raises(TypeError, match="a shoal.Catalog or the path of one is needed, not 7"):

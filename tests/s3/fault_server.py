@@ -48,9 +48,11 @@ def page(keys, truncated, token=None, encode=True, sizes=None, head=b"", tail=b"
 
 
 class FaultServer:
-    def __init__(self, keys, script=None):
-        self.keys, self.script = keys, script
-        self.nr = self.heads = 0
+    """Requests for a single key, by which clients find out how keys are written, are no part of the script."""
+
+    def __init__(self, keys, script=None, lookup=None):
+        self.keys, self.script, self.lookup = keys, script, lookup
+        self.nr = self.lookups = 0
         self.lock = threading.Lock()
         self.ending = threading.Event()
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
@@ -88,10 +90,8 @@ class FaultServer:
                             return
                         data += more
                     head, data = data.split(b"\r\n\r\n", 1)
-                    method, target = head.split(b"\r\n")[0].split(b" ")[:2]
-                    if method == b"HEAD":
-                        self.answer_head(connection, target)
-                    elif not self.answer(connection, target.decode()):
+                    target = head.split(b" ")[1]
+                    if not self.answer(connection, target.decode()):
                         return
             except OSError:
                 return  # the client had enough
@@ -102,22 +102,17 @@ class FaultServer:
         prefix = query.get("prefix", "").encode()
         return [key for key in self.keys if key > after and key.startswith(prefix)]
 
-    def answer_head(self, connection, target):
-        """Whether there is an object; no part of the script."""
-        with self.lock:
-            self.heads += 1
-        key = urllib.parse.unquote_to_bytes(target.partition(b"?")[0]).partition(b"/bucket/")[2]
-        status, length = (200, len(key)) if key in self.keys else (404, 0)
-        connection.sendall(b"HTTP/1.1 %d Whatever\r\nContent-Length: %d\r\n\r\n" % (status, length))
-
     def answer(self, connection, target):
         query = {k: v for k, v in urllib.parse.parse_qsl(target.partition("?")[2], keep_blank_values=True)}
+        is_lookup = query.get("max-keys") == "1"
+        script = self.lookup if is_lookup else self.script
         with self.lock:
             nr = self.nr
-            self.nr += 1
+            self.nr += not is_lookup
+            self.lookups += is_lookup
         keys = self.good_keys(query)
         most = min(PAGE, int(query.get("max-keys", PAGE)))
-        given = self.script(query, nr, keys[:most]) if self.script else None
+        given = script(query, nr, keys[:most]) if script else None
         a = given or Answer(body=page(keys[:most], len(keys) > most))
         if a.wait:
             self.ending.wait(a.wait)

@@ -2,14 +2,16 @@
 
 // Below the value its difference from @base: in per cent, or in points if the figure itself is in per cent;
 // with its 95 % interval if there are repeats to tell it from.
+const LEAST = 1; // per cent: a smaller difference does not matter, as in 'shoal compare'
 const comparedCell = (base, run, [name, better, of]) => {
   const values = of(run), m = mean(values), deviation = values.length > 1 ? ` \u00b1 ${figure(Math.sqrt(variance(values)))}` : "";
   if (!isNumber(m)) return "-";
   const value = `${figure(m)}${deviation}`, { change, spread } = difference(of(base), values);
   if (run === base || !isNumber(change)) return value;
   const [factor, unit] = name.endsWith("%") ? [Math.abs(mean(of(base))) / 100, "points"] : [1, "%"];
-  const sure = isNumber(spread) && Math.abs(change) > spread, judged = sure && better ? (change * better > 0 ? "better" : "worse") : "";
-  const words = `${signed(change * factor)} ${unit}` + (isNumber(spread) ? ` \u00b1 ${show(spread * factor)}${judged ? ", " + judged : sure ? "" : ", within the spread"}` : "");
+  const sure = isNumber(spread) && Math.abs(change) > spread, matters = Math.abs(change) >= LEAST, judged = sure && matters && better ? (change * better > 0 ? "better" : "worse") : "";
+  const digits = Math.abs(change * factor) < 1 ? 2 : 1, verdict = judged ? `, ${judged}` : !sure ? ", within the spread" : !matters ? ", too small to matter" : "";
+  const words = change === 0 ? "the same" : `${signed(change * factor, digits)} ${unit}` + (isNumber(spread) ? ` \u00b1 ${show(spread * factor, digits)}${verdict}` : "");
   return make("span", {}, value, make("br"), make("small", { class: { better: "good", worse: "bad" }[judged] || "dim" }, words));
 };
 const comparedFigures = (runs) => {
@@ -17,7 +19,7 @@ const comparedFigures = (runs) => {
   if (!there.length) return [];
   const sameKind = runs.every((run) => run.kind === runs[0].kind);
   return [table("figures of all results", ["", ...runs.map((run) => run.title)], there.map((metric) => [metric[0], ...runs.map((run) => comparedCell(runs.find((one) => one.kind === run.kind), run, metric))])),
-    make("p", { class: "dim" }, `Mean \u00b1 standard deviation over epochs or repeats. Below it the difference from ${sameKind ? runs[0].title : "the first result of the same command"} with its 95 % interval (Welch's t); a single value has none. 'shoal compare' tests the same for use in scripts.`)];
+    make("p", { class: "dim" }, `Mean \u00b1 standard deviation over epochs or repeats. Below it the difference from ${sameKind ? runs[0].title : "the first result of the same command"} with its 95 % interval (Welch's t); a single value has none. Differences of less than ${LEAST} % do not count. 'shoal compare' tests the same for use in scripts.`)];
 };
 const comparedVerdicts = (runs) => table("verdicts", ["result", "what", "verdict", "limited by"], runs.map((run) => {
   const { status, words } = run.kind === "sweep" ? { status: "", words: "a sweep" } : verdictOf(run);
@@ -46,17 +48,23 @@ const comparedLatencies = (grid, runs) => {
     return places.map((place) => +((100 * sum(counts.slice(0, Math.max(0, place - run.time.latency_first_place + 1)))) / all).toPrecision(5));
   })], series: there.map((run) => ({ label: run.title })) });
 };
-const comparedSettings = (runs) => {
+const settingsTable = (runs, words) => {
   const maps = runs.map(settingsOf), names = [...new Set(maps.flatMap((map) => [...map.keys()]))];
   const differing = names.filter((name) => new Set(maps.map((map) => map.get(name))).size > 1);
-  if (!differing.length) return make("p", {}, "All settings are the same.");
+  if (!differing.length) return make("p", {}, `All settings${words} are the same.`);
   const cell = (name, map, i) => {
     const value = map.get(name), base = maps[0].get(name);
     if (value === undefined) return [i === 0 ? "-" : make("del", {}, "not set"), { class: "words" }];
     return [i === 0 ? (maps.some((other) => other.get(name) === undefined) || runs.length === 2 ? make("del", {}, value) : value) : value === base ? make("span", { class: "dim" }, "same") : make("ins", {}, value), { class: "words" }];
   };
   return make("div", {}, table("configuration differences", ["setting", ...runs.map((run) => run.title)], differing.map((name) => [name, ...maps.map((map, i) => cell(name, map, i))])),
-    make("p", { class: "dim" }, `${plural(differing.length, "setting")} of ${show(names.length, 0)} differ from those of ${runs[0].title}.`));
+    make("p", { class: "dim" }, `${plural(differing.length, "setting")} of ${show(names.length, 0)}${words} differ from those of ${runs[0].title}.`));
+};
+// Of results of the same command: other commands have other settings.
+const comparedSettings = (runs) => {
+  const kinds = [...new Set(runs.map((run) => run.kind))].map((kind) => [kind, runs.filter((run) => run.kind === kind)]).filter(([kind, same]) => same.length > 1 && kind !== "sweep");
+  if (!kinds.length) return [make("p", {}, "These results are of different commands, whose settings cannot be compared.")];
+  return kinds.map(([kind, same]) => settingsTable(same, same.length < runs.length ? ` of ${kind}` : ""));
 };
 const drawComparison = (parent, runs) => {
   const all = { id: "all", parts: [] };
@@ -67,5 +75,5 @@ const drawComparison = (parent, runs) => {
     comparedEpochs(grid, runs);
     comparedLatencies(grid, runs);
   });
-  subsection(parent, all, "Configuration differences", (grid, section) => section.append(comparedSettings(runs)));
+  subsection(parent, all, "Configuration differences", (grid, section) => section.append(...comparedSettings(runs)));
 };

@@ -69,6 +69,8 @@ addEventListener("beforeprint", () => onPaperAs(true));
 addEventListener("afterprint", () => onPaperAs(false));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", render);
 begin();
+// Plots are drawn when the scripts are over: how long it took until then, for those who want to know.
+setTimeout(() => { document.body.dataset.opened = Math.round(performance.now()); });
 
 // ---- Live ----
 

@@ -90,19 +90,23 @@ const utilisation = (run) => run.metric.train_au_mean_percentage ?? 100 * overTi
 const rateOf = (run) => run.read?.samples_per_second ?? run.metric.train_throughput_mean_samples_per_second ?? overTime(run, "samples_per_second");
 const byteRateOf = (run) => run.read?.bytes_per_second ?? (run.phases.length ? mean(numbers(run.phases.map((p) => p.measured_bytes_per_second))) : overTime(run, "bytes_per_second"));
 // Every figure as a list with one value per repeat or epoch, so that its spread is known. 1: more is better; -1: less is.
-const repeats = (run, of) => numbers(listOf(run.read?.repeats).map(objectOf).map(of));
+// What an older result has only once for all repeats is one value.
+const repeats = (run, of) => {
+  const each = numbers(listOf(run.read?.repeats).map(objectOf).map(of));
+  return each.length ? each : numbers([of({ ...run.read, cached_share: run.read?.audit?.cached_share })]);
+};
 const METRICS = [
   ["AU, %", 1, (run) => numbers(run.phases.map((p) => p.au_percentage))],
   ["names/s", 1, (run) => numbers(run.kind === "index" ? [run.listing?.names_per_second] : [])],
   ["files/s", 1, (run) => numbers(run.kind === "datagen" ? [run.listing?.written / run.listing?.seconds] : [])],
   ["samples/s", 1, (run) => (run.read ? repeats(run, (r) => r.samples_per_second) : numbers(run.phases.map((p) => p.throughput_samples_per_second)))],
   ["MB/s", 1, (run) => (run.read ? repeats(run, (r) => r.bytes_per_second / 1e6) : numbers(run.phases.map((p) => p.measured_bytes_per_second / 1e6)))],
-  ["latency p50, ms", -1, (run) => numbers(run.read ? [run.read.latency_us?.p50 / 1000] : run.phases.map((p) => p.latency_us?.total?.p50 / 1000))],
-  ["latency p99, ms", -1, (run) => numbers(run.read ? [run.read.latency_us?.p99 / 1000] : run.phases.map((p) => p.latency_us?.total?.p99 / 1000))],
+  ["latency p50, ms", -1, (run) => (run.read ? repeats(run, (r) => r.latency_us?.p50 / 1000) : numbers(run.phases.map((p) => p.latency_us?.total?.p50 / 1000)))],
+  ["latency p99, ms", -1, (run) => (run.read ? repeats(run, (r) => r.latency_us?.p99 / 1000) : numbers(run.phases.map((p) => p.latency_us?.total?.p99 / 1000)))],
   ["waiting for data, %", -1, (run) => numbers(run.phases.map((p) => 100 * p.wait_share))],
   ["samples in flight", 0, (run) => numbers(run.phases.map((p) => p.queue_depth))],
-  ["from the page cache, %", 0, (run) => numbers(run.audits.map((audit) => 100 * audit.cached_share))],
-  ["CPU per sample, us", -1, (run) => numbers(run.read ? [run.read.cpu_us_per_sample] : run.phases.map((p) => p.cpu_us_per_sample))],
+  ["from the page cache, %", 0, (run) => (run.read ? repeats(run, (r) => (r.cached_share == null ? NaN : 100 * r.cached_share)) : numbers(run.audits.map((audit) => 100 * audit.cached_share)))],
+  ["CPU per sample, us", -1, (run) => (run.read ? repeats(run, (r) => r.cpu_us_per_sample) : numbers(run.phases.map((p) => p.cpu_us_per_sample)))],
   ["first batch, s", -1, (run) => numbers([run.shoal.seconds_to_first_batch ?? run.read?.first_batch_seconds])],
   ["memory per node, MB", -1, (run) => numbers([most(numbers(listOf(run.shoal.memory_per_node).map(objectOf).map((node) => node.pss_bytes / 1e6)))])],
   ["duration, s", 0, (run) => numbers([run.listing?.seconds ?? run.read?.seconds])],

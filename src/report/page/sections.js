@@ -16,8 +16,8 @@ const tilesOfRun = (run) => {
   const memory = numbers(timeColumn(run, "memory_bytes")).pop();
   return tilesOf(
     isNumber(au) && tile(official ? "AU" : "AU, about", `${show(au, 2)} %`, official && isNumber(bar) ? `the bar is ${show(bar)} %` : official ? "no bar" : "up to the end of the record", official && isNumber(bar) ? (au >= bar ? "good" : "bad") : ""),
-    tile("throughput", `${show(rateOf(run))}/s`, `samples; ${bytes(byteRateOf(run))}/s`),
-    isNumber(p50) ? tile("latency p50", milliseconds(p50), `p99 ${milliseconds(p99)}`) : isNumber(overTime(run, "p50_ms")) && tile("latency p50", milliseconds(overTime(run, "p50_ms")), `p99 ${milliseconds(overTime(run, "p99_ms"))}`),
+    tile("throughput", `${figure(rateOf(run))}/s`, `samples; ${bytes(byteRateOf(run))}/s`),
+    isNumber(p50) ? tile("latency p50", milliseconds(p50), `p99 ${milliseconds(p99)}${run.phases.length > 1 ? "; means of the epochs" : ""}`) : isNumber(overTime(run, "p50_ms")) && tile("latency p50", milliseconds(overTime(run, "p50_ms")), `p99 ${milliseconds(overTime(run, "p99_ms"))}`),
     isNumber(run.shoal.seconds_to_first_batch) && tile("first batch", duration(run.shoal.seconds_to_first_batch), "after the start"),
     isNumber(cpuShare(run)) && tile("client's processors", `${show(cpuShare(run), cpuShare(run) < 10 ? 1 : 0)} % busy`, `${figure(overTime(run, "cpu_cores"))} of ${show(coresOf(run), 0)} cores`, cpuShare(run) > BUSY ? "warn" : ""),
     node ? tile("memory", bytes(node.pss_bytes), `${plural(node.ranks, "rank")} on ${node.host}`) : isNumber(memory) && tile("memory", bytes(memory), plural(run.time.ranks, "rank")));
@@ -124,7 +124,7 @@ const drawClient = (grid, run) => {
 const LABELS = { samples_per_second: "samples/s", bytes_per_second: "bytes/s", rank_low: "slowest rank, samples/s", rank_high: "fastest rank, samples/s", slowest_rank: "slowest rank", steps_per_second: "steps/s", wait_share: "share of the time waiting for data",
   busy_share: "AU, as a share", queue_depth: "samples in flight", cpu_cores: "cores in use", memory_bytes: "memory, bytes", names_per_second: "names/s" };
 const drawOneInterval = (run) => [make("p", { class: "dim" }, data.live ? "Plots over time come after the first two seconds." : "It took less than two seconds, which is one interval of the time series: there is nothing to draw over time."),
-  table("means over the whole time", ["", "mean"], Object.entries(run.time.columns).filter(([, v]) => isNumber(v[0])).map(([k, v]) => [LABELS[k] || k.replaceAll("_", " "), figure(v[0])]))];
+  table("means over the whole time", ["", "mean"], Object.entries(run.time.columns).filter(([k, v]) => isNumber(v[0]) && (k !== "slowest_rank" || run.time.ranks > 1)).map(([k, v]) => [LABELS[k] || k.replaceAll("_", " "), figure(v[0])]))];
 
 // ---- Steps and epochs ----
 
@@ -166,23 +166,26 @@ const drawEpochs = (run) => table("epochs", ["epoch", "steps", "time", "AU, %", 
 
 // ---- Stalls ----
 
-// What the other ranks did while one waited for a sample.
+// What each rank that was not part of a stall did meanwhile.
 const othersThen = (run, stall) => {
-  const t = run.time, all = timeColumn(run, "samples_per_second"), row = t.rank_rates[Math.floor((stall.rank * t.rank_rates.length) / t.ranks)];
-  if (!all || t.ranks < 2 || !row) return "-";
-  const from = Math.floor(stall.at_seconds / t.width_seconds), to = Math.floor((stall.at_seconds + stall.ms / 1000) / t.width_seconds);
-  const others = (i) => (all[i] == null || row[i] == null ? NaN : Math.max(0, all[i] - row[i]) / (t.ranks - 1)), then = [];
-  for (let i = from; i <= to && i < all.length; i++) then.push(others(i));
-  const usual = mean(numbers(all.map((_, i) => others(i)))), at = mean(numbers(then));
-  if (!isNumber(at) || !usual) return "-";
-  return `${figure(at)} samples/s each, ${Math.abs(at / usual - 1) < 0.05 ? "as usual" : `${show(Math.abs(100 * (at / usual - 1)), 0)} % ${at < usual ? "below" : "above"} their mean`}`;
+  const rate = stall.others_per_second, usual = stall.others_usually;
+  if (!isNumber(rate)) return stall.ranks === run.time.ranks ? "all ranks stalled" : "-";
+  const change = usual ? 100 * (rate / usual - 1) : 0;
+  return `${figure(rate)} samples/s each, ${Math.abs(change) < 5 ? "as usual" : `${show(Math.abs(change), 0)} % ${change < 0 ? "below" : "above"} the mean`}` + (isNumber(stall.others_wait_share) && stall.others_wait_share > 0 ? `, waiting ${show(Math.min(100, 100 * stall.others_wait_share), 0)} % of the time` : "");
 };
+// On the clock, and since the start.
+const clockAt = (run, seconds) => {
+  const at = new Date(run.time.started_ms + 1000 * seconds), day = seconds > 86400 ? `${at.toISOString().slice(0, 10)} ` : "";
+  return run.time.started_ms ? `${day}${at.toISOString().slice(11, 23)}` : "-";
+};
+const sinceStart = (seconds) => (seconds < 120 ? `${show(seconds, 3)} s` : `${duration(Math.floor(seconds)).replace(/ \w+$/, "")}.${String(Math.floor((seconds % 1) * 1000)).padStart(3, "0")} ${seconds < 3600 ? "min" : "h"}`);
+const whoStalled = (run, s) => (s.ranks > 1 ? `${s.rank} and ${plural(s.ranks - 1, "other")}` : show(s.rank, 0));
 const drawStalls = (run) => {
-  const stalls = run.time?.stalls || [];
+  const stalls = run.time?.stalls || [], several = run.time?.ranks > 1;
   if (stalls.length)
-    return [table("the slowest samples", ["took", "at", "epoch", "rank", "sample", "file", ...(run.time.ranks > 1 ? ["the other ranks then"] : [])],
-      stalls.map((s) => [milliseconds(s.ms), duration(s.at_seconds), show(s.epoch, 0), show(s.rank, 0), String(s.sample), [s.file, { class: "name" }], ...(run.time.ranks > 1 ? [[othersThen(run, s), { class: "words" }]] : [])])),
-    make("p", { class: "dim" }, "The time series keeps the slowest sample of each rank and interval, so of several slow ones at once only the worst is here. --trace records more.")];
+    return [table("the slowest samples", ["took", "rank waited", "at, UTC", "after", "epoch", several ? "ranks" : "rank", "sample", "file", ...(several ? ["the other ranks then"] : [])],
+      stalls.map((s) => [milliseconds(s.ms), milliseconds(s.wait_ms), clockAt(run, s.at_seconds), sinceStart(s.at_seconds), show(s.epoch, 0), whoStalled(run, s), String(s.sample), [s.file, { class: "name" }], ...(several ? [[othersThen(run, s), { class: "words" }]] : [])])),
+    make("p", { class: "dim" }, "Slow samples at the same time are one row, with the slowest of them. The rank waited: its longest wait for a batch around then; far less than the sample took means that it was read ahead in time. The time series keeps the slowest sample of each rank and interval, so of several slow ones at once only the worst is here. --trace records more.")];
   const worst = run.steps.epochs.flatMap((epoch) => epoch.wait_max_ms.map((ms, i) => [ms, epoch.epoch, i * epoch.width, epoch.worst_rank[i], epoch.wait_mean_ms[i]])).sort((a, b) => b[0] - a[0]);
   return worst.length ? [table("the longest waits", ["waited", "epoch", "step", "rank", "mean of all ranks then"], worst.slice(0, 10).map(([ms, epoch, step, rank, all]) => [milliseconds(ms), show(epoch, 0), show(step, 0), show(rank, 0), milliseconds(all)]))] : [];
 };

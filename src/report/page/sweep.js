@@ -34,6 +34,11 @@ const sweepVerdict = (sweep) => {
 
 // ---- Plots ----
 
+// To 1, 2 or 5 times a power of ten, where an axis has a label.
+const roundTo = (v, pick) => pick([1, 2, 5, 10].map((n) => n * 10 ** Math.floor(Math.log10(v))));
+const roundDown = (v) => roundTo(v, (steps) => steps.filter((one) => one <= v * 1.0001).pop());
+const roundUp = (v) => roundTo(v, (steps) => steps.find((one) => one >= v * 0.9999));
+
 // The points of each value of the second parameter, in the order of the first one's values. A curve has its colour in all
 // plots, whatever points it has.
 const curvesOf = (sweep) => {
@@ -61,7 +66,7 @@ const drawLatencyAgainstThroughput = (grid, sweep, curves) => {
   const sorted = [...rows.values()].sort((a, b) => a.x - b.x);
   if (!sorted.length) return;
   const ends = shapes.flatMap((one) => (one.kind === "bar" ? [one.from, one.to] : one.points || [])), ys = numbers(ends.map(([, y]) => y)).filter((y) => y > 0);
-  plotIn(grid, { title: "Latency against throughput", x: "samples/s", y: "ms", log: true, real: true, shapes, series, xRange: [0, 1.08 * most(ends.map(([x]) => x))], range: [least(ys) / 1.3, 1.3 * most(ys)],
+  plotIn(grid, { title: "Latency against throughput", x: "samples/s", y: "ms", log: true, real: true, shapes, series, xRange: [0, 1.08 * most(ends.map(([x]) => x))], range: [roundDown(least(ys) / 1.2), roundUp(1.2 * most(ys))],
     names: sorted.map((row) => row.words), nameHead: "point", words: `Each curve goes through its points in the order of ${first.name}, whose value is beside them. ${RINGS}`,
     columns: [sorted.map((row) => row.x), ...series.map((_, i) => sorted.map((row) => row.ys[i] ?? null))] });
 };

@@ -16,6 +16,7 @@
 
 #include "base/name.h"
 #include "base/span.h"
+#include "store/s3/key_encoding.h"
 #include "store/s3/list.h"
 
 /* Consecutive pages without a key from a server that reports more. */
@@ -187,63 +188,6 @@ static void add_parameter(struct s3_request *r, struct s3_pair *query, const cha
 	query[r->nr_query++] = (struct s3_pair){ .name = name, .value = value, .value_len = len };
 }
 
-/* ---- Keys that may be encoded ---- */
-
-/* Whether there is an object with this key; an error is "no". */
-static bool key_exists(struct s3_lister *l, const char *key, size_t len)
-{
-	struct shoal_err why = { "" };
-	struct s3_request head = { .method = S3_HEAD, .key = key, .key_len = len, .err = &why };
-
-	return s3_client_do(l->client, &head, l->stop) == 0;
-}
-
-/*
- * Find out by a request whether the page's key @i is encoded. An object with the decoded key exists
- * if it is. That of the raw key decides if the decoded one is missing, which may also have been
- * removed, or if the page looks raw.
- */
-static enum s3_key_encoding ask_for_key(struct s3_lister *l, size_t i, bool looks_raw)
-{
-	const char *raw = (const char *)l->page.names.data + l->page.key[i].off;
-	size_t len = l->page.key[i].len, decoded_len;
-	char decoded[STORE_S3_KEY];
-
-	if (len >= sizeof(decoded))
-		return S3_KEYS_ENCODED;
-	memcpy(decoded, raw, len);
-	decoded_len = s3_page_decode_key(decoded, len);
-	if (decoded_len != SIZE_MAX)
-		decoded[decoded_len] = '\0';
-	if (looks_raw && key_exists(l, raw, len))
-		return S3_KEYS_RAW;
-	if (decoded_len != SIZE_MAX && key_exists(l, decoded, decoded_len))
-		return S3_KEYS_ENCODED;
-	/* Without an answer, as with keys that may only list, the claim is believed. */
-	return !looks_raw && key_exists(l, raw, len) ? S3_KEYS_RAW : S3_KEYS_ENCODED;
-}
-
-/*
- * Some servers claim that keys are encoded and send them as they are. Only keys that decoding would
- * change matter; the first of them is looked up, once per store.
- */
-static int decode_keys(struct s3_lister *l, struct shoal_err *err)
-{
-	struct store_s3 *store = l->store;
-	unsigned known = __atomic_load_n(&store->key_encoding, __ATOMIC_RELAXED);
-	bool looks_raw;
-	size_t i;
-
-	if (known == S3_KEYS_UNKNOWN) {
-		i = s3_page_find_encoded(&l->page, &looks_raw);
-		if (i == l->page.nr)
-			return 0;
-		known = ask_for_key(l, i, looks_raw);
-		__atomic_store_n(&store->key_encoding, known, __ATOMIC_RELAXED);
-	}
-	return known == S3_KEYS_RAW ? 0 : s3_page_decode(&l->page, err);
-}
-
 static int s3_list_request(struct s3_lister *l, const struct s3_name *lo, const char *token,
 			   unsigned max_keys, struct shoal_err *err)
 {
@@ -276,7 +220,7 @@ static int s3_list_request(struct s3_lister *l, const struct s3_name *lo, const 
 	s3_mask(store->config, l->page.message);
 	if (rc == 0 || l->page.rc < 0) /* the page's own error is more precise */
 		rc = s3_page_check(&l->page, err);
-	return rc == 0 ? decode_keys(l, err) : rc;
+	return rc == 0 ? s3_decode_page(l, err) : rc;
 }
 
 const uint8_t *s3_list_name(const struct s3_lister *l, size_t i, size_t *ret_len)

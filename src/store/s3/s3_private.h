@@ -17,6 +17,7 @@ struct store_s3 {
 	struct s3_pool *pool;
 	struct s3_ranges *ranges; /* ranges that are being listed */
 	unsigned key_encoding;    /* enum s3_key_encoding: what was found out. Atomic */
+	bool keys_look_raw;       /* some key has what an encoding server escapes. Atomic */
 };
 
 /* Writing: see write.c. */
