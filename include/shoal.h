@@ -701,6 +701,7 @@ struct shoal_list_info {
 	bool etags;       /* entries have ETags, if these can be stored */
 	uint64_t samples_per_file; /* 0 if it differs from file to file */
 	bool extents;              /* of a catalog with extents; entries have none */
+	uint64_t nr_files; /* of the source, selected or not, at most; 0: not known */
 };
 
 SHOAL_API void shoal_list_info(const struct shoal_list *list, struct shoal_list_info *ret_info);
@@ -744,7 +745,9 @@ struct shoal_write_options {
 	bool careful;      /* -EEXIST instead of replacing what is not a catalog, or a catalog of more
 			      than twice as many names */
 	const int *stop;   /* the call ends with -ECANCELED once this is not 0. May be NULL */
-	void (*progress)(void *self, uint64_t nr_names); /* called repeatedly. May be NULL */
+	/* Called repeatedly, with the names that were looked at, of how many; 0: not known. May be
+	 * NULL. */
+	void (*progress)(void *self, uint64_t nr_done, uint64_t nr_all);
 	void *self;
 };
 
@@ -1092,6 +1095,7 @@ struct shoal_manifest_options {
 	bool paths;           /* plain paths instead of file:// URIs */
 	bool null;            /* end URIs with NUL bytes instead of line ends */
 	bool force;           /* remove other lists of this prefix first, instead of -EEXIST */
+	bool dry_run;         /* only check whether they could be written */
 	const int *stop;      /* the call ends with -ECANCELED once this is not 0. May be NULL */
 	/* Called after each list, with the number of lists written. May be NULL. */
 	void (*progress)(void *self, uint64_t nr_done, uint64_t nr);

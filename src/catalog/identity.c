@@ -25,7 +25,7 @@ int cat_check_identity(const struct cat_file_kind *kind, const void *head, size_
 	if (len == 0)
 		return err_set(err, -EBADMSG, "empty file, not a %s", kind->what);
 	if (memcmp(h, kind->magic, u64_min(len, sizeof(h->magic))) != 0)
-		return err_set(err, -EBADMSG, "not a %s: wrong magic number", kind->what);
+		return err_set(err, -EBADMSG, "not a %s", kind->what);
 	if (len < CAT_HEADER_BYTES)
 		return err_set(err, -EBADMSG, "truncated %s: only %zu bytes", kind->what, len);
 	if (!cat_sum_matches(h, sum_off, le64_load((const uint8_t *)head + sum_off)))

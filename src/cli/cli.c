@@ -142,6 +142,13 @@ static void cli_show_fetched(void *self, uint64_t nr_bytes, uint64_t nr_all)
 						    .total = nr_all });
 }
 
+static bool is_directory(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 int cli_open_catalog(const char *path, const struct cli_where *where,
 		     struct shoal_catalog **ret_cat, struct shoal_err *err)
 {
@@ -156,17 +163,13 @@ int cli_open_catalog(const char *path, const struct cli_where *where,
 	rc = shoal_catalog_open_with(path, &options, ret_cat, &words);
 	cli_progress_clear(&progress);
 	if (rc < 0)
-		return err_set_as(err, rc, &words, "%s", words.msg);
+		return err_set_as(err, rc, &words, "%s%s", words.msg,
+				  rc == -ENOENT        ? cli_guess_uri(path).text
+				  : is_directory(path) ? "; make a catalog of it with 'shoal index'"
+						       : "");
 	if (*words.msg)
 		cli_fail("", "'%s': %s", path, cli_words("", &words));
 	return 0;
-}
-
-static bool is_directory(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 struct shoal_catalog *cli_open(const char *command, const char *path, const struct cli_where *where)
@@ -182,10 +185,7 @@ struct shoal_catalog *cli_open(const char *command, const char *path, const stru
 	if (copies)
 		cli_release_signals(); /* the command may set them again */
 	if (rc < 0)
-		cli_fail(command, "'%s': %s%s", path, cli_words(command, &err),
-			 rc == -ENOENT        ? cli_guess_uri(path).text
-			 : is_directory(path) ? "; make a catalog of it with 'shoal index'"
-					      : "");
+		cli_fail(command, "'%s': %s", path, cli_words(command, &err));
 	if (rc == -ECANCELED || cli_stop)
 		cli_die_of_signal();
 	return cat;
@@ -234,7 +234,10 @@ int cli_no_such_name(const char *command, const char *path, const struct shoal_c
 					"to '%s'; did you mean '%s'?",
 					path, name, info.root, name + len + 1);
 	}
-	return cli_fail(command, "'%s': there is no name '%s'", path, name);
+	return cli_fail(command, "'%s': there is no name '%s'%s", path, name,
+			strpbrk(name, "*?[") && strcmp(command, "find") == 0
+				? "; a pattern is given with --include"
+				: "");
 }
 
 int cli_check_directory(const char *command, const char *path)

@@ -251,6 +251,25 @@ static int cmd_datagen_print_failure(const struct cmd_datagen_arguments *a, cons
 	return cli_fail("datagen", "%s", cli_words("datagen", err));
 }
 
+/* --dry-run, on rank 0: where files would be written. */
+static void say_outputs(const struct cmd_datagen_arguments *a, const struct screen *s)
+{
+	static const char *const would[] = { [DATAGEN_WRITE] = "they would be written to",
+					     [DATAGEN_RESUME] = "they would be completed in",
+					     [DATAGEN_VERIFY] = "they would be compared with" };
+	bool written = a->o.mode != DATAGEN_VERIFY;
+
+	if (s->rank > 0)
+		return;
+	cli_say("datagen: %s '%s'", would[a->o.mode], a->o.data);
+	if (written && !a->o.catalog)
+		cli_say("datagen: '%s/" DATAGEN_CATALOG_NAME "' would be written", a->o.data);
+	else if (written && *a->o.catalog)
+		cli_say("datagen: '%s' would be written", a->o.catalog);
+	if (a->results)
+		cli_say("datagen: results would be written to '%s'", a->results);
+}
+
 static int cmd_datagen_report(const struct cmd_datagen_arguments *a, struct screen *s,
 			      const struct workload *w, const struct datagen_result *r, int rc,
 			      struct shoal_err *err)
@@ -261,8 +280,10 @@ static int cmd_datagen_report(const struct cmd_datagen_arguments *a, struct scre
 	cli_progress_clear(&s->line);
 	if (rc < 0)
 		return cmd_datagen_print_failure(a, s, rc, err);
-	if (a->dry_run)
-		return CLI_OK; /* show_plan() has printed it */
+	if (a->dry_run) {
+		say_outputs(a, s);
+		return CLI_OK; /* show_plan() has printed the rest */
+	}
 	if (s->rank == 0 && a->json)
 		cmd_datagen_print_json(a, w, r, s->nr_ranks);
 	else if (s->rank == 0)
@@ -439,17 +460,16 @@ static int cmd_datagen_run(struct cmd_datagen_arguments *a, struct comm *comm, s
 		comm_fail(comm, err);
 		return rc;
 	}
-	if (a->dry_run)
-		return 0;
 	a->o.config = &a->where.config;
+	a->o.dry_run = a->dry_run;
 	a->o.stop = &cli_stop;
 	a->o.progress = cmd_datagen_show_progress;
 	a->o.warn = cmd_datagen_warn;
 	a->o.self = s;
-	rc = cmd_datagen_record(a, comm, *ret_w, s, err);
+	rc = a->dry_run ? 0 : cmd_datagen_record(a, comm, *ret_w, s, err);
 	if (rc == 0)
 		rc = datagen_execute(comm, *ret_w, &a->o, r, err);
-	if (rc == 0 && a->results && s->rank == 0) {
+	if (rc == 0 && a->results && s->rank == 0 && !a->dry_run) {
 		rc = cmd_datagen_keep(a, *ret_w, s, r, err);
 		if (rc < 0)
 			comm_fail(comm, err);

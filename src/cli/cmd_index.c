@@ -21,6 +21,7 @@
 #include "comm/comm.h"
 #include "index/tree.h"
 #include "open/output.h"
+#include "store/uri.h"
 
 /* What the library reports meanwhile, from several threads. */
 struct telling {
@@ -118,6 +119,11 @@ struct index_trial {
 	struct output out; /* that would be written, and what it would replace */
 };
 
+static const char *index_trial_target(const struct index_trial *t)
+{
+	return t->out.object ? t->out.object : t->out.path;
+}
+
 static int index_trial_begin(struct index_arguments *a, struct index_trial *t)
 {
 	struct shoal_err err = { "" };
@@ -161,8 +167,7 @@ static int index_trial_end(const struct index_arguments *a, const struct index_t
 			 count_in_words(t->out.nr_old).text);
 	cli_say("a catalog of %s name%s, of %s, would be written to '%s'%s",
 		count_in_words(r->nr_names).text, plural(r->nr_names),
-		size_in_words((uint64_t)st.st_size).text,
-		t->out.object ? t->out.object : t->out.path, replaced);
+		size_in_words((uint64_t)st.st_size).text, index_trial_target(t), replaced);
 	if (!a->force && (r->nr_names == 0 || output_permit(&t->out, r->nr_names, &err) < 0))
 		return cli_fail("index", "it would be refused, because it has %s, without --force",
 				r->nr_names == 0 ? "no names" : "less than half of the names");
@@ -382,11 +387,35 @@ static void cmd_index_put_json(struct json *j, const struct shoal_index_result *
 		  6);
 }
 
-static void cmd_index_print_json(const struct shoal_index_result *r, double seconds)
+/* The catalog that was made; NULL if it is an object. */
+static struct shoal_catalog *cmd_index_made(const struct index_arguments *a)
 {
+	const char *path = store_local_path(a->options.output);
+	struct shoal_catalog *cat = NULL;
+
+	return path && shoal_catalog_open(path, &cat, NULL) == 0 ? cat : NULL;
+}
+
+/* @trial: of a dry run, or NULL. */
+static void cmd_index_print_json(const struct index_arguments *a, const struct shoal_catalog *cat,
+				 const struct index_trial *trial,
+				 const struct shoal_index_result *r, double seconds)
+{
+	struct shoal_catalog_info info;
 	struct json j = cli_json();
 
 	json_open_object(&j, NULL);
+	json_string(&j, "catalog", trial ? index_trial_target(trial) : a->options.output);
+	json_bool(&j, "written", !trial);
+	if (cat) {
+		shoal_catalog_info(cat, &info);
+		json_string(&j, "digest", info.digest);
+		json_u64(&j, "catalog_bytes", info.file_bytes);
+		if (info.nr_bytes == SHOAL_SIZE_UNKNOWN)
+			json_null(&j, "bytes");
+		else
+			json_u64(&j, "bytes", info.nr_bytes);
+	}
 	cmd_index_put_json(&j, r, seconds);
 	json_close_object(&j);
 }
@@ -419,14 +448,47 @@ static int cmd_index_keep(struct index_arguments *a, const struct comm_place *pl
 	return status;
 }
 
-static void print_result(const struct index_arguments *a, const struct shoal_index_result *r,
-			 double seconds)
+/* Names that are looked for. */
+#define LOOKED_FOR 16u
+
+/*
+ * Any text makes a list of names. If its root is here, and has none of some of them, it was
+ * probably not meant as one.
+ */
+static void warn_of_prose(const struct index_arguments *a, const struct shoal_catalog *cat)
 {
+	char path[PATH_MAX + SHOAL_NAME_MAX], name[SHOAL_NAME_MAX + 1] = "";
+	struct shoal_catalog_info info;
+	const char *root;
+
+	shoal_catalog_info(cat, &info);
+	root = store_local_path(info.root);
+	if (!root || access(root, F_OK) < 0 || info.nr_files == 0)
+		return;
+	for (uint64_t i = 0; i < LOOKED_FOR; i++) {
+		if (shoal_catalog_name(cat, info.nr_files * i / LOOKED_FOR, name) < 0 ||
+		    path_join(root, name, path, sizeof(path), NULL) < 0 || access(path, F_OK) == 0)
+			return;
+	}
+	cli_fail(
+		"index",
+		"warning: '%s' has none of the names that were looked for, such as '%s': is '%s' a "
+		"list of names, and is that their root?",
+		root, name, a->source);
+}
+
+static void print_result(const struct index_arguments *a, const struct index_trial *trial,
+			 const struct shoal_index_result *r, double seconds)
+{
+	struct shoal_catalog *cat = a->json || a->kind == INDEX_LIST ? cmd_index_made(a) : NULL;
 	struct cli_text t;
 	FILE *out;
 
 	if (a->json)
-		cmd_index_print_json(r, seconds);
+		cmd_index_print_json(a, cat, trial, r, seconds);
+	if (cat && a->kind == INDEX_LIST && strcmp(a->source, "-") != 0 && !cli_talk.quiet)
+		warn_of_prose(a, cat);
+	shoal_catalog_close(cat);
 	if (cli_talk.quiet)
 		return;
 	if (r->nr_names == 0)
@@ -519,7 +581,8 @@ int cmd_index_start(void *arguments, int nr, char **words)
 	if (rc < 0)
 		status = cmd_index_print_failure(a, telling.place, rc, &err);
 	else if (telling.place->rank == 0)
-		print_result(a, &result, clock_seconds() - telling.progress.start);
+		print_result(a, a->dry_run ? &trial : NULL, &result,
+			     clock_seconds() - telling.progress.start);
 	if (a->dry_run)
 		status = index_trial_end(a, &trial, &result, status);
 	if (rc == 0 && result.nr_unreadable > 0) /* --keep-going: something was left out */

@@ -60,7 +60,7 @@ static int cmd_list_total(const char *uri, struct shoal_list *list, const struct
 	while ((rc = shoal_list_next(list, &e, &err)) > 0) {
 		t.nr_bytes = e->size == SHOAL_SIZE_UNKNOWN ? e->size : t.nr_bytes + e->size;
 		if ((++t.nr_files & (COUNT_EVERY - 1)) == 0)
-			cli_output_progress(&progress, t.nr_files);
+			cli_output_progress(&progress, t.nr_files, 0);
 	}
 	cli_progress_clear(&progress);
 	if (rc < 0)

@@ -32,12 +32,12 @@ static int write_manifests(struct cmd_manifest_arguments *a, const struct shoal_
 	struct shoal_catalog_info info;
 	struct shoal_err err = { "" };
 	struct json j = cli_json();
-	int rc = 0;
+	int rc;
 
 	shoal_catalog_info(cat, &info);
 	cli_progress_start(&a->progress, "manifest", true);
-	if (!a->dry_run)
-		rc = shoal_manifest_write(cat, &a->order.spec, &a->options, &err);
+	a->options.dry_run = a->dry_run;
+	rc = shoal_manifest_write(cat, &a->order.spec, &a->options, &err);
 	cli_progress_clear(&a->progress);
 	if (rc == -EINVAL)
 		return cli_usage("manifest", "%s", cli_words("manifest", &err));

@@ -29,7 +29,7 @@ struct cmd_read_arguments {
 	struct cli_listen listen;
 	struct cli_record record;
 	struct cli_trace traces;
-	bool json;
+	bool json, dry_run;
 	bool misused; /* an option does not fit the catalog */
 };
 
@@ -353,6 +353,34 @@ static int cmd_read_finish(struct comm *comm, bool interrupted, bool reading, in
 	return status;
 }
 
+/* --dry-run: what would be read, and what would be written. */
+static int cmd_read_try(struct cmd_read_arguments *a)
+{
+	const char *const outputs[] = { a->record.results, a->traces.trace, a->traces.log };
+	struct shoal_catalog *cat = cli_open("read", a->path, &a->where);
+	struct shoal_catalog_info info;
+	struct shoal_err err = { "" };
+	int status = CLI_OK;
+
+	if (!cat)
+		return CLI_FAILED;
+	shoal_catalog_info(cat, &info);
+	if (cmd_read_check_use(a, cat, &err) < 0)
+		status = cli_usage("read", "'%s': %s", a->path, cli_words("read", &err));
+	else if (cli_check_samples(cat, &err) < 0)
+		status = cli_fail("read", "'%s': %s", a->path, cli_words("read", &err));
+	else
+		cli_say("read: %" PRIu64 " sample%s of %" PRIu64
+			" file%s in '%s' would be read per epoch",
+			info.nr_samples, plural(info.nr_samples), info.nr_files,
+			plural(info.nr_files), a->load.store ? a->load.store : info.root);
+	for (size_t i = 0; i < ARRAY_LEN(outputs) && status == CLI_OK; i++)
+		if (outputs[i])
+			cli_say("read: '%s' would be written", outputs[i]);
+	shoal_catalog_close(cat);
+	return status;
+}
+
 static int cmd_read_start(void *arguments, int nr, char **words)
 {
 	struct cmd_read_arguments *a = arguments;
@@ -368,6 +396,8 @@ static int cmd_read_start(void *arguments, int nr, char **words)
 	a->load.config = &a->where.config;
 	if (cli_s3_check_uri("read", a->path) != CLI_OK)
 		return CLI_USAGE;
+	if (a->dry_run)
+		return comm_launched_rank(&nr) > 0 ? CLI_OK : cmd_read_try(a);
 	o.started = clock_seconds();
 	if (cli_join(&a->where, &comm, &err) < 0)
 		return cli_fail("read", "%s", cli_words("read", &err));
@@ -423,6 +453,8 @@ static const struct cli_option options[] = {
 		 "needs no root"),
 	CLI_LOCAL_COPY(AT(where.local_copy)),
 	CLI_TEXT(0, "results", "DIR", AT(record.results), CLI_RECORD_HELP),
+	CLI_FLAG(0, "dry-run", AT(dry_run),
+		 "read and write nothing: print what would be read, and written"),
 	CLI_JSON(AT(json)),
 	CLI_PEER_TIMEOUT(AT(where.peer_timeout), AT(where.peer_timeout_given)),
 	CLI_END,

@@ -12,11 +12,22 @@
 
 struct cmd_report_arguments {
 	const char *output;
-	bool dry_run, force;
+	bool dry_run, force, json;
 };
 
+static void report_print_json(const char *path, int nr, bool written)
+{
+	struct json j = cli_json();
+
+	json_open_object(&j, NULL);
+	json_string(&j, "report", path);
+	json_u64(&j, "runs", (uint64_t)nr);
+	json_bool(&j, "written", written);
+	json_close_object(&j);
+}
+
 /* --dry-run: the page is made and discarded. */
-static int report_try(const char *const *folders, int nr, const char *path, uint64_t now)
+static int report_try(const char *const *folders, int nr, const char *path, bool json, uint64_t now)
 {
 	struct shoal_err err = { "" };
 	struct stat st;
@@ -25,7 +36,11 @@ static int report_try(const char *const *folders, int nr, const char *path, uint
 		return cli_fail("report", "'%s' is a directory: name a file", path);
 	if (report_page_write(folders, (size_t)nr, NULL, now, &err) < 0)
 		return cli_fail("report", "%s", cli_words("report", &err));
-	cli_say("a page with %d run%s would be written to '%s'", nr, nr == 1 ? "" : "s", path);
+	if (json)
+		report_print_json(path, nr, false);
+	else
+		cli_say("a page with %d run%s would be written to '%s'", nr, nr == 1 ? "" : "s",
+			path);
 	return CLI_OK;
 }
 
@@ -46,13 +61,15 @@ static int cmd_report_run(void *arguments, int nr, char **words)
 	    CLI_OK)
 		return CLI_FAILED;
 	if (a->dry_run)
-		return report_try((const char *const *)words, nr, path, now);
+		return report_try((const char *const *)words, nr, path, a->json, now);
 	if (report_page_write((const char *const *)words, (size_t)nr, path, now, &err) < 0)
 		/* If it is about the results, it begins with their name. */
 		return *err.msg == '\''
 			       ? cli_fail("report", "%s", cli_words("report", &err))
 			       : cli_fail("report", "'%s': %s", path, cli_words("report", &err));
-	if (!a->output)
+	if (a->json)
+		report_print_json(path, nr, true);
+	else if (!a->output)
 		printf("%s\n", path);
 	return CLI_OK;
 }
@@ -64,6 +81,7 @@ static const struct cli_option options[] = {
 		 "replace a file that is not a report"),
 	CLI_FLAG(0, "dry-run", offsetof(struct cmd_report_arguments, dry_run),
 		 "write nothing: check the results, and print what would be written"),
+	CLI_JSON(offsetof(struct cmd_report_arguments, json)),
 	CLI_END,
 };
 

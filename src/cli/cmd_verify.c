@@ -158,7 +158,7 @@ static void print_words(const struct cmd_verify_arguments *a, const char *path, 
 			 path, count_in_words(r->nr_missing).text, count_in_words(r->nr_new).text,
 			 count_in_words(r->nr_resized).text, changed,
 			 count_in_words(r->nr_same).text);
-	else if (cli_talk.verbose && !a->json)
+	else if (!cli_talk.quiet && !a->json)
 		printf("%s: good, %s file%s%s, digest %s\n", path,
 		       count_in_words(f->info.nr_files).text, plural(f->info.nr_files),
 		       f->compared ? ", nothing missing" : "", f->info.digest);
@@ -232,9 +232,9 @@ const struct cli_command cmd_verify = {
 	.summary = "check catalogs for damage, or against the storage",
 	.usage = "CATALOG... [OPTION]...\n--storage CATALOG... [OPTION]...",
 	.about =
-		"Check all of each catalog: checksums, sort order, totals, digest. Quiet if all are "
-		"good; otherwise one line per damaged catalog, with the section and the offset, and "
-		"exit status 1.",
+		"Check all of each catalog: checksums, sort order, totals, digest. Prints a line per "
+		"catalog: that it is good, or what is damaged, with the section and the offset; then the "
+		"exit status is 1.",
 	.sections = { { .options = options },
 		      { .title = "with --storage",
 			.options = storage_options,

@@ -15,13 +15,13 @@ static void cmd_workloads_print_json(struct json *j, const struct workload *w)
 	json_string(j, "format", workload_format_name(w->dataset.format));
 	json_u64(j, "files", w->dataset.nr_files_train);
 	json_u64(j, "samples_per_file", w->dataset.samples_per_file);
-	json_real(j, "record_bytes", w->dataset.record_bytes, 17);
-	json_real(j, "record_bytes_stdev", w->dataset.record_stdev, 17);
+	json_real(j, "record_bytes", w->dataset.record_bytes, 15);
+	json_real(j, "record_bytes_stdev", w->dataset.record_stdev, 15);
 	json_u64(j, "batch", w->reader.batch);
 	json_u64(j, "read_threads", w->reader.read_threads);
-	json_real(j, "computation_seconds", workload_time_mean(&w->train.computation_time), 17);
+	json_real(j, "computation_seconds", workload_time_mean(&w->train.computation_time), 15);
 	json_u64(j, "epochs", w->train.epochs);
-	json_real(j, "au", w->au, 17);
+	json_real(j, "au", w->au, 15);
 	json_close_object(j);
 }
 

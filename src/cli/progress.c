@@ -28,7 +28,7 @@ const struct cli_option cli_talk_options[] = {
 	CLI_FLAG('q', "quiet", offsetof(struct cli_talk, quiet),
 		 "print nothing but errors and the requested result"),
 	CLI_FLAG('v', "verbose", offsetof(struct cli_talk, verbose),
-		 "also report what is good, the time and the memory that it took"),
+		 "also report the time and the memory that it took"),
 	CLI_WORD("progress", "STYLE", offsetof(struct cli_talk, style), styles,
 		 "auto (default): a line that changes on a terminal, otherwise a line every 5 "
 		 "seconds; plain: lines; json: a document per second on standard error; none"),

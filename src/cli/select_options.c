@@ -274,7 +274,7 @@ int cli_put_list(const char *command, const char *what, struct shoal_list *list,
 	cli_put_header(f);
 	while ((rc = shoal_list_next(list, &e, &err)) > 0) {
 		if ((++nr & (SHOW_EVERY - 1)) == 0)
-			cli_output_progress(&progress, nr);
+			cli_output_progress(&progress, nr, 0);
 		if (cli_put_entry(command, f, e, with_ids) != CLI_OK)
 			return CLI_FAILED;
 		if (cli_output_failed())
@@ -322,9 +322,10 @@ struct shoal_write_options cli_write_options(const struct cli_output *o,
 					     .self = progress };
 }
 
-void cli_output_progress(void *progress, uint64_t nr_names)
+void cli_output_progress(void *progress, uint64_t nr_done, uint64_t nr_all)
 {
-	cli_progress_show(progress, &(struct cli_step){ .what = "names", .done = nr_names });
+	cli_progress_show(progress,
+			  &(struct cli_step){ .what = "names", .done = nr_done, .total = nr_all });
 }
 
 void cli_output_report(const struct cli_output *o, const char *path,

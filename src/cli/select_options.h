@@ -99,7 +99,7 @@ struct shoal_write_options cli_write_options(const struct cli_output *o,
 					     struct cli_progress *progress);
 
 /* A progress line for shoal_write_options; @progress is a struct cli_progress. */
-void cli_output_progress(void *progress, uint64_t nr_names);
+void cli_output_progress(void *progress, uint64_t nr_done, uint64_t nr_all);
 
 /* Print what was written. */
 void cli_output_report(const struct cli_output *o, const char *path,

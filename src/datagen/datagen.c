@@ -291,13 +291,14 @@ static unsigned choose_threads(const struct datagen *g)
 /* Rank 0 prepares the directory before any other rank looks at it. */
 static int open_place(struct datagen *g, struct shoal_err *err)
 {
-	int rc = g->rank == 0 ? datagen_place_open(g, err) : 0;
+	bool dry_run = g->o->dry_run;
+	int rc = g->rank > 0 ? 0 : dry_run ? datagen_place_try(g, err) : datagen_place_open(g, err);
 
 	if (rc < 0) /* the other ranks are waiting */
 		comm_fail(g->comm, err);
 	if (rc == 0)
 		rc = comm_barrier(g->comm, err);
-	if (rc == 0 && g->rank > 0)
+	if (rc == 0 && g->rank > 0 && !dry_run)
 		rc = datagen_place_join(g, err);
 	return rc;
 }
@@ -320,7 +321,9 @@ static int datagen_run(struct datagen *g, struct datagen_result *result, struct 
 	uint64_t start, written;
 	int rc = open_place(g, err);
 
-	if (rc == 0 && g->o->mode == DATAGEN_RESUME)
+	if (rc < 0 || g->o->dry_run)
+		return rc;
+	if (g->o->mode == DATAGEN_RESUME)
 		rc = datagen_leftovers(g, err);
 	/*
 	 * A file has a partial file's name until it is complete, so no rank may write before all

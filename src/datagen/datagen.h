@@ -56,6 +56,7 @@ struct datagen_options {
 	enum datagen_mode mode;
 	bool check_all; /* resume: compare the content of every file, not of a sample of them */
 	bool force;     /* write even if files of this or another dataset exist */
+	bool dry_run;   /* only refuse what would be refused at the start */
 	/*
 	 * NULL: DATAGEN_CATALOG_NAME in the directory; "" for none. If there are valid files, two
 	 * further catalogs are written: "NAME-train.shoal", "NAME-valid.shoal".

@@ -70,6 +70,9 @@ int datagen_name(const struct datagen *g, bool valid, uint64_t id, unsigned part
  * note. Then the other ranks open it and check that they see the same note.
  */
 int datagen_place_open(struct datagen *g, struct shoal_err *err) MUST_USE;
+
+/* For a dry run: only refuse what datagen_place_open() would refuse. */
+int datagen_place_try(struct datagen *g, struct shoal_err *err) MUST_USE;
 int datagen_place_join(struct datagen *g, struct shoal_err *err) MUST_USE;
 
 /* On rank 0: release the lock. Idempotent. */

@@ -376,10 +376,42 @@ static int check_space(const struct datagen *g, struct shoal_err *err)
 	return 0;
 }
 
+/* Refuse a place that has another dataset or other files, or too little space. */
+static int place_refuse(struct datagen *g, const char *want, struct shoal_err *err)
+{
+	char is[NOTE_MAX] = "";
+	int rc = read_note(g, is, err);
+
+	if (rc < 0)
+		return rc;
+	if (rc == 1 && strcmp(is, want) != 0 && !g->o->force)
+		return notes_differ(g, is, want, err);
+	if (g->o->mode == DATAGEN_VERIFY)
+		return 0;
+	rc = check_place(g, err);
+	/* For a dataset that is resumed it is not known how much exists already. */
+	if (rc == 0 && g->o->mode == DATAGEN_WRITE && !g->o->force)
+		rc = check_space(g, err);
+	return rc;
+}
+
+int datagen_place_try(struct datagen *g, struct shoal_err *err)
+{
+	char want[NOTE_MAX];
+	int rc = open_store(g, false, err);
+
+	if (rc == -ENOENT && g->o->mode == DATAGEN_WRITE)
+		return 0; /* it would be made */
+	if (rc < 0 || is_null_store(g))
+		return rc;
+	make_note(g->w, want);
+	return place_refuse(g, want, err);
+}
+
 int datagen_place_open(struct datagen *g, struct shoal_err *err)
 {
 	bool verify = g->o->mode == DATAGEN_VERIFY;
-	char want[NOTE_MAX], is[NOTE_MAX] = "";
+	char want[NOTE_MAX];
 	const char *path = store_local_path(g->o->data);
 	int rc;
 
@@ -393,18 +425,8 @@ int datagen_place_open(struct datagen *g, struct shoal_err *err)
 		rc = lock_place(g, err);
 	make_note(g->w, want);
 	if (rc == 0)
-		rc = read_note(g, is, err);
-	if (rc < 0)
-		return rc;
-	if (rc == 1 && strcmp(is, want) != 0 && !g->o->force)
-		return notes_differ(g, is, want, err);
-	if (verify)
-		return 0;
-	rc = check_place(g, err);
-	/* For a dataset that is resumed it is not known how much exists already. */
-	if (rc == 0 && g->o->mode == DATAGEN_WRITE && !g->o->force)
-		rc = check_space(g, err);
-	return rc < 0 ? rc : write_note(g, want, err);
+		rc = place_refuse(g, want, err);
+	return rc < 0 || verify ? rc : write_note(g, want, err);
 }
 
 int datagen_place_join(struct datagen *g, struct shoal_err *err)

@@ -199,6 +199,8 @@ static int scan_and_compare(struct comparison *c, const struct shoal_tree_option
 		rc = index_scan_open(&j, where, o->catalog, &why);
 		if (rc < 0)
 			err_set_as(err, rc, &why, "cannot list '%.300s': %s", where, why.msg);
+		if (rc == -ENOENT && !o->where) /* the data may have moved */
+			err_hint(err, SHOAL_HINT_WHERE, 0);
 	}
 	if (rc == 0)
 		rc = sorter_new(&so, &j.sorter, err);

@@ -274,7 +274,8 @@ int shoal_list_catalog(const struct shoal_catalog *cat, const struct shoal_selec
 	c->base.info = (struct shoal_list_info){ .sizes = info.nr_bytes != SHOAL_SIZE_UNKNOWN,
 						 .etags = info.etags,
 						 .samples_per_file = info.samples_per_file,
-						 .extents = info.extents };
+						 .extents = info.extents,
+						 .nr_files = info.nr_files };
 	rc = list_init(&c->base, &catalog_list_ops, info.root, select, err);
 	if (rc == 0)
 		rc = catalog_list_start(c, err);
@@ -424,6 +425,9 @@ static struct shoal_list_info merge_info(struct shoal_list *const *lists, size_t
 		info.extents = info.extents || lists[i]->info.extents;
 		if (info.samples_per_file != lists[i]->info.samples_per_file)
 			info.samples_per_file = 0;
+		info.nr_files = info.nr_files && lists[i]->info.nr_files
+					? info.nr_files + lists[i]->info.nr_files
+					: 0;
 	}
 	return info;
 }

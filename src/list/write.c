@@ -7,7 +7,7 @@
 #include "list/list.h"
 #include "open/output.h"
 
-#define PROGRESS_EVERY 0x10000u
+#define NOTHING_WRITTEN "interrupted: nothing was written"
 
 static struct shoal_writer_options writer_options(const struct shoal_list_info *info,
 						  const struct shoal_write_options *o)
@@ -21,15 +21,6 @@ static struct shoal_writer_options writer_options(const struct shoal_list_info *
 			o->samples_per_file ? o->samples_per_file : info->samples_per_file,
 		.tmp_dir = o->tmp_dir,
 	};
-}
-
-static int write_report(const struct shoal_write_options *o, uint64_t nr, struct shoal_err *err)
-{
-	if (stop_requested(o->stop))
-		return err_set(err, -ECANCELED, "interrupted: nothing was written");
-	if (o->progress)
-		o->progress(o->self, nr);
-	return 0;
 }
 
 /*
@@ -51,7 +42,28 @@ struct write_job {
 	struct shoal_write_options o; /* the caller's, but the output is a file */
 	struct output out;
 	struct shoal_list_totals t;
+	const struct shoal_list *list;
+	int (*waiting)(void *self); /* that the list had */
+	void *waiting_self;
 };
+
+/* Report that @nr of @nr_all names were looked at. */
+static int write_report(const struct write_job *w, uint64_t nr, uint64_t nr_all,
+			struct shoal_err *err)
+{
+	if (w->o.progress)
+		w->o.progress(w->o.self, nr, nr_all);
+	return stop_requested(w->o.stop) ? err_set(err, -ECANCELED, NOTHING_WRITTEN) : 0;
+}
+
+/* The list calls this while it looks for entries, which may be few. */
+static int write_waiting(void *self)
+{
+	const struct write_job *w = self;
+
+	return write_report(w, w->list->nr_steps, w->list->info.nr_files, NULL) < 0 ||
+	       (w->waiting && w->waiting(w->waiting_self));
+}
 
 /* Open a writer; NULL for a dry run. */
 static int write_open(const struct write_job *w, const struct shoal_list_info *info,
@@ -83,10 +95,9 @@ static int write_entries(struct write_job *w, struct shoal_list *list, struct sh
 		cat_digester_add(&digester, e.name, e.len, e.size, e.samples);
 		rc = writer_add_sorted(writer, (const char *)e.name, e.len, e.size, e.samples,
 				       e.etag, err);
-		if (rc == 0 && (t->nr_files++ & (PROGRESS_EVERY - 1)) == 0)
-			rc = write_report(o, t->nr_files, err);
 		if (rc < 0)
 			return rc;
+		t->nr_files++;
 	}
 	writer_add_packed(writer, &digester);
 	return rc;
@@ -94,9 +105,9 @@ static int write_entries(struct write_job *w, struct shoal_list *list, struct sh
 
 static int write_seal(const struct write_job *w, struct shoal_writer *writer, struct shoal_err *err)
 {
-	int rc = write_report(&w->o, w->t.nr_files, err);
+	int rc = 0;
 
-	if (rc == 0 && w->o.refuse_empty && w->t.nr_files == 0)
+	if (w->o.refuse_empty && w->t.nr_files == 0)
 		rc = err_set_hint(err, -ENOENT, SHOAL_HINT_REPLACE,
 				  "no file is left to make a catalog of");
 	if (rc == 0 && w->o.careful)
@@ -118,11 +129,28 @@ static int write_count_entries(struct write_job *w, struct shoal_list *list, str
 	while ((rc = list_step(list, &e, err)) > 0) {
 		t->nr_samples += o->samples_per_file ? o->samples_per_file : e.samples;
 		t->nr_bytes += list->info.sizes ? e.size : 0;
-		if ((t->nr_files++ & (PROGRESS_EVERY - 1)) == 0)
-			rc = write_report(o, t->nr_files, err);
-		if (rc < 0)
-			return rc;
+		t->nr_files++;
 	}
+	return rc;
+}
+
+/* Add all entries, or count them, and report how far it is. */
+static int write_all_entries(struct write_job *w, struct shoal_list *list,
+			     struct shoal_writer *writer, struct shoal_err *err)
+{
+	uint64_t nr_all = list->info.nr_files;
+	int rc;
+
+	w->list = list;
+	w->waiting = list->waiting;
+	w->waiting_self = list->waiting_self;
+	shoal_list_set_waiting(list, write_waiting, w);
+	rc = w->o.dry_run ? write_count_entries(w, list, err) : write_entries(w, list, writer, err);
+	shoal_list_set_waiting(list, w->waiting, w->waiting_self);
+	if (rc == 0)
+		rc = write_report(w, nr_all ? nr_all : list->nr_steps, nr_all, err);
+	else if (rc == -ECANCELED)
+		err_describe(err, NOTHING_WRITTEN);
 	return rc;
 }
 
@@ -136,7 +164,7 @@ static int list_write_all(struct write_job *w, struct shoal_list *list, struct s
 
 	if (rc < 0)
 		return rc;
-	rc = w->o.dry_run ? write_count_entries(w, list, err) : write_entries(w, list, writer, err);
+	rc = write_all_entries(w, list, writer, err);
 	if (rc < 0) {
 		shoal_writer_abort(writer);
 		return rc;
@@ -282,10 +310,15 @@ static int join_append(const struct catalog_join *j, struct write_job *w, struct
 	struct shoal_list_totals *t = &w->t;
 	struct shoal_catalog_info info;
 	struct shoal_writer *writer;
+	uint64_t nr_all = 0;
 	int rc = write_open(w, &j->info, &writer, err);
 
 	if (rc < 0)
 		return rc;
+	for (size_t i = 0; i < j->nr; i++) {
+		shoal_catalog_info(j->cats[i], &info);
+		nr_all += info.nr_files;
+	}
 	for (size_t i = 0; i < j->nr && rc == 0; i++) {
 		shoal_catalog_info(j->cats[i], &info);
 		rc = w->o.dry_run ? 0 : shoal_writer_append(writer, j->cats[i], err);
@@ -293,7 +326,7 @@ static int join_append(const struct catalog_join *j, struct write_job *w, struct
 		t->nr_samples += info.nr_samples;
 		t->nr_bytes += j->info.sizes ? info.nr_bytes : 0;
 		if (rc == 0)
-			rc = write_report(&w->o, t->nr_files, err);
+			rc = write_report(w, t->nr_files, nr_all, err);
 	}
 	if (rc == 0)
 		return write_seal(w, writer, err);

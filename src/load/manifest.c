@@ -165,13 +165,16 @@ static int write_epoch(const struct manifest *m, uint64_t epoch, struct shoal_er
 	return rc;
 }
 
-static int manifest_make_dir(const char *dir, struct shoal_err *err)
+/* 1: a dry run, and there is none yet. */
+static int manifest_make_dir(const char *dir, bool dry_run, struct shoal_err *err)
 {
 	struct stat st;
 
-	if (mkdir(dir, 0777) == 0)
+	if (dry_run && stat(dir, &st) < 0 && errno == ENOENT)
+		return 1;
+	if (!dry_run && mkdir(dir, 0777) == 0)
 		return 0;
-	if (errno != EEXIST)
+	if (!dry_run && errno != EEXIST)
 		return err_set_errno(err, err_errno(), "cannot create the directory '%s'", dir);
 	if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode))
 		return 0;
@@ -306,21 +309,22 @@ static void drop_note(const struct manifest *m)
 static int manifest_claim(const struct manifest *m, struct shoal_err *err)
 {
 	char *path = note_path(m), *want = note_text(m), *was = path ? note_read(path) : NULL;
+	bool write = !m->options->dry_run;
 	int rc = 0;
 
 	if (!path || !want || !was) {
 		rc = err_set(err, -ENOMEM, "out of memory");
 	} else if (m->options->force || strcmp(was, want) != 0) {
-		rc = count_lists(m, m->options->force, err);
+		rc = count_lists(m, m->options->force && write, err);
 		if (rc > 0 && !m->options->force)
 			rc = note_refuse(m, was, want, err);
-		if (rc >= 0)
+		if (rc >= 0 && write)
 			rc = manifest_note_write(path, want, err);
 	}
 	free(path);
 	free(want);
 	free(was);
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 /* Check the request, and compute what to write. */
@@ -364,15 +368,15 @@ int shoal_manifest_write(const struct shoal_catalog *cat, const struct shoal_ord
 	bool claimed = false;
 
 	if (rc == 0)
-		rc = manifest_make_dir(options->dir, err);
+		rc = manifest_make_dir(options->dir, options->dry_run, err);
 	if (rc == 0) {
 		rc = manifest_claim(&m, err);
-		claimed = rc == 0;
+		claimed = rc == 0 && !options->dry_run;
 	}
-	for (uint64_t i = 0; i < options->nr_epochs && rc == 0; i++)
+	for (uint64_t i = 0; i < options->nr_epochs && claimed && rc == 0; i++)
 		rc = write_epoch(&m, options->first_epoch + i, err);
 	shoal_order_free(m.order);
 	if (rc < 0 && claimed)
 		drop_note(&m);
-	return rc == 0 ? shoal_catalog_check_fresh(cat, err) : rc;
+	return rc >= 0 ? shoal_catalog_check_fresh(cat, err) : rc;
 }

@@ -242,7 +242,7 @@ static PyObject *list_write(PyObject *self, PyObject *args)
 {
 	struct py_list *l = (struct py_list *)self;
 	struct py_progress p = { NULL };
-	struct shoal_write_options o = { .progress = py_progress_names,
+	struct shoal_write_options o = { .progress = py_progress_of,
 					 .self = &p,
 					 .stop = &p.stop };
 	struct shoal_list_totals totals = { 0 };
@@ -531,7 +531,7 @@ static PyObject *list_catalog(PyObject *module, PyObject *args)
 static PyObject *merge_catalogs(PyObject *module, PyObject *args)
 {
 	struct py_progress p = { NULL };
-	struct shoal_write_options o = { .progress = py_progress_names,
+	struct shoal_write_options o = { .progress = py_progress_of,
 					 .self = &p,
 					 .stop = &p.stop };
 	struct shoal_list_totals totals = { 0 };

@@ -101,7 +101,7 @@ def test_the_catalog_is_what_a_listing_would_find(shoal, workload, data, folders
     shoal.good("index", data, "-q", "--include", "train/**", "-o", shoal.scratch / "listed")
     made, listed = shoal.info(shoal.scratch / "made"), shoal.info(shoal.scratch / "listed")
     assert made["digest"] == listed["digest"] and made["files"] == 40
-    assert shoal.good("verify", shoal.scratch / "made") == b""
+    assert shoal.good("verify", "-q", shoal.scratch / "made") == b""
 
 
 def test_sizes_have_the_asked_mean_and_deviation_and_threads_do_not_matter(shoal, workload, data):

@@ -23,6 +23,7 @@ def place(shoal, tmp_path):
         (tmp_path / "d" / f"f{i}").write_bytes(b"x" * i)
     shoal.good("index", tmp_path / "d", "-q", "-o", tmp_path / "c.cat")
     shoal.good("column", "sizes", tmp_path / "c.cat", "-q")
+    shoal.good("manifest", tmp_path / "c.cat", "-q", "-o", tmp_path / "lists")
     (tmp_path / "w.yaml").write_text(WORKLOAD)
     return tmp_path
 
@@ -42,8 +43,10 @@ COMMANDS = {
     "split": (["split", "c.cat", "--part", "a=1", "-o", "."], "./a.cat: would have 3 files"),
     "column sizes": (["column", "sizes", "c.cat", "-o", "x.col"], "3 values of type u64 would be written to 'x.col'"),
     "column sort": (["column", "sort", "c.cat.size.col"], "3 values and their order would be written to 'c.cat.size.col'"),
-    "manifest": (["manifest", "c.cat", "--ranks", "2", "-o", "lists"], "would be written to 'lists'"),
-    "datagen": (["datagen", "w.yaml", "--data", "new"], "8 files"),
+    "manifest": (["manifest", "c.cat", "--ranks", "2", "-o", "more"], "would be written to 'more'"),
+    "datagen": (["datagen", "w.yaml", "--data", "new"], "8 files", "written to 'new'", "'new/catalog.shoal' would be written"),
+    "datagen --catalog": (["datagen", "w.yaml", "--data", "new", "--catalog", "x.cat"], "'x.cat' would be written"),
+    "read": (["read", "c.cat", "--results", "r", "--trace", "t.json"], "3 samples of 3 files", "'r' would be", "'t.json' would be"),
     "run": (["run", "w.yaml", "--data", "d", "--results", "r"], "2 epochs of 8 files on 1 accelerator", "'r'"),
 }
 
@@ -67,6 +70,10 @@ def test_a_dry_run_says_what_would_be_written_and_writes_nothing(shoal, place, w
     (["merge", "c.cat", "-o", "w.yaml"], "is not a catalog"),
     (["filter", "c.cat", "--include", "x", "-o", "new.cat"], "no file is left"),
     (["filter", "none.cat", "-o", "new.cat"], "none.cat"),
+    (["datagen", "w.yaml", "--data", "d"], "which is not part of this dataset"),
+    (["manifest", "c.cat", "--seed", "1", "-o", "lists"], "lists of another order"),
+    (["manifest", "c.cat", "-o", "w.yaml"], "is not a directory"),
+    (["read", "none.cat", "--results", "r"], "none.cat"),
 ])
 def test_a_dry_run_is_refused_as_the_command_itself_would_be(shoal, place, arguments, words):
     before = everything(place)

@@ -76,7 +76,7 @@ def test_an_empty_list_makes_an_empty_catalog(shoal):
     assert (info["files"], info["samples"], info["bytes_per_name"]) == (0, 0, 0)
     assert shoal.names(path) == []
     assert shoal.names(path, "--prefix", "a") == []
-    assert shoal.good("verify", path) == b""
+    assert shoal.good("verify", "-q", path) == b""
 
 
 # ---------------------------------------------------------------------------------------------------- sizes and samples
@@ -125,7 +125,7 @@ def test_names_only_takes_tabs_as_part_of_the_name(shoal):
 def test_sizes_have_64_bits(shoal, size):
     path = index_text(shoal, b"a\t%d\n" % size)
     assert shoal.good("ls", path, "--sizes") == b"a\t%d\n" % size
-    assert shoal.good("verify", path) == b""
+    assert shoal.good("verify", "-q", path) == b""
 
 
 def test_info_tells_large_sums_of_sizes(shoal):
@@ -191,7 +191,7 @@ def test_a_list_that_does_not_fit_in_memory_is_sorted_on_disk(shoal, tmp_path):
     assert (told["files"], told["repeated"]) == (len(sizes), len(names) - len(sizes))
     want = b"".join(b"%s\t%d\n" % (name, sizes[name]) for name in sorted(sizes))
     assert shoal.good("ls", tmp_path / "c", "--sizes") == want
-    assert shoal.good("verify", tmp_path / "c") == b""
+    assert shoal.good("verify", "-q", tmp_path / "c") == b""
     assert contents(tmp_path) == ["c"]
 
 

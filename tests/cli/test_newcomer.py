@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import signal
 import subprocess
 import time
@@ -108,7 +109,7 @@ def test_a_terminal_gets_no_control_characters_of_names(shoal, command):
         assert shoal.good(command[0], catalog, *command[1:], "-0").split(b"\0")[:-1] == sorted(NAMES)
 
 
-def test_the_note_of_a_manifest_is_not_listed(shoal, tmp_path):
+def test_a_manifest_beside_the_data_is_not_listed(shoal, tmp_path):
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "a").write_bytes(b"1")
     (tmp_path / "d" / ".hidden-manifest").write_bytes(b"1")
@@ -116,7 +117,7 @@ def test_the_note_of_a_manifest_is_not_listed(shoal, tmp_path):
     shoal.good("manifest", tmp_path / "c.cat", "-q", "-o", tmp_path / "d")
     assert ".train.shoal-manifest" in contents(tmp_path / "d")
     listed = lines(shoal.good("list", tmp_path / "d"))
-    assert listed == [b".hidden-manifest", b"a", b"train_epoch0000_rank00000.txt"]
+    assert listed == [b".hidden-manifest", b"a"]
     shoal.good("index", tmp_path / "d", "-q", "-o", tmp_path / "again.cat")
     assert shoal.names(tmp_path / "again.cat") == listed
 
@@ -203,3 +204,61 @@ def test_a_file_that_cannot_be_written_is_named_as_the_user_has_named_it(shoal, 
     fails(shoal("column", "sizes", catalog, "-o", tmp_path / "no" / "c.col"), 1, tmp_path.joinpath("no", "c.col").as_posix())
     said = shoal("column", "sizes", catalog, "-o", "/proc/c.col").stderr
     assert b"'/proc/c.col'" in said and b".partial" not in said
+
+
+# ---- Answers to slips ----
+
+
+@pytest.fixture
+def place(shoal, tmp_path):
+    """A directory d with a file, a catalog c of it, and a text."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "a.jpg").write_bytes(b"x")
+    (tmp_path / "README.md").write_text("# A heading\n\nSome words.\n* a point\n")
+    shoal.good("index", "d", "-q", "-o", "c", cwd=tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["read", "d"], "make a catalog of it with 'shoal index'"),
+    (["verify", "d"], "make a catalog of it with 'shoal index'"),
+    (["ls", "d"], "make a catalog of it with 'shoal index'"),
+    (["read", "s3:/b/c"], "did you mean 's3://b/c'?"),
+    (["info", "README.md"], "shoal info: 'README.md': not a catalog"),
+    (["find", "c", "*.jpg"], "there is no name '*.jpg'; a pattern is given with --include"),
+    (["find", "c", "b.jpg"], "there is no name 'b.jpg'\n"),
+])
+def test_a_slip_is_answered_with_what_was_meant(shoal, place, arguments, words):
+    done = shoal(*arguments, cwd=place)
+    assert done.returncode == 1 and words in done.stderr.decode() and done.stderr.count(b"\n") == 1
+
+
+def test_a_catalog_whose_data_has_moved_is_compared_elsewhere_with_data(shoal, place):
+    (place / "d").rename(place / "moved")
+    done = shoal("verify", "--storage", "c", cwd=place)
+    assert done.returncode == 1 and b"there is no directory" in done.stderr and b"--data" in done.stderr
+    assert b"good" in shoal.good("verify", "--storage", "--data", "moved", "c", cwd=place)
+
+
+def test_a_text_that_is_no_list_is_noticed_by_names_that_are_not_there(shoal, place):
+    done = shoal("index", "README.md", "-o", "x", cwd=place)
+    assert done.returncode == 0 and b"warning: '%s' has none of the names" % bytes(place) in done.stderr
+    (place / "list").write_text("nowhere\nd/a.jpg\n")
+    for options in ([], ["--root", "/nowhere"], ["--root", "s3://bucket"]):  # another machine's, perhaps
+        assert b"warning" not in shoal("index", "list", "-o", "x", *options, cwd=place).stderr
+    assert shoal("index", "README.md", "-q", "-o", "x", cwd=place).stderr == b""
+
+
+def test_a_listing_reports_the_catalog_that_it_made(shoal, place):
+    facts = json.loads(shoal.good("index", "d", "-q", "--json", "-o", "x", cwd=place))
+    info = shoal.info(place / "x")
+    assert (facts["catalog"], facts["written"], facts["bytes"]) == ("x", True, 1)
+    assert (facts["digest"], facts["catalog_bytes"]) == (info["digest"], (place / "x").stat().st_size)
+    done = shoal("index", "d", "-q", "--json", "-o", "y", "--dry-run", cwd=place)
+    facts = json.loads(done.stdout)
+    assert (facts["catalog"], facts["written"], facts["digest"]) == ("y", False, info["digest"])
+
+
+def test_numbers_of_workloads_are_printed_as_they_were_written(shoal):
+    text = shoal.good("workloads", "--json").decode()
+    assert not re.search(r"\d\.\d{14}", text), re.search(r".*\d\.\d{14}.*", text)[0]

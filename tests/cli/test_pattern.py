@@ -20,7 +20,7 @@ def test_a_pattern_makes_the_names_of_dlio(shoal, nr, folders):
     assert shoal.names(path) == want
     assert [int(i) for i in shoal.good("find", path, *want).split()] == list(range(nr))
     assert shoal.info(path)["files"] == nr
-    assert shoal.good("verify", path) == b""
+    assert shoal.good("verify", "-q", path) == b""
 
 
 @pytest.mark.parametrize("folders", [0, 7, 1000])

@@ -159,13 +159,16 @@ def long(tmp_path_factory):
     folder = tmp_path_factory.mktemp("long")
     run = [binary(), "index", "--pattern", "f{:08d}", "--count", str(LONG), "--size", "7", "--root", "/r", "-q", "-o"]
     subprocess.run([*run, folder / "c"], check=True)
+    subprocess.run([binary(), "index", "--pattern", "g{:08d}", "--count", str(LONG), "--size", "7", "--root", "/s", "-q", "-o", folder / "d"],
+                   check=True)
     return folder
 
 
 # A document is due after a second. The command stands still for that long, so that it need not take so long.
 @pytest.mark.parametrize("arguments, what, total", [
     (["verify", "c"], "names checked", LONG), (["diff", "c", "c"], "names", LONG), (["ls", "c", "--include", "*"], "names", None),
-    (["filter", "c", "--exclude", "x", "-o", "filtered"], "names", None)])
+    (["filter", "c", "--exclude", "f*", "-o", "filtered", "--force"], "names", LONG),
+    (["split", "c", "--part", "a=0.5", "-o", "."], "names", LONG), (["merge", "c", "d", "--root", "/r", "-o", "m"], "names", 2 * LONG)])
 def test_what_takes_long_shows_how_far_it_is(shoal, long, arguments, what, total):
     process = shoal.start(*arguments, "--progress", "json", cwd=long, stdout=subprocess.DEVNULL)
     wait_until_it_has_worked(process)  # a quarter of what it needs

@@ -400,7 +400,7 @@ def test_many_writers_of_one_file_leave_one_whole_catalog(shoal, tmp_path):
             assert process.returncode == 1
             assert len(lines(said[i])) == 1 and b"another process is writing" in said[i]
     assert contents(tmp_path) == ["c"]
-    assert shoal.good("verify", tmp_path / "c") == b""
+    assert shoal.good("verify", "-q", tmp_path / "c") == b""
     assert shoal.info(tmp_path / "c")["files"] - 1000 in winners
 
 
@@ -413,7 +413,7 @@ def test_what_a_killed_writer_left_is_taken_over(shoal, tmp_path):
     (tmp_path / left[0]).write_bytes(b"x" * 100_000)  # it had come further
     shoal.index([b"next"], to=tmp_path / "c")
     assert shoal.names(tmp_path / "c") == [b"next"]
-    assert shoal.good("verify", tmp_path / "c") == b""
+    assert shoal.good("verify", "-q", tmp_path / "c") == b""
     assert contents(tmp_path) == ["c"]
 
 

@@ -99,7 +99,7 @@ class Trees:
     def __call__(self, where, *options, **run):
         """The catalog's names and sizes, after a run that complains of nothing."""
         assert self.shoal.good("index", where, "-q", "--force", "-o", self.path, *options, **run) == b""
-        assert self.shoal.good("verify", self.path) == b""
+        assert self.shoal.good("verify", "-q", self.path) == b""
         return sizes_of(self.shoal, self.path)
 
     def names(self, where, *options, **run):

@@ -311,7 +311,7 @@ class Unusual:
         raise ZeroDivisionError("no path")
 
 
-BAD = [({"budget": "x"}, "budget 'x'"), ({"budget": None}, "budget=None"), ({"to": 99}, "to=99 is not a rank"),
+BAD = [({"budget": "x"}, "budget='x' is not a size"), ({"budget": None}, "budget must be a whole number of bytes"), ({"to": 99}, "to=99 is not a rank"),
        ({"to": 1.5}, "to=1.5"), ({"to": ""}, "to=''"), ({"budget": float("nan")}, "budget nan"),
        ({"to": Unusual()}, "ZeroDivisionError: no path")]
 

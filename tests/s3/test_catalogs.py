@@ -44,7 +44,7 @@ def test_a_catalog_is_written_to_a_bucket_and_used_from_there(server, client, st
     uri, digest = stored
     assert list(server.objects) == [(b"bucket", b"cats/x y.cat")]
     assert json.loads(good(client.shoal("info", uri, "--json")))["digest"] == digest
-    assert good(client.shoal("verify", uri)) == b""
+    assert good(client.shoal("verify", "-q", uri)) == b""
     assert len(good(client.shoal("ls", uri)).split(b"\n")) == 20001
     assert good(client.shoal("find", uri, "dir/9.bin")).strip().isdigit()
     assert os.listdir(tmp_path / "tmp") == []
@@ -60,7 +60,7 @@ def test_a_catalog_in_the_bucket_that_it_lists_is_no_part_of_it(server, client, 
         names = good(client.shoal("ls", uri)).split()
         assert len(names) == (3 if root == "s3://bucket" else 2) and all(not name.endswith(b"zz.cat") for name in names)
         assert (b"bucket", key) in server.objects
-        assert good(client.shoal("verify", "--storage", uri)) == b""
+        assert good(client.shoal("verify", "-q", "--storage", uri)) == b""
 
 
 def test_other_catalogs_in_the_bucket_are_no_part_of_it_either(server, client, stored):
@@ -127,7 +127,7 @@ def test_a_directory_is_listed_into_a_bucket_without_what_is_made_on_the_way(ser
         (tmp_path / "tree" / name).touch()
     good(client.shoal("index", tmp_path / "tree", "-q", "-o", "s3://bucket/tree.cat"))
     assert good(client.shoal("ls", "s3://bucket/tree.cat")).split() == [b"a", b"b"]
-    assert good(client.shoal("verify", "--storage", "s3://bucket/tree.cat")) == b""
+    assert good(client.shoal("verify", "-q", "--storage", "s3://bucket/tree.cat")) == b""
 
 
 def test_a_large_catalog_comes_in_ranges(server, client, tmp_path):
@@ -138,7 +138,7 @@ def test_a_large_catalog_comes_in_ranges(server, client, tmp_path):
     assert json.loads(good(client.shoal("info", "s3://bucket/big.cat", "--json")))["files"] == 400000
     gets = [r for r in server.log if r.method == "GET"]
     assert len(gets) >= 2 and all(r.headers["If-Match"] for r in gets)
-    assert good(client.shoal("verify", "s3://bucket/big.cat")) == b""
+    assert good(client.shoal("verify", "-q", "s3://bucket/big.cat")) == b""
 
 
 def test_a_copy_is_fetched_once_and_again_when_the_catalog_changes(server, client, stored, tmp_path):

@@ -55,7 +55,9 @@ class GatherError(RuntimeError):
 
 
 def _parse_budget(budget: Any) -> int:
-    size = size_of("budget", int(budget) if isinstance(budget, float) and budget.is_integer() else budget)
+    if isinstance(budget, float) and not 0 < budget < 2**62:
+        raise BadValueError(22, f"budget {budget!r} is not a number of bytes")
+    size = size_of("budget", int(budget) if isinstance(budget, float) else budget)  # such as 64e6
     if size < 1 << 16:
         raise BadValueError(22, f"budget {budget!r} is too small: give at least 64KiB")
     return min(size, 1 << 62)
