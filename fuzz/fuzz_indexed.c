@@ -14,10 +14,20 @@ static int open_half(void *self, const char *suffix, struct format_source *ret_s
 	return 0;
 }
 
+/* The data file, which is read only to see whether it is compressed. */
+static int read_zeros(void *self, uint64_t off, void *buf, size_t len, struct shoal_err *err)
+{
+	(void)self;
+	(void)off;
+	(void)err;
+	memset(buf, 0, len);
+	return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_file file[3] = { { NULL, 0 } }; /* the data file, its offsets, its sizes */
-	struct format_source source = { .read = fuzz_read, .self = file, .open_side = open_half };
+	struct format_source source = { .read = read_zeros, .self = file, .open_side = open_half };
 	struct fuzz_found found = { 0 };
 	struct shoal_err err = { "" };
 	int rc;

@@ -81,7 +81,7 @@ static int close_blocks(struct cat_column_writer *w, struct shoal_err *err)
 
 /*
  * Write the equal values that were held back: as a run of their own if they are many, or are the
- * @whole column so far; otherwise into blocks.
+ * @whole column since the last cut; otherwise into blocks.
  */
 static int put_constant(struct cat_column_writer *w, bool whole, struct shoal_err *err)
 {
@@ -89,7 +89,7 @@ static int put_constant(struct cat_column_writer *w, bool whole, struct shoal_er
 	int rc = 0;
 
 	w->nr_constant = 0;
-	if (nr > 0 && (nr >= CONSTANT_MIN || (whole && nr == w->id))) {
+	if (nr > 0 && (nr >= CONSTANT_MIN || (whole && nr == w->id - w->cut_id))) {
 		rc = close_blocks(w, err);
 		if (rc == 0)
 			rc = put_run(w, first, w->block_sum, w->constant, CAT_RUN_CONSTANT, err);
@@ -101,6 +101,14 @@ static int put_constant(struct cat_column_writer *w, bool whole, struct shoal_er
 	return rc;
 }
 
+/* Note whether all values are the same. */
+static void note_value(struct cat_column_writer *w, uint64_t value)
+{
+	if (w->id == 0)
+		w->same = value;
+	w->varies |= value != w->same;
+}
+
 int cat_column_writer_add_many(struct cat_column_writer *w, uint64_t value, uint64_t nr,
 			       struct shoal_err *err)
 {
@@ -109,8 +117,11 @@ int cat_column_writer_add_many(struct cat_column_writer *w, uint64_t value, uint
 
 	if (sum >= UINT64_MAX)
 		return err_set(err, -EOVERFLOW, "sizes or samples add up to 2^64 or more");
-	if (value != w->constant)
+	if (value != w->constant) {
+		if (nr > 0)
+			note_value(w, value);
 		rc = put_constant(w, false, err);
+	}
 	w->constant = value;
 	w->nr_constant += nr;
 	w->id += nr;
@@ -184,6 +195,9 @@ int cat_column_writer_append(struct cat_column_writer *w, const struct cat_colum
 
 		if (!e)
 			return -EBADMSG;
+		if (k == 0)
+			note_value(w, le64_get(e->value));
+		w->varies |= le32_get(e->kind) != CAT_RUN_CONSTANT || le64_get(e->value) != w->same;
 		rc = put_run(w, w->id + le64_get(e->first_id), w->sum + le64_get(e->sum_before),
 			     le64_get(e->value) +
 				     (le32_get(e->kind) == CAT_RUN_BLOCKS ? block_shift : 0),
@@ -197,6 +211,8 @@ int cat_column_writer_append(struct cat_column_writer *w, const struct cat_colum
 	w->sum += sum;
 	w->largest = u64_max(w->largest, largest);
 	w->block_sum = w->sum;
+	w->cut_id = w->id;
+	w->constant = w->same;
 	return rc;
 }
 
@@ -244,6 +260,7 @@ static int copy_blocks(struct cat_column_writer *w, const struct cat_column *c,
 {
 	int rc = put_constant(w, true, err);
 
+	w->varies = true;
 	if (rc == 0)
 		rc = close_blocks(w, err);
 	if (rc == 0)
@@ -311,6 +328,14 @@ int cat_column_writer_append_range(struct cat_column_writer *w, const struct cat
 		rc = append_of_run(w, c, &r, from - r.first_id, stop - r.first_id, err);
 		from = stop;
 	}
+	return rc;
+}
+
+int cat_column_writer_cut(struct cat_column_writer *w, struct shoal_err *err)
+{
+	int rc = cat_column_writer_finish(w, err);
+
+	w->cut_id = w->id;
 	return rc;
 }
 

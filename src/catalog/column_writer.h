@@ -12,6 +12,9 @@ struct cat_column_writer {
 	uint64_t id;                             /* of the next value */
 	uint64_t sum;                            /* of all values so far */
 	uint64_t largest; /* largest of the values, including appended columns */
+	uint64_t same;    /* the first value; */
+	bool varies;      /* others differ from it */
+	uint64_t cut_id;  /* the value at which the column was last cut */
 	uint64_t run_sum; /* sum at the start of the open run */
 	bool in_blocks;   /* a run of blocks is open */
 	uint64_t nr_blocks;
@@ -38,6 +41,9 @@ int cat_column_writer_append(struct cat_column_writer *w, const struct cat_colum
 /* Append @nr values of another catalog's column, from file @from on: whole blocks as they are. */
 int cat_column_writer_append_range(struct cat_column_writer *w, const struct cat_column *c,
 				   uint64_t from, uint64_t nr, struct shoal_err *err) MUST_USE;
+
+/* What follows is written as in a new column. */
+int cat_column_writer_cut(struct cat_column_writer *w, struct shoal_err *err) MUST_USE;
 
 int cat_column_writer_finish(struct cat_column_writer *w, struct shoal_err *err) MUST_USE;
 

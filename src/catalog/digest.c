@@ -31,7 +31,11 @@ static uint64_t add_p61(uint64_t a, uint64_t b)
 	return r >= P61 ? r - P61 : r;
 }
 
-void cat_digest_add(struct cat_digest *d, const void *name, size_t len, uint64_t size,
+/* Of the hash of the name that a cut comes before, these bits are zero. With more cuts names
+ * without a shape would take longer, because each interval may train a dictionary of its own. */
+#define CUT_BITS ((UINT64_C(1) << 20) - 1)
+
+bool cat_digest_add(struct cat_digest *d, const void *name, size_t len, uint64_t size,
 		    uint64_t samples)
 {
 	uint64_t seed =
@@ -41,6 +45,7 @@ void cat_digest_add(struct cat_digest *d, const void *name, size_t len, uint64_t
 	d->lane[0] = add_p61(mul_p61(d->lane[0], multiplier[0]), (h.low64 >> 3) + 1);
 	d->lane[1] = add_p61(mul_p61(d->lane[1], multiplier[1]), (h.high64 >> 3) + 1);
 	d->nr_files++;
+	return (h.low64 & CUT_BITS) == 0;
 }
 
 static uint64_t pow_p61(uint64_t base, uint64_t exponent)

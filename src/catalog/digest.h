@@ -14,7 +14,13 @@ struct cat_digest {
 	uint64_t nr_files;
 };
 
-void cat_digest_add(struct cat_digest *d, const void *name, size_t len, uint64_t size,
+/*
+ * Returns whether the catalog is cut before this name: what is written of the names from one cut to
+ * the next does not depend on what is before or after them, so they can be written by different
+ * threads, and the file does not depend on how many these are. About one name in a million is such,
+ * chosen by its hash.
+ */
+bool cat_digest_add(struct cat_digest *d, const void *name, size_t len, uint64_t size,
 		    uint64_t samples);
 
 /* Digests the names given to a writer, on a thread other than the writer's. */
@@ -24,11 +30,11 @@ struct cat_digester {
 	uint64_t samples_per_file; /* 0: use each file's own number */
 };
 
-static inline void cat_digester_add(struct cat_digester *d, const void *name, size_t len,
+static inline bool cat_digester_add(struct cat_digester *d, const void *name, size_t len,
 				    uint64_t size, uint64_t samples)
 {
-	cat_digest_add(&d->digest, name, len, d->sizes ? size : SHOAL_SIZE_UNKNOWN,
-		       d->samples_per_file ? d->samples_per_file : samples);
+	return cat_digest_add(&d->digest, name, len, d->sizes ? size : SHOAL_SIZE_UNKNOWN,
+			      d->samples_per_file ? d->samples_per_file : samples);
 }
 
 /* Append the digest of @next's entries: @d becomes the digest of both sequences. */

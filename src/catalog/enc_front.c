@@ -70,10 +70,11 @@ struct enc_front *enc_front_free(struct enc_front *f)
 	return NULL;
 }
 
-void enc_front_drop_dicts(struct enc_front *f)
+void enc_front_restart(struct enc_front *f)
 {
 	ZSTD_freeCDict(f->dict);
 	f->dict = NULL;
+	f->ratio = f->nr_names = f->next_dict = 0;
 }
 
 /* Front-code names [from, end) into blocks. */

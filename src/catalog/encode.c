@@ -454,10 +454,8 @@ int cat_encoder_add_grid(struct cat_encoder *e, const struct cat_grid *g, uint64
 
 int cat_encoder_cut(struct cat_encoder *e, const uint8_t *last, size_t len)
 {
-	int rc = cat_encoder_finish(e);
+	int rc = cat_encoder_restart(e); /* the segments may bring a dictionary of their own */
 
-	/* The segments that follow may bring a dictionary, which then applies to all after it. */
-	enc_front_drop_dicts(e->front);
 	memcpy(e->last, last, len);
 	e->last_len = len;
 	return rc;
@@ -471,5 +469,13 @@ int cat_encoder_finish(struct cat_encoder *e)
 		rc = pending_flush(e);
 	if (rc == 0)
 		rc = pool_flush(e);
+	return rc;
+}
+
+int cat_encoder_restart(struct cat_encoder *e)
+{
+	int rc = cat_encoder_finish(e);
+
+	enc_front_restart(e->front);
 	return rc;
 }

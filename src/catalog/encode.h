@@ -100,6 +100,9 @@ int cat_encoder_cut(struct cat_encoder *e, const uint8_t *last, size_t len) MUST
 /* Write out everything that is pending. */
 int cat_encoder_finish(struct cat_encoder *e) MUST_USE;
 
+/* The same, and go on as a new encoder would. */
+int cat_encoder_restart(struct cat_encoder *e) MUST_USE;
+
 /* ---- Shapes, one file each: enc_<kind>.c ---- */
 
 /*
@@ -131,8 +134,8 @@ struct enc_fixed *enc_fixed_free(struct enc_fixed *fit);
 struct enc_front *enc_front_new(void);
 struct enc_front *enc_front_free(struct enc_front *f);
 
-/* Stop using the current dictionaries: other dictionaries come in between. */
-void enc_front_drop_dicts(struct enc_front *f);
+/* Forget the current dictionary and what led to it. */
+void enc_front_restart(struct enc_front *f);
 
 /* Write names [from, end) as FRONT segments. */
 int enc_front_put(struct cat_encoder *e, uint32_t from, uint32_t end) MUST_USE;

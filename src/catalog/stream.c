@@ -86,6 +86,13 @@ int cat_stream_write(struct cat_stream *s, const void *data, size_t len, struct 
 	return 0;
 }
 
+void cat_stream_reset(struct cat_stream *s)
+{
+	s->len = s->flushed = 0;
+	s->fill = 0;
+	buf_clear(&s->sums);
+}
+
 int cat_stream_finish(struct cat_stream *s, struct shoal_err *err)
 {
 	/* If the bytes never left the buffer, they are copied from there. */

@@ -39,6 +39,9 @@ int cat_stream_write(struct cat_stream *s, const void *data, size_t len,
 /* Write the rest of the buffer and sum the last page. Nothing may be written after that. */
 int cat_stream_finish(struct cat_stream *s, struct shoal_err *err) MUST_USE;
 
+/* Forget what was written. Not for a stream into a file with a base. */
+void cat_stream_reset(struct cat_stream *s);
+
 /* Read @len bytes at @at of a finished stream that is in memory or in a temporary file. */
 int cat_stream_read(struct cat_stream *s, uint64_t at, void *buf, size_t len,
 		    struct shoal_err *err) MUST_USE;

@@ -267,6 +267,28 @@ int writer_add_sorted(struct shoal_writer *writer, const char *name, size_t len,
 	return writer_explain(rc, err);
 }
 
+int writer_cut(struct shoal_writer *w, struct shoal_err *err)
+{
+	int rc = writer_check_usable(w, err);
+
+	if (rc < 0)
+		return rc;
+	w->err = err;
+	rc = cat_encoder_restart(&w->encoder);
+	if (rc == 0)
+		rc = cat_column_writer_cut(&w->size_column, err);
+	if (rc == 0)
+		rc = cat_column_writer_cut(&w->sample_column, err);
+	w->dict_of = NULL;
+	w->rc = rc;
+	return writer_explain(rc, err);
+}
+
+void writer_set_part(struct shoal_writer *w)
+{
+	w->is_part = true;
+}
+
 void writer_set_layout(struct shoal_writer *w, const struct cat_layout *layout)
 {
 	w->layout = layout;
@@ -296,13 +318,12 @@ static int add_checked(struct shoal_writer *writer, const char *name, size_t len
 
 	if (rc == 0)
 		rc = writer_check_name(writer, name, len, err);
-	if (rc == 0)
-		rc = writer_add_sorted(writer, name, len, size, samples, etag, err);
-	if (rc == 0)
-		cat_digest_add(&writer->digest, name, len,
-			       writer->sizes ? size : SHOAL_SIZE_UNKNOWN,
-			       writer->samples_per_file ? writer->samples_per_file : samples);
-	return rc;
+	if (rc < 0)
+		return rc;
+	if (cat_digest_add(&writer->digest, name, len, writer->sizes ? size : SHOAL_SIZE_UNKNOWN,
+			   writer->samples_per_file ? writer->samples_per_file : samples))
+		rc = writer_cut(writer, err);
+	return rc < 0 ? rc : writer_add_sorted(writer, name, len, size, samples, etag, err);
 }
 
 int shoal_writer_add(struct shoal_writer *writer, const char *name, size_t len, uint64_t size,
@@ -444,9 +465,11 @@ static void settle_samples(struct shoal_writer *w)
 {
 	struct cat_column_writer *c = &w->sample_column;
 
-	if (w->samples_per_file || c->id == 0 || c->nr_constant != c->id || c->constant == 0)
+	if (w->is_part || w->samples_per_file || c->id == 0 || c->varies || c->same == 0)
 		return;
-	w->samples_per_file = c->constant;
+	w->samples_per_file = c->same;
+	for (int s = CAT_SMRN; s <= CAT_SMDT; s++)
+		cat_stream_reset(&w->stream[s]);
 	cat_column_writer_init(c, c->runs, c->blocks, c->data);
 }
 

@@ -26,6 +26,15 @@ int writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, const char
 int writer_add_sorted(struct shoal_writer *w, const char *name, size_t len, uint64_t size,
 		      uint64_t samples, const struct etag *etag, struct shoal_err *err) MUST_USE;
 
+/*
+ * Cut the catalog before the next name: see cat_digest_add(). If each name before which it is to be
+ * cut is, the file is the same if it is put together from parts that begin at such names.
+ */
+int writer_cut(struct shoal_writer *w, struct shoal_err *err) MUST_USE;
+
+/* The catalog is a part of another one. */
+void writer_set_part(struct shoal_writer *w);
+
 /* The extents of the samples of the next file (NULL: none), of a writer with extents. Lent until it
  * is added. */
 struct cat_layout;

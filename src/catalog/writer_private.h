@@ -15,6 +15,7 @@ struct shoal_writer {
 	char *listing;        /* the content of LIST; NULL if there is no LIST */
 	char *tmp_dir;
 	bool sizes;
+	bool is_part;                    /* of a catalog, to which it will be appended */
 	bool etags;                      /* the file has an ETGS section */
 	bool extents;                    /* and sections of extents */
 	const struct cat_layout *layout; /* of the next file; lent, NULL: none */

@@ -260,10 +260,12 @@ int index_job_put_next(void *job, const struct sort_entry *entry, struct shoal_e
 {
 	struct index_job *j = job;
 	struct index_record r = index_record_of(entry);
+	int rc = 0;
 
-	cat_digester_add(&j->digester, entry->name, entry->len, r.size, r.samples);
+	if (cat_digester_add(&j->digester, entry->name, entry->len, r.size, r.samples))
+		rc = writer_cut(j->writer, err);
 	j->nr_next++;
-	return job_put(j, entry, &r, err);
+	return rc < 0 ? rc : job_put(j, entry, &r, err);
 }
 
 int index_job_report_sealing(const struct index_job *j, uint64_t nr_names, struct shoal_err *err)
@@ -279,6 +281,13 @@ int index_job_report_sealing(const struct index_job *j, uint64_t nr_names, struc
 		o->progress(o->self, &(struct shoal_index_progress){
 					     .sealing = true, .nr_names = nr_names, .where = "" });
 	return 0;
+}
+
+int index_job_cut(void *job, struct shoal_err *err)
+{
+	const struct index_job *j = job;
+
+	return writer_cut(j->writer, err);
 }
 
 int index_job_put_sorted(void *job, const struct sort_entry *e, struct shoal_err *err)

@@ -59,6 +59,7 @@ struct index_job {
 	/* The catalog with samples; the first writer then has only names. */
 	struct shoal_writer *final;
 	struct shoal_writer_options writer_options; /* as it was opened */
+	const struct sort_limits *seal_limits;      /* NULL: by cores and memory; lent, for tests */
 	uint64_t nr_sealers;          /* threads that merged and encoded; 0: not yet */
 	struct cat_digester digester; /* of what is put into it */
 	uint64_t nr_added;
@@ -84,6 +85,9 @@ int index_job_put_next(void *job, const struct sort_entry *entry, struct shoal_e
 
 /* A sort_entry_fn: put the next name of those that were sorted; a stage computes the digest. */
 int index_job_put_sorted(void *job, const struct sort_entry *entry, struct shoal_err *err) MUST_USE;
+
+/* Cut the catalog before the next name: for the stage. */
+int index_job_cut(void *job, struct shoal_err *err) MUST_USE;
 
 /* Report how far sealing is; an error ends it. Called by the job's own thread. */
 int index_job_report_sealing(const struct index_job *j, uint64_t nr_names,

@@ -96,11 +96,11 @@ static inline struct index_stretch index_stretch_of(const uint8_t *payload)
 }
 
 /* For a sort_stage: computes the digest of entries before they are put into a catalog. */
-static inline void index_record_digest(void *digester, const struct sort_entry *e)
+static inline bool index_record_digest(void *digester, const struct sort_entry *e)
 {
 	struct index_record r = index_record_of(e);
 
-	cat_digester_add(digester, e->name, e->len, r.size, r.samples);
+	return cat_digester_add(digester, e->name, e->len, r.size, r.samples);
 }
 
 #endif

@@ -6,12 +6,13 @@
 #include <unistd.h>
 
 #include "base/cores.h"
+#include "base/name.h"
 #include "index/stretch.h"
 #include "sort/merge.h"
 
-/* Entries per range, in bytes: opening a part and appending it takes as long as encoding some ten
- * thousand names. */
-#define RANGE_LEAST (4u << 20)
+/* Entries per range, in bytes: each range but the first is merged from its splitter on, but begins
+ * only at the next cut, on average a million names later. */
+#define RANGE_LEAST (128u << 20)
 
 /* What a part's encoder and streams take: with names of 100 bytes 11 MB were seen. */
 #define PART_MEMORY (12u << 20)
@@ -26,6 +27,10 @@ struct part {
 	struct shoal_writer *writer;
 	struct cat_digester digester;
 	struct index_stretches stretches; /* of a catalog that is updated */
+	struct sort_range range;          /* begins and ends at the first cut from its names on */
+	bool waiting;                     /* it has not begun */
+	uint64_t *repeated;               /* what the merge has counted, */
+	uint64_t repeated_last;           /* and had when it came to the last entry */
 	uint64_t nr_put;                  /* read by the first part's thread, to report progress */
 	uint64_t nr_unkept;
 	int fd; /* of the sealed part; -1: there is none */
@@ -80,26 +85,75 @@ static int part_flush(struct part *p, const struct sort_entry *e, struct shoal_e
 	return rc;
 }
 
-static int part_put(void *self, const struct sort_entry *e, struct shoal_err *err)
+static void part_begin(void *self, const struct sort_range *range, uint64_t *repeated)
+{
+	struct part *p = self;
+
+	p->range = *range;
+	p->waiting = range->from_len > 0;
+	p->repeated = repeated;
+}
+
+/*
+ * The catalog is cut before entry @e: the part may begin or end here. What was dropped of names of
+ * other parts is counted by these.
+ */
+static int part_cut(struct part *p, const struct sort_entry *e, struct shoal_err *err)
+{
+	const struct sort_range *r = &p->range;
+
+	if (r->to_len > 0 && name_compare(e->name, e->len, r->to, r->to_len) >= 0) {
+		*p->repeated = p->waiting ? 0 : p->repeated_last;
+		return SORT_ENOUGH;
+	}
+	if (p->waiting)
+		*p->repeated -= p->repeated_last;
+	p->waiting = false;
+	return writer_cut(p->writer, err);
+}
+
+static int part_take(struct part *p, const struct sort_entry *e, const struct index_record *r,
+		     struct shoal_err *err)
+{
+	int rc = writer_add_sorted(p->writer, (const char *)e->name, e->len, r->size, r->samples,
+				   r->etag, err);
+
+	p->nr_unkept += r->etag && !etag_is_kept(r->etag);
+	__atomic_store_n(&p->nr_put, p->nr_put + 1, __ATOMIC_RELAXED);
+	if (rc == 0 && p == p->all && (p->nr_put & 0xffff) == 0)
+		rc = index_job_report_sealing(p->job, p->job->nr_put + parts_put(p), err);
+	return rc;
+}
+
+/* Of an update, whose file depends on the old catalog: its parts begin where the ranges do. */
+static int part_put_updated(void *self, const struct sort_entry *e, struct shoal_err *err)
 {
 	struct part *p = self;
 	struct index_record r;
 	int rc;
 
-	if (UNLIKELY(index_is_stretch(e)))
+	if (index_is_stretch(e))
 		return part_put_stretch(p, e, err);
 	r = index_record_of(e);
 	rc = p->stretches.pending.nr ? part_flush(p, e, err) : seal_check_first(p, e, err);
-	if (rc < 0)
-		return rc;
-	cat_digester_add(&p->digester, e->name, e->len, r.size, r.samples);
-	p->nr_unkept += r.etag && !etag_is_kept(r.etag);
-	__atomic_store_n(&p->nr_put, p->nr_put + 1, __ATOMIC_RELAXED);
-	rc = writer_add_sorted(p->writer, (const char *)e->name, e->len, r.size, r.samples, r.etag,
-			       err);
-	if (rc == 0 && p == p->all && (p->nr_put & 0xffff) == 0)
-		rc = index_job_report_sealing(p->job, p->job->nr_put + parts_put(p), err);
-	return rc;
+	if (rc == 0 && cat_digester_add(&p->digester, e->name, e->len, r.size, r.samples))
+		rc = writer_cut(p->writer, err);
+	return rc < 0 ? rc : part_take(p, e, &r, err);
+}
+
+static int part_put(void *self, const struct sort_entry *e, struct shoal_err *err)
+{
+	struct part *p = self;
+	struct index_record r = index_record_of(e);
+	struct cat_digest before = p->digester.digest;
+	int rc = seal_check_first(p, e, err);
+
+	if (rc == 0 && cat_digester_add(&p->digester, e->name, e->len, r.size, r.samples))
+		rc = part_cut(p, e, err);
+	if (p->waiting || rc != 0)
+		p->digester.digest = before;
+	p->repeated_last = *p->repeated;
+	return p->waiting || rc != 0 ? rc : part_take(p, e, &r, err);
 }
 
 static int seal_part_end(void *self, struct shoal_err *err)
@@ -109,6 +163,8 @@ static int seal_part_end(void *self, struct shoal_err *err)
 
 	if (rc < 0)
 		return rc;
+	if (p->waiting) /* its names were another's */
+		*p->repeated = 0;
 	writer_add_packed(p->writer, &p->digester);
 	if (p == p->all)
 		return 0;
@@ -143,11 +199,16 @@ static int seal_open_parts(struct index_job *j, struct part *parts, struct sort_
 		struct part *p = &parts[i];
 
 		*p = (struct part){ .job = j, .all = parts, .nr = nr, .fd = -1 };
-		to[i] = (struct sort_part){ .take = part_put, .end = seal_part_end, .self = p };
+		to[i] = (struct sort_part){ .begin = j->update.old ? NULL : part_begin,
+					    .take = j->update.old ? part_put_updated : part_put,
+					    .end = seal_part_end,
+					    .self = p };
 		if (i == 0)
 			p->writer = j->writer;
 		else
 			rc = shoal_writer_open(NULL, &wo, &p->writer, err);
+		if (rc == 0 && i > 0)
+			writer_set_part(p->writer);
 		if (rc == 0)
 			p->digester = i == 0 ? j->digester : writer_digester(p->writer);
 		p->stretches =
@@ -228,7 +289,9 @@ static int seal_whole(struct index_job *j, const struct seal_source *from, struc
 {
 	/* A copy: another thread writes the original, and sharing its cache line would be slow. */
 	struct cat_digester digester = j->digester;
-	struct sort_stage digest = { .see = index_record_digest, .self = &digester };
+	struct sort_stage digest = { .see = index_record_digest,
+				     .self = &digester,
+				     .before = index_job_cut };
 	int rc;
 
 	if (from->merge) {
@@ -256,6 +319,8 @@ static int seal_from(struct index_job *j, const struct seal_source *from,
 
 static struct sort_limits seal_limits(const struct index_job *j)
 {
+	if (j->seal_limits)
+		return *j->seal_limits;
 	return (struct sort_limits){ .nr_max = (unsigned)u64_min(RANGES_MAX, cores_for(j)),
 				     .least = RANGE_LEAST,
 				     .range_memory = PART_MEMORY };

@@ -2,8 +2,8 @@
  * seal.h - merge, digest and encode what was sorted, by ranges of names on several threads.
  *
  * The first range goes into the job's catalog, each other one into a catalog without a name, which
- * is appended without decoding. The digest does not depend on the number of ranges; the bytes of
- * the catalog do, because no segment crosses from one range into the next.
+ * is appended without decoding. Ranges begin and end where the catalog is cut anyway, so its bytes
+ * do not depend on their number.
  */
 #ifndef SHOAL_INDEX_SEAL_H
 #define SHOAL_INDEX_SEAL_H

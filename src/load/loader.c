@@ -115,7 +115,7 @@ static uint64_t may_reserve(void)
  * but for no more than the existing samples. The range has room for their maximum size, up to
  * the machine's memory; or it is the given limit.
  */
-static void plan_pool(struct shoal_loader *l, struct load_pool_options *ret_options)
+static void plan_pool(struct shoal_loader *l, bool merged, struct load_pool_options *ret_options)
 {
 	const struct shoal_order_spec *spec = shoal_order_spec(l->order);
 	uint64_t most = load_buffer_len(l->slot_bytes, l->anywhere),
@@ -132,7 +132,8 @@ static void plan_pool(struct shoal_loader *l, struct load_pool_options *ret_opti
 	else
 		o.kept = times(nr, each);
 	o.limited = limit > 0;
-	o.len = u64_min(limit ? limit : u64_max(o.kept, may_reserve()), times(nr, most));
+	o.len = u64_min(limit ? limit : u64_max(o.kept, may_reserve()),
+			times(times(nr, most), merged && !limit ? LOAD_MERGED_MEMORY : 1));
 	if (o.kept < o.len &&
 	    o.kept < SIZE_MAX / 2) /* huge pages are kept as a whole or not at all */
 		o.kept = (o.kept + KEPT_ALIGN - 1) / KEPT_ALIGN * KEPT_ALIGN;
@@ -167,7 +168,7 @@ static int take_memory(struct shoal_loader *l, struct shoal_err *err)
 	l->together = merged ? load_merge_steps(l, mean_bytes(l)) : 1;
 	room = batch * l->together;
 	nr = l->nr_ring * room;
-	plan_pool(l, &po);
+	plan_pool(l, merged, &po);
 	rc = load_pool_init(&l->pool, &po, err);
 	if (rc < 0)
 		return rc;

@@ -15,17 +15,18 @@
 struct load_slot {
 	struct load_request request; /* first member: the engine returns this */
 	struct load_batch *batch;
-	uint32_t index;         /* of the batch's slots */
-	uint32_t place;         /* index of the sample in the step */
-	uint64_t off;           /* where the piece begins in the sample */
-	uint64_t size;          /* of the sample, or of the room for it if its size is not known */
-	bool last;              /* it is the sample's last piece */
-	bool in_flight;         /* submitted to the engine */
-	struct etag etag;       /* of the file, with if_match */
-	uint64_t file;          /* in the catalog */
-	uint64_t len;           /* of this sample or piece; the request may be longer */
-	bool inside;            /* the same of request.inside */
-	bool follows;           /* it is read by the request of another slot of the batch */
+	uint32_t index;   /* of the batch's slots */
+	uint32_t place;   /* index of the sample in the step */
+	uint64_t off;     /* where the piece begins in the sample */
+	uint64_t size;    /* of the sample, or of the room for it if its size is not known */
+	bool last;        /* it is the sample's last piece */
+	bool in_flight;   /* submitted to the engine */
+	struct etag etag; /* of the file, with if_match */
+	uint64_t file;    /* in the catalog */
+	uint64_t len;     /* of this sample or piece; the request may be longer */
+	uint64_t own_cap; /* buffers that it and those that follow it would have by themselves */
+	bool inside;      /* the same of request.inside */
+	bool follows;     /* it is read by the request of another slot of the batch */
 	struct load_slot *next; /* the next one that this slot's request reads, or NULL */
 };
 

@@ -4,10 +4,11 @@
 
 /*
  * The most bytes between two samples that are read and discarded rather than skipped by a second
- * read. A read costs about 7 us of CPU (docs/design/load.md), in which 16 KiB are read several
- * times over.
+ * read: as many as take as long as a read without them. bench/read_cost.py measures that; the table
+ * is in docs/design/load.md.
  */
-#define GAP_MAX (UINT64_C(16) << 10)
+#define GAP_OF_FILES   (UINT64_C(32) << 10)
+#define GAP_OF_OBJECTS (UINT64_C(96) << 10)
 
 /* A read that is this long is not merged with the next: more reads in flight are faster. */
 #define MERGED_MAX (UINT64_C(1) << 20)
@@ -42,14 +43,16 @@ static bool merge_join(const struct shoal_loader *l, struct load_slot *lead, str
 {
 	struct load_request *r = &lead->request;
 	uint64_t end = r->off + r->len, off = s->request.off, len = off + s->request.len - r->off;
-	uint64_t cap;
+	uint64_t gap = l->store->traits.objects ? GAP_OF_OBJECTS : GAP_OF_FILES;
+	uint64_t own = lead->own_cap + s->request.cap, cap;
 
 	if (s->file != lead->file || s->request.len > l->slot_bytes || off < end ||
-	    off - end > GAP_MAX || len > MERGED_MAX)
+	    off - end > gap || len > MERGED_MAX)
 		return false;
 	cap = load_cap(r->off, len);
-	if (cap > r->cap + s->request.cap) /* merging must not take more memory */
+	if (cap > own * (l->options.memory ? 1 : LOAD_MERGED_MEMORY))
 		return false;
+	lead->own_cap = own;
 	r->len = len;
 	r->inside = s->request.inside;
 	r->cap = u64_max(cap, r->cap);
@@ -108,6 +111,7 @@ void load_merge(struct shoal_loader *l, struct load_batch *b)
 		b->slot[i].len = b->slot[i].request.len;
 		b->slot[i].inside = b->slot[i].request.inside;
 		b->slot[i].follows = false;
+		b->slot[i].own_cap = b->slot[i].request.cap;
 		b->slot[i].next = NULL;
 		if (sorted)
 			sorted[i] = &b->slot[i];

@@ -7,6 +7,10 @@
 
 #include "load/loader_private.h"
 
+/* A merged read takes no more than so many times the memory of its samples; without gaps if there
+ * is a limit. */
+#define LOAD_MERGED_MEMORY 2u
+
 /* How many steps to read together, whose samples have @mean bytes: 1 unless that makes for fewer
  * and longer reads. */
 uint32_t load_merge_steps(const struct shoal_loader *l, uint64_t mean);

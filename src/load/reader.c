@@ -249,15 +249,24 @@ int shoal_reader_read(struct shoal_reader *r, const struct shoal_read *reads, si
 
 /* ---- Ranges of one file ---- */
 
-/* All of them with one descriptor. */
+/*
+ * All of them with one descriptor. Up to @in_flight ranges ahead are announced to the kernel, so
+ * that the device reads them at the same time. Threads would cost more than most ranges, if these
+ * are cached.
+ */
 static int ranges_of_file(const struct shoal_reader *r, const char *name,
-			  const struct shoal_range *ranges, size_t nr, struct shoal_err *err)
+			  const struct shoal_range *ranges, size_t nr, unsigned in_flight,
+			  struct shoal_err *err)
 {
 	int fd = store_posix_open_file(store_posix_of(r->store), name, 0), rc = 0;
+	size_t told = 1;
 
 	if (fd < 0)
 		return err_set_errno(err, fd, "cannot open '%.512s'", name);
 	for (size_t i = 0; i < nr && rc == 0; i++) {
+		for (; told < nr && told < i + in_flight; told++)
+			(void)!posix_fadvise(fd, (off_t)ranges[told].off, (off_t)ranges[told].len,
+					     POSIX_FADV_WILLNEED);
 		rc = pread_all(fd, ranges[i].buf, (size_t)ranges[i].len, ranges[i].off);
 		if (rc < 0)
 			err_set_errno(err, rc,
@@ -292,6 +301,6 @@ int shoal_reader_ranges(struct shoal_reader *r, uint64_t file, const struct shoa
 				       "'%.512s' has no bytes %" PRIu64 " to %" PRIu64, name,
 				       ranges[i].off, ranges[i].off + ranges[i].len);
 	if (store_posix_of(r->store) && !r->if_match)
-		return ranges_of_file(r, name, ranges, nr, err);
+		return ranges_of_file(r, name, ranges, nr, in_flight, err);
 	return reader_run(&crew, in_flight);
 }

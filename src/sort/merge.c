@@ -361,7 +361,7 @@ int tournament_play(struct tournament *t, const int *stop, uint64_t *repeated, s
 			++*repeated;
 		else if (held.full && rc == 0)
 			rc = hand_over(t, &held, take, self, err);
-		if (rc < 0)
+		if (rc != 0)
 			break;
 		if (UNLIKELY(again))
 			hold_again(t, &held, s, t->key[i]);
@@ -465,7 +465,8 @@ static int merge_into_run(struct sort_merge_job *job, size_t first, uint32_t nr,
 
 /* Entries on their way to the consumer, packed. */
 struct merge_batch {
-	int core; /* the core that it was filled on */
+	int core;    /* the core that it was filled on */
+	bool marked; /* its first entry is one that the stage has marked */
 	uint8_t *end;
 	uint8_t bytes[BATCH_BYTES];
 };
@@ -485,30 +486,33 @@ static bool give_batch(struct pipeline *p, struct merge_batch *b)
 	return queue_give(&p->full, b);
 }
 
-/* A batch with room for one more entry; NULL: the consumer has given up. */
-static struct merge_batch *batch_with_room(struct pipeline *p)
+/* A batch with room for one more entry, or an empty one; NULL: the consumer has given up. */
+static struct merge_batch *batch_with_room(struct pipeline *p, bool empty)
 {
 	struct merge_batch *b = p->current;
 
-	if (b && (size_t)(b->bytes + BATCH_BYTES - b->end) >= PACK_ENTRY_MAX)
+	if (b && !empty && (size_t)(b->bytes + BATCH_BYTES - b->end) >= PACK_ENTRY_MAX)
 		return b;
 	if (b && !give_batch(p, b))
 		return NULL;
 	p->current = b = queue_take(&p->empty);
-	if (b)
+	if (b) {
 		b->end = b->bytes;
+		b->marked = false;
+	}
 	return b;
 }
 
 static int put_in_batch(void *self, const struct sort_entry *e, struct shoal_err *err)
 {
 	struct pipeline *p = self;
-	struct merge_batch *b = batch_with_room(p);
+	const struct sort_stage *stage = p->job->stage;
+	bool marked = stage && stage->see(stage->self, e);
+	struct merge_batch *b = batch_with_room(p, marked);
 
 	if (!b)
 		return err_set(err, -ECANCELED, "stopped");
-	if (p->job->stage)
-		p->job->stage->see(p->job->stage->self, e);
+	b->marked |= marked;
 	b->end = pack_put(b->end, e);
 	return 0;
 }
@@ -528,7 +532,7 @@ static int take_batch(const struct sort_merge_job *job, const struct merge_batch
 		      struct shoal_err *err)
 {
 	struct sort_entry e;
-	int rc = 0;
+	int rc = b->marked ? job->stage->before(job->self, err) : 0;
 
 	for (const uint8_t *at = b->bytes; at < b->end && rc == 0;) {
 		at = pack_entry(at, &e);
@@ -542,9 +546,11 @@ static int see_and_take(void *self, const struct sort_entry *e, struct shoal_err
 {
 	const struct sort_merge_job *job = self;
 
-	if (job->stage)
-		job->stage->see(job->stage->self, e);
-	return job->take(job->self, e, err);
+	int rc = 0;
+
+	if (job->stage && job->stage->see(job->stage->self, e))
+		rc = job->stage->before(job->self, err);
+	return rc < 0 ? rc : job->take(job->self, e, err);
 }
 
 static int merge_take_all(struct pipeline *p, struct shoal_err *err)

@@ -23,6 +23,13 @@ struct sort_entry {
 	size_t payload_len;     /* at most SORT_PAYLOAD_MAX */
 };
 
+/* A range of names, from @from up to and without @to. No bytes of @from: from the first name on; no
+ * bytes of @to: up to the last. Lent. */
+struct sort_range {
+	const uint8_t *from, *to;
+	size_t from_len, to_len;
+};
+
 #define SORT_PAYLOAD_MAX 127u /* its length takes one byte */
 
 /* Copy a payload, without a call for most: the end of the copy. */

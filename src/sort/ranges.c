@@ -200,6 +200,10 @@ static int play_range(struct range_merge *m)
 
 	if (nr == 0 || m->empty)
 		return 0;
+	if (m->part->begin) {
+		m->part->begin(m->part->self, &m->range, &m->repeated);
+		m->range.to_len = 0;
+	}
 	cut = calloc(nr, u64_max(sizeof(struct pack), sizeof(struct sort_run)));
 	if (cut)
 		rc = m->packs ? begin_packs(m, &t, cut) : begin_runs(m, &t, cut);
@@ -212,6 +216,8 @@ static int play_range(struct range_merge *m)
 	if (rc == 0)
 		rc = tournament_play(&t, m->job->stop, &m->repeated, m->part->take, m->part->self,
 				     &m->err);
+	if (rc == SORT_ENOUGH)
+		rc = 0;
 	tournament_release(&t);
 	free(cut);
 	return rc;

@@ -56,13 +56,6 @@ void sort_run_start(struct sort_run_writer *w, struct out *out);
 void sort_run_put(struct sort_run_writer *w, const struct sort_entry *e);
 struct sort_run sort_run_end(const struct sort_run_writer *w);
 
-/* The names from @from up to and without @to. No bytes of @from: from the first name on; no bytes
- * of @to: up to the last. Lent. */
-struct sort_range {
-	const uint8_t *from, *to;
-	size_t from_len, to_len;
-};
-
 struct sort_run_reader {
 	int fd;
 	uint64_t off, end; /* the part not yet read into the buffer */

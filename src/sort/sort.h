@@ -23,8 +23,11 @@ typedef int sort_entry_fn(void *self, const struct sort_entry *entry, struct sho
 /* Sees each entry just before it is taken, on the merging thread, which has time to spare: what
  * is computed from the sorted entries is best computed here. */
 struct sort_stage {
-	void (*see)(void *self, const struct sort_entry *entry);
+	bool (*see)(void *self, const struct sort_entry *entry);
 	void *self;
+	/* The consumer calls this before it takes an entry for which see() returned true, with its
+	 * own `self`. */
+	int (*before)(void *self, struct shoal_err *err);
 };
 
 struct sort_runs;
@@ -36,8 +39,17 @@ struct sort_spill {
 	const struct sort_runs *runs; /* the existing runs, or NULL */
 };
 
+/* What a part's take returns for an entry that is no longer its own. */
+#define SORT_ENOUGH 1
+
 /* Where the entries of one range of names go. */
 struct sort_part {
+	/*
+	 * NULL, or the part finds out itself where it begins and ends, in the same way as its
+	 * neighbours: it gets all entries from the range's first name on until its take returns
+	 * SORT_ENOUGH. *@repeated counts the entries that were dropped so far.
+	 */
+	void (*begin)(void *self, const struct sort_range *range, uint64_t *repeated);
 	sort_entry_fn *take;                           /* called by the range's own thread */
 	int (*end)(void *self, struct shoal_err *err); /* after the last, by that thread */
 	void *self;

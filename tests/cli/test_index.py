@@ -195,6 +195,19 @@ def test_a_list_that_does_not_fit_in_memory_is_sorted_on_disk(shoal, tmp_path):
     assert contents(tmp_path) == ["c"]
 
 
+def test_the_same_list_makes_the_same_file_with_any_cores_and_memory(shoal, tmp_path):
+    cores = os.sched_getaffinity(0)
+    rng = random.Random(18)
+    text = b"".join(b"a/folder/whose/name/is/long/%d/%016x\t%d\n" % (i % 9, rng.getrandbits(64), i % 4000) for i in range(300_000))
+    files = set()
+    for name, may_use, memory in (("one", {min(cores)}, "256M"), ("all", cores, "256M"), ("little", cores, "48M")):
+        result = shoal("index", "-", "-q", "--memory", memory, "-o", tmp_path / name, stdin=text,
+                       preexec_fn=lambda may_use=may_use: os.sched_setaffinity(0, may_use))
+        assert (result.returncode, result.stderr) == (0, b"")
+        files.add((tmp_path / name).read_bytes())
+    assert len(files) == 1
+
+
 def test_long_names_that_do_not_fit_in_memory_are_sorted_on_disk(shoal, tmp_path):
     rng = random.Random(4096)
     names = {b"%016x/" % rng.getrandbits(64) + b"n" * 3800 for _ in range(9_000)}

@@ -392,6 +392,149 @@ static void a_cursor_skips_names_of_one_directory_only(void **state)
 	list_release(&l);
 }
 
+/* ---- Cuts ---- */
+
+/* A name that a catalog is cut before, in the directory @dir. */
+static void add_cut(struct test_list *l, const char *dir, uint64_t size, uint64_t samples)
+{
+	struct cat_digest d = { .nr_files = 0 };
+	char name[64];
+	int n;
+
+	for (unsigned i = 0;; i++) {
+		n = snprintf(name, sizeof(name), "%s/cut%u", dir, i);
+		if (cat_digest_add(&d, name, (size_t)n, size, samples))
+			break;
+	}
+	list_add(l, name, (size_t)n, size, samples);
+}
+
+static struct shoal_writer *open_to_cut(const char *path)
+{
+	struct shoal_writer_options options = { .root = TEST_ROOT, .sizes = true };
+	struct shoal_writer *w = NULL;
+
+	assert_int_equal(shoal_writer_open(path, &options, &w, NULL), 0);
+	return w;
+}
+
+/* Whether the catalog is cut before entry @i. */
+static bool is_cut(const struct test_list *l, size_t i)
+{
+	const struct test_entry *e = &l->entry[i];
+	struct cat_digest d = { .nr_files = 0 };
+
+	return cat_digest_add(&d, e->name, e->len, e->size, e->samples);
+}
+
+/* The catalog of parts that begin at the cuts whose bits in @choice are set. */
+static uint8_t *in_parts(const struct test_list *l, unsigned choice, size_t *ret_len)
+{
+	struct shoal_writer *whole = open_to_cut(test_path("w.cat")), *w = whole;
+	struct shoal_catalog *part = NULL;
+	unsigned nr_cuts = 0;
+	uint8_t *bytes;
+
+	for (size_t i = 0; i <= l->nr; i++) {
+		bool at_cut = i < l->nr && is_cut(l, i);
+
+		if (i == l->nr || (at_cut && (choice >> nr_cuts++ & 1))) {
+			if (w != whole) {
+				assert_int_equal(shoal_writer_seal(w, NULL), 0);
+				part = catalog_open(test_path("p.cat"));
+				assert_int_equal(shoal_writer_append(whole, part, NULL), 0);
+				shoal_catalog_close(part);
+				unlink(test_path("p.cat"));
+			}
+			w = open_to_cut(test_path("p.cat"));
+			writer_set_part(w);
+		}
+		if (i < l->nr)
+			assert_int_equal(shoal_writer_add(w, l->entry[i].name, l->entry[i].len,
+							  l->entry[i].size, l->entry[i].samples,
+							  NULL),
+					 0);
+	}
+	shoal_writer_abort(w);
+	assert_int_equal(shoal_writer_seal(whole, NULL), 0);
+	bytes = file_read(test_path("w.cat"), ret_len);
+	unlink(test_path("w.cat"));
+	return bytes;
+}
+
+static void check_parts_at_cuts(const struct test_list *l)
+{
+	static const unsigned choice[] = { 1, 6, 8, 15 };
+	struct shoal_catalog *cat = NULL;
+	uint8_t *whole, *bytes;
+	size_t len, whole_len;
+
+	whole = in_parts(l, 0, &whole_len);
+	assert_int_equal(image_open(whole, whole_len, &cat, NULL), 0);
+	catalog_check(cat, l);
+	shoal_catalog_close(cat);
+	for (size_t i = 0; i < ARRAY_LEN(choice); i++) {
+		bytes = in_parts(l, choice[i], &len);
+		assert_int_equal(len, whole_len);
+		assert_memory_equal(bytes, whole, len);
+		free(bytes);
+	}
+	free(whole);
+}
+
+/* The sizes and samples of names after the @k-th cut: any, the same up to the next cut, or all. */
+enum { ANY, SAME_TO_CUT, ALL_SAME };
+
+static struct test_entry values_after(int kind, size_t k, size_t i)
+{
+	if (kind == ALL_SAME)
+		return (struct test_entry){ .size = 5, .samples = 7 };
+	if (kind == SAME_TO_CUT)
+		return (struct test_entry){ .size = 5 + k / 2, .samples = k / 3 };
+	return (struct test_entry){ .size = i * 31 % 1000, .samples = i % 1000 / 997 };
+}
+
+static void add_names_and_cuts(struct test_list *l, int kind)
+{
+	size_t nr_cuts = 0;
+
+	for (size_t i = 0; i < 3000; i++) {
+		list_addf(l, "a/%05zu.jpg", i);
+		list_addf(l, "b/%zu.jpg", i);
+		list_addf(l, "c/%08x", (unsigned)random_u64());
+	}
+	add_phrases(l, "d", 9500); /* enough for dictionaries */
+	add_phrases(l, "e", 9500);
+	for (char dir[] = "a"; *dir < 'e'; dir[0]++) {
+		struct test_entry e = values_after(kind, (size_t)(*dir - 'a') + 1, 0);
+
+		add_cut(l, dir, e.size, e.samples);
+	}
+	list_sort(l);
+	for (size_t i = 0; i < l->nr; i++) {
+		struct test_entry e;
+
+		nr_cuts += strstr(l->entry[i].name, "/cut") != NULL;
+		e = values_after(kind, nr_cuts, strstr(l->entry[i].name, "/cut") ? 0 : i);
+		l->entry[i].size = e.size;
+		l->entry[i].samples = e.samples;
+	}
+	assert_int_equal(nr_cuts, 4);
+}
+
+/* However many threads write it, the file is the same. */
+static void a_catalog_cut_by_its_content_does_not_depend_on_its_parts(void **state)
+{
+	(void)state;
+	for (int kind = ANY; kind <= ALL_SAME; kind++) {
+		struct test_list l = { 0 };
+
+		add_names_and_cuts(&l, kind);
+		check_parts_at_cuts(&l);
+		list_release(&l);
+	}
+}
+
 static void parts_with_different_samples_per_file_become_runs(void **state)
 {
 	struct shoal_writer_options options = { .root = TEST_ROOT, .sizes = true };
@@ -636,6 +779,7 @@ int main(void)
 		cmocka_unit_test(ranges_bring_the_dictionaries_that_they_need),
 		cmocka_unit_test(a_part_of_a_grid_becomes_few_grids),
 		cmocka_unit_test(a_cursor_skips_names_of_one_directory_only),
+		cmocka_unit_test(a_catalog_cut_by_its_content_does_not_depend_on_its_parts),
 		cmocka_unit_test(parts_with_different_samples_per_file_become_runs),
 		cmocka_unit_test(parts_that_do_not_belong_together_are_refused),
 		cmocka_unit_test(sums_of_parts_that_reach_the_limit_are_refused),
