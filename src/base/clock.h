@@ -27,7 +27,13 @@ static inline uint64_t clock_now(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* The same clock in seconds. */
+/* The time of day: nanoseconds since 1970. It may step. */
+static inline uint64_t clock_wall(void)
+{
+	return clock_ns(CLOCK_REALTIME);
+}
+
+/* The steady clock in seconds. */
 static inline double clock_seconds(void)
 {
 	return (double)clock_now() * 1e-9;

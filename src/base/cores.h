@@ -1,4 +1,4 @@
-/* cores.h - which cores this process may use. */
+/* cores.h - which cores this process may use, and the memory that it has. */
 #ifndef SHOAL_BASE_CORES_H
 #define SHOAL_BASE_CORES_H
 
@@ -31,5 +31,8 @@ static inline void leave_core(int core)
 	if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof(others), &others) == 0)
 		(void)!sched_setaffinity(0, sizeof(may), &may);
 }
+
+/* The resident memory of this process, in bytes; 0 if the system does not report it. */
+uint64_t resident_bytes(void);
 
 #endif

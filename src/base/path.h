@@ -2,7 +2,17 @@
 #ifndef SHOAL_BASE_PATH_H
 #define SHOAL_BASE_PATH_H
 
+#include <string.h>
+
 #include "base/err.h"
+
+/* What follows the last slash of @path, or all of it. Lent. */
+static inline const char *path_base(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
 
 /* The directory that @path is in, to be freed; "." without a slash. NULL: out of memory. */
 char *path_dir(const char *path);

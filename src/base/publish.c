@@ -169,8 +169,7 @@ static int final_path(const char *path, char **ret_path, struct shoal_err *err)
 
 static char *partial_name(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	const char *base = slash ? slash + 1 : path;
+	const char *base = path_base(path);
 	int dir_len = (int)(base - path);
 	char *name = NULL;
 	int n;

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/etag.h"
 #include "base/le.h"
+#include "catalog/identity.h"
 
 #define CAT_MAGIC   "\211SHOAL\r\n"
 #define CAT_VERSION 1u
@@ -51,7 +52,7 @@ struct cat_header {
 	uint8_t reserved2[104];
 	struct le64 header_checksum; /* of all bytes before it */
 };
-_Static_assert(sizeof(struct cat_header) == 256, "the catalog's header is 256 bytes");
+_Static_assert(sizeof(struct cat_header) == CAT_HEADER_BYTES, "the catalog's header is 256 bytes");
 
 struct cat_table_entry {
 	uint8_t id[4];

@@ -14,17 +14,6 @@ const char *const cat_section_names[CAT_NR_SECTIONS] = {
 	"XGRN", "XGBK", "XGDT", "XLRN", "XLBK", "XLDT", "XRRN", "XRBK", "XRDT",
 };
 
-/* Whether @want is the checksum of the bytes. The fuzzers' files have no good checksums. */
-static bool cat_sum_matches(const void *buf, size_t len, uint64_t want)
-{
-#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-	(void)buf, (void)len, (void)want;
-	return true;
-#else
-	return XXH3_64bits(buf, len) == want;
-#endif
-}
-
 void cat_note_damage(const struct cat_view *v, enum cat_section_id id, uint64_t off,
 		     const char *what)
 {
@@ -151,31 +140,11 @@ int cat_check_all(const struct cat_view *v, struct shoal_err *err)
 	return tasks_run(&t, err);
 }
 
-static int cat_check_identity(const struct cat_header *h, size_t len, struct shoal_err *err)
-{
-	uint32_t version, unknown;
-
-	if (len == 0)
-		return err_set(err, -EBADMSG, "empty file, not a catalog");
-	if (memcmp(h, CAT_MAGIC, u64_min(len, sizeof(h->magic))) != 0)
-		return err_set(err, -EBADMSG, "not a catalog");
-	if (len < sizeof(*h))
-		return err_set(err, -EBADMSG, "truncated catalog: only %zu bytes", len);
-	if (!cat_sum_matches(h, offsetof(struct cat_header, header_checksum),
-			     le64_get(h->header_checksum)))
-		return err_set(err, -EBADMSG, "damaged catalog: header checksum does not match");
-
-	version = le32_get(h->version);
-	unknown = le32_get(h->incompat) & ~CAT_INCOMPAT_KNOWN;
-	if (version == 0)
-		return err_set(err, -EBADMSG, "damaged catalog: there is no format version 0");
-	if (version != CAT_VERSION || unknown)
-		return err_set(err, -EPROTONOSUPPORT,
-			       "made by a newer Shoal (format version %" PRIu32
-			       ", feature bits 0x%" PRIx32 "): this one reads version %u",
-			       version, unknown, CAT_VERSION);
-	return 0;
-}
+static const struct cat_file_kind catalogs = { .magic = CAT_MAGIC,
+					       .what = "catalog",
+					       .format = "format",
+					       .version = CAT_VERSION,
+					       .known = CAT_INCOMPAT_KNOWN };
 
 int cat_peek(const void *head, size_t len, uint64_t file_len, uint64_t *ret_nr_files)
 {
@@ -185,7 +154,7 @@ int cat_peek(const void *head, size_t len, uint64_t file_len, uint64_t *ret_nr_f
 	*ret_nr_files = 0;
 	if (memcmp(head, CAT_MAGIC, magic) != 0 || (len > 0 && magic < sizeof(h->magic)))
 		return -EINVAL;
-	if (len >= sizeof(*h) && cat_check_identity(h, len, NULL) == 0 &&
+	if (len >= sizeof(*h) && cat_check_identity(&catalogs, h, len, NULL) == 0 &&
 	    le64_get(h->file_len) == file_len)
 		*ret_nr_files = le64_get(h->nr_files);
 	return 0;
@@ -193,21 +162,11 @@ int cat_peek(const void *head, size_t len, uint64_t file_len, uint64_t *ret_nr_f
 
 static int check_header(const struct cat_header *h, size_t len, struct shoal_err *err)
 {
-	uint64_t file_len, table_len;
-	int rc;
+	uint64_t table_len;
+	int rc = cat_check_whole(&catalogs, h, len, err);
 
-	rc = cat_check_identity(h, len, err);
 	if (rc < 0)
 		return rc;
-	file_len = le64_get(h->file_len);
-	if (file_len > len)
-		return err_set(err, -EBADMSG, "truncated catalog: %zu of %" PRIu64 " bytes", len,
-			       file_len);
-	if (file_len < len)
-		return err_set(
-			err, -EBADMSG,
-			"damaged catalog: the file has %zu bytes, but its header says %" PRIu64,
-			len, file_len);
 	table_len = (uint64_t)le32_get(h->nr_sections) * sizeof(struct cat_table_entry);
 	if (le32_get(h->header_len) != sizeof(*h) || le32_get(h->page_shift) != CAT_PAGE_SHIFT ||
 	    table_len > len - sizeof(*h))

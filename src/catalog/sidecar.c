@@ -66,54 +66,16 @@ struct side_layout side_layout(enum shoal_column_type type, uint64_t nr, uint64_
 	return at;
 }
 
-/* Whether @want is the checksum of the bytes. The fuzzers' files have no good checksums. */
-static bool side_sum_matches(const void *buf, size_t len, uint64_t want)
-{
-#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-	(void)buf, (void)len, (void)want;
-	return true;
-#else
-	return XXH3_64bits(buf, len) == want;
-#endif
-}
-
 void side_header_seal(struct side_header *h)
 {
 	h->header_checksum = le64_of(XXH3_64bits(h, offsetof(struct side_header, header_checksum)));
 }
 
-static int side_check_identity(const struct side_header *h, size_t len, struct shoal_err *err)
-{
-	uint32_t version, unknown;
-
-	if (len == 0)
-		return err_set(err, -EBADMSG, "empty file, not a column");
-	if (memcmp(h, SIDE_MAGIC, u64_min(len, sizeof(h->magic))) != 0)
-		return err_set(err, -EBADMSG, "not a column");
-	if (len < sizeof(*h))
-		return err_set(err, -EBADMSG, "truncated column: only %zu bytes", len);
-	if (!side_sum_matches(h, offsetof(struct side_header, header_checksum),
-			      le64_get(h->header_checksum)))
-		return err_set(err, -EBADMSG, "damaged column: header checksum does not match");
-	version = le32_get(h->version);
-	unknown = le32_get(h->incompat) & ~SIDE_INCOMPAT_KNOWN;
-	if (version == 0)
-		return err_set(err, -EBADMSG, "damaged column: there is no format version 0");
-	if (version != SIDE_VERSION || unknown)
-		return err_set(err, -EPROTONOSUPPORT,
-			       "made by a newer Shoal (column format version %" PRIu32
-			       ", feature bits 0x%" PRIx32 "): this one reads version %u",
-			       version, unknown, SIDE_VERSION);
-	if (le64_get(h->file_len) > len)
-		return err_set(err, -EBADMSG, "truncated column: %zu of %" PRIu64 " bytes", len,
-			       le64_get(h->file_len));
-	if (le64_get(h->file_len) < len)
-		return err_set(
-			err, -EBADMSG,
-			"damaged column: the file has %zu bytes, but its header says %" PRIu64, len,
-			le64_get(h->file_len));
-	return 0;
-}
+static const struct cat_file_kind columns = { .magic = SIDE_MAGIC,
+					      .what = "column",
+					      .format = "column format",
+					      .version = SIDE_VERSION,
+					      .known = SIDE_INCOMPAT_KNOWN };
 
 static bool side_counts_consistent(const struct side_view *v)
 {
@@ -136,7 +98,7 @@ int side_parse(const void *buf, size_t len, struct side_view *ret_view, struct s
 	const struct side_header *h = buf;
 	struct side_view v = { .base = buf };
 	uint32_t name_len;
-	int rc = side_check_identity(h, len, err);
+	int rc = cat_check_whole(&columns, h, len, err);
 
 	if (rc < 0)
 		return rc;
@@ -166,8 +128,7 @@ int side_parse(const void *buf, size_t len, struct side_view *ret_view, struct s
 	    !is_plain_utf8((const char *)h->name, name_len))
 		return err_set(err, -EBADMSG, "damaged column: its name is not plain text");
 	memcpy(v.name, h->name, name_len);
-	if (!side_sum_matches(v.base + v.at.sums_off, 8 * v.at.nr_pages,
-			      le64_get(h->sums_checksum)))
+	if (!cat_sum_matches(v.base + v.at.sums_off, 8 * v.at.nr_pages, le64_get(h->sums_checksum)))
 		return err_set(err, -EBADMSG,
 			       "damaged column: the checksum of the page checksums does not "
 			       "match");
@@ -190,8 +151,8 @@ static bool page_is_good(const struct side_view *v, uint64_t page)
 
 	if (word && atomic_load_explicit(word, memory_order_relaxed) & bit)
 		return true;
-	if (!side_sum_matches(v->base + sizeof(struct side_header) + (page << SIDE_PAGE_SHIFT),
-			      page_len(v, page), le64_load(v->base + v->at.sums_off + 8 * page)))
+	if (!cat_sum_matches(v->base + sizeof(struct side_header) + (page << SIDE_PAGE_SHIFT),
+			     page_len(v, page), le64_load(v->base + v->at.sums_off + 8 * page)))
 		return false;
 	if (word)
 		atomic_fetch_or(word, bit);
@@ -594,8 +555,8 @@ static int verify_pages(void *self, unsigned thread, uint64_t k, struct shoal_er
 	for (uint64_t page = k * VERIFY_PAGES; page < end; page++) {
 		uint64_t at = sizeof(struct side_header) + (page << SIDE_PAGE_SHIFT);
 
-		if (!side_sum_matches(v->base + at, page_len(v, page),
-				      le64_load(v->base + v->at.sums_off + 8 * page)))
+		if (!cat_sum_matches(v->base + at, page_len(v, page),
+				     le64_load(v->base + v->at.sums_off + 8 * page)))
 			return err_set(err, -EBADMSG,
 				       "damaged column: checksum of the page at byte %" PRIu64
 				       " does not match",

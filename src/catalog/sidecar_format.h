@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/le.h"
 #include "base/map.h"
+#include "catalog/identity.h"
 
 #define SIDE_MAGIC          "\211SHCOL\r\n"
 #define SIDE_VERSION        1u
@@ -44,7 +45,7 @@ struct side_header {
 	uint8_t reserved[44];
 	struct le64 header_checksum;
 };
-_Static_assert(sizeof(struct side_header) == 256, "a column's header is 256 bytes");
+_Static_assert(sizeof(struct side_header) == CAT_HEADER_BYTES, "a column's header is 256 bytes");
 
 /* The offsets of the parts. All of them follow from type, nr, nr_samples and nr_order. */
 struct side_layout {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/path.h"
 #include "base/publish.h"
 #include "base/text.h"
 #include "cli/hints.h"
@@ -222,7 +223,7 @@ int cli_no_such_name(const char *command, const char *path, const struct shoal_c
 	shoal_catalog_info(cat, &info);
 	root = store_local_path(info.root);
 	fronts[0] = root = root ? root : info.root;
-	fronts[1] = strrchr(root, '/') ? strrchr(root, '/') + 1 : root;
+	fronts[1] = path_base(root);
 	for (size_t i = 0; i < ARRAY_LEN(fronts); i++) {
 		size_t len = strlen(fronts[i]);
 

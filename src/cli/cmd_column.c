@@ -59,8 +59,7 @@ static size_t cmd_column_width_of(enum shoal_column_type type)
 /* A hidden name beside the output. */
 static int name_unsorted(struct cmd_column_arguments *a)
 {
-	const char *slash = strrchr(a->output, '/');
-	int dir_len = slash ? (int)(slash + 1 - a->output) : 0;
+	int dir_len = (int)(path_base(a->output) - a->output);
 	int n = asprintf(&a->unsorted, "%.*s.%s.unsorted", dir_len, a->output, a->output + dir_len);
 
 	if (n < 0)

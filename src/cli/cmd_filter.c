@@ -57,14 +57,7 @@ static int cmd_filter_write(const struct cmd_filter_arguments *a, const struct s
 			    const struct shoal_select *select, const char *path)
 {
 	struct cli_progress progress;
-	struct shoal_write_options o = { .output = a->output.path,
-					 .config = &a->where.config,
-					 .dry_run = a->output.dry_run,
-					 .refuse_empty = !a->output.force,
-					 .careful = !a->output.force,
-					 .stop = &cli_stop,
-					 .progress = cli_output_progress,
-					 .self = &progress };
+	struct shoal_write_options o = cli_write_options(&a->output, &a->where, &progress);
 	struct shoal_list_totals totals;
 	struct shoal_err err = { "" };
 	struct shoal_list *list;
@@ -72,6 +65,7 @@ static int cmd_filter_write(const struct cmd_filter_arguments *a, const struct s
 
 	if (shoal_list_catalog(cat, select, &list, &err) < 0)
 		return cli_fail("filter", "'%s': %s", path, cli_words("filter", &err));
+	o.refuse_empty = o.careful;
 	cli_progress_start(&progress, "filter", true);
 	rc = shoal_list_write(list, &o, &totals, &err);
 	cli_progress_clear(&progress);

@@ -420,7 +420,7 @@ static void cmd_index_print_json(const struct index_arguments *a, const struct s
 	json_close_object(&j);
 }
 
-struct index_record {
+struct cmd_index_facts {
 	const struct index_arguments *a;
 	const struct shoal_index_result *r;
 	double seconds;
@@ -428,7 +428,7 @@ struct index_record {
 
 static void cmd_index_put_record(struct json *j, const void *self)
 {
-	const struct index_record *x = self;
+	const struct cmd_index_facts *x = self;
 
 	cmd_index_put_begin(j, x->a);
 	cmd_index_put_json(j, x->r, x->seconds);
@@ -438,7 +438,7 @@ static void cmd_index_put_record(struct json *j, const void *self)
 static int cmd_index_keep(struct index_arguments *a, const struct comm_place *place,
 			  const struct shoal_index_result *r, double seconds)
 {
-	struct index_record x = { a, r, seconds };
+	struct cmd_index_facts x = { a, r, seconds };
 	struct cli_record_facts facts = { "index", a->source, cmd_index_put_record, &x };
 	struct shoal_err err = { "" };
 	int status = cli_record_end(&a->record, "index");

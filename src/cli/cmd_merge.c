@@ -21,19 +21,13 @@ static int cmd_merge_write(const struct cmd_merge_arguments *a,
 	enum shoal_repeated repeated =
 		a->repeated == MERGE_LAST ? SHOAL_REPEATED_LAST : SHOAL_REPEATED_FAIL;
 	struct cli_progress progress;
-	struct shoal_write_options o = { .output = a->output.path,
-					 .config = &a->where.config,
-					 .dry_run = a->output.dry_run,
-					 .root = a->root,
-					 .refuse_empty = !a->output.force,
-					 .careful = !a->output.force,
-					 .stop = &cli_stop,
-					 .progress = cli_output_progress,
-					 .self = &progress };
+	struct shoal_write_options o = cli_write_options(&a->output, &a->where, &progress);
 	struct shoal_list_totals totals;
 	struct shoal_err err = { "" };
 	int rc;
 
+	o.root = a->root;
+	o.refuse_empty = o.careful;
 	cli_catch_signals();
 	cli_progress_start(&progress, "merge", true);
 	rc = shoal_catalog_merge(cats, nr, repeated, &o, &totals, &err);

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/hints.h"
@@ -47,7 +48,7 @@ static int cmd_report_run(void *arguments, int nr, char **words)
 {
 	const struct cmd_report_arguments *a = arguments;
 	const char *path = a->output ? a->output : run_file_name(RUN_FILE_PAGE);
-	uint64_t now = (uint64_t)time(NULL) * UINT64_C(1000000000);
+	uint64_t now = clock_wall();
 	struct shoal_err err = { "" };
 
 	for (int i = 0; i < nr; i++) { /* "results/" is called "results" on the page */

@@ -67,18 +67,13 @@ static int cmd_split_write(const struct cmd_split_arguments *a, const struct sho
 			   const struct shoal_select *select, const char *path)
 {
 	struct cli_progress progress;
-	struct shoal_write_options o = { .output = path,
-					 .config = &a->where.config,
-					 .dry_run = a->output.dry_run,
-					 .careful = !a->output.force, /* a new part may be empty */
-					 .stop = &cli_stop,
-					 .progress = cli_output_progress,
-					 .self = &progress };
+	struct shoal_write_options o = cli_write_options(&a->output, &a->where, &progress);
 	struct shoal_list_totals totals;
 	struct shoal_err err = { "" };
 	struct shoal_list *list;
 	int rc = shoal_list_catalog(cat, select, &list, &err);
 
+	o.output = path; /* a new part may be empty */
 	if (rc == 0) {
 		cli_progress_start(&progress, "split", true);
 		rc = shoal_list_write(list, &o, &totals, &err);

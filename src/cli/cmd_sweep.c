@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/cores.h"
 #include "base/lock.h"
 #include "base/path.h"
@@ -121,7 +122,7 @@ static int cmd_sweep_write_report(struct cmd_sweep_state *s, struct sweep_result
 				  struct shoal_err *err)
 {
 	struct knee_rules rules = { s->a->within * 0.01, s->a->slower };
-	uint64_t now = (uint64_t)time(NULL) * UINT64_C(1000000000);
+	uint64_t now = clock_wall();
 	char path[4096];
 	int rc = sweep_sum_up(&s->plan, s->jobs, s->records, rules, cores_available(), r, err);
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/screen.h"
@@ -232,19 +233,6 @@ void cli_progress_show(struct cli_progress *p, const struct cli_step *now)
 	}
 	show_json(p, now, left);
 	p->shown = t;
-}
-
-/* The resident memory of this process, in bytes; 0 if the system does not report it. */
-static uint64_t resident_bytes(void)
-{
-	unsigned long long all = 0, resident = 0;
-	FILE *f = fopen("/proc/self/statm", "r");
-
-	if (f && fscanf(f, "%llu %llu", &all, &resident) != 2)
-		resident = 0;
-	if (f)
-		fclose(f);
-	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 void cli_progress_show_index(struct cli_progress *p, const struct shoal_index_progress *now,

@@ -19,7 +19,7 @@ static double bytes_rate(const struct read_figures *f)
 
 /* ---- The spread of several measurements ---- */
 
-struct spread {
+struct rate_spread {
 	double median, lowest, highest;
 };
 
@@ -32,7 +32,7 @@ static int compare_rates(const void *a, const void *b)
 
 /* Of the measurements that were not interrupted; false if there is none. */
 static bool find_spread(const struct read_outcome *o, double (*rate)(const struct read_figures *f),
-			struct spread *ret)
+			struct rate_spread *ret)
 {
 	double *all = calloc((size_t)o->nr_each + 1, sizeof(*all)); /* 8 bytes per measurement */
 	size_t nr = 0;
@@ -42,8 +42,8 @@ static bool find_spread(const struct read_outcome *o, double (*rate)(const struc
 			all[nr++] = rate(&o->each[i]);
 	if (nr > 0) {
 		qsort(all, nr, sizeof(*all), compare_rates);
-		*ret = (struct spread){ (all[(nr - 1) / 2] + all[nr / 2]) / 2, all[0],
-					all[nr - 1] };
+		*ret = (struct rate_spread){ (all[(nr - 1) / 2] + all[nr / 2]) / 2, all[0],
+					     all[nr - 1] };
 	}
 	free(all);
 	return nr > 0;
@@ -139,7 +139,7 @@ static void print_own(struct json *j, const struct read_figures *f)
 static void print_spread(struct json *j, const char *name, const struct read_outcome *o,
 			 double (*rate)(const struct read_figures *f))
 {
-	struct spread s;
+	struct rate_spread s;
 
 	if (!find_spread(o, rate, &s)) {
 		json_null(j, name);
@@ -248,7 +248,7 @@ static void read_put_figures(FILE *out, const struct read_figures *f, const char
 
 static void put_repeats(FILE *out, const struct read_outcome *o)
 {
-	struct spread samples, bytes;
+	struct rate_spread samples, bytes;
 
 	for (uint64_t i = 0; i < o->nr_each; i++) {
 		fprintf(out, "repeat %" PRIu64, i + 1);

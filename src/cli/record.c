@@ -71,8 +71,7 @@ int cli_record_begin(struct cli_record *r, const struct cli_record_facts *facts,
 		     bool all, struct cli_listen *listen, struct shoal_err *err)
 {
 	const struct comm_place *place = comm_place(comm);
-	uint64_t started = clock_ns(CLOCK_REALTIME),
-		 online = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t started = clock_wall(), online = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
 	bool first = place->rank == 0;
 	int rc = 0;
 
@@ -116,7 +115,7 @@ int cli_record_write(struct cli_record *r, const struct cli_record_facts *facts,
 	if (rc < 0)
 		return rc;
 	(void)!gethostname(host, sizeof(host) - 1);
-	report_time(clock_ns(CLOCK_REALTIME), time);
+	report_time(clock_wall(), time);
 	time[19] = '\0'; /* to the second */
 	j = report_json(&f);
 	json_open_object(&j, NULL);

@@ -67,9 +67,12 @@ void screen_draw(const char *lines)
 static void screen_clear_locked(void)
 {
 	char out[64];
+	size_t len;
 
-	if (nr_drawn > 0)
-		fwrite(out, 1, screen_go_up(out, sizeof(out)), stderr);
+	if (nr_drawn == 0)
+		return;
+	len = screen_go_up(out, sizeof(out));
+	fwrite(out, 1, len, stderr);
 }
 
 void screen_clear(void)

@@ -309,6 +309,19 @@ int cli_output_refused(const char *command, const char *what, int rc, struct sho
 	return cli_fail(command, "'%s': %s", what, cli_words(command, err));
 }
 
+struct shoal_write_options cli_write_options(const struct cli_output *o,
+					     const struct cli_where *where,
+					     struct cli_progress *progress)
+{
+	return (struct shoal_write_options){ .output = o->path,
+					     .config = &where->config,
+					     .dry_run = o->dry_run,
+					     .careful = !o->force,
+					     .stop = &cli_stop,
+					     .progress = cli_output_progress,
+					     .self = progress };
+}
+
 void cli_output_progress(void *progress, uint64_t nr_done, uint64_t nr_all)
 {
 	cli_progress_show(progress,

@@ -92,6 +92,12 @@ int cli_output_check(const char *command, const char *path) MUST_USE;
 /* Print why a catalog made of @what was not written. Returns CLI_FAILED. */
 int cli_output_refused(const char *command, const char *what, int rc, struct shoal_err *err);
 
+/* What all that write catalogs have in common; @o, @where and @progress are lent. An empty catalog
+ * is written. */
+struct shoal_write_options cli_write_options(const struct cli_output *o,
+					     const struct cli_where *where,
+					     struct cli_progress *progress);
+
 /* A progress line for shoal_write_options; @progress is a struct cli_progress. */
 void cli_output_progress(void *progress, uint64_t nr_done, uint64_t nr_all);
 

@@ -84,13 +84,13 @@ static void view_facts(struct pieces *p, const struct live_now *n, const char *m
 
 /* ---- Lines ---- */
 
-struct lines {
+struct view_lines {
 	char *to;
 	size_t len, cap;
 	unsigned nr, rows, columns, at; /* at: columns of the current line */
 };
 
-static void lines_end(struct lines *l)
+static void lines_end(struct view_lines *l)
 {
 	if (l->at == 0 || l->nr == l->rows)
 		return;
@@ -101,7 +101,7 @@ static void lines_end(struct lines *l)
 
 /* Append text of @width columns, behind a separator; on a new line if it does not fit. What is
  * wider than a line is cut, if it is plain. */
-static void lines_add(struct lines *l, const char *text, size_t len, unsigned width)
+static void lines_add(struct view_lines *l, const char *text, size_t len, unsigned width)
 {
 	unsigned gap = l->at > 0 ? 2 : 0;
 
@@ -122,12 +122,12 @@ static void lines_add(struct lines *l, const char *text, size_t len, unsigned wi
 	l->at += gap + width;
 }
 
-static void lines_add_text(struct lines *l, const char *text)
+static void lines_add_text(struct view_lines *l, const char *text)
 {
 	lines_add(l, text, strlen(text), (unsigned)strlen(text));
 }
 
-static void lines_add_head(struct lines *l, const struct live_now *n)
+static void lines_add_head(struct view_lines *l, const struct live_now *n)
 {
 	uint64_t s = n->seconds_left >= 0 && n->seconds_left < 1e9
 			     ? (uint64_t)(n->seconds_left + 0.5)
@@ -152,7 +152,7 @@ static void lines_add_head(struct lines *l, const struct live_now *n)
 }
 
 /* The rates of the last minute: the heights are shares of the highest. */
-static void lines_add_sparkline(struct lines *l, const struct cli_view *v, bool utf8)
+static void lines_add_sparkline(struct view_lines *l, const struct cli_view *v, bool utf8)
 {
 	static const char *const bars[] = { " ",      "\u2581", "\u2582", "\u2583", "\u2584",
 					    "\u2585", "\u2586", "\u2587", "\u2588" };
@@ -185,10 +185,10 @@ static void lines_add_sparkline(struct lines *l, const struct cli_view *v, bool 
 unsigned cli_view_text(const struct cli_view *v, const struct live_now *now, const char *more,
 		       unsigned columns, unsigned rows, bool utf8, char *to, size_t cap)
 {
-	struct lines l = { .to = to,
-			   .cap = cap,
-			   .rows = rows < VIEW_LINES ? rows : VIEW_LINES,
-			   .columns = columns };
+	struct view_lines l = { .to = to,
+				.cap = cap,
+				.rows = rows < VIEW_LINES ? rows : VIEW_LINES,
+				.columns = columns };
 	struct pieces p = { .nr = 0 };
 
 	lines_add_head(&l, now);

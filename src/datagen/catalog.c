@@ -32,7 +32,7 @@ int datagen_catalog_path(const struct datagen *g, char *path, size_t cap, struct
 static int part_path(const char *path, const char *part, char *to, size_t cap,
 		     struct shoal_err *err)
 {
-	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+	const char *base = path_base(path);
 	const char *dot = strrchr(base, '.');
 	size_t stem = dot && dot > base ? (size_t)(dot - path) : strlen(path);
 	int n = snprintf(to, cap, "%.*s-%s%s", (int)stem, path, part, path + stem);

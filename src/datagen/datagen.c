@@ -154,7 +154,7 @@ static int report(struct progress_watch *v, bool finished, struct shoal_err *err
 
 	v->sent_done = done;
 	v->sent_bytes = bytes;
-	v->reported = clock_ns(CLOCK_MONOTONIC);
+	v->reported = clock_now();
 	return comm_post(g->comm, 0, MAIL_REPORT, &r, sizeof(r), err);
 }
 
@@ -194,7 +194,7 @@ static int poll_progress(struct progress_watch *v, uint64_t wait_us, struct shoa
 
 	if (rc == 1)
 		take_report(v, &mail);
-	if (rc >= 0 && g->rank > 0 && clock_ns(CLOCK_MONOTONIC) - v->reported >= REPORT_NS)
+	if (rc >= 0 && g->rank > 0 && clock_now() - v->reported >= REPORT_NS)
 		rc = report(v, false, err);
 	datagen_show(v);
 	return rc < 0 ? rc : 0;
@@ -224,7 +224,7 @@ static int wait_for_all(struct progress_watch *v, struct shoal_err *err)
 
 static int run_threads(struct datagen *g, struct shoal_err *err)
 {
-	struct progress_watch v = { .g = g, .reported = clock_ns(CLOCK_MONOTONIC) };
+	struct progress_watch v = { .g = g, .reported = clock_now() };
 	struct datagen_worker *workers = NULL;
 	int rc = new_workers(g, &workers, err);
 
@@ -331,13 +331,13 @@ static int datagen_run(struct datagen *g, struct datagen_result *result, struct 
 	 */
 	if (rc == 0 && g->o->mode == DATAGEN_RESUME)
 		rc = comm_barrier(g->comm, err);
-	start = clock_ns(CLOCK_MONOTONIC);
+	start = clock_now();
 	if (rc == 0)
 		rc = run_threads(g, err);
 	if (rc == 0)
 		rc = comm_reduce(g->comm, COMM_SUM, (uint64_t *)(void *)&g->counts,
 				 sizeof(g->counts) / sizeof(uint64_t), err);
-	written = clock_ns(CLOCK_MONOTONIC);
+	written = clock_now();
 	result->seconds = (double)(written - start) * 1e-9;
 	/*
 	 * Before the sync the files may be in the page cache only, and the speed would be the
@@ -345,7 +345,7 @@ static int datagen_run(struct datagen *g, struct datagen_result *result, struct 
 	 */
 	if (rc == 0 && g->o->mode != DATAGEN_VERIFY && !g->o->no_sync) {
 		rc = sync_files(g, err);
-		result->sync_seconds = (double)(clock_ns(CLOCK_MONOTONIC) - written) * 1e-9;
+		result->sync_seconds = (double)(clock_now() - written) * 1e-9;
 		result->seconds += result->sync_seconds;
 	}
 	if (rc == 0 && g->rank == 0 && g->o->mode != DATAGEN_VERIFY)

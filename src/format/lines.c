@@ -2,7 +2,7 @@
  * line's end belongs to it; the last line may lack it. */
 #include "format/samples_private.h"
 
-struct lines {
+struct line_maker {
 	struct samples_search *search;
 	uint64_t start; /* where the current line starts */
 	uint64_t nr;    /* lines before it */
@@ -15,7 +15,7 @@ struct lines {
 	bool blank;  /* the line has no characters so far; JSON lines: none but spaces */
 };
 
-static int end_line(struct lines *l, uint64_t end)
+static int end_line(struct line_maker *l, uint64_t end)
 {
 	uint64_t start = l->start;
 	bool blank = l->blank;
@@ -30,7 +30,7 @@ static int end_line(struct lines *l, uint64_t end)
  * them as the end of the field and its start again gives the same result. A quote elsewhere is an
  * ordinary character.
  */
-static bool lines_quote(struct lines *l, const uint8_t *at, bool doubled)
+static bool lines_quote(struct line_maker *l, const uint8_t *at, bool doubled)
 {
 	if (*at != '"' || !l->quotes)
 		return false;
@@ -40,7 +40,7 @@ static bool lines_quote(struct lines *l, const uint8_t *at, bool doubled)
 	return true;
 }
 
-static int lines_take(struct lines *l, const uint8_t *buf, size_t len, uint64_t off)
+static int lines_take(struct line_maker *l, const uint8_t *buf, size_t len, uint64_t off)
 {
 	int rc = 0;
 
@@ -57,7 +57,7 @@ static int lines_take(struct lines *l, const uint8_t *buf, size_t len, uint64_t 
 	return rc;
 }
 
-static int find_lines(struct lines *l)
+static int find_lines(struct line_maker *l)
 {
 	struct samples_search *s = l->search;
 	uint8_t buf[4096];
@@ -78,10 +78,10 @@ static int find_lines(struct lines *l)
 
 int samples_find_csv(struct samples_search *s)
 {
-	return find_lines(&(struct lines){ .search = s, .skip = 1, .quotes = true });
+	return find_lines(&(struct line_maker){ .search = s, .skip = 1, .quotes = true });
 }
 
 int samples_find_jsonl(struct samples_search *s)
 {
-	return find_lines(&(struct lines){ .search = s });
+	return find_lines(&(struct line_maker){ .search = s });
 }

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/le.h"
 #include "base/map.h"
+#include "base/path.h"
 #include "base/publish.h"
 #include "base/span.h"
 #include "base/text.h"
@@ -33,16 +34,9 @@
 
 /* ---- The files ---- */
 
-static const char *checkpoint_base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 char *index_resume_path(const char *output, const char *suffix)
 {
-	const char *base = checkpoint_base_of(output);
+	const char *base = path_base(output);
 	char *name = NULL;
 
 	if (asprintf(&name, "%.*s.%s.%s", (int)(base - output), output, base, suffix) < 0)
@@ -98,8 +92,8 @@ void index_resume_sweep(const char *output, int nr_ranks)
 	const struct dirent *e;
 
 	while (dir && (e = readdir(dir)) != NULL) {
-		uint64_t of = ranks_of(e->d_name, checkpoint_base_of(resume)) +
-			      ranks_of(e->d_name, checkpoint_base_of(runs));
+		uint64_t of = ranks_of(e->d_name, path_base(resume)) +
+			      ranks_of(e->d_name, path_base(runs));
 
 		if (of > 0 && of != (uint64_t)nr_ranks)
 			unlinkat(dirfd(dir), e->d_name, 0);
@@ -267,11 +261,6 @@ uint64_t index_checkpoint_got(const struct index_checkpoint *c, uint64_t from)
 }
 
 /* ---- Writing ---- */
-
-static double now_seconds(void)
-{
-	return (double)clock_ns(CLOCK_MONOTONIC) * 1e-9;
-}
 
 /* A checkpoint that is being written. */
 struct writing {
@@ -505,7 +494,7 @@ int index_resume_checkpoint(struct index_job *j, const struct index_walk_state *
 			    struct shoal_err *err)
 {
 	struct index_resume *r = &j->resume;
-	double start = now_seconds();
+	double start = clock_seconds();
 	int rc;
 
 	if (r->next == 0)
@@ -520,7 +509,7 @@ int index_resume_checkpoint(struct index_job *j, const struct index_walk_state *
 		return rc;
 	r->found = true;
 	r->nr_finished = state->nr_steps;
-	r->took = now_seconds() - start;
+	r->took = clock_seconds() - start;
 	r->next = start + r->took + (r->took * SHARE > SECONDS ? r->took * SHARE : SECONDS);
 	return 1;
 }

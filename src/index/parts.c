@@ -32,7 +32,7 @@ static char *parts_prefix(const char *output)
 
 static int open_part(struct index_parts *p, struct shoal_err *err)
 {
-	struct index_provenance listing = { .started = clock_ns(CLOCK_REALTIME), .sizes = true };
+	struct index_provenance listing = { .started = clock_wall(), .sizes = true };
 	struct shoal_writer_options wo = p->options;
 	char *text = index_provenance_text(&listing);
 	int rc;
@@ -181,7 +181,7 @@ static int parts_each(const char *output,
 	if (!prefix || (started ? asprintf(&start, "%s%" PRIx64 "-", prefix, started)
 				: asprintf(&start, "%s", prefix)) < 0)
 		start = NULL;
-	base = start && strrchr(start, '/') ? strrchr(start, '/') + 1 : start;
+	base = start ? path_base(start) : NULL;
 	while (base && dir && rc == 0 && (e = readdir(dir)) != NULL) {
 		char *path = NULL;
 

@@ -316,7 +316,7 @@ int index_resume_open(struct index_resume *r, const struct index_job *job, struc
 				    .output = job->options->output,
 				    .root = job->root.uri,
 				    .started = first ? job->provenance.started : r->started,
-				    .session = first ? clock_ns(CLOCK_REALTIME) : r->session,
+				    .session = first ? clock_wall() : r->session,
 				    .sums = { .max = SIZE_MAX },
 				    .spill = { .fd = -1, .runs = &r->runs } };
 	rc = name_files(r, job);

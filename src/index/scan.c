@@ -32,13 +32,6 @@ static bool is_bucket(const struct index_job *j)
 
 /* ---- What is not listed ---- */
 
-static const char *scan_base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* Temporary files, on file systems where these need names. */
 static const char *const spilled[] = { ".shoal-spill-", ".nfs0000" };
 
@@ -68,8 +61,8 @@ static void hide_catalog(struct index_job *j, struct store_hidden *h, const char
 
 	for (size_t i = 1; i < ARRAY_LEN(j->own); i++)
 		if (j->own[i])
-			h->prefix[ARRAY_LEN(spilled) + i - 1] = scan_base_of(j->own[i]);
-	h->name = scan_base_of(j->own[0]);
+			h->prefix[ARRAY_LEN(spilled) + i - 1] = path_base(j->own[i]);
+	h->name = path_base(j->own[0]);
 	if (stat(path, &st) == 0) {
 		h->file_dev = st.st_dev;
 		h->file_ino = st.st_ino;
@@ -379,7 +372,7 @@ int index_scan_run(struct index_job *j, struct shoal_index_result *result, struc
 		.own_name = j->own_key,
 	};
 	struct index_walk_state state = { 0 };
-	uint64_t start = clock_ns(CLOCK_MONOTONIC);
+	uint64_t start = clock_now();
 	bool afresh = j->place->rank == 0 && !j->resume.found;
 	int rc = scan_open_samples(j, wo.nr_threads, err);
 
@@ -393,7 +386,7 @@ int index_scan_run(struct index_job *j, struct shoal_index_result *result, struc
 	j->walk = index_walk_free(j->walk);
 	scan_join_samples(j, wo.nr_threads);
 	scan_count(&state, result);
-	count_requests(j, clock_ns(CLOCK_MONOTONIC) - start, wo.nr_threads, result);
+	count_requests(j, clock_now() - start, wo.nr_threads, result);
 	j->nr_foreign = state.nr_foreign + j->resume.nr_foreign;
 	result->nr_unreadable += j->resume.nr_unreadable;
 	result->nr_reused = j->update.nr_names;
@@ -432,7 +425,7 @@ static uint64_t root_inode(const struct index_job *j)
 
 struct index_provenance index_scan_provenance(const struct index_job *j)
 {
-	return (struct index_provenance){ .started = clock_ns(CLOCK_REALTIME),
+	return (struct index_provenance){ .started = clock_wall(),
 					  .inode = root_inode(j),
 					  .sizes = !j->tree->no_sizes,
 					  .follow = j->tree->follow,

@@ -24,7 +24,7 @@
 /* How often the owner shows progress. */
 #define TICK_NS 50000000
 
-struct reading {
+struct block_reading {
 	struct textlist *list;
 	uint64_t from, end;     /* bytes of the file */
 	uint64_t next;          /* atomic: the block that no thread has begun */
@@ -40,7 +40,7 @@ struct reading {
 
 /* A thread that reads, and its block. */
 struct block_reader {
-	struct reading *r;
+	struct block_reading *r;
 	unsigned lane;
 	pthread_t thread;
 	char *buf;
@@ -78,7 +78,7 @@ static int textblocks_count_lines(const struct block_reader *b, uint64_t from, u
 }
 
 /* Where a block begins. */
-static uint64_t block_at(const struct reading *r, uint64_t block)
+static uint64_t block_at(const struct block_reading *r, uint64_t block)
 {
 	return u64_min(r->from + block * READ_BYTES, r->end);
 }
@@ -98,7 +98,7 @@ static uint64_t number_of(const struct block_reader *b, uint64_t skipped, uint64
 static void fail_reading(struct block_reader *b, uint64_t block, int rc,
 			 const struct shoal_err *err)
 {
-	struct reading *r = b->r;
+	struct block_reading *r = b->r;
 
 	pthread_mutex_lock(&r->lock);
 	if (r->rc == 0 || block < r->bad) {
@@ -145,7 +145,7 @@ static int add_entry(struct block_reader *b, const struct textline *line, struct
 /* Read the block, the byte before it, and as much after it as a line may have. */
 static int read_block(const struct block_reader *b, size_t *ret_before, size_t *ret_fill)
 {
-	const struct reading *r = b->r;
+	const struct block_reading *r = b->r;
 	uint64_t at = block_at(r, b->block);
 	size_t before = b->block > 0;
 
@@ -216,7 +216,7 @@ static int do_block(struct block_reader *b, struct shoal_err *err)
 static void *block_thread(void *arg)
 {
 	struct block_reader *b = arg;
-	struct reading *r = b->r;
+	struct block_reading *r = b->r;
 	int rc = 0;
 
 	while (rc == 0) {
@@ -260,13 +260,13 @@ unsigned textblocks_threads(const struct textlist *l)
 }
 
 /* Wait for all threads, and show progress meanwhile. */
-static void wait_for_readers(struct reading *r)
+static void wait_for_readers(struct block_reading *r)
 {
 	const struct shoal_index_options *o = r->list->options;
 
 	pthread_mutex_lock(&r->lock);
 	while (r->nr_running > 0) {
-		struct timespec until = clock_time(clock_ns(CLOCK_MONOTONIC) + TICK_NS);
+		struct timespec until = clock_time(clock_now() + TICK_NS);
 		bool stop;
 
 		(void)!pthread_cond_timedwait(&r->changed, &r->lock, &until);
@@ -286,7 +286,7 @@ static void wait_for_readers(struct reading *r)
 }
 
 /* With as many threads as can be started, or on this one. */
-static void run_readers(struct reading *r, struct block_reader *reader, unsigned nr)
+static void run_readers(struct block_reading *r, struct block_reader *reader, unsigned nr)
 {
 	unsigned nr_started = 0;
 
@@ -305,11 +305,11 @@ static void run_readers(struct reading *r, struct block_reader *reader, unsigned
 		pthread_join(reader[i].thread, NULL);
 }
 
-static void init_reading(struct reading *r, struct textlist *l)
+static void init_reading(struct block_reading *r, struct textlist *l)
 {
 	pthread_condattr_t attr;
 
-	*r = (struct reading){ .list = l, .bad = UINT64_MAX };
+	*r = (struct block_reading){ .list = l, .bad = UINT64_MAX };
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -317,7 +317,7 @@ static void init_reading(struct reading *r, struct textlist *l)
 	pthread_condattr_destroy(&attr);
 }
 
-static int textblocks_read_all(struct reading *r, unsigned nr, struct shoal_err *err)
+static int textblocks_read_all(struct block_reading *r, unsigned nr, struct shoal_err *err)
 {
 	struct block_reader *reader = calloc(nr, sizeof(*reader));
 	int rc = reader ? 0 : -ENOMEM;
@@ -340,7 +340,7 @@ static int textblocks_read_all(struct reading *r, unsigned nr, struct shoal_err 
 
 int textblocks_read(struct textlist *l, unsigned nr_threads, struct shoal_err *err)
 {
-	struct reading r;
+	struct block_reading r;
 	int rc;
 
 	init_reading(&r, l);

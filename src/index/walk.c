@@ -537,7 +537,7 @@ static bool walk_threads_wait(struct index_walk *w, uint64_t passed_ns)
 
 static void start_more(struct index_walk *w)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC), passed = now - w->looked_ns;
+	uint64_t now = clock_now(), passed = now - w->looked_ns;
 
 	if (passed < LOOK_NS)
 		return;
@@ -582,7 +582,7 @@ int index_walk_start(const struct index_walk_options *options, bool with_all,
 		rc = start_in_order(w, err);
 	if (rc == 0 && with_all)
 		rc = index_queue_push(&w->units, "", 0, err);
-	w->looked_ns = clock_ns(CLOCK_MONOTONIC);
+	w->looked_ns = clock_now();
 	w->nr_blocks = blocks_read();
 	first = options->nr_cores ? options->nr_cores : options->nr_threads;
 	if (rc == 0)
@@ -642,7 +642,7 @@ static bool walk_wait(struct index_walk *w, uint64_t until_ns)
 int index_walk_wait(struct index_walk *w, uint64_t timeout_us, struct index_walk_state *ret_state,
 		    struct shoal_err *err)
 {
-	uint64_t until = clock_ns(CLOCK_MONOTONIC) + timeout_us * 1000;
+	uint64_t until = clock_now() + timeout_us * 1000;
 	bool news;
 	int rc;
 
@@ -652,7 +652,7 @@ int index_walk_wait(struct index_walk *w, uint64_t timeout_us, struct index_walk
 		news = walk_wait(w, all ? until : u64_min(until, w->looked_ns + LOOK_NS));
 		if (!all)
 			start_more(w);
-	} while (!news && clock_ns(CLOCK_MONOTONIC) < until);
+	} while (!news && clock_now() < until);
 	pthread_mutex_lock(&w->lock);
 	rc = w->rc < 0 ? err_set_as(err, w->rc, &w->err, "%s", w->err.msg) : 0;
 	w->state.idle = is_idle(w);

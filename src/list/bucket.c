@@ -379,7 +379,7 @@ static int bucket_start_threads(struct list_of_bucket *b, struct shoal_err *err)
 /* Wait until something is found, for a limited time. Under the lock. */
 static int bucket_wait(struct list_of_bucket *b, struct shoal_err *err)
 {
-	struct timespec until = clock_time(clock_ns(CLOCK_REALTIME) + BUCKET_WAIT_MS * 1000000u);
+	struct timespec until = clock_time(clock_wall() + BUCKET_WAIT_MS * 1000000u);
 	int rc;
 
 	pthread_cond_timedwait(&b->found, &b->lock, &until);

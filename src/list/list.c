@@ -58,7 +58,7 @@ int list_check_stop(struct shoal_list *list, struct shoal_err *err)
 		return err_set(err, -ECANCELED, "interrupted");
 	if (!list->waiting)
 		return 0;
-	now = clock_ns(CLOCK_MONOTONIC);
+	now = clock_now();
 	if (now - list->asked < WAITING_NS)
 		return 0;
 	list->asked = now;

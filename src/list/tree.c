@@ -499,7 +499,7 @@ static int tree_wait(struct list_of_tree *t, const struct tree_node *n, struct s
 			return rc;
 		if (n->listed)
 			break;
-		until = clock_time(clock_ns(CLOCK_REALTIME) + TREE_WAIT_MS * 1000000u);
+		until = clock_time(clock_wall() + TREE_WAIT_MS * 1000000u);
 		pthread_cond_timedwait(&t->done, &t->lock, &until);
 	}
 	return 0;

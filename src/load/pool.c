@@ -146,13 +146,13 @@ static bool pool_take_whole(struct load_pool *p, struct load_slot *slot, size_t 
 }
 
 /* The gaps that a batch is spread over. */
-struct spread {
+struct part_spread {
 	uint32_t gap[LOAD_PARTS];
 	uint64_t used[LOAD_PARTS];
 	uint32_t nr;
 };
 
-static bool is_used(const struct spread *s, uint32_t g)
+static bool is_used(const struct part_spread *s, uint32_t g)
 {
 	for (uint32_t k = 0; k < s->nr; k++)
 		if (s->gap[k] == g)
@@ -161,7 +161,7 @@ static bool is_used(const struct spread *s, uint32_t g)
 }
 
 /* The first unused gap that has @cap bytes; for the last part, the largest gap. */
-static uint32_t another_gap(const struct load_pool *p, const struct spread *s, uint64_t cap)
+static uint32_t another_gap(const struct load_pool *p, const struct part_spread *s, uint64_t cap)
 {
 	uint32_t found = UINT32_MAX;
 
@@ -177,7 +177,7 @@ static uint32_t another_gap(const struct load_pool *p, const struct spread *s, u
 }
 
 /* The part that has @cap bytes left: an existing or a new one. LOAD_PARTS: there is none. */
-static uint32_t find_part(const struct load_pool *p, struct spread *s, uint64_t cap)
+static uint32_t find_part(const struct load_pool *p, struct part_spread *s, uint64_t cap)
 {
 	uint32_t g;
 
@@ -194,11 +194,11 @@ static uint32_t find_part(const struct load_pool *p, struct spread *s, uint64_t 
 /* Spread over several gaps, from the front, so that the kept part is used before other pages.
  * Returns how many bytes found no place; the slots that need them are left without a buffer. */
 static uint64_t spread_out(const struct load_pool *p, struct load_slot *slot, size_t nr,
-			   struct spread *ret_spread)
+			   struct part_spread *ret_spread)
 {
 	uint64_t rest = 0;
 
-	*ret_spread = (struct spread){ .nr = 0 };
+	*ret_spread = (struct part_spread){ .nr = 0 };
 	for (size_t i = 0; i < nr; i++) {
 		struct load_request *r = &slot[i].request;
 		uint32_t k = r->cap > 0 ? find_part(p, ret_spread, r->cap) : LOAD_PARTS;
@@ -215,7 +215,7 @@ static uint64_t spread_out(const struct load_pool *p, struct load_slot *slot, si
 }
 
 /* Undo the placement. Returns how many bytes need a place. */
-static uint64_t clear_buffers(struct load_slot *slot, size_t nr, struct spread *s)
+static uint64_t clear_buffers(struct load_slot *slot, size_t nr, struct part_spread *s)
 {
 	uint64_t sum = 0;
 
@@ -248,7 +248,7 @@ int load_pool_take(struct load_pool *p, struct load_slot *slot, size_t nr, uint6
 		   bool beyond, struct load_room *ret_room)
 {
 	struct load_room room = { .nr_parts = 0 };
-	struct spread s;
+	struct part_spread s;
 	uint64_t rest;
 
 	if (need == UINT64_MAX) /* the sum overflows */

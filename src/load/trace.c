@@ -238,12 +238,12 @@ static int open_files(struct trace *t, const struct trace_options *o, struct sho
 /* Collective: all ranks count time from the same moment, as far as their clocks agree. */
 static int trace_agree_on_start(struct trace *t, struct shoal_err *err)
 {
-	uint64_t wall = clock_ns(CLOCK_REALTIME);
+	uint64_t wall = clock_wall();
 	int rc;
 
 	t->head = (struct oplog_head){ wall, (uint32_t)comm_place(t->comm)->size };
 	rc = comm_broadcast(t->comm, 0, &t->head.started, sizeof(t->head.started), err);
-	t->origin = clock_now() - (clock_ns(CLOCK_REALTIME) - t->head.started);
+	t->origin = clock_now() - (clock_wall() - t->head.started);
 	return rc;
 }
 

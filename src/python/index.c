@@ -66,18 +66,12 @@ static int on_difference(void *self, enum shoal_difference what, const char *nam
 {
 	struct watch *w = self;
 	PyGILState_STATE gil;
-	PyObject *done;
 
 	if (!w->differs)
 		return 0;
 	gil = PyGILState_Ensure();
-	done = PyObject_CallFunction(w->differs, "iy#KK", (int)what, name, (Py_ssize_t)len,
-				     (unsigned long long)was, (unsigned long long)is);
-	if (!done)
+	if (py_tell_difference(&w->differs, what, name, len, was, is) < 0)
 		keep_exception(w);
-	else if (done != Py_True)
-		w->differs = NULL;
-	Py_XDECREF(done);
 	if (PyErr_CheckSignals() < 0)
 		keep_exception(w);
 	PyGILState_Release(gil);
@@ -269,7 +263,7 @@ static void *run_work(void *arg)
 
 static bool is_done(pthread_t thread)
 {
-	struct timespec until = clock_time(clock_ns(CLOCK_REALTIME) + 100000000u);
+	struct timespec until = clock_time(clock_wall() + 100000000u);
 	int rc;
 
 	Py_BEGIN_ALLOW_THREADS;

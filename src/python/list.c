@@ -585,18 +585,12 @@ static int list_on_difference(void *self, enum shoal_difference what, const char
 {
 	struct list_differs *d = self;
 	PyGILState_STATE gil;
-	PyObject *done;
 
 	if (!d->call)
 		return 0;
 	gil = PyGILState_Ensure();
-	done = PyObject_CallFunction(d->call, "iy#KK", (int)what, name, (Py_ssize_t)len,
-				     (unsigned long long)was, (unsigned long long)is);
-	if (!done)
+	if (py_tell_difference(&d->call, what, name, len, was, is) < 0)
 		list_keep_exception(d->list);
-	else if (done != Py_True)
-		d->call = NULL;
-	Py_XDECREF(done);
 	PyGILState_Release(gil);
 	return d->list->type ? -ECANCELED : 0;
 }

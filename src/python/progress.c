@@ -25,7 +25,7 @@ static void progress_call(struct py_progress *p, uint64_t done, uint64_t total)
 void py_progress_of(void *self, uint64_t done, uint64_t total)
 {
 	struct py_progress *p = self;
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	uint64_t now = clock_now();
 	PyGILState_STATE gil;
 
 	if (p->type || (now < p->next_ns && done != total))
@@ -48,4 +48,17 @@ int py_progress_end(struct py_progress *p)
 	PyErr_Clear();
 	PyErr_Restore(p->type, p->value, p->traceback);
 	return -1;
+}
+
+int py_tell_difference(PyObject **call, enum shoal_difference what, const char *name, size_t len,
+		       uint64_t was, uint64_t is)
+{
+	PyObject *done = PyObject_CallFunction(*call, "iy#KK", (int)what, name, (Py_ssize_t)len,
+					       (unsigned long long)was, (unsigned long long)is);
+	bool failed = !done;
+
+	if (done && done != Py_True)
+		*call = NULL;
+	Py_XDECREF(done);
+	return failed ? -1 : 0;
 }

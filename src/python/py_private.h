@@ -110,6 +110,11 @@ struct py_progress {
 void py_progress_of(void *self, uint64_t done, uint64_t total);
 void py_progress_names(void *self, uint64_t done); /* the total is not known: 0 */
 
+/* With the GIL held: call *@call with a difference between a catalog and a list or the store. It
+ * becomes NULL if the callable wants no more calls. -1: it raised an exception. */
+int py_tell_difference(PyObject **call, enum shoal_difference what, const char *name, size_t len,
+		       uint64_t was, uint64_t is);
+
 /* The end of the call: 0, or -1 with the exception that the callable raised. */
 int py_progress_end(struct py_progress *p);
 

@@ -96,7 +96,7 @@ static int make_top(const struct layout *l, struct shoal_err *err)
 	char path[RUN_PATH_MAX], text[512], now[REPORT_TIME_BYTES];
 	int rc = write_if_missing(l->root, "NOT-A-SUBMISSION.txt", NOT_A_SUBMISSION "\n", err);
 
-	report_time((uint64_t)time(NULL) * UINT64_C(1000000000), now);
+	report_time(clock_wall(), now);
 	snprintf(text, sizeof(text),
 		 "mlperf_results_version: 1\norgname: '%.200s'\ninitialized_at: '%s+00:00'\n"
 		 "initialized_by: shoal %s\n",
@@ -124,10 +124,9 @@ int layout_leaf(const struct layout *l, const char *model, const char *command,
 	if (rc == 0)
 		rc = make_top(l, err);
 	for (int i = 0; rc == 0 && i < 100; i++) {
-		struct timespec now, rest;
+		struct timespec now = clock_time(clock_wall()), rest;
 		struct tm tm;
 
-		clock_gettime(CLOCK_REALTIME, &now);
 		gmtime_r(&now.tv_sec, &tm);
 		strftime(name, sizeof(name), "%Y%m%d_%H%M%S", &tm);
 		rc = path_join(dir, name, ret_leaf, RUN_PATH_MAX, err);
@@ -462,7 +461,7 @@ static int write_provenance(const struct layout *l, const char *leaf, const stru
 		rc = report_file_open(&f, leaf, LAYOUT_PROVENANCE, err);
 	if (rc < 0)
 		return rc;
-	report_time((uint64_t)time(NULL) * UINT64_C(1000000000), now);
+	report_time(clock_wall(), now);
 	j = report_json(&f);
 	json_open_object(&j, NULL);
 	json_string(&j, "schema", "mlps-run-provenance/1");

@@ -38,7 +38,7 @@ int live_new(const struct live_head *head, struct live **ret_l, struct shoal_err
 	l->head.begin = live_copy(head->begin, &lost);
 	l->head.config = live_copy(head->config, &lost);
 	l->ended.max = l->phases.max = PHASES_BYTES;
-	l->started = clock_ns(CLOCK_REALTIME);
+	l->started = clock_wall();
 	l->shown.au = l->shown.seconds_left = l->shown.share = l->shown.idle = (double)NAN;
 	l->now = l->shown;
 	l->steps = outputs_new();
@@ -220,7 +220,7 @@ static int live_put_runs(void *self, struct json *j, struct shoal_err *err)
 	char made[REPORT_TIME_BYTES];
 
 	(void)err;
-	report_time(clock_ns(CLOCK_REALTIME), made);
+	report_time(clock_wall(), made);
 	made[19] = '\0'; /* to the second */
 	json_open_object(j, NULL);
 	json_bool(j, "live", true);

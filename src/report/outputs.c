@@ -119,7 +119,7 @@ static int new_epoch(struct outputs *o, uint64_t number, struct epoch_steps **re
 
 /* ---- Reading a rank's file ---- */
 
-struct reading {
+struct output_reading {
 	struct outputs *o;
 	unsigned rank, group;
 	/* The values that come now: */
@@ -128,7 +128,7 @@ struct reading {
 	struct epoch_steps *epoch; /* NULL: it is left out */
 };
 
-static void take_wait(struct reading *r, uint64_t step, double seconds)
+static void take_wait(struct output_reading *r, uint64_t step, double seconds)
 {
 	unsigned i = interval_of(r->epoch, r->o->cap, step);
 	struct interval one = {
@@ -141,7 +141,7 @@ static void take_wait(struct reading *r, uint64_t step, double seconds)
 		*most = (float)seconds;
 }
 
-static void take_step(struct reading *r, uint64_t step, double seconds)
+static void take_step(struct output_reading *r, uint64_t step, double seconds)
 {
 	unsigned i = interval_of(r->epoch, r->o->cap, step);
 
@@ -163,7 +163,7 @@ static const char *epoch_of_path(const char *path, uint64_t *ret_epoch)
  */
 static int read_output(void *self, const struct json_value *v)
 {
-	struct reading *r = self;
+	struct output_reading *r = self;
 	uint64_t number;
 	const char *what = epoch_of_path(v->path, &number);
 	bool wait = what && strncmp(what, "load.", 5) == 0;
@@ -197,7 +197,7 @@ static bool rank_path(const char *folder, unsigned rank, char *buf, size_t cap)
 
 static int count_epoch(void *self, const struct json_value *v)
 {
-	struct reading *r = self;
+	struct output_reading *r = self;
 	uint64_t number;
 
 	if (epoch_of_path(v->path, &number) && (!r->begun || number != r->number)) {
@@ -211,7 +211,7 @@ static int count_epoch(void *self, const struct json_value *v)
 /* How many epochs a file has, so that all of them share the intervals. */
 static unsigned count_epochs(const struct map *m)
 {
-	struct reading r = { .o = NULL };
+	struct output_reading r = { .o = NULL };
 
 	(void)!json_read((const char *)m->addr, m->len, count_epoch, &r, NULL);
 	return r.step ? (unsigned)u64_min(r.step, UINT_MAX) : 1;
@@ -220,11 +220,11 @@ static unsigned count_epochs(const struct map *m)
 static int outputs_read_file(struct outputs *o, const char *path, unsigned rank, unsigned nr_ranks,
 			     struct shoal_err *err)
 {
-	struct reading r = { .o = o,
-			     .rank = rank,
-			     .group = nr_ranks <= GROUPS
-					      ? rank
-					      : (unsigned)((uint64_t)rank * GROUPS / nr_ranks) };
+	struct output_reading r = {
+		.o = o,
+		.rank = rank,
+		.group = nr_ranks <= GROUPS ? rank : (unsigned)((uint64_t)rank * GROUPS / nr_ranks)
+	};
 	struct map m = MAP_CLOSED;
 	int rc = map_open(path, &m, err);
 

@@ -123,7 +123,6 @@ static int put_files(struct json *j, const char *folder, const struct page_file 
 
 static int page_put_run(struct json *j, const char *folder, struct shoal_err *err)
 {
-	const char *slash = strrchr(folder, '/');
 	struct outputs *o = NULL;
 	bool any = false;
 	unsigned first;
@@ -140,7 +139,7 @@ static int page_put_run(struct json *j, const char *folder, struct shoal_err *er
 		return rc;
 	}
 	json_open_object(j, NULL);
-	json_string(j, "name", slash && slash[1] ? slash + 1 : folder);
+	json_string(j, "name", *path_base(folder) ? path_base(folder) : folder);
 	json_string(j, "folder", folder);
 	rc = put_files(j, folder, results, ARRAY_LEN(results), &any, err);
 	if (rc == 0)

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/path.h"
@@ -232,7 +233,7 @@ int tree_write_code(const char *dir, struct shoal_err *err)
 		rc = report_file_open(&f, dir, ".code-hash.json", err);
 	if (rc < 0)
 		return rc;
-	report_time((uint64_t)time(NULL) * UINT64_C(1000000000), now);
+	report_time(clock_wall(), now);
 	j = report_json(&f);
 	json_open_object(&j, NULL);
 	json_string(&j, "hash", hex);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "base/text.h"
 #include "datagen/datagen.h"
 #include "index/tree.h"
@@ -476,19 +477,18 @@ static int data_check_name(const struct run_data_part *part, const struct worklo
 			   uint64_t file, struct shoal_err *err)
 {
 	char name[SHOAL_NAME_MAX + 1] = "";
-	const char *last, *ending;
+	const char *ending;
 	int rc = shoal_catalog_name(part->cat, part->first_file + file, name);
 
 	if (rc < 0)
 		return shoal_catalog_explain(part->cat, rc, err);
-	last = strrchr(name, '/');
-	ending = strrchr(last ? last : name, '.');
+	ending = strrchr(path_base(name), '.');
 	if (ending && !ending_fits(w->dataset.format, ending + 1))
 		return err_set(err, -EINVAL,
 			       "the workload reads %s files, but one here is '%.200s': set "
 			       "dataset.format=..., or choose other data",
 			       workload_format_name(w->dataset.format), name);
-	return check_set(w, valid, name, last ? last + 1 : name, err);
+	return check_set(w, valid, name, path_base(name), err);
 }
 
 /*

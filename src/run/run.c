@@ -104,7 +104,7 @@ static int start_new_run(struct run *run, struct shoal_err *err)
 				 .nr_ranks = run->nr_ranks,
 				 .nr_accelerators = run->nr_here,
 				 .seed = run->w->train.seed,
-				 .started = clock_ns(CLOCK_REALTIME),
+				 .started = clock_wall(),
 				 .kept = run->o->data->kept };
 	run_data_name(run->o->data_name, s->data);
 	if (getrandom(&s->run, sizeof(s->run), 0) != (ssize_t)sizeof(s->run))
@@ -565,7 +565,7 @@ int run_execute(const struct run_options *o, struct run_result *ret_result, stru
 	choose_reading(run, place);
 	run_describe(run);
 	rc = run_all(run, err);
-	ret_result->ended = clock_ns(CLOCK_REALTIME);
+	ret_result->ended = clock_wall();
 	run_result_sum_up(ret_result);
 	run_release(run);
 	return rc;

@@ -13,6 +13,7 @@
 #include <xxhash.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/histogram.h"
 #include "base/le.h"
 #include "base/map.h"
@@ -252,18 +253,6 @@ static uint64_t cpu_time(void)
 	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000u;
 }
 
-static uint64_t series_resident_bytes(void)
-{
-	unsigned long long all = 0, resident = 0;
-	FILE *f = fopen("/proc/self/statm", "r");
-
-	if (f && fscanf(f, "%llu %llu", &all, &resident) != 2)
-		resident = 0;
-	if (f)
-		fclose(f);
-	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 /* The middle of a place of base/histogram.h, whose places begin at 16 times a power of two. */
 static uint64_t middle_of(uint32_t place)
 {
@@ -347,7 +336,7 @@ static void end_second(struct series *s, uint64_t at)
 	name_slowest(s, r);
 	r->duration = at - r->start;
 	r->cpu = cpu - s->cpu;
-	r->memory = series_resident_bytes();
+	r->memory = resident_bytes();
 	s->cpu = cpu;
 	append(s, r, &s->seconds);
 	flush_series(s);
@@ -371,7 +360,7 @@ static void end_watched(struct series *s, uint64_t at)
 	name_slowest(s, r);
 	r->duration = at - r->start;
 	r->cpu = cpu - s->watched_cpu;
-	r->memory = series_resident_bytes();
+	r->memory = resident_bytes();
 	s->watched_cpu = cpu;
 	s->watch(s->watch_self, r);
 	*r = after(r, at);
@@ -589,11 +578,6 @@ void series_listed(struct series *s, uint64_t now, uint64_t names, uint64_t byte
 
 /* ---- Opening and closing ---- */
 
-static uint64_t series_wall_clock(void)
-{
-	return clock_ns(CLOCK_REALTIME);
-}
-
 static int series_open_file(const char *path, bool create, struct shoal_err *err)
 {
 	int fd;
@@ -644,7 +628,7 @@ int series_create(const char *path, const struct series_head *head, struct serie
 	le64_store(bytes + SERIES_HEAD - 8, XXH3_64bits(bytes, SERIES_HEAD - 8));
 	memcpy(s->buf, bytes, sizeof(bytes));
 	s->fill = sizeof(bytes);
-	s->origin = clock_now() - (series_wall_clock() - head->started);
+	s->origin = clock_now() - (clock_wall() - head->started);
 	flush_series(s);
 	if (s->rc < 0) {
 		rc = err_set_errno(err, s->rc, "cannot write '%s'", path);
@@ -698,7 +682,7 @@ int series_resume(const char *path, uint64_t run, struct series **ret_s, struct 
 		return rc;
 	}
 	s->end = end;
-	s->origin = clock_now() - (series_wall_clock() - head.started);
+	s->origin = clock_now() - (clock_wall() - head.started);
 	*ret_s = s;
 	return 0;
 }

@@ -716,7 +716,7 @@ static int start_block(struct run *run, struct phase *phase, struct shoal_err *e
 	if (rc < 0)
 		return rc;
 	phase->started = clock_now();
-	block.started = phase->started_at = clock_ns(CLOCK_REALTIME);
+	block.started = phase->started_at = clock_wall();
 	rc = step_log_start(&run->log, &block, err);
 	if (rc == 0)
 		rc = shoal_loader_epoch(phase->loader, phase->p->epoch - 1, err);

@@ -90,10 +90,12 @@ static int stack_fetch(struct store *s, const char *name, const struct store_obj
 		       const int *stop, struct shoal_err *err)
 {
 	struct stack *st = stack_of(s);
+	struct store_object expected = *object;
 	size_t short_by = 0;
 	int rc = st->before(st, STORE_READ, &short_by, err);
 
-	return rc < 0 ? rc : store_fetch(st->inner, name, object, fd, stop, err);
+	expected.size += short_by; /* the store below has fewer bytes than that */
+	return rc < 0 ? rc : store_fetch(st->inner, name, &expected, fd, stop, err);
 }
 
 static int stack_create(struct store *s, const char *name, struct store_writer **ret_writer,

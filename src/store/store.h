@@ -351,7 +351,8 @@ struct store_fault {
 	enum store_op op;
 	uint64_t nth, count;
 	int rc;
-	size_t short_by; /* STORE_READ with rc 0: no error, but this many bytes fewer */
+	size_t short_by; /* STORE_READ with rc 0: no error, but this many bytes fewer; of a
+			    whole file that is an error of the store below */
 };
 
 /* Takes over @inner, which is closed with the new one; not on failure. @faults are copied. */

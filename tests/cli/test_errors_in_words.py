@@ -106,7 +106,7 @@ CASES = [
     ("merge c.cat -o nosuchdir/x.cat", FAILED, "cannot write 'nosuchdir/x.cat': there is no directory 'nosuchdir'"),
     ("index d -o empty", FAILED, "'empty' is a directory: name a file"),
     ("index d -o photo.jpg", FAILED, "'photo.jpg' exists and is not a catalog", "--force"),
-    ("filter c.cat -o photo.jpg", FAILED, "'photo.jpg': it exists and is not a catalog", "--force"),
+    ("filter c.cat -o photo.jpg", FAILED, "'photo.jpg' exists and is not a catalog", "--force"),
     ("merge c.cat", USAGE, "-o FILE"),
     ("manifest c.cat", USAGE, "-o DIR"),
     ("run w.yaml --data d --results photo.jpg", FAILED, "'photo.jpg' is a file: results need a folder"),

@@ -79,6 +79,13 @@ def test_the_union_over_few_ranks_is_the_dataset(shoal, nr, mode, remainder):
                     all_ranks(shoal, path, ranks, batch=batch, mode=mode, remainder=remainder))
 
 
+def test_without_remainder_every_sample_is_read_once(shoal):
+    """The default keeps the last step, in order as in read, manifest and Python: 100 is no multiple of 24 * 4."""
+    path = shoal.pattern("f{}", 100)
+    ids = [shoal.ids("order", path, "--ranks", 24, "--rank", rank, "--batch", 4, "--epoch", 1) for rank in range(24)]
+    assert sorted(sum(ids, [])) == list(range(100))
+
+
 @pytest.mark.parametrize("nr, ranks, batch, mode, remainder", [
     (1000, 24, 1, "global", "keep"),
     (1000, 24, 5, "window", "drop"),

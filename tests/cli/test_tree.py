@@ -926,7 +926,9 @@ def test_json_tells_all_counts(shoal, tmp_path, tree):
     os.mkfifo(tmp_path / "fifo")
     result = shoal("index", tmp_path, "--json", "--exclude", "x", "-o", tree.path)
     told = json.loads(result.stdout)
-    assert told.pop("seconds") >= 0
+    assert told.pop("seconds") >= 0 and told.pop("names_per_second") > 0
+    catalog = {key: told.pop(key) for key in ("catalog", "written", "digest", "catalog_bytes", "bytes")}
+    assert (catalog["catalog"], catalog["written"]) == (str(tree.path), True)
     assert told == {"files": 2, "directories": 2, "resumed": 0, "unchanged": 0, "reused": 0, "repeated": 0, "blank": 0, "odd_etags": 0, "unreadable": 0, "vanished": 0, "not_opened": 0, "links": 1,
                     "loops": 0, "special": 1, "other_file_systems": 0, "filtered": 1, "samples": 0, "uncut": 0, "seal_threads": 1}
     assert result.stderr.startswith(b"2 names in ")

@@ -109,7 +109,7 @@ def test_a_bucket_that_is_listed_to_an_object_is_as_careful(server, client, stor
     says(client.shoal("index", "s3://bucket/data", "-o", "s3://bucket/notes.txt"), "'s3://bucket/notes.txt' exists and is not a catalog")
     says(client.shoal("index", "s3://bucket/data", "-o", "s3://bucket/notes.txt", "--dry-run"), "is not a catalog")
     done = client.shoal("index", "s3://bucket/data", "-o", stored[0], "--dry-run")
-    assert done.returncode == 1 and b"instead of one of 20000 names" in done.stderr and b"less than half" in done.stderr
+    assert done.returncode == 1 and b"instead of one of 20,000 names" in done.stderr and b"less than half" in done.stderr
     assert server.objects[b"bucket", b"notes.txt"] == b"mine"
 
 

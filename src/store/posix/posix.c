@@ -15,6 +15,7 @@
 #include <xxhash.h>
 
 #include "base/out.h"
+#include "base/path.h"
 #include "base/text.h"
 
 #define BENEATH_TRIES 100
@@ -129,18 +130,11 @@ static int make_dirs(const struct store_posix *p, char *path)
 	return fd;
 }
 
-static const char *last_part(const char *name)
-{
-	const char *slash = strrchr(name, '/');
-
-	return slash ? slash + 1 : name;
-}
-
 /* The directory of @name, for close_dir(). One call, usually: a name's directory part is shorter
  * than PATH_MAX. */
 static int open_parent(const struct store_posix *p, const char *name, bool make)
 {
-	size_t len = (size_t)(last_part(name) - name);
+	size_t len = (size_t)(path_base(name) - name);
 	char path[SHOAL_NAME_MAX + 1];
 	int fd;
 
@@ -162,7 +156,7 @@ static int find(const struct store_posix *p, const char *name, const char **ret_
 	*ret_path = name;
 	if (strlen(name) >= PATH_MAX) {
 		fd = open_parent(p, name, false);
-		*ret_path = last_part(name);
+		*ret_path = path_base(name);
 	}
 	return fd;
 }
@@ -334,7 +328,7 @@ static int open_partial(struct posix_writer *w)
 static int posix_create(struct store *s, const char *name, struct store_writer **ret_writer,
 			struct shoal_err *err)
 {
-	const char *last = last_part(name);
+	const char *last = path_base(name);
 	size_t len = strlen(name);
 	struct posix_writer *w;
 	int rc;
@@ -349,7 +343,7 @@ static int posix_create(struct store *s, const char *name, struct store_writer *
 		return err_set(err, -ENOMEM, "out of memory");
 	w->base.store = s;
 	memcpy(w->name, name, len);
-	w->last = last_part(w->name);
+	w->last = path_base(w->name);
 	w->fd = -1;
 	w->dir_fd = open_parent(posix_of(s), name, true);
 	if (w->dir_fd < 0) {
@@ -408,7 +402,7 @@ static void posix_abort(struct store_writer *base)
 static int posix_remove(struct store *s, const char *name, struct shoal_err *err)
 {
 	const struct store_posix *p = posix_of(s);
-	const char *path = last_part(name);
+	const char *path = path_base(name);
 	int dir_fd = p->beneath ? open_parent(p, name, false) : find(p, name, &path), rc = 0;
 
 	if (dir_fd < 0)

@@ -274,7 +274,7 @@ static const struct {
 
 static int say_clock(struct s3_slot *s)
 {
-	int64_t off = s->server_time > 0 ? (int64_t)time(NULL) - s->server_time : 0;
+	int64_t off = s->server_time > 0 ? clock_time(clock_wall()).tv_sec - s->server_time : 0;
 
 	if (off == 0)
 		return answer_fail(s, -EACCES,

@@ -285,7 +285,7 @@ static int add_signature(struct s3_slot *s, const struct url_parts *u, size_t *n
 
 	memcpy(s->date, DATE_HEADER, sizeof(DATE_HEADER));
 	memcpy(s->hash, HASH_HEADER, sizeof(HASH_HEADER));
-	s3_date(time(NULL), date);
+	s3_date(clock_time(clock_wall()).tv_sec, date);
 	hash_body(s, hash);
 	buf_clear(&s->authorization);
 	buf_text(&s->authorization, "Authorization: ");

@@ -22,6 +22,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "base/publish.h"
 #include "base/queue.h"
 #include "faults.h"
 #include "help.h"
@@ -759,6 +760,26 @@ static void threads_share_the_count_of_faults(void **state)
 	store_close(s);
 }
 
+static void a_fetch_that_gets_fewer_bytes_is_noticed(void **state)
+{
+	const struct store_fault fault = { STORE_READ, 2, 1, 0, 1 };
+	struct store *s, *below = open_store(test_path("root"));
+	struct store_object object;
+	struct shoal_err err = { "" };
+	int fd = spill_open(test_dir(), &err);
+
+	(void)state;
+	put(below, "a", "0123456789", 10);
+	assert_int_equal(store_fault_new(below, &fault, 1, &s, &err), 0);
+	assert_int_equal(store_examine(s, "a", NULL, &object, &err), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(store_fetch(s, "a", &object, fd, NULL, &err),
+				 i == 1 ? -ESTALE : 0);
+	assert_int_equal(store_fault_fired(s), 1);
+	close(fd);
+	store_close(s);
+}
+
 /* ---- Null ---- */
 
 static void a_null_store_has_one_name_however_it_is_written(void **state)
@@ -1181,6 +1202,7 @@ int main(void)
 		TEST(a_store_stays_where_it_was_opened),
 		TEST(threads_write_and_read_in_directories_that_they_make_at_once),
 		TEST(threads_share_the_count_of_faults),
+		TEST(a_fetch_that_gets_fewer_bytes_is_noticed),
 		TEST(a_null_store_has_one_name_however_it_is_written),
 		TEST(null_bytes_depend_on_name_and_offset_only),
 		TEST(null_bytes_neither_compress_nor_repeat),
