@@ -701,7 +701,7 @@ struct shoal_list_info {
 	bool etags;       /* entries have ETags, if these can be stored */
 	uint64_t samples_per_file; /* 0 if it differs from file to file */
 	bool extents;              /* of a catalog with extents; entries have none */
-	uint64_t nr_files; /* of the source, selected or not, at most; 0: not known */
+	uint64_t nr_files;         /* of the source, selected or not, at most; 0: not known */
 };
 
 SHOAL_API void shoal_list_info(const struct shoal_list *list, struct shoal_list_info *ret_info);
@@ -742,9 +742,9 @@ struct shoal_write_options {
 	bool dry_run;              /* write nothing, but compute the totals */
 	bool refuse_empty; /* -ENOENT instead of writing a catalog without names; the output stays
 			      unchanged */
-	bool careful;      /* -EEXIST instead of replacing what is not a catalog, or a catalog of more
-			      than twice as many names */
-	const int *stop;   /* the call ends with -ECANCELED once this is not 0. May be NULL */
+	bool careful;    /* -EEXIST instead of replacing what is not a catalog, or a catalog of more
+			    than twice as many names */
+	const int *stop; /* the call ends with -ECANCELED once this is not 0. May be NULL */
 	/* Called repeatedly, with the names that were looked at, of how many; 0: not known. May be
 	 * NULL. */
 	void (*progress)(void *self, uint64_t nr_done, uint64_t nr_all);
@@ -1109,8 +1109,8 @@ struct shoal_manifest_options {
  * gets its name when it is complete. Memory does not grow with files, ranks or epochs.
  *
  * -EINVAL: the spec or the options cannot be met. -EEXIST: the directory has lists of another
- * catalog or order with the same prefix (".PREFIX.shoal-manifest" in it records which). -EILSEQ: a name
- * contains a line end.
+ * catalog or order with the same prefix (".PREFIX.shoal-manifest" in it records which). -EILSEQ: a
+ * name contains a line end.
  */
 SHOAL_CHECKED int shoal_manifest_write(const struct shoal_catalog *cat,
 				       const struct shoal_order_spec *spec,

@@ -242,9 +242,7 @@ static PyObject *list_write(PyObject *self, PyObject *args)
 {
 	struct py_list *l = (struct py_list *)self;
 	struct py_progress p = { NULL };
-	struct shoal_write_options o = { .progress = py_progress_of,
-					 .self = &p,
-					 .stop = &p.stop };
+	struct shoal_write_options o = { .progress = py_progress_of, .self = &p, .stop = &p.stop };
 	struct shoal_list_totals totals = { 0 };
 	struct shoal_store_config config;
 	struct shoal_err err = { "" };
@@ -531,9 +529,7 @@ static PyObject *list_catalog(PyObject *module, PyObject *args)
 static PyObject *merge_catalogs(PyObject *module, PyObject *args)
 {
 	struct py_progress p = { NULL };
-	struct shoal_write_options o = { .progress = py_progress_of,
-					 .self = &p,
-					 .stop = &p.stop };
+	struct shoal_write_options o = { .progress = py_progress_of, .self = &p, .stop = &p.stop };
 	struct shoal_list_totals totals = { 0 };
 	struct shoal_err err = { "" };
 	const struct shoal_catalog **cats;
