@@ -20,7 +20,8 @@ struct datasize_outcome {
 	struct datasize_cluster cluster;
 	bool measured; /* memory_bytes */
 	struct datasize_result size;
-	int status; /* of a workload that could not be loaded, once that was printed */
+	int status;   /* of a workload that could not be loaded, once that was printed */
+	bool misused; /* the command line does not describe a cluster */
 };
 
 static bool take_host_memory(const char *command, const char *value, void *into)
@@ -251,8 +252,10 @@ static int cmd_datasize_run(const struct cmd_datasize_arguments *a, struct comm 
 	rc = cli_compare_ranks(comm, describe_datasize, &described, err);
 	if (rc == 0)
 		rc = datasize_measure(comm, &seen, err);
-	if (rc == 0)
-		rc = choose_cluster(a, &seen, comm_place(comm)->size == 1, o, err);
+	if (rc < 0)
+		return rc;
+	rc = choose_cluster(a, &seen, comm_place(comm)->size == 1, o, err);
+	o->misused = rc < 0;
 	return rc < 0 ? rc : datasize_compute(*ret_w, &o->cluster, &o->size, err);
 }
 
@@ -284,12 +287,14 @@ static int datasize(const struct cmd_datasize_arguments *a)
 	if (cli_join(&where, &comm, &err) < 0)
 		return cli_fail("datasize", "%s", cli_words("datasize", &err));
 	rc = cmd_datasize_run(a, comm, &w, &o, &err);
-	status = rc < 0 && o.status == CLI_OK ? CLI_FAILED : o.status;
+	status = o.misused ? CLI_USAGE : o.status;
+	if (rc < 0 && status == CLI_OK)
+		status = CLI_FAILED;
 	if (comm_place(comm)->rank == 0) {
 		if (rc == 0)
 			note_rules(w, &o);
-		if (rc < 0 && !w && rc != -ENODATA)
-			status = cli_usage("datasize", "%s", cli_words("datasize", &err));
+		if (o.misused)
+			cli_usage("datasize", "%s", cli_words("datasize", &err));
 		else if (rc < 0 && w)
 			cli_fail("datasize", "%s: %s", w->name, cli_words("datasize", &err));
 		else if (rc == 0 && a->json)

@@ -175,7 +175,7 @@ def test_names_sizes_and_digest_are_those_of_one_process(mpi, ranks, mixed, tmp_
     assert contents(tmp_path) == ["c"]
     assert len(job.out) == 1 and len(job.ours) == 1, "one result for all ranks"
     assert json.loads(job.out[0])["files"] == want[0].count(b"\0")
-    assert f"{want[0].count(0)} names in " in job.ours[0]
+    assert f"{want[0].count(0):,} names in " in job.ours[0]
     alone("verify", tmp_path / "c")
 
 
@@ -240,7 +240,7 @@ def test_an_update_is_shared_too(mpi, mixed, scratch, tmp_path):
 def test_a_list_and_a_pattern_are_one_ranks_work(mpi, what, tmp_path):
     if what == "list":
         (tmp_path / "list").write_bytes(b"b\na\n")
-        args = [tmp_path / "list"]
+        args = [tmp_path / "list", "--root", "null:"]
     else:
         args = ["--pattern", "{:03d}", "--count", 2]
     job = good(index(mpi, 3, *args, "-o", tmp_path / "c", "--json"))

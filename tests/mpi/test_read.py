@@ -139,7 +139,8 @@ def test_what_was_read_is_reported_when_a_rank_is_interrupted(mpi, tmp_path, who
     assert job.code != 0
     facts = json.loads(job.out[0])
     assert facts["interrupted"] and 0 < facts["samples"] < 500_000 and facts["audit"]["exactly_once"]
-    assert job.ours == ["shoal read: interrupted: these figures are of the part that was read"]
+    said = [json.loads(line) for line in job.err.splitlines() if '"message"' in line]
+    assert said == [{"message": "interrupted: these figures are of the part that was read", "command": "read"}]
 
 
 @pytest.fixture
