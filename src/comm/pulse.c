@@ -29,9 +29,11 @@
 #include "comm/comm_private.h"
 
 #define PERIOD_NS     UINT64_C(1000000000)
-#define GONE_LIMIT    5u /* questions to a neighbour whose host reports that the process ended */
-#define ADDRESSES     4  /* of a rank, for hosts with several networks */
-#define VALUES        3  /* per rank: two addresses in each of two, and the port */
+#define GONE_LIMIT    5u  /* questions to a neighbour whose host reports that the process ended */
+#define GREETINGS     20  /* questions to a neighbour that has not been heard yet, ... */
+#define GREETING_MS   250 /* ... one per this time, while datagrams may be lost */
+#define ADDRESSES     4   /* of a rank, for hosts with several networks */
+#define VALUES        3   /* per rank: two addresses in each of two, and the port */
 #define RANKS_AT_ONCE 256
 
 enum pulse_kind { PULSE_ASK = 1, PULSE_ANSWER };
@@ -156,14 +158,51 @@ static void note_refusal(struct comm_pulse *p)
 	}
 }
 
+/* Ask a neighbour at the address that has answered, or at all of them. */
+static void ask(const struct comm_pulse *p, const struct pulse_peer *peer)
+{
+	uint32_t good = __atomic_load_n(&peer->good, __ATOMIC_RELAXED);
+
+	for (uint32_t k = 0; k <= ADDRESSES; k++) {
+		struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = peer->port };
+
+		to.sin_addr.s_addr = peer->address[k];
+		if (to.sin_addr.s_addr && (!good || good == k + 1))
+			pulse_send(p, PULSE_ASK, peer->rank, &to);
+	}
+}
+
+/* Ask the neighbours that were never heard. False if there are none. */
+static bool greet(const struct comm_pulse *p)
+{
+	bool any = false;
+
+	for (int i = 0; i < p->nr; i++) {
+		if (__atomic_load_n(&p->peer[i].good, __ATOMIC_RELAXED))
+			continue;
+		ask(p, &p->peer[i]);
+		any = true;
+	}
+	return any;
+}
+
+/*
+ * Neighbours are greeted at once, whether this rank waits or not: one that was heard before its
+ * host was lost is missed much earlier than one that never was.
+ */
 static void *pulse_main(void *self)
 {
 	struct comm_pulse *p = self;
 	struct pollfd fds[2] = { { .fd = p->fd, .events = POLLIN },
 				 { .fd = p->wake, .events = POLLIN } };
+	int greetings = greet(p) ? GREETINGS : 0;
 
 	while (!fds[1].revents) {
-		if (poll(fds, ARRAY_LEN(fds), -1) < 0)
+		int n = poll(fds, ARRAY_LEN(fds), greetings > 0 ? GREETING_MS : -1);
+
+		if (n == 0)
+			greetings = greet(p) ? greetings - 1 : 0;
+		if (n < 0)
 			continue;
 		if (fds[0].revents & POLLERR)
 			note_refusal(p);
@@ -288,17 +327,8 @@ static void pulse_free(struct comm_pulse *p)
 static void ask_all(struct comm_pulse *p)
 {
 	for (int i = 0; i < p->nr; i++) {
-		struct pulse_peer *peer = &p->peer[i];
-		uint32_t good = __atomic_load_n(&peer->good, __ATOMIC_RELAXED);
-
-		for (uint32_t k = 0; k <= ADDRESSES; k++) {
-			struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = peer->port };
-
-			to.sin_addr.s_addr = peer->address[k];
-			if (to.sin_addr.s_addr && (!good || good == k + 1))
-				pulse_send(p, PULSE_ASK, peer->rank, &to);
-		}
-		__atomic_add_fetch(&peer->unanswered, 1, __ATOMIC_RELAXED);
+		ask(p, &p->peer[i]);
+		__atomic_add_fetch(&p->peer[i].unanswered, 1, __ATOMIC_RELAXED);
 	}
 }
 
@@ -325,7 +355,6 @@ int comm_pulse_open(struct comm *c, struct shoal_err *err)
 		return comm_end(c, rc, err);
 	}
 	c->pulse = p;
-	ask_all(p); /* neighbours that have answered once are judged by it later */
 	return 0;
 }
 

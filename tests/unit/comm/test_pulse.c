@@ -4,10 +4,28 @@
  *
  * Ranks are threads, see ranks.h. A rank without a pulse is like a process that was stopped.
  */
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "help.h"
 #include "ranks.h"
+
+static int to_lose;   /* datagrams that are lost, from now on */
+static int delivered; /* others */
+
+ssize_t __real_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
+		      socklen_t to_len);
+ssize_t __wrap_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
+		      socklen_t to_len);
+
+ssize_t __wrap_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
+		      socklen_t to_len)
+{
+	if (__atomic_sub_fetch(&to_lose, 1, __ATOMIC_RELAXED) >= 0)
+		return (ssize_t)len;
+	__atomic_add_fetch(&delivered, 1, __ATOMIC_RELAXED);
+	return __real_sendto(fd, buf, len, flags, to, to_len);
+}
 
 static int stop_flag;
 static int parked; /* ranks that wait until the others have ended */
@@ -112,6 +130,44 @@ static void a_rank_that_was_never_heard_has_longer_but_not_for_ever(void **state
 	assert_int_equal(comm_pulse_limit(false, false, UINT32_MAX), UINT32_MAX - 1);
 }
 
+static int silent;
+
+/* Nobody waits while the first datagrams are lost, so nobody has another reason to ask. */
+static void first_datagrams_are_lost(struct comm *c, int rank, int size)
+{
+	struct shoal_err err = { "" };
+	uint64_t limit = clock_now() + UINT64_C(20000000000);
+	int rc;
+
+	(void)size;
+	CHECK(comm_pulse_open(c, &err) == 0);
+	comm_set_peer_timeout(c, 2);
+	if (rank == 1) {
+		while (__atomic_load_n(&delivered, __ATOMIC_RELAXED) < 4 && clock_now() < limit)
+			usleep(1000);
+		CHECK(clock_now() < limit);
+		usleep(50000); /* what was delivered is taken */
+		comm_pulse_close(c);
+		__atomic_store_n(&silent, 1, __ATOMIC_RELAXED);
+		park();
+		return;
+	}
+	while (!__atomic_load_n(&silent, __ATOMIC_RELAXED))
+		usleep(1000);
+	rc = comm_barrier(c, &err);
+	CHECK_ERR(rc == -EHOSTDOWN, err);
+	CHECK_ERR(strstr(err.msg, "rank 1 (at 127.0.0.1) has ") != NULL, err);
+	unpark();
+}
+
+static void a_rank_whose_first_datagrams_are_lost_is_heard_all_the_same(void **state)
+{
+	(void)state;
+	__atomic_store_n(&delivered, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&to_lose, 6, __ATOMIC_RELAXED);
+	run_ranks(2, first_datagrams_are_lost);
+}
+
 static void stop_is_deferred(struct comm *c, int rank, int size)
 {
 	struct shoal_err err = { "" };
@@ -147,6 +203,7 @@ int main(void)
 		cmocka_unit_test(a_rank_that_works_is_not_missed),
 		cmocka_unit_test(without_a_limit_a_silent_rank_is_waited_for),
 		cmocka_unit_test(a_rank_that_was_never_heard_has_longer_but_not_for_ever),
+		cmocka_unit_test(a_rank_whose_first_datagrams_are_lost_is_heard_all_the_same),
 		cmocka_unit_test(a_deferred_stop_ends_a_wait_that_nobody_comes_to),
 	};
 
