@@ -167,14 +167,16 @@ class Hosts:
             with contextlib.suppress(OSError):
                 connection.sendall(bytes([process.wait() & 255]))
 
-    def mpirun(self, mpi, per_host, *command, before=":"):
-        """Start ranks on all hosts, from the first: @per_host on each, or a list of how many. @before is shell that each rank
-        runs first. Each rank's standard error goes to err.RANK, as a cut host's would be lost."""
+    def ranked(self, before=":"):
+        """What starts each rank: it runs @before, in shell, and has its standard error in err.RANK, as a cut host's would be lost."""
         for path in self.shared.glob("err.*"):
             path.unlink()
         script = self.shared / "ranked"  # a file: launchers differ in how they quote
-        script.write_text(f'{before}\nexec "$@" 2> err.${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}\n')
-        ranked = ["sh", script]
+        script.write_text(f'{before}\nexec "$@" 2> err.${{OMPI_COMM_WORLD_RANK:-${{PMI_RANK:-$SLURM_PROCID}}}}\n')
+        return ["sh", script]
+
+    def mpirun(self, mpi, per_host, *command, before=":"):
+        """Start ranks on all hosts, from the first: @per_host on each, or a list of how many. @before is as in ranked()."""
         counts = per_host if isinstance(per_host, list) else [per_host] * len(self.all)
         places = ",".join(f"{h.name}:{nr}" for h, nr in zip(self.all, counts))
         if mpi == "openmpi":
@@ -186,7 +188,7 @@ class Hosts:
                         "UCX_TLS", "tcp,self", "-genv", "UCX_NET_DEVICES", "eth0", "-genv", "SHOAL_MODULE_DIR", BUILD,
                         "-hosts", places]
         nr = sum(counts)
-        return self.all[0].start([*launcher, "-n", nr, *ranked, *command], stdin=subprocess.DEVNULL,
+        return self.all[0].start([*launcher, "-n", nr, *self.ranked(before), *command], stdin=subprocess.DEVNULL,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def said(self, rank):
