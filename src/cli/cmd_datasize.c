@@ -239,7 +239,7 @@ static int cmd_datasize_run(const struct cmd_datasize_arguments *a, struct comm 
 			    struct shoal_err *err)
 {
 	struct cmd_datasize_described described = { .a = a };
-	struct datasize_cluster seen;
+	struct datasize_cluster seen = { 0 };
 	int rc;
 
 	o->status = cli_workload("datasize", a->workload, a->nr, comm_place(comm)->rank > 0, ret_w);
