@@ -53,13 +53,17 @@ static inline int name_compare(const void *a, size_t a_len, const void *b, size_
  */
 static inline uint64_t name_key(const uint8_t *name, size_t len, size_t skip)
 {
-	uint8_t bytes[8] = { 0 };
+	uint64_t key = 0;
 
 	if (len >= skip + 8)
 		return be64_load(name + skip);
-	if (len > skip)
-		memcpy(bytes, name + skip, len - skip);
-	return be64_load(bytes);
+	if (len <= skip)
+		return 0;
+	if (len >= 8) /* its last eight bytes: without a call for a copy */
+		return be64_load(name + len - 8) << 8 * (skip + 8 - len);
+	for (size_t i = skip; i < len; i++)
+		key |= (uint64_t)name[i] << 8 * (7 - (i - skip));
+	return key;
 }
 
 #endif
