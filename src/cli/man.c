@@ -22,13 +22,13 @@ static void put_roff(FILE *out, const char *text, size_t len)
 /* Below a heading, which begins a paragraph itself. */
 static void man_put_paragraphs(FILE *out, const char *text)
 {
-	while (text && *text) {
-		size_t len = strcspn(text, "\n");
+	for (const char *at = text ? text : ""; *at;) {
+		size_t len = strcspn(at, "\n");
 
-		put_roff(out, text, len);
+		put_roff(out, at, len);
 		fputc('\n', out);
-		text += len + (text[len] == '\n');
-		if (*text)
+		at += len + (at[len] == '\n');
+		if (*at)
 			fputs(".PP\n", out);
 	}
 }
