@@ -128,8 +128,7 @@ void cli_listen_begin(struct cli_listen *l, const char *command, const struct li
 		if (serve_start(l->serve, &o, &err) == 0)
 			return;
 	}
-	cli_fail(command, "nobody is answered at %s: %s", serve_url(l->serve),
-		 cli_words(command, &err));
+	cli_fail(command, "cannot serve %s: %s", serve_url(l->serve), cli_words(command, &err));
 	cli_listen_end(l);
 }
 

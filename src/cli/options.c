@@ -302,7 +302,7 @@ static int parser_help(const struct parser *p, const char *value)
 	if (value && strcmp(value, "man") == 0)
 		cli_put_man(stdout, p->command);
 	else if (value)
-		return cli_usage(p->command->name, "--help '%s' is not man", value);
+		return cli_usage(p->command->name, "--help=%s: its only value is 'man'", value);
 	else
 		cli_put_help(stdout, p->command, cli_columns(STDOUT_FILENO));
 	return CLI_OK;
