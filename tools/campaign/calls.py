@@ -180,14 +180,14 @@ class Attempt:
     def __init__(self, shoal, shim, place, name, **environment):
         for path in [*place.glob(".out.*"), *place.glob("out.*")]:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        self.hung = False
+        self.hung = None  # or its stacks
         try:
             with open(place / "list") as list_:
                 done = patience.run(command(shoal, name), HUNG, cwd=place, stdin=list_,
                                     env={**os.environ, "LD_PRELOAD": str(shim), **ENVIRONMENT.get(name, {}), **environment})
             self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
         except subprocess.TimeoutExpired as late:
-            self.hung, self.code, self.out, self.err = True, None, b"", late.stderr or b""
+            self.hung, self.code, self.out, self.err = late.stacks, None, b"", late.stderr or b""
         self.shoal, self.place, self.made = shoal, place, files_below(place)
 
     def digest(self, name):
@@ -225,7 +225,7 @@ class Sweep:
         where = (f"{self.name}: {self.kind} {number}{' and later' if on else ''} of {self.nr}, {errno.errorcode[code]}: "
                  f"status {attempt.code}, {attempt.err[-300:]!r}")
         if attempt.hung:
-            return f"hung: {where}"
+            return f"hung: {where} in {attempt.hung}"
         if attempt.code not in ((0, 1, 2) if self.name != "Python" else (0, 1, 120)):
             return f"crashed: {where}"
         if self.differs(attempt):

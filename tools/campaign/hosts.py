@@ -8,6 +8,8 @@ import signal
 import subprocess
 import time
 
+import patience
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIMIT = 90  # seconds from the loss to the end of the last process: 8 of waiting for peers, 40 for MPI's start, the rest for a busy machine
 NAMES = ("run", "read", "datagen")
@@ -85,11 +87,12 @@ def one(rng, how, mpi, name):
         left = hosts.all if how == "cut" else hosts.all[:1]
         ended = wait_until(lambda: not any(host.processes("shoal") for host in left), LIMIT)
         took = time.monotonic() - began
+        where = [] if ended else [patience.stacks(pid) for host in left for pid in host.processes("shoal")]
         said = [hosts.said(rank)[-200:] for rank in range(4)]
         if job.poll() is None:
             os.killpg(job.pid, signal.SIGKILL)
         if not ended:
-            return took, f"hung: {name} under {mpi}, host {how}: {said}"
+            return took, f"hung: {name} under {mpi}, host {how}: {said} {where}"
         if how == "freeze" and not any(said[:2]):
             return took, f"silent: {name} under {mpi}, host {how}"
         return took, None

@@ -137,16 +137,17 @@ class Kills:
         try:
             patience.communicate(process, ENDS)
         except subprocess.TimeoutExpired:
+            where = patience.stacks(process.pid)
             process.kill()
             process.communicate()
-            return True, f"hung: {name} after {sig.name}"
+            return True, f"hung: {name} after {sig.name}: [{where}]"
         hit = process.returncode in (-sig, 128 + sig)
         try:
             self.intact()
             self.finish(name, words, again)
             check()
-        except subprocess.TimeoutExpired:
-            return hit, f"hung: {name}, run again after {sig.name}"
+        except subprocess.TimeoutExpired as late:
+            return hit, f"hung: {name}, run again after {sig.name}: [{late.stacks}]"
         except (AssertionError, OSError, ValueError, KeyError) as error:
             return hit, f"wrong: {name} after {sig.name}: {error}"
         except subprocess.CalledProcessError as error:

@@ -1,7 +1,9 @@
 """Wait for a process as long as an idle machine would need. Time in which it was ready to run, and had no processor, does
 not count: on a busy machine, and at a low priority, that is most of the time."""
+import collections
 import os
 import pathlib
+import re
 import subprocess
 import time
 
@@ -22,6 +24,19 @@ def look(pid):
     return ran, ready
 
 
+def stacks(pid):
+    """The functions that each thread of a process is in, the innermost first: what one that hangs waits for."""
+    try:
+        said = subprocess.run(["gdb", "-p", str(pid), "-batch", "-nx", "-ex", "thread apply all backtrace 16"], capture_output=True,
+                              text=True, timeout=60, stdin=subprocess.DEVNULL).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return "no stack (gdb)"
+    threads = said.partition("\nThread ")[2].split("\nThread ")
+    names = [re.findall(r"^#\d+ +(?:0x[0-9a-f]+ in )?([^ (]+)", thread, re.M) for thread in threads]
+    alike = collections.Counter(" < ".join(thread) for thread in names)
+    return "; ".join(f"{nr} x {thread}" for thread, nr in alike.items()) or "no stack: it has ended"
+
+
 def communicate(process, limit):
     """Output and errors of a process. subprocess.TimeoutExpired once it has run, or slept, for @limit seconds."""
     began, slept = time.monotonic(), 0
@@ -36,11 +51,12 @@ def communicate(process, limit):
 
 
 def run(words, limit, **options):
-    """As subprocess.run() with captured output; what does not end is killed."""
+    """As subprocess.run() with captured output; what does not end is killed, and the exception has its `stacks`."""
     process = subprocess.Popen(words, **{"stdin": subprocess.DEVNULL, **options}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         out, err = communicate(process, limit)
     except subprocess.TimeoutExpired as late:
+        late.stacks = stacks(process.pid)
         process.kill()
         late.stdout, late.stderr = process.communicate()
         raise
