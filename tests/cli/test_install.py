@@ -199,7 +199,7 @@ def machine(folder, modules):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-@pytest.mark.parametrize("target", ["all", "install"])
+@pytest.mark.parametrize("target", ["all", "install", "run"])
 def test_a_build_asks_for_no_mpi_ceph_or_torch(target):
     """What only tests need is asked for by `make test`."""
     recipe = subprocess.run(["make", "-n", "-C", ROOT, target], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
