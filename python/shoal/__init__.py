@@ -46,13 +46,21 @@ _WHERE = {name: module for module, names in _NAMES.items() for name in names}
 
 
 if not TYPE_CHECKING:  # to which every name would be one of Any
+    def _module(name):
+        try:
+            return importlib.import_module("." + name, __name__)
+        except ModuleNotFoundError as e:
+            if e.name != "numpy":
+                raise
+            raise ModuleNotFoundError("shoal needs NumPy: pip install numpy, or apt-get install python3-numpy", name="numpy") from None
+
     def __getattr__(name):
         if name in _NAMES:
-            return importlib.import_module("." + name, __name__)
+            return _module(name)
         if name == "__version__":
             from ._shoal import version as value
         elif name in _WHERE:
-            value = getattr(importlib.import_module("." + _WHERE[name], __name__), name)
+            value = getattr(_module(_WHERE[name]), name)
         else:
             raise AttributeError("module 'shoal' has no attribute %r" % name)
         globals()[name] = value

@@ -11,7 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _HABITS = {
     "store": "data", "where": "data", "on_error": "keep_going", "copy": "local_copy", "names": "files_from",
     "not_names": "files_not_from", "prefix": "list_prefix", "samples": "ids", "num_replicas": "world_size", "batch": "batch_size",
-    "num_workers": "workers", "overwrite": "force", "exist_ok": "force", "max_memory": "memory",
+    "num_workers": "workers", "overwrite": "force", "exist_ok": "force", "max_memory": "memory", "shuffle": "mode", "drop_last": "remainder",
 }
 
 

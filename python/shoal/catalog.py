@@ -30,6 +30,8 @@ def local_path(path: Path) -> str:
     URI of an object is unchanged.
     """
     text = os.fsdecode(path)
+    if not text:  # it would be the current directory
+        raise BadValueError(22, "the path is empty: give that of a file, or a URI")
     if "\0" in text:
         raise BadValueError(22, "%.100r contains a NUL byte, which paths cannot have" % (path,))
     where = parse_uri(text)
@@ -228,6 +230,8 @@ class Catalog(Sequence[str]):
 
     def _id(self, i: Any) -> int:
         nr = len(self)
+        if isinstance(i, (str, bytes)):
+            raise TypeError("files are numbered: find(%r) is the number of the file with that name" % (i,))
         at = operator.index(i)
         if not -nr <= at < nr:
             raise IndexError("file %d of a catalog of %d" % (at, nr))

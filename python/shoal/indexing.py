@@ -112,7 +112,10 @@ def _lines(names: Iterable[Any]) -> Iterator[bytes]:
         if isinstance(item, (str, bytes)):
             yield _name(item) + b"\0"
         else:
-            name, *numbers = item
+            try:
+                name, *numbers = item
+            except (TypeError, ValueError):
+                raise TypeError("a file is a name, (name, size) or (name, size, samples), not %.100r" % (item,)) from None
             yield b"\t".join([_name(name)] + [b"%d" % operator.index(n) for n in numbers]) + b"\0"
 
 

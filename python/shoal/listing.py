@@ -245,6 +245,13 @@ def filter(catalog: Union[Catalog, Path], output: Path, *, include: Optional[Pat
     return _write(catalog, select, output, force, s3, progress)
 
 
+def _make_directory(path: Path) -> None:
+    text = os.fsdecode(path)
+    where = parse_uri(text)
+    if not where.objects:
+        os.makedirs(where.path or text, exist_ok=True)
+
+
 @explained
 def split(catalog: Union[Catalog, Path], parts: Mapping[str, float], outputs: Union[Path, Mapping[str, Path]], *,
           seed: int = 0, force: bool = False, s3: Optional[S3Config] = None,
@@ -252,7 +259,8 @@ def split(catalog: Union[Catalog, Path], parts: Mapping[str, float], outputs: Un
     """Split a catalog into parts by share, such as {"train": 0.9, "valid": 0.1}: a Catalog for each.
 
     Where a file goes depends on its name and the seed alone, so that it stays in its part when the dataset grows or
-    shrinks; the shares hold about, not exactly. outputs: a directory, for DIR/train.cat and so on, or a path for each part.
+    shrinks; the shares hold about, not exactly. outputs: a directory, which is made, for DIR/train.cat and so on, or a path for
+    each part.
     A file that is not a catalog, or a catalog of more than twice as many files, is replaced only with force.
     """
     if not parts:
@@ -266,6 +274,8 @@ def split(catalog: Union[Catalog, Path], parts: Mapping[str, float], outputs: Un
         if not force and os.path.exists(path) and os.path.exists(catalog.path) and os.path.samefile(path, catalog.path):
             raise Error(errno.EEXIST, "'%s' is the catalog that is split: name other outputs, or replace it by its part with force=True"
                         % os.fsdecode(path))
+    if not isinstance(outputs, Mapping):
+        _make_directory(outputs)
     made, end = {}, 0.0
     for (part, path), share in zip(((part, paths[part]) for part in parts), shares):
         begin, end = end, 1.0 if end + share > 1 - 1e-9 else end + share  # nothing is lost to rounding: as the command

@@ -65,6 +65,7 @@ def test_sizes_and_times_are_taken_with_units_everywhere(tmp_path):
     (shoal.Loader, {"store": 1}, "data="), (shoal.Loader, {"on_error": "skip"}, "keep_going="), (shoal.Loader, {"batchsize": 1}, "batch_size="),
     (shoal.Catalog, {"copy": "x"}, "local_copy="), (shoal.index, {"memroy": 1}, "memory="), (shoal.manifest, {"prefix": "x"}, "list_prefix="),
     (shoal.filter, {"not_names": []}, "files_not_from="), (shoal.Catalog.verify, {"where": "x"}, "data="),
+    (shoal.Loader, {"shuffle": True}, "mode="), (shoal.Order, {"drop_last": True}, "remainder="),
 ])
 def test_an_argument_that_does_not_exist_is_answered_with_the_one_that_was_meant(function, words, meant):
     name = re.escape(next(iter(words)))

@@ -2,6 +2,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from conftest import SHOAL
 
 
@@ -20,3 +22,14 @@ def test_what_is_installed_is_whole(tmp_path):
     done = subprocess.run([sys.executable, "-c", "import shoal, shoal.torch; print(shoal.__file__)"], check=True, cwd=tmp_path,
                           env=dict(os.environ, PYTHONPATH=os.path.dirname(found[0])), stdout=subprocess.PIPE, text=True)
     assert done.stdout.startswith(found[0])
+
+
+@pytest.mark.parametrize("module, use, words", [
+    ("numpy", "import shoal; shoal.Catalog('x')", "shoal needs NumPy: pip install numpy"),
+    ("numpy", "from shoal import index", "shoal needs NumPy: pip install numpy"),
+    ("torch", "import shoal.torch", "shoal.torch needs PyTorch: pip install 'shoal[torch]'"),
+])
+def test_a_package_that_is_missing_is_named_with_what_installs_it(module, use, words):
+    done = subprocess.run([sys.executable, "-c", "import sys; sys.modules[%r] = None; %s" % (module, use)], stderr=subprocess.PIPE,
+                          text=True, check=False)
+    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("ModuleNotFoundError: " + words), done.stderr

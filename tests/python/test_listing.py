@@ -189,7 +189,8 @@ def test_catalogs_are_merged_filtered_and_split(tree, tmp_path):
     assert list(few) == list(sizes)[3:6]
     rest = shoal.filter(whole, tmp_path / "rest.cat", files_not_from=few)
     assert len(rest) == len(whole) - 3
-    parts = shoal.split(whole, {"train": 0.8, "valid": 0.1, "test": 0.1}, tmp_path, seed=3)
+    parts = shoal.split(whole, {"train": 0.8, "valid": 0.1, "test": 0.1}, tmp_path / "made" / "by it", seed=3)
+    assert sorted(os.listdir(tmp_path / "made" / "by it")) == ["test.cat", "train.cat", "valid.cat"]
     assert sorted(name for part in parts.values() for name in part) == sorted(sizes)
     again = shoal.split(rest, {"train": 0.8, "valid": 0.1, "test": 0.1}, tmp_path, seed=3)
     assert set(again["train"]) == set(parts["train"]) - set(few)

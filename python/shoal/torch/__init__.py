@@ -8,6 +8,13 @@ worker.
 See docs/python.md.
 """
 
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as e:
+    if e.name != "torch":
+        raise
+    raise ModuleNotFoundError("shoal.torch needs PyTorch: pip install 'shoal[torch]', or pip install torch", name="torch") from None
+
 from .containers import ShoalTables, members, row_batches
 from .dataset import ShoalDataset, sample_rng
 from .gather import GatheredFile, GatherError, gather_objects, iter_objects
