@@ -77,7 +77,8 @@ int parse_milliseconds(const char *text, uint64_t *ret_ms)
 	static const struct {
 		const char *name;
 		uint64_t ms;
-	} units[] = { { "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 } };
+	} units[] = { { "", 1000 },   { "ms", 1 },      { "s", 1000 },
+		      { "m", 60000 }, { "h", 3600000 }, { "d", 86400000 } };
 	size_t whole = strspn(text, "0123456789");
 	const char *rest = text + whole + (text[whole] == '.');
 	size_t digits = strspn(rest, "0123456789");
@@ -88,7 +89,7 @@ int parse_milliseconds(const char *text, uint64_t *ret_ms)
 	if (whole + digits == 0 || rc < 0)
 		return rc < 0 ? rc : -EINVAL;
 	memcpy(thousandths, rest, u64_min(digits, 3));
-	if (parse_u64(thousandths, &part) < 0 || n > UINT64_MAX / 3600000 - 1)
+	if (parse_u64(thousandths, &part) < 0 || n > UINT64_MAX / 86400000 - 1)
 		return -ERANGE;
 	for (size_t i = 0; i < ARRAY_LEN(units); i++)
 		if (strcmp(rest + digits, units[i].name) == 0) {

@@ -14,8 +14,8 @@ int parse_digits(const char *text, size_t len, uint64_t *ret_value) MUST_USE;
  * KB ... of 1000. A fraction of a byte is dropped. */
 int parse_size(const char *text, uint64_t *ret_bytes) MUST_USE;
 
-/* A time: seconds, or with a unit, "500ms", "90s", "10m", "2h"; in milliseconds. A fraction of one
- * is dropped. */
+/* A time: seconds, or with a unit, "500ms", "90s", "10m", "2h", "1d"; in milliseconds. A fraction
+ * of one is dropped. */
 int parse_milliseconds(const char *text, uint64_t *ret_ms) MUST_USE;
 
 /*

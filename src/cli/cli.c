@@ -70,7 +70,7 @@ static void PRINTF_LIKE(2, 0) cli_print(const char *head, const char *fmt, va_li
 	char line[2 * sizeof(words)];
 	size_t len;
 
-	fflush(stdout);
+	cli_flush_output();
 	vsnprintf(words, sizeof(words), fmt, args);
 	len = (size_t)snprintf(line, 90, "%s", head);
 	len += copy_plain(line + len, sizeof(line) - len - 2, words);
@@ -78,18 +78,28 @@ static void PRINTF_LIKE(2, 0) cli_print(const char *head, const char *fmt, va_li
 	screen_print(line);
 }
 
-static void PRINTF_LIKE(2, 0) cli_print_error(const char *command, const char *fmt, va_list args)
+/* As a document with these members, if documents are wanted. */
+static bool PRINTF_LIKE(3, 0)
+	cli_print_json(const char *key, const char *command, const char *fmt, va_list args)
 {
 	struct cli_json_line l;
-	char head[90], words[2 * 4096];
+	char words[2 * 4096];
 
-	if (cli_talk.style == CLI_AS_JSON && cli_json_line_open(&l)) {
-		vsnprintf(words, sizeof(words), fmt, args);
-		json_string(&l.json, "message", words);
-		json_string(&l.json, "command", command);
-		cli_json_line_close(&l);
+	if (cli_talk.style != CLI_AS_JSON || !cli_json_line_open(&l))
+		return false;
+	vsnprintf(words, sizeof(words), fmt, args);
+	json_string(&l.json, key, words);
+	json_string(&l.json, "command", command);
+	cli_json_line_close(&l);
+	return true;
+}
+
+static void PRINTF_LIKE(2, 0) cli_print_error(const char *command, const char *fmt, va_list args)
+{
+	char head[90];
+
+	if (cli_print_json("message", command, fmt, args))
 		return;
-	}
 	snprintf(head, sizeof(head), "shoal%s%s: ", *command ? " " : "", command);
 	cli_print(head, fmt, args);
 }
@@ -116,12 +126,39 @@ int cli_usage(const char *command, const char *fmt, ...)
 	return CLI_USAGE;
 }
 
-void cli_say(const char *fmt, ...)
+void cli_say(const char *command, const char *fmt, ...)
 {
 	va_list args;
 
 	va_start(args, fmt);
-	cli_print("", fmt, args);
+	if (!cli_print_json("note", command, fmt, args))
+		cli_print("", fmt, args);
+	va_end(args);
+}
+
+void cli_note(const char *command, const char *fmt, ...)
+{
+	char head[90];
+	va_list args;
+
+	va_start(args, fmt);
+	snprintf(head, sizeof(head), "%s: ", command);
+	if (!cli_print_json("note", command, fmt, args))
+		cli_print(head, fmt, args);
+	va_end(args);
+}
+
+void cli_warn(const char *command, const char *fmt, ...)
+{
+	char head[90];
+	va_list args;
+
+	if (cli_talk.quiet)
+		return;
+	va_start(args, fmt);
+	snprintf(head, sizeof(head), "%s: warning: ", command);
+	if (!cli_print_json("warning", command, fmt, args))
+		cli_print(head, fmt, args);
 	va_end(args);
 }
 
@@ -243,11 +280,14 @@ int cli_no_such_name(const char *command, const char *path, const struct shoal_c
 int cli_check_directory(const char *command, const char *path)
 {
 	const char *local = store_local_path(path);
+	struct stat st;
 	char *dir;
 	int status = CLI_OK;
 
 	if (!local)
 		return CLI_OK;
+	if (stat(local, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		return cli_fail(command, "cannot write '%s': it is not a regular file", path);
 	dir = path_dir(local);
 	if (!dir)
 		return cli_fail(command, "out of memory");
@@ -296,10 +336,15 @@ struct cli_guess cli_guess_uri(const char *path)
 {
 	struct cli_guess g = { "" };
 	size_t len = strspn(path, "abcdefghijklmnopqrstuvwxyz0123456789");
+	struct shoal_err why = { "" };
 
-	if (len > 1 && path[len] == ':' && path[len + 1] == '/' && path[len + 2] != '/')
+	if (len < 2 || path[len] != ':' || path[len + 1] != '/')
+		return g;
+	if (path[len + 2] != '/')
 		snprintf(g.text, sizeof(g.text), "; did you mean '%.*s://%.200s'?", (int)len, path,
 			 path + len + 2);
+	else if (store_uri_check(path, &why) < 0)
+		snprintf(g.text, sizeof(g.text), "; %.300s", why.msg);
 	return g;
 }
 
@@ -370,8 +415,9 @@ void cli_report_costs(const char *command)
 		return; /* cli_finish() reports what could not be written; nothing else */
 	cpu = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
 	      (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6;
-	cli_fail(command, "%.2f s, of CPU %.2f s, and at most %s of memory",
-		 clock_seconds() - cli_talk.began, cpu, size_in_words(most_memory()).text);
+	cli_note(command, "%s, %s of CPU, at most %s of memory",
+		 time_in_words(clock_seconds() - cli_talk.began).text, time_in_words(cpu).text,
+		 size_in_words(most_memory()).text);
 }
 
 _Noreturn void cli_exit_now(const char *command, int status)

@@ -17,8 +17,14 @@ int cli_fail(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* As cli_fail(), and print how to get help. Returns CLI_USAGE. */
 int cli_usage(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Print a line on standard error that is no error. */
-void cli_say(const char *fmt, ...) PRINTF_LIKE(1, 2);
+/* Print a line on standard error that is not an error; with --progress json as a document. */
+void cli_say(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* The same, with "COMMAND: " before it. */
+void cli_note(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* The same for a warning, which --quiet turns off. */
+void cli_warn(const char *command, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /*
  * Names may contain any bytes: those that a terminal would interpret, or that break a line, are
@@ -78,7 +84,7 @@ int cli_no_such_name(const char *command, const char *path, const struct shoal_c
 
 /*
  * Whether a file may be written at @path or at a file URI: CLI_OK, or CLI_FAILED after printing
- * what is wrong with its directory. Buckets are not checked.
+ * what is wrong with it or with its directory. Buckets are not checked.
  */
 int cli_check_directory(const char *command, const char *path) MUST_USE;
 
@@ -93,7 +99,8 @@ int cli_keep_foreign(const char *command, const char *path, const char *what, co
 /* Open the list of names at @path, a file or - for standard input. -1 after a message. */
 int cli_open_list(const char *command, const char *path) MUST_USE;
 
-/* For a file that does not exist: "; did you mean 's3://bucket/x'?" for "s3:/bucket/x", or "". */
+/* For a file that does not exist: "; did you mean 's3://bucket/x'?" for "s3:/bucket/x", what is
+ * wrong with "http://host/x", or "". */
 struct cli_guess {
 	char text[320];
 };

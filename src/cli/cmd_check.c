@@ -20,11 +20,17 @@ static void print_finding(void *self, const char *rule, const char *path, const 
 	struct json j;
 
 	if (!a->json) {
-		printf("%s ", rule);
-		cli_put_plain(stdout, path, strlen(path));
-		fputs(": ", stdout);
-		cli_put_plain(stdout, words, strlen(words));
-		putchar('\n');
+		struct cli_text t;
+		FILE *out = cli_text_open(&t);
+
+		if (!out)
+			return;
+		fprintf(out, "%s ", rule);
+		cli_put_plain(out, path, strlen(path));
+		fputs(": ", out);
+		cli_put_plain(out, words, strlen(words));
+		fputc('\n', out);
+		cli_text_print(&t, out, true, strlen(rule) + 1);
 		return;
 	}
 	j = cli_json();

@@ -144,8 +144,8 @@ static int sort_column(struct cmd_column_arguments *a, const char *path, const c
 	shoal_column_info(column, &info);
 	a->nr_to_sort = info.nr;
 	if (a->dry_run) {
-		cli_say("%" PRIu64 " value%s and their order would be written to '%s'", info.nr,
-			plural(info.nr), output);
+		cli_say("column", "%s value%s and their order would be written to '%s'",
+			count_in_words(info.nr).text, plural(info.nr), output);
 		shoal_column_close(column);
 		return CLI_OK;
 	}
@@ -184,9 +184,10 @@ static int cmd_column_end(struct cmd_column_arguments *a, int status)
 	if (status == CLI_OK && a->json && !a->dry_run)
 		return print_info(a, a->output);
 	if (status == CLI_OK && (a->dry_run || !cli_talk.quiet))
-		cli_say("%" PRIu64 " value%s of type %s %s '%s'", a->info.nr_samples,
-			plural(a->info.nr_samples), shoal_column_type_name(a->type),
-			a->dry_run ? "would be written to" : "in", a->output);
+		cli_say("column", "%s value%s of type %s %s '%s'",
+			count_in_words(a->info.nr_samples).text, plural(a->info.nr_samples),
+			shoal_column_type_name(a->type), a->dry_run ? "would be written to" : "in",
+			a->output);
 	return status;
 }
 
@@ -568,17 +569,18 @@ static void print_info_text(const struct shoal_column_info *i)
 {
 	printf("name            %s\ntype            %s\n", i->name,
 	       shoal_column_type_name(i->type));
-	printf("values          %" PRIu64 " from sample %" PRIu64 " of %" PRIu64 "\n", i->nr,
-	       i->first, i->nr_samples);
+	printf("values          %s from sample %s of %s\n", count_in_words(i->nr).text,
+	       count_in_words(i->first).text, count_in_words(i->nr_samples).text);
 	printf("min             %.17g\nmax             %.17g\n", i->min, i->max);
 	if (i->type == SHOAL_BIT)
-		printf("ones            %" PRIu64 "\n", i->nr_ones);
+		printf("ones            %s\n", count_in_words(i->nr_ones).text);
 	if (i->nr_sorted == SHOAL_UNSORTED)
 		printf("sorted          no\n");
 	else
-		printf("sorted          %" PRIu64 " sample%s%s\n", i->nr_sorted,
+		printf("sorted          %s sample%s%s\n", count_in_words(i->nr_sorted).text,
 		       plural(i->nr_sorted), i->kept_only ? " of those that are kept" : "");
-	printf("file_bytes      %" PRIu64 "\ncatalog         %s\n", i->file_bytes, i->digest);
+	cli_put_bytes(stdout, "file_bytes      ", i->file_bytes);
+	printf("catalog         %s\n", i->digest);
 }
 
 static int print_info(const struct cmd_column_arguments *a, const char *path)

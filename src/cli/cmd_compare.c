@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/hints.h"
@@ -28,10 +29,6 @@ static void compare_put_change(void *self, const char *key, const char *was, con
 {
 	struct json *j = self;
 
-	if (!j) {
-		printf("setting   %s: %s -> %s\n", key, was ? was : "(none)", is ? is : "(none)");
-		return;
-	}
 	json_open_object(j, NULL);
 	json_string(j, "setting", key);
 	json_string(j, "first", was);
@@ -83,51 +80,83 @@ static void compare_print_json(const struct compare_result *r, const struct figu
 
 /* ---- Text ---- */
 
-static void compare_print_mean(double mean, double deviation)
-{
-	char text[64];
+/* Left out first are deviations and p, of which the verdict is made. */
+static const struct text_column compare_columns[] = {
+	{ "", -16, 0 }, { "first", 11, 0 }, { "+-", 9, 1 }, { "second", 11, 0 },
+	{ "+-", 9, 1 }, { "change", 9, 0 }, { "p", 8, 2 },  { "", -10, 0 },
+};
 
-	if (isnan(mean))
-		snprintf(text, sizeof(text), "-");
-	else if (isnan(deviation))
-		snprintf(text, sizeof(text), "%.6g", mean);
+/* As people write it: bytes with a unit, large numbers with commas. */
+static void compare_put_value(char *cell, enum figure which, double v, int digits)
+{
+	if (isnan(v))
+		snprintf(cell, TEXT_TABLE_CELL, "-");
+	else if (which == FIGURE_BYTES && v >= 0)
+		snprintf(cell, TEXT_TABLE_CELL, "%s", size_in_words((uint64_t)v).text);
+	else if (v >= 1000)
+		snprintf(cell, TEXT_TABLE_CELL, "%s", rate_in_words(v).text);
 	else
-		snprintf(text, sizeof(text), "%.6g +- %.2g", mean, deviation);
-	printf(" %22s", text);
+		snprintf(cell, TEXT_TABLE_CELL, "%.*g", v >= 100 && digits < 3 ? 3 : digits, v);
 }
 
-static void compare_print_row(const struct compare_row *row)
+static void compare_fill_row(const void *self, size_t at, char (*cell)[TEXT_TABLE_CELL])
 {
-	printf("%-18s", figure_name(row->figure));
-	compare_print_mean(row->mean[0], row->deviation[0]);
-	compare_print_mean(row->mean[1], row->deviation[1]);
-	if (isnan(row->change))
-		printf(" %9s", "-");
-	else
-		printf(" %+8.2f%%", row->change);
-	if (isnan(row->p))
-		printf(" %8s", "-");
-	else
-		printf(" %8.2g", row->p);
-	printf("  %s", compare_word(row->verdict));
-	if (row->verdict == COMPARE_TOO_FEW)
-		printf(" (%zu and %zu values: two of each are needed)", row->nr[0], row->nr[1]);
-	putchar('\n');
+	const struct compare_result *r = self;
+	const struct compare_row *row = &r->row[at];
+
+	snprintf(cell[0], TEXT_TABLE_CELL, "%s", figure_name(row->figure));
+	for (size_t side = 0; side < 2; side++) {
+		compare_put_value(cell[1 + 2 * side], row->figure, row->mean[side], 4);
+		compare_put_value(cell[2 + 2 * side], row->figure, row->deviation[side], 2);
+	}
+	snprintf(cell[5], TEXT_TABLE_CELL, isnan(row->change) ? "-" : "%+.2f%%", row->change);
+	snprintf(cell[6], TEXT_TABLE_CELL, isnan(row->p) ? "-" : "%.2g", row->p);
+	snprintf(cell[7], TEXT_TABLE_CELL, "%s", compare_word(row->verdict));
+}
+
+static void compare_print_change(void *self, const char *key, const char *was, const char *is)
+{
+	fprintf(self, "setting   %s: %s -> %s\n", key, was ? was : "(none)", is ? is : "(none)");
+}
+
+static void compare_print_verdict(FILE *out, const struct compare_result *r)
+{
+	const struct compare_row *few = NULL;
+
+	for (size_t i = 0; i < r->nr_rows && !few; i++)
+		few = r->row[i].verdict == COMPARE_TOO_FEW ? &r->row[i] : NULL;
+	if (few)
+		fprintf(out, "too few   %s has %zu and %zu values: two of each are needed\n",
+			figure_name(few->figure), few->nr[0], few->nr[1]);
+	if (r->nr_worse > 0)
+		fprintf(out, "verdict   worse in %zu of %zu figure%s that %s tested\n", r->nr_worse,
+			r->nr_tested, plural(r->nr_tested), r->nr_tested == 1 ? "was" : "were");
+	else if (r->nr_tested > 0)
+		fprintf(out, "verdict   no significant regression in %zu figure%s%s\n",
+			r->nr_tested, plural(r->nr_tested),
+			r->nr_better > 0 ? ", and better in some" : "");
 }
 
 static void compare_print_text(const struct compare_result *r, const struct figures *a,
 			       const struct figures *b)
 {
-	compare_settings(a, b, compare_put_change, NULL);
-	printf("%-18s %22s %22s %9s %8s\n", "", "first", "second", "change", "p");
-	for (size_t i = 0; i < r->nr_rows; i++)
-		compare_print_row(&r->row[i]);
-	if (r->nr_worse > 0)
-		printf("verdict   worse in %zu of %zu figures that were tested\n", r->nr_worse,
-		       r->nr_tested);
-	else if (r->nr_tested > 0)
-		printf("verdict   no significant regression in %zu figures%s\n", r->nr_tested,
-		       r->nr_better > 0 ? ", and better in some" : "");
+	struct cli_text settings, verdict;
+	FILE *out = cli_text_open(&settings);
+
+	if (out) {
+		compare_settings(a, b, compare_print_change, out);
+		cli_text_print(&settings, out, true, CLI_LABEL_COLUMNS);
+	}
+	cli_put_table(&(struct text_table){ .columns = compare_columns,
+					    .nr_columns = ARRAY_LEN(compare_columns),
+					    .nr_rows = r->nr_rows,
+					    .fill = compare_fill_row,
+					    .self = r });
+	out = cli_text_open(&verdict);
+	if (out) {
+		compare_print_verdict(out, r);
+		cli_text_print(&verdict, out, true, CLI_LABEL_COLUMNS);
+	}
 }
 
 /* ---- The command ---- */

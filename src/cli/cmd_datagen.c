@@ -118,8 +118,8 @@ static void warn_once(void *self, const char *words)
 {
 	struct screen *s = self;
 
-	if (s->rank == 0 && !cli_talk.quiet)
-		cli_fail("datagen", "warning: %s", words);
+	if (s->rank == 0)
+		cli_warn("datagen", "%s", words);
 }
 
 /* ---- Telling ---- */
@@ -229,7 +229,7 @@ static void cmd_datagen_print_result(const struct cmd_datagen_arguments *a,
 		print_verified(out, r);
 	else
 		print_written(out, a, r, nr_ranks);
-	cli_text_print(&text, out, nr_ranks == 1, 10);
+	cli_text_print(&text, out, nr_ranks == 1, CLI_LABEL_COLUMNS);
 }
 
 /* Only rank 0 prints: its own failure, or the first that it received, with that rank. */
@@ -261,13 +261,13 @@ static void say_outputs(const struct cmd_datagen_arguments *a, const struct scre
 
 	if (s->rank > 0)
 		return;
-	cli_say("datagen: %s '%s'", would[a->o.mode], a->o.data);
+	cli_note("datagen", "%s '%s'", would[a->o.mode], a->o.data);
 	if (written && !a->o.catalog)
-		cli_say("datagen: '%s/" DATAGEN_CATALOG_NAME "' would be written", a->o.data);
+		cli_note("datagen", "'%s/" DATAGEN_CATALOG_NAME "' would be written", a->o.data);
 	else if (written && *a->o.catalog)
-		cli_say("datagen: '%s' would be written", a->o.catalog);
+		cli_note("datagen", "'%s' would be written", a->o.catalog);
 	if (a->results)
-		cli_say("datagen: results would be written to '%s'", a->results);
+		cli_note("datagen", "results would be written to '%s'", a->results);
 }
 
 static int cmd_datagen_report(const struct cmd_datagen_arguments *a, struct screen *s,
@@ -329,9 +329,11 @@ static int show_plan(struct cmd_datagen_arguments *a, struct comm *comm, const s
 	if (s->rank > 0 || ((cli_talk.quiet || a->o.mode == DATAGEN_VERIFY) && !a->dry_run))
 		return 0;
 	nr = a->plan.nr_files + a->plan.nr_files_eval;
-	cli_say("datagen: %" PRIu64 " file%s, %s; %" PRIu64 " step%s per epoch on %d accelerator%s",
-		nr, plural(nr), size_in_words(a->plan.nr_bytes + a->plan.nr_bytes_eval).text,
-		a->plan.steps, plural(a->plan.steps), s->nr_ranks, plural((uint64_t)s->nr_ranks));
+	cli_note("datagen", "%s file%s, %s; %s step%s per epoch on %d accelerator%s",
+		 count_in_words(nr).text, plural(nr),
+		 size_in_words(a->plan.nr_bytes + a->plan.nr_bytes_eval).text,
+		 count_in_words(a->plan.steps).text, plural(a->plan.steps), s->nr_ranks,
+		 plural((uint64_t)s->nr_ranks));
 	return 0;
 }
 

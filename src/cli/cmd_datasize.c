@@ -262,7 +262,7 @@ static int cmd_datasize_run(const struct cmd_datasize_arguments *a, struct comm 
 static void datasize_warn(void *self, const char *words)
 {
 	(void)self;
-	cli_fail("datasize", "warning: %s", words);
+	cli_warn("datasize", "%s", words);
 }
 
 /* The plan of the workload with the number of files that was found. */

@@ -76,7 +76,8 @@ static int cmd_diff_report(const struct cmd_diff_arguments *a, const struct shoa
 		json_u64(&j, "changed", r->nr_changed);
 		json_close_object(&j);
 	} else if (!cli_talk.quiet && nr > 0) {
-		cli_say("%s missing, %s new, %s of another size, %s of another ETag, %s the same",
+		cli_say("diff",
+			"%s missing, %s new, %s of another size, %s of another ETag, %s the same",
 			count_in_words(r->nr_missing).text, count_in_words(r->nr_new).text,
 			count_in_words(r->nr_resized).text, count_in_words(r->nr_changed).text,
 			count_in_words(r->nr_same).text);

@@ -165,7 +165,7 @@ static int index_trial_end(const struct index_arguments *a, const struct index_t
 	if (t->out.nr_old > 0)
 		snprintf(replaced, sizeof(replaced), ", instead of one of %s names",
 			 count_in_words(t->out.nr_old).text);
-	cli_say("a catalog of %s name%s, of %s, would be written to '%s'%s",
+	cli_say("index", "a catalog of %s name%s, of %s, would be written to '%s'%s",
 		count_in_words(r->nr_names).text, plural(r->nr_names),
 		size_in_words((uint64_t)st.st_size).text, index_trial_target(t), replaced);
 	if (!a->force && (r->nr_names == 0 || output_permit(&t->out, r->nr_names, &err) < 0))
@@ -470,11 +470,10 @@ static void warn_of_prose(const struct index_arguments *a, const struct shoal_ca
 		    path_join(root, name, path, sizeof(path), NULL) < 0 || access(path, F_OK) == 0)
 			return;
 	}
-	cli_fail(
-		"index",
-		"warning: '%s' has none of the names that were looked for, such as '%s': is '%s' a "
-		"list of names, and is that their root?",
-		root, name, a->source);
+	cli_warn("index",
+		 "'%s' has none of the names that were looked for, such as '%s': is '%s' a "
+		 "list of names, and is that their root?",
+		 root, name, a->source);
 }
 
 static void print_result(const struct index_arguments *a, const struct index_trial *trial,
@@ -505,7 +504,7 @@ static void print_result(const struct index_arguments *a, const struct index_tri
 	if (r->nr_requests)
 		print_requests(out, r, seconds);
 	if (fclose(out) == 0)
-		cli_say("%s", t.text);
+		cli_say("index", "%s", t.text);
 	free(t.text);
 }
 

@@ -1,5 +1,6 @@
 /* shoal list: what is in a directory or a bucket, in order, without a catalog. */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/text.h"
 #include "cli/cli.h"
@@ -89,6 +90,14 @@ static bool cmd_list_wants_sizes(const struct cmd_list_arguments *a, const char 
 	       a->format.csv || a->select.select.min_size || a->select.select.max_size;
 }
 
+static bool cmd_list_is_file(const char *uri)
+{
+	const char *path = store_local_path(uri);
+	struct stat st;
+
+	return path && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 static int cmd_list_run(void *arguments, int nr, char **words)
 {
 	struct cmd_list_arguments *a = arguments;
@@ -108,6 +117,11 @@ static int cmd_list_run(void *arguments, int nr, char **words)
 	a->options.warn = cmd_list_warn;
 	a->options.self = a;
 	cli_catch_signals();
+	if (cmd_list_is_file(uri))
+		return cli_end(cli_fail("list",
+					"'%s' is a file, not a directory; 'shoal ls' prints the "
+					"names in a catalog",
+					uri));
 	if (shoal_list_open(uri, &a->options, &list, &err) < 0)
 		return cli_end(cli_fail("list", "'%s': %s%s", uri, cli_words("list", &err),
 					cli_guess_uri(uri).text));

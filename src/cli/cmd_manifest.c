@@ -57,8 +57,8 @@ static int write_manifests(struct cmd_manifest_arguments *a, const struct shoal_
 		json_bool(&j, "written", !a->dry_run);
 		json_close_object(&j);
 	} else if (!cli_talk.quiet || a->dry_run)
-		cli_say("%" PRIu64 " list%s of %" PRIu64 " file%s %s'%s'", nr, plural(nr),
-			info.nr_files, plural(info.nr_files),
+		cli_say("manifest", "%s list%s of %s file%s %s'%s'", count_in_words(nr).text,
+			plural(nr), count_in_words(info.nr_files).text, plural(info.nr_files),
 			a->dry_run ? "would be written to " : "in ", a->options.dir);
 	return CLI_OK;
 }

@@ -370,13 +370,13 @@ static int cmd_read_try(struct cmd_read_arguments *a)
 	else if (cli_check_samples(cat, &err) < 0)
 		status = cli_fail("read", "'%s': %s", a->path, cli_words("read", &err));
 	else
-		cli_say("read: %" PRIu64 " sample%s of %" PRIu64
-			" file%s in '%s' would be read per epoch",
-			info.nr_samples, plural(info.nr_samples), info.nr_files,
-			plural(info.nr_files), a->load.store ? a->load.store : info.root);
+		cli_note("read", "%s sample%s of %s file%s in '%s' would be read per epoch",
+			 count_in_words(info.nr_samples).text, plural(info.nr_samples),
+			 count_in_words(info.nr_files).text, plural(info.nr_files),
+			 a->load.store ? a->load.store : info.root);
 	for (size_t i = 0; i < ARRAY_LEN(outputs) && status == CLI_OK; i++)
 		if (outputs[i])
-			cli_say("read: '%s' would be written", outputs[i]);
+			cli_note("read", "'%s' would be written", outputs[i]);
 	shoal_catalog_close(cat);
 	return status;
 }

@@ -64,46 +64,82 @@ static void replay_print_json(const struct replay_result *r, bool fast)
 	json_close_object(&j);
 }
 
-static void replay_print_row(const char *name, double recorded, double replayed)
+/* Of what was recorded and of what was done, a row each. */
+static const struct replay_row {
+	const char *name;
+	double share; /* of the latencies; 0: another figure */
+} replay_rows[] = { { "time", 0 },  { "per second", 0 }, { "p50", 0.5 },
+		    { "p90", 0.9 }, { "p99", 0.99 },     { "max", 1 } };
+
+static const struct text_column replay_columns[] = {
+	{ "", -10, 0 }, { "recorded", 13, 0 }, { "replayed", 13, 0 }, { "change", 9, 0 }
+};
+
+static double replay_figure(const struct replay_result *r, size_t row, bool recorded)
 {
-	printf("%-10s %13.1f %13.1f", name, recorded, replayed);
-	if (recorded > 0)
-		printf(" %+8.1f%%", 100 * (replayed - recorded) / recorded);
-	putchar('\n');
+	double seconds = recorded ? r->recorded_seconds : r->seconds;
+	uint64_t nr = recorded ? r->log.nr - r->nr_recorded_errors : r->nr;
+
+	if (replay_rows[row].share > 0)
+		return replay_us_at(recorded ? &r->recorded_latency : &r->latency,
+				    replay_rows[row].share) *
+		       1e-6;
+	return row == 0 ? seconds : seconds > 0 ? (double)nr / seconds : 0;
+}
+
+static void replay_fill_row(const void *self, size_t row, char (*cell)[TEXT_TABLE_CELL])
+{
+	double was = replay_figure(self, row, true), is = replay_figure(self, row, false);
+
+	snprintf(cell[0], TEXT_TABLE_CELL, "%s", replay_rows[row].name);
+	snprintf(cell[1], TEXT_TABLE_CELL, "%s",
+		 row == 1 ? rate_in_words(was).text : time_in_words(was).text);
+	snprintf(cell[2], TEXT_TABLE_CELL, "%s",
+		 row == 1 ? rate_in_words(is).text : time_in_words(is).text);
+	if (was > 0)
+		snprintf(cell[3], TEXT_TABLE_CELL, "%+.1f%%", 100 * (is - was) / was);
+	else
+		cell[3][0] = '\0';
+}
+
+static void replay_print_notes(FILE *out, const struct replay_result *r, bool fast)
+{
+	if (!fast)
+		fprintf(out, "late      %s at p99: operations began so long after their time\n",
+			time_in_words(replay_us_at(&r->late, 0.99) * 1e-6).text);
+	if (r->log.nr_left_out > 0)
+		fprintf(out, "part      %s operations were not recorded: the log was full\n",
+			count_in_words(r->log.nr_left_out).text);
+	if (r->nr_recorded_errors > 0)
+		fprintf(out, "left out  %s that failed when they were recorded\n",
+			count_in_words(r->nr_recorded_errors).text);
+	if (r->nr_differ > 0)
+		fprintf(out, "differ    %s delivered another number of bytes than recorded\n",
+			count_in_words(r->nr_differ).text);
 }
 
 static void replay_print_text(const struct replay_result *r, bool fast)
 {
-	static const struct {
-		const char *name;
-		double share;
-	} rows[] = { { "p50 us", 0.5 }, { "p90 us", 0.9 }, { "p99 us", 0.99 }, { "max us", 1 } };
-	uint64_t recorded = r->log.nr - r->nr_recorded_errors;
+	struct cli_text head, notes;
+	FILE *out = cli_text_open(&head);
 
-	printf("%s operation%s, %s in %s, %s, by %s with %" PRIu64 " in flight per rank\n",
-	       count_in_words(r->nr).text, plural(r->nr), size_in_words(r->bytes).text,
-	       time_in_words(r->seconds).text,
-	       fast ? "as fast as possible" : "at the recorded times", r->engine, r->in_flight);
-	printf("%-10s %13s %13s %9s\n", "", "recorded", "replayed", "change");
-	replay_print_row("seconds", r->recorded_seconds, r->seconds);
-	if (r->recorded_seconds > 0 && r->seconds > 0)
-		replay_print_row("per second", (double)recorded / r->recorded_seconds,
-				 (double)r->nr / r->seconds);
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		replay_print_row(rows[i].name, replay_us_at(&r->recorded_latency, rows[i].share),
-				 replay_us_at(&r->latency, rows[i].share));
-	if (!fast)
-		printf("late      %s at p99: operations began so long after their time\n",
-		       time_in_words(replay_us_at(&r->late, 0.99) * 1e-6).text);
-	if (r->log.nr_left_out > 0)
-		printf("part      %s operations were not recorded: the log was full\n",
-		       count_in_words(r->log.nr_left_out).text);
-	if (r->nr_recorded_errors > 0)
-		printf("left out  %s that failed when they were recorded\n",
-		       count_in_words(r->nr_recorded_errors).text);
-	if (r->nr_differ > 0)
-		printf("differ    %s delivered another number of bytes than recorded\n",
-		       count_in_words(r->nr_differ).text);
+	if (!out)
+		return;
+	fprintf(out, "%s operation%s, %s in %s, %s, by %s with %" PRIu64 " in flight per rank\n",
+		count_in_words(r->nr).text, plural(r->nr), size_in_words(r->bytes).text,
+		time_in_words(r->seconds).text,
+		fast ? "as fast as possible" : "at the recorded times", r->engine, r->in_flight);
+	cli_text_print(&head, out, true, 0);
+	cli_put_table(&(struct text_table){ .columns = replay_columns,
+					    .nr_columns = ARRAY_LEN(replay_columns),
+					    .nr_rows = ARRAY_LEN(replay_rows),
+					    .fill = replay_fill_row,
+					    .self = r });
+	out = cli_text_open(&notes);
+	if (!out)
+		return;
+	replay_print_notes(out, r, fast);
+	cli_text_print(&notes, out, true, CLI_LABEL_COLUMNS);
 }
 
 /* ---- The command ---- */
@@ -122,7 +158,7 @@ static int cmd_replay_report(const struct cmd_replay_arguments *a, const char *p
 		return cli_fail("replay", "'%s': %s", path, cli_words("replay", err));
 	if (a->json)
 		replay_print_json(r, a->fast);
-	else if (!cli_talk.quiet)
+	else
 		replay_print_text(r, a->fast);
 	if (r->nr_errors > 0)
 		cli_fail("replay", "%" PRIu64 " operation%s failed", r->nr_errors,

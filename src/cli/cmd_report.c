@@ -39,8 +39,8 @@ static int report_try(const char *const *folders, int nr, const char *path, bool
 	if (json)
 		report_print_json(path, nr, false);
 	else
-		cli_say("a page with %d run%s would be written to '%s'", nr, nr == 1 ? "" : "s",
-			path);
+		cli_say("report", "a page with %d run%s would be written to '%s'", nr,
+			nr == 1 ? "" : "s", path);
 	return CLI_OK;
 }
 

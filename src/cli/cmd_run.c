@@ -140,15 +140,15 @@ static void cmd_run_show_warning(void *self, const char *words)
 	struct cmd_run_state *c = self;
 
 	if (c->place->rank == 0)
-		cli_fail("run", "warning: %s", words);
+		cli_warn("run", "%s", words);
 }
 
 static void warn_of_rule(void *self, const char *words)
 {
-	char line[400];
+	struct cmd_run_state *c = self;
 
-	snprintf(line, sizeof(line), "warning: %s", words);
-	show_words(self, line);
+	if (c->place->rank == 0)
+		cli_warn("run", "%s", words);
 }
 
 /* Called on the loader's thread: print only in one call. */
@@ -349,7 +349,7 @@ static int print(const struct cmd_run_state *c)
 	if (rc < 0)
 		return cli_fail("run", "%s", cli_words("run", &err));
 	if (terminal && !c->a.json)
-		cli_put_lines(stdout, words, 10);
+		cli_put_lines(stdout, words, CLI_LABEL_COLUMNS);
 	else
 		fputs(words, stdout);
 	free(words);
@@ -688,7 +688,7 @@ static int cmd_run_all(struct cmd_run_state *c)
 		if (i > 0)
 			rc = cmd_run_again(c, &err);
 		if (c->a.runs > 1 && rc == 0 && c->place->rank == 0 && !cli_talk.quiet)
-			cli_say("run: run %u of %u", i + 1, c->a.runs);
+			cli_note("run", "run %u of %u", i + 1, c->a.runs);
 		if (rc == 0)
 			rc = cmd_run_run(c, &err);
 		if (rc < 0 && !c->result.begun)

@@ -54,9 +54,10 @@ static void show_job(const struct cmd_sweep_state *s, size_t at)
 	if (cli_talk.quiet)
 		return;
 	sweep_values_words(&s->plan, s->jobs[at].point, values, sizeof(values));
-	snprintf(figures, sizeof(figures), "%.0f samples/s, latency p50 %.3f ms, %.2f cores",
-		 r->figure[SWEEP_SAMPLES], r->figure[SWEEP_P50], r->figure[SWEEP_CPU]);
-	cli_say("%zu of %zu: %s%s: %s", at + 1, s->nr_jobs, values,
+	snprintf(figures, sizeof(figures), "%s samples/s, latency p50 %s, %.2f cores",
+		 rate_in_words(r->figure[SWEEP_SAMPLES]).text,
+		 time_in_words(r->figure[SWEEP_P50] * 1e-3).text, r->figure[SWEEP_CPU]);
+	cli_say("sweep", "%zu of %zu: %s%s: %s", at + 1, s->nr_jobs, values,
 		s->jobs[at].ceiling ? ", without storage" : "", r->error[0] ? r->error : figures);
 }
 
@@ -110,7 +111,7 @@ static int do_jobs(struct cmd_sweep_state *s, struct shoal_err *err)
 		nr_known += s->records[i].there;
 	}
 	if (nr_known > 0 && !cli_talk.quiet)
-		cli_say("%zu of %zu measurements are there already", nr_known, s->nr_jobs);
+		cli_say("sweep", "%zu of %zu measurements are there already", nr_known, s->nr_jobs);
 	for (size_t i = 0; rc == 0 && i < s->nr_jobs; i++)
 		if (!s->records[i].there)
 			rc = cli_stop ? err_set(err, -ECANCELED, "interrupted") : do_job(s, i, err);
@@ -198,7 +199,8 @@ static void print_dry(const struct cmd_sweep_state *s)
 		putchar('\n');
 		free(words);
 	}
-	cli_say("%zu measurements would be made and written to '%s'", s->nr_jobs, s->a->results);
+	cli_say("sweep", "%zu measurements would be made and written to '%s'", s->nr_jobs,
+		s->a->results);
 }
 
 static int cmd_sweep_do(struct cmd_sweep_state *s)

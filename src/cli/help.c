@@ -1,4 +1,5 @@
 /* The help of a command, as text that fits the terminal. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -11,6 +12,8 @@
 /* Longer lines are hard to read. */
 #define COLUMNS_MAX 100u
 #define COLUMNS_MIN 40u
+
+#define TABLE_BYTES_MAX (1u << 20)
 
 /*
  * The column where explanations of options begin, at most: a longer option is on a line of its own.
@@ -59,10 +62,19 @@ static size_t bytes_of_columns(const char *text, size_t len, size_t columns)
 	return n;
 }
 
-/* Whether the word of @len bytes belongs to the number before it: a percent sign, or bytes. */
+/* Whether the word of @len bytes belongs to the number before it: a percent sign, bytes, a time. */
 static bool is_unit(const char *word, size_t len)
 {
-	return len > 0 && (*word == '%' || (len >= 2 && strchr("KMGTP", *word) && word[1] == 'B'));
+	static const char *const units[] = { "%", "KB", "MB", "GB", "TB", "PB", "us", "ms", "s" };
+
+	for (size_t i = 0; i < ARRAY_LEN(units); i++) {
+		size_t n = strlen(units[i]);
+
+		if (len >= n && strncmp(word, units[i], n) == 0 &&
+		    (len == n || !isalpha((unsigned char)word[n])))
+			return true;
+	}
+	return false;
 }
 
 /* The bytes up to the next place where a line may end. */
@@ -158,6 +170,15 @@ void cli_text_print(struct cli_text *t, FILE *out, bool alone, size_t indent)
 	else if (t->text)
 		fputs(t->text, stdout);
 	free(t->text);
+}
+
+void cli_put_table(const struct text_table *t)
+{
+	struct buf buf = { .max = TABLE_BYTES_MAX };
+
+	text_table_put(t, isatty(STDOUT_FILENO) ? cli_columns(STDOUT_FILENO) : 0, &buf);
+	fwrite(buf.data, 1, buf.len, stdout);
+	buf_release(&buf);
 }
 
 static void put_usage(FILE *out, const struct cli_command *c, size_t columns)

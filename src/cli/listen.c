@@ -75,10 +75,9 @@ static void listen_print(const struct cli_listen *l, const char *command)
 		json_string(&line.json, "listening", url);
 		cli_json_line_close(&line);
 	} else {
-		cli_say("%s: the report page is at %s, metrics are at %smetrics%s", command, url,
-			url,
-			serve_is_local(l->serve) ? ""
-						 : "; all who reach this address can read them");
+		cli_note(command, "the report page is at %s, metrics are at %smetrics%s", url, url,
+			 serve_is_local(l->serve) ? ""
+						  : "; all who reach this address can read them");
 	}
 }
 

@@ -20,6 +20,16 @@ const struct cli_command *const cli_commands[] = {
 	&cmd_datagen, &cmd_completion, NULL,
 };
 
+static int unknown_option_of_all(const char *name)
+{
+	static const char *const known[] = { "--version", "--help" };
+	const char *near = text_nearest(name, known, ARRAY_LEN(known));
+
+	if (near)
+		return cli_usage("", "unknown option '%s'; did you mean %s?", name, near);
+	return cli_usage("", "give a command first: options follow it, as in 'shoal ls %s'", name);
+}
+
 /* Not a command: suggest the most similar one, if there is one. */
 static int unknown_command(const char *name)
 {
@@ -34,6 +44,8 @@ static int unknown_command(const char *name)
 			near = (*c)->name;
 		}
 	}
+	if (*name == '-' && name[1])
+		return unknown_option_of_all(name);
 	if (text_is_near(name, best))
 		return cli_usage("", "unknown command '%s'; did you mean %s?", name, near);
 	return cli_usage("", "unknown command '%s'", name);

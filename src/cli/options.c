@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "comm/comm.h"
+#include "workload/workload.h"
 
 static const struct cli_option help_option = CLI_OTHER(
 	'h', "help", NULL, NULL, "print this text; --help=man prints it as a manual page");
@@ -220,6 +221,18 @@ static bool search_option(const struct cli_section *s, const struct cli_option *
 	return true;
 }
 
+/* "--data" for "--data-dir". */
+static bool search_beginning(const struct cli_section *s, const struct cli_option *o, void *self)
+{
+	struct search *x = self;
+	size_t len = strlen(o->name);
+
+	(void)s;
+	if (strncmp(x->name, o->name, len) == 0 && x->name[len] == '-')
+		x->near = o->name;
+	return !x->near;
+}
+
 static bool search_similar(const struct cli_section *s, const struct cli_option *o, void *self)
 {
 	struct search *x = self;
@@ -233,10 +246,28 @@ static bool search_similar(const struct cli_section *s, const struct cli_option 
 	return true;
 }
 
-/* What users of other tools type, and the equivalent here. */
+/* What users of other tools type, and the equivalent here. Command NULL: every one. */
 static const struct {
 	const char *command, *option, *words;
 } habits[] = {
+	{ NULL, "overwrite", "--force is what writes over files that are there" },
+	{ NULL, "yes", "nothing is asked; --force does what would be refused" },
+	{ "index", "recursive", "a directory is listed with all that is below it" },
+	{ "list", "recursive", "a directory is listed with all that is below it" },
+	{ "read", "workers", "--in-flight samples are read at once" },
+	{ "read", "num-workers", "--in-flight samples are read at once" },
+	{ "run", "model", "the workload is the first argument, such as unet3d_h100" },
+	{ "run", "workload", "the workload is the first argument, such as unet3d_h100" },
+	{ "run", "num-accelerators", "each rank is one, or --accelerators-per-rank" },
+	{ "datagen", "model", "the workload is the first argument, such as unet3d_h100" },
+	{ "datagen", "workload", "the workload is the first argument, such as unet3d_h100" },
+	{ "datagen", "num-processes", "there are as many ranks as mpirun starts" },
+	{ "datasize", "model", "the workload is the first argument, such as unet3d_h100" },
+	{ "datasize", "workload", "the workload is the first argument, such as unet3d_h100" },
+	{ "datasize", "num-accelerators", "--accelerators is their number" },
+	{ "datasize", "max-accelerators", "--accelerators is their number" },
+	{ "datasize", "num-client-hosts", "--hosts is their number" },
+	{ "datasize", "client-host-memory-in-gb", "write --memory-per-host 256G" },
 	{ "read", "ranks", "there are as many ranks as mpirun starts" },
 	{ "read", "store", "--data names the place of the files" },
 	{ "run", "store", "--data names the place of the files" },
@@ -252,7 +283,6 @@ static const struct {
 	{ "read", "on-error", "--keep-going leaves out what cannot be read" },
 	{ "run", "on-error", "--keep-going leaves out what cannot be read" },
 	{ "run", "param", "write KEY=VALUE without an option" },
-	{ "run", "epochs", "write train.epochs=EPOCHS without an option" },
 	{ "run", "batch", "write reader.batch_size=SAMPLES without an option" },
 	{ "run", "accelerators", "--accelerators-per-rank are those of one rank" },
 	{ "datagen", "param", "write KEY=VALUE without an option" },
@@ -261,15 +291,28 @@ static const struct {
 static const char *find_habit(const char *command, const struct search *x)
 {
 	for (size_t i = 0; i < ARRAY_LEN(habits); i++)
-		if (strcmp(habits[i].command, command) == 0 &&
+		if ((!habits[i].command || strcmp(habits[i].command, command) == 0) &&
 		    strncmp(habits[i].option, x->name, x->len) == 0 && !habits[i].option[x->len])
 			return habits[i].words;
 	return NULL;
 }
 
+/* The key of a workload that an option is taken for: "train.epochs" for "--epochs". */
+static const char *find_key(const struct cli_command *c, const char *name)
+{
+	char key[64];
+
+	if (!strstr(c->usage, "KEY=VALUE"))
+		return NULL;
+	snprintf(key, sizeof(key), "%s", name);
+	for (char *at = key; (at = strchr(at, '-')) != NULL;)
+		*at = '_';
+	return workload_key_called(key);
+}
+
 static int unknown_option(const struct parser *p, struct search *x, const char *text)
 {
-	const char *command = p->command->name;
+	const char *command = p->command->name, *key;
 	char name[64];
 
 	if (x->nr > 1)
@@ -281,10 +324,42 @@ static int unknown_option(const struct parser *p, struct search *x, const char *
 	snprintf(name, sizeof(name), "%.*s", (int)x->len, x->name);
 	x->name = name;
 	x->distance = SIZE_MAX;
+	key = find_key(p->command, name);
+	if (key)
+		return cli_usage(command, "unknown option '%s': write %s=VALUE without an option",
+				 text, key);
 	cli_each_option(p->command, search_similar, x);
-	if (text_is_near(name, x->distance))
+	if (!text_is_near(name, x->distance)) {
+		x->near = NULL;
+		cli_each_option(p->command, search_beginning, x);
+	}
+	if (x->near)
 		return cli_usage(command, "unknown option '%s'; did you mean --%s?", text, x->near);
 	return cli_usage(command, "unknown option '%s'", text);
+}
+
+/* Count options whose name begins with the letter. */
+static bool search_initial(const struct cli_section *s, const struct cli_option *o, void *self)
+{
+	struct search *x = self;
+
+	(void)s;
+	if (*o->name == x->letter) {
+		x->near = o->name;
+		x->nr++;
+	}
+	return true;
+}
+
+static int unknown_letter(const struct parser *p, char letter, const char *text)
+{
+	struct search x = { .letter = letter };
+
+	cli_each_option(p->command, search_initial, &x);
+	if (x.nr == 1)
+		return cli_usage(p->command->name, "unknown option '%s'; did you mean --%s?", text,
+				 x.near);
+	return cli_usage(p->command->name, "unknown option '%s'", text);
 }
 
 /* ---- --help and --list-options ---- */
@@ -360,7 +435,7 @@ static int parse_letters(struct parser *p, const char *text)
 
 		cli_each_option(p->command, search_option, &x);
 		if (!x.exact)
-			return cli_usage(p->command->name, "unknown option '%s'", name);
+			return unknown_letter(p, *at, name);
 		if (x.found.option->value && at[1] == '=')
 			return cli_usage(p->command->name, "write '%s %s' or '--%s=%s'", name,
 					 at + 2, x.found.option->name, at + 2);
@@ -403,8 +478,8 @@ static int check_sections(const struct parser *p)
 static void note_alone(const struct cli_command *c, int nr_ranks)
 {
 	if (!c->shares_work && nr_ranks > 1 && !cli_talk.quiet)
-		cli_say("%s: rank 0 of %d does all of this; the others have nothing to do", c->name,
-			nr_ranks);
+		cli_note(c->name, "rank 0 of %d does all of this; the others have nothing to do",
+			 nr_ranks);
 }
 
 int cli_run_command(const struct cli_command *c, int argc, char **argv)

@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "base/base.h"
+#include "base/text_table.h"
 
 /* The type of an option's value, and what is stored. */
 enum cli_kind {
@@ -137,6 +138,9 @@ void cli_put_help(FILE *out, const struct cli_command *c, size_t columns);
  */
 void cli_put_lines(FILE *out, const char *text, size_t indent);
 
+/* A table on standard output, of the columns that fit the window of a terminal. */
+void cli_put_table(const struct text_table *t);
+
 /* Replace spaces by line ends, so that no line is longer than a window of @columns allows. */
 void cli_fold(char *text, size_t columns);
 
@@ -145,6 +149,7 @@ void cli_fold(char *text, size_t columns);
  * cli_text_print() closes that and prints the text on standard output by cli_put_lines(). Not
  * @alone: as it is, because the terminal of a rank is not the one that people look at.
  */
+#define CLI_LABEL_COLUMNS 10 /* of lines such as "memory    12 MB" */
 struct cli_text {
 	char *text;
 	size_t len;

@@ -164,12 +164,11 @@ static void progress_line(struct cli_progress *p, const struct cli_step *now, do
 	put_head(line, sizeof(line), p, now, left);
 	len = strlen(line);
 	if (now->total)
-		len += (size_t)snprintf(line + len, sizeof(line) - len, "%" PRIu64 " of ",
-					now->done);
-	len += (size_t)snprintf(
-		line + len, sizeof(line) - len,
-		rate < 1e6 ? "%" PRIu64 " %s, %.0f/s" : "%" PRIu64 " %s, %.2f million/s",
-		now->total ? now->total : now->done, now->what, rate < 1e6 ? rate : rate * 1e-6);
+		len += (size_t)snprintf(line + len, sizeof(line) - len, "%s of ",
+					count_in_words(now->done).text);
+	len += (size_t)snprintf(line + len, sizeof(line) - len, "%s %s, %s/s",
+				count_in_words(now->total ? now->total : now->done).text, now->what,
+				rate_in_words(rate).text);
 	if (now->bytes)
 		len += (size_t)snprintf(line + len, sizeof(line) - len, ", %.1f MB/s",
 					(double)(now->bytes - u64_min(now->bytes, p->bytes_shown)) *

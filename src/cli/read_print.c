@@ -362,5 +362,5 @@ void read_print_text(const struct read_plan *plan, const struct read_outcome *o,
 	if (!out)
 		return;
 	put_all(out, plan, o, nr_ranks);
-	cli_text_print(&text, out, nr_ranks == 1, 10);
+	cli_text_print(&text, out, nr_ranks == 1, CLI_LABEL_COLUMNS);
 }

@@ -32,12 +32,12 @@ int run_begin_check_size(const struct run_begin_size *s, struct shoal_err *err)
 void run_begin_print(const struct workload *w, uint64_t accelerators, const char *data,
 		     const char *folder)
 {
-	cli_say("%s: %" PRIu64 " epoch%s of %" PRIu64 " file%s on %" PRIu64
-		" accelerator%s would be run with the data of '%s'; summary.json, config.yaml, "
+	cli_say("run",
+		"%s: %s epoch%s of %s file%s on %s accelerator%s would be run with the data of '%s'; summary.json, config.yaml, "
 		"effective.yaml and the files of each accelerator would be written to '%s'",
-		w->name, w->train.epochs, plural(w->train.epochs), w->dataset.nr_files_train,
-		plural(w->dataset.nr_files_train), accelerators, plural(accelerators), data,
-		folder);
+		w->name, count_in_words(w->train.epochs).text, plural(w->train.epochs),
+		count_in_words(w->dataset.nr_files_train).text, plural(w->dataset.nr_files_train),
+		count_in_words(accelerators).text, plural(accelerators), data, folder);
 }
 
 void run_begin_tell(const struct run_result *r, size_t i, const struct cli_listen *listen)

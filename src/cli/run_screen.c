@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "cli/cli.h"
 
 /* A step that waits longer than this for its batch is shown. */
@@ -25,7 +26,7 @@ void run_screen_clear(struct run_screen *s)
 void run_screen_say(struct run_screen *s, const char *words)
 {
 	if (!s->quiet)
-		cli_say("run: %s", words);
+		cli_note("run", "%s", words);
 }
 
 static void put_left(char *buf, size_t cap, double seconds)
@@ -62,9 +63,10 @@ static void keep_last(struct run_screen *s, const struct run_progress *p)
 
 	snprintf(au, sizeof(au), isnan(p->au) ? "-" : "%.1f %%", p->au);
 	snprintf(s->last, sizeof(s->last),
-		 "epoch %" PRIu64 "/%" PRIu64 "%s: AU %s, %.0f samples/s, %.1f MB/s, wait %.1f %%",
-		 p->epoch, p->nr_epochs, p->eval ? " eval" : "", au, p->samples_per_second,
-		 p->bytes_per_second * 1e-6, 100.0 * p->wait_share);
+		 "epoch %" PRIu64 "/%" PRIu64 "%s: AU %s, %s samples/s, %.1f MB/s, wait %.1f %%",
+		 p->epoch, p->nr_epochs, p->eval ? " eval" : "", au,
+		 rate_in_words(p->samples_per_second).text, p->bytes_per_second * 1e-6,
+		 100.0 * p->wait_share);
 }
 
 /* The view of a terminal, and who listens. */
@@ -86,7 +88,7 @@ static bool run_screen_live(struct run_screen *s, const struct run_progress *p)
 			      .slowest_seconds = p->slowest_seconds };
 
 	if (s->line.viewed && *s->last && (p->epoch != s->epoch || p->eval != s->eval)) {
-		cli_say("%s", s->last);
+		cli_say("run", "%s", s->last);
 	}
 	if (s->line.viewed) {
 		cli_view_note(&s->line.view, clock_seconds(), p->samples);
@@ -132,9 +134,10 @@ void run_screen_show(struct run_screen *s, const struct run_progress *p)
 	snprintf(au, sizeof(au), isnan(p->au) ? "-" : "%.1f %%", p->au);
 	snprintf(line, sizeof(line),
 		 "ETA %s, epoch %" PRIu64 "/%" PRIu64 "%s step %" PRIu64 "/%" PRIu64
-		 ", AU %s, %.0f samples/s, %.1f MB/s, wait %.1f %%",
+		 ", AU %s, %s samples/s, %.1f MB/s, wait %.1f %%",
 		 left, p->epoch, p->nr_epochs, p->eval ? " eval" : "", p->step, p->steps, au,
-		 p->samples_per_second, p->bytes_per_second * 1e-6, 100.0 * p->wait_share);
+		 rate_in_words(p->samples_per_second).text, p->bytes_per_second * 1e-6,
+		 100.0 * p->wait_share);
 	len = strlen(line);
 	if (p->slowest_seconds > SLOW_SECONDS)
 		snprintf(line + len, sizeof(line) - len, "; rank %" PRIu64 " waited %.1f s",

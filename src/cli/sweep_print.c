@@ -29,53 +29,71 @@ void sweep_print_json(const struct sweep_result *r)
 
 /* ---- Text ---- */
 
-static void sweep_put_number(FILE *out, double v, int width, int digits)
+/* After those of the parameters. Left out first is what only explains. */
+static const struct text_column figure_columns[] = {
+	{ "runs", 4, 8 },      { "samples/s", 11, 0 }, { "lowest", 11, 6 }, { "highest", 11, 6 },
+	{ "MB/s", 9, 4 },      { "p50 ms", 9, 3 },     { "p99 ms", 9, 2 },  { "cores", 6, 5 },
+	{ "client's", 11, 7 }, { "", -1, 0 },
+};
+
+static void sweep_put_number(char *cell, double v, int digits)
 {
 	if (isnan(v))
-		fprintf(out, " %*s", width, "-");
+		snprintf(cell, TEXT_TABLE_CELL, "-");
 	else
-		fprintf(out, " %*.*f", width, digits, v);
+		snprintf(cell, TEXT_TABLE_CELL, "%.*f", digits, v);
 }
 
-/* The widest of a parameter's name and values. */
-static int sweep_width_of(const struct sweep_parameter *p)
+static void sweep_put_rate(char *cell, double v)
 {
-	size_t width = strlen(p->name);
-
-	for (size_t i = 0; i < p->nr; i++)
-		if (strlen(p->value[i]) > width)
-			width = strlen(p->value[i]);
-	return (int)width;
+	snprintf(cell, TEXT_TABLE_CELL, "%s", isnan(v) ? "-" : rate_in_words(v).text);
 }
 
-static void sweep_put_head(FILE *out, const struct sweep_plan *plan)
+/* What the reader must know about the point. */
+static void sweep_put_marks(char *cell, const struct sweep_point *p)
 {
-	for (size_t i = 0; i < plan->nr_parameters; i++)
-		fprintf(out, "%*s ", sweep_width_of(&plan->parameter[i]), plan->parameter[i].name);
-	fprintf(out, "%4s %11s %11s %11s %9s %9s %9s %6s %11s\n", "runs", "samples/s", "lowest",
-		"highest", "MB/s", "p50 ms", "p99 ms", "cores", "client's");
+	int len = snprintf(cell, TEXT_TABLE_CELL, "%s%s%s%s%s%s", p->knee ? "knee  " : "",
+			   p->client ? "client: " : "", p->client ? p->client : "",
+			   sweep_from_memory(p) ? p->client ? "  page cache" : "page cache" : "",
+			   p->error[0] ? "failed: " : "", p->error);
+
+	if (len >= TEXT_TABLE_CELL)
+		text_mark_truncated(cell);
 }
 
-static void sweep_put_row(FILE *out, const struct sweep_result *r, size_t at)
+static void sweep_fill_row(const void *self, size_t row, char (*cell)[TEXT_TABLE_CELL])
 {
-	const struct sweep_point *p = &r->points[at];
+	const struct sweep_result *r = self;
+	const struct sweep_point *p = &r->points[row];
 	const struct stats_spread *rate = &p->figure[SWEEP_SAMPLES];
 
 	for (size_t i = 0; i < r->plan->nr_parameters; i++)
-		fprintf(out, "%*s ", sweep_width_of(&r->plan->parameter[i]),
-			sweep_value(r->plan, at, i));
-	fprintf(out, "%4zu", p->nr);
-	sweep_put_number(out, rate->median, 11, 0);
-	sweep_put_number(out, rate->lowest, 11, 0);
-	sweep_put_number(out, rate->highest, 11, 0);
-	sweep_put_number(out, p->figure[SWEEP_BYTES].median * 1e-6, 9, 1);
-	sweep_put_number(out, p->figure[SWEEP_P50].median, 9, 3);
-	sweep_put_number(out, p->figure[SWEEP_P99].median, 9, 3);
-	sweep_put_number(out, p->figure[SWEEP_CPU].median, 6, 2);
-	sweep_put_number(out, p->ceiling, 11, 0);
-	fprintf(out, "%s%s%s%s%s%s\n", p->knee ? "  knee" : "", p->client ? "  client: " : "",
-		p->client ? p->client : "", sweep_from_memory(p) ? "  page cache" : "",
-		p->error[0] ? "  failed: " : "", p->error);
+		snprintf(*cell++, TEXT_TABLE_CELL, "%s", sweep_value(r->plan, row, i));
+	snprintf(cell[0], TEXT_TABLE_CELL, "%zu", p->nr);
+	sweep_put_rate(cell[1], rate->median);
+	sweep_put_rate(cell[2], rate->lowest);
+	sweep_put_rate(cell[3], rate->highest);
+	sweep_put_number(cell[4], p->figure[SWEEP_BYTES].median * 1e-6, 1);
+	sweep_put_number(cell[5], p->figure[SWEEP_P50].median, 3);
+	sweep_put_number(cell[6], p->figure[SWEEP_P99].median, 3);
+	sweep_put_number(cell[7], p->figure[SWEEP_CPU].median, 2);
+	sweep_put_rate(cell[8], p->ceiling);
+	sweep_put_marks(cell[9], p);
+}
+
+static void sweep_put_points(const struct sweep_result *r)
+{
+	struct text_column columns[SWEEP_PARAMETERS + ARRAY_LEN(figure_columns)];
+	size_t nr = r->plan->nr_parameters;
+
+	for (size_t i = 0; i < nr; i++)
+		columns[i] = (struct text_column){ r->plan->parameter[i].name, 1, 0 };
+	memcpy(columns + nr, figure_columns, sizeof(figure_columns));
+	cli_put_table(&(struct text_table){ .columns = columns,
+					    .nr_columns = nr + ARRAY_LEN(figure_columns),
+					    .nr_rows = sweep_nr_points(r->plan),
+					    .fill = sweep_fill_row,
+					    .self = r });
 }
 
 static void sweep_put_knees(FILE *out, const struct sweep_result *r)
@@ -93,26 +111,39 @@ static void sweep_put_knees(FILE *out, const struct sweep_result *r)
 	}
 }
 
-void sweep_print_text(const struct sweep_result *r, const char *folder)
+static void sweep_put_notes(FILE *out, const struct sweep_result *r, const char *folder)
 {
 	size_t nr_client = 0, nr_memory = 0;
 
-	sweep_put_head(stdout, r->plan);
 	for (size_t i = 0; i < sweep_nr_points(r->plan); i++) {
-		sweep_put_row(stdout, r, i);
 		nr_client += r->points[i].client != NULL;
 		nr_memory += sweep_from_memory(&r->points[i]);
 	}
-	sweep_put_knees(stdout, r);
 	if (nr_client > 0)
-		printf("client    at %zu point%s the client is the limit, not the storage: these "
-		       "do not measure the storage\n",
-		       nr_client, plural(nr_client));
+		fprintf(out,
+			"client    at %zu point%s the client is the limit, not the storage: these "
+			"do not measure the storage\n",
+			nr_client, plural(nr_client));
 	if (nr_memory > 0)
-		printf("memory    at %zu point%s most bytes came from the page cache, not from the "
-		       "storage: --drop-cache or --direct reads the storage\n",
-		       nr_memory, plural(nr_memory));
+		fprintf(out,
+			"memory    at %zu point%s most bytes came from the page cache, not from the "
+			"storage: --drop-cache or --direct reads the storage\n",
+			nr_memory, plural(nr_memory));
 	if (r->nr_done < r->nr_jobs)
-		printf("part      %zu of %zu measurements were made\n", r->nr_done, r->nr_jobs);
-	printf("report    %s/report.html\n", folder);
+		fprintf(out, "part      %zu of %zu measurements were made\n", r->nr_done,
+			r->nr_jobs);
+	fprintf(out, "report    %s/report.html\n", folder);
+}
+
+void sweep_print_text(const struct sweep_result *r, const char *folder)
+{
+	struct cli_text t;
+	FILE *out = cli_text_open(&t);
+
+	sweep_put_points(r);
+	if (!out)
+		return;
+	sweep_put_knees(out, r);
+	sweep_put_notes(out, r, folder);
+	cli_text_print(&t, out, true, CLI_LABEL_COLUMNS);
 }

@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "cli/screen.h"
 
 enum {
@@ -40,33 +41,21 @@ static void view_piece(struct pieces *p, const char *fmt, ...)
 	va_end(args);
 }
 
-/* "1234", "1.23 million". */
-static void view_number(char *to, size_t cap, double v)
-{
-	if (v >= 1e6)
-		snprintf(to, cap, "%.2f million", v * 1e-6);
-	else
-		snprintf(to, cap, "%.0f", v);
-}
-
 static void view_facts(struct pieces *p, const struct live_now *n, const char *more)
 {
 	const char *what = n->what ? n->what : "samples";
-	char rate[48];
+	struct number_words rate = rate_in_words(n->samples_per_second);
 
 	if (n->nr_epochs > 0)
 		view_piece(p, "epoch %" PRIu64 "/%" PRIu64 "%s, step %" PRIu64 "/%" PRIu64,
 			   n->epoch, n->nr_epochs, n->eval ? " (evaluation)" : "", n->step,
 			   n->nr_steps);
 	else if (n->total > 0)
-		view_piece(p, "%" PRIu64 " of %" PRIu64 " %s", n->done, n->total, what);
+		view_piece(p, "%s of %s %s", count_in_words(n->done).text,
+			   count_in_words(n->total).text, what);
 	else
-		view_piece(p, "%" PRIu64 " %s", n->done, what);
-	view_number(rate, sizeof(rate), n->samples_per_second);
-	if (n->nr_epochs > 0)
-		view_piece(p, "%s samples/s", rate);
-	else
-		view_piece(p, "%s/s", rate);
+		view_piece(p, "%s %s", count_in_words(n->done).text, what);
+	view_piece(p, n->nr_epochs > 0 ? "%s samples/s" : "%s/s", rate.text);
 	if (n->bytes_per_second > 0)
 		view_piece(p, "%.1f MB/s", n->bytes_per_second * 1e-6);
 	if (!isnan(n->au))
@@ -159,7 +148,7 @@ static void lines_add_sparkline(struct view_lines *l, const struct cli_view *v, 
 	static const char plain[] = " .:-=+*#@";
 	unsigned room = l->columns > 30 ? l->columns - 26 : 0;
 	unsigned nr = v->nr_history < room ? v->nr_history : room;
-	char text[4 * VIEW_HISTORY + 64], high[48];
+	char text[4 * VIEW_HISTORY + 64];
 	const double *rate = v->history + v->nr_history - nr;
 	double top = 0;
 	size_t len = 0;
@@ -176,8 +165,7 @@ static void lines_add_sparkline(struct view_lines *l, const struct cli_view *v, 
 		else
 			text[len++] = plain[h];
 	}
-	view_number(high, sizeof(high), top);
-	snprintf(text + len, sizeof(text) - len, " %s/s at most", high);
+	snprintf(text + len, sizeof(text) - len, " %s/s at most", rate_in_words(top).text);
 	lines_end(l);
 	lines_add(l, text, len + strlen(text + len), nr + (unsigned)strlen(text + len));
 }

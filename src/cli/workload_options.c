@@ -14,7 +14,7 @@ static void workload_options_warn(void *self, const char *text)
 	const struct words *w = self;
 
 	if (!w->quiet)
-		cli_fail(w->command, "warning: %s", text);
+		cli_warn(w->command, "%s", text);
 }
 
 bool cli_is_wrong_override(int rc, const char *where, size_t nr)

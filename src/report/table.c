@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/text.h"
+#include "base/text_table.h"
 #include "report/report.h"
 
 #define TEXT_MAX (1u << 20) /* a line per epoch */
@@ -54,134 +55,49 @@ static const char *proof_words(const struct run_result_phase *p)
 
 /* ---- A line per phase ---- */
 
-enum { COLUMN_MAX = 24, NR_COLUMNS = 13 };
-
-/*
- * The columns in the order in which they are printed, with the width that they have where there is
- * room for all. In a window that is too narrow they take only the room that their contents need,
- * and those with the highest number of @drop are left out: first what explains, last what counts.
- */
-static const struct {
-	const char *head;
-	int width;
-	int drop;
-} table_columns[NR_COLUMNS] = {
+/* Left out first is what explains, last what counts. */
+static const struct text_column table_columns[] = {
 	{ "epoch", -8, 0 },     { "steps", 9, 6 },  { "seconds", 9, 5 }, { "AU %", 7, 0 },
 	{ "samples/s", 11, 1 }, { "MB/s", 9, 2 },   { "wait %", 6, 4 },  { "p50 ms", 9, 7 },
 	{ "p99 ms", 9, 3 },     { "cached", 8, 1 }, { "depth", 7, 8 },   { "CPU us", 7, 9 },
 	{ "audit", -5, 0 },
 };
 
-#define COLUMN_GAP 2 /* between columns of the width of their contents */
-
-struct table_row {
-	char cell[NR_COLUMNS][COLUMN_MAX];
-};
-
-static void table_fill_head(struct table_row *row)
+static void table_fill_phase(const void *self, size_t row, char (*cell)[TEXT_TABLE_CELL])
 {
-	for (int i = 0; i < NR_COLUMNS; i++)
-		snprintf(row->cell[i], COLUMN_MAX, "%s", table_columns[i].head);
-}
-
-static void table_fill_phase(const struct run_result_phase *p, bool direct, struct table_row *row)
-{
+	const struct run_result *r = self;
+	const struct run_result_phase *p = &r->phases[row];
 	double rate = p->block_seconds > 0 ? (double)p->bytes_delivered / p->block_seconds : 0;
-	char(*cell)[COLUMN_MAX] = row->cell;
 
-	snprintf(cell[0], COLUMN_MAX, "%" PRIu32 "%s%s", p->epoch, p->eval ? " eval" : "",
+	snprintf(cell[0], TEXT_TABLE_CELL, "%" PRIu32 "%s%s", p->epoch, p->eval ? " eval" : "",
 		 p->partial ? "*" : "");
-	snprintf(cell[1], COLUMN_MAX, "%" PRIu64, p->steps);
-	snprintf(cell[2], COLUMN_MAX, "%.1f", p->seconds);
-	snprintf(cell[3], COLUMN_MAX, "%.2f", p->figures.au);
-	snprintf(cell[4], COLUMN_MAX, "%.0f", p->figures.throughput);
-	snprintf(cell[5], COLUMN_MAX, "%.1f", rate * 1e-6);
-	snprintf(cell[6], COLUMN_MAX, "%.1f", 100.0 * p->wait_share);
-	snprintf(cell[7], COLUMN_MAX, "%.2f", p->latency.p50 * 1e-3);
-	snprintf(cell[8], COLUMN_MAX, "%.2f", p->latency.p99 * 1e-3);
-	if (direct) /* whatever the page cache held, it was not used */
-		snprintf(cell[9], COLUMN_MAX, "direct");
+	snprintf(cell[1], TEXT_TABLE_CELL, "%" PRIu64, p->steps);
+	snprintf(cell[2], TEXT_TABLE_CELL, "%.1f", p->seconds);
+	snprintf(cell[3], TEXT_TABLE_CELL, "%.2f", p->figures.au);
+	snprintf(cell[4], TEXT_TABLE_CELL, "%.0f", p->figures.throughput);
+	snprintf(cell[5], TEXT_TABLE_CELL, "%.1f", rate * 1e-6);
+	snprintf(cell[6], TEXT_TABLE_CELL, "%.1f", 100.0 * p->wait_share);
+	snprintf(cell[7], TEXT_TABLE_CELL, "%.2f", p->latency.p50 * 1e-3);
+	snprintf(cell[8], TEXT_TABLE_CELL, "%.2f", p->latency.p99 * 1e-3);
+	if (r->direct) /* whatever the page cache held, it was not used */
+		snprintf(cell[9], TEXT_TABLE_CELL, "direct");
 	else if (isnan(p->cached_share))
-		snprintf(cell[9], COLUMN_MAX, "-");
+		snprintf(cell[9], TEXT_TABLE_CELL, "-");
 	else
-		snprintf(cell[9], COLUMN_MAX, "%.1f %%", 100.0 * p->cached_share);
-	snprintf(cell[10], COLUMN_MAX, "%.1f", p->queue_depth);
-	snprintf(cell[11], COLUMN_MAX, "%.1f", p->cpu_us);
-	snprintf(cell[12], COLUMN_MAX, "%s", proof_words(p));
-}
-
-/* What a line takes of columns that are @width wide; 0: left out. */
-static size_t table_line_width(const int width[NR_COLUMNS], size_t gap)
-{
-	size_t sum = 0;
-
-	for (int i = 0; i < NR_COLUMNS; i++)
-		sum += width[i] ? (size_t)abs(width[i]) + (sum ? gap : 0) : 0;
-	return sum;
-}
-
-/* Choose the widths of columns so that lines fit a window. Returns the gap between them. */
-static size_t table_fit(const struct run_result *r, size_t window, int ret_width[NR_COLUMNS])
-{
-	struct table_row row;
-	int drop = 0;
-
-	for (int i = 0; i < NR_COLUMNS; i++)
-		ret_width[i] = table_columns[i].width;
-	if (window == 0 || table_line_width(ret_width, 1) + 1 < window)
-		return 1;
-	for (int i = 0; i < NR_COLUMNS; i++) {
-		ret_width[i] = (int)strlen(table_columns[i].head);
-		drop = table_columns[i].drop > drop ? table_columns[i].drop : drop;
-	}
-	for (size_t k = 0; k < r->nr_phases; k++) {
-		table_fill_phase(&r->phases[k], r->direct, &row);
-		for (int i = 0; i < NR_COLUMNS; i++) {
-			int len = (int)strlen(row.cell[i]);
-
-			ret_width[i] = len > ret_width[i] ? len : ret_width[i];
-		}
-	}
-	for (; drop > 0 && table_line_width(ret_width, COLUMN_GAP) >= window; drop--)
-		for (int i = 0; i < NR_COLUMNS; i++)
-			ret_width[i] = table_columns[i].drop < drop ? ret_width[i] : 0;
-	for (int i = 0; i < NR_COLUMNS; i++)
-		ret_width[i] = table_columns[i].width < 0 ? -ret_width[i] : ret_width[i];
-	return COLUMN_GAP;
-}
-
-static void table_put_row(struct table *t, const struct table_row *row, const int width[NR_COLUMNS],
-			  size_t gap)
-{
-	bool first = true;
-
-	for (int i = 0; i < NR_COLUMNS; i++) {
-		bool last = i == NR_COLUMNS - 1;
-
-		if (width[i] == 0)
-			continue;
-		table_put(t, "%*s%*s",
-			  first  ? 0
-			  : last ? COLUMN_GAP
-				 : (int)gap,
-			  "", last ? 0 : width[i], row->cell[i]);
-		first = false;
-	}
-	table_put(t, "\n");
+		snprintf(cell[9], TEXT_TABLE_CELL, "%.1f %%", 100.0 * p->cached_share);
+	snprintf(cell[10], TEXT_TABLE_CELL, "%.1f", p->queue_depth);
+	snprintf(cell[11], TEXT_TABLE_CELL, "%.1f", p->cpu_us);
+	snprintf(cell[12], TEXT_TABLE_CELL, "%s", proof_words(p));
 }
 
 static void table_put_phases(struct table *t, const struct run_result *r, size_t window)
 {
-	int width[NR_COLUMNS];
-	size_t gap = table_fit(r, window, width);
-	struct table_row row;
-
-	table_fill_head(&row);
-	table_put_row(t, &row, width, gap);
-	for (size_t i = 0; i < r->nr_phases; i++) {
-		table_fill_phase(&r->phases[i], r->direct, &row);
-		table_put_row(t, &row, width, gap);
-	}
+	text_table_put(&(struct text_table){ .columns = table_columns,
+					     .nr_columns = ARRAY_LEN(table_columns),
+					     .nr_rows = r->nr_phases,
+					     .fill = table_fill_phase,
+					     .self = r },
+		       window, &t->buf);
 }
 
 /* ---- Lines that say more ---- */

@@ -164,13 +164,14 @@ void sweep_knee_words(const struct sweep_result *r, size_t curve, char *buf, siz
 			 first->name, first->value[knee->at]);
 	else if (knee->kind == KNEE_CLIENT)
 		snprintf(buf, cap,
-			 "not found: at %s %s, with %.0f samples/s, the client is the limit (%s)",
-			 first->name, first->value[knee->at], p->figure[SWEEP_SAMPLES].median,
-			 p->client);
+			 "not found: at %s %s, with %s samples/s, the client is the limit (%s)",
+			 first->name, first->value[knee->at],
+			 rate_in_words(p->figure[SWEEP_SAMPLES].median).text, p->client);
 	else
-		snprintf(buf, cap, "%s %s with %.0f samples/s at %.3f ms: %s", first->name,
-			 first->value[knee->at], p->figure[SWEEP_SAMPLES].median,
-			 p->figure[SWEEP_P50].median,
+		snprintf(buf, cap, "%s %s with %s samples/s at %s: %s", first->name,
+			 first->value[knee->at],
+			 rate_in_words(p->figure[SWEEP_SAMPLES].median).text,
+			 time_in_words(p->figure[SWEEP_P50].median * 1e-3).text,
 			 knee->kind == KNEE_FOUND ? "more gains little"
 						  : "more throughput costs too much latency");
 }

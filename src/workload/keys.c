@@ -345,6 +345,15 @@ static const char *nearest_section(const char *path)
 	return text_nearest(path, sections, ARRAY_LEN(sections));
 }
 
+const char *workload_key_called(const char *name)
+{
+	for (size_t i = 0; i < workload_nr_keys; i++)
+		if (workload_keys[i].use == KEY_USED && !workload_keys[i].alias_of &&
+		    strcmp(last_component(workload_keys[i].path), name) == 0)
+			return workload_keys[i].path;
+	return NULL;
+}
+
 /*
  * The most similar key; otherwise the one with the most similar last component: the right key in
  * the wrong section.

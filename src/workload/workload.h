@@ -172,6 +172,9 @@ struct workload {
 	char *asked; /* the file with the overrides and nothing else, as Hydra saves it */
 };
 
+/* The key whose last component this is: "train.epochs" for "epochs"; NULL if there is none. */
+const char *workload_key_called(const char *name);
+
 /* Receives a warning, one sentence: a key is unknown, or not used yet. */
 typedef void workload_warn_fn(void *self, const char *words);
 

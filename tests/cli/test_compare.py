@@ -35,8 +35,8 @@ def test_a_regression_has_exit_status_1_and_chance_has_0(shoal, tmp_path):
     worse = shoal("compare", fast, slow)
     assert worse.returncode == 1 and worse.stderr == b""
     assert b"setting   settings.in-flight: 8 -> 4\n" in worse.stdout and b"worse in 1 of 1" in worse.stdout
-    assert b"-10.00%" in worse.stdout and b"too few (1 and 1 values" in worse.stdout
-    assert b"no significant regression in 1 figures, and better in some" in shoal.good("compare", slow, fast)
+    assert b"-10.00%" in worse.stdout and b"too few   latency p50 ms has 1 and 1 values" in worse.stdout
+    assert b"no significant regression in 1 figure, and better in some" in shoal.good("compare", slow, fast)
     assert b"same" in shoal.good("compare", fast, noisy)
     assert shoal("compare", fast, slow, "--least", 20).returncode == 0
     assert shoal("compare", fast, slow, "-q").stdout == b""
@@ -54,7 +54,7 @@ def test_json_has_all_of_it(shoal, tmp_path):
 def test_one_repeat_is_no_verdict(shoal, tmp_path):
     one, three = read_result(tmp_path / "one", [100]), read_result(tmp_path / "three", [50, 51, 49])
     done = shoal("compare", one, three)
-    assert done.returncode == 1 and b"too few (1 and 3 values: two of each are needed)" in done.stdout
+    assert done.returncode == 1 and b"too few   samples/s has 1 and 3 values: two of each are needed\n" in done.stdout
     assert b"nothing could be tested" in done.stderr
 
 
@@ -139,7 +139,7 @@ def test_whole_results_that_were_repeated_are_one_value_each(shoal, tmp_path):
     slow = [read_result(tmp_path / f"slow{i}", [rate - 1, rate + 1]) for i, rate in enumerate((40, 41, 39))]
     assert shoal("compare", old[0], slow[0], *all_of[:4], "--new", slow[1], "--new", slow[2]).returncode == 1
     # One result on a side is one value then, whatever it has inside.
-    assert b"too few (3 and 1 values" in shoal("compare", old[0], new[0], *all_of[:4]).stdout
+    assert b"samples/s has 3 and 1 values" in shoal("compare", old[0], new[0], *all_of[:4]).stdout
 
 
 def test_repeats_with_other_settings_or_of_another_command_are_told(shoal, run_folder, tmp_path, fails):
@@ -174,5 +174,5 @@ def test_each_repeat_of_a_read_has_its_own_latency_and_cpu_time(shoal, tmp_path)
     assert len(repeats) == 3 and all(r["latency_us"]["p99"] >= r["latency_us"]["p50"] >= 1900 and r["cpu_us_per_sample"] > 0 for r in repeats)
     assert len({r["cpu_us_per_sample"] for r in repeats}) > 1
     found = {row["figure"]: row for row in json.loads(shoal.good("compare", "--json", "--least", 1000, tmp_path / "a", tmp_path / "b"))["figures"]}
-    for figure in ("latency p50 ms", "latency p99 ms", "CPU us per sample"):
+    for figure in ("latency p50 ms", "latency p99 ms", "CPU us/sample"):
         assert found[figure]["first"]["values"] == 3, figure

@@ -53,7 +53,7 @@ def test_read_shows_how_far_it_is_on_a_terminal(shoal, catalog, columns):
     assert all(len(line) < columns for view in shown for line in view.split("\r\n"))
     assert shown[-2].startswith("ETA 0:00:0") and "\033" not in "".join(shown)
     if columns >= 60:
-        assert "%  [" in shown[-2] and "#" in shown[-2] and " of 4000 samples" in shown[-2] and "MB/s" in shown[-2]
+        assert "%  [" in shown[-2] and "#" in shown[-2] and " of 4,000 samples" in shown[-2] and "MB/s" in shown[-2]
         assert "\u2588" in shown[-2].split("\r\n")[-1] and "/s at most" in shown[-2]  # the sparkline
         assert len(shown[-2].split("\r\n")) <= 4
 
@@ -84,7 +84,7 @@ FOR_EVER = {
     "run": (["run", "retinanet_b200", "--data", "null:size=1000,delay_us=1000", *SMALL_RUN, "train.computation_time=0.01"],
             ["epoch ", "/10000, step ", "samples/s", "AU "]),
     "index": (["index", "-", "-o", "c.shoal"], [" names", "/s"]),
-    "datagen": (["datagen", "retinanet_b200", "--data", "d", "dataset.num_files_train=1000000", *SMALL_RUN[1:3]], [" of 1000000 files", "MB/s"]),
+    "datagen": (["datagen", "retinanet_b200", "--data", "d", "dataset.num_files_train=1000000", *SMALL_RUN[1:3]], [" of 1,000,000 files", "MB/s"]),
 }
 
 
@@ -204,6 +204,39 @@ def test_a_tool_gets_errors_as_documents_too(shoal, words, status, error):
     result = shoal(words[0], "--progress", "json", *words[1:])
     assert result.returncode == status and result.stdout == b""
     assert [json.loads(line) for line in lines(result.stderr)] == [{"message": error, "command": "ls"}]
+
+
+RUN = ["dataset.num_files_train=24", "dataset.record_length_bytes=3000", "dataset.record_length_bytes_stdev=0", "train.epochs=1",
+       "train.computation_time=0.001", "metric.au=0"]
+
+
+@pytest.mark.parametrize("arguments", [
+    ["datagen", "retinanet_b200", "--data", "made", *RUN], ["index", "d", "-o", "x", "-v"], ["index", "d", "-o", "x", "--dry-run"],
+    ["run", "retinanet_b200", "--data", "null:size=3000", "--results", "r", *RUN], ["diff", "c", "e"], ["merge", "c", "-v", "-o", "y"],
+    ["run", "retinanet_b200", "--data", "null:size=3000", "--results", "r", "--dry-run", *RUN], ["manifest", "c", "-o", "lists"],
+    ["index", "README", "-o", "z"], ["read", "c", "--dry-run"], ["read", "c", "--listen"], ["column", "sizes", "c", "-o", "s"],
+    ["datasize", "unet3d_h100", "--hosts", "2", "--accelerators", "3", "--memory-per-host", "9G"],
+    ["sweep", "--vary", "in-flight=1,2", "--repeat", "1", "--no-ceiling", "--results", "sw", "--", "read", "c", "--steps", "1"],
+], ids=" ".join)
+def test_a_tool_gets_documents_only(shoal, tmp_path, arguments):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "a").write_text("a")
+    (tmp_path / "README").write_text("no list\n")
+    shoal.good("index", "d", "-q", "-o", "c", cwd=tmp_path)
+    shoal.good("index", "-", "-q", "-o", "e", stdin=b"b\n", cwd=tmp_path)
+    done = shoal(arguments[0], "--progress", "json", *arguments[1:], cwd=tmp_path)
+    told = [json.loads(line) for line in lines(done.stderr)]
+    assert told and all(set(one) & {"progress", "note", "warning"} for one in told)
+    assert done.returncode == (1 if arguments[0] == "diff" else 0), done
+
+
+def test_a_result_that_cannot_be_written_has_its_reason_whatever_was_printed_before(shoal, tmp_path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "a").write_text("a")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([binary(), "index", tmp_path / "d", "-o", tmp_path / "x", "--json"], stdout=full, stderr=subprocess.PIPE,
+                              check=False)
+    assert done.returncode == 1 and lines(done.stderr)[-1] == b"shoal index: cannot write to standard output: No space left on device"
 
 
 def test_a_reader_that_leaves_ends_verify_quietly(shoal, tmp_path):

@@ -112,7 +112,7 @@ def test_every_catalog_that_is_good_gets_a_line(shoal, tmp_path):
 def test_every_command_reports_its_costs_when_asked(shoal, command):
     result = shoal(command, shoal.index([b"a", b"b"]), "-v")
     assert result.returncode == 0
-    assert re.fullmatch(rb"shoal %s: [0-9.]+ s, of CPU [0-9.]+ s, and at most [0-9.]+ MB of memory\n" % command.encode(),
+    assert re.fullmatch(rb"%s: [0-9.]+ [mu]?s, [0-9.]+ [mu]?s of CPU, at most [0-9.]+ MB of memory\n" % command.encode(),
                         result.stderr)
 
 

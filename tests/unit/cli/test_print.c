@@ -180,6 +180,8 @@ static void a_uri_with_one_slash_is_guessed_and_a_path_is_not(void **state)
 		{ "s3:/bucket/x", "; did you mean 's3://bucket/x'?" },
 		{ "gs:/b", "; did you mean 'gs://b'?" },
 		{ "s3://bucket/x", "" },
+		{ "http://host/x",
+		  "; 'http://' is not a kind of store: use file://, s3://, null: or a path" },
 		{ "c:/windows", "" },
 		{ "s3:", "" },
 		{ "s3:bucket", "" },

@@ -100,15 +100,15 @@ static void a_line_says_how_much_and_what_remains(void **state)
 	pass(10);
 	now.done = 250;
 	shown(&p, &now);
-	assert_string_equal(said, "ETA 0:00:30, 25.0 %, 250 of 1000 names, 25/s\n");
+	assert_string_equal(said, "ETA 0:00:30, 25.0 %, 250 of 1,000 names, 25/s\n");
 	pass(10);
 	now.done = 1000;
 	now.bytes = 50000000;
 	shown(&p, &now);
-	assert_string_equal(said, "ETA 0:00:00, 100.0 %, 1000 of 1000 names, 75/s, 5.0 MB/s\n");
+	assert_string_equal(said, "ETA 0:00:00, 100.0 %, 1,000 of 1,000 names, 75/s, 5.0 MB/s\n");
 	pass(10);
 	now.done = 1001; /* more than there should be */
-	assert_string_equal(shown(&p, &now), "ETA 0:00:00, 100.1 %, 1001 of 1000 names, 0/s, "
+	assert_string_equal(shown(&p, &now), "ETA 0:00:00, 100.1 %, 1,001 of 1,000 names, 0.1/s, "
 					     "0.0 MB/s\n");
 }
 
@@ -122,7 +122,7 @@ static void without_a_total_there_is_no_share_and_no_end(void **state)
 	pass(10);
 	now.done = 30000005;
 	now.more = "more";
-	assert_string_equal(shown(&p, &now), "30000005 files, 3.00 million/s, more\n");
+	assert_string_equal(shown(&p, &now), "30,000,005 files, 3,000,000/s, more\n");
 }
 
 static void what_ends_after_a_time_shows_its_share_of_that(void **state)
@@ -144,10 +144,10 @@ static void what_was_done_before_tells_no_rate(void **state)
 	struct cli_progress p = begun(CLI_PLAIN, true, 10);
 
 	(void)state;
-	assert_string_equal(shown(&p, &now), "90.0 %, 900 of 1000 names, 0/s\n");
+	assert_string_equal(shown(&p, &now), "90.0 %, 900 of 1,000 names, 0/s\n");
 	pass(10);
 	now.done = 910;
-	assert_string_equal(shown(&p, &now), "ETA 0:01:30, 91.0 %, 910 of 1000 names, 1/s\n");
+	assert_string_equal(shown(&p, &now), "ETA 0:01:30, 91.0 %, 910 of 1,000 names, 1/s\n");
 }
 
 static void a_document_has_the_facts_that_are_known(void **state)
@@ -207,7 +207,7 @@ static void a_message_takes_the_progress_off_the_terminal_first(void **state)
 	p.terminal = true;
 	capture_begin();
 	cli_progress_put(&p, "half");
-	cli_say("a note");
+	cli_say("ls", "a note");
 	cli_fail("ls", "an error");
 	cli_progress_put(&p, "most");
 	cli_progress_clear(&p);
